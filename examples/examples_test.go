@@ -21,11 +21,11 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/boot"
-	"github.com/prelet/prelet/internal/live"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
-	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/present"
-	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/probe"
+	"github.com/prelet/prelet/internal/report/printer"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/stages/builtin"
 )

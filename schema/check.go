@@ -13,7 +13,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/lang/origin"
 )
 
 // Check looks at the form of a body: attributes and blocks that are not declared (with a suggestion), required

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/demo"
-	"github.com/prelet/prelet/internal/hardware/hwtree"
+	"github.com/prelet/prelet/internal/probe/hardware/hwtree"
 )
 
 // address is the first line that serve prints.

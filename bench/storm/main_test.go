@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prelet/prelet/internal/live"
+	"github.com/prelet/prelet/internal/probe"
 )
 
 func TestSummary(t *testing.T) {

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/boot"
-	"github.com/prelet/prelet/internal/generation"
-	"github.com/prelet/prelet/internal/live"
-	"github.com/prelet/prelet/internal/site"
-	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/probe"
 )
 
 // node is one of them: with a token it joins, with a kubeconfig it has joined, and the token is what it once joined with.

@@ -7,8 +7,8 @@ import (
 	"os"
 	"strconv"
 
-	"github.com/prelet/prelet/internal/pluginhost/confine"
-	"github.com/prelet/prelet/internal/pluginhost/inside"
+	"github.com/prelet/prelet/internal/detector/runner"
+	"github.com/prelet/prelet/internal/detector/sandbox"
 )
 
 func main() {

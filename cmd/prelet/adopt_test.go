@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/report"
 )
 

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prelet/prelet/internal/activate"
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/generation"
-	"github.com/prelet/prelet/internal/kubelet/program"
+	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/probe/kubeletbin"
 	"github.com/prelet/prelet/internal/report"
 )
 

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prelet/prelet/internal/activate"
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/commit/activation"
 )
 
 // Something is mounted over the files of the generation in place while prelet-apply.service is failed, of an earlier run

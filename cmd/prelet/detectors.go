@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/pluginhost"
-	"github.com/prelet/prelet/internal/present"
+	"github.com/prelet/prelet/internal/detector"
+	"github.com/prelet/prelet/internal/report/printer"
 )
 
 func (a *cli) detectorsCommand() *cobra.Command {

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prelet/prelet/internal/detector"
+	"github.com/prelet/prelet/internal/detector/hostile"
+	"github.com/prelet/prelet/internal/detector/sandbox"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/pluginhost"
-	"github.com/prelet/prelet/internal/pluginhost/confine"
-	"github.com/prelet/prelet/internal/pluginhost/hostile"
 )
 
 // detectorMachine is a folder with prelet-detect and a detector, and a command that works on it.

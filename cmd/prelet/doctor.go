@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/doctor"
-	"github.com/prelet/prelet/internal/present"
+	"github.com/prelet/prelet/internal/app/doctor"
+	"github.com/prelet/prelet/internal/report/printer"
 )
 
 // examination is the document of `doctor -o json`.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prelet/prelet/internal/doctor"
+	"github.com/prelet/prelet/internal/app/doctor"
 )
 
 // findings is what `doctor -o json` says.

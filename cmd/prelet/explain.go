@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/explain"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/present"
+	"github.com/prelet/prelet/internal/lang/explain"
+	"github.com/prelet/prelet/internal/report/printer"
 )
 
 func (a *cli) explain() *cobra.Command {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prelet/prelet/internal/hardware/hwtree"
+	"github.com/prelet/prelet/internal/probe/hardware/hwtree"
 )
 
 // explaining runs `prelet explain` in process, over the example with GPUs on a recorded DGX.

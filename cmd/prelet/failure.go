@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/prelet/prelet/internal/present"
+	"github.com/prelet/prelet/internal/report/printer"
 )
 
 // wantsJSON reports whether a command line has -o json. It reads the words themselves, since parsing the flags may be

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/present"
+	"github.com/prelet/prelet/internal/report/printer"
 )
 
 // folderExit describes the exit status of a command over a folder of recordings, for its help.

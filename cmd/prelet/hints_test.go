@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prelet/prelet/internal/activate"
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/commit/generation"
 )
 
 // commands are the lines of a message that are for a shell, in their order.

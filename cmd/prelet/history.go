@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/commit/generation"
 )
 
 func (a *cli) history() *cobra.Command {

@@ -20,7 +20,7 @@ func imports(args ...string) (code int, stdout, stderr string) {
 // TestImport makes a site, validates it strictly and finds it laid out as fmt does.
 func TestImport(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "site")
-	code, stdout, stderr := imports("../../internal/importer/testdata/troubled.json", "--ca-cert-hash", importPin, "--ca-cert-hash", strings.Replace(importPin, "c4", "c5", 1), "--token-credential", "join", "-o", dir)
+	code, stdout, stderr := imports("../../internal/app/importer/testdata/troubled.json", "--ca-cert-hash", importPin, "--ca-cert-hash", strings.Replace(importPin, "c4", "c5", 1), "--token-credential", "join", "-o", dir)
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
@@ -57,7 +57,7 @@ func TestImport(t *testing.T) {
 	if code := run([]string{"fmt", "--check", dir}, &out, &errs); code != 0 {
 		t.Errorf("fmt --check: exit %d", code)
 	}
-	if code, _, _ := imports("../../internal/importer/testdata/troubled.json", "--ca-cert-hash", importPin, "-o", dir); code != 64 {
+	if code, _, _ := imports("../../internal/app/importer/testdata/troubled.json", "--ca-cert-hash", importPin, "-o", dir); code != 64 {
 		t.Errorf("a second import over the first: exit %d, want 64", code)
 	}
 }

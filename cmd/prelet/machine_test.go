@@ -18,17 +18,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prelet/prelet/internal/activate"
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/demo"
-	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/probe"
+	"github.com/prelet/prelet/internal/probe/kubeletstate"
 	"github.com/prelet/prelet/internal/report"
 )
 
 // machine is a node as the commands see one: a scratch root that survives reboots, a run folder that does not, a real
-// API server on loopback, and a systemd with one kubelet that behaves as internal/activate's tests pin it down.
+// API server on loopback, and a systemd with one kubelet that behaves as internal/commit/activation's tests pin it down.
 type machine struct {
 	t      *testing.T
 	root   string

@@ -19,12 +19,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/detector"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/pluginhost"
-	"github.com/prelet/prelet/internal/present"
-	"github.com/prelet/prelet/internal/site"
-	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/report/printer"
 )
 
 // version is set by the build.

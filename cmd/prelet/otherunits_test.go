@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prelet/prelet/internal/activate"
+	"github.com/prelet/prelet/internal/commit/activation"
 )
 
 // withChrony is a healthy node with a chrony.service that runs.

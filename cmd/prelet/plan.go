@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/present"
+	"github.com/prelet/prelet/internal/report/printer"
 )
 
 func (a *cli) plan() *cobra.Command {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/apply"
+	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/report"
 )
 

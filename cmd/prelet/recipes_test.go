@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prelet/prelet/internal/hardware/hwtree"
+	"github.com/prelet/prelet/internal/probe/hardware/hwtree"
 )
 
 // TestHardwareRecipes holds that what the page on hardware shows is a site, and makes the labels that it promises.

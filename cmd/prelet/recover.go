@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/commit/generation"
 )
 
 func (a *cli) recover() *cobra.Command {

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/boot"
-	"github.com/prelet/prelet/internal/hardware/hwtree"
+	"github.com/prelet/prelet/internal/probe/hardware/hwtree"
 )
 
 // rehearsed is what a test reads of `plan -o json`.

@@ -12,12 +12,12 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/activate"
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/apply"
 	"github.com/prelet/prelet/internal/boot"
-	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/present"
+	"github.com/prelet/prelet/internal/commit"
+	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/report/printer"
 )
 
 func (a *cli) run() *cobra.Command {

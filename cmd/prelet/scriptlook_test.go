@@ -19,7 +19,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/commit/generation"
 )
 
 // tree is every target below the root: inode, times, mode, owner, bytes. prelet's own folders are left out.

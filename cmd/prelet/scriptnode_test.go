@@ -17,7 +17,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/prelet/prelet/internal/hardware/hwtree"
+	"github.com/prelet/prelet/internal/probe/hardware/hwtree"
 )
 
 // apiserver FAULT [NAME]: starts a server; $SERVER (and $NAME) is its URL. The site is written anew. `apiserver stop` ends the

@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/generation"
-	"github.com/prelet/prelet/internal/present"
+	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/report"
+	"github.com/prelet/prelet/internal/report/printer"
 )
 
 func (a *cli) status() *cobra.Command {

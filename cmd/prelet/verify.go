@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/activate"
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/present"
+	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/report/printer"
 )
 
 func (a *cli) verify() *cobra.Command {

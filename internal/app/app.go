@@ -11,11 +11,11 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/prelet/prelet/internal/apply"
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/commit"
+	"github.com/prelet/prelet/internal/detector"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/pluginhost"
-	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/schema"
 )
 

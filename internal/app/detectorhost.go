@@ -4,7 +4,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/prelet/prelet/internal/pluginhost"
+	"github.com/prelet/prelet/internal/detector"
 )
 
 // SiteLockName is the lock file of a site that is not in /etc/prelet: it lies beside the site's files.

@@ -9,16 +9,16 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prelet/prelet/internal/apply"
+	"github.com/prelet/prelet/internal/app/doctor"
 	"github.com/prelet/prelet/internal/boot"
-	"github.com/prelet/prelet/internal/doctor"
+	"github.com/prelet/prelet/internal/commit"
+	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/kubelet/program"
-	"github.com/prelet/prelet/internal/nodefile"
-	"github.com/prelet/prelet/internal/probe"
-	"github.com/prelet/prelet/internal/systemd"
+	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/platform/systemd"
+	"github.com/prelet/prelet/internal/probe/kubeletbin"
+	"github.com/prelet/prelet/internal/probe/kubeletstate"
 )
 
 // doctorTimeout bounds the requests to the cluster: a person waits for the result.

@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/boot"
-	"github.com/prelet/prelet/internal/explain"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/present"
+	"github.com/prelet/prelet/internal/lang/explain"
+	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/report/printer"
 	"github.com/prelet/prelet/schema"
 )
 

@@ -5,7 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/prelet/prelet/internal/nodefile"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
 // errNotRegular is the error of a path that is not a regular file.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/lang/origin"
 )
 
 func TestLowestCode(t *testing.T) {

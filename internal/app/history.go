@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/generation"
 )
 
 // History lists the generations of this node, or of those below a root.

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/prelet/prelet/internal/app/importer"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/importer"
-	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/lang"
 )
 
 // ImportOptions are an init-config and the site to make of it.

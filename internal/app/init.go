@@ -11,10 +11,10 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/joined"
-	"github.com/prelet/prelet/internal/nodefile"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/probe/joined"
 	"github.com/prelet/prelet/internal/server"
-	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/schema"
 )

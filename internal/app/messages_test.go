@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/lang/origin"
 )
 
 // TestMistakesOfOperators holds that each mistake is told once, with what to write instead.

@@ -9,8 +9,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/replace"
-	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/platform/atomicfile"
 	"github.com/prelet/prelet/internal/world"
 )
 

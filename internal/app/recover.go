@@ -3,9 +3,9 @@ package app
 import (
 	"context"
 
-	"github.com/prelet/prelet/internal/apply"
+	"github.com/prelet/prelet/internal/commit"
+	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/generation"
 )
 
 // Recovered is the result of Recover.

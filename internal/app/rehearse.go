@@ -12,8 +12,8 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/live"
-	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/world"
 )
 

@@ -6,12 +6,12 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/prelet/prelet/internal/activate"
-	"github.com/prelet/prelet/internal/apply"
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/commit"
+	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/generation"
-	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/lang"
 )
 
 // RunOptions are the node and the site of a run.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/prelet/prelet/internal/activate"
-	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/report"
 )
 

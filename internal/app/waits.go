@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prelet/prelet/internal/live"
+	"github.com/prelet/prelet/internal/probe"
 )
 
 // waits tells what a command waits for, once for each cause, with or without a terminal: minutes without a word look as

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prelet/prelet/internal/live"
+	"github.com/prelet/prelet/internal/probe"
 )
 
 func TestWaitsAreToldOnce(t *testing.T) {

@@ -6,9 +6,9 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
-	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/site"
 )
 
 // isOfContent reports whether an error is about what a base contains. Where a server sent that, it is fixed on the

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/stages/builtin"
 )

@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
-	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/world"
 )
 

@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
-	"github.com/prelet/prelet/internal/origin"
 )
 
 // findLast returns the last drop-in that has a field, nil for none.

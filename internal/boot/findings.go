@@ -7,8 +7,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/origin"
 )
 
 // Degraded is one thing that is not as the site wants it, although the boot goes on.

@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/lang/origin"
 )
 
 // evalLimits bounds evaluation: HCL's evaluator takes no context, and limits on the site's text cannot foresee every

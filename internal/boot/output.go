@@ -3,8 +3,8 @@ package boot
 import (
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/prelet/prelet/internal/site"
-	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/value"
 )
 
 // The states of a stage, as sites see them in `state`.

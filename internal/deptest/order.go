@@ -11,19 +11,20 @@ import (
 func order() [][]string {
 	return [][]string{
 		{"cmd/..."},
-		{"internal/app/..."},
-		{"internal/present/...", "internal/apply/..."},
-		{"internal/activate/...", "internal/doctor/...", "internal/explain/...", "internal/importer/...", "internal/live/...", "internal/pluginhost/...", "internal/probe/...", "internal/report/..."},
+		{"internal/app"},
+		{"internal/report/printer/...", "internal/commit"},
+		{"internal/commit/activation/...", "internal/lang/explain/...", "internal/probe", "internal/detector/...", "internal/probe/kubeletstate/...", "internal/report", "internal/app/doctor/...", "internal/app/importer/..."},
 		{"internal/boot/..."},
-		{"internal/joined/..."},
+		{"internal/probe/joined/..."},
 		{"stages/builtin/..."},
 		{"stages/fetchca/...", "stages/fetchconfig/...", "stages/detecthw/...", "stages/reserve/...", "stages/label/...", "stages/taint/...", "stages/write/...", "stages/restart/..."},
-		{"internal/site/...", "internal/generation/...", "internal/cluster/...", "internal/cri/...", "internal/hardware/...", "internal/systemd/...", "internal/kubelet/program/..."},
+		{"internal/lang/eval/..."},
+		{"internal/lang", "internal/commit/generation/...", "internal/probe/cluster/...", "internal/probe/cri/...", "internal/probe/hardware/...", "internal/platform/systemd/...", "internal/probe/kubeletbin/..."},
 		{"stages"}, // the contract only: a site holds instances of it
 		{"internal/kubelet/..."},
 		{"schema/...", "internal/node/...", "internal/world/..."},
-		{"internal/value/...", "internal/origin/...", "internal/replace/...", "internal/machineid/..."},
-		{"internal/nodefile/..."},
+		{"internal/lang/value/...", "internal/lang/origin/...", "internal/platform/atomicfile/...", "internal/platform/machineid/..."},
+		{"internal/platform/nodefile/..."},
 		{"internal/server/...", "internal/fault/..."},
 	}
 }

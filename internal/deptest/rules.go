@@ -21,14 +21,14 @@ type Rule struct {
 
 // pure are the rooms of the function (site, world) → node, and of what explains it. Site files come in by an fs.FS.
 var pure = []string{
-	"internal/boot/...", "internal/site/...", "stages/...", "schema/...",
-	"internal/node/...", "internal/value/...", "internal/origin/...", "internal/fault/...", "internal/world/...", "internal/explain/...",
+	"internal/boot/...", "internal/lang/...", "stages/...", "schema/...",
+	"internal/node/...", "internal/lang/value/...", "internal/lang/origin/...", "internal/fault/...", "internal/world/...",
 }
 
 // importers are the rooms that touch the cluster, the runtime, the hardware and systemd, and the rooms that import them.
 var importers = []string{
-	"internal/live/...", "internal/joined/...", "internal/probe/...",
-	"internal/cluster/...", "internal/cri/...", "internal/hardware/...", "internal/systemd/...",
+	"internal/probe/...", "internal/probe/joined/...", "internal/probe/kubeletstate/...",
+	"internal/probe/cluster/...", "internal/probe/cri/...", "internal/probe/hardware/...", "internal/platform/systemd/...",
 }
 
 // rules returns the walls. `os` is not in it: fmt itself reaches os. That no pure room *writes* `import "os"` is for
@@ -38,38 +38,38 @@ func rules() []Rule {
 		{
 			Rooms:     pure,
 			Forbidden: []string{"net", "net/http/...", "crypto/tls"},
-			Reason: "same site, same answers → same plan: what is read from outside is a question on the tape, asked by internal/live. " +
+			Reason: "same site, same answers → same plan: what is read from outside is a question on the tape, asked by internal/probe. " +
 				"Label and taint syntax come from k8s.io/apimachinery/pkg/api/validate/content and quantities from pkg/api/resource, " +
 				"which do not reach net; util/validation, labels and meta/v1 do",
 		},
 		{
 			Rooms:     pure,
 			Forbidden: []string{"os/exec", "os/signal", "plugin"},
-			Reason:    "only internal/pluginhost starts a program, and only as an answer to a question; a decision that can start one is not a function",
+			Reason:    "only internal/detector starts a program, and only as an answer to a question; a decision that can start one is not a function",
 		},
 		{
 			Rooms:     pure,
-			Forbidden: []string{module + "internal/live/...", module + "internal/cluster/...", module + "internal/cri/...", module + "internal/hardware/...", module + "internal/systemd/...", module + "internal/activate/...", module + "internal/pluginhost/..."},
+			Forbidden: []string{module + "internal/probe/...", module + "internal/probe/cluster/...", module + "internal/probe/cri/...", module + "internal/probe/hardware/...", module + "internal/platform/systemd/...", module + "internal/commit/activation/...", module + "internal/detector/..."},
 			Reason:    "these touch the node; a plan is made on a laptop from a recording by the same code, without them",
 		},
 		{
-			Rooms:     []string{"internal/hardware/..."},
-			Forbidden: []string{module + "internal/cluster/..."},
+			Rooms:     []string{"internal/probe/hardware/..."},
+			Forbidden: []string{module + "internal/probe/cluster/..."},
 			Reason:    "facts are read from files",
 		},
 		{
-			Rooms:     []string{"internal/hardware/..."},
+			Rooms:     []string{"internal/probe/hardware/..."},
 			Forbidden: []string{"os/exec", "net/http/..."},
 			Direct:    true, // ghw imports both, for ethtool and for fetching pci.ids, which its options switch off
 			Reason:    "facts are read from files: a tool of this machine says nothing of a recorded one, and a tool that hangs would hang the boot",
 		},
 		{
 			Rooms:     []string{"cmd/...", "internal/...", "schema/...", "stages/..."},
-			Except:    []string{"internal/hardware/..."},
+			Except:    []string{"internal/probe/hardware/..."},
 			Forbidden: []string{"github.com/jaypipes/..."},
 			Direct:    true,
 			Reason: "ghw hangs with a driver, follows links out of a recorded tree, reads pci.ids and the syslog of the machine and prints warnings; " +
-				"internal/hardware keeps it from that and lists the PCI bus where ghw lists nothing",
+				"internal/probe/hardware keeps it from that and lists the PCI bus where ghw lists nothing",
 		},
 		{
 			Rooms:     []string{"internal/world/...", "internal/fault/..."},
@@ -78,34 +78,34 @@ func rules() []Rule {
 			Reason:    "a recording is read for ever: its format must not change because a library did",
 		},
 		{
-			Rooms:     []string{"internal/generation/..."},
-			Forbidden: []string{module + "internal/kubelet/...", module + "internal/activate/...", module + "internal/systemd/...", module + "internal/boot/...", module + "stages/...", "k8s.io/..."},
-			Reason:    "all files or none across a power cut is provable because this room knows files only; what a kubelet thinks of them is for internal/activate",
+			Rooms:     []string{"internal/commit/generation/..."},
+			Forbidden: []string{module + "internal/kubelet/...", module + "internal/commit/activation/...", module + "internal/platform/systemd/...", module + "internal/boot/...", module + "stages/...", "k8s.io/..."},
+			Reason:    "all files or none across a power cut is provable because this room knows files only; what a kubelet thinks of them is for internal/commit/activation",
 		},
 		{
 			Rooms:     []string{"cmd/...", "internal/...", "schema/...", "stages/..."},
 			Except:    append([]string{"internal/demo/..."}, importers...),
-			Forbidden: []string{module + "internal/cluster/...", module + "internal/cri/...", module + "internal/hardware/..."},
+			Forbidden: []string{module + "internal/probe/cluster/...", module + "internal/probe/cri/...", module + "internal/probe/hardware/..."},
 			Direct:    true,
-			Reason: "internal/live, internal/joined and internal/probe are the only importers of the rooms that touch cluster, " +
+			Reason: "internal/probe, internal/probe/joined and internal/probe/kubeletstate are the only importers of the rooms that touch cluster, " +
 				"runtime and hardware: few places to look for what prelet reads",
 		},
 		{
 			Rooms:     []string{"cmd/...", "internal/...", "schema/...", "stages/..."},
 			Except:    append([]string{"internal/demo/...", "internal/app/..."}, importers...),
-			Forbidden: []string{module + "internal/systemd/..."},
+			Forbidden: []string{module + "internal/platform/systemd/..."},
 			Direct:    true,
-			Reason: "internal/live, internal/joined and internal/probe read from systemd, and internal/app connects a command " +
+			Reason: "internal/probe, internal/probe/joined and internal/probe/kubeletstate read from systemd, and internal/app connects a command " +
 				"to it (units, notify socket, journal, clock, boot id); every other room takes what it needs as an interface",
 		},
 		{
 			Rooms:     []string{"cmd/prelet"},
-			Forbidden: []string{"github.com/hashicorp/go-plugin/...", module + "internal/pluginhost/inside/..."},
+			Forbidden: []string{"github.com/hashicorp/go-plugin/...", module + "internal/detector/runner/..."},
 			Reason:    "prelet runs as root: what parses a detector's bytes runs in prelet-detect, confined and as the detector's user",
 		},
 		{
 			Rooms:     []string{"cmd/prelet", "internal/...", "schema/...", "stages/..."},
-			Except:    []string{"internal/cri/...", "internal/pluginhost/inside/...", "internal/pluginhost/hostile/...", "internal/demo/..."},
+			Except:    []string{"internal/probe/cri/...", "internal/detector/runner/...", "internal/detector/hostile/...", "internal/demo/..."},
 			Forbidden: []string{"google.golang.org/grpc/...", "google.golang.org/protobuf/..."},
 			Direct:    true,
 			Reason:    "in the process that runs as root, gRPC is for the container runtime only, whose socket is root's; a detector is asked by prelet-detect",
@@ -117,7 +117,7 @@ func rules() []Rule {
 		},
 		{
 			Rooms:     []string{"cmd/...", "internal/...", "schema/...", "stages/..."},
-			Except:    []string{"internal/pluginhost/inside/...", "internal/pluginhost/hostile/...", "internal/deptest/..."},
+			Except:    []string{"internal/detector/runner/...", "internal/detector/hostile/...", "internal/deptest/..."},
 			Forbidden: []string{module + "plugins/proto/...", module + "plugins/protocol/...", module + "plugins/sdk/...", module + "plugins/detectors/...", module + "plugins/cmd/..."},
 			Direct:    true,
 			Reason:    "of what vendors use, prelet shares plugins/contract: plain Go. The protocol is for prelet-detect, and a detector is a process",
@@ -129,10 +129,10 @@ func rules() []Rule {
 		},
 		{
 			Rooms:     []string{"cmd/...", "internal/...", "schema/...", "stages/..."},
-			Except:    []string{"internal/cluster/..."},
+			Except:    []string{"internal/probe/cluster/..."},
 			Forbidden: []string{"k8s.io/client-go/rest/...", "k8s.io/client-go/tools/...", "k8s.io/client-go/transport/...", "k8s.io/client-go/plugin/...", "k8s.io/client-go/pkg/...", "k8s.io/klog/..."},
 			Direct:    true,
-			Reason:    "internal/cluster is the one place that asks the cluster and reads kubeconfigs: its limits, its proxy and its rule of identity before credentials hold for every request",
+			Reason:    "internal/probe/cluster is the one place that asks the cluster and reads kubeconfigs: its limits, its proxy and its rule of identity before credentials hold for every request",
 		},
 		{
 			Rooms:     []string{"cmd/prelet", "internal/...", "schema/...", "stages/..."},
@@ -147,7 +147,7 @@ func rules() []Rule {
 		},
 		{
 			Rooms:     []string{"cmd/..."},
-			Forbidden: []string{module + "internal/pluginhost/hostile/..."},
+			Forbidden: []string{module + "internal/detector/hostile/..."},
 			Reason:    "what exists for tests does not ship",
 		},
 		{

@@ -49,31 +49,31 @@ func TestRulesBite(t *testing.T) {
 		{"a decision dials through a library", toy("~internal/boot: example.com/lib", "example.com/lib: net"), "example.com/lib\n        → net"},
 		{"a stage starts a program", toy("~stages/label: os/exec"), "stages/label must not reach os/exec"},
 		{"a room below a pure one", toy("~internal/node/taint: net/http"), "internal/node/taint must not reach net/http"},
-		{"an evaluator dials", toy("~internal/site/eval: net"), "internal/site/eval must not reach net"},
-		{"live reaches net, which is what it is for", toy("~internal/live: net os/exec"), ""},
+		{"an evaluator dials", toy("~internal/lang/eval: net"), "internal/lang/eval must not reach net"},
+		{"live reaches net, which is what it is for", toy("~internal/probe: net os/exec"), ""},
 		{"a recording's format by a library", toy("~internal/world: github.com/x/y"), "internal/world must not reach !std"},
 		{"a recording's failures are codes", toy("~internal/world: ~internal/fault", "~internal/fault: embed"), ""},
 		{"a recording's format by fault's library", toy("~internal/fault: github.com/x/y"), "internal/fault must not reach !std"},
 		{"a recording's format by a room of its own", toy("~internal/world: ~internal/world/wire encoding/json", "~internal/world/wire: io"), ""},
-		{"explain asks the node", toy("~internal/explain: ~internal/live", "~internal/live:"), "internal/explain must not reach"},
-		{"generation learns of kubelets", toy("~internal/generation: ~internal/kubelet", "~internal/kubelet:"), "internal/generation must not reach"},
-		{"activate looks at the hardware itself", toy("~internal/activate: ~internal/hardware", "~internal/hardware:"), "internal/activate must not import"},
-		{"activate reaches the hardware through live", toy("~internal/activate: ~internal/live", "~internal/live: ~internal/hardware", "~internal/hardware:"), ""},
-		{"app connects a command to systemd", toy("~internal/app: ~internal/systemd", "~internal/systemd:"), ""},
-		{"app looks at the hardware itself", toy("~internal/app: ~internal/hardware", "~internal/hardware:"), "internal/app must not import"},
-		{"apply asks systemd itself", toy("~internal/apply: ~internal/systemd", "~internal/systemd:"), "internal/apply must not import"},
-		{"live asks ghw itself", toy("~internal/live: github.com/jaypipes/ghw"), "internal/live must not import github.com/jaypipes/..."},
-		{"hardware starts a program itself", toy("~internal/hardware: os/exec"), "internal/hardware must not import os/exec"},
-		{"ghw could start one", toy("~internal/hardware: github.com/jaypipes/ghw", "github.com/jaypipes/ghw: os/exec"), ""},
+		{"explain asks the node", toy("~internal/lang/explain: ~internal/probe", "~internal/probe:"), "internal/lang/explain must not reach"},
+		{"generation learns of kubelets", toy("~internal/commit/generation: ~internal/kubelet", "~internal/kubelet:"), "internal/commit/generation must not reach"},
+		{"activate looks at the hardware itself", toy("~internal/commit/activation: ~internal/probe/hardware", "~internal/probe/hardware:"), "internal/commit/activation must not import"},
+		{"activate reaches the hardware through live", toy("~internal/commit/activation: ~internal/probe", "~internal/probe: ~internal/probe/hardware", "~internal/probe/hardware:"), ""},
+		{"app connects a command to systemd", toy("~internal/app: ~internal/platform/systemd", "~internal/platform/systemd:"), ""},
+		{"app looks at the hardware itself", toy("~internal/app: ~internal/probe/hardware", "~internal/probe/hardware:"), "internal/app must not import"},
+		{"apply asks systemd itself", toy("~internal/commit: ~internal/platform/systemd", "~internal/platform/systemd:"), "internal/commit must not import"},
+		{"live asks ghw itself", toy("~internal/probe: github.com/jaypipes/ghw"), "internal/probe must not import github.com/jaypipes/..."},
+		{"hardware starts a program itself", toy("~internal/probe/hardware: os/exec"), "internal/probe/hardware must not import os/exec"},
+		{"ghw could start one", toy("~internal/probe/hardware: github.com/jaypipes/ghw", "github.com/jaypipes/ghw: os/exec"), ""},
 		{"gRPC in the root process", toy("~cmd/prelet: google.golang.org/grpc"), "cmd/prelet must not import google.golang.org/grpc"},
-		{"gRPC in the host of detectors", toy("~internal/pluginhost: google.golang.org/grpc"), "internal/pluginhost must not import google.golang.org/grpc"},
-		{"gRPC to the container runtime", toy("~cmd/prelet: ~internal/live", "~internal/live: ~internal/cri", "~internal/cri: google.golang.org/grpc"), ""},
+		{"gRPC in the host of detectors", toy("~internal/detector: google.golang.org/grpc"), "internal/detector must not import google.golang.org/grpc"},
+		{"gRPC to the container runtime", toy("~cmd/prelet: ~internal/probe", "~internal/probe: ~internal/probe/cri", "~internal/probe/cri: google.golang.org/grpc"), ""},
 		{"gRPC in the helper", toy("~cmd/prelet-detect: google.golang.org/grpc"), ""},
 		{"gzip in the helper", toy("~cmd/prelet-detect: google.golang.org/grpc/encoding/gzip"), "cmd/prelet-detect must not reach google.golang.org/grpc/encoding/gzip"},
 		{"gRPC in the kit", toy("~cmd/prelet-detector-check: google.golang.org/grpc"), ""},
-		{"the full clientset", toy("~cmd/prelet: ~internal/live", "~internal/live: ~internal/cluster", "~internal/cluster: k8s.io/client-go/kubernetes/typed/core/v1"), "k8s.io/client-go/kubernetes/..."},
-		{"client-go where it belongs", toy("~cmd/prelet: ~internal/live", "~internal/live: ~internal/cluster", "~internal/cluster: k8s.io/client-go/rest"), ""},
-		{"client-go beside it", toy("~internal/live: k8s.io/client-go/rest"), "internal/live must not import k8s.io/client-go/rest/..."},
+		{"the full clientset", toy("~cmd/prelet: ~internal/probe", "~internal/probe: ~internal/probe/cluster", "~internal/probe/cluster: k8s.io/client-go/kubernetes/typed/core/v1"), "k8s.io/client-go/kubernetes/..."},
+		{"client-go where it belongs", toy("~cmd/prelet: ~internal/probe", "~internal/probe: ~internal/probe/cluster", "~internal/probe/cluster: k8s.io/client-go/rest"), ""},
+		{"client-go beside it", toy("~internal/probe: k8s.io/client-go/rest"), "internal/probe must not import k8s.io/client-go/rest/..."},
 		{"the kubelet's structs", toy("~cmd/prelet: k8s.io/kubelet/config/v1beta1"), "cmd/prelet must not reach k8s.io/kubelet"},
 		{"a stage knows its sibling", toy("~stages/label: ~stages/taint", "~stages/taint:"), "stages/label must not reach"},
 		{"builtin knows them all", toy("~stages/builtin: ~stages/label ~stages/taint", "~stages/label:", "~stages/taint:"), ""},
@@ -90,7 +90,7 @@ func TestRulesBite(t *testing.T) {
 }
 
 func TestPluginRulesBite(t *testing.T) {
-	g := toy("~plugins/sdk: ~internal/value", "~internal/value:")
+	g := toy("~plugins/sdk: ~internal/lang/value", "~internal/lang/value:")
 	one(t, pluginRules()[0].Check(g), "plugins/sdk must not reach")
 }
 
@@ -100,13 +100,13 @@ func TestOrderBites(t *testing.T) {
 		graph Graph
 		want  string
 	}{
-		{"down", toy("~cmd/prelet: ~internal/boot", "~internal/boot: ~stages", "~stages: ~schema", "~schema: ~internal/value", "~internal/value:"), ""},
+		{"down", toy("~cmd/prelet: ~internal/boot", "~internal/boot: ~stages", "~stages: ~schema", "~schema: ~internal/lang/value", "~internal/lang/value:"), ""},
 		{"up", toy("~internal/node: ~internal/boot", "~internal/boot:"), "internal/node imports internal/boot, which is above it"},
-		{"sideways", toy("~internal/generation: ~internal/site", "~internal/site:"), "internal/generation imports internal/site, which is beside it"},
-		{"within the room", toy("~internal/site: ~internal/site/layer", "~internal/site/layer:"), ""},
+		{"sideways", toy("~internal/commit/generation: ~internal/lang", "~internal/lang:"), "internal/commit/generation imports internal/lang, which is beside it"},
+		{"within the room", toy("~internal/kubelet: ~internal/kubelet/rules", "~internal/kubelet/rules:"), ""},
 		{"without a place", toy("~internal/attic:"), "internal/attic has no place"},
-		{"from apart", toy("~bench/floor: ~internal/demo", "~internal/demo: ~internal/live", "~internal/live:"), ""},
-		{"to apart", toy("~internal/live: ~internal/demo", "~internal/demo:"), "internal/live imports internal/demo, which stands apart"},
+		{"from apart", toy("~bench/floor: ~internal/demo", "~internal/demo: ~internal/probe", "~internal/probe:"), ""},
+		{"to apart", toy("~internal/probe: ~internal/demo", "~internal/demo:"), "internal/probe imports internal/demo, which stands apart"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { one(t, CheckOrder(test.graph), test.want) })
@@ -123,7 +123,7 @@ func TestLibrariesBites(t *testing.T) {
 			}
 		}
 		return []string{
-			"~cmd/prelet: ~internal/live", "~internal/live:" + imports["cmd/prelet"],
+			"~cmd/prelet: ~internal/probe", "~internal/probe:" + imports["cmd/prelet"],
 			"~cmd/prelet-detect:" + imports["cmd/prelet-detect"],
 		}
 	}

@@ -42,7 +42,7 @@ func CheckSource(packages []*Package) ([]string, error) {
 // mayExit are the packages that end a process or know exit statuses: the programs, and where codes have their statuses.
 func mayExit() []string {
 	return append([]string{
-		"cmd/...", "internal/fault", "internal/pluginhost/hostile/...", "plugins/...",
+		"cmd/...", "internal/fault", "internal/detector/hostile/...", "plugins/...",
 	}, apart()...)
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/lang/value"
 )
 
 func at(stage string, line int) []origin.Origin {

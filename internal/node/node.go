@@ -6,8 +6,8 @@ import (
 	"cmp"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/lang/value"
 )
 
 // Label is a label that the kubelet shall register with.

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/lang/origin"
 )
 
 // Pointer writes a path as a JSON pointer (RFC 6901).

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/nodefile"
-	"github.com/prelet/prelet/internal/replace"
+	"github.com/prelet/prelet/internal/platform/atomicfile"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
 // Names of the files in the run folder.

@@ -11,7 +11,7 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
-	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -127,7 +127,7 @@ func differences() []schema.Difference {
 	}
 }
 
-// slugs are the vectors of slug that the reference shows; a test holds them against those of internal/value.
+// slugs are the vectors of slug that the reference shows; a test holds them against those of internal/lang/value.
 func slugs() [][2]string {
 	return [][2]string{
 		{`slug("NVIDIA H100 80GB HBM3")`, "lower case, spaces become hyphens"},

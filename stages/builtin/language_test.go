@@ -16,7 +16,7 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
-	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -96,7 +96,7 @@ func TestEveryFunctionIsThere(t *testing.T) {
 
 // TestSlugVectors holds the examples of the reference against the vectors that other implementations are given.
 func TestSlugVectors(t *testing.T) {
-	b, err := os.ReadFile("../../internal/value/testdata/slug.json")
+	b, err := os.ReadFile("../../internal/lang/value/testdata/slug.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestSlugVectors(t *testing.T) {
 	}
 }
 
-// TestMeta compares with what the loader accepts (internal/site refuses the others by name).
+// TestMeta compares with what the loader accepts (internal/lang refuses the others by name).
 func TestMeta(t *testing.T) {
 	want := map[string][]string{
 		"fetch-ca":     {"when", "timeout", "on_failure"},

@@ -5,9 +5,9 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/node"
-	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/value"
 )
 
 // origins are the site's words for the policy, and the arithmetic of one thing.

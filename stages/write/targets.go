@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/lang/value"
 )
 
 // refused are the places that no site writes, each with the reason. One that ends in "/" is a folder with all below it, one

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prelet/prelet/internal/pluginhost/hostile"
+	"github.com/prelet/prelet/internal/detector/hostile"
 )
 
 // detector installs a hostile one, and the lock that it would have.

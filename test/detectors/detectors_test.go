@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prelet/prelet/internal/pluginhost/hostile"
+	"github.com/prelet/prelet/internal/detector/hostile"
 )
 
 // the exit status of a required detector that failed.

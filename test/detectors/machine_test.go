@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prelet/prelet/internal/pluginhost/hostile"
+	"github.com/prelet/prelet/internal/detector/hostile"
 )
 
 // cacheVariable is the folder that test/boot/image.sh has filled.

@@ -29,13 +29,13 @@ const (
 )
 
 const (
-	inDisk     = "internal/generation/disk.go"
-	inTxn      = "internal/generation/txn.go"
-	inPublish  = "internal/generation/publish.go"
-	inRecovery = "internal/generation/recover.go"
-	inRound    = "internal/generation/round.go"
-	inVerdict  = "internal/generation/verdict.go"
-	inTable    = "internal/activate/table.go"
+	inDisk     = "internal/commit/generation/disk.go"
+	inTxn      = "internal/commit/generation/txn.go"
+	inPublish  = "internal/commit/generation/publish.go"
+	inRecovery = "internal/commit/generation/recover.go"
+	inRound    = "internal/commit/generation/round.go"
+	inVerdict  = "internal/commit/generation/verdict.go"
+	inTable    = "internal/commit/activation/table.go"
 )
 
 var mutants = []mutant{

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/test/faults/scenario"
 )
 

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/demo"
-	"github.com/prelet/prelet/internal/hardware/hwtree"
+	"github.com/prelet/prelet/internal/probe/hardware/hwtree"
 )
 
 const dir = "bin/demo"

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/prelet/prelet/internal/activate"
-	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/commit/generation"
 )
 
 // Canaries stand in every secret: of earlier generations, and of the one that is killed.

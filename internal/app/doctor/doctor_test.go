@@ -1,0 +1,184 @@
+package doctor
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/world"
+)
+
+func p[T any](v T) *T { return &v }
+
+// well is a node that lacks nothing.
+func well() Input {
+	return Input{
+		Root: true, Systemd: true,
+		Plan: &boot.Plan{Site: &site.Site{}, Facts: &world.Facts{MachineID: p("1")},
+			Kubelet: world.KubeletAns{Joined: true, JoinedWhy: "so", Cgroup: 2, Swap: p(false)}},
+		Binary:  Binary{Path: "/usr/bin/kubelet", Version: "v1.36.3"},
+		Unit:    Unit{Name: "kubelet.service", Load: "loaded", File: "enabled", Gated: true},
+		Gate:    Gate{Open: true, Generation: 3},
+		Runtime: Runtime{Endpoint: "unix:///run/x.sock", Driver: "systemd"},
+		Secrets: []Secret{{Name: "token", Needed: true}},
+		Places: []Place{{
+			Disk: nodefile.Disk{Path: "/etc", Writable: true, FreeBytes: 1 << 30, FreeFiles: 1000}, For: "/etc/kubernetes",
+		}},
+		Kept:    Kept{Current: 3},
+		Kubeadm: "KUBELET_KUBEADM_ARGS=\"--node-ip=198.51.100.7\"\n",
+	}
+}
+
+func TestWell(t *testing.T) {
+	found := Examine(well())
+	if !Fit(found) {
+		t.Error("it is not fit")
+	}
+	var checks []string
+	for _, f := range found {
+		if f.State != OK {
+			t.Errorf("%+v", f)
+		}
+		checks = append(checks, f.Check)
+	}
+	for _, c := range Checks() {
+		if c != "detectors" && !slices.Contains(checks, c) {
+			t.Errorf("nothing is said of %s", c)
+		}
+	}
+}
+
+// Each row makes one thing ill, and names what is told of it.
+func TestIll(t *testing.T) {
+	ill := errors.New("because")
+	at := hcl.Range{Filename: "site.hcl", Start: hcl.Pos{Line: 3, Column: 5}}
+	for _, c := range []struct {
+		name  string
+		spoil func(*Input)
+		check string
+		state State
+		says  string
+	}{
+		{"no kubelet", func(i *Input) { i.Binary = Binary{} }, "kubelet", Problem, "there is no kubelet"},
+		{"a kubelet that says nothing", func(i *Input) { i.Binary.Version = "" }, "kubelet", Problem, "does not tell its version"},
+		{"a new kubelet", func(i *Input) { i.Binary.Version = "v1.99.0" }, "kubelet", Warning, "newer than"},
+		{"an old kubelet", func(i *Input) { i.Binary.Version = "v1.11.0" }, "kubelet", Warning, "older than"},
+		{"kubeadm's file", func(i *Input) { i.Kubeadm = "KUBELET_KUBEADM_ARGS=\x00\n" }, "kubelet", Warning, "cannot be read"},
+		{"no systemd", func(i *Input) { i.Systemd = false }, "unit", Unread, "cannot be told"},
+		{"no D-Bus", func(i *Input) { i.Unit.Err = ill }, "unit", Unread, "cannot be asked"},
+		{"masked", func(i *Input) { i.Unit.Load = "masked" }, "unit", Problem, "is masked"},
+		{"masked for this boot", func(i *Input) { i.Unit.File = "masked-runtime" }, "unit", Problem, "is masked"},
+		{"no unit", func(i *Input) { i.Unit.Load = "not-found" }, "unit", Problem, "is not there"},
+		{"no gate", func(i *Input) { i.Unit.Gated = false }, "unit", Problem, "does not wait for prelet"},
+		{"disabled", func(i *Input) { i.Unit.File = "disabled" }, "unit", Warning, "is disabled"},
+		{"shut", func(i *Input) { i.Gate = Gate{Why: "the plan failed"} }, "unit", Warning, "the gate is shut"},
+		{"a gate that cannot be read", func(i *Input) { i.Gate = Gate{Err: ill} }, "unit", Unread, "cannot be looked at"},
+		{"no runtime", func(i *Input) { i.Runtime = Runtime{} }, "runtime", Warning, "no container runtime"},
+		{"a runtime that is away", func(i *Input) { i.Runtime.Err = ill }, "runtime", Warning, "does not answer"},
+		{"no facts", func(i *Input) { i.Plan.Facts, i.Runtime = nil, Runtime{} }, "runtime", Unread, "not looked for"},
+		{"the clock", func(i *Input) { i.Clock = ill }, "clock", Warning, "nobody has set"},
+		{"a credential", func(i *Input) { i.Secrets[0].Err = ill }, "credentials", Problem, "token cannot be read"},
+		{"a credential that this user may not see", func(i *Input) { i.Secrets[0].Err, i.Root = ill, false }, "credentials", Unread, "token"},
+		{"a file system", func(i *Input) { i.Places[0].ReadOnly = true }, "disk", Problem, "read-only"},
+		{"room", func(i *Input) { i.Places[0].FreeBytes = 1 << 20 }, "disk", Problem, "1 MiB left"},
+		{"inodes", func(i *Input) { i.Places[0].FreeFiles = 3 }, "disk", Problem, "3 inodes"},
+		{"permission", func(i *Input) { i.Places[0].Writable = false }, "disk", Problem, "cannot be written to"},
+		{"a folder that is none", func(i *Input) { i.Places[0].Err = ill }, "disk", Problem, "/etc"},
+		{"not root", func(i *Input) { i.Root = false }, "disk", Unread, "whether 1 folder"},
+		{"a clone", func(i *Input) { i.Plan.Aside = &boot.Aside{Why: "another id"} }, "identity", Warning, "another machine's"},
+		{"no machine id", func(i *Input) { i.Plan.Facts.MachineID = nil }, "identity", Warning, "no id"},
+		{"an expired identity", func(i *Input) { i.Plan.Kubelet.Joined, i.Plan.Kubelet.Identity = false, &world.IdentityAns{} }, "identity", Warning, "has not joined"},
+		{"a generation without a verdict", func(i *Input) { i.Kept.Journal = &generation.Journal{Phase: generation.PhaseVerify, Gen: 4} }, "state", Warning, "generation 4 awaits"},
+		{"an interrupted run", func(i *Input) { i.Kept.Journal = &generation.Journal{Phase: generation.PhasePublish, Gen: 4} }, "state", Warning, "half in place"},
+		{"a hold", func(i *Input) { i.Kept.Held = map[string]string{"0123456789abcdef": "ill"} }, "state", Warning, "plan 0123456789ab is held"},
+		{"a pin", func(i *Input) { i.Kept.Pinned = "by hand" }, "state", Warning, "every plan is held"},
+		{"the lock", func(i *Input) { i.Kept.Lock = "process 7" }, "state", Warning, "process 7"},
+		{"a journal that cannot be read", func(i *Input) { i.Kept.Err = ill }, "state", Problem, "cannot be read"},
+		{"a mistake in the site", func(i *Input) { i.Loaded = hcl.Diagnostics{origin.Error(fault.Reference, at, "There is no x", "d")} }, "site", Problem, "There is no x"},
+		{"no site", func(i *Input) { i.Loaded = hcl.Diagnostics{origin.Error(fault.NoSite, hcl.Range{}, "No site", "d")} }, "site", Problem, "No site"},
+		{"a rule of the kubelet", func(i *Input) {
+			i.Plan.Diagnostics = hcl.Diagnostics{origin.Warning(fault.KubeletGate, at, "A gate", "d")}
+		}, "kubelet", Warning, "A gate"},
+		{"swap", func(i *Input) {
+			i.Plan.Diagnostics = hcl.Diagnostics{origin.Error(fault.KubeletMachine, at, "Swap", "d")}
+		}, "machine", Problem, "Swap"},
+		{"the cluster", func(i *Input) {
+			i.Plan.Diagnostics = hcl.Diagnostics{origin.Error(fault.ClusterUntrusted, at, "Wrong CA", "d")}
+		}, "cluster", Problem, "Wrong CA"},
+		{"a detector", func(i *Input) {
+			i.Plan.Diagnostics = hcl.Diagnostics{origin.Warning(fault.DetectorDegraded, at, "No lock", "d")}
+		}, "detectors", Warning, "No lock"},
+		{"what this user may not read", func(i *Input) { i.Plan.Diagnostics = hcl.Diagnostics{origin.MayNotRead(at, "x", "y")} }, "site", Unread, "may not look"},
+		{"the same in other words", func(i *Input) {
+			d := origin.MayNotRead(at, "x", "y")
+			d.Summary = "Denied"
+			i.Plan.Diagnostics = hcl.Diagnostics{d}
+		}, "site", Unread, "Denied"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := well()
+			c.spoil(&in)
+			found := Examine(in)
+			if !slices.ContainsFunc(found, func(f Finding) bool {
+				return f.Check == c.check && f.State == c.state && strings.Contains(f.Summary, c.says)
+			}) {
+				t.Fatalf("%s %s with %q is not in %+v", c.check, c.state, c.says, found)
+			}
+			if Fit(found) != (c.state != Problem) {
+				t.Errorf("fit: %t", Fit(found))
+			}
+			for _, f := range found {
+				if f.Check == c.check && f.State == OK {
+					t.Errorf("it is fine and not: %+v", f)
+				}
+				if f.State == Problem && f.Do == "" && f.Why == "" {
+					t.Errorf("a problem without a reason and a remedy: %+v", f)
+				}
+			}
+		})
+	}
+}
+
+// The token of a node that has joined is not needed; what was not asked on purpose, and notes, are no findings.
+func TestLeftOut(t *testing.T) {
+	in := well()
+	in.Secrets = []Secret{{Name: "token", Err: errors.New("x")}}
+	in.Plan.Diagnostics = hcl.Diagnostics{origin.NotRead(hcl.Range{}, "the base", []string{"object"}),
+		origin.Warning(fault.Unread, hcl.Range{}, "It may not look so", "d"), origin.Note(fault.NullFact, hcl.Range{}, "a note", "d")}
+	for _, f := range Examine(in) {
+		if f.State != OK {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+// The worst of a check comes first, and the checks in their order.
+func TestOrder(t *testing.T) {
+	in := well()
+	in.Kubeadm = "KUBELET_KUBEADM_ARGS=\x00\n"
+	in.Gate = Gate{Why: "generation 3 is being put in place"}
+	in.Unit.Load = "masked"
+	in.Kept.Pinned = "x"
+
+	worst := []State{Problem, Warning, Unread, OK}
+	last, before := -1, Problem
+	for _, f := range Examine(in) {
+		at := slices.Index(Checks(), f.Check)
+		if at < last {
+			t.Errorf("got %s after check %d, want the order of %q", f.Check, last, Checks())
+		}
+		if at == last && slices.Index(worst, f.State) < slices.Index(worst, before) {
+			t.Errorf("got %+v after a finding that is %s, want the worst of a check first", f, before)
+		}
+		last, before = at, f.State
+	}
+}

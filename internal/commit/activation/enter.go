@@ -1,0 +1,167 @@
+package activate
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/fault"
+)
+
+// Change is a staged commit with its plan.
+type Change struct {
+	Txn  Txn
+	Plan Plan // equal to the one in the proposal's PlanBlob
+	// Reload is set when a unit file or a drop-in changes. Only then systemd reads its unit files again.
+	Reload bool
+	// UnitFiles are those of the kubelet's unit that change.
+	UnitFiles []UnitFile
+}
+
+// Apply commits a change and starts the kubelet on it. The lock is held. It returns whether the change was committed,
+// also with an error: then the code is fault.Interrupted, or fault.NeedsPerson from the Store, and Recover finishes the
+// change.
+//
+// Inside prelet.service the verdict is Pending when Apply returns. Elsewhere Apply waits for the verdict.
+func (m *Machine) Apply(ctx context.Context, c Change) (out Outcome, committed bool, err error) {
+	c.Plan = c.Plan.withDefaults()
+	t := &walkState{change: &c}
+
+	out, err = m.walk(ctx, t, onChange)
+	if err != nil && !t.committed {
+		if ended := m.cancelTrial(ctx); ended != nil {
+			err = fmt.Errorf("%w; and systemd has not read its unit files again: %w", err, ended)
+		}
+		if aborted := c.Txn.Abort(); aborted != nil {
+			err = fmt.Errorf("%w; and what was staged could not be removed: %w", err, aborted)
+		}
+	}
+
+	return out, t.committed, err
+}
+
+// Recover finishes a change that a crash has interrupted. It shuts the gate, stops the kubelet and leaves the gate
+// shut; Apply, Resume or Verify opens the gate later. It needs no network. It needs systemd only when a kubelet could
+// be running on the mixed files: if that kubelet does not stop or systemd does not answer, it changes nothing and
+// returns fault.Interrupted. With no interrupted change it only removes what a commit that never happened has staged.
+// The returned journal is nil or awaits a verdict.
+func (m *Machine) Recover(ctx context.Context) (*generation.Journal, error) {
+	if _, err := m.walk(ctx, &walkState{}, onFinish); err != nil {
+		return nil, err
+	}
+
+	return m.Store.Journal()
+}
+
+// Resume continues with the generation in place when nothing has to change or nothing may change (the plan is held, the
+// site is gone). It opens the gate, makes sure that a kubelet which waits for the gate starts, and judges the
+// generation if it has no verdict yet. If the generation is good and the gate is open, Resume changes nothing.
+func (m *Machine) Resume(ctx context.Context) (Outcome, error) {
+	return m.recoverThen(ctx, &walkState{}, onResume)
+}
+
+// ResumeUnchanged is Resume when the site's plan is the one in place. If the site enables it, it also patches labels
+// that differ: somebody edited one, the site enables this now, or the cluster did not answer after the verdict. At
+// boot, where prelet must not wait, it patches nothing. Outcome.Checks has the result.
+func (m *Machine) ResumeUnchanged(ctx context.Context, p Plan) (Outcome, error) {
+	return m.recoverThen(ctx, &walkState{planned: p.withDefaults()}, onUnchanged)
+}
+
+// SwitchOff opens the gate on the generation in place, judged or not, and on 0 when there never was one. It starts
+// nothing.
+func (m *Machine) SwitchOff(ctx context.Context) (Outcome, error) {
+	return m.recoverThen(ctx, &walkState{}, onOff)
+}
+
+// KeepShut writes the reason of a gate that is shut, and reports whether it is. It is not in the table, which needs the
+// journal: it runs when the journal or the generations cannot be read.
+func (m *Machine) KeepShut(why string) (shut bool, err error) {
+	if _, open, err := m.Gate.State(); err != nil || open {
+		return false, nil
+	}
+
+	return true, m.Gate.Shut(why)
+}
+
+// Verify is what prelet-verify.service runs. Each start and each crash of the kubelet triggers it while there is a
+// journal or no gate. It finishes an interrupted change, opens a lost gate and judges a generation that awaits a
+// verdict.
+func (m *Machine) Verify(ctx context.Context) (Outcome, error) {
+	return m.recoverThen(ctx, &walkState{}, onVerify)
+}
+
+// recoverThen finishes an interrupted change before it walks the table for a trigger.
+func (m *Machine) recoverThen(ctx context.Context, t *walkState, on trigger) (Outcome, error) {
+	if out, err := m.walk(ctx, t, onFinish); err != nil && !generation.IsOutdated(err) {
+		return out, err
+	}
+
+	return m.walk(ctx, t, on)
+}
+
+// Keep runs after a run that failed before its commit. The kubelet may start on the generation in place if that is
+// complete and good, or complete, not judged yet and the node has joined: a typo must not stop a fleet at its next
+// reboot. Otherwise the gate stays shut, and HeldBack has the reason.
+func (m *Machine) Keep(ctx context.Context, failure string) (Outcome, error) {
+	return m.walk(ctx, &walkState{failure: failure}, onFailed)
+}
+
+// KeepWithoutSite runs on a node without a site. If there never was a generation, prelet is not in use and the kubelet
+// starts unchanged; otherwise it does the same as Keep.
+func (m *Machine) KeepWithoutSite(ctx context.Context) (Outcome, error) {
+	return m.walk(ctx, &walkState{failure: "there is no site any more"}, onNoSite)
+}
+
+// GoBack replaces the generation in place with the contents of an earlier one, by hand; 0 is the state before prelet.
+// The caller holds the plan. While pods may hold what a state file of the kubelet's managers lists, a rollback that
+// removes this file is refused, as in a run (fault.CannotWrite).
+func (m *Machine) GoBack(ctx context.Context, to int, why string) (Outcome, error) {
+	t := &walkState{to: to, why: why}
+
+	out, err := m.walk(ctx, t, onRollback)
+	if err != nil || t.rollback == nil {
+		return out, err
+	}
+
+	return describeRequested(out, t.rollback.from), nil
+}
+
+// describeRequested returns the outcome of a requested rollback: the request is not a failure of the generation before.
+func describeRequested(out Outcome, from int) Outcome {
+	switch {
+	case out.Verdict == Bad && out.Code == fault.RolledBack:
+		out.Code, out.Verdict = "", Good
+		if out.InPlace == Pending {
+			out.Verdict = Pending
+		}
+	case out.Verdict == Unknown:
+		out.Code = ""
+	}
+
+	if out.Verdict == Good && out.From == 0 {
+		out.From, out.InPlace = from, Good
+	}
+
+	return out
+}
+
+// ForeignFault returns the error for a rollback to a generation of another machine.
+func ForeignFault(gen int, why string) error {
+	return &fault.Fault{
+		Code: fault.Usage, Summary: fmt.Sprintf("generation %d was made on another machine: %s", gen, why),
+		Next: "prelet history lists the others; 0 is as before prelet",
+	}
+}
+
+// CheckPodState refuses to remove a state file of the kubelet's managers while pods may hold what it lists. That is the
+// case when a kubelet has run in this boot and was not stopped by hand. why is the reason for the removal, next the
+// alternative.
+func CheckPodState(u Unit, state, why, next string) error {
+	if u.Started == 0 || u.Active == "inactive" {
+		return nil
+	}
+
+	return generation.NewFault(
+		fault.CannotWrite, "remove", state, fmt.Errorf("%s, and pods that run may hold what it lists", why), next,
+	)
+}

@@ -1,0 +1,90 @@
+package activate
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/fault"
+)
+
+// TestFilesSince: the time of a commit in another boot is on another clock.
+func TestFilesSince(t *testing.T) {
+	for _, c := range []struct {
+		boot string
+		want time.Duration
+	}{{"this", 5 * time.Second}, {"another", 0}} {
+		j := &generation.Journal{BootID: c.boot, CommitMono: 5_000_000}
+		if got := (&walkState{}).filesSince(&Machine{BootID: "this"}, j); got != c.want {
+			t.Errorf("a commit of %s boot: got %s; want %s", c.boot, got, c.want)
+		}
+	}
+}
+
+// TestForeignIsNotGood: a generation that was good on the machine of the image is nothing to go back to.
+func TestForeignIsNotGood(t *testing.T) {
+	n := newNode(t)
+	n.bootWith("one")
+
+	for _, foreign := range []bool{false, true} {
+		n.enterMachine("look", func(m *Machine) (Outcome, error) {
+			m.Foreign = func(int) string { return map[bool]string{true: "of the image"}[foreign] }
+
+			if gen, _, ok := m.lastGood(); ok == foreign || ok && gen != 1 {
+				t.Errorf("foreign %t: got last good generation %d, %t", foreign, gen, ok)
+			}
+
+			return Outcome{}, nil
+		})
+	}
+}
+
+// TestStoppedBeforeCommit: a signal before the commit ends the run with nothing changed.
+func TestStoppedBeforeCommit(t *testing.T) {
+	n := newNode(t)
+	n.bootWith("one")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+
+	_, err := n.runSite(ctx, "two")
+	if n.codeOf(err) != fault.Systemd || n.read(configPath) != "one" || n.journal() != nil {
+		t.Errorf("got %v, file %q, journal %+v; want code %s and nothing changed", err, n.read(configPath), n.journal(),
+			fault.Systemd)
+	}
+}
+
+// TestFinishedRollbackOpensTheGate: a rollback without a verdict (one below a root) leaves no journal once it is
+// finished, and the process that finishes it opens the gate in a boot without a run.
+func TestFinishedRollbackOpensTheGate(t *testing.T) {
+	n := newNode(t)
+	n.bootWith("one")
+	n.mustRun("two")
+
+	killed := errors.New("killed")
+	s, err := generation.Open(t.Context(), generation.Options{
+		Root: n.disk, Dir: n.disk + "/var/lib/prelet", Now: n.clk.Now, BootID: n.boot,
+		Fault: func(op, path string) error {
+			if op == "rename" && path == flagsPath {
+				return killed
+			}
+
+			return nil
+		},
+	})
+	n.mustSucceed(err, "open")
+
+	if _, err := s.Rollback(2, 1, "below a root", false); !errors.Is(err, killed) {
+		t.Fatalf("got %v; want the rollback killed", err)
+	}
+
+	n.mustSucceed(s.Close(), "close")
+	n.reboot()
+	n.finishPrelet()
+
+	if out := n.verify(); out.HeldBack != "" || n.readGate() == "" || n.read(flagsPath) != "one" {
+		t.Errorf("got %+v, gate %q, flags %q; want the gate open on the contents of one", out, n.readGate(), n.read(flagsPath))
+	}
+}

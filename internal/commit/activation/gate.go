@@ -1,0 +1,221 @@
+package activate
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/platform/atomicfile"
+	"github.com/prelet/prelet/internal/platform/nodefile"
+)
+
+// Gate is the file without which the kubelet does not start: the EnvironmentFile= of the drop-in in the package. It is
+// on a tmpfs, so the gate is shut at each boot.
+//
+// The other files in its folder record what a later process has to know about this boot: why the gate is shut, that
+// this boot opened it, that a kubelet was seen running, that prelet stopped the kubelet and owes it a start, and why a run
+// was requested.
+type Gate struct {
+	Dir    string // the run folder, /run/prelet; it exists
+	BootID string // files of another boot (in a run folder on a disk) are ignored
+}
+
+const (
+	gateFile     = "kubelet.env"
+	reasonFile   = "kubelet.reason"
+	openedFile   = "kubelet.opened"
+	owedFile     = "kubelet.owed"
+	seenFile     = "kubelet.seen"
+	doneFile     = "units.done"
+	failedFile   = "units.failed"
+	exemptFile   = "units.exempt"
+	askedFile    = "run.asked"
+	gateVariable = "PRELET_GENERATION="
+)
+
+// Path returns the path of the file, as in the drop-in.
+func (g Gate) Path() string { return filepath.Join(g.Dir, gateFile) }
+
+// Open lets the kubelet start on a generation. 0 is a node on which prelet is not in use, or the state before prelet.
+func (g Gate) Open(generation int) error {
+	if err := g.write(openedFile, g.BootID); err != nil {
+		return err
+	}
+
+	if err := g.write(gateFile, gateVariable+strconv.Itoa(generation)); err != nil {
+		return err
+	}
+
+	return errors.Join(g.remove(reasonFile), g.remove(askedFile))
+}
+
+// Shut keeps the kubelet from starting, and stores the reason. It does not touch a running kubelet.
+func (g Gate) Shut(why string) error {
+	if err := g.remove(gateFile); err != nil {
+		return err
+	}
+
+	return g.write(reasonFile, oneLine(why))
+}
+
+// State reports whether the gate is open, and on which generation; -1 when the file is not from prelet.
+func (g Gate) State() (generation int, open bool, err error) {
+	text, err := nodefile.ReadFile(g.Path(), nodefile.Max)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return 0, false, nil
+	case err != nil:
+		return 0, false, g.fault("read", gateFile, err)
+	}
+
+	number, ours := strings.CutPrefix(strings.TrimSuffix(string(text), "\n"), gateVariable)
+
+	n, err := strconv.Atoi(number)
+	if !ours || err != nil || n < 0 {
+		return -1, true, nil
+	}
+
+	return n, true, nil
+}
+
+// Reason returns the reason of the last Shut, or "".
+func (g Gate) Reason() string { return g.read(reasonFile) }
+
+// WasOpened reports whether this boot has opened the gate. A gate that is missing then was lost, not shut.
+func (g Gate) WasOpened() bool { return g.BootID != "" && g.read(openedFile) == g.BootID }
+
+// MarkSeen notes that the unit was alive in this boot: a kubelet may have started before the gate existed.
+func (g Gate) MarkSeen() error { return g.write(seenFile, g.BootID) }
+
+// HasBlockedAll reports whether no kubelet can have started in this boot: the gate was not open in this boot, and no
+// kubelet was seen.
+func (g Gate) HasBlockedAll() bool {
+	return g.BootID != "" && !g.WasOpened() && g.read(seenFile) != g.BootID
+}
+
+// MarkOwed notes that prelet is about to stop a unit that has to run again. If prelet is killed, the next process reads
+// this note.
+func (g Gate) MarkOwed(unit string) error { return g.write(owedFile, g.BootID+" "+unit) }
+
+// IsOwed reports whether a start is owed to the unit in this boot.
+func (g Gate) IsOwed(unit string) bool { return g.read(owedFile) == g.BootID+" "+unit }
+
+// ClearOwed removes the note of MarkOwed.
+func (g Gate) ClearOwed() error { return g.remove(owedFile) }
+
+// MarkDone notes what was done with a unit for a commit, where systemd does not show it.
+func (g Gate) MarkDone(key string) error {
+	if g.IsDone(key) {
+		return nil
+	}
+
+	return g.write(doneFile, strings.TrimPrefix(g.read(doneFile)+"\n", "\n")+g.BootID+" "+key)
+}
+
+// IsDone reports whether MarkDone was called for a key in this boot.
+func (g Gate) IsDone(key string) bool {
+	return slices.Contains(strings.Split(g.read(doneFile), "\n"), g.BootID+" "+key)
+}
+
+// MarkFailed notes what failed when a unit was acted on for a commit. The verdict is on that too, whoever reaches it.
+func (g Gate) MarkFailed(key, why string) error {
+	return g.write(failedFile, g.BootID+" "+key+" "+strings.Join(strings.Fields(why), " "))
+}
+
+// Failure returns what failed for a key in this boot, or "".
+func (g Gate) Failure(key string) string {
+	if why, ok := strings.CutPrefix(g.read(failedFile), g.BootID+" "+key+" "); ok {
+		return why
+	}
+
+	return ""
+}
+
+// ClearFailure removes the note of MarkFailed.
+func (g Gate) ClearFailure(key string) error {
+	if g.Failure(key) == "" {
+		return nil
+	}
+
+	return g.remove(failedFile)
+}
+
+// SetExempt notes the units that no verdict on the next commit is about, in place of those that were noted before.
+func (g Gate) SetExempt(units []string) error {
+	if len(units) == 0 {
+		return g.remove(exemptFile)
+	}
+
+	return g.write(exemptFile, g.BootID+" "+strings.Join(units, " "))
+}
+
+// Exempt returns the units of SetExempt in this boot.
+func (g Gate) Exempt() []string {
+	if names, ok := strings.CutPrefix(g.read(exemptFile), g.BootID+" "); ok {
+		return strings.Fields(names)
+	}
+
+	return nil
+}
+
+// MarkAsked notes why a run was requested while the gate is shut.
+func (g Gate) MarkAsked(why string) error { return g.write(askedFile, g.BootID+" "+oneLine(why)) }
+
+// WasAsked reports whether MarkAsked was called for the same reason since the gate was last open.
+func (g Gate) WasAsked(why string) bool { return g.read(askedFile) == g.BootID+" "+oneLine(why) }
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+func (g Gate) read(name string) string {
+	text, err := nodefile.ReadFile(filepath.Join(g.Dir, name), nodefile.Max)
+	if err != nil {
+		return ""
+	}
+
+	return strings.TrimSuffix(string(text), "\n")
+}
+
+// write replaces one of the files atomically, because systemd may read it at any moment. The files are readable by all
+// users: `prelet status` does not need root.
+func (g Gate) write(name, line string) error {
+	if err := replace.File(filepath.Join(g.Dir, name), 0o644, []byte(line+"\n")); err != nil {
+		return g.fault("write", name, err)
+	}
+
+	return nil
+}
+
+func (g Gate) remove(name string) error {
+	if err := os.Remove(filepath.Join(g.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return g.fault("remove", name, err)
+	}
+
+	return nil
+}
+
+// fault returns an error of one of the files as a fault.CannotWrite with the file's path.
+func (g Gate) fault(op, name string, err error) error {
+	path := filepath.Join(g.Dir, name)
+
+	var next string
+
+	switch info, statErr := os.Stat(path); {
+	case statErr == nil && info.IsDir():
+		next = "move that folder away, it has the name of a file of prelet"
+	case errors.Is(err, fs.ErrNotExist):
+		next = "create the folder " + g.Dir + " with mode 0755"
+	}
+
+	var at *fs.PathError
+	if errors.As(err, &at) { // the fault has the path already
+		err = at.Err
+	}
+
+	return generation.NewFault(fault.CannotWrite, op, path, err, next)
+}

@@ -1,0 +1,507 @@
+package activate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prelet/prelet/internal/commit/generation"
+)
+
+// location is where a node is: its phase and the facts that the rows for one trigger need. Other facts are not read.
+type location struct {
+	phase   phase
+	journal *generation.Journal // nil: no commit or rollback is in progress, or its generation was lost
+	current *generation.Info    // the generation in place; nil: there never was one
+	plan    Plan                // of the generation in place, or of the one that is being published
+	placed  time.Duration       // when its files were in place, on this boot's clock; 0: in an earlier boot
+	since   time.Duration       // a kubelet that started earlier has not read them; 0: any has
+
+	keepsKubelet  bool // the change of files does not concern the kubelet, which is not stopped for it
+	gateOpen      bool
+	gate          int    // the generation that the gate is open on; -1 when its file is not from prelet
+	shutOnPurpose bool   // the gate is shut, and no process of this boot has opened it or was about to
+	blockReason   string // why a kubelet must not start on the generation in place; "" when it may
+	newBoot       bool
+	exhausted     bool
+	mayWait       bool
+	mayPatch      bool
+	runDirLost    bool      // somebody has emptied the run folder after a run of this boot
+	noneStarted   bool      // no kubelet can have started in this boot
+	rollback      *rollback // nil: no rollback is possible
+	stayReason    string    // why no rollback is possible
+	stayErr       error     // the same as an error, of a rollback by hand
+	rounds        int       // how often others took over while this process watched
+}
+
+// rollback is a rollback from the generation in place.
+type rollback struct {
+	from, to    int // generations; to is 0 for the state before prelet
+	reason      string
+	cause       *Cause   // the cause of reason, from the kubelet's log
+	hold        bool     // hold the plan of from, if it was at fault
+	removeFiles []string // state files that a kubelet on the goal would reject
+	keeps       bool     // it changes nothing of the kubelet
+	loose       []string // folders on the way that others may write
+}
+
+// holds reports whether a fact is true here. It is pure.
+func (h location) holds(f fact) bool {
+	switch f {
+	case isOpen:
+		return h.gateOpen
+	case isShutOnPurpose:
+		return h.shutOnPurpose
+	case isWhole:
+		return h.blockReason == ""
+	case isExhausted:
+		return h.exhausted
+	case isNewBoot:
+		return h.newBoot
+	case mayWait:
+		return h.mayWait
+	case canGoBack:
+		return h.rollback != nil
+	case mayPatch:
+		return h.mayPatch
+	case hasTooManyRounds:
+		return h.rounds >= maxRounds
+	}
+
+	return true // always
+}
+
+// locate reads where the node is, for a trigger. It changes nothing. t is what this process has done so far.
+func (m *Machine) locate(ctx context.Context, t *walkState, on trigger) (location, error) {
+	h := location{rounds: t.rounds}
+
+	var err error
+	if h.journal, err = m.Store.Journal(); err != nil {
+		return h, err
+	}
+
+	if m.Store.Outdated(h.journal) { // it is not finished, and the next commit replaces it
+		h.journal = nil
+	}
+
+	// A crash is recovered from, and a change is committed, also when the generation in place cannot be read.
+	if h.phase = phaseOf(h.journal, nil); h.phase != mixed && on != onFinish && on != onChange {
+		if h.current, err = m.Store.Current(); err != nil {
+			return h, err
+		}
+
+		if h.journal != nil && (h.current == nil || h.current.Gen != h.journal.Gen) { // its generation was lost
+			if on == onVerify {
+				m.note("verify", "notice", "generation %d awaited its verdict and was lost: the next run adopts its files",
+					h.journal.Gen)
+			}
+
+			h.journal = nil
+		}
+
+		h.phase = phaseOf(h.journal, h.current)
+	}
+
+	h.placed = t.filesSince(m, h.journal)
+	h.since = h.placed
+	h.newBoot = h.journal != nil && h.journal.BootID != m.BootID
+
+	if h.gate, h.gateOpen, err = m.Gate.State(); err != nil {
+		return h, err
+	}
+
+	h.noneStarted = !h.gateOpen && m.Gate.HasBlockedAll()
+	published := h.journal != nil && !h.newBoot // by a process that was killed before it opened the gate
+	h.shutOnPurpose = !h.gateOpen && !t.recovered && !published && !m.Gate.WasOpened()
+	h.runDirLost = h.shutOnPurpose && m.isRunDirLost(ctx, on)
+	h.shutOnPurpose = h.shutOnPurpose && !h.runDirLost
+
+	if err := m.readFacts(ctx, t, on, &h); err != nil {
+		return h, err
+	}
+	if h.journal != nil && m.keepsKubelet(&h) {
+		h.keepsKubelet, h.since = true, 0
+	}
+
+	return h, nil
+}
+
+// isRunDirLost reports whether somebody has emptied the run folder: a run of this boot has ended, and nothing in the
+// folder says that the gate is shut on purpose.
+func (m *Machine) isRunDirLost(ctx context.Context, on trigger) bool {
+	return on == onVerify && m.Gate.Reason() == "" && HasRun(context.WithoutCancel(ctx), m.Units)
+}
+
+// HasRun reports whether a run of this boot has ended, well or not, as far as systemd knows.
+func HasRun(ctx context.Context, units Units) bool {
+	for _, name := range []string{BootUnit, ApplyUnit} {
+		u, err := units.Look(ctx, name)
+
+		switch {
+		case err != nil:
+		case u.Active == "active", u.Started != 0 && !isAlive(u):
+			return true
+		}
+	}
+
+	return false
+}
+
+// WhyLost returns that this boot has put a generation in place which the store does not have, with what to do; "" if the
+// store has it, or if nothing shows that there was one. Then the state folder was lost, or restored from a backup.
+func (m *Machine) WhyLost(ctx context.Context) string {
+	current, err := m.Store.Current()
+	gen, open, gateErr := m.Gate.State()
+
+	switch {
+	case err != nil || gateErr != nil:
+		return ""
+	case open && (current == nil && gen > 0 || current != nil && gen > current.Gen):
+		return fmt.Sprintf("generation %d is in place, and %s has lost it: prelet run adopts the files", gen, m.StateDir)
+	case !open && current == nil && m.Gate.Reason() == "" && (m.Gate.WasOpened() || HasRun(ctx, m.Units)):
+		return fmt.Sprintf("prelet has run in this boot, and %s has no generation: prelet run adopts the files", m.StateDir)
+	}
+
+	return ""
+}
+
+// phaseOf returns the phase of a journal and the generation in place. Either may be nil.
+func phaseOf(j *generation.Journal, current *generation.Info) phase {
+	switch {
+	case j != nil && j.Phase != generation.PhaseVerify:
+		return mixed
+	case j != nil && j.From != 0:
+		return returning
+	case j != nil:
+		return pending
+	case current != nil:
+		return settled
+	}
+
+	return none
+}
+
+// readFacts reads the facts that only some triggers need.
+func (m *Machine) readFacts(ctx context.Context, t *walkState, on trigger, h *location) (err error) {
+	steady := context.WithoutCancel(ctx)
+
+	switch {
+	case on == onCommitted:
+		h.plan = t.change.Plan
+	case h.phase == mixed, on == onFinish && h.journal != nil:
+		h.plan = m.planOrDefault(h.journal.Gen)
+	case h.current == nil:
+		h.plan = Plan{}.withDefaults()
+		h.blockReason = t.failure + "; no generation was ever in place"
+	case on == onFailed || on == onNoSite:
+		h.blockReason = m.whyNotGoOn(ctx, t.failure, h.current)
+	case on == onVerify:
+		if h.gateOpen && h.phase == settled || h.shutOnPurpose {
+			return nil
+		}
+
+		if !h.gateOpen {
+			h.blockReason = m.whyMixed(ctx, h.current.Gen)
+		}
+
+		if h.blockReason == "" && h.runDirLost { // that run may have failed, and shut the gate for this
+			h.blockReason = m.whyUnjoined(ctx, h.current)
+		}
+
+		if h.blockReason == "" {
+			h.plan, err = m.planOf(h.current.Gen)
+		}
+	case on == onResume:
+		if h.plan, err = m.planOf(h.current.Gen); err == nil && h.phase == pending {
+			err = m.readExhausted(steady, h)
+		}
+	case on == onUnchanged:
+		if h.plan, err = m.planOf(h.current.Gen); err == nil && h.phase == settled && t.planned.Reconcile {
+			may, unanswered := m.Units.MayWait(steady, t.planned.Unit)
+			h.mayPatch = may && unanswered == nil // labels are not worth a failure
+		}
+	case on == onRollback:
+		if h.plan, err = m.planOf(h.current.Gen); err == nil {
+			err = m.planRollback(steady, h, rollback{to: t.to, reason: t.why})
+		}
+	case on == onJudge:
+		if h.plan, err = m.planOf(h.current.Gen); err == nil {
+			h.mayWait, err = m.Units.MayWait(steady, h.plan.Unit)
+			h.mayWait = h.mayWait && m.Store.ReadOnly() == nil // else a verdict could not be stored
+			err = wrapAfterCommit(describeInPlace(h), err)
+		}
+	case on == onBad && h.phase == pending:
+		if h.plan, err = m.planOf(h.current.Gen); err == nil {
+			err = m.readBad(steady, t.finding, h)
+		}
+	case on == onGood:
+		h.plan, err = m.planOf(h.current.Gen)
+	}
+
+	return err
+}
+
+// describeInPlace returns the first words of an error after a commit.
+func describeInPlace(h *location) string {
+	return fmt.Sprintf("generation %d is in place", h.current.Gen)
+}
+
+// planOrDefault returns the plan of a generation, or the default plan if it cannot be read.
+func (m *Machine) planOrDefault(gen int) Plan {
+	plan, err := m.planOf(gen)
+	if err != nil {
+		return Plan{}.withDefaults()
+	}
+
+	return plan
+}
+
+// whyNotGoOn returns why a kubelet must not start on the generation in place after a failed run, or "". A generation
+// without a verdict is good enough on a node that has joined with it.
+func (m *Machine) whyNotGoOn(ctx context.Context, failure string, current *generation.Info) string {
+	if current.Status == generation.StatusDamaged {
+		return fmt.Sprintf(
+			"%s; and generation %d, which is in place, cannot be read: %s", failure, current.Gen, current.Why,
+		)
+	}
+
+	why := cmp.Or(m.whyMixed(ctx, current.Gen), m.whyUnjoined(ctx, current))
+	if why == "" {
+		return ""
+	}
+
+	return failure + "; and " + why
+}
+
+// whyUnjoined returns that a generation without a verdict is on a node that has not joined with it, or "".
+func (m *Machine) whyUnjoined(ctx context.Context, current *generation.Info) string {
+	if current.Status == generation.StatusPending && !m.hasJoined(ctx, current.Gen) {
+		return fmt.Sprintf("generation %d was never judged, and the node has not joined", current.Gen)
+	}
+
+	return ""
+}
+
+// readExhausted plans the rollback from a generation that more than maxTries boots began to verify, this one included.
+func (m *Machine) readExhausted(ctx context.Context, h *location) error {
+	tries := h.journal.Tries + 1 - m.readUnjudged(h.journal).Boots
+	if !h.newBoot || !h.plan.Rollback || tries <= maxTries || m.Store.ReadOnly() != nil {
+		return nil
+	}
+
+	to, _, some := m.lastGood()
+	if !some {
+		return nil
+	}
+
+	if _, err := m.Units.MayWait(ctx, h.plan.Unit); err != nil { // systemd has to answer before the gate is shut
+		return wrapAfterCommit("going back", err)
+	}
+
+	why := fmt.Sprintf("%d boots began to verify it, and none came to an end", maxTries)
+
+	err := m.planRollback(ctx, h, rollback{to: to, reason: why, hold: true})
+	if h.exhausted = h.rollback != nil; err == nil && !h.exhausted {
+		m.note("rollback", "notice", "generation %d stays: %s", h.journal.Gen, h.stayReason)
+	}
+
+	return err
+}
+
+// readBad plans the rollback from a bad generation, or sets the reason why there is none.
+func (m *Machine) readBad(ctx context.Context, f finding, h *location) error {
+	to, rotten, some := m.lastGood()
+	switch {
+	case !some:
+		h.stayReason = "there is nothing good to go back to, so the generation stays and each boot verifies it again"
+		for _, r := range rotten {
+			h.stayReason += fmt.Sprintf("; generation %d is damaged (%s)", r.Gen, generation.DescribeDamage(r.Why))
+		}
+
+		return nil
+	case f.onlyPods:
+		goal, err := m.planAfterRollback(h.plan, to)
+		if err != nil {
+			return wrapAfterCommit("going back", err)
+		}
+
+		if h.plan.sharesPods(goal) {
+			h.stayReason = "the generation before has the same, so this one is not at fault: " +
+				"it stays, and is verified again"
+			return nil
+		}
+	}
+
+	if !h.plan.Rollback {
+		h.stayReason = "the site says rollback = false, so the generation stays"
+		return nil
+	}
+
+	if _, err := m.Units.MayWait(ctx, h.plan.Unit); err != nil {
+		return wrapAfterCommit("going back", err)
+	}
+
+	return m.planRollback(ctx, h, rollback{to: to, reason: f.reason, cause: f.cause, hold: true})
+}
+
+// planRollback completes a rollback from the generation in place. What it needs is looked at now, while the gate is open and
+// the kubelet runs: where it cannot be done the generation stays, with the reason.
+func (m *Machine) planRollback(ctx context.Context, h *location, w rollback) error {
+	goal, err := m.planAfterRollback(h.plan, w.to)
+	if err != nil {
+		return err
+	}
+
+	w.from, w.removeFiles = h.current.Gen, h.plan.staleStateFiles(goal)
+	w.keeps = m.rollbackKeepsKubelet(h, goal, &w)
+
+	if w.loose, err = m.Store.CheckRollback(w.from, w.to, w.removeFiles...); err != nil {
+		h.stayReason, h.stayErr = fmt.Sprintf("the way back to generation %d is not there, so it stays: %v", w.to, err), err
+		return nil
+	}
+
+	if u, err := m.Units.Look(ctx, h.plan.Unit); err == nil && u.NoStop && isAlive(u) && !w.keeps {
+		f := checkUnit(h.plan.Unit, u, m.Gate.Path())
+		h.stayReason, h.stayErr = "there is no way back while the kubelet cannot be stopped, so it stays: "+f.Error(), f
+		return nil
+	}
+
+	h.rollback = &w
+
+	return nil
+}
+
+// planAfterRollback returns the plan of the goal of a rollback.
+func (m *Machine) planAfterRollback(left Plan, to int) (Plan, error) {
+	if to == 0 {
+		return left.planWithoutPrelet(), nil
+	}
+
+	return m.planOf(to)
+}
+
+// lastGood returns the last generation that was good on this machine and is intact, and those above it that are
+// damaged. A generation that was good on the machine of the image does not count: it has that machine's name. Numbers
+// only grow, so if the last good generation is foreign, this machine has none.
+func (m *Machine) lastGood() (gen int, rotten []generation.Rotten, ok bool) {
+	gen, rotten, ok = m.Store.LastIntact(0)
+	if ok && m.whyForeign(gen) != "" {
+		return 0, rotten, false
+	}
+
+	for _, r := range rotten {
+		m.note("rollback", "notice", "generation %d was good and is passed over: %s", r.Gen, generation.DescribeDamage(r.Why))
+	}
+
+	return gen, rotten, ok
+}
+
+func (m *Machine) whyForeign(gen int) string {
+	if m.Foreign == nil {
+		return ""
+	}
+
+	return m.Foreign(gen)
+}
+
+// whyMixed returns why the files on disk are not those of the generation, or "". A generation of another machine is
+// never accepted: with its files the kubelet would register as that node.
+func (m *Machine) whyMixed(ctx context.Context, gen int) string {
+	if why := m.whyForeign(gen); why != "" {
+		return fmt.Sprintf("generation %d was made on another machine (%s), and no run has made one here", gen, why)
+	}
+
+	plan, err := m.planOf(gen)
+	if err == nil && len(plan.Files) > 0 {
+		err = m.Probe.Files(ctx, plan.Files)
+	}
+
+	if err != nil {
+		return fmt.Sprintf("generation %d is not in place whole: %v", gen, err)
+	}
+
+	return ""
+}
+
+func (m *Machine) hasJoined(ctx context.Context, gen int) bool {
+	plan, err := m.planOf(gen)
+
+	return err == nil && plan.Kubeconfig != "" && m.Probe.Kubeconfig(ctx, plan.Kubeconfig) == nil
+}
+
+// planOf returns the plan of a generation. After a rollback this is the plan of the generation whose contents were
+// restored. If the stored plan is damaged, the files are those of the generation's manifest, and the unit is that of the
+// newest plan which can be read: what is in place is known, and a kubelet may start on it.
+func (m *Machine) planOf(gen int) (Plan, error) {
+	all, err := m.Store.List()
+	if err != nil {
+		return Plan{}, err
+	}
+
+	i := slices.IndexFunc(all, func(info generation.Info) bool { return info.Gen == gen })
+	if i >= 0 && all[i].Restores == 0 { // the state before prelet has no plan: only that the kubelet runs can be checked
+		plan, err := m.newestPlan(all)
+		return plan.planWithoutPrelet(), err
+	}
+
+	plan, err := m.readPlan(gen)
+	if i < 0 || !isDamaged(err) || all[i].Status == generation.StatusDamaged {
+		return plan, err
+	}
+
+	newest, err := m.newestPlan(all)
+	plan = newest.planWithoutPrelet()
+	plan.Rollback, plan.Kubeconfig, plan.Files = newest.Rollback, newest.Kubeconfig, map[string]string{}
+
+	for _, e := range all[i].Entries {
+		if e.New.Kind == generation.File && !e.Dropped && !e.CreateOnly && !slices.Contains(all[i].Retired, e.Path) {
+			plan.Files[e.Path] = e.New.SHA256
+		}
+	}
+
+	return plan, err
+}
+
+// PlanOf returns how the unit is started on a generation, as far as that can be read.
+func (m *Machine) PlanOf(gen int) (Plan, error) { return m.planOf(gen) }
+
+// isDamaged reports whether an error is about something that the store keeps and that is not as it was stored.
+func isDamaged(err error) bool {
+	var stuck *generation.StuckError
+
+	return errors.As(err, &stuck) && !errors.Is(err, generation.ErrNewer)
+}
+
+func (m *Machine) readPlan(gen int) (Plan, error) {
+	text, err := m.Store.Blob(gen, PlanBlob)
+	if err != nil {
+		return Plan{}, fmt.Errorf("the plan of generation %d: %w", gen, err)
+	}
+
+	plan, err := DecodePlan(text)
+	if err != nil {
+		return Plan{}, fmt.Errorf("the plan of generation %d: %w", gen, err)
+	}
+
+	return plan, nil
+}
+
+// newestPlan returns the newest plan that is not damaged. The unit and its health address of the state before prelet are only known from
+// there.
+func (m *Machine) newestPlan(all []generation.Info) (Plan, error) {
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i].Restores != 0 && all[i].Status != generation.StatusDamaged {
+			if plan, err := m.readPlan(all[i].Gen); !isDamaged(err) {
+				return plan, err
+			}
+		}
+	}
+
+	return Plan{}.withDefaults(), nil
+}
+
+// errMayRun is wrapped when it could not be determined whether the unit runs.
+var errMayRun = errors.New("so it may be running")

@@ -1,0 +1,814 @@
+package activate
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/fault"
+)
+
+// maxTries is the number of boots that may begin to verify a generation and not finish. The next boot rolls back.
+const maxTries = 3
+
+// maxRounds bounds how often a verdict may be superseded before this process leaves it to the others.
+const maxRounds = 5
+
+const (
+	stopWait    = 100 * time.Second // longer than systemd's own TimeoutStopSec=90s, so that its result comes first
+	minStopWait = 5 * time.Second   // minimum after the deadline: a rollback needs the kubelet stopped
+	lockWait    = 30 * time.Second
+	waitMargin  = 30 * time.Second
+)
+
+// step runs one step. Only preflight, preflightBack and watch end with ctx: the steps after the commit are not
+// interrupted. Only watch and actUnits return a trigger.
+func (m *Machine) step(ctx context.Context, s step, on trigger, h location, t *walkState) (trigger, error) {
+	steady := context.WithoutCancel(ctx)
+
+	switch s {
+	case sweep:
+		if _, err := m.Store.Recover(); err != nil {
+			return done, err
+		}
+		if err := m.cancelTrial(ctx); err != nil { // of a run that was killed before its commit
+			m.note("reload", "notice", "systemd has not read its unit files again: %v", err)
+		}
+		return done, nil
+	case preflight:
+		return done, m.preflightChange(ctx, t)
+	case preflightBack:
+		return done, m.preflightBack(ctx, h, t)
+	case commit:
+		return done, m.commit(t)
+	case shutGate:
+		return done, m.shutGate(on, h, t)
+	case stop:
+		return done, m.stop(steady, on, h, t)
+	case publish:
+		return done, m.publish(h, t)
+	case complete:
+		return done, m.complete(t)
+	case restore:
+		return done, m.restore(h, t)
+	case reload:
+		return done, m.reload(steady, h, t)
+	case actUnits:
+		return m.actUnits(ctx, h, t), nil
+	case countTry:
+		return done, wrapAfterCommit("counting the try", m.countTry(h.journal, t))
+	case openGate:
+		return done, m.openGate(h, t)
+	case requestStart:
+		return done, m.requestStart(steady, h, t)
+	case watch:
+		return m.watchUnlocked(ctx, h, t)
+	case uncountTry:
+		return done, m.endUnjudged(ctx, h, t)
+	case retire:
+		return done, m.endVerdict(h, t, m.retire(h))
+	case closeGood:
+		return done, m.endVerdict(h, t, m.closeGood(h, t))
+	case closeBad:
+		return done, m.endVerdict(h, t, m.Store.Ill(h.journal.Gen, t.finding.reason))
+	case holdBack:
+		t.out.HeldBack = h.blockReason
+		return done, m.Gate.Shut(h.blockReason)
+	case reportShut:
+		t.out.HeldBack = m.whyShut(steady, h)
+		return done, nil
+	case reportOther:
+		return done, m.reportOther(h, t)
+	case leavePending:
+		t.out = Outcome{
+			Verdict: Pending, Generation: h.journal.Gen, Why: "other runs keep taking over; the last of them judges",
+		}
+
+		return done, nil
+	case patchLabels:
+		return done, m.runUnlocked(ctx, func() { t.out.Checks = m.reconcile(ctx, t.planned, nil) })
+	}
+
+	return done, &fault.Fault{Code: fault.Internal, Summary: fmt.Sprintf("activation has no step %d", s)}
+}
+
+// preflightChange checks for the last time whether a commit could be activated.
+func (m *Machine) preflightChange(ctx context.Context, t *walkState) error {
+	unit, err := m.preflightTried(ctx, t.change)
+	if err != nil {
+		return err
+	}
+
+	if ctx.Err() != nil {
+		return systemdFault("told to stop before COMMIT", context.Cause(ctx))
+	}
+
+	if err := m.exemptIll(ctx, t.change.Plan); err != nil {
+		return err
+	}
+
+	return m.noteAlive(unit)
+}
+
+// preflightTried is Preflight for the unit as a change makes it. A change may bring what refuses the unit, or end it.
+func (m *Machine) preflightTried(ctx context.Context, c *Change) (Unit, error) {
+	if m.TrialDir == "" || len(c.UnitFiles) == 0 {
+		return m.Preflight(ctx, c.Plan.Unit)
+	}
+
+	_, before := m.Preflight(ctx, c.Plan.Unit)
+
+	tried, err := m.tryUnitFiles(ctx, c.UnitFiles)
+	if err != nil {
+		return Unit{}, systemdFault("trying the kubelet's unit files", err)
+	}
+
+	unit, err := m.Preflight(ctx, c.Plan.Unit)
+
+	var f *fault.Fault
+	if tried && before == nil && errors.As(err, &f) {
+		var paths []string
+		for _, file := range c.UnitFiles {
+			paths = append(paths, file.Path)
+		}
+
+		told := *f
+		told.Next = "it is so with what the plan makes of " + strings.Join(paths, ", ") +
+			": change that in the site; nothing was written"
+		err = &told
+	}
+
+	return unit, err
+}
+
+// preflightBack checks whether a rollback by hand could be activated. While pods may hold what a state file of the
+// kubelet's managers lists, a rollback that removes this file is refused, as in a run.
+func (m *Machine) preflightBack(ctx context.Context, h location, t *walkState) error {
+	if why := m.whyForeign(t.to); t.to != 0 && why != "" {
+		return ForeignFault(t.to, why)
+	}
+
+	unit, err := m.Preflight(ctx, h.plan.Unit)
+	if err != nil {
+		return err
+	}
+
+	if h.rollback == nil {
+		return h.stayErr
+	}
+
+	for _, state := range h.rollback.removeFiles {
+		why := fmt.Sprintf("generation %d has another policy of the manager whose state it is", t.to)
+		next := fmt.Sprintf(
+			"drain the node, systemctl stop %[1]s, prelet rollback %[2]d, systemctl start %[1]s", h.plan.Unit, t.to,
+		)
+
+		if err := CheckPodState(unit, state, why, next); err != nil {
+			return err
+		}
+	}
+
+	if err := m.exemptIll(ctx, h.plan, m.planOrDefault(t.to)); err != nil {
+		return err
+	}
+
+	return m.noteAlive(unit)
+}
+
+// noteAlive notes a unit that is alive before a commit. A later process that recovers without systemd must not assume
+// that the gate has blocked this unit.
+func (m *Machine) noteAlive(u Unit) error {
+	if !isAlive(u) {
+		return nil
+	}
+
+	if err := m.Gate.MarkSeen(); err != nil {
+		return systemdFault("noting that "+u.Name+" runs", err)
+	}
+
+	return nil
+}
+
+func (m *Machine) commit(t *walkState) error {
+	m.startBound(t, t.change.Plan)
+	m.note("commit", "started", "%s", t.change.Plan.Unit)
+
+	gen, err := t.change.Txn.Commit()
+	t.committed = err == nil || fault.CodeOf(err) == fault.Interrupted // the journal could be seen
+
+	if err != nil {
+		m.note("commit", "failed", "%v", err)
+		return err
+	}
+
+	t.out.Generation = gen
+	m.note("commit", "ok", "generation %d", gen)
+
+	return nil
+}
+
+// shutGate shuts the gate, so that no kubelet starts while files change.
+func (m *Machine) shutGate(on trigger, h location, t *walkState) error {
+	var why string
+
+	switch {
+	case on == onCommitted:
+		why = fmt.Sprintf("generation %d is being put in place", h.journal.Gen)
+	case h.phase == mixed:
+		m.note("recover", "started", "generation %d: the journal says %s", h.journal.Gen, h.journal.Phase)
+		why = fmt.Sprintf("generation %d is being put in place after a crash", h.journal.Gen)
+	default:
+		m.startBound(t, h.plan)
+		m.note(
+			"rollback", "started", "from generation %d to the contents of %d: %s", h.rollback.from, h.rollback.to,
+			h.rollback.reason,
+		)
+		why = fmt.Sprintf("going back from generation %d: %s", h.rollback.from, h.rollback.reason)
+	}
+
+	if err := m.Gate.Shut(why); err != nil {
+		return wrapAfterCommit(describeStopped(on, h), err)
+	}
+
+	m.note("gate", "ok", "shut: %s", why)
+
+	return nil
+}
+
+// describeStopped returns the first words of an error that occurred while the kubelet was kept from running.
+func describeStopped(on trigger, h location) string {
+	switch {
+	case on == onCommitted:
+		return fmt.Sprintf("generation %d is committed and not in place yet", h.journal.Gen)
+	case h.phase == mixed:
+		return "recovering"
+	}
+
+	return "going back"
+}
+
+// stop stops the unit, so that no process reads the files that are about to change.
+func (m *Machine) stop(ctx context.Context, on trigger, h location, t *walkState) error {
+	if h.rollback == nil && h.keepsKubelet || h.rollback != nil && h.rollback.keeps {
+		return nil
+	}
+
+	err := m.stopUnit(ctx, h.plan.Unit, t)
+
+	// No kubelet has started behind a gate that was shut for the whole boot, so a recovery works without systemd. If
+	// the gate was open before, or a kubelet ran before the gate existed, that kubelet may still run.
+	if h.phase == mixed && on != onCommitted && h.noneStarted && errors.Is(err, errMayRun) {
+		return nil
+	}
+
+	return wrapAfterCommit(describeStopped(on, h), err)
+}
+
+// stopUnit stops a unit if it is alive, and notes that it is owed a start. After an error no file may change.
+func (m *Machine) stopUnit(ctx context.Context, unit string, t *walkState) error {
+	u, err := m.Units.Look(ctx, unit)
+	if err != nil {
+		return fmt.Errorf("looking at %s: %w (%w)", unit, err, errMayRun)
+	}
+
+	if !isAlive(u) {
+		return nil
+	}
+
+	if isWanted(u) { // a unit that is being stopped by hand is not started again
+		if err := m.Gate.MarkOwed(unit); err != nil {
+			return err
+		}
+	}
+
+	m.note("stop", "started", "%s", unit)
+	wait := m.limitWait(t, stopWait, minStopWait)
+	m.extendTimeout(wait)
+
+	result, err := m.Units.Stop(ctx, unit, wait)
+	if err != nil {
+		return fmt.Errorf("stopping %s: %w", unit, err)
+	}
+
+	if u, err = m.Units.Look(ctx, unit); err != nil {
+		return fmt.Errorf("looking at %s: %w", unit, err)
+	}
+
+	if isAlive(u) {
+		return fmt.Errorf("%s did not stop (job: %s; it is %s/%s)", unit, result, u.Active, u.Sub)
+	}
+
+	m.note("stop", "ok", "%s", unit)
+
+	return nil
+}
+
+// publish puts every file of this process's commit in place.
+func (m *Machine) publish(h location, t *walkState) error {
+	gen := h.journal.Gen
+	m.note("publish", "started", "generation %d", gen)
+
+	if err := t.change.Txn.Publish(); err != nil {
+		m.note("publish", "failed", "%v", err)
+		return wrapAfterCommit(fmt.Sprintf("putting generation %d in place", gen), err)
+	}
+
+	t.reload, t.reloadKnown = t.change.Reload, true
+
+	m.note("publish", "ok", "generation %d is in place", gen)
+
+	return nil
+}
+
+// complete puts every file of an interrupted commit or rollback in place.
+func (m *Machine) complete(t *walkState) error {
+	if _, err := m.Store.Recover(); err != nil {
+		m.note("recover", "failed", "%v", err)
+		return err
+	}
+
+	t.recovered = true
+
+	m.note("recover", "ok", "every file is in place")
+
+	return nil
+}
+
+// restore puts the contents of an earlier generation in place, as a new generation that awaits a verdict.
+func (m *Machine) restore(h location, t *walkState) error {
+	w := h.rollback
+
+	gen, err := m.Store.RollbackToJudge(w.from, w.to, w.reason, w.hold, w.removeFiles...)
+	if err != nil {
+		m.note("rollback", "failed", "%v", err)
+		return fmt.Errorf("going back from generation %d to %d: %w", w.from, w.to, err)
+	}
+
+	for _, l := range w.loose {
+		m.note("rollback", "notice", "%s", l)
+		t.trouble = append(t.trouble, l)
+	}
+
+	t.rollback = w
+	t.out = Outcome{
+		Verdict: Bad, Why: w.reason, Cause: w.cause, Generation: gen, From: w.from, InPlace: Pending, Held: w.hold,
+		Code: fault.RolledBack,
+	}
+
+	plan, err := m.planOf(gen)
+	if err != nil {
+		return wrapAfterCommit("going back", err)
+	}
+
+	t.reload, t.reloadKnown = h.plan.UnitFiles || plan.UnitFiles, true
+
+	m.note("rollback", "ok", "generation %d is in place, with the contents of %d", gen, w.to)
+
+	return nil
+}
+
+// reload makes systemd read its unit files, if one changed, before a kubelet may start.
+func (m *Machine) reload(ctx context.Context, h location, t *walkState) error {
+	if !m.endTrial() && !m.needsReload(ctx, h, t) {
+		return nil
+	}
+
+	m.note("reload", "started", "a unit file changed")
+
+	err := m.Units.Reload(ctx)
+
+	switch {
+	case err != nil && h.phase == mixed && h.noneStarted: // as in stop; the process that opens the gate reloads
+		return nil
+	case err != nil && h.phase == returning:
+		return wrapAfterCommit("going back", err)
+	case err != nil:
+		return wrapAfterCommit(
+			fmt.Sprintf("generation %d is in place; systemd did not read its unit files", h.journal.Gen), err,
+		)
+	}
+
+	t.reload, t.reloadKnown = false, true
+
+	m.note("reload", "ok", "systemd read its unit files again")
+
+	return nil
+}
+
+// needsReload reports whether systemd has not read a changed unit file. If a killed process has changed it, systemd
+// reports that. Some versions of systemd overlook the first drop-in in a new folder, so the plans are checked too. At
+// boot systemd reads all unit files. An error of systemd is left to the step that starts the unit.
+func (m *Machine) needsReload(ctx context.Context, h location, t *walkState) bool {
+	if h.gateOpen && h.phase != mixed { // of a mixture the gate was shut since
+		return false
+	}
+
+	if t.reload || !t.reloadKnown && (t.recovered || !h.newBoot) && m.plansUnitFiles(h) {
+		return true
+	}
+
+	u, err := m.Units.Look(ctx, h.plan.Unit)
+
+	return err == nil && u.Unread
+}
+
+// plansUnitFiles reports whether the generation in place has unit files, or the one before a rollback had.
+func (m *Machine) plansUnitFiles(h location) bool {
+	return h.plan.UnitFiles || h.journal.From != 0 && m.planOrDefault(h.journal.From).UnitFiles
+}
+
+// openGate lets the kubelet start on the complete generation in place.
+func (m *Machine) openGate(h location, t *walkState) error {
+	gen := 0
+	if h.current != nil {
+		gen = h.current.Gen
+	}
+
+	if h.gateOpen && (h.gate == gen || h.gate < 0) {
+		return nil
+	}
+
+	if err := m.Gate.Open(gen); err != nil {
+		if h.journal != nil {
+			return wrapAfterCommit(describeInPlace(&h), err)
+		}
+
+		return err
+	}
+
+	t.openedGate = !h.gateOpen // else only the number of the generation was another: it was adopted
+
+	if m.Note != nil {
+		m.Note(Event{Step: "gate", State: "ok", Summary: fmt.Sprintf("open on generation %d", gen), Generation: gen})
+	}
+
+	return nil
+}
+
+// requestStart requests a start of the unit if one is due, and leaves a verdict to prelet-verify or the next run.
+func (m *Machine) requestStart(ctx context.Context, h location, t *walkState) error {
+	if h.journal == nil {
+		if !t.openedGate && !m.Gate.IsOwed(h.plan.Unit) {
+			return nil
+		}
+
+		if _, err := m.bringUp(ctx, h.plan.Unit, startRequest{opened: t.openedGate}); err != nil {
+			return systemdFault("the gate is open; bringing the kubelet up", err)
+		}
+
+		return nil
+	}
+
+	if t.rollback == nil {
+		t.out.Verdict = Pending
+	}
+
+	_, err := m.bringUp(ctx, h.plan.Unit, startRequest{opened: t.openedGate, since: h.since, adopted: h.adopted()})
+
+	return wrapAfterCommit(describeInPlace(&h), err)
+}
+
+// startRequest contains the conditions of bringUp.
+type startRequest struct {
+	mayWait bool          // bringUp may wait for the start; the lock must be free then
+	wait    time.Duration // how long
+	opened  bool          // the gate was just opened: start a unit that failed at it or waits for a restart
+	since   time.Duration // a process that started before this has not read the files
+	adopted *adopted      // nil: the generation was not adopted
+}
+
+// adopted is a generation whose files were there before it: a kubelet that runs may have started before them, and is
+// restarted once then.
+type adopted struct {
+	key   string // of the commit
+	flags []string
+	files []string // that the kubelet reads
+}
+
+// adopted returns what bringUp needs of the generation that awaits its verdict; nil if prelet has put it in place.
+func (h location) adopted() *adopted {
+	if h.current == nil || !h.current.Adopted {
+		return nil
+	}
+
+	a := &adopted{key: fmt.Sprintf("%d %d adopted", h.journal.Gen, h.journal.CommitTime.UnixNano()), flags: h.plan.Flags}
+
+	for path := range h.plan.Files {
+		if !slices.Contains(h.plan.Others, path) {
+			a.files = append(a.files, path)
+		}
+	}
+
+	return a
+}
+
+// ageMargin is how much younger than the process a file has to be. Both ages are read one after the other.
+const ageMargin = time.Second
+
+// isOlder reports whether the process of an active unit has not read the files of a generation that was adopted: a file
+// was changed after the process started, or the process lacks a flag. One that was restarted for that is not.
+func (m *Machine) isOlder(ctx context.Context, u Unit, a *adopted) bool {
+	if a == nil || u.Active != "active" || m.Gate.IsDone(a.key) {
+		return false
+	}
+
+	if ago, ok := m.Probe.ChangedAgo(a.files); ok && m.Clock.Monotonic()-u.Started > ago+ageMargin {
+		return true
+	}
+
+	if len(a.flags) == 0 {
+		return false
+	}
+
+	err := m.Probe.Flags(ctx, u.MainPID, a.flags)
+
+	return err != nil && !isUnknown(err)
+}
+
+// bringUp requests a start of the unit if that is owed, if the gate blocked it, or if the running process has not read
+// the files. It returns how the job ended; "" when none was requested, because the unit runs, is about to run, or is
+// not supposed to run.
+func (m *Machine) bringUp(ctx context.Context, unit string, e startRequest) (result string, err error) {
+	steady := context.WithoutCancel(ctx)
+
+	u, err := m.Units.Look(steady, unit)
+	if err != nil {
+		return "", fmt.Errorf("looking at %s: %w", unit, err)
+	}
+
+	old := u.Started < e.since
+	waits := isWaitingToRestart(u) || hasGivenUp(u) || wasSkipped(u)
+	older := m.isOlder(steady, u, e.adopted)
+
+	if !m.Gate.IsOwed(unit) && !(waits && (e.opened || old)) && !(u.Active == "active" && old) && !older {
+		return "", nil
+	}
+
+	m.note("restart", "started", "%s", unit)
+
+	// Where systemd itself has started the unit since the gate is open, that start is waited for instead of another one.
+	verb := "restart"
+	if isStarted(u) && !old && !older {
+		verb = "start"
+	}
+
+	// A unit that prelet stopped has to start again, also after SIGTERM. Then the start is requested and not waited
+	// for.
+	if e.mayWait && ctx.Err() == nil {
+		m.extendTimeout(e.wait)
+		result, err = m.Units.Act(ctx, verb, unit, e.wait)
+	}
+
+	if !e.mayWait || ctx.Err() != nil {
+		result, err = m.Units.Act(steady, verb, unit, 0)
+	}
+
+	if err != nil {
+		return result, fmt.Errorf("restarting %s: %w", unit, err)
+	}
+
+	if older {
+		if err := m.Gate.MarkDone(e.adopted.key); err != nil {
+			return result, err
+		}
+	}
+
+	if result != jobDependency { // the start never happened: it is still owed
+		if err := m.Gate.ClearOwed(); err != nil {
+			return result, err
+		}
+	}
+
+	state := "ok"
+	if result != jobDone && result != jobQueued {
+		state = "notice"
+	}
+
+	m.note("restart", state, "%s: %s", unit, result)
+
+	return result, nil
+}
+
+// watchUnlocked starts the unit on the generation in place and watches it, with the lock free. It returns the trigger
+// of the verdict, or onSuperseded.
+func (m *Machine) watchUnlocked(ctx context.Context, h location, t *walkState) (trigger, error) {
+	m.startBound(t, h.plan)
+	t.watchedJournal = h.journal
+	t.firstWatched = cmp.Or(t.firstWatched, h.journal.Gen)
+
+	var watched error
+
+	err := m.runUnlocked(ctx, func() { t.finding, watched = m.start(ctx, h, t) })
+	if err != nil {
+		return done, err
+	}
+
+	current, err := m.Store.Current()
+	if err != nil {
+		return done, err
+	}
+
+	now, err := m.Store.Journal()
+	switch {
+	case err != nil:
+		return done, err
+	case current == nil || current.Gen < h.journal.Gen:
+		lost := *h.journal
+		lost.HoldPlan = "" // it went with the journal
+		h.journal = &lost
+		t.finding = finding{verdict: Unknown, reason: "it was removed while it was watched: the next run adopts its files"}
+		t.out = describeVerdict(onUnknown, h, t.finding)
+
+		return done, nil
+	case !h.journal.Same(now):
+		t.rounds++
+
+		m.note("verify", "notice", "another run took over while generation %d was watched", h.journal.Gen)
+
+		return onSuperseded, nil
+	case watched != nil:
+		return done, wrapAfterCommit(fmt.Sprintf("generation %d could not be judged", h.journal.Gen), watched)
+	case t.finding.verdict == Good:
+		return onGood, nil
+	case t.finding.verdict == Bad:
+		return onBad, nil
+	}
+
+	return onUnknown, nil
+}
+
+// runUnlocked runs a function that must not hold the lock: a start of the kubelet waits for prelet.service, which waits
+// for the lock. The lock is taken again also when ctx has ended, because a verdict has to be written. Others hold it
+// only for a moment.
+func (m *Machine) runUnlocked(ctx context.Context, do func()) error {
+	if err := m.Store.Unlock(); err != nil {
+		return err
+	}
+
+	do()
+
+	return m.relock(ctx)
+}
+
+func (m *Machine) relock(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockWait)
+	defer cancel()
+
+	return m.Store.Relock(ctx)
+}
+
+// start brings the unit up and watches it, both within the plan's timeout. The lock is free.
+func (m *Machine) start(ctx context.Context, h location, t *walkState) (finding, error) {
+	wait := m.limitWait(t, h.plan.Timeout, 0)
+	deadline := m.Clock.Monotonic() + wait
+
+	result, err := m.bringUp(
+		ctx, h.plan.Unit,
+		startRequest{mayWait: true, wait: wait, opened: t.openedGate, since: h.since, adopted: h.adopted()},
+	)
+	if err != nil {
+		return finding{}, err
+	}
+
+	f, err := m.watch(ctx, h, deadline, result, wait >= h.plan.Timeout-minStopWait)
+	if err == nil && f.verdict == Good {
+		f.checks = m.reconcile(ctx, h.plan, f.checks)
+	}
+
+	return f, err
+}
+
+// endUnjudged notes that the verification of this boot ended without a verdict. After SIGTERM it returns
+// fault.Interrupted.
+func (m *Machine) endUnjudged(ctx context.Context, h location, t *walkState) error {
+	m.uncountTry(h.journal, t)
+
+	switch {
+	case ctx.Err() == nil:
+		return nil
+	case h.phase == returning:
+		return &fault.Fault{
+			Code: fault.Interrupted, Err: context.Cause(ctx),
+			Summary: fmt.Sprintf("stopped while generation %d was watched, after going back", h.journal.Gen),
+		}
+	}
+
+	return &fault.Fault{
+		Code: fault.Interrupted, Err: context.Cause(ctx), Next: "the next start of the kubelet, run or boot judges it",
+		Summary: fmt.Sprintf("stopped while generation %d was watched", h.journal.Gen),
+	}
+}
+
+// endVerdict returns the error of storing a verdict. If the store cannot be written, the walk ends without a verdict
+// instead: a unit that failed would be repeated each second. The next start of the kubelet judges again.
+func (m *Machine) endVerdict(h location, t *walkState, err error) error {
+	if fault.CodeOf(err) != fault.CannotWrite {
+		return wrapAfterCommit("writing down the verdict", err)
+	}
+
+	why := fmt.Sprintf("the verdict is %s, and cannot be stored: %v", t.finding.verdict, err)
+	t.finding.verdict, t.finding.reason = Unknown, why
+	t.out = describeVerdict(onUnknown, h, t.finding)
+	m.uncountTry(h.journal, t)
+
+	return nil
+}
+
+// retire removes those files of the plan that the generation has: after a rollback an older generation may not have
+// them. It runs before the journal is closed, because it is not repeated after that.
+func (m *Machine) retire(h location) error {
+	var paths []string
+
+	for _, entry := range h.current.Entries {
+		if slices.Contains(h.plan.Retire, entry.Path) && entry.New.Kind == generation.File && !entry.Dropped {
+			paths = append(paths, entry.Path)
+		}
+	}
+
+	if len(paths) == 0 {
+		return nil
+	}
+
+	return m.Store.Retire(h.current.Gen, paths...)
+}
+
+func (m *Machine) closeGood(h location, t *walkState) error {
+	if t.finding.verdict != Good { // what it retires could not be removed
+		return nil
+	}
+
+	report, err := json.Marshal(
+		judgedReport{Good, t.finding.checks, m.Clock.Now().UTC(), m.BootID, h.since.Microseconds()},
+	)
+	if err != nil {
+		return err
+	}
+
+	return m.Store.Good(h.journal.Gen, report)
+}
+
+// whyShut returns the stored reason of the gate, or a default.
+func (m *Machine) whyShut(ctx context.Context, h location) string {
+	if why := cmp.Or(m.Gate.Reason(), m.WhyLost(ctx)); why != "" {
+		return why
+	}
+
+	if h.current == nil {
+		return "prelet has not finished a run"
+	}
+
+	return "prelet has not finished a run in this boot"
+}
+
+// reportOther reports the verdict of another process, if that is about the generation that this process watched, or
+// about the rollback from it.
+func (m *Machine) reportOther(h location, t *walkState) error {
+	current, watched := h.current, t.watchedJournal
+	isGood := current.Status == generation.StatusGood
+
+	switch {
+	case current.Restores < 0 && !isGood:
+		t.out = Outcome{Generation: current.Gen, Verdict: Pending, Why: "another run took over"}
+		return nil
+	case current.Restores < 0, isGood && current.Gen == watched.Gen && watched.HoldPlan == "": // a rollback by hand
+		t.out = Outcome{Generation: current.Gen, Verdict: Good}
+		return nil
+	}
+
+	out := Outcome{
+		Verdict:    Bad,
+		Why:        watched.Why,
+		Generation: current.Gen,
+		From:       watched.From,
+		InPlace:    Good,
+		Code:       fault.RolledBack,
+	}
+	if current.Gen != watched.Gen {
+		out.From, out.Why = watched.Gen, "another run went back"
+	}
+
+	if !isGood {
+		out.InPlace, out.Code = Bad, fault.RollbackFails
+	}
+
+	all, err := m.Store.List()
+	for _, info := range all {
+		if info.Gen == out.From {
+			_, out.Held = m.Store.Held(info.PlanID)
+		}
+	}
+
+	if isGood && current.Gen != watched.Gen && !out.Held { // by hand: the plan that was left is not at fault
+		out = Outcome{Generation: current.Gen, Verdict: Good}
+	}
+
+	t.out = out
+
+	return err
+}

@@ -1,0 +1,63 @@
+package activate
+
+import (
+	"context"
+
+	"github.com/prelet/prelet/internal/commit/generation"
+)
+
+// Store is the part of the generations that the state machine needs. Its lock is held whenever a method of Machine is
+// called and when it returns, unless the error reports that the lock could not be taken.
+type Store interface {
+	Unlock() error
+	Relock(ctx context.Context) error
+
+	// Journal returns the journal of the change in progress, or nil.
+	Journal() (*generation.Journal, error)
+	// ReadOnly returns why nothing can be written, or nil.
+	ReadOnly() error
+	// Outdated reports whether a journal is of a commit that nobody needs to finish: the state folder was restored from
+	// a backup.
+	Outdated(*generation.Journal) bool
+	// Recover finishes an interrupted change; the returned journal is nil or awaits a verdict. Files may change.
+	Recover() (*generation.Journal, error)
+	// Good closes the journal: this generation is good.
+	Good(gen int, report []byte) error
+	// RollbackToJudge puts the contents of generation to in place of generation from, as a new generation that awaits a
+	// verdict. Files change. With hold the plan of from counts as held until that verdict: Good holds it, Ill releases
+	// it. Files in without that neither generation contains are removed.
+	RollbackToJudge(from, to int, why string, hold bool, without ...string) (int, error)
+	// CheckRollback returns why RollbackToJudge would fail, and changes no file. loose is what a person should know of the
+	// folders that it goes through.
+	CheckRollback(from, to int, without ...string) (loose []string, err error)
+	// Ill closes the journal of a rollback: the restored generation is unhealthy too.
+	Ill(gen int, why string) error
+	// Retire removes files of the generation in place that are not needed once it is good.
+	Retire(gen int, paths ...string) error
+	// AddTry counts a boot that begins to verify, and returns the count. A second call in the same boot does not count.
+	AddTry(bootID string) (int, error)
+
+	// Current returns the generation in place, nil when there never was one.
+	Current() (*generation.Info, error)
+	// LastIntact returns the highest good generation that can be gone back to, and those above it whose files are
+	// damaged. With 0 all generations count.
+	LastIntact(below int) (gen int, rotten []generation.Rotten, ok bool)
+	List() ([]generation.Info, error)
+	// Blob returns a named blob of a generation.
+	Blob(gen int, name string) ([]byte, error)
+	// Hold keeps a plan from being applied again. Held reports whether a plan is held.
+	Hold(planID, why string) error
+	Held(planID string) (why string, ok bool)
+}
+
+// Txn is a staged commit: everything is on disk, nothing is in place.
+type Txn interface {
+	Abort() error         // nothing was changed
+	Commit() (int, error) // from here on only forward
+	Publish() error       // publishes every file; afterwards the journal awaits a verdict
+}
+
+var (
+	_ Store = (*generation.Store)(nil)
+	_ Txn   = (*generation.Txn)(nil)
+)

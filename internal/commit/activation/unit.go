@@ -1,0 +1,123 @@
+package activate
+
+import (
+	"context"
+	"strings"
+	"time"
+)
+
+// Unit is the state of one unit, as in systemd's D-Bus properties. It is an alias of an unnamed type, so that an
+// implementation of Units need not import this package (internal/platform/systemd).
+type Unit = struct {
+	Name string
+	Load string // LoadState
+	File string // UnitFileState
+
+	Active string // ActiveState
+	Sub    string // SubState
+	Result string // of the last run
+	Status int32  // of the last run's main process
+	Job    uint32 // id of the queued job, 0 for none
+	Unread bool   // NeedDaemonReload: a unit file has changed since systemd read it
+
+	Type      string // of a service
+	CanReload bool
+	Since     time.Duration // when it last began to start since boot, on CLOCK_MONOTONIC; 0: never
+
+	ProtectSystem string
+	Writable      []string // ReadWritePaths
+	Environment   []string
+	Command       []string // ExecStart
+
+	MainPID  uint32        // 0: no main process
+	Restarts uint32        // NRestarts: automatic restarts since the last requested start
+	Started  time.Duration // start of the main process since boot, on CLOCK_MONOTONIC; 0: never
+
+	NoStart, NoStop bool          // CanStart or CanStop is false: systemd refuses both by hand
+	NeverWith       []string      // Conflicts= of either unit
+	FailsWith       []string      // Requires=, Requisite=, BindsTo=
+	Skipped         time.Duration // a Condition= or Assert= did not hold at the last start: when; else 0
+
+	EnvironmentFiles []struct {
+		Path     string
+		Optional bool
+	}
+}
+
+// Units is systemd. An error means that systemd did not answer or refused the request. Otherwise the result is how the
+// job ended: "done" is the only success, "queued" means not waited for, "unanswered" means that the job did not end in
+// time.
+type Units interface {
+	Look(ctx context.Context, unit string) (Unit, error)
+	// MayWait reports whether this process may wait for a start of the unit.
+	MayWait(ctx context.Context, unit string) (bool, error)
+	// Mounts returns the mounts at or above some paths, the highest first.
+	Mounts(ctx context.Context, paths []string) ([]Mount, error)
+	// Reload makes systemd read unit files again.
+	Reload(ctx context.Context) error
+	// Stop waits for wait at most; with 0 it does not wait.
+	Stop(ctx context.Context, unit string, wait time.Duration) (result string, err error)
+	// Act does what verb says with a unit: "start", "restart", "try-restart" (only if it runs), or "reload" (a
+	// try-restart of one that cannot reload). CreateTmpfiles runs systemd-tmpfiles --create. Both wait as Stop does.
+	Act(ctx context.Context, verb, unit string, wait time.Duration) (result string, err error)
+	CreateTmpfiles(ctx context.Context, files []string, wait time.Duration) (result string, err error)
+}
+
+// The units that the packages ship.
+const (
+	BootUnit   = "prelet.service"
+	ApplyUnit  = "prelet-apply.service"
+	VerifyUnit = "prelet-verify.service"
+)
+
+const (
+	jobDone       = "done"
+	jobQueued     = "queued"
+	jobUnanswered = "unanswered"
+	jobDependency = "dependency"
+	jobCanceled   = "canceled" // somebody stopped the unit
+	jobSkipped    = "skipped"  // there was nothing to do, such as for a unit whose conditions do not hold
+)
+
+// requiresFile reports whether the unit does not start while the file is missing. It is false when no EnvironmentFile=
+// line names the file (an empty one in a later drop-in clears the list) or when the line begins with "-".
+func requiresFile(u Unit, file string) bool {
+	for _, line := range u.EnvironmentFiles {
+		if line.Path == file && !line.Optional {
+			return true
+		}
+	}
+
+	return false
+}
+
+// isWaitingToRestart reports whether systemd waits for RestartSec=, or since systemd 254 for what is started before the
+// unit (auto-restart-queued).
+func isWaitingToRestart(u Unit) bool {
+	return u.Active == "activating" && strings.HasPrefix(u.Sub, "auto-restart")
+}
+
+// isLoadable reports whether systemd understands the unit's files.
+func isLoadable(u Unit) bool { return u.Load != "bad-setting" && u.Load != "error" }
+
+// isStarted reports whether a unit runs or is being started, by systemd itself or by another process.
+func isStarted(u Unit) bool {
+	return u.Active == "active" || u.Active == "activating" && u.MainPID != 0 && !isWaitingToRestart(u)
+}
+
+// isAlive reports whether a process of the unit may run, or systemd may start one at any moment. Such a unit is stopped
+// before its files change.
+func isAlive(u Unit) bool { return u.Active != "inactive" && u.Active != "failed" }
+
+// isWanted reports whether the unit is supposed to run. An inactive unit without a job was never started or was stopped
+// by hand.
+func isWanted(u Unit) bool { return u.Job != 0 || u.Active != "inactive" && u.Active != "deactivating" }
+
+// hasGivenUp reports whether the unit failed and systemd does not start it again.
+func hasGivenUp(u Unit) bool { return u.Active == "failed" && u.Job == 0 }
+
+// wasSkipped reports whether the unit is not running because a condition of it did not hold when it was started.
+func wasSkipped(u Unit) bool { return isStopped(u) && u.Skipped != 0 }
+
+// isStopped reports whether the unit was stopped or never started, and no job is queued.
+func isStopped(u Unit) bool { return u.Active == "inactive" && u.Job == 0 }

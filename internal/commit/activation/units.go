@@ -1,0 +1,395 @@
+package activate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prelet/prelet/internal/commit/generation"
+)
+
+// UnitPlan is what follows a change of some files of a generation: a unit other than the kubelet's, or
+// systemd-tmpfiles.
+type UnitPlan struct {
+	Unit          string   `json:"unit"`
+	Action        string   `json:"action"` // restart | reload | create
+	TimeoutMillis int64    `json:"timeout_ms"`
+	SettleMillis  int64    `json:"settle_ms"`
+	Files         []string `json:"files"` // the managed files that notify it
+	// System is set for units of systemd that also apply files which are not the site's: a failure there says nothing
+	// about the generation. They are started if they do not run.
+	System bool `json:"system,omitempty"`
+}
+
+const (
+	actionReload = "reload"
+	actionCreate = "create"
+	tryRestart   = "try-restart"
+	restartUnit  = "restart"
+)
+
+// changes reports whether a generation changed a file.
+func changes(e generation.Entry) bool {
+	return e.Action != generation.ActionNone && e.Action != generation.ActionKeep
+}
+
+// isQuiet reports whether a change of a file does not concern the kubelet, by the plans of the generations on both sides
+// of the change.
+func isQuiet(path string, plans []Plan) bool {
+	quiet := false
+
+	for _, p := range plans {
+		isOther := slices.Contains(p.Others, path)
+		if _, isFile := p.Files[path]; isFile && !isOther {
+			return false
+		}
+
+		quiet = quiet || isOther
+	}
+
+	return quiet
+}
+
+// keepsKubelet reports whether the generation of the journal changes nothing of the kubelet. It is read from the
+// generation, so it also holds after a crash. If that cannot be read, the kubelet counts as concerned.
+func (m *Machine) keepsKubelet(h *location) bool {
+	plans := m.plansOfChange(h)
+	if !slices.ContainsFunc(plans, func(p Plan) bool { return len(p.Others) > 0 }) ||
+		slices.ContainsFunc(plans, func(p Plan) bool { return p.Unit != h.plan.Unit }) {
+		return false
+	}
+
+	changed := m.changedPaths(h.journal.Gen)
+	if len(changed) == 0 {
+		return false
+	}
+
+	return !slices.ContainsFunc(changed, func(path string) bool { return !isQuiet(path, plans) })
+}
+
+// plansOfChange returns the plan of the generation of the journal, and of the one that a rollback leaves.
+func (m *Machine) plansOfChange(h *location) []Plan {
+	plans := []Plan{h.plan}
+	if h.journal.From != 0 {
+		plans = append(plans, m.planOrDefault(h.journal.From))
+	}
+
+	return plans
+}
+
+func (m *Machine) infoOf(gen int) (generation.Info, bool) {
+	all, err := m.Store.List()
+	i := slices.IndexFunc(all, func(i generation.Info) bool { return i.Gen == gen })
+	if err != nil || i < 0 {
+		return generation.Info{}, false
+	}
+
+	return all[i], true
+}
+
+// changedPaths returns the files that a generation changed.
+func (m *Machine) changedPaths(gen int) (out []string) {
+	info, _ := m.infoOf(gen)
+	for _, e := range info.Entries {
+		if changes(e) {
+			out = append(out, e.Path)
+		}
+	}
+
+	return out
+}
+
+// rollbackKeepsKubelet is keepsKubelet for a rollback that has not begun.
+func (m *Machine) rollbackKeepsKubelet(h *location, goal Plan, w *rollback) bool {
+	to, ok := m.infoOf(w.to)
+	if !ok || len(w.removeFiles) > 0 || goal.Unit != h.plan.Unit {
+		return false
+	}
+
+	plans := []Plan{h.plan, goal}
+	differs := func(some, other []generation.Entry) bool {
+		return slices.ContainsFunc(some, func(e generation.Entry) bool {
+			same := slices.ContainsFunc(other, func(o generation.Entry) bool {
+				return o.Path == e.Path && o.Dropped == e.Dropped && o.New.Equal(e.New)
+			})
+			retired := slices.Contains(goal.Retire, e.Path) // with the good verdict on the goal
+			return !same && !retired && !isQuiet(e.Path, plans)
+		})
+	}
+
+	return !differs(h.current.Entries, to.Entries) && !differs(to.Entries, h.current.Entries)
+}
+
+// touchedUnits returns the units that files of the generation in place notify which it changed, systemd's first.
+func (m *Machine) touchedUnits(h *location) (out []UnitPlan) {
+	plans := m.plansOfChange(h)
+	if !slices.ContainsFunc(plans, func(p Plan) bool { return len(p.Units) > 0 }) {
+		return nil
+	}
+
+	changed := m.changedPaths(h.journal.Gen)
+	for _, system := range []bool{true, false} {
+		for _, p := range plans {
+			for _, u := range p.Units {
+				isIn := slices.ContainsFunc(out, func(x UnitPlan) bool { return x.Unit == u.Unit })
+				u.Files = slices.DeleteFunc(slices.Clone(u.Files), func(f string) bool { return !slices.Contains(changed, f) })
+				if u.System == system && !isIn && len(u.Files) > 0 {
+					out = append(out, u)
+				}
+			}
+		}
+	}
+
+	return out
+}
+
+// actUnits acts on the units that files of the generation in place notify, as far as that is still owed. What is owed
+// is found: a unit that started after the files were in place has read them, and after a reboot all have. Only what
+// leaves no trace in systemd, such as a reload, is noted in the run folder, and so is what failed: then the unit is acted
+// on again.
+//
+// It returns onBad if a unit of the site's fails, and onReady otherwise. Only reported is what fails after a rollback,
+// or of a unit that was unhealthy before the commit, and what systemd refuses.
+func (m *Machine) actUnits(ctx context.Context, h location, t *walkState) trigger {
+	if h.journal.BootID != m.BootID || h.journal.Tries > 1 { // published in an earlier boot
+		return onReady
+	}
+
+	for _, u := range m.touchedUnits(&h) {
+		key := unitKey(h.journal, u)
+		why, err := m.actUnit(ctx, u, h, key)
+		if why == "" && err == nil {
+			if err := m.Gate.ClearFailure(key); err != nil {
+				m.note("units", "notice", "%v", err)
+			}
+
+			continue
+		}
+
+		if err != nil {
+			why = err.Error()
+		}
+
+		switch {
+		case err != nil, u.System, h.phase == returning, m.isExempt(u.Unit):
+			t.trouble = append(t.trouble, u.Unit+": "+why)
+			m.note("units", "failed", "%s: %s", u.Unit, why)
+		default:
+			if err := m.Gate.MarkFailed(key, why); err != nil {
+				why += "; " + err.Error()
+			}
+
+			m.note("units", "failed", "%s: %s", u.Unit, why)
+			t.finding = finding{verdict: Bad, reason: u.Unit + ": " + why}
+
+			return onBad
+		}
+	}
+
+	return onReady
+}
+
+// exemptIll notes which units of the site's are unhealthy before a commit: no verdict on it is about them.
+func (m *Machine) exemptIll(ctx context.Context, plans ...Plan) error {
+	var ill []string
+
+	for _, p := range plans {
+		for _, u := range p.Units {
+			now, err := m.Units.Look(ctx, u.Unit)
+			crashed := now.Restarts > 0 && m.Clock.Monotonic()-now.Started < p.Timeout // it would in the verdict's time
+			isIll := crashed || now.Active == "failed" || isWaitingToRestart(now) || !isLoadable(now)
+
+			if err == nil && !u.System && isIll {
+				ill = append(ill, u.Unit)
+				m.note("units", "notice", "%s is %s/%s (result %s) before the commit, which is not judged by it", u.Unit,
+					now.Active, now.Sub, now.Result)
+			}
+		}
+	}
+
+	if err := m.Gate.SetExempt(ill); err != nil {
+		return systemdFault("noting which units are unhealthy", err)
+	}
+
+	return nil
+}
+
+func (m *Machine) isExempt(unit string) bool { return slices.Contains(m.Gate.Exempt(), unit) }
+
+// unitKey names what follows a commit for one unit.
+func unitKey(j *generation.Journal, u UnitPlan) string {
+	return fmt.Sprintf("%d %d %s", j.Gen, j.CommitTime.UnixNano(), u.Unit)
+}
+
+// actUnit acts on one unit, and returns what failed. An error means that systemd refused, or did not answer.
+func (m *Machine) actUnit(ctx context.Context, u UnitPlan, h location, key string) (why string, err error) {
+	steady := context.WithoutCancel(ctx)
+
+	wait := time.Duration(u.TimeoutMillis) * time.Millisecond
+	if ctx.Err() != nil { // after SIGTERM it is requested, and not waited for
+		wait = 0
+	}
+
+	if m.Gate.IsDone(key) {
+		return "", nil
+	}
+	if u.Action == actionCreate {
+		return m.createTmpfiles(steady, u, h, key, wait)
+	}
+
+	now, err := m.Units.Look(steady, u.Unit)
+	isBroken := h.phase == returning && now.Active == "failed" && !m.isExempt(u.Unit) // by the generation that was left
+
+	switch {
+	case err != nil:
+		return "", err
+	case !isLoadable(now):
+		return fmt.Sprintf("systemd cannot load it (%s)", now.Load), nil
+	case now.Load != "loaded" && u.System:
+		return fmt.Sprintf("it is not there (%s)", now.Load), nil
+	case now.Load != "loaded": // the plan has reported it
+		return "", nil
+	case !u.System && !isBroken && m.Gate.Failure(key) == "" && (!isAlive(now) || startedAt(now) >= h.placed):
+		return "", nil
+	}
+
+	verb := tryRestart
+	switch {
+	case isBroken, u.System && u.Action != actionReload:
+		verb = restartUnit
+	case u.Action == actionReload:
+		verb = actionReload
+	}
+	if may, err := m.Units.MayWait(steady, u.Unit); err != nil || !may {
+		wait = 0
+	}
+
+	m.note("units", "started", "%s %s", verb, u.Unit)
+	m.extendTimeout(wait + time.Duration(u.SettleMillis)*time.Millisecond)
+
+	result, err := m.Units.Act(steady, verb, u.Unit, wait)
+	if err != nil {
+		return "", err
+	}
+
+	isLeft := result == jobQueued || result == jobSkipped || result == jobUnanswered && m.hasJob(steady, u.Unit)
+	leavesNoTrace := u.System || verb == actionReload || isBroken
+
+	if leavesNoTrace && (isLeft || result == jobDone) {
+		if err := m.Gate.MarkDone(key); err != nil {
+			return "", err
+		}
+	}
+
+	switch {
+	case result == jobCanceled && !u.System:
+		m.note("units", "notice", "%s %s: somebody stopped it", verb, u.Unit)
+		return "", m.Gate.SetExempt(append(m.Gate.Exempt(), u.Unit))
+	case isLeft: // the verdict looks at it
+		m.note("units", "notice", "%s %s: %s", verb, u.Unit, result)
+		return "", nil
+	case result != jobDone:
+		return fmt.Sprintf("its %s ended with %q", verb, result), nil
+	case !u.System && verb != actionReload:
+		why = m.settleUnit(ctx, u)
+	}
+
+	if why == "" {
+		m.note("units", "ok", "%s %s", verb, u.Unit)
+	}
+
+	return why, nil
+}
+
+// createTmpfiles makes what changed files of tmpfiles.d say, and returns what failed as actUnit does.
+func (m *Machine) createTmpfiles(
+	ctx context.Context, u UnitPlan, h location, key string, wait time.Duration,
+) (why string, err error) {
+	var files []string
+
+	info, _ := m.infoOf(h.journal.Gen)
+	for _, e := range info.Entries {
+		if slices.Contains(u.Files, e.Path) && e.New.Kind == generation.File {
+			files = append(files, e.Path)
+		}
+	}
+	if len(files) == 0 {
+		return "", nil
+	}
+
+	m.note("units", "started", "systemd-tmpfiles --create")
+	m.extendTimeout(wait)
+
+	result, err := m.Units.CreateTmpfiles(ctx, files, wait)
+
+	switch {
+	case err != nil:
+		return "", err
+	case result != jobDone && result != jobQueued && result != jobUnanswered:
+		return fmt.Sprintf("it ended with %q", result), nil
+	}
+
+	return "", m.Gate.MarkDone(key)
+}
+
+// startedAt returns when a unit last began to start, or its main process did.
+func startedAt(u Unit) time.Duration { return max(u.Since, u.Started) }
+
+func (m *Machine) hasJob(ctx context.Context, unit string) bool {
+	u, err := m.Units.Look(ctx, unit)
+
+	return err == nil && u.Job != 0
+}
+
+// settleUnit watches a unit that was restarted until its time to settle is over, and returns what failed.
+func (m *Machine) settleUnit(ctx context.Context, u UnitPlan) (why string) {
+	end := m.Clock.Monotonic() + time.Duration(u.SettleMillis)*time.Millisecond
+	pid := uint32(0)
+
+	for {
+		now, err := m.Units.Look(context.WithoutCancel(ctx), u.Unit)
+		switch {
+		case err != nil:
+			return "" // the verdict looks at it again
+		case now.Active == "failed" || isWaitingToRestart(now):
+			return fmt.Sprintf("it is %s/%s (result %s)", now.Active, now.Sub, now.Result)
+		case pid != 0 && now.MainPID != 0 && now.MainPID != pid:
+			return "its process died, and another one runs"
+		case !isAlive(now), m.Clock.Monotonic() >= end:
+			return "" // one that ended well has no more to settle
+		}
+
+		pid = now.MainPID
+		if m.Clock.Sleep(ctx, lookInterval) != nil {
+			return ""
+		}
+	}
+}
+
+// judgeUnits returns the verdict on the units that this generation restarted; Pending with the reason to wait.
+func (w *watcher) judgeUnits(ctx context.Context) (Verdict, string) {
+	for _, u := range w.units {
+		if w.m.isExempt(u.Unit) {
+			continue
+		}
+
+		if why := w.m.Gate.Failure(unitKey(w.journal, u)); why != "" {
+			return Bad, w.addBad(u.Unit, "%s", why)
+		}
+
+		now, err := w.m.Units.Look(ctx, u.Unit)
+		if err != nil || now.Load != "loaded" {
+			continue
+		}
+
+		switch isNew := startedAt(now) >= w.placed; {
+		case isNew && now.Active == "failed", isNew && isWaitingToRestart(now):
+			return Bad, w.addBad(u.Unit, "it is %s/%s (result %s)", now.Active, now.Sub, now.Result)
+		case now.Job != 0 && now.Active != "inactive":
+			return Pending, w.addUnknown(u.Unit, "systemd has not finished its %s", u.Action)
+		}
+	}
+
+	return Good, ""
+}

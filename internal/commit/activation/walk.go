@@ -1,0 +1,247 @@
+package activate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/fault"
+)
+
+// walkState is one walk through the table: its input, and what this process has done so far. A crash loses all of it,
+// and the next walk does not need it.
+type walkState struct {
+	change  *Change // of onChange
+	to      int     // of onRollback
+	why     string  // of onRollback
+	planned Plan    // of onUnchanged: the site's plan, which may differ from the stored one in what is only checked
+	failure string  // of onFailed and onNoSite
+
+	committed      bool                // the journal has the change, or may have it: from here on only forward
+	reload         bool                // this process changed a unit file, and systemd has not read it
+	reloadKnown    bool                // reload is certain: this process published, or systemd has read the files
+	recovered      bool                // this process finished what a crash left
+	openedGate     bool                // this process opened the gate
+	rollback       *rollback           // the rollback of this process
+	deadline       time.Duration       // of the whole activation; 0: none
+	rounds         int                 // how often others took over
+	watchedJournal *generation.Journal // of the last watch
+	firstWatched   int                 // generation of the first watch; 0: none
+	finding        finding             // of the last watch
+	trouble        []string            // what follows a changed file and did not work, and does not undo the generation
+
+	unwritten []string // what could not be stored about tries, and is not a reason to keep the kubelet down
+
+	sinceJournal *generation.Journal // the journal that since belongs to
+	since        time.Duration
+
+	out Outcome
+}
+
+// maxRows bounds a walk. The longest known walk has four rows for each of maxRounds, and about twelve more.
+const maxRows = 50
+
+// walk goes through the table until nothing follows. The lock is held, except during the step watch.
+//
+// Each row begins with reading where the node is, so an interrupted row needs no memory of it.
+func (m *Machine) walk(ctx context.Context, t *walkState, on trigger) (Outcome, error) {
+	for range maxRows {
+		h, err := m.locate(ctx, t, on)
+		now := on
+
+		if err == nil {
+			on, err = m.do(ctx, next(m.table(), h, on), on, h, t)
+		}
+
+		if err != nil || on == done {
+			return t.outcome(), t.wrapUnfinished(h, now, err)
+		}
+	}
+
+	return t.out, &fault.Fault{
+		Code:    fault.Internal,
+		Summary: fmt.Sprintf("activation did not end after %d rows", maxRows),
+	}
+}
+
+// wrapUnfinished returns an error of a walk, which must not promise that nothing was changed once this process has
+// committed, or while a change of another process is not finished. A change or a rollback that is refused in such a
+// phase keeps its code: it has changed nothing, and the phase is as before.
+func (t *walkState) wrapUnfinished(h location, on trigger, err error) error {
+	refused := on == onChange || on == onRollback && h.phase != mixed
+
+	switch {
+	case err == nil || !promisesUnchanged(err):
+		return err
+	case t.committed && h.journal == nil:
+		return wrapAfterCommit(fmt.Sprintf("generation %d is committed", t.out.Generation), err)
+	case t.committed, h.journal != nil && !refused:
+		return wrapAfterCommit(fmt.Sprintf("generation %d awaits its verdict", h.journal.Gen), err)
+	}
+
+	return err
+}
+
+// table returns the table, or the broken one of a test.
+func (m *Machine) table() []row {
+	if m.rows != nil {
+		return m.rows
+	}
+
+	return table
+}
+
+// do runs one row and returns the next trigger. Only do changes anything.
+func (m *Machine) do(ctx context.Context, r row, on trigger, h location, t *walkState) (trigger, error) {
+	if r.Never != "" {
+		return done, &fault.Fault{Code: fault.Internal, Summary: r.Never}
+	}
+
+	if m.onRow != nil {
+		m.onRow(r)
+	}
+
+	t.beginOutcome(on, h)
+
+	then := r.Then
+	if then == repeat {
+		then = on
+	}
+
+	for _, s := range r.Do {
+		m.runHook(s, false)
+
+		found, err := m.step(ctx, s, on, h, t)
+		if err != nil {
+			return done, err
+		}
+
+		if r.Then == stepResult {
+			then = found
+		}
+
+		m.runHook(s, true)
+	}
+
+	return then, nil
+}
+
+// runHook lets a test end the process before or after a step.
+func (m *Machine) runHook(s step, after bool) {
+	if m.hook != nil {
+		m.hook(s, after)
+	}
+}
+
+// beginOutcome sets the outcome at the begin of a row.
+func (t *walkState) beginOutcome(on trigger, h location) {
+	switch on {
+	case onResume, onUnchanged, onFailed, onNoSite, onOff, onVerify:
+		if t.rollback == nil && h.current != nil {
+			t.out.Generation = h.current.Gen
+		}
+	case onGood, onBad, onUnknown:
+		t.out = describeVerdict(on, h, t.finding)
+	}
+}
+
+// outcome returns the outcome of the whole walk. It keeps the cause of a rollback also after the verdict on the
+// rollback.
+func (t *walkState) outcome() Outcome {
+	if t.rollback != nil && t.out.From == t.rollback.from {
+		t.out.Cause = t.rollback.cause
+	}
+
+	t.out.Overtaken = t.rounds > 0 && t.rollback == nil && t.out.Generation != t.firstWatched
+	t.out.Trouble, t.out.Unwritten = t.trouble, t.unwritten
+
+	return t.out
+}
+
+// filesSince returns when the files of a journal were in place, on this boot's monotonic clock, as it was before this
+// boot was counted as a try. It is 0 when that was in an earlier boot: every process of this boot started later.
+func (t *walkState) filesSince(m *Machine, j *generation.Journal) time.Duration {
+	if j == nil {
+		return 0
+	}
+
+	if t.sinceJournal == nil || !t.sinceJournal.Same(j) {
+		t.sinceJournal, t.since = j, 0
+		if j.BootID == m.BootID {
+			t.since = time.Duration(j.CommitMono) * time.Microsecond
+		}
+	}
+
+	return t.since
+}
+
+// describeVerdict returns the outcome of a verdict. It is pure.
+func describeVerdict(on trigger, h location, f finding) Outcome {
+	if h.phase == returning {
+		return describeVerdictBack(on, h.journal, f)
+	}
+
+	out := Outcome{Verdict: f.verdict, Why: f.reason, Checks: f.checks, Cause: f.cause, Generation: h.journal.Gen}
+	if on == onBad {
+		out.Code = fault.RolledBack
+	}
+
+	if on == onUnknown && slices.ContainsFunc(f.checks, Check.isOtherMachine) {
+		out.Code = fault.OtherMachine
+	}
+
+	if h.stayReason != "" {
+		out.Why += "; " + h.stayReason
+	}
+
+	return out
+}
+
+// describeVerdictBack returns the outcome of a verdict after a rollback. The plan that was rolled back is held if the
+// node is healthy without it, and counts as held until that verdict.
+func describeVerdictBack(on trigger, j *generation.Journal, f finding) Outcome {
+	out := Outcome{
+		Verdict: Bad, Why: j.Why, Checks: f.checks, Generation: j.Gen, From: j.From, InPlace: f.verdict,
+		Held: j.HoldPlan != "", Code: fault.RolledBack,
+	}
+
+	switch {
+	case on == onGood && j.HoldPlan == "": // a requested rollback that is healthy
+		return Outcome{Verdict: Good, Checks: f.checks, Generation: j.Gen}
+	case on == onBad:
+		out.Held, out.Code = false, fault.RollbackFails
+		out.Why += fmt.Sprintf(
+			"; after going back it is ill as well (%s), so the plan is not at fault and not held", f.reason,
+		)
+	case on == onUnknown:
+		out.Verdict, out.Held = Unknown, false
+		out.Why += fmt.Sprintf(
+			"; after going back no verdict was reached (%s): the next start of the kubelet, run or boot judges",
+			f.reason,
+		)
+
+		if j.HoldPlan != "" {
+			out.Why += ", and the plan is not tried again before that"
+		}
+	}
+
+	return out
+}
+
+// startBound sets the deadline of an activation, unless it is set already. No wait ends after it.
+func (m *Machine) startBound(t *walkState, p Plan) {
+	if t.deadline == 0 && p.Bound > 0 {
+		t.deadline = m.Clock.Monotonic() + p.Bound
+	}
+}
+
+// limitWait shortens a wait to the time left until the deadline, but not below least.
+func (m *Machine) limitWait(t *walkState, d, least time.Duration) time.Duration {
+	if t.deadline == 0 {
+		return d
+	}
+
+	return min(d, max(least, t.deadline-m.Clock.Monotonic()))
+}

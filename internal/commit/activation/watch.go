@@ -1,0 +1,401 @@
+package activate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/kubelet"
+)
+
+// Probe checks a running kubelet, in addition to systemd. A method returns nil when the check passes, and an error with
+// the reason when it fails. An error with a method Unknown() bool that returns true means that the result could not be
+// determined, for example because the API server does not answer. An unknown result never fails a generation.
+type Probe interface {
+	// Healthz requests /healthz on loopback. Connection refused is a failure, not unknown.
+	Healthz(ctx context.Context, url string) error
+	// Kubeconfig checks that the file exists and is usable. While it is missing and the API server is unreachable, the
+	// result is unknown.
+	Kubeconfig(ctx context.Context, path string) error
+	// Flags checks that the process has all flags on its command line.
+	Flags(ctx context.Context, pid uint32, flags []string) error
+	// Files checks the content of each path by its sha256.
+	Files(ctx context.Context, sha256 map[string]string) error
+	// ChangedAgo returns how long ago the newest of these files was changed; false if that cannot be read.
+	ChangedAgo(paths []string) (time.Duration, bool)
+	// Node returns the Node object.
+	Node(ctx context.Context, name string) (kubelet.Node, error)
+	// PatchLabels changes labels of the Node with the node's own identity, all or none. An error with a method
+	// Refused() bool that returns true means that the cluster does not allow it.
+	PatchLabels(ctx context.Context, name string, changes []kubelet.LabelChange) error
+	// Configz returns the fields in which the running configuration differs from the planned one.
+	Configz(ctx context.Context, c kubelet.Configz) (differ []string, err error)
+	// Log returns the log of the unit's processes since a time, oldest line first.
+	Log(ctx context.Context, unit string, since time.Time) ([]string, error)
+}
+
+// Check is the result of one check.
+type Check struct {
+	Name    string `json:"name"`  // such as unit, healthz, flags or node
+	State   string `json:"state"` // ok, failed, unknown, drift
+	Message string `json:"message,omitempty"`
+}
+
+// Drift is the state of a check that found a difference which is not the generation's fault: the Node was edited, or it
+// is older.
+const Drift = "drift"
+
+const (
+	lookInterval  = 100 * time.Millisecond
+	probeInterval = time.Second // for expensive checks: the API server, hashing files
+	// crashLoopDeaths is the number of deaths within one watch after which waiting longer is pointless.
+	crashLoopDeaths = 3
+	// maxSilence is how long systemd may be unreachable before the watch ends. A reload or a re-execution of systemd
+	// takes less.
+	maxSilence = 10 * time.Second
+)
+
+// finding is the result of a watch.
+type finding struct {
+	verdict  Verdict
+	reason   string
+	checks   []Check
+	cause    *Cause
+	onlyPods bool // the only failure is that pods cannot start
+}
+
+// watch checks the unit at least once, until there is a verdict or until deadline on the monotonic clock. result is how
+// the job ended that started the unit, if that was waited for. h is the generation, with its plan. full is set if the deadline leaves the whole timeout of the plan, and not only the
+// rest of the activation's time.
+func (m *Machine) watch(
+	ctx context.Context, h location, deadline time.Duration, result string, full bool,
+) (finding, error) {
+	p, since := h.plan, h.since
+	m.note("verify", "started", "%s", p.Unit)
+	m.extendTimeout(max(0, deadline-m.Clock.Monotonic()))
+	w := watcher{m: m, plan: p, since: since, placed: h.placed, journal: h.journal, result: result, fullTimeout: full}
+	if h.phase == pending && h.journal.BootID == m.BootID && h.journal.Tries <= 1 { // after a reboot all have read the files
+		w.units = slices.DeleteFunc(m.touchedUnits(&h), func(u UnitPlan) bool { return u.System })
+	}
+
+	f, err := w.run(ctx, deadline)
+	if err == nil && f.verdict == Bad {
+		if w.cause == nil {
+			w.cause = m.findCause(ctx, p, since)
+		}
+
+		if f.cause = w.cause; f.cause != nil {
+			f.reason += "; the kubelet: " + f.cause.String()
+		}
+	}
+
+	switch {
+	case err != nil:
+		m.note("verify", "failed", "%v", err)
+	case f.verdict == Good:
+		m.note("verify", "ok", "%s is healthy", p.Unit)
+	case f.verdict == Bad:
+		m.note("verify", "failed", "%s is ill: %s", p.Unit, f.reason)
+	default:
+		m.note("verify", "notice", "%s: no verdict: %s", p.Unit, f.reason)
+	}
+
+	return f, err
+}
+
+type watcher struct {
+	m           *Machine
+	plan        Plan
+	since       time.Duration
+	placed      time.Duration // when the files were in place
+	journal     *generation.Journal
+	units       []UnitPlan // of the site, that this generation restarted or reloaded
+	result      string
+	fullTimeout bool
+
+	hasLooked   bool
+	pid         uint32        // of the last look
+	restarts    uint32        // NRestarts at the first look, or after a manual restart
+	deaths      uint32        // that were seen
+	steadySince time.Duration // since when the same process has been healthy; 0: it is not
+	lastProbe   time.Duration // when checkSettled last ran its checks
+	lastChecks  []Check       // and their results
+
+	cause       *Cause        // from the log, after a death or when pods could not start
+	lastLogRead time.Duration // when the log was last read
+	podsFailed  bool          // pods cannot start, and nothing else failed
+
+	checks  []Check
+	reason  string // the last check that did not pass
+	unknown bool   // the last check was unknown, not failed
+}
+
+func (w *watcher) run(ctx context.Context, deadline time.Duration) (finding, error) {
+	clock := w.m.Clock
+	lastAnswer := clock.Monotonic()
+
+	for {
+		if ctx.Err() != nil {
+			return w.finish(Unknown, "prelet was told to stop: "+context.Cause(ctx).Error()), nil
+		}
+
+		u, err := w.m.Units.Look(ctx, w.plan.Unit)
+
+		now := clock.Monotonic()
+		if err != nil {
+			if now-lastAnswer >= maxSilence {
+				return finding{}, fmt.Errorf("watching %s: %w", w.plan.Unit, err)
+			}
+		} else {
+			lastAnswer = now
+			verdict, why := w.judge(ctx, u, now)
+			if verdict == Good || verdict == Pending {
+				switch units, because := w.judgeUnits(ctx); {
+				case units == Bad, units == Pending && verdict == Good:
+					verdict, why = units, because
+				}
+			}
+			if verdict != Pending {
+				return w.finish(verdict, why), nil
+			}
+		}
+
+		if now = clock.Monotonic(); now >= deadline {
+			if w.unknown {
+				return w.finish(Unknown, w.reason), nil
+			}
+
+			if !w.fullTimeout {
+				return w.finish(
+					Unknown,
+					fmt.Sprintf(
+						"the activation's time (%s) was up before a verdict; so far: %s", w.plan.Bound, w.reason,
+					),
+				), nil
+			}
+
+			return w.finish(Bad, fmt.Sprintf("not healthy after %s: %s", w.plan.Timeout, w.reason)), nil
+		}
+
+		// The end of ctx is handled above.
+		_ = clock.Sleep(ctx, min(lookInterval, deadline-now))
+	}
+}
+
+func (w *watcher) finish(verdict Verdict, why string) finding {
+	return finding{verdict: verdict, reason: why, checks: w.checks, onlyPods: w.podsFailed}
+}
+
+// judge returns the verdict on one look at the unit; Pending: continue.
+func (w *watcher) judge(ctx context.Context, u Unit, now time.Duration) (Verdict, string) {
+	w.countDeaths(u)
+
+	w.checks = nil
+	if deaths := max(w.deaths, u.Restarts-w.restarts); deaths >= crashLoopDeaths {
+		return Bad, w.addBad(
+			"unit", "crash loop: it died %d times (%s/%s, result %s)", deaths, u.Active, u.Sub, u.Result,
+		)
+	}
+
+	if w.cannotRecover(ctx, u, now) {
+		return Bad, w.addBad("unit", "it ended (%s/%s, result %s), and will each time", u.Active, u.Sub, u.Result)
+	}
+
+	switch {
+	case isStopped(u) && w.result == jobDependency:
+		return Bad, w.addBad("unit", "it was not started, because a unit that it requires failed")
+	case wasSkipped(u) && u.Skipped >= w.since:
+		return Bad, w.addBad(
+			"unit", "it was not started, because a Condition= or Assert= of its unit does not hold (systemctl status "+
+				"%s names it)",
+			w.plan.Unit,
+		)
+	case isStopped(u):
+		return Unknown, w.addUnknown("unit", "it is stopped, not failed: nobody has started it, or somebody stopped it")
+	case hasGivenUp(u):
+		return Bad, w.addBad("unit", "it failed (result %s), and systemd does not start it again", u.Result)
+	case u.Active != "active":
+		w.steadySince = 0
+		w.addBad("unit", "it is %s/%s (last result %s, %d automatic restarts)", u.Active, u.Sub, u.Result, u.Restarts)
+
+		return Pending, ""
+	}
+
+	w.addOK("unit")
+
+	if u.Started < w.since {
+		w.steadySince = 0
+		w.addBad("started", "process %d started before the files were in place", u.MainPID)
+
+		return Pending, ""
+	}
+
+	w.addOK("started")
+
+	if w.plan.Healthz != "" {
+		if !w.checkProbe("healthz", w.m.Probe.Healthz(ctx, w.plan.Healthz)) {
+			w.steadySince = 0
+			return Pending, ""
+		}
+	}
+
+	if w.steadySince == 0 {
+		w.steadySince = now
+	}
+
+	if now-w.steadySince < w.plan.Settle {
+		w.addBad("steady", "well for %s of %s so far", now-w.steadySince, w.plan.Settle)
+		return Pending, ""
+	}
+
+	w.addOK("steady")
+
+	return w.checkSettled(ctx, u, now)
+}
+
+// cannotRecover reports whether the log of a dead kubelet shows that it can never start. Then the watch does not wait
+// for the crash loop. A unit that failed without a process (the gate was shut) has no such log.
+func (w *watcher) cannotRecover(ctx context.Context, u Unit, now time.Duration) bool {
+	dead := u.Started >= w.since && u.Result != "resources" && (isWaitingToRestart(u) || hasGivenUp(u))
+	if !dead || w.lastLogRead != 0 && now-w.lastLogRead < probeInterval {
+		return false
+	}
+
+	w.lastLogRead = now
+	w.cause = w.m.findCause(ctx, w.plan, w.since)
+
+	return w.cause != nil && w.cause.final
+}
+
+// countDeaths counts the deaths of the main process between two looks. Deaths that were too quick to be seen are in
+// NRestarts. A process that was replaced or stopped by hand did not die.
+func (w *watcher) countDeaths(u Unit) {
+	switch {
+	case !w.hasLooked:
+		w.hasLooked, w.restarts = true, u.Restarts
+	case u.Restarts < w.restarts: // a manual start or restart sets NRestarts to 0
+		w.restarts, w.steadySince = u.Restarts, 0
+	case w.pid != 0 && u.MainPID != w.pid:
+		w.steadySince = 0
+		if u.Active == "failed" || isWaitingToRestart(u) || u.Restarts > w.restarts+w.deaths {
+			w.deaths++
+		}
+	}
+
+	w.pid = u.MainPID
+}
+
+// checkSettled runs the checks that only a settled kubelet can pass. A failure that cannot go away is bad at once.
+func (w *watcher) checkSettled(ctx context.Context, u Unit, now time.Duration) (Verdict, string) {
+	if w.lastProbe != 0 && now-w.lastProbe < probeInterval {
+		w.checks = append(w.checks, w.lastChecks...)
+		return Pending, ""
+	}
+
+	w.lastProbe = now
+
+	before := len(w.checks)
+	defer func() { w.lastChecks = w.checks[before:] }()
+
+	probe := w.m.Probe
+	all := true
+
+	if len(w.plan.Flags) > 0 && !w.checkProbe("flags", probe.Flags(ctx, u.MainPID, w.plan.Flags)) {
+		if !w.unknown {
+			return Bad, w.reason
+		}
+
+		all = false
+	}
+
+	if len(w.plan.Files) > 0 && !w.checkProbe("files", probe.Files(ctx, w.plan.Files)) {
+		current, err := w.m.Store.Current()
+		if err == nil {
+			if why := w.m.WhyCovered(ctx, current); why != "" { // the generation is not at fault
+				w.checks = w.checks[:len(w.checks)-1]
+				return Unknown, w.addUnknown("files", "%s", why)
+			}
+		}
+
+		if !w.unknown {
+			return Bad, w.reason
+		}
+
+		all = false
+	}
+
+	if w.plan.Kubeconfig != "" {
+		all = w.checkProbe("kubeconfig", probe.Kubeconfig(ctx, w.plan.Kubeconfig)) && all
+	}
+
+	if w.plan.Node != "" {
+		n, err := probe.Node(ctx, w.plan.Node)
+		if all = w.checkProbe("node", err) && all; err == nil {
+			all = w.checkMachine(n) && w.checkNodeObject(n, now) && all
+		}
+	}
+
+	if w.plan.Configz != nil && !w.checkConfigz(ctx) {
+		return Bad, w.reason
+	}
+
+	if all && !w.checkPods(ctx, u, now) {
+		return Bad, w.reason
+	}
+
+	if all {
+		return Good, ""
+	}
+
+	// A failed check takes precedence over an unknown one.
+	for _, check := range w.checks {
+		if check.State == "failed" {
+			w.reason, w.unknown = check.Name+": "+check.Message, false
+		}
+	}
+
+	return Pending, ""
+}
+
+func (w *watcher) checkProbe(name string, err error) bool {
+	if err == nil {
+		w.addOK(name)
+		return true
+	}
+
+	if isUnknown(err) {
+		w.addUnknown(name, "%v", err)
+	} else {
+		w.addBad(name, "%v", err)
+	}
+
+	return false
+}
+
+// isUnknown reports whether the result of a check could not be determined.
+func isUnknown(err error) bool {
+	var unknown interface{ Unknown() bool }
+
+	return errors.As(err, &unknown) && unknown.Unknown()
+}
+
+func (w *watcher) addOK(name string) { w.checks = append(w.checks, Check{Name: name, State: "ok"}) }
+
+func (w *watcher) addBad(name, format string, args ...any) string {
+	return w.addCheck(name, "failed", false, format, args)
+}
+
+func (w *watcher) addUnknown(name, format string, args ...any) string {
+	return w.addCheck(name, "unknown", true, format, args)
+}
+
+func (w *watcher) addCheck(name, state string, dunno bool, format string, args []any) string {
+	message := fmt.Sprintf(format, args...)
+	w.checks = append(w.checks, Check{Name: name, State: state, Message: message})
+	w.reason, w.unknown = name+": "+message, dunno
+
+	return w.reason
+}

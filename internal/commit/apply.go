@@ -1,0 +1,461 @@
+// Package apply is the only way from a plan to the disk. It turns a plan into a proposal for package generation, and
+// passes that to package activate if there is a kubelet to activate (Run). It also decides how a failed run ends: which
+// failures keep the last good generation, and with which exit status.
+//
+// The package writes what generation and activate write, and two small files: the count of failed runs in the run
+// folder, and the kubelet's version in the state folder.
+package apply
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/platform/machineid"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// Options are the inputs of a proposal.
+type Options struct {
+	Store     *generation.Store // locked and recovered
+	Plan      *boot.Plan        // complete
+	Recording *world.Recording
+	Secret    func(name string) ([]byte, error)
+	Owner     func(owner string) (uid, gid int, err error)
+	Flags     []string // of the kubelet's command line, as planned; nil: not checked
+	NodeName  string   // of the Node object; "": not checked
+	Machine   machineid.Machine
+	Healthz   string // URL; "": not checked
+	// Holds reports whether a text holds a secret of this node; nil: no secret is known.
+	Holds func(text string) bool
+}
+
+// PlanID returns the identity under which a plan is held: its hash and the kubelet's version, since another kubelet may
+// accept a plan that this one rejects.
+func PlanID(p *boot.Plan) string {
+	v := "unknown"
+	if p.Kubelet.Version != nil {
+		v = *p.Kubelet.Version
+	}
+
+	return p.Hash + "@" + v
+}
+
+// BuildProposal returns the plan with its secrets, in the order of publishing: the kubelet's flags last.
+func BuildProposal(o Options) (generation.Proposal, activate.Plan, error) {
+	out := generation.Proposal{PlanID: PlanID(o.Plan)}
+	act := buildActivation(o)
+
+	if err := checkUnmarked(o); err != nil {
+		return out, act, err
+	}
+
+	files := listTargetFiles(o.Plan)
+	for _, f := range files {
+		t, err := buildTarget(o, f)
+		if err != nil {
+			return out, act, err
+		}
+
+		out.Targets = append(out.Targets, t)
+
+		if f.Kind == node.Regular && !f.CreateOnly {
+			if f.Purpose == "bootstrap-kubeconfig" {
+				act.Retire = append(act.Retire, f.Path)
+			} else {
+				act.Files[f.Path] = hashContent(t.Content)
+			}
+		}
+
+		if strings.Contains(f.Path, "/systemd/system/") {
+			act.UnitFiles = true
+		}
+	}
+
+	if err := adopt(o.Store, o.Plan, &out, &act); err != nil {
+		return out, act, err
+	}
+
+	if act.Reconcile { // needed even if no file changes
+		addNodeObject(o, &act)
+	}
+
+	ours := o.Plan.Kubelet.Identity != nil && o.Plan.Kubelet.Identity.Ours // as observed for the plan
+	if cur, err := o.Store.Current(); !ours && err == nil && cur != nil &&
+		machineid.Foreign(o.Store, cur.Gen, o.Machine) != "" {
+		out.Force = true // even without a change: the generation in place has to be of this machine
+	}
+
+	out.Late = func() (map[string][]byte, error) { return buildBlobs(o, act) }
+
+	return out, act, nil
+}
+
+// buildBlobs returns what a generation stores in addition to its files: the plan, the recording it was made from, and
+// how it is judged.
+func buildBlobs(o Options, act activate.Plan) (map[string][]byte, error) {
+	out := map[string][]byte{}
+	rec := *o.Recording
+	rec.Compact = true
+
+	recordings := map[string]*world.Recording{world.RecordingBlob: &rec, world.TrustBlob: rec.Only(world.KindTrust)}
+	for name, r := range recordings {
+		var text bytes.Buffer
+		if err := r.Encode(&text); err != nil {
+			return nil, err
+		}
+
+		out[name] = text.Bytes()
+	}
+
+	if !act.Reconcile {
+		addNodeObject(o, &act)
+	}
+
+	var err error
+	if out[activate.PlanBlob], err = act.Encode(); err != nil {
+		return nil, err
+	}
+
+	out["plan.json"], err = encodePlan(o.Plan, o.Machine)
+
+	return out, err
+}
+
+// listTargetFiles returns the planned files and those that the comparison adds: the kubelet's state files as absent.
+func listTargetFiles(p *boot.Plan) []node.File {
+	files := slices.Clone(p.Node.Files)
+	for _, c := range p.Changes {
+		if (c.File.Purpose == "state" || c.File.Purpose == "identity") && c.Action == "delete" {
+			files = append(files, c.File)
+		}
+	}
+
+	rank := func(f node.File) int {
+		switch {
+		case f.Kind == node.Directory:
+			return 0
+		case f.Purpose == "kubelet-flags":
+			return 2
+		}
+
+		return 1
+	}
+
+	slices.SortStableFunc(files, func(a, b node.File) int {
+		if d := rank(a) - rank(b); d != 0 {
+			return d
+		}
+
+		return strings.Compare(a.Path, b.Path)
+	})
+
+	return files
+}
+
+// checkUnmarked refuses a secret in what everybody may read: labels, taints, flags, and files that the plan does not know to
+// hold one. It is the last wall, for a value that came into the site by another way than by its name, as a copy in a file.
+func checkUnmarked(o Options) error {
+	if o.Holds == nil {
+		return nil
+	}
+
+	refuse := func(what string, origins []origin.Origin) error {
+		f := &fault.Fault{
+			Code: fault.Sensitive, Summary: what + " would hold a secret of this node",
+			Why:  "its value is that of a credential, which the site does not name there, so nothing would keep it secret",
+			Next: "Find out how the value comes there; in a file, write credential(\"NAME\") for it",
+		}
+		for _, x := range origins {
+			if x.Range.Filename != "" {
+				f.At = fault.Place{File: x.Range.Filename, Line: x.Range.Start.Line, Column: x.Range.Start.Column}
+				break
+			}
+		}
+		return f
+	}
+
+	n := o.Plan.Node
+	for _, l := range n.Labels {
+		if o.Holds(l.Value) || o.Holds(l.Key) {
+			return refuse("A label", l.Origins)
+		}
+	}
+	for _, t := range n.Taints {
+		if o.Holds(t.Value) || o.Holds(t.Key) {
+			return refuse("A taint", t.Origins)
+		}
+	}
+	for _, x := range n.Flags {
+		if o.Holds(x.Value) {
+			return refuse("Flag --"+x.Name, x.Origins)
+		}
+	}
+	for _, f := range n.Files {
+		if f.Kind == node.Regular && len(f.Text.Secrets()) == 0 && o.Holds(f.Text.Template()) {
+			return refuse(f.Path, f.Origins)
+		}
+		if o.Holds(f.Path) {
+			return refuse("The path of a file", f.Origins)
+		}
+	}
+
+	return nil
+}
+
+func buildTarget(o Options, f node.File) (generation.Target, error) {
+	t := generation.Target{
+		Path:       f.Path,
+		Mode:       generation.Keep,
+		UID:        generation.Keep,
+		GID:        generation.Keep,
+		CreateOnly: f.CreateOnly,
+		Secret:     len(f.Text.Secrets()) > 0,
+		Parents:    true,
+	}
+
+	t.Seen = observedState(o.Plan, f.Path, t.Secret)
+	if f.Purpose == "identity" { // of another machine: after a restore two machines would have the same identity
+		t.Forget, t.Secret = true, true
+	}
+
+	if f.Mode != 0 {
+		t.Mode = int(f.Mode)
+	}
+
+	if f.Owner != "" {
+		uid, gid, err := o.Owner(f.Owner)
+		if err != nil {
+			return t, generation.NewFault(
+				fault.CannotWrite, "give an owner to", f.Path, err,
+				"name a user and a group of this node, or use numbers",
+			)
+		}
+
+		t.UID, t.GID = uid, gid
+	}
+
+	switch f.Kind {
+	case node.Directory:
+		t.Kind = generation.Dir
+	case node.Regular:
+		t.Kind = generation.File
+
+		b, err := f.Text.Bytes(o.Secret)
+		if err != nil {
+			return t, newSecretFault(f.Path, f.Text.Secrets(), err)
+		}
+
+		t.Content = b
+	}
+
+	if f.Purpose == "bootstrap-kubeconfig" {
+		if err := checkBearer(f, o.Secret); err != nil {
+			return t, err
+		}
+	}
+
+	return t, nil
+}
+
+// checkBearer refuses a token that no kubelet can send. A node that fetches a ConfigMap has checked it before; other
+// nodes check it only here.
+func checkBearer(f node.File, secret func(string) ([]byte, error)) error {
+	for _, name := range f.Text.Secrets() {
+		b, err := secret(name)
+		b = bytes.TrimSuffix(b, []byte("\n"))
+		if err == nil && (len(b) == 0 || bytes.ContainsFunc(b, func(c rune) bool { return c <= ' ' || c > '~' })) {
+			return newSecretFault(f.Path, []string{name}, errors.New(
+				"it is no token: empty, or with a character that no token has; `kubeadm token create` makes one",
+			))
+		}
+	}
+
+	return nil
+}
+
+// newSecretFault returns the error for a file that needs credentials which cannot be used. It has the code of err, or
+// fault.CredentialMissing if err has none.
+func newSecretFault(path string, names []string, err error) *fault.Fault {
+	f := &fault.Fault{
+		Code: fault.CredentialMissing, At: fault.Place{File: path},
+		Summary: "needs credential " + strings.Join(names, ", "), Err: err,
+	}
+
+	var cause *fault.Fault
+	if errors.As(err, &cause) {
+		f.Code = cause.Code
+	}
+
+	return f
+}
+
+func buildActivation(o Options) activate.Plan {
+	a := activate.Plan{
+		Unit:     activate.DefaultUnit,
+		Settle:   activate.DefaultSettle,
+		Timeout:  activate.DefaultTimeout,
+		Rollback: true,
+		Healthz:  o.Healthz,
+		Flags:    o.Flags,
+		Node:     o.NodeName,
+		Files:    map[string]string{},
+		States:   boot.States(o.Plan.Node.Effective),
+		Pods:     describePodSettings(o.Plan),
+	}
+	for _, u := range o.Plan.Units {
+		a.Units = append(a.Units, activate.UnitPlan{
+			Unit: u.Unit.Unit, Action: u.Action, TimeoutMillis: u.TimeoutMillis, SettleMillis: u.SettleMillis,
+			Files: u.Files, System: u.IsSystem,
+		})
+	}
+	for _, c := range o.Plan.Changes {
+		if !slices.Contains(c.Notifies, o.Plan.Restart.Unit) {
+			a.Others = append(a.Others, c.File.Path)
+		}
+	}
+	if x := o.Plan.Node.Activation; x != nil {
+		a.Unit, a.Rollback = x.Unit, x.Rollback
+		a.Reconcile = x.ReconcileLabels
+		a.Settle = toDuration(x.SettleMillis)
+		a.Timeout = toDuration(x.TimeoutMillis)
+		a.Bound = toDuration(x.BoundMillis)
+	}
+
+	if slices.ContainsFunc(o.Plan.Node.Files, func(f node.File) bool { return f.Purpose == "bootstrap-kubeconfig" }) ||
+		o.Plan.Kubelet.Joined {
+		a.Kubeconfig = "/etc/kubernetes/kubelet.conf"
+	}
+
+	return a
+}
+
+// encodePlan returns the plan as a generation stores it: for history, and for the purpose of each file.
+func encodePlan(p *boot.Plan, on machineid.Machine) ([]byte, error) {
+	doc := struct {
+		FormatVersion     int               `json:"format_version"`
+		Hash              string            `json:"plan_hash"`
+		Node              json.RawMessage   `json:"node"`
+		Files             []boot.StoredFile `json:"files"` // read by boot.ParseStoredFiles
+		machineid.Machine                   // the machine that it was made on; read by machineid
+	}{FormatVersion: 1, Hash: p.Hash, Node: p.Node.Canonical(), Files: []boot.StoredFile{}, Machine: on}
+	for _, f := range listTargetFiles(p) {
+		doc.Files = append(doc.Files, boot.NewStoredFile(p.Node, f))
+	}
+
+	return json.Marshal(doc)
+}
+
+// RunBelowRoot commits a plan below a root where no unit runs, so there is no verdict. options is called for a complete
+// plan only. root is for messages. Held plans do not count there; a pin does, unless retry releases it with the commit.
+func RunBelowRoot(p *boot.Plan, options func(*boot.Plan) Options, retry bool, root string) Result {
+	res := Result{Plan: p, Code: p.Code()}
+	if !p.Complete {
+		return res
+	}
+
+	o := options(p)
+
+	if why, isPinned := WhyPinned(o.Store); isPinned && !retry {
+		res.Held = fmt.Sprintf(
+			"%s, so nothing is written; `prelet rollback --release --root %s` lets go of it", why, root,
+		)
+		res.Outcome.Generation = numberInPlace(o.Store)
+		res.Summary = Summarize(res.Outcome, false)
+
+		return res
+	}
+
+	gen, changed, err := writeToDisk(o, retry)
+	if err != nil {
+		return Result{Plan: p, Err: err, Code: fault.CodeOf(err), Summary: err.Error(), Reason: err.Error()}
+	}
+
+	res.Outcome.Generation, res.Changed = gen, changed
+	res.Summary = Summarize(res.Outcome, changed)
+
+	return res
+}
+
+// numberInPlace returns the number of the generation in place; 0 for none.
+func numberInPlace(s *generation.Store) int {
+	cur, err := s.Current()
+	if err != nil || cur == nil {
+		return 0
+	}
+
+	return cur.Gen
+}
+
+// writeToDisk commits a plan. With release the held plans and the pin are released with the commit, or alone if nothing
+// has to change. It reports whether anything was written.
+func writeToDisk(o Options, release bool) (gen int, changed bool, err error) {
+	p, _, err := BuildProposal(o)
+	if err != nil {
+		return 0, false, err
+	}
+
+	p.Release = release
+	p.Unjudged = []byte(`{"format_version":1,"verdict":"good","why":"files below a root: nothing was started on them"}`)
+
+	t, err := o.Store.Begin(p)
+	if errors.Is(err, generation.ErrNothing) {
+		p.Force = isRotten(o.Store)
+		if gen, err = o.Store.Adopt(p); !errors.Is(err, generation.ErrNothing) {
+			return gen, err == nil, err
+		}
+
+		gen = numberInPlace(o.Store)
+		if release {
+			return gen, false, o.Store.Release()
+		}
+
+		return gen, false, nil
+	}
+
+	if err != nil {
+		return 0, false, err
+	}
+
+	if gen, err = t.Commit(); err != nil {
+		return 0, false, err
+	}
+
+	if err = t.Publish(); err != nil {
+		return gen, true, err
+	}
+
+	return gen, true, nil
+}
+
+// Collect removes generations that are not kept, after a run that ended well. On an error they stay, and the next run
+// tries again.
+func Collect(s *generation.Store) error {
+	if err := s.Collect(keepGenerations); err != nil {
+		return fmt.Errorf("old generations stay: %w", err)
+	}
+
+	return nil
+}
+
+// keepGenerations is the number of generations that are kept, in addition to the last good one.
+const keepGenerations = 10
+
+func hashContent(b []byte) string {
+	h := sha256.Sum256(b)
+	return hex.EncodeToString(h[:])
+}
+
+func toDuration(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

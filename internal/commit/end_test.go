@@ -1,0 +1,374 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"testing"
+
+	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/report"
+)
+
+// TestDecide covers how a run ends, for each kind of ending.
+func TestDecide(t *testing.T) {
+	const (
+		stays  = "the site is wrong; generation 3 stays in charge"
+		chosen = "generation 1 was chosen by hand (me); prelet rollback --release lets go of it"
+	)
+
+	gone := errors.New("the bus is gone")
+	code := func(c fault.Code, summary string) []report.Reason {
+		return []report.Reason{{Code: string(c), Summary: summary}}
+	}
+	inPlace := activate.Outcome{Generation: 3}
+	wentBack := activate.Outcome{
+		Verdict: activate.Bad, Why: "crash loop", Generation: 4, From: 3, InPlace: activate.Good, Held: true,
+		Code: fault.RolledBack,
+	}
+	left := Summarize(wentBack, true)
+
+	for _, c := range []struct {
+		name string
+		in   ending
+		want outcome
+	}{
+		// Activated.
+		{
+			"good", ending{out: activate.Outcome{Verdict: activate.Good, Generation: 3}, changed: true},
+			outcome{summary: "generation 3 is in place, and the kubelet is healthy on it"},
+		},
+		{"nothing to change", ending{out: inPlace}, outcome{summary: "no changes; generation 3 is in place"}},
+		{
+			"gone back", ending{out: wentBack, changed: true},
+			outcome{code: fault.RolledBack, summary: left, held: "crash loop"},
+		},
+		{
+			"the gate stays shut", ending{out: activate.Outcome{HeldBack: "a mixture"}, shut: true},
+			outcome{summary: "a mixture", heldBack: "a mixture"},
+		},
+		{
+			"interrupted after the commit, with the gate shut",
+			ending{
+				out: inPlace, activateErr: &fault.Fault{Code: fault.Interrupted, Summary: "stopped"}, shut: true,
+				changed: true,
+			},
+			outcome{code: fault.Interrupted, summary: "stopped", heldBack: "stopped"},
+		},
+		{
+			"interrupted after the commit, with the gate open",
+			ending{out: inPlace, activateErr: &fault.Fault{Code: fault.Interrupted, Summary: "stopped"}, changed: true},
+			outcome{code: fault.Interrupted, summary: "stopped"},
+		},
+
+		// Failed before the commit.
+		{
+			"a typo, on a good generation",
+			ending{
+				kind: failed, code: fault.Syntax, failure: "the site is wrong", planCode: fault.Syntax, out: inPlace,
+				good:     true,
+				lastGood: true,
+			},
+			outcome{
+				code: fault.Syntax, reason: "the site is wrong", summary: stays, degraded: code(fault.Syntax, stays),
+			},
+		},
+		{
+			"a typo, and nothing may start",
+			ending{
+				kind: failed, code: fault.Syntax, failure: "the site is wrong",
+				out:  activate.Outcome{Generation: 3, HeldBack: "so"},
+				shut: true,
+			},
+			outcome{code: fault.Syntax, reason: "the site is wrong", summary: "the site is wrong", heldBack: "so"},
+		},
+		{
+			"a typo, and prelet was never used",
+			ending{kind: failed, code: fault.Syntax, failure: "the site is wrong"},
+			outcome{code: fault.Syntax, reason: "the site is wrong", summary: "the site is wrong"},
+		},
+		{
+			"a file cannot be written: its own code",
+			ending{kind: failed, code: fault.CannotWrite, failure: "the site is wrong", err: gone, out: inPlace},
+			outcome{
+				code: fault.CannotWrite, reason: "the site is wrong", summary: stays, err: gone,
+				degraded: code(fault.CannotWrite, stays),
+			},
+		},
+		{
+			"what is in place was never judged, and is ill",
+			ending{kind: failed, code: fault.Syntax, failure: "the site is wrong", out: wentBack},
+			outcome{
+				code: fault.Syntax, reason: "the site is wrong", summary: "the site is wrong; " + left,
+				degraded: code(fault.Syntax, "the site is wrong; "+left),
+			},
+		},
+		{
+			"what is in place cannot be kept",
+			ending{
+				kind: failed, code: fault.Syntax, failure: "the site is wrong", err: fs.ErrPermission,
+				out: activate.Outcome{HeldBack: "so"}, activateErr: gone,
+			},
+			outcome{code: fault.Syntax, reason: "the site is wrong", summary: "the site is wrong; the bus is gone"},
+		},
+
+		// The cluster is at fault.
+		{
+			"no apiserver, and the node may go on with the last good answers",
+			ending{
+				kind: failed, code: fault.ClusterUnreachable, failure: "the site is wrong", out: inPlace, good: true,
+				lastGood: true,
+			},
+			outcome{reason: "the site is wrong", summary: stays, degraded: code(fault.ClusterUnreachable, stays)},
+		},
+		{
+			"no apiserver, and the site says that it fails",
+			ending{
+				kind: failed, code: fault.ClusterUnreachable, failure: "the site is wrong", out: inPlace, good: true,
+			},
+			outcome{
+				code: fault.ClusterUnreachable, reason: "the site is wrong", summary: stays,
+				degraded: code(fault.ClusterUnreachable, stays),
+			},
+		},
+		{
+			"no apiserver, and what is in place was not judged good",
+			ending{kind: failed, code: fault.ClusterDenied, failure: "the site is wrong", out: inPlace, lastGood: true},
+			outcome{
+				code: fault.ClusterDenied, reason: "the site is wrong", summary: stays,
+				degraded: code(fault.ClusterDenied, stays),
+			},
+		},
+		{
+			"stopped while it asked the cluster",
+			ending{
+				kind: failed, code: fault.Interrupted, planCode: fault.ClusterUnreachable, failure: "the site is wrong",
+				stopped: true,
+				out:     inPlace, good: true, lastGood: true,
+			},
+			outcome{
+				code: fault.Interrupted, reason: "the site is wrong", summary: stays,
+				degraded: code(fault.ClusterUnreachable, stays),
+			},
+		},
+
+		// Broken.
+		{
+			"recovery needs a person, at boot",
+			ending{kind: broken, code: fault.NeedsPerson, failure: "neither of both", err: gone, shut: true},
+			outcome{code: fault.NeedsPerson, summary: "neither of both", heldBack: "neither of both", quiet: true},
+		},
+		{
+			"recovery needs a person, while the kubelet runs",
+			ending{kind: broken, code: fault.NeedsPerson, failure: "neither of both", err: gone},
+			outcome{code: fault.NeedsPerson, summary: "neither of both", err: gone, quiet: true},
+		},
+
+		// No site.
+		{
+			"prelet is not in use", ending{kind: withoutSite},
+			outcome{summary: "there is no site, so prelet is not in use; the kubelet starts as it is"},
+		},
+		{
+			"prelet is not in use, and systemd does not answer",
+			ending{kind: withoutSite, activateErr: &fault.Fault{Code: fault.Systemd, Summary: "no bus"}},
+			outcome{code: fault.Systemd, summary: "no bus"},
+		},
+		{
+			"the site is gone", ending{kind: withoutSite, generationBefore: 3, out: inPlace},
+			outcome{
+				summary:       "no changes; generation 3 is in place",
+				degradedFirst: code(fault.NoSite, "there is no site any more; generation 3 stays"),
+			},
+		},
+		{
+			"the site is gone, and nothing may start",
+			ending{
+				kind: withoutSite, generationBefore: 3, out: activate.Outcome{Generation: 3, HeldBack: "a mixture"},
+				shut: true,
+			},
+			outcome{
+				code: fault.NoSite, summary: "a mixture", heldBack: "a mixture",
+				degradedFirst: code(fault.NoSite, "there is no site any more; generation 3 stays"),
+			},
+		},
+
+		// Switched off.
+		{
+			"prelet=off", ending{kind: switchedOff, out: inPlace},
+			outcome{summary: off, degraded: code(fault.Held, off)},
+		},
+		{
+			"prelet=off, on another machine's", ending{kind: switchedOff, out: inPlace, foreign: true},
+			outcome{summary: off + foreignOff, degraded: code(fault.Held, off+foreignOff)},
+		},
+		{
+			"prelet=off, and the gate cannot be opened",
+			ending{kind: switchedOff, out: inPlace, activateErr: gone, shut: true},
+			outcome{code: fault.Internal, summary: "the bus is gone", quiet: true},
+		},
+
+		// Held.
+		// By hand.
+		{
+			"a way back by hand",
+			ending{kind: byHand, to: 1, why: "me", out: activate.Outcome{Verdict: activate.Unknown, Generation: 3}},
+			outcome{
+				summary: "generation 3 is in place, with the contents of 1, by hand", held: chosen, quiet: true,
+				degradedFirst: code(fault.Held, chosen),
+				degraded: code(
+					fault.Unjudged,
+					"nobody could tell whether the kubelet is well on generation 3; prelet verify looks",
+				),
+			},
+		},
+		{
+			"a way back by hand, to one that is ill as well",
+			ending{
+				kind: byHand, to: 1, why: "me",
+				out: activate.Outcome{Code: fault.RollbackFails, Why: "crash loop", Generation: 3},
+			},
+			outcome{
+				code:    fault.RollbackFails,
+				summary: "generation 3 is in place, with the contents of 1, by hand: crash loop",
+				held:    chosen, quiet: true, degradedFirst: code(fault.Held, chosen),
+			},
+		},
+		{
+			"a way back by hand that is refused",
+			ending{kind: byHand, to: 1, why: "me", activateErr: &fault.Fault{Code: fault.Usage, Summary: "no"}},
+			outcome{code: fault.Usage, summary: "no", quiet: true},
+		},
+		{
+			"the plan is held", ending{held: "it failed", out: inPlace},
+			outcome{
+				summary: "no changes; generation 3 is in place; the site's plan is held", held: "it failed",
+				degradedFirst: code(fault.Held, "it failed"),
+			},
+		},
+		{
+			"the plan is held, and what is in place cannot be put right",
+			ending{
+				kind: failed, code: fault.CannotWrite, failure: "the site is wrong", held: "it failed", out: inPlace,
+			},
+			outcome{
+				code: fault.CannotWrite, reason: "the site is wrong", summary: stays, held: "it failed",
+				degradedFirst: code(fault.Held, "it failed"), degraded: code(fault.CannotWrite, stays),
+			},
+		},
+		{
+			"the plan was to be tried again, and that failed before the commit",
+			ending{
+				kind: failed, code: fault.Systemd, failure: "the site is wrong", held: "it failed", releaseFailed: true,
+				out: inPlace,
+			},
+			outcome{
+				code: fault.Systemd, reason: "the site is wrong", summary: stays, held: "it failed",
+				degraded: append(code(fault.Systemd, stays), code(fault.Held, "it failed")...),
+			},
+		},
+	} {
+		got := decide(c.in)
+
+		for _, err := range []error{c.in.err, c.in.activateErr} {
+			if err != nil && !errors.Is(got.err, err) && !(c.in.kind == broken && err == c.in.activateErr) {
+				t.Errorf("%s: the error %v is lost: %v", c.name, err, got.err)
+			}
+		}
+
+		got.err, c.want.err = nil, nil
+		if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", c.want) {
+			t.Errorf("%s:\n got %+v\nwant %+v", c.name, got, c.want)
+		}
+	}
+}
+
+// Failures of the cluster are fixed on its side, so a node that may continue does not fail. All other failures do.
+func TestDecideMindsTheCluster(t *testing.T) {
+	for _, code := range fault.Codes() {
+		e := ending{
+			kind:     failed,
+			code:     code,
+			failure:  "x",
+			out:      activate.Outcome{Generation: 3},
+			good:     true,
+			lastGood: true,
+		}
+		want := code
+
+		switch code {
+		case fault.ClusterUnreachable, fault.ClusterUntrusted, fault.ClusterDenied, fault.ClusterUnusable:
+			want = ""
+		}
+
+		if got := decide(e).code; got != want {
+			t.Errorf("%s on a node that may go on: code %q; want %q", code, got, want)
+		}
+	}
+}
+
+const (
+	off        = "nothing was planned, changed or judged: prelet=off stands on the kernel command line"
+	foreignOff = "; generation 3 was made on another machine, and the kubelet starts as that one"
+)
+
+// TestDecideKeepsItsPromises checks every ending: a kubelet that may not start has a reason, a failure has a code and a
+// summary, and a run that was stopped or needs a person never ends successfully.
+func TestDecideKeepsItsPromises(t *testing.T) {
+	each := func(do func(ending)) {
+		for w := activated; w <= byHand; w++ {
+			for bits := range 1 << 9 {
+				is := func(i int) bool { return bits&(1<<i) != 0 }
+				e := ending{
+					kind:          w,
+					shut:          is(0),
+					stopped:       is(1),
+					lastGood:      is(2),
+					good:          is(3),
+					releaseFailed: is(4),
+					changed:       is(5),
+				}
+				e.out.Generation, e.generationBefore = 3, 3
+
+				if w == failed || w == broken {
+					e.code, e.failure = fault.ClusterUnreachable, "it failed"
+					if is(1) {
+						e.code = fault.Interrupted
+					}
+				}
+
+				if is(6) {
+					e.held = "held"
+				}
+
+				if is(7) {
+					e.out.HeldBack, e.shut = "so", true
+				}
+
+				if is(8) {
+					e.activateErr = errors.New("gone")
+				}
+
+				do(e)
+			}
+		}
+	}
+
+	each(func(e ending) {
+		o := decide(e)
+
+		switch {
+		case o.summary == "":
+			t.Errorf("%+v has no summary", e)
+		case e.activateErr != nil && e.kind != broken && o.code == "" && e.kind != failed:
+			t.Errorf("%+v went wrong and ends without a code", e)
+		case e.kind == failed && o.code == "" && (e.stopped || !e.good || !e.lastGood):
+			t.Errorf("%+v failed and ends without a code", e)
+		case e.out.HeldBack != "" && e.activateErr == nil && e.kind != broken && e.kind != switchedOff && o.heldBack == "":
+			t.Errorf("%+v is held back, and nobody says so", e)
+		case e.held != "" && o.held != e.held:
+			t.Errorf("%+v is held, and nobody says so", e)
+		}
+	})
+}

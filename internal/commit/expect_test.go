@@ -1,0 +1,210 @@
+package apply
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/world"
+)
+
+func TestHealthz(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		config map[string]any
+		flags  []node.Flag
+		want   string
+	}{
+		{"the kubelet's defaults", map[string]any{}, nil, "http://127.0.0.1:10248/healthz"},
+		{
+			"configured", map[string]any{"healthzBindAddress": "127.0.0.2", "healthzPort": float64(1234)}, nil,
+			"http://127.0.0.2:1234/healthz",
+		},
+		{
+			"a flag wins", map[string]any{"healthzPort": 1234}, []node.Flag{{Name: "healthz-port", Value: "99"}},
+			"http://127.0.0.1:99/healthz",
+		},
+		{"all addresses", map[string]any{"healthzBindAddress": "0.0.0.0"}, nil, "http://127.0.0.1:10248/healthz"},
+		{"all addresses of IPv6", map[string]any{"healthzBindAddress": "::"}, nil, "http://[::1]:10248/healthz"},
+		{"turned off", map[string]any{"healthzPort": 0}, nil, ""},
+		{"turned off by a flag", map[string]any{}, []node.Flag{{Name: "healthz-port", Value: "0"}}, ""},
+		{"null is the default", map[string]any{"healthzPort": nil}, nil, "http://127.0.0.1:10248/healthz"},
+		{"no address", map[string]any{"healthzBindAddress": "localhost@evil.example"}, nil, ""},
+		{"not ours to know", nil, nil, ""},
+	} {
+		if got := HealthzURL(&boot.Plan{Node: node.Node{Config: c.config, Flags: c.flags}}); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestPods(t *testing.T) {
+	for _, c := range []struct {
+		config map[string]any
+		flags  []node.Flag
+		want   string
+	}{
+		{nil, []node.Flag{{Name: "cgroup-driver", Value: "systemd"}}, ""},
+		{map[string]any{}, nil, "cgroupfs true unix:///run/containerd/containerd.sock"},
+		{
+			map[string]any{"cgroupDriver": "systemd", "cgroupsPerQOS": false, "containerRuntimeEndpoint": "unix:///x"},
+			nil, "systemd false unix:///x",
+		},
+		{
+			map[string]any{"cgroupDriver": "systemd"},
+			[]node.Flag{{Name: "cgroup-driver", Value: "cgroupfs"}, {Name: "v", Value: "2"}},
+			"cgroupfs true unix:///run/containerd/containerd.sock",
+		},
+	} {
+		if got := describePodSettings(&boot.Plan{Node: node.Node{Config: c.config, Flags: c.flags}}); got != c.want {
+			t.Errorf("%v %v: %q, want %q", c.config, c.flags, got, c.want)
+		}
+	}
+}
+
+func TestNodeName(t *testing.T) {
+	for _, c := range []struct {
+		flags []node.Flag
+		want  string
+	}{
+		{nil, "worker-1"},
+		{[]node.Flag{{Name: "hostname-override", Value: "Other"}}, "other"},
+		{[]node.Flag{{Name: "cloud-provider", Value: "external"}}, "worker-1"},
+		{[]node.Flag{{Name: "cloud-provider", Value: "aws"}, {Name: "hostname-override", Value: "x"}}, ""},
+	} {
+		if got := NodeName(&boot.Plan{Node: node.Node{Flags: c.flags}}, " Worker-1\n"); got != c.want {
+			t.Errorf("%v: %q, want %q", c.flags, got, c.want)
+		}
+	}
+}
+
+func TestFlags(t *testing.T) {
+	const other = "HTTP_PROXY=http://p\nOLD_ARGS=\"--v=9 --v=9 --v=9 --v=9\"\n"
+	for _, c := range []struct {
+		name, file string
+		flags      []node.Flag
+		labels     []node.Label
+		want       []string
+	}{
+		{
+			"as written", other + "KUBELET_EXTRA_ARGS=\"--v=2 --node-labels=a=b,c=d\"\n",
+			[]node.Flag{{Name: "v", Value: "2"}}, []node.Label{{Key: "c", Value: "d"}},
+			[]string{"--v=2", "--node-labels=a=b,c=d"},
+		},
+		{
+			"in two words", "ANY=\"--v 2 --fail-swap-on\"\n",
+			[]node.Flag{{Name: "v", Value: "2"}, {Name: "fail-swap-on", NoValue: true}}, nil,
+			[]string{"--v", "2", "--fail-swap-on"},
+		},
+		{"no variable has them", other, []node.Flag{{Name: "v", Value: "2"}}, nil, nil},
+		{"a label is missing", "K=--node-labels=a=b\n", nil, []node.Label{{Key: "c", Value: "d"}}, nil},
+	} {
+		text, err := value.TextOf(cty.StringVal(c.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		p := &boot.Plan{
+			Node: node.Node{
+				Flags:  c.flags,
+				Labels: c.labels,
+				Files: []node.File{
+					{Path: "/etc/default/kubelet", Kind: node.Regular, Purpose: "kubelet-flags", Text: text},
+				},
+			},
+		}
+		if got := Flags(p); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+
+	if got := Flags(&boot.Plan{}); got != nil {
+		t.Errorf("without a file: %q", got)
+	}
+}
+
+func TestWait(t *testing.T) {
+	if RetryDelay(0, 0.5) != 0 {
+		t.Error("the first run waits")
+	}
+
+	var last time.Duration
+
+	for n := 1; n < 40; n++ {
+		least, most := RetryDelay(n, 0), RetryDelay(n, 0.999)
+		if least < last/2 || most > maxWait || most <= least {
+			t.Errorf("%d: %s to %s after %s", n, least, most, last)
+		}
+
+		last = most
+	}
+
+	if last < maxWait-time.Second {
+		t.Errorf("in the end %s", last)
+	}
+}
+
+func TestAttempts(t *testing.T) {
+	a := Attempts{Dir: t.TempDir()}
+	for want := range 3 {
+		if got := a.Failures(); got != want {
+			t.Errorf("%d, want %d", got, want)
+		}
+
+		if err := a.AddFailure(); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	if err := a.Clear(); err != nil || a.Failures() != 0 {
+		t.Errorf("after Clear: got %d failures and error %v; want 0 and no error", a.Failures(), err)
+	}
+
+	if err := a.Clear(); err != nil {
+		t.Errorf("nothing to clear: %v", err)
+	}
+
+	if err := WriteIfChanged(a.Dir+"/attempts", []byte("-3 or so")); err != nil || a.Failures() != 0 {
+		t.Errorf("nonsense counts %d, %v", a.Failures(), err)
+	}
+}
+
+// The observed state of the plan must be equal to that of package generation, or every commit would be planned again.
+func TestSeen(t *testing.T) {
+	hash := strings.Repeat("a", 64)
+	for _, c := range []struct {
+		old    world.TargetAns
+		secret bool
+		want   *generation.State
+	}{
+		{world.TargetAns{}, false, &generation.State{}},
+		{world.TargetAns{}, true, &generation.State{}},
+		{
+			world.TargetAns{Exists: true, Dir: true, Mode: 0o755, UID: 1}, false,
+			&generation.State{Kind: generation.Dir, Mode: 0o755, UID: 1},
+		},
+		{
+			world.TargetAns{Exists: true, SHA256: hash, Mode: 0o600, GID: 2}, false,
+			&generation.State{Kind: generation.File, SHA256: hash, Mode: 0o600, GID: 2},
+		},
+		{world.TargetAns{Exists: true, Same: true}, true, nil},
+	} {
+		p := &boot.Plan{Changes: []boot.Change{{File: node.File{Path: "/x"}, Old: c.old}}}
+
+		got := observedState(p, "/x", c.secret)
+		if (got == nil) != (c.want == nil) || got != nil && !got.Equal(*c.want) {
+			t.Errorf("%+v: %+v, want %+v", c.old, got, c.want)
+		}
+	}
+
+	if observedState(&boot.Plan{}, "/x", false) != nil {
+		t.Error("a target that was not looked at was seen")
+	}
+}

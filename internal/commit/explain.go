@@ -1,0 +1,170 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang/origin"
+)
+
+// Explain returns an error of writing, recovering or activating as diagnostics: what failed, on which object, why, and
+// the next step, with a code that has a page. It returns nil for other errors.
+func Explain(err error) (out hcl.Diagnostics) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok && !errors.Is(err, generation.ErrLocked) {
+		for _, e := range joined.Unwrap() {
+			out = append(out, Explain(e)...)
+		}
+
+		return out
+	}
+
+	var (
+		stuck *generation.StuckError
+		f     *fault.Fault
+	)
+
+	switch {
+	case errors.As(err, &stuck):
+		return hcl.Diagnostics{explainStuck(stuck)}
+	case !errors.As(err, &f) || f.At.File != "": // Diagnose has the place in the site
+		return nil
+	}
+
+	target, ok := generation.OnPath(f)
+	switch {
+	case !ok:
+		return hcl.Diagnostics{explainUnit(findPrefix(err, f), f)}
+	case errors.Is(err, generation.ErrLocked):
+		return hcl.Diagnostics{explainLocked(f, target)}
+	}
+
+	return hcl.Diagnostics{explainStore(findPrefix(err, f), f, target)}
+}
+
+func buildMessage(c fault.Code, summary string, detail ...string) *hcl.Diagnostic {
+	return origin.Error(c, hcl.Range{}, summary, "%s", strings.Join(detail, "\n"))
+}
+
+// pasteLine returns a line that is never wrapped: see present.
+func pasteLine(command string) string { return "    " + command }
+
+func explainStuck(e *generation.StuckError) *hcl.Diagnostic {
+	why := e.Why
+	if e.Err != nil {
+		why += ": " + e.Err.Error()
+	}
+
+	detail := []string{formatReason(why)}
+
+	after := "Nothing was touched."
+	if e.Journal != "" {
+		detail = append(detail, "The commit that was interrupted is in "+e.Journal+".")
+	}
+
+	if e.Journal != "" || filepath.Base(e.Path) == "journal.json" { // else nothing says that the files are a mixture
+		after = "Nothing was touched, and the kubelet is not started on a mixture."
+	}
+
+	detail = append(detail, after)
+
+	if len(e.Commands) > 0 {
+		detail = append(detail, "Next:")
+		for _, c := range e.Commands {
+			detail = append(detail, pasteLine(c))
+		}
+
+		return buildMessage(fault.NeedsPerson, "Recovery needs a person: "+e.Path, detail...)
+	}
+
+	if len(e.Ways) == 0 {
+		return buildMessage(
+			fault.NeedsPerson, "Recovery needs a person: "+e.Path,
+			append(detail, formatNext(e.Next))...)
+	}
+
+	detail = append(detail, "Next: look at it, move it away if it is still needed, and do one of these:")
+	for _, w := range e.Ways {
+		detail = append(detail, w.What+":", pasteLine(w.Command))
+	}
+
+	return buildMessage(
+		fault.NeedsPerson, "Recovery needs a person: "+e.Path,
+		append(detail, "and then:", pasteLine("prelet recover"))...)
+}
+
+func explainLocked(f *fault.Fault, lock *fs.PathError) *hcl.Diagnostic {
+	detail := []string{
+		fmt.Sprintf("%s: %s.", lock.Path, strings.TrimPrefix(lock.Err.Error(), generation.ErrLocked.Error()+": ")),
+	}
+	if h, ok := generation.HeldBy(f); ok {
+		detail = append(
+			detail, "Nothing was changed. It is released when that process ends, however it ends.",
+			"Next: see what it does, or wait and try again:",
+			pasteLine(fmt.Sprintf("ps -o pid,lstart,stat,wchan:20,args -p %d", h.PID)), pasteLine("prelet status"),
+		)
+	} else {
+		detail = append(
+			detail, "Nothing was changed. It is released when the process that holds it ends, however it ends.",
+			"Next: see who that is, or wait and try again:",
+			pasteLine("fuser -v "+lock.Path),
+			pasteLine("systemctl status prelet.service prelet-apply.service prelet-verify.service"),
+		)
+	}
+
+	return buildMessage(fault.Locked, "Another prelet holds the lock", detail...)
+}
+
+// explainStore explains a failure to read or write one object. before is the prefix of the callers.
+func explainStore(before string, f *fault.Fault, target *fs.PathError) *hcl.Diagnostic {
+	summary, after := "Cannot write "+target.Path, "Nothing was changed."
+
+	switch f.Code {
+	case fault.Interrupted:
+		summary, after = "Interrupted after the commit, at "+target.Path, "The journal is kept, "+
+			"and the next run, or prelet recover, finishes it."
+	case fault.Internal:
+		summary, after = "A fault of prelet at "+target.Path, "Please report it."
+	}
+
+	detail := []string{formatReason(fmt.Sprintf("%s%s: %v", before, target.Op, target.Err)), after}
+	if f.Next != "" {
+		detail = append(detail, formatNext(f.Next))
+	}
+
+	return buildMessage(f.Code, summary, detail...)
+}
+
+// explainUnit explains a failure of the kubelet's unit.
+func explainUnit(before string, f *fault.Fault) *hcl.Diagnostic {
+	var detail []string
+	if f.Err != nil {
+		detail = append(detail, formatReason(f.Err.Error()))
+	}
+
+	if f.Next != "" {
+		detail = append(detail, formatNext(f.Next))
+	}
+
+	return buildMessage(f.Code, before+f.Summary, detail...)
+}
+
+// findPrefix returns what callers have put before an error that they wrap, such as "recovering: ".
+func findPrefix(err, inner error) string {
+	head, _, found := strings.Cut(err.Error(), inner.Error())
+	if !found {
+		return ""
+	}
+
+	return head
+}
+
+func formatReason(s string) string { return "Why: " + strings.TrimSuffix(s, ".") + "." }
+
+func formatNext(s string) string { return "Next: " + strings.TrimSuffix(s, ".") + "." }

@@ -1,0 +1,109 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang/origin"
+)
+
+// Each error of writing, recovering and activating has its own code, and its message contains the object, the reason
+// and the next step.
+func TestExplain(t *testing.T) {
+	stuck := generation.Stuck("/etc/a", "it is neither of both", "prelet recover tells how", nil)
+	stuck.Journal = "/state/journal.json"
+
+	stuck.Ways = []generation.Way{
+		{What: "put back the new content", Command: "cut new > /etc/a"},
+		{What: "put back the old content", Command: "cut old > /etc/a"},
+	}
+	for _, c := range []struct {
+		err  error
+		code fault.Code
+		say  []string
+	}{
+		{
+			fmt.Errorf("recovering: %w", stuck), fault.NeedsPerson,
+			[]string{
+				"/etc/a", "Why: it is neither of both.", "/state/journal.json", "\n    cut new > /etc/a\n",
+				"\n    cut old > /etc/a\n", "\n    prelet recover",
+			},
+		},
+		{generation.Stuck("/state/journal.json", "it is damaged", "move it aside", errors.New("no JSON")), fault.NeedsPerson,
+			[]string{"Recovery needs a person: /state/journal.json", "Why: it is damaged: no JSON.", "Nothing was touched", "Next: move it aside."}},
+		{generation.NewFault(fault.CannotWrite, "fsync", "/etc/a", unix.EIO, "look at dmesg"), fault.CannotWrite,
+			[]string{"Cannot write /etc/a", "Why: fsync: input/output error.", "Nothing was changed.", "Next: look at dmesg."}},
+		{
+			generation.NewFault(fault.Interrupted, "rename", "/etc/a", unix.EIO, ""), fault.Interrupted,
+			[]string{"/etc/a", "The journal is kept"},
+		},
+		{&fault.Fault{Code: fault.Systemd, Summary: "kubelet.service is masked", Next: "systemctl unmask kubelet.service"}, fault.Systemd,
+			[]string{"kubelet.service is masked", "Next: systemctl unmask kubelet.service."}},
+		{
+			&fault.Fault{
+				Code: fault.Interrupted, Summary: "going back", Err: errors.New("told to stop"), Next: "the next run",
+			},
+			fault.Interrupted, []string{"going back", "Why: told to stop."},
+		},
+	} {
+		ds := Explain(c.err)
+		if len(ds) != 1 || origin.CodeOf(ds[0]) != c.code {
+			t.Errorf("%v: got %v; want one diagnostic with code %s", c.err, ds, c.code)
+			continue
+		}
+
+		text := ds[0].Summary + "\n" + ds[0].Detail
+		for _, want := range c.say {
+			if !strings.Contains(text, want) {
+				t.Errorf("no %q in\n%s", want, text)
+			}
+		}
+	}
+
+	if ds := Explain(errors.New("something else")); ds != nil {
+		t.Errorf("error without a code: got %v; want nil", ds)
+	}
+
+	ds := Explain(errors.Join(stuck, fmt.Errorf("and: %w", &fault.Fault{Code: fault.Systemd, Summary: "no bus"})))
+	if len(ds) != 2 {
+		t.Errorf("of two errors %d are told", len(ds))
+	}
+}
+
+func TestExplainLocked(t *testing.T) {
+	o := generation.Options{Root: t.TempDir(), Dir: t.TempDir(), BootID: "b"}
+
+	s, err := generation.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+
+	_, err = generation.Open(ctx, o)
+
+	ds := Explain(err)
+	if len(ds) != 1 || origin.CodeOf(ds[0]) != fault.Locked || fault.CodeOf(err) != fault.Locked {
+		t.Fatalf("%v: got %v; want one diagnostic with code %s", err, ds, fault.Locked)
+	}
+
+	for _, want := range []string{o.Dir + "/lock", "waited ", "Next: "} {
+		if !strings.Contains(ds[0].Detail, want) {
+			t.Errorf("no %q in\n%s", want, ds[0].Detail)
+		}
+	}
+
+	if h, ok := generation.HeldBy(err); ok && !strings.Contains(ds[0].Detail, fmt.Sprintf("process %d", h.PID)) {
+		t.Errorf("it does not say who: %s", ds[0].Detail)
+	}
+}

@@ -1,0 +1,98 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/report"
+)
+
+// mountedFolders are what a plan reads and what most plans write to, known before there is one.
+var mountedFolders = []string{"/etc/prelet", "/etc/kubernetes", "/var/lib/kubelet"}
+
+// planMounted plans once every file system that is about to be mounted at or above a managed file is there.
+func (r *Run) planMounted(ctx context.Context) *boot.Plan {
+	files := slices.Clone(mountedFolders)
+
+	cur, err := r.Store.Current()
+	if err == nil && cur != nil {
+		for _, e := range cur.Entries {
+			files = append(files, e.Path)
+		}
+	}
+
+	r.awaitMounts(ctx, files)
+
+	p := r.Plan(ctx)
+	if p.Complete {
+		for _, f := range p.Node.Files {
+			files = append(files, f.Path)
+		}
+
+		if r.awaitMounts(ctx, files) {
+			p = r.Plan(ctx)
+		}
+	}
+
+	for _, x := range r.mounts {
+		if !x.Active {
+			r.Report.Degrade(string(fault.MountMissing), describeMissing(x))
+		}
+	}
+
+	return p
+}
+
+// awaitMounts reads r.mounts, and reports whether it had to wait. If systemd does not answer, none are known: what needs
+// systemd fails later.
+func (r *Run) awaitMounts(ctx context.Context, files []string) (waited bool) {
+	var err error
+	if r.mounts, waited, err = r.Machine.AwaitMounts(ctx, files); err != nil {
+		r.mounts, r.mountsUnknown = nil, true
+		return waited
+	}
+
+	r.mountsUnknown = false
+
+	return waited
+}
+
+func describeMissing(x activate.Mount) string {
+	state := "it is " + x.State
+	if x.Job {
+		state = "it was waited for in vain"
+	}
+
+	return fmt.Sprintf(
+		"nothing is mounted at %s (%s: %s), so files below it are on the file system above; "+
+			"systemctl start %s, then prelet run", x.Path, x.Unit, state, x.Unit,
+	)
+}
+
+// recordMounts notes the mount point of each file of a proposal.
+func (r *Run) recordMounts(p *generation.Proposal) {
+	if r.mountsUnknown {
+		return
+	}
+
+	for i := range p.Targets {
+		p.Targets[i].Mount = activate.MountOf(r.mounts, p.Targets[i].Path)
+	}
+}
+
+// noteCovered reports files of the generation in place that something was mounted over, before a run replaces them.
+func (r *Run) noteCovered(ctx context.Context) {
+	cur, err := r.Store.Current()
+	if err != nil {
+		return
+	}
+
+	if why := r.Machine.WhyCovered(ctx, cur); why != "" {
+		r.Report.Event(report.Event{Stage: "mounts", State: report.Notice, Summary: why})
+	}
+}

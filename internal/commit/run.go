@@ -1,0 +1,590 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/report"
+)
+
+// Run is one run on a node, from the recovery of an interrupted change to the verdict:
+//
+//	recover ─▶ no site, never a generation ─▶ open the gate
+//	   │       plan ── fails ─────────────────▶ keep the generation in place, if it is complete and good
+//	   │        ├─ held ──────────────────────▶ restore the files of the generation in place, resume
+//	   │        ├─ nothing to change ─────────▶ resume
+//	   └────────┴─ preflight, begin, apply ───▶ good, pending, or rolled back
+type Run struct {
+	Store   *generation.Store // locked
+	Machine *activate.Machine
+	Report  *report.Reporter
+
+	Plan    func(context.Context) *boot.Plan // evaluates the site again at each call
+	Options func(*boot.Plan) Options
+
+	Retry bool // a held plan is released and tried again
+	Off   bool // prelet=off: only the gate opens, on the generation in place
+
+	mounts        []activate.Mount // at or above managed files
+	mountsUnknown bool             // systemd did not say
+}
+
+// Result is the result of a run.
+type Result struct {
+	Plan    *boot.Plan // the last one; nil when there was none
+	Outcome activate.Outcome
+	Changed bool       // a generation was committed
+	Held    string     // why the site's plan is not applied; "" when it is
+	Code    fault.Code // "" when nothing failed
+	Reason  string     // what failed before the commit: the first of Plan's diagnostics, or Err
+	Summary string     // one line
+	Err     error      // an error that is not in Plan's diagnostics
+}
+
+// maxReplans is how often a plan is made again because a managed file changed meanwhile.
+const maxReplans = 2
+
+// keepTimeout limits the work after SIGTERM.
+const keepTimeout = 10 * time.Second
+
+// Do runs. The lock is held before and after.
+func (r *Run) Do(ctx context.Context) Result {
+	if _, err := r.Machine.Recover(ctx); err != nil && !generation.IsOutdated(err) {
+		return r.endBroken(ctx, fmt.Errorf("recovering what an interrupted run left: %w", err))
+	}
+
+	if err := r.Store.ReadOnly(); err != nil {
+		r.Report.Degrade(string(fault.CannotWrite), "no change and no verdict can be stored: "+err.Error())
+	}
+
+	if cur, err := r.Store.Current(); err == nil && cur != nil {
+		r.Report.Generation(cur.Gen)
+	}
+
+	if r.Off {
+		return r.end(ctx, nil, hold{}, ending{kind: switchedOff})
+	}
+
+	if err := r.Store.Check(); err != nil { // before a plan is based on it
+		return r.endBroken(ctx, err)
+	}
+
+	for again := 0; ; again++ {
+		res, retry := r.planAndApply(ctx)
+
+		switch {
+		case !retry:
+			return r.collect(res)
+		case again == maxReplans:
+			err := fmt.Errorf("%w (planned anew %d times)", res.Err, maxReplans)
+			return r.endFailed(ctx, res.Plan, hold{}, fault.CannotWrite, err)
+		}
+
+		r.Report.Event(report.Event{Stage: "commit", State: report.Notice, Summary: "planned anew: " + res.Err.Error()})
+	}
+}
+
+// planAndApply plans and applies. again reports that a managed file changed after the plan was made.
+func (r *Run) planAndApply(ctx context.Context) (res Result, again bool) {
+	p := r.planMounted(ctx)
+	r.degrade(p)
+
+	if hasNoSite(p) {
+		return r.endWithoutSite(ctx, p), false
+	}
+
+	if !p.Complete {
+		return r.endFailed(ctx, p, hold{}, p.Code(), nil), false
+	}
+
+	h := hold{why: r.whyHeld(p)}
+
+	switch {
+	case h.why == "":
+	case r.isForeign(): // the plan was held on the machine that this one is a copy of
+		h.why, h.release = h.why+" (on another machine)", true
+	case r.hasLostGenerations() && !p.Kubelet.Joined: // nothing is in place that could stay instead
+		h.why, h.release = h.why+" (and its generations are lost)", true
+	case !r.Retry:
+		return r.restoreInPlace(ctx, p, h), false
+	default:
+		h.release = true
+	}
+
+	return r.apply(ctx, p, h)
+}
+
+func (r *Run) endWithoutSite(ctx context.Context, p *boot.Plan) Result {
+	e := ending{kind: withoutSite}
+
+	cur, err := r.Store.Current()
+	if err != nil {
+		return r.endBroken(ctx, err)
+	}
+
+	if cur != nil {
+		e.generationBefore = cur.Gen
+	}
+
+	return r.end(ctx, p, hold{}, e)
+}
+
+// apply applies the plan p.
+func (r *Run) apply(ctx context.Context, p *boot.Plan, h hold) (res Result, again bool) {
+	if p.Aside != nil {
+		r.Report.Note(string(fault.Identity), p.Aside.Sentence())
+	}
+
+	r.keepOutdated(ctx, p)
+	proposal, act, err := BuildProposal(r.Options(p))
+	if err == nil {
+		err = r.checkUnit(p, act.Unit)
+	}
+	if err == nil {
+		err = r.checkPodState(ctx, p, act.Unit)
+	}
+
+	if err != nil {
+		return r.endFailed(ctx, p, h, fault.CodeOf(err), err), false
+	}
+
+	return r.commit(ctx, p, proposal, act, h)
+}
+
+// reportReleased reports that held plans were released.
+func (r *Run) reportReleased(h hold) {
+	if h.release {
+		r.Report.Event(
+			report.Event{Stage: "commit", State: report.Notice, Summary: "released and tried again: " + h.why},
+		)
+	}
+}
+
+// checkUnit refuses to act on another unit than before because no restart stage names it any more: a layer that is
+// missing must not start a second kubelet.
+func (r *Run) checkUnit(p *boot.Plan, unit string) error {
+	was := r.unitName()
+	if p.Node.Activation != nil || was == unit {
+		return nil
+	}
+
+	return &fault.Fault{
+		Code: fault.RemovalRefused, Summary: "The kubelet's unit would be another one",
+		Why: fmt.Sprintf(
+			"the generation in place is that of %s, and without a restart stage the unit is %s", was, unit,
+		),
+		Next: fmt.Sprintf("put stage \"restart\" back, with unit = %q; or write the unit that shall be", was),
+	}
+}
+
+// keepOutdated keeps the states of the kubelet's managers that do not fit this boot's machine while pods may hold what
+// they list: the kubelet that runs needs them, and only its next start fails. A boot, before the kubelet, removes them.
+func (r *Run) keepOutdated(ctx context.Context, p *boot.Plan) {
+	isOutdated := func(c boot.Change) bool { return c.Outdated }
+	i := slices.IndexFunc(p.Changes, isOutdated)
+	if i < 0 {
+		return
+	}
+
+	unit := activate.DefaultUnit
+	if p.Node.Activation != nil {
+		unit = p.Node.Activation.Unit
+	}
+	u, err := r.Machine.Units.Look(ctx, unit)
+	if c := p.Changes[i]; err == nil && activate.CheckPodState(u, c.File.Path, c.Why, "") != nil {
+		r.Report.Degrade(string(fault.KubeletMachine), fmt.Sprintf(
+			"%s stays while pods may hold what it lists, and the kubelet's next start fails: %s; drain the node and reboot it",
+			c.File.Path, c.Why,
+		))
+		p.Changes = slices.DeleteFunc(slices.Clone(p.Changes), isOutdated)
+	}
+}
+
+// checkPodState refuses to remove a state file of the kubelet's managers while pods may hold what it lists.
+func (r *Run) checkPodState(ctx context.Context, p *boot.Plan, unit string) error {
+	i := slices.IndexFunc(
+		p.Changes, func(c boot.Change) bool { return c.File.Purpose == "state" && c.Action == "delete" },
+	)
+	if i < 0 {
+		return nil
+	}
+
+	u, err := r.Machine.Units.Look(ctx, unit)
+	if err != nil { // Preflight reports that systemd does not answer
+		return nil
+	}
+
+	return activate.CheckPodState(u, p.Changes[i].File.Path, p.Changes[i].Why,
+		fmt.Sprintf(
+			"drain the node and reboot it: the boot applies the site; "+
+				"or drain it, systemctl stop %[1]s, prelet run, systemctl start %[1]s",
+			unit,
+		))
+}
+
+// degrade reports deviations from the site. For cached data of an earlier boot the reason is in the diagnostic.
+func (r *Run) degrade(p *boot.Plan) {
+	stale := map[string]bool{}
+
+	for _, d := range p.Diagnostics {
+		if origin.CodeOf(d) == fault.Stale {
+			why, _, _ := strings.Cut(d.Detail, ". ")
+			stale[d.Summary] = true
+			r.Report.Degrade(string(fault.Stale), d.Summary+": "+why)
+		}
+	}
+
+	for _, d := range p.Degraded {
+		if d.Code != fault.Stale || !stale[d.Summary] {
+			r.Report.Degrade(string(d.Code), d.Summary)
+		}
+	}
+}
+
+// isForeign reports whether the generation in place was made on another machine.
+func (r *Run) isForeign() bool {
+	cur, err := r.Store.Current()
+	return err == nil && cur != nil && r.Machine.Foreign != nil && r.Machine.Foreign(cur.Gen) != ""
+}
+
+// isRotten reports whether the generation in place is damaged in what it stores, its files aside.
+func (r *Run) isRotten() bool { return isRotten(r.Store) }
+
+func isRotten(s *generation.Store) bool {
+	cur, err := s.Current()
+
+	return err == nil && cur != nil && fault.CodeOf(s.Intact(cur.Gen)) == fault.NeedsPerson
+}
+
+// hasLostVerdict reports whether the generation in place was never judged and nobody is going to: what was recorded of
+// its verdict was lost. Its files are adopted again, so that they are judged. One that came by going back and was judged
+// ill says why.
+func (r *Run) hasLostVerdict() bool {
+	cur, err := r.Store.Current()
+	if err != nil || cur == nil ||
+		cur.Status != generation.StatusPending && (cur.Status != generation.StatusRestored || cur.Why != "") {
+		return false
+	}
+
+	j, err := r.Store.Journal()
+
+	return err == nil && (j == nil || j.Gen != cur.Gen)
+}
+
+// hasLostGenerations reports whether there is no generation, although a plan can only be held while one is in place.
+func (r *Run) hasLostGenerations() bool {
+	cur, err := r.Store.Current()
+
+	return err == nil && cur == nil
+}
+
+// commit puts a proposal in place if it differs, and activates it.
+func (r *Run) commit(
+	ctx context.Context, p *boot.Plan, proposal generation.Proposal, act activate.Plan, h hold,
+) (res Result, again bool) {
+	if gen, isOpen, err := r.Machine.Gate.State(); err == nil && isOpen {
+		proposal.Above = max(0, gen) // also when the state folder was lost
+	}
+
+	r.recordMounts(&proposal)
+	c, err := r.Store.Compare(proposal)
+	if err == nil && len(c.Lost) > 0 {
+		r.Report.Note(string(fault.Adopted), "the generation in place is damaged in what these were before prelet, so "+
+			"nothing goes back to that: "+strings.Join(c.Lost, ", "))
+	}
+
+	switch {
+	case errors.Is(err, generation.ErrChanged):
+		return Result{Plan: p, Err: err}, true
+	case err != nil:
+		return r.endFailed(ctx, p, h, fault.CodeOf(err), err), false
+	case !c.Changed && (proposal.Force || c.Adopts || r.isRotten() || r.hasLostVerdict()):
+		proposal.Force = true
+
+		return r.adoptFiles(ctx, p, proposal, act, h)
+	case !c.Changed:
+		return r.resumeUnchanged(ctx, p, act, h), false
+	}
+
+	r.noteCovered(ctx)
+
+	// Preflight comes before staging: if the kubelet would not wait for the gate, no file may be written.
+	// Where a file of the kubelet's unit changes, it is the unit with that change that counts, which only Apply can tell.
+	if len(activate.UnitFilesOf(act.Unit, c.Entries, r.readFor(proposal))) == 0 {
+		if _, err := r.Machine.Preflight(ctx, act.Unit); err != nil {
+			return r.endFailed(ctx, p, h, fault.CodeOf(err), err), false
+		}
+	}
+
+	proposal.Release = h.release
+
+	txn, err := r.Store.Begin(proposal)
+	if err == nil {
+		change := activate.Change{
+			Txn:    reportingTxn{txn, r.Report, func() { r.reportReleased(h) }},
+			Plan:   act,
+			Reload: changesUnitFiles(txn.Entries()),
+
+			UnitFiles: activate.UnitFilesOf(act.Unit, txn.Entries(), r.readFor(proposal)),
+		}
+
+		var (
+			out       activate.Outcome
+			committed bool
+		)
+		if out, committed, err = r.Machine.Apply(ctx, change); committed {
+			return r.end(ctx, p, h, ending{kind: activated, out: out, activateErr: err, changed: true}), false
+		}
+	}
+
+	if errors.Is(err, generation.ErrChanged) {
+		return Result{Plan: p, Err: err}, true
+	}
+
+	return r.endFailed(ctx, p, h, fault.CodeOf(err), err), false
+}
+
+// adoptFiles makes a generation of files that all are as planned, and that no generation of this machine in place
+// records so: there is none, it is damaged, its verdict was lost, or the state folder was lost or restored from a
+// backup. The gate is not shut and the kubelet is not stopped.
+func (r *Run) adoptFiles(
+	ctx context.Context, p *boot.Plan, proposal generation.Proposal, act activate.Plan, h hold,
+) (res Result, again bool) {
+	if _, err := r.Machine.Preflight(ctx, act.Unit); err != nil {
+		return r.endFailed(ctx, p, h, fault.CodeOf(err), err), false
+	}
+
+	if h.release { // before the files are adopted, which the next run does as well
+		if err := r.Store.Release(); err != nil {
+			return r.endFailed(ctx, p, h, fault.CodeOf(err), err), false
+		}
+
+		r.reportReleased(h)
+	}
+
+	gen, err := r.Store.Adopt(proposal)
+
+	switch {
+	case errors.Is(err, generation.ErrDiffers), errors.Is(err, generation.ErrChanged):
+		return Result{Plan: p, Err: err}, true
+	case fault.CodeOf(err) == fault.CannotWrite: // the files are as planned, recorded or not
+		r.Report.Degrade(string(fault.CannotWrite), "every file is as planned, and that cannot be recorded: "+err.Error())
+		return r.resumeUnchanged(ctx, p, act, h), false
+	case err != nil:
+		return r.end(ctx, p, h, ending{kind: activated, activateErr: err, changed: true}), false
+	}
+
+	r.Report.Generation(gen)
+	r.Report.Event(report.Event{
+		Stage: "commit", State: report.OK, Message: report.MessageCommitted,
+		Summary: fmt.Sprintf("generation %d: every file was as planned already, and is adopted", gen),
+	})
+
+	out, err := r.Machine.Resume(ctx)
+
+	return r.end(ctx, p, h, ending{kind: activated, out: out, activateErr: err, changed: true}), false
+}
+
+// resumeUnchanged continues with the generation in place, which is as planned.
+func (r *Run) resumeUnchanged(ctx context.Context, p *boot.Plan, act activate.Plan, h hold) Result {
+	if h.release {
+		if err := r.Store.Release(); err != nil {
+			return r.endFailed(ctx, p, h, fault.CodeOf(err), err)
+		}
+
+		r.reportReleased(h)
+	}
+
+	out, err := r.Machine.ResumeUnchanged(ctx, act)
+
+	return r.endActivated(ctx, p, h, out, err)
+}
+
+// readFor returns a function that finds the content of an entry of a proposal by its hash.
+func (r *Run) readFor(p generation.Proposal) func(sha string) ([]byte, error) {
+	return func(sha string) ([]byte, error) {
+		for _, t := range p.Targets {
+			if t.Kind == generation.File && hashContent(t.Content) == sha {
+				return t.Content, nil
+			}
+		}
+
+		return r.Store.Content(sha)
+	}
+}
+
+func changesUnitFiles(entries []generation.Entry) bool {
+	return slices.ContainsFunc(entries, func(e generation.Entry) bool {
+		return strings.Contains(e.Path, "/systemd/system/") && e.Action != generation.ActionNone &&
+			e.Action != generation.ActionKeep
+	})
+}
+
+// hasNoSite reports whether the site has no file. A site with a broken file is an error.
+func hasNoSite(p *boot.Plan) bool {
+	return (p.Site == nil || len(p.Site.Files) == 0) &&
+		slices.ContainsFunc(p.Diagnostics, func(d *hcl.Diagnostic) bool {
+			return d.Severity == hcl.DiagError && origin.CodeOf(d) == fault.NoSite
+		})
+}
+
+func (r *Run) whyHeld(p *boot.Plan) string { return WhyHeld(r.Store, p) }
+
+// WhyPinned returns the reason when no plan may be applied: a generation was chosen by hand, or that cannot be read.
+func WhyPinned(s *generation.Store) (why string, ok bool) {
+	gen, why, ok := s.Pinned()
+	if gen == generation.Unreadable {
+		return fmt.Sprintf("what is held on this node cannot be read (%s)", why), ok
+	}
+
+	return fmt.Sprintf("generation %d was chosen by hand (%s)", gen, why), ok
+}
+
+// WhyHeld returns why a plan must not be applied, or "".
+func WhyHeld(s *generation.Store, p *boot.Plan) string {
+	if why, ok := WhyPinned(s); ok {
+		return why + "; prelet rollback --release lets go of it"
+	}
+
+	if why, ok := s.Held(PlanID(p)); ok {
+		return fmt.Sprintf("this plan failed before: %s; prelet run --retry tries it again", why)
+	}
+
+	return ""
+}
+
+// restoreInPlace restores changed files of the generation in place and continues with it, because the site's plan is
+// held.
+func (r *Run) restoreInPlace(ctx context.Context, p *boot.Plan, h hold) Result {
+	cur, err := r.Store.Current()
+
+	var goal *generation.Info
+	if err == nil && cur != nil {
+		goal, err = r.findInPlace(cur)
+	}
+
+	var (
+		proposal generation.Proposal
+		act      activate.Plan
+		ok       bool
+	)
+
+	switch {
+	case err != nil, cur == nil:
+	case goal == nil:
+		r.Report.Degrade(string(fault.Held), fmt.Sprintf(
+			"generation %d was gone back from, and what came after it is lost: the files stay as they are", cur.Gen,
+		))
+	case goal.Restores == 0 && cur.Restores != 0: // what came after it is lost, and was as before prelet
+		out, err := r.Machine.GoBack(ctx, 0, h.why)
+
+		return r.end(ctx, p, h, ending{kind: activated, out: out, activateErr: err, changed: err == nil})
+	default:
+		proposal, act, ok, err = r.proposeGeneration(p, goal)
+	}
+
+	if err == nil && ok {
+		var c *generation.Comparison
+
+		if c, err = r.Store.Compare(proposal); err == nil && (c.Changed || c.Adopts || r.isRotten() || r.hasLostVerdict()) {
+			r.Report.Event(report.Event{
+				Stage: "commit", State: report.Notice, Summary: describeRestored(cur, goal, c.Changed),
+			})
+
+			res, again := r.commit(ctx, p, proposal, act, h)
+			if again { // changed again meanwhile: left to the next run
+				return r.endFailed(ctx, p, h, fault.CannotWrite, res.Err)
+			}
+
+			return res
+		}
+	}
+
+	if err != nil {
+		return r.endFailed(ctx, p, h, fault.CodeOf(err), err)
+	}
+
+	out, err := r.Machine.Resume(ctx)
+
+	return r.endActivated(ctx, p, h, out, err)
+}
+
+// describeRestored returns why the files of the generation goal are put in place, or adopted as they are.
+func describeRestored(cur, goal *generation.Info, isChanged bool) string {
+	switch {
+	case goal.Gen != cur.Gen && cur.Status == generation.StatusRolledBack:
+		return fmt.Sprintf("generation %d was gone back from, and what came after it is lost: the contents of %d are "+
+			"in place again", cur.Gen, goal.Gen)
+	case goal.Gen != cur.Gen:
+		return fmt.Sprintf("the contents of generation %d are in place again, and not those of %d", goal.Gen, cur.Gen)
+	case isChanged:
+		return "somebody changed files of the generation in place; they are put back"
+	}
+
+	return "what is kept of the generation in place is damaged or lost; its files are adopted as they are"
+}
+
+// findPlanID returns the ID of a generation's plan.
+func (r *Run) findPlanID(gen int) string {
+	all, err := r.Store.List()
+	if err == nil {
+		for _, info := range all {
+			if info.Gen == gen {
+				return info.PlanID
+			}
+		}
+	}
+
+	return fmt.Sprintf("that of generation %d", gen) // not found: it is held all the same
+}
+
+// unitName returns the kubelet's unit from the plan of the generation in place.
+func (r *Run) unitName() string {
+	cur, err := r.Store.Current()
+	if err != nil || cur == nil {
+		return activate.DefaultUnit
+	}
+
+	text, err := r.Store.Blob(cur.Gen, activate.PlanBlob)
+	if err != nil {
+		return activate.DefaultUnit
+	}
+
+	if a, err := activate.DecodePlan(text); err == nil {
+		return a.Unit
+	}
+
+	return activate.DefaultUnit
+}
+
+// Verify judges a generation that awaits a verdict, and reports the outcome.
+func (r *Run) Verify(ctx context.Context) Result {
+	out, err := r.Machine.Verify(ctx)
+	if fault.CodeOf(err) == fault.NeedsPerson {
+		return r.endBroken(ctx, err)
+	}
+
+	return r.collect(r.endActivated(ctx, nil, hold{}, out, err))
+}
+
+// collect removes old generations after a verdict.
+func (r *Run) collect(res Result) Result {
+	if res.Err == nil && (res.Outcome.Verdict == activate.Good || res.Outcome.From != 0) {
+		if err := Collect(r.Store); err != nil {
+			r.Report.Event(report.Event{Stage: "collect", State: report.Notice, Summary: err.Error()})
+		}
+	}
+
+	return res
+}

@@ -1,0 +1,54 @@
+package apply
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/node"
+)
+
+// TestUnmarkedSecrets refuses a secret in what others may read, and in no file that is known to hold one.
+func TestUnmarkedSecrets(t *testing.T) {
+	const secret = "CANARY-k2"
+	text := func(v cty.Value) value.Text {
+		out, err := value.TextOf(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	at := []origin.Origin{{Range: hcl.Range{Filename: "a.hcl", Start: hcl.Pos{Line: 3, Column: 5}}}}
+	file := func(path string, v cty.Value) node.Node {
+		return node.Node{Files: []node.File{{Path: path, Kind: node.Regular, Text: text(v), Origins: at}}}
+	}
+	r := value.NewRedactor()
+	r.Add([]byte(secret))
+
+	for name, c := range map[string]struct {
+		node node.Node
+		want string
+	}{
+		"nothing":      {file("/etc/a", cty.StringVal("plain")), ""},
+		"a credential": {file("/etc/a", value.Credential("k2")), ""},
+		"label":        {node.Node{Labels: []node.Label{{Key: "a", Value: secret, Origins: at}}}, "A label would hold"},
+		"taint":        {node.Node{Taints: []node.Taint{{Key: "a", Value: secret, Effect: "NoSchedule", Origins: at}}}, "A taint would hold"},
+		"flag":         {node.Node{Flags: []node.Flag{{Name: "x", Value: "a=" + secret, Origins: at}}}, "Flag --x would hold"},
+		"file":         {file("/etc/a", cty.StringVal("password="+secret+"\n")), "/etc/a would hold"},
+		"path":         {file("/etc/"+secret, cty.StringVal("plain")), "The path of a file would hold"},
+	} {
+		err := checkUnmarked(Options{Plan: &boot.Plan{Node: c.node}, Holds: r.Holds})
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: got %v, want none", name, err)
+		case c.want != "" && (fault.CodeOf(err) != fault.Sensitive || !strings.HasPrefix(err.Error(), "a.hcl:3:5: "+c.want) || strings.Contains(err.Error(), secret)):
+			t.Errorf("%s: got %v, want %q at a.hcl:3:5", name, err, c.want)
+		}
+	}
+}

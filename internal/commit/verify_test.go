@@ -1,0 +1,43 @@
+package apply
+
+import (
+	"testing"
+
+	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/fault"
+)
+
+// TestDecideVerify covers each combination of a shut gate, a failed run before, and the caller.
+func TestDecideVerify(t *testing.T) {
+	good := Result{Summary: "healthy"}
+	bad := Result{Code: fault.RolledBack, Summary: "ill"}
+	shut := Result{Summary: "shut", Outcome: activate.Outcome{HeldBack: "no run has finished"}}
+	stuck := Result{Code: fault.CannotWrite, Summary: "full", Outcome: activate.Outcome{HeldBack: "full"}}
+	wrongSite := Ending{fault.Conflict, "the site is wrong"}
+	stopped := Ending{fault.Interrupted, "stopped"}
+
+	for _, c := range []struct {
+		name   string
+		res    Result
+		last   Ending
+		byUnit bool
+		want   Ending
+		code   fault.Code
+	}{
+		{"good", good, Ending{}, false, Ending{"", "healthy"}, ""},
+		{"good, the site is still wrong", good, wrongSite, false, Ending{fault.Conflict, "the site is wrong; healthy"}, ""},
+		{"good, an interruption is over", good, stopped, false, Ending{"", "healthy"}, ""},
+		{"bad", bad, Ending{}, false, Ending{fault.RolledBack, "ill"}, fault.RolledBack},
+		{"bad, the site is wrong too", bad, wrongSite, true, Ending{fault.RolledBack, "ill"}, fault.RolledBack},
+		{"shut by hand", shut, Ending{}, false, Ending{fault.RolledBack, "shut"}, fault.RolledBack},
+		{"shut, by the unit", shut, Ending{}, true, Ending{fault.RolledBack, "shut"}, ""},
+		{"shut after a failed run", shut, wrongSite, false, wrongSite, fault.RolledBack},
+		{"shut after a failed run, by the unit", shut, wrongSite, true, wrongSite, ""},
+		{"shut with a fault of its own", stuck, Ending{}, true, Ending{fault.RolledBack, "full"}, fault.CannotWrite},
+	} {
+		got, code := DecideVerify(c.res, c.last, c.byUnit)
+		if got != c.want || code != c.code {
+			t.Errorf("%s: got report %+v and code %q; want %+v and %q", c.name, got, code, c.want, c.code)
+		}
+	}
+}

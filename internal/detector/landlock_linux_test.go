@@ -1,0 +1,72 @@
+package pluginhost
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prelet/prelet/internal/detector/sandbox"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// TestLandlockVersions runs the sandbox with each version of Landlock up to this kernel's: what a version brought is refused from it
+// on, and, as the control, not before; and where signals are not kept inside, that is told.
+func TestLandlockVersions(t *testing.T) {
+	newest, err := confine.LandlockABI()
+	if err != nil {
+		t.Skip(err)
+	}
+	if os.Geteuid() != 0 && newest < confine.ABIScopes {
+		t.Skip("without root no detector runs on this kernel: TestSandbox")
+	}
+	b := newBench(t)
+	b.install("tries")
+	config := b.field()
+	config["truncate_file"] = b.write("open/long", []byte("text"), 0o666)
+	config["device_null"] = "/dev/null"
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	config["tcp_listener"] = l.Addr().String()
+	ran := 0
+	for abi := 1; abi <= min(newest, confine.ABISockets-1); abi++ {
+		t.Run(fmt.Sprint(abi), func(t *testing.T) {
+			ran++
+			b := *b
+			b.t = t
+			o := b.host.o
+			b.write("open/long", []byte("text"), 0o666)
+			o.Helper = b.link(fmt.Sprintf("%s-without-seccomp-landlock-%d", helperName, abi)) // else that refuses the same
+			b.host = New(o)
+			config["signal_neighbour"] = strconv.Itoa(b.neighbour()) // the last one was ended: without seccomp all that its user runs is
+			said, ans, _ := b.ask(world.DetectorReq{Name: "tries", Config: config, Allow: world.Grants{Read: []string{"/open"}}}, 20*time.Second)
+			if ans.Fault != nil {
+				t.Fatalf("%s: %s", ans.Name(), ans.Why())
+			}
+			got := said.Attributes
+			for key, from := range map[string]int{"read_passwd": 1, "make_folder": 1, "run_program": 1, "device_zero": 1, "fifo": 1, "truncate_file": 3, "tcp_listener": 4,
+				"connect_abstract": confine.ABIScopes, "signal_neighbour": confine.ABIScopes, "signal_host": confine.ABIScopes} {
+				if refused := got[key] != "ok"; refused != (abi >= from) || got[key] == "" {
+					t.Errorf("%s: %q with version %d, and it is refused from %d on", key, got[key], abi, from)
+				}
+			}
+			if refused := got["device_null_ioctl"] == syscall.EACCES.Error(); refused != (abi >= 5) {
+				t.Errorf("ioctl: %q", got["device_null_ioctl"])
+			}
+			if got["read_file"] != "ok" || got["read_cpuinfo"] != "ok" || got["null"] != "ok" {
+				t.Errorf("what is granted: %q, %q, %q", got["read_file"], got["read_cpuinfo"], got["null"])
+			}
+			if told := strings.Contains(strings.Join(said.Sandbox, "\n"), fmt.Sprintf("version %d; below %d", abi, confine.ABIScopes)); told != (abi < confine.ABIScopes) {
+				t.Errorf("it is told: %q", said.Sandbox)
+			}
+		})
+	}
+	t.Logf("this kernel has version %d", newest)
+}

@@ -1,0 +1,121 @@
+package inside
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/prelet/prelet/internal/detector/sandbox"
+	"github.com/prelet/prelet/internal/detector/wire"
+	"github.com/prelet/prelet/plugins/protocol"
+)
+
+// detector is the process of a detector. It implements go-plugin's runner.Runner, because go-plugin's own reads lines
+// of any length, dials any address, waits for pipes that a grandchild may hold, and has one sentence for several
+// failures.
+type detector struct {
+	policy confine.Policy
+	name   string
+	lap    func(wire.Step) // notes that a step is over
+
+	report confine.Report // of its own part of the sandbox
+	stdout *os.File
+	line   string        // the handshake
+	ended  chan struct{} // closed when the process has ended
+	how    string        // it ended; set before ended is closed
+}
+
+// startError is a failure to start a detector, with the step at which it failed.
+type startError struct {
+	step wire.Step
+	err  error
+}
+
+// Error implements error.
+func (e *startError) Error() string { return e.err.Error() }
+
+// Start implements runner.Runner. It starts the program and reads and checks the handshake.
+func (d *detector) Start(ctx context.Context) error {
+	if err := d.exec(ctx); err != nil {
+		return &startError{wire.Start, err}
+	}
+	d.lap(wire.Start)
+
+	if err := d.handshake(ctx); err != nil {
+		return &startError{wire.Handshake, err}
+	}
+	d.lap(wire.Handshake)
+
+	return nil
+}
+
+// handshake reads the one line that a detector prints before anything else, and checks it.
+func (d *detector) handshake(ctx context.Context) error {
+	deadline, _ := ctx.Deadline()
+	_ = d.stdout.SetReadDeadline(deadline)
+	in := bufio.NewReaderSize(d.stdout, wire.MaxHandshake)
+
+	line, err := in.ReadSlice('\n')
+	switch {
+	case errors.Is(err, bufio.ErrBufferFull):
+		return fmt.Errorf("its first line on standard output has more than %d bytes, and is not a handshake",
+			wire.MaxHandshake)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return errors.New("it said nothing until its time was over")
+	case err != nil:
+		select {
+		case <-d.ended:
+			return fmt.Errorf("it ended before it was ready (%s)", d.how)
+		case <-time.After(20 * time.Millisecond):
+			return errors.New("it closed its standard output before it was ready")
+		}
+	}
+	d.line = strings.TrimSpace(string(line))
+
+	// The rest of its output is not needed, but it must not block on it.
+	_ = d.stdout.SetReadDeadline(time.Time{})
+	go func() { _, _ = io.Copy(io.Discard, in) }()
+
+	_, err = protocol.ParseHandshake(d.line, d.policy.Socket)
+
+	return err
+}
+
+// Wait implements runner.Runner.
+func (d *detector) Wait(context.Context) error {
+	<-d.ended
+	return nil
+}
+
+// Kill implements runner.Runner. It does nothing: prelet ends the process group.
+func (d *detector) Kill(context.Context) error { return nil }
+
+// Stdout implements runner.Runner. It is the handshake and nothing else.
+func (d *detector) Stdout() io.ReadCloser { return io.NopCloser(strings.NewReader(d.line + "\n")) }
+
+// Stderr implements runner.Runner. It is empty: standard error is prelet's pipe.
+func (d *detector) Stderr() io.ReadCloser { return io.NopCloser(strings.NewReader("")) }
+
+// Name implements runner.Runner.
+func (d *detector) Name() string { return d.name }
+
+// ID implements runner.Runner.
+func (d *detector) ID() string { return d.name }
+
+// Diagnose implements runner.Runner.
+func (d *detector) Diagnose(context.Context) string { return "" }
+
+// PluginToHost implements runner.Runner. The address was checked with the handshake.
+func (d *detector) PluginToHost(network, address string) (string, string, error) {
+	return network, address, nil
+}
+
+// HostToPlugin implements runner.Runner.
+func (d *detector) HostToPlugin(network, address string) (string, string, error) {
+	return network, address, nil
+}

@@ -1,0 +1,317 @@
+package pluginhost
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/detector/sandbox"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// field is what is on a machine that no detector was granted: files, folders, devices, sockets and processes that file modes
+// alone would let it reach.
+func (b *bench) field() map[string]any {
+	b.t.Helper()
+	b.write("open/secret", []byte("x"), 0o644)
+	if err := os.Chmod(filepath.Join(b.dir, "open"), 0o777); err != nil {
+		b.t.Fatal(err)
+	}
+	path := filepath.Join(b.dir, "open", "socket")
+	for _, address := range []string{path, "@" + path} {
+		l, err := net.Listen("unix", address)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		b.t.Cleanup(func() { _ = l.Close() })
+	}
+	log := path + ".datagrams"
+	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: log, Net: "unixgram"})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { _ = c.Close() })
+	if err := errors.Join(os.Chmod(path, 0o777), os.Chmod(log, 0o777)); err != nil {
+		b.t.Fatal(err)
+	}
+	return map[string]any{
+		"read_file": filepath.Join(b.dir, "open/secret"), "list_folder": filepath.Join(b.dir, "open"), "read_passwd": "/etc/passwd",
+		"make_folder": filepath.Join(b.dir, "open/made"), "run_program": "/usr/bin/id", "device_zero": "/dev/zero",
+		"connect_path": path, "send_path": log, "connect_abstract": "@" + path, "signal_neighbour": strconv.Itoa(b.neighbour()), "read_cpuinfo": "/proc/cpuinfo", "list_sys": "/sys/devices",
+	}
+}
+
+// neighbour is another program of the user that the detector will have.
+func (b *bench) neighbour() int {
+	b.t.Helper()
+	c := exec.Command(b.dir + "/self")
+	c.Args[0] = "sleeper"
+	if os.Geteuid() == 0 {
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(b.uid), Gid: uint32(b.uid)}}
+	}
+	if err := c.Start(); err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+	return c.Process.Pid
+}
+
+// tries asks the detector that tries everything.
+func (b *bench) tries(config map[string]any, allow world.Grants) map[string]string {
+	b.t.Helper()
+	_ = os.Remove(filepath.Join(b.dir, "open/made"))
+	said, ans, _ := b.ask(world.DetectorReq{Name: "tries", Config: config, Allow: allow}, 10*time.Second)
+	if ans.Fault != nil {
+		b.t.Fatalf("%s: %s", ans.Name(), ans.Why())
+	}
+	return said.Attributes
+}
+
+// TestSandbox lets a detector try what each line of the sandbox forbids. It must fail; and with that one line left out it must
+// succeed, or the test has shown nothing. Of Landlock that is what this kernel's has; TestLandlockVersions tells what each brought.
+func TestSandbox(t *testing.T) {
+	abi, err := confine.LandlockABI()
+	if os.Geteuid() != 0 && (err != nil || abi < confine.ABIScopes) {
+		b := newBench(t)
+		b.install("good")
+		if _, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 5*time.Second); ans.Code() != fault.Denied || !strings.Contains(ans.Why(), unsandboxed) {
+			t.Errorf("nothing keeps it from this user's programs, and it is asked: %+v", ans)
+		}
+		return
+	}
+	b := newBench(t)
+	b.install("tries")
+	config := b.field()
+	leak, err := unix.FcntlInt(0, unix.F_DUPFD, 251) // as who starts prelet may have left one open
+	if err == nil {
+		defer unix.Close(leak)
+	}
+	confined := b.tries(config, world.Grants{})
+	for _, key := range slices.Sorted(maps.Keys(confined)) {
+		t.Logf("%-26s %s", key, confined[key])
+	}
+
+	t.Run("stays", func(t *testing.T) { // what every detector may do
+		for _, key := range []string{"cpuinfo", "null", "read_cpuinfo", "list_sys", "socket_unix_stream"} {
+			if confined[key] != "ok" {
+				t.Errorf("%s: %s", key, confined[key])
+			}
+		}
+	})
+	t.Run("told", func(t *testing.T) {
+		want := map[string]string{"status_CapEff": "0000000000000000", "status_CapPrm": "0000000000000000", "status_CapAmb": "0000000000000000", "status_NoNewPrivs": "1", "status_Seccomp": "2", "oom_score": "1000"}
+		if os.Geteuid() == 0 {
+			ids := strings.TrimSpace(strings.Repeat(fmt.Sprintf("%d ", b.uid), 4))
+			want["status_Uid"], want["status_Gid"], want["status_Groups"] = ids, ids, ""
+		}
+		for key, v := range want {
+			if confined[key] != v {
+				t.Errorf("%s: %q, want %q", key, confined[key], v)
+			}
+		}
+		if fds := confined["descriptors"]; !strings.Contains(fds, "3=tries") || strings.Contains(fds, "251=") {
+			t.Errorf("it has open: %s", fds)
+		}
+		for v := range strings.FieldsSeq(confined["environment"]) {
+			name, _, _ := strings.Cut(v, "=")
+			if !slices.Contains([]string{"PATH", "LC_ALL", "GOMAXPROCS", "TMPDIR", "PLUGIN_UNIX_SOCKET_DIR", "PRELET_DETECTOR", "PLUGIN_PROTOCOL_VERSIONS"}, name) {
+				t.Errorf("the environment has %s", v)
+			}
+		}
+	})
+	always := []string{"ptrace_host", "memory_of_host", "environment_of_host", "setuid", "raise_memory", "mount", "bpf", "perf", "core_file", "shadow_stack"}
+	for _, key := range always {
+		if confined[key] == "ok" {
+			t.Errorf("%s: nothing keeps it from that", key)
+		}
+	}
+	for _, line := range []struct {
+		name    string
+		forbids []string
+		allow   world.Grants // without which another line forbids the same
+		abi     int          // of Landlock, from which on it is there
+	}{
+		{name: "landlock", abi: 1, forbids: []string{"read_file", "read_passwd", "list_folder", "make_folder", "run_program", "device_zero", "fifo",
+			"folder_beside_the_socket"}},
+		{name: "scopes", abi: confine.ABIScopes, forbids: []string{"connect_abstract", "signal_neighbour", "signal_host"}, allow: world.Grants{Sockets: []string{"/run/example.sock"}}},
+		{name: "connect", forbids: []string{"connect_path"}},
+		{name: "seccomp", forbids: []string{"setsid", "memfd", "shared_memory", "system_v_memory", "keyring", "socket_tcp", "socket_tcp6", "socket_udp",
+			"socket_netlink", "socket_unix_datagram", "socket_unix_packets", "send_path", "xattr", "xattr_of_a_link", "xattr_of_a_descriptor",
+			"growing_memory", "moved_stack", "send_buffer", "receive_buffer"}},
+		{name: "limits", forbids: []string{"write_beside_the_socket", "allocate_a_file"}},
+	} {
+		t.Run(line.name, func(t *testing.T) {
+			if abi < line.abi {
+				t.Skipf("this kernel's Landlock has version %d", abi)
+			}
+			b := *b
+			b.t = t
+			with := b.tries(config, line.allow)
+			o := b.host.o
+			o.Helper = b.link(helperName + "-without-" + line.name)
+			b.host = New(o)
+			without := b.tries(config, line.allow)
+			for _, key := range line.forbids {
+				if with[key] == "ok" || with[key] == "" {
+					t.Errorf("%s: %q, and it should fail", key, with[key])
+				}
+				if without[key] == syscall.EOPNOTSUPP.Error() && strings.HasPrefix(key, "xattr") {
+					continue // a tmpfs has them from Linux 6.6 on
+				}
+				if without[key] != "ok" {
+					t.Errorf("%s: %q without this line: that it fails proves nothing of it", key, without[key])
+				}
+			}
+		})
+	}
+	t.Run("granted", func(t *testing.T) {
+		b := *b
+		b.t = t
+		for key, allow := range map[string]world.Grants{
+			"read_file": {Read: []string{b.dir + "/open"}}, "read_passwd": {Read: []string{"/etc/pass*"}}, "run_program": {Execute: []string{"/usr/bin/id"}},
+			"device_zero": {Devices: []string{"/dev/ze*"}}, "connect_path": {Sockets: []string{b.dir + "/open/socket"}},
+		} {
+			o := b.host.o
+			o.Root = ""
+			o.SiteLocks = []string{b.dir + "/site.json"}
+			inner := b
+			inner.host = New(o)
+			inner.siteLock("tries")
+			got := inner.tries(config, allow)
+			if got[key] != "ok" {
+				t.Errorf("%s: %s, although it is granted", key, got[key])
+			}
+			if key == "device_zero" && got[key+"_ioctl"] == syscall.EACCES.Error() {
+				t.Errorf("the device cannot be controlled: %s", got[key+"_ioctl"])
+			}
+			for other, v := range got {
+				if other != key && strings.HasPrefix(other, "read_pass") && v == "ok" {
+					t.Errorf("%s was not granted", other)
+				}
+			}
+		}
+	})
+}
+
+// siteLock locks an installed detector by its path.
+func (b *bench) siteLock(name string) {
+	b.t.Helper()
+	var f fragment
+	if err := readJSON(filepath.Join(b.dir, Fragments, name+".json"), &f); err != nil {
+		b.t.Fatal(err)
+	}
+	f.Path = filepath.Join(b.dir, Programs, name)
+	text, err := lockText(siteLock{lockFormat, []world.Lock{f.Lock}})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.write("site.json", text, 0o644)
+}
+
+// Limits are kept by the kernel while the detector tries to pass them.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for _, name := range []string{"fork-bomb", "shared-hog", "setsid"} {
+		b.install(name)
+	}
+	said, ans, _ := b.ask(world.DetectorReq{Name: "fork-bomb"}, 10*time.Second)
+	// It is stopped at some number, or its host ended because it could start no thread any more.
+	n, _ := strconv.Atoi(said.Attributes["children"])
+	if t.Logf("%d children: %s %s", n, said.Attributes["last"], ans.Why()); os.Geteuid() == 0 && ans.Fault == nil && (n < 1 || n > 64 || said.Attributes["last"] == "ok") {
+		t.Errorf("it has %d children: %s", n, said.Attributes["last"])
+	}
+	said, ans, _ = b.ask(world.DetectorReq{Name: "shared-hog"}, 10*time.Second)
+	if said.Attributes["mebibytes"] != "0" {
+		t.Errorf("it took shared memory: %s %s", said.Attributes, ans.Why())
+	}
+	said, ans, _ = b.ask(world.DetectorReq{Name: "setsid"}, 10*time.Second)
+	if v := said.Attributes["start"]; v == "ok" || v == "" {
+		t.Errorf("its child left the process group: %q %s", v, ans.Why())
+	}
+	b.nothingLeft(t)
+}
+
+// Without the filter a child can leave the group. Then the pool's user is swept.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root has the users of the pool")
+	}
+	b := newBench(t)
+	b.install("setsid")
+	o := b.host.o
+	o.Helper = b.link(helperName + "-without-seccomp")
+	b.host = New(o)
+	said, _, _ := b.ask(world.DetectorReq{Name: "setsid"}, 10*time.Second)
+	if said.Attributes["start"] != "ok" {
+		t.Fatalf("it did not get out: %v", said.Attributes)
+	}
+	b.nothingLeft(t)
+}
+
+// TestReapUser: a child of the given user that has ended is waited for, and one of another user is not. No other test runs
+// at the same time, as a zombie of theirs would hide these.
+func TestReapUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root has the users of the pool")
+	}
+	own, other := newBench(t), newBench(t)
+	// end starts a program under the bench's user and returns once it has ended.
+	end := func(b *bench) {
+		c := exec.CommandContext(t.Context(), "true")
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(b.uid), Gid: uint32(b.uid)}}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Waitid(unix.P_PID, c.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil { // it stays a zombie
+			t.Fatal(err)
+		}
+		if got := b.zombies(); len(got) != 1 {
+			t.Fatalf("after a child has ended: got zombies %v; want one", got)
+		}
+	}
+
+	end(own)
+	reapUser(own.uid)
+	if got := own.zombies(); len(got) != 0 {
+		t.Errorf("after reaping its user: got zombies %v; want none", got)
+	}
+
+	end(other)
+	reapUser(own.uid)
+	if got := other.zombies(); len(got) != 1 {
+		t.Errorf("after reaping another user: got zombies %v; want one", got)
+	}
+
+	own.nothingLeft(t)
+	other.nothingLeft(t)
+}
+
+// What could not be set up stands in the answer.
+func TestSandboxIsTold(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.install("good")
+	for line, want := range map[string]string{"seccomp": "seccomp: left out", "landlock": "Landlock: left out"} {
+		o := b.host.o
+		o.Helper = b.link(fmt.Sprintf("%s-without-%s", helperName, line))
+		b.host = New(o)
+		if said, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 10*time.Second); !slices.Contains(said.Findings, want) {
+			t.Errorf("%s: %q %s", line, said.Findings, ans.Why())
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package explain_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/lang/explain"
+	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// sitePlan plans a site that a test wrote, on the DGX, with facts changed.
+func sitePlan(t *testing.T, text string, change func(map[string]any)) *boot.Plan {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "site.hcl"), base+text)
+	b, err := os.ReadFile(factsDir + "dgx-h100.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if change != nil {
+		var facts map[string]any
+		if err := json.Unmarshal(b, &facts); err != nil {
+			t.Fatal(err)
+		}
+		change(facts)
+		if b, err = json.Marshal(facts); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root := t.TempDir()
+	write(t, filepath.Join(root, "etc/x"), "text of the file\n")
+	return plan(t, []string{dir}, root, b, nil)
+}
+
+const base = `
+cluster {
+  servers        = ["https://10.0.0.11:6443"]
+  ca_cert_hashes = ["sha256:c4fb9ec8e0051b9a7bec575444da6356eb9bad26f409264e7719b16424e2c270"]
+  token          = credential("bootstrap-token")
+}
+stage "fetch-ca" "cluster" {}
+stage "fetch-config" "kubelet" { config_map = "kube-system/kubelet-config" }
+stage "detect-hw" "node" {}
+stage "write" "kubelet" {}
+locals { hw = stage.detect-hw.node }
+`
+
+func gpu(f map[string]any, n int) map[string]any {
+	return f["accelerators"].([]any)[n].(map[string]any)
+}
+
+// TestNotThere is the question that is asked most: why is it not there?
+func TestNotThere(t *testing.T) {
+	noModel := func(f map[string]any) { gpu(f, 0)["model"] = nil }
+	for _, c := range []struct {
+		name, site, item string
+		facts            func(map[string]any)
+		want             []string // in the text, in this order
+	}{
+		{"a condition that is false", `stage "label" "x" {
+  when   = length(local.hw.gpus) > 8
+  labels = { gpus = "many" }
+}`, "label/gpus", nil, []string{"is not there", "its condition is not true: length(local.hw.gpus) > 8", "stage.label.x", "when length(local.hw.gpus) > 8 is false", "length(local.hw.gpus) = 8", "stage.detect-hw.node.gpus"}},
+		{"a condition of a taint", `stage "taint" "x" {
+  when   = local.hw.product.vendor == "Dell"
+  taints = ["vendor=dell:NoSchedule"]
+}`, "taint/vendor", nil, []string{"is not there", "its condition is not true", `stage.detect-hw.node.product.vendor = "NVIDIA"`}},
+		{"a value that is null", `stage "label" "x" { labels = { memory = local.hw.gpus[0].memory_gib } }`, "label/memory", nil,
+			[]string{"gives it the value null", "stage.detect-hw.node.gpus[0].memory_gib = null", "unknown: only the vendor"}},
+		{"a branch that gives null", `stage "label" "x" { labels = { m = local.hw.gpus[0].model == "H100 80GB HBM3" ? null : "other" } }`, "label/m", nil,
+			[]string{"gives it the value null", `local.hw.gpus[0].model == "H100 80GB HBM3" is true`, `so it is null, not "other"`}},
+		{"an item left out for a null fact", `stage "label" "x" { labels = {
+  m     = upper(local.hw.gpus[0].model)
+  other = "stays"
+} }`, "label/m", noModel, []string{"left it out", "upper(local.hw.gpus[0].model) = (error)", "stage.detect-hw.node.gpus[0].model = null"}},
+		{"a taint for a null fact", `stage "taint" "x" { taints = ["gpu=${slug(upper(local.hw.gpus[0].model))}:NoSchedule"] }`, "taint/gpu", noModel,
+			[]string{"stage.taint.x failed", "stage.detect-hw.node.gpus[0].model = null"}},
+		{"no element of for_each", `stage "label" "x" {
+  for_each = { for n in local.hw.nics : n.interface => n if n.speed_gbps == 100 }
+  labels   = { "net.example.com/${each.key}" = "fast" }
+}`, "label/net.example.com/eth7", nil, []string{"makes one for each element of for_each", "makes: nothing", "stage.detect-hw.node.nics[0].speed_gbps = 200"}},
+		{"another element of for_each", `stage "label" "x" {
+  for_each = toset(["a", "b"])
+  labels   = { "set.example.com/${each.value}" = "in" }
+}`, "label/set.example.com/c", nil, []string{"makes: set.example.com/a, set.example.com/b"}},
+		{"a detector that is absent", `detector "nvidia" {}
+stage "label" "x" { from_detectors = ["nvidia.com/*"] }`, "label/nvidia.com/gpu.count", nil, []string{"No detector recommends it", `from_detectors = ["nvidia.com/*"]`, "detector nvidia", "absent"}},
+		{"keys from data", `locals { mine = { for k in split(",", "a,b") : k => "1" } }
+stage "label" "x" { labels = local.mine }`, "label/c", nil, []string{"takes its keys from data", "has: a, b"}},
+		{"an override", `stage "label" "x" { labels = { a = "1" } }
+override {
+  stage "label" "x" { when = false }
+}`, "label/a", nil, []string{"its condition is not true: false", "stage.label.x when", "added by an override"}},
+		{"a flag that is null", `override {
+  stage "write" "kubelet" {
+    kubelet_flags { flags = { provider-id = local.hw.gpus[0].memory_gib } }
+  }
+}`, "flag/provider-id", nil, []string{"gives it the value null", "stage.detect-hw.node.gpus[0].memory_gib = null"}},
+		{"a file whose condition is false", `override {
+  stage "write" "kubelet" {
+    file "x" {
+      when    = local.hw.virtualization == "kvm"
+      path    = "/etc/x"
+      content = "x"
+    }
+  }
+}`, "file/etc/x", nil, []string{"its condition is not true", `local.hw.virtualization == "kvm" is false`, `stage.detect-hw.node.virtualization = "none"`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x := explained(t, sitePlan(t, c.site, c.facts), c.item)
+			if x.Present || x.Whole != nil {
+				t.Fatalf("it is there: %v", x.Whole)
+			}
+			all := strings.Join(strings.Fields(strings.NewReplacer("│", "", "├", "", "└", "").Replace(text(t, x))), " ")
+			rest := all
+			for _, want := range c.want {
+				_, after, ok := strings.Cut(rest, want)
+				if !ok {
+					t.Fatalf("%q is not in it, or not there:\n%s", want, text(t, x))
+				}
+				rest = after
+			}
+		})
+	}
+}
+
+// TestStageFailed tells of a run that ended: the label's stage is right, and yet there is no label.
+func TestStageFailed(t *testing.T) {
+	p := sitePlan(t, `stage "label" "x" { labels = { a = "1" } }
+stage "label" "y" { labels = { a = "2" } }`, nil)
+	if !p.Diagnostics.HasErrors() {
+		t.Fatal("two stages that disagree are no error")
+	}
+	if x, _ := explain.Explain(p, explain.Item{Kind: explain.Label, Name: "b"}); x.Present {
+		t.Error("a label that nobody sets is there")
+	}
+	q := sitePlan(t, `stage "fetch-config" "x" { config_map = "kube-system/missing" }
+stage "label" "x" { labels = { a = stage.fetch-config.x.data["k"] } }`, nil)
+	x := explained(t, q, "label/a")
+	if x.Present || !strings.Contains(x.Summary, "stage.label.x") && !strings.Contains(x.Summary, "run ended") {
+		t.Errorf("of a stage whose input failed it says %q", x.Summary)
+	}
+}
+
+// TestRunEnded tells why the run ended, not what a site without facts would say.
+func TestRunEnded(t *testing.T) {
+	p := sitePlan(t, `variable "zone" {}
+stage "label" "x" {
+  when   = length(local.hw.gpus) > 0
+  labels = { a = var.zone }
+}
+stage "taint" "x" { taints = ["a=${var.zone}:NoSchedule"] }`, nil)
+	for _, item := range []string{"label/a", "taint/a"} {
+		if x := explained(t, p, item); !strings.Contains(x.Summary, `Variable "zone" has no value`) {
+			t.Errorf("%s: %q\n%s", item, x.Summary, text(t, x))
+		}
+	}
+}
+
+// TestUnread is of a recording that holds no facts: what depends on them cannot be told.
+func TestUnread(t *testing.T) {
+	p := sitePlan(t, `stage "label" "x" {
+  when   = length(local.hw.gpus) > 0
+  labels = { a = "1" }
+}
+stage "label" "y" { labels = { b = local.hw.product.vendor } }`, nil)
+	rec := &world.Recording{}
+	for _, e := range p.Tape.Entries() {
+		if e.Kind != world.KindFacts {
+			rec.Entries = append(rec.Entries, e)
+		}
+	}
+	q := boot.Run(context.Background(), p.Site, boot.Options{Source: rec.Source()})
+	if x := explained(t, q, "label/a"); !strings.Contains(x.Summary, "cannot be told") || !strings.Contains(text(t, x), "not in this recording") {
+		t.Errorf("a condition that is unread:\n%s", text(t, x))
+	}
+	if x := explained(t, q, "label/b"); x.Present || !strings.Contains(text(t, x), "stage.detect-hw.node.product.vendor = (not in this recording)") {
+		t.Errorf("a value that is unread:\n%s", text(t, x))
+	}
+}
+
+// TestStale is of answers that the last good generation gave: the chain says so.
+func TestStale(t *testing.T) {
+	p := sitePlan(t, `stage "label" "x" { labels = { a = stage.fetch-config.kubelet.resource_version } }`, nil)
+	rec := &world.Recording{Entries: p.Tape.Entries()}
+	for n := range rec.Entries {
+		if rec.Entries[n].Kind == world.KindObject {
+			rec.Entries[n].Answer.Stale, rec.Entries[n].Answer.Because = 7, "no server answered."
+		}
+	}
+	x := explained(t, boot.Run(context.Background(), p.Site, boot.Options{Source: rec.Source()}), "label/a")
+	if got := strings.Join(strings.Fields(text(t, x)), " "); !strings.Contains(got, "stale: from generation 7, because no server answered") {
+		t.Errorf("the chain does not say that the answer is stale:\n%s", text(t, x))
+	}
+	for _, s := range x.Chain {
+		if s.Answer != nil && s.Answer.Kind == world.KindObject && s.Answer.Stale != 7 {
+			t.Errorf("step %q is not stale", s.Text)
+		}
+	}
+}
+
+// TestNothingCouldSetIt leaves it to the caller to suggest something.
+func TestNothingCouldSetIt(t *testing.T) {
+	p := sitePlan(t, `stage "label" "x" { labels = { accelerator = "h100" } }`, nil)
+	i := explain.Item{Kind: explain.Label, Name: "acelerator"}
+	if _, known := explain.Explain(p, i); known {
+		t.Error("a misspelt label is known")
+	}
+	if near := explain.Near(p, i); len(near) != 1 || near[0].Name != "accelerator" {
+		t.Errorf("near to it: %v", near)
+	}
+	for _, i := range []explain.Item{{Kind: explain.Taint, Name: "x"}, {Kind: explain.Flag, Name: "no-such"}, {Kind: explain.Config, Name: "noSuch.field"}, {Kind: explain.File, Name: "/no/such"}, {Kind: "pod", Name: "x"}} {
+		if x, known := explain.Explain(p, i); known {
+			t.Errorf("%s is known: %+v", i, x)
+		}
+	}
+}
+
+// TestReplacedOfBase: what the base had is told by the item of a note, in whatever words the note is.
+func TestReplacedOfBase(t *testing.T) {
+	p := sitePlan(t, `
+override {
+  stage "write" "kubelet" {
+    kubelet_config { patch = { clusterDomain = "other.example" } }
+  }
+}`, nil)
+	found := false
+	for _, d := range p.Diagnostics {
+		if origin.IsReplaced(d, "config/clusterDomain") {
+			found = true
+			d.Summary, d.Detail = "In other words", "The base has another domain."
+		}
+	}
+	if !found {
+		t.Fatalf("got %v; want a note of the field", p.Diagnostics)
+	}
+
+	if got := text(t, explained(t, p, "config/clusterDomain")); !strings.Contains(got, "The base has another domain") {
+		t.Errorf("got\n%s\nwant what the base had", got)
+	}
+}

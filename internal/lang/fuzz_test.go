@@ -1,0 +1,81 @@
+package site
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/world"
+)
+
+func FuzzLoad(f *testing.F) {
+	for _, text := range hostileNative(20) {
+		f.Add(text, "")
+	}
+	f.Add(overrideBase, overrideNative)
+	f.Add("stage \"label\" \"x\" {\n  for_each = { a = 1 }\n}\n", "override {\n  stage \"label\" \"x\" { when = null }\n}\n")
+	f.Add("variable \"a\" {\n  type = object({ b = list(string) })\n  default = { b = [1] }\n}\n", "detector \"x\" {\n  config {\n    a \"b\" { c = 1 }\n  }\n}\n")
+	f.Fuzz(func(t *testing.T, one, two string) {
+		invariants(t, []world.SiteFile{{Name: "1.hcl", Text: one}, {Name: "2.hcl", Text: two}, {Name: "3.prelet.vars", Text: two}})
+	})
+}
+
+func FuzzLoadJSON(f *testing.F) {
+	for _, text := range hostileNative(20) {
+		if _, expr, ok := strings.Cut(text, "a = "); ok {
+			f.Add(`{"locals":{"a":"` + strings.NewReplacer("\\", `\\`, `"`, `\"`, "\n", `\n`).Replace("${"+expr) + `"}}`)
+		}
+	}
+	f.Add(strings.TrimPrefix(overrideJSON, "-- 50-site.hcl.json --\n"))
+	f.Add(`{"stage":{"label":{"x":{"labels":{"a":"\ud83d\ude00${var.x}\ud83d"}}}}}`)
+	f.Add(`[{"variable":{"a":{"type":"map(any)","default":{"k":null}}}},{"//":1}]`)
+	f.Fuzz(func(t *testing.T, text string) {
+		invariants(t, []world.SiteFile{{Name: "1.hcl", Text: overrideBase}, {Name: "2.hcl.json", Text: text}})
+	})
+}
+
+// invariants hold for any bytes: it ends, it gives the same twice, each diagnostic has a code of the site's text and
+// points into a file, and so does each expression of a site that was accepted.
+func invariants(t *testing.T, files []world.SiteFile) {
+	sources := map[string]string{}
+	for _, f := range files {
+		sources[f.Name] = f.Text
+	}
+	inside := func(what string, r hcl.Range) {
+		src, ok := sources[r.Filename]
+		if !ok || r.Start.Byte < 0 || r.Start.Byte > r.End.Byte || r.End.Byte > len(src) || r.Start.Line < 1 || r.Start.Column < 1 {
+			t.Fatalf("%s: %#v of %d bytes", what, r, len(src))
+		}
+	}
+	s, diags := Parse(files, options())
+	for _, d := range diags {
+		if d.Subject == nil || d.Summary == "" || origin.CodeOf(d).Exit() != 10 || origin.CodeOf(d) == fault.Evaluation {
+			t.Fatal(show(hcl.Diagnostics{d}))
+		}
+		if origin.CodeOf(d) != fault.Syntax { // HCL's own may point behind the end
+			inside(d.Summary, *d.Subject)
+		}
+	}
+	again, diags2 := Parse(files, options())
+	if d := cmp.Diff(show(diags), show(diags2)); d != "" {
+		t.Fatal(d)
+	}
+	if diags.HasErrors() {
+		return
+	}
+	if d := cmp.Diff(summary(s), summary(again)); d != "" {
+		t.Fatal(d)
+	}
+	for _, l := range s.Locals {
+		inside("local "+l.Name, l.Expr.Range())
+	}
+	for _, i := range s.Stages {
+		for _, a := range i.Body.Attributes {
+			inside(i.Addr()+" "+a.Name, a.Expr.Range())
+		}
+	}
+}

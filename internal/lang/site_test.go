@@ -1,0 +1,263 @@
+package site
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/stages"
+)
+
+func TestWhatAllStagesTakeStandsBesideTheBody(t *testing.T) {
+	s := mustParse(t, `-- a.hcl --
+stage "fetch-config" "a" {
+  when       = var.x
+  for_each   = ["b"]
+  timeout    = "10s"
+  on_failure = "continue"
+  file       = "/f"
+}
+stage "detect-hw" "n" {
+  on_failure = null
+  wait { timeout = "3s" }
+}
+variable "x" {}
+`)
+	i := s.Stage("fetch-config.a")
+	for n, e := range map[string]hclsyntax.Expression{"var.x": i.When, "[`\"b\"`]": i.ForEach, "`\"10s\"`": i.Timeout} {
+		if got := written(e); got != n {
+			t.Errorf("%s, want %s", got, n)
+		}
+	}
+	if i.OnFailure != "continue" || len(i.Body.Attributes) != 1 || i.Body.Attributes["file"] == nil || place(i.Range) != "a.hcl:1:1" {
+		t.Errorf("%+v", i)
+	}
+	n := s.Stage("detect-hw.n")
+	if n.OnFailure != "fail" || n.When != nil || n.Body.Blocks[0].Body.Attributes["timeout"] == nil {
+		t.Errorf("%+v", n)
+	}
+	if got := s.OfType("fetch-config"); len(got) != 1 || got[0] != i || s.Stage("label.x") != nil {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestVariables(t *testing.T) {
+	s := mustParse(t, `-- a.hcl --
+variable "plain" {}
+variable "text" { default = null }
+variable "map" {
+  type        = map(object({ a = number, b = list(bool) }))
+  default     = { x = { a = "1", b = [true, "false"] } }
+  description = "Maps."
+}
+variable "any" { type = any }
+variable "secret" { sensitive = true }
+-- b.hcl.json --
+{"variable": {"j": {"type": "tuple([string, number])", "default": ["a", 1]}}}
+-- c.prelet.vars --
+any = { a = [1, "x"] }
+j   = ["b", "2"]
+`)
+	types := map[string]cty.Type{
+		"plain": cty.String, "text": cty.String, "secret": cty.String, "any": cty.DynamicPseudoType,
+		"map": cty.Map(cty.Object(map[string]cty.Type{"a": cty.Number, "b": cty.List(cty.Bool)})),
+		"j":   cty.Tuple([]cty.Type{cty.String, cty.Number}),
+	}
+	for n, want := range types {
+		if v := s.Variables[n]; !v.Type.Equals(want) || (v.Default != nil) != (n == "text" || n == "map" || n == "j") || v.Sensitive != (n == "secret") {
+			t.Errorf("%s: %+v", n, v)
+		}
+	}
+	if len(s.Variables) != len(types) || len(s.Values) != 2 || s.Variables["map"].Description != "Maps." {
+		t.Errorf("%+v %+v", s.Variables, s.Values)
+	}
+}
+
+func TestRequiredVersion(t *testing.T) {
+	for _, c := range []struct {
+		have, need string
+		ok         bool
+	}{
+		{"0.3.1", ">= 0.3", true},
+		{"0.3.1", "~> 0.3.0", true},
+		{"0.3.1", "< 0.3", false},
+		{"v0.3.1", "0.3.1", true},
+		{"0.4.0-dev", ">= 0.4", true}, // what is built on the way to 0.4.0
+		{"0.4.0-dev", ">= 0.5", false},
+		{"", ">= 99", true},
+		{"(devel)", ">= 99", true},
+	} {
+		_, diags := Parse([]world.SiteFile{{Name: "a.hcl", Text: "prelet {\n  required_version = \"" + c.need + "\"\n}\n"}}, Options{Version: c.have})
+		if diags.HasErrors() == c.ok {
+			t.Errorf("%s for %s: %s", c.have, c.need, show(diags))
+		}
+	}
+}
+
+func TestOrderOfFilesInAnArchiveIsTheirs(t *testing.T) {
+	a := world.SiteFile{Name: "a.hcl", Text: `stage "label" "a" {}`}
+	b := world.SiteFile{Name: "b.hcl", Text: `stage "label" "b" {}`}
+	one, _ := Parse([]world.SiteFile{a, b}, options())
+	two, _ := Parse([]world.SiteFile{b, a}, options())
+	if one.Stages[0].Name != "a" || two.Stages[0].Name != "b" {
+		t.Errorf("%s %s", one.Stages[0].Name, two.Stages[0].Name)
+	}
+}
+
+// Diagnostics come in one order, though attributes stand in maps.
+func TestDiagnosticsAreOrdered(t *testing.T) {
+	text := "-- a.hcl --\nstage \"label\" \"x\" {\n" + "  a1 = 1\n  b2 = file(local.x)\n  c3 = \"\\ue000\"\n  d4 = file(local.y)\n  e5 = 5\n}\n" +
+		"-- b.hcl --\nlocals {\n  z = file(local.x)\n  a = file(local.x)\n}\n"
+	_, diags := parseText(t, text)
+	want := show(diags)
+	for range 20 {
+		_, diags := parseText(t, text)
+		if d := cmp.Diff(want, show(diags)); d != "" {
+			t.Fatal(d)
+		}
+	}
+	if strings.Count(want, "\n") != 5 {
+		t.Error(want)
+	}
+}
+
+// Every expression that somebody may evaluate refuses to look into a secret, so it went through value.Prepare.
+func TestExpressionsArePrepared(t *testing.T) {
+	s := mustParse(t, `-- a.hcl --
+prelet { max_age = "1h" }
+variable "v" {
+  validation {
+    condition     = (1 > 2)
+    error_message = "x"
+  }
+}
+locals { l = 1 > 2 }
+cluster {
+  servers = [1 > 2]
+  ca_file = 1 > 2 ? "a" : "b"
+}
+node { name = 1 > 2 ? "a" : "b" }
+detector "d" {
+  config {
+    x = 1 > 2 ? "a" : "b"
+    y { z = 1 > 2 ? "a" : "b" }
+  }
+}
+stage "label" "a" {
+  when     = [for x in [1] : x]
+  for_each = [for x in [1] : x]
+  labels   = [for x in [1] : x]
+}
+stage "fetch-ca" "a" { timeout = 1 > 2 ? "1s" : "2s" }
+stage "write" "w" {
+  file "f" { path = 1 > 2 ? "a" : "b" }
+}
+`)
+	y := s.Detectors["d"].Body.Blocks[0].Body.Attributes["y"].Expr
+	for name, e := range map[string]hclsyntax.Expression{
+		"cluster":  s.Cluster.Attributes["ca_file"].Expr,
+		"node":     s.Node.Attributes["name"].Expr,
+		"config":   s.Detectors["d"].Body.Blocks[0].Body.Attributes["x"].Expr,
+		"block":    y,
+		"when":     s.Stage("label.a").When,
+		"for_each": s.Stage("label.a").ForEach,
+		"labels":   s.Stage("label.a").Body.Attributes["labels"].Expr,
+		"timeout":  s.Stage("fetch-ca.a").Timeout,
+		"file":     s.Stage("write.w").Body.Blocks[0].Body.Attributes["path"].Expr,
+	} {
+		if value.Unwrap(e) == e {
+			t.Errorf("%s is a bare %T", name, e)
+		}
+	}
+	for name, e := range map[string]hclsyntax.Expression{"local": s.Locals["l"].Expr, "rule": value.Unwrap(s.Variables["v"].Rules[0].Condition)} {
+		if b := e.(*hclsyntax.BinaryOpExpr); b.LHS == nil {
+			t.Errorf("%s: %T", name, e)
+		}
+	}
+	if v, diags := y.Value(nil); diags.HasErrors() || !v.RawEquals(cty.ObjectVal(map[string]cty.Value{"z": cty.StringVal("b")})) {
+		t.Errorf("%#v, %s", v, diags)
+	}
+}
+
+func TestParseValue(t *testing.T) {
+	for text, ok := range map[string]bool{
+		`8`: true, `-8`: true, `true`: true, `null`: true, `"text"`: true, `["a", {b = 1, "c" = null}]`: true,
+		`var.x`: false, `upper("x")`: false, `"${1}"`: false, `1 + 1`: false, `"\ue000"`: false, "\xff": false, `[`: false, ``: false,
+		`1e999999`: false, strings.Repeat("[", 30_000): false,
+	} {
+		e, err := ParseValue("--var x", []byte(text))
+		if (err == nil) != ok || (e != nil) != ok {
+			t.Errorf("%.40s: %v, %v", text, e, err)
+		}
+		if err != nil && len(text) > 3 && strings.Contains(err.Error(), text) {
+			t.Errorf("the error repeats the text: %v", err)
+		}
+	}
+}
+
+func TestFormat(t *testing.T) {
+	for in, want := range map[string]string{
+		"cluster {\nservers=[\"a\"]\n  ca_file    = \"b\" # why\n}\n": "cluster {\n  servers = [\"a\"]\n  ca_file = \"b\" # why\n}\n",
+		"a = {\nb=1\n}\n":                  "a = {\n  b = 1\n}\n",
+		"":                                 "",
+		"a = (\n":                          "a = (\n", // does not parse: not touched
+		"a=" + strings.Repeat("-", 30_000): "a=" + strings.Repeat("-", 30_000),
+		"a=\"\xff\"":                       "a=\"\xff\"",
+	} {
+		if got := string(Format([]byte(in))); got != want {
+			t.Errorf("%.60q gives %.60q, want %.60q", in, got, want)
+		}
+	}
+	if _, diags := FormatFile("x.hcl", []byte("a = (\n")); len(diags) == 0 || place(*diags[0].Subject) != "x.hcl:2:1" {
+		t.Error(show(diags))
+	}
+}
+
+func TestAStageTypeMayOwnAMetaName(t *testing.T) {
+	own := fakes()[7].(fake)
+	own.spec.Type, own.spec.Timeout = "own", 0
+	own.spec.Fields = append(own.spec.Fields, text("timeout"))
+	s, diags := Parse([]world.SiteFile{{Name: "a.hcl", Text: "stage \"own\" \"x\" {\n  timeout = \"1s\"\n}\n"}}, Options{Stages: []stages.Stage{own}})
+	if diags.HasErrors() || s.Stages[0].Body.Attributes["timeout"] == nil || s.Stages[0].Timeout != nil {
+		t.Error(show(diags))
+	}
+}
+
+// A secret that somebody wrote into the site is refused, and the message's snippet must not print it.
+func TestSecretsAreNotShown(t *testing.T) {
+	s, diags := parseText(t, `-- a.hcl --
+variable "a" {
+  sensitive = true
+  default   = "c4nary-1"
+}
+variable "b" { sensitive = true }
+-- b.hcl.json --
+{"cluster": {"servers": ["x:1"], "ca_file": "/ca", "token": "c4nary-2\"é"}}
+-- c.prelet.vars --
+b = "c4nary-3"
+-- d.hcl --
+override {
+  cluster { token = "c4nary-4" }
+}
+`)
+	var out strings.Builder
+	files := map[string]*hcl.File{}
+	for n, src := range s.Sources {
+		files[n] = &hcl.File{Bytes: src}
+	}
+	if err := hcl.NewDiagnosticTextWriter(&out, files, 80, false).WriteDiagnostics(diags); err != nil {
+		t.Fatal(err)
+	}
+	if len(diags) != 4 || strings.Contains(out.String(), "c4nary") || !strings.Contains(out.String(), "default   = **********") {
+		t.Error(out.String())
+	}
+	if !strings.Contains(string(s.Sources["a.hcl"]), "sensitive = true\n") || !strings.Contains(s.Files[0].Text, "c4nary") {
+		t.Error("more than the secret was hidden")
+	}
+}

@@ -1,0 +1,12 @@
+package systemd_test
+
+import (
+	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/platform/systemd"
+)
+
+// The state machine and systemd do not import one another: that the types which both spell are the same is checked here.
+var (
+	_ activate.Units = (*systemd.Conn)(nil)
+	_ activate.Clock = systemd.Clock{}
+)

@@ -1,0 +1,243 @@
+package systemd_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/coreos/go-systemd/v22/unit"
+)
+
+const packaging = "../../../packaging/systemd"
+
+var (
+	runs = []string{"prelet.service", "prelet-apply.service"}
+	ours = append([]string{"prelet-verify.service"}, runs...)
+)
+
+// lines is a unit file: "Section.Key" → its lines, in order.
+type lines map[string][]string
+
+func parse(t *testing.T, name string) lines {
+	t.Helper()
+	file, err := os.Open(filepath.Join(packaging, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	options, err := unit.DeserializeOptions(file)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	out := lines{}
+	for _, o := range options {
+		key := o.Section + "." + o.Name
+		out[key] = append(out[key], o.Value)
+	}
+	return out
+}
+
+func (l lines) words(key string) []string { return strings.Fields(strings.Join(l[key], " ")) }
+
+// mounts are those that all three units come after, if there are any, and do not need.
+var mounts = []string{
+	"local-fs.target", "var.mount", "var-lib.mount", "var-lib-prelet.mount", "var-lib-kubelet.mount", "etc.mount",
+	"etc-kubernetes.mount",
+	"var.automount", "var-lib.automount", "var-lib-prelet.automount", "var-lib-kubelet.automount", "etc-kubernetes.automount",
+}
+
+// TestUnitsSayWhatWasProven holds the lines without which a scenario on a real boot failed. The comments in the units say which.
+func TestUnitsSayWhatWasProven(t *testing.T) {
+	for _, tc := range []struct {
+		file, key string
+		want      []string // words; nil: the key must not stand there
+	}{
+		{"prelet.service", "Unit.Before", []string{"kubelet.service"}},
+		{"prelet.service", "Unit.Wants", []string{"network-online.target"}},
+		{"prelet.service", "Unit.After", append([]string{"network-online.target"}, mounts...)},
+		{"prelet.service", "Service.Type", []string{"oneshot"}},
+		{"prelet.service", "Service.RemainAfterExit", []string{"yes"}},
+		{"prelet.service", "Service.ExecStart", []string{"/usr/bin/prelet", "run"}},
+		{"prelet.service", "Service.RestartPreventExitStatus", []string{"10", "41", "51", "64"}},
+		{"prelet.service", "Install.WantedBy", []string{"multi-user.target"}},
+
+		{"prelet-apply.service", "Unit.Before", nil},
+		{"prelet-apply.service", "Unit.After", append([]string{"prelet.service"}, mounts...)},
+		{"prelet-apply.service", "Service.Type", []string{"oneshot"}},
+		{"prelet-apply.service", "Service.RemainAfterExit", nil},
+		{"prelet-apply.service", "Service.ExecStart", []string{"/usr/bin/prelet", "run"}},
+		{"prelet-apply.service", "Service.RestartSec", []string{"1"}},
+		{"prelet-apply.service", "Service.RestartPreventExitStatus", []string{"10", "41", "50", "51", "64"}},
+		{"prelet-apply.service", "Install.WantedBy", nil},
+
+		{"prelet-verify.service", "Unit.After", append([]string{"kubelet.service", "prelet.service", "prelet-apply.service"}, mounts...)},
+		{"prelet-verify.service", "Unit.ConditionPathExists", []string{"|/var/lib/prelet/journal.json", "|!/run/prelet/kubelet.env"}},
+		{"prelet-verify.service", "Service.Type", []string{"exec"}},
+		{"prelet-verify.service", "Service.ExecStart", []string{"/usr/bin/prelet", "verify"}},
+		{"prelet-verify.service", "Service.RestartSec", []string{"1"}},
+		{"prelet-verify.service", "Service.RestartPreventExitStatus", []string{"10", "41", "50", "51", "64"}},
+		{"prelet-verify.service", "Service.LoadCredential", nil},
+		{"prelet-verify.service", "Install.WantedBy", []string{"kubelet.service"}},
+
+		{"kubelet.service.d/05-prelet-gate.conf", "Unit.Wants", []string{"prelet.service"}},
+		{"kubelet.service.d/05-prelet-gate.conf", "Unit.After", []string{"prelet.service"}},
+		{"kubelet.service.d/05-prelet-gate.conf", "Unit.Requires", nil},
+		{"kubelet.service.d/05-prelet-gate.conf", "Unit.StartLimitIntervalSec", []string{"0"}},
+		{"kubelet.service.d/05-prelet-gate.conf", "Service.EnvironmentFile", []string{"/run/prelet/kubelet.env"}},
+	} {
+		file := parse(t, tc.file)
+		if got := file.words(tc.key); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %s is %q, want %q", tc.file, tc.key, got, tc.want)
+		}
+	}
+}
+
+func TestUnitsHaveInCommon(t *testing.T) {
+	for _, name := range ours {
+		u := parse(t, name)
+		// The others imply the first, each for its folders on a disk (systemd.exec(5)).
+		for _, key := range []string{
+			"Unit.RequiresMountsFor", "Service.StateDirectory", "Service.CacheDirectory", "Service.LogsDirectory",
+			"Service.PrivateTmp", "Service.WorkingDirectory", "Service.RootDirectory",
+		} {
+			if u[key] != nil {
+				t.Errorf("%s: %s= keeps a node down whose disk is absent", name, key)
+			}
+		}
+		capabilities := "CAP_CHOWN CAP_FOWNER CAP_DAC_OVERRIDE"
+		if name != "prelet-verify.service" { // which runs no detector
+			capabilities += " CAP_SETUID CAP_SETGID CAP_KILL"
+		}
+		for key, want := range map[string]string{
+			"Unit.WantsMountsFor":        "/etc/kubernetes /var/lib/kubelet /var/lib/prelet",
+			"Service.ExecStartPre":       "-+/usr/bin/systemd-tmpfiles --create prelet.conf",
+			"Unit.StartLimitIntervalSec": "0", "Service.Restart": "on-failure", "Service.NotifyAccess": "main",
+			"Service.Environment":      "PRELET_BOOT_ID=%b GOMAXPROCS=4",
+			"Service.RuntimeDirectory": "prelet", "Service.RuntimeDirectoryMode": "0755", "Service.RuntimeDirectoryPreserve": "yes",
+			"Service.UMask":         "0077",
+			"Service.ProtectSystem": "strict", "Service.NoNewPrivileges": "yes", "Service.DevicePolicy": "closed",
+			"Service.RestrictAddressFamilies": "AF_UNIX AF_INET AF_INET6 AF_NETLINK",
+			"Service.CapabilityBoundingSet":   capabilities,
+			"Service.SystemCallErrorNumber":   "EPERM",
+		} {
+			if got := strings.Join(u[key], " "); got != want {
+				t.Errorf("%s: %s is %q, want %q", name, key, got, want)
+			}
+		}
+		limit := "Service.TimeoutStartSec"
+		if name == "prelet-verify.service" {
+			limit = "Service.RuntimeMaxSec" // a oneshot has none, Type=exec ends by it
+		}
+		if seconds, err := strconv.Atoi(strings.Join(u[limit], "")); err != nil || seconds < 60 || seconds > 3600 {
+			t.Errorf("%s: %s is %q; without a finite one the kubelet may wait for ever", name, limit, u[limit])
+		}
+		for key := range u {
+			for _, value := range u[key] {
+				if strings.Contains(value, "cloud-final") || strings.Contains(value, "ignore-dependencies") {
+					t.Errorf("%s: %s=%s makes an ordering cycle or goes past all ordering", name, key, value)
+				}
+			}
+		}
+		for _, forbidden := range []string{"Service.WatchdogSec", "Service.DynamicUser", "Service.SuccessExitStatus"} {
+			if u[forbidden] != nil {
+				t.Errorf("%s: %s", name, forbidden)
+			}
+		}
+	}
+}
+
+// TestUnitsOfRunsCanMakeSandboxes: without these system calls a detector runs without Landlock and seccomp, and nobody sees it.
+func TestUnitsOfRunsCanMakeSandboxes(t *testing.T) {
+	for _, name := range runs {
+		u := parse(t, name)
+		for _, call := range []string{"landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "seccomp"} {
+			if !slices.Contains(u.words("Service.SystemCallFilter"), call) {
+				t.Errorf("%s: SystemCallFilter= lacks %s", name, call)
+			}
+		}
+		if got := u["Service.PrivateDevices"]; !slices.Equal(got, []string{"no"}) {
+			t.Errorf("%s: PrivateDevices is %q; it hides the devices that a detector was granted", name, got)
+		}
+	}
+}
+
+// TestCredentialsMayBeMissing: a path would make a missing one fail the unit before prelet can say what is missing.
+func TestCredentialsMayBeMissing(t *testing.T) {
+	for _, name := range runs {
+		u := parse(t, name)
+		if !slices.Contains(u["Service.LoadCredential"], "bootstrap-token") {
+			t.Errorf("%s: no bootstrap-token: %q", name, u["Service.LoadCredential"])
+		}
+		for _, line := range u["Service.LoadCredential"] {
+			if strings.Contains(line, ":") {
+				t.Errorf("%s: LoadCredential=%s has a path, so a missing file is 243/CREDENTIALS", name, line)
+			}
+		}
+	}
+}
+
+// TestWritablePathsExist: a path of ReadWritePaths= without "-" that is missing is 226/NAMESPACE, also for ExecStartPre=+.
+func TestWritablePathsExist(t *testing.T) {
+	made := []string{"/etc"} // every system has it
+	text, err := os.ReadFile(filepath.Join(packaging, "tmpfiles.d/prelet.conf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "d" {
+			made = append(made, fields[1])
+		}
+	}
+	for _, folder := range []string{"/etc/kubernetes", "/etc/systemd/system/kubelet.service.d"} {
+		if !slices.Contains(made, folder) {
+			t.Errorf("tmpfiles.d/prelet.conf does not make %s", folder)
+		}
+	}
+	for _, name := range ours {
+		paths := parse(t, name).words("Service.ReadWritePaths")
+		if !slices.Equal(paths, []string{"/etc", "-/var/lib/prelet", "-/var/lib/kubelet", "-/run/systemd/system.control"}) {
+			t.Errorf("%s: ReadWritePaths is %q", name, paths)
+		}
+		for _, path := range paths {
+			if !slices.Contains(made, strings.TrimPrefix(path, "-")) {
+				t.Errorf("%s: nobody makes %s", name, path)
+			}
+		}
+	}
+}
+
+// TestUnitsBoundDetectors: what detectors may take of a machine, and that each has a small folder of its own for its socket.
+func TestUnitsBoundDetectors(t *testing.T) {
+	file, err := os.ReadFile(filepath.Join(packaging, "sysusers.d/prelet.conf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var folders []string
+	for line := range strings.Lines(string(file)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "u" {
+			folders = append(folders, "/run/prelet/detectors/sockets/"+f[1]+":size=64k,nr_inodes=256,mode=0700,nosuid,nodev,noexec")
+		}
+	}
+	if len(folders) != 16 {
+		t.Fatalf("users of detectors: got %d, want 16", len(folders))
+	}
+	for _, name := range ours {
+		u := parse(t, name)
+		const own = ":size=64M,mode=1777,nosuid,nodev"
+		tmp := "/tmp" + own + " /var/tmp" + own
+		want := map[string][]string{"Service.LimitCORE": {"1"}, "Service.TemporaryFileSystem": {tmp}}
+		if slices.Contains(runs, name) {
+			want["Service.OOMPolicy"], want["Service.MemoryMax"] = []string{"continue"}, []string{"25%"}
+			want["Service.MemorySwapMax"] = []string{"0"}
+			want["Service.TasksMax"], want["Service.TemporaryFileSystem"] = []string{"1200"}, append(slices.Clone(folders), tmp)
+		}
+		for key, lines := range want {
+			if got := u[key]; !slices.Equal(got, lines) {
+				t.Errorf("%s: %s: got %q, want %q", name, key, got, lines)
+			}
+		}
+	}
+}

@@ -1,0 +1,212 @@
+package live
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/demo"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/probe/joined"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// TestAnchorsOfOthers has each file that says whom a node trusts, or as whom it acts, in the hands of somebody else: no server
+// is asked, no program is run, and the message has the command that ends it. As root has it, it is believed.
+func TestAnchorsOfOthers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a file to another user")
+	}
+	const dir = "/srv/anchor"
+	changes := map[string]struct {
+		change func(file string) error
+		want   string // what is done about it; "": nothing
+	}{
+		"as root has it":   {func(string) error { return nil }, ""},
+		"loose file":       {func(file string) error { return os.Chmod(file, 0o777) }, "chmod o-w %s"},
+		"file of a user":   {func(file string) error { return os.Chown(file, 1000, 0) }, "chown root: %s"},
+		"folder of a user": {func(file string) error { return os.Chown(filepath.Dir(file), 1000, 0) }, "chown root: %.0s%s"},
+		"loose folder above": {func(file string) error {
+			return os.Chmod(filepath.Dir(filepath.Dir(file)), 0o777)
+		}, "chmod o-w %.0s%.0s%s"},
+		"link of root": {func(file string) error {
+			return errors.Join(os.Rename(file, file+".real"), os.Symlink(filepath.Base(file)+".real", file))
+		}, ""},
+		"link of root to a user's file": {func(file string) error {
+			return errors.Join(os.Rename(file, file+".real"), os.Symlink(filepath.Base(file)+".real", file), os.Chown(file+".real", 1000, 0))
+		}, "chown root: %s.real"},
+	}
+
+	ca := func(s *demo.Server) string { return base64.StdEncoding.EncodeToString(s.CAPEM()) }
+	bootstrap := func(s *demo.Server, cluster, user string) string {
+		if cluster == "" {
+			cluster = "certificate-authority-data: " + ca(s)
+		}
+		return "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n" +
+			"clusters: [{name: c, cluster: {server: \"" + s.URL() + "\", " + cluster + "}}]\nusers: [{name: u, user: {" + user + "}}]\n"
+	}
+	type node struct {
+		root string
+		s    *demo.Server
+	}
+	byPin := func(n node) world.Access {
+		return world.Access{Servers: []string{n.s.URL()}, CACertHashes: []string{n.s.CAHash()}}
+	}
+	conf := func(n node, s *demo.Server) string {
+		t.Helper()
+		text, err := s.NodeKubeconfig("n1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+
+	for name, c := range map[string]struct {
+		file  string // the anchor
+		place func(n node, file string) world.Access
+	}{
+		"ca_file": {dir + "/ca.crt", func(n node, file string) world.Access {
+			place(t, n.root, file, string(n.s.CAPEM()))
+			return world.Access{Servers: []string{n.s.URL()}, CAFile: file, Token: "t"}
+		}},
+		"discovery_file": {dir + "/discovery.conf", func(n node, file string) world.Access {
+			place(t, n.root, file, "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: \""+n.s.URL()+
+				"\", certificate-authority-data: "+ca(n.s)+"}}]\n")
+			return world.Access{Servers: []string{n.s.URL()}, DiscoveryFile: file, Token: "t"}
+		}},
+		"bootstrap-kubelet.conf": {joined.BootstrapConf, func(n node, file string) world.Access {
+			place(t, n.root, file, bootstrap(n.s, "", "token: "+n.s.Token()))
+			return byPin(n)
+		}},
+		"tokenFile": {dir + "/token", func(n node, file string) world.Access {
+			place(t, n.root, file, n.s.Token())
+			place(t, n.root, joined.BootstrapConf, bootstrap(n.s, "", "tokenFile: "+n.root+file))
+			return byPin(n)
+		}},
+		"certificate-authority": {dir + "/ca.crt", func(n node, file string) world.Access {
+			place(t, n.root, file, string(n.s.CAPEM()))
+			place(t, n.root, joined.BootstrapConf, bootstrap(n.s, "certificate-authority: "+n.root+file, "token: "+n.s.Token()))
+			return byPin(n)
+		}},
+		"client-certificate": {dir + "/pair.pem", func(n node, file string) world.Access {
+			cert, key, err := n.s.IssueNode("n1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			place(t, n.root, file, string(cert)+string(key))
+			place(t, n.root, joined.BootstrapConf, bootstrap(n.s, "", "client-certificate: "+n.root+file+", client-key: "+n.root+file))
+			return byPin(n)
+		}},
+		"exec.command": {dir + "/plugin", func(n node, file string) world.Access {
+			answer := `{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"` + n.s.Token() + `"}}`
+			place(t, n.root, file, "#!/bin/sh\ntouch '"+n.root+"/ran'\necho '"+answer+"'\n")
+			if err := os.Chmod(n.root+file, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			place(t, n.root, joined.BootstrapConf, bootstrap(n.s, "",
+				"exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: "+n.root+file+"}"))
+			return byPin(n)
+		}},
+		"kubelet.conf": {joined.Conf, func(n node, file string) world.Access {
+			place(t, n.root, file, conf(n, n.s))
+			a := byPin(n)
+			a.Token = "t"
+			return a
+		}},
+	} {
+		for what, v := range changes {
+			t.Run(name+"/"+what, func(t *testing.T) {
+				s, err := demo.Start(demo.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer s.Close()
+				s.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": "x"})
+				n := node{t.TempDir(), s}
+				access := c.place(n, c.file)
+				if err := v.change(n.root + c.file); err != nil {
+					t.Fatal(err)
+				}
+				l := New(Options{Root: n.root, Credentials: creds{"t": s.Token()}})
+				defer l.Close()
+
+				_, a, err := world.Object.Ask(t.Context(), l, world.ObjectReq{Access: access, Namespace: "kube-system", Name: "kubelet-config"})
+
+				if v.want == "" {
+					if err != nil {
+						t.Fatalf("got %+v, want the object", a)
+					}
+					return
+				}
+				fix := fmt.Sprintf(v.want, c.file, filepath.Dir(c.file), filepath.Dir(filepath.Dir(c.file)))
+				fix, _, _ = strings.Cut(fix, "%!(EXTRA")
+				if a.Code() != fault.ClusterUntrusted || !strings.Contains(strings.ReplaceAll(a.Fault.Next, n.root, ""), "\n    "+fix) {
+					t.Errorf("got %+v, want code %s and next %q", a.Fault, fault.ClusterUntrusted, fix)
+				}
+				if got := s.Authorizations(); got != 0 {
+					t.Errorf("the server was shown %d credentials, want none", got)
+				}
+				if _, err := os.Stat(n.root + "/ran"); err == nil {
+					t.Error("the plugin ran, want that it does not")
+				}
+			})
+		}
+	}
+}
+
+// TestIdentityOfOthers has kubelet.conf, and the file with the certificate that it names, in the hands of somebody else, as
+// /etc/kubernetes is of another user by default on a node that Kubespray made. The node has joined, as for its kubelet, and
+// the answer has the command that ends it. The kubelet's own link, which is absolute, is followed.
+func TestIdentityOfOthers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a file to another user")
+	}
+	s, err := demo.Start(demo.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	cert, key, err := s.IssueNode("n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const pki, current, pem = "/var/lib/kubelet/pki", "/var/lib/kubelet/pki/kubelet-client-current.pem", "/var/lib/kubelet/pki/kubelet-client-2026.pem"
+	conf := "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n" +
+		"clusters: [{name: c, cluster: {server: \"" + s.URL() + "\"}}]\n" +
+		"users: [{name: u, user: {client-certificate: " + current + ", client-key: " + current + "}}]\n"
+
+	for name, c := range map[string]struct {
+		change func(root string) error
+		want   string
+	}{
+		"as kubeadm leaves it":       {func(string) error { return nil }, ""},
+		"kubelet.conf for everybody": {func(root string) error { return os.Chmod(root+joined.Conf, 0o666) }, "chmod o-w " + joined.Conf},
+		"its folder of a user":       {func(root string) error { return os.Chown(root+"/etc/kubernetes", 1000, 0) }, "chown root: /etc/kubernetes"},
+		"the link of a user":         {func(root string) error { return os.Lchown(root+current, 1000, 0) }, "chown root: " + current},
+		"the certificate of a user":  {func(root string) error { return os.Chown(root+pem, 1000, 0) }, "chown root: " + pem},
+		"the folder for everybody":   {func(root string) error { return os.Chmod(root+pki, 0o777) }, "chmod o-w " + pki},
+		"the folder above of a user": {func(root string) error { return os.Chown(root+"/var/lib/kubelet", 1000, 0) }, "chown root: /var/lib/kubelet"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			place(t, root, joined.Conf, conf)
+			place(t, root, pem, string(cert)+string(key))
+			if err := errors.Join(os.Symlink(pem, root+current), c.change(root)); err != nil {
+				t.Fatal(err)
+			}
+			l := New(Options{Root: root})
+			defer l.Close()
+			k, a, err := world.Kubelet.Ask(t.Context(), l, world.KubeletReq{})
+			if err != nil || !k.Joined || k.Identity == nil || k.Identity.Node != "n1" {
+				t.Fatalf("got %+v, want that n1 has joined", a)
+			}
+			if (k.Identity.Loose == "") != (c.want == "") || c.want != "" && !strings.HasSuffix(k.Identity.Mend, "\n    "+c.want) {
+				t.Errorf("got %q and %q, want that it is mended by %q", k.Identity.Loose, k.Identity.Mend, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,260 @@
+package hardware
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/prelet/prelet/internal/probe/hardware/hwtree"
+	"github.com/prelet/prelet/internal/world"
+)
+
+var update = flag.Bool("update", false, "write the golden facts anew")
+
+const machines = "../../../testdata/hardware"
+
+// recorded lists the machines kept with the project by name. They are read once, so nobody may change them.
+func recorded(t testing.TB) map[string]Tree {
+	t.Helper()
+	trees, err := readRecorded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return trees
+}
+
+var readRecorded = sync.OnceValues(func() (map[string]Tree, error) {
+	trees := map[string]Tree{}
+	specs, _ := filepath.Glob(machines + "/spec/*.json")
+	for _, file := range specs {
+		spec, err := hwtree.Read(file)
+		if err != nil {
+			return nil, err
+		}
+		if trees[strings.TrimSuffix(filepath.Base(file), ".json")], err = treeOf(spec); err != nil {
+			return nil, err
+		}
+	}
+	archives := 0
+	for _, pattern := range []string{"ghw-snapshots/*.tar.gz", "hwloc/*.tar.bz2", "procfs/*.tar.gz"} {
+		found, _ := filepath.Glob(filepath.Join(machines, pattern))
+		archives += len(found)
+		for _, archive := range found {
+			tree, err := ReadTree(archive)
+			if err != nil {
+				return nil, err
+			}
+			unpacked = append(unpacked, tree)
+			trees[strings.TrimSuffix(strings.TrimSuffix(filepath.Base(archive), ".tar.gz"), ".tar.bz2")] = tree
+		}
+	}
+	for name, file := range dumps() {
+		spec, err := machineOf(file)
+		if err != nil {
+			return nil, err
+		}
+		if trees[name], err = treeOf(spec); err != nil {
+			return nil, err
+		}
+	}
+	if len(specs) < 9 || archives < 10 || len(dumps()) < 11 {
+		return nil, fmt.Errorf("%d specs, %d archives and %d dumps below %s; the machines are missing", len(specs), archives, len(dumps()), machines)
+	}
+	return trees, nil
+})
+
+// TestFactsSurviveJSON: facts are given away as they are, and read from a recording later; both must be the same.
+func TestFactsSurviveJSON(t *testing.T) {
+	for name, tree := range recorded(t) {
+		facts, err := Detect(context.Background(), Options{Tree: tree})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		raw, err := json.Marshal(facts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back world.Facts
+		if err := json.Unmarshal(raw, &back); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(facts, back, cmpopts.EquateEmpty()); d != "" {
+			t.Errorf("%s:\n%s", name, d)
+		}
+	}
+}
+
+func described(t testing.TB, file string) Tree {
+	t.Helper()
+	spec, err := hwtree.Read(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := treeOf(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+// built is where machines are built for all tests; TestMain removes it.
+var built = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "machines-") })
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if dir, err := built(); err == nil {
+		_ = os.RemoveAll(dir)
+	}
+	for _, archive := range unpacked {
+		_ = archive.Close()
+	}
+	os.Exit(code)
+}
+
+// unpacked are the archives that are open for all tests.
+var unpacked []Opened
+
+func treeOf(spec hwtree.Spec) (Tree, error) {
+	dir, err := built()
+	if err != nil {
+		return nil, err
+	}
+	if dir, err = os.MkdirTemp(dir, ""); err != nil {
+		return nil, err
+	}
+	if err := hwtree.Build(spec, dir); err != nil {
+		return nil, err
+	}
+	return openRoot(dir)
+}
+
+func detect(t testing.TB, o Options) world.Facts {
+	t.Helper()
+	facts, err := Detect(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return facts
+}
+
+func encode(t testing.TB, facts world.Facts) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetIndent("", " ")
+	if err := encoder.Encode(facts); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestMachines compares the facts of every recorded machine with those that somebody has looked at.
+func TestMachines(t *testing.T) {
+	for name, tree := range recorded(t) {
+		t.Run(name, func(t *testing.T) {
+			facts := detect(t, Options{Tree: tree})
+			got := encode(t, facts)
+			for _, collection := range []string{"cores", "cpus", "hugepages", "numa", "pci", "accelerators", "nics", "interfaces", "ipv4", "ipv6", "id_like", "unknown", "offline", "infiniband", "guids"} {
+				// numa of a device is a number, which may be null
+				if collection != "numa" && bytes.Contains(got, []byte(`"`+collection+`": null`)) {
+					t.Errorf("%s is null, and no collection may be", collection)
+				}
+			}
+			for _, u := range degraded(facts) {
+				if name != "nvidiagpunumanodes" { // whose recording left the ids of its GPUs out
+					t.Errorf("a recorded machine is whole, but %s: %s", u.Fact, u.Why)
+				}
+			}
+			golden := filepath.Join(machines, "facts", name+".json")
+			if *update {
+				if err := os.WriteFile(golden, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), string(got)); diff != "" {
+				t.Errorf("facts differ (-want +got); if they are right, run go test ./internal/probe/hardware -run TestMachines -update:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestFolderAndArchiveAreOne reads one machine in the forms that a recorded one has.
+func TestFolderAndArchiveAreOne(t *testing.T) {
+	file := machines + "/spec/legacy-mt27710.json"
+	dir := t.TempDir()
+	if err := hwtree.BuildFile(file, dir); err != nil {
+		t.Fatal(err)
+	}
+	packed := filepath.Join(t.TempDir(), "machine.tgz")
+	pack(t, dir, packed)
+	want := string(encode(t, detect(t, Options{Tree: described(t, file)})))
+	for form, root := range map[string]string{"folder": dir, "archive": packed} {
+		if diff := cmp.Diff(want, string(encode(t, detect(t, Options{Root: root})))); diff != "" {
+			t.Errorf("%s: %s", form, diff)
+		}
+	}
+}
+
+// pack makes a gzipped tar of a folder, as tar does with the folder's own name in front.
+func pack(t *testing.T, dir, file string) {
+	t.Helper()
+	var b bytes.Buffer
+	zip := gzip.NewWriter(&b)
+	archive := tar.NewWriter(zip)
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		target := ""
+		if info.Mode()&fs.ModeSymlink != 0 {
+			if target, err = os.Readlink(name); err != nil {
+				return err
+			}
+		}
+		header, err := tar.FileInfoHeader(info, target)
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(dir, name)
+		if err != nil {
+			return err
+		}
+		header.Name = "./machine/" + relative
+		if err := archive.WriteHeader(header); err != nil || !info.Mode().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		_, err = archive.Write(data)
+		return err
+	})
+	err = errors.Join(err, archive.Close(), zip.Close())
+	if err := errors.Join(err, os.WriteFile(file, b.Bytes(), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,29 @@
+package live
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// A node that can fall back must not spend the site's whole retry on a cluster that is away.
+func TestHurry(t *testing.T) {
+	l := New(Options{Root: t.TempDir(), Site: &site.Site{}})
+	t.Cleanup(l.Close)
+	a := world.Access{Servers: []string{"https://127.0.0.1:1"}, CACertHashes: []string{"sha256:" + "00" + "0000000000000000000000000000000000000000000000000000000000000000"[2:]}, RetryMillis: 60_000}
+	l.Hurry(300 * time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	started := time.Now()
+	_, ans, err := world.Trust.Ask(ctx, l, world.TrustReq{Access: a})
+	if err == nil || ans.Code() != fault.ClusterUnreachable {
+		t.Fatalf("%v %v", ans, err)
+	}
+	if took := time.Since(started); took > 10*time.Second {
+		t.Errorf("it took %s, though it was in a hurry", took)
+	}
+}

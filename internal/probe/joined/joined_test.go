@@ -1,0 +1,93 @@
+package joined
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prelet/prelet/internal/demo"
+	"github.com/prelet/prelet/internal/platform/nodefile"
+)
+
+func place(t *testing.T, root, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(filepath.Join(root, path)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, path), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Joined: kubelet.conf is there, parses, and what it names is there, fits together and is not expired.
+func TestJoined(t *testing.T) {
+	s, err := demo.Start(demo.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	conf, err := s.NodeKubeconfig("n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key, err := s.IssueNode("n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, other, err := s.IssueNode("n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := func(file string) string {
+		var out []string
+		for line := range strings.Lines(string(conf)) {
+			for _, what := range []string{"client-certificate", "client-key"} {
+				if strings.HasPrefix(strings.TrimSpace(line), what+"-data:") {
+					line = "    " + what + ": " + file + "\n"
+				}
+			}
+			out = append(out, line)
+		}
+		return strings.Join(out, "")
+	}
+	const current, pem = "/var/lib/kubelet/pki/kubelet-client-current.pem", "/var/lib/kubelet/pki/kubelet-client-2026.pem"
+	for _, c := range []struct {
+		name, conf, pem string
+		later           time.Duration
+		why             string // "" is joined
+	}{
+		{"with what it holds", string(conf), "", 0, ""},
+		{"with a file behind a link", named(current), string(cert) + string(key), 0, ""},
+		{"none", "", "", 0, "there is no"},
+		{"not a kubeconfig", "kind: Pod\n", "", 0, "cannot be parsed"},
+		{"begun to join, and not certified yet", named(current), "", 0, "cannot be read"},
+		{"a certificate alone", named(current), string(cert), 0, "do not belong together"},
+		{"the key of another", named(current), string(cert) + string(other), 0, "do not belong together"},
+		{"cut off", named(current), string(cert)[:200], 0, "holds no certificate"},
+		{"expired", named(current), string(cert) + string(key), 50 * 365 * 24 * time.Hour, "expired at"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			root := t.TempDir()
+			if c.conf != "" {
+				place(t, root, Conf, c.conf)
+			}
+			if c.pem != "" {
+				place(t, root, pem, c.pem)
+				if err := os.Symlink(pem, root+current); err != nil {
+					t.Fatal(err)
+				}
+			}
+			n := Node{Root: nodefile.Root(root), Now: func() time.Time { return time.Now().Add(c.later) }}
+			joined, why := n.Identity().Joined()
+			if joined != (c.why == "") || !strings.Contains(why, c.why) || strings.Contains(why, "PRIVATE") {
+				t.Errorf("%v: %s, want %q", joined, why, c.why)
+			}
+			if c.pem != "" && c.why == "" && !slices.Contains(n.Files(n.Identity()), pem) {
+				t.Errorf("what holds it: got %q, want %s among them", n.Files(n.Identity()), pem)
+			}
+		})
+	}
+}

@@ -1,0 +1,36 @@
+package live
+
+import (
+	"os"
+	"testing"
+
+	"github.com/prelet/prelet/internal/demo"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/probe/joined"
+)
+
+// TestJoinedDenied fails for a user who may not read kubelet.conf: "not joined" would plan a bootstrap that is not needed.
+func TestJoinedDenied(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("root reads everything")
+	}
+	root := t.TempDir()
+	s, err := demo.Start(demo.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	conf, err := s.NodeKubeconfig("n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	place(t, root, joined.Conf, string(conf))
+	if err := os.Chmod(root+joined.Conf, 0); err != nil {
+		t.Fatal(err)
+	}
+	l := New(Options{Root: root})
+	defer l.Close()
+	if a := l.answerKubelet(t.Context()); a.Code() != fault.Denied {
+		t.Errorf("got %+v, want code %s", a, fault.Denied)
+	}
+}

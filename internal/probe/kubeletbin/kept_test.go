@@ -1,0 +1,257 @@
+package program
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prelet/prelet/internal/world"
+)
+
+// binaries are kubelets below a root, scripts that note that they were started.
+type binaries struct {
+	t                 *testing.T
+	root, file, cache string
+	started           string
+	time              time.Time
+}
+
+func newBinaries(t *testing.T) *binaries {
+	root := t.TempDir()
+	return &binaries{t: t, root: root, file: filepath.Join(root, "usr/bin/kubelet"), cache: filepath.Join(root, "kubelet.json"), started: filepath.Join(root, "started"), time: time.Unix(1, 0)}
+}
+
+func (b *binaries) must(errs ...error) {
+	b.t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// text is a kubelet of a version. All of them have one length.
+func (b *binaries) text(version string) []byte {
+	help, err := os.ReadFile("../../kubelet/testdata/help/v1.36.3.txt")
+	b.must(err)
+	text := "#!/bin/sh\n" + fmt.Sprintf("echo >>%s\n[ $1 = --help ] || exec echo Kubernetes %8s\ncat <<'END'\n%s\nEND\n", b.started, version, help)
+	return []byte(text)
+}
+
+// later waits until the file system's clock, which has ticks of some milliseconds, is past the last change of the binary.
+func (b *binaries) later() {
+	b.t.Helper()
+	last, _ := describe(b.file)
+	for now := last; now.Changed <= last.Changed; {
+		b.must(os.WriteFile(b.cache+".now", []byte("x"), 0o755))
+		now, _ = describe(b.cache + ".now")
+	}
+}
+
+// put replaces the binary as a package does: another file under its name, with the time that all of them have.
+func (b *binaries) put(version string) {
+	b.t.Helper()
+	b.later()
+	b.must(os.MkdirAll(filepath.Dir(b.file), 0o755), os.WriteFile(b.file+".new", b.text(version), 0o755), os.Chtimes(b.file+".new", b.time, b.time), os.Rename(b.file+".new", b.file))
+}
+
+// run does what a boot does: it asks for version and flags, and keeps them. It returns how often the binary was started.
+func (b *binaries) run() (version string, starts int) {
+	b.t.Helper()
+	_ = os.Remove(b.started)
+
+	binary := Find(b.root, b.cache)
+	version = binary.Version(b.t.Context(), true)
+	accepts, err := binary.Accepts(b.t.Context(), true)
+	if err == nil && len(accepts.Deprecated) < 100 {
+		b.t.Errorf("got %d deprecated flags, want at least 100", len(accepts.Deprecated))
+	}
+
+	if version != "" {
+		c, ok := binary.Keep(version, accepts)
+		if !ok {
+			b.t.Fatalf("Keep(%q): got nothing to keep, want the answers", version)
+		}
+		text, err := c.Marshal()
+		b.must(err, os.WriteFile(b.cache, text, 0o600))
+	}
+
+	log, _ := os.ReadFile(b.started)
+	return version, strings.Count(string(log), "\n")
+}
+
+func (b *binaries) want(what, version string, starts int) {
+	b.t.Helper()
+	v, n := b.run()
+	if v != version || n != starts {
+		b.t.Errorf("%s: got version %q and %d starts, want %q and %d", what, v, n, version, starts)
+	}
+}
+
+// TestKept: the answers are valid as long as path, size, both times and inode are the same.
+func TestKept(t *testing.T) {
+	b := newBinaries(t)
+	b.want("none", "", 0)
+	b.put("v1.36.3")
+	b.want("the first boot", "v1.36.3", 2)
+	b.want("the second boot", "v1.36.3", 0)
+
+	if os.Geteuid() == 0 {
+		b.must(os.Chown(b.cache, 1000, 0))
+		b.want("answers of another user", "v1.36.3", 2)
+		b.must(os.Chown(b.cache, 0, 0))
+	}
+
+	b.put("v1.36.4")
+	b.want("another of the same length and time", "v1.36.4", 2)
+	b.want("the boot after it", "v1.36.4", 0)
+
+	b.later()
+	f, err := os.OpenFile(b.file, os.O_WRONLY, 0)
+	b.must(err)
+	_, err = f.Write(b.text("v1.36.5"))
+	b.must(err, f.Close(), os.Chtimes(b.file, b.time, b.time))
+	b.want("the same file, written over", "v1.36.5", 2)
+
+	b.put("v1.36.5")
+	b.want("a copy", "v1.36.5", 2)
+	b.want("the boot after it", "v1.36.5", 0)
+	b.later()
+	b.must(os.Link(b.file, b.file+".link"))
+	b.want("a link was made to it", "v1.36.5", 2)
+	b.want("the boot after it", "v1.36.5", 0)
+
+	b.time = time.Unix(2, 0)
+	b.put("v1.36.5")
+	b.want("another time", "v1.36.5", 2)
+	b.must(os.WriteFile(b.cache, []byte("{"), 0o600))
+	b.want("a cache that is damaged", "v1.36.5", 2)
+	b.must(os.WriteFile(b.cache, []byte(`{"path":"/usr/bin/kubelet","head":"00","version":"v1.0.0"}`), 0o600))
+	b.want("a cache of an older prelet", "v1.36.5", 2)
+	b.must(os.Chmod(b.file, 0o644))
+	b.want("no program any more", "", 0)
+}
+
+// TestExamine: prelet doctor asks the binary whatever is kept, and what it keeps is what a boot takes.
+func TestExamine(t *testing.T) {
+	b := newBinaries(t)
+	b.put("v1.36.3")
+	b.run()
+
+	var kept VersionCache
+	text, err := os.ReadFile(b.cache)
+	b.must(err, json.Unmarshal(text, &kept))
+	kept.Version = "v1.0.0"
+	text, err = kept.Marshal()
+	b.must(err, os.WriteFile(b.cache, text, 0o600))
+	b.want("a wrong answer that was kept", "v1.0.0", 0)
+
+	e := Find(b.root, b.cache).examine(t.Context())
+	if e.Version != "v1.36.3" || e.Keep == nil {
+		t.Errorf("examine: got version %q, keep %q; want v1.36.3 and answers to keep", e.Version, e.Keep)
+	}
+
+	b.must(os.WriteFile(b.cache, e.Keep, 0o600))
+	b.want("the boot after it", "v1.36.3", 0)
+}
+
+// TestReplacedWhileAsked: a binary that is replaced while it is asked is not kept, since either of the two may have answered.
+func TestReplacedWhileAsked(t *testing.T) {
+	b := newBinaries(t)
+	b.put("v1.36.3")
+	found := Find(b.root, b.cache)
+	b.put("v1.36.3")
+
+	if c, ok := found.Keep("v1.36.3", nil); ok {
+		t.Errorf("Keep after the file was replaced: got %+v, want nothing to keep", c)
+	}
+}
+
+// TestIsFile compares each of the fields that name a file.
+func TestIsFile(t *testing.T) {
+	kept := VersionCache{Path: "/usr/bin/kubelet", Size: 84 << 20, ModTime: 1, Inode: 7, Changed: 5, Version: "v1.36.3"}
+	for name, c := range map[string]struct {
+		change func(*VersionCache)
+		want   bool
+	}{
+		"the same":          {func(*VersionCache) {}, true},
+		"other answers":     {func(c *VersionCache) { c.Version, c.Accepts = "", &world.AcceptsAns{} }, true},
+		"path":              {func(c *VersionCache) { c.Path = "/opt/bin/kubelet" }, false},
+		"size":              {func(c *VersionCache) { c.Size++ }, false},
+		"modification time": {func(c *VersionCache) { c.ModTime++ }, false},
+		"inode":             {func(c *VersionCache) { c.Inode++ }, false},
+		"change time":       {func(c *VersionCache) { c.Changed++ }, false},
+	} {
+		now := kept
+		c.change(&now)
+		if got := kept.isFile(now); got != c.want {
+			t.Errorf("%s: got isFile %t, want %t", name, got, c.want)
+		}
+	}
+}
+
+// A binary below another root, and that of a recorded machine, is never started: only what is kept of this file is used.
+func TestKubeletOfAnotherRoot(t *testing.T) {
+	b := newBinaries(t)
+	b.put("v1.36.3")
+	b.run()
+	_ = os.Remove(b.started)
+	elsewhere := func() (string, error) {
+		binary := Find(b.root, b.cache)
+		_, err := binary.Accepts(t.Context(), false)
+		return binary.Version(t.Context(), false), err
+	}
+	if v, err := elsewhere(); v != "v1.36.3" || err != nil {
+		t.Errorf("got %q, %v; want the version that is kept", v, err)
+	}
+	if e := Examine(t.Context(), b.root, b.cache); e.Version != "v1.36.3" || e.Path != "/usr/bin/kubelet" || e.Keep != nil {
+		t.Errorf("%+v", e)
+	}
+	b.put("v1.36.4")
+	if v, err := elsewhere(); v != "" || err == nil || !strings.Contains(err.Error(), "not started here") {
+		t.Errorf("got %q, %v; want no version and an error", v, err)
+	}
+	if e := Examine(t.Context(), b.root, b.cache); e.Version != "" || e.Path == "" {
+		t.Errorf("%+v", e)
+	}
+	if _, err := os.Stat(b.started); err == nil {
+		t.Error("it was started")
+	}
+	b.must(os.Remove(b.file))
+	if v, err := elsewhere(); v != "" || err == nil || !strings.Contains(err.Error(), "no kubelet") {
+		t.Errorf("without one: %q, %v", v, err)
+	}
+}
+
+// What a program prints is bounded, and one that hangs is given up.
+func TestRun(t *testing.T) {
+	p := filepath.Join(t.TempDir(), "kubelet")
+	script := "#!/bin/sh\ncase $1 in\n--version) echo Kubernetes v1.2.3;;\n--flood) while echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; do :; done;;\n*) exit 3;;\nesac\n"
+	if err := os.WriteFile(p, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := run(t.Context(), p, "--version"); err != nil || out != "Kubernetes v1.2.3\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	if _, err := run(t.Context(), p, "--fail"); err == nil {
+		t.Error("a program that fails")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := run(ctx, p, "--flood"); err == nil {
+		t.Error("a program that does not end")
+	}
+	l := limited{most: 5}
+	for range 3 {
+		if n, err := l.Write([]byte("abc")); n != 3 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+	}
+	if l.b.String() != "abcab" {
+		t.Errorf("%q", l.b.String())
+	}
+}

@@ -1,0 +1,35 @@
+package probe
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestDialRuntime(t *testing.T) {
+	dir, err := os.MkdirTemp("", "") // the path of a socket has at most 107 bytes, so t.TempDir is too long
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+
+	socket := filepath.Join(dir, "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+
+	for endpoint, ok := range map[string]bool{
+		"unix://" + socket:       true,
+		socket:                   true,
+		"unix://" + socket + "x": false,
+		"tcp://127.0.0.1:1":      false,
+		"tcp://" + socket:        false,
+	} {
+		if err := DialRuntime(t.Context(), endpoint); (err == nil) != ok {
+			t.Errorf("%s: got %v, want success: %t", endpoint, err, ok)
+		}
+	}
+}

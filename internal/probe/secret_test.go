@@ -1,0 +1,52 @@
+package live
+
+import (
+	"errors"
+	"io/fs"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/prelet/prelet/internal/lang"
+)
+
+// changing gives another secret each time, after it was not there at first.
+type changing struct{ reads int }
+
+func (c *changing) Read(string) ([]byte, error) {
+	c.reads++
+	runtime.Gosched() // lets another that asks at the same time come this far, if nothing holds it back
+	if c.reads == 1 {
+		return nil, fs.ErrNotExist
+	}
+	return []byte{byte('0' + c.reads), '\n'}, nil
+}
+
+// A run knows one secret of a name; that there was none is asked again.
+func TestSecretIsReadOnce(t *testing.T) {
+	l := New(Options{Root: t.TempDir(), Site: &site.Site{}, Credentials: &changing{}})
+	t.Cleanup(l.Close)
+	if _, err := l.Secret("x"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("first: %v", err)
+	}
+	for range 2 {
+		if b, err := l.Secret("x"); err != nil || string(b) != "2" {
+			t.Errorf("got %q, %v", b, err)
+		}
+	}
+	var both sync.WaitGroup
+	got := make([]string, 2)
+	for i := range got { // who is first, and reads, is first for both
+		both.Go(func() {
+			b, _ := l.Secret("z")
+			got[i] = string(b)
+		})
+	}
+	both.Wait()
+	if got[0] != "3" || got[1] != "3" {
+		t.Errorf("two at once: %q", got)
+	}
+	if b, err := l.Secret("y"); err != nil || string(b) != "4" {
+		t.Errorf("another: %q, %v", b, err)
+	}
+}

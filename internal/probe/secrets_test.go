@@ -1,0 +1,228 @@
+package live
+
+import (
+	"encoding/base64"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// given are credentials whose names are known, as a unit's are.
+type given map[string]string
+
+func (g given) Read(name string) ([]byte, error) { return creds(g).Read(name) }
+func (g given) Names() ([]string, error)         { return slices.Sorted(maps.Keys(g)), nil }
+
+const canary = "CANARY-k2 \"q\" <&>"
+
+func newSecretive(t *testing.T, root string) *Live {
+	t.Helper()
+	s := &site.Site{Variables: map[string]*site.Variable{"zone": {Name: "zone"}, "pw": {Name: "pw", Sensitive: true}}}
+	l := New(Options{
+		Root: root, Site: s, Redactor: value.NewRedactor(),
+		Credentials: given{"k2": canary, "prelet.var.zone": "eu-central-1", "prelet.var.pw": "correct horse"},
+	})
+	t.Cleanup(l.Close)
+	return l
+}
+
+// TestSecretsAreNoAnswers reads files that hold a secret by their place, by their form, or because a credential does.
+func TestSecretsAreNoAnswers(t *testing.T) {
+	root := t.TempDir()
+	pem := "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIE\n-----END EC PRIVATE KEY-----\n"
+	kubeconfig := func(user string) string {
+		return "apiVersion: v1\nkind: Config\nclusters:\n- name: c\n  cluster: {server: https://10.0.0.1:6443}\nusers:\n- name: u\n  user: " + user + "\n"
+	}
+	encoded := base64.StdEncoding.EncodeToString([]byte("x" + pem))
+	files := map[string]struct{ text, want string }{
+		"/etc/plain":                           {"zone: eu-central-1\n", ""},
+		"/etc/ca.crt":                          {"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n", ""},
+		"/etc/kubernetes/discovery.conf":       {kubeconfig("{}"), ""},
+		"/etc/copy":                            {"password=" + canary + "\n", "holds a secret of this node"},
+		"/etc/json":                            {`{"p": "CANARY-k2 \"q\" <&>"}`, "holds a secret of this node"},
+		"/etc/base64":                          {"x" + base64.StdEncoding.EncodeToString([]byte("a"+canary+"b")), "holds a secret of this node"},
+		"/etc/variable":                        {"correct horse", "holds a secret of this node"},
+		"/etc/key.pem":                         {pem, "a private key"},
+		"/etc/key.base64":                      {encoded[:30] + "\n" + encoded[30:] + "\n", "a private key"},
+		"/etc/kubernetes/kubelet.conf":         {kubeconfig("{client-key-data: " + base64.StdEncoding.EncodeToString([]byte(pem)) + "}"), "a private key"},
+		"/etc/kubernetes/token.conf":           {kubeconfig("{\"token\": abcdef}"), "a kubeconfig with credentials"},
+		"/etc/kubernetes/password.conf":        {kubeconfig("{username: a, password: b}"), "a kubeconfig with credentials"},
+		"/etc/token":                           {"abcdef.0123456789abcdef\n", "a bootstrap token"},
+		"/etc/jwt":                             {"eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJl", "a token of a service account"},
+		"/etc/shadow":                          {"root:*:1::::::\n", "/etc/shadow"},
+		"/etc/shadow.copy":                     {"root:$6$abc$def/ghi:19000:0:99999:7:::\n", "hashes of passwords"},
+		"/run/credentials/prelet.service/k3":   {"other", "/run/credentials"},
+		"/etc/credstore/k4":                    {"other", "/etc/credstore"},
+		"/var/lib/prelet/generations/1/new/x":  {"other", "/var/lib/prelet"},
+		"/var/lib/prelet-exporter/config.yaml": {"other", ""},
+	}
+	for p, f := range files {
+		place(t, root, p, f.text)
+	}
+	if err := os.Symlink("../run/credentials/prelet.service/k3", filepath.Join(root, "etc/link")); err != nil {
+		t.Fatal(err)
+	}
+	files["/etc/link"] = struct{ text, want string }{"", "/run/credentials"}
+	l := newSecretive(t, root)
+
+	for p, f := range files {
+		got, a, err := world.File.Ask(t.Context(), l, world.FileReq{Path: p})
+		switch {
+		case f.want == "" && (err != nil || got.Text != f.text):
+			t.Errorf("%s: got %q, %v; want its text", p, got.Text, err)
+		case f.want != "" && (a.Code() != fault.Denied || !strings.Contains(a.Why(), f.want)):
+			t.Errorf("%s: got %q, %s %q; want denied for %q", p, got.Text, a.Code(), a.Why(), f.want)
+		}
+		if strings.Contains(a.Why(), "CANARY") {
+			t.Errorf("%s: the reason holds the secret: %q", p, a.Why())
+		}
+	}
+
+	if _, a, err := world.Original.Ask(t.Context(), l, world.OriginalReq{Path: "/etc/copy"}); err == nil || a.Value != nil {
+		t.Errorf("original: got %s, want a failure", a.Value)
+	}
+}
+
+// TestPrivateTargets keeps the content of a managed file on the node where it may be a secret, and compares it there.
+func TestPrivateTargets(t *testing.T) {
+	root := t.TempDir()
+	place(t, root, "/etc/private", "password=x\n")
+	place(t, root, "/etc/open", "plain\n")
+	place(t, root, "/etc/canary", "password="+canary+"\n")
+	place(t, root, "/etc/token", "abcdef.0123456789abcdef\n")
+	place(t, root, "/etc/kubelet", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n")
+	place(t, root, "/etc/header", "kind: KubeletConfiguration\nstaticPodURLHeader: {Authorization: [x]}\n")
+	place(t, root, "/etc/state", `{"policyName":"static","checksum":1}`)
+	for path, mode := range map[string]os.FileMode{"/etc/own/a/x": 0o700, "/etc/group/a/x": 0o750, "/etc/all/a/x": 0o751, "/etc/own/config": 0o700,
+		"/var/lib/kubelet/b/a/x": 0o750, "/srv/var/lib/kubelet/a/x": 0o750} {
+		place(t, root, path, "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n")
+		if strings.HasSuffix(path, "x") {
+			place(t, root, path, "password=x\n")
+		}
+		if err := errors.Join(os.Chmod(root+path, 0o644), os.Chmod(filepath.Join(root, filepath.Dir(strings.TrimSuffix(path, "/x"))), mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	place(t, root, "/var/lib/kubelet/creds.yaml", "kind: CredentialProviderConfig\n")
+	place(t, root, "/var/lib/kubelet/own", "password=x\n")
+	err := errors.Join(os.Chmod(root, 0o700), // not a folder of the node
+		os.Chmod(root+"/var/lib/kubelet", 0o750), os.Chmod(root+"/var/lib/kubelet/creds.yaml", 0o644))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Chmod(filepath.Join(root, "etc/open"), 0o644), os.Chmod(filepath.Join(root, "etc/canary"), 0o644), os.Chmod(filepath.Join(root, "etc/token"), 0o640)); err != nil {
+		t.Fatal(err)
+	}
+	l := newSecretive(t, root)
+
+	for path, want := range map[string]bool{
+		"/etc/private": true, "/etc/open": false, "/etc/canary": true, "/etc/token": true,
+		"/etc/kubelet": false, "/etc/header": true, "/etc/state": false,
+		"/etc/own/a/x": true, "/etc/group/a/x": true, "/etc/all/a/x": false, "/etc/own/config": false,
+		"/var/lib/kubelet/creds.yaml": false, "/var/lib/kubelet/own": true, "/var/lib/kubelet/b/a/x": true, "/srv/var/lib/kubelet/a/x": true,
+	} {
+		got, _, err := world.Target.Ask(t.Context(), l, world.TargetReq{Path: path})
+		if err != nil || got.Private != want || want != (got.SHA256 == "") || want != (got.Text == "") {
+			t.Errorf("%s: got %+v, %v; want private %t", path, got, err, want)
+		}
+	}
+	for text, want := range map[string]bool{"password=x\n": true, "password=y\n": false} {
+		got, _, err := world.Target.Ask(t.Context(), l, world.TargetReq{Path: "/etc/private", Secret: true, Want: text})
+		if err != nil || got.Same != want || got.SHA256 != "" {
+			t.Errorf("compared with %q: got %+v, %v; want the same %t, and no hash", text, got, err, want)
+		}
+	}
+}
+
+// TestSecretThatIsPlannedNoMore says no hash of a file that held a secret: all but the secret may be known.
+func TestSecretThatIsPlannedNoMore(t *testing.T) {
+	root, store := newGeneration(t)
+	l := New(Options{Root: root, Store: store})
+	defer l.Close()
+
+	got, _, err := world.Target.Ask(t.Context(), l, world.TargetReq{Path: "/etc/secret"})
+	if err != nil || !got.Private || got.SHA256 != "" || got.Text != "" {
+		t.Errorf("got %+v, %v; want a private file without a hash", got, err)
+	}
+}
+
+// TestTargetsOfOthersAreNotRead follows no link of another user to what only root may read, and waits for no FIFO of his.
+func TestTargetsOfOthersAreNotRead(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a file to another user")
+	}
+	root := t.TempDir()
+	place(t, root, "/etc/shadow", "root:$6$secret")
+	place(t, root, "/home/u/own", "theirs")
+	home := filepath.Join(root, "home/u")
+	if err := errors.Join(os.Symlink("../../etc", filepath.Join(home, "d")), os.Chown(home, 1000, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	l := newSecretive(t, root)
+	for path, want := range map[string]string{"/home/u/d/shadow": "is a link", "/home/u/own": "belongs to uid 1000"} {
+		for _, ask := range []func() (world.TargetAns, world.Answer, error){
+			func() (world.TargetAns, world.Answer, error) {
+				return world.Target.Ask(t.Context(), l, world.TargetReq{Path: path})
+			},
+			func() (world.TargetAns, world.Answer, error) {
+				return world.Original.Ask(t.Context(), l, world.OriginalReq{Path: path})
+			},
+		} {
+			got, a, err := ask()
+			if err == nil && got.Loose == "" || got.Text+got.SHA256 != "" || !strings.Contains(a.Why()+got.Uncompared, want) {
+				t.Errorf("%s: got %+v, %v; want nothing of it, and %q", path, got, err, want)
+			}
+		}
+	}
+}
+
+// TestFIFOInTheWay swaps a file and a FIFO all the time: no look at it waits.
+func TestFIFOInTheWay(t *testing.T) {
+	root := t.TempDir()
+	place(t, root, "/etc/file", "text")
+	fifo := filepath.Join(root, "etc/fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	target, stop := filepath.Join(root, "etc/t"), make(chan struct{})
+	swapped := make(chan struct{})
+	go func() {
+		defer close(swapped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			_, _ = os.Remove(target), os.Link(fifo, target)
+			_, _ = os.Remove(target), os.Link(filepath.Join(root, "etc/file"), target)
+		}
+	}()
+	l := newSecretive(t, root)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 2000 {
+			_, _, _ = world.Target.Ask(t.Context(), l, world.TargetReq{Path: "/etc/t"})
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		t.Error("a look at a target waits for a FIFO; want an answer")
+	}
+	close(stop)
+	<-swapped
+}

@@ -1,0 +1,48 @@
+package live
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/prelet/prelet/internal/platform/systemd"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// TestDescribeUnit: what systemd refuses to do with a unit by hand.
+func TestDescribeUnit(t *testing.T) {
+	for name, c := range map[string]struct {
+		unit systemd.Unit
+		want []string
+	}{
+		"neither":              {systemd.Unit{Load: "loaded"}, nil},
+		"a stop, as auditd":    {systemd.Unit{Load: "loaded", NoStop: true, CanReload: true}, []string{"restart"}},
+		"a start, no reload":   {systemd.Unit{Load: "loaded", NoStart: true}, []string{"restart", "reload"}},
+		"there is no such one": {systemd.Unit{Load: "not-found", NoStart: true, NoStop: true}, nil},
+	} {
+		if got := describeUnit(c.unit).Refuses; !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestStartTellsNoSecret: of the variables of a unit only those that become words of its command line are told.
+func TestStartTellsNoSecret(t *testing.T) {
+	u := systemd.Unit{
+		Command:     []string{"/usr/bin/kubelet", "$KUBELET_CONFIG_ARGS", "${NAME}", "$KUBELET_EXTRA_ARGS"},
+		Environment: []string{"KUBELET_CONFIG_ARGS=--config=/x", "NAME=--v=2", "HTTPS_PROXY=http://me:secret@proxy", "EMPTY="},
+	}
+	u.EnvironmentFiles = append(u.EnvironmentFiles, struct {
+		Path     string
+		Optional bool
+	}{"/etc/default/kubelet", true})
+
+	want := &world.StartAns{
+		Words: u.Command, Files: []string{"/etc/default/kubelet"},
+		Vars: map[string]string{"KUBELET_CONFIG_ARGS": "--config=/x", "NAME": "--v=2"},
+		Sets: []string{"KUBELET_CONFIG_ARGS", "NAME", "HTTPS_PROXY"},
+	}
+	if got := describeStart(u); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}

@@ -1,5 +1,6 @@
-# Everything that a developer, CI or a packager does here. `make` alone lists it.
-# Nothing below needs root, a cluster or a network beyond loopback, except e2e-boot, e2e-hostile, e2e-kube, faults and sweep, and that modules are downloaded once.
+# The commands of developers, CI and packagers. `make` lists them.
+# Modules are downloaded once. Root is needed by e2e-boot, e2e-hostile, e2e-kube, faults, sweep, storm,
+# kubelet-agreement and nightly; all other targets need neither root nor a cluster nor a network.
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -9,179 +10,200 @@ MAKEFLAGS   += --no-print-directory
 GO      ?= go
 VERSION ?= $(shell tools/version.sh)
 LDFLAGS := -s -w -X main.version=$(VERSION)
-# grpcnotrace: gRPC without its tracing pages, which nothing serves.
+# grpcnotrace: gRPC without its tracing pages, which prelet does not serve.
 TAGS    := grpcnotrace
 LINT    := $(GO) tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint
 VULN    := $(GO) tool -modfile=$(CURDIR)/tools/vuln/go.mod govulncheck
 
-# The modules of this repository that are built with it: the program, the generator of its tables, and what vendors of
-# detectors import and copy.
-MODULES := . tools/kubetables plugins examples/detector-template
+# The modules that are built and tested together: the program, the generator of the kubelet's tables, the SDK for
+# detectors, the template that vendors copy, and the language server, whose libraries must not be in the program.
+MODULES := . tools/kubetables plugins examples/detector-template editors/prelet-ls
 
 # How long `make fuzz` stays with each target, and how often `make bench` runs each program.
 T ?= 30s
 N ?= 15
 FAIL_ABOVE ?= 0
 
-# Where the components of Kubernetes are kept once they are built: 0.5 GB.
+# The built components of Kubernetes: 0.5 GB.
 KUBE_CACHE := $(or $(PRELET_KUBE_CACHE),$(CURDIR)/test/kube/.cache)
-# As test/kube/build.sh compiles them: the tests import 1300 of the same packages, which otherwise cost four minutes a second time.
+# Compiles like test/kube/build.sh: the tests import 1,300 of the same packages, which would take four minutes again.
 AS_KUBE := CGO_ENABLED=0 GOFLAGS="$$($(GO) env GOFLAGS) -trimpath" $(GO)
 
 DESTDIR ?=
 PREFIX  ?= /usr
 
-##@ Every day
+##@ For every change
 
 .PHONY: help
-help: ## this list
+help: ## print this list
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
-		/^[a-z][a-z0-9-]*:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+		/^[a-z][a-z0-9-]*:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: build
-build: ## the programs of cmd/, static, into bin/
+build: ## build the programs of cmd/, static, into bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -tags "$(TAGS)" -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
 
+.PHONY: language-server
+language-server: ## build the language server for editors, bin/prelet-ls
+	cd editors/prelet-ls && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o ../../bin/ .
+
 .PHONY: demo
-demo: build ## plan, run, explain and run again on a recorded GPU machine: no cluster, no root
+demo: build ## plan, run, explain and run again on a recorded GPU machine
 	$(GO) run ./internal/demo/tour
 
 .PHONY: machines
-machines: ## recorded machines for --hardware, from testdata/hardware/spec: bin/machines/NAME
+machines: ## write recorded machines for --hardware into bin/machines
 	$(GO) run ./tools/machines testdata/hardware/spec bin/machines
 
+.PHONY: check
+check: build test lint check-docs ## run before each commit: build, test, lint, generated files (5 minutes)
+
 .PHONY: test
-test: ## every test that needs nothing but Go
+test: ## run the tests that need only Go
 	@for m in $(MODULES); do (cd $$m && $(GO) test ./...); done
 
 .PHONY: lint
-lint: ## the walls of the house, and what a reviewer should not have to say
+lint: ## run golangci-lint: imports between packages, style, line length, complexity
 	@for m in $(MODULES); do (cd $$m && $(LINT) run); done
 
 .PHONY: generate
-generate: ## write again what is made from code: the reference pages
+generate: ## regenerate the files that are made from code, such as the reference pages
 	@for m in $(MODULES); do (cd $$m && $(GO) generate ./...); done
 
 .PHONY: proto
-proto: ## write again the Go code of the protocol of detectors
+proto: ## regenerate the Go code of the detector protocol
 	tools/proto.sh write
 
 .PHONY: check-proto
-check-proto: ## fail when that code is stale, or the protocol breaks what it promised
+check-proto: ## fail if that code is stale or the protocol has a breaking change
 	tools/proto.sh check
 
 .PHONY: detectors
-detectors: ## the detectors that ship, and the program that checks any, into bin/detectors/
+detectors: ## build the shipped detectors and detector-check into bin/detectors/
 	cd plugins && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -tags grpcnotrace -ldflags "$(LDFLAGS)" -o ../bin/detectors/ ./cmd/...
-	@# NVML is opened by a C library's dlopen; what it has not, is found out when it is called, so never -z now.
+	@# NVML is opened with dlopen, and missing functions are detected when they are called, so never -z now.
 	@if printf '#include <dlfcn.h>\n' | $$($(GO) env CC) -E - >/dev/null 2>&1; then \
 		cd plugins && CGO_ENABLED=1 $(GO) build -trimpath -buildvcs=false -tags nvml,grpcnotrace -ldflags "$(LDFLAGS) -extldflags=-Wl,-z,lazy" -o ../bin/detectors/nvidia ./cmd/nvidia; \
-	else echo "nvidia is built without NVML: there is no C compiler" >&2; fi
+	else echo "nvidia is built without NVML, because no C compiler was found" >&2; fi
 
 .PHONY: e2e-detectors
-e2e-detectors: build packages ## detectors with what they need beside Go: a C compiler, ovsdb-server, python3-grpcio, Node.js; and their packages
+e2e-detectors: build packages ## test detectors and their packages (C compiler, ovsdb-server, python3-grpcio, Node.js)
 	tools/detectors.sh
 
+.PHONY: e2e-monitoring
+e2e-monitoring: ## scrape metrics with a real Prometheus, check its alerts and the dashboard (Debian packages)
+	PRELET_MONITORING=1 $(GO) test -count=1 ./test/monitoring
+
+.PHONY: check-vscode
+check-vscode: ## test the extension and the grammar for VS Code (Node.js, packages of npm)
+	cd editors/vscode && npm ci --ignore-scripts --no-audit --no-fund && npm test
+
 .PHONY: kubetables
-kubetables: ## write again what is known of the kubelet of each version, from Kubernetes' own modules (700 MB, once)
+kubetables: ## regenerate the tables of each kubelet version from Kubernetes' modules (700 MB, once)
 	cd tools/kubetables && $(GO) run . -o $(CURDIR)/internal/kubelet/known/tables.txt
 
 .PHONY: kubetables-check
-kubetables-check: ## fail when that differs from what is committed, and hold rules against that source (the same modules)
+kubetables-check: ## fail if these tables are stale, and compare the rules with that source
 	cd tools/kubetables && $(GO) run . | cmp - $(CURDIR)/internal/kubelet/known/tables.txt && $(GO) test -count=1 .
 
 .PHONY: check-docs
-check-docs: ## fail when a reference page is stale, or a link in a page leads nowhere
+check-docs: ## fail if a reference page is stale or a link is broken
 	tools/check-docs.sh
 
-##@ Before a release
+##@ Longer checks
 
 .PHONY: race
-race: ## the tests once more, with the race detector (needs a C compiler)
+race: ## run the tests with the race detector (needs a C compiler)
 	@for m in $(MODULES); do (cd $$m && CGO_ENABLED=1 $(GO) test -race -vet=off ./...); done
 
 .PHONY: vulnerabilities
-vulnerabilities: ## known vulnerabilities in what the programs link, the vendors' template included (asks vuln.go.dev)
+vulnerabilities: ## list known vulnerabilities in linked packages (needs vuln.go.dev)
 	@for m in $(MODULES); do (cd $$m && $(VULN) -tags "$(TAGS)" ./...); done
 
 .PHONY: fuzz-seeds
-fuzz-seeds: ## each fuzz target on its seeds and on what was ever found
+fuzz-seeds: ## run each fuzz target on its seeds and on earlier findings
 	@for m in $(MODULES); do (cd $$m && $(CURDIR)/tools/fuzz.sh seeds); done
 
 .PHONY: fuzz
-fuzz: ## each fuzz target for T=30s with new inputs
-	@for m in $(MODULES); do (cd $$m && $(CURDIR)/tools/fuzz.sh $(T)); done
+fuzz: ## run each fuzz target for T=30s with new inputs
+	@failed=0; for m in $(MODULES); do (cd $$m && $(CURDIR)/tools/fuzz.sh $(T)) || failed=1; done; exit $$failed
 
 .PHONY: bench
-bench: build ## prelet against the least that any program would need, N=15 rounds; FAIL_ABOVE=1.5 fails above 1.5 times a budget
+bench: build ## compare prelet with the floor, N=15 rounds; FAIL_ABOVE=1.5 fails above 1.5 times a budget
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o bin/bench/ ./bench/...
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -tags grpcnotrace -ldflags "-s -w" -o bin/bench/ ./bench/vendor
 	bin/bench/run -n $(N) -fail-above $(FAIL_ABOVE)
+	bin/bench/fleet -n 1000 -fail-above $(FAIL_ABOVE)
+	bin/bench/fleet -n 10000 -fail-above $(FAIL_ABOVE)
 
 .PHONY: size
-size: build ## fail when the binary has outgrown its bound
+size: build ## fail if the program is larger than its limit
 	@tools/size.sh bin/prelet
 
 .PHONY: image
-image: ## what the machines of e2e-boot boot from, but for what is installed there, as root
+image: ## build the Debian image that e2e-boot boots, as root
 	test/boot/image.sh --base
 
 .PHONY: kubernetes
-kubernetes: ## the components of Kubernetes that e2e-kube starts (minutes, once)
+kubernetes: ## build the Kubernetes components that e2e-kube starts (minutes, once)
 	test/kube/build.sh "$(KUBE_CACHE)"
 
 .PHONY: e2e-boot
-e2e-boot: build packages ## boots of a real systemd in containers, as root: RUN=TestName for some of them (makes an image once; with a real kubelet where e2e-kube has built it)
+e2e-boot: build packages ## boot a real systemd in containers, as root; RUN=TestName selects
 	test/boot/image.sh
 	cd test/boot && PRELET_BOOT_CACHE=$(CURDIR)/test/boot/.cache $(if $(wildcard $(KUBE_CACHE)/helpers),PRELET_KUBE_CACHE="$(KUBE_CACHE)") $(GO) test -count=1 -v -timeout 45m -parallel 4 -run '$(RUN)' .
 
 .PHONY: e2e-hostile
-e2e-hostile: build packages ## detectors that crash, hang, flood, lie and break out, under the hardened unit of a booted systemd, as root: RUN=TestName
+e2e-hostile: build packages ## run hostile detectors under the hardened unit, booted, as root; RUN=TestName selects
 	test/boot/image.sh
 	cd test/detectors && PRELET_BOOT_CACHE=$(CURDIR)/test/boot/.cache $(GO) test -count=1 -v -timeout 15m -run '$(RUN)' .
 
 .PHONY: e2e-kube
-e2e-kube: build machines ## real Kubernetes and a real kubelet, as root: RUN=TestName for some of them (builds Kubernetes once)
+e2e-kube: build machines ## join a real cluster with a real kubelet, as root; RUN=TestName selects
 	test/kube/build.sh "$(KUBE_CACHE)"
 	cd test/kube && PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(AS_KUBE) test -count=1 -v -timeout 30m -parallel 3 -run '$(RUN)' .
 
 .PHONY: kubelet-agreement
-kubelet-agreement: build ## N=100 random inputs of each kind to the real kubelet and to plan, as root; SEED= for the same ones again
+kubelet-agreement: build ## compare plan with the real kubelet on N=100 random inputs of each kind, as root; SEED=
 	test/kube/build.sh "$(KUBE_CACHE)"
 	cd test/kube && PRELET_KUBE_AGREEMENT_CASES=$(if $(filter file,$(origin N)),100,$(N)) PRELET_KUBE_AGREEMENT_SEED=$(or $(SEED),random) PRELET_KUBE_CACHE="$(KUBE_CACHE)" \
 		$(AS_KUBE) test -count=1 -v -timeout 40m -run '^TestAgreement$$' .
 
 .PHONY: storm
-storm: build ## N=1000 boots in the same instant against one real API server that is slow and dies in the middle, as root
+storm: build ## boot N=1000 nodes at once against one slow API server that is killed and restarted, as root
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o bin/bench/ ./bench/...
 	test/kube/build.sh "$(KUBE_CACHE)"
 	cd test/kube && PRELET_KUBE_STORM=$(if $(filter file,$(origin N)),1000,$(N)) PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(AS_KUBE) test -count=1 -v -timeout 20m -run TestStorm .
 
 .PHONY: e2e-kube-old
-e2e-kube-old: build ## the same with an older kubelet at an older API server (builds these once more)
+e2e-kube-old: build ## join a cluster of an older version, as root (builds it once)
 	test/kube/build.sh "$(KUBE_CACHE)"
 	test/kube/build.sh "$(KUBE_CACHE)" old
 	cd test/kube && PRELET_KUBE_OLD=1 PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(AS_KUBE) test -count=1 -v -timeout 30m -run TestOlderMinor .
 
 .PHONY: faults
-faults: ## kills, power cuts and broken disks, the quick part, as root: RUN=TestName for some of them
+faults: ## kill the writer, cut the power and break the disk at selected points, as root; RUN=TestName selects
 	cd test/faults && $(GO) test -count=1 -v -timeout 20m -parallel 2 -run '$(RUN)' .
 
 .PHONY: sweep
-sweep: ## the same at every system call, on every file system, recoveries included (an hour)
+sweep: ## the same at every system call on every file system, as root (an hour)
 	cd test/faults && PRELET_FAULTS_SWEEP=full $(GO) test -count=1 -v -timeout 5h -parallel 2 -run '$(RUN)' .
+
+.PHONY: nightly
+nightly: ## run what is too long for .ci/run and print a table of times, as root (hours); PARTS="boot kube" selects
+	tools/nightly.sh $(PARTS)
 
 ##@ Packaging
 
 .PHONY: packages
-packages: detectors ## deb and rpm of each detector that ships, with its lock, into dist/ (needs a C compiler, for nvidia)
+packages: detectors ## build deb and rpm packages of the shipped detectors into dist/ (needs a C compiler)
 	tools/packages.sh "$(VERSION)"
 
 .PHONY: install
-install: build ## DESTDIR= PREFIX=/usr: programs, units, completions, manual pages, documentation
+install: build ## install programs, units, completions, man pages and docs; DESTDIR= PREFIX=/usr
 	tools/install.sh "$(DESTDIR)" "$(PREFIX)"
 
 .PHONY: clean
-clean: ## remove what was built
+clean: ## remove build output
 	rm -rf bin dist

@@ -1,5 +1,5 @@
-// Package examples holds sites that people start from. Its tests keep them true: each is validated, planned over
-// recorded machines and compared with what is written beside it, and planned again from its own recording.
+// Package examples contains example sites. Its tests validate each of them, plan it on recorded machines, compare the
+// plan with the golden file next to it, and plan it again from its own recording.
 package examples
 
 import (
@@ -49,9 +49,19 @@ func all() []example {
 	return []example{
 		{name: "minimal", machines: []string{"bare-vm", "two-sockets"}},
 		{name: "kubeadm", machines: []string{"bare-vm", "two-sockets"}, vars: map[string]string{"zone": "az2-r03"}},
-		{name: "gpu-training", machines: []string{"dgx-h100", "mi300x", "two-sockets"}, vars: map[string]string{"zone": "az1-r07"}},
+		{
+			name:     "gpu-training",
+			machines: []string{"dgx-h100", "mi300x", "two-sockets"},
+			vars:     map[string]string{"zone": "az1-r07"},
+		},
 		{name: "legacy-vm", machines: []string{"legacy-mt27710", "legacy-82599", "bare-vm"}, root: etc},
-		{name: "layered", paths: []string{"layered/image", "layered/site"}, machines: []string{"two-sockets", "dgx-h100"}, vars: map[string]string{"zone": "az1-r07"}, root: map[string]string{"etc/prelet/ca.crt": read("objects/ca.crt")}},
+		{
+			name:     "layered",
+			paths:    []string{"layered/image", "layered/site"},
+			machines: []string{"two-sockets", "dgx-h100"},
+			vars:     map[string]string{"zone": "az1-r07"},
+			root:     map[string]string{"etc/prelet/ca.crt": read("objects/ca.crt")},
+		},
 	}
 }
 
@@ -75,13 +85,13 @@ func (s secrets) Read(name string) ([]byte, error) {
 
 const token = "abcdef.0123456789canary"
 
-func (e example) load(t *testing.T) *site.Site {
+func (e example) load(t *testing.T) *lang.Site {
 	t.Helper()
 	paths := e.paths
 	if paths == nil {
 		paths = []string{e.name}
 	}
-	s, diags := site.Load(site.OS(), site.Options{Paths: paths, Stages: builtin.Stages(), Version: "0.1.0"})
+	s, diags := lang.Load(lang.OS(), lang.Options{Paths: paths, Stages: builtin.Stages(), Version: "0.1.0"})
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
@@ -89,7 +99,7 @@ func (e example) load(t *testing.T) *site.Site {
 }
 
 // world answers for one machine: its facts as they were recorded, everything else through the live adapters.
-func (e example) world(t *testing.T, s *site.Site, machine string, creds live.Credentials) world.Source {
+func (e example) world(t *testing.T, s *lang.Site, machine string, creds probe.Credentials) world.Source {
 	t.Helper()
 	root := t.TempDir()
 	for p, text := range e.root {
@@ -104,10 +114,12 @@ func (e example) world(t *testing.T, s *site.Site, machine string, creds live.Cr
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := live.New(live.Options{Root: root, Objects: "objects", Site: s, Variables: live.GivenByFlag(e.vars), Credentials: creds})
+	l := probe.New(
+		probe.Options{Root: root, Objects: "objects", Site: s, Variables: probe.GivenByFlag(e.vars), Credentials: creds},
+	)
 	t.Cleanup(l.Close)
 	return world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
-		if q.Kind == world.KindFacts {
+		if q.Kind == world.KindHardware {
 			return world.Answer{Value: json.RawMessage(facts)}
 		}
 		return l.Ask(ctx, q)
@@ -118,7 +130,7 @@ func TestExamplesAreValid(t *testing.T) {
 	for _, e := range all() {
 		t.Run(e.name, func(t *testing.T) {
 			s := e.load(t)
-			for _, d := range boot.Check(s, boot.Witnesses()) {
+			for _, d := range boot.Check(s, boot.SampleMachines(), boot.CheckOptions{}) {
 				if d.Severity == hcl.DiagError {
 					t.Error(d)
 				}
@@ -127,16 +139,20 @@ func TestExamplesAreValid(t *testing.T) {
 	}
 }
 
-// TestPlans compares each plan, as people see it, with the golden file beside the site.
+// TestPlans compares the printed form of each plan with the golden file next to the site.
 func TestPlans(t *testing.T) {
 	for _, e := range all() {
 		for _, m := range e.machines {
 			t.Run(e.name+"/"+m, func(t *testing.T) {
 				s := e.load(t)
-				p := boot.Run(context.Background(), s, boot.Options{Source: e.world(t, s, m, secrets{"bootstrap-token": token})})
+				p := boot.Run(
+					context.Background(),
+					s,
+					boot.Options{Source: e.world(t, s, m, secrets{"bootstrap-token": token})},
+				)
 				var b bytes.Buffer
-				_ = present.Diagnostics(&b, s.Sources, present.Sorted(p.Diagnostics), present.Style{Width: 100})
-				if err := present.PlanText(&b, present.View{Plan: p}, present.Style{Width: 100}); err != nil {
+				_ = printer.Diagnostics(&b, s.Sources, printer.Sorted(p.Diagnostics), printer.Style{Width: 100})
+				if err := printer.PlanText(&b, printer.View{Plan: p}, printer.Style{Width: 100}); err != nil {
 					t.Fatal(err)
 				}
 				if !p.Complete {
@@ -171,9 +187,9 @@ func golden(t *testing.T, path string, got []byte) {
 }
 
 // TestLiveAndReplay plans every example on every machine twenty times, with answers that come in another order each
-// time, and once more from the recording of each run: one hash, and no adapter is touched by the replay. Secrets
-// are in play: they change from run to run, and the hash does not see them. Every second run knows only the facts that its site
-// refers to.
+// time, and once more from the recording of each run: one hash, and no adapter is touched by the replay. Secrets are
+// in play: they change from run to run, and the hash does not see them. Every second run knows only the facts that
+// its site refers to.
 func TestLiveAndReplay(t *testing.T) {
 	for _, e := range append(all(), cloud()) {
 		for _, m := range e.machines {
@@ -212,13 +228,14 @@ func liveAndReplay(t *testing.T, e example, machine string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, diags := site.Parse(back.Header.Site, site.Options{Stages: builtin.Stages(), Version: "0.1.0"})
+		again, diags := lang.Parse(back.Header.Site, lang.Options{Stages: builtin.Stages(), Version: "0.1.0"})
 		if diags.HasErrors() {
 			t.Fatal(diags)
 		}
 		q := boot.Run(context.Background(), again, boot.Options{Source: back.Source()})
 		if q.Hash != hash {
-			t.Fatalf("the replay of run %d has another hash, complete %v, unread %v: %v", n, q.Complete, q.Unread, q.Diagnostics)
+			t.Fatalf("the replay of run %d has another hash, complete %v, unread %v: %v",
+				n, q.Complete, q.Unread, q.Diagnostics)
 		}
 	}
 }
@@ -258,7 +275,7 @@ func TestCloudSite(t *testing.T) {
 	if f.Mode != 0o600 {
 		t.Errorf("a file with a secret has mode %04o", f.Mode)
 	}
-	text, err := f.Text.Bytes(func(name string) ([]byte, error) { return creds.Read(name) })
+	text, err := f.Text.Bytes(func(name string) ([]byte, error) { return []byte(creds[name]), nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +287,8 @@ func TestCloudSite(t *testing.T) {
 	}
 	flags := p.Node.Files[slices.IndexFunc(p.Node.Files, func(f node.File) bool { return f.Purpose == "kubelet-flags" })].Text.Template()
 	want := "# kept\nKUBELET_EXTRA_ARGS="
-	if !strings.HasPrefix(flags, want) || !strings.Contains(flags, "--cloud-provider=external") || !strings.Contains(flags, "--v=2") {
+	if !strings.HasPrefix(flags, want) || !strings.Contains(flags, "--cloud-provider=external") ||
+		!strings.Contains(flags, "--v=2") {
 		t.Errorf("flags:\n%s", flags)
 	}
 }
@@ -279,36 +297,48 @@ func TestCloudSite(t *testing.T) {
 func TestCloudWithoutPassword(t *testing.T) {
 	e := cloud()
 	s := e.load(t)
-	p := boot.Run(context.Background(), s, boot.Options{Source: e.world(t, s, "bare-vm", secrets{"bootstrap-token": token})})
+	p := boot.Run(
+		context.Background(),
+		s,
+		boot.Options{Source: e.world(t, s, "bare-vm", secrets{"bootstrap-token": token})},
+	)
 	if got := origin.Exit(p.Diagnostics); got != 11 {
 		t.Errorf("exit %d, want 11: %v", got, p.Diagnostics)
 	}
 }
 
-// TestLayouts: the same site on a deb and on an rpm system, the whole file and the drop-in beside config.yaml.
+// TestLayouts plans the same site on a deb and on an rpm system: the whole file, and the drop-in next to config.yaml.
 func TestLayouts(t *testing.T) {
-	const config = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: 250\nsystemReserved:\n  memory: 1Gi\n"
+	const config = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: " +
+		"250\nsystemReserved:\n  memory: 1Gi\n"
 	flagsOf := map[string]string{"debian": "/etc/default/kubelet", "rocky": "/etc/sysconfig/kubelet"}
 	for id, flags := range flagsOf {
 		t.Run(id, func(t *testing.T) {
-			e := example{paths: []string{"testdata/dropin"}, root: map[string]string{"var/lib/kubelet/config.yaml": config}}
+			e := example{
+				paths: []string{"testdata/dropin"},
+				root:  map[string]string{"var/lib/kubelet/config.yaml": config},
+			}
 			s := e.load(t)
 			w := e.world(t, s, "two-sockets", secrets{"bootstrap-token": token})
-			p := boot.Run(context.Background(), s, boot.Options{Source: world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
-				a := w.Ask(ctx, q)
-				if q.Kind == world.KindFacts {
-					var f world.Facts
-					if err := json.Unmarshal(a.Value, &f); err != nil {
-						t.Fatal(err)
+			p := boot.Run(
+				context.Background(),
+				s,
+				boot.Options{Source: world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
+					a := w.Ask(ctx, q)
+					if q.Kind == world.KindHardware {
+						var f world.Facts
+						if err := json.Unmarshal(a.Value, &f); err != nil {
+							t.Fatal(err)
+						}
+						f.OS = world.OS{ID: &id, IDLike: []string{}}
+						if id == "rocky" {
+							f.OS.IDLike = []string{"rhel", "fedora"}
+						}
+						return world.Hardware.Answer(f)
 					}
-					f.OS = world.OS{ID: &id, IDLike: []string{}}
-					if id == "rocky" {
-						f.OS.IDLike = []string{"rhel", "fedora"}
-					}
-					return world.FactsOf.Answer(f)
-				}
-				return a
-			})})
+					return a
+				})},
+			)
 			if !p.Complete {
 				t.Fatal(p.Diagnostics)
 			}
@@ -329,7 +359,8 @@ func TestLayouts(t *testing.T) {
 				t.Errorf("the drop-in repeats what config.yaml says:\n%s", drop)
 			}
 			text, ok := files[flags]
-			if !ok || !strings.Contains(text, "--config-dir=/etc/kubernetes/kubelet.conf.d") || !strings.Contains(text, "--node-labels=topology.kubernetes.io/zone=az1") {
+			if !ok || !strings.Contains(text, "--config-dir=/etc/kubernetes/kubelet.conf.d") ||
+				!strings.Contains(text, "--node-labels=topology.kubernetes.io/zone=az1") {
 				t.Errorf("%s: %q", flags, text)
 			}
 		})
@@ -348,7 +379,7 @@ func TestExamplesAreFormatted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := site.Format(text); string(got) != string(text) {
+			if got := lang.Format(text); string(got) != string(text) {
 				t.Errorf("%s: got\n%s\nwant it as prelet fmt writes it:\n%s", name, text, got)
 			}
 		}

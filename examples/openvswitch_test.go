@@ -37,7 +37,12 @@ func openVSwitch(t *testing.T, next world.Source, locked, dpdk bool) world.Sourc
 	if problems := description.CheckAnswer(said, nil); len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	ans := world.DetectorAns{Version: description.Version, Attributes: said.Attributes, Facts: map[string]any{}, Labels: map[string]string{}}
+	ans := world.DetectorAns{
+		Version:    description.Version,
+		Attributes: said.Attributes,
+		Facts:      map[string]any{},
+		Labels:     map[string]string{},
+	}
 	for _, f := range said.Facts {
 		ans.Facts[f.Name] = f.Value
 	}
@@ -54,7 +59,12 @@ func openVSwitch(t *testing.T, next world.Source, locked, dpdk bool) world.Sourc
 	return world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
 		switch {
 		case q.Kind == world.KindLock && locked:
-			return value(world.LockAns{Lock: world.Lock{Name: "ovs", SHA256: hash, Describe: describe}, File: "/usr/lib/prelet/detectors.lock.d/ovs.json"})
+			return value(
+				world.LockAns{
+					LockEntry: world.LockEntry{Name: "ovs", SHA256: hash, Describe: describe},
+					File:      "/usr/lib/prelet/detectors.lock.d/ovs.json",
+				},
+			)
 		case q.Kind == world.KindDetector && locked:
 			return value(ans)
 		}
@@ -62,8 +72,8 @@ func openVSwitch(t *testing.T, next world.Source, locked, dpdk bool) world.Sourc
 	})
 }
 
-// withCards gives a machine the network cards of several: "a + b" has those of a and then those of b, and "a as 8086:1581" those of
-// a, with that device for Intel's.
+// withCards gives a machine the network cards of several: "a + b" has those of a and then those of b, and "a as
+// 8086:1581" those of a, with that device for Intel's.
 func withCards(t *testing.T, next world.Source, machine string) world.Source {
 	t.Helper()
 	var all []any
@@ -88,7 +98,7 @@ func withCards(t *testing.T, next world.Source, machine string) world.Source {
 	}
 	return world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
 		a := next.Ask(ctx, q)
-		if q.Kind != world.KindFacts {
+		if q.Kind != world.KindHardware {
 			return a
 		}
 		var facts map[string]any
@@ -104,8 +114,8 @@ func withCards(t *testing.T, next world.Source, machine string) world.Source {
 
 const hash = "0000000000000000000000000000000000000000000000000000000000000000"
 
-// TestSRIOV holds the label and the taint that init-k8s-node.py gave to nodes whose Open vSwitch shows DPDK: by the first
-// family of its list that there is, and to no other node.
+// TestSRIOV holds the label and the taint that init-k8s-node.py gave to nodes whose Open vSwitch shows DPDK: by the
+// first family of its list that there is, and to no other node.
 func TestSRIOV(t *testing.T) {
 	const key = "network.netease.com/sriov-type"
 	i := slices.IndexFunc(all(), func(e example) bool { return e.name == "legacy-vm" })
@@ -116,7 +126,7 @@ func TestSRIOV(t *testing.T) {
 		want         string
 	}{
 		{"legacy-mt27710", true, true, "mlnx-25G"},
-		{"legacy-mt27710-down", true, true, ""}, // its link tells no speed, and the script's label was made of that
+		{"legacy-mt27710-down", true, true, ""}, // its link reports no speed, from which the script made its label
 		{"legacy-xxv710", true, true, "intel-25G"},
 		{"legacy-x710", true, true, "intel-10G"},
 		{"legacy-82599", true, true, "intel-10G"},
@@ -126,7 +136,8 @@ func TestSRIOV(t *testing.T) {
 		{"legacy-x710 as 8086:1589", true, true, "intel-10G"},
 		{"legacy-x710 as 8086:15ff", true, true, "intel-10G"},
 		{"legacy-x710 as 8086:1583", true, true, ""}, // an XL710 is not on the list
-		// The list decides, not where the cards stand, and the first family of it that is there, not the first with a name.
+		// The list decides, not where the cards stand, and the first family of it that is there, not the first with a
+		// name.
 		{"legacy-mt27710 + legacy-x710", true, true, "mlnx-25G"},
 		{"legacy-x710 + legacy-mt27710", true, true, "mlnx-25G"},
 		{"legacy-82599 + legacy-x710 + legacy-xxv710", true, true, "intel-25G"},
@@ -137,7 +148,12 @@ func TestSRIOV(t *testing.T) {
 		{"legacy-82599", false, true, ""}, // the detector is not installed: degraded, and no label
 	} {
 		s := e.load(t)
-		source := openVSwitch(t, withCards(t, e.world(t, s, strings.Fields(tt.machine)[0], secrets{"bootstrap-token": token}), tt.machine), tt.locked, tt.dpdk)
+		source := openVSwitch(
+			t,
+			withCards(t, e.world(t, s, strings.Fields(tt.machine)[0], secrets{"bootstrap-token": token}), tt.machine),
+			tt.locked,
+			tt.dpdk,
+		)
 		p := boot.Run(context.Background(), s, boot.Options{Source: source})
 		if !p.Complete {
 			t.Errorf("%+v: the plan is not complete: %v", tt, p.Diagnostics)

@@ -16,72 +16,139 @@ import (
 	"github.com/prelet/prelet/internal/lang/origin"
 )
 
-// Check looks at the form of a body: attributes and blocks that are not declared (with a suggestion), required
-// ones that are missing, labels, and how often a block may stand. It evaluates nothing. Extra are further
-// attributes that the caller handles (when, for_each, timeout, on_failure).
+// Check checks the form of a body: names of attributes and blocks, required ones, labels, and how often a block may
+// occur. It evaluates nothing. Extra are further attributes that the caller handles (when, for_each, timeout,
+// on_failure).
 func (b Block) Check(body *hclsyntax.Body, extra ...string) hcl.Diagnostics {
-	return b.check(body, at(body), extra)
+	return b.check(body, startOf(body), extra)
 }
 
 func (b Block) check(body *hclsyntax.Body, head hcl.Range, extra []string) hcl.Diagnostics {
-	var diags hcl.Diagnostics
 	if b.ForEach {
 		extra = append(extra, Meta...)
 	}
-	attrs, blocks := b.Names()
+
+	var diags hcl.Diagnostics
 	if !b.Free {
-		known := set(attrs, extra)
-		for _, a := range sortedAttributes(body) {
-			if known[a.Name] {
-				continue
-			}
-			hint := Suggest(a.Name, append(append([]string{}, attrs...), extra...))
-			if set(blocks)[a.Name] {
-				hint = fmt.Sprintf("%s is a block: write it without the equals sign, %s { … }.", a.Name, a.Name)
-			}
-			diags = append(diags, origin.Error(fault.UnknownArgument, a.NameRange,
-				fmt.Sprintf("Unknown argument %q", a.Name), "Block %s has no argument of this name. %s", b.Type, hint))
-		}
-		for _, f := range b.Fields {
-			if s := f.Spec(); s.Required && body.Attributes[s.Name] == nil {
-				diags = append(diags, origin.Error(fault.MissingArgument, head,
-					fmt.Sprintf("Missing argument %q", s.Name), "Block %s needs %s (%s). %s", b.Type, s.Name, TypeName(s.Type), s.Doc))
-			}
-		}
+		diags = append(diags, b.checkNames(body, extra)...)
+		diags = append(diags, b.checkRequired(body, head)...)
 	}
-	count := map[string]int{}
-	for _, x := range body.Blocks {
-		n, ok := b.Find(x.Type)
-		if !ok {
-			if b.Free {
-				continue
-			}
-			hint := Suggest(x.Type, blocks)
-			if set(attrs)[x.Type] {
-				hint = fmt.Sprintf("%s is an argument: write %s = { … }.", x.Type, x.Type)
-			}
-			diags = append(diags, origin.Error(fault.UnknownBlock, x.TypeRange, fmt.Sprintf("Unknown block %q", x.Type), "Block %s has no block of this name. %s", b.Type, hint))
+
+	return append(diags, b.checkBlocks(body)...)
+}
+
+// checkNames refuses attributes that are not declared.
+func (b Block) checkNames(body *hclsyntax.Body, extra []string) (diags hcl.Diagnostics) {
+	attributes, blocks := b.Names()
+	known := slices.Concat(attributes, extra)
+	for _, a := range sortedAttributes(body) {
+		if slices.Contains(known, a.Name) {
 			continue
 		}
-		if len(x.Labels) != len(n.Labels) {
-			diags = append(diags, origin.Error(fault.UnknownBlock, x.DefRange(), fmt.Sprintf("Wrong labels of block %q", x.Type),
-				"It is written %s.", n.Usage()))
-			continue
+		hint := Suggest(a.Name, known)
+		if slices.Contains(blocks, a.Name) {
+			hint = fmt.Sprintf(
+				"%s is a block: write it without the equals sign, %s { … }.",
+				a.Name,
+				a.Name,
+			)
 		}
-		key := x.Type + "\x00" + strings.Join(x.Labels, "\x00")
-		count[key]++
-		if len(n.Labels) > 0 && count[key] == 2 {
-			diags = append(diags, origin.Error(fault.Duplicate, x.DefRange(), fmt.Sprintf("Block %s %q is there twice", x.Type, strings.Join(x.Labels, " ")), "Give one of them another name, or remove it."))
-		}
-		if count[x.Type]++; len(n.Labels) == 0 && n.Max > 0 && count[x.Type] == n.Max+1 {
-			diags = append(diags, origin.Error(fault.Duplicate, x.DefRange(), fmt.Sprintf("Too many %q blocks", x.Type), "Block %s takes %d of it.", b.Type, n.Max))
-		}
-		diags = append(diags, n.check(x.Body, x.DefRange(), nil)...)
+		diags = append(diags, origin.Error(
+			fault.UnknownArgument,
+			a.NameRange,
+			fmt.Sprintf("Unknown argument %q", a.Name),
+			"Block %s has no argument of this name. %s",
+			b.Type,
+			hint,
+		))
 	}
+
 	return diags
 }
 
-// Usage is how the block's head is written: file "NAME" { … }.
+// checkRequired reports required attributes that are missing.
+func (b Block) checkRequired(body *hclsyntax.Body, head hcl.Range) (diags hcl.Diagnostics) {
+	for _, f := range b.Fields {
+		s := f.Spec()
+		if !s.Required || body.Attributes[s.Name] != nil {
+			continue
+		}
+		diags = append(
+			diags,
+			origin.Error(fault.MissingArgument, head, fmt.Sprintf("Missing argument %q", s.Name),
+				"Block %s needs %s (%s). %s", b.Type, s.Name, TypeName(s.Type), s.Doc),
+		)
+	}
+
+	return diags
+}
+
+// checkBlocks checks the blocks of a body, and how many there are of each type.
+func (b Block) checkBlocks(body *hclsyntax.Body) (diags hcl.Diagnostics) {
+	count := map[string]int{} // of types, and of types with labels
+	for _, x := range body.Blocks {
+		declared, ok := b.Find(x.Type)
+		if !ok {
+			if !b.Free {
+				diags = append(diags, b.unknownBlock(x))
+			}
+			continue
+		}
+		if len(x.Labels) != len(declared.Labels) {
+			diags = append(diags, origin.Error(
+				fault.UnknownBlock,
+				x.DefRange(),
+				fmt.Sprintf("Wrong labels of block %q", x.Type),
+				"It is written %s.",
+				declared.Usage(),
+			))
+			continue
+		}
+
+		labels := strings.Join(x.Labels, " ")
+		key := x.Type + " " + labels
+		count[key]++
+		switch hasLabels := len(declared.Labels) > 0; {
+		case hasLabels && count[key] == 2:
+			diags = append(diags, origin.Error(
+				fault.Duplicate,
+				x.DefRange(),
+				fmt.Sprintf("Block %s %q is there twice", x.Type, labels),
+				"Give one of them another name, or remove it.",
+			))
+		case !hasLabels && declared.Max > 0 && count[key] == declared.Max+1:
+			diags = append(
+				diags,
+				tooManyBlocks(x, "Block %s takes %d of it.", b.Type, declared.Max),
+			)
+		}
+		diags = append(diags, declared.check(x.Body, x.DefRange(), nil)...)
+	}
+
+	return diags
+}
+
+func (b Block) unknownBlock(x *hclsyntax.Block) *hcl.Diagnostic {
+	attributes, blocks := b.Names()
+	hint := Suggest(x.Type, blocks)
+	if slices.Contains(attributes, x.Type) {
+		hint = fmt.Sprintf("%s is an argument: write %s = { … }.", x.Type, x.Type)
+	}
+
+	return origin.Error(fault.UnknownBlock, x.TypeRange, fmt.Sprintf("Unknown block %q", x.Type),
+		"Block %s has no block of this name. %s", b.Type, hint)
+}
+
+func tooManyBlocks(x *hclsyntax.Block, detail string, args ...any) *hcl.Diagnostic {
+	return origin.Error(
+		fault.Duplicate,
+		x.DefRange(),
+		fmt.Sprintf("Too many %q blocks", x.Type),
+		detail,
+		args...)
+}
+
+// Usage returns how the head of the block is written: file "NAME" { … }.
 func (b Block) Usage() string {
 	s := b.Type
 	for _, l := range b.Labels {
@@ -90,7 +157,7 @@ func (b Block) Usage() string {
 	return s + " { … }"
 }
 
-// Suggest names what was probably meant, or lists what there is.
+// Suggest returns the known word that was probably meant, or all of them, as a sentence.
 func Suggest(word string, known []string) string {
 	if s := Nearest(word, known); s != "" {
 		return fmt.Sprintf("Did you mean %q?", s)
@@ -101,21 +168,26 @@ func Suggest(word string, known []string) string {
 	return "There is: " + strings.Join(slices.Sorted(slices.Values(known)), ", ") + "."
 }
 
-// Nearest is the known word that a misspelt one is closest to, or "".
+// Nearest returns the known word that a misspelt one is closest to, or "".
 func Nearest(word string, known []string) string {
-	best, dist := "", 3
 	if word == "" {
 		return ""
 	}
+
+	best := ""
+	least := 3
 	for _, k := range known {
-		if d := levenshtein.Distance(strings.ToLower(word), strings.ToLower(k), nil); d < dist && d < (len(k)+1)/2+1 {
-			best, dist = k, d
+		distance := levenshtein.Distance(strings.ToLower(word), strings.ToLower(k), nil)
+		if distance < least && distance < (len(k)+1)/2+1 {
+			best = k
+			least = distance
 		}
 	}
+
 	return best
 }
 
-// TypeName is a type in the words of the reference pages.
+// TypeName returns a type in the words of the reference pages.
 func TypeName(t cty.Type) string {
 	switch {
 	case t == cty.DynamicPseudoType:
@@ -130,8 +202,7 @@ func TypeName(t cty.Type) string {
 	return t.FriendlyNameForConstraint()
 }
 
-// at is the beginning of a body.
-func at(body *hclsyntax.Body) hcl.Range {
+func startOf(body *hclsyntax.Body) hcl.Range {
 	r := body.SrcRange
 	r.End = r.Start
 	return r
@@ -139,17 +210,8 @@ func at(body *hclsyntax.Body) hcl.Range {
 
 func sortedAttributes(body *hclsyntax.Body) []*hclsyntax.Attribute {
 	return slices.SortedFunc(maps.Values(body.Attributes), func(x, y *hclsyntax.Attribute) int {
-		a, b := x.SrcRange, y.SrcRange
-		return cmp.Or(strings.Compare(a.Filename, b.Filename), a.Start.Byte-b.Start.Byte)
+		a := x.SrcRange
+		b := y.SrcRange
+		return cmp.Or(cmp.Compare(a.Filename, b.Filename), cmp.Compare(a.Start.Byte, b.Start.Byte))
 	})
-}
-
-func set(lists ...[]string) map[string]bool {
-	m := map[string]bool{}
-	for _, l := range lists {
-		for _, s := range l {
-			m[s] = true
-		}
-	}
-	return m
 }

@@ -56,7 +56,7 @@ func TestCheck(t *testing.T) {
 			diags := b.Check(parse(t, c.text), c.extra...)
 			if c.code == "" {
 				if len(diags) > 0 {
-					t.Fatalf("refused: %s", diags)
+					t.Fatalf("got %s, want no error", diags)
 				}
 				return
 			}
@@ -80,7 +80,7 @@ func TestNearest(t *testing.T) {
 		}
 	}
 	if s := Suggest("x", nil); s != "It has none." {
-		t.Errorf("of nothing: %q", s)
+		t.Errorf("Suggest without names: got %q, want It has none.", s)
 	}
 }
 
@@ -103,17 +103,17 @@ func TestDefaultsKeepTheirOwnRules(t *testing.T) {
 		for _, f := range b.Fields {
 			s := f.Spec()
 			if s.Doc == "" {
-				t.Errorf("%s %s has no doc", b.Type, s.Name)
+				t.Errorf("%s %s: got no doc, want one", b.Type, s.Name)
 			}
 			if s.Default.IsNull() {
 				continue
 			}
 			checked++
 			if err := s.CheckValue(s.Default); err != nil {
-				t.Errorf("%s %s: %s", b.Type, s.Name, err)
+				t.Errorf("default of %s %s: got error %v, want none", b.Type, s.Name, err)
 			}
 			if s.Required {
-				t.Errorf("%s %s is required and has a default", b.Type, s.Name)
+				t.Errorf("%s %s: got a default of a required attribute, want none", b.Type, s.Name)
 			}
 		}
 		for _, n := range b.Blocks {
@@ -124,14 +124,14 @@ func TestDefaultsKeepTheirOwnRules(t *testing.T) {
 		walk(b)
 	}
 	if checked < 5 {
-		t.Errorf("%d defaults checked", checked)
+		t.Errorf("got %d defaults, want at least 5", checked)
 	}
 }
 
 func TestDuration(t *testing.T) {
 	for s, ok := range map[string]bool{"90s": true, "5m": true, "1ms": true, "720h": true, "0s": false, "-1s": false, "999us": false, "90": false, "": false, "1d": false} {
 		if err := Duration(s); (err == nil) != ok {
-			t.Errorf("Duration(%q) = %v", s, err)
+			t.Errorf("Duration(%q): got error %v, want none: %t", s, err, ok)
 		}
 	}
 }

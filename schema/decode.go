@@ -16,51 +16,62 @@ import (
 
 // Evaluator gives expressions their values. The language's evaluator is the real one; tests bring their own.
 type Evaluator interface {
-	// Value evaluates one attribute. Diagnostics without an error mean that the value stands (a left-out item
-	// of a map, for example).
+	// Value evaluates one attribute. Without an error the value is valid, also if there are warnings.
 	Value(s Spec, e hclsyntax.Expression) (cty.Value, hcl.Diagnostics)
-	// Item finds the expression that gave one key of a map or object; nil if it cannot be told.
+	// Item returns the expression of one key of a map or object, or nil.
 	Item(e hclsyntax.Expression, key string) hclsyntax.Expression
-	// Origins says what an expression rests on: itself, and what it refers to.
+	// Origins returns the origins of an expression: its place, and its references.
 	Origins(e hclsyntax.Expression) []origin.Origin
-	// Default gives the value of an attribute that is not written and whose default is another stage's output.
+	// Default returns the value of an attribute that is not written and whose default is another stage's output.
 	Default(s Spec, at hcl.Range) (cty.Value, []origin.Origin, hcl.Diagnostics)
-	// Expand says how often a block with when or for_each is there, and how each copy is evaluated.
+	// Expand returns the copies of a block with when or for_each.
 	Expand(body *hclsyntax.Body) ([]Copy, hcl.Diagnostics)
 }
 
-// Keyer is an Evaluator that also finds the expression which is a key itself, in the object literal in which Item
-// finds its value; nil if there is none.
+// Keyer is an Evaluator that also returns the expression of a key itself, in the object literal in which Item finds its
+// value, or nil.
 type Keyer interface {
 	Key(e hclsyntax.Expression, key string) hclsyntax.Expression
 }
 
-// Quiet is an Evaluator over a block that was decoded before: what was found about some attributes is said.
+// Quiet is an Evaluator over a block that was decoded before. IsReported reports whether the diagnostics of an
+// attribute have been reported.
 type Quiet interface {
-	Said(s Spec) bool
+	IsReported(s Spec) bool
 }
 
 // Copy is one instance of a block with for_each; Key is "" without.
 type Copy struct {
 	Key       string
 	Eval      Evaluator
-	Undecided bool     // nothing tells whether it is there
-	Unread    []string // the questions without an answer that it is undecided for; nil in a check
+	Undecided bool     // whether it exists is unknown
+	Unread    []string // the questions for which it is unknown; nil in a check
 }
 
-// Meta are the arguments that any block with ForEach takes beside its own.
+// Meta are the arguments that any block with ForEach takes in addition to its own.
 var Meta = []string{"when", "for_each"}
 
-// Decode evaluates a body that Check has accepted. Unknown values are allowed and stay unknown. An attribute
-// whose evaluation fails is unknown in the result, and its diagnostics say why.
+// Decode evaluates a body that Check has accepted. Unknown values are allowed. An attribute whose evaluation fails is
+// unknown in the result.
 func (b Block) Decode(body *hclsyntax.Body, labels []string, ev Evaluator) (Body, hcl.Diagnostics) {
 	return b.DecodeAt(body, labels, ev, hcl.Range{})
 }
 
-// DecodeAt is Decode of the body of a block whose head is at a place: what is said about arguments that are not
-// written is said there. Of a block that is not written, it is the head of the one around it.
-func (b Block) DecodeAt(body *hclsyntax.Body, labels []string, ev Evaluator, place hcl.Range) (Body, hcl.Diagnostics) {
-	out := Body{Type: b.Type, Labels: labels, Written: body != nil, attrs: map[string]Value[cty.Value]{}, Blocks: map[string][]Body{}}
+// DecodeAt is Decode of the body of a block whose head is at a place: diagnostics about arguments that are not written
+// have that place. A nil body is that of a block that is not written; the place is then that of the outer block.
+func (b Block) DecodeAt(
+	body *hclsyntax.Body,
+	labels []string,
+	ev Evaluator,
+	place hcl.Range,
+) (Body, hcl.Diagnostics) {
+	out := Body{
+		Type:    b.Type,
+		Labels:  labels,
+		Written: body != nil,
+		attrs:   map[string]Value[cty.Value]{},
+		Blocks:  map[string][]Body{},
+	}
 	if body == nil {
 		body = &hclsyntax.Body{}
 	}
@@ -68,119 +79,195 @@ func (b Block) DecodeAt(body *hclsyntax.Body, labels []string, ev Evaluator, pla
 		place = body.SrcRange
 	}
 	out.Range = place
+
 	var diags hcl.Diagnostics
-	quiet := func(Spec) bool { return false }
-	if q, ok := ev.(Quiet); ok {
-		quiet = q.Said
+	report := func(s Spec, d hcl.Diagnostics) {
+		if q, ok := ev.(Quiet); !ok || !q.IsReported(s) {
+			diags = append(diags, d...)
+		}
 	}
+
 	if b.Free {
 		out.Free = map[string]cty.Value{}
 		for _, a := range sortedAttributes(body) {
-			name := a.Name
-			v, d := ev.Value(Spec{Name: name, Type: cty.DynamicPseudoType, Raw: true}, a.Expr)
+			v, d := ev.Value(Spec{
+				Name: a.Name,
+				Type: cty.DynamicPseudoType,
+				Raw:  true,
+			}, a.Expr)
 			diags = append(diags, d...)
-			out.Free[name] = v
+			out.Free[a.Name] = v
 		}
 	}
-	var reach []Spec
+
+	var references []Spec // defaults that refer to a stage; other attributes may replace these
 	for _, f := range b.Fields {
 		s := f.Spec()
-		if s.Ref != nil && body.Attributes[s.Name] == nil {
-			reach = append(reach, s)
-			continue
+		a := body.Attributes[s.Name]
+		switch {
+		case a != nil:
+			v, d := b.decodeWritten(s, a, ev)
+			report(s, d)
+			out.attrs[s.Name] = v
+		case s.Ref != nil:
+			references = append(references, s)
+		default:
+			out.attrs[s.Name] = Value[cty.Value]{Cty: s.Default, Range: place}
 		}
-		r := Value[cty.Value]{Cty: s.Default, Range: place}
-		if a := body.Attributes[s.Name]; a != nil {
-			v, d := b.value(s, a, ev)
-			if !quiet(s) {
-				diags = append(diags, d...)
-			}
-			r.Expr, r.Range = a.Expr, a.Expr.Range()
-			r.item, r.origins = func(key string) hclsyntax.Expression { return ev.Item(a.Expr, key) }, ev.Origins
-			if k, ok := ev.(Keyer); ok {
-				r.key = func(key string) hclsyntax.Expression { return k.Key(a.Expr, key) }
-			}
-			if !v.IsKnown() || !v.IsNull() { // null means the default
-				r.Cty = v
-			}
-		}
-		out.attrs[s.Name] = r
 	}
-	for _, s := range reach { // after what stands beside them, which may say that they reach for nothing
-		r := Value[cty.Value]{Cty: s.Default, Range: place}
-		if u := s.Ref.Unless; u.Attribute == "" || !out.attrs[u.Attribute].Cty.RawEquals(cty.StringVal(u.Value)) {
-			v, from, d := ev.Default(s, place)
-			if unread := value.Questions(v); len(unread) > 0 {
-				d = append(d, origin.NotRead(place, b.Type+" "+s.Name, unread))
-			}
-			if !quiet(s) {
-				diags = append(diags, d...)
-			}
-			r.Cty, r.origins = v, func(hclsyntax.Expression) []origin.Origin { return from }
-		}
-		out.attrs[s.Name] = r
+	for _, s := range references {
+		v, d := b.decodeReference(s, out, ev)
+		report(s, d)
+		out.attrs[s.Name] = v
 	}
-	for _, n := range b.Blocks {
-		d := b.nested(n, body, ev, &out)
+
+	for _, block := range b.Blocks {
+		bodies, d := b.decodeBlocks(block, body, ev, out.Range)
 		diags = append(diags, d...)
+		if len(bodies) > 0 {
+			out.Blocks[block.Type] = bodies
+		}
 	}
+
 	return out, diags
 }
 
-func (b Block) nested(n Block, body *hclsyntax.Body, ev Evaluator, out *Body) (diags hcl.Diagnostics) {
-	written := 0
+// decodeWritten decodes an attribute of the site.
+func (b Block) decodeWritten(
+	s Spec,
+	a *hclsyntax.Attribute,
+	ev Evaluator,
+) (Value[cty.Value], hcl.Diagnostics) {
+	out := Value[cty.Value]{
+		Cty:     s.Default,
+		Expr:    a.Expr,
+		Range:   a.Expr.Range(),
+		origins: ev.Origins,
+	}
+	out.item = func(key string) hclsyntax.Expression {
+		return ev.Item(a.Expr, key)
+	}
+	if keyer, ok := ev.(Keyer); ok {
+		out.key = func(key string) hclsyntax.Expression {
+			return keyer.Key(a.Expr, key)
+		}
+	}
+
+	v, diags := b.value(s, a, ev)
+	if !v.IsKnown() || !v.IsNull() { // null means the default
+		out.Cty = v
+	}
+
+	return out, diags
+}
+
+// decodeReference decodes an attribute that is not written and whose default is another stage's output.
+func (b Block) decodeReference(
+	s Spec,
+	decoded Body,
+	ev Evaluator,
+) (Value[cty.Value], hcl.Diagnostics) {
+	out := Value[cty.Value]{Cty: s.Default, Range: decoded.Range}
+	unless := s.Ref.Unless
+	if unless.Attribute != "" &&
+		decoded.attrs[unless.Attribute].Cty.RawEquals(cty.StringVal(unless.Value)) {
+		return out, nil
+	}
+
+	v, from, diags := ev.Default(s, decoded.Range)
+	if unread := value.Questions(v); len(unread) > 0 {
+		diags = append(diags, origin.NotRead(decoded.Range, b.Type+" "+s.Name, unread))
+	}
+	out.Cty = v
+	out.origins = func(hclsyntax.Expression) []origin.Origin {
+		return from
+	}
+
+	return out, diags
+}
+
+// decodeBlocks decodes the blocks of one type inside of a body.
+func (b Block) decodeBlocks(
+	declared Block,
+	body *hclsyntax.Body,
+	ev Evaluator,
+	place hcl.Range,
+) ([]Body, hcl.Diagnostics) {
+	var out []Body
+	var diags hcl.Diagnostics
+	isWritten := false
 	for _, x := range body.Blocks {
-		if x.Type != n.Type {
+		if x.Type != declared.Type {
 			continue
 		}
-		written++
+		isWritten = true
+
 		copies := []Copy{{Eval: ev}}
-		if n.ForEach {
+		if declared.ForEach {
 			var d hcl.Diagnostics
 			copies, d = ev.Expand(x.Body)
 			diags = append(diags, d...)
 		}
-		if n.Max > 0 && len(copies) > n.Max {
-			diags = append(diags, origin.Error(fault.Duplicate, x.DefRange(), fmt.Sprintf("Too many %q blocks", x.Type), "for_each gives %d, and there can be %d: it has one place. Use when.", len(copies), n.Max))
-			copies = copies[:n.Max]
+		if declared.Max > 0 && len(copies) > declared.Max {
+			diags = append(
+				diags,
+				tooManyBlocks(
+					x,
+					"for_each makes %d, and %d is the most. Use when.",
+					len(copies),
+					declared.Max,
+				),
+			)
+			copies = copies[:declared.Max]
 		}
 		for _, c := range copies {
-			nb, d := n.DecodeAt(x.Body, x.Labels, c.Eval, x.DefRange())
-			nb.Key, nb.Undecided, nb.undecided = c.Key, c.Undecided, c.Unread
+			decoded, d := declared.DecodeAt(x.Body, x.Labels, c.Eval, x.DefRange())
+			decoded.Key = c.Key
+			decoded.Undecided = c.Undecided
+			decoded.undecided = c.Unread
 			diags = append(diags, d...)
-			out.Blocks[n.Type] = append(out.Blocks[n.Type], nb)
+			out = append(out, decoded)
 		}
 	}
-	if written == 0 && n.Always {
-		nb, d := n.DecodeAt(nil, nil, ev, out.Range)
-		diags = append(diags, d...)
-		out.Blocks[n.Type] = append(out.Blocks[n.Type], nb)
+	if !isWritten && declared.Always {
+		decoded, d := declared.DecodeAt(nil, nil, ev, place)
+		return []Body{decoded}, append(diags, d...)
 	}
-	return diags
+
+	return out, diags
 }
 
-// describeWrongType says which type is needed, and shows how the value would be written where that can be told.
+// describeWrongType returns which type is needed, and how the value would be written if that is known.
 func describeWrongType(want cty.Type, v cty.Value, err error) string {
-	u, secrets, _ := value.Plain(v)
 	var at cty.PathError
 	if errors.As(err, &at) && len(at.Path) > 0 {
-		return fmt.Sprintf("%s is needed: %s.", upperFirst(Article(want)), err)
+		return fmt.Sprintf("%s is needed: %s.", origin.Capitalize(Article(want)), err)
 	}
-	text := fmt.Sprintf("%s is needed, and this is %s.", upperFirst(Article(want)), Article(u.Type()))
-	isText := len(secrets) == 0 && u.IsKnown() && !u.IsNull() && u.Type() == cty.String
+
+	plain, secrets, _ := value.Plain(v)
+	t := plain.Type()
+	isText := len(secrets) == 0 && t == cty.String && plain.IsKnown() && !plain.IsNull()
+	wantsTexts := want.Equals(cty.List(cty.String)) || want.Equals(cty.Set(cty.String))
+	hint := ""
 	switch {
-	case isText && (want.Equals(cty.List(cty.String)) || want.Equals(cty.Set(cty.String))):
-		text += fmt.Sprintf(" Write it in brackets: [%q].", u.AsString())
+	case isText && wantsTexts:
+		hint = fmt.Sprintf(" Write it in brackets: [%q].", plain.AsString())
 	case isText && want == cty.Number:
-		text += " Write digits, without quotes: 110."
-	case want.Equals(cty.List(cty.String)) || want.Equals(cty.Set(cty.String)):
-		text += ` Write texts in brackets, as in ["a", "b"].`
-	case want == cty.String && (u.Type().IsTupleType() || u.Type().IsListType() || u.Type().IsSetType()):
-		text += " Write one text, in quotes."
-	case want == cty.String && (u.Type().IsObjectType() || u.Type().IsMapType()):
-		text += " Encode it: jsonencode(…) or yamlencode(…)."
+		hint = " Write digits, without quotes: 110."
+	case wantsTexts:
+		hint = ` Write texts in brackets, as in ["a", "b"].`
+	case want == cty.String && (t.IsTupleType() || t.IsListType() || t.IsSetType()):
+		hint = " Write one text, in quotes."
+	case want == cty.String && (t.IsObjectType() || t.IsMapType()):
+		hint = " Encode it: jsonencode(…) or yamlencode(…)."
 	}
-	return text
+
+	return fmt.Sprintf(
+		"%s is needed, and this is %s.%s",
+		origin.Capitalize(Article(want)),
+		Article(t),
+		hint,
+	)
 }
 
 // Article returns the name of a type with its article, for messages.
@@ -195,27 +282,39 @@ func Article(t cty.Type) string {
 	return "a " + name
 }
 
-func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
-
+// value evaluates an attribute, converts it to its type and checks it.
 func (b Block) value(s Spec, a *hclsyntax.Attribute, ev Evaluator) (cty.Value, hcl.Diagnostics) {
 	v, diags := ev.Value(s, a.Expr)
 	if diags.HasErrors() {
 		return cty.UnknownVal(s.Type), diags
 	}
-	c, err := value.Convert(v, s.Type)
+
+	refuse := func(code fault.Code, summary, detail string) (cty.Value, hcl.Diagnostics) {
+		refusal := origin.Error(code, a.Expr.Range(), summary+s.Name, "%s", detail)
+		return cty.UnknownVal(s.Type), append(diags, refusal)
+	}
+	if !s.Raw { // the stage handles the marks of a raw value
+		_, secrets, unread := value.Plain(v)
+		if len(secrets) > 0 {
+			return refuse(
+				fault.Sensitive,
+				"A secret cannot be used for ",
+				"This value is part of the plan, and everybody may read a plan. "+
+					"Secrets go into files (write) and the cluster's token only.",
+			)
+		}
+		if len(unread) > 0 {
+			diags = append(diags, origin.NotRead(a.Expr.Range(), b.Type+" "+s.Name, unread))
+		}
+	}
+
+	converted, err := value.Convert(v, s.Type)
 	if err != nil {
-		return cty.UnknownVal(s.Type), append(diags, origin.Error(fault.WrongType, a.Expr.Range(),
-			"Wrong type for "+s.Name, "%s", describeWrongType(s.Type, v, err)))
+		return refuse(fault.WrongType, "Wrong type for ", describeWrongType(s.Type, v, err))
 	}
-	if !s.Raw && len(value.Secrets(c)) > 0 {
-		return cty.UnknownVal(s.Type), append(diags, origin.Error(fault.Sensitive, a.Expr.Range(),
-			"A secret cannot be used for "+s.Name, "This value is carried into the plan as it is, and everybody may read a plan. Secrets go into files (write) and the cluster's token only."))
+	if err := s.check(converted); err != nil {
+		return refuse(fault.WrongType, "Wrong value for ", err.Error())
 	}
-	if _, _, unread := value.Plain(c); len(unread) > 0 && !s.Raw { // of a raw one the stage says which part it is
-		diags = append(diags, origin.NotRead(a.Expr.Range(), b.Type+" "+s.Name, unread))
-	}
-	if err := s.check(c); err != nil {
-		return cty.UnknownVal(s.Type), append(diags, origin.Error(fault.WrongType, a.Expr.Range(), "Wrong value for "+s.Name, "%s", err))
-	}
-	return c, diags
+
+	return converted, diags
 }

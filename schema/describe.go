@@ -8,8 +8,8 @@ import (
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 )
 
-// Language is everything that a site can be written with. What is in it is declared elsewhere: the blocks here, the
-// stage types in their rooms, the functions beside their code. stages/builtin puts it together.
+// Language is the language of a site. The blocks are declared in this package, stage types in theirs, and functions
+// with their code; stages/builtin combines them.
 type Language struct {
 	Blocks    []TopBlock
 	Stages    []StageType
@@ -22,20 +22,20 @@ type Language struct {
 // TopBlock is a block of a site's file, and what its expressions may refer to.
 type TopBlock struct {
 	Block
-	Phase Phase // OfBlock: nothing is said, or each stage type says it
+	Phase Phase // OfBlock: none, or that of each stage type
 }
 
-// StageType is a stage type's declaration, with what the language adds to each.
+// StageType is a stage type's declaration, with the arguments that the language adds.
 type StageType struct {
 	Block
 	Phase     Phase
 	Singleton bool
-	Meta      []Field  // the arguments that the language gives it beside its own
+	Meta      []Field  // the arguments that the language adds
 	Outputs   []Output // in the order of the pages, `state` among them
 	Type      cty.Type // of all outputs together, without state
 }
 
-// Output is a value that others refer to: stage.TYPE.NAME.OUTPUT.
+// Output is a value that other blocks refer to: stage.TYPE.NAME.OUTPUT.
 type Output struct {
 	Name, Doc string
 	Type      cty.Type
@@ -50,20 +50,22 @@ type Function struct {
 	Examples []Example
 }
 
-// Example is a call that was evaluated, with its result, both as a site writes them.
+// Example is a call with its result, both as in a site.
 type Example struct{ Call, Result, Why string }
 
 // Difference is an expression with another result than in Terraform; a result is "error" where there is none.
 type Difference struct{ Call, Terraform, Here, Why string }
 
-// Document is the language as people and editors read it.
+// Document is the language for people and editors.
 type Document struct{ language Language }
 
-// Describe makes the document of a language. It is a function of the declarations, so two calls give the same bytes.
-func Describe(l Language) Document { return Document{l} }
+// Describe returns the document of a language. It depends on the declarations only.
+func Describe(l Language) Document {
+	return Document{l}
+}
 
-// MarshalJSON gives what `prelet schema -o json` prints. format_version changes when a reader of an older one would
-// misunderstand; what is added is no such change.
+// MarshalJSON returns the output of `prelet schema -o json`. format_version changes when readers of the old format
+// would misunderstand the new one; additions do not change it.
 func (d Document) MarshalJSON() ([]byte, error) {
 	type output struct {
 		Name string          `json:"name"`
@@ -112,7 +114,12 @@ func (d Document) MarshalJSON() ([]byte, error) {
 		out.Blocks = append(out.Blocks, x)
 	}
 	for _, s := range d.language.Stages {
-		x := stage{Phase: s.Phase.String(), Singleton: s.Singleton, jsonBlock: s.json(), Meta: jsonAttrs(s.Meta)}
+		x := stage{
+			Phase:     s.Phase.String(),
+			Singleton: s.Singleton,
+			jsonBlock: s.json(),
+			Meta:      jsonAttrs(s.Meta),
+		}
 		for _, o := range s.Outputs {
 			x.Outputs = append(x.Outputs, output{o.Name, typeJSON(o.Type), o.Doc})
 		}
@@ -145,6 +152,7 @@ type jsonAttr struct {
 	Default     json.RawMessage `json:"default,omitempty"`
 	DefaultText string          `json:"default_text,omitempty"`
 	DefaultFrom *jsonRef        `json:"default_from,omitempty"`
+	OneOf       []string        `json:"one_of,omitempty"`
 	Literal     bool            `json:"literal,omitempty"`
 	Phase       string          `json:"phase,omitempty"` // if its expression may refer to less than its block's
 }
@@ -170,7 +178,16 @@ type jsonBlock struct {
 }
 
 func (b Block) json() jsonBlock {
-	out := jsonBlock{Type: b.Type, Doc: b.Doc, Labels: b.Labels, Max: b.Max, Free: b.Free, Always: b.Always, ForEach: b.ForEach, Attrs: jsonAttrs(b.Fields)}
+	out := jsonBlock{
+		Type:    b.Type,
+		Doc:     b.Doc,
+		Labels:  b.Labels,
+		Max:     b.Max,
+		Free:    b.Free,
+		Always:  b.Always,
+		ForEach: b.ForEach,
+		Attrs:   jsonAttrs(b.Fields),
+	}
 	for _, n := range b.Blocks {
 		out.Blocks = append(out.Blocks, n.json())
 	}
@@ -180,7 +197,15 @@ func (b Block) json() jsonBlock {
 func jsonAttrs(fields []Field) (out []jsonAttr) {
 	for _, f := range fields {
 		s := f.Spec()
-		a := jsonAttr{Name: s.Name, Doc: s.Doc, Required: s.Required, DefaultText: s.DefaultText, Type: typeJSON(s.Type), Literal: s.Const}
+		a := jsonAttr{
+			Name:        s.Name,
+			Doc:         s.Doc,
+			Required:    s.Required,
+			DefaultText: s.DefaultText,
+			Type:        typeJSON(s.Type),
+			OneOf:       s.OneOf,
+			Literal:     s.Const,
+		}
 		if !s.Default.IsNull() {
 			a.Default = must(ctyjson.Marshal(s.Default, s.Type))
 		}
@@ -195,4 +220,6 @@ func jsonAttrs(fields []Field) (out []jsonAttr) {
 	return out
 }
 
-func typeJSON(t cty.Type) json.RawMessage { return must(ctyjson.MarshalType(t)) }
+func typeJSON(t cty.Type) json.RawMessage {
+	return must(ctyjson.MarshalType(t))
+}

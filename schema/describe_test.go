@@ -9,20 +9,48 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// small is a language with one of everything that a page or the JSON tells.
+// small is a language with one example of each thing that a page or the JSON describes.
 func small() Language {
 	size := Attr[int]{Name: "size", Required: true, Doc: "How large: a | b."}
 	color := Attr[string]{Name: "color", Default: "red", Const: true, Doc: "Which."}
 	base := Attr[string]{Name: "base", Phase: Gather, DefaultText: "`pem` of the only fetch-ca", Doc: "From where.",
 		Ref: &RefDefault{Stage: "fetch-ca", Output: "pem", Optional: true}}
-	inner := Block{Type: "part", Labels: []string{"name"}, Max: 2, Always: true, ForEach: true, Doc: "A part.", Fields: []Field{base}}
+	inner := Block{
+		Type:    "part",
+		Labels:  []string{"name"},
+		Max:     2,
+		Always:  true,
+		ForEach: true,
+		Doc:     "A part.",
+		Fields:  []Field{base},
+	}
 	return Language{
-		Blocks: []TopBlock{{Block: Block{Type: "box", Max: 1, Doc: "A box.", Fields: []Field{size}}, Phase: Static}, {Block: Block{Type: "bag", Free: true, Doc: "Anything."}}},
-		Stages: []StageType{{Block: Block{Type: "paint", Doc: "Paints. Twice.", Fields: []Field{color}, Blocks: []Block{inner}}, Phase: Decide, Singleton: true,
-			Meta: []Field{When, ForEach}, Outputs: []Output{{Name: "done", Type: cty.List(cty.String), Doc: "What was painted."}}}},
+		Blocks: []TopBlock{
+			{Block: Block{Type: "box", Max: 1, Doc: "A box.", Fields: []Field{size}}, Phase: Static},
+			{Block: Block{Type: "bag", Free: true, Doc: "Anything."}},
+		},
+		Stages: []StageType{
+			{
+				Block:     Block{Type: "paint", Doc: "Paints. Twice.", Fields: []Field{color}, Blocks: []Block{inner}},
+				Phase:     Decide,
+				Singleton: true,
+				Meta: []Field{
+					When,
+					ForEach,
+				},
+				Outputs: []Output{{Name: "done", Type: cty.List(cty.String), Doc: "What was painted."}},
+			},
+		},
 		Functions: []Function{
-			{Name: "tick", Usage: "tick(x)", Doc: "Ticks.", Own: true, Examples: []Example{{Call: "tick(`a|b`)", Result: `"x"`, Why: "so"}}},
-			{Name: "abs", Usage: "abs(num)", Doc: "Absolute."}},
+			{
+				Name:     "tick",
+				Usage:    "tick(x)",
+				Doc:      "Ticks.",
+				Own:      true,
+				Examples: []Example{{Call: "tick(`a|b`)", Result: `"x"`, Why: "so"}},
+			},
+			{Name: "abs", Usage: "abs(num)", Doc: "Absolute."},
+		},
 		Facts: Facts{
 			Type: cty.Object(map[string]cty.Type{
 				"a":   cty.String,
@@ -30,7 +58,12 @@ func small() Language {
 				"y":   cty.Map(cty.Object(map[string]cty.Type{"q": cty.Number})),
 				"zoo": cty.List(cty.Object(map[string]cty.Type{"q": cty.Number})),
 			}),
-			Docs: []Fact{{Path: "z", Doc: "Zs."}, {Path: "z[].q", Doc: "Q."}, {Path: "zoo", Doc: "Some of z.", Like: "z"}, {Path: "y{}.q", Doc: "Q."}},
+			Docs: []Fact{
+				{Path: "z", Doc: "Zs."},
+				{Path: "z[].q", Doc: "Q."},
+				{Path: "zoo", Doc: "Some of z.", Like: "z"},
+				{Path: "y{}.q", Doc: "Q."},
+			},
 		},
 	}
 }
@@ -40,7 +73,7 @@ func TestFactRows(t *testing.T) {
 	for _, r := range small().Facts.Rows() {
 		got = append(got, fmt.Sprintf("%s:%s", r.Path, typeInWords(r.Type)))
 	}
-	// In the order of the docs; then what they do not tell, sorted. zoo is told by z.
+	// In the order of the docs, then the undocumented ones, sorted. zoo sorts by z.
 	want := "z:list of objects z[].q:number zoo:list of objects y{}.q:number a:string y:map of objects"
 	if s := strings.Join(got, " "); s != want {
 		t.Errorf("got  %s\nwant %s", s, want)
@@ -51,7 +84,7 @@ func TestPages(t *testing.T) {
 	pages := map[string]string{}
 	for _, p := range Describe(small()).Pages() {
 		if !strings.HasPrefix(p.Text, Generated) {
-			t.Errorf("%s does not say that it is made from code", p.Name)
+			t.Errorf("%s: want a first line that says that the page is generated", p.Name)
 		}
 		pages[p.Name] = p.Text
 	}
@@ -61,15 +94,18 @@ func TestPages(t *testing.T) {
 			`| ` + "`size`" + ` | number | **required** | How large: a \| b. |`},
 		"stage-paint.md": {"# Stage type paint", `stage "paint" "NAME" { … }`, "Phase: **decide**", "A site has at most one.",
 			"| `color` | string | `\"red\"` | Which. A literal: no references, no functions. |",
-			"## part", `part "NAME" { … }`, "At most 2.", "also when it is not written", "It takes `when` and `for_each`",
-			"| `base` | string | `pem` of the only fetch-ca | From where. May refer to variables and the outputs of gather stages only. |",
-			"| `when` | any | null |", "`stage.paint.NAME[KEY].OUTPUT`", "| `done` | list of string | What was painted. |"},
+			"## part", `part "NAME" { … }`, "At most 2.", "also when it is not written", "It takes `when` and " +
+				"`for_each`",
+			"| `base` | string | `pem` of the only fetch-ca | From where. May refer to variables and the " +
+				"outputs of gather stages only. |",
+			"| `when` | any | null |", "`stage.paint.NAME[KEY].OUTPUT`", "| `done` | list of string | What was " +
+				"painted. |"},
 		"functions.md": {"### tick", "| ``tick(`a\\|b`)`` | `\"x\"` | so |", "| `abs(num)` | Absolute. |"},
 		"facts.md":     {"## z\n", "| `zoo` | list of objects | Some of z. The same attributes as `z`. |", "| `y{}.q` | number | Q. |"},
 	} {
 		for _, l := range lines {
 			if !strings.Contains(pages[name], l) {
-				t.Errorf("%s lacks %q:\n%s", name, l, pages[name])
+				t.Errorf("%s: want %q in it, got\n%s", name, l, pages[name])
 			}
 		}
 	}

@@ -7,17 +7,17 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Facts is the tree of what detect-hw finds.
+// Facts is the tree of the facts that detect-hw finds.
 type Facts struct {
 	Type cty.Type // an object
 	Docs []Fact   // in the order of the pages
 }
 
-// Fact says what one place of the tree holds. Its path is written with [] for each element of a list and {} for each
+// Fact documents one place of the tree. Its path is written with [] for each element of a list and {} for each
 // element of a map: nics[].speed_gbps.
 type Fact struct {
 	Path, Doc string
-	Like      string // has the same attributes as that other fact, so that they are told once
+	Like      string // the path of a fact with the same attributes, which are documented there
 }
 
 // FactRow is a place of the tree of facts with its type.
@@ -26,12 +26,14 @@ type FactRow struct {
 	Type cty.Type
 }
 
-// Rows walks the tree: every place of the type, in the order of the docs; what they do not mention comes last.
+// Rows returns every place of the tree in the order of the docs; places without docs come last.
 func (f Facts) Rows() []FactRow {
 	var rows []FactRow
 	f.walk("", f.Type, &rows)
 	at := func(path string) int {
-		if i := slices.IndexFunc(f.Docs, func(d Fact) bool { return d.Path == path }); i >= 0 {
+		if i := slices.IndexFunc(f.Docs, func(d Fact) bool {
+			return d.Path == path
+		}); i >= 0 {
 			return i
 		}
 		return len(f.Docs)
@@ -47,7 +49,9 @@ func (f Facts) Rows() []FactRow {
 
 func (f Facts) walk(path string, t cty.Type, rows *[]FactRow) {
 	row := FactRow{Fact: Fact{Path: path}, Type: t}
-	if i := slices.IndexFunc(f.Docs, func(d Fact) bool { return d.Path == path }); i >= 0 {
+	if i := slices.IndexFunc(f.Docs, func(d Fact) bool {
+		return d.Path == path
+	}); i >= 0 {
 		row.Fact = f.Docs[i]
 	}
 	if path != "" {
@@ -58,9 +62,11 @@ func (f Facts) walk(path string, t cty.Type, rows *[]FactRow) {
 	}
 	switch {
 	case t.IsListType() && t.ElementType().IsObjectType():
-		path, t = path+"[]", t.ElementType()
+		path = path + "[]"
+		t = t.ElementType()
 	case t.IsMapType() && t.ElementType().IsObjectType():
-		path, t = path+"{}", t.ElementType()
+		path = path + "{}"
+		t = t.ElementType()
 	case !t.IsObjectType():
 		return
 	}

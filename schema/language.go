@@ -4,130 +4,345 @@ import (
 	"fmt"
 	"net/url"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/prelet/prelet/internal/server"
+	"github.com/prelet/prelet/internal/platform/apiaddress"
 )
 
 // The attributes of the blocks that belong to no stage. Each is the accessor of its value as well.
 var (
-	RequiredVersion = Attr[string]{Name: "required_version", Doc: "Which prelet this site needs, as a Terraform version constraint: `\">= 0.1\"`.", Const: true}
-	OnClusterError  = Attr[string]{Name: "on_cluster_error", Doc: "What a node that has joined before does when the cluster does not answer rightly: `last-good` (each question falls back to the last good generation's recording; the boot is degraded) or `fail`.", Default: "last-good", Check: oneOf("last-good", "fail"), Const: true}
-	MaxAge          = Attr[string]{Name: "max_age", Doc: "How old a last good answer may be.", Default: "720h", Check: Duration, Const: true}
-	Deadline        = Attr[string]{Name: "deadline", Doc: "How long gathering may take in all.", Default: "5m", Check: Duration, Const: true}
+	RequiredVersion = Attr[string]{
+		Name:  "required_version",
+		Doc:   "Which prelet this site needs, as a Terraform version constraint: `\">= 0.1\"`.",
+		Const: true,
+	}
+	OnClusterError = Attr[string]{
+		Name:    "on_cluster_error",
+		Doc:     "What a node that has joined before does when a request to the cluster fails: `last-good` (each question falls back to the last good generation's recording; the boot is degraded) or `fail`.",
+		Default: "last-good",
+		OneOf:   []string{"last-good", "fail"},
+		Const:   true,
+	}
+	MaxAge = Attr[string]{
+		Name:    "max_age",
+		Doc:     "How old a last good answer may be.",
+		Default: "720h",
+		Check:   Duration,
+		Const:   true,
+	}
+	Deadline = Attr[string]{
+		Name:    "deadline",
+		Doc:     "How long gathering may take in all.",
+		Default: "5m",
+		Check:   Duration,
+		Const:   true,
+	}
 
-	Servers      = Attr[[]string]{Name: "servers", Doc: "The apiservers, `host:port` or `https://host:port`, tried in this order. Never http.", Type: cty.List(cty.String), Required: true, Check: checkServers}
-	CACertHashes = Attr[[]string]{Name: "ca_cert_hashes", Doc: "Pins, as `kubeadm token create --print-join-command` prints them: `sha256:` and the hash of the CA's public key. Every CA that the cluster shows must be pinned.", Type: cty.List(cty.String), Check: checkPins}
-	CAFile       = Attr[string]{Name: "ca_file", Doc: "The cluster's CA as a PEM file on the node. Instead of pins.", Check: absolutePath}
-	Discovery    = Attr[string]{Name: "discovery_file", Doc: "A kubeconfig with server and CA, on the node, or an https URL. Instead of pins.", Check: checkDiscovery}
-	TrustBy      = Attr[string]{Name: "trust", Doc: "`token`: believe whoever can sign cluster-info with the token. Whoever holds a token that many nodes share can forge it, so this must be written.", Check: oneOf("token"), Const: true}
-	Token        = Attr[cty.Value]{Name: "token", Doc: "The bootstrap token: `credential(\"NAME\")` and nothing else, since the site's text stands in every recording. Read only while the node has not joined. Without one, such a node asks with the `/etc/kubernetes/bootstrap-kubelet.conf` of its image, which may name a credential plugin."}
-	ProxyURL     = Attr[string]{Name: "proxy_url", Doc: "A proxy for requests to the cluster. Proxy variables of the environment are ignored.", Check: checkProxy}
-	Retry        = Attr[string]{Name: "retry", Doc: "How long unanswered requests are repeated, inside the site's deadline. A node that has joined and can fall back on its last good generation waits 15 seconds at most.", Default: "2m", Check: Duration}
+	Servers = Attr[[]string]{
+		Name:     "servers",
+		Doc:      "The apiservers, `host:port` or `https://host:port`, tried in this order. Never http.",
+		Type:     cty.List(cty.String),
+		Required: true,
+		Check:    checkServers,
+	}
+	CACertHashes = Attr[[]string]{
+		Name:  "ca_cert_hashes",
+		Doc:   "Pins, as `kubeadm token create --print-join-command` prints them: `sha256:` and the hash of the CA's public key. Every CA that the cluster shows must be pinned.",
+		Type:  cty.List(cty.String),
+		Check: checkPins,
+	}
+	CAFile = Attr[string]{
+		Name:  "ca_file",
+		Doc:   "The cluster's CA as a PEM file on the node. Instead of pins.",
+		Check: absolutePath,
+	}
+	Discovery = Attr[string]{
+		Name:  "discovery_file",
+		Doc:   "A kubeconfig with server and CA, on the node, or an https URL. Instead of pins.",
+		Check: checkDiscovery,
+	}
+	TrustBy = Attr[string]{
+		Name:  "trust",
+		Doc:   "`token`: trust a cluster-info that is signed with the token. A holder of a token that many nodes share can forge it, so this must be written.",
+		OneOf: []string{"token"},
+		Const: true,
+	}
+	Token = Attr[cty.Value]{
+		Name: "token",
+		Doc:  "The bootstrap token: `credential(\"NAME\")` and nothing else, since every recording contains the site's text. Read only while the node has not joined. Without one, such a node asks with the `/etc/kubernetes/bootstrap-kubelet.conf` of its image, which may name a credential plugin.",
+	}
+	ProxyURL = Attr[string]{
+		Name:  "proxy_url",
+		Doc:   "A proxy for requests to the cluster. Proxy variables of the environment are ignored.",
+		Check: checkProxy,
+	}
+	Retry = Attr[string]{
+		Name:    "retry",
+		Doc:     "How long unanswered requests are repeated, inside the site's deadline. A node that has joined and can fall back on its last good generation waits 15 seconds at most.",
+		Default: "2m",
+		Check:   Duration,
+	}
 
-	NodeNameAttr = Attr[string]{Name: "name", Doc: "The node's name (`--hostname-override`). Null: as the base has it, or the host's name."}
-	NodeTakeover = Attr[bool]{Name: "takeover", Default: false, Doc: "Whether this machine may join under the name of a Node that is Ready and of another machine, as after a disk was replaced by hand. Without it such a run ends with 22, `node-name-taken`. Use a variable, which is true for one machine and one boot; or `prelet run --takeover`."}
-	NodeIP       = Attr[string]{Name: "ip", Doc: "The node's address (`--node-ip`). Null: as the base has it."}
+	NodeNameAttr = Attr[string]{
+		Name: "name",
+		Doc:  "The node's name (`--hostname-override`). Null: as the base has it, or the host's name.",
+	}
+	NodeTakeover = Attr[bool]{
+		Name:    "takeover",
+		Default: false,
+		Doc:     "Whether this machine may join under the name of a Node that is Ready and of another machine, as after a disk was replaced by hand. Without it such a run ends with 22, `node-name-taken`. Use a variable, which is true for one machine and one boot; or `prelet run --takeover`.",
+	}
+	NodeIP = Attr[string]{
+		Name: "ip",
+		Doc:  "The node's address (`--node-ip`). Null: as the base has it.",
+	}
 
-	DetectorRequired = Attr[bool]{Name: "required", Doc: "Whether the boot fails (exit 31) when this detector does not answer. Otherwise it goes on, degraded.", Default: false, Const: true}
-	DetectorTimeout  = Attr[string]{Name: "timeout", Doc: "How long it may take.", Default: "10s", Check: Duration, Const: true}
-	DetectorMemory   = Attr[string]{Name: "memory", Doc: "How much writable private memory each of its processes may have; at least 128Mi. Only the units of prelet bound all memory.", Default: "128Mi", Check: memory, Const: true}
-	AllowDevices     = Attr[[]string]{Name: "devices", Doc: "Device nodes that it may open, read, write and control. Shell patterns are allowed, here and below.", Type: cty.List(cty.String), Check: grantable, Const: true}
-	AllowRead        = Attr[[]string]{Name: "read", Doc: "Files, and folders with what is below them, that it may read.", Type: cty.List(cty.String), Check: grantable, Const: true}
-	AllowExecute     = Attr[[]string]{Name: "execute", Doc: "Programs that it may run, and folders of such.", Type: cty.List(cty.String), Check: grantable, Const: true}
-	AllowSockets     = Attr[[]string]{Name: "sockets", Doc: "Unix stream sockets that it may connect to. On kernels before Landlock 9 it can then reach every stream socket that its user and groups may open.", Type: cty.List(cty.String), Check: grantable, Const: true}
-	AllowGroups      = Attr[[]string]{Name: "groups", Doc: "Groups that it is a member of, by name.", Type: cty.List(cty.String), Const: true}
+	DetectorRequired = Attr[bool]{
+		Name:    "required",
+		Doc:     "Whether the boot fails (exit 31) when this detector does not answer. Otherwise it goes on, degraded.",
+		Default: false,
+		Const:   true,
+	}
+	DetectorTimeout = Attr[string]{
+		Name:    "timeout",
+		Doc:     "How long it may take.",
+		Default: "10s",
+		Check:   Duration,
+		Const:   true,
+	}
+	DetectorMemory = Attr[string]{
+		Name:    "memory",
+		Doc:     "How much writable private memory each of its processes may have; at least 128Mi. Only the units of prelet bound all memory.",
+		Default: "128Mi",
+		Check:   memory,
+		Const:   true,
+	}
+	AllowDevices = Attr[[]string]{
+		Name:  "devices",
+		Doc:   "Device nodes that it may open, read, write and control. Shell patterns are allowed, here and below.",
+		Type:  cty.List(cty.String),
+		Check: grantable,
+		Const: true,
+	}
+	AllowRead = Attr[[]string]{
+		Name:  "read",
+		Doc:   "Files, and folders with what is below them, that it may read.",
+		Type:  cty.List(cty.String),
+		Check: grantable,
+		Const: true,
+	}
+	AllowExecute = Attr[[]string]{
+		Name:  "execute",
+		Doc:   "Programs that it may run, and folders of such.",
+		Type:  cty.List(cty.String),
+		Check: grantable,
+		Const: true,
+	}
+	AllowSockets = Attr[[]string]{
+		Name:  "sockets",
+		Doc:   "Unix stream sockets that it may connect to. On kernels before Landlock 9 it can then reach every stream socket that its user and groups may open.",
+		Type:  cty.List(cty.String),
+		Check: grantable,
+		Const: true,
+	}
+	AllowGroups = Attr[[]string]{
+		Name:  "groups",
+		Doc:   "Groups that it is a member of, by name.",
+		Type:  cty.List(cty.String),
+		Const: true,
+	}
 
-	AllowAnyPCIDevice = Attr[bool]{Name: "any_pci_device", Default: false, Const: true,
-		Doc: "Whether it may overrule what prelet finds of PCI devices that its description does not match by their ids."}
+	AllowAnyPCIDevice = Attr[bool]{
+		Name:    "any_pci_device",
+		Default: false,
+		Const:   true,
+		Doc:     "Whether it may overrule what prelet finds of PCI devices that its description does not match by their ids.",
+	}
 
-	VariableType        = Attr[string]{Name: "type", Doc: "`string`, `number`, `bool`, `list(…)`, `set(…)`, `map(…)`, `object({…})`, `tuple([…])` or `any`.", DefaultText: "`string`", Const: true}
-	VariableDefault     = Attr[cty.Value]{Name: "default", Doc: "The value if no source has one. Without: a value is required.", Const: true}
-	VariableDescription = Attr[string]{Name: "description", Doc: "What it is for; shown when it is missing.", Const: true}
-	VariableSensitive   = Attr[bool]{Name: "sensitive", Doc: "A secret: a string from the credential `prelet.var.NAME` only.", Default: false, Const: true}
-	ValidationCondition = Attr[cty.Value]{Name: "condition", Doc: "Must be true.", Required: true}
-	ValidationMessage   = Attr[string]{Name: "error_message", Doc: "What is wrong and what is allowed. It may name variables: `\"${var.zone} is no zone\"`.", Required: true}
+	VariableType = Attr[string]{
+		Name:        "type",
+		Doc:         "`string`, `number`, `bool`, `list(…)`, `set(…)`, `map(…)`, `object({…})`, `tuple([…])` or `any`.",
+		DefaultText: "`string`",
+		Const:       true,
+	}
+	VariableDefault = Attr[cty.Value]{
+		Name:  "default",
+		Doc:   "The value if no source has one. Without: a value is required.",
+		Const: true,
+	}
+	VariableDescription = Attr[string]{
+		Name:  "description",
+		Doc:   "Its purpose; shown when it is missing.",
+		Const: true,
+	}
+	VariableSensitive = Attr[bool]{
+		Name:    "sensitive",
+		Doc:     "A secret: a string from the credential `prelet.var.NAME` only.",
+		Default: false,
+		Const:   true,
+	}
+	ValidationCondition = Attr[cty.Value]{
+		Name:     "condition",
+		Doc:      "Must be true.",
+		Required: true,
+	}
+	ValidationMessage = Attr[string]{
+		Name:     "error_message",
+		Doc:      "What is wrong and what is allowed. It may name variables: `\"${var.zone} is not a zone\"`.",
+		Required: true,
+	}
 )
 
 // The blocks of the language. Stage types bring their own (stages.Stage.Spec).
 var (
-	PreletBlock = Block{Type: "prelet", Max: 1, Doc: "What holds for the whole site.",
-		Fields: []Field{RequiredVersion, OnClusterError, MaxAge, Deadline}}
+	PreletBlock = Block{
+		Type:   "prelet",
+		Max:    1,
+		Doc:    "What holds for the whole site.",
+		Fields: []Field{RequiredVersion, OnClusterError, MaxAge, Deadline},
+	}
 
-	VariableBlock = Block{Type: "variable", Labels: []string{"name"},
+	VariableBlock = Block{
+		Type:   "variable",
+		Labels: []string{"name"},
 		Doc:    "A value that differs between machines. Sources, later ones win: default, `*.prelet.vars`, credentials `prelet.var.NAME`, the kernel command line `prelet.var.NAME=`, `--var`.",
 		Fields: []Field{VariableType, VariableDefault, VariableDescription, VariableSensitive},
-		Blocks: []Block{{Type: "validation", Doc: "A rule for the value.", Fields: []Field{ValidationCondition, ValidationMessage}}}}
+		Blocks: []Block{
+			{
+				Type:   "validation",
+				Doc:    "A rule for the value.",
+				Fields: []Field{ValidationCondition, ValidationMessage},
+			},
+		},
+	}
 
-	LocalsBlock = Block{Type: "locals", Free: true, Doc: "Names for expressions: `local.NAME`. A local is evaluated at its first use and has the phase of what it reaches."}
+	LocalsBlock = Block{
+		Type: "locals",
+		Free: true,
+		Doc:  "Names for expressions: `local.NAME`. A local is evaluated at its first use and has the phase of the values that it reaches.",
+	}
 
-	ClusterBlock = Block{Type: "cluster", Max: 1, Doc: "Where the cluster is and why it is believed. One of `ca_cert_hashes`, `ca_file`, `discovery_file`, `trust`.",
-		Fields: []Field{Servers, CACertHashes, CAFile, Discovery, TrustBy, Token, ProxyURL, Retry}}
+	ClusterBlock = Block{
+		Type:   "cluster",
+		Max:    1,
+		Doc:    "Where the cluster is and why it is believed. One of `ca_cert_hashes`, `ca_file`, `discovery_file`, `trust`.",
+		Fields: []Field{Servers, CACertHashes, CAFile, Discovery, TrustBy, Token, ProxyURL, Retry},
+	}
 
-	NodeBlock = Block{Type: "node", Max: 1, Doc: "Who this node is. Used for flags, verification and reports alike.",
-		Fields: []Field{NodeNameAttr, NodeIP, NodeTakeover}}
+	NodeBlock = Block{
+		Type:   "node",
+		Max:    1,
+		Doc:    "Who this node is. Used for flags, verification and reports alike.",
+		Fields: []Field{NodeNameAttr, NodeIP, NodeTakeover},
+	}
 
-	DetectorBlock = Block{Type: "detector", Labels: []string{"name"}, Doc: "A vendor's detector, and what the site grants it.",
+	DetectorBlock = Block{
+		Type:   "detector",
+		Labels: []string{"name"},
+		Doc:    "A vendor's detector, and what the site grants it.",
 		Fields: []Field{DetectorRequired, DetectorTimeout, DetectorMemory},
 		Blocks: []Block{
-			{Type: "allow", Max: 1, Doc: "What it may do beyond nothing.", Fields: []Field{AllowDevices, AllowRead, AllowExecute, AllowSockets, AllowGroups, AllowAnyPCIDevice}},
-			{Type: "config", Max: 1, Free: true, Doc: "Its own configuration, checked against what it describes."},
-		}}
+			{
+				Type: "allow",
+				Max:  1,
+				Doc:  "What it may do beyond nothing.",
+				Fields: []Field{
+					AllowDevices,
+					AllowRead,
+					AllowExecute,
+					AllowSockets,
+					AllowGroups,
+					AllowAnyPCIDevice,
+				},
+			},
+			{
+				Type: "config",
+				Max:  1,
+				Free: true,
+				Doc:  "Its own configuration, checked against its description.",
+			},
+		},
+	}
 
-	StageBlock = Block{Type: "stage", Labels: []string{"type", "name"}, Doc: "One step; its address is `TYPE.NAME`."}
+	StageBlock = Block{
+		Type:   "stage",
+		Labels: []string{"type", "name"},
+		Doc:    "One step; its address is `TYPE.NAME`.",
+	}
 
-	OverrideBlock = Block{Type: "override", Doc: "Changes blocks of other files: attributes replace whole, `= null` returns to the default, sub-blocks match by type and label."}
+	OverrideBlock = Block{
+		Type: "override",
+		Doc:  "Changes blocks of other files: attributes replace whole, `= null` returns to the default, sub-blocks match by type and label.",
+	}
 )
 
-// The arguments that stages take beside their own.
+// The arguments that the language adds to stages.
 var (
-	When      = Attr[cty.Value]{Name: "when", Doc: "The stage is skipped unless this is true."}
-	ForEach   = Attr[cty.Value]{Name: "for_each", Doc: "A map or set: one copy of the stage for each, with `each.key` and `each.value`."}
-	Timeout   = Attr[string]{Name: "timeout", Doc: "How long the stage may take.", Check: Duration}
-	OnFailure = Attr[string]{Name: "on_failure", Doc: "`fail`, or `continue`: outputs are empty, `state` is `failed`, the boot is degraded.", Default: "fail", Check: oneOf("fail", "continue"), Const: true}
+	When    = Attr[cty.Value]{Name: "when", Doc: "The stage is skipped unless this is true."}
+	ForEach = Attr[cty.Value]{
+		Name: "for_each",
+		Doc:  "A map or set: one copy of the stage for each, with `each.key` and `each.value`.",
+	}
+	Timeout = Attr[string]{
+		Name:  "timeout",
+		Doc:   "How long the stage may take.",
+		Check: Duration,
+	}
+	OnFailure = Attr[string]{
+		Name:    "on_failure",
+		Doc:     "`fail`, or `continue`: outputs are empty, `state` is `failed`, the boot is degraded.",
+		Default: "fail",
+		OneOf:   []string{"fail", "continue"},
+		Const:   true,
+	}
 )
 
 // TopLevel lists the blocks that a file may hold.
 func TopLevel() []Block {
-	return []Block{PreletBlock, VariableBlock, LocalsBlock, ClusterBlock, NodeBlock, DetectorBlock, StageBlock, OverrideBlock}
+	return []Block{
+		PreletBlock,
+		VariableBlock,
+		LocalsBlock,
+		ClusterBlock,
+		NodeBlock,
+		DetectorBlock,
+		StageBlock,
+		OverrideBlock,
+	}
 }
 
 // Duration checks a Go duration of at least a millisecond: "90s", "5m", "720h".
 func Duration(s string) error {
 	d, err := time.ParseDuration(s)
 	if err != nil || d < time.Millisecond {
-		return fmt.Errorf("%q is no duration; write one as 90s, 5m or 720h", s)
+		return fmt.Errorf("invalid duration %q; write it as 90s, 5m or 720h", s)
 	}
 	return nil
 }
 
-func oneOf(words ...string) func(string) error {
-	return func(s string) error {
-		for _, w := range words {
-			if s == w {
-				return nil
-			}
-		}
-		hint := ""
-		if near := Nearest(s, words); near != "" {
-			hint = fmt.Sprintf(" Did you mean %q?", near)
-		}
-		return fmt.Errorf("%q is not one of %s.%s", s, strings.Join(words, ", "), hint)
+// checkOneOf checks the value of an attribute that takes one of a few words.
+func checkOneOf(s string, words []string) error {
+	if slices.Contains(words, s) {
+		return nil
 	}
-}
 
-// OneOf is a Check for an attribute that takes one of a few words.
-func OneOf(words ...string) func(string) error { return oneOf(words...) }
+	hint := ""
+	if near := Nearest(s, words); near != "" {
+		hint = fmt.Sprintf(" Did you mean %q?", near)
+	}
+	return fmt.Errorf("%q is not one of %s.%s", s, strings.Join(words, ", "), hint)
+}
 
 func checkServers(l []string) error {
 	if len(l) == 0 {
 		return fmt.Errorf("at least one server is needed, as \"https://10.0.0.11:6443\"")
 	}
-	for _, s := range l { // one that is there twice, as variables may make it, is asked once
+	for _, s := range l { // a duplicate, as variables may make it, is used once
 		if err := Server(s); err != nil {
 			return err
 		}
@@ -137,7 +352,7 @@ func checkServers(l []string) error {
 
 // Server checks the form of an apiserver, HOST:PORT or https://HOST[:PORT], without looking a name up.
 func Server(s string) error {
-	_, err := server.Parse(s)
+	_, err := apiaddress.Parse(s)
 	return err
 }
 
@@ -148,9 +363,11 @@ func checkProxy(s string) error {
 	}
 	switch {
 	case strings.Contains(s, "@"):
-		return fmt.Errorf("a proxy with a user in it: credentials do not belong in a site, whose text is in every recording")
+		return fmt.Errorf(
+			"a proxy with a user in it: credentials do not belong in a site, whose text is in every recording",
+		)
 	case !ok || host == "" || strings.ContainsAny(strings.TrimSuffix(host, "/"), "/ \t\n?#"):
-		return fmt.Errorf("%q is no proxy: write http://HOST:PORT or https://HOST:PORT", s)
+		return fmt.Errorf("invalid proxy %q: write http://HOST:PORT or https://HOST:PORT", s)
 	}
 	return nil
 }
@@ -177,7 +394,10 @@ func checkPins(l []string) error {
 	for _, p := range l {
 		hex, ok := strings.CutPrefix(p, "sha256:")
 		if !ok || len(hex) != 64 || strings.Trim(hex, "0123456789abcdefABCDEF") != "" {
-			return fmt.Errorf("%q is no pin: sha256: and 64 hex digits are needed, as `kubeadm token create --print-join-command` prints them", p)
+			return fmt.Errorf(
+				"invalid pin %q: sha256: and 64 hex digits are needed, as `kubeadm token create --print-join-command` prints them",
+				p,
+			)
 		}
 	}
 	return nil
@@ -185,20 +405,22 @@ func checkPins(l []string) error {
 
 // Memory reads an amount of memory as a detector block has it: bytes, Mi or Gi.
 func Memory(s string) (int64, error) {
-	digits, unit := s, int64(1)
+	digits := s
+	unit := int64(1)
 	for suffix, n := range map[string]int64{"Mi": 1 << 20, "Gi": 1 << 30} {
 		if d, ok := strings.CutSuffix(s, suffix); ok {
-			digits, unit = d, n
+			digits = d
+			unit = n
 		}
 	}
 	n, err := strconv.ParseInt(digits, 10, 40)
 	if err != nil || n > 1<<40/unit {
-		return 0, fmt.Errorf("%q is no amount of memory; write one as 128Mi or 1Gi", s)
+		return 0, fmt.Errorf("invalid amount of memory %q; write it as 128Mi or 1Gi", s)
 	}
 	return n * unit, nil
 }
 
-// leastMemory is what a program in C needs to start in; see the limit of prelet-detect.
+// leastMemory is the memory that a program in C needs to start; see the limit of prelet-detect.
 const leastMemory = 128 << 20
 
 func memory(s string) error {
@@ -211,8 +433,13 @@ func memory(s string) error {
 
 func grantable(l []string) error {
 	for _, p := range l {
-		if _, err := path.Match(p, "x"); err != nil || !path.IsAbs(p) || path.Clean(p) != p || p == "/" {
-			return fmt.Errorf("%q cannot be granted: an absolute path is needed, without . and .., or a shell pattern of such", p)
+		_, err := path.Match(p, "x")
+		isPlain := path.IsAbs(p) && path.Clean(p) == p && p != "/"
+		if err != nil || !isPlain {
+			return fmt.Errorf(
+				"%q cannot be granted: an absolute path is needed, without . and .., or a shell pattern of such",
+				p,
+			)
 		}
 	}
 	return nil

@@ -15,7 +15,7 @@ type Page struct {
 	Text string // Markdown
 }
 
-// Generated heads every page that is made from code, so that nobody mends the copy.
+// Generated is the first line of every generated page.
 const Generated = "<!-- Made from the code by `make generate`. Change the declaration, not this page. -->\n\n"
 
 //go:embed pages.md.tmpl
@@ -24,9 +24,19 @@ var pagesText string
 // Pages gives the reference pages, the index first.
 func (d Document) Pages() []Page {
 	pages := template.Must(template.New("pages").Funcs(template.FuncMap{
-		"argumentDoc": argumentDoc, "cell": cell, "code": code, "default": Spec.defaultInWords, "factDoc": factDoc,
-		"firstSentence": firstSentence, "head": Block.head, "mayReferTo": mayReferTo, "part": part, "stagePage": stagePage,
-		"topOf": topOf, "type": typeInWords, "usage": StageType.usage,
+		"argumentDoc":   argumentDoc,
+		"cell":          cell,
+		"code":          code,
+		"default":       Spec.defaultInWords,
+		"factDoc":       factDoc,
+		"firstSentence": firstSentence,
+		"head":          Block.head,
+		"mayReferTo":    mayReferTo,
+		"part":          part,
+		"stagePage":     stagePage,
+		"topOf":         topOf,
+		"type":          typeInWords,
+		"usage":         StageType.usage,
 	}).Parse(pagesText))
 
 	var out []Page
@@ -58,7 +68,9 @@ func (d Document) Markdown() string {
 	return strings.Join(parts, "\n")
 }
 
-func stagePage(s StageType) string { return "stage-" + s.Block.Type + ".md" }
+func stagePage(s StageType) string {
+	return "stage-" + s.Block.Type + ".md"
+}
 
 // usage is a stage's block as its page shows it.
 func (s StageType) usage() Block {
@@ -68,8 +80,11 @@ func (s StageType) usage() Block {
 	}
 
 	b := s.Block
-	b.Type, b.Labels = `stage "`+b.Type+`"`, []string{"name"}
-	b.Doc += "\n\nPhase: **" + s.Phase.String() + "**. Its expressions may refer to " + mayReferTo(s.Phase) + ". " + count
+	b.Type = `stage "` + b.Type + `"`
+	b.Labels = []string{"name"}
+	b.Doc += "\n\nPhase: **" + s.Phase.String() + "**. Its expressions may refer to " + mayReferTo(
+		s.Phase,
+	) + ". " + count
 
 	return b
 }
@@ -90,7 +105,9 @@ type blockPart struct {
 	Heading string // "##"
 }
 
-func part(b Block, heading string) blockPart { return blockPart{b, heading} }
+func part(b Block, heading string) blockPart {
+	return blockPart{b, heading}
+}
 
 // head is Usage where labels that a type has fixed are written already.
 func (b Block) head() string {
@@ -166,7 +183,9 @@ func typeInWords(t cty.Type) string {
 }
 
 // cell makes text fit for a table's cell.
-func cell(s string) string { return strings.NewReplacer("|", `\|`, "\n", " ").Replace(s) }
+func cell(s string) string {
+	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(s)
+}
 
 // code is text as it is, also with backticks and in a cell of a table.
 func code(s string) string {

@@ -1,6 +1,6 @@
-// Package schema declares the language once. A block is a list of attributes and blocks with their types,
-// defaults and docs; decoding, the check of references, the reference pages and `prelet schema -o json` all come
-// from the same values. It evaluates nothing by itself and touches nothing outside.
+// Package schema declares the language: a block is a list of attributes and blocks with their types, defaults and docs.
+// Decoding, the check of references, the reference pages and `prelet schema -o json` use the same declarations. The
+// package must not evaluate expressions itself, nor read or write anything.
 package schema
 
 import (
@@ -25,31 +25,33 @@ type Attr[T any] struct {
 	Type        cty.Type
 	Required    bool
 	Default     any           // a Go value of Type; nil is null
-	DefaultText string        // in words, where the default is another stage's output or a question
-	Check       func(T) error // a rule for a known, non-null value; the message says what is allowed
+	DefaultText string        // in words, if the default is another stage's output or an answer
+	Check       func(T) error // a rule for a known, non-null value; its error names the allowed values
+	OneOf       []string      // the allowed values, where they are a few words; a Check of its own
 	Ref         *RefDefault   // the default is the only stage of a type
-	Phase       Phase         // what the expression may refer to, if less than its block may
-	Items       bool          // an object literal whose items stand alone: one that fails for a null fact is left out
-	Const       bool          // a literal: no references, no functions
+	Phase       Phase         // of the expression's references, if earlier than the block's
+	// An object literal whose items are evaluated one by one: an item that fails for a null fact is left out.
+	Items bool
+	Const bool // a literal: no references, no functions
 	// Refs is the type of the stages that a list of static references names: [stage.TYPE.NAME]. The loader checks them,
 	// and the value is the list of the names.
 	Refs string
 }
 
-// RefDefault says "the only stage of that type": declared, so that graph, plan and explain can show the edge.
+// RefDefault is a default that is an output of the only stage of a type. Graph, plan and explain show it as an edge.
 type RefDefault struct {
 	Stage    string // fetch-config
 	Output   string // data
 	Key      string // of that output, where it is a map
 	Optional bool   // none is null
 	Having   string // an attribute that the stage must have: config_map
-	Unless   Given  // an attribute beside it that takes this default away
+	Unless   Given  // an attribute of the same block that disables this default
 }
 
 // Given is an attribute with a value, as a site may write it: layout = "drop-in".
 type Given struct{ Attribute, Value string }
 
-// In says whether a block that is not evaluated has it written so, as a literal.
+// In reports whether a block has the attribute with this value as a literal.
 func (g Given) In(b *hclsyntax.Body) bool {
 	if g.Attribute == "" || b == nil || b.Attributes[g.Attribute] == nil {
 		return false
@@ -58,7 +60,7 @@ func (g Given) In(b *hclsyntax.Body) bool {
 	return !diags.HasErrors() && v.RawEquals(cty.StringVal(g.Value))
 }
 
-// Phase is when an expression is evaluated, and so what it may refer to.
+// Phase is when an expression is evaluated, which limits its references.
 type Phase int
 
 // The phases. The zero value means "that of the block".
@@ -74,16 +76,17 @@ func (p Phase) String() string {
 	return [...]string{"block", "static", "gather", "decide", "render"}[p]
 }
 
-// Field is an Attr[T] whose T is forgotten.
+// Field is an Attr[T] for any T.
 type Field interface{ Spec() Spec }
 
-// Spec is what an attribute's declaration says.
+// Spec is an attribute's declaration without its Go type.
 type Spec struct {
 	Name, Doc, DefaultText string
 	Type                   cty.Type
 	Required, Raw, Items   bool
 	Const                  bool
 	Refs                   string
+	OneOf                  []string
 	Default                cty.Value
 	Ref                    *RefDefault
 	Phase                  Phase
@@ -99,14 +102,25 @@ type Block struct {
 	Blocks  []Block
 	Max     int  // 0: any number
 	Free    bool // any attributes and nested blocks; the values are decoded as they are
-	Always  bool // there even when it is not written, with its defaults (a policy of write)
+	Always  bool // exists with its defaults if it is not written (a policy of write)
 	ForEach bool // takes when and for_each
 }
 
 // Spec implements Field.
 func (a Attr[T]) Spec() Spec {
-	s := Spec{Name: a.Name, Doc: a.Doc, Type: a.Type, Required: a.Required, Ref: a.Ref, Phase: a.Phase,
-		Items: a.Items, Const: a.Const, Refs: a.Refs, DefaultText: a.DefaultText}
+	s := Spec{
+		Name:        a.Name,
+		Doc:         a.Doc,
+		Type:        a.Type,
+		Required:    a.Required,
+		Ref:         a.Ref,
+		Phase:       a.Phase,
+		Items:       a.Items,
+		Const:       a.Const,
+		Refs:        a.Refs,
+		DefaultText: a.DefaultText,
+		OneOf:       a.OneOf,
+	}
 	_, s.Raw = any(*new(T)).(cty.Value)
 	if s.Type == cty.NilType {
 		if s.Raw {
@@ -120,6 +134,10 @@ func (a Attr[T]) Spec() Spec {
 		s.Default = must(gocty.ToCtyValue(a.Default, s.Type))
 	}
 	s.check = func(v cty.Value) error {
+		var word string
+		if len(a.OneOf) > 0 && fill(v, &word) {
+			return checkOneOf(word, a.OneOf)
+		}
 		if a.Check == nil {
 			return nil
 		}
@@ -133,7 +151,9 @@ func (a Attr[T]) Spec() Spec {
 }
 
 // CheckValue applies the attribute's own rule to a known value.
-func (s Spec) CheckValue(v cty.Value) error { return s.check(v) }
+func (s Spec) CheckValue(v cty.Value) error {
+	return s.check(v)
+}
 
 // Value is an attribute as it was decoded. V is zero while Cty is null or unknown.
 type Value[T any] struct {
@@ -146,14 +166,18 @@ type Value[T any] struct {
 	origins func(hclsyntax.Expression) []origin.Origin
 }
 
-// Set says whether the attribute has a value that is known and not null.
-func (v Value[T]) Set() bool { return v.Cty.IsKnown() && !v.Cty.IsNull() }
+// Set reports whether the attribute has a value that is known and not null.
+func (v Value[T]) Set() bool {
+	return v.Cty.IsKnown() && !v.Cty.IsNull()
+}
 
-// Null says whether the value is known to be null.
-func (v Value[T]) Null() bool { return v.Cty.IsKnown() && v.Cty.IsNull() }
+// Null reports whether the value is known to be null.
+func (v Value[T]) Null() bool {
+	return v.Cty.IsKnown() && v.Cty.IsNull()
+}
 
-// ItemRange is where one key of a map stands in the site: through locals, merge and the branch that was taken;
-// else the whole attribute.
+// ItemRange returns the place of one item of a map in the site, through locals, merge and the taken branch; otherwise
+// that of the whole attribute.
 func (v Value[T]) ItemRange(key string) hcl.Range {
 	if v.item != nil {
 		if e := v.item(key); e != nil {
@@ -163,7 +187,7 @@ func (v Value[T]) ItemRange(key string) hcl.Range {
 	return v.Range
 }
 
-// KeyRange is where one key of a map is written, if it stands in an object literal; else ItemRange.
+// KeyRange returns the place of one key of a map, if it is in an object literal; otherwise ItemRange.
 func (v Value[T]) KeyRange(key string) hcl.Range {
 	if v.key != nil {
 		if e := v.key(key); e != nil {
@@ -173,7 +197,7 @@ func (v Value[T]) KeyRange(key string) hcl.Range {
 	return v.ItemRange(key)
 }
 
-// ElementRange is where element i of a list literal stands; else the whole attribute.
+// ElementRange returns the place of element i of a list literal; otherwise that of the whole attribute.
 func (v Value[T]) ElementRange(i int) hcl.Range {
 	if t, ok := v.Expr.(*hclsyntax.TupleConsExpr); ok && i < len(t.Exprs) {
 		return t.Exprs[i].Range()
@@ -181,7 +205,7 @@ func (v Value[T]) ElementRange(i int) hcl.Range {
 	return v.Range
 }
 
-// Origins says what the whole value rests on; a default has none.
+// Origins returns the origins of the whole value; a default has none.
 func (v Value[T]) Origins() []origin.Origin {
 	if v.origins == nil {
 		return nil
@@ -189,7 +213,7 @@ func (v Value[T]) Origins() []origin.Origin {
 	return v.origins(v.Expr)
 }
 
-// ItemOrigins says what one key of a map rests on.
+// ItemOrigins returns the origins of one item of a map.
 func (v Value[T]) ItemOrigins(key string) []origin.Origin {
 	e := v.ItemExpr(key)
 	if e == nil || v.origins == nil {
@@ -198,7 +222,7 @@ func (v Value[T]) ItemOrigins(key string) []origin.Origin {
 	return v.origins(e)
 }
 
-// ItemExpr is the expression behind ItemRange, or nil.
+// ItemExpr returns the expression of ItemRange, or nil.
 func (v Value[T]) ItemExpr(key string) hclsyntax.Expression {
 	if v.item != nil {
 		if e := v.item(key); e != nil {
@@ -215,33 +239,47 @@ type Body struct {
 	Key     string // of for_each; "" without
 	Range   hcl.Range
 	Written bool // false: an Always block that the site does not mention
-	// Undecided: nothing tells whether the block is there, a recording or a check without a machine. It is decoded, and
-	// nothing may come of it.
+	// Undecided: whether the block exists is unknown, in a recording or a check without a machine. It is decoded, but
+	// must have no effect.
 	Undecided bool
 	Blocks    map[string][]Body
 	Free      map[string]cty.Value // attributes of a Free block
 	attrs     map[string]Value[cty.Value]
-	undecided []string // questions that have no answer, if it is undecided for them
+	undecided []string // the questions for which it is undecided
 }
 
-// Unread are the questions without an answer that anything in the block depends on, sorted.
+// Unread returns the questions that are not in the recording and that the block depends on, sorted.
 func (b Body) Unread() []string {
 	out := slices.Clone(b.undecided)
-	b.walk(func(v cty.Value) { out = append(out, value.Questions(v)...) }, func(n Body) { out = append(out, n.undecided...) })
+	b.walk(
+		func(v cty.Value) {
+			out = append(out, value.Questions(v)...)
+		},
+		func(n Body) {
+			out = append(out, n.undecided...)
+		},
+	)
 	slices.Sort(out)
 
 	return slices.Compact(out)
 }
 
-// Known says whether everything in the block is known, and that it is there.
+// Known reports whether the block exists and everything in it is known.
 func (b Body) Known() bool {
 	known := !b.Undecided
-	b.walk(func(v cty.Value) { known = known && v.IsWhollyKnown() }, func(n Body) { known = known && !n.Undecided })
+	b.walk(
+		func(v cty.Value) {
+			known = known && v.IsWhollyKnown()
+		},
+		func(n Body) {
+			known = known && !n.Undecided
+		},
+	)
 
 	return known
 }
 
-// Without is the block less one of its attributes.
+// Without returns the block without one of its attributes.
 func (b Body) Without(attribute string) Body {
 	b.attrs = maps.Clone(b.attrs)
 	delete(b.attrs, attribute)
@@ -249,7 +287,7 @@ func (b Body) Without(attribute string) Body {
 	return b
 }
 
-// walk shows each value of the block and of those in it, and each block in it.
+// walk calls attribute for each value of the block and of its inner blocks, and block for each inner block.
 func (b Body) walk(attribute func(cty.Value), block func(Body)) {
 	for _, a := range b.attrs {
 		if a.Cty != cty.NilVal {
@@ -267,24 +305,31 @@ func (b Body) walk(attribute func(cty.Value), block func(Body)) {
 	}
 }
 
-// Of reads the attribute from a decoded body. A name that the block does not declare is our bug, and panics.
+// Of returns the attribute of a decoded body. It panics for an attribute that the block does not declare, a bug.
 func (a Attr[T]) Of(b Body) Value[T] {
 	c, ok := b.attrs[a.Name]
 	if !ok {
 		panic(fmt.Sprintf("schema: %s is not declared in block %s", a.Name, b.Type))
 	}
-	r := Value[T]{Cty: c.Cty, Expr: c.Expr, Range: c.Range, item: c.item, key: c.key, origins: c.origins}
+	r := Value[T]{
+		Cty:     c.Cty,
+		Expr:    c.Expr,
+		Range:   c.Range,
+		item:    c.item,
+		key:     c.key,
+		origins: c.origins,
+	}
 	fill(c.Cty, &r.V)
 	return r
 }
 
-// True says whether an attribute of that name is known to be true. A name that is not declared is not.
+// True reports whether an attribute exists and is known to be true.
 func (b Body) True(name string) bool {
 	v, ok := b.attrs[name]
 	return ok && v.Cty.Type() == cty.Bool && v.Set() && !v.Cty.IsMarked() && v.Cty.True()
 }
 
-// One is the only block of a type, and whether there is one.
+// One returns the only block of a type, if there is one.
 func (b Body) One(typ string) (Body, bool) {
 	if l := b.Blocks[typ]; len(l) > 0 {
 		return l[0], true
@@ -303,7 +348,7 @@ func fill[T any](v cty.Value, into *T) bool {
 	return gocty.FromCtyValue(v, into) == nil
 }
 
-// Find is the nested block of that type.
+// Find returns the declaration of an inner block.
 func (b Block) Find(typ string) (Block, bool) {
 	for _, n := range b.Blocks {
 		if n.Type == typ {
@@ -313,7 +358,7 @@ func (b Block) Find(typ string) (Block, bool) {
 	return Block{}, false
 }
 
-// Field is the attribute of that name.
+// Field returns the declaration of an attribute.
 func (b Block) Field(name string) (Spec, bool) {
 	for _, f := range b.Fields {
 		if s := f.Spec(); s.Name == name {
@@ -323,7 +368,7 @@ func (b Block) Field(name string) (Spec, bool) {
 	return Spec{}, false
 }
 
-// Names lists attributes and blocks, for suggestions.
+// Names returns the names of attributes and blocks, for suggestions.
 func (b Block) Names() (attrs, blocks []string) {
 	for _, f := range b.Fields {
 		attrs = append(attrs, f.Spec().Name)

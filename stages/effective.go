@@ -1,20 +1,21 @@
 package stages
 
 import (
-	"maps"
-	"slices"
-
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/internal/node"
 )
 
-// EffectiveConfig returns the KubeletConfiguration that the kubelet of a node works with: drop-ins merged over the node's
-// configuration, in their order, and flags over all. It fails for values that JSON does not have.
+// EffectiveConfig returns the KubeletConfiguration that the kubelet of a node works with: the node's configuration, the
+// drop-ins merged over it in their order, and the flags over both. It fails for values that JSON cannot express.
 //
 // Source: cmd/kubelet/app/server.go, NewKubeletCommand. The defaults of evictionHard belong to the file of --config, so
 // drop-ins are merged over them.
-func EffectiveConfig(n node.Node, dropIns []map[string]any, version *string) (map[string]any, error) {
+func EffectiveConfig(
+	n node.Node,
+	dropIns []map[string]any,
+	version *string,
+) (map[string]any, error) {
 	c := kubelet.NewConfig()
 	if err := c.Merge(n.Config); err != nil {
 		return nil, err
@@ -24,11 +25,12 @@ func EffectiveConfig(n node.Node, dropIns []map[string]any, version *string) (ma
 	if version != nil {
 		s.Version = *version
 	}
+
 	preset := map[string]any{}
 	for signal, threshold := range kubelet.EffectiveEvictionHard(c, s.Version) {
 		preset[signal] = threshold
 	}
-	_ = c.Set([]string{"evictionHard"}, preset) // of texts, and no object around it
+	_ = c.Set([]string{"evictionHard"}, preset) // cannot fail: all values are texts
 
 	for _, d := range dropIns {
 		if err := c.Merge(d); err != nil {
@@ -43,13 +45,13 @@ func EffectiveConfig(n node.Node, dropIns []map[string]any, version *string) (ma
 	return rules.Effective(s), nil
 }
 
-// Amounts returns a field of a configuration whose members are texts, as kubeReserved; members of other types are the
-// kubelet's to refuse.
+// Amounts returns the members of a field such as kubeReserved that are texts. It leaves members of other types to the
+// kubelet, which refuses them.
 func Amounts(config map[string]any, field string) map[string]string {
 	out := map[string]string{}
 	object, _ := config[field].(map[string]any)
-	for _, name := range slices.Sorted(maps.Keys(object)) {
-		if s, ok := object[name].(string); ok {
+	for name, v := range object {
+		if s, ok := v.(string); ok {
 			out[name] = s
 		}
 	}

@@ -12,13 +12,13 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// Diagnose makes the message of a fault, at a place of the site.
+// Diagnose turns a fault into an error at a place of the site.
 func Diagnose(at hcl.Range, f *fault.Fault) *hcl.Diagnostic {
 	return origin.Error(f.Code, at, f.Summary, "%s", Sentence(f.Reason(), f.Next))
 }
 
-// Unanswered is the output of a stage without the answer that it is made of: unknown, and with the question where a
-// recording was never asked it.
+// Unanswered returns the output of a stage whose question has no answer: an unknown. If the recording lacks the answer,
+// the unknown is marked with the question.
 func Unanswered(t cty.Type, question string, ans world.Answer) Output {
 	out := value.UnknownOutput(t)
 	if ans.Code() == fault.Unread {
@@ -28,7 +28,7 @@ func Unanswered(t cty.Type, question string, ans world.Answer) Output {
 	return Output{Value: out}
 }
 
-// ClusterFailure is the message for a failed question to the cluster. What is the object in words: "the cluster's CA".
+// ClusterFailure returns the error for a failed question to the cluster. what names the object: "the cluster's CA".
 func ClusterFailure(at hcl.Range, what string, f *fault.Fault) hcl.Diagnostics {
 	switch f.Code {
 	case fault.Unread:
@@ -50,28 +50,34 @@ func ClusterFailure(at hcl.Range, what string, f *fault.Fault) hcl.Diagnostics {
 	return hcl.Diagnostics{Diagnose(at, f)}
 }
 
-// StaleWarning says that the last good generation's recording answered.
+// StaleWarning returns the warning that an answer comes from the recording of the last good generation.
 func StaleWarning(at hcl.Range, what string, ans world.Answer) *hcl.Diagnostic {
+	next := "The answer of an earlier boot is used, and this boot is degraded; " +
+		"prelet status reports it until the cluster answers correctly."
+
 	return origin.Warning(fault.Stale, at, what+" is from the last good generation", "%s",
-		Sentence(ans.Because, "The answer of an earlier boot is used, and this boot is degraded; prelet status says so until the cluster answers rightly."))
+		Sentence(ans.Because, next))
 }
 
-// Sentence joins why and what next, each ended by one full stop, if nothing else ends it. A last line that is indented by four
-// spaces is a command to paste: a full stop would become a part of it.
+// Sentence joins sentences and ends each with a full stop, unless it ends with another mark. A last line that is
+// indented by four spaces is a command to paste, which must not end with a full stop.
 func Sentence(parts ...string) string {
 	var out []string
 	for _, p := range parts {
 		p = strings.TrimRight(strings.TrimSpace(p), ".")
-		switch {
-		case p == "":
-		case strings.HasPrefix(p[strings.LastIndexByte(p, '\n')+1:], "    "):
-			out = append(out, p)
-		case strings.HasSuffix(p, "?"), strings.HasSuffix(p, "!"), strings.HasSuffix(p, "…"):
-			out = append(out, p)
-		default:
-			out = append(out, p+".")
+		if p == "" {
+			continue
 		}
+
+		lastLine := p[strings.LastIndexByte(p, '\n')+1:]
+		hasMark := strings.HasSuffix(p, "?") || strings.HasSuffix(p, "!") ||
+			strings.HasSuffix(p, "…")
+		if !hasMark && !strings.HasPrefix(lastLine, "    ") {
+			p += "."
+		}
+		out = append(out, p)
 	}
+
 	return strings.Join(out, " ")
 }
 
@@ -80,6 +86,13 @@ func RequireCluster(at hcl.Range, isMissing bool) hcl.Diagnostics {
 	if !isMissing {
 		return nil
 	}
-	return hcl.Diagnostics{origin.Error(fault.MissingArgument, at, "There is no cluster block",
-		"This stage asks the servers that it names. Write: cluster { servers = [\"HOST:6443\"] … }")}
+
+	return hcl.Diagnostics{
+		origin.Error(
+			fault.MissingArgument,
+			at,
+			"No cluster block",
+			"This stage asks the servers that it names. Write: cluster { servers = [\"HOST:6443\"] … }",
+		),
+	}
 }

@@ -1,5 +1,6 @@
-// Package stages is the contract of a stage: what a type declares, and what its Go code may do in each phase.
-// Gatherers read through the tape, deciders and renderers are pure. A stage never writes, and knows no other stage.
+// Package stages is the contract of a stage type: its declaration, and the code that runs in its phase.
+// A type implements Stage and one of Gatherer, Decider and Renderer; package builtin lists the types. Gatherers read
+// through the tape only, deciders and renderers are pure. A stage must not write, and must not import another stage.
 package stages
 
 import (
@@ -9,40 +10,52 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/plugins/contract"
 	"github.com/prelet/prelet/schema"
 )
 
+// The types, and the name of the kubelet's restart stage, that package boot knows. It must know no other.
+const (
+	FetchConfig    = "fetch-config"
+	DetectHW       = "detect-hw"
+	Write          = "write"
+	RestartKubelet = "restart.kubelet"
+)
+
 // Stage is what all types share. Exactly one of Gatherer, Decider and Renderer is implemented as well.
 type Stage interface {
 	// Spec declares the stage's block; its Type is the stage's type, its Labels are set by the language.
 	Spec() Spec
-	// Outputs is the object type of what others can refer to, without state. Free-form parts are maps of
-	// strings, or cty.DynamicPseudoType at the top. A function of what the site declares.
+	// Outputs returns the object type that references to the stage have, without state. Free-form parts are maps of
+	// strings, or cty.DynamicPseudoType at the top.
 	Outputs(d Declared) cty.Type
 }
 
 // Spec is a stage type's declaration.
 type Spec struct {
 	schema.Block
-	Phase     schema.Phase  // Gather, Decide or Render
-	Singleton bool          // at most one of the type in a site
-	ForEach   bool          // takes for_each
-	Timeout   time.Duration // default of `timeout`; 0: takes none
-	// Bounds is what `timeout` means where it does not bound the stage's own reading; its default is told in words, and Inputs
-	// has the value. Nil otherwise.
+	Phase       schema.Phase  // Gather, Decide or Render
+	Singleton   bool          // at most one of the type in a site
+	ForEach     bool          // takes for_each
+	Timeout     time.Duration // default of `timeout`; 0: takes none
+	TimeoutCode fault.Code    // of a Gatherer that timed out, by the source that did not answer
+	NeedsFacts  bool          // a Decider that is not called while a recording lacks the facts
+	SoftItems   bool          // a Decider that leaves out the items that fail because a fact is null
+	Adds        []string      // the parts of the node that a Decider adds to, by their names in `node`
+	// Bounds declares `timeout` for a stage that reads nothing itself; Inputs has its value. Nil: Timeout counts.
 	Bounds *schema.Attr[string]
 }
 
-// Declared is what the site and its locks say that output types depend on.
+// Declared are the declarations of the site that output types depend on.
 type Declared struct {
-	// Detectors are the site's detector blocks by name, with what is known of each: nil where no lock is at hand.
+	// Detectors are the descriptions of the site's detectors, by name; nil for one without a lock.
 	Detectors map[string]*contract.Description
 }
 
-// Gatherer reads. Its output is a function of its configuration and the answers on the tape.
+// Gatherer is a stage that reads. Its output is a function of its configuration and the answers on the tape.
 type Gatherer interface {
 	Stage
 	Gather(ctx context.Context, cfg schema.Body, env Env, r world.Source) (Output, hcl.Diagnostics)
@@ -51,45 +64,44 @@ type Gatherer interface {
 // Env is the part of the site outside stages that gatherers work with.
 type Env struct {
 	Access    world.Access // of the cluster block
-	Cluster   hcl.Range    // where that block stands; zero: the site has none
+	Cluster   hcl.Range    // of that block; zero: the site has none
 	Detectors []Detector
 }
 
-// Detector is one detector block, with what its lock says.
+// Detector is one detector block with its lock.
 type Detector struct {
 	Name     string
 	Required bool
 	Timeout  time.Duration
-	Memory   int64 // bytes; 0: nothing is said of it
+	Memory   int64 // bytes; 0: not bounded
 	Allow    world.Grants
-	Config   map[string]any // whole, with defaults, if it is described
+	Config   map[string]any // with defaults, if the detector has a description
 	Range    hcl.Range
 	Lock     world.Answer          // of the question "lock"
 	Describe *contract.Description // nil unless Lock has one
-	// At is the place of the site that a path in the configuration names.
+	// At returns the place in the site of a path in the configuration.
 	At func(path string) hcl.Range
 }
 
-// Output is what a stage gives to others: an object of the type that Outputs declared. Degraded parts are told
-// by warnings.
+// Output is the result of a stage that others can refer to. Value is an object of the type that Outputs declared.
 type Output struct {
 	Value cty.Value
 	Facts *world.Facts // of detect-hw
-	// Recommended are the labels that detectors would set, by detector: the site says which are taken.
+	// Recommended are the labels that detectors recommend, by detector. A label stage chooses among them.
 	Recommended map[string]map[string]string
 	Trust       *world.TrustAns // of fetch-ca
-	// Unread are the questions of detect-hw that have no answer and that labels and facts of detectors depend on. Value
-	// carries its reasons itself: what is unknown in it is marked with the questions (value.Because).
+	// Unread are the questions of detect-hw that have no answer and that labels and facts of detectors depend on.
+	// The unknown parts of Value are marked with the same questions (value.Because).
 	Unread []string
 }
 
-// Decider adds to the node. It takes no context, because it cannot wait.
+// Decider is a stage that adds to the node. It takes no context, because it does not wait.
 type Decider interface {
 	Stage
 	Decide(cfg schema.Body, in Inputs) (node.Contribution, Output, hcl.Diagnostics)
 }
 
-// Inputs is what the code of decide and render needs beside its configuration.
+// Inputs is what deciders and renderers need in addition to their configuration.
 type Inputs struct {
 	Address     string                       // of this stage
 	IsOnly      bool                         // the site has no other stage of this type
@@ -98,26 +110,26 @@ type Inputs struct {
 	Base        node.Base                    // the node before decide
 	Kubelet     world.KubeletAns
 	Start       *world.StartAns // how the kubelet's unit starts it; nil: not known
-	// DropIns returns the drop-ins of a folder that the image has, in the order of their names; nil: nobody can.
+	// DropIns returns the kubelet's drop-ins in a directory of the image, by name; nil: they cannot be read.
 	DropIns   func(dir string) []map[string]any
 	Node      NodeIdentity
 	Access    world.Access
 	NoCluster bool            // the site has no cluster block
 	NoDetect  bool            // the site has no detect-hw
 	Trust     *world.TrustAns // of the only fetch-ca; nil: none or failed
-	// Refused says, for an Adder's Render, that what it added to the node has an error, or conflicts with what others added:
-	// then no file may be rendered.
+	// Refused is true for an Adder's Render if its addition to the node has an error or a conflict. It must not render
+	// files then.
 	Refused bool
-	// Timeout is the stage's own, where Spec has Bounds; its Expr is nil when it is not written.
+	// Timeout is the value of Bounds in Spec; its Expr is nil if it is not written.
 	Timeout   schema.Value[string]
 	Detectors []string // names of the site's, sorted
-	Check     bool     // no machine is at hand (validate): what is unknown is no fault
-	// Unread says, in a replay, what of the node depends on answers that the recording does not have: no file may be
-	// rendered from it, or what is only not known would look as if it were gone.
+	Check     bool     // a check without a machine (validate): unknown values are not errors
+	// Unread lists the parts of the node that depend on answers which the replayed recording lacks. No file may be
+	// rendered from them: unknown settings would look like removed ones.
 	Unread Unread
 }
 
-// Unread is what of the node a recording does not tell.
+// Unread lists the parts of a node that are unknown because the recording lacks answers.
 type Unread struct {
 	Labels, Taints, Flags, Config bool
 	Kubelet                       bool     // its version, and whether the node has joined
@@ -125,43 +137,48 @@ type Unread struct {
 	Detectors                     []string // the questions to detectors, of which one has no answer
 }
 
-// NodeIdentity is the node block; nil is null.
+// NodeIdentity is the node block of the site. A nil pointer is null.
 type NodeIdentity struct {
-	Takeover bool // it may take its name from another machine
+	Takeover bool // the node may take its name from another machine
 
 	Name, IP           *string
 	NameRange, IPRange hcl.Range
 }
 
-// Renderer turns the merged node into files or into what apply shall do.
+// Renderer is a stage that turns the merged node into files or into actions after the commit.
 type Renderer interface {
 	Stage
-	// Render sees the node with everything that decide, renderers before it and the stage's own Add added.
+	// Render gets the node with the additions of deciders, of renderers before it and of its own Add.
 	Render(cfg schema.Body, n node.Node, in Inputs) (Rendering, Output, hcl.Diagnostics)
 }
 
-// Rendering is what one renderer makes of the merged node.
+// Rendering is the result of one renderer.
 type Rendering struct {
 	Files      []node.File
-	Activation *node.Activation // nil: the stage says nothing of it
-	Unit       *node.Unit       // another unit than the kubelet's; nil: the stage says nothing of one
+	Activation *node.Activation // of the kubelet; nil: none
+	Unit       *node.Unit       // another unit than the kubelet's; nil: none
 }
 
-// Adder is a renderer that adds to the node before it renders. What it adds is merged into the node that its Render gets.
+// Adder is a renderer that adds to the node before it renders. The additions are merged into the node that its Render
+// gets.
 type Adder interface {
 	Renderer
-	// Add sees the node as decide left it, with what renderers before it added.
+	// Add gets the node with the additions of deciders and of renderers before it.
 	Add(cfg schema.Body, n node.Node, in Inputs) (node.Contribution, hcl.Diagnostics)
 }
 
-// Baser is a renderer that knows the node before decide: it is asked first. The attributes marked
-// schema.Gather in its Spec are evaluated by then, all others are unknown.
+// Baser is a renderer that provides the node that deciders add to. The attributes marked schema.Gather in its Spec are
+// evaluated by then; all others are unknown.
 type Baser interface {
 	Renderer
-	Base(cfg schema.Body, in Inputs, original func(path string) (world.TargetAns, error)) (node.Base, hcl.Diagnostics)
+	Base(
+		cfg schema.Body,
+		in Inputs,
+		original func(path string) (world.TargetAns, error),
+	) (node.Base, hcl.Diagnostics)
 }
 
-// Checker looks at a configuration with unknowns, on a laptop: rules over several attributes.
+// Checker checks rules over several attributes without a machine, so the configuration may have unknowns.
 type Checker interface {
 	Check(cfg schema.Body, in Inputs) hcl.Diagnostics
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The checks of detectors that need more than Go: a C compiler and go-nvml, Debian's ovsdb-server, Python's gRPC, Node.js, nfpm.
-# What is missing is named, and is a failure: a check that is skipped in CI checks nothing. Run by `make e2e-detectors`,
-# which has built bin/prelet, bin/detectors and the packages in dist/.
+# Runs the checks of detectors that need more than Go: a C compiler and go-nvml, Debian's ovsdb-server, Python's gRPC, Node.js,
+# nfpm. A missing tool is a failure, because a skipped check in CI would not be noticed. `make e2e-detectors` runs this script
+# after it has built bin/prelet, bin/detectors and the packages in dist/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 top=$PWD
@@ -19,7 +19,7 @@ need "python3-grpcio python3-protobuf" /usr/bin/python3 -c 'import grpc, google.
 need nodejs test -x /usr/bin/node
 need npm command -v npm
 
-# As nobody it must be able to read what is checked, wherever this tree is.
+# The user nobody must be able to read the checked files, also if it cannot read this tree.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"
@@ -36,7 +36,7 @@ grep -q -- '--- PASS: TestReal' "$work/ovs"
 
 echo "== nvidia, with NVML built in"
 (cd plugins && CGO_ENABLED=1 go test -count=1 -tags nvml ./detectors/nvidia)
-bin/detectors/nvidia describe | grep 'NVML, which this build has'
+bin/detectors/nvidia describe | grep 'with NVML also memory and CUDA'
 
 echo "== the one in Python"
 cp -r examples/detector-python "$work/python"
@@ -75,21 +75,21 @@ cat >"$work/asked/site.hcl" <<-'SITE'
 	stage "detect-hw" "node" {}
 SITE
 unprivileged=()
-[ "$(id -u)" != 0 ] || unprivileged=(setpriv --reuid=65534 --regid=65534 --clear-groups) # root's need users of a pool
+[ "$(id -u)" != 0 ] || unprivileged=(setpriv --reuid=65534 --regid=65534 --clear-groups) # as root, detectors would need the users of sysusers.d
 [ "$(id -u)" != 0 ] || chown -R 65534:65534 "$work/asked"
 (
 	cd "$work/asked"
 	for detector in nvme numa goplugin; do
 		"${unprivileged[@]}" ./prelet detectors lock --site --config "$work/asked" "$work/asked/$detector" >/dev/null
 	done
-	sed -i 's#"match": {#"match": {"always": true,#' detectors.lock.json # this machine may have no such disk
+	sed -i 's#"match": {#"match": {"always": true,#' detectors.lock.json # this machine may not have the device
 	"${unprivileged[@]}" ./prelet detect -o json --config "$work/asked" |
 		/usr/bin/python3 -c 'import json, sys
 for name, d in json.load(sys.stdin)["facts"]["detectors"].items(): print(name + ":", d["state"], d["facts"])' | tee said
 	for detector in nvme numa goplugin; do grep -q "^$detector: ok {" said; done
 )
 
-echo "== the one to copy"
+echo "== the template"
 cp -r examples/detector-template "$work/template"
 (
 	cd "$work/template"

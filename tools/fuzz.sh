@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the fuzz targets of the module in the current folder: `fuzz.sh seeds`, or `fuzz.sh 30s` for each target.
-# The targets are found in the source, so a new one is run without being written down here.
+# The targets are found in the source, so a new target needs no change here. All of them run, also if one fails.
 set -euo pipefail
 
 what=${1:?seeds, or a time for each target such as 30s}
@@ -16,9 +16,11 @@ targets=$(go list -f '{{$p := .ImportPath}}{{$d := .Dir}}{{range .TestGoFiles}}{
 if [ "$what" = seeds ]; then
 	cut -d' ' -f1 <<<"$targets" | sort -u | xargs go test -count=1 -run '^Fuzz'
 else
+	failed=0
 	while read -r package target; do
 		echo "== $package $target"
-		go test -run '^$' -fuzz "^${target}\$" -fuzztime "$what" "$package"
+		go test -run '^$' -fuzz "^${target}\$" -fuzztime "$what" "$package" || failed=1
 	done <<<"$targets"
+	[ "$failed" = 0 ] || exit 1
 fi
 wc -l <<<"$targets" | sed 's/$/ fuzz targets/'

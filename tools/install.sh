@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Puts what was built and what packaging/ holds where a distribution expects it: install.sh DESTDIR PREFIX.
-# Unit files name /usr/bin/prelet and /usr/lib/prelet; with another prefix they are written with that.
+# Installs the built programs and the files of packaging/ to their places in a distribution: install.sh DESTDIR PREFIX.
+# Unit files contain /usr/bin/prelet and /usr/lib/prelet; another prefix replaces /usr in them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,7 +18,7 @@ put() { # put MODE SOURCE TARGET
 	install -D -m "$1" "$2" "$destdir$3"
 	echo "$destdir$3"
 }
-put_text() { # as put, with the prefix written into it
+put_text() { # like put, and replaces the prefix in the text
 	local text
 	text=$(mktemp)
 	sed "s|/usr/bin/prelet|$prefix/bin/prelet|g; s|/usr/lib/prelet|$prefix/lib/prelet|g" "$2" >"$text"
@@ -31,7 +31,7 @@ for helper in prelet-detect prelet-detector-check; do
 	[ ! -f "bin/$helper" ] || put 0755 "bin/$helper" "$prefix/lib/prelet/$helper"
 done
 
-# Units and drop-ins keep the places that they have below packaging/systemd.
+# Units and drop-ins keep their paths below packaging/systemd.
 while IFS= read -r file; do
 	put_text 0644 "$file" "$prefix/lib/systemd/system/${file#packaging/systemd/}"
 done < <(find packaging/systemd -type f \( -name '*.service' -o -name '*.conf' \) \
@@ -42,7 +42,7 @@ for kind in tmpfiles.d sysusers.d; do
 	done < <(find packaging -type f -path "*/$kind/*.conf" | sort)
 done
 
-# Packages of detectors put their programs and locks here.
+# Packages of detectors install their programs and locks in these folders.
 for folder in detectors detectors.lock.d; do
 	install -d -m 0755 "$destdir$prefix/lib/prelet/$folder"
 	echo "$destdir$prefix/lib/prelet/$folder/"
@@ -56,7 +56,7 @@ put 0644 "$completions/zsh" "$prefix/share/zsh/site-functions/_prelet"
 put 0644 "$completions/fish" "$prefix/share/fish/vendor_completions.d/prelet.fish"
 
 mkdir "$completions/man"
-# The pages name a month: that of the commit, so that two builds of it give the same bytes.
+# The pages contain a month. Use that of the commit, so that builds are reproducible.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || true)}
 export SOURCE_DATE_EPOCH
 bin/prelet man "$completions/man"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Packages of the detectors that ship: deb and rpm of each, with its lock, into dist/: packages.sh VERSION. Run by `make packages`,
-# which has built bin/detectors. The lock is what the program says of itself, so it is made here and for this architecture.
+# Builds deb and rpm of each detector of this repository, with its lock, in dist/: packages.sh VERSION. `make packages` runs it
+# after it has built bin/detectors. The program itself prints its lock, so the lock is made here and for this architecture.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 VERSION=$1 ARCH=$(go env GOARCH)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The protocol between prelet and detectors. `proto.sh write` makes the Go code of detector.proto again; `proto.sh check`
-# fails when that code is stale, when the file breaks the rules of style, or when it breaks what was promised: a detector
-# that was built against v1.binpb, the protocol as it was first published, works for ever. Nothing is fetched but modules.
+# Generates and checks the code of the protocol between prelet and detectors. `proto.sh write` generates the Go code of
+# detector.proto; `proto.sh check` fails if that code is stale, if detector.proto violates the style rules, or if it breaks
+# compatibility: a detector that was built against v1.binpb, the first published protocol, must keep working. Both download
+# only Go modules.
 set -euo pipefail
 cd "$(dirname "$0")/../plugins/proto"
 buf() { go tool -modfile=../../tools/buf/go.mod buf "$@"; }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fails when the stripped program is larger than its bound of 40 MB.
+# Fails if the stripped program is larger than 40 MB.
 set -euo pipefail
 
 binary=${1:?a binary}

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Prints the version of this checkout as a semantic version.
 #
-# On a tag it is the tag. After a tag, and before the first one, what follows goes behind a `+` and not behind a `-`:
-# a site's `required_version = ">= 0.1"` would refuse "0.1.0-5-gabc1234", which counts as older than 0.1.0.
+# On a tag the version is the tag. After a tag, and before the first tag, the suffix is added with `+` and not with `-`:
+# "0.1.0-5-gabc1234" is older than 0.1.0, so a site with `required_version = ">= 0.1"` would refuse it.
 set -u
 next=0.1.0
 

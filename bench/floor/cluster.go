@@ -20,7 +20,7 @@ import (
 	"strings"
 )
 
-// fetched is what the two requests bring.
+// fetched has the results of the two requests.
 type fetched struct {
 	ca         string // PEM
 	kubeconfig string // YAML, from kube-public/cluster-info
@@ -34,7 +34,10 @@ var caData = regexp.MustCompile(`certificate-authority-data:\s*([A-Za-z0-9+/=]+)
 func fetch(ctx context.Context, server, hash, token string) (fetched, error) {
 	var got fetched
 	client := &http.Client{Transport: &http.Transport{
-		TLSClientConfig:    &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}, // verified below, before the token is sent
+		TLSClientConfig: &tls.Config{
+			InsecureSkipVerify: true,
+			MinVersion:         tls.VersionTLS12,
+		}, // verified below, before the token is sent
 		MaxConnsPerHost:    1,
 		DisableCompression: true,
 	}}
@@ -67,7 +70,7 @@ func verify(server, kubeconfig, hash string, state *tls.ConnectionState) (string
 	}
 	block, _ := pem.Decode(text)
 	if block == nil {
-		return "", errors.New("the CA of cluster-info is no PEM")
+		return "", errors.New("the CA of cluster-info is not PEM")
 	}
 	ca, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
@@ -87,16 +90,28 @@ func verify(server, kubeconfig, hash string, state *tls.ConnectionState) (string
 var errNewConnection = errors.New("the second request opened a connection of its own; that is not the floor")
 
 // configMap reads the data of one ConfigMap, with a token on a connection that was used before.
-func configMap(ctx context.Context, client *http.Client, server, name, token string) (map[string]string, *tls.ConnectionState, error) {
+func configMap(
+	ctx context.Context,
+	client *http.Client,
+	server, name, token string,
+) (map[string]string, *tls.ConnectionState, error) {
 	namespace, object, _ := strings.Cut(name, "/")
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(conn httptrace.GotConnInfo) {
-		if token != "" && !conn.Reused {
-			cancel(errNewConnection)
-		}
-	}})
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server+"/api/v1/namespaces/"+namespace+"/configmaps/"+object, http.NoBody)
+	ctx = httptrace.WithClientTrace(
+		ctx,
+		&httptrace.ClientTrace{GotConn: func(conn httptrace.GotConnInfo) {
+			if token != "" && !conn.Reused {
+				cancel(errNewConnection)
+			}
+		}},
+	)
+	request, err := http.NewRequestWithContext(
+		ctx,
+		http.MethodGet,
+		server+"/api/v1/namespaces/"+namespace+"/configmaps/"+object,
+		http.NoBody,
+	)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -56,7 +56,21 @@ func TestFloor(t *testing.T) {
 	server, token := cluster(t)
 	out := t.TempDir()
 	var stderr bytes.Buffer
-	if code := run([]string{"-server", server.URL(), "-ca-hash", server.CAHash(), "-token-file", token, "-hardware", machine(t), "-out", out}, &stderr); code != 0 {
+	if code := run(
+		[]string{
+			"-server",
+			server.URL(),
+			"-ca-hash",
+			server.CAHash(),
+			"-token-file",
+			token,
+			"-hardware",
+			machine(t),
+			"-out",
+			out,
+		},
+		&stderr,
+	); code != 0 {
 		t.Fatalf("exit %d: %s", code, stderr.String())
 	}
 	if n := len(server.Requests()); n != 2 {
@@ -79,7 +93,21 @@ func TestFloorTrustsNobodyElse(t *testing.T) {
 	server, token := cluster(t)
 	other, _ := cluster(t)
 	var stderr bytes.Buffer
-	if code := run([]string{"-server", server.URL(), "-ca-hash", other.CAHash(), "-token-file", token, "-hardware", machine(t), "-out", t.TempDir()}, &stderr); code != 1 {
+	if code := run(
+		[]string{
+			"-server",
+			server.URL(),
+			"-ca-hash",
+			other.CAHash(),
+			"-token-file",
+			token,
+			"-hardware",
+			machine(t),
+			"-out",
+			t.TempDir(),
+		},
+		&stderr,
+	); code != 1 {
 		t.Errorf("exit %d with the pin of another cluster", code)
 	}
 	if n := server.Authorizations(); n != 0 {

@@ -21,7 +21,11 @@ func run(args []string, stderr io.Writer) int {
 	flags.SetOutput(stderr)
 	server := flags.String("server", "", "https `URL` of the apiserver")
 	hash := flags.String("ca-hash", "", "the CA's pin, `sha256:HEX` of its SubjectPublicKeyInfo")
-	tokenFile := flags.String("token-file", "", "`FILE` with the bearer token of the second request")
+	tokenFile := flags.String(
+		"token-file",
+		"",
+		"`FILE` with the bearer token of the second request",
+	)
 	hardware := flags.String("hardware", "/", "`FOLDER` that holds the machine's sys/")
 	out := flags.String("out", "", "`FOLDER` for the four files")
 	if err := flags.Parse(args); err != nil {
@@ -53,6 +57,9 @@ func boot(ctx context.Context, server, hash, tokenFile, hardware, out string) er
 		"ca.crt":                 got.ca,
 		"config.yaml":            got.kubelet,
 		"bootstrap-kubelet.conf": got.kubeconfig,
-		"kubeadm-flags.env":      fmt.Sprintf("KUBELET_KUBEADM_ARGS=\"--node-labels=pci-devices=%d\"\n", len(devices)),
+		"kubeadm-flags.env": fmt.Sprintf(
+			"KUBELET_KUBEADM_ARGS=\"--node-labels=pci-devices=%d\"\n",
+			len(devices),
+		),
 	})
 }

@@ -24,8 +24,18 @@ type cluster struct {
 }
 
 func startCluster(ctx context.Context, o options, machine string) (*cluster, error) {
-	c := &cluster{cmd: exec.CommandContext(ctx, filepath.Join(o.helpers, "serve"),
-		"-kubelet-config", o.kubelet, "-delay", o.delay.String(), "-spec", o.spec, "-machine", machine)}
+	c := &cluster{cmd: exec.CommandContext(
+		ctx,
+		filepath.Join(o.helpers, "serve"),
+		"-kubelet-config",
+		o.kubelet,
+		"-delay",
+		o.delay.String(),
+		"-spec",
+		o.spec,
+		"-machine",
+		machine,
+	)}
 	c.cmd.Stderr = os.Stderr
 	var err error
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
@@ -69,7 +79,7 @@ func (c *cluster) read(into any) error {
 // stop ends the server, which ends with its stdin, and waits for it.
 func (c *cluster) stop() {
 	_ = c.stdin.Close() // either it is open and ends the server, or the server has ended
-	_ = c.cmd.Wait()    // what was measured is measured
+	_ = c.cmd.Wait()    // the measurement is complete
 }
 
 // writeSite writes the site of a kubeadm worker, and the credential that it names.
@@ -78,7 +88,8 @@ func writeSite(base string, c *cluster) (site, credentials string, err error) {
 	if err := os.Mkdir(credentials, 0o700); err != nil {
 		return "", "", err
 	}
-	if err := os.WriteFile(filepath.Join(credentials, "bootstrap-token"), []byte(c.Token), 0o600); err != nil {
+	tokenFile := filepath.Join(credentials, "bootstrap-token")
+	if err := os.WriteFile(tokenFile, []byte(c.Token), 0o600); err != nil {
 		return "", "", err
 	}
 	text := fmt.Sprintf(`cluster {

@@ -13,16 +13,17 @@ import (
 	"syscall"
 )
 
-// nobody is the user that detectors are measured as when this program runs as root: their own users come with packages.
-const nobody = 65534
+// unprivilegedUser runs the detectors if this program runs as root: their own users come with packages.
+const unprivilegedUser = 65534
 
-// detectorNames are the copies of bench/vendor that are installed. The lock of "absent" names a device that no machine has.
+// detectorNames are the copies of bench/vendor that are installed. The lock of "absent" names a device that no
+// machine has.
 var detectorNames = []string{"one", "two", "three", "four", "absent"}
 
-// measureDetectors runs `prelet detect` with no detector, with one that has no device, with one and with four, in turns,
-// and returns the samples by name.
+// measureDetectors runs `prelet detect` in turns without a detector, with a detector that has no device, with one and
+// with four, and returns the samples by name.
 func measureDetectors(ctx context.Context, o options) (map[string][]sample, error) {
-	// Not below o.dir: nobody has to reach it.
+	// Not below o.dir, which an unprivileged user cannot reach.
 	root, err := os.MkdirTemp("", "bench-detect-")
 	if err != nil {
 		return nil, err
@@ -66,7 +67,7 @@ func measureDetectors(ctx context.Context, o options) (map[string][]sample, erro
 	return samples, nil
 }
 
-// checkStates returns an error unless the detectors did what is measured: "absent" was skipped, the others answered.
+// checkStates returns an error unless the detector "absent" was skipped and the others reported.
 func checkStates(output []byte, detectors []string) error {
 	var document struct {
 		Facts struct {
@@ -106,11 +107,14 @@ func (d detectBench) writeSite(name string, detectors []string) error {
 
 	dir := d.sitePath(name)
 
-	return errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "site.hcl"), []byte(text.String()), 0o644))
+	return errors.Join(
+		os.MkdirAll(dir, 0o755),
+		os.WriteFile(filepath.Join(dir, "site.hcl"), []byte(text.String()), 0o644),
+	)
 }
 
-// install copies prelet, prelet-detect and the detectors below the root, locks the detectors, and gives all of it to the
-// user that they run as.
+// install copies prelet, prelet-detect and the detectors below the root, locks the detectors, and gives all of it to
+// the user that they run as.
 func (d detectBench) install(ctx context.Context, o options) error {
 	const programs, locks = "usr/lib/prelet/detectors", "usr/lib/prelet/detectors.lock.d"
 
@@ -188,7 +192,7 @@ func (d detectBench) chown() error {
 	}
 
 	return filepath.WalkDir(d.root, func(path string, _ os.DirEntry, err error) error {
-		return errors.Join(err, os.Lchown(path, nobody, nobody))
+		return errors.Join(err, os.Lchown(path, unprivilegedUser, unprivilegedUser))
 	})
 }
 
@@ -197,7 +201,7 @@ func (d detectBench) run(ctx context.Context, args ...string) (sample, []byte, e
 
 	var credential *syscall.Credential
 	if os.Geteuid() == 0 {
-		credential = &syscall.Credential{Uid: nobody, Gid: nobody}
+		credential = &syscall.Credential{Uid: unprivilegedUser, Gid: unprivilegedUser}
 	}
 
 	return measure(ctx, environment, credential, append([]string{d.prelet}, args...))

@@ -50,7 +50,9 @@ func readLoad() (load, error) {
 		if err := syscall.Getrusage(who, &usage); err != nil {
 			return load{}, err
 		}
-		l.ours += float64(time.Duration(usage.Utime.Nano()+usage.Stime.Nano())) / float64(10*time.Millisecond)
+		l.ours += float64(
+			time.Duration(usage.Utime.Nano()+usage.Stime.Nano()),
+		) / float64(10*time.Millisecond)
 	}
 
 	return l, nil
@@ -61,6 +63,12 @@ func (l load) describeSince(before load) string {
 	all := max(l.all-before.all, 1)
 	others := max(l.busy-before.busy-(l.ours-before.ours), 0)
 
-	return fmt.Sprintf("%s/%s, %d CPUs; meanwhile other programs used %.0f %% of them, and the host's other machines %.0f %%",
-		runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), 100*others/all, 100*(l.stolen-before.stolen)/all)
+	return fmt.Sprintf(
+		"%s/%s, %d CPUs; meanwhile other programs used %.0f %% of them, and the host's other machines %.0f %%",
+		runtime.GOOS,
+		runtime.GOARCH,
+		runtime.NumCPU(),
+		100*others/all,
+		100*(l.stolen-before.stolen)/all,
+	)
 }

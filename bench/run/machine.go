@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// layOver makes a described machine the one that programs see: its files are mounted over /sys and /proc, in a mount
-// namespace of the calling thread, to which the caller stays locked. A boot reads its own machine; a recorded one, as with
-// --hardware, is read through a copy, which costs more. It needs root.
+// layOver mounts the files of a recorded machine over /sys and /proc, in a mount namespace of the calling thread, to
+// which the caller stays locked. With --hardware prelet would read a copy, which costs more than a boot. It needs
+// root.
 func layOver(machine string) error {
 	runtime.LockOSThread() // never unlocked: this thread alone is in the namespace, and the children that it starts
 

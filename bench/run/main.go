@@ -1,9 +1,9 @@
-// Command run measures prelet against bench/floor, in turns, so that a slow moment of the machine hits both, and against
-// one server in a process of its own.
+// Command run measures prelet and bench/floor in turns, so that a slow moment of the machine affects both. The server
+// is a separate process.
 //
-// It prints medians and compares them with the project's budgets (docs/performance.md). With -fail-above 1.5 it ends with 1
-// when a figure is above 1.5 times its budget. It starts only the programs in its own folder and -prelet, writes below -dir
-// and below a temporary folder, and removes what it wrote.
+// It prints medians and compares them with the budgets in docs/performance.md. With -fail-above 1.5 it exits with 1
+// if a figure is above 1.5 times its budget. It starts only the programs in its own folder and -prelet, and removes
+// the files that it writes below -dir and a temporary folder.
 package main
 
 import (
@@ -48,17 +48,39 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.SetOutput(stderr)
 	flags.IntVar(&o.n, "n", 15, "`ROUNDS` that count; one more runs before them")
 	flags.StringVar(&o.prelet, "prelet", "bin/prelet", "the `PROGRAM` to measure")
-	flags.StringVar(&o.spec, "spec", "testdata/hardware/spec/dgx-h100.json", "`FILE` that describes the machine to boot")
-	flags.StringVar(&o.kubelet, "kubelet-config", "bench/testdata/kubelet-config.yaml", "`FILE` that the cluster serves")
-	flags.StringVar(&o.dir, "dir", "bin", "`FOLDER` on the file system to write to; on a tmpfs fsync is free")
+	flags.StringVar(
+		&o.spec,
+		"spec",
+		"testdata/hardware/spec/dgx-h100.json",
+		"`FILE` that describes the machine to boot",
+	)
+	flags.StringVar(
+		&o.kubelet,
+		"kubelet-config",
+		"bench/testdata/kubelet-config.yaml",
+		"`FILE` that the cluster serves",
+	)
+	flags.StringVar(
+		&o.dir,
+		"dir",
+		"bin",
+		"`FOLDER` on the file system to write to; on a tmpfs fsync is free",
+	)
 	flags.DurationVar(&o.delay, "delay", 0, "added to each response of the server, in place of a network")
-	failAbove := flags.Float64("fail-above", 0, "end with 1 if a figure is above `FACTOR` times its budget; 0: never")
+	failAbove := flags.Float64(
+		"fail-above",
+		0,
+		"end with 1 if a figure is above `FACTOR` times its budget; 0: never",
+	)
 	output := flags.String("o", "text", "`FORMAT`: text or json")
 	if err := flags.Parse(args); err != nil {
 		return 64
 	}
 	if *output != "text" && *output != "json" || o.n < 1 || *failAbove < 0 {
-		fmt.Fprintln(stderr, "bench: invalid flags: -n must be at least 1, -o text or json, -fail-above not negative")
+		fmt.Fprintln(
+			stderr,
+			"bench: invalid flags: -n must be at least 1, -o text or json, -fail-above not negative",
+		)
 		return 64
 	}
 
@@ -82,7 +104,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 	if exceeded := r.exceeded(*failAbove); len(exceeded) > 0 {
 		for _, b := range exceeded {
-			fmt.Fprintf(stderr, "bench: %s: got %.1f, more than %.1f times the budget of %.1f\n", b.What, b.Got, *failAbove, b.AtMost)
+			fmt.Fprintf(
+				stderr,
+				"bench: %s: got %.1f, more than %.1f times the budget of %.1f\n",
+				b.What,
+				b.Got,
+				*failAbove,
+				b.AtMost,
+			)
 		}
 		return 1
 	}

@@ -31,8 +31,8 @@ type program struct {
 	before func(ctx context.Context, round string) error
 }
 
-// measureBoots runs every program once per round, so that a slow moment of the machine hits all of them, and returns the
-// samples by program name. The first round warms the page cache and is not counted.
+// measureBoots runs every program once per round, so that a slow moment of the machine hits all of them, and returns
+// the samples by program name. The first round warms the page cache and is not counted.
 //
 // No round is removed before the end: ext4 without a journal walks over the inodes that were deleted in the last half
 // minute, so a program that creates files would pay for the rounds before it.
@@ -71,11 +71,18 @@ func measureBoots(ctx context.Context, o options) (map[string][]sample, error) {
 		}
 	}
 	preletRun := func(round string) []string {
-		command := []string{o.prelet, "run", "--config", site, "--root", filepath.Join(round, "root")}
+		command := []string{
+			o.prelet,
+			"run",
+			"--config",
+			site,
+			"--root",
+			filepath.Join(round, "root"),
+		}
 
 		return append(command, hardwareFlag(machine)...)
 	}
-	// joinNode makes the node one that has joined, and lets a run see it: the next boot has nothing to do.
+	// joinNode makes the node a joined one and runs prelet once, so that the next boot has nothing to do.
 	joinNode := func(ctx context.Context, round string) error {
 		path := filepath.Join(round, "root/etc/kubernetes/kubelet.conf")
 		if err := os.WriteFile(path, []byte(cluster.Kubeconfig), 0o600); err != nil {
@@ -106,18 +113,8 @@ func measureBoots(ctx context.Context, o options) (map[string][]sample, error) {
 		}
 
 		for _, p := range programs {
-			if p.before != nil {
-				if err := p.before(ctx, round); err != nil {
-					return nil, fmt.Errorf("before %s: %w", p.name, err)
-				}
-			}
-
-			s, _, err := measure(ctx, environment, nil, p.command(round))
+			s, err := measureProgram(ctx, p, round, environment, cluster)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", p.name, err)
-			}
-
-			if s.Requests, err = cluster.countRequests(); err != nil {
 				return nil, err
 			}
 			if i > 0 {
@@ -129,8 +126,28 @@ func measureBoots(ctx context.Context, o options) (map[string][]sample, error) {
 	return samples, nil
 }
 
-// measure runs one command to its end, as credential's user unless that is nil, and returns its standard output too. The
-// error contains what the command printed.
+// measureProgram prepares and runs one program in one round.
+func measureProgram(
+	ctx context.Context, p program, round string, environment []string, c *cluster,
+) (sample, error) {
+	if p.before != nil {
+		if err := p.before(ctx, round); err != nil {
+			return sample{}, fmt.Errorf("before %s: %w", p.name, err)
+		}
+	}
+
+	s, _, err := measure(ctx, environment, nil, p.command(round))
+	if err != nil {
+		return sample{}, fmt.Errorf("%s: %w", p.name, err)
+	}
+
+	s.Requests, err = c.countRequests()
+
+	return s, err
+}
+
+// measure runs a command, as credential's user unless that is nil, and also returns its standard output. The error
+// contains the command's output.
 func measure(
 	ctx context.Context, environment []string, credential *syscall.Credential, command []string,
 ) (sample, []byte, error) {
@@ -140,7 +157,8 @@ func measure(
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Env = environment
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.Stdout = &stdout
+	cmd.Stderr = &stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential}
 
 	start := time.Now()
@@ -163,10 +181,12 @@ func measure(
 	}, stdout.Bytes(), nil
 }
 
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+func milliseconds(d time.Duration) float64 {
+	return float64(d.Microseconds()) / 1000
+}
 
-// ownRSS returns the largest resident set of this process in MiB. Linux passes it on to a child between fork and exec, so
-// no child appears smaller. That is why the server is not in this process.
+// ownRSS returns the largest resident set of this process in MiB. Linux passes it on to a child between fork and
+// exec, so no child appears smaller. That is why the server is not in this process.
 func ownRSS() float64 {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

@@ -27,7 +27,7 @@ var rows = []string{
 	noDetector, absentDetector, oneDetector, fourDetectors,
 }
 
-// result is what a benchmark prints, as text and as JSON.
+// result is the output of a benchmark, as text and as JSON.
 type result struct {
 	Machine  string   `json:"machine"`
 	OwnRSS   float64  `json:"own_rss_mib"` // smaller programs cannot be measured
@@ -44,16 +44,16 @@ type row struct {
 	Samples []sample `json:"samples"`
 }
 
-// budget is a limit of the project. It is an alarm and not an aim: below it nothing is made faster or smaller at the price
-// of more code.
+// budget is a limit of the project. It is an alarm and not an aim: below it nothing is made faster or smaller at the
+// price of more code.
 type budget struct {
 	What   string  `json:"what"`
 	AtMost float64 `json:"at_most"`
 	Got    float64 `json:"got"`
 }
 
-// summarize reduces samples to medians and compares them. programMB is the size of the stripped program in units of 10^6
-// bytes. It fails when a program, above all the floor, was not measured: a budget of nothing would be met.
+// summarize reduces samples to medians and compares them. programMB is the size of the stripped program in units of
+// 10^6 bytes. It fails when a program, above all the floor, was not measured: a budget of nothing would be met.
 func summarize(samples map[string][]sample, programMB float64) (result, error) {
 	r := result{OwnRSS: ownRSS()}
 
@@ -62,17 +62,27 @@ func summarize(samples map[string][]sample, programMB float64) (result, error) {
 	for _, name := range rows {
 		medians[name] = medianOf(samples[name])
 		if medians[name].WallMS <= 0 || medians[name].RSSMiB <= 0 {
-			return result{}, fmt.Errorf("%s was not measured: got medians of %.1f ms and %.1f MiB of %d runs",
-				name, medians[name].WallMS, medians[name].RSSMiB, len(samples[name]))
+			return result{}, fmt.Errorf(
+				"%s was not measured: got medians of %.1f ms and %.1f MiB of %d runs",
+				name,
+				medians[name].WallMS,
+				medians[name].RSSMiB,
+				len(samples[name]),
+			)
 		}
 		if name != floor {
 			peak = max(peak, medians[name].RSSMiB)
 		}
 
-		m, f := medians[name], medians[floor]
+		m := medians[name]
+		f := medians[floor]
 		r.Programs = append(r.Programs, row{
-			Name: name, Median: m, Samples: samples[name],
-			Wall: ratio(m.WallMS, f.WallMS), CPU: ratio(m.CPUMS, f.CPUMS), RSS: ratio(m.RSSMiB, f.RSSMiB),
+			Name:    name,
+			Median:  m,
+			Samples: samples[name],
+			Wall:    ratio(m.WallMS, f.WallMS),
+			CPU:     ratio(m.CPUMS, f.CPUMS),
+			RSS:     ratio(m.RSSMiB, f.RSSMiB),
 		})
 	}
 
@@ -80,8 +90,16 @@ func summarize(samples map[string][]sample, programMB float64) (result, error) {
 	r.Budgets = []budget{
 		{What: "first run, wall over floor", AtMost: 5, Got: ratio(wall(first), wall(floor))},
 		{What: "nothing to do, wall over floor", AtMost: 4, Got: ratio(wall(again), wall(floor))},
-		{What: "one detector adds, wall over floor", AtMost: 4, Got: ratio(wall(oneDetector)-wall(noDetector), wall(floor))},
-		{What: "four detectors add, wall over floor", AtMost: 12, Got: ratio(wall(fourDetectors)-wall(noDetector), wall(floor))},
+		{
+			What:   "one detector adds, wall over floor",
+			AtMost: 4,
+			Got:    ratio(wall(oneDetector)-wall(noDetector), wall(floor)),
+		},
+		{
+			What:   "four detectors add, wall over floor",
+			AtMost: 12,
+			Got:    ratio(wall(fourDetectors)-wall(noDetector), wall(floor)),
+		},
 		{What: "peak memory, MiB", AtMost: 64, Got: peak},
 		{What: "program, MB", AtMost: 40, Got: programMB},
 	}
@@ -130,7 +148,11 @@ func (r result) print(w io.Writer) error {
 		return err
 	}
 
-	_, err := fmt.Fprintf(w, "RSS below %.1f MiB cannot be measured: it is that of the measuring process.\n", r.OwnRSS)
+	_, err := fmt.Fprintf(
+		w,
+		"RSS below %.1f MiB cannot be measured: it is that of the measuring process.\n",
+		r.OwnRSS,
+	)
 	return err
 }
 

@@ -148,7 +148,8 @@ func TestCheckStates(t *testing.T) {
 	}
 	for _, test := range tests {
 		err := checkStates(test.output, test.detectors)
-		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+		if test.want == "" && err != nil ||
+			test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("checkStates(%s, %q): got %v, want %q", test.output, test.detectors, err, test.want)
 		}
 	}

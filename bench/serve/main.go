@@ -1,9 +1,9 @@
-// Command serve is the cluster and the machine of a benchmark, in a process of its own so that its work is in nobody's
-// measurement.
+// Command serve is the cluster and the machine of a benchmark, as a separate process so that its work is not
+// measured.
 //
-// It builds the machine, prints one line of JSON that says how to reach the cluster, answers each line on stdin with the
-// number of requests and connections since the line before, and ends when stdin does. It listens on loopback only, and
-// writes below -machine only.
+// It builds the machine, prints the cluster's address as one line of JSON, answers each line on stdin with the number
+// of requests and connections since the previous line, and exits when stdin is closed. It listens on loopback only,
+// and writes below -machine only.
 package main
 
 import (
@@ -35,8 +35,12 @@ type asked struct {
 }
 
 func main() {
-	kubelet := flag.String("kubelet-config", "", "`FILE` for key kubelet of kube-system/kubelet-config")
-	delay := flag.Duration("delay", 0, "how much longer each answer takes, as a stand-in for a network")
+	kubelet := flag.String(
+		"kubelet-config",
+		"",
+		"`FILE` for key kubelet of kube-system/kubelet-config",
+	)
+	delay := flag.Duration("delay", 0, "how much longer each answer takes, as on a slow network")
 	spec := flag.String("spec", "", "`FILE` that describes a machine")
 	machine := flag.String("machine", "", "`FOLDER` to build that machine in")
 	flag.Parse()
@@ -76,14 +80,24 @@ func serve(kubelet string, delay time.Duration, in io.Reader, out io.Writer) err
 	}
 
 	answer := json.NewEncoder(out)
-	if err := answer.Encode(address{URL: server.URL(), CAHash: server.CAHash(), Token: server.Token(), Kubeconfig: string(kubeconfig)}); err != nil {
+	err = answer.Encode(address{
+		URL:        server.URL(),
+		CAHash:     server.CAHash(),
+		Token:      server.Token(),
+		Kubeconfig: string(kubeconfig),
+	})
+	if err != nil {
 		return err
 	}
 	var before asked
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
 		now := asked{Requests: len(server.Requests()), Connections: server.Connections()}
-		if err := answer.Encode(asked{Requests: now.Requests - before.Requests, Connections: now.Connections - before.Connections}); err != nil {
+		err := answer.Encode(asked{
+			Requests:    now.Requests - before.Requests,
+			Connections: now.Connections - before.Connections,
+		})
+		if err != nil {
 			return err
 		}
 		before = now

@@ -22,7 +22,8 @@ func TestServe(t *testing.T) {
 	var at address
 	var count asked
 	decoder := json.NewDecoder(answers)
-	if err := decoder.Decode(&at); err != nil || at.URL == "" || at.CAHash == "" || at.Token == "" || at.Kubeconfig == "" {
+	if err := decoder.Decode(&at); err != nil || at.URL == "" || at.CAHash == "" || at.Token == "" ||
+		at.Kubeconfig == "" {
 		t.Fatalf("%+v, %v", at, err)
 	}
 	if _, err := io.WriteString(questions, "\n"); err != nil {

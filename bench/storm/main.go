@@ -1,14 +1,16 @@
-// Command storm boots many nodes at once, as far as a cluster sees it: each asks for the CA and for its configuration by prelet's own
-// code (live, boot, the site's stages), as itself, with its own token or its own certificate, from a root folder of its own, and plans.
-// Nothing is written but these folders, and no kubelet is started.
+// Command storm boots many nodes at once, as far as a cluster sees it: each asks for the CA and for its configuration
+// by prelet's own code (internal/probe, internal/boot, the site's stages), as itself, with its own token or its own
+// certificate, from a root folder of its own, and plans. Nothing is written but these folders, and no kubelet is
+// started.
 //
 //	storm -boots FILE -dir FOLDER -join PRELET
 //	storm -boots FILE -dir FOLDER [-together N]
 //
-// FILE is JSON: {"site": HCL, "boots": [{"name", "token", "kubeconfig"}]}. With -join it makes the roots, and gives those with a
-// kubeconfig the past of a node that has joined, by the program itself: it runs with the token, as on a first boot, then the kubelet's
-// kubeconfig is there, and it runs once more. Without, all of them boot, those that have joined without a token. What came of it is one
-// JSON document on stdout; progress is a line on stderr for each tenth of the boots that are done ("done N"), which a test can wait for.
+// FILE is JSON: {"site": HCL, "boots": [{"name", "token", "kubeconfig"}]}. With -join it makes the roots, and gives
+// those with a kubeconfig the past of a node that has joined, by the program itself: it runs with the token, as on a
+// first boot, then the kubelet's kubeconfig is there, and it runs once more. Without, all of them boot; joined nodes
+// boot without a token. What came of it is one JSON document on stdout; progress is a line on stderr for each tenth
+// of the boots that are done ("done N"), which a test can wait for.
 package main
 
 import (
@@ -32,7 +34,7 @@ func main() {
 	}
 }
 
-// storm is what a test wants.
+// storm has the settings of a test.
 type storm struct {
 	Site  string `json:"site"`
 	Boots []node `json:"boots"`
@@ -42,7 +44,7 @@ func run() error {
 	file := flag.String("boots", "", "`FILE` that says who boots")
 	together := flag.Int("together", 0, "at most `N` boots at the same time; 0: all")
 	dir := flag.String("dir", "", "`FOLDER` for the roots")
-	join := flag.String("join", "", "make the roots, with `PRELET`, and boot nobody")
+	join := flag.String("join", "", "make the roots, with `PRELET`, and boot none of them")
 	flag.Parse()
 	if *file == "" || *dir == "" {
 		return errors.New("-boots and -dir are needed")
@@ -58,7 +60,10 @@ func run() error {
 	if *join != "" {
 		return s.join(*dir, *join)
 	}
-	loaded, diags := site.Parse([]world.SiteFile{{Name: "site.hcl", Text: s.Site}}, site.Options{Stages: builtin.Stages(), Version: "0.1.0"})
+	loaded, diags := lang.Parse(
+		[]world.SiteFile{{Name: "site.hcl", Text: s.Site}},
+		lang.Options{Stages: builtin.Stages(), Version: "0.1.0"},
+	)
 	if diags.HasErrors() {
 		return diags
 	}

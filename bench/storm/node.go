@@ -18,7 +18,7 @@ import (
 	"github.com/prelet/prelet/internal/probe"
 )
 
-// node is one of them: with a token it joins, with a kubeconfig it has joined, and the token is what it once joined with.
+// node is one of the nodes: with a kubeconfig it has joined before, with its token; otherwise it joins now.
 type node struct {
 	Name       string `json:"name"`
 	Token      string `json:"token"`
@@ -49,9 +49,13 @@ func (s storm) join(dir, prelet string) error {
 	return all
 }
 
-// prepare makes the node's root: that of a fresh machine, or what a node leaves there that joins.
+// prepare creates the node's root: that of a fresh machine, or of a joined node.
 func (n node) prepare(root, prelet, config string) error {
-	if err := errors.Join(write(filepath.Join(root, "etc/machine-id"), fmt.Sprintf("%032x\n", n.Name)), write(filepath.Join(root, "etc/hostname"), n.Name+"\n")); err != nil {
+	err := errors.Join(
+		write(filepath.Join(root, "etc/machine-id"), fmt.Sprintf("%032x\n", n.Name)),
+		write(filepath.Join(root, "etc/hostname"), n.Name+"\n"),
+	)
+	if err != nil {
 		return err
 	}
 	for _, dir := range []string{"etc/kubernetes/pki", "var/lib/kubelet", "var/lib/prelet"} { // as packages make them
@@ -97,13 +101,12 @@ type outcome struct {
 
 // retry is one with the time when it was decided on.
 type retry struct {
-	live.Retry
+	probe.Retry
 	at time.Time
 }
 
-// boot is what `prelet plan` does, without a process of its own, and without falling back on what an earlier boot was given: this one
-// shall be given what it asks for.
-func (n node) boot(s *site.Site, root string) (out outcome) {
+// boot plans like `prelet plan`, in this process, and without the last good answers: this boot must get its own.
+func (n node) boot(s *lang.Site, root string) (out outcome) {
 	var mu sync.Mutex
 	out.began = time.Now()
 	defer func() { out.ended = time.Now() }()
@@ -118,12 +121,21 @@ func (n node) boot(s *site.Site, root string) (out outcome) {
 	if n.Kubeconfig != "" {
 		credentials = "" // gone, as tokens are after a day
 	}
-	l := live.New(live.Options{Root: root, Site: s, Credentials: credentials, Redactor: value.NewRedactor(), Store: store, StateDir: state,
-		OnRetry: func(r live.Retry) {
-			mu.Lock()
-			defer mu.Unlock()
-			out.retries = append(out.retries, retry{r, time.Now()})
-		}})
+	l := probe.New(
+		probe.Options{
+			Root:        root,
+			Site:        s,
+			Credentials: credentials,
+			Redactor:    value.NewRedactor(),
+			Store:       store,
+			StateDir:    state,
+			OnRetry: func(r probe.Retry) {
+				mu.Lock()
+				defer mu.Unlock()
+				out.retries = append(out.retries, retry{r, time.Now()})
+			},
+		},
+	)
 	defer l.Close()
 	p := boot.Run(context.Background(), s, boot.Options{Source: l, Now: time.Now})
 	mu.Lock()
@@ -140,7 +152,7 @@ func (n node) boot(s *site.Site, root string) (out outcome) {
 // token is the node's only credential.
 type token string
 
-// Read implements live.Credentials.
+// Read implements probe.Credentials.
 func (t token) Read(name string) ([]byte, error) {
 	if t == "" || name != "bootstrap-token" {
 		return nil, fs.ErrNotExist

@@ -63,8 +63,9 @@ func summary(all []outcome, took time.Duration) result {
 // cause is a reason without what differs from boot to boot.
 func cause(why string) string {
 	for _, c := range []string{
-		"connection refused", "no connection within", "no whole answer", "HTTP 429", "not ready yet", "HTTP 401", "HTTP 403",
-		"HTTP 500", "HTTP 503", "no signature", "broken pipe", "connection reset", "before a whole answer",
+		"connection refused", "no connection within", "no complete response", "HTTP 429",
+		"not ready yet", "HTTP 401", "HTTP 403",
+		"HTTP 500", "HTTP 503", "no signature", "broken pipe", "connection reset", "before a complete response",
 	} {
 		if strings.Contains(why, c) {
 			return c

@@ -1,5 +1,5 @@
-// Command vendor is a detector as vendors write them, for the benchmark of what one adds: it reads its devices in sysfs and tells
-// them. Its name is that of its file, so that several can be there.
+// Command vendor is a detector like those of vendors, to measure the cost of one: it reports its devices in sysfs. It
+// is named after its file, so that several can be installed.
 package main
 
 import (
@@ -18,7 +18,12 @@ var found = sdk.Fact[int]{Name: "found", Doc: "How many functions there are on t
 
 // Describe implements sdk.Detector.
 func (detector) Describe() sdk.Description {
-	return sdk.Description{Name: filepath.Base(os.Args[0]), Version: "1.0.0", Facts: []sdk.Declaration{found}, Match: sdk.Match{Always: true}}
+	return sdk.Description{
+		Name:    filepath.Base(os.Args[0]),
+		Version: "1.0.0",
+		Facts:   []sdk.Declaration{found},
+		Match:   sdk.Match{Always: true},
+	}
 }
 
 // Detect implements sdk.Detector.
@@ -32,9 +37,12 @@ func (detector) Detect(_ context.Context, _ sdk.Request, a *sdk.Answer) error {
 		if err != nil {
 			return err
 		}
-		a.Attribute("class."+strings.ReplaceAll(filepath.Base(dir), ":", "-"), strings.TrimSpace(string(class)))
+		a.Attribute(
+			"class."+strings.ReplaceAll(filepath.Base(dir), ":", "-"),
+			strings.TrimSpace(string(class)),
+		)
 	}
-	a.Tell(found.Is(len(all), "/sys/bus/pci"))
+	a.AddFacts(found.Is(len(all), "/sys/bus/pci"))
 	if len(all) > 1<<16 {
 		return fmt.Errorf("%d functions", len(all))
 	}

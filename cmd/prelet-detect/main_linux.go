@@ -1,5 +1,5 @@
-// Command prelet-detect runs one detector under that detector's own user, confined, and gives prelet one line of
-// JSON. prelet starts it; by hand it does nothing useful.
+// Command prelet-detect runs one detector confined, as the detector's own user, and prints one line of JSON for
+// prelet. prelet starts it; it has no use for people.
 package main
 
 import (
@@ -15,13 +15,13 @@ func main() {
 	var err error
 	switch {
 	case len(os.Args) == 1:
-		err = inside.Run(os.Stdin, os.Stdout, confine.Lines{})
-	case len(os.Args) == 2 && os.Args[1] == inside.BecomeCommand:
-		err = inside.Become(os.Stdin)
+		err = runner.Run(os.Stdin, os.Stdout, sandbox.Lines{})
+	case len(os.Args) == 2 && os.Args[1] == runner.BecomeCommand:
+		err = runner.Become(os.Stdin)
 	case len(os.Args) == 3 && os.Args[1] == "sweep":
 		var uid int
 		if uid, err = strconv.Atoi(os.Args[2]); err == nil {
-			err = inside.Sweep(uid)
+			err = runner.Sweep(uid)
 		}
 	default:
 		err = fmt.Errorf("prelet starts this program; try `prelet detectors --help`")

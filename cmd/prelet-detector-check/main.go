@@ -1,5 +1,5 @@
-// Command prelet-detector-check is the conformance kit behind `prelet detectors check`, which starts it: it looks whether a
-// detector keeps the protocol, and says what to fix.
+// Command prelet-detector-check is the conformance kit. `prelet detectors check` starts it: it checks whether a
+// detector follows the protocol, and reports what to fix.
 package main
 
 import (

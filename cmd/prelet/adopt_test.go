@@ -169,7 +169,11 @@ func TestAdoptByHand(t *testing.T) {
 			m := losingNode(t)
 			l.do(m)
 			before, starts, pid := m.managed(), len(m.starts), m.kubelet.MainPID
-			m.want("run", m.as("", "run"), ended{0, fmt.Sprintf("Generation %d is in place, and the kubelet is healthy", l.gen), ""})
+			m.want(
+				"run",
+				m.as("", "run"),
+				ended{0, fmt.Sprintf("Generation %d is in place, and the kubelet is healthy", l.gen), ""},
+			)
 			m.sameFiles(before)
 			if len(m.starts) != starts || m.kubelet.MainPID != pid {
 				t.Errorf("starts of the kubelet: got %q, want %d", m.starts, starts)
@@ -188,8 +192,16 @@ func TestAdoptAtBoot(t *testing.T) {
 			m.reboot()
 			before := m.managed()
 			run, verify := m.boot()
-			m.want("run", run, ended{0, fmt.Sprintf("Generation %d is in place; prelet-verify judges it", l.atBoot), ""})
-			m.want("verify", verify, ended{0, fmt.Sprintf("Generation %d is in place, and the kubelet is healthy on it.", l.atBoot), ""})
+			m.want(
+				"run",
+				run,
+				ended{0, fmt.Sprintf("Generation %d is in place; prelet-verify judges it", l.atBoot), ""},
+			)
+			m.want(
+				"verify",
+				verify,
+				ended{0, fmt.Sprintf("Generation %d is in place, and the kubelet is healthy on it.", l.atBoot), ""},
+			)
 			m.sameFiles(before)
 			if len(m.starts) != 1 {
 				t.Errorf("starts of the kubelet: got %q, want one", m.starts)
@@ -199,7 +211,11 @@ func TestAdoptAtBoot(t *testing.T) {
 			m.reboot()
 			disk := m.disk()
 			run, _ = m.boot()
-			m.want("the boot after it", run, ended{0, fmt.Sprintf("No changes; generation %d is in place.", l.atBoot), ""})
+			m.want(
+				"the boot after it",
+				run,
+				ended{0, fmt.Sprintf("No changes; generation %d is in place.", l.atBoot), ""},
+			)
 			if after := m.disk(); !maps.Equal(disk, after) {
 				t.Error("the boot after it wrote to the disk")
 			}
@@ -214,15 +230,20 @@ func (m *machine) adopted(gen int, before bool) {
 		m.t.Errorf("gate: got %q, want %q", got, want)
 	}
 	s := m.says()
-	if s.State != report.OK || s.Generation != gen || s.Verdict != "good" || len(s.Notes) != 1 || s.Notes[0].Code != "adopted" {
+	if s.State != report.OK || s.Generation != gen || s.Verdict != "good" || len(s.Notes) != 1 ||
+		s.Notes[0].Code != "adopted" {
 		m.t.Errorf("status.json: got %+v, want ok, good, generation %d, with the note adopted", s, gen)
 	}
 	m.want("status", m.as("", "status"), ended{0, "adopted:", ""})
 	m.want("history", m.as("", "history"), ended{0, "adopted: the files were as planned already", ""})
-	m.want("doctor", m.as("", "doctor"), ended{m.as("", "doctor").exit, fmt.Sprintf("generation %d is in place, adopted", gen), ""})
+	m.want(
+		"doctor",
+		m.as("", "doctor"),
+		ended{m.as("", "doctor").exit, fmt.Sprintf("generation %d is in place, adopted", gen), ""},
+	)
 	if !before {
 		disk := m.disk()
-		m.want("rollback 0", m.as("", "rollback", "0"), ended{64, "", "nobody knows what was before prelet"})
+		m.want("rollback 0", m.as("", "rollback", "0"), ended{64, "", "the state before prelet is not known"})
 		if !maps.Equal(disk, m.disk()) || m.gateSays() == "" {
 			m.t.Error("a rollback that was refused has changed something")
 		}
@@ -232,8 +253,8 @@ func (m *machine) adopted(gen int, before bool) {
 	}
 }
 
-// Somebody has written the files as the site now wants them, and the kubelet runs on other flags: it is restarted once,
-// which no plan is blamed for. One that lacks the flags after that is ill.
+// The existing files are already as the site now wants them, and the kubelet runs with other flags: it is restarted
+// once, and no plan is blamed. A kubelet that still lacks the flags after that is unhealthy.
 func TestAdoptWithOldFlags(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		for _, reads := range []bool{true, false} {
@@ -255,13 +276,17 @@ func TestAdoptWithOldFlags(t *testing.T) {
 				run := m.as("", "run")
 				switch {
 				case reads:
-					m.want("run", run, ended{0, fmt.Sprintf("Generation %d is in place, and the kubelet is healthy", gen), ""})
+					m.want(
+						"run",
+						run,
+						ended{0, fmt.Sprintf("Generation %d is in place, and the kubelet is healthy", gen), ""},
+					)
 					m.sameFiles(before)
 				case lost: // there is nothing to go back to
 					m.want("run", run, ended{50, "", "the process has not the flag"})
 					m.want("verify", m.as("", "verify"), ended{50, "", "the process has not the flag"})
 				default:
-					m.want("run", run, ended{50, "", "was ill and was left"})
+					m.want("run", run, ended{50, "", "was unhealthy and was rolled back"})
 					return
 				}
 				if m.kubelet.MainPID != pid+1 {
@@ -329,14 +354,14 @@ func TestAdoptAtFirstBoot(t *testing.T) {
 // kubelet starts on that.
 func TestHeldWithoutGenerations(t *testing.T) {
 	m := losingNode(t)
-	m.want("rollback", m.as("", "rollback"), ended{0, "with the contents of 1", ""})
+	m.want("rollback", m.as("", "rollback"), ended{0, "has the contents of generation 1", ""})
 	if err := os.RemoveAll(m.stateDir() + "/generations"); err != nil {
 		t.Fatal(err)
 	}
 	before := m.managed()
 	m.reboot()
 	run, _ := m.boot()
-	m.want("run", run, ended{0, "was chosen by hand", ""})
+	m.want("run", run, ended{0, "is pinned", ""})
 	m.sameFiles(before)
 	if len(m.starts) != 1 {
 		t.Errorf("starts of the kubelet: got %q, want one", m.starts)
@@ -356,7 +381,7 @@ func TestSiteWithNothingToWrite(t *testing.T) {
 			t.Errorf("verify %+v, starts %q, gate %q; want one start on an open gate", verify, m.starts, m.gateSays())
 		}
 		m.want("status", m.as("", "status"), ended{0, "may start", ""})
-		m.want("history", m.as("", "history"), ended{0, "There is no generation yet.", ""})
+		m.want("history", m.as("", "history"), ended{0, "No generation exists yet.", ""})
 		m.want("run by hand", m.as("", "run"), ended{0, "Nothing to write", ""})
 		m.reboot()
 	}
@@ -370,7 +395,7 @@ func TestOutdatedJournalWithoutPlan(t *testing.T) {
 	before := m.disk()
 	delete(before, "/etc/prelet/site.hcl")
 	pid := m.kubelet.MainPID
-	m.want("run", m.as("", "run"), ended{10, "", "no stage type"})
+	m.want("run", m.as("", "run"), ended{10, "", "Unknown stage type"})
 	m.want("recover", m.as("", "recover"), ended{41, "", "prelet run plans again"})
 	m.want("rollback", m.as("", "rollback", "1"), ended{41, "", "prelet run plans again"})
 	m.want("verify", m.as(app.VerifyUnit, "verify"), ended{0, "", ""})
@@ -385,7 +410,8 @@ func TestOutdatedJournalWithoutPlan(t *testing.T) {
 func TestAdoptBelowRoot(t *testing.T) {
 	root, site := t.TempDir(), t.TempDir()+"/site.hcl"
 	text := "stage \"write\" \"x\" {\n  file \"motd\" {\n    path = \"/motd\"\n    content = \"a\"\n  }\n" +
-		"  bootstrap_kubeconfig { when = false }\n  ca_certificate { when = false }\n  kubelet_config { when = false }\n" +
+		"  bootstrap_kubeconfig { when = false }\n  ca_certificate { when = false }\n  kubelet_config { when = " +
+		"false }\n" +
 		"  kubelet_flags { when = false }\n}\n"
 	if err := os.WriteFile(site, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
@@ -398,6 +424,10 @@ func TestAdoptBelowRoot(t *testing.T) {
 	}
 	m.want("run", m.as("", line...), ended{0, "eneration 1 is in place", ""})
 	m.want("history", m.as("", "history", "--root", root), ended{0, "adopted", ""})
-	m.want("rollback 0", m.as("", "rollback", "0", "--root", root), ended{64, "", "nobody knows what was before prelet"})
+	m.want(
+		"rollback 0",
+		m.as("", "rollback", "0", "--root", root),
+		ended{64, "", "the state before prelet is not known"},
+	)
 	m.want("again", m.as("", line...), ended{0, "No changes; generation 1 is in place.", ""})
 }

@@ -50,8 +50,15 @@ func must[T any](v T, err error) T {
 
 func newAuthority(name string) *authority {
 	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
-	c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(10, 0, 0), KeyUsage: x509.KeyUsageCertSign}
+	c := &x509.Certificate{
+		SerialNumber:          big.NewInt(1),
+		Subject:               pkix.Name{CommonName: name},
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		NotBefore:             time.Now().Add(-time.Hour),
+		NotAfter:              time.Now().AddDate(10, 0, 0),
+		KeyUsage:              x509.KeyUsageCertSign,
+	}
 	der := must(x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key))
 	return &authority{must(x509.ParseCertificate(der)), key}
 }
@@ -68,31 +75,65 @@ func (a *authority) pin() string {
 // leaf issues a serving certificate; no name means 127.0.0.1 and localhost.
 func (a *authority) leaf(from, to time.Time, names ...string) tls.Certificate {
 	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
-	c := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "kube-apiserver"}, NotBefore: from, NotAfter: to,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, DNSNames: names}
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(2),
+		Subject:      pkix.Name{CommonName: "kube-apiserver"},
+		NotBefore:    from,
+		NotAfter:     to,
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:     names,
+	}
 	if len(names) == 0 {
 		c.DNSNames, c.IPAddresses = []string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)}
 	}
-	return tls.Certificate{Certificate: [][]byte{must(x509.CreateCertificate(rand.Reader, c, a.cert, &key.PublicKey, a.key))}, PrivateKey: key}
+	return tls.Certificate{
+		Certificate: [][]byte{must(x509.CreateCertificate(rand.Reader, c, a.cert, &key.PublicKey, a.key))},
+		PrivateKey:  key,
+	}
 }
 
-// kubeletConf is a kubelet.conf as a kubelet writes it when it has joined, with a certificate that ends then. With another
-// key the two do not belong together.
+// kubeletConf is a kubelet.conf as a kubelet writes it when it has joined, with a certificate that ends then. With
+// another key the two do not belong together.
 func (a *authority) kubeletConf(server string, end time.Time, otherKey bool) string {
 	issue := func() (cert, key []byte) {
 		k := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
-		c := &x509.Certificate{SerialNumber: big.NewInt(3), Subject: pkix.Name{CommonName: "system:node:n1", Organization: []string{"system:nodes"}},
-			NotBefore: end.AddDate(-1, 0, 0), NotAfter: end, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
-		return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: must(x509.CreateCertificate(rand.Reader, c, a.cert, &k.PublicKey, a.key))}),
-			pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: must(x509.MarshalPKCS8PrivateKey(k))})
+		c := &x509.Certificate{
+			SerialNumber: big.NewInt(3),
+			Subject:      pkix.Name{CommonName: "system:node:n1", Organization: []string{"system:nodes"}},
+			NotBefore: end.AddDate(
+				-1,
+				0,
+				0,
+			),
+			NotAfter:    end,
+			KeyUsage:    x509.KeyUsageDigitalSignature,
+			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		}
+		return pem.EncodeToMemory(
+				&pem.Block{
+					Type:  "CERTIFICATE",
+					Bytes: must(x509.CreateCertificate(rand.Reader, c, a.cert, &k.PublicKey, a.key)),
+				},
+			),
+			pem.EncodeToMemory(
+				&pem.Block{Type: "PRIVATE KEY", Bytes: must(x509.MarshalPKCS8PrivateKey(k))},
+			)
 	}
 	cert, key := issue()
 	if otherKey {
 		_, key = issue()
 	}
 	b64 := base64.StdEncoding.EncodeToString
-	return fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters:\n- name: c\n  cluster:\n    server: %s\n    certificate-authority-data: %s\nusers:\n- name: u\n  user:\n    client-certificate-data: %s\n    client-key-data: %s\ncontexts:\n- name: x\n  context:\n    cluster: c\n    user: u\ncurrent-context: x\n",
-		server, b64(a.pem()), b64(cert), b64(key))
+	return fmt.Sprintf(
+		"apiVersion: v1\nkind: Config\nclusters:\n- name: c\n  cluster:\n    server: %s\n    "+
+			"certificate-authority-data: %s\nusers:\n- name: u\n  user:\n    client-certificate-data: %s\n    "+
+			"client-key-data: %s\ncontexts:\n- name: x\n  context:\n    cluster: c\n    user: u\ncurrent-context: x\n",
+		server,
+		b64(a.pem()),
+		b64(cert),
+		b64(key),
+	)
 }
 
 // apiserver is an API server that a scenario makes misbehave.
@@ -116,7 +157,12 @@ func startServer(ca *authority, fault string) (*apiserver, error) {
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	clients := x509.NewCertPool()
 	clients.AddCert(ca.cert)
-	s.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: clients, Certificates: []tls.Certificate{ca.leaf(time.Now().Add(-time.Hour), time.Now().AddDate(1, 0, 0))}}
+	s.TLS = &tls.Config{
+		MinVersion:   tls.VersionTLS12,
+		ClientAuth:   tls.VerifyClientCertIfGiven,
+		ClientCAs:    clients,
+		Certificates: []tls.Certificate{ca.leaf(time.Now().Add(-time.Hour), time.Now().AddDate(1, 0, 0))},
+	}
 	f, ok := faults[fault]
 	if !ok {
 		return nil, fmt.Errorf("there is no fault %q", fault)
@@ -172,8 +218,12 @@ func (s *apiserver) answer(w http.ResponseWriter, r *http.Request) {
 func (s *apiserver) infoText(ca []byte) string { return infoText(s.URL, ca) }
 
 func infoText(server string, ca []byte) string {
-	return fmt.Sprintf("apiVersion: v1\nclusters:\n- cluster:\n    certificate-authority-data: %s\n    server: %s\n  name: \"\"\ncontexts: null\ncurrent-context: \"\"\nkind: Config\npreferences: {}\nusers: null\n",
-		base64.StdEncoding.EncodeToString(ca), server)
+	return fmt.Sprintf(
+		"apiVersion: v1\nclusters:\n- cluster:\n    certificate-authority-data: %s\n    server: %s\n  name: "+
+			"\"\"\ncontexts: null\ncurrent-context: \"\"\nkind: Config\npreferences: {}\nusers: null\n",
+		base64.StdEncoding.EncodeToString(ca),
+		server,
+	)
 }
 
 func signedInfo(text string) map[string]string {
@@ -189,17 +239,37 @@ func signature(text, secret string) string {
 }
 
 func configMap(w http.ResponseWriter, namespace, name string, data map[string]string) {
-	writeJSON(w, 200, map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]string{"name": name, "namespace": namespace, "resourceVersion": "7"}, "data": data})
+	writeJSON(
+		w,
+		200,
+		map[string]any{
+			"kind":       "ConfigMap",
+			"apiVersion": "v1",
+			"metadata":   map[string]string{"name": name, "namespace": namespace, "resourceVersion": "7"},
+			"data":       data,
+		},
+	)
 }
 
 func kubeStatus(w http.ResponseWriter, code int, reason, message string) {
-	writeJSON(w, code, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "message": message, "code": code})
+	writeJSON(
+		w,
+		code,
+		map[string]any{
+			"kind":       "Status",
+			"apiVersion": "v1",
+			"status":     "Failure",
+			"reason":     reason,
+			"message":    message,
+			"code":       code,
+		},
+	)
 }
 
 func writeJSON(w http.ResponseWriter, code int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(v) // a client that went away is no news
+	_ = json.NewEncoder(w).Encode(v) // a client that has closed its connection is not a failure
 }
 
 // faults are the rows of the matrix that are a server's, by name.
@@ -209,10 +279,14 @@ var faults = map[string]func(*apiserver){
 		s.handle = raw("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", true)
 	},
 	"wrong-ca": func(s *apiserver) {
-		s.TLS.Certificates = []tls.Certificate{newAuthority("evil").leaf(time.Now().Add(-time.Hour), time.Now().AddDate(1, 0, 0))}
+		s.TLS.Certificates = []tls.Certificate{
+			newAuthority("evil").leaf(time.Now().Add(-time.Hour), time.Now().AddDate(1, 0, 0)),
+		}
 	},
 	"wrong-name": func(s *apiserver) {
-		s.TLS.Certificates = []tls.Certificate{s.ca.leaf(time.Now().Add(-time.Hour), time.Now().AddDate(1, 0, 0), "k8s.example")}
+		s.TLS.Certificates = []tls.Certificate{
+			s.ca.leaf(time.Now().Add(-time.Hour), time.Now().AddDate(1, 0, 0), "k8s.example"),
+		}
 	},
 	"expired": func(s *apiserver) {
 		s.TLS.Certificates = []tls.Certificate{s.ca.leaf(time.Now().AddDate(-1, 0, 0), time.Now().AddDate(0, -1, 0))}
@@ -249,14 +323,21 @@ var faults = map[string]func(*apiserver){
 		}
 	},
 	"config-401": func(s *apiserver) {
-		s.handle = s.onlyConfig(func(w http.ResponseWriter, _ *http.Request) { kubeStatus(w, 401, "Unauthorized", "Unauthorized") })
+		s.handle = s.onlyConfig(
+			func(w http.ResponseWriter, _ *http.Request) { kubeStatus(w, 401, "Unauthorized", "Unauthorized") },
+		)
 	},
 	"config-403": func(s *apiserver) {
 		s.handle = s.onlyConfig(func(w http.ResponseWriter, _ *http.Request) {
-			kubeStatus(w, 403, "Forbidden", `configmaps "kubelet-config" is forbidden: User "system:bootstrap:canary" cannot get resource "configmaps" in API group "" in the namespace "kube-system"`)
+			kubeStatus(
+				w,
+				403,
+				"Forbidden",
+				`configmaps "kubelet-config" is forbidden: User "system:bootstrap:canary" cannot get resource "configmaps" in API group "" in the namespace "kube-system"`,
+			)
 		})
 	},
-	"echo": func(s *apiserver) { // tells the caller what it was told
+	"echo": func(s *apiserver) { // returns the request to the caller
 		s.handle = s.onlyConfig(func(w http.ResponseWriter, r *http.Request) {
 			_, secret, _ := strings.Cut(r.Header.Get("Authorization"), ".")
 			kubeStatus(w, 403, "Forbidden", "not with "+r.Header.Get("Authorization")+", whose secret is "+secret)
@@ -271,7 +352,12 @@ var faults = map[string]func(*apiserver){
 	"429": func(s *apiserver) {
 		s.handle = func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "20")
-			kubeStatus(w, 429, "TooManyRequests", "the server has received too many requests and has asked us to try again later")
+			kubeStatus(
+				w,
+				429,
+				"TooManyRequests",
+				"the server has received too many requests and has asked us to try again later",
+			)
 		}
 	},
 	"503": answers(503, "ServiceUnavailable", "etcdserver: no leader"),
@@ -328,7 +414,10 @@ var faults = map[string]func(*apiserver){
 	"bad-signature": func(s *apiserver) {
 		s.info = func(int) map[string]string {
 			text := s.infoText(s.ca.pem())
-			return map[string]string{"kubeconfig": text, "jws-kubeconfig-" + tokenID: signature(text, "another-secret-x")}
+			return map[string]string{
+				"kubeconfig":                text,
+				"jws-kubeconfig-" + tokenID: signature(text, "another-secret-x"),
+			}
 		}
 	},
 	"two-faces": func(s *apiserver) {
@@ -383,8 +472,8 @@ func (s *apiserver) onlyConfig(h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// raw answers with bytes of its own, and then closes the connection or trickles for ever: slowness on a real connection is
-// what that is for.
+// raw answers with bytes of its own, and then closes the connection or trickles for ever: slowness on a real
+// connection is what that is for.
 func raw(text string, trickle bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := w.(http.Hijacker).Hijack()

@@ -44,7 +44,7 @@ func TestRunByHandIsServed(t *testing.T) {
 	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `"a"`, `var.pool`, 1)+"variable \"pool\" {}\n")
 	m.want("run", m.as("", "run", "--var", "pool=b", "-o", "json"), ended{0, `"generation":2`, ""})
 	m.want("run", m.as("", "run"), ended{10, "", "pool"})
-	m.want("rollback", m.as("", "rollback", "1"), ended{0, "with the contents of 1", ""})
+	m.want("rollback", m.as("", "rollback", "1"), ended{0, "has the contents of generation 1", ""})
 	m.want("rollback", m.as("", "rollback", "9"), ended{64, "", "prelet history"})
 	left, err := filepath.Glob(m.run + "/re*.json")
 	if err != nil || len(left) != 0 {
@@ -75,7 +75,7 @@ func TestServerStopped(t *testing.T) {
 	m := goodNode(t)
 	starts := 0
 	m.units.apply, m.units.job = func() { starts++ }, "canceled"
-	m.want("run", m.as("", "run"), ended{42, "", "somebody stopped prelet-apply.service"})
+	m.want("run", m.as("", "run"), ended{42, "", "prelet-apply.service was stopped"})
 	if starts != 1 {
 		t.Errorf("%d starts", starts)
 	}
@@ -90,14 +90,15 @@ func TestKilledServer(t *testing.T) {
 	m.units.apply = func() {}
 	m.want("the unit again", m.as(app.ApplyUnit, "run"), ended{0, "No changes; generation 1 is in place.", ""})
 	b, err := os.ReadFile(m.run + "/reply-AB.json")
-	for _, want := range []string{`"code":"interrupted"`, `"exit":42`, "nothing shows that it went back"} {
+	for _, want := range []string{`"code":"interrupted"`, `"exit":42`, "no record shows a rollback"} {
 		if err != nil || !strings.Contains(string(b), want) {
 			t.Errorf("got the reply %s, %v; want %s in it", b, err, want)
 		}
 	}
 }
 
-// TestReply: a run by hand ends as the unit's reply says, and in JSON with one document that has the code and a summary.
+// TestReply: a run by hand ends as the unit's reply says, and in JSON with one document that has the code and a
+// summary.
 func TestReply(t *testing.T) {
 	for name, c := range map[string]struct {
 		reply string
@@ -134,7 +135,7 @@ func TestReply(t *testing.T) {
 	}
 }
 
-// requests are the files of requests that nobody has taken.
+// requests returns the files of requests that no process has taken.
 func (m *machine) requests() []string {
 	m.t.Helper()
 	names, err := filepath.Glob(filepath.Join(m.run, "request-*.json"))
@@ -144,7 +145,7 @@ func (m *machine) requests() []string {
 	return names
 }
 
-// What stands in a request is a command line, and only of two commands.
+// A request contains a command line, and only that of one of two commands.
 func TestRequestForSomethingElse(t *testing.T) {
 	m := goodNode(t)
 	if err := os.WriteFile(m.run+"/request-AB.json", []byte(`{"args":["record","/etc/x.prelet"]}`), 0o600); err != nil {
@@ -180,7 +181,7 @@ func TestVerifyByHand(t *testing.T) {
 func TestVerifyBeforeTheFirstRun(t *testing.T) {
 	m := newMachine(t)
 	before := m.disk()
-	m.want("verify", m.as("", "verify"), ended{0, "There is no generation to judge", ""})
+	m.want("verify", m.as("", "verify"), ended{0, "No generation to judge", ""})
 	m.want("verify", m.as("", "verify", "-o", "json"), ended{0, `"generation":0,"verdict":"","checks":[],"exit":0`, ""})
 	if left, err := os.ReadDir(m.run); err != nil || len(left) > 0 || !maps.Equal(before, m.disk()) {
 		t.Errorf("a look left something behind: %v, %v", left, err)
@@ -211,14 +212,19 @@ func TestRecover(t *testing.T) {
 			if m.read("/etc/motd") != "" {
 				t.Fatal("it was not interrupted")
 			}
-			m.want("status", m.as("", "status"), ended{1, "whoever put generation 2 in place is gone", ""})
+			m.want("status", m.as("", "status"), ended{1, "the process that published generation 2 was killed", ""})
 			if how == "recover" {
-				m.want(how, m.as("", "recover"), ended{0, "Finished what was interrupted: the journal said publish of generation 2.", ""})
+				m.want(
+					how,
+					m.as("", "recover"),
+					ended{0, "Finished what was interrupted: the journal said publish of generation 2.", ""},
+				)
 				m.want("again", m.as("", "recover"), ended{0, "Nothing was interrupted.", ""})
 			} else if got := m.as("", how); got.exit != 0 {
 				t.Errorf("%s: %+v", how, got)
 			}
-			if how != "run" && m.read("/etc/motd") != "hello" { // a run's site has no such file, and takes it away again
+			if how != "run" &&
+				m.read("/etc/motd") != "hello" { // a run's site has no such file, and takes it away again
 				t.Errorf("/etc/motd: %q", m.read("/etc/motd"))
 			}
 			if m.gateSays() == "" || m.kubelet.Active != "active" {
@@ -245,15 +251,26 @@ func (m *machine) interrupt() {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	txn, err := store.Begin(generation.Proposal{PlanID: "x", Blobs: map[string][]byte{"activation.json": act}, Targets: append(targetsOf(m, cur, store),
-		generation.Target{Path: "/etc/motd", Kind: generation.File, Content: []byte("hello"), Mode: 0o644, UID: generation.Keep, GID: generation.Keep})})
+	txn, err := store.Begin(
+		generation.Proposal{PlanID: "x", Blobs: map[string][]byte{"activation.json": act}, Targets: append(
+			targetsOf(m, cur, store),
+			generation.Target{
+				Path:    "/etc/motd",
+				Kind:    generation.File,
+				Content: []byte("hello"),
+				Mode:    0o644,
+				UID:     generation.Keep,
+				GID:     generation.Keep,
+			},
+		)},
+	)
 	if err != nil {
 		m.t.Fatal(err)
 	}
 	if _, err := txn.Commit(); err != nil {
 		m.t.Fatal(err)
 	}
-	gate := activate.Gate{Dir: m.run, BootID: m.bootID()}
+	gate := activation.Gate{Dir: m.run, BootID: m.bootID()}
 	if err := gate.Shut("generation 2 is being put in place"); err != nil {
 		m.t.Fatal(err)
 	}
@@ -272,7 +289,17 @@ func targetsOf(m *machine, cur *generation.Info, store *generation.Store) (out [
 		if err != nil {
 			m.t.Fatal(err)
 		}
-		out = append(out, generation.Target{Path: e.Path, Kind: generation.File, Content: content, Mode: generation.Keep, UID: generation.Keep, GID: generation.Keep})
+		out = append(
+			out,
+			generation.Target{
+				Path:    e.Path,
+				Kind:    generation.File,
+				Content: content,
+				Mode:    generation.Keep,
+				UID:     generation.Keep,
+				GID:     generation.Keep,
+			},
+		)
 	}
 	return out
 }
@@ -302,7 +329,7 @@ func (m *machine) answered(version string) (kept string) {
 	if err := os.Chmod(filepath.Join(m.root, "/usr/bin/kubelet"), 0o755); err != nil {
 		m.t.Fatal(err)
 	}
-	c, ok := program.Find(m.root, "").Keep(version, nil)
+	c, ok := kubeletbin.Find(m.root, "").Keep(version, nil)
 	b, err := c.Marshal()
 	if err != nil || !ok {
 		m.t.Fatal("what the kubelet says is not kept: ", err)
@@ -326,8 +353,8 @@ func TestOffWhilePending(t *testing.T) {
 	}
 }
 
-// The kubeconfig with the token goes with the verdict, not by a generation of its own, when the node joined and rebooted
-// before it could be judged.
+// The kubeconfig with the token goes with the verdict, not by a generation of its own, when the node joined and
+// rebooted before it could be judged.
 func TestBootstrapStaysUntilJudged(t *testing.T) {
 	m := newMachine(t)
 	m.inside = true
@@ -360,7 +387,8 @@ func TestJSON(t *testing.T) {
 		Diagnostics []struct{ Code string }
 	}
 	got := m.as("", "run", "-o", "json")
-	if err := json.Unmarshal([]byte(got.out), &doc); err != nil || got.exit != 10 || doc.Exit != 10 || doc.Complete || len(doc.Diagnostics) == 0 {
+	if err := json.Unmarshal([]byte(got.out), &doc); err != nil || got.exit != 10 || doc.Exit != 10 || doc.Complete ||
+		len(doc.Diagnostics) == 0 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -407,22 +435,22 @@ func TestStatusWait(t *testing.T) {
 	m.want("status", m.as("", "status"), ended{3, "has not run", ""})
 }
 
-// --wait ends where nobody is going to judge, and where whoever wrote is gone.
+// --wait ends if no process is going to judge the change, and if the process that wrote it is gone.
 func TestStatusWaitsForNobody(t *testing.T) {
 	m := newMachine(t)
 	m.inside = true
 	m.want("run", m.as(app.BootUnit, "run"), ended{0, "prelet-verify judges it", ""})
 	m.inside = false
 	m.self.Active, m.kubelet.Active, m.kubelet.Job = "inactive", "inactive", 0
-	m.want("no kubelet", m.as("", "status", "--wait"), ended{3, "not judged yet", "nobody is going to judge it"})
+	m.want("no kubelet", m.as("", "status", "--wait"), ended{3, "not judged yet", "it will not be judged"})
 
 	m = goodNode(t)
 	m.interrupt()
 	m.self.Active = "failed"
-	m.want("killed", m.as("", "status", "--wait"), ended{1, "is gone", "nobody is going to judge it"})
+	m.want("killed", m.as("", "status", "--wait"), ended{1, "was killed", "it will not be judged"})
 }
 
-// Somebody stops the kubelet while a change is judged: nobody can tell whether it is well, and status does not say ok. The next
+// The kubelet is stopped while a change is judged: its health cannot be detected, and status does not say ok. The next
 // start of the kubelet judges.
 func TestStatusOfAnUnknownVerdict(t *testing.T) {
 	m := goodNode(t)
@@ -430,13 +458,14 @@ func TestStatusOfAnUnknownVerdict(t *testing.T) {
 	m.slept = func(context.Context) {
 		m.units.kubelet.Active, m.units.kubelet.Sub, m.units.kubelet.MainPID = "inactive", "dead", 0
 	}
-	m.want("run", m.as("", "run"), ended{0, "could not be told", ""})
+	m.want("run", m.as("", "run"), ended{0, "is not known", ""})
 	s := m.says()
-	if s.State != report.Degraded || s.Verdict != "unknown" || len(s.Degraded) != 1 || s.Degraded[0].Code != "unjudged" {
+	if s.State != report.Degraded || s.Verdict != "unknown" || len(s.Degraded) != 1 ||
+		s.Degraded[0].Code != "unjudged" {
 		t.Errorf("%+v", s)
 	}
-	m.want("status", m.as("", "status"), ended{2, "2, not judged: it could not be told", ""})
-	m.want("status", m.as("", "status"), ended{2, "unjudged: nobody could tell", ""})
+	m.want("status", m.as("", "status"), ended{2, "2, not judged: whether the kubelet is healthy is not known", ""})
+	m.want("status", m.as("", "status"), ended{2, "unjudged: whether the kubelet is healthy", ""})
 	m.want("history", m.as("", "history"), ended{0, "pending", ""})
 	m.units.start()
 	m.want("verify", m.as(app.VerifyUnit, "verify"), ended{0, "healthy", ""})

@@ -35,10 +35,12 @@ func template(t *testing.T) *machine {
 	return m
 }
 
-// joinAs is what a kubelet does: with a bootstrap kubeconfig and no identity of its own it gets a certificate for its name.
+// joinAs is what a kubelet does: with a bootstrap kubeconfig and no identity of its own it gets a certificate for its
+// name.
 func (m *machine) joinAs(name string) func() {
 	return func() {
-		if m.read("/etc/kubernetes/bootstrap-kubelet.conf") == "" || m.read(current) != "" && m.read(kubeletConf) != "" {
+		if m.read("/etc/kubernetes/bootstrap-kubelet.conf") == "" ||
+			m.read(current) != "" && m.read(kubeletConf) != "" {
 			return
 		}
 		cert, key, err := m.server.IssueNode(name)
@@ -118,13 +120,18 @@ func TestClone(t *testing.T) {
 			if strings.Contains(plan.out, "PRIVATE KEY") || !strings.Contains(plan.out, `"purpose":"identity"`) {
 				t.Errorf("plan: %s", plan.out)
 			}
-			m.want("explain", m.as("", "explain", "file/"+kubeletConf, "--root", m.root), ended{0, "It is to be absent: it is of node n1.", ""})
+			m.want(
+				"explain",
+				m.as("", "explain", "file/"+kubeletConf, "--root", m.root),
+				ended{0, "It is to be absent: it belongs to node n1.", ""},
+			)
 
 			m.inside = true
 			run := m.as(app.BootUnit, "run")
 			m.inside = false
-			m.want("run", run, ended{0, "Generation 2 is in place", "The identity on this disk is that of node n1"})
-			if m.node() != "" || m.read(kubeletConf) != "" || m.read(oldPEM) != "" || m.read("/var/lib/kubelet/cpu_manager_state") != "" {
+			m.want("run", run, ended{0, "Generation 2 is in place", "The identity on this disk belongs to node n1"})
+			if m.node() != "" || m.read(kubeletConf) != "" || m.read(oldPEM) != "" ||
+				m.read("/var/lib/kubelet/cpu_manager_state") != "" {
 				t.Error("the kubelet would start with what is of the other machine")
 			}
 			m.units.start()
@@ -132,17 +139,19 @@ func TestClone(t *testing.T) {
 			if m.node() != "n2" {
 				t.Errorf("it joined as %q", m.node())
 			}
-			if s := m.says(); s.State != report.OK || len(s.Notes) != 1 || !strings.Contains(s.Notes[0].Summary, "the identity of node n1 was on this disk") {
-				t.Errorf("status: %+v", s)
+			if s := m.says(); s.State != report.OK || len(s.Notes) != 1 ||
+				!strings.Contains(s.Notes[0].Summary, "the identity of node n1 was on this disk") {
+				t.Errorf("status: got %+v; want generation 2 and no good generation", s)
 			}
 			m.want("status", m.as("", "status"), ended{0, "note", ""})
-			if len(m.entries("it is set aside, and the node joins afresh")) == 0 {
+			if len(m.entries("it is removed, and the node joins again")) == 0 {
 				t.Error("the journal does not say it")
 			}
 			if !m.inGenerations(key) {
 				t.Error("what was set aside is nowhere")
 			}
-			if rec := m.blob(2, "recording.json"); !strings.Contains(rec, kubeletConf) || strings.Contains(rec, "PRIVATE KEY") {
+			if rec := m.blob(2, "recording.json"); !strings.Contains(rec, kubeletConf) ||
+				strings.Contains(rec, "PRIVATE KEY") {
 				t.Errorf("the recording holds a key, or does not know the file: %s", rec)
 			}
 
@@ -264,7 +273,8 @@ func TestCloneWithoutItsGeneration(t *testing.T) {
 				}
 				m.want("run", run, ended{0, "", ""})
 				if len(m.starts) != starts && !strings.HasPrefix(c.name, "a later one") {
-					t.Errorf("starts of the kubelet: got %q, want none by a run that changes no file", m.starts[starts:])
+					t.Errorf("starts of the kubelet: got %q, want none by a run that changes no file",
+						m.starts[starts:])
 				}
 				m.reboot()
 				run, _ = m.boot()
@@ -272,10 +282,12 @@ func TestCloneWithoutItsGeneration(t *testing.T) {
 
 				now := m.read(kubeletConf) + m.read(strings.Replace(oldPEM, "01-01", "02-02", 1))
 				if m.node() != "n2" || now != identity {
-					t.Errorf("node: got %q, identity kept: %v; want n2 with the identity that it had", m.node(), now == identity)
+					t.Errorf("node: got %q, identity kept: %v; want n2 with the identity that it had",
+						m.node(), now == identity)
 				}
 				if m.gateSays() == "" || m.kubelet.Active != "active" {
-					t.Errorf("gate %q, kubelet %s; want it open, and the kubelet to run", m.gateSays(), m.kubelet.Active)
+					t.Errorf("gate %q, kubelet %s; want it open, and the kubelet to run",
+						m.gateSays(), m.kubelet.Active)
 				}
 			})
 		}
@@ -297,19 +309,20 @@ func (m *machine) flip(name, text string) {
 	m.damage(name, head+at)
 }
 
-// A copy on which the kubelet is ill goes back to nothing: what was good on the other machine is not.
+// A copy on which the kubelet is unhealthy has no generation to roll back to: a verdict from the other machine does
+// not count.
 func TestCloneThatIsIll(t *testing.T) {
 	m := template(t)
 	m.sick = func() error { return errors.New("503 Service Unavailable") }
 	m.copied("/etc/machine-id", "fedcba9876543210fedcba9876543210\n")
 	_, verify := m.boot()
 	m.want("verify", verify, ended{50, "", ""})
-	if s := m.says(); s.Generation != 2 || !strings.Contains(s.Why, "nothing good to go back to") {
-		t.Errorf("status: %+v", s)
+	if s := m.says(); s.Generation != 2 || !strings.Contains(s.Why, "no good generation exists") {
+		t.Errorf("status: got %+v; want generation 2 and no good generation", s)
 	}
 }
 
-// A plan that is held, or a generation that was chosen by hand, on the machine that was copied, says nothing of the copy.
+// A held plan or a pinned generation of the copied machine does not apply to the copy.
 func TestCloneOfHeld(t *testing.T) {
 	m := template(t)
 	m.want("rollback", m.as("", "rollback", "0"), ended{0, "", ""})
@@ -322,7 +335,8 @@ func TestCloneOfHeld(t *testing.T) {
 	}
 }
 
-// A generation of the machine that was copied is not gone back to, and what was asked for in vain keeps nothing from being applied.
+// The copy does not roll back to a generation of the copied machine, and a refused rollback does not prevent the next
+// apply.
 func TestBackToForeign(t *testing.T) {
 	m := template(t)
 	m.copied("/etc/machine-id", "fedcba9876543210fedcba9876543210\n")
@@ -380,7 +394,7 @@ func TestImageWithGeneration(t *testing.T) {
 	}
 }
 
-// An image baked of a node that joined without prelet has no generation: only names tell, and times.
+// An image made from a node that joined without prelet has no generation: it is recognised only by names and times.
 func TestImageWithoutGeneration(t *testing.T) {
 	older := time.Now().Add(-time.Hour)
 	for _, c := range []struct {
@@ -435,7 +449,8 @@ func TestRenamedBySite(t *testing.T) {
 	}
 }
 
-// A kubelet.conf whose key is not its certificate's is no identity: the kubelet would bootstrap, and so does the plan.
+// A kubelet.conf whose key does not belong to its certificate is not an identity: the kubelet would bootstrap, and so
+// does the plan.
 func TestForeignKey(t *testing.T) {
 	m := template(t)
 	_, key, err := m.server.IssueNode("n1")

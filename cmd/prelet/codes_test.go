@@ -13,7 +13,9 @@ import (
 
 // TestExamplesOfPages tries what the pages of codes show: each site is refused with the code whose page has it.
 func TestExamplesOfPages(t *testing.T) {
-	const kubelet = "stage \"write\" \"x\" {\n  bootstrap_kubeconfig { when = false }\n  ca_certificate { when = false }\n  kubelet_config {\n    base = \"apiVersion: kubelet.config.k8s.io/v1beta1\\nkind: KubeletConfiguration\\n\"\n%s\n  }\n  kubelet_flags {\n    base = \"\"\n%s\n  }\n}"
+	const kubelet = "stage \"write\" \"x\" {\n  bootstrap_kubeconfig { when = false }\n  ca_certificate { when " +
+		"= false }\n  kubelet_config {\n    base = \"apiVersion: kubelet.config.k8s.io/v1beta1\\nkind: " +
+		"KubeletConfiguration\\n\"\n%s\n  }\n  kubelet_flags {\n    base = \"\"\n%s\n  }\n}"
 	const hw = "stage \"detect-hw\" \"node\" {}\n"
 	for _, c := range []struct {
 		code fault.Code
@@ -41,7 +43,8 @@ func TestExamplesOfPages(t *testing.T) {
 		{fault.LabelInvalid, `stage "label" "x" { labels = { "example.com/cpu" = "Intel(R) Xeon(R)" } }`, `"example.com/cpu" = "Intel(R) Xeon(R)"`},
 		{fault.LabelForbidden, `stage "label" "x" { labels = { "node-role.kubernetes.io/worker" = "" } }`, `"node-role.kubernetes.io/worker" = ""`},
 		{fault.TaintInvalid, `stage "taint" "x" { taints = ["dedicated=gpu"] }`, `taints = ["dedicated=gpu"]`},
-		{fault.Conflict, "stage \"label\" \"a\" { labels = { \"example.com/x\" = \"1\" } }\nstage \"label\" \"b\" { labels = { \"example.com/x\" = \"2\" } }", `stage "label" "b" { labels = { "example.com/x" = "2" } }`},
+		{fault.Conflict, "stage \"label\" \"a\" { labels = { \"example.com/x\" = \"1\" } }\nstage \"label\" " +
+			"\"b\" { labels = { \"example.com/x\" = \"2\" } }", `stage "label" "b" { labels = { "example.com/x" = "2" } }`},
 		{fault.KubeletFlag, fmt.Sprintf(kubelet, "", `flags = { network-plugin = "cni" }`), `flags = { network-plugin = "cni" }`},
 		{fault.KubeletGate, fmt.Sprintf(kubelet, `patch = { featureGates = { NodeSwap = false } }`, ""), `patch = { featureGates = { NodeSwap = false } }`},
 		{fault.ConfigInvalid, fmt.Sprintf(kubelet, `patch = { evictionHard = { "memory.available" = "10 GB" } }`, ""), `patch = { evictionHard = { "memory.available" = "10 GB" } }`},
@@ -59,7 +62,11 @@ func TestExamplesOfPages(t *testing.T) {
 				t.Fatal(err)
 			}
 			var stdout, stderr strings.Builder
-			if code := run([]string{"validate", "-o", "json", "--kubelet-version", "1.36", file}, &stdout, &stderr); code != c.code.Exit() {
+			if code := run(
+				[]string{"validate", "-o", "json", "--kubelet-version", "1.36", file},
+				&stdout,
+				&stderr,
+			); code != c.code.Exit() {
 				t.Errorf("exit %d, want %d: %s", code, c.code.Exit(), &stderr)
 			}
 			var out struct {

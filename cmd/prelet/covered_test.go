@@ -8,8 +8,8 @@ import (
 	"github.com/prelet/prelet/internal/commit/activation"
 )
 
-// Something is mounted over the files of the generation in place while prelet-apply.service is failed, of an earlier run
-// that systemd does not repeat: prelet-verify requests a run, once for each reason, and says what it did.
+// Something is mounted over the files of the generation in place while prelet-apply.service is failed, of an earlier
+// run that systemd does not repeat: prelet-verify requests a run, once for each reason, and says what it did.
 func TestCoveredAfterFailedRun(t *testing.T) {
 	m := goodNode(t)
 	asked := 0
@@ -25,10 +25,12 @@ func TestCoveredAfterFailedRun(t *testing.T) {
 	}
 
 	const file = "/var/lib/kubelet/config.yaml"
-	m.mounts = []activate.Mount{{Path: "/var/lib/kubelet", Unit: "var-lib-kubelet.mount", Active: true, State: "active"}}
+	m.mounts = []activation.Mount{
+		{Path: "/var/lib/kubelet", Unit: "var-lib-kubelet.mount", Active: true, State: "active"},
+	}
 	m.put(file, "old: content of that disk\n")
-	crash(1, "prelet-apply.service was asked for a run")
-	crash(1, "prelet-apply.service was asked for a run, which failed")
+	crash(1, "prelet-apply.service was requested")
+	crash(1, "prelet-apply.service was requested and failed")
 
 	m.applyIs = "activating"
 	crash(1, "prelet-apply.service is about to run")
@@ -42,10 +44,10 @@ func TestCoveredAfterFailedRun(t *testing.T) {
 	m.apply, m.applyIs = func() { asked++ }, "failed"
 	m.put(file, "old: content of that disk\n")
 	m.mounts = nil
-	crash(2, "prelet-apply.service was asked for a run")
-	m.mounts = []activate.Mount{{Path: "/var", Unit: "var.mount", Active: true, State: "active"}}
-	crash(3, "prelet-apply.service was asked for a run")
-	crash(3, "which failed")
+	crash(2, "prelet-apply.service was requested")
+	m.mounts = []activation.Mount{{Path: "/var", Unit: "var.mount", Active: true, State: "active"}}
+	crash(3, "prelet-apply.service was requested")
+	crash(3, "and failed")
 }
 
 // The same where the gate was lost and a file was changed.
@@ -66,7 +68,9 @@ func TestChangedAfterFailedRun(t *testing.T) {
 // A mount whose job never ends is waited for once, not before each plan.
 func TestMountJobNeverEnds(t *testing.T) {
 	m := goodNode(t)
-	m.mounts = []activate.Mount{{Path: "/var/lib/kubelet", Unit: "var-lib-kubelet.mount", Job: true, State: "activating"}}
+	m.mounts = []activation.Mount{
+		{Path: "/var/lib/kubelet", Unit: "var-lib-kubelet.mount", Job: true, State: "activating"},
+	}
 	m.reboot()
 	begun := m.now
 	m.want("run", m.as(app.BootUnit, "run"), ended{0, "", ""})

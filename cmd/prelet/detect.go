@@ -16,10 +16,13 @@ func (a *cli) detect() *cobra.Command {
 	var w where
 	var topology bool
 	c := &cobra.Command{
-		Use: "detect", GroupID: "node", Args: refuseArguments, Short: "Show the hardware as sites see it",
-		Long: "Looks at this machine's hardware, or at a recorded one's. The names are those of " +
-			"stage.detect-hw.NAME in a site.\n" +
-			"With a site (that of this node, or --config) its detectors are asked too, with what it grants them.",
+		Use:     "detect",
+		GroupID: "node",
+		Args:    refuseArguments,
+		Short:   "Show the hardware as sites see it",
+		Long: `Shows the hardware of this machine, or of a recorded one.
+The names are those of stage.detect-hw.NAME in a site.
+With a site (this node's, or --config) its detectors run too, with the permissions that it grants.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			asJSON, err := w.isJSON()
 			if err != nil {
@@ -41,7 +44,7 @@ func (a *cli) detect() *cobra.Command {
 			code := origin.Code(found.Diagnostics)
 
 			if asJSON {
-				err = a.printJSON(present.FactsDocument(
+				err = a.printJSON(printer.FactsDocument(
 					found.Raw, *found.Facts, found.Degraded, found.Detectors, found.Diagnostics))
 			} else {
 				err = a.printFacts(found, topology)
@@ -54,29 +57,31 @@ func (a *cli) detect() *cobra.Command {
 	}
 	c.Flags().StringArrayVar(&w.Config, "config", nil,
 		"site `PATH` whose detectors are asked, in place of that of this node (repeatable)")
-	c.Flags().StringVar(&w.Root, "root", "", "look for the site, its detectors and their locks below `DIR`")
+	c.Flags().
+		StringVar(&w.Root, "root", "", "look for the site, its detectors and their locks below `DIR`")
 	c.Flags().StringVar(&w.Hardware, "hardware", "",
-		"a recorded machine: a tree, or a snapshot of ghw or hwloc, at `PATH`; "+
+		"a recorded machine: a tree, a snapshot of ghw or hwloc, or the output of detect -o json, at `PATH`; "+
 			"detectors are asked about a tree, with --config")
 	c.Flags().StringVarP(&w.output, "output", "o", "text", "`text` or json")
-	c.Flags().BoolVar(&topology, "topology", false, "show a tree by NUMA node: which devices are near which CPUs")
+	c.Flags().
+		BoolVar(&topology, "topology", false, "show a tree by NUMA node: which devices are near which CPUs")
 	return c
 }
 
 // printFacts prints facts and what detectors found; with topology, the facts by NUMA node.
 func (a *cli) printFacts(found app.Detected, topology bool) error {
-	a.say(found.Site, present.Sorted(removeUnknownFacts(found.Diagnostics)))
+	a.say(found.Site, printer.Sorted(removeUnknownFacts(found.Diagnostics)))
 
-	style := present.StyleOf(a.stdout, a.getenv)
-	show := present.FactsText
+	style := printer.StyleOf(a.stdout, a.getenv)
+	show := printer.FactsText
 	if topology {
-		show = present.TopologyText
+		show = printer.TopologyText
 	}
 	return a.print(func(o io.Writer) error {
 		if err := show(o, *found.Facts, style); err != nil {
 			return err
 		}
-		return present.DetectorsText(o, found.Detectors, style)
+		return printer.DetectorsText(o, found.Detectors, style)
 	})
 }
 

@@ -14,10 +14,12 @@ import (
 
 func (a *cli) detectorsCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "detectors", GroupID: "node", Short: "List, lock and check vendors' detectors",
-		Long: "A detector is a program of a vendor that knows more about a device than the kernel tells. It runs " +
-			"confined, with what\n" +
-			"the site grants it, and only as the program that was locked.",
+		Use:     "detectors",
+		GroupID: "node",
+		Short:   "List, lock and check vendors' detectors",
+		Long: `A detector is a vendor's program that knows more about a device than the kernel reports.
+It runs in a sandbox, with the permissions that the site grants,
+and only if it is the program that was locked.`,
 	}
 	c.AddCommand(a.detectorsList(), a.detectorsLock(), a.detectorsCheck())
 	return c
@@ -27,10 +29,12 @@ func (a *cli) detectorsList() *cobra.Command {
 	var w where
 	var long bool
 	c := &cobra.Command{
-		Use: "list", Args: refuseArguments, Short: "Show what is declared, installed, locked, matching and granted",
-		Long: "Shows for each detector that the site declares or that is installed whether a boot would start it on " +
-			"this machine, and\n" +
-			"what is missing if not. Nothing is started.",
+		Use:   "list",
+		Args:  refuseArguments,
+		Short: "Show what is declared, installed, locked, matching and granted",
+		Long: `Shows each detector that the site declares or that is installed:
+whether a boot would start it on this machine, and what is missing if not.
+It starts nothing.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			asJSON, err := w.isJSON()
 			if err != nil {
@@ -46,35 +50,39 @@ func (a *cli) detectorsList() *cobra.Command {
 				return refuse(found.Site, found.Diagnostics)
 			}
 			if asJSON {
-				return a.printJSON(detectorRows{1, append([]pluginhost.Row{}, found.Rows...)})
+				return a.printJSON(detectorRows{1, append([]detector.Row{}, found.Rows...)})
 			}
 			return a.print(func(o io.Writer) error {
-				return present.DetectorList(o, found.Rows, long, present.StyleOf(a.stdout, a.getenv))
+				return printer.DetectorList(o, found.Rows, long, printer.StyleOf(a.stdout, a.getenv))
 			})
 		},
 	}
 	w.addSiteFlags(c)
 	c.Flags().StringVar(&w.Root, "root", "", "look for the site, detectors and locks below `DIR`")
-	c.Flags().StringVar(&w.Hardware, "hardware", "", "what would match on a recorded machine at `PATH`")
-	c.Flags().BoolVar(&long, "long", false, "show too what each takes as configuration, tells and asks for")
+	c.Flags().
+		StringVar(&w.Hardware, "hardware", "", "what would match on a recorded machine at `PATH`")
+	c.Flags().
+		BoolVar(&long, "long", false, "also show each detector's configuration, facts and permissions")
 	return c
 }
 
 // detectorRows is the document of `detectors list -o json`.
 type detectorRows struct {
-	FormatVersion int              `json:"format_version"`
-	Detectors     []pluginhost.Row `json:"detectors"`
+	FormatVersion int            `json:"format_version"`
+	Detectors     []detector.Row `json:"detectors"`
 }
 
 func (a *cli) detectorsLock() *cobra.Command {
 	var w where
 	var o app.LockOptions
 	c := &cobra.Command{
-		Use: "lock BINARY...", Args: cobra.MinimumNArgs(1),
-		Short: "Say that a detector may run as the program that it is now",
-		Long: "Starts each program confined, asks it what it is, and writes that with its sha256 as a lock: into\n" +
-			pluginhost.Fragments + "/NAME.json, where packages have theirs, or with --site into the site's own file, " +
-			"which wins. A changed program does\nnot run until it is locked again.",
+		Use:   "lock BINARY...",
+		Args:  cobra.MinimumNArgs(1),
+		Short: "Lock detectors: allow these exact programs to run",
+		Long: "Starts each program in the sandbox and writes its description and sha256 as a lock.\n" +
+			"The lock goes into " + detector.Fragments + "/NAME.json, the place for packages,\n" +
+			"or with --site into the site's own file, which takes precedence.\n" +
+			"A program that changed does not run until it is locked again.",
 		Example: "  prelet detectors lock /usr/lib/prelet/detectors/gaudi\n  prelet detectors lock --out " +
 			"debian/locks build/gaudi",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -84,17 +92,17 @@ func (a *cli) detectorsLock() *cobra.Command {
 	}
 	c.Flags().StringVar(&o.Out, "out", "", "write the lock into `DIR`, for a package")
 	c.Flags().BoolVar(&o.Site, "site", false,
-		"write into the site's lock: "+pluginhost.SiteLock+", or "+app.SiteLockName+" in the folder of --config")
+		"write into the site's lock: "+detector.SiteLock+", or "+app.SiteLockName+" in the folder of --config")
 	c.Flags().StringArrayVar(&w.Config, "config", nil, "with --site: the site's `PATH`")
 	c.Flags().StringVar(&w.Root, "root", "", "programs and locks are below `DIR`")
 	c.Flags().StringArrayVar(&o.Grant.Read, "read", nil,
-		"a `PATH` that the program must read to say what it is (repeatable)")
+		"a `PATH` that the program must read to describe itself (repeatable)")
 	c.Flags().StringArrayVar(&o.Grant.Execute, "execute", nil,
-		"a `PROGRAM` that it must run to say what it is; the interpreter of a #! need not be named (repeatable)")
+		"a `PROGRAM` that it must run to describe itself; the interpreter of a #! need not be named (repeatable)")
 	return c
 }
 
-// printLocked prints what was locked, and the block of a site that grants it what it needs.
+// printLocked prints the locked detector, and the site's block that grants the permissions it needs.
 func (a *cli) printLocked(l app.Locked) {
 	fmt.Fprintf(a.stdout, "Locked %s %s as it is (sha256 %s…) in %s. In a site:\n",
 		l.Lock.Name, l.Version, l.Lock.SHA256[:12], l.Path)
@@ -109,11 +117,12 @@ func (a *cli) printLocked(l app.Locked) {
 func (a *cli) detectorsCheck() *cobra.Command {
 	var o app.CheckOptions
 	c := &cobra.Command{
-		Use: "check BINARY [-- ARGUMENTS]", Args: cobra.MinimumNArgs(1),
-		Short: "Try whether a detector keeps its contract, without its device",
-		Long: "Starts a detector of any language as a boot would, sees what it tries beyond what it declares, and " +
-			"prints what its\n" +
-			"author has to mend: handshake, description, configuration, deadline, sizes, determinism, files, network.",
+		Use:   "check BINARY [-- ARGUMENTS]",
+		Args:  cobra.MinimumNArgs(1),
+		Short: "Check a detector without its device",
+		Long: `Starts a detector, written in any language, as a boot would,
+watches for access that it did not declare, and prints what its author has to fix:
+handshake, description, configuration, deadline, sizes, determinism, files, network.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			o.Command = args
 			checked, err := a.env().CheckDetector(c.Context(), o, a.stdout, a.stderr)

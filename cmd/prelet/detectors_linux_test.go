@@ -20,8 +20,8 @@ import (
 // detectorMachine is a folder with prelet-detect and a detector, and a command that works on it.
 func detectorMachine(t *testing.T) (root string, run func(args ...string) (int, string, string)) {
 	t.Helper()
-	if abi, err := confine.LandlockABI(); os.Geteuid() != 0 && (err != nil || abi < confine.ABIScopes) {
-		t.Skip("without root a detector runs only where Landlock keeps it from this user's programs")
+	if abi, err := sandbox.LandlockABI(); os.Geteuid() != 0 && (err != nil || abi < sandbox.ABIScopes) {
+		t.Skip("needs root, or a kernel whose Landlock restricts signals, so that a detector cannot end programs of this user")
 	}
 	root, err := os.MkdirTemp("", "prelet-") // paths of sockets are short
 	if err != nil {
@@ -31,17 +31,21 @@ func detectorMachine(t *testing.T) (root string, run func(args ...string) (int, 
 	if err := os.Chmod(root, 0o711); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(root+pluginhost.Programs, 0o755); err != nil {
+	if err := os.MkdirAll(root+detector.Programs, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	helper := filepath.Join(root, "prelet-detect")
 	if err := hostile.Build(t.Context(), helper); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Link(helper, root+pluginhost.Programs+"/good"); err != nil {
+	if err := os.Link(helper, root+detector.Programs+"/good"); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(root+"/passwd", fmt.Appendf(nil, "prelet-detector-1:x:%d:%[1]d::/:/bin/false\n", ownUser(t)), 0o644); err != nil {
+	if err := os.WriteFile(
+		root+"/passwd",
+		fmt.Appendf(nil, "prelet-detector-1:x:%d:%[1]d::/:/bin/false\n", ownUser(t)),
+		0o644,
+	); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.MkdirAll(root+"/etc/prelet", 0o755); err != nil {
@@ -49,16 +53,21 @@ func detectorMachine(t *testing.T) (root string, run func(args ...string) (int, 
 	}
 	return root, func(args ...string) (int, string, string) {
 		var stdout, stderr bytes.Buffer
-		a := &cli{stdout: &stdout, stderr: &stderr, getenv: func(string) string { return "" }, detectors: func(o *pluginhost.Options) {
-			o.Helper, o.RunDir, o.Passwd = helper, root+"/run", root+"/passwd"
-		}}
+		a := &cli{
+			stdout: &stdout,
+			stderr: &stderr,
+			getenv: func(string) string { return "" },
+			detectors: func(o *detector.Options) {
+				o.Helper, o.RunDir, o.Passwd = helper, root+"/run", root+"/passwd"
+			},
+		}
 		code := a.main(args)
 		return code, stdout.String(), stderr.String()
 	}
 }
 
-// ownUser claims a user for a test: a host ends whatever it finds of its users, and another run of these tests may go on at the
-// same time. An abstract name has one owner, and is free again when its owner ends, however that ends.
+// ownUser claims a user for a test: a host ends whatever it finds of its users, and another run of these tests may go
+// on at the same time. An abstract name has one owner, and is free again when its owner ends, however that ends.
 func ownUser(t *testing.T) int {
 	t.Helper()
 	for uid := 61000; uid < 61100; uid++ { // no account has one of these, and no other test
@@ -73,7 +82,11 @@ func ownUser(t *testing.T) int {
 
 func putSite(t *testing.T, root, text string) {
 	t.Helper()
-	if err := os.WriteFile(root+"/etc/prelet/site.hcl", []byte(text+"\nstage \"detect-hw\" \"node\" {}\n"), 0o644); err != nil {
+	if err := os.WriteFile(
+		root+"/etc/prelet/site.hcl",
+		[]byte(text+"\nstage \"detect-hw\" \"node\" {}\n"),
+		0o644,
+	); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -92,8 +105,8 @@ func TestDetectorsCommand(t *testing.T) {
 	expect(code, out, "good does not run")
 	expect(code, out, "no lock")
 	code, _, said := run("detect", "--root", root)
-	expect(code, said, "prelet detectors lock "+root+pluginhost.Programs+"/good")
-	code, out, said = run("detectors", "lock", "--root", root, root+pluginhost.Programs+"/good")
+	expect(code, said, "prelet detectors lock "+root+detector.Programs+"/good")
+	code, out, said = run("detectors", "lock", "--root", root, root+detector.Programs+"/good")
 	expect(code, out+said, `Locked good 1.0.0 as it is`)
 	code, out, _ = run("detectors", "list", "--root", root, "--long")
 	expect(code, out, "good 1.0.0 runs")
@@ -111,49 +124,71 @@ func TestDetectorsCommand(t *testing.T) {
 		}
 		Diagnostics []struct{ Severity string }
 	}
-	if err := json.Unmarshal([]byte(out), &doc); err != nil || code != 0 || len(doc.Facts.Detectors["good"].Facts.Sensors) != 1 || doc.Facts.Detectors["good"].Facts.Sensors[0].Celsius != 41.5 {
+	if err := json.Unmarshal(
+		[]byte(out),
+		&doc,
+	); err != nil || code != 0 || len(doc.Facts.Detectors["good"].Facts.Sensors) != 1 ||
+		doc.Facts.Detectors["good"].Facts.Sensors[0].Celsius != 41.5 {
 		t.Errorf("exit %d, %v: %s%s", code, err, out, said)
 	}
 
 	putSite(t, root, "detector \"good\" {\n  config { second = 1 }\n}")
-	if code, _, said = run("validate", "--root", root); code != 10 || !strings.Contains(said, "site.hcl:2:12") || !strings.Contains(said, `Did you mean "seconds"?`) {
+	if code, _, said = run("validate", "--root", root); code != 10 || !strings.Contains(said, "site.hcl:2:12") ||
+		!strings.Contains(said, `Did you mean "seconds"?`) {
 		t.Errorf("exit %d: %s", code, said)
 	}
 	putSite(t, root, "detector \"good\" { required = true }")
-	program := root + pluginhost.Programs + "/good"
+	program := root + detector.Programs + "/good"
 	if err := os.Remove(program); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(program, []byte("#!/bin/sh\ntouch "+root+"/ran\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, said = run("detect", "--root", root); code != 31 || !strings.Contains(strings.Join(strings.Fields(said), " "), "is not the program that was locked") {
+	if code, _, said = run("detect", "--root", root); code != 31 ||
+		!strings.Contains(strings.Join(strings.Fields(said), " "), "it is not the locked program") {
 		t.Errorf("exit %d: %s", code, said)
 	}
 	if _, err := os.Stat(root + "/ran"); err == nil {
 		t.Error("it was executed")
 	}
 	code, out, _ = run("detectors", "list", "--root", root, "-o", "json")
-	expect(code, out, `"why":"another program than was locked"`)
+	expect(code, out, `"why":"not the locked program"`)
 }
 
 // What a detector said is in the recording: who replays it needs no program.
 func TestDetectorsAreRecorded(t *testing.T) {
 	root, run := detectorMachine(t)
-	putSite(t, root, `detector "good" {}`+"\nstage \"label\" \"x\" { from_detectors = [\""+hostile.Domain+"/*\"] }\nstage \"write\" \"kubelet\" {\n  bootstrap_kubeconfig { when = false }\n  ca_certificate { when = false }\n"+
-		"  kubelet_config { base = \"apiVersion: kubelet.config.k8s.io/v1beta1\\nkind: KubeletConfiguration\\n\" }\n}")
-	if code, out, said := run("detectors", "lock", "--site", "--root", root, root+pluginhost.Programs+"/good"); code != 0 {
+	putSite(
+		t,
+		root,
+		`detector "good" {}`+"\nstage \"label\" \"x\" { from_detectors = [\""+hostile.Domain+"/*\"] }\nstage \"write\" \"kubelet\" {\n  bootstrap_kubeconfig { when = false }\n  ca_certificate { when = false }\n"+
+			"  kubelet_config { base = \"apiVersion: kubelet.config.k8s.io/v1beta1\\nkind: "+
+			"KubeletConfiguration\\n\" }\n}",
+	)
+	if code, out, said := run(
+		"detectors",
+		"lock",
+		"--site",
+		"--root",
+		root,
+		root+detector.Programs+"/good",
+	); code != 0 {
 		t.Fatalf("exit %d: %s%s", code, out, said)
 	}
 	rec := filepath.Join(root, "node.prelet")
 	if code, _, said := run("record", rec, "--root", root); code != 0 {
 		t.Fatalf("exit %d: %s", code, said)
 	}
-	if err := os.RemoveAll(root + pluginhost.Programs); err != nil {
+	if err := os.RemoveAll(root + detector.Programs); err != nil {
 		t.Fatal(err)
 	}
 	code, out, said := run("plan", "--from", rec, "-o", "json")
-	if label := fmt.Sprintf(`"%s/firmware":{"value":"1.20"`, hostile.Domain); code != 0 || !strings.Contains(out, label) {
+	if label := fmt.Sprintf(
+		`"%s/firmware":{"value":"1.20"`,
+		hostile.Domain,
+	); code != 0 ||
+		!strings.Contains(out, label) {
 		t.Errorf("exit %d: %s%s", code, out, said)
 	}
 	code, out, _ = run("explain", "label/"+hostile.Domain+"/firmware", "--from", rec)

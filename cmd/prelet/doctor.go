@@ -19,18 +19,22 @@ type examination struct {
 func (a *cli) doctor() *cobra.Command {
 	var w where
 	c := &cobra.Command{
-		Use: "doctor", GroupID: "node", Args: refuseArguments,
-		Short: "Look whether this node is fit for a boot with its site",
-		Long: "The kubelet, its unit and the gate, the runtime, cgroups and swap, the clock, credentials, the site " +
-			"and what the kubelet\n" +
-			"would make of it, the cluster and its trust, room and permissions on the disk, whose identity is " +
-			"there, what earlier\n" +
-			"runs have left, detectors. Each finding says what, why, and what to do. Nothing is changed, and no " +
-			"bootstrap token is\n" +
-			"sent. It works without root, and says what it could not look at. As root it asks the kubelet's binary " +
-			"anew and keeps\n" +
-			"the answers, so that no boot has to.\n\n" +
-			"Exit status 0 when nothing stands in the way, 3 when something does.",
+		Use:     "doctor",
+		GroupID: "node",
+		Args:    refuseArguments,
+		Short:   "Check whether this node can boot with its site",
+		Long: `Checks the kubelet, its unit and the gate, the runtime, cgroups and swap,
+the clock, credentials, the site and what the kubelet would reject in it,
+the cluster and its trust, free space and permissions on the disk,
+the node's identity, what earlier runs left, and detectors.
+Each finding has a problem, its cause and the next step.
+
+It changes nothing and sends no bootstrap token.
+Without root it works too, and lists what it could not check.
+As root it also asks the kubelet's binary again and keeps the result,
+so that the next boot does not have to.
+
+Exit status 0 if nothing prevents a boot, 3 otherwise.`,
 		Example: "  prelet doctor\n  prelet doctor -o json | jq '.findings[] | select(.state != \"ok\")'",
 		RunE: func(c *cobra.Command, _ []string) error {
 			asJSON, err := w.isJSON()
@@ -48,7 +52,7 @@ func (a *cli) doctor() *cobra.Command {
 				err = a.printJSON(examination{1, found.Fit, found.Findings})
 			} else {
 				err = a.print(func(o io.Writer) error {
-					return present.Doctor(o, found.Findings, present.StyleOf(a.stdout, a.getenv))
+					return printer.Doctor(o, found.Findings, printer.StyleOf(a.stdout, a.getenv))
 				})
 			}
 			if err == nil && !found.Fit {
@@ -58,6 +62,7 @@ func (a *cli) doctor() *cobra.Command {
 		},
 	}
 	w.addSiteFlags(c)
-	c.Flags().StringArrayVar(&w.Variables, "var", nil, "value of a variable, `NAME=VALUE` (repeatable)")
+	c.Flags().
+		StringArrayVar(&w.Variables, "var", nil, "value of a variable, `NAME=VALUE` (repeatable)")
 	return c
 }

@@ -42,19 +42,21 @@ func finding(fs []doctor.Finding, check string, s doctor.State) string {
 	return ""
 }
 
-// The preflight of a node before it joined, after it did, and with its unit masked. It writes nothing and sends no token.
+// The preflight of a node before it joined, after it did, and with its unit masked. It writes nothing and sends no
+// token.
 func TestDoctor(t *testing.T) {
 	m := newMachine(t)
 	m.answered("v1.36.3")
 	m.put("/var/lib/kubelet/kubeadm-flags.env", "KUBELET_KUBEADM_ARGS=\"--container-runtime=remote --max-pods=20\"\n")
 	before := m.server.Authorizations()
 	e, fs := m.findings()
-	if e.exit != 0 { // below a root nobody knows what the unit reads
+	if e.exit != 0 { // below another root, the inputs of the unit are unknown
 		t.Errorf("got exit %d for a flag that the kubelet may not get, want 0: %s", e.exit, e.out)
 	}
 	got := finding(fs, "kubelet", doctor.Warning)
 	for _, want := range []string{
-		"--container-runtime", "set by /var/lib/kubelet/kubeadm-flags.env; whether the kubelet gets it is not known", "went with 1.27",
+		"--container-runtime", "set by /var/lib/kubelet/kubeadm-flags.env; whether the kubelet gets it is not " +
+			"known", "removed in 1.27",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("kubelet: got %q, want %q in it", got, want)
@@ -93,7 +95,8 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("exit %d: %+v", e.exit, fs)
 	}
 	text := m.doctor()
-	if text.exit != 3 || !strings.Contains(text.out, "problem  unit") || !strings.Contains(text.out, "→ systemctl unmask kubelet.service") {
+	if text.exit != 3 || !strings.Contains(text.out, "problem  unit") ||
+		!strings.Contains(text.out, "→ systemctl unmask kubelet.service") {
 		t.Errorf("%d:\n%s", text.exit, text.out)
 	}
 	for i, line := range strings.Split(text.out, "\n") {
@@ -107,15 +110,19 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// Without a site that can be read everything else is still told.
+// If the site cannot be read, everything else is still reported.
 func TestDoctorWithoutSite(t *testing.T) {
 	m := newMachine(t)
 	m.put("/etc/prelet/site.hcl", "stage \"label\" {\n")
 	e, fs := m.findings()
-	if e.exit != 3 || finding(fs, "site", doctor.Problem) == "" || finding(fs, "unit", doctor.OK) == "" || finding(fs, "runtime", doctor.Unread) == "" {
+	if e.exit != 3 || finding(fs, "site", doctor.Problem) == "" || finding(fs, "unit", doctor.OK) == "" ||
+		finding(fs, "runtime", doctor.Unread) == "" {
 		t.Errorf("%d: %s", e.exit, e.out)
 	}
-	if !slices.ContainsFunc(fs, func(f doctor.Finding) bool { return f.Check == "site" && strings.Contains(f.Place, ":1:") }) {
+	if !slices.ContainsFunc(
+		fs,
+		func(f doctor.Finding) bool { return f.Check == "site" && strings.Contains(f.Place, ":1:") },
+	) {
 		t.Errorf("no place: %+v", fs)
 	}
 }

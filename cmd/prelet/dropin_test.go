@@ -24,7 +24,13 @@ func (m *machine) readsDropIn() {
 			text = m.read(tryDropIn)
 		}
 		k := &m.kubelet
-		k.NoStart, k.NoStop = strings.Contains(text, "RefuseManualStart=yes"), strings.Contains(text, "RefuseManualStop=yes")
+		k.NoStart, k.NoStop = strings.Contains(
+			text,
+			"RefuseManualStart=yes",
+		), strings.Contains(
+			text,
+			"RefuseManualStop=yes",
+		)
 		k.NeverWith, k.EnvironmentFiles = nil, nil
 		if strings.Contains(text, "Conflicts=prelet.service") {
 			k.NeverWith = []string{app.BootUnit}
@@ -68,7 +74,8 @@ func TestDropInThatRefuses(t *testing.T) {
 			run, _ := m.boot()
 			m.want("boot", run, ended{exit: 52, errors: siteDropIn})
 			if m.kubelet.Active != "active" || m.read(siteDropIn) != "" {
-				t.Errorf("the kubelet is %s, the drop-in holds %q; want active and none", m.kubelet.Active, m.read(siteDropIn))
+				t.Errorf("the kubelet is %s, the drop-in holds %q; want active and none",
+					m.kubelet.Active, m.read(siteDropIn))
 			}
 
 			m.writeDropIn("[Service]\nNice=-5")
@@ -83,10 +90,11 @@ func TestDropInThatRefuses(t *testing.T) {
 	}
 }
 
-// wantUntouched checks that the kubelet runs as before, and nothing of a drop-in is left.
+// wantUntouched checks that the kubelet runs as before, and that no drop-in is left.
 func (m *machine) wantUntouched(gate string, started time.Duration) {
 	m.t.Helper()
-	if m.read(siteDropIn) != "" || m.gateSays() != gate || m.kubelet.Started != started || m.kubelet.Active != "active" {
+	if m.read(siteDropIn) != "" || m.gateSays() != gate || m.kubelet.Started != started ||
+		m.kubelet.Active != "active" {
 		m.t.Errorf("the drop-in holds %q, the gate %q, the kubelet is %s since %s; want none, %q, active since %v",
 			m.read(siteDropIn), m.gateSays(), m.kubelet.Active, m.kubelet.Started, gate, started)
 	}
@@ -114,7 +122,8 @@ func TestDropInThatRefusesGoes(t *testing.T) {
 			started := m.kubelet.Started
 			mended(m)
 			m.want("run", m.as("", "run"), ended{})
-			if m.kubelet.NoStop || m.kubelet.Active != "active" || m.kubelet.Started == started || m.gateSays() != "PRELET_GENERATION=2" {
+			if m.kubelet.NoStop || m.kubelet.Active != "active" || m.kubelet.Started == started ||
+				m.gateSays() != "PRELET_GENERATION=2" {
 				t.Errorf("the kubelet: %+v, the gate: %s", m.kubelet, m.gateSays())
 			}
 			if _, err := os.Lstat(m.root + tryDropIn); err == nil {
@@ -124,7 +133,8 @@ func TestDropInThatRefusesGoes(t *testing.T) {
 	}
 }
 
-// TestTrialOfKilledRun ends what a run that was killed before its commit has tried, also the largest file that a site may write.
+// TestTrialOfKilledRun ends what a run that was killed before its commit has tried, also the largest file that a site
+// may write.
 func TestTrialOfKilledRun(t *testing.T) {
 	for name, text := range map[string]string{
 		"small":   "[Unit]\nRefuseManualStop=yes\n",
@@ -133,7 +143,10 @@ func TestTrialOfKilledRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := goodNode(t)
 			m.readsDropIn()
-			m.put(tryDropIn, "# prelet asks systemd what this file does, before it is committed. It goes by itself.\n"+text)
+			m.put(
+				tryDropIn,
+				"# prelet checks this file with systemd before it commits it, and then removes this copy.\n"+text,
+			)
 			m.onReload()
 			m.want("run", m.as("", "run"), ended{})
 			if _, err := os.Lstat(m.root + tryDropIn); err == nil || m.kubelet.NoStop {

@@ -169,8 +169,9 @@ func (m *machine) write(name, text string) {
 	}
 }
 
-// The state folder and /run/prelet are emptied together on a healthy node (systemctl clean --what=all), or the state folder
-// and the gate: every command says what to do, the next crash of the kubelet asks for a run, and that adopts the files.
+// The state folder and /run/prelet are emptied together on a healthy node (systemctl clean --what=all), or the state
+// folder and the gate: every command says what to do, the next crash of the kubelet asks for a run, and that adopts
+// the files.
 func TestStateAndRunFolderEmptied(t *testing.T) {
 	for name, empty := range map[string]func(*machine){
 		"both":                     (*machine).emptyRun,
@@ -205,7 +206,11 @@ func TestStateAndRunFolderEmptied(t *testing.T) {
 
 			before := m.managed()
 			m.apply = nil // the run, without systemd between
-			m.want("run", m.as(app.ApplyUnit, "run"), ended{0, "eneration 1 is in place, and the kubelet is healthy", ""})
+			m.want(
+				"run",
+				m.as(app.ApplyUnit, "run"),
+				ended{0, "eneration 1 is in place, and the kubelet is healthy", ""},
+			)
 			m.sameFiles(before)
 			if m.gateSays() != "PRELET_GENERATION=1" || m.kubelet.Active != "active" {
 				t.Errorf("gate %q, kubelet %+v; want it to run on generation 1", m.gateSays(), m.kubelet)

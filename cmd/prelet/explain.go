@@ -15,16 +15,21 @@ import (
 func (a *cli) explain() *cobra.Command {
 	var w where
 	c := &cobra.Command{
-		Use: "explain ITEM", GroupID: "node", Args: a.requireItem,
-		Short: "Tell why a label, a taint, a flag, a setting or a file is as it is",
-		Long: "Shows an item of the plan with all that it rests on: the line of the site, the references in it with " +
-			"their values, down to\n" +
-			"variables, facts with their device, objects of the cluster, files, literals. Of a label that is not " +
-			"there it says which\n" +
-			"stages could set it, and why they do not. A value into which a secret flowed is never shown.\n\n" +
-			"ITEM is label/KEY, taint/KEY, flag/NAME, config/a.b.c, file/PATH or code/NAME (a message's code), or a " +
-			"bare word if it\n" +
-			"fits only one. --from FOLDER explains it over each recording in it. " + folderExit,
+		Use:     "explain ITEM",
+		GroupID: "node",
+		Args:    a.requireItem,
+		Short:   "Explain an item of the plan, or a name of the site",
+		Long: `Shows where an item of the plan comes from: the line of the site,
+and the references in it with their values, down to variables, facts with their device,
+objects of the cluster, files and literals.
+For a label that is not in the plan, it shows which stages could set it and why they do not.
+It never shows a value that contains a secret.
+
+ITEM is label/KEY, taint/KEY, flag/NAME, config/a.b.c, file/PATH or code/NAME (a message's code),
+or one word if it matches only one of them.
+For a name of the site, which is var/NAME, local/NAME or stage/TYPE.NAME,
+it shows the value, its type, and the places that refer to it.
+--from FOLDER explains it for each recording in the folder. ` + folderExit,
 		Example: "  prelet explain label/accelerator\n  prelet explain config/evictionHard --from node17.prelet\n" +
 			"  prelet explain label/accelerator --from fleet/\n  prelet explain code/null-fact",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -43,8 +48,14 @@ func (a *cli) explain() *cobra.Command {
 				first = false
 				a.printRecording(source, asJSON)
 			}
-			show := func(x app.Explanation) error { return a.showExplanation(x, asJSON) }
-			o := app.ExplainOptions{Where: w.Where, Word: args[0], MissingIsResult: asJSON}
+			show := func(x app.Explanation) error {
+				return a.showExplanation(x, asJSON)
+			}
+			o := app.ExplainOptions{
+				Where:           w.Where,
+				Word:            args[0],
+				MissingIsResult: asJSON,
+			}
 			code, err := a.env().Explain(ctx, o, begin, show)
 			if err != nil {
 				return err
@@ -59,16 +70,20 @@ func (a *cli) explain() *cobra.Command {
 
 func (a *cli) requireItem(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return failure(fault.Usage,
-			"explain takes one ITEM: label/KEY, taint/KEY, flag/NAME, config/a.b.c, file/PATH or code/NAME")
+		return failure(
+			fault.Usage,
+			"explain takes one ITEM: label/KEY, taint/KEY, flag/NAME, config/a.b.c, file/PATH, code/NAME, "+
+				"var/NAME, local/NAME or stage/TYPE.NAME",
+		)
 	}
 	return nil
 }
 
 // showExplanation prints one explanation, or why there is none.
 func (a *cli) showExplanation(x app.Explanation, asJSON bool) error {
-	if p := x.Plan; p != nil && (p.Eval == nil || p.Diagnostics.HasErrors()) && !asJSON {
-		a.say(x.Plan.Site, present.Sorted(x.Plan.Diagnostics))
+	p := x.Plan
+	if p != nil && (p.Eval == nil || p.Diagnostics.HasErrors()) && !asJSON {
+		a.say(x.Plan.Site, printer.Sorted(x.Plan.Diagnostics))
 	}
 
 	switch {
@@ -83,20 +98,22 @@ func (a *cli) showExplanation(x app.Explanation, asJSON bool) error {
 	}
 	if asJSON {
 		return a.printDocument(func(o io.Writer) error {
-			return present.ExplainJSON(o, x.Explanation, x.Source, x.Plan.Diagnostics)
+			return printer.ExplainJSON(o, x.Explanation, x.Source, x.Plan.Diagnostics)
 		})
 	}
 	return a.print(func(o io.Writer) error {
-		return present.ExplainText(o, x.Explanation, present.StyleOf(a.stdout, a.getenv))
+		return printer.ExplainText(o, x.Explanation, printer.StyleOf(a.stdout, a.getenv))
 	})
 }
 
 // printCode prints the page of a message's code.
 func (a *cli) printCode(c fault.Code, page fault.Page, asJSON bool) error {
 	if asJSON {
-		return a.printDocument(func(o io.Writer) error { return present.CodeJSON(o, c, page) })
+		return a.printDocument(func(o io.Writer) error {
+			return printer.CodeJSON(o, c, page)
+		})
 	}
 	return a.print(func(o io.Writer) error {
-		return present.CodeText(o, c, page, present.StyleOf(a.stdout, a.getenv))
+		return printer.CodeText(o, c, page, printer.StyleOf(a.stdout, a.getenv))
 	})
 }

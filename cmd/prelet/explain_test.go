@@ -17,8 +17,10 @@ func explaining(t *testing.T, machine string, args ...string) ended {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	a := &cli{stdout: &stdout, stderr: &stderr, getenv: func(string) string { return "" }}
-	code := a.main(append([]string{"explain", "--config", "../../examples/gpu-training", "--objects", "../../examples/objects",
-		"--root", t.TempDir(), "--hardware", machine, "--var", "zone=az1-r07"}, args...))
+	code := a.main(
+		append([]string{"explain", "--config", "../../examples/gpu-training", "--objects", "../../examples/objects",
+			"--root", t.TempDir(), "--hardware", machine, "--var", "zone=az1-r07"}, args...),
+	)
 	return ended{code, stdout.String(), stderr.String()}
 }
 
@@ -34,12 +36,14 @@ func TestExplain(t *testing.T) {
 	}{
 		{[]string{"label/accelerator"}, 0, `stage.detect-hw.node.gpus[0].model = "H100 80GB HBM3"`, ""},
 		{[]string{"accelerator"}, 0, `label/accelerator = "nvidia-h100-80gb-hbm3"`, ""}, // fits one
-		{[]string{"taint/hardware.example.com/incomplete"}, 0, "is not there.", ""},
+		{[]string{"taint/hardware.example.com/incomplete"}, 0, "is not in the plan.", ""},
 		{[]string{"fabric"}, 64, "", "\"fabric\" fits several:\n  label/fabric.example.com/"},
 		{[]string{"label/acelerator"}, 64, "", "There is:\n  label/accelerator\n"},
 		{[]string{"acelerator"}, 64, "", "label/accelerator"},
-		{[]string{"config/noSuchField"}, 64, "", "config/noSuchField is not there, and nothing in the site could set it."},
-		{[]string{"config/podPidsLimit"}, 0, "config/podPidsLimit is not there.\n  Neither the base nor the site sets it, so the kubelet's default holds.", ""},
+		{[]string{"config/noSuchField"}, 64, "", "config/noSuchField is not in the plan, and nothing in the site " +
+			"could set it."},
+		{[]string{"config/podPidsLimit"}, 0, "config/podPidsLimit is not in the plan.\n  Neither the base nor the " +
+			"site sets it, so the kubelet's default holds.", ""},
 		{[]string{"config/podPidsLimit", "-o", "json"}, 0, `"present":false,"value":null`, ""},
 		{[]string{"config/podpidslimit"}, 64, "", "nothing in the site could set it."},
 		{[]string{"code/null-fact"}, 0, "Exit status 30.", ""},
@@ -92,12 +96,16 @@ func TestExplainJSON(t *testing.T) {
 		return d
 	}
 	d := explained("label/accelerator")
-	if d.FormatVersion != 1 || d.Item != "label/accelerator" || !d.Present || d.Value != "nvidia-h100-80gb-hbm3" || d.TakesEffect != "registration" || len(d.Origins) == 0 {
+	if d.FormatVersion != 1 || d.Item != "label/accelerator" || !d.Present || d.Value != "nvidia-h100-80gb-hbm3" ||
+		d.TakesEffect != "registration" ||
+		len(d.Origins) == 0 {
 		t.Errorf("%+v", d)
 	}
 	found := false
 	for _, s := range d.Chain {
-		found = found || s.Kind == "fact" && s.Answer != nil && s.Answer.Kind == "facts" && s.Answer.Pointer == "/accelerators/0/model" && s.Range != nil
+		found = found ||
+			s.Kind == "fact" && s.Answer != nil && s.Answer.Kind == "facts" && s.Answer.Pointer == "/accelerators/0/model" &&
+				s.Range != nil
 	}
 	if !found {
 		t.Errorf("no step ends in the GPU's model: %+v", d.Chain)
@@ -109,7 +117,14 @@ func TestExplainJSON(t *testing.T) {
 		FormatVersion int  `json:"format_version"`
 		Complete      bool `json:"complete"`
 	}
-	if got := explaining(t, dgx, "label/acelerator", "-o", "json"); got.exit != 64 || json.Unmarshal([]byte(got.out), &failed) != nil || failed.FormatVersion != 1 || failed.Complete {
+	if got := explaining(
+		t,
+		dgx,
+		"label/acelerator",
+		"-o",
+		"json",
+	); got.exit != 64 || json.Unmarshal([]byte(got.out), &failed) != nil || failed.FormatVersion != 1 ||
+		failed.Complete {
 		t.Errorf("a failure is no document: exit %d\n%s", got.exit, got.out)
 	}
 }
@@ -123,13 +138,33 @@ func TestExplainFleet(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		if code := run([]string{"record", filepath.Join(fleet, m+".prelet"), "--config", "../../examples/gpu-training", "--objects", "../../examples/objects",
-			"--root", t.TempDir(), "--hardware", machine, "--var", "zone=az1-r07"}, &out, &out); code != 0 {
+		if code := run(
+			[]string{
+				"record",
+				filepath.Join(fleet, m+".prelet"),
+				"--config",
+				"../../examples/gpu-training",
+				"--objects",
+				"../../examples/objects",
+				"--root",
+				t.TempDir(),
+				"--hardware",
+				machine,
+				"--var",
+				"zone=az1-r07",
+			},
+			&out,
+			&out,
+		); code != 0 {
 			t.Fatalf("record: %d\n%s", code, &out)
 		}
 	}
 	var stdout, stderr bytes.Buffer
-	if code := run([]string{"explain", "label/accelerator", "--from", fleet, "-o", "json"}, &stdout, &stderr); code != 0 {
+	if code := run(
+		[]string{"explain", "label/accelerator", "--from", fleet, "-o", "json"},
+		&stdout,
+		&stderr,
+	); code != 0 {
 		t.Fatalf("exit %d\n%s", code, &stderr)
 	}
 	got := map[string]any{}
@@ -147,7 +182,8 @@ func TestExplainFleet(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	stdout.Reset()
-	if code := run([]string{"explain", "label/accelerator", "--from", fleet}, &stdout, &stderr); code != 0 || !strings.Contains(stdout.String(), "is not there.") ||
+	if code := run([]string{"explain", "label/accelerator", "--from", fleet}, &stdout, &stderr); code != 0 ||
+		!strings.Contains(stdout.String(), "is not in the plan.") ||
 		!strings.Contains(stdout.String(), "━━ "+filepath.Join(fleet, "dgx-h100.prelet")) {
 		t.Errorf("exit %d\n%s%s", code, &stdout, &stderr)
 	}
@@ -160,7 +196,8 @@ func TestExplainInvalidSite(t *testing.T) {
 		t.Fatal(err)
 	}
 	var stdout, stderr bytes.Buffer
-	if code := run([]string{"explain", "label/x", "--config", site}, &stdout, &stderr); code != 10 || !strings.Contains(stderr.String(), "lables") {
+	if code := run([]string{"explain", "label/x", "--config", site}, &stdout, &stderr); code != 10 ||
+		!strings.Contains(stderr.String(), "lables") {
 		t.Errorf("exit %d\n%s%s", code, &stdout, &stderr)
 	}
 	stdout.Reset()
@@ -169,12 +206,17 @@ func TestExplainInvalidSite(t *testing.T) {
 		Present     bool
 		Diagnostics []struct{ Code string }
 	}
-	if code := run([]string{"explain", "label/x", "--config", site, "-o", "json"}, &stdout, &stderr); code != 10 || json.Unmarshal(stdout.Bytes(), &d) != nil || d.Item != "label/x" || d.Present || len(d.Diagnostics) == 0 {
+	if code := run(
+		[]string{"explain", "label/x", "--config", site, "-o", "json"},
+		&stdout,
+		&stderr,
+	); code != 10 || json.Unmarshal(stdout.Bytes(), &d) != nil || d.Item != "label/x" || d.Present ||
+		len(d.Diagnostics) == 0 {
 		t.Errorf("exit %d\n%s%s", code, &stdout, &stderr)
 	}
 }
 
-// A run that failed says nothing of what the site could have set.
+// A failed run does not report what the site could have set.
 func TestExplainAfterFailure(t *testing.T) {
 	dgx := filepath.Join(t.TempDir(), "dgx")
 	if err := hwtree.BuildFile("../../testdata/hardware/spec/dgx-h100.json", dgx); err != nil {
@@ -204,8 +246,16 @@ func TestObjectsOfAnotherCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	var stdout, stderr bytes.Buffer
-	code := run([]string{"plan", "--config", site, "--objects", "../../examples/objects", "--root", dir, "--hardware", dgx}, &stdout, &stderr)
-	if said := strings.Join(strings.Fields(stderr.String()), " "); code != 21 || !strings.Contains(said, "no pin covers the CA") || !strings.Contains(said, "into ca_cert_hashes") {
+	code := run(
+		[]string{"plan", "--config", site, "--objects", "../../examples/objects", "--root", dir, "--hardware", dgx},
+		&stdout,
+		&stderr,
+	)
+	if said := strings.Join(
+		strings.Fields(stderr.String()),
+		" ",
+	); code != 21 || !strings.Contains(said, "no pin covers the CA") ||
+		!strings.Contains(said, "to ca_cert_hashes") {
 		t.Errorf("exit %d\n%s", code, stderr.String())
 	}
 }

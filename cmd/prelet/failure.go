@@ -26,20 +26,23 @@ func wantsJSON(args []string) bool {
 
 // failureJSON is the document of a command that ended before it had a result, or of one recording of several.
 func failureJSON(w io.Writer, source string, x exitError) error {
-	diags := present.DiagnosticsJSON(x.diags)
+	diags := printer.DiagnosticsJSON(x.diags)
 	if len(diags) == 0 {
 		page, _ := x.code.Page()
 		summary, detail, _ := strings.Cut(cmp.Or(x.Error(), page.Title), "\n")
-		diags = append(diags, present.Diagnostic{
-			Severity: "error", Code: string(x.code), Summary: summary, Detail: detail,
+		diags = append(diags, printer.Diagnostic{
+			Severity: "error",
+			Code:     string(x.code),
+			Summary:  summary,
+			Detail:   detail,
 		})
 	}
-	return present.EncodeJSON(w, struct {
+	return printer.EncodeJSON(w, struct {
 		FormatVersion int                  `json:"format_version"`
 		Source        string               `json:"source,omitempty"`
 		PreletVersion string               `json:"prelet_version"`
 		Complete      bool                 `json:"complete"`
 		Exit          int                  `json:"exit"`
-		Diagnostics   []present.Diagnostic `json:"diagnostics"`
+		Diagnostics   []printer.Diagnostic `json:"diagnostics"`
 	}{1, source, version, false, x.status, diags})
 }

@@ -46,7 +46,8 @@ func TestSmallFileIsNotAFile(t *testing.T) {
 				}
 			}
 
-			defer time.AfterFunc(2*time.Minute, func() { panic("a command waits for a small file; want it to go on") }).Stop()
+			defer time.AfterFunc(2*time.Minute, func() { panic("a command waits for a small file; want it to go on") }).
+				Stop()
 
 			m.inside = true
 			m.want("run", m.as(app.BootUnit, "run"), ended{0, "", ""})

@@ -5,13 +5,121 @@ import (
 	"io"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/report/fleet"
 	"github.com/prelet/prelet/internal/report/printer"
 )
 
 // folderExit describes the exit status of a command over a folder of recordings, for its help.
-const folderExit = "Exit status: the lowest of\nthose that failed, " +
-	"so that a mistake in the site (10) is told before what failed on one machine."
+const folderExit = "Exit status: the lowest of those that failed,\n" +
+	"so that a mistake in the site (10) is reported before a failure of one machine."
+
+// fleetOutput are the flags for the report of a fleet.
+type fleetOutput struct {
+	names   bool
+	summary bool
+}
+
+func (f *fleetOutput) addFlags(c *cobra.Command) {
+	c.Flags().BoolVar(&f.names, "names", false, "list the recordings of each group, with their node names")
+	c.Flags().BoolVar(&f.summary, "summary", false, "only one line for each group, and the sum")
+}
+
+func (f *fleetOutput) detail() (printer.FleetDetail, error) {
+	switch {
+	case f.names && f.summary:
+		return 0, failure(fault.Usage, "--names and --summary exclude each other")
+	case f.names:
+		return printer.FleetNames, nil
+	case f.summary:
+		return printer.FleetSummary, nil
+	}
+
+	return printer.FleetGroups, nil
+}
+
+// fleetCommand has the commands about many machines.
+func (a *cli) fleetCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "fleet",
+		GroupID: "node",
+		Short:   "Work with reports about many machines",
+	}
+	c.AddCommand(a.mergeFleet())
+
+	return c
+}
+
+func (a *cli) mergeFleet() *cobra.Command {
+	var f fleetOutput
+	var format string
+	c := &cobra.Command{
+		Use:   "merge FILE...",
+		Args:  cobra.ArbitraryArgs,
+		Short: "Merge the partial results of `prelet plan --shard` into one report",
+		Long: `Merges the partial results of all shards into the report that one run over all recordings gives.
+It refuses parts that do not belong together, and a part that is missing or given twice.
+
+` + folderExit,
+		Example: "  prelet plan --from fleet/ --config site/ --shard 0/2 > 0.json\n" +
+			"  prelet plan --from fleet/ --config site/ --shard 1/2 > 1.json\n  prelet fleet merge 0.json 1.json",
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return failure(fault.Usage, "1 argument or more needed: the partial results of `prelet plan --shard`")
+			}
+			detail, err := f.detail()
+			if err != nil {
+				return err
+			}
+			if err := checkFormat(format); err != nil {
+				return err
+			}
+			report, err := a.env().MergeFleet(args)
+			if err != nil {
+				return err
+			}
+			if err := a.printFleet(report, format, detail); err != nil {
+				return err
+			}
+			return quit(report.Code())
+		},
+	}
+	f.addFlags(c)
+	c.Flags().StringVarP(&format, "output", "o", "text", fleetFormats)
+
+	return c
+}
+
+// fleetFormats describes the formats of a report.
+const fleetFormats = "`FORMAT`: text, markdown or json"
+
+func checkFormat(format string) error {
+	switch format {
+	case "text", "markdown", "json", "":
+		return nil
+	}
+
+	return failure(fault.Usage, "-o %s: text, markdown or json", format)
+}
+
+// printFleet prints the report about many machines.
+func (a *cli) printFleet(r *fleet.Report, format string, detail printer.FleetDetail) error {
+	switch format {
+	case "json":
+		return a.printDocument(func(o io.Writer) error { return printer.FleetJSON(o, r, detail) })
+	case "markdown":
+		return a.print(func(o io.Writer) error {
+			return printer.FleetMarkdown(o, r, detail, printer.StyleOf(a.stdout, a.getenv))
+		})
+	}
+
+	return a.print(func(o io.Writer) error {
+		return printer.FleetText(o, r, detail, printer.StyleOf(a.stdout, a.getenv))
+	})
+}
 
 // printRecording prints the heading of one recording of a folder. In JSON there is none.
 func (a *cli) printRecording(source string, asJSON bool) {
@@ -22,30 +130,31 @@ func (a *cli) printRecording(source string, asJSON bool) {
 
 // showFailure prints why a command failed for one recording of a folder. In JSON each recording has its document.
 func (a *cli) showFailure(source string, err error, asJSON bool) error {
+	a.complainOf(source, err)
+	if !asJSON {
+		return nil
+	}
+	return a.printDocument(func(o io.Writer) error {
+		return failureJSON(o, source, toExitError(err))
+	})
+}
+
+// complainOf prints why a recording cannot be used, with its name.
+func (a *cli) complainOf(source string, err error) {
 	text := err.Error()
 	if !strings.Contains(text, source) {
 		text = source + ": " + text
 	}
 	fmt.Fprintln(a.stderr, "prelet:", a.redact(text))
-	if !asJSON {
-		return nil
-	}
-	return a.printDocument(func(o io.Writer) error { return failureJSON(o, source, toExitError(err)) })
 }
 
-// printPlans prints the sum of the plans over a folder.
-func printPlans(w io.Writer, sum app.Plans) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "━━ %s: %d would change, %d failed, %d degraded",
-		present.Count(sum.Recordings, "recording"), sum.Changed, len(sum.Failed), sum.Degraded)
-	if sum.Incomplete > 0 {
-		fmt.Fprintf(&b, ", %d not complete", sum.Incomplete)
+// toOptions returns the options of a plan.
+func (f *planFlags) toOptions() app.PlanOptions {
+	return app.PlanOptions{
+		Where:   f.Where,
+		Against: f.against,
+		Shard:   f.shard,
+		Each:    f.isEach(),
+		Report:  f.names || f.summary || f.full || f.output == "markdown",
 	}
-	fmt.Fprintf(&b, "; %s\n", present.Count(sum.Different, "different plan"))
-	for _, f := range sum.Failed {
-		fmt.Fprintf(&b, "   failed: %s (exit status %d)\n", f.Recording, f.Code.Exit())
-	}
-
-	_, err := io.WriteString(w, b.String())
-	return err
 }

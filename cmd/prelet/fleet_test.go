@@ -2,57 +2,420 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 )
 
-// A folder of recordings ends in one line that says how many plans are how, and in the status of what to mend first.
+// testFleet is a folder of recordings.
+type testFleet struct {
+	t   *testing.T
+	dir string
+}
+
+func newTestFleet(t *testing.T) testFleet {
+	t.Helper()
+	return testFleet{t: t, dir: t.TempDir()}
+}
+
+// put adds a recording of testdata, with some texts in it replaced: old and new in turns.
+func (f testFleet) put(name, from string, replace ...string) {
+	f.t.Helper()
+	b, err := os.ReadFile("../../testdata/recordings/v1/" + from + ".prelet")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	text := strings.NewReplacer(replace...).Replace(string(b))
+	if err := os.WriteFile(filepath.Join(f.dir, name), []byte(text), 0o644); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f testFleet) plan(args ...string) (int, string, string) {
+	var stdout, stderr bytes.Buffer
+	code := run(append([]string{"plan", "--from", f.dir}, args...), &stdout, &stderr)
+	return code, stdout.String(), strings.ReplaceAll(stderr.String(), f.dir, "FLEET")
+}
+
+func wantContains(t *testing.T, what, got string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s: got\n%s\nwant it to contain %q", what, got, want)
+		}
+	}
+}
+
+// A folder of recordings ends with one line that counts the plans by result, and with the exit status of the failure
+// to fix first. Equal effects are one group.
 func TestPlanOverAFolder(t *testing.T) {
-	fleet := t.TempDir()
-	put := func(name, from string) {
-		b, err := os.ReadFile("../../testdata/recordings/v1/" + from + ".prelet")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(fleet, name), b, 0o644); err != nil {
-			t.Fatal(err)
-		}
+	f := newTestFleet(t)
+	f.put("a.prelet", "gpu")
+	f.put("b.prelet", "gpu")
+	f.put("c.prelet", "base")
+	code, out, errText := f.plan()
+	if code != 0 || errText != "" {
+		t.Errorf("plan: got exit %d and %q on stderr, want 0 and nothing", code, errText)
 	}
-	plan := func(args ...string) (int, string, string) {
-		var stdout, stderr bytes.Buffer
-		code := run(append([]string{"plan", "--from", fleet}, args...), &stdout, &stderr)
-		return code, stdout.String(), stderr.String()
+	wantContains(t, "plan", out, "━━ 3 recordings: 3 would change, 0 failed, 2 degraded; 2 groups\n",
+		"2 nodes: ", "1 node: ", "a.prelet")
+	if strings.Contains(out, "b.prelet") {
+		t.Errorf("plan: got\n%s\nwant one example for each group only", out)
 	}
-	put("a.prelet", "gpu")
-	put("b.prelet", "gpu")
-	put("c.prelet", "base")
-	code, out, _ := plan()
-	if code != 0 || !strings.Contains(out, "━━ 3 recordings: 3 would change, 0 failed, 2 degraded; 2 different plans\n") {
-		t.Errorf("exit %d:\n%s", code, out)
+	if code, _, _ := f.plan("--detailed-exitcode"); code != 2 {
+		t.Errorf("plan --detailed-exitcode: got exit %d, want 2: something would change", code)
 	}
-	if code, _, _ := plan("--detailed-exitcode"); code != 2 {
-		t.Errorf("something would change, and the exit status is %d", code)
+	if _, out, _ = f.plan("--names"); !strings.Contains(out, "b.prelet") {
+		t.Errorf("plan --names: got\n%s\nwant b.prelet in it", out)
 	}
-	code, out, _ = plan("-o", "json")
-	if code != 0 || strings.Count(out, "\n") != 3 || strings.Contains(out, "━━") {
-		t.Errorf("exit %d, not one document for each:\n%s", code, out)
+	if _, out, _ = f.plan("--summary"); strings.Count(out, "\n") != 4 {
+		t.Errorf("plan --summary: got\n%s\nwant one line for each of two groups, an empty one, and the sum", out)
 	}
 
-	// One that is no recording (64), one whose site is refused (10): the lower one is told, and that there was one more.
-	if err := os.WriteFile(filepath.Join(fleet, "d.prelet"), []byte("garbled\n"), 0o644); err != nil {
-		t.Fatal(err)
+	// -o json has a document for each recording, as it always had.
+	code, out, _ = f.plan("-o", "json")
+	if code != 0 || strings.Count(out, "\n") != 3 || strings.Contains(out, "━━") {
+		t.Errorf("plan -o json: got exit %d and\n%s\nwant 0 and one document for each recording", code, out)
 	}
-	if code, out, _ := plan("--detailed-exitcode"); code != 64 || !strings.Contains(out, "d.prelet (exit status 64)") {
-		t.Errorf("exit %d:\n%s", code, out)
+	_, out, _ = f.plan("-o", "json", "--names")
+	var report struct {
+		Kind   string
+		Groups []struct {
+			Count    int
+			Machines []struct{ Source string }
+		}
 	}
+	if err := json.Unmarshal([]byte(out), &report); err != nil || report.Kind != "fleet" || len(report.Groups) != 2 ||
+		len(report.Groups[0].Machines) != 2 {
+		t.Errorf("plan -o json --names: got %+v, %v; want a fleet of 2 groups, 2 machines in the first", report, err)
+	}
+	if _, out, _ = f.plan("--full"); strings.Count(out, "━━") != 4 || !strings.Contains(out, "Plan sha256:") {
+		t.Errorf("plan --full: got\n%s\nwant each plan with a heading, and the sum", out)
+	}
+}
+
+// Recordings that cannot be used are named with the reason, and the others go on.
+func TestPlanOverBadRecordings(t *testing.T) {
+	f := newTestFleet(t)
+	f.put("a.prelet", "gpu")
+	f.put("newer.prelet", "gpu", `"format": 1`, `"format": 99`)
+	f.put("cut.prelet", "gpu", `"answers"`, `"answers`)
+	for name, text := range map[string]string{
+		"foreign.prelet": `{"kind": "List", "items": []}`,
+		"empty.prelet":   "",
+		"z.prelet.gz":    "\x1f\x8bnot gzip",
+	} {
+		if err := os.WriteFile(filepath.Join(f.dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	code, out, _ := f.plan("--detailed-exitcode")
+	if code != 64 {
+		t.Errorf("plan: got exit %d, want 64", code)
+	}
+	wantContains(t, "plan", strings.Join(strings.Fields(out), " "),
+		"1 node: ", "5 nodes: failed: recording", "6 recordings: 1 would change, 5 failed",
+		"newer.prelet: the recording is of a newer prelet", "cut.prelet: not a recording: invalid character",
+		"foreign.prelet: not a recording: it has no format", "empty.prelet: not a recording: unexpected end",
+		"z.prelet.gz: recording: ")
+	code, out, errText := f.plan("-o", "json")
+	if code != 64 || strings.Count(out, "\n") != 6 || strings.Count(errText, "prelet: --from ") != 5 {
+		t.Errorf("plan -o json: got exit %d, %d documents, and on stderr\n%s\nwant 64, 6, and 5 messages",
+			code, strings.Count(out, "\n"), errText)
+	}
+
+	// A mistake in the site is the lower status.
 	bad := filepath.Join(t.TempDir(), "bad.hcl")
 	if err := os.WriteFile(bad, []byte("stage \"lable\" \"x\" {}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	code, out, _ = plan("--config", bad)
-	if code != 10 || !strings.Contains(out, "━━ 4 recordings: 0 would change, 4 failed, 0 degraded; 0 different plans\n   failed: ") {
-		t.Errorf("exit %d:\n%s", code, out)
+	code, out, _ = f.plan("--config", bad)
+	if code != 10 {
+		t.Errorf("plan with a wrong site: got exit %d, want 10", code)
+	}
+	wantContains(t, "plan with a wrong site", out, "6 recordings: 0 would change, 6 failed", "1 node: failed: ", "bad.hcl:1")
+}
+
+// Flags for many machines have no effect on one, so they are refused.
+func TestFleetFlagsOnOneNode(t *testing.T) {
+	const recording = "../../testdata/recordings/v1/gpu.prelet"
+	for _, args := range [][]string{
+		{"--names"},
+		{"--summary"},
+		{"--full"},
+		{"-o", "markdown"},
+		{"--shard", "0/2"},
+	} {
+		var stdout, stderr bytes.Buffer
+		code := run(append([]string{"plan", "--from", recording}, args...), &stdout, &stderr)
+		if code != 64 || !strings.Contains(stderr.String(), "--from must be a folder of recordings") {
+			t.Errorf("plan %q: got exit %d and %q, want 64 and a message about --from", args, code, stderr.String())
+		}
+	}
+	f := newTestFleet(t)
+	f.put("a.prelet", "gpu")
+	for _, args := range [][]string{
+		{"--names", "--summary"},
+		{"--full", "--names"},
+		{"--shard", "2/2"},
+		{"--shard", "1"},
+		{"-o", "yaml"},
+		{"--against", "no-such-revision"},
+		{"--against", "-x", "--config", "../../examples/minimal"},
+	} {
+		if code, _, errText := f.plan(args...); code != 64 || errText == "" {
+			t.Errorf("plan %q: got exit %d and %q, want 64 and a message", args, code, errText)
+		}
+	}
+}
+
+// readSite returns the site inside a recording of testdata, with texts in it replaced: old and new in turns.
+func readSite(t *testing.T, from string, replace ...string) string {
+	t.Helper()
+	b, err := os.ReadFile("../../testdata/recordings/v1/" + from + ".prelet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var header struct {
+		Site []struct{ Name, Text string }
+	}
+	if err := json.Unmarshal(b, &header); err != nil {
+		t.Fatal(err)
+	}
+	text := header.Site[0].Text
+	for i := 0; i < len(replace); i += 2 {
+		if !strings.Contains(text, replace[i]) {
+			t.Fatalf("the site of %s: got no %q in it, want one", from, replace[i])
+		}
+		text = strings.ReplaceAll(text, replace[i], replace[i+1])
+	}
+	return text
+}
+
+// putGPUSite writes a site for the recording gpu.
+func putGPUSite(t *testing.T, dir, text string) {
+	t.Helper()
+	for name, text := range map[string]string{"site.hcl": text, "site.prelet.vars": "zone = \"az1-r07\"\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Machines that differ only in their own values are in one group, and the report has names in place of the values. A
+// machine that differs in something else is in another group.
+func TestFleetOwnValues(t *testing.T) {
+	f := newTestFleet(t)
+	f.put("a.prelet", "gpu")
+	f.put("b.prelet", "gpu", "EXAMPLE-0001", "EXAMPLE-0002", "02:00:5e:00:53:02", "02:00:5e:00:53:99",
+		"4c4c4544-0000-1000-8000-000000000001", "4c4c4544-0000-1000-8000-000000000002")
+	f.put("c.prelet", "gpu", `"version": "v1.36.3"`, `"version": "v1.35.3"`)
+	f.put("d.prelet", "gpu", `"total_bytes": `, `"total_bytes": 1`)
+	site := t.TempDir()
+	putGPUSite(t, site, readSite(t, "gpu", `"accelerator" `, `"serial" = local.hw.product.serial
+    "mac"    = replace(local.hw.interfaces["ens5f0"].mac, ":", "")
+    "accelerator" `))
+
+	code, out, errText := f.plan("--config", site, "--names")
+	if code != 0 {
+		t.Fatalf("plan: got exit %d, %s%s\nwant 0", code, out, errText)
+	}
+	wantContains(t, "plan", out, "label   serial = {serial number}", "mac = {digits of the MAC address of ens5f0}")
+	first, _, _ := strings.Cut(out, "\n\n")
+	wantContains(t, "the first group", first, "3 nodes: ", "a.prelet", "b.prelet", "c.prelet")
+	wantContains(t, "plan", out, "4 recordings", "2 groups")
+}
+
+// --against compares two sites over the same machines, whatever is on their disks.
+func TestFleetAgainst(t *testing.T) {
+	f := newTestFleet(t)
+	f.put("a.prelet", "gpu")
+	f.put("b.prelet", "gpu")
+	old, new := t.TempDir(), t.TempDir()
+	putGPUSite(t, old, readSite(t, "gpu"))
+	putGPUSite(t, new, readSite(t, "gpu", "max_pods = 64", "max_pods = 110", `gpu=true`, `gpu=yes`, "* 4096", "* 8192",
+		`"gpu.example.com/count" `, `"gpu.example.com/number" `, "local.hw.detectors.nvidia.attributes.mig_capable", "1"))
+
+	code, out, errText := f.plan("--config", old, "--against", old, "--detailed-exitcode")
+	if code != 0 || !strings.Contains(out, "2 nodes: no change") {
+		t.Errorf("a site against itself: got exit %d, %s%s\nwant 0 and no change", code, out, errText)
+	}
+
+	code, out, errText = f.plan("--config", new, "--against", old, "--detailed-exitcode")
+	if code != 2 || errText != "" {
+		t.Errorf("against the old site: got exit %d, %s\nwant 2", code, errText)
+	}
+	wantContains(t, "against the old site", out,
+		"-  label   gpu.example.com/count, was ", "+  label   gpu.example.com/number = ",
+		"~  taint   nvidia.com/gpu:NoSchedule: true → yes", "config  maxPods: 64 → 110",
+		"file    /etc/sysctl.d/90-hugepages.conf  update", "-vm.nr_hugepages = ", "━━ 2 recordings: 2 would change")
+
+	_, out, _ = f.plan("--config", new, "--against", old, "-o", "markdown")
+	wantContains(t, "as Markdown", out, "| 2 | ", "\n- config maxPods = 64\n+ config maxPods = 110\n", "```diff\n",
+		"<details><summary>2 nodes: ")
+
+	_, out, _ = f.plan("--config", new, "--against", old, "-o", "json")
+	var report struct {
+		Against string
+		Changed int
+		Groups  []struct {
+			Changes  []struct{ Kind, Name, Action, From, To string }
+			Machines []struct{ Source string }
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &report); err != nil || report.Changed != 2 || report.Against != old ||
+		len(report.Groups) != 1 || len(report.Groups[0].Machines) != 2 {
+		t.Errorf("as JSON: got %+v, %v; want one group of 2 machines against %s", report, err, old)
+	}
+
+	// One machine is compared in the same way.
+	var stdout, stderr bytes.Buffer
+	code = run([]string{"plan", "--from", filepath.Join(f.dir, "a.prelet"), "--config", new, "--against", old},
+		&stdout, &stderr)
+	if code != 0 || !strings.Contains(stdout.String(), "config  maxPods: 64 → 110") {
+		t.Errorf("one machine: got exit %d, %s%s\nwant 0 and the change of maxPods", code, &stdout, &stderr)
+	}
+
+	// A site that fails on every machine fails, also if the older one does not; the reason is named.
+	putGPUSite(t, new, readSite(t, "gpu", "max_pods = 64", "max_pods = -1"))
+	code, out, _ = f.plan("--config", new, "--against", old)
+	if code != 10 || !strings.Contains(out, "2 nodes: failed: ") || !strings.Contains(out, "site.hcl:53: Wrong value") {
+		t.Errorf("a site that fails: got exit %d,\n%s\nwant 10 and the place", code, out)
+	}
+	code, _, errText = f.plan("--config", old, "--against", filepath.Dir(new)+"/none")
+	wantContains(t, "a missing site", errText, "none: no such file or folder, and as a revision of git: `git -C ")
+	if code != 64 {
+		t.Errorf("a missing site: got exit %d, want 64", code)
+	}
+}
+
+// --against REVISION reads the site's files at a commit, not the work tree, without filters.
+func TestFleetAgainstRevision(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+	f := newTestFleet(t)
+	f.put("a.prelet", "gpu")
+	repository := t.TempDir()
+	git := func(args ...string) {
+		c := exec.Command("git", append([]string{"-C", repository, "-c", "user.name=a", "-c", "user.email=a@b"}, args...)...)
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("git %q: %v\n%s", args, err, out)
+		}
+	}
+	site := filepath.Join(repository, "sites", "one")
+	if err := os.MkdirAll(filepath.Join(site, "below"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	git("init", "-q", "-b", "main")
+	putGPUSite(t, site, readSite(t, "gpu"))
+	for name, text := range map[string]string{".gitattributes": "* export-ignore\n", "below/x.hcl": "not read"} {
+		if err := os.WriteFile(filepath.Join(site, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	git("add", "-A")
+	git("commit", "-q", "-m", "first")
+	putGPUSite(t, site, readSite(t, "gpu", "max_pods = 64", "max_pods = 110"))
+
+	code, out, errText := f.plan("--config", site, "--against", "HEAD")
+	if code != 0 || !strings.Contains(out, "config  maxPods: 64 → 110") {
+		t.Errorf("a folder: got exit %d, %s%s\nwant 0 and the change of maxPods", code, out, errText)
+	}
+	files := []string{"--config", filepath.Join(site, "site.hcl"), "--config", filepath.Join(site, "site.prelet.vars")}
+	code, out, errText = f.plan(append(files, "--against", "main")...)
+	if code != 0 || !strings.Contains(out, "config  maxPods: 64 → 110") {
+		t.Errorf("two files: got exit %d, %s%s\nwant 0 and the change of maxPods", code, out, errText)
+	}
+
+	for name, c := range map[string]struct {
+		revision string
+		want     string
+	}{
+		"an unknown revision": {"HEAD~9", "`git -C " + site + " ls-tree -z HEAD~9 -- ./`: fatal: "},
+		"an empty folder":     {"empty", "has no file at this revision"},
+	} {
+		if c.revision == "empty" {
+			git("rm", "-rfq", "--cached", ".")
+			git("commit", "-q", "-m", "empty", "--allow-empty")
+			git("tag", "empty")
+		}
+		code, _, errText := f.plan("--config", site, "--against", c.revision)
+		if code != 64 || !strings.Contains(errText, c.want) {
+			t.Errorf("%s: got exit %d, %s\nwant 64 and %q", name, code, errText, c.want)
+		}
+	}
+}
+
+// The partial results of all shards make the report of one run; parts that do not belong together are refused.
+func TestFleetMerge(t *testing.T) {
+	f := newTestFleet(t)
+	for i, from := range []string{"gpu", "base", "joined", "gpu", "gpu", "states", "drop-in", "gpu"} {
+		f.put(string(rune('a'+i))+".prelet", from)
+	}
+	if err := os.WriteFile(filepath.Join(f.dir, "z.prelet"), []byte("garbled\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+
+	parts := func(n string, of int, args ...string) (files []string) {
+		for i := range of {
+			shard := string(rune('0'+i)) + "/" + n
+			_, out, _ := f.plan(append([]string{"--shard", shard}, args...)...)
+			file := filepath.Join(t.TempDir(), "part.json")
+			if err := os.WriteFile(file, []byte(out), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, file)
+		}
+		return files
+	}
+	merge := func(args ...string) (int, string, string) {
+		var stdout, stderr bytes.Buffer
+		code := run(append([]string{"fleet", "merge"}, args...), &stdout, &stderr)
+		return code, stdout.String(), stderr.String()
+	}
+
+	for _, format := range []string{"text", "markdown", "json"} {
+		_, whole, _ := f.plan("--names", "-o", format)
+		for n, of := range map[string]int{"1": 1, "2": 2, "3": 3} {
+			code, merged, errText := merge(append(parts(n, of), "--names", "-o", format)...)
+			if code != 64 || merged != whole {
+				t.Errorf("merge of %s parts as %s: got exit %d, %s%s\nwant 64 and\n%s", n, format, code, merged, errText, whole)
+			}
+		}
+	}
+
+	two, three := parts("2", 2), parts("3", 3)
+	damaged := filepath.Join(t.TempDir(), "damaged.json")
+	text, err := os.ReadFile(two[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(damaged, bytes.Replace(text, []byte(`"count":`), []byte(`"count":7`), 1), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		files []string
+		want  string
+	}{
+		"none":            {nil, "1 argument or more needed"},
+		"one is missing":  {two[:1], "shard 1/2 is missing"},
+		"one twice":       {[]string{two[0], two[0]}, "shard 0/2 is also in"},
+		"of two runs":     {[]string{two[0], three[1]}, `its number of shards is "3"`},
+		"another site":    {[]string{two[0], parts("2", 2, "--config", "../../examples/minimal")[1]}, "its site (hash) is"},
+		"damaged":         {[]string{two[0], damaged}, "is damaged"},
+		"not a file":      {[]string{f.dir}, "not a regular file"},
+		"missing file":    {[]string{f.dir + "/none"}, "no such file"},
+		"not a part":      {[]string{filepath.Join(f.dir, "a.prelet")}, "this is not a partial result"},
+		"not JSON at all": {[]string{filepath.Join(f.dir, "z.prelet")}, "this is not a partial result of --shard: "},
+	} {
+		code, out, errText := merge(c.files...)
+		if code != 64 || out != "" || !strings.Contains(errText, c.want) {
+			t.Errorf("%s: got exit %d, %s%s\nwant 64 and %q", name, code, out, errText, c.want)
+		}
 	}
 }

@@ -2,45 +2,98 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/report/printer"
 )
 
+// formatFlags are the flags of fmt. With one of them nothing is written.
+type formatFlags struct {
+	check, diff bool
+}
+
 func (a *cli) fmt() *cobra.Command {
-	var check bool
+	var flags formatFlags
 	c := &cobra.Command{
-		Use: "fmt [PATH...]", GroupID: "site", Short: "Lay site files out in the canonical form",
-		Long: "Rewrites *.hcl and *.prelet.vars files, in the current folder if none is named. Folders are not " +
-			"entered.",
-		RunE: func(_ *cobra.Command, args []string) error {
-			done, err := app.Format(args, check)
-			a.showFormatted(done)
+		Use:     "fmt [PATH... | -]",
+		GroupID: "site",
+		Short:   "Format site files",
+		Long: `Rewrites *.hcl and *.prelet.vars files in the canonical format,
+by default those of the current folder. It does not enter folders.
+
+With - it formats standard input and writes the result to standard output,
+as an editor needs it. A text with a syntax error writes nothing there.`,
+		Example: "  prelet fmt\n  prelet fmt --check site/\n  prelet fmt --diff site/ | less\n" +
+			"  prelet fmt - < site.hcl",
+		RunE: func(c *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 1 && args[0] == app.StandardInput:
+				file, err := app.FormatInput(c.InOrStdin())
+				if err != nil {
+					return err
+				}
+				return a.showFormattedInput(file, flags)
+			case slices.Contains(args, app.StandardInput):
+				return failure(fault.Usage, "fmt -: standard input excludes other files")
+			}
+
+			done, err := app.Format(args, flags.check || flags.diff)
+			for _, f := range done.Files {
+				a.showFormatted(f, flags)
+			}
 			switch {
 			case err != nil:
 				return err
 			case done.Code != "":
 				return quit(done.Code)
-			case check && len(done.Changed()) > 0:
+			case flags.check && len(done.Changed()) > 0:
 				return exit(3)
 			}
 			return nil
 		},
 	}
-	c.Flags().BoolVar(&check, "check", false,
+	c.Flags().BoolVar(&flags.check, "check", false,
 		"write nothing, list the files that would change, and exit 3 if there are any")
+	c.Flags().BoolVar(&flags.diff, "diff", false, "write nothing, print what would change as a unified diff")
 	return c
 }
 
-// showFormatted prints the paths of formatted files, and why the others could not be formatted.
-func (a *cli) showFormatted(done app.Formatted) {
-	for _, f := range done.Files {
-		if f.Diagnostics != nil {
-			a.say(&site.Site{Sources: map[string][]byte{f.Path: f.Source}}, f.Diagnostics)
-			continue
-		}
+// showFormatted prints the path or the difference of a file that is formatted, or why it could not be.
+func (a *cli) showFormatted(f app.FormattedFile, flags formatFlags) {
+	switch {
+	case f.Diagnostics != nil:
+		a.say(&lang.Site{Sources: map[string][]byte{f.Path: f.Source}}, f.Diagnostics)
+	case flags.diff:
+		_ = printer.FileDiff(a.stdout, f.Path, f.Source, f.Text)
+	default:
 		fmt.Fprintln(a.stdout, f.Path)
 	}
+}
+
+// showFormattedInput prints the canonical form of standard input, or with a flag what that flag asks for. The text is
+// not redacted: it is the caller's own text, and goes back into a file.
+func (a *cli) showFormattedInput(f app.FormattedFile, flags formatFlags) error {
+	switch {
+	case f.Diagnostics != nil:
+		a.showFormatted(f, flags)
+		return quit(origin.Code(f.Diagnostics))
+	case !flags.check && !flags.diff:
+		if _, err := a.exact.Write(f.Text); err != nil {
+			return failure(fault.CannotWrite, "cannot print: %s", err)
+		}
+		return nil
+	case !f.IsCanonical():
+		a.showFormatted(f, flags)
+		if flags.check {
+			return exit(3)
+		}
+	}
+
+	return nil
 }

@@ -37,16 +37,18 @@ func refuseArguments(c *cobra.Command, args []string) error {
 	case c.Flags().Lookup("config") != nil:
 		return failure(fault.Usage, "%s takes no arguments; did you mean --config %s?", c.Name(), args[0])
 	}
-	return failure(fault.Usage, "%s takes no argument, and there is %q\nprelet: `%s --help` shows what it takes",
+	return failure(fault.Usage, "%s takes no argument, but got %q\nprelet: see `%s --help`",
 		c.Name(), args[0], c.CommandPath())
 }
 
-// describeFlagError describes what is wrong with a flag, without the words of the number parser.
+// describeFlagError describes an invalid flag, without the number parser's own text.
 func describeFlagError(c *cobra.Command, err error) error {
 	text := err.Error()
 	if wrong, ok := strings.CutPrefix(text, "unknown flag: --"); ok {
 		var known []string
-		c.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			known = append(known, f.Name)
+		})
 		if near := app.Nearest(wrong, known); near != "" {
 			text += "; did you mean --" + near + "?"
 		}
@@ -76,7 +78,7 @@ func requireSubcommand(root *cobra.Command) {
 		}
 		c.Args = cobra.ArbitraryArgs
 		c.RunE = func(*cobra.Command, []string) error {
-			return failure(fault.Usage, "%s takes one of %s\nprelet: `%s --help` tells of them",
+			return failure(fault.Usage, "%s takes one of %s\nprelet: see `%s --help`",
 				c.Name(), strings.Join(below, ", "), c.CommandPath())
 		}
 	}
@@ -88,12 +90,14 @@ func refuseAsUsage(c *cobra.Command) {
 		refuseAsUsage(sub)
 	}
 	if check := c.Args; check != nil {
-		c.Args = func(c *cobra.Command, args []string) error { return asUsage(check(c, args)) }
+		c.Args = func(c *cobra.Command, args []string) error {
+			return asUsage(check(c, args))
+		}
 	}
 }
 
-// describeUnknownCommand returns the error of a command line. Where cobra found no command in it, that is a fault of its
-// caller.
+// describeUnknownCommand returns the error of a command line. Where cobra found no command in it, that is a fault of
+// its caller.
 func describeUnknownCommand(root *cobra.Command, args []string, err error) error {
 	if err == nil {
 		return nil

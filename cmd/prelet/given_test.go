@@ -15,7 +15,8 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// No command takes an empty value for one that was not given, whichever of its flags has it; and none steps out of the check.
+// No command takes an empty value for one that was not given, whichever of its flags has it; and none steps out of
+// the check.
 func TestNotEmpty(t *testing.T) {
 	seen := map[string]int{}
 	fresh := func() *cobra.Command { return (&cli{getenv: os.Getenv}).root() }
@@ -36,7 +37,8 @@ func TestNotEmpty(t *testing.T) {
 			if err := one.Flags().Set(f.Name, ""); err != nil {
 				t.Fatal(err)
 			}
-			if err := refuseEmptyFlags(one, nil); err == nil || !strings.Contains(err.Error(), "--"+f.Name+" is empty") {
+			if err := refuseEmptyFlags(one, nil); err == nil ||
+				!strings.Contains(err.Error(), "--"+f.Name+" is empty") {
 				t.Errorf("%s --%s '': %v", c.CommandPath(), f.Name, err)
 			}
 		})
@@ -63,12 +65,13 @@ func TestNotEmpty(t *testing.T) {
 func TestNothingPrinted(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
-		t.Skip(err)
+		t.Fatalf("open /dev/full: got error %v, want none", err)
 	}
 	defer full.Close()
 	for _, args := range []string{"version", "version -o json", "--version", "schema", "explain code/usage"} {
 		var stderr bytes.Buffer
-		if code := run(strings.Fields(args), full, &stderr); code != 40 || !strings.Contains(stderr.String(), "cannot print") {
+		if code := run(strings.Fields(args), full, &stderr); code != 40 ||
+			!strings.Contains(stderr.String(), "cannot print") {
 			t.Errorf("%s: exit %d: %s", args, code, &stderr)
 		}
 	}
@@ -82,7 +85,8 @@ func TestStatusBeforeAnyRun(t *testing.T) {
 		if e.exit != 3 || strings.Contains(e.out, "0001-01-01") {
 			t.Errorf("exit %d: %s", e.exit, e.out)
 		}
-		if !slices.Contains(args, "json") && !strings.Contains(strings.Join(strings.Fields(e.out), " "), "prelet history --root DIR") {
+		if !slices.Contains(args, "json") &&
+			!strings.Contains(strings.Join(strings.Fields(e.out), " "), "prelet history --root DIR") {
 			t.Errorf("it does not say where runs with --root are: %s", e.out)
 		}
 	}
@@ -108,9 +112,16 @@ func TestErrorWithoutFault(t *testing.T) {
 		root := (&cli{getenv: os.Getenv}).root()
 		err := describeUnknownCommand(root, strings.Fields(line), errors.New("attempts: no space"))
 		got := toExitError(err)
-		if got.code != fault.Internal || got.status != 70 || got.Error() != "attempts: no space" || !got.code.IsRetried() {
-			t.Errorf("prelet %s: got %q, %d, %q; want %q, 70 and the text alone", line, got.code, got.status, got.Error(),
-				fault.Internal)
+		if got.code != fault.Internal || got.status != 70 || got.Error() != "attempts: no space" ||
+			!got.code.IsRetried() {
+			t.Errorf(
+				"prelet %s: got %q, %d, %q; want %q, 70 and the text alone",
+				line,
+				got.code,
+				got.status,
+				got.Error(),
+				fault.Internal,
+			)
 		}
 	}
 }
@@ -124,7 +135,8 @@ func TestNoSiteInJSON(t *testing.T) {
 	for _, line := range []string{"detect", "detectors list"} {
 		var stdout, stderr bytes.Buffer
 		code := run(append(strings.Fields(line), "--config", file, "-o", "json"), &stdout, &stderr)
-		if code != 10 || !strings.Contains(stdout.String(), "site.hcl") || !strings.Contains(stderr.String(), "stage {") {
+		if code != 10 || !strings.Contains(stdout.String(), "site.hcl") ||
+			!strings.Contains(stderr.String(), "stage {") {
 			t.Errorf("prelet %s: exit %d; want 10, a document with the file, and its line for people\n%s\n%s",
 				line, code, &stdout, &stderr)
 		}

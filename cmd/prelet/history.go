@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -11,13 +12,18 @@ import (
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/report/printer"
 )
 
 func (a *cli) history() *cobra.Command {
 	w := where{output: "text"}
 	show := 0
 	c := &cobra.Command{
-		Use: "history", GroupID: "node", Args: refuseArguments, Short: "List the generations of this node",
+		Use:     "history",
+		GroupID: "node",
+		Args:    refuseArguments,
+		Short:   "List the generations of this node",
 		RunE: func(c *cobra.Command, _ []string) error {
 			asJSON, err := w.isJSON()
 			if err != nil {
@@ -31,7 +37,9 @@ func (a *cli) history() *cobra.Command {
 				if asJSON {
 					return a.printJSON(one)
 				}
-				return a.print(func(o io.Writer) error { return printChapter(o, one) })
+				return a.print(func(o io.Writer) error {
+					return printHistoryEntry(o, one)
+				})
 			}
 
 			past, err := a.env().History(c.Context(), w.Root)
@@ -41,17 +49,75 @@ func (a *cli) history() *cobra.Command {
 			if asJSON {
 				return a.printJSON(past)
 			}
-			return a.print(func(o io.Writer) error { return printChronicle(o, past) })
+			return a.print(func(o io.Writer) error {
+				return printHistory(o, past)
+			})
 		},
 	}
+	c.AddCommand(a.historyDiff())
 	c.Flags().IntVar(&show, "show", 0, "what generation `N` did to each file")
 	c.Flags().StringVar(&w.Root, "root", "", "the generations below `DIR`")
 	c.Flags().StringVarP(&w.output, "output", "o", "text", "`FORMAT`: text or json")
 	return c
 }
 
+// historyDiff compares two generations.
+func (a *cli) historyDiff() *cobra.Command {
+	w := where{output: "text"}
+	c := &cobra.Command{
+		Use:   "diff A [B]",
+		Args:  cobra.RangeArgs(1, 2),
+		Short: "Show what changed between two generations, and why",
+		Long: `Compares generation A with generation B, or with the one in place:
+labels, taints, flags, each field of the kubelet's configuration, each file.
+Below it is what changed before: lines of the site, variables, objects of the cluster, hardware,
+the kubelet's version, prelet's version.
+A change names the causes that it depends on, as far as they are known.
+Contents with a secret are never shown.
+What is damaged or missing in a generation is named, and the rest is compared.`,
+		Example: "  prelet history diff 11\n  prelet history diff 11 12 -o json",
+		RunE: func(c *cobra.Command, args []string) error {
+			asJSON, err := w.isJSON()
+			if err != nil {
+				return err
+			}
+			numbers := []int{0, app.InPlace}
+			for n, text := range args {
+				if numbers[n], err = parseGeneration(text); err != nil {
+					return err
+				}
+			}
+
+			d, err := a.env().HistoryDiff(c.Context(), w.Root, numbers[0], numbers[1])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.printDocument(func(o io.Writer) error {
+					return printer.ComparisonJSON(o, d)
+				})
+			}
+			return a.print(func(o io.Writer) error {
+				return printer.ComparisonText(o, d, printer.StyleOf(a.stdout, a.getenv))
+			})
+		},
+	}
+	c.Flags().StringVar(&w.Root, "root", "", "the generations below `DIR`")
+	c.Flags().StringVarP(&w.output, "output", "o", "text", "`FORMAT`: text or json")
+	return c
+}
+
+// parseGeneration returns the number of a generation that an argument names.
+func parseGeneration(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, failure(fault.Usage, "%q is not a number of a generation; prelet history lists them", text)
+	}
+	return n, nil
+}
+
 // countChanged returns the number of files that a generation changed.
-func countChanged(c app.Chapter) (n int) {
+func countChanged(c app.HistoryEntry) (n int) {
 	for _, f := range c.Files {
 		if f.Action != string(generation.ActionNone) && f.Action != string(generation.ActionKeep) {
 			n++
@@ -60,10 +126,12 @@ func countChanged(c app.Chapter) (n int) {
 	return n
 }
 
-func isDamaged(c app.Chapter) bool { return c.Status == string(generation.StatusDamaged) }
+func isDamaged(c app.HistoryEntry) bool {
+	return c.Status == string(generation.StatusDamaged)
+}
 
 // generationStatus returns the status for people; JSON has the store's own word.
-func generationStatus(c app.Chapter) string {
+func generationStatus(c app.HistoryEntry) string {
 	if c.Status == string(generation.StatusRolledBack) {
 		return "rolled back"
 	}
@@ -71,7 +139,7 @@ func generationStatus(c app.Chapter) string {
 }
 
 // describeOrigin returns why a generation was made or left; "" for an ordinary one.
-func describeOrigin(c app.Chapter) string {
+func describeOrigin(c app.HistoryEntry) string {
 	var out []string
 	if c.Restores != nil && *c.Restores == 0 {
 		out = append(out, "as before prelet")
@@ -87,10 +155,10 @@ func describeOrigin(c app.Chapter) string {
 	return strings.Join(out, "; ")
 }
 
-func printChronicle(o io.Writer, c app.Chronicle) error {
+func printHistory(o io.Writer, c app.History) error {
 	var b strings.Builder
 	if len(c.Generations) == 0 {
-		b.WriteString("There is no generation yet.\n")
+		b.WriteString("No generation exists yet.\n")
 	} else {
 		fmt.Fprintf(&b, "  %4s  %-19s  %-11s  %7s\n", "", "time", "status", "changed")
 	}
@@ -99,10 +167,18 @@ func printChronicle(o io.Writer, c app.Chronicle) error {
 		if g.Generation == c.InPlace {
 			mark = "*"
 		}
-		line := fmt.Sprintf("%s %4d  %-19s  %-11s  %7d  %s", mark, g.Generation,
-			g.Time.Local().Format(time.DateTime), generationStatus(g), countChanged(g), describeOrigin(g))
+		line := fmt.Sprintf(
+			"%s %4d  %-19s  %-11s  %7d  %s",
+			mark,
+			g.Generation,
+			g.Time.Local().
+				Format(time.DateTime),
+			generationStatus(g),
+			countChanged(g),
+			describeOrigin(g),
+		)
 		if isDamaged(g) { // nothing else is known, and the reason takes more than a line
-			line = fmt.Sprintf("%s %4d  %-19s  %-11s  %7s  prelet history --show %[2]d says why",
+			line = fmt.Sprintf("%s %4d  %-19s  %-11s  %7s  see prelet history --show %[2]d",
 				mark, g.Generation, "-", generationStatus(g), "-")
 		}
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
@@ -113,7 +189,7 @@ func printChronicle(o io.Writer, c app.Chronicle) error {
 		fmt.Fprintf(&b, "\nWhat is held on this node cannot be read (%s).\n"+
 			"Nothing is applied until prelet rollback --release.\n", c.Pinned.Why)
 	default:
-		fmt.Fprintf(&b, "\nGeneration %d was chosen by hand: %s.\n"+
+		fmt.Fprintf(&b, "\nGeneration %d is pinned: %s.\n"+
 			"Nothing else is applied until prelet rollback --release.\n", c.Pinned.Generation, c.Pinned.Why)
 	}
 	for plan, why := range c.Held {
@@ -129,7 +205,7 @@ func shortenPlan(plan string) string {
 	return hash[:min(12, len(hash))] + " on kubelet " + version
 }
 
-func printChapter(o io.Writer, c app.Chapter) error {
+func printHistoryEntry(o io.Writer, c app.HistoryEntry) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Generation %d, %s", c.Generation, generationStatus(c))
 	if !isDamaged(c) {

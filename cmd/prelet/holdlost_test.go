@@ -9,8 +9,8 @@ import (
 	"github.com/prelet/prelet/internal/app"
 )
 
-// wayBackAwaits is a node that has gone back from a bad plan, generation 4, to generation 5, on which nobody could tell
-// whether the kubelet is well: somebody stopped it.
+// wayBackAwaits is a node that has rolled back from a bad plan, generation 4, to generation 5, for which no verdict
+// was reached because the kubelet was stopped.
 func wayBackAwaits(t *testing.T) *machine {
 	t.Helper()
 	m := goodThree(t)
@@ -38,8 +38,8 @@ func wayBackAwaits(t *testing.T) *machine {
 	return m
 }
 
-// While the way back awaits its verdict, its plan counts as held, whatever is put in place meanwhile: a file that drifted, or
-// a generation that is adopted because the one in place is damaged.
+// While the way back awaits its verdict, its plan counts as held, whatever is put in place meanwhile: a file that
+// drifted, or a generation that is adopted because the one in place is damaged.
 func TestHoldWhileWayBackAwaits(t *testing.T) {
 	for name, do := range map[string]func(m *machine){
 		"a file drifted":         func(m *machine) { m.put("/etc/default/kubelet", "drift\n") },
@@ -77,8 +77,8 @@ func TestHoldWhileWayBackAwaits(t *testing.T) {
 	}
 }
 
-// The journal of a way back is lost before its verdict, on a node that goes on with what came back: it is judged, and is what
-// the next bad plan goes back to.
+// The journal of a way back is lost before its verdict, on a node that goes on with what came back: it is judged, and
+// is what the next bad plan goes back to.
 func TestWayBackWithoutJournal(t *testing.T) {
 	for name, c := range map[string]struct {
 		leave func(m *machine)
@@ -125,9 +125,13 @@ func TestWayBackWithoutJournal(t *testing.T) {
 				}
 				m.want("status", m.as("", "status"), ended{m.as("", "status").exit, "(good)", ""})
 
-				m.want("release", m.as("", "rollback", "--release"), ended{m.as("", "rollback", "--release").exit, "", ""})
+				m.want(
+					"release",
+					m.as("", "rollback", "--release"),
+					ended{m.as("", "rollback", "--release").exit, "", ""},
+				)
 				m.relabel("bad")
-				m.want("a bad plan", m.as("", "run"), ended{50, "", "was ill and was left"})
+				m.want("a bad plan", m.as("", "run"), ended{50, "", "was unhealthy and was rolled back"})
 				if flags := m.read("/etc/default/kubelet"); !strings.Contains(flags, c.files) {
 					t.Errorf("flags: got %s, want %s", flags, c.files)
 				}

@@ -47,8 +47,8 @@ func spoil(v any) any {
 	return v
 }
 
-// TestHostileRecordings shows recordings in which a stranger has written to the terminal of who looks at them: in one kind of
-// answer at a time, in reasons, and in the site.
+// TestHostileRecordings shows recordings in which a stranger has written to the terminal of who looks at them: in one
+// kind of answer at a time, in reasons, and in the site.
 func TestHostileRecordings(t *testing.T) {
 	for _, name := range []string{"gpu", "base", "joined"} {
 		text, err := os.ReadFile("../../testdata/recordings/v1/" + name + ".prelet")
@@ -80,7 +80,8 @@ func TestHostileRecordings(t *testing.T) {
 			if kind == "the site" {
 				for _, f := range d["site"].([]any) {
 					f := f.(map[string]any)
-					f["name"], f["text"] = "a"+hostileText+".hcl", f["text"].(string)+"\nlocals {\n  x = \"\u202e"+"\u009b\" + 1\n  \u202e\n}\n"
+					f["name"], f["text"] = "a"+hostileText+".hcl", f["text"].(string)+"\nlocals {\n  x = "+
+						"\"\u202e"+"\u009b\" + 1\n  \u202e\n}\n"
 				}
 			}
 			b, err := json.Marshal(d)

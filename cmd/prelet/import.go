@@ -16,10 +16,12 @@ import (
 func (a *cli) importSite() *cobra.Command {
 	var o app.ImportOptions
 	c := &cobra.Command{
-		Use: "import FILE", GroupID: "site", Short: "Make a site of the init-config of init-k8s-node.py",
-		Long: "Reads the /etc/kubernetes/init-config of a node that init-k8s-node.py sets up, and writes a site " +
-			"that does the same\n" +
-			"without the script's faults. What cannot be carried over is said; nothing else of the machine is read.",
+		Use:     "import FILE",
+		GroupID: "site",
+		Short:   "Make a site of the init-config of init-k8s-node.py",
+		Long: `Reads the /etc/kubernetes/init-config of a node that init-k8s-node.py sets up,
+and writes a site that does the same, without the script's bugs.
+It reports what it cannot convert, and reads nothing else of the machine.`,
 		Example: "  prelet import init-config.json --ca-cert-hash sha256:… -o ./site",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -30,14 +32,16 @@ func (a *cli) importSite() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			o.File = args[0]
 			done, err := a.env().Import(o)
-			a.say(done.Site, present.Sorted(done.Diagnostics))
+			a.say(done.Site, printer.Sorted(done.Diagnostics))
 			if err != nil {
 				return err
 			}
 			if code := origin.Code(done.Diagnostics); code != "" {
 				return quit(code)
 			}
-			return a.print(func(w io.Writer) error { return printImported(w, o, done) })
+			return a.print(func(w io.Writer) error {
+				return printImported(w, o, done)
+			})
 		},
 	}
 	c.Flags().StringArrayVar(&o.Hashes, "ca-cert-hash", nil,
@@ -48,10 +52,10 @@ func (a *cli) importSite() *cobra.Command {
 	return c
 }
 
-// printImported prints what was written, how it differs from the script, and the next steps.
+// printImported prints the written files, their differences from the script, and the next steps.
 func printImported(w io.Writer, o app.ImportOptions, done app.Imported) error {
 	fmt.Fprintf(w, "%s is written.\n", done.Path)
-	printList(w, "Otherwise than init-k8s-node.py", done.Mended)
+	printList(w, "Differences from init-k8s-node.py", done.Differences)
 	printList(w, "Look at", done.Open)
 
 	_, err := fmt.Fprintf(w, "\nNext:\n  prelet validate %[1]s\n  prelet plan --config %[1]s\n"+

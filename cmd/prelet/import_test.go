@@ -20,7 +20,17 @@ func imports(args ...string) (code int, stdout, stderr string) {
 // TestImport makes a site, validates it strictly and finds it laid out as fmt does.
 func TestImport(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "site")
-	code, stdout, stderr := imports("../../internal/app/importer/testdata/troubled.json", "--ca-cert-hash", importPin, "--ca-cert-hash", strings.Replace(importPin, "c4", "c5", 1), "--token-credential", "join", "-o", dir)
+	code, stdout, stderr := imports(
+		"../../internal/app/importer/testdata/troubled.json",
+		"--ca-cert-hash",
+		importPin,
+		"--ca-cert-hash",
+		strings.Replace(importPin, "c4", "c5", 1),
+		"--token-credential",
+		"join",
+		"-o",
+		dir,
+	)
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
@@ -57,7 +67,13 @@ func TestImport(t *testing.T) {
 	if code := run([]string{"fmt", "--check", dir}, &out, &errs); code != 0 {
 		t.Errorf("fmt --check: exit %d", code)
 	}
-	if code, _, _ := imports("../../internal/app/importer/testdata/troubled.json", "--ca-cert-hash", importPin, "-o", dir); code != 64 {
+	if code, _, _ := imports(
+		"../../internal/app/importer/testdata/troubled.json",
+		"--ca-cert-hash",
+		importPin,
+		"-o",
+		dir,
+	); code != 64 {
 		t.Errorf("a second import over the first: exit %d, want 64", code)
 	}
 }
@@ -84,7 +100,8 @@ func TestImportRefuses(t *testing.T) {
 		code int
 		says []string
 	}{
-		{"no pin", []string{good, "-o", fresh}, 64, []string{"--ca-cert-hash", "kubeadm token create --print-join-command", "openssl x509", "not offered"}},
+		{"no pin", []string{good, "-o", fresh}, 64, []string{"--ca-cert-hash", "kubeadm token create " +
+			"--print-join-command", "openssl x509", "not offered"}},
 		{"a bad pin", []string{good, "-o", fresh, "--ca-cert-hash", "c4fb"}, 64, []string{"sha256:", "openssl x509"}},
 		{"no folder", []string{good, "--ca-cert-hash", importPin}, 64, []string{"-o is missing"}},
 		{"no file", []string{"-o", fresh, "--ca-cert-hash", importPin}, 64, []string{"/etc/kubernetes/init-config"}},
@@ -94,8 +111,8 @@ func TestImportRefuses(t *testing.T) {
 		{"a file for a folder", []string{good, "-o", bad, "--ca-cert-hash", importPin}, 64, []string{"this is a file"}},
 		{"below a file", []string{good, "-o", bad + "/x", "--ca-cert-hash", importPin}, 64, []string{"this is a file"}},
 		{"a bad credential", []string{good, "-o", fresh, "--ca-cert-hash", importPin, "--token-credential", "a/b"}, 64, []string{"--token-credential"}},
-		{"no JSON", []string{bad, "-o", fresh, "--ca-cert-hash", importPin}, 10, []string{"bad.json:2:14", "This is no JSON"}},
-		{"http", []string{file("http.json", `{"apiserver": "http://h:8080"}`), "-o", fresh, "--ca-cert-hash", importPin}, 10, []string{"http.json:1:15", "https://h:8080"}},
+		{"no JSON", []string{bad, "-o", fresh, "--ca-cert-hash", importPin}, 10, []string{"bad.json:2:14", "Invalid JSON"}},
+		{"http", []string{file("http.json", `{"apiserver": "http://h:8080"}`), "-o", fresh, "--ca-cert-hash", importPin}, 10, []string{"http.json:1:15", "http is refused"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			code, stdout, stderr := imports(c.args...)

@@ -12,11 +12,13 @@ import (
 func (a *cli) init() *cobra.Command {
 	o := app.InitOptions{Dir: "site"}
 	c := &cobra.Command{
-		Use: "init [DIR]", GroupID: "site", Args: cobra.MaximumNArgs(1), Short: "Write a first site",
-		Long: "Writes DIR/site.hcl (default: ./site): a worker of a kubeadm cluster, ready for `prelet validate`. " +
-			"The cluster's pins\n" +
-			"come from --ca-cert-hash, from a CA file (--ca-file), or, with --from-node, from a node that has " +
-			"joined already.",
+		Use:     "init [DIR]",
+		GroupID: "site",
+		Args:    cobra.MaximumNArgs(1),
+		Short:   "Write a first site",
+		Long: `Writes DIR/site.hcl (default: ./site): a worker of a kubeadm cluster, ready for prelet validate.
+The hashes of the cluster's CA come from --ca-cert-hash, from a CA file (--ca-file),
+or, with --from-node, from a node that has joined.`,
 		Example: "  prelet init --server 10.0.0.11:6443 --ca-file ca.crt\n  prelet init --from-node /etc/prelet",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 1 {
@@ -31,8 +33,13 @@ func (a *cli) init() *cobra.Command {
 				a.say(done.Site, done.Diagnostics)
 				return quit(fault.Usage)
 			}
-			fmt.Fprintf(a.stdout, "Wrote %s. Next:\n  prelet validate %[2]s\n  prelet plan --config %[2]s\n"+
-				"The second one on a node, or with --hardware and --objects for one.\n", done.Path, o.Dir)
+			fmt.Fprintf(
+				a.stdout,
+				"Wrote %s. Next:\n  prelet validate %[2]s\n  prelet plan --config %[2]s\n"+
+					"The second one on a node, or with --hardware and --objects for one.\n",
+				done.Path,
+				o.Dir,
+			)
 			return nil
 		},
 	}

@@ -11,12 +11,12 @@ import (
 	"github.com/prelet/prelet/internal/app"
 )
 
-// withApp is a node with a good generation 1 that writes a file to a folder of the site's own, and a site whose next plan
-// is bad.
+// withApp is a node with a good generation 1 that writes a file to a folder of the site's own, and a site whose next
+// plan is bad.
 func withApp(t *testing.T) *machine {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("only root gives folders to others")
+		t.Skip("needs root, to give a folder to another user")
 	}
 	m := newMachine(t)
 	m.writeApp("a", "")
@@ -61,7 +61,7 @@ func TestFolderOfAnotherUser(t *testing.T) {
 	for _, more := range []string{`owner = "1000:1000"`, `mode = "0777"`, "owner = \"0:1000\"\nmode = \"0775\""} {
 		m.writeApp("bad", more)
 		for _, command := range [][]string{{"validate", "--config", m.root + "/etc/prelet"}, {"run"}} {
-			m.want(command[0], m.as("", command...), ended{exit: 10, errors: "/etc/app must be root's alone"})
+			m.want(command[0], m.as("", command...), ended{exit: 10, errors: "/etc/app must be writable by root only"})
 		}
 	}
 	if got := m.read("/etc/app/app.conf"); got != "a" {
@@ -69,12 +69,15 @@ func TestFolderOfAnotherUser(t *testing.T) {
 	}
 }
 
-// TestFolderMended gets out of a folder that became another user's: by a site that takes it back, by one that leaves it, by
-// hand, and not by one that goes on writing there.
+// TestFolderMended gets out of a folder that became another user's: by a site that takes it back, by one that leaves
+// it, by hand, and not by one that goes on writing there.
 func TestFolderMended(t *testing.T) {
 	m := withApp(t)
 	m.giveApp()
-	m.put("/etc/prelet/site.hcl", strings.Replace(m.read("/etc/prelet/site.hcl"), "directory \"app\"", "directory \"other\"", 1))
+	m.put(
+		"/etc/prelet/site.hcl",
+		strings.Replace(m.read("/etc/prelet/site.hcl"), "directory \"app\"", "directory \"other\"", 1),
+	)
 	m.want("the site that says nothing of the owner", m.as("", "run"), ended{})
 	var st unix.Stat_t
 	if err := unix.Stat(m.root+"/etc/app", &st); err != nil || st.Uid != 0 {
@@ -107,7 +110,8 @@ func TestFolderMended(t *testing.T) {
 	}
 }
 
-// TestWayBackThroughFolderOfAnotherUser goes back though the folder became another user's after the commit, and says so.
+// TestWayBackThroughFolderOfAnotherUser goes back though the folder became another user's after the commit, and says
+// so.
 func TestWayBackThroughFolderOfAnotherUser(t *testing.T) {
 	m := withApp(t)
 	m.writeApp("bad", "")
@@ -140,7 +144,10 @@ func TestNoWayBack(t *testing.T) {
 	m.inside = true
 	m.want("run", m.as(app.BootUnit, "run"), ended{})
 	m.inside = false
-	if err := errors.Join(os.Rename(m.root+"/etc/app", m.root+"/etc/moved"), os.Symlink("moved", m.root+"/etc/app")); err != nil {
+	if err := errors.Join(
+		os.Rename(m.root+"/etc/app", m.root+"/etc/moved"),
+		os.Symlink("moved", m.root+"/etc/app"),
+	); err != nil {
 		t.Fatal(err)
 	}
 	m.units.start()
@@ -150,7 +157,7 @@ func TestNoWayBack(t *testing.T) {
 			t.Errorf("the gate says %q, the kubelet is %s; want generation 2 and active", got, m.kubelet.Active)
 		}
 	}
-	if got := m.says().Summary; !strings.Contains(got, "so it stays") {
+	if got := m.says().Summary; !strings.Contains(got, "so the current one stays") {
 		t.Errorf("status says %q, want why it stays", got)
 	}
 	m.want("by hand", m.as("", "rollback", "1"), ended{exit: 40, errors: "/etc/app"})
@@ -164,12 +171,12 @@ func TestNoWayBack(t *testing.T) {
 	}
 }
 
-// TestFolderOfKube has /etc/kubernetes belong to another user on a node that has joined, as Kubespray makes it. A site that
-// asks no cluster is applied, with the command that ends it. Nobody is asked as kubelet.conf says, and nothing is written
-// there; the kubelet of a good generation starts.
+// TestFolderOfKube lets another user own /etc/kubernetes on a node that has joined, as Kubespray does. A site that
+// reads nothing from the cluster is applied, with the command that fixes the owner. No request is made with
+// kubelet.conf, and no file is written there; the kubelet of a good generation starts.
 func TestFolderOfKube(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root gives folders to others")
+		t.Skip("needs root, to give a folder to another user")
 	}
 	hasJoined := func(m *machine) {
 		conf, err := m.server.NodeKubeconfig("n1")
@@ -224,7 +231,11 @@ stage "restart" "kubelet" {}
 		giveAway(m)
 		m.reboot()
 		run, _ := m.boot()
-		m.want("run", run, ended{exit: 40, errors: "/etc/kubernetes/pki/ca.crt: the folder /etc/kubernetes belongs to uid 998"})
+		m.want(
+			"run",
+			run,
+			ended{exit: 40, errors: "/etc/kubernetes/pki/ca.crt: the folder /etc/kubernetes belongs to uid 998"},
+		)
 		if len(m.starts) != 1 || m.gateSays() == "" {
 			t.Errorf("starts %q, gate %q; want the kubelet of generation 1", m.starts, m.gateSays())
 		}

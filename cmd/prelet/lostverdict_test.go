@@ -148,7 +148,7 @@ func TestLostVerdict(t *testing.T) {
 				t.Error("the next run wrote to the disk")
 			}
 			m.relabel("bad")
-			m.want("a bad plan", m.as("", "run"), ended{50, "", "was ill and was left"})
+			m.want("a bad plan", m.as("", "run"), ended{50, "", "was unhealthy and was rolled back"})
 			if got := m.read("/etc/default/kubelet"); got != flags || m.kubelet.Active != "active" {
 				t.Errorf("kubelet %+v with flags %s, want it to run with %s", m.kubelet, got, flags)
 			}
@@ -156,8 +156,8 @@ func TestLostVerdict(t *testing.T) {
 	}
 }
 
-// The generation in place is lost while the kubelet runs on it: every command says so, and what to do, and none says that
-// prelet has never run or that the generation is good.
+// The generation in place is lost while the kubelet runs on it: every command says so, and what to do, and none says
+// that prelet has never run or that the generation is good.
 func TestCommandsAfterLoss(t *testing.T) {
 	for _, l := range losses() {
 		if strings.Contains(l.name, "middle") {
@@ -178,8 +178,8 @@ func TestCommandsAfterLoss(t *testing.T) {
 	}
 }
 
-// The state folder, or all that is in it, is removed during the verdict of a run by hand: the kubelet runs on, the run ends
-// without a verdict and promises nothing that is gone, and the next run adopts the files.
+// The state folder, or all that is in it, is removed during the verdict of a run by hand: the kubelet runs on, the
+// run ends without a verdict and promises nothing that is gone, and the next run adopts the files.
 func TestStateLostInVerdict(t *testing.T) {
 	for name, lose := range map[string]func(m *machine){
 		"the folder":    func(m *machine) { m.lose("") },
@@ -217,7 +217,8 @@ func TestStateLostInVerdict(t *testing.T) {
 					res := m.as(who, command)
 					text := res.out + res.errors
 					m.want(command, res, ended{0, "", ""})
-					if !strings.Contains(text, "removed while it was watched: the next run adopts its files") || strings.Contains(text, "journal is kept") {
+					if !strings.Contains(text, "removed while it was watched: the next run adopts its files") ||
+						strings.Contains(text, "journal is kept") {
 						t.Errorf("%s: got %s; want that it was removed", command, text)
 					}
 					if m.kubelet.Active != "active" || m.gateSays() != "PRELET_GENERATION=2" {
@@ -225,7 +226,11 @@ func TestStateLostInVerdict(t *testing.T) {
 					}
 					m.sick = nil
 					before := m.managed()
-					m.want("the next run", m.as("", "run"), ended{0, "Generation 3 is in place, and the kubelet is healthy", ""})
+					m.want(
+						"the next run",
+						m.as("", "run"),
+						ended{0, "Generation 3 is in place, and the kubelet is healthy", ""},
+					)
 					m.sameFiles(before)
 				})
 			}
@@ -246,8 +251,9 @@ func TestStateLostInVerdictOnWayBack(t *testing.T) {
 		return nil
 	}
 	m.relabel("bad")
-	m.want("run", m.as("", "run"), ended{50, "", "eneration 4 was ill and was left"})
-	if flags := m.read("/etc/default/kubelet"); !strings.Contains(flags, "pool=c") || m.kubelet.Active != "active" || m.gateSays() != "PRELET_GENERATION=5" {
+	m.want("run", m.as("", "run"), ended{50, "", "eneration 4 was unhealthy and was rolled back"})
+	if flags := m.read("/etc/default/kubelet"); !strings.Contains(flags, "pool=c") || m.kubelet.Active != "active" ||
+		m.gateSays() != "PRELET_GENERATION=5" {
 		t.Errorf("flags %s, kubelet %+v, gate %q; want it to run on what came back", flags, m.kubelet, m.gateSays())
 	}
 	m.want("status", m.as("", "status"), ended{1, "adopts", ""})

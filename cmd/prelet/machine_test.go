@@ -63,16 +63,16 @@ type units struct {
 	inside  bool // we are prelet.service at boot
 	gone    bool // D-Bus does not answer
 	masked  bool
-	kubelet activate.Unit
-	self    activate.Unit // prelet.service
-	starts  []string      // what the gate said at each start of the kubelet
+	kubelet activation.Unit
+	self    activation.Unit // prelet.service
+	starts  []string        // what the gate said at each start of the kubelet
 	onStart func()
 	reloads int
 	apply   func() // prelet-apply.service's body
 	job     string // how its start ends; empty: done
 	applyIs string // its ActiveState
-	mounts  []activate.Mount
-	other   activate.Unit // one of the site's; no name: there is none
+	mounts  []activation.Mount
+	other   activation.Unit // one of the site's; no name: there is none
 	act     func(verb string) (string, error)
 
 	onReload func()
@@ -80,25 +80,25 @@ type units struct {
 
 func (u *units) Close() {}
 
-func (u *units) Look(_ context.Context, name string) (activate.Unit, error) {
+func (u *units) Look(_ context.Context, name string) (activation.Unit, error) {
 	switch {
 	case u.gone:
-		return activate.Unit{}, errors.New("connection refused")
+		return activation.Unit{}, errors.New("connection refused")
 	case name == "kubelet.service" && u.masked:
-		return activate.Unit{Name: name, Load: "masked", Active: "inactive"}, nil
+		return activation.Unit{Name: name, Load: "masked", Active: "inactive"}, nil
 	case name == "kubelet.service":
 		return u.kubelet, nil
 	case name == app.ApplyUnit && u.apply != nil:
-		return activate.Unit{Name: name, Load: "loaded", Active: u.applyIs}, nil
+		return activation.Unit{Name: name, Load: "loaded", Active: u.applyIs}, nil
 	case name == app.BootUnit, name == app.ApplyUnit:
 		return u.self, nil
 	case name == u.other.Name:
 		return u.other, nil
 	}
-	return activate.Unit{Name: name, Load: "not-found"}, nil
+	return activation.Unit{Name: name, Load: "not-found"}, nil
 }
 
-func (u *units) Mounts(context.Context, []string) ([]activate.Mount, error) { return u.mounts, nil }
+func (u *units) Mounts(context.Context, []string) ([]activation.Mount, error) { return u.mounts, nil }
 func (u *units) MayWait(context.Context, string) (bool, error) {
 	if u.gone {
 		return false, errors.New("connection refused")
@@ -137,7 +137,7 @@ func (u *units) Act(_ context.Context, verb, name string, wait time.Duration) (s
 	if u.act != nil && name == u.other.Name {
 		return u.act(verb)
 	}
-	if name != activate.DefaultUnit {
+	if name != activation.DefaultUnit {
 		return "done", nil
 	}
 
@@ -192,7 +192,8 @@ stage "write" "kubelet" {}
 stage "restart" "kubelet" {}
 `
 
-const clusterConfig = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nclusterDomain: cluster.local\n"
+const clusterConfig = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nclusterDomain: " +
+	"cluster.local\n"
 
 func newMachine(t *testing.T) *machine {
 	t.Helper()
@@ -202,7 +203,15 @@ func newMachine(t *testing.T) *machine {
 	}
 	t.Cleanup(func() { _ = server.Close() })
 	server.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": clusterConfig})
-	m := &machine{t: t, root: t.TempDir(), creds: t.TempDir(), server: server, units: &units{}, jitter: 0.5, labels: map[string]string{"example.com/pool": "a"}}
+	m := &machine{
+		t:      t,
+		root:   t.TempDir(),
+		creds:  t.TempDir(),
+		server: server,
+		units:  &units{},
+		jitter: 0.5,
+		labels: map[string]string{"example.com/pool": "a"},
+	}
 	m.site = strings.NewReplacer("SERVER", server.URL(), "PIN", server.CAHash()).Replace(nodeSite)
 	m.put("/etc/machine-id", "0123456789abcdef0123456789abcdef\n")
 	m.put("/etc/os-release", "ID=debian\n")
@@ -241,13 +250,22 @@ func (m *machine) reboot() {
 	m.gate = filepath.Join(m.run, "kubelet.env")
 	m.now = 5 * time.Second
 	m.starts, m.status, m.extend = nil, &bytes.Buffer{}, nil
-	k := activate.Unit{Name: "kubelet.service", Load: "loaded", File: "enabled", Active: "inactive", Sub: "dead", Result: "success", Job: 3, MainPID: 0}
+	k := activation.Unit{
+		Name:    "kubelet.service",
+		Load:    "loaded",
+		File:    "enabled",
+		Active:  "inactive",
+		Sub:     "dead",
+		Result:  "success",
+		Job:     3,
+		MainPID: 0,
+	}
 	k.EnvironmentFiles = append(k.EnvironmentFiles, struct {
 		Path     string
 		Optional bool
 	}{m.gate, false})
 	m.kubelet = k
-	m.self = activate.Unit{Name: app.BootUnit, Load: "loaded", Active: "activating"}
+	m.self = activation.Unit{Name: app.BootUnit, Load: "loaded", Active: "activating"}
 }
 
 func (m *machine) put(path, text string) {
@@ -276,7 +294,7 @@ func (m *machine) bootID() string { return fmt.Sprintf("%032x", m.boots) }
 
 // Probe and clock.
 
-func (m *machine) probe() probe.Probe { return probe.Probe{Root: m.root, Now: time.Now} }
+func (m *machine) probe() kubeletstate.Probe { return kubeletstate.Probe{Root: m.root, Now: time.Now} }
 func (m *machine) Healthz(context.Context, string) error {
 	if m.sick != nil {
 		return m.sick()
@@ -373,7 +391,10 @@ func (m *machine) as(unit string, args ...string) ended {
 		a.on.Log = slog.New(slog.NewJSONHandler(&m.log, nil))
 	}
 	code := a.main(args)
-	if secret := strings.Split(m.server.Token(), ".")[1]; strings.Contains(stdout.String()+stderr.String()+m.status.String()+m.log.String(), secret) {
+	if secret := strings.Split(m.server.Token(), ".")[1]; strings.Contains(
+		stdout.String()+stderr.String()+m.status.String()+m.log.String(),
+		secret,
+	) {
 		m.t.Errorf("the token was printed by %q:\n%s%s%s", args, &stdout, &stderr, m.status)
 	}
 	return ended{code, stdout.String(), stderr.String()}
@@ -466,6 +487,7 @@ func (m *machine) entries(text string) (out []map[string]any) {
 func (m *machine) want(what string, got, want ended) {
 	m.t.Helper()
 	if got.exit != want.exit || !strings.Contains(got.out, want.out) || !strings.Contains(got.errors, want.errors) {
-		m.t.Errorf("%s: exit %d, want %d with %q and %q\nstdout: %s\nstderr: %s", what, got.exit, want.exit, want.out, want.errors, got.out, got.errors)
+		m.t.Errorf("%s: exit %d, want %d with %q and %q\nstdout: %s\nstderr: %s",
+			what, got.exit, want.exit, want.out, want.errors, got.out, got.errors)
 	}
 }

@@ -1,7 +1,8 @@
-// Command prelet turns a golden image into the right Kubernetes node: systemd runs it once, before the kubelet starts.
+// Command prelet turns a golden image into the right Kubernetes node. systemd runs it once at boot, before the
+// kubelet starts.
 //
-// This file makes the command and turns errors into exit statuses; each other file is one command: its flags, one call
-// of internal/app, its output. There is no logic here.
+// This file builds the command tree and turns errors into exit statuses. Each other file is one command: its flags,
+// one call of internal/app, its output. All logic is in internal/app.
 package main
 
 import (
@@ -35,21 +36,29 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// abortOnThrow makes a failure of Go's runtime (no thread, no memory) end the process by SIGABRT. By itself it ends with 2,
-// which `plan --detailed-exitcode` gives for changes. It leaves no core, which would hold secrets: 1 byte is too little for
-// a file, and also for a core_pattern that is a program.
+// abortOnThrow makes a failure of Go's runtime (no thread, no memory) end the process by SIGABRT. By itself it ends
+// with 2, which `plan --detailed-exitcode` gives for changes. It leaves no core, which would hold secrets: 1 byte is
+// too little for a file, and also for a core_pattern that is a program.
 func abortOnThrow() {
 	limit := unix.Rlimit{Cur: 1, Max: 1}
 
 	var now unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_CORE, &now); err == nil && now.Cur == 1 || unix.Setrlimit(unix.RLIMIT_CORE, &limit) == nil {
+	err := unix.Getrlimit(unix.RLIMIT_CORE, &now)
+	isLimited := err == nil && now.Cur == 1
+	if isLimited || unix.Setrlimit(unix.RLIMIT_CORE, &limit) == nil {
 		debug.SetTraceback("crash")
 	}
 }
 
 // run is main for tests: it does not end the process.
 func run(args []string, stdout, stderr io.Writer) int {
-	return (&cli{stdout: stdout, stderr: stderr, getenv: os.Getenv}).main(args)
+	c := cli{
+		stdout: stdout,
+		stderr: stderr,
+		getenv: os.Getenv,
+	}
+
+	return c.main(args)
 }
 
 func (a *cli) main(args []string) int {
@@ -61,10 +70,13 @@ func (a *cli) execute(args []string) exitError {
 	if len(args) > 0 && args[0] == "--version" { // what people type first
 		args = append([]string{"version"}, args[1:]...)
 	}
-	out, err := present.NewScreen(a.stdout, a.secrets()), present.NewScreen(a.stderr, a.secrets())
-	a.stdout, a.stderr = out, err
-	defer out.Close()
-	defer err.Close()
+	a.exact = a.stdout
+	stdout := printer.NewScreen(a.stdout, a.secrets())
+	stderr := printer.NewScreen(a.stderr, a.secrets())
+	a.stdout = stdout
+	a.stderr = stderr
+	defer stdout.Close()
+	defer stderr.Close()
 	root := a.root()
 	root.SetArgs(args)
 	root.SetOut(a.stdout)
@@ -72,7 +84,8 @@ func (a *cli) execute(args []string) exitError {
 	requireSubcommand(root)
 	refuseAsUsage(root)
 
-	x := toExitError(describeUnknownCommand(root, args, root.Execute()))
+	err := root.Execute()
+	x := toExitError(describeUnknownCommand(root, args, err))
 	switch {
 	case len(x.diags) > 0:
 		a.say(x.site, x.diags)
@@ -80,7 +93,9 @@ func (a *cli) execute(args []string) exitError {
 		fmt.Fprintln(a.stderr, "prelet:", x.err.Error())
 	}
 	if x.code != "" && !a.printed && wantsJSON(args) {
-		_ = a.printDocument(func(o io.Writer) error { return failureJSON(o, "", x) })
+		_ = a.printDocument(func(o io.Writer) error {
+			return failureJSON(o, "", x)
+		})
 	}
 	return x
 }
@@ -91,7 +106,7 @@ type exitError struct {
 	code   fault.Code      // of a failure; "" for a success, and for a status that is not a failure
 	err    error           // what main prints; nil where everything is printed already
 	diags  hcl.Diagnostics // the same in full, where it is more than a line
-	site   *site.Site      // that diags are about; nil for none
+	site   *lang.Site      // that diags are about; nil for none
 }
 
 func (e exitError) Error() string {
@@ -116,6 +131,7 @@ func toExitError(err error) (x exitError) {
 	case errors.As(err, &explained):
 		x = newExitError(explained.Err)
 		x.diags = explained.Messages
+		x.site = &lang.Site{Sources: explained.Sources}
 		return x
 	}
 
@@ -126,7 +142,11 @@ func toExitError(err error) (x exitError) {
 func newExitError(err error) exitError {
 	code := fault.CodeOf(err)
 
-	return exitError{status: code.Exit(), code: code, err: err}
+	return exitError{
+		status: code.Exit(),
+		code:   code,
+		err:    err,
+	}
 }
 
 // exit ends a command that has printed everything, with a status that is not a failure and that no code has.
@@ -146,10 +166,15 @@ func quit(code fault.Code) error {
 }
 
 // refuse ends a command that has no result because of errors in a site, which main prints.
-func refuse(s *site.Site, diags hcl.Diagnostics) error {
+func refuse(s *lang.Site, diags hcl.Diagnostics) error {
 	code := origin.Code(diags)
 
-	return exitError{status: code.Exit(), code: code, diags: present.Sorted(diags), site: s}
+	return exitError{
+		status: code.Exit(),
+		code:   code,
+		diags:  printer.Sorted(diags),
+		site:   s,
+	}
 }
 
 func failure(c fault.Code, format string, args ...any) error {
@@ -164,12 +189,13 @@ func (a *cli) root() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "prelet",
 		Short: "The boot stage that turns a golden image into the right Kubernetes node",
-		Long: "prelet reads the site's HCL files, fetches the cluster's CA and kubelet configuration, looks at the " +
-			"hardware,\n" +
-			"computes reserved resources, labels and taints, writes the kubelet's files in one crash-safe step, and " +
-			"makes sure\n" +
-			"that the kubelet came up with them.",
-		SilenceErrors: true, SilenceUsage: true, PersistentPreRunE: refuseEmptyFlags,
+		Long: "prelet reads the site's HCL files, fetches the cluster's CA and kubelet\n" +
+			"configuration, looks at the hardware, computes reserved resources, labels and\n" +
+			"taints, writes the kubelet's files in one crash-safe step, and makes sure that\n" +
+			"the kubelet came up with them.",
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		PersistentPreRunE: refuseEmptyFlags,
 	}
 	c.SetFlagErrorFunc(describeFlagError)
 	c.AddGroup(
@@ -180,18 +206,42 @@ func (a *cli) root() *cobra.Command {
 	c.SetHelpCommandGroupID("other")
 	c.SetCompletionCommandGroupID("other")
 	c.SetHelpCommand(helpCommand())
-	c.SetUsageTemplate(strings.ReplaceAll(c.UsageTemplate(), "FlagUsages", fmt.Sprintf("FlagUsagesWrapped %d", width)))
+	wrapped := fmt.Sprintf("FlagUsagesWrapped %d", width)
+	c.SetUsageTemplate(strings.ReplaceAll(c.UsageTemplate(), "FlagUsages", wrapped))
 
 	c.AddCommand(
-		a.init(), a.validate(), a.fmt(), a.schema(), a.importSite(),
-		a.plan(), a.explain(), a.run(), a.detect(), a.detectorsCommand(), a.record(), a.status(), a.history(),
-		a.rollback(), a.verify(), a.recover(), a.doctor(), a.version(), manCommand(),
+		a.init(),
+		a.validate(),
+		a.graph(),
+		a.test(),
+		a.fmt(),
+		a.schema(),
+		a.importSite(),
+		a.plan(),
+		a.fleetCommand(),
+		a.explain(),
+		a.eval(),
+		a.console(),
+		a.run(),
+		a.detect(),
+		a.detectorsCommand(),
+		a.record(),
+		a.status(),
+		a.analyze(),
+		a.history(),
+		a.rollback(),
+		a.verify(),
+		a.recover(),
+		a.doctor(),
+		a.bundle(),
+		a.version(),
+		manCommand(),
 	)
 	c.InitDefaultCompletionCmd()
 
 	help := c.HelpFunc()
 	c.SetHelpFunc(func(sub *cobra.Command, args []string) {
-		sub.Long = present.Reflow(sub.Long, width)
+		sub.Long = printer.Reflow(sub.Long, width)
 		help(sub, args)
 	})
 
@@ -204,9 +254,14 @@ func manCommand() *cobra.Command {
 		Use: "man DIR", Hidden: true, Args: cobra.ExactArgs(1), Short: "Write the manual pages",
 		RunE: func(c *cobra.Command, args []string) error {
 			c.Root().DisableAutoGenTag = true // it contains the day and the generator
-			header := doc.GenManHeader{Section: "8", Source: "prelet " + version, Manual: "prelet"}
+			header := doc.GenManHeader{
+				Section: "8",
+				Source:  "prelet " + version,
+				Manual:  "prelet",
+			}
 
-			if err := doc.GenManTree(c.Root(), &header, args[0]); err != nil {
+			err := doc.GenManTree(c.Root(), &header, args[0])
+			if err != nil {
 				return failure(fault.CannotWrite, "the manual pages: %s", err)
 			}
 
@@ -218,12 +273,16 @@ func manCommand() *cobra.Command {
 // helpCommand replaces cobra's, which exits with 0 for an unknown command.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "help [COMMAND]", Short: "Show the help of a command",
+		Use:   "help [COMMAND]",
+		Short: "Show the help of a command",
 		RunE: func(c *cobra.Command, args []string) error {
 			sub, rest, err := c.Root().Find(args)
 			if err != nil || len(rest) > 0 {
-				return failure(fault.Usage, "there is no command %q\nprelet: `prelet help` lists the commands",
-					strings.Join(args, " "))
+				return failure(
+					fault.Usage,
+					"unknown command %q\nprelet: `prelet help` lists the commands",
+					strings.Join(args, " "),
+				)
 			}
 			sub.InitDefaultHelpFlag()
 			return sub.Help()
@@ -234,20 +293,27 @@ func helpCommand() *cobra.Command {
 // cli is the terminal, which all commands share.
 type cli struct {
 	stdout, stderr io.Writer
+	exact          io.Writer // stdout without redaction, for a text that is the caller's own
 	getenv         func(string) string
 	redactor       *value.Redactor // see secrets
 	printed        bool            // a result is on stdout
 	on             *app.Host       // the machine that commands work on; nil is the one below us
 	served         bool            // prelet-apply.service runs this for somebody
 	// detectors changes where detectors are looked for and how they run; nil outside of tests.
-	detectors func(*pluginhost.Options)
+	detectors func(*detector.Options)
 }
 
-// env returns what the functions of internal/app need from the terminal.
+// env returns the terminal's part of the functions in internal/app: streams, redactor, progress.
 func (a *cli) env() *app.Env {
 	e := &app.Env{
-		Version: version, Getenv: a.getenv, Redactor: a.secrets(), Say: a.complain, Progress: a.newProgress(), On: a.on,
-		Journaled: a.discardStdout, Detectors: a.detectors,
+		Version:   version,
+		Getenv:    a.getenv,
+		Redactor:  a.secrets(),
+		Say:       a.complain,
+		Progress:  a.newProgress(),
+		On:        a.on,
+		Journaled: a.discardStdout,
+		Detectors: a.detectors,
 	}
 	if !a.served {
 		e.Serve = a.serve
@@ -259,11 +325,18 @@ func (a *cli) env() *app.Env {
 func (a *cli) serve(args []string) app.Reply {
 	var stdout, stderr bytes.Buffer
 	inner := &cli{
-		stdout: io.MultiWriter(a.stdout, &stdout), stderr: io.MultiWriter(a.stderr, &stderr),
-		getenv: a.getenv, on: a.on, served: true,
+		stdout: io.MultiWriter(a.stdout, &stdout),
+		stderr: io.MultiWriter(a.stderr, &stderr),
+		getenv: a.getenv,
+		on:     a.on,
+		served: true,
 	}
 	ended := inner.execute(args)
-	return app.Reply{Code: ended.code, Stdout: stdout.String(), Stderr: stderr.String()}
+	return app.Reply{
+		Code:   ended.code,
+		Stdout: stdout.String(),
+		Stderr: stderr.String(),
+	}
 }
 
 // printReply prints the output of the process that ran the command, and ends as it did.

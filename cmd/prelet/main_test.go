@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	prelet := func() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 	testscript.Main(m, map[string]func(){
 		"prelet": prelet,
-		// As somebody who may write only what everybody may: root's tests of permissions are no tests.
+		// Run as a user without rights: as root, a test of permissions checks nothing.
 		"prelet-as-nobody": func() {
 			if os.Geteuid() == 0 {
 				const nobody = 65534
@@ -56,7 +56,7 @@ func TestMain(m *testing.M) {
 // TestScenarios runs the program as people do: see testdata/scenarios/README.md for what the scripts can say.
 func TestScenarios(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scenarios start hundreds of processes")
+		t.Skip("-short is set, and scenarios start hundreds of processes")
 	}
 	shared := &machines{dir: t.TempDir(), built: map[string]func() (string, error){}}
 	testscript.Run(t, testscript.Params{

@@ -87,7 +87,8 @@ func TestSiteError(t *testing.T) {
 	before := m.disk()
 	run, _ := m.boot()
 	m.want("run", run, ended{10, "", "eneration 1 stays in charge"})
-	if !strings.Contains(run.errors, "/etc/prelet/site.hcl:") || m.gateSays() != "PRELET_GENERATION=1" || len(m.starts) != 1 {
+	if !strings.Contains(run.errors, "/etc/prelet/site.hcl:") || m.gateSays() != "PRELET_GENERATION=1" ||
+		len(m.starts) != 1 {
 		t.Errorf("gate %q, starts %q\n%s", m.gateSays(), m.starts, run.errors)
 	}
 	if !maps.Equal(before, m.disk()) {
@@ -113,7 +114,8 @@ func TestSiteErrorOnFreshNode(t *testing.T) {
 	}
 	m.want("status", m.as("", "status"), ended{1, "may not start:", ""})
 	// In the kubelet's own journal, by the run and again by what each failed start pulls in.
-	if es := m.entries("prelet holds kubelet.service back"); len(es) != 2 || es[0]["unit"] != "kubelet.service" || es[0]["message_id"] != report.MessageHeldBack {
+	if es := m.entries("prelet holds kubelet.service back"); len(es) != 2 || es[0]["unit"] != "kubelet.service" ||
+		es[0]["message_id"] != report.MessageHeldBack {
 		t.Errorf("the kubelet's journal: %v", es)
 	}
 	m.want("verify by hand", m.as("", "verify"), ended{50, "", "no generation was ever in place"})
@@ -124,7 +126,11 @@ func TestStatusWithoutCode(t *testing.T) {
 	m := goodNode(t)
 	status := filepath.Join(m.run, report.StatusFile)
 	text, err := json.Marshal(map[string]any{
-		"format_version": 1, "boot_id": m.bootID(), "state": report.Failed, "exit": 10, "summary": "the site is not valid",
+		"format_version": 1,
+		"boot_id":        m.bootID(),
+		"state":          report.Failed,
+		"exit":           10,
+		"summary":        "the site is not valid",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -166,14 +172,26 @@ func TestClusterAwayWithNewQuestion(t *testing.T) {
 	m := goodNode(t)
 	_ = m.server.Close()
 	m.put("/etc/prelet/more.hcl", "stage \"fetch-config\" \"more\" { config_map = \"kube-system/more\" }\n")
-	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `"write" "kubelet" {}`, "\"write\" \"kubelet\" {\n kubelet_config { base = stage.fetch-config.kubelet.data.kubelet }\n}", 1))
+	m.put(
+		"/etc/prelet/site.hcl",
+		strings.Replace(
+			m.site,
+			`"write" "kubelet" {}`,
+			"\"write\" \"kubelet\" {\n kubelet_config { base = stage.fetch-config.kubelet.data.kubelet }\n}",
+			1,
+		),
+	)
 	m.reboot()
 	run, _ := m.boot()
 	m.want("run", run, ended{0, "eneration 1 stays in charge", "Cannot reach the cluster"})
 	m.want("status", m.as("", "status"), ended{2, "cluster-unreachable", ""})
 
 	// A site that asks for it: the gate opens all the same, the unit fails.
-	m.put("/etc/prelet/more.hcl", "stage \"fetch-config\" \"more\" { config_map = \"kube-system/more\" }\nprelet { on_cluster_error = \"fail\" }\n")
+	m.put(
+		"/etc/prelet/more.hcl",
+		"stage \"fetch-config\" \"more\" { config_map = \"kube-system/more\" }\nprelet { on_cluster_error = "+
+			"\"fail\" }\n",
+	)
 	m.reboot()
 	run, _ = m.boot()
 	m.want("run", run, ended{20, "", "eneration 1 stays in charge"})
@@ -212,7 +230,7 @@ func TestClusterAwayOnFreshNode(t *testing.T) {
 	if waits[0] < time.Second || waits[1] < 2*waits[0]-time.Second || waits[2] < 2*waits[1]-time.Second {
 		t.Errorf("waits %s, want them to double", waits)
 	}
-	// Somebody mends the site, and restarts by hand: no wait.
+	// An operator fixes the site, and restarts by hand: no wait.
 	m.put("/etc/prelet/site.hcl", m.site)
 	m.self.Restarts = 0
 	from := m.now
@@ -227,7 +245,8 @@ func TestClusterAwayOnFreshNode(t *testing.T) {
 	}
 }
 
-// A plan that made the kubelet ill is left, held, and not tried again until somebody says so.
+// A plan with which the kubelet became unhealthy is rolled back, held, and not tried again until an operator requests
+// it.
 func TestHeldPlan(t *testing.T) {
 	m := goodNode(t)
 	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `= "a"`, `= "b"`, 1))
@@ -241,11 +260,13 @@ func TestHeldPlan(t *testing.T) {
 	run, verify := m.boot()
 	m.want("run", run, ended{0, "Generation 2 is in place", ""})
 	m.want("verify", verify, ended{50, "", "503"})
-	if !strings.Contains(m.read("/etc/default/kubelet"), "pool=a") || len(m.starts) != 2 || m.starts[1] != "PRELET_GENERATION=3" {
+	if !strings.Contains(m.read("/etc/default/kubelet"), "pool=a") || len(m.starts) != 2 ||
+		m.starts[1] != "PRELET_GENERATION=3" {
 		t.Errorf("flags %q, starts %q", m.read("/etc/default/kubelet"), m.starts)
 	}
 	m.want("status", m.as("", "status"), ended{1, "3 (good)", ""})
-	if held := m.says().Held; held == nil || !strings.Contains(held.Why, "503") || !strings.HasPrefix(held.Plan, "sha256:") {
+	if held := m.says().Held; held == nil || !strings.Contains(held.Why, "503") ||
+		!strings.HasPrefix(held.Plan, "sha256:") {
 		t.Errorf("held: %+v", held)
 	}
 	m.want("history", m.as("", "history"), ended{0, "rolled back", ""})
@@ -260,7 +281,7 @@ func TestHeldPlan(t *testing.T) {
 	}
 	m.want("status", m.as("", "status"), ended{2, "prelet run --retry", ""})
 
-	// An edit of what is in place is mended even so.
+	// An edit of a current file is still fixed.
 	m.put("/etc/default/kubelet", "KUBELET_EXTRA_ARGS=--v=9\n")
 	m.reboot()
 	run, verify = m.boot()
@@ -281,7 +302,11 @@ func TestHeldPlan(t *testing.T) {
 		t.Errorf("status does not say that it is held: %+v", s)
 	}
 	m.masked = false
-	m.want("retry", m.as("", "run", "--retry"), ended{0, "Generation 5 is in place, and the kubelet is healthy on it.", ""})
+	m.want(
+		"retry",
+		m.as("", "run", "--retry"),
+		ended{0, "Generation 5 is in place, and the kubelet is healthy on it.", ""},
+	)
 	if !strings.Contains(m.read("/etc/default/kubelet"), "pool=b") {
 		t.Errorf("flags %q", m.read("/etc/default/kubelet"))
 	}
@@ -317,7 +342,7 @@ func TestNoSite(t *testing.T) {
 		t.Fatal(err)
 	}
 	run, _ := m.boot()
-	m.want("run", run, ended{0, "There is no site, so prelet is not in use", ""})
+	m.want("run", run, ended{0, "No site was found, so prelet is not in use", ""})
 	if m.gateSays() != "PRELET_GENERATION=0" || len(m.starts) != 1 {
 		t.Errorf("gate %q, starts %q", m.gateSays(), m.starts)
 	}
@@ -340,7 +365,11 @@ func TestRollbackByHand(t *testing.T) {
 	m := goodNode(t)
 	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `= "a"`, `= "b"`, 1))
 	m.want("run", m.as("", "run"), ended{0, "Generation 2 is in place, and the kubelet is healthy on it.", ""})
-	m.want("rollback", m.as("", "rollback"), ended{0, "Generation 3 is in place, with the contents of 1, and the kubelet is healthy on it", ""})
+	m.want(
+		"rollback",
+		m.as("", "rollback"),
+		ended{0, "Generation 3 is in place; it has the contents of generation 1, and the kubelet is healthy on it", ""},
+	)
 	if !strings.Contains(m.read("/etc/default/kubelet"), "pool=a") {
 		t.Errorf("flags %q", m.read("/etc/default/kubelet"))
 	}
@@ -351,14 +380,14 @@ func TestRollbackByHand(t *testing.T) {
 	if !strings.Contains(m.read("/etc/default/kubelet"), "pool=a") {
 		t.Errorf("a pinned node applied the site: %q", m.read("/etc/default/kubelet"))
 	}
-	m.want("history", m.as("", "history"), ended{0, "chosen by hand", ""})
+	m.want("history", m.as("", "history"), ended{0, "is pinned", ""})
 	m.want("release", m.as("", "rollback", "--release"), ended{0, "Released", ""})
 	m.want("run", m.as("", "run"), ended{0, "Generation 4 is in place", ""})
 	if !strings.Contains(m.read("/etc/default/kubelet"), "pool=c") {
 		t.Errorf("flags %q", m.read("/etc/default/kubelet"))
 	}
 	m.want("nonsense", m.as("", "rollback", "77"), ended{64, "", "prelet history"})
-	m.want("status", m.as("", "status"), ended{0, "", ""}) // a number mistyped is no run
+	m.want("status", m.as("", "status"), ended{0, "", ""}) // a mistyped number does not start a run
 	m.want("both", m.as("", "rollback", "1", "--release"), ended{64, "", "either"})
 }
 

@@ -15,7 +15,7 @@ import (
 func withChrony(t *testing.T) *machine {
 	t.Helper()
 	m := goodNode(t)
-	m.other = activate.Unit{
+	m.other = activation.Unit{
 		Name: "chrony.service", Load: "loaded", Active: "active", Sub: "running", Result: "success", MainPID: 99,
 		Since: time.Second, Started: time.Second,
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/prelet/prelet/internal/report"
 )
 
-// `prelet rollback` takes over from a prelet-verify that watches: the report stays that of the rollback, and prelet-verify
-// ends well.
+// `prelet rollback` takes over from a prelet-verify that watches: the report stays that of the rollback, and
+// prelet-verify ends well.
 func TestRollbackTakesOver(t *testing.T) {
 	m := goodNode(t)
 	m.relabel("b")
@@ -23,12 +23,12 @@ func TestRollbackTakesOver(t *testing.T) {
 	var reported *report.Status
 	m.slept = func(context.Context) {
 		m.labels["example.com/pool"] = "a"
-		m.want("rollback", m.as("", "rollback", "1"), ended{0, "Generation 3 is in place, with the contents of 1", ""})
+		m.want("rollback", m.as("", "rollback", "1"), ended{0, "Generation 3 is in place; it has the contents of generation 1", ""})
 		reported = m.says()
 	}
 	m.want("verify", m.as(app.VerifyUnit, "verify"), ended{0, "", ""})
 	if s := m.says(); !reflect.DeepEqual(s, reported) || s.State != report.Degraded || s.Generation != 3 {
 		t.Errorf("status.json: got %+v, want that of the rollback, %+v", s, reported)
 	}
-	m.want("status", m.as("", "status"), ended{2, "was chosen by hand", ""})
+	m.want("status", m.as("", "status"), ended{2, "is pinned", ""})
 }

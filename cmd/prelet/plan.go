@@ -7,53 +7,118 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/report/printer"
 )
 
+// planFlags are the flags of plan.
+type planFlags struct {
+	where
+	fleetOutput
+	against  string
+	shard    string
+	full     bool
+	detailed bool
+}
+
 func (a *cli) plan() *cobra.Command {
-	var w where
-	var detailed bool
+	var f planFlags
 	c := &cobra.Command{
-		Use: "plan", GroupID: "node", Args: refuseArguments, Short: "Show what a run would change, and why",
-		Long: "Evaluates the site over this node, or a recorded one, and shows what a run would change: labels, " +
-			"taints, flags, the\n" +
-			"kubelet's configuration in its own terms, each file. Writes nothing, and works without root as far as " +
-			"it may read.\n\n" +
-			"--from takes the node's answers from a recording. --var, --var-file, --objects and --kubelet-version " +
-			"replace some of\n" +
-			"them, and the plan lists what it assumed: what would another variable, ConfigMap or kubelet do?\n\n" +
-			"--from FOLDER plans each recording in it and ends with a summary. " + folderExit + " With\n" +
-			"--detailed-exitcode 2 says that none failed and something would change, or cannot be told: a recording " +
-			"lacks an answer.",
-		Example: "  prelet plan\n  prelet plan --from node17.prelet --config ./site\n" +
-			"  prelet plan --from fleet/ -o json\n  prelet plan --from fleet/ --config ./site --kubelet-version 1.37\n  prelet plan --hardware ./machines/dgx --objects ./objects " +
+		Use:     "plan",
+		GroupID: "node",
+		Args:    refuseArguments,
+		Short:   "Show what a run would change, and why",
+		Long: `Evaluates the site on this node, or on a recorded one, and shows what a run would change:
+labels, taints, flags, each field of the kubelet's configuration, each file.
+It writes nothing. Without root it works as far as it may read.
+
+--from reads the node from a recording.
+--var, --var-file, --objects and --kubelet-version replace parts of it, and the plan lists them:
+what would another variable, ConfigMap or kubelet change?
+
+--from FOLDER plans each recording in the folder, and groups machines on which the site has the same effect.
+--names lists the machines of each group, --summary prints one line for each group,
+--full prints each plan. -o json prints a document for each recording; with --names, --summary, --against or --shard
+it prints the report of the groups as one document.
+
+--against SITE compares the site with another one, a path or a revision of git, over the same machines.
+It shows what the new site changes relative to the old site, whatever is on the disks.
+
+` + folderExit + `
+With --detailed-exitcode, 2 means that none failed, and that something would change
+or is not known because a recording lacks an answer.`,
+		Example: "  prelet plan --from node17.prelet --config ./site\n" +
+			"  prelet plan --from fleet/ --config ./site\n" +
+			"  prelet plan --from fleet/ --config ./site --against main -o markdown\n" +
+			"  prelet plan --from fleet/ --config ./site " +
+			"--kubelet-version 1.37\n  prelet plan --hardware ./machines/dgx --objects ./objects " +
 			"--root ./scratch",
 		RunE: func(c *cobra.Command, _ []string) error {
-			asJSON, err := w.isJSON()
+			detail, err := f.check()
 			if err != nil {
 				return err
 			}
 			ctx, stop := stopOnSignal(c.Context())
 			defer stop()
 
-			begin := func(source string) { a.printRecording(source, asJSON) }
-			show := func(p app.Planned) error { return a.showPlanned(p, asJSON) }
-			sum, err := a.env().Plan(ctx, w.Where, begin, show)
+			sum, err := a.env().Plan(ctx, f.toOptions(), func(p app.Planned) error {
+				return a.showPlanned(p, f.output == "json")
+			})
 			if err != nil {
 				return err
 			}
-			return a.endPlan(sum, asJSON, detailed)
+			return a.endPlan(sum, &f, detail)
 		},
 	}
-	w.addNodeFlags(c)
-	w.addFromFlag(c)
-	c.Flags().BoolVar(&detailed, "detailed-exitcode", false,
+	f.addNodeFlags(c)
+	f.addFromFlag(c)
+	f.addFlags(c)
+	c.Flags().Lookup("output").Usage = fleetFormats + "; markdown is for a folder and for --against"
+	c.Flags().StringVar(&f.against, "against", "",
+		"compare with another `SITE`: a file, a folder, or a revision of git for the paths of --config")
+	c.Flags().StringVar(&f.shard, "shard", "",
+		"only part `I/N` of the recordings of a folder, I from 0 to N-1 as JOB_COMPLETION_INDEX has it;\n"+
+			"prints JSON for `prelet fleet merge`")
+	c.Flags().BoolVar(&f.full, "full", false, "print each plan of a folder, not only the groups")
+	c.Flags().BoolVar(&f.detailed, "detailed-exitcode", false,
 		"exit 2 when there is something to change, or the plan is not complete")
 	return c
 }
 
+// check refuses flags that exclude each other, and returns how much of a report is printed.
+func (f *planFlags) check() (printer.FleetDetail, error) {
+	if err := checkFormat(f.output); err != nil {
+		return 0, err
+	}
+	detail, err := f.detail()
+	isReport := f.names || f.summary || f.against != "" || f.shard != ""
+	switch {
+	case err != nil:
+		return 0, err
+	case f.full && isReport:
+		return 0, failure(fault.Usage, "--full excludes --names, --summary, --against and --shard")
+	case f.shard != "":
+		f.output = "json"
+		return printer.FleetNames, nil
+	case f.against != "" && f.output == "json" && !f.summary:
+		return printer.FleetNames, nil
+	}
+
+	return detail, nil
+}
+
+// isEach reports whether each plan of a folder is printed.
+func (f *planFlags) isEach() bool {
+	isReport := f.names || f.summary || f.against != "" || f.shard != ""
+
+	return f.full || f.output == "json" && !isReport
+}
+
 // showPlanned prints one plan, or why there is none.
 func (a *cli) showPlanned(p app.Planned, asJSON bool) error {
+	if p.Source != "" {
+		a.printRecording(p.Source, asJSON)
+	}
 	show := a.showPlan
 	if p.Err != nil {
 		show = a.showPlanError
@@ -74,15 +139,22 @@ func (a *cli) showPlanError(p app.Planned, asJSON bool) error {
 // showPlan prints a plan, and why a run would not apply it.
 func (a *cli) showPlan(planned app.Planned, asJSON bool) error {
 	p := planned.Plan
-	v := present.View{Plan: p, Version: version, Generation: planned.Generation, Source: planned.Source}
+	v := printer.View{
+		Plan:       p,
+		Version:    version,
+		Generation: planned.Generation,
+		Source:     planned.Source,
+	}
 	if asJSON {
-		return a.printDocument(func(o io.Writer) error { return present.PlanJSON(o, v) })
+		return a.printDocument(func(o io.Writer) error {
+			return printer.PlanJSON(o, v)
+		})
 	}
 
-	a.say(p.Site, present.Sorted(p.Diagnostics))
+	a.say(p.Site, printer.Sorted(p.Diagnostics))
 	if !p.Diagnostics.HasErrors() {
 		err := a.print(func(o io.Writer) error {
-			return present.PlanText(o, v, present.StyleOf(a.stdout, a.getenv))
+			return printer.PlanText(o, v, printer.StyleOf(a.stdout, a.getenv))
 		})
 		if err != nil {
 			return err
@@ -94,14 +166,18 @@ func (a *cli) showPlan(planned app.Planned, asJSON bool) error {
 	return nil
 }
 
-// endPlan prints the sum over a folder of recordings and returns how the command ends.
-func (a *cli) endPlan(sum app.Plans, asJSON, detailed bool) error {
-	if sum.Recordings > 0 && !asJSON {
-		if err := a.print(func(o io.Writer) error { return printPlans(o, sum) }); err != nil {
+// endPlan prints the report of a folder or of a comparison, and returns how the command ends.
+func (a *cli) endPlan(sum app.Plans, f *planFlags, detail printer.FleetDetail) error {
+	isPrinted := f.isEach() && f.output == "json"
+	if sum.Report != nil && !isPrinted {
+		if f.isEach() {
+			detail = printer.FleetSummary
+		}
+		if err := a.printFleet(sum.Report, f.output, detail); err != nil {
 			return err
 		}
 	}
-	if sum.Code == "" && detailed && sum.Changed+sum.Incomplete > 0 {
+	if sum.Code == "" && f.detailed && sum.Changes {
 		return exit(2)
 	}
 	return quit(sum.Code)

@@ -11,7 +11,7 @@ import (
 
 // newProgress returns a function that shows on a terminal the stages that take longer than a second; nil elsewhere.
 func (a *cli) newProgress() func(boot.Event) {
-	if !present.IsTerminal(a.stderr) {
+	if !printer.IsTerminal(a.stderr) {
 		return nil
 	}
 	var mu sync.Mutex
@@ -20,7 +20,9 @@ func (a *cli) newProgress() func(boot.Event) {
 		mu.Lock()
 		defer mu.Unlock()
 		if e.State == "running" {
-			waiting[e.Stage] = time.AfterFunc(time.Second, func() { fmt.Fprintf(a.stderr, "… %s\n", e.Stage) })
+			waiting[e.Stage] = time.AfterFunc(time.Second, func() {
+				fmt.Fprintf(a.stderr, "… %s\n", e.Stage)
+			})
 			return
 		}
 		if t := waiting[e.Stage]; t != nil && !t.Stop() {

@@ -43,8 +43,9 @@ stage "write" "kubelet" {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"dgx-h100": "efficient-cores=0 gpu-count=8 gpu-product=h100-80gb-hbm3 infiniband=true net-gbps=200 cpu-hardware_multithreading=true network-sriov.capable=true",
-		"bare-vm":  "efficient-cores=0 cpu-hardware_multithreading=false",
+		"dgx-h100": "efficient-cores=0 gpu-count=8 gpu-product=h100-80gb-hbm3 infiniband=true net-gbps=200 " +
+			"cpu-hardware_multithreading=true network-sriov.capable=true",
+		"bare-vm": "efficient-cores=0 cpu-hardware_multithreading=false",
 	} {
 		machine := filepath.Join(dir, name)
 		if err := hwtree.BuildFile("../../testdata/hardware/spec/"+name+".json", machine); err != nil {
@@ -53,7 +54,21 @@ stage "write" "kubelet" {
 		var out, errs bytes.Buffer
 		root := t.TempDir()
 		a := &cli{stdout: &out, stderr: &errs, getenv: func(string) string { return "" }}
-		if code := a.main([]string{"plan", "-o", "json", "--config", site, "--hardware", machine, "--root", root, "--objects", objects}); code != 0 {
+		if code := a.main(
+			[]string{
+				"plan",
+				"-o",
+				"json",
+				"--config",
+				site,
+				"--hardware",
+				machine,
+				"--root",
+				root,
+				"--objects",
+				objects,
+			},
+		); code != 0 {
 			t.Fatalf("%s: exit %d\n%s", name, code, &out)
 		}
 		var plan struct {

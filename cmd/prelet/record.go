@@ -15,22 +15,35 @@ func (a *cli) record() *cobra.Command {
 	var w where
 	var whole bool
 	c := &cobra.Command{
-		Use: "record FILE", GroupID: "node",
-		Args:  exactArgs(1, "the recording to write: NAME.prelet or NAME.prelet.gz"),
-		Short: "Keep all that a run reads, as a recording",
-		Long: "Runs everything but apply, and keeps every question and its answer: the plan can then be made again " +
-			"on any machine\n" +
-			"(`prelet plan --from FILE`). Secrets are not in it. Serial numbers, uuids, MAC addresses and GUIDs are " +
-			"left out unless asked for.",
+		Use:     "record FILE",
+		GroupID: "node",
+		Args:    exactArgs(1, "the recording to write: NAME.prelet or NAME.prelet.gz, or - for standard output"),
+		Short:   "Record everything that a run reads",
+		Long: `Does all of a run but the commit, and writes everything that it read to FILE.
+From this recording, any machine can make the same plan (prelet plan --from FILE).
+With - it writes the recording to standard output, uncompressed, and nothing else there.
+
+It contains no secrets.
+Serial numbers, uuids, MAC addresses and GUIDs are left out without --with-identity.`,
+		Example: "  prelet record /tmp/node17.prelet.gz\n" +
+			"  ssh root@node17 prelet record - > fleet/node17.prelet",
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx, stop := stopOnSignal(c.Context())
 			defer stop()
-			r, err := a.env().Record(ctx, app.RecordOptions{Where: w.Where, File: args[0], WithIdentity: whole})
+			isStdout := args[0] == "-"
+			a.printed = isStdout // a failure has no document there
+			r, err := a.env().
+				Record(ctx, app.RecordOptions{
+					Where:        w.Where,
+					File:         args[0],
+					Stdout:       printer.Unscreened(a.stdout),
+					WithIdentity: whole,
+				})
 			if err != nil {
 				return err
 			}
-			a.say(r.Site, present.Sorted(r.Diagnostics))
-			if r.Written {
+			a.say(r.Site, printer.Sorted(r.Diagnostics))
+			if r.Written && !isStdout {
 				_, _ = io.WriteString(a.stderr, "Recorded "+args[0]+". Try: prelet plan --from "+args[0]+"\n")
 			}
 			return quit(origin.Code(r.Diagnostics))
@@ -38,11 +51,12 @@ func (a *cli) record() *cobra.Command {
 	}
 	w.addNodeFlags(c)
 	_ = c.Flags().MarkHidden("output")
-	c.Flags().BoolVar(&whole, "with-identity", false, "keep serial numbers, uuids, machine id, MAC addresses and GUIDs")
+	c.Flags().
+		BoolVar(&whole, "with-identity", false, "keep serial numbers, uuids, machine id, MAC addresses and GUIDs")
 	return c
 }
 
-// exactArgs is cobra's ExactArgs with a message that names what is missing.
+// exactArgs is cobra's ExactArgs with a message that names the missing argument.
 func exactArgs(n int, what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != n {

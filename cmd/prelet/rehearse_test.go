@@ -103,29 +103,37 @@ func TestRehearsalEqualsNode(t *testing.T) {
 	}{
 		"the recording": {},
 		"--var over the kernel command line": {
-			flags: []string{"--var", "zone=az2-r02"}, assumed: []string{"variable zone from --var, instead of the kernel command line"},
+			flags: []string{"--var", "zone=az2-r02"}, assumed: []string{"variable zone from --var, instead of " +
+				"the kernel command line"},
 		},
 		"a new variable with a default": {
 			site: []string{"--config", tier}, assumed: []string{
-				"variable pods from its default, instead of a credential or the kernel command line, for which the recording was never asked",
-				"variable tier from its default, instead of a credential or the kernel command line, for which the recording was never asked",
+				"variable pods from its default, instead of a credential or the kernel command line, for which " +
+					"the recording was never asked",
+				"variable tier from its default, instead of a credential or the kernel command line, for which " +
+					"the recording was never asked",
 			},
 		},
 		"a new variable with a vars file": {
 			site: []string{"--config", filepath.Dir(other)}, assumed: []string{
-				"variable pods from its default, instead of a credential or the kernel command line, for which the recording was never asked",
-				"variable tier from " + filepath.Dir(other) + "/v.prelet.vars:1, instead of a credential or the kernel command line, for which the recording was never asked",
+				"variable pods from its default, instead of a credential or the kernel command line, for which " +
+					"the recording was never asked",
+				"variable tier from " + filepath.Dir(other) + "/v.prelet.vars:1, instead of a credential or " +
+					"the kernel command line, for which the recording was never asked",
 			},
 		},
 		"--var-file, and --var over it": {
 			site: []string{"--config", tier}, flags: []string{"--var", "tier=tin", "--var-file", varFile}, assumed: []string{
-				"variable pods from --var-file " + varFile + ", instead of a credential or the kernel command line, for which the recording was never asked",
-				"variable tier from --var, instead of a credential or the kernel command line, for which the recording was never asked",
+				"variable pods from --var-file " + varFile + ", instead of a credential or the kernel command " +
+					"line, for which the recording was never asked",
+				"variable tier from --var, instead of a credential or the kernel command line, for which the " +
+					"recording was never asked",
 				"variable zone from --var-file " + varFile + ", instead of the kernel command line",
 			},
 		},
 		"a kubelet": {
-			flags: []string{"--kubelet-version", "1.34"}, assumed: []string{"kubelet v1.34 from --kubelet-version, instead of none"},
+			flags: []string{"--kubelet-version", "1.34"}, assumed: []string{"kubelet v1.34 from " +
+				"--kubelet-version, instead of none"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -164,16 +172,20 @@ func TestRehearsalObjects(t *testing.T) {
 	code, got := r.plan(t, "--from", r.recording, "--objects", objects)
 	if code != 0 || !got.Complete || got.Hash == before.Hash || len(got.Assumed) != 1 ||
 		got.Assumed[0].Name != "kube-system/kubelet-config-site3" {
-		t.Errorf("got exit status %d, complete %t, the plan before: %t, %+v", code, got.Complete, got.Hash == before.Hash, got.Assumed)
+		t.Errorf("got exit status %d, complete %t, the plan before: %t, %+v",
+			code, got.Complete, got.Hash == before.Hash, got.Assumed)
 	}
 
-	if _, same := r.plan(t, "--from", r.recording, "--objects", "../../examples/objects"); len(same.Assumed) != 0 || same.Hash != before.Hash {
+	if _, same := r.plan(t, "--from", r.recording, "--objects", "../../examples/objects"); len(same.Assumed) != 0 ||
+		same.Hash != before.Hash {
 		t.Errorf("the same objects: got %+v, plan %s; want none, %s", same.Assumed, same.Hash, before.Hash)
 	}
 
 	r.put(t, "none/kube-system/unrelated.yaml", strings.Replace(changed, "kubelet-config-site3", "unrelated", 1))
-	if code, got := r.plan(t, "--from", r.recording, "--objects", filepath.Join(r.dir, "none")); code != 0 || !strings.Contains(fmt.Sprint(got.Diagnostics), "Nothing of --objects is used") {
-		t.Errorf("objects that the site does not fetch: got exit status %d, %+v; want 0 and a warning", code, got.Diagnostics)
+	if code, got := r.plan(t, "--from", r.recording, "--objects", filepath.Join(r.dir, "none")); code != 0 ||
+		!strings.Contains(fmt.Sprint(got.Diagnostics), "No object of --objects is used") {
+		t.Errorf("objects that the site does not fetch: got exit status %d, %+v; want 0 and a warning",
+			code, got.Diagnostics)
 	}
 
 	ca, err := os.ReadFile("testdata/other-ca.crt")
@@ -182,8 +194,10 @@ func TestRehearsalObjects(t *testing.T) {
 	}
 	r.put(t, "objects/ca.crt", string(ca))
 	_, got = r.plan(t, "--from", r.recording, "--objects", objects)
-	if !got.Complete || len(got.Assumed) != 2 || got.Assumed[0].Kind != "ca" || !strings.HasPrefix(got.Assumed[0].InsteadOf, "sha256:") {
-		t.Errorf("another CA: got complete %t, %+v, %+v; want it as assumed, with both hashes", got.Complete, got.Assumed, got.Diagnostics)
+	if !got.Complete || len(got.Assumed) != 2 || got.Assumed[0].Kind != "ca" ||
+		!strings.HasPrefix(got.Assumed[0].InsteadOf, "sha256:") {
+		t.Errorf("another CA: got complete %t, %+v, %+v; want it as assumed, with both hashes",
+			got.Complete, got.Assumed, got.Diagnostics)
 	}
 }
 
@@ -254,9 +268,13 @@ func TestRehearsalOfAFolder(t *testing.T) {
 	r.put(t, "fleet/b.prelet", string(b))
 	var out, errs bytes.Buffer
 	a := &cli{stdout: &out, stderr: &errs, getenv: func(string) string { return "" }}
-	code := a.main(slices.Concat([]string{"plan", "--from", filepath.Join(r.dir, "fleet"), "--var", "zone=az7-r07"}, r.site))
-	if n := strings.Count(out.String(), "\n  topology.kubernetes.io/zone=az7-r07 "); code != 0 || n != 2 || !strings.Contains(out.String(), "assumed: variable zone from --var") {
-		t.Errorf("got exit status %d, the label %d times; want 0, 2\n%s%s", code, n, &out, &errs)
+	code := a.main(
+		slices.Concat([]string{"plan", "--from", filepath.Join(r.dir, "fleet"), "--var", "zone=az7-r07"}, r.site),
+	)
+	if code != 0 || !strings.HasPrefix(out.String(), "assumed: variable zone from --var") ||
+		!strings.Contains(out.String(), "\n2 nodes: ") ||
+		!strings.Contains(out.String(), "label   topology.kubernetes.io/zone = az7-r07\n") {
+		t.Errorf("got exit status %d; want 0, the assumed variable, and the label on 2 nodes\n%s%s", code, &out, &errs)
 	}
 	for _, args := range [][]string{{"--var", "zoen=x"}, {"--root", r.dir}, {"--var-file", "nosuch"}, {"--var-file", r.put(t, "null.vars", "zone = null\n")}, {"--kubelet-version", "1.2"}} {
 		want := 64
@@ -270,8 +288,9 @@ func TestRehearsalOfAFolder(t *testing.T) {
 	}
 }
 
-// TestRehearsalOfKubeletsFolder records a node whose kubelet's folder is as the kubelet (0750) or kubeadm (0700) makes it. A
-// changed site is planned over that to the end, and what others could not read there stays out of the recording.
+// TestRehearsalOfKubeletsFolder records a node whose kubelet's folder is as the kubelet (0750) or kubeadm (0700)
+// makes it. A changed site is planned over that to the end, and what others could not read there stays out of the
+// recording.
 func TestRehearsalOfKubeletsFolder(t *testing.T) {
 	for _, mode := range []os.FileMode{0o750, 0o700} {
 		r := rehearsalRig{dir: t.TempDir()}

@@ -15,12 +15,14 @@ func (a *cli) rollback() *cobra.Command {
 	var w app.Where
 	var release bool
 	c := &cobra.Command{
-		Use: "rollback [N]", GroupID: "node", Args: cobra.MaximumNArgs(1),
-		Short: "Go back to an earlier generation, and stay there",
-		Long: "Makes a new generation with the contents of generation N, by default of the last good one before " +
-			"this; 0 is as before\n" +
-			"prelet. No plan is applied from then on, changed ones too, until --release. prelet history lists the " +
-			"generations.",
+		Use:     "rollback [N]",
+		GroupID: "node",
+		Args:    cobra.MaximumNArgs(1),
+		Short:   "Roll back to an earlier generation and pin it",
+		Long: `Makes a new generation with the contents of generation N,
+by default of the last good one before this; 0 is the state before prelet.
+The generation is pinned: no plan is applied, changed ones included, until --release.
+prelet history lists the generations.`,
 		Example: "  prelet rollback\n  prelet rollback 12\n  prelet rollback --release && prelet run",
 		RunE: func(c *cobra.Command, args []string) error {
 			to := app.NewestGood
@@ -38,7 +40,10 @@ func (a *cli) rollback() *cobra.Command {
 			ctx, stop := stopWriteOnSignal(c.Context())
 			defer stop()
 			back, err := a.env().Rollback(ctx, app.RollbackOptions{
-				Root: w.Root, To: to, Release: release, Request: append([]string{"rollback"}, args...),
+				Root:    w.Root,
+				To:      to,
+				Release: release,
+				Request: append([]string{"rollback"}, args...),
 			})
 			if err != nil {
 				return err
@@ -46,8 +51,10 @@ func (a *cli) rollback() *cobra.Command {
 			return a.endRollback(back)
 		},
 	}
-	c.Flags().BoolVar(&release, "release", false, "let go of a generation that was chosen by hand, and of held plans")
-	c.Flags().StringVar(&w.Root, "root", "", "generations and targets below `DIR`; no unit is touched")
+	c.Flags().
+		BoolVar(&release, "release", false, "release the pinned generation and held plans")
+	c.Flags().
+		StringVar(&w.Root, "root", "", "generations and targets below `DIR`; no unit is touched")
 	return c
 }
 
@@ -60,19 +67,19 @@ func (a *cli) endRollback(back app.RolledBack) error {
 		fmt.Fprintln(a.stdout, "Released. The next run applies the site again: prelet run")
 		return nil
 	}
-	what := fmt.Sprintf("with the contents of %d", back.To)
+	what := fmt.Sprintf("it has the contents of generation %d", back.To)
 	if back.To == 0 {
-		what = "with everything as before prelet"
+		what = "everything is as before prelet"
 	}
 	switch back.Verdict {
-	case activate.Good:
+	case activation.Good:
 		what += ", and the kubelet is healthy on it"
-	case activate.Pending:
+	case activation.Pending:
 		what += "; prelet-verify judges it"
-	case activate.Unknown:
-		what += "; whether the kubelet is healthy could not be told (prelet verify)"
+	case activation.Unknown:
+		what += "; whether the kubelet is healthy is not known (see prelet verify)"
 	}
-	fmt.Fprintf(a.stdout, "Generation %d is in place, %s.\n"+
+	fmt.Fprintf(a.stdout, "Generation %d is in place; %s.\n"+
 		"The site is not applied until prelet rollback --release.\n", back.Generation, what)
 	return nil
 }

@@ -24,13 +24,16 @@ func (a *cli) run() *cobra.Command {
 	var w where
 	var retry bool
 	c := &cobra.Command{
-		Use: "run", GroupID: "node", Args: refuseArguments,
-		Short: "Do all of it: gather, decide, write, see the kubelet come up",
-		Long: "What the unit calls at boot. By hand it leaves a request, starts prelet-apply.service, which has the " +
-			"credentials and\n" +
-			"outlives a session, and shows how that ends; with --config it works in this process. With --root, " +
-			"files are written\n" +
-			"below a folder and no unit is touched.",
+		Use:     "run",
+		GroupID: "node",
+		Args:    refuseArguments,
+		Short:   "Plan, commit, restart the kubelet and wait for the verdict",
+		Long: `At boot, prelet.service calls it.
+
+By hand, it requests a run from prelet-apply.service, and shows how that ends:
+the unit has the credentials, and it continues after your session ends.
+With --config it runs in this process.
+With --root it writes files below a folder and touches no unit.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			asJSON, err := w.isJSON()
 			if err != nil {
@@ -39,7 +42,9 @@ func (a *cli) run() *cobra.Command {
 			ctx, stop := stopWriteOnSignal(c.Context())
 			defer stop()
 			r, err := a.env().Run(ctx, app.RunOptions{
-				Where: w.Where, Retry: retry, Request: w.buildRequest("run", retry),
+				Where:   w.Where,
+				Retry:   retry,
+				Request: w.buildRequest("run", retry),
 			})
 			if err != nil {
 				return err
@@ -51,7 +56,7 @@ func (a *cli) run() *cobra.Command {
 	c.Flags().BoolVar(&w.Takeover, "takeover", false,
 		"join under a name that a Ready node of another machine has")
 	c.Flags().BoolVar(&retry, "retry", false,
-		"try a held plan again, and let go of a generation that was chosen by hand")
+		"try a held plan again, and release a pinned generation")
 	return c
 }
 
@@ -101,14 +106,14 @@ type runResult struct {
 	Changed       bool                 `json:"changed"`
 	Verdict       string               `json:"verdict,omitempty"`
 	Why           string               `json:"why,omitempty"`
-	Checks        []activate.Check     `json:"checks,omitempty"`
-	Cause         *activate.Cause      `json:"cause,omitempty"`     // of the verdict, from the kubelet's log
+	Checks        []activation.Check   `json:"checks,omitempty"`
+	Cause         *activation.Cause    `json:"cause,omitempty"`     // of the verdict, from the kubelet's log
 	Held          string               `json:"held,omitempty"`      // why the site's plan is not applied
 	HeldBack      string               `json:"held_back,omitempty"` // why the kubelet may not start
 	Exit          int                  `json:"exit"`
 	Summary       string               `json:"summary"`
 	Degraded      []boot.Degraded      `json:"degraded"`
-	Diagnostics   []present.Diagnostic `json:"diagnostics"`
+	Diagnostics   []printer.Diagnostic `json:"diagnostics"`
 }
 
 func (a *cli) endRun(run app.Ran, asJSON bool) error {
@@ -118,12 +123,12 @@ func (a *cli) endRun(run app.Ran, asJSON bool) error {
 
 	var diags hcl.Diagnostics
 	if run.Plan != nil {
-		diags = present.Sorted(run.Plan.Diagnostics)
+		diags = printer.Sorted(run.Plan.Diagnostics)
 	}
 	diags = append(diags, run.Messages...)
 	if asJSON {
 		if err := a.printJSON(newRunResult(run, diags)); err != nil {
-			a.complain(err.Error()) // what was done is done
+			a.complain(err.Error()) // the change itself succeeded
 		}
 		return quit(run.Code)
 	}
@@ -134,7 +139,7 @@ func (a *cli) endRun(run app.Ran, asJSON bool) error {
 	if run.Err != nil && run.Messages == nil {
 		a.complain(run.Err.Error())
 	}
-	if s := capitalize(summaryAfterReason(run.Result)); s != "" {
+	if s := origin.Capitalize(summaryAfterReason(run.Result)); s != "" {
 		to := a.stdout
 		if run.Code != "" {
 			to = a.stderr
@@ -142,7 +147,7 @@ func (a *cli) endRun(run app.Ran, asJSON bool) error {
 		fmt.Fprintln(to, a.redact(s)+".")
 	}
 	if run.Held != "" {
-		fmt.Fprintln(a.stdout, a.redact(capitalize(run.Held))+".")
+		fmt.Fprintln(a.stdout, a.redact(origin.Capitalize(run.Held))+".")
 	}
 	if run.Outcome.HeldBack != "" {
 		a.complain("the kubelet may not start: " + run.Outcome.HeldBack)
@@ -153,10 +158,20 @@ func (a *cli) endRun(run app.Ran, asJSON bool) error {
 func newRunResult(run app.Ran, diags hcl.Diagnostics) runResult {
 	out := run.Outcome
 	r := runResult{
-		FormatVersion: 1, Complete: run.Complete, Generation: out.Generation, Changed: run.Changed,
-		Verdict: string(out.Verdict), Why: out.Why, Checks: out.Checks, Cause: out.Cause, Held: run.Held,
-		HeldBack: out.HeldBack, Exit: run.Code.Exit(), Summary: run.Summary,
-		Degraded: append([]boot.Degraded{}, run.Degraded...), Diagnostics: present.DiagnosticsJSON(diags),
+		FormatVersion: 1,
+		Complete:      run.Complete,
+		Generation:    out.Generation,
+		Changed:       run.Changed,
+		Verdict:       string(out.Verdict),
+		Why:           out.Why,
+		Checks:        out.Checks,
+		Cause:         out.Cause,
+		Held:          run.Held,
+		HeldBack:      out.HeldBack,
+		Exit:          run.Code.Exit(),
+		Summary:       run.Summary,
+		Degraded:      append([]boot.Degraded{}, run.Degraded...),
+		Diagnostics:   printer.DiagnosticsJSON(diags),
 	}
 	if run.Plan != nil {
 		r.PlanHash = run.Plan.Hash
@@ -165,30 +180,27 @@ func newRunResult(run app.Ran, diags hcl.Diagnostics) runResult {
 }
 
 // summaryAfterReason returns the summary without the reason that the messages above it have.
-func summaryAfterReason(res apply.Result) string {
+func summaryAfterReason(res commit.Result) string {
 	reason := res.Reason
 	if res.Err != nil && res.Summary == res.Err.Error() {
 		reason = res.Summary
 	}
-	if rest, ok := strings.CutPrefix(res.Summary, reason); reason != "" && ok {
+	rest, ok := strings.CutPrefix(res.Summary, reason)
+	if reason != "" && ok {
 		return strings.TrimPrefix(rest, "; ")
 	}
 	return res.Summary
 }
 
-// capitalize makes the first letter a capital.
-func capitalize(s string) string {
-	if s == "" {
-		return s
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
+// complain prints a line to stderr.
+func (a *cli) complain(s string) {
+	fmt.Fprintln(a.stderr, "prelet:", a.redact(s))
 }
 
-// complain prints a line to stderr.
-func (a *cli) complain(s string) { fmt.Fprintln(a.stderr, "prelet:", a.redact(s)) }
-
 func (a *cli) printJSON(v any) error {
-	return a.printDocument(func(o io.Writer) error { return present.EncodeJSON(o, v) })
+	return a.printDocument(func(o io.Writer) error {
+		return printer.EncodeJSON(o, v)
+	})
 }
 
 // removeNotes drops notes, which only `prelet plan` shows.

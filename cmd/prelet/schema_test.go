@@ -24,7 +24,8 @@ func TestSchemaPrints(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout.String()), &doc); err != nil {
 		t.Fatal(err)
 	}
-	if doc.FormatVersion != 1 || len(doc.Stages) != len(builtin.Stages()) || doc.Stages[0].Type != "fetch-ca" || doc.Stages[0].Outputs[0].Name != "pem" {
+	if doc.FormatVersion != 1 || len(doc.Stages) != len(builtin.Stages()) || doc.Stages[0].Type != "fetch-ca" ||
+		doc.Stages[0].Outputs[0].Name != "pem" {
 		t.Errorf("not the language: %+v", doc)
 	}
 	stdout.Reset()

@@ -18,7 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// scene is what one scenario has at hand.
+// scene is the state of one scenario.
 type scene struct {
 	work    string
 	ca      *authority
@@ -65,11 +65,20 @@ func setUp(e *testscript.Env, shared *machines) error {
 	if err := os.WriteFile(filepath.Join(e.WorkDir, "objects/ca.crt"), s.ca.pem(), 0o644); err != nil {
 		return err
 	}
-	cm := map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]string{"name": "kubelet-config", "namespace": "kube-system", "resourceVersion": "7"}, "data": map[string]string{"kubelet": servedConfig}}
+	cm := map[string]any{
+		"kind":       "ConfigMap",
+		"apiVersion": "v1",
+		"metadata":   map[string]string{"name": "kubelet-config", "namespace": "kube-system", "resourceVersion": "7"},
+		"data":       map[string]string{"kubelet": servedConfig},
+	}
 	if err := os.MkdirAll(filepath.Join(e.WorkDir, "objects/kube-system"), 0o755); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(e.WorkDir, "objects/kube-system/kubelet-config.yaml"), must(json.Marshal(cm)), 0o644); err != nil {
+	if err := os.WriteFile(
+		filepath.Join(e.WorkDir, "objects/kube-system/kubelet-config.yaml"),
+		must(json.Marshal(cm)),
+		0o644,
+	); err != nil {
 		return err
 	}
 	if err := s.machine("bare-vm", false); err != nil {
@@ -146,10 +155,37 @@ func condition(c string) (bool, error) {
 
 func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 	return map[string]func(*testscript.TestScript, bool, []string){
-		"exits": cmdExits, "node": cmdNode, "refused": cmdRefused, "stopped": cmdStopped,
-		"apiserver": cmdAPIServer, "blackhole": cmdBlackhole, "site": cmdSite, "machine": cmdMachine, "unauthorized": cmdUnauthorized, "requests": cmdRequests,
-		"snapshot": cmdSnapshot, "same": cmdSame,
-		"tells": cmdTells, "json": cmdJSON, "save": cmdSave, "columns": cmdColumns, "secret": cmdSecret, "hidden": cmdHidden, "put": cmdPut, "fill": cmdFill, "mount": cmdMount, "immutable": cmdImmutable, "fifo": cmdFIFO, "bytes": cmdBytes, "public": cmdPublic, "mode": cmdMode, "joined": cmdJoined, "facts": cmdFacts, "kept": cmdKept, "blob": cmdBlob, "unmount": cmdUnmount,
+		"exits":        cmdExits,
+		"node":         cmdNode,
+		"refused":      cmdRefused,
+		"stopped":      cmdStopped,
+		"apiserver":    cmdAPIServer,
+		"blackhole":    cmdBlackhole,
+		"site":         cmdSite,
+		"machine":      cmdMachine,
+		"unauthorized": cmdUnauthorized,
+		"requests":     cmdRequests,
+		"snapshot":     cmdSnapshot,
+		"same":         cmdSame,
+		"tells":        cmdTells,
+		"json":         cmdJSON,
+		"save":         cmdSave,
+		"columns":      cmdColumns,
+		"secret":       cmdSecret,
+		"hidden":       cmdHidden,
+		"put":          cmdPut,
+		"fill":         cmdFill,
+		"mount":        cmdMount,
+		"immutable":    cmdImmutable,
+		"fifo":         cmdFIFO,
+		"bytes":        cmdBytes,
+		"public":       cmdPublic,
+		"mode":         cmdMode,
+		"joined":       cmdJoined,
+		"facts":        cmdFacts,
+		"kept":         cmdKept,
+		"blob":         cmdBlob,
+		"unmount":      cmdUnmount,
 	}
 }
 
@@ -201,7 +237,8 @@ func cmdNode(ts *testscript.TestScript, neg bool, args []string) {
 	cmdExits(ts, false, append([]string{args[0], "prelet", args[1]}, about(ts, args[1], args[2:])...))
 }
 
-// stopped COMMAND [ARGS...]: `prelet COMMAND` gets a SIGTERM once it has asked the last server, and says so as its exit status.
+// stopped COMMAND [ARGS...]: `prelet COMMAND` gets a SIGTERM once it has asked the last server, and says so as its
+// exit status.
 func cmdStopped(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: stopped COMMAND [ARGS...]")
@@ -256,7 +293,8 @@ func cmdRefused(ts *testscript.TestScript, neg bool, args []string) {
 	if doc["complete"] != false {
 		ts.Fatalf("the plan says complete = %v", doc["complete"])
 	}
-	if ds, ok := doc["diagnostics"].([]any); !ok || !slices.ContainsFunc(ds, func(d any) bool { return d.(map[string]any)["severity"] == "error" }) {
+	if ds, ok := doc["diagnostics"].([]any); !ok ||
+		!slices.ContainsFunc(ds, func(d any) bool { return d.(map[string]any)["severity"] == "error" }) {
 		ts.Fatalf("the plan does not say why: %v", doc["diagnostics"])
 	}
 	cmdNode(ts, false, append([]string{args[0], "run"}, args[1:]...))
@@ -266,7 +304,8 @@ func cmdRefused(ts *testscript.TestScript, neg bool, args []string) {
 	if ts.ReadFile("stdout") != "" {
 		ts.Fatalf("a result was printed on stdout")
 	}
-	if e := ts.ReadFile("stderr"); !strings.HasPrefix(e, "Error: ") && !strings.Contains(e, "\nError: ") && !strings.Contains(e, "prelet: ") {
+	if e := ts.ReadFile("stderr"); !strings.HasPrefix(e, "Error: ") && !strings.Contains(e, "\nError: ") &&
+		!strings.Contains(e, "prelet: ") {
 		ts.Fatalf("no error was told")
 	}
 }

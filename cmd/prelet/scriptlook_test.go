@@ -54,7 +54,17 @@ func tree(ts *testscript.TestScript) string {
 				return err
 			}
 		}
-		fmt.Fprintf(&b, "%s %v %d:%d inode %d mtime %v %q\n", rel, info.Mode(), st.Uid, st.Gid, st.Ino, info.ModTime().UnixNano(), content)
+		fmt.Fprintf(
+			&b,
+			"%s %v %d:%d inode %d mtime %v %q\n",
+			rel,
+			info.Mode(),
+			st.Uid,
+			st.Gid,
+			st.Ino,
+			info.ModTime().UnixNano(),
+			content,
+		)
 		return nil
 	}))
 	return b.String()
@@ -73,7 +83,7 @@ func cmdSame(ts *testscript.TestScript, neg bool, _ []string) {
 	}
 }
 
-// tells REGEXP: a paragraph of stderr matches, its line breaks undone. `! tells`: none does.
+// tells REGEXP: a paragraph of stderr, with its lines joined, matches. With `!`, no paragraph does.
 func cmdTells(ts *testscript.TestScript, neg bool, args []string) {
 	re, err := regexp.Compile(args[0])
 	ts.Check(err)
@@ -99,7 +109,8 @@ func document(ts *testscript.TestScript) map[string]any {
 	return m
 }
 
-// json PATH [VALUE]: a place of stdout's document, keys and indexes parted by "/", is that text or JSON. `! json PATH`: it is not there.
+// json PATH [VALUE]: a place of stdout's document, keys and indexes parted by "/", is that text or JSON. `! json
+// PATH`: it is not there.
 func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) == 0 {
 		document(ts)
@@ -151,8 +162,8 @@ func cmdSave(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[1], v)
 }
 
-// columns N: no line of stdout and stderr is longer. Lines of a file that is shown ("+", "-" or " " six columns in), and words
-// that nobody can break, may be.
+// columns N: no line of stdout and stderr is longer. Exempt are lines of a shown file ("+", "-" or " " at column six)
+// and words that cannot be wrapped.
 func cmdColumns(ts *testscript.TestScript, _ bool, args []string) {
 	n, err := strconv.Atoi(args[0])
 	ts.Check(err)
@@ -161,7 +172,9 @@ func cmdColumns(ts *testscript.TestScript, _ bool, args []string) {
 			if strings.ContainsRune(l, '\x1b') {
 				ts.Fatalf("%s has an escape sequence: %q", f, l)
 			}
-			if utf8.RuneCountInString(l) <= n || strings.HasPrefix(l, "      +") || strings.HasPrefix(l, "      -") || strings.HasPrefix(l, "       ") || len(strings.Fields(l)) <= 2 {
+			if utf8.RuneCountInString(l) <= n || strings.HasPrefix(l, "      +") || strings.HasPrefix(l, "      -") ||
+				strings.HasPrefix(l, "       ") ||
+				len(strings.Fields(l)) <= 2 {
 				continue
 			}
 			ts.Fatalf("%s has a line of %d columns: %s", f, utf8.RuneCountInString(l), l)
@@ -175,8 +188,8 @@ func cmdSecret(ts *testscript.TestScript, _ bool, args []string) {
 	s.secrets = append(s.secrets, args[0])
 }
 
-// hidden DIR|FILE [EXCEPT...]: no file there holds a secret, in any form, but those whose path ends in one of the exceptions;
-// each exception must hold one.
+// hidden DIR|FILE [EXCEPT...]: no file there holds a secret, in any form, but those whose path ends in one of the
+// exceptions; each exception must hold one.
 func cmdHidden(ts *testscript.TestScript, _ bool, args []string) {
 	found := map[string]bool{}
 	n := 0
@@ -214,12 +227,17 @@ func noSecret(ts *testscript.TestScript, where string, b []byte) {
 	}
 }
 
-// seen says in which form a secret stands in a text; "" if in none. Base64 is searched at each of its three alignments.
+// seen returns the form in which a text contains a secret, or "". Base64 is searched at each of its three alignments.
 func seen(secrets []string, text []byte) string {
 	lower := bytes.ToLower(text)
 	for _, s := range secrets {
 		quoted := string(must(json.Marshal(s)))
-		forms := map[string]string{"plain": s, "hex": hex.EncodeToString([]byte(s)), "escaped": quoted[1 : len(quoted)-1], "quoted": strings.Trim(strconv.QuoteToASCII(s), `"`)}
+		forms := map[string]string{
+			"plain":   s,
+			"hex":     hex.EncodeToString([]byte(s)),
+			"escaped": quoted[1 : len(quoted)-1],
+			"quoted":  strings.Trim(strconv.QuoteToASCII(s), `"`),
+		}
 		for _, form := range []string{"escaped", "quoted"} {
 			twice := string(must(json.Marshal(forms[form])))
 			forms[form+" twice"] = twice[1 : len(twice)-1]
@@ -277,7 +295,8 @@ func cmdBlob(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[2]), b, 0o600))
 }
 
-// facts NAME: stdout's facts are those recorded of a machine in testdata, and the GPUs among its accelerators once more.
+// facts NAME: stdout's facts are those recorded of a machine in testdata, and the GPUs among its accelerators once
+// more.
 func cmdFacts(ts *testscript.TestScript, _ bool, args []string) {
 	b, err := os.ReadFile("../../testdata/hardware/facts/" + args[0] + ".json")
 	ts.Check(err)

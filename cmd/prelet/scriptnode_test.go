@@ -20,8 +20,8 @@ import (
 	"github.com/prelet/prelet/internal/probe/hardware/hwtree"
 )
 
-// apiserver FAULT [NAME]: starts a server; $SERVER (and $NAME) is its URL. The site is written anew. `apiserver stop` ends the
-// last one.
+// apiserver FAULT [NAME]: starts a server; $SERVER (and $NAME) is its URL. The site is written again. `apiserver stop`
+// ends the last one.
 func cmdAPIServer(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 || len(args) > 2 {
 		ts.Fatalf("usage: apiserver FAULT [NAME]")
@@ -43,7 +43,7 @@ func cmdAPIServer(ts *testscript.TestScript, neg bool, args []string) {
 	cmdSite(ts, false, nil)
 }
 
-// blackhole: $SERVER is an address where nobody answers a SYN: a listener whose queue is full.
+// blackhole: $SERVER is an address where a SYN gets no reply: a listener whose queue is full.
 func cmdBlackhole(ts *testscript.TestScript, neg bool, args []string) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	ts.Check(err)
@@ -67,7 +67,7 @@ func cmdBlackhole(ts *testscript.TestScript, neg bool, args []string) {
 	cmdSite(ts, false, nil)
 }
 
-// site: writes site/ anew from site.in/ and the environment.
+// site: writes site/ again from site.in/ and the environment.
 func cmdSite(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Check(expandSite(of(ts), ts.Getenv))
 }
@@ -80,8 +80,8 @@ func cmdMachine(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(of(ts).machine(args[0], len(args) == 2))
 }
 
-// machine puts a machine's tree at machine/: one of its own, or a link to one that all scenarios share, because a machine of
-// eight GPUs is eight thousand files.
+// machine puts a machine's tree at machine/: one of its own, or a link to one that all scenarios share, because a
+// machine of eight GPUs is eight thousand files.
 func (s *scene) machine(name string, own bool) error {
 	dir, spec := filepath.Join(s.work, "machine"), "../../testdata/hardware/spec/"+name+".json"
 	if err := os.RemoveAll(dir); err != nil {
@@ -97,7 +97,7 @@ func (s *scene) machine(name string, own bool) error {
 	return os.Symlink(shared, dir)
 }
 
-// machines are the trees that scenarios share; nobody changes them.
+// machines are the trees that all scenarios share; a scenario must not change them.
 type machines struct {
 	dir   string
 	mu    sync.Mutex
@@ -201,7 +201,7 @@ func cmdImmutable(ts *testscript.TestScript, _ bool, args []string) {
 	of(ts).stop = append(of(ts).stop, func() { _ = exec.Command("chattr", "-i", p).Run() })
 }
 
-// fifo FILE makes a FIFO that nobody writes to. `fifo -socket FILE` makes a socket.
+// fifo FILE makes a FIFO without a writer. `fifo -socket FILE` makes a socket.
 func cmdFIFO(ts *testscript.TestScript, _ bool, args []string) {
 	if args[0] == "-socket" {
 		l, err := net.Listen("unix", ts.MkAbs(args[1]))
@@ -219,7 +219,7 @@ func cmdBytes(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b, 0o644))
 }
 
-// public lets everybody reach the scenario's folder, for prelet-as-nobody.
+// public makes the scenario's folder accessible to every user, for prelet-as-nobody.
 func cmdPublic(ts *testscript.TestScript, _ bool, _ []string) {
 	s := of(ts)
 	for _, d := range []string{filepath.Dir(s.work), s.work, filepath.Dir(s.shared.dir), s.shared.dir} {

@@ -19,11 +19,12 @@ func (a *cli) status() *cobra.Command {
 	var output string
 	var wait, long bool
 	c := &cobra.Command{
-		Use: "status", GroupID: "node", Args: refuseArguments,
-		Short: "Show what the last run did, and how the node stands",
-		Long: "Exit status 0 ok, 1 failed, 2 degraded (done, but not as the site says), 3 not run in this boot, or " +
-			"still running:\n" +
-			"the verdict on the kubelet is awaited.",
+		Use:     "status",
+		GroupID: "node",
+		Args:    refuseArguments,
+		Short:   "Show the last run and the state of the node",
+		Long: `Exit status 0 ok, 1 failed, 2 degraded (successful, but different from the site),
+3 not run in this boot, or still running, the wait for the verdict on the kubelet included.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			asJSON, err := (&where{output: output}).isJSON()
 			if err != nil {
@@ -39,7 +40,9 @@ func (a *cli) status() *cobra.Command {
 			if asJSON {
 				err = a.printJSON(newStatusDocument(s))
 			} else {
-				err = a.print(func(o io.Writer) error { return printStatus(o, s, long) })
+				err = a.print(func(o io.Writer) error {
+					return printStatus(o, s, long)
+				})
 			}
 			if err != nil {
 				return err
@@ -48,7 +51,8 @@ func (a *cli) status() *cobra.Command {
 		},
 	}
 	c.Flags().StringVarP(&output, "output", "o", "text", "`FORMAT`: text or json")
-	c.Flags().BoolVar(&wait, "wait", false, "wait until the run has ended and its generation has been judged")
+	c.Flags().
+		BoolVar(&wait, "wait", false, "wait until the run has ended and its generation has been judged")
 	c.Flags().BoolVar(&long, "long", false, "the stages and their times as well")
 	return c
 }
@@ -64,13 +68,22 @@ type statusDocument struct {
 	Exit        int    `json:"status_exit"` // of this command
 	Interrupted string `json:"interrupted,omitempty"`
 	Lost        string `json:"lost,omitempty"`        // that the generation in place was lost
-	Problem     string `json:"problem,omitempty"`     // why there is no report of the last run
+	Problem     string `json:"problem,omitempty"`     // why the last run's report cannot be read
 	NotStarted  string `json:"not_started,omitempty"` // why systemd could not start prelet.service
 }
 
-func newStatusDocument(s app.Standing) statusDocument {
-	d := statusDocument{Status: s.Status, Exit: statusExit(s.Condition), Interrupted: s.Interrupted, Lost: s.Lost, Problem: s.Problem, NotStarted: s.NotStarted}
-	d.Gate.Open, d.Gate.Generation, d.Gate.Why = s.Gate.Open, s.Gate.Generation, s.Gate.Why
+func newStatusDocument(s app.NodeStatus) statusDocument {
+	d := statusDocument{
+		Status:      s.Status,
+		Exit:        statusExit(s.Condition),
+		Interrupted: s.Interrupted,
+		Lost:        s.Lost,
+		Problem:     s.Problem,
+		NotStarted:  s.NotStarted,
+	}
+	d.Gate.Open = s.Gate.Open
+	d.Gate.Generation = s.Gate.Generation
+	d.Gate.Why = s.Gate.Why
 
 	return d
 }
@@ -88,104 +101,137 @@ func statusExit(c app.Condition) int {
 	return 1
 }
 
-// describeVerdict returns the last verdict: that of this boot, or the one that is stored with the generation.
-func describeVerdict(s app.Standing) string {
+// describeVerdict returns the last verdict: that of this boot, or the stored one of the generation.
+func describeVerdict(s app.NodeStatus) string {
 	switch verdict := cmp.Or(s.Verdict, s.Kept); verdict {
 	case "":
 		return ""
 	case "pending":
 		return ", not judged yet: prelet-verify does that once the kubelet has started"
 	case "unknown":
-		return ", not judged: it could not be told whether the kubelet is well"
+		return ", not judged: whether the kubelet is healthy is not known"
 	case string(generation.StatusRestored):
-		return ", not judged: it came by going back"
+		return ", not judged: a rollback restored it"
 	default:
 		return " (" + verdict + ")"
 	}
 }
 
-// printStatus prints a status in rows of a name and a text; with long, the stages as well.
-func printStatus(o io.Writer, s app.Standing, long bool) error {
-	var b strings.Builder
+// rows is text in rows of a name and a text, wrapped at 80 columns.
+type rows struct{ strings.Builder }
+
+// add adds a row. Further lines of its text have no name.
+func (r *rows) add(name, format string, args ...any) {
 	const indent, columns = 12, 80
-	row := func(name, format string, args ...any) {
-		for i, line := range strings.Split(present.Reflow(fmt.Sprintf(format, args...), columns-indent), "\n") {
-			if i > 0 {
-				name = ""
-			}
-			fmt.Fprintf(&b, "%-*s%s\n", indent, name, line)
+
+	text := printer.Reflow(fmt.Sprintf(format, args...), columns-indent)
+	for i, line := range strings.Split(text, "\n") {
+		if i > 0 {
+			name = ""
 		}
+		fmt.Fprintf(r, "%-*s%s\n", indent, name, line)
 	}
-	switch {
-	case s.Problem != "":
-		row("prelet", "%s", s.Problem)
-	case s.State == "":
-		row("prelet", "has not run on this node (systemctl status %s; of runs with --root: prelet history --root DIR)",
-			app.BootUnit)
-	case !s.ThisBoot:
-		row("prelet", "has not run in this boot; what follows is of an earlier one")
-	default:
-		row("prelet", "%s", s.State)
+}
+
+// addSet adds a row unless text is "".
+func (r *rows) addSet(name, text string) {
+	if text != "" {
+		r.add(name, "%s", text)
 	}
-	if s.NotStarted != "" {
-		row("systemd", "%s", s.NotStarted)
+}
+
+// printStatus prints a status in rows of a name and a text; with long, the stages as well.
+func printStatus(o io.Writer, s app.NodeStatus, long bool) error {
+	var b rows
+	b.addRun(s)
+	b.addGate(s)
+
+	if s.Lost != s.Gate.Why {
+		b.addSet("lost", s.Lost)
 	}
-	if s.Summary != "" {
-		row("last run", "%s", s.Summary)
-	}
-	if s.Exit != 0 {
-		row("", "exit status %d; journalctl -u %s has the messages", s.Exit, app.BootUnit)
-	}
-	if s.Generation > 0 {
-		row("generation", "%d%s", s.Generation, describeVerdict(s))
-		if s.Why != "" {
-			row("", "%s", s.Why)
-		}
-	}
-	switch {
-	case s.Gate.Open && s.Gate.Generation > 0:
-		row("kubelet", "may start, on generation %d", s.Gate.Generation)
-	case s.Gate.Open:
-		row("kubelet", "may start")
-	case s.Gate.Why != "":
-		row("kubelet", "may not start: %s", s.Gate.Why)
-	default:
-		row("kubelet", "may not start: prelet has not finished a run in this boot")
-	}
-	if s.Lost != "" && s.Gate.Why != s.Lost {
-		row("lost", "%s", s.Lost)
-	}
-	if s.Interrupted != "" {
-		row("stopped", "%s", s.Interrupted)
-	}
-	if s.Held != nil {
-		row("held", "%s", s.Held.Why)
-	}
-	name := "degraded"
-	for _, d := range s.Degraded {
-		if s.Held != nil && d.Summary == s.Held.Why {
-			continue
-		}
-		row(name, "%s: %s", d.Code, d.Summary)
-		name = ""
-	}
-	name = "note"
-	for _, n := range s.Notes {
-		row(name, "%s: %s", n.Code, n.Summary)
-		name = ""
-	}
+	b.addSet("stopped", s.Interrupted)
+
+	b.addNotes(s)
+
 	if s.Finished != nil {
-		row("ended", "%s, after %s", s.Finished.Local().Format(time.DateTime),
-			s.Finished.Sub(s.Started).Round(time.Millisecond))
+		took := s.Finished.Sub(s.Started).Round(time.Millisecond)
+		b.add("ended", "%s, after %s", s.Finished.Local().Format(time.DateTime), took)
 	} else if s.State == report.Running {
-		row("begun", "%s", s.Started.Local().Format(time.DateTime))
+		b.add("begun", "%s", s.Started.Local().Format(time.DateTime))
 	}
+
 	if long {
 		b.WriteString("\n")
 		for _, x := range s.Stages {
 			fmt.Fprintf(&b, "%-32s %-8s %6d ms\n", x.Address, x.State, x.Millis)
 		}
 	}
+
 	_, err := io.WriteString(o, b.String())
 	return err
+}
+
+// addRun adds the last run and its generation.
+func (r *rows) addRun(s app.NodeStatus) {
+	switch {
+	case s.Problem != "":
+		r.add("prelet", "%s", s.Problem)
+	case s.State == "":
+		r.add(
+			"prelet",
+			"has not run on this node (systemctl status %s; of runs with --root: prelet history --root DIR)",
+			app.BootUnit,
+		)
+	case !s.ThisBoot:
+		r.add("prelet", "has not run in this boot; what follows is of an earlier one")
+	default:
+		r.add("prelet", "%s", s.State)
+	}
+
+	r.addSet("systemd", s.NotStarted)
+	r.addSet("last run", s.Summary)
+	if s.Exit != 0 {
+		r.add("", "exit status %d; journalctl -u %s has the messages", s.Exit, app.BootUnit)
+	}
+
+	if s.Generation > 0 {
+		r.add("generation", "%d%s", s.Generation, describeVerdict(s))
+		r.addSet("", s.Why)
+	}
+}
+
+// addGate adds whether the kubelet may start.
+func (r *rows) addGate(s app.NodeStatus) {
+	switch {
+	case s.Gate.Open && s.Gate.Generation > 0:
+		r.add("kubelet", "may start, on generation %d", s.Gate.Generation)
+	case s.Gate.Open:
+		r.add("kubelet", "may start")
+	case s.Gate.Why != "":
+		r.add("kubelet", "may not start: %s", s.Gate.Why)
+	default:
+		r.add("kubelet", "may not start: prelet has not finished a run in this boot")
+	}
+}
+
+// addNotes adds the held plan, the reasons for a degraded boot and the notes.
+func (r *rows) addNotes(s app.NodeStatus) {
+	if s.Held != nil {
+		r.add("held", "%s", s.Held.Why)
+	}
+
+	name := "degraded"
+	for _, d := range s.Degraded {
+		if s.Held != nil && d.Summary == s.Held.Why {
+			continue
+		}
+		r.add(name, "%s: %s", d.Code, d.Summary)
+		name = ""
+	}
+
+	name = "note"
+	for _, n := range s.Notes {
+		r.add(name, "%s: %s", n.Code, n.Summary)
+		name = ""
+	}
 }

@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// A file of another user lies in the state folder, as a copy that kept its owner leaves one: what bears no name of prelet's is
-// passed over, a generation or a verdict counts as damaged, and the node comes up.
+// A file of another user lies in the state folder, as a copy that kept its owner leaves one: what bears no name of
+// prelet's is passed over, a generation or a verdict counts as damaged, and the node comes up.
 func TestStrayFile(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root can make files of another user")
+		t.Skip("needs root, to give a file to another user")
 	}
 
 	for name, c := range map[string]struct {
@@ -72,7 +72,7 @@ func TestStrayFile(t *testing.T) {
 			m.relabel("d")
 			m.want("a change", m.as("", "run"), ended{0, "is in place", ""})
 			m.relabel("bad")
-			m.want("a bad one", m.as("", "run"), ended{50, "", "was ill and was left"})
+			m.want("a bad one", m.as("", "run"), ended{50, "", "was unhealthy and was rolled back"})
 			if flags := m.read("/etc/default/kubelet"); !strings.Contains(flags, "pool=d") {
 				t.Errorf("flags: got %s, want those that were good", flags)
 			}

@@ -35,7 +35,8 @@ func TestNoSystemdAtBoot(t *testing.T) {
 	}
 }
 
-// What the CPU manager's state lists may be held by pods: it goes only where no kubelet has run since the boot, or somebody stopped it.
+// What the CPU manager's state lists may be held by pods: it goes only where no kubelet has run since the boot, or
+// somebody stopped it.
 func TestStateWhilePodsMayRun(t *testing.T) {
 	m := goodNode(t)
 	const state = "/var/lib/kubelet/cpu_manager_state"
@@ -68,7 +69,7 @@ func TestShortWaitWhileTheGateIsOpen(t *testing.T) {
 		m.self.Restarts = uint32(n)
 		from := m.now
 		m.want("run", m.as(app.BootUnit, "run"), ended{52, "", "eneration 1 stays in charge"})
-		if waited := m.now - from; waited > app.MostOpenWait {
+		if waited := m.now - from; waited > app.MaxOpenWait {
 			t.Errorf("try %d came after %s", n+1, waited)
 		}
 	}
@@ -99,7 +100,7 @@ func TestStoppedBeforeCommit(t *testing.T) {
 	}
 }
 
-// Who reads what a command says may go away (run | head): that must not end one that writes.
+// The reader of a command's output may close it early (run | head): that must not end a command that writes files.
 func TestNobodyReads(t *testing.T) {
 	for _, command := range []string{"run", "rollback", "recover"} {
 		m := goodNode(t)
@@ -112,7 +113,7 @@ func TestNobodyReads(t *testing.T) {
 	signal.Reset(syscall.SIGPIPE)
 }
 
-// The generation gone back to is ill as well: 51, and the plan is not held.
+// The kubelet is unhealthy after the rollback too: 51, and the plan is not held.
 func TestStillIll(t *testing.T) {
 	m := goodNode(t)
 	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `= "a"`, `= "b"`, 1))
@@ -172,8 +173,8 @@ func TestRollbackBelowRoot(t *testing.T) {
 	m.want("run", with("run"), ended{0, "Generation 1 is in place.", ""})
 	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `= "a"`, `= "b"`, 1))
 	m.want("run", with("run"), ended{0, "Generation 2 is in place.", ""})
-	m.want("rollback", with("rollback"), ended{0, "Generation 3 is in place, with the contents of 1.", ""})
-	m.want("run", with("run"), ended{0, "chosen by hand", ""})
+	m.want("rollback", with("rollback"), ended{0, "Generation 3 is in place; it has the contents of generation 1.", ""})
+	m.want("run", with("run"), ended{0, "is pinned", ""})
 	if !strings.Contains(m.read("/etc/default/kubelet"), "pool=a") {
 		t.Errorf("flags %q", m.read("/etc/default/kubelet"))
 	}
@@ -185,7 +186,7 @@ func TestRollbackBelowRoot(t *testing.T) {
 	if m.read("/etc/default/kubelet") != "" {
 		t.Errorf("flags %q", m.read("/etc/default/kubelet"))
 	}
-	m.want("run", with("run"), ended{0, "chosen by hand", ""})
+	m.want("run", with("run"), ended{0, "is pinned", ""})
 	m.want("retry", with("run", "--retry"), ended{0, "Generation 6 is in place.", ""})
 }
 
@@ -219,7 +220,8 @@ func TestRequestEndsTheWait(t *testing.T) {
 	}
 }
 
-// A damaged generation in place: no plan is made on what it hides, the gate stays shut at boot, and a person is told.
+// The current generation is damaged: no plan is made on top of the unknown state, the gate stays shut at boot, and the
+// message says what to do.
 func TestDamagedGeneration(t *testing.T) {
 	m := goodNode(t)
 	m.put("/var/lib/prelet/generations/1", `{"cut`)
@@ -229,13 +231,13 @@ func TestDamagedGeneration(t *testing.T) {
 		m.unchanged("refused", before)
 	}
 	m.reboot()
-	m.want("boot", m.as(app.BootUnit, "run"), ended{41, "", "Recovery needs a person"})
+	m.want("boot", m.as(app.BootUnit, "run"), ended{41, "", "Manual recovery needed"})
 	if gate := m.gateSays(); gate != "" {
 		t.Errorf("gate %q", gate)
 	}
 }
 
-// SIGTERM while an answer of the cluster is awaited is told as that, and not as a fault of the network.
+// SIGTERM while a response of the cluster is awaited is reported as a signal, not as a fault of the network.
 func TestStoppedWhileItGathers(t *testing.T) {
 	m := newMachine(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -255,7 +257,10 @@ func TestStoppedWhileItGathers(t *testing.T) {
 			}
 		}
 	}()
-	m.put("/etc/prelet/site.hcl", strings.Replace(strings.Replace(m.site, m.server.URL(), "https://"+l.Addr().String(), 1), `"2s"`, `"1m"`, 1))
+	m.put(
+		"/etc/prelet/site.hcl",
+		strings.Replace(strings.Replace(m.site, m.server.URL(), "https://"+l.Addr().String(), 1), `"2s"`, `"1m"`, 1),
+	)
 	got := m.as("", "run")
 	m.want("run", got, ended{42, "", "Stopped by a signal"})
 	if strings.Contains(got.errors, "the cluster") {

@@ -77,7 +77,7 @@ func TestLike(t *testing.T) {
 func TestTutorial(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {
-		t.Skip("the tutorial is for bash")
+		t.Fatalf("look for bash, which the tutorial uses: got error %v, want none", err)
 	}
 	page, err := os.ReadFile(tutorial)
 	if err != nil {
@@ -110,11 +110,16 @@ func TestTutorial(t *testing.T) {
 	const mark = "\x1e"
 	var script strings.Builder
 	for _, s := range all {
-		script.WriteString(s.command + "\nstatus=$?; [ $status = 0 ] || echo \"[exit status $status]\"; printf '" + mark + "'\n")
+		script.WriteString(
+			s.command + "\nstatus=$?; [ $status = 0 ] || echo \"[exit status $status]\"; printf '" + mark + "'\n",
+		)
 	}
 	c := exec.Command(bash, "--noprofile", "--norc", "-c", script.String())
 	c.Dir = clone
-	c.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CREDENTIALS_DIRECTORY=") })
+	c.Env = slices.DeleteFunc(
+		os.Environ(),
+		func(v string) bool { return strings.HasPrefix(v, "CREDENTIALS_DIRECTORY=") },
+	)
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
 	if err := c.Run(); err != nil {

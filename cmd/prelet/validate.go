@@ -14,17 +14,20 @@ func (a *cli) validate() *cobra.Command {
 	var w where
 	var strict bool
 	c := &cobra.Command{
-		Use: "validate [PATH...]", GroupID: "site", Short: "Check a site with no machine and no network",
-		Long: "Checks syntax, names, types, references, owners, labels and taints, then evaluates the whole site on " +
-			"machines that\n" +
-			"prelet knows: one of which nothing is known, one where everything failed, a bare VM, one whose facts " +
-			"are null, eight\n" +
-			"H100, eight MI300X, two sockets. So gpus[0] is found out on a laptop.\n\n" +
-			"--kubelet-version tells what a kubelet of that version would make of it: flags and feature gates that " +
-			"it does not\n" +
-			"know or no longer takes, fields that it has not, values that it refuses, and what it swallows without " +
-			"a word. While\n" +
-			"the base is not known, fields are judged together where the site sets or removes all of them.",
+		Use:     "validate [PATH...]",
+		GroupID: "site",
+		Short:   "Check a site without a machine or a network",
+		Long: `Checks syntax, names, types, references, owners, labels and taints.
+Then evaluates the whole site on sample machines: one without any facts,
+one where every read failed, a bare VM, one whose facts are null,
+eight H100, eight MI300X, two sockets.
+So a mistake such as gpus[0] on a node without GPUs shows up on a laptop.
+
+--kubelet-version checks the site for a kubelet of that version:
+flags and feature gates that it does not know or no longer has, unknown fields,
+values that it rejects, and what it silently ignores.
+While the base is not known, fields that depend on each other are checked
+only if the site sets or removes all of them.`,
 		Example: "  prelet validate\n  prelet validate ./site --strict\n  prelet validate ./site --kubelet-version " +
 			"1.36",
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -53,13 +56,14 @@ func (a *cli) validate() *cobra.Command {
 type validation struct {
 	FormatVersion int                  `json:"format_version"`
 	Valid         bool                 `json:"valid"`
-	Diagnostics   []present.Diagnostic `json:"diagnostics"`
+	Diagnostics   []printer.Diagnostic `json:"diagnostics"`
 }
 
 func (a *cli) showValidated(v app.Validated, asJSON bool) error {
-	diags := present.Sorted(v.Diagnostics)
+	diags := printer.Sorted(v.Diagnostics)
 	if asJSON {
-		if err := a.printJSON(validation{1, v.IsValid(), present.DiagnosticsJSON(diags)}); err != nil {
+		document := validation{1, v.IsValid(), printer.DiagnosticsJSON(diags)}
+		if err := a.printJSON(document); err != nil {
 			return err
 		}
 	} else {
@@ -73,8 +77,13 @@ func (a *cli) showValidated(v app.Validated, asJSON bool) error {
 		return v.StrictErr
 	}
 	if !asJSON {
-		fmt.Fprintf(a.stdout, "The site is valid: %s, %s, tried on %s.\n", present.Count(len(v.Site.Files), "file"),
-			present.Count(len(v.Site.Stages), "stage"), present.Count(v.Machines, "machine"))
+		fmt.Fprintf(
+			a.stdout,
+			"The site is valid: %s, %s, tried on %s.\n",
+			printer.Count(len(v.Site.Files), "file"),
+			printer.Count(len(v.Site.Stages), "stage"),
+			printer.Count(v.Machines, "machine"),
+		)
 	}
 	return nil
 }

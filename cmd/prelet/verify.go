@@ -7,22 +7,26 @@ import (
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/report/printer"
 )
 
 func (a *cli) verify() *cobra.Command {
 	var output string
 	c := &cobra.Command{
-		Use: "verify", GroupID: "node", Args: refuseArguments,
-		Short: "Judge whether the kubelet is well on the generation in place",
-		Long: "What prelet-verify.service calls after each start of the kubelet: healthy, and the generation is " +
-			"good; ill, and the\n" +
-			"node goes back to the last good one. When nothing awaits a verdict, it looks, with the same checks, " +
-			"and changes\n" +
-			"nothing; labels and taints that others changed are told as drift. Where there never was a generation, " +
-			"there is\n" +
-			"nothing to judge.\n" +
-			"Exit status 0 healthy, 50 not, 51 not healthy after going back either.",
+		Use:     "verify",
+		GroupID: "node",
+		Args:    refuseArguments,
+		Short:   "Check whether the kubelet is healthy with the current generation",
+		Long: `prelet-verify.service calls it after each start of the kubelet.
+If the kubelet is healthy, the generation is good.
+If not, the node rolls back to the last good generation.
+
+When no generation awaits a verdict, it runs the same checks and changes nothing.
+It reports labels and taints that others changed as drift.
+Without a generation it checks nothing.
+
+Exit status 0 healthy, 50 unhealthy, 51 unhealthy after a rollback too.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			asJSON, err := (&where{output: output}).isJSON()
 			if err != nil {
@@ -35,7 +39,7 @@ func (a *cli) verify() *cobra.Command {
 			case err != nil:
 				return err
 			case found.Off:
-				a.complain("prelet=off stands on the kernel command line: nothing is judged")
+				a.complain("prelet=off is on the kernel command line: nothing is judged")
 				return nil
 			}
 			return a.endVerify(found, asJSON)
@@ -47,22 +51,22 @@ func (a *cli) verify() *cobra.Command {
 
 // verdict is the document of `verify -o json`.
 type verdict struct {
-	FormatVersion int              `json:"format_version"`
-	Generation    int              `json:"generation"`
-	Verdict       string           `json:"verdict"` // good, bad, unknown, pending; "" where there was nothing to judge
-	Why           string           `json:"why,omitempty"`
-	HeldBack      string           `json:"held_back,omitempty"`
-	Checks        []activate.Check `json:"checks"`
-	Cause         *activate.Cause  `json:"cause,omitempty"` // of the verdict, from the kubelet's log
-	Exit          int              `json:"exit"`
+	FormatVersion int                `json:"format_version"`
+	Generation    int                `json:"generation"`
+	Verdict       string             `json:"verdict"` // good, bad, unknown, pending; "" if nothing was judged
+	Why           string             `json:"why,omitempty"`
+	HeldBack      string             `json:"held_back,omitempty"`
+	Checks        []activation.Check `json:"checks"`
+	Cause         *activation.Cause  `json:"cause,omitempty"` // of the verdict, from the kubelet's log
+	Exit          int                `json:"exit"`
 
-	Diagnostics []present.Diagnostic `json:"diagnostics"`
+	Diagnostics []printer.Diagnostic `json:"diagnostics"`
 }
 
 func (a *cli) endVerify(v app.Verified, asJSON bool) error {
 	if asJSON {
 		if err := a.printJSON(newVerdict(v)); err != nil {
-			a.complain(err.Error()) // what was done is done
+			a.complain(err.Error()) // the verdict itself was reached
 		}
 		return quit(v.Code)
 	}
@@ -80,13 +84,13 @@ func (a *cli) endVerify(v app.Verified, asJSON bool) error {
 	case v.Code != "":
 		a.complain(v.Summary)
 	case v.Outcome.Generation == 0 && v.Outcome.Why != "":
-		fmt.Fprintln(a.stdout, capitalize(v.Outcome.Why)+".")
+		fmt.Fprintln(a.stdout, origin.Capitalize(v.Outcome.Why)+".")
 	case v.Outcome.Generation == 0:
-		fmt.Fprintln(a.stdout, "There is no generation to judge: prelet has written none on this node.")
-	case v.Outcome.Verdict == activate.Unchanged:
+		fmt.Fprintln(a.stdout, "No generation to judge: prelet has not written one on this node.")
+	case v.Outcome.Verdict == activation.Unchanged:
 		fmt.Fprintf(a.stdout, "Generation %d awaits no verdict.\n", v.Outcome.Generation)
 	default:
-		fmt.Fprintln(a.stdout, a.redact(capitalize(v.Summary))+".")
+		fmt.Fprintln(a.stdout, a.redact(origin.Capitalize(v.Summary))+".")
 	}
 	return quit(v.Code)
 }
@@ -94,9 +98,15 @@ func (a *cli) endVerify(v app.Verified, asJSON bool) error {
 func newVerdict(v app.Verified) verdict {
 	out := v.Outcome
 	d := verdict{
-		FormatVersion: 1, Generation: out.Generation, Verdict: string(out.Verdict), Why: out.Why,
-		HeldBack: out.HeldBack, Checks: append([]activate.Check{}, out.Checks...), Cause: out.Cause,
-		Exit: v.Code.Exit(), Diagnostics: present.DiagnosticsJSON(v.Messages),
+		FormatVersion: 1,
+		Generation:    out.Generation,
+		Verdict:       string(out.Verdict),
+		Why:           out.Why,
+		HeldBack:      out.HeldBack,
+		Checks:        append([]activation.Check{}, out.Checks...),
+		Cause:         out.Cause,
+		Exit:          v.Code.Exit(),
+		Diagnostics:   printer.DiagnosticsJSON(v.Messages),
 	}
 	if v.Err != nil && d.Why == "" {
 		d.Why = v.Err.Error()

@@ -14,7 +14,10 @@ import (
 func (a *cli) version() *cobra.Command {
 	var output string
 	c := &cobra.Command{
-		Use: "version", GroupID: "other", Args: refuseArguments, Short: "Print the version, as prelet --version does",
+		Use:     "version",
+		GroupID: "other",
+		Args:    refuseArguments,
+		Short:   "Print the version, as prelet --version does",
 		RunE: func(*cobra.Command, []string) error {
 			switch output {
 			case "text":
@@ -25,7 +28,9 @@ func (a *cli) version() *cobra.Command {
 				})
 			case "json":
 				v := map[string]string{
-					"version": version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
+					"version":  version,
+					"go":       runtime.Version(),
+					"platform": runtime.GOOS + "/" + runtime.GOARCH,
 				}
 				if b, ok := debug.ReadBuildInfo(); ok {
 					for _, s := range b.Settings {

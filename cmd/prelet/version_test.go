@@ -13,7 +13,12 @@ func TestVersionFlag(t *testing.T) {
 		if code := run(append([]string{"version"}, rest...), &command, &errors); code != 0 {
 			t.Fatalf("version: exit %d: %s", code, &errors)
 		}
-		if code := run(append([]string{"--version"}, rest...), &flag, &errors); code != 0 || flag.String() != command.String() || !strings.Contains(flag.String(), version) {
+		if code := run(
+			append([]string{"--version"}, rest...),
+			&flag,
+			&errors,
+		); code != 0 || flag.String() != command.String() ||
+			!strings.Contains(flag.String(), version) {
 			t.Errorf("--version %q: exit %d, prints %q, not %q; %s", rest, code, &flag, &command, &errors)
 		}
 	}

@@ -21,7 +21,7 @@ type where struct {
 
 func (w *where) addSiteFlags(c *cobra.Command) {
 	c.Flags().StringArrayVar(&w.Config, "config", nil,
-		"site `PATH`, a file or a folder, in place of /etc/prelet and its like (repeatable)")
+		"site `PATH`, a file or a folder, instead of /etc/prelet and the other default folders (repeatable)")
 	c.Flags().StringVarP(&w.output, "output", "o", "text", "`FORMAT`: text or json")
 }
 
@@ -29,16 +29,18 @@ func (w *where) addNodeFlags(c *cobra.Command) {
 	w.addSiteFlags(c)
 	c.Flags().StringVar(&w.Root, "root", "", "files and targets below `DIR`; no unit is touched")
 	c.Flags().StringVar(&w.Hardware, "hardware", "",
-		"facts from a recorded machine: a tree, or a snapshot of ghw or hwloc, at `PATH`")
+		"facts from a recorded machine: a tree, a snapshot of ghw or hwloc, "+
+			"or the output of detect -o json, at `PATH`")
 	c.Flags().StringVar(&w.Objects, "objects", "",
 		"ConfigMaps (NAMESPACE/NAME.yaml) and ca.crt from `DIR`, in place of the cluster")
-	c.Flags().StringArrayVar(&w.Variables, "var", nil, "value of a variable, `NAME=VALUE` (repeatable)")
+	c.Flags().
+		StringArrayVar(&w.Variables, "var", nil, "value of a variable, `NAME=VALUE` (repeatable)")
 }
 
 func (w *where) addFromFlag(c *cobra.Command) {
 	c.Flags().StringVar(&w.From, "from", "",
-		"everything from the recording `FILE`, or from each one in a folder; nothing of this machine but site files "+
-			"and\nwhat --var, --var-file and --objects name")
+		"read everything from the recording `FILE`, or from each recording in a folder; "+
+			"from this machine only site files,\nand the values of --var, --var-file and --objects")
 	c.Flags().StringArrayVar(&w.VarFiles, "var-file", nil,
 		"values of variables, also sensitive ones, from `FILE`, written as a vars file (repeatable)")
 	c.Flags().StringVar(&w.KubeletVersion, "kubelet-version", "",
@@ -56,13 +58,13 @@ func (w *where) isJSON() (bool, error) {
 }
 
 // say prints diagnostics for people, redacted.
-func (a *cli) say(s *site.Site, ds hcl.Diagnostics) {
+func (a *cli) say(s *lang.Site, ds hcl.Diagnostics) {
 	var sources map[string][]byte
 	if s != nil {
 		sources = s.Sources
 	}
 	_ = a.printRedacted(a.stderr, func(w io.Writer) error {
-		return present.Diagnostics(w, sources, ds, present.StyleOf(a.stderr, a.getenv))
+		return printer.Diagnostics(w, sources, ds, printer.StyleOf(a.stderr, a.getenv))
 	})
 }
 
@@ -75,17 +77,17 @@ func (a *cli) print(f func(io.Writer) error) error {
 	return nil
 }
 
-// printDocument writes JSON to stdout. Its strings go through the redactor before they are encoded: what a message quotes is
-// escaped twice in the document, and the redactor knows one escape.
+// printDocument writes JSON to stdout, redacted.
 func (a *cli) printDocument(f func(io.Writer) error) error {
 	var b bytes.Buffer
 	if err := f(&b); err != nil {
 		return err
 	}
-	return a.print(func(o io.Writer) error {
-		_, err := o.Write(present.MapStrings(b.Bytes(), a.redact))
-		return err
-	})
+	a.printed = true
+	if err := printer.WriteDocument(a.stdout, b.Bytes(), a.secrets()); err != nil {
+		return failure(fault.CannotWrite, "cannot print: %s", err)
+	}
+	return nil
 }
 
 func (a *cli) printRedacted(to io.Writer, f func(io.Writer) error) error {

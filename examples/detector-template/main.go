@@ -1,5 +1,5 @@
-// Command one is prelet's detector of the cards "One" of Example. prelet starts it; by hand it has the commands describe
-// and detect.
+// Command one is a detector of Example's cards "One". prelet starts it; by hand it has the commands describe and
+// detect.
 package main
 
 import "github.com/prelet/prelet/plugins/sdk"

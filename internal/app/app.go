@@ -1,7 +1,6 @@
-// Package app is prelet's commands without their flags and their output: one function a command. Each takes options,
-// and a context where it waits, and returns a value to print or an error, which holds a *fault.Fault. A function opens
-// what it needs, takes the lock where it writes, and closes both before it returns. It prints nothing: what has to be
-// printed earlier goes through Env or a function that it gets.
+// Package app implements the commands, one function each, without flags and output. A function takes options, opens
+// the node or the recordings, takes the lock before it writes, and returns a value to print or an error that contains
+// a *fault.Fault. It prints nothing: progress goes through Env or a callback.
 package app
 
 import (
@@ -23,23 +22,24 @@ import (
 type Env struct {
 	Version  string
 	Getenv   func(string) string
-	Redactor *value.Redactor   // learns each secret that a command reads; what is printed goes through it
+	Redactor *value.Redactor   // learns each secret that a command reads; all output passes through it
 	Say      func(line string) // prints one line while a command runs; it redacts
 	Progress func(boot.Event)  // of the stages; nil without a terminal
 	On       *Host             // the machine that commands work on; nil is this one
 	// Serve runs a command line that another process asked for, and prints its output as well; nil in a command that
 	// runs for another process.
 	Serve func(args []string) Reply
-	// Journaled is called when the machine's journal has what the command reports, so that printing it is not needed.
+	// Journaled is called when the machine's journal has the command's messages, so that they are not printed again.
 	Journaled func()
 	// Detectors changes where detectors are looked for and how they run; nil outside of tests.
-	Detectors func(*pluginhost.Options)
+	Detectors func(*detector.Options)
 }
 
-// Explained is a failure of the store or of a unit with its diagnostics.
+// Explained is a failure of the store, of a unit or of a text of the command line with its diagnostics.
 type Explained struct {
 	Err      error
-	Messages hcl.Diagnostics // nil where Err says it all
+	Messages hcl.Diagnostics   // nil where Err says it all
+	Sources  map[string][]byte // texts that Messages have places in, by name; nil where they have none
 }
 
 // Error is the failure in one line.
@@ -49,7 +49,9 @@ func (e *Explained) Error() string { return e.Err.Error() }
 func (e *Explained) Unwrap() error { return e.Err }
 
 // Nearest returns the known word that a wrong one was probably meant as; "" if none is near.
-func Nearest(wrong string, known []string) string { return schema.Nearest(wrong, known) }
+func Nearest(wrong string, known []string) string {
+	return schema.Nearest(wrong, known)
+}
 
 // addMessages adds its messages to an error of the store or of a unit. A fault that only has a summary, and that
 // nothing wraps, needs none.
@@ -62,7 +64,7 @@ func addMessages(err error) error {
 		return err
 	}
 
-	return &Explained{Err: err, Messages: apply.Explain(err)}
+	return &Explained{Err: err, Messages: commit.Explain(err)}
 }
 
 // checkStopped returns the error of a command that a signal has stopped before it changed anything; nil if none did.

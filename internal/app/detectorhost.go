@@ -7,12 +7,16 @@ import (
 	"github.com/prelet/prelet/internal/detector"
 )
 
-// SiteLockName is the lock file of a site that is not in /etc/prelet: it lies beside the site's files.
+// SiteLockName is the name of the lock file in the folder of a site that is not in /etc/prelet.
 const SiteLockName = "detectors.lock.json"
 
 // detectorHost returns the host that runs detectors for a command and reads their locks.
-func (e *Env) detectorHost(w Where) *pluginhost.Host {
-	o := pluginhost.Options{Root: w.Root, Redact: e.Redactor.String, Helper: findHelper()}
+func (e *Env) detectorHost(w Where) *detector.Host {
+	o := detector.Options{
+		Root:   w.Root,
+		Redact: e.Redactor.String,
+		Helper: findHelper(),
+	}
 	if w.Hardware != "" {
 		o.Tree = w.Hardware
 		if abs, err := filepath.Abs(w.Hardware); err == nil {
@@ -28,19 +32,19 @@ func (e *Env) detectorHost(w Where) *pluginhost.Host {
 	if e.Detectors != nil {
 		e.Detectors(&o)
 	}
-	return pluginhost.New(o)
+	return detector.New(o)
 }
 
 // findHelper returns the path of prelet-detect next to this program, where both were built; "" for the package's.
 func findHelper() string {
-	if _, err := os.Stat(pluginhost.DefaultHelper); err == nil {
+	if _, err := os.Stat(detector.DefaultHelper); err == nil {
 		return ""
 	}
 	self, err := os.Executable()
 	if err != nil {
 		return ""
 	}
-	beside := filepath.Join(filepath.Dir(self), filepath.Base(pluginhost.DefaultHelper))
+	beside := filepath.Join(filepath.Dir(self), filepath.Base(detector.DefaultHelper))
 	if _, err := os.Stat(beside); err != nil {
 		return ""
 	}

@@ -26,7 +26,7 @@ import (
 // the reason.
 type Detected struct {
 	boot.Detected
-	Site        *site.Site
+	Site        *lang.Site
 	Diagnostics hcl.Diagnostics
 }
 
@@ -40,9 +40,13 @@ func (e *Env) Detect(ctx context.Context, w Where) (Detected, error) {
 		return Detected{Site: s, Diagnostics: wrong}, nil
 	}
 
-	l := live.New(live.Options{
-		Hardware: w.Hardware, Root: w.Root, Site: s, Redactor: e.Redactor,
-		Credentials: systemd.NewCredentials(e.Getenv), Detectors: e.detectorHost(w),
+	l := probe.New(probe.Options{
+		Hardware:    w.Hardware,
+		Root:        w.Root,
+		Site:        s,
+		Redactor:    e.Redactor,
+		Credentials: systemd.NewCredentials(e.Getenv),
+		Detectors:   e.detectorHost(w),
 	})
 	defer l.Close()
 
@@ -54,14 +58,18 @@ func (e *Env) Detect(ctx context.Context, w Where) (Detected, error) {
 	if errors.As(found.Failed, &failed) {
 		return Detected{}, failure(fault.HardwareFailed, "the hardware cannot be read: %s", failed.Why)
 	}
-	return Detected{Detected: found, Site: s, Diagnostics: diags}, nil
+	return Detected{
+		Detected:    found,
+		Site:        s,
+		Diagnostics: diags,
+	}, nil
 }
 
 // DetectorRows are the detectors that a site declares or that are installed. Where the messages have errors, there are
 // none.
 type DetectorRows struct {
-	Rows        []pluginhost.Row
-	Site        *site.Site
+	Rows        []detector.Row
+	Site        *lang.Site
 	Diagnostics hcl.Diagnostics
 }
 
@@ -76,7 +84,15 @@ func (e *Env) ListDetectors(ctx context.Context, w Where) (DetectorRows, error) 
 	}
 
 	host := e.detectorHost(w)
-	l := live.New(live.Options{Root: w.Root, Hardware: w.Hardware, Site: s, Redactor: e.Redactor, Detectors: host})
+	l := probe.New(
+		probe.Options{
+			Root:      w.Root,
+			Hardware:  w.Hardware,
+			Site:      s,
+			Redactor:  e.Redactor,
+			Detectors: host,
+		},
+	)
 	defer l.Close()
 
 	var declared []stages.Detector
@@ -90,7 +106,7 @@ func (e *Env) ListDetectors(ctx context.Context, w Where) (DetectorRows, error) 
 		}
 		declared = all
 	}
-	facts, ans, err := world.FactsOf.Ask(ctx, l, world.FactsReq{})
+	facts, ans, err := world.Hardware.Ask(ctx, l, world.HardwareReq{})
 	if err := checkStopped(ctx); err != nil {
 		return DetectorRows{}, err
 	}
@@ -100,11 +116,11 @@ func (e *Env) ListDetectors(ctx context.Context, w Where) (DetectorRows, error) 
 	return DetectorRows{Rows: host.Survey(ctx, declared, facts.PCI), Site: s}, nil
 }
 
-// detectorSite is the site whose detectors are asked. One that was not named and cannot be used asks for none; of one
-// that was named it returns what is wrong.
-func (e *Env) detectorSite(w *Where) (*site.Site, hcl.Diagnostics) {
+// detectorSite returns the site whose detectors are listed. If no site was named and the default one cannot be
+// loaded, it is empty; for a named one the errors are returned.
+func (e *Env) detectorSite(w *Where) (*lang.Site, hcl.Diagnostics) {
 	if w.Hardware != "" && len(w.Config) == 0 {
-		return &site.Site{}, nil
+		return &lang.Site{}, nil
 	}
 	s, diags := w.load(nil, e.Version)
 	switch {
@@ -115,7 +131,7 @@ func (e *Env) detectorSite(w *Where) (*site.Site, hcl.Diagnostics) {
 	case !slices.ContainsFunc(diags, func(d *hcl.Diagnostic) bool { return origin.CodeOf(d) == fault.NoSite }):
 		e.Say("the site of this node has errors, so its detectors are not asked: `prelet validate` shows them")
 	}
-	return &site.Site{}, nil
+	return &lang.Site{}, nil
 }
 
 // LockOptions are the lock file to write.
@@ -123,18 +139,19 @@ type LockOptions struct {
 	Where
 	Out   string       // a folder for a package's lock; "" is that of this node
 	Site  bool         // into the site's own file
-	Grant world.Grants // what a program needs to describe itself
+	Grant world.Grants // the permissions of the program while it describes itself
 }
 
 // Locked is a detector whose program has a lock.
 type Locked struct {
-	Lock    world.Lock
+	Lock    world.LockEntry
 	Path    string // of the lock file
 	Version string
 	Allow   string // the block that a site needs to allow it; "" for none
 }
 
-// LockDetectors asks each program what it is, confined, writes its lock, and calls done before it goes on to the next.
+// LockDetectors runs each program in the sandbox to get its description, writes its lock, and calls done before the
+// next one.
 func (e *Env) LockDetectors(ctx context.Context, o LockOptions, programs []string, done func(Locked)) error {
 	if err := o.Where.check(); err != nil {
 		return err
@@ -154,8 +171,8 @@ func (e *Env) LockDetectors(ctx context.Context, o LockOptions, programs []strin
 	return nil
 }
 
-func lockOne(ctx context.Context, host *pluginhost.Host, o LockOptions, program string) (Locked, error) {
-	interpreters, err := pluginhost.Interpreters(program)
+func lockOne(ctx context.Context, host *detector.Host, o LockOptions, program string) (Locked, error) {
+	interpreters, err := detector.Interpreters(program)
 	if err != nil {
 		return Locked{}, failure(fault.Usage, "%s", err)
 	}
@@ -172,7 +189,7 @@ func lockOne(ctx context.Context, host *pluginhost.Host, o LockOptions, program 
 	text, path, err := lockFile(host, o, lock)
 	if err == nil {
 		if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
-			err = replace.File(path, 0o644, text)
+			err = atomicfile.File(path, 0o644, text)
 		}
 	}
 	if err != nil {
@@ -182,7 +199,11 @@ func lockOne(ctx context.Context, host *pluginhost.Host, o LockOptions, program 
 	if err != nil {
 		return Locked{}, failure(fault.Internal, "%s", err)
 	}
-	l := Locked{Lock: lock, Path: path, Version: d.Version}
+	l := Locked{
+		Lock:    lock,
+		Path:    path,
+		Version: d.Version,
+	}
 	if !d.Needs.Empty() {
 		l.Allow = stages.AllowBlock(world.Grants{}, d.Needs)
 	}
@@ -198,7 +219,7 @@ type CheckOptions struct {
 	Roots   []string // machines as trees
 }
 
-// Checked is how the conformance kit ended. It has printed what it found.
+// Checked is the result of the conformance kit, which has printed its findings.
 type Checked struct {
 	Code   fault.Code // DetectorFailed where the detector breaks its contract; else ""
 	Status int        // the kit's own exit status, where Code is ""
@@ -206,14 +227,19 @@ type Checked struct {
 
 // CheckDetector runs the conformance kit on a detector. The kit prints to stdout and stderr by itself.
 func (e *Env) CheckDetector(ctx context.Context, o CheckOptions, stdout, stderr io.Writer) (Checked, error) {
-	if st, err := os.Stat(o.Command[0]); err != nil || !st.Mode().IsRegular() {
-		return Checked{}, failure(fault.Usage, "%s is not a file: name the detector's program by its path", o.Command[0])
+	st, err := os.Stat(o.Command[0])
+	if err != nil || !st.Mode().IsRegular() {
+		return Checked{}, failure(
+			fault.Usage,
+			"%s is not a file: name the detector's program by its path",
+			o.Command[0],
+		)
 	}
 	status, err := e.detectorHost(Where{}).Check(ctx, o.arguments(), stdout, stderr)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return Checked{}, failure(fault.Usage,
-			"%s. It belongs to prelet's package; `make build` puts it beside prelet", err)
+			"%s. It belongs to prelet's package; `make build` puts it next to prelet", err)
 	case err != nil:
 		return Checked{}, failure(fault.Internal, "%s", err)
 	case status == 1:
@@ -237,17 +263,17 @@ func (o CheckOptions) arguments() []string {
 }
 
 // lockFile returns the text of a lock file with one more lock, and its path.
-func lockFile(host *pluginhost.Host, o LockOptions, lock world.Lock) (text []byte, path string, err error) {
+func lockFile(host *detector.Host, o LockOptions, lock world.LockEntry) (text []byte, path string, err error) {
 	switch {
 	case o.Site:
 		path = host.SiteLock()
-		text, err = pluginhost.AddToSite(path, lock)
+		text, err = detector.AddToSite(path, lock)
 	case o.Out != "":
 		path = filepath.Join(o.Out, lock.Name+".json")
-		text, err = pluginhost.WriteFragment(lock)
+		text, err = detector.WriteFragment(lock)
 	default:
-		path = filepath.Join("/", o.Root, pluginhost.Fragments, lock.Name+".json")
-		text, err = pluginhost.WriteFragment(lock)
+		path = filepath.Join("/", o.Root, detector.Fragments, lock.Name+".json")
+		text, err = detector.WriteFragment(lock)
 	}
 	return text, path, err
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"path"
 	"path/filepath"
@@ -47,7 +48,9 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 	defer n.Close()
 
 	in := doctor.Input{
-		Root: os.Geteuid() == 0, Systemd: h.Systemd, Loaded: diags,
+		Root:    os.Geteuid() == 0,
+		Systemd: h.Systemd,
+		Loaded:  diags,
 		Kubeadm: nodefile.Root(h.Root).TextIfReadable(kubelet.KubeadmDeb().KubeadmFlagsFile),
 	}
 	given := func(name string) error {
@@ -56,24 +59,20 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 	found := askKubelet(ctx, h)
 	in.Binary = doctor.Binary{Path: found.Path, Version: found.Version}
 	if !diags.HasErrors() {
-		in.Loaded = append(in.Loaded, boot.CheckFor(n.Site, boot.Witnesses(), "")...)
+		in.Loaded = append(in.Loaded, boot.Check(n.Site, boot.SampleMachines(), boot.CheckOptions{})...)
 		n.source = doctor.LimitSource(n.source, n.joined(), given)
 		short, cancel := context.WithTimeout(ctx, doctorTimeout)
 		in.Plan = n.Plan(short, e.Progress)
 		cancel()
-		if v := in.Plan.Kubelet.Version; v != nil && in.Binary.Version == "" {
+		v := in.Plan.Kubelet.Version
+		if v != nil && in.Binary.Version == "" {
 			in.Binary.Version = *v
 		}
 	}
 	in.Unit, in.Gate = checkUnit(ctx, h, in.Plan)
 	in.Clock = systemd.CheckClock(ctx)
 	in.Runtime = findRuntime(ctx, in.Plan)
-	if p := in.Plan; p != nil {
-		for _, name := range p.Credentials() {
-			needed := name != p.Access.Token || !p.Kubelet.Joined
-			in.Secrets = append(in.Secrets, doctor.Secret{Name: name, Err: given(name), Needed: needed})
-		}
-	}
+	in.Secrets = checkCredentials(in.Plan, given)
 	in.Places = listPlaces(h, in.Plan)
 	in.Kept = readKept(n.Store, h)
 	if err := checkStopped(ctx); err != nil {
@@ -85,23 +84,26 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 }
 
 // askKubelet runs the kubelet's binary and, as root, stores its output.
-func askKubelet(ctx context.Context, h *Host) program.Examined {
+func askKubelet(ctx context.Context, h *Host) kubeletbin.Examined {
 	cache := filepath.Join(h.stateDir(), "kubelet.json")
-	found := program.Examine(ctx, h.Root, cache)
-	if st, err := os.Stat(h.stateDir()); err == nil && st.IsDir() && os.Geteuid() == 0 && found.Keep != nil {
-		_ = apply.WriteIfChanged(cache, found.Keep) // else the next boot asks again
+	found := kubeletbin.Examine(ctx, h.Root, cache)
+	st, err := os.Stat(h.stateDir())
+	hasStateDir := err == nil && st.IsDir()
+	if hasStateDir && os.Geteuid() == 0 && found.Keep != nil {
+		_ = commit.WriteIfChanged(cache, found.Keep) // else the next boot asks again
 	}
 	return found
 }
 
-// findRuntime returns the container runtime: what the plan has of it, or else whether its socket answers.
+// findRuntime returns the container runtime of the plan, or else whether its socket answers.
 func findRuntime(ctx context.Context, p *boot.Plan) (r doctor.Runtime) {
 	switch {
 	case p == nil:
 		return r
 	case p.Kubelet.Runtime != nil:
 		k := p.Kubelet.Runtime
-		r.Endpoint, r.Driver = k.Endpoint, cmp.Or(k.Told, k.Driver)
+		r.Endpoint = k.Endpoint
+		r.Driver = cmp.Or(k.Told, k.Driver)
 		if k.Version != "" {
 			return r
 		}
@@ -110,7 +112,7 @@ func findRuntime(ctx context.Context, p *boot.Plan) (r doctor.Runtime) {
 	default:
 		return r
 	}
-	r.Err = probe.DialRuntime(ctx, r.Endpoint)
+	r.Err = kubeletstate.DialRuntime(ctx, r.Endpoint)
 	return r
 }
 
@@ -122,7 +124,9 @@ func checkUnit(ctx context.Context, h *Host, p *boot.Plan) (doctor.Unit, doctor.
 	}
 	if h.Systemd {
 		look, err := h.Units.Look(ctx, u.Name)
-		u.Err, u.Load, u.File = err, look.Load, look.File
+		u.Err = err
+		u.Load = look.Load
+		u.File = look.File
 		for _, f := range look.EnvironmentFiles {
 			u.Gated = u.Gated || f.Path == h.gate().Path() && !f.Optional
 		}
@@ -153,29 +157,39 @@ func listPlaces(h *Host, p *boot.Plan) (out []doctor.Place) {
 	return out
 }
 
+// checkCredentials checks the credentials that a plan names. p may be nil.
+func checkCredentials(p *boot.Plan, given func(string) error) (out []doctor.Secret) {
+	if p == nil {
+		return nil
+	}
+	for _, name := range p.Credentials() {
+		out = append(out, doctor.Secret{
+			Name:   name,
+			Err:    given(name),
+			Needed: name != p.Access.Token || !p.Kubelet.Joined,
+		})
+	}
+	return out
+}
+
 // readKept returns the state that earlier runs have left. The store is nil where it could not be opened.
 func readKept(store *generation.Store, h *Host) doctor.Kept {
 	if store == nil {
-		if store, err := generation.OpenReadOnly(h.storeOptions()); err != nil {
+		opened, err := generation.OpenReadOnly(h.storeOptions())
+		if err != nil {
 			return doctor.Kept{Err: err}
-		} else {
-			defer store.Close()
-			return readKept(store, h)
 		}
+		defer opened.Close()
+		store = opened
 	}
 	var k doctor.Kept
 	if cur, err := store.Current(); err != nil {
 		k.Err = err
 	} else if cur != nil {
-		k.Current, k.Adopted = cur.Gen, cur.Adopted
+		k.Current = cur.Gen
+		k.Adopted = cur.Adopted
 	}
-	if all, err := store.List(); err == nil {
-		for _, g := range all {
-			if err := store.Intact(g.Gen); fault.CodeOf(err) == fault.NeedsPerson {
-				k.Rotten = append(k.Rotten, generation.Rotten{Gen: g.Gen, Why: err})
-			}
-		}
-	}
+	k.Damaged = listDamaged(store)
 	if j, err := store.Journal(); err != nil {
 		k.Err = err
 	} else {
@@ -189,8 +203,19 @@ func readKept(store *generation.Store, h *Host) doctor.Kept {
 	if _, why, ok := store.Pinned(); ok {
 		k.Pinned = why
 	}
-	if holder, ok := store.LockHolder(); ok {
-		k.Lock = holder.String()
+	if pid, ok := store.LockHolder(); ok {
+		k.Lock = fmt.Sprintf("process %d", pid)
 	}
 	return k
+}
+
+func listDamaged(store *generation.Store) (out []generation.DamagedGeneration) {
+	all, _ := store.List() // an error is reported by Current
+	for _, g := range all {
+		err := store.Intact(g.Gen)
+		if fault.CodeOf(err) == fault.NeedsPerson {
+			out = append(out, generation.DamagedGeneration{Gen: g.Gen, Why: err})
+		}
+	}
+	return out
 }

@@ -32,7 +32,7 @@ type Explanation struct {
 	Plan    *boot.Plan
 	Page    fault.Page // of a code
 	Missing error      // why the plan does not have the item, with similar items; nil where it has it
-	Err     error      // why this recording was not explained: one that cannot be read, or Missing; nil where it was
+	Err     error      // why this recording was not explained: unreadable, or Missing; else nil
 }
 
 // Explain explains a word over the node of o or, where o.From is a folder, over each recording in it. show gets each
@@ -42,7 +42,8 @@ type Explanation struct {
 func (e *Env) Explain(
 	ctx context.Context, o ExplainOptions, begin func(source string), show func(Explanation) error,
 ) (fault.Code, error) {
-	if item, typed := explain.Parse(o.Word); typed && item.Kind == explain.Code {
+	item, typed := explain.Parse(o.Word)
+	if typed && item.Kind == explain.Code {
 		x, err := explainCode(item)
 		if err != nil {
 			return "", err
@@ -56,7 +57,8 @@ func (e *Env) Explain(
 		if err != nil && source == "" {
 			return err
 		}
-		x.Source, x.Err = source, err
+		x.Source = source
+		x.Err = err
 		if x.Missing != nil && (source == "" || !o.MissingIsResult) {
 			x.Err = x.Missing
 		}
@@ -125,8 +127,8 @@ func explainCode(item explain.Item) (Explanation, error) {
 	for _, c := range fault.Codes() {
 		known = append(known, string(c))
 	}
-	message := fmt.Sprintf("there is no code %q. %s", item.Name, schema.Suggest(item.Name, known))
-	return Explanation{}, failure(fault.Usage, "%s", strings.TrimSpace(present.Reflow(message, messageWidth)))
+	message := fmt.Sprintf("unknown code %q. %s", item.Name, schema.Suggest(item.Name, known))
+	return Explanation{}, failure(fault.Usage, "%s", strings.TrimSpace(printer.Reflow(message, messageWidth)))
 }
 
 // explainItem explains an item of a plan, or returns why there is nothing to explain.
@@ -137,8 +139,12 @@ func explainItem(p *boot.Plan, item explain.Item) Explanation {
 	}
 
 	code := origin.Code(p.Diagnostics)
-	message := fmt.Sprintf("%s is not there, and nothing in the site could set it.", item)
+	message := fmt.Sprintf("%s is not in the plan, and nothing in the site could set it.", item)
 	x.Summary = "Nothing in the site could set it."
+	if item.IsName() {
+		message = fmt.Sprintf("the site has no %s.", item)
+		code = ""
+	}
 	if code != "" {
 		message = fmt.Sprintf("the run failed, so nothing is known of %s.", item)
 	}
@@ -148,7 +154,11 @@ func explainItem(p *boot.Plan, item explain.Item) Explanation {
 	if near := explain.Near(p, item); len(near) > 0 {
 		message += " There is:\n" + listItems(near)
 	}
-	return Explanation{Explanation: x, Plan: p, Missing: failure(cmp.Or(code, fault.Usage), "%s", message)}
+	return Explanation{
+		Explanation: x,
+		Plan:        p,
+		Missing:     failure(cmp.Or(code, fault.Usage), "%s", message),
+	}
 }
 
 // findItem returns the item that a bare word means, if there is only one.
@@ -163,10 +173,10 @@ func findItem(p *boot.Plan, word string) (explain.Item, error) {
 
 	if near := explain.Near(p, explain.Item{Name: word}); len(near) > 0 {
 		return explain.Item{}, failure(fault.Usage,
-			"%q is nothing in this plan. Near to it:\n%s", word, listItems(near))
+			"%q is not in this plan. Similar names:\n%s", word, listItems(near))
 	}
 	return explain.Item{}, failure(fault.Usage,
-		"%q is nothing in this plan. To ask why a label is not there, write label/%s", word, word)
+		"%q is not in this plan. To explain why a label is missing, write label/%s", word, word)
 }
 
 func listItems(items []explain.Item) string {

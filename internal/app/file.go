@@ -2,18 +2,21 @@ package app
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/platform/atomicfile"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
 // errNotRegular is the error of a path that is not a regular file.
-var errNotRegular = errors.New("it is no regular file")
+var errNotRegular = errors.New("not a regular file")
 
 // openRegular opens a regular file for reading, and nothing else: opening a pipe would wait for its writer.
 func openRegular(path string) (*os.File, error) {
-	look, err := nodefile.Find(path, nodefile.FollowAll) // links of whoever typed it
+	look, err := nodefile.Find(path, nodefile.FollowAll) // the user who typed the path may use links
 	if err != nil {
 		return nil, err
 	}
@@ -22,6 +25,24 @@ func openRegular(path string) (*os.File, error) {
 		return nil, errNotRegular
 	}
 	return look.Open()
+}
+
+// maxInput bounds a file that a user gives as input, such as a --var-file, in bytes.
+const maxInput = 1 << 20
+
+// readBounded reads a regular file of at most maxInput bytes.
+func readBounded(path string) ([]byte, error) {
+	f, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+
+	text, err := io.ReadAll(io.LimitReader(f, maxInput+1))
+	if len(text) > maxInput {
+		return nil, errors.New("it is larger than 1 MiB")
+	}
+	return text, err
 }
 
 // createFile writes a new file, and the folders above it. For a file that exists already, the error is fs.ErrExist. A
@@ -40,4 +61,12 @@ func createFile(path string, content []byte) error {
 		_ = os.Remove(path) // the first error counts
 	}
 	return err
+}
+
+// WriteReport writes a file that the command line names for the results of a command, in one step.
+func WriteReport(path string, content []byte) error {
+	if err := atomicfile.File(path, 0o644, content); err != nil {
+		return failure(fault.CannotWrite, "%s: %s", path, err)
+	}
+	return nil
 }

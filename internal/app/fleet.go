@@ -9,12 +9,6 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// Failed is a recording of a folder for which a command failed.
-type Failed struct {
-	Recording string
-	Code      fault.Code
-}
-
 // listRecordings returns the recordings of a folder by name, at least one; nil where from is not a folder.
 func listRecordings(from string) ([]string, error) {
 	if st, err := os.Stat(from); from == "" || err != nil || !st.IsDir() {
@@ -30,8 +24,12 @@ func listRecordings(from string) ([]string, error) {
 		out = append(out, matches...)
 	}
 	if len(out) == 0 {
+		hint := ""
+		if _, err := os.Stat(filepath.Join(from, "sys")); err == nil {
+			hint = "; it is a recorded machine: use --hardware"
+		}
 		return nil, failure(fault.Usage,
-			"--from %s: there is no recording (*.prelet, *.prelet.gz) in this folder", from)
+			"--from %s: this folder has no recording (*.prelet, *.prelet.gz)%s", from, hint)
 	}
 
 	slices.Sort(out)
@@ -41,7 +39,10 @@ func listRecordings(from string) ([]string, error) {
 // eachRecording calls do for the node of w with source "", or for each recording of the folder w.From with its path.
 // Before each recording it calls begin. It stops at the first error of do, and when a signal has come.
 func eachRecording(
-	ctx context.Context, w Where, begin func(source string), do func(one Where, source string) error,
+	ctx context.Context,
+	w Where,
+	begin func(source string),
+	do func(one Where, source string) error,
 ) error {
 	if err := w.check(); err != nil {
 		return err

@@ -5,15 +5,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"testing"
 
-	"github.com/hashicorp/hcl/v2"
-
-	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang/origin"
 )
 
 func TestLowestCode(t *testing.T) {
@@ -30,31 +25,6 @@ func TestLowestCode(t *testing.T) {
 		if got := lowestCode(c.codes); got != c.want {
 			t.Errorf("lowestCode(%q) = %q, want %q", c.codes, got, c.want)
 		}
-	}
-}
-
-func TestPlanSum(t *testing.T) {
-	changes := []boot.Change{{Action: "none"}, {Action: "create"}}
-	wrong := hcl.Diagnostics{origin.Error(fault.Syntax, hcl.Range{}, "wrong", "x")}
-
-	var sum planSum
-	for _, p := range []Planned{
-		{Source: "a", Plan: &boot.Plan{Complete: true, Changes: changes, Hash: "1"}},
-		{Source: "b", Plan: &boot.Plan{Complete: true, Changes: changes[:1], Hash: "1"}},
-		{Source: "c", Plan: &boot.Plan{Complete: true, Changes: changes, Hash: "2", Degraded: []boot.Degraded{{}}}},
-		{Source: "d", Plan: &boot.Plan{Changes: changes, Hash: "3", Degraded: []boot.Degraded{{}}}},
-		{Source: "e", Err: failure(fault.Usage, "not a recording")},
-		{Source: "f", Plan: &boot.Plan{Diagnostics: wrong, Degraded: []boot.Degraded{{}}}},
-	} {
-		sum.add(p)
-	}
-
-	want := Plans{
-		Recordings: 6, Changed: 2, Degraded: 2, Incomplete: 1, Different: 2, Code: fault.Syntax,
-		Failed: []Failed{{"e", fault.Usage}, {"f", fault.Syntax}},
-	}
-	if got := sum.result(); !reflect.DeepEqual(got, want) {
-		t.Errorf("result() = %+v, want %+v", got, want)
 	}
 }
 

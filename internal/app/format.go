@@ -27,6 +27,7 @@ type Formatted struct {
 type FormattedFile struct {
 	Path        string
 	Source      []byte          // the content before; nil where it was not read
+	Text        []byte          // the canonical form; nil where there is none
 	Diagnostics hcl.Diagnostics // why it is left as it is; nil where it was formatted
 }
 
@@ -52,7 +53,7 @@ func Format(paths []string, check bool) (Formatted, error) {
 
 	var out Formatted
 	for _, path := range files {
-		file, text, err := formatFile(path)
+		file, err := formatFile(path)
 		if err != nil {
 			return out, err
 		}
@@ -62,7 +63,7 @@ func Format(paths []string, check bool) (Formatted, error) {
 			out.Code = higherCode(out.Code, code)
 			continue
 		}
-		if bytes.Equal(text, file.Source) {
+		if file.IsCanonical() {
 			continue
 		}
 
@@ -70,7 +71,7 @@ func Format(paths []string, check bool) (Formatted, error) {
 		if check {
 			continue
 		}
-		if err := replaceContent(path, text); err != nil {
+		if err := replaceContent(path, file.Text); err != nil {
 			return out, failure(fault.CannotWrite, "%s: %s", path, err)
 		}
 	}
@@ -87,7 +88,7 @@ func listSiteFiles(paths []string) ([]string, error) {
 	for _, p := range paths {
 		st, err := os.Stat(p)
 		if err != nil {
-			return nil, failure(fault.Usage, "%s: there is no such file or folder", p)
+			return nil, failure(fault.Usage, "%s: no such file or folder", p)
 		}
 		if !st.IsDir() {
 			files = append(files, p)
@@ -103,27 +104,61 @@ func listSiteFiles(paths []string) ([]string, error) {
 }
 
 // formatFile returns the canonical form of a file. Where the result has diagnostics, there is none.
-func formatFile(path string) (FormattedFile, []byte, error) {
+func formatFile(path string) (FormattedFile, error) {
 	if strings.HasSuffix(path, ".json") {
-		return FormattedFile{}, nil, failure(fault.Usage,
-			"%s: fmt lays out *.hcl and *.prelet.vars; JSON is as the program that wrote it left it", path)
+		return FormattedFile{}, failure(
+			fault.Usage,
+			"%s: fmt lays out *.hcl and *.prelet.vars; JSON is as the program that wrote it left it",
+			path,
+		)
 	}
 
 	src, why, err := readSiteFile(path)
 	if err != nil {
-		return FormattedFile{}, nil, failure(fault.FileUnusable, "%s: %s", path, err)
+		return FormattedFile{}, failure(fault.FileUnusable, "%s: %s", path, err)
 	}
 	if why != "" {
 		refused := origin.Error(fault.FileRefused, hcl.Range{}, path+" "+why,
 			"It is left as it is, and validate refuses it as well. Put a file there.")
-		return FormattedFile{Path: path, Diagnostics: hcl.Diagnostics{refused}}, nil, nil
+		return FormattedFile{Path: path, Diagnostics: hcl.Diagnostics{refused}}, nil
 	}
 
-	text, diags := site.FormatFile(path, src)
+	return formatText(path, src), nil
+}
+
+// formatText returns the canonical form of a text, or why it has none.
+func formatText(path string, src []byte) FormattedFile {
+	file := FormattedFile{Path: path, Source: src}
+	text, diags := lang.FormatFile(path, src)
 	if diags.HasErrors() {
-		return FormattedFile{Path: path, Source: src, Diagnostics: diags}, nil, nil
+		file.Diagnostics = diags
+	} else {
+		file.Text = text
 	}
-	return FormattedFile{Path: path, Source: src}, text, nil
+
+	return file
+}
+
+// StandardInput is the argument that makes fmt a filter, and inputName is how its messages name that text.
+const (
+	StandardInput = "-"
+	inputName     = "<stdin>"
+)
+
+// FormatInput formats a text that is read to its end, and writes nothing. A text that cannot be formatted has
+// diagnostics. Of one that is larger than a site's file may be it reads no more than is needed to notice that.
+func FormatInput(in io.Reader) (FormattedFile, error) {
+	src, err := io.ReadAll(io.LimitReader(in, lang.MaxBytes+1))
+	if err != nil {
+		return FormattedFile{}, failure(fault.FileUnusable, "cannot read standard input: %s", err)
+	}
+
+	return formatText(inputName, src), nil
+}
+
+// IsCanonical reports whether a file is in the canonical form already.
+func (f FormattedFile) IsCanonical() bool {
+	return f.Diagnostics == nil && bytes.Equal(f.Text, f.Source)
 }
 
 // readSiteFile reads a file of a site. why is set for a path that prelet does not read in a site: a symbolic link, or
@@ -142,7 +177,7 @@ func readSiteFile(path string) (src []byte, why string, err error) {
 
 	src, err = readRegular(path)
 	if errors.Is(err, errNotRegular) {
-		return nil, "is no regular file", nil
+		return nil, "is not a regular file", nil
 	}
 	return src, "", err
 }
@@ -163,5 +198,5 @@ func replaceContent(path string, content []byte) error {
 	if err != nil {
 		return err
 	}
-	return replace.File(path, st.Mode().Perm(), content)
+	return atomicfile.File(path, st.Mode().Perm(), content)
 }

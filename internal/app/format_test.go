@@ -4,9 +4,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang/origin"
 )
 
 const (
@@ -144,4 +146,32 @@ func TestHigherCode(t *testing.T) {
 			t.Errorf("higherCode(%q, %q) = %q, want %q", c.a, c.b, got, c.want)
 		}
 	}
+}
+
+// FormatInput reads an endless input only until it is too large.
+func TestFormatInput(t *testing.T) {
+	got, err := FormatInput(strings.NewReader(uglySite))
+	if err != nil || string(got.Text) != tidySite || got.IsCanonical() {
+		t.Errorf("FormatInput(%q): got %q, canonical %v, %v; want %q", uglySite, got.Text, got.IsCanonical(), err, tidySite)
+	}
+
+	got, err = FormatInput(strings.NewReader(tidySite))
+	if err != nil || !got.IsCanonical() {
+		t.Errorf("FormatInput(%q): got %q, %v; want it as canonical", tidySite, got.Text, err)
+	}
+
+	got, err = FormatInput(endless{})
+	if err != nil || origin.Code(got.Diagnostics) != fault.Limit {
+		t.Errorf("FormatInput of an endless text: got %v, %v; want the code %s", got.Diagnostics, err, fault.Limit)
+	}
+}
+
+// endless is a text without an end.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = '#'
+	}
+	return len(p), nil
 }

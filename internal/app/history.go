@@ -10,22 +10,11 @@ import (
 )
 
 // History lists the generations of this node, or of those below a root.
-func (e *Env) History(ctx context.Context, root string) (Chronicle, error) {
-	past := Chronicle{FormatVersion: 1, Generations: []Chapter{}}
-	w := Where{Root: root}
-	if err := w.check(); err != nil {
-		return past, err
-	}
-
-	o := generation.Options{Root: w.Root, Dir: w.stateDir()}
-	if w.Root == "" {
-		h := e.host(ctx)
-		defer h.Units.Close()
-		o = h.storeOptions()
-	}
-	store, err := generation.OpenReadOnly(o)
+func (e *Env) History(ctx context.Context, root string) (History, error) {
+	past := History{FormatVersion: 1, Generations: []HistoryEntry{}}
+	store, err := e.openHistory(ctx, root)
 	if err != nil {
-		return past, addMessages(err)
+		return past, err
 	}
 	defer store.Close()
 
@@ -35,7 +24,7 @@ func (e *Env) History(ctx context.Context, root string) (Chronicle, error) {
 	}
 	for _, g := range all {
 		past.InPlace = g.Gen // the last
-		past.Generations = append(past.Generations, newChapter(g))
+		past.Generations = append(past.Generations, newHistoryEntry(g))
 	}
 	if gen, why, ok := store.Pinned(); ok {
 		past.Pinned = &Pin{gen, why}
@@ -46,36 +35,42 @@ func (e *Env) History(ctx context.Context, root string) (Chronicle, error) {
 }
 
 // Generation returns one generation of this node, or of those below a root.
-func (e *Env) Generation(ctx context.Context, root string, n int) (Chapter, error) {
+func (e *Env) Generation(ctx context.Context, root string, n int) (HistoryEntry, error) {
 	past, err := e.History(ctx, root)
 	if err != nil {
-		return Chapter{}, err
+		return HistoryEntry{}, err
 	}
 
-	i := slices.IndexFunc(past.Generations, func(c Chapter) bool { return c.Generation == n })
+	i := slices.IndexFunc(past.Generations, func(c HistoryEntry) bool {
+		return c.Generation == n
+	})
 	if i < 0 {
-		return Chapter{}, failure(fault.Usage, "there is no generation %d; prelet history lists those that are kept", n)
+		return HistoryEntry{}, failure(
+			fault.Usage,
+			"generation %d does not exist; prelet history lists the kept ones",
+			n,
+		)
 	}
 	return past.Generations[i], nil
 }
 
-// Chronicle is the document of `history -o json`.
-type Chronicle struct {
+// History is the document of `history -o json`.
+type History struct {
 	FormatVersion int               `json:"format_version"`
 	InPlace       int               `json:"in_place"` // 0: there is none
-	Pinned        *Pin              `json:"pinned"`   // chosen by hand: no plan is applied
+	Pinned        *Pin              `json:"pinned"`   // by prelet rollback: no plan is applied
 	Held          map[string]string `json:"held"`     // plan → why it is not tried again
-	Generations   []Chapter         `json:"generations"`
+	Generations   []HistoryEntry    `json:"generations"`
 }
 
-// Pin is a generation that was chosen by hand.
+// Pin is a pinned generation.
 type Pin struct {
 	Generation int    `json:"generation"`
 	Why        string `json:"why"`
 }
 
-// Chapter is one generation.
-type Chapter struct {
+// HistoryEntry is one generation.
+type HistoryEntry struct {
 	Generation int        `json:"generation"`
 	Time       time.Time  `json:"time,omitzero"`
 	Status     string     `json:"status"`
@@ -86,7 +81,7 @@ type Chapter struct {
 	Files      []FileLine `json:"files"`
 }
 
-// FileLine is what a generation did to one file.
+// FileLine is the change of one file by a generation.
 type FileLine struct {
 	Path   string `json:"path"`
 	Action string `json:"action"`
@@ -96,17 +91,27 @@ type FileLine struct {
 	Why    string `json:"why,omitempty"`
 }
 
-func newChapter(g generation.Info) Chapter {
-	out := Chapter{
-		Generation: g.Gen, Time: g.Time.UTC(), Status: string(g.Status), Adopted: g.Adopted, Why: g.Why,
-		Plan:  g.PlanID,
-		Files: []FileLine{},
+func newHistoryEntry(g generation.Info) HistoryEntry {
+	out := HistoryEntry{
+		Generation: g.Gen,
+		Time:       g.Time.UTC(),
+		Status:     string(g.Status),
+		Adopted:    g.Adopted,
+		Why:        g.Why,
+		Plan:       g.PlanID,
+		Files:      []FileLine{},
 	}
 	if g.Restores >= 0 {
 		out.Restores = &g.Restores
 	}
 	for _, e := range g.Entries {
-		f := FileLine{Path: e.Path, Action: string(e.Action), Drift: e.Drift, Secret: e.Secret, Why: e.Why}
+		f := FileLine{
+			Path:   e.Path,
+			Action: string(e.Action),
+			Drift:  e.Drift,
+			Secret: e.Secret,
+			Why:    e.Why,
+		}
 		if !e.Secret { // a hash would allow guessing
 			f.SHA256 = e.New.SHA256
 		}

@@ -23,13 +23,12 @@ import (
 
 // The units that the packages ship.
 const (
-	BootUnit   = activate.BootUnit
-	ApplyUnit  = activate.ApplyUnit
-	VerifyUnit = activate.VerifyUnit
+	BootUnit   = activation.BootUnit
+	ApplyUnit  = activation.ApplyUnit
+	VerifyUnit = activation.VerifyUnit
 )
 
-// Host is the machine that a command works on: its folders, and what stands between prelet and systemd. A test gives
-// another than the one below us.
+// Host is the machine that a command works on: its folders and the connection to systemd. Tests pass another machine.
 type Host struct {
 	Root     string // "" is /
 	RunDir   string
@@ -39,16 +38,18 @@ type Host struct {
 	Systemd  bool   // it is the init of this machine
 
 	Units  Manager
-	Probe  activate.Probe
-	Clock  activate.Clock
+	Probe  activation.Probe
+	Clock  activation.Clock
 	Notify Notifier
 	Log    *slog.Logger   // the journal; nil without one
 	Jitter func() float64 // in [0,1)
+
+	spans spans // of the command that writes a report
 }
 
 // Manager is systemd.
 type Manager interface {
-	activate.Units
+	activation.Units
 	Start(ctx context.Context, unit string, wait time.Duration) (string, error)
 	Close()
 }
@@ -66,14 +67,20 @@ func (e *Env) host(ctx context.Context) *Host {
 	}
 	name, _ := os.Hostname() // then the Node object is not asked for
 	h := &Host{
-		RunDir: "/run/prelet", BootID: systemd.OwnBootID(e.Getenv), Hostname: name, Systemd: systemd.IsRunning(),
-		Units: systemd.NewUnits(ctx), Clock: systemd.Clock{}, Notify: systemd.Notifier{}, Jitter: rand.Float64,
-		Probe: probe.Probe{Now: time.Now, Credentials: systemd.NewCredentials(e.Getenv)},
+		RunDir:   "/run/prelet",
+		BootID:   systemd.OwnBootID(e.Getenv),
+		Hostname: name,
+		Systemd:  systemd.IsRunning(),
+		Units:    systemd.NewConn(),
+		Clock:    systemd.Clock{},
+		Notify:   systemd.Notifier{},
+		Jitter:   rand.Float64,
+		Probe:    kubeletstate.Probe{Now: time.Now, Credentials: systemd.NewCredentials(e.Getenv)},
 	}
 	switch unit := systemd.OwnUnit(); unit {
 	case BootUnit, ApplyUnit, VerifyUnit:
 		h.Self = unit
-		h.Log = systemd.NewJournalLogger(e.Redactor.String) // by hand, what is printed is enough
+		h.Log = systemd.NewJournalLogger(e.Redactor.String) // by hand, the printed output is enough
 		if h.Log != nil && e.Journaled != nil {
 			e.Journaled()
 		}
@@ -82,13 +89,19 @@ func (e *Env) host(ctx context.Context) *Host {
 }
 
 // stateDir returns prelet's own folder.
-func (h *Host) stateDir() string { return filepath.Join("/", h.Root, "var/lib/prelet") }
+func (h *Host) stateDir() string {
+	return filepath.Join("/", h.Root, "var/lib/prelet")
+}
 
 // gate returns the gate, which keeps the kubelet from starting.
-func (h *Host) gate() activate.Gate { return activate.Gate{Dir: h.RunDir, BootID: h.BootID} }
+func (h *Host) gate() activation.Gate {
+	return activation.Gate{Dir: h.RunDir, BootID: h.BootID}
+}
 
 // isOff reports whether prelet is turned off on the kernel command line.
-func (h *Host) isOff() bool { return nodefile.Root(h.Root).ReadCommandLine()["prelet"] == "off" }
+func (h *Host) isOff() bool {
+	return nodefile.Root(h.Root).ReadCommandLine()["prelet"] == "off"
+}
 
 // lock opens the generations for writing.
 func (h *Host) lock(ctx context.Context) (*generation.Store, error) {
@@ -100,8 +113,15 @@ func (h *Host) lock(ctx context.Context) (*generation.Store, error) {
 // storeOptions returns the location of the generations and the clocks.
 func (h *Host) storeOptions() generation.Options {
 	return generation.Options{
-		Root: h.Root, Dir: h.stateDir(), Now: h.Clock.Now, Sleep: h.Clock.Sleep, BootID: h.BootID,
-		Mono: func() int64 { return h.Clock.Monotonic().Microseconds() },
+		Root:   h.Root,
+		Dir:    h.stateDir(),
+		Now:    h.Clock.Now,
+		Sleep:  h.Clock.Sleep,
+		BootID: h.BootID,
+		Mono:   func() int64 { return h.Clock.Monotonic().Microseconds() },
+		Synced: func(path string, began time.Time, took time.Duration) {
+			h.spans.add(report.KindSync, path, began, took)
+		},
 	}
 }
 
@@ -109,28 +129,46 @@ func (h *Host) storeOptions() generation.Options {
 // this boot.
 func (e *Env) startReport(h *Host, again bool) *report.Reporter {
 	rep, err := report.New(report.Options{
-		Dir: h.RunDir, BootID: h.BootID, Version: e.Version, Now: h.Clock.Now, Redact: e.Redactor.String,
-		Notify: h.Notify.Status, Log: h.Log, Continue: again,
+		Dir:      h.RunDir,
+		BootID:   h.BootID,
+		Version:  e.Version,
+		Now:      h.Clock.Now,
+		Redact:   e.Redactor.String,
+		Notify:   h.Notify.Status,
+		Log:      h.Log,
+		Continue: again,
 	})
 	if err != nil { // a command goes on without its report
 		e.Say(err.Error())
 	}
+	h.spans.report = rep.Span
 	return rep
 }
 
 // machine returns what activates a generation. rep may be nil.
-func (h *Host) machine(store *generation.Store, rep *report.Reporter) *activate.Machine {
-	var notes func(activate.Event)
+func (h *Host) machine(store *generation.Store, rep *report.Reporter) *activation.Machine {
+	var notes func(activation.Event)
 	if rep != nil {
-		notes = apply.ForwardEvents(rep)
+		notes = commit.ForwardEvents(rep)
 	}
 
-	return &activate.Machine{
-		Units: h.Units, Store: store, Probe: h.Probe, Clock: h.Clock, Gate: h.gate(), BootID: h.BootID,
-		StateDir: h.stateDir(), Note: notes, TrialDir: filepath.Join("/", h.Root, "run/systemd/system.control"),
-		Foreign:      func(gen int) string { return machineid.Foreign(store, gen, machineid.Of(h.Root)) },
-		OtherMachine: func(n kubelet.Node) string { return describeOtherMachine(n, machineid.Of(h.Root)) },
-		Extend:       func(d time.Duration) { _ = h.Notify.Extend(d) },
+	return &activation.Machine{
+		Units:    timedUnits{h.Units, h},
+		Store:    store,
+		Probe:    h.Probe,
+		Clock:    h.Clock,
+		Gate:     h.gate(),
+		BootID:   h.BootID,
+		StateDir: h.stateDir(),
+		Note:     notes,
+		TrialDir: filepath.Join("/", h.Root, "run/systemd/system.control"),
+		Foreign: func(gen int) string {
+			return machineid.Foreign(store, gen, machineid.Of(h.Root))
+		},
+		OtherMachine: func(n kubelet.Node) string {
+			return describeOtherMachine(n, machineid.Of(h.Root))
+		},
+		Extend: func(d time.Duration) { _ = h.Notify.Extend(d) },
 	}
 }
 
@@ -140,8 +178,13 @@ func describeOtherMachine(n kubelet.Node, here machineid.Machine) string {
 		return ""
 	}
 
-	return fmt.Sprintf("node %s is another machine, at %s: two machines run under one name, and each writes over the "+
-		"other's state; give one of them another name (prelet explain code/%s)", n.Name, n.Address, fault.OtherMachine)
+	return fmt.Sprintf(
+		"node %s is another machine, at %s: two machines run under one name, and each writes over the "+
+			"other's state; give one of them another name (prelet explain code/%s)",
+		n.Name,
+		n.Address,
+		fault.OtherMachine,
+	)
 }
 
 // createRunDir creates the run folder. The units have it from systemd.
@@ -153,8 +196,8 @@ func (h *Host) createRunDir() error {
 	return nil
 }
 
-// refuseRunningRoot refuses a --root that is the running system's: its kubelet would read files that change under it. Where
-// systemd is not the init, as where an image is built, no unit runs.
+// refuseRunningRoot refuses a --root that is the running system's: its kubelet would read files that change under it.
+// Where systemd is not the init, as where an image is built, no unit runs.
 func (e *Env) refuseRunningRoot(root string) error {
 	running := systemd.IsRunning()
 	if e.On != nil {
@@ -191,7 +234,14 @@ const lockTimeout = 30 * time.Second
 func (e *Env) lockRoot(ctx context.Context, w Where) (*generation.Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
-	s, err := generation.Open(ctx, generation.Options{Root: w.Root, Dir: w.stateDir(), BootID: systemd.OwnBootID(e.Getenv)})
+	s, err := generation.Open(
+		ctx,
+		generation.Options{
+			Root:   w.Root,
+			Dir:    w.stateDir(),
+			BootID: systemd.OwnBootID(e.Getenv),
+		},
+	)
 
 	return s, addMessages(err)
 }
@@ -199,13 +249,13 @@ func (e *Env) lockRoot(ctx context.Context, w Where) (*generation.Store, error) 
 const (
 	keepAlive    = 30 * time.Second
 	requestEvery = 500 * time.Millisecond
-	// MostOpenWait is how long prelet.service may wait before it tries again while the gate is open: a kubelet that
+	// MaxOpenWait is how long prelet.service may wait before it tries again while the gate is open: a kubelet that
 	// crashes meanwhile starts only when prelet.service has ended.
-	MostOpenWait = 10 * time.Second
+	MaxOpenWait = 10 * time.Second
 )
 
-// Patience puts the unit's own timeout off for as long as a plan is made: the site's deadline bounds it, and may be
-// longer.
+// extendTimeout extends the unit's start timeout until stop is called. The site's deadline, which may be longer than
+// that timeout, limits a plan.
 func (h *Host) extendTimeout() (stop func()) {
 	t := time.NewTicker(keepAlive)
 	done := make(chan struct{})
@@ -224,7 +274,7 @@ func (h *Host) extendTimeout() (stop func()) {
 
 // waitToRetry waits before a run that systemd repeats by itself, longer each time. A run that a person asked for begins
 // at once, and a request that comes during the wait (asked) ends it.
-func (h *Host) waitToRetry(ctx context.Context, attempts apply.Attempts) (asked bool, err error) {
+func (h *Host) waitToRetry(ctx context.Context, attempts commit.Attempts) (asked bool, err error) {
 	n := attempts.Failures()
 	if n == 0 || h.Self != BootUnit && h.Self != ApplyUnit {
 		return false, nil
@@ -235,19 +285,25 @@ func (h *Host) waitToRetry(ctx context.Context, attempts apply.Attempts) (asked 
 		}
 		return false, nil
 	}
-	wait := apply.RetryDelay(n, h.Jitter())
+	wait := commit.RetryDelay(n, h.Jitter())
 	if _, open, err := h.gate().State(); err == nil && open {
-		wait = min(wait, MostOpenWait)
+		wait = min(wait, MaxOpenWait)
 	}
 	_ = h.Notify.Extend(wait + 4*keepAlive)
 	_ = h.Notify.Status(fmt.Sprintf("%s; waiting %s before try %d (systemctl restart %s: now)",
 		h.lastSummary(), wait.Round(time.Second), n+1, h.Self))
 
-	for end := h.Clock.Monotonic() + wait; h.Clock.Monotonic() < end; {
+	return h.waitForRequest(ctx, h.Clock.Monotonic()+wait)
+}
+
+// waitForRequest waits until a command has asked for a run, or until a time of the monotonic clock.
+func (h *Host) waitForRequest(ctx context.Context, end time.Duration) (asked bool, err error) {
+	for h.Clock.Monotonic() < end {
 		if len(listRequests(h.RunDir, requestPrefix)) > 0 {
 			return true, nil
 		}
-		if err := h.Clock.Sleep(ctx, min(requestEvery, end-h.Clock.Monotonic())); err != nil {
+		err := h.Clock.Sleep(ctx, min(requestEvery, end-h.Clock.Monotonic()))
+		if err != nil {
 			return false, failure(fault.Systemd, "stopped while waiting to try again: %s", err)
 		}
 	}

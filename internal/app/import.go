@@ -11,6 +11,7 @@ import (
 	"github.com/prelet/prelet/internal/app/importer"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/value"
 )
 
 // ImportOptions are an init-config and the site to make of it.
@@ -24,7 +25,7 @@ type ImportOptions struct {
 // Imported is a site that was made of an init-config. Where the diagnostics have errors, nothing was written.
 type Imported struct {
 	importer.Result
-	Site *site.Site // has the init-config as its source, for the diagnostics
+	Site *lang.Site // has the init-config as its source, for the diagnostics
 	Path string     // of the written file
 }
 
@@ -41,7 +42,9 @@ func (e *Env) Import(o ImportOptions) (Imported, error) {
 	}
 
 	result := importer.Import(o.File, src, importer.Options{
-		Hashes: o.Hashes, Credential: o.Credential, Version: e.Version,
+		Hashes:     o.Hashes,
+		Credential: o.Credential,
+		Version:    e.Version,
 	})
 	out := Imported{Result: result, Site: sourceOnly(o.File, src)}
 	if result.Diagnostics.HasErrors() {
@@ -59,28 +62,41 @@ func (e *Env) Import(o ImportOptions) (Imported, error) {
 // check refuses options that are missing or not valid, and a folder that is not empty.
 func (o ImportOptions) check() error {
 	if len(o.Hashes) == 0 {
-		return failure(fault.Usage, "--ca-cert-hash is missing: the pin of the cluster's CA.\n%s", importer.HowToHash)
+		return failure(
+			fault.Usage,
+			"--ca-cert-hash is missing: the pin of the cluster's CA.\n%s",
+			importer.CAHashHelp,
+		)
 	}
 	for _, h := range o.Hashes {
 		if err := importer.CheckHash(h); err != nil {
 			return failure(fault.Usage, "--ca-cert-hash: %s", err)
 		}
 	}
-	if err := importer.CheckCredential(o.Credential); err != nil {
+	if err := value.CheckCredentialName(o.Credential); err != nil {
 		return failure(fault.Usage, "--token-credential: %s", err)
 	}
 	if o.Dir == "" {
 		return failure(fault.Usage, "-o is missing: the folder for the site, new or empty")
 	}
 
-	entries, err := os.ReadDir(o.Dir)
+	return checkNewFolder(o.Dir)
+}
+
+// checkNewFolder refuses a folder that is not new and not empty.
+func checkNewFolder(dir string) error {
+	entries, err := os.ReadDir(dir)
 	switch {
 	case err == nil && len(entries) > 0:
-		return failure(fault.Usage, "-o %s: the folder is not empty, and nothing is overwritten; name a new one", o.Dir)
+		return failure(
+			fault.Usage,
+			"-o %s: the folder is not empty, and nothing is overwritten; name a new one",
+			dir,
+		)
 	case errors.Is(err, syscall.ENOTDIR):
-		return failure(fault.Usage, "-o %s: this is a file; name a folder that is new or empty", o.Dir)
+		return failure(fault.Usage, "-o %s: this is a file; name a folder that is new or empty", dir)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return failure(fault.CannotWrite, "-o %s: %s", o.Dir, err)
+		return failure(fault.CannotWrite, "-o %s: %s", dir, err)
 	}
 	return nil
 }
@@ -94,7 +110,7 @@ func readInitConfig(path string) ([]byte, error) {
 	}
 	defer f.Close()
 
-	b, err := io.ReadAll(io.LimitReader(f, importer.MaxSource+1))
+	b, err := io.ReadAll(io.LimitReader(f, lang.MaxBytes+1))
 	if err != nil {
 		return nil, failure(fault.Usage, "%s", err)
 	}
@@ -102,6 +118,6 @@ func readInitConfig(path string) ([]byte, error) {
 }
 
 // sourceOnly returns a site without any block, for diagnostics that show lines of one file.
-func sourceOnly(name string, text []byte) *site.Site {
-	return &site.Site{Sources: map[string][]byte{name: text}}
+func sourceOnly(name string, text []byte) *lang.Site {
+	return &lang.Site{Sources: map[string][]byte{name: text}}
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/platform/apiaddress"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/probe/joined"
-	"github.com/prelet/prelet/internal/server"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/schema"
 )
@@ -31,7 +31,7 @@ type InitOptions struct {
 
 // Initialized is a first site. Where the diagnostics have errors, nothing was written.
 type Initialized struct {
-	Site        *site.Site // has the text as its source, for the diagnostics
+	Site        *lang.Site // has the text as its source, for the diagnostics
 	Diagnostics hcl.Diagnostics
 	Path        string // of the written file
 }
@@ -49,17 +49,25 @@ func (e *Env) Init(o InitOptions) (Initialized, error) {
 		return Initialized{}, failure(fault.Usage, "--ca-cert-hash: %s", err)
 	}
 	if name := findSiteFile(o.Dir); name != "" {
-		return Initialized{}, failure(fault.CannotWrite,
-			"%s has a site already (%s), and a second one in it would define everything twice; name another folder", o.Dir, name)
+		return Initialized{}, failure(
+			fault.CannotWrite,
+			"%s has a site already (%s), and a second one in it would define everything twice; name another folder",
+			o.Dir,
+			name,
+		)
 	}
 
 	path := filepath.Join(o.Dir, "site.hcl")
 	text := writeFirstSite(servers, hashes)
-	parsed, diags := site.Parse([]world.SiteFile{{Name: path, Text: string(text)}}, siteOptions(e.Version))
+	parsed, diags := lang.Parse([]world.SiteFile{{Name: path, Text: string(text)}}, siteOptions(e.Version))
 	if !diags.HasErrors() {
-		diags = boot.Check(parsed, boot.Witnesses()[:1])
+		diags = boot.Check(parsed, boot.SampleMachines()[:1], boot.CheckOptions{})
 	}
-	out := Initialized{Site: sourceOnly(path, text), Diagnostics: diags, Path: path}
+	out := Initialized{
+		Site:        sourceOnly(path, text),
+		Diagnostics: diags,
+		Path:        path,
+	}
 	if diags.HasErrors() {
 		return out, nil
 	}
@@ -75,7 +83,7 @@ func (e *Env) Init(o InitOptions) (Initialized, error) {
 func findSiteFile(dir string) string {
 	entries, _ := os.ReadDir(dir) // a folder that does not exist has none
 	for _, e := range entries {
-		if site.IsSiteFile(e.Name()) {
+		if lang.IsSiteFile(e.Name()) {
 			return e.Name()
 		}
 	}
@@ -90,7 +98,9 @@ func (o InitOptions) findCluster() (servers, hashes []string, err error) {
 		cluster, err := joined.Node{Root: nodefile.Root(o.Root), Now: time.Now}.Cluster()
 		if err != nil {
 			return nil, nil, &fault.Fault{
-				Code: fault.Usage, Summary: "--from-node: this node has not joined a cluster", Err: err,
+				Code:    fault.Usage,
+				Summary: "--from-node: this node has not joined a cluster",
+				Err:     err,
 			}
 		}
 		if len(servers) == 0 {
@@ -112,10 +122,12 @@ func (o InitOptions) findCluster() (servers, hashes []string, err error) {
 	}
 
 	if len(servers) == 0 || len(hashes) == 0 {
-		return nil, nil, failure(fault.Usage,
+		return nil, nil, failure(
+			fault.Usage,
 			"a first site needs an apiserver (--server) and its pins (--ca-cert-hash or --ca-file).\n"+
 				"On a node that has joined, --from-node finds both; on a control plane,\n"+
-				"`kubeadm token create --print-join-command` shows them")
+				"`kubeadm token create --print-join-command` shows them",
+		)
 	}
 	return servers, hashes, nil
 }
@@ -124,7 +136,7 @@ func (o InitOptions) findCluster() (servers, hashes []string, err error) {
 func checkServers(servers []string) error {
 	first := map[string]string{} // by address, as it was written
 	for _, s := range servers {
-		address, err := server.Parse(s)
+		address, err := apiaddress.Parse(s)
 		if err != nil {
 			return failure(fault.Usage, "--server: %s", err)
 		}
@@ -143,14 +155,16 @@ func writeFirstSite(servers, hashes []string) []byte {
 		"Everything that is not written is a default: `prelet plan` shows it.\ncluster {\n")
 	fmt.Fprintf(&b, "servers = [%s]\n", quoteList(servers))
 	fmt.Fprintf(&b, "ca_cert_hashes = [%s]\n", quoteList(hashes))
-	b.WriteString("token = credential(\"bootstrap-token\") # read only while the node has not joined\n}\n\n" +
-		"stage \"fetch-ca\" \"cluster\" {}\n" +
-		"stage \"fetch-config\" \"kubelet\" { config_map = \"kube-system/kubelet-config\" }\n" +
-		"stage \"detect-hw\" \"node\" {}\n\n" +
-		"stage \"reserve\" \"node\" {\npolicy = \"gke\"\n}\n\n" +
-		"# stage \"label\" \"site\" {\n#   labels = { \"topology.kubernetes.io/zone\" = \"az1\" }\n# }\n\n" +
-		"stage \"write\" \"kubelet\" {}\nstage \"restart\" \"kubelet\" {}\n")
-	return site.Format([]byte(b.String()))
+	b.WriteString(
+		"token = credential(\"bootstrap-token\") # read only while the node has not joined\n}\n\n" +
+			"stage \"fetch-ca\" \"cluster\" {}\n" +
+			"stage \"fetch-config\" \"kubelet\" { config_map = \"kube-system/kubelet-config\" }\n" +
+			"stage \"detect-hw\" \"node\" {}\n\n" +
+			"stage \"reserve\" \"node\" {\npolicy = \"gke\"\n}\n\n" +
+			"# stage \"label\" \"site\" {\n#   labels = { \"topology.kubernetes.io/zone\" = \"az1\" }\n# }\n\n" +
+			"stage \"write\" \"kubelet\" {}\nstage \"restart\" \"kubelet\" {}\n",
+	)
+	return lang.Format([]byte(b.String()))
 }
 
 func quoteList(list []string) string {

@@ -12,7 +12,11 @@ import (
 
 func TestInit(t *testing.T) {
 	dir := t.TempDir()
-	putTestFiles(t, dir, map[string]string{"taken/10-base.hcl": "", "vars/a.prelet.vars": "", "file": "", "ca.crt": "no PEM"})
+	putTestFiles(
+		t,
+		dir,
+		map[string]string{"taken/10-base.hcl": "", "vars/a.prelet.vars": "", "file": "", "ca.crt": "no PEM"},
+	)
 	in := func(name string) string { return filepath.Join(dir, name) }
 
 	for _, c := range []struct {
@@ -33,7 +37,7 @@ func TestInit(t *testing.T) {
 		},
 		{
 			"a bad pin", func(o *InitOptions) { o.Hashes = []string{"c4fb"} },
-			fault.Usage, "--ca-cert-hash: \"c4fb\"", false,
+			fault.Usage, "--ca-cert-hash: invalid pin \"c4fb\"", false,
 		},
 		{"no CA file", func(o *InitOptions) { o.CAFile = in("none") }, fault.Usage, "--ca-file ", false},
 		{"a CA file without PEM", func(o *InitOptions) { o.CAFile = in("ca.crt") }, fault.Usage, "--ca-file ", false},

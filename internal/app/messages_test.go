@@ -8,11 +8,12 @@ import (
 	"github.com/prelet/prelet/internal/lang/origin"
 )
 
-// TestMistakesOfOperators holds that each mistake is told once, with what to write instead.
+// TestMistakesOfOperators checks that each mistake is reported once, with what to write instead.
 func TestMistakesOfOperators(t *testing.T) {
 	const (
-		cluster = "cluster {\n  servers = [\"10.0.0.1:6443\"]\n  token   = credential(\"t\")\n  ca_file = \"/ca.crt\"\n}\n"
-		around  = cluster + "stage \"fetch-ca\" \"c\" {}\nstage \"detect-hw\" \"n\" {}\n" +
+		cluster = "cluster {\n  servers = [\"10.0.0.1:6443\"]\n  token   = credential(\"t\")\n  ca_file = " +
+			"\"/ca.crt\"\n}\n"
+		around = cluster + "stage \"fetch-ca\" \"c\" {}\nstage \"detect-hw\" \"n\" {}\n" +
 			"stage \"fetch-config\" \"k\" { config_map = \"kube-system/kubelet-config\" }\n"
 		write = around + "stage \"write\" \"kubelet\" {}\n"
 	)
@@ -23,8 +24,8 @@ func TestMistakesOfOperators(t *testing.T) {
 	mode := func(m string) string { return content("\"\"\n    mode    = " + m) }
 	const (
 		name  = `It has lower case letters, digits, - and ., and begins and ends with a letter or a digit. Write "node-01".`
-		owner = "Stage \"write\" writes it by itself, by its kubelet_config, at site.hcl:9:1. Change it there, or leave that out: " +
-			"kubelet_config { when = false }."
+		owner = "Block kubelet_config of stage \"write\" writes it, at site.hcl:9:1. Change it there, or leave that " +
+			"block out: kubelet_config { when = false }."
 	)
 	for mistake, c := range map[string]struct {
 		site, want string // of the only message: code: summary: detail
@@ -35,7 +36,7 @@ func TestMistakesOfOperators(t *testing.T) {
 			`%{ in a text begins a directive: if, for, else, endif, endfor. To write %{ itself: %%{.`},
 		"a label without quotes": {write + "stage \"label\" \"l\" {\n  labels = { example.com/foo = \"b\" }\n}\n",
 			`syntax: A key with / in it needs quotes: Put the whole key in quotes: "example.com/name" = …. ` +
-				`What is computed is written in parentheses: (a + b) = ….`},
+				`Write a computed key in parentheses: (a + b) = ….`},
 		"a taint as an object": {write + "stage \"taint\" \"l\" {\n  taints = [{ key = \"a\" }]\n}\n",
 			`wrong-type: A taint must be a string: Write it as "gpu=true:NoSchedule", KEY=VALUE:EFFECT. This is an object.`},
 		"content as an object": {content(`{ a = 1 }`),
@@ -44,10 +45,12 @@ func TestMistakesOfOperators(t *testing.T) {
 			`wrong-type: Wrong type for servers: A list of string is needed, and this is a string. Write it in brackets: ["10.0.0.1:6443"].`},
 		"a number for a list": {strings.Replace(write, `["10.0.0.1:6443"]`, `5`, 1),
 			`wrong-type: Wrong type for servers: A list of string is needed, and this is a number. Write texts in brackets, as in ["a", "b"].`},
-		"a list for an amount": {write + "stage \"reserve\" \"r\" {\n  policy = \"static\"\n  static { memory = [1] }\n}\n",
+		"a list for an amount": {write + "stage \"reserve\" \"r\" {\n  policy = \"static\"\n  static { memory " +
+			"= [1] }\n}\n",
 			`wrong-type: Wrong type for memory: A string is needed, and this is a tuple. Write one text, in quotes.`},
-		"bytes for an amount": {write + "stage \"reserve\" \"r\" {\n  policy = \"static\"\n  static { memory = \"16777215\" }\n}\n",
-			`wrong-type: Wrong value for memory: "16777215" of memory is 16777215 bytes: the least is 16Mi, or 0. Write an amount with its unit, as "512Mi" or "8Gi"`},
+		"bytes for an amount": {write + "stage \"reserve\" \"r\" {\n  policy = \"static\"\n  static { memory = " +
+			"\"16777215\" }\n}\n",
+			`wrong-type: Wrong value for memory: "16777215" of memory is less than any machine needs: the least is 16Mi, or 0`},
 		"a word for a number": {write + "stage \"reserve\" \"r\" {\n  policy   = \"gke\"\n  max_pods = \"lots\"\n}\n",
 			`wrong-type: Wrong type for max_pods: A number is needed, and this is a string. Write digits, without quotes: 110.`},
 		"contains of a text": {content(`contains("a", "Xeon") ? "" : "x"`), `evaluation: Error in function call: ` +
@@ -56,19 +59,22 @@ func TestMistakesOfOperators(t *testing.T) {
 			`wrong-type: Wrong value for path: "etc/x" is not an absolute path: write "/etc/x"`},
 		"the kubelet's file": {file("    path    = \"/var/lib/kubelet/config.yaml\"\n    content = \"\""),
 			`conflict: Two owners of /var/lib/kubelet/config.yaml: ` + owner},
-		"labels as a flag": {around + "stage \"write\" \"kubelet\" {\n  kubelet_flags { flags = { node-labels = \"a=b\" } }\n}\n",
+		"labels as a flag": {around + "stage \"write\" \"kubelet\" {\n  kubelet_flags { flags = { node-labels " +
+			"= \"a=b\" } }\n}\n",
 			`conflict: --node-labels is generated from stages and cannot be set here: Write a label as stage "label" "NAME" ` +
 				`{ labels = { "KEY" = "VALUE" } }, a taint as stage "taint" "NAME" { taints = ["KEY=VALUE:EFFECT"] }.`},
-		"a misspelt field": {around + "stage \"write\" \"kubelet\" {\n  kubelet_config { patch = { maxpods = 20 } }\n}\n",
-			`kubelet-config: The kubelet would silently ignore maxpods: unknown field "maxpods": the kubelet runs without it and ` +
-				`does not say so (set by write.kubelet). Did you mean maxPods?`},
-		"a decimal mode": {mode("420"), `wrong-type: Others may more than the owner: Mode 0420 gives the owner less than others. ` +
+		"a misspelt field": {around + "stage \"write\" \"kubelet\" {\n  kubelet_config { patch = { maxpods = " +
+			"20 } }\n}\n",
+			`kubelet-config: The kubelet would silently ignore maxpods: unknown field "maxpods": the kubelet silently ignores it ` +
+				`(set by write.kubelet). Did you mean maxPods?`},
+		"a decimal mode": {mode("420"), `wrong-type: Others have more permissions than the owner: Mode 0420 gives the owner less than others. ` +
 			`It is octal, in quotes: mode = "0644" is 420 as a decimal number.`},
 		"a mode for everyone": {mode(`"0777"`), `wrong-type: Everyone could write it: Mode 0777 lets every user change what root reads. ` +
 			`Write mode = "0755".`},
 		"a mode of a program that must be read-only": {mode(`"0440"`), ""},
 		"a node name with capitals":                  {write + "node {\n  name = \"Node_01\"\n}\n", `node-name: "Node_01" is not a valid node name: ` + name},
-		"memory without a unit": {write + "stage \"reserve\" \"r\" {\n  policy = \"static\"\n  static {\n    cpu    = \"2\"\n    memory = \"8\"\n  }\n}\n",
+		"memory without a unit": {write + "stage \"reserve\" \"r\" {\n  policy = \"static\"\n  static {\n    " +
+			"cpu    = \"2\"\n    memory = \"8\"\n  }\n}\n",
 			`wrong-type: Wrong value for memory: "8" of memory is 8 bytes: write a unit, as "8Gi"; the least is 16Mi, or 0`},
 	} {
 		o := ValidateOptions{Where: Where{Config: []string{writeTestFile(t, "site.hcl", c.site)}}}

@@ -7,15 +7,19 @@ import (
 	"github.com/prelet/prelet/internal/report"
 )
 
-// setupStatuses are the exit statuses with which systemd itself ends a service before the program runs (systemd.exec(5),
-// "Process Exit Codes"), as far as prelet's units can meet them: the name, and what to look at.
+// setupStatuses are the exit statuses with which systemd itself ends a service before the program runs
+// (systemd.exec(5), "Process Exit Codes"), as far as prelet's units can meet them: the name, and what to look at.
 var setupStatuses = map[int32][2]string{
 	203: {"EXEC", "/usr/bin/prelet is missing or cannot be executed"},
-	226: {"NAMESPACE", "a folder of ReadWritePaths= in a drop-in is missing: make it, or write \"-\" before it"},
+	226: {
+		"NAMESPACE",
+		"a folder of ReadWritePaths= in a drop-in is missing: make it, or write \"-\" before it",
+	},
 	233: {"RUNTIME_DIRECTORY", "/run/prelet cannot be made, or is not a folder"},
 	243: {
 		"CREDENTIALS",
-		"a credential of the unit is there and cannot be read: in /etc/credstore, /run/credstore and /usr/lib/credstore it " +
+		"a credential of the unit is there and cannot be read: in /etc/credstore, /run/credstore and " +
+			"/usr/lib/credstore it " +
 			"must be a regular file of at most 1 MiB, no folder and no link to itself",
 	},
 }
@@ -32,7 +36,7 @@ func whyNotStarted(ctx context.Context, h *Host) string {
 		return ""
 	}
 
-	see := fmt.Sprintf("journalctl -b -u %s says more", BootUnit)
+	see := fmt.Sprintf("see journalctl -b -u %s", BootUnit)
 
 	known, ok := setupStatuses[u.Status]
 	switch {
@@ -42,9 +46,10 @@ func whyNotStarted(ctx context.Context, h *Host) string {
 		return fmt.Sprintf("systemd could not start %s (%s, status %d); %s", BootUnit, u.Result, u.Status, see)
 	case u.Result == "timeout" && !hasBegun(h):
 		return fmt.Sprintf(
-			"systemd could not start %s in time, and prelet has not run: something that it opens for the unit does not "+
-				"answer, such as a FIFO in /etc/credstore; %s",
-			BootUnit, see,
+			"systemd could not start %s in time, and prelet has not run: something that it opens for the unit "+
+				"does not answer, such as a FIFO in /etc/credstore; %s",
+			BootUnit,
+			see,
 		)
 	}
 

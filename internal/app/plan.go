@@ -7,48 +7,70 @@ import (
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/report/fleet"
 	"github.com/prelet/prelet/internal/report/printer"
 )
+
+// PlanOptions are the node or the recordings to plan, and what to compare the plans with.
+type PlanOptions struct {
+	Where
+	// Against is another site, a path or a revision of git: the report is what the site changes relative to it. "" is
+	// what the site changes on the disks.
+	Against string
+	Shard   string // I/N: this part of the recordings of a folder; "" is all of them
+	// Each asks for the plans of a folder, not only for their groups.
+	Each bool
+	// Report is set where the caller asked for a report of several machines, so that one node is refused.
+	Report bool
+}
 
 // Planned is the site over one node.
 type Planned struct {
 	Source     string     // the recording, where the command is over a folder of them; else ""
-	Err        error      // why there is no plan for this recording; nil with a plan
+	Err        error      // why this recording has no plan, else nil
 	Plan       *boot.Plan // nil where Err is set
 	Generation int        // the one in place; 0 before the first
 	Held       string     // why a run would not apply the plan; "" where it would
 }
 
-// Plans adds up the plans of a command.
+// Plans is the result of the command over all its nodes.
 type Plans struct {
-	Recordings int        // of the folder; 0 for one node
-	Changed    int        // complete plans that would change something
-	Degraded   int        // plans without an error that are not wholly as the site says
-	Incomplete int        // plans without an error for which the recording lacks an answer
-	Different  int        // complete plans that differ from each other
-	Failed     []Failed   // recordings, by name
-	Code       fault.Code // of the command; "" where every plan has been made
+	Report *fleet.Report // of a folder, or of a comparison; else nil
+	// Changes is set where no plan failed, and one would change something or is not complete.
+	Changes bool
+	Code    fault.Code // of the command; "" where every plan has been made
 }
 
-// Plan evaluates the site over the node of w or, where w.From is a folder, over each recording in it. It writes
-// nothing. show gets each plan as soon as it is made; an error of show ends the command. begin gets each recording of a
-// folder before it is read. A failure over one node is the error, a failure over one recording of a folder is in its
-// Planned.
-func (e *Env) Plan(
-	ctx context.Context, w Where, begin func(source string), show func(Planned) error,
-) (Plans, error) {
-	var sum planSum
+// Plan evaluates the site over the node of o or, where o.From is a folder, over each recording in it. It writes
+// nothing. show gets the plan of one node, and with o.Each the plan of each recording in their order; an error of show
+// ends the command. A failure over one node is the error, a failure over one recording of a folder is in the report,
+// and in its Planned.
+func (e *Env) Plan(ctx context.Context, o PlanOptions, show func(Planned) error) (Plans, error) {
+	if err := o.check(); err != nil {
+		return Plans{}, err
+	}
+	sources, err := listRecordings(o.From)
+	if err != nil {
+		return Plans{}, err
+	}
+	switch {
+	case sources == nil && o.Shard != "":
+		return Plans{}, failure(fault.Usage, "--shard %s: --from must be a folder of recordings", o.Shard)
+	case sources == nil && o.Against == "" && o.Report:
+		return Plans{}, failure(fault.Usage,
+			"--names, --summary, --full and -o markdown are for many machines: --from must be a folder of recordings")
+	case sources != nil || o.Against != "":
+		return e.planFleet(ctx, o, sources, show)
+	}
 
-	err := eachRecording(ctx, w, begin, func(one Where, source string) error {
-		p, err := e.planNode(ctx, one)
-		if err != nil && source == "" {
-			return err
-		}
-		p.Source, p.Err = source, err
-		sum.add(p)
-		return show(p)
-	})
-	return sum.result(), err
+	p, err := e.planNode(ctx, o.Where)
+	if err != nil {
+		return Plans{}, err
+	}
+	code := origin.Code(p.Plan.Diagnostics)
+	isChange := (printer.View{Plan: p.Plan}).Changes() || !p.Plan.Complete
+
+	return Plans{Changes: code == "" && isChange, Code: code}, show(p)
 }
 
 // planNode evaluates the site over one node.
@@ -61,58 +83,7 @@ func (e *Env) planNode(ctx context.Context, w Where) (Planned, error) {
 
 	out := Planned{Plan: n.planUnless(ctx, found, e.Progress), Generation: n.Generation()}
 	if n.Store != nil && out.Plan.Complete {
-		out.Held = apply.WhyHeld(n.Store, out.Plan)
+		out.Held = commit.WhyHeld(n.Store, out.Plan)
 	}
 	return out, nil
-}
-
-// code is that of the error or of the plan; "" where neither failed.
-func (p Planned) code() fault.Code {
-	if p.Err != nil {
-		return fault.CodeOf(p.Err)
-	}
-	return origin.Code(p.Plan.Diagnostics)
-}
-
-// planSum counts plans.
-type planSum struct {
-	plans  Plans
-	codes  []fault.Code
-	hashes map[string]bool
-}
-
-// add counts one plan.
-func (s *planSum) add(p Planned) {
-	if p.Source != "" {
-		s.plans.Recordings++
-	}
-
-	code := p.code()
-	s.codes = append(s.codes, code)
-	if code != "" {
-		s.plans.Failed = append(s.plans.Failed, Failed{p.Source, code})
-		return
-	}
-
-	if len(p.Plan.Degraded) > 0 {
-		s.plans.Degraded++
-	}
-	if !p.Plan.Complete { // whether it would change something is unknown
-		s.plans.Incomplete++
-		return
-	}
-	if (present.View{Plan: p.Plan}).Changes() {
-		s.plans.Changed++
-	}
-	if s.hashes == nil {
-		s.hashes = map[string]bool{}
-	}
-	s.hashes[p.Plan.Hash] = true
-}
-
-// result returns the counts with the code of the command.
-func (s *planSum) result() Plans {
-	s.plans.Different, s.plans.Code = len(s.hashes), lowestCode(s.codes)
-
-	return s.plans
 }

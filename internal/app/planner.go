@@ -22,10 +22,10 @@ type planner struct {
 	Store  *generation.Store
 	Report *report.Reporter
 
-	node *node
+	node *openNode
 }
 
-// Close ends what the last plan had open.
+// Close closes the node of the last plan.
 func (p *planner) Close() {
 	if p.node != nil {
 		p.node.Close()
@@ -35,12 +35,15 @@ func (p *planner) Close() {
 // Plan opens the node again and evaluates its site.
 func (p *planner) Plan(ctx context.Context) *boot.Plan {
 	p.Close()
+	began := p.Host.Clock.Now()
 	n, diags, err := p.Env.open(p.Where, p.Store)
+	p.Report.Span(report.KindStep, "read the site", began, p.Host.Clock.Now().Sub(began))
 	if err != nil {
 		failed := origin.Error(fault.Internal, hcl.Range{}, "The site cannot be opened", "%s", err)
 		return &boot.Plan{Diagnostics: hcl.Diagnostics{failed}}
 	}
 	p.node = n
+	n.source = timeQuestions(n.source, p.Host.Clock.Now, p.Report.Span)
 	if diags.HasErrors() {
 		return &boot.Plan{Site: n.Site, Diagnostics: diags}
 	}
@@ -61,19 +64,26 @@ func newEvent(e boot.Event) report.Event {
 	if state == "running" {
 		state = report.Started
 	}
-	return report.Event{Stage: e.Stage, State: state, Summary: e.Summary}
+	return report.Event{
+		Stage:   e.Stage,
+		State:   state,
+		Summary: e.Summary,
+		Took:    e.Took,
+	}
 }
 
 // Options returns the options for applying b.
-func (p *planner) Options(b *boot.Plan) apply.Options {
+func (p *planner) Options(b *boot.Plan) commit.Options {
 	o := p.node.ApplyOptions(b)
-	o.Flags, o.Healthz, o.NodeName = apply.Flags(b), apply.HealthzURL(b), apply.NodeName(b, p.Host.Hostname)
+	o.Flags = commit.Flags(b)
+	o.Healthz = commit.HealthzURL(b)
+	o.NodeName = commit.NodeName(b, p.Host.Hostname)
 	return o
 }
 
-// Remember keeps what the kubelet's binary said, so that no later boot starts the binary to ask for it. What is kept
-// already, of the same file, is not written again.
-func (p *planner) Remember(res apply.Result) {
+// Remember stores the output of the kubelet's binary, so that later boots do not start it. Stored output of the same
+// file is not written again.
+func (p *planner) Remember(res commit.Result) {
 	if res.Plan == nil || !res.Plan.Complete || res.Plan.Kubelet.Version == nil {
 		return
 	}
@@ -87,11 +97,13 @@ func (p *planner) Remember(res apply.Result) {
 	}
 	b, err := c.Marshal()
 	if err == nil {
-		err = apply.WriteIfChanged(filepath.Join(p.Host.stateDir(), "kubelet.json"), b)
+		err = commit.WriteIfChanged(filepath.Join(p.Host.stateDir(), "kubelet.json"), b)
 	}
 	if err != nil { // the next boot asks again, and is slower by that
 		p.Report.Event(report.Event{
-			Stage: "report", State: report.Notice, Summary: "the kubelet's version is not kept: " + err.Error(),
+			Stage:   "report",
+			State:   report.Notice,
+			Summary: "the kubelet's version is not kept: " + err.Error(),
 		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"compress/gzip"
 	"context"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -17,21 +18,24 @@ import (
 // RecordOptions are the node to record and the file to write.
 type RecordOptions struct {
 	Where
-	File         string // NAME.prelet or NAME.prelet.gz
-	WithIdentity bool   // keep serial numbers, uuids, machine id, MAC addresses and GUIDs
+	File         string    // NAME.prelet or NAME.prelet.gz; "-" is Stdout
+	Stdout       io.Writer // gets the recording, byte for byte, and nothing else
+	WithIdentity bool      // keep serial numbers, uuids, machine id, MAC addresses and GUIDs
 }
 
 // Recorded is the result of a recording.
 type Recorded struct {
-	Site        *site.Site
+	Site        *lang.Site
 	Diagnostics hcl.Diagnostics
 	Written     bool // false where the site has errors
 }
 
-// Record does what a run does up to applying, and writes all questions and answers into a file.
+// Record plans like a run, and writes all questions and answers into a file.
 func (e *Env) Record(ctx context.Context, o RecordOptions) (Recorded, error) {
-	if !strings.HasSuffix(o.File, ".prelet") && !strings.HasSuffix(o.File, ".prelet.gz") {
-		return Recorded{}, failure(fault.Usage, "%s: a recording's name ends in .prelet or .prelet.gz", o.File)
+	isNamed := strings.HasSuffix(o.File, ".prelet") || strings.HasSuffix(o.File, ".prelet.gz")
+	if o.File != "-" && !isNamed {
+		return Recorded{}, failure(fault.Usage,
+			"%s: a recording's name ends in .prelet or .prelet.gz; - is standard output", o.File)
 	}
 
 	n, found, err := e.open(o.Where, nil)
@@ -54,14 +58,26 @@ func (e *Env) Record(ctx context.Context, o RecordOptions) (Recorded, error) {
 			return Recorded{}, failure(fault.Internal, "%s", err)
 		}
 	}
-	if err := writeRecording(o.File, r); err != nil {
+	if err := o.write(r); err != nil {
 		return Recorded{}, failure(fault.CannotWrite, "%s: %s", o.File, err)
 	}
-	return Recorded{Site: n.Site, Diagnostics: append(found, p.Diagnostics...), Written: true}, nil
+	return Recorded{
+		Site:        n.Site,
+		Diagnostics: append(found, p.Diagnostics...),
+		Written:     true,
+	}, nil
 }
 
-func writeRecording(path string, r *world.Recording) error {
-	return replace.With(path, 0o600, func(w io.Writer) error {
+func (o RecordOptions) write(r *world.Recording) error {
+	if o.File == "-" {
+		return r.Encode(o.Stdout)
+	}
+
+	return writeRecording(o.File, 0o600, r)
+}
+
+func writeRecording(path string, mode os.FileMode, r *world.Recording) error {
+	return atomicfile.With(path, mode, func(w io.Writer) error {
 		if !strings.HasSuffix(path, ".gz") {
 			return r.Encode(w)
 		}

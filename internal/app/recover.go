@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 
-	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
 )
@@ -16,7 +15,7 @@ type Recovered struct {
 	Lost      string              // that the generation in place was lost, and what to do; "" when it was not
 }
 
-// Recover finishes or undoes what a crash left, below a root or, where that is "", on this node.
+// Recover finishes or undoes an interrupted commit below a root, or on this node if root is "".
 func (e *Env) Recover(ctx context.Context, root string) (Recovered, error) {
 	w := Where{Root: root}
 	if err := w.check(); err != nil {
@@ -35,13 +34,13 @@ func (e *Env) Recover(ctx context.Context, root string) (Recovered, error) {
 	defer store.Close()
 
 	was, err := store.Journal()
-	if err == nil && (was == nil || was.Phase == generation.PhaseVerify || store.Outdated(was)) {
-		_, err = h.machine(store, nil).Recover(ctx) // what was staged and never committed
+	if err == nil && (!was.IsUnfinished() || store.Outdated(was)) {
+		_, err = h.machine(store, nil).Recover(ctx) // removes files that were staged and never committed
 	}
 	if err != nil {
 		return Recovered{}, addMessages(err)
 	}
-	if was != nil && was.Phase != generation.PhaseVerify {
+	if was.IsUnfinished() {
 		return Recovered{Journal: was}, e.finishInterrupted(ctx, h, store)
 	}
 	r, err := describeRecovered(store, was)
@@ -50,8 +49,8 @@ func (e *Env) Recover(ctx context.Context, root string) (Recovered, error) {
 	return r, err
 }
 
-// describeRecovered returns what is to be said where nothing was interrupted. Somebody may have moved a journal aside in
-// the middle of a publish.
+// describeRecovered describes a store without an interrupted commit. Its journal may have been removed during a
+// publish.
 func describeRecovered(store *generation.Store, was *generation.Journal) (r Recovered, err error) {
 	r.Journal = was
 	if cur, err := store.Current(); err == nil && cur != nil {
@@ -85,11 +84,10 @@ func (e *Env) recoverRoot(ctx context.Context, w Where) (Recovered, error) {
 // finishInterrupted brings every file to one generation, opens the gate on it, and judges it.
 func (e *Env) finishInterrupted(ctx context.Context, h *Host, store *generation.Store) error {
 	rep := e.startReport(h, true)
-	r := &apply.Run{Store: store, Machine: h.machine(store, rep), Report: rep}
+	r := h.newRun(store, rep)
 	res := r.Verify(ctx)
-	if _, err := rep.Finish(res.Code, res.Summary); err != nil {
-		e.Say(err.Error())
-	}
+	_, err := rep.Finish(res.Code, res.Summary)
+	e.sayError(err)
 	switch {
 	case res.Err != nil:
 		return addMessages(res.Err)

@@ -7,6 +7,7 @@ import (
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet/rules"
+	"github.com/prelet/prelet/internal/lang/testfile"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages/builtin"
 	"github.com/prelet/prelet/stages/write"
@@ -17,7 +18,11 @@ func Language() schema.Document { return schema.Describe(builtin.Language()) }
 
 // WriteReference writes the reference pages below a folder, which is created where it is missing. It removes nothing.
 func WriteReference(dir string) error {
-	for name, text := range referencePages() {
+	pages, err := referencePages()
+	if err != nil {
+		return err
+	}
+	for name, text := range pages {
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return failure(fault.CannotWrite, "%s", err)
@@ -30,12 +35,19 @@ func WriteReference(dir string) error {
 }
 
 // referencePages returns all pages that are generated from code, by their path below docs/.
-func referencePages() map[string]string {
+func referencePages() (map[string]string, error) {
+	jsonSchema, err := Language().JSONSchema()
+	if err != nil {
+		return nil, err
+	}
+
 	pages := map[string]string{
+		"reference/site.schema.json": string(jsonSchema),
 		"reference/exit-codes.md":    schema.Generated + fault.ExitStatusPage(),
-		"reference/activation.md":    schema.Generated + activate.Page(),
+		"reference/activation.md":    schema.Generated + activation.Page(),
 		"reference/kubelet-rules.md": schema.Generated + rules.Page(),
 		"reference/targets.md":       schema.Generated + write.TargetsPage(),
+		"reference/tests.md":         schema.Generated + testfile.Page(),
 	}
 	for _, p := range Language().Pages() {
 		pages["reference/"+p.Name] = p.Text
@@ -43,5 +55,5 @@ func referencePages() map[string]string {
 	for name, text := range fault.CodePages() {
 		pages["codes/"+name] = schema.Generated + text
 	}
-	return pages
+	return pages, nil
 }

@@ -17,18 +17,22 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// rehearsal answers from a node or its recording, except what the command line replaces: variables, objects, the
-// version of the kubelet. It keeps what it assumed.
+// rehearsal answers from a node or its recording, except for the values that the command line or a test replaces:
+// variables, objects, the kubelet's version, detectors, devices. It lists the first three as assumed.
 type rehearsal struct {
 	recording world.Source
-	site      *site.Site
-	given     map[string]live.Given
+	site      *lang.Site
+	given     map[string]probe.Given
 	objects   world.Source // nil: none is replaced
 	kubelet   string       // "": the recorded one
+	detectors map[string]world.Answer
+	without   withoutDevices
+	isTest    bool // a test replaces them: every credential exists
 
 	mu         sync.Mutex
 	hasObjects bool // some object that was asked for is in objects
 	notes      []boot.Assumed
+	notFound   []string // devices to remove that the hardware does not have
 }
 
 // Ask implements world.Source.
@@ -45,6 +49,14 @@ func (r *rehearsal) Ask(ctx context.Context, q world.Question) world.Answer {
 		if r.kubelet != "" {
 			return world.Failure(fault.Unread, "tables answer for the assumed kubelet", "")
 		}
+	case world.KindHardware:
+		return r.answerHardware(was)
+	case world.KindCredential:
+		if r.isTest && was.Code() == fault.Unread {
+			return existingCredential()
+		}
+	case world.KindLock, world.KindDetector:
+		return r.answerDetector(q, was)
 	}
 	return was
 }
@@ -52,7 +64,7 @@ func (r *rehearsal) Ask(ctx context.Context, q world.Question) world.Answer {
 // answerVariable returns the value of the command line, before the recorded one. A variable that the recording was
 // never asked has the value of the site.
 func (r *rehearsal) answerVariable(ctx context.Context, q world.Question, was world.Answer) world.Answer {
-	a, isGiven := live.AnswerGiven(ctx, r.given, r.site, q)
+	a, isGiven := probe.AnswerGiven(ctx, r.given, r.site, q)
 	if q.Kind == world.KindValidation {
 		if isGiven {
 			return a
@@ -64,15 +76,20 @@ func (r *rehearsal) answerVariable(ctx context.Context, q world.Question, was wo
 	if err != nil {
 		return was
 	}
-	assumed := boot.Assumed{Kind: "variable", Name: req.Name, InsteadOf: describeVariable(was)}
-	v, file := r.site.Variables[req.Name], r.site.Values[req.Name]
+	assumed := boot.Assumed{
+		Kind:      "variable",
+		Name:      req.Name,
+		InsteadOf: describeVariable(was),
+	}
+	v := r.site.Variables[req.Name]
+	file := r.site.Values[req.Name]
 	switch {
 	case isGiven:
 		assumed.From = r.given[req.Name].Source
 	case was.Code() != fault.Unread:
 		return was
-	case file.Expr != nil:
-		assumed.From = fmt.Sprintf("%s:%d", file.Expr.Range().Filename, file.Expr.Range().Start.Line)
+	case file != nil:
+		assumed.From = fmt.Sprintf("%s:%d", file.Range().Filename, file.Range().Start.Line)
 		a = world.Failure(fault.Absent, "the site has a value", "")
 	case v != nil && v.Default != nil:
 		assumed.From = "its default"
@@ -99,7 +116,7 @@ func describeVariable(was world.Answer) string {
 	return a.Source
 }
 
-// answerCluster returns what the folder of --objects has, if that differs from what is recorded.
+// answerCluster returns the object in the folder of --objects, if it differs from the recorded one.
 func (r *rehearsal) answerCluster(ctx context.Context, q world.Question, was world.Answer) world.Answer {
 	if r.objects == nil {
 		return was
@@ -112,28 +129,45 @@ func (r *rehearsal) answerCluster(ctx context.Context, q world.Question, was wor
 	r.hasObjects = true
 	r.mu.Unlock()
 
-	assumed := boot.Assumed{Kind: "object", From: "--objects", InsteadOf: was.Name()}
+	assumed := boot.Assumed{
+		Kind:      "object",
+		From:      r.nameSource("--objects"),
+		InsteadOf: was.Name(),
+	}
+	isSame := false
 	if q.Kind == world.KindTrust {
-		var now, then world.TrustAns
-		_, _ = json.Unmarshal(a.Value, &now), json.Unmarshal(was.Value, &then)
-		if now.PEM != "" && now.PEM == then.PEM {
-			return was
-		}
-		assumed.Kind, assumed.Name = "ca", now.Hash
-		assumed.InsteadOf = cmp.Or(assumed.InsteadOf, then.Hash)
+		isSame = compareTrust(&assumed, a, was)
 	} else {
-		var now, then world.ObjectAns
-		_, _ = json.Unmarshal(a.Value, &now), json.Unmarshal(was.Value, &then)
-		if a.Fault == nil && was.Fault == nil && maps.Equal(now.Data, then.Data) {
-			return was
-		}
-		if req, err := world.Object.Request(q); err == nil {
-			assumed.Name = req.Namespace + "/" + req.Name
-		}
-		assumed.InsteadOf = cmp.Or(assumed.InsteadOf, "resource version "+then.ResourceVersion)
+		isSame = compareObjects(&assumed, q, a, was)
+	}
+	if isSame {
+		return was
 	}
 	r.note(assumed)
 	return a
+}
+
+// compareTrust reports whether two answers have the same CA, and describes the new one.
+func compareTrust(assumed *boot.Assumed, a, was world.Answer) (isSame bool) {
+	var now, then world.TrustAns
+	_ = json.Unmarshal(a.Value, &now)
+	_ = json.Unmarshal(was.Value, &then)
+	assumed.Kind = "ca"
+	assumed.Name = now.Hash
+	assumed.InsteadOf = cmp.Or(assumed.InsteadOf, then.Hash)
+	return now.PEM != "" && now.PEM == then.PEM
+}
+
+// compareObjects reports whether two answers have the same object, and describes the new one.
+func compareObjects(assumed *boot.Assumed, q world.Question, a, was world.Answer) (isSame bool) {
+	var now, then world.ObjectAns
+	_ = json.Unmarshal(a.Value, &now)
+	_ = json.Unmarshal(was.Value, &then)
+	if req, err := world.Object.Request(q); err == nil {
+		assumed.Name = req.Namespace + "/" + req.Name
+	}
+	assumed.InsteadOf = cmp.Or(assumed.InsteadOf, "resource version "+then.ResourceVersion)
+	return a.Fault == nil && was.Fault == nil && maps.Equal(now.Data, then.Data)
 }
 
 // answerKubelet returns the recorded answer with the assumed version.
@@ -143,13 +177,58 @@ func (r *rehearsal) answerKubelet(was world.Answer) world.Answer {
 		return was
 	}
 
-	version, before := "v"+strings.TrimPrefix(r.kubelet, "v"), "none"
+	version := "v" + strings.TrimPrefix(r.kubelet, "v")
+	before := "none"
 	if k.Version != nil {
 		before = *k.Version
 	}
 	k.Version = &version
-	r.note(boot.Assumed{Kind: "kubelet", Name: version, From: "--kubelet-version", InsteadOf: before})
+	r.note(boot.Assumed{
+		Kind:      "kubelet",
+		Name:      version,
+		From:      r.nameSource("--kubelet-version"),
+		InsteadOf: before,
+	})
 	return world.Kubelet.Answer(k)
+}
+
+// answerHardware returns the hardware without the devices that are removed.
+func (r *rehearsal) answerHardware(was world.Answer) world.Answer {
+	a, notFound := r.without.removeFacts(was)
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.notFound = notFound
+	return a
+}
+
+// answerDetector returns the replaced reply of a detector. A replaced detector need not have a lock: then its facts are
+// of any type, as in recordings that are older than locks.
+func (r *rehearsal) answerDetector(q world.Question, was world.Answer) world.Answer {
+	lock, err := world.Lock.Request(q)
+	if _, isReplaced := r.detectors[lock.Name]; q.Kind == world.KindLock && err == nil {
+		if isReplaced && was.Fault != nil {
+			return world.Failure(fault.Unread, "the reply of this detector is replaced", "")
+		}
+		return was
+	}
+
+	req, err := world.Detector.Request(q)
+	if err != nil {
+		return was
+	}
+	if a, isReplaced := r.detectors[req.Name]; isReplaced {
+		return a
+	}
+	return r.without.removeReported(req, was)
+}
+
+// nameSource returns where a replaced answer comes from: a flag, or a test.
+func (r *rehearsal) nameSource(flag string) string {
+	if r.isTest {
+		return testSource
+	}
+	return flag
 }
 
 func (r *rehearsal) note(a boot.Assumed) {
@@ -158,8 +237,8 @@ func (r *rehearsal) note(a boot.Assumed) {
 	r.notes = append(r.notes, a)
 }
 
-// assumed returns what was assumed, by kind and name. Several questions may have one assumed answer.
-func (r *rehearsal) assumed() []boot.Assumed {
+// listAssumed returns the replaced answers, sorted by kind and name. Several questions may share one.
+func (r *rehearsal) listAssumed() []boot.Assumed {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := slices.SortedFunc(slices.Values(r.notes), func(x, y boot.Assumed) int {

@@ -30,7 +30,7 @@ const (
 	servingPrefix = "serving-"
 	replyPrefix   = "reply-"
 
-	replyTime  = time.Minute      // in which whoever asked takes its reply
+	replyTime  = time.Minute      // in which a client reads its reply
 	followTime = 20 * time.Minute // two watches of the longest sensible timeout
 	followRuns = 4
 
@@ -42,9 +42,9 @@ type request struct {
 	PID  int      `json:"pid,omitempty"` // of the process that waits for the reply
 }
 
-// isAbandoned reports whether nobody takes a reply any more: the process that asked has ended, and the reply is not young.
-// A process in another PID namespace has a number there that nobody may have here. Of a process of another version, which
-// does not give its number, it is known after followTime.
+// isAbandoned reports whether a reply will not be read: its client has exited, and the reply is older than replyTime.
+// The age counts because a client in another PID namespace looks as if it had exited. A client of another version
+// does not send its PID; its reply is abandoned after followTime.
 func isAbandoned(pid int, replied time.Time) bool {
 	age := time.Since(replied)
 	if pid > 0 {
@@ -62,7 +62,8 @@ type Reply struct {
 }
 
 // replyFile is reply-ID.json. While prelet is upgraded, the process that waits and the unit may be of two versions. A
-// process that knows no code reads Exit; a unit that knows none writes only Exit, and its failure has the code Internal.
+// process that knows no code reads Exit; a unit that knows none writes only Exit, and its failure has the code
+// Internal.
 type replyFile struct {
 	Reply
 	PID     int    `json:"pid,omitempty"`     // of the process that waits for it
@@ -125,7 +126,7 @@ func (e *Env) follow(ctx context.Context, h *Host, r request) (*Reply, error) {
 		return nil, failure(fault.Internal, "%s", err)
 	}
 	ask := filepath.Join(h.RunDir, requestPrefix+id+".json")
-	if err := apply.WriteIfChanged(ask, b); err != nil {
+	if err := commit.WriteIfChanged(ask, b); err != nil {
 		return nil, failure(fault.CannotWrite, "%s; prelet changes a node as root only", err)
 	}
 	defer os.Remove(ask) // it exists only where no process took it
@@ -133,11 +134,13 @@ func (e *Env) follow(ctx context.Context, h *Host, r request) (*Reply, error) {
 	defer os.Remove(answer)
 	defer e.showProgress(h)()
 	result := ""
-	for range followRuns { // a start merges with one that runs already, which may have begun before our request
-		if result, err = h.Units.Start(ctx, ApplyUnit, followTime); err != nil {
+	// Systemd merges our start with a running one, which may have begun before the request was written.
+	for range followRuns {
+		result, err = h.Units.Start(ctx, ApplyUnit, followTime)
+		if err != nil {
 			if ctx.Err() != nil {
 				return nil, failure(fault.Interrupted,
-					"%s goes on; `prelet status --wait` tells how it ends", ApplyUnit)
+					"%s continues; `prelet status --wait` reports how it ends", ApplyUnit)
 			}
 			return nil, failure(fault.Systemd, "%s", err)
 		}
@@ -146,11 +149,16 @@ func (e *Env) follow(ctx context.Context, h *Host, r request) (*Reply, error) {
 		}
 		if result == "canceled" { // by a stop, which another start would cancel in its turn
 			return nil, failure(fault.Interrupted,
-				"somebody stopped %s; `prelet status --wait` tells how it ends", ApplyUnit)
+				"%s was stopped; `prelet status --wait` reports how it ends", ApplyUnit)
 		}
 	}
-	return nil, failure(fault.Systemd,
-		"%s ended without an answer (its job: %s); journalctl -u %s says why", ApplyUnit, result, ApplyUnit)
+	return nil, failure(
+		fault.Systemd,
+		"%s ended without an answer (its job: %s); see journalctl -u %s",
+		ApplyUnit,
+		result,
+		ApplyUnit,
+	)
 }
 
 // showProgress shows the stages of the run in the unit on a terminal, until stop.
@@ -159,7 +167,8 @@ func (e *Env) showProgress(h *Host) (stop func()) {
 	if show == nil {
 		return func() {}
 	}
-	done, ended := make(chan struct{}), make(chan struct{})
+	done := make(chan struct{})
+	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		state := map[string]string{}
@@ -176,7 +185,13 @@ func (e *Env) showProgress(h *Host) (stop func()) {
 			for _, x := range s.Stages {
 				if state[x.Address] != x.State {
 					state[x.Address] = x.State
-					show(boot.Event{Stage: x.Address, State: x.State, Took: time.Duration(x.Millis) * time.Millisecond})
+					show(
+						boot.Event{
+							Stage: x.Address,
+							State: x.State,
+							Took:  time.Duration(x.Millis) * time.Millisecond,
+						},
+					)
 				}
 			}
 		}
@@ -184,14 +199,14 @@ func (e *Env) showProgress(h *Host) (stop func()) {
 	return func() { close(done); <-ended }
 }
 
-// serveAll runs what was asked for, in order, and returns the code with the highest exit status. nil when nobody asked: then the unit
-// was started by itself, or to finish what a killed one left.
+// serveAll serves all requests in order, and returns the reply with the highest exit status. It returns nil without a
+// request: then the unit was started by hand, or to finish the work of a killed one.
 func (e *Env) serveAll(h *Host) (done *Reply) {
 	removeAbandoned(h)
 	defer removeAbandoned(h)
 
 	for _, left := range listRequests(h.RunDir, servingPrefix) {
-		// Whoever served it was killed. Its request is not done twice: the run that follows recovers.
+		// The process that served it was killed. Its request is not done twice: the run that follows recovers.
 		id := requestID(left, servingPrefix)
 		killed := refusal(fault.Interrupted, "%s was killed; %s", ApplyUnit, describeAfterKill(h, left))
 		killed.PID = readRequest(left).PID
@@ -219,16 +234,18 @@ func (e *Env) serveAll(h *Host) (done *Reply) {
 	return done
 }
 
-// describeAfterKill returns what happens to a request whose server was killed. What was committed is finished; a way
-// back that was not is not begun again by itself.
+// describeAfterKill describes what follows for a request whose server was killed: a commit is finished, a rollback
+// that was not committed is not repeated.
 func describeAfterKill(h *Host, serving string) string {
-	if r := readRequest(serving); len(r.Args) > 0 && r.Args[0] == "rollback" {
-		if store, err := generation.OpenReadOnly(h.storeOptions()); err == nil {
+	r := readRequest(serving)
+	if len(r.Args) > 0 && r.Args[0] == "rollback" {
+		store, err := generation.OpenReadOnly(h.storeOptions())
+		if err == nil {
 			defer store.Close()
 			if j, err := store.Journal(); err == nil && j == nil {
-				return "nothing shows that it went back: see prelet history, " +
+				return "no record shows a rollback: see prelet history, " +
 					"and give prelet rollback again if need be " +
-					"(what was chosen by hand is held until prelet rollback --release)"
+					"(a generation that is pinned already stays until prelet rollback --release)"
 			}
 		}
 	}
@@ -260,7 +277,7 @@ func readRequest(name string) (r request) {
 	return r
 }
 
-// removeAbandoned removes replies that nobody takes: whoever asked was killed.
+// removeAbandoned removes replies whose requester was killed.
 func removeAbandoned(h *Host) {
 	for _, name := range listRequests(h.RunDir, replyPrefix) {
 		var r replyFile
@@ -270,7 +287,8 @@ func removeAbandoned(h *Host) {
 			r.PID = 0
 		}
 
-		if st, err := os.Stat(name); err == nil && isAbandoned(r.PID, st.ModTime()) {
+		st, err := os.Stat(name)
+		if err == nil && isAbandoned(r.PID, st.ModTime()) {
 			_ = os.Remove(name)
 		}
 	}
@@ -280,7 +298,7 @@ func writeReply(h *Host, id string, r replyFile) {
 	r.Exit = r.Code.Exit()
 	b, err := json.Marshal(r)
 	if err == nil {
-		err = apply.WriteIfChanged(filepath.Join(h.RunDir, replyPrefix+id+".json"), b)
+		err = commit.WriteIfChanged(filepath.Join(h.RunDir, replyPrefix+id+".json"), b)
 	}
 	if err != nil { // the process that follows reports that no answer came
 		_ = h.Notify.Status("the answer to a request cannot be left: " + err.Error())
@@ -296,7 +314,9 @@ func listRequests(dir, prefix string) []string {
 			age[n] = st.ModTime()
 		}
 	}
-	slices.SortStableFunc(names, func(x, y string) int { return age[x].Compare(age[y]) })
+	slices.SortStableFunc(names, func(x, y string) int {
+		return age[x].Compare(age[y])
+	})
 	return names
 }
 

@@ -55,8 +55,8 @@ func TestServeAll(t *testing.T) {
 	}
 }
 
-// TestAbandonedReplies removes the replies to processes that have ended, and no others. A young one may be for a process
-// of another PID namespace, whose number nobody has here.
+// TestAbandonedReplies removes the replies to processes that have ended, and no others. A young reply may be for a
+// process of another PID namespace, whose number is not visible here.
 func TestAbandonedReplies(t *testing.T) {
 	gone := exec.Command("/proc/self/exe", "-test.run=^$")
 	if err := gone.Run(); err != nil {
@@ -101,7 +101,11 @@ func TestAbandonedReplies(t *testing.T) {
 // TestServeAllRefuses: what is neither a run nor a rollback is not done, and both sides learn why.
 func TestServeAllRefuses(t *testing.T) {
 	h := &Host{RunDir: t.TempDir()}
-	if err := os.WriteFile(filepath.Join(h.RunDir, requestPrefix+"a.json"), []byte(`{"args":["record"]}`), 0o600); err != nil {
+	if err := os.WriteFile(
+		filepath.Join(h.RunDir, requestPrefix+"a.json"),
+		[]byte(`{"args":["record"]}`),
+		0o600,
+	); err != nil {
 		t.Fatal(err)
 	}
 	var said []string

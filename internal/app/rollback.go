@@ -12,7 +12,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// NewestGood stands for the last good generation before the one in place.
+// NewestGood selects the last good generation before the current one.
 const NewestGood = -1
 
 const byHand = "prelet rollback"
@@ -21,17 +21,17 @@ const byHand = "prelet rollback"
 type RollbackOptions struct {
 	Root    string   // generations and targets are below it, and no unit is touched; "" is this node
 	To      int      // a generation, NewestGood, or 0 for as before prelet
-	Release bool     // go nowhere: release a generation that was chosen by hand, and held plans
+	Release bool     // go nowhere: release a pinned generation, and held plans
 	Request []string // the command line that prelet-apply.service runs in place of this process
 }
 
 // RolledBack is the result of going back.
 type RolledBack struct {
-	Generation int              // the new one
-	To         int              // whose contents it has; 0 is as before prelet
-	Verdict    activate.Verdict // "" below a root
-	Released   bool             // that was all
-	Reply      *Reply           // where another process did it: all that there is
+	Generation int                // the new one
+	To         int                // whose contents it has; 0 is as before prelet
+	Verdict    activation.Verdict // "" below a root
+	Released   bool               // that was all
+	Reply      *Reply             // where another process did it: all that there is
 }
 
 // Rollback goes back to an earlier generation, and holds the site's plans until a release.
@@ -62,7 +62,8 @@ func (e *Env) Rollback(ctx context.Context, o RollbackOptions) (RolledBack, erro
 		return release(store)
 	}
 
-	if r, err := e.delegate(ctx, h, nil, o.Request); r != nil || err != nil {
+	r, err := e.delegate(ctx, h, nil, o.Request)
+	if r != nil || err != nil {
 		return RolledBack{Reply: r}, err
 	}
 	return e.rollbackNode(ctx, h, o)
@@ -82,7 +83,7 @@ func findTarget(store *generation.Store, to int) (int, error) {
 		return 0, err
 	}
 	if len(all) == 0 {
-		return 0, failure(fault.Usage, "there is no generation to go back from")
+		return 0, failure(fault.Usage, "cannot roll back: no generation is in place")
 	}
 	now := all[len(all)-1]
 	switch {
@@ -92,7 +93,7 @@ func findTarget(store *generation.Store, to int) (int, error) {
 		return findNewestGood(store, all)
 	case to != 0 && !slices.ContainsFunc(all, isReadable(to)):
 		return 0, failure(fault.Usage,
-			"generation %d is not kept, or cannot be read; prelet history lists those that are", to)
+			"generation %d is not kept, or cannot be read; prelet history lists the kept ones", to)
 	}
 	return to, checkTarget(store, all, to)
 }
@@ -121,14 +122,18 @@ func findNewestGood(store *generation.Store, all []generation.Info) (int, error)
 // checkTarget refuses a generation that cannot be gone back to, before the kubelet is stopped for it: its file is
 // damaged, or it is as before prelet, which is not known.
 func checkTarget(store *generation.Store, all []generation.Info, to int) error {
-	isBefore := func(g generation.Info) bool { return g.Gen == to && g.Restores == 0 }
+	isBefore := func(g generation.Info) bool {
+		return g.Gen == to && g.Restores == 0
+	}
 	if to == 0 || slices.ContainsFunc(all, isBefore) {
 		return store.KnowsBefore()
 	}
 	if err := store.Intact(to); err != nil {
 		return &fault.Fault{
-			Code: fault.Usage, Summary: fmt.Sprintf("generation %d is damaged, so there is no way back to it", to),
-			Why: generation.DescribeDamage(err), Next: "prelet rollback without a number goes back to the newest good one that is not",
+			Code:    fault.Usage,
+			Summary: fmt.Sprintf("generation %d is damaged, so a rollback to it is not possible", to),
+			Why:     generation.DescribeDamage(err),
+			Next:    "prelet rollback without a number uses the newest intact good one",
 		}
 	}
 	return nil
@@ -136,7 +141,9 @@ func checkTarget(store *generation.Store, all []generation.Info, to int) error {
 
 // isReadable returns a function that reports whether a generation has the number gen and is not damaged.
 func isReadable(gen int) func(generation.Info) bool {
-	return func(g generation.Info) bool { return g.Gen == gen && g.Status != generation.StatusDamaged }
+	return func(g generation.Info) bool {
+		return g.Gen == gen && g.Status != generation.StatusDamaged
+	}
 }
 
 func (e *Env) rollbackRoot(ctx context.Context, o RollbackOptions) (RolledBack, error) {
@@ -159,7 +166,9 @@ func (e *Env) rollbackRoot(ctx context.Context, o RollbackOptions) (RolledBack, 
 	if err != nil {
 		return RolledBack{}, addMessages(err)
 	}
-	gen, err := apply.PinAndRollBack(store, to, byHand, func() (int, error) { return store.Rollback(cur.Gen, to, byHand, false) })
+	gen, err := commit.PinAndRollBack(store, to, byHand, func() (int, error) {
+		return store.Rollback(cur.Gen, to, byHand, false)
+	})
 	if err == nil {
 		err = store.Good(gen, nil)
 	}
@@ -179,26 +188,30 @@ func (e *Env) rollbackNode(ctx context.Context, h *Host, o RollbackOptions) (Rol
 		return RolledBack{}, addMessages(err)
 	}
 	// A mistyped number is not a run: status keeps the last run. An interrupted commit is finished first.
-	if was, err := store.Journal(); err == nil && (was == nil || was.Phase == generation.PhaseVerify) {
+	was, err := store.Journal()
+	if err == nil && !was.IsUnfinished() {
 		if _, err := findTarget(store, o.To); err != nil {
 			return RolledBack{}, addMessages(err)
 		}
 	}
 	rep := e.startReport(h, false)
-	r := &apply.Run{Store: store, Machine: h.machine(store, rep), Report: rep}
+	r := h.newRun(store, rep)
 	var goal int
 	res := r.RollBack(ctx, byHand, func() (int, error) {
 		goal, err = findTarget(store, o.To)
 		return goal, err
 	})
-	if _, err := rep.Finish(res.Code, res.Summary); err != nil {
-		e.Say(err.Error())
-	}
+	_, err = rep.Finish(res.Code, res.Summary)
+	e.sayError(err)
 	if res.Err != nil {
 		return RolledBack{}, addMessages(res.Err)
 	}
 	if res.Code != "" {
 		return RolledBack{}, &fault.Fault{Code: res.Code, Summary: res.Summary}
 	}
-	return RolledBack{Generation: res.Outcome.Generation, To: goal, Verdict: res.Outcome.Verdict}, nil
+	return RolledBack{
+		Generation: res.Outcome.Generation,
+		To:         goal,
+		Verdict:    res.Outcome.Verdict,
+	}, nil
 }

@@ -12,22 +12,23 @@ import (
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/report"
 )
 
 // RunOptions are the node and the site of a run.
 type RunOptions struct {
 	Where
-	Retry   bool     // try a held plan again, and release a generation that was chosen by hand
+	Retry   bool     // try a held plan again, and release a pinned generation
 	Request []string // the command line that prelet-apply.service runs in place of this process
 }
 
 // Ran is the result of a run. Its Code is "" where it succeeded.
 type Ran struct {
-	apply.Result
-	Site     *site.Site      // nil where it could not be opened
+	commit.Result
+	Site     *lang.Site      // nil where it could not be opened
 	Complete bool            // there is a complete plan, and each of its files could be written
 	Messages hcl.Diagnostics // Err in full; nil where Err says it all
-	Degraded []boot.Degraded // what is done, but not as the site says
+	Degraded []boot.Degraded // differences from the site that do not stop the boot
 	Reply    *Reply          // of the process that ran it; the rest is empty then
 }
 
@@ -36,10 +37,11 @@ type Ran struct {
 func (e *Env) Run(ctx context.Context, o RunOptions) (Ran, error) {
 	r, err := e.run(ctx, o)
 	r.Complete = r.Plan != nil && r.Plan.Complete
-	if placed := apply.Diagnose(r.Plan, r.Err); placed != nil {
-		r.Complete, r.Messages = false, hcl.Diagnostics{placed}
+	if placed := commit.Diagnose(r.Plan, r.Err); placed != nil {
+		r.Complete = false
+		r.Messages = hcl.Diagnostics{placed}
 	} else {
-		r.Messages = apply.Explain(r.Err)
+		r.Messages = commit.Explain(r.Err)
 	}
 
 	return r, err
@@ -58,17 +60,59 @@ func (e *Env) run(ctx context.Context, o RunOptions) (Ran, error) {
 	}
 
 	if o.Hardware != "" || o.Objects != "" {
-		return Ran{}, failure(fault.Usage, "--hardware and --objects stand in for a machine and a cluster: "+
-			"give --root as well, so that this node stays as it is")
+		return Ran{}, failure(
+			fault.Usage,
+			"--hardware and --objects replace a machine and a cluster: "+
+				"give --root as well, so that this node stays as it is",
+		)
 	}
 
 	h := e.host(ctx)
 	defer h.Units.Close()
 
-	if r, err := e.delegate(ctx, h, o.Config, o.Request); r != nil || err != nil {
+	r, err := e.delegate(ctx, h, o.Config, o.Request)
+	if r != nil || err != nil {
 		return Ran{Reply: r}, err
 	}
 	return e.runNode(ctx, h, o)
+}
+
+// waitToRun waits as long as failed runs of this boot require. It returns a reply if a waiting request was served
+// instead of the run.
+func (e *Env) waitToRun(ctx context.Context, h *Host, attempts commit.Attempts) (*Reply, error) {
+	if e.Serve == nil {
+		return nil, nil
+	}
+	asked, err := h.waitToRetry(ctx, attempts)
+	if err != nil || !asked || h.Self != ApplyUnit {
+		return nil, err
+	}
+	return e.serveAll(h), nil
+}
+
+// countAttempt counts a failed run, or clears the count.
+func (e *Env) countAttempt(h *Host, attempts commit.Attempts, hasFailed bool) {
+	if hasFailed {
+		e.countFailure(h, attempts)
+		return
+	}
+	e.sayError(attempts.Clear())
+}
+
+// newRun returns a run that can recover, verify and roll back, but not plan.
+func (h *Host) newRun(store *generation.Store, rep *report.Reporter) *commit.Run {
+	return &commit.Run{
+		Store:   store,
+		Machine: h.machine(store, rep),
+		Report:  rep,
+	}
+}
+
+// sayError prints an error that does not change the result of a command.
+func (e *Env) sayError(err error) {
+	if err != nil {
+		e.Say(err.Error())
+	}
 }
 
 // runNode is a run on this node, in this process.
@@ -76,43 +120,48 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	if err := h.createRunDir(); err != nil {
 		return Ran{}, err
 	}
-	attempts := apply.Attempts{Dir: h.RunDir}
-	if e.Serve != nil {
-		asked, err := h.waitToRetry(ctx, attempts)
-		if err != nil {
-			return Ran{}, err
-		}
-		if asked && h.Self == ApplyUnit {
-			if r := e.serveAll(h); r != nil {
-				return Ran{Reply: r}, nil
-			}
-		}
+	attempts := commit.Attempts{Dir: h.RunDir}
+	reply, err := e.waitToRun(ctx, h, attempts)
+	if reply != nil || err != nil {
+		return Ran{Reply: reply}, err
 	}
+	began := h.Clock.Now()
 	store, err := h.lock(ctx)
 	if err != nil {
 		e.reportUnopened(h, attempts, err)
 		return Ran{}, addMessages(err)
 	}
 	defer store.Close()
+	locked := h.Clock.Now()
 	rep := e.startReport(h, false)
+	rep.Span(report.KindStep, "lock", began, locked.Sub(began))
 	o.Root = h.Root
-	p := &planner{Env: e, Host: h, Where: o.Where, Store: store, Report: rep}
+	p := &planner{
+		Env:    e,
+		Host:   h,
+		Where:  o.Where,
+		Store:  store,
+		Report: rep,
+	}
 	defer p.Close()
-	r := &apply.Run{Store: store, Machine: h.machine(store, rep), Report: rep, Plan: p.Plan,
-		Options: p.Options, Retry: o.Retry, Off: h.isOff()}
+	r := h.newRun(store, rep)
+	r.Plan = p.Plan
+	r.Options = p.Options
+	r.Retry = o.Retry
+	r.Off = h.isOff()
 	res := r.Do(ctx)
 	p.Remember(res)
-	if apply.NeedsDelay(res.Code) || res.Code == fault.Interrupted && store.ReadOnly() != nil { // not finished at once
-		e.countFailure(h, attempts)
-	} else if err := attempts.Clear(); err != nil {
-		e.Say(err.Error())
-	}
+
+	isUnfinished := res.Code == fault.Interrupted && store.ReadOnly() != nil // the next run cannot finish it either
+	e.countAttempt(h, attempts, isUnfinished || commit.NeedsDelay(res.Code))
+
 	status := rep.Status()
-	if !res.Outcome.Overtaken || !rep.IsOvertaken() { // else that report is of what is in place now
-		if status, err = rep.Finish(res.Code, res.Summary); err != nil {
-			e.Say(err.Error())
-		}
+	isReported := res.Outcome.Overtaken && rep.IsOvertaken() // by the process that took over
+	if !isReported {
+		status, err = rep.Finish(res.Code, res.Summary)
+		e.sayError(err)
 	}
+
 	out := Ran{Result: res}
 	if p.node != nil {
 		out.Site = p.node.Site
@@ -124,7 +173,7 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 }
 
 // countFailure counts a run that failed. A run by hand is not repeated, so it does not count.
-func (e *Env) countFailure(h *Host, attempts apply.Attempts) {
+func (e *Env) countFailure(h *Host, attempts commit.Attempts) {
 	if h.Self == "" {
 		return
 	}
@@ -135,7 +184,7 @@ func (e *Env) countFailure(h *Host, attempts apply.Attempts) {
 
 // reportUnopened reports a run that could not open the generations, and writes the reason at the gate if that is shut.
 // Where another prelet holds the lock, that one reports.
-func (e *Env) reportUnopened(h *Host, attempts apply.Attempts, err error) {
+func (e *Env) reportUnopened(h *Host, attempts commit.Attempts, err error) {
 	code := fault.CodeOf(err)
 	if code == fault.Locked {
 		return
@@ -143,9 +192,10 @@ func (e *Env) reportUnopened(h *Host, attempts apply.Attempts, err error) {
 	rep := e.startReport(h, false)
 	shut, gateErr := h.machine(nil, nil).KeepShut(err.Error())
 	if shut {
-		rep.HeldBack(activate.DefaultUnit, err.Error())
+		rep.HeldBack(activation.DefaultUnit, err.Error())
 	}
-	if _, reportErr := rep.Finish(code, err.Error()); gateErr != nil || reportErr != nil {
+	_, reportErr := rep.Finish(code, err.Error())
+	if gateErr != nil || reportErr != nil {
 		e.Say(errors.Join(gateErr, reportErr).Error())
 	}
 	e.countFailure(h, attempts)
@@ -158,7 +208,8 @@ func (e *Env) runRoot(ctx context.Context, o RunOptions) (Ran, error) {
 		return Ran{}, err
 	}
 	defer store.Close()
-	if _, err := store.Recover(); err != nil && !generation.IsOutdated(err) {
+	_, err = store.Recover()
+	if err != nil && !generation.IsOutdated(err) {
 		return Ran{}, addMessages(err)
 	}
 	n, diags, err := e.open(o.Where, store)
@@ -167,17 +218,19 @@ func (e *Env) runRoot(ctx context.Context, o RunOptions) (Ran, error) {
 	}
 	defer n.Close()
 	p := n.planUnless(ctx, diags, e.Progress)
-	res := apply.RunBelowRoot(p, n.ApplyOptions, o.Retry, o.Root)
+	res := commit.RunBelowRoot(p, n.ApplyOptions, o.Retry, o.Root)
 
-	if res.Err != nil && apply.Diagnose(p, res.Err) == nil {
+	if res.Err != nil && commit.Diagnose(p, res.Err) == nil {
 		return Ran{}, addMessages(res.Err)
 	}
 
 	if res.Changed && res.Err == nil {
-		if err := apply.Collect(store); err != nil {
-			e.Say(err.Error())
-		}
+		e.sayError(commit.Collect(store))
 	}
 
-	return Ran{Result: res, Site: n.Site, Degraded: p.Degraded}, nil
+	return Ran{
+		Result:   res,
+		Site:     n.Site,
+		Degraded: p.Degraded,
+	}, nil
 }

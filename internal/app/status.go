@@ -11,15 +11,15 @@ import (
 	"github.com/prelet/prelet/internal/report"
 )
 
-// Standing is status.json with the state of the node at this moment.
-type Standing struct {
+// NodeStatus is status.json with the state of the node at this moment.
+type NodeStatus struct {
 	*report.Status
 	Gate        Gate
 	Condition   Condition
 	Interrupted string // a commit whose writer is gone, and the next step
 	Kept        string // status of the generation in place, as it is stored; "" where this user may not read it
 	ThisBoot    bool   // the last run was in this boot
-	Problem     string // why there is no report of the last run, although there was one; "" where there is one, or was none
+	Problem     string // why the report of the last run cannot be read; else ""
 	Lost        string // that the generation in place was lost, and what to do; "" when it was not
 	NotStarted  string // why systemd could not start prelet.service; "" when it could
 }
@@ -47,63 +47,101 @@ const idleLooks = 25
 
 // Status returns the state of the node. With wait it returns when the run has ended and its generation has a verdict,
 // or when no unit is going to give one.
-func (e *Env) Status(ctx context.Context, wait bool) (Standing, error) {
+func (e *Env) Status(ctx context.Context, wait bool) (NodeStatus, error) {
 	h := e.host(ctx)
 	defer h.Units.Close()
 
 	for idle := 0; ; {
-		var out Standing
-		s, err := report.Load(h.RunDir)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			out.Status, out.Condition = emptyStatus(), Unfinished
-			if activate.HasRun(ctx, h.Units) {
-				out.Condition = Degraded
-				out.Problem = "has run in this boot; its report is gone from " + h.RunDir + " (prelet run writes it again)"
-			}
-		case err != nil:
-			out.Status, out.Condition, out.Problem = emptyStatus(), Failing, err.Error()+" (prelet run writes it again)"
-		default:
-			out.Status, out.Condition = s, conditionOf(s.InBoot(h.BootID))
-		}
-		out.ThisBoot = out.BootID == h.BootID
-		out.Gate, err = readGate(h, out)
-		if err != nil {
-			out.Condition = Failing
-		}
-		if out.Problem != "" {
-			out.Generation = readInPlace(h)
-		}
-		if out.NotStarted = whyNotStarted(ctx, h); out.NotStarted != "" {
-			out.Condition = Failing
-		}
-		readStore(ctx, h, &out)
-		if out.Lost != "" && !out.Gate.Open && h.gate().Reason() == "" {
-			out.Gate.Why = out.Lost
-		}
-		if out.Lost != "" && out.Condition == Healthy {
-			out.Condition = Degraded
-		}
-		if out.Interrupted != "" && out.Condition == Healthy {
-			out.Condition = Failing
-		}
-		if !wait || out.Condition != Unfinished && out.Verdict != "pending" && out.Interrupted == "" {
+		out := readNodeStatus(ctx, h)
+		isFinal := out.Condition != Unfinished && out.Verdict != "pending" && out.Interrupted == ""
+		if !wait || isFinal {
 			return out, nil
 		}
-		if idle++; !isIdle(ctx, h, out) {
+
+		idle++
+		if !isIdle(ctx, h, out) {
 			idle = 0
-		} else if idle >= idleLooks {
-			e.Say("nobody is going to judge it: no unit of prelet is at work, and the kubelet does not start")
+		}
+		if idle >= idleLooks {
+			e.Say("it will not be judged: none of prelet's units is active, and the kubelet does not start")
 			return out, nil
 		}
+
 		if h.Clock.Sleep(ctx, statusEvery) != nil {
 			return out, nil // the state when the wait was stopped
 		}
 	}
 }
 
-// readGate returns the state of the gate. One that is missing, and that nothing has shut, was removed.
-func readGate(h *Host, s Standing) (Gate, error) {
+// readNodeStatus returns the state of the node: the report of the last run, the gate and the store.
+func readNodeStatus(ctx context.Context, h *Host) NodeStatus {
+	out := readReport(ctx, h)
+
+	gate, err := readGate(h, out)
+	out.Gate = gate
+	if err != nil {
+		out.Condition = Failing
+	}
+
+	if out.Problem != "" {
+		out.Generation = readInPlace(h)
+	}
+
+	out.NotStarted = whyNotStarted(ctx, h)
+	if out.NotStarted != "" {
+		out.Condition = Failing
+	}
+
+	readStore(ctx, h, &out)
+	if out.Lost != "" {
+		out.addLost(h.gate().Reason() != "")
+	}
+	if out.Interrupted != "" && out.Condition == Healthy {
+		out.Condition = Failing
+	}
+
+	return out
+}
+
+// addLost adds that no generation is in place although there was one. hasReason is whether the gate has a reason.
+func (s *NodeStatus) addLost(hasReason bool) {
+	if !s.Gate.Open && !hasReason {
+		s.Gate.Why = s.Lost
+	}
+	if s.Condition == Healthy {
+		s.Condition = Degraded
+	}
+}
+
+// readReport returns the report of the last run, or the reason why it cannot be read.
+func readReport(ctx context.Context, h *Host) NodeStatus {
+	var out NodeStatus
+
+	s, err := report.Load(h.RunDir)
+	switch {
+	case err == nil:
+		out.Status = s
+		out.Condition = conditionOf(s.InBoot(h.BootID))
+	case !errors.Is(err, fs.ErrNotExist):
+		out.Status = emptyStatus()
+		out.Condition = Failing
+		out.Problem = err.Error() + " (prelet run writes it again)"
+	case activation.HasRun(ctx, h.Units):
+		out.Status = emptyStatus()
+		out.Condition = Degraded
+		out.Problem = "has run in this boot; its report is gone from " + h.RunDir + " (prelet run writes it again)"
+	default:
+		out.Status = emptyStatus()
+		out.Condition = Unfinished
+	}
+
+	out.ThisBoot = out.BootID == h.BootID
+
+	return out
+}
+
+// readGate returns the state of the gate. A gate that is missing without a reason was removed.
+func readGate(h *Host, s NodeStatus) (Gate, error) {
 	gen, open, err := h.gate().State()
 	switch {
 	case err != nil:
@@ -114,7 +152,9 @@ func readGate(h *Host, s Standing) (Gate, error) {
 
 	why := h.gate().Reason()
 	if why == "" && (s.Problem != "" || h.gate().WasOpened()) {
-		why = h.gate().Path() + " was removed. A kubelet that runs goes on; at its next start prelet-verify writes the file again"
+		why = h.gate().
+			Path() +
+			" was removed. A kubelet that runs goes on; at its next start prelet-verify writes the file again"
 	}
 
 	return Gate{Why: why}, nil
@@ -138,28 +178,40 @@ func readInPlace(h *Host) int {
 
 // isIdle reports whether a wait has nothing to wait for: the run has ended or its writer is gone, and no unit is
 // active.
-func isIdle(ctx context.Context, h *Host, s Standing) bool {
+func isIdle(ctx context.Context, h *Host, s NodeStatus) bool {
 	if s.State == report.Running && s.Interrupted == "" {
 		return false
 	}
-	for _, name := range []string{BootUnit, ApplyUnit, VerifyUnit} {
-		u, err := h.Units.Look(ctx, name)
-		ended := u.Active == "inactive" || u.Active == "failed" || u.Load == "not-found" ||
-			name == BootUnit && u.Active == "active" // it stays active until the next boot
-		if err != nil || u.Job != 0 || !ended {
-			return false
-		}
+	if !haveUnitsEnded(ctx, h) {
+		return false
 	}
 	if s.Interrupted != "" { // no unit is going to recover it
 		return true
 	}
-	u, err := h.Units.Look(ctx, activate.DefaultUnit)
-	return err == nil && u.Job == 0 && u.Load != "not-found" && (u.Active == "inactive" || u.Active == "failed")
+	u, err := h.Units.Look(ctx, activation.DefaultUnit)
+	return err == nil && u.Job == 0 && u.Load != "not-found" && hasStopped(u)
 }
 
-// readStore adds the stored status of the generation in place, what was interrupted and what was lost, as far as this user
-// may read them.
-func readStore(ctx context.Context, h *Host, out *Standing) {
+// haveUnitsEnded reports whether none of prelet's units runs or is about to run.
+func haveUnitsEnded(ctx context.Context, h *Host) bool {
+	for _, name := range []string{BootUnit, ApplyUnit, VerifyUnit} {
+		u, err := h.Units.Look(ctx, name)
+		isBootUp := name == BootUnit && u.Active == "active" // it stays active until the next boot
+		hasEnded := hasStopped(u) || u.Load == "not-found" || isBootUp
+		if err != nil || u.Job != 0 || !hasEnded {
+			return false
+		}
+	}
+	return true
+}
+
+func hasStopped(u activation.Unit) bool {
+	return u.Active == "inactive" || u.Active == "failed"
+}
+
+// readStore adds the stored status of the current generation, an interrupted commit and lost generations, as far as
+// this user may read them.
+func readStore(ctx context.Context, h *Host, out *NodeStatus) {
 	store, err := generation.OpenReadOnly(h.storeOptions())
 	if err != nil {
 		return
@@ -167,12 +219,13 @@ func readStore(ctx context.Context, h *Host, out *Standing) {
 	defer store.Close()
 
 	if j := store.Abandoned(); j != nil {
-		out.Interrupted = fmt.Sprintf("whoever put generation %d in place is gone, in the middle of it; "+
+		out.Interrupted = fmt.Sprintf("the process that published generation %d was killed; "+
 			"prelet recover finishes it, if no unit of prelet does", j.Gen)
 	}
 
 	out.Lost = h.machine(store, nil).WhyLost(ctx)
-	if cur, err := store.Current(); err == nil && cur != nil && cur.Gen == out.Generation {
+	cur, err := store.Current()
+	if err == nil && cur != nil && cur.Gen == out.Generation {
 		out.Kept = string(cur.Status)
 	}
 }
@@ -180,7 +233,9 @@ func readStore(ctx context.Context, h *Host, out *Standing) {
 // emptyStatus is the status of a node where prelet has not run.
 func emptyStatus() *report.Status {
 	return &report.Status{
-		FormatVersion: report.FormatVersion, Degraded: []report.Reason{}, Stages: []report.Stage{},
+		FormatVersion: report.FormatVersion,
+		Degraded:      []report.Reason{},
+		Stages:        []report.Stage{},
 	}
 }
 

@@ -15,41 +15,60 @@ import (
 // ValidateOptions are the site to check and how strictly.
 type ValidateOptions struct {
 	Where
-	Strict bool // warnings fail the check
+	Strict bool       // warnings fail the check
+	Files  lang.Files // where the site's files are read, for texts that an editor has not saved; nil: on this machine
 }
 
 // Validated is a site with everything that was found in it.
 type Validated struct {
-	Site        *site.Site
+	Site        *lang.Site
 	Diagnostics hcl.Diagnostics
 	Machines    int   // sample machines that the site is evaluated on
 	StrictErr   error // set where the site has warnings and ValidateOptions.Strict makes them errors
 }
 
 // IsValid reports whether the site passes the check.
-func (v Validated) IsValid() bool { return !v.Diagnostics.HasErrors() && v.StrictErr == nil }
+func (v Validated) IsValid() bool {
+	return !v.Diagnostics.HasErrors() && v.StrictErr == nil
+}
 
-// Validate loads a site and evaluates it on the sample machines. It asks no machine and no network. What is wrong with
-// the site is in the result; an error is about the options.
+// Validate loads a site and evaluates it on the sample machines. It needs no machine and no network. Findings about
+// the site are in the result; an error is about the options.
 func (e *Env) Validate(o ValidateOptions) (Validated, error) {
 	if err := o.Where.check(); err != nil {
 		return Validated{}, err
 	}
 
-	machines := boot.Witnesses()
-	s, diags := o.load(nil, e.Version)
-	if !diags.HasErrors() {
-		diags = append(diags, boot.CheckWith(s, machines, o.KubeletVersion, e.detectorHost(o.Where))...)
-	}
-
 	options := siteOptions(e.Version)
-	options.Paths, options.Root = o.Config, o.Root
-	for _, name := range site.ListNotRead(site.OS(), options) {
-		diags = append(diags, origin.Note(fault.FileRefused, hcl.Range{}, name+" is not read",
-			"A site's files end in .hcl, .hcl.json, .prelet.vars or .tftpl. Rename it, or move it elsewhere."))
+	options.Paths = o.Config
+	options.Root = o.Root
+	files := o.Files
+	if files == nil {
+		files = lang.OS()
 	}
 
-	v := Validated{Site: s, Diagnostics: diags, Machines: len(machines)}
+	machines := boot.SampleMachines()
+	s, diags := lang.Load(files, options)
+	if !diags.HasErrors() {
+		diags = append(
+			diags,
+			boot.Check(s, machines, boot.CheckOptions{Kubelet: o.KubeletVersion, Locks: e.detectorHost(o.Where)})...)
+	}
+
+	for _, name := range lang.ListNotRead(files, options) {
+		diags = append(diags, origin.Note(
+			fault.FileRefused,
+			hcl.Range{},
+			name+" is not read",
+			"A site's files end in .hcl, .hcl.json, .prelet.vars or .tftpl. Rename it, or move it elsewhere.",
+		))
+	}
+
+	v := Validated{
+		Site:        s,
+		Diagnostics: diags,
+		Machines:    len(machines),
+	}
 	if o.Strict && hasWarnings(diags) {
 		v.StrictErr = failure(fault.Evaluation, "the site has warnings, and --strict makes them errors")
 	}
@@ -76,11 +95,21 @@ func checkKubeletVersion(v string) error {
 	minor, ok := known.Minor(v)
 	switch {
 	case !ok || !strings.Contains(v, "."):
-		return failure(fault.Usage, "--kubelet-version %s: write a version of Kubernetes, as 1.%d or v1.%d.3",
-			v, newest, newest)
+		return failure(
+			fault.Usage,
+			"--kubelet-version %s: write a version of Kubernetes, as 1.%d or v1.%d.3",
+			v,
+			newest,
+			newest,
+		)
 	case minor < oldest || minor > newest:
-		return failure(fault.Usage, "--kubelet-version %s: this prelet knows the kubelets from 1.%d to 1.%d",
-			v, oldest, newest)
+		return failure(
+			fault.Usage,
+			"--kubelet-version %s: this prelet knows the kubelets from 1.%d to 1.%d",
+			v,
+			oldest,
+			newest,
+		)
 	}
 	return nil
 }

@@ -118,10 +118,13 @@ func TestCheckKubeletVersion(t *testing.T) {
 // the exit status of a plan.
 func TestValidateSaysWhatEachPlanRefuses(t *testing.T) {
 	const (
-		trust = "cluster {\n  servers = [\"10.0.0.1:6443\"]\n  token   = credential(\"t\")\n  ca_file = \"/ca.crt\"\n}\n"
-		fetch = "stage \"fetch-ca\" \"c\" {}\nstage \"fetch-config\" \"k\" { config_map = \"kube-system/kubelet-config\" }\n"
+		trust = "cluster {\n  servers = [\"10.0.0.1:6443\"]\n  token   = credential(\"t\")\n  ca_file = " +
+			"\"/ca.crt\"\n}\n"
+		fetch = "stage \"fetch-ca\" \"c\" {}\nstage \"fetch-config\" \"k\" { config_map = " +
+			"\"kube-system/kubelet-config\" }\n"
 		write = "stage \"write\" \"kubelet\" {}\n"
-		alone = "stage \"write\" \"kubelet\" {\n  bootstrap_kubeconfig { when = false }\n  ca_certificate { when = false }\n" +
+		alone = "stage \"write\" \"kubelet\" {\n  bootstrap_kubeconfig { when = false }\n  ca_certificate { " +
+			"when = false }\n" +
 			"  kubelet_config { base = \"maxPods: 10\" }\n}\n"
 	)
 	for _, c := range []struct {

@@ -15,7 +15,7 @@ import (
 
 // Verified is the state of the kubelet on the generation in place.
 type Verified struct {
-	apply.Result
+	commit.Result
 	Off      bool            // prelet=off: nothing was judged, and Result is empty
 	Messages hcl.Diagnostics // Err in full; nil where Err says it all
 }
@@ -24,7 +24,7 @@ type Verified struct {
 // Where none is awaited, it makes the same checks and changes nothing.
 func (e *Env) Verify(ctx context.Context) (Verified, error) {
 	v, err := e.verify(ctx)
-	v.Messages = apply.Explain(v.Err)
+	v.Messages = commit.Explain(v.Err)
 
 	return v, err
 }
@@ -34,7 +34,7 @@ func (e *Env) verify(ctx context.Context) (Verified, error) {
 	defer h.Units.Close()
 
 	if h.Self == "" && !h.isOff() {
-		if v, ok := lookWithoutGeneration(ctx, h); ok {
+		if v, ok := describeWithoutGeneration(ctx, h); ok {
 			return v, nil
 		}
 	}
@@ -54,40 +54,59 @@ func (e *Env) verify(ctx context.Context) (Verified, error) {
 		return Verified{Off: true}, nil
 	}
 
+	return e.verifyLocked(ctx, h, store)
+}
+
+// verifyLocked is verify with the lock. store is locked.
+func (e *Env) verifyLocked(ctx context.Context, h *Host, store *generation.Store) (Verified, error) {
 	if h.Self == VerifyUnit && !hasBegun(h) {
-		if why := whyNotStarted(ctx, h); why != "" {
+		why := whyNotStarted(ctx, h)
+		if why != "" {
 			return e.keepWithoutRun(ctx, h, store, why)
 		}
 	}
 
-	if v, covered, err := e.runIfCovered(ctx, h, store); covered || err != nil {
+	v, covered, err := e.runIfCovered(ctx, h, store)
+	if covered || err != nil {
 		return v, err
 	}
 
-	j, err := store.Journal()
-	if err == nil && j == nil {
-		if gen, open, gateErr := h.gate().State(); gateErr == nil && open {
-			res, err := checkKubelet(ctx, h, store, gen)
-			return Verified{Result: res}, err
-		}
+	if gen, isSettled := readSettled(h, store); isSettled {
+		res, err := checkKubelet(ctx, h, store, gen)
+		return Verified{Result: res}, err
 	}
 
+	return e.judgeOrRun(ctx, h, store)
+}
+
+// readSettled returns the current generation if no journal is open and the gate is open.
+func readSettled(h *Host, store *generation.Store) (gen int, isSettled bool) {
+	j, err := store.Journal()
+	if err != nil || j != nil {
+		return 0, false
+	}
+
+	gen, isOpen, err := h.gate().State()
+
+	return gen, err == nil && isOpen
+}
+
+// judgeOrRun judges the kubelet on the current generation, and requests a run if only a run helps.
+func (e *Env) judgeOrRun(ctx context.Context, h *Host, store *generation.Store) (Verified, error) {
 	// A gate that was open in this boot, over files that are not those of the generation, or of none: only a run helps.
 	needsRun := h.Self != "" && (h.gate().WasOpened() || h.machine(store, nil).WhyLost(ctx) != "")
 
 	res, err := e.judge(ctx, h, store)
-	if err != nil {
-		e.Say(err.Error())
-	}
+	e.sayError(err)
 
 	if needsRun && res.Outcome.HeldBack != "" {
-		if _, err := requestRun(ctx, h, res.Outcome.HeldBack); err != nil {
-			e.Say(err.Error())
-		}
+		_, err := requestRun(ctx, h, res.Outcome.HeldBack)
+		e.sayError(err)
 	}
 
-	if res.Outcome.Verdict == activate.Unknown { // something may have been mounted meanwhile
-		if v, covered, err := e.runIfCovered(ctx, h, store); covered || err != nil {
+	if res.Outcome.Verdict == activation.Unknown { // something may have been mounted meanwhile
+		v, covered, err := e.runIfCovered(ctx, h, store)
+		if covered || err != nil {
 			return v, err
 		}
 	}
@@ -95,10 +114,15 @@ func (e *Env) verify(ctx context.Context) (Verified, error) {
 	return Verified{Result: res}, nil
 }
 
-// runIfCovered shuts the gate and requests a run, if files of the generation in place are hidden by what was mounted
-// since. It reports whether they are.
-func (e *Env) runIfCovered(ctx context.Context, h *Host, store *generation.Store) (v Verified, covered bool, err error) {
-	if j, err := store.Journal(); err != nil || j != nil && j.Phase != generation.PhaseVerify {
+// runIfCovered shuts the gate and requests a run, if a later mount hides files of the current generation. It reports
+// whether one does.
+func (e *Env) runIfCovered(
+	ctx context.Context,
+	h *Host,
+	store *generation.Store,
+) (v Verified, covered bool, err error) {
+	j, err := store.Journal()
+	if err != nil || j.IsUnfinished() {
 		return v, false, nil // an interrupted commit is finished first
 	}
 
@@ -121,7 +145,8 @@ func (e *Env) runIfCovered(ctx context.Context, h *Host, store *generation.Store
 		return v, true, failure(fault.Systemd, "%s; %s", why, err)
 	}
 
-	v.Outcome.Generation, v.Outcome.HeldBack = cur.Gen, why+"; "+asked
+	v.Outcome.Generation = cur.Gen
+	v.Outcome.HeldBack = why + "; " + asked
 	if h.Self == "" { // else the failure is that run's
 		v.Code = fault.RolledBack
 	}
@@ -130,14 +155,15 @@ func (e *Env) runIfCovered(ctx context.Context, h *Host, store *generation.Store
 }
 
 // judge reaches a verdict and reports it. Its error is about the report only.
-func (e *Env) judge(ctx context.Context, h *Host, store *generation.Store) (apply.Result, error) {
+func (e *Env) judge(ctx context.Context, h *Host, store *generation.Store) (commit.Result, error) {
 	last := readLastRun(h)
 	rep := e.startReport(h, true)
-	r := &apply.Run{Store: store, Machine: h.machine(store, rep), Report: rep}
+	r := h.newRun(store, rep)
 	res := r.Verify(ctx)
 
-	reported, code := apply.DecideVerify(res, last, h.Self != "")
-	if res.Outcome.Overtaken && rep.IsOvertaken() { // that report is of what is in place now
+	reported, code := commit.DecideVerify(res, last, h.Self != "")
+	isReported := res.Outcome.Overtaken && rep.IsOvertaken() // by the process that took over
+	if isReported {
 		res.Code = code
 		return res, nil
 	}
@@ -148,10 +174,10 @@ func (e *Env) judge(ctx context.Context, h *Host, store *generation.Store) (appl
 	return res, err
 }
 
-// lookWithoutGeneration returns what there is to say of a node whose store has no generation in place: prelet has done
-// nothing on it yet, or the generation was lost. It changes nothing. ok is false where there is something to judge, where a
-// commit is unfinished or a run of this boot has shut the gate, and where the store cannot be read.
-func lookWithoutGeneration(ctx context.Context, h *Host) (v Verified, ok bool) {
+// describeWithoutGeneration describes a node whose store has no current generation: prelet has not written one yet,
+// or it was lost. It changes nothing. ok is false if there is something to judge, a commit is unfinished, a run of
+// this boot has shut the gate, or the store cannot be read.
+func describeWithoutGeneration(ctx context.Context, h *Host) (v Verified, ok bool) {
 	store, err := generation.OpenReadOnly(h.storeOptions())
 	if err != nil {
 		return v, false
@@ -162,9 +188,11 @@ func lookWithoutGeneration(ctx context.Context, h *Host) (v Verified, ok bool) {
 		return v, false
 	}
 
-	if v.Outcome.Why = h.machine(store, nil).WhyLost(ctx); v.Outcome.Why != "" {
+	v.Outcome.Why = h.machine(store, nil).WhyLost(ctx)
+	if v.Outcome.Why != "" {
 		if _, open, err := h.gate().State(); err == nil && !open {
-			v.Outcome.HeldBack, v.Code = v.Outcome.Why, fault.RolledBack
+			v.Outcome.HeldBack = v.Outcome.Why
+			v.Code = fault.RolledBack
 		}
 
 		return v, true
@@ -176,8 +204,8 @@ func lookWithoutGeneration(ctx context.Context, h *Host) (v Verified, ok bool) {
 }
 
 // checkKubelet checks a kubelet that was judged already, and writes nothing.
-func checkKubelet(ctx context.Context, h *Host, store *generation.Store, gen int) (apply.Result, error) {
-	var res apply.Result
+func checkKubelet(ctx context.Context, h *Host, store *generation.Store, gen int) (commit.Result, error) {
+	var res commit.Result
 
 	if cur, err := store.Current(); err == nil && cur != nil {
 		gen = cur.Gen
@@ -187,49 +215,57 @@ func checkKubelet(ctx context.Context, h *Host, store *generation.Store, gen int
 		return res, nil
 	}
 
-	if err := store.Unlock(); err != nil { // the checks wait for a kubelet that has just started
+	err := store.Unlock()
+	if err != nil { // the checks wait for a kubelet that has just started
 		return res, addMessages(err)
 	}
 	checks, cause, err := h.machine(store, nil).Examine(ctx, gen)
 	if err != nil {
-		checks = []activate.Check{{Name: "plan", State: "failed", Message: err.Error()}}
+		checks = []activation.Check{{Name: "plan", State: "failed", Message: err.Error()}}
 	}
-	res.Outcome.Checks, res.Outcome.Cause = checks, cause
-
-	for _, c := range checks {
-		if c.Name == activate.MachineCheck && c.State != "ok" {
-			res.Code, res.Summary = fault.OtherMachine, c.Message
-			return res, nil
-		}
-		if c.State != "failed" {
-			continue
-		}
-		res.Code = fault.RolledBack
-		res.Summary = fmt.Sprintf("the kubelet is not well on generation %d: %s: %s", gen, c.Name, c.Message)
-		if cause != nil {
-			res.Summary += "; the kubelet: " + cause.String()
-		}
-
-		break
-	}
+	res.Outcome.Checks = checks
+	res.Outcome.Cause = cause
+	concludeChecks(&res)
 
 	return res, nil
 }
 
-// readLastRun returns how the last run of this boot ended; an empty value where it did not fail, or where there was
-// none.
-func readLastRun(h *Host) (last apply.Ending) {
-	s, err := report.Load(h.RunDir)
-	if err != nil || s.BootID != h.BootID {
-		return apply.Ending{}
-	}
+// concludeChecks sets the code and the summary of a result by its first failed check.
+func concludeChecks(res *commit.Result) {
+	for _, c := range res.Outcome.Checks {
+		if c.Name == activation.MachineCheck && c.State != "ok" {
+			res.Code = fault.OtherMachine
+			res.Summary = c.Message
+			return
+		}
+		if c.State != "failed" {
+			continue
+		}
 
-	return apply.Ending{Code: s.ErrorCode(), Summary: s.Summary}
+		res.Code = fault.RolledBack
+		gen := res.Outcome.Generation
+		res.Summary = fmt.Sprintf("the kubelet is unhealthy on generation %d: %s: %s", gen, c.Name, c.Message)
+		if cause := res.Outcome.Cause; cause != nil {
+			res.Summary += "; the kubelet: " + cause.String()
+		}
+		return
+	}
 }
 
-// requestRun requests a run in prelet-apply.service, without waiting for it, and returns what was done in words. Each crash
-// of the kubelet comes here, so a run that is under way is left alone. One that has failed is requested once for the same
-// reason: it may have failed before that reason, and what it failed of may be mended.
+// readLastRun returns how the last run of this boot ended; an empty value where it did not fail, or where there was
+// none.
+func readLastRun(h *Host) (last commit.Ending) {
+	s, err := report.Load(h.RunDir)
+	if err != nil || s.BootID != h.BootID {
+		return commit.Ending{}
+	}
+
+	return commit.Ending{Code: s.ErrorCode(), Summary: s.Summary}
+}
+
+// requestRun requests a run in prelet-apply.service, without waiting for it, and describes that. It is called after
+// each exit of the kubelet, so it leaves a running one alone. After a failed run it requests one more for each
+// reason: that run may have failed before the reason existed, and its cause may be fixed.
 func requestRun(ctx context.Context, h *Host, why string) (asked string, err error) {
 	u, err := h.Units.Look(ctx, ApplyUnit)
 
@@ -238,7 +274,7 @@ func requestRun(ctx context.Context, h *Host, why string) (asked string, err err
 	case u.Active != "inactive" && u.Active != "failed":
 		return ApplyUnit + " is about to run", nil
 	case u.Active == "failed" && h.gate().WasAsked(why):
-		return ApplyUnit + " was asked for a run, which failed: prelet run tries again", nil
+		return ApplyUnit + " was requested and failed: prelet run tries again", nil
 	default:
 		if err = h.gate().MarkAsked(why); err == nil {
 			_, err = h.Units.Start(ctx, ApplyUnit, 0)
@@ -246,17 +282,17 @@ func requestRun(ctx context.Context, h *Host, why string) (asked string, err err
 	}
 
 	if err != nil {
-		return "", fmt.Errorf("prelet run puts the files in place, and could not be asked for: %w", err)
+		return "", fmt.Errorf("cannot request prelet run, which puts the files in place: %w", err)
 	}
 
-	return ApplyUnit + " was asked for a run", nil
+	return ApplyUnit + " was requested", nil
 }
 
-// keepWithoutRun ends a boot in which systemd cannot start prelet.service as a run that failed before its commit: a node
-// with a good generation starts on it.
+// keepWithoutRun ends a boot in which systemd cannot start prelet.service as a run that failed before its commit: a
+// node with a good generation starts on it.
 func (e *Env) keepWithoutRun(ctx context.Context, h *Host, store *generation.Store, why string) (Verified, error) {
 	rep := e.startReport(h, true)
-	r := &apply.Run{Store: store, Machine: h.machine(store, rep), Report: rep}
+	r := h.newRun(store, rep)
 	res := r.KeepWithoutRun(ctx, failure(fault.Systemd, "%s", why))
 
 	_, err := rep.Finish(res.Code, res.Summary)

@@ -9,22 +9,25 @@ import (
 	"github.com/prelet/prelet/internal/probe"
 )
 
-// waits tells what a command waits for, once for each cause, with or without a terminal: minutes without a word look as
-// if it hung.
+// waits reports long waits of a command, once for each cause, with or without a terminal: a command that is silent
+// for minutes seems to hang.
 type waits struct {
 	say func(string) // redacts
 
 	mu   sync.Mutex
-	seen map[string]int // attempts that failed, by cause; enough of them: it was told
+	seen map[string]int // failed attempts by cause, up to reportAfter
 	over bool
 }
 
-// longWait is from when on a wait is told at once.
+// longWait is the shortest wait that is reported at once.
 const longWait = 2 * time.Second
 
-// retry is told of each attempt at the cluster that failed and that is made again. The first retry of a cause is silent
-// where it comes soon: it often helps. Where another server is asked at once, nobody waits.
-func (w *waits) retry(r live.Retry) {
+// reportAfter is the number of failed attempts after which a wait is reported.
+const reportAfter = 2
+
+// retry is called for each failed request to the cluster that is repeated. The first short wait for a cause is not
+// reported, because one retry often helps. A retry at another server has no wait.
+func (w *waits) retry(r probe.Retry) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.over || r.Wait == 0 {
@@ -33,15 +36,17 @@ func (w *waits) retry(r live.Retry) {
 	if w.seen == nil {
 		w.seen = map[string]int{}
 	}
+
 	cause := r.Server + " " + r.Why
-	const enough = 2
-	was := w.seen[cause]
-	if w.seen[cause]++; r.Wait >= longWait {
-		w.seen[cause] = enough
+	wasReported := w.seen[cause] >= reportAfter
+	w.seen[cause]++
+	if r.Wait >= longWait {
+		w.seen[cause] = reportAfter
 	}
-	if was >= enough || w.seen[cause] < enough {
+	if wasReported || w.seen[cause] < reportAfter {
 		return
 	}
+
 	w.say(fmt.Sprintf("waiting for %s: %s; trying until %s", r.Server, r.Why, r.Until.Local().Format(time.TimeOnly)))
 }
 
@@ -51,15 +56,19 @@ func (w *waits) clock(set func(context.Context) error) func(context.Context) err
 	return func(ctx context.Context) error {
 		w.mu.Lock()
 		if !w.over {
-			w.say(fmt.Sprintf("waiting for the clock to be set: it says %s, and a certificate's dates do not fit",
-				time.Now().UTC().Format(time.RFC3339)))
+			w.say(
+				fmt.Sprintf(
+					"waiting for the clock to be set: it is %s, outside a certificate's validity",
+					time.Now().UTC().Format(time.RFC3339),
+				),
+			)
 		}
 		w.mu.Unlock()
 		return set(ctx)
 	}
 }
 
-// end ends that: what a stage that was given up still tries is nobody's business, and the result is being printed.
+// end stops the reports: an abandoned stage may still retry while the result is printed.
 func (w *waits) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -15,7 +15,7 @@ func TestWaitsAreToldOnce(t *testing.T) {
 	var said []string
 	w := &waits{say: func(s string) { said = append(said, s) }}
 	until := time.Date(2026, 11, 20, 10, 57, 3, 0, time.Local)
-	for _, r := range []live.Retry{
+	for _, r := range []probe.Retry{
 		{Server: "https://a:6443", Why: "connection refused", Until: until}, // the next server is asked at once
 		{Server: "https://b:6443", Why: "HTTP 404", Wait: time.Second, Until: until},
 		{Server: "https://a:6443", Why: "connection refused", Until: until},
@@ -28,7 +28,7 @@ func TestWaitsAreToldOnce(t *testing.T) {
 		w.retry(r)
 	}
 	w.end()
-	w.retry(live.Retry{Server: "https://b:6443", Why: "HTTP 503", Wait: time.Second, Until: until})
+	w.retry(probe.Retry{Server: "https://b:6443", Why: "HTTP 503", Wait: time.Second, Until: until})
 	want := []string{
 		"waiting for https://b:6443: HTTP 404; trying until 10:57:03",
 		"waiting for https://b:6443: HTTP 429; trying until 10:57:03",
@@ -38,7 +38,7 @@ func TestWaitsAreToldOnce(t *testing.T) {
 	}
 }
 
-// The wait for the clock is told, and ends with what the machine says of its clock.
+// The wait for the clock is logged, and ends with the state of the machine's clock.
 func TestWaitForTheClockIsTold(t *testing.T) {
 	var said []string
 	w := &waits{say: func(s string) { said = append(said, s) }}
@@ -50,7 +50,7 @@ func TestWaitForTheClockIsTold(t *testing.T) {
 	if err := w.clock(func(context.Context) error { return nil })(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if len(said) != 1 || !strings.HasPrefix(said[0], "waiting for the clock to be set: it says 20") {
+	if len(said) != 1 || !strings.HasPrefix(said[0], "waiting for the clock to be set: it is 20") {
 		t.Errorf("%q", said)
 	}
 }

@@ -9,11 +9,12 @@ import (
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/stages"
 )
 
-// isOfContent reports whether an error is about what a base contains. Where a server sent that, it is fixed on the
-// server's side, so a node tries again. Whether a file is there or can be read is not about its content.
-func isOfContent(c fault.Code) bool {
+// isContentError reports whether an error is about the content of a base. If a server sent that content, it is
+// fixed on the server's side, so a node tries again. A file that is missing or unreadable is not a content error.
+func isContentError(c fault.Code) bool {
 	switch c {
 	case fault.ConfigInvalid, fault.FlagsInvalid, fault.KubeletFlag, fault.KubeletGate, fault.LabelForbidden,
 		fault.LabelInvalid, fault.TaintInvalid:
@@ -23,11 +24,11 @@ func isOfContent(c fault.Code) bool {
 	return false
 }
 
-// blameServer gives errors in a base that a ConfigMap brought the code of the server's data, and the place of the stage
+// blameServer gives errors in a base from a ConfigMap the code of the server's data, and the place of the stage
 // that fetched it. It changes ds.
-func blameServer(s *site.Site, base node.Base, ds hcl.Diagnostics) hcl.Diagnostics {
+func blameServer(s *lang.Site, base node.Base, ds hcl.Diagnostics) hcl.Diagnostics {
 	for n, d := range ds {
-		if d.Severity != hcl.DiagError || !isOfContent(origin.CodeOf(d)) {
+		if d.Severity != hcl.DiagError || !isContentError(origin.CodeOf(d)) {
 			continue
 		}
 
@@ -43,22 +44,23 @@ func blameServer(s *site.Site, base node.Base, ds hcl.Diagnostics) hcl.Diagnosti
 	return ds
 }
 
-// findConfigMap returns where the site names the ConfigMap that a text was taken from. It is not ok if something else
-// had a part in the text, or if a file of the node was fetched.
-func findConfigMap(s *site.Site, from []origin.Origin) (at hcl.Range, ok bool) {
+// findConfigMap returns where the site names the ConfigMap that a text comes from. It is not ok if a part of the
+// text has another source, or if the stage fetched a file of the node.
+func findConfigMap(s *lang.Site, from []origin.Origin) (at hcl.Range, ok bool) {
 	for _, o := range from {
-		if o.Role != origin.Value || o.Kind == origin.Site { // the expression itself, and locals on its way
+		if o.Role != origin.Value || o.Kind == origin.Site { // the expression itself, and locals in it
 			continue
 		}
 		name, isStage := strings.CutPrefix(o.Ref, "stage.")
-		if p := strings.SplitN(name, ".", 3); len(p) == 3 { // a default says which output
+		if p := strings.SplitN(name, ".", 3); len(p) == 3 { // the origin of a default names an output
 			name = p[0] + "." + p[1]
 		}
 		i := s.Stage(name)
-		if !isStage || i == nil || i.Type != "fetch-config" || i.Body.Attributes["config_map"] == nil {
+		if !isStage || i == nil || i.Type != stages.FetchConfig || i.Body.Attributes["config_map"] == nil {
 			return hcl.Range{}, false
 		}
-		at, ok = i.Body.Attributes["config_map"].Expr.Range(), true
+		at = i.Body.Attributes["config_map"].Expr.Range()
+		ok = true
 	}
 
 	return at, ok

@@ -1,15 +1,12 @@
-// Package boot turns a site and the world's answers into a plan: one function, (site, world) → plan. It is the only
-// place that knows all steps: check, settings, prepare, gather, decide, render, judge, observe, diff. Each step is a
-// function that returns a value and its findings, and none changes what another has returned. An expression that
-// takes too long is given up and cannot be stopped, so it must not write to anything that a later step reads.
-//
-// The package reads through one tape and writes nothing. Start reading at Run.
+// Package boot turns a site and the answers of a world (a machine, its cluster, or a recording of them) into a
+// plan: one function, (site, world) → plan. Run calls the steps check, settings, prepare, gather, decide, render,
+// judge, observe and diff, in this order; each step returns a value and its findings. The package reads only
+// through one tape, writes nothing, and a step never changes the result of another step.
 package boot
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -24,18 +21,20 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// Options are what a run needs in addition to its site.
+// Options are the input of a run in addition to its site.
 type Options struct {
 	Source world.Source     // live adapters or a recording; Run puts a tape in front of it
 	Now    func() time.Time // for durations of stages only; no answer depends on it
 	Event  func(Event)      // progress; nil: none
-	// Redact hides secrets in a text that the plan shows a part of; nil: only what looks like one.
+	// Redact hides secrets in a text of which the plan shows a part; nil: only texts that look like a secret.
 	Redact func(string) string
-	// Locks answers what is known of detectors where there is no Source (a check); nil: nothing is known of any.
+	// Locks answers the questions for detectors' locks in a check, which has no Source; nil: no locks.
 	Locks world.Source
-	// FallBack makes the function that may replace a failed answer by one of the last good generation that is not older
-	// than the site's max_age (see world.Tape); nil where there is no such generation.
-	FallBack func(maxAge time.Duration) func(world.Question, world.Answer) (world.Answer, bool)
+	// LastGood answers from the last good generation, up to the site's max_age; nil if no such generation exists. It is
+	// used only if the site allows it with on_cluster_error.
+	LastGood func(maxAge time.Duration) world.Fallback
+	// Hurry limits the wait for the cluster. It is called before the first question to the cluster if LastGood is used.
+	Hurry func()
 	// Takeover lets the node join under the name of another machine, as the site's takeover does.
 	Takeover bool
 }
@@ -48,7 +47,7 @@ type Event struct {
 
 // Plan is the result of a run. Nothing has been written.
 type Plan struct {
-	Site        *site.Site
+	Site        *lang.Site
 	Node        node.Node
 	Hash        string // "" unless Complete
 	Complete    bool
@@ -57,11 +56,11 @@ type Plan struct {
 	Unread      []Unread  // the places that Diagnostics name as unread
 	Assumed     []Assumed // answers that the caller of Run put in place of the node's; Run leaves it empty
 	Changes     []Change
-	Unjudged    []string // managed files whose change is unknown, because it depends on an answer that is missing; sorted
+	Unjudged    []string // managed files whose change is unknown because an answer is missing; sorted
 	Restart     Restart
 	Units       []UnitChange // other units that managed files notify, in the order in which they are acted on
 	Kubelet     world.KubeletAns
-	Aside       *Aside            // the previous identity, which is set aside; nil: none
+	Previous    *PreviousIdentity // the identity on the disk that the node gives up; nil: none
 	Accepts     *world.AcceptsAns // nil: the binary was not asked, or did not answer
 	Facts       *world.Facts
 	Access      world.Access
@@ -80,10 +79,10 @@ type Unread struct {
 	IsDenied bool   `json:"-"` // this user may not read the answer: no recording is replayed
 }
 
-// Assumed is an answer that is not the node's: of a rehearsal, a plan of what would be if it were.
+// Assumed is an answer of a rehearsal that is not the node's own.
 type Assumed struct {
 	Kind string `json:"kind"` // variable, object, ca or kubelet
-	Name string `json:"name"` // of the variable, NAMESPACE/NAME of the object, or what is assumed of the CA or the kubelet
+	Name string `json:"name"` // of the variable, NAMESPACE/NAME of the object, or the assumption about CA or kubelet
 	From string `json:"from"` // --var, a file, --objects, …
 	// InsteadOf is the node's own answer; never a value of a variable.
 	InsteadOf string `json:"instead_of"`
@@ -102,71 +101,62 @@ func (p *Plan) Code() fault.Code {
 	return fault.Internal
 }
 
-// Run evaluates a site over a world, up to the difference between what is on the disk and what shall be. A run that
-// fails returns the plan as far as it came, with errors in its Diagnostics. If ctx was cancelled (and did not only
-// reach its deadline), the cancellation is the only diagnostic: the failures that it caused say nothing about the
-// machine or the cluster.
-func Run(ctx context.Context, s *site.Site, o Options) *Plan {
+// Run evaluates a site over a world, up to the difference between the disk and the finished node. A run that fails
+// returns the plan up to the failed step, with errors in its Diagnostics. If ctx was cancelled (and did not only
+// reach its deadline), the cancellation is the only diagnostic, because the failures that it caused say nothing
+// about the machine or the cluster.
+func Run(ctx context.Context, s *lang.Site, o Options) *Plan {
 	plan := runSteps(ctx, s, o, defaultLimits())
 	if errors.Is(ctx.Err(), context.Canceled) {
-		plan.Complete, plan.Hash = false, ""
-		plan.Diagnostics = hcl.Diagnostics{origin.Error(fault.Interrupted, hcl.Range{}, "Stopped by a signal",
-			"Why: %s.\nNothing was changed. The next run begins anew.", context.Cause(ctx))}
+		plan.Complete = false
+		plan.Hash = ""
+		plan.Diagnostics = hcl.Diagnostics{origin.Error(
+			fault.Interrupted, hcl.Range{}, "Stopped by a signal",
+			"Why: %s.\nNothing was changed. The next run starts from the beginning.", context.Cause(ctx),
+		)}
 	}
 
 	return plan
 }
 
-// runSteps runs one step after the other, until one has an error.
-func runSteps(ctx context.Context, s *site.Site, o Options, limits evalLimits) *Plan {
-	p, locks := startRun(ctx, s, o)
-	env := newRuntimeEnv(o, limits)
-
-	if p.runCheck(locks, env); p.hasErrors() {
+// runSteps runs one step after the other, and stops after the first step with an error.
+func runSteps(ctx context.Context, s *lang.Site, o Options, limits evalLimits) *Plan {
+	p := startRun(ctx, s, o, limits)
+	if !p.runAll(ctx, p.runCheck, p.runSettings) {
 		return p.makePlan()
 	}
-	if p.runSettings(env); p.hasErrors() {
-		return p.makePlan()
-	}
-	if p.tape != nil && o.FallBack != nil && p.settings.onCluster == "last-good" {
-		p.tape.FallBack(o.FallBack(p.settings.maxAge))
-	}
 
+	if p.tape != nil && o.LastGood != nil && p.settings.onCluster == "last-good" {
+		o.Hurry()
+		p.tape.SetFallback(o.LastGood(p.settings.maxAge))
+	}
 	ctx, cancel := context.WithTimeout(ctx, p.settings.deadline)
 	defer cancel()
 
-	if p.runPrepare(locks, env); p.hasErrors() {
-		return p.makePlan()
-	}
-	waitForKubelet := askKubelet(ctx, p.tape)
-	p.runGather(ctx, env)
-	p.addFindings(reportUnreadLocks(p.prepared.env.Detectors, p.tape))
-	if p.setKubelet(waitForKubelet()); p.hasErrors() {
-		return p.makePlan()
-	}
-	if p.runDecide(env); p.hasErrors() {
-		return p.makePlan()
-	}
-	if p.runRender(env); p.hasErrors() {
-		return p.makePlan()
-	}
-	if p.runJudge(ctx); p.hasErrors() {
-		return p.makePlan()
-	}
-	if p.addFindings(checkNameIsFree(ctx, p.tape, p.decided.basis, p.rendered.node, o.Takeover)); p.hasErrors() {
-		return p.makePlan()
-	}
-	p.runObserveAndDiff(ctx)
+	p.runAll(
+		ctx,
+		p.runPrepare,
+		p.runGather,
+		p.runDecide,
+		p.runRender,
+		p.runJudge,
+		p.runNameCheck,
+		p.runObserveAndDiff,
+	)
 
 	return p.makePlan()
 }
 
-// progress is what the steps have returned so far; the value of a step that was not reached is zero. Only the run's own
-// goroutine uses it: a step gets the values that it needs, and a scope of its own.
+// progress is a run: its input, and the results of its steps. The result of a step that did not run is zero. Only
+// the run's own goroutine uses it: a step gets the values that it needs, and a scope of its own.
 type progress struct {
-	site     *site.Site
-	tape     *world.Tape // nil: a check, without a machine
-	eval     *eval.Eval  // the scope as the last step left it
+	runtimeEnv
+	site       *lang.Site
+	tape       *world.Tape             // nil: a check, without a machine
+	locks      map[string]detectorLock // by the name of the detector
+	isTakeover bool
+
+	eval     *eval.Eval // the scope after the last step
 	checked  Checked
 	settings Settings
 	prepared Prepared
@@ -178,7 +168,7 @@ type progress struct {
 	Findings
 }
 
-// runtimeEnv is what steps need in addition to values.
+// runtimeEnv is the input of steps in addition to values.
 type runtimeEnv struct {
 	limits evalLimits
 	now    func() time.Time
@@ -186,157 +176,250 @@ type runtimeEnv struct {
 }
 
 func newRuntimeEnv(o Options, limits evalLimits) runtimeEnv {
-	env := runtimeEnv{limits: limits, now: o.Now}
+	env := runtimeEnv{limits: limits, now: o.Now, event: func(Event) {}}
 	if env.now == nil {
-		env.now = func() time.Time { return time.Time{} }
+		env.now = func() time.Time {
+			return time.Time{}
+		}
+	}
+	if o.Event == nil {
+		return env
 	}
 
 	var mu sync.Mutex
 	env.event = func(e Event) {
-		if o.Event != nil {
-			mu.Lock()
-			defer mu.Unlock()
-			o.Event(e)
-		}
+		mu.Lock()
+		defer mu.Unlock()
+		o.Event(e)
 	}
 
 	return env
 }
 
-// startRun puts a tape in front of the source, and reads the locks of detectors: the types of outputs depend on them.
-func startRun(ctx context.Context, s *site.Site, o Options) (*progress, map[string]detectorLock) {
-	if o.Source == nil {
-		return &progress{site: s, eval: eval.New(ctx, s, nil).WithRedactor(o.Redact)}, readLocks(ctx, s, o.Locks)
+// reportStages sends the events of stages that have ended.
+func (env runtimeEnv) reportStages(all []StageReport) {
+	for _, s := range all {
+		env.event(Event{Stage: s.Address, State: s.State, Took: s.Took})
 	}
-	tape := world.NewTape(o.Source)
-
-	return &progress{site: s, tape: tape, eval: eval.New(ctx, s, tape).WithRedactor(o.Redact)}, readLocks(ctx, s, tape)
 }
 
-func (p *progress) addFindings(f Findings) { p.Findings = p.join(f) }
+// startRun puts a tape in front of the source, and reads the locks of detectors: the types of outputs depend on
+// them.
+func startRun(ctx context.Context, s *lang.Site, o Options, limits evalLimits) *progress {
+	p := &progress{
+		runtimeEnv: newRuntimeEnv(o, limits),
+		site:       s,
+		isTakeover: o.Takeover,
+	}
+	var answers world.Source
+	locks := o.Locks
+	if o.Source != nil {
+		p.tape = world.NewTape(o.Source)
+		answers = p.tape
+		locks = p.tape
+	}
+	p.eval = eval.New(ctx, s, answers).WithRedactor(o.Redact)
+	p.locks = readLocks(ctx, s, locks)
 
-func (p *progress) hasErrors() bool { return p.Diags.HasErrors() }
+	return p
+}
 
-// setEval keeps the scope that a step returned; nil: the step was given up, and the scope stays.
+// runAll runs steps in order until the run has an error. It reports whether the run has none.
+func (p *progress) runAll(ctx context.Context, steps ...func(context.Context)) bool {
+	for _, step := range steps {
+		if step(ctx); p.hasErrors() {
+			return false
+		}
+	}
+
+	return true
+}
+
+func (p *progress) hasErrors() bool {
+	return p.Diags.HasErrors()
+}
+
+// setEval keeps the scope that a step returned; nil: the step was abandoned, and the scope stays.
 func (p *progress) setEval(e *eval.Eval) {
 	if e != nil {
 		p.eval = e
 	}
 }
 
-func (p *progress) runCheck(locks map[string]detectorLock, env runtimeEnv) {
+// runLimited runs a step within the run's limits, adds its findings to the run, and sends the events of its stages.
+func runLimited[T any](p *progress, step func() (T, Findings)) T {
+	value, found := runStep(p.limits, step)
+	p.add(found)
+	p.reportStages(found.Stages)
+
+	return value
+}
+
+func (p *progress) runCheck(context.Context) {
 	s := p.site
-	checked, found := runStep(env.limits, func() (Checked, Findings) { return check(s, locks) })
-	p.checked = checked
-	p.addFindings(found)
+	locks := p.locks
+	p.checked = runLimited(p, func() (Checked, Findings) {
+		return check(s, locks)
+	})
 }
 
-func (p *progress) runSettings(env runtimeEnv) {
-	s, e := p.site, p.eval.Fork()
-	settings, found := runStep(env.limits, func() (Settings, Findings) { return decodeSettings(s, e) })
-	p.settings = settings
-	p.addFindings(found)
+func (p *progress) runSettings(context.Context) {
+	s := p.site
+	e := p.eval.Fork()
+	p.settings = runLimited(p, func() (Settings, Findings) {
+		return decodeSettings(s, e)
+	})
 }
 
-func (p *progress) runPrepare(locks map[string]detectorLock, env runtimeEnv) {
-	s, e := p.site, p.eval.Fork()
-	prepared, found := runStep(env.limits, func() (Prepared, Findings) { return prepare(s, locks, e) })
-	p.prepared = prepared
-	p.setEval(prepared.eval)
-	p.addFindings(found)
+func (p *progress) runPrepare(context.Context) {
+	s := p.site
+	locks := p.locks
+	e := p.eval.Fork()
+	p.prepared = runLimited(p, func() (Prepared, Findings) {
+		return prepare(s, locks, e)
+	})
+	p.setEval(p.prepared.eval)
 }
 
-func (p *progress) runGather(ctx context.Context, env runtimeEnv) {
-	gathered, found := gather(ctx, p.checked, p.prepared, p.tape, env)
+// runGather runs the gather stages, and reads about the installed kubelet at the same time.
+func (p *progress) runGather(ctx context.Context) {
+	waitForKubelet := askKubelet(ctx, p.tape)
+	gathered, found := gather(ctx, p.checked, p.prepared, p.tape, p.runtimeEnv)
 	p.gathered = gathered
 	p.setEval(gathered.eval)
-	p.addFindings(found)
+	p.add(found)
+	p.add(reportUnreadLocks(p.prepared.env.Detectors, p.tape))
+
+	installed, found := waitForKubelet()
+	p.kubelet = installed
+	p.add(found)
 }
 
-func (p *progress) setKubelet(k Kubelet, found Findings) {
-	p.kubelet = k
-	p.addFindings(found)
-}
-
-func (p *progress) runDecide(env runtimeEnv) {
+func (p *progress) runDecide(context.Context) {
 	in := decideInput{
-		checked: p.checked, eval: p.eval.Fork(), tape: p.tape, now: env.now, failed: p.gathered.failed,
+		checked:  p.checked,
+		eval:     p.eval.Fork(),
+		tape:     p.tape,
+		now:      p.now,
+		failed:   p.gathered.failed,
 		isBroken: p.hasErrors(),
 		basis: basis{
-			facts: p.gathered.facts, recommended: p.gathered.recommended, trust: p.gathered.trust,
-			kubelet: p.kubelet.KubeletAns, access: p.prepared.env.Access, unknown: p.Unknown,
+			readings: p.gathered.readings,
+			kubelet:  p.kubelet.KubeletAns,
+			access:   p.prepared.env.Access,
+			unknown:  p.Unknown,
 		},
 	}
-	decided, found := runStep(env.limits, func() (Decided, Findings) { return decide(in) })
-	p.decided = decided
-	p.setEval(decided.eval)
-	if decided.eval != nil {
-		p.kubelet.KubeletAns = decided.basis.kubelet
+	p.decided = runLimited(p, func() (Decided, Findings) {
+		return decide(in)
+	})
+	p.setEval(p.decided.eval)
+	if p.decided.eval != nil {
+		p.kubelet.KubeletAns = p.decided.basis.kubelet
 	}
-	p.addFindings(found)
-	env.reportStages(found.Stages)
 }
 
-func (p *progress) runRender(env runtimeEnv) {
-	c, d, e := p.checked, p.decided, p.eval.Fork()
-	rendered, found := runStep(env.limits, func() (Rendered, Findings) { return render(c, d, e, env.now) })
-	p.rendered = rendered
-	p.setEval(rendered.eval)
-	p.addFindings(found)
-	env.reportStages(found.Stages)
+func (p *progress) runRender(context.Context) {
+	c := p.checked
+	d := p.decided
+	e := p.eval.Fork()
+	now := p.now
+	p.rendered = runLimited(p, func() (Rendered, Findings) {
+		return render(c, d, e, now)
+	})
+	p.setEval(p.rendered.eval)
 }
 
 func (p *progress) runJudge(ctx context.Context) {
-	p.addFindings(reportUnreadToken(ctx, p.site, p.prepared.env.Access, p.rendered.node, p.tape))
-	p.addFindings(judge(ctx, judgement{
-		site: p.site, tape: p.tape, checking: p.eval.Checking(),
-		node: p.rendered.node, basis: p.decided.basis, accepts: p.kubelet.accepts,
-		isOlder: p.kubelet.isOlder,
+	p.add(reportUnreadToken(ctx, p.site, p.prepared.env.Access, p.rendered.node, p.tape))
+	p.add(judge(ctx, judgement{
+		site:     p.site,
+		tape:     p.tape,
+		checking: p.eval.Checking(),
+		node:     p.rendered.node,
+		basis:    p.decided.basis,
+		accepts:  p.kubelet.accepts,
+		isOlder:  p.kubelet.isOlder,
 	}))
 }
 
-// runObserveAndDiff does nothing in a check: no machine has a disk to look at.
+func (p *progress) runNameCheck(ctx context.Context) {
+	if !p.isTakeover {
+		p.add(checkNameIsFree(ctx, p.tape, p.decided.basis, p.rendered.node))
+	}
+}
+
+// runObserveAndDiff does nothing in a check, which has no disk.
 func (p *progress) runObserveAndDiff(ctx context.Context) {
 	if p.tape == nil {
 		return
 	}
-	p.addFindings(checkOnNode(ctx, p.tape, p.rendered.node))
-	observed := observe(ctx, p.tape, p.rendered.node, p.decided.aside, p.decided.basis, p.gathered.facts, p.Unknown)
-	changed, found := diff(p.rendered.node, p.decided.aside, observed)
-	p.changed = changed
-	p.addFindings(found)
+	p.add(checkOnNode(ctx, p.tape, p.rendered.node))
 
-	r := removal{checked: p.checked, eval: p.eval, node: p.rendered.node, joined: p.kubelet.Joined}
-	p.addFindings(r.refuse(observed, changed.changes))
+	observed := observe(ctx, observation{
+		tape:      p.tape,
+		node:      p.rendered.node,
+		previous:  p.decided.previous,
+		basis:     p.decided.basis,
+		isPartial: len(p.Unknown) > 0,
+	})
+	changed, found := diff(p.rendered.node, p.decided.previous, observed)
+	p.changed = changed
+	p.add(found)
+
+	r := removal{
+		checked:  p.checked,
+		eval:     p.eval,
+		node:     p.rendered.node,
+		isJoined: p.kubelet.Joined,
+	}
+	p.add(r.check(observed, changed.changes))
 }
 
-// makePlan puts what the steps returned into a plan. Stages and edges are in site order.
+// makePlan makes the plan from the results of the steps. Stages and edges are in site order.
 func (p *progress) makePlan() *Plan {
 	if p.tape != nil {
 		p.tape.Seal()
 	}
 
 	plan := &Plan{
-		Site: p.site, Node: p.rendered.node, Tape: p.tape, Eval: p.eval,
-		Diagnostics: p.Diags, Degraded: p.Degraded, Unread: listUnread(p.Diags),
-		Changes: p.changed.changes, Unjudged: p.changed.unjudged, Restart: p.changed.restart, Units: p.changed.units,
-		Kubelet: p.kubelet.KubeletAns, Accepts: p.kubelet.accepts, Aside: p.decided.aside,
-		Facts: p.gathered.facts, Access: p.prepared.env.Access,
-		OnCluster: p.settings.onCluster, MaxAge: p.settings.maxAge,
-		Complete: isComplete(p.rendered.isDone, p.Diags, p.Unknown),
+		Site:        p.site,
+		Node:        p.rendered.node,
+		Tape:        p.tape,
+		Eval:        p.eval,
+		Diagnostics: p.Diags,
+		Degraded:    p.Degraded,
+		Unread:      listUnread(p.Diags),
+		Changes:     p.changed.changes,
+		Unjudged:    p.changed.unjudged,
+		Restart:     p.changed.restart,
+		Units:       p.changed.units,
+		Kubelet:     p.kubelet.KubeletAns,
+		Accepts:     p.kubelet.accepts,
+		Previous:    p.decided.previous,
+		Facts:       p.gathered.facts,
+		Access:      p.prepared.env.Access,
+		OnCluster:   p.settings.onCluster,
+		MaxAge:      p.settings.maxAge,
+		Complete:    isComplete(p.rendered.isDone, p.Diags, p.Unknown),
 	}
 	if plan.Complete {
 		plan.Hash = p.rendered.node.Hash()
 	}
 
-	if p.tape != nil && plan.Code() == fault.Internal {
-		plan.Diagnostics = append(plan.Diagnostics, origin.Error(fault.Internal, hcl.Range{}, "A part of the plan is unknown",
-			"Unknown: %s. No question explains it, so this is a mistake of prelet. Please report it with a recording: prelet record.",
-			p.Unknown))
+	if p.tape != nil && !plan.Diagnostics.HasErrors() && plan.Code() == fault.Internal {
+		plan.Diagnostics = append(plan.Diagnostics, origin.Error(
+			fault.Internal, hcl.Range{}, "A part of the plan is unknown",
+			"Unknown: %s. No missing answer explains it, so this is a bug in prelet. "+
+				"Please report it with a recording: prelet record.", p.Unknown,
+		))
 	}
 
 	for _, i := range p.site.Stages {
-		if at := slices.IndexFunc(p.Stages, func(s StageReport) bool { return s.Address == i.Addr() }); at >= 0 {
+		isReport := func(s StageReport) bool {
+			return s.Address == i.Addr()
+		}
+		if at := slices.IndexFunc(p.Stages, isReport); at >= 0 {
 			plan.Stages = append(plan.Stages, p.Stages[at])
 		}
 		plan.Edges = append(plan.Edges, p.eval.Edges(i)...)
@@ -349,12 +432,9 @@ func (p *progress) makePlan() *Plan {
 func listUnread(ds hcl.Diagnostics) (out []Unread) {
 	for _, d := range ds {
 		extra, _ := d.Extra.(origin.Extra)
-		where := ""
-		if d.Subject != nil {
-			where = fmt.Sprintf("%s:%d:%d", d.Subject.Filename, d.Subject.Start.Line, d.Subject.Start.Column)
-		}
-		for _, q := range extra.Unread {
-			if u := (Unread{where, q, extra.Denied}); !slices.Contains(out, u) {
+		for _, question := range extra.Unread {
+			u := Unread{formatPlace(findPlace(d)), question, extra.Denied}
+			if !slices.Contains(out, u) {
 				out = append(out, u)
 			}
 		}
@@ -363,9 +443,20 @@ func listUnread(ds hcl.Diagnostics) (out []Unread) {
 	return out
 }
 
-// reportStages sends the events of stages that are over.
-func (env runtimeEnv) reportStages(all []StageReport) {
-	for _, s := range all {
-		env.event(Event{Stage: s.Address, State: s.State, Took: s.Took})
+// formatPlace returns a place as FILE:LINE:COLUMN; "" for a zero range.
+func formatPlace(r hcl.Range) string {
+	return fault.Place{
+		File:   r.Filename,
+		Line:   r.Start.Line,
+		Column: r.Start.Column,
+	}.String()
+}
+
+// findPlace returns the place of a diagnostic; the zero range where it has none.
+func findPlace(d *hcl.Diagnostic) hcl.Range {
+	if d.Subject == nil {
+		return hcl.Range{}
 	}
+
+	return *d.Subject
 }

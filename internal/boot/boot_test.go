@@ -23,7 +23,7 @@ const cluster = `cluster {
 }
 `
 
-func mustParse(t testing.TB, text string) *site.Site {
+func mustParse(t testing.TB, text string) *lang.Site {
 	t.Helper()
 	s, diags := parseCase(&txtar.Archive{Files: []txtar.File{{Name: "site.hcl", Data: []byte(text)}}})
 	if diags.HasErrors() {
@@ -95,7 +95,7 @@ func TestTwoStagesWaitForOneAnswer(t *testing.T) {
 	}
 }
 
-// TestCancelled ends at once when whoever called does not want the plan any more, and says so of each stage.
+// TestCancelled checks that a cancelled plan ends at once, and that each stage reports the cancellation.
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	src := world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
@@ -117,8 +117,8 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// TestTooLargeSiteIsGivenUp gives up what no limit on text foresees, with a message and in time. What is given up
-// goes on for a while, so it is no larger than it must be.
+// TestTooLargeSiteIsGivenUp checks that an evaluation that no limit on text prevents is abandoned in time, with a
+// message. An abandoned evaluation continues for a while, so the site is as small as possible.
 func TestTooLargeSiteIsGivenUp(t *testing.T) {
 	for _, text := range []string{
 		`stage "label" "a" { labels = { a = length([for x in range(400) : [for y in range(400) : "${x}-${y}"]]) } }`,
@@ -141,23 +141,27 @@ func TestNoSite(t *testing.T) {
 	if len(p.Diagnostics) != 1 || origin.CodeOf(p.Diagnostics[0]) != fault.NoSite || p.Hash != "" {
 		t.Errorf("run: got %s\nwant code %s", showPlan(p), fault.NoSite)
 	}
-	if d := Check(s, Witnesses()); len(d) != 1 || origin.CodeOf(d[0]) != fault.NoSite {
+	if d := Check(s, SampleMachines(), CheckOptions{}); len(d) != 1 || origin.CodeOf(d[0]) != fault.NoSite {
 		t.Errorf("check: got %v, want code %s", d, fault.NoSite)
 	}
 }
 
-// TestCheckNamesWitnesses says one thing once a place, with the machines that it was found on, each once.
-func TestCheckNamesWitnesses(t *testing.T) {
+// TestCheckNamesSampleMachines says one thing once a place, with the machines that it was found on, each once.
+func TestCheckNamesSampleMachines(t *testing.T) {
 	s := mustParse(t, "stage \"detect-hw\" \"node\" {}\nstage \"label\" \"a\" {\n"+
 		"  labels = { \"example.com/a\" = stage.detect-hw.node.gpus[0].model }\n}\n")
-	d := Check(s, []Witness{{Name: "unknown"}, {Name: "one", Facts: makeBareVM()}, {Name: "two", Facts: makeBareVM()}})
-	if len(d) != 1 || !strings.HasSuffix(d[0].Detail, "(On the witness machines: one, two.)") {
+	d := Check(
+		s,
+		[]SampleMachine{{Name: "unknown"}, {Name: "one", Facts: makeBareVM()}, {Name: "two", Facts: makeBareVM()}},
+		CheckOptions{},
+	)
+	if len(d) != 1 || !strings.HasSuffix(d[0].Detail, "(On the sample machines: one, two.)") {
 		t.Errorf("got %s\nwant one error on the machines one and two", showDiagnostics(d))
 	}
 }
 
-// A run that is told to stop while it gathers says that, and nothing of the answers that it then did not get; one whose
-// time ran out says what it waited for.
+// A run that is stopped while it gathers reports the stop, and not the answers that it did not get because of it; a
+// run whose time is over reports what it waited for.
 func TestSignalDuringGather(t *testing.T) {
 	for _, stopped := range []bool{true, false} {
 		ctx, cancel := context.WithCancelCause(t.Context())

@@ -32,7 +32,7 @@ func TestCheck(t *testing.T) {
 	runCases(t, "testdata/check", func(t *testing.T, a *txtar.Archive) string {
 		s, diags := parseCase(a)
 		if !diags.HasErrors() {
-			diags = append(diags, Check(s, Witnesses())...)
+			diags = append(diags, Check(s, SampleMachines(), CheckOptions{})...)
 		}
 		return showDiagnostics(diags)
 	})
@@ -49,7 +49,8 @@ func TestRun(t *testing.T) {
 		rec := &world.Recording{Entries: p.Tape.Entries()}
 		q := Run(context.Background(), again, Options{Source: rec.Source()})
 		got := showPlan(p) + showUnits(p)
-		if d := cmp.Diff(got, showPlan(q)+showUnits(q)); d != "" && !strings.Contains(string(a.Comment), "not replayed") {
+		if d := cmp.Diff(got, showPlan(q)+showUnits(q)); d != "" &&
+			!strings.Contains(string(a.Comment), "not replayed") {
 			t.Errorf("the plan of its own recording differs (-want +got):\n%s", d)
 		}
 		return got
@@ -93,14 +94,14 @@ func readPart(a *txtar.Archive, name string) string {
 	return ""
 }
 
-func parseCase(a *txtar.Archive) (*site.Site, hcl.Diagnostics) {
+func parseCase(a *txtar.Archive) (*lang.Site, hcl.Diagnostics) {
 	var files []world.SiteFile
 	for _, f := range a.Files {
-		if site.IsSiteFile(f.Name) {
+		if lang.IsSiteFile(f.Name) {
 			files = append(files, world.SiteFile{Name: f.Name, Text: string(f.Data)})
 		}
 	}
-	return site.Parse(files, site.Options{Stages: builtin.Stages(), Version: "0.1.0"})
+	return lang.Parse(files, lang.Options{Stages: builtin.Stages(), Version: "0.1.0"})
 }
 
 func showDiagnostics(ds hcl.Diagnostics) string {
@@ -217,7 +218,12 @@ func fakeWorld(t testing.TB, a *txtar.Archive) world.Source {
 			case "panic":
 				panic("a broken adapter")
 			}
-			text := fmt.Sprintf(`{"format": 1, "answers": [{"kind": %q, "args": %s, "answer": %s}]}`, q.Kind, q.Args, r.answer)
+			text := fmt.Sprintf(
+				`{"format": 1, "answers": [{"kind": %q, "args": %s, "answer": %s}]}`,
+				q.Kind,
+				q.Args,
+				r.answer,
+			)
 			recording, err := world.Decode(strings.NewReader(text))
 			if err != nil {
 				panic(r.answer + ": " + err.Error())
@@ -246,7 +252,7 @@ func answerAsUsual(q world.Question, facts map[string]any) world.Answer {
 		return world.Owner.Answer(world.OwnerAns{})
 	case world.KindLock: // as in a recording that is older than locks
 		return world.Failure(fault.Unread, "", "")
-	case world.KindFacts:
+	case world.KindHardware:
 		return answer(facts)
 	case world.KindKubelet:
 		version := "v1.36.3"
@@ -254,8 +260,10 @@ func answerAsUsual(q world.Question, facts map[string]any) world.Answer {
 	case world.KindObject:
 		return answer(world.ObjectAns{ResourceVersion: "7", Data: map[string]string{"kubelet": testKubeletConfig}})
 	case world.KindTrust:
-		return answer(world.TrustAns{PEM: "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n", Hash: "sha256:00",
-			Servers: []string{"https://192.0.2.1:6443"}, VerifiedBy: "ca_cert_hashes"})
+		return answer(
+			world.TrustAns{PEM: "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n", Hash: "sha256:00",
+				Servers: []string{"https://192.0.2.1:6443"}, VerifiedBy: "ca_cert_hashes"},
+		)
 	case world.KindCredential:
 		return answer(world.CredentialAns{Source: "test"})
 	case world.KindOriginal, world.KindTarget:
@@ -272,7 +280,16 @@ func answerAsUsual(q world.Question, facts map[string]any) world.Answer {
 func showUnits(p *Plan) string {
 	var b strings.Builder
 	for _, u := range p.Units {
-		fmt.Fprintf(&b, "unit %s %s %q files %v because %v system %t\n", u.Action, u.Unit.Unit, u.Stage, u.Files, u.Because, u.IsSystem)
+		fmt.Fprintf(
+			&b,
+			"unit %s %s %q files %v because %v system %t\n",
+			u.Action,
+			u.Unit.Unit,
+			u.Stage,
+			u.Files,
+			u.Because,
+			u.IsSystem,
+		)
 	}
 	if len(p.Units) > 0 {
 		fmt.Fprintf(&b, "kubelet %s restart %t because %v\n", p.Restart.Unit, p.Restart.Needed, p.Restart.Because)

@@ -38,16 +38,22 @@ func TestCheckNode(t *testing.T) {
 }`, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			text := "stage \"detect-hw\" \"node\" {}\nstage \"write\" \"kubelet\" {\n  kubelet_config { when = false }\n" +
+			text := "stage \"detect-hw\" \"node\" {}\nstage \"write\" \"kubelet\" {\n  kubelet_config { when = " +
+				"false }\n" +
 				"  ca_certificate { when = false }\n  bootstrap_kubeconfig { when = false }\n" + c.write +
 				"\n}\nstage \"restart\" \"kubelet\" {\n" + c.restart + "\n}\n"
 			if c.name == "a field that only the base can have" {
-				text = "cluster {\n  servers = [\"a.example:6443\"]\n  trust = \"token\"\n  token = credential(\"t\")\n}\n" +
-					"stage \"fetch-ca\" \"c\" {}\nstage \"fetch-config\" \"k\" { config_map = \"kube-system/kubelet-config\" }\n" +
+				text = "cluster {\n  servers = [\"a.example:6443\"]\n  trust = \"token\"\n  token = " +
+					"credential(\"t\")\n}\n" +
+					"stage \"fetch-ca\" \"c\" {}\nstage \"fetch-config\" \"k\" { config_map = " +
+					"\"kube-system/kubelet-config\" }\n" +
 					"stage \"write\" \"kubelet\" {\n" + c.write + "\n}\n"
 			}
-			s, diags := site.Parse([]world.SiteFile{{Name: "site.hcl", Text: text}}, site.Options{Stages: builtin.Stages()})
-			diags = append(diags, boot.Check(s, boot.Witnesses())...)
+			s, diags := lang.Parse(
+				[]world.SiteFile{{Name: "site.hcl", Text: text}},
+				lang.Options{Stages: builtin.Stages()},
+			)
+			diags = append(diags, boot.Check(s, boot.SampleMachines(), boot.CheckOptions{})...)
 			got := ""
 			for _, d := range diags {
 				if d.Severity == hcl.DiagError {

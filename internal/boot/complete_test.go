@@ -16,7 +16,8 @@ func TestComplete(t *testing.T) {
 	const (
 		alone = "stage \"write\" \"kubelet\" {\n  bootstrap_kubeconfig { when = false }\n" +
 			"  ca_certificate { when = false }\n" +
-			"  kubelet_config { base = \"apiVersion: kubelet.config.k8s.io/v1beta1\\nkind: KubeletConfiguration\\n\" }\n" +
+			"  kubelet_config { base = \"apiVersion: kubelet.config.k8s.io/v1beta1\\nkind: " +
+			"KubeletConfiguration\\n\" }\n" +
 			"  kubelet_flags { base = \"\" }\n%s}\n"
 		detect  = "stage \"detect-hw\" \"node\" {}\n"
 		aFile   = "  file \"x\" {\n    path = \"/etc/x\"\n    content = %s\n  }\n"
@@ -65,10 +66,10 @@ func TestComplete(t *testing.T) {
 		{"a unit", write("") + fmt.Sprintf(restart, "  unit = \"${"+unknown+"}.service\"\n"), world.KindFile, false, false,
 			true},
 		{"a node's name", "node {\n  name = " + unknown + "\n}\n" + write(""), world.KindFile, false, false, true},
-		{"a fact that is used", detect + write(fmt.Sprintf(aFile, "stage.detect-hw.node.product.name")), world.KindFacts,
+		{"a fact that is used", detect + write(fmt.Sprintf(aFile, "stage.detect-hw.node.product.name")), world.KindHardware,
 			false, false, true},
 		// Whether the stage fails is a condition.
-		{"facts that nobody uses", detect + write(""), world.KindFacts, false, false, true},
+		{"facts that nobody uses", detect + write(""), world.KindHardware, false, false, true},
 		{"a local that nobody uses", "locals {\n  a = " + unknown + "\n}\n" + write(""), world.KindFile, true, true, true},
 		// The expression may have failed.
 		{"the branch that is not taken", write(fmt.Sprintf(aFile, "true ? \"a\" : "+unknown)), world.KindFile, true, false,
@@ -96,7 +97,8 @@ func TestComplete(t *testing.T) {
 			world.KindVariable, true, true, true},
 		{"an element that is not a variable", "variable \"a\" {\n  default = \"b\"\n}\n" +
 			write(fmt.Sprintf(aFile, "[var.a, \"b\"][1]")), world.KindVariable, true, false, true},
-		{"the rule of a variable", "variable \"a\" {\n  sensitive = true\n  validation {\n    condition = var.a != \"\"\n" +
+		{"the rule of a variable", "variable \"a\" {\n  sensitive = true\n  validation {\n    condition = " +
+			"var.a != \"\"\n" +
 			"    error_message = \"no\"\n  }\n}\n" + write(""), world.KindValidation, true, false, true},
 		{"a file of CAs", patch("authentication = { x509 = { clientCAFile = \"/etc/a.crt\" } }"), world.KindExists, true,
 			false, true},
@@ -112,7 +114,7 @@ func TestComplete(t *testing.T) {
 		{"the file on the disk", write(fmt.Sprintf(aFile, "\"a\"")), world.KindTarget, true, false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m := runOnWitness(mustParse(t, c.site), Witness{Name: "unknown"}, "", Options{})
+			m := runOnSample(mustParse(t, c.site), SampleMachine{Name: "unknown"}, CheckOptions{})
 			if p := m.makePlan(); p.Complete != c.check {
 				t.Errorf("a check: complete %t, want %t: %v %s", p.Complete, c.check, m.Unknown, showPlan(p))
 			}

@@ -27,7 +27,17 @@ const recordings = "../../testdata/recordings"
 
 // corpusCases are recorded, those whose answers are of many kinds.
 func corpusCases() []string {
-	return []string{"states", "joined", "not-joined", "secret-carried", "base", "drop-in", "withheld", "null-item", "gpu"}
+	return []string{
+		"states",
+		"joined",
+		"not-joined",
+		"secret-carried",
+		"base",
+		"drop-in",
+		"withheld",
+		"null-item",
+		"gpu",
+	}
 }
 
 // gpuCase is the largest of the examples on the machine that it was written for.
@@ -65,7 +75,7 @@ func TestCorpus(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, diags := site.Parse(rec.Header.Site, site.Options{Stages: builtin.Stages(), Version: "0.1.0"})
+			s, diags := lang.Parse(rec.Header.Site, lang.Options{Stages: builtin.Stages(), Version: "0.1.0"})
 			if diags.HasErrors() {
 				t.Fatalf("parsing the site: got %v, want no error", diags)
 			}
@@ -133,8 +143,8 @@ func writeCorpus(t *testing.T) {
 	}
 }
 
-// TestHashKnowsNoText plans one site three times: as it is, with comments and other lines, in other files. Nothing of
-// that is a change.
+// TestHashKnowsNoText plans one site three times: unchanged, with comments and other line breaks, and in other files.
+// The hash must stay the same.
 func TestHashIgnoresText(t *testing.T) {
 	a := gpuCase(t)
 	plan := func(a *txtar.Archive) *Plan {
@@ -186,7 +196,7 @@ func BenchmarkCheck(b *testing.B) {
 	s, _ := parseCase(gpuCase(b))
 	b.ReportAllocs()
 	for b.Loop() {
-		if d := Check(s, Witnesses()); d.HasErrors() {
+		if d := Check(s, SampleMachines(), CheckOptions{}); d.HasErrors() {
 			b.Fatal(d)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -33,17 +32,20 @@ func (p *Plan) Credentials() (names []string) {
 
 // reportUnreadToken names the credential of the token if a file needs it, and a recording was never asked for it. A
 // node that has joined needs no token.
-func reportUnreadToken(ctx context.Context, s *site.Site, a world.Access, n node.Node, tape *world.Tape) (found Findings) {
-	isNeeded := func(f node.File) bool { return slices.Contains(f.Text.Secrets(), a.Token) }
+func reportUnreadToken(
+	ctx context.Context, s *lang.Site, a world.Access, n node.Node, tape *world.Tape,
+) (found Findings) {
+	isNeeded := func(f node.File) bool {
+		return slices.Contains(f.Text.Secrets(), a.Token)
+	}
 	if tape == nil || s.Cluster == nil || a.Token == "" || !slices.ContainsFunc(n.Files, isNeeded) {
 		return found
 	}
 
 	_, ans, _ := world.Credential.Ask(ctx, tape, world.CredentialReq{Name: a.Token})
 	if ans.Code() == fault.Unread {
-		question := []string{"credential " + a.Token}
-		found.Unknown = newUnknowns(question, partAccess)
-		found.report(origin.NotRead(s.Cluster.SrcRange, "the token of the cluster block", question))
+		question := "credential " + a.Token
+		found.reportUnread(s.Cluster.SrcRange, "the token of the cluster block", question, partAccess)
 	}
 
 	return found

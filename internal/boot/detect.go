@@ -26,27 +26,27 @@ type Detected struct {
 	Failed    error // the error of the question for facts
 }
 
-// Detect runs the site's stage detect-hw with its detectors and nothing else; without such a stage it asks for facts.
-func Detect(ctx context.Context, s *site.Site, from world.Source) (out Detected, diags hcl.Diagnostics) {
-	i := slices.IndexFunc(s.Stages, func(i *site.Instance) bool { return i.Type == "detect-hw" })
-	if i < 0 {
-		out = askFacts(ctx, from)
+// Detect runs only the site's stage detect-hw with its detectors; without such a stage it asks for facts.
+func Detect(ctx context.Context, s *lang.Site, from world.Source) (out Detected, diags hcl.Diagnostics) {
+	if all := s.OfType(stages.DetectHW); len(all) > 0 {
+		out, diags = runDetect(ctx, s, all[0], from)
 	} else {
-		out, diags = runDetect(ctx, s, s.Stages[i], from)
+		out = askFacts(ctx, from)
 	}
 	if out.Facts == nil {
 		return out, diags
 	}
 
 	raw, err := json.Marshal(out.Facts)
-	out.Raw, out.Failed = raw, errors.Join(out.Failed, err)
+	out.Raw = raw
+	out.Failed = errors.Join(out.Failed, err)
 
 	return out, diags
 }
 
 // askFacts returns the facts of a site without detect-hw.
 func askFacts(ctx context.Context, from world.Source) (out Detected) {
-	f, _, err := world.FactsOf.Ask(ctx, from, world.FactsReq{})
+	f, _, err := world.Hardware.Ask(ctx, from, world.HardwareReq{})
 	if err != nil {
 		return Detected{Failed: err}
 	}
@@ -61,18 +61,18 @@ func askFacts(ctx context.Context, from world.Source) (out Detected) {
 	return out
 }
 
-// runDetect runs one detect-hw stage, within its own timeout but for at least a minute.
-func runDetect(ctx context.Context, s *site.Site, i *site.Instance, from world.Source) (
+// runDetect runs one detect-hw stage, for at most its own timeout or a minute, whichever is longer.
+func runDetect(ctx context.Context, s *lang.Site, i *lang.Instance, from world.Source) (
 	out Detected, _ hcl.Diagnostics,
 ) {
-	p, env := prepareRun(ctx, s, from)
+	p := prepareRun(ctx, s, from)
 	if p.hasErrors() {
 		return out, p.Diags
 	}
 
 	e := p.eval.Fork()
-	cfg, found := runStep(env.limits, func() (schema.Body, Findings) {
-		cfg, diags := i.Spec.DecodeAt(i.Body, nil, e.Scope(i.Addr()), i.Range)
+	cfg, found := runStep(p.limits, func() (schema.Body, Findings) {
+		cfg, diags := decodeStage(i, e.Scope(i.Addr()))
 		return cfg, Findings{Diags: diags}
 	})
 	if found.Diags.HasErrors() {
@@ -85,31 +85,28 @@ func runDetect(ctx context.Context, s *site.Site, i *site.Instance, from world.S
 	gathered, diags := i.Stage.(stages.Gatherer).Gather(ctx, cfg, p.prepared.env, p.tape)
 	found.report(diags...)
 	found.degradeFor(diags)
-	out.Facts, out.Degraded = gathered.Facts, found.Degraded
-	if gathered.Facts == nil {
-		return out, slices.Concat(p.Diags, found.Diags)
-	}
-	if all, err := value.ToGo(gathered.Value.GetAttr("detectors")); err == nil {
-		out.Detectors, _ = all.(map[string]any)
+	out.Facts = gathered.Facts
+	out.Degraded = found.Degraded
+	if gathered.Facts != nil {
+		if all, err := value.ToGo(gathered.Value.GetAttr("detectors")); err == nil {
+			out.Detectors, _ = all.(map[string]any)
+		}
 	}
 
 	return out, slices.Concat(p.Diags, found.Diags)
 }
 
 // Detectors returns the site's detector blocks, evaluated, with their locks. No detector is run.
-func Detectors(ctx context.Context, s *site.Site, from world.Source) ([]stages.Detector, hcl.Diagnostics) {
-	p, _ := prepareRun(ctx, s, from)
+func Detectors(ctx context.Context, s *lang.Site, from world.Source) ([]stages.Detector, hcl.Diagnostics) {
+	p := prepareRun(ctx, s, from)
 
 	return p.prepared.env.Detectors, p.Diags
 }
 
 // prepareRun runs the steps settings and prepare over a source.
-func prepareRun(ctx context.Context, s *site.Site, from world.Source) (*progress, runtimeEnv) {
-	env := newRuntimeEnv(Options{}, defaultLimits())
-	p, locks := startRun(ctx, s, Options{Source: from})
-	if p.runSettings(env); !p.hasErrors() {
-		p.runPrepare(locks, env)
-	}
+func prepareRun(ctx context.Context, s *lang.Site, from world.Source) *progress {
+	p := startRun(ctx, s, Options{Source: from}, defaultLimits())
+	p.runAll(ctx, p.runSettings, p.runPrepare)
 
-	return p, env
+	return p
 }

@@ -3,8 +3,8 @@ package boot
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -25,15 +25,15 @@ import (
 // labelsByDetector has recommended labels by the name of the detector that recommends them.
 type labelsByDetector = map[string]map[string]string
 
-// detectorLock is what is known of a detector without running it.
+// detectorLock is the lock of a detector, which describes it without running it.
 type detectorLock struct {
-	answer   world.Answer          // to the question for its lock
+	answer   world.Answer          // to the question for the lock
 	describe *contract.Description // nil: not known
 }
 
-// readLocks asks for the locks of the site's detectors; from nil, nothing is known of any. It comes before all steps,
+// readLocks asks for the locks of the site's detectors; without a source there are none. It comes before all steps,
 // because the types of outputs depend on it.
-func readLocks(ctx context.Context, s *site.Site, from world.Source) map[string]detectorLock {
+func readLocks(ctx context.Context, s *lang.Site, from world.Source) map[string]detectorLock {
 	locks := map[string]detectorLock{}
 	for _, name := range sortKeys(s.Detectors) {
 		locks[name] = readLock(ctx, name, from)
@@ -46,112 +46,136 @@ func readLock(ctx context.Context, name string, from world.Source) detectorLock 
 	if from == nil {
 		return detectorLock{}
 	}
-	a, ans, err := world.LockOf.Ask(ctx, from, world.LockReq{Name: name})
+	a, ans, err := world.Lock.Ask(ctx, from, world.LockReq{Name: name})
 	if err != nil {
 		return detectorLock{answer: ans}
 	}
-	d, err := stages.Description(a.Lock)
+	d, err := stages.Description(a.LockEntry)
 	if err != nil {
-		return detectorLock{answer: world.Failure(fault.DetectorFailed,
-			fmt.Sprintf("The description of detector %q in %s cannot be used: %s", name, a.File, err), "")}
+		why := fmt.Sprintf("The description of detector %q in %s cannot be used: %s", name, a.File, err)
+		return detectorLock{answer: world.Failure(fault.DetectorFailed, why, "")}
 	}
 
 	return detectorLock{answer: ans, describe: &d}
 }
 
-// reportUnreadLocks names the locks that a recording was never asked for, where they can change the plan. A recording
-// that is older than locks has what the detector reported. Of a detector that no stage asks, a lock can only refuse the
-// configuration.
+// reportUnreadLocks names the locks that a recording was never asked for, where they can change the plan. A
+// recording that is older than locks contains the detector's own report, which is enough. If no stage uses a
+// detector, its lock matters only for its configuration.
 func reportUnreadLocks(all []stages.Detector, tape *world.Tape) (found Findings) {
-	isAnswered := map[string]bool{}
-	if tape != nil {
-		for _, e := range tape.Entries() {
-			r, err := world.DetectorOf.Request(e.Question)
-			if e.Kind == world.KindDetector && err == nil && e.Answer.Code() != fault.Unread {
-				isAnswered[r.Name] = true
-			}
-		}
-	}
-
+	isAnswered := listAnsweredDetectors(tape)
 	for _, d := range all {
 		if d.Lock.Code() != fault.Unread || isAnswered[d.Name] || len(d.Config) == 0 {
 			continue
 		}
-		question := []string{"lock of detector " + d.Name}
-		found.Unknown = found.Unknown.join(newUnknowns(question, partAccess))
-		found.report(origin.NotRead(d.Range, "detector "+d.Name, question))
+		found.reportUnread(d.Range, "detector "+d.Name, "lock of detector "+d.Name, partAccess)
 	}
 
 	return found
 }
 
-// decodeDetectors decodes the detector blocks, and checks their configuration against what detectors describe.
-func decodeDetectors(s *site.Site, locks map[string]detectorLock, e *eval.Eval) ([]stages.Detector, Findings) {
+// listAnsweredDetectors returns the names of detectors whose report is on the tape.
+func listAnsweredDetectors(tape *world.Tape) map[string]bool {
+	out := map[string]bool{}
+	if tape == nil {
+		return out
+	}
+
+	for _, e := range tape.Entries() {
+		r, err := world.Detector.Request(e.Question)
+		if e.Kind == world.KindDetector && err == nil && e.Answer.Code() != fault.Unread {
+			out[r.Name] = true
+		}
+	}
+
+	return out
+}
+
+// decodeDetectors decodes the detector blocks, and checks their configuration against the detectors' descriptions.
+func decodeDetectors(s *lang.Site, locks map[string]detectorLock, e *eval.Eval) ([]stages.Detector, Findings) {
 	var out []stages.Detector
 	var found Findings
 	for _, name := range sortKeys(s.Detectors) {
 		d, more := decodeDetector(name, s.Detectors[name], locks[name], e)
-		out, found = append(out, d), found.join(more)
+		out = append(out, d)
+		found.add(more)
 	}
 
 	return out, found
 }
 
-func decodeDetector(name string, block *site.Detector, l detectorLock, e *eval.Eval) (stages.Detector, Findings) {
+func decodeDetector(
+	name string, block *lang.Detector, l detectorLock, e *eval.Eval,
+) (stages.Detector, Findings) {
 	b, diags := schema.DetectorBlock.Decode(block.Body, []string{name}, e.Scope("detector."+name))
 	found := Findings{Diags: diags, Unknown: findUnknown(b, partAccess)}
 	timeout, _ := time.ParseDuration(schema.DetectorTimeout.Of(b).V)
 	memory, _ := schema.Memory(schema.DetectorMemory.Of(b).V)
 	d := stages.Detector{
-		Name: name, Required: schema.DetectorRequired.Of(b).V, Timeout: timeout, Memory: memory, Range: block.Range,
-		Lock: l.answer, Describe: l.describe,
-		At: func(path string) hcl.Range { return findConfigRange(block, path, false) },
+		Name:     name,
+		Range:    block.Range,
+		Required: schema.DetectorRequired.Of(b).V,
+		Timeout:  timeout,
+		Memory:   memory,
+		Lock:     l.answer,
+		Describe: l.describe,
+		At: func(path string) hcl.Range {
+			return findConfigRange(block, path, false)
+		},
 	}
 	if a, ok := b.One("allow"); ok {
 		d.Allow = world.Grants{
-			Devices: schema.AllowDevices.Of(a).V, Read: schema.AllowRead.Of(a).V, Execute: schema.AllowExecute.Of(a).V,
-			Sockets: schema.AllowSockets.Of(a).V, Groups: schema.AllowGroups.Of(a).V,
+			Devices:      schema.AllowDevices.Of(a).V,
+			Read:         schema.AllowRead.Of(a).V,
+			Execute:      schema.AllowExecute.Of(a).V,
+			Sockets:      schema.AllowSockets.Of(a).V,
+			Groups:       schema.AllowGroups.Of(a).V,
 			AnyPCIDevice: schema.AllowAnyPCIDevice.Of(a).V,
 		}
 	}
 
-	values, open, diags := readConfig(b, block)
+	values, unknown, diags := collectConfig(b, block)
 	found.report(diags...)
 	d.Config = values
 	if d.Describe != nil {
 		whole, problems := contract.Config(d.Describe.Config, wrapLists(d.Describe.Config, values))
-		found.report(reportProblems(d, block, problems, open)...)
+		found.report(reportProblems(d, block, problems, unknown)...)
 		d.Config = dropNulls(whole)
 	}
 	if e.Checking() {
-		found.report(noteUnchecked(d)...)
+		found.report(checkWithoutNode(d)...)
 	}
 
 	return d, found
 }
 
-// noteUnchecked reports, in a check, what only a node shows of a detector. With a description: that the detector
-// would not be started for lack of a grant (on a node, the detector's own stage reports that, where it has something
-// to do). Without one: that its configuration is not checked, which is a warning if the lock cannot be used, and else
-// a note, because the lock is with the detector on the node.
-func noteUnchecked(d stages.Detector) hcl.Diagnostics {
+// checkWithoutNode reports, in a check, problems of a detector that otherwise only a node shows. With a
+// description: a missing grant (on a node, the detector's own stage reports that, where it has something to do).
+// Without one: that its configuration is not checked, which is a warning if the lock cannot be used; else it is a
+// note, because the lock is on the node with the detector.
+func checkWithoutNode(d stages.Detector) hcl.Diagnostics {
 	summary := fmt.Sprintf("The configuration of detector %q is not checked", d.Name)
 	switch {
 	case d.Describe != nil:
 		return append(checkConsent(d), noteIdleGrant(d)...)
 	case d.Lock.Code() == fault.DetectorFailed:
-		return hcl.Diagnostics{origin.Warning(fault.DetectorDegraded, d.Range, summary,
-			"%s", stages.Sentence(d.Lock.Fault.Why, d.Lock.Fault.Next))}
+		return hcl.Diagnostics{origin.Warning(
+			fault.DetectorDegraded, d.Range, summary, "%s", stages.Sentence(d.Lock.Fault.Why, d.Lock.Fault.Next),
+		)}
 	case d.Lock.Fault == nil || len(d.Config) == 0:
 		return nil
 	}
 
-	return hcl.Diagnostics{origin.Note(fault.DetectorDegraded, d.Range, summary,
-		"%s Nor is what the site reads of its facts. A lock that lies beside the site tells both, on any machine: "+
-			"prelet detectors lock --site --config DIR PROGRAM.", stages.Sentence(d.Lock.Fault.Why))}
+	return hcl.Diagnostics{origin.Note(
+		fault.DetectorDegraded, d.Range, summary,
+		"%s The site's use of its facts is not checked either. "+
+			"A lock in the site's folder makes both possible on any machine: "+
+			"prelet detectors lock --site --config DIR PROGRAM.", stages.Sentence(d.Lock.Fault.Why),
+	)}
 }
 
-// checkConsent reports a grant that a detector needs and the site does not give: an error if the detector is required.
+// checkConsent reports a grant that a detector needs and the site does not give: an error if the detector is
+// required.
 func checkConsent(d stages.Detector) hcl.Diagnostics {
 	if stages.Ungranted(d.Describe.Needs, d.Allow).Empty() {
 		return nil
@@ -167,20 +191,25 @@ func checkConsent(d stages.Detector) hcl.Diagnostics {
 	return hcl.Diagnostics{origin.Warning(fault.DetectorDegraded, d.Range, summary, "%s", text)}
 }
 
-// noteIdleGrant reports any_pci_device for a detector that does not describe it: nothing changes by it.
+// noteIdleGrant reports any_pci_device for a detector that does not describe it: the grant has no effect.
 func noteIdleGrant(d stages.Detector) hcl.Diagnostics {
 	if !d.Allow.AnyPCIDevice || d.Describe.Needs.AnyPCIDevice || d.Describe.Wants.AnyPCIDevice {
 		return nil
 	}
 
-	return hcl.Diagnostics{origin.Note(fault.DetectorDegraded, d.Range, fmt.Sprintf("A grant of detector %q does nothing", d.Name),
-		"allow { any_pci_device = true } is for a detector that describes it. This one does not, so it must keep to the devices "+
-			"of its pci_ids. Take it out, or ask its vendor.")}
+	return hcl.Diagnostics{origin.Note(
+		fault.DetectorDegraded, d.Range, fmt.Sprintf("A grant of detector %q has no effect", d.Name),
+		"allow { any_pci_device = true } is for a detector that describes it. "+
+			"This detector does not, so it may only use the devices of its pci_ids. "+
+			"Remove the grant, or ask the vendor.",
+	)}
 }
 
-// readConfig returns the values of a detector's config block; open has the names of those that are not known, or
+// collectConfig returns the values of a detector's config block; unknown has the names of values that are unknown or
 // refused.
-func readConfig(b schema.Body, block *site.Detector) (values map[string]any, open []string, diags hcl.Diagnostics) {
+func collectConfig(b schema.Body, block *lang.Detector) (
+	values map[string]any, unknown []string, diags hcl.Diagnostics,
+) {
 	c, ok := b.One("config")
 	if !ok {
 		return nil, nil, nil
@@ -188,81 +217,76 @@ func readConfig(b schema.Body, block *site.Detector) (values map[string]any, ope
 
 	values = map[string]any{}
 	for _, name := range sortKeys(c.Free) {
-		v, ok, d := readConfigValue(block, name, c.Free[name])
+		v, d := convertConfigValue(block, name, c.Free[name])
 		diags = append(diags, d...)
-		if ok {
-			values[name] = v
+		if v == nil {
+			unknown = append(unknown, name)
 		} else {
-			open = append(open, name)
+			values[name] = *v
 		}
 	}
 
-	return values, open, diags
+	return values, unknown, diags
 }
 
-// readConfigValue returns one value as plain Go. It is not ok if the value is secret, of a wrong type, or not known.
-func readConfigValue(block *site.Detector, name string, v cty.Value) (out any, ok bool, diags hcl.Diagnostics) {
+// convertConfigValue returns one value as plain Go; nil if the value is secret, of a wrong type, or unknown.
+func convertConfigValue(block *lang.Detector, name string, v cty.Value) (*any, hcl.Diagnostics) {
 	at := findConfigRange(block, name, false)
 	_, secrets, unread := value.Plain(v)
 	switch {
 	case len(secrets) > 0:
-		return nil, false, hcl.Diagnostics{origin.Error(fault.Sensitive, at,
-			fmt.Sprintf("Detector %q cannot take a secret", block.Name),
-			"%s: what a detector is asked stands in every recording.", name)}
+		return nil, hcl.Diagnostics{origin.Error(
+			fault.Sensitive, at, fmt.Sprintf("Detector %q cannot take a secret", block.Name),
+			"%s: every recording contains a detector's configuration.", name,
+		)}
 	case len(unread) > 0:
-		return nil, false, hcl.Diagnostics{origin.NotRead(at, fmt.Sprintf("detector %q %s", block.Name, name), unread)}
+		return nil, hcl.Diagnostics{origin.NotRead(at, fmt.Sprintf("detector %q %s", block.Name, name), unread)}
 	}
 
 	out, err := value.ToGo(v)
 	switch {
 	case err == nil:
-		return out, true, nil
+		return &out, nil
 	case !v.IsWhollyKnown():
-		return nil, false, nil
+		return nil, nil
 	}
 
-	return nil, false, hcl.Diagnostics{origin.Error(fault.WrongType, at,
-		fmt.Sprintf("Detector %q cannot take %s", block.Name, name), "%s.", err)}
+	return nil, hcl.Diagnostics{origin.Error(
+		fault.WrongType, at, fmt.Sprintf("Detector %q cannot take %s", block.Name, name), "%s.", err,
+	)}
 }
 
-// wrapLists makes a list of a single object where a list of objects is declared: in a site, a block that is written
-// once looks like one that cannot be repeated.
+// wrapLists makes a list of a single object where a list of objects is declared: a block that a site writes once
+// looks like a block that cannot be repeated.
 func wrapLists(declared []contract.Attribute, config map[string]any) map[string]any {
-	if config == nil {
-		return nil
-	}
-
-	out := map[string]any{}
-	for k, v := range config {
-		if i := slices.IndexFunc(declared, func(a contract.Attribute) bool { return a.Name == k }); i >= 0 {
-			v = wrapList(declared[i].Type, v)
+	out := maps.Clone(config)
+	for _, a := range declared {
+		if v, ok := out[a.Name]; ok {
+			out[a.Name] = wrapList(a.Type, v)
 		}
-		out[k] = v
 	}
 
 	return out
 }
 
 func wrapList(t contract.Type, v any) any {
-	o, object := v.(map[string]any)
+	o, isObject := v.(map[string]any)
 	switch {
-	case object && t.Kind == contract.Object:
+	case isObject && t.Kind == contract.Object:
 		return wrapLists(t.Attributes, o)
-	case object && t.Kind == contract.List && t.Element != nil && t.Element.Kind == contract.Object:
+	case isObject && t.Kind == contract.List && t.Element != nil && t.Element.Kind == contract.Object:
 		return []any{wrapLists(t.Element.Attributes, o)}
 	}
 
 	return v
 }
 
-// dropNulls removes what is null from a configuration, and returns nil for an empty one. For a detector null is the
-// same as unset, so a question stays the same when a new version of a detector declares one attribute more.
+// dropNulls removes nulls from a configuration, and returns nil for an empty one. For a detector null is the same
+// as unset, so a question does not change when a new version of a detector declares one more attribute.
 func dropNulls(config map[string]any) map[string]any {
-	for k, v := range config {
-		if v == nil {
-			delete(config, k)
-		}
-	}
+	maps.DeleteFunc(config, func(_ string, v any) bool {
+		return v == nil
+	})
 	if len(config) == 0 {
 		return nil
 	}
@@ -270,62 +294,64 @@ func dropNulls(config map[string]any) map[string]any {
 	return config
 }
 
-// reportProblems returns diagnostics at the lines of the site, except for values that are open.
-func reportProblems(d stages.Detector, block *site.Detector, problems contract.Problems,
-	open []string) hcl.Diagnostics {
-	next := fmt.Sprintf("Version %s of the detector describes what it takes: prelet detectors list --long",
-		d.Describe.Version)
-	var diags hcl.Diagnostics
+// reportProblems returns diagnostics at the lines of the site, except for unknown values.
+func reportProblems(
+	d stages.Detector, block *lang.Detector, problems contract.Problems, unknown []string,
+) (diags hcl.Diagnostics) {
+	next := fmt.Sprintf(
+		"Version %s of the detector describes its configuration: prelet detectors list --long", d.Describe.Version,
+	)
 	for _, p := range problems {
 		steps, err := contract.ParsePath(p.Path)
-		if err == nil && len(steps) > 0 && slices.Contains(open, steps[0].Name) {
+		if err == nil && len(steps) > 0 && slices.Contains(unknown, steps[0].Name) {
 			continue
 		}
 
-		code, at := fault.WrongType, d.At(p.Path)
+		code := fault.WrongType
+		at := d.At(p.Path)
 		switch p.Summary {
-		case "no such attribute":
-			code, at = fault.UnknownArgument, findConfigRange(block, p.Path, true)
-		case "required, but not set":
+		case contract.UnknownAttribute:
+			code = fault.UnknownArgument
+			at = findConfigRange(block, p.Path, true)
+		case contract.MissingAttribute:
 			code = fault.MissingArgument
 		}
-		what := p.Path
-		if what == "" {
-			what = "config"
+		path := p.Path
+		if path == "" {
+			path = "config"
 		}
-		diags = append(diags, origin.Error(code, at, fmt.Sprintf("Detector %q: %s: %s", d.Name, what, p.Summary),
-			"%s", stages.Sentence(p.Detail, next)))
+		diags = append(diags, origin.Error(
+			code, at, fmt.Sprintf("Detector %q: %s: %s", d.Name, path, p.Summary),
+			"%s", stages.Sentence(p.Detail, next),
+		))
 	}
 
 	return diags
 }
 
-// findConfigRange returns the place in the site that a path of a detector's configuration names, as far as it is
-// written: that of the value, or with isName that of its name.
-func findConfigRange(block *site.Detector, path string, isName bool) hcl.Range {
+// findConfigRange returns the place in the site of a path in a detector's configuration: of its value, or with
+// isName of its name. Where the site has not written the path, it is the place of the nearest object around it.
+func findConfigRange(block *lang.Detector, path string, isName bool) hcl.Range {
 	steps, err := contract.ParsePath(path)
-	if err != nil {
-		return block.Range
+	isConfig := func(b *hclsyntax.Block) bool {
+		return b.Type == "config"
 	}
-	i := slices.IndexFunc(block.Body.Blocks, func(b *hclsyntax.Block) bool { return b.Type == "config" })
-	if i < 0 {
+	i := slices.IndexFunc(block.Body.Blocks, isConfig)
+	if err != nil || i < 0 {
 		return block.Range
 	}
 
 	config := block.Body.Blocks[i]
-	if len(steps) == 0 {
+	if len(steps) == 0 || config.Body.Attributes[steps[0].Name] == nil {
 		return config.DefRange()
 	}
 	a := config.Body.Attributes[steps[0].Name]
-	if a == nil {
-		return config.DefRange()
-	}
 
 	return followSteps(a.Expr, steps[1:], a.NameRange, isName)
 }
 
-// followSteps follows steps through literals, and returns the place of the last that is written; at is that of e's
-// name.
+// followSteps follows steps through literals, and returns the place of the last step that the site has written; at
+// is the place of e's name.
 func followSteps(e hclsyntax.Expression, steps []contract.Step, at hcl.Range, isName bool) hcl.Range {
 	if len(steps) == 0 {
 		if r := e.Range(); r.Filename != "" && !isName && !isBlock(e) {
@@ -343,7 +369,7 @@ func followSteps(e hclsyntax.Expression, steps []contract.Step, at hcl.Range, is
 		if n := steps[0].Index; n != nil && *n == 0 { // a block that is written once
 			return followSteps(x, steps[1:], at, isName)
 		}
-		if item, ok := findItem(x, steps[0]); ok {
+		if item := findItem(x, steps[0]); item != nil {
 			return followSteps(item.ValueExpr, steps[1:], item.KeyExpr.Range(), isName)
 		}
 	}
@@ -351,91 +377,25 @@ func followSteps(e hclsyntax.Expression, steps []contract.Step, at hcl.Range, is
 	return at
 }
 
-// findItem returns the item of an object literal that a step names.
-func findItem(x *hclsyntax.ObjectConsExpr, step contract.Step) (hclsyntax.ObjectConsItem, bool) {
+// findItem returns the item of an object literal that a step names; nil for none.
+func findItem(x *hclsyntax.ObjectConsExpr, step contract.Step) *hclsyntax.ObjectConsItem {
 	key := step.Name
 	if step.Key != nil {
 		key = *step.Key
 	}
-	for _, item := range x.Items {
-		k, d := item.KeyExpr.Value(nil)
-		if !d.HasErrors() && k.Type() == cty.String && k.IsKnown() && !k.IsNull() && k.AsString() == key {
-			return item, true
+	for n, item := range x.Items {
+		k, diags := item.KeyExpr.Value(nil)
+		if !diags.HasErrors() && isString(k) && k.AsString() == key {
+			return &x.Items[n]
 		}
 	}
 
-	return hclsyntax.ObjectConsItem{}, false
+	return nil
 }
 
-// isBlock reports whether an expression is a block of the site: its first line is the place to show, not the whole.
+// isBlock reports whether an expression is a block of the site, whose place to show is its first line.
 func isBlock(e hclsyntax.Expression) bool {
 	o, ok := value.Unwrap(e).(*hclsyntax.ObjectConsExpr)
 
 	return ok && o.SrcRange.Start.Line != o.SrcRange.End.Line
-}
-
-// unknownDetectors warns of detectors and of patterns of labels that a site names and nothing describes: a misspelt name.
-func unknownDetectors(s *site.Site, known map[string]detectorLock, locks world.Source) (diags hcl.Diagnostics) {
-	var installed []string
-	if l, ok := locks.(interface{ Installed() []string }); ok {
-		installed = l.Installed()
-	}
-	isWhole := locks != nil // whether all that is declared is described
-	var domains []string
-	for _, n := range sortKeys(s.Detectors) {
-		if d := known[n].describe; d != nil {
-			domains = append(domains, d.LabelDomains...)
-			continue
-		}
-		isWhole = false
-		if slices.Contains(installed, n) {
-			continue
-		}
-		others := slices.DeleteFunc(slices.Clone(installed), func(o string) bool { return s.Detectors[o] != nil })
-		if near := schema.Nearest(n, others); near != "" {
-			diags = append(diags, origin.Warning(fault.DetectorUnknown, s.Detectors[n].Range, fmt.Sprintf("Detector %q is not installed, and %q is", n, near),
-				"Did you mean %q? Nothing is known of %q here: neither a program nor a lock has that name.", near, n))
-		}
-	}
-	if !isWhole {
-		return diags
-	}
-	for _, i := range s.Stages {
-		diags = append(diags, undescribedLabels(i, domains)...)
-	}
-
-	return diags
-}
-
-// undescribedLabels warns of patterns of from_detectors that take nothing of the described domains. A pattern with a wildcard in its
-// domain may.
-func undescribedLabels(i *site.Instance, domains []string) (diags hcl.Diagnostics) {
-	attr := i.Body.Attributes["from_detectors"]
-	if i.Type != "label" || attr == nil {
-		return nil
-	}
-	list, ok := value.Unwrap(attr.Expr).(*hclsyntax.TupleConsExpr)
-	if !ok {
-		return nil
-	}
-	for _, e := range list.Exprs {
-		v, failed := e.Value(nil)
-		if failed.HasErrors() || v.Type() != cty.String || v.IsNull() || !v.IsKnown() {
-			continue
-		}
-		domain, _, _ := strings.Cut(v.AsString(), "/")
-		isWide := strings.ContainsAny(domain, `*?[\`)
-		isOne := slices.ContainsFunc(domains, func(d string) bool { return domain == d || strings.HasSuffix(domain, "."+d) })
-		if isOne || isWide && len(domains) > 0 {
-			continue
-		}
-		what := "No detector that the site declares recommends labels."
-		if len(domains) > 0 {
-			what = "The detectors that the site declares describe: " + strings.Join(domains, ", ") + "."
-		}
-		diags = append(diags, origin.Warning(fault.DetectorUnknown, e.Range(), fmt.Sprintf("from_detectors takes nothing of %q", v.AsString()),
-			"%s Declare the detector, or correct the pattern.", what))
-	}
-
-	return diags
 }

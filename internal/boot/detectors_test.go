@@ -31,8 +31,13 @@ func describeGaudi() contract.Description {
 			{Name: "cards", Type: number, Maximum: &most},
 			{Name: "firmware", Type: contract.Type{Kind: contract.Object,
 				Attributes: []contract.Attribute{{Name: "minimum", Type: text, Required: true}}}},
-			{Name: "port", Type: contract.Type{Kind: contract.List,
-				Element: &contract.Type{Kind: contract.Object, Attributes: []contract.Attribute{{Name: "speed", Type: number}}}}},
+			{Name: "port", Type: contract.Type{
+				Kind: contract.List,
+				Element: &contract.Type{
+					Kind:       contract.Object,
+					Attributes: []contract.Attribute{{Name: "speed", Type: number}},
+				},
+			}},
 		},
 		Facts: []contract.Attribute{{Name: "firmware", Type: text},
 			{Name: "ports", Type: contract.Type{Kind: contract.List, Element: &contract.Type{Kind: contract.Object,
@@ -54,17 +59,19 @@ func detectorWorld(t testing.TB, facts world.Facts, locks []contract.Description
 	return world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
 		switch q.Kind {
 		case world.KindLock:
-			r, _ := world.LockOf.Request(q)
+			r, _ := world.Lock.Request(q)
 			for _, d := range locks {
 				if d.Name == r.Name {
 					text, _ := json.Marshal(d)
-					return world.LockOf.Answer(world.LockAns{Lock: world.Lock{Name: d.Name, SHA256: strings.Repeat("0", 64),
-						Describe: text}, File: "/usr/lib/prelet/detectors.lock.d/" + d.Name + ".json"})
+					return world.Lock.Answer(
+						world.LockAns{LockEntry: world.LockEntry{Name: d.Name, SHA256: strings.Repeat("0", 64),
+							Describe: text}, File: "/usr/lib/prelet/detectors.lock.d/" + d.Name + ".json"},
+					)
 				}
 			}
 			return world.Failure(fault.Absent, "There is no program, and no lock", "")
 		case world.KindDetector:
-			r, err := world.DetectorOf.Request(q)
+			r, err := world.Detector.Request(q)
 			if a, ok := answers[r.Name]; ok && err == nil {
 				return a
 			}
@@ -75,10 +82,10 @@ func detectorWorld(t testing.TB, facts world.Facts, locks []contract.Description
 	})
 }
 
-func parseSite(t testing.TB, text string) *site.Site {
+func parseSite(t testing.TB, text string) *lang.Site {
 	t.Helper()
-	s, diags := site.Parse([]world.SiteFile{{Name: "site.hcl", Text: text}},
-		site.Options{Stages: builtin.Stages(), Version: "0.1.0"})
+	s, diags := lang.Parse([]world.SiteFile{{Name: "site.hcl", Text: text}},
+		lang.Options{Stages: builtin.Stages(), Version: "0.1.0"})
 	if diags.HasErrors() {
 		t.Fatalf("parsing the site: got %v, want no error", diags)
 	}
@@ -127,10 +134,13 @@ func TestDetectorConfigIsChecked(t *testing.T) {
 				"  allow { devices = [\"/dev/accel/accel*\"] }\n  required = false\n  config {\n    "+
 				test.config+"\n  }\n}\n"+afterDetectors)
 			var got []string
-			for _, d := range CheckWith(s, Witnesses(), "", locks) {
+			for _, d := range Check(s, SampleMachines(), CheckOptions{Locks: locks}) {
 				if strings.HasPrefix(d.Summary, `Detector "gaudi": `) {
-					got = append(got, fmt.Sprintf("%s %d:%d %s", origin.CodeOf(d), d.Subject.Start.Line, d.Subject.Start.Column,
-						d.Summary))
+					got = append(
+						got,
+						fmt.Sprintf("%s %d:%d %s", origin.CodeOf(d), d.Subject.Start.Line, d.Subject.Start.Column,
+							d.Summary),
+					)
 				}
 			}
 			if strings.Join(got, "\n") != test.want {
@@ -146,14 +156,17 @@ func TestDetectorConsentIsChecked(t *testing.T) {
 	for required, want := range map[string]string{"false": "warning detector-degraded", "true": "error detector"} {
 		s := parseSite(t, "detector \"gaudi\" {\n  required = "+required+
 			"\n  allow { devices = [\"/dev/accel/*\"] }\n}\n"+afterDetectors)
-		text := showDiagnostics(CheckWith(s, Witnesses(), "", locks))
+		text := showDiagnostics(Check(s, SampleMachines(), CheckOptions{Locks: locks}))
 		if !strings.Contains(text, want) || !strings.Contains(text,
 			"    allow {\n      devices = [\"/dev/accel/*\"]\n      execute = [\"/usr/bin/hl-smi\"]\n    }") {
 			t.Errorf("required = %s: got %s\nwant %s, and the block to paste", required, text, want)
 		}
 	}
 	s := parseSite(t, "detector \"gaudi\" {"+grants+"}\n"+afterDetectors)
-	if text := showDiagnostics(CheckWith(s, Witnesses(), "", locks)); strings.Contains(text, "gaudi") {
+	if text := showDiagnostics(Check(s, SampleMachines(), CheckOptions{Locks: locks})); strings.Contains(
+		text,
+		"gaudi",
+	) {
 		t.Errorf("with all grants: got %s\nwant nothing about gaudi", text)
 	}
 }
@@ -177,15 +190,15 @@ func TestDetectorLockThatCannotBeUsed(t *testing.T) {
 			return world.Failure(tt.fail, "There is no lock of it that can be used", "")
 		})
 		said := ""
-		for _, d := range CheckWith(parseSite(t, "detector \"gaudi\" {\n  "+tt.body+"\n}\n"+afterDetectors), Witnesses(), "",
-			locks) {
+		for _, d := range Check(parseSite(t, "detector \"gaudi\" {\n  "+tt.body+"\n}\n"+afterDetectors), SampleMachines(), CheckOptions{Locks: locks}) {
 			if !strings.Contains(d.Summary, `The configuration of detector "gaudi" is not checked`) {
 				continue
 			}
 			if said = "warning"; origin.IsNote(d) {
 				said = "note"
 			}
-			if d.Severity != hcl.DiagWarning || !strings.Contains(d.Detail, "There is no lock of it that can be used.") ||
+			if d.Severity != hcl.DiagWarning ||
+				!strings.Contains(d.Detail, "There is no lock of it that can be used.") ||
 				said == "note" && !strings.Contains(d.Detail, "prelet detectors lock --site --config DIR PROGRAM") {
 				t.Errorf("%q, %s: got %s\nwant a warning with the reason and the next step", tt.body, tt.fail, d.Detail)
 			}
@@ -195,7 +208,7 @@ func TestDetectorLockThatCannotBeUsed(t *testing.T) {
 		}
 	}
 	if text := showDiagnostics(Check(parseSite(t, "detector \"gaudi\" {\n  config { cards = 1 }\n}\n"+afterDetectors),
-		Witnesses())); strings.Contains(text, "not checked") {
+		SampleMachines(), CheckOptions{})); strings.Contains(text, "not checked") {
 		t.Errorf("without a source of locks: got %s\nwant nothing about the check", text)
 	}
 }
@@ -206,18 +219,18 @@ func TestDetectorFactsAreTyped(t *testing.T) {
 	head := "detector \"gaudi\" {" + grants + "}\n" + afterDetectors +
 		"stage \"label\" \"x\" {\n  labels = { \"example.com/x\" = "
 	for expression, want := range map[string]string{
-		`stage.detect-hw.node.detectors.gaudi.facts.firmware`:                              "",
-		`length(stage.detect-hw.node.detectors.gaudi.facts.ports)`:                         "",
-		`length([for p in stage.detect-hw.node.detectors.gaudi.facts.ports : p if p.up])`:  "",
-		`stage.detect-hw.node.detectors.gaudi.facts.firmwear`:                              "firmwear",
-		`length([for p in stage.detect-hw.node.detectors.gaudi.facts.ports : p if p.upp])`: "upp",
-		`try(stage.detect-hw.node.detectors.gaudi.facts.ports[0].idd, null)`:               "idd",
+		`stage.detect-hw.node.detectors.gaudi.facts.firmware`:                             "",
+		`length(stage.detect-hw.node.detectors.gaudi.facts.ports)`:                        "",
+		`length([for p in stage.detect-hw.node.detectors.gaudi.facts.ports : p if p.up])`: "",
+		`stage.detect-hw.node.detectors.gaudi.facts.firmwear`:                             "firmwear",
+		`length(where(stage.detect-hw.node.detectors.gaudi.facts.ports, {upp = true}))`:   "upp",
+		`try(stage.detect-hw.node.detectors.gaudi.facts.ports[0].idd, null)`:              "idd",
 	} {
-		diags := CheckWith(parseSite(t, head+expression+" }\n}\n"), Witnesses(), "", locks)
+		diags := Check(parseSite(t, head+expression+" }\n}\n"), SampleMachines(), CheckOptions{Locks: locks})
 		if want == "" && diags.HasErrors() || want != "" && !strings.Contains(showDiagnostics(diags), want) {
 			t.Errorf("%s: want %q, got %s", expression, want, showDiagnostics(diags))
 		}
-		if d := Check(parseSite(t, head+expression+" }\n}\n"), Witnesses()); d.HasErrors() {
+		if d := Check(parseSite(t, head+expression+" }\n}\n"), SampleMachines(), CheckOptions{}); d.HasErrors() {
 			t.Errorf("%s, without a lock: got %s\nwant no error", expression, showDiagnostics(d))
 		}
 	}
@@ -239,14 +252,14 @@ func makeCards() world.Facts {
 
 func answerDetector(t testing.TB, devices ...world.DetectorDevice) world.Answer {
 	t.Helper()
-	return world.DetectorOf.Answer(world.DetectorAns{Version: "1", Devices: devices, Attributes: map[string]string{},
+	return world.Detector.Answer(world.DetectorAns{Version: "1", Devices: devices, Attributes: map[string]string{},
 		Labels: map[string]string{}, Warnings: []string{}})
 }
 
 // What a recording that is passed on left out of a detector's answer is unread, and no null: the plan says where it
 // is missing.
 func TestDetectorIdentityIsWithheld(t *testing.T) {
-	said := world.DetectorOf.Answer(world.DetectorAns{Version: "1",
+	said := world.Detector.Answer(world.DetectorAns{Version: "1",
 		Attributes: map[string]string{"serial_number": "canary", "firmware": "1.20"}, Labels: map[string]string{},
 		Warnings: []string{}})
 	w := detectorWorld(t, makeCards(), []contract.Description{describeGaudi()}, map[string]world.Answer{"gaudi": said})
@@ -277,12 +290,13 @@ func TestNewerRecordingIsNamed(t *testing.T) {
 	p := Run(context.Background(), s, Options{Source: detectorWorld(t, makeCards(),
 		[]contract.Description{describeGaudi()}, map[string]world.Answer{"gaudi": answerDetector(t)})})
 	rec := world.Recording{Header: world.Header{Site: p.Site.Files}, Entries: p.Tape.Entries()}
-	i := slices.IndexFunc(rec.Entries, func(e world.Entry) bool { return e.Kind == world.KindFacts })
+	i := slices.IndexFunc(rec.Entries, func(e world.Entry) bool { return e.Kind == world.KindHardware })
 	answer := &rec.Entries[i].Answer
 	answer.Value = append([]byte(`{"fans":[{"serial":null}],`), answer.Value[1:]...)
 
 	if q := Run(context.Background(), s, Options{Source: rec.Source()}); !q.Complete || q.Diagnostics.HasErrors() {
-		t.Errorf("an unknown fact: got complete %t and %s, want it left out", q.Complete, showDiagnostics(q.Diagnostics))
+		t.Errorf("an unknown fact: got complete %t and %s, want it left out",
+			q.Complete, showDiagnostics(q.Diagnostics))
 	}
 
 	answer.Withheld = []string{"/fans/0/serial"}
@@ -302,8 +316,13 @@ func TestDetectorMerge(t *testing.T) {
 	second := describeGaudi()
 	second.Name = "second"
 	site := func(required bool) string {
-		return fmt.Sprintf("detector \"gaudi\" {\n  required = %t%s}\ndetector \"second\" {%s}\n%s", required, grants, grants,
-			afterDetectors)
+		return fmt.Sprintf(
+			"detector \"gaudi\" {\n  required = %t%s}\ndetector \"second\" {%s}\n%s",
+			required,
+			grants,
+			grants,
+			afterDetectors,
+		)
 	}
 	t.Run("adds", func(t *testing.T) {
 		w := detectorWorld(t, makeCards(), []contract.Description{describeGaudi(), second}, map[string]world.Answer{
@@ -312,7 +331,8 @@ func TestDetectorMerge(t *testing.T) {
 				world.DetectorDevice{Address: "0000:99:00.0", Name: &other})})
 		p := Run(context.Background(), parseSite(t, site(true)), Options{Source: w})
 		a, b := p.Facts.Accelerators[0], p.Facts.Accelerators[1]
-		if *a.Name != name || a.MemoryGiB == nil || *a.MemoryGiB != gib96 || *b.Name != "Gaudi?" || b.MemoryGiB != nil ||
+		if *a.Name != name || a.MemoryGiB == nil || *a.MemoryGiB != gib96 || *b.Name != "Gaudi?" ||
+			b.MemoryGiB != nil ||
 			len(p.Degraded) > 0 {
 			t.Errorf("got %+v, %+v and %v; want %s with %v GiB, Gaudi? without, and no degraded boot",
 				a, b, p.Degraded, name, gib96)
@@ -343,8 +363,8 @@ func TestDetectorMerge(t *testing.T) {
 					world.DetectorDevice{Address: "0000:10:00.0", Name: &other})})
 			p := Run(context.Background(), parseSite(t, site(required)), Options{Source: w})
 			text := showDiagnostics(p.Diagnostics)
-			want := `Detectors "gaudi" and "second" disagree: Of name of the device 0000:10:00.0 ` +
-				`"gaudi" says HL-225, and "second" says HL-325.`
+			want := `Detectors "gaudi" and "second" disagree: For name of the device 0000:10:00.0 ` +
+				`"gaudi" reports HL-225, and "second" reports HL-325.`
 			if got := origin.Exit(p.Diagnostics); got != exit || !strings.Contains(text, want) {
 				t.Errorf("got exit %d: %s\nwant exit %d: %s", got, text, exit, want)
 			}
@@ -359,7 +379,8 @@ func TestDetectorMerge(t *testing.T) {
 func TestDetectorWithoutDevice(t *testing.T) {
 	w := detectorWorld(t, *makeBareVM(), []contract.Description{describeGaudi()}, nil)
 	p := Run(context.Background(), parseSite(t, "detector \"gaudi\" {\n  required = true"+grants+"}\n"+afterDetectors+
-		"stage \"label\" \"x\" {\n  labels = { \"example.com/gaudi\" = stage.detect-hw.node.detectors.gaudi.state }\n}\n"),
+		"stage \"label\" \"x\" {\n  labels = { \"example.com/gaudi\" = "+
+		"stage.detect-hw.node.detectors.gaudi.state }\n}\n"),
 		Options{Source: w})
 	if text := showPlan(p); !p.Complete || len(p.Degraded) > 0 ||
 		!strings.Contains(text, "label example.com/gaudi=skipped") {
@@ -370,7 +391,7 @@ func TestDetectorWithoutDevice(t *testing.T) {
 // What a detector has against its configuration is shown at the site's line.
 func TestDetectorProblems(t *testing.T) {
 	w := detectorWorld(t, makeCards(), []contract.Description{describeGaudi()},
-		map[string]world.Answer{"gaudi": world.DetectorOf.Answer(world.DetectorAns{
+		map[string]world.Answer{"gaudi": world.Detector.Answer(world.DetectorAns{
 			Problems: []world.ConfigProblem{{Path: "firmware.minimum", Summary: "newer than any firmware",
 				Detail: "The newest is 1.22."}}})})
 	p := Run(context.Background(), parseSite(t, "detector \"gaudi\" {"+grants+"  config {\n    firmware {\n"+
@@ -382,27 +403,56 @@ func TestDetectorProblems(t *testing.T) {
 	}
 }
 
-// TestForeignDevicesAreReported: what a detector told of devices that the site does not let it tell of, is a note with the grant.
+// TestForeignDevicesAreReported checks that a device that the site has not granted to its detector is reported in a
+// note, with the grant to write.
 func TestForeignDevicesAreReported(t *testing.T) {
-	d := contract.Description{Name: "ovs", Version: "1.0.0", Match: contract.Match{Always: true}, Wants: contract.Needs{AnyPCIDevice: true}}
-	said := world.DetectorAns{Version: "1.0.0", Attributes: map[string]string{}, Labels: map[string]string{}, Warnings: []string{}, Foreign: []string{"0000:5e:00.0"}}
-	from := detectorWorld(t, *makeBareVM(), []contract.Description{d}, map[string]world.Answer{"ovs": world.DetectorOf.Answer(said)})
+	d := contract.Description{
+		Name:    "ovs",
+		Version: "1.0.0",
+		Match:   contract.Match{Always: true},
+		Wants:   contract.Needs{AnyPCIDevice: true},
+	}
+	said := world.DetectorAns{
+		Version:    "1.0.0",
+		Attributes: map[string]string{},
+		Labels:     map[string]string{},
+		Warnings:   []string{},
+		Foreign:    []string{"0000:5e:00.0"},
+	}
+	from := detectorWorld(
+		t,
+		*makeBareVM(),
+		[]contract.Description{d},
+		map[string]world.Answer{"ovs": world.Detector.Answer(said)},
+	)
 	_, diags := Detect(t.Context(), parseSite(t, "detector \"ovs\" {}\n"+afterDetectors), from)
 	text := showDiagnostics(diags)
-	for _, want := range []string{`Detector "ovs" may not tell of 0000:5e:00.0`, "allow { any_pci_device = true }"} {
+	for _, want := range []string{`Detector "ovs" may not report 0000:5e:00.0`, "allow { any_pci_device = true }"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("got %q; want %q in it", text, want)
 		}
 	}
 }
 
-// TestIdleGrantIsNoted: any_pci_device for a detector that does not describe it does nothing, and a check says so.
+// TestIdleGrantIsNoted: any_pci_device for a detector that does not describe it has no effect, and a check says so.
 func TestIdleGrantIsNoted(t *testing.T) {
 	for _, describes := range []bool{false, true} {
-		d := contract.Description{Name: "ovs", Version: "1.0.0", Match: contract.Match{Always: true}, Wants: contract.Needs{AnyPCIDevice: describes}}
+		d := contract.Description{
+			Name:    "ovs",
+			Version: "1.0.0",
+			Match:   contract.Match{Always: true},
+			Wants:   contract.Needs{AnyPCIDevice: describes},
+		}
 		from := detectorWorld(t, *makeBareVM(), []contract.Description{d}, nil)
-		diags := CheckWith(parseSite(t, "detector \"ovs\" {\n  allow { any_pci_device = true }\n}\n"+afterDetectors), Witnesses(), "", from)
-		if text := showDiagnostics(diags); strings.Contains(text, `A grant of detector "ovs" does nothing`) == describes {
+		diags := Check(
+			parseSite(t, "detector \"ovs\" {\n  allow { any_pci_device = true }\n}\n"+afterDetectors),
+			SampleMachines(),
+			CheckOptions{Locks: from},
+		)
+		if text := showDiagnostics(diags); strings.Contains(
+			text,
+			`A grant of detector "ovs" has no effect`,
+		) == describes {
 			t.Errorf("describes it: %t: got %q; want a note if it does not", describes, text)
 		}
 	}
@@ -416,7 +466,8 @@ type namedLocks struct {
 
 func (l namedLocks) Installed() []string { return l.names }
 
-// TestUnknownDetectors: what a site names and nothing describes is a warning where no machine is, and what may be described is not.
+// TestUnknownDetectors: what a site names and nothing describes is a warning where no machine is, and what may be
+// described is not.
 func TestUnknownDetectors(t *testing.T) {
 	from := namedLocks{detectorWorld(t, *makeBareVM(), []contract.Description{describeGaudi()}, nil), []string{"gaudi"}}
 	const declared = "detector \"gaudi\" {" + grants + "}\n"
@@ -427,16 +478,18 @@ func TestUnknownDetectors(t *testing.T) {
 		{"described", declared + label(`"habana.example/*"`), ""},
 		{"below it", declared + label(`"x.habana.example/y"`), ""},
 		{"a wide pattern", declared + label(`"*"`), ""},
-		{"another domain", declared + label(`"habana.example/*", "npu.other.example/*"`), "7:62 from_detectors takes nothing of \"npu.other.example/*\""},
-		{"ends alike", declared + label(`"nothabana.example/*"`), "7:42 from_detectors takes nothing of \"nothabana.example/*\""},
-		{"no detector", label(`"habana.example/*"`), "1:42 from_detectors takes nothing of \"habana.example/*\""},
+		{"another domain", declared + label(`"habana.example/*", "npu.other.example/*"`), "7:62 from_detectors: \"npu.other.example/*\" matches no label"},
+		{"ends alike", declared + label(`"nothabana.example/*"`), "7:42 from_detectors: " +
+			"\"nothabana.example/*\" matches no label"},
+		{"no detector", label(`"habana.example/*"`), "1:42 from_detectors: \"habana.example/*\" matches no label"},
 		{"one that is not known", declared + "detector \"else\" {}\n" + label(`"npu.other.example/*"`), ""},
-		{"misspelt", "detector \"gaudii\" {}\n" + label(`"npu.other.example/*"`), "1:1 Detector \"gaudii\" is not installed, and \"gaudi\" is"},
+		{"misspelt", "detector \"gaudii\" {}\n" + label(`"npu.other.example/*"`), "1:1 Detector \"gaudii\" is " +
+			"not installed, but \"gaudi\" is"},
 		{"both", declared + "detector \"gaudii\" {}\n", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string
-			for _, d := range CheckWith(parseSite(t, c.site+afterDetectors), Witnesses(), "", from) {
+			for _, d := range Check(parseSite(t, c.site+afterDetectors), SampleMachines(), CheckOptions{Locks: from}) {
 				if origin.CodeOf(d) == fault.DetectorUnknown {
 					got = append(got, fmt.Sprintf("%d:%d %s", d.Subject.Start.Line, d.Subject.Start.Column, d.Summary))
 				}
@@ -455,16 +508,25 @@ func TestWarningsAreBounded(t *testing.T) {
 	wrong := long
 	for i := range contract.MaxNotes {
 		long.Warnings = append(long.Warnings, fmt.Sprint(i)+strings.Repeat(" Error: nothing works", 200))
-		wrong.Problems = append(wrong.Problems, world.ConfigProblem{Path: "x", Summary: strings.Repeat("no ", 1000), Detail: strings.Repeat("yes ", 1000)})
+		wrong.Problems = append(
+			wrong.Problems,
+			world.ConfigProblem{Path: "x", Summary: strings.Repeat("no ", 1000), Detail: strings.Repeat("yes ", 1000)},
+		)
 	}
 	for name, ans := range map[string]world.DetectorAns{"warnings": long, "problems": wrong} {
-		from := detectorWorld(t, *makeBareVM(), []contract.Description{d}, map[string]world.Answer{"chatty": world.DetectorOf.Answer(ans)})
+		from := detectorWorld(
+			t,
+			*makeBareVM(),
+			[]contract.Description{d},
+			map[string]world.Answer{"chatty": world.Detector.Answer(ans)},
+		)
 		_, diags := Detect(t.Context(), parseSite(t, "detector \"chatty\" {}\n"+afterDetectors), from)
 		text := showDiagnostics(diags)
 		if len(text) > 12000 || len(diags) == 0 {
 			t.Errorf("%s: got %d messages of %d bytes; want some, of at most 12000", name, len(diags), len(text))
 		}
-		if name == "warnings" && (!strings.Contains(text, "It has 56 more") || !strings.Contains(text, string(fault.DetectorWarning))) {
+		if name == "warnings" &&
+			(!strings.Contains(text, "It has 56 more") || !strings.Contains(text, string(fault.DetectorWarning))) {
 			t.Errorf("got %.600q; want the code %s, and how many more there are", text, fault.DetectorWarning)
 		}
 	}

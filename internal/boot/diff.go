@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -17,31 +18,62 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// Change is one managed file: as it is, and as it shall be.
+// Change is one managed file: as it is, and as planned.
 type Change struct {
 	File   node.File
 	Old    world.TargetAns
 	Action string // create | update | delete | restore | keep | none
-	Why    string // of keep, delete and a change of mode or owner: in words
+	Why    string // the reason of keep, delete and a change of mode or owner
 	Drift  string // how it was edited since the last generation
 
 	Outdated bool // a state of the kubelet's managers that does not fit this boot's machine
 	// Notifies are the units that are restarted or reloaded when it changes: the kubelet's, and others.
 	Notifies []string
-	Stays    string // what the change takes out of it and stays in force until the next boot
+	Stays    string // the effect of removed content that lasts until the next boot
 }
 
 // Changes reports whether the file changes on the disk.
-func (c Change) Changes() bool { return c.Action != "none" && c.Action != "keep" }
+func (c Change) Changes() bool {
+	return c.Action != "none" && c.Action != "keep"
+}
 
-// Restart says whether the kubelet must be restarted, and why.
+// Mode returns the mode that the file will have: as declared, else as it is now, else that of a new file.
+func (c Change) Mode() uint32 {
+	switch {
+	case c.File.Mode != 0:
+		return c.File.Mode
+	case len(c.File.Text.Secrets()) > 0:
+		return 0o600
+	case c.Old.Exists:
+		return c.Old.Mode
+	case c.File.Kind == node.Directory:
+		return 0o755
+	}
+
+	return 0o644
+}
+
+// Owner returns USER:GROUP that the file will have: as declared, else as it is now. A new file gets the owner of its
+// folder when it is written; "" until then.
+func (c Change) Owner() string {
+	switch {
+	case c.File.Owner != "":
+		return c.File.Owner
+	case c.Old.Exists && c.Old.Owner == "":
+		return "root:root"
+	}
+
+	return c.Old.Owner
+}
+
+// Restart reports whether the kubelet must be restarted, and why.
 type Restart struct {
 	Unit    string
 	Needed  bool
 	Because []string
 }
 
-// Changed is the result of diff: the difference between what is on the disk and what shall be.
+// Changed is the result of diff: the difference between the disk and the finished node.
 type Changed struct {
 	changes  []Change // sorted by path
 	unjudged []string // managed files whose change is unknown, sorted
@@ -49,89 +81,97 @@ type Changed struct {
 	units    []UnitChange
 }
 
-// diff compares what is on the disk with what shall be.
+// diff compares the managed files on the disk with the finished node.
 //
-// Inputs: the finished node, the identity that is set aside, and what observe returned. Result: one change for each
-// managed file, and whether the kubelet must be restarted. Fails with a managed file that cannot be looked at; a
-// question that a recording was never asked makes the plan incomplete.
-func diff(n node.Node, aside *Aside, o Observed) (Changed, Findings) {
-	out := Changed{changes: o.listDeclared(n), unjudged: o.skipped}
-	found := out.addDeclared(o)
+// Inputs: the finished node, the previous identity, and what observe returned. Result: one change for each managed
+// file, and whether the kubelet must be restarted. Fails with a managed file that cannot be read; a question that a
+// recording was never asked makes the plan incomplete.
+func diff(n node.Node, previous *PreviousIdentity, o Observed) (Changed, Findings) {
+	out := Changed{changes: o.listDeclared(), unjudged: o.skipped}
 	for i, c := range out.changes {
 		if c.File.Purpose == purposeIdentity {
-			out.changes[i].Why = "it is of " + aside.describeOwner()
+			out.changes[i].Why = "it belongs to " + previous.describeOwner()
 		}
 	}
-	found = found.join(out.addUndeclared(o))
+	found := reportDeclared(o)
+	found.add(out.addUndeclared(o))
 
-	slices.SortStableFunc(out.changes, func(a, b Change) int { return strings.Compare(a.File.Path, b.File.Path) })
+	for _, s := range slices.Concat(o.files, o.states, o.undeclared) {
+		if s.isUnread() {
+			out.unjudged = append(out.unjudged, s.file.Path)
+		}
+	}
 	slices.Sort(out.unjudged)
 	out.unjudged = slices.Compact(out.unjudged)
+
+	slices.SortStableFunc(out.changes, func(a, b Change) int {
+		return cmp.Compare(a.File.Path, b.File.Path)
+	})
 	stored := map[string][]string{}
 	for _, s := range o.undeclared {
 		stored[s.file.Path] = s.notify
 	}
-	out.restart, out.units = notify(n, aside, out.changes, stored)
+	out.restart, out.units = notify(n, previous, out.changes, stored)
 
 	return out, found
 }
 
-// addDeclared adds the declared files that could not be looked at.
-func (c *Changed) addDeclared(o Observed) (found Findings) {
+// reportDeclared reports the declared files that could not be read, and secrets that other users can read.
+func reportDeclared(o Observed) (found Findings) {
 	for _, s := range o.files {
-		switch at := findDeclaration(s.file); {
+		at := findDeclaration(s.file)
+		switch {
 		case s.isUnread():
-			c.unjudged = append(c.unjudged, s.file.Path)
-			found = found.join(reportUnread(at, s.file.Path))
+			found.reportUnreadFile(at, s.file.Path)
 		case s.err != nil:
-			failed := s.answer.Fault.Raise(fault.CannotWrite, "Cannot look at "+s.file.Path)
+			failed := s.answer.Fault.Raise(fault.CannotWrite, "Cannot read "+s.file.Path)
 			found.report(stages.Diagnose(at, failed))
 		default:
 			found.report(warnLoose(compareTarget(s.file, s.is))...)
 		}
 	}
-	for _, s := range o.aside {
+
+	for _, s := range slices.Concat(o.previous, o.states) {
 		switch {
 		case s.isUnread():
-			found = found.join(reportUnread(hcl.Range{}, s.file.Path))
-		case s.err != nil: // if it stayed, two machines would have one identity
-			failed := s.answer.Fault.Raise(fault.CannotWrite, "Cannot set "+s.file.Path+" aside")
+			found.reportUnreadFile(hcl.Range{}, s.file.Path)
+		case s.err != nil: // of a previous identity: if it stayed, two machines would have one identity
+			failed := s.answer.Fault.Raise(fault.CannotWrite, "Cannot remove "+s.file.Path)
 			found.report(stages.Diagnose(hcl.Range{}, failed))
-		}
-	}
-	for _, s := range o.states {
-		if s.isUnread() {
-			c.unjudged = append(c.unjudged, s.file.Path)
-			found = found.join(reportUnread(hcl.Range{}, s.file.Path))
 		}
 	}
 
 	return found
 }
 
-// addUndeclared adds the files of the current generation that the site does not declare any more: they are removed or
-// restored, unless somebody edited them since. One that could not be looked at is kept as it is.
+// addUndeclared adds the files of the current generation that the site no longer declares: they are removed or
+// restored, unless they were edited since. A file that could not be read stays.
 func (c *Changed) addUndeclared(o Observed) (found Findings) {
 	if o.managed.isUnread() {
-		question := []string{"managed"}
-		found.Unknown = newUnknowns(question, partTargets)
-		found.report(origin.NotRead(hcl.Range{}, "what the site declares no more", question))
+		const list = "the list of files that the site no longer declares"
+		found.reportUnread(hcl.Range{}, list, "managed", partTargets)
 	}
 
 	for _, s := range o.undeclared {
 		if s.isUnread() {
-			c.unjudged = append(c.unjudged, s.file.Path)
-			found = found.join(reportUnread(hcl.Range{}, s.file.Path))
+			found.reportUnreadFile(hcl.Range{}, s.file.Path)
 		}
 		if s.err != nil {
 			continue
 		}
 
-		change := Change{File: s.file, Old: s.is, Action: s.action, Why: "the site does not declare it any more"}
+		change := Change{
+			File:   s.file,
+			Old:    s.is,
+			Action: s.action,
+			Why:    "the site no longer declares it",
+		}
 		if s.action == "keep" {
 			change.Why += ", but " + s.why
-			found.report(origin.Warning(fault.Drift, hcl.Range{}, s.file.Path+" stays",
-				"The site does not declare it any more, but %s. Remove it by hand if nobody needs it.", s.why))
+			found.report(origin.Warning(
+				fault.Drift, hcl.Range{}, s.file.Path+" stays",
+				"The site no longer declares it, but %s. Remove it by hand if it is not needed.", s.why,
+			))
 		}
 		c.changes = append(c.changes, change)
 	}
@@ -139,18 +179,9 @@ func (c *Changed) addUndeclared(o Observed) (found Findings) {
 	return found
 }
 
-// reportUnread returns the findings for a managed file that a recording was never asked for.
-func reportUnread(at hcl.Range, path string) Findings {
-	question := []string{"target " + path}
-
-	return Findings{
-		Diags:   hcl.Diagnostics{origin.NotRead(at, path, question)},
-		Unknown: newUnknowns(question, partTargets),
-	}
-}
-
-func describeAction(action string) string {
-	return map[string]string{"create": "is new", "update": "changes", "delete": "goes", "restore": "is put back"}[action]
+// reportUnreadFile reports a managed file that a recording was never asked for.
+func (f *Findings) reportUnreadFile(at hcl.Range, path string) {
+	f.reportUnread(at, path, "target "+path, partTargets)
 }
 
 // findDeclaration returns where the site declares a file.
@@ -162,56 +193,56 @@ func findDeclaration(f node.File) hcl.Range {
 	return f.Origins[0].Range
 }
 
-// warnLoose warns of a secret that others can read, or could until now: after the fix, it is still known to them.
+// warnLoose warns of a secret that other users can read, or could until now: they still know it after the fix.
 func warnLoose(c Change) (out hcl.Diagnostics) {
-	f, a := c.File, c.Old
+	f := c.File
+	a := c.Old
 	isSecret := len(f.Text.Secrets()) > 0 && f.Mode != 0
 	if !isSecret || !a.Exists || a.Dir {
 		return nil
 	}
+
 	if c.Action == "update" && a.Mode&^f.Mode&0o077 != 0 {
-		out = append(out, origin.Warning(fault.Drift, findDeclaration(f), "Others could read "+f.Path,
-			"A secret stands in it, and its mode is %04o; applying the plan makes it %04o. "+
-				"Find out who loosened it, and replace the secret if they may have read it.", a.Mode, f.Mode))
+		out = append(out, origin.Warning(
+			fault.Drift, findDeclaration(f), "Others could read "+f.Path,
+			"It contains a secret, and its mode is %04o; applying the plan makes it %04o. "+
+				"Find out who changed the mode, and replace the secret if others may have read it.",
+			a.Mode, f.Mode,
+		))
 	}
-	if f.Owner == "" && a.UID != 0 {
-		out = append(out, origin.Warning(fault.Sensitive, findDeclaration(f), "A secret in a file of another user",
-			"%s belongs to %s, who keeps it, and can read the secret that is written there. Write owner = %q if that is meant, or owner = \"root:root\".",
-			f.Path, formatOwner(a), formatOwner(a)))
+	if f.Owner == "" && a.UID != 0 && !a.Own {
+		out = append(out, origin.Warning(
+			fault.Sensitive, findDeclaration(f), "A secret in a file of another user",
+			"%s belongs to %s, who stays its owner and can read the secret in it. "+
+				"Write owner = %q if that is intended, or owner = \"root:root\".",
+			f.Path, formatOwner(a), formatOwner(a),
+		))
 	}
 
 	return out
 }
 
-// formatOwner returns USER:GROUP of what is there, by name where there is one.
+// formatOwner returns USER:GROUP of a file on the disk, by name if it has one.
 func formatOwner(a world.TargetAns) string {
-	if a.Owner != "" {
-		return a.Owner
-	}
-	return strconv.Itoa(a.UID) + ":" + strconv.Itoa(a.GID)
+	return cmp.Or(a.Owner, strconv.Itoa(a.UID)+":"+strconv.Itoa(a.GID))
 }
 
-// compareTarget returns the change of one managed file from what is on the disk.
-func compareTarget(f node.File, a world.TargetAns) (c Change) {
-	c = Change{File: f, Old: a, Drift: a.Drift, Action: "update"}
+// compareTarget returns the change of one managed file.
+func compareTarget(f node.File, a world.TargetAns) Change {
+	c := Change{
+		File:   f,
+		Old:    a,
+		Drift:  a.Drift,
+		Action: "update",
+	}
 	if a.Uncompared != "" {
 		c.Why = "it cannot be compared: " + a.Uncompared
 	}
-	left := world.TargetMeta{Mode: a.Mode, UID: a.UID, GID: a.GID}
-	if a.Left != nil {
-		left = *a.Left
-	}
-	isSameMeta := isSameOwner(f.Owner, a) && (f.Owner != "" || left.UID == a.UID && left.GID == a.GID)
-	if f.Mode != 0 {
-		left.Mode = f.Mode
-	}
-	isSameMeta = isSameMeta && left.Mode == a.Mode
 
-	defer func() {
-		if c.Action == "update" && c.Why == "" && c.Drift == "" { // drift says it from there
-			c.Why = describeMeta(f.Owner, left.Mode, a)
-		}
-	}()
+	before := findMetaBefore(a)
+	mode := cmp.Or(f.Mode, before.Mode)
+	keepsOwner := f.Owner != "" || before.UID == a.UID && before.GID == a.GID
+	isSameMeta := mode == a.Mode && isSameOwner(f.Owner, a) && keepsOwner
 	switch {
 	case f.Kind == node.Missing && !a.Exists:
 		c.Action = "none"
@@ -220,17 +251,20 @@ func compareTarget(f node.File, a world.TargetAns) (c Change) {
 	case !a.Exists:
 		c.Action = "create"
 	case f.CreateOnly:
-		c.Action, c.Why = "none", "it is there already"
+		c.Action = "none"
+		c.Why = "it exists already"
 	case f.Kind == node.Directory && a.Dir && isSameMeta:
 		c.Action = "none"
 	case f.Kind == node.Regular && !a.Dir && isSameMeta && isSameContent(f, a):
 		c.Action = "none"
+	case c.Why == "" && c.Drift == "": // the drift describes it otherwise
+		c.Why = describeMeta(f.Owner, mode, a)
 	}
 
 	return c
 }
 
-// describeMeta returns how mode and owner of what is on the disk change; "" where they do not.
+// describeMeta returns how mode and owner of a file change; "" if they do not.
 func describeMeta(owner string, mode uint32, a world.TargetAns) string {
 	var out []string
 	if mode != a.Mode {
@@ -243,7 +277,7 @@ func describeMeta(owner string, mode uint32, a world.TargetAns) string {
 	return strings.Join(out, ", ")
 }
 
-// isSameContent compares hashes. Where the text has secrets or the file is private, whoever answered has compared it.
+// isSameContent compares hashes. If the text has secrets or the file is private, the node has compared them.
 func isSameContent(f node.File, a world.TargetAns) bool {
 	if len(f.Text.Secrets()) > 0 || a.Private {
 		return a.Same
@@ -253,7 +287,8 @@ func isSameContent(f node.File, a world.TargetAns) bool {
 	return a.SHA256 == hex.EncodeToString(h[:])
 }
 
-// isSameOwner compares a planned owner, USER:GROUP of names or numbers, with that on the disk. "" keeps any owner.
+// isSameOwner compares a planned owner, USER:GROUP of names or numbers, with the owner on the disk. "" keeps any
+// owner.
 func isSameOwner(owner string, a world.TargetAns) bool {
 	if owner == "" {
 		return true

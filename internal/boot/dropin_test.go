@@ -32,8 +32,18 @@ stage "write" "kubelet" {
 		if diags.HasErrors() {
 			t.Fatalf("parsing the site: got %v, want no error", diags)
 		}
-		p := Run(context.Background(), s, Options{Source: fakeWorld(t, &txtar.Archive{Files: []txtar.File{{Name: "world",
-			Data: []byte(`original config.yaml => {"value":{"exists":true,"text":"` + head + base + `"}}` + "\n")}}})})
+		p := Run(
+			context.Background(),
+			s,
+			Options{Source: fakeWorld(t, &txtar.Archive{Files: []txtar.File{
+				{
+					Name: "world",
+					Data: []byte(
+						`original config.yaml => {"value":{"exists":true,"text":"` + head + base + `"}}` + "\n",
+					),
+				},
+			}})},
+		)
 		if !p.Complete {
 			t.Fatalf("got %v\nwant a complete plan", p.Diagnostics)
 		}
@@ -63,7 +73,8 @@ func TestDropInsOfTheImage(t *testing.T) {
 		{name: "taints by flag", stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`, flags: `taints = "flag"`, late: "registerWithTaints: [{key: z, effect: NoSchedule}]\n",
 			want: "exit 0\ntaint s=1:NoSchedule of taint.t\n!taint z"},
 		{name: "a later one takes amounts", config: `patch = { maxPods = 20, kubeReserved = { memory = "1Gi" }, podPidsLimit = 100 }`, late: "kubeReserved: {memory: 6Gi}\nmaxPods: 30\npodPidsLimit: 100\n",
-			want: "exit 0\nwarning conflict site.hcl\nkubeReserved.memory has no effect here\nmaxPods has no effect here\n!podPidsLimit has"},
+			want: "exit 0\nwarning conflict site.hcl\nkubeReserved.memory has no effect here\nmaxPods has no " +
+				"effect here\n!podPidsLimit has"},
 		{name: "an earlier one loses taints", stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`, early: "registerWithTaints: [{key: d, effect: NoSchedule}]\n",
 			want: "exit 0\nregisterWithTaints of the image is replaced\n10-a.conf\ntaint s=1:NoSchedule of taint.t"},
 		{name: "an earlier one keeps taints", early: "registerWithTaints: [{key: d, effect: NoSchedule}]\n", want: "exit 0\ntaint d:NoSchedule of " + dir + "/10-a.conf"},
@@ -100,12 +111,33 @@ stage "write" "kubelet" {
 					t.Fatal(diags)
 				}
 				file := func(name, fields string) string {
-					return "original " + name + fmt.Sprintf(" => {\"value\":{\"exists\":true,\"text\":%q}}\n", testKubeletConfig+fields)
+					return "original " + name + fmt.Sprintf(
+						" => {\"value\":{\"exists\":true,\"text\":%q}}\n",
+						testKubeletConfig+fields,
+					)
 				}
 				answers := `kubelet => {"value":{"version":"v1.36.3","resolver":"/run/systemd/resolve/resolv.conf"}}` + "\n" +
 					"drop-ins " + dir + ` => {"value":{"paths":["` + dir + `/10-a.conf","` + dir + `/90-prelet.conf","` + dir + `/95-z.conf"]}}` + "\n" +
-					file("config.yaml", "") + file("10-a.conf", c.early) + file("95-z.conf", c.late)
-				p := Run(context.Background(), s, Options{Source: fakeWorld(t, &txtar.Archive{Files: []txtar.File{{Name: "world", Data: []byte(answers)}}})})
+					file(
+						"config.yaml",
+						"",
+					) + file(
+					"10-a.conf",
+					c.early,
+				) + file(
+					"95-z.conf",
+					c.late,
+				)
+				p := Run(
+					context.Background(),
+					s,
+					Options{
+						Source: fakeWorld(
+							t,
+							&txtar.Archive{Files: []txtar.File{{Name: "world", Data: []byte(answers)}}},
+						),
+					},
+				)
 
 				plan := fmt.Sprintf("exit %d\n%s\n", origin.Exit(p.Diagnostics), showDiagnostics(p.Diagnostics))
 				for _, taint := range p.Node.Taints {
@@ -125,7 +157,8 @@ stage "write" "kubelet" {
 	}
 }
 
-// TestDropInVariable: a kubelet of 1.28 or 1.29 takes --config-dir with a variable, and nobody is stopped who has set it.
+// TestDropInVariable checks that a kubelet of 1.28 or 1.29, which needs a variable for --config-dir, is accepted if
+// the variable is set.
 func TestDropInVariable(t *testing.T) {
 	start := func(more string) string {
 		return `unit kubelet.service => {"value":{"load":"loaded","start":{"words":["/usr/bin/kubelet","$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"],` +
@@ -134,7 +167,8 @@ func TestDropInVariable(t *testing.T) {
 	original := func(file, text string) string {
 		return "original " + file + fmt.Sprintf(" => {\"value\":{\"exists\":true,\"text\":%q}}\n", text)
 	}
-	const file = "  file \"unit\" {\n    path    = \"/etc/systemd/system/kubelet.service.d/50.conf\"\n    content = \"[Service]\\nEnvironment=KUBELET_CONFIG_DROPIN_DIR_ALPHA=1\\n\"\n  }\n"
+	const file = "  file \"unit\" {\n    path    = \"/etc/systemd/system/kubelet.service.d/50.conf\"\n    " +
+		"content = \"[Service]\\nEnvironment=KUBELET_CONFIG_DROPIN_DIR_ALPHA=1\\n\"\n  }\n"
 	for name, c := range map[string]struct{ file, world, want string }{
 		"nobody knows":          {"", "", "warning"},
 		"nowhere":               {"", start("]"), "error"},
@@ -157,8 +191,17 @@ stage "write" "kubelet" {
 			if diags.HasErrors() {
 				t.Fatal(diags)
 			}
-			answers := `kubelet => {"value":{"version":"v1.29.3"}}` + "\n" + original("config.yaml", testKubeletConfig) + c.world
-			p := Run(context.Background(), s, Options{Source: fakeWorld(t, &txtar.Archive{Files: []txtar.File{{Name: "world", Data: []byte(answers)}}})})
+			answers := `kubelet => {"value":{"version":"v1.29.3"}}` + "\n" + original(
+				"config.yaml",
+				testKubeletConfig,
+			) + c.world
+			p := Run(
+				context.Background(),
+				s,
+				Options{
+					Source: fakeWorld(t, &txtar.Archive{Files: []txtar.File{{Name: "world", Data: []byte(answers)}}}),
+				},
+			)
 
 			got := ""
 			for _, line := range strings.Split(showDiagnostics(p.Diagnostics), "\n") {

@@ -8,11 +8,106 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/stages"
 )
 
-// findLast returns the last drop-in that has a field, nil for none.
+// dropIn is a drop-in of the kubelet's configuration.
+type dropIn struct {
+	path   string
+	config map[string]any
+}
+
+// readDropIns returns the drop-ins in a folder of the image, as they are without prelet. A drop-in that cannot be
+// read or parsed is left out: the kubelet refuses to start with it.
+func (in decideInput) readDropIns(dir string) (out []dropIn) {
+	if in.tape == nil {
+		return nil
+	}
+	list, _, err := world.DropIns.Ask(in.eval.AskContext(), in.tape, world.DropInsReq{Dir: dir})
+	if err != nil {
+		return nil
+	}
+
+	for _, path := range list.Paths {
+		a, err := in.readOriginal(path)
+		if err != nil || !a.Exists {
+			continue
+		}
+		if c, err := kubelet.ParseConfig(a.Text); err == nil {
+			out = append(out, dropIn{path, c.Object()})
+		}
+	}
+
+	return out
+}
+
+// listDropIns returns the configurations of the image's drop-ins in a folder.
+func (b basis) listDropIns(dir string) (out []map[string]any) {
+	if b.readDropIns == nil {
+		return nil
+	}
+
+	return listConfigs(b.readDropIns(dir))
+}
+
+func listConfigs(dropIns []dropIn) (out []map[string]any) {
+	for _, d := range dropIns {
+		out = append(out, d.config)
+	}
+
+	return out
+}
+
+// separate returns a node with the configuration of the kubelet's --config, and the drop-ins that the kubelet
+// merges over it, in their order: those of the image, and the planned one with the configuration own.
+func (b basis) separate(n node.Node, own map[string]any) (node.Node, []dropIn) {
+	folder, ok := node.FindFlag(n.Flags, "config-dir")
+	if !ok || b.readDropIns == nil {
+		return n, nil
+	}
+
+	dropIns := slices.DeleteFunc(b.readDropIns(folder.Value), func(d dropIn) bool {
+		return d.path == n.DropIn
+	})
+	if n.DropIn == "" {
+		return n, dropIns
+	}
+	at := slices.IndexFunc(dropIns, func(d dropIn) bool {
+		return d.path > n.DropIn
+	})
+	if at < 0 {
+		at = len(dropIns)
+	}
+	n.Config = dropDeleted(b.base.Config, n.Settings)
+
+	return n, slices.Insert(dropIns, at, dropIn{n.DropIn, own})
+}
+
+// mergeDropIns returns the configuration that the kubelet of a separated node works with.
+func (b basis) mergeDropIns(base node.Node, dropIns []dropIn) (map[string]any, error) {
+	return stages.EffectiveConfig(base, listConfigs(dropIns), b.kubelet.Version)
+}
+
+// dropDeleted returns a configuration without the fields that settings delete.
+func dropDeleted(config map[string]any, settings []node.Setting) map[string]any {
+	c := kubelet.NewConfig()
+	if c.Merge(config) != nil {
+		return config
+	}
+	for _, s := range settings {
+		if s.Delete {
+			_ = c.Set(s.Path, nil) // an error means that the field does not exist
+		}
+	}
+
+	return c.Object()
+}
+
+// findLast returns the last drop-in that has a field; nil for none.
 func findLast(dropIns []dropIn, path ...string) *dropIn {
 	for i := range slices.Backward(dropIns) {
 		if _, ok := lookUp(dropIns[i].config, path); ok {
@@ -36,24 +131,32 @@ func lookUp(config map[string]any, path []string) (v any, ok bool) {
 	return v, v != nil
 }
 
-// compareDropIns says which settings of the site a drop-in of the image replaces, as it comes after them, and which of
-// the image's they replace: the kubelet does both without a word.
+// compareDropIns warns of settings of the site that a later drop-in of the image replaces, and notes settings of
+// the image that the site's drop-in replaces: the kubelet does both silently.
 func compareDropIns(n node.Node, dropIns []dropIn) (diags hcl.Diagnostics) {
-	own := slices.IndexFunc(dropIns, func(d dropIn) bool { return d.path == n.DropIn })
+	own := slices.IndexFunc(dropIns, func(d dropIn) bool {
+		return d.path == n.DropIn
+	})
 	for _, s := range n.Settings {
 		name := strings.Join(s.Path, ".")
-		d := findLast(dropIns[own+1:], s.Path...)
-		switch {
-		case d != nil && name == "registerWithTaints": // judged as taints
-		case d != nil && !hasValue(*d, s):
-			diags = append(diags, origin.Warning(fault.Conflict, s.At(hcl.Range{}), name+" has no effect here",
-				"%s of the image comes after it, and the kubelet takes %s from there without a word. Take it out of that "+
-					"file, or give prelet's own drop-in a name that sorts last.", d.path, name))
-		case d == nil && own > 0:
-			if d = findLast(dropIns[:own], s.Path...); d != nil && !hasValue(*d, s) {
-				diags = append(diags, origin.Replaced("config"+s.Pointer(), s.At(hcl.Range{}), name+" of the image is replaced",
-					"%s has it too, and the kubelet takes that of %s.", d.path, n.DropIn))
+		at := s.FindRange(hcl.Range{})
+		if later := findLast(dropIns[own+1:], s.Path...); later != nil {
+			if name != "registerWithTaints" && !hasValue(*later, s) { // checkTaintsStay checks taints
+				diags = append(diags, origin.Warning(
+					fault.Conflict, at, name+" has no effect here",
+					"%s of the image comes after it, and the kubelet silently uses %s from there. "+
+						"Remove it from that file, or give prelet's own drop-in a name that sorts last.",
+					later.path, name,
+				))
 			}
+			continue
+		}
+		earlier := findLast(dropIns[:max(own, 0)], s.Path...)
+		if earlier != nil && !hasValue(*earlier, s) {
+			diags = append(diags, origin.Replaced(
+				"config"+s.Pointer(), at, name+" of the image is replaced",
+				"%s has it too, and the kubelet uses the value of %s.", earlier.path, n.DropIn,
+			))
 		}
 	}
 
@@ -66,21 +169,27 @@ func hasValue(d dropIn, s node.Setting) bool {
 	return !s.Delete && fmt.Sprint(v) == fmt.Sprint(s.Value)
 }
 
-// checkTaintsStay refuses taints of the site that a later drop-in of the image takes away. planned are those of the node
-// before the drop-ins are merged.
+// checkTaintsStay refuses taints of the site that a later drop-in of the image removes. planned are those of the
+// node before the drop-ins are merged.
 func checkTaintsStay(n node.Node, planned []node.Taint, dropIns []dropIn) (diags hcl.Diagnostics) {
 	d := findLast(dropIns, "registerWithTaints")
 	if d == nil || d.path == n.DropIn {
 		return nil
 	}
+
 	for _, t := range planned {
-		isThere := slices.ContainsFunc(n.Taints, func(o node.Taint) bool { return o.String() == t.String() })
-		if isThere || len(t.Origins) == 0 || t.Origins[0].Kind == origin.Base {
+		isKept := slices.ContainsFunc(n.Taints, func(o node.Taint) bool {
+			return o.String() == t.String()
+		})
+		if isKept || len(t.Origins) == 0 || t.Origins[0].Kind == origin.Base {
 			continue
 		}
-		diags = append(diags, origin.Error(fault.Conflict, t.Origins[0].Range, "Taint "+t.String()+" has no effect here",
-			"registerWithTaints of %s, a drop-in of the image, comes after it and replaces the whole list without a word. Take "+
-				"it out of that file, or write taints = \"flag\" in kubelet_flags.", d.path))
+		diags = append(diags, origin.Error(
+			fault.Conflict, t.Origins[0].Range, "Taint "+t.String()+" has no effect here",
+			"registerWithTaints of %s, a drop-in of the image, "+
+				"comes after it and silently replaces the whole list. "+
+				"Remove it from that file, or write taints = \"flag\" in kubelet_flags.", d.path,
+		))
 	}
 
 	return diags

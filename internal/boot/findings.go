@@ -7,24 +7,23 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/origin"
 )
 
-// Degraded is one thing that is not as the site wants it, although the boot goes on.
+// Degraded is one thing that is not as the site wants it, although the boot continues.
 type Degraded struct {
 	Code    fault.Code `json:"code"`
 	Summary string     `json:"summary"`
 }
 
-// StageReport is how one stage went.
+// StageReport is the outcome of one stage.
 type StageReport struct {
 	Address string        `json:"address"`
 	State   string        `json:"state"`
 	Took    time.Duration `json:"-"`
 }
 
-// Findings are what a step returns in addition to its value.
+// Findings are the messages of a step, in addition to its value.
 type Findings struct {
 	Diags    hcl.Diagnostics
 	Degraded []Degraded
@@ -42,32 +41,51 @@ func (f Findings) join(more Findings) Findings {
 	}
 }
 
-// joinInOrder joins the findings of stages, by address, in an order that does not depend on which ran first.
-func joinInOrder(order []*site.Instance, by map[string]Findings) (out Findings) {
-	for _, i := range order {
-		if f, ok := by[i.Addr()]; ok {
-			out = out.join(f)
-		}
-	}
+// add adds the findings of another step after these.
+func (f *Findings) add(more Findings) {
+	*f = f.join(more)
+}
 
-	return out
+// addUnknown adds parts of the plan that are unknown because these questions have no answer.
+func (f *Findings) addUnknown(questions []string, parts ...planPart) {
+	f.Unknown = f.Unknown.join(newUnknowns(questions, parts...))
+}
+
+// reportUnread adds a part that is unknown because a recording was never asked a question, and names the place.
+func (f *Findings) reportUnread(at hcl.Range, what, question string, part planPart) {
+	questions := []string{question}
+	f.addUnknown(questions, part)
+	f.report(origin.NotRead(at, what, questions))
 }
 
 // report adds diagnostics.
-func (f *Findings) report(ds ...*hcl.Diagnostic) { f.Diags = append(f.Diags, ds...) }
+func (f *Findings) report(ds ...*hcl.Diagnostic) {
+	f.Diags = append(f.Diags, ds...)
+}
 
 // degrade adds a reason for a degraded boot.
 func (f *Findings) degrade(c fault.Code, summary string) {
 	f.Degraded = append(f.Degraded, Degraded{c, summary})
 }
 
-// degradeFor adds a reason for each warning of a gather stage which means that something is missing.
+// degradeFor adds a reason for each warning of a gather stage that reports missing data. An absent detector is a
+// warning, and not an error, unless the site requires it; also on a node that runs no detectors at all.
 func (f *Findings) degradeFor(ds hcl.Diagnostics) {
 	for _, d := range ds {
-		switch c := origin.CodeOf(d); {
-		case d.Severity != hcl.DiagWarning, origin.IsNote(d):
-		case c == fault.DetectorDegraded, c == fault.HardwareDegraded, c == fault.Stale:
+		if d.Severity != hcl.DiagWarning || origin.IsNote(d) {
+			continue
+		}
+		switch c := origin.CodeOf(d); c {
+		case fault.DetectorDegraded, fault.HardwareDegraded, fault.Stale:
 			f.degrade(c, d.Summary)
 		}
 	}
+}
+
+// makeWarning returns a copy of a diagnostic that does not stop the boot.
+func makeWarning(d *hcl.Diagnostic) *hcl.Diagnostic {
+	out := *d
+	out.Severity = hcl.DiagWarning
+
+	return &out
 }

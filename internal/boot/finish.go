@@ -8,164 +8,130 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
-	"github.com/prelet/prelet/internal/world"
-	"github.com/prelet/prelet/stages"
 )
 
-// finish computes what the kubelet of a merged node keeps from pods, and with which taints it registers: whatever has set
-// that, a stage, the base, patch, or a flag. It returns what must not be as diagnostics. isWritten says that the
-// renderers have added to the node; before, taints of stages have no place in it.
+// finish computes the reserved resources of a merged node, and the taints that its kubelet registers with, from the
+// configuration that this kubelet works with: drop-ins and flags included, whether a stage or the image set them.
+// It returns diagnostics for values that are not allowed. isWritten: the renderers have added to the node; before,
+// the configuration does not contain the taints of stages.
 func (b basis) finish(n node.Node, isWritten bool) (node.Node, hcl.Diagnostics) {
-	late := compareLate(n)
-	n = inherit(n)
-	own := kubelet.NewConfig()
-	for _, s := range n.Settings {
-		if !s.Delete { // a drop-in has a value that says so, or is refused
-			_ = own.Set(s.Path, s.Value) // whoever renders it reports an error
-		}
-	}
-	base, dropIns := b.separate(n, own.Object())
+	overridden := warnOverridden(n)
+	n = applyInherited(n)
+	base, dropIns := b.separate(n, makeOwnConfig(n.Settings))
 	config, err := b.mergeDropIns(base, dropIns)
 	if err != nil {
-		return n, nil // whoever renders the configuration reports it
+		return n, nil // the stage that renders the configuration reports it
 	}
 	n.Effective = config
 
 	var diags hcl.Diagnostics
-	_, isSet := n.ConfigOrigins["/registerWithTaints"]
-	if _, has := config["registerWithTaints"]; isWritten && !n.TaintFlag && (has || isSet) {
-		planned := n.Taints
-		n.Taints = listTaints(n, config, dropIns)
-		diags = checkTaintsStay(n, planned, dropIns)
-	}
 	if isWritten {
-		diags = slices.Concat(diags, compareDropIns(n, dropIns), late)
+		n, diags = finishTaints(n, dropIns)
+		diags = slices.Concat(diags, compareDropIns(n, dropIns), overridden)
 	}
-	if n.Reserved == nil {
-		return n, diags
-	}
-	reserved, refused := n.Reserved.Finish(config, n.Flags)
-	if sure := sureOf(n); refused.HasErrors() && len(sure.Flags) < len(n.Flags) {
-		base.Flags = sure.Flags
-		config, err := b.mergeDropIns(base, dropIns)
-		if again, more := n.Reserved.Finish(config, sure.Flags); err == nil && !more.HasErrors() {
-			reserved, refused = again, append(soften(refused), more...)
-		}
-	}
-	if reserved != nil {
-		n.Reserved = reserved
-	}
+	n, refused := b.finishReserved(n, base, dropIns)
 
 	return n, append(diags, refused...)
 }
 
-// separate returns a node with the configuration of the kubelet's --config, and the drop-ins that the kubelet merges over
-// it, in their order: those of the image, and the one that the plan writes, which is own.
-func (b basis) separate(n node.Node, own map[string]any) (node.Node, []dropIn) {
-	i := slices.IndexFunc(n.Flags, func(f node.Flag) bool { return f.Name == "config-dir" })
-	if i < 0 || b.readDropIns == nil {
-		return n, nil
-	}
-
-	dropIns := slices.DeleteFunc(b.readDropIns(n.Flags[i].Value), func(d dropIn) bool { return d.path == n.DropIn })
-	if n.DropIn != "" {
-		at := slices.IndexFunc(dropIns, func(d dropIn) bool { return d.path > n.DropIn })
-		if at < 0 {
-			at = len(dropIns)
-		}
-		dropIns = slices.Insert(dropIns, at, dropIn{n.DropIn, own})
-		n.Config = dropDeleted(b.base.Config, n.Settings)
-	}
-
-	return n, dropIns
-}
-
-// mergeDropIns returns the configuration that the kubelet of a separated node works with.
-func (b basis) mergeDropIns(base node.Node, dropIns []dropIn) (map[string]any, error) {
-	var configs []map[string]any
-	for _, d := range dropIns {
-		configs = append(configs, d.config)
-	}
-
-	return stages.EffectiveConfig(base, configs, b.kubelet.Version)
-}
-
-// dropDeleted returns a configuration without the fields that settings take away.
-func dropDeleted(config map[string]any, settings []node.Setting) map[string]any {
+// makeOwnConfig returns the configuration that settings make without a base.
+func makeOwnConfig(settings []node.Setting) map[string]any {
 	c := kubelet.NewConfig()
-	if c.Merge(config) != nil {
-		return config
-	}
 	for _, s := range settings {
-		if s.Delete {
-			_ = c.Set(s.Path, nil) // there is nothing to take away then
+		if !s.Delete {
+			_ = c.Set(s.Path, s.Value) // the stage that renders the settings reports an error
 		}
 	}
 
 	return c.Object()
 }
 
-// dropIn is a drop-in of the kubelet's configuration that the image has.
-type dropIn struct {
-	path   string
-	config map[string]any
+// finishTaints replaces the taints of a node by those of its configuration, unless the flag has the taints.
+func finishTaints(n node.Node, dropIns []dropIn) (node.Node, hcl.Diagnostics) {
+	_, isSet := n.ConfigOrigins["/registerWithTaints"]
+	_, isEffective := n.Effective["registerWithTaints"]
+	if n.TaintFlag || !isSet && !isEffective {
+		return n, nil
+	}
+
+	planned := n.Taints
+	n.Taints = listTaints(n, dropIns)
+
+	return n, checkTaintsStay(n, planned, dropIns)
 }
 
-// listDropIns returns the configurations in a folder of drop-ins, without the one that the plan writes.
-func (b basis) listDropIns(dir string) (out []map[string]any) {
-	if b.readDropIns == nil {
-		return nil
-	}
-	for _, d := range b.readDropIns(dir) {
-		out = append(out, d.config)
-	}
-
-	return out
-}
-
-// readDropIns asks for the drop-ins of a folder, as they are without prelet. One that cannot be read or is no configuration
-// is left out: the kubelet refuses to start with it.
-func (in decideInput) readDropIns(dir string) (out []dropIn) {
-	if in.tape == nil {
-		return nil
-	}
-	list, _, err := world.DropIns.Ask(in.eval.AskContext(), in.tape, world.DropInsReq{Dir: dir})
-	if err != nil {
-		return nil
-	}
-	for _, path := range list.Paths {
-		a, err := in.readOriginal(path)
-		if err != nil || !a.Exists {
-			continue
-		}
-		if c, err := kubelet.ParseConfig(a.Text); err == nil {
-			out = append(out, dropIn{path, c.Object()})
-		}
-	}
-
-	return out
-}
-
-// listTaints returns the taints of a configuration, with their origins.
-func listTaints(n node.Node, config map[string]any, dropIns []dropIn) (out []node.Taint) {
-	list, err := kubelet.ConfigTaints(config)
+// listTaints returns the taints of a node's configuration, with their origins.
+func listTaints(n node.Node, dropIns []dropIn) (out []node.Taint) {
+	list, err := kubelet.ConfigTaints(n.Effective)
 	if err != nil {
 		return n.Taints // judge reports it
 	}
 
 	from := n.ConfigOrigins["/registerWithTaints"]
-	if d := findLast(dropIns, "registerWithTaints"); d != nil && d.path != n.DropIn {
-		from = []origin.Origin{{Kind: origin.Base, Role: origin.Value, Ref: d.path}}
+	ref := "registerWithTaints"
+	if d := findLast(dropIns, ref); d != nil && d.path != n.DropIn {
+		from = nil
+		ref = d.path
 	}
 	if len(from) == 0 {
-		from = []origin.Origin{{Kind: origin.Base, Role: origin.Value, Ref: "registerWithTaints"}}
+		from = []origin.Origin{{
+			Kind: origin.Base,
+			Role: origin.Value,
+			Ref:  ref,
+		}}
 	}
+
 	for _, t := range list {
-		one := node.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect, Origins: from}
-		if i := slices.IndexFunc(n.Taints, func(o node.Taint) bool { return o.String() == one.String() }); i >= 0 {
+		one := node.Taint{
+			Key:     t.Key,
+			Value:   t.Value,
+			Effect:  t.Effect,
+			Origins: from,
+		}
+		isSame := func(o node.Taint) bool {
+			return o.String() == one.String()
+		}
+		if i := slices.IndexFunc(n.Taints, isSame); i >= 0 {
 			one = n.Taints[i]
 		}
 		out = append(out, one)
+	}
+
+	return out
+}
+
+// finishReserved computes the reserved resources of the node. If they are refused only because of flags that its
+// kubelet may not get, it is computed without them, and the errors are warnings.
+func (b basis) finishReserved(n, base node.Node, dropIns []dropIn) (node.Node, hcl.Diagnostics) {
+	if n.Reserved == nil {
+		return n, nil
+	}
+	reserved, diags := n.Reserved.Finish(n.Effective, n.Flags)
+
+	certain := slices.DeleteFunc(slices.Clone(n.Flags), func(f node.Flag) bool {
+		return f.Assumed
+	})
+	if diags.HasErrors() && len(certain) < len(n.Flags) {
+		base.Flags = certain
+		config, err := b.mergeDropIns(base, dropIns)
+		again, more := n.Reserved.Finish(config, certain)
+		if err == nil && !more.HasErrors() {
+			reserved = again
+			diags = append(listErrorsAsWarnings(diags), more...)
+		}
+	}
+	if reserved != nil {
+		n.Reserved = reserved
+	}
+
+	return n, diags
+}
+
+func listErrorsAsWarnings(ds hcl.Diagnostics) (out hcl.Diagnostics) {
+	for _, d := range ds {
+		if d.Severity == hcl.DiagError {
+			out = append(out, makeWarning(d))
+		}
 	}
 
 	return out

@@ -16,8 +16,8 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// TestFinishedNode holds that the plan, and a precondition on it, have what the kubelet will work with, whoever sets it:
-// a policy, the base, patch, or a flag. The machine has 2 CPUs and 4Gi.
+// TestFinishedNode checks that the plan, and a precondition on it, contain the values that the kubelet will use, from
+// any source: a policy, the base, patch, or a flag. The machine has 2 CPUs and 4Gi.
 func TestFinishedNode(t *testing.T) {
 	const (
 		gke    = `policy = "gke"`
@@ -34,15 +34,18 @@ func TestFinishedNode(t *testing.T) {
 config {"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"100Mi","nodefs.available":"20%","nodefs.inodesFree":"5%"}`},
 		{name: "patch of the policy's threshold wins", reserve: gke, patch: `evictionHard = { "memory.available" = "200Mi" }`,
 			want: "\"eviction_hard\":{\"imagefs.available\":\"15%\",\"imagefs.inodesFree\":\"5%\",\"memory.available\":\"200Mi\"\n\"memory\":\"2872Mi\""},
-		{name: "patch of one threshold over a base with another", reserve: gke, base: "evictionHard: {memory.available: 3Gi}\n",
+		{name: "patch of one threshold over a base with another", reserve: gke, base: "evictionHard: " +
+			"{memory.available: 3Gi}\n",
 			patch: `evictionHard = { "nodefs.available" = "20%" }`,
 			want: `!conflict
 config {"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"100Mi","nodefs.available":"20%","nodefs.inodesFree":"5%"}`},
-		{name: "patch of the policy's threshold over a base with it", reserve: gke, base: "evictionHard: {memory.available: 3Gi}\n",
+		{name: "patch of the policy's threshold over a base with it", reserve: gke, base: "evictionHard: " +
+			"{memory.available: 3Gi}\n",
 			patch: `evictionHard = { "memory.available" = "200Mi" }`,
 			want: `!conflict
 config {"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"200Mi","nodefs.available":"10%","nodefs.inodesFree":"5%"}`},
-		{name: "patch of the whole evictionHard of the base away", reserve: gke, base: "evictionHard: {memory.available: 3Gi}\n", patch: `evictionHard = null`,
+		{name: "patch of the whole evictionHard of the base away", reserve: gke, base: "evictionHard: " +
+			"{memory.available: 3Gi}\n", patch: `evictionHard = null`,
 			want: "!conflict\n\"memory.available\":\"100Mi\",\"nodefs.available\":\"10%\""},
 		{name: "policy over a threshold of the base", reserve: gke, base: "evictionHard: {memory.available: 200Mi}\n",
 			want: `config {"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"100Mi","nodefs.available":"10%","nodefs.inodesFree":"5%"}`},
@@ -61,9 +64,11 @@ config {"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"
 			want: "\"max_pods\":29\nPolicy eks reserves memory for 110 pods, and the kubelet takes 29"},
 		{name: "flag of maxPods", reserve: "policy = \"eks\"", flags: `max-pods = 29`, want: "\"max_pods\":29\nthe kubelet takes 29"},
 		{name: "patch of podsPerCore", reserve: "policy = \"eks\"", patch: `podsPerCore = 20`,
-			want: "\"max_pods\":40\nPolicy eks reserves memory for 110 pods, and the kubelet takes 40\nWrite max_pods = 40"},
+			want: "\"max_pods\":40\nPolicy eks reserves memory for 110 pods, and the kubelet takes 40\nWrite " +
+				"max_pods = 40"},
 		{name: "podsPerCore of the base", reserve: "policy = \"eks\"", base: "podsPerCore: 20\n",
-			want: "\"max_pods\":40\n!The formula counts other pods\n\"ephemeral-storage\":\"1Gi\",\"memory\":\"695Mi\""},
+			want: "\"max_pods\":40\n!The formula counts other " +
+				"pods\n\"ephemeral-storage\":\"1Gi\",\"memory\":\"695Mi\""},
 		{name: "flag of podsPerCore", reserve: memory, flags: `pods-per-core = 20`, want: "\"max_pods\":40"},
 		{name: "podsPerCore above maxPods", reserve: memory, patch: `podsPerCore = 20, maxPods = 29`, want: "\"max_pods\":29"},
 		{name: "patch of maxPods to 0, which is its default", reserve: "policy = \"eks\"", patch: `maxPods = 0`,
@@ -71,10 +76,11 @@ config {"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"
 		{name: "maxPods 0 of the base", reserve: "policy = \"eks\"", base: "maxPods: 0\npodsPerCore: 20\n",
 			want: "\"max_pods\":40\n\"memory\":\"695Mi\""},
 		{name: "flag of maxPods 0, which is 0", reserve: "policy = \"eks\"", flags: `max-pods = 0`,
-			want: "\"max_pods\":0\nthe kubelet takes 0\nTake the flag --max-pods out\n!Write max_pods"},
+			want: "\"max_pods\":0\nthe kubelet takes 0\nRemove the flag --max-pods\n!Write max_pods"},
 		{name: "flag of the base of thresholds", reserve: gke, baseFlags: "--eviction-hard=memory.available<1Gi",
 			want: "\"eviction_hard\":{\"memory.available\":\"1Gi\"}\nThe base has --eviction-hard="},
-		{name: "merged defaults of the base", reserve: memory, base: "mergeDefaultEvictionSettings: true\nevictionHard: {nodefs.available: 30%}\n",
+		{name: "merged defaults of the base", reserve: memory, base: "mergeDefaultEvictionSettings: " +
+			"true\nevictionHard: {nodefs.available: 30%}\n",
 			want: "\"memory.available\":\"100Mi\",\"nodefs.available\":\"30%\""},
 		{name: "merged defaults of the base under a flag", reserve: memory, base: "mergeDefaultEvictionSettings: true\n", flags: `eviction-hard = "nodefs.available<10%"`,
 			want: "\"eviction_hard\":{\"nodefs.available\":\"10%\"}\n\"memory\":\"3Gi\""},
@@ -100,15 +106,17 @@ config {"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"
 			want: "reserve-refused\nfloor.memory is not kept\n0 reserved in all"},
 		{name: "patch above the cap", reserve: gke + "\ncap = { memory = \"512Mi\" }", patch: `systemReserved = { memory = "1Gi" }`,
 			want: "cap.memory is not kept\n1536Mi reserved in all"},
-		{name: "the base takes too much, patch gives it back", reserve: memory, base: "systemReserved: {cpu: \"2\"}\n", patch: `systemReserved = { cpu = "100m" }`,
+		{name: "the base takes too much, patch gives it back", reserve: memory, base: "systemReserved: {cpu: " +
+			"\"2\"}\n", patch: `systemReserved = { cpu = "100m" }`,
 			want: "!reserve-refused\n\"allocatable\":{\"cpu\":\"1900m\""},
-		{name: "patch of the last threshold away", reserve: memory, base: "evictionHard: {memory.available: 1Gi}\nxa: null\n", patch: `evictionHard = { "memory.available" = null }`,
-			want: "config {}\nNo threshold is left in evictionHard\n\"memory\":\"3Gi\""},
+		{name: "patch of the last threshold away", reserve: memory, base: "evictionHard: {memory.available: " +
+			"1Gi}\nxa: null\n", patch: `evictionHard = { "memory.available" = null }`,
+			want: "config {}\nevictionHard has no threshold\n\"memory\":\"3Gi\""},
 		{name: "patch of a threshold that is off", reserve: memory, patch: `evictionHard = { "memory.available" = "0%", "nodefs.available" = "10%" }`,
 			want: "Thresholds of evictionHard are off: memory.available\n!No threshold"},
 		{name: "flag of thresholds that are off", reserve: memory, flags: `eviction-hard = "memory.available<100%,nodefs.available<0%"`,
 			want: "Thresholds of evictionHard are off: memory.available, nodefs.available"},
-		{name: "flag of no threshold", reserve: memory, flags: `eviction-hard = ""`, want: "No threshold is left in evictionHard"},
+		{name: "flag of no threshold", reserve: memory, flags: `eviction-hard = ""`, want: "evictionHard has no threshold"},
 		{name: "patch of a threshold that is not there away", reserve: memory, patch: `evictionHard = { "memory.available" = null }`,
 			want: "config null\n\"memory\":\"2972Mi\"\n!No threshold"},
 		{name: "taints of patch", patch: `registerWithTaints = [{ key = "z", effect = "NoSchedule" }]`, want: "taint z:NoSchedule"},
@@ -154,7 +162,13 @@ stage "detect-hw" "node" {}
 			if c.version != "" {
 				answers = fmt.Sprintf("kubelet => {\"value\":{\"version\":%q}}\n", c.version)
 			}
-			p := Run(context.Background(), s, Options{Source: fakeWorld(t, &txtar.Archive{Files: []txtar.File{{Name: "world", Data: []byte(answers)}}})})
+			p := Run(
+				context.Background(),
+				s,
+				Options{
+					Source: fakeWorld(t, &txtar.Archive{Files: []txtar.File{{Name: "world", Data: []byte(answers)}}}),
+				},
+			)
 			reserved, _ := json.Marshal(p.Node.Reserved)
 			eviction, _ := json.Marshal(p.Node.Config["evictionHard"])
 			messages := showDiagnostics(p.Diagnostics)
@@ -170,7 +184,10 @@ stage "detect-hw" "node" {}
 				}
 				_, seen, isSeen := strings.Cut(messages, "SEEN ")
 				seen, _, _ = strings.Cut(seen, " END")
-				ofNode := slices.ContainsFunc([]string{`"eviction_hard`, `"allocatable`, "taint "}, func(p string) bool { return strings.HasPrefix(part, p) })
+				ofNode := slices.ContainsFunc(
+					[]string{`"eviction_hard`, `"allocatable`, "taint "},
+					func(p string) bool { return strings.HasPrefix(part, p) },
+				)
 				if isSeen && ofNode && strings.Contains(seen, part) == isAbsent {
 					t.Errorf("a precondition sees %s\nwant %q", seen, want)
 				}
@@ -203,8 +220,8 @@ func TestCompareLeftOpen(t *testing.T) {
 	}
 }
 
-// TestFinishedNodeWithDropIns: the kubelet merges what the image has beside prelet's own drop-in, in the order of their
-// names, over a configuration whose evictionHard has its defaults already.
+// TestFinishedNodeWithDropIns checks that the kubelet merges the image's drop-ins next to prelet's own, in the order
+// of their names, over a configuration whose evictionHard has its defaults already.
 func TestFinishedNodeWithDropIns(t *testing.T) {
 	const dir = "/etc/kubernetes/kubelet.conf.d"
 	s, diags := parseCase(&txtar.Archive{Files: []txtar.File{{Name: "site.hcl", Data: []byte(`
@@ -229,8 +246,12 @@ stage "write" "kubelet" {
 		return `{"value":{"exists":true,"text":"` + strings.ReplaceAll(testKubeletConfig+fields, "\n", `\n`) + `"}}`
 	}
 	run := func(file string, lines ...string) node.Reserved {
-		p := Run(context.Background(), s, Options{Source: fakeWorld(t, &txtar.Archive{Files: []txtar.File{{Name: "world",
-			Data: []byte(strings.Join(append(lines, "original config.yaml => "+text(file)), "\n") + "\n")}}})})
+		p := Run(
+			context.Background(),
+			s,
+			Options{Source: fakeWorld(t, &txtar.Archive{Files: []txtar.File{{Name: "world",
+				Data: []byte(strings.Join(append(lines, "original config.yaml => "+text(file)), "\n") + "\n")}}})},
+		)
 		if p.Node.Reserved == nil || !p.Complete {
 			t.Fatalf("got %v, want a complete plan", p.Diagnostics)
 		}
@@ -239,18 +260,33 @@ stage "write" "kubelet" {
 	}
 
 	const file = "kubeReserved: {cpu: 100m}\n"
-	got := run(file, `drop-ins `+dir+` => {"value":{"paths":["`+dir+`/10-a.conf","`+dir+`/90-prelet.conf","`+dir+`/95-b.conf"]}}`,
-		"original 10-a.conf => "+text("systemReserved: {memory: 512Mi}\nmaxPods: 30\n"), "original 95-b.conf => "+text("maxPods: 50\n"))
+	got := run(
+		file,
+		`drop-ins `+dir+` => {"value":{"paths":["`+dir+`/10-a.conf","`+dir+`/90-prelet.conf","`+dir+`/95-b.conf"]}}`,
+		"original 10-a.conf => "+text(
+			"systemReserved: {memory: 512Mi}\nmaxPods: 30\n",
+		),
+		"original 95-b.conf => "+text("maxPods: 50\n"),
+	)
 	want := map[string]string{"cpu": "1900m", "memory": "2460Mi"}
-	if !maps.Equal(got.Allocatable, want) || got.MaxPods != 50 || len(got.EvictionHard) != 5 || got.EvictionHard["nodefs.available"] != "20%" {
-		t.Errorf("with drop-ins of the image: got %+v, want allocatable %v, 50 pods, the kubelet's thresholds and nodefs 20%%", got, want)
+	if !maps.Equal(got.Allocatable, want) || got.MaxPods != 50 || len(got.EvictionHard) != 5 ||
+		got.EvictionHard["nodefs.available"] != "20%" {
+		t.Errorf(
+			"with drop-ins of the image: got %+v, want allocatable %v, 50 pods, the kubelet's thresholds and "+
+				"nodefs 20%%",
+			got,
+			want,
+		)
 	}
 	if older := run(file); older.MaxPods != 64 || older.Allocatable["memory"] != "2972Mi" {
 		t.Errorf("in a recording without that question: got %+v, want 64 pods and 2972Mi", older)
 	}
 
-	late := run(file+"evictionHard: {nodefs.available: 30%}\n", `drop-ins `+dir+` => {"value":{"paths":["`+dir+`/10-a.conf"]}}`,
-		"original 10-a.conf => "+text("mergeDefaultEvictionSettings: true\n"))
+	late := run(
+		file+"evictionHard: {nodefs.available: 30%}\n",
+		`drop-ins `+dir+` => {"value":{"paths":["`+dir+`/10-a.conf"]}}`,
+		"original 10-a.conf => "+text("mergeDefaultEvictionSettings: true\n"),
+	)
 	if len(late.EvictionHard) != 1 || late.Allocatable["memory"] != "3Gi" {
 		t.Errorf("with mergeDefaultEvictionSettings in a drop-in: got %v, %v; want nodefs.available alone, and 3Gi",
 			late.EvictionHard, late.Allocatable)

@@ -12,7 +12,7 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// FuzzSite checks, plans and replays whatever parses: nothing of it may break, and a plan without an answer is not
+// FuzzSite checks, plans and replays every input that parses: no step may panic, and a plan without an answer is not
 // complete.
 func FuzzSite(f *testing.F) {
 	for _, dir := range []string{"check", "run"} {
@@ -36,7 +36,7 @@ func FuzzSite(f *testing.F) {
 		if diags.HasErrors() {
 			return
 		}
-		all := Check(s, Witnesses())
+		all := Check(s, SampleMachines(), CheckOptions{})
 		p := Run(context.Background(), s, Options{Source: usualSource()})
 		nothing := world.Recording{}
 		q := Run(context.Background(), s, Options{Source: nothing.Source()})

@@ -25,46 +25,64 @@ import (
 // uninterruptible sleep never ends.
 const abandonAfter = 250 * time.Millisecond
 
-// Gathered is the result of gather: the outputs of gather stages, and what some of them have besides.
+// Gathered is the result of gather: the scope with the outputs of gather stages, and the facts that some of them
+// read.
 type Gathered struct {
-	eval        *eval.Eval           // with the outputs
-	outputs     map[string]cty.Value // by address, with state
-	failed      map[string]bool      // stages that failed for good, by address
+	eval   *eval.Eval
+	failed map[string]bool // stages without an output, by address
+	readings
+}
+
+// readings are the answers of gather stages that other stages get as they are; nil: no stage read them.
+type readings struct {
 	facts       *world.Facts
 	trust       *world.TrustAns
 	recommended labelsByDetector
 }
 
-// gatheredStage is what one gather stage comes to.
+// addReadings takes the answers that another stage has read.
+func (r *readings) addReadings(more readings) {
+	r.facts = cmp.Or(more.facts, r.facts)
+	r.trust = cmp.Or(more.trust, r.trust)
+	if more.recommended != nil {
+		r.recommended = more.recommended
+	}
+}
+
+// gatheredStage is the result of one gather stage.
 type gatheredStage struct {
-	output      cty.Value       // with state
-	isFatal     bool            // failed for good: what needs it fails too
-	givenUp     *hcl.Diagnostic // its evaluation was given up; the other fields are zero then
-	facts       *world.Facts
-	trust       *world.TrustAns
-	recommended labelsByDetector
+	output    cty.Value       // with state
+	isFatal   bool            // failed, and so do the stages that need it
+	abandoned *hcl.Diagnostic // its evaluation was abandoned; the other fields are zero then
+	readings
 	Findings
 }
 
-// gatherer is what all gather stages work with.
+// gatherer is the input of all gather stages.
 type gatherer struct {
 	runtimeEnv
 	checked Checked
-	eval    *eval.Eval // never evaluated in: each stage has a fork
+	eval    *eval.Eval // each stage evaluates in a fork of it
 	env     stages.Env
 	tape    *world.Tape
 }
 
-// gather runs the gather stages in parallel: each in a goroutine that waits for the stages it needs and then
-// evaluates in a scope of its own with their outputs. The findings are joined once, in site order.
+// gather runs the gather stages in parallel. Each has a goroutine that waits for the stages it needs and evaluates
+// in its own scope, which contains their outputs. The findings are joined once, in site order.
 //
-// Inputs: the order and needs of stages, what prepare returned, the tape. Result: the outputs of all gather stages. A
-// stage fails with an error of its configuration or of its read; with on_failure = "continue" that is a warning, and
-// the boot is degraded. If the evaluation of one stage is given up, the run ends with that alone.
+// Inputs: the order and needs of stages, what prepare returned, the tape. Result: the outputs of all gather stages.
+// A stage fails with an error of its configuration or of its read; with on_failure = "continue" that is a warning,
+// and the boot is degraded. If the evaluation of one stage is abandoned, the run ends with that error only.
 func gather(ctx context.Context, c Checked, p Prepared, tape *world.Tape, env runtimeEnv) (Gathered, Findings) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	g := gatherer{runtimeEnv: env, checked: c, eval: p.eval, env: p.env, tape: tape}
+	g := gatherer{
+		runtimeEnv: env,
+		checked:    c,
+		eval:       p.eval,
+		env:        p.env,
+		tape:       tape,
+	}
 
 	tasks := map[string]*gatherTask{}
 	for _, i := range c.site.Stages {
@@ -82,7 +100,7 @@ func gather(ctx context.Context, c Checked, p Prepared, tape *world.Tape, env ru
 		all.Go(func() {
 			defer close(task.done)
 			task.gatheredStage = g.runStage(ctx, i, waitFor(tasks, c.needs[i.Addr()]))
-			if task.givenUp != nil {
+			if task.abandoned != nil {
 				stop()
 			}
 		})
@@ -98,7 +116,7 @@ type gatherTask struct {
 	gatheredStage
 }
 
-// waitFor waits for those of the tasks that are needed, and returns their results by address.
+// waitFor waits for the needed tasks, and returns their results by address.
 func waitFor(tasks map[string]*gatherTask, needs []string) map[string]gatheredStage {
 	out := map[string]gatheredStage{}
 	for _, addr := range needs {
@@ -112,39 +130,37 @@ func waitFor(tasks map[string]*gatherTask, needs []string) map[string]gatheredSt
 }
 
 // mergeGathered joins the results of all stages, in site order.
-func mergeGathered(s *site.Site, e *eval.Eval, tasks map[string]*gatherTask) (Gathered, Findings) {
-	out := Gathered{outputs: map[string]cty.Value{}, failed: map[string]bool{}}
+func mergeGathered(s *lang.Site, e *eval.Eval, tasks map[string]*gatherTask) (Gathered, Findings) {
+	out := Gathered{failed: map[string]bool{}}
+	outputs := map[string]cty.Value{}
 	var found Findings
+
 	for _, i := range s.Stages {
 		task := tasks[i.Addr()]
 		if task == nil {
 			continue
 		}
-		if task.givenUp != nil {
-			return Gathered{}, Findings{Diags: hcl.Diagnostics{task.givenUp}}
+		if task.abandoned != nil {
+			return Gathered{}, Findings{Diags: hcl.Diagnostics{task.abandoned}}
 		}
 
-		found = found.join(task.Findings)
-		out.outputs[i.Addr()] = task.output
+		found.add(task.Findings)
+		outputs[i.Addr()] = task.output
 		out.failed[i.Addr()] = task.isFatal
-		out.facts = cmp.Or(task.facts, out.facts)
-		out.trust = cmp.Or(task.trust, out.trust)
-		if task.recommended != nil {
-			out.recommended = task.recommended
-		}
+		out.addReadings(task.readings)
 	}
-	out.eval = e.With(out.outputs)
+	out.eval = e.With(outputs)
 
 	return out, found
 }
 
-// runStage runs one gather stage with the results of those that it needs. A stage that needs one that failed for good
-// fails without a message of its own.
-func (g gatherer) runStage(ctx context.Context, i *site.Instance, needed map[string]gatheredStage) gatheredStage {
+// runStage runs one gather stage with the results of the stages that it needs. If one of these failed, it fails
+// too, without a message of its own.
+func (g gatherer) runStage(ctx context.Context, i *lang.Instance, needed map[string]gatheredStage) gatheredStage {
 	outputs := map[string]cty.Value{}
 	for addr, n := range needed {
-		if n.givenUp != nil {
-			return gatheredStage{givenUp: n.givenUp}
+		if n.abandoned != nil {
+			return gatheredStage{abandoned: n.abandoned}
 		}
 		if n.isFatal {
 			return g.endStage(i, stateFailed, true)
@@ -153,38 +169,37 @@ func (g gatherer) runStage(ctx context.Context, i *site.Instance, needed map[str
 	}
 
 	e := g.eval.Fork().With(outputs)
-	calls, found := runStep(g.limits, func() (stageCalls, Findings) { return prepareCalls(i, e) })
+	calls, found := runStep(g.limits, func() (stageCalls, Findings) {
+		return prepareCalls(i, e)
+	})
 	if !calls.isEvaluated {
-		return gatheredStage{givenUp: found.Diags[0]}
+		return gatheredStage{abandoned: found.Diags[0]}
 	}
 
-	out := g.runCalls(ctx, i, calls, found.Diags.HasErrors())
+	var out gatheredStage
+	switch {
+	case found.Diags.HasErrors():
+		out = g.endStage(i, stateFailed, false)
+	case !calls.isKnown:
+		output := makeUnknownOutput(i, g.checked.types[i.Addr()])
+		out.output = value.Because(output, calls.unread)
+	case len(calls.copies) == 0 && i.ForEach == nil:
+		out = g.endStage(i, stateSkipped, false)
+	default:
+		g.event(Event{Stage: i.Addr(), State: "running"})
+		out = g.finishStage(i, g.callCopies(ctx, i, calls))
+	}
 	out.Findings = found.join(out.Findings)
 
 	return out
 }
 
-// runCalls runs the calls of a stage, if it has any.
-func (g gatherer) runCalls(ctx context.Context, i *site.Instance, calls stageCalls, hasErrors bool) gatheredStage {
-	switch {
-	case hasErrors:
-		return g.endStage(i, stateFailed, false)
-	case !calls.isKnown:
-		return gatheredStage{output: value.Because(makeUnknownOutput(i, g.checked.types[i.Addr()]), calls.unread)}
-	case len(calls.copies) == 0 && i.ForEach == nil:
-		return g.endStage(i, stateSkipped, false)
-	}
-	g.event(Event{Stage: i.Addr(), State: "running"})
-
-	return g.finishStage(i, g.callCopies(ctx, i, calls))
-}
-
-// stageCalls says how a gather stage is called.
+// stageCalls are the calls of one gather stage.
 type stageCalls struct {
-	isEvaluated bool // false: the evaluation was given up
+	isEvaluated bool // false: the evaluation was abandoned
 	copies      []copyCall
-	isKnown     bool     // false: a recording does not say whether the stage is there
-	unread      []string // the questions that it is not known for
+	isKnown     bool     // false: the recording does not contain whether the stage runs
+	unread      []string // the unanswered questions that this depends on
 	timeout     time.Duration
 }
 
@@ -195,12 +210,16 @@ type copyCall struct {
 }
 
 // prepareCalls evaluates the configuration of each copy of a gather stage.
-func prepareCalls(i *site.Instance, e *eval.Eval) (stageCalls, Findings) {
+func prepareCalls(i *lang.Instance, e *eval.Eval) (stageCalls, Findings) {
 	copies, diags := e.Scope(i.Addr()).Copies(i.When, i.ForEach)
-	out := stageCalls{isEvaluated: true, isKnown: copies.Known, unread: copies.Unread}
+	out := stageCalls{
+		isEvaluated: true,
+		isKnown:     copies.Known,
+		unread:      copies.Unread,
+	}
 	found := Findings{Diags: diags}
 	if !copies.Known {
-		found.Unknown = newUnknowns(copies.Unread, partStages)
+		found.addUnknown(copies.Unread, partStages)
 		return out, found
 	}
 	if diags.HasErrors() || len(copies.All) == 0 && i.ForEach == nil {
@@ -208,25 +227,25 @@ func prepareCalls(i *site.Instance, e *eval.Eval) (stageCalls, Findings) {
 	}
 
 	timeout, more := decodeTimeout(i, e)
-	out.timeout, found = timeout, found.join(more)
+	out.timeout = timeout
+	found.add(more)
 	for _, c := range copies.All {
-		cfg, d := i.Spec.DecodeAt(i.Body, nil, c.Scope, i.Range)
+		cfg, d := decodeStage(i, c.Scope)
 		cfg.Key = c.Key
 		out.copies = append(out.copies, copyCall{c.Key, cfg})
-		found = found.join(Findings{Diags: d, Unknown: findUnknown(cfg, partStages)})
+		found.add(Findings{Diags: d, Unknown: findUnknown(cfg, partStages)})
 	}
 
 	return out, found
 }
 
 // decodeTimeout returns how long a gather stage may take; 0: as long as the run.
-func decodeTimeout(i *site.Instance, e *eval.Eval) (time.Duration, Findings) {
+func decodeTimeout(i *lang.Instance, e *eval.Eval) (time.Duration, Findings) {
 	if i.Timeout == nil {
 		return i.Spec.Timeout, Findings{}
 	}
 
-	attribute := schema.Block{Fields: []schema.Field{schema.Timeout}}
-	b, diags := attribute.Decode(makeBody(schema.Timeout.Name, i.Timeout), nil, e.Scope(i.Addr()))
+	b, diags := decodeTimeoutAs(schema.Timeout, i, e.Scope(i.Addr()))
 	timeout := i.Spec.Timeout
 	if v := schema.Timeout.Of(b); v.Set() {
 		timeout, _ = time.ParseDuration(v.V)
@@ -240,19 +259,20 @@ type copyResult struct {
 	key    string
 	out    stages.Output
 	diags  hcl.Diagnostics
-	unread []string // the questions without an answer that it is not known for
+	unread []string // the unanswered questions that the result depends on
 	took   time.Duration
 }
 
 // callCopies calls all copies of a stage in parallel. Results are in the order of the calls.
-func (g gatherer) callCopies(ctx context.Context, i *site.Instance, calls stageCalls) []copyResult {
+func (g gatherer) callCopies(ctx context.Context, i *lang.Instance, calls stageCalls) []copyResult {
 	out := make([]copyResult, len(calls.copies))
 	var all sync.WaitGroup
 	for n, c := range calls.copies {
 		all.Go(func() {
 			started := g.now()
 			r := g.callCopy(ctx, calls.timeout, i, c.cfg)
-			r.key, r.took = c.key, g.now().Sub(started)
+			r.key = c.key
+			r.took = g.now().Sub(started)
 			r.unread = slices.Concat(c.cfg.Unread(), value.Questions(r.out.Value))
 			out[n] = r
 		})
@@ -262,16 +282,19 @@ func (g gatherer) callCopies(ctx context.Context, i *site.Instance, calls stageC
 	return out
 }
 
-// callCopy calls one copy. It returns at the latest abandonAfter after the deadline, also if the call does not end: an
-// abandoned call sends its result to a channel that nobody reads.
-func (g gatherer) callCopy(ctx context.Context, timeout time.Duration, i *site.Instance, cfg schema.Body) copyResult {
+// callCopy calls one copy. It returns at the latest abandonAfter after the deadline, even if the call does not end:
+// the result of an abandoned call is never received.
+func (g gatherer) callCopy(ctx context.Context, timeout time.Duration, i *lang.Instance, cfg schema.Body) copyResult {
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
+
 	done := make(chan copyResult, 1)
-	go func() { done <- g.callGatherer(ctx, i, cfg) }()
+	go func() {
+		done <- g.callGatherer(ctx, i, cfg)
+	}()
 
 	select {
 	case r := <-done:
@@ -284,17 +307,19 @@ func (g gatherer) callCopy(ctx context.Context, timeout time.Duration, i *site.I
 	case <-time.After(abandonAfter):
 	}
 
-	return copyResult{diags: hcl.Diagnostics{origin.Error(chooseTimeoutCode(i), i.Range,
-		"Stage "+i.Addr()+" did not end",
-		"It was given up: %s. Raise its timeout, or on_failure = \"continue\" to go on without it.", context.Cause(ctx))}}
+	return copyResult{diags: hcl.Diagnostics{origin.Error(
+		chooseTimeoutCode(i), i.Range, "Timed out waiting for stage "+i.Addr(),
+		"It was abandoned: %s. Raise its timeout, or write on_failure = \"continue\" to boot without it.",
+		context.Cause(ctx),
+	)}}
 }
 
 // callGatherer calls the code of a stage. A panic becomes an error.
-func (g gatherer) callGatherer(ctx context.Context, i *site.Instance, cfg schema.Body) (r copyResult) {
+func (g gatherer) callGatherer(ctx context.Context, i *lang.Instance, cfg schema.Body) (r copyResult) {
 	defer func() {
-		if p := recover(); p != nil {
-			r = copyResult{diags: hcl.Diagnostics{origin.Error(fault.Internal, i.Range, "Stage "+i.Addr()+" broke",
-				"This is a fault of prelet: %v. Please report it with `prelet record`.", p)}}
+		if panicked := recover(); panicked != nil {
+			d := reportPanic(i.Range, "Stage "+i.Addr()+" failed in prelet itself", panicked)
+			r = copyResult{diags: hcl.Diagnostics{d}}
 		}
 	}()
 	r.out, r.diags = i.Stage.(stages.Gatherer).Gather(ctx, cfg, g.env, g.tape)
@@ -302,19 +327,17 @@ func (g gatherer) callGatherer(ctx context.Context, i *site.Instance, cfg schema
 	return r
 }
 
-// chooseTimeoutCode returns the code of a stage that did not end: it depends on what the stage waited for who can fix
-// it.
-func chooseTimeoutCode(i *site.Instance) fault.Code {
-	if i.Type == "detect-hw" || i.Body.Attributes["file"] != nil {
+// chooseTimeoutCode returns the code of a stage that timed out; fetch-config may read a file of the node.
+func chooseTimeoutCode(i *lang.Instance) fault.Code {
+	if i.Body.Attributes["file"] != nil {
 		return fault.HardwareFailed
 	}
 
-	return fault.ClusterUnreachable
+	return i.Spec.TimeoutCode
 }
 
-// endStage ends a stage of which no copy was called: skipped, or failed. isBlocked: a stage that it needs failed for
-// good.
-func (g gatherer) endStage(i *site.Instance, state string, isBlocked bool) gatheredStage {
+// endStage ends a stage of which no copy was called: skipped or failed. isBlocked: a stage that it needs failed.
+func (g gatherer) endStage(i *lang.Instance, state string, isBlocked bool) gatheredStage {
 	t := g.checked.types[i.Addr()]
 	out := gatheredStage{output: setState(value.Absent(t), state)}
 	if state == stateFailed {
@@ -327,12 +350,13 @@ func (g gatherer) endStage(i *site.Instance, state string, isBlocked bool) gathe
 	return out
 }
 
-// finishStage makes the output of a stage of the results of its copies.
-func (g gatherer) finishStage(i *site.Instance, copies []copyResult) gatheredStage {
+// finishStage makes the output of a stage from the results of its copies.
+func (g gatherer) finishStage(i *lang.Instance, copies []copyResult) gatheredStage {
 	t := g.checked.types[i.Addr()]
 	report := StageReport{Address: i.Addr(), State: stateOK}
 	outputs := map[string]cty.Value{}
 	var out gatheredStage
+
 	for _, c := range copies {
 		diags := c.diags
 		if c.diags.HasErrors() {
@@ -362,8 +386,8 @@ func (g gatherer) finishStage(i *site.Instance, copies []copyResult) gatheredSta
 	return out
 }
 
-// fail notes that a stage failed: for good, or with on_failure = "continue" the boot is degraded.
-func (out *gatheredStage) fail(i *site.Instance, isBlocked bool) {
+// fail marks a stage as failed; with on_failure = "continue" the boot is degraded instead.
+func (out *gatheredStage) fail(i *lang.Instance, isBlocked bool) {
 	if isBlocked || i.OnFailure != "continue" {
 		out.isFatal = true
 		return
@@ -371,39 +395,35 @@ func (out *gatheredStage) fail(i *site.Instance, isBlocked bool) {
 	out.degrade(fault.StageFailed, fmt.Sprintf("stage %s failed; its outputs are empty", i.Addr()))
 }
 
-// takeOutput returns the output of a copy that succeeded, and keeps what it has besides. A copy that depends on missing
-// answers might have failed, so its output is unknown.
+// takeOutput returns the output of a copy that succeeded, and keeps the facts that it read. A copy that depends on
+// missing answers might have failed, so its output is unknown.
 func (out *gatheredStage) takeOutput(c copyResult) cty.Value {
-	out.facts = cmp.Or(c.out.Facts, out.facts)
-	out.trust = cmp.Or(c.out.Trust, out.trust)
-	if c.out.Recommended != nil {
-		out.recommended = c.out.Recommended
-	}
+	out.addReadings(readings{c.out.Facts, c.out.Trust, c.out.Recommended})
+
 	if len(c.out.Unread) > 0 {
-		out.Unknown = out.Unknown.join(newUnknowns(c.out.Unread, partDetectors))
+		parts := []planPart{partDetectors}
 		if c.out.Facts == nil {
-			out.Unknown = out.Unknown.join(newUnknowns(c.out.Unread, partFacts))
+			parts = append(parts, partFacts)
 		}
+		out.addUnknown(c.out.Unread, parts...)
 	}
 	if len(c.unread) == 0 || c.out.Facts != nil {
 		return setState(c.out.Value, stateOK)
 	}
-	out.Unknown = out.Unknown.join(newUnknowns(c.unread, partStages))
+	out.addUnknown(c.unread, partStages)
 
 	return makeUnreadOutput(value.Because(c.out.Value, c.unread), c.unread)
 }
 
 // softenFailure returns the diagnostics of a copy that failed: with on_failure = "continue", errors are warnings.
-func softenFailure(i *site.Instance, ds hcl.Diagnostics) hcl.Diagnostics {
+func softenFailure(i *lang.Instance, ds hcl.Diagnostics) hcl.Diagnostics {
 	if i.OnFailure != "continue" {
 		return ds
 	}
 
-	out := make(hcl.Diagnostics, len(ds))
-	for n, d := range ds {
-		soft := *d
-		soft.Severity = hcl.DiagWarning
-		out[n] = &soft
+	var out hcl.Diagnostics
+	for _, d := range ds {
+		out = append(out, makeWarning(d))
 	}
 
 	return out

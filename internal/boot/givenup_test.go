@@ -21,8 +21,10 @@ func TestGivenUpWritesToNothing(t *testing.T) {
 	for step, text := range map[string]string{
 		"gather": cluster + "stage \"fetch-config\" \"f\" {\n  file = local.last\n}\n",
 		"decide": "stage \"label\" \"b\" {\n  labels = { \"example.com/b\" = local.last }\n}\n",
-		"render": "stage \"write\" \"k\" {\n  bootstrap_kubeconfig { when = false }\n  ca_certificate { when = false }\n" +
-			"  kubelet_config { when = false }\n  file \"x\" {\n    path = \"/etc/x\"\n    content = local.last\n  }\n}\n",
+		"render": "stage \"write\" \"k\" {\n  bootstrap_kubeconfig { when = false }\n  ca_certificate { when = " +
+			"false }\n" +
+			"  kubelet_config { when = false }\n  file \"x\" {\n    path = \"/etc/x\"\n    content = " +
+			"local.last\n  }\n}\n",
 	} {
 		t.Run(step, func(t *testing.T) {
 			goOn, asked := make(chan struct{}), make(chan struct{})
@@ -48,12 +50,14 @@ func TestGivenUpWritesToNothing(t *testing.T) {
 			p := runSteps(t.Context(), mustParse(t, locals+label+text), o, dog)
 			over.Store(true)
 			if n := len(p.Diagnostics); n == 0 || origin.CodeOf(p.Diagnostics[n-1]) != fault.Limit || p.Complete {
-				t.Fatalf("the plan of what was given up is %s; want an incomplete one with code %s", showPlan(p), fault.Limit)
+				t.Fatalf("the plan of what was given up is %s; want an incomplete one with code %s",
+					showPlan(p), fault.Limit)
 			}
 
 			before, entries := showPlan(p), len(p.Tape.Entries())
 			close(goOn)
-			if v, diags := p.Eval.Local("last"); diags.HasErrors() || v.AsString() != "aa" { // beside the one that was given up
+			if v, diags := p.Eval.Local("last"); diags.HasErrors() ||
+				v.AsString() != "aa" { // runs in parallel with the abandoned one
 				t.Errorf("local.last is %#v, %v; want aa", v, diags)
 			}
 			<-asked

@@ -5,142 +5,141 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
-	"github.com/prelet/prelet/internal/world"
 )
 
-// readStart asks how the kubelet's unit starts it. nil: nobody knows, as below another root, or in a recording that is
-// older than the question.
-func (in decideInput) readStart() *world.StartAns {
-	if in.tape == nil {
-		return nil
-	}
-
-	unit := "kubelet.service"
-	for _, i := range in.checked.site.OfType("restart") {
-		a := i.Body.Attributes["unit"]
-		if a == nil || i.Addr() != "restart.kubelet" {
-			continue
-		}
-		if v, diags := a.Expr.Value(nil); !diags.HasErrors() && v.IsKnown() && !v.IsNull() && v.Type() == cty.String {
-			unit = v.AsString()
+// findSiteRange returns the last place of the site among origins; the zero range where there is none.
+func findSiteRange(from []origin.Origin) (at hcl.Range) {
+	for _, o := range from {
+		if o.Range.Filename != "" {
+			at = o.Range
 		}
 	}
-	a, _, _ := world.UnitOf.Ask(in.eval.AskContext(), in.tape, world.UnitReq{Name: unit, Start: true}) // a failure has none
 
-	return a.Start
+	return at
 }
 
-// sureOf returns a node without the flags that its kubelet may not get.
-func sureOf(n node.Node) node.Node {
-	n.Flags = slices.DeleteFunc(slices.Clone(n.Flags), func(f node.Flag) bool { return f.Assumed })
-
-	return n
-}
-
-// soften returns the errors among diagnostics as warnings.
-func soften(found hcl.Diagnostics) (out hcl.Diagnostics) {
-	for _, d := range found {
-		if d.Severity == hcl.DiagError {
-			one := *d
-			one.Severity = hcl.DiagWarning
-			out = append(out, &one)
-		}
-	}
-
-	return out
-}
-
-// compareLate warns of what the kubelet's unit has behind the flags of the flags file, and so instead of them. It takes a
-// node that has inherited nothing yet.
-func compareLate(n node.Node) (diags hcl.Diagnostics) {
-	warn := func(what, flag string, own, late []origin.Origin) {
-		var at hcl.Range
-		for _, o := range own {
-			if o.Range.Filename != "" {
-				at = o.Range
-			}
-		}
-		diags = append(diags, origin.Warning(fault.Conflict, at, what+" has no effect here",
-			"%s has --%s behind the flags that prelet writes, and the kubelet takes the last one. Take it out there.",
-			strings.Replace(late[0].Ref, "the ", "The ", 1), flag))
-	}
-
+// warnOverridden warns of settings of the node that have no effect, because the kubelet's unit has another value
+// behind the flags file, and the last value counts. n has not inherited anything yet.
+func warnOverridden(n node.Node) (diags hcl.Diagnostics) {
 	for _, own := range n.Flags {
-		for _, f := range n.Inherited.Flags {
-			if f.Late && f.Name == own.Name && kubelet.JoinFlag(f.Name, own.Value, f.Value) == f.Value && f.Value != own.Value {
-				warn("--"+own.Name+"="+own.Value, f.Name+"="+f.Value, own.Origins, f.Origins)
+		for _, late := range n.Inherited.Flags {
+			if late.Name == own.Name && isOverridden(own, late) {
+				what := "--" + own.Name + "=" + own.Value
+				flag := late.Name + "=" + late.Value
+				diags = append(diags, warnNoEffect(what, flag, own.Origins, late.Origins))
 			}
 		}
 	}
-	for _, own := range n.Labels {
-		for _, l := range n.Inherited.Labels {
-			if l.Late && l.Key == own.Key && l.Value != own.Value {
-				warn("Label "+own.Key+"="+own.Value, "node-labels="+l.Key+"="+l.Value, own.Origins, l.Origins)
-			}
-		}
-	}
-	for _, late := range n.Taints {
-		if !late.Late {
-			continue
-		}
-		for _, own := range n.Taints {
-			if !own.Late {
-				warn("Taint "+own.String(), "register-with-taints", own.Origins, late.Origins)
-			}
-		}
 
-		break // one is enough
+	for _, own := range n.Labels {
+		for _, late := range n.Inherited.Labels {
+			if late.Late && late.Key == own.Key && late.Value != own.Value {
+				what := "Label " + own.Key + "=" + own.Value
+				flag := "node-labels=" + late.Key + "=" + late.Value
+				diags = append(diags, warnNoEffect(what, flag, own.Origins, late.Origins))
+			}
+		}
+	}
+
+	late := slices.IndexFunc(n.Taints, isLateTaint)
+	if late < 0 {
+		return diags
+	}
+	for _, own := range n.Taints {
+		if !own.Late {
+			what := "Taint " + own.String()
+			diags = append(diags, warnNoEffect(what, taintFlag, own.Origins, n.Taints[late].Origins))
+		}
 	}
 
 	return diags
 }
 
-// inherit adds to a node what its kubelet gets before the flags of the flags file, and behind them: of a flag the last use
-// counts, and some add up.
-func inherit(n node.Node) node.Node {
-	var first []node.Flag
-	n.Flags = slices.Clone(n.Flags)
-	for _, f := range n.Inherited.Flags {
-		i := slices.IndexFunc(n.Flags, func(o node.Flag) bool { return o.Name == f.Name })
-		if i < 0 {
-			first = append(first, f)
-			continue
-		}
-		own := n.Flags[i]
-		if f.Late {
-			n.Flags[i].Own, n.Flags[i].Value = own.Value, kubelet.JoinFlag(f.Name, own.Value, f.Value)
-			n.Flags[i].Origins = append(slices.Clip(own.Origins), f.Origins...)
-			continue
-		}
-		if joined := kubelet.JoinFlag(f.Name, f.Value, own.Value); joined != own.Value && own.Value != "" {
-			n.Flags[i].Own, n.Flags[i].Value = own.Value, joined
-			n.Flags[i].Origins = append(slices.Clip(own.Origins), f.Origins...)
-		}
-	}
-	n.Flags = append(first, n.Flags...)
+const taintFlag = "register-with-taints"
 
-	n.Labels = slices.Clone(n.Labels)
-	for _, l := range n.Inherited.Labels {
-		i := slices.IndexFunc(n.Labels, func(o node.Label) bool { return o.Key == l.Key })
-		switch {
-		case i < 0:
-			n.Labels = append(n.Labels, l)
-		case l.Late:
-			n.Labels[i].Value = l.Value
-		}
-	}
-	slices.SortStableFunc(n.Labels, func(a, b node.Label) int { return strings.Compare(a.Key, b.Key) })
+func isLateTaint(t node.Taint) bool {
+	return t.Late
+}
 
-	isLate := func(t node.Taint) bool { return t.Late }
-	if slices.ContainsFunc(n.Taints, isLate) {
-		n.Taints = slices.DeleteFunc(slices.Clone(n.Taints), func(t node.Taint) bool { return !isLate(t) })
+// isOverridden reports whether the kubelet uses only the value of an inherited flag.
+func isOverridden(own, late node.Flag) bool {
+	if !late.Late || own.Value == late.Value {
+		return false
+	}
+
+	return kubelet.JoinFlag(own.Name, own.Value, late.Value) == late.Value
+}
+
+func warnNoEffect(what, flag string, own, late []origin.Origin) *hcl.Diagnostic {
+	return origin.Warning(
+		fault.Conflict, findSiteRange(own), what+" has no effect here",
+		"%s has --%s behind the flags that prelet writes, and the kubelet uses the last one. Remove it there.",
+		strings.Replace(late[0].Ref, "the ", "The ", 1), flag,
+	)
+}
+
+// applyInherited adds to a node the settings that its kubelet gets before and after those of the flags file. The last
+// value of a flag counts; some flags accumulate.
+func applyInherited(n node.Node) node.Node {
+	n.Flags = inheritFlags(n.Flags, n.Inherited.Flags)
+	n.Labels = inheritLabels(n.Labels, n.Inherited.Labels)
+	if slices.ContainsFunc(n.Taints, isLateTaint) {
+		n.Taints = slices.DeleteFunc(slices.Clone(n.Taints), func(t node.Taint) bool {
+			return !t.Late
+		})
 	}
 
 	return n
+}
+
+func inheritFlags(own, inherited []node.Flag) []node.Flag {
+	own = slices.Clone(own)
+	var out []node.Flag
+	for _, f := range inherited {
+		i := slices.IndexFunc(own, func(o node.Flag) bool {
+			return o.Name == f.Name
+		})
+		if i < 0 {
+			out = append(out, f)
+			continue
+		}
+
+		o := &own[i]
+		joined := kubelet.JoinFlag(f.Name, o.Value, f.Value)
+		if !f.Late {
+			joined = kubelet.JoinFlag(f.Name, f.Value, o.Value)
+		}
+		if f.Late || joined != o.Value && o.Value != "" {
+			o.Own = o.Value
+			o.Value = joined
+			o.Origins = slices.Concat(o.Origins, f.Origins)
+		}
+	}
+
+	return append(out, own...)
+}
+
+func inheritLabels(own, inherited []node.Label) []node.Label {
+	out := slices.Clone(own)
+	for _, l := range inherited {
+		i := slices.IndexFunc(out, func(o node.Label) bool {
+			return o.Key == l.Key
+		})
+		switch {
+		case i < 0:
+			out = append(out, l)
+		case l.Late:
+			out[i].Value = l.Value
+		}
+	}
+	slices.SortStableFunc(out, func(a, b node.Label) int {
+		return strings.Compare(a.Key, b.Key)
+	})
+
+	return out
 }

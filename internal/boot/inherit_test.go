@@ -18,7 +18,9 @@ func TestInheritedFlags(t *testing.T) {
 	unit := func(start string) string {
 		return `unit kubelet.service => {"value":{"load":"loaded","start":` + start + `}}` + "\n"
 	}
-	known := unit(`{"words":["/usr/bin/kubelet","$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"],"files":["` + kubeadm + `","/etc/default/kubelet"]}`)
+	known := unit(
+		`{"words":["/usr/bin/kubelet","$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"],"files":["` + kubeadm + `","/etc/default/kubelet"]}`,
+	)
 	for _, c := range []struct {
 		name, stages, config, flags string // flags: of the block
 		kubeadm, own                string // what the files hold
@@ -40,17 +42,20 @@ func TestInheritedFlags(t *testing.T) {
 			want: "--feature-gates=AllAlpha=false,AllBeta=false\nEXTRA \"--feature-gates=AllBeta=false\""},
 		{name: "taints, none of the site", world: known, kubeadm: "--register-with-taints=a=b:NoSchedule", want: "taints a=b:NoSchedule\nEXTRA \"\"\n!registerWithTaints"},
 		{name: "taints of the site go to the flag", world: known, stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`, kubeadm: "--register-with-taints=a=b:NoSchedule",
-			want: "taints a=b:NoSchedule s=1:NoSchedule\nEXTRA \"--register-with-taints=a=b:NoSchedule,s=1:NoSchedule\"\n!registerWithTaints"},
+			want: "taints a=b:NoSchedule s=1:NoSchedule\nEXTRA " +
+				"\"--register-with-taints=a=b:NoSchedule,s=1:NoSchedule\"\n!registerWithTaints"},
 		{name: "the own flag for taints wins", world: known, stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`, kubeadm: "--register-with-taints=a=b:NoSchedule",
-			own: "--register-with-taints=c:NoSchedule", want: "taints c:NoSchedule s=1:NoSchedule\nEXTRA \"--register-with-taints=c:NoSchedule,s=1:NoSchedule\""},
+			own: "--register-with-taints=c:NoSchedule", want: "taints c:NoSchedule s=1:NoSchedule\nEXTRA " +
+				"\"--register-with-taints=c:NoSchedule,s=1:NoSchedule\""},
 		{name: "taints of the site in the configuration", world: known, stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`, kubeadm: "--register-with-taints=a=b:NoSchedule",
-			flags: `taints = "config"`, want: "exit 10\ntake it out of " + kubeadm},
+			flags: `taints = "config"`, want: "exit 10\nremove it from " + kubeadm},
 		{name: "taints of patch", world: known, config: `patch = { registerWithTaints = [{ key = "z", effect = "NoSchedule" }] }`, kubeadm: "--register-with-taints=a=b:NoSchedule",
 			want: "exit 10\nregisterWithTaints has no effect here"},
 		{name: "taints where the flags are left out", world: known, stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`, kubeadm: "--register-with-taints=a=b:NoSchedule",
 			flags: "when = false", want: "exit 10\nTaint s=1:NoSchedule has no effect here\n" + kubeadm},
 		{name: "taints of a unit that nobody knows", stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`, kubeadm: "--register-with-taints=a=b:NoSchedule",
-			flags: `taints = "config"`, want: "exit 0\nwarning conflict\nThe taints may have no effect\ntaints s=1:NoSchedule\nregisterWithTaints"},
+			flags: `taints = "config"`, want: "exit 0\nwarning conflict\nThe taints may have no effect\ntaints " +
+				"s=1:NoSchedule\nregisterWithTaints"},
 		{name: "more reserved than there is, by a unit that nobody knows", stages: `stage "reserve" "r" { policy = "gke" }`, kubeadm: "--kube-reserved=memory=6Gi", want: "exit 0\nwarning reserve-refused\nToo little memory is left to pods"},
 		{name: "flags of another life, and the site writes the unit", kubeadm: "--network-plugin=cni", world: known, more: `file "u" {
     path    = "/etc/systemd/system/kubelet.service.d/20-site.conf"
@@ -74,31 +79,38 @@ func TestInheritedFlags(t *testing.T) {
 			want:  "!max-pods\n--v=2"},
 		{name: "a unit that does not pass the variable", kubeadm: "--max-pods=20",
 			world: unit(`{"words":["/usr/bin/kubelet","$KUBELET_EXTRA_ARGS"],"files":["` + kubeadm + `","/etc/default/kubelet"]}`), want: "!max-pods"},
-		{name: "a word that is no flag, and nobody knows the unit", own: "--v=2 # old", want: "exit 0\nwarning flags-invalid\n\"#\" is no flag"},
-		{name: "a word that is no flag, in a file that the unit reads", own: "--v=2 # old",
-			world: unit(`{"words":["/usr/bin/kubelet","$KUBELET_EXTRA_ARGS"],"files":["/etc/default/kubelet"]}`), want: "exit 10\nerror flags-invalid\n\"#\" is no flag"},
-		{name: "a word that is no flag, in a file that the unit does not read", own: "--v=2 # old",
+		{name: "a word that is not a flag, and nobody knows the unit", own: "--v=2 # old", want: "exit 0\nwarning flags-invalid\n\"#\" is not a flag"},
+		{name: "a word that is not a flag, in a file that the unit reads", own: "--v=2 # old",
+			world: unit(`{"words":["/usr/bin/kubelet","$KUBELET_EXTRA_ARGS"],"files":["/etc/default/kubelet"]}`), want: "exit 10\nerror flags-invalid\n\"#\" is not a flag"},
+		{name: "a word that is not a flag, in a file that the unit does not read", own: "--v=2 # old",
 			world: unit(`{"words":["/usr/bin/kubelet","$KUBELET_EXTRA_ARGS"],"files":["` + kubeadm + `"]}`), want: "exit 0\nwarning flags-invalid"},
 		{name: "a taint's removal", own: "--register-with-taints=a:NoSchedule-,b:NoSchedule",
-			want: "exit 0\nwarning flags-invalid\naccepts \"a:NoSchedule-\"\nEXTRA \"--register-with-taints=b:NoSchedule\""},
+			want: "exit 0\nwarning flags-invalid\naccepts \"a:NoSchedule-\"\nEXTRA " +
+				"\"--register-with-taints=b:NoSchedule\""},
 		{name: "a unit with flags of its own", kubeadm: "--max-pods=20",
 			world: unit(`{"words":["/usr/bin/kubelet","--max-pods=22","$ARGS","--config=/x","$KUBELET_EXTRA_ARGS"],"vars":{"ARGS":"--v=3 --kubeconfig=/y"}}`),
-			want:  "--max-pods=22 of the kubelet's unit\n--v=3 of the kubelet's unit\nwarning conflict\nwrites /var/lib/kubelet/config.yaml, which that kubelet does not read\n!config=/x of\n!/y"},
+			want: "--max-pods=22 of the kubelet's unit\n--v=3 of the kubelet's unit\nwarning conflict\nwrites " +
+				"/var/lib/kubelet/config.yaml, which that kubelet does not read\n!config=/x of\n!/y"},
 		{name: "flags behind the flags file", flags: `flags = { max-pods = 40, v = 3 }`,
 			world: unit(`{"words":["/usr/bin/kubelet","$KUBELET_EXTRA_ARGS","--max-pods=20","--v","3","$MORE"],"vars":{"MORE":"--eviction-hard=memory.available<1Gi"}}`),
-			want: "exit 0\nwarning conflict\n--max-pods=40 has no effect here\n--max-pods=20 of \n--v=3 of \n--eviction-hard=memory.available<1Gi of the kubelet's unit\n" +
+			want: "exit 0\nwarning conflict\n--max-pods=40 has no effect here\n--max-pods=20 of \n--v=3 of " +
+				"\n--eviction-hard=memory.available<1Gi of the kubelet's unit\n" +
 				"EXTRA \"--max-pods=40 --v=3\"\n!--v=3 has no"},
 		{name: "a label behind the flags file", stages: `stage "label" "l" { labels = { "e.com/a" = "1" } }`,
 			world: unit(`{"words":["/usr/bin/kubelet","$KUBELET_EXTRA_ARGS","--node-labels=e.com/a=2,e.com/k=3"]}`),
 			want:  "exit 0\nwarning conflict\nLabel e.com/a=1 has no effect here\nlabels e.com/a=2 e.com/k=3"},
 		{name: "taints behind the flags file", stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`,
 			world: unit(`{"words":["/usr/bin/kubelet","$KUBELET_EXTRA_ARGS","--register-with-taints=a=b:NoSchedule"]}`),
-			want:  "exit 0\nwarning conflict\nTaint s=1:NoSchedule has no effect here\ntaints a=b:NoSchedule\n!registerWithTaints"},
+			want: "exit 0\nwarning conflict\nTaint s=1:NoSchedule has no effect here\ntaints " +
+				"a=b:NoSchedule\n!registerWithTaints"},
 		{name: "a unit that starts a script", kubeadm: "--max-pods=20", world: unit(`{"words":["/opt/start.sh"]}`), want: "--max-pods=20 of " + kubeadm},
-		{name: "a file that systemd cannot read", world: "original kubeadm-flags.env => {\"fail\":\"absent\",\"detail\":\"a folder\"}\n", want: "exit 0"},
-		{name: "a file that this user may not read", world: "original kubeadm-flags.env => {\"fail\":\"denied\",\"detail\":\"not root\"}\n",
+		{name: "a file that systemd cannot read", world: "original kubeadm-flags.env => " +
+			"{\"fail\":\"absent\",\"detail\":\"a folder\"}\n", want: "exit 0"},
+		{name: "a file that this user may not read", world: "original kubeadm-flags.env => " +
+			"{\"fail\":\"denied\",\"detail\":\"not root\"}\n",
 			want: "complete false\nnot root"},
-		{name: "a recording that is older", world: "original kubeadm-flags.env => {\"fail\":\"unread\",\"detail\":\"never asked\"}\n", want: "exit 0\ncomplete true"},
+		{name: "a recording that is older", world: "original kubeadm-flags.env => " +
+			"{\"fail\":\"unread\",\"detail\":\"never asked\"}\n", want: "exit 0\ncomplete true"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, diags := parseCase(&txtar.Archive{Files: []txtar.File{{Name: "site.hcl", Data: fmt.Appendf(nil, `
@@ -127,11 +139,31 @@ stage "write" "kubelet" {
 				text := strings.NewReplacer(`"`, `\"`, "\n", `\n`).Replace(variable + `="` + flags + "\"\n")
 				return "original " + path + ` => {"value":{"exists":true,"text":"` + text + "\"}}\n"
 			}
-			answers := c.world + file(kubeadm, "KUBELET_KUBEADM_ARGS", c.kubeadm) + file("/etc/default/kubelet", "KUBELET_EXTRA_ARGS", c.own)
-			p := Run(context.Background(), s, Options{Source: fakeWorld(t, &txtar.Archive{Files: []txtar.File{{Name: "world", Data: []byte(answers)}}})})
+			answers := c.world + file(
+				kubeadm,
+				"KUBELET_KUBEADM_ARGS",
+				c.kubeadm,
+			) + file(
+				"/etc/default/kubelet",
+				"KUBELET_EXTRA_ARGS",
+				c.own,
+			)
+			p := Run(
+				context.Background(),
+				s,
+				Options{
+					Source: fakeWorld(t, &txtar.Archive{Files: []txtar.File{{Name: "world", Data: []byte(answers)}}}),
+				},
+			)
 
 			var plan strings.Builder
-			fmt.Fprintf(&plan, "exit %d\ncomplete %t\n%s\n", origin.Exit(p.Diagnostics), p.Complete, showDiagnostics(p.Diagnostics))
+			fmt.Fprintf(
+				&plan,
+				"exit %d\ncomplete %t\n%s\n",
+				origin.Exit(p.Diagnostics),
+				p.Complete,
+				showDiagnostics(p.Diagnostics),
+			)
 			if r := p.Node.Reserved; r != nil {
 				fmt.Fprintf(&plan, "pods %d\n%v %v\n", r.MaxPods, r.EvictionHard, r.System)
 			}

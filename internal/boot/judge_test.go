@@ -39,11 +39,11 @@ stage "label" "old" { labels = { "example.com/a" = "b" } }
 		says                   string
 	}{
 		{"1.23", "", `network-plugin = "cni"`, fault.KubeletDeprecated, hcl.DiagWarning, 10,
-			"deprecated since 1.21, and went with 1.24"},
+			"deprecated since 1.21, and removed in 1.24"},
 		{"1.24", "", `network-plugin = "cni"`, fault.KubeletFlag, hcl.DiagError, 10,
-			"unknown flag: --network-plugin (it went with 1.24, the kubelet is 1.24)"},
+			"unknown flag: --network-plugin (removed in 1.24, the kubelet is 1.24)"},
 		{"", "", `network-plugin = "cni"`, fault.KubeletFlag, hcl.DiagWarning, 10,
-			"went with 1.24: a newer kubelet does not start with it"},
+			"unknown flag: --network-plugin (removed in 1.24, the kubelet is 1.37)"},
 		{"1.36", "", `node-ip = "198.51.100.7"`, "", 0, 0, ""},
 		{"1.36", "maxPod = 3", "", fault.ConfigInvalid, hcl.DiagError, 6, "Did you mean maxPods"},
 		{"", "maxPod = 3", "", fault.ConfigInvalid, hcl.DiagWarning, 6, "Did you mean maxPods"},
@@ -55,7 +55,7 @@ stage "label" "old" { labels = { "example.com/a" = "b" } }
 		{"1.36", `evictionHard = { "memory.available" = "200%" }`, "", fault.ConfigInvalid, hcl.DiagError, 6,
 			"must be <= 100%: 200%"},
 	} {
-		diags := CheckFor(mustParse(t, site(c.config, c.flags)), Witnesses(), c.version)
+		diags := Check(mustParse(t, site(c.config, c.flags)), SampleMachines(), CheckOptions{Kubelet: c.version})
 		if c.code == "" {
 			if len(diags) > 0 {
 				t.Errorf("%+v: got %s\nwant nothing", c, showDiagnostics(diags))
@@ -67,14 +67,15 @@ stage "label" "old" { labels = { "example.com/a" = "b" } }
 			continue
 		}
 		d := diags[0]
-		if origin.CodeOf(d) != c.code || d.Severity != c.severity || d.Subject == nil || d.Subject.Start.Line != c.line ||
+		if origin.CodeOf(d) != c.code || d.Severity != c.severity || d.Subject == nil ||
+			d.Subject.Start.Line != c.line ||
 			!strings.Contains(d.Detail, c.says) {
 			t.Errorf("%+v: got %s\nwant what the case says", c, showDiagnostics(diags))
 		}
 	}
 }
 
-// A base is one place: all that is wrong in it is told, and not one field at a time.
+// A base is one place: all of its errors are reported at once, not one field at a time.
 func TestCheckForWholeBase(t *testing.T) {
 	const site = `stage "write" "kubelet" {
   bootstrap_kubeconfig { when = false }
@@ -87,7 +88,7 @@ func TestCheckForWholeBase(t *testing.T) {
   }
 }
 `
-	diags := CheckFor(mustParse(t, site), Witnesses(), "1.36")
+	diags := Check(mustParse(t, site), SampleMachines(), CheckOptions{Kubelet: "1.36"})
 	told := showDiagnostics(diags)
 	for _, want := range []string{"maxPods", "oomScoreAdj", "NoSuch", "NodeSwap"} {
 		if !strings.Contains(told, want) {
@@ -99,8 +100,8 @@ func TestCheckForWholeBase(t *testing.T) {
 	}
 }
 
-// TestCheckForPartThatDecides: where the base is not known, a rule about several fields holds if the site sets all of them, or
-// takes them out. One that rests on the default of a feature gate, which the base may set, warns.
+// TestCheckForPartThatDecides: where the base is not known, a rule about several fields holds if the site sets all of
+// them, or takes them out. One that rests on the default of a feature gate, which the base may set, warns.
 func TestCheckForPartThatDecides(t *testing.T) {
 	const site = cluster + `
 stage "fetch-ca" "cluster" {}
@@ -137,7 +138,7 @@ stage "write" "kubelet" {
 		`{ tlsCipherSuites = ["TLS_RSA_WITH_AES_128_CBC_SHA"], tlsMinVersion = "VersionTLS12" }`:               {hcl.DiagError, "HTTP/2-required"},
 		`{ memoryManagerPolicy = "Static", reservedMemory = [{ numaNode = 0, limits = { memory = "1Gi" } }] }`: {},
 	} {
-		diags := CheckFor(mustParse(t, fmt.Sprintf(site, patch)), Witnesses(), "1.36")
+		diags := Check(mustParse(t, fmt.Sprintf(site, patch)), SampleMachines(), CheckOptions{Kubelet: "1.36"})
 		switch {
 		case want.says == "" && len(diags) > 0:
 			t.Errorf("%s: got %s, want nothing", patch, showDiagnostics(diags))
@@ -157,20 +158,21 @@ stage "write" "kubelet" {
   kubelet_config { patch = { cpuManagerPolicy = "static", evictionSoft = { "memory.available" = "5%" }, maxPod = 3 } }
 }
 `
-	diags := CheckFor(mustParse(t, site), Witnesses(), "1.36")
+	diags := Check(mustParse(t, site), SampleMachines(), CheckOptions{Kubelet: "1.36"})
 	if len(diags) != 1 || !strings.Contains(diags[0].Detail, "maxPod") {
 		t.Errorf("got %s\nwant one message, about maxPod", showDiagnostics(diags))
 	}
 }
 
-// TestCgroupDriverOfRuntime: the runtime's cgroup driver is asked for whatever the site names, so that a plan of a node
-// tells that the kubelet's is another, where the site sets it, or where it writes the configuration that lacks it.
+// TestCgroupDriverOfRuntime checks that the runtime's cgroup driver is read for each site that needs it, so that a
+// plan of a node reports a different driver of the kubelet, where the site sets it, or where it writes the
+// configuration that lacks it.
 func TestCgroupDriverOfRuntime(t *testing.T) {
 	version := "v1.36.3"
 	for _, c := range []struct {
 		name, patch string
 		runtime     *world.RuntimeAns
-		line        int // 0: nothing is told
+		line        int // 0: no message
 		severity    hcl.DiagnosticSeverity
 		says        string
 	}{
@@ -179,9 +181,9 @@ func TestCgroupDriverOfRuntime(t *testing.T) {
 			&world.RuntimeAns{Name: "containerd", Version: "1.6.20", Driver: "systemd"}, 6, hcl.DiagWarning,
 			"no pod starts (set by write.kubelet)"},
 		{"nobody sets it", `{ maxPods = 20 }`, &world.RuntimeAns{Name: "containerd", Version: "1.6.20", Driver: "systemd"}, 4,
-			hcl.DiagWarning, "no pod starts (set by nobody: it is the default)"},
+			hcl.DiagWarning, "no pod starts (set by the kubelet's default)"},
 		{"it does not run", `{ cgroupDriver = "cgroupfs" }`, &world.RuntimeAns{Name: "containerd", Driver: "systemd"}, 6,
-			hcl.DiagWarning, "unless the runtime tells its driver"},
+			hcl.DiagWarning, "unless the runtime reports its driver"},
 		{"it tells", `{ cgroupDriver = "cgroupfs" }`, &world.RuntimeAns{Name: "containerd", Version: "v2.1.0",
 			Told: "systemd", Driver: "cgroupfs"}, 0, 0, ""},
 		{"it has the same", `{ cgroupDriver = "systemd" }`,
@@ -197,12 +199,16 @@ func TestCgroupDriverOfRuntime(t *testing.T) {
   kubelet_flags { base = "" }
 }
 `)
-		p := Run(t.Context(), s, Options{Source: world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
-			if q.Kind == world.KindKubelet {
-				return world.Kubelet.Answer(world.KubeletAns{Version: &version, Runtime: c.runtime})
-			}
-			return answerAsUsual(q, nil)
-		})})
+		p := Run(
+			t.Context(),
+			s,
+			Options{Source: world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
+				if q.Kind == world.KindKubelet {
+					return world.Kubelet.Answer(world.KubeletAns{Version: &version, Runtime: c.runtime})
+				}
+				return answerAsUsual(q, nil)
+			})},
+		)
 		var told hcl.Diagnostics
 		for _, d := range p.Diagnostics {
 			if origin.CodeOf(d) == fault.KubeletMachine {

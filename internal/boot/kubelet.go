@@ -17,59 +17,65 @@ import (
 type Kubelet struct {
 	world.KubeletAns
 	accepts *world.AcceptsAns // nil: the binary was not asked, or did not answer
-	isOlder bool              // the recording is older than the question what the binary accepts
+	isOlder bool              // the recording is older than the question about the accepted flags
 }
 
 // askKubelet asks about the installed kubelet in the background, and returns a function that waits for the answers.
-// They are needed after the gather step, and the kubelet's binary may be started for them.
+// They are needed after the gather step, and they may take as long as a start of the kubelet's binary.
 func askKubelet(ctx context.Context, tape *world.Tape) (wait func() (Kubelet, Findings)) {
 	if tape == nil {
-		return func() (Kubelet, Findings) { return Kubelet{}, Findings{} }
+		return func() (Kubelet, Findings) {
+			return Kubelet{}, Findings{}
+		}
 	}
+
 	var asked sync.WaitGroup
-	questions := []world.Question{world.Kubelet.Question(world.KubeletReq{}), world.Accepts.Question(world.AcceptsReq{})}
-	for _, q := range questions {
+	for _, q := range []world.Question{
+		world.Kubelet.Question(world.KubeletReq{}),
+		world.Accepts.Question(world.AcceptsReq{}),
+	} {
 		asked.Go(func() {
-			defer func() { _ = recover() }() // the tape answers the next one who asks with the panic
+			defer func() {
+				_ = recover()
+			}() // the tape repeats the panic to the next caller
 			tape.Ask(ctx, q)
 		})
 	}
 
 	return func() (Kubelet, Findings) {
 		asked.Wait()
-		// The answers are on the tape, also if the deadline has passed in the meantime.
+		// The answers are on the tape, even if the deadline has passed in the meantime.
 		return readKubelet(context.WithoutCancel(ctx), tape)
 	}
 }
 
-// readKubelet takes the answers from the tape. A kubelet that cannot be asked makes the boot degraded.
+// readKubelet takes the answers from the tape. If the kubelet's state could not be read, the boot is degraded.
 func readKubelet(ctx context.Context, tape *world.Tape) (Kubelet, Findings) {
 	var found Findings
 	k, ans, err := world.Kubelet.Ask(ctx, tape, world.KubeletReq{})
-	question := []string{"kubelet"}
 	switch {
 	case ans.Code() == fault.Unread:
-		found.Unknown = newUnknowns(question, partKubelet)
-		found.report(origin.NotRead(hcl.Range{}, "the kubelet's version", question))
+		found.reportUnread(hcl.Range{}, "the kubelet's version", "kubelet", partKubelet)
 	case ans.Code() == fault.Denied:
-		found.Unknown = newUnknowns(question, partKubelet)
+		found.addUnknown([]string{"kubelet"}, partKubelet)
 		found.report(origin.MayNotRead(hcl.Range{}, "whether this node has joined", ans.Why()))
 	case err != nil:
-		found.degrade(fault.Systemd, "the kubelet at hand cannot be asked: "+strings.TrimSuffix(ans.Why(), "."))
+		found.degrade(fault.Systemd, "the installed kubelet could not be read: "+strings.TrimSuffix(ans.Why(), "."))
 	}
 
 	if i := k.Identity; i != nil && i.Loose != "" {
 		const summary = "Others may change this node's identity"
+		reason := i.Loose + ". The kubelet uses it unchanged; prelet does not use it to ask a cluster"
 		found.degrade(fault.ClusterUntrusted, summary)
-		found.report(origin.Warning(fault.ClusterUntrusted, hcl.Range{}, summary, "%s", stages.Sentence(
-			i.Loose+". The kubelet uses it as it is; prelet asks no cluster with it", i.Mend)))
+		found.report(origin.Warning(
+			fault.ClusterUntrusted, hcl.Range{}, summary, "%s", stages.Sentence(reason, i.Fix),
+		))
 	}
 
 	out := Kubelet{KubeletAns: k}
-	// Without an answer, what the version accepts is taken from tables.
 	a, ans, err := world.Accepts.Ask(ctx, tape, world.AcceptsReq{})
 	out.isOlder = ans.Code() == fault.Unread
-	if err == nil {
+	if err == nil { // else the tables answer for its version
 		out.accepts = &a
 	}
 

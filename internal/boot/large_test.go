@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -30,13 +31,24 @@ func TestLargeSites(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := mustParse(t, text)
-			started := time.Now()
+			started := cpuTime(t)
 			Run(context.Background(), s, Options{Source: usualSource()})
-			if took := time.Since(started); took > 10*time.Second {
-				t.Errorf("time: got %s, want at most 10s", took)
+			if took := cpuTime(t) - started; took > 10*time.Second {
+				t.Errorf("CPU time: got %s, want at most 10s", took)
 			} else {
 				t.Log(took)
 			}
 		})
 	}
+}
+
+// cpuTime returns the CPU time of this process. Unlike the clock, it does not depend on what else the machine does.
+func cpuTime(t *testing.T) time.Duration {
+	t.Helper()
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		t.Fatal(err)
+	}
+
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

@@ -12,76 +12,104 @@ import (
 	"github.com/prelet/prelet/internal/lang/origin"
 )
 
-// evalLimits bounds evaluation: HCL's evaluator takes no context, and limits on the site's text cannot foresee every
-// combination (two nested for over ten thousand elements each, a number of a gigabyte).
+// A read of the cluster in a gather stage has seven time limits. Each is inside the one above it, and the limit that
+// is reached first makes the message.
+//
+//	limit            default   set by                               message
+//	the run          5m        deadline in the prelet block         that of the last attempt
+//	the stage        3m, 90s   timeout of the stage, Spec.Timeout   that of the last attempt
+//	its goroutine    +250ms    abandonAfter, after both             "Timed out waiting for stage …"
+//	all attempts     2m        retry in the cluster block; 15s on   that of the worst server
+//	                           a joined node with a last good
+//	                           generation (Live.Hurry)
+//	one server       a share   the rest of these, by the number     "no response within …"
+//	                           of servers and addresses
+//	one request      25s       cluster.Options.RequestTimeout       "no complete response within …"
+//	one connection   10s       cluster.Options.DialTimeout          "no connection within …"
+//
+// Evaluation takes no part in these: evalLimits bounds it.
+
+// evalLimits bounds evaluation: HCL's evaluator takes no context, and limits on the site's text cannot foresee
+// every combination (two nested for over ten thousand elements each, a number of a gigabyte).
 type evalLimits struct {
 	time time.Duration
 	heap uint64        // bytes that the heap may grow by
-	look time.Duration // between two looks at the heap
+	look time.Duration // between two measurements of the heap
 }
 
-// defaultLimits is far beyond any honest site: one takes milliseconds, and a few megabytes.
+// defaultLimits is far above the needs of a real site, which takes milliseconds and a few megabytes.
 func defaultLimits() evalLimits {
-	return evalLimits{time: 30 * time.Second, heap: 512 << 20, look: 10 * time.Millisecond}
+	return evalLimits{
+		time: 30 * time.Second,
+		heap: 512 << 20,
+		look: 10 * time.Millisecond,
+	}
 }
 
-// runStep runs a step of the boot within limits. A step that is given up has the zero value and one error: fault.Limit,
-// or fault.Internal if it panicked.
-func runStep[T any](limits evalLimits, step func() (T, Findings)) (T, Findings) {
-	type result struct {
-		value T
-		found Findings
-	}
-	r, d := runBounded(limits, func() result {
-		v, found := step()
-		return result{v, found}
-	})
-	if d != nil {
-		r.found.report(d)
-	}
-
-	return r.value, r.found
-}
-
-// runBounded returns the result of f, or the zero value and an error if f reaches a limit or panics. Nothing can stop
-// f: if it is given up it still runs, so it must not write to anything but its result.
-func runBounded[T any](limits evalLimits, f func() T) (T, *hcl.Diagnostic) {
+// runStep runs a step of the boot within limits. A step that reaches a limit or panics has the zero value and one
+// error: fault.Limit or fault.Internal. A step cannot be stopped: an abandoned step still runs, so a step must
+// not write to anything but its result.
+func runStep[T any](limits evalLimits, step func() (T, Findings)) (value T, found Findings) {
 	type result struct {
 		value    T
+		found    Findings
 		panicked any
 	}
-	done := make(chan result, 1) // nobody receives the result of one that is given up
+	done := make(chan result, 1) // the result of an abandoned step is never received
 	go func() {
 		var r result
 		defer func() {
 			r.panicked = recover()
 			done <- r
 		}()
-		r.value = f()
+		r.value, r.found = step()
 	}()
 
 	watched, stop := context.WithCancel(context.Background())
 	defer stop()
 
-	var zero T
 	select {
 	case r := <-done:
-		if r.panicked != nil {
-			return zero, origin.Error(fault.Internal, hcl.Range{}, "prelet broke while deciding",
-				"This is a fault of prelet: %v. Please report it with `prelet record`.", r.panicked)
+		if r.panicked == nil {
+			return r.value, r.found
 		}
-		return r.value, nil
-	case what := <-limits.watch(watched):
-		return zero, refuseTooMuch(what)
+		found.report(reportPanic(hcl.Range{}, "prelet failed while it evaluated the site", r.panicked))
+	case limit := <-limits.watch(watched):
+		found.report(origin.Error(
+			fault.Limit, hcl.Range{}, "Evaluating the site took "+limit,
+			"An expression of the site is too large: look for nested for expressions, "+
+				"and for texts and numbers that are multiplied.",
+		))
 	}
+
+	return value, found
 }
 
-// watch returns a channel that receives the limit that was reached, in words, unless ctx ends before. The heap is
-// measured against its size at the first look.
+// EvaluateWithinLimits runs a function that evaluates in a plan's scope, within the limits of a run. An evaluation
+// cannot be stopped, so the function must use a fork of the scope. ok is false if it reached a limit or panicked.
+func EvaluateWithinLimits[T any](evaluate func() T) (value T, diags hcl.Diagnostics, ok bool) {
+	value, found := runStep(defaultLimits(), func() (T, Findings) {
+		return evaluate(), Findings{}
+	})
+
+	return value, found.Diags, !found.Diags.HasErrors()
+}
+
+// reportPanic returns the error for a panic.
+func reportPanic(at hcl.Range, summary string, panicked any) *hcl.Diagnostic {
+	return origin.Error(
+		fault.Internal, at, summary,
+		"This is a bug in prelet: %v. Please report it with a recording: prelet record.", panicked,
+	)
+}
+
+// watch returns a channel that receives the reached limit as a text, unless ctx ends before. Growth of the heap is
+// measured from its size at the first look.
 func (l evalLimits) watch(ctx context.Context) <-chan string {
 	reached := make(chan string, 1)
 	go func() {
-		deadline, tick := time.NewTimer(l.time), time.NewTicker(l.look)
+		deadline := time.NewTimer(l.time)
+		tick := time.NewTicker(l.look)
 		defer deadline.Stop()
 		defer tick.Stop()
 
@@ -95,6 +123,7 @@ func (l evalLimits) watch(ctx context.Context) <-chan string {
 				return
 			case <-tick.C:
 			}
+
 			switch now := readHeapSize(); {
 			case before == 0:
 				before = now
@@ -113,9 +142,4 @@ func readHeapSize() uint64 {
 	runtime.ReadMemStats(&s)
 
 	return s.HeapAlloc
-}
-
-func refuseTooMuch(what string) *hcl.Diagnostic {
-	return origin.Error(fault.Limit, hcl.Range{}, "Deciding took "+what, "An expression of the site is too large: "+
-		"look for nested for expressions, and for texts and numbers that are multiplied.")
 }

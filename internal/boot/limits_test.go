@@ -15,14 +15,17 @@ func TestWatchdog(t *testing.T) { synctest.Test(t, testWatchdog) }
 func testWatchdog(t *testing.T) {
 	w := evalLimits{time: time.Minute, heap: 64 << 20, look: time.Millisecond}
 	watch := func(f func()) *hcl.Diagnostic {
-		_, d := runBounded(w, func() struct{} { f(); return struct{}{} })
-		return d
+		_, found := runStep(w, func() (struct{}, Findings) { f(); return struct{}{}, Findings{} })
+		if len(found.Diags) == 0 {
+			return nil
+		}
+		return found.Diags[0]
 	}
 	if d := watch(func() { time.Sleep(5 * time.Millisecond) }); d != nil {
 		t.Errorf("what ends: got %s, want no error", d)
 	}
-	if d := watch(func() { panic("x") }); d == nil || !strings.Contains(d.Detail, "fault of prelet: x") {
-		t.Errorf("a panic: got %v, want a fault of prelet", d)
+	if d := watch(func() { panic("x") }); d == nil || !strings.Contains(d.Detail, "bug in prelet: x") {
+		t.Errorf("a panic: got %v, want a bug in prelet", d)
 	}
 
 	stop := make(chan struct{})

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,26 +22,37 @@ import (
 type managerState struct {
 	path      string
 	policy    string   // field of the configuration
-	flag      string   // that wins over it
-	byDefault string   // its value where none is written
+	flag      string   // overrides the field
+	byDefault string   // the policy where none is set
 	others    []string // further fields that the state depends on
 }
 
 func listManagerStates() []managerState {
 	return []managerState{
-		{"/var/lib/kubelet/cpu_manager_state", "cpuManagerPolicy", "cpu-manager-policy", "none",
-			[]string{"cpuManagerPolicyOptions", "reservedSystemCPUs", "kubeReserved", "systemReserved"}},
-		{"/var/lib/kubelet/memory_manager_state", "memoryManagerPolicy", "memory-manager-policy", "None", []string{"reservedMemory"}},
+		{
+			path:      "/var/lib/kubelet/cpu_manager_state",
+			policy:    "cpuManagerPolicy",
+			flag:      "cpu-manager-policy",
+			byDefault: "none",
+			others:    []string{"cpuManagerPolicyOptions", "reservedSystemCPUs", "kubeReserved", "systemReserved"},
+		},
+		{
+			path:      "/var/lib/kubelet/memory_manager_state",
+			policy:    "memoryManagerPolicy",
+			flag:      "memory-manager-policy",
+			byDefault: "None",
+			others:    []string{"reservedMemory"},
+		},
 	}
 }
 
-// States returns the state files of the managers that are on in a configuration, by path, each with the fields that it
-// depends on; nil for none.
+// States returns the state files of the managers that are on in a configuration, by path, each with the fields that
+// it depends on; nil for none.
 func States(config map[string]any) map[string]string {
 	var out map[string]string
 	for _, m := range listManagerStates() {
-		policy, ok := config[m.policy].(string)
-		if !ok || policy == "" || policy == m.byDefault {
+		policy := m.findPolicy(config)
+		if policy == m.byDefault {
 			continue
 		}
 		if out == nil {
@@ -59,127 +69,213 @@ func States(config map[string]any) map[string]string {
 	return out
 }
 
-// observeStates asks for the states of the kubelet's managers, and keeps those that are in the way of the finished node:
-// made by another policy, or with other values that the state depends on, or on a machine that had other memory or other
-// CPUs. The kubelet does not start with one, so it goes in the commit, and the kubelet makes a new one. A reboot may bring
-// another machine: the firmware and the kernel keep a little more or less for themselves (kubernetes#131253), a DIMM or a
-// CPU is gone.
-//
-// What is not known says nothing: facts that could not be read, and a recording that was never asked, unless the
-// configuration in place changes.
-func (o *Observed) observeStates(
-	ctx context.Context, tape *world.Tape, n node.Node, aside *Aside, b basis, facts *world.Facts,
-) {
-	at := o.findConfig(n)
-	if n.Effective == nil || at >= 0 && o.files[at].err != nil {
-		return // nobody knows what is configured
-	}
+// findPolicy returns the policy of a configuration.
+func (m managerState) findPolicy(config map[string]any) string {
+	policy, _ := config[m.policy].(string)
 
-	isUpdate := at >= 0 && compareTarget(o.files[at].file, o.files[at].is).Action == "update"
-	isNew := at >= 0 && n.DropIn == "" && !o.files[at].is.Exists // then nothing says what the state was made with
-	isUnchanged := !slices.ContainsFunc(o.files, func(s observedFile) bool {
-		return s.err != nil || compareTarget(s.file, s.is).Changes()
-	})
-	old := o.readEffective(b, n, func(s observedFile) string {
-		if s.is.Private { // then the state itself has its policy
-			return s.file.Text.Template()
-		}
-		return s.is.Text
-	})
-	planned := o.readEffective(b, n, func(s observedFile) string { return s.file.Text.Template() })
-	if at >= 0 && o.files[at].file.Purpose != "kubelet-config" {
-		n.Effective = planned
-	}
-
-	for _, m := range listManagerStates() {
-		isOwn := func(f node.Flag) bool { return !f.Assumed && f.Name == m.flag }
-		if at < 0 && !slices.ContainsFunc(n.Flags, isOwn) {
-			continue // its policy is in a configuration that this plan does not write
-		}
-		if aside != nil && slices.Contains(aside.Files, m.path) {
-			continue
-		}
-		s := observeFile(ctx, tape, node.File{Path: m.path, Kind: node.Missing, Purpose: "state"}, world.TargetReq{Path: m.path})
-		changed, policy := m.findChange(old, planned), m.readPolicy(n.Effective)
-		switch {
-		case s.isUnread() && isUpdate && (len(changed) > 0 || policy != m.byDefault):
-			o.states = append(o.states, s)
-			continue
-		case s.err != nil || !s.is.Exists:
-			continue
-		}
-
-		doc := decodeState(s.is.Text)
-		isSure := !n.Inherited.Partly || !isNew && slices.Contains(changed, m.policy)
-		if doc.PolicyName != "" { // which tells more than what the configuration was
-			changed = slices.DeleteFunc(changed, func(field string) bool { return isNew || field == m.policy })
-		}
-		switch {
-		case doc.PolicyName != "" && doc.PolicyName != policy && !isSure: // another file may have its policy
-		case doc.PolicyName != "" && doc.PolicyName != policy:
-			s.why = fmt.Sprintf("it was made by policy %q and %s is %q", doc.PolicyName, m.policy, policy)
-			s.isOutdated = isUnchanged
-		case at < 0:
-		case len(changed) > 0:
-			s.why = changed[0] + " changes, and this is the state of the old one"
-		case policy != m.byDefault && doc.PolicyName != "":
-			if facts == nil {
-				if f, _, err := world.FactsOf.Ask(ctx, tape, world.FactsReq{}); err == nil {
-					facts = &f
-				}
-			}
-			s.why, s.isOutdated = m.compare(doc, n.Effective, facts), true
-		}
-		if s.why != "" {
-			s.why += ", so the kubelet refuses to start with it"
-			o.states = append(o.states, s)
-		}
-	}
+	return cmp.Or(policy, m.byDefault)
 }
 
-// findConfig returns which file is the kubelet's configuration: the one that is rendered, or a block `file` at the place
-// where the kubelet reads it; -1 for none, or where its text is not known.
-func (o *Observed) findConfig(n node.Node) int {
-	at := slices.IndexFunc(o.files, func(s observedFile) bool { return s.file.Purpose == "kubelet-config" })
-	if i := slices.IndexFunc(n.Flags, func(f node.Flag) bool { return f.Name == "config" }); i >= 0 {
-		n.Inherited.ConfigFile = n.Flags[i].Value
+// listChanges returns the fields of a state that change.
+func (m managerState) listChanges(old, planned map[string]any) (changed []string) {
+	if m.findPolicy(old) != m.findPolicy(planned) {
+		changed = append(changed, m.policy)
 	}
-	place := cmp.Or(n.Inherited.ConfigFile, kubelet.KubeadmDeb().ConfigFile)
-	if at >= 0 && (n.DropIn != "" || n.Inherited.ConfigFile == "" || o.files[at].file.Path == place) {
+	if m.findPolicy(planned) == m.byDefault {
+		return changed // the state of a manager that is off has no other field
+	}
+	for _, field := range m.others {
+		if fmt.Sprint(old[field]) != fmt.Sprint(planned[field]) {
+			changed = append(changed, field)
+		}
+	}
+
+	return changed
+}
+
+// configChange is how the kubelet's configuration changes.
+type configChange struct {
+	old, planned map[string]any // the effective configuration, with the files in place and with the planned files
+	isKnown      bool           // the plan writes the configuration
+	isNew        bool           // the configuration does not exist yet: it does not show the options of a state
+	isUpdate     bool
+	isUnchanged  bool // no managed file changes
+}
+
+// observeStates returns the states of the kubelet's managers with which the planned kubelet would not start: made
+// by another policy, with other values that the state depends on, or on a machine that had other memory or other
+// CPUs. Such a state is removed in the commit, and the kubelet makes a new one. A reboot may bring another machine:
+// the firmware and the kernel reserve a little more or less (kubernetes#131253), a DIMM or a CPU is gone.
+//
+// Without an answer (facts that could not be read, a recording that was never asked) it keeps a state, unless the
+// configuration changes.
+func (in observation) observeStates(ctx context.Context, o Observed) (out []observedFile) {
+	at := in.findConfig(o.files)
+	if in.node.Effective == nil || at >= 0 && o.files[at].err != nil {
+		return nil // the configuration is not known
+	}
+
+	change := in.compareConfig(o.files, at)
+	if at >= 0 && o.files[at].file.Purpose != "kubelet-config" {
+		in.node.Effective = change.planned
+	}
+	for _, m := range listManagerStates() {
+		isOwn := func(f node.Flag) bool {
+			return !f.Assumed && f.Name == m.flag
+		}
+		if !change.isKnown && !slices.ContainsFunc(in.node.Flags, isOwn) {
+			continue // its policy is in a configuration that this plan does not write
+		}
+		if in.previous != nil && slices.Contains(in.previous.Files, m.path) {
+			continue
+		}
+
+		f := node.File{Path: m.path, Kind: node.Missing, Purpose: "state"}
+		s := in.observeFile(ctx, f, world.TargetReq{Path: m.path})
+		switch {
+		case s.isUnread() && change.isUpdate && in.affects(m, change):
+			out = append(out, s)
+		case s.err == nil && s.is.Exists:
+			s.why, s.isOutdated = in.refuseState(ctx, m, decodeState(s.is.Text), change)
+			if s.why != "" {
+				s.why += ", so the kubelet refuses to start with it"
+				out = append(out, s)
+			}
+		}
+	}
+
+	return out
+}
+
+// affects reports whether a change of the configuration may concern the state of a manager.
+func (in observation) affects(m managerState, change configChange) bool {
+	isOn := m.findPolicy(in.node.Effective) != m.byDefault
+
+	return isOn || len(m.listChanges(change.old, change.planned)) > 0
+}
+
+// refuseState returns why the planned kubelet would not start with a state; "" if it would, or if that is not
+// known. isOutdated: the machine is the reason, and not a change of the plan.
+func (in observation) refuseState(ctx context.Context, m managerState, doc managerStateDoc, change configChange) (
+	why string, isOutdated bool,
+) {
+	policy := m.findPolicy(in.node.Effective)
+	changed := m.listChanges(change.old, change.planned)
+	isPolicyKnown := !in.node.Inherited.Partly || !change.isNew && slices.Contains(changed, m.policy)
+	if doc.PolicyName != "" { // more exact than the configuration on the disk
+		changed = slices.DeleteFunc(changed, func(field string) bool {
+			return change.isNew || field == m.policy
+		})
+	}
+
+	switch {
+	case doc.PolicyName != "" && doc.PolicyName != policy:
+		if !isPolicyKnown { // another file may set its policy
+			return "", false
+		}
+		why = fmt.Sprintf("it was made by policy %q and %s is %q", doc.PolicyName, m.policy, policy)
+		return why, change.isUnchanged
+	case !change.isKnown:
+		return "", false
+	case len(changed) > 0:
+		return changed[0] + " changes, and this is the state of the old one", false
+	case policy == m.byDefault || doc.PolicyName == "":
+		return "", false
+	}
+
+	return m.compareWithMachine(doc, in.node.Effective, in.readFacts(ctx)), true
+}
+
+// readFacts returns the machine's facts, also for a site without detect-hw; nil if they could not be read.
+func (in observation) readFacts(ctx context.Context) *world.Facts {
+	if in.basis.facts != nil {
+		return in.basis.facts
+	}
+	f, _, err := world.Hardware.Ask(ctx, in.tape, world.HardwareReq{})
+	if err != nil {
+		return nil
+	}
+
+	return &f
+}
+
+// findConfig returns the index of the kubelet's configuration: the rendered file, or a block `file` at the path
+// that the kubelet reads; -1 if there is none, or if its text is not known.
+func (in observation) findConfig(files []observedFile) int {
+	at := slices.IndexFunc(files, func(s observedFile) bool {
+		return isKubeletConfig(s.file)
+	})
+	flag, _ := node.FindFlag(in.node.Flags, "config")
+	named := cmp.Or(flag.Value, in.node.Inherited.ConfigFile)
+	place := cmp.Or(named, kubelet.KubeadmDeb().ConfigFile)
+	if at >= 0 && (in.node.DropIn != "" || named == "" || files[at].file.Path == place) {
 		return at
 	}
 
-	return slices.IndexFunc(o.files, func(s observedFile) bool {
+	return slices.IndexFunc(files, func(s observedFile) bool {
+		isKept := s.file.CreateOnly && s.is.Exists
+		if s.file.Path != place || s.file.Kind != node.Regular || s.is.Private || isKept {
+			return false
+		}
 		_, err := kubelet.ParseConfig(s.file.Text.Template())
 
-		return s.file.Path == place && s.file.Kind == node.Regular && err == nil && !s.is.Private &&
-			len(s.file.Text.Secrets()) == 0 && !(s.file.CreateOnly && s.is.Exists)
+		return err == nil && len(s.file.Text.Secrets()) == 0
 	})
 }
 
-// readEffective returns the configuration that the kubelet works with where the node's files have the texts that are
-// given: those in place, or those that are planned.
-func (o *Observed) readEffective(b basis, n node.Node, text func(observedFile) string) map[string]any {
-	own, config := map[string]any{}, ""
-	if at := o.findConfig(n); at >= 0 {
-		config = o.files[at].file.Path
+// compareConfig compares the configuration of the files in place with that of the planned files. at is the index of
+// the kubelet's configuration, -1 for none.
+func (in observation) compareConfig(files []observedFile, at int) configChange {
+	plannedText := func(s observedFile) string {
+		return s.file.Text.Template()
 	}
-	n.Flags, n.Config = nil, b.base.Config
-	for _, s := range o.files {
+	oldText := func(s observedFile) string {
+		if s.is.Private { // then only the state itself shows its policy
+			return plannedText(s)
+		}
+		return s.is.Text
+	}
+
+	config := ""
+	change := configChange{isKnown: at >= 0}
+	if at >= 0 {
+		config = files[at].file.Path
+		change.isUpdate = compareTarget(files[at].file, files[at].is).Action == "update"
+		change.isNew = in.node.DropIn == "" && !files[at].is.Exists
+	}
+	change.isUnchanged = !slices.ContainsFunc(files, func(s observedFile) bool {
+		return s.err != nil || compareTarget(s.file, s.is).Changes()
+	})
+	change.old = in.computeEffective(files, config, oldText)
+	change.planned = in.computeEffective(files, config, plannedText)
+
+	return change
+}
+
+// computeEffective returns the configuration that the kubelet works with if files have these texts. config is the path
+// of its configuration.
+func (in observation) computeEffective(
+	files []observedFile, config string, text func(observedFile) string,
+) map[string]any {
+	own := map[string]any{}
+	n := in.node
+	n.Flags = nil
+	n.Config = in.basis.base.Config
+	for _, s := range files {
 		switch {
 		case s.file.Path == config && n.DropIn == "":
 			n.Config = parseConfig(text(s))
-		case s.file.Purpose == "kubelet-config":
+		case isKubeletConfig(s.file):
 			own = parseConfig(text(s))
 		case s.file.Purpose == "kubelet-flags":
 			n.Flags = parseFlags(text(s))
 		}
 	}
 
-	base, dropIns := b.separate(inherit(n), own)
-	effective, err := b.mergeDropIns(base, dropIns)
+	base, dropIns := in.basis.separate(applyInherited(n), own)
+	effective, err := in.basis.mergeDropIns(base, dropIns)
 	if err != nil {
-		return map[string]any{} // of a file that no kubelet reads either
+		return map[string]any{} // the kubelet cannot read it either
 	}
 
 	return effective
@@ -191,6 +287,7 @@ func parseFlags(text string) (out []node.Flag) {
 	if err != nil {
 		return nil
 	}
+
 	for _, variable := range env.Names() {
 		flags, _ := env.Get(variable)
 		for _, name := range flags.Names() {
@@ -202,34 +299,7 @@ func parseFlags(text string) (out []node.Flag) {
 	return out
 }
 
-// findChange returns the fields that change, of those that the state depends on.
-func (m managerState) findChange(old, planned map[string]any) (changed []string) {
-	for _, field := range append([]string{m.policy}, m.others...) {
-		if field != m.policy && m.readPolicy(planned) == m.byDefault {
-			continue // a manager that is off keeps its policy alone
-		}
-		was, is := fmt.Sprint(old[field]), fmt.Sprint(planned[field])
-		if field == m.policy {
-			was, is = m.readPolicy(old), m.readPolicy(planned)
-		}
-		if was != is {
-			changed = append(changed, field)
-		}
-	}
-
-	return changed
-}
-
-// readPolicy returns the policy that a configuration has.
-func (m managerState) readPolicy(config map[string]any) string {
-	if p, ok := config[m.policy].(string); ok && p != "" {
-		return p
-	}
-
-	return m.byDefault
-}
-
-// parseConfig returns a KubeletConfiguration as an object; empty where the text is not one.
+// parseConfig returns a KubeletConfiguration as an object; empty if the text is not a configuration.
 func parseConfig(text string) map[string]any {
 	c, err := kubelet.ParseConfig(text)
 	if err != nil {
@@ -239,7 +309,7 @@ func parseConfig(text string) map[string]any {
 	return c.Object()
 }
 
-// managerStateDoc is what a state file holds, as far as the kubelet compares it with the machine
+// managerStateDoc has the fields of a state file that the kubelet compares with the machine
 // (pkg/kubelet/cm/cpumanager/state and memorymanager/state, checkpoint.go).
 type managerStateDoc struct {
 	PolicyName string `json:"policyName"`
@@ -255,7 +325,7 @@ type managerStateDoc struct {
 		} `json:"memoryMap"`
 	} `json:"machineState"`
 
-	Data string `json:"data"` // since 1.37 the same once more, and what counts
+	Data string `json:"data"` // since 1.37 the document again, which counts
 }
 
 func decodeState(text string) (doc managerStateDoc) {
@@ -269,9 +339,9 @@ func decodeState(text string) (doc managerStateDoc) {
 	return doc
 }
 
-// compare returns how a state of the planned policy does not fit the machine or what is reserved; "" where it fits, or
-// where that is not known.
-func (m managerState) compare(doc managerStateDoc, config map[string]any, f *world.Facts) string {
+// compareWithMachine returns how a state of the planned policy does not fit the machine or the reserved resources;
+// "" if it fits, or if that is not known.
+func (m managerState) compareWithMachine(doc managerStateDoc, config map[string]any, f *world.Facts) string {
 	switch {
 	case f == nil:
 		return ""
@@ -282,43 +352,40 @@ func (m managerState) compare(doc managerStateDoc, config map[string]any, f *wor
 	return compareCPUs(doc, *f, config)
 }
 
-// compareMemory is areMachineStatesEqual of pkg/kubelet/cm/memorymanager/policy_static.go, for what the machine brings:
-// the NUMA nodes, the memory of each, and its huge pages; and for what reservedMemory keeps of them.
+// compareMemory is areMachineStatesEqual of pkg/kubelet/cm/memorymanager/policy_static.go: it compares the NUMA
+// nodes, the memory and huge pages of each, and the part of them that reservedMemory keeps.
 func compareMemory(doc managerStateDoc, f world.Facts, config map[string]any) string {
-	if len(doc.Machine) == 0 || strings.Contains(f.Evidence["numa"], "meminfo") { // a kernel without NUMA tells no node's size
+	isWithoutNUMA := strings.Contains(f.Evidence["numa"], "meminfo") // then the kernel has no sizes of nodes
+	if len(doc.Machine) == 0 || isWithoutNUMA {
 		return ""
 	}
 
-	here := map[string]world.NUMANode{}
+	nodes := map[string]world.NUMANode{}
 	for _, n := range f.NUMA {
-		here[strconv.Itoa(n.ID)] = n
+		nodes[strconv.Itoa(n.ID)] = n
 	}
-	if was, is := sortKeys(doc.Machine), sortKeys(here); !slices.Equal(was, is) {
-		return fmt.Sprintf("it is of the NUMA nodes %s, and this boot has %s", strings.Join(was, ", "), strings.Join(is, ", "))
+	if was, is := sortKeys(doc.Machine), sortKeys(nodes); !slices.Equal(was, is) {
+		return fmt.Sprintf(
+			"it is of the NUMA nodes %s, and this boot has %s", strings.Join(was, ", "), strings.Join(is, ", "),
+		)
 	}
 
-	reserved := readReservedMemory(config)
-	for _, id := range sortKeys(here) {
-		was, is := doc.Machine[id].Memory, here[id]
-		if is.MemoryBytes == nil {
-			continue
-		}
-		sizes := map[string]uint64{"memory": uint64(*is.MemoryBytes)}
-		for size, pages := range is.HugePages {
-			bytes, ok := parseBinary(size)
-			if !ok {
-				return ""
-			}
-			sizes["hugepages-"+size] = uint64(pages) * bytes
-		}
-		for _, name := range slices.Sorted(maps.Keys(sizes)) {
+	reserved := sumReservedMemory(config)
+	for _, id := range sortKeys(nodes) {
+		was := doc.Machine[id].Memory
+		sizes := listMemorySizes(nodes[id])
+		for _, name := range sortKeys(sizes) {
 			if was[name].Total != sizes[name] {
-				return fmt.Sprintf("NUMA node %s had %d bytes of %s when it was made, and has %d in this boot",
-					id, was[name].Total, name, sizes[name])
+				return fmt.Sprintf(
+					"NUMA node %s had %d bytes of %s when it was made, and has %d in this boot",
+					id, was[name].Total, name, sizes[name],
+				)
 			}
 			if was[name].Reserved != reserved[id+" "+name] {
-				return fmt.Sprintf("it keeps %d bytes of %s of NUMA node %s, and reservedMemory is %d",
-					was[name].Reserved, name, id, reserved[id+" "+name])
+				return fmt.Sprintf(
+					"it keeps %d bytes of %s of NUMA node %s, and reservedMemory is %d",
+					was[name].Reserved, name, id, reserved[id+" "+name],
+				)
 			}
 		}
 	}
@@ -326,15 +393,34 @@ func compareMemory(doc managerStateDoc, f world.Facts, config map[string]any) st
 	return ""
 }
 
-// readReservedMemory returns the bytes in reservedMemory by "NODE RESOURCE".
-func readReservedMemory(config map[string]any) map[string]uint64 {
+// listMemorySizes returns the bytes of a NUMA node by resource; nil if they are not known.
+func listMemorySizes(n world.NUMANode) map[string]uint64 {
+	if n.MemoryBytes == nil {
+		return nil
+	}
+
+	out := map[string]uint64{"memory": uint64(*n.MemoryBytes)}
+	for size, pages := range n.HugePages {
+		bytes, err := resource.ParseQuantity(size) // 64Ki, 2Mi, 1Gi
+		if err != nil {
+			return nil
+		}
+		out["hugepages-"+size] = uint64(pages) * uint64(bytes.Value())
+	}
+
+	return out
+}
+
+// sumReservedMemory returns the bytes in reservedMemory by "NODE RESOURCE".
+func sumReservedMemory(config map[string]any) map[string]uint64 {
 	out := map[string]uint64{}
 	list, _ := config["reservedMemory"].([]any)
 	for _, item := range list {
 		one, _ := item.(map[string]any)
 		limits, _ := one["limits"].(map[string]any)
 		for name, amount := range limits {
-			if q, err := resource.ParseQuantity(fmt.Sprint(amount)); err == nil && q.Sign() > 0 {
+			q, err := resource.ParseQuantity(fmt.Sprint(amount))
+			if err == nil && q.Sign() > 0 {
 				out[fmt.Sprint(one["numaNode"], " ", name)] += uint64(q.Value())
 			}
 		}
@@ -343,21 +429,9 @@ func readReservedMemory(config map[string]any) map[string]uint64 {
 	return out
 }
 
-// parseBinary reads a size as Kubernetes writes it: 64Ki, 2Mi, 1Gi.
-func parseBinary(size string) (uint64, bool) {
-	for i, unit := range []string{"Ki", "Mi", "Gi"} {
-		if text, ok := strings.CutSuffix(size, unit); ok {
-			n, err := strconv.ParseUint(text, 10, 32)
-			return n << (10 * (i + 1)), err == nil
-		}
-	}
-
-	return 0, false
-}
-
-// compareCPUs is validateState of pkg/kubelet/cm/cpumanager/policy_static.go: the CPUs of the state, those of containers
-// included, are those that are online, without the reserved ones where strict-cpu-reservation is on; else these are not
-// those of a container.
+// compareCPUs is validateState of pkg/kubelet/cm/cpumanager/policy_static.go. The CPUs of the state, including
+// those of containers, must be the online ones. With strict-cpu-reservation they do not include the reserved CPUs;
+// without it, the reserved CPUs must be free.
 func compareCPUs(doc managerStateDoc, f world.Facts, config map[string]any) string {
 	free, err := kubelet.ParseCPUSet(doc.DefaultCPUs)
 	if err != nil || free.IsEmpty() || len(f.CPU.Cores) == 0 {
@@ -378,15 +452,12 @@ func compareCPUs(doc managerStateDoc, f world.Facts, config map[string]any) stri
 	reserved, err := kubelet.ParseCPUSet(text)
 	options, _ := config["cpuManagerPolicyOptions"].(map[string]any)
 	isStrict := fmt.Sprint(options["strict-cpu-reservation"]) == "true"
-	if taken := reserved.Difference(free); !isStrict && err == nil && !taken.IsEmpty() {
+	switch taken := reserved.Difference(free); {
+	case !isStrict && err == nil && !taken.IsEmpty():
 		return fmt.Sprintf("reserved CPUs %s are not among its free ones, %s", taken, free)
-	}
-	if isStrict {
-		if err != nil || text == "" { // how many CPUs that is, is the kubelet's reckoning
-			if all.IsSubsetOf(online) {
-				return ""
-			}
-		}
+	case isStrict && (err != nil || text == "") && all.IsSubsetOf(online): // the kubelet chooses the reserved CPUs
+		return ""
+	case isStrict:
 		online = online.Difference(reserved)
 	}
 	if all.Equals(online) {
@@ -398,12 +469,16 @@ func compareCPUs(doc managerStateDoc, f world.Facts, config map[string]any) stri
 
 // listTexts returns the texts in a decoded document.
 func listTexts(v any) (out []string) {
-	switch v := v.(type) {
+	switch x := v.(type) {
 	case string:
-		out = append(out, v)
+		return []string{x}
+	case []any:
+		for _, e := range x {
+			out = append(out, listTexts(e)...)
+		}
 	case map[string]any:
-		for _, k := range sortKeys(v) {
-			out = append(out, listTexts(v[k])...)
+		for _, k := range sortKeys(x) {
+			out = append(out, listTexts(x[k])...)
 		}
 	}
 

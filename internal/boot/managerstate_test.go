@@ -21,7 +21,10 @@ func TestStateInTheWay(t *testing.T) {
 		free1   = `{"policyName":"static","defaultCpuSet":"1","entries":{"p":{"c":"0"}},"checksum":1}`
 	)
 	text := func(fields string) string {
-		return `{"value":{"exists":true,"mode":420,"sha256":"00","text":` + fmt.Sprintf("%q", testKubeletConfig+fields) + "}}\n"
+		return `{"value":{"exists":true,"mode":420,"sha256":"00","text":` + fmt.Sprintf(
+			"%q",
+			testKubeletConfig+fields,
+		) + "}}\n"
 	}
 	for _, c := range []struct {
 		name, config, flags, state string
@@ -30,11 +33,14 @@ func TestStateInTheWay(t *testing.T) {
 		isGone                     bool
 		why                        string
 	}{
-		{name: "drop-in, first generation", config: "layout = \"drop-in\"\npatch = { cpuManagerPolicy = \"static\", reservedSystemCPUs = \"0\" }", state: none,
+		{name: "drop-in, first generation", config: "layout = \"drop-in\"\npatch = { cpuManagerPolicy = " +
+			"\"static\", reservedSystemCPUs = \"0\" }", state: none,
 			world: "original config.yaml => " + text(""), isGone: true, why: `made by policy "none" and cpuManagerPolicy is "static"`},
-		{name: "drop-in, reserved CPUs change", config: "layout = \"drop-in\"\npatch = { reservedSystemCPUs = \"0\" }", state: static,
+		{name: "drop-in, reserved CPUs change", config: "layout = \"drop-in\"\npatch = { reservedSystemCPUs = " +
+			"\"0\" }", state: static,
 			world: "original config.yaml => " + text("cpuManagerPolicy: static\nreservedSystemCPUs: \"1\"\n"), isGone: true, why: "reservedSystemCPUs changes"},
-		{name: "drop-in, of another policy that config.yaml has", config: "layout = \"drop-in\"\npatch = { maxPods = 20 }", state: static,
+		{name: "drop-in, of another policy that config.yaml has", config: "layout = \"drop-in\"\npatch = { " +
+			"maxPods = 20 }", state: static,
 			world: "original config.yaml => " + text("cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n")},
 		{name: "an image with a state and no configuration", config: `patch = { cpuManagerPolicy = "static", reservedSystemCPUs = "0" }`, state: none, isGone: true},
 		{name: "the same with a state that fits", config: `patch = { cpuManagerPolicy = "static", reservedSystemCPUs = "0" }`, state: static},
@@ -42,8 +48,11 @@ func TestStateInTheWay(t *testing.T) {
 		{name: "policy by flag", config: "patch = {}", flags: `flags = { "cpu-manager-policy" = "static", "reserved-cpus" = "0" }`, state: none, isGone: true,
 			why: `cpuManagerPolicy is "static"`},
 		{name: "policy by a flag of kubeadm's file", state: none, isGone: true,
-			world: "original kubeadm-flags.env => {\"value\":{\"exists\":true,\"text\":\"KUBELET_KUBEADM_ARGS=\\\"--cpu-manager-policy=static --reserved-cpus=0\\\"\\n\"}}\n"},
-		{name: "reserved CPUs of a manager that is off", config: "layout = \"drop-in\"\npatch = { reservedSystemCPUs = \"0\" }", state: none,
+			world: "original kubeadm-flags.env => " +
+				"{\"value\":{\"exists\":true,\"text\":\"KUBELET_KUBEADM_ARGS=\\\"--cpu-manager-policy=static " +
+				"--reserved-cpus=0\\\"\\n\"}}\n"},
+		{name: "reserved CPUs of a manager that is off", config: "layout = \"drop-in\"\npatch = { " +
+			"reservedSystemCPUs = \"0\" }", state: none,
 			world: "original config.yaml => " + text("reservedSystemCPUs: \"1\"\n")},
 		{name: "policy by a drop-in of the image", flags: `flags = { "config-dir" = "` + dropIns + `" }`, state: none, isGone: true,
 			world: "drop-ins " + dropIns + ` => {"value":{"paths":["` + dropIns + `/10-a.conf"]}}` + "\noriginal 10-a.conf => " +
@@ -69,7 +78,10 @@ func TestStateInTheWay(t *testing.T) {
 			}
 			file := ""
 			if c.file != "" {
-				file = fmt.Sprintf("file \"c\" {\n path = \"/var/lib/kubelet/config.yaml\"\n content = %q\n}", testKubeletConfig+c.file)
+				file = fmt.Sprintf(
+					"file \"c\" {\n path = \"/var/lib/kubelet/config.yaml\"\n content = %q\n}",
+					testKubeletConfig+c.file,
+				)
 			}
 			s, diags := parseCase(&txtar.Archive{Files: []txtar.File{{Name: "site.hcl", Data: fmt.Appendf(nil, `
 stage "detect-hw" "node" {}
@@ -89,7 +101,11 @@ stage "write" "kubelet" {
 			if diags.HasErrors() {
 				t.Fatal(diags)
 			}
-			world := c.world + "target cpu_manager_state => {\"value\":{\"exists\":true,\"mode\":384,\"sha256\":\"00\",\"text\":" + fmt.Sprintf("%q", c.state) + "}}\n"
+			world := c.world + "target cpu_manager_state => " +
+				"{\"value\":{\"exists\":true,\"mode\":384,\"sha256\":\"00\",\"text\":" + fmt.Sprintf(
+				"%q",
+				c.state,
+			) + "}}\n"
 			const facts = `{"cpu":{"logical":2,"cores":[{"cpus":[0]},{"cpus":[1]}]}}`
 			run := func(world string) *Plan {
 				return Run(context.Background(), s, Options{Source: fakeWorld(t, &txtar.Archive{Files: []txtar.File{
@@ -107,8 +123,17 @@ stage "write" "kubelet" {
 					}
 				}
 				if !p.Complete || gone != c.isGone || gone && (!isOutdated || !strings.Contains(why, c.why)) {
-					t.Errorf("got a complete plan: %v, the state gone: %v, for %q, outdated as wanted: %v; want gone %v for %q\n%s",
-						p.Complete, gone, why, isOutdated, c.isGone, c.why, showDiagnostics(p.Diagnostics))
+					t.Errorf(
+						"got a complete plan: %v, the state gone: %v, for %q, outdated as wanted: %v; want "+
+							"gone %v for %q\n%s",
+						p.Complete,
+						gone,
+						why,
+						isOutdated,
+						c.isGone,
+						c.why,
+						showDiagnostics(p.Diagnostics),
+					)
 				}
 			}
 			check(p, strings.Contains(c.name, "container holds"))
@@ -119,7 +144,13 @@ stage "write" "kubelet" {
 			// The same with all files in place already, as after a backup of the state was restored.
 			for _, f := range p.Node.Files {
 				b := f.Text.Template()
-				world += fmt.Sprintf("target %s => {\"value\":{\"exists\":true,\"mode\":%d,\"sha256\":%q,\"text\":%q}}\n", f.Path, f.Mode, sum(b), b)
+				world += fmt.Sprintf(
+					"target %s => {\"value\":{\"exists\":true,\"mode\":%d,\"sha256\":%q,\"text\":%q}}\n",
+					f.Path,
+					f.Mode,
+					sum(b),
+					b,
+				)
 			}
 			check(run(world), true)
 		})

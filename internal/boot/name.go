@@ -12,27 +12,21 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// checkNameIsFree refuses to join under a name that another machine has, and that is Ready: the API server would let
-// both be one Node, by turns. It asks only when the node is about to join, with what it joins with. Where the cluster
-// does not say, the node joins. A recording that is older than the question was never about another machine.
-func checkNameIsFree(ctx context.Context, tape *world.Tape, b basis, n node.Node, takeover bool) (found Findings) {
-	isAboutToJoin := slices.ContainsFunc(n.Files, func(f node.File) bool { return f.Purpose == "bootstrap-kubeconfig" })
-	if tape == nil || b.kubelet.Joined || !isAboutToJoin || b.access.Token == "" || takeover || b.identity.Takeover {
+// checkNameIsFree refuses to join under the name of another machine that is Ready: the API server would let both
+// machines write to one Node. It asks only if the node is about to join, with the credentials of the join. If the
+// cluster does not answer, the node joins. In a recording that is older than the question, the name is free.
+func checkNameIsFree(ctx context.Context, tape *world.Tape, b basis, n node.Node) (found Findings) {
+	isBootstrap := func(f node.File) bool {
+		return f.Purpose == "bootstrap-kubeconfig"
+	}
+	hasToken := b.access.Token != ""
+	isAboutToJoin := !b.kubelet.Joined && hasToken && slices.ContainsFunc(n.Files, isBootstrap)
+	name, isCloud := findNameFlags(n.Flags)
+	if tape == nil || !isAboutToJoin || b.identity.Takeover || isCloud {
 		return found
 	}
 
-	req := world.NodeReq{Access: b.access}
-	for _, f := range n.Flags {
-		switch {
-		case f.Assumed:
-		case f.Name == "cloud-provider" && f.Value != "" && f.Value != "external":
-			return found // inside of the kubelet: it names the node
-		case f.Name == "hostname-override":
-			req.Name = f.Value
-		}
-	}
-
-	a, _, err := world.NodeOf.Ask(ctx, tape, req)
+	a, _, err := world.Node.Ask(ctx, tape, world.NodeReq{Access: b.access, Name: name})
 	at := hcl.Range{}
 	if b.identity.Name != nil {
 		at = b.identity.NameRange
@@ -40,14 +34,19 @@ func checkNameIsFree(ctx context.Context, tape *world.Tape, b basis, n node.Node
 	switch {
 	case err != nil:
 	case a.Taken != "":
-		found.report(origin.Error(fault.NodeNameTaken, at, "Another machine is node "+a.Name,
-			"The cluster has a node %s that is Ready and is another machine: %s. Two machines of one name take its pods, "+
-				"addresses and certificates from each other. Give this machine another name (node { name = … }), or shut the "+
-				"other one down: when its node is NotReady, or deleted, this machine joins. If this machine shall have the "+
-				"name at once: `prelet run --takeover`.", a.Name, a.Taken))
+		found.report(origin.Error(
+			fault.NodeNameTaken, at, "Another machine is node "+a.Name,
+			"The cluster has a node %s that is Ready and is another machine: %s. "+
+				"Two machines with one name take its pods, addresses and certificates from each other. "+
+				"Give this machine another name (node { name = … }), or shut the other machine down: "+
+				"when its node is NotReady or deleted, this machine joins. To take the name over now: "+
+				"`prelet run --takeover`.", a.Name, a.Taken,
+		))
 	case a.Note != "":
-		found.report(origin.Note(fault.NodeNameTaken, at, "Whether node "+a.Name+" is another machine is not known",
-			"The cluster does not say it to who joins: %s. The node joins all the same.", a.Note))
+		found.report(origin.Note(
+			fault.NodeNameTaken, at, "Could not check whether node "+a.Name+" is another machine",
+			"The cluster does not show this to a joining node: %s. The node joins anyway.", a.Note,
+		))
 	}
 
 	return found

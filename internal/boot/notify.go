@@ -17,22 +17,23 @@ import (
 // UnitChange is one unit other than the kubelet's, with the managed files that notify it.
 type UnitChange struct {
 	node.Unit          // Stage is "" where no stage of the site names the unit
-	IsSystem  bool     // from systemPaths: it also applies what is not the site's, so its failure degrades and never rolls back
+	IsSystem  bool     // one of listSystemPaths: it also applies files of others, so its failure only degrades the boot
 	Files     []string // managed files that notify it, sorted
-	Because   []string // the changes that it is acted on for, in words; none: it is not
+	Because   []string // the changes that it is acted on for; empty: it is not
 }
 
-// systemPath is a folder whose files systemd applies. Source: sysctl.d(5), modules-load.d(5), tmpfiles.d(5), udev(7).
+// systemPath is a folder whose files systemd applies. Source: sysctl.d(5), modules-load.d(5), tmpfiles.d(5),
+// udev(7).
 type systemPath struct {
 	folder, suffix string
 	old            string // a file that distributions link into the folder; "" for none
 	unit, action   string
-	stays          string                   // what stays in force until the next boot when it is removed
-	key            func(line string) string // what a line that is no comment sets, so that another line may set it too
+	stays          string                   // the effect of a removed file that lasts until the next boot
+	key            func(line string) string // returns the setting in a line, which another line may set too
 }
 
-// ActionCreate runs systemd-tmpfiles for the files themselves. The unit that does so for all files also removes, which
-// would be wrong on a running node.
+// ActionCreate runs systemd-tmpfiles for the files themselves. The unit that does so for all files also removes,
+// which would be wrong on a running node.
 const ActionCreate = "create"
 
 const (
@@ -43,10 +44,40 @@ const (
 // listSystemPaths returns the table, in the order in which systemd applies the folders at boot.
 func listSystemPaths() []systemPath {
 	return []systemPath{
-		{"modules-load.d", ".conf", "/etc/modules", "systemd-modules-load.service", "restart", "the module stays loaded", strings.TrimSpace},
-		{"sysctl.d", ".conf", "/etc/sysctl.conf", "systemd-sysctl.service", "restart", "the value stays set", readSysctlKey},
-		{"tmpfiles.d", ".conf", "", "systemd-tmpfiles", ActionCreate, "what it made stays", readTmpfilesPath},
-		{"udev/rules.d", ".rules", "", "systemd-udevd.service", "reload", "what it did to devices stays", strings.TrimSpace},
+		{
+			folder: "modules-load.d",
+			suffix: ".conf",
+			old:    "/etc/modules",
+			unit:   "systemd-modules-load.service",
+			action: "restart",
+			stays:  "the module stays loaded",
+			key:    strings.TrimSpace,
+		},
+		{
+			folder: "sysctl.d",
+			suffix: ".conf",
+			old:    "/etc/sysctl.conf",
+			unit:   "systemd-sysctl.service",
+			action: "restart",
+			stays:  "the value stays set",
+			key:    parseSysctlKey,
+		},
+		{
+			folder: "tmpfiles.d",
+			suffix: ".conf",
+			unit:   "systemd-tmpfiles",
+			action: ActionCreate,
+			stays:  "its files and folders stay",
+			key:    parseTmpfilesPath,
+		},
+		{
+			folder: "udev/rules.d",
+			suffix: ".rules",
+			unit:   "systemd-udevd.service",
+			action: "reload",
+			stays:  "its effect on devices stays",
+			key:    strings.TrimSpace,
+		},
 	}
 }
 
@@ -66,62 +97,79 @@ func findSystemPath(file string) *systemPath {
 	return nil
 }
 
-// notified is what follows a change of one file.
-type notified struct {
-	kubelet bool
-	units   []UnitChange
-}
-
-// findNotified returns what a file notifies: what the site says, or by default the kubelet for the files that it reads,
-// systemd for those that it applies, and else nothing. stored is what the generation in place says of a file that the
-// site no longer declares.
-func findNotified(n node.Node, f node.File, stored []string) (out notified) {
-	kubeletUnit := kubeletUnitOf(n)
-
+// findNotified returns the units that a file notifies, and whether it notifies the kubelet. The site's `notify`
+// decides; without it, the kubelet is notified of files that it reads, and systemd of files that it applies. stored
+// are the units in the current generation, of a file that the site no longer declares.
+func findNotified(n node.Node, f node.File, stored []string) (units []UnitChange, isKubelet bool) {
 	switch {
 	case f.Notify != nil:
-		for _, name := range f.Notify {
-			i := slices.IndexFunc(n.Units, func(u node.Unit) bool { return u.Stage == name })
-			switch {
-			case i >= 0:
-				out.units = append(out.units, UnitChange{Unit: n.Units[i]})
-			case n.Activation != nil && n.Activation.Stage == name:
-				out.kubelet = true
-			}
-		}
+		return findNotifiedStages(n, f.Notify)
 	case len(stored) > 0:
-		for _, words := range stored {
-			action, unit, _ := strings.Cut(words, " ")
-			i := slices.IndexFunc(n.Units, func(u node.Unit) bool { return u.Unit == unit })
-			switch {
-			case unit == kubeletUnit:
-				out.kubelet = true
-			case i >= 0:
-				out.units = append(out.units, UnitChange{Unit: n.Units[i]})
-			default:
-				isSystem := slices.ContainsFunc(listSystemPaths(), func(p systemPath) bool { return p.unit == unit })
-				out.units = append(out.units, UnitChange{Unit: defaultUnit(unit, action), IsSystem: isSystem})
-			}
-		}
+		return findStoredUnits(n, stored)
 	case f.Purpose == "directory":
-	case f.Purpose != "file":
-		out.kubelet = true
-	case isReadByKubelet(n, kubeletUnit, f.Path):
-		out.kubelet = true
-	default:
-		if p := findSystemPath(f.Path); p != nil {
-			out.units = []UnitChange{{Unit: defaultUnit(p.unit, p.action), IsSystem: true}}
+		return nil, false
+	case f.Purpose != "file" || isReadByKubelet(n, f.Path):
+		return nil, true
+	}
+
+	if p := findSystemPath(f.Path); p != nil {
+		units = []UnitChange{{Unit: makeDefaultUnit(p.unit, p.action), IsSystem: true}}
+	}
+
+	return units, false
+}
+
+// findNotifiedStages returns the units of restart stages.
+func findNotifiedStages(n node.Node, names []string) (units []UnitChange, isKubelet bool) {
+	for _, name := range names {
+		i := slices.IndexFunc(n.Units, func(u node.Unit) bool {
+			return u.Stage == name
+		})
+		switch {
+		case i >= 0:
+			units = append(units, UnitChange{Unit: n.Units[i]})
+		case n.Activation != nil && n.Activation.Stage == name:
+			isKubelet = true
 		}
 	}
 
-	return out
+	return units, isKubelet
 }
 
-func defaultUnit(unit, action string) node.Unit {
-	return node.Unit{Unit: unit, Action: action, TimeoutMillis: defaultUnitTimeout, SettleMillis: defaultUnitSettle}
+// findStoredUnits returns the units of a generation's plan, each "ACTION UNIT".
+func findStoredUnits(n node.Node, stored []string) (units []UnitChange, isKubelet bool) {
+	for _, words := range stored {
+		action, unit, _ := strings.Cut(words, " ")
+		i := slices.IndexFunc(n.Units, func(u node.Unit) bool {
+			return u.Unit == unit
+		})
+		switch {
+		case unit == findKubeletUnit(n):
+			isKubelet = true
+		case i >= 0:
+			units = append(units, UnitChange{Unit: n.Units[i]})
+		default:
+			isSystem := slices.ContainsFunc(listSystemPaths(), func(p systemPath) bool {
+				return p.unit == unit
+			})
+			units = append(units, UnitChange{Unit: makeDefaultUnit(unit, action), IsSystem: isSystem})
+		}
+	}
+
+	return units, isKubelet
 }
 
-func kubeletUnitOf(n node.Node) string {
+func makeDefaultUnit(unit, action string) node.Unit {
+	return node.Unit{
+		Unit:          unit,
+		Action:        action,
+		TimeoutMillis: defaultUnitTimeout,
+		SettleMillis:  defaultUnitSettle,
+	}
+}
+
+// findKubeletUnit returns the name of the kubelet's unit.
+func findKubeletUnit(n node.Node) string {
 	if n.Activation == nil {
 		return "kubelet.service"
 	}
@@ -129,115 +177,117 @@ func kubeletUnitOf(n node.Node) string {
 	return n.Activation.Unit
 }
 
-// isReadByKubelet reports whether the kubelet reads a file when it starts: its unit and the drop-ins of that, what is
-// below its folder and --config-dir, and what a flag or a field of its configuration names, itself or by a folder above it. Static
-// pods are read while it runs.
-func isReadByKubelet(n node.Node, unit, file string) bool {
+// isReadByKubelet reports whether the kubelet reads a file when it starts: its unit and that unit's drop-ins, the
+// files below its folders, and the files that a flag or a field of its configuration names, also by a folder above
+// them. It reads static pods while it runs.
+func isReadByKubelet(n node.Node, file string) bool {
+	unit := findKubeletUnit(n)
 	folder := path.Base(path.Dir(file))
-	if strings.Contains(file, "/systemd/") && (path.Base(file) == unit || folder == unit+".d" || folder == "service.d") {
+	isUnit := path.Base(file) == unit || folder == unit+".d" || folder == "service.d"
+	if strings.Contains(file, "/systemd/") && isUnit {
 		return true
 	}
 
-	for _, place := range []string{"/var/lib/kubelet", "/etc/kubernetes/kubelet.conf.d", "/etc/default/kubelet", "/etc/sysconfig/kubelet"} {
-		if covers(place, file) {
-			return true
-		}
+	coversFile := func(place string) bool {
+		return covers(place, file)
+	}
+	places := []string{
+		"/var/lib/kubelet", "/etc/kubernetes/kubelet.conf.d", "/etc/default/kubelet", "/etc/sysconfig/kubelet",
+	}
+	if slices.ContainsFunc(places, coversFile) {
+		return true
 	}
 
 	staticPods, _ := n.Config["staticPodPath"].(string)
-	for _, f := range n.Flags {
-		if f.Name == "pod-manifest-path" {
-			staticPods = f.Value
-		}
+	if f, ok := node.FindFlag(n.Flags, "pod-manifest-path"); ok {
+		staticPods = f.Value
 	}
-	if covers(staticPods, file) {
+	if coversFile(staticPods) {
 		return false
 	}
-	if covers(named(n.Config), file) {
-		return true
+	isNamed := func(f node.Flag) bool {
+		return coversFile(f.Value)
 	}
 
-	return slices.ContainsFunc(n.Flags, func(f node.Flag) bool { return covers(f.Value, file) })
+	return slices.ContainsFunc(listTexts(n.Config), coversFile) || slices.ContainsFunc(n.Flags, isNamed)
 }
 
-// named returns the texts in a configuration.
-func named(v any) (out []string) {
-	switch x := v.(type) {
-	case string:
-		return []string{x}
-	case []any:
-		for _, e := range x {
-			out = append(out, named(e)...)
-		}
-	case map[string]any:
-		for _, e := range x {
-			out = append(out, named(e)...)
-		}
-	}
+// covers reports whether a path is a file, or a folder above it.
+func covers(place, file string) bool {
+	place = strings.TrimSuffix(place, "/")
 
-	return out
+	return strings.HasPrefix(place, "/") && (place == file || strings.HasPrefix(file, place+"/"))
 }
 
-// covers reports whether a path that is named is a file, or a folder above it. It takes one of them or a list.
-func covers[T string | []string](name T, file string) bool {
-	switch x := any(name).(type) {
-	case []string:
-		return slices.ContainsFunc(x, func(s string) bool { return covers(s, file) })
-	case string:
-		x = strings.TrimSuffix(x, "/")
-		return strings.HasPrefix(x, "/") && (x == file || strings.HasPrefix(file, x+"/"))
-	}
-
-	return false
-}
-
-// notify returns what follows the changes: the kubelet's restart, and the units in the order in which they are acted
-// on, systemd's first. It completes each change with what its file notifies.
-func notify(n node.Node, aside *Aside, changes []Change, stored map[string][]string) (Restart, []UnitChange) {
-	restart := Restart{Unit: kubeletUnitOf(n)}
+// notify returns the kubelet's restart, and the units in the order in which they are acted on: systemd's first. It
+// completes each change with the units that its file notifies.
+func notify(n node.Node, previous *PreviousIdentity, changes []Change, stored map[string][]string) (
+	Restart, []UnitChange,
+) {
+	restart := Restart{Unit: findKubeletUnit(n)}
 	var units []UnitChange
 
 	for i := range changes {
 		c := &changes[i]
 		if c.File.Purpose == purposeIdentity { // all of them are one reason, below
-			c.Notifies, restart.Needed = []string{restart.Unit}, true
+			c.Notifies = []string{restart.Unit}
+			restart.Needed = true
 			continue
 		}
 
-		to := findNotified(n, c.File, stored[c.File.Path])
-		if to.kubelet {
-			c.Notifies = append(c.Notifies, restart.Unit)
-		}
 		because := ""
 		if c.Changes() {
 			because = c.File.Path + " " + describeAction(c.Action)
 			c.Stays = findStaying(*c)
 		}
-		if to.kubelet && because != "" {
+		notified, isKubelet := findNotified(n, c.File, stored[c.File.Path])
+		if isKubelet {
+			c.Notifies = append(c.Notifies, restart.Unit)
+		}
+		if isKubelet && because != "" {
 			restart.Needed = true
 			restart.Because = append(restart.Because, because)
 		}
-		for _, u := range to.units {
+		for _, u := range notified {
 			c.Notifies = append(c.Notifies, u.Unit.Unit)
-			why := because
+			reason := because
 			if c.Action == "delete" && u.Action == ActionCreate {
-				why = "" // there is nothing to make
+				reason = "" // a removed file creates nothing
 			}
-			units = addUnit(units, u, c.File.Path, why)
+			units = addUnit(units, u, c.File.Path, reason)
 		}
 	}
-	if aside != nil {
-		restart.Because = append(restart.Because, "the identity of "+aside.describeOwner()+" is set aside")
+
+	if previous != nil {
+		restart.Because = append(restart.Because, "the identity of "+previous.describeOwner()+" is removed")
 	}
-	slices.SortStableFunc(units, func(a, b UnitChange) int { return cmp.Compare(rankUnit(n, a), rankUnit(n, b)) })
+	slices.SortStableFunc(units, func(a, b UnitChange) int {
+		return cmp.Compare(rankUnit(n, a), rankUnit(n, b))
+	})
 
 	return restart, units
 }
 
+func describeAction(action string) string {
+	switch action {
+	case "create":
+		return "is new"
+	case "update":
+		return "changes"
+	case "restore":
+		return "is restored"
+	}
+
+	return "is removed"
+}
+
 func addUnit(units []UnitChange, u UnitChange, file, because string) []UnitChange {
-	i := slices.IndexFunc(units, func(x UnitChange) bool { return x.Unit.Unit == u.Unit.Unit })
+	i := slices.IndexFunc(units, func(x UnitChange) bool {
+		return x.Unit.Unit == u.Unit.Unit
+	})
 	if i < 0 {
-		i, units = len(units), append(units, u)
+		i = len(units)
+		units = append(units, u)
 	}
 	units[i].Files = append(units[i].Files, file)
 	if because != "" {
@@ -247,21 +297,26 @@ func addUnit(units []UnitChange, u UnitChange, file, because string) []UnitChang
 	return units
 }
 
-// rankUnit returns the place of a unit: systemd's in the order of the table, then those of the site in its order, then
-// those that the site no longer names.
+// rankUnit returns the place of a unit: systemd's in the order of the table, then those of the site in its order,
+// then units that the site no longer names.
 func rankUnit(n node.Node, u UnitChange) int {
 	all := listSystemPaths()
-	if i := slices.IndexFunc(all, func(p systemPath) bool { return u.IsSystem && p.unit == u.Unit.Unit }); i >= 0 {
+	isSame := func(p systemPath) bool {
+		return u.IsSystem && p.unit == u.Unit.Unit
+	}
+	if i := slices.IndexFunc(all, isSame); i >= 0 {
 		return i
 	}
-	if i := slices.IndexFunc(n.Units, func(x node.Unit) bool { return x.Unit == u.Unit.Unit }); i >= 0 {
+	if i := slices.IndexFunc(n.Units, func(x node.Unit) bool {
+		return x.Unit == u.Unit.Unit
+	}); i >= 0 {
 		return len(all) + i
 	}
 
 	return len(all) + len(n.Units)
 }
 
-// findStaying returns what a change takes out of a file and stays in force until the next boot; "" for nothing.
+// findStaying returns the effect of removed content that lasts until the next boot; "" for none.
 func findStaying(c Change) string {
 	p := findSystemPath(c.File.Path)
 	switch {
@@ -273,24 +328,26 @@ func findStaying(c Change) string {
 		return ""
 	}
 
-	left := listSettings(p, c.File.Text.Template())
-	var gone []string
+	kept := listSettings(p, c.File.Text.Template())
+	var removed []string
 	for _, s := range listSettings(p, c.Old.Text) {
-		if !slices.Contains(left, s) && !slices.Contains(gone, s) {
-			gone = append(gone, s)
+		if !slices.Contains(kept, s) && !slices.Contains(removed, s) {
+			removed = append(removed, s)
 		}
 	}
-	if len(gone) == 0 {
+	if len(removed) == 0 {
 		return ""
 	}
 
-	return fmt.Sprintf("%s: %s until the next boot", strings.Join(gone, ", "), p.stays)
+	return fmt.Sprintf("%s: %s until the next boot", strings.Join(removed, ", "), p.stays)
 }
 
-// listSettings returns what the lines of a file that systemd applies set. A backslash at its end continues a line.
+// listSettings returns the settings in a file that systemd applies. A backslash at the end of a line continues it.
 func listSettings(p *systemPath, text string) (out []string) {
 	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", "")) {
-		if line = strings.TrimSpace(line); line != "" && line[0] != '#' && line[0] != ';' {
+		line = strings.TrimSpace(line)
+		isComment := strings.HasPrefix(line, "#") || strings.HasPrefix(line, ";")
+		if line != "" && !isComment {
 			out = append(out, p.key(line))
 		}
 	}
@@ -298,9 +355,9 @@ func listSettings(p *systemPath, text string) (out []string) {
 	return out
 }
 
-// readSysctlKey returns the key of a line of sysctl.d. If the first separator of a key is a dot, dots and slashes are
-// interchanged in it: net.ipv4.conf.eth0/1.forwarding is net/ipv4/conf/eth0.1/forwarding. Source: sysctl.d(5).
-func readSysctlKey(line string) string {
+// parseSysctlKey returns the key of a line of sysctl.d. If the first separator of a key is a slash, dots and slashes
+// are interchanged in it: net/ipv4/conf/eth0.1/forwarding is net.ipv4.conf.eth0/1.forwarding. Source: sysctl.d(5).
+func parseSysctlKey(line string) string {
 	key, _, _ := strings.Cut(line, "=")
 	key = strings.TrimPrefix(strings.TrimSpace(key), "-")
 	if i := strings.IndexAny(key, "./"); i >= 0 && key[i] == '/' {
@@ -310,8 +367,8 @@ func readSysctlKey(line string) string {
 	return key
 }
 
-// readTmpfilesPath returns the path of a line of tmpfiles.d. Source: tmpfiles.d(5).
-func readTmpfilesPath(line string) string {
+// parseTmpfilesPath returns the path of a line of tmpfiles.d. Source: tmpfiles.d(5).
+func parseTmpfilesPath(line string) string {
 	if fields := strings.Fields(line); len(fields) > 1 {
 		return fields[1]
 	}
@@ -319,22 +376,35 @@ func readTmpfilesPath(line string) string {
 	return line
 }
 
-// checkUnits returns what is wrong with the units of a site together.
+// checkUnits checks the units of a site together.
 func checkUnits(n node.Node) (diags hcl.Diagnostics) {
 	const most = 16
 	if len(n.Units) > most {
-		diags = append(diags, origin.Error(fault.Limit, n.Units[most].Range, "Too many units",
-			"This is number %d; a site may act on %d units beside the kubelet's.", most+1, most))
+		diags = append(diags, origin.Error(
+			fault.Limit, n.Units[most].Range, "Too many units",
+			"This is number %d; a site may restart or reload %d units in addition to the kubelet's.", most+1, most,
+		))
 	}
+
 	for i, u := range n.Units {
-		if u.Unit == kubeletUnitOf(n) {
-			diags = append(diags, origin.Error(fault.Conflict, u.Range, "The kubelet's unit",
-				"Only the stage named \"kubelet\" says what happens with %s. Give this stage that name, and leave `unit` out or there.", u.Unit))
+		if u.Unit == findKubeletUnit(n) {
+			diags = append(diags, origin.Error(
+				fault.Conflict, u.Range, "The kubelet's unit belongs to stage \"restart\" \"kubelet\"",
+				"Only the stage named \"kubelet\" acts on %s. Give this stage that name, "+
+					"and leave `unit` out or as it is.",
+				u.Unit,
+			))
 		}
-		if first := slices.IndexFunc(n.Units[:i], func(x node.Unit) bool { return x.Unit == u.Unit }); first >= 0 {
-			at := n.Units[first].Range
-			diags = append(diags, origin.Error(fault.Conflict, u.Range, "Two stages for "+u.Unit,
-				"The first is restart.%s, at %s:%d:%d. Remove one of them; any number of files may notify one stage.", n.Units[first].Stage, at.Filename, at.Start.Line, at.Start.Column))
+
+		isSame := func(x node.Unit) bool {
+			return x.Unit == u.Unit
+		}
+		if first := slices.IndexFunc(n.Units[:i], isSame); first >= 0 {
+			diags = append(diags, origin.Error(
+				fault.Conflict, u.Range, "Two stages for "+u.Unit,
+				"The first is restart.%s, at %s. Remove one of them; any number of files may notify one stage.",
+				n.Units[first].Stage, formatPlace(n.Units[first].Range),
+			))
 		}
 	}
 

@@ -10,75 +10,85 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// Observed is the result of observe: what is on the disk now, of all that a plan manages.
+// observation is the input of observe.
+type observation struct {
+	tape      *world.Tape
+	node      node.Node // finished
+	previous  *PreviousIdentity
+	basis     basis
+	isPartial bool // some of the plan is unknown, so it may lack declared files
+}
+
+// Observed is the result of observe: the managed files of a plan as they are on the disk.
 type Observed struct {
 	files      []observedFile // the node's
-	aside      []observedFile // of a previous identity that is set aside
-	states     []observedFile // of the kubelet's managers, where they must go, or nobody knows whether
-	undeclared []observedFile // of the current generation, that the site does not declare any more
+	previous   []observedFile // of a previous identity
+	states     []observedFile // of the kubelet's managers: to be removed, or not known whether
+	undeclared []observedFile // of the current generation, which the site no longer declares
 
 	managed failure               // of the question which files the current generation manages
 	targets []world.ManagedTarget // of the current generation
-	skipped []string              // undeclared ones that were not looked at: the site may declare them in what could not be rendered
+	skipped []string              // undeclared files that were not read, because the plan is partial
 }
 
-// observedFile is one managed file: as it shall be, and as it is.
+// observedFile is one managed file: as planned, and as it is.
 type observedFile struct {
 	file   node.File
 	is     world.TargetAns
-	action string   // of undeclared ones
-	why    string   // for action, or why a state must go
-	notify []string // of undeclared ones: what the generation in place says, "restart UNIT"
+	action string   // of undeclared files
+	why    string   // of action, or why a state must be removed
+	notify []string // of undeclared files: the units in the current generation, "restart UNIT"
 
 	isOutdated bool // a state that does not fit this boot's machine
 	failure
 }
 
-// failure is how a question failed; err is nil if it did not.
+// failure is the failure of a question; err is nil if it has an answer.
 type failure struct {
 	err    error
 	answer world.Answer
 }
 
-func (f failure) isUnread() bool { return f.answer.Code() == fault.Unread }
+func (f failure) isUnread() bool {
+	return f.answer.Code() == fault.Unread
+}
 
-// observe asks through the tape what is on the disk.
+// observe reads the managed files on the disk through the tape.
 //
-// Inputs: the tape, the finished node and its basis, the identity that is set aside, and the unknown parts of the plan.
-// Result: each managed file as it is. It does not fail: a question that failed is part of the result, and diff reports it.
-func observe(
-	ctx context.Context, tape *world.Tape, n node.Node, aside *Aside, b basis, facts *world.Facts, unknown unknowns,
-) (o Observed) {
-	for _, f := range n.Files {
+// Inputs: the tape, the finished node and its basis, the previous identity, and whether a part of the plan is
+// unknown. Result: each managed file as it is. It does not fail: a failed question is part of the result, and diff
+// reports it.
+func observe(ctx context.Context, in observation) (o Observed) {
+	for _, f := range in.node.Files {
 		req := world.TargetReq{Path: f.Path}
 		if len(f.Text.Secrets()) > 0 {
-			req.Secret, req.Want = true, f.Text.Template()
+			req.Secret = true
+			req.Want = f.Text.Template()
 		}
-		o.files = append(o.files, observeFile(ctx, tape, f, req))
+		o.files = append(o.files, in.observeFile(ctx, f, req))
 	}
-
 	for i, s := range o.files {
 		if s.is.Loose != "" && o.isTightened(s.is.Loose) {
 			o.files[i].failure = failure{}
 		}
 	}
 
-	o.aside = observeAside(ctx, tape, n, aside)
-	o.observeStates(ctx, tape, n, aside, b, facts)
-	o.observeUndeclared(ctx, tape, n, len(unknown) > 0)
+	o.previous = in.observePrevious(ctx)
+	o.states = in.observeStates(ctx, o)
+	in.observeUndeclared(ctx, &o)
 
 	return o
 }
 
-func observeFile(ctx context.Context, tape *world.Tape, f node.File, req world.TargetReq) observedFile {
-	a, ans, err := world.Target.Ask(ctx, tape, req)
+func (in observation) observeFile(ctx context.Context, f node.File, req world.TargetReq) observedFile {
+	a, ans, err := world.Target.Ask(ctx, in.tape, req)
 	if err == nil && a.Private && f.Kind == node.Regular {
 		// Its content stays on the node, which can still compare it.
-		req.Secret, req.Want = true, f.Text.Template()
-		a, ans, err = world.Target.Ask(ctx, tape, req)
+		req.Secret = true
+		req.Want = f.Text.Template()
+		a, ans, err = world.Target.Ask(ctx, in.tape, req)
 		a.Private = true
 	}
-
 	if err == nil && a.Loose != "" && f.Kind != node.Missing {
 		ans = world.Failure(fault.FileUnusable, f.Path+": "+a.Uncompared, "")
 		err = ans.Fault
@@ -87,94 +97,115 @@ func observeFile(ctx context.Context, tape *world.Tape, f node.File, req world.T
 	return observedFile{file: f, is: a, failure: failure{err, ans}}
 }
 
-// isTightened reports whether the plan makes a folder root's alone, in which others may replace files until now.
-func (o *Observed) isTightened(folder string) bool {
+// isTightened reports whether the plan restricts a folder to root in which other users may still replace files.
+func (o Observed) isTightened(folder string) bool {
 	return slices.ContainsFunc(o.files, func(s observedFile) bool {
 		if s.file.Path != folder || s.file.Kind != node.Directory || s.err != nil {
 			return false
 		}
-		f, left := s.file, world.TargetMeta{Mode: s.is.Mode, UID: s.is.UID, GID: s.is.GID}
-		if s.is.Left != nil {
-			left = *s.is.Left
-		}
+
+		f := s.file
+		before := findMetaBefore(s.is)
 		if f.Mode == 0 {
-			f.Mode = left.Mode
+			f.Mode = before.Mode
 		}
 		if f.Owner == "" {
-			f.Owner = fmt.Sprintf("%d:%d", left.UID, left.GID)
+			f.Owner = fmt.Sprintf("%d:%d", before.UID, before.GID)
 		}
-		who, _, _ := node.WhoReplaces(f, false)
+		who, _, _ := node.FindReplacer(f, false)
 
 		return who == ""
 	})
 }
 
-// observeAside asks for the files of an identity that is set aside, except those that the site writes itself.
-func observeAside(ctx context.Context, tape *world.Tape, n node.Node, aside *Aside) (out []observedFile) {
-	if aside == nil {
+// findMetaBefore returns mode and owner of a file as they were before prelet: a file without its own keeps those.
+func findMetaBefore(a world.TargetAns) world.TargetMeta {
+	if a.Left != nil {
+		return *a.Left
+	}
+
+	return world.TargetMeta{Mode: a.Mode, UID: a.UID, GID: a.GID}
+}
+
+// observePrevious reads the files of a previous identity, except files that the site writes itself.
+func (in observation) observePrevious(ctx context.Context) (out []observedFile) {
+	if in.previous == nil {
 		return nil
 	}
 
-	for _, path := range aside.Files {
-		if slices.ContainsFunc(n.Files, func(f node.File) bool { return f.Path == path }) {
+	for _, path := range in.previous.Files {
+		if slices.ContainsFunc(in.node.Files, func(f node.File) bool {
+			return f.Path == path
+		}) {
 			continue
 		}
 		f := node.File{Path: path, Kind: node.Missing, Purpose: purposeIdentity}
-		req := world.TargetReq{Path: path, Secret: true} // keys: their bytes must not be in a recording
-		out = append(out, observeFile(ctx, tape, f, req))
+		req := world.TargetReq{Path: path, Secret: true} // a recording must not contain keys
+		out = append(out, in.observeFile(ctx, f, req))
 	}
 
 	return out
 }
 
-// observeUndeclared asks for files of the current generation that the site does not declare any more. The bootstrap
+// observeUndeclared reads the files of the current generation that the site no longer declares. The bootstrap
 // kubeconfig is not among them: once the node has joined, the plan does not manage it.
-func (o *Observed) observeUndeclared(ctx context.Context, tape *world.Tape, n node.Node, isUnknown bool) {
-	m, ans, err := world.Managed.Ask(ctx, tape, world.ManagedReq{})
+func (in observation) observeUndeclared(ctx context.Context, o *Observed) {
+	m, ans, err := world.Managed.Ask(ctx, in.tape, world.ManagedReq{})
 	o.managed = failure{err, ans}
 	if err != nil {
 		return
 	}
 
 	o.targets = m.Targets
-	planned := map[string]bool{}
-	for _, c := range o.listDeclared(n) {
-		planned[c.File.Path] = true
+	isPlanned := map[string]bool{}
+	for _, c := range o.listDeclared() {
+		isPlanned[c.File.Path] = true
 	}
-	for _, s := range slices.Concat(o.files, o.aside, o.states) {
-		isUnknown = isUnknown || s.isUnread()
+	isUnread := func(s observedFile) bool {
+		return s.isUnread()
 	}
+	declared := slices.Concat(o.files, o.previous, o.states)
+	isPartial := in.isPartial || slices.ContainsFunc(declared, isUnread)
+
 	for _, t := range m.Targets {
 		isOfKubelet := t.Purpose == "bootstrap-kubeconfig" || t.Purpose == "state" || t.Purpose == purposeIdentity
-		if planned[t.Path] || isOfKubelet || t.Action == "none" {
+		if isPlanned[t.Path] || isOfKubelet || t.Action == "none" {
 			continue
 		}
-		if isUnknown {
+		if isPartial {
 			o.skipped = append(o.skipped, t.Path)
 			continue
 		}
 		f := node.File{Path: t.Path, Kind: node.Missing, Purpose: t.Purpose}
-		s := observeFile(ctx, tape, f, world.TargetReq{Path: t.Path})
-		s.action, s.why, s.notify = t.Action, t.Why, t.Notify
+		s := in.observeFile(ctx, f, world.TargetReq{Path: t.Path})
+		s.action = t.Action
+		s.why = t.Why
+		s.notify = t.Notify
 		o.undeclared = append(o.undeclared, s)
 	}
 }
 
-// listDeclared returns the changes of what the site declares, and of what must go for it.
-func (o *Observed) listDeclared(n node.Node) (out []Change) {
+// listDeclared returns the changes of the files that the site declares, and of files that are removed for them.
+func (o Observed) listDeclared() (out []Change) {
 	for _, s := range o.files {
 		if s.err == nil {
 			out = append(out, compareTarget(s.file, s.is))
 		}
 	}
-	for _, s := range o.aside {
+	for _, s := range o.previous {
 		if s.err == nil && s.is.Exists && !s.is.Dir {
 			out = append(out, Change{File: s.file, Old: s.is, Action: "delete"})
 		}
 	}
 	for _, s := range o.states {
 		if s.why != "" && s.err == nil {
-			out = append(out, Change{File: s.file, Old: s.is, Action: "delete", Why: s.why, Outdated: s.isOutdated})
+			out = append(out, Change{
+				File:     s.file,
+				Old:      s.is,
+				Action:   "delete",
+				Why:      s.why,
+				Outdated: s.isOutdated,
+			})
 		}
 	}
 

@@ -22,8 +22,10 @@ func TestRecordingOlderThanAccepts(t *testing.T) {
 			}
 			return answerAsUsual(q, nil)
 		})
-		site := "stage \"write\" \"kubelet\" {\n  bootstrap_kubeconfig { when = false }\n  ca_certificate { when = false }\n" +
-			"  kubelet_config { base = \"apiVersion: kubelet.config.k8s.io/v1beta1\\nkind: KubeletConfiguration\\n\" }\n" +
+		site := "stage \"write\" \"kubelet\" {\n  bootstrap_kubeconfig { when = false }\n  ca_certificate { " +
+			"when = false }\n" +
+			"  kubelet_config { base = \"apiVersion: kubelet.config.k8s.io/v1beta1\\nkind: " +
+			"KubeletConfiguration\\n\" }\n" +
 			"  kubelet_flags {\n    base = \"\"\n    flags = { v = \"2\" }\n  }\n}\n"
 		p := Run(t.Context(), mustParse(t, site), Options{Source: src})
 		if p.Complete != want || len(p.Unread) > 0 == want {
@@ -44,11 +46,13 @@ func TestRecordingOlderThanLocks(t *testing.T) {
 		{"not asked, with a configuration", "  detectors = []\n", "  config {\n    a = 1\n  }\n", false},
 	} {
 		site := fmt.Sprintf("detector \"d\" {\n%s}\nstage \"detect-hw\" \"node\" {\n%s}\n", c.config, c.detectors) +
-			"stage \"write\" \"kubelet\" {\n  bootstrap_kubeconfig { when = false }\n  ca_certificate { when = false }\n" +
-			"  kubelet_config { base = \"apiVersion: kubelet.config.k8s.io/v1beta1\\nkind: KubeletConfiguration\\n\" }\n}\n"
+			"stage \"write\" \"kubelet\" {\n  bootstrap_kubeconfig { when = false }\n  ca_certificate { when = " +
+			"false }\n" +
+			"  kubelet_config { base = \"apiVersion: kubelet.config.k8s.io/v1beta1\\nkind: " +
+			"KubeletConfiguration\\n\" }\n}\n"
 		src := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
 			if q.Kind == world.KindDetector {
-				return world.DetectorOf.Answer(world.DetectorAns{})
+				return world.Detector.Answer(world.DetectorAns{})
 			}
 			return answerAsUsual(q, map[string]any{})
 		})

@@ -20,7 +20,10 @@ func TestRecordingOlderThanAFact(t *testing.T) {
 		"stage.detect-hw.node.block_devices[0].model":                  false,
 		"coalesce(stage.detect-hw.node.bios.vendor, \"no BIOS here\")": false,
 	} {
-		s := parseSite(t, afterDetectors+"stage \"label\" \"x\" {\n  labels = { \"example.com/x\" = slug("+text+") }\n}\n")
+		s := parseSite(
+			t,
+			afterDetectors+"stage \"label\" \"x\" {\n  labels = { \"example.com/x\" = slug("+text+") }\n}\n",
+		)
 		p := Run(context.Background(), s, Options{Source: detectorWorld(t, *makeMachine(1, 2, 4<<30), nil, nil)})
 		if !p.Complete || p.Hash == "" {
 			t.Fatalf("%s: got %s\nwant a complete plan", text, showDiagnostics(p.Diagnostics))
@@ -48,7 +51,7 @@ func olderEntries(t *testing.T, entries []world.Entry) []world.Entry {
 	t.Helper()
 	var older []world.Entry
 	for _, e := range entries {
-		if e.Kind == world.KindFacts {
+		if e.Kind == world.KindHardware {
 			var facts map[string]json.RawMessage
 			if err := json.Unmarshal(e.Answer.Value, &facts); err != nil {
 				t.Fatal(err)

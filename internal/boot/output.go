@@ -1,10 +1,13 @@
 package boot
 
 import (
+	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/schema"
 )
 
 // The states of a stage, as sites see them in `state`.
@@ -14,16 +17,26 @@ const (
 	stateFailed  = "failed"
 )
 
-// makeFailedOutput returns the output of a stage of which no copy was made. With for_each it has no keys.
-func makeFailedOutput(i *site.Instance, t cty.Type) cty.Value {
+// withOutput returns a scope in which a stage has an output.
+func withOutput(e *eval.Eval, i *lang.Instance, output cty.Value) *eval.Eval {
+	return e.With(map[string]cty.Value{i.Addr(): output})
+}
+
+// decodeStage decodes the block of a stage.
+func decodeStage(i *lang.Instance, scope eval.Scope) (schema.Body, hcl.Diagnostics) {
+	return i.Spec.DecodeAt(i.Body, nil, scope, i.Range)
+}
+
+// makeFailedOutput returns the output of a stage that failed before it had copies. With for_each it has no keys.
+func makeFailedOutput(i *lang.Instance, t cty.Type) cty.Value {
 	if i.ForEach != nil {
-		return makeObject(nil)
+		return cty.EmptyObjectVal
 	}
 
 	return setState(value.Absent(t), stateFailed)
 }
 
-// makeObject returns an object with these attributes; unlike cty.ObjectVal, it takes none too.
+// makeObject returns an object with these attributes; unlike cty.ObjectVal, it accepts none too.
 func makeObject(m map[string]cty.Value) cty.Value {
 	if len(m) == 0 {
 		return cty.EmptyObjectVal
@@ -34,42 +47,33 @@ func makeObject(m map[string]cty.Value) cty.Value {
 
 // setState returns an output with the attribute `state` that every stage has.
 func setState(v cty.Value, state string) cty.Value {
+	return setStateValue(v, cty.StringVal(state))
+}
+
+func setStateValue(v, state cty.Value) cty.Value {
 	m := map[string]cty.Value{}
 	for k := range v.Type().AttributeTypes() {
 		m[k] = v.GetAttr(k)
 	}
-	m["state"] = cty.StringVal(state)
-
-	return cty.ObjectVal(m)
-}
-
-// setUnknownState returns an output that may be of a stage that is ok or of one that failed.
-func setUnknownState(v cty.Value) cty.Value {
-	m := setState(v, "").AsValueMap()
-	m["state"] = cty.UnknownVal(cty.String)
+	m["state"] = state
 
 	return cty.ObjectVal(m)
 }
 
 // makeUnreadOutput returns the output of a copy that may be ok or failed, because those questions have no answer.
 func makeUnreadOutput(v cty.Value, questions []string) cty.Value {
-	return value.Because(setUnknownState(v), questions)
+	return value.Because(setStateValue(v, cty.UnknownVal(cty.String)), questions)
 }
 
-// makeUnknownOutput returns an output whose attributes, state too, are all unknown.
-func makeUnknownOutput(i *site.Instance, t cty.Type) cty.Value {
-	v := value.UnknownOutput(t)
-	m := map[string]cty.Value{"state": cty.UnknownVal(cty.String)}
-	for k := range t.AttributeTypes() {
-		m[k] = v.GetAttr(k)
-	}
-	obj := cty.ObjectVal(m)
-	if i.ForEach == nil {
-		return obj
-	}
-	if obj.Type().HasDynamicTypes() {
+// makeUnknownOutput returns an output whose attributes, `state` included, are all unknown.
+func makeUnknownOutput(i *lang.Instance, t cty.Type) cty.Value {
+	output := setStateValue(value.UnknownOutput(t), cty.UnknownVal(cty.String))
+	switch {
+	case i.ForEach == nil:
+		return output
+	case output.Type().HasDynamicTypes():
 		return cty.DynamicVal
 	}
 
-	return cty.UnknownVal(cty.Map(obj.Type()))
+	return cty.UnknownVal(cty.Map(output.Type()))
 }

@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -17,21 +18,21 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// Rendered is the result of render: the finished node, with its files and what apply shall do with the kubelet.
+// Rendered is the result of render: the finished node, with its files and the activation of the kubelet.
 type Rendered struct {
 	eval   *eval.Eval // with the node and the outputs of render stages
 	node   node.Node
-	isDone bool // every render stage had its turn
+	isDone bool // all render stages have run
 }
 
-// renderer has what all render stages work with.
+// renderer is the input of all render stages.
 type renderer struct {
 	checked Checked
 	decided Decided
 	now     func() time.Time
 }
 
-// renderedNode is the node as render stages have left it so far.
+// renderedNode is the node after some of the render stages.
 type renderedNode struct {
 	node.Node
 	added     []node.Contribution // by render stages, in their order
@@ -42,17 +43,17 @@ type renderedNode struct {
 type renderedStage struct {
 	output cty.Value // with state
 	state  string
-	node   renderedNode // with what the stage added and rendered; as it was before if the stage failed
+	node   renderedNode // with the additions and files of the stage; unchanged if the stage failed
 	Findings
 }
 
-// render merges what decide stages added, then runs the render stages: write and restart turn the node into files and
-// into a policy. What a render stage adds to the node itself is merged before it renders, and of that merge only the
-// messages about the addition are reported.
+// render merges the contributions of decide stages, then runs the render stages: write and restart turn the node
+// into files and into a policy. The additions of a render stage to the node are merged before it renders, and of
+// that merge only the messages about the additions are reported.
 //
-// Inputs: the order of stages, what decide returned, the scope. Result: the finished node. Fails with conflicts between
-// stages, with an error of a stage's configuration, and with what a stage refuses; the first failed stage ends render,
-// except in a check.
+// Inputs: the order of stages, what decide returned, the scope. Result: the finished node. Fails with conflicts
+// between stages, with an error of a stage's configuration, and with a refusal of a stage; the first failed stage
+// ends render, except in a check.
 func render(c Checked, d Decided, e *eval.Eval, now func() time.Time) (Rendered, Findings) {
 	merged, messages := node.Merge(d.basis.base, d.contributions)
 	merged, refused := d.basis.finish(merged, false)
@@ -62,47 +63,53 @@ func render(c Checked, d Decided, e *eval.Eval, now func() time.Time) (Rendered,
 	n := renderedNode{Node: merged}
 	isLeftOut := false
 	for _, i := range orderRenderers(c) {
-		one := r.runStage(i, e.WithNode(readNodeValue(n.Node, d.basis, e.Checking())), n)
-		n, found = one.node, found.join(one.Findings)
-		isLeftOut = isLeftOut || i.Type == "write" && one.state == stateSkipped && len(one.Unknown) == 0
-		e = e.With(map[string]cty.Value{i.Addr(): one.output})
+		seen := computeNodeValue(n.Node, d.basis, e.Checking())
+		one := r.runStage(i, e.WithNode(seen), n)
+		n = one.node
+		found.add(one.Findings)
+		isSkipped := one.state == stateSkipped && len(one.Unknown) == 0
+		isLeftOut = isLeftOut || i.Type == stages.Write && isSkipped
+		e = withOutput(e, i, one.output)
 
 		if found.Diags.HasErrors() && !e.Checking() {
 			return Rendered{eval: e, node: n.Node}, found
 		}
 	}
 
-	if !n.isChecked { // nothing was written: what decide stages say is all
+	if !n.isChecked { // no render stage added to the node
 		found.report(refused...)
-		if isLeftOut && !found.Diags.HasErrors() {
-			found.report(d.refuseLost(c.site)...)
-		}
+	}
+	if !n.isChecked && isLeftOut && !found.Diags.HasErrors() {
+		found.report(d.refuseLost(c.site)...)
 	}
 	found.report(checkUnits(n.Node)...)
 
-	return Rendered{eval: e.WithNode(readNodeValue(n.Node, d.basis, e.Checking())), node: n.Node, isDone: true}, found
+	return Rendered{
+		eval:   e.WithNode(computeNodeValue(n.Node, d.basis, e.Checking())),
+		node:   n.Node,
+		isDone: true,
+	}, found
 }
 
-// refuseLost refuses what decide stages add to the node of a site that leaves its stage write out.
-func (d Decided) refuseLost(s *site.Site) hcl.Diagnostics {
+// refuseLost refuses contributions of decide stages in a site that leaves its stage write out.
+func (d Decided) refuseLost(s *lang.Site) hcl.Diagnostics {
 	for _, c := range d.contributions {
-		adds := len(c.Labels)+len(c.Taints)+len(c.Flags)+len(c.Settings) > 0 || c.Reserved != nil
-		i := s.Stage(c.Stage)
-		if !adds || i == nil {
-			continue
+		items := len(c.Labels) + len(c.Taints) + len(c.Flags) + len(c.Settings)
+		isEmpty := items == 0 && c.Reserved == nil
+		if i := s.Stage(c.Stage); i != nil && !isEmpty {
+			writer := s.OfType(stages.Write)[0].Addr()
+			return hcl.Diagnostics{refuseNotWritten(
+				i, "stage."+writer+", which writes them, is left out here (when). Write the same when in both",
+			)}
 		}
-
-		return hcl.Diagnostics{origin.Error(fault.Conflict, i.Range, "What the site decides has nowhere to go",
-			"stage.%s adds to the kubelet's files, and stage.%s, which writes them, is left out here (when). Write the same "+
-				"when in both.", c.Stage, s.OfType("write")[0].Addr())}
 	}
 
 	return nil
 }
 
-// orderRenderers returns the render stages in their order, but first those that add to the node, and what these need: the
-// others see the finished node, wherever they are in the site.
-func orderRenderers(c Checked) []*site.Instance {
+// orderRenderers returns the render stages in their order, but first the stages that add to the node, and the
+// stages that these need: the other stages see the finished node, wherever they are in the site.
+func orderRenderers(c Checked) []*lang.Instance {
 	isEarly := map[string]bool{}
 	for _, i := range slices.Backward(c.order) {
 		if _, ok := i.Stage.(stages.Adder); ok || isEarly[i.Addr()] {
@@ -113,7 +120,7 @@ func orderRenderers(c Checked) []*site.Instance {
 		}
 	}
 
-	var early, late []*site.Instance
+	var early, late []*lang.Instance
 	for _, i := range c.order {
 		switch {
 		case i.Spec.Phase != schema.Render:
@@ -127,8 +134,8 @@ func orderRenderers(c Checked) []*site.Instance {
 	return append(early, late...)
 }
 
-// checkMaybe merges what stages add that may not be there, in a check. It merges one stage at a time: of two stages
-// that may not be there, one may be there where the other is not.
+// checkMaybe merges, in a check, the contributions of stages whose condition is unknown. It merges one stage at a
+// time, because the conditions of two stages may exclude each other.
 func checkMaybe(d Decided) (diags hcl.Diagnostics) {
 	for _, adds := range d.maybe {
 		_, messages := node.Merge(d.basis.base, slices.Concat(d.contributions, adds))
@@ -138,16 +145,21 @@ func checkMaybe(d Decided) (diags hcl.Diagnostics) {
 	return diags
 }
 
-// stage is one render stage.
-func (r renderer) runStage(i *site.Instance, e *eval.Eval, n renderedNode) renderedStage {
-	started, t := r.now(), r.checked.types[i.Addr()]
+// runStage runs one render stage.
+func (r renderer) runStage(i *lang.Instance, e *eval.Eval, n renderedNode) renderedStage {
+	started := r.now()
+	t := r.checked.types[i.Addr()]
 	copies, diags := e.Scope(i.Addr()).Copies(i.When, i.ForEach)
-	out := renderedStage{output: setState(value.Absent(t), stateSkipped), state: stateSkipped, node: n}
+	out := renderedStage{
+		output: setState(value.Absent(t), stateSkipped),
+		state:  stateSkipped,
+		node:   n,
+	}
 	out.report(diags...)
 	if !copies.Known {
 		out.Unknown = newUnknowns(copies.Unread, partRendered)
 	}
-	if !copies.Known && !e.Checking() { // its body is left alone: the stage may not be there
+	if !copies.Known && !e.Checking() {
 		copies.All = nil
 		out.output = value.Because(makeUnknownOutput(i, t), copies.Unread)
 	}
@@ -160,18 +172,26 @@ func (r renderer) runStage(i *site.Instance, e *eval.Eval, n renderedNode) rende
 		}
 	}
 	out.Stages = []StageReport{{i.Addr(), out.state, r.now().Sub(started)}}
-	if !copies.Known { // in a check, of a stage that may not be there
+
+	if !copies.Known { // in a check, its condition may be false
 		out.node.Units = n.Units
-		out.Diags = slices.DeleteFunc(out.Diags, func(d *hcl.Diagnostic) bool { return origin.CodeOf(d) == fault.Precondition })
+		isPrecondition := func(d *hcl.Diagnostic) bool {
+			return origin.CodeOf(d) == fault.Precondition
+		}
+		out.Diags = slices.DeleteFunc(out.Diags, isPrecondition)
 	}
 
 	return out
 }
 
-// copy is one copy of a render stage, with what it adds merged.
-func (r renderer) runCopy(i *site.Instance, c eval.Copy, e *eval.Eval, n renderedNode) renderedStage {
+// runCopy runs one copy of a render stage.
+func (r renderer) runCopy(i *lang.Instance, c eval.Copy, e *eval.Eval, n renderedNode) renderedStage {
 	t := r.checked.types[i.Addr()]
-	out := renderedStage{output: setState(value.Absent(t), stateSkipped), state: stateFailed, node: n}
+	out := renderedStage{
+		output: setState(value.Absent(t), stateSkipped),
+		state:  stateFailed,
+		node:   n,
+	}
 	cfg, diags := r.decode(i, c)
 	out.report(diags...)
 	if r.decided.hadBaseErrors[i.Addr()] || diags.HasErrors() {
@@ -188,11 +208,12 @@ func (r renderer) runCopy(i *site.Instance, c eval.Copy, e *eval.Eval, n rendere
 		return out
 	}
 
-	out.state, out.node = stateOK, *rendered
+	out.state = stateOK
+	out.node = *rendered
 	out.output = setState(o.Value, stateOK)
 	questions := slices.Concat(cfg.Unread(), value.Questions(o.Value))
 	if !cfg.Known() || !o.Value.IsWhollyKnown() {
-		out.Unknown = out.Unknown.join(newUnknowns(questions, partRendered))
+		out.addUnknown(questions, partRendered)
 	}
 	if len(questions) > 0 {
 		out.output = setState(value.Because(value.UnknownOutput(t), questions), stateOK)
@@ -201,31 +222,31 @@ func (r renderer) runCopy(i *site.Instance, c eval.Copy, e *eval.Eval, n rendere
 	return out
 }
 
-// decode reads the configuration of a copy. Of a stage whose configuration was read for the base already, it reports
-// only what comes after the gather phase.
-func (r renderer) decode(i *site.Instance, c eval.Copy) (schema.Body, hcl.Diagnostics) {
+// decode decodes the configuration of a copy. If the configuration was decoded for the base before, only
+// diagnostics of the other attributes are returned.
+func (r renderer) decode(i *lang.Instance, c eval.Copy) (schema.Body, hcl.Diagnostics) {
 	scope := c.Scope
 	if _, wasRead := r.decided.hadBaseErrors[i.Addr()]; wasRead {
 		scope = scope.After(schema.Gather)
 	}
 
-	return i.Spec.DecodeAt(i.Body, nil, scope, i.Range)
+	return decodeStage(i, scope)
 }
 
-// activationLimit decodes the timeout of a stage whose timeout is not about its own reading.
-func decodeActivationLimit(i *site.Instance, scope eval.Scope) (limit schema.Value[string], found Findings) {
+// decodeActivationLimit decodes the timeout of a stage whose timeout bounds the activation, and not the stage
+// itself.
+func decodeActivationLimit(i *lang.Instance, scope eval.Scope) (limit schema.Value[string], found Findings) {
 	if i.Spec.Bounds == nil || i.Timeout == nil {
 		return limit, found
 	}
-	attribute := schema.Block{Fields: []schema.Field{*i.Spec.Bounds}}
-	b, diags := attribute.Decode(makeBody(schema.Timeout.Name, i.Timeout), nil, scope)
+	b, diags := decodeTimeoutAs(*i.Spec.Bounds, i, scope)
 
 	return i.Spec.Bounds.Of(b), Findings{Diags: diags, Unknown: findUnknown(b, partRendered)}
 }
 
-// addAndRender lets a stage add to the node, merges that, and lets the stage render the merged node. It returns nil for
-// a node if the stage failed; a check looks at what there is all the same.
-func (r renderer) addAndRender(i *site.Instance, cfg schema.Body, in stages.Inputs, n renderedNode) (
+// addAndRender lets a stage add to the node, merges the additions, and lets the stage render the merged node. It
+// returns no node if the stage failed; a check continues with the node all the same.
+func (r renderer) addAndRender(i *lang.Instance, cfg schema.Body, in stages.Inputs, n renderedNode) (
 	stages.Output, *renderedNode, hcl.Diagnostics,
 ) {
 	var added, conflicts hcl.Diagnostics
@@ -238,8 +259,8 @@ func (r renderer) addAndRender(i *site.Instance, cfg schema.Body, in stages.Inpu
 	in.Refused = added.HasErrors() || conflicts.HasErrors()
 
 	rendering, o, rendered := i.Stage.(stages.Renderer).Render(cfg, n.Node, in)
-	files, twice := node.MergeFiles(n.Files, rendering.Files)
-	diags := slices.Concat(added, rendered, conflicts, twice)
+	files, duplicates := node.MergeFiles(n.Files, rendering.Files)
+	diags := slices.Concat(added, rendered, conflicts, duplicates)
 	if (in.Refused || rendered.HasErrors()) && !in.Check {
 		return o, nil, diags
 	}
@@ -255,29 +276,35 @@ func (r renderer) addAndRender(i *site.Instance, cfg schema.Body, in stages.Inpu
 	return o, &n, diags
 }
 
-// merge adds a contribution to the node, and finishes that. It returns the messages about that contribution, and about the
-// finished node.
+// merge adds a contribution to the node, and finishes the result. It returns the messages about that contribution,
+// and about the finished node.
 func (r renderer) merge(n renderedNode, c node.Contribution) (renderedNode, hcl.Diagnostics) {
 	before := slices.Concat(r.decided.contributions, n.added)
 	merged, messages := node.Merge(r.decided.basis.base, append(before, c))
 	merged, refused := r.decided.basis.finish(merged, true)
-	merged.Files, merged.Activation, merged.Units = n.Files, n.Activation, n.Units
+	merged.Files = n.Files
+	merged.Activation = n.Activation
+	merged.Units = n.Units
+	out := renderedNode{
+		Node:      merged,
+		added:     append(slices.Clip(n.added), c),
+		isChecked: true,
+	}
 
-	return renderedNode{Node: merged, added: append(slices.Clip(n.added), c), isChecked: true},
-		append(messages.From(len(before)), refused...)
+	return out, append(messages.From(len(before)), refused...)
 }
 
-// nodeValue returns the merged node as sites see it.
-func readNodeValue(n node.Node, b basis, checking bool) cty.Value {
+// computeNodeValue returns the merged node as sites see it.
+func computeNodeValue(n node.Node, b basis, checking bool) cty.Value {
 	if checking && b.facts == nil {
 		return cty.UnknownVal(eval.NodeType())
 	}
-	v := NodeValue(n)
+	v := makeNodeValue(n)
 	if !checking {
 		return b.unknown.mask(v)
 	}
 
-	// What the base brings is not known on a witness, so neither is what decide's part is only a part of.
+	// A sample machine has no base, so the parts that a base adds to are unknown.
 	m := v.AsValueMap()
 	if !b.base.ConfigKnown {
 		m["kubelet_config"] = cty.DynamicVal
@@ -291,45 +318,44 @@ func readNodeValue(n node.Node, b basis, checking bool) cty.Value {
 	return cty.ObjectVal(m)
 }
 
-// NodeValue is `node` as expressions see it; plan JSON has the same names.
-func NodeValue(n node.Node) cty.Value {
-	labels, flags := map[string]string{}, map[string]string{}
+// makeNodeValue returns `node` as expressions see it; plan JSON has the same names.
+func makeNodeValue(n node.Node) cty.Value {
+	labels := map[string]string{}
+	flags := map[string]string{}
 	for _, l := range n.Labels {
 		labels[l.Key] = l.Value
 	}
 	for _, f := range n.Flags {
 		flags[f.Name] = f.Value
 	}
-	taints := []cty.Value{}
-	for _, t := range n.Taints {
-		taints = append(taints, cty.StringVal(t.String()))
+
+	taints := cty.ListValEmpty(cty.String)
+	if len(n.Taints) > 0 {
+		var all []cty.Value
+		for _, t := range n.Taints {
+			all = append(all, cty.StringVal(t.String()))
+		}
+		taints = cty.ListVal(all)
 	}
-	list := cty.ListValEmpty(cty.String)
-	if len(taints) > 0 {
-		list = cty.ListVal(taints)
-	}
+
 	config, err := value.FromGo(n.Config)
 	if err != nil || n.Config == nil {
 		config = cty.EmptyObjectVal
 	}
-	res := value.Absent(eval.NodeType().AttributeType("reserved"))
-	if x := n.Reserved; x != nil {
-		res = cty.ObjectVal(map[string]cty.Value{
-			"policy": cty.StringVal(x.Policy), "reserved_cpus": stringOrNull(x.CPUs),
-			"kube_reserved": value.StringMap(x.Kube), "system_reserved": value.StringMap(x.System),
-			"eviction_hard": value.StringMap(x.EvictionHard), "allocatable": value.StringMap(x.Allocatable),
-			"max_pods": cty.NumberIntVal(int64(x.MaxPods))})
-	}
 
 	return cty.ObjectVal(map[string]cty.Value{
-		"labels": value.StringMap(labels), "flags": value.StringMap(flags), "taints": list, "kubelet_config": config,
-		"reserved": res,
+		"labels":         value.StringMap(labels),
+		"flags":          value.StringMap(flags),
+		"taints":         taints,
+		"kubelet_config": config,
+		"reserved":       makeReservedValue(n.Reserved),
 	})
 }
 
-func stringOrNull(s string) cty.Value {
-	if s == "" {
-		return cty.NullVal(cty.String)
-	}
-	return cty.StringVal(s)
+// makeReservedValue returns node.reserved, whose attributes are those of the plan's JSON.
+func makeReservedValue(r *node.Reserved) cty.Value {
+	text, _ := json.Marshal(r) // cannot fail: it has texts and numbers only
+	v, _ := value.FromJSONTyped(text, eval.NodeType().AttributeType("reserved"))
+
+	return v
 }

@@ -12,32 +12,30 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// refuseServing returns why the kubelet would not accept a file of CAs (key is ""), or a certificate with its key: as
-// this plan writes them, or as they are on the node. CAs that the plan writes are checked here, so that a laptop can
-// do it; all else is asked through the tape.
+// refuseServing returns why the kubelet would not accept a file of CAs (key is ""), or a certificate with its key:
+// as planned, or as they are on the node. Planned CAs are checked here, so that a laptop can do it; all else is
+// asked through the tape.
 func (j judgement) refuseServing(ctx context.Context, cert, key string) (why string, isKnown bool) {
-	q := world.ServingReq{Cert: cert, Key: key}
-	for text, path := range map[**string]string{&q.CertText: cert, &q.KeyText: key} {
-		f, ok := j.findPlanned(ctx, path)
-		if !ok {
-			continue
-		}
-
-		template := f.Text.Template()
+	req := world.ServingReq{Cert: cert, Key: key}
+	if f, ok := j.findPlanned(ctx, cert); ok {
+		text := f.Text.Template()
 		switch {
-		case j.basis.trust != nil && strings.TrimSpace(template) == strings.TrimSpace(j.basis.trust.PEM):
+		case j.isClusterCA(text):
 			return "", true // the cluster was verified with it
 		case key == "" && len(f.Text.Secrets()) == 0:
-			return refuseCAs(cert, template), true
-		case strings.Contains(template, "PRIVATE KEY"):
-			return "", false // a question is part of the recording, and a key must not be
+			return refuseCAs(cert, text), true
 		}
-		*text = &template
+		req.CertText = &text
 	}
-	if j.tape == nil {
+	if f, ok := j.findPlanned(ctx, key); ok {
+		req.KeyText = new(f.Text.Template())
+	}
+
+	// The question is part of a recording, and a recording must not contain a private key.
+	if j.tape == nil || isPrivateKey(req.CertText) || isPrivateKey(req.KeyText) {
 		return "", false
 	}
-	a, ans, err := world.Serving.Ask(ctx, j.tape, q)
+	a, ans, err := world.Serving.Ask(ctx, j.tape, req)
 	if j.noteMissing("whether the kubelet takes "+cert, ans) && j.assumed != nil {
 		return "it cannot be used", true
 	}
@@ -45,25 +43,37 @@ func (j judgement) refuseServing(ctx context.Context, cert, key string) (why str
 	return a.Refused, err == nil
 }
 
-// findPlanned returns the file that this plan writes to a path. A create_only file that exists stays as it is.
+func (j judgement) isClusterCA(text string) bool {
+	trust := j.basis.trust
+
+	return trust != nil && strings.TrimSpace(text) == strings.TrimSpace(trust.PEM)
+}
+
+func isPrivateKey(text *string) bool {
+	return text != nil && strings.Contains(*text, "PRIVATE KEY")
+}
+
+// findPlanned returns the planned file at a path. A create_only file that exists stays as it is.
 func (j judgement) findPlanned(ctx context.Context, path string) (f node.File, ok bool) {
-	i := slices.IndexFunc(j.node.Files, func(f node.File) bool { return f.Kind == node.Regular && f.Path == path })
+	isPlanned := func(f node.File) bool {
+		return f.Kind == node.Regular && f.Path == path
+	}
+	i := slices.IndexFunc(j.node.Files, isPlanned)
 	if i < 0 {
 		return f, false
 	}
 
 	f = j.node.Files[i]
 	if f.CreateOnly && j.tape != nil {
-		if exists, isKnown := j.askExists(ctx, path); isKnown && exists {
-			return f, false
-		}
+		exists, isKnown := j.askExists(ctx, path)
+		return f, !exists || !isKnown
 	}
 
 	return f, true
 }
 
-// refuseCAs returns the kubelet's error for a text with CAs, as far as it shows without parsing the certificates, which
-// live.serving does; "": none.
+// refuseCAs returns the kubelet's error for a text with CAs, as far as it shows without parsing the certificates,
+// which package probe does; "" for none.
 func refuseCAs(path, text string) string {
 	if text == "" {
 		return fmt.Sprintf("missing content for CA bundle \"client-ca-bundle::%s\"", path)
@@ -75,7 +85,7 @@ func refuseCAs(path, text string) string {
 	return ""
 }
 
-// refusePEM returns what is wrong with the certificates of a text: one is malformed, or there is none.
+// refusePEM returns why a text with certificates is rejected: one is malformed, or there is none.
 func refusePEM(text string) string {
 	why := "data does not contain any valid RSA or ECDSA certificates"
 	for block, rest := pem.Decode([]byte(text)); block != nil; block, rest = pem.Decode(rest) {

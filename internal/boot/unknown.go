@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/schema"
@@ -26,58 +27,60 @@ const (
 	partReserved  planPart = "reserved"
 	partKubelet   planPart = "kubelet"   // its version, and whether the node has joined
 	partFacts     planPart = "facts"     // of the only detect-hw
-	partDetectors planPart = "detectors" // what a detector would report
+	partDetectors planPart = "detectors" // the report of a detector
 	partStages    planPart = "stages"    // whether a stage fails
 	partRendered  planPart = "rendered"  // a file, a unit, a precondition
-	partTargets   planPart = "targets"   // what is on the node's disk
+	partTargets   planPart = "targets"   // the managed files on the disk
 	partAccess    planPart = "access"    // the cluster block, the detector blocks
 )
 
-// unknowns are the parts that are unknown, each with the reasons: the questions that a recording was never asked,
-// sorted. A part without a question is unknown because there is no machine.
+// unknowns are the unknown parts, each with the questions that a recording was never asked, sorted. A part without
+// a question is unknown because a check has no machine.
 type unknowns map[planPart][]string
 
 // newUnknowns returns parts that are unknown for the same reasons.
 func newUnknowns(questions []string, parts ...planPart) unknowns {
 	out := unknowns{}
 	for _, p := range parts {
-		out[p] = slices.Compact(slices.Sorted(slices.Values(questions)))
+		out[p] = sortUnique(questions)
 	}
 
 	return out
 }
 
+func sortUnique(texts []string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(texts)))
+}
+
 // String lists the parts.
 func (u unknowns) String() string {
 	var names []string
-	for p := range u {
+	for _, p := range slices.Sorted(maps.Keys(u)) {
 		names = append(names, string(p))
 	}
 
-	return strings.Join(slices.Sorted(slices.Values(names)), ", ")
+	return strings.Join(names, ", ")
 }
 
-// join returns these parts and more, each with the reasons of both. It changes neither.
+// join returns these parts and more, each with the questions of both. It changes neither.
 func (u unknowns) join(more unknowns) unknowns {
-	out := maps.Clone(u)
-	if out == nil {
-		out = unknowns{}
-	}
+	out := unknowns{}
+	maps.Copy(out, u)
 	for p, questions := range more {
-		out[p] = slices.Compact(slices.Sorted(slices.Values(slices.Concat(out[p], questions))))
+		out[p] = sortUnique(slices.Concat(out[p], questions))
 	}
 
 	return out
 }
 
 // isComplete is the one rule for the plan of a boot, of a replay and of a check: it was rendered without an error,
-// nothing unknown reached a label, a taint, a flag, a file, a unit or a condition, and no place is named that depends
-// on a question without an answer.
+// no unknown value reached a label, a taint, a flag, a file, a unit or a condition, and no place is named that
+// depends on a question without an answer.
 func isComplete(isRendered bool, ds hcl.Diagnostics, u unknowns) bool {
 	return isRendered && !ds.HasErrors() && len(u) == 0 && len(listUnread(ds)) == 0
 }
 
-// findUnknown returns the parts that depend on a block, if something in it is unknown.
+// findUnknown returns the parts that depend on a block, if a value of the block is unknown.
 func findUnknown(b schema.Body, parts ...planPart) unknowns {
 	if b.Known() {
 		return nil
@@ -86,36 +89,41 @@ func findUnknown(b schema.Body, parts ...planPart) unknowns {
 	return newUnknowns(b.Unread(), parts...)
 }
 
-// toUnread returns the parts that a recording does not have, in the form that stages take.
+// toUnread returns the parts that a recording does not contain, in the form that stages take.
 func (u unknowns) toUnread() stages.Unread {
-	has := func(p planPart) bool { return len(u[p]) > 0 }
+	has := func(p planPart) bool {
+		return len(u[p]) > 0
+	}
 
 	return stages.Unread{
-		Labels: has(partLabels), Taints: has(partTaints), Flags: has(partFlags), Config: has(partConfig),
-		Kubelet: has(partKubelet), Facts: has(partFacts), Detectors: u[partDetectors],
+		Labels:    has(partLabels),
+		Taints:    has(partTaints),
+		Flags:     has(partFlags),
+		Config:    has(partConfig),
+		Kubelet:   has(partKubelet),
+		Facts:     has(partFacts),
+		Detectors: u[partDetectors],
 	}
 }
 
-// mask returns the value of `node` with the parts unknown that a recording does not have.
+// mask returns the value of `node` with the parts unknown that a recording does not contain.
 func (u unknowns) mask(n cty.Value) cty.Value {
 	m := n.AsValueMap()
 	for _, p := range []planPart{partLabels, partTaints, partFlags, partConfig, partReserved} {
-		if len(u[p]) > 0 {
-			m[string(p)] = value.Because(cty.UnknownVal(eval.NodeType().AttributeType(string(p))), u[p])
+		if questions := u[p]; len(questions) > 0 {
+			unknown := cty.UnknownVal(eval.NodeType().AttributeType(string(p)))
+			m[string(p)] = value.Because(unknown, questions)
 		}
 	}
 
 	return cty.ObjectVal(m)
 }
 
-// listParts returns the parts of the node that a decide stage of a type adds to.
-func listParts(stageType string) []planPart {
-	switch stageType {
-	case "label":
-		return []planPart{partLabels}
-	case "taint":
-		return []planPart{partTaints}
+// listParts returns the parts of the node that a decide stage adds to.
+func listParts(i *lang.Instance) (out []planPart) {
+	for _, name := range i.Spec.Adds {
+		out = append(out, planPart(name))
 	}
 
-	return []planPart{partConfig, partReserved}
+	return out
 }

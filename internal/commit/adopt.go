@@ -1,4 +1,4 @@
-package apply
+package commit
 
 import (
 	"cmp"
@@ -15,8 +15,8 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// readStoredFiles returns what the stored plan says of each managed file of a generation, by path; empty for a
-// generation without a plan.
+// readStoredFiles returns the managed files of a generation's stored plan, by path; empty for a generation without a
+// plan.
 func readStoredFiles(s *generation.Store, gen int) map[string]boot.StoredFile {
 	plan, _ := s.Blob(gen, "plan.json")
 	return boot.ParseStoredFiles(plan)
@@ -29,7 +29,7 @@ func readStoredFiles(s *generation.Store, gen int) map[string]boot.StoredFile {
 //     kubelet from starting;
 //   - the kubeconfig with the bootstrap token while that generation awaits its verdict: it is removed with the verdict,
 //     not by a new generation.
-func adopt(s *generation.Store, p *boot.Plan, out *generation.Proposal, act *activate.Plan) error {
+func adopt(s *generation.Store, p *boot.Plan, out *generation.Proposal, act *activation.Plan) error {
 	cur, err := s.Current()
 	if err != nil || cur == nil {
 		return err
@@ -40,10 +40,11 @@ func adopt(s *generation.Store, p *boot.Plan, out *generation.Proposal, act *act
 		return err
 	}
 
-	var known map[string]boot.StoredFile // read when the plan does not name a target
+	var known map[string]boot.StoredFile // read when the plan does not name a file
 
 	for _, e := range cur.Entries {
-		if e.Dropped || slices.ContainsFunc(out.Targets, func(t generation.Target) bool { return t.Path == e.Path }) {
+		isPlanned := func(t generation.Target) bool { return t.Path == e.Path }
+		if e.Dropped || slices.ContainsFunc(out.Targets, isPlanned) {
 			continue
 		}
 
@@ -52,39 +53,62 @@ func adopt(s *generation.Store, p *boot.Plan, out *generation.Proposal, act *act
 		}
 
 		switch purpose := known[e.Path].Purpose; {
-		case purpose == "state" && e.New.Kind == generation.Absent:
-			if now, _, err := s.Observe(e.Path); err == nil && now.Kind == generation.Absent {
-				out.Targets = append(
-					out.Targets,
-					generation.Target{Path: e.Path, Mode: generation.Keep, UID: generation.Keep, GID: generation.Keep},
-				)
-			}
-		case purpose == "bootstrap-kubeconfig" && p.Kubelet.Joined && j != nil && e.New.Kind == generation.File:
-			if now, _, err := s.Observe(e.Path); err != nil || !now.Equal(e.New) {
-				continue
-			}
-
-			content, err := s.Content(e.New.SHA256)
-			if err != nil {
+		case purpose == "state":
+			adoptRemoved(s, e, out)
+		case purpose == "bootstrap-kubeconfig" && p.Kubelet.Joined && j != nil:
+			if err := adoptToken(s, e, out, act); err != nil {
 				return err
 			}
-
-			out.Targets = append(
-				[]generation.Target{
-					{
-						Path:    e.Path,
-						Kind:    generation.File,
-						Content: content,
-						Mode:    int(e.New.Mode),
-						UID:     e.New.UID,
-						GID:     e.New.GID,
-						Secret:  true,
-					},
-				},
-				out.Targets...)
-			act.Retire = append(act.Retire, e.Path)
 		}
 	}
+
+	return nil
+}
+
+// adoptRemoved adds a removed state file that still does not exist.
+func adoptRemoved(s *generation.Store, e generation.Entry, out *generation.Proposal) {
+	if e.New.Kind != generation.Absent {
+		return
+	}
+
+	now, _, err := s.Observe(e.Path)
+	if err == nil && now.Kind == generation.Absent {
+		out.Targets = append(out.Targets, generation.Target{
+			Path: e.Path,
+			Mode: generation.Keep,
+			UID:  generation.Keep,
+			GID:  generation.Keep,
+		})
+	}
+}
+
+// adoptToken adds the kubeconfig with the bootstrap token if it is unchanged.
+func adoptToken(s *generation.Store, e generation.Entry, out *generation.Proposal, act *activation.Plan) error {
+	if e.New.Kind != generation.File {
+		return nil
+	}
+
+	now, _, err := s.Observe(e.Path)
+	if err != nil || !now.Equal(e.New) {
+		return nil
+	}
+
+	content, err := s.Content(e.New.SHA256)
+	if err != nil {
+		return err
+	}
+
+	token := generation.Target{
+		Path:    e.Path,
+		Kind:    generation.File,
+		Content: content,
+		Mode:    int(e.New.Mode),
+		UID:     e.New.UID,
+		GID:     e.New.GID,
+		Secret:  true,
+	}
+	out.Targets = slices.Insert(out.Targets, 0, token)
+	act.Retire = append(act.Retire, e.Path)
 
 	return nil
 }
@@ -92,7 +116,9 @@ func adopt(s *generation.Store, p *boot.Plan, out *generation.Proposal, act *act
 // observedState returns the state of a file when the plan was made. For a file with a secret the plan only knows
 // whether it is the same, so the result is nil.
 func observedState(p *boot.Plan, path string, secret bool) *generation.State {
-	i := slices.IndexFunc(p.Changes, func(c boot.Change) bool { return c.File.Path == path })
+	i := slices.IndexFunc(p.Changes, func(c boot.Change) bool {
+		return c.File.Path == path
+	})
 	if i < 0 {
 		return nil
 	}
@@ -105,17 +131,28 @@ func toState(a world.TargetAns, secret bool) *generation.State {
 	case !a.Exists:
 		return &generation.State{}
 	case a.Dir:
-		return &generation.State{Kind: generation.Dir, Mode: a.Mode, UID: a.UID, GID: a.GID}
+		return &generation.State{
+			Kind: generation.Dir,
+			Mode: a.Mode,
+			UID:  a.UID,
+			GID:  a.GID,
+		}
 	case secret || a.SHA256 == "":
 		return nil
 	}
 
-	return &generation.State{Kind: generation.File, SHA256: a.SHA256, Mode: a.Mode, UID: a.UID, GID: a.GID}
+	return &generation.State{
+		Kind:   generation.File,
+		SHA256: a.SHA256,
+		Mode:   a.Mode,
+		UID:    a.UID,
+		GID:    a.GID,
+	}
 }
 
-// findInPlace returns the generation whose files are to stay while the site's plan is held: the one in place. Where
-// the newest was lost, that is one that was gone back from: then it is the one that was chosen by hand (0: before
-// prelet), or else the last good one. Of one that is damaged it is the one whose contents it has. Nil: none is left.
+// findInPlace returns the generation whose files stay while the site's plan is held: the current one. If the newest
+// was lost, the current one was rolled back before: then it is the pinned one (0: before prelet), or else the last
+// good one. For a damaged generation it is the one whose contents it has. It returns nil if none is left.
 func (r *Run) findInPlace(cur *generation.Info) (*generation.Info, error) {
 	all, err := r.Store.List()
 	if err != nil {
@@ -124,7 +161,9 @@ func (r *Run) findInPlace(cur *generation.Info) (*generation.Info, error) {
 
 	isLeft := cur.Status == generation.StatusRolledBack
 	find := func(gen int) *generation.Info {
-		i := slices.IndexFunc(all, func(g generation.Info) bool { return g.Gen == gen })
+		i := slices.IndexFunc(all, func(g generation.Info) bool {
+			return g.Gen == gen
+		})
 		if i < 0 || r.Store.Intact(gen) != nil || r.whyForeign(gen) != "" {
 			return nil
 		}
@@ -135,12 +174,18 @@ func (r *Run) findInPlace(cur *generation.Info) (*generation.Info, error) {
 	pin, _, isPinned := r.Store.Pinned()
 	goal := find(pin)
 
+	wantsBefore := isPinned && pin == 0 // the state before prelet
+	wantsPinned := isPinned && pin > 0 && goal != nil
+	hasPin := isPinned && pin != generation.Unreadable
+
 	switch {
-	case isPinned && pin == 0 && cur.Restores != 0:
+	case wantsBefore && cur.Restores != 0:
 		return &generation.Info{}, nil
-	case isPinned && pin > 0 && goal != nil && (isLeft || cur.Restores != pin && goal.PlanID != cur.PlanID):
+	case wantsPinned && isLeft:
 		return goal, nil
-	case isLeft && isPinned && pin != generation.Unreadable:
+	case wantsPinned && cur.Restores != pin && goal.PlanID != cur.PlanID:
+		return goal, nil
+	case hasPin && isLeft: // the pinned one is lost
 		return nil, nil
 	case isLeft:
 		good, _, _ := r.Store.LastIntact(cur.Gen)
@@ -148,89 +193,106 @@ func (r *Run) findInPlace(cur *generation.Info) (*generation.Info, error) {
 		return find(good), nil
 	}
 
-	if r.isRotten() && cur.Restores > 0 {
+	if isDamaged(r.Store) && cur.Restores > 0 {
 		return cmp.Or(find(cur.Restores), cur), nil
 	}
 
 	return cur, nil
 }
 
-// proposeGeneration returns what a generation has put in place as a proposal. What is damaged of what it keeps beside its
-// files is what this run found out for the site's plan p, which is held. ok is false for the state before prelet.
+// proposeGeneration returns the files of a generation as a proposal. Damaged parts other than the files are taken
+// from the site's plan p, which is held. ok is false for the state before prelet.
 func (r *Run) proposeGeneration(
 	p *boot.Plan, cur *generation.Info,
-) (out generation.Proposal, act activate.Plan, ok bool, err error) {
+) (out generation.Proposal, act activation.Plan, ok bool, err error) {
 	if cur.Status == generation.StatusDamaged || cur.Restores == 0 {
 		return out, act, false, nil
 	}
 
-	s := r.Store
-	if act, err = r.Machine.PlanOf(cur.Gen); err != nil {
+	act, err = r.Machine.PlanOf(cur.Gen)
+	if err != nil {
 		return out, act, false, err
 	}
 
 	out = generation.Proposal{PlanID: cur.PlanID, Blobs: map[string][]byte{}}
-	for _, name := range []string{activate.PlanBlob, "plan.json", world.RecordingBlob, world.TrustBlob} {
-		b, err := s.Blob(cur.Gen, name)
-
-		switch {
-		case errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOENT):
-			continue
-		case fault.CodeOf(err) == fault.NeedsPerson && name == activate.PlanBlob:
-			act.Node = r.Options(p).NodeName
-			b, err = act.Encode()
-		case fault.CodeOf(err) == fault.NeedsPerson:
-			var known map[string][]byte
-			known, err = buildBlobs(r.Options(p), act)
-			b = known[name]
-		}
-
+	for _, name := range []string{activation.PlanBlob, "plan.json", world.RecordingBlob, world.TrustBlob} {
+		blob, err := r.readBlob(p, cur.Gen, name, &act)
 		if err != nil {
 			return out, act, false, err
 		}
-
-		out.Blobs[name] = b
+		if blob != nil {
+			out.Blobs[name] = blob
+		}
 	}
 
 	for _, e := range cur.Entries {
-		if e.Dropped {
-			continue
+		t, isKept, err := r.proposeTarget(e, act.Retire)
+		if err != nil {
+			return out, act, false, err
 		}
-
-		now, content, err := s.Observe(e.Path)
-		if err == nil && now.Kind == generation.Absent && slices.Contains(act.Retire, e.Path) {
-			continue // it was removed with the verdict
+		if isKept {
+			out.Targets = append(out.Targets, t)
 		}
-
-		t := generation.Target{
-			Path:       e.Path,
-			Kind:       e.New.Kind,
-			Mode:       int(e.New.Mode),
-			UID:        e.New.UID,
-			GID:        e.New.GID,
-			CreateOnly: e.CreateOnly,
-			Secret:     e.Secret,
-			Parents:    true,
-		}
-		switch e.New.Kind {
-		case generation.Absent:
-			if now.Kind != generation.Absent {
-				continue // a state file that the kubelet has created again
-			}
-
-			t.Mode, t.UID, t.GID = generation.Keep, generation.Keep, generation.Keep
-		case generation.File:
-			if t.Content = content; err == nil && now.Equal(e.New) {
-				break
-			}
-
-			if t.Content, err = s.Content(e.New.SHA256); err != nil {
-				return out, act, false, err
-			}
-		}
-
-		out.Targets = append(out.Targets, t)
 	}
 
 	return out, act, true, nil
+}
+
+// readBlob returns a part of a generation, or nil if the generation has none of this name. A damaged part is replaced
+// by that of the site's plan p, and a damaged activation plan by act with the node's name of p.
+func (r *Run) readBlob(p *boot.Plan, gen int, name string, act *activation.Plan) ([]byte, error) {
+	blob, err := r.Store.Blob(gen, name)
+
+	isDamaged := fault.CodeOf(err) == fault.NeedsPerson
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOENT):
+		return nil, nil
+	case isDamaged && name == activation.PlanBlob:
+		act.Node = r.Options(p).NodeName
+		return act.Encode()
+	case isDamaged:
+		known, err := buildBlobs(r.Options(p), *act)
+		return known[name], err
+	default:
+		return blob, err
+	}
+}
+
+// proposeTarget returns an entry of a generation as a target. isKept is false for a file that was dropped from the
+// plan, was removed with the verdict, or is a state file that the kubelet has created again.
+func (r *Run) proposeTarget(e generation.Entry, retired []string) (t generation.Target, isKept bool, err error) {
+	if e.Dropped {
+		return t, false, nil
+	}
+
+	now, content, err := r.Store.Observe(e.Path)
+	isRetired := err == nil && now.Kind == generation.Absent && slices.Contains(retired, e.Path)
+	isCreatedAgain := e.New.Kind == generation.Absent && now.Kind != generation.Absent
+	if isRetired || isCreatedAgain {
+		return t, false, nil
+	}
+
+	t = generation.Target{
+		Path:       e.Path,
+		Kind:       e.New.Kind,
+		Mode:       int(e.New.Mode),
+		UID:        e.New.UID,
+		GID:        e.New.GID,
+		CreateOnly: e.CreateOnly,
+		Secret:     e.Secret,
+	}
+
+	switch {
+	case e.New.Kind == generation.Absent:
+		t.Mode = generation.Keep
+		t.UID = generation.Keep
+		t.GID = generation.Keep
+	case e.New.Kind == generation.File && err == nil && now.Equal(e.New):
+		t.Content = content
+	case e.New.Kind == generation.File:
+		t.Content, err = r.Store.Content(e.New.SHA256)
+		return t, err == nil, err
+	}
+
+	return t, true, nil
 }

@@ -1,15 +1,14 @@
-// Package apply is the only way from a plan to the disk. It turns a plan into a proposal for package generation, and
-// passes that to package activate if there is a kubelet to activate (Run). It also decides how a failed run ends: which
-// failures keep the last good generation, and with which exit status.
+// Package commit is the only way from a plan to the disk. It turns a plan into a proposal for package generation, and
+// passes that to package activation if there is a kubelet to activate (Run). It also decides how a failed run ends:
+// which failures keep the last good generation, and with which exit status. The commands run, rollback, verify and
+// recover all end here, so that they give the same result.
 //
-// The package writes what generation and activate write, and two small files: the count of failed runs in the run
+// The package writes what generation and activation write, and two small files: the count of failed runs in the run
 // folder, and the kubelet's version in the state folder.
-package apply
+package commit
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -54,7 +53,7 @@ func PlanID(p *boot.Plan) string {
 }
 
 // BuildProposal returns the plan with its secrets, in the order of publishing: the kubelet's flags last.
-func BuildProposal(o Options) (generation.Proposal, activate.Plan, error) {
+func BuildProposal(o Options) (generation.Proposal, activation.Plan, error) {
 	out := generation.Proposal{PlanID: PlanID(o.Plan)}
 	act := buildActivation(o)
 
@@ -71,17 +70,7 @@ func BuildProposal(o Options) (generation.Proposal, activate.Plan, error) {
 
 		out.Targets = append(out.Targets, t)
 
-		if f.Kind == node.Regular && !f.CreateOnly {
-			if f.Purpose == "bootstrap-kubeconfig" {
-				act.Retire = append(act.Retire, f.Path)
-			} else {
-				act.Files[f.Path] = hashContent(t.Content)
-			}
-		}
-
-		if strings.Contains(f.Path, "/systemd/system/") {
-			act.UnitFiles = true
-		}
+		addFile(&act, f, t.Content)
 	}
 
 	if err := adopt(o.Store, o.Plan, &out, &act); err != nil {
@@ -92,25 +81,56 @@ func BuildProposal(o Options) (generation.Proposal, activate.Plan, error) {
 		addNodeObject(o, &act)
 	}
 
-	ours := o.Plan.Kubelet.Identity != nil && o.Plan.Kubelet.Identity.Ours // as observed for the plan
-	if cur, err := o.Store.Current(); !ours && err == nil && cur != nil &&
-		machineid.Foreign(o.Store, cur.Gen, o.Machine) != "" {
-		out.Force = true // even without a change: the generation in place has to be of this machine
-	}
+	// Even without a change: the generation in place has to be of this machine.
+	out.Force = replacesForeign(o)
 
 	out.Late = func() (map[string][]byte, error) { return buildBlobs(o, act) }
 
 	return out, act, nil
 }
 
-// buildBlobs returns what a generation stores in addition to its files: the plan, the recording it was made from, and
-// how it is judged.
-func buildBlobs(o Options, act activate.Plan) (map[string][]byte, error) {
+// addFile adds a planned file to the activation.
+func addFile(act *activation.Plan, f node.File, content []byte) {
+	if strings.Contains(f.Path, "/systemd/system/") {
+		act.UnitFiles = true
+	}
+
+	switch {
+	case f.Kind != node.Regular || f.CreateOnly:
+	case isBootstrapKubeconfig(f):
+		act.Retire = append(act.Retire, f.Path)
+	default:
+		act.Files[f.Path] = generation.Checksum(content)
+	}
+}
+
+func isBootstrapKubeconfig(f node.File) bool {
+	return f.Purpose == "bootstrap-kubeconfig"
+}
+
+// replacesForeign reports whether the generation in place was made on another machine.
+func replacesForeign(o Options) bool {
+	id := o.Plan.Kubelet.Identity
+	if id != nil && id.Ours { // as observed for the plan
+		return false
+	}
+
+	cur := readCurrent(o.Store)
+
+	return cur != nil && machineid.Foreign(o.Store, cur.Gen, o.Machine) != ""
+}
+
+// buildBlobs returns the parts of a generation other than its files: the plan, its recording, and the policy of its
+// verdict.
+func buildBlobs(o Options, act activation.Plan) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	rec := *o.Recording
 	rec.Compact = true
 
-	recordings := map[string]*world.Recording{world.RecordingBlob: &rec, world.TrustBlob: rec.Only(world.KindTrust)}
+	recordings := map[string]*world.Recording{
+		world.RecordingBlob: &rec,
+		world.TrustBlob:     rec.Only(world.KindTrust),
+	}
 	for name, r := range recordings {
 		var text bytes.Buffer
 		if err := r.Encode(&text); err != nil {
@@ -125,7 +145,7 @@ func buildBlobs(o Options, act activate.Plan) (map[string][]byte, error) {
 	}
 
 	var err error
-	if out[activate.PlanBlob], err = act.Encode(); err != nil {
+	if out[activation.PlanBlob], err = act.Encode(); err != nil {
 		return nil, err
 	}
 
@@ -165,8 +185,9 @@ func listTargetFiles(p *boot.Plan) []node.File {
 	return files
 }
 
-// checkUnmarked refuses a secret in what everybody may read: labels, taints, flags, and files that the plan does not know to
-// hold one. It is the last wall, for a value that came into the site by another way than by its name, as a copy in a file.
+// checkUnmarked refuses a secret in what everybody may read: labels, taints, flags, and files that the plan does not
+// know to hold one. It is the last wall, for a value that came into the site by another way than by its name, as a
+// copy in a file.
 func checkUnmarked(o Options) error {
 	if o.Holds == nil {
 		return nil
@@ -174,13 +195,19 @@ func checkUnmarked(o Options) error {
 
 	refuse := func(what string, origins []origin.Origin) error {
 		f := &fault.Fault{
-			Code: fault.Sensitive, Summary: what + " would hold a secret of this node",
-			Why:  "its value is that of a credential, which the site does not name there, so nothing would keep it secret",
+			Code:    fault.Sensitive,
+			Summary: what + " would hold a secret of this node",
+			Why: "its value is that of a credential, which the site does not name there, so nothing would " +
+				"keep it secret",
 			Next: "Find out how the value comes there; in a file, write credential(\"NAME\") for it",
 		}
 		for _, x := range origins {
 			if x.Range.Filename != "" {
-				f.At = fault.Place{File: x.Range.Filename, Line: x.Range.Start.Line, Column: x.Range.Start.Column}
+				f.At = fault.Place{
+					File:   x.Range.Filename,
+					Line:   x.Range.Start.Line,
+					Column: x.Range.Start.Column,
+				}
 				break
 			}
 		}
@@ -223,12 +250,12 @@ func buildTarget(o Options, f node.File) (generation.Target, error) {
 		GID:        generation.Keep,
 		CreateOnly: f.CreateOnly,
 		Secret:     len(f.Text.Secrets()) > 0,
-		Parents:    true,
 	}
 
 	t.Seen = observedState(o.Plan, f.Path, t.Secret)
 	if f.Purpose == "identity" { // of another machine: after a restore two machines would have the same identity
-		t.Forget, t.Secret = true, true
+		t.Forget = true
+		t.Secret = true
 	}
 
 	if f.Mode != 0 {
@@ -244,7 +271,8 @@ func buildTarget(o Options, f node.File) (generation.Target, error) {
 			)
 		}
 
-		t.UID, t.GID = uid, gid
+		t.UID = uid
+		t.GID = gid
 	}
 
 	switch f.Kind {
@@ -261,7 +289,7 @@ func buildTarget(o Options, f node.File) (generation.Target, error) {
 		t.Content = b
 	}
 
-	if f.Purpose == "bootstrap-kubeconfig" {
+	if isBootstrapKubeconfig(f) {
 		if err := checkBearer(f, o.Secret); err != nil {
 			return t, err
 		}
@@ -275,10 +303,9 @@ func buildTarget(o Options, f node.File) (generation.Target, error) {
 func checkBearer(f node.File, secret func(string) ([]byte, error)) error {
 	for _, name := range f.Text.Secrets() {
 		b, err := secret(name)
-		b = bytes.TrimSuffix(b, []byte("\n"))
-		if err == nil && (len(b) == 0 || bytes.ContainsFunc(b, func(c rune) bool { return c <= ' ' || c > '~' })) {
+		if err == nil && !isToken(b) {
 			return newSecretFault(f.Path, []string{name}, errors.New(
-				"it is no token: empty, or with a character that no token has; `kubeadm token create` makes one",
+				"not a token: it is empty or has an invalid character; `kubeadm token create` makes one",
 			))
 		}
 	}
@@ -286,12 +313,20 @@ func checkBearer(f node.File, secret func(string) ([]byte, error)) error {
 	return nil
 }
 
+func isToken(b []byte) bool {
+	isInvalid := func(c rune) bool { return c <= ' ' || c > '~' || c == '"' || c == '\\' }
+
+	return len(b) > 0 && !bytes.ContainsFunc(b, isInvalid)
+}
+
 // newSecretFault returns the error for a file that needs credentials which cannot be used. It has the code of err, or
 // fault.CredentialMissing if err has none.
 func newSecretFault(path string, names []string, err error) *fault.Fault {
 	f := &fault.Fault{
-		Code: fault.CredentialMissing, At: fault.Place{File: path},
-		Summary: "needs credential " + strings.Join(names, ", "), Err: err,
+		Code:    fault.CredentialMissing,
+		At:      fault.Place{File: path},
+		Summary: "needs credential " + strings.Join(names, ", "),
+		Err:     err,
 	}
 
 	var cause *fault.Fault
@@ -302,11 +337,11 @@ func newSecretFault(path string, names []string, err error) *fault.Fault {
 	return f
 }
 
-func buildActivation(o Options) activate.Plan {
-	a := activate.Plan{
-		Unit:     activate.DefaultUnit,
-		Settle:   activate.DefaultSettle,
-		Timeout:  activate.DefaultTimeout,
+func buildActivation(o Options) activation.Plan {
+	a := activation.Plan{
+		Unit:     activation.DefaultUnit,
+		Settle:   activation.DefaultSettle,
+		Timeout:  activation.DefaultTimeout,
 		Rollback: true,
 		Healthz:  o.Healthz,
 		Flags:    o.Flags,
@@ -316,9 +351,13 @@ func buildActivation(o Options) activate.Plan {
 		Pods:     describePodSettings(o.Plan),
 	}
 	for _, u := range o.Plan.Units {
-		a.Units = append(a.Units, activate.UnitPlan{
-			Unit: u.Unit.Unit, Action: u.Action, TimeoutMillis: u.TimeoutMillis, SettleMillis: u.SettleMillis,
-			Files: u.Files, System: u.IsSystem,
+		a.Units = append(a.Units, activation.UnitPlan{
+			Unit:          u.Unit.Unit,
+			Action:        u.Action,
+			TimeoutMillis: u.TimeoutMillis,
+			SettleMillis:  u.SettleMillis,
+			Files:         u.Files,
+			System:        u.IsSystem,
 		})
 	}
 	for _, c := range o.Plan.Changes {
@@ -327,15 +366,15 @@ func buildActivation(o Options) activate.Plan {
 		}
 	}
 	if x := o.Plan.Node.Activation; x != nil {
-		a.Unit, a.Rollback = x.Unit, x.Rollback
+		a.Unit = x.Unit
+		a.Rollback = x.Rollback
 		a.Reconcile = x.ReconcileLabels
 		a.Settle = toDuration(x.SettleMillis)
 		a.Timeout = toDuration(x.TimeoutMillis)
 		a.Bound = toDuration(x.BoundMillis)
 	}
 
-	if slices.ContainsFunc(o.Plan.Node.Files, func(f node.File) bool { return f.Purpose == "bootstrap-kubeconfig" }) ||
-		o.Plan.Kubelet.Joined {
+	if o.Plan.Kubelet.Joined || slices.ContainsFunc(o.Plan.Node.Files, isBootstrapKubeconfig) {
 		a.Kubeconfig = "/etc/kubernetes/kubelet.conf"
 	}
 
@@ -350,7 +389,13 @@ func encodePlan(p *boot.Plan, on machineid.Machine) ([]byte, error) {
 		Node              json.RawMessage   `json:"node"`
 		Files             []boot.StoredFile `json:"files"` // read by boot.ParseStoredFiles
 		machineid.Machine                   // the machine that it was made on; read by machineid
-	}{FormatVersion: 1, Hash: p.Hash, Node: p.Node.Canonical(), Files: []boot.StoredFile{}, Machine: on}
+	}{
+		FormatVersion: 1,
+		Hash:          p.Hash,
+		Node:          p.Node.Canonical(),
+		Files:         []boot.StoredFile{},
+		Machine:       on,
+	}
 	for _, f := range listTargetFiles(p) {
 		doc.Files = append(doc.Files, boot.NewStoredFile(p.Node, f))
 	}
@@ -370,7 +415,9 @@ func RunBelowRoot(p *boot.Plan, options func(*boot.Plan) Options, retry bool, ro
 
 	if why, isPinned := WhyPinned(o.Store); isPinned && !retry {
 		res.Held = fmt.Sprintf(
-			"%s, so nothing is written; `prelet rollback --release --root %s` lets go of it", why, root,
+			"%s, so nothing is written; to apply the site again: `prelet rollback --release --root %s`",
+			why,
+			root,
 		)
 		res.Outcome.Generation = numberInPlace(o.Store)
 		res.Summary = Summarize(res.Outcome, false)
@@ -380,10 +427,17 @@ func RunBelowRoot(p *boot.Plan, options func(*boot.Plan) Options, retry bool, ro
 
 	gen, changed, err := writeToDisk(o, retry)
 	if err != nil {
-		return Result{Plan: p, Err: err, Code: fault.CodeOf(err), Summary: err.Error(), Reason: err.Error()}
+		return Result{
+			Plan:    p,
+			Err:     err,
+			Code:    fault.CodeOf(err),
+			Summary: err.Error(),
+			Reason:  err.Error(),
+		}
 	}
 
-	res.Outcome.Generation, res.Changed = gen, changed
+	res.Outcome.Generation = gen
+	res.Changed = changed
 	res.Summary = Summarize(res.Outcome, changed)
 
 	return res
@@ -391,8 +445,8 @@ func RunBelowRoot(p *boot.Plan, options func(*boot.Plan) Options, retry bool, ro
 
 // numberInPlace returns the number of the generation in place; 0 for none.
 func numberInPlace(s *generation.Store) int {
-	cur, err := s.Current()
-	if err != nil || cur == nil {
+	cur := readCurrent(s)
+	if cur == nil {
 		return 0
 	}
 
@@ -408,36 +462,43 @@ func writeToDisk(o Options, release bool) (gen int, changed bool, err error) {
 	}
 
 	p.Release = release
-	p.Unjudged = []byte(`{"format_version":1,"verdict":"good","why":"files below a root: nothing was started on them"}`)
+	p.Unjudged = []byte(
+		`{"format_version":1,"verdict":"good","why":"files below a root: nothing was started on them"}`,
+	)
 
 	t, err := o.Store.Begin(p)
 	if errors.Is(err, generation.ErrNothing) {
-		p.Force = isRotten(o.Store)
-		if gen, err = o.Store.Adopt(p); !errors.Is(err, generation.ErrNothing) {
-			return gen, err == nil, err
-		}
-
-		gen = numberInPlace(o.Store)
-		if release {
-			return gen, false, o.Store.Release()
-		}
-
-		return gen, false, nil
+		return writeUnchanged(o, p, release)
 	}
 
 	if err != nil {
 		return 0, false, err
 	}
 
-	if gen, err = t.Commit(); err != nil {
+	gen, err = t.Commit()
+	if err != nil {
 		return 0, false, err
 	}
 
-	if err = t.Publish(); err != nil {
-		return gen, true, err
+	return gen, true, t.Publish()
+}
+
+// writeUnchanged adopts files that are as planned if their generation is damaged.
+func writeUnchanged(o Options, p generation.Proposal, release bool) (gen int, changed bool, err error) {
+	p.Force = isDamaged(o.Store)
+
+	gen, err = o.Store.Adopt(p)
+	if !errors.Is(err, generation.ErrNothing) {
+		return gen, err == nil, err
 	}
 
-	return gen, true, nil
+	if release {
+		err = o.Store.Release()
+	} else {
+		err = nil
+	}
+
+	return numberInPlace(o.Store), false, err
 }
 
 // Collect removes generations that are not kept, after a run that ended well. On an error they stay, and the next run
@@ -453,9 +514,6 @@ func Collect(s *generation.Store) error {
 // keepGenerations is the number of generations that are kept, in addition to the last good one.
 const keepGenerations = 10
 
-func hashContent(b []byte) string {
-	h := sha256.Sum256(b)
-	return hex.EncodeToString(h[:])
+func toDuration(n int64) time.Duration {
+	return time.Duration(n) * time.Millisecond
 }
-
-func toDuration(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

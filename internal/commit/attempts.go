@@ -1,6 +1,7 @@
-package apply
+package commit
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -38,7 +39,7 @@ func (a Attempts) Failures() int {
 
 // AddFailure adds one to the count.
 func (a Attempts) AddFailure() error {
-	return replace.File(filepath.Join(a.Dir, attemptsFile), 0o644, fmt.Appendf(nil, "%d\n", a.Failures()+1))
+	return atomicfile.File(filepath.Join(a.Dir, attemptsFile), 0o644, fmt.Appendf(nil, "%d\n", a.Failures()+1))
 }
 
 // Clear sets the count to 0.
@@ -82,9 +83,10 @@ func NeedsDelay(code fault.Code) bool {
 // WriteIfChanged replaces a small file of the state folder or the run folder with mode 0600, if its content differs.
 // The content can be obtained again, so the file is not synced to disk.
 func WriteIfChanged(name string, text []byte) error {
-	if old, err := nodefile.ReadFile(name, nodefile.Max); err == nil && string(old) == string(text) {
+	old, err := nodefile.ReadFile(name, nodefile.Max)
+	if err == nil && bytes.Equal(old, text) {
 		return nil
 	}
 
-	return replace.File(name, 0o600, text)
+	return atomicfile.File(name, 0o600, text)
 }

@@ -1,4 +1,4 @@
-package apply
+package commit
 
 import (
 	"context"
@@ -57,7 +57,8 @@ func readInPlace(s *generation.Store) (out inPlace, err error) {
 	}
 
 	if j != nil {
-		out.changing, out.phase = j.Gen, j.Phase
+		out.changing = j.Gen
+		out.phase = j.Phase
 	}
 
 	cur, err := s.Current()
@@ -77,12 +78,13 @@ func (r *Run) RollBack(ctx context.Context, why string, choose func() (int, erro
 
 	to, err := choose()
 	if err == nil {
-		if other := r.whyForeign(to); other != "" { // before anything is pinned
-			err = activate.ForeignFault(to, other)
+		other := r.whyForeign(to)
+		if other != "" { // before anything is pinned
+			err = activation.ForeignFault(to, other)
 		}
 	}
 
-	var out activate.Outcome
+	var out activation.Outcome
 
 	if err == nil {
 		_, err = PinAndRollBack(r.Store, to, why, func() (int, error) {
@@ -96,7 +98,14 @@ func (r *Run) RollBack(ctx context.Context, why string, choose func() (int, erro
 		out.Why = "" // a rollback by hand and a verdict need no reason
 	}
 
-	e := ending{kind: byHand, to: to, why: why, out: out, activateErr: err, changed: err == nil}
+	e := ending{
+		kind:        byHand,
+		to:          to,
+		why:         why,
+		out:         out,
+		activateErr: err,
+		changed:     err == nil,
+	}
 
 	return r.collect(r.end(ctx, nil, hold{}, e))
 }

@@ -1,4 +1,4 @@
-package apply
+package commit
 
 import (
 	"errors"
@@ -23,7 +23,11 @@ func Diagnose(p *boot.Plan, err error) *hcl.Diagnostic {
 	case f.At.File != "":
 		if at, ok := findRange(p, f.At.File); ok {
 			return origin.Error(
-				f.Code, at, "A credential is needed for "+f.At.File, "%s.", strings.TrimSuffix(f.Error(), "."),
+				f.Code,
+				at,
+				"A credential is needed for "+f.At.File,
+				"%s.",
+				strings.TrimSuffix(f.Error(), "."),
 			)
 		}
 	case f.Code == fault.CannotWrite:

@@ -1,6 +1,7 @@
-package apply
+package commit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,12 +21,13 @@ const (
 	activated   endingKind = iota // committed, or there was nothing to commit
 	failed                        // before the commit: the plan, a credential, a file, systemd, a signal
 	broken                        // the files may be mixed, or the generations could not be read
-	withoutSite                   // there is no site
+	withoutSite                   // no site was found
 	switchedOff                   // prelet=off
 	byHand                        // prelet rollback
 )
 
-// ending contains all inputs of the decision how a run ends.
+// ending contains all inputs of the decision how a run ends. The last fields are filled by complete, the others by the
+// caller of end.
 type ending struct {
 	kind    endingKind
 	changed bool // a generation was committed
@@ -37,17 +39,19 @@ type ending struct {
 	stopped  bool       // by a signal; code is fault.Interrupted then
 	lastGood bool       // the node has joined, and the site allows it to continue without the cluster
 
-	held          string // why the site's plan is not applied; "" when it is
-	releaseFailed bool   // the plan was to be released, and that failed before the commit
+	to               int    // the pinned generation
+	why              string // the reason given with that choice
+	generationBefore int    // the generation in place when the run began; 0: there never was one
 
-	to               int              // the generation whose contents were chosen by hand
-	why              string           // the reason given with that choice
-	generationBefore int              // the generation in place when the run began; 0: there never was one
-	out              activate.Outcome // the result of activate
-	activateErr      error            // the error of activate
-	shut             bool             // the gate is shut, as far as it could be read
-	good             bool             // the generation in place was judged good
-	foreign          bool             // the generation in place was made on another machine
+	// The result of the activation. For a run that activated nothing yet, complete fills it.
+	out         activation.Outcome
+	activateErr error
+
+	planHeld      string // why the site's plan is not applied; "" when it is
+	releaseFailed bool   // the plan was to be released, and that failed before the commit
+	isGateShut    bool   // as far as it could be read
+	isGood        bool   // the generation in place was judged good
+	isForeign     bool   // the generation in place was made on another machine
 }
 
 // hold is whether a plan is held.
@@ -62,8 +66,8 @@ type outcome struct {
 	summary       string // one line
 	reason        string // what failed before the commit
 	err           error
-	held          string          // why the site's plan is not applied
-	heldBack      string          // why the kubelet may not start; "" when it may, or when that was reported before
+	planHeld      string          // why the site's plan is not applied
+	gateShut      string          // why the gate is shut; "" when it is open, or when that was reported before
 	degradedFirst []report.Reason // deviations from the site, reported before the generation in place
 	degraded      []report.Reason // the same, reported after the generation in place
 	quiet         bool            // the generation in place is not reported
@@ -88,59 +92,92 @@ func decide(e ending) outcome {
 		o = decideActivated(e)
 	}
 
-	if e.held == "" {
-		return o
-	}
-
-	o.held = e.held
-	note := report.Reason{Code: string(fault.Held), Summary: e.held}
-
-	if e.releaseFailed {
-		o.degraded = append(o.degraded, note)
-	} else {
-		o.degradedFirst = append(o.degradedFirst, note)
-
-		if o.code == "" {
-			o.summary += "; the site's plan is held"
-		}
+	if e.planHeld != "" {
+		addHeld(&o, e)
 	}
 
 	return o
+}
+
+// addHeld adds to an outcome that the site's plan is held.
+func addHeld(o *outcome, e ending) {
+	o.planHeld = e.planHeld
+	note := report.Reason{Code: string(fault.Held), Summary: e.planHeld}
+
+	if e.releaseFailed {
+		o.degraded = append(o.degraded, note)
+		return
+	}
+
+	o.degradedFirst = append(o.degradedFirst, note)
+	if o.code == "" {
+		o.summary += "; the site's plan is held"
+	}
 }
 
 // decideActivated handles a run that reached activation, with a commit or without one.
 func decideActivated(e ending) outcome {
-	o := outcome{code: e.out.Code, err: e.activateErr, heldBack: e.out.HeldBack, summary: Summarize(e.out, e.changed)}
-	if e.out.Held {
-		o.held = e.out.Why
+	if e.activateErr != nil {
+		return decideActivateFailed(e)
 	}
 
-	switch {
-	case e.activateErr != nil:
-		o.code, o.summary, o.heldBack = fault.CodeOf(e.activateErr), e.activateErr.Error(), ""
+	o := outcome{
+		code:     e.out.Code,
+		gateShut: e.out.HeldBack,
+		summary:  e.out.HeldBack,
+	}
+	if o.summary == "" {
+		o.summary = Summarize(e.out, e.changed)
+	}
 
-		if e.shut {
-			o.heldBack = e.activateErr.Error()
-		}
-	case e.out.HeldBack != "":
-		o.summary = e.out.HeldBack
+	if e.out.Held {
+		o.planHeld = e.out.Why
 	}
 
 	return o
 }
 
-// decideFailed handles a failure before the commit: the generation in place stays if possible. A failure of the cluster
-// is fixed on its side. A node that has joined and has a good generation therefore starts, and its run does not fail.
-func decideFailed(e ending) outcome {
-	o := outcome{code: e.code, err: e.err, reason: e.failure, summary: e.failure, heldBack: e.out.HeldBack}
+// decideActivateFailed handles an error of activation.
+func decideActivateFailed(e ending) outcome {
+	why := e.activateErr.Error()
 
-	switch {
-	case e.activateErr != nil:
+	o := outcome{
+		code:    fault.CodeOf(e.activateErr),
+		err:     e.activateErr,
+		summary: why,
+	}
+	if e.out.Held {
+		o.planHeld = e.out.Why
+	}
+
+	if e.isGateShut {
+		o.gateShut = why
+	}
+
+	return o
+}
+
+// decideFailed handles a failure before the commit, and is the place where a failure of the cluster becomes a success:
+// that is fixed on the cluster's side, so a node that has joined and has a good generation starts, and its run does not
+// fail. After other failures the generation in place stays too, and the run fails.
+func decideFailed(e ending) outcome {
+	o := outcome{
+		code:     e.code,
+		err:      e.err,
+		reason:   e.failure,
+		summary:  e.failure,
+		gateShut: e.out.HeldBack,
+	}
+
+	if e.activateErr != nil {
 		o.err = errors.Join(e.err, fmt.Errorf("the generation in place could not be kept: %w", e.activateErr))
-		o.summary, o.heldBack = e.failure+"; "+e.activateErr.Error(), ""
+		o.summary = e.failure + "; " + e.activateErr.Error()
+		o.gateShut = ""
 
 		return o
-	case e.out.HeldBack != "" || e.out.Generation == 0:
+	}
+
+	if e.out.HeldBack != "" || e.out.Generation == 0 {
 		return o
 	}
 
@@ -149,13 +186,11 @@ func decideFailed(e ending) outcome {
 		o.summary = e.failure + "; " + Summarize(e.out, true)
 	}
 
-	told := e.code
-	if e.planCode != "" {
-		told = e.planCode
-	}
+	reportedCode := cmp.Or(e.planCode, e.code)
+	o.degraded = []report.Reason{{Code: string(reportedCode), Summary: o.summary}}
 
-	o.degraded = []report.Reason{{Code: string(told), Summary: o.summary}}
-	if isClusterCode(e.code) && e.lastGood && e.good {
+	mayContinue := e.lastGood && e.isGood
+	if mayContinue && isClusterCode(e.code) {
 		o.code = e.out.Code
 	}
 
@@ -165,7 +200,10 @@ func decideFailed(e ending) outcome {
 // isClusterCode reports whether a failure is caused by the cluster.
 func isClusterCode(code fault.Code) bool {
 	switch code {
-	case fault.ClusterUnreachable, fault.ClusterUntrusted, fault.ClusterDenied, fault.ClusterUnusable:
+	case fault.ClusterUnreachable,
+		fault.ClusterUntrusted,
+		fault.ClusterDenied,
+		fault.ClusterUnusable:
 		return true
 	}
 
@@ -175,9 +213,15 @@ func isClusterCode(code fault.Code) bool {
 // decideBroken handles a failure while the files may be mixed, or while the generations cannot be read: the gate stays
 // as it is; at boot that is shut.
 func decideBroken(e ending) outcome {
-	o := outcome{code: e.code, summary: e.failure, err: e.err, quiet: true}
-	if e.shut {
-		o.heldBack, o.err = e.failure, errors.Join(e.err, e.activateErr)
+	o := outcome{
+		code:    e.code,
+		summary: e.failure,
+		err:     e.err,
+		quiet:   true,
+	}
+	if e.isGateShut {
+		o.gateShut = e.failure
+		o.err = errors.Join(e.err, e.activateErr)
 	}
 
 	return o
@@ -189,67 +233,77 @@ func decideWithoutSite(e ending) outcome {
 
 	switch {
 	case e.generationBefore == 0 && o.code == "":
-		o.summary = "there is no site, so prelet is not in use; the kubelet starts as it is"
+		o.summary = "no site was found, so prelet is not in use; the kubelet starts as it is"
 	case e.generationBefore != 0:
-		stays := fmt.Sprintf("there is no site any more; generation %d stays", e.generationBefore)
+		stays := fmt.Sprintf("the site is gone; generation %d stays", e.generationBefore)
 		o.degradedFirst = []report.Reason{{Code: string(fault.NoSite), Summary: stays}}
 
 		if o.code == "" && e.out.HeldBack != "" {
-			o.code, o.summary = fault.NoSite, e.out.HeldBack
+			o.code = fault.NoSite
+			o.summary = e.out.HeldBack
 		}
 	}
 
 	return o
 }
 
+// failQuietly returns the outcome of an error after which the generation in place is not reported.
+func failQuietly(err error) outcome {
+	return outcome{
+		code:    fault.CodeOf(err),
+		err:     err,
+		summary: err.Error(),
+		quiet:   true,
+	}
+}
+
 // decideSwitchedOff handles prelet=off: the gate opens on the generation in place, judged or not.
 func decideSwitchedOff(e ending) outcome {
 	if e.activateErr != nil {
-		return outcome{
-			code:    fault.CodeOf(e.activateErr),
-			err:     e.activateErr,
-			summary: e.activateErr.Error(),
-			quiet:   true,
-		}
+		return failQuietly(e.activateErr)
 	}
 
-	why := "nothing was planned, changed or judged: prelet=off stands on the kernel command line"
-	if e.foreign {
+	why := "nothing was planned, changed or judged: prelet=off is on the kernel command line"
+	if e.isForeign {
 		why += fmt.Sprintf(
-			"; generation %d was made on another machine, and the kubelet starts as that one", e.out.Generation,
+			"; generation %d was made on another machine, and the kubelet starts as that one",
+			e.out.Generation,
 		)
 	}
 
-	return outcome{summary: why, degraded: []report.Reason{{Code: string(fault.Held), Summary: why}}}
+	return outcome{
+		summary:  why,
+		degraded: []report.Reason{{Code: string(fault.Held), Summary: why}},
+	}
 }
 
 // decideByHand handles a rollback by hand. A failed rollback is not reported.
 func decideByHand(e ending) outcome {
 	if e.activateErr != nil {
-		return outcome{
-			code:    fault.CodeOf(e.activateErr),
-			err:     e.activateErr,
-			summary: e.activateErr.Error(),
-			quiet:   true,
-		}
+		return failQuietly(e.activateErr)
 	}
 
+	held := fmt.Sprintf(
+		"generation %d is pinned (%s); to apply the site again: prelet rollback --release", e.to, e.why)
+	const format = "generation %d is in place by hand; it has the contents of generation %d"
+	chosen := fmt.Sprintf(format, e.out.Generation, e.to)
 	o := outcome{
-		code: e.out.Code, quiet: true, heldBack: e.out.HeldBack,
-		summary: fmt.Sprintf("generation %d is in place, with the contents of %d, by hand", e.out.Generation, e.to),
-		held: fmt.Sprintf(
-			"generation %d was chosen by hand (%s); prelet rollback --release lets go of it", e.to, e.why,
-		),
+		code:          e.out.Code,
+		quiet:         true,
+		gateShut:      e.out.HeldBack,
+		summary:       chosen,
+		planHeld:      held,
+		degradedFirst: []report.Reason{{Code: string(fault.Held), Summary: held}},
 	}
-	o.degradedFirst = []report.Reason{{Code: string(fault.Held), Summary: o.held}}
 
 	if e.out.Code != "" {
 		o.summary += ": " + e.out.Why
 	}
 
-	if e.out.Verdict == activate.Unknown {
+	if e.out.Verdict == activation.Unknown {
 		unjudged := fmt.Sprintf(
-			"nobody could tell whether the kubelet is well on generation %d; prelet verify looks", e.out.Generation,
+			"whether the kubelet is healthy with generation %d is not known; prelet verify checks it",
+			e.out.Generation,
 		)
 		o.degraded = []report.Reason{{Code: string(fault.Unjudged), Summary: unjudged}}
 	}
@@ -257,32 +311,9 @@ func decideByHand(e ending) outcome {
 	return o
 }
 
-// end ends a run: it carries out the ending, decides the outcome and reports it.
+// end ends a run: it completes the ending, decides the outcome and reports it.
 func (r *Run) end(ctx context.Context, p *boot.Plan, h hold, e ending) Result {
-	e.out, e.activateErr = r.carryOut(ctx, e)
-	e.shut = r.isShut()
-	e.foreign = r.isForeign()
-
-	switch {
-	case h.why != "" && !h.release:
-		e.held = h.why
-	case h.why != "" && !e.changed && (e.err != nil || e.activateErr != nil):
-		e.held, e.releaseFailed = r.whyHeld(p), true
-	}
-
-	if cur, err := r.Store.Current(); err == nil && cur != nil {
-		e.good = cur.Status == generation.StatusGood
-
-		if cur.Adopted {
-			note := fmt.Sprintf("generation %d has the files as they were found", cur.Gen)
-			if r.Store.KnowsBefore() != nil {
-				note += "; what they were before prelet is not known"
-			}
-
-			r.Report.Note(string(fault.Adopted), note)
-		}
-	}
-
+	e = r.complete(ctx, p, h, e)
 	o := decide(e)
 	r.reportOutcome(p, e, o)
 
@@ -291,25 +322,81 @@ func (r *Run) end(ctx context.Context, p *boot.Plan, h hold, e ending) Result {
 	}
 
 	return Result{
-		Plan: p, Outcome: e.out, Changed: e.changed, Held: o.held, Code: o.code, Reason: o.reason, Summary: o.summary,
-		Err: o.err,
+		Plan:    p,
+		Outcome: e.out,
+		Changed: e.changed,
+		Held:    o.planHeld,
+		Code:    o.code,
+		Reason:  o.reason,
+		Summary: o.summary,
+		Err:     o.err,
 	}
+}
+
+// complete carries out an ending, and fills its fields about the result and about the node after that.
+func (r *Run) complete(ctx context.Context, p *boot.Plan, h hold, e ending) ending {
+	e.out, e.activateErr = r.carryOut(ctx, e)
+	e.isGateShut = r.isGateShut()
+	e.isForeign = r.isForeign()
+
+	hasFailed := e.err != nil || e.activateErr != nil
+
+	switch {
+	case h.why == "":
+	case !h.release:
+		e.planHeld = h.why
+	case !e.changed && hasFailed:
+		e.planHeld = r.whyHeld(p)
+		e.releaseFailed = true
+	}
+
+	if cur := readCurrent(r.Store); cur != nil {
+		e.isGood = cur.Status == generation.StatusGood
+		r.noteAdopted(cur)
+	}
+
+	return e
+}
+
+// noteAdopted notes that the files of the generation in place were adopted.
+func (r *Run) noteAdopted(cur *generation.Info) {
+	if !cur.Adopted {
+		return
+	}
+
+	note := fmt.Sprintf("generation %d has the files as they were found", cur.Gen)
+	if r.Store.KnowsBefore() != nil {
+		note += "; what they were before prelet is not known"
+	}
+
+	r.Report.Note(string(fault.Adopted), note)
 }
 
 // endFailed ends a run before its commit. err is an error that is not in p's diagnostics.
 func (r *Run) endFailed(ctx context.Context, p *boot.Plan, h hold, code fault.Code, err error) Result {
-	e := ending{kind: failed, code: code, err: err, failure: describeFailure(p, err)}
+	e := ending{
+		kind:    failed,
+		code:    code,
+		err:     err,
+		failure: describeFailure(p, err),
+	}
 	if p != nil {
 		e.planCode = origin.Code(p.Diagnostics)
 		e.lastGood = p.Kubelet.Joined && p.OnCluster == "last-good"
 	}
 
 	if ctx.Err() != nil {
-		e.stopped, e.code = true, fault.Interrupted
+		e.stopped = true
+		e.code = fault.Interrupted
 		e.failure = "stopped before anything was changed: " + context.Cause(ctx).Error()
 	}
 
 	return r.end(ctx, p, h, e)
+}
+
+// endError is endFailed with the code of err.
+func (r *Run) endError(ctx context.Context, p *boot.Plan, h hold, err error) Result {
+	return r.endFailed(ctx, p, h, fault.CodeOf(err), err)
 }
 
 // KeepWithoutRun ends a boot in which no run could begin: the generation in place stays if possible.
@@ -318,19 +405,40 @@ func (r *Run) KeepWithoutRun(ctx context.Context, err error) Result {
 		return r.endBroken(ctx, broken)
 	}
 
-	return r.endFailed(ctx, nil, hold{}, fault.CodeOf(err), err)
+	return r.endError(ctx, nil, hold{}, err)
 }
 
 func (r *Run) endBroken(ctx context.Context, err error) Result {
-	return r.end(ctx, nil, hold{}, ending{kind: broken, code: fault.CodeOf(err), failure: err.Error(), err: err})
+	e := ending{
+		kind:    broken,
+		code:    fault.CodeOf(err),
+		failure: err.Error(),
+		err:     err,
+	}
+
+	return r.end(ctx, nil, hold{}, e)
 }
 
-func (r *Run) endActivated(ctx context.Context, p *boot.Plan, h hold, out activate.Outcome, err error) Result {
-	return r.end(ctx, p, h, ending{kind: activated, out: out, activateErr: err})
+func (r *Run) endActivated(ctx context.Context, p *boot.Plan, h hold, out activation.Outcome, err error) Result {
+	return r.end(ctx, p, h, ending{
+		kind:        activated,
+		out:         out,
+		activateErr: err,
+	})
+}
+
+// endCommitted ends a run that committed a generation.
+func (r *Run) endCommitted(ctx context.Context, p *boot.Plan, h hold, out activation.Outcome, err error) Result {
+	return r.end(ctx, p, h, ending{
+		kind:        activated,
+		out:         out,
+		activateErr: err,
+		changed:     true,
+	})
 }
 
 // carryOut keeps the generation in place if possible, or shuts the gate with the reason.
-func (r *Run) carryOut(ctx context.Context, e ending) (activate.Outcome, error) {
+func (r *Run) carryOut(ctx context.Context, e ending) (activation.Outcome, error) {
 	switch e.kind {
 	case failed:
 		if e.stopped {
@@ -347,7 +455,7 @@ func (r *Run) carryOut(ctx context.Context, e ending) (activate.Outcome, error) 
 			return e.out, nil
 		}
 
-		return activate.Outcome{HeldBack: e.failure}, err
+		return activation.Outcome{HeldBack: e.failure}, err
 	case withoutSite:
 		return r.Machine.KeepWithoutSite(ctx)
 	case switchedOff:
@@ -357,8 +465,8 @@ func (r *Run) carryOut(ctx context.Context, e ending) (activate.Outcome, error) 
 	return e.out, e.activateErr
 }
 
-// isShut reports whether the gate is shut, as far as it can be read.
-func (r *Run) isShut() bool {
+// isGateShut reports whether the gate is shut, as far as it can be read.
+func (r *Run) isGateShut() bool {
 	_, open, err := r.Machine.Gate.State()
 
 	return err == nil && !open
@@ -366,13 +474,11 @@ func (r *Run) isShut() bool {
 
 // reportOutcome reports how a run ended.
 func (r *Run) reportOutcome(p *boot.Plan, e ending, o outcome) {
-	if e.held != "" && !e.releaseFailed {
-		r.Report.Held(PlanID(p), e.held)
+	if e.planHeld != "" && !e.releaseFailed {
+		r.Report.Held(PlanID(p), e.planHeld)
 	}
 
-	for _, d := range o.degradedFirst {
-		r.Report.Degrade(d.Code, d.Summary)
-	}
+	r.degradeAll(o.degradedFirst)
 
 	switch {
 	case !o.quiet:
@@ -381,30 +487,46 @@ func (r *Run) reportOutcome(p *boot.Plan, e ending, o outcome) {
 		reportByHand(r.Report, e.out, o.summary)
 	}
 
-	judged := e.kind == activated || e.kind == withoutSite || e.kind == failed
+	r.reportHeldByVerdict(e)
+	r.degradeAll(o.degraded)
 
-	switch {
-	case judged && e.out.Held:
-		r.Report.Held(r.findPlanID(e.out.From), e.out.Why)
-	case judged && e.out.Code == fault.RollbackFails: // an earlier process of this boot may have reported it as held
-		r.Report.Held("", "")
+	if e.planHeld != "" && e.releaseFailed {
+		r.Report.Held(PlanID(p), e.planHeld)
 	}
 
-	for _, d := range o.degraded {
-		r.Report.Degrade(d.Code, d.Summary)
-	}
-
-	if e.held != "" && e.releaseFailed {
-		r.Report.Held(PlanID(p), e.held)
-	}
-
-	if o.heldBack != "" {
-		r.Report.HeldBack(r.unitName(), o.heldBack)
+	if o.gateShut != "" {
+		r.Report.HeldBack(r.unitName(), o.gateShut)
 	}
 
 	if e.kind == broken && o.code == fault.NeedsPerson {
-		r.Report.Event(
-			report.Event{Stage: "recover", State: report.Failed, Summary: o.summary, Message: report.MessageStuck},
-		)
+		r.Report.Event(report.Event{
+			Stage:   "recover",
+			State:   report.Failed,
+			Summary: o.summary,
+			Message: report.MessageStuck,
+		})
+	}
+}
+
+// degradeAll reports deviations from the site.
+func (r *Run) degradeAll(reasons []report.Reason) {
+	for _, d := range reasons {
+		r.Report.Degrade(d.Code, d.Summary)
+	}
+}
+
+// reportHeldByVerdict reports whether the verdict of this run holds a plan.
+func (r *Run) reportHeldByVerdict(e ending) {
+	switch e.kind {
+	case activated, withoutSite, failed:
+	default:
+		return
+	}
+
+	switch {
+	case e.out.Held:
+		r.Report.Held(r.findPlanID(e.out.From), e.out.Why)
+	case e.out.Code == fault.RollbackFails: // an earlier process of this boot may have reported it as held
+		r.Report.Held("", "")
 	}
 }

@@ -1,4 +1,4 @@
-package apply
+package commit
 
 import (
 	"errors"
@@ -15,16 +15,16 @@ import (
 func TestDecide(t *testing.T) {
 	const (
 		stays  = "the site is wrong; generation 3 stays in charge"
-		chosen = "generation 1 was chosen by hand (me); prelet rollback --release lets go of it"
+		chosen = "generation 1 is pinned (me); to apply the site again: prelet rollback --release"
 	)
 
 	gone := errors.New("the bus is gone")
 	code := func(c fault.Code, summary string) []report.Reason {
 		return []report.Reason{{Code: string(c), Summary: summary}}
 	}
-	inPlace := activate.Outcome{Generation: 3}
-	wentBack := activate.Outcome{
-		Verdict: activate.Bad, Why: "crash loop", Generation: 4, From: 3, InPlace: activate.Good, Held: true,
+	inPlace := activation.Outcome{Generation: 3}
+	wentBack := activation.Outcome{
+		Verdict: activation.Bad, Why: "crash loop", Generation: 4, From: 3, InPlace: activation.Good, Held: true,
 		Code: fault.RolledBack,
 	}
 	left := Summarize(wentBack, true)
@@ -36,25 +36,25 @@ func TestDecide(t *testing.T) {
 	}{
 		// Activated.
 		{
-			"good", ending{out: activate.Outcome{Verdict: activate.Good, Generation: 3}, changed: true},
+			"good", ending{out: activation.Outcome{Verdict: activation.Good, Generation: 3}, changed: true},
 			outcome{summary: "generation 3 is in place, and the kubelet is healthy on it"},
 		},
 		{"nothing to change", ending{out: inPlace}, outcome{summary: "no changes; generation 3 is in place"}},
 		{
 			"gone back", ending{out: wentBack, changed: true},
-			outcome{code: fault.RolledBack, summary: left, held: "crash loop"},
+			outcome{code: fault.RolledBack, summary: left, planHeld: "crash loop"},
 		},
 		{
-			"the gate stays shut", ending{out: activate.Outcome{HeldBack: "a mixture"}, shut: true},
-			outcome{summary: "a mixture", heldBack: "a mixture"},
+			"the gate stays shut", ending{out: activation.Outcome{HeldBack: "a mixture"}, isGateShut: true},
+			outcome{summary: "a mixture", gateShut: "a mixture"},
 		},
 		{
 			"interrupted after the commit, with the gate shut",
 			ending{
-				out: inPlace, activateErr: &fault.Fault{Code: fault.Interrupted, Summary: "stopped"}, shut: true,
+				out: inPlace, activateErr: &fault.Fault{Code: fault.Interrupted, Summary: "stopped"}, isGateShut: true,
 				changed: true,
 			},
-			outcome{code: fault.Interrupted, summary: "stopped", heldBack: "stopped"},
+			outcome{code: fault.Interrupted, summary: "stopped", gateShut: "stopped"},
 		},
 		{
 			"interrupted after the commit, with the gate open",
@@ -67,7 +67,7 @@ func TestDecide(t *testing.T) {
 			"a typo, on a good generation",
 			ending{
 				kind: failed, code: fault.Syntax, failure: "the site is wrong", planCode: fault.Syntax, out: inPlace,
-				good:     true,
+				isGood:   true,
 				lastGood: true,
 			},
 			outcome{
@@ -78,10 +78,10 @@ func TestDecide(t *testing.T) {
 			"a typo, and nothing may start",
 			ending{
 				kind: failed, code: fault.Syntax, failure: "the site is wrong",
-				out:  activate.Outcome{Generation: 3, HeldBack: "so"},
-				shut: true,
+				out:        activation.Outcome{Generation: 3, HeldBack: "so"},
+				isGateShut: true,
 			},
-			outcome{code: fault.Syntax, reason: "the site is wrong", summary: "the site is wrong", heldBack: "so"},
+			outcome{code: fault.Syntax, reason: "the site is wrong", summary: "the site is wrong", gateShut: "so"},
 		},
 		{
 			"a typo, and prelet was never used",
@@ -108,7 +108,7 @@ func TestDecide(t *testing.T) {
 			"what is in place cannot be kept",
 			ending{
 				kind: failed, code: fault.Syntax, failure: "the site is wrong", err: fs.ErrPermission,
-				out: activate.Outcome{HeldBack: "so"}, activateErr: gone,
+				out: activation.Outcome{HeldBack: "so"}, activateErr: gone,
 			},
 			outcome{code: fault.Syntax, reason: "the site is wrong", summary: "the site is wrong; the bus is gone"},
 		},
@@ -117,7 +117,7 @@ func TestDecide(t *testing.T) {
 		{
 			"no apiserver, and the node may go on with the last good answers",
 			ending{
-				kind: failed, code: fault.ClusterUnreachable, failure: "the site is wrong", out: inPlace, good: true,
+				kind: failed, code: fault.ClusterUnreachable, failure: "the site is wrong", out: inPlace, isGood: true,
 				lastGood: true,
 			},
 			outcome{reason: "the site is wrong", summary: stays, degraded: code(fault.ClusterUnreachable, stays)},
@@ -125,7 +125,7 @@ func TestDecide(t *testing.T) {
 		{
 			"no apiserver, and the site says that it fails",
 			ending{
-				kind: failed, code: fault.ClusterUnreachable, failure: "the site is wrong", out: inPlace, good: true,
+				kind: failed, code: fault.ClusterUnreachable, failure: "the site is wrong", out: inPlace, isGood: true,
 			},
 			outcome{
 				code: fault.ClusterUnreachable, reason: "the site is wrong", summary: stays,
@@ -145,7 +145,7 @@ func TestDecide(t *testing.T) {
 			ending{
 				kind: failed, code: fault.Interrupted, planCode: fault.ClusterUnreachable, failure: "the site is wrong",
 				stopped: true,
-				out:     inPlace, good: true, lastGood: true,
+				out:     inPlace, isGood: true, lastGood: true,
 			},
 			outcome{
 				code: fault.Interrupted, reason: "the site is wrong", summary: stays,
@@ -156,8 +156,8 @@ func TestDecide(t *testing.T) {
 		// Broken.
 		{
 			"recovery needs a person, at boot",
-			ending{kind: broken, code: fault.NeedsPerson, failure: "neither of both", err: gone, shut: true},
-			outcome{code: fault.NeedsPerson, summary: "neither of both", heldBack: "neither of both", quiet: true},
+			ending{kind: broken, code: fault.NeedsPerson, failure: "neither of both", err: gone, isGateShut: true},
+			outcome{code: fault.NeedsPerson, summary: "neither of both", gateShut: "neither of both", quiet: true},
 		},
 		{
 			"recovery needs a person, while the kubelet runs",
@@ -168,7 +168,7 @@ func TestDecide(t *testing.T) {
 		// No site.
 		{
 			"prelet is not in use", ending{kind: withoutSite},
-			outcome{summary: "there is no site, so prelet is not in use; the kubelet starts as it is"},
+			outcome{summary: "no site was found, so prelet is not in use; the kubelet starts as it is"},
 		},
 		{
 			"prelet is not in use, and systemd does not answer",
@@ -179,18 +179,18 @@ func TestDecide(t *testing.T) {
 			"the site is gone", ending{kind: withoutSite, generationBefore: 3, out: inPlace},
 			outcome{
 				summary:       "no changes; generation 3 is in place",
-				degradedFirst: code(fault.NoSite, "there is no site any more; generation 3 stays"),
+				degradedFirst: code(fault.NoSite, "the site is gone; generation 3 stays"),
 			},
 		},
 		{
 			"the site is gone, and nothing may start",
 			ending{
-				kind: withoutSite, generationBefore: 3, out: activate.Outcome{Generation: 3, HeldBack: "a mixture"},
-				shut: true,
+				kind: withoutSite, generationBefore: 3, out: activation.Outcome{Generation: 3, HeldBack: "a mixture"},
+				isGateShut: true,
 			},
 			outcome{
-				code: fault.NoSite, summary: "a mixture", heldBack: "a mixture",
-				degradedFirst: code(fault.NoSite, "there is no site any more; generation 3 stays"),
+				code: fault.NoSite, summary: "a mixture", gateShut: "a mixture",
+				degradedFirst: code(fault.NoSite, "the site is gone; generation 3 stays"),
 			},
 		},
 
@@ -200,12 +200,12 @@ func TestDecide(t *testing.T) {
 			outcome{summary: off, degraded: code(fault.Held, off)},
 		},
 		{
-			"prelet=off, on another machine's", ending{kind: switchedOff, out: inPlace, foreign: true},
+			"prelet=off, on another machine's", ending{kind: switchedOff, out: inPlace, isForeign: true},
 			outcome{summary: off + foreignOff, degraded: code(fault.Held, off+foreignOff)},
 		},
 		{
 			"prelet=off, and the gate cannot be opened",
-			ending{kind: switchedOff, out: inPlace, activateErr: gone, shut: true},
+			ending{kind: switchedOff, out: inPlace, activateErr: gone, isGateShut: true},
 			outcome{code: fault.Internal, summary: "the bus is gone", quiet: true},
 		},
 
@@ -213,13 +213,13 @@ func TestDecide(t *testing.T) {
 		// By hand.
 		{
 			"a way back by hand",
-			ending{kind: byHand, to: 1, why: "me", out: activate.Outcome{Verdict: activate.Unknown, Generation: 3}},
+			ending{kind: byHand, to: 1, why: "me", out: activation.Outcome{Verdict: activation.Unknown, Generation: 3}},
 			outcome{
-				summary: "generation 3 is in place, with the contents of 1, by hand", held: chosen, quiet: true,
+				summary: "generation 3 is in place by hand; it has the contents of generation 1", planHeld: chosen, quiet: true,
 				degradedFirst: code(fault.Held, chosen),
 				degraded: code(
 					fault.Unjudged,
-					"nobody could tell whether the kubelet is well on generation 3; prelet verify looks",
+					"whether the kubelet is healthy with generation 3 is not known; prelet verify checks it",
 				),
 			},
 		},
@@ -227,12 +227,12 @@ func TestDecide(t *testing.T) {
 			"a way back by hand, to one that is ill as well",
 			ending{
 				kind: byHand, to: 1, why: "me",
-				out: activate.Outcome{Code: fault.RollbackFails, Why: "crash loop", Generation: 3},
+				out: activation.Outcome{Code: fault.RollbackFails, Why: "crash loop", Generation: 3},
 			},
 			outcome{
-				code:    fault.RollbackFails,
-				summary: "generation 3 is in place, with the contents of 1, by hand: crash loop",
-				held:    chosen, quiet: true, degradedFirst: code(fault.Held, chosen),
+				code:     fault.RollbackFails,
+				summary:  "generation 3 is in place by hand; it has the contents of generation 1: crash loop",
+				planHeld: chosen, quiet: true, degradedFirst: code(fault.Held, chosen),
 			},
 		},
 		{
@@ -241,30 +241,30 @@ func TestDecide(t *testing.T) {
 			outcome{code: fault.Usage, summary: "no", quiet: true},
 		},
 		{
-			"the plan is held", ending{held: "it failed", out: inPlace},
+			"the plan is held", ending{planHeld: "it failed", out: inPlace},
 			outcome{
-				summary: "no changes; generation 3 is in place; the site's plan is held", held: "it failed",
+				summary: "no changes; generation 3 is in place; the site's plan is held", planHeld: "it failed",
 				degradedFirst: code(fault.Held, "it failed"),
 			},
 		},
 		{
 			"the plan is held, and what is in place cannot be put right",
 			ending{
-				kind: failed, code: fault.CannotWrite, failure: "the site is wrong", held: "it failed", out: inPlace,
+				kind: failed, code: fault.CannotWrite, failure: "the site is wrong", planHeld: "it failed", out: inPlace,
 			},
 			outcome{
-				code: fault.CannotWrite, reason: "the site is wrong", summary: stays, held: "it failed",
+				code: fault.CannotWrite, reason: "the site is wrong", summary: stays, planHeld: "it failed",
 				degradedFirst: code(fault.Held, "it failed"), degraded: code(fault.CannotWrite, stays),
 			},
 		},
 		{
 			"the plan was to be tried again, and that failed before the commit",
 			ending{
-				kind: failed, code: fault.Systemd, failure: "the site is wrong", held: "it failed", releaseFailed: true,
+				kind: failed, code: fault.Systemd, failure: "the site is wrong", planHeld: "it failed", releaseFailed: true,
 				out: inPlace,
 			},
 			outcome{
-				code: fault.Systemd, reason: "the site is wrong", summary: stays, held: "it failed",
+				code: fault.Systemd, reason: "the site is wrong", summary: stays, planHeld: "it failed",
 				degraded: append(code(fault.Systemd, stays), code(fault.Held, "it failed")...),
 			},
 		},
@@ -291,8 +291,8 @@ func TestDecideMindsTheCluster(t *testing.T) {
 			kind:     failed,
 			code:     code,
 			failure:  "x",
-			out:      activate.Outcome{Generation: 3},
-			good:     true,
+			out:      activation.Outcome{Generation: 3},
+			isGood:   true,
 			lastGood: true,
 		}
 		want := code
@@ -309,7 +309,7 @@ func TestDecideMindsTheCluster(t *testing.T) {
 }
 
 const (
-	off        = "nothing was planned, changed or judged: prelet=off stands on the kernel command line"
+	off        = "nothing was planned, changed or judged: prelet=off is on the kernel command line"
 	foreignOff = "; generation 3 was made on another machine, and the kubelet starts as that one"
 )
 
@@ -322,10 +322,10 @@ func TestDecideKeepsItsPromises(t *testing.T) {
 				is := func(i int) bool { return bits&(1<<i) != 0 }
 				e := ending{
 					kind:          w,
-					shut:          is(0),
+					isGateShut:    is(0),
 					stopped:       is(1),
 					lastGood:      is(2),
-					good:          is(3),
+					isGood:        is(3),
 					releaseFailed: is(4),
 					changed:       is(5),
 				}
@@ -339,11 +339,11 @@ func TestDecideKeepsItsPromises(t *testing.T) {
 				}
 
 				if is(6) {
-					e.held = "held"
+					e.planHeld = "held"
 				}
 
 				if is(7) {
-					e.out.HeldBack, e.shut = "so", true
+					e.out.HeldBack, e.isGateShut = "so", true
 				}
 
 				if is(8) {
@@ -363,11 +363,11 @@ func TestDecideKeepsItsPromises(t *testing.T) {
 			t.Errorf("%+v has no summary", e)
 		case e.activateErr != nil && e.kind != broken && o.code == "" && e.kind != failed:
 			t.Errorf("%+v went wrong and ends without a code", e)
-		case e.kind == failed && o.code == "" && (e.stopped || !e.good || !e.lastGood):
+		case e.kind == failed && o.code == "" && (e.stopped || !e.isGood || !e.lastGood):
 			t.Errorf("%+v failed and ends without a code", e)
-		case e.out.HeldBack != "" && e.activateErr == nil && e.kind != broken && e.kind != switchedOff && o.heldBack == "":
+		case e.out.HeldBack != "" && e.activateErr == nil && e.kind != broken && e.kind != switchedOff && o.gateShut == "":
 			t.Errorf("%+v is held back, and nobody says so", e)
-		case e.held != "" && o.held != e.held:
+		case e.planHeld != "" && o.planHeld != e.planHeld:
 			t.Errorf("%+v is held, and nobody says so", e)
 		}
 	})

@@ -1,4 +1,4 @@
-package apply
+package commit
 
 import (
 	"fmt"
@@ -16,9 +16,9 @@ import (
 // contains the planned flags and labels. It returns nil when no flags are planned or no variable matches: then they are
 // not checked.
 func Flags(p *boot.Plan) []string {
-	i := slices.IndexFunc(
-		p.Node.Files, func(f node.File) bool { return f.Purpose == "kubelet-flags" && f.Kind == node.Regular },
-	)
+	i := slices.IndexFunc(p.Node.Files, func(f node.File) bool {
+		return f.Purpose == "kubelet-flags" && f.Kind == node.Regular
+	})
 	if i < 0 {
 		return nil
 	}
@@ -43,7 +43,8 @@ func matchesNode(f *kubelet.Flags, n node.Node) bool {
 		if x.Inherited {
 			continue
 		}
-		if v, ok := f.Lookup(x.Name); !ok || !x.NoValue && v != x.Written() {
+		v, ok := f.Lookup(x.Name)
+		if !ok || !x.NoValue && v != x.Written() {
 			return false
 		}
 	}
@@ -91,7 +92,10 @@ func buildConfigz(p *boot.Plan, credential string) *kubelet.Configz {
 		return nil
 	}
 
-	served := []string{"/var/lib/kubelet/pki/kubelet.crt", "/var/lib/kubelet/pki/kubelet-server-current.pem"}
+	served := []string{
+		"/var/lib/kubelet/pki/kubelet.crt",
+		"/var/lib/kubelet/pki/kubelet-server-current.pem",
+	}
 	if f, ok := p.Node.Config["tlsCertFile"].(string); ok && f != "" {
 		served = []string{f}
 	}

@@ -1,4 +1,4 @@
-package apply
+package commit
 
 import (
 	"errors"
@@ -17,7 +17,8 @@ import (
 // Explain returns an error of writing, recovering or activating as diagnostics: what failed, on which object, why, and
 // the next step, with a code that has a page. It returns nil for other errors.
 func Explain(err error) (out hcl.Diagnostics) {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok && !errors.Is(err, generation.ErrLocked) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok &&
+		!errors.Is(err, generation.ErrLocked) {
 		for _, e := range joined.Unwrap() {
 			out = append(out, Explain(e)...)
 		}
@@ -42,7 +43,7 @@ func Explain(err error) (out hcl.Diagnostics) {
 	case !ok:
 		return hcl.Diagnostics{explainUnit(findPrefix(err, f), f)}
 	case errors.Is(err, generation.ErrLocked):
-		return hcl.Diagnostics{explainLocked(f, target)}
+		return hcl.Diagnostics{explainLocked(target)}
 	}
 
 	return hcl.Diagnostics{explainStore(findPrefix(err, f), f, target)}
@@ -52,7 +53,7 @@ func buildMessage(c fault.Code, summary string, detail ...string) *hcl.Diagnosti
 	return origin.Error(c, hcl.Range{}, summary, "%s", strings.Join(detail, "\n"))
 }
 
-// pasteLine returns a line that is never wrapped: see present.
+// pasteLine returns a command as an indented line, which the printer does not wrap.
 func pasteLine(command string) string { return "    " + command }
 
 func explainStuck(e *generation.StuckError) *hcl.Diagnostic {
@@ -62,75 +63,56 @@ func explainStuck(e *generation.StuckError) *hcl.Diagnostic {
 	}
 
 	detail := []string{formatReason(why)}
-
-	after := "Nothing was touched."
 	if e.Journal != "" {
 		detail = append(detail, "The commit that was interrupted is in "+e.Journal+".")
 	}
 
-	if e.Journal != "" || filepath.Base(e.Path) == "journal.json" { // else nothing says that the files are a mixture
-		after = "Nothing was touched, and the kubelet is not started on a mixture."
+	// Only a journal shows that the files are a mixture.
+	hasJournal := e.Journal != "" || filepath.Base(e.Path) == "journal.json"
+	if hasJournal {
+		detail = append(detail, "Nothing was touched, and the kubelet is not started on a mixture.")
+	} else {
+		detail = append(detail, "Nothing was touched.")
 	}
 
-	detail = append(detail, after)
-
-	if len(e.Commands) > 0 {
+	if len(e.Commands) == 0 {
+		detail = append(detail, formatNext(e.Next))
+	} else {
 		detail = append(detail, "Next:")
-		for _, c := range e.Commands {
-			detail = append(detail, pasteLine(c))
-		}
-
-		return buildMessage(fault.NeedsPerson, "Recovery needs a person: "+e.Path, detail...)
 	}
 
-	if len(e.Ways) == 0 {
-		return buildMessage(
-			fault.NeedsPerson, "Recovery needs a person: "+e.Path,
-			append(detail, formatNext(e.Next))...)
+	for _, command := range e.Commands {
+		detail = append(detail, pasteLine(command))
 	}
 
-	detail = append(detail, "Next: look at it, move it away if it is still needed, and do one of these:")
-	for _, w := range e.Ways {
-		detail = append(detail, w.What+":", pasteLine(w.Command))
-	}
-
-	return buildMessage(
-		fault.NeedsPerson, "Recovery needs a person: "+e.Path,
-		append(detail, "and then:", pasteLine("prelet recover"))...)
+	return buildMessage(fault.NeedsPerson, "Manual recovery needed: "+e.Path, detail...)
 }
 
-func explainLocked(f *fault.Fault, lock *fs.PathError) *hcl.Diagnostic {
-	detail := []string{
+func explainLocked(lock *fs.PathError) *hcl.Diagnostic {
+	return buildMessage(
+		fault.Locked,
+		"Another prelet holds the lock",
 		fmt.Sprintf("%s: %s.", lock.Path, strings.TrimPrefix(lock.Err.Error(), generation.ErrLocked.Error()+": ")),
-	}
-	if h, ok := generation.HeldBy(f); ok {
-		detail = append(
-			detail, "Nothing was changed. It is released when that process ends, however it ends.",
-			"Next: see what it does, or wait and try again:",
-			pasteLine(fmt.Sprintf("ps -o pid,lstart,stat,wchan:20,args -p %d", h.PID)), pasteLine("prelet status"),
-		)
-	} else {
-		detail = append(
-			detail, "Nothing was changed. It is released when the process that holds it ends, however it ends.",
-			"Next: see who that is, or wait and try again:",
-			pasteLine("fuser -v "+lock.Path),
-			pasteLine("systemctl status prelet.service prelet-apply.service prelet-verify.service"),
-		)
-	}
-
-	return buildMessage(fault.Locked, "Another prelet holds the lock", detail...)
+		"Nothing was changed. It is released when the process that holds it ends, however it ends.",
+		"Next: see what that process does, or wait and try again:",
+		pasteLine("fuser -v "+lock.Path),
+		pasteLine("systemctl status prelet.service prelet-apply.service prelet-verify.service"),
+	)
 }
 
 // explainStore explains a failure to read or write one object. before is the prefix of the callers.
 func explainStore(before string, f *fault.Fault, target *fs.PathError) *hcl.Diagnostic {
-	summary, after := "Cannot write "+target.Path, "Nothing was changed."
+	summary := "Cannot write " + target.Path
+	after := "Nothing was changed."
 
 	switch f.Code {
 	case fault.Interrupted:
-		summary, after = "Interrupted after the commit, at "+target.Path, "The journal is kept, "+
+		summary = "Interrupted after the commit, at " + target.Path
+		after = "The journal is kept, " +
 			"and the next run, or prelet recover, finishes it."
 	case fault.Internal:
-		summary, after = "A fault of prelet at "+target.Path, "Please report it."
+		summary = "A bug in prelet, at " + target.Path
+		after = "Please report it."
 	}
 
 	detail := []string{formatReason(fmt.Sprintf("%s%s: %v", before, target.Op, target.Err)), after}
@@ -165,6 +147,10 @@ func findPrefix(err, inner error) string {
 	return head
 }
 
-func formatReason(s string) string { return "Why: " + strings.TrimSuffix(s, ".") + "." }
+func formatReason(s string) string {
+	return "Why: " + strings.TrimSuffix(s, ".") + "."
+}
 
-func formatNext(s string) string { return "Next: " + strings.TrimSuffix(s, ".") + "." }
+func formatNext(s string) string {
+	return "Next: " + strings.TrimSuffix(s, ".") + "."
+}

@@ -1,4 +1,4 @@
-package apply
+package commit
 
 import (
 	"context"
@@ -21,10 +21,7 @@ func TestExplain(t *testing.T) {
 	stuck := generation.Stuck("/etc/a", "it is neither of both", "prelet recover tells how", nil)
 	stuck.Journal = "/state/journal.json"
 
-	stuck.Ways = []generation.Way{
-		{What: "put back the new content", Command: "cut new > /etc/a"},
-		{What: "put back the old content", Command: "cut old > /etc/a"},
-	}
+	stuck.Commands = []string{"mv /state/journal.json /state/journal.json.aside", "prelet run"}
 	for _, c := range []struct {
 		err  error
 		code fault.Code
@@ -33,25 +30,26 @@ func TestExplain(t *testing.T) {
 		{
 			fmt.Errorf("recovering: %w", stuck), fault.NeedsPerson,
 			[]string{
-				"/etc/a", "Why: it is neither of both.", "/state/journal.json", "\n    cut new > /etc/a\n",
-				"\n    cut old > /etc/a\n", "\n    prelet recover",
+				"/etc/a", "Why: it is neither of both.", "The commit that was interrupted is in /state/journal.json.",
+				"\n    mv /state/journal.json /state/journal.json.aside\n", "\n    prelet run",
 			},
 		},
 		{generation.Stuck("/state/journal.json", "it is damaged", "move it aside", errors.New("no JSON")), fault.NeedsPerson,
-			[]string{"Recovery needs a person: /state/journal.json", "Why: it is damaged: no JSON.", "Nothing was touched", "Next: move it aside."}},
+			[]string{"Manual recovery needed: /state/journal.json", "Why: it is damaged: no JSON.", "Nothing was touched", "Next: move it aside."}},
 		{generation.NewFault(fault.CannotWrite, "fsync", "/etc/a", unix.EIO, "look at dmesg"), fault.CannotWrite,
 			[]string{"Cannot write /etc/a", "Why: fsync: input/output error.", "Nothing was changed.", "Next: look at dmesg."}},
 		{
 			generation.NewFault(fault.Interrupted, "rename", "/etc/a", unix.EIO, ""), fault.Interrupted,
 			[]string{"/etc/a", "The journal is kept"},
 		},
-		{&fault.Fault{Code: fault.Systemd, Summary: "kubelet.service is masked", Next: "systemctl unmask kubelet.service"}, fault.Systemd,
+		{&fault.Fault{Code: fault.Systemd, Summary: "kubelet.service is masked", Next: "systemctl unmask " +
+			"kubelet.service"}, fault.Systemd,
 			[]string{"kubelet.service is masked", "Next: systemctl unmask kubelet.service."}},
 		{
 			&fault.Fault{
-				Code: fault.Interrupted, Summary: "going back", Err: errors.New("told to stop"), Next: "the next run",
+				Code: fault.Interrupted, Summary: "rolling back", Err: errors.New("stopped"), Next: "the next run",
 			},
-			fault.Interrupted, []string{"going back", "Why: told to stop."},
+			fault.Interrupted, []string{"rolling back", "Why: stopped."},
 		},
 	} {
 		ds := Explain(c.err)
@@ -101,9 +99,5 @@ func TestExplainLocked(t *testing.T) {
 		if !strings.Contains(ds[0].Detail, want) {
 			t.Errorf("no %q in\n%s", want, ds[0].Detail)
 		}
-	}
-
-	if h, ok := generation.HeldBy(err); ok && !strings.Contains(ds[0].Detail, fmt.Sprintf("process %d", h.PID)) {
-		t.Errorf("it does not say who: %s", ds[0].Detail)
 	}
 }

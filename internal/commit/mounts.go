@@ -1,4 +1,4 @@
-package apply
+package commit
 
 import (
 	"context"
@@ -12,15 +12,14 @@ import (
 	"github.com/prelet/prelet/internal/report"
 )
 
-// mountedFolders are what a plan reads and what most plans write to, known before there is one.
+// mountedFolders are the folders that a plan reads and that most plans write to.
 var mountedFolders = []string{"/etc/prelet", "/etc/kubernetes", "/var/lib/kubelet"}
 
 // planMounted plans once every file system that is about to be mounted at or above a managed file is there.
 func (r *Run) planMounted(ctx context.Context) *boot.Plan {
 	files := slices.Clone(mountedFolders)
 
-	cur, err := r.Store.Current()
-	if err == nil && cur != nil {
+	if cur := readCurrent(r.Store); cur != nil {
 		for _, e := range cur.Entries {
 			files = append(files, e.Path)
 		}
@@ -48,12 +47,14 @@ func (r *Run) planMounted(ctx context.Context) *boot.Plan {
 	return p
 }
 
-// awaitMounts reads r.mounts, and reports whether it had to wait. If systemd does not answer, none are known: what needs
-// systemd fails later.
+// awaitMounts reads r.mounts, and reports whether it had to wait. If systemd does not answer, none are known: what
+// needs systemd fails later.
 func (r *Run) awaitMounts(ctx context.Context, files []string) (waited bool) {
 	var err error
-	if r.mounts, waited, err = r.Machine.AwaitMounts(ctx, files); err != nil {
-		r.mounts, r.mountsUnknown = nil, true
+	r.mounts, waited, err = r.Machine.AwaitMounts(ctx, files)
+	if err != nil {
+		r.mounts = nil
+		r.mountsUnknown = true
 		return waited
 	}
 
@@ -62,10 +63,10 @@ func (r *Run) awaitMounts(ctx context.Context, files []string) (waited bool) {
 	return waited
 }
 
-func describeMissing(x activate.Mount) string {
+func describeMissing(x activation.Mount) string {
 	state := "it is " + x.State
 	if x.Job {
-		state = "it was waited for in vain"
+		state = "the wait for it timed out"
 	}
 
 	return fmt.Sprintf(
@@ -81,7 +82,7 @@ func (r *Run) recordMounts(p *generation.Proposal) {
 	}
 
 	for i := range p.Targets {
-		p.Targets[i].Mount = activate.MountOf(r.mounts, p.Targets[i].Path)
+		p.Targets[i].Mount = activation.MountOf(r.mounts, p.Targets[i].Path)
 	}
 }
 
@@ -93,6 +94,10 @@ func (r *Run) noteCovered(ctx context.Context) {
 	}
 
 	if why := r.Machine.WhyCovered(ctx, cur); why != "" {
-		r.Report.Event(report.Event{Stage: "mounts", State: report.Notice, Summary: why})
+		r.Report.Event(report.Event{
+			Stage:   "mounts",
+			State:   report.Notice,
+			Summary: why,
+		})
 	}
 }

@@ -1,4 +1,4 @@
-package apply
+package commit
 
 import (
 	"encoding/json"
@@ -6,16 +6,14 @@ import (
 
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
-	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/platform/machineid"
 )
 
 // addNodeObject adds the sources of items and the planned Node object: its labels and taints, and those of earlier
 // generations of this machine that are no longer planned. It looks at all generations since the last good one, because
 // their labels may have reached the cluster.
-func addNodeObject(o Options, act *activate.Plan) {
-	act.Joins = !o.Plan.Kubelet.Joined &&
-		slices.ContainsFunc(o.Plan.Node.Files, func(f node.File) bool { return f.Purpose == "bootstrap-kubeconfig" })
+func addNodeObject(o Options, act *activation.Plan) {
+	act.Joins = !o.Plan.Kubelet.Joined && slices.ContainsFunc(o.Plan.Node.Files, isBootstrapKubeconfig)
 
 	act.Sources = collectSources(o.Plan)
 	if x := o.Plan.Node.Activation; x != nil && x.Configz != "" {
@@ -32,20 +30,34 @@ func addNodeObject(o Options, act *activate.Plan) {
 	}
 
 	act.GoneLabels = map[string][]string{}
-
 	for _, was := range nodesSinceGood(o) {
-		for _, l := range was.Labels {
-			if _, planned := act.Labels[l[0]]; !planned && !slices.Contains(act.GoneLabels[l[0]], l[1]) {
-				act.GoneLabels[l[0]] = append(act.GoneLabels[l[0]], l[1])
-			}
-		}
+		addGone(act, was)
+	}
+}
 
-		for _, t := range was.Taints {
-			if !slices.Contains(act.Taints, t) && !slices.Contains(act.GoneTaints, t) {
-				act.GoneTaints = append(act.GoneTaints, t)
-			}
+// addGone adds the labels and taints of an earlier node that are no longer planned.
+func addGone(act *activation.Plan, was canonical) {
+	for _, l := range was.Labels {
+		key := l[0]
+		value := l[1]
+		if _, isPlanned := act.Labels[key]; !isPlanned {
+			act.GoneLabels[key] = appendNew(act.GoneLabels[key], value)
 		}
 	}
+
+	for _, t := range was.Taints {
+		if !slices.Contains(act.Taints, t) {
+			act.GoneTaints = appendNew(act.GoneTaints, t)
+		}
+	}
+}
+
+func appendNew(list []string, s string) []string {
+	if slices.Contains(list, s) {
+		return list
+	}
+
+	return append(list, s)
 }
 
 // canonical contains the fields of node.Canonical that are read back.
@@ -56,8 +68,8 @@ type canonical struct {
 
 // nodesSinceGood returns the nodes of the generations from the last good one to the one in place.
 func nodesSinceGood(o Options) (out []canonical) {
-	cur, err := o.Store.Current()
-	if err != nil || cur == nil {
+	cur := readCurrent(o.Store)
+	if cur == nil {
 		return nil
 	}
 

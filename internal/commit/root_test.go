@@ -1,4 +1,4 @@
-package apply
+package commit
 
 import (
 	"os"
@@ -46,7 +46,7 @@ func TestRunBelowRoot(t *testing.T) {
 
 	check("pinned", run("two", false), want{
 		summary: "no changes; generation 1 is in place", content: "one",
-		held: "generation 1 was chosen by hand (me), so nothing is written; `prelet rollback --release --root /image`",
+		held: "generation 1 is pinned (me), so nothing is written; to apply the site again: `prelet rollback --release --root /image`",
 	})
 	check("released", run("two", true), want{summary: "generation 2 is in place", changed: true, content: "two"})
 

@@ -1,4 +1,4 @@
-package apply
+package commit
 
 import (
 	"context"
@@ -27,7 +27,7 @@ import (
 //	   └────────┴─ preflight, begin, apply ───▶ good, pending, or rolled back
 type Run struct {
 	Store   *generation.Store // locked
-	Machine *activate.Machine
+	Machine *activation.Machine
 	Report  *report.Reporter
 
 	Plan    func(context.Context) *boot.Plan // evaluates the site again at each call
@@ -36,14 +36,14 @@ type Run struct {
 	Retry bool // a held plan is released and tried again
 	Off   bool // prelet=off: only the gate opens, on the generation in place
 
-	mounts        []activate.Mount // at or above managed files
-	mountsUnknown bool             // systemd did not say
+	mounts        []activation.Mount // at or above managed files
+	mountsUnknown bool               // systemd did not say
 }
 
 // Result is the result of a run.
 type Result struct {
 	Plan    *boot.Plan // the last one; nil when there was none
-	Outcome activate.Outcome
+	Outcome activation.Outcome
 	Changed bool       // a generation was committed
 	Held    string     // why the site's plan is not applied; "" when it is
 	Code    fault.Code // "" when nothing failed
@@ -60,7 +60,8 @@ const keepTimeout = 10 * time.Second
 
 // Do runs. The lock is held before and after.
 func (r *Run) Do(ctx context.Context) Result {
-	if _, err := r.Machine.Recover(ctx); err != nil && !generation.IsOutdated(err) {
+	_, err := r.Machine.Recover(ctx)
+	if err != nil && !generation.IsOutdated(err) {
 		return r.endBroken(ctx, fmt.Errorf("recovering what an interrupted run left: %w", err))
 	}
 
@@ -68,7 +69,7 @@ func (r *Run) Do(ctx context.Context) Result {
 		r.Report.Degrade(string(fault.CannotWrite), "no change and no verdict can be stored: "+err.Error())
 	}
 
-	if cur, err := r.Store.Current(); err == nil && cur != nil {
+	if cur := readCurrent(r.Store); cur != nil {
 		r.Report.Generation(cur.Gen)
 	}
 
@@ -87,11 +88,11 @@ func (r *Run) Do(ctx context.Context) Result {
 		case !retry:
 			return r.collect(res)
 		case again == maxReplans:
-			err := fmt.Errorf("%w (planned anew %d times)", res.Err, maxReplans)
+			err := fmt.Errorf("%w (planned again %d times)", res.Err, maxReplans)
 			return r.endFailed(ctx, res.Plan, hold{}, fault.CannotWrite, err)
 		}
 
-		r.Report.Event(report.Event{Stage: "commit", State: report.Notice, Summary: "planned anew: " + res.Err.Error()})
+		r.notify("commit", "planned again: "+res.Err.Error())
 	}
 }
 
@@ -113,9 +114,11 @@ func (r *Run) planAndApply(ctx context.Context) (res Result, again bool) {
 	switch {
 	case h.why == "":
 	case r.isForeign(): // the plan was held on the machine that this one is a copy of
-		h.why, h.release = h.why+" (on another machine)", true
+		h.why = h.why + " (on another machine)"
+		h.release = true
 	case r.hasLostGenerations() && !p.Kubelet.Joined: // nothing is in place that could stay instead
-		h.why, h.release = h.why+" (and its generations are lost)", true
+		h.why = h.why + " (and its generations are lost)"
+		h.release = true
 	case !r.Retry:
 		return r.restoreInPlace(ctx, p, h), false
 	default:
@@ -142,8 +145,8 @@ func (r *Run) endWithoutSite(ctx context.Context, p *boot.Plan) Result {
 
 // apply applies the plan p.
 func (r *Run) apply(ctx context.Context, p *boot.Plan, h hold) (res Result, again bool) {
-	if p.Aside != nil {
-		r.Report.Note(string(fault.Identity), p.Aside.Sentence())
+	if p.Previous != nil {
+		r.Report.Note(string(fault.Identity), p.Previous.Sentence())
 	}
 
 	r.keepOutdated(ctx, p)
@@ -156,7 +159,7 @@ func (r *Run) apply(ctx context.Context, p *boot.Plan, h hold) (res Result, agai
 	}
 
 	if err != nil {
-		return r.endFailed(ctx, p, h, fault.CodeOf(err), err), false
+		return r.endError(ctx, p, h, err), false
 	}
 
 	return r.commit(ctx, p, proposal, act, h)
@@ -165,9 +168,7 @@ func (r *Run) apply(ctx context.Context, p *boot.Plan, h hold) (res Result, agai
 // reportReleased reports that held plans were released.
 func (r *Run) reportReleased(h hold) {
 	if h.release {
-		r.Report.Event(
-			report.Event{Stage: "commit", State: report.Notice, Summary: "released and tried again: " + h.why},
-		)
+		r.notify("commit", "released and tried again: "+h.why)
 	}
 }
 
@@ -180,11 +181,14 @@ func (r *Run) checkUnit(p *boot.Plan, unit string) error {
 	}
 
 	return &fault.Fault{
-		Code: fault.RemovalRefused, Summary: "The kubelet's unit would be another one",
+		Code:    fault.RemovalRefused,
+		Summary: "The kubelet's unit would be another one",
 		Why: fmt.Sprintf(
-			"the generation in place is that of %s, and without a restart stage the unit is %s", was, unit,
+			"the generation in place is that of %s, and without a restart stage the unit is %s",
+			was,
+			unit,
 		),
-		Next: fmt.Sprintf("put stage \"restart\" back, with unit = %q; or write the unit that shall be", was),
+		Next: fmt.Sprintf("put stage \"restart\" back, with unit = %q; or write the new unit", was),
 	}
 }
 
@@ -197,25 +201,28 @@ func (r *Run) keepOutdated(ctx context.Context, p *boot.Plan) {
 		return
 	}
 
-	unit := activate.DefaultUnit
+	unit := activation.DefaultUnit
 	if p.Node.Activation != nil {
 		unit = p.Node.Activation.Unit
 	}
 	u, err := r.Machine.Units.Look(ctx, unit)
-	if c := p.Changes[i]; err == nil && activate.CheckPodState(u, c.File.Path, c.Why, "") != nil {
+	if c := p.Changes[i]; err == nil && activation.CheckPodState(u, c.File.Path, c.Why, "") != nil {
 		r.Report.Degrade(string(fault.KubeletMachine), fmt.Sprintf(
-			"%s stays while pods may hold what it lists, and the kubelet's next start fails: %s; drain the node and reboot it",
-			c.File.Path, c.Why,
+			"%s stays while pods may use the CPUs or memory in it, and the kubelet's next start fails: %s; "+
+				"drain the node and reboot it",
+			c.File.Path,
+			c.Why,
 		))
 		p.Changes = slices.DeleteFunc(slices.Clone(p.Changes), isOutdated)
 	}
 }
 
-// checkPodState refuses to remove a state file of the kubelet's managers while pods may hold what it lists.
+// checkPodState refuses to remove a state file of the kubelet's managers while pods may use the CPUs or memory that
+// it lists.
 func (r *Run) checkPodState(ctx context.Context, p *boot.Plan, unit string) error {
-	i := slices.IndexFunc(
-		p.Changes, func(c boot.Change) bool { return c.File.Purpose == "state" && c.Action == "delete" },
-	)
+	i := slices.IndexFunc(p.Changes, func(c boot.Change) bool {
+		return c.File.Purpose == "state" && c.Action == "delete"
+	})
 	if i < 0 {
 		return nil
 	}
@@ -225,7 +232,7 @@ func (r *Run) checkPodState(ctx context.Context, p *boot.Plan, unit string) erro
 		return nil
 	}
 
-	return activate.CheckPodState(u, p.Changes[i].File.Path, p.Changes[i].Why,
+	return activation.CheckPodState(u, p.Changes[i].File.Path, p.Changes[i].Why,
 		fmt.Sprintf(
 			"drain the node and reboot it: the boot applies the site; "+
 				"or drain it, systemctl stop %[1]s, prelet run, systemctl start %[1]s",
@@ -254,26 +261,33 @@ func (r *Run) degrade(p *boot.Plan) {
 
 // isForeign reports whether the generation in place was made on another machine.
 func (r *Run) isForeign() bool {
-	cur, err := r.Store.Current()
-	return err == nil && cur != nil && r.Machine.Foreign != nil && r.Machine.Foreign(cur.Gen) != ""
+	cur := readCurrent(r.Store)
+	return cur != nil && r.whyForeign(cur.Gen) != ""
 }
 
-// isRotten reports whether the generation in place is damaged in what it stores, its files aside.
-func (r *Run) isRotten() bool { return isRotten(r.Store) }
-
-func isRotten(s *generation.Store) bool {
+// readCurrent returns the generation in place; nil if none is, or if it cannot be read.
+func readCurrent(s *generation.Store) *generation.Info {
 	cur, err := s.Current()
+	if err != nil {
+		return nil
+	}
 
-	return err == nil && cur != nil && fault.CodeOf(s.Intact(cur.Gen)) == fault.NeedsPerson
+	return cur
 }
 
-// hasLostVerdict reports whether the generation in place was never judged and nobody is going to: what was recorded of
-// its verdict was lost. Its files are adopted again, so that they are judged. One that came by going back and was judged
-// ill says why.
+// isDamaged reports whether the current generation is damaged, apart from its files.
+func isDamaged(s *generation.Store) bool {
+	cur := readCurrent(s)
+
+	return cur != nil && fault.CodeOf(s.Intact(cur.Gen)) == fault.NeedsPerson
+}
+
+// hasLostVerdict reports whether the generation in place was never judged and no journal awaits its verdict, because
+// that was lost. Its files are adopted again, so that they are judged. A generation that a rollback made, and that
+// was judged unhealthy, has a reason.
 func (r *Run) hasLostVerdict() bool {
-	cur, err := r.Store.Current()
-	if err != nil || cur == nil ||
-		cur.Status != generation.StatusPending && (cur.Status != generation.StatusRestored || cur.Why != "") {
+	cur := readCurrent(r.Store)
+	if cur == nil || !awaitsVerdict(cur) {
 		return false
 	}
 
@@ -282,7 +296,19 @@ func (r *Run) hasLostVerdict() bool {
 	return err == nil && (j == nil || j.Gen != cur.Gen)
 }
 
-// hasLostGenerations reports whether there is no generation, although a plan can only be held while one is in place.
+// awaitsVerdict reports whether a generation was never judged.
+func awaitsVerdict(cur *generation.Info) bool {
+	switch cur.Status {
+	case generation.StatusPending:
+		return true
+	case generation.StatusRestored:
+		return cur.Why == ""
+	}
+
+	return false
+}
+
+// hasLostGenerations reports whether the store is empty although a plan is held, which needs a generation.
 func (r *Run) hasLostGenerations() bool {
 	cur, err := r.Store.Current()
 
@@ -291,83 +317,109 @@ func (r *Run) hasLostGenerations() bool {
 
 // commit puts a proposal in place if it differs, and activates it.
 func (r *Run) commit(
-	ctx context.Context, p *boot.Plan, proposal generation.Proposal, act activate.Plan, h hold,
+	ctx context.Context, p *boot.Plan, proposal generation.Proposal, act activation.Plan, h hold,
 ) (res Result, again bool) {
 	if gen, isOpen, err := r.Machine.Gate.State(); err == nil && isOpen {
 		proposal.Above = max(0, gen) // also when the state folder was lost
 	}
 
 	r.recordMounts(&proposal)
+
 	c, err := r.Store.Compare(proposal)
-	if err == nil && len(c.Lost) > 0 {
-		r.Report.Note(string(fault.Adopted), "the generation in place is damaged in what these were before prelet, so "+
-			"nothing goes back to that: "+strings.Join(c.Lost, ", "))
+	if err != nil {
+		return r.endUnlessChanged(ctx, p, h, err)
 	}
 
-	switch {
-	case errors.Is(err, generation.ErrChanged):
-		return Result{Plan: p, Err: err}, true
-	case err != nil:
-		return r.endFailed(ctx, p, h, fault.CodeOf(err), err), false
-	case !c.Changed && (proposal.Force || c.Adopts || r.isRotten() || r.hasLostVerdict()):
-		proposal.Force = true
+	r.noteLost(c)
 
-		return r.adoptFiles(ctx, p, proposal, act, h)
-	case !c.Changed:
-		return r.resumeUnchanged(ctx, p, act, h), false
+	if !c.Changed {
+		return r.applyUnchanged(ctx, p, proposal, act, h, r.needsAdoption(c))
 	}
 
 	r.noteCovered(ctx)
 
 	// Preflight comes before staging: if the kubelet would not wait for the gate, no file may be written.
-	// Where a file of the kubelet's unit changes, it is the unit with that change that counts, which only Apply can tell.
-	if len(activate.UnitFilesOf(act.Unit, c.Entries, r.readFor(proposal))) == 0 {
+	// If a file of the kubelet's unit changes, the unit is checked with that change, in Apply.
+	if len(activation.UnitFilesOf(act.Unit, c.Entries, r.readFor(proposal))) == 0 {
 		if _, err := r.Machine.Preflight(ctx, act.Unit); err != nil {
-			return r.endFailed(ctx, p, h, fault.CodeOf(err), err), false
+			return r.endError(ctx, p, h, err), false
 		}
 	}
 
 	proposal.Release = h.release
 
 	txn, err := r.Store.Begin(proposal)
-	if err == nil {
-		change := activate.Change{
-			Txn:    reportingTxn{txn, r.Report, func() { r.reportReleased(h) }},
-			Plan:   act,
-			Reload: changesUnitFiles(txn.Entries()),
-
-			UnitFiles: activate.UnitFilesOf(act.Unit, txn.Entries(), r.readFor(proposal)),
-		}
-
-		var (
-			out       activate.Outcome
-			committed bool
-		)
-		if out, committed, err = r.Machine.Apply(ctx, change); committed {
-			return r.end(ctx, p, h, ending{kind: activated, out: out, activateErr: err, changed: true}), false
-		}
+	if err != nil {
+		return r.endUnlessChanged(ctx, p, h, err)
 	}
 
+	change := activation.Change{
+		Txn:       reportingTxn{txn, r.Report, func() { r.reportReleased(h) }},
+		Plan:      act,
+		Reload:    changesUnitFiles(txn.Entries()),
+		UnitFiles: activation.UnitFilesOf(act.Unit, txn.Entries(), r.readFor(proposal)),
+	}
+
+	out, committed, err := r.Machine.Apply(ctx, change)
+	if !committed {
+		return r.endUnlessChanged(ctx, p, h, err)
+	}
+
+	return r.endCommitted(ctx, p, h, out, err), false
+}
+
+// endUnlessChanged ends a run that failed before its commit. If a managed file changed after the plan was made, the run
+// does not end: again is true.
+func (r *Run) endUnlessChanged(ctx context.Context, p *boot.Plan, h hold, err error) (res Result, again bool) {
 	if errors.Is(err, generation.ErrChanged) {
 		return Result{Plan: p, Err: err}, true
 	}
 
-	return r.endFailed(ctx, p, h, fault.CodeOf(err), err), false
+	return r.endError(ctx, p, h, err), false
+}
+
+// noteLost notes which files cannot go back to their content before prelet.
+func (r *Run) noteLost(c *generation.Comparison) {
+	if len(c.Lost) > 0 {
+		r.Report.Note(
+			string(fault.Adopted),
+			"the generation in place is damaged, so these files cannot be restored to their content before prelet: "+
+				strings.Join(c.Lost, ", "),
+		)
+	}
+}
+
+// needsAdoption reports whether a new generation is needed although no file differs.
+func (r *Run) needsAdoption(c *generation.Comparison) bool {
+	return c.Adopts || isDamaged(r.Store) || r.hasLostVerdict()
+}
+
+// applyUnchanged continues with the files in place, which are as planned. adopts makes a new generation of them.
+func (r *Run) applyUnchanged(
+	ctx context.Context, p *boot.Plan, proposal generation.Proposal, act activation.Plan, h hold, adopts bool,
+) (res Result, again bool) {
+	if !adopts && !proposal.Force {
+		return r.resumeUnchanged(ctx, p, act, h), false
+	}
+
+	proposal.Force = true
+
+	return r.adoptFiles(ctx, p, proposal, act, h)
 }
 
 // adoptFiles makes a generation of files that all are as planned, and that no generation of this machine in place
 // records so: there is none, it is damaged, its verdict was lost, or the state folder was lost or restored from a
 // backup. The gate is not shut and the kubelet is not stopped.
 func (r *Run) adoptFiles(
-	ctx context.Context, p *boot.Plan, proposal generation.Proposal, act activate.Plan, h hold,
+	ctx context.Context, p *boot.Plan, proposal generation.Proposal, act activation.Plan, h hold,
 ) (res Result, again bool) {
 	if _, err := r.Machine.Preflight(ctx, act.Unit); err != nil {
-		return r.endFailed(ctx, p, h, fault.CodeOf(err), err), false
+		return r.endError(ctx, p, h, err), false
 	}
 
 	if h.release { // before the files are adopted, which the next run does as well
 		if err := r.Store.Release(); err != nil {
-			return r.endFailed(ctx, p, h, fault.CodeOf(err), err), false
+			return r.endError(ctx, p, h, err), false
 		}
 
 		r.reportReleased(h)
@@ -379,28 +431,33 @@ func (r *Run) adoptFiles(
 	case errors.Is(err, generation.ErrDiffers), errors.Is(err, generation.ErrChanged):
 		return Result{Plan: p, Err: err}, true
 	case fault.CodeOf(err) == fault.CannotWrite: // the files are as planned, recorded or not
-		r.Report.Degrade(string(fault.CannotWrite), "every file is as planned, and that cannot be recorded: "+err.Error())
+		r.Report.Degrade(
+			string(fault.CannotWrite),
+			"every file is as planned, and that cannot be recorded: "+err.Error(),
+		)
 		return r.resumeUnchanged(ctx, p, act, h), false
 	case err != nil:
-		return r.end(ctx, p, h, ending{kind: activated, activateErr: err, changed: true}), false
+		return r.endCommitted(ctx, p, h, activation.Outcome{}, err), false
 	}
 
 	r.Report.Generation(gen)
 	r.Report.Event(report.Event{
-		Stage: "commit", State: report.OK, Message: report.MessageCommitted,
+		Stage:   "commit",
+		State:   report.OK,
+		Message: report.MessageCommitted,
 		Summary: fmt.Sprintf("generation %d: every file was as planned already, and is adopted", gen),
 	})
 
 	out, err := r.Machine.Resume(ctx)
 
-	return r.end(ctx, p, h, ending{kind: activated, out: out, activateErr: err, changed: true}), false
+	return r.endCommitted(ctx, p, h, out, err), false
 }
 
 // resumeUnchanged continues with the generation in place, which is as planned.
-func (r *Run) resumeUnchanged(ctx context.Context, p *boot.Plan, act activate.Plan, h hold) Result {
+func (r *Run) resumeUnchanged(ctx context.Context, p *boot.Plan, act activation.Plan, h hold) Result {
 	if h.release {
 		if err := r.Store.Release(); err != nil {
-			return r.endFailed(ctx, p, h, fault.CodeOf(err), err)
+			return r.endError(ctx, p, h, err)
 		}
 
 		r.reportReleased(h)
@@ -415,7 +472,7 @@ func (r *Run) resumeUnchanged(ctx context.Context, p *boot.Plan, act activate.Pl
 func (r *Run) readFor(p generation.Proposal) func(sha string) ([]byte, error) {
 	return func(sha string) ([]byte, error) {
 		for _, t := range p.Targets {
-			if t.Kind == generation.File && hashContent(t.Content) == sha {
+			if t.Kind == generation.File && generation.Checksum(t.Content) == sha {
 				return t.Content, nil
 			}
 		}
@@ -441,20 +498,20 @@ func hasNoSite(p *boot.Plan) bool {
 
 func (r *Run) whyHeld(p *boot.Plan) string { return WhyHeld(r.Store, p) }
 
-// WhyPinned returns the reason when no plan may be applied: a generation was chosen by hand, or that cannot be read.
+// WhyPinned returns the reason when no plan may be applied: a generation is pinned, or that cannot be read.
 func WhyPinned(s *generation.Store) (why string, ok bool) {
 	gen, why, ok := s.Pinned()
 	if gen == generation.Unreadable {
 		return fmt.Sprintf("what is held on this node cannot be read (%s)", why), ok
 	}
 
-	return fmt.Sprintf("generation %d was chosen by hand (%s)", gen, why), ok
+	return fmt.Sprintf("generation %d is pinned (%s)", gen, why), ok
 }
 
 // WhyHeld returns why a plan must not be applied, or "".
 func WhyHeld(s *generation.Store, p *boot.Plan) string {
 	if why, ok := WhyPinned(s); ok {
-		return why + "; prelet rollback --release lets go of it"
+		return why + "; to apply the site again: prelet rollback --release"
 	}
 
 	if why, ok := s.Held(PlanID(p)); ok {
@@ -468,64 +525,95 @@ func WhyHeld(s *generation.Store, p *boot.Plan) string {
 // held.
 func (r *Run) restoreInPlace(ctx context.Context, p *boot.Plan, h hold) Result {
 	cur, err := r.Store.Current()
-
-	var goal *generation.Info
-	if err == nil && cur != nil {
-		goal, err = r.findInPlace(cur)
+	if err != nil {
+		return r.endError(ctx, p, h, err)
 	}
 
-	var (
-		proposal generation.Proposal
-		act      activate.Plan
-		ok       bool
-	)
+	if cur == nil {
+		return r.resume(ctx, p, h)
+	}
+
+	goal, err := r.findInPlace(cur)
 
 	switch {
-	case err != nil, cur == nil:
+	case err != nil:
+		return r.endError(ctx, p, h, err)
 	case goal == nil:
 		r.Report.Degrade(string(fault.Held), fmt.Sprintf(
-			"generation %d was gone back from, and what came after it is lost: the files stay as they are", cur.Gen,
+			"generation %d was rolled back, and the generation after it is lost: the files stay as they are",
+			cur.Gen,
 		))
+
+		return r.resume(ctx, p, h)
 	case goal.Restores == 0 && cur.Restores != 0: // what came after it is lost, and was as before prelet
 		out, err := r.Machine.GoBack(ctx, 0, h.why)
-
-		return r.end(ctx, p, h, ending{kind: activated, out: out, activateErr: err, changed: err == nil})
-	default:
-		proposal, act, ok, err = r.proposeGeneration(p, goal)
-	}
-
-	if err == nil && ok {
-		var c *generation.Comparison
-
-		if c, err = r.Store.Compare(proposal); err == nil && (c.Changed || c.Adopts || r.isRotten() || r.hasLostVerdict()) {
-			r.Report.Event(report.Event{
-				Stage: "commit", State: report.Notice, Summary: describeRestored(cur, goal, c.Changed),
-			})
-
-			res, again := r.commit(ctx, p, proposal, act, h)
-			if again { // changed again meanwhile: left to the next run
-				return r.endFailed(ctx, p, h, fault.CannotWrite, res.Err)
-			}
-
-			return res
+		if err != nil {
+			return r.endActivated(ctx, p, h, out, err)
 		}
+
+		return r.endCommitted(ctx, p, h, out, nil)
 	}
 
+	return r.restore(ctx, p, h, cur, goal)
+}
+
+// restore puts the contents of the generation goal in place if they differ, and continues with them. cur is the
+// generation in place.
+func (r *Run) restore(ctx context.Context, p *boot.Plan, h hold, cur, goal *generation.Info) Result {
+	proposal, act, ok, err := r.proposeGeneration(p, goal)
 	if err != nil {
-		return r.endFailed(ctx, p, h, fault.CodeOf(err), err)
+		return r.endError(ctx, p, h, err)
 	}
 
+	if !ok {
+		return r.resume(ctx, p, h)
+	}
+
+	c, err := r.Store.Compare(proposal)
+	if err != nil {
+		return r.endError(ctx, p, h, err)
+	}
+
+	if !c.Changed && !r.needsAdoption(c) {
+		return r.resume(ctx, p, h)
+	}
+
+	r.notify("commit", describeRestored(cur, goal, c.Changed))
+
+	res, again := r.commit(ctx, p, proposal, act, h)
+	if again { // changed again meanwhile: left to the next run
+		return r.endFailed(ctx, p, h, fault.CannotWrite, res.Err)
+	}
+
+	return res
+}
+
+// resume continues with the generation in place.
+func (r *Run) resume(ctx context.Context, p *boot.Plan, h hold) Result {
 	out, err := r.Machine.Resume(ctx)
 
 	return r.endActivated(ctx, p, h, out, err)
+}
+
+// notify reports a step that is worth a line, and is not a failure.
+func (r *Run) notify(stage, summary string) {
+	r.Report.Event(report.Event{
+		Stage:   stage,
+		State:   report.Notice,
+		Summary: summary,
+	})
 }
 
 // describeRestored returns why the files of the generation goal are put in place, or adopted as they are.
 func describeRestored(cur, goal *generation.Info, isChanged bool) string {
 	switch {
 	case goal.Gen != cur.Gen && cur.Status == generation.StatusRolledBack:
-		return fmt.Sprintf("generation %d was gone back from, and what came after it is lost: the contents of %d are "+
-			"in place again", cur.Gen, goal.Gen)
+		return fmt.Sprintf(
+			"generation %d was rolled back, and the generation after it is lost: "+
+				"the contents of generation %d are restored",
+			cur.Gen,
+			goal.Gen,
+		)
 	case goal.Gen != cur.Gen:
 		return fmt.Sprintf("the contents of generation %d are in place again, and not those of %d", goal.Gen, cur.Gen)
 	case isChanged:
@@ -537,12 +625,10 @@ func describeRestored(cur, goal *generation.Info, isChanged bool) string {
 
 // findPlanID returns the ID of a generation's plan.
 func (r *Run) findPlanID(gen int) string {
-	all, err := r.Store.List()
-	if err == nil {
-		for _, info := range all {
-			if info.Gen == gen {
-				return info.PlanID
-			}
+	all, _ := r.Store.List()
+	for _, info := range all {
+		if info.Gen == gen {
+			return info.PlanID
 		}
 	}
 
@@ -551,21 +637,26 @@ func (r *Run) findPlanID(gen int) string {
 
 // unitName returns the kubelet's unit from the plan of the generation in place.
 func (r *Run) unitName() string {
-	cur, err := r.Store.Current()
-	if err != nil || cur == nil {
-		return activate.DefaultUnit
+	cur := readCurrent(r.Store)
+	if cur == nil {
+		return activation.DefaultUnit
 	}
 
-	text, err := r.Store.Blob(cur.Gen, activate.PlanBlob)
+	plan, err := readActivation(r.Store, cur.Gen)
 	if err != nil {
-		return activate.DefaultUnit
+		return activation.DefaultUnit
 	}
 
-	if a, err := activate.DecodePlan(text); err == nil {
-		return a.Unit
+	return plan.Unit
+}
+
+func readActivation(s *generation.Store, gen int) (activation.Plan, error) {
+	text, err := s.Blob(gen, activation.PlanBlob)
+	if err != nil {
+		return activation.Plan{}, err
 	}
 
-	return activate.DefaultUnit
+	return activation.DecodePlan(text)
 }
 
 // Verify judges a generation that awaits a verdict, and reports the outcome.
@@ -580,9 +671,9 @@ func (r *Run) Verify(ctx context.Context) Result {
 
 // collect removes old generations after a verdict.
 func (r *Run) collect(res Result) Result {
-	if res.Err == nil && (res.Outcome.Verdict == activate.Good || res.Outcome.From != 0) {
+	if res.Err == nil && (res.Outcome.Verdict == activation.Good || res.Outcome.From != 0) {
 		if err := Collect(r.Store); err != nil {
-			r.Report.Event(report.Event{Stage: "collect", State: report.Notice, Summary: err.Error()})
+			r.notify("collect", err.Error())
 		}
 	}
 

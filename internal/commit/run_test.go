@@ -1,4 +1,4 @@
-package apply
+package commit
 
 import (
 	"context"
@@ -38,9 +38,9 @@ type bench struct {
 	plan *boot.Plan
 
 	now     time.Duration
-	kubelet activate.Unit
+	kubelet activation.Unit
 	sick    string // the content of the file with which /healthz fails; "": with none
-	mounts  []activate.Mount
+	mounts  []activation.Mount
 	onLook  func() // called when systemd is asked for mounts
 	looked  int    // how often it was
 	away    bool   // the API server does not answer
@@ -56,7 +56,7 @@ func newBench(t *testing.T) *bench {
 		}
 	}
 
-	b.kubelet = activate.Unit{Name: activate.DefaultUnit, Load: "loaded", Active: "active", Sub: "running"}
+	b.kubelet = activation.Unit{Name: activation.DefaultUnit, Load: "loaded", Active: "active", Sub: "running"}
 	b.kubelet.EnvironmentFiles = append(b.kubelet.EnvironmentFiles, struct {
 		Path     string
 		Optional bool
@@ -98,9 +98,9 @@ func (b *bench) open(again bool) {
 
 	b.Run = Run{
 		Store: s, Report: rep,
-		Machine: &activate.Machine{
+		Machine: &activation.Machine{
 			Units: b, Store: s, Probe: b, Clock: b, BootID: bootID, StateDir: b.dir + "/state",
-			Gate: activate.Gate{Dir: b.dir + "/run", BootID: bootID},
+			Gate: activation.Gate{Dir: b.dir + "/run", BootID: bootID},
 		},
 		Plan: func(context.Context) *boot.Plan { return b.plan },
 		Options: func(p *boot.Plan) Options {
@@ -156,7 +156,7 @@ func unreachable() *boot.Plan {
 	}
 }
 
-func (b *bench) Look(context.Context, string) (activate.Unit, error)        { return b.kubelet, nil }
+func (b *bench) Look(context.Context, string) (activation.Unit, error)      { return b.kubelet, nil }
 func (b *bench) MayWait(context.Context, string) (bool, error)              { return true, nil }
 func (b *bench) Reload(context.Context) error                               { return nil }
 func (b *bench) Now() time.Time                                             { return time.Unix(0, 0).Add(b.now) }
@@ -168,7 +168,7 @@ func (b *bench) ChangedAgo([]string) (time.Duration, bool)                  { re
 func (b *bench) Configz(context.Context, kubelet.Configz) ([]string, error) { return nil, nil }
 func (b *bench) Log(context.Context, string, time.Time) ([]string, error)   { return nil, nil }
 
-func (b *bench) Mounts(context.Context, []string) ([]activate.Mount, error) {
+func (b *bench) Mounts(context.Context, []string) ([]activation.Mount, error) {
 	b.looked++
 	if b.onLook != nil {
 		b.onLook()
@@ -186,7 +186,7 @@ func (b *bench) Stop(context.Context, string, time.Duration) (string, error) {
 }
 
 func (b *bench) Act(_ context.Context, verb, unit string, _ time.Duration) (string, error) {
-	if unit != activate.DefaultUnit || verb == "start" && b.kubelet.Active == "active" {
+	if unit != activation.DefaultUnit || verb == "start" && b.kubelet.Active == "active" {
 		return "done", nil
 	}
 
@@ -372,7 +372,8 @@ func TestRestartStageGone(t *testing.T) {
 	}
 
 	res, status := b.do(t.Context(), complete("two"))
-	if res.Code != fault.RemovalRefused || status.Generation != 1 || !strings.Contains(res.Summary, "site-kubelet.service") {
+	if res.Code != fault.RemovalRefused || status.Generation != 1 ||
+		!strings.Contains(res.Summary, "site-kubelet.service") {
 		t.Errorf("without it: got %+v, generation %d; want %s on generation 1, with the unit's name",
 			res, status.Generation, fault.RemovalRefused)
 	}
@@ -386,8 +387,10 @@ func TestNodeIsAnotherMachine(t *testing.T) {
 	b.plan = complete("two")
 	b.Machine.OtherMachine = func(n kubelet.Node) string { return n.Name + " is another machine" }
 	res := b.Do(t.Context())
-	if status := b.finish(res); res.Code != fault.OtherMachine || res.Code.Exit() != 50 || status.Generation != 2 || res.Outcome.From != 0 {
-		t.Errorf("got %+v, generation %d; want %s on generation 2, which stays", res, status.Generation, fault.OtherMachine)
+	if status := b.finish(res); res.Code != fault.OtherMachine || res.Code.Exit() != 50 || status.Generation != 2 ||
+		res.Outcome.From != 0 {
+		t.Errorf("got %+v, generation %d; want %s on generation 2, which stays",
+			res, status.Generation, fault.OtherMachine)
 	}
 
 	if res, status := b.do(t.Context(), complete("two")); res.Code != "" || status.Generation != 2 {
@@ -398,10 +401,10 @@ func TestNodeIsAnotherMachine(t *testing.T) {
 // TestMounts plans after a mount has come, degrades a run without one, and records where each file lies.
 func TestMounts(t *testing.T) {
 	b := newBench(t)
-	b.mounts = []activate.Mount{{Path: "/etc", Unit: "etc.mount", State: "inactive", Job: true}}
+	b.mounts = []activation.Mount{{Path: "/etc", Unit: "etc.mount", State: "inactive", Job: true}}
 	b.onLook = func() {
 		if b.looked == 3 {
-			b.mounts = []activate.Mount{
+			b.mounts = []activation.Mount{
 				{Path: "/etc", Unit: "etc.mount", State: "active", Active: true},
 				{Path: "/etc/a", Unit: "etc-a.mount", State: "failed"},
 			}
@@ -467,8 +470,8 @@ func TestOutdatedState(t *testing.T) {
 	}
 }
 
-// TestRetryKilledAnywhere kills a run with Retry of a held plan, whose files somebody has put in place already, before each
-// write of the store: a plan that is adopted is not held.
+// TestRetryKilledAnywhere kills a run with Retry of a held plan, whose files somebody has put in place already,
+// before each write of the store: a plan that is adopted is not held.
 func TestRetryKilledAnywhere(t *testing.T) {
 	type killed struct{}
 
@@ -477,7 +480,10 @@ func TestRetryKilledAnywhere(t *testing.T) {
 		b.do(t.Context(), complete("one"))
 		b.open(true)
 		two := complete("two")
-		if err := errors.Join(b.Store.Hold(PlanID(two), "it was ill"), os.WriteFile(b.dir+"/etc/a", []byte("two"), 0o644)); err != nil {
+		if err := errors.Join(
+			b.Store.Hold(PlanID(two), "it was ill"),
+			os.WriteFile(b.dir+"/etc/a", []byte("two"), 0o644),
+		); err != nil {
 			t.Fatal(err)
 		}
 
@@ -508,10 +514,33 @@ func TestRetryKilledAnywhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		if why, held := b.Store.Held(PlanID(two)); held && cur.PlanID == PlanID(two) {
-			t.Errorf("killed before write %d: generation %d is adopted and its plan held (%s), want one of them", at, cur.Gen, why)
+			t.Errorf("killed before write %d: generation %d is adopted and its plan held (%s), want one of them",
+				at, cur.Gen, why)
 		}
 		if over && cur.PlanID != PlanID(two) {
-			t.Errorf("the run to its end: got generation %d of %s in place, want it of %s", cur.Gen, cur.PlanID, PlanID(two))
+			t.Errorf("the run to its end: got generation %d of %s in place, want it of %s",
+				cur.Gen, cur.PlanID, PlanID(two))
 		}
+	}
+}
+
+// A managed file that cannot be compared, on a node with a pinned generation, fails the run. The generation stays.
+func TestPinnedAndNotComparable(t *testing.T) {
+	b := newBench(t)
+	first, _ := b.do(t.Context(), complete("one"))
+	if err := b.Store.Pin(first.Outcome.Generation, "by hand"); err != nil {
+		t.Fatal(err)
+	}
+	target := b.dir + "/etc/a"
+	if err := os.Remove(target); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/nowhere", target); err != nil {
+		t.Fatal(err)
+	}
+
+	res, _ := b.do(t.Context(), complete("two"))
+	if res.Code != fault.CannotWrite {
+		t.Errorf("got code %q and %v, want %q", res.Code, res.Err, fault.CannotWrite)
 	}
 }

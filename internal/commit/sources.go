@@ -1,4 +1,4 @@
-package apply
+package commit
 
 import (
 	"bytes"
@@ -69,7 +69,9 @@ func collectSources(p *boot.Plan) map[string]string {
 // collectFlags finds flags in the site's own files: a drop-in of a unit, or another environment file. No rule checks
 // these flags, but a kubelet that fails on one is reported with the line.
 func collectFlags(p *boot.Plan, f node.File, put func(string, []origin.Origin)) {
-	isSeparator := func(r rune) bool { return unicode.IsSpace(r) || r == '"' || r == '\'' }
+	isSeparator := func(r rune) bool {
+		return unicode.IsSpace(r) || r == '"' || r == '\''
+	}
 
 	for _, word := range strings.FieldsFunc(f.Text.Template(), isSeparator) {
 		before, flag, found := strings.Cut(word, "--")
@@ -82,7 +84,8 @@ func collectFlags(p *boot.Plan, f node.File, put func(string, []origin.Origin)) 
 		name = kubelet.FlagName(name)
 		put("flag/"+name, from)
 
-		if kind := map[string]string{"node-labels": "label/", "register-with-taints": "taint/"}[name]; kind != "" {
+		kind := map[string]string{"node-labels": "label/", "register-with-taints": "taint/"}[name]
+		if kind != "" {
 			for _, item := range strings.Split(value, ",") {
 				key, _, _ := strings.Cut(item, "=")
 				key, _, _ = strings.Cut(key, ":")
@@ -109,7 +112,8 @@ func findLine(p *boot.Plan, from []origin.Origin, words ...string) []origin.Orig
 
 			at := &o.Range.Start
 			if lines := bytes.Count(before, []byte("\n")); lines > 0 {
-				at.Line, at.Column = at.Line+lines, 1
+				at.Line = at.Line + lines
+				at.Column = 1
 				before = before[bytes.LastIndexByte(before, '\n')+1:]
 			}
 
@@ -135,7 +139,8 @@ func describeOrigins(from []origin.Origin) string {
 	for _, o := range from {
 		if o.Range.Filename != "" {
 			return strings.TrimSuffix(
-				fmt.Sprintf("%s:%d:%d, %s", o.Range.Filename, o.Range.Start.Line, o.Range.Start.Column, o.Ref), ", ",
+				fmt.Sprintf("%s:%d:%d, %s", o.Range.Filename, o.Range.Start.Line, o.Range.Start.Column, o.Ref),
+				", ",
 			)
 		}
 	}

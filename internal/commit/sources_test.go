@@ -1,4 +1,4 @@
-package apply
+package commit
 
 import (
 	"strings"
@@ -49,7 +49,7 @@ E='--max-pods=5' no--flag
 		Origins: []origin.Origin{{Ref: "write.kubelet", Range: whole}},
 	}
 	p := &boot.Plan{
-		Site: &site.Site{Sources: map[string][]byte{"s.hcl": []byte(src)}},
+		Site: &lang.Site{Sources: map[string][]byte{"s.hcl": []byte(src)}},
 		Node: node.Node{
 			Files: []node.File{f},
 			Flags: []node.Flag{

@@ -1,4 +1,4 @@
-package apply
+package commit
 
 import (
 	"fmt"
@@ -14,29 +14,38 @@ import (
 )
 
 // Summarize returns an outcome in one line.
-func Summarize(out activate.Outcome, changed bool) string {
+func Summarize(out activation.Outcome, changed bool) string {
 	switch {
 	case out.From != 0:
 		s := fmt.Sprintf(
-			"generation %d was ill and was left; generation %d has the contents of one that was good: %s", out.From,
-			out.Generation, out.Why,
+			"generation %d was unhealthy and was rolled back; generation %d has the contents of a good one: %s",
+			out.From,
+			out.Generation,
+			out.Why,
 		)
 		if out.Held {
 			s += "; its plan is held until something changes (prelet run --retry)"
 		}
 
 		return s
-	case out.Verdict == activate.Good:
+	case out.Verdict == activation.Good:
 		return fmt.Sprintf("generation %d is in place, and the kubelet is healthy on it", out.Generation)
-	case out.Verdict == activate.Bad:
-		return fmt.Sprintf("generation %d is in place, and the kubelet is ill on it: %s", out.Generation, out.Why)
-	case out.Verdict == activate.Pending:
+	case out.Verdict == activation.Bad:
 		return fmt.Sprintf(
-			"generation %d is in place; prelet-verify judges it once the kubelet has started", out.Generation,
+			"generation %d is in place, and the kubelet is unhealthy with it: %s",
+			out.Generation,
+			out.Why,
 		)
-	case out.Verdict == activate.Unknown:
+	case out.Verdict == activation.Pending:
 		return fmt.Sprintf(
-			"generation %d is in place; whether it is healthy could not be told: %s", out.Generation, out.Why,
+			"generation %d is in place; prelet-verify judges it once the kubelet has started",
+			out.Generation,
+		)
+	case out.Verdict == activation.Unknown:
+		return fmt.Sprintf(
+			"generation %d is in place; whether it is healthy is not known: %s",
+			out.Generation,
+			out.Why,
 		)
 	case changed:
 		return fmt.Sprintf("generation %d is in place", out.Generation)
@@ -50,38 +59,9 @@ func Summarize(out activate.Outcome, changed bool) string {
 }
 
 // ReportOutcome reports an outcome.
-func ReportOutcome(rep *report.Reporter, out activate.Outcome) {
+func ReportOutcome(rep *report.Reporter, out activation.Outcome) {
 	rep.Generation(out.Generation)
-
-	verdict := out.Verdict
-	if out.InPlace != activate.Unchanged {
-		verdict = out.InPlace
-	}
-
-	if verdict != activate.Unchanged {
-		rep.Mend(string(fault.Unjudged))
-	}
-
-	if verdict == activate.Unknown {
-		rep.Degrade(
-			string(fault.Unjudged),
-			fmt.Sprintf(
-				"nobody could tell whether the kubelet is well on generation %d, so it is not good yet (%s); "+
-					"the next start of the kubelet, prelet run or boot judges it",
-				out.Generation, out.Why,
-			),
-		)
-	}
-
-	switch {
-	case out.Verdict == activate.Unchanged:
-	case out.InPlace == activate.Good || out.InPlace == activate.Pending:
-		rep.Verdict(string(out.InPlace), "") // the summary has the failure of the generation before
-	case out.InPlace != activate.Unchanged:
-		rep.Verdict(string(out.InPlace), out.Why)
-	default:
-		rep.Verdict(string(out.Verdict), out.Why)
-	}
+	reportVerdict(rep, out)
 
 	for _, why := range out.Trouble {
 		rep.Degrade(string(fault.UnitFailed), why)
@@ -91,57 +71,102 @@ func ReportOutcome(rep *report.Reporter, out activate.Outcome) {
 		rep.Degrade(string(fault.CannotWrite), why)
 	}
 
-	if len(out.Checks) > 0 {
-		rep.Forget(string(fault.NodeDrift))
-	}
+	reportDrift(rep, out.Checks)
+	reportStep(rep, out)
+}
 
-	for _, c := range out.Checks {
-		if c.State == activate.Drift {
-			rep.Note(string(fault.NodeDrift), c.Name+": "+c.Message)
+// reportVerdict reports the verdict on the generation in place.
+func reportVerdict(rep *report.Reporter, out activation.Outcome) {
+	verdict := out.Verdict
+	why := out.Why
+
+	if out.InPlace != activation.Unchanged {
+		verdict = out.InPlace
+
+		if verdict == activation.Good || verdict == activation.Pending {
+			why = "" // the summary has the failure of the generation before
 		}
 	}
 
+	if verdict != activation.Unchanged {
+		rep.ClearDegraded(string(fault.Unjudged))
+	}
+
+	if verdict == activation.Unknown {
+		unjudged := fmt.Sprintf(
+			"whether the kubelet is healthy with generation %d is not known, so it is not good yet (%s); "+
+				"the next start of the kubelet, prelet run or boot judges it",
+			out.Generation,
+			out.Why,
+		)
+		rep.Degrade(string(fault.Unjudged), unjudged)
+	}
+
+	if out.Verdict != activation.Unchanged {
+		rep.Verdict(string(verdict), why)
+	}
+}
+
+// reportDrift reports where the Node object differs from the plan.
+func reportDrift(rep *report.Reporter, checks []activation.Check) {
+	if len(checks) > 0 {
+		rep.ClearNotes(string(fault.NodeDrift))
+	}
+
+	for _, c := range checks {
+		if c.State == activation.Drift {
+			rep.Note(string(fault.NodeDrift), c.Name+": "+c.Message)
+		}
+	}
+}
+
+// reportStep reports a rollback or a verdict as a step.
+func reportStep(rep *report.Reporter, out activation.Outcome) {
 	switch {
 	case out.From != 0:
-		rep.Event(
-			report.Event{
-				Stage:   "rollback",
-				State:   report.Notice,
-				Summary: Summarize(out, true),
-				Message: report.MessageRolledBack,
-			},
-		)
-	case out.Verdict == activate.Good:
-		rep.Event(
-			report.Event{
-				Stage:   "verify",
-				State:   report.OK,
-				Summary: fmt.Sprintf("generation %d is good", out.Generation),
-				Message: report.MessageGood,
-			},
-		)
-	case out.Verdict == activate.Unknown:
-		rep.Event(report.Event{Stage: "verify", State: report.Notice, Summary: out.Why, Message: report.MessageUnknown})
+		rep.Event(report.Event{
+			Stage:   "rollback",
+			State:   report.Notice,
+			Summary: Summarize(out, true),
+			Message: report.MessageRolledBack,
+		})
+	case out.Verdict == activation.Good:
+		rep.Event(report.Event{
+			Stage:   "verify",
+			State:   report.OK,
+			Summary: fmt.Sprintf("generation %d is good", out.Generation),
+			Message: report.MessageGood,
+		})
+	case out.Verdict == activation.Unknown:
+		rep.Event(report.Event{
+			Stage:   "verify",
+			State:   report.Notice,
+			Summary: out.Why,
+			Message: report.MessageUnknown,
+		})
 	}
 }
 
 // reportByHand reports the outcome of a rollback by hand.
-func reportByHand(rep *report.Reporter, out activate.Outcome, summary string) {
+func reportByHand(rep *report.Reporter, out activation.Outcome, summary string) {
 	rep.Generation(out.Generation)
 	rep.Verdict(string(out.Verdict), out.Why)
 	rep.Event(report.Event{
-		Stage: "rollback", State: report.Notice, Summary: summary, Message: report.MessageRolledBack,
+		Stage:   "rollback",
+		State:   report.Notice,
+		Summary: summary,
+		Message: report.MessageRolledBack,
 	})
 }
 
 // reportingTxn reports the number of a generation right after the commit, so that later reports refer to it.
 type reportingTxn struct {
-	activate.Txn
+	activation.Txn
 	rep      *report.Reporter
 	released func() // called after the commit
 }
 
-// Commit implements activate.Txn.
+// Commit implements activation.Txn.
 func (t reportingTxn) Commit() (gen int, err error) {
 	gen, err = t.Txn.Commit()
 	if err == nil {
@@ -152,14 +177,18 @@ func (t reportingTxn) Commit() (gen int, err error) {
 	return gen, err
 }
 
-// ForwardEvents returns a function that reports the steps of activate.
-func ForwardEvents(rep *report.Reporter) func(activate.Event) {
-	return func(e activate.Event) {
+// ForwardEvents returns a function that reports the steps of the activation.
+func ForwardEvents(rep *report.Reporter) func(activation.Event) {
+	return func(e activation.Event) {
 		if e.Generation != 0 { // also after a rollback
 			rep.Generation(e.Generation)
 		}
 
-		x := report.Event{Stage: e.Step, State: e.State, Summary: e.Summary}
+		x := report.Event{
+			Stage:   e.Step,
+			State:   e.State,
+			Summary: e.Summary,
+		}
 		if e.Step == "commit" && e.State == report.OK {
 			x.Message = report.MessageCommitted
 		}
@@ -168,31 +197,41 @@ func ForwardEvents(rep *report.Reporter) func(activate.Event) {
 	}
 }
 
-// describeFailure returns a failure in one line, for a unit's status: the first error with its place, and without an
-// error what is unread. The next step is in the messages.
+// describeFailure returns a failure in one line, for a unit's status: the first error with its place, or else the
+// unread questions. The next step is in the messages.
 func describeFailure(p *boot.Plan, err error) string {
 	if err != nil {
 		return err.Error()
 	}
 
-	if p != nil {
-		for _, d := range p.Diagnostics {
-			if d.Severity != hcl.DiagError && (origin.Code(p.Diagnostics) != "" || origin.CodeOf(d) != fault.Unread) {
-				continue
-			}
+	if p == nil {
+		return incomplete
+	}
 
-			s := d.Summary
-			if d.Subject != nil && d.Subject.Filename != "" {
-				s = fmt.Sprintf("%s:%d:%d: %s", d.Subject.Filename, d.Subject.Start.Line, d.Subject.Start.Column, s)
-			}
-
-			if d.Detail != "" {
-				s += ": " + strings.TrimSuffix(strings.Join(strings.Fields(d.Detail), " "), ".")
-			}
-
-			return s
+	hasError := origin.Code(p.Diagnostics) != ""
+	for _, d := range p.Diagnostics {
+		isUnread := !hasError && origin.CodeOf(d) == fault.Unread
+		if isUnread || d.Severity == hcl.DiagError {
+			return describeDiagnostic(d)
 		}
 	}
 
-	return "the plan is not complete"
+	return incomplete
+}
+
+const incomplete = "the plan is not complete"
+
+// describeDiagnostic returns a diagnostic in one line, with its place.
+func describeDiagnostic(d *hcl.Diagnostic) string {
+	s := d.Summary
+	if d.Subject != nil && d.Subject.Filename != "" {
+		at := d.Subject.Start
+		s = fmt.Sprintf("%s:%d:%d: %s", d.Subject.Filename, at.Line, at.Column, s)
+	}
+
+	if d.Detail != "" {
+		s += ": " + strings.TrimSuffix(strings.Join(strings.Fields(d.Detail), " "), ".")
+	}
+
+	return s
 }

@@ -1,4 +1,4 @@
-package apply
+package commit
 
 import (
 	"slices"
@@ -27,7 +27,8 @@ func TestActivationOfUnits(t *testing.T) {
 	if want := []string{"/etc/ntp", "/etc/gone"}; !slices.Equal(got.Others, want) {
 		t.Errorf("others: got %q, want %q", got.Others, want)
 	}
-	if len(got.Units) != 1 || got.Units[0].Unit != "ntp.service" || got.Units[0].TimeoutMillis != 3 || len(got.Units[0].Files) != 2 {
+	if len(got.Units) != 1 || got.Units[0].Unit != "ntp.service" || got.Units[0].TimeoutMillis != 3 ||
+		len(got.Units[0].Files) != 2 {
 		t.Errorf("units: got %+v, want ntp.service with two files", got.Units)
 	}
 }

@@ -1,4 +1,4 @@
-package apply
+package commit
 
 import (
 	"strings"
@@ -49,6 +49,18 @@ func TestUnmarkedSecrets(t *testing.T) {
 			t.Errorf("%s: got %v, want none", name, err)
 		case c.want != "" && (fault.CodeOf(err) != fault.Sensitive || !strings.HasPrefix(err.Error(), "a.hcl:3:5: "+c.want) || strings.Contains(err.Error(), secret)):
 			t.Errorf("%s: got %v, want %q at a.hcl:3:5", name, err, c.want)
+		}
+	}
+}
+
+// TestBearerTokens accepts a token that can be sent and that needs no escapes in a kubeconfig.
+func TestBearerTokens(t *testing.T) {
+	for token, want := range map[string]bool{
+		"abcdef.0123456789abcdef": true, "eyJhbGci.e30.c2ln_-": true,
+		"": false, "a b": false, "a\n": false, "ä": false, `tok"q`: false, `tok\b`: false,
+	} {
+		if got := isToken([]byte(token)); got != want {
+			t.Errorf("isToken(%q): got %t, want %t", token, got, want)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package apply
+package commit
 
 import (
 	"github.com/prelet/prelet/internal/fault"
@@ -10,13 +10,14 @@ type Ending struct {
 	Summary string
 }
 
-// DecideVerify returns what a verify reports of the node, and the code that the command ends with. It is pure.
+// DecideVerify returns the report of a verify, and the code of the command. It is pure.
 //
 // last is how the last run of this boot ended. While its cause persists, or while it is the reason why the gate is
 // shut, the report keeps it. Started by the unit, a verify behind a shut gate ends with success: prelet.service shows
 // that failure.
 func DecideVerify(res Result, last Ending, byUnit bool) (reported Ending, code fault.Code) {
-	reported, code = Ending{res.Code, res.Summary}, res.Code
+	reported = Ending{res.Code, res.Summary}
+	code = res.Code
 
 	switch {
 	case res.Outcome.HeldBack != "" && last.Code != "":

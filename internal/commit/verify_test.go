@@ -1,4 +1,4 @@
-package apply
+package commit
 
 import (
 	"testing"
@@ -11,8 +11,8 @@ import (
 func TestDecideVerify(t *testing.T) {
 	good := Result{Summary: "healthy"}
 	bad := Result{Code: fault.RolledBack, Summary: "ill"}
-	shut := Result{Summary: "shut", Outcome: activate.Outcome{HeldBack: "no run has finished"}}
-	stuck := Result{Code: fault.CannotWrite, Summary: "full", Outcome: activate.Outcome{HeldBack: "full"}}
+	shut := Result{Summary: "shut", Outcome: activation.Outcome{HeldBack: "no run has finished"}}
+	stuck := Result{Code: fault.CannotWrite, Summary: "full", Outcome: activation.Outcome{HeldBack: "full"}}
 	wrongSite := Ending{fault.Conflict, "the site is wrong"}
 	stopped := Ending{fault.Interrupted, "stopped"}
 
@@ -25,7 +25,8 @@ func TestDecideVerify(t *testing.T) {
 		code   fault.Code
 	}{
 		{"good", good, Ending{}, false, Ending{"", "healthy"}, ""},
-		{"good, the site is still wrong", good, wrongSite, false, Ending{fault.Conflict, "the site is wrong; healthy"}, ""},
+		{"good, the site is still wrong", good, wrongSite, false, Ending{fault.Conflict, "the site is wrong; " +
+			"healthy"}, ""},
 		{"good, an interruption is over", good, stopped, false, Ending{"", "healthy"}, ""},
 		{"bad", bad, Ending{}, false, Ending{fault.RolledBack, "ill"}, fault.RolledBack},
 		{"bad, the site is wrong too", bad, wrongSite, true, Ending{fault.RolledBack, "ill"}, fault.RolledBack},

@@ -11,96 +11,160 @@ import (
 	"time"
 )
 
-// authenticate says who asks, by the rules of kube-apiserver: a client certificate's name and organisation, a
-// bootstrap token, or else anonymous. A credential that is not accepted is no reason to be anonymous.
+// authenticate returns the user of a request and its groups, by the rules of kube-apiserver: the name and organisation
+// of a client certificate, a bootstrap token, or else anonymous. ok is false for a credential that is not accepted.
 func (s *Server) authenticate(r *http.Request) (user string, groups []string, ok bool) {
 	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 		subject := r.TLS.PeerCertificates[0].Subject
-		return subject.CommonName, append(slices.Clone(subject.Organization), "system:authenticated"), true
+		groups = append(slices.Clone(subject.Organization), "system:authenticated")
+		return subject.CommonName, groups, true
 	}
+
 	header := r.Header.Get("Authorization")
 	if header == "" {
 		return "system:anonymous", []string{"system:unauthenticated"}, true
 	}
-	token, isBearer := strings.CutPrefix(header, "Bearer ")
+
 	s.mu.Lock()
-	expired := s.expired
+	isExpired := s.expired
 	s.mu.Unlock()
-	if expired || !isBearer || subtle.ConstantTimeCompare([]byte(token), []byte(s.opts.Token)) != 1 {
+	token, isBearer := strings.CutPrefix(header, "Bearer ")
+	isEqual := subtle.ConstantTimeCompare([]byte(token), []byte(s.opts.Token))
+	if isExpired || !isBearer || isEqual != 1 {
 		return "", nil, false
 	}
-	return "system:bootstrap:" + s.id, []string{"system:bootstrappers", "system:bootstrappers:kubeadm:default-node-token", "system:authenticated"}, true
+
+	groups = []string{
+		"system:bootstrappers",
+		"system:bootstrappers:kubeadm:default-node-token",
+		"system:authenticated",
+	}
+
+	return "system:bootstrap:" + s.id, groups, true
 }
 
-func (s *Server) respond(r *http.Request, user string, groups []string, authenticated bool) (int, []byte) {
-	if !authenticated {
-		return failure(http.StatusUnauthorized, "Unauthorized", "Unauthorized", nil)
+// respond returns the status and the body for a request.
+func (s *Server) respond(r *http.Request, user string, groups []string, isAuthenticated bool) (int, []byte) {
+	if !isAuthenticated {
+		return failure(http.StatusUnauthorized, "Unauthorized", nil)
 	}
+
 	switch r.URL.Path {
 	case "/healthz", "/livez", "/readyz":
 		return http.StatusOK, []byte("ok")
 	case "/version":
-		return encode(http.StatusOK, map[string]string{"major": "1", "minor": "36", "gitVersion": "v1.36.3", "platform": "linux/amd64"})
+		return encode(http.StatusOK, map[string]string{
+			"major":      "1",
+			"minor":      "36",
+			"gitVersion": "v1.36.3",
+			"platform":   "linux/amd64",
+		})
 	}
-	if name, ok := nodePath(r.URL.Path); ok {
-		return s.node(r, name, user, groups)
+
+	node, isNode := nodePath(r.URL.Path)
+	if isNode {
+		return s.respondNode(r, node, user, groups)
 	}
-	namespace, name, ok := configMapPath(r.URL.Path)
+
+	noDetails := map[string]string{}
+	namespace, name, isConfigMap := configMapPath(r.URL.Path)
 	switch {
-	case !ok:
-		return failure(http.StatusNotFound, "NotFound", "the server could not find the requested resource", map[string]string{})
+	case !isConfigMap:
+		message := "the server could not find the requested resource"
+		return failure(http.StatusNotFound, message, noDetails)
 	case r.Method != http.MethodGet:
-		return failure(http.StatusMethodNotAllowed, "MethodNotAllowed", "the server does not allow this method on the requested resource", map[string]string{})
+		message := "the server does not allow this method on the requested resource"
+		return failure(http.StatusMethodNotAllowed, message, noDetails)
 	}
-	details := map[string]string{"name": name, "kind": "configmaps"}
+
+	return s.respondConfigMap(namespace, name, user, groups)
+}
+
+func (s *Server) respondConfigMap(namespace, name, user string, groups []string) (int, []byte) {
 	key := namespace + "/" + name
 	s.mu.Lock()
 	object, exists := s.objects[key]
-	denied := s.denied[key]
+	isDenied := s.denied[key]
 	s.mu.Unlock()
-	if denied || !mayRead(key, groups) {
-		return failure(http.StatusForbidden, "Forbidden", fmt.Sprintf("configmaps %q is forbidden: User %q cannot get resource \"configmaps\" in API group \"\" in the namespace %q", name, user, namespace), details)
+
+	details := map[string]string{"name": name, "kind": "configmaps"}
+	switch {
+	case isDenied || !mayRead(key, groups):
+		message := fmt.Sprintf("configmaps %q is forbidden: User %q cannot get resource \"configmaps\" "+
+			"in API group \"\" in the namespace %q", name, user, namespace)
+		return failure(http.StatusForbidden, message, details)
+	case !exists:
+		message := fmt.Sprintf("configmaps %q not found", name)
+		return failure(http.StatusNotFound, message, details)
 	}
-	if !exists {
-		return failure(http.StatusNotFound, "NotFound", fmt.Sprintf("configmaps %q not found", name), details)
+
+	metadata := map[string]string{
+		"name":              name,
+		"namespace":         namespace,
+		"uid":               fmt.Sprintf("00000000-0000-4000-8000-%012d", object.version),
+		"resourceVersion":   strconv.Itoa(object.version),
+		"creationTimestamp": object.made.UTC().Format(time.RFC3339),
 	}
+
 	return encode(http.StatusOK, map[string]any{
 		"kind":       "ConfigMap",
 		"apiVersion": "v1",
-		"metadata": map[string]string{
-			"name":              name,
-			"namespace":         namespace,
-			"uid":               fmt.Sprintf("00000000-0000-4000-8000-%012d", object.version),
-			"resourceVersion":   strconv.Itoa(object.version),
-			"creationTimestamp": object.made.UTC().Format(time.RFC3339),
-		},
-		"data": object.data,
+		"metadata":   metadata,
+		"data":       object.data,
 	})
 }
 
-// mayRead is what kubeadm's Roles come to: cluster-info for everybody, the rest for nodes, joined or joining.
+// mayRead reports whether groups may read a ConfigMap, by kubeadm's Roles: cluster-info is public, nodes that have
+// joined or join read the rest.
 func mayRead(key string, groups []string) bool {
-	return key == "kube-public/cluster-info" || slices.Contains(groups, "system:bootstrappers") || slices.Contains(groups, "system:nodes") || slices.Contains(groups, "system:masters")
-}
-
-// configMapPath takes /api/v1/namespaces/NAMESPACE/configmaps/NAME apart.
-func configMapPath(path string) (namespace, name string, ok bool) {
-	p := strings.Split(path, "/")
-	if len(p) != 7 || p[1] != "api" || p[2] != "v1" || p[3] != "namespaces" || p[5] != "configmaps" || p[4] == "" || p[6] == "" {
-		return "", "", false
+	if key == "kube-public/cluster-info" {
+		return true
 	}
-	return p[4], p[6], true
+
+	for _, group := range groups {
+		switch group {
+		case "system:bootstrappers", "system:nodes", "system:masters":
+			return true
+		}
+	}
+
+	return false
 }
 
-// failure is a Status object as kube-apiserver writes it.
-func failure(code int, reason, message string, details map[string]string) (int, []byte) {
+// configMapPath parses /api/v1/namespaces/NAMESPACE/configmaps/NAME.
+func configMapPath(path string) (namespace, name string, ok bool) {
+	rest, hasPrefix := strings.CutPrefix(path, "/api/v1/namespaces/")
+	namespace, name, hasInfix := strings.Cut(rest, "/configmaps/")
+	isComplete := namespace != "" && name != ""
+	isPlain := !strings.Contains(namespace+name, "/")
+
+	return namespace, name, hasPrefix && hasInfix && isComplete && isPlain
+}
+
+var reasons = map[int]string{
+	http.StatusBadRequest:       "BadRequest",
+	http.StatusUnauthorized:     "Unauthorized",
+	http.StatusForbidden:        "Forbidden",
+	http.StatusNotFound:         "NotFound",
+	http.StatusMethodNotAllowed: "MethodNotAllowed",
+	http.StatusConflict:         "AlreadyExists",
+}
+
+// failure returns a Status object as kube-apiserver writes it.
+func failure(code int, message string, details map[string]string) (int, []byte) {
 	status := map[string]any{
-		"kind": "Status", "apiVersion": "v1", "metadata": map[string]string{},
-		"status": "Failure", "message": message, "reason": reason, "code": code,
+		"kind":       "Status",
+		"apiVersion": "v1",
+		"metadata":   map[string]string{},
+		"status":     "Failure",
+		"message":    message,
+		"reason":     reasons[code],
+		"code":       code,
 	}
 	if details != nil {
 		status["details"] = details
 	}
+
 	return encode(code, status)
 }
 
@@ -109,5 +173,6 @@ func encode(code int, v any) (int, []byte) {
 	if err != nil { // maps of strings and numbers do not fail
 		panic(err)
 	}
+
 	return code, append(body, '\n')
 }

@@ -1,10 +1,10 @@
-// Package demo is a small API server in this process, for `make demo`, tests and benchmarks: enough of Kubernetes for
-// a node to find out who the cluster is and to read its ConfigMaps.
+// Package demo is a small API server in this process, for `make demo`, tests and benchmarks: enough of Kubernetes for a
+// node to verify the cluster and to read its ConfigMaps.
 //
-// It listens on loopback with a CA of its own, serves a signed kube-public/cluster-info to everybody, and other
-// ConfigMaps to the bootstrap token and to client certificates of its CA. Nodes register and read themselves. Objects, Status answers and the rules of who
-// may read are those of a kubeadm cluster. It counts what it is asked. It touches nothing but its socket, and needs
-// only the standard library.
+// It listens on loopback with its own CA, serves a signed kube-public/cluster-info to all, and other ConfigMaps to the
+// bootstrap token and to client certificates of its CA. Nodes register and read themselves. Objects, Status responses
+// and permissions are those of a kubeadm cluster. It records its requests. It has no side effects except its socket,
+// and needs only the standard library.
 package demo
 
 import (
@@ -15,37 +15,39 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 )
 
-// Options shape a server. The zero value is a whole cluster with a token of its own.
+// Options configure a server. The zero value is a cluster with a random token.
 type Options struct {
 	// Token is the bootstrap token. Default: a random one.
 	Token string
 	// Listen is the address. Default 127.0.0.1:0.
 	Listen string
-	// Names are further host names or addresses of the serving certificate, beside localhost and 127.0.0.1.
+	// Names are additional host names or addresses of the serving certificate; it always has localhost and 127.0.0.1.
 	Names []string
 	// Now dates the certificates. Default time.Now.
 	Now func() time.Time
-	// Delay is how long each answer takes longer, as a stand-in for a network.
+	// Delay is added to each response, to simulate a network.
 	Delay time.Duration
 }
 
-// Request is one that the server has seen.
+// Request is a request that the server received.
 type Request struct {
 	Method, Path  string
-	Authorization bool   // it carried the header, whatever stood in it
-	User          string // as whom it was served; empty if it was refused with 401
+	Authorization bool   // it had the header, with any value
+	User          string // "" if it was refused with 401
 	Status        int
 }
 
-// Server is a running one.
+// Server is a running API server.
 type Server struct {
 	opts     Options
 	listener net.Listener
@@ -58,7 +60,7 @@ type Server struct {
 	objects     map[string]configMap // by namespace/name
 	denied      map[string]bool
 	nodes       map[string]json.RawMessage // as they were registered
-	nodesHidden bool                       // from those who join
+	nodesHidden bool                       // from joining nodes
 	version     int
 	requests    []Request
 	connections int
@@ -71,7 +73,7 @@ type configMap struct {
 	data    map[string]string
 }
 
-// Start makes a CA, a certificate and cluster-info, and listens.
+// Start creates a CA, a certificate and cluster-info, and listens.
 func Start(opts Options) (*Server, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -86,20 +88,36 @@ func Start(opts Options) (*Server, error) {
 	if !ok || len(id) != 6 || len(secret) != 16 {
 		return nil, errors.New("demo: the token is not six characters, a dot, sixteen characters")
 	}
+
 	ca, err := newAuthority(opts.Now())
 	if err != nil {
 		return nil, fmt.Errorf("demo: making a CA: %w", err)
 	}
-	cert, err := ca.issueServer(append([]string{"localhost", "127.0.0.1", "::1", "kubernetes"}, opts.Names...))
+
+	names := []string{"localhost", "127.0.0.1", "::1", "kubernetes"}
+	names = append(names, opts.Names...)
+	cert, err := ca.issueServer(names)
 	if err != nil {
 		return nil, fmt.Errorf("demo: making a serving certificate: %w", err)
 	}
+
 	listener, err := net.Listen("tcp", opts.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("demo: %w", err)
 	}
-	s := &Server{opts: opts, listener: listener, ca: ca, id: id, secret: secret, objects: map[string]configMap{}, denied: map[string]bool{}, nodes: map[string]json.RawMessage{}, version: 100}
+	s := &Server{
+		opts:     opts,
+		listener: listener,
+		ca:       ca,
+		id:       id,
+		secret:   secret,
+		objects:  map[string]configMap{},
+		denied:   map[string]bool{},
+		nodes:    map[string]json.RawMessage{},
+		version:  100,
+	}
 	s.SignClusterInfo()
+
 	clients := x509.NewCertPool()
 	clients.AddCert(ca.cert)
 	s.http = &http.Server{
@@ -111,67 +129,77 @@ func Start(opts Options) (*Server, error) {
 			ClientCAs:    clients,
 			Time:         opts.Now,
 		},
-		ConnState: func(_ net.Conn, state http.ConnState) {
-			if state == http.StateNew {
-				s.mu.Lock()
-				s.connections++
-				s.mu.Unlock()
-			}
-		},
+		ConnState:         s.countConnection,
 		ReadHeaderTimeout: 10 * time.Second,
-		ErrorLog:          log.New(io.Discard, "", 0), // clients that refuse us are no news
+		ErrorLog:          log.New(io.Discard, "", 0), // clients that refuse the certificate are expected
 	}
 	go func() { _ = s.http.ServeTLS(listener, "", "") }() // ends with ErrServerClosed
 	return s, nil
 }
 
-// Close stops listening and ends every connection.
-func (s *Server) Close() error { return s.http.Close() }
-
-// URL is https://127.0.0.1:PORT.
-func (s *Server) URL() string { return "https://" + s.listener.Addr().String() }
-
-// Token is the bootstrap token that the server accepts.
-func (s *Server) Token() string { return s.opts.Token }
-
-// CAPEM is the cluster's CA certificate.
-func (s *Server) CAPEM() []byte { return s.ca.pem() }
-
-// CAHash is the pin of the CA, sha256:HEX.
-func (s *Server) CAHash() string { return s.ca.hash() }
-
-// SetConfigMap makes or replaces a ConfigMap and gives it a new resourceVersion.
-func (s *Server) SetConfigMap(namespace, name string, data map[string]string) {
-	copied := make(map[string]string, len(data))
-	for k, v := range data {
-		copied[k] = v
+// countConnection counts new connections.
+func (s *Server) countConnection(_ net.Conn, state http.ConnState) {
+	if state != http.StateNew {
+		return
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.connections++
+}
+
+// Close stops listening and ends every connection.
+func (s *Server) Close() error {
+	return s.http.Close()
+}
+
+// URL returns https://127.0.0.1:PORT.
+func (s *Server) URL() string {
+	return "https://" + s.listener.Addr().String()
+}
+
+// Token returns the bootstrap token that the server accepts.
+func (s *Server) Token() string {
+	return s.opts.Token
+}
+
+// CAPEM returns the cluster's CA certificate.
+func (s *Server) CAPEM() []byte {
+	return s.ca.pem()
+}
+
+// CAHash returns the pin of the CA, sha256:HEX.
+func (s *Server) CAHash() string {
+	return s.ca.hash()
+}
+
+// SetConfigMap creates or replaces a ConfigMap and gives it a new resourceVersion.
+func (s *Server) SetConfigMap(namespace, name string, data map[string]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
 	s.version++
 	key := namespace + "/" + name
 	made := s.opts.Now()
-	if old, ok := s.objects[key]; ok {
+	old, exists := s.objects[key]
+	if exists {
 		made = old.made
 	}
-	s.objects[key] = configMap{version: s.version, made: made, data: copied}
+	s.objects[key] = configMap{
+		version: s.version,
+		made:    made,
+		data:    maps.Clone(data),
+	}
 }
 
-// DeleteConfigMap removes one.
-func (s *Server) DeleteConfigMap(namespace, name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.objects, namespace+"/"+name)
-}
-
-// Deny takes the right to read a ConfigMap from everybody, or gives it back.
+// Deny sets whether all users are denied to read a ConfigMap.
 func (s *Server) Deny(namespace, name string, denied bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.denied[namespace+"/"+name] = denied
 }
 
-// SignClusterInfo puts kube-public/cluster-info in place, signed with the token, as the bootstrap signer does.
+// SignClusterInfo sets kube-public/cluster-info, signed with the token, as the bootstrap signer does.
 func (s *Server) SignClusterInfo() {
 	text := s.clusterInfo()
 	s.SetConfigMap("kube-public", "cluster-info", map[string]string{
@@ -180,30 +208,32 @@ func (s *Server) SignClusterInfo() {
 	})
 }
 
-// ExpireToken makes the cluster forget the token, as the token cleaner does when its time is over: who shows it is refused,
-// and its signature goes from cluster-info. A node that has joined does not notice.
+// ExpireToken expires the token, as the token cleaner does: it is refused, and its signature is removed from
+// cluster-info. Nodes that have joined are not affected.
 func (s *Server) ExpireToken() {
-	s.SetConfigMap("kube-public", "cluster-info", map[string]string{"kubeconfig": s.clusterInfo()})
+	unsigned := map[string]string{"kubeconfig": s.clusterInfo()}
+	s.SetConfigMap("kube-public", "cluster-info", unsigned)
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expired = true
 }
 
-// Requests are those seen so far, in order.
+// Requests returns the requests received so far, in order.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]Request(nil), s.requests...)
+	return slices.Clone(s.requests)
 }
 
-// Connections is how many were accepted so far.
+// Connections returns the number of connections accepted so far.
 func (s *Server) Connections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.connections
 }
 
-// Authorizations is how many requests carried an Authorization header.
+// Authorizations returns the number of requests with an Authorization header.
 func (s *Server) Authorizations() int {
 	n := 0
 	for _, r := range s.Requests() {
@@ -221,8 +251,14 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	user, groups, authenticated := s.authenticate(r)
 	status, body := s.respond(r, user, groups, authenticated)
 	s.mu.Lock()
-	_, carried := r.Header["Authorization"]
-	s.requests = append(s.requests, Request{Method: r.Method, Path: r.URL.Path, Authorization: carried, User: user, Status: status})
+	_, hasHeader := r.Header["Authorization"]
+	s.requests = append(s.requests, Request{
+		Method:        r.Method,
+		Path:          r.URL.Path,
+		Authorization: hasHeader,
+		User:          user,
+		Status:        status,
+	})
 	s.mu.Unlock()
 	h := w.Header()
 	h.Set("Audit-Id", "00000000-0000-0000-0000-000000000000")
@@ -230,5 +266,5 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that went away is no news
+	_, _ = w.Write(body) // the client may have closed the connection
 }

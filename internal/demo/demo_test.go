@@ -23,7 +23,7 @@ func client(t *testing.T, s *Server, certs ...tls.Certificate) *http.Client {
 	t.Helper()
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(s.CAPEM()) {
-		t.Fatal("CAPEM is no PEM")
+		t.Fatal("got no PEM of CAPEM, want one")
 	}
 	tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: certs}}
 	t.Cleanup(tr.CloseIdleConnections)
@@ -77,13 +77,53 @@ func TestRights(t *testing.T) {
 		message string
 	}{
 		{"anonymous reads cluster-info", anonymous, "", info, 200, "", ""},
-		{"anonymous reads no other", anonymous, "", config, 403, "Forbidden", `configmaps "kubelet-config" is forbidden: User "system:anonymous" cannot get resource "configmaps" in API group "" in the namespace "kube-system"`},
+		{
+			"anonymous reads no other",
+			anonymous,
+			"",
+			config,
+			403,
+			"Forbidden",
+			`configmaps "kubelet-config" is forbidden: User "system:anonymous" cannot get resource "configmaps" in API group "" in the namespace "kube-system"`,
+		},
 		{"token", anonymous, s.Token(), config, 200, "", ""},
-		{"wrong token, even for cluster-info", anonymous, "abcdef.0123456789abcdef", info, 401, "Unauthorized", "Unauthorized"},
+		{
+			"wrong token, even for cluster-info",
+			anonymous,
+			"abcdef.0123456789abcdef",
+			info,
+			401,
+			"Unauthorized",
+			"Unauthorized",
+		},
 		{"node", node, "", config, 200, "", ""},
-		{"absent", node, "", "/api/v1/namespaces/kube-system/configmaps/nothing", 404, "NotFound", `configmaps "nothing" not found`},
-		{"denied", node, "", "/api/v1/namespaces/kube-system/configmaps/secretive", 403, "Forbidden", `configmaps "secretive" is forbidden: User "system:node:worker-1" cannot get resource "configmaps" in API group "" in the namespace "kube-system"`},
-		{"no such resource", anonymous, s.Token(), "/api/v1/pods", 404, "NotFound", "the server could not find the requested resource"},
+		{
+			"absent",
+			node,
+			"",
+			"/api/v1/namespaces/kube-system/configmaps/nothing",
+			404,
+			"NotFound",
+			`configmaps "nothing" not found`,
+		},
+		{
+			"denied",
+			node,
+			"",
+			"/api/v1/namespaces/kube-system/configmaps/secretive",
+			403,
+			"Forbidden",
+			`configmaps "secretive" is forbidden: User "system:node:worker-1" cannot get resource "configmaps" in API group "" in the namespace "kube-system"`,
+		},
+		{
+			"no such resource",
+			anonymous,
+			s.Token(),
+			"/api/v1/pods",
+			404,
+			"NotFound",
+			"the server could not find the requested resource",
+		},
 	}
 	for _, c := range cases {
 		code, body := get(t, c.client, s.URL()+c.path, c.token)
@@ -92,11 +132,13 @@ func TestRights(t *testing.T) {
 		}
 		if c.reason == "" {
 			if body["kind"] != "ConfigMap" || body["apiVersion"] != "v1" {
-				t.Errorf("%s: not a ConfigMap: %v", c.name, body)
+				t.Errorf("%s: got %v, want a ConfigMap", c.name, body)
 			}
 			continue
 		}
-		if body["kind"] != "Status" || body["status"] != "Failure" || body["reason"] != c.reason || body["message"] != c.message || body["code"] != float64(c.code) {
+		if body["kind"] != "Status" || body["status"] != "Failure" || body["reason"] != c.reason ||
+			body["message"] != c.message ||
+			body["code"] != float64(c.code) {
 			t.Errorf("%s: %v", c.name, body)
 		}
 	}
@@ -119,27 +161,33 @@ func TestResourceVersionGrows(t *testing.T) {
 	s.SetConfigMap("ns", "x", map[string]string{"a": "1"})
 	first := version()
 	if again := version(); again != first || first == "" {
-		t.Errorf("resourceVersion %q, then %q without a change", first, again)
+		t.Errorf("resourceVersion without a change: got %q, want %q", again, first)
 	}
 	s.SetConfigMap("ns", "x", map[string]string{"a": "2"})
 	if second := version(); second <= first {
-		t.Errorf("resourceVersion %q, then %q after a change", first, second)
+		t.Errorf("resourceVersion after a change: got %q, want another one than %q", second, first)
 	}
-	s.DeleteConfigMap("ns", "x")
+	s.mu.Lock()
+	delete(s.objects, "ns/x")
+	s.mu.Unlock()
 	if code, _ := get(t, c, s.URL()+"/api/v1/namespaces/ns/configmaps/x", s.Token()); code != 404 {
-		t.Errorf("HTTP %d after the deletion", code)
+		t.Errorf("after the deletion: got HTTP %d, want 404", code)
 	}
 }
 
 func TestOptions(t *testing.T) {
 	if _, err := Start(Options{Token: "short.token"}); err == nil {
-		t.Error("a malformed token is accepted")
+		t.Error("a malformed token: got no error, want one")
 	}
 	s := start(t, Options{Token: "abcdef.0123456789abcdef", Names: []string{"k8s.example"}})
 	if s.Token() != "abcdef.0123456789abcdef" || !strings.HasPrefix(s.CAHash(), "sha256:") || len(s.CAHash()) != 71 {
 		t.Errorf("token %q, hash %q", s.Token(), s.CAHash())
 	}
-	conn, err := tls.Dial("tcp", strings.TrimPrefix(s.URL(), "https://"), &tls.Config{ServerName: "k8s.example", RootCAs: pool(t, s)})
+	conn, err := tls.Dial(
+		"tcp",
+		strings.TrimPrefix(s.URL(), "https://"),
+		&tls.Config{ServerName: "k8s.example", RootCAs: pool(t, s)},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,10 +201,15 @@ func pool(t *testing.T, s *Server) *x509.CertPool {
 	return p
 }
 
-// The vector is the one in Kubernetes' own test of its signer (pkg/controller/bootstrap, jws_test.go; openssl dgst -hmac agrees).
+// The vector is the one in Kubernetes' own test of its signer (pkg/controller/bootstrap, jws_test.go; openssl dgst
+// -hmac agrees).
 func TestSignature(t *testing.T) {
 	const want = "eyJhbGciOiJIUzI1NiIsImtpZCI6Impvc2h1YSJ9..VShe2taLd-YTrmWuRkcL_8QTNDHYxQIEBsAYYiIj1_8"
-	if got := sign("Hello from the other side. I must have called a thousand times.", "joshua", "my voice is my passcode"); got != want {
+	if got := sign(
+		"Hello from the other side. I must have called a thousand times.",
+		"joshua",
+		"my voice is my passcode",
+	); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

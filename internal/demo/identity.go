@@ -58,7 +58,12 @@ func serial() *big.Int {
 }
 
 func (a *authority) pem() []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
+	return encodePEM("CERTIFICATE", a.cert.Raw)
+}
+
+func encodePEM(kind string, der []byte) []byte {
+	block := &pem.Block{Type: kind, Bytes: der}
+	return pem.EncodeToMemory(block)
 }
 
 func (a *authority) hash() string {
@@ -75,32 +80,45 @@ func (a *authority) issue(template *x509.Certificate) (tls.Certificate, error) {
 	template.NotBefore = a.now.Add(-time.Hour)
 	template.NotAfter = a.now.AddDate(1, 0, 0)
 	template.KeyUsage = x509.KeyUsageDigitalSignature
+
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
 	if err != nil {
 		return tls.Certificate{}, err
 	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
+
+	return tls.Certificate{
+		Certificate: [][]byte{der},
+		PrivateKey:  key,
+	}, nil
 }
 
 func (a *authority) issueServer(names []string) (tls.Certificate, error) {
-	t := &x509.Certificate{Subject: pkix.Name{CommonName: "kube-apiserver"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+	t := &x509.Certificate{
+		Subject:     pkix.Name{CommonName: "kube-apiserver"},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
 	for _, n := range names {
-		if ip := net.ParseIP(n); ip != nil {
+		ip := net.ParseIP(n)
+		if ip != nil {
 			t.IPAddresses = append(t.IPAddresses, ip)
 		} else {
 			t.DNSNames = append(t.DNSNames, n)
 		}
 	}
+
 	return a.issue(t)
 }
 
-// IssueNode gives a node that has joined its client certificate and key, in PEM, as the kubelet keeps them in
+// IssueNode returns the client certificate and key of a node that has joined, in PEM, as the kubelet keeps them in
 // kubelet-client-current.pem: user system:node:NAME of group system:nodes.
 func (s *Server) IssueNode(name string) (cert, key []byte, err error) {
-	c, err := s.ca.issue(&x509.Certificate{
-		Subject:     pkix.Name{CommonName: "system:node:" + name, Organization: []string{"system:nodes"}},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	})
+	subject := pkix.Name{
+		CommonName:   "system:node:" + name,
+		Organization: []string{"system:nodes"},
+	}
+	usage := []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	template := &x509.Certificate{Subject: subject, ExtKeyUsage: usage}
+	c, err := s.ca.issue(template)
 	if err != nil {
 		return nil, nil, fmt.Errorf("demo: issuing a certificate for node %s: %w", name, err)
 	}
@@ -108,17 +126,19 @@ func (s *Server) IssueNode(name string) (cert, key []byte, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("demo: encoding the key of node %s: %w", name, err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
+	cert = encodePEM("CERTIFICATE", c.Certificate[0])
+	key = encodePEM("PRIVATE KEY", der)
+
+	return cert, key, nil
 }
 
-// NodeKubeconfig is a kubelet.conf of a node that has joined, with its certificate and key inside.
+// NodeKubeconfig returns a kubelet.conf of a node that has joined, with its certificate and key.
 func (s *Server) NodeKubeconfig(name string) ([]byte, error) {
 	cert, key, err := s.IssueNode(name)
 	if err != nil {
 		return nil, err
 	}
-	b64 := base64.StdEncoding.EncodeToString
-	return fmt.Appendf(nil, `apiVersion: v1
+	const format = `apiVersion: v1
 kind: Config
 clusters:
 - cluster:
@@ -137,12 +157,22 @@ users:
   user:
     client-certificate-data: %s
     client-key-data: %s
-`, b64(s.CAPEM()), s.URL(), b64(cert), b64(key)), nil
+`
+	b64 := base64.StdEncoding.EncodeToString
+	text := fmt.Sprintf(
+		format,
+		b64(s.CAPEM()),
+		s.URL(),
+		b64(cert),
+		b64(key),
+	)
+
+	return []byte(text), nil
 }
 
-// clusterInfo is the kubeconfig in cluster-info, in the form that kubeadm gives it.
+// clusterInfo returns the kubeconfig in cluster-info, in the format of kubeadm.
 func (s *Server) clusterInfo() string {
-	return fmt.Sprintf(`apiVersion: v1
+	const format = `apiVersion: v1
 clusters:
 - cluster:
     certificate-authority-data: %s
@@ -153,24 +183,33 @@ current-context: ""
 kind: Config
 preferences: {}
 users: null
-`, base64.StdEncoding.EncodeToString(s.CAPEM()), s.URL())
+`
+	ca := base64.StdEncoding.EncodeToString(s.CAPEM())
+
+	return fmt.Sprintf(format, ca, s.URL())
 }
 
-// sign makes the detached signature of the bootstrap signer: HS256 over the text, by the token's secret.
+// sign returns the detached signature of the bootstrap signer: HS256 over the text, by the token's secret.
 func sign(text, id, secret string) string {
-	enc := base64.RawURLEncoding
-	header := enc.EncodeToString([]byte(`{"alg":"HS256","kid":"` + id + `"}`))
+	encode := base64.RawURLEncoding.EncodeToString
+	header := encode([]byte(`{"alg":"HS256","kid":"` + id + `"}`))
+	payload := encode([]byte(text))
+
 	mac := hmac.New(sha256.New, []byte(secret))
-	mac.Write([]byte(header + "." + enc.EncodeToString([]byte(text))))
-	return header + ".." + enc.EncodeToString(mac.Sum(nil))
+	_, _ = mac.Write([]byte(header + "." + payload)) // does not fail
+	signature := encode(mac.Sum(nil))
+
+	return header + ".." + signature
 }
 
 func randomToken() string {
 	const letters = "abcdefghijklmnopqrstuvwxyz0123456789"
 	b := make([]byte, 22)
 	_, _ = rand.Read(b) // does not fail
-	for i := range b {
-		b[i] = letters[int(b[i])%len(letters)]
+	for i, random := range b {
+		b[i] = letters[int(random)%len(letters)]
 	}
-	return string(b[:6]) + "." + string(b[6:])
+	token := string(b)
+
+	return token[:6] + "." + token[6:]
 }

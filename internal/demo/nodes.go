@@ -14,40 +14,64 @@ const (
 	maxNodeSize = 1 << 20
 )
 
-// nodePath takes /api/v1/nodes and /api/v1/nodes/NAME apart.
+// nodePath parses /api/v1/nodes and /api/v1/nodes/NAME; name is "" for the first.
 func nodePath(path string) (name string, ok bool) {
 	if path == nodesPath {
 		return "", true
 	}
 	name, ok = strings.CutPrefix(path, nodesPath+"/")
+
 	return name, ok && name != "" && !strings.Contains(name, "/")
 }
 
-// node serves what a kubelet does at its start: it makes its own Node object and reads it. Another node's it may
-// neither make nor read, by the node authorizer and the NodeRestriction plugin; whoever joins may read any.
-func (s *Server) node(r *http.Request, name, user string, groups []string) (int, []byte) {
-	self, isNode := strings.CutPrefix(user, "system:node:")
-	isNode = isNode && slices.Contains(groups, "system:nodes")
-	isJoining := slices.Contains(groups, "system:bootstrappers") // kubeadm's ClusterRole kubeadm:get-nodes
-	switch {
-	case r.Method == http.MethodGet && name != "" && (isNode && name == self || isJoining && !s.hidesNodes()):
-		s.mu.Lock()
-		object, exists := s.nodes[name]
-		s.mu.Unlock()
-		if !exists {
-			return failure(http.StatusNotFound, "NotFound", fmt.Sprintf("nodes %q not found", name), map[string]string{"name": name, "kind": "nodes"})
+// respondNode serves the requests of a starting kubelet: it creates its own Node object and reads it. It may neither
+// create nor read that of another node, by the node authorizer and the NodeRestriction plugin. A joining node may read
+// any, by kubeadm's ClusterRole kubeadm:get-nodes.
+func (s *Server) respondNode(r *http.Request, name, user string, groups []string) (int, []byte) {
+	self, hasNodeName := strings.CutPrefix(user, "system:node:")
+	isNode := hasNodeName && slices.Contains(groups, "system:nodes")
+	isJoining := slices.Contains(groups, "system:bootstrappers")
+	isReader := isJoining && !s.hidesNodes() || isNode && name == self
+
+	verb := ""
+	switch r.Method {
+	case http.MethodGet:
+		if name != "" && isReader {
+			return s.respondRead(name)
 		}
-		return http.StatusOK, object
-	case r.Method == http.MethodPost && name == "" && isNode:
-		return s.register(r, self)
+		verb = "get"
+	case http.MethodPost:
+		if name == "" && isNode {
+			return s.register(r, self)
+		}
+		verb = "create"
 	}
-	verb := map[string]string{http.MethodGet: "get", http.MethodPost: "create"}[r.Method]
-	return failure(http.StatusForbidden, "Forbidden", fmt.Sprintf("nodes %q is forbidden: User %q cannot %s resource \"nodes\" in API group \"\" at the cluster scope", name, user, verb),
-		map[string]string{"name": name, "kind": "nodes"})
+
+	message := fmt.Sprintf("nodes %q is forbidden: User %q cannot %s resource \"nodes\" "+
+		"in API group \"\" at the cluster scope", name, user, verb)
+
+	return failure(http.StatusForbidden, message, nodeDetails(name))
 }
 
+// respondRead returns the Node object of a name.
+func (s *Server) respondRead(name string) (int, []byte) {
+	object := s.Node(name)
+	if object != nil {
+		return http.StatusOK, object
+	}
+	message := fmt.Sprintf("nodes %q not found", name)
+
+	return failure(http.StatusNotFound, message, nodeDetails(name))
+}
+
+func nodeDetails(name string) map[string]string {
+	return map[string]string{"name": name, "kind": "nodes"}
+}
+
+// register creates the Node object of the node self.
 func (s *Server) register(r *http.Request, self string) (int, []byte) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxNodeSize))
+	limited := io.LimitReader(r.Body, maxNodeSize)
+	body, err := io.ReadAll(limited)
 	var object struct {
 		Metadata struct {
 			Name string `json:"name"`
@@ -57,23 +81,27 @@ func (s *Server) register(r *http.Request, self string) (int, []byte) {
 		err = json.Unmarshal(body, &object)
 	}
 	if err != nil {
-		return failure(http.StatusBadRequest, "BadRequest", err.Error(), map[string]string{})
+		return failure(http.StatusBadRequest, err.Error(), map[string]string{})
 	}
+
 	name := object.Metadata.Name
-	details := map[string]string{"name": name, "kind": "nodes"}
-	if name != self {
-		return failure(http.StatusForbidden, "Forbidden", fmt.Sprintf("nodes %q is forbidden: node %q is not allowed to modify node %q", name, self, name), details)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, exists := s.nodes[name]; exists {
-		return failure(http.StatusConflict, "AlreadyExists", fmt.Sprintf("nodes %q already exists", name), details)
+	_, exists := s.nodes[name]
+	switch {
+	case name != self:
+		message := fmt.Sprintf("nodes %q is forbidden: node %q is not allowed to modify node %q", name, self, name)
+		return failure(http.StatusForbidden, message, nodeDetails(name))
+	case exists:
+		message := fmt.Sprintf("nodes %q already exists", name)
+		return failure(http.StatusConflict, message, nodeDetails(name))
 	}
 	s.nodes[name] = body
+
 	return http.StatusCreated, body
 }
 
-// SetNode makes the Node object of a name, as another machine would; nil removes it.
+// SetNode sets the Node object of a name, as another machine would; nil removes it.
 func (s *Server) SetNode(name string, object []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +112,7 @@ func (s *Server) SetNode(name string, object []byte) {
 	s.nodes[name] = object
 }
 
-// HideNodes takes from those who join the right to read Nodes.
+// HideNodes removes the right of joining nodes to read Nodes.
 func (s *Server) HideNodes() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +125,7 @@ func (s *Server) hidesNodes() bool {
 	return s.nodesHidden
 }
 
-// Node is the object that a node registered, or nil.
+// Node returns the object that a node registered; nil if there is none.
 func (s *Server) Node(name string) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A node makes and reads its own object, once, and nobody else's.
+// A node makes and reads only its own object, once.
 func TestNodes(t *testing.T) {
 	s := start(t, Options{})
 	pair := func(name string) tls.Certificate {
@@ -31,7 +31,8 @@ func TestNodes(t *testing.T) {
 		return resp.StatusCode
 	}
 	code, body := get(t, mine, s.URL()+nodesPath+"/n1", "")
-	if details, _ := body["details"].(map[string]any); code != 404 || body["reason"] != "NotFound" || details["kind"] != "nodes" {
+	if details, _ := body["details"].(map[string]any); code != 404 || body["reason"] != "NotFound" ||
+		details["kind"] != "nodes" {
 		t.Errorf("before it registered: %d %v", code, body)
 	}
 	const n1 = `{"kind":"Node","apiVersion":"v1","metadata":{"name":"n1","labels":{"a":"b"}}}`

@@ -1,12 +1,11 @@
-// Package deptest keeps the walls of the house: which package may reach which, as a test with the reason in every rule.
+// Package deptest checks which package may import or reach which other, with a reason in each rule.
 //
-// The linter (depguard in .golangci.yml) looks at the imports that a file writes down. This package looks at what a
-// package *reaches* through everything that it imports, because that is what counts: a room that decides what a node
-// becomes must not be able to dial or to start a program, not even through a library's library.
+// The linter (depguard in .golangci.yml) checks the imports of each file. This package checks everything that a
+// package *reaches* through its imports: a package that decides must not be able to open connections or start
+// programs, not even through a library of a library.
 //
-// The rules are in rules.go, the order of the rooms in order.go, the libraries that a program must contain in
-// libraries.go. To move a wall, change the rule and its reason in the same commit; a rule without a reason that convinces
-// does not stand long.
+// The rules are in rules.go, the order of packages in order.go, the libraries that a program must contain in
+// libraries.go. To move a wall, change the rule and its reason in the same commit.
 //
-// It may run `go list` and read this module's source files. It writes nothing, and nothing but its own test imports it.
+// It runs `go list`. It writes nothing, and only its own test imports it.
 package deptest

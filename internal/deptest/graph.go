@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// Package is what the rules need to know of one package, as `go list -json` prints it.
+// Package has the fields of `go list -json` that the rules need.
 type Package struct {
 	ImportPath   string
 	Name         string
@@ -45,15 +45,25 @@ type Graph map[string]*Package
 //
 // The answer is for Linux without cgo, whatever machine asks: that is what ships.
 func Load(ctx context.Context, dir string, patterns ...string) (Graph, error) {
-	args := append([]string{"list", "-e", "-deps",
-		"-json=ImportPath,Name,Doc,Dir,Standard,Module,Imports,GoFiles,CgoFiles,TestGoFiles,XTestGoFiles,Error"}, patterns...)
+	args := append([]string{
+		"list",
+		"-e",
+		"-deps",
+		"-json=ImportPath,Name,Doc,Dir,Standard,Module,Imports,GoFiles,CgoFiles,TestGoFiles,XTestGoFiles,Error",
+	}, patterns...)
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOOS=linux", "CGO_ENABLED=0")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("go %s, in %s: %w\n%s", strings.Join(args, " "), dir, err, stderr.String())
+		return nil, fmt.Errorf(
+			"go %s, in %s: %w\n%s",
+			strings.Join(args, " "),
+			dir,
+			err,
+			stderr.String(),
+		)
 	}
 	return decode(&stdout)
 }
@@ -83,8 +93,8 @@ func (g Graph) Own() []*Package {
 	}, func(a, b *Package) int { return cmp.Compare(a.ImportPath, b.ImportPath) })
 }
 
-// Match returns the packages of the main module that pattern names: an import path, or one that ends in "/..." for
-// itself and everything below it.
+// Match returns the packages of the main module that pattern names: an import path, with "/..." at its end for
+// everything below it as well.
 func (g Graph) Match(pattern string) []*Package {
 	var found []*Package
 	for _, p := range g.Own() {

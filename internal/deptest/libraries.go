@@ -15,7 +15,11 @@ func libraries() []Library {
 		{"cmd/prelet", "github.com/hashicorp/hcl/v2", "reads the language"},
 		{"cmd/prelet", "k8s.io/client-go/rest", "makes every request to a cluster"},
 		{"cmd/prelet", "k8s.io/client-go/tools/clientcmd", "reads kubeconfigs"},
-		{"cmd/prelet", "github.com/jaypipes/ghw", "reads firmware, memory, PCI functions and disks"},
+		{
+			"cmd/prelet",
+			"github.com/jaypipes/ghw",
+			"reads firmware, memory, PCI functions and disks",
+		},
 		{"cmd/prelet", "github.com/coreos/go-systemd/v22/daemon", "sends to the notify socket"},
 		{"cmd/prelet", "github.com/coreos/go-systemd/v22/dbus", "asks systemd for units and jobs"},
 		{"cmd/prelet", "github.com/coreos/go-systemd/v22/journal", "sends to journald"},
@@ -29,8 +33,16 @@ func CheckLibraries(g Graph) []string {
 	for _, l := range libraries() {
 		chain := g.Chain(module+l.Program, func(p *Package) bool { return p.ImportPath == l.Path })
 		if chain == nil {
-			lost = append(lost, fmt.Sprintf("%s does not contain %s, which %s: a well-kept library beats code of our own. "+
-				"To replace it, change docs/decisions/0012-libraries.md and this table, with the reason", l.Program, l.Path, l.Does))
+			lost = append(
+				lost,
+				fmt.Sprintf(
+					"%s does not contain %s, which %s: a well-kept library beats code of our own. "+
+						"To replace it, change docs/decisions/0012-libraries.md and this table, with the reason",
+					l.Program,
+					l.Path,
+					l.Does,
+				),
+			)
 		}
 	}
 

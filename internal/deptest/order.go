@@ -1,45 +1,85 @@
 package deptest
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 )
 
-// order lists the rooms from the roof to the cellar. A package may import from the rows below its own and from its own
-// room, never from a row above and never from beside: who needs something of a neighbour moves it down.
+// order lists the packages from top to bottom. A package may import packages of lower rows and below itself, but not
+// packages of its own row or of a higher one: move shared code down instead.
 func order() [][]string {
 	return [][]string{
 		{"cmd/..."},
 		{"internal/app"},
-		{"internal/report/printer/...", "internal/commit"},
-		{"internal/commit/activation/...", "internal/lang/explain/...", "internal/probe", "internal/detector/...", "internal/probe/kubeletstate/...", "internal/report", "internal/app/doctor/...", "internal/app/importer/..."},
-		{"internal/boot/..."},
-		{"internal/probe/joined/..."},
-		{"stages/builtin/..."},
-		{"stages/fetchca/...", "stages/fetchconfig/...", "stages/detecthw/...", "stages/reserve/...", "stages/label/...", "stages/taint/...", "stages/write/...", "stages/restart/..."},
-		{"internal/lang/eval/..."},
-		{"internal/lang", "internal/commit/generation/...", "internal/probe/cluster/...", "internal/probe/cri/...", "internal/probe/hardware/...", "internal/platform/systemd/...", "internal/probe/kubeletbin/..."},
-		{"stages"}, // the contract only: a site holds instances of it
+		{"internal/commit", "internal/report/printer"},
+		{"internal/app/compare"},
+		{
+			"internal/app/doctor",
+			"internal/app/importer",
+			"internal/commit/activation",
+			"internal/detector/...",
+			"internal/lang/explain",
+			"internal/lang/testfile",
+			"internal/probe",
+			"internal/probe/kubeletstate",
+			"internal/report",
+			"internal/report/fleet",
+		},
+		{"internal/boot"},
+		{"internal/probe/joined"},
+		{"stages/builtin"},
+		{
+			"stages/fetchca",
+			"stages/fetchconfig",
+			"stages/detecthw",
+			"stages/reserve",
+			"stages/label",
+			"stages/taint",
+			"stages/write",
+			"stages/restart",
+		},
+		{"internal/lang/eval"},
+		{
+			"internal/lang",
+			"internal/commit/generation",
+			"internal/probe/cluster",
+			"internal/probe/cri",
+			"internal/probe/hardware/...",
+			"internal/probe/kubeletbin",
+			"internal/platform/systemd",
+		},
+		{"stages"}, // the contract only: a site has instances of it
 		{"internal/kubelet/..."},
-		{"schema/...", "internal/node/...", "internal/world/..."},
-		{"internal/lang/value/...", "internal/lang/origin/...", "internal/platform/atomicfile/...", "internal/platform/machineid/..."},
-		{"internal/platform/nodefile/..."},
-		{"internal/server/...", "internal/fault/..."},
+		{"schema", "internal/node", "internal/world"},
+		{
+			"internal/lang/value",
+			"internal/lang/origin",
+			"internal/platform/atomicfile",
+			"internal/platform/machineid",
+		},
+		{"internal/platform/nodefile"},
+		{"internal/platform/apiaddress", "internal/fault"},
 	}
 }
 
-// apart are the packages that stand beside the house: they may import what they like, and no room imports them.
+// apart lists packages outside of the order: they may import anything, and no package of the order imports them.
 func apart() []string {
-	return []string{"internal/demo/...", "internal/deptest/...", "examples/...", "bench/...", "tools/...", "test/..."}
+	return []string{
+		"internal/demo/...",
+		"internal/deptest/...",
+		"examples/...",
+		"bench/...",
+		"tools/...",
+		"test/...",
+	}
 }
 
-// types returns the stage types, which are the rooms under stages/ that hold one.
+// types returns the stage types: the names of the packages below stages/, without builtin.
 func types() []string {
 	var out []string
 	for _, row := range order() {
-		for _, room := range row {
-			name, ok := strings.CutPrefix(strings.TrimSuffix(room, "/..."), "stages/")
+		for _, pattern := range row {
+			name, ok := strings.CutPrefix(strings.TrimSuffix(pattern, "/..."), "stages/")
 			if ok && name != "builtin" {
 				out = append(out, name)
 			}
@@ -48,10 +88,10 @@ func types() []string {
 	return out
 }
 
-// place finds the room of a package and the row that it stands in, counted from the roof.
-func place(path string) (row int, room string, found bool) {
-	for i, rooms := range order() {
-		for _, r := range rooms {
+// place returns the entry of order that contains a package, and its row, counted from the top.
+func place(path string) (row int, pattern string, found bool) {
+	for i, patterns := range order() {
+		for _, r := range patterns {
 			if Matches(module+r, path) {
 				return i, r, true
 			}
@@ -60,34 +100,51 @@ func place(path string) (row int, room string, found bool) {
 	return 0, "", false
 }
 
-// CheckOrder returns one message for each import that goes up or sideways, and for each package without a place.
+// isIn reports whether one of these patterns, relative to the module, matches a package.
+func isIn(patterns []string, path string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return Matches(module+pattern, path) })
+}
+
+// CheckOrder returns one message for each import of a package in the same or a higher row, and for each package that is
+// in no row.
 func CheckOrder(g Graph) []string {
 	var broken []string
 	for _, p := range g.Own() {
-		if slices.ContainsFunc(apart(), func(a string) bool { return Matches(module+a, p.ImportPath) }) {
+		if isIn(apart(), p.ImportPath) {
 			continue
 		}
 		name := strings.TrimPrefix(p.ImportPath, module)
-		row, room, found := place(p.ImportPath)
+		row, pattern, found := place(p.ImportPath)
 		if !found {
-			broken = append(broken, name+" has no place in the house: give it a row in internal/deptest/order.go, or put it into a room that has one")
+			problem := " is in no row of the import order: add it to a row in internal/deptest/order.go"
+			broken = append(broken, name+problem)
 			continue
 		}
 		for _, imported := range p.Imports {
-			if !strings.HasPrefix(imported, module) || Matches(module+room, imported) || Matches(module+"plugins/...", imported) {
-				continue // of plugins/, a module of its own below all rooms, a rule says who may use what
+			isOwn := strings.HasPrefix(imported, module)
+			isOfTree := Matches(module+pattern, imported)
+			isPlugin := Matches(module+"plugins/...", imported) // a module of its own, see rules
+			if !isOwn || isOfTree || isPlugin {
+				continue
 			}
-			other := strings.TrimPrefix(imported, module)
-			below, _, found := place(imported)
-			switch {
-			case !found:
-				broken = append(broken, fmt.Sprintf("%s imports %s, which stands apart from the house: no room may need it", name, other))
-			case below < row:
-				broken = append(broken, fmt.Sprintf("%s imports %s, which is above it: what both need belongs below both", name, other))
-			case below == row:
-				broken = append(broken, fmt.Sprintf("%s imports %s, which is beside it: what both need belongs below both", name, other))
+			if fault := compareRows(row, imported); fault != "" {
+				broken = append(broken, name+" imports "+strings.TrimPrefix(imported, module)+", "+fault)
 			}
 		}
 	}
 	return broken
+}
+
+// compareRows returns why a package of a row may not import another package; "" if it may.
+func compareRows(row int, imported string) string {
+	below, _, found := place(imported)
+	switch {
+	case !found:
+		return "which is outside of the import order: only packages outside of it may import it"
+	case below < row:
+		return "which is above it: move the shared code to a package below both"
+	case below == row:
+		return "which is in the same row: move the shared code to a package below both"
+	}
+	return ""
 }

@@ -1,9 +1,10 @@
-package pluginhost
+package detector
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -14,19 +15,20 @@ import (
 	"github.com/prelet/prelet/plugins/contract"
 )
 
-// checkAnswer refuses an answer whole that breaks the protocol's bounds, or the detector's own description: who lies in one
-// place is not believed in another. What is returned holds nothing that was not looked at, and no device that the site does not
-// let the detector tell of.
+// checkAnswer converts an answer. It rejects a whole answer that breaks the detector's own description or the limits,
+// and leaves out devices that the site does not let the detector report.
 func checkAnswer(d contract.Description, a *contract.Answer, r world.DetectorReq) (world.DetectorAns, error) {
-	out := world.DetectorAns{Version: d.Version, Attributes: map[string]string{}, Labels: map[string]string{}, Warnings: []string{}}
+	out := emptyAnswer(d)
 	if a == nil {
 		return out, errors.New("it is empty")
 	}
-	if err := holdsPlaceholder(a); err != nil {
+	if err := checkPlaceholder(a); err != nil {
 		return out, err
 	}
-	if p := d.CheckAnswer(*a, devicesOf(r)); len(p) > 0 {
-		return out, told(p)
+	requested := requestedDevices(r)
+	problems := d.CheckAnswer(*a, requested)
+	if len(problems) > 0 {
+		return out, summarize(problems)
 	}
 	for _, p := range a.Problems {
 		out.Problems = append(out.Problems, world.ConfigProblem(p))
@@ -34,61 +36,81 @@ func checkAnswer(d contract.Description, a *contract.Answer, r world.DetectorReq
 	if len(out.Problems) > 0 {
 		return out, nil
 	}
-	for k, v := range a.Attributes {
-		out.Attributes[k] = v
-	}
+
+	maps.Copy(out.Attributes, a.Attributes)
+	out.Warnings = append(out.Warnings, a.Warnings...)
 	if !r.Allow.AnyPCIDevice {
-		out.Foreign = contract.Foreign(a.Devices, devicesOf(r))
+		out.Foreign = contract.Foreign(a.Devices, requested)
 	}
-	for _, dev := range a.Devices {
-		if slices.Contains(out.Foreign, dev.Address) {
-			continue
+	for _, device := range a.Devices {
+		if !slices.Contains(out.Foreign, device.Address) {
+			out.Devices = append(out.Devices, world.DetectorDevice(device))
 		}
-		out.Devices = append(out.Devices, world.DetectorDevice(dev))
 	}
-	slices.SortStableFunc(out.Devices, func(a, b world.DetectorDevice) int { return strings.Compare(a.Address, b.Address) })
+	byAddress := func(a, b world.DetectorDevice) int {
+		return strings.Compare(a.Address, b.Address)
+	}
+	slices.SortStableFunc(out.Devices, byAddress)
+
 	if len(d.Facts) > 0 {
 		out.Facts = map[string]any{}
 	}
 	for _, f := range a.Facts {
 		out.Facts[f.Name] = f.Value
-		note(&out.Evidence, "facts."+f.Name, f.Evidence)
-		note(&out.Unknown, "facts."+f.Name, f.Unknown)
+		addText(&out.Evidence, "facts."+f.Name, f.Evidence)
+		addText(&out.Unknown, "facts."+f.Name, f.Unknown)
 	}
+
 	for _, l := range a.Labels {
-		// What no kubelet may set, whoever recommends it; the contract knows no Kubernetes beyond the syntax of labels.
-		if err := kubelet.CheckNodeLabel(l.Key, l.Value, ""); err != nil {
-			return out, fmt.Errorf("it recommends a label that cannot be: %s", words(err.Error()))
+		// The contract knows the syntax of labels only, not which ones a kubelet may set.
+		err := kubelet.CheckNodeLabel(l.Key, l.Value, "")
+		if err != nil {
+			return out, fmt.Errorf("invalid label: %s", cleanText(err.Error()))
 		}
 		out.Labels[l.Key] = l.Value
-		note(&out.Evidence, "labels."+l.Key, l.Evidence)
+		addText(&out.Evidence, "labels."+l.Key, l.Evidence)
 	}
-	out.Warnings = append(out.Warnings, a.Warnings...)
+
 	return out, nil
 }
 
-// holdsPlaceholder refuses the characters that stand for credentials in a plan.
-func holdsPlaceholder(a *contract.Answer) error {
+func emptyAnswer(d contract.Description) world.DetectorAns {
+	return world.DetectorAns{
+		Version:    d.Version,
+		Attributes: map[string]string{},
+		Labels:     map[string]string{},
+		Warnings:   []string{},
+	}
+}
+
+// checkPlaceholder rejects the characters that mark credentials in a plan.
+func checkPlaceholder(a *contract.Answer) error {
 	b, err := json.Marshal(a)
 	if err != nil {
 		return err
 	}
 	if value.HasPlaceholder(string(b)) {
-		return errors.New("it holds the character U+E000 or U+E001, which prelet keeps for credentials")
+		return errors.New("it contains U+E000 or U+E001, which prelet reserves for credentials")
 	}
+
 	return nil
 }
 
-// told is the first few of many problems.
-func told(p contract.Problems) error {
-	const most = 3
-	if len(p) <= most {
-		return errors.New(strings.ReplaceAll(p.Error(), "\n", "; "))
+// summarize returns the first problems as one line.
+func summarize(problems contract.Problems) error {
+	const limit = 3
+	more := ""
+	if n := len(problems) - limit; n > 0 {
+		problems = problems[:limit]
+		more = fmt.Sprintf("; and %d more", n)
 	}
-	return fmt.Errorf("%s; and %d more", strings.ReplaceAll(p[:most].Error(), "\n", "; "), len(p)-most)
+	text := strings.ReplaceAll(problems.Error(), "\n", "; ")
+
+	return errors.New(text + more)
 }
 
-func note(m *map[string]string, key, text string) {
+// addText sets a key unless the text is empty.
+func addText(m *map[string]string, key, text string) {
 	if text == "" {
 		return
 	}
@@ -98,10 +120,11 @@ func note(m *map[string]string, key, text string) {
 	(*m)[key] = text
 }
 
-// words is a text for people from a stranger: one line, bounded, with no character that an answer could not have. What is no text
-// at all is left out.
-func words(s string) string {
-	s = strings.ToValidUTF8(s[:min(len(s), 4*contract.MaxText)], " ")
+// cleanText returns text of a detector as one short printable line. Bytes that are not UTF-8 are removed.
+func cleanText(s string) string {
+	size := min(len(s), 4*contract.MaxText)
+	s = strings.ToValidUTF8(s[:size], " ")
+	s = strings.ReplaceAll(s, string(unicode.ReplacementChar), " ")
 
-	return contract.OneLine(strings.ReplaceAll(s, string(unicode.ReplacementChar), " "))
+	return contract.OneLine(s)
 }

@@ -1,4 +1,4 @@
-package pluginhost
+package detector
 
 import (
 	"context"
@@ -9,63 +9,79 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/prelet/prelet/plugins/contract"
 )
 
-// checker is the program with the conformance kit, in the folder of prelet-detect. No boot starts it.
+// checker is the program with the conformance kit, in the folder of prelet-detect. A boot never starts it.
 const checker = "prelet-detector-check"
 
-// Check runs the conformance kit on a program. It returns the kit's exit status: 0 passed, 1 failed, 64 wrong usage.
+// Check runs the conformance kit with arguments and returns its exit status: 0 passed, 1 failed, 64 wrong usage.
 func (h *Host) Check(ctx context.Context, args []string, stdout, stderr io.Writer) (int, error) {
-	c := exec.CommandContext(ctx, filepath.Join(filepath.Dir(h.o.Helper), checker), args...)
-	c.Stdout, c.Stderr = stdout, stderr
+	program := filepath.Join(filepath.Dir(h.o.Helper), checker)
+	c := exec.CommandContext(ctx, program, args...)
+	c.Stdout = stdout
+	c.Stderr = stderr
 	err := c.Run()
-	var ended *exec.ExitError
+	var exit *exec.ExitError
 	switch {
-	case errors.As(err, &ended) && ended.ExitCode() >= 0:
-		return ended.ExitCode(), nil
+	case errors.As(err, &exit) && exit.ExitCode() >= 0:
+		return exit.ExitCode(), nil
 	case err != nil:
 		return 0, fmt.Errorf("%s: %w", checker, err)
 	}
+
 	return 0, nil
 }
 
-// Interpreters are the programs that a #! of a program names. They are not hashed; to describe such a program they must be
-// allowed to run.
+// Interpreters returns the programs that the #! line of a script names. Their content is not hashed. The script can
+// be described only if they are allowed to run.
 func Interpreters(program string) ([]string, error) {
 	f, err := openProgram(program)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	head := make([]byte, 256) // as much as the kernel looks at
-	n, _ := f.ReadAt(head, 0)
-	line, ok := strings.CutPrefix(string(head[:n]), "#!")
-	if !ok {
+
+	words, isScript := contract.Interpreter(f)
+	if !isScript {
 		return nil, nil
 	}
-	line, _, _ = strings.Cut(line, "\n")
-	words := strings.Fields(line)
 	if len(words) == 0 || !filepath.IsAbs(words[0]) {
-		return nil, fmt.Errorf("%s: its #! names no program", program)
+		return nil, fmt.Errorf("%s: its #! line has no absolute path", program)
 	}
-	out := words[:1]
-	if filepath.Base(words[0]) != "env" {
-		return out, nil
+
+	interpreters := words[:1]
+	if filepath.Base(words[0]) == "env" {
+		if p := findEnvProgram(words[1:]); p != "" {
+			interpreters = append(interpreters, p)
+		}
 	}
-	for _, name := range words[1:] {
-		name = strings.TrimPrefix(strings.TrimPrefix(name, "-S"), "--split-string=")
-		if name == "" || name[0] == '-' || strings.Contains(name, "=") { // an option of env, or a variable
+
+	return interpreters, nil
+}
+
+// findEnvProgram returns the path of the program that env(1) would start, or nothing.
+func findEnvProgram(args []string) string {
+	for _, arg := range args {
+		name := strings.TrimPrefix(strings.TrimPrefix(arg, "-S"), "--split-string=")
+		isOption := name == "" || name[0] == '-'
+		isVariable := strings.Contains(name, "=")
+		if isOption || isVariable {
 			continue
 		}
+		if filepath.IsAbs(name) {
+			return name
+		}
+
 		for _, dir := range []string{"/usr/bin", "/bin"} { // the detector's PATH
-			if p := filepath.Join(dir, name); filepath.IsAbs(name) {
-				return append(out, name), nil
-			} else if _, err := os.Stat(p); err == nil {
-				return append(out, p), nil
+			p := filepath.Join(dir, name)
+			if _, err := os.Stat(p); err == nil {
+				return p
 			}
 		}
 		break
 	}
 
-	return out, nil
+	return ""
 }

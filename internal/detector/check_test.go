@@ -1,4 +1,4 @@
-package pluginhost
+package detector
 
 import (
 	"os"
@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestInterpreters: what the #! of a program names may be executed with it, env's program as well, behind options of env.
+// TestInterpreters checks which interpreters the #! line of a program names, those of env included.
 func TestInterpreters(t *testing.T) {
 	for line, want := range map[string][]string{
 		"#!/bin/sh":                         {"/bin/sh"},

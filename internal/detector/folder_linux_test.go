@@ -1,4 +1,4 @@
-package pluginhost
+package detector
 
 import (
 	"context"
@@ -20,11 +20,11 @@ import (
 func mayMount(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("only root has the users of the pool")
+		t.Skip("needs root, to run a detector as a user of the pool")
 	}
-	r, err := newRoom(t.TempDir(), 0, 0)
+	r, err := newNamespace(t.TempDir(), 0, 0)
 	if errors.Is(err, unix.EPERM) {
-		t.Skipf("nothing can be mounted here: %v", err)
+		t.Skipf("needs to mount a tmpfs: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +32,7 @@ func mayMount(t *testing.T) {
 	r.close()
 }
 
-// TestFills: what a detector makes beside its socket is not taken from /run, nor from the detector beside it.
+// TestFills checks that files of a detector use up neither /run nor the folder of another detector.
 func TestFills(t *testing.T) {
 	mayMount(t)
 	b := newBench(t)
@@ -47,11 +47,11 @@ func TestFills(t *testing.T) {
 	go func() {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
-		said, ans, _ := world.DetectorOf.Ask(ctx, b.host, world.DetectorReq{Name: "fills"})
+		said, ans, _ := world.Detector.Ask(ctx, b.host, world.DetectorReq{Name: "fills"})
 		done <- result{said, ans}
 	}()
 	if _, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 20*time.Second); ans.Fault != nil {
-		t.Errorf("a good detector at the same time: %s: %s", ans.Name(), ans.Why())
+		t.Errorf("good detector at the same time: got %s: %s, want an answer", ans.Name(), ans.Why())
 	}
 	// Also while the detector waits with its files: they are where only its own processes see them.
 	if here, _ := filepath.Glob(b.dir + "/run/sockets/*/*"); len(here) > 0 {
@@ -63,8 +63,10 @@ func TestFills(t *testing.T) {
 		t.Fatalf("got %s: %s; want an answer", r.ans.Name(), r.ans.Why())
 	}
 	n, err := strconv.Atoi(r.said.Attributes["files"])
-	if last := r.said.Attributes["last"]; err != nil || n == 0 || n > folderInodes || !strings.Contains(last, unix.ENOSPC.Error()) {
-		t.Errorf("got %q files and then %q; want 1 to %d and then %q", r.said.Attributes["files"], last, folderInodes, unix.ENOSPC)
+	if last := r.said.Attributes["last"]; err != nil || n == 0 || n > folderInodes ||
+		!strings.Contains(last, unix.ENOSPC.Error()) {
+		t.Errorf("got %q files and then %q; want 1 to %d and then %q",
+			r.said.Attributes["files"], last, folderInodes, unix.ENOSPC)
 	}
 	if len(r.said.Sandbox) > 0 {
 		t.Errorf("of the sandbox lacks: got %q; want nothing", r.said.Sandbox)
@@ -86,12 +88,12 @@ func TestNests(t *testing.T) {
 		t.Fatalf("got %v, %s; want folders", said.Attributes, ans.Why())
 	}
 	if _, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 20*time.Second); ans.Fault != nil {
-		t.Errorf("the next detector: %s: %s", ans.Name(), ans.Why())
+		t.Errorf("next detector: got %s: %s, want an answer", ans.Name(), ans.Why())
 	}
 	b.nothingLeft(t)
 }
 
-// TestEmptyFolder removes what is nested deeper than this process may open files, and stops when its time is over.
+// TestEmptyFolder removes deeply nested folders.
 func TestEmptyFolder(t *testing.T) {
 	dir := t.TempDir()
 	top, err := os.Open(dir)
@@ -119,21 +121,18 @@ func TestEmptyFolder(t *testing.T) {
 	}
 	_ = unix.Close(at)
 
-	if err := emptyFolder(dir, time.Now()); !errors.Is(err, errNotEmpty) {
-		t.Errorf("without time: got %v; want %v", err, errNotEmpty)
-	}
-	if err := emptyFolder(dir, time.Now().Add(30*time.Second)); err != nil {
-		t.Errorf("with time: got %v; want no error", err)
+	if err := emptyFolder(dir); err != nil {
+		t.Errorf("got %v; want no error", err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left: got %d entries, %v; want none", len(left), err)
 	}
 }
 
-// TestBadSlot: a slot that cannot be used keeps nobody from the others, and is reported where all are like that.
+// TestBadSlot checks that an unusable slot does not block the others, and is reported if all are unusable.
 func TestBadSlot(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root has the users of the pool")
+		t.Skip("needs root, to run a detector as a user of the pool")
 	}
 	b := newBench(t)
 	b.install("good")
@@ -145,7 +144,8 @@ func TestBadSlot(t *testing.T) {
 		if n == 1 && ans.Fault != nil {
 			t.Errorf("with one bad slot: got %s: %s; want an answer", ans.Name(), ans.Why())
 		}
-		if n == 2 && (ans.Fault == nil || !strings.Contains(ans.Why(), "no user of detectors can be used. "+UserPrefix+"1: ")) {
+		if n == 2 &&
+			(ans.Fault == nil || !strings.Contains(ans.Why(), "none of the detectors' users can be used. "+UserPrefix+"1: ")) {
 			t.Errorf("with bad slots only: got %q; want what is wrong with them", ans.Why())
 		}
 	}

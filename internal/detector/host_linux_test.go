@@ -1,4 +1,4 @@
-package pluginhost
+package detector
 
 import (
 	"context"
@@ -76,7 +76,17 @@ func newBench(t *testing.T) *bench {
 	}
 	b.write("self", self, 0o755)
 	b.link(helperName)
-	b.write("passwd", fmt.Appendf(nil, "root:x:0:0::/root:/bin/sh\n%[1]s1:x:%[2]d:%[2]d::/:/bin/false\n%[1]s2:x:%[3]d:%[3]d::/:/bin/false\n", UserPrefix, b.uid, b.uid+1), 0o644)
+	b.write(
+		"passwd",
+		fmt.Appendf(
+			nil,
+			"root:x:0:0::/root:/bin/sh\n%[1]s1:x:%[2]d:%[2]d::/:/bin/false\n%[1]s2:x:%[3]d:%[3]d::/:/bin/false\n",
+			UserPrefix,
+			b.uid,
+			b.uid+1,
+		),
+		0o644,
+	)
 	b.host = New(Options{Root: dir, RunDir: dir + "/run", Helper: dir + "/" + helperName, Passwd: dir + "/passwd",
 		Redact: func(s string) string { return strings.ReplaceAll(s, hostile.Secret, "(sensitive)") }})
 	return b
@@ -85,7 +95,11 @@ func newBench(t *testing.T) *bench {
 func (b *bench) write(name string, content []byte, mode os.FileMode) string {
 	b.t.Helper()
 	path := filepath.Join(b.dir, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o600), os.Chmod(path, mode)); err != nil {
+	if err := errors.Join(
+		os.MkdirAll(filepath.Dir(path), 0o755),
+		os.WriteFile(path, content, 0o600),
+		os.Chmod(path, mode),
+	); err != nil {
 		b.t.Fatal(err)
 	}
 	return path
@@ -95,7 +109,10 @@ func (b *bench) write(name string, content []byte, mode os.FileMode) string {
 func (b *bench) link(name string) string {
 	b.t.Helper()
 	path := filepath.Join(b.dir, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.Link(filepath.Join(b.dir, "self"), path)); err != nil {
+	if err := errors.Join(
+		os.MkdirAll(filepath.Dir(path), 0o755),
+		os.Link(filepath.Join(b.dir, "self"), path),
+	); err != nil {
 		b.t.Fatal(err)
 	}
 	return path
@@ -114,7 +131,7 @@ func (b *bench) install(name string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	text, err := WriteFragment(world.Lock{Name: name, SHA256: hash(f), Describe: describe})
+	text, err := WriteFragment(world.LockEntry{Name: name, SHA256: hashProgram(f), Describe: describe})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -127,7 +144,7 @@ func (b *bench) ask(r world.DetectorReq, deadline time.Duration) (world.Detector
 	ctx, cancel := context.WithTimeout(b.t.Context(), deadline)
 	defer cancel()
 	began := time.Now()
-	said, ans, _ := world.DetectorOf.Ask(ctx, b.host, r)
+	said, ans, _ := world.Detector.Ask(ctx, b.host, r)
 	return said, ans, time.Since(began)
 }
 
@@ -147,7 +164,7 @@ func (b *bench) left() (out []string) {
 	return out
 }
 
-// nothingLeft waits until what was killed has ended, for a busy machine takes its time over that.
+// nothingLeft waits until all killed processes have ended, which takes time on a busy machine.
 func (b *bench) nothingLeft(t *testing.T) {
 	t.Helper()
 	// Polled: they are children of others, and /proc alone shows them.
@@ -156,7 +173,7 @@ func (b *bench) nothingLeft(t *testing.T) {
 			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
 		}
 		if time.Now().After(late) {
-			t.Fatalf("still there: %q", b.left())
+			t.Fatalf("got processes %q, want none", b.left())
 		}
 	}
 }
@@ -182,17 +199,20 @@ func TestGood(t *testing.T) {
 	b.install("good")
 	said, ans, took := b.ask(world.DetectorReq{Name: "good"}, 10*time.Second)
 	if ans.Fault != nil {
-		t.Fatalf("%+v", ans)
+		t.Fatalf("got %+v, want an answer", ans)
 	}
 	t.Logf("%s, %s", took, ans.Value)
-	if said.Version != "1.0.0" || said.Attributes["firmware"] != "1.20" || said.Labels[hostile.Domain+"/firmware"] != "1.20" || len(said.Devices) != 1 || len(said.Warnings) != 1 {
-		t.Errorf("got %s", ans.Value)
+	if said.Version != "1.0.0" || said.Attributes["firmware"] != "1.20" ||
+		said.Labels[hostile.Domain+"/firmware"] != "1.20" ||
+		len(said.Devices) != 1 ||
+		len(said.Warnings) != 1 {
+		t.Errorf("got answer %s, want that of hostile.Good", ans.Value)
 	}
 	if said.Evidence["facts.sensors"] != "/sys/class/hwmon" || said.Facts["sensors"] == nil {
-		t.Errorf("facts: %s", ans.Value)
+		t.Errorf("got facts %s, want those of hostile.Good", ans.Value)
 	}
 	if len(said.Findings) > 0 || os.Geteuid() == 0 && len(said.Sandbox) > 0 {
-		t.Errorf("not set up: %q, %q", said.Sandbox, said.Findings)
+		t.Errorf("got missing parts of the sandbox %q, %q, want none", said.Sandbox, said.Findings)
 	}
 	b.nothingLeft(t)
 	left, _ := filepath.Glob(b.dir + "/run/sockets/*/*")
@@ -201,54 +221,66 @@ func TestGood(t *testing.T) {
 	}
 }
 
-// TestHostile is one row for each way to fail: the reason is told, what was printed is shown, the time is kept, nothing is left.
+// TestHostile has a row for each way to fail: the reason and the output are reported, the deadline is kept, and no
+// process is left.
 func TestHostile(t *testing.T) {
 	tests := []struct {
 		name string
 		want string // in the answer's text; "" for one that answers all the same
 		late bool   // it takes all of its time
 	}{
-		{name: "crash-before", want: "it ended before it was ready (exit status 3). It said: loading libvendor.so.1 | vendor library not found: libvendor.so.1"},
-		{name: "crash-after", want: "it ended while it was asked (exit status 2). It said: panic: nil device table"},
-		{name: "crash-call", want: "it ended while it was asked (exit status 134). It said: ioctl failed: no such device | assertion failed: table != NULL"},
+		{
+			name: "crash-before",
+			want: "it ended before it was ready (exit status 3). Its output: loading libvendor.so.1 | vendor " +
+				"library not found: libvendor.so.1",
+		},
+		{name: "crash-after", want: "it ended during the call (exit status 2). Its output: panic: nil device table"},
+		{
+			name: "crash-call",
+			want: "it ended during the call (exit status 134). Its output: ioctl failed: no such device | " +
+				"assertion failed: table != NULL",
+		},
 		{name: "says-no", want: "the driver is older than 1.20; install a newer one"},
-		{name: "secret", want: "It said: cannot log in with (sensitive)"},
-		{name: "hang-start", want: "it said nothing until its time was over", late: true},
-		{name: "hang-call", want: "it did not answer in its time", late: true},
-		{name: "flood-stdout", want: "it did not answer in its time", late: true},
+		{name: "secret", want: "Its output: cannot log in with (sensitive)"},
+		{name: "hang-start", want: "it printed no handshake before its deadline", late: true},
+		{name: "hang-call", want: "it exceeded its deadline", late: true},
+		{name: "flood-stdout", want: "it exceeded its deadline", late: true},
 		{name: "flood-stderr"},
 		{name: "long-line", want: "its first line on standard output has more than 4096 bytes"},
 		{name: "noise", want: `its first line is not a handshake: "Vendor driver 1.2 starting"`},
-		{name: "wrong-core", want: `it speaks version "9" of go-plugin's protocol, and prelet 1`},
-		{name: "wrong-version", want: `it speaks version "7" of the detector protocol, and prelet 1`},
-		{name: "netrpc", want: `it speaks "netrpc", and prelet gRPC`},
-		{name: "tcp", want: `it listens on tcp "127.0.0.1:6443", and must listen on a Unix socket`},
-		{name: "foreign-socket", want: `it names the socket "/run/dbus/system_bus_socket", which is not in the folder that it was given`},
-		{name: "dotted-socket", want: "which is not in the folder that it was given"},
+		{name: "wrong-core", want: `unsupported version of go-plugin's protocol "9": prelet supports 1`},
+		{name: "wrong-version", want: `unsupported version of the detector protocol "7": prelet supports 1`},
+		{name: "netrpc", want: `unsupported protocol "netrpc": prelet supports grpc`},
+		{name: "tcp", want: `unsupported network "tcp": prelet supports unix`},
+		{name: "foreign-socket", want: `invalid socket path "/run/dbus/system_bus_socket"`},
+		{name: "dotted-socket", want: "invalid socket path"},
 		{name: "dead-socket", want: "its socket does not answer"},
-		{name: "other-protocol", want: "what it sends is not HTTP/2 as gRPC has it: http2: failed reading the frame payload: http2: frame too large"},
-		{name: "ping-flood", want: "it did not answer in its time", late: true},
-		{name: "bad-label", want: "its answer is refused whole: labels[0].key"},
-		{name: "foreign-label", want: "other.example.org is not a described domain"},
-		{name: "role-label", want: "is not a described domain"},
-		{name: "undescribed", want: `"seats" is not described`},
-		{name: "wrong-type", want: "its answer is refused whole: sensors: wrong type"},
-		{name: "bad-address", want: `"../../1" is no PCI address`},
+		{
+			name: "other-protocol",
+			want: "it does not speak HTTP/2: http2: failed reading the frame payload: http2: frame too large",
+		},
+		{name: "ping-flood", want: "it exceeded its deadline", late: true},
+		{name: "bad-label", want: "its answer was rejected: labels[0].key"},
+		{name: "foreign-label", want: "other.example.org is not in the description"},
+		{name: "role-label", want: "node-role.kubernetes.io is not in the description"},
+		{name: "undescribed", want: `"seats" is not in the description`},
+		{name: "wrong-type", want: "its answer was rejected: sensors: wrong type"},
+		{name: "bad-address", want: `invalid PCI address "../../1"`},
 		{name: "placeholder", want: "U+E000"},
-		{name: "terminal", want: "not a text of one line"},
-		{name: "huge", want: "its answer is larger than the 1024 KiB that are read"},
+		{name: "terminal", want: "not a printable text"},
+		{name: "huge", want: "its answer is larger than 1024 KiB"},
 		{name: "crowd", want: "its answer cannot be read: it has more than 8192 elements"},
 		{name: "nulls", want: "its answer cannot be passed on: a list or object in it has more than 4096 members"},
 		{name: "warns", want: "its answer cannot be passed on: a list or object in it has more than 4096 members"},
-		{name: "no-number", want: "its answer has a number that is not finite: facts[0].value[0][\"celsius\"] is NaN"},
-		{name: "no-speed", want: "its answer has a number that is not finite: devices[0].speed_gbps is +Inf"},
+		{name: "no-number", want: "its answer cannot be passed on: json: unsupported value: NaN"},
+		{name: "no-speed", want: "its answer cannot be passed on: json: unsupported value: +Inf"},
 		{name: "flood-stdio"},
-		{name: "chatty", want: "it ended while it was asked (exit status 1). It said: the driver is older than 1.20"},
+		{name: "chatty", want: "it ended during the call (exit status 1). Its output: the driver is older than 1.20"},
 		{name: "huge-stdio"},
 		{name: "many", want: "devices: too many"},
 		{name: "grandchild"},
 		{name: "ignores"},
-		{name: "hog", want: "it ended while it was asked (exit status 2). It said: "},
+		{name: "hog", want: "it ended during the call (exit status 2). Its output: "},
 		{name: "kill-host"},
 	}
 	for _, test := range tests {
@@ -256,7 +288,7 @@ func TestHostile(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
 			b.install(test.name)
-			deadline := 20 * time.Second // a busy machine is no detector's fault
+			deadline := 20 * time.Second // long, because a busy machine must not fail the test
 			if test.late {
 				deadline = 2 * time.Second
 			}
@@ -267,30 +299,30 @@ func TestHostile(t *testing.T) {
 			_, ans, took := b.ask(r, deadline)
 			text := ans.Why() + " " + next(ans)
 			t.Logf("%s %s %.300s", took.Round(time.Millisecond), ans.Name(), text)
-			// Where prelet-detect had no time to tell, prelet does: after the same deadline, and with less to say.
-			killed := test.late && strings.Contains(text, "it did not end in its time, and was killed")
+			// Without time for prelet-detect to report, prelet reports the same deadline with fewer words.
+			killed := test.late && strings.Contains(text, "it exceeded its deadline and was killed")
 			switch {
 			case test.want == "" && ans.Fault != nil:
-				t.Errorf("it failed: %s", text)
+				t.Errorf("got the failure %s, want an answer", text)
 			case killed:
 			case test.want != "" && (ans.Code() != fault.DetectorFailed || !strings.Contains(text, test.want)):
 				t.Errorf("want %q, got %s: %s", test.want, ans.Name(), text)
 			}
 			if strings.Contains(text, hostile.Secret) || len(text) > 3000 || strings.Contains(text, "\n") {
-				t.Errorf("what is told is not fit to be shown: %q", text)
+				t.Errorf("got text %q, want one short line without secrets", text)
 			}
 			if most := deadline + 5*time.Second; took > most {
-				t.Errorf("it took %s, and at most %s was allowed", took, most)
+				t.Errorf("got an answer after %s, want it within %s", took, most)
 			}
 			if test.late && took < deadline*3/4 {
-				t.Errorf("it ended after %s, before its time was over", took)
+				t.Errorf("got an answer after %s, want it near the deadline", took)
 			}
 			b.nothingLeft(t)
 		})
 	}
 }
 
-// What is not what was locked is never executed.
+// TestWrongChecksum checks that a program other than the locked one is never executed.
 func TestWrongChecksum(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -301,8 +333,8 @@ func TestWrongChecksum(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 5*time.Second)
-	if !strings.Contains(ans.Why(), "is not the program that was locked, and was not executed") {
-		t.Errorf("%+v", ans)
+	if !strings.Contains(ans.Why(), "was not executed, because it is not the locked program") {
+		t.Errorf("got %+v, want a refusal of the program", ans)
 	}
 	if _, err := os.Stat(mark); err == nil {
 		t.Error("it was executed")
@@ -310,7 +342,7 @@ func TestWrongChecksum(t *testing.T) {
 	b.nothingLeft(t)
 }
 
-// What was hashed is what runs, whatever lies at its path by then.
+// TestSwapped checks that the hashed program runs, whatever is at its path then.
 func TestSwapped(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -339,12 +371,11 @@ func TestSwapped(t *testing.T) {
 	req.Ask, req.Name, req.Socket, req.Own, req.Memory, req.Millis = "detect", "good", s.dir, s.own, MinMemory, 5000
 	reply, err := p.ask(t.Context(), req, time.Now().Add(5*time.Second))
 	if err != nil || reply.Failed != "" || reply.Answer == nil {
-		t.Errorf("%v %+v", err, reply)
+		t.Errorf("got %+v, %v, want the answer of the opened program", reply, err)
 	}
 }
 
-// What is hashed is what is executed, also while somebody swaps the program for another all the time: each time it is the locked
-// one, or none.
+// TestSwappedMeanwhile swaps the program all the time: each run is the locked program or a refusal.
 func TestSwappedMeanwhile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -380,7 +411,7 @@ func TestSwappedMeanwhile(t *testing.T) {
 			refused++
 		case ans.Code() == fault.Absent: // before the first link
 		default:
-			t.Fatalf("neither the locked program nor a refusal: %+v", ans)
+			t.Fatalf("got %+v, want the locked program or a refusal", ans)
 		}
 	}
 	close(stop)
@@ -388,26 +419,27 @@ func TestSwappedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if ran == 0 || refused == 0 {
-		t.Errorf("%d times the locked program and %d times a refusal: nothing was swapped", ran, refused)
+		t.Errorf("got %d answers and %d refusals, want both", ran, refused)
 	}
 }
 
 func TestMissing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	for name, want := range map[string]string{"gone": "There is no program", "../x": "no name of a detector"} {
+	for name, want := range map[string]string{"gone": "does not exist", "../x": "invalid detector name"} {
 		if _, ans, _ := b.ask(world.DetectorReq{Name: name}, time.Second); !strings.Contains(ans.Why(), want) {
-			t.Errorf("%s: %+v", name, ans)
+			t.Errorf("%s: got %+v, want %q", name, ans, want)
 		}
 	}
 	b.link(Programs + "/unlocked")
-	if _, ans, _ := b.ask(world.DetectorReq{Name: "unlocked"}, time.Second); ans.Code() != fault.Denied || !strings.Contains(next(ans), "\n    prelet detectors lock "+b.dir+Programs+"/unlocked") {
-		t.Errorf("%+v", ans)
+	if _, ans, _ := b.ask(world.DetectorReq{Name: "unlocked"}, time.Second); ans.Code() != fault.Denied ||
+		!strings.Contains(next(ans), "\n    prelet detectors lock "+b.dir+Programs+"/unlocked") {
+		t.Errorf("unlocked program: got %+v, want the command that locks it", ans)
 	}
 	b.install("vanished")
 	_ = os.Remove(b.dir + Programs + "/vanished")
 	if _, ans, _ := b.ask(world.DetectorReq{Name: "vanished"}, time.Second); ans.Code() != fault.Absent {
-		t.Errorf("%+v", ans)
+		t.Errorf("vanished program: got %+v, want it absent", ans)
 	}
 }
 
@@ -416,24 +448,25 @@ func TestDescribe(t *testing.T) {
 	b := newBench(t)
 	lock, _, err := b.host.Describe(t.Context(), b.link(Programs+"/good"), world.Grants{})
 	if err != nil || lock.Name != "good" || lock.Path != "" || len(lock.SHA256) != 64 {
-		t.Errorf("%v %+v", err, lock)
+		t.Errorf("Describe(good): got %+v, %v, want a lock without path", lock, err)
 	}
 	lock, _, err = b.host.Describe(t.Context(), b.link("opt/vendor/says-no"), world.Grants{})
 	if err != nil || lock.Path != "/opt/vendor/says-no" {
-		t.Errorf("%v %+v", err, lock)
+		t.Errorf("Describe(says-no): got %+v, %v, want a lock with path", lock, err)
 	}
-	for name, want := range map[string]string{"nameless": "no name of a detector", "wordy": "larger than the 64 KiB",
-		"no-limit": "its description has a number that is not finite: config[0].maximum is -Inf"} {
-		if _, _, err := b.host.Describe(t.Context(), b.link(Programs+"/"+name), world.Grants{}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", name, err)
+	for name, want := range map[string]string{"nameless": `invalid detector name "../../etc"`, "wordy": "larger than 64 KiB",
+		"no-limit": "its answer cannot be passed on: json: unsupported value: -Inf"} {
+		if _, _, err := b.host.Describe(t.Context(), b.link(Programs+"/"+name), world.Grants{}); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("Describe(%s): got %v, want %q", name, err, want)
 		}
 	}
 }
 
-// A slot is held by one at a time; who finds none waits, and no longer than his time.
+// TestPool checks that a slot is held once, and that a busy pool is waited for until the deadline.
 func TestPool(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root has the users of the pool")
+		t.Skip("needs root, to run a detector as a user of the pool")
 	}
 	b := newBench(t)
 	one, err1 := b.host.take(t.Context(), nil)
@@ -442,34 +475,37 @@ func TestPool(t *testing.T) {
 		t.Fatal(err)
 	}
 	if one.uid == two.uid {
-		t.Errorf("both have user %d", one.uid)
+		t.Errorf("got user %d twice, want two users", one.uid)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 	defer cancel()
 	if s, err := b.host.take(ctx, nil); err == nil {
-		t.Errorf("a third one has user %d", s.uid)
+		t.Errorf("third slot: got user %d, want none", s.uid)
 	}
 	one.release(false)
 	again, err := b.host.take(t.Context(), nil)
 	if err != nil || !again.unclean {
-		t.Errorf("%v: nobody knows that user %d may still run something", err, one.uid)
+		t.Errorf("slot of user %d: got %v, want it unclean", one.uid, err)
 	}
 }
 
 func TestReadLine(t *testing.T) {
 	for _, test := range []struct{ in, want string }{{"a\nb", "a"}, {"\n", ""}, {"", "EOF"}, {"abc", "EOF"}, {strings.Repeat("x", 100), "more than"}} {
-		got, err := readLine(io.MultiReader(strings.NewReader(test.in[:len(test.in)/2]), strings.NewReader(test.in[len(test.in)/2:])), 50)
+		got, err := readLine(
+			io.MultiReader(strings.NewReader(test.in[:len(test.in)/2]), strings.NewReader(test.in[len(test.in)/2:])),
+			50,
+		)
 		if err != nil && !strings.Contains(err.Error(), test.want) || err == nil && string(got) != test.want {
-			t.Errorf("%q: %q, %v", test.in, got, err)
+			t.Errorf("readLine(%q): got %q, %v, want %q", test.in, got, err, test.want)
 		}
 	}
 }
 
-// As root, a program that others may write is not what was hashed for long.
+// TestOthersMayWrite checks that root refuses a program that other users can write.
 func TestOthersMayWrite(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
-		t.Skip("only root runs programs of others")
+		t.Skip("needs root, to run a program of another user")
 	}
 	b := newBench(t)
 	b.install("good")
@@ -479,20 +515,20 @@ func TestOthersMayWrite(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 5*time.Second)
-		if !strings.Contains(ans.Why(), "was not executed: others than root may write it") {
-			t.Errorf("mode %o: %q", mode, ans.Why())
+		if !strings.Contains(ans.Why(), "was not executed: other users than root can write it") {
+			t.Errorf("mode %o: got %q, want a refusal", mode, ans.Why())
 		}
 	}
 }
 
-// A lock that cannot be used is told as that, wherever the program is that it names.
+// TestSurveyOfABadLock checks that an unusable lock is reported, independent of its program.
 func TestSurveyOfABadLock(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.write(filepath.Join(Fragments, "good.json"), []byte("{}"), 0o646)
 	rows := b.host.Survey(t.Context(), nil, nil)
-	if len(rows) != 1 || !strings.Contains(rows[0].Why, "others than root may change it") || rows[0].Locked {
-		t.Errorf("%+v", rows)
+	if len(rows) != 1 || !strings.Contains(rows[0].Why, "other users than root can change it") || rows[0].Locked {
+		t.Errorf("got %+v, want one detector without a usable lock", rows)
 	}
 }
 

@@ -1,4 +1,4 @@
-package pluginhost
+package detector
 
 import (
 	"context"
@@ -16,28 +16,29 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// askVariable makes this test's program a prelet that asks one detector, of the bench in that folder, and waits for ever.
+// askVariable makes this test's program a prelet that asks one detector, of the bench in that folder, and waits for
+// ever.
 const askVariable = "PRELET_TEST_ASKS"
 
-// Its detector may take so long that nobody's deadline ends what this test waits for: patience, twice, is less.
+// Its detector is so slow that no deadline ends the wait of this test: twice patience is less.
 const askFor, patience = 60 * time.Second, 20 * time.Second
 
 func askAndWait(dir string) {
 	h := New(Options{Root: dir, RunDir: dir + "/run", Helper: dir + "/" + helperName, Passwd: dir + "/passwd"})
 	ctx, cancel := context.WithTimeout(context.Background(), askFor)
 	defer cancel()
-	_, _, _ = world.DetectorOf.Ask(ctx, h, world.DetectorReq{Name: "hang-child"}) // until it is killed
+	_, _, _ = world.Detector.Ask(ctx, h, world.DetectorReq{Name: "hang-child"}) // until it is killed
 }
 
-// TestPreletIsKilled: with prelet dies prelet-detect, and with that the detector, although nobody is left to end them. What the detector had
-// started has no such tie: under systemd it dies with the unit's cgroup; without, who gets the slot next finds it not clean, and ends it.
+// TestPreletIsKilled kills prelet: prelet-detect and the detector end too. Processes that the detector started are
+// killed with the unit's cgroup under systemd; without systemd the next user of the slot ends them.
 func TestPreletIsKilled(t *testing.T) {
 	b := newBench(t)
 	b.install("hang-child")
 	b.install("good")
 	if os.Geteuid() != 0 {
 		if _, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 10*time.Second); ans.Code() == fault.Denied {
-			t.Skip(ans.Why())
+			t.Skip("needs a sandbox for detectors: ", ans.Why())
 		}
 	}
 	prelet := exec.Command("/proc/self/exe")
@@ -54,7 +55,7 @@ func TestPreletIsKilled(t *testing.T) {
 		for late := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(late) {
 				_ = prelet.Process.Kill()
-				t.Fatalf("%s: not within %v: %q", what, patience, b.left())
+				t.Fatalf("want that %s within %v, got %q", what, patience, b.left())
 			}
 		}
 	}
@@ -67,7 +68,10 @@ func TestPreletIsKilled(t *testing.T) {
 	if err := prelet.Wait(); !errors.As(err, &killed) {
 		t.Fatal(err)
 	}
-	within("prelet-detect and the detector end", func() bool { reapUser(b.uid); return !runs(helperName) && !runs("hang-child") })
+	within(
+		"prelet-detect and the detector end",
+		func() bool { reapUser(b.uid); return !runs(helperName) && !runs("hang-child") },
+	)
 	if os.Geteuid() != 0 { // a user's own programs are never ended by prelet
 		for _, l := range b.left() {
 			pid, _ := strconv.Atoi(strings.Fields(l)[0])
@@ -79,7 +83,7 @@ func TestPreletIsKilled(t *testing.T) {
 		t.Fatal("the child is gone too: this shows nothing of the slot")
 	}
 	if _, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 20*time.Second); ans.Fault != nil {
-		t.Errorf("the next one: %s: %s", ans.Name(), ans.Why())
+		t.Errorf("next detector: got %s: %s, want an answer", ans.Name(), ans.Why())
 	}
 	b.nothingLeft(t)
 }

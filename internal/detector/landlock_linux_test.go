@@ -1,4 +1,4 @@
-package pluginhost
+package detector
 
 import (
 	"fmt"
@@ -14,15 +14,15 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// TestLandlockVersions runs the sandbox with each version of Landlock up to this kernel's: what a version brought is refused from it
-// on, and, as the control, not before; and where signals are not kept inside, that is told.
+// TestLandlockVersions runs the sandbox with each version of Landlock up to the kernel's: features of a version are
+// refused from that version on and, as control, not before. A version that cannot confine signals is reported.
 func TestLandlockVersions(t *testing.T) {
-	newest, err := confine.LandlockABI()
+	newest, err := sandbox.LandlockABI()
 	if err != nil {
-		t.Skip(err)
+		t.Skip("needs a kernel with Landlock: ", err)
 	}
-	if os.Geteuid() != 0 && newest < confine.ABIScopes {
-		t.Skip("without root no detector runs on this kernel: TestSandbox")
+	if os.Geteuid() != 0 && newest < sandbox.ABIScopes {
+		t.Skip("needs root, or a kernel whose Landlock restricts signals; TestSandbox checks that")
 	}
 	b := newBench(t)
 	b.install("tries")
@@ -36,35 +36,45 @@ func TestLandlockVersions(t *testing.T) {
 	defer l.Close()
 	config["tcp_listener"] = l.Addr().String()
 	ran := 0
-	for abi := 1; abi <= min(newest, confine.ABISockets-1); abi++ {
+	for abi := 1; abi <= min(newest, sandbox.ABISockets-1); abi++ {
 		t.Run(fmt.Sprint(abi), func(t *testing.T) {
 			ran++
 			b := *b
 			b.t = t
 			o := b.host.o
 			b.write("open/long", []byte("text"), 0o666)
-			o.Helper = b.link(fmt.Sprintf("%s-without-seccomp-landlock-%d", helperName, abi)) // else that refuses the same
+			o.Helper = b.link(
+				fmt.Sprintf("%s-without-seccomp-landlock-%d", helperName, abi),
+			) // else that refuses the same
 			b.host = New(o)
-			config["signal_neighbour"] = strconv.Itoa(b.neighbour()) // the last one was ended: without seccomp all that its user runs is
-			said, ans, _ := b.ask(world.DetectorReq{Name: "tries", Config: config, Allow: world.Grants{Read: []string{"/open"}}}, 20*time.Second)
+			config["signal_neighbour"] = strconv.Itoa(
+				b.neighbour(),
+			) // the last one was ended: without seccomp all that its user runs is
+			said, ans, _ := b.ask(
+				world.DetectorReq{Name: "tries", Config: config, Allow: world.Grants{Read: []string{"/open"}}},
+				20*time.Second,
+			)
 			if ans.Fault != nil {
-				t.Fatalf("%s: %s", ans.Name(), ans.Why())
+				t.Fatalf("got %s: %s, want an answer", ans.Name(), ans.Why())
 			}
 			got := said.Attributes
 			for key, from := range map[string]int{"read_passwd": 1, "make_folder": 1, "run_program": 1, "device_zero": 1, "fifo": 1, "truncate_file": 3, "tcp_listener": 4,
-				"connect_abstract": confine.ABIScopes, "signal_neighbour": confine.ABIScopes, "signal_host": confine.ABIScopes} {
+				"connect_abstract": sandbox.ABIScopes, "signal_neighbour": sandbox.ABIScopes, "signal_host": sandbox.ABIScopes} {
 				if refused := got[key] != "ok"; refused != (abi >= from) || got[key] == "" {
-					t.Errorf("%s: %q with version %d, and it is refused from %d on", key, got[key], abi, from)
+					t.Errorf("%s with version %d: got %q, want a refusal from version %d on", key, abi, got[key], from)
 				}
 			}
 			if refused := got["device_null_ioctl"] == syscall.EACCES.Error(); refused != (abi >= 5) {
-				t.Errorf("ioctl: %q", got["device_null_ioctl"])
+				t.Errorf("ioctl: got %q, want a refusal where Landlock has one", got["device_null_ioctl"])
 			}
 			if got["read_file"] != "ok" || got["read_cpuinfo"] != "ok" || got["null"] != "ok" {
-				t.Errorf("what is granted: %q, %q, %q", got["read_file"], got["read_cpuinfo"], got["null"])
+				t.Errorf("granted access: got %q, %q, %q, want ok", got["read_file"], got["read_cpuinfo"], got["null"])
 			}
-			if told := strings.Contains(strings.Join(said.Sandbox, "\n"), fmt.Sprintf("version %d; below %d", abi, confine.ABIScopes)); told != (abi < confine.ABIScopes) {
-				t.Errorf("it is told: %q", said.Sandbox)
+			if told := strings.Contains(
+				strings.Join(said.Sandbox, "\n"),
+				fmt.Sprintf("version %d; below %d", abi, sandbox.ABIScopes),
+			); told != (abi < sandbox.ABIScopes) {
+				t.Errorf("got missing parts %q, want the version of Landlock", said.Sandbox)
 			}
 		})
 	}

@@ -1,12 +1,14 @@
-package pluginhost
+package detector
 
 import (
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,7 +18,7 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// Where detectors and their locks are. Packages bring the first two, a site the third, which wins.
+// Paths of detectors and their locks. Packages install the first two. The third is the site's and takes precedence.
 const (
 	Programs  = "/usr/lib/prelet/detectors"
 	Fragments = "/usr/lib/prelet/detectors.lock.d"
@@ -28,27 +30,30 @@ const (
 	maxLockFile = 4 << 20
 )
 
-// fragment is the file that a detector's package ships: one lock.
+// fragment is the file that a detector's package installs: one lock.
 type fragment struct {
 	FormatVersion int `json:"format_version"`
-	world.Lock
+	world.LockEntry
 }
 
-// siteLock is a site's own file: any number of locks.
+// siteLock is a site's own file with any number of locks.
 type siteLock struct {
-	FormatVersion int          `json:"format_version"`
-	Detectors     []world.Lock `json:"detectors"`
+	FormatVersion int               `json:"format_version"`
+	Detectors     []world.LockEntry `json:"detectors"`
 }
 
-// errNoLock is a detector of which nothing is known.
+// errNoLock means that a detector has no lock.
 var errNoLock = errors.New("it has no lock")
 
-// Lock finds what is known of a detector: in the site's lock, else in the fragment of its name. The error is errNoLock where
-// there is neither.
+// Lock returns the lock of a detector: from the site's lock files, else from the fragment with its name. The error is
+// errNoLock if there is none.
 func (h *Host) Lock(name string) (world.LockAns, error) {
 	if !stages.IsDetectorName(name) {
-		return world.LockAns{}, fmt.Errorf("%q is no name of a detector: a lower-case letter, then letters, digits and -, at most 63", name)
+		const text = "invalid detector name %q: want at most 63 lower-case letters, digits and -, " +
+			"beginning with a letter"
+		return world.LockAns{}, fmt.Errorf(text, name)
 	}
+
 	for _, path := range h.siteLocks() {
 		locks, err := readSiteLock(path)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -57,105 +62,140 @@ func (h *Host) Lock(name string) (world.LockAns, error) {
 		if err != nil {
 			return world.LockAns{}, fmt.Errorf("%s: %w", path, err)
 		}
-		if i := slices.IndexFunc(locks, func(l world.Lock) bool { return l.Name == name }); i >= 0 {
-			return checked(path, locks[i])
+		for _, l := range locks {
+			if l.Name == name {
+				return checkLock(path, l)
+			}
 		}
 	}
+
+	return h.readFragment(name)
+}
+
+func (h *Host) readFragment(name string) (world.LockAns, error) {
 	path := h.path(filepath.Join(Fragments, name+".json"))
 	var f fragment
-	switch err := readJSON(path, &f); {
-	case errors.Is(err, fs.ErrNotExist):
+	err := readJSON(path, &f)
+	if errors.Is(err, fs.ErrNotExist) {
 		return world.LockAns{}, errNoLock
-	case err != nil:
-		return world.LockAns{}, fmt.Errorf("%s: %w", path, err)
-	case f.FormatVersion != lockFormat:
-		return world.LockAns{}, fmt.Errorf("%s: format %d, and this prelet reads %d", path, f.FormatVersion, lockFormat)
-	case f.Name != name:
-		return world.LockAns{}, fmt.Errorf("%s: it is the lock of %q", path, f.Name)
 	}
-	return checked(path, f.Lock)
+	if err == nil {
+		err = checkFormat(f.FormatVersion)
+	}
+	if err == nil && f.Name != name {
+		err = fmt.Errorf("it is the lock of %q", f.Name)
+	}
+	if err != nil {
+		return world.LockAns{}, fmt.Errorf("%s: %w", path, err)
+	}
+
+	return checkLock(path, f.LockEntry)
+}
+
+func checkFormat(version int) error {
+	if version != lockFormat {
+		return fmt.Errorf("unsupported format_version %d: this prelet reads %d", version, lockFormat)
+	}
+
+	return nil
 }
 
 func (h *Host) siteLocks() []string {
 	if len(h.o.SiteLocks) > 0 {
 		return h.o.SiteLocks
 	}
+
 	return []string{h.path(SiteLock)}
 }
 
-func checked(path string, l world.Lock) (world.LockAns, error) {
-	if b, err := hex.DecodeString(l.SHA256); err != nil || len(b) != 32 || strings.ToLower(l.SHA256) != l.SHA256 {
-		return world.LockAns{}, fmt.Errorf("%s: the sha256 of %s has not 64 lower-case hexadecimal digits", path, l.Name)
-	}
-	if l.Path != "" && (!filepath.IsAbs(l.Path) || filepath.Clean(l.Path) != l.Path) {
-		return world.LockAns{}, fmt.Errorf("%s: the path of %s is not absolute and plain: %q", path, l.Name, l.Path)
-	}
+// checkLock checks a lock of a file.
+func checkLock(path string, l world.LockEntry) (world.LockAns, error) {
+	sum, hexErr := hex.DecodeString(l.SHA256)
+	isSum := hexErr == nil && len(sum) == 32 && strings.ToLower(l.SHA256) == l.SHA256
+	isClean := filepath.IsAbs(l.Path) && filepath.Clean(l.Path) == l.Path
 	d, err := stages.Description(l)
+	switch {
+	case !isSum:
+		err = fmt.Errorf("invalid sha256 %q: want 64 lower-case hexadecimal digits", l.SHA256)
+	case l.Path != "" && !isClean:
+		err = fmt.Errorf("invalid path %q: want a clean absolute path", l.Path)
+	case err != nil:
+		err = fmt.Errorf("description: %w", err)
+	case d.Name != l.Name:
+		err = fmt.Errorf("the name in its description is %q", d.Name)
+	}
 	if err != nil {
-		return world.LockAns{}, fmt.Errorf("%s: the description of %s: %w", path, l.Name, err)
+		return world.LockAns{}, fmt.Errorf("%s: lock of %s: %w", path, l.Name, err)
 	}
-	if d.Name != l.Name {
-		return world.LockAns{}, fmt.Errorf("%s: %s describes itself as %q", path, l.Name, d.Name)
-	}
-	return world.LockAns{Lock: l, File: path}, nil
+
+	return world.LockAns{LockEntry: l, File: path}, nil
 }
 
-func readSiteLock(path string) ([]world.Lock, error) {
+func readSiteLock(path string) ([]world.LockEntry, error) {
 	var s siteLock
 	if err := readJSON(path, &s); err != nil {
 		return nil, err
 	}
-	if s.FormatVersion != lockFormat {
-		return nil, fmt.Errorf("format %d, and this prelet reads %d", s.FormatVersion, lockFormat)
+	if err := checkFormat(s.FormatVersion); err != nil {
+		return nil, err
 	}
-	names := map[string]bool{}
+
+	seen := map[string]bool{}
 	for _, l := range s.Detectors {
-		if names[l.Name] {
-			return nil, fmt.Errorf("%s is locked twice", l.Name)
+		if seen[l.Name] {
+			return nil, fmt.Errorf("duplicate lock of %s", l.Name)
 		}
-		names[l.Name] = true
+		seen[l.Name] = true
 	}
+
 	return s.Detectors, nil
 }
 
-// readJSON reads a file that decides what is executed: nobody but root and this user may be able to write it.
+// readJSON reads a file that decides which program is executed: only root and this user may be able to write it.
 func readJSON(path string, into any) error {
 	f, err := openTrusted(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+
 	b, err := io.ReadAll(io.LimitReader(f, maxLockFile+1))
 	if err != nil {
 		return err
 	}
 	if len(b) > maxLockFile {
-		return fmt.Errorf("it is larger than %d MiB", maxLockFile>>20)
+		return fmt.Errorf("larger than %d MiB", maxLockFile>>20)
 	}
 	if err := json.Unmarshal(b, into); err != nil {
-		return fmt.Errorf("it is no lock file: %w", err)
+		return fmt.Errorf("not a lock file: %w", err)
 	}
+
 	return nil
 }
 
-// WriteFragment is the text of a lock fragment.
-func WriteFragment(l world.Lock) ([]byte, error) {
-	return lockText(fragment{lockFormat, l})
+// WriteFragment returns the text of a lock fragment.
+func WriteFragment(l world.LockEntry) ([]byte, error) {
+	return encodeLock(fragment{lockFormat, l})
 }
 
-// AddToSite is the text of a site's lock file with one more lock, which takes the place of one of the same name.
-func AddToSite(path string, l world.Lock) ([]byte, error) {
+// AddToSite returns the text of a site's lock file after adding a lock. The lock replaces one with the same name.
+func AddToSite(path string, l world.LockEntry) ([]byte, error) {
 	locks, err := readSiteLock(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	locks = slices.DeleteFunc(locks, func(o world.Lock) bool { return o.Name == l.Name })
+
+	locks = slices.DeleteFunc(locks, func(o world.LockEntry) bool { return o.Name == l.Name })
 	locks = append(locks, l)
-	slices.SortStableFunc(locks, func(a, b world.Lock) int { return strings.Compare(a.Name, b.Name) })
-	return lockText(siteLock{lockFormat, locks})
+	byName := func(a, b world.LockEntry) int {
+		return strings.Compare(a.Name, b.Name)
+	}
+	slices.SortStableFunc(locks, byName)
+
+	return encodeLock(siteLock{lockFormat, locks})
 }
 
-func lockText(v any) ([]byte, error) {
+func encodeLock(v any) ([]byte, error) {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -163,41 +203,40 @@ func lockText(v any) ([]byte, error) {
 	if err := e.Encode(v); err != nil {
 		return nil, err
 	}
+
 	return []byte(b.String()), nil
 }
 
-// Installed lists the names of programs and locks that are on this machine, declared by a site or not.
-func (h *Host) Installed() (names []string) {
-	found := map[string]bool{}
+// Installed returns the sorted names of all programs and locks on this machine, declared by the site or not.
+func (h *Host) Installed() []string {
+	names := map[string]bool{}
 	for dir, suffix := range map[string]string{Programs: "", Fragments: ".json"} {
 		entries, _ := os.ReadDir(h.path(dir))
 		for _, e := range entries {
 			name := strings.TrimSuffix(e.Name(), suffix)
 			if stages.IsDetectorName(name) {
-				found[name] = true
+				names[name] = true
 			}
 		}
 	}
-	for _, p := range h.siteLocks() {
-		locks, _ := readSiteLock(p)
+	for _, path := range h.siteLocks() {
+		locks, _ := readSiteLock(path)
 		for _, l := range locks {
-			found[l.Name] = true
+			names[l.Name] = true
 		}
 	}
-	for n := range found {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	return names
+
+	return slices.Sorted(maps.Keys(names))
 }
 
-// Program is where the program of a lock is.
-func (h *Host) Program(l world.Lock) string {
-	if l.Path != "" {
-		return h.path(l.Path)
-	}
-	return h.path(filepath.Join(Programs, l.Name))
+// Program returns the path of a lock's program.
+func (h *Host) Program(l world.LockEntry) string {
+	path := cmp.Or(l.Path, filepath.Join(Programs, l.Name))
+
+	return h.path(path)
 }
 
-// SiteLock is the site's own lock file: the first of those that win.
-func (h *Host) SiteLock() string { return h.siteLocks()[0] }
+// SiteLock returns the path of the site's lock file: the first one with precedence.
+func (h *Host) SiteLock() string {
+	return h.siteLocks()[0]
+}

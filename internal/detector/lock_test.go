@@ -1,4 +1,4 @@
-package pluginhost
+package detector
 
 import (
 	"encoding/json"
@@ -11,12 +11,19 @@ import (
 	"github.com/prelet/prelet/plugins/contract"
 )
 
-func lockOf(name string) world.Lock {
-	d, err := json.Marshal(contract.Description{Name: name, Version: "1.0", Match: contract.Match{Always: true}, LabelDomains: []string{"example.com"}})
+func lockOf(name string) world.LockEntry {
+	d, err := json.Marshal(
+		contract.Description{
+			Name:         name,
+			Version:      "1.0",
+			Match:        contract.Match{Always: true},
+			LabelDomains: []string{"example.com"},
+		},
+	)
 	if err != nil {
 		panic(err)
 	}
-	return world.Lock{Name: name, SHA256: strings.Repeat("ab", 32), Describe: d}
+	return world.LockEntry{Name: name, SHA256: strings.Repeat("ab", 32), Describe: d}
 }
 
 func put(t testing.TB, path string, text []byte, mode os.FileMode) {
@@ -37,7 +44,7 @@ func TestLockOrder(t *testing.T) {
 	root := t.TempDir()
 	h := New(Options{Root: root})
 	if _, err := h.Lock("gaudi"); err != errNoLock {
-		t.Errorf("%v", err)
+		t.Errorf("Lock(gaudi): got %v, want %v", err, errNoLock)
 	}
 	fragment, err := WriteFragment(lockOf("gaudi"))
 	if err != nil {
@@ -45,12 +52,12 @@ func TestLockOrder(t *testing.T) {
 	}
 	put(t, filepath.Join(root, Fragments, "gaudi.json"), fragment, 0o644)
 	l, err := h.Lock("gaudi")
-	if err != nil || h.Program(l.Lock) != filepath.Join(root, Programs, "gaudi") {
-		t.Errorf("%v %+v", err, l)
+	if err != nil || h.Program(l.LockEntry) != filepath.Join(root, Programs, "gaudi") {
+		t.Errorf("got lock %+v, %v, want that of the fragment", l, err)
 	}
 	own := lockOf("gaudi")
 	own.Path = "/opt/gaudi/detector"
-	for _, add := range []world.Lock{lockOf("other"), lockOf("gaudi"), own} { // the last of a name stays
+	for _, add := range []world.LockEntry{lockOf("other"), lockOf("gaudi"), own} { // the last of a name stays
 		text, err := AddToSite(h.SiteLock(), add)
 		if err != nil {
 			t.Fatal(err)
@@ -58,17 +65,19 @@ func TestLockOrder(t *testing.T) {
 		put(t, h.SiteLock(), text, 0o644)
 	}
 	l, err = h.Lock("gaudi")
-	if err != nil || l.File != filepath.Join(root, SiteLock) || h.Program(l.Lock) != filepath.Join(root, "/opt/gaudi/detector") {
-		t.Errorf("%v %+v", err, l)
+	if err != nil || l.File != filepath.Join(root, SiteLock) ||
+		h.Program(l.LockEntry) != filepath.Join(root, "/opt/gaudi/detector") {
+		t.Errorf("got lock %+v, %v, want that of the site", l, err)
 	}
 	if got := strings.Join(h.Installed(), " "); got != "gaudi other" {
-		t.Errorf("installed: %s", got)
+		t.Errorf("got installed %s, want all names", got)
 	}
 }
 
-// What decides which program is executed is refused whole when anything of it is odd, or somebody else may have written it.
+// What decides which program is executed is refused whole when anything of it is odd, or somebody else may have
+// written it.
 func TestLockRefuses(t *testing.T) {
-	change := func(f func(*world.Lock)) []byte {
+	change := func(f func(*world.LockEntry)) []byte {
 		l := lockOf("gaudi")
 		f(&l)
 		text, err := WriteFragment(l)
@@ -77,16 +86,16 @@ func TestLockRefuses(t *testing.T) {
 		}
 		return text
 	}
-	good := change(func(*world.Lock) {})
+	good := change(func(*world.LockEntry) {})
 	for want, text := range map[string][]byte{
-		"no lock file":           []byte("{"),
-		"format 2":               []byte(strings.Replace(string(good), `"format_version": 1`, `"format_version": 2`, 1)),
-		"lock of \"other\"":      change(func(l *world.Lock) { *l = lockOf("other") }),
-		"64 lower-case":          change(func(l *world.Lock) { l.SHA256 = strings.Repeat("AB", 32) }),
-		"64 lower":               change(func(l *world.Lock) { l.SHA256 = "ab" }),
-		"not absolute and plain": change(func(l *world.Lock) { l.Path = "/opt/../etc/shadow" }),
-		"describes itself as":    change(func(l *world.Lock) { l.Describe = lockOf("other").Describe }),
-		"nothing to match":       change(func(l *world.Lock) { l.Describe = []byte(`{"name":"gaudi","version":"1"}`) }),
+		"not a lock file":                []byte("{"),
+		"unsupported format_version 2":   []byte(strings.Replace(string(good), `"format_version": 1`, `"format_version": 2`, 1)),
+		"lock of \"other\"":              change(func(l *world.LockEntry) { *l = lockOf("other") }),
+		"64 lower-case":                  change(func(l *world.LockEntry) { l.SHA256 = strings.Repeat("AB", 32) }),
+		"64 lower":                       change(func(l *world.LockEntry) { l.SHA256 = "ab" }),
+		"want a clean absolute path":     change(func(l *world.LockEntry) { l.Path = "/opt/../etc/shadow" }),
+		"the name in its description is": change(func(l *world.LockEntry) { l.Describe = lockOf("other").Describe }),
+		"nothing to match":               change(func(l *world.LockEntry) { l.Describe = []byte(`{"name":"gaudi","version":"1"}`) }),
 	} {
 		root := t.TempDir()
 		put(t, filepath.Join(root, Fragments, "gaudi.json"), text, 0o644)
@@ -98,7 +107,7 @@ func TestLockRefuses(t *testing.T) {
 		"gaudi.json can be written by everybody":       func(p string) error { return os.Chmod(p, 0o666) },
 		"detectors.lock.d can be written by everybody": func(p string) error { return os.Chmod(filepath.Dir(p), 0o777) },
 		"prelet can be written by everybody":           func(p string) error { return os.Chmod(filepath.Dir(filepath.Dir(p)), 0o777) },
-		"no regular file":                              func(p string) error { return os.Rename(p, p+"x") },
+		"not a regular file":                           func(p string) error { return os.Rename(p, p+"x") },
 	} {
 		root := t.TempDir()
 		path := filepath.Join(root, Fragments, "gaudi.json")
@@ -106,7 +115,7 @@ func TestLockRefuses(t *testing.T) {
 		if err := spoil(path); err != nil {
 			t.Fatal(err)
 		}
-		if strings.HasPrefix(name, "no regular") {
+		if strings.HasPrefix(name, "not a regular") {
 			if err := os.Mkdir(path, 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -129,17 +138,26 @@ func FuzzLock(f *testing.F) {
 		put(t, filepath.Join(root, Fragments, "gaudi.json"), text, 0o644)
 		l, err := New(Options{Root: root}).Lock("gaudi")
 		if err == nil && (l.Name != "gaudi" || len(l.SHA256) != 64) {
-			t.Errorf("%+v", l)
+			t.Errorf("got lock %+v, want a valid one", l)
 		}
 	})
 }
 
 // FuzzAnswer: what gets through has nothing that was not described, and no secret's placeholder.
 func FuzzAnswer(f *testing.F) {
-	f.Add([]byte(`{"attributes":{"a":"b"},"facts":[{"name":"n","value":1}],"labels":[{"key":"example.com/x","value":"1"}],"devices":[{"address":"0000:17:00.0","kind":"gpu"}]}`))
+	f.Add(
+		[]byte(
+			`{"attributes":{"a":"b"},"facts":[{"name":"n","value":1}],"labels":[{"key":"example.com/x","value":"1"}],"devices":[{"address":"0000:17:00.0","kind":"gpu"}]}`,
+		),
+	)
 	f.Add([]byte(`{"problems":[{"path":"a[0].b","summary":"no"}]}`))
-	d := contract.Description{Name: "x", Version: "1", LabelDomains: []string{"example.com"}, Match: contract.Match{Always: true},
-		Facts: []contract.Attribute{{Name: "n", Type: contract.Type{Kind: contract.Number}}}}
+	d := contract.Description{
+		Name:         "x",
+		Version:      "1",
+		LabelDomains: []string{"example.com"},
+		Match:        contract.Match{Always: true},
+		Facts:        []contract.Attribute{{Name: "n", Type: contract.Type{Kind: contract.Number}}},
+	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var a contract.Answer
 		if json.Unmarshal(text, &a) != nil {
@@ -151,28 +169,28 @@ func FuzzAnswer(f *testing.F) {
 		}
 		for k := range out.Labels {
 			if !strings.Contains(k, "example.com/") {
-				t.Errorf("label %q", k)
+				t.Errorf("got label %q, want only valid ones", k)
 			}
 		}
 		for _, dev := range out.Devices {
 			if dev.Address != "" && dev.Address != "0000:17:00.0" {
-				t.Errorf("device %q", dev.Address)
+				t.Errorf("got device %q, want only valid addresses", dev.Address)
 			}
 		}
 		for k := range out.Facts {
 			if k != "n" {
-				t.Errorf("fact %q", k)
+				t.Errorf("got fact %q, want only described ones", k)
 			}
 		}
 		b, err := json.Marshal(out)
 		if err != nil || strings.ContainsAny(string(b), "\ue000\ue001\x1b") {
-			t.Errorf("%v %s", err, b)
+			t.Errorf("encoding the answer: got %s, %v, want no error", b, err)
 		}
 	})
 }
 
-// TestForeignDevices: a detector tells of the devices that its pci_ids name, and of others only where it describes that and the
-// site allows it.
+// TestForeignDevices checks that a detector may report devices of other vendors only if it describes that and the site
+// allows it.
 func TestForeignDevices(t *testing.T) {
 	own, other := "0000:17:00.0", "0000:1b:00.0"
 	answer := contract.Answer{Devices: []contract.Device{{Address: own}, {Address: other}, {}}}
@@ -187,16 +205,27 @@ func TestForeignDevices(t *testing.T) {
 		{true, false, " " + own, 1},
 		{true, true, " " + own + " " + other, 0},
 	} {
-		d := contract.Description{Name: "x", Version: "1", Match: contract.Match{PCIIDs: []string{"8086:*"}}, Wants: contract.Needs{AnyPCIDevice: c.describes}}
-		out, err := checkAnswer(d, &answer, world.DetectorReq{Devices: asked, Allow: world.Grants{AnyPCIDevice: c.allows}})
+		d := contract.Description{
+			Name:    "x",
+			Version: "1",
+			Match:   contract.Match{PCIIDs: []string{"8086:*"}},
+			Wants:   contract.Needs{AnyPCIDevice: c.describes},
+		}
+		out, err := checkAnswer(
+			d,
+			&answer,
+			world.DetectorReq{Devices: asked, Allow: world.Grants{AnyPCIDevice: c.allows}},
+		)
 		var got []string
 		for _, dev := range out.Devices {
 			got = append(got, dev.Address)
 		}
-		if text := strings.Join(got, " "); (err != nil) != (c.want == "") || err == nil && text != c.want || len(out.Foreign) != c.foreign {
-			t.Errorf("described %t, allowed %t: got %q, foreign %q, %v; want %q", c.describes, c.allows, text, out.Foreign, err, c.want)
+		if text := strings.Join(got, " "); (err != nil) != (c.want == "") || err == nil && text != c.want ||
+			len(out.Foreign) != c.foreign {
+			t.Errorf("described %t, allowed %t: got %q, foreign %q, %v; want %q",
+				c.describes, c.allows, text, out.Foreign, err, c.want)
 		}
-		if err != nil && !strings.Contains(err.Error(), other+" is none of the devices that it was asked about") {
+		if err != nil && !strings.Contains(err.Error(), other+" was not in the request") {
 			t.Errorf("described %t, allowed %t: got %q; want the address", c.describes, c.allows, err)
 		}
 	}

@@ -1,32 +1,31 @@
-package pluginhost
+package detector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
-	"path/filepath"
+	"path"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/prelet/prelet/plugins/contract"
 )
 
-// A path that is looked for in vain for too long, and patterns that lead to too much.
+// Reasons to stop a search for match.paths.
 var (
-	errTooLong = errors.New("match.paths could not be looked for in its time")
-	errTooMany = fmt.Errorf("match.paths leads to more than %d entries of folders", contract.MaxLookedAt)
+	errTooLong = errors.New("the search for match.paths exceeded its deadline")
+	errTooMany = fmt.Errorf("the search for match.paths exceeded %d folder entries", contract.MaxLookedAt)
 )
 
-// anyExists reports whether one of the paths of a match is there. It returns when ctx ends, also while a file system does not
-// answer.
+// anyExists reports whether one of the paths of a match exists. It returns when ctx ends, even if a file system does
+// not respond.
 func (h *Host) anyExists(ctx context.Context, patterns []string) (bool, error) {
 	if len(patterns) == 0 {
 		return false, nil
 	}
-	if _, ok := ctx.Deadline(); !ok {
+	if _, hasDeadline := ctx.Deadline(); !hasDeadline {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, DefaultTimeout)
 		defer cancel()
@@ -36,9 +35,9 @@ func (h *Host) anyExists(ctx context.Context, patterns []string) (bool, error) {
 		found bool
 		err   error
 	}
-	done := make(chan result, 1) // with room, so that one that comes late can go
+	done := make(chan result, 1) // buffered: the result may come too late
 	go func() {
-		found, err := h.lookFor(ctx, patterns)
+		found, err := h.searchAll(ctx, patterns)
 		done <- result{found, err}
 	}()
 
@@ -50,20 +49,20 @@ func (h *Host) anyExists(ctx context.Context, patterns []string) (bool, error) {
 	}
 }
 
-func (h *Host) lookFor(ctx context.Context, patterns []string) (bool, error) {
-	var files folder = machine{}
-	if dir := h.lookedAt(); dir != "/" {
+func (h *Host) searchAll(ctx context.Context, patterns []string) (bool, error) {
+	files := os.DirFS("/")
+	if dir := h.searchRoot(); dir != "/" { // no link may lead out of a recorded machine
 		root, err := os.OpenRoot(dir)
 		if err != nil {
-			return false, nil // nothing is there
+			return false, nil // an empty machine
 		}
 		defer root.Close()
-		files = below{root}
+		files = root.FS()
 	}
 
-	l := looker{ctx: ctx, files: files, left: contract.MaxLookedAt}
+	s := search{ctx: ctx, files: files, left: contract.MaxLookedAt}
 	for _, p := range patterns {
-		found, err := l.exists(p)
+		found, err := s.exists(strings.TrimPrefix(p, "/"))
 		if found || err != nil {
 			return found, err
 		}
@@ -72,128 +71,101 @@ func (h *Host) lookFor(ctx context.Context, patterns []string) (bool, error) {
 	return false, nil
 }
 
-// lookedAt is the folder that stands for "/".
-func (h *Host) lookedAt() string {
-	if h.o.Tree != "" {
-		return h.o.Tree
-	}
-
-	return h.path("/")
+// searchRoot returns the folder that replaces "/".
+func (h *Host) searchRoot() string {
+	return cmp.Or(h.o.Tree, h.path("/"))
 }
 
-// folder is the part of a file system that is needed here. Names are absolute.
-type folder interface {
-	stat(name string) (os.FileInfo, error)
-	lstat(name string) (os.FileInfo, error)
-	open(name string) (*os.File, error)
-}
-
-const openFolder = os.O_RDONLY | syscall.O_DIRECTORY | syscall.O_NONBLOCK
-
-// machine is this machine.
-type machine struct{}
-
-func (machine) stat(name string) (os.FileInfo, error)  { return os.Stat(name) }
-func (machine) lstat(name string) (os.FileInfo, error) { return os.Lstat(name) }
-func (machine) open(name string) (*os.File, error)     { return os.OpenFile(name, openFolder, 0) }
-
-// below is a recorded machine: no link leads out of it.
-type below struct{ root *os.Root }
-
-func inside(name string) string { return filepath.Join(".", name) }
-
-func (b below) stat(name string) (os.FileInfo, error)  { return b.root.Stat(inside(name)) }
-func (b below) lstat(name string) (os.FileInfo, error) { return b.root.Lstat(inside(name)) }
-func (b below) open(name string) (*os.File, error) {
-	return b.root.OpenFile(inside(name), openFolder, 0)
-}
-
-// looker looks for paths, at no more entries than it has left.
-type looker struct {
+// search looks for paths, at a limited number of entries. All its names are relative to the root.
+type search struct {
 	ctx   context.Context
-	files folder
+	files fs.FS
 	left  int
 }
 
-func (l *looker) count() error {
-	if l.ctx.Err() != nil {
+func (s *search) count() error {
+	s.left--
+	switch {
+	case s.ctx.Err() != nil:
 		return errTooLong
-	}
-	if l.left--; l.left < 0 {
+	case s.left < 0:
 		return errTooMany
 	}
 
 	return nil
 }
 
-// exists follows links in what comes before the first star.
-func (l *looker) exists(pattern string) (bool, error) {
-	star := strings.Index(pattern, "*")
-	if star < 0 {
-		if err := l.count(); err != nil {
-			return false, err
-		}
-		_, err := l.files.stat(pattern)
-
-		return err == nil, nil
-	}
-	slash := strings.LastIndex(pattern[:star], "/")
-
-	return l.matches(pattern[:slash+1], strings.Split(pattern[slash+1:], "/"))
-}
-
-// matches reports whether a folder has what the parts of a pattern name. It follows no link.
-func (l *looker) matches(dir string, parts []string) (bool, error) {
-	if !strings.Contains(parts[0], "*") {
-		return l.entry(filepath.Join(dir, parts[0]), parts[1:])
-	}
-
-	f, err := l.files.open(dir)
-	if err != nil {
-		return false, nil // it is not there, or nobody may look
-	}
-	defer f.Close()
-	for {
-		names, err := f.Readdirnames(256)
-		for _, name := range names {
-			if err := l.count(); err != nil {
-				return false, err
-			}
-			if !contract.MatchName(parts[0], name) {
-				continue
-			}
-			if found, err := l.entry(filepath.Join(dir, name), parts[1:]); found || err != nil {
-				return found, err
-			}
-		}
-		switch {
-		case errors.Is(err, io.EOF), err != nil, len(names) == 0:
-			return false, nil
-		}
-	}
-}
-
-// entry reports whether a path is there, and has below it what the rest of a pattern names.
-func (l *looker) entry(path string, rest []string) (bool, error) {
-	if err := l.count(); err != nil {
+// exists reports whether a path matches a pattern. Links are followed before the first star only.
+func (s *search) exists(pattern string) (bool, error) {
+	if err := s.count(); err != nil {
 		return false, err
 	}
-	info, err := l.files.lstat(path)
-	if err != nil || len(rest) == 0 {
+
+	fixed, starred, hasStar := strings.Cut(pattern, "*")
+	if !hasStar {
+		_, err := fs.Stat(s.files, pattern)
 		return err == nil, nil
 	}
-	if !info.IsDir() {
+	dir, prefix := path.Split(fixed)
+	dir = strings.TrimSuffix(dir, "/")
+	info, err := fs.Stat(s.files, dir)
+	if err != nil || !info.IsDir() { // opening a device could have an effect
 		return false, nil
 	}
 
-	return l.matches(path, rest)
+	return s.matches(dir, strings.Split(prefix+"*"+starred, "/"))
 }
 
-// lookTime bounds one look where nobody waits for a detector.
-func lookTime(timeout time.Duration) time.Duration {
-	if timeout > 0 {
-		return timeout
+// matches reports whether a folder contains a path that matches the parts of a pattern. It follows no links.
+func (s *search) matches(dir string, parts []string) (bool, error) {
+	if !strings.Contains(parts[0], "*") {
+		return s.entry(path.Join(dir, parts[0]), parts[1:])
 	}
 
-	return DefaultTimeout
+	f, err := s.files.Open(dir)
+	if err != nil {
+		return false, nil // missing, or not readable
+	}
+	defer f.Close()
+	folder, isFolder := f.(fs.ReadDirFile)
+	for isFolder {
+		entries, err := folder.ReadDir(256)
+		for _, e := range entries {
+			if err := s.count(); err != nil {
+				return false, err
+			}
+			if !contract.MatchPath(parts[0], e.Name()) {
+				continue
+			}
+
+			name := path.Join(dir, e.Name())
+			found, err := s.entry(name, parts[1:])
+			if found || err != nil {
+				return found, err
+			}
+		}
+		if err != nil || len(entries) == 0 {
+			break
+		}
+	}
+
+	return false, nil
+}
+
+// entry reports whether a path exists and the rest of a pattern matches below it.
+func (s *search) entry(name string, rest []string) (bool, error) {
+	if err := s.count(); err != nil {
+		return false, err
+	}
+	info, err := fs.Lstat(s.files, name)
+	switch {
+	case err != nil:
+		return false, nil
+	case len(rest) == 0:
+		return true, nil
+	case !info.IsDir():
+		return false, nil
+	}
+
+	return s.matches(name, rest)
 }

@@ -1,4 +1,4 @@
-package pluginhost
+package detector
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 	"github.com/prelet/prelet/plugins/contract"
 )
 
-// TestPathsAreBounded: whatever a description matches by, prelet looks at so many entries and no more, follows no link under a star,
-// and ends in the detector's time.
+// TestPathsAreBounded: whatever a description matches by, prelet looks at so many entries and no more, follows no
+// link under a star, and ends in the detector's time.
 func TestPathsAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	must := func(err error) {
@@ -76,7 +76,11 @@ func TestPatternsAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"/sys/devices/*/*/*/*/*/*/*/nothing", "/*/*/*/*/*/*/nothing", "/sys/*/x", "/proc/*/fd/*", "/sys/bus/*/*/*"} {
-		b.write(filepath.Join(Fragments, "good.json"), []byte(strings.Replace(string(text), `"always": true`, fmt.Sprintf(`"paths": [%q]`, path), 1)), 0o644)
+		b.write(
+			filepath.Join(Fragments, "good.json"),
+			[]byte(strings.Replace(string(text), `"always": true`, fmt.Sprintf(`"paths": [%q]`, path), 1)),
+			0o644,
+		)
 		_, ans, took := b.ask(world.DetectorReq{Name: "good"}, 3*time.Second)
 		if ans.Code() != fault.DetectorFailed || !strings.Contains(ans.Why(), "match.paths[0]") || took > time.Second {
 			t.Errorf("%s: got %s after %s: %s; want a lock that cannot be used", path, ans.Name(), took, ans.Why())
@@ -84,11 +88,15 @@ func TestPatternsAreRefused(t *testing.T) {
 	}
 }
 
-// TestLongAnswerIsCheckedFast: an answer that breaks its description with as much as fits is refused at once, in few words.
+// TestLongAnswerIsCheckedFast: an answer that breaks its description with as much as fits is refused at once, in few
+// words.
 func TestLongAnswerIsCheckedFast(t *testing.T) {
 	var declared []contract.Attribute
 	for i := range contract.MaxEntries {
-		declared = append(declared, contract.Attribute{Name: fmt.Sprintf("fact_%058d", i), Type: contract.Type{Kind: contract.String}})
+		declared = append(
+			declared,
+			contract.Attribute{Name: fmt.Sprintf("fact_%058d", i), Type: contract.Type{Kind: contract.String}},
+		)
 	}
 	d := contract.Description{Name: "x", Facts: declared}
 	kind := strings.Repeat("k", contract.MaxAnswer)

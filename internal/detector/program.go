@@ -1,4 +1,4 @@
-package pluginhost
+package detector
 
 import (
 	"crypto/sha256"
@@ -12,39 +12,50 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
-// maxProgram is more than any detector has.
+// maxProgram is larger than any detector.
 const maxProgram = 512 << 20
 
-// openProgram opens a detector's program without waiting, whatever is there.
+// openProgram opens a detector's program. It does not block, whatever kind of file it is.
 func openProgram(path string) (*os.File, error) {
-	look, err := nodefile.Find(path, nodefile.FollowTrusted)
+	found, err := nodefile.Find(path, nodefile.FollowTrusted)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, &fault.Fault{Code: fault.Absent, Summary: "not there", Why: path}
+		return nil, &fault.Fault{
+			Code:    fault.Absent,
+			Summary: "not there",
+			Why:     path,
+		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer look.Close()
-	f, err := look.Open()
+	defer found.Close()
+
+	errUnusable := fmt.Errorf("%s is not a regular file of at most %d MiB", path, maxProgram>>20)
+	f, err := found.Open()
 	if err != nil {
-		return nil, fmt.Errorf("%s is not a regular file of at most %d MiB", path, maxProgram>>20)
+		return nil, errUnusable
 	}
 	st, err := f.Stat()
-	if err == nil && (!st.Mode().IsRegular() || st.Size() > maxProgram) {
-		err = fmt.Errorf("%s is not a regular file of at most %d MiB", path, maxProgram>>20)
+	isUsable := err == nil && st.Mode().IsRegular() && st.Size() <= maxProgram
+	if err == nil && !isUsable {
+		err = errUnusable
 	}
 	if err != nil {
 		_ = f.Close()
 		return nil, err
 	}
+
 	return f, nil
 }
 
-// hash reads by position: the descriptor is shared with who executes it.
-func hash(f *os.File) string {
+// hashProgram returns the sha256 of an open program, or nothing if it cannot be read. It reads by position, because
+// the process that executes the program shares the descriptor.
+func hashProgram(f *os.File) string {
 	d := sha256.New()
-	if _, err := io.Copy(d, io.NewSectionReader(f, 0, maxProgram)); err != nil {
+	_, err := io.Copy(d, io.NewSectionReader(f, 0, maxProgram))
+	if err != nil {
 		return ""
 	}
+
 	return hex.EncodeToString(d.Sum(nil))
 }

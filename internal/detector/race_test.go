@@ -1,5 +1,5 @@
 //go:build race
 
-package pluginhost
+package detector
 
 const raceDetector = true

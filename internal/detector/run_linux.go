@@ -1,6 +1,7 @@
-package pluginhost
+package detector
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -8,9 +9,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 	"unsafe"
@@ -20,47 +22,40 @@ import (
 	"github.com/prelet/prelet/internal/detector/sandbox"
 	"github.com/prelet/prelet/internal/detector/wire"
 	"github.com/prelet/prelet/internal/world"
-	"github.com/prelet/prelet/plugins/contract"
 )
 
-const (
-	// unsandboxed is what is told of a user without root where the kernel cannot keep a detector from his other programs.
-	unsandboxed = "without root a detector runs as you, and only Landlock 6 or newer keeps it from your other programs"
-	// reapFor is how long the end of what was killed is waited for: a process in the kernel's hands (a driver that hangs)
-	// ends when the driver lets it, or never.
-	reapFor = 500 * time.Millisecond
-)
+// reapTime is how long the end of killed processes is waited for. A process that a hanging driver holds may never
+// end.
+const reapTime = 500 * time.Millisecond
 
-// becomeSubreaper makes orphans of detectors children of this process, so that they can be waited for.
-func becomeSubreaper() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
+// becomeSubreaper makes orphans of detectors children of this process, so that it can wait for them.
+func becomeSubreaper() error {
+	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+}
 
-// run runs one program: see the package's comment. When it returns, nothing of it is alive, or Trace says so.
+// run runs one program, as described in the package comment. When it returns, all its processes have ended, or Trace
+// reports that some have not.
 func (h *Host) run(ctx context.Context, j job) (reply wire.Reply, t Trace, err error) {
-	began := time.Now()
-	defer func() { t.Took = time.Since(began) }()
 	t.Step = wire.Sandbox
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		deadline = began.Add(DefaultTimeout)
+	deadline, hasDeadline := ctx.Deadline()
+	if !hasDeadline {
+		deadline = time.Now().Add(DefaultTimeout)
 	}
-	if os.Geteuid() != 0 {
-		if abi, err := confine.LandlockABI(); err != nil || abi < confine.ABIScopes {
-			return reply, t, denied("%s", unsandboxed)
-		}
+	if err := checkIsolation(); err != nil {
+		return reply, t, err
 	}
 	if err := h.subreaper(); err != nil {
 		t.Finds = append(t.Finds, "reaping of orphans: "+err.Error())
 	}
-	program, err := openProgram(j.program)
+
+	program, err := j.open()
 	if err != nil {
 		return reply, t, err
 	}
 	defer program.Close()
-	if err := unchanging(program); err != nil && j.sha256 != "" {
-		return reply, t, fmt.Errorf("%s was not executed: %w", j.program, err)
-	}
+
 	sum := make(chan string, 1)
-	go func() { sum <- hash(program) }() // while prelet-detect starts
+	go func() { sum <- hashProgram(program) }() // while prelet-detect starts
 	s, err := h.take(ctx, j.grants.Groups)
 	if err != nil {
 		<-sum
@@ -68,290 +63,285 @@ func (h *Host) run(ctx context.Context, j job) (reply wire.Reply, t Trace, err e
 	}
 	clean := false
 	defer func() { s.release(clean) }()
-	t.User, t.Lacks = s.uid, s.lacks
+	t.Lacks = s.lacks
+
 	p, err := h.start(s, program)
+	t.SHA256 = <-sum
 	if err != nil {
-		<-sum
 		clean = true
 		return reply, t, fmt.Errorf("prelet-detect: %w", err)
 	}
-	t.SHA256 = <-sum
-	var answered error
-	switch {
-	case t.SHA256 == "":
-		answered = fmt.Errorf("%s cannot be read", j.program)
-	case j.sha256 != "" && j.sha256 != t.SHA256:
-		answered = fmt.Errorf("%s is not the program that was locked, and was not executed: its sha256 is %s…, and the lock's %s…", j.program, t.SHA256[:12], j.sha256[:12])
-	default:
-		j.request.Socket, j.request.Own, j.request.Memory, j.request.Allow = s.dir, s.own, uint64(j.memory), h.granted(j.grants)
-		j.request.Millis = time.Until(deadline).Milliseconds()
+
+	err = j.checkHash(t.SHA256)
+	if err == nil {
 		t.Step = wire.Start
-		reply, answered = p.ask(ctx, j.request, deadline)
+		request := h.completeRequest(j, s, deadline)
+		reply, err = p.ask(ctx, request, deadline)
 	}
-	ended := time.Now()
-	clean = p.end()
-	if !s.own || p.trustless(reply) { // what may have left the process group
-		clean = h.sweepAfter(s, clean)
-	}
-	t.End, t.Left = time.Since(ended), !clean
+
+	clean = h.end(p, s, reply)
+	t.Left = !clean
 	t.Stderr = p.stderr.text()
-	t.Lacks, t.Finds = append(t.Lacks, reply.Lacks...), append(t.Finds, reply.Findings...)
-	t.Micros = reply.Micros
+	t.Lacks = append(t.Lacks, reply.Lacks...)
+	t.Finds = append(t.Finds, reply.Findings...)
 	if !clean {
 		t.Finds = append(t.Finds, world.NotEnded)
 	}
-	if answered == nil && reply.Failed != "" {
+	if err == nil && reply.Failed != "" {
 		t.Step = reply.Failed
-		answered = errors.New(words(reply.Text))
+		err = errors.New(cleanText(reply.Text))
 	}
-	return reply, t, answered
+
+	return reply, t, err
+}
+
+// open opens the program. Without a lock it is only described, so that others may be able to write it.
+func (j job) open() (*os.File, error) {
+	program, err := openProgram(j.program)
+	if err != nil || j.sha256 == "" {
+		return program, err
+	}
+
+	if err := checkWriters(program); err != nil {
+		_ = program.Close()
+		return nil, fmt.Errorf("%s was not executed: %w", j.program, err)
+	}
+
+	return program, nil
+}
+
+// end ends all processes of a run and reports whether it could.
+func (h *Host) end(p *process, s *slot, reply wire.Reply) bool {
+	clean := p.end()
+	if s.own && mayHaveLeftGroup(reply) {
+		clean = h.sweep(s.uid)
+	}
+
+	return clean
+}
+
+// checkIsolation refuses a user without root where the kernel cannot keep a detector from his other programs.
+func checkIsolation() error {
+	if os.Geteuid() == 0 {
+		return nil
+	}
+	abi, err := sandbox.LandlockABI()
+	if err != nil || abi < sandbox.ABIScopes {
+		return denied("%s", unsandboxed)
+	}
+
+	return nil
+}
+
+const unsandboxed = "without root a detector runs as your user, and this kernel cannot keep it from " +
+	"your other programs: that needs Landlock 6 or newer"
+
+// checkHash compares the hash of a program with the lock.
+func (j job) checkHash(sum string) error {
+	switch {
+	case sum == "":
+		return fmt.Errorf("%s cannot be read", j.program)
+	case j.sha256 != "" && j.sha256 != sum:
+		const text = "%s was not executed, because it is not the locked program: its sha256 is %s…, the lock has %s…"
+		return fmt.Errorf(text, j.program, sum[:12], j.sha256[:12])
+	}
+
+	return nil
+}
+
+// completeRequest adds the fields that depend on the slot and the deadline.
+func (h *Host) completeRequest(j job, s *slot, deadline time.Time) wire.Request {
+	r := j.request
+	r.Socket = s.dir
+	r.Own = s.own
+	r.Memory = uint64(j.memory)
+	r.Allow = h.placeGrants(j.grants)
+	r.Millis = time.Until(deadline).Milliseconds()
+
+	return r
 }
 
 // process is one prelet-detect.
 type process struct {
 	proc   *os.Process
-	stdin  *os.File
+	stdin  io.WriteCloser
 	stdout *os.File
-	stderr *bounded
-	waited chan struct{}
+	stderr *capture
 }
 
-// start forks prelet-detect under the slot's user, in a process group of its own, with the program as descriptor 3 and
-// next to nothing in its environment. It then waits for its request.
+// start starts prelet-detect as the slot's user, in a process group of its own, with the program as descriptor 3 and
+// almost no environment. It waits for a request then.
 func (h *Host) start(s *slot, program *os.File) (*process, error) {
-	var pipes [6]*os.File
-	for i := 0; i < len(pipes); i += 2 {
-		r, w, err := os.Pipe()
-		if err != nil {
-			closeAll(pipes[:i])
-			return nil, err
-		}
-		pipes[i], pipes[i+1] = r, w
-	}
-	in, out, stderr := pipes[0], pipes[3], pipes[5]
-	attr := &os.ProcAttr{Dir: "/", Env: []string{"PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8", "GOMAXPROCS=1"}, Files: []*os.File{in, out, stderr, program},
-		Sys: &syscall.SysProcAttr{Setpgid: true}}
+	c := exec.Command(h.o.Helper)
+	c.Args[0] = "prelet-detect"
+	c.Dir = "/"
+	c.Env = []string{"PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8", "GOMAXPROCS=1"}
+	c.ExtraFiles = []*os.File{program}
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if s.own {
-		attr.Sys.Credential = &syscall.Credential{Uid: uint32(s.uid), Gid: uint32(s.gid), Groups: s.groups}
+		c.SysProcAttr.Credential = credential(s.uid, s.gid)
+		c.SysProcAttr.Credential.Groups = s.groups
 	}
-	var proc *os.Process
-	var err error
-	s.start(func() { proc, err = os.StartProcess(h.o.Helper, []string{"prelet-detect"}, attr) })
-	closeAll([]*os.File{in, out, stderr})
+
+	stdin, inErr := c.StdinPipe()
+	stdout, outErr := c.StdoutPipe()
+	stderr, errErr := c.StderrPipe()
+	err := errors.Join(inErr, outErr, errErr)
+	if err == nil {
+		s.do(func() { err = c.Start() })
+	}
 	if err != nil {
-		closeAll([]*os.File{pipes[1], pipes[2], pipes[4]})
 		return nil, err
 	}
-	p := &process{proc: proc, stdin: pipes[1], stdout: pipes[2], stderr: read(pipes[4]), waited: make(chan struct{})}
-	return p, nil
+
+	return &process{
+		proc:   c.Process, // exec.Cmd.Wait would close the pipes before they are read
+		stdin:  stdin,
+		stdout: stdout.(*os.File),
+		stderr: startCapture(stderr.(*os.File)),
+	}, nil
 }
 
-func closeAll(l []*os.File) {
-	for _, f := range l {
-		_ = f.Close()
-	}
+func credential(uid, gid int) *syscall.Credential {
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 
-// ask sends the request and reads one line. The end of the pipe is not waited for: a grandchild may hold it.
-func (p *process) ask(ctx context.Context, req wire.Request, deadline time.Time) (reply wire.Reply, err error) {
+// ask sends the request and reads one line. It does not wait for the end of the pipe, which a grandchild may hold
+// open.
+func (p *process) ask(
+	ctx context.Context,
+	req wire.Request,
+	deadline time.Time,
+) (reply wire.Reply, err error) {
 	b, err := json.Marshal(req)
 	if err != nil {
 		return reply, err
 	}
-	_ = p.stdin.SetWriteDeadline(deadline)
 	_ = p.stdout.SetReadDeadline(deadline)
 	stop := context.AfterFunc(ctx, func() { _ = p.stdout.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	go func() {
-		_, _ = p.stdin.Write(append(b, '\n'))
+		_, _ = p.stdin.Write(append(b, '\n')) // a failure shows as a missing reply
 		_ = p.stdin.Close()
 	}()
+
 	line, err := readLine(p.stdout, wire.MaxReply)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return reply, errors.New("it did not end in its time, and was killed")
+		return reply, errors.New("it exceeded its deadline and was killed")
 	case errors.Is(err, io.EOF):
-		return reply, errors.New("prelet-detect ended without an answer: it or the detector was killed, or ran out of memory")
+		const text = "prelet-detect ended without a reply: it or the detector was killed, or ran out of memory"
+		return reply, errors.New(text)
 	case err != nil:
 		return reply, err
 	}
-	err = wire.Bounded(line)
+
+	err = wire.CheckSize(line)
 	if err == nil {
-		err = json.NewDecoder(bytes.NewReader(line)).Decode(&reply)
+		err = json.Unmarshal(line, &reply)
 	}
 	if err != nil {
-		return wire.Reply{}, fmt.Errorf("prelet-detect's answer cannot be read: %w", err)
+		return wire.Reply{}, fmt.Errorf("cannot read the reply of prelet-detect: %w", err)
 	}
 	if reply.Failed == "" && reply.Answer == nil && reply.Describe == nil {
-		return wire.Reply{}, errors.New("prelet-detect's answer is empty")
+		return wire.Reply{}, errors.New("the reply of prelet-detect is empty")
 	}
+
 	return reply, nil
 }
 
-func readLine(r io.Reader, most int) ([]byte, error) {
-	var line []byte
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := r.Read(buf)
-		if i := bytes.IndexByte(buf[:n], '\n'); i >= 0 {
-			return append(line, buf[:i]...), nil
-		}
-		if line = append(line, buf[:n]...); len(line) > most {
-			return nil, fmt.Errorf("the answer has more than %d KiB", most>>10)
-		}
-		if err != nil {
-			return nil, err
-		}
+// readLine reads until the first newline, or fails after a number of bytes.
+func readLine(r io.Reader, limit int) ([]byte, error) {
+	limited := io.LimitReader(r, int64(limit)+1)
+	line, err := bufio.NewReader(limited).ReadBytes('\n')
+	if len(line) > limit {
+		return nil, fmt.Errorf("the reply has more than %d KiB", limit>>10)
 	}
+
+	return bytes.TrimSuffix(line, []byte("\n")), err
 }
 
-// end kills the whole process group and reaps it. It says whether all of it is over.
+// end kills the process group and reaps it. It reports whether all processes have ended.
 func (p *process) end() bool {
 	group := p.proc.Pid
 	_ = unix.Kill(-group, unix.SIGKILL)
-	closeAll([]*os.File{p.stdout, p.stdin})
+	_ = p.stdout.Close()
+	_ = p.stdin.Close()
+	defer p.stderr.stop()
+
+	exited := make(chan struct{})
 	go func() {
 		_, _ = p.proc.Wait()
-		close(p.waited)
+		close(exited)
 	}()
-	limit := time.Now().Add(reapFor)
+	deadline := time.Now().Add(reapTime)
 	select {
-	case <-p.waited:
-	case <-time.After(reapFor):
-		p.stderr.stop()
+	case <-exited:
+	case <-time.After(reapTime):
 		return false
 	}
-	// What the host started has become ours by its end.
-	for pause := 50 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
+
+	// The processes that it started are our children now.
+	for pause := 50 * time.Microsecond; time.Now().Before(deadline); pause = min(2*pause, 5*time.Millisecond) {
 		pid, err := unix.Wait4(-group, nil, unix.WNOHANG, nil)
 		switch {
-		case errors.Is(err, unix.EINTR):
-		case err != nil: // ECHILD: none is left
-			p.stderr.stop()
+		case err != nil && !errors.Is(err, unix.EINTR): // mostly ECHILD: no process is left
 			return true
-		case pid == 0:
-			if time.Now().After(limit) {
-				p.stderr.stop()
-				return false
-			}
+		case err == nil && pid == 0:
 			_ = unix.Kill(-group, unix.SIGKILL)
 			time.Sleep(pause)
 		}
 	}
-}
 
-// trustless says that the filter which keeps everything in the process group is not known to have been there.
-func (p *process) trustless(reply wire.Reply) bool {
-	if len(reply.Micros) == 0 {
-		return true
-	}
-	for _, s := range reply.Findings {
-		if strings.HasPrefix(s, "seccomp") || strings.HasPrefix(s, "no_new_privs") {
-			return true
-		}
-	}
 	return false
 }
 
-// sweepAfter ends what may have left the group. Without a user of its own nothing can be told from this user's other programs.
-func (h *Host) sweepAfter(s *slot, clean bool) bool {
-	if !s.own {
-		return clean
+// mayHaveLeftGroup reports whether the filter that keeps all processes in the group is not known to have been loaded.
+func mayHaveLeftGroup(reply wire.Reply) bool {
+	isAboutFilter := func(finding string) bool {
+		return strings.HasPrefix(finding, "seccomp") || strings.HasPrefix(finding, "no_new_privs")
 	}
-	return h.sweep(s.uid)
+
+	return len(reply.Micros) == 0 || slices.ContainsFunc(reply.Findings, isAboutFilter)
 }
 
-// sweep ends all processes of a user of the pool, by prelet-detect under that user: prelet could not see them where /proc hides
-// them, and must not ask the kernel to end everything that *root* may end.
+// sweep kills all processes of a detector's user and reports whether it could. A prelet-detect under that user does
+// it: prelet may not see the processes where /proc hides them, and as root kill(-1) would end the machine.
 func (h *Host) sweep(uid int) bool {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return false
+	c := exec.Command(h.o.Helper, "sweep", strconv.Itoa(uid))
+	c.Args[0] = "prelet-detect"
+	c.Dir = "/"
+	c.Env = []string{"GOMAXPROCS=1"}
+	c.SysProcAttr = &syscall.SysProcAttr{
+		Setpgid:    true,
+		Credential: credential(uid, uid),
 	}
-	defer null.Close()
-	proc, err := os.StartProcess(h.o.Helper, []string{"prelet-detect", "sweep", strconv.Itoa(uid)}, &os.ProcAttr{Dir: "/", Env: []string{"GOMAXPROCS=1"},
-		Files: []*os.File{null, null, null}, Sys: &syscall.SysProcAttr{Setpgid: true, Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}})
-	if err != nil {
-		return false
-	}
-	st, err := proc.Wait()
-	if err != nil || !st.Success() {
+	if err := c.Run(); err != nil {
 		return false
 	}
 	reapUser(uid)
+
 	return true
 }
 
-// reapUser waits for the children that have become ours and whose user is the given one: those that left their group. The
-// kernel shows the next child that has ended without taking it; one of somebody else is left to him, for a moment.
+// reapUser reaps the ended children that belong to a user: processes of a detector that left their group. waitid(2)
+// shows an ended child without reaping it, so other children are left to their owner.
 func reapUser(uid int) {
-	const pid, user = 4, 5 // of struct siginfo, in words of 32 bits, on machines of 64
+	const pid, user = 4, 5 // in struct siginfo, in words of 32 bits, on 64-bit machines
+	const flags = unix.WEXITED | unix.WNOHANG | unix.WNOWAIT
 	for end := time.Now().Add(20 * time.Millisecond); time.Now().Before(end); {
 		var info [32]int32
-		_, _, errno := unix.Syscall6(unix.SYS_WAITID, unix.P_ALL, 0, uintptr(unsafe.Pointer(&info)), unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, 0, 0)
-		if errno != 0 {
-			return // there are no children
-		}
-		if info[pid] != 0 && int(info[user]) == uid {
+		// The address is taken inside of the call, because the variable may move before it.
+		_, _, errno := unix.Syscall6(
+			unix.SYS_WAITID, unix.P_ALL, 0, uintptr(unsafe.Pointer(&info)), flags, 0, 0,
+		)
+		switch {
+		case errno != 0: // no children
+			return
+		case info[pid] != 0 && int(info[user]) == uid:
 			_, _ = unix.Wait4(int(info[pid]), nil, unix.WNOHANG, nil)
-			continue
+		default:
+			time.Sleep(time.Millisecond)
 		}
-		time.Sleep(time.Millisecond)
 	}
-}
-
-// bounded reads a pipe to its end, or until it is stopped, and keeps the beginning and the end of what came.
-type bounded struct {
-	f    *os.File
-	done chan struct{}
-	mu   sync.Mutex
-	head []byte
-	tail []byte
-	lost int
-}
-
-func read(f *os.File) *bounded {
-	b := &bounded{f: f, done: make(chan struct{})}
-	go func() {
-		defer close(b.done)
-		buf := make([]byte, 64<<10)
-		for {
-			n, err := f.Read(buf)
-			b.keep(buf[:n])
-			if err != nil {
-				return
-			}
-		}
-	}()
-	return b
-}
-
-func (b *bounded) keep(p []byte) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	const half = contract.MaxStderr / 2
-	if n := min(half-len(b.head), len(p)); n > 0 {
-		b.head = append(b.head, p[:n]...)
-		p = p[n:]
-	}
-	if b.tail = append(b.tail, p...); len(b.tail) > half {
-		b.lost += len(b.tail) - half
-		b.tail = append(b.tail[:0], b.tail[len(b.tail)-half:]...)
-	}
-}
-
-// stop ends the reading: what was written is in the pipe already, and who still holds it is not waited for.
-func (b *bounded) stop() {
-	_ = b.f.SetReadDeadline(time.Now().Add(5 * time.Millisecond))
-	<-b.done
-	_ = b.f.Close()
-}
-
-func (b *bounded) text() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.lost > 0 {
-		return string(b.head) + fmt.Sprintf("\n… %d bytes …\n", b.lost) + string(b.tail)
-	}
-	return string(b.head) + string(b.tail)
 }

@@ -1,10 +1,9 @@
 //go:build !linux
 
-package pluginhost
+package detector
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/prelet/prelet/internal/detector/wire"
 )
@@ -15,5 +14,5 @@ func (h *Host) run(context.Context, job) (wire.Reply, Trace, error) {
 	return wire.Reply{}, Trace{}, denied("detectors run on Linux only")
 }
 
-// Pool is how many detectors can run at once with a user of their own.
+// Pool returns the number of users for detectors.
 func (h *Host) Pool() int { return 0 }

@@ -1,4 +1,4 @@
-package pluginhost
+package detector
 
 import (
 	"errors"
@@ -22,8 +22,7 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// field is what is on a machine that no detector was granted: files, folders, devices, sockets and processes that file modes
-// alone would let it reach.
+// field has files, folders, devices, sockets and processes of a machine that are not granted to a detector.
 func (b *bench) field() map[string]any {
 	b.t.Helper()
 	b.write("open/secret", []byte("x"), 0o644)
@@ -48,9 +47,21 @@ func (b *bench) field() map[string]any {
 		b.t.Fatal(err)
 	}
 	return map[string]any{
-		"read_file": filepath.Join(b.dir, "open/secret"), "list_folder": filepath.Join(b.dir, "open"), "read_passwd": "/etc/passwd",
-		"make_folder": filepath.Join(b.dir, "open/made"), "run_program": "/usr/bin/id", "device_zero": "/dev/zero",
-		"connect_path": path, "send_path": log, "connect_abstract": "@" + path, "signal_neighbour": strconv.Itoa(b.neighbour()), "read_cpuinfo": "/proc/cpuinfo", "list_sys": "/sys/devices",
+		"read_file": filepath.Join(
+			b.dir,
+			"open/secret",
+		),
+		"list_folder":      filepath.Join(b.dir, "open"),
+		"read_passwd":      "/etc/passwd",
+		"make_folder":      filepath.Join(b.dir, "open/made"),
+		"run_program":      "/usr/bin/id",
+		"device_zero":      "/dev/zero",
+		"connect_path":     path,
+		"send_path":        log,
+		"connect_abstract": "@" + path,
+		"signal_neighbour": strconv.Itoa(b.neighbour()),
+		"read_cpuinfo":     "/proc/cpuinfo",
+		"list_sys":         "/sys/devices",
 	}
 }
 
@@ -75,20 +86,22 @@ func (b *bench) tries(config map[string]any, allow world.Grants) map[string]stri
 	_ = os.Remove(filepath.Join(b.dir, "open/made"))
 	said, ans, _ := b.ask(world.DetectorReq{Name: "tries", Config: config, Allow: allow}, 10*time.Second)
 	if ans.Fault != nil {
-		b.t.Fatalf("%s: %s", ans.Name(), ans.Why())
+		b.t.Fatalf("got %s: %s, want an answer", ans.Name(), ans.Why())
 	}
 	return said.Attributes
 }
 
-// TestSandbox lets a detector try what each line of the sandbox forbids. It must fail; and with that one line left out it must
-// succeed, or the test has shown nothing. Of Landlock that is what this kernel's has; TestLandlockVersions tells what each brought.
+// TestSandbox runs a detector that tries each forbidden action of the sandbox. It must fail, and with that one line of
+// the sandbox left out it must succeed: otherwise the test proves nothing. Of Landlock it tests what this kernel has;
+// TestLandlockVersions lists the additions of each version.
 func TestSandbox(t *testing.T) {
-	abi, err := confine.LandlockABI()
-	if os.Geteuid() != 0 && (err != nil || abi < confine.ABIScopes) {
+	abi, err := sandbox.LandlockABI()
+	if os.Geteuid() != 0 && (err != nil || abi < sandbox.ABIScopes) {
 		b := newBench(t)
 		b.install("good")
-		if _, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 5*time.Second); ans.Code() != fault.Denied || !strings.Contains(ans.Why(), unsandboxed) {
-			t.Errorf("nothing keeps it from this user's programs, and it is asked: %+v", ans)
+		if _, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 5*time.Second); ans.Code() != fault.Denied ||
+			!strings.Contains(ans.Why(), unsandboxed) {
+			t.Errorf("without Landlock and root: got %+v, want a refusal", ans)
 		}
 		return
 	}
@@ -107,12 +120,19 @@ func TestSandbox(t *testing.T) {
 	t.Run("stays", func(t *testing.T) { // what every detector may do
 		for _, key := range []string{"cpuinfo", "null", "read_cpuinfo", "list_sys", "socket_unix_stream"} {
 			if confined[key] != "ok" {
-				t.Errorf("%s: %s", key, confined[key])
+				t.Errorf("%s: got %s, want ok", key, confined[key])
 			}
 		}
 	})
 	t.Run("told", func(t *testing.T) {
-		want := map[string]string{"status_CapEff": "0000000000000000", "status_CapPrm": "0000000000000000", "status_CapAmb": "0000000000000000", "status_NoNewPrivs": "1", "status_Seccomp": "2", "oom_score": "1000"}
+		want := map[string]string{
+			"status_CapEff":     "0000000000000000",
+			"status_CapPrm":     "0000000000000000",
+			"status_CapAmb":     "0000000000000000",
+			"status_NoNewPrivs": "1",
+			"status_Seccomp":    "2",
+			"oom_score":         "1000",
+		}
 		if os.Geteuid() == 0 {
 			ids := strings.TrimSpace(strings.Repeat(fmt.Sprintf("%d ", b.uid), 4))
 			want["status_Uid"], want["status_Gid"], want["status_Groups"] = ids, ids, ""
@@ -123,19 +143,41 @@ func TestSandbox(t *testing.T) {
 			}
 		}
 		if fds := confined["descriptors"]; !strings.Contains(fds, "3=tries") || strings.Contains(fds, "251=") {
-			t.Errorf("it has open: %s", fds)
+			t.Errorf("got open files %s, want only its own", fds)
 		}
 		for v := range strings.FieldsSeq(confined["environment"]) {
 			name, _, _ := strings.Cut(v, "=")
-			if !slices.Contains([]string{"PATH", "LC_ALL", "GOMAXPROCS", "TMPDIR", "PLUGIN_UNIX_SOCKET_DIR", "PRELET_DETECTOR", "PLUGIN_PROTOCOL_VERSIONS"}, name) {
-				t.Errorf("the environment has %s", v)
+			if !slices.Contains(
+				[]string{
+					"PATH",
+					"LC_ALL",
+					"GOMAXPROCS",
+					"TMPDIR",
+					"PLUGIN_UNIX_SOCKET_DIR",
+					"PRELET_DETECTOR",
+					"PLUGIN_PROTOCOL_VERSIONS",
+				},
+				name,
+			) {
+				t.Errorf("got %s in the environment, want only the variables of the protocol", v)
 			}
 		}
 	})
-	always := []string{"ptrace_host", "memory_of_host", "environment_of_host", "setuid", "raise_memory", "mount", "bpf", "perf", "core_file", "shadow_stack"}
+	always := []string{
+		"ptrace_host",
+		"memory_of_host",
+		"environment_of_host",
+		"setuid",
+		"raise_memory",
+		"mount",
+		"bpf",
+		"perf",
+		"core_file",
+		"shadow_stack",
+	}
 	for _, key := range always {
 		if confined[key] == "ok" {
-			t.Errorf("%s: nothing keeps it from that", key)
+			t.Errorf("%s: got ok, want a refusal", key)
 		}
 	}
 	for _, line := range []struct {
@@ -145,17 +187,17 @@ func TestSandbox(t *testing.T) {
 		abi     int          // of Landlock, from which on it is there
 	}{
 		{name: "landlock", abi: 1, forbids: []string{"read_file", "read_passwd", "list_folder", "make_folder", "run_program", "device_zero", "fifo",
-			"folder_beside_the_socket"}},
-		{name: "scopes", abi: confine.ABIScopes, forbids: []string{"connect_abstract", "signal_neighbour", "signal_host"}, allow: world.Grants{Sockets: []string{"/run/example.sock"}}},
+			"folder_next_to_the_socket"}},
+		{name: "scopes", abi: sandbox.ABIScopes, forbids: []string{"connect_abstract", "signal_neighbour", "signal_host"}, allow: world.Grants{Sockets: []string{"/run/example.sock"}}},
 		{name: "connect", forbids: []string{"connect_path"}},
 		{name: "seccomp", forbids: []string{"setsid", "memfd", "shared_memory", "system_v_memory", "keyring", "socket_tcp", "socket_tcp6", "socket_udp",
 			"socket_netlink", "socket_unix_datagram", "socket_unix_packets", "send_path", "xattr", "xattr_of_a_link", "xattr_of_a_descriptor",
 			"growing_memory", "moved_stack", "send_buffer", "receive_buffer"}},
-		{name: "limits", forbids: []string{"write_beside_the_socket", "allocate_a_file"}},
+		{name: "limits", forbids: []string{"write_next_to_the_socket", "allocate_a_file"}},
 	} {
 		t.Run(line.name, func(t *testing.T) {
 			if abi < line.abi {
-				t.Skipf("this kernel's Landlock has version %d", abi)
+				t.Skipf("needs a newer kernel: Landlock has version %d", abi)
 			}
 			b := *b
 			b.t = t
@@ -166,13 +208,13 @@ func TestSandbox(t *testing.T) {
 			without := b.tries(config, line.allow)
 			for _, key := range line.forbids {
 				if with[key] == "ok" || with[key] == "" {
-					t.Errorf("%s: %q, and it should fail", key, with[key])
+					t.Errorf("%s: got %q, want a failure", key, with[key])
 				}
 				if without[key] == syscall.EOPNOTSUPP.Error() && strings.HasPrefix(key, "xattr") {
 					continue // a tmpfs has them from Linux 6.6 on
 				}
 				if without[key] != "ok" {
-					t.Errorf("%s: %q without this line: that it fails proves nothing of it", key, without[key])
+					t.Errorf("%s without this line: got %q, want ok", key, without[key])
 				}
 			}
 		})
@@ -192,14 +234,14 @@ func TestSandbox(t *testing.T) {
 			inner.siteLock("tries")
 			got := inner.tries(config, allow)
 			if got[key] != "ok" {
-				t.Errorf("%s: %s, although it is granted", key, got[key])
+				t.Errorf("%s is granted: got %s, want ok", key, got[key])
 			}
 			if key == "device_zero" && got[key+"_ioctl"] == syscall.EACCES.Error() {
-				t.Errorf("the device cannot be controlled: %s", got[key+"_ioctl"])
+				t.Errorf("ioctl on a granted device: got %s, want it to reach the driver", got[key+"_ioctl"])
 			}
 			for other, v := range got {
 				if other != key && strings.HasPrefix(other, "read_pass") && v == "ok" {
-					t.Errorf("%s was not granted", other)
+					t.Errorf("%s is not granted: got ok, want a refusal", other)
 				}
 			}
 		}
@@ -214,7 +256,7 @@ func (b *bench) siteLock(name string) {
 		b.t.Fatal(err)
 	}
 	f.Path = filepath.Join(b.dir, Programs, name)
-	text, err := lockText(siteLock{lockFormat, []world.Lock{f.Lock}})
+	text, err := encodeLock(siteLock{lockFormat, []world.LockEntry{f.LockEntry}})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -231,16 +273,17 @@ func TestLimits(t *testing.T) {
 	said, ans, _ := b.ask(world.DetectorReq{Name: "fork-bomb"}, 10*time.Second)
 	// It is stopped at some number, or its host ended because it could start no thread any more.
 	n, _ := strconv.Atoi(said.Attributes["children"])
-	if t.Logf("%d children: %s %s", n, said.Attributes["last"], ans.Why()); os.Geteuid() == 0 && ans.Fault == nil && (n < 1 || n > 64 || said.Attributes["last"] == "ok") {
-		t.Errorf("it has %d children: %s", n, said.Attributes["last"])
+	if t.Logf("%d children: %s %s", n, said.Attributes["last"], ans.Why()); os.Geteuid() == 0 && ans.Fault == nil &&
+		(n < 1 || n > 64 || said.Attributes["last"] == "ok") {
+		t.Errorf("got %d children (%s), want the limit of processes", n, said.Attributes["last"])
 	}
 	said, ans, _ = b.ask(world.DetectorReq{Name: "shared-hog"}, 10*time.Second)
 	if said.Attributes["mebibytes"] != "0" {
-		t.Errorf("it took shared memory: %s %s", said.Attributes, ans.Why())
+		t.Errorf("shared memory: got %s %s, want a refusal", said.Attributes, ans.Why())
 	}
 	said, ans, _ = b.ask(world.DetectorReq{Name: "setsid"}, 10*time.Second)
 	if v := said.Attributes["start"]; v == "ok" || v == "" {
-		t.Errorf("its child left the process group: %q %s", v, ans.Why())
+		t.Errorf("setsid: got %q %s, want a refusal", v, ans.Why())
 	}
 	b.nothingLeft(t)
 }
@@ -249,7 +292,7 @@ func TestLimits(t *testing.T) {
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
-		t.Skip("only root has the users of the pool")
+		t.Skip("needs root, to run a detector as a user of the pool")
 	}
 	b := newBench(t)
 	b.install("setsid")
@@ -258,16 +301,16 @@ func TestSweep(t *testing.T) {
 	b.host = New(o)
 	said, _, _ := b.ask(world.DetectorReq{Name: "setsid"}, 10*time.Second)
 	if said.Attributes["start"] != "ok" {
-		t.Fatalf("it did not get out: %v", said.Attributes)
+		t.Fatalf("without seccomp: got %v, want a process outside of the group", said.Attributes)
 	}
 	b.nothingLeft(t)
 }
 
-// TestReapUser: a child of the given user that has ended is waited for, and one of another user is not. No other test runs
-// at the same time, as a zombie of theirs would hide these.
+// TestReapUser: a child of the given user that has ended is waited for, and one of another user is not. No other test
+// runs at the same time, as a zombie of theirs would hide these.
 func TestReapUser(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root has the users of the pool")
+		t.Skip("needs root, to run a detector as a user of the pool")
 	}
 	own, other := newBench(t), newBench(t)
 	// end starts a program under the bench's user and returns once it has ended.
@@ -277,7 +320,13 @@ func TestReapUser(t *testing.T) {
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
-		if err := unix.Waitid(unix.P_PID, c.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil { // it stays a zombie
+		if err := unix.Waitid(
+			unix.P_PID,
+			c.Process.Pid,
+			nil,
+			unix.WEXITED|unix.WNOWAIT,
+			nil,
+		); err != nil { // it stays a zombie
 			t.Fatal(err)
 		}
 		if got := b.zombies(); len(got) != 1 {
@@ -301,7 +350,7 @@ func TestReapUser(t *testing.T) {
 	other.nothingLeft(t)
 }
 
-// What could not be set up stands in the answer.
+// TestMissingLines checks that parts of the sandbox that failed are in the answer.
 func TestSandboxIsTold(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -310,8 +359,11 @@ func TestSandboxIsTold(t *testing.T) {
 		o := b.host.o
 		o.Helper = b.link(fmt.Sprintf("%s-without-%s", helperName, line))
 		b.host = New(o)
-		if said, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 10*time.Second); !slices.Contains(said.Findings, want) {
-			t.Errorf("%s: %q %s", line, said.Findings, ans.Why())
+		if said, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 10*time.Second); !slices.Contains(
+			said.Findings,
+			want,
+		) {
+			t.Errorf("without %s: got findings %q %s, want it reported", line, said.Findings, ans.Why())
 		}
 	}
 }

@@ -1,7 +1,6 @@
-package pluginhost
+package detector
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -13,38 +12,35 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/world"
 )
 
-// UserPrefix begins the names of the pool's users: prelet-detector-1 and so on, made by sysusers.d/prelet.conf.
+// UserPrefix begins the names of the users for detectors, prelet-detector-1 and so on. sysusers.d/prelet.conf makes
+// them.
 const UserPrefix = "prelet-detector-"
 
-// slotWait is how often a full pool is looked at again.
-const slotWait = 5 * time.Millisecond
+// slotPause is the pause before users that were all busy are tried again.
+const slotPause = 5 * time.Millisecond
 
-// slot is a user of the pool, held as long as its file is locked, and a folder that only this user can enter.
+// slot is a user for one detector, held while its file is locked, and a folder that only this user can enter.
 type slot struct {
-	uid, gid int
-	own      bool // the user is the pool's; else it is ours, who is not root
-	dir      string
-	lock     *os.File
-	groups   []uint32
-	room     *room    // its own view of the machine; nil: it has that of everybody
-	unclean  bool     // who had it before did not say that all was over
-	lacks    []string // what of the sandbox could not be had for it
+	uid, gid  int
+	own       bool // the user is for detectors only; otherwise it is ours, and not root
+	dir       string
+	lock      *os.File
+	groups    []uint32
+	namespace *namespace // nil: the mounts of the machine
+	unclean   bool       // an earlier run could not end all processes of the user
+	lacks     []string   // missing parts of the sandbox
 }
 
-// take finds a free slot. As root it is one of the pool; anybody else runs detectors as himself.
+// take returns a free slot. As root it waits for one until ctx ends; any other user runs detectors as himself.
 func (h *Host) take(ctx context.Context, groups []string) (*slot, error) {
 	if os.Geteuid() != 0 {
-		if len(groups) > 0 {
-			return nil, denied("only root can give a detector the groups %s", strings.Join(groups, ", "))
-		}
-		dir, err := os.MkdirTemp("", "prelet-")
-		lacks := []string{"limit of files: not without a user of the detector's own"}
-		return &slot{uid: os.Geteuid(), gid: os.Getegid(), dir: dir, lacks: lacks}, err
+		return takeWithoutRoot(groups)
 	}
-	users, err := h.pool()
+	users, err := h.users()
 	if err != nil {
 		return nil, err
 	}
@@ -52,12 +48,12 @@ func (h *Host) take(ctx context.Context, groups []string) (*slot, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.runDir(); err != nil {
+	if err := h.makeRunDir(); err != nil {
 		return nil, err
 	}
 
-	// A slot that cannot be used keeps nobody from the others.
-	var bad []string
+	// A slot that cannot be used must not block the others.
+	var failures []string
 	for {
 		var busy []user
 		for _, u := range users {
@@ -69,42 +65,50 @@ func (h *Host) take(ctx context.Context, groups []string) (*slot, error) {
 			case errors.Is(err, errBusy):
 				busy = append(busy, u)
 			default:
-				bad = append(bad, fmt.Sprintf("%s: %s", u.name, err))
+				failures = append(failures, fmt.Sprintf("%s: %s", u.name, err))
 			}
 		}
 		if len(busy) == 0 {
-			return nil, fmt.Errorf("no user of detectors can be used. %s", some(bad))
+			const text = "none of the detectors' users can be used. %s"
+			return nil, fmt.Errorf(text, strings.Join(failures, "; "))
 		}
 
 		users = busy
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("all %d users of detectors are busy. %s", len(users), some(bad))
-		case <-time.After(slotWait):
+			const text = "all %d users of detectors are busy. %s"
+			return nil, fmt.Errorf(text, len(users), strings.Join(failures, "; "))
+		case <-time.After(slotPause):
 		}
 	}
 }
 
-// some is the first of many texts, on one line.
-func some(texts []string) string {
-	const most = 2
-	if more := len(texts) - most; more > 0 {
-		texts = append(texts[:most:most], fmt.Sprintf("and %d more like these", more))
+func takeWithoutRoot(groups []string) (*slot, error) {
+	if len(groups) > 0 {
+		return nil, denied("only root can give a detector the groups %s", strings.Join(groups, ", "))
 	}
+	dir, err := os.MkdirTemp("", "prelet-")
+	lacks := []string{"limit of files: not without a user of the detector's own"}
 
-	return strings.Join(texts, "; ")
+	return &slot{
+		uid:   os.Geteuid(),
+		gid:   os.Getegid(),
+		dir:   dir,
+		lacks: lacks,
+	}, err
 }
 
-// errBusy is a user that runs a detector.
+// errBusy means that a user runs a detector.
 var errBusy = errors.New("busy")
 
-// runDir makes the folder of slots, and that of their sockets. The pool's users pass through them and see nothing.
-func (h *Host) runDir() error {
+// makeRunDir makes the folder of the slots and that of their sockets. The detectors' users can pass through both, but
+// cannot list them.
+func (h *Host) makeRunDir() error {
 	for _, dir := range []string{h.o.RunDir, h.sockets()} {
 		if err := os.MkdirAll(dir, 0o711); err != nil {
 			return err
 		}
-		if err := os.Chmod(dir, 0o711); err != nil { // whatever the umask was
+		if err := os.Chmod(dir, 0o711); err != nil { // independent of the umask
 			return err
 		}
 	}
@@ -112,43 +116,62 @@ func (h *Host) runDir() error {
 	return nil
 }
 
-// sockets is the folder of the slots' private folders. prelet's units mount something small on each of these.
-func (h *Host) sockets() string { return filepath.Join(h.o.RunDir, "sockets") }
+// sockets returns the folder of the slots' private folders. prelet's units mount a small tmpfs on each of these.
+func (h *Host) sockets() string {
+	return filepath.Join(h.o.RunDir, "sockets")
+}
 
-// try takes the slot of one user: errBusy where another prelet has it.
+// try takes the slot of one user. The error is errBusy if another prelet has it. The slot's file is empty unless the
+// last run could not end all processes of the user.
 func (h *Host) try(u user) (*slot, error) {
-	f, err := os.OpenFile(filepath.Join(h.o.RunDir, u.name+".lock"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	const flags = os.O_RDWR | os.O_CREATE | unix.O_NOFOLLOW | unix.O_NONBLOCK
+	path := filepath.Join(h.o.RunDir, u.name+".lock")
+	f, err := os.OpenFile(path, flags, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		_ = f.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, errBusy
-		}
-		return nil, err
+
+	s := &slot{
+		uid:  u.uid,
+		gid:  u.gid,
+		own:  true,
+		dir:  filepath.Join(h.sockets(), u.name),
+		lock: f,
 	}
-	s := &slot{uid: u.uid, gid: u.gid, own: true, dir: filepath.Join(h.sockets(), u.name), lock: f}
-	if st, err := f.Stat(); err == nil && st.Size() > 0 {
-		s.unclean = true
-	}
-	_, err = f.WriteAt([]byte("in use\n"), 0)
-	if err == nil && s.unclean && !h.sweep(s.uid) {
-		err = errors.New("processes of another detector are left under it, and cannot be ended")
-	}
-	if err == nil {
-		err = s.folder()
-	}
-	if err != nil {
+	if err := h.prepare(s); err != nil {
 		_ = f.Close()
 		return nil, err
 	}
+
 	return s, nil
 }
 
-// release gives the slot back. Clean says that no process of its user is left.
+// prepare locks a slot's file, ends the processes of an earlier run and makes the folder.
+func (h *Host) prepare(s *slot) error {
+	err := unix.Flock(int(s.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return errBusy
+	}
+	if err != nil {
+		return err
+	}
+
+	st, err := s.lock.Stat()
+	s.unclean = err == nil && st.Size() > 0
+	_, err = s.lock.WriteAt([]byte("in use\n"), 0)
+	if err != nil {
+		return err
+	}
+	if s.unclean && !h.sweep(s.uid) {
+		return errors.New("processes of an earlier detector cannot be ended")
+	}
+
+	return s.makeFolder()
+}
+
+// release gives the slot back. With clean, no process of its user is left.
 func (s *slot) release(clean bool) {
-	err := s.clear()
+	err := s.clearFolder()
 	if s.lock == nil {
 		return
 	}
@@ -163,77 +186,75 @@ type user struct {
 	uid, gid int
 }
 
-// pool are the users that packages make for detectors.
-func (h *Host) pool() ([]user, error) {
-	var out []user
-	err := eachLine(h.o.Passwd, func(f []string) {
-		if len(f) < 4 || !strings.HasPrefix(f[0], UserPrefix) {
-			return
-		}
-		uid, err1 := strconv.Atoi(f[2])
-		gid, err2 := strconv.Atoi(f[3])
-		if err1 == nil && err2 == nil && uid > 0 && gid > 0 {
-			out = append(out, user{f[0], uid, gid})
-		}
-	})
+// users returns the users for detectors.
+func (h *Host) users() ([]user, error) {
+	passwd, err := os.ReadFile(h.o.Passwd)
 	if err != nil {
 		return nil, err
 	}
-	if len(out) == 0 {
-		return nil, denied("there is no user %s1 to run it as; `systemd-sysusers` makes those of the package. "+
-			"Where none of it is installed, as in a container that builds an image, run the command as an ordinary user", UserPrefix)
+
+	var users []user
+	for line := range strings.Lines(string(passwd)) {
+		fields := strings.Split(line, ":")
+		if len(fields) < 4 || !strings.HasPrefix(fields[0], UserPrefix) {
+			continue
+		}
+		uid, uidErr := strconv.Atoi(fields[2])
+		gid, gidErr := strconv.Atoi(fields[3])
+		if uidErr == nil && gidErr == nil && uid > 0 && gid > 0 {
+			users = append(users, user{fields[0], uid, gid})
+		}
 	}
-	return out, nil
+	if len(users) == 0 {
+		const text = "user %s1 does not exist. Make the package's users with `systemd-sysusers`; if the package is " +
+			"not installed, for example while an image is built, run the command without root"
+		return nil, denied(text, UserPrefix)
+	}
+
+	return users, nil
 }
 
-func (h *Host) groupIDs(names []string) (ids []uint32, err error) {
-	for _, n := range names {
-		id := -1
-		if err := eachLine(filepath.Join(filepath.Dir(h.o.Passwd), "group"), func(f []string) {
-			if x, err := strconv.Atoi(f[min(2, len(f)-1)]); f[0] == n && err == nil {
-				id = x
-			}
-		}); err != nil {
-			return nil, err
-		}
-		if id <= 0 { // root's group owns what no detector may have
-			return nil, denied("the site grants group %q, which this machine does not have", n)
+func (h *Host) groupIDs(names []string) ([]uint32, error) {
+	file := filepath.Join(filepath.Dir(h.o.Passwd), "group")
+
+	var ids []uint32
+	for _, name := range names {
+		id, err := nodefile.Root("/").FindID(file, name)
+		if err != nil || id <= 0 { // root's group owns what no detector may read
+			return nil, denied("the site grants group %q, which does not exist on this machine", name)
 		}
 		ids = append(ids, uint32(id))
 	}
+
 	return ids, nil
 }
 
-func eachLine(path string, f func(fields []string)) error {
-	file, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	s := bufio.NewScanner(file)
-	for s.Scan() {
-		f(strings.Split(s.Text(), ":"))
-	}
-	return s.Err()
-}
-
-// Pool is how many detectors can run at once with a user of their own.
+// Pool returns the number of users for detectors.
 func (h *Host) Pool() int {
-	users, _ := h.pool()
+	users, _ := h.users()
+
 	return len(users)
 }
 
-// granted are the paths below the root that a grant names; of a recorded machine, its tree. Programs are not below either: the
-// kernel executes this machine's, and so an interpreter too.
-func (h *Host) granted(g world.Grants) world.Grants {
-	below := func(l []string) (out []string) {
-		for _, p := range l {
+// placeGrants returns grants with their paths below the root. For a recorded machine its tree is readable. Programs
+// are not below the root: the kernel executes those of this machine.
+func (h *Host) placeGrants(g world.Grants) world.Grants {
+	if h.o.Tree != "" {
+		return world.Grants{Read: []string{h.o.Tree}, Execute: g.Execute}
+	}
+
+	below := func(paths []string) (out []string) {
+		for _, p := range paths {
 			out = append(out, h.path(p))
 		}
 		return out
 	}
-	if h.o.Tree != "" {
-		return world.Grants{Read: []string{h.o.Tree}, Execute: g.Execute}
+
+	return world.Grants{
+		Devices: g.Devices,
+		Read:    below(g.Read),
+		Execute: g.Execute,
+		Sockets: below(g.Sockets),
+		Groups:  g.Groups,
 	}
-	return world.Grants{Devices: g.Devices, Read: below(g.Read), Execute: g.Execute, Sockets: below(g.Sockets), Groups: g.Groups}
 }

@@ -1,12 +1,12 @@
-package pluginhost
+package detector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
-	"time"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/world"
@@ -14,83 +14,112 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// Row is what can be said of one detector without running it.
+// Row describes a detector without starting it.
 type Row struct {
 	Name     string `json:"name"`
-	Declared string `json:"declared,omitempty"` // FILE:LINE of the site; "" if it does not
+	Declared string `json:"declared,omitempty"` // FILE:LINE in the site; empty: not declared
 	Required bool   `json:"required"`
 	Version  string `json:"version,omitempty"`
 
 	Program   string `json:"program"`
 	Installed bool   `json:"installed"`
 	Lock      string `json:"lock,omitempty"` // the file
-	Locked    bool   `json:"locked"`         // and it is the program that is there
-	Why       string `json:"why,omitempty"`  // it is not installed, or not locked
+	Locked    bool   `json:"locked"`         // the lock has the hash of the program
+	Why       string `json:"why,omitempty"`  // why it is not installed or not locked
 
-	Matches bool                  `json:"matches"` // this machine
-	Devices []string              `json:"devices,omitempty"`
-	Missing contract.Needs        `json:"missing"` // what it needs and the site does not grant
-	Unused  contract.Needs        `json:"wanted"`  // what it could use and the site does not grant
-	Says    *contract.Description `json:"describe,omitempty"`
+	Matches     bool                  `json:"matches"` // this machine
+	Devices     []string              `json:"devices,omitempty"`
+	Missing     contract.Needs        `json:"missing"` // needs that the site does not grant
+	Unused      contract.Needs        `json:"wanted"`  // wants that the site does not grant
+	Description *contract.Description `json:"describe,omitempty"`
 }
 
-// Runs says whether a boot would start it on this machine.
+// Runs reports whether a boot would start the detector on this machine.
 func (r Row) Runs() bool {
-	return r.Declared != "" && r.Installed && r.Locked && r.Matches && r.Missing.Empty()
+	isReady := r.Declared != "" && r.Installed && r.Locked
+	return isReady && r.Matches && r.Missing.Empty()
 }
 
-// Survey looks at what the site declares and what is installed, by name. It hashes programs and starts none.
+// Survey returns all declared and installed detectors, sorted by name. It hashes programs and starts none.
 func (h *Host) Survey(ctx context.Context, declared []stages.Detector, pci []world.PCIDevice) []Row {
 	names := h.Installed()
 	for _, d := range declared {
 		names = append(names, d.Name)
 	}
 	slices.Sort(names)
-	var out []Row
-	for _, n := range slices.Compact(names) {
-		r := Row{Name: n, Program: h.Program(world.Lock{Name: n})}
-		var allow world.Grants
-		var timeout time.Duration
-		if i := slices.IndexFunc(declared, func(d stages.Detector) bool { return d.Name == n }); i >= 0 {
-			d := declared[i]
-			r.Declared, r.Required, allow = fmt.Sprintf("%s:%d", d.Range.Filename, d.Range.Start.Line), d.Required, d.Allow
-			timeout = d.Timeout
+
+	var rows []Row
+	for _, name := range slices.Compact(names) {
+		var d stages.Detector
+		hasName := func(d stages.Detector) bool { return d.Name == name }
+		if i := slices.IndexFunc(declared, hasName); i >= 0 {
+			d = declared[i]
 		}
-		l, err := h.Lock(n)
-		if err == nil {
-			looking, cancel := context.WithTimeout(ctx, lookTime(timeout))
-			h.locked(looking, &r, l, allow, pci)
-			cancel()
-		}
-		h.installed(&r, l, err)
-		out = append(out, r)
+		rows = append(rows, h.surveyOne(ctx, name, d, pci))
 	}
-	return out
+
+	return rows
 }
 
-func (h *Host) locked(ctx context.Context, r *Row, l world.LockAns, allow world.Grants, pci []world.PCIDevice) {
-	r.Lock, r.Program = l.File, h.Program(l.Lock)
-	d, err := stages.Description(l.Lock)
+// surveyOne describes one detector. The declaration is empty if the site does not declare it.
+func (h *Host) surveyOne(ctx context.Context, name string, d stages.Detector, pci []world.PCIDevice) Row {
+	r := Row{
+		Name:     name,
+		Program:  h.Program(world.LockEntry{Name: name}),
+		Required: d.Required,
+	}
+	if d.Name != "" {
+		r.Declared = fmt.Sprintf("%s:%d", d.Range.Filename, d.Range.Start.Line)
+	}
+
+	l, err := h.Lock(name)
+	if err == nil {
+		ctx, cancel := context.WithTimeout(ctx, cmp.Or(d.Timeout, DefaultTimeout))
+		defer cancel()
+		r.Lock = l.File
+		r.Program = h.Program(l.LockEntry)
+		h.addDescription(ctx, &r, l.LockEntry, d.Allow, pci)
+	}
+	h.addProgram(&r, l, err)
+
+	return r
+}
+
+// addDescription adds the locked description and whether the detector matches.
+func (h *Host) addDescription(
+	ctx context.Context,
+	r *Row,
+	l world.LockEntry,
+	allow world.Grants,
+	pci []world.PCIDevice,
+) {
+	d, err := stages.Description(l)
 	if err != nil {
 		return
 	}
-	r.Says, r.Version = &d, d.Version
+
+	r.Description = &d
+	r.Version = d.Version
 	devices := stages.MatchingDevices(d.Match, pci)
 	for _, p := range devices {
 		r.Devices = append(r.Devices, p.Address)
 	}
-	idle, err := h.nothingToDo(ctx, d.Match, devices)
-	if r.Matches = idle == "" && err == nil; err != nil {
+	skipped, err := h.skipReason(ctx, d.Match, devices)
+	r.Matches = skipped == "" && err == nil
+	if err != nil {
 		r.Why = err.Error()
 	}
-	r.Missing, r.Unused = stages.Ungranted(d.Needs, allow), stages.Ungranted(d.Wants, allow)
+	r.Missing = stages.Ungranted(d.Needs, allow)
+	r.Unused = stages.Ungranted(d.Wants, allow)
 }
 
-func (h *Host) installed(r *Row, l world.LockAns, lockErr error) {
-	if lockErr != nil && !errors.Is(lockErr, errNoLock) { // it may name another program
+// addProgram adds whether the program is installed and locked.
+func (h *Host) addProgram(r *Row, l world.LockAns, lockErr error) {
+	if lockErr != nil && !errors.Is(lockErr, errNoLock) { // the lock may name another program
 		r.Why = lockErr.Error()
 		return
 	}
+
 	f, err := openProgram(r.Program)
 	switch {
 	case fault.CodeOf(err) == fault.Absent, errors.Is(err, fs.ErrNotExist):
@@ -101,12 +130,13 @@ func (h *Host) installed(r *Row, l world.LockAns, lockErr error) {
 		return
 	}
 	defer f.Close()
+
 	r.Installed = true
 	switch {
-	case errors.Is(lockErr, errNoLock):
+	case lockErr != nil:
 		r.Why = "no lock"
-	case hash(f) != l.SHA256:
-		r.Why = "another program than was locked"
+	case hashProgram(f) != l.SHA256:
+		r.Why = "not the locked program"
 	default:
 		r.Locked = true
 	}

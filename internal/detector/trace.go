@@ -1,49 +1,52 @@
-package pluginhost
+package detector
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/prelet/prelet/internal/detector/wire"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/world"
 )
 
-// denied is what this node or this user does not allow: no failure of the detector's.
+// denied returns an error for what this node or this user does not allow. It is not a failure of the detector.
 func denied(format string, args ...any) error {
-	return &fault.Fault{Code: fault.Denied, Summary: "not allowed", Why: fmt.Sprintf(format, args...)}
+	return &fault.Fault{
+		Code:    fault.Denied,
+		Summary: "not allowed",
+		Why:     fmt.Sprintf(format, args...),
+	}
 }
 
-// job is one program to be run.
+// job is one program to run.
 type job struct {
 	program string
-	sha256  string // "": whatever is there, as long as it stays what it is
+	sha256  string // empty: any content
 	grants  world.Grants
 	memory  int64
 	request wire.Request
 }
 
-// Trace is how a run went.
+// Trace reports how a run went.
 type Trace struct {
 	SHA256 string   // of the program
-	Stderr string   // what it printed on standard error, bounded
-	Lacks  []string // what of the sandbox this kernel or this user does not have
-	Finds  []string // what of it something on this machine prevents
-	Left   bool     // something of it could not be ended
+	Stderr string   // beginning and end of its standard error
+	Lacks  []string // parts of the sandbox that this kernel or this user does not have
+	Finds  []string // parts of the sandbox that something on this machine prevents
+	Left   bool     // some of its processes could not be ended
 	Step   wire.Step
-	Micros map[wire.Step]int64
-	Took   time.Duration
-	End    time.Duration // from the answer, or the deadline, to the last process
-	User   int
 }
 
-// hint is what to do next.
+// hint returns the next step after a failure.
 func (t Trace) hint() string {
 	switch t.Step {
 	case wire.Sandbox:
-		return "`prelet detectors list` shows what is installed and locked"
+		return "Run `prelet detectors list` to see what is installed and locked"
 	case wire.Start, wire.Handshake:
-		return "`prelet detectors check` on its program shows what its author has to mend"
+		return "Run `prelet detectors check` on its program to see what to fix"
 	}
-	return "Its vendor can mend that"
+
+	return reportToVendor
 }
+
+// reportToVendor is the hint for a failure that a site cannot fix.
+const reportToVendor = "Report it to the detector's vendor"

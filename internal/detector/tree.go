@@ -1,4 +1,4 @@
-package pluginhost
+package detector
 
 import (
 	"fmt"
@@ -9,29 +9,43 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// onTree is what is left of a site's grants when a detector looks at a recorded machine: no device, socket or program of this one would tell
-// anything of that one. Of a script the interpreter stays. The error is a tree that the users of detectors could not read, and would take for
-// an empty machine.
-func (h *Host) onTree(program string, allow world.Grants) (g world.Grants, err error) {
-	if os.Geteuid() == 0 {
-		for at, need := h.o.Tree, os.FileMode(0o005); ; at, need = filepath.Dir(at), 0o001 {
-			st, err := os.Stat(at)
-			if err != nil {
-				return g, err
-			}
-			if st.Mode()&need != need {
-				return g, fmt.Errorf("users of detectors cannot get into the recorded machine: chmod o+rx %s", at)
-			}
-			if at == "/" {
-				break
-			}
-		}
+// treeGrants returns the grants for a recorded machine: of all that the site allows, only the interpreter of a
+// script. Devices, sockets and programs of this machine say nothing about the recorded one. It returns an error if
+// the detectors' users cannot read the tree, which would look like an empty machine.
+func (h *Host) treeGrants(program string, allow world.Grants) (world.Grants, error) {
+	var grants world.Grants
+	if err := checkTree(h.o.Tree); err != nil {
+		return grants, err
 	}
+
 	interpreters, err := Interpreters(program)
 	for _, p := range interpreters {
 		if slices.Contains(allow.Execute, p) {
-			g.Execute = append(g.Execute, p)
+			grants.Execute = append(grants.Execute, p)
 		}
 	}
-	return g, err
+
+	return grants, err
+}
+
+// checkTree checks, as root, that other users can read a folder and enter the folders above it.
+func checkTree(tree string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+
+	need := os.FileMode(0o005)
+	for at := tree; ; at = filepath.Dir(at) {
+		st, err := os.Stat(at)
+		if err != nil {
+			return err
+		}
+		if st.Mode()&need != need {
+			return fmt.Errorf("the users of detectors cannot read the recorded machine: chmod o+rx %s", at)
+		}
+		if at == "/" {
+			return nil
+		}
+		need = 0o001
+	}
 }

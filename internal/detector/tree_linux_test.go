@@ -1,4 +1,4 @@
-package pluginhost
+package detector
 
 import (
 	"encoding/json"
@@ -15,8 +15,7 @@ import (
 	"github.com/prelet/prelet/plugins/contract"
 )
 
-// TestTree asks about a recorded machine: the detector is told where it lies and may read it; and nothing that a site grants on its own
-// node is granted on this one.
+// TestTree asks about a recorded machine: the detector has its path and can read it, and no grant of this machine.
 func TestTree(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -29,26 +28,39 @@ func TestTree(t *testing.T) {
 	b.host = New(o)
 	config["read_file"] = tree + "/sys/board"
 	delete(config, "signal_neighbour")
-	got := b.tries(config, world.Grants{Devices: []string{"/dev/zero"}, Read: []string{"/etc/passwd"}, Execute: []string{"/usr/bin/id"}, Sockets: []string{b.dir + "/open/socket"}, Groups: []string{"adm"}})
+	got := b.tries(
+		config,
+		world.Grants{
+			Devices: []string{"/dev/zero"},
+			Read:    []string{"/etc/passwd"},
+			Execute: []string{"/usr/bin/id"},
+			Sockets: []string{b.dir + "/open/socket"},
+			Groups:  []string{"adm"},
+		},
+	)
 	if got["root"] != tree || got["read_file"] != "ok" || got["read_cpuinfo"] != "ok" {
-		t.Errorf("root %q, its file: %s", got["root"], got["read_file"])
+		t.Errorf("got root %q and file %s, want the recorded machine", got["root"], got["read_file"])
 	}
 	for _, key := range []string{"read_passwd", "run_program", "device_zero", "connect_path", "list_folder"} {
 		if got[key] == "ok" || got[key] == "" {
-			t.Errorf("%s: %q on a machine that is not the recorded one", key, got[key])
+			t.Errorf("%s of this machine: got %q, want a refusal", key, got[key])
 		}
 	}
 	if os.Geteuid() == 0 && !strings.HasPrefix(got["status_Groups"]+" ", " ") {
-		t.Errorf("groups: %q", got["status_Groups"])
+		t.Errorf("got groups %q, want none", got["status_Groups"])
 	}
 }
 
-// TestTreePaths: what a detector matches by path is looked for in the tree, and not here.
+// TestTreePaths checks that match.paths are searched in the recorded machine.
 func TestTreePaths(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.write("machine/dev/board/db", nil, 0o644)
-	b.write("etc/here/db", nil, 0o644)                                   // below the root, where detectors and locks are
+	b.write(
+		"etc/here/db",
+		nil,
+		0o644,
+	) // below the root, where detectors and locks are
 	if err := os.Symlink("/etc", b.dir+"/machine/dev/out"); err != nil { // out of the tree
 		t.Fatal(err)
 	}
@@ -57,14 +69,14 @@ func TestTreePaths(t *testing.T) {
 	h := New(o)
 	for path, want := range map[string]bool{"/dev/board/*": true, "/dev/board/db": true, "/etc/here/*": false, "/etc/here/db": false,
 		"/etc/passwd": false, "/dev/out": false, "/dev/out/*": false} {
-		if why, err := h.nothingToDo(t.Context(), contract.Match{Paths: []string{path}}, nil); (why == "") != want || err != nil {
-			t.Errorf("%s: %q, %v", path, why, err)
+		if why, err := h.skipReason(t.Context(), contract.Match{Paths: []string{path}}, nil); (why == "") != want ||
+			err != nil {
+			t.Errorf("%s: got %q, %v, want match %v", path, why, err, want)
 		}
 	}
 }
 
-// TestTreeScript: of a script's grants the interpreter stays, and a tree that nobody but root may enter is told: a detector would take it
-// for an empty machine.
+// TestTreeScript checks that a script keeps its interpreter, and that a tree that only root can enter is reported.
 func TestTreeScript(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -72,9 +84,12 @@ func TestTreeScript(t *testing.T) {
 	o.Tree = filepath.Dir(b.write("machine/board", nil, 0o644))
 	h := New(o)
 	script := b.write("script", []byte("#!/bin/sh\n"), 0o755)
-	g, err := h.onTree(script, world.Grants{Execute: []string{"/usr/bin/id", "/bin/sh"}, Devices: []string{"/dev/zero"}})
+	g, err := h.treeGrants(
+		script,
+		world.Grants{Execute: []string{"/usr/bin/id", "/bin/sh"}, Devices: []string{"/dev/zero"}},
+	)
 	if err != nil || !slices.Equal(g.Execute, []string{"/bin/sh"}) || len(g.Devices) > 0 {
-		t.Errorf("%v: %+v", err, g)
+		t.Errorf("treeGrants: got %+v, %v, want only the interpreter", g, err)
 	}
 	if os.Geteuid() != 0 {
 		return
@@ -83,8 +98,9 @@ func TestTreeScript(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.install("good")
-	if _, ans, _ := b.askOf(h, "good"); ans.Code() != fault.Absent || !strings.Contains(ans.Why(), "chmod o+rx "+o.Tree) {
-		t.Errorf("%+v", ans)
+	if _, ans, _ := b.askOf(h, "good"); ans.Code() != fault.Absent ||
+		!strings.Contains(ans.Why(), "chmod o+rx "+o.Tree) {
+		t.Errorf("got %+v, want the folder to open", ans)
 	}
 }
 
@@ -94,7 +110,8 @@ func (b *bench) askOf(h *Host, name string) (world.DetectorAns, world.Answer, ti
 	return inner.ask(world.DetectorReq{Name: name}, 10*time.Second)
 }
 
-// TestScriptBelowRoot: a script below a root is locked and asked by this machine's interpreter, with a recorded machine and without.
+// TestScriptBelowRoot: a script below a root is locked and asked by this machine's interpreter, with a recorded
+// machine and without.
 func TestScriptBelowRoot(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -109,7 +126,7 @@ func TestScriptBelowRoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := WriteFragment(world.Lock{Name: "script", SHA256: hash(f), Describe: describe})
+	text, err := WriteFragment(world.LockEntry{Name: "script", SHA256: hashProgram(f), Describe: describe})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +134,8 @@ func TestScriptBelowRoot(t *testing.T) {
 	allow := world.Grants{Execute: []string{"/bin/sh"}}
 	const want = "it ended before it was ready (exit status 7)"
 
-	if _, trace, err := b.host.Describe(t.Context(), script, allow); err == nil || !strings.Contains(err.Error(), want) {
+	if _, trace, err := b.host.Describe(t.Context(), script, allow); err == nil ||
+		!strings.Contains(err.Error(), want) {
 		t.Errorf("when it is locked: got %v, %q; want %q", err, trace.Stderr, want)
 	}
 	for _, dir := range []string{"", tree} {
@@ -125,7 +143,10 @@ func TestScriptBelowRoot(t *testing.T) {
 		o.Tree = dir
 		inner := *b
 		inner.host = New(o)
-		if _, ans, _ := inner.ask(world.DetectorReq{Name: "script", Allow: allow}, 10*time.Second); !strings.Contains(ans.Why(), want+". It said: this is the script") {
+		if _, ans, _ := inner.ask(world.DetectorReq{Name: "script", Allow: allow}, 10*time.Second); !strings.Contains(
+			ans.Why(),
+			want+". Its output: this is the script",
+		) {
 			t.Errorf("with the tree %q: got %s; want %q", dir, ans.Why(), want)
 		}
 	}

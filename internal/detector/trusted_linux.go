@@ -1,4 +1,4 @@
-package pluginhost
+package detector
 
 import (
 	"errors"
@@ -10,31 +10,35 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
-// openTrusted opens a regular file that nobody but root and this user may write, nor put another into its place.
+// openTrusted opens a regular file that only root and this user can write or replace.
 func openTrusted(path string) (*os.File, error) {
-	look, err := nodefile.Find(path, nodefile.FollowAll)
+	found, err := nodefile.Find(path, nodefile.FollowAll)
 	if err != nil {
 		return nil, err
 	}
-	defer look.Close()
+	defer found.Close()
 	switch {
-	case !look.Mode().IsRegular():
-		return nil, errors.New("it is no regular file")
-	case look.Loose != nil:
-		return nil, fmt.Errorf("others than root may change it: %w", look.Loose)
+	case !found.Mode().IsRegular():
+		return nil, errors.New("not a regular file")
+	case found.Loose != nil:
+		return nil, fmt.Errorf("other users than root can change it: %w", found.Loose)
 	}
-	return look.Open()
+
+	return found.Open()
 }
 
-// unchanging refuses, as root, a program that others may write: they could change it between its hash and its start. Who runs
-// detectors as himself answers for his own files.
-func unchanging(f *os.File) error {
+// checkWriters rejects, as root, a program that other users can write: they could change it between its hash and its
+// start. Without root a user runs his own programs at his own risk.
+func checkWriters(f *os.File) error {
 	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+	err := unix.Fstat(int(f.Fd()), &st)
+	if err != nil {
 		return err
 	}
-	if loose := nodefile.Judge(int(f.Fd()), f.Name(), &st, false); os.Geteuid() == 0 && loose != nil {
-		return fmt.Errorf("others than root may write it: %w", loose)
+	loose := nodefile.Judge(int(f.Fd()), f.Name(), &st, false)
+	if os.Geteuid() == 0 && loose != nil {
+		return fmt.Errorf("other users than root can write it: %w", loose)
 	}
+
 	return nil
 }

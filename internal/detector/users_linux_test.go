@@ -1,4 +1,4 @@
-package pluginhost
+package detector
 
 import (
 	"errors"
@@ -15,8 +15,8 @@ import (
 // The users of the benches: no account has one of these numbers on Debian and its kin.
 const firstUser, lastUser = 61100, 61999
 
-// ownUsers claims two users that run nothing, until claim is closed: a host ends whatever it finds of its users, and another run of
-// these tests may go on at the same time.
+// ownUsers claims two users that run nothing, until claim is closed: a host ends whatever it finds of its users, and
+// another run of these tests may go on at the same time.
 func ownUsers() (first int, claim io.Closer, err error) {
 	running, err := usersThatRun()
 	if err != nil {
@@ -53,7 +53,7 @@ func usersThatRun() (map[int]bool, error) {
 	return users, nil
 }
 
-// TestOwnUsers: whoever claims has users of its own, here as in another run.
+// TestOwnUsers checks that each run has users of its own.
 func TestOwnUsers(t *testing.T) {
 	taken := map[int]bool{}
 	for range 3 {
@@ -63,12 +63,12 @@ func TestOwnUsers(t *testing.T) {
 		}
 		defer claim.Close()
 		if taken[uid] || taken[uid+1] || taken[uid-1] {
-			t.Errorf("%d is taken: %v", uid, taken)
+			t.Errorf("uid %d: got taken by %v, want it free", uid, taken)
 		}
 		taken[uid] = true
 		if other, err := net.Listen("unix", "@prelet-bench-"+strconv.Itoa(uid)); err == nil {
 			_ = other.Close()
-			t.Errorf("%d is not claimed", uid)
+			t.Errorf("uid %d: got it free, want it claimed", uid)
 		}
 	}
 }

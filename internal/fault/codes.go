@@ -94,31 +94,60 @@ const (
 	UnitMissing   Code = "unit-missing"
 	UnitRefuses   Code = "unit-refuses"
 	UnitFailed    Code = "unit-failed"
+	TestFailed    Code = "test-failed"
 )
 
 // exitStatuses contains the codes whose exit status is not 10 (the site is invalid).
 var exitStatuses = map[Code]int{
+	TestFailed:         3,
 	CredentialMissing:  11,
-	ClusterUnreachable: 20, ClusterUntrusted: 21, ClusterDenied: 22, NodeNameTaken: 22, ClusterUnusable: 23,
-	FileLate: 30, HardwareFailed: 30, ReserveRefused: 30, NullFact: 30, Precondition: 30, KubeletMachine: 30,
-	DetectorFailed: 31,
-	CannotWrite:    40, NeedsPerson: 41, Interrupted: 42,
-	RolledBack: 50, OtherMachine: 50, RollbackFails: 51, Systemd: 52,
-	Usage: 64, RecordingInvalid: 64, Internal: 70, Locked: 75,
+	ClusterUnreachable: 20,
+	ClusterUntrusted:   21,
+	ClusterDenied:      22,
+	NodeNameTaken:      22,
+	ClusterUnusable:    23,
+	FileLate:           30,
+	HardwareFailed:     30,
+	ReserveRefused:     30,
+	NullFact:           30,
+	Precondition:       30,
+	KubeletMachine:     30,
+	DetectorFailed:     31,
+	CannotWrite:        40,
+	NeedsPerson:        41,
+	Interrupted:        42,
+	RolledBack:         50,
+	OtherMachine:       50,
+	RollbackFails:      51,
+	Systemd:            52,
+	Usage:              64,
+	RecordingInvalid:   64,
+	Internal:           70,
+	Locked:             75,
 }
 
 // IsRetried reports whether prelet.service is started again after a boot that ended with this code.
 func (c Code) IsRetried() bool {
-	i := slices.IndexFunc(ExitStatuses(), func(s ExitStatus) bool { return s.Status == c.Exit() })
-
-	return i >= 0 && (ExitStatuses()[i].Again == AgainYes || ExitStatuses()[i].Again == AgainAtBoot)
+	return slices.ContainsFunc(ExitStatuses(), func(s ExitStatus) bool {
+		return s.Status == c.Exit() && (s.Again == AgainYes || s.Again == AgainAtBoot)
+	})
 }
 
-// IsLasting reports whether a failure with this code persists when the kubelet is healthy: the site is still wrong.
-// Failures of the kubelet, or interruptions, are over then.
+// IsLasting reports whether a failure with this code persists when the kubelet is healthy, because the site is still
+// wrong. A healthy kubelet ends its own failures and interruptions.
 func (c Code) IsLasting() bool {
 	switch c {
-	case "", NeedsPerson, Interrupted, RolledBack, OtherMachine, RollbackFails, Systemd, Usage, RecordingInvalid, Locked:
+	case "",
+		NeedsPerson,
+		Interrupted,
+		RolledBack,
+		OtherMachine,
+		RollbackFails,
+		Systemd,
+		Usage,
+		RecordingInvalid,
+		TestFailed,
+		Locked:
 		return false
 	}
 

@@ -1,6 +1,6 @@
 // Package fault contains the one error type of prelet. A function that fails makes a Fault where the failure happens,
-// and the same value reaches main: its code determines the exit status, the page and the text. The package imports no
-// other package of prelet.
+// and its code reaches main: as a fault, in a recorded answer, or in a diagnostic. Raise gives a more specific code
+// to a general one. The code determines the exit status and the page. The package imports no other package of prelet.
 package fault
 
 import (

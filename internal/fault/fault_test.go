@@ -27,10 +27,10 @@ func TestErrorIsOneLine(t *testing.T) {
 
 func TestReason(t *testing.T) {
 	for want, f := range map[string]*Fault{
-		"https://a:6443: connection refused":   {At: Place{File: "https://a:6443"}, Why: "connection refused"},
-		"a:6443: no such host":                 {At: Place{File: "https://a:6443"}, Why: "a:6443: no such host"},
-		"a:6443: refused; b:6443: no route":    {Why: "a:6443: refused; b:6443: no route"},
-		"/etc/site.hcl:3: it is no expression": {At: Place{File: "/etc/site.hcl", Line: 3}, Why: "it is no expression"},
+		"https://a:6443: connection refused": {At: Place{File: "https://a:6443"}, Why: "connection refused"},
+		"a:6443: no such host":               {At: Place{File: "https://a:6443"}, Why: "a:6443: no such host"},
+		"a:6443: refused; b:6443: no route":  {Why: "a:6443: refused; b:6443: no route"},
+		"/etc/site.hcl:3: not an expression": {At: Place{File: "/etc/site.hcl", Line: 3}, Why: "not an expression"},
 	} {
 		if got := f.Reason(); got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -57,7 +57,7 @@ func TestCodeOf(t *testing.T) {
 	}
 
 	if !errors.Is(denied, fs.ErrPermission) {
-		t.Error("the cause is lost")
+		t.Errorf("errors.Is(%v, fs.ErrPermission): got false, want true", denied)
 	}
 }
 

@@ -9,11 +9,11 @@ import (
 	"sync"
 )
 
-// Page explains a code to an operator.
+// Page explains a code to operators.
 type Page struct {
 	Title string // what went wrong, in one line
-	// Text is Markdown that is readable on a terminal: the reason, an example that triggers it (indented), and what to
-	// do. At most 80 columns, no newline at the end.
+	// Text is Markdown that is readable on a terminal: the reason, an example that triggers it (indented), and
+	// what to do. At most 80 columns, no newline at the end.
 	Text string
 	// Warning is set when the code never ends a command by itself: it is a warning or a note.
 	Warning bool
@@ -41,7 +41,7 @@ func Codes() []Code {
 func (p Page) Markdown(c Code) string {
 	status := fmt.Sprintf("Exit status: [%d](../reference/exit-codes.md#%[1]d).", c.Exit())
 	if p.Warning {
-		status = "A warning: it changes no exit status, but under `validate --strict`."
+		status = "A warning: it does not change the exit status, except with `validate --strict`."
 	}
 
 	return fmt.Sprintf("# %s\n\n**%s.** %s\n\n%s\n", c, p.Title, status, p.Text)
@@ -67,7 +67,7 @@ var pages = sync.OnceValue(func() map[Code]Page {
 
 		for c, p := range parsePages(string(b)) {
 			if _, dup := out[c]; dup {
-				panic(fmt.Sprintf("origin: %s has two pages", c))
+				panic(fmt.Sprintf("fault: %s has two pages", c))
 			}
 
 			out[c] = p
@@ -85,7 +85,11 @@ func parsePages(text string) map[Code]Page {
 		head, body, _ := strings.Cut(part, "\n")
 		title, body, _ := strings.Cut(body, "\n")
 		name, mark, _ := strings.Cut(head, " ")
-		out[Code(name)] = Page{Title: title, Text: strings.Trim(body, "\n"), Warning: mark == "(warning)"}
+		out[Code(name)] = Page{
+			Title:   title,
+			Text:    strings.Trim(body, "\n"),
+			Warning: mark == "(warning)",
+		}
 	}
 
 	return out

@@ -44,7 +44,7 @@ func readCodes(t *testing.T) map[string]Code {
 	})
 
 	if len(out) < 50 {
-		t.Fatalf("%d codes found in codes.go", len(out))
+		t.Fatalf("codes found in codes.go: got %d, want at least 50", len(out))
 	}
 
 	return out
@@ -63,13 +63,13 @@ func TestEveryCodeHasAPage(t *testing.T) {
 	if got := Codes(); !slices.Equal(got, want) {
 		for _, c := range want {
 			if !slices.Contains(got, c) {
-				t.Errorf("%s has no page: write one in pages/", c)
+				t.Errorf("code %s: got no page, want one in pages/", c)
 			}
 		}
 
 		for _, c := range got {
 			if !slices.Contains(want, c) {
-				t.Errorf("pages/ has %s, which is no code", c)
+				t.Errorf("pages/ has %s: want only codes of codes.go", c)
 			}
 		}
 	}
@@ -81,24 +81,24 @@ func TestEveryCodeHasAPage(t *testing.T) {
 		}
 
 		if p.Title == "" || strings.HasSuffix(p.Title, ".") || len(p.Title) > 80 {
-			t.Errorf("%s: title %q: one line without a full stop", c, p.Title)
+			t.Errorf("%s: got title %q, want one line without a full stop", c, p.Title)
 		}
 
 		if len(strings.Split(p.Text, "\n\n")) < 2 {
-			t.Errorf("%s: a page says why, and what to do", c)
+			t.Errorf("%s: got one paragraph, want at least two: the reason and the next step", c)
 		}
 
 		for _, l := range strings.Split(p.Text, "\n") {
 			if len([]rune(l)) > 80 || strings.HasSuffix(l, " ") || strings.Contains(l, "\t") {
-				t.Errorf("%s: not fit for a terminal: %q", c, l)
+				t.Errorf("%s: got line %q, want at most 80 columns, no tab and no space at its end", c, l)
 			}
 		}
 	}
 }
 
-// TestWarningsAreNoErrors searches all packages: the page of a code must not promise a warning when a package raises
-// the code as an error.
-func TestWarningsAreNoErrors(t *testing.T) {
+// TestWarningsAreNotErrors searches all packages: if a package raises a code as an error, its page must not be marked
+// as a warning.
+func TestWarningsAreNotErrors(t *testing.T) {
 	codes := readCodes(t)
 	raised := regexp.MustCompile(`(?:origin\.Error\(|\.errorf\(|\.fail\(|failure\(|\.Raise\()fault\.(\w+)`)
 	seen := 0
@@ -117,7 +117,7 @@ func TestWarningsAreNoErrors(t *testing.T) {
 			seen++
 
 			if p, _ := codes[m[1]].Page(); p.Warning {
-				t.Errorf("%s raises %s as an error, and its page says that it is a warning", path, m[1])
+				t.Errorf("%s raises %s as an error: want a page without (warning)", path, m[1])
 			}
 		}
 
@@ -128,7 +128,7 @@ func TestWarningsAreNoErrors(t *testing.T) {
 	}
 
 	if seen < 50 {
-		t.Errorf("%d places found: the pattern does not fit the house any more", seen)
+		t.Errorf("places that raise a code: got %d, want at least 50; the pattern may be outdated", seen)
 	}
 }
 
@@ -140,7 +140,7 @@ func TestParsePages(t *testing.T) {
 		"c": {Title: "Other", Text: "x", Warning: true},
 	}
 	if len(got) != len(want) || got["a"] != want["a"] || got["c"] != want["c"] {
-		t.Errorf("got %#v", got)
+		t.Errorf("got %#v, want %#v", got, want)
 	}
 }
 
@@ -149,23 +149,23 @@ func TestExitStatuses(t *testing.T) {
 	for _, s := range ExitStatuses() {
 		all = append(all, s.Status)
 		if s.Meaning == "" || s.FixedBy == "" || s.Again == "" {
-			t.Errorf("%d is not told whole", s.Status)
+			t.Errorf("status %d: got %+v, want all fields", s.Status, s)
 		}
 	}
 
 	want := []int{0, 2, 3, 10, 11, 20, 21, 22, 23, 30, 31, 40, 41, 42, 50, 51, 52, 64, 70, 75}
 	if !slices.Equal(all, want) {
-		t.Errorf("statuses %v, want %v: they are a contract", all, want)
+		t.Errorf("got statuses %v, want %v: they are a contract", all, want)
 	}
 
 	for _, c := range readCodes(t) {
 		if !slices.Contains(all, c.Exit()) {
-			t.Errorf("%s ends with %d, which the table does not tell", c, c.Exit())
+			t.Errorf("code %s: got status %d, want one of %v", c, c.Exit(), all)
 		}
 	}
 
 	if Code("of a newer prelet").Exit() != 10 {
-		t.Error("a code without a status is the site's")
+		t.Error("a code without a status: want 10")
 	}
 }
 
@@ -191,7 +191,7 @@ func TestUnitsAgree(t *testing.T) {
 
 		line := "\nRestartPreventExitStatus=" + strings.Join(want, " ") + "\n"
 		if !strings.Contains(string(b), line) {
-			t.Errorf("%s has no line %q", unit, strings.TrimSpace(line))
+			t.Errorf("%s: want the line %q", unit, strings.TrimSpace(line))
 		}
 	}
 }
@@ -200,16 +200,16 @@ func TestPagesLinkToTheirStatus(t *testing.T) {
 	p, _ := ClusterUntrusted.Page()
 	md := p.Markdown(ClusterUntrusted)
 	if !strings.Contains(md, "[21](../reference/exit-codes.md#21)") || !strings.HasPrefix(md, "# cluster-untrusted\n") {
-		t.Errorf("page:\n%s", md)
+		t.Errorf("got this page, want its title and a link to its status:\n%s", md)
 	}
 
 	if s := ExitStatusPage(); !strings.Contains(s, "[cluster-untrusted](../codes/cluster-untrusted.md)") ||
 		strings.Contains(s, "codes/drift.md") {
-		t.Error("the codes of a status are not those that end with it")
+		t.Error("page of exit statuses: want cluster-untrusted, and not drift, which is a warning")
 	}
 
 	p, _ = Drift.Page()
 	if md := p.Markdown(Drift); strings.Contains(md, "Exit status:") {
-		t.Errorf("a warning has no exit status:\n%s", md)
+		t.Errorf("got this page of a warning, want no exit status:\n%s", md)
 	}
 }

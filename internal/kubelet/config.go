@@ -14,65 +14,81 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// What a KubeletConfiguration says it is.
+// The header of a KubeletConfiguration.
 const (
 	ConfigAPIVersion = "kubelet.config.k8s.io/v1beta1"
 	ConfigKind       = "KubeletConfiguration"
 )
 
-// Bounds on a configuration; etcd takes no ConfigMap above 1.5 MiB, and real ones have a few KiB.
+// Limits of a configuration. etcd accepts no ConfigMap above 1.5 MiB; real ones have a few KiB.
 const (
 	maxConfigBytes = 2 << 20
 	maxConfigDepth = 1000
-	maxConfigName  = 160 // bytes of a member's name; YAML ends a simple key at 1024 characters, escapes included
+	maxConfigName  = 160 // bytes of a member's name; YAML limits a simple key to 1024 characters, escapes included
 )
 
-// Config is a KubeletConfiguration as a document: what stands in it and nothing else, fields that this package
-// does not know included. Its values are map[string]any, []any, string, bool, nil and json.Number, so that a
-// number keeps its digits.
+var errTooDeep = fmt.Errorf("nested deeper than %d", maxConfigDepth)
+
+// Config is a KubeletConfiguration as a document: the fields that are set, including unknown ones. Its values are
+// map[string]any, []any, string, bool, nil and json.Number, so that a number keeps its digits.
 type Config struct {
 	doc      map[string]any
 	repeated []string // keys of its text, see Repeated
 }
 
-// NewConfig returns a configuration that has apiVersion and kind only, as a drop-in begins.
+// NewConfig returns a configuration that has only apiVersion and kind.
 func NewConfig() *Config {
 	return &Config{doc: map[string]any{"apiVersion": ConfigAPIVersion, "kind": ConfigKind}}
 }
 
-// ParseConfig reads one YAML or JSON document as the kubelet does: aliases and merge keys are written out, and of a key that
-// is repeated the last one counts (Repeated). A second document, nesting above 64 and a text above maxConfigBytes are
-// refused. apiVersion and kind must be there and be those of v1beta1, because the kubelet exits without them, in its
-// --config and in drop-ins alike.
+// ParseConfig parses one YAML or JSON document as the kubelet does: aliases and merge keys are expanded, and the last
+// one of a repeated key counts (see Repeated). It rejects a second document and what exceeds the limits. apiVersion
+// and kind must be those of v1beta1, because the kubelet exits without them, for its --config and for drop-ins.
 func ParseConfig(text string) (*Config, error) {
 	doc, repeated, err := parseDocument(text)
 	if err != nil {
 		return nil, fmt.Errorf("kubelet configuration: %w", err)
 	}
-	for _, want := range [][2]string{{"apiVersion", ConfigAPIVersion}, {"kind", ConfigKind}} {
-		switch got, ok := doc[want[0]]; {
-		case !ok:
-			return nil, fmt.Errorf("kubelet configuration: %s is missing, without it the kubelet exits: add %q", want[0], want[0]+": "+want[1])
-		case got != want[1]:
-			return nil, fmt.Errorf("kubelet configuration: %s is %s, not %s", want[0], brief(got), want[1])
-		}
+	if err := checkHeader(doc, "apiVersion", ConfigAPIVersion); err != nil {
+		return nil, err
 	}
+	if err := checkHeader(doc, "kind", ConfigKind); err != nil {
+		return nil, err
+	}
+
 	return &Config{doc: doc, repeated: repeated}, nil
 }
 
-// Repeated returns the keys that an object of the text had more than once, each in words that say where.
-func (c *Config) Repeated() []string { return slices.Clone(c.repeated) }
-
-// parseDocument reads one bounded document whose root is an object.
-func parseDocument(text string) (doc map[string]any, repeated []string, err error) {
-	if len(text) > maxConfigBytes {
-		return nil, nil, fmt.Errorf("%d bytes, more than the %d that are read", len(text), maxConfigBytes)
+func checkHeader(doc map[string]any, field, want string) error {
+	switch got, ok := doc[field]; {
+	case !ok:
+		return fmt.Errorf(
+			"kubelet configuration: %s is missing, so the kubelet exits: add \"%s: %s\"",
+			field,
+			field,
+			want,
+		)
+	case got != want:
+		return fmt.Errorf("kubelet configuration: %s is %s, want %s", field, describe(got), want)
 	}
 
-	// The kubelet takes what begins with { for JSON, whose escapes are not YAML's. What is no JSON it refuses; prelet
-	// writes it again, so it may be YAML here.
+	return nil
+}
+
+// Repeated describes the keys that an object of the text had more than once, with their places.
+func (c *Config) Repeated() []string { return slices.Clone(c.repeated) }
+
+// parseDocument parses one document whose root is an object.
+func parseDocument(text string) (doc map[string]any, repeated []string, err error) {
+	if len(text) > maxConfigBytes {
+		return nil, nil, fmt.Errorf("%d bytes, the limit is %d", len(text), maxConfigBytes)
+	}
+
+	// The kubelet reads a text that begins with { as JSON, whose escapes differ from YAML's. It rejects invalid JSON;
+	// here that may be YAML, because prelet writes it again.
 	var root any
-	if trimmed := strings.TrimLeftFunc(text, unicode.IsSpace); strings.HasPrefix(trimmed, "{") && json.Valid([]byte(trimmed)) {
+	trimmed := strings.TrimLeftFunc(text, unicode.IsSpace)
+	if strings.HasPrefix(trimmed, "{") && json.Valid([]byte(trimmed)) {
 		root, repeated, err = parseJSON(trimmed)
 	} else {
 		root, repeated, err = parseYAML(text)
@@ -83,10 +99,7 @@ func parseDocument(text string) (doc map[string]any, repeated []string, err erro
 
 	doc, ok := root.(map[string]any)
 	if !ok {
-		return nil, nil, fmt.Errorf("the document is %s, not an object", brief(root))
-	}
-	if depth(doc, maxConfigDepth+1) > maxConfigDepth {
-		return nil, nil, fmt.Errorf("nested deeper than %d", maxConfigDepth)
+		return nil, nil, fmt.Errorf("the document is %s, want an object", describe(root))
 	}
 	if _, err := normalize(doc, maxConfigDepth); err != nil {
 		return nil, nil, err
@@ -96,12 +109,11 @@ func parseDocument(text string) (doc map[string]any, repeated []string, err erro
 }
 
 func parseYAML(text string) (root any, repeated []string, err error) {
-	aliased, err := oneDocument(text)
-	if err != nil {
+	if err := checkSingleDocument(text); err != nil {
 		return nil, nil, err
 	}
-	if aliased {
-		if err := boundAliases(text); err != nil {
+	if strings.Contains(text, "&") && strings.Contains(text, "*") {
+		if err := checkAliases(text); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -110,73 +122,77 @@ func parseYAML(text string) (root any, repeated []string, err error) {
 	if err != nil {
 		lenient, failure := yaml.YAMLToJSON([]byte(text))
 		if failure != nil {
-			return nil, nil, fmt.Errorf("no valid YAML: %w", failure)
+			return nil, nil, fmt.Errorf("invalid YAML: %w", failure)
 		}
-		asJSON, repeated = lenient, repeatedKeys(err)
+		asJSON = lenient
+		repeated = findRepeatedKeys(err)
 	}
 
 	d := json.NewDecoder(bytes.NewReader(asJSON))
 	d.UseNumber()
 	if err := d.Decode(&root); err != nil {
-		return nil, nil, fmt.Errorf("no valid YAML: %w", err)
+		return nil, nil, fmt.Errorf("invalid YAML: %w", err)
 	}
 
 	return root, repeated, nil
 }
 
-// repeatedKeys are the lines of a strict parser's error.
-func repeatedKeys(err error) (out []string) {
+// findRepeatedKeys returns the lines of a strict parser's error.
+func findRepeatedKeys(err error) []string {
+	var keys []string
 	for line := range strings.Lines(err.Error()) {
-		if at := strings.Index(line, "line "); at >= 0 {
-			out = append(out, strings.TrimSpace(strings.Replace(line[at:], "already set in map", "is repeated", 1)))
+		if i := strings.Index(line, "line "); i >= 0 {
+			key := strings.Replace(line[i:], "already set in map", "is repeated", 1)
+			keys = append(keys, strings.TrimSpace(key))
 		}
 	}
 
-	return out
+	return keys
 }
 
-// boundAliases refuses a document that its aliases make larger than any configuration. The parser shares what it repeats,
-// and bounds how often; what comes after it would write all of that out.
-func boundAliases(text string) error {
+// checkAliases rejects a document whose expanded aliases exceed the limit. The parser shares their values; its callers
+// would expand them.
+func checkAliases(text string) error {
 	var shared any
 	if err := goyaml.Unmarshal([]byte(text), &shared); err != nil {
-		return fmt.Errorf("no valid YAML: %w", err)
+		return fmt.Errorf("invalid YAML: %w", err)
 	}
-	if size := writtenOut(shared, maxConfigBytes); size >= maxConfigBytes {
-		return fmt.Errorf("its YAML aliases stand for more than %d bytes: write the values out", maxConfigBytes)
+	if expandedSize(shared, maxConfigBytes) >= maxConfigBytes {
+		return fmt.Errorf(
+			"its YAML aliases expand to more than %d bytes: write the values instead",
+			maxConfigBytes,
+		)
 	}
 
 	return nil
 }
 
-// writtenOut is about how many bytes a value has when nothing in it is shared. It stops counting at limit.
-func writtenOut(v any, limit int) int {
+// expandedSize returns about how many bytes a value has if nothing in it is shared. It stops counting at a limit.
+func expandedSize(v any, limit int) int {
+	if limit <= 0 {
+		return 0
+	}
+
 	size := 1
 	switch v := v.(type) {
 	case string:
 		size += len(v)
 	case []any:
 		for _, element := range v {
-			if size < limit {
-				size += writtenOut(element, limit-size)
-			}
+			size += expandedSize(element, limit-size)
 		}
 	case map[any]any:
 		for key, member := range v {
-			if size < limit {
-				size += writtenOut(key, limit-size)
-			}
-			if size < limit {
-				size += writtenOut(member, limit-size)
-			}
+			size += expandedSize(key, limit-size)
+			size += expandedSize(member, limit-size)
 		}
 	}
 
 	return size
 }
 
-// parseJSON reads a document that is valid JSON. The kubelet decodes it into structs and maps, so the members of an object
-// that is there twice are added to those of the first.
+// parseJSON parses valid JSON. The kubelet decodes it into structs and maps, so the members of a duplicate object are
+// added to those of the first one.
 func parseJSON(text string) (root any, repeated []string, err error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
@@ -187,194 +203,179 @@ func parseJSON(text string) (root any, repeated []string, err error) {
 
 func readJSON(d *json.Decoder, repeated *[]string, levels int) (any, error) {
 	if levels < 0 {
-		return nil, fmt.Errorf("nested deeper than %d", maxConfigDepth)
+		return nil, errTooDeep
 	}
-
 	token, err := d.Token()
 	if err != nil {
-		return nil, fmt.Errorf("no valid JSON: %w", err)
+		return nil, fmt.Errorf("invalid JSON: %w", err)
 	}
 
 	switch token {
 	case json.Delim('['):
-		list := []any{}
-		for d.More() {
-			element, err := readJSON(d, repeated, levels-1)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, element)
-		}
-		_, err = d.Token()
-
-		return list, err
+		return readArray(d, repeated, levels-1)
 	case json.Delim('{'):
-		object := map[string]any{}
-		for d.More() {
-			name, err := d.Token()
-			if err != nil {
-				return nil, fmt.Errorf("no valid JSON: %w", err)
-			}
-			key, _ := name.(string)
-			member, err := readJSON(d, repeated, levels-1)
-			if err != nil {
-				return nil, err
-			}
-			if before, twice := object[key]; twice {
-				*repeated = append(*repeated, fmt.Sprintf("key %q is repeated", key))
-				member = addMembers(before, member)
-			}
-			object[key] = member
-		}
-		_, err = d.Token()
-
-		return object, err
+		return readObject(d, repeated, levels-1)
 	}
 
 	return token, nil
 }
 
-// addMembers is what a decoder makes of a value that comes after another for one key.
-func addMembers(before, after any) any {
-	first, ok := before.(map[string]any)
-	second, both := after.(map[string]any)
-	if !ok || !both {
-		return after
-	}
-	for name, member := range second {
-		if old, has := first[name]; has {
-			member = addMembers(old, member)
+func readArray(d *json.Decoder, repeated *[]string, levels int) (any, error) {
+	list := []any{}
+	for d.More() {
+		element, err := readJSON(d, repeated, levels)
+		if err != nil {
+			return nil, err
 		}
-		first[name] = member
+		list = append(list, element)
 	}
+	_, err := d.Token()
 
-	return first
+	return list, err
 }
 
-// oneDocument looks at the lines before any parser sees them. A line that begins with --- or ... and a space is a
-// marker wherever it stands, also within a block of text. aliased says whether there may be aliases, by how they look at
-// the start of a word: what they stand for has to be bounded.
-func oneDocument(text string) (aliased bool, err error) {
-	begun, ended := false, false
-	anchor, alias := false, false
+func readObject(d *json.Decoder, repeated *[]string, levels int) (any, error) {
+	object := map[string]any{}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, fmt.Errorf("invalid JSON: %w", err)
+		}
+		key, _ := name.(string)
+		member, err := readJSON(d, repeated, levels)
+		if err != nil {
+			return nil, err
+		}
+		if first, isRepeated := object[key]; isRepeated {
+			*repeated = append(*repeated, fmt.Sprintf("key %q is repeated", key))
+			member = mergeRepeated(first, member)
+		}
+		object[key] = member
+	}
+	_, err := d.Token()
+
+	return object, err
+}
+
+// mergeRepeated returns the value that a decoder makes of two values of one key.
+func mergeRepeated(first, second any) any {
+	merged, isObject := first.(map[string]any)
+	members, areObjects := second.(map[string]any)
+	if !isObject || !areObjects {
+		return second
+	}
+	for name, member := range members {
+		if old, isRepeated := merged[name]; isRepeated {
+			member = mergeRepeated(old, member)
+		}
+		merged[name] = member
+	}
+
+	return merged
+}
+
+// checkSingleDocument rejects a second document. A line that begins with --- or ... and a space is a marker, also
+// within a block of text.
+func checkSingleDocument(text string) error {
+	hasContent := false
+	isEnded := false
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
 		line = strings.TrimRight(line, " \t\r\n")
-		trimmed := strings.TrimLeft(line, " \t")
-		switch {
-		case trimmed == "" || trimmed[0] == '#' || line[0] == '%' && !begun:
+		isComment := strings.HasPrefix(strings.TrimLeft(line, " \t"), "#")
+		isDirective := !hasContent && strings.HasPrefix(line, "%")
+		if isComment || isDirective {
 			continue
-		case isMarker(line, "---"):
-			ended = ended || begun
+		}
+
+		if isMarker(line, "...") {
+			isEnded = true
+			continue
+		}
+		if isMarker(line, "---") {
+			isEnded = isEnded || hasContent
 			line = line[3:]
-		case isMarker(line, "..."):
-			ended = true
-			continue
 		}
 		if strings.TrimSpace(line) == "" {
 			continue
 		}
-		if ended {
-			return false, fmt.Errorf("line %d: a second document begins, of which the kubelet would read nothing: keep one", number)
+		if isEnded {
+			return fmt.Errorf(
+				"line %d: a second document begins, which the kubelet ignores: keep one",
+				number,
+			)
 		}
-		begun = true
-		anchor = anchor || startsWord(line, '&')
-		alias = alias || startsWord(line, '*')
+		hasContent = true
 	}
-	return anchor && alias, nil
+
+	return nil
 }
 
 func isMarker(line, marker string) bool {
 	rest, ok := strings.CutPrefix(line, marker)
+
 	return ok && (rest == "" || rest[0] == ' ' || rest[0] == '\t')
 }
 
-// startsWord says whether a word of a line begins with mark and goes on, as an anchor or alias does.
-func startsWord(line string, mark byte) bool {
-	for i := range len(line) {
-		if line[i] != mark || i+1 == len(line) || line[i+1] == ' ' {
-			continue
-		}
-		if i == 0 || strings.IndexByte(" \t[]{},:-?!", line[i-1]) >= 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// depth returns how deep a value nests, and stops looking at limit.
-func depth(v any, limit int) int {
-	deepest := 0
-	if limit == 0 {
-		return 0
-	}
-	switch v := v.(type) {
-	case map[string]any:
-		for _, member := range v {
-			deepest = max(deepest, depth(member, limit-1))
-		}
-	case []any:
-		for _, element := range v {
-			deepest = max(deepest, depth(element, limit-1))
-		}
-	default:
-		return 0
-	}
-	return deepest + 1
-}
-
-// Clone returns a copy that shares nothing.
+// Clone returns a deep copy.
 func (c *Config) Clone() *Config {
 	return &Config{doc: clone(c.doc).(map[string]any), repeated: c.repeated}
 }
 
-// Object returns a copy of the whole document, in the types named at Config.
+// Object returns a copy of the whole document, in the types that Config names.
 func (c *Config) Object() map[string]any { return c.Clone().doc }
 
-// Get returns a copy of the value at a JSON pointer (RFC 6901), "/kubeReserved/memory"; "" is the whole document.
+// Get returns a copy of the value at a JSON pointer (RFC 6901) like "/kubeReserved/memory"; "" is the whole document.
 func (c *Config) Get(pointer string) (any, bool) {
+	var value any = c.doc
 	if pointer == "" {
-		return clone(c.doc), true
+		return clone(value), true
 	}
 	if pointer[0] != '/' {
 		return nil, false
 	}
-	var at any = c.doc
+
+	unescape := strings.NewReplacer("~1", "/", "~0", "~")
 	for _, token := range strings.Split(pointer[1:], "/") {
-		token = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
-		switch v := at.(type) {
-		case map[string]any:
-			member, ok := v[token]
-			if !ok {
-				return nil, false
-			}
-			at = member
-		case []any:
-			i, err := strconv.Atoi(token)
-			if err != nil || i < 0 || i >= len(v) || strconv.Itoa(i) != token {
-				return nil, false
-			}
-			at = v[i]
-		default:
+		var ok bool
+		if value, ok = getMember(value, unescape.Replace(token)); !ok {
 			return nil, false
 		}
 	}
-	return clone(at), true
+
+	return clone(value), true
+}
+
+// getMember returns a member of an object, or an element of a list.
+func getMember(value any, token string) (member any, ok bool) {
+	switch v := value.(type) {
+	case map[string]any:
+		member, ok = v[token]
+	case []any:
+		i, err := strconv.Atoi(token)
+		ok = err == nil && i >= 0 && i < len(v) && strconv.Itoa(i) == token
+		if ok {
+			member = v[i]
+		}
+	}
+
+	return member, ok
 }
 
 // Pointer joins member names to a JSON pointer.
 func Pointer(path ...string) string {
-	var b strings.Builder
+	escape := strings.NewReplacer("~", "~0", "/", "~1")
+	pointer := ""
 	for _, token := range path {
-		b.WriteByte('/')
-		b.WriteString(strings.ReplaceAll(strings.ReplaceAll(token, "~", "~0"), "/", "~1"))
+		pointer += "/" + escape.Replace(token)
 	}
-	return b.String()
+
+	return pointer
 }
 
-// Set puts a value at a path of member names and makes the objects on the way. nil takes the member out. It
-// fails where the way leads through something that is no object, and for values that JSON does not have.
+// Set sets a value at a path of member names and creates the objects around it. nil removes the member. It fails if a
+// value around it is not an object, and for values that JSON does not have.
 func (c *Config) Set(path []string, value any) error {
 	if len(path) == 0 {
 		return errors.New("kubelet configuration: no path to set")
@@ -383,48 +384,58 @@ func (c *Config) Set(path []string, value any) error {
 	if err != nil {
 		return fmt.Errorf("kubelet configuration: %s: %w", Pointer(path...), err)
 	}
-	at := c.doc
+
+	object := c.doc
 	for i, name := range path[:len(path)-1] {
-		switch next := at[name].(type) {
+		switch inner := object[name].(type) {
 		case map[string]any:
-			at = next
+			object = inner
 		case nil:
 			if plain == nil {
 				return nil
 			}
-			made := map[string]any{}
-			at[name] = made
-			at = made
+			created := map[string]any{}
+			object[name] = created
+			object = created
 		default:
-			return fmt.Errorf("kubelet configuration: %s is %s, not an object, so it has no %s", Pointer(path[:i+1]...), brief(next), path[i+1])
+			return fmt.Errorf(
+				"kubelet configuration: %s is %s, not an object, so %s cannot be set in it",
+				Pointer(path[:i+1]...),
+				describe(inner),
+				path[i+1],
+			)
 		}
 	}
-	if name := path[len(path)-1]; plain == nil {
-		delete(at, name)
+
+	last := path[len(path)-1]
+	if plain == nil {
+		delete(object, last)
 	} else {
-		at[name] = plain
+		object[last] = plain
 	}
+
 	return nil
 }
 
-// Merge applies a JSON merge patch (RFC 7386): objects merge, null takes a member out, everything else, lists
-// too, replaces. It fails, and changes nothing, for values that JSON does not have.
+// Merge applies a JSON merge patch (RFC 7386): objects merge, null removes a member, all other values, also lists,
+// replace it. It fails, and changes nothing, for values that JSON does not have.
 func (c *Config) Merge(patch map[string]any) error {
 	plain, err := normalize(patch, maxConfigDepth)
 	if err != nil {
 		return fmt.Errorf("kubelet configuration: patch: %w", err)
 	}
 	c.doc = mergePatch(clone(c.doc), plain).(map[string]any)
+
 	return nil
 }
 
 func mergePatch(target, patch any) any {
-	members, ok := patch.(map[string]any)
-	if !ok {
+	members, isObject := patch.(map[string]any)
+	if !isObject {
 		return patch
 	}
-	merged, ok := target.(map[string]any)
-	if !ok {
+	merged, isObject := target.(map[string]any)
+	if !isObject {
 		merged = map[string]any{}
 	}
 	for name, value := range members {
@@ -434,11 +445,12 @@ func mergePatch(target, patch any) any {
 			merged[name] = mergePatch(merged[name], value)
 		}
 	}
+
 	return merged
 }
 
-// Canonical returns the document as YAML with sorted keys, in the form that Kubernetes itself writes. The same document
-// gives the same bytes.
+// Canonical returns the document as YAML with sorted keys, as Kubernetes itself writes it. The same document gives
+// the same bytes.
 func (c *Config) Canonical() []byte {
 	text, err := yaml.JSONToYAML(encodeJSON(c.doc))
 	if err != nil {
@@ -466,8 +478,8 @@ func clone(v any) any {
 	return v
 }
 
-// brief names a value in a message, shortly.
-func brief(v any) string {
+// describe returns a short text for a value.
+func describe(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return "null"

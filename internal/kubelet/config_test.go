@@ -25,17 +25,17 @@ func TestParseConfigRefuses(t *testing.T) {
 		"a list":              {"- a\n", "list"},
 		"no kind":             {"apiVersion: kubelet.config.k8s.io/v1beta1\n", "kind is missing"},
 		"no apiVersion":       {"kind: KubeletConfiguration\n", "apiVersion is missing"},
-		"another kind":        {"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: Config\n", "not KubeletConfiguration"},
+		"another kind":        {"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: Config\n", "want KubeletConfiguration"},
 		"another version":     {"apiVersion: kubelet.config.k8s.io/v1\nkind: KubeletConfiguration\n", "v1beta1"},
-		"no YAML":             {header + "a: [\n", "no valid YAML"},
+		"no YAML":             {header + "a: [\n", "invalid YAML"},
 		"two documents":       {header + "---\nkind: x\n", "second document"},
 		"behind the end":      {header + "...\nkind: x\n", "second document"},
 		"an alias of nothing": {header + "b: *a\n", "unknown anchor"},
 		"deep":                {header + "a: " + strings.Repeat("[", 1010) + strings.Repeat("]", 1010) + "\n", "deeper than 1000"},
-		"large":               {header + "#" + strings.Repeat("x", maxConfigBytes), "more than"},
+		"large":               {header + "#" + strings.Repeat("x", maxConfigBytes), "the limit is"},
 		"a long name":         {header + strings.Repeat("x", 161) + ": 1\n", "160 bytes"},
-		"a name of YAML":      {header + "a: {\"<<\": {b: 1}}\n", "takes for a merge"},
-		"tab":                 {header + "\ta: 1\n", "no valid YAML"},
+		"a name of YAML":      {header + "a: {\"<<\": {b: 1}}\n", "a merge key"},
+		"tab":                 {header + "\ta: 1\n", "invalid YAML"},
 	} {
 		if _, err := ParseConfig(c.text); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q in it", name, err, c.says)
@@ -51,7 +51,7 @@ func TestParseConfigReads(t *testing.T) {
 		header + "# Q&A, a *word*, &x\na: 1\n",
 	} {
 		if _, err := ParseConfig(text); err != nil {
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("%q: got %v, want it to be parsed", text, err)
 		}
 	}
 }
@@ -67,9 +67,10 @@ func TestParseConfigAsTheKubelet(t *testing.T) {
 		"an inner key twice": {header + "kubeReserved: {cpu: '1', cpu: '2'}\n", `{"kubeReserved":{"cpu":"2"}}`, 1},
 		"an object twice":    {header + "kubeReserved: {cpu: '1'}\nkubeReserved: {memory: '2'}\n", `{"kubeReserved":{"memory":"2"}}`, 1},
 		"an alias":           {header + "kubeReserved: &r {cpu: '1'}\nsystemReserved: *r\n", `{"kubeReserved":{"cpu":"1"},"systemReserved":{"cpu":"1"}}`, 0},
-		"a merge key":        {header + "kubeReserved: &r {cpu: '1'}\nsystemReserved:\n  <<: *r\n  memory: '2'\n", `{"kubeReserved":{"cpu":"1"},"systemReserved":{"cpu":"1","memory":"2"}}`, 0},
-		"JSON, a surrogate":  {asJSON + `"providerID":"\ud83d\ude00"}`, `{"providerID":"😀"}`, 0},
-		"JSON, a key twice":  {asJSON + `"maxPods":1,"maxPods":2}`, `{"maxPods":2}`, 1},
+		"a merge key": {header + "kubeReserved: &r {cpu: '1'}\nsystemReserved:\n  <<: *r\n  memory: " +
+			"'2'\n", `{"kubeReserved":{"cpu":"1"},"systemReserved":{"cpu":"1","memory":"2"}}`, 0},
+		"JSON, a surrogate": {asJSON + `"providerID":"\ud83d\ude00"}`, `{"providerID":"😀"}`, 0},
+		"JSON, a key twice": {asJSON + `"maxPods":1,"maxPods":2}`, `{"maxPods":2}`, 1},
 		"JSON, an object twice": {asJSON + `"kubeReserved":{"cpu":"1","memory":"1"},"kubeReserved":{"memory":"2"}}`,
 			`{"kubeReserved":{"cpu":"1","memory":"2"}}`, 1},
 		"more than a MiB": {header + "#" + strings.Repeat("x", 1<<20) + "\nmaxPods: 5\n", `{"maxPods":5}`, 0},
@@ -92,7 +93,7 @@ func TestParseConfigAsTheKubelet(t *testing.T) {
 func TestAliasBomb(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(header + "a: &a " + strings.Repeat("x", 500000) + "\nb: [" + strings.Repeat("*a,", 100000) + "*a]\n")
-	if _, err := ParseConfig(b.String()); err == nil || !strings.Contains(err.Error(), "aliases stand for more than") {
+	if _, err := ParseConfig(b.String()); err == nil || !strings.Contains(err.Error(), "aliases expand to more than") {
 		t.Fatalf("got %v, want aliases to be bounded", err)
 	}
 }
@@ -109,24 +110,28 @@ func TestConfigNumbersStayExact(t *testing.T) {
 		if err := c.Set([]string{"x"}, v); err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(string(c.Canonical()), "x: 9007199254740993\n") || !strings.Contains(string(encodeJSON(c.doc)), `"x":9007199254740993`) {
-			t.Errorf("%T: %s", v, c.Canonical())
+		if !strings.Contains(string(c.Canonical()), "x: 9007199254740993\n") ||
+			!strings.Contains(string(encodeJSON(c.doc)), `"x":9007199254740993`) {
+			t.Errorf("%T: got %s, want 9007199254740993", v, c.Canonical())
 		}
 	}
 }
 
 func TestConfigGetSet(t *testing.T) {
-	c := mustConfig(t, header+"kubeReserved: {cpu: 100m}\nclusterDNS: [10.0.0.10]\nevictionHard: {a/b: 1%, 'c~d': 2%}\nmaxPods: 5\n")
+	c := mustConfig(
+		t,
+		header+"kubeReserved: {cpu: 100m}\nclusterDNS: [10.0.0.10]\nevictionHard: {a/b: 1%, 'c~d': 2%}\nmaxPods: 5\n",
+	)
 	for pointer, want := range map[string]any{
 		"/kubeReserved/cpu": "100m", "/clusterDNS/0": "10.0.0.10", "/evictionHard/a~1b": "1%", "/evictionHard/c~0d": "2%", "/maxPods": json.Number("5"),
 	} {
 		if got, ok := c.Get(pointer); !ok || got != want {
-			t.Errorf("%s: %v, %v", pointer, got, ok)
+			t.Errorf("%s: got %v, %v; want %v", pointer, got, ok, want)
 		}
 	}
 	for _, pointer := range []string{"/no", "/kubeReserved/memory", "/clusterDNS/1", "/clusterDNS/-1", "/clusterDNS/00", "/clusterDNS/x", "/maxPods/x", "maxPods", "/"} {
 		if got, ok := c.Get(pointer); ok {
-			t.Errorf("%s: %v", pointer, got)
+			t.Errorf("%s: got %v, want no value", pointer, got)
 		}
 	}
 	object, _ := c.Get("/kubeReserved")
@@ -163,11 +168,11 @@ maxPods: 5
 		value any
 	}{{[]string{"maxPods", "x"}, 1}, {nil, 1}, {[]string{"x"}, struct{}{}}, {[]string{"x"}, "\xff"}, {[]string{"x"}, json.Number("1x")}} {
 		if err := c.Set(bad.path, bad.value); err == nil {
-			t.Errorf("Set(%q, %v) passed", bad.path, bad.value)
+			t.Errorf("Set(%q, %v): got no error, want one", bad.path, bad.value)
 		}
 	}
 	if got := string(c.Canonical()); got != want {
-		t.Errorf("a refused Set changed the document:\n%s", got)
+		t.Errorf("after a rejected Set: got\n%s\nwant the document unchanged", got)
 	}
 }
 
@@ -204,8 +209,10 @@ func TestConfigMerge(t *testing.T) {
 	}
 	config := NewConfig()
 	before := string(encodeJSON(config.doc))
-	if err := config.Merge(map[string]any{"a": 1, "b": make(chan int)}); err == nil || string(encodeJSON(config.doc)) != before {
-		t.Errorf("a patch that is no JSON: %v, %s", err, encodeJSON(config.doc))
+	if err := config.Merge(map[string]any{"a": 1, "b": make(chan int)}); err == nil ||
+		string(encodeJSON(config.doc)) != before {
+		t.Errorf("Merge of a value that JSON does not have: got %v, %s; want an error and no change",
+			err, encodeJSON(config.doc))
 	}
 	patch := map[string]any{"list": []any{"a"}}
 	if err := config.Merge(patch); err != nil {
@@ -230,7 +237,7 @@ func TestCanonicalGolden(t *testing.T) {
 		}
 		c := mustConfig(t, string(text))
 		if got := string(c.Canonical()); got != string(want) {
-			t.Errorf("%s: got\n%s", name, got)
+			t.Errorf("%s: got\n%s\nwant the golden text", name, got)
 		}
 		checkRoundTrip(t, c)
 	}
@@ -246,7 +253,16 @@ func TestCanonicalQuotes(t *testing.T) {
 		if err := c.Set([]string{"merge"}, "<<"); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Set([]string{"list"}, []any{[]any{s, map[string]any{s: []any{}}}, map[string]any{"a": s, "b": map[string]any{"c": s}}, map[string]any{}, nil, true}); err != nil {
+		if err := c.Set(
+			[]string{"list"},
+			[]any{
+				[]any{s, map[string]any{s: []any{}}},
+				map[string]any{"a": s, "b": map[string]any{"c": s}},
+				map[string]any{},
+				nil,
+				true,
+			},
+		); err != nil {
 			t.Fatal(err)
 		}
 		checkRoundTrip(t, c)
@@ -259,13 +275,14 @@ func checkRoundTrip(t testing.TB, c *Config) {
 	for _, printed := range [][]byte{c.Canonical(), encodeJSON(c.doc)} {
 		again, err := ParseConfig(string(printed))
 		if err != nil {
-			t.Fatalf("%v in\n%s", err, printed)
+			t.Fatalf("got %v, want no error for\n%s", err, printed)
 		}
 		if string(encodeJSON(again.doc)) != string(encodeJSON(c.doc)) {
-			t.Fatalf("%s became %s by way of\n%s", encodeJSON(c.doc), encodeJSON(again.doc), printed)
+			t.Fatalf("got %s to become %s, want it unchanged by way of\n%s",
+				encodeJSON(c.doc), encodeJSON(again.doc), printed)
 		}
 		if string(again.Canonical()) != string(c.Canonical()) {
-			t.Fatalf("not stable:\n%s\n%s", c.Canonical(), again.Canonical())
+			t.Fatalf("got another text at the second time, want it stable:\n%s\n%s", c.Canonical(), again.Canonical())
 		}
 	}
 }

@@ -12,15 +12,14 @@ import (
 // DefaultMaxPods is the maxPods of a kubelet whose configuration has none (KubeletConfiguration v1beta1, v1.36.3).
 const DefaultMaxPods = 110
 
-// LeastAmount is the least amount of memory or storage, in bytes, that anybody means, but for 0. One below it is most often
-// a number whose unit was forgotten.
-const LeastAmount = 16 << 20
+// MinAmount is the smallest useful amount of memory or storage in bytes. A smaller one, except 0, usually lacks its
+// unit.
+const MinAmount = 16 << 20
 
-// KnownField says whether a kubelet has a field of KubeletConfiguration v1beta1, written as clusterDNS or logging.format;
-// also a key of one whose keys are free, as evictionHard.memory.available. Without a version it is the newest that is
-// known.
+// KnownField reports whether a kubelet has a field like clusterDNS or logging.format, or accepts the key of an object
+// like evictionHard.memory.available. Without a version the newest known one is assumed.
 func KnownField(name, version string) bool {
-	minor := minorOf(version)
+	minor := findMinor(version)
 	if _, ok := known.FieldAt(name, minor); ok {
 		return !strings.Contains(name, "[]")
 	}
@@ -35,7 +34,7 @@ func KnownField(name, version string) bool {
 	return f.Type == known.Strings || f.Type == known.Bools
 }
 
-func minorOf(version string) int {
+func findMinor(version string) int {
 	if m, ok := known.Minor(version); ok && version != "" {
 		return m
 	}
@@ -43,10 +42,10 @@ func minorOf(version string) int {
 	return newest
 }
 
-// FieldDefault is what a kubelet on Linux takes for a field that its configuration does not have, as far as it is known
-// here: as Kubernetes' source has it for the version, without one for the newest that is known. Of an evictionHard that
-// is there the kubelet fills nothing in, so a key of it counts only where all of it is missing.
-func FieldDefault(name, version string) (value any, told bool) {
+// FieldDefault returns the value that a kubelet on Linux uses for a missing field, if it is known from Kubernetes'
+// source. Without a version the newest known one is assumed. The defaults of evictionHard apply only if all of it is
+// missing.
+func FieldDefault(name, version string) (value any, isKnown bool) {
 	defaults := DefaultEvictionHard()
 	if name == "evictionHard" {
 		all := map[string]any{}
@@ -59,7 +58,7 @@ func FieldDefault(name, version string) (value any, told bool) {
 		v, ok := defaults[signal]
 		return v, ok
 	}
-	f, ok := known.FieldAt(name, minorOf(version))
+	f, ok := known.FieldAt(name, findMinor(version))
 	if !ok || f.Default == "" {
 		return nil, false
 	}

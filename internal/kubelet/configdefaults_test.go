@@ -13,12 +13,12 @@ func TestKnownField(t *testing.T) {
 		"reservedMemory[].limits": false, "clusterDNS.0": false,
 	} {
 		if got := KnownField(name, ""); got != want {
-			t.Errorf("%q: %t", name, got)
+			t.Errorf("%q: got %t, want %t", name, got, want)
 		}
 	}
 }
 
-// What is told of a missing evictionHard is what the kubelet works with then.
+// The message about a missing evictionHard contains the values that the kubelet uses then.
 func TestFieldDefault(t *testing.T) {
 	empty := NewConfig()
 	all, ok := FieldDefault("evictionHard", "")
@@ -26,14 +26,15 @@ func TestFieldDefault(t *testing.T) {
 		t.Fatal("evictionHard has no default")
 	}
 	for signal, want := range EffectiveEvictionHard(empty, "") {
-		if one, ok := FieldDefault("evictionHard."+signal, ""); !ok || one != want || all.(map[string]any)[signal] != want {
+		if one, ok := FieldDefault("evictionHard."+signal, ""); !ok || one != want ||
+			all.(map[string]any)[signal] != want {
 			t.Errorf("%s: %v, %v; not %s", signal, one, all, want)
 		}
 	}
 	for name, want := range map[string]any{"maxPods": int64(110), "memory.available": nil, "clusterDNS": nil, "evictionHard.pid.available": nil} {
 		got, ok := FieldDefault(name, "")
 		if ok != (want != nil) || want != nil && !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: %v, %t", name, got, ok)
+			t.Errorf("%s: got %v, %t; want %v", name, got, ok, want)
 		}
 	}
 }

@@ -11,100 +11,123 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Configz is how a kubelet is asked for the configuration that it runs with, and what it should say.
+// Configz is a request for the configuration that a kubelet runs with, and the planned one.
 type Configz struct {
 	URL        string         `json:"url"`
-	Credential string         `json:"credential"`          // by name: a client certificate and its key, PEM
-	Served     []string       `json:"served_by,omitempty"` // files, one of which holds the kubelet's own certificate
+	Credential string         `json:"credential"`          // its name: a client certificate and its key, PEM
+	Served     []string       `json:"served_by,omitempty"` // files, one of which has the kubelet's own certificate
 	Planned    map[string]any `json:"planned,omitempty"`   // KubeletConfiguration
 }
 
-// ConfigDifferences compares a planned KubeletConfiguration with the one that a kubelet runs with, as /configz tells it: each
-// planned field must be there with the same meaning. What is planned as nothing (0s, 0, "", []: kubeadm's ConfigMap is full of it)
-// is the kubelet's to fill in, and so is what is not planned, and a few fields that it settles with others: the cgroup driver is the runtime's where that tells one, and reservedSystemCPUs replace the cpu of what is
-// reserved (k8s.io/kubernetes cmd/kubelet/app/server.go).
+// ConfigDifferences returns the planned fields that a running kubelet does not have with the same meaning, as /configz
+// returns its configuration. The kubelet itself sets fields that are planned as 0s, 0, "" or [], like many in kubeadm's
+// ConfigMap. It also takes the cgroup driver from the runtime, and lets reservedSystemCPUs replace reserved cpu.
+//
+// Source: cmd/kubelet/app/server.go.
 func ConfigDifferences(planned, running map[string]any) []string {
-	d := differ{}
-	d.object("", planned, running)
-	return d.out
+	return diffObjects("", planned, running)
 }
 
-type differ struct{ out []string }
-
-func (d *differ) object(at string, planned, running map[string]any) {
+func diffObjects(prefix string, planned, running map[string]any) []string {
+	var differences []string
 	for _, key := range slices.Sorted(maps.Keys(planned)) {
-		field := strings.TrimPrefix(at+"."+key, ".")
-		switch field {
-		case "apiVersion", "kind", "cgroupDriver":
-			continue
-		case "kubeReserved.cpu", "systemReserved.cpu":
-			if running[key] == nil {
-				continue
-			}
-		}
-		p, r := planned[key], running[key]
-		if inner, ok := p.(map[string]any); ok {
-			other, _ := r.(map[string]any)
-			d.object(field, inner, other)
+		field := prefix + key
+		want := planned[key]
+		got := running[key]
+		if isSetByKubelet(field, got) {
 			continue
 		}
-		if !sameValue(p, r) {
-			d.out = append(d.out, fmt.Sprintf("%s is %s and not %s", field, told(r), told(p)))
+		if inner, isObject := want.(map[string]any); isObject {
+			other, _ := got.(map[string]any)
+			differences = append(differences, diffObjects(field+".", inner, other)...)
+		} else if !isSameValue(want, got) {
+			difference := fmt.Sprintf("%s is %s and not %s", field, describeShort(got), describeShort(want))
+			differences = append(differences, difference)
 		}
 	}
+
+	return differences
 }
 
-func told(v any) string {
+func isSetByKubelet(field string, running any) bool {
+	switch field {
+	case "apiVersion", "kind", "cgroupDriver":
+		return true
+	case "kubeReserved.cpu", "systemReserved.cpu":
+		return running == nil
+	}
+
+	return false
+}
+
+func describeShort(v any) string {
 	if v == nil {
 		return "not set"
 	}
-	s := fmt.Sprint(v)
-	if len(s) > 80 {
-		s = s[:80] + "…"
+	text := fmt.Sprint(v)
+	if len(text) > 80 {
+		text = text[:80] + "…"
 	}
-	return strings.ToValidUTF8(s, "")
+
+	return strings.ToValidUTF8(text, "")
 }
 
-// sameValue compares meanings: 10s and 10s, 1000m and 1, 64 and 64.0; what is not set is the same as nothing.
-func sameValue(p, r any) bool {
-	if _, yesOrNo := p.(bool); isZero(p) && (!yesOrNo || isZero(r)) {
+// isSameValue compares the meaning of two values: 1000m and 1, 64 and 64.0, 60s and 1m. An unset value equals an
+// empty one.
+func isSameValue(planned, running any) bool {
+	_, isBool := planned.(bool)
+	if isZero(planned) && !isBool || isZero(planned) && isZero(running) {
 		return true
 	}
-	if a, ok := p.([]any); ok {
-		b, _ := r.([]any)
-		return slices.EqualFunc(a, b, sameValue)
+
+	switch p := planned.(type) {
+	case []any:
+		list, _ := running.([]any)
+
+		return slices.EqualFunc(p, list, isSameValue)
+	case map[string]any: // in a list
+		object, _ := running.(map[string]any)
+
+		return isSameObject(p, object)
 	}
-	if a, ok := p.(map[string]any); ok { // in a list
-		b, _ := r.(map[string]any)
-		for key := range b {
-			if _, planned := a[key]; !planned && !isZero(b[key]) {
-				return false
-			}
+
+	return isSameText(fmt.Sprint(planned), fmt.Sprint(running))
+}
+
+func isSameObject(planned, running map[string]any) bool {
+	for key, value := range running {
+		if _, isPlanned := planned[key]; !isPlanned && !isZero(value) {
+			return false
 		}
-		for key := range a {
-			if !sameValue(a[key], b[key]) {
-				return false
-			}
-		}
-		return true
 	}
-	a, b := fmt.Sprint(p), fmt.Sprint(r)
+	for key, value := range planned {
+		if !isSameValue(value, running[key]) {
+			return false
+		}
+	}
+
+	return true
+}
+
+// isSameText compares two texts as numbers, durations or quantities.
+func isSameText(a, b string) bool {
 	if a == b {
 		return true
 	}
-	if x, err := strconv.ParseFloat(a, 64); err == nil {
-		if y, err := strconv.ParseFloat(b, 64); err == nil {
-			return x == y
-		}
+	x, xErr := strconv.ParseFloat(a, 64)
+	y, yErr := strconv.ParseFloat(b, 64)
+	if xErr == nil && yErr == nil {
+		return x == y
 	}
-	if x, err := time.ParseDuration(a); err == nil {
-		if y, err := time.ParseDuration(b); err == nil {
-			return x == y
-		}
+	d, dErr := time.ParseDuration(a)
+	e, eErr := time.ParseDuration(b)
+	if dErr == nil && eErr == nil {
+		return d == e
 	}
-	x, err1 := resource.ParseQuantity(a)
-	y, err2 := resource.ParseQuantity(b)
-	return err1 == nil && err2 == nil && x.Cmp(y) == 0
+	p, pErr := resource.ParseQuantity(a)
+	q, qErr := resource.ParseQuantity(b)
+
+	return pErr == nil && qErr == nil && p.Cmp(q) == 0
 }
 
 func isZero(v any) bool {

@@ -19,7 +19,8 @@ func TestConfigDifferences(t *testing.T) {
 		{`{"featureGates":{"A":true,"B":true}}`, "featureGates.B is false and not true"},
 		{`{"clusterDNS":["10.96.0.10","10.96.0.11"]}`, "clusterDNS is [10.96.0.10] and not [10.96.0.10 10.96.0.11]"},
 		{`{"registerWithTaints":[{"key":"a","effect":"NoSchedule"}]}`, ""},
-		{`{"registerWithTaints":[{"key":"b","effect":"NoSchedule"}]}`, "registerWithTaints is [map[effect:NoSchedule key:a timeAdded:<nil>]] and not [map[effect:NoSchedule key:b]]"},
+		{`{"registerWithTaints":[{"key":"b","effect":"NoSchedule"}]}`, "registerWithTaints is " +
+			"[map[effect:NoSchedule key:a timeAdded:<nil>]] and not [map[effect:NoSchedule key:b]]"},
 		{`{"evictionHard":{}}`, ""},
 	} {
 		var p, r map[string]any

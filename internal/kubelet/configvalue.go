@@ -3,104 +3,125 @@ package kubelet
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
 	"math/big"
 	"strconv"
 	"unicode/utf8"
 )
 
-// normalize copies a value into the types of Config. Whole numbers stay whole; a number keeps every digit.
+// normalize returns a copy of a value in the types of Config. Numbers keep all digits.
 func normalize(v any, levels int) (any, error) {
 	if levels < 0 {
-		return nil, fmt.Errorf("nested deeper than %d", maxConfigDepth)
+		return nil, errTooDeep
 	}
+
 	switch v := v.(type) {
 	case nil, bool:
 		return v, nil
 	case string:
 		if !utf8.ValidString(v) {
-			return nil, fmt.Errorf("a string that is not UTF-8")
+			return nil, errors.New("a string that is not UTF-8")
 		}
+
 		return v, nil
-	case json.Number:
-		return normalizeNumber(string(v))
-	case int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64:
-		return normalizeNumber(fmt.Sprint(v))
-	case float64:
-		return normalizeNumber(strconv.FormatFloat(v, 'g', -1, 64))
-	case *big.Int:
-		return normalizeNumber(v.String())
-	case *big.Float:
-		if v.IsInt() {
-			return normalizeNumber(v.Text('f', 0))
-		}
-		return normalizeNumber(v.Text('g', -1))
 	case []string:
-		list := make([]any, len(v))
-		for i, s := range v {
-			list[i] = s
-		}
-		return list, nil
+		return normalizeList(v, levels-1)
 	case []any:
-		list := make([]any, len(v))
-		for i, element := range v {
-			plain, err := normalize(element, levels-1)
-			if err != nil {
-				return nil, fmt.Errorf("element %d: %w", i, err)
-			}
-			list[i] = plain
-		}
-		return list, nil
+		return normalizeList(v, levels-1)
 	case map[string]string:
-		object := make(map[string]any, len(v))
-		for name, s := range v {
-			object[name] = s
-		}
-		return normalize(object, levels)
+		return normalizeObject(v, levels-1)
 	case map[string]any:
-		object := make(map[string]any, len(v))
-		for name, member := range v {
-			if len(name) > maxConfigName || !utf8.ValidString(name) {
-				return nil, fmt.Errorf("a member's name is no text of at most %d bytes: %.20q…", maxConfigName, name)
-			}
-			if name == "<<" {
-				return nil, fmt.Errorf("a member is named \"<<\", which YAML takes for a merge: remove it")
-			}
-			plain, err := normalize(member, levels-1)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", name, err)
-			}
-			object[name] = plain
-		}
-		return object, nil
+		return normalizeObject(v, levels-1)
 	}
-	return nil, fmt.Errorf("a %T is no value of JSON", v)
+
+	return normalizeNumber(v)
 }
 
-func normalizeNumber(text string) (any, error) {
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil || !json.Valid([]byte(text)) || f-f != 0 {
-		return nil, fmt.Errorf("%q is no number of JSON", text)
+func normalizeList[T any](list []T, levels int) (any, error) {
+	out := make([]any, len(list))
+	for i, element := range list {
+		plain, err := normalize(element, levels)
+		if err != nil {
+			return nil, wrapUnlessTooDeep(err, fmt.Sprintf("element %d", i))
+		}
+		out[i] = plain
 	}
+
+	return out, nil
+}
+
+func normalizeObject[T any](object map[string]T, levels int) (any, error) {
+	out := make(map[string]any, len(object))
+	for name, member := range object {
+		if len(name) > maxConfigName || !utf8.ValidString(name) {
+			return nil, fmt.Errorf("invalid name %.20q…: want UTF-8 of at most %d bytes", name, maxConfigName)
+		}
+		if name == "<<" {
+			return nil, errors.New("a member is named \"<<\", which is a merge key in YAML: remove it")
+		}
+		plain, err := normalize(member, levels)
+		if err != nil {
+			return nil, wrapUnlessTooDeep(err, name)
+		}
+		out[name] = plain
+	}
+
+	return out, nil
+}
+
+// wrapUnlessTooDeep adds a place to an error. A place with a thousand names is useless.
+func wrapUnlessTooDeep(err error, place string) error {
+	if errors.Is(err, errTooDeep) {
+		return err
+	}
+
+	return fmt.Errorf("%s: %w", place, err)
+}
+
+func normalizeNumber(v any) (any, error) {
+	text := ""
+	switch v := v.(type) {
+	case json.Number:
+		text = string(v)
+	case int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64, *big.Int:
+		text = fmt.Sprint(v)
+	case float64:
+		text = strconv.FormatFloat(v, 'g', -1, 64)
+	case *big.Float:
+		text = v.Text('g', -1)
+		if v.IsInt() {
+			text = v.Text('f', 0)
+		}
+	default:
+		return nil, fmt.Errorf("a %T is not a JSON value", v)
+	}
+
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsInf(f, 0) || !json.Valid([]byte(text)) {
+		return nil, fmt.Errorf("invalid JSON number %q", text)
+	}
+
 	return json.Number(text), nil
 }
 
-// encodeJSON returns a value of Config's types as JSON with sorted keys that is YAML too: characters that JSON allows
-// unescaped, and YAML refuses or takes for line breaks, are escaped.
+// encodeJSON returns a value of Config's types as JSON with sorted keys that is also YAML: it escapes characters that
+// YAML rejects or reads as line breaks.
 func encodeJSON(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		panic("kubelet: a configuration holds a value that normalize lets nobody put there: " + err.Error())
+		panic("kubelet: a configuration has a value that JSON does not have: " + err.Error())
 	}
 	text := bytes.TrimRight(b.Bytes(), "\n")
-	if !bytes.ContainsFunc(text, notInYAML) {
+	if !bytes.ContainsFunc(text, mustEscape) {
 		return text
 	}
 	var escaped bytes.Buffer
 	for _, r := range string(text) {
-		if notInYAML(r) {
+		if mustEscape(r) {
 			fmt.Fprintf(&escaped, `\u%04x`, r)
 		} else {
 			escaped.WriteRune(r)
@@ -109,9 +130,9 @@ func encodeJSON(v any) []byte {
 	return escaped.Bytes()
 }
 
-func notInYAML(r rune) bool {
+func mustEscape(r rune) bool {
 	return r >= 0x7f && r <= 0x9f || r == 0xfeff || r == 0xfffe || r == 0xffff
 }
 
-// quotedYAML returns a string as a double-quoted scalar, which every parser of YAML and JSON takes for a string.
-func quotedYAML(s string) string { return string(encodeJSON(s)) }
+// quoteYAML returns a text as a double-quoted scalar, which YAML and JSON parsers read as a string.
+func quoteYAML(s string) string { return string(encodeJSON(s)) }

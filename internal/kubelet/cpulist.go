@@ -16,13 +16,8 @@ const (
 	maxListedCPUs = 2 << cpuNumberBits
 )
 
-// ParseCPUList parses the kernel's list format, as sysfs has it: ParseCPUSet of the text without one line end.
-func ParseCPUList(text string) (cpuset.CPUSet, error) {
-	return ParseCPUSet(strings.TrimSuffix(text, "\n"))
-}
-
-// ParseCPUSet parses a list of CPUs as the kubelet does: "0-3,8", "" is the empty set, "+0" is 0. Space is an error, a line
-// end too, and so are ranges that run backwards and the kernel's strides ("0-31:2/4"), which the kubelet does not read.
+// ParseCPUSet parses a list of CPUs as the kubelet does: "0-3,8"; "" is the empty set and "+0" is 0. It rejects spaces,
+// newlines, descending ranges and the kernel's strides ("0-31:2/4").
 func ParseCPUSet(text string) (cpuset.CPUSet, error) {
 	if text == "" {
 		return cpuset.New(), nil
@@ -42,14 +37,18 @@ func ParseCPUSet(text string) (cpuset.CPUSet, error) {
 
 		switch err := cmp.Or(lowErr, highErr); {
 		case err != nil:
-			return cpuset.New(), fmt.Errorf("invalid CPU list %q: %q is neither a CPU number from 0 to %d nor a range like 0-3",
-				text, part, 1<<cpuNumberBits-1)
+			return cpuset.New(), fmt.Errorf(
+				"invalid CPU list %q: %q is neither a CPU number from 0 to %d nor a range like 0-3",
+				text,
+				part,
+				1<<cpuNumberBits-1,
+			)
 		case last < first:
-			return cpuset.New(), fmt.Errorf("invalid CPU list %q: the range %q runs backwards", text, part)
+			return cpuset.New(), fmt.Errorf("invalid CPU list %q: the range %q is descending", text, part)
 		}
 
 		if listed += last - first + 1; listed >= maxListedCPUs {
-			return cpuset.New(), fmt.Errorf("invalid CPU list of %d bytes: it names CPUs over and over", len(text))
+			return cpuset.New(), fmt.Errorf("invalid CPU list of %d bytes: it repeats CPUs", len(text))
 		}
 	}
 

@@ -1,6 +1,5 @@
-// Package kubelet knows the kubelet's own formats: its flags as systemd hands them over, labels and taints,
-// the KubeletConfiguration document, kubeconfigs, CPU lists, and where the distributions keep all of these.
-//
-// It is pure: text in, text or errors out. It opens no file, asks no network and starts no process, so that
-// stages that plan a node may import it. Whatever it prints is a function of its arguments, byte for byte.
+// Package kubelet reads and writes the kubelet's own formats: its flags in environment files, labels and taints, the
+// KubeletConfiguration document, kubeconfigs and CPU lists, and the paths where distributions keep them. Stages that
+// plan a node call it with texts and get texts or errors; the same arguments give the same bytes. It must not open a
+// file, use the network or start a process.
 package kubelet

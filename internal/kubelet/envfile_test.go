@@ -20,7 +20,8 @@ func TestEnvFileSet(t *testing.T) {
 		{"CRLF", "Y=1\r\nX=\"--a=b\"\r\nZ=2\r\n", "Y=1\r\nX=\"--a=b --new=1\"\r\nZ=2\r\n"},
 		{"CRLF, missing", "Y=1\r\n", "Y=1\r\nX=\"--new=1\"\r\n"},
 		{"the last assignment counts", "X=\"--a=1\"\nX=\"--a=2\"\n", "X=\"--a=1\"\nX=\"--a=2 --new=1\"\n"},
-		{"one flag a line", "X=\"--a=b \\\n    --c=d \\\n    --e=f\"\n", "X=\"--a=b \\\n    --c=d \\\n    --e=f \\\n    --new=1\"\n"},
+		{"one flag a line", "X=\"--a=b \\\n    --c=d \\\n    --e=f\"\n", "X=\"--a=b \\\n    --c=d \\\n    " +
+			"--e=f \\\n    --new=1\"\n"},
 		{"a commented assignment is none", "#X=\"--a=b\"\n;X=1\n", "#X=\"--a=b\"\n;X=1\nX=\"--new=1\"\n"},
 		{"export is none", "export X=1\n", "export X=1\nX=\"--new=1\"\n"},
 		{"space around the name", "  X  =  \"--a=b\"  \n", "  X  =  \"--a=b --new=1\"  \n"},
@@ -44,7 +45,7 @@ func TestEnvFileSet(t *testing.T) {
 				t.Errorf("got  %q\nwant %q", file, c.want)
 			}
 			if got, _ := file.Get("X"); !slices.Contains(got.Argv(), "--new=1") {
-				t.Errorf("systemd reads %q", got.Argv())
+				t.Errorf("got %q, want --new=1 in it", got.Argv())
 			}
 		})
 	}
@@ -60,10 +61,10 @@ func TestEnvFileSetRefuses(t *testing.T) {
 	} {
 		file := mustEnv(t, c.text)
 		if err := file.Set(c.variable, mustFlags(t, "--a=b")); err == nil {
-			t.Errorf("%q: Set(%q) gave %q", c.text, c.variable, file)
+			t.Errorf("%q: Set(%q) gave %q, want an error", c.text, c.variable, file)
 		}
 		if file.String() != c.text {
-			t.Errorf("%q: a refused Set left %q", c.text, file)
+			t.Errorf("%q: a rejected Set left %q, want no change", c.text, file)
 		}
 	}
 }
@@ -71,14 +72,14 @@ func TestEnvFileSetRefuses(t *testing.T) {
 func TestParseEnvFileRefuses(t *testing.T) {
 	for _, text := range []string{"X=\xff", "X=a\x00b", "\ufeffX=1", "X=\ufdd0", strings.Repeat("#", maxEnvFile+1)} {
 		if _, err := ParseEnvFile(text); err == nil {
-			t.Errorf("%.20q was read", text)
+			t.Errorf("%.20q was parsed, want an error", text)
 		}
 		if _, err := ParseFlags(text); err == nil {
-			t.Errorf("%.20q was read as flags", text)
+			t.Errorf("%.20q was parsed as flags, want an error", text)
 		}
 	}
 	if _, err := ParseEnvFile("X=\ufffd\n"); err != nil {
-		t.Errorf("the replacement character is a character: %v", err)
+		t.Errorf("the replacement character: got %v, want no error", err)
 	}
 }
 
@@ -101,6 +102,6 @@ func TestEnvFileMovesFlags(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, _ := file.Get("B"); !slices.Equal(got.Argv(), []string{"--x=a b", "--d=$HOME", `--q="`}) {
-		t.Errorf("argv %q in %q", got.Argv(), file)
+		t.Errorf("got argv %q in %q, want the words that were set", got.Argv(), file)
 	}
 }

@@ -2,30 +2,30 @@ package kubelet
 
 import "strings"
 
-// How an environment file spells values is systemd's own grammar, close to a shell's and not the same
+// systemd has its own grammar for values in an environment file, similar to a shell's
 // (systemd.exec(5), EnvironmentFile=; parse_env_file_internal() in src/basic/env-file.c, v252 to v257):
 //
-//   - a value begins after "=" and leading whitespace. In the beginning, and again after a closing quote, ' and "
-//     open a quoted part; once an unquoted part began, quotes are ordinary and the part runs to the end of line;
-//   - a carriage return ends a line as a newline does;
-//   - unquoted: a backslash keeps the next byte, and with the end of line vanishes; trailing whitespace is cut;
-//   - '…': everything up to the next ' as it is, newlines too;
-//   - "…": a backslash is dropped before " \ ` $, vanishes together with a newline, and stays otherwise,
-//     so that in a CRLF file a continued line leaves "\" CR LF in the value;
-//   - # and ; begin a comment at the start of a line only, never inside of a value.
+//   - a value begins after "=" and whitespace. At its beginning and after a closing quote, ' and " open a quoted part;
+//     in an unquoted part, which extends to the end of the line, quotes are ordinary characters;
+//   - a carriage return or a newline ends a line;
+//   - unquoted: a backslash is removed and keeps the next byte, or continues the line; trailing whitespace is removed;
+//   - '…': all bytes up to the next ' are kept, also newlines;
+//   - "…": a backslash is removed before " \ ` $, removed together with a newline, and kept otherwise, so that a
+//     continued line of a CRLF file keeps "\" CR LF in the value;
+//   - # and ; begin a comment only at the start of a line.
 
-// context is how the environment file quotes a byte of a value.
+// context is how an environment file quotes a byte of a value.
 type context byte
 
 const (
-	bare     context = 'b' // not in an environment file at all
+	bare     context = 'b' // not in an environment file
 	unquoted context = 'u'
 	single   context = 's'
 	double   context = 'd'
-	mixed    context = 'm' // of a word: not the same throughout
+	mixed    context = 'm' // of a word: several contexts
 )
 
-// cell says which bytes of the environment file make one byte of a value.
+// cell has the bytes of the environment file that make one byte of a value.
 type cell struct {
 	start, end int
 	in         context
@@ -35,30 +35,23 @@ func isLineEnd(c byte) bool { return c == '\n' || c == '\r' }
 
 const doubleQuoteEscapes = "\"\\`$"
 
-// decodeEnvValue reads the value that begins at text[start], just behind "=". It returns the value, one cell for
-// each of its bytes, and the position of the line end (or len(text), also within quotes) where the value's text ends.
+// decodeEnvValue parses the value that begins at text[start], after "=". It returns the value, a cell for each of its
+// bytes, and the end of the value's text: the position of the line end, or len(text).
 func decodeEnvValue(text string, start int) (value string, cells []cell, end int) {
 	d := envDecoder{text: text, pos: start}
-	for d.pos < len(text) {
-		c := text[d.pos]
-		switch {
-		case isLineEnd(c):
-			return string(d.value), d.cells, d.pos
+	for d.pos < len(text) && !isLineEnd(text[d.pos]) {
+		switch c := text[d.pos]; {
 		case c == '\'':
-			if !d.singleQuoted() {
-				return string(d.value), d.cells, len(text)
-			}
+			d.readSingleQuoted()
 		case c == '"':
-			if !d.doubleQuoted() {
-				return string(d.value), d.cells, len(text)
-			}
+			d.readDoubleQuoted()
 		case isSeparator(c):
 			d.pos++
 		default:
-			d.plain()
-			return string(d.value), d.cells, d.pos
+			d.readUnquoted()
 		}
 	}
+
 	return string(d.value), d.cells, d.pos
 }
 
@@ -74,29 +67,30 @@ func (d *envDecoder) put(c byte, start, end int, in context) {
 	d.cells = append(d.cells, cell{start, end, in})
 }
 
-func (d *envDecoder) singleQuoted() (closed bool) {
+// readSingleQuoted reads up to the closing quote, or the end of the text.
+func (d *envDecoder) readSingleQuoted() {
 	for d.pos++; d.pos < len(d.text); d.pos++ {
 		c := d.text[d.pos]
 		if c == '\'' {
 			d.pos++
-			return true
+			return
 		}
 		d.put(c, d.pos, d.pos+1, single)
 	}
-	return false
 }
 
-func (d *envDecoder) doubleQuoted() (closed bool) {
+// readDoubleQuoted reads up to the closing quote, or the end of the text.
+func (d *envDecoder) readDoubleQuoted() {
 	for d.pos++; d.pos < len(d.text); d.pos++ {
 		c := d.text[d.pos]
 		switch c {
 		case '"':
 			d.pos++
-			return true
+			return
 		case '\\':
 			at := d.pos
 			if d.pos++; d.pos == len(d.text) {
-				return false
+				return
 			}
 			switch next := d.text[d.pos]; {
 			case strings.IndexByte(doubleQuoteEscapes, next) >= 0:
@@ -109,22 +103,21 @@ func (d *envDecoder) doubleQuoted() (closed bool) {
 			d.put(c, d.pos, d.pos+1, double)
 		}
 	}
-	return false
 }
 
-// plain reads an unquoted part, which is always the last of its value.
-func (d *envDecoder) plain() {
-	keep := len(d.value) // what is cut as trailing whitespace lies behind
+// readUnquoted reads an unquoted part, which ends at the end of the line or of the text.
+func (d *envDecoder) readUnquoted() {
+	keep := len(d.value) // without trailing whitespace
 	for ; d.pos < len(d.text); d.pos++ {
 		c := d.text[d.pos]
 		switch {
 		case isLineEnd(c):
-			d.cut(keep)
+			d.truncate(keep)
 			return
 		case c == '\\':
 			at := d.pos
 			if d.pos++; d.pos == len(d.text) {
-				return // systemd cuts nothing when the file ends in a backslash
+				return // systemd keeps trailing whitespace if the file ends in a backslash
 			}
 			if next := d.text[d.pos]; !isLineEnd(next) {
 				d.put(next, at, at+2, unquoted)
@@ -137,32 +130,36 @@ func (d *envDecoder) plain() {
 			}
 		}
 	}
-	d.cut(keep)
+	d.truncate(keep)
 }
 
-func (d *envDecoder) cut(n int) { d.value, d.cells = d.value[:n], d.cells[:n] }
+func (d *envDecoder) truncate(n int) {
+	d.value = d.value[:n]
+	d.cells = d.cells[:n]
+}
 
-// encodeEnv spells a piece of a value for a place that is quoted as in says. It may give a text that does not
-// decode to the same (a ' inside of '…'); whoever splices it in looks at the result.
+// encodeEnv escapes a piece of a value for a context. The result may decode to another value (a ' within '…'), so
+// callers parse it again.
 func encodeEnv(piece string, in context) string {
-	var special string
 	switch in {
 	case double:
-		special = doubleQuoteEscapes
+		return escapeBytes(piece, doubleQuoteEscapes)
 	case unquoted:
-		special = "\\"
-	default:
-		return piece
+		return escapeBytes(piece, "\\")
 	}
-	if !strings.ContainsAny(piece, special) {
-		return piece
-	}
-	out := make([]byte, 0, len(piece)+4)
-	for i := range len(piece) {
-		if strings.IndexByte(special, piece[i]) >= 0 {
+
+	return piece
+}
+
+// escapeBytes adds a backslash before each special byte.
+func escapeBytes(text, special string) string {
+	var out []byte
+	for i := range len(text) {
+		if strings.IndexByte(special, text[i]) >= 0 {
 			out = append(out, '\\')
 		}
-		out = append(out, piece[i])
+		out = append(out, text[i])
 	}
+
 	return string(out)
 }

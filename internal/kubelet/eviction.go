@@ -6,18 +6,27 @@ import (
 	"strings"
 )
 
-// IgnoreEvictionFlag is the flag that keeps nothing from pods for evictionHard; the thresholds themselves hold
+// IgnoreEvictionFlag is the flag with which evictionHard reserves nothing; its thresholds still apply
 // (cmd/kubelet/app/server.go, run).
 const IgnoreEvictionFlag = "experimental-allocatable-ignore-eviction"
 
-// EvictionSignals are what evictions are measured by (pkg/kubelet/eviction/api, v1.36.3).
+// EvictionSignals returns the signals that eviction thresholds are for (pkg/kubelet/eviction/api, v1.36.3).
 func EvictionSignals() []string {
-	return []string{"memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree",
-		"containerfs.available", "containerfs.inodesFree", "allocatableMemory.available", "pid.available"}
+	return []string{
+		"memory.available",
+		"nodefs.available",
+		"nodefs.inodesFree",
+		"imagefs.available",
+		"imagefs.inodesFree",
+		"containerfs.available",
+		"containerfs.inodesFree",
+		"allocatableMemory.available",
+		"pid.available",
+	}
 }
 
 // DefaultEvictionHard returns the thresholds of a kubelet on Linux whose configuration has no evictionHard
-// (pkg/kubelet/eviction/defaults_linux.go, v1.36.3; older ones, v1.23 for one, have no imagefs.inodesFree).
+// (pkg/kubelet/eviction/defaults_linux.go, v1.36.3; older ones, such as v1.23, lack imagefs.inodesFree).
 func DefaultEvictionHard() map[string]string {
 	return map[string]string{
 		"memory.available":   "100Mi",
@@ -28,9 +37,9 @@ func DefaultEvictionHard() map[string]string {
 	}
 }
 
-// EffectiveEvictionHard returns the thresholds of the file of --config: the defaults where evictionHard is absent; the
-// configuration's alone where it is there, even empty; and both with mergeDefaultEvictionSettings, in a version that has
-// it ("": the newest). The kubelet adds the defaults to that file alone: drop-ins and flags come over them
+// EffectiveEvictionHard returns the thresholds of the file of --config: the defaults where evictionHard is absent;
+// the configuration's alone where it is set, even empty; and both with mergeDefaultEvictionSettings, in a version
+// that has it ("": the newest). The kubelet adds the defaults only to that file; drop-ins and flags override them
 // (cmd/kubelet/app/server.go, loadConfigFile).
 func EffectiveEvictionHard(c *Config, version string) map[string]string {
 	own := EvictionHardOf(c.doc)
@@ -52,8 +61,7 @@ func MergesEvictionHard(doc map[string]any, version string) bool {
 	return merges && KnownField(field, version)
 }
 
-// EvictionHardOf returns the thresholds that a kubelet works with, of the members of its effective configuration: the
-// defaults where there is no evictionHard.
+// EvictionHardOf returns the thresholds of an effective configuration: the defaults if it has no evictionHard.
 func EvictionHardOf(doc map[string]any) map[string]string {
 	if doc["evictionHard"] == nil {
 		return DefaultEvictionHard()
@@ -70,8 +78,8 @@ func EvictionHardOf(doc map[string]any) map[string]string {
 	return own
 }
 
-// ParsePercentage reads a threshold in percent as a part of the whole, 0.05 for 5%, in the kubelet's single precision. It
-// may be NaN. isPercent is false for an amount.
+// ParsePercentage parses a threshold like 5% to 0.05, in the kubelet's single precision. It may be NaN. isPercent is
+// false for an amount.
 //
 // Source: pkg/kubelet/eviction/helpers.go, parsePercentage.
 func ParsePercentage(threshold string) (part float32, isPercent bool, err error) {
@@ -83,7 +91,7 @@ func ParsePercentage(threshold string) (part float32, isPercent bool, err error)
 	return float32(n) / 100, true, err
 }
 
-// IsThresholdOff reports whether a threshold counts as none.
+// IsThresholdOff reports whether a threshold is disabled.
 func IsThresholdOff(threshold string) bool {
 	return threshold == "" || threshold == "0%" || threshold == "100%"
 }

@@ -12,7 +12,7 @@ func TestEffectiveEvictionHard(t *testing.T) {
 	} {
 		got := EffectiveEvictionHard(mustConfig(t, header+text), "")
 		if len(got) != len(want) {
-			t.Errorf("%q: %v", text, got)
+			t.Errorf("%q: got %v, want %v", text, got, want)
 		}
 		for name := range want {
 			if got[name] != want[name] {

@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// Flags is the kubelet's flags as one text, kept as it was written. Reading follows systemd for the words (Argv)
-// and pflag for what the words mean; writing replaces the one token that a change is about.
+// Flags is a text of the kubelet's flags. It is split into words as systemd does (Argv), and the words are read as
+// pflag does; a change replaces only the words of its flag.
 //
-// What pflag makes of words: `--name=value`, `--name value`, `-v=4`, `-v 4`, `-v4`; a boolean flag takes no word
-// after it; _ in a name is the same as -; everything behind a lone `--` is no flag.
-// In one thing this package is kinder: where a flag that wants a value is followed by a word that begins with
-// "-" and is no number, pflag would take that word as the value, and nobody means that; it is read as a flag.
+// pflag reads `--name=value`, `--name value`, `-v=4`, `-v 4` and `-v4`; a boolean flag takes no word after it; _ in a
+// name equals -; nothing after a lone `--` is a flag. One thing differs from pflag: if a flag that needs a value is
+// followed by a word that begins with "-" and is not a number, pflag uses that word as the value; this package reads
+// it as a flag.
 type Flags struct {
 	raw   string
-	env   bool // raw is spelled as in an environment file, not a bare value
+	env   bool // raw is the spelling of an environment file, not a plain value
 	words []word
 	uses  []use
 }
 
-// word is one argument and where raw says it.
+// word is one argument and its place in raw.
 type word struct {
 	text       string
 	start, end int
@@ -46,8 +46,8 @@ const (
 	attached             // -v4
 )
 
-// ParseFlags reads a bare value, as it stands in the process's environment after systemd has read the file.
-// For a value inside its file use EnvFile.Get. It fails for text that systemd refuses and for more than 1 MiB.
+// ParseFlags parses a plain value, as in the environment of a process. EnvFile.Get parses a value in its file. It
+// fails for a text that systemd rejects and for more than maxEnvFile.
 func ParseFlags(value string) (*Flags, error) {
 	if err := checkText(value, "flags"); err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func ParseFlags(value string) (*Flags, error) {
 	return newFlags(value, false), nil
 }
 
-// FlagsOf reads the words of a command line, behind the program. They cannot be changed.
+// FlagsOf reads the arguments of a command line. They cannot be changed.
 func FlagsOf(argv []string) *Flags {
 	f := &Flags{}
 	for _, text := range argv {
@@ -66,7 +66,7 @@ func FlagsOf(argv []string) *Flags {
 	return f
 }
 
-// JoinFlag returns the value that the kubelet takes for a flag which is given twice.
+// JoinFlag returns the value that the kubelet uses for a flag that is set twice.
 func JoinFlag(name, first, second string) string {
 	if !isListFlag(FlagName(name)) || first == "" || second == "" {
 		return cmp.Or(second, first)
@@ -83,25 +83,28 @@ func newFlags(raw string, env bool) *Flags {
 }
 
 func readWords(raw string, env bool) []word {
-	value, cells := raw, []cell(nil)
-	if env {
-		value, cells, _ = decodeEnvValue(raw, 0)
+	if !env {
+		return splitWords(raw)
 	}
-	split := splitWords(value)
-	words := make([]word, len(split))
-	for i, w := range split {
-		words[i] = word{w.text, w.start, w.end, bare}
-		if env {
-			first, last := cells[w.start], cells[w.end-1]
-			words[i].start, words[i].end, words[i].in = first.start, last.end, first.in
-			for _, c := range cells[w.start:w.end] {
-				if c.in != first.in {
-					words[i].in = mixed
-				}
-			}
-		}
+	value, cells, _ := decodeEnvValue(raw, 0)
+	words := splitWords(value)
+	for i, w := range words {
+		words[i] = locateWord(w, cells)
 	}
+
 	return words
+}
+
+// locateWord returns a word of a value with its place in the environment file.
+func locateWord(w word, cells []cell) word {
+	own := cells[w.start:w.end]
+	first := own[0]
+	located := word{w.text, first.start, own[len(own)-1].end, first.in}
+	if slices.ContainsFunc(own, func(c cell) bool { return c.in != first.in }) {
+		located.in = mixed
+	}
+
+	return located
 }
 
 func readUses(words []word) []use {
@@ -130,7 +133,7 @@ func readUses(words []word) []use {
 	return uses
 }
 
-// readUse reads one word as a flag, or says that it is none.
+// readUse reads one word as a flag; false if it is not one.
 func readUse(text string) (use, bool) {
 	if len(text) < 2 || text[0] != '-' {
 		return use{}, false
@@ -159,11 +162,11 @@ func readUse(text string) (use, bool) {
 	return u, true
 }
 
-// canonicalFlag is a flag's name as the kubelet's parser knows it, which takes _ and - for the same (component-base,
-// cli/flag, WordSepNormalizeFunc).
+// canonicalFlag returns a flag's name with - for _, as the kubelet's parser does (component-base, cli/flag,
+// WordSepNormalizeFunc).
 func canonicalFlag(name string) string { return strings.ReplaceAll(name, "_", "-") }
 
-// isValueWord says whether a word can be the value of the flag before it.
+// isValueWord reports whether a word can be the value of the flag before it.
 func isValueWord(text string) bool {
 	if !strings.HasPrefix(text, "-") || text == "-" {
 		return true
@@ -177,6 +180,7 @@ func (f *Flags) Argv() []string {
 	for i, w := range f.words {
 		argv[i] = w.text
 	}
+
 	return argv
 }
 
@@ -191,8 +195,8 @@ func (f *Flags) Names() []string {
 	return names
 }
 
-// Stray returns the words that are no flag and no flag's value. The kubelet refuses to start for the first of
-// them ("unknown command"); the usual cause is a line with # inside of the quotes, which comments nothing out.
+// Stray returns the words that are neither flags nor values of flags. The kubelet exits for the first of them ("unknown
+// command"); the usual cause is a line with # within the quotes, which is not a comment.
 func (f *Flags) Stray() []string {
 	taken := make([]bool, len(f.words))
 	for _, u := range f.uses {
@@ -207,9 +211,9 @@ func (f *Flags) Stray() []string {
 	return stray
 }
 
-// Lookup returns the value that the kubelet takes for a flag (with or without its dashes): of several uses the
-// last, and for flags that add up (node-labels, feature-gates, …) all of them, joined by commas. A boolean flag
-// alone is "true"; another flag alone is "".
+// Lookup returns the value that the kubelet uses for a flag, whose name may have dashes: the last one, or all values
+// of a list flag (node-labels, feature-gates, …), joined by commas. A boolean flag without a value is "true", another
+// one "".
 func (f *Flags) Lookup(name string) (value string, ok bool) {
 	uses := f.usesOf(FlagName(name))
 	if len(uses) == 0 {
@@ -228,7 +232,7 @@ func (f *Flags) Lookup(name string) (value string, ok bool) {
 	return strings.Join(values, ","), true
 }
 
-// FlagName is the one name of a flag, however it is spelled: without dashes in front, and with - for _.
+// FlagName returns the canonical name of a flag: without leading dashes, and with - for _.
 func FlagName(name string) string { return canonicalFlag(strings.TrimLeft(name, "-")) }
 
 func (f *Flags) usesOf(name string) []use {
@@ -241,21 +245,21 @@ func (f *Flags) usesOf(name string) []use {
 	return found
 }
 
-// checkNew refuses what cannot stand on a kubelet's command line.
-func checkNew(name, value string) error {
-	for i := range len(name) {
-		if c := name[i]; !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '.') {
-			return fmt.Errorf("flag %q: a flag's name has letters, digits, - and . only", name)
-		}
+// checkFlag rejects names and values that a unit cannot pass to the kubelet.
+func checkFlag(name, value string) error {
+	isValid := name != "" && strings.Trim(name, letters+digits+"-.") == ""
+	if !isValid || name[0] == '-' || name[0] == '.' {
+		return fmt.Errorf("invalid flag name %q: want letters, digits, - and ., a letter first", name)
 	}
-	if name == "" || name[0] == '-' || name[0] == '.' {
-		return fmt.Errorf("flag %q: a flag's name begins with a letter", name)
-	}
-	if i := invalidText(value); i >= 0 || strings.ContainsAny(value, "\r\n") {
-		return fmt.Errorf("flag --%s: the value has a line break or a byte that is no text, which no unit can hand over: take it out", name)
+	if findInvalidText(value) >= 0 || strings.ContainsAny(value, "\r\n") {
+		return fmt.Errorf(
+			"flag --%s: the value has a line break or an invalid byte, which a unit cannot pass: remove it",
+			name,
+		)
 	}
 	if len(value) > maxEnvFile {
-		return fmt.Errorf("flag --%s: a value of %d bytes", name, len(value))
+		return fmt.Errorf("flag --%s: a value of %d bytes, the limit is %d", name, len(value), maxEnvFile)
 	}
+
 	return nil
 }

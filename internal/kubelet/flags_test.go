@@ -97,14 +97,14 @@ func TestFlagsSet(t *testing.T) {
 	} {
 		f := mustFlags(t, c.base)
 		if err := f.Set(c.name, c.value); err != nil {
-			t.Errorf("%q: Set(%s, %q): %v", c.base, c.name, c.value, err)
+			t.Errorf("%q: Set(%s, %q): got %v, want no error", c.base, c.name, c.value, err)
 			continue
 		}
 		if f.raw != c.want {
 			t.Errorf("%q: Set(%s, %q)\n got  %q\n want %q", c.base, c.name, c.value, f.raw, c.want)
 		}
 		if got, ok := f.Lookup(c.name); !ok || got != c.value {
-			t.Errorf("%q: after Set(%s, %q): %q, %v", c.base, c.name, c.value, got, ok)
+			t.Errorf("%q: after Set(%s, %q): got %q, %v; want the value that was set", c.base, c.name, c.value, got, ok)
 		}
 	}
 }
@@ -113,7 +113,7 @@ func TestFlagsSetRefuses(t *testing.T) {
 	for _, c := range [][2]string{{"", "x"}, {"a b", "x"}, {"a=b", "x"}, {"a", "x\ny"}, {"a", "x\x00"}, {"a", "\xff"}, {"a", "\r"}} {
 		f := mustFlags(t, "--q=1")
 		if err := f.Set(c[0], c[1]); err == nil || f.raw != "--q=1" {
-			t.Errorf("Set(%q, %q): error %v, text %q", c[0], c[1], err, f.raw)
+			t.Errorf("Set(%q, %q): got error %v, text %q; want an error and no change", c[0], c[1], err, f.raw)
 		}
 	}
 }
@@ -149,11 +149,11 @@ func TestProductionFile(t *testing.T) {
 		}
 	}
 	if stray := flags.Stray(); !slices.Equal(stray, []string{"#"}) {
-		t.Errorf("stray words %q", stray)
+		t.Errorf("got stray words %q, want only #", stray)
 	}
 	taints, err := ParseTaints("node.netease.com/phase=checking:NoSchedule,node-role.kubernetes.io/master=:NoSchedule")
 	if err != nil || len(taints) != 2 || taints[1] != (Taint{"node-role.kubernetes.io/master", "", "NoSchedule"}) {
-		t.Errorf("taints %v, %v", taints, err)
+		t.Errorf("got taints %v, %v; want two and no error", taints, err)
 	}
 
 	for _, set := range [][2]string{
@@ -181,7 +181,29 @@ func TestProductionFile(t *testing.T) {
 // Whatever the base: what Set says is what the process gets, and all other flags stay.
 func TestFlagsSetProperty(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2026))
-	pieces := []string{"--a", "--a=b", "--b", "c", "-v=4", "-v", "4", "--node-labels", "x=y", "--fail-swap-on", "#", "--", `""`, `'q r'`, `"s`, `\ `, "\\\n", "$", "`", `\"`, "'"}
+	pieces := []string{
+		"--a",
+		"--a=b",
+		"--b",
+		"c",
+		"-v=4",
+		"-v",
+		"4",
+		"--node-labels",
+		"x=y",
+		"--fail-swap-on",
+		"#",
+		"--",
+		`""`,
+		`'q r'`,
+		`"s`,
+		`\ `,
+		"\\\n",
+		"$",
+		"`",
+		`\"`,
+		"'",
+	}
 	gaps := []string{" ", "  ", "\t", " \\\n  ", "\\\n", "\n"}
 	names := []string{"a", "b", "v", "node-labels", "new", "fail-swap-on", "register-with-taints"}
 	values := []string{"", "x", "x y", `"`, "'", `\`, "a=b,c=d", "-1", "-x", "$HOME", "`", "#", "é"}
@@ -201,7 +223,7 @@ func checkSet(t testing.TB, text, name, value string) {
 	t.Helper()
 	file := mustEnv(t, text)
 	if file.String() != text {
-		t.Fatalf("%q came back as %q", text, file)
+		t.Fatalf("got %q to become %q, want it unchanged", text, file)
 	}
 	flags, ok := file.Get("X")
 	if !ok {
@@ -210,7 +232,7 @@ func checkSet(t testing.TB, text, name, value string) {
 	before := newFlags(flags.raw, flags.env)
 	if err := flags.Set(name, value); err != nil {
 		if flags.raw != before.raw {
-			t.Fatalf("%q: Set failed and changed the text to %q", text, flags.raw)
+			t.Fatalf("%q: got text %q after a failed Set, want no change", text, flags.raw)
 		}
 		return
 	}
@@ -219,7 +241,7 @@ func checkSet(t testing.TB, text, name, value string) {
 	rejoins := isListFlag(name) && len(before.usesOf(name)) > 1 && len(before.Stray()) > 0
 	argv := flags.Argv()
 	if got, ok := flags.Lookup(name); (!ok || got != value) && !rejoins {
-		t.Fatalf("%q: Set(%s, %q) reads as %q, %v in %q", text, name, value, got, ok, flags.raw)
+		t.Fatalf("%q: want Set(%s, %q) to be read back, got %q, %v in %q", text, name, value, got, ok, flags.raw)
 	}
 	for _, other := range before.Names() {
 		if other == name || rejoins {
@@ -227,7 +249,8 @@ func checkSet(t testing.TB, text, name, value string) {
 		}
 		was, _ := before.Lookup(other)
 		if is, ok := flags.Lookup(other); !ok || is != was {
-			t.Fatalf("%q: Set(%s, %q) made --%s %q of %q in %q", text, name, value, other, is, was, flags.raw)
+			t.Fatalf("%q: want Set(%s, %q) to keep --%s, got %q of %q in %q",
+				text, name, value, other, is, was, flags.raw)
 		}
 	}
 	a, hadA := file.Value("A")
@@ -239,21 +262,31 @@ func checkSet(t testing.TB, text, name, value string) {
 		t.Fatalf("%q: file gives %q, want %q", text, again.Argv(), argv)
 	}
 	if after, has := file.Value("A"); after != a || has != hadA {
-		t.Fatalf("%q: another variable became %q, %v", text, after, has)
+		t.Fatalf("%q: want another variable unchanged, got %q, %v", text, after, has)
 	}
 }
 
 // Any base with the flag in it, however quoted and spread over lines: only the value's bytes change.
 func TestFlagsSetIsMinimal(t *testing.T) {
 	random := rand.New(rand.NewPCG(2, 2026))
-	others := []string{"--a=b", "--c d", "--fail-swap-on", "-v=4", "--w=kernel.shm*,net.*", "--e=", "# note", "--label=x=y,z="}
+	others := []string{
+		"--a=b",
+		"--c d",
+		"--fail-swap-on",
+		"-v=4",
+		"--w=kernel.shm*,net.*",
+		"--e=",
+		"# note",
+		"--label=x=y,z=",
+	}
 	for range 4000 {
 		target := []string{"--target=OLD", "--target OLD"}[random.IntN(2)]
 		parts := []string{target}
 		for range random.IntN(5) {
 			parts = slices.Insert(parts, random.IntN(len(parts)+1), others[random.IntN(len(others))])
 		}
-		if i := slices.Index(parts, "# note"); i >= 0 && strings.HasPrefix(target, "--target ") && slices.Index(parts, target) == i-1 {
+		if i := slices.Index(parts, "# note"); i >= 0 && strings.HasPrefix(target, "--target ") &&
+			slices.Index(parts, target) == i-1 {
 			continue
 		}
 		quote := []string{`"`, "'", ""}[random.IntN(3)]

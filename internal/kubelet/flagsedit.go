@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// A change is an edit of the text where it says the word, read back at once: the words must then be the planned
-// ones. Where the surroundings do not allow it (a ' inside of '…', one word over two quoted parts) all words are
-// spelled anew. So a change is minimal where it can be, and right always.
+// A change edits the word in the text and parses the result. If the words then differ from the wanted ones (a '
+// within '…', one word over two quoted parts), all words are written again. So a change is minimal if possible, and
+// always right.
 
-// replacement puts words in the place of words first to last of the text; first == last+1 inserts.
+// replacement replaces the words from first to last; first == last+1 inserts.
 type replacement struct {
 	first, last int
 	words       []string
 }
 
-// apply returns flags whose words are f's with one replacement.
+// apply returns the flags after one replacement.
 func (f *Flags) apply(r replacement) *Flags {
 	argv := slices.Concat(f.Argv()[:r.first], r.words, f.Argv()[r.last+1:])
 	if raw, ok := f.splice(r); ok {
@@ -26,16 +26,13 @@ func (f *Flags) apply(r replacement) *Flags {
 	return newFlags(f.spellOut(argv), f.env)
 }
 
-// spellOut spells all words anew.
+// spellOut writes all words again.
 func (f *Flags) spellOut(argv []string) string {
 	if f.env {
 		return quoteAssignment(argv)
 	}
-	spelled := make([]string, len(argv))
-	for i, w := range argv {
-		spelled[i] = quoteWord(w, `""`)
-	}
-	return strings.Join(spelled, " ")
+
+	return joinQuoted(argv, `""`)
 }
 
 func (f *Flags) splice(r replacement) (raw string, ok bool) {
@@ -44,22 +41,26 @@ func (f *Flags) splice(r replacement) (raw string, ok bool) {
 	}
 	switch {
 	case len(r.words) == 0:
-		return f.cut(r.first, r.last), true
+		return f.removeWords(r.first, r.last), true
 	case r.first > r.last:
 		if r.first == 0 {
 			return "", false
 		}
 		before := f.words[r.first-1]
-		gap := f.gapBefore(r.first)
-		return f.raw[:before.end] + gap + f.spell(r.words, before.in) + f.raw[before.end:], before.in != mixed
-	default:
-		first, last := f.words[r.first], f.words[r.last]
-		return f.raw[:first.start] + f.spell(r.words, first.in) + f.raw[last.end:], first.in != mixed && first.in == last.in
+		inserted := f.gapBefore(r.first) + f.spell(r.words, before.in)
+
+		return f.raw[:before.end] + inserted + f.raw[before.end:], before.in != mixed
 	}
+
+	first := f.words[r.first]
+	last := f.words[r.last]
+	isUniform := first.in != mixed && first.in == last.in
+
+	return f.raw[:first.start] + f.spell(r.words, first.in) + f.raw[last.end:], isUniform
 }
 
-// cut takes words out, with the space before them; of the first words the space behind.
-func (f *Flags) cut(first, last int) string {
+// removeWords removes words and the space before them; for the first words, the space after them.
+func (f *Flags) removeWords(first, last int) string {
 	if first > 0 {
 		return f.raw[:f.words[first-1].end] + f.raw[f.words[last].end:]
 	}
@@ -75,22 +76,23 @@ func (f *Flags) spell(words []string, in context) string {
 	if in == double {
 		empty = `''`
 	}
-	spelled := make([]string, len(words))
-	for i, w := range words {
-		spelled[i] = encodeEnv(quoteWord(w, empty), in)
-	}
-	return strings.Join(spelled, " ")
+
+	return encodeEnv(joinQuoted(words, empty), in)
 }
 
-// gapBefore is what a new flag behind word i-1 is separated by: as the last flag before it is from its
-// predecessor, so that a base with one flag a line stays one.
+// gapBefore returns the separator for a new flag after word i-1: the one before the last flag, so that a base with
+// one flag per line keeps this form.
 func (f *Flags) gapBefore(i int) string {
-	for j := len(f.uses) - 1; j >= 0; j-- {
-		u := f.uses[j]
-		if u.last >= i || u.first == 0 || f.words[u.first-1].in != f.words[u.first].in {
+	for _, u := range slices.Backward(f.uses) {
+		if u.last >= i || u.first == 0 {
 			continue
 		}
-		gap := f.raw[f.words[u.first-1].end:f.words[u.first].start]
+		before := f.words[u.first-1]
+		own := f.words[u.first]
+		if before.in != own.in {
+			continue
+		}
+		gap := f.raw[before.end:own.start]
 		if strings.Trim(gap, " \t\r\n\\") == "" {
 			return gap
 		}
@@ -99,15 +101,14 @@ func (f *Flags) gapBefore(i int) string {
 	return " "
 }
 
-// Set gives a flag a value, alters only its own token, and leaves the text untouched when the flag has that value
-// already. A flag that is there keeps its spelling (`--a b` stays in two words); a new one goes behind the others,
-// spelled as most of them are. It is always `--a=b` for register-with-taints (an empty or forgotten word after it
-// would empty the taints of the configuration), for boolean flags, and where `--a b` would read otherwise.
-// Of several uses the one that counts is altered; of flags that add up, the last is and the others go.
-// It fails for a name or value that no command line can hold, and changes nothing then.
+// Set sets a flag and changes only its words; it changes nothing if the flag has the value. An existing flag keeps
+// its form (`--a b` stays two words); a new one follows the others in their prevailing form. The form is always
+// `--a=b` for boolean flags, for register-with-taints, where an empty word would remove the configuration's taints,
+// and if `--a b` would have another meaning. Of several uses the last one is changed; those of a list flag become
+// one. It fails, and changes nothing, for a name or value that a command line cannot have.
 func (f *Flags) Set(name, value string) error {
 	name = FlagName(name)
-	if err := checkNew(name, value); err != nil {
+	if err := checkFlag(name, value); err != nil {
 		return err
 	}
 	if old, ok := f.Lookup(name); ok && old == value {
@@ -126,8 +127,9 @@ func (f *Flags) Set(name, value string) error {
 	u := uses[len(uses)-1]
 	spelled := f.words[u.first].text
 	switch {
-	case u.form == spaced && spaceable(name, value):
+	case u.form == spaced && canBeSpaced(name, value):
 		*f = *f.apply(replacement{u.last, u.last, []string{value}})
+
 		return nil
 	case u.form == attached && value != "" && value[0] != '=':
 		spelled = spelled[:2] + value
@@ -142,14 +144,14 @@ func (f *Flags) Set(name, value string) error {
 	return nil
 }
 
-// spaceable says whether `--name value` in two words reads as meant.
-func spaceable(name, value string) bool {
+// canBeSpaced reports whether the kubelet reads `--name value` in two words as this flag.
+func canBeSpaced(name, value string) bool {
 	return name != "register-with-taints" && !isBoolFlag(name) && isValueWord(value)
 }
 
 func (f *Flags) add(name, value string) {
 	words := []string{"--" + name + "=" + value}
-	if f.prefersSpace() && spaceable(name, value) {
+	if f.prefersSpace() && canBeSpaced(name, value) {
 		words = []string{"--" + name, value}
 	}
 	at := slices.IndexFunc(f.words, func(w word) bool { return w.text == "--" })

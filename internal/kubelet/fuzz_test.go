@@ -16,15 +16,15 @@ func FuzzFlags(f *testing.F) {
 			return
 		}
 		if flags.raw != value {
-			t.Fatalf("%q came back as %q", value, flags.raw)
+			t.Fatalf("got %q to become %q, want it unchanged", value, flags.raw)
 		}
 		if got := flags.Argv(); !slices.Equal(got, Argv(value)) && len(got) > 0 {
-			t.Fatalf("%q: words %q and %q", value, got, Argv(value))
+			t.Fatalf("%q: got words %q, want %q", value, got, Argv(value))
 		}
 		argv := flags.Argv()
 		if flags.Set(name, set) != nil {
 			if !slices.Equal(flags.Argv(), argv) {
-				t.Fatalf("%q: a refused Set changed it to %q", value, flags.raw)
+				t.Fatalf("%q: want no change by a rejected Set, got %q", value, flags.raw)
 			}
 			return
 		}
@@ -32,7 +32,7 @@ func FuzzFlags(f *testing.F) {
 			return // see checkSet
 		}
 		if got, ok := flags.Lookup(name); !ok || got != set {
-			t.Fatalf("%q: Set(%q, %q) reads as %q, %v in %q", value, name, set, got, ok, flags.raw)
+			t.Fatalf("%q: want Set(%q, %q) to be read back, got %q, %v in %q", value, name, set, got, ok, flags.raw)
 		}
 	})
 }
@@ -46,7 +46,7 @@ func FuzzEnvFile(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if checkNew(FlagName(name), set) != nil || isListFlag(FlagName(name)) {
+		if checkFlag(FlagName(name), set) != nil || isListFlag(FlagName(name)) {
 			return
 		}
 		_ = file.Ambiguous()
@@ -74,7 +74,7 @@ func FuzzTaint(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		if taint, err := ParseTaint(text); err == nil {
 			if again, err := ParseTaint(taint.String()); err != nil || again != taint {
-				t.Fatalf("%q: %v printed and read is %v, %v", text, taint, again, err)
+				t.Fatalf("%q: want %v to be read back, got %v, %v", text, taint, again, err)
 			}
 		}
 		taints, err := ParseTaints(text)
@@ -82,11 +82,11 @@ func FuzzTaint(f *testing.F) {
 			return
 		}
 		if again, err := ParseTaints(FormatTaints(taints)); err != nil || !slices.Equal(again, taints) {
-			t.Fatalf("%q: %v printed and read is %v, %v", text, taints, again, err)
+			t.Fatalf("%q: want %v to be read back, got %v, %v", text, taints, again, err)
 		}
 		removes := func(item string) bool { return IsTaintRemoval(strings.TrimSpace(item)) }
 		if got := MergeTaints(text, taints); got != text && !slices.ContainsFunc(strings.Split(text, ","), removes) {
-			t.Fatalf("%q merged with itself is %q", text, got)
+			t.Fatalf("%q merged with itself: got %q, want it unchanged", text, got)
 		}
 	})
 }
@@ -96,12 +96,12 @@ func FuzzCPUList(f *testing.F) {
 	f.Add("0-3,8\n")
 	f.Add("5,4,3")
 	f.Fuzz(func(t *testing.T, text string) {
-		set, err := ParseCPUList(text)
+		set, err := ParseCPUSet(strings.TrimSuffix(text, "\n"))
 		if err != nil {
 			return
 		}
-		if again, err := ParseCPUList(set.String()); err != nil || !again.Equals(set) {
-			t.Fatalf("%q: %v printed and read is %v, %v", text, set, again, err)
+		if again, err := ParseCPUSet(set.String()); err != nil || !again.Equals(set) {
+			t.Fatalf("%q: want %v to be read back, got %v, %v", text, set, again, err)
 		}
 	})
 }

@@ -7,52 +7,45 @@ import (
 	"strings"
 )
 
-// Help is what a kubelet's --help lists.
+// Help has the flags and feature gates that a kubelet's --help lists.
 type Help struct {
-	Flags       []string // without dashes, sorted; those that are not deprecated
+	Flags       []string // that are not deprecated; without dashes, sorted
 	Deprecated  []string
 	Alpha, Beta []string // feature gates as NAME=true, their default; sorted
 }
 
-// maxHelp bounds the text; that of v1.36.3 has 70 KiB.
+// maxHelp is the largest accepted text in bytes; that of v1.36.3 has 70 KiB.
 const maxHelp = 512 << 10
 
-// ParseHelp reads the text that pflag prints: for each flag a text that begins with its dashes and ends with
-// "(DEPRECATED: …)" if it is that; in that of --feature-gates a line for each gate. It fails for a text that is no kubelet's help.
+// ParseHelp parses the text that pflag prints: for each flag a text that begins with its dashes and contains
+// "(DEPRECATED: " if it is deprecated; for --feature-gates a line per gate. It fails for a text that is not a
+// kubelet's help.
 func ParseHelp(text string) (Help, error) {
-	var h Help
 	if len(text) > maxHelp {
-		return h, fmt.Errorf("the help has %d bytes, more than the %d that are read", len(text), maxHelp)
+		return Help{}, fmt.Errorf("the help has %d bytes, the limit is %d", len(text), maxHelp)
 	}
-	last, deprecated := "", map[string]bool{}
+
+	var h Help
+	last := ""
+	isDeprecated := map[string]bool{}
 	for line := range strings.Lines(text) {
-		trimmed := strings.TrimSpace(line)
-		if _, rest, ok := strings.Cut(trimmed, ", --"); ok && strings.HasPrefix(trimmed, "-") && !strings.HasPrefix(trimmed, "--") {
-			trimmed = "--" + rest // -h, --help
-		}
-		name, found := strings.CutPrefix(trimmed, "--")
-		if found && strings.HasPrefix(line, "  ") {
-			if end := strings.IndexAny(name, " [="); end > 0 { // --version version[=true]
-				name = name[:end]
-			}
-			if !isFlagName(name) {
-				continue
-			}
+		if name := parseHelpFlag(line); name != "" {
 			last = name
-			if _, twice := deprecated[name]; !twice {
-				deprecated[name] = false
+			if _, isListed := isDeprecated[name]; !isListed {
+				isDeprecated[name] = false
 			}
 		}
-		if last != "" && strings.Contains(line, "(DEPRECATED: ") { // at the end of a text that may have several lines
-			deprecated[last] = true
+		// A flag's text may have several lines.
+		if last != "" && strings.Contains(line, "(DEPRECATED: ") {
+			isDeprecated[last] = true
 		}
-		// The first gate stands on the flag's own line.
-		if i := strings.LastIndex(trimmed, "=true|false ("); i > 0 {
-			h.gate(trimmed[:i], trimmed[i+len("=true|false ("):])
+		// The first gate is on the flag's own line.
+		if i := strings.LastIndex(line, "=true|false ("); i > 0 {
+			h.addGate(line[:i], line[i+len("=true|false ("):])
 		}
 	}
-	for name, is := range deprecated {
-		if is {
+	for name, deprecated := range isDeprecated {
+		if deprecated {
 			h.Deprecated = append(h.Deprecated, name)
 		} else {
 			h.Flags = append(h.Flags, name)
@@ -63,17 +56,40 @@ func ParseHelp(text string) (Help, error) {
 		*list = slices.Compact(*list)
 	}
 	if !slices.Contains(h.Flags, "kubeconfig") || !slices.Contains(h.Flags, "config") {
-		return Help{}, errors.New("the help lists no --kubeconfig and --config: it is no kubelet's")
+		return Help{}, errors.New("not a kubelet's help: --kubeconfig or --config is missing")
 	}
+
 	return h, nil
 }
 
-// gate reads NAME and "ALPHA - default=false)".
-func (h *Help) gate(before, after string) {
+// parseHelpFlag returns the name of the flag that a line begins with; "" if it does not.
+func parseHelpFlag(line string) string {
+	if !strings.HasPrefix(line, "  ") {
+		return ""
+	}
+	text := strings.TrimSpace(line)
+	_, long, hasShort := strings.Cut(text, ", --") // -h, --help
+	if hasShort && strings.HasPrefix(text, "-") && !strings.HasPrefix(text, "--") {
+		text = "--" + long
+	}
+	name, isFlag := strings.CutPrefix(text, "--")
+	if end := strings.IndexAny(name, " [="); end > 0 { // --version version[=true]
+		name = name[:end]
+	}
+	if !isFlag || !isFlagName(name) {
+		return ""
+	}
+
+	return name
+}
+
+// addGate parses NAME and "ALPHA - default=false)".
+func (h *Help) addGate(before, after string) {
 	name := before[strings.LastIndexAny(before, " :\n")+1:]
-	stage, preset, ok := strings.Cut(after, " - default=")
+	stage, preset, _ := strings.Cut(after, " - default=")
 	preset, _, _ = strings.Cut(preset, ")")
-	if !ok || preset != "true" && preset != "false" || !isGateName(name) {
+	isBool := preset == "true" || preset == "false"
+	if !isBool || !isGateName(name) {
 		return
 	}
 	switch stage {
@@ -84,14 +100,14 @@ func (h *Help) gate(before, after string) {
 	}
 }
 
-func isFlagName(s string) bool {
-	return s != "" && len(s) <= 100 && !strings.ContainsFunc(s, func(r rune) bool {
-		return r != '-' && r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')
-	})
-}
+const (
+	letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	digits  = "0123456789"
+)
 
-func isGateName(s string) bool {
-	return s != "" && len(s) <= 100 && !strings.ContainsFunc(s, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')
-	})
+func isFlagName(s string) bool { return isNameOf(s, letters+digits+"-_") }
+func isGateName(s string) bool { return isNameOf(s, letters+digits) }
+
+func isNameOf(s, valid string) bool {
+	return s != "" && len(s) <= 100 && strings.Trim(s, valid) == ""
 }

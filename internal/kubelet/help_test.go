@@ -69,14 +69,17 @@ func TestParseHelpRefuses(t *testing.T) {
 		"only in words": "see --kubeconfig and --config\n",
 	} {
 		if h, err := ParseHelp(text); err == nil {
-			t.Errorf("%s: %+v", name, h)
+			t.Errorf("%s: got %+v, want an error", name, h)
 		}
 	}
 }
 
 func FuzzParseHelp(f *testing.F) {
 	f.Add("      --config string   x\n      --kubeconfig string  y (DEPRECATED: z)\n  -h, --help\n")
-	f.Add("      --kubeconfig s\n      --config s\n      --feature-gates mapStringBool   Options are:\n        A=true|false (ALPHA - default=false)\n")
+	f.Add(
+		"      --kubeconfig s\n      --config s\n      --feature-gates mapStringBool   Options are:\n        " +
+			"A=true|false (ALPHA - default=false)\n",
+	)
 	f.Fuzz(func(t *testing.T, text string) {
 		h, err := ParseHelp(text)
 		if err != nil {
@@ -84,11 +87,11 @@ func FuzzParseHelp(f *testing.F) {
 		}
 		for _, list := range [][]string{h.Flags, h.Deprecated, h.Alpha, h.Beta} {
 			if !slices.IsSorted(list) {
-				t.Errorf("not sorted: %v", list)
+				t.Errorf("got %v, want it sorted", list)
 			}
 			for _, s := range list {
 				if strings.ContainsAny(s, " \n\"<>") {
-					t.Errorf("%q is no name", s)
+					t.Errorf("got %q, want a name", s)
 				}
 			}
 		}
@@ -101,7 +104,7 @@ func TestSwitches(t *testing.T) {
 	for m := oldest; m <= newest; m++ {
 		for _, name := range known.Flags(m) {
 			if f, _ := known.FlagAt(name, m); f.Bool != isBoolFlag(name) {
-				t.Errorf("--%s in 1.%d: a switch %t, read as one %t", name, m, f.Bool, isBoolFlag(name))
+				t.Errorf("--%s in 1.%d: want a switch: %t, got %t", name, m, f.Bool, isBoolFlag(name))
 			}
 		}
 	}

@@ -2,16 +2,15 @@ package kubelet
 
 import "encoding/base64"
 
-// BootstrapKubeconfig returns the file that a kubelet joins with, in the shape of kubeadm's
-// bootstrap-kubelet.conf: cluster kubernetes, user tls-bootstrap-token-user. server is a URL, caPEM the cluster's
-// CA certificates. The token is written as it is, between quotes (one of digits only would else be read as a
-// number), and may be a placeholder that stands for it. The same arguments give the same bytes.
+// BootstrapKubeconfig returns the kubeconfig that a kubelet joins with, like kubeadm's bootstrap-kubelet.conf. server
+// is a URL, caPEM the cluster's CA certificates. The token is quoted, because one of digits alone would be a number;
+// it may be a placeholder.
 func BootstrapKubeconfig(server, caPEM, token string) string {
 	return `apiVersion: v1
 clusters:
 - cluster:
     certificate-authority-data: ` + base64.StdEncoding.EncodeToString([]byte(caPEM)) + `
-    server: ` + quotedYAML(server) + `
+    server: ` + quoteYAML(server) + `
   name: kubernetes
 contexts:
 - context:
@@ -23,6 +22,6 @@ kind: Config
 users:
 - name: tls-bootstrap-token-user
   user:
-    token: ` + quotedYAML(token) + `
+    token: ` + quoteYAML(token) + `
 `
 }

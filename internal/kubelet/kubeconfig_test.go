@@ -22,16 +22,24 @@ func TestBootstrapKubeconfig(t *testing.T) {
 	for _, token := range []string{"abcdef.0123456789abcdef", "123456.1234567890123456", "\ue000cred:bootstrap-token\ue001", `a"b\c`, "yes", "# x", "a: b\n"} {
 		file, err := clientcmd.Load([]byte(BootstrapKubeconfig("https://[2001:db8::1]:6443", testPEM, token)))
 		if err != nil {
-			t.Fatalf("%q: %v", token, err)
+			t.Fatalf("%q: got %v, want no error", token, err)
 		}
 		at := file.Contexts[file.CurrentContext]
 		k, u := file.Clusters[at.Cluster], file.AuthInfos[at.AuthInfo]
-		if u.Token != token || k.Server != "https://[2001:db8::1]:6443" || string(k.CertificateAuthorityData) != testPEM {
+		if u.Token != token || k.Server != "https://[2001:db8::1]:6443" ||
+			string(k.CertificateAuthorityData) != testPEM {
 			t.Errorf("%q: got token %q at %q, want the same at https://[2001:db8::1]:6443", token, u.Token, k.Server)
 		}
 	}
-	if text := BootstrapKubeconfig("https://x", testPEM, "\ue000cred:a\ue001"); !strings.Contains(text, "token: \"\ue000cred:a\ue001\"\n") {
-		t.Errorf("the placeholder does not stand as it is:\n%s", text)
+	if text := BootstrapKubeconfig(
+		"https://x",
+		testPEM,
+		"\ue000cred:a\ue001",
+	); !strings.Contains(
+		text,
+		"token: \"\ue000cred:a\ue001\"\n",
+	) {
+		t.Errorf("want the placeholder unchanged, got:\n%s", text)
 	}
 }
 
@@ -53,7 +61,7 @@ func TestLayoutFor(t *testing.T) {
 	} {
 		layout, known := LayoutFor(c.id, c.like)
 		if layout.FlagsFile != c.want || known != c.known || layout.FlagsVariable != "KUBELET_EXTRA_ARGS" {
-			t.Errorf("%s (%s): %+v, %v", c.id, c.like, layout, known)
+			t.Errorf("%s (%s): got %+v, %v; want %s, %v", c.id, c.like, layout, known, c.want, c.known)
 		}
 	}
 }

@@ -1,18 +1,23 @@
 package kubelet
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/api/validate/content"
+
+	"github.com/prelet/prelet/internal/kubelet/known"
 )
 
 // Label is one label of a node.
 type Label struct{ Key, Value string }
 
-// ParseLabels reads the value of --node-labels: key=value pairs with commas between, in their order. A key alone
-// has the empty value; empty items are skipped; of one key given twice the last value counts, in the first
-// one's place (k8s.io/component-base cli/flag, ConfigurationMap). Keys and values are checked as the kubelet does;
-// whether a key is allowed is CheckNodeKey's question.
+// ParseLabels parses the value of --node-labels: key=value pairs, separated by commas. A key alone has an empty
+// value, empty items are skipped, and the last value of a key counts, in the place of the first
+// (k8s.io/component-base cli/flag, ConfigurationMap). It checks keys and values as the kubelet does; CheckNodeKey
+// checks whether a key is allowed.
 func ParseLabels(list string) ([]Label, error) {
 	var labels []Label
 	for _, item := range splitList(list) {
@@ -24,7 +29,7 @@ func ParseLabels(list string) ([]Label, error) {
 		}
 		labels = append(labels, l)
 	}
-	for _, l := range labels { // a value that another has replaced is not looked at
+	for _, l := range labels {
 		if err := CheckLabel(l.Key, l.Value); err != nil {
 			return nil, err
 		}
@@ -32,9 +37,9 @@ func ParseLabels(list string) ([]Label, error) {
 	return labels, nil
 }
 
-// CheckLabel says whether key and value are well formed: a name of at most 63 characters, with an optional DNS
-// prefix of at most 253 and a slash; a value of at most 63 characters, letters and digits at both ends and
-// - _ . between.
+// CheckLabel checks the form of a key and a value: a name of at most 63 characters, with an optional DNS prefix of at
+// most 253 and a slash; a value of at most 63 characters, with letters and digits at both ends and - _ . between
+// them.
 func CheckLabel(key, value string) error {
 	if err := CheckLabelKey(key); err != nil {
 		return fmt.Errorf("label %s=%s: %w", key, value, err)
@@ -43,10 +48,19 @@ func CheckLabel(key, value string) error {
 	return CheckLabelValue(key, value)
 }
 
-// CheckLabelKey is the part of CheckLabel that is about the key.
-func CheckLabelKey(key string) error { return checkKey(key) }
+// CheckLabelKey checks only the key.
+func CheckLabelKey(key string) error {
+	if key == "" {
+		return errors.New("the key is empty")
+	}
+	if problems := content.IsLabelKey(key); len(problems) > 0 {
+		return fmt.Errorf("invalid key %q: %s", key, strings.Join(problems, "; "))
+	}
 
-// CheckLabelValue is the part of CheckLabel that is about the value. The key is only named.
+	return nil
+}
+
+// CheckLabelValue checks only the value; the key is for the message.
 func CheckLabelValue(key, value string) error {
 	if err := checkValue(value); err != nil {
 		return fmt.Errorf("label %s=%s: %w", key, value, err)
@@ -55,7 +69,7 @@ func CheckLabelValue(key, value string) error {
 	return nil
 }
 
-// CheckNodeLabel is CheckLabel and CheckNodeKey.
+// CheckNodeLabel combines CheckLabel and CheckNodeKey.
 func CheckNodeLabel(key, value, kubeletVersion string) error {
 	if err := CheckLabel(key, value); err != nil {
 		return err
@@ -64,37 +78,43 @@ func CheckNodeLabel(key, value, kubeletVersion string) error {
 	return CheckNodeKey(key, kubeletVersion)
 }
 
-// CheckNodeKey says whether a kubelet may give its own node a label with a well-formed key, whatever its value.
-// kubeletVersion is that of the kubelet ("v1.36.3", "1.15"; empty when unknown, which counts as a new one).
+// CheckNodeKey checks whether a kubelet may set a label with a well-formed key on its own node. An empty kubeletVersion
+// ("v1.36.3", "1.15") counts as a new one.
 //
-// Within the domains kubernetes.io and k8s.io a kubelet from 1.16 on exits at once for any label but those in
-// selfLabels and those below kubelet.kubernetes.io and node.kubernetes.io; the NodeRestriction admission plugin
-// says the same to a node that patches itself, and refuses node-restriction.kubernetes.io by name
-// (k8s.io/kubelet/pkg/apis/well_known_labels.go, IsKubeletLabel; plugin/pkg/admission/noderestriction). A kubelet
-// before 1.16 takes the others with a warning, but for node-restriction.kubernetes.io, which NodeRestriction has
-// kept from nodes since 1.11. All other domains are free.
+// In the domains kubernetes.io and k8s.io a kubelet from 1.16 on exits for all labels except selfLabels and those
+// below kubelet.kubernetes.io and node.kubernetes.io; the NodeRestriction admission plugin rejects them, too
+// (k8s.io/kubelet/pkg/apis/well_known_labels.go, IsKubeletLabel; plugin/pkg/admission/noderestriction). An older
+// kubelet only warns, except for node-restriction.kubernetes.io, which NodeRestriction has rejected since 1.11.
 func CheckNodeKey(key, kubeletVersion string) error {
-	prefix, _, hasPrefix := strings.Cut(key, "/")
-	if !hasPrefix || !(within(prefix, "kubernetes.io") || within(prefix, "k8s.io")) {
+	domain, name, hasDomain := strings.Cut(key, "/")
+	isReserved := isBelow(domain, "kubernetes.io") || isBelow(domain, "k8s.io")
+	isNodes := isBelow(domain, "kubelet.kubernetes.io") || isBelow(domain, "node.kubernetes.io")
+	isFree := !hasDomain || !isReserved
+	if isFree || isNodes || slices.Contains(selfLabels(), key) {
 		return nil
 	}
-	if slices.Contains(selfLabels(), key) || within(prefix, "kubelet.kubernetes.io") || within(prefix, "node.kubernetes.io") {
+	if isBelow(domain, "node-restriction.kubernetes.io") {
+		return fmt.Errorf(
+			"label %s: a kubelet may not set labels below node-restriction.kubernetes.io on its own node: "+
+				"let an administrator or a controller set it, or choose a domain of your own",
+			key,
+		)
+	}
+	if isBefore116(kubeletVersion) {
 		return nil
 	}
-	if within(prefix, "node-restriction.kubernetes.io") {
-		return fmt.Errorf("label %s: no kubelet may set labels below node-restriction.kubernetes.io on its own node, that is what they are for: let an administrator or a controller set it, or choose a domain of your own", key)
+
+	advice := "choose a domain of your own, or node.kubernetes.io/" + name
+	if domain == "node-role.kubernetes.io" {
+		advice = "let an administrator or a controller set the role on the Node (kubectl label node), " +
+			"or choose a domain of your own"
 	}
-	if before116(kubeletVersion) {
-		return nil
-	}
-	advice := "choose a domain of your own, or node.kubernetes.io/" + key[len(prefix)+1:]
-	if prefix == "node-role.kubernetes.io" {
-		advice = "let an administrator or a controller set the role on the Node (kubectl label node), or choose a domain of your own"
-	}
-	return fmt.Errorf("label %s: a kubelet may not set it on its own node: it exits with \"unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels\"; %s", key, advice)
+
+	return fmt.Errorf("label %s: a kubelet may not set it on its own node: it exits with "+
+		"\"unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels\"; %s", key, advice)
 }
 
-// selfLabels are the labels within kubernetes.io that a kubelet may set by name.
+// selfLabels returns the labels of kubernetes.io that a kubelet may set.
 func selfLabels() []string {
 	return []string{
 		"kubernetes.io/hostname", "kubernetes.io/os", "kubernetes.io/arch",
@@ -105,32 +125,33 @@ func selfLabels() []string {
 	}
 }
 
-// FollowsRestart says whether the kubelet brings a label of an existing Node up to date when it restarts
-// (k8s.io/kubernetes pkg/kubelet/kubelet_node_status.go, updateDefaultLabels). All other labels of --node-labels
-// count only when the Node object is made.
+// FollowsRestart reports whether a restarted kubelet updates a label of an existing Node
+// (pkg/kubelet/kubelet_node_status.go, updateDefaultLabels). It sets all other labels only when it creates the Node.
 func FollowsRestart(key string) bool { return slices.Contains(selfLabels(), key) }
 
-// CheckOwnLabel says whether the kubelet lets a label have this value. Over kubernetes.io/os and kubernetes.io/arch it writes what it was
-// built for, at each update of its status, and so without an end (pkg/kubelet/kubelet_node_status.go, updateNode).
+// CheckOwnLabel rejects values of kubernetes.io/os and kubernetes.io/arch that the kubelet replaces with each update
+// of its status (pkg/kubelet/kubelet_node_status.go, updateNode).
 func CheckOwnLabel(key, value string) error {
-	switch {
-	case key == "kubernetes.io/os" && value != "linux":
-	case key == "kubernetes.io/arch" && !slices.Contains([]string{"amd64", "arm64", "arm", "386", "ppc64le", "s390x", "riscv64", "loong64"}, value):
-	default:
+	values := map[string]string{
+		"kubernetes.io/os":   "linux",
+		"kubernetes.io/arch": "amd64 arm64 arm 386 ppc64le s390x riscv64 loong64",
+	}
+	valid, isOwn := values[key]
+	if !isOwn || slices.Contains(strings.Fields(valid), value) {
 		return nil
 	}
-	return fmt.Errorf("label %s=%s: the kubelet writes its own value over it, again and again (linux; amd64, arm64): leave it out", key, value)
+
+	return fmt.Errorf("label %s=%s: the kubelet replaces it with its own value (linux; amd64, arm64): remove it",
+		key, value)
 }
 
-func within(domain, parent string) bool {
+func isBelow(domain, parent string) bool {
 	return domain == parent || strings.HasSuffix(domain, "."+parent)
 }
 
-// before116 says whether a version is known to be older than 1.16.
-func before116(version string) bool {
-	var major, minor int
-	if n, _ := fmt.Sscanf(strings.TrimPrefix(version, "v"), "%d.%d", &major, &minor); n != 2 {
-		return false
-	}
-	return major < 1 || major == 1 && minor < 16
+// isBefore116 reports whether a version is certainly older than 1.16.
+func isBefore116(version string) bool {
+	minor, isKnown := known.Minor(version)
+
+	return isKnown && minor < 16
 }

@@ -1,15 +1,12 @@
 package kubelet
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
-// Layout is where a distribution's kubelet keeps its files.
+// Layout has the paths of a distribution's kubelet.
 type Layout struct {
-	Name string // kubeadm-deb, kubeadm-rpm, ack
+	Name string // kubeadm-deb, kubeadm-rpm
 
-	FlagsFile     string // environment file for flags of the site
+	FlagsFile     string // environment file for the site's flags
 	FlagsVariable string // the variable in it
 
 	ConfigFile          string // KubeletConfiguration
@@ -19,7 +16,7 @@ type Layout struct {
 	Kubeconfig          string // written by the kubelet when it joined
 	UnitDropIns         string // folder of kubelet.service.d
 
-	KubeadmFlagsFile     string // written by kubeadm, read before FlagsFile, whose flags come later and win
+	KubeadmFlagsFile     string // written by kubeadm; FlagsFile overrides its flags
 	KubeadmFlagsVariable string
 }
 
@@ -42,20 +39,21 @@ func kubeadm(name, flagsFile string) Layout {
 // KubeadmDeb is the layout of kubeadm's packages for Debian and Ubuntu.
 func KubeadmDeb() Layout { return kubeadm("kubeadm-deb", "/etc/default/kubelet") }
 
-// KubeadmRPM is the layout of kubeadm's packages for Red Hat, SUSE and what follows them.
+// KubeadmRPM is the layout of kubeadm's packages for Red Hat, SUSE and distributions based on them.
 func KubeadmRPM() Layout { return kubeadm("kubeadm-rpm", "/etc/sysconfig/kubelet") }
 
-// LayoutFor chooses between KubeadmDeb and KubeadmRPM by ID and ID_LIKE of os-release(5). known is false for a
-// distribution that is neither, which gets Debian's.
-func LayoutFor(id, idLike string) (layout Layout, known bool) {
+// LayoutFor returns the layout for ID and ID_LIKE of os-release(5). An unknown distribution gets Debian's.
+func LayoutFor(id, idLike string) (layout Layout, isKnown bool) {
 	for _, name := range append([]string{id}, strings.Fields(idLike)...) {
-		switch name = strings.ToLower(name); {
-		case slices.Contains([]string{"debian", "ubuntu"}, name):
+		switch strings.ToLower(name) {
+		case "debian", "ubuntu":
 			return KubeadmDeb(), true
-		case slices.Contains([]string{"rhel", "fedora", "centos", "rocky", "almalinux", "ol", "amzn", "sles", "suse", "opensuse",
-			"opensuse-leap", "alinux", "anolis", "openeuler", "kylin"}, name):
+		case "rhel", "fedora", "centos", "rocky", "almalinux", "ol", "amzn",
+			"sles", "suse", "opensuse", "opensuse-leap",
+			"alinux", "anolis", "openeuler", "kylin":
 			return KubeadmRPM(), true
 		}
 	}
+
 	return KubeadmDeb(), false
 }

@@ -6,13 +6,16 @@ import (
 	"github.com/agext/levenshtein"
 )
 
-// Nearest returns the known word that a misspelt one most likely means, or "" if none is near: at most one change for
-// each four letters or part of them. Of equally near words it returns the first in the list.
+// Nearest returns the known word that is most similar to a misspelt one: with at most one change per four letters. It
+// returns "" if there is none, and the first of equally similar words.
 func Nearest(word string, known []string) string {
-	best, bestDistance := "", (len(word)+3)/4+1
+	best := ""
+	bestDistance := (len(word)+3)/4 + 1
+	word = strings.ToLower(word)
 	for _, k := range known {
-		if d := levenshtein.Distance(strings.ToLower(word), strings.ToLower(k), nil); d < bestDistance {
-			best, bestDistance = k, d
+		if d := levenshtein.Distance(word, strings.ToLower(k), nil); d < bestDistance {
+			best = k
+			bestDistance = d
 		}
 	}
 

@@ -3,23 +3,22 @@ package kubelet
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 )
 
-// Node is what prelet looks at of a Node object.
+// Node has the parts of a Node object that prelet reads.
 type Node struct {
 	Name   string
 	Labels map[string]string
 	Taints []Taint
-	Age    time.Duration // since it was made, by the API server's clock; negative where that is not known
+	Age    time.Duration // since its creation, by the API server's clock; negative if unknown
 
-	MachineID, SystemUUID string // of the machine whose kubelet reported last; "" where none has
+	MachineID, SystemUUID string // of the machine whose kubelet reported last; "" if none has
 	Ready                 bool
-	Address               string // its internal IP address; "" where it has none
+	Address               string // its internal IP address, if it has one
 }
 
-// ParseNode reads a Node object; date is the Date header of the answer that it came in.
+// ParseNode parses a Node object. date is the Date header of its HTTP response.
 func ParseNode(body []byte, date string) (Node, error) {
 	var doc struct {
 		Kind     string `json:"kind"`
@@ -38,13 +37,20 @@ func ParseNode(body []byte, date string) (Node, error) {
 		} `json:"status"`
 	}
 	if err := json.Unmarshal(body, &doc); err != nil {
-		return Node{}, fmt.Errorf("a Node that cannot be read: %w", err)
+		return Node{}, fmt.Errorf("invalid Node: %w", err)
 	}
 	if doc.Kind != "Node" || doc.Metadata.Name == "" {
-		return Node{}, fmt.Errorf("a %q without a name, or no Node", doc.Kind)
+		return Node{}, fmt.Errorf("invalid Node: kind is %q and name %q", doc.Kind, doc.Metadata.Name)
 	}
-	n := Node{Name: doc.Metadata.Name, Labels: doc.Metadata.Labels, Taints: doc.Spec.Taints, Age: -1}
-	n.MachineID, n.SystemUUID = doc.Status.NodeInfo.MachineID, doc.Status.NodeInfo.SystemUUID
+
+	n := Node{
+		Name:       doc.Metadata.Name,
+		Labels:     doc.Metadata.Labels,
+		Taints:     doc.Spec.Taints,
+		Age:        -1,
+		MachineID:  doc.Status.NodeInfo.MachineID,
+		SystemUUID: doc.Status.NodeInfo.SystemUUID,
+	}
 	for _, c := range doc.Status.Conditions {
 		n.Ready = n.Ready || c.Type == "Ready" && c.Status == "True"
 	}
@@ -53,21 +59,22 @@ func ParseNode(body []byte, date string) (Node, error) {
 			n.Address = a.Address
 		}
 	}
-	now, err1 := time.Parse("Mon, 02 Jan 2006 15:04:05 GMT", date) // RFC 9110, 5.6.7; net/http is not for this room
-	made, err2 := time.Parse(time.RFC3339, doc.Metadata.Created)
-	if err1 == nil && err2 == nil {
-		n.Age = max(0, now.Sub(made))
+	now, dateErr := time.Parse("Mon, 02 Jan 2006 15:04:05 GMT", date) // RFC 9110, 5.6.7
+	created, createdErr := time.Parse(time.RFC3339, doc.Metadata.Created)
+	if dateErr == nil && createdErr == nil {
+		n.Age = max(0, now.Sub(created))
 	}
+
 	return n, nil
 }
 
-// LabelChange is a label to set, or to remove as long as it has still the value that it had.
+// LabelChange is a label to set, or to remove if it still has a value.
 type LabelChange struct {
 	Key, Value string
 	Remove     bool
 }
 
-// String is as kubectl label takes it: key=value, key-.
+// String returns the argument of kubectl label: key=value, or key- to remove it.
 func (c LabelChange) String() string {
 	if c.Remove {
 		return c.Key + "-"
@@ -75,23 +82,26 @@ func (c LabelChange) String() string {
 	return c.Key + "=" + c.Value
 }
 
-// LabelPatch writes changes as a JSON patch (RFC 6902) of a Node. It is applied whole or not at all.
+// LabelPatch returns changes as a JSON patch (RFC 6902) of a Node, which the API server applies completely or not at
+// all.
 func LabelPatch(changes []LabelChange) []byte {
-	type op struct {
+	type operation struct {
 		Op    string  `json:"op"`
 		Path  string  `json:"path"`
 		Value *string `json:"value,omitempty"`
 	}
-	ops := []op{}
+
+	operations := []operation{}
 	for _, c := range changes {
-		at := "/metadata/labels/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(c.Key)
+		path := Pointer("metadata", "labels", c.Key)
 		if c.Remove {
-			ops = append(ops, op{"test", at, &c.Value}, op{Op: "remove", Path: at})
-			continue
+			operations = append(operations, operation{"test", path, &c.Value})
+			operations = append(operations, operation{Op: "remove", Path: path})
+		} else {
+			operations = append(operations, operation{"add", path, &c.Value})
 		}
-		ops = append(ops, op{"add", at, &c.Value})
 	}
-	b, err := json.Marshal(ops)
+	b, err := json.Marshal(operations)
 	if err != nil {
 		panic(fmt.Sprintf("kubelet: strings do not encode: %v", err))
 	}

@@ -27,7 +27,7 @@ func TestArgvAsSystemdDoes(t *testing.T) {
 	for i, c := range cases {
 		f, err := ParseEnvFile(c.Env)
 		if err != nil {
-			t.Errorf("case %d %q: %v", i, c.Env, err)
+			t.Errorf("case %d %q: got %v, want no error", i, c.Env, err)
 			continue
 		}
 		value, _ := f.Value("X")
@@ -35,7 +35,7 @@ func TestArgvAsSystemdDoes(t *testing.T) {
 		if f.Ambiguous() != nil { // v252 reads such comments otherwise, see Ambiguous
 			ambiguous++
 			if same {
-				t.Errorf("case %d %q: called ambiguous, yet v252 reads it alike", i, c.Env)
+				t.Errorf("case %d %q: got an error, want none because v252 agrees", i, c.Env)
 			}
 			continue
 		}
@@ -43,7 +43,7 @@ func TestArgvAsSystemdDoes(t *testing.T) {
 			t.Errorf("case %d %q:\n got  %q\n want %q", i, c.Env, Argv(value), c.Argv)
 		}
 		if flags, ok := f.Get("X"); ok && !slices.Equal(flags.Argv(), c.Argv) {
-			t.Errorf("case %d %q: Flags.Argv %q", i, c.Env, flags.Argv())
+			t.Errorf("case %d %q: got Flags.Argv %q, want systemd's words", i, c.Env, flags.Argv())
 		}
 	}
 	if ambiguous == 0 {

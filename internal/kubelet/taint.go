@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,10 +16,10 @@ type Taint struct {
 	Effect string `json:"effect"`
 }
 
-// Effects returns the effects that a taint can have, the mildest first.
+// Effects returns the valid effects of a taint, the mildest first.
 func Effects() []string { return []string{"PreferNoSchedule", "NoSchedule", "NoExecute"} }
 
-// String is the canonical form: key=value:Effect, and key:Effect without a value.
+// String returns the canonical form: key=value:Effect, or key:Effect without a value.
 func (t Taint) String() string {
 	if t.Value == "" {
 		return t.Key + ":" + t.Effect
@@ -26,43 +27,37 @@ func (t Taint) String() string {
 	return t.Key + "=" + t.Value + ":" + t.Effect
 }
 
-// ParseTaint reads a taint in kubectl's syntax: key=value:Effect, key:Effect, and key=:Effect, which is the same
-// as key:Effect. Key and value follow the rules of labels (k8s.io/kubernetes pkg/util/taints, parseTaint). What
-// kubectl takes for "remove this taint" (a - at the end, a key without effect) is refused.
+// ParseTaint parses a taint in kubectl's syntax: key=value:Effect, key:Effect or key=:Effect. Key and value follow
+// the rules of labels (pkg/util/taints, parseTaint). It rejects the forms with which kubectl removes a taint: a - at
+// the end, or a key without an effect.
 func ParseTaint(text string) (Taint, error) {
 	var t Taint
 	if strings.HasSuffix(text, "-") {
-		return t, fmt.Errorf("taint %q: a - at the end removes a taint with kubectl; a node that is being made has none to remove: leave the taint out", text)
+		return t, fmt.Errorf("taint %q: a - at the end removes a taint with kubectl; "+
+			"a new node has no taint: remove it", text)
 	}
 	pair, effect, found := strings.Cut(text, ":")
 	if !found {
-		return t, fmt.Errorf("taint %q: no effect: write %s:NoSchedule (effects are %s)", text, orKey(text), strings.Join(Effects(), ", "))
+		return t, fmt.Errorf("taint %q: no effect: write %s:NoSchedule (valid effects: %s)",
+			text, cmp.Or(text, "key=value"), strings.Join(Effects(), ", "))
 	}
 	if strings.Contains(effect, ":") {
 		return t, fmt.Errorf("taint %q: more than one colon: write key=value:Effect", text)
 	}
-	t.Effect = effect
-	var hasValue bool
-	t.Key, t.Value, hasValue = strings.Cut(pair, "=")
-	if hasValue && strings.Contains(t.Value, "=") {
+	key, value, _ := strings.Cut(pair, "=")
+	if strings.Contains(value, "=") {
 		return Taint{}, fmt.Errorf("taint %q: more than one =: write key=value:Effect", text)
 	}
+	t = Taint{Key: key, Value: value, Effect: effect}
 	if err := t.Check(); err != nil {
 		return Taint{}, fmt.Errorf("taint %q: %w", text, err)
 	}
 	return t, nil
 }
 
-func orKey(text string) string {
-	if text == "" {
-		return "key=value"
-	}
-	return text
-}
-
-// Check says what the apiserver would refuse of a taint.
+// Check returns why the API server would reject a taint.
 func (t Taint) Check() error {
-	if err := checkKey(t.Key); err != nil {
+	if err := CheckLabelKey(t.Key); err != nil {
 		return err
 	}
 	if err := checkValue(t.Value); err != nil {
@@ -75,28 +70,18 @@ func (t Taint) Check() error {
 	if near := Nearest(t.Effect, Effects()); near != "" {
 		hint = fmt.Sprintf(" (did you mean %s?)", near)
 	}
-	return fmt.Errorf("the effect %q is none of %s%s", t.Effect, strings.Join(Effects(), ", "), hint)
-}
-
-func checkKey(key string) error {
-	if key == "" {
-		return fmt.Errorf("the key is empty")
-	}
-	if problems := content.IsLabelKey(key); len(problems) > 0 {
-		return fmt.Errorf("the key %q is no label key: %s", key, strings.Join(problems, "; "))
-	}
-	return nil
+	return fmt.Errorf("invalid effect %q: want one of %s%s", t.Effect, strings.Join(Effects(), ", "), hint)
 }
 
 func checkValue(value string) error {
 	if problems := content.IsLabelValue(value); len(problems) > 0 {
-		return fmt.Errorf("the value %q is no label value: %s", value, strings.Join(problems, "; "))
+		return fmt.Errorf("invalid value %q: %s", value, strings.Join(problems, "; "))
 	}
 	return nil
 }
 
-// ParseTaints reads the value of --register-with-taints. Empty is no taint. Like the kubelet it leaves out what removes a
-// taint (IsTaintRemoval), and refuses one key with the same effect twice; one key with two effects is allowed.
+// ParseTaints parses the value of --register-with-taints. Like the kubelet it skips items that remove a taint
+// (IsTaintRemoval), and rejects duplicates of key and effect.
 func ParseTaints(list string) ([]Taint, error) {
 	if list == "" {
 		return nil, nil
@@ -111,34 +96,38 @@ func ParseTaints(list string) ([]Taint, error) {
 		if err != nil {
 			return nil, err
 		}
-		if i := slices.IndexFunc(taints, t.same); i >= 0 {
-			return nil, fmt.Errorf("taints %s and %s: duplicated taints with the same key and effect: keep one", taints[i], t)
+		if i := slices.IndexFunc(taints, t.isSame); i >= 0 {
+			return nil, fmt.Errorf(
+				"taints %s and %s: duplicated taints with the same key and effect: keep one",
+				taints[i],
+				t,
+			)
 		}
 		taints = append(taints, t)
 	}
 	return taints, nil
 }
 
-// IsTaintRemoval reports whether an item of --register-with-taints is what kubectl would remove a taint by, "key:Effect-" or
-// "key-": the kubelet accepts it, and does nothing.
+// IsTaintRemoval reports whether an item of --register-with-taints has the form with which kubectl removes a taint,
+// "key:Effect-" or "key-". The kubelet accepts and ignores it.
 func IsTaintRemoval(item string) bool {
 	taint, ok := strings.CutSuffix(item, "-")
 	if !ok {
 		return false
 	}
 	if !strings.Contains(taint, ":") {
-		return checkKey(taint) == nil
+		return CheckLabelKey(taint) == nil
 	}
 	_, err := ParseTaint(taint)
 
 	return err == nil
 }
 
-// same says whether two taints are one to Kubernetes: same key and effect, whatever the values.
-func (t Taint) same(other Taint) bool { return t.Key == other.Key && t.Effect == other.Effect }
+// isSame reports whether Kubernetes treats two taints as one: key and effect are equal.
+func (t Taint) isSame(other Taint) bool { return t.Key == other.Key && t.Effect == other.Effect }
 
-// FormatTaints prints taints in the order given, as --register-with-taints takes them: here a taint without a
-// value is written key=:Effect, which every kubelet reads (key:Effect is an error up to 1.11).
+// FormatTaints returns the value of --register-with-taints. A taint without a value is written key=:Effect, because
+// kubelets up to 1.11 reject key:Effect.
 func FormatTaints(taints []Taint) string {
 	items := make([]string, len(taints))
 	for i, t := range taints {
@@ -147,26 +136,31 @@ func FormatTaints(taints []Taint) string {
 	return strings.Join(items, ",")
 }
 
-// TaintItems are taints as items for MergeList, which thinks two are one when key and effect are the same.
+// TaintItems returns taints as items for MergeList. Two taints with the same key and effect are one item.
 func TaintItems(taints []Taint) []ListItem {
 	items := make([]ListItem, len(taints))
 	for i, t := range taints {
-		items[i] = ListItem{Key: taintListKey(t), Text: FormatTaints([]Taint{t})}
+		items[i] = ListItem{Key: t.Key + ":" + t.Effect, Text: FormatTaints([]Taint{t})}
 	}
 	return items
 }
 
-func taintListKey(t Taint) string { return t.Key + ":" + t.Effect }
+// TaintOf returns an element of registerWithTaints, unchecked.
+func TaintOf(object map[string]any) Taint {
+	var t Taint
+	t.Key, _ = object["key"].(string)
+	t.Value, _ = object["value"].(string)
+	t.Effect, _ = object["effect"].(string)
 
-// ConfigTaints returns registerWithTaints of a configuration, up to the first one that the kubelet would refuse.
+	return t
+}
+
+// ConfigTaints returns registerWithTaints of a configuration, up to the first taint that the kubelet would reject.
 func ConfigTaints(config map[string]any) (taints []Taint, err error) {
 	list, _ := config["registerWithTaints"].([]any)
-	for _, x := range list {
-		m, _ := x.(map[string]any)
-		t := Taint{}
-		t.Key, _ = m["key"].(string)
-		t.Value, _ = m["value"].(string)
-		t.Effect, _ = m["effect"].(string)
+	for _, element := range list {
+		object, _ := element.(map[string]any)
+		t := TaintOf(object)
 		if err := t.Check(); err != nil {
 			return taints, err
 		}

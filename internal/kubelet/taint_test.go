@@ -16,10 +16,10 @@ func TestParseTaint(t *testing.T) {
 	} {
 		got, err := ParseTaint(text)
 		if err != nil || got != want {
-			t.Errorf("%q: %v, %v", text, got, err)
+			t.Errorf("%q: got %v, %v; want %v", text, got, err, want)
 		}
 		if again, err := ParseTaint(got.String()); err != nil || again != got {
-			t.Errorf("%q printed as %q reads %v, %v", text, got, again, err)
+			t.Errorf("%q printed as %q: got %v, %v; want the same taint", text, got, again, err)
 		}
 	}
 	for text, says := range map[string]string{
@@ -28,12 +28,12 @@ func TestParseTaint(t *testing.T) {
 		"a=b":              "no effect",
 		"a=b:NoSchedul":    "did you mean NoSchedule?",
 		"a=b:noschedule":   "did you mean NoSchedule?",
-		"a=b:":             "none of",
+		"a=b:":             "want one of",
 		"=b:NoSchedule":    "key is empty",
 		"a=b=c:NoSchedule": "more than one =",
 		"a:b:NoSchedule":   "more than one colon",
-		"a=b c:NoSchedule": "no label value",
-		"a b=c:NoSchedule": "no label key",
+		"a=b c:NoSchedule": "invalid value",
+		"a b=c:NoSchedule": "invalid key",
 		"a:NoSchedule-":    "removes a taint",
 		"a=" + strings.Repeat("b", 64) + ":NoSchedule": "63",
 	} {
@@ -44,7 +44,8 @@ func TestParseTaint(t *testing.T) {
 }
 
 func TestParseTaints(t *testing.T) {
-	if _, err := ParseTaints("a=1:NoSchedule,a=2:NoSchedule"); err == nil || !strings.Contains(err.Error(), "duplicated taints with the same key and effect") {
+	if _, err := ParseTaints("a=1:NoSchedule,a=2:NoSchedule"); err == nil ||
+		!strings.Contains(err.Error(), "duplicated taints with the same key and effect") {
 		t.Error(err)
 	}
 	taints, err := ParseTaints("a=1:NoSchedule,a=1:NoExecute, b:NoSchedule")
@@ -124,11 +125,11 @@ func TestMergeList(t *testing.T) {
 func TestParseLabels(t *testing.T) {
 	labels, err := ParseLabels("b=ä, a=,c,b=2,,")
 	if err != nil || !slices.Equal(labels, []Label{{"b", "2"}, {"a", ""}, {"c", ""}}) {
-		t.Errorf("%v, %v", labels, err)
+		t.Errorf("got %v, %v; want b=2, a, c and no error", labels, err)
 	}
 	for _, bad := range []string{"a=b c", "=x", "-a=1", "a/b/c=1", "a=" + strings.Repeat("x", 64), strings.Repeat("x", 64) + "=1", "A_B.com/x=1"} {
 		if _, err := ParseLabels(bad); err == nil {
-			t.Errorf("%q was read", bad)
+			t.Errorf("%q was parsed, want an error", bad)
 		}
 	}
 }
@@ -163,10 +164,10 @@ func TestCheckNodeLabel(t *testing.T) {
 	} {
 		err := CheckNodeLabel(c.key, "v", c.version)
 		if (err == nil) != c.ok {
-			t.Errorf("%s on %q: %v", c.key, c.version, err)
+			t.Errorf("%s on %q: got %v, want allowed: %t", c.key, c.version, err, c.ok)
 		}
 		if err != nil && !strings.Contains(err.Error(), "domain of your own") {
-			t.Errorf("%s: %v says not what to do", c.key, err)
+			t.Errorf("%s: got %v, want a next step in it", c.key, err)
 		}
 	}
 	if err := CheckNodeLabel("a", "x y", ""); err == nil {
@@ -175,8 +176,9 @@ func TestCheckNodeLabel(t *testing.T) {
 	for label, ok := range map[string]bool{"kubernetes.io/os=linux": true, "kubernetes.io/os=Linux": false, "kubernetes.io/arch=arm64": true, "kubernetes.io/arch=x86_64": false,
 		"beta.kubernetes.io/os=x": true, "kubernetes.io/hostname=x": true, "os=x": true} {
 		key, value, _ := strings.Cut(label, "=")
-		if err := CheckOwnLabel(key, value); (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "leave it out") {
-			t.Errorf("%s: %v", label, err)
+		if err := CheckOwnLabel(key, value); (err == nil) != ok ||
+			err != nil && !strings.Contains(err.Error(), "own value") {
+			t.Errorf("%s: got %v, want accepted: %t", label, err, ok)
 		}
 	}
 	if !FollowsRestart("topology.kubernetes.io/zone") || FollowsRestart("accelerator") {

@@ -1,55 +1,44 @@
 package kubelet
 
-// Argv returns the words that systemd makes of an environment variable's value where a unit's ExecStart= has
-// $VARIABLE as a word of its own, as kubeadm's 10-kubeadm.conf has $KUBELET_EXTRA_ARGS.
-//
-// The rule is that of systemd.service(5), "Command lines": the value is split at whitespace, "quotes are
-// respected when splitting into words, and afterwards removed". In detail, from systemd's extract_first_word()
-// with EXTRACT_RELAX|EXTRACT_UNQUOTE (the same from v229 to v257):
-//
-//   - whitespace is space, tab, newline and carriage return; any run of it separates;
-//   - ' and " quote, also in the middle of a word; "" is an empty word;
-//   - a backslash, inside quotes of either kind too, makes the next byte literal and is dropped;
-//   - a quote that is never closed ends with the value; a backslash that ends the value is dropped,
-//     and standing alone there it leaves an empty word behind;
-//   - there are no comments: a # is a word like any other;
-//   - $ is nothing special: what came out of a variable is not expanded again.
-func Argv(value string) []string {
-	words := splitWords(value)
-	if len(words) == 0 {
-		return nil
-	}
-	argv := make([]string, len(words))
-	for i, w := range words {
-		argv[i] = w.text
-	}
-	return argv
-}
+import "strings"
 
-// valueWord is one word of a value: what the process gets, and the bytes of the value that say so.
-type valueWord struct {
-	text       string
-	start, end int // half open, quotes included
+// Argv splits the value of an environment variable into words, as systemd does where ExecStart= has $VARIABLE as a
+// separate word, like kubeadm's $KUBELET_EXTRA_ARGS (systemd.service(5), "Command lines"). In detail, from systemd's
+// extract_first_word() with EXTRACT_RELAX|EXTRACT_UNQUOTE, v229 to v257:
+//
+//   - whitespace is space, tab, newline and carriage return;
+//   - ' and " quote, also in the middle of a word; "" is an empty word;
+//   - a backslash is removed and makes the next byte literal, also within quotes;
+//   - the end of the value closes a quote; a backslash there is removed, and is an empty word if it is alone;
+//   - # and $ are ordinary characters.
+func Argv(value string) []string {
+	var argv []string
+	for _, w := range splitWords(value) {
+		argv = append(argv, w.text)
+	}
+
+	return argv
 }
 
 func isSeparator(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
-func splitWords(value string) []valueWord {
-	var words []valueWord
+// splitWords returns the words with their bytes in the value: with quotes, the end exclusive.
+func splitWords(value string) []word {
+	var words []word
 	for i := 0; i < len(value); {
 		if isSeparator(value[i]) {
 			i++
 			continue
 		}
-		text, end := firstWord(value, i)
-		words = append(words, valueWord{text, i, end})
+		text, end := readWord(value, i)
+		words = append(words, word{text, i, end, bare})
 		i = end
 	}
 	return words
 }
 
-// firstWord reads the word that begins at start, which is no separator, and says where it ends.
-func firstWord(value string, start int) (text string, end int) {
+// readWord reads the word that begins at start, and returns its end.
+func readWord(value string, start int) (text string, end int) {
 	var word []byte
 	var quote byte
 	i := start
@@ -77,18 +66,21 @@ func firstWord(value string, start int) (text string, end int) {
 	return string(word), min(i, len(value))
 }
 
-// quoteWord spells text so that splitWords gives back exactly it. A plain word is spelled as it is; in others
-// the special bytes get a backslash, which works alike inside and outside of quotes. empty spells the empty word.
+// joinQuoted returns words as a value that splitWords splits again. empty is the spelling of an empty word.
+func joinQuoted(words []string, empty string) string {
+	quoted := make([]string, len(words))
+	for i, text := range words {
+		quoted[i] = quoteWord(text, empty)
+	}
+
+	return strings.Join(quoted, " ")
+}
+
+// quoteWord escapes a word so that splitWords returns it. A backslash works within and outside of quotes.
 func quoteWord(text, empty string) string {
 	if text == "" {
 		return empty
 	}
-	out := make([]byte, 0, len(text)+4)
-	for i := range len(text) {
-		if c := text[i]; isSeparator(c) || c == '\'' || c == '"' || c == '\\' {
-			out = append(out, '\\')
-		}
-		out = append(out, text[i])
-	}
-	return string(out)
+
+	return escapeBytes(text, " \t\n\r'\"\\")
 }

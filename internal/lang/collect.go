@@ -1,7 +1,9 @@
-package site
+package lang
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -11,167 +13,221 @@ import (
 	"github.com/prelet/prelet/schema"
 )
 
-// definition is one block that has an address; overrides are laid over its body.
+const (
+	nameHelp      = "A name is a letter, followed by letters, digits, _ and -."
+	duplicateHelp = "The first is at %s. Remove one of them."
+)
+
+// definition is one block with an address. Overrides change its body.
 type definition struct {
 	addr   string // "cluster", "variable.zone", "stage.label.gpu"
 	block  *hclsyntax.Block
-	body   *hclsyntax.Body // the block's, or what overrides made of it
+	body   *hclsyntax.Body // of the block, with overrides
 	schema schema.Block
 	typ    *stageType // of a stage
 }
 
-// collect takes the blocks of one file.
-func (l *loader) collect(body *hclsyntax.Body) {
-	l.noArguments(body, "")
-	for _, x := range body.Blocks {
-		switch x.Type {
-		case schema.OverrideBlock.Type:
-			if len(x.Labels) > 0 {
-				l.errorf(fault.UnknownBlock, x.DefRange(), "Wrong labels of block \"override\"", "It is written %s. The blocks that it changes stand inside, with their labels.", schema.OverrideBlock.Usage())
-				continue
-			}
-			l.overs = append(l.overs, x)
-		case schema.LocalsBlock.Type:
-			if l.labels(x, schema.LocalsBlock) {
-				l.locals(x.Body)
-			}
-		default:
-			if d := l.define(x); d != nil {
-				l.keep(d)
-			}
-		}
-	}
-}
-
-// noArguments refuses arguments where only blocks stand.
-func (l *loader) noArguments(body *hclsyntax.Body, where string) {
-	for _, a := range attributes(body) {
-		hint := "A file holds blocks; an argument stands inside of one. A value with a name goes into locals { … }."
-		if _, ok := topLevel(a.Name); ok {
-			hint = fmt.Sprintf("%s is a block: write it without the equals sign, %s { … }.", a.Name, a.Name)
-		} else if where != "" {
-			hint = "An override holds the blocks that it changes: override { cluster { … } }."
-		}
-		l.errorf(fault.UnknownArgument, a.NameRange, fmt.Sprintf("Argument %q outside of a block", a.Name), "%s", hint)
-	}
-}
-
-// define looks at a block's head. It reports what is wrong, and gives nil then.
-func (l *loader) define(x *hclsyntax.Block) *definition {
-	b, ok := topLevel(x.Type)
-	if !ok {
-		l.unknownBlock(x)
-		return nil
-	}
-	if !l.labels(x, b) {
-		return nil
-	}
-	if x.Type == schema.ClusterBlock.Type {
-		l.token(x.Body)
-	}
-	d := &definition{addr: strings.Join(append([]string{x.Type}, x.Labels...), "."), block: x, body: x.Body, schema: b}
-	if x.Type == schema.StageBlock.Type {
-		t, ok := l.types[x.Labels[0]]
-		if !ok {
-			l.errorf(fault.UnknownStage, x.LabelRanges[0], fmt.Sprintf("There is no stage type %q", x.Labels[0]), "%s", schema.Suggest(x.Labels[0], l.typeNames()))
-			return nil
-		}
-		d.typ, d.schema = &t, t.spec.Block
-	}
-	if n := len(x.Labels); n > 0 && !hclsyntax.ValidIdentifier(x.Labels[n-1]) {
-		l.errorf(fault.Syntax, x.LabelRanges[n-1], fmt.Sprintf("%q is no name", x.Labels[n-1]),
-			"The name of a %s is a letter, followed by letters, digits, _ and -, since references use it.", x.Type)
-		return nil
-	}
-	return d
-}
-
-func (l *loader) unknownBlock(x *hclsyntax.Block) {
-	hint := schema.Suggest(x.Type, topLevelNames())
-	if _, ok := l.types[x.Type]; ok {
-		hint = fmt.Sprintf("%s is a type of stage: write stage %q \"NAME\" { … }.", x.Type, x.Type)
-	}
-	l.errorf(fault.UnknownBlock, x.TypeRange, fmt.Sprintf("Unknown block %q", x.Type), "A site has no block of this name. %s", hint)
-}
-
-func (l *loader) labels(x *hclsyntax.Block, b schema.Block) bool {
-	if len(x.Labels) == len(b.Labels) {
-		return true
-	}
-	l.errorf(fault.UnknownBlock, x.DefRange(), fmt.Sprintf("Wrong labels of block %q", x.Type), "It is written %s.", b.Usage())
-	return false
-}
-
-// keep takes a definition whose address is new.
-func (l *loader) keep(d *definition) {
-	if first := l.defs[d.addr]; first != nil {
-		l.duplicate(d.block.DefRange(), first.block.DefRange(), describe(d))
-		return
-	}
-	if d.typ != nil && d.typ.spec.Singleton {
-		for _, o := range l.order {
-			if o.typ != nil && o.typ.spec.Type == d.typ.spec.Type {
-				l.errorf(fault.Duplicate, d.block.DefRange(), fmt.Sprintf("A second stage of type %s", d.typ.spec.Type),
-					"A site has one of this type at most; the first is %q at %s. Put both into one; what another file shall change goes into override { stage %q %q { … } }.",
-					o.block.Labels[1], place(o.block.DefRange()), o.block.Labels[0], o.block.Labels[1])
-				break
-			}
-		}
-	}
-	l.defs[d.addr] = d
-	l.order = append(l.order, d)
-}
-
-func (l *loader) duplicate(at, first hcl.Range, what string) {
-	hint := "Remove one of them, or give it another name."
-	if at.Filename != first.Filename {
-		hint = "If this file shall change the other's, write it inside of override { … }; else give it another name."
-	}
-	l.errorf(fault.Duplicate, at, what+" is defined twice", "The first is at %s. %s", place(first), hint)
-}
-
-// locals merges the names of a locals block into the site's.
-func (l *loader) locals(body *hclsyntax.Body) {
-	for _, x := range body.Blocks {
-		l.errorf(fault.UnknownBlock, x.TypeRange, fmt.Sprintf("Unknown block %q", x.Type), "locals holds names with values: %s = { … }.", x.Type)
-	}
-	for _, a := range attributes(body) {
-		if first := l.site.Locals[a.Name]; first != nil {
-			l.duplicate(a.NameRange, first.Range, "local."+a.Name)
-			continue
-		}
-		l.site.Locals[a.Name] = &Local{Name: a.Name, Expr: a.Expr, Range: a.SrcRange}
-	}
-}
-
-// describe names a definition as its head is written.
-func describe(d *definition) string {
+// String formats the head of the block as it is written.
+func (d *definition) String() string {
 	s := d.block.Type
 	for _, l := range d.block.Labels {
 		s += fmt.Sprintf(" %q", l)
 	}
+
 	return s
 }
 
-func topLevel(typ string) (schema.Block, bool) {
-	for _, b := range schema.TopLevel() {
-		if b.Type == typ {
-			return b, true
+// collect collects the blocks of one file.
+func (l *loader) collect(body *hclsyntax.Body) {
+	l.refuseArguments(
+		body,
+		"A file contains blocks. Write a value with a name inside of locals { … }.",
+	)
+
+	for _, x := range body.Blocks {
+		switch x.Type {
+		case schema.OverrideBlock.Type:
+			if l.checkLabels(x, schema.OverrideBlock) {
+				l.overs = append(l.overs, x)
+			}
+		case schema.LocalsBlock.Type:
+			if l.checkLabels(x, schema.LocalsBlock) {
+				l.addLocals(x.Body)
+			}
+		default:
+			if d := l.define(x); d != nil {
+				l.addDefinition(d)
+			}
 		}
 	}
-	return schema.Block{}, false
 }
 
-func topLevelNames() (out []string) {
+// refuseArguments refuses arguments where only blocks are allowed.
+func (l *loader) refuseArguments(body *hclsyntax.Body, help string) {
+	for _, a := range listAttributes(body) {
+		hint := help
+		if _, ok := findTopLevel(a.Name); ok {
+			hint = fmt.Sprintf(
+				"%s is a block: write it without the equals sign, %s { … }.",
+				a.Name,
+				a.Name,
+			)
+		}
+		l.errorf(
+			fault.UnknownArgument,
+			a.NameRange,
+			fmt.Sprintf("Argument %q outside of a block", a.Name),
+			"%s",
+			hint,
+		)
+	}
+}
+
+// refuseBlocks refuses blocks inside of locals.
+func (l *loader) refuseBlocks(locals *hclsyntax.Body) {
+	for _, x := range locals.Blocks {
+		l.errorf(fault.UnknownBlock, x.TypeRange, fmt.Sprintf("Unknown block %q", x.Type),
+			"locals contains names with values: %s = { … }.", x.Type)
+	}
+}
+
+// define checks the head of a block. It returns nil after an error.
+func (l *loader) define(x *hclsyntax.Block) *definition {
+	b, ok := findTopLevel(x.Type)
+	if !ok {
+		l.reportUnknownBlock(x)
+		return nil
+	}
+	if !l.checkLabels(x, b) {
+		return nil
+	}
+
+	d := &definition{
+		addr:   strings.Join(append([]string{x.Type}, x.Labels...), "."),
+		block:  x,
+		body:   x.Body,
+		schema: b,
+	}
+
+	switch x.Type {
+	case schema.ClusterBlock.Type:
+		l.checkToken(x.Body)
+	case schema.StageBlock.Type:
+		name := x.Labels[0]
+		t, ok := l.types[name]
+		if !ok {
+			l.errorf(
+				fault.UnknownStage,
+				x.LabelRanges[0],
+				fmt.Sprintf("Unknown stage type %q", name),
+				"%s",
+				schema.Suggest(name, slices.Collect(maps.Keys(l.types))),
+			)
+
+			return nil
+		}
+		d.typ, d.schema = &t, t.spec.Block
+	}
+
+	last := len(x.Labels) - 1
+	if last >= 0 && !hclsyntax.ValidIdentifier(x.Labels[last]) {
+		l.errorf(
+			fault.Syntax,
+			x.LabelRanges[last],
+			fmt.Sprintf("Invalid name %q", x.Labels[last]),
+			nameHelp,
+		)
+		return nil
+	}
+
+	return d
+}
+
+func (l *loader) reportUnknownBlock(x *hclsyntax.Block) {
+	var names []string
 	for _, b := range schema.TopLevel() {
-		out = append(out, b.Type)
+		names = append(names, b.Type)
 	}
-	return out
+
+	hint := schema.Suggest(x.Type, names)
+	if _, ok := l.types[x.Type]; ok {
+		hint = fmt.Sprintf("%s is a type of stage: write stage %q \"NAME\" { … }.", x.Type, x.Type)
+	}
+	l.errorf(fault.UnknownBlock, x.TypeRange, fmt.Sprintf("Unknown block %q", x.Type),
+		"A site has no block of this name. %s", hint)
 }
 
-func (l *loader) typeNames() (out []string) {
-	for n := range l.types {
-		out = append(out, n)
+func (l *loader) checkLabels(x *hclsyntax.Block, b schema.Block) bool {
+	if len(x.Labels) == len(b.Labels) {
+		return true
 	}
-	return out
+	l.errorf(fault.UnknownBlock, x.DefRange(), fmt.Sprintf("Wrong labels of block %q", x.Type),
+		"Write %s.", b.Usage())
+
+	return false
+}
+
+// addDefinition adds a definition unless it is a duplicate.
+func (l *loader) addDefinition(d *definition) {
+	if first := l.defs[d.addr]; first != nil {
+		l.reportDuplicate(d.block.DefRange(), first.block.DefRange(), d.String())
+		return
+	}
+
+	if d.typ != nil && d.typ.spec.Singleton {
+		isSameType := func(o *definition) bool {
+			return o.typ != nil && o.typ.spec.Type == d.typ.spec.Type
+		}
+		if i := slices.IndexFunc(l.order, isSameType); i >= 0 {
+			first := l.order[i]
+			l.errorf(
+				fault.Duplicate,
+				d.block.DefRange(),
+				fmt.Sprintf("A second stage of type %s", d.typ.spec.Type),
+				"A site may have one; the first is at %s. Merge them, or change the first in another file with "+
+					"override { %s { … } }.",
+				place(first.block.DefRange()),
+				first,
+			)
+		}
+	}
+
+	l.defs[d.addr] = d
+	l.order = append(l.order, d)
+}
+
+func (l *loader) reportDuplicate(at, first hcl.Range, what string) {
+	hint := "Remove one of them, or rename it."
+	if at.Filename != first.Filename {
+		hint = "If this file is to change the other, write it inside of override { … }; else rename it."
+	}
+	l.errorf(
+		fault.Duplicate,
+		at,
+		what+" is defined twice",
+		"The first is at %s. %s",
+		place(first),
+		hint,
+	)
+}
+
+// addLocals adds the names of a locals block.
+func (l *loader) addLocals(body *hclsyntax.Body) {
+	l.refuseBlocks(body)
+
+	for _, a := range listAttributes(body) {
+		if first := l.site.Locals[a.Name]; first != nil {
+			l.reportDuplicate(a.NameRange, first.Range, "local."+a.Name)
+			continue
+		}
+		l.site.Locals[a.Name] = &Local{
+			Name:  a.Name,
+			Expr:  a.Expr,
+			Range: a.SrcRange,
+		}
+	}
+}
+
+func findTopLevel(typ string) (schema.Block, bool) {
+	return schema.Block{Blocks: schema.TopLevel()}.Find(typ)
 }

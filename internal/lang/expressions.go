@@ -1,7 +1,8 @@
-package site
+package lang
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -13,27 +14,40 @@ import (
 	"github.com/prelet/prelet/schema"
 )
 
-// checkExpressions applies what holds for every expression of a file, and for labels.
+const (
+	maxExponent   = 2048 // binary
+	numberSummary = "This number is too large"
+	numberHelp    = "Numbers may have about 600 digits before and after the point."
+)
+
+// checkExpressions applies the rules for every expression of a file, and for labels.
 func checkExpressions(body *hclsyntax.Body) (diags hcl.Diagnostics) {
-	for _, a := range attributes(body) {
+	for _, a := range listAttributes(body) {
 		diags = append(diags, checkExpression(a.Expr)...)
 	}
+
 	for _, x := range body.Blocks {
 		for i, label := range x.Labels {
-			if value.HasPlaceholder(label) {
-				diags = append(diags, origin.Error(fault.Encoding, x.LabelRanges[i], "A character that is reserved", placeholderHelp))
-			}
+			diags = append(diags, checkLiteral(cty.StringVal(label), x.LabelRanges[i])...)
 		}
 		diags = append(diags, checkExpressions(x.Body)...)
 	}
+
 	return diags
 }
 
 func checkExpression(e hclsyntax.Expression) (diags hcl.Diagnostics) {
-	if n := value.ForDepth(e); n > maxFor {
-		diags = append(diags, origin.Error(fault.Limit, e.Range(), "Loops are nested too deep",
-			"Here a for stands in %d others; two nested ones are allowed, since each multiplies the work and nothing can stop an evaluation. Put the inner one into a local.", n-1))
+	if n := value.ForNesting(e); n > maxFor {
+		diags = append(diags, origin.Error(
+			fault.Limit,
+			e.Range(),
+			"Loops are nested too deep",
+			"A for is inside of %d others here; one is allowed, since each multiplies the work and an evaluation "+
+				"cannot be stopped. Move the inner one into a local.",
+			n-1,
+		))
 	}
+
 	return append(diags, hclsyntax.VisitAll(e, func(n hclsyntax.Node) hcl.Diagnostics {
 		switch x := n.(type) {
 		case *hclsyntax.LiteralValueExpr:
@@ -43,21 +57,23 @@ func checkExpression(e hclsyntax.Expression) (diags hcl.Diagnostics) {
 		case *hclsyntax.RelativeTraversalExpr:
 			return checkTraversal(x.Traversal)
 		case *hclsyntax.FunctionCallExpr:
-			return checkReading(x)
+			return checkReadingCall(x)
 		case *hclsyntax.ObjectConsExpr:
 			return checkKeys(x)
 		}
+
 		return nil
 	})...)
 }
 
-// checkTraversal looks at the literals that stand as an index behind a name: HCL keeps them apart from other literals.
+// checkTraversal checks the literals that are indexes: HCL does not visit them as expressions.
 func checkTraversal(tr hcl.Traversal) (diags hcl.Diagnostics) {
 	for _, step := range tr {
 		if i, ok := step.(hcl.TraverseIndex); ok {
 			diags = append(diags, checkLiteral(i.Key, i.SrcRange)...)
 		}
 	}
+
 	return diags
 }
 
@@ -65,191 +81,188 @@ func checkLiteral(v cty.Value, at hcl.Range) hcl.Diagnostics {
 	if v.IsNull() || !v.IsKnown() {
 		return nil
 	}
+
 	switch v.Type() {
 	case cty.String:
 		if value.HasPlaceholder(v.AsString()) {
-			return hcl.Diagnostics{origin.Error(fault.Encoding, at, "A character that is reserved", placeholderHelp)}
+			return hcl.Diagnostics{
+				origin.Error(fault.Encoding, at, "A character that is reserved", placeholderHelp),
+			}
 		}
 	case cty.Number:
-		// 1e999999999 is twelve bytes here and a gigabyte as text.
-		if f := v.AsBigFloat(); f.IsInf() || f.MantExp(nil) > maxExponent || f.MantExp(nil) < -maxExponent {
+		f := v.AsBigFloat() // 1e999999999 is twelve bytes here and a gigabyte as text
+		exponent := f.MantExp(nil)
+		if f.IsInf() || exponent > maxExponent || exponent < -maxExponent {
 			return hcl.Diagnostics{origin.Error(fault.Limit, at, numberSummary, numberHelp)}
 		}
 	}
+
 	return nil
 }
 
-// checkKeys refuses a key that stands twice: HCL takes the last one without a word.
+// checkKeys refuses duplicate keys: HCL silently takes the last one.
 func checkKeys(x *hclsyntax.ObjectConsExpr) (diags hcl.Diagnostics) {
 	seen := map[string]hcl.Range{}
-	for _, i := range x.Items {
-		if k, ok := i.KeyExpr.(*hclsyntax.ObjectConsKeyExpr); ok && !k.ForceNonLiteral {
-			if _, ok := k.Wrapped.(*hclsyntax.BinaryOpExpr); ok { // example.com/a is a division
-				diags = append(diags, origin.Error(fault.Syntax, k.Range(), "A key with / in it needs quotes",
-					"Put the whole key in quotes: \"example.com/name\" = …. What is computed is written in parentheses: (a + b) = …."))
-				continue
-			}
-		}
-		if !literalKey(i.KeyExpr) {
+
+	for _, item := range x.Items {
+		at := item.KeyExpr.Range()
+		if isDivision(item.KeyExpr) {
+			diags = append(diags, origin.Error(fault.Syntax, at, "A key with / in it needs quotes",
+				"Put the whole key in quotes: \"example.com/name\" = …. "+
+					"Write a computed key in parentheses: (a + b) = …."))
 			continue
 		}
-		k, d := i.KeyExpr.Value(nil)
-		if d.HasErrors() || k.IsNull() || k.Type() != cty.String {
+
+		key, ok := literalKeyText(item.KeyExpr)
+		if !ok {
 			continue
 		}
-		at := i.KeyExpr.Range()
-		if first, ok := seen[k.AsString()]; ok {
-			diags = append(diags, origin.Error(fault.Duplicate, at, fmt.Sprintf("Key %q is there twice", k.AsString()), "The first is at %s. Remove one of them.", place(first)))
+		if first, ok := seen[key]; ok {
+			diags = append(
+				diags,
+				origin.Error(fault.Duplicate, at, fmt.Sprintf("Duplicate key %q", key),
+					duplicateHelp, place(first)),
+			)
 			continue
 		}
-		seen[k.AsString()] = at
+		seen[key] = at
 	}
+
 	return diags
 }
 
-const (
-	maxExponent   = 2048 // of two
-	numberSummary = "This number is too large"
-	numberHelp    = "Numbers have at most about 600 digits before and behind the point."
-)
+// isDivision reports whether a key such as example.com/a was parsed as a division.
+func isDivision(e hclsyntax.Expression) bool {
+	key, ok := e.(*hclsyntax.ObjectConsKeyExpr)
+	if !ok || key.ForceNonLiteral {
+		return false
+	}
+	_, ok = key.Wrapped.(*hclsyntax.BinaryOpExpr)
 
-// checkReading holds the functions that read to literals and variables, so that all that a site reads is known once
-// it is loaded.
-func checkReading(x *hclsyntax.FunctionCallExpr) (diags hcl.Diagnostics) {
-	switch x.Name {
-	case "file", "fileexists", "credential":
-	default:
+	return ok
+}
+
+func literalKeyText(e hclsyntax.Expression) (string, bool) {
+	if !isLiteralKey(e) {
+		return "", false
+	}
+
+	v, diags := e.Value(nil)
+	if diags.HasErrors() || v.IsNull() || v.Type() != cty.String {
+		return "", false
+	}
+
+	return v.AsString(), true
+}
+
+// checkReadingCall restricts the arguments of functions that read to literals and variables, so that a loaded site
+// shows everything that it reads.
+func checkReadingCall(x *hclsyntax.FunctionCallExpr) (diags hcl.Diagnostics) {
+	if !slices.Contains([]string{"file", "fileexists", "credential"}, x.Name) {
 		return nil
 	}
+
 	for _, a := range x.Args {
-		if !readable(a) || x.ExpandFinal {
-			diags = append(diags, origin.Error(fault.Reference, a.Range(), fmt.Sprintf("%s() takes text and variables only", x.Name),
-				"What a site reads must be known when it is loaded, so its argument is a literal, var.NAME, or a template of both. A file whose name depends on more comes in by stage \"fetch-config\" \"NAME\" { file = … }."))
+		if !isReadable(a) || x.ExpandFinal {
+			diags = append(diags, origin.Error(
+				fault.Reference,
+				a.Range(),
+				fmt.Sprintf("%s() takes text and variables only", x.Name),
+				"Everything that a site reads must be known when it is loaded, so write a literal, var.NAME, or a "+
+					"template of both. For a file whose name depends on more, use stage \"fetch-config\" \"NAME\" "+
+					"{ file = … }.",
+			))
 		}
 	}
+
 	return diags
 }
 
-func readable(e hclsyntax.Expression) bool {
+// isReadable reports whether an expression consists of literals and variables.
+func isReadable(e hclsyntax.Expression) bool {
 	switch x := e.(type) {
 	case *hclsyntax.LiteralValueExpr:
 		return true
 	case *hclsyntax.TemplateExpr:
-		for _, p := range x.Parts {
-			if !readable(p) {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(
+			x.Parts,
+			func(p hclsyntax.Expression) bool { return !isReadable(p) },
+		)
 	case *hclsyntax.TemplateWrapExpr:
-		return readable(x.Wrapped)
+		return isReadable(x.Wrapped)
 	case *hclsyntax.ParenthesesExpr:
-		return readable(x.Expression)
+		return isReadable(x.Expression)
 	case *hclsyntax.ScopeTraversalExpr:
 		return x.Traversal.RootName() == "var"
 	}
+
 	return false
 }
 
-// literal says whether an expression is a value as it stands: no reference, no function, no operator but a sign.
-func literal(e hclsyntax.Expression) bool {
+// isLiteral reports whether an expression has no reference, no function, and no operator but a sign.
+func isLiteral(e hclsyntax.Expression) bool {
 	switch x := e.(type) {
 	case *hclsyntax.LiteralValueExpr:
 		return true
 	case *hclsyntax.TemplateExpr:
-		for _, p := range x.Parts {
-			if _, ok := p.(*hclsyntax.LiteralValueExpr); !ok {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(x.Parts, func(p hclsyntax.Expression) bool {
+			_, ok := p.(*hclsyntax.LiteralValueExpr)
+			return !ok
+		})
 	case *hclsyntax.ParenthesesExpr:
-		return literal(x.Expression)
+		return isLiteral(x.Expression)
 	case *hclsyntax.UnaryOpExpr:
 		n, ok := x.Val.(*hclsyntax.LiteralValueExpr)
 		return ok && x.Op == hclsyntax.OpNegate && n.Val.Type() == cty.Number
 	case *hclsyntax.TupleConsExpr:
-		for _, i := range x.Exprs {
-			if !literal(i) {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(
+			x.Exprs,
+			func(i hclsyntax.Expression) bool { return !isLiteral(i) },
+		)
 	case *hclsyntax.ObjectConsExpr:
-		for _, i := range x.Items {
-			if !literalKey(i.KeyExpr) || !literal(i.ValueExpr) {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(x.Items, func(i hclsyntax.ObjectConsItem) bool {
+			return !isLiteralKey(i.KeyExpr) || !isLiteral(i.ValueExpr)
+		})
 	}
+
 	return false
 }
 
-func literalKey(e hclsyntax.Expression) bool {
-	k, ok := e.(*hclsyntax.ObjectConsKeyExpr)
+func isLiteralKey(e hclsyntax.Expression) bool {
+	key, ok := e.(*hclsyntax.ObjectConsKeyExpr)
 	if !ok {
-		return literal(e)
+		return isLiteral(e)
 	}
-	return !k.ForceNonLiteral && hcl.ExprAsKeyword(k.Wrapped) != "" || literal(k.Wrapped)
+	isName := !key.ForceNonLiteral && hcl.ExprAsKeyword(key.Wrapped) != ""
+
+	return isName || isLiteral(key.Wrapped)
 }
 
-// constants checks that the arguments declared so are literals.
-func constants(b schema.Block, body *hclsyntax.Body) (diags hcl.Diagnostics) {
+// checkConstants checks that the arguments which the schema declares constant are literals.
+func checkConstants(b schema.Block, body *hclsyntax.Body) (diags hcl.Diagnostics) {
 	for _, f := range b.Fields {
 		s := f.Spec()
 		a := body.Attributes[s.Name]
-		if a == nil || !s.Const || b.Type == schema.VariableBlock.Type && s.Name == schema.VariableType.Name {
-			continue
-		}
-		if !literal(a.Expr) {
-			diags = append(diags, origin.Error(fault.Reference, a.Expr.Range(), s.Name+" is a literal",
-				"It must be known before anything is evaluated: no references, no functions, no templates. Write the value itself."))
+		isType := b.Type == schema.VariableBlock.Type && s.Name == schema.VariableType.Name
+
+		if a != nil && s.Const && !isType && !isLiteral(a.Expr) {
+			diags = append(
+				diags,
+				origin.Error(
+					fault.Reference,
+					a.Expr.Range(),
+					s.Name+" must be a literal",
+					"It must be known before anything is evaluated: no references, no functions, no templates.",
+				),
+			)
 		}
 	}
+
 	for _, x := range body.Blocks {
 		if n, ok := b.Find(x.Type); ok {
-			diags = append(diags, constants(n, x.Body)...)
+			diags = append(diags, checkConstants(n, x.Body)...)
 		}
 	}
+
 	return diags
-}
-
-// prepare makes every expression of the site ready for evaluation, each once.
-func (l *loader) prepare() {
-	s := l.site
-	for _, b := range []*hclsyntax.Body{s.Prelet, s.Cluster, s.Node} {
-		prepareBody(b)
-	}
-	for _, d := range s.Detectors {
-		prepareBody(d.Body)
-	}
-	for _, i := range s.Stages {
-		prepareBody(i.Body)
-		i.When, i.ForEach, i.Timeout = value.Prepare(i.When), value.Prepare(i.ForEach), value.Prepare(i.Timeout)
-	}
-	for _, x := range s.Locals {
-		x.Expr = value.Prepare(x.Expr)
-	}
-	for _, v := range s.Variables {
-		v.Default = value.Prepare(v.Default)
-		for i := range v.Rules {
-			v.Rules[i].Condition = value.Prepare(v.Rules[i].Condition)
-		}
-	}
-	for n, v := range s.Values {
-		s.Values[n] = FileValue{Expr: value.Prepare(v.Expr)}
-	}
-}
-
-func prepareBody(b *hclsyntax.Body) {
-	if b == nil {
-		return
-	}
-	for _, a := range b.Attributes {
-		a.Expr = value.Prepare(a.Expr)
-	}
-	for _, x := range b.Blocks {
-		prepareBody(x.Body)
-	}
 }

@@ -1,4 +1,4 @@
-package site
+package lang
 
 import (
 	"io/fs"
@@ -17,7 +17,7 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// fake declares a stage type as a site sees it; no code of a phase runs in this room.
+// fake declares a stage type as a site sees it; no code of a phase runs in this package.
 type fake struct{ spec stages.Spec }
 
 func (f fake) Spec() stages.Spec                { return f.spec }
@@ -31,30 +31,106 @@ func anything(name string) schema.Field {
 func fakes() []stages.Stage {
 	name := []string{"name"}
 	return []stages.Stage{
-		fake{stages.Spec{Block: schema.Block{Type: "fetch-ca"}, Phase: schema.Gather, Singleton: true, Timeout: time.Minute}},
-		fake{stages.Spec{Block: schema.Block{Type: "fetch-config", Fields: []schema.Field{text("config_map"), text("file"), anything("optional")}},
-			Phase: schema.Gather, ForEach: true, Timeout: time.Minute}},
-		fake{stages.Spec{Block: schema.Block{Type: "detect-hw", Blocks: []schema.Block{{Type: "wait", Max: 1, Fields: []schema.Field{anything("links"), text("timeout")}}}},
-			Phase: schema.Gather, Singleton: true, Timeout: time.Minute}},
-		fake{stages.Spec{Block: schema.Block{Type: "reserve",
-			Fields: []schema.Field{schema.Attr[string]{Name: "policy", Doc: "The formula.", Required: true}, anything("max_pods"), anything("floor"), anything("cap")},
+		fake{
+			stages.Spec{
+				Block:     schema.Block{Type: "fetch-ca"},
+				Phase:     schema.Gather,
+				Singleton: true,
+				Timeout:   time.Minute,
+			},
+		},
+		fake{
+			stages.Spec{
+				Block: schema.Block{
+					Type:   "fetch-config",
+					Fields: []schema.Field{text("config_map"), text("file"), anything("optional")},
+				},
+				Phase:   schema.Gather,
+				ForEach: true,
+				Timeout: time.Minute,
+			},
+		},
+		fake{
+			stages.Spec{
+				Block: schema.Block{
+					Type: "detect-hw",
+					Blocks: []schema.Block{
+						{Type: "wait", Max: 1, Fields: []schema.Field{anything("links"), text("timeout")}},
+					},
+				},
+				Phase:     schema.Gather,
+				Singleton: true,
+				Timeout:   time.Minute,
+			},
+		},
+		fake{stages.Spec{Block: schema.Block{
+			Type: "reserve",
+			Fields: []schema.Field{
+				schema.Attr[string]{Name: "policy", Doc: "The formula.", Required: true},
+				anything("max_pods"),
+				anything("floor"),
+				anything("cap"),
+			},
 			Blocks: []schema.Block{
 				{Type: "static", Max: 1, Fields: []schema.Field{text("cpu"), text("memory")}},
 				{Type: "remainder", Max: 1, Fields: []schema.Field{text("cpus"), text("memory")}},
 				{Type: "topology", Max: 1, Fields: []schema.Field{anything("cores"), text("spread")}},
-			}}, Phase: schema.Decide, Singleton: true}},
-		fake{stages.Spec{Block: schema.Block{Type: "label", Fields: []schema.Field{anything("labels"), anything("from_detectors")}}, Phase: schema.Decide, ForEach: true}},
-		fake{stages.Spec{Block: schema.Block{Type: "taint", Fields: []schema.Field{anything("taints")}}, Phase: schema.Decide, ForEach: true}},
+			},
+		}, Phase: schema.Decide, Singleton: true}},
+		fake{
+			stages.Spec{
+				Block: schema.Block{
+					Type:   "label",
+					Fields: []schema.Field{anything("labels"), anything("from_detectors")},
+				},
+				Phase:   schema.Decide,
+				ForEach: true,
+			},
+		},
+		fake{
+			stages.Spec{
+				Block:   schema.Block{Type: "taint", Fields: []schema.Field{anything("taints")}},
+				Phase:   schema.Decide,
+				ForEach: true,
+			},
+		},
 		fake{stages.Spec{Block: schema.Block{Type: "write", Blocks: []schema.Block{
-			{Type: "kubelet_config", Max: 1, ForEach: true, Fields: []schema.Field{anything("base"), anything("patch")}},
-			{Type: "kubelet_flags", Max: 1, ForEach: true, Fields: []schema.Field{anything("base"), text("path"), text("variable")}},
-			{Type: "file", Labels: name, ForEach: true, Fields: []schema.Field{schema.Attr[string]{Name: "path", Doc: "Where.", Required: true}, text("content"), text("mode"), anything("create_only")}},
+			{
+				Type:    "kubelet_config",
+				Max:     1,
+				ForEach: true,
+				Fields:  []schema.Field{anything("base"), anything("patch")},
+			},
+			{
+				Type:    "kubelet_flags",
+				Max:     1,
+				ForEach: true,
+				Fields:  []schema.Field{anything("base"), text("path"), text("variable")},
+			},
+			{
+				Type:    "file",
+				Labels:  name,
+				ForEach: true,
+				Fields: []schema.Field{
+					schema.Attr[string]{Name: "path", Doc: "Where.", Required: true},
+					text("content"),
+					text("mode"),
+					anything("create_only"),
+				},
+			},
 			{Type: "directory", Labels: name, ForEach: true, Fields: []schema.Field{text("path")}},
 		}}, Phase: schema.Render, Singleton: true}},
-		fake{stages.Spec{Block: schema.Block{Type: "restart", Fields: []schema.Field{text("unit")}, Blocks: []schema.Block{
-			{Type: "verify", Max: 1, Fields: []schema.Field{text("settle"), text("timeout")}},
-			{Type: "precondition", Fields: []schema.Field{anything("condition"), text("error_message")}},
-		}}, Phase: schema.Render, Singleton: true, Timeout: time.Minute}},
+		fake{
+			stages.Spec{
+				Block: schema.Block{Type: "restart", Fields: []schema.Field{text("unit")}, Blocks: []schema.Block{
+					{Type: "verify", Max: 1, Fields: []schema.Field{text("settle"), text("timeout")}},
+					{Type: "precondition", Fields: []schema.Field{anything("condition"), text("error_message")}},
+				}},
+				Phase:     schema.Render,
+				Singleton: true,
+				Timeout:   time.Minute,
+			},
+		},
 	}
 }
 

@@ -1,19 +1,18 @@
-package site
+package lang
 
 import "io/fs"
 
-// Files is where a site's files are looked for. OS gives the real ones; tests bring their own, faults included.
+// Files is the file system of a site. OS returns that of this machine; tests have their own.
 type Files interface {
 	// Lstat describes a name without following a link.
 	Lstat(name string) (fs.FileInfo, error)
-	// Readlink is where a link points.
+	// Readlink returns the target of a link.
 	Readlink(name string) (string, error)
-	// ReadDir lists a folder in any order.
+	// ReadDir lists a directory in any order.
 	ReadDir(name string) ([]fs.DirEntry, error)
-	// Judge returns an error, a *nodefile.Loose, for a name that others than root and this user may change, it or what
-	// is above it.
+	// Judge returns a *nodefile.Loose for a name that other users than root and this one may change, directly or
+	// through a directory above it.
 	Judge(name string) error
-	// ReadFile reads a regular file and nothing else: it follows no link, waits for no FIFO, and gives an error
-	// for what has more than max bytes.
+	// ReadFile reads a regular file of at most max bytes. It follows no link and does not wait for a FIFO.
 	ReadFile(name string, max int64) ([]byte, error)
 }

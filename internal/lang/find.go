@@ -1,4 +1,4 @@
-package site
+package lang
 
 import (
 	"errors"
@@ -15,224 +15,294 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// searchFolders are looked at in this order; a name in an earlier one hides the same name in a later one.
-func searchFolders() []string {
-	return []string{"/etc/prelet", "/run/prelet/site", "/usr/lib/prelet/site"}
-}
-
-// The endings of the files that make a site, and of those that only look like it.
+// The endings of the files of a site, and of tests, which are not part of it.
 const (
-	nativeSuffix = ".hcl"
-	jsonSuffix   = ".hcl.json"
-	varsSuffix   = ".prelet.vars"
-	// templateSuffix is that of the templates of templatefile().
-	templateSuffix = ".tftpl"
+	nativeSuffix   = ".hcl"
+	jsonSuffix     = ".hcl.json"
+	varsSuffix     = ".prelet.vars"
+	templateSuffix = ".tftpl" // of templatefile()
 	testSuffix     = ".prelettest.hcl"
 )
 
-// IsSiteFile says whether a name in a site's folder is read: *.hcl, *.hcl.json, *.prelet.vars and *.tftpl, but no
+// searchFolders returns the directories of a site. A name in an earlier one hides the same name in a later one.
+func searchFolders(root string) []string {
+	return []string{
+		path.Join(root, "/etc/prelet"),
+		path.Join(root, "/run/prelet/site"),
+		path.Join(root, "/usr/lib/prelet/site"),
+	}
+}
+
+// IsSiteFile reports whether a file in a site's directory is read: *.hcl, *.hcl.json, *.prelet.vars and *.tftpl, but no
 // dotfile, no editor's backup and no test.
 func IsSiteFile(name string) bool {
 	base := path.Base(name)
-	if strings.HasPrefix(base, ".") || strings.HasSuffix(base, "~") || strings.HasSuffix(base, testSuffix) {
-		return false
+	hasSuffix := func(suffix string) bool {
+		return strings.HasSuffix(base, suffix)
 	}
-	endings := []string{nativeSuffix, jsonSuffix, varsSuffix, templateSuffix}
+	suffixes := []string{nativeSuffix, jsonSuffix, varsSuffix, templateSuffix}
 
-	return slices.ContainsFunc(endings, func(e string) bool { return strings.HasSuffix(base, e) })
+	return !isIgnored(base) && slices.ContainsFunc(suffixes, hasSuffix)
 }
 
+// isIgnored reports whether a file is intentionally not read.
+func isIgnored(base string) bool {
+	return strings.HasPrefix(base, ".") || strings.HasSuffix(base, "~") ||
+		strings.HasSuffix(base, testSuffix)
+}
+
+// finder finds the files of a site.
 type finder struct {
 	fsys   Files
 	found  []string
-	hidden map[string]bool // names that an earlier folder had
+	hidden map[string]bool // names in an earlier directory
 	diags  hcl.Diagnostics
 }
 
-// find lists the site's files in the order in which they apply: by name over all folders.
+// find returns the site's files in the order in which they apply: by name over all directories.
 func find(fsys Files, opts Options) ([]string, hcl.Diagnostics) {
 	f := &finder{fsys: fsys, hidden: map[string]bool{}}
-	looked := opts.Paths
+
+	places := opts.Paths
+	for _, p := range opts.Paths {
+		f.addPath(path.Clean(p))
+	}
 	if len(opts.Paths) == 0 {
-		for _, dir := range searchFolders() {
-			dir = path.Join(opts.Root, dir)
-			looked = append(looked, dir)
-			f.folder(dir, true)
+		places = searchFolders(opts.Root)
+		for _, dir := range places {
+			f.addFolder(dir, true)
 		}
 	}
-	for _, p := range opts.Paths {
-		f.given(path.Clean(p))
-	}
-	slices.SortStableFunc(f.found, func(a, b string) int { return strings.Compare(path.Base(a), path.Base(b)) })
+
+	slices.SortStableFunc(
+		f.found,
+		func(a, b string) int {
+			return strings.Compare(path.Base(a), path.Base(b))
+		},
+	)
 	if len(f.diags) > 0 {
 		return nil, f.diags
 	}
 	if len(f.found) == 0 {
-		f.diags = append(f.diags, origin.Error(fault.NoSite, hcl.Range{}, "There is no site",
-			"No *.hcl, *.hcl.json or *.prelet.vars file stands in %s. Write one (prelet init --from-node makes a first one), or name it: --config PATH. Folders below a folder are not entered.", strings.Join(looked, ", ")))
+		f.diags = append(f.diags, origin.Error(
+			fault.NoSite,
+			hcl.Range{},
+			"No site was found",
+			"No *.hcl, *.hcl.json or *.prelet.vars file in %s. Write one (prelet init --from-node makes a first one), "+
+				"or name it: --config PATH. Directories below a directory are not searched.",
+			strings.Join(places, ", "),
+		))
 	}
+
 	return f.found, f.diags
 }
 
-// ListNotRead returns the files in a site's folders that look like a site's and are not read, because of their names:
-// a.hcl.bak, prod.vars, a.HCL. Dotfiles, editors' backups and tests are not read on purpose.
+// ListNotRead returns the files in a site's directories whose names look like those of site files and are not read:
+// a.hcl.bak, prod.vars, a.HCL.
 func ListNotRead(fsys Files, opts Options) (out []string) {
 	folders := opts.Paths
 	if len(folders) == 0 {
-		for _, dir := range searchFolders() {
-			folders = append(folders, path.Join(opts.Root, dir))
-		}
+		folders = searchFolders(opts.Root)
 	}
+
 	for _, dir := range folders {
 		if st, err := fsys.Lstat(dir); err != nil || !st.IsDir() {
 			continue
 		}
-		entries, err := fsys.ReadDir(dir)
-		if err != nil {
-			continue // find has reported it
-		}
+
+		entries, _ := fsys.ReadDir(dir) // find has reported the error
 		for _, e := range entries {
-			name := strings.ToLower(e.Name())
-			isOnPurpose := strings.HasPrefix(name, ".") || strings.HasSuffix(name, "~") || strings.HasSuffix(name, testSuffix)
-			looksRead := strings.Contains(name, nativeSuffix) || strings.Contains(name, "vars") || strings.Contains(name, templateSuffix)
-			if !e.IsDir() && !isOnPurpose && looksRead && !IsSiteFile(e.Name()) {
+			if !e.IsDir() && looksLikeSiteFile(e.Name()) && !IsSiteFile(e.Name()) {
 				out = append(out, path.Join(dir, e.Name()))
 			}
 		}
 	}
-
 	slices.Sort(out)
 
 	return out
 }
 
-// given takes a path of --config: a folder, or one file that hides nothing and that nothing hides.
-func (f *finder) given(name string) {
+func looksLikeSiteFile(base string) bool {
+	name := strings.ToLower(base)
+	contains := func(part string) bool {
+		return strings.Contains(name, part)
+	}
+
+	return !isIgnored(name) &&
+		slices.ContainsFunc([]string{nativeSuffix, "vars", templateSuffix}, contains)
+}
+
+// addPath adds a path of --config: a directory, or one file, which neither hides others nor is hidden.
+func (f *finder) addPath(name string) {
 	st, err := f.fsys.Lstat(name)
+
 	switch {
 	case err != nil:
-		f.cannotRead(name, err)
+		f.diags = append(f.diags, cannotRead(name, err))
 	case st.IsDir():
-		f.folder(name, false)
-	case st.Mode()&fs.ModeSymlink != 0 && !IsSiteFile(name):
-		f.refuse(name, "A site must not be a link", "Where it leads could change between the check and the reading. Name the folder that it leads to.")
+		f.addFolder(name, false)
+	case isLink(st) && !IsSiteFile(name):
+		f.refuse(name, "A site must not be a link",
+			"Its target could change between the check and the reading. Name the target.")
 	case !IsSiteFile(name):
-		f.refuse(name, "This is no name of a site file", "A site's file ends in %s, %s, %s or %s, and its name begins with no dot; *%s is not read. Rename it, or name another.", nativeSuffix, jsonSuffix, varsSuffix, templateSuffix, testSuffix)
+		f.refuse(
+			name,
+			"This is not the name of a site file",
+			"A site's file ends in %s, %s, %s or %s, and its name does not begin with a dot; *%s is not read. "+
+				"Rename it, or name another.",
+			nativeSuffix,
+			jsonSuffix,
+			varsSuffix,
+			templateSuffix,
+			testSuffix,
+		)
 	default:
-		f.file(name, st)
+		f.addFile(name, st)
 	}
 }
 
-func (f *finder) folder(dir string, mayLack bool) {
+func (f *finder) addFolder(dir string, mayBeMissing bool) {
 	st, err := f.fsys.Lstat(dir)
-	if mayLack && errors.Is(err, fs.ErrNotExist) {
+
+	switch {
+	case mayBeMissing && errors.Is(err, fs.ErrNotExist):
+		return
+	case err != nil:
+		f.diags = append(f.diags, cannotRead(dir, err))
+		return
+	case !st.IsDir():
+		f.refuse(
+			dir,
+			"This is not a folder",
+			"It is %s. Replace it by a folder that is not a link.",
+			describeMode(st.Mode()),
+		)
+		return
+	case !f.isTrusted(dir, "Others may write into this folder"):
 		return
 	}
-	if err != nil {
-		f.cannotRead(dir, err)
-		return
-	}
-	if !st.IsDir() {
-		f.refuse(dir, "This is no folder", "It is %s. A site stands in a folder that is no link: replace it.", kind(st.Mode()))
-		return
-	}
-	if !f.judged(dir, "Others may write into this folder") {
-		return
-	}
+
 	entries, err := f.fsys.ReadDir(dir)
 	if err != nil {
-		f.cannotRead(dir, err)
+		f.diags = append(f.diags, cannotRead(dir, err))
 		return
 	}
-	var here []string
+
 	for _, e := range entries {
 		if !IsSiteFile(e.Name()) || f.hidden[e.Name()] {
 			continue
 		}
-		here = append(here, e.Name())
+		f.hidden[e.Name()] = true
+
 		name := path.Join(dir, e.Name())
 		if st, err := f.fsys.Lstat(name); err != nil {
-			f.cannotRead(name, err)
-		} else if !f.masked(name, st) {
-			f.file(name, st)
+			f.diags = append(f.diags, cannotRead(name, err))
+		} else if !f.isMask(name, st) {
+			f.addFile(name, st)
 		}
 	}
-	for _, n := range here {
-		f.hidden[n] = true
-	}
 }
 
-func (f *finder) masked(name string, st fs.FileInfo) bool {
-	if st.Mode()&fs.ModeSymlink == 0 {
+func isLink(st fs.FileInfo) bool {
+	return st.Mode()&fs.ModeSymlink != 0
+}
+
+// isMask reports whether a name is a link to /dev/null, which hides the files of that name.
+func (f *finder) isMask(name string, st fs.FileInfo) bool {
+	if !isLink(st) {
 		return false
 	}
-	to, err := f.fsys.Readlink(name)
-	return err == nil && to == "/dev/null"
+	target, err := f.fsys.Readlink(name)
+
+	return err == nil && target == "/dev/null"
 }
 
-func (f *finder) file(name string, st fs.FileInfo) {
+func (f *finder) addFile(name string, st fs.FileInfo) {
 	switch {
-	case st.Mode()&fs.ModeSymlink != 0:
-		f.refuse(name, "A site's file must not be a link", "Where it leads can change without this folder being touched. Put the file itself here. (A link to /dev/null masks a file of a later folder.)")
+	case isLink(st):
+		f.refuse(name, "A site's file must not be a link",
+			"Its target can change without a change in this folder. Put the file itself here. "+
+				"(A link to /dev/null masks a file of a later folder.)")
 	case !st.Mode().IsRegular():
-		f.refuse(name, "This is no regular file", "It is %s. Rename or remove it: every name in this folder that ends like a site's file is read.", kind(st.Mode()))
-	case !f.judged(name, "Others may change this file"):
-	case st.Size() > maxBytes:
+		f.refuse(
+			name,
+			"This is not a regular file",
+			"It is %s. Rename or remove it: every name in this folder that ends like a site's file is read.",
+			describeMode(st.Mode()),
+		)
+	case !f.isTrusted(name, "Others may change this file"):
+	case st.Size() > MaxBytes:
 		f.diags = append(f.diags, tooLarge(name, st.Size()))
 	default:
 		f.found = append(f.found, name)
 		if len(f.found) == maxFiles+1 {
-			f.diags = append(f.diags, tooMany(name))
+			f.diags = append(f.diags, tooManyFiles(name))
 		}
 	}
 }
 
-// judged says whether nobody but root and this user may change a name, or what is above it.
-func (f *finder) judged(name, summary string) bool {
+// isTrusted reports whether only root and this user may change a name, directly or through a directory above it. It
+// reports an error otherwise.
+func (f *finder) isTrusted(name, summary string) bool {
 	err := f.fsys.Judge(name)
+
 	var loose *nodefile.Loose
-	switch {
-	case errors.As(err, &loose):
-		f.refuse(name, summary, "%s. Whoever may do that decides what this node becomes. End it: %s", loose, loose.Fix)
-	case err != nil:
-		f.cannotRead(name, err)
+	if errors.As(err, &loose) {
+		f.refuse(
+			name,
+			summary,
+			"%s. A user who may change it controls this node. Fix it: %s",
+			loose,
+			loose.Fix,
+		)
+	} else if err != nil {
+		f.diags = append(f.diags, cannotRead(name, err))
 	}
+
 	return err == nil
 }
 
 func (f *finder) refuse(name, summary, detail string, args ...any) {
-	f.diags = append(f.diags, origin.Error(fault.FileRefused, fileRange(name), summary, detail, args...))
-}
-
-func (f *finder) cannotRead(name string, err error) {
-	f.diags = append(f.diags, cannotRead(name, err))
+	f.diags = append(
+		f.diags,
+		origin.Error(fault.FileRefused, fileRange(name), summary, detail, args...),
+	)
 }
 
 func cannotRead(name string, err error) *hcl.Diagnostic {
-	next := "See that it is there and that this user may read it."
+	next := "Check that it exists and that this user may read it."
 	if errors.Is(err, fs.ErrPermission) {
 		next = "This user may not read it: run as root, or give --config a copy."
 	}
-	return origin.Error(fault.FileRefused, fileRange(name), "Cannot read "+name, "%s. %s", err, next)
+
+	return origin.Error(
+		fault.FileRefused,
+		fileRange(name),
+		"Cannot read "+name,
+		"%s. %s",
+		err,
+		next,
+	)
 }
 
-// read takes the contents of the files that find has listed.
-func read(fsys Files, names []string) ([]world.SiteFile, hcl.Diagnostics) {
-	var out []world.SiteFile
-	var diags hcl.Diagnostics
+// read returns the contents of files that find has returned.
+func read(fsys Files, names []string) (out []world.SiteFile, diags hcl.Diagnostics) {
 	for _, name := range names {
-		b, err := fsys.ReadFile(name, maxBytes)
+		b, err := fsys.ReadFile(name, MaxBytes)
 		if err != nil {
 			diags = append(diags, cannotRead(name, err))
 			continue
 		}
 		out = append(out, world.SiteFile{Name: name, Text: string(b)})
 	}
+
 	return out, diags
 }
 
-func kind(m fs.FileMode) string {
+func describeMode(m fs.FileMode) string {
 	switch {
+	case m.IsRegular():
+		return "a file"
 	case m.IsDir():
 		return "a folder"
 	case m&fs.ModeSymlink != 0:
@@ -243,13 +313,16 @@ func kind(m fs.FileMode) string {
 		return "a socket"
 	case m&fs.ModeDevice != 0:
 		return "a device"
-	case m.IsRegular():
-		return "a file"
 	}
-	return "something else than a file"
+
+	return "of type " + m.Type().String()
 }
 
-// fileRange is the beginning of a file, for what concerns all of it.
+// fileRange returns the beginning of a file, for diagnostics about all of it.
 func fileRange(name string) hcl.Range {
-	return hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}
+	return hcl.Range{
+		Filename: name,
+		Start:    hcl.InitialPos,
+		End:      hcl.InitialPos,
+	}
 }

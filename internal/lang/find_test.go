@@ -1,4 +1,4 @@
-package site
+package lang
 
 import (
 	"errors"
@@ -48,12 +48,15 @@ func TestSearch(t *testing.T) {
 		opts Options
 		want string
 	}{
-		"all folders, by name": {full(), Options{}, "/usr/lib/prelet/site/10-base.hcl /etc/prelet/15-site.hcl /run/prelet/site/20-gpu.hcl /usr/lib/prelet/site/30-x.hcl.json /run/prelet/site/40-run.hcl /etc/prelet/site.prelet.vars"},
+		"all folders, by name": {full(), Options{}, "/usr/lib/prelet/site/10-base.hcl /etc/prelet/15-site.hcl " +
+			"/run/prelet/site/20-gpu.hcl /usr/lib/prelet/site/30-x.hcl.json /run/prelet/site/40-run.hcl " +
+			"/etc/prelet/site.prelet.vars"},
 		"a mask hides, and is no file": {func() tree {
 			f := full()
 			f["/etc/prelet/20-gpu.hcl"] = node{mode: fs.ModeSymlink | 0o777, text: "/dev/null"}
 			return f
-		}(), Options{}, "/usr/lib/prelet/site/10-base.hcl /etc/prelet/15-site.hcl /usr/lib/prelet/site/30-x.hcl.json /run/prelet/site/40-run.hcl /etc/prelet/site.prelet.vars"},
+		}(), Options{}, "/usr/lib/prelet/site/10-base.hcl /etc/prelet/15-site.hcl " +
+			"/usr/lib/prelet/site/30-x.hcl.json /run/prelet/site/40-run.hcl /etc/prelet/site.prelet.vars"},
 		"a root":               {folder("/r/etc/prelet").with("/r/etc/prelet/a.hcl", ""), Options{Root: "/r"}, "/r/etc/prelet/a.hcl"},
 		"a root from here":     {folder("r/etc/prelet").with("r/etc/prelet/a.hcl", ""), Options{Root: "./r"}, "r/etc/prelet/a.hcl"},
 		"folders given":        {folder("x", "y").with("x/b.hcl", "").with("y/b.hcl", "").with("y/a.hcl", ""), given("x", "y/"), "y/a.hcl x/b.hcl"},
@@ -65,10 +68,10 @@ func TestSearch(t *testing.T) {
 			for range 8 { // ReadDir lists in another order each time
 				got, diags := find(c.tree, c.opts)
 				if len(diags) > 0 {
-					t.Fatal(show(diags))
+					t.Fatalf("got %s, want no diagnostics", show(diags))
 				}
 				if d := cmp.Diff(c.want, strings.Join(got, " ")); d != "" {
-					t.Fatal(d)
+					t.Fatalf("found files (-want +got):\n%s", d)
 				}
 			}
 		})
@@ -97,24 +100,28 @@ func TestFilesAreRefusedBeforeTheyAreRead(t *testing.T) {
 		code fault.Code
 		want string
 	}{
-		"FIFO":               {one(node{mode: fs.ModeNamedPipe | 0o644}), Options{}, fault.FileRefused, "/etc/prelet/a.hcl:1:1 This is no regular file: It is a FIFO."},
-		"socket":             {one(node{mode: fs.ModeSocket | 0o644}), Options{}, fault.FileRefused, "It is a socket."},
-		"device":             {one(node{mode: fs.ModeDevice | fs.ModeCharDevice | 0o644}), Options{}, fault.FileRefused, "It is a device."},
-		"folder":             {one(node{mode: fs.ModeDir | 0o755}), Options{}, fault.FileRefused, "It is a folder. Rename or remove it"},
-		"link":               {one(node{mode: fs.ModeSymlink | 0o777, text: "good.hcl"}), Options{}, fault.FileRefused, "must not be a link: Where it leads"},
-		"link to /dev/zero":  {one(node{mode: fs.ModeSymlink | 0o777, text: "/dev/zero"}), Options{}, fault.FileRefused, "must not be a link"},
-		"world-writable":     {one(node{mode: 0o666}), Options{}, fault.FileRefused, "Others may change this file: /etc/prelet/a.hcl can be written by everybody. Whoever may do that decides what this node becomes. End it: chmod o-w /etc/prelet/a.hcl"},
-		"huge":               {one(node{mode: 0o644, size: maxBytes + 1}), Options{}, fault.Limit, "This file is too large: It has 262145 bytes, a site's file may have 262144."},
+		"FIFO":              {one(node{mode: fs.ModeNamedPipe | 0o644}), Options{}, fault.FileRefused, "/etc/prelet/a.hcl:1:1 This is not a regular file: It is a FIFO."},
+		"socket":            {one(node{mode: fs.ModeSocket | 0o644}), Options{}, fault.FileRefused, "It is a socket."},
+		"device":            {one(node{mode: fs.ModeDevice | fs.ModeCharDevice | 0o644}), Options{}, fault.FileRefused, "It is a device."},
+		"folder":            {one(node{mode: fs.ModeDir | 0o755}), Options{}, fault.FileRefused, "It is a folder. Rename or remove it"},
+		"link":              {one(node{mode: fs.ModeSymlink | 0o777, text: "good.hcl"}), Options{}, fault.FileRefused, "must not be a link: Its target"},
+		"link to /dev/zero": {one(node{mode: fs.ModeSymlink | 0o777, text: "/dev/zero"}), Options{}, fault.FileRefused, "must not be a link"},
+		"world-writable": {one(node{mode: 0o666}), Options{}, fault.FileRefused, "Others may change this " +
+			"file: /etc/prelet/a.hcl can be written by everybody. A user who may change it controls this node. " +
+			"Fix it: chmod o-w /etc/prelet/a.hcl"},
+		"huge":               {one(node{mode: 0o644, size: MaxBytes + 1}), Options{}, fault.Limit, "This file is too large: It has 262145 bytes, a site's file may have 262144."},
 		"many":               {many, Options{}, fault.Limit, "Too many files: This is number 65; a site may have 64."},
 		"open folder":        {open, Options{}, fault.FileRefused, "/etc/prelet:1:1 Others may write into this folder"},
-		"linked folder":      {linked, Options{}, fault.FileRefused, "This is no folder: It is a link."},
+		"linked folder":      {linked, Options{}, fault.FileRefused, "This is not a folder: It is a link."},
 		"locked folder":      {locked, Options{}, fault.FileRefused, "run as root, or give --config a copy"},
-		"gone":               {folder(), Options{Paths: []string{"x/y.hcl"}}, fault.FileRefused, "Cannot read x/y.hcl: lstat x/y.hcl: file does not exist. See that it is there"},
-		"test given":         {folder().with("a.prelettest.hcl", ""), Options{Paths: []string{"a.prelettest.hcl"}}, fault.FileRefused, "no name of a site file: A site's file ends in .hcl, .hcl.json, .prelet.vars or .tftpl"},
-		"a link to a folder": {tree{"site": {mode: fs.ModeSymlink | 0o777, text: "/srv/site"}}, Options{Paths: []string{"site"}}, fault.FileRefused, "A site must not be a link: Where it leads could change"},
+		"gone":               {folder(), Options{Paths: []string{"x/y.hcl"}}, fault.FileRefused, "Cannot read x/y.hcl: lstat x/y.hcl: file does not exist. Check that it exists"},
+		"test given":         {folder().with("a.prelettest.hcl", ""), Options{Paths: []string{"a.prelettest.hcl"}}, fault.FileRefused, "not the name of a site file: A site's file ends in .hcl, .hcl.json, .prelet.vars or .tftpl"},
+		"a link to a folder": {tree{"site": {mode: fs.ModeSymlink | 0o777, text: "/srv/site"}}, Options{Paths: []string{"site"}}, fault.FileRefused, "A site must not be a link: Its target could change"},
 		"a mask is no file":  {tree{"a.hcl": {mode: fs.ModeSymlink, text: "/dev/null"}}, Options{Paths: []string{"a.hcl"}}, fault.FileRefused, "must not be a link"},
-		"no site":            {folder("/etc/prelet"), Options{}, fault.NoSite, "No *.hcl, *.hcl.json or *.prelet.vars file stands in /etc/prelet, /run/prelet/site, /usr/lib/prelet/site."},
-		"no site in a place": {folder("x"), Options{Paths: []string{"x"}}, fault.NoSite, "stands in x. Write one (prelet init --from-node makes a first one), or name it: --config PATH."},
+		"no site": {folder("/etc/prelet"), Options{}, fault.NoSite, "No *.hcl, *.hcl.json or " +
+			"*.prelet.vars file in /etc/prelet, /run/prelet/site, /usr/lib/prelet/site."},
+		"no site in a place": {folder("x"), Options{Paths: []string{"x"}}, fault.NoSite, "file in x. Write one " +
+			"(prelet init --from-node makes a first one), or name it: --config PATH."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, diags := Load(unread{c.tree, t}, c.opts)
@@ -122,10 +129,10 @@ func TestFilesAreRefusedBeforeTheyAreRead(t *testing.T) {
 				t.Errorf("got:  %s\nwant: %s … %s", show(diags), c.code, c.want)
 			}
 			if origin.Exit(diags) != 10 {
-				t.Errorf("exit %d", origin.Exit(diags))
+				t.Errorf("got exit %d, want 10", origin.Exit(diags))
 			}
 			if s == nil || s.Sources == nil {
-				t.Error("no site to print with")
+				t.Error("got no site, want one with sources to print")
 			}
 		})
 	}
@@ -138,24 +145,32 @@ type unread struct {
 }
 
 func (u unread) ReadFile(name string, _ int64) ([]byte, error) {
-	u.t.Errorf("%s was read", name)
+	u.t.Errorf("%s was read, want it to be refused before", name)
 	return nil, errors.New("read")
 }
 
 func TestEncoding(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"latin1":      {"locals {\n  a = \"caf\xe9\"\n}\n", "encoding a.hcl:2:11 This is not UTF-8: A site is UTF-8. Save the file anew"},
+		"latin1": {"locals {\n  a = \"caf\xe9\"\n}\n", "encoding a.hcl:2:11 This is not UTF-8: Save the " +
+			"file as UTF-8"},
 		"surrogate":   {"# \xed\xa0\x80", "encoding a.hcl:1:3 This is not UTF-8"},
 		"overlong":    {"# \xc0\xaf", "encoding a.hcl:1:3 This is not UTF-8"},
 		"NUL":         {"# é\x00", "encoding a.hcl:1:4 A NUL byte"},
 		"mark":        {"\ufefflocals {}\n", "encoding a.hcl:1:1 This file begins with a byte order mark"},
 		"placeholder": {"# \ue001", "encoding a.hcl:1:3 A character that is reserved: U+E000 and U+E001"},
-		"in a string": {"locals {\n  a = \"\ue000cred:x\ue001\"\n}\n", "encoding a.hcl:2:8 A character that is reserved"},
+		"in a string": {"locals {\n  a = \"\ue000cred:x\ue001\"\n}\n", "encoding a.hcl:2:8 A character that is " +
+			"reserved"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, file := range []string{"a.hcl", "a.hcl.json", "a.prelet.vars"} {
 				_, diags := parseText(t, "-- "+file+" --\n"+c.text)
-				if got, want := show(diags), strings.Replace(c.want, "a.hcl", file, 1); len(diags) != 1 || !strings.HasPrefix(got, want) {
+				if got, want := show(diags), strings.Replace(
+					c.want,
+					"a.hcl",
+					file,
+					1,
+				); len(diags) != 1 ||
+					!strings.HasPrefix(got, want) {
 					t.Errorf("got:  %s\nwant: %s", got, want)
 				}
 			}
@@ -168,11 +183,14 @@ func TestEncoding(t *testing.T) {
 // TestListNotRead holds that a file that is meant for a site and has another name is listed, wherever a site may be.
 func TestListNotRead(t *testing.T) {
 	files := folder("/etc/prelet", "/run/prelet/site").
-		with("/etc/prelet/a.hcl", "").with("/etc/prelet/a.hcl.bak", "").with("/etc/prelet/B.HCL", "").with("/etc/prelet/prod.vars", "").
-		with("/etc/prelet/site.tfvars", "").with("/etc/prelet/.a.hcl.swp", "").with("/etc/prelet/a.hcl~", "").with("/etc/prelet/README.md", "").
+		with("/etc/prelet/a.hcl", "").
+		with("/etc/prelet/a.hcl.bak", "").with("/etc/prelet/B.HCL", "").with("/etc/prelet/prod.vars", "").
+		with("/etc/prelet/site.tfvars", "").
+		with("/etc/prelet/.a.hcl.swp", "").with("/etc/prelet/a.hcl~", "").with("/etc/prelet/README.md", "").
 		with("/etc/prelet/a.prelettest.hcl", "").with("/run/prelet/site/x.tftpl.old", "")
 	got := strings.Join(ListNotRead(files, Options{}), " ")
-	if want := "/etc/prelet/B.HCL /etc/prelet/a.hcl.bak /etc/prelet/prod.vars /etc/prelet/site.tfvars /run/prelet/site/x.tftpl.old"; got != want {
+	if want := "/etc/prelet/B.HCL /etc/prelet/a.hcl.bak /etc/prelet/prod.vars /etc/prelet/site.tfvars " +
+		"/run/prelet/site/x.tftpl.old"; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 }

@@ -1,4 +1,4 @@
-package site
+package lang
 
 import (
 	"github.com/hashicorp/hcl/v2"
@@ -13,8 +13,8 @@ func Format(src []byte) []byte {
 	return out
 }
 
-// FormatFile returns the canonical form of a native file, the one of `terraform fmt`: only spaces between tokens change. A
-// file that exceeds the limits or has a syntax error is returned unchanged, with diagnostics.
+// FormatFile returns the canonical form of a native file, the one of `terraform fmt`: only spaces between tokens
+// change. A file that exceeds the limits or has a syntax error is returned unchanged, with diagnostics.
 func FormatFile(name string, src []byte) ([]byte, hcl.Diagnostics) {
 	if _, diags := parseNative(name, src); diags.HasErrors() {
 		return src, diags

@@ -1,4 +1,4 @@
-package site
+package lang
 
 import (
 	"bytes"
@@ -19,14 +19,37 @@ import (
 
 // oddLayouts are texts that need each rule of the formatter, and some that do not parse.
 var oddLayouts = []string{
-	"", "\n", "  \n\n a=1", "a=1\nbbb=2 # x\nc   =   3 // y\n\nd=4", "a=1 /* x */\nb=2\n", "# c\n   # d\n", "a = 1   ",
+	"",
+	"\n",
+	"  \n\n a=1",
+	"a=1\nbbb=2 # x\nc   =   3 // y\n\nd=4",
+	"a=1 /* x */\nb=2\n",
+	"# c\n   # d\n",
+	"a = 1   ",
 	"b \"l\"   \"m\"{\na=-1\nb=1-1\nc=a  -b\nd=(-a)\ne=!a\nf=[-1,- 2]\ng=a?-b:- c\nh=a==-1\n}",
-	"a={x=1,y=2}\nb={}\nc=[ ]\nd=[1,2 ,3]\ne=f( 1 , 2... )\nf=x::y(1)\n", "a=[for x in[1]:x if x>0]\nb={for k,v in m:k=>v...}\nc=in[0]\n",
-	"a=x [0]\nb=x.y . z\nc=x[*].y\nd=x.*.y\ne=f(x)[0]\nf=[1][0]\ng=1[0]", "a=\"x${ y }z%{if a}b%{ endif }\"\nb=\"${{a=1}}\"\nc=\"${a}${b}\"\n",
-	"a=<<E\n x ${ y } \nE\nbb=<<-E\n   x\n  E\n", "a=[\n1,\n2\n]\nlong_name=3\n", "a=f(\n[\n1\n]\n)\nb=({\nx=1})\n", "a=b(c({\nx=1\n}))\n",
-	"a {\nb {\n}}\nc=1\n", "}\n}\na=1\n", "a=1 # ä\nbb=\"é😀\" # x\nccc=\"e\u0301\" # y\n", "a=x&&y||!z\nb=a%b\nc=a<=b\n",
-	"a /* in\nside */ = 1 # x\nbb = 2 # y\n", "a = 1\t\t# x\n\tb = 2\n", "x{a=1}\ny { a = 1 }\nz {\n  a = 1 }\n", "\ufeffa=1\n", "a=\"\xff\"\n", "a=`x`;b='y'\n",
-	"a=1\r\nbb=2\r\n", "a=\"${\n b }\" # x\n", "a = b ? c : d\n", "a=\"%{ for x in y ~}\n\"", "a = [for k in -x : -k]\n",
+	"a={x=1,y=2}\nb={}\nc=[ ]\nd=[1,2 ,3]\ne=f( 1 , 2... )\nf=x::y(1)\n",
+	"a=[for x in[1]:x if x>0]\nb={for k,v in m:k=>v...}\nc=in[0]\n",
+	"a=x [0]\nb=x.y . z\nc=x[*].y\nd=x.*.y\ne=f(x)[0]\nf=[1][0]\ng=1[0]",
+	"a=\"x${ y }z%{if a}b%{ endif }\"\nb=\"${{a=1}}\"\nc=\"${a}${b}\"\n",
+	"a=<<E\n x ${ y } \nE\nbb=<<-E\n   x\n  E\n",
+	"a=[\n1,\n2\n]\nlong_name=3\n",
+	"a=f(\n[\n1\n]\n)\nb=({\nx=1})\n",
+	"a=b(c({\nx=1\n}))\n",
+	"a {\nb {\n}}\nc=1\n",
+	"}\n}\na=1\n",
+	"a=1 # ä\nbb=\"é😀\" # x\nccc=\"e\u0301\" # y\n",
+	"a=x&&y||!z\nb=a%b\nc=a<=b\n",
+	"a /* in\nside */ = 1 # x\nbb = 2 # y\n",
+	"a = 1\t\t# x\n\tb = 2\n",
+	"x{a=1}\ny { a = 1 }\nz {\n  a = 1 }\n",
+	"\ufeffa=1\n",
+	"a=\"\xff\"\n",
+	"a=`x`;b='y'\n",
+	"a=1\r\nbb=2\r\n",
+	"a=\"${\n b }\" # x\n",
+	"a = b ? c : d\n",
+	"a=\"%{ for x in y ~}\n\"",
+	"a = [for k in -x : -k]\n",
 }
 
 // sitesIn returns the native files below some folders.
@@ -69,7 +92,7 @@ func TestFormatRefuses(t *testing.T) {
 		"a syntax error":           "stage   {\n",
 		"a byte order mark":        "\ufeffa=1\n",
 		"bytes that are not UTF-8": "a=\"\xff\"\n",
-		"too many bytes":           "a=1 #" + strings.Repeat("x", maxBytes) + "\n",
+		"too many bytes":           "a=1 #" + strings.Repeat("x", MaxBytes) + "\n",
 		"too many tokens":          "a=[" + strings.Repeat("1,", maxTokens) + "]\n",
 	} {
 		got, diags := FormatFile("x.hcl", []byte(src))
@@ -88,7 +111,7 @@ func TestFormatKeepsExamples(t *testing.T) {
 
 	for _, src := range texts {
 		if got := Format(src); !bytes.Equal(got, src) {
-			t.Errorf("an example is not in canonical form: %s", cmp.Diff(string(src), string(got)))
+			t.Errorf("want the example in canonical form (-got +want): %s", cmp.Diff(string(src), string(got)))
 		}
 	}
 }
@@ -116,7 +139,7 @@ func FuzzFormat(f *testing.F) {
 		}
 
 		if twice := Format(once); !bytes.Equal(once, twice) {
-			t.Fatalf("%q: the second run changed %q to %q", src, once, twice)
+			t.Fatalf("%q: a second run changed %q to %q, want no change", src, once, twice)
 		}
 	})
 }
@@ -140,7 +163,7 @@ func FuzzQuote(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		expr, diags := hclsyntax.ParseExpression([]byte(Quote(s)), "", hcl.InitialPos)
 		if diags.HasErrors() {
-			t.Fatalf("%q: got %s: %v", s, Quote(s), diags)
+			t.Fatalf("%q: got %s and %v, want a template without errors", s, Quote(s), diags)
 		}
 
 		got, diags := expr.Value(nil)

@@ -1,6 +1,8 @@
-package site
+package lang
 
 import (
+	"maps"
+
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
@@ -8,79 +10,100 @@ import (
 	"github.com/prelet/prelet/schema"
 )
 
-// freeBlocks turns the blocks inside of free blocks (a detector's config) into attributes, so that
-// `firmware { minimum = "1" }` and JSON's {"firmware": {"minimum": "1"}} are one thing for whoever reads the values:
-// a block is an object, one with labels an object by label, several of a type are a list.
-func freeBlocks(body *hclsyntax.Body, b schema.Block) *hclsyntax.Body {
+// convertFreeBlocks turns the blocks inside of free blocks (a detector's config) into attributes, so that a detector
+// gets the same values for `firmware { minimum = "1" }` and for JSON's {"firmware": {"minimum": "1"}}. A block
+// becomes an object, blocks with labels an object by label, several blocks of a type a list.
+func convertFreeBlocks(body *hclsyntax.Body, b schema.Block) *hclsyntax.Body {
 	out := *body
 	out.Blocks = nil
+
 	if b.Free {
-		out.Attributes = hclsyntax.Attributes{}
-		for n, a := range body.Attributes {
-			out.Attributes[n] = a
-		}
-		for n, a := range blockAttributes(body.Blocks) {
-			if out.Attributes[n] == nil {
-				out.Attributes[n] = a
-			}
-		}
+		out.Attributes = blockAttributes(body.Blocks)
+		maps.Copy(out.Attributes, body.Attributes)
+
 		return &out
 	}
+
 	for _, x := range body.Blocks {
-		c := *x
 		nested, _ := b.Find(x.Type)
-		c.Body = freeBlocks(x.Body, nested)
-		out.Blocks = append(out.Blocks, &c)
+		converted := *x
+		converted.Body = convertFreeBlocks(x.Body, nested)
+		out.Blocks = append(out.Blocks, &converted)
 	}
+
 	return &out
 }
 
 func blockAttributes(blocks hclsyntax.Blocks) hclsyntax.Attributes {
-	out := hclsyntax.Attributes{}
+	byType := map[string]hclsyntax.Blocks{}
 	for _, x := range blocks {
-		if out[x.Type] != nil {
-			continue
-		}
-		var same []hclsyntax.Expression
-		labelled := &hclsyntax.ObjectConsExpr{SrcRange: x.Range(), OpenRange: x.OpenBraceRange}
-		for _, y := range blocks {
-			if y.Type != x.Type {
-				continue
-			}
-			e := blockObject(y)
-			if len(y.Labels) > 0 {
-				labelled.Items = append(labelled.Items, hclsyntax.ObjectConsItem{KeyExpr: keyExpr(y.Labels[0], y.LabelRanges[0]), ValueExpr: e})
-			}
-			same = append(same, e)
-		}
-		var e hclsyntax.Expression
-		switch {
-		case len(labelled.Items) > 0:
-			e = labelled
-		case len(same) == 1:
-			e = same[0]
-		default:
-			e = &hclsyntax.TupleConsExpr{Exprs: same, SrcRange: x.Range(), OpenRange: x.OpenBraceRange}
-		}
-		out[x.Type] = &hclsyntax.Attribute{Name: x.Type, Expr: e, SrcRange: x.Range(), NameRange: x.TypeRange, EqualsRange: x.OpenBraceRange}
+		byType[x.Type] = append(byType[x.Type], x)
 	}
+
+	out := hclsyntax.Attributes{}
+	for name, same := range byType {
+		first := same[0]
+		out[name] = &hclsyntax.Attribute{
+			Name:        name,
+			Expr:        blocksExpression(same),
+			SrcRange:    first.Range(),
+			NameRange:   first.TypeRange,
+			EqualsRange: first.OpenBraceRange,
+		}
+	}
+
 	return out
 }
 
-func blockObject(x *hclsyntax.Block) hclsyntax.Expression {
-	o := &hclsyntax.ObjectConsExpr{SrcRange: x.Body.SrcRange, OpenRange: x.OpenBraceRange}
-	body := freeBlocks(x.Body, schema.Block{Free: true})
-	for _, a := range attributes(body) {
-		o.Items = append(o.Items, hclsyntax.ObjectConsItem{KeyExpr: keyExpr(a.Name, a.NameRange), ValueExpr: a.Expr})
+// blocksExpression returns the value of all blocks of one type.
+func blocksExpression(same hclsyntax.Blocks) hclsyntax.Expression {
+	first := same[0]
+	byLabel := &hclsyntax.ObjectConsExpr{SrcRange: first.Range(), OpenRange: first.OpenBraceRange}
+	list := &hclsyntax.TupleConsExpr{SrcRange: first.Range(), OpenRange: first.OpenBraceRange}
+
+	for _, x := range same {
+		e := blockObject(x)
+		list.Exprs = append(list.Exprs, e)
+		if len(x.Labels) > 0 {
+			byLabel.Items = append(byLabel.Items, objectItem(x.Labels[0], x.LabelRanges[0], e))
+		}
 	}
-	for i := len(x.Labels) - 1; i > 0; i-- {
-		o = &hclsyntax.ObjectConsExpr{SrcRange: o.SrcRange, OpenRange: o.OpenRange,
-			Items: []hclsyntax.ObjectConsItem{{KeyExpr: keyExpr(x.Labels[i], x.LabelRanges[i]), ValueExpr: o}}}
+
+	switch {
+	case len(byLabel.Items) > 0:
+		return byLabel
+	case len(same) == 1:
+		return list.Exprs[0]
 	}
-	return o
+
+	return list
 }
 
-func keyExpr(name string, at hcl.Range) hclsyntax.Expression {
-	return &hclsyntax.ObjectConsKeyExpr{Wrapped: &hclsyntax.TemplateExpr{SrcRange: at,
-		Parts: []hclsyntax.Expression{&hclsyntax.LiteralValueExpr{Val: cty.StringVal(name), SrcRange: at}}}}
+// blockObject returns a block as an object, inside of an object for each label after the first.
+func blockObject(x *hclsyntax.Block) hclsyntax.Expression {
+	object := &hclsyntax.ObjectConsExpr{SrcRange: x.Body.SrcRange, OpenRange: x.OpenBraceRange}
+	for _, a := range listAttributes(convertFreeBlocks(x.Body, schema.Block{Free: true})) {
+		object.Items = append(object.Items, objectItem(a.Name, a.NameRange, a.Expr))
+	}
+
+	for i := len(x.Labels) - 1; i > 0; i-- {
+		item := objectItem(x.Labels[i], x.LabelRanges[i], object)
+		object = &hclsyntax.ObjectConsExpr{
+			SrcRange:  object.SrcRange,
+			OpenRange: object.OpenRange,
+			Items:     []hclsyntax.ObjectConsItem{item},
+		}
+	}
+
+	return object
+}
+
+func objectItem(key string, at hcl.Range, e hclsyntax.Expression) hclsyntax.ObjectConsItem {
+	text := &hclsyntax.LiteralValueExpr{Val: cty.StringVal(key), SrcRange: at}
+	template := &hclsyntax.TemplateExpr{Parts: []hclsyntax.Expression{text}, SrcRange: at}
+
+	return hclsyntax.ObjectConsItem{
+		KeyExpr:   &hclsyntax.ObjectConsKeyExpr{Wrapped: template},
+		ValueExpr: e,
+	}
 }

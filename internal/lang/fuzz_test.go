@@ -1,4 +1,4 @@
-package site
+package lang
 
 import (
 	"strings"
@@ -17,17 +17,32 @@ func FuzzLoad(f *testing.F) {
 		f.Add(text, "")
 	}
 	f.Add(overrideBase, overrideNative)
-	f.Add("stage \"label\" \"x\" {\n  for_each = { a = 1 }\n}\n", "override {\n  stage \"label\" \"x\" { when = null }\n}\n")
-	f.Add("variable \"a\" {\n  type = object({ b = list(string) })\n  default = { b = [1] }\n}\n", "detector \"x\" {\n  config {\n    a \"b\" { c = 1 }\n  }\n}\n")
+	f.Add(
+		"stage \"label\" \"x\" {\n  for_each = { a = 1 }\n}\n",
+		"override {\n  stage \"label\" \"x\" { when = null }\n}\n",
+	)
+	f.Add(
+		"variable \"a\" {\n  type = object({ b = list(string) })\n  default = { b = [1] }\n}\n",
+		"detector \"x\" {\n  config {\n    a \"b\" { c = 1 }\n  }\n}\n",
+	)
 	f.Fuzz(func(t *testing.T, one, two string) {
-		invariants(t, []world.SiteFile{{Name: "1.hcl", Text: one}, {Name: "2.hcl", Text: two}, {Name: "3.prelet.vars", Text: two}})
+		invariants(
+			t,
+			[]world.SiteFile{
+				{Name: "1.hcl", Text: one},
+				{Name: "2.hcl", Text: two},
+				{Name: "3.prelet.vars", Text: two},
+			},
+		)
 	})
 }
 
 func FuzzLoadJSON(f *testing.F) {
 	for _, text := range hostileNative(20) {
 		if _, expr, ok := strings.Cut(text, "a = "); ok {
-			f.Add(`{"locals":{"a":"` + strings.NewReplacer("\\", `\\`, `"`, `\"`, "\n", `\n`).Replace("${"+expr) + `"}}`)
+			f.Add(
+				`{"locals":{"a":"` + strings.NewReplacer("\\", `\\`, `"`, `\"`, "\n", `\n`).Replace("${"+expr) + `"}}`,
+			)
 		}
 	}
 	f.Add(strings.TrimPrefix(overrideJSON, "-- 50-site.hcl.json --\n"))
@@ -47,13 +62,15 @@ func invariants(t *testing.T, files []world.SiteFile) {
 	}
 	inside := func(what string, r hcl.Range) {
 		src, ok := sources[r.Filename]
-		if !ok || r.Start.Byte < 0 || r.Start.Byte > r.End.Byte || r.End.Byte > len(src) || r.Start.Line < 1 || r.Start.Column < 1 {
-			t.Fatalf("%s: %#v of %d bytes", what, r, len(src))
+		if !ok || r.Start.Byte < 0 || r.Start.Byte > r.End.Byte || r.End.Byte > len(src) || r.Start.Line < 1 ||
+			r.Start.Column < 1 {
+			t.Fatalf("%s: got range %#v, want one inside of %d bytes", what, r, len(src))
 		}
 	}
 	s, diags := Parse(files, options())
 	for _, d := range diags {
-		if d.Subject == nil || d.Summary == "" || origin.CodeOf(d).Exit() != 10 || origin.CodeOf(d) == fault.Evaluation {
+		if d.Subject == nil || d.Summary == "" || origin.CodeOf(d).Exit() != 10 ||
+			origin.CodeOf(d) == fault.Evaluation {
 			t.Fatal(show(hcl.Diagnostics{d}))
 		}
 		if origin.CodeOf(d) != fault.Syntax { // HCL's own may point behind the end

@@ -1,4 +1,4 @@
-package site
+package lang
 
 import (
 	"strings"
@@ -44,7 +44,7 @@ func TestHostileTextIsRefusedBeforeItIsParsed(t *testing.T) {
 		})
 	}
 	refused(t, "a.prelet.vars", "a = "+strings.Repeat("[", 68_000))
-	refused(t, "a.hcl", "locals {\n a = "+strings.Repeat("!", maxBytes-30)+"true\n}\n")
+	refused(t, "a.hcl", "locals {\n a = "+strings.Repeat("!", MaxBytes-30)+"true\n}\n")
 }
 
 func TestHostileStringsOfJSONAreRefusedBeforeTheyAreParsed(t *testing.T) {
@@ -58,8 +58,12 @@ func TestHostileStringsOfJSONAreRefusedBeforeTheyAreParsed(t *testing.T) {
 			refused(t, "a.hcl.json", `{"locals":{"a":"`+expr+`"}}`)
 		})
 	}
-	refused(t, "a.hcl.json", `{"locals":{"a":{"${`+strings.Repeat("(", 60_000)+`":1}}}`)       // a key
-	refused(t, "a.hcl.json", `{"variable":{"a":{"type":"`+strings.Repeat("(", 200_000)+`"}}}`) // one token as a template
+	refused(t, "a.hcl.json", `{"locals":{"a":{"${`+strings.Repeat("(", 60_000)+`":1}}}`) // a key
+	refused(
+		t,
+		"a.hcl.json",
+		`{"variable":{"a":{"type":"`+strings.Repeat("(", 200_000)+`"}}}`,
+	) // one token as a template
 	refused(t, "a.hcl.json", strings.Repeat("[", 100_000))
 	// U+0600 joins the quote behind it to one grapheme cluster: for HCL's own JSON parser this string goes on.
 	refused(t, "a.hcl.json", "{\"locals\":{\"a\":[\"\u0600\",\""+strings.Repeat("${[", 60_000)+"\"]}}")
@@ -72,7 +76,8 @@ func refused(t *testing.T, file, text string) {
 	t.Helper()
 	_, diags := Parse([]world.SiteFile{{Name: file, Text: text}}, options())
 	if len(diags) != 1 || origin.CodeOf(diags[0]) != fault.Limit {
-		t.Errorf("%s, %d bytes: %d diagnostics, the first: %.300s", file, len(text), len(diags), show(diags))
+		t.Errorf("%s, %d bytes: got %d diagnostics, the first %.300s; want one with the code limit",
+			file, len(text), len(diags), show(diags))
 	}
 }
 
@@ -89,12 +94,12 @@ func TestHostileTextInsideOfTheLimitsEnds(t *testing.T) {
 			n := (maxTokens - count(10)) / each
 			text := hostileNative(n)[name]
 			if n := count(n); n > maxTokens || n < maxTokens-100 {
-				t.Fatalf("%d tokens are not near to the limit", n)
+				t.Fatalf("got %d tokens, want a number near the limit", n)
 			}
 			began := time.Now()
 			_, diags := Parse([]world.SiteFile{{Name: "a.hcl", Text: text}}, options())
 			if d := time.Since(began); d > 20*time.Second {
-				t.Errorf("%d times: took %s, %d diagnostics", n, d, len(diags))
+				t.Errorf("%d times: took %s with %d diagnostics, want less time and none", n, d, len(diags))
 			}
 			Format([]byte(text))
 		})

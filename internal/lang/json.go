@@ -1,4 +1,4 @@
-package site
+package lang
 
 import (
 	"fmt"
@@ -13,37 +13,49 @@ import (
 	"github.com/prelet/prelet/schema"
 )
 
-// parseJSON turns a JSON file into a native syntax tree, so that checks, limits and origins know one kind of tree.
-// JSON does not say what is a block: the schema does.
+// parseJSON turns a JSON file into a native syntax tree, so that all later steps know one kind of tree. JSON does not
+// distinguish arguments and blocks: the schema does.
+//
+// HCL's own JSON reader is not used: its syntax tree is of another kind, so each check, limit and origin would exist
+// twice, and it ends strings in other places than the JSON standard. Places inside of strings are mapped back through
+// the escapes, because explain promises byte ranges.
 func (l *loader) parseJSON(name string, src []byte) (*hclsyntax.Body, hcl.Diagnostics) {
-	if diags := boundedText(name, src); diags.HasErrors() {
-		return nil, diags
-	}
-	root, diags := readJSON(name, src)
+	root, diags := ReadJSON(name, src)
 	if diags.HasErrors() {
 		return nil, diags
 	}
 	if at := value.FindLoneSurrogate(string(src)); at >= 0 {
-		return nil, hcl.Diagnostics{origin.Error(fault.Encoding, rangeAt(name, src, at), "Half of a character",
-			"%s, an unpaired surrogate, is no character, and no text can hold it. Write the character itself, or both of its halves.", src[at:at+6])}
+		return nil, hcl.Diagnostics{
+			origin.Error(
+				fault.Encoding,
+				rangeAt(name, src, at),
+				"Half of a character",
+				"%s is an unpaired surrogate, which is not a character. Write the character, or both halves.",
+				src[at:at+6],
+			),
+		}
 	}
+
 	c := &converter{src: src, types: l.types}
 	body := c.body(root, fileSchema(schema.TopLevel()))
+
 	return body, c.diags
 }
 
-// fileSchema is a file, or an override, as a block that holds blocks.
+// fileSchema returns a file as a block that contains blocks, and so an override in it.
 func fileSchema(blocks []schema.Block) schema.Block {
-	f := schema.Block{Blocks: blocks}
-	for i, b := range f.Blocks {
+	file := schema.Block{Blocks: blocks}
+	for i, b := range blocks {
 		if b.Type == schema.OverrideBlock.Type {
-			inner := append([]schema.Block{}, f.Blocks[:i]...)
-			f.Blocks[i].Blocks = append(inner, f.Blocks[i+1:]...)
+			inner := append([]schema.Block{}, blocks[:i]...)
+			file.Blocks[i].Blocks = append(inner, blocks[i+1:]...)
 		}
 	}
-	return f
+
+	return file
 }
 
+// converter turns JSON values into native nodes.
 type converter struct {
 	src   []byte
 	types map[string]stageType
@@ -54,159 +66,248 @@ func (c *converter) errorf(code fault.Code, at hcl.Range, summary, detail string
 	c.diags = append(c.diags, origin.Error(code, at, summary, detail, args...))
 }
 
-// body makes a body of an object, or of an array of objects, which count as one.
-func (c *converter) body(e *jsonNode, b schema.Block) *hclsyntax.Body {
-	out := &hclsyntax.Body{Attributes: hclsyntax.Attributes{}, SrcRange: e.at, EndRange: endOf(e.at)}
-	attrs, blocks := b.Names()
-	isFile := len(b.Fields) == 0 && !b.Free && b.Type == ""
-	known := map[string]bool{}
-	for _, n := range attrs {
-		known[n] = true
+// body converts an object, or an array of objects, which count as one.
+func (c *converter) body(n *JSONNode, b schema.Block) *hclsyntax.Body {
+	out := &hclsyntax.Body{
+		Attributes: hclsyntax.Attributes{},
+		SrcRange:   n.Range,
+		EndRange:   endOf(n.Range),
 	}
-	for _, p := range c.properties(e, "arguments and blocks") {
+
+	for _, p := range c.properties(n, "arguments and blocks") {
 		if nested, ok := b.Find(p.name); ok {
-			c.blocks(out, p.value, nested, p.at, nil, nil)
+			c.blocks(out, p.value, head{schema: nested, at: p.at})
 			continue
 		}
-		// Neither argument nor block. What looks like a misspelt block becomes one, so that the message says so.
-		if !known[p.name] && !b.Free && (isFile || structured(p.value) && schema.Nearest(p.name, blocks) != "") {
-			out.Blocks = append(out.Blocks, &hclsyntax.Block{Type: p.name, Body: &hclsyntax.Body{SrcRange: p.value.at}, TypeRange: p.at,
-				OpenBraceRange: startOf(p.value.at), CloseBraceRange: endOf(p.value.at)})
+		if isLikeBlock(p, b) {
+			out.Blocks = append(out.Blocks, &hclsyntax.Block{
+				Type:            p.name,
+				Body:            &hclsyntax.Body{SrcRange: p.value.Range},
+				TypeRange:       p.at,
+				OpenBraceRange:  startOf(p.value.Range),
+				CloseBraceRange: endOf(p.value.Range),
+			})
 			continue
 		}
 		if b.Free && !hclsyntax.ValidIdentifier(p.name) {
-			c.errorf(fault.Syntax, p.at, fmt.Sprintf("%q is no name", p.name), "A name is a letter, followed by letters, digits, _ and -.")
+			c.errorf(fault.Syntax, p.at, fmt.Sprintf("Invalid name %q", p.name), nameHelp)
 			continue
 		}
 		if first := out.Attributes[p.name]; first != nil {
-			c.errorf(fault.Duplicate, p.at, fmt.Sprintf("Argument %q is there twice", p.name), "The first is at %s. Remove one of them.", place(first.NameRange))
+			c.errorf(fault.Duplicate, p.at, fmt.Sprintf("Duplicate argument %q", p.name),
+				duplicateHelp, place(first.NameRange))
 			continue
 		}
-		out.Attributes[p.name] = &hclsyntax.Attribute{Name: p.name, Expr: c.expression(p.value),
-			SrcRange: hcl.RangeBetween(p.at, p.value.at), NameRange: p.at, EqualsRange: endOf(p.at)}
+
+		out.Attributes[p.name] = &hclsyntax.Attribute{
+			Name:        p.name,
+			Expr:        c.expression(p.value),
+			SrcRange:    hcl.RangeBetween(p.at, p.value.Range),
+			NameRange:   p.at,
+			EqualsRange: endOf(p.at),
+		}
 	}
+
 	return out
 }
 
-// blocks makes the blocks of a property: one object for each label, then an object, or an array of several.
-func (c *converter) blocks(out *hclsyntax.Body, e *jsonNode, b schema.Block, at hcl.Range, labels []string, ranges []hcl.Range) {
-	if len(labels) < len(b.Labels) {
-		for _, p := range c.properties(e, "the "+b.Labels[len(labels)]+" of "+b.Usage()) {
-			c.blocks(out, p.value, b, at, append(labels[:len(labels):len(labels)], p.name), append(ranges[:len(ranges):len(ranges)], p.at))
-		}
-		return
+// isLikeBlock reports whether a property is to be reported as an unknown block rather than as an unknown argument: in a
+// file, or if its name looks like a misspelt block.
+func isLikeBlock(p property, b schema.Block) bool {
+	if _, isArgument := b.Field(p.name); isArgument || b.Free {
+		return false
 	}
-	if e.kind == jsonArray {
-		for _, x := range e.items {
-			c.block(out, x, b, at, labels, ranges)
-		}
-		return
-	}
-	c.block(out, e, b, at, labels, ranges)
+
+	isFile := len(b.Fields) == 0 && b.Type == ""
+	isStructured := p.value.Kind == JSONArray || p.value.Kind == JSONObject
+	_, blocks := b.Names()
+
+	return isFile || isStructured && schema.Nearest(p.name, blocks) != ""
 }
 
-func (c *converter) block(out *hclsyntax.Body, e *jsonNode, b schema.Block, at hcl.Range, labels []string, ranges []hcl.Range) {
-	if e.null() {
+// head is the head of a block: its labels are the keys of nested objects.
+type head struct {
+	schema schema.Block
+	at     hcl.Range
+	labels []string
+	ranges []hcl.Range // of labels
+}
+
+// blocks converts a property: an object for each label, and inside of them one object, or an array of several.
+func (c *converter) blocks(out *hclsyntax.Body, n *JSONNode, h head) {
+	missing := h.schema.Labels[len(h.labels):]
+
+	switch {
+	case len(missing) > 0:
+		for _, p := range c.properties(n, "the "+missing[0]+" of "+h.schema.Usage()) {
+			inner := h
+			inner.labels = append(h.labels[:len(h.labels):len(h.labels)], p.name)
+			inner.ranges = append(h.ranges[:len(h.ranges):len(h.ranges)], p.at)
+			c.blocks(out, p.value, inner)
+		}
+	case n.Kind == JSONArray:
+		for _, item := range n.Items {
+			c.block(out, item, h)
+		}
+	default:
+		c.block(out, n, h)
+	}
+}
+
+func (c *converter) block(out *hclsyntax.Body, n *JSONNode, h head) {
+	if n.Kind == JSONNull {
 		return
 	}
-	inner := b
-	if b.Type == schema.StageBlock.Type && len(labels) == 2 {
-		inner = schema.Block{Type: labels[0], Free: true} // its type is unknown, which is reported where stages are
-		if t, ok := c.types[labels[0]]; ok {
+
+	inner := h.schema
+	if inner.Type == schema.StageBlock.Type {
+		inner = schema.Block{Type: h.labels[0], Free: true} // an unknown type is reported later
+		if t, ok := c.types[h.labels[0]]; ok {
 			inner = t.spec.Block
 		}
 	}
-	if len(ranges) > 0 {
-		at = ranges[len(ranges)-1] // between the block's type and its labels other blocks may stand
+
+	typeRange := h.at
+	if len(h.ranges) > 0 {
+		typeRange = h.ranges[len(h.ranges)-1] // other blocks may be between the type and the last label
 	}
-	out.Blocks = append(out.Blocks, &hclsyntax.Block{Type: b.Type, Labels: labels, Body: c.body(e, inner), TypeRange: at, LabelRanges: ranges,
-		OpenBraceRange: startOf(e.at), CloseBraceRange: endOf(e.at)})
+
+	out.Blocks = append(out.Blocks, &hclsyntax.Block{
+		Type:            h.schema.Type,
+		Labels:          h.labels,
+		Body:            c.body(n, inner),
+		TypeRange:       typeRange,
+		LabelRanges:     h.ranges,
+		OpenBraceRange:  startOf(n.Range),
+		CloseBraceRange: endOf(n.Range),
+	})
 }
 
 type property struct {
 	name  string
 	at    hcl.Range
-	value *jsonNode
+	value *JSONNode
 }
 
-// properties are those of an object, or of all objects of an array, comments ("//") left out.
-func (c *converter) properties(e *jsonNode, what string) (out []property) {
-	if e.null() {
-		return nil
-	}
-	switch e.kind {
-	case jsonArray:
-		for _, x := range e.items {
-			if x.kind == jsonArray {
-				c.needObject(x, what)
+// properties returns the properties of an object, or of all objects of an array, without comments ("//").
+func (c *converter) properties(n *JSONNode, what string) (out []property) {
+	switch n.Kind {
+	case JSONNull:
+	case JSONObject:
+		for i, key := range n.Keys {
+			if key.Text != "//" {
+				out = append(out, property{key.Text, key.Range, n.Items[i]})
+			}
+		}
+	case JSONArray:
+		for _, item := range n.Items {
+			if item.Kind == JSONArray {
+				c.needObject(item, what)
 				continue
 			}
-			out = append(out, c.properties(x, what)...)
-		}
-	case jsonObject:
-		for i, k := range e.keys {
-			if k.text != "//" {
-				out = append(out, property{k.text, k.at, e.items[i]})
-			}
+			out = append(out, c.properties(item, what)...)
 		}
 	default:
-		c.needObject(e, what)
+		c.needObject(n, what)
 	}
+
 	return out
 }
 
-func (c *converter) needObject(e *jsonNode, what string) {
-	c.errorf(fault.Syntax, e.at, "An object is needed", "Here stand %s: { … }, or an array of such objects.", what)
+func (c *converter) needObject(n *JSONNode, what string) {
+	c.errorf(
+		fault.Syntax,
+		n.Range,
+		"An object is needed",
+		"Write %s: { … }, or an array of such objects.",
+		what,
+	)
 }
 
-// expression turns a JSON value into the native expression that means the same. Strings are templates.
-func (c *converter) expression(e *jsonNode) hclsyntax.Expression {
-	switch e.kind {
-	case jsonObject:
-		o := &hclsyntax.ObjectConsExpr{SrcRange: e.at, OpenRange: startOf(e.at)}
-		for i, k := range e.keys {
-			o.Items = append(o.Items, hclsyntax.ObjectConsItem{KeyExpr: &hclsyntax.ObjectConsKeyExpr{Wrapped: c.template(k.text, k.at), ForceNonLiteral: true}, ValueExpr: c.expression(e.items[i])})
+// expression converts a value into the native expression with the same meaning. Strings are templates.
+func (c *converter) expression(n *JSONNode) hclsyntax.Expression {
+	switch n.Kind {
+	case JSONObject:
+		object := &hclsyntax.ObjectConsExpr{SrcRange: n.Range, OpenRange: startOf(n.Range)}
+		for i, key := range n.Keys {
+			object.Items = append(object.Items, hclsyntax.ObjectConsItem{
+				KeyExpr: &hclsyntax.ObjectConsKeyExpr{
+					Wrapped:         c.template(key),
+					ForceNonLiteral: true,
+				},
+				ValueExpr: c.expression(n.Items[i]),
+			})
 		}
-		return o
-	case jsonArray:
-		t := &hclsyntax.TupleConsExpr{SrcRange: e.at, OpenRange: startOf(e.at)}
-		for _, x := range e.items {
-			t.Exprs = append(t.Exprs, c.expression(x))
+
+		return object
+	case JSONArray:
+		tuple := &hclsyntax.TupleConsExpr{SrcRange: n.Range, OpenRange: startOf(n.Range)}
+		for _, item := range n.Items {
+			tuple.Exprs = append(tuple.Exprs, c.expression(item))
 		}
-		return t
-	case jsonString:
-		return c.template(e.text, e.at)
+
+		return tuple
+	case JSONString:
+		return c.template(n)
 	}
-	return &hclsyntax.LiteralValueExpr{Val: e.value, SrcRange: e.at}
+
+	return &hclsyntax.LiteralValueExpr{Val: c.scalar(n), SrcRange: n.Range}
 }
 
-// template parses the text of a JSON string that stands at a range, quotes included.
-func (c *converter) template(text string, at hcl.Range) hclsyntax.Expression {
-	start := at.Start
-	start.Byte, start.Column = start.Byte+1, start.Column+1
-	if len(text) > maxTokens {
-		if tokens, _ := hclsyntax.LexTemplate([]byte(text), at.Filename, start); len(tokens) > maxTokens {
-			c.diags = append(c.diags, tooManyTokens(at))
-			return &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: at}
+func (c *converter) scalar(n *JSONNode) cty.Value {
+	switch n.Kind {
+	case JSONBool:
+		return cty.BoolVal(n.Text == "true")
+	case JSONNumber:
+		v, err := cty.ParseNumberVal(n.Text)
+		if err != nil {
+			c.errorf(fault.Limit, n.Range, numberSummary, numberHelp)
+			return cty.DynamicVal
+		}
+
+		return v
+	}
+
+	return cty.NullVal(cty.DynamicPseudoType)
+}
+
+// template parses the text of a string.
+func (c *converter) template(n *JSONNode) hclsyntax.Expression {
+	start := afterQuote(n.Range)
+	unknown := &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: n.Range}
+
+	if len(n.Text) > maxTokens {
+		tokens, _ := hclsyntax.LexTemplate([]byte(n.Text), n.Range.Filename, start)
+		if len(tokens) > maxTokens {
+			c.diags = append(c.diags, tooManyTokens(n.Range))
+			return unknown
 		}
 	}
-	e, diags := hclsyntax.ParseTemplate([]byte(text), at.Filename, start)
-	where := c.escapes(text, at)
+
+	x, diags := hclsyntax.ParseTemplate([]byte(n.Text), n.Range.Filename, start)
+	escapes := findEscapes(c.src, n.Range)
 	for _, d := range diags {
-		where.diagnostic(d)
+		escapes.moveDiagnostic(d)
 	}
 	c.diags = append(c.diags, origin.WithCode(diags, fault.Syntax)...)
 	if diags.HasErrors() {
-		return &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: at}
+		return unknown
 	}
-	where.expression(e)
-	if w, ok := e.(*hclsyntax.TemplateWrapExpr); ok { // "${x}" is how JSON writes x
-		return w.Wrapped
+
+	escapes.moveExpression(x)
+	if wrap, ok := x.(*hclsyntax.TemplateWrapExpr); ok { // "${x}" is how JSON writes x
+		return wrap.Wrapped
 	}
-	return e
+
+	return x
 }
 
-func structured(e *jsonNode) bool { return e.kind == jsonArray || e.kind == jsonObject }
+func startOf(r hcl.Range) hcl.Range {
+	r.End = r.Start
+	return r
+}
 
-func startOf(r hcl.Range) hcl.Range { r.End = r.Start; return r }
-func endOf(r hcl.Range) hcl.Range   { r.Start = r.End; return r }
+func endOf(r hcl.Range) hcl.Range {
+	r.Start = r.End
+	return r
+}

@@ -1,4 +1,4 @@
-package site
+package lang
 
 import (
 	"strings"
@@ -25,25 +25,29 @@ func TestPlacesInJSONStrings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			line := `  "a": "` + before + `${var.one}\"${[for x in var.two[0] : x.k][0]}${var.three[*].k}"`
-			s, diags := Parse([]world.SiteFile{{Name: "a.hcl.json", Text: "{\"locals\": {\n" + line + "\n}}"}}, options())
+			s, diags := Parse(
+				[]world.SiteFile{{Name: "a.hcl.json", Text: "{\"locals\": {\n" + line + "\n}}"}},
+				options(),
+			)
 			if len(diags) > 0 {
-				t.Fatal(show(diags))
+				t.Fatalf("got %s, want no diagnostics", show(diags))
 			}
 			e := s.Locals["a"].Expr
 			var got []string
 			for _, tr := range e.Variables() {
 				r := tr.SourceRange()
 				got = append(got, string(r.SliceBytes(s.Sources["a.hcl.json"])))
-				if want := len([]rune(line[:strings.Index(line, got[len(got)-1])])) + 1; r.Start.Line != 2 || r.Start.Column != want {
-					t.Errorf("%s at %d:%d, want 2:%d", got[len(got)-1], r.Start.Line, r.Start.Column, want)
+				if want := len([]rune(line[:strings.Index(line, got[len(got)-1])])) + 1; r.Start.Line != 2 ||
+					r.Start.Column != want {
+					t.Errorf("%s: got place %d:%d, want 2:%d", got[len(got)-1], r.Start.Line, r.Start.Column, want)
 				}
 			}
 			if d := cmp.Diff([]string{"var.one", "var.two[0]", "var.three"}, got); d != "" {
-				t.Error(d)
+				t.Errorf("texts (-want +got):\n%s", d)
 			}
 			parts := value.Unwrap(e).(*hclsyntax.TemplateExpr).Parts
 			if src := string(parts[len(parts)-1].Range().SliceBytes(s.Sources["a.hcl.json"])); src != "var.three[*].k" {
-				t.Errorf("the splat is %q", src)
+				t.Errorf("place of the splat: got %q, want var.three[*].k", src)
 			}
 		})
 	}
@@ -51,17 +55,28 @@ func TestPlacesInJSONStrings(t *testing.T) {
 
 // What stands behind an escape in an error's range too.
 func TestPlacesOfErrorsInJSONStrings(t *testing.T) {
-	_, diags := Parse([]world.SiteFile{{Name: "a.hcl.json", Text: `{"locals": {"a": "\u00e9\"${file(local.x)}"}}`}}, options())
+	_, diags := Parse(
+		[]world.SiteFile{{Name: "a.hcl.json", Text: `{"locals": {"a": "\u00e9\"${file(local.x)}"}}`}},
+		options(),
+	)
 	if len(diags) != 1 || place(*diags[0].Subject) != "a.hcl.json:1:34" {
-		t.Error(show(diags))
+		t.Errorf("got %s, want one error at a.hcl.json:1:34", show(diags))
 	}
 }
 
 // A key is a template, whatever it consists of: of a reference alone HCL would take the name, or find it ambiguous.
 func TestKeysInJSON(t *testing.T) {
-	s, diags := Parse([]world.SiteFile{{Name: "a.hcl.json", Text: `{"locals": {"a": {"plain": 1, "${each.key}": 2, "${each}": 3, "p-${each.key}": 4}}}`}}, options())
+	s, diags := Parse(
+		[]world.SiteFile{
+			{
+				Name: "a.hcl.json",
+				Text: `{"locals": {"a": {"plain": 1, "${each.key}": 2, "${each}": 3, "p-${each.key}": 4}}}`,
+			},
+		},
+		options(),
+	)
 	if len(diags) > 0 {
-		t.Fatal(show(diags))
+		t.Fatalf("got %s, want no diagnostics", show(diags))
 	}
 	in := func(each cty.Value) *hcl.EvalContext {
 		return &hcl.EvalContext{Variables: map[string]cty.Value{"each": each}}
@@ -74,11 +89,11 @@ func TestKeysInJSON(t *testing.T) {
 		}
 		v, diags := item.KeyExpr.Value(in(each))
 		if diags.HasErrors() {
-			t.Fatal(diags)
+			t.Fatalf("key: got %v, want a value", diags)
 		}
 		got = append(got, v.AsString())
 	}
 	if d := cmp.Diff([]string{"plain", "k", "whole", "p-k"}, got); d != "" {
-		t.Error(d)
+		t.Errorf("texts (-want +got):\n%s", d)
 	}
 }

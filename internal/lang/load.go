@@ -1,7 +1,8 @@
-package site
+package lang
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,49 +17,64 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// Options say what to load.
+// Options are the options of Load and Parse.
 type Options struct {
-	Paths   []string       // files and folders that replace the search (--config)
-	Root    string         // the search folders are looked for below it
-	Stages  []stages.Stage // the types that there are
-	Version string         // of prelet, for required_version; "" or one that is no version: not checked
+	Paths   []string       // files and directories that replace the search (--config)
+	Root    string         // the search directories are below it
+	Stages  []stages.Stage // the stage types
+	Version string         // of prelet, for required_version; not checked if it is not a version
 }
 
-// Load finds, reads and checks a site. The site is never nil, so that Sources is there for printing; it may be used
-// only if the diagnostics have no error. No file at all is the code no-site.
+// Load finds, reads and checks a site. The site is never nil, so that its Sources can be printed; it may be used only
+// if the diagnostics have no error. The error for a site without files has the code no-site.
 func Load(fsys Files, opts Options) (*Site, hcl.Diagnostics) {
 	names, diags := find(fsys, opts)
 	if diags.HasErrors() {
-		return empty(), diags
+		return newSite(), diags
 	}
+
 	files, diags := read(fsys, names)
 	if diags.HasErrors() {
-		s := empty()
+		s := newSite()
 		s.Files = files
+
 		return s, diags
 	}
+
 	return Parse(files, opts)
 }
 
-// Parse checks a site whose files were read already (those of a recording), in the order given. Names decide by
-// their endings what a file is.
+// Parse checks a site whose files were read before, in the order given. The type of a file depends on its name.
 func Parse(files []world.SiteFile, opts Options) (*Site, hcl.Diagnostics) {
-	l := &loader{site: empty(), opts: opts, types: map[string]stageType{}, defs: map[string]*definition{}}
+	l := &loader{
+		site:  newSite(),
+		opts:  opts,
+		types: map[string]stageType{},
+		defs:  map[string]*definition{},
+	}
 	l.site.Files = files
+
 	for _, s := range opts.Stages {
 		spec := s.Spec()
 		spec.Labels = schema.StageBlock.Labels
 		l.types[spec.Type] = stageType{s, spec}
 	}
+
 	l.load(files)
 	sortDiagnostics(files, l.diags)
+
 	return l.site, l.diags
 }
 
-func empty() *Site {
-	return &Site{Sources: map[string][]byte{}, Variables: map[string]*Variable{}, Locals: map[string]*Local{},
-		Detectors: map[string]*Detector{}, Values: map[string]FileValue{},
-		Templates: map[string]hclsyntax.Expression{}}
+func newSite() *Site {
+	return &Site{
+		Sources:   map[string][]byte{},
+		Variables: map[string]*Variable{},
+		Locals:    map[string]*Local{},
+		Detectors: map[string]*Detector{},
+		Values:    map[string]hclsyntax.Expression{},
+		Templates: map[string]hclsyntax.Expression{},
+	}
 }
 
 type stageType struct {
@@ -66,7 +82,7 @@ type stageType struct {
 	spec  stages.Spec
 }
 
-// loader carries a site through its passes.
+// loader builds a site step by step.
 type loader struct {
 	site  *Site
 	opts  Options
@@ -77,7 +93,9 @@ type loader struct {
 	diags hcl.Diagnostics
 }
 
-func (l *loader) add(ds ...*hcl.Diagnostic) { l.diags = append(l.diags, ds...) }
+func (l *loader) add(ds ...*hcl.Diagnostic) {
+	l.diags = append(l.diags, ds...)
+}
 
 func (l *loader) errorf(c fault.Code, at hcl.Range, summary, detail string, args ...any) {
 	l.add(origin.Error(c, at, summary, detail, args...))
@@ -85,120 +103,167 @@ func (l *loader) errorf(c fault.Code, at hcl.Range, summary, detail string, args
 
 func (l *loader) load(files []world.SiteFile) {
 	if len(files) > maxFiles {
-		l.add(tooMany(files[maxFiles].Name))
+		l.add(tooManyFiles(files[maxFiles].Name))
 		return
 	}
-	var bodies, vars []*hclsyntax.Body
-	for _, f := range files {
-		src := []byte(f.Text)
-		l.site.Sources[f.Name] = src
-		if hasSuffix(f.Name, templateSuffix) {
-			l.template(f.Name, src)
-			continue
-		}
-		body, diags := l.parse(f.Name, src)
-		l.add(diags...)
-		if diags.HasErrors() {
-			continue
-		}
-		l.add(checkExpressions(body)...)
-		if hasSuffix(f.Name, varsSuffix) {
-			vars = append(vars, body)
-		} else {
-			bodies = append(bodies, body)
-		}
-	}
+
+	bodies, vars := l.parseFiles(files)
 	if l.diags.HasErrors() {
-		return // what follows would be about definitions that only seem to be missing
+		return // a definition that was not parsed would be reported as missing
 	}
+
 	for _, b := range bodies {
 		l.collect(b)
 	}
 	l.override()
 	l.build()
-	l.values(vars)
-	if !l.diags.HasErrors() {
-		l.prepare()
-	}
+	l.addValues(vars)
 }
 
-func (l *loader) parse(name string, src []byte) (*hclsyntax.Body, hcl.Diagnostics) {
-	if hasSuffix(name, jsonSuffix) {
-		return l.parseJSON(name, src)
+// parseFiles returns the bodies of site files and of vars files, and keeps the templates.
+func (l *loader) parseFiles(files []world.SiteFile) (bodies, vars []*hclsyntax.Body) {
+	for _, f := range files {
+		src := []byte(f.Text)
+		l.site.Sources[f.Name] = src
+
+		if strings.HasSuffix(f.Name, templateSuffix) {
+			l.addTemplate(f.Name, src)
+			continue
+		}
+
+		parse := parseNative
+		if strings.HasSuffix(f.Name, jsonSuffix) {
+			parse = l.parseJSON
+		}
+		body, diags := parse(f.Name, src)
+		l.add(diags...)
+		if diags.HasErrors() {
+			continue
+		}
+
+		l.add(checkExpressions(body)...)
+		if strings.HasSuffix(f.Name, varsSuffix) {
+			vars = append(vars, body)
+		} else {
+			bodies = append(bodies, body)
+		}
 	}
-	return parseNative(name, src)
+
+	return bodies, vars
 }
 
-// parseNative parses native text, if it is inside of the limits.
+// parseNative parses native text within the limits.
 func parseNative(name string, src []byte) (*hclsyntax.Body, hcl.Diagnostics) {
-	if diags := bounded(name, src); diags.HasErrors() {
+	if diags := checkNative(name, src); diags.HasErrors() {
 		return nil, diags
 	}
+
 	f, diags := hclsyntax.ParseConfig(src, name, hcl.InitialPos)
-	for _, d := range diags {
-		if strings.HasPrefix(d.Detail, "A single-line block definition can contain only a single argument.") {
-			d.Detail = "A block in one line takes one argument, and no block. Give each block inside of another one lines of its own: its name and {, what is in it, }."
-		}
-		if d.Summary == "Invalid template control keyword" {
-			d.Detail = "%{ in a text begins a directive: if, for, else, endif, endfor. To write %{ itself: %%{."
-		}
-	}
-	diags = origin.WithCode(diags, fault.Syntax)
+	diags = describeSyntax(diags)
 	if diags.HasErrors() {
 		return nil, diags
 	}
+
 	return f.Body.(*hclsyntax.Body), diags
 }
 
-// ParseValue parses a literal that comes from outside of files: a variable's text from the command line or a
-// credential. What it says about errors never repeats the text.
+// describeSyntax returns messages of HCL's parser with their code, and with a next step where HCL has none.
+func describeSyntax(diags hcl.Diagnostics) hcl.Diagnostics {
+	for _, d := range diags {
+		if d.Summary == "Invalid template control keyword" { // HCL does not explain how to escape it
+			d.Detail = "%{ in a text begins a directive: if, for, else, endif, endfor. To write %{ itself: %%{."
+		}
+	}
+
+	return origin.WithCode(diags, fault.Syntax)
+}
+
+// ParseExpression parses an expression that is not a part of the site, with the limits and rules of the site's own.
+func ParseExpression(name string, text []byte) (hclsyntax.Expression, hcl.Diagnostics) {
+	if diags := checkNative(name, text); diags.HasErrors() {
+		return nil, diags
+	}
+
+	x, diags := hclsyntax.ParseExpression(text, name, hcl.InitialPos)
+	diags = describeSyntax(diags)
+	if !diags.HasErrors() {
+		diags = append(diags, checkExpression(x)...)
+	}
+	if diags.HasErrors() {
+		return nil, diags
+	}
+
+	return x, diags
+}
+
+// ParseFile parses a native file for an editor, whose text is mostly incomplete: the tree has what could be read, next
+// to the diagnostics. It is nil for a text beyond the limits, which must not be parsed at all.
+func ParseFile(name string, src []byte) (*hcl.File, hcl.Diagnostics) {
+	if diags := checkNative(name, src); diags.HasErrors() {
+		return nil, diags
+	}
+
+	f, diags := hclsyntax.ParseConfig(src, name, hcl.InitialPos)
+
+	return f, describeSyntax(diags)
+}
+
+// ParseValue parses a literal from outside of the site: the value of a variable on the command line or in a credential.
+// No error contains the text.
 func ParseValue(name string, text []byte) (hclsyntax.Expression, error) {
-	if len(bounded(name, text)) > 0 {
-		return nil, fmt.Errorf("it is too long, or is not UTF-8 text")
+	if checkNative(name, text).HasErrors() {
+		return nil, errors.New("the value is too long, or is not UTF-8 text")
 	}
+
 	e, diags := hclsyntax.ParseExpression(text, name, hcl.InitialPos)
-	if diags.HasErrors() || !literal(e) || checkExpression(e).HasErrors() {
-		return nil, fmt.Errorf("it is no literal; write one as in a vars file: 8, true, \"text\", [\"a\", \"b\"], { k = \"v\" }")
+	if diags.HasErrors() || !isLiteral(e) || checkExpression(e).HasErrors() {
+		return nil, errors.New("the value is not a literal; write one as in a vars file: " +
+			"8, true, \"text\", [\"a\", \"b\"], { k = \"v\" }")
 	}
+
 	return e, nil
 }
 
-func hasSuffix(name, suffix string) bool { return strings.HasSuffix(name, suffix) }
-
-// hide takes text that is a secret, or was meant as one, out of what diagnostics show of a file.
+// hide removes a text that may be a secret from the sources that diagnostics show.
 func (l *loader) hide(r hcl.Range) {
 	src := slices.Clone(l.site.Sources[r.Filename])
 	for i := r.Start.Byte; i < min(r.End.Byte, len(src)); i++ {
-		if src[i] != '\n' {
+		switch {
+		case src[i] == '\n':
+		case i < r.Start.Byte+4: // the same number for each text, because a length is a part of a secret
 			src[i] = '*'
+		default:
+			src[i] = ' '
 		}
 	}
+
 	l.site.Sources[r.Filename] = src
 }
 
-// place is a range as messages write it.
+// place formats the start of a range for messages.
 func place(r hcl.Range) string {
 	return fmt.Sprintf("%s:%d:%d", r.Filename, r.Start.Line, r.Start.Column)
 }
 
-// sortDiagnostics orders by file and place, since maps of attributes have no order.
+// sortDiagnostics sorts by file and place. Those without a place come first.
 func sortDiagnostics(files []world.SiteFile, ds hcl.Diagnostics) {
 	number := map[string]int{}
 	for i, f := range files {
 		number[f.Name] = i
 	}
-	slices.SortStableFunc(ds, func(x, y *hcl.Diagnostic) int {
-		a, b := x.Subject, y.Subject
-		switch {
-		case a == nil && b == nil:
-			return 0
-		case a == nil:
-			return -1
-		case b == nil:
-			return 1
+
+	position := func(d *hcl.Diagnostic) (file, offset int) {
+		if d.Subject == nil {
+			return -1, 0
 		}
 
-		return cmp.Or(
-			number[a.Filename]-number[b.Filename], a.Start.Byte-b.Start.Byte, strings.Compare(x.Summary, y.Summary))
+		return number[d.Subject.Filename], d.Subject.Start.Byte
+	}
+
+	slices.SortStableFunc(ds, func(x, y *hcl.Diagnostic) int {
+		fileX, offsetX := position(x)
+		fileY, offsetY := position(y)
+
+		return cmp.Or(fileX-fileY, offsetX-offsetY, strings.Compare(x.Summary, y.Summary))
 	})
 }

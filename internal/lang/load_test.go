@@ -1,4 +1,4 @@
-package site
+package lang
 
 import (
 	"errors"
@@ -45,7 +45,7 @@ func TestBadSites(t *testing.T) {
 				}
 				for _, p := range strings.Split(parts, " … ") {
 					if !strings.Contains(got[i], p) {
-						t.Errorf("got:  %s\nlacks: %s", got[i], p)
+						t.Errorf("got %s\nwant %s in it", got[i], p)
 					}
 				}
 				if origin.CodeOf(diags[i]).Exit() != 10 {
@@ -60,7 +60,7 @@ func archives(t *testing.T, pattern string) []string {
 	t.Helper()
 	names, err := filepath.Glob(pattern)
 	if err != nil || len(names) == 0 {
-		t.Fatalf("no archive %s: %v", pattern, err)
+		t.Fatalf("archives %s: got none and %v, want at least one", pattern, err)
 	}
 	return names
 }
@@ -70,10 +70,16 @@ func TestSitesOnDisk(t *testing.T) {
 		paths  []string
 		stages string
 	}{
-		"minimal":  {[]string{"minimal"}, "fetch-ca.cluster fetch-config.kubelet detect-hw.node reserve.node write.kubelet restart.kubelet"},
-		"gpu":      {[]string{"gpu-training"}, "fetch-ca.cluster fetch-config.kubelet detect-hw.node reserve.node label.site label.gpu label.vendor label.fabric taint.gpu taint.incomplete write.kubelet restart.kubelet"},
-		"legacy":   {[]string{"legacy-vm/site.hcl"}, "fetch-ca.cluster fetch-config.init fetch-config.port fetch-config.vm detect-hw.node reserve.node label.site label.gpu label.sriov taint.site taint.gpu taint.sriov write.kubelet restart.kubelet"},
-		"layered":  {[]string{"layered/site", "layered/image"}, "fetch-ca.cluster fetch-config.kubelet detect-hw.node reserve.node label.site taint.not-ready write.kubelet restart.kubelet label.power"},
+		"minimal": {[]string{"minimal"}, "fetch-ca.cluster fetch-config.kubelet detect-hw.node reserve.node " +
+			"write.kubelet restart.kubelet"},
+		"gpu": {[]string{"gpu-training"}, "fetch-ca.cluster fetch-config.kubelet detect-hw.node " +
+			"reserve.node label.site label.gpu label.vendor label.fabric taint.gpu taint.incomplete " +
+			"write.kubelet restart.kubelet"},
+		"legacy": {[]string{"legacy-vm/site.hcl"}, "fetch-ca.cluster fetch-config.init fetch-config.port " +
+			"fetch-config.vm detect-hw.node reserve.node label.site label.gpu label.sriov taint.site taint.gpu " +
+			"taint.sriov write.kubelet restart.kubelet"},
+		"layered": {[]string{"layered/site", "layered/image"}, "fetch-ca.cluster fetch-config.kubelet " +
+			"detect-hw.node reserve.node label.site taint.not-ready write.kubelet restart.kubelet label.power"},
 		"detector": {[]string{"../internal/lang/testdata/extra/detector-gaudi.hcl"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -83,18 +89,18 @@ func TestSitesOnDisk(t *testing.T) {
 			}
 			s, diags := Load(OS(), opts)
 			if len(diags) > 0 {
-				t.Fatal(show(diags))
+				t.Fatalf("got %s, want no diagnostics", show(diags))
 			}
 			var got []string
 			for _, i := range s.Stages {
 				got = append(got, i.Addr())
 			}
 			if d := cmp.Diff(want.stages, strings.Join(got, " ")); d != "" {
-				t.Error(d)
+				t.Errorf("site (-want +got):\n%s", d)
 			}
 			for _, f := range s.Files {
 				if string(s.Sources[f.Name]) != f.Text || f.Text == "" {
-					t.Errorf("%s: its source is not at hand", f.Name)
+					t.Errorf("%s: got no source, want its text", f.Name)
 				}
 			}
 		})
@@ -106,14 +112,14 @@ func TestLoadGivesWhatParseGivesForItsFiles(t *testing.T) {
 	opts.Paths = []string{"../../examples/layered/image", "../../examples/layered/site"}
 	s, diags := Load(OS(), opts)
 	if diags.HasErrors() {
-		t.Fatal(show(diags))
+		t.Fatalf("got %s, want no diagnostics", show(diags))
 	}
 	again, diags := Parse(s.Files, options())
 	if diags.HasErrors() {
-		t.Fatal(show(diags))
+		t.Fatalf("got %s, want no diagnostics", show(diags))
 	}
 	if d := cmp.Diff(summary(s), summary(again)); d != "" {
-		t.Error(d)
+		t.Errorf("site (-want +got):\n%s", d)
 	}
 }
 
@@ -132,7 +138,7 @@ func TestOSReadsRegularFilesOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b, err := OS().ReadFile(file, 5); string(b) != "12345" || err != nil {
-		t.Errorf("%q, %v", b, err)
+		t.Errorf("ReadFile of 5 bytes: got %q and %v, want 12345", b, err)
 	}
 	fifo := filepath.Join(dir, "f.hcl")
 	if err := syscall.Mkfifo(fifo, 0o644); err != nil {
@@ -140,7 +146,7 @@ func TestOSReadsRegularFilesOnly(t *testing.T) {
 	}
 	for name, p := range map[string]string{"too large": file, "link": link, "folder": dir, "FIFO": fifo, "device": "/dev/zero"} {
 		if b, err := OS().ReadFile(p, 4); err == nil {
-			t.Errorf("%s: read %q", name, b)
+			t.Errorf("ReadFile of a %s: got %q, want an error", name, b)
 		}
 	}
 }
@@ -155,14 +161,18 @@ func TestOSSearch(t *testing.T) {
 		"folder":   {func(p string) error { return os.Mkdir(p, 0o755) }, "It is a folder."},
 		"link":     {func(p string) error { return os.Symlink("b.hcl", p) }, "must not be a link"},
 		"writable": {func(p string) error { return errors.Join(os.WriteFile(p, nil, 0o644), os.Chmod(p, 0o666)) }, "Others may change this file"},
-		"large":    {func(p string) error { return os.WriteFile(p, make([]byte, maxBytes+1), 0o644) }, "too large"},
+		"large":    {func(p string) error { return os.WriteFile(p, make([]byte, MaxBytes+1), 0o644) }, "too large"},
 		"mask":     {func(p string) error { return os.Symlink("/dev/null", p) }, ""},
 		"plain":    {func(p string) error { return os.WriteFile(p, nil, 0o644) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
 			dir := filepath.Join(root, "etc/prelet")
-			if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "b.hcl"), nil, 0o644), c.make(filepath.Join(dir, "a.hcl"))); err != nil {
+			if err := errors.Join(
+				os.MkdirAll(dir, 0o755),
+				os.WriteFile(filepath.Join(dir, "b.hcl"), nil, 0o644),
+				c.make(filepath.Join(dir, "a.hcl")),
+			); err != nil {
 				t.Fatal(err)
 			}
 			_, diags := Load(OS(), Options{Root: root})
@@ -173,10 +183,10 @@ func TestOSSearch(t *testing.T) {
 	}
 }
 
-// A site is taken from nobody but root and who runs prelet, wherever in its path another may put something.
+// A site is read only if all of its path is writable by root and the caller only.
 func TestOSTakesNoSiteOfOthers(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root can give a file to another user")
+		t.Skip("needs root, to give a file to another user")
 	}
 	for name, c := range map[string]struct {
 		change func(root string) error
@@ -196,7 +206,12 @@ func TestOSTakesNoSiteOfOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
 			dir := filepath.Join(root, "etc/prelet")
-			if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "a.hcl"), nil, 0o644), os.WriteFile(filepath.Join(dir, "a.prelet.vars"), nil, 0o644), c.change(root)); err != nil {
+			if err := errors.Join(
+				os.MkdirAll(dir, 0o755),
+				os.WriteFile(filepath.Join(dir, "a.hcl"), nil, 0o644),
+				os.WriteFile(filepath.Join(dir, "a.prelet.vars"), nil, 0o644),
+				c.change(root),
+			); err != nil {
 				t.Fatal(err)
 			}
 			for _, opts := range []Options{{Root: root}, {Paths: []string{dir}}} {

@@ -1,4 +1,4 @@
-package site
+package lang
 
 import (
 	"cmp"
@@ -15,16 +15,21 @@ import (
 	"github.com/prelet/prelet/schema"
 )
 
-// override lays the blocks of all override blocks over what they name, in order of file and position.
+// override applies all override blocks, in order of file and position.
 func (l *loader) override() {
 	for _, o := range l.overs {
-		l.noArguments(o.Body, "override")
+		l.refuseArguments(
+			o.Body,
+			"An override contains the blocks that it changes: override { cluster { … } }.",
+		)
+
 		for _, x := range o.Body.Blocks {
 			switch x.Type {
 			case schema.OverrideBlock.Type:
-				l.errorf(fault.UnknownBlock, x.TypeRange, "An override inside of an override", "Write them side by side: they apply in order of file and position.")
+				l.errorf(fault.UnknownBlock, x.TypeRange, "An override inside of an override",
+					"Write both at the top level: they apply in order of file and position.")
 			case schema.LocalsBlock.Type:
-				if l.labels(x, schema.LocalsBlock) {
+				if l.checkLabels(x, schema.LocalsBlock) {
 					l.overrideLocals(x.Body)
 				}
 			default:
@@ -39,123 +44,148 @@ func (l *loader) overrideBlock(x *hclsyntax.Block) {
 	if over == nil {
 		return
 	}
+
 	base := l.defs[over.addr]
 	if base == nil {
-		l.errorf(fault.OverrideMissing, x.DefRange(), "Nothing to override: there is no "+describe(over), "%s A block that shall be there anew is written outside of override.", l.suggestBase(over))
+		l.errorf(
+			fault.OverrideMissing,
+			x.DefRange(),
+			"Nothing to override: there is no "+over.String(),
+			"%s Write a new block outside of override.",
+			l.suggestBase(over),
+		)
+
 		return
 	}
-	// Checked before it is merged: a misspelt name with "= null" would vanish without a word.
+
+	// Check before the merge: a misspelt name with "= null" would silently do nothing.
 	before := len(l.diags)
 	l.checkMeta(over)
 	own := over.body
 	if over.typ != nil {
 		own, _ = splitMeta(over)
 	}
-	l.add(optional(over.schema).Check(own, metaNames(over.typ)...)...)
+	l.add(makeOptional(over.schema).Check(own, metaNames(over.typ)...)...)
 	if len(l.diags) > before {
 		return
 	}
+
 	m := merger{site: l.site, addr: base.addr}
 	base.body = m.merge(base.body, over.body, base.schema, "")
 }
 
-// suggestBase names what an override of a block that is not there was probably meant for.
+// suggestBase names the blocks that an override was probably meant for.
 func (l *loader) suggestBase(over *definition) string {
-	var near []string
-	var there []string
+	var known []string
 	for _, d := range l.order {
-		if d.block.Type != over.block.Type || len(d.block.Labels) == 0 {
-			continue
-		}
-		there = append(there, describe(d))
-		if last := len(d.block.Labels) - 1; slices.Equal(d.block.Labels[:last], over.block.Labels[:last]) &&
-			schema.Nearest(over.block.Labels[last], d.block.Labels[last:]) != "" {
-			near = append(near, describe(d))
+		if d.block.Type == over.block.Type && len(d.block.Labels) > 0 {
+			known = append(known, d.String())
 		}
 	}
-	switch {
-	case len(near) > 0:
-		return fmt.Sprintf("Did you mean %s?", near[0])
-	case len(there) > 0:
-		slices.Sort(there)
-		return "There is: " + strings.Join(there, ", ") + "."
+	slices.Sort(known)
+
+	if near := schema.Nearest(over.String(), known); near != "" {
+		return fmt.Sprintf("Did you mean %s?", near)
 	}
+	if len(known) > 0 {
+		return "There is: " + strings.Join(known, ", ") + "."
+	}
+
 	return fmt.Sprintf("The site has no %s block.", over.block.Type)
 }
 
-// overrideLocals replaces locals by name; new ones are added.
+// overrideLocals replaces locals by name, or adds them.
 func (l *loader) overrideLocals(body *hclsyntax.Body) {
-	for _, x := range body.Blocks {
-		l.errorf(fault.UnknownBlock, x.TypeRange, fmt.Sprintf("Unknown block %q", x.Type), "locals holds names with values: %s = { … }.", x.Type)
-	}
-	for _, a := range attributes(body) {
+	l.refuseBlocks(body)
+
+	for _, a := range listAttributes(body) {
 		o := Override{Address: "local." + a.Name, Over: a.SrcRange}
 		if base := l.site.Locals[a.Name]; base != nil {
 			o.Base = base.Range
 		}
-		l.site.Locals[a.Name] = &Local{Name: a.Name, Expr: a.Expr, Range: a.SrcRange}
+		l.site.Locals[a.Name] = &Local{
+			Name:  a.Name,
+			Expr:  a.Expr,
+			Range: a.SrcRange,
+		}
 		l.site.Overrides = append(l.site.Overrides, o)
 	}
 }
 
-// merger lays one body over another and notes each place that changes.
+// merger merges an override into a body and notes each change.
 type merger struct {
 	site *Site
 	addr string
 }
 
-// merge gives a new body; base and over stay as they are. Attributes replace whole, null takes the base's away.
-// Blocks match by type and labels; unlabelled ones that may repeat, and those that the base lacks, are added.
+// merge returns a new body. An attribute is replaced as a whole, and null removes it. Blocks match by type and labels;
+// blocks that may repeat, and those that the base lacks, are added.
 func (m merger) merge(base, over *hclsyntax.Body, b schema.Block, path string) *hclsyntax.Body {
-	out := &hclsyntax.Body{Attributes: hclsyntax.Attributes{}, Blocks: slices.Clone(base.Blocks), SrcRange: base.SrcRange, EndRange: base.EndRange}
-	for n, a := range base.Attributes {
-		out.Attributes[n] = a
+	out := &hclsyntax.Body{
+		Attributes: maps.Clone(base.Attributes),
+		Blocks:     slices.Clone(base.Blocks),
+		SrcRange:   base.SrcRange,
+		EndRange:   base.EndRange,
 	}
-	for _, a := range attributes(over) {
+	if out.Attributes == nil {
+		out.Attributes = hclsyntax.Attributes{}
+	}
+
+	for _, a := range listAttributes(over) {
 		o := Override{Address: m.addr + " " + path + a.Name, Over: a.SrcRange}
 		if old := out.Attributes[a.Name]; old != nil {
 			o.Base = old.SrcRange
 		}
-		if b.Free { // what was written as a block before
+		if b.Free { // the base may have written it as a block
 			out.Blocks = slices.DeleteFunc(out.Blocks, func(x *hclsyntax.Block) bool {
-				if x.Type != a.Name {
-					return false
+				if x.Type == a.Name {
+					o.Base = x.DefRange()
 				}
-				o.Base = x.DefRange()
-				return true
+
+				return x.Type == a.Name
 			})
 		}
-		if null(a.Expr) {
+
+		if isNull(a.Expr) {
 			delete(out.Attributes, a.Name)
 		} else {
 			out.Attributes[a.Name] = a
 		}
 		m.site.Overrides = append(m.site.Overrides, o)
 	}
+
 	for _, x := range over.Blocks {
-		m.block(out, x, b, path)
+		m.mergeBlock(out, x, b, path)
 	}
+
 	return out
 }
 
-func (m merger) block(out *hclsyntax.Body, x *hclsyntax.Block, b schema.Block, path string) {
+func (m merger) mergeBlock(out *hclsyntax.Body, x *hclsyntax.Block, b schema.Block, path string) {
 	nested, ok := b.Find(x.Type)
 	if !ok { // of a free block
-		nested = schema.Block{Type: x.Type, Free: true, Max: 1}
+		nested = schema.Block{
+			Type: x.Type,
+			Free: true,
+			Max:  1,
+		}
 	}
 	name := path + strings.Join(append([]string{x.Type}, x.Labels...), ".")
+
 	mayRepeat := len(nested.Labels) == 0 && nested.Max != 1
-	for i, y := range out.Blocks {
-		if mayRepeat || y.Type != x.Type || !slices.Equal(y.Labels, x.Labels) {
-			continue
-		}
-		c := *y
-		c.Body = m.merge(y.Body, x.Body, nested, name+".")
-		out.Blocks[i] = &c
+	same := slices.IndexFunc(out.Blocks, func(y *hclsyntax.Block) bool {
+		return y.Type == x.Type && slices.Equal(y.Labels, x.Labels)
+	})
+	if same >= 0 && !mayRepeat {
+		merged := *out.Blocks[same]
+		merged.Body = m.merge(merged.Body, x.Body, nested, name+".")
+		out.Blocks[same] = &merged
+
 		return
 	}
+
 	o := Override{Address: m.addr + " " + name, Over: x.DefRange()}
-	if a := out.Attributes[x.Type]; b.Free && a != nil { // what was written as an attribute before
+	if a := out.Attributes[x.Type]; b.Free && a != nil { // the base has written it as an attribute
 		o.Base = a.SrcRange
 		delete(out.Attributes, x.Type)
 	}
@@ -163,17 +193,18 @@ func (m merger) block(out *hclsyntax.Body, x *hclsyntax.Block, b schema.Block, p
 	m.site.Overrides = append(m.site.Overrides, o)
 }
 
-// optional is a block whose arguments may all be left out, at any depth: an override writes only what it changes.
-func optional(b schema.Block) schema.Block {
-	fields := make([]schema.Field, len(b.Fields))
+// makeOptional returns a block without required arguments, at any depth: an override contains only changes.
+func makeOptional(b schema.Block) schema.Block {
+	b.Fields = slices.Clone(b.Fields)
 	for i, f := range b.Fields {
-		fields[i] = optionalField{f}
+		b.Fields[i] = optionalField{f}
 	}
-	b.Fields = fields
+
 	b.Blocks = slices.Clone(b.Blocks)
 	for i := range b.Blocks {
-		b.Blocks[i] = optional(b.Blocks[i])
+		b.Blocks[i] = makeOptional(b.Blocks[i])
 	}
+
 	return b
 }
 
@@ -182,16 +213,17 @@ type optionalField struct{ schema.Field }
 func (f optionalField) Spec() schema.Spec {
 	s := f.Field.Spec()
 	s.Required = false
+
 	return s
 }
 
-func null(e hclsyntax.Expression) bool {
+func isNull(e hclsyntax.Expression) bool {
 	x, ok := e.(*hclsyntax.LiteralValueExpr)
 	return ok && x.Val.Type() == cty.DynamicPseudoType && x.Val.IsNull()
 }
 
-// attributes are those of a body in the order in which they are written.
-func attributes(body *hclsyntax.Body) []*hclsyntax.Attribute {
+// listAttributes returns the attributes of a body in the order in which they are written.
+func listAttributes(body *hclsyntax.Body) []*hclsyntax.Attribute {
 	return slices.SortedFunc(maps.Values(body.Attributes), func(a, b *hclsyntax.Attribute) int {
 		return compareStart(a.NameRange, b.NameRange)
 	})

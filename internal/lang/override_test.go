@@ -1,4 +1,4 @@
-package site
+package lang
 
 import (
 	"encoding/json"
@@ -188,7 +188,7 @@ func TestOverride(t *testing.T) {
 			got := mustParse(t, overrideBase+c.over)
 			want := mustParse(t, strings.Replace(overrideResult, "FIRMWARE", c.firmware, 1))
 			if d := cmp.Diff(summary(want), summary(got)); d != "" {
-				t.Error(d)
+				t.Errorf("site (-want +got):\n%s", d)
 			}
 		})
 	}
@@ -226,7 +226,7 @@ func TestOverridesAreRecordedWithBothPlaces(t *testing.T) {
 		"stage.restart.kubelet precondition":      "- 50-site.hcl:38:5",
 	}
 	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
+		t.Errorf("site (-want +got):\n%s", d)
 	}
 }
 
@@ -249,25 +249,36 @@ override {
   stage "reserve" "x" { max_pods = null }
 }
 `)
-	if d := cmp.Diff([]string{"stage.reserve.x", "stage.reserve.x policy = `\"third\"`", "stage.reserve.x on_failure fail"}, summary(s)); d != "" {
-		t.Error(d)
+	if d := cmp.Diff(
+		[]string{"stage.reserve.x", "stage.reserve.x policy = `\"third\"`", "stage.reserve.x on_failure fail"},
+		summary(s),
+	); d != "" {
+		t.Errorf("site (-want +got):\n%s", d)
 	}
 	var order []string
 	for _, o := range s.Overrides {
 		order = append(order, o.Over.Filename+" "+o.Address)
 	}
-	if d := cmp.Diff("a.hcl policy, b.hcl policy, b.hcl max_pods, c.hcl policy, c.hcl max_pods", strings.ReplaceAll(strings.Join(order, ", "), "stage.reserve.x ", "")); d != "" {
-		t.Error(d)
+	if d := cmp.Diff(
+		"a.hcl policy, b.hcl policy, b.hcl max_pods, c.hcl policy, c.hcl max_pods",
+		strings.ReplaceAll(strings.Join(order, ", "), "stage.reserve.x ", ""),
+	); d != "" {
+		t.Errorf("site (-want +got):\n%s", d)
 	}
 }
 
 func TestLaterVarsFileWins(t *testing.T) {
-	s := mustParse(t, "-- a.hcl --\nvariable \"zone\" {}\n-- 10.prelet.vars --\nzone = \"a\"\n-- 20.prelet.vars --\nzone = \"b\"\n")
-	if got := written(s.Values["zone"].Expr); got != "`\"b\"`" {
-		t.Error(got)
+	s := mustParse(
+		t,
+		"-- a.hcl --\nvariable \"zone\" {}\n-- 10.prelet.vars --\nzone = \"a\"\n-- 20.prelet.vars --\nzone = \"b\"\n",
+	)
+	if got := written(s.Values["zone"]); got != "`\"b\"`" {
+		t.Errorf("zone: got %s, want the last file's value", got)
 	}
-	if len(s.Overrides) != 1 || s.Overrides[0].Address != "var.zone" || place(s.Overrides[0].Base) != "10.prelet.vars:1:1" || place(s.Overrides[0].Over) != "20.prelet.vars:1:1" {
-		t.Errorf("%+v", s.Overrides)
+	if len(s.Overrides) != 1 || s.Overrides[0].Address != "var.zone" ||
+		place(s.Overrides[0].Base) != "10.prelet.vars:1:1" ||
+		place(s.Overrides[0].Over) != "20.prelet.vars:1:1" {
+		t.Errorf("overrides: got %+v, want one of var.zone", s.Overrides)
 	}
 }
 
@@ -281,18 +292,18 @@ func TestJSONIsTheSameTree(t *testing.T) {
 			}
 			files := siteFiles(a)
 			if len(files) != 2 || !json.Valid([]byte(files[1].Text)) {
-				t.Fatal("an archive holds a native file, and then the same in JSON")
+				t.Fatal("want two files in the archive: a native one, and the same in JSON")
 			}
 			want, diags := Parse(files[:1], options())
 			if len(diags) > 0 {
-				t.Fatal(show(diags))
+				t.Fatalf("got %s, want no diagnostics", show(diags))
 			}
 			got, diags := Parse(files[1:], options())
 			if len(diags) > 0 {
-				t.Fatal(show(diags))
+				t.Fatalf("got %s, want no diagnostics", show(diags))
 			}
 			if d := cmp.Diff(summary(want), summary(got)); d != "" {
-				t.Error(d)
+				t.Errorf("site (-want +got):\n%s", d)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package site
+package lang
 
 import (
 	"fmt"
@@ -12,13 +12,16 @@ import (
 	"github.com/prelet/prelet/schema"
 )
 
-// resolveRefs checks the lists of static references in a body, and replaces each by the list of the names in it. They
-// are resolved here and not evaluated: a stage that is named in such a list does not have to run before.
+// resolveRefs checks the lists of static references in a body, and replaces each by a list of names. They are not
+// evaluated: a stage in such a list does not have to run before.
 func (l *loader) resolveRefs(b schema.Block, body *hclsyntax.Body) {
 	for _, f := range b.Fields {
 		s := f.Spec()
-		if a := body.Attributes[s.Name]; a != nil && s.Refs != "" && !null(a.Expr) {
-			a.Expr = &hclsyntax.LiteralValueExpr{Val: l.resolveList(s, a.Expr), SrcRange: a.Expr.Range()}
+		if a := body.Attributes[s.Name]; a != nil && s.Refs != "" && !isNull(a.Expr) {
+			a.Expr = &hclsyntax.LiteralValueExpr{
+				Val:      l.resolveList(s, a.Expr),
+				SrcRange: a.Expr.Range(),
+			}
 		}
 	}
 
@@ -43,13 +46,13 @@ func (l *loader) resolveList(s schema.Spec, e hclsyntax.Expression) cty.Value {
 		case !ok:
 			l.refError(s, x.Range())
 		case l.defs[refAddress(s, name)] == nil:
-			var known []string
-			for _, d := range l.order {
-				if d.typ != nil && d.typ.spec.Type == s.Refs {
-					known = append(known, d.block.Labels[1])
-				}
-			}
-			l.errorf(fault.Reference, x.Range(), fmt.Sprintf("There is no stage.%s.%s", s.Refs, name), "%s", schema.Suggest(name, known))
+			l.errorf(
+				fault.Reference,
+				x.Range(),
+				fmt.Sprintf("Unknown stage.%s.%s", s.Refs, name),
+				"%s",
+				schema.Suggest(name, l.stageNames(s.Refs)),
+			)
 		default:
 			names = append(names, cty.StringVal(name))
 		}
@@ -62,37 +65,58 @@ func (l *loader) resolveList(s schema.Spec, e hclsyntax.Expression) cty.Value {
 	return cty.ListVal(names)
 }
 
+func (l *loader) stageNames(typ string) (out []string) {
+	for _, d := range l.order {
+		if d.typ != nil && d.typ.spec.Type == typ {
+			out = append(out, d.block.Labels[1])
+		}
+	}
+
+	return out
+}
+
 func refAddress(s schema.Spec, name string) string {
 	return strings.Join([]string{schema.StageBlock.Type, s.Refs, name}, ".")
 }
 
-// refName returns NAME of stage.TYPE.NAME, which JSON writes as a string.
+// refName returns NAME of stage.TYPE.NAME, which is a string in JSON.
 func refName(s schema.Spec, e hclsyntax.Expression) (string, bool) {
-	var words []string
-	if literal(e) {
-		if v, diags := e.Value(nil); !diags.HasErrors() && v.Type() == cty.String && !v.IsNull() {
-			words = strings.Split(v.AsString(), ".")
+	name, ok := strings.CutPrefix(dottedPath(e), refAddress(s, ""))
+
+	return name, ok && name != "" && !strings.Contains(name, ".")
+}
+
+// dottedPath returns a reference, or a string, as words with dots between; "" for any other expression.
+func dottedPath(e hclsyntax.Expression) string {
+	if isLiteral(e) {
+		v, diags := e.Value(nil)
+		if diags.HasErrors() || v.Type() != cty.String || v.IsNull() {
+			return ""
 		}
-	} else if traversal, diags := hcl.AbsTraversalForExpr(e); !diags.HasErrors() {
-		words = []string{traversal.RootName()}
-		for _, step := range traversal[1:] {
-			a, ok := step.(hcl.TraverseAttr)
-			if !ok {
-				return "", false
-			}
-			words = append(words, a.Name)
-		}
+
+		return v.AsString()
 	}
 
-	if len(words) != 3 || words[0] != schema.StageBlock.Type || words[1] != s.Refs || words[2] == "" {
-		return "", false
+	traversal, diags := hcl.AbsTraversalForExpr(e)
+	if diags.HasErrors() {
+		return ""
 	}
 
-	return words[2], true
+	words := []string{traversal.RootName()}
+	for _, step := range traversal[1:] {
+		attr, ok := step.(hcl.TraverseAttr)
+		if !ok {
+			return ""
+		}
+		words = append(words, attr.Name)
+	}
+
+	return strings.Join(words, ".")
 }
 
 func (l *loader) refError(s schema.Spec, at hcl.Range) {
 	l.errorf(fault.Reference, at, fmt.Sprintf("%s names stages", s.Name),
-		"It is a list of stages of type %s, as they are called: [stage.%s.NAME]; in JSON [\"stage.%s.NAME\"]. It is known when the site is loaded, so no other expression may stand there.",
+		"Write a list of stages of type %s: [stage.%s.NAME]; in JSON [\"stage.%s.NAME\"]. "+
+			"It must be known when the site is loaded, so other expressions are not allowed.",
 		s.Refs, s.Refs, s.Refs)
 }

@@ -1,8 +1,10 @@
-// Package site turns files into a site: found as systemd finds units, bounded before they are parsed, JSON turned
-// into the native syntax tree, layers laid over each other, every block checked against the schema, stages in
-// order. It evaluates nothing; package eval below it does. It reads through the Files that its caller gives, and
-// only os.go knows package os.
-package site
+// Package lang turns files into a site: it finds them as systemd finds units, checks their limits, parses them,
+// applies overrides and checks every block against the schema. Load reads from Files, which OS provides, and Parse
+// takes files that were read before. It must not evaluate anything: package eval below it does.
+//
+// A duplicate key of an object, and a --var that the site does not declare, are errors. HCL takes the last key
+// silently; both are nearly always typing errors.
+package lang
 
 import (
 	"github.com/hashicorp/hcl/v2"
@@ -13,24 +15,24 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// Site is what applies to a node: checked in form, not evaluated. All bodies are native syntax trees, overrides
-// already applied, ranges those of the file that an attribute came from.
+// Site is a checked site that is not evaluated. All bodies are native syntax trees with overrides applied; ranges are
+// those of the file that an attribute comes from.
 type Site struct {
 	Files     []world.SiteFile  // every file that was read, in order, vars files included
-	Sources   map[string][]byte // by file name as ranges have it: for snippets and explain
+	Sources   map[string][]byte // by the file names of ranges, for snippets and explain
 	Prelet    *hclsyntax.Body   // nil: not written
 	Cluster   *hclsyntax.Body
 	Node      *hclsyntax.Body
 	Variables map[string]*Variable
 	Locals    map[string]*Local
 	Detectors map[string]*Detector
-	Stages    []*Instance          // in site order: file, then position
-	Values    map[string]FileValue // from *.prelet.vars
+	Stages    []*Instance                     // in site order: file, then position
+	Values    map[string]hclsyntax.Expression // from *.prelet.vars
 	Overrides []Override
 	Templates map[string]hclsyntax.Expression // the *.tftpl files, by name without folder
 }
 
-// Variable is a variable block. Type is its declared type, string by default.
+// Variable is a variable block. The default type is string.
 type Variable struct {
 	Name        string
 	Type        cty.Type
@@ -44,13 +46,8 @@ type Variable struct {
 // Rule is one validation block.
 type Rule struct {
 	Condition hclsyntax.Expression
-	Message   hclsyntax.Expression // a text, of literals and variables
+	Message   hclsyntax.Expression // of literals and variables
 	Range     hcl.Range
-}
-
-// FileValue is a value from a vars file.
-type FileValue struct {
-	Expr hclsyntax.Expression
 }
 
 // Local is one name of a locals block.
@@ -67,7 +64,7 @@ type Detector struct {
 	Range hcl.Range
 }
 
-// Instance is a stage block. Its body holds the type's own arguments; those that all stages take stand beside it.
+// Instance is a stage block. Body has the arguments of the stage type; those of all stages are fields here.
 type Instance struct {
 	Type, Name string
 	Stage      stages.Stage
@@ -80,32 +77,34 @@ type Instance struct {
 	Range      hcl.Range
 }
 
-// Addr is TYPE.NAME.
+// Addr returns TYPE.NAME.
 func (i *Instance) Addr() string { return i.Type + "." + i.Name }
 
-// Override is one place that an override block changed, for explain.
+// Override is one change by an override block, for explain.
 type Override struct {
 	Address string    // "stage.reserve.node policy"
-	Base    hcl.Range // zero: it was not there
+	Base    hcl.Range // zero: added
 	Over    hcl.Range
 }
 
-// Stage finds a stage by its address.
+// Stage returns the stage with an address; nil if the site has none.
 func (s *Site) Stage(addr string) *Instance {
 	for _, i := range s.Stages {
 		if i.Addr() == addr {
 			return i
 		}
 	}
+
 	return nil
 }
 
-// OfType lists the stages of a type, in site order.
+// OfType returns the stages of a type, in site order.
 func (s *Site) OfType(typ string) (out []*Instance) {
 	for _, i := range s.Stages {
 		if i.Type == typ {
 			out = append(out, i)
 		}
 	}
+
 	return out
 }

@@ -1,4 +1,4 @@
-package site
+package lang
 
 import (
 	"strings"
@@ -9,7 +9,6 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/stages"
 )
@@ -35,15 +34,16 @@ variable "x" {}
 			t.Errorf("%s, want %s", got, n)
 		}
 	}
-	if i.OnFailure != "continue" || len(i.Body.Attributes) != 1 || i.Body.Attributes["file"] == nil || place(i.Range) != "a.hcl:1:1" {
-		t.Errorf("%+v", i)
+	if i.OnFailure != "continue" || len(i.Body.Attributes) != 1 || i.Body.Attributes["file"] == nil ||
+		place(i.Range) != "a.hcl:1:1" {
+		t.Errorf("fetch-config.a: got %+v, want on_failure continue and only file in the body", i)
 	}
 	n := s.Stage("detect-hw.n")
 	if n.OnFailure != "fail" || n.When != nil || n.Body.Blocks[0].Body.Attributes["timeout"] == nil {
-		t.Errorf("%+v", n)
+		t.Errorf("detect-hw.n: got %+v, want on_failure fail and the block wait", n)
 	}
 	if got := s.OfType("fetch-config"); len(got) != 1 || got[0] != i || s.Stage("label.x") != nil {
-		t.Errorf("%v", got)
+		t.Errorf("OfType(fetch-config): got %v, want one stage", got)
 	}
 }
 
@@ -70,12 +70,13 @@ j   = ["b", "2"]
 		"j":   cty.Tuple([]cty.Type{cty.String, cty.Number}),
 	}
 	for n, want := range types {
-		if v := s.Variables[n]; !v.Type.Equals(want) || (v.Default != nil) != (n == "text" || n == "map" || n == "j") || v.Sensitive != (n == "secret") {
-			t.Errorf("%s: %+v", n, v)
+		if v := s.Variables[n]; !v.Type.Equals(want) || (v.Default != nil) != (n == "text" || n == "map" || n == "j") ||
+			v.Sensitive != (n == "secret") {
+			t.Errorf("variable %s: got %+v, want type %#v", n, v, want)
 		}
 	}
 	if len(s.Variables) != len(types) || len(s.Values) != 2 || s.Variables["map"].Description != "Maps." {
-		t.Errorf("%+v %+v", s.Variables, s.Values)
+		t.Errorf("got variables %+v and values %+v, want %d and 2", s.Variables, s.Values, len(types))
 	}
 }
 
@@ -93,9 +94,12 @@ func TestRequiredVersion(t *testing.T) {
 		{"", ">= 99", true},
 		{"(devel)", ">= 99", true},
 	} {
-		_, diags := Parse([]world.SiteFile{{Name: "a.hcl", Text: "prelet {\n  required_version = \"" + c.need + "\"\n}\n"}}, Options{Version: c.have})
+		_, diags := Parse(
+			[]world.SiteFile{{Name: "a.hcl", Text: "prelet {\n  required_version = \"" + c.need + "\"\n}\n"}},
+			Options{Version: c.have},
+		)
 		if diags.HasErrors() == c.ok {
-			t.Errorf("%s for %s: %s", c.have, c.need, show(diags))
+			t.Errorf("version %s for %s: got %s, want accepted %t", c.have, c.need, show(diags), c.ok)
 		}
 	}
 }
@@ -106,82 +110,25 @@ func TestOrderOfFilesInAnArchiveIsTheirs(t *testing.T) {
 	one, _ := Parse([]world.SiteFile{a, b}, options())
 	two, _ := Parse([]world.SiteFile{b, a}, options())
 	if one.Stages[0].Name != "a" || two.Stages[0].Name != "b" {
-		t.Errorf("%s %s", one.Stages[0].Name, two.Stages[0].Name)
+		t.Errorf("first stages: got %s and %s, want a and b", one.Stages[0].Name, two.Stages[0].Name)
 	}
 }
 
-// Diagnostics come in one order, though attributes stand in maps.
+// Diagnostics are in a fixed order, although attributes are in maps.
 func TestDiagnosticsAreOrdered(t *testing.T) {
-	text := "-- a.hcl --\nstage \"label\" \"x\" {\n" + "  a1 = 1\n  b2 = file(local.x)\n  c3 = \"\\ue000\"\n  d4 = file(local.y)\n  e5 = 5\n}\n" +
+	text := "-- a.hcl --\nstage \"label\" \"x\" {\n" + "  a1 = 1\n  b2 = file(local.x)\n  c3 = \"\\ue000\"\n  " +
+		"d4 = file(local.y)\n  e5 = 5\n}\n" +
 		"-- b.hcl --\nlocals {\n  z = file(local.x)\n  a = file(local.x)\n}\n"
 	_, diags := parseText(t, text)
 	want := show(diags)
 	for range 20 {
 		_, diags := parseText(t, text)
 		if d := cmp.Diff(want, show(diags)); d != "" {
-			t.Fatal(d)
+			t.Fatalf("diagnostics of another run (-want +got):\n%s", d)
 		}
 	}
 	if strings.Count(want, "\n") != 5 {
 		t.Error(want)
-	}
-}
-
-// Every expression that somebody may evaluate refuses to look into a secret, so it went through value.Prepare.
-func TestExpressionsArePrepared(t *testing.T) {
-	s := mustParse(t, `-- a.hcl --
-prelet { max_age = "1h" }
-variable "v" {
-  validation {
-    condition     = (1 > 2)
-    error_message = "x"
-  }
-}
-locals { l = 1 > 2 }
-cluster {
-  servers = [1 > 2]
-  ca_file = 1 > 2 ? "a" : "b"
-}
-node { name = 1 > 2 ? "a" : "b" }
-detector "d" {
-  config {
-    x = 1 > 2 ? "a" : "b"
-    y { z = 1 > 2 ? "a" : "b" }
-  }
-}
-stage "label" "a" {
-  when     = [for x in [1] : x]
-  for_each = [for x in [1] : x]
-  labels   = [for x in [1] : x]
-}
-stage "fetch-ca" "a" { timeout = 1 > 2 ? "1s" : "2s" }
-stage "write" "w" {
-  file "f" { path = 1 > 2 ? "a" : "b" }
-}
-`)
-	y := s.Detectors["d"].Body.Blocks[0].Body.Attributes["y"].Expr
-	for name, e := range map[string]hclsyntax.Expression{
-		"cluster":  s.Cluster.Attributes["ca_file"].Expr,
-		"node":     s.Node.Attributes["name"].Expr,
-		"config":   s.Detectors["d"].Body.Blocks[0].Body.Attributes["x"].Expr,
-		"block":    y,
-		"when":     s.Stage("label.a").When,
-		"for_each": s.Stage("label.a").ForEach,
-		"labels":   s.Stage("label.a").Body.Attributes["labels"].Expr,
-		"timeout":  s.Stage("fetch-ca.a").Timeout,
-		"file":     s.Stage("write.w").Body.Blocks[0].Body.Attributes["path"].Expr,
-	} {
-		if value.Unwrap(e) == e {
-			t.Errorf("%s is a bare %T", name, e)
-		}
-	}
-	for name, e := range map[string]hclsyntax.Expression{"local": s.Locals["l"].Expr, "rule": value.Unwrap(s.Variables["v"].Rules[0].Condition)} {
-		if b := e.(*hclsyntax.BinaryOpExpr); b.LHS == nil {
-			t.Errorf("%s: %T", name, e)
-		}
-	}
-	if v, diags := y.Value(nil); diags.HasErrors() || !v.RawEquals(cty.ObjectVal(map[string]cty.Value{"z": cty.StringVal("b")})) {
-		t.Errorf("%#v, %s", v, diags)
 	}
 }
 
@@ -193,17 +140,18 @@ func TestParseValue(t *testing.T) {
 	} {
 		e, err := ParseValue("--var x", []byte(text))
 		if (err == nil) != ok || (e != nil) != ok {
-			t.Errorf("%.40s: %v, %v", text, e, err)
+			t.Errorf("ParseValue(%.40s): got %v and %v, want a value %t", text, e, err, ok)
 		}
 		if err != nil && len(text) > 3 && strings.Contains(err.Error(), text) {
-			t.Errorf("the error repeats the text: %v", err)
+			t.Errorf("got error %v, want one without the text", err)
 		}
 	}
 }
 
 func TestFormat(t *testing.T) {
 	for in, want := range map[string]string{
-		"cluster {\nservers=[\"a\"]\n  ca_file    = \"b\" # why\n}\n": "cluster {\n  servers = [\"a\"]\n  ca_file = \"b\" # why\n}\n",
+		"cluster {\nservers=[\"a\"]\n  ca_file    = \"b\" # why\n}\n": "cluster {\n  servers = [\"a\"]\n  " +
+			"ca_file = \"b\" # why\n}\n",
 		"a = {\nb=1\n}\n":                  "a = {\n  b = 1\n}\n",
 		"":                                 "",
 		"a = (\n":                          "a = (\n", // does not parse: not touched
@@ -223,7 +171,10 @@ func TestAStageTypeMayOwnAMetaName(t *testing.T) {
 	own := fakes()[7].(fake)
 	own.spec.Type, own.spec.Timeout = "own", 0
 	own.spec.Fields = append(own.spec.Fields, text("timeout"))
-	s, diags := Parse([]world.SiteFile{{Name: "a.hcl", Text: "stage \"own\" \"x\" {\n  timeout = \"1s\"\n}\n"}}, Options{Stages: []stages.Stage{own}})
+	s, diags := Parse(
+		[]world.SiteFile{{Name: "a.hcl", Text: "stage \"own\" \"x\" {\n  timeout = \"1s\"\n}\n"}},
+		Options{Stages: []stages.Stage{own}},
+	)
 	if diags.HasErrors() || s.Stages[0].Body.Attributes["timeout"] == nil || s.Stages[0].Timeout != nil {
 		t.Error(show(diags))
 	}
@@ -254,10 +205,12 @@ override {
 	if err := hcl.NewDiagnosticTextWriter(&out, files, 80, false).WriteDiagnostics(diags); err != nil {
 		t.Fatal(err)
 	}
-	if len(diags) != 4 || strings.Contains(out.String(), "c4nary") || !strings.Contains(out.String(), "default   = **********") {
-		t.Error(out.String())
+	if len(diags) != 4 || strings.Contains(out.String(), "c4nary") ||
+		!strings.Contains(out.String(), "default   = ****") || strings.Contains(out.String(), "*****") {
+		t.Errorf("got %s\nwant four errors without a secret", out.String())
 	}
-	if !strings.Contains(string(s.Sources["a.hcl"]), "sensitive = true\n") || !strings.Contains(s.Files[0].Text, "c4nary") {
-		t.Error("more than the secret was hidden")
+	if !strings.Contains(string(s.Sources["a.hcl"]), "sensitive = true\n") ||
+		!strings.Contains(s.Files[0].Text, "c4nary") {
+		t.Error("got other hidden text, want only the secret hidden")
 	}
 }

@@ -1,4 +1,4 @@
-package site
+package lang
 
 import (
 	"strings"
@@ -16,7 +16,11 @@ func TestSoundsSecret(t *testing.T) {
 			t.Errorf("%s: got %t, want %t", name, got, want)
 		}
 	}
-	_, diags := parseText(t, "-- a.hcl --\nvariable \"pw\" { type = string }\nvariable \"token\" {\n  type = string\n  sensitive = true\n}\n")
+	_, diags := parseText(
+		t,
+		"-- a.hcl --\nvariable \"pw\" { type = string }\nvariable \"token\" {\n  type = string\n  sensitive = "+
+			"true\n}\n",
+	)
 	if len(diags) != 1 || !origin.IsNote(diags[0]) || !strings.Contains(show(diags), "var.pw sounds like a secret") {
 		t.Errorf("got %s, want one note about var.pw", show(diags))
 	}

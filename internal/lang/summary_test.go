@@ -1,4 +1,4 @@
-package site
+package lang
 
 import (
 	"fmt"
@@ -40,7 +40,7 @@ func summary(s *Site) []string {
 		}
 	}
 	for n, v := range s.Values {
-		out = append(out, "value "+n+" = "+written(v.Expr))
+		out = append(out, "value "+n+" = "+written(v))
 	}
 	sort.Strings(out)
 	for _, i := range s.Stages {
@@ -56,7 +56,7 @@ func summary(s *Site) []string {
 }
 
 func bodyLines(path string, b *hclsyntax.Body) (out []string) {
-	for _, a := range attributes(b) {
+	for _, a := range listAttributes(b) {
 		out = append(out, path+" "+a.Name+" = "+written(a.Expr))
 	}
 	sort.Strings(out)

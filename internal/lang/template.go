@@ -1,4 +1,4 @@
-package site
+package lang
 
 import (
 	"fmt"
@@ -9,18 +9,22 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/origin"
-	"github.com/prelet/prelet/internal/lang/value"
 )
 
-// template parses a template of templatefile(), and keeps it by its name without the folder.
-func (l *loader) template(name string, src []byte) {
-	if diags := boundedTemplate(name, src); diags.HasErrors() {
+// addTemplate adds a template of templatefile() by its name without the directory.
+func (l *loader) addTemplate(name string, src []byte) {
+	if diags := checkText(name, src); diags.HasErrors() {
+		l.add(diags...)
+		return
+	}
+	tokens, _ := hclsyntax.LexTemplate(src, name, hcl.InitialPos)
+	if diags := checkTokens(tokens); diags.HasErrors() {
 		l.add(diags...)
 		return
 	}
 
 	if _, ok := l.site.Templates[path.Base(name)]; ok {
-		l.errorf(fault.Duplicate, fileRange(name), "Two templates of one name",
+		l.errorf(fault.Duplicate, fileRange(name), "Two templates with one name",
 			"templatefile() finds a template by its name without the folder. Rename one.")
 		return
 	}
@@ -33,26 +37,13 @@ func (l *loader) template(name string, src []byte) {
 	}
 
 	l.add(diags...)
+
 	if !diags.HasErrors() {
-		l.site.Templates[path.Base(name)] = value.Prepare(x)
+		l.site.Templates[path.Base(name)] = x
 	}
 }
 
-// boundedTemplate is bounded for the text of a template.
-func boundedTemplate(name string, src []byte) hcl.Diagnostics {
-	if diags := boundedText(name, src); diags.HasErrors() {
-		return diags
-	}
-
-	tokens, _ := hclsyntax.LexTemplate(src, name, hcl.InitialPos)
-	if len(tokens) > maxTokens {
-		return hcl.Diagnostics{tooManyTokens(tokens[maxTokens].Range)}
-	}
-
-	return nil
-}
-
-// checkTemplate refuses functions that read: all that a template needs comes in by its variables, as in Terraform.
+// checkTemplate refuses functions that read: a template gets all its values by its variables, as in Terraform.
 func checkTemplate(x hclsyntax.Expression) hcl.Diagnostics {
 	return hclsyntax.VisitAll(x, func(n hclsyntax.Node) hcl.Diagnostics {
 		call, ok := n.(*hclsyntax.FunctionCallExpr)
@@ -62,9 +53,14 @@ func checkTemplate(x hclsyntax.Expression) hcl.Diagnostics {
 
 		switch call.Name {
 		case "file", "fileexists", "credential", "templatefile":
-			return hcl.Diagnostics{origin.Error(fault.Reference, call.NameRange,
-				fmt.Sprintf("A template cannot call %s()", call.Name),
-				"Call it in the site, and give its value to the template among the variables of templatefile().")}
+			return hcl.Diagnostics{
+				origin.Error(
+					fault.Reference,
+					call.NameRange,
+					fmt.Sprintf("A template cannot call %s()", call.Name),
+					"Call it in the site, and give its value to the template among the variables of templatefile().",
+				),
+			}
 		}
 
 		return nil

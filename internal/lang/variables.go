@@ -1,4 +1,4 @@
-package site
+package lang
 
 import (
 	"fmt"
@@ -18,163 +18,244 @@ import (
 	"github.com/prelet/prelet/schema"
 )
 
-// variable makes a variable of its block.
-func (l *loader) variable(d *definition) {
-	v := &Variable{Name: d.block.Labels[0], Type: cty.String, Range: d.block.DefRange()}
+// addVariable adds a variable to the site.
+func (l *loader) addVariable(d *definition) {
+	v := &Variable{
+		Name:  d.block.Labels[0],
+		Type:  cty.String,
+		Range: d.block.DefRange(),
+	}
 	l.site.Variables[v.Name] = v
-	a := d.body.Attributes
-	if t := a[schema.VariableType.Name]; t != nil {
-		v.Type = l.variableType(t)
+
+	attributes := d.body.Attributes
+	if a := attributes[schema.VariableType.Name]; a != nil {
+		v.Type = l.variableType(a)
 	}
-	if t := a[schema.VariableDescription.Name]; t != nil {
-		v.Description, _ = l.constant(schema.VariableDescription, t)
+	if a := attributes[schema.VariableDescription.Name]; a != nil {
+		v.Description, _ = l.constant(schema.VariableDescription, a)
 	}
-	if t := a[schema.VariableSensitive.Name]; t != nil {
-		if s, ok := l.literalValue(schema.VariableSensitive.Spec(), t); ok && !s.IsNull() {
-			v.Sensitive = s.True()
+	if a := attributes[schema.VariableSensitive.Name]; a != nil {
+		isSensitive, ok := l.literalValue(schema.VariableSensitive.Spec(), a)
+		v.Sensitive = ok && !isSensitive.IsNull() && isSensitive.True()
+	}
+	if a := attributes[schema.VariableDefault.Name]; a != nil {
+		v.Default = a.Expr
+		if isLiteral(a.Expr) {
+			l.checkConvertible(a.Expr, v, "default")
 		}
 	}
-	if t := a[schema.VariableDefault.Name]; t != nil {
-		v.Default = t.Expr
-		if literal(t.Expr) {
-			l.convertible(t.Expr, v, "default")
-		}
-	}
+
 	for _, x := range d.body.Blocks {
-		r := Rule{Range: x.DefRange()}
-		if c := x.Body.Attributes[schema.ValidationCondition.Name]; c != nil {
-			r.Condition = c.Expr
+		rule := Rule{Range: x.DefRange()}
+		if a := x.Body.Attributes[schema.ValidationCondition.Name]; a != nil {
+			rule.Condition = a.Expr
 		}
-		if m := x.Body.Attributes[schema.ValidationMessage.Name]; m != nil {
-			r.Message = m.Expr
+		if a := x.Body.Attributes[schema.ValidationMessage.Name]; a != nil {
+			rule.Message = a.Expr
 		}
-		v.Rules = append(v.Rules, r)
+		v.Rules = append(v.Rules, rule)
 	}
-	if !v.Sensitive {
-		if v.Type == cty.String && soundsSecret(v.Name) {
-			l.add(origin.Note(fault.Sensitive, v.Range, fmt.Sprintf("var.%s sounds like a secret", v.Name),
-				"It is not sensitive, so its value is shown in plans, recordings and labels. If it is a secret, write sensitive = true, and give it as credential prelet.var.%s.", v.Name))
-		}
-		return
+
+	l.checkSensitive(v, attributes[schema.VariableType.Name])
+}
+
+// checkSensitive checks that the value of a sensitive variable can only come from a credential.
+func (l *loader) checkSensitive(v *Variable, typ *hclsyntax.Attribute) {
+	switch {
+	case !v.Sensitive && v.Type == cty.String && soundsSecret(v.Name):
+		l.add(
+			origin.Note(
+				fault.Sensitive,
+				v.Range,
+				fmt.Sprintf("var.%s sounds like a secret", v.Name),
+				"It is not sensitive, so its value is shown in plans, recordings and labels. If it is a secret, "+
+					"write sensitive = true, and give it as credential prelet.var.%s.",
+				v.Name,
+			),
+		)
+	case v.Sensitive && v.Type != cty.String:
+		l.errorf(fault.Sensitive, typ.Expr.Range(), "A sensitive variable must be a string",
+			"Its value is the text of credential prelet.var.%s. Remove the type.", v.Name)
 	}
-	if v.Type != cty.String {
-		l.errorf(fault.Sensitive, a[schema.VariableType.Name].Expr.Range(), "A sensitive variable is a string", "Its value is the text of credential prelet.var.%s. Remove the type.", v.Name)
-	}
-	if v.Default != nil {
+
+	if v.Sensitive && v.Default != nil {
 		l.hide(v.Default.Range())
-		l.errorf(fault.Sensitive, v.Default.Range(), "A sensitive variable has no default", "The site's text stands in every recording. Give the value as credential prelet.var.%s.", v.Name)
+		l.errorf(
+			fault.Sensitive,
+			v.Default.Range(),
+			"A sensitive variable must not have a default",
+			"Recordings contain the site's text. Provide the value as credential prelet.var.%s.",
+			v.Name,
+		)
 	}
 }
 
-// soundsSecret knows a name whose words say that its value is a secret: db_password, apiToken, private_key; not token_id.
+var (
+	secretName = regexp.MustCompile(
+		`(^|[_-])(password|passwd|passphrase|pw|pass|pin|secret|token|` +
+			`apikey|credentials?|(private|api|access|secret|encryption|shared)[_-]key)$`,
+	)
+	wordStart = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+)
+
+// soundsSecret reports whether a name says that the value is a secret: db_password, apiToken, private_key; not
+// token_id.
 func soundsSecret(name string) bool {
-	words := strings.FieldsFunc(strings.ToLower(wordStart.ReplaceAllString(name, "${1}_$2")), func(r rune) bool { return r == '_' || r == '-' })
-	if len(words) == 0 {
-		return false
-	}
-	before := ""
-	if len(words) > 1 {
-		before = words[len(words)-2]
-	}
-	switch words[len(words)-1] {
-	case "password", "passwd", "passphrase", "pw", "pass", "pin", "secret", "token", "apikey", "credential", "credentials":
-		return true
-	case "key":
-		return slices.Contains([]string{"private", "api", "access", "secret", "encryption", "shared"}, before)
-	}
-	return false
+	return secretName.MatchString(strings.ToLower(wordStart.ReplaceAllString(name, "${1}_$2")))
 }
 
-var wordStart = regexp.MustCompile(`([a-z0-9])([A-Z])`)
-
-// variableType reads a type expression. In JSON it is a string that holds one.
+// variableType parses a type expression. In JSON it is a string.
 func (l *loader) variableType(a *hclsyntax.Attribute) cty.Type {
 	e := a.Expr
 	if t, ok := e.(*hclsyntax.TemplateExpr); ok && t.IsStringLiteral() {
-		v, _ := t.Value(nil)
-		if !hasSuffix(t.SrcRange.Filename, jsonSuffix) {
-			l.errorf(fault.WrongType, e.Range(), "A type is written without quotes", "Write type = %s.", v.AsString())
+		if e = l.quotedType(t); e == nil {
 			return cty.DynamicPseudoType
 		}
-		// As a template this was one token, whatever it holds.
-		if diags := boundedTokens(t.SrcRange.Filename, []byte(v.AsString()), t.SrcRange.Start); diags.HasErrors() {
-			l.add(diags...)
-			return cty.DynamicPseudoType
-		}
-		x, diags := hclsyntax.ParseExpression([]byte(v.AsString()), t.SrcRange.Filename, t.SrcRange.Start)
-		if diags.HasErrors() {
-			l.add(origin.WithCode(diags, fault.Syntax)...)
-			return cty.DynamicPseudoType
-		}
-		e = x
 	}
+
 	t, diags := typeexpr.TypeConstraint(e)
 	l.add(origin.WithCode(diags, fault.WrongType)...)
 	if diags.HasErrors() {
 		return cty.DynamicPseudoType
 	}
 	if !t.Equals(t.WithoutOptionalAttributesDeep()) {
-		l.errorf(fault.WrongType, e.Range(), "optional() is no type here", "Every attribute of an object is given; one that may be missing is given as null.")
+		l.errorf(fault.WrongType, e.Range(), "optional() is not supported",
+			"Every attribute of an object is given; one that may be missing is given as null.")
+
 		return cty.DynamicPseudoType
 	}
+
 	return t
 }
 
-// convertible checks that a literal fits a variable's type.
-func (l *loader) convertible(e hclsyntax.Expression, v *Variable, what string) {
+// quotedType parses the type in a string of a JSON file. It returns nil after an error.
+func (l *loader) quotedType(t *hclsyntax.TemplateExpr) hclsyntax.Expression {
+	v, _ := t.Value(nil)
+	text := []byte(v.AsString())
+	file, start := t.SrcRange.Filename, t.SrcRange.Start
+
+	if !strings.HasSuffix(file, jsonSuffix) {
+		l.errorf(
+			fault.WrongType,
+			t.SrcRange,
+			"A type is written without quotes",
+			"Write type = %s.",
+			text,
+		)
+		return nil
+	}
+
+	// As a template the whole string was one token.
+	tokens, _ := hclsyntax.LexConfig(text, file, start)
+	if diags := checkTokens(tokens); diags.HasErrors() {
+		l.add(diags...)
+		return nil
+	}
+
+	x, diags := hclsyntax.ParseExpression(text, file, start)
+	if diags.HasErrors() {
+		l.add(origin.WithCode(diags, fault.Syntax)...)
+		return nil
+	}
+
+	return x
+}
+
+// checkConvertible checks that a literal has a variable's type.
+func (l *loader) checkConvertible(e hclsyntax.Expression, v *Variable, what string) {
 	val, diags := e.Value(nil)
 	if diags.HasErrors() {
 		l.add(origin.WithCode(diags, fault.WrongType)...)
 		return
 	}
+
 	if _, err := convert.Convert(val, v.Type); err != nil {
-		l.errorf(fault.VariableInvalid, e.Range(), fmt.Sprintf("Wrong type of the %s of var.%s", what, v.Name), "%s: a %s is needed, as declared at %s.", err, schema.TypeName(v.Type), place(v.Range))
+		l.errorf(
+			fault.VariableInvalid,
+			e.Range(),
+			fmt.Sprintf("Wrong type of the %s of var.%s", what, v.Name),
+			"%s: a %s is needed, as declared at %s.",
+			err,
+			schema.TypeName(v.Type),
+			place(v.Range),
+		)
 	}
 }
 
-// values takes the vars files: arguments with literal values for declared variables. A later file wins, and that is
-// noted as an override.
-func (l *loader) values(files []*hclsyntax.Body) {
+// addValues adds the values of the vars files. A later file wins, which is noted as an override.
+func (l *loader) addValues(files []*hclsyntax.Body) {
 	given := map[string]hcl.Range{}
+
 	for _, body := range files {
 		for _, x := range body.Blocks {
-			l.errorf(fault.UnknownBlock, x.TypeRange, "A block in a vars file", "A vars file holds NAME = VALUE lines for the site's variables; blocks stand in *.hcl files.")
+			l.errorf(
+				fault.UnknownBlock,
+				x.TypeRange,
+				"A block in a vars file",
+				"A vars file contains NAME = VALUE lines for the site's variables; write blocks in *.hcl files.",
+			)
 		}
-		for _, a := range attributes(body) {
-			v := l.site.Variables[a.Name]
-			switch {
-			case v == nil && l.defs["variable."+a.Name] == nil:
-				l.errorf(fault.VariableUnknown, a.NameRange, fmt.Sprintf("There is no variable %q", a.Name), "%s Declare it with variable %q { … }, or remove this line.", l.suggestVariable(a.Name), a.Name)
-				continue
-			case v.Sensitive:
-				l.hide(a.Expr.Range())
-				l.errorf(fault.Sensitive, a.NameRange, fmt.Sprintf("var.%s is sensitive", a.Name), "Vars files stand in every recording. Give its value as credential prelet.var.%s, and remove this line.", a.Name)
-				continue
-			case !literal(a.Expr):
-				l.errorf(fault.Reference, a.Expr.Range(), "A value in a vars file is a literal", "No references, no functions, no templates: what is computed stands in locals { … } of a *.hcl file.")
+
+		for _, a := range listAttributes(body) {
+			if !l.checkVarsLine(a) {
 				continue
 			}
-			l.convertible(a.Expr, v, "value")
 			if first, ok := given[a.Name]; ok {
-				l.site.Overrides = append(l.site.Overrides, Override{Address: "var." + a.Name, Base: first, Over: a.SrcRange})
+				l.site.Overrides = append(l.site.Overrides,
+					Override{
+						Address: "var." + a.Name,
+						Base:    first,
+						Over:    a.SrcRange,
+					})
 			}
 			given[a.Name] = a.SrcRange
-			l.site.Values[a.Name] = FileValue{Expr: a.Expr}
+			l.site.Values[a.Name] = a.Expr
 		}
 	}
 }
 
-func (l *loader) suggestVariable(name string) string {
-	known := slices.Collect(maps.Keys(l.site.Variables))
-	if len(known) == 0 {
-		return "The site declares none."
+// checkVarsLine checks one line of a vars file: a literal for a declared variable that is not sensitive.
+func (l *loader) checkVarsLine(a *hclsyntax.Attribute) bool {
+	v := l.site.Variables[a.Name]
+
+	switch {
+	case v == nil:
+		known := slices.Collect(maps.Keys(l.site.Variables))
+		l.errorf(
+			fault.VariableUnknown,
+			a.NameRange,
+			fmt.Sprintf("Unknown variable %q", a.Name),
+			"%s Declare it with variable %q { … }, or remove this line.",
+			schema.Suggest(a.Name, known),
+			a.Name,
+		)
+	case v.Sensitive:
+		l.hide(a.Expr.Range())
+		l.errorf(
+			fault.Sensitive,
+			a.NameRange,
+			fmt.Sprintf("var.%s is sensitive", a.Name),
+			"Recordings contain vars files. Provide its value as credential prelet.var.%s, and remove this line.",
+			a.Name,
+		)
+	case !isLiteral(a.Expr):
+		l.errorf(
+			fault.Reference,
+			a.Expr.Range(),
+			"A value in a vars file must be a literal",
+			"No references, no functions, no templates: write computed values in locals { … } of a *.hcl file.",
+		)
+	default:
+		l.checkConvertible(a.Expr, v, "value")
+		return true
 	}
-	return schema.Suggest(name, known)
+
+	return false
 }
 
-// ParseVarsFile parses a vars file that a command line names, which is not part of the site: it may have the values of
+// ParseVarsFile parses a vars file of the command line, which is not part of the site and may have the values of
 // sensitive variables. It returns each value as the text that a credential or a kernel command line would have. No
-// message contains a value.
+// error contains a value.
 func ParseVarsFile(name string, text []byte) (map[string]string, error) {
 	body, diags := parseNative(name, text)
 	if diags.HasErrors() {
@@ -182,20 +263,31 @@ func ParseVarsFile(name string, text []byte) (map[string]string, error) {
 		return nil, fmt.Errorf("%s: %s", place(*d.Subject), d.Summary)
 	}
 	if len(body.Blocks) > 0 {
-		return nil, fmt.Errorf("%s: a block; write NAME = VALUE, one in a line", place(body.Blocks[0].TypeRange))
+		return nil, fmt.Errorf(
+			"%s: a block; write NAME = VALUE, one in a line",
+			place(body.Blocks[0].TypeRange),
+		)
 	}
 
 	out := map[string]string{}
-	for _, a := range attributes(body) {
-		if !literal(a.Expr) || checkExpression(a.Expr).HasErrors() {
-			return nil, fmt.Errorf("%s: the value of %s is not a literal", place(a.Expr.Range()), a.Name)
+	for _, a := range listAttributes(body) {
+		at := a.Expr.Range()
+		if !isLiteral(a.Expr) || checkExpression(a.Expr).HasErrors() {
+			return nil, fmt.Errorf("%s: the value of %s is not a literal", place(at), a.Name)
 		}
-		if v, d := a.Expr.Value(nil); !d.HasErrors() && v.IsNull() { // as a text it would be the word
-			return nil, fmt.Errorf("%s: %s is null; leave it out, or give it a value", place(a.Expr.Range()), a.Name)
-		}
-		out[a.Name] = string(a.Expr.Range().SliceBytes(text))
-		if v, d := a.Expr.Value(nil); !d.HasErrors() && v.Type() == cty.String {
+
+		v, diags := a.Expr.Value(nil)
+		switch {
+		case !diags.HasErrors() && v.IsNull(): // as a text it would be the word
+			return nil, fmt.Errorf(
+				"%s: %s is null; leave it out, or give it a value",
+				place(at),
+				a.Name,
+			)
+		case !diags.HasErrors() && v.Type() == cty.String:
 			out[a.Name] = v.AsString()
+		default:
+			out[a.Name] = string(at.SliceBytes(text))
 		}
 	}
 

@@ -1,59 +1,106 @@
 package node
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 )
 
-// Canonical is the plan as bytes: labels, taints, flags, the kubelet's configuration, files, activation. Secrets
-// stand in it by name; origins, times and places of the site do not stand in it, so that moving a line in a site
-// file is no change. Outputs that only inform (allocatable, reserved memory) and the bootstrap kubeconfig, which
-// is there only until the node has joined, are left out as well.
+// canonicalNode is the JSON form whose hash identifies a plan. Its fields and their order must not change.
+type canonicalNode struct {
+	Version    int
+	Labels     [][2]string
+	Taints     []string
+	Flags      [][3]string
+	Config     map[string]any
+	Files      []canonicalFile
+	Activation *Activation
+	Units      []Unit `json:",omitempty"`
+}
+
+type canonicalFile struct {
+	Path, Kind, Text, Owner string
+	Mode                    uint32
+	CreateOnly              bool
+	Notify                  *[]string `json:",omitempty"`
+}
+
+// Canonical returns the plan as JSON: labels, taints, flags, the kubelet's configuration, files and activation.
+// Secrets are included by name only. Left out are origins and source ranges, so that moving a line in a site file
+// changes nothing, outputs for display (allocatable, reserved memory), and the bootstrap kubeconfig, which exists
+// only until the node has joined.
 func (n Node) Canonical() []byte {
-	type file struct {
-		Path, Kind, Text, Owner string
-		Mode                    uint32
-		CreateOnly              bool
-		Notify                  *[]string `json:",omitempty"`
+	doc := canonicalNode{
+		Version:    1,
+		Config:     n.Config,
+		Activation: n.Activation,
+		Units:      n.Units,
 	}
-	doc := struct {
-		Version    int
-		Labels     [][2]string
-		Taints     []string
-		Flags      [][3]string
-		Config     map[string]any
-		Files      []file
-		Activation *Activation
-		Units      []Unit `json:",omitempty"`
-	}{Version: 1, Config: n.Config, Activation: n.Activation, Units: n.Units}
+
 	for _, l := range n.Labels {
 		doc.Labels = append(doc.Labels, [2]string{l.Key, l.Value})
 	}
+
 	for _, t := range n.Taints {
 		doc.Taints = append(doc.Taints, t.String())
 	}
+
 	for _, f := range n.Flags {
 		doc.Flags = append(doc.Flags, [3]string{f.Name, f.Value, fmt.Sprint(f.NoValue)})
 	}
+
 	for _, f := range n.Files {
 		if !f.OutsideHash {
-			x := file{f.Path, string(f.Kind), f.Text.Template(), f.Owner, f.Mode, f.CreateOnly, nil}
-			if f.Notify != nil {
-				x.Notify = &f.Notify
-			}
-			doc.Files = append(doc.Files, x)
+			doc.Files = append(doc.Files, f.canonical())
 		}
 	}
+
 	b, err := json.Marshal(doc)
 	if err != nil {
-		panic("node: a plan that is no JSON: " + err.Error()) // values come from decoders of JSON, YAML and cty
+		// Cannot happen: values come from decoders of JSON, YAML and cty.
+		panic("node: encode the plan: " + err.Error())
 	}
+
 	return b
 }
 
-// Hash is the plan's identity.
+// Stored is what a plan that was stored in its canonical form says of the node, apart from its files.
+type Stored struct {
+	Labels [][2]string // key and value
+	Taints []string    // KEY=VALUE:EFFECT
+	Flags  [][3]string // name, value, and "true" for a flag without a value
+	Config map[string]any
+}
+
+// ParseCanonical reads the canonical form of a plan, also of one that another version stored.
+func ParseCanonical(text []byte) (Stored, error) {
+	var out Stored
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	err := d.Decode(&out)
+
+	return out, err
+}
+
+func (f File) canonical() canonicalFile {
+	c := canonicalFile{
+		Path:       f.Path,
+		Kind:       string(f.Kind),
+		Text:       f.Text.Template(),
+		Owner:      f.Owner,
+		Mode:       f.Mode,
+		CreateOnly: f.CreateOnly,
+	}
+	if f.Notify != nil {
+		c.Notify = &f.Notify
+	}
+
+	return c
+}
+
+// Hash returns the plan's identity: sha256: and the hash of its canonical form.
 func (n Node) Hash() string {
 	h := sha256.Sum256(n.Canonical())
 	return "sha256:" + hex.EncodeToString(h[:])

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -14,60 +15,61 @@ import (
 	"github.com/prelet/prelet/internal/lang/origin"
 )
 
-// Base is the node before decide: what the cluster's configuration and the files at hand already say.
+// Base is the node before decide: the cluster's configuration and the existing files.
 type Base struct {
 	Contribution
 	Config map[string]any // the KubeletConfiguration document; never changed by Merge
 
 	ConfigKnown bool         // false: no base could be read (a check without a machine)
-	FlagsFile   fmt.Stringer // the environment file that the flags stand in, whole, as its renderer has read it
+	FlagsFile   fmt.Stringer // the environment file of the flags, as its renderer has parsed it
 	FlagsKnown  bool
 	TaintFlag   bool // the base has --register-with-taints, so taints go there
 
-	// Inherited are labels and flags that the kubelet gets from its unit, before those of the flags file. Taints of such a
-	// flag are among the base's own, unless the flags file has that flag, which wins. Only those that are assumed are here.
+	// Inherited are the labels and flags that the kubelet gets from its unit, before those of the flags file.
+	// Inherited taints are here only if they are assumed. All others are taints of the base, unless the flags
+	// file has the same flag, which wins.
 	Inherited Contribution
 
-	// Unread are the questions without an answer that the configuration or the flags are not known for; nil in a check.
+	// Unread are the unanswered questions that leave the configuration or the flags unknown; nil in a check.
 	Unread []string
 
-	// ConfigFrom and FlagsFrom say what the text of each rests on, also where it could not be read; nil for a file of the
-	// node that no stage brought.
+	// ConfigFrom and FlagsFrom are the origins of the two texts, also if they could not be read; nil for an existing
+	// file of the node that no stage names.
 	ConfigFrom, FlagsFrom []origin.Origin
 }
 
-// Node is the merged plan. Labels are sorted by key, taints keep the base's order with new ones sorted behind,
-// flags the base's order with new ones in site order, files are sorted by path.
+// Node is the merged plan. Labels are sorted by key and files by path. Taints and flags keep the base's order; new
+// taints follow it sorted, new flags in site order.
 type Node struct {
 	Labels        []Label
 	Taints        []Taint
 	Flags         []Flag
 	Config        map[string]any
 	ConfigOrigins map[string][]origin.Origin // by JSON pointer of each contributed field
-	Settings      []Setting                  // what stages added to the base's Config
+	Settings      []Setting                  // the contributed changes of the base's Config
 	Inherited     Contribution               // labels and flags that the kubelet gets before those of the flags file
 	Reserved      *Reserved
 	TaintFlag     bool   // taints are in --register-with-taints
-	DropIn        string // the path of the drop-in that Settings are in; "": they are in the configuration itself
-	// Effective is the configuration that the kubelet works with: drop-ins merged over Config, and flags over all. It is nil
-	// before the node is finished.
+	DropIn        string // the path of the drop-in that contains Settings; "" if Config itself does
+	// Effective is the configuration that the kubelet works with: drop-ins merged over Config, and flags over
+	// both. It is nil before the node is finished.
 	Effective  map[string]any
 	Files      []File
 	Activation *Activation
 	Units      []Unit // in site order
 }
 
-// Message is one finding of a merge. By is the index of the contribution that brings it.
+// Message is one finding of a merge. By is the index of the contribution that causes it.
 type Message struct {
 	By         int
 	Diagnostic *hcl.Diagnostic
 }
 
-// Messages are the findings of a merge, in the order of what is merged: labels, taints, flags, settings.
+// Messages are the findings of a merge, in the order of merging: labels, taints, flags, settings.
 type Messages []Message
 
-// From returns the messages that the contributions from an index on bring. Of a merge that starts with contributions
-// which were merged before, these are the new ones.
+// From returns the messages of the contributions from an index on. If a merge repeats earlier contributions and adds
+// new ones, these are the messages of the new ones.
 func (m Messages) From(first int) (diags hcl.Diagnostics) {
 	for _, x := range m {
 		if x.By >= first {
@@ -78,15 +80,17 @@ func (m Messages) From(first int) (diags hcl.Diagnostics) {
 	return diags
 }
 
-// Merge lays contributions, in site order, over the base. Base against stage: the stage wins, with a note.
-// Stage against stage: equal is fine, different is an error that names both places.
+// Merge lays contributions, in site order, over the base. A stage wins over the base, with a note. Two stages may
+// contribute the same value; different values are an error that names both places.
 func Merge(base Base, in []Contribution) (Node, Messages) {
 	m := merger{}
-	m.labels(base, in)
-	m.taints(base, in)
-	m.flags(base, in)
-	m.settings(base, in)
-	m.TaintFlag, m.Inherited = base.TaintFlag, base.Inherited
+	m.mergeLabels(base, in)
+	m.mergeTaints(base, in)
+	m.mergeFlags(base, in)
+	m.mergeSettings(base, in)
+	m.TaintFlag = base.TaintFlag
+	m.Inherited = base.Inherited
+
 	for _, c := range in {
 		if c.Reserved != nil {
 			m.Reserved = c.Reserved
@@ -108,249 +112,389 @@ type merger struct {
 	messages Messages
 }
 
-// say notes a message that the contribution of that index brings.
-func (m *merger) say(by int, d *hcl.Diagnostic) { m.messages = append(m.messages, Message{by, d}) }
-
-func (m *merger) conflict(by int, what, a, b string, aFrom, bFrom []origin.Origin) {
-	who, detail := "Two stages disagree on ", fmt.Sprintf("Here it is %s, but %s says %s. One owner for each: remove one of them, or make them agree.", show(b), place(aFrom), show(a))
-	if s := stage(bFrom); s != "" && s == stage(aFrom) {
-		who, detail = "One stage disagrees with itself on ", fmt.Sprintf("Here it is %s, but %s says %s. Remove one of them.", show(b), place(aFrom), show(a))
-		if rangeOf(aFrom) == rangeOf(bFrom) { // of an expression that makes both
-			detail = fmt.Sprintf("It is %s and %s here, and can be only one.", show(a), show(b))
-		}
-	}
-	m.say(by, origin.Error(fault.Conflict, rangeOf(bFrom), who+what, "%s", detail))
+// report adds a message that the contribution with an index causes.
+func (m *merger) report(by int, d *hcl.Diagnostic) {
+	m.messages = append(m.messages, Message{by, d})
 }
 
-// stage is the block that something comes from, whichever of its instances.
-func stage(o []origin.Origin) string {
-	if len(o) == 0 {
+// candidate is one value for a label, taint or flag.
+type candidate struct {
+	value   string
+	origins []origin.Origin
+}
+
+// outcome is the result of comparing a new value with the earlier one.
+type outcome int
+
+const (
+	same     outcome = iota // both are equal
+	replaced                // the new value replaces one of the base
+	refused                 // two stages disagree
+)
+
+// compare decides between the earlier value of a label, taint or flag and another one, and reports a replacement or a
+// conflict. kind and name form its name in messages and the plan: "label" and "example.com/a".
+func (m *merger) compare(by int, kind, name string, isEqual bool, old, new candidate) outcome {
+	if isEqual {
+		return same
+	}
+
+	prefix := " "
+	if kind == "flag" {
+		prefix = " --"
+	}
+
+	if isBase(old.origins) {
+		title := strings.ToUpper(kind[:1]) + kind[1:] + prefix + name
+		m.report(
+			by,
+			origin.Replaced(
+				kind+"/"+name,
+				rangeOf(new.origins),
+				title+" of the base is replaced",
+				"The base has %s; this stage makes it %s.",
+				formatValue(old.value),
+				formatValue(new.value),
+			),
+		)
+
+		return replaced
+	}
+
+	m.report(by, conflict(kind+prefix+name, old, new))
+
+	return refused
+}
+
+func conflict(name string, old, new candidate) *hcl.Diagnostic {
+	summary := "Two stages disagree on "
+	next := "One owner for each: remove one of them, or make them agree."
+
+	stage := stageOf(new.origins)
+	isOneStage := stage != "" && stage == stageOf(old.origins)
+	if isOneStage {
+		summary = "One stage disagrees with itself on "
+		next = "Remove one of them."
+	}
+
+	oldValue := formatValue(old.value)
+	newValue := formatValue(new.value)
+
+	detail := fmt.Sprintf("Here it is %s, but %s sets %s. %s", newValue, formatPlace(old.origins), oldValue, next)
+	if isOneStage && rangeOf(old.origins) == rangeOf(new.origins) { // one expression makes both
+		detail = fmt.Sprintf("It is %s and %s here, and can be only one.", oldValue, newValue)
+	}
+
+	return origin.Error(fault.Conflict, rangeOf(new.origins), summary+name, "%s", detail)
+}
+
+// stageOf returns the block that something comes from, the same for all instances of the block.
+func stageOf(origins []origin.Origin) string {
+	if len(origins) == 0 {
 		return ""
 	}
-	block, _, _ := strings.Cut(o[0].Ref, "[")
+
+	block, _, _ := strings.Cut(origins[0].Ref, "[")
+
 	return block
 }
 
-func (m *merger) replaced(by int, item, what, old, new string, from []origin.Origin) {
-	m.say(by, origin.Replaced(item, rangeOf(from), what+" of the base is replaced",
-		"The base has %s; this stage makes it %s.", show(old), show(new)))
-}
-
-func (m *merger) labels(base Base, in []Contribution) {
-	have := map[string]Label{}
-	fromBase := map[string]bool{}
+func (m *merger) mergeLabels(base Base, in []Contribution) {
+	labels := map[string]Label{}
 	for _, l := range base.Labels {
-		have[l.Key], fromBase[l.Key] = l, true
+		labels[l.Key] = l
 	}
-	for n, c := range in {
+
+	for by, c := range in {
 		for _, l := range c.Labels {
-			old, ok := have[l.Key]
-			switch {
-			case !ok:
-			case old.Value == l.Value:
-				l.Origins = both(old.Origins, l.Origins)
-			case fromBase[l.Key]:
-				m.replaced(n, "label/"+l.Key, "Label "+l.Key, old.Value, l.Value, l.Origins)
-			default:
-				m.conflict(n, "label "+l.Key, old.Value, l.Value, old.Origins, l.Origins)
+			old, exists := labels[l.Key]
+			if !exists {
+				labels[l.Key] = l
 				continue
 			}
-			have[l.Key], fromBase[l.Key] = l, false
+
+			was := candidate{old.Value, old.Origins}
+			is := candidate{l.Value, l.Origins}
+
+			switch m.compare(by, "label", l.Key, old.Value == l.Value, was, is) {
+			case same:
+				l.Origins = joinOrigins(old.Origins, l.Origins)
+				labels[l.Key] = l
+			case replaced:
+				labels[l.Key] = l
+			}
 		}
 	}
-	for _, k := range slices.Sorted(maps.Keys(have)) {
-		m.Labels = append(m.Labels, have[k])
+
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		m.Labels = append(m.Labels, labels[key])
 	}
 }
 
-func (m *merger) taints(base Base, in []Contribution) {
-	id := func(t Taint) string { return t.Key + "\x00" + t.Effect }
-	at := map[string]int{}
+func (m *merger) mergeTaints(base Base, in []Contribution) {
 	for _, t := range base.Taints {
-		if _, ok := at[id(t)]; !ok {
-			at[id(t)] = len(m.Taints)
+		if m.findTaint(t) < 0 {
 			m.Taints = append(m.Taints, t)
 		}
 	}
+
 	ofBase := len(m.Taints)
-	for n, c := range in {
+
+	for by, c := range in {
 		for _, t := range c.Taints {
-			i, ok := at[id(t)]
-			switch {
-			case !ok:
-				at[id(t)] = len(m.Taints)
+			i := m.findTaint(t)
+			if i < 0 {
 				m.Taints = append(m.Taints, t)
-			case m.Taints[i].Value == t.Value:
-				m.Taints[i].Origins = both(m.Taints[i].Origins, t.Origins)
-			case i < ofBase && isBase(m.Taints[i].Origins):
-				m.replaced(n, "taint/"+t.Key+":"+t.Effect, "Taint "+t.Key+":"+t.Effect, m.Taints[i].Value, t.Value, t.Origins)
-				m.Taints[i] = t
-			default:
-				m.conflict(n, "taint "+t.Key+":"+t.Effect, m.Taints[i].Value, t.Value, m.Taints[i].Origins, t.Origins)
+				continue
+			}
+
+			old := &m.Taints[i]
+			was := candidate{old.Value, old.Origins}
+			is := candidate{t.Value, t.Origins}
+
+			switch m.compare(by, "taint", t.Key+":"+t.Effect, old.Value == t.Value, was, is) {
+			case same:
+				old.Origins = joinOrigins(old.Origins, t.Origins)
+			case replaced:
+				*old = t
 			}
 		}
 	}
-	slices.SortStableFunc(m.Taints[ofBase:], func(a, b Taint) int { return strings.Compare(a.String(), b.String()) })
+
+	slices.SortStableFunc(m.Taints[ofBase:], func(a, b Taint) int {
+		return strings.Compare(a.String(), b.String())
+	})
 }
 
-func (m *merger) flags(base Base, in []Contribution) {
-	at := map[string]int{}
+// findTaint returns the index of the taint with the same key and effect, -1 if there is none.
+func (m *merger) findTaint(t Taint) int {
+	return slices.IndexFunc(m.Taints, func(old Taint) bool {
+		return old.Key == t.Key && old.Effect == t.Effect
+	})
+}
+
+func (m *merger) mergeFlags(base Base, in []Contribution) {
 	for _, f := range base.Flags {
-		if i, ok := at[f.Name]; ok { // a repeated flag: the last one counts, as the kubelet reads it
+		// The kubelet uses the last value of a repeated flag.
+		if i := m.findFlag(f); i >= 0 {
 			m.Flags[i] = f
-			continue
+		} else {
+			m.Flags = append(m.Flags, f)
 		}
-		at[f.Name] = len(m.Flags)
-		m.Flags = append(m.Flags, f)
 	}
-	for n, c := range in {
+
+	for by, c := range in {
 		for _, f := range c.Flags {
-			i, ok := at[f.Name]
-			switch {
-			case !ok:
-				at[f.Name] = len(m.Flags)
+			i := m.findFlag(f)
+			if i < 0 {
 				m.Flags = append(m.Flags, f)
-			case m.Flags[i].Value == f.Value && m.Flags[i].NoValue == f.NoValue:
-				m.Flags[i].Origins = both(m.Flags[i].Origins, f.Origins)
-			case isBase(m.Flags[i].Origins):
-				m.replaced(n, "flag/"+f.Name, "Flag --"+f.Name, m.Flags[i].Value, f.Value, f.Origins)
-				m.Flags[i] = f
-			default:
-				m.conflict(n, "flag --"+f.Name, m.Flags[i].Value, f.Value, m.Flags[i].Origins, f.Origins)
+				continue
+			}
+
+			old := &m.Flags[i]
+			isEqual := old.Value == f.Value && old.NoValue == f.NoValue
+			was := candidate{old.Value, old.Origins}
+			is := candidate{f.Value, f.Origins}
+
+			switch m.compare(by, "flag", f.Name, isEqual, was, is) {
+			case same:
+				old.Origins = joinOrigins(old.Origins, f.Origins)
+			case replaced:
+				*old = f
 			}
 		}
 	}
 }
 
-// MergeFiles adds files to those that a node has, and returns all, sorted by path. A path that two of them write is an
-// error of the second, and so is a file where another one needs a folder.
+// findFlag returns the index of the flag with the same name, -1 if there is none.
+func (m *merger) findFlag(f Flag) int {
+	return slices.IndexFunc(m.Flags, func(old Flag) bool {
+		return old.Name == f.Name
+	})
+}
+
+// MergeFiles adds files to those of a node, and returns all, sorted by path. The second file with the same path is an
+// error, and so is a file whose path another file needs as a folder.
 func MergeFiles(have, more []File) (files []File, diags hcl.Diagnostics) {
 	byPath := map[string]File{}
 	for _, f := range have {
 		byPath[f.Path] = f
 	}
+
 	isNew := map[string]bool{}
 	for _, f := range more {
-		if old, ok := byPath[f.Path]; ok {
-			diags = append(diags, origin.Error(fault.Conflict, rangeOf(f.Origins), "Two owners of "+f.Path,
-				"It is written here, and by %s. One owner for each path: remove one of them, or give it another path.",
-				place(old.Origins)))
+		if old, exists := byPath[f.Path]; exists {
+			diags = append(
+				diags,
+				origin.Error(
+					fault.Conflict,
+					rangeOf(f.Origins),
+					"Two owners of "+f.Path,
+					"It is written here, and by %s. One owner for each path: remove one of them, "+
+						"or give it another path.",
+					formatPlace(old.Origins),
+				),
+			)
 			continue
 		}
-		byPath[f.Path], isNew[f.Path] = f, true
+
+		byPath[f.Path] = f
+		isNew[f.Path] = true
 	}
 
 	for _, p := range slices.Sorted(maps.Keys(byPath)) {
 		files = append(files, byPath[p])
 	}
+
 	return files, append(diags, CheckFolders(files, isNew)...)
 }
 
-// CheckFolders refuses a path that is a file where other ones need a folder, and a folder in which others than root could
-// replace what is written: once for each file that is new, or has a new one below it; without isNew all are. files are
-// sorted by path. The place is that of a block `file` or `directory`, if one is.
+// CheckFolders returns an error for each file whose path other files need as a folder, and for each folder in
+// which a user besides root could replace a managed file. It checks the files that are new, or have a new file
+// below them; all files if isNew is nil. files are sorted by path. If one of two files is a block `file` or
+// `directory`, the error is at that block.
 func CheckFolders(files []File, isNew map[string]bool) (diags hcl.Diagnostics) {
 	for i, f := range files {
 		var below []File
 		for _, g := range files[i+1:] {
-			isAsked := isNew == nil || isNew[f.Path] || isNew[g.Path]
-			if strings.HasPrefix(g.Path, f.Path+"/") && isAsked {
+			isChecked := isNew == nil || isNew[f.Path] || isNew[g.Path]
+			if strings.HasPrefix(g.Path, f.Path+"/") && isChecked {
 				below = append(below, g)
 			}
 		}
+
 		if len(below) == 0 {
 			continue
 		}
+
 		if f.Kind == Directory {
-			diags = append(diags, checkLoose(f, below)...)
+			diags = append(diags, checkReplaceable(f, below)...)
 			continue
 		}
 
-		at, other := rangeOf(below[0].Origins), place(f.Origins)
+		at := rangeOf(below[0].Origins)
+		writer := formatPlace(f.Origins)
 		if f.Purpose == "file" && below[0].Purpose != "file" && below[0].Purpose != "directory" {
-			at, other = rangeOf(f.Origins), "this"
+			at = rangeOf(f.Origins)
+			writer = "this"
 		}
-		diags = append(diags, origin.Error(fault.Conflict, at, f.Path+" cannot be a file and a folder",
-			"%s needs a folder there, and %s writes a file. Give one of them another path.", below[0].Path, other))
+
+		diags = append(
+			diags,
+			origin.Error(
+				fault.Conflict,
+				at,
+				f.Path+" cannot be a file and a folder",
+				"%s needs a folder there, and %s writes a file. Give one of them another path.",
+				below[0].Path,
+				writer,
+			),
+		)
 	}
 
 	return diags
 }
 
-// checkLoose refuses a folder whose planned owner or mode lets others than root replace what is written below it: once that
-// is so, no run writes there any more. What the site leaves open is judged by apply.
-func checkLoose(f File, below []File) hcl.Diagnostics {
+// checkReplaceable returns an error for a folder whose planned owner or mode lets users besides root replace the
+// files below it: later runs would refuse to write there. Apply checks an owner or mode that the site does not
+// set.
+func checkReplaceable(f File, below []File) hcl.Diagnostics {
 	for _, g := range below {
-		who, at, next := WhoReplaces(f, path.Dir(g.Path) != f.Path)
+		who, at, next := FindReplacer(f, path.Dir(g.Path) != f.Path)
 		if who == "" {
 			continue
 		}
+
 		if at.Filename == "" {
 			at = rangeOf(f.Origins)
 		}
 
-		return hcl.Diagnostics{origin.Error(fault.PathInvalid, at, f.Path+" must be root's alone",
-			"%s is written below it, and %s could replace that, so no run would write there again. %s, or give %[1]s "+
-				"another path. The owner of what has nothing below it may be any.", g.Path, who, next)}
+		return hcl.Diagnostics{
+			origin.Error(
+				fault.PathInvalid,
+				at,
+				f.Path+" must be writable by root only",
+				"%s is written below it, and %s could replace that file, so later runs would refuse to write there. "+
+					"%s, or give %[1]s another path. A folder without managed files may have any owner.",
+				g.Path,
+				who,
+				next,
+			),
+		}
 	}
 
 	return nil
 }
 
-// WhoReplaces returns who besides root may change the names in a planned folder; "" for nobody. at is the place of the owner
-// where it is that, next what helps. Where a path only goes through the folder, the sticky bit is enough.
-func WhoReplaces(f File, passed bool) (who string, at hcl.Range, next string) {
+// FindReplacer returns the users besides root that may rename files in a planned folder, "" if there are none. at
+// is the range of the owner if the owner is the reason, and next is the next step. If a path only passes through
+// the folder, the sticky bit protects it.
+func FindReplacer(f File, passed bool) (who string, at hcl.Range, next string) {
 	user, group, _ := strings.Cut(f.Owner, ":")
-	isRoot := func(id string) bool { return id == "" || id == "root" || strings.Trim(id, "0") == "" }
+	isRoot := func(id string) bool {
+		return id == "" || id == "root" || strings.Trim(id, "0") == ""
+	}
+	writeMode := fmt.Sprintf("Write mode = \"%04o\"", f.Mode&^0o022)
 
 	switch {
 	case !isRoot(user):
 		return "user " + user, f.OwnerRange, `Write owner = "root:root", or leave it out`
 	case passed && f.Mode&0o1000 != 0:
+		return "", hcl.Range{}, ""
 	case f.Mode&0o002 != 0:
-		return fmt.Sprintf("everybody (mode %04o)", f.Mode), at, fmt.Sprintf("Write mode = \"%04o\"", f.Mode&^0o022)
+		return fmt.Sprintf("every user (mode %04o)", f.Mode), hcl.Range{}, writeMode
 	case f.Mode&0o020 != 0 && !isRoot(group):
-		return "group " + group, f.OwnerRange, fmt.Sprintf("Write mode = \"%04o\"", f.Mode&^0o022)
+		return "group " + group, f.OwnerRange, writeMode
 	}
 
-	return "", at, ""
+	return "", hcl.Range{}, ""
 }
 
-func isBase(o []origin.Origin) bool {
-	return len(o) > 0 && o[0].Kind == origin.Base
+func isBase(origins []origin.Origin) bool {
+	return len(origins) > 0 && origins[0].Kind == origin.Base
 }
 
-func both(a, b []origin.Origin) []origin.Origin {
-	if isBase(a) {
-		return append(slices.Clone(b), a...)
+// joinOrigins returns the origins of one value that is contributed twice. Those of the base come last.
+func joinOrigins(old, new []origin.Origin) []origin.Origin {
+	if isBase(old) {
+		return append(slices.Clone(new), old...)
 	}
-	return append(slices.Clone(a), b...)
+
+	return append(slices.Clone(old), new...)
 }
 
-func rangeOf(o []origin.Origin) hcl.Range {
-	for _, x := range o {
-		if x.Range.Filename != "" {
-			return x.Range
+// rangeOf returns the first range in the site.
+func rangeOf(origins []origin.Origin) hcl.Range {
+	for _, o := range origins {
+		if o.Range.Filename != "" {
+			return o.Range
 		}
 	}
+
 	return hcl.Range{}
 }
 
-func place(o []origin.Origin) string {
-	if r := rangeOf(o); r.Filename != "" {
-		ref := ""
-		if len(o) > 0 && o[0].Ref != "" {
-			ref = o[0].Ref + " at "
-		}
-		return fmt.Sprintf("%s%s:%d:%d", ref, r.Filename, r.Start.Line, r.Start.Column)
+// formatPlace returns "label.a at site.hcl:3:5" for messages.
+func formatPlace(origins []origin.Origin) string {
+	if len(origins) == 0 {
+		return "another stage"
 	}
-	if len(o) > 0 {
-		return o[0].Ref
+
+	ref := origins[0].Ref
+	r := rangeOf(origins)
+	if r.Filename == "" {
+		return ref
 	}
-	return "another one"
+
+	if ref != "" {
+		ref += " at "
+	}
+
+	return fmt.Sprintf("%s%s:%d:%d", ref, r.Filename, r.Start.Line, r.Start.Column)
 }
 
-func show(v any) string {
+// formatValue returns a value as JSON for messages.
+func formatValue(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return "nothing"
@@ -358,10 +502,14 @@ func show(v any) string {
 		if v == "" {
 			return "empty"
 		}
-		return fmt.Sprintf("%q", v)
+
+		return strconv.Quote(v)
 	}
-	if b, err := json.Marshal(v); err == nil { // as it would be written, keys sorted
-		return string(b)
+
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
 	}
-	return fmt.Sprint(v)
+
+	return string(b)
 }

@@ -15,7 +15,17 @@ import (
 )
 
 func at(stage string, line int) []origin.Origin {
-	return []origin.Origin{{Kind: origin.Site, Ref: stage, Range: hcl.Range{Filename: "a.hcl", Start: hcl.Pos{Line: line, Column: 1}, End: hcl.Pos{Line: line, Column: 2, Byte: 1}}}}
+	return []origin.Origin{
+		{
+			Kind: origin.Site,
+			Ref:  stage,
+			Range: hcl.Range{
+				Filename: "a.hcl",
+				Start:    hcl.Pos{Line: line, Column: 1},
+				End:      hcl.Pos{Line: line, Column: 2, Byte: 1},
+			},
+		},
+	}
 }
 
 var fromBase = []origin.Origin{{Kind: origin.Base, Ref: "/etc/default/kubelet"}}
@@ -24,19 +34,29 @@ func set(line int, v any, path ...string) Contribution {
 	return Contribution{Settings: []Setting{{Path: path, Value: v, Delete: v == nil, Origins: at("x.y", line)}}}
 }
 
-// TestConflicts lists who may say what beside whom: an error names both places, a note the one that wins.
+// TestConflicts lists which sources may set the same value: an error names both places, a note the one that wins.
 func TestConflicts(t *testing.T) {
 	label := func(line int, v string) Contribution {
 		return Contribution{Labels: []Label{{Key: "k", Value: v, Origins: at("label."+string(rune('k'+line)), line)}}}
 	}
 	taint := func(line int, v, effect string) Contribution {
-		return Contribution{Taints: []Taint{{Key: "k", Value: v, Effect: effect, Origins: at("taint."+string(rune('s'+line)), line)}}}
+		return Contribution{
+			Taints: []Taint{{Key: "k", Value: v, Effect: effect, Origins: at("taint."+string(rune('s'+line)), line)}},
+		}
 	}
 	flag := func(line int, v string) Contribution {
 		return Contribution{Flags: []Flag{{Name: "v", Value: v, Origins: at("write."+string(rune('v'+line)), line)}}}
 	}
-	base := Base{Contribution: Contribution{Labels: []Label{{Key: "k", Value: "old", Origins: fromBase}}, Flags: []Flag{{Name: "v", Value: "2", Origins: fromBase}},
-		Taints: []Taint{{Key: "k", Value: "old", Effect: "NoSchedule", Origins: fromBase}}}, Config: map[string]any{"a": map[string]any{"b": int64(1)}, "l": []any{"x"}}}
+	base := Base{
+		Contribution: Contribution{
+			Labels: []Label{{Key: "k", Value: "old", Origins: fromBase}},
+			Flags:  []Flag{{Name: "v", Value: "2", Origins: fromBase}},
+			Taints: []Taint{
+				{Key: "k", Value: "old", Effect: "NoSchedule", Origins: fromBase},
+			},
+		},
+		Config: map[string]any{"a": map[string]any{"b": int64(1)}, "l": []any{"x"}},
+	}
 	for _, c := range []struct {
 		name string
 		base Base
@@ -44,7 +64,7 @@ func TestConflicts(t *testing.T) {
 		want string // of the only diagnostic: its line and its words; "" for none
 	}{
 		{"one label twice the same", Base{}, []Contribution{label(1, "a"), label(2, "a")}, ""},
-		{"one label, two values", Base{}, []Contribution{label(1, "a"), label(2, "b")}, `2 error Two stages disagree on label k: Here it is "b", but label.l at a.hcl:1:1 says "a".`},
+		{"one label, two values", Base{}, []Contribution{label(1, "a"), label(2, "b")}, `2 error Two stages disagree on label k: Here it is "b", but label.l at a.hcl:1:1 sets "a".`},
 		{"a label of the base", base, []Contribution{label(1, "a")}, `1 note Label k of the base is replaced: The base has "old"; this stage makes it "a".`},
 		{"a label of the base, the same", base, []Contribution{label(1, "old")}, ""},
 		{"a label of the base, two stages", base, []Contribution{label(1, "old"), label(2, "b")}, `2 error Two stages disagree on label k`},
@@ -52,7 +72,7 @@ func TestConflicts(t *testing.T) {
 		{"one taint, two values", Base{}, []Contribution{taint(1, "a", "NoSchedule"), taint(2, "b", "NoSchedule")}, `2 error Two stages disagree on taint k:NoSchedule`},
 		{"a taint of the base", base, []Contribution{taint(1, "", "NoSchedule")}, `1 note Taint k:NoSchedule of the base is replaced: The base has "old"; this stage makes it empty.`},
 		{"one stage, two values", Base{}, []Contribution{{Taints: []Taint{{Key: "k", Value: "a", Effect: "NoSchedule", Origins: at("taint.t", 1)}, {Key: "k", Value: "b", Effect: "NoSchedule", Origins: at("taint.t", 2)}}}},
-			`2 error One stage disagrees with itself on taint k:NoSchedule: Here it is "b", but taint.t at a.hcl:1:1 says "a". Remove one of them.`},
+			`2 error One stage disagrees with itself on taint k:NoSchedule: Here it is "b", but taint.t at a.hcl:1:1 sets "a". Remove one of them.`},
 		{"one stage, two values of one expression", Base{}, []Contribution{{Taints: []Taint{{Key: "k", Value: "a", Effect: "NoSchedule", Origins: at("taint.t", 1)}, {Key: "k", Effect: "NoSchedule", Origins: at("taint.t", 1)}}}},
 			`1 error One stage disagrees with itself on taint k:NoSchedule: It is "a" and empty here, and can be only one.`},
 		{"two instances of one stage", Base{}, []Contribution{{Labels: []Label{{Key: "k", Value: "a", Origins: at(`label.l["x"]`, 1)}}}, {Labels: []Label{{Key: "k", Value: "b", Origins: at(`label.l["y"]`, 1)}}}},
@@ -63,10 +83,10 @@ func TestConflicts(t *testing.T) {
 		{"one field, the same", Base{}, []Contribution{set(1, "x", "a"), set(2, "x", "a")}, ""},
 		{"one field, two values", Base{}, []Contribution{set(1, "x", "a"), set(2, "y", "a")}, `2 error Two stages disagree on the kubelet's a: Here a is "y", but x.y at a.hcl:1:1 makes a "x".`},
 		{"a field inside of one that is set whole", Base{}, []Contribution{set(1, map[string]any{}, "a"), set(2, "y", "a", "b")}, `2 error Two stages disagree on the kubelet's a.b: Here a.b is "y", but x.y at a.hcl:1:1 makes a {}.`},
-		{"a field around one that is set", Base{}, []Contribution{set(1, "y", "a", "b"), set(2, nil, "a")}, `2 error Two stages disagree on the kubelet's a: Here a is taken away, but x.y at a.hcl:1:1 makes a.b "y".`},
+		{"a field around one that is set", Base{}, []Contribution{set(1, "y", "a", "b"), set(2, nil, "a")}, `2 error Two stages disagree on the kubelet's a: Here a is removed, but x.y at a.hcl:1:1 makes a.b "y".`},
 		{"a name that begins alike is another field", Base{}, []Contribution{set(1, "y", "a"), set(2, "x", "ab")}, ""},
 		{"a field of the base", base, []Contribution{set(1, int64(2), "a", "b")}, `1 note The kubelet's a.b of the base is replaced: The base has 1; here it is 2.`},
-		{"an object of the base taken away", base, []Contribution{set(1, nil, "a")}, `1 note The kubelet's a of the base is replaced: The base has {"b":1}; here it is taken away.`},
+		{"an object of the base taken away", base, []Contribution{set(1, nil, "a")}, `1 note The kubelet's a of the base is replaced: The base has {"b":1}; here it is removed.`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, messages := Merge(c.base, c.in)
@@ -141,14 +161,25 @@ func TestMergeFiles(t *testing.T) {
 // TestMergePatch holds the semantics of RFC 7386 for what is contributed.
 func TestMergePatch(t *testing.T) {
 	base := Base{Config: map[string]any{"a": map[string]any{"b": "1", "c": "2"}, "l": []any{"x", "y"}, "s": "t"}}
-	patch := map[string]any{"a": map[string]any{"b": nil, "d": "3"}, "l": []any{"z"}, "s": map[string]any{"now": "object"}, "e": map[string]any{}, "gone": map[string]any{"x": nil}}
-	n, _ := Merge(base, []Contribution{{Settings: Leaves(patch, func([]string) []origin.Origin { return nil })}})
-	want := map[string]any{"a": map[string]any{"c": "2", "d": "3"}, "l": []any{"z"}, "s": map[string]any{"now": "object"}, "e": map[string]any{}}
-	if show(n.Config) != show(want) {
-		t.Errorf("got  %s\nwant %s", show(n.Config), show(want))
+	patch := map[string]any{
+		"a":    map[string]any{"b": nil, "d": "3"},
+		"l":    []any{"z"},
+		"s":    map[string]any{"now": "object"},
+		"e":    map[string]any{},
+		"gone": map[string]any{"x": nil},
 	}
-	if show(base.Config) != `{"a":{"b":"1","c":"2"},"l":["x","y"],"s":"t"}` {
-		t.Errorf("the base was changed: %s", show(base.Config))
+	n, _ := Merge(base, []Contribution{{Settings: Leaves(patch, func([]string) []origin.Origin { return nil })}})
+	want := map[string]any{
+		"a": map[string]any{"c": "2", "d": "3"},
+		"l": []any{"z"},
+		"s": map[string]any{"now": "object"},
+		"e": map[string]any{},
+	}
+	if formatValue(n.Config) != formatValue(want) {
+		t.Errorf("got  %s\nwant %s", formatValue(n.Config), formatValue(want))
+	}
+	if formatValue(base.Config) != `{"a":{"b":"1","c":"2"},"l":["x","y"],"s":"t"}` {
+		t.Errorf("the base was changed: %s", formatValue(base.Config))
 	}
 }
 
@@ -159,8 +190,16 @@ func TestHash(t *testing.T) {
 		t.Fatal(err)
 	}
 	make := func() Node {
-		return Node{Labels: []Label{{Key: "k", Value: "v"}}, Taints: []Taint{{Key: "k", Effect: "NoSchedule"}}, Flags: []Flag{{Name: "v", Value: "2"}},
-			Config: map[string]any{"a": "b"}, Files: []File{{Path: "/a", Kind: Regular, Text: text, Mode: 0o644}}, Activation: &Activation{Unit: "kubelet.service"}}
+		return Node{
+			Labels: []Label{{Key: "k", Value: "v"}},
+			Taints: []Taint{{Key: "k", Effect: "NoSchedule"}},
+			Flags:  []Flag{{Name: "v", Value: "2"}},
+			Config: map[string]any{
+				"a": "b",
+			},
+			Files:      []File{{Path: "/a", Kind: Regular, Text: text, Mode: 0o644}},
+			Activation: &Activation{Unit: "kubelet.service"},
+		}
 	}
 	plain := make().Hash()
 	for name, change := range map[string]func(*Node){
@@ -187,7 +226,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// TestMergeHasOneOrder merges a hundred times: maps are walked in no order, and nothing of that may be seen.
+// TestMergeHasOneOrder merges a hundred times: the order in which maps are iterated must not show.
 func TestMergeHasOneOrder(t *testing.T) {
 	var in []Contribution
 	for i := range 20 {
@@ -208,7 +247,7 @@ func TestMergeHasOneOrder(t *testing.T) {
 			t.Fatalf("a second merge says something else: got %s, want %s", got, want)
 		}
 	}
-	// Labels and new taints are sorted, so that moving a stage is no change either.
+	// Labels and new taints are sorted, so that moving a stage does not change the plan.
 	moved := slices.Clone(in)
 	rand.New(rand.NewSource(1)).Shuffle(len(moved), func(i, j int) { moved[i], moved[j] = moved[j], moved[i] })
 	if m, _ := Merge(base, moved); m.Hash() != first.Hash() {
@@ -216,15 +255,27 @@ func TestMergeHasOneOrder(t *testing.T) {
 	}
 }
 
-// TestEqualAmounts: two stages that mean the same amount agree, and the "0s" of kubeadm's ConfigMap is replaced without a word.
+// TestEqualAmounts checks that two stages that mean the same amount agree, and that the "0s" of kubeadm's ConfigMap is
+// replaced silently.
 func TestEqualAmounts(t *testing.T) {
 	base := Base{Config: map[string]any{"shutdownGracePeriod": "0s"}}
 	n, messages := Merge(base, []Contribution{
-		set(1, "2Gi", "kubeReserved", "memory"), set(2, "2048Mi", "kubeReserved", "memory"), set(3, "60s", "shutdownGracePeriod"),
+		set(
+			1,
+			"2Gi",
+			"kubeReserved",
+			"memory",
+		),
+		set(2, "2048Mi", "kubeReserved", "memory"),
+		set(3, "60s", "shutdownGracePeriod"),
 	})
-	if diags := messages.From(0); len(diags) > 0 || show(n.Config) != `{"kubeReserved":{"memory":"2Gi"},"shutdownGracePeriod":"60s"}` {
-		t.Errorf("got %s, %v; want 2Gi and 60s, and no message", show(n.Config), diags)
+	if diags := messages.From(0); len(diags) > 0 ||
+		formatValue(n.Config) != `{"kubeReserved":{"memory":"2Gi"},"shutdownGracePeriod":"60s"}` {
+		t.Errorf("got %s, %v; want 2Gi and 60s, and no message", formatValue(n.Config), diags)
 	}
-	_, messages = Merge(Base{}, []Contribution{set(1, "2Gi", "kubeReserved", "memory"), set(2, "2049Mi", "kubeReserved", "memory")})
+	_, messages = Merge(
+		Base{},
+		[]Contribution{set(1, "2Gi", "kubeReserved", "memory"), set(2, "2049Mi", "kubeReserved", "memory")},
+	)
 	checkOnly(t, messages.From(0), "2 error Two stages disagree on the kubelet's kubeReserved.memory")
 }

@@ -1,59 +1,78 @@
-// Package node is the node plan: what stages contribute, how contributions merge, who conflicts with whom, and
-// the canonical form whose hash is the plan's identity. It is pure.
+// Package node contains the plan of a node: the contributions of stages, their merge, and the canonical form
+// whose hash identifies a plan. Stages return a Contribution each, and Merge lays them over the Base. The package
+// is pure: it reads and writes nothing.
 package node
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/hashicorp/hcl/v2"
+
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/value"
 )
 
-// Label is a label that the kubelet shall register with.
+// Label is a label that the kubelet registers with.
 type Label struct {
 	Key, Value string
-	Inherited  bool // as of a Flag
-	Late       bool // as of a Flag
+	Inherited  bool // see Flag.Inherited
+	Late       bool // see Flag.Late
 	Origins    []origin.Origin
 }
 
-// Taint is a registration taint. An empty value is legal.
+// Taint is a registration taint. An empty value is valid.
 type Taint struct {
 	Key, Value, Effect string
-	Inherited          bool // as of a Flag
-	Late               bool // as of a Flag
+	Inherited          bool // see Flag.Inherited
+	Late               bool // see Flag.Late
 	Origins            []origin.Origin
 }
 
-// String is kubectl's form: key=value:Effect, key:Effect without a value.
+// String returns kubectl's form: key=value:Effect, or key:Effect without a value.
 func (t Taint) String() string {
 	if t.Value == "" {
 		return t.Key + ":" + t.Effect
 	}
+
 	return t.Key + "=" + t.Value + ":" + t.Effect
 }
 
-// Flag is one flag of the kubelet. List flags that labels and taints feed are not contributed as flags.
+// Flag is one flag of the kubelet. The flags that labels and taints end up in are not contributed as flags.
 type Flag struct {
 	Name, Value string
-	NoValue     bool // a boolean written alone: --fail-swap-on
+	NoValue     bool // a boolean without a value: --fail-swap-on
 	Origins     []origin.Origin
 
-	// Inherited is one that the kubelet gets from its unit, or from a file that prelet does not write.
+	// Inherited is set for a flag from the kubelet's unit, or from a file that prelet does not write.
 	Inherited bool
-	// Assumed is an inherited one of a unit that nobody knows: the kubelet may not get it.
+	// Assumed is set for an inherited flag of an unknown unit: the kubelet may not get it.
 	Assumed bool
-	// Late is an inherited one that the kubelet gets behind those of the flags file: it wins.
+	// Late is set for an inherited flag that follows the flags file on the command line, so it wins.
 	Late bool
-	// Own is what the flags file has where the kubelet adds Value up, of an inherited flag and of that; "" for Value.
+	// Own is the part of Value in the flags file, where the kubelet joins it with an inherited value; "" if the flags
+	// file contains all of Value.
 	Own string
 }
 
-// Written is the value that the flags file has.
-func (f Flag) Written() string { return cmp.Or(f.Own, f.Value) }
+// FindFlag returns a flag by its name.
+func FindFlag(flags []Flag, name string) (f Flag, ok bool) {
+	i := slices.IndexFunc(flags, func(f Flag) bool {
+		return f.Name == name
+	})
+	if i < 0 {
+		return f, false
+	}
 
-// Setting is one field of KubeletConfiguration. Delete takes the base's field away.
+	return flags[i], true
+}
+
+// Written returns the value in the flags file.
+func (f Flag) Written() string {
+	return cmp.Or(f.Own, f.Value)
+}
+
+// Setting sets one field of KubeletConfiguration, or deletes it from the base.
 type Setting struct {
 	Path    []string
 	Value   any // string, bool, int64, float64, []any, map[string]any
@@ -61,18 +80,21 @@ type Setting struct {
 	Origins []origin.Origin
 }
 
-// Pointer is the setting's place as a JSON pointer.
-func (s Setting) Pointer() string { return Pointer(s.Path) }
+// Pointer returns the setting's path as a JSON pointer.
+func (s Setting) Pointer() string {
+	return Pointer(s.Path)
+}
 
-// At is where the site sets it, or else where the caller says.
-func (s Setting) At(or hcl.Range) hcl.Range {
+// FindRange returns the setting's range in the site, or fallback if it is not from the site.
+func (s Setting) FindRange(fallback hcl.Range) hcl.Range {
 	if r := rangeOf(s.Origins); r.Filename != "" {
 		return r
 	}
-	return or
+
+	return fallback
 }
 
-// Reserved is what is kept from pods, in Kubernetes' resource names and quantities.
+// Reserved contains the resources that are kept from pods, as Kubernetes' resource names and quantities.
 type Reserved struct {
 	Policy       string            `json:"policy"`
 	Kube         map[string]string `json:"kube_reserved"`
@@ -84,50 +106,51 @@ type Reserved struct {
 	MaxPods      int               `json:"max_pods"`
 	Origins      []origin.Origin   `json:"origins,omitempty"`
 
-	// Finish computes the same of the finished node, whose kubelet works with a configuration (as stages.EffectiveConfig
-	// returns it) and flags, and refuses what that must not be. It returns nil where that cannot be reckoned with.
+	// Finish computes the reservation again for the finished node, from the configuration that its kubelet works with
+	// (as stages.EffectiveConfig returns it) and its flags. Its diagnostics are the values that are refused. It
+	// returns nil if the reservation cannot be computed from them.
 	Finish func(config map[string]any, flags []Flag) (*Reserved, hcl.Diagnostics) `json:"-"`
 }
 
-// FileKind is what a target shall be.
+// FileKind is the type of a managed file.
 type FileKind string
 
-// The kinds of targets.
+// The kinds of managed files.
 const (
 	Regular   FileKind = "file"
 	Directory FileKind = "directory"
 	Missing   FileKind = "absent"
 )
 
-// File is one target. Path is absolute on the node.
+// File is one managed file. Path is absolute on the node.
 type File struct {
 	Path        string
 	Kind        FileKind
 	Text        value.Text
-	Mode        uint32 // permission bits; 0 keeps the old ones, or 0644 (0755 for a folder) for a new one
-	Owner       string // "user:group" or numbers; "" keeps the old one, or root
+	Mode        uint32 // permission bits; 0 keeps those of an existing file; new files get 0644, new folders 0755
+	Owner       string // "user:group" or numbers; "" keeps that of an existing file, and gives a new one root
 	OwnerRange  hcl.Range
-	Notify      []string // names of restart stages, as the site says; nil: it says nothing
+	Notify      []string // names of restart stages; nil if the site does not set them
 	CreateOnly  bool
 	Purpose     string // bootstrap-kubeconfig | ca | kubelet-config | kubelet-flags | file | directory | state
 	OutsideHash bool   // bootstrap-kubelet.conf: planned only while the node has not joined
 	Origins     []origin.Origin
 }
 
-// Activation is what apply shall do with the kubelet, as data.
+// Activation describes how apply activates a generation on the kubelet.
 type Activation struct {
 	Stage           string    `json:"-"` // the name of its restart stage
 	Unit            string    `json:"unit"`
 	SettleMillis    int64     `json:"settle_ms"`
 	TimeoutMillis   int64     `json:"timeout_ms"`
-	BoundMillis     int64     `json:"bound_ms,omitempty"` // of the whole activation; 0: as long as its parts take
+	BoundMillis     int64     `json:"bound_ms,omitempty"` // of the whole activation; 0: the sum of its parts
 	Rollback        bool      `json:"rollback"`
-	ReconcileLabels bool      `json:"reconcile_labels,omitempty"`   // the node patches its own labels after a good verdict
-	Configz         string    `json:"configz_credential,omitempty"` // the name of the credential to ask /configz with
+	ReconcileLabels bool      `json:"reconcile_labels,omitempty"`   // the node patches its labels once healthy
+	Configz         string    `json:"configz_credential,omitempty"` // the name of the credential for /configz
 	Range           hcl.Range `json:"-"`
 }
 
-// Unit is what apply shall do with a unit of the site's when a file changes that notifies it.
+// Unit describes how apply activates a unit of the site when a file that notifies it changes.
 type Unit struct {
 	Stage         string    `json:"stage"` // the name of its restart stage
 	Unit          string    `json:"unit"`
@@ -137,27 +160,28 @@ type Unit struct {
 	Range         hcl.Range `json:"-"`
 }
 
-// Contribution is all that one stage adds. Zero fields add nothing. Labels, taints, flags and settings of one
-// contribution stand in the stage's own order.
+// Contribution is the output of one stage for the node. Zero fields add nothing. Labels, taints, flags and settings
+// are in the stage's own order.
 type Contribution struct {
-	Stage    string // its address; "base" for what the node has before decide
+	Stage    string // its address; "base" for the node before decide
 	Labels   []Label
 	Taints   []Taint
 	Flags    []Flag
 	Settings []Setting
 	Reserved *Reserved
 
-	// Fill returns more settings for the configuration that all settings have made of the base's; nil adds none. What
-	// another setting is about they leave alone.
+	// Fill returns more settings for a configuration that has all other settings merged in. Merge ignores those whose
+	// field another contribution sets. It may be nil.
 	Fill func(config map[string]any) []Setting
-	// TaintFlag says that the taints go to --register-with-taints, which the kubelet prefers to its configuration.
+	// TaintFlag is set if taints go to --register-with-taints, which the kubelet prefers to its configuration.
 	TaintFlag bool
-	DropIn    string // where the settings go, if that is a drop-in beside the configuration; else ""
-	// Inherited is what a kubelet inherits once the stage's own files are there; nil: what it does before.
+	DropIn    string // the path of the kubelet's drop-in for the settings; "" if they go to the configuration itself
+	// Inherited are the flags and labels that the kubelet inherits once the stage's files are written; nil if the
+	// files change none.
 	Inherited *Contribution
 
-	// Of what a kubelet inherits: Partly says that it may get more, from a file that nobody reads or from another program;
-	// ConfigFile is its --config, "" where that is not known.
+	// Partly is set for inherited flags that may be incomplete: a program, or a file that prelet does not read,
+	// may add others. ConfigFile is the inherited --config, "" if it is not known.
 	Partly     bool
 	ConfigFile string
 }

@@ -13,89 +13,167 @@ import (
 	"github.com/prelet/prelet/internal/lang/origin"
 )
 
-// Pointer writes a path as a JSON pointer (RFC 6901).
+// Pointer returns a path as a JSON pointer (RFC 6901).
 func Pointer(path []string) string {
+	escape := strings.NewReplacer("~", "~0", "/", "~1")
+
 	var b strings.Builder
 	for _, p := range path {
-		b.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(p))
+		b.WriteString("/" + escape.Replace(p))
 	}
+
 	return b.String()
 }
 
-// Leaves flattens a merge patch (RFC 7386) into settings: an object is walked, null deletes, all else is set
-// whole. Paths are sorted. An empty object sets itself where nothing stands.
+// Leaves flattens a merge patch (RFC 7386) into settings, sorted by path: an object becomes its fields, null deletes,
+// any other value is set whole. An empty object sets a field that is not an object yet.
 func Leaves(patch map[string]any, origins func(path []string) []origin.Origin) []Setting {
 	var out []Setting
-	var walk func(at []string, m map[string]any)
-	walk = func(at []string, m map[string]any) {
-		for _, k := range slices.Sorted(maps.Keys(m)) {
-			p := append(slices.Clone(at), k)
-			switch v := m[k].(type) {
-			case map[string]any:
-				if len(v) > 0 {
-					walk(p, v)
-					continue
-				}
-				out = append(out, Setting{Path: p, Value: v, Origins: origins(p)})
-			case nil:
-				out = append(out, Setting{Path: p, Delete: true, Origins: origins(p)})
-			default:
-				out = append(out, Setting{Path: p, Value: v, Origins: origins(p)})
+
+	var walk func(parent []string, object map[string]any)
+	walk = func(parent []string, object map[string]any) {
+		for _, key := range slices.Sorted(maps.Keys(object)) {
+			v := object[key]
+			path := append(slices.Clone(parent), key)
+
+			if child, isObject := v.(map[string]any); isObject && len(child) > 0 {
+				walk(path, child)
+				continue
 			}
+
+			out = append(out, Setting{
+				Path:    path,
+				Value:   v,
+				Delete:  v == nil,
+				Origins: origins(path),
+			})
 		}
 	}
+
 	walk(nil, patch)
+
 	return out
 }
 
-func (m *merger) settings(base Base, in []Contribution) {
-	m.Config, m.ConfigOrigins = clone(base.Config), map[string][]origin.Origin{}
-	if m.Config == nil {
-		m.Config = map[string]any{}
+// fieldSet contains the settings of all contributions, by JSON pointer.
+type fieldSet struct {
+	settings map[string]Setting
+	setBy    map[string]int    // the index of the contribution that sets a field first
+	inside   map[string]string // by the pointer of each object around a field: the first field in it, in order
+}
+
+// merge adds a setting of the contribution with an index. It returns the earlier setting that disagrees, if there is
+// one; then the new setting is dropped.
+func (f fieldSet) merge(s Setting, by int) (earlier Setting, conflicts bool) {
+	p := s.Pointer()
+
+	old, exists := f.settings[p]
+	if exists && old.Delete == s.Delete && isSameValue(old, s) {
+		old.Origins = joinOrigins(old.Origins, s.Origins)
+		f.settings[p] = old
+
+		return Setting{}, false
 	}
-	have, by := map[string]Setting{}, map[string]int{}
-	inside := map[string]string{} // by the pointer of each object around a field: the first field in it
-	for n, c := range in {
+
+	if earlier, overlaps := f.findOverlap(s.Path); overlaps {
+		return earlier, true
+	}
+
+	f.settings[p] = s
+	f.setBy[p] = by
+
+	for n := range s.Path {
+		object := Pointer(s.Path[:n])
+		if first, ok := f.inside[object]; !ok || p < first {
+			f.inside[object] = p
+		}
+	}
+
+	return Setting{}, false
+}
+
+// findOverlap returns a setting of the same field, of an object around it, or of a field inside it.
+func (f fieldSet) findOverlap(path []string) (Setting, bool) {
+	for n := 1; n <= len(path); n++ {
+		if s, ok := f.settings[Pointer(path[:n])]; ok {
+			return s, true
+		}
+	}
+
+	p, ok := f.inside[Pointer(path)]
+
+	return f.settings[p], ok
+}
+
+// fill adds the settings that contributions derive from those of all others, except for fields that are set already.
+func (f fieldSet) fill(config map[string]any, in []Contribution) {
+	merged := cloneObject(config)
+	for _, p := range slices.Sorted(maps.Keys(f.settings)) {
+		applySetting(merged, f.settings[p])
+	}
+
+	for by, c := range in {
+		if c.Fill == nil {
+			continue
+		}
+
+		for _, s := range c.Fill(merged) {
+			if _, overlaps := f.findOverlap(s.Path); !overlaps {
+				f.settings[s.Pointer()] = s
+				f.setBy[s.Pointer()] = by
+			}
+		}
+	}
+}
+
+func (m *merger) mergeSettings(base Base, in []Contribution) {
+	m.Config = cloneObject(base.Config)
+	m.ConfigOrigins = map[string][]origin.Origin{}
+	fields := fieldSet{
+		settings: map[string]Setting{},
+		setBy:    map[string]int{},
+		inside:   map[string]string{},
+	}
+
+	for by, c := range in {
 		for _, s := range c.Settings {
-			p := s.Pointer()
-			old, same := have[p]
-			if same = same && old.Delete == s.Delete && sameValue(old, s); same {
-				s.Value, s.Origins = old.Value, both(old.Origins, s.Origins)
-			} else if q, ok := overlap(have, inside, s.Path); ok {
-				m.say(n, settingConflict(have[q], s))
-				continue
-			} else {
-				by[p] = n
-			}
-			have[p] = s
-			for n := range s.Path {
-				if q, ok := inside[Pointer(s.Path[:n])]; !ok || p < q {
-					inside[Pointer(s.Path[:n])] = p
-				}
+			if earlier, conflicts := fields.merge(s, by); conflicts {
+				m.report(by, settingConflict(earlier, s))
 			}
 		}
 	}
-	m.fill(in, have, by, inside)
-	for _, p := range slices.Sorted(maps.Keys(have)) {
-		s := have[p]
-		old, ok := lookup(base.Config, s.Path)
-		// kubeadm's ConfigMap is full of "0s", which is not set.
-		if isSet := ok && old != nil && old != "" && old != "0s"; isSet && (s.Delete || !reflect.DeepEqual(old, s.Value)) {
+
+	fields.fill(m.Config, in)
+
+	for _, p := range slices.Sorted(maps.Keys(fields.settings)) {
+		s := fields.settings[p]
+
+		old := lookupField(base.Config, s.Path)
+		if isSet(old) && (s.Delete || !reflect.DeepEqual(old, s.Value)) {
 			summary := "The kubelet's " + strings.Join(s.Path, ".") + " of the base is replaced"
-			m.say(by[p], origin.Replaced("config"+p, rangeOf(s.Origins), summary,
-				"The base has %s; here it is %s.", show(old), showSetting(s)))
+			m.report(fields.setBy[p], origin.Replaced("config"+p, rangeOf(s.Origins), summary,
+				"The base has %s; here it is %s.", formatValue(old), formatSetting(s)))
 		}
-		apply(m.Config, s)
+
+		applySetting(m.Config, s)
 		m.ConfigOrigins[p] = s.Origins
 		m.Settings = append(m.Settings, s)
 	}
 }
 
-// sameValue reports whether two settings of one field mean the same: 2048Mi and 2Gi of what is reserved or kept free.
-func sameValue(a, b Setting) bool {
+// isSet reports whether a value of the base is worth a note when it is replaced. kubeadm's ConfigMap contains
+// "0s" for each duration that is not set.
+func isSet(old any) bool {
+	return old != nil && old != "" && old != "0s"
+}
+
+// isSameValue reports whether two settings of one field mean the same. Among quantities, 2048Mi and 2Gi do.
+func isSameValue(a, b Setting) bool {
 	x, isText := a.Value.(string)
 	y, areTexts := b.Value.(string)
-	if isText && areTexts && slices.Contains([]string{"kubeReserved", "systemReserved", "evictionHard", "evictionSoft"}, a.Path[0]) {
+	quantities := []string{"kubeReserved", "systemReserved", "evictionHard", "evictionSoft"}
+
+	if isText && areTexts && slices.Contains(quantities, a.Path[0]) {
 		p, errX := resource.ParseQuantity(x)
 		q, errY := resource.ParseQuantity(y)
 		if errX == nil && errY == nil {
@@ -106,110 +184,98 @@ func sameValue(a, b Setting) bool {
 	return reflect.DeepEqual(a.Value, b.Value)
 }
 
-// fill adds the settings that contributions make of all others, but for fields that these are about.
-func (m *merger) fill(in []Contribution, have map[string]Setting, by map[string]int, inside map[string]string) {
-	merged := clone(m.Config)
-	for _, p := range slices.Sorted(maps.Keys(have)) {
-		apply(merged, have[p])
-	}
-	for n, c := range in {
-		if c.Fill == nil {
-			continue
-		}
-		for _, s := range c.Fill(merged) {
-			if _, ok := overlap(have, inside, s.Path); !ok {
-				have[s.Pointer()], by[s.Pointer()] = s, n
-			}
-		}
-	}
-}
-
-// overlap finds a field that is set already and is the same as a path, around it, or inside of it.
-func overlap(have map[string]Setting, inside map[string]string, path []string) (string, bool) {
-	for n := 1; n <= len(path); n++ {
-		if p := Pointer(path[:n]); have[p].Path != nil {
-			return p, true
-		}
-	}
-	p, ok := inside[Pointer(path)]
-	return p, ok
-}
-
 func settingConflict(old, s Setting) *hcl.Diagnostic {
-	name := func(s Setting) string { return strings.Join(s.Path, ".") }
-	return origin.Error(fault.Conflict, rangeOf(s.Origins), "Two stages disagree on the kubelet's "+name(s),
-		"Here %s is %s, but %s makes %s %s. One owner for each: remove one of them, or make them agree.", name(s), showSetting(s), place(old.Origins), name(old), showSetting(old))
+	oldName := strings.Join(old.Path, ".")
+	name := strings.Join(s.Path, ".")
+
+	return origin.Error(
+		fault.Conflict,
+		rangeOf(s.Origins),
+		"Two stages disagree on the kubelet's "+name,
+		"Here %s is %s, but %s makes %s %s. One owner for each: remove one of them, or make them agree.",
+		name,
+		formatSetting(s),
+		formatPlace(old.Origins),
+		oldName,
+		formatSetting(old),
+	)
 }
 
-func showSetting(s Setting) string {
+func formatSetting(s Setting) string {
 	if s.Delete {
-		return "taken away"
+		return "removed"
 	}
-	return show(s.Value)
+
+	return formatValue(s.Value)
 }
 
-func apply(doc map[string]any, s Setting) {
-	at := doc
-	for _, k := range s.Path[:len(s.Path)-1] {
-		next, ok := at[k].(map[string]any)
-		if !ok {
+// applySetting changes a document as a merge patch (RFC 7386) with one field does.
+func applySetting(doc map[string]any, s Setting) {
+	parent := doc
+
+	for _, key := range s.Path[:len(s.Path)-1] {
+		next, isObject := parent[key].(map[string]any)
+		if !isObject {
 			if s.Delete {
 				return
 			}
+
 			next = map[string]any{}
-			at[k] = next
+			parent[key] = next
 		}
-		at = next
+
+		parent = next
 	}
+
 	last := s.Path[len(s.Path)-1]
+
 	switch v := s.Value.(type) {
 	case nil:
-		delete(at, last)
+		delete(parent, last)
 	case map[string]any:
-		if _, ok := at[last].(map[string]any); ok && len(v) == 0 {
-			return // a merge patch with {} changes nothing of an object
+		// {} in a merge patch does not change an object.
+		if _, isObject := parent[last].(map[string]any); !isObject || len(v) > 0 {
+			parent[last] = cloneObject(v)
 		}
-		at[last] = clone(v)
 	default:
-		at[last] = v
+		parent[last] = v
 	}
 }
 
-func lookup(doc map[string]any, path []string) (any, bool) {
-	var at any = doc
-	for _, k := range path {
-		m, ok := at.(map[string]any)
-		if !ok {
-			return nil, false
-		}
-		if at, ok = m[k]; !ok {
-			return nil, false
-		}
+// lookupField returns a field of a document; nil if it is missing.
+func lookupField(doc map[string]any, path []string) any {
+	var v any = doc
+
+	for _, key := range path {
+		object, _ := v.(map[string]any)
+		v = object[key]
 	}
-	return at, true
+
+	return v
 }
 
-func clone(m map[string]any) map[string]any {
-	if m == nil {
-		return nil
+// cloneObject copies a document deeply. It returns an empty one for nil.
+func cloneObject(object map[string]any) map[string]any {
+	out := make(map[string]any, len(object))
+	for key, v := range object {
+		out[key] = cloneValue(v)
 	}
-	out := make(map[string]any, len(m))
-	for k, v := range m {
-		out[k] = cloneAny(v)
-	}
+
 	return out
 }
 
-func cloneAny(v any) any {
+func cloneValue(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
-		return clone(v)
+		return cloneObject(v)
 	case []any:
 		out := make([]any, len(v))
-		for i, x := range v {
-			out[i] = cloneAny(x)
+		for i, element := range v {
+			out[i] = cloneValue(element)
 		}
+
 		return out
 	}
+
 	return v
 }

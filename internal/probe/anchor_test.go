@@ -1,4 +1,4 @@
-package live
+package probe
 
 import (
 	"encoding/base64"
@@ -15,21 +15,25 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// TestAnchorsOfOthers has each file that says whom a node trusts, or as whom it acts, in the hands of somebody else: no server
-// is asked, no program is run, and the message has the command that ends it. As root has it, it is believed.
+// TestAnchorsOfOthers has each file that says whom a node trusts, or as whom it acts, in the hands of somebody else:
+// no server is asked, no program is run, and the message has the command that ends it. As root has it, it is
+// believed.
 func TestAnchorsOfOthers(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root can give a file to another user")
+		t.Skip("needs root, to give a file to another user")
 	}
 	const dir = "/srv/anchor"
 	changes := map[string]struct {
 		change func(file string) error
 		want   string // what is done about it; "": nothing
 	}{
-		"as root has it":   {func(string) error { return nil }, ""},
-		"loose file":       {func(file string) error { return os.Chmod(file, 0o777) }, "chmod o-w %s"},
-		"file of a user":   {func(file string) error { return os.Chown(file, 1000, 0) }, "chown root: %s"},
-		"folder of a user": {func(file string) error { return os.Chown(filepath.Dir(file), 1000, 0) }, "chown root: %.0s%s"},
+		"as root has it": {func(string) error { return nil }, ""},
+		"loose file":     {func(file string) error { return os.Chmod(file, 0o777) }, "chmod o-w %s"},
+		"file of a user": {func(file string) error { return os.Chown(file, 1000, 0) }, "chown root: %s"},
+		"folder of a user": {
+			func(file string) error { return os.Chown(filepath.Dir(file), 1000, 0) },
+			"chown root: %.0s%s",
+		},
 		"loose folder above": {func(file string) error {
 			return os.Chmod(filepath.Dir(filepath.Dir(file)), 0o777)
 		}, "chmod o-w %.0s%.0s%s"},
@@ -37,7 +41,11 @@ func TestAnchorsOfOthers(t *testing.T) {
 			return errors.Join(os.Rename(file, file+".real"), os.Symlink(filepath.Base(file)+".real", file))
 		}, ""},
 		"link of root to a user's file": {func(file string) error {
-			return errors.Join(os.Rename(file, file+".real"), os.Symlink(filepath.Base(file)+".real", file), os.Chown(file+".real", 1000, 0))
+			return errors.Join(
+				os.Rename(file, file+".real"),
+				os.Symlink(filepath.Base(file)+".real", file),
+				os.Chown(file+".real", 1000, 0),
+			)
 		}, "chown root: %s.real"},
 	}
 
@@ -46,8 +54,10 @@ func TestAnchorsOfOthers(t *testing.T) {
 		if cluster == "" {
 			cluster = "certificate-authority-data: " + ca(s)
 		}
-		return "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n" +
-			"clusters: [{name: c, cluster: {server: \"" + s.URL() + "\", " + cluster + "}}]\nusers: [{name: u, user: {" + user + "}}]\n"
+		return "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, " +
+			"user: u}}]\n" +
+			"clusters: [{name: c, cluster: {server: \"" + s.URL() + "\", " + cluster + "}}]\nusers: [{name: u, " +
+			"user: {" + user + "}}]\n"
 	}
 	type node struct {
 		root string
@@ -134,7 +144,11 @@ func TestAnchorsOfOthers(t *testing.T) {
 				l := New(Options{Root: n.root, Credentials: creds{"t": s.Token()}})
 				defer l.Close()
 
-				_, a, err := world.Object.Ask(t.Context(), l, world.ObjectReq{Access: access, Namespace: "kube-system", Name: "kubelet-config"})
+				_, a, err := world.Object.Ask(
+					t.Context(),
+					l,
+					world.ObjectReq{Access: access, Namespace: "kube-system", Name: "kubelet-config"},
+				)
 
 				if v.want == "" {
 					if err != nil {
@@ -144,7 +158,8 @@ func TestAnchorsOfOthers(t *testing.T) {
 				}
 				fix := fmt.Sprintf(v.want, c.file, filepath.Dir(c.file), filepath.Dir(filepath.Dir(c.file)))
 				fix, _, _ = strings.Cut(fix, "%!(EXTRA")
-				if a.Code() != fault.ClusterUntrusted || !strings.Contains(strings.ReplaceAll(a.Fault.Next, n.root, ""), "\n    "+fix) {
+				if a.Code() != fault.ClusterUntrusted ||
+					!strings.Contains(strings.ReplaceAll(a.Fault.Next, n.root, ""), "\n    "+fix) {
 					t.Errorf("got %+v, want code %s and next %q", a.Fault, fault.ClusterUntrusted, fix)
 				}
 				if got := s.Authorizations(); got != 0 {
@@ -158,12 +173,12 @@ func TestAnchorsOfOthers(t *testing.T) {
 	}
 }
 
-// TestIdentityOfOthers has kubelet.conf, and the file with the certificate that it names, in the hands of somebody else, as
-// /etc/kubernetes is of another user by default on a node that Kubespray made. The node has joined, as for its kubelet, and
-// the answer has the command that ends it. The kubelet's own link, which is absolute, is followed.
+// TestIdentityOfOthers has kubelet.conf, and the file with the certificate that it names, in the hands of somebody
+// else, as /etc/kubernetes is of another user by default on a node that Kubespray made. The node has joined, as for
+// its kubelet, and the answer has the command that ends it. The kubelet's own link, which is absolute, is followed.
 func TestIdentityOfOthers(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root can give a file to another user")
+		t.Skip("needs root, to give a file to another user")
 	}
 	s, err := demo.Start(demo.Options{})
 	if err != nil {
@@ -175,7 +190,8 @@ func TestIdentityOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	const pki, current, pem = "/var/lib/kubelet/pki", "/var/lib/kubelet/pki/kubelet-client-current.pem", "/var/lib/kubelet/pki/kubelet-client-2026.pem"
-	conf := "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n" +
+	conf := "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, " +
+		"user: u}}]\n" +
 		"clusters: [{name: c, cluster: {server: \"" + s.URL() + "\"}}]\n" +
 		"users: [{name: u, user: {client-certificate: " + current + ", client-key: " + current + "}}]\n"
 
@@ -204,8 +220,9 @@ func TestIdentityOfOthers(t *testing.T) {
 			if err != nil || !k.Joined || k.Identity == nil || k.Identity.Node != "n1" {
 				t.Fatalf("got %+v, want that n1 has joined", a)
 			}
-			if (k.Identity.Loose == "") != (c.want == "") || c.want != "" && !strings.HasSuffix(k.Identity.Mend, "\n    "+c.want) {
-				t.Errorf("got %q and %q, want that it is mended by %q", k.Identity.Loose, k.Identity.Mend, c.want)
+			if (k.Identity.Loose == "") != (c.want == "") ||
+				c.want != "" && !strings.HasSuffix(k.Identity.Fix, "\n    "+c.want) {
+				t.Errorf("got %q and %q, want that it is mended by %q", k.Identity.Loose, k.Identity.Fix, c.want)
 			}
 		})
 	}

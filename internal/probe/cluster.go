@@ -1,10 +1,11 @@
-package live
+package probe
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,38 +16,45 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// trustCall is one exchange with a cluster that several questions wait for.
+// trustCall is one determination of the cluster's identity, which several questions may wait for.
 type trustCall struct {
-	done   chan struct{}
+	done   chan struct{} // closed when answer is set
 	answer world.Answer
 }
 
-// answerTrust returns the identity of the cluster. There is one exchange for each way of access: the questions "trust"
-// and "object" share it and its connection.
-func (l *Live) answerTrust(ctx context.Context, a world.Access) world.Answer {
-	b, _ := json.Marshal(a)
+// answerTrust returns the identity of the cluster. It is determined once for each way of access, by the first caller
+// and with its context, so that the questions "trust" and "object" share the result and the connection. Other callers
+// wait for it until their own deadline.
+func (l *Live) answerTrust(ctx context.Context, r world.TrustReq) world.Answer {
+	b, _ := json.Marshal(r.Access)
+	key := string(b)
+
 	l.mu.Lock()
-	c, ok := l.trusts[string(b)]
-	if !ok {
-		c = &trustCall{done: make(chan struct{})}
-		l.trusts[string(b)] = c
+	call, exists := l.trusts[key]
+	if !exists {
+		call = &trustCall{done: make(chan struct{})}
+		l.trusts[key] = call
 	}
 	l.mu.Unlock()
 
-	if !ok {
-		func() {
-			defer close(c.done)
-			c.answer = world.Failure(fault.ClusterUnusable, "the exchange was given up", "") // if fetchTrust panics
-			c.answer = l.fetchTrust(ctx, a)
-		}()
+	if !exists {
+		l.determineTrust(ctx, call, r.Access)
 	}
 
 	select {
-	case <-c.done:
-		return c.answer
+	case <-call.done:
+		return call.answer
 	case <-ctx.Done():
-		return world.Failure(fault.ClusterUnreachable, "the deadline passed while the cluster's CA was awaited", "")
+		return world.Failure(fault.ClusterUnreachable, "timed out waiting for the cluster's CA", "")
 	}
+}
+
+// determineTrust sets the answer of call. Callers that wait get an answer even if fetchTrust panics.
+func (l *Live) determineTrust(ctx context.Context, call *trustCall, a world.Access) {
+	defer close(call.done)
+
+	call.answer = world.Failure(fault.ClusterUnusable, "the request for the cluster's CA was aborted", "")
+	call.answer = l.fetchTrust(ctx, a)
 }
 
 // fetchTrust returns the identity of the cluster: from the folder that replaces a cluster, from the last good
@@ -56,71 +64,99 @@ func (l *Live) fetchTrust(ctx context.Context, a world.Access) world.Answer {
 		if f := l.checkToken(ctx, a); f != nil {
 			return world.Answer{Fault: f}
 		}
-		return trustOf(l.o.Objects, a)
+
+		return readTrust(l.o.Objects, a)
 	}
-	if ca, ok := l.knownCA(a); ok {
+
+	if ca, isKnown := l.findKnownCA(a); isKnown {
 		return world.Trust.Answer(ca)
 	}
 
-	req := cluster.TrustRequest{Endpoint: endpoint(a), CACertHashes: a.CACertHashes, TokenTrust: a.TrustToken}
+	req := cluster.TrustRequest{
+		Endpoint:     endpoint(a),
+		CACertHashes: a.CACertHashes,
+		TokenTrust:   a.TrustToken,
+	}
 	if a.CAFile != "" {
 		text, f := l.readAnchor(a.CAFile, "ca_file of the cluster block names it; put the cluster's CA there")
 		if f != nil {
 			return world.Answer{Fault: f}
 		}
+
 		req.CAPEM = []byte(text)
 	}
+
 	if a.DiscoveryFile != "" {
 		text, f := l.readDiscoveryFile(ctx, a.DiscoveryFile)
 		if f != nil {
 			return world.Answer{Fault: f}
 		}
+
 		req.DiscoveryFile = text
 	}
-	// cluster-info has no signatures of expired tokens, which a joined node may have.
+
+	// The token of a joined node may have expired, and then cluster-info has no signature by it.
 	if a.Token != "" && (a.TrustToken || !l.membership().Joined) {
 		req.Token = l.token(a.Token)
 	}
 
 	ctx, cancel := l.limit(ctx, a)
 	defer cancel()
-	t, err := l.client.FetchTrust(ctx, req)
-	return trustAnswer(t, err)
+
+	return trustAnswer(l.client.FetchTrust(ctx, req))
 }
 
-// Objects returns a source that answers from a folder in place of a cluster, and asks nothing of this machine. What the
-// folder does not have is absent.
+// Objects returns a source that answers from a folder instead of a cluster, and does not read this machine.
+// Objects that the folder does not contain are absent.
 func Objects(folder string) world.Source {
-	return world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
-		if q.Kind == world.KindTrust {
-			return answer(q, world.Trust, func(r world.TrustReq) world.Answer { return trustOf(folder, r.Access) })
-		}
-		return answer(q, world.Object, func(r world.ObjectReq) world.Answer { return objectOf(folder, r) })
-	})
+	return adapters{
+		adapt(world.Trust, func(_ context.Context, r world.TrustReq) world.Answer {
+			return readTrust(folder, r.Access)
+		}),
+		adapt(world.Object, func(_ context.Context, r world.ObjectReq) world.Answer {
+			return readObject(folder, r)
+		}),
+	}
 }
 
-func trustOf(folder string, a world.Access) world.Answer {
-	t, err := cluster.Folder(folder).ReadTrust(a.Servers, a.CACertHashes)
-	return trustAnswer(t, err)
+func readTrust(folder string, a world.Access) world.Answer {
+	return trustAnswer(cluster.Folder(folder).ReadTrust(a.Servers, a.CACertHashes))
 }
 
-func objectOf(folder string, r world.ObjectReq) world.Answer {
-	o, err := cluster.Folder(folder).ReadConfigMap(r.Namespace, r.Name)
-	return objectAnswer(o, err)
+func readObject(folder string, r world.ObjectReq) world.Answer {
+	return objectAnswer(cluster.Folder(folder).ReadConfigMap(r.Namespace, r.Name))
 }
 
-// trustAnswer returns a result of the cluster package as an answer.
 func trustAnswer(t cluster.Trust, err error) world.Answer {
 	if err != nil {
 		return clusterFailure(err)
 	}
-	return world.Trust.Answer(world.TrustAns{PEM: t.PEM, Hash: t.Hash, Servers: t.Servers, VerifiedBy: t.VerifiedBy})
+
+	return world.Trust.Answer(world.TrustAns{
+		PEM:        t.PEM,
+		Hash:       t.Hash,
+		Servers:    t.Servers,
+		VerifiedBy: t.VerifiedBy,
+	})
 }
 
-// knownCA returns the CA that the last good generation of a joined node verified. The pins of the site must cover it:
-// otherwise the CA of the cluster was changed, and the pins decide.
-func (l *Live) knownCA(a world.Access) (world.TrustAns, bool) {
-	if len(a.CACertHashes) == 0 && !a.TrustToken || l.o.Store == nil || !l.membership().Joined {
+func objectAnswer(o cluster.Object, err error) world.Answer {
+	if err != nil {
+		return clusterFailure(err)
+	}
+
+	return world.Object.Answer(world.ObjectAns{
+		ResourceVersion: o.ResourceVersion,
+		Data:            o.Data,
+		Binary:          o.Binary,
+	})
+}
+
+// findKnownCA returns the CA that the last good generation of a joined node verified for the same servers. If the
+// site pins another CA, the cluster's CA was changed, and this CA is not used.
+func (l *Live) findKnownCA(a world.Access) (world.TrustAns, bool) {
+	hasAnchor := len(a.CACertHashes) > 0 || a.TrustToken
+	if !hasAnchor || l.o.Store == nil || !l.membership().Joined {
 		return world.TrustAns{}, false
 	}
 
@@ -128,19 +164,22 @@ func (l *Live) knownCA(a world.Access) (world.TrustAns, bool) {
 		if e.Kind != world.KindTrust || e.Answer.Fault != nil {
 			continue
 		}
+
 		var t world.TrustAns
 		if json.Unmarshal(e.Answer.Value, &t) != nil || t.PEM == "" {
 			continue
 		}
+
 		if len(a.CACertHashes) > 0 && cluster.Covers([]byte(t.PEM), a.CACertHashes) != nil {
 			continue
 		}
+
 		req, err := world.Trust.Request(e.Question)
-		if err != nil || strings.Join(req.Servers, " ") != strings.Join(a.Servers, " ") {
-			continue
+		if err == nil && slices.Equal(req.Servers, a.Servers) {
+			return t, true
 		}
-		return t, true
 	}
+
 	return world.TrustAns{}, false
 }
 
@@ -149,15 +188,18 @@ func (l *Live) readDiscoveryFile(ctx context.Context, where string) (string, *fa
 	if strings.HasPrefix(where, "https://") {
 		return cluster.FetchDiscoveryFile(ctx, where, l.o.Now)
 	}
+
 	return l.readAnchor(where, "discovery_file of the cluster block names it")
 }
 
-// readAnchor reads a file that says which cluster is trusted. Next is the next step where it cannot be read.
+// readAnchor reads a file that determines the trusted cluster. next is the next step if it cannot be read.
 func (l *Live) readAnchor(path, next string) (string, *fault.Fault) {
 	text, f := l.root().TrustedText(path)
 	if f != nil && f.Code != fault.ClusterUntrusted {
-		f.Code, f.Next = fault.ClusterUntrusted, next
+		f.Code = fault.ClusterUntrusted
+		f.Next = next
 	}
+
 	return text, f
 }
 
@@ -167,78 +209,97 @@ func (l *Live) answerObject(ctx context.Context, r world.ObjectReq) world.Answer
 		if f := l.checkToken(ctx, r.Access); f != nil {
 			return world.Answer{Fault: f}
 		}
-		return objectOf(l.o.Objects, r)
+
+		return readObject(l.o.Objects, r)
 	}
 
-	t := l.answerTrust(ctx, r.Access)
-	if t.Fault != nil {
-		return t
-	}
-	var ca world.TrustAns
-	if err := json.Unmarshal(t.Value, &ca); err != nil {
-		return world.Failure(fault.ClusterUnusable, err.Error(), "")
+	req, f := l.newRequest(ctx, r.Access)
+	if f != nil {
+		return world.Answer{Fault: f}
 	}
 
-	req := cluster.ObjectRequest{
-		Endpoint: endpoint(r.Access), CAPEM: []byte(ca.PEM), Namespace: r.Namespace, Name: r.Name, Optional: r.Optional,
-	}
-	if len(req.Servers) == 0 {
-		req.Servers = ca.Servers
-	}
+	req.Namespace = r.Namespace
+	req.Name = r.Name
+	req.Optional = r.Optional
+
 	if f := l.addCredentials(&req, r.Token); f != nil {
 		return world.Answer{Fault: f}
 	}
 
 	ctx, cancel := l.limit(ctx, r.Access)
 	defer cancel()
-	o, err := l.client.FetchConfigMap(ctx, req)
-	return objectAnswer(o, err)
+
+	return objectAnswer(l.client.FetchConfigMap(ctx, req))
 }
 
-// objectAnswer returns a result of the cluster package as an answer.
-func objectAnswer(o cluster.Object, err error) world.Answer {
-	if err != nil {
-		return clusterFailure(err)
+// newRequest returns a request with the servers and the verified CA of the cluster.
+func (l *Live) newRequest(ctx context.Context, a world.Access) (cluster.ObjectRequest, *fault.Fault) {
+	trust := l.answerTrust(ctx, world.TrustReq{Access: a})
+	if trust.Fault != nil {
+		return cluster.ObjectRequest{}, trust.Fault
 	}
-	return world.Object.Answer(world.ObjectAns{ResourceVersion: o.ResourceVersion, Data: o.Data, Binary: o.Binary})
+
+	var ca world.TrustAns
+	if err := json.Unmarshal(trust.Value, &ca); err != nil {
+		return cluster.ObjectRequest{}, clusterFailure(err).Fault
+	}
+
+	req := cluster.ObjectRequest{Endpoint: endpoint(a), CAPEM: []byte(ca.PEM)}
+	if len(req.Servers) == 0 {
+		req.Servers = ca.Servers
+	}
+
+	return req, nil
 }
 
-// addCredentials sets what a request identifies itself with: kubelet.conf on a joined node, and the token, if the site
-// names one. Without both, it is the bootstrap kubeconfig of the image, which may start a credential plugin.
+// addCredentials sets the credentials of a request: kubelet.conf on a joined node, and the token, if the site
+// names one. If there is neither, it sets the bootstrap kubeconfig of the image, which may start a credential
+// plugin.
 func (l *Live) addCredentials(req *cluster.ObjectRequest, token string) *fault.Fault {
+	if token != "" {
+		req.Token = l.token(token)
+	}
+
 	conf := ""
+
 	switch isJoined := l.membership().Joined; {
 	case isJoined && l.loose != nil:
 		return l.loose
 	case isJoined:
 		conf = joined.Conf
 	case token == "":
-		conf, req.KubeconfigName = joined.BootstrapConf, "the bootstrap kubeconfig"
+		conf = joined.BootstrapConf
+		req.KubeconfigName = "the bootstrap kubeconfig"
+	default:
+		return nil
 	}
 
-	if conf != "" {
-		text, f := l.root().TrustedText(conf)
-		if f != nil && f.Code == fault.ClusterUntrusted {
-			return f
+	text, f := l.root().TrustedText(conf)
+
+	switch {
+	case f != nil && f.Code == fault.ClusterUntrusted:
+		return f
+	case f != nil && conf == joined.BootstrapConf:
+		return &fault.Fault{
+			Code: fault.CredentialMissing,
+			Why:  "the cluster block names no token, and " + f.Why,
+			Next: "Write token = credential(\"bootstrap-token\") there, or add " +
+				joined.BootstrapConf + " to the image",
 		}
-		if f != nil && conf == joined.BootstrapConf {
-			return &fault.Fault{
-				Code: fault.CredentialMissing, Why: "the cluster block names no token, and " + f.Why,
-				Next: "Write token = credential(\"bootstrap-token\") there, or let the image bring " + joined.BootstrapConf,
-			}
-		}
-		req.Kubeconfig, req.KubeconfigDir = []byte(text), filepath.Dir(l.root().Path(conf))
 	}
-	if token != "" {
-		req.Token = l.token(token)
-	}
+
+	req.Kubeconfig = []byte(text)
+	req.KubeconfigDir = filepath.Dir(l.root().Path(conf))
+
 	return nil
 }
 
-// Hurry limits each exchange with the cluster to d if the site's retry is longer. It is for a node that can fall back
-// on its last good generation: it must not wait for minutes at each boot while the apiserver is unreachable. Call it
-// before the first question.
-func (l *Live) Hurry(d time.Duration) { l.patience = d }
+// Hurry limits each exchange with the cluster to d, if the site's retry is longer. It is for a node with a
+// last good generation to fall back on, whose boots must not wait for minutes while the apiserver is unreachable. Call
+// it before the first question to the cluster.
+func (l *Live) Hurry(d time.Duration) {
+	l.patience = d
+}
 
 // limit returns a context that ends with the site's retry, or with the limit of Hurry.
 func (l *Live) limit(ctx context.Context, a world.Access) (context.Context, context.CancelFunc) {
@@ -246,40 +307,45 @@ func (l *Live) limit(ctx context.Context, a world.Access) (context.Context, cont
 	if l.patience > 0 && (d <= 0 || d > l.patience) {
 		d = l.patience
 	}
+
 	if d <= 0 {
 		return context.WithCancel(ctx)
 	}
+
 	return context.WithTimeout(ctx, d)
 }
 
-// endpoint returns where the cluster is.
 func endpoint(a world.Access) cluster.Endpoint {
 	return cluster.Endpoint{Servers: a.Servers, ProxyURL: a.ProxyURL}
 }
 
-// token returns a reader of the credential that has a token. An error of that reader has the code CredentialMissing,
-// and with it an exit status of its own.
+// token returns a reader of the credential that contains a token. Its errors have the code CredentialMissing,
+// which has its own exit status.
 func (l *Live) token(name string) cluster.Token {
 	return func(context.Context) (string, error) {
 		b, err := l.Secret(name)
 		if err != nil {
 			f := systemd.CredentialFault(name, err)
 			f.Code = fault.CredentialMissing
+
 			return "", f
 		}
+
 		return string(b), nil
 	}
 }
 
-// checkToken returns why a token could not be sent to a cluster, if there is a folder instead of a cluster. A missing
-// token is no error then: a laptop has none.
+// checkToken returns an error for a malformed token, if a folder replaces the cluster. A missing token is accepted,
+// because a laptop has none.
 func (l *Live) checkToken(ctx context.Context, a world.Access) *fault.Fault {
 	if a.Token == "" || l.membership().Joined {
 		return nil
 	}
+
 	if err := cluster.CheckToken(ctx, l.token(a.Token)); err != nil {
 		return clusterFailure(err).Fault
 	}
+
 	return nil
 }
 
@@ -289,5 +355,6 @@ func clusterFailure(err error) world.Answer {
 	if !errors.As(err, &f) {
 		return world.Failure(fault.ClusterUnusable, err.Error(), "")
 	}
+
 	return world.Answer{Fault: f}
 }

@@ -1,4 +1,4 @@
-package live
+package probe
 
 import (
 	"context"
@@ -9,44 +9,53 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// answerDetector passes a question about a detector on. The output of a vendor's program may have a secret of this node
-// that the program found: all secrets of the site are read, and so known to the redactor, before any of it is kept.
-func (l *Live) answerDetector(ctx context.Context, name string, q world.Question) world.Answer {
-	if f := l.checkDetectors(name); f != nil {
-		return world.Answer{Fault: f}
-	}
+func (l *Live) answerLock(ctx context.Context, r world.LockReq) world.Answer {
+	return l.askDetectors(ctx, r.Name, world.Lock.Question(r))
+}
 
-	a := l.o.Detectors.Ask(ctx, q)
-	if q.Kind != world.KindDetector || l.o.Redactor == nil {
+// answerDetector returns the report of a detector. The output of a vendor's program may contain a secret of this node
+// that the program found, so the redactor gets all secrets of the site before any output is kept.
+func (l *Live) answerDetector(ctx context.Context, r world.DetectorReq) world.Answer {
+	return l.redactDetector(r.Name, l.askDetectors(ctx, r.Name, world.Detector.Question(r)))
+}
+
+func (l *Live) redactDetector(name string, a world.Answer) world.Answer {
+	if l.o.Redactor == nil {
 		return a
 	}
 
-	l.learnSecrets()
+	l.LearnSecrets()
+
 	if f := a.Fault; f != nil {
-		a = world.Failure(f.Code, l.o.Redactor.String(f.Why), l.o.Redactor.String(f.Next))
+		return world.Failure(f.Code, l.o.Redactor.String(f.Why), l.o.Redactor.String(f.Next))
 	}
-	if text := l.o.Redactor.String(string(a.Value)); a.Value != nil && text != string(a.Value) {
-		why := fmt.Sprintf("Detector %q: its answer is refused whole: it holds a secret of this node", name)
-		a = world.Failure(fault.DetectorFailed, why, "See what the site grants it, and who else may read that credential")
+
+	if text := string(a.Value); l.o.Redactor.String(text) != text {
+		why := fmt.Sprintf("Detector %q: its output is refused because it contains a secret of this node", name)
+		return world.Failure(fault.DetectorFailed, why,
+			"Check what the site grants it, and which other users may read that credential")
 	}
+
 	return a
 }
 
-// checkDetectors returns why no detector can run here: there is no folder to look into, or nothing to run it.
-func (l *Live) checkDetectors(name string) *fault.Fault {
-	f := &fault.Fault{
-		Code: fault.Absent,
-		Next: "See that the site does without them: try(…, null) or a test of the state where they are used",
+// askDetectors asks Options.Detectors. The fault of a detector that cannot run here has the code fault.Absent.
+func (l *Live) askDetectors(ctx context.Context, name string, q world.Question) world.Answer {
+	info, err := os.Stat(l.o.Hardware)
+	isFile := l.o.Hardware != "" && (err != nil || !info.IsDir())
+
+	why := ""
+
+	switch {
+	case isFile:
+		why = "Detectors need a tree, and the hardware here is recorded in one file"
+	case l.o.Detectors == nil:
+		why = "Nothing runs detectors here"
+	default:
+		return l.o.Detectors.Ask(ctx, q)
 	}
 
-	if st, err := os.Stat(l.o.Hardware); l.o.Hardware != "" && (err != nil || !st.IsDir()) {
-		f.Why = fmt.Sprintf("Detectors look into a tree, and the hardware here is recorded in one file, "+
-			"so %q gives no facts and has state = \"absent\"", name)
-		return f
-	}
-	if l.o.Detectors == nil {
-		f.Why = fmt.Sprintf("Nothing runs detectors here, so %q gives no facts and has state = \"absent\"", name)
-		return f
-	}
-	return nil
+	return world.Failure(fault.Absent,
+		fmt.Sprintf("%s, so %q gives no facts and has state = \"absent\"", why, name),
+		"See that the site does without them: try(…, null) or a test of the state where they are used")
 }

@@ -1,24 +1,36 @@
-package live
+package probe
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/probe/hardware"
 	"github.com/prelet/prelet/internal/world"
 )
 
-// answerFacts returns the hardware, after waiting for the links and drivers that the site names. One that did not come
-// in time is an unknown fact.
-func (l *Live) answerFacts(ctx context.Context, r world.FactsReq) world.Answer {
+// answerFacts returns the hardware, after waiting for the links and drivers that the site names. A link or driver
+// that is missing at the timeout becomes an unknown fact.
+func (l *Live) answerFacts(ctx context.Context, r world.HardwareReq) world.Answer {
+	if isFactsFile(l.o.Hardware) {
+		return readFacts(l.o.Hardware)
+	}
+
 	o := hardware.Options{Root: l.o.Hardware}
+
 	var missing hardware.Missing
+
 	if len(r.WaitLinks)+len(r.WaitDrivers) > 0 {
 		var err error
+
 		timeout := time.Duration(r.WaitMillis) * time.Millisecond
-		if missing, err = hardware.WaitFor(ctx, o, r.WaitLinks, r.WaitDrivers, timeout); err != nil {
+
+		missing, err = hardware.WaitFor(ctx, o, r.WaitLinks, r.WaitDrivers, timeout)
+		if err != nil {
 			return world.Failure(fault.HardwareFailed, err.Error(), "")
 		}
 	}
@@ -28,22 +40,67 @@ func (l *Live) answerFacts(ctx context.Context, r world.FactsReq) world.Answer {
 		return world.Failure(fault.HardwareFailed, err.Error(), "`prelet detect` shows what can be read")
 	}
 
+	add := func(fact, live, recorded string) {
+		why := fmt.Sprintf("%s in %s", live, missing.Waited.Round(100*time.Millisecond))
+		if l.o.Hardware != "" {
+			why = recorded + " in this recording"
+		}
+
+		f.Unknown = append(f.Unknown, world.UnknownFact{
+			Fact:     fact,
+			Why:      why,
+			Degraded: true,
+		})
+	}
+
 	for _, n := range missing.Links {
-		f.Unknown = append(f.Unknown, l.missingFact("link "+n, "it did not come up", "it is down", missing.Waited))
+		add("link "+n, "it did not come up", "it is down")
 	}
+
 	for _, n := range missing.Drivers {
-		f.Unknown = append(f.Unknown,
-			l.missingFact("driver "+n, "no device was bound to it", "no device is bound to it", missing.Waited))
+		add("driver "+n, "no device was bound to it", "no device is bound to it")
 	}
-	return world.FactsOf.Answer(f)
+
+	return world.Hardware.Answer(f)
 }
 
-// missingFact returns the unknown fact for something that the site waits for. Its reason is didNot on this machine,
-// where it was waited for, and isNot on a recorded one.
-func (l *Live) missingFact(what, didNot, isNot string, waited time.Duration) world.UnknownFact {
-	why := fmt.Sprintf("%s in %s", didNot, waited.Round(100*time.Millisecond))
-	if l.o.Hardware != "" {
-		why = isNot + " in this recording"
-	}
-	return world.UnknownFact{Fact: what, Why: why, Degraded: true}
+// isFactsFile reports whether a recorded machine is a file of facts.
+func isFactsFile(path string) bool {
+	return strings.HasSuffix(path, ".json")
 }
+
+// readFacts returns the facts of a file as `prelet detect -o json` prints them, or the facts alone. They are as they
+// were detected, with the links and drivers that were missing then, so nothing is waited for.
+func readFacts(path string) world.Answer {
+	text, err := nodefile.ReadFile(path, maxFacts)
+	if err != nil {
+		return world.Failure(fault.HardwareFailed, path+": "+nodefile.Reason(err), "")
+	}
+
+	var document struct {
+		Facts json.RawMessage `json:"facts"`
+	}
+	raw := json.RawMessage(text)
+	err = json.Unmarshal(text, &document)
+	if err == nil && document.Facts != nil {
+		raw = document.Facts
+	}
+
+	var f world.Facts
+	if err == nil {
+		err = json.Unmarshal(raw, &f)
+	}
+	switch {
+	case err != nil:
+		return world.Failure(fault.HardwareFailed, path+" does not have the form of facts: "+err.Error(),
+			"Write it with `prelet detect -o json`")
+	case f.CPU.Logical == nil || f.Memory.TotalBytes == nil:
+		return world.Failure(fault.HardwareFailed, path+" has no facts about CPUs and memory",
+			"Write it with `prelet detect -o json`")
+	}
+
+	return world.Hardware.Answer(f)
+}
+
+// maxFacts bounds a file of facts, in bytes. The facts of a DGX have 100 KB.
+const maxFacts = 16 << 20

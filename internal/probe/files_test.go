@@ -1,4 +1,4 @@
-package live
+package probe
 
 import (
 	"os"
@@ -17,13 +17,13 @@ func TestExists(t *testing.T) {
 		dir:                        `{"exists":true}`,
 		filepath.Join(dir, "none"): `{"exists":false}`,
 	} {
-		if a := here.answerExists(path); a.Fault != nil || string(a.Value) != want {
+		if a := here.answerExists(t.Context(), world.ExistsReq{Path: path}); a.Fault != nil || string(a.Value) != want {
 			t.Errorf("%s: got %+v, want %s", path, a, want)
 		}
 	}
 
 	other := &Live{o: Options{Root: dir}}
-	if a := other.answerExists("/etc"); a.Code() != fault.Absent {
+	if a := other.answerExists(t.Context(), world.ExistsReq{Path: "/etc"}); a.Code() != fault.Absent {
 		t.Errorf("below another root: got %+v, want code %s", a, fault.Absent)
 	}
 }
@@ -93,8 +93,8 @@ func place(t *testing.T, root, path, text string) {
 	}
 }
 
-// TestFileThatComesLate waits for a file that something writes after a while, and for one that nobody writes. What the
-// files of another machine lack is not waited for.
+// TestFileThatComesLate waits for a file that is written after a while, and for a file that is never written. For
+// missing files of another machine it does not wait.
 func TestFileThatComesLate(t *testing.T) {
 	dir := t.TempDir()
 	late := filepath.Join(dir, "late.json")

@@ -1,4 +1,4 @@
-package live
+package probe
 
 import (
 	"os"
@@ -7,12 +7,14 @@ import (
 	"github.com/prelet/prelet/internal/demo"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/probe/joined"
+	"github.com/prelet/prelet/internal/world"
 )
 
-// TestJoinedDenied fails for a user who may not read kubelet.conf: "not joined" would plan a bootstrap that is not needed.
+// TestJoinedDenied fails for a user who may not read kubelet.conf: "not joined" would plan a bootstrap that is not
+// needed.
 func TestJoinedDenied(t *testing.T) {
 	if os.Getuid() == 0 {
-		t.Skip("root reads everything")
+		t.Skip("needs a user other than root, who may read every file")
 	}
 	root := t.TempDir()
 	s, err := demo.Start(demo.Options{})
@@ -30,7 +32,7 @@ func TestJoinedDenied(t *testing.T) {
 	}
 	l := New(Options{Root: root})
 	defer l.Close()
-	if a := l.answerKubelet(t.Context()); a.Code() != fault.Denied {
+	if a := l.answerKubelet(t.Context(), world.KubeletReq{}); a.Code() != fault.Denied {
 		t.Errorf("got %+v, want code %s", a, fault.Denied)
 	}
 }

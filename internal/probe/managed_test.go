@@ -1,4 +1,4 @@
-package live
+package probe
 
 import (
 	"errors"
@@ -28,7 +28,7 @@ func newGeneration(t *testing.T) (root string, store *generation.Store) {
 	target := func(path, text string, secret bool) generation.Target {
 		return generation.Target{
 			Path: path, Kind: generation.File, Content: []byte(text), Mode: 0o640, Secret: secret,
-			UID: generation.Keep, GID: generation.Keep, Parents: true,
+			UID: generation.Keep, GID: generation.Keep,
 		}
 	}
 	plan := []byte(`{"files":[{"path":"/etc/plain","purpose":"kubelet-config"}]}`)
@@ -85,6 +85,11 @@ func TestTarget(t *testing.T) {
 			world.TargetAns{Exists: true}, `credential "gone"`,
 		},
 		{
+			"a character of placeholders", func() { place(t, root, "/etc/secret", "# \ue000") },
+			world.TargetReq{Path: "/etc/secret", Secret: true, Want: "# \ue000"},
+			world.TargetAns{Exists: true, Same: true, Drift: "its content was changed"}, "",
+		},
+		{
 			"a secret that is gone", func() { _ = os.Remove(filepath.Join(root, "etc/secret")) },
 			world.TargetReq{Path: "/etc/secret", Secret: true, Want: placeholder("same")},
 			world.TargetAns{Drift: "it is gone"}, "",
@@ -104,7 +109,8 @@ func TestTarget(t *testing.T) {
 		if (got.Uncompared == "") != (c.uncompared == "") || !strings.Contains(got.Uncompared, c.uncompared) {
 			t.Errorf("%s: uncompared: got %q, want %q", c.name, got.Uncompared, c.uncompared)
 		}
-		if got.Exists != c.want.Exists || got.Text != c.want.Text || got.Same != c.want.Same || got.Drift != c.want.Drift {
+		if got.Exists != c.want.Exists || got.Text != c.want.Text || got.Same != c.want.Same ||
+			got.Drift != c.want.Drift {
 			t.Errorf("%s: got %+v, want %+v", c.name, got, c.want)
 		}
 	}

@@ -1,4 +1,4 @@
-package live
+package probe
 
 import (
 	"fmt"
@@ -78,9 +78,10 @@ func TestNodeName(t *testing.T) {
 			l.nodeRetry = time.Millisecond
 
 			access := world.Access{Servers: []string{s.URL()}, CACertHashes: []string{s.CAHash()}, Token: "t"}
-			a, _, err := world.NodeOf.Ask(t.Context(), l, world.NodeReq{Access: access, Name: "n1"})
+			a, _, err := world.Node.Ask(t.Context(), l, world.NodeReq{Access: access, Name: "n1"})
 			isTaken := a.Taken != ""
-			if err != nil || isTaken != (c.want != "") || !strings.Contains(a.Taken, c.want) || !strings.Contains(a.Note, c.note) ||
+			if err != nil || isTaken != (c.want != "") || !strings.Contains(a.Taken, c.want) ||
+				!strings.Contains(a.Note, c.note) ||
 				(c.note == "") != (a.Note == "") {
 				t.Errorf("got %+v, %v; want taken %q, note %q", a, err, c.want, c.note)
 			}

@@ -1,4 +1,4 @@
-package live
+package probe
 
 import (
 	"strings"
@@ -9,8 +9,8 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// TestOffline reads a folder in place of the cluster. A malformed token is refused all the same, as it would be before it
-// is sent; a missing one is not, because a laptop has none.
+// TestOffline reads a folder in place of the cluster. A malformed token is refused all the same, as it would be
+// before it is sent; a missing one is not, because a laptop has none.
 func TestOffline(t *testing.T) {
 	s, err := demo.Start(demo.Options{})
 	if err != nil {
@@ -31,12 +31,12 @@ func TestOffline(t *testing.T) {
 		{"", "right", "", "", ""},
 		{"abcdef.0123456789abcdef", "right", "", "", ""},
 		{"abcdef.0123456789abcdef\n", "right", "", "", ""},
-		{"", "none", "", fault.Absent, "there is no"},
+		{"", "none", "", fault.Absent, "is missing"},
 		{"abcdef0123456789abcdef", "right", fault.CredentialMissing, fault.CredentialMissing, malformed},
 		{"ABCDEF.0123456789abcdef", "right", fault.CredentialMissing, fault.CredentialMissing, malformed},
-		{"abcdef.0123456789abcdef\r\n", "right", fault.CredentialMissing, fault.CredentialMissing, malformed + ": not a bootstrap token: it has a carriage return"},
-		{"\ufeffabcdef.0123456789abcdef", "right", fault.CredentialMissing, fault.CredentialMissing, malformed + ": not a bootstrap token: it begins with a byte order mark"},
-		{"abcdef.0123456789abcdef ", "right", fault.CredentialMissing, fault.CredentialMissing, malformed + ": not a bootstrap token: it has a blank"},
+		{"abcdef.0123456789abcdef\r\n", "right", fault.CredentialMissing, fault.CredentialMissing, malformed + ": not a bootstrap token: want six characters"},
+		{"\ufeffabcdef.0123456789abcdef", "right", fault.CredentialMissing, fault.CredentialMissing, malformed + ": not a bootstrap token"},
+		{"abcdef.0123456789abcdef ", "right", fault.CredentialMissing, fault.CredentialMissing, malformed + ": not a bootstrap token"},
 		{" ", "right", fault.CredentialMissing, fault.CredentialMissing, malformed},
 	} {
 		secrets := creds{}
@@ -52,7 +52,7 @@ func TestOffline(t *testing.T) {
 			t.Errorf("%q, %s: got %+v, want code %q: %s", c.token, c.name, a, c.fail, c.why)
 		}
 		if c.token != "" && strings.Contains(a.Why(), "0123456789") {
-			t.Errorf("%q, %s: the token is in %q", c.token, c.name, a.Why())
+			t.Errorf("%q, %s: got %q, want it without the token", c.token, c.name, a.Why())
 		}
 		if _, a, _ := world.Trust.Ask(t.Context(), l, world.TrustReq{Access: access}); a.Code() != c.trust {
 			t.Errorf("%q: trust: got %+v, want code %q", c.token, a, c.trust)

@@ -1,4 +1,4 @@
-package live
+package probe
 
 import (
 	"bytes"
@@ -9,57 +9,63 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// resolverFile is where systemd-resolved lists the servers that it asks itself. Its stub, which /etc/resolv.conf mostly
-// leads to, cannot be reached from inside of a pod.
+// resolverFile is the file in which systemd-resolved lists its upstream servers. Its stub, which /etc/resolv.conf
+// usually points to, cannot be reached from a pod.
 const resolverFile = "/run/systemd/resolve/resolv.conf"
 
 // chooseResolver returns the resolvConf that kubeadm writes at a join, on a node where systemd-resolved is active or
-// activating (cmd/kubeadm/app/componentconfigs, kubeletConfig.Mutate). It is decided once: where a generation is in place,
-// its recording tells what was decided, as long as the file is there.
+// activating (cmd/kubeadm/app/componentconfigs, kubeletConfig.Mutate). It is decided once: a node with a generation
+// keeps the value in that recording, as long as the file exists.
 func (l *Live) chooseResolver(ctx context.Context) string {
 	if l.isOtherMachine() {
 		return ""
 	}
 
-	if was, isDecided := l.resolverInPlace(); isDecided {
-		if _, f := l.root().Text(was); was == "" || f != nil && f.Code == fault.Absent {
+	if resolver, isDecided := l.decidedResolver(); isDecided {
+		if resolver == "" {
 			return ""
 		}
-		return was
+
+		if _, f := l.root().Text(resolver); f != nil && f.Code == fault.Absent {
+			return ""
+		}
+
+		return resolver
 	}
+
 	if l.o.Units == nil {
 		return ""
 	}
 
 	u, err := l.o.Units.Look(ctx, "systemd-resolved.service")
-	if err != nil || u.Load != "loaded" || u.Active != "active" && u.Active != "activating" {
+	isActive := u.Active == "active" || u.Active == "activating"
+
+	if err != nil || u.Load != "loaded" || !isActive {
 		return ""
 	}
 
 	return resolverFile
 }
 
-// resolverInPlace returns what was decided for the generation in place; isDecided is false without one.
-func (l *Live) resolverInPlace() (resolver string, isDecided bool) {
-	if l.o.Store == nil {
-		return "", false
-	}
-	cur, err := l.o.Store.Current()
-	if err != nil || cur == nil || cur.Restores == 0 {
+// decidedResolver returns the resolver in the recording of the current generation. isDecided is false without one.
+func (l *Live) decidedResolver() (resolver string, isDecided bool) {
+	current := l.currentGeneration()
+	if current == nil || current.Restores == 0 {
 		return "", false
 	}
 
-	b, err := l.o.Store.Blob(cur.Gen, world.RecordingBlob)
-	if err != nil {
-		return "", true
-	}
+	b, _ := l.o.Store.Blob(current.Gen, world.RecordingBlob)
+
 	r, err := world.Decode(bytes.NewReader(b))
 	if err != nil {
 		return "", true
 	}
+
 	for _, e := range r.Entries {
 		var k world.KubeletAns
-		if e.Kind == world.KindKubelet && e.Answer.Fault == nil && json.Unmarshal(e.Answer.Value, &k) == nil {
+
+		isAnswer := e.Kind == world.KindKubelet && e.Answer.Fault == nil
+		if isAnswer && json.Unmarshal(e.Answer.Value, &k) == nil {
 			return k.Resolver, true
 		}
 	}

@@ -1,4 +1,4 @@
-package live
+package probe
 
 import (
 	"bytes"
@@ -79,8 +79,11 @@ func storeWith(t *testing.T, r *world.Recording) *generation.Store {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	txn, err := s.Begin(generation.Proposal{
-		PlanID: "p", Blobs: map[string][]byte{world.RecordingBlob: text.Bytes()},
-		Targets: []generation.Target{{Path: "/a", Kind: generation.File, Content: []byte("a"), Mode: 0o644, UID: -1, GID: -1}},
+		PlanID: "p",
+		Blobs:  map[string][]byte{world.RecordingBlob: text.Bytes()},
+		Targets: []generation.Target{
+			{Path: "/a", Kind: generation.File, Content: []byte("a"), Mode: 0o644, UID: -1, GID: -1},
+		},
 	})
 	if err == nil {
 		_, err = txn.Commit()

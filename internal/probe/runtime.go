@@ -1,4 +1,4 @@
-package live
+package probe
 
 import (
 	"cmp"
@@ -12,60 +12,70 @@ import (
 )
 
 const (
-	usualRuntime = "unix:///run/containerd/containerd.sock" // the kubelet's own default
-	// runtimePatience limits the question to the runtime. One that runs answers within a millisecond.
-	runtimePatience = 200 * time.Millisecond
+	defaultRuntime = "unix:///run/containerd/containerd.sock" // the kubelet's own default
+	// runtimeTimeout limits the requests to the runtime. A running one responds within a millisecond.
+	runtimeTimeout = 200 * time.Millisecond
 )
 
-// findRuntime returns the container runtime that this machine is configured for, nil if none is known. It is no error
-// if the runtime does not run yet, or if this user may not connect to it. The facts of a recorded machine have its
-// runtime.
+// findRuntime returns the container runtime that this machine is configured for, nil if none is known. It is not
+// an error if the runtime does not run yet, or if this user may not connect to it. The runtime of a recorded
+// machine is in its facts.
 func (l *Live) findRuntime(ctx context.Context) *world.RuntimeAns {
 	if l.o.Hardware != "" {
 		return nil
 	}
-	ask := cri.Ask
-	if l.o.Root != "" {
-		ask = nil
-	}
 
 	configured := hardware.RuntimeOf(ctx, l.o.Root)
-	ctx, cancel := context.WithTimeout(ctx, runtimePatience)
+	if l.o.Root != "" {
+		return mergeRuntime(ctx, configured, nil)
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, runtimeTimeout)
 	defer cancel()
-	return mergeRuntime(ctx, configured, ask)
+
+	return mergeRuntime(ctx, configured, cri.Ask)
 }
 
-// mergeRuntime returns a runtime by its configuration and by its own answer, nil if none is known. ask connects to its
-// socket; nil: not from here.
+// mergeRuntime returns a runtime by its configuration and its responses, nil if none is known. ask connects to its
+// socket; nil if that is not possible from here.
 func mergeRuntime(
-	ctx context.Context, configured world.Runtime, ask func(ctx context.Context, socket string) (cri.Runtime, error),
+	ctx context.Context,
+	configured world.Runtime,
+	ask func(ctx context.Context, socket string) (cri.Runtime, error),
 ) *world.RuntimeAns {
-	text := func(s *string) string {
-		if s == nil {
-			return ""
-		}
-		return *s
+	r := &world.RuntimeAns{
+		Endpoint: cmp.Or(deref(configured.Endpoint), defaultRuntime),
+		Name:     deref(configured.Name),
+		Driver:   deref(configured.CgroupDriver),
 	}
 
-	r := &world.RuntimeAns{
-		Endpoint: cmp.Or(text(configured.Endpoint), usualRuntime),
-		Name:     text(configured.Name),
-		Driver:   text(configured.CgroupDriver),
-	}
-	if socket, ok := strings.CutPrefix(r.Endpoint, "unix://"); ok && ask != nil {
-		answer, _ := ask(ctx, socket) // what it answered before an error counts
+	if socket, isSocket := strings.CutPrefix(r.Endpoint, "unix://"); isSocket && ask != nil {
+		reported, _ := ask(ctx, socket) // with an error, the fields before it are used
+
 		switch {
-		case answer.Name == "" || answer.Name == r.Name:
-		case r.Name == "" && answer.Name == "containerd":
+		case reported.Name == "" || reported.Name == r.Name:
+		case r.Name == "" && reported.Name == "containerd":
 			r.Driver = "cgroupfs" // the default of a containerd without a configuration
 		default:
 			r.Driver = "" // the configuration is that of another runtime
 		}
-		r.Name, r.Version, r.Told = cmp.Or(answer.Name, r.Name), answer.Version, answer.Driver
+
+		r.Name = cmp.Or(reported.Name, r.Name)
+		r.Version = reported.Version
+		r.Told = reported.Driver
 	}
 
 	if r.Name == "" {
 		return nil
 	}
+
 	return r
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+
+	return *s
 }

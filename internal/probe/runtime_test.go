@@ -1,4 +1,4 @@
-package live
+package probe
 
 import (
 	"context"
@@ -50,7 +50,7 @@ func TestMergeRuntime(t *testing.T) {
 		},
 		{
 			"containerd without a configuration", world.Runtime{}, cri.Runtime{Name: "containerd", Version: "1.7.2"}, nil,
-			&world.RuntimeAns{Endpoint: usualRuntime, Name: "containerd", Version: "1.7.2", Driver: "cgroupfs"},
+			&world.RuntimeAns{Endpoint: defaultRuntime, Name: "containerd", Version: "1.7.2", Driver: "cgroupfs"},
 		},
 		{
 			"an endpoint that is not a socket", world.Runtime{Endpoint: p("tcp://127.0.0.1:1"), Name: p("x")},
@@ -59,7 +59,7 @@ func TestMergeRuntime(t *testing.T) {
 		},
 	} {
 		ask := func(_ context.Context, socket string) (cri.Runtime, error) {
-			if "unix://"+socket != usualRuntime && socket != "/run/x.sock" {
+			if "unix://"+socket != defaultRuntime && socket != "/run/x.sock" {
 				t.Errorf("%s: asked at %s, want the configured or the usual socket", c.name, socket)
 			}
 			return c.answer, c.err

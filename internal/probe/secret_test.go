@@ -1,4 +1,4 @@
-package live
+package probe
 
 import (
 	"errors"
@@ -22,16 +22,29 @@ func (c *changing) Read(string) ([]byte, error) {
 	return []byte{byte('0' + c.reads), '\n'}, nil
 }
 
+// TestSecretEndsWithItsText removes the newline that an editor adds to a text, and no other byte.
+func TestSecretEndsWithItsText(t *testing.T) {
+	for content, want := range map[string]string{
+		"one\n": "one", "two\n\n": "two\n", "dos\r\n": "dos\r", "": "", "\n": "", "key\xff\n": "key\xff\n",
+	} {
+		l := New(Options{Root: t.TempDir(), Site: &lang.Site{}, Credentials: given{"x": content}})
+		t.Cleanup(l.Close)
+		if got, err := l.Secret("x"); err != nil || string(got) != want {
+			t.Errorf("%q: got %q, %v, want %q", content, got, err, want)
+		}
+	}
+}
+
 // A run knows one secret of a name; that there was none is asked again.
 func TestSecretIsReadOnce(t *testing.T) {
-	l := New(Options{Root: t.TempDir(), Site: &site.Site{}, Credentials: &changing{}})
+	l := New(Options{Root: t.TempDir(), Site: &lang.Site{}, Credentials: &changing{}})
 	t.Cleanup(l.Close)
 	if _, err := l.Secret("x"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("first: %v", err)
+		t.Errorf("first: got error %v, want fs.ErrNotExist", err)
 	}
 	for range 2 {
 		if b, err := l.Secret("x"); err != nil || string(b) != "2" {
-			t.Errorf("got %q, %v", b, err)
+			t.Errorf("second: got %q, %v; want 2", b, err)
 		}
 	}
 	var both sync.WaitGroup
@@ -44,9 +57,9 @@ func TestSecretIsReadOnce(t *testing.T) {
 	}
 	both.Wait()
 	if got[0] != "3" || got[1] != "3" {
-		t.Errorf("two at once: %q", got)
+		t.Errorf("two at once: got %q, want 3 for both", got)
 	}
 	if b, err := l.Secret("y"); err != nil || string(b) != "4" {
-		t.Errorf("another: %q, %v", b, err)
+		t.Errorf("another: got %q, %v; want 4", b, err)
 	}
 }

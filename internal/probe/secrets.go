@@ -1,9 +1,10 @@
-package live
+package probe
 
 import (
 	"encoding/json"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -12,54 +13,57 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// refuseSecrets returns an answer, or why it is none: it holds a secret of this node, which would then be in plans, in
-// recordings and in what the site makes of it, without a mark.
+// refuseSecrets replaces an answer that contains a secret of this node by a failure. The answer would be in plans and
+// recordings, and the site could use it without the mark of a secret.
 func (l *Live) refuseSecrets(q world.Question, a world.Answer) world.Answer {
-	switch q.Kind {
-	case world.KindFile, world.KindOriginal, world.KindObject, world.KindVariable, world.KindTrust:
-	default:
-		return a
-	}
-	if !l.holdsSecret(a) {
-		return a
-	}
+	var code fault.Code
 
-	code := fault.Denied
 	switch q.Kind {
+	case world.KindFile, world.KindVariable:
+		code = fault.Denied
 	case world.KindOriginal:
 		code = fault.FileUnusable
 	case world.KindObject, world.KindTrust:
 		code = fault.ClusterUnusable
+	default:
+		return a
 	}
-	return world.Failure(code, "the answer holds a secret of this node, and what is read is in plans and recordings",
-		"Read the secret by credential(\"NAME\"), or a sensitive variable, and keep it out of what is read")
+
+	if !l.holdsSecret(a) {
+		return a
+	}
+
+	return world.Failure(code, "the answer contains a secret of this node, and answers are in plans and recordings",
+		"Read the secret by credential(\"NAME\"), or a sensitive variable, and remove it from the file or object")
 }
 
-// holdsSecret reports whether an answer holds a secret that this process was given.
+// holdsSecret reports whether an answer contains a secret that this process was given.
 func (l *Live) holdsSecret(a world.Answer) bool {
 	if l.o.Redactor == nil || a.Value == nil {
 		return false
 	}
-	l.learnSecrets()
+
+	l.LearnSecrets()
 
 	var v any
 	if json.Unmarshal(a.Value, &v) != nil {
 		return l.o.Redactor.Holds(string(a.Value))
 	}
+
 	return world.HoldsIn(v, l.o.Redactor.Holds)
 }
 
-// LearnSecrets lets the redactor know each credential that this process was given. One that cannot be read here cannot be
-// read by a detector either. That of a variable that is not sensitive is no secret: it may be as common as a zone's name.
-func (l *Live) LearnSecrets() { l.learnSecrets() }
-
-func (l *Live) learnSecrets() {
+// LearnSecrets adds each credential of this process to the redactor, once. A credential that cannot be read is
+// skipped, because a detector cannot read it either. The value of a variable that is not sensitive is not a
+// secret: it may be as common as the name of a zone.
+func (l *Live) LearnSecrets() {
 	l.learned.Do(func() {
-		given, ok := l.o.Credentials.(interface{ Names() ([]string, error) })
-		if !ok {
+		credentials, hasNames := l.o.Credentials.(interface{ Names() ([]string, error) })
+		if !hasNames {
 			return
 		}
-		names, _ := given.Names()
+
+		names, _ := credentials.Names()
 		for _, n := range names {
 			if !l.isPublic(n) {
 				_, _ = l.Secret(n)
@@ -68,47 +72,64 @@ func (l *Live) learnSecrets() {
 	})
 }
 
-// isPublic reports whether a credential is the value of a variable that the site does not call sensitive.
+// isPublic reports whether a credential is the value of a variable that is not sensitive.
 func (l *Live) isPublic(credential string) bool {
-	name, ok := strings.CutPrefix(credential, variablePrefix)
-	if !ok || l.o.Site == nil {
+	name, isVariable := strings.CutPrefix(credential, variablePrefix)
+	if !isVariable || l.o.Site == nil {
 		return false
 	}
+
 	v := l.o.Site.Variables[name]
+
 	return v != nil && !v.Sensitive
 }
 
-// secretFolders are folders whose files hold secrets, and files that do.
-var secretFolders = []string{
-	"/run/credentials", "/etc/credstore", "/etc/credstore.encrypted", "/run/credstore", "/run/credstore.encrypted",
-	"/usr/lib/credstore", "/usr/lib/credstore.encrypted", "/var/lib/systemd/credential.secret",
-	"/var/lib/prelet", "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/security/opasswd",
+// secretPaths are files that contain secrets, and folders of such files.
+var secretPaths = []string{
+	"/run/credentials",
+	"/etc/credstore",
+	"/etc/credstore.encrypted",
+	"/run/credstore",
+	"/run/credstore.encrypted",
+	"/usr/lib/credstore",
+	"/usr/lib/credstore.encrypted",
+	"/var/lib/systemd/credential.secret",
+	"/var/lib/prelet",
+	"/etc/shadow",
+	"/etc/shadow-",
+	"/etc/gshadow",
+	"/etc/gshadow-",
+	"/etc/security/opasswd",
 }
 
-// processSecret are files of a process that may hold its secrets.
+// processSecret matches files of a process that may contain its secrets.
 var processSecret = regexp.MustCompile(`^/proc/[^/]+(/task/[^/]+)?/(environ|mem|auxv|cwd|root|fd|map_files)(/|$)`)
 
-// refusePath returns why a file is not read, by its path below the root; "" for the others.
+// refusePath returns why a file must not be read, by its path below the root; "" if it may.
 func (l *Live) refusePath(p string) string {
-	folders := secretFolders
+	paths := secretPaths
 	if c, ok := l.o.Credentials.(interface{ Folder() string }); ok && c.Folder() != "" {
-		folders = append([]string{path.Clean(c.Folder())}, folders...)
+		paths = append(slices.Clip(paths), path.Clean(c.Folder()))
 	}
-	for _, dir := range folders {
-		if p == dir || strings.HasPrefix(p, dir+"/") {
-			return "it lies where secrets are kept (" + dir + ")"
+
+	for _, secret := range paths {
+		if p == secret || strings.HasPrefix(p, secret+"/") {
+			return "it is in a place for secrets (" + secret + ")"
 		}
 	}
+
 	if processSecret.MatchString(p) {
-		return "it may hold the secrets of a process"
+		return "it may contain the secrets of a process"
 	}
+
 	return ""
 }
 
-// armour knows private keys in PEM, also inside of base64, hex and JSON.
-func newArmour() *value.Redactor {
+// newKeyFinder returns a redactor that finds private keys in PEM, also inside of base64, hex and JSON.
+func newKeyFinder() *value.Redactor {
 	r := value.NewRedactor()
 	r.Add([]byte("PRIVATE KEY-----"))
+
 	return r
 }
 
@@ -117,11 +138,13 @@ var (
 	passwordHash = regexp.MustCompile(`(?m)^[^:\s]+:[!*]*\$[0-9a-z]{1,4}\$[^:\s]+:`) // crypt(5), in a line of shadow(5)
 )
 
-// describeSecret returns what a text holds that is a secret wherever it is found; "" for nothing.
+// describeSecret returns the kind of a secret that a text contains, by its form; "" if it contains none.
 func describeSecret(text string) string {
+	keys := newKeyFinder()
 	joined := strings.Join(strings.Fields(text), "") // base64 is often broken into lines
-	switch armour := newArmour(); {
-	case armour.Holds(text), armour.Holds(joined):
+
+	switch {
+	case keys.Holds(text), keys.Holds(joined):
 		return "a private key"
 	case value.HoldsToken(text):
 		return "a bootstrap token"
@@ -132,5 +155,6 @@ func describeSecret(text string) string {
 	case passwordHash.MatchString(text):
 		return "hashes of passwords"
 	}
+
 	return ""
 }

@@ -1,4 +1,4 @@
-package live
+package probe
 
 import (
 	"encoding/base64"
@@ -29,7 +29,7 @@ const canary = "CANARY-k2 \"q\" <&>"
 
 func newSecretive(t *testing.T, root string) *Live {
 	t.Helper()
-	s := &site.Site{Variables: map[string]*site.Variable{"zone": {Name: "zone"}, "pw": {Name: "pw", Sensitive: true}}}
+	s := &lang.Site{Variables: map[string]*lang.Variable{"zone": {Name: "zone"}, "pw": {Name: "pw", Sensitive: true}}}
 	l := New(Options{
 		Root: root, Site: s, Redactor: value.NewRedactor(),
 		Credentials: given{"k2": canary, "prelet.var.zone": "eu-central-1", "prelet.var.pw": "correct horse"},
@@ -43,24 +43,37 @@ func TestSecretsAreNoAnswers(t *testing.T) {
 	root := t.TempDir()
 	pem := "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIE\n-----END EC PRIVATE KEY-----\n"
 	kubeconfig := func(user string) string {
-		return "apiVersion: v1\nkind: Config\nclusters:\n- name: c\n  cluster: {server: https://10.0.0.1:6443}\nusers:\n- name: u\n  user: " + user + "\n"
+		return "apiVersion: v1\nkind: Config\nclusters:\n- name: c\n  cluster: {server: " +
+			"https://10.0.0.1:6443}\nusers:\n- name: u\n  user: " + user + "\n"
 	}
 	encoded := base64.StdEncoding.EncodeToString([]byte("x" + pem))
 	files := map[string]struct{ text, want string }{
-		"/etc/plain":                           {"zone: eu-central-1\n", ""},
-		"/etc/ca.crt":                          {"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n", ""},
-		"/etc/kubernetes/discovery.conf":       {kubeconfig("{}"), ""},
-		"/etc/copy":                            {"password=" + canary + "\n", "holds a secret of this node"},
-		"/etc/json":                            {`{"p": "CANARY-k2 \"q\" <&>"}`, "holds a secret of this node"},
-		"/etc/base64":                          {"x" + base64.StdEncoding.EncodeToString([]byte("a"+canary+"b")), "holds a secret of this node"},
-		"/etc/variable":                        {"correct horse", "holds a secret of this node"},
-		"/etc/key.pem":                         {pem, "a private key"},
-		"/etc/key.base64":                      {encoded[:30] + "\n" + encoded[30:] + "\n", "a private key"},
-		"/etc/kubernetes/kubelet.conf":         {kubeconfig("{client-key-data: " + base64.StdEncoding.EncodeToString([]byte(pem)) + "}"), "a private key"},
-		"/etc/kubernetes/token.conf":           {kubeconfig("{\"token\": abcdef}"), "a kubeconfig with credentials"},
-		"/etc/kubernetes/password.conf":        {kubeconfig("{username: a, password: b}"), "a kubeconfig with credentials"},
-		"/etc/token":                           {"abcdef.0123456789abcdef\n", "a bootstrap token"},
-		"/etc/jwt":                             {"eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJl", "a token of a service account"},
+		"/etc/plain":                     {"zone: eu-central-1\n", ""},
+		"/etc/ca.crt":                    {"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n", ""},
+		"/etc/kubernetes/discovery.conf": {kubeconfig("{}"), ""},
+		"/etc/copy":                      {"password=" + canary + "\n", "contains a secret of this node"},
+		"/etc/json":                      {`{"p": "CANARY-k2 \"q\" <&>"}`, "contains a secret of this node"},
+		"/etc/base64": {
+			"x" + base64.StdEncoding.EncodeToString([]byte("a"+canary+"b")),
+			"contains a secret of this node",
+		},
+		"/etc/variable":   {"correct horse", "contains a secret of this node"},
+		"/etc/key.pem":    {pem, "a private key"},
+		"/etc/key.base64": {encoded[:30] + "\n" + encoded[30:] + "\n", "a private key"},
+		"/etc/kubernetes/kubelet.conf": {
+			kubeconfig("{client-key-data: " + base64.StdEncoding.EncodeToString([]byte(pem)) + "}"),
+			"a private key",
+		},
+		"/etc/kubernetes/token.conf": {kubeconfig("{\"token\": abcdef}"), "a kubeconfig with credentials"},
+		"/etc/kubernetes/password.conf": {
+			kubeconfig("{username: a, password: b}"),
+			"a kubeconfig with credentials",
+		},
+		"/etc/token": {"abcdef.0123456789abcdef\n", "a bootstrap token"},
+		"/etc/jwt": {
+			"eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJl",
+			"a token of a service account",
+		},
 		"/etc/shadow":                          {"root:*:1::::::\n", "/etc/shadow"},
 		"/etc/shadow.copy":                     {"root:$6$abc$def/ghi:19000:0:99999:7:::\n", "hashes of passwords"},
 		"/run/credentials/prelet.service/k3":   {"other", "/run/credentials"},
@@ -86,11 +99,12 @@ func TestSecretsAreNoAnswers(t *testing.T) {
 			t.Errorf("%s: got %q, %s %q; want denied for %q", p, got.Text, a.Code(), a.Why(), f.want)
 		}
 		if strings.Contains(a.Why(), "CANARY") {
-			t.Errorf("%s: the reason holds the secret: %q", p, a.Why())
+			t.Errorf("%s: got reason %q, want it without the secret", p, a.Why())
 		}
 	}
 
-	if _, a, err := world.Original.Ask(t.Context(), l, world.OriginalReq{Path: "/etc/copy"}); err == nil || a.Value != nil {
+	if _, a, err := world.Original.Ask(t.Context(), l, world.OriginalReq{Path: "/etc/copy"}); err == nil ||
+		a.Value != nil {
 		t.Errorf("original: got %s, want a failure", a.Value)
 	}
 }
@@ -111,7 +125,10 @@ func TestPrivateTargets(t *testing.T) {
 		if strings.HasSuffix(path, "x") {
 			place(t, root, path, "password=x\n")
 		}
-		if err := errors.Join(os.Chmod(root+path, 0o644), os.Chmod(filepath.Join(root, filepath.Dir(strings.TrimSuffix(path, "/x"))), mode)); err != nil {
+		if err := errors.Join(
+			os.Chmod(root+path, 0o644),
+			os.Chmod(filepath.Join(root, filepath.Dir(strings.TrimSuffix(path, "/x"))), mode),
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -122,7 +139,11 @@ func TestPrivateTargets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Chmod(filepath.Join(root, "etc/open"), 0o644), os.Chmod(filepath.Join(root, "etc/canary"), 0o644), os.Chmod(filepath.Join(root, "etc/token"), 0o640)); err != nil {
+	if err := errors.Join(
+		os.Chmod(filepath.Join(root, "etc/open"), 0o644),
+		os.Chmod(filepath.Join(root, "etc/canary"), 0o644),
+		os.Chmod(filepath.Join(root, "etc/token"), 0o640),
+	); err != nil {
 		t.Fatal(err)
 	}
 	l := newSecretive(t, root)
@@ -158,10 +179,11 @@ func TestSecretThatIsPlannedNoMore(t *testing.T) {
 	}
 }
 
-// TestTargetsOfOthersAreNotRead follows no link of another user to what only root may read, and waits for no FIFO of his.
+// TestTargetsOfOthersAreNotRead follows no link of another user to what only root may read, and waits for no FIFO of
+// his.
 func TestTargetsOfOthersAreNotRead(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root can give a file to another user")
+		t.Skip("needs root, to give a file to another user")
 	}
 	root := t.TempDir()
 	place(t, root, "/etc/shadow", "root:$6$secret")
@@ -181,7 +203,8 @@ func TestTargetsOfOthersAreNotRead(t *testing.T) {
 			},
 		} {
 			got, a, err := ask()
-			if err == nil && got.Loose == "" || got.Text+got.SHA256 != "" || !strings.Contains(a.Why()+got.Uncompared, want) {
+			if err == nil && got.Loose == "" || got.Text+got.SHA256 != "" ||
+				!strings.Contains(a.Why()+got.Uncompared, want) {
 				t.Errorf("%s: got %+v, %v; want nothing of it, and %q", path, got, err, want)
 			}
 		}

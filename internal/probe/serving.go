@@ -1,6 +1,7 @@
-package live
+package probe
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -11,58 +12,65 @@ import (
 )
 
 // answerServing returns why a kubelet would refuse certificates when it starts. Of a private key, only whether it is
-// one and belongs to the certificate leaves this package.
-func (l *Live) answerServing(r world.ServingReq) world.Answer {
-	if l.isOtherMachine() && (r.CertText == nil || r.Key != "" && r.KeyText == nil) {
-		return world.Failure(fault.Absent, "what will be there is not known below another root", "")
-	}
-	if r.CertText == nil && l.isFolder(r.Cert) {
-		return refusal(fmt.Errorf("read %s: is a directory", r.Cert))
-	}
-	if r.Key != "" && r.KeyText == nil && l.isFolder(r.Key) {
-		return refusal(fmt.Errorf("read %s: is a directory", r.Key))
+// valid and matches the certificate leaves this package.
+func (l *Live) answerServing(_ context.Context, r world.ServingReq) world.Answer {
+	readsCert := r.CertText == nil
+	readsKey := r.Key != "" && r.KeyText == nil
+	if l.isOtherMachine() && (readsCert || readsKey) {
+		return world.Failure(fault.Absent, "the existing certificates are unknown below another root", "")
 	}
 
-	cert, f := l.contentOf(r.Cert, r.CertText)
+	if readsCert && l.isFolder(r.Cert) {
+		return servingAnswer(fmt.Errorf("read %s: is a directory", r.Cert))
+	}
+
+	if readsKey && l.isFolder(r.Key) {
+		return servingAnswer(fmt.Errorf("read %s: is a directory", r.Key))
+	}
+
+	cert, f := l.plannedContent(r.Cert, r.CertText)
 	if f != nil {
 		return world.Answer{Fault: f}
 	}
+
 	if r.Key == "" {
-		return refusal(program.CheckClientCAs(r.Cert, cert))
+		return servingAnswer(kubeletbin.CheckClientCAs(r.Cert, cert))
 	}
 
-	key, f := l.contentOf(r.Key, r.KeyText)
+	key, f := l.plannedContent(r.Key, r.KeyText)
 	if f != nil {
 		return world.Answer{Fault: f}
 	}
-	return refusal(program.CheckServingPair(r.Cert, cert, r.Key, key))
+
+	return servingAnswer(kubeletbin.CheckServingPair(r.Cert, cert, r.Key, key))
 }
 
-// maxRefusal is the number of bytes of a refusal that is kept: a refusal can repeat text of the file, such as the types
-// of PEM blocks.
+// maxRefusal limits a refusal, in bytes: it can repeat text of the file, such as the types of PEM blocks.
 const maxRefusal = 300
 
-// refusal returns an error of the kubelet as an answer; nil means that the kubelet takes the file.
-func refusal(err error) world.Answer {
+// servingAnswer returns an error of the kubelet as an answer; nil means that the kubelet accepts the file.
+func servingAnswer(err error) world.Answer {
 	var out world.ServingAns
 	if err != nil {
-		out.Refused = err.Error()
-		out.Refused = out.Refused[:min(len(out.Refused), maxRefusal)]
+		why := err.Error()
+		out.Refused = why[:min(len(why), maxRefusal)]
 	}
+
 	return world.Serving.Answer(out)
 }
 
 func (l *Live) isFolder(path string) bool {
-	look, err := l.root().Look(path, nodefile.FollowAll)
+	found, err := l.root().Look(path, nodefile.FollowAll)
 	if err != nil {
 		return false
 	}
-	defer look.Close()
-	return look.Mode().IsDir()
+	defer found.Close()
+
+	return found.Mode().IsDir()
 }
 
-// contentOf returns what a file will have: the planned text with its secrets, or, without one, what the file has now.
-func (l *Live) contentOf(path string, planned *string) ([]byte, *fault.Fault) {
+// plannedContent returns the planned text of a file with its secrets, or the existing content if no text is planned.
+func (l *Live) plannedContent(path string, planned *string) ([]byte, *fault.Fault) {
 	if planned == nil {
 		return l.root().Bytes(path)
 	}
@@ -71,8 +79,9 @@ func (l *Live) contentOf(path string, planned *string) ([]byte, *fault.Fault) {
 	if err != nil {
 		return nil, &fault.Fault{
 			Code: fault.CredentialMissing,
-			Why:  "what the plan writes to " + path + " needs a credential that is not here",
+			Why:  "the planned content of " + path + " needs a missing credential",
 		}
 	}
+
 	return []byte(text), nil
 }

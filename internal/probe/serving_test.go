@@ -1,4 +1,4 @@
-package live
+package probe
 
 import (
 	"errors"
@@ -68,7 +68,7 @@ func TestServing(t *testing.T) {
 		for line := range strings.Lines(key + other) {
 			line = strings.TrimSpace(line)
 			if !strings.Contains(line, "-----") && strings.Contains(string(a.Value)+a.Why(), line) {
-				t.Errorf("%s, %s: a private key is in the answer", c.cert, c.key)
+				t.Errorf("%s, %s: got a private key in the answer, want none", c.cert, c.key)
 			}
 		}
 	}
@@ -95,7 +95,7 @@ func TestServingBelowARoot(t *testing.T) {
 }
 
 func TestRefusalIsBounded(t *testing.T) {
-	if a := refusal(errors.New(strings.Repeat("x", 1000))); len(a.Value) > 400 {
+	if a := servingAnswer(errors.New(strings.Repeat("x", 1000))); len(a.Value) > 400 {
 		t.Errorf("got %d bytes, want at most 400", len(a.Value))
 	}
 }

@@ -1,4 +1,4 @@
-package live
+package probe
 
 import (
 	"context"
@@ -11,21 +11,22 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// Units tells what systemd has of a unit.
+// Units returns the state of a unit of systemd.
 type Units interface {
 	Look(ctx context.Context, name string) (systemd.Unit, error)
 }
 
-// answerOwner reports whether a user and a group are there.
-func (l *Live) answerOwner(r world.OwnerReq) world.Answer {
+// answerOwner reports whether a user and a group exist.
+func (l *Live) answerOwner(_ context.Context, r world.OwnerReq) world.Answer {
 	if l.o.Hardware != "" {
-		return world.Failure(fault.Unread, "which users another machine has is not known", "")
+		return world.Failure(fault.Unread, "the users of another machine are unknown", "")
 	}
 
 	user, group, _ := strings.Cut(r.Owner, ":")
 	if _, err := l.root().FindID(nodefile.Users, user); err != nil {
 		return world.Failure(fault.Absent, "user "+user+": "+err.Error(), "")
 	}
+
 	if _, err := l.root().FindID(nodefile.Groups, group); err != nil {
 		return world.Failure(fault.Absent, "group "+group+": "+err.Error(), "")
 	}
@@ -33,10 +34,10 @@ func (l *Live) answerOwner(r world.OwnerReq) world.Answer {
 	return world.Owner.Answer(world.OwnerAns{})
 }
 
-// answerUnit returns what systemd has of a unit. Below another root no unit runs, and prelet writes by itself.
+// answerUnit returns the state of a unit. Below another root no unit runs, and no unit restricts prelet's writes.
 func (l *Live) answerUnit(ctx context.Context, r world.UnitReq) world.Answer {
 	if l.isOtherMachine() || l.o.Units == nil {
-		return world.Failure(fault.Systemd, "no systemd of this node answers", "")
+		return world.Failure(fault.Systemd, "systemd of this node is not available", "")
 	}
 
 	u, err := l.o.Units.Look(ctx, r.Name)
@@ -49,34 +50,40 @@ func (l *Live) answerUnit(ctx context.Context, r world.UnitReq) world.Answer {
 		out.Start = describeStart(u)
 	}
 
-	return world.UnitOf.Answer(out)
+	return world.Unit.Answer(out)
 }
 
-// describeUnit returns what a plan needs of a unit.
+// describeUnit returns the properties of a unit that a plan needs.
 func describeUnit(u systemd.Unit) world.UnitAns {
-	ans := world.UnitAns{Load: u.Load, Strict: u.ProtectSystem == "strict", Writable: u.Writable}
+	out := world.UnitAns{
+		Load:     u.Load,
+		Strict:   u.ProtectSystem == "strict",
+		Writable: u.Writable,
+	}
 	if u.Load == "loaded" && (u.NoStart || u.NoStop) {
-		ans.Refuses = []string{"restart"}
+		out.Refuses = []string{"restart"}
 		if !u.CanReload { // then a reload is a restart
-			ans.Refuses = append(ans.Refuses, "reload")
+			out.Refuses = append(out.Refuses, "reload")
 		}
 	}
 
-	return ans
+	return out
 }
 
-// describeStart returns how a unit starts its process. A variable may hold a secret, so only those that become words of
-// the command line, which everybody reads, are told.
+// describeStart returns how a unit starts its process. A variable may contain a secret, so only the values that
+// become words of the command line are returned, which every user can read.
 func describeStart(u systemd.Unit) *world.StartAns {
 	out := &world.StartAns{Words: u.Command, Vars: map[string]string{}}
 	for _, f := range u.EnvironmentFiles {
 		out.Files = append(out.Files, f.Path)
 	}
-	for _, set := range u.Environment {
-		name, text, _ := strings.Cut(set, "=")
+
+	for _, variable := range u.Environment {
+		name, text, _ := strings.Cut(variable, "=")
 		if text != "" {
 			out.Sets = append(out.Sets, name)
 		}
+
 		if slices.Contains(u.Command, "$"+name) || slices.Contains(u.Command, "${"+name+"}") {
 			out.Vars[name] = text
 		}

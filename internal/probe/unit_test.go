@@ -1,4 +1,4 @@
-package live
+package probe
 
 import (
 	"reflect"
@@ -26,11 +26,17 @@ func TestDescribeUnit(t *testing.T) {
 	}
 }
 
-// TestStartTellsNoSecret: of the variables of a unit only those that become words of its command line are told.
+// TestStartTellsNoSecret checks that of a unit's variables only those are reported that become words of its command
+// line.
 func TestStartTellsNoSecret(t *testing.T) {
 	u := systemd.Unit{
-		Command:     []string{"/usr/bin/kubelet", "$KUBELET_CONFIG_ARGS", "${NAME}", "$KUBELET_EXTRA_ARGS"},
-		Environment: []string{"KUBELET_CONFIG_ARGS=--config=/x", "NAME=--v=2", "HTTPS_PROXY=http://me:secret@proxy", "EMPTY="},
+		Command: []string{"/usr/bin/kubelet", "$KUBELET_CONFIG_ARGS", "${NAME}", "$KUBELET_EXTRA_ARGS"},
+		Environment: []string{
+			"KUBELET_CONFIG_ARGS=--config=/x",
+			"NAME=--v=2",
+			"HTTPS_PROXY=http://me:secret@proxy",
+			"EMPTY=",
+		},
 	}
 	u.EnvironmentFiles = append(u.EnvironmentFiles, struct {
 		Path     string

@@ -15,11 +15,13 @@ var metricsText string
 // Metrics returns the status in the text format that node_exporter's textfile collector reads.
 func (s Status) Metrics() ([]byte, error) {
 	t, err := template.New(MetricsFile).Funcs(template.FuncMap{
-		"label":   label,
-		"list":    func(items ...string) []string { return items },
-		"number":  number,
-		"one":     one,
-		"seconds": func(millis int64) string { return number(float64(millis) / 1000) },
+		"label":  quoteLabel,
+		"list":   func(items ...string) []string { return items },
+		"number": formatNumber,
+		"one":    toFlag,
+		"seconds": func(millis int64) string {
+			return formatNumber(float64(millis) / 1000)
+		},
 	}).Parse(metricsText)
 	if err != nil {
 		return nil, err
@@ -41,12 +43,13 @@ func (s Status) DegradedByCode() map[string]int {
 	return out
 }
 
-// LastStages returns each stage once, as it was the last time: a sample that occurs twice makes the collector refuse the
-// whole file.
+// LastStages returns the last line of each stage. The collector refuses a whole file in which a sample occurs twice.
 func (s Status) LastStages() []Stage {
 	var out []Stage
 	for i, stage := range s.Stages {
-		later := func(other Stage) bool { return other.Address == stage.Address }
+		later := func(other Stage) bool {
+			return other.Address == stage.Address
+		}
 		if !slices.ContainsFunc(s.Stages[i+1:], later) {
 			out = append(out, stage)
 		}
@@ -55,16 +58,19 @@ func (s Status) LastStages() []Stage {
 	return out
 }
 
-// label quotes a label's value. A byte that is not UTF-8 would make the file unreadable.
-func label(value string) string {
-	escaped := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(strings.ToValidUTF8(value, "\uFFFD"))
+// quoteLabel quotes a label's value. A byte that is not UTF-8 would make the file unreadable.
+func quoteLabel(value string) string {
+	escaped := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).
+		Replace(strings.ToValidUTF8(value, "\uFFFD"))
 	return `"` + escaped + `"`
 }
 
-func number(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+func formatNumber(f float64) string {
+	return strconv.FormatFloat(f, 'f', -1, 64)
+}
 
-// one returns 1 for what a template takes as true, and 0 otherwise.
-func one(value any) int {
+// toFlag returns 1 for a value that is true in a template, and 0 otherwise.
+func toFlag(value any) int {
 	if yes, _ := template.IsTrue(value); yes {
 		return 1
 	}

@@ -58,7 +58,7 @@ func TestRun(t *testing.T) {
 	b := newBench(t)
 	r := b.reporter(t, nil)
 	if s := b.load(t); s.State != Running || s.Finished != nil || s.InBoot(s.BootID) != Running {
-		t.Errorf("while it runs: %+v", s)
+		t.Errorf("while it runs: got %+v; want a running status", s)
 	}
 	r.Event(Event{Stage: "fetch-ca.cluster", State: Started})
 	b.now = b.now.Add(40 * time.Millisecond)
@@ -73,8 +73,9 @@ func TestRun(t *testing.T) {
 	}
 	judged := s
 	judged.Verdict = "good"
-	if s.State != OK || s.InBoot(s.BootID) != Running || judged.InBoot(s.BootID) != OK || s.InBoot("another boot") != Running {
-		t.Errorf("%+v", s)
+	if s.State != OK || s.InBoot(s.BootID) != Running || judged.InBoot(s.BootID) != OK ||
+		s.InBoot("another boot") != Running {
+		t.Errorf("Finish: got %+v; want %s, which awaits its verdict", s, OK)
 	}
 	text, _ := os.ReadFile(filepath.Join(b.dir, StatusFile))
 	want := `{
@@ -101,14 +102,25 @@ func TestRun(t *testing.T) {
     }
   ],
   "started": "2026-03-01T12:00:00Z",
-  "finished": "2026-03-01T12:00:01.04Z"
+  "finished": "2026-03-01T12:00:01.04Z",
+  "spans": [
+    {
+      "kind": "stage",
+      "name": "fetch-ca.cluster",
+      "start": "2026-03-01T12:00:00Z",
+      "us": 40000
+    }
+  ]
 }
 `
 	if string(text) != want {
 		t.Errorf("status.json:\n%s\nwant\n%s", text, want)
 	}
-	if got := strings.Join(b.status, "|"); got != "fetch-ca.cluster|fetch-ca.cluster: 2 CAs|report: ok: generation 7 is in place" {
-		t.Errorf("STATUS= lines: %s", got)
+	if got := strings.Join(
+		b.status,
+		"|",
+	); got != "fetch-ca.cluster|fetch-ca.cluster: 2 CAs|report: ok: generation 7 is in place" {
+		t.Errorf("STATUS= lines: got %s; want another line for each event", got)
 	}
 }
 
@@ -122,7 +134,7 @@ func TestStates(t *testing.T) {
 		"degraded":              {func(r *Reporter) { r.Degrade("stale", "the cluster did not answer") }, "", Degraded},
 		"held":                  {func(r *Reporter) { r.Held("abc", "crash loop") }, "", Degraded},
 		"held no more":          {func(r *Reporter) { r.Held("abc", "crash loop"); r.Held("", "") }, "", OK},
-		"mended":                {func(r *Reporter) { r.Degrade("stale", "x"); r.Mend("stale") }, "", OK},
+		"mended":                {func(r *Reporter) { r.Degrade("stale", "x"); r.ClearDegraded("stale") }, "", OK},
 		"failed":                {func(*Reporter) {}, fault.ClusterUnreachable, Failed},
 		"failed beats degraded": {func(r *Reporter) { r.Degrade("stale", "x") }, fault.RolledBack, Failed},
 	} {
@@ -130,8 +142,9 @@ func TestStates(t *testing.T) {
 		r := b.reporter(t, nil)
 		tc.do(r)
 		s, err := r.Finish(tc.code, "")
-		if err != nil || s.State != tc.state || s.Code != tc.code || s.Exit != tc.code.Exit() || s.InBoot(s.BootID) != tc.state {
-			t.Errorf("%s: %+v, %v", name, s, err)
+		if err != nil || s.State != tc.state || s.Code != tc.code || s.Exit != tc.code.Exit() ||
+			s.InBoot(s.BootID) != tc.state {
+			t.Errorf("%s: got %+v, %v; want state %s and code %q", name, s, err, tc.state, tc.code)
 		}
 	}
 }
@@ -166,22 +179,24 @@ func TestVerifyGoesOnWithTheReportOfTheRun(t *testing.T) {
 	verify := b.reporter(t, func(o *Options) { o.Continue = true })
 	verify.Verdict("good", "")
 	s, err := verify.Finish("", "healthy")
-	if err != nil || s.Generation != 3 || len(s.Stages) != 1 || len(s.Degraded) != 1 || s.State != Degraded || s.Verdict != "good" {
-		t.Errorf("%+v, %v", s, err)
+	if err != nil || s.Generation != 3 || len(s.Stages) != 1 || len(s.Degraded) != 1 || s.State != Degraded ||
+		s.Verdict != "good" {
+		t.Errorf("verify: got %+v, %v; want the first status with the verdict good", s, err)
 	}
 	next := b.reporter(t, func(o *Options) { o.Continue, o.BootID = true, strings.Repeat("b", 32) })
 	if s := next.Status(); s.Generation != 0 || len(s.Stages) != 0 || len(s.Degraded) != 0 {
-		t.Errorf("the next boot has what the last one left: %+v", s)
+		t.Errorf("the next boot: got %+v; want a fresh status", s)
 	}
 	if err := os.WriteFile(filepath.Join(b.dir, StatusFile), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if s := b.reporter(t, func(o *Options) { o.Continue = true }).Status(); s.State != Running {
-		t.Errorf("%+v", s)
+		t.Errorf("after an unreadable status: got %+v; want a running one", s)
 	}
 }
 
-// The report of a run that took over stays if it has a verdict. One that awaits it gets the verdict that this run found.
+// The report of a run that took over stays if it has a verdict. One that awaits it gets the verdict that this run
+// found.
 func TestOvertaken(t *testing.T) {
 	for verdict, want := range map[string]bool{"good": true, "": true, "pending": false} {
 		b := newBench(t)
@@ -228,10 +243,10 @@ func TestRedaction(t *testing.T) {
 		all += string(text)
 	}
 	if strings.Contains(all, canary) {
-		t.Errorf("a secret got out:\n%s", all)
+		t.Errorf("got a secret in the output:\n%s\nwant it redacted", all)
 	}
 	if got := strings.Count(all, "(sensitive)"); got < 10 {
-		t.Errorf("the canary was put in nine places and came out, redacted, in %d", got)
+		t.Errorf("redacted canaries: got %d, want 9", got)
 	}
 }
 
@@ -268,7 +283,7 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`prelet_info{version="1\"2\\3\n"} 1`, `prelet_state{state="failed"} 1`, `prelet_state{state="ok"} 0`, `prelet_exit_code 50`,
+		`prelet_info{version="1\"2\\3\n"} 1`, `prelet_state{state="failed"} 1`, `prelet_error{code="rolled-back"} 1`, `prelet_state{state="ok"} 0`, `prelet_exit_code 50`,
 		`prelet_generation 3`, `prelet_verdict{verdict="bad"} 1`, `prelet_verdict{verdict="good"} 0`, `prelet_held 0`,
 		`prelet_degraded{code="stale"} 2`, `prelet_last_run_timestamp_seconds 1772366400`, `prelet_last_run_duration_seconds 1.5`,
 		`prelet_stage_duration_seconds{stage="restart",state="ok"} 1.25`,
@@ -285,10 +300,10 @@ func TestMetrics(t *testing.T) {
 		if name, ok := strings.CutPrefix(line, "# TYPE "); ok {
 			family, _, _ = strings.Cut(name, " ")
 		} else if !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, family) {
-			t.Errorf("%q has no type", line)
+			t.Errorf("%q: got no type, want one", line)
 		}
 		if seen[series] {
-			t.Errorf("%q occurs twice", series)
+			t.Errorf("%q: got two samples, want one", series)
 		}
 		seen[series] = true
 	}
@@ -306,7 +321,7 @@ func TestFilesAreReplacedWhole(t *testing.T) {
 				return
 			default:
 				if _, err := Load(b.dir); err != nil {
-					t.Errorf("a reader saw half a file: %v", err)
+					t.Errorf("a reader got %v, want a whole file", err)
 					return
 				}
 			}
@@ -321,10 +336,10 @@ func TestFilesAreReplacedWhole(t *testing.T) {
 	readers.Wait()
 	info, err := os.Stat(filepath.Join(b.dir, StatusFile))
 	if err != nil || info.Mode().Perm() != 0o644 {
-		t.Errorf("%v, %v; `prelet status` and node_exporter are not root", info.Mode(), err)
+		t.Errorf("got mode %v, %v; want a file that every user may read", info.Mode(), err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(b.dir, ".*")); len(left) != 0 {
-		t.Errorf("temporaries are left: %v", left)
+		t.Errorf("temporaries: got %v, want none", left)
 	}
 }
 
@@ -340,7 +355,7 @@ func TestFolderThatIsGone(t *testing.T) {
 
 func TestLoadRefuses(t *testing.T) {
 	if _, err := Load(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("no file: %v", err)
+		t.Errorf("no file: got %v, want fs.ErrNotExist", err)
 	}
 	for name, text := range map[string]string{
 		"half":    `{"format_version":1,"state":"ok"`,
@@ -354,13 +369,17 @@ func TestLoadRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		if s, err := Load(dir); err == nil || !strings.Contains(err.Error(), dir) {
-			t.Errorf("%s: %+v, %v", name, s, err)
+			t.Errorf("%s: got %+v, %v; want an error with the path", name, s, err)
 		}
 	}
 }
 
 func FuzzStatus(f *testing.F) {
-	f.Add([]byte(`{"format_version":1,"state":"ok","stages":[{"address":"a","state":"ok","ms":1}],"degraded":[{"code":"c","summary":"s"}],"held":{"plan_hash":"p","why":"w"}}`))
+	f.Add(
+		[]byte(
+			`{"format_version":1,"state":"ok","stages":[{"address":"a","state":"ok","ms":1}],"degraded":[{"code":"c","summary":"s"}],"held":{"plan_hash":"p","why":"w"}}`,
+		),
+	)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		s, err := decodeStatus(text)
 		if err != nil {
@@ -372,11 +391,11 @@ func FuzzStatus(f *testing.F) {
 		}
 		back, err := decodeStatus(out)
 		if err != nil {
-			t.Fatalf("%s does not read its own %s: %v", text, out, err)
+			t.Fatalf("%s: reading its own output %s: got %v, want no error", text, out, err)
 		}
 		again, err := back.encode()
 		if err != nil || !bytes.Equal(out, again) || !json.Valid(out) {
-			t.Errorf("%s\n%s\n%v", out, again, err)
+			t.Errorf("encoded again: got\n%s\nwant\n%s\n(%v)", again, out, err)
 		}
 	})
 }
@@ -389,7 +408,7 @@ func TestMessageIDsAreDocumented(t *testing.T) {
 	}
 	for _, id := range []string{MessageHeldBack, MessageCommitted, MessageGood, MessageRolledBack, MessageDegraded, MessageUnknown, MessageStuck, MessageEnded, MessageStep} {
 		if !strings.Contains(string(page), "`"+id+"`") {
-			t.Errorf("%s is not in docs/how-to/operators.md", id)
+			t.Errorf("%s: got no line in docs/how-to/operators.md, want one", id)
 		}
 	}
 }

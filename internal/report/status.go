@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -19,7 +20,7 @@ const (
 	MetricsFile = "metrics.prom"
 )
 
-// statusLimit bounds what Load reads: /run/prelet is ours, but a status may come out of a bundle.
+// statusLimit is the largest status that Load reads, in bytes. A status may come from a bundle of another machine.
 const statusLimit = 1 << 20
 
 // Status is status.json.
@@ -32,17 +33,18 @@ type Status struct {
 	Code          fault.Code `json:"code,omitempty"`   // of the failure; "" while it runs. See ErrorCode
 	Summary       string     `json:"summary"`          // how it ended, one line
 	Generation    int        `json:"generation"`       // in place; 0 for none
-	Verdict       string     `json:"verdict"`          // pending, good, bad, unknown; empty when nothing was to be judged
+	Verdict       string     `json:"verdict"`          // pending, good, bad, unknown; empty if nothing was judged
 	Why           string     `json:"why,omitempty"`    // of the verdict
 	Held          *Held      `json:"held"`             // the site's plan is not applied
-	Degraded      []Reason   `json:"degraded"`         // why it is not wholly what the site says
-	Notes         []Reason   `json:"notes,omitempty"`  // what somebody should know, though nothing is wrong
+	Degraded      []Reason   `json:"degraded"`         // why not everything is as the site says
+	Notes         []Reason   `json:"notes,omitempty"`  // information although nothing is wrong
 	Stages        []Stage    `json:"stages"`           // in the order in which they began
 	Started       time.Time  `json:"started,omitzero"` // UTC
 	Finished      *time.Time `json:"finished"`         // UTC; null while it runs
+	Spans         []Span     `json:"spans,omitempty"`  // what took time, in the order in which it ended
 }
 
-// Held is a plan that is not applied until something changes or somebody releases it.
+// Held is a plan that is not applied until it changes or is released.
 type Held struct {
 	Plan string `json:"plan_hash"`
 	Why  string `json:"why"`
@@ -54,29 +56,29 @@ type Reason struct {
 	Summary string `json:"summary"`
 }
 
-// Stage is what one stage or step of apply did.
+// Stage is the result of one stage or one step of the commit.
 type Stage struct {
 	Address string `json:"address"`
 	State   string `json:"state"` // Running, OK, Skipped, Failed
 	Millis  int64  `json:"ms"`
 }
 
-// InBoot is how the run of a boot ended: OK, Degraded or Failed. Running is one that has not ended, or that this boot
-// has not had, or whose generation awaits its verdict.
+// InBoot returns the result of the run of a boot: OK, Degraded or Failed. It returns Running if the run has not
+// ended, if this boot has had none, or if its generation awaits the verdict.
 func (s Status) InBoot(bootID string) string {
+	isPending := s.State == OK && s.Verdict == "pending"
 	switch {
-	case s.BootID != bootID || s.State == Running:
+	case s.BootID != bootID, s.State == Running, isPending:
 		return Running
-	case s.State == OK && s.Verdict == "pending":
-		return Running
-	case s.State == OK || s.State == Degraded:
+	case s.State == OK, s.State == Degraded:
 		return s.State
 	}
+
 	return Failed
 }
 
-// ErrorCode returns the code of the failure that a run ended with; "" where it did not fail or has not ended. A failure
-// without a code was written by a prelet that did not store it: it is Internal, since a status says no more about it.
+// ErrorCode returns the code of the failure of a run; "" if it did not fail or has not ended. An earlier prelet did not
+// store the code; then it is Internal.
 func (s Status) ErrorCode() fault.Code {
 	if s.Code == "" && s.Exit != 0 {
 		return fault.Internal
@@ -84,7 +86,7 @@ func (s Status) ErrorCode() fault.Code {
 	return s.Code
 }
 
-// Load reads status.json of a run folder. The error wraps fs.ErrNotExist when there is none: prelet has not run.
+// Load reads status.json of a run folder. The error wraps fs.ErrNotExist if prelet has not run.
 func Load(dir string) (*Status, error) {
 	path := filepath.Join(dir, StatusFile)
 	text, err := nodefile.ReadFile(path, statusLimit)
@@ -106,8 +108,9 @@ func decodeStatus(text []byte) (*Status, error) {
 	if s.FormatVersion < 1 || s.FormatVersion > FormatVersion {
 		return nil, fmt.Errorf("format_version is %d; this prelet reads 1 to %d", s.FormatVersion, FormatVersion)
 	}
-	if !slices.Contains([]string{Running, OK, Degraded, Failed}, s.State) {
-		return nil, fmt.Errorf("state is %q, which no run has", s.State)
+	states := []string{Running, OK, Degraded, Failed}
+	if !slices.Contains(states, s.State) {
+		return nil, fmt.Errorf("invalid state %q: valid states: %s", s.State, strings.Join(states, ", "))
 	}
 	return &s, nil
 }
@@ -124,12 +127,13 @@ func (s *Status) encode() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// clone is a copy that shares nothing and whose lists are never null.
+// clone returns a deep copy whose lists are never null in JSON.
 func (s *Status) clone() Status {
 	out := *s
 	out.Degraded = append([]Reason{}, s.Degraded...)
 	out.Notes = slices.Clone(s.Notes)
 	out.Stages = append([]Stage{}, s.Stages...)
+	out.Spans = slices.Clone(s.Spans)
 	if s.Held != nil {
 		held := *s.Held
 		out.Held = &held
@@ -137,23 +141,30 @@ func (s *Status) clone() Status {
 	return out
 }
 
-// stage sets one stage's line: the last one of that address, because a step may come again (a second restart).
-func (s *Status) stage(address, state string, ms int64) {
-	for i := len(s.Stages) - 1; i >= 0; i-- {
-		if s.Stages[i].Address == address {
-			if state == Running && s.Stages[i].State != Running {
-				break
-			}
-			s.Stages[i] = Stage{Address: address, State: state, Millis: ms}
-			return
-		}
+// setStage sets a stage's line. A stage that ended may begin again (a second restart), and gets another line then.
+func (s *Status) setStage(address, state string, millis int64) {
+	line := Stage{
+		Address: address,
+		State:   state,
+		Millis:  millis,
 	}
-	s.Stages = append(s.Stages, Stage{Address: address, State: state, Millis: ms})
+	for i, known := range slices.Backward(s.Stages) {
+		if known.Address != address {
+			continue
+		}
+		if state == Running && known.State != Running {
+			break
+		}
+		s.Stages[i] = line
+		return
+	}
+	s.Stages = append(s.Stages, line)
 }
 
-// writeFile replaces a file of the run folder whole, readable by all: what is in it was redacted.
+// writeFile replaces a file of the run folder. Every user may read it, because it is redacted.
 func writeFile(dir, name string, content []byte) error {
-	if err := replace.File(filepath.Join(dir, name), 0o644, content); err != nil {
+	err := atomicfile.File(filepath.Join(dir, name), 0o644, content)
+	if err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	return nil

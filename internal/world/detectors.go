@@ -2,52 +2,52 @@ package world
 
 import "encoding/json"
 
-// NotEnded is the finding that a process of a detector was still there half a second after it was killed.
+// NotEnded is the finding that a process of a detector existed half a second after it was killed.
 const NotEnded = "a process of it could not be ended"
 
-// LockReq asks what is known of a detector without running it.
+// LockReq asks for the lock of a detector.
 type LockReq struct {
 	Name string `json:"name"`
 }
 
-// Lock is what a lock file says of one detector: which program runs, and what it described when it was locked.
-type Lock struct {
+// LockEntry is an entry of a lock file: the program of a detector, and its description when it was locked.
+type LockEntry struct {
 	Name     string          `json:"name"`
 	Path     string          `json:"path,omitempty"` // "" is /usr/lib/prelet/detectors/NAME
 	SHA256   string          `json:"sha256"`         // 64 hexadecimal digits
 	Describe json.RawMessage `json:"describe"`       // plugins/contract's Description
 }
 
-// LockAns is a lock, and the file that it stands in.
+// LockAns is a lock and its file.
 type LockAns struct {
-	Lock
+	LockEntry
 	File string `json:"file"`
 }
 
-// Grants are what a site grants a detector: shell patterns of paths, and names of groups.
+// Grants are a site's permissions for a detector: shell patterns of paths, and names of groups.
 type Grants struct {
 	Devices []string `json:"devices,omitempty"`
 	Read    []string `json:"read,omitempty"`
 	Execute []string `json:"execute,omitempty"`
 	Sockets []string `json:"sockets,omitempty"`
 	Groups  []string `json:"groups,omitempty"`
-	// AnyPCIDevice lets it tell of PCI devices that its pci_ids do not name. Recordings from before there was this grant have
-	// answers in which every detector did.
+	// AnyPCIDevice allows PCI devices that its pci_ids do not name. In recordings from before this grant, every
+	// detector may have reported such devices.
 	AnyPCIDevice bool `json:"any_pci_device,omitempty"`
 }
 
-// DetectorReq asks one detector. What the answer cannot depend on is not in it: how long one waits, for example.
+// DetectorReq asks one detector. It only has fields that the answer depends on; not the timeout, for example.
 type DetectorReq struct {
 	Name    string         `json:"name"`
 	Config  map[string]any `json:"config,omitempty"` // whole, with defaults
 	Devices []PCIDevice    `json:"devices,omitempty"`
 	Allow   Grants         `json:"allow,omitzero"`
 	Memory  int64          `json:"memory,omitempty"` // bytes
-	// Millis is in the questions of recordings that were made before there were locks, and in no other.
+	// Millis is in the questions of recordings from before locks existed only.
 	Millis int64 `json:"ms,omitempty"`
 }
 
-// DetectorAns is what it said, checked against its description.
+// DetectorAns is a detector's answer, checked against its description.
 type DetectorAns struct {
 	Version    string            `json:"version"`
 	Devices    []DetectorDevice  `json:"devices,omitempty"`
@@ -57,25 +57,25 @@ type DetectorAns struct {
 	Warnings   []string          `json:"warnings"`
 	Evidence   map[string]string `json:"evidence,omitempty"` // facts.NAME, labels.KEY: where it was read
 	Unknown    map[string]string `json:"unknown,omitempty"`  // facts.NAME: why it is null
-	Problems   []ConfigProblem   `json:"problems,omitempty"` // with any, nothing else is there
-	// Foreign are the addresses of PCI devices of which it told, which its pci_ids do not name, and which the site does not let
-	// it tell of. They are not among Devices.
+	Problems   []ConfigProblem   `json:"problems,omitempty"` // with any, all other fields are empty
+	// Foreign are the addresses of reported PCI devices that its pci_ids do not name and that the site does not
+	// allow. They are not among Devices.
 	Foreign []string `json:"foreign,omitempty"`
-	// Skipped is why it had nothing to do on this machine.
+	// Skipped is the reason why it does not apply to this machine.
 	Skipped string `json:"skipped,omitempty"`
-	// Sandbox is what of the sandbox this kernel or this user does not have, Findings what something on the machine prevents.
+	// Sandbox lists parts of the sandbox that this kernel or user lacks, Findings the limits of this machine.
 	Sandbox  []string `json:"sandbox,omitempty"`
 	Findings []string `json:"findings,omitempty"`
 }
 
-// ConfigProblem is what a detector has against its configuration. Path is as in a site: firmware.minimum, ports[1].speed.
+// ConfigProblem is an error in a detector's configuration. Path is as in a site: firmware.minimum, ports[1].speed.
 type ConfigProblem struct {
 	Path    string `json:"path,omitempty"`
 	Summary string `json:"summary"`
 	Detail  string `json:"detail,omitempty"`
 }
 
-// DetectorDevice is one device that a detector found; nil is "says nothing of it".
+// DetectorDevice is one device that a detector found. Nil fields are not reported.
 type DetectorDevice struct {
 	Address       string            `json:"address,omitempty"`
 	Name          *string           `json:"name,omitempty"`

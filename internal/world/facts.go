@@ -1,41 +1,43 @@
 package world
 
-// Facts is what detect-hw found on one machine: the answer of the question "facts", and what sites see under
-// the same names. Lists are sorted by PCI address, then name, so that a hundred detections give one byte
+// Facts is the hardware that detect-hw found on one machine: the answer to the question "facts", with the names that
+// sites use. Lists are sorted by PCI address, then name, so that a hundred detections give one byte
 // sequence. A nil pointer is "unknown", with its reason in Unknown; collections and objects are never nil in
 // the language, their fields may be.
 type Facts struct {
-	CPU            CPU                  `json:"cpu"`
-	Memory         Memory               `json:"memory"`
-	NUMA           []NUMANode           `json:"numa"`
-	PCI            []PCIDevice          `json:"pci"`
-	Accelerators   []Accelerator        `json:"accelerators"`
-	NICs           []NIC                `json:"nics"`
-	Interfaces     map[string]Interface `json:"interfaces"` // by name; anything with an address
-	Product        Product              `json:"product"`
-	BIOS           BIOS                 `json:"bios"`
-	Chassis        Chassis              `json:"chassis"`
-	Baseboard      Baseboard            `json:"baseboard"`
-	BlockDevices   []BlockDevice        `json:"block_devices"`  // by name; nil in recordings made before there was this fact
-	Virtualization *string              `json:"virtualization"` // as systemd-detect-virt names it: "none", "kvm", "vmware", …
-	Kernel         Kernel               `json:"kernel"`
-	OS             OS                   `json:"os"`
-	Runtime        Runtime              `json:"runtime"`
-	MachineID      *string              `json:"machine_id"`
-	GUIDs          map[string]string    `json:"guids"`   // of RDMA devices, by name: "mlx5_0": "0002:c903:0000:1234"
-	Unknown        []UnknownFact        `json:"unknown"` // what could not be found out, and why
+	CPU          CPU                  `json:"cpu"`
+	Memory       Memory               `json:"memory"`
+	NUMA         []NUMANode           `json:"numa"`
+	PCI          []PCIDevice          `json:"pci"`
+	Accelerators []Accelerator        `json:"accelerators"`
+	NICs         []NIC                `json:"nics"`
+	Interfaces   map[string]Interface `json:"interfaces"` // by name; anything with an address
+	Product      Product              `json:"product"`
+	BIOS         BIOS                 `json:"bios"`
+	Chassis      Chassis              `json:"chassis"`
+	Baseboard    Baseboard            `json:"baseboard"`
+	// By name; nil in recordings made before there was this fact.
+	BlockDevices []BlockDevice `json:"block_devices"`
+	// As systemd-detect-virt names it: "none", "kvm", "vmware", ….
+	Virtualization *string           `json:"virtualization"`
+	Kernel         Kernel            `json:"kernel"`
+	OS             OS                `json:"os"`
+	Runtime        Runtime           `json:"runtime"`
+	MachineID      *string           `json:"machine_id"`
+	GUIDs          map[string]string `json:"guids"`   // of RDMA devices, by name: "mlx5_0": "0002:c903:0000:1234"
+	Unknown        []UnknownFact     `json:"unknown"` // what could not be found out, and why
 	// Evidence is where each fact was read, by the fact's name, "cpu.model": "/proc/cpuinfo". A name that ends early
 	// ("os") speaks for all below it; "nics[].link" speaks for every card, with {address} and {interface} in the file's
 	// name, unless "nics[0000:1b:00.0].link" says otherwise for one.
 	Evidence map[string]string `json:"evidence"`
 }
 
-// CPU counts what is online. Cores are sorted by their first thread.
+// CPU counts online threads and cores. Cores are sorted by their first thread.
 type CPU struct {
 	Vendor  *string   `json:"vendor"` // as /proc/cpuinfo: GenuineIntel, AuthenticAMD, …
 	Model   *string   `json:"model"`
 	Logical *int      `json:"logical"` // online threads
-	Offline []int     `json:"offline"` // threads that are there and switched off
+	Offline []int     `json:"offline"` // threads that exist and are switched off
 	SMT     *bool     `json:"smt"`     // whether a core runs several threads now
 	Cores   []CPUCore `json:"cores"`
 }
@@ -70,12 +72,14 @@ type PCIDevice struct {
 	Class     string  `json:"class"`     // four or six hex digits as sysfs has them, without 0x: 030200
 	Driver    *string `json:"driver"`
 	NUMA      *int    `json:"numa"`
-	PhysFn    *string `json:"physfn"` // of a virtual function: the address of the physical one, if that is on this machine
+	// Of a virtual function: the address of the physical one, if that is on this machine.
+	PhysFn *string `json:"physfn"`
 }
 
-// PCIe is a device's link to the board. Max is what the device itself could do, in any slot.
+// PCIe is a device's link to the board. Max is the device's own limit, in any slot.
 type PCIe struct {
-	GTs      *float64 `json:"gts"` // gigatransfers a second of each lane, now: 2.5, 5, 8, 16, 32, 64. Idle GPUs lower it
+	// Gigatransfers a second of each lane, now: 2.5, 5, 8, 16, 32, 64. Idle GPUs lower it.
+	GTs      *float64 `json:"gts"`
 	Width    *int     `json:"width"`
 	MaxGTs   *float64 `json:"max_gts"`
 	MaxWidth *int     `json:"max_width"`
@@ -100,7 +104,7 @@ type Accelerator struct {
 	Address   *string  `json:"address"`
 	SRIOV     SRIOV    `json:"sriov"`
 	PCIe      PCIe     `json:"pcie"`
-	Version   *string  `json:"driver_version"` // as the driver itself tells it; those of the kernel's own tree have none
+	Version   *string  `json:"driver_version"` // as the driver reports it; drivers of the kernel's own tree have none
 	Evidence  *string  `json:"evidence"`       // where name and kind were read
 }
 
@@ -172,7 +176,7 @@ type Baseboard struct {
 	AssetTag *string `json:"asset_tag"`
 }
 
-// BlockDevice is a disk or a drive; what the kernel makes of others (loop devices, LVM, RAID) is not one.
+// BlockDevice is a disk or a drive, but not a loop device, an LVM volume or a RAID array.
 type BlockDevice struct {
 	Name          string  `json:"name"`       // sda, nvme0n1
 	Type          *string `json:"type"`       // hdd | ssd | odd | fdd
@@ -200,7 +204,7 @@ type OS struct {
 	Name      *string  `json:"name"` // PRETTY_NAME
 }
 
-// Runtime is the container runtime as its configuration tells; it may not run yet.
+// Runtime is the container runtime according to its configuration; it may not run yet.
 type Runtime struct {
 	Endpoint     *string `json:"endpoint"`
 	Name         *string `json:"name"` // containerd | cri-o
@@ -208,10 +212,10 @@ type Runtime struct {
 	CgroupDriver *string `json:"cgroup_driver"` // systemd | cgroupfs
 }
 
-// UnknownFact says why a fact is null.
+// UnknownFact is the reason why a fact is null.
 type UnknownFact struct {
 	Fact string `json:"fact"` // nics[0000:b1:00.1].speed_gbps
 	Why  string `json:"why"`
-	// Degraded says that it should have been readable (a file that failed or vanished), so the boot is degraded.
+	// Degraded: the fact should have been readable (a file that failed or vanished), so the boot is degraded.
 	Degraded bool `json:"degraded,omitempty"`
 }

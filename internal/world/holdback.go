@@ -7,16 +7,19 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// HoldBack keeps secrets out of a recording, whichever way they came into an answer. holds reports whether a text holds a
-// secret, and redact writes a text without. An answer with a secret is replaced by a failure that says so, which a replay
-// sees; a question with one is left out; in the site's files and in reasons the secret is redacted.
+// HoldBack keeps secrets out of a recording, whichever way they came into an answer. holds reports whether a text
+// holds a secret, and redact writes a text without. An answer with a secret is replaced by a failure that says so,
+// which a replay sees; a question with one is left out; in the site's files and in reasons the secret is redacted.
 func (r *Recording) HoldBack(holds func(string) bool, redact func(string) string) {
 	r.Header.Site = slices.Clone(r.Header.Site)
 	for i, f := range r.Header.Site {
 		r.Header.Site[i].Text = redact(f.Text)
 	}
 
-	r.Entries = slices.DeleteFunc(slices.Clone(r.Entries), func(e Entry) bool { return holdsJSON([]byte(e.Args), holds) })
+	r.Entries = slices.DeleteFunc(
+		slices.Clone(r.Entries),
+		func(e Entry) bool { return holdsJSON([]byte(e.Args), holds) },
+	)
 	for i := range r.Entries {
 		a := &r.Entries[i].Answer
 		a.Because = redact(a.Because)

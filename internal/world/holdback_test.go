@@ -34,7 +34,7 @@ func TestHoldBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Contains(b.String(), "CANARY") {
-		t.Errorf("got a recording with the secret:\n%s", b.String())
+		t.Errorf("want no secret in the recording, got\n%s", b.String())
 	}
 	again, err := Decode(&b)
 	if err != nil || len(again.Entries) != 4 {
@@ -47,6 +47,6 @@ func TestHoldBack(t *testing.T) {
 		}
 	}
 	if got := again.Header.Site[0].Text; got != "x = (sensitive) # a" {
-		t.Errorf("site: got %q", got)
+		t.Errorf("site: got %q, want the secret replaced", got)
 	}
 }

@@ -31,12 +31,12 @@ type LastGood struct {
 	Recording  *Recording
 }
 
-// ReadLastGood reads the recording of the last good generation. It returns nil if there is no such generation, or if its
-// recording cannot be read.
+// ReadLastGood reads the recording of the last good generation. It returns nil if that generation is missing, or if
+// its recording cannot be read.
 func ReadLastGood(s Generations) *LastGood { return readKept(s, RecordingBlob) }
 
-// ReadTrust returns the answers about the cluster's CA of the last good generation. A generation of an older prelet has no
-// TrustBlob: then it returns all answers of whole, which may return nil.
+// ReadTrust returns the answers about the cluster's CA of the last good generation. A generation of an older prelet
+// has no TrustBlob: then it returns all answers of whole, which may return nil.
 func ReadTrust(s Generations, whole func() *LastGood) []Entry {
 	kept := readKept(s, TrustBlob)
 	if kept == nil {
@@ -70,15 +70,15 @@ func readKept(s Generations, name string) *LastGood {
 	return &LastGood{Generation: gen, Recording: r}
 }
 
-// FallBack returns a function that replaces a failed answer of the cluster by the answer of the last good generation to
-// the same question, marked stale, if that is not older than maxAge. The function returns the failed answer and false for
-// questions about anything else: hardware, files and variables are always read now. last may return nil.
+// AnswerFromLastGood returns a Fallback that replaces a failed answer of the cluster by the answer of the last good
+// generation to the same question, marked stale, if that is not older than maxAge. Questions about anything else have
+// no replacement: hardware, files and variables are always read now. last may return nil.
 //
-// reached returns the newest time at which this machine is known to have been. Where the clock shows an earlier one, as
-// without a battery, the age is counted to that, and the answer says that it is not known.
-func FallBack(
+// reached returns the newest time at which this machine is known to have been. Where the clock shows an earlier one,
+// as without a battery, the age is counted to that, and the answer says that it is not known.
+func AnswerFromLastGood(
 	last func() *LastGood, maxAge time.Duration, now time.Time, reached func() time.Time,
-) func(Question, Answer) (Answer, bool) {
+) Fallback {
 	return func(q Question, failed Answer) (Answer, bool) {
 		if q.Kind != KindTrust && q.Kind != KindObject {
 			return failed, false

@@ -10,8 +10,9 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// TestFallBackAge replaces a failed answer of the cluster, and of nothing else, up to the age limit and not a second longer.
-func TestFallBackAge(t *testing.T) {
+// TestAnswerFromLastGood replaces a failed answer of the cluster, and of nothing else, up to the age limit and not a second
+// longer.
+func TestAnswerFromLastGood(t *testing.T) {
 	then := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	trust, object, file := Question{Kind: KindTrust}, Question{Kind: KindObject}, Question{Kind: KindFile}
 	good := &LastGood{Generation: 7, Recording: &Recording{
@@ -46,7 +47,7 @@ func TestFallBackAge(t *testing.T) {
 		"after it, before the run": {good, trust, time.Hour, 3 * time.Hour, ""},
 	} {
 		reached := func() time.Time { return then.Add(c.reached) }
-		a, ok := FallBack(func() *LastGood { return c.good }, 2*time.Hour, then.Add(c.age), reached)(c.q, failed)
+		a, ok := AnswerFromLastGood(func() *LastGood { return c.good }, 2*time.Hour, then.Add(c.age), reached)(c.q, failed)
 		switch {
 		case ok != (c.want != ""):
 			t.Errorf("%s: got %t, want %t", name, ok, c.want != "")

@@ -12,8 +12,22 @@ import (
 
 // kinds are all kinds of questions.
 var kinds = []Kind{
-	KindFile, KindCredential, KindVariable, KindTrust, KindObject, KindFacts, KindLock, KindDetector, KindKubelet, KindAccepts,
-	KindExists, KindServing, KindOriginal, KindTarget, KindManaged, KindValidation,
+	KindFile,
+	KindCredential,
+	KindVariable,
+	KindTrust,
+	KindObject,
+	KindHardware,
+	KindLock,
+	KindDetector,
+	KindKubelet,
+	KindAccepts,
+	KindExists,
+	KindServing,
+	KindOriginal,
+	KindTarget,
+	KindManaged,
+	KindValidation,
 }
 
 // TestNames decodes each name that a recording may have, and encodes it again: a recording of an earlier version comes
@@ -30,7 +44,7 @@ func TestNames(t *testing.T) {
 				t.Errorf("%s: %q becomes %s and is written %q, want the same name", kind, text, code, got)
 			}
 			if slices.Contains(codes, code) {
-				t.Errorf("%s: %q has code %s, which another name has too", kind, text, code)
+				t.Errorf("%s: %q has code %s of another name, want its own", kind, text, code)
 			}
 			codes = append(codes, code)
 		}
@@ -44,12 +58,17 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestRunSeesItsReplay asks a tape and the recording that it becomes: a failure must be the same, whatever the adapter
-// says beside what a recording holds.
+// TestRunSeesItsReplay asks a tape and the recording of it: a failure must be the same in both, whatever the adapter
+// returns in addition to the recorded part.
 func TestRunSeesItsReplay(t *testing.T) {
 	source := SourceFunc(func(_ context.Context, q Question) Answer {
 		return Answer{Fault: &fault.Fault{
-			Code: fault.FileUnusable, At: fault.Place{File: "https://a"}, Summary: "trust", Why: "no CA in it", Next: "Put one there", Err: io.EOF,
+			Code:    fault.FileUnusable,
+			At:      fault.Place{File: "https://a"},
+			Summary: "trust",
+			Why:     "no CA in it",
+			Next:    "Put one there",
+			Err:     io.EOF,
 		}}
 	})
 	tape := NewTape(source)

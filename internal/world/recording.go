@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/prelet/prelet/internal/fault"
 )
@@ -20,10 +21,10 @@ import (
 // Format is the number of the recording's format. Older formats stay readable.
 const Format = 1
 
-// maxRecording bounds what Decode reads, gzip undone.
+// maxRecording is the largest size of a recording that Decode reads, decompressed.
 const maxRecording = 64 << 20
 
-// Header says of whom a recording is and with what site, so that it replays alone.
+// Header is the machine and the site of a recording, so that it replays without other files.
 type Header struct {
 	Format  int        `json:"format"`
 	Prelet  string     `json:"prelet"`
@@ -39,11 +40,11 @@ type SiteFile struct {
 	Text string `json:"text"`
 }
 
-// Recording is a tape that has ended: the same site on it gives the same plan on any machine.
+// Recording is a finished tape: with the same site it gives the same plan on any machine.
 type Recording struct {
 	Header  Header
 	Entries []Entry
-	Compact bool // Encode breaks no lines: for programs
+	Compact bool // Encode writes one line, for programs
 }
 
 type document struct {
@@ -57,11 +58,11 @@ type documentEntry struct {
 	Answer documentAnswer  `json:"answer"`
 }
 
-// documentAnswer is an answer as it is written: a value, or the name of why there is none.
+// documentAnswer is an answer in the file: a value, or the name of the reason why there is none.
 type documentAnswer struct {
 	Value    json.RawMessage `json:"value,omitempty"`
 	Fail     string          `json:"fail,omitempty"`
-	Detail   string          `json:"detail,omitempty"` // why it failed, in words
+	Detail   string          `json:"detail,omitempty"` // the reason in words
 	Hint     string          `json:"hint,omitempty"`   // what to do next
 	Stale    int             `json:"stale,omitempty"`
 	Because  string          `json:"because,omitempty"`
@@ -69,7 +70,13 @@ type documentAnswer struct {
 }
 
 func encodeAnswer(a Answer) documentAnswer {
-	d := documentAnswer{Value: a.Value, Fail: a.Name(), Stale: a.Stale, Because: a.Because, Withheld: a.Withheld}
+	d := documentAnswer{
+		Value:    a.Value,
+		Fail:     a.Name(),
+		Stale:    a.Stale,
+		Because:  a.Because,
+		Withheld: a.Withheld,
+	}
 	if a.Fault != nil {
 		d.Detail, d.Hint = a.Why(), a.Fault.Next
 	}
@@ -77,7 +84,7 @@ func encodeAnswer(a Answer) documentAnswer {
 	return d
 }
 
-// decode gives an answer to a question of a kind. An unknown name is an error.
+// decode decodes an answer to a question of a kind. An unknown name is an error.
 func (d documentAnswer) decode(kind Kind) (Answer, error) {
 	a := Answer{Value: d.Value, Stale: d.Stale, Because: d.Because, Withheld: d.Withheld}
 	if d.Fail == "" {
@@ -111,7 +118,7 @@ func (r *Recording) Encode(w io.Writer) error {
 	return enc.Encode(d)
 }
 
-// Only returns the part of a recording that has the answers of one kind.
+// Only returns the recording with the answers of one kind.
 func (r *Recording) Only(kind Kind) *Recording {
 	out := &Recording{Header: r.Header, Compact: r.Compact}
 	out.Header.Site = nil
@@ -124,7 +131,7 @@ func (r *Recording) Only(kind Kind) *Recording {
 	return out
 }
 
-// ErrNewer is a recording that a newer prelet wrote.
+// ErrNewer is the error for a recording of a newer prelet.
 var ErrNewer = errors.New("the recording is of a newer prelet; use that one, or record again")
 
 // Decode reads a recording, plain or gzipped.
@@ -176,24 +183,22 @@ func Decode(r io.Reader) (*Recording, error) {
 	return out, nil
 }
 
-// parse reads the document. The format is looked at first: what a newer one has more is no mistake.
+// parse parses the document. It checks the format first, since new fields of a newer format are not errors.
 func parse(text []byte) (d document, err error) {
 	var head struct {
 		Format int `json:"format"`
 	}
 	if err := json.Unmarshal(text, &head); err != nil {
-		return d, fmt.Errorf("this is no recording: %w", err)
+		return d, fmt.Errorf("not a recording: %w", err)
 	}
 	switch {
 	case head.Format <= 0:
-		return d, errors.New("this is no recording: it has no format")
+		return d, errors.New("not a recording: it has no format")
 	case head.Format > Format:
 		return d, ErrNewer
 	}
 
-	tokens := json.NewDecoder(bytes.NewReader(text))
-	tokens.UseNumber()
-	if err := checkKeysUnique(tokens); err != nil {
+	if err := checkKeysUnique(text); err != nil {
 		return d, fmt.Errorf("recording: %w", err)
 	}
 
@@ -205,44 +210,73 @@ func parse(text []byte) (d document, err error) {
 	return d, nil
 }
 
-// checkKeysUnique refuses a key that is in one object twice: readers differ about which one counts. dec is at the start of
-// a value of valid JSON.
-func checkKeysUnique(dec *json.Decoder) error {
-	token, err := dec.Token()
-	if err != nil {
-		return err
-	}
-
-	open, isDelim := token.(json.Delim)
-	if !isDelim {
-		return nil
-	}
-
-	seen := map[string]bool{}
-	for dec.More() {
-		if open == '{' {
-			key, err := dec.Token()
-			if err != nil {
-				return err
+// checkKeysUnique refuses duplicate keys in an object, because readers differ about which one counts. text is valid
+// JSON; it may have more after its first value, which is not read.
+func checkKeysUnique(text []byte) error {
+	var open []map[string]bool // of the objects around this place; nil for an array
+	isKey := false
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '{':
+			open = append(open, map[string]bool{})
+			isKey = true
+		case '[':
+			open = append(open, nil)
+			isKey = false
+		case '}', ']':
+			open = open[:len(open)-1]
+			isKey = false
+		case ',':
+			isKey = len(open) > 0 && open[len(open)-1] != nil
+		case '"':
+			end := endOfString(text, i)
+			if isKey {
+				name, err := decodeKey(text[i:end])
+				if err != nil {
+					return err
+				}
+				seen := open[len(open)-1]
+				if seen[name] {
+					return fmt.Errorf("the key %q is given twice in one object", name)
+				}
+				seen[name] = true
+				isKey = false
 			}
-
-			name := fmt.Sprint(key)
-			if seen[name] {
-				return fmt.Errorf("the key %q is given twice in one object", name)
-			}
-			seen[name] = true
-		}
-
-		if err := checkKeysUnique(dec); err != nil {
-			return err
+			i = end - 1
 		}
 	}
 
-	_, err = dec.Token()
-	return err
+	return nil
 }
 
-// check gives the answer of an entry, and refuses one that means nothing, or two things.
+// endOfString returns the offset behind the string that begins at an offset.
+func endOfString(text []byte, start int) int {
+	for i := start + 1; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+
+	return len(text)
+}
+
+// decodeKey returns the text of a key, as a decoder reads it.
+func decodeKey(quoted []byte) (string, error) {
+	inner := quoted[1 : len(quoted)-1]
+	isPlain := !bytes.ContainsRune(inner, '\\') && utf8.Valid(inner)
+	if isPlain {
+		return string(inner), nil
+	}
+
+	var name string
+	err := json.Unmarshal(quoted, &name)
+	return name, err
+}
+
+// check returns the answer of an entry, and refuses an entry without a meaning or with two.
 func (e documentEntry) check() (Answer, error) {
 	a, err := e.Answer.decode(e.Kind)
 	hasValue := len(a.Value) > 0
@@ -262,7 +296,7 @@ func (e documentEntry) check() (Answer, error) {
 	return a, nil
 }
 
-// Source answers from the recording. What it was never asked is Unread.
+// Source returns a source of the recording's answers. The answer to any other question is Unread.
 func (r *Recording) Source() Source {
 	m := make(map[Question]Answer, len(r.Entries))
 	for _, e := range r.Entries {
@@ -279,7 +313,7 @@ func (r *Recording) Source() Source {
 	})
 }
 
-// Find is the recorded answer to a question, or to one that is like it (see findAlike).
+// Find returns the recorded answer to a question, or to a similar one (see findAlike).
 func (r *Recording) Find(q Question) (Answer, bool) {
 	for _, e := range r.Entries {
 		if e.Question == q {
@@ -289,9 +323,9 @@ func (r *Recording) Find(q Question) (Answer, bool) {
 	return r.findAlike(q)
 }
 
-// findAlike returns the recorded answer to a question that differs only in what the answer does not depend on: how long
-// it waits, whether an object may be missing, or the text that a file with secrets is compared with. A file that is as
-// it was to be then differs from any other text.
+// findAlike returns the recorded answer to a question that differs only in parts that the answer does not depend on:
+// the waiting time, whether an object may be missing, or the text that a file with secrets is compared with. If the
+// recorded text was equal, any other text differs.
 func (r *Recording) findAlike(q Question) (Answer, bool) {
 	for _, e := range r.Entries {
 		if e.Kind != q.Kind || e.Question.alike() != q.alike() {
@@ -301,7 +335,8 @@ func (r *Recording) findAlike(q Question) (Answer, bool) {
 		if q.Kind != KindTarget {
 			return e.Answer, true
 		}
-		if e.Answer.Fault != nil || json.Unmarshal(e.Answer.Value, &was) != nil || was.Exists && !was.Same && was.Uncompared == "" {
+		if e.Answer.Fault != nil || json.Unmarshal(e.Answer.Value, &was) != nil ||
+			was.Exists && !was.Same && was.Uncompared == "" {
 			return Answer{}, false
 		}
 		was.Same = false
@@ -310,7 +345,7 @@ func (r *Recording) findAlike(q Question) (Answer, bool) {
 	return Answer{}, false
 }
 
-// alike returns the arguments of a question without what its answer does not depend on.
+// alike returns the arguments of a question without the parts that its answer does not depend on.
 func (q Question) alike() string {
 	var args map[string]any
 	if json.Unmarshal([]byte(q.Args), &args) != nil {
@@ -326,84 +361,111 @@ func (q Question) alike() string {
 	return string(b)
 }
 
-// Withhold leaves serial numbers, asset tags, WWNs, uuids, machine ids, MAC addresses and GUIDs out of the facts, and says so in the
-// answer: those places replay as unread. An IPv6 address that is made of a MAC address or a GUID goes with it. Of what detectors
-// said, the attributes, facts and labels that are called so, and what is written like a MAC address. Names that are made of one
-// (enx02005e005301) become others (enx-1), but for those that the site says.
+// Withhold removes serial numbers, asset tags, WWNs, uuids, machine ids, MAC addresses and GUIDs from the facts, and
+// IPv6 addresses that are made of these. The answer lists the places, which replay as unread. In answers of detectors
+// it removes attributes, facts and labels with such names, and texts like a MAC address. Interface names that are
+// made of one (enx02005e005301) become others (enx-1), unless they are in the site.
 func (r *Recording) Withhold() error {
 	x, err := newAnonymous(r)
 	if err != nil {
 		return err
 	}
+
 	for i, e := range r.Entries {
-		if !e.tells() {
+		answer := &r.Entries[i].Answer
+		switch {
+		case !e.isHardware():
 			continue
+		case e.Kind == KindDetector:
+			err = answer.withholdSaid(x)
+		default:
+			err = answer.withholdFacts(x)
 		}
-		if e.Kind == KindDetector {
-			if err := r.Entries[i].Answer.withholdSaid(x); err != nil {
-				return err
-			}
-			continue
-		}
-		var v map[string]any
-		if err := json.Unmarshal(e.Answer.Value, &v); err != nil {
-			return fmt.Errorf("recording: facts: %w", err)
-		}
-		rewrite(v, x.all, x.names)
-		out := append([]string{}, x.pointers(e.Answer.Withheld)...)
-		hide := func(m map[string]any, at, key string) {
-			if m[key] != nil {
-				m[key] = nil
-				out = append(out, at+"/"+key)
-			}
-		}
-		hide(v, "", "machine_id")
-		if guids, ok := v["guids"].(map[string]any); ok && len(guids) > 0 {
-			hide(v, "", "guids")
-		}
-		for name, keys := range map[string][]string{"product": {"serial", "uuid"}, "chassis": {"serial", "asset_tag"}, "baseboard": {"serial", "asset_tag"}} {
-			if part, ok := v[name].(map[string]any); ok {
-				for _, key := range keys {
-					hide(part, "/"+name, key)
-				}
-			}
-		}
-		disks, _ := v["block_devices"].([]any)
-		for i, disk := range disks {
-			if m, ok := disk.(map[string]any); ok {
-				hide(m, "/block_devices/"+strconv.Itoa(i), "serial")
-				hide(m, "/block_devices/"+strconv.Itoa(i), "wwn")
-			}
-		}
-		if all, ok := v["interfaces"].(map[string]any); ok {
-			for name, one := range all {
-				if m, ok := one.(map[string]any); ok {
-					at := "/interfaces/" + EscapePointer(name)
-					list, _ := m["ipv6"].([]any)
-					for i, ip := range list {
-						if text, ok := ip.(string); ok && tellsMAC(text) {
-							list[i] = ""
-							out = append(out, at+"/ipv6/"+strconv.Itoa(i))
-						}
-					}
-					hide(m, at, "mac")
-				}
-			}
-		}
-		rewrite(v, x.all, x.all)
-		slices.Sort(out)
-		b, err := json.Marshal(v)
 		if err != nil {
 			return err
 		}
-		r.Entries[i].Answer.Value, r.Entries[i].Answer.Withheld = b, out
 	}
+
 	return nil
 }
 
-// tellsMAC says whether an IPv6 address ends in an interface identifier that is made of an identity of the hardware: a MAC
-// address with ff:fe in its middle, or the GUID of an InfiniBand port, which has its vendor's number in front and no such
-// mark. So the latter is known by the link-local prefix and the bit that says "unique in the world".
+// identities are the facts that identify the machine, by the part they belong to.
+var identities = map[string][]string{
+	"product":   {"serial", "uuid"},
+	"chassis":   {"serial", "asset_tag"},
+	"baseboard": {"serial", "asset_tag"},
+}
+
+// withholdFacts removes the machine's identity from the answer to the question "facts".
+func (a *Answer) withholdFacts(x *anonymous) error {
+	var facts map[string]any
+	if err := json.Unmarshal(a.Value, &facts); err != nil {
+		return fmt.Errorf("recording: facts: %w", err)
+	}
+	rewrite(facts, x.all, x.names)
+
+	withheld := append([]string{}, x.pointers(a.Withheld)...)
+	hide := func(m map[string]any, at string, keys ...string) {
+		for _, key := range keys {
+			if m[key] != nil {
+				m[key] = nil
+				withheld = append(withheld, at+"/"+key)
+			}
+		}
+	}
+
+	hide(facts, "", "machine_id")
+	if guids, ok := facts["guids"].(map[string]any); ok && len(guids) > 0 {
+		hide(facts, "", "guids")
+	}
+	for name, keys := range identities {
+		if part, ok := facts[name].(map[string]any); ok {
+			hide(part, "/"+name, keys...)
+		}
+	}
+	disks, _ := facts["block_devices"].([]any)
+	for i, disk := range disks {
+		if m, ok := disk.(map[string]any); ok {
+			hide(m, "/block_devices/"+strconv.Itoa(i), "serial", "wwn")
+		}
+	}
+	interfaces, _ := facts["interfaces"].(map[string]any)
+	for name, one := range interfaces {
+		if m, ok := one.(map[string]any); ok {
+			at := "/interfaces/" + EscapePointer(name)
+			withheld = append(withheld, hideAddresses(m, at)...)
+			hide(m, at, "mac")
+		}
+	}
+
+	rewrite(facts, x.all, x.all)
+	slices.Sort(withheld)
+	b, err := json.Marshal(facts)
+	if err != nil {
+		return err
+	}
+	a.Value, a.Withheld = b, withheld
+
+	return nil
+}
+
+// hideAddresses removes the IPv6 addresses of an interface that are made of a hardware address, and returns their
+// places.
+func hideAddresses(iface map[string]any, at string) (places []string) {
+	addresses, _ := iface["ipv6"].([]any)
+	for i, address := range addresses {
+		if text, ok := address.(string); ok && tellsMAC(text) {
+			addresses[i] = ""
+			places = append(places, at+"/ipv6/"+strconv.Itoa(i))
+		}
+	}
+
+	return places
+}
+
+// tellsMAC reports whether an IPv6 address ends in an interface identifier that is made of an identity of the
+// hardware: a MAC address with ff:fe in its middle, or the GUID of an InfiniBand port, which begins with its vendor's
+// number and is recognised by the link-local prefix and the bit for "unique in the world".
 // Source: RFC 4291, appendix A; RFC 4391, section 8.
 func tellsMAC(text string) bool {
 	ip, err := netip.ParseAddr(text)
@@ -414,7 +476,7 @@ func tellsMAC(text string) bool {
 	return b[11] == 0xff && b[12] == 0xfe || ip.IsLinkLocalUnicast() && b[8]&2 != 0
 }
 
-// EscapePointer writes a key as a part of a JSON pointer (RFC 6901).
+// EscapePointer returns a key as a part of a JSON pointer (RFC 6901).
 func EscapePointer(key string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// Tape asks its source once for each question, and remembers: the same question has the same answer for the
-// whole run, and what it holds at the end is the recording. Safe for concurrent use.
+// Tape asks its source each question once and stores the answer, so a question has the same answer during a whole
+// run. At the end its entries are the recording. It is safe for concurrent use.
 type Tape struct {
 	next     Source
 	fallback func(Question, Answer) (Answer, bool)
@@ -21,23 +21,27 @@ type Tape struct {
 }
 
 type entry struct {
-	done   chan struct{}
+	done   chan struct{} // closed when the source has returned
 	answer Answer
-	broke  bool // its source panicked: whoever waited is told, and the recording does not have it
-	late   bool // it came after the tape was sealed: the recording does not have it
+
+	isSettled bool // answer has been used, and does not change any more
+	isLate    bool // it came after the tape was sealed, so it is not in the recording
 }
 
-// NewTape starts an empty tape before a source.
+// NewTape returns an empty tape in front of a source.
 func NewTape(next Source) *Tape { return &Tape{next: next, entries: map[Question]*entry{}} }
 
-// FallBack lets f replace failures: f sees a failed answer and may give another (marked Stale).
-func (t *Tape) FallBack(f func(Question, Answer) (Answer, bool)) {
+// Fallback may replace a failed answer by another one, marked Stale. Else it returns the failed answer and false.
+type Fallback func(Question, Answer) (Answer, bool)
+
+// SetFallback sets the function that may replace failed answers.
+func (t *Tape) SetFallback(f Fallback) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.fallback = f
 }
 
-// Ask implements Source. A question that another goroutine asks already is waited for, until ctx ends.
+// Ask implements Source. If another goroutine is asking the same question, Ask waits for its answer until ctx ends.
 func (t *Tape) Ask(ctx context.Context, q Question) Answer {
 	t.mu.Lock()
 	e, ok := t.entries[q]
@@ -48,53 +52,77 @@ func (t *Tape) Ask(ctx context.Context, q Question) Answer {
 	fallback := t.fallback
 	t.mu.Unlock()
 	if !ok {
-		e.answer, e.broke = unusable(q.Kind, "who asked it broke"), true
+		// If the source panics, this answer stays, and callers that wait get it. It is not in the recording.
+		e.answer = unusable(q.Kind, "its source panicked")
 		defer close(e.done)
-		a := t.next.Ask(ctx, q)
-		if a.Fault != nil && fallback != nil {
-			if f, ok := fallback(q, a); ok {
-				a = f
-			}
-		}
-		a = asRecorded(q.Kind, a)
-		t.mu.Lock()
-		e.answer, e.broke, e.late = a, false, t.sealed
-		t.mu.Unlock()
 
-		return a
+		return t.settle(e, asRecorded(q.Kind, replaceFailure(fallback, q, t.next.Ask(ctx, q))))
 	}
+
 	select {
 	case <-e.done:
 		return e.answer
 	case <-ctx.Done():
-		return Failure(fault.ClusterUnreachable,
-			"the deadline passed while another part of the run waited for the same answer", "")
+		a := unusable(q.Kind, "the deadline passed while another part of the run waited for the same answer")
+		if a.Code() == fault.ClusterUnusable {
+			a.Fault.Code = fault.ClusterUnreachable
+		}
+		a = replaceFailure(fallback, q, a)
+		if a.Fault != nil {
+			return a // the first caller may still get an answer
+		}
+		return t.settle(e, asRecorded(q.Kind, a))
 	}
 }
 
-// Seal ends the recording: an answer that comes later, to who was left behind, is not in it.
+// settle makes a the answer of a question unless it has one that was used, and returns its answer.
+func (t *Tape) settle(e *entry, a Answer) Answer {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+
+	if !e.isSettled {
+		e.answer = a
+		e.isSettled = true
+		e.isLate = t.sealed
+	}
+
+	return e.answer
+}
+
+// replaceFailure returns the answer of fallback in place of a failure, if fallback has one.
+func replaceFailure(fallback Fallback, q Question, a Answer) Answer {
+	if a.Fault == nil || fallback == nil {
+		return a
+	}
+	if other, ok := fallback(q, a); ok {
+		return other
+	}
+
+	return a
+}
+
+// Seal ends the recording. Later answers are not in it.
 func (t *Tape) Seal() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sealed = true
 }
 
-// Entries are the finished questions and answers, sorted by kind and arguments.
+// Entries returns the answered questions, sorted by kind and arguments.
 func (t *Tape) Entries() []Entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var out []Entry
 	for q, e := range t.entries {
-		select {
-		case <-e.done:
-			if !e.broke && !e.late {
-				out = append(out, Entry{q, e.answer})
-			}
-		default: // abandoned at its deadline: never answered
+		if e.isSettled && !e.isLate { // else it was abandoned at its deadline, or its source panicked
+			out = append(out, Entry{q, e.answer})
 		}
 	}
 
-	slices.SortFunc(out, func(a, b Entry) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Args, b.Args)) })
+	slices.SortFunc(out, func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Args, b.Args))
+	})
+
 	return out
 }
 

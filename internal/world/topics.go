@@ -6,22 +6,23 @@ type FileReq struct {
 	WaitMillis int64  `json:"wait_ms,omitempty"`
 }
 
-// FileAns is its text, UTF-8.
+// FileAns is the file's text, UTF-8.
 type FileAns struct {
 	Text string `json:"text"`
 }
 
-// CredentialReq asks whether a credential is there.
+// CredentialReq asks whether a credential exists.
 type CredentialReq struct {
 	Name string `json:"name"`
 }
 
-// CredentialAns says where from. Its bytes are no answer: apply and the cluster's adapter fetch them by themselves.
+// CredentialAns is the credential's source. Its bytes are not in the answer: apply and the cluster's adapter read them
+// themselves.
 type CredentialAns struct {
 	Source string `json:"source"`
 }
 
-// VariableReq asks for a value that the site's files do not give.
+// VariableReq asks for a value from outside the site's files.
 type VariableReq struct {
 	Name      string `json:"name"`
 	Sensitive bool   `json:"sensitive,omitempty"`
@@ -33,18 +34,18 @@ type VariableAns struct {
 	Source string `json:"source"` // credential | cmdline | flag
 }
 
-// ValidationReq asks whether a sensitive variable passes its rule number Rule: only the node can tell.
+// ValidationReq asks whether a sensitive variable passes its rule number Rule, which only the node can evaluate.
 type ValidationReq struct {
 	Variable string `json:"variable"`
 	Rule     int    `json:"rule"`
 }
 
-// ValidationAns says whether it does.
+// ValidationAns reports whether it does.
 type ValidationAns struct {
 	OK bool `json:"ok"`
 }
 
-// Access is how the cluster is reached and believed; Token names a credential.
+// Access is how to reach the cluster and to verify it; Token names a credential.
 type Access struct {
 	Servers       []string `json:"servers"`
 	CACertHashes  []string `json:"ca_cert_hashes,omitempty"`
@@ -56,7 +57,7 @@ type Access struct {
 	RetryMillis   int64    `json:"retry_ms,omitempty"`
 }
 
-// TrustReq asks who the cluster is.
+// TrustReq asks for the cluster's identity.
 type TrustReq struct {
 	Access
 }
@@ -74,53 +75,54 @@ type ObjectReq struct {
 	Access
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	Optional  bool   `json:"optional,omitempty"` // that it is not there is an answer, and not one to wait for
+	Optional  bool   `json:"optional,omitempty"` // it may not exist, so that is not retried
 }
 
-// ObjectAns is its data.
+// ObjectAns is the ConfigMap's data.
 type ObjectAns struct {
 	ResourceVersion string            `json:"resource_version"`
 	Data            map[string]string `json:"data"`
 	Binary          []string          `json:"binary,omitempty"` // keys whose values are not text
 }
 
-// NodeReq asks the cluster, with what the node joins with, whether another machine has its name. "" is the host's.
+// NodeReq asks the cluster, with the node's join credentials, whether another machine has the node's name. "" is the
+// host's name.
 type NodeReq struct {
 	Access
 	Name string `json:"name,omitempty"`
 }
 
-// NodeAns says whether one does. No machine's id is in it.
+// NodeAns reports whether one does, without the id of a machine.
 type NodeAns struct {
 	Name  string `json:"name"`
-	Taken string `json:"taken,omitempty"` // what the cluster knows of the Ready node of another machine; "": none
-	Note  string `json:"note,omitempty"`  // why the cluster did not say
+	Taken string `json:"taken,omitempty"` // the Ready node of another machine, described; "": none
+	Note  string `json:"note,omitempty"`  // why the cluster did not answer
 }
 
-// FactsReq asks for the hardware, waiting first for links and drivers to be there.
-type FactsReq struct {
+// HardwareReq asks for the hardware, after waiting for links and drivers.
+type HardwareReq struct {
 	WaitLinks   []string `json:"wait_links,omitempty"`
 	WaitDrivers []string `json:"wait_drivers,omitempty"`
 	WaitMillis  int64    `json:"wait_ms,omitempty"`
 }
 
-// KubeletReq asks about the kubelet at hand.
+// KubeletReq asks for the installed kubelet.
 type KubeletReq struct{}
 
-// KubeletAns tells its version (null if there is no binary) and whether this node has joined.
+// KubeletAns is the kubelet's version (null without a binary) and whether this node has joined.
 type KubeletAns struct {
 	Version   *string `json:"version"` // v1.36.3
 	Joined    bool    `json:"joined"`
-	JoinedWhy string  `json:"joined_why"` // what spoke for or against it
-	// Identity is whose kubelet.conf is there, joined or not; nil: there is none.
+	JoinedWhy string  `json:"joined_why"` // the reason
+	// Identity is that of the kubelet.conf, joined or not; nil without one.
 	Identity *IdentityAns `json:"identity,omitempty"`
-	// What it would find when it starts; 0 and nil are unknown.
+	// The environment of its next start; 0 and nil are unknown.
 	Cgroup int   `json:"cgroup,omitempty"` // the hierarchy's version, 1 or 2
 	Swap   *bool `json:"swap,omitempty"`   // some is on
 	// Hierarchies are the folders of version 1 in which it looks for a control group.
 	Hierarchies []string `json:"hierarchies,omitempty"`
 	Disk        int64    `json:"disk,omitempty"` // bytes of the filesystem of its folder
-	// Kernel is what the kernel has of what protectKernelDefaults is about: vm/overcommit_memory, …
+	// Kernel has the sysctls that protectKernelDefaults checks: vm/overcommit_memory, …
 	Kernel map[string]int64 `json:"kernel,omitempty"`
 	// Resolver is the resolvConf that kubeadm would write on this node, "" for none: systemd-resolved's own file, where
 	// that runs. It is decided once for a node, so a recording that is older has none.
@@ -129,32 +131,33 @@ type KubeletAns struct {
 	Runtime *RuntimeAns `json:"runtime,omitempty"`
 }
 
-// RuntimeAns is a container runtime as it told itself, where it runs already, and as its configuration has it. A field that is
-// not known is "".
+// RuntimeAns is a container runtime, as it reports itself if it runs, and by its configuration. Unknown fields are "".
 type RuntimeAns struct {
 	Endpoint string `json:"endpoint"` // unix:///run/containerd/containerd.sock
 	Name     string `json:"name,omitempty"`
-	Version  string `json:"version,omitempty"`       // by itself
-	Told     string `json:"told,omitempty"`          // its cgroup driver, by itself: systemd | cgroupfs
+	Version  string `json:"version,omitempty"`       // as it reports it
+	Told     string `json:"told,omitempty"`          // its cgroup driver, as it reports it: systemd | cgroupfs
 	Driver   string `json:"cgroup_driver,omitempty"` // by its configuration
 }
 
 // IdentityAns is the identity that a kubelet.conf gives.
 type IdentityAns struct {
-	Node    string   `json:"node,omitempty"`    // of the client certificate, system:node:NAME; "" for one of another kind
-	Host    string   `json:"host,omitempty"`    // how the kubelet here would call its node when prelet does not say; "" unknown
-	Foreign string   `json:"foreign,omitempty"` // why it is certainly another machine's
-	Ours    bool     `json:"ours,omitempty"`    // a generation is in place, and nothing says that it is another machine's
+	// Of the client certificate, system:node:NAME; "" for one of another kind.
+	Node    string   `json:"node,omitempty"`
+	Host    string   `json:"host,omitempty"`    // the node name that the kubelet would choose itself; "" unknown
+	Foreign string   `json:"foreign,omitempty"` // the proof that it is another machine's
+	Ours    bool     `json:"ours,omitempty"`    // a generation is in place, and nothing proves another machine
 	Older   bool     `json:"older,omitempty"`   // it was written before this machine got its machine id
-	Files   []string `json:"files,omitempty"`   // that hold it, and that remember what ran under it
-	Loose   string   `json:"loose,omitempty"`   // who besides root may change it, so that prelet asks no cluster with it
-	Mend    string   `json:"mend,omitempty"`    // what ends that
+	Files   []string `json:"files,omitempty"`   // with the identity, and with state of what ran under it
+	// Users besides root who may change it, so that prelet does not use it with a cluster.
+	Loose string `json:"loose,omitempty"`
+	Fix   string `json:"mend,omitempty"` // how to fix that
 }
 
-// AcceptsReq asks what the kubelet's binary takes.
+// AcceptsReq asks for the flags and feature gates of the kubelet's binary.
 type AcceptsReq struct{}
 
-// AcceptsAns is what its --help lists. A flag that is deprecated stands in Deprecated only; a gate is NAME=true or
+// AcceptsAns is the list of its --help. A deprecated flag is in Deprecated only; a gate is NAME=true or
 // NAME=false, its default, in the list of its stage.
 type AcceptsAns struct {
 	Flags      []string `json:"flags"`
@@ -163,19 +166,19 @@ type AcceptsAns struct {
 	Beta       []string `json:"beta"`
 }
 
-// ExistsReq asks whether there is something at a path. Path is absolute.
+// ExistsReq asks whether a path exists. Path is absolute.
 type ExistsReq struct {
 	Path string `json:"path"`
 }
 
-// ExistsAns says whether there is.
+// ExistsAns reports whether it does.
 type ExistsAns struct {
 	Exists bool   `json:"exists"`
-	Target string `json:"target,omitempty"` // where links lead to; "" where the path is the file itself
+	Target string `json:"target,omitempty"` // the target of links; "" if the path is the file itself
 }
 
-// DropInsReq asks which files of a folder the kubelet merges into its configuration. Dir is absolute. In a recording that is
-// older than the question there are none.
+// DropInsReq asks which files of a folder the kubelet merges into its configuration. Dir is absolute. In a recording
+// that is older than the question there are none.
 type DropInsReq struct {
 	Dir string `json:"dir"`
 }
@@ -185,8 +188,8 @@ type DropInsAns struct {
 	Paths []string `json:"paths"`
 }
 
-// ServingReq asks whether a kubelet would take a file of CAs, or, with Key, a certificate and its private key. A text is what
-// the plan writes to that file, with placeholders where secrets go; nil: what is there counts.
+// ServingReq asks whether a kubelet would accept a file of CAs, or, with Key, a certificate and its private key. A
+// text is the planned content of the file, with placeholders for secrets; nil: the existing file.
 type ServingReq struct {
 	Cert     string  `json:"cert"`
 	Key      string  `json:"key,omitempty"`
@@ -194,19 +197,19 @@ type ServingReq struct {
 	KeyText  *string `json:"key_text,omitempty"`
 }
 
-// ServingAns says why not, in the kubelet's words. Nothing of a private key is in it but whether it is one, and the
-// certificate's.
+// ServingAns is the reason why not, in the kubelet's words. Of a private key it contains only whether it is valid and
+// belongs to the certificate.
 type ServingAns struct {
 	Refused string `json:"refused,omitempty"`
 }
 
-// OriginalReq asks what a target held before prelet ever wrote it.
+// OriginalReq asks for the content of a target before prelet wrote it.
 type OriginalReq struct {
 	Path string `json:"path"`
 }
 
-// TargetReq asks what a target holds now. With Secret the planned text is compared on the node, and no text
-// comes back: Want has placeholders where secrets go.
+// TargetReq asks for the state of a target. With Secret the planned text is compared on the node, and the answer has no
+// text: Want has placeholders for secrets.
 type TargetReq struct {
 	Path   string `json:"path"`
 	Secret bool   `json:"secret,omitempty"`
@@ -222,19 +225,20 @@ type TargetAns struct {
 	UID    int    `json:"uid,omitempty"`
 	GID    int    `json:"gid,omitempty"`
 	Owner  string `json:"owner,omitempty"` // USER:GROUP by name; "" for root
+	Own    bool   `json:"own,omitempty"`   // it belongs to the user who runs prelet, who is not root
 	SHA256 string `json:"sha256,omitempty"`
 	Text   string `json:"text,omitempty"`
 	Same   bool   `json:"same,omitempty"`
-	// Private is a file whose content is not told, nor its hash: it holds a secret, or others than its owner may not read it.
-	// Who needs to know whether it is as planned asks with Secret.
+	// Private: the answer has neither content nor hash, because the file has a secret, or only its owner may read it.
+	// To compare it with the plan, ask with Secret.
 	Private bool `json:"private,omitempty"`
 	// Uncompared is why a target could not be compared: its credential is not here, or this user may not read it.
 	Uncompared string `json:"uncompared,omitempty"`
-	// Loose is the folder above it that others may write, so that nothing in it was read; Uncompared says who.
+	// Loose is the folder above it that others may write, so that nothing in it was read; Uncompared names them.
 	Loose string `json:"loose,omitempty"`
-	Drift string `json:"drift,omitempty"` // how it differs from what the last generation wrote; "" if it does not
-	// Left is what a managed target has where the site sets no mode or owner; nil: what it has. A recording that is older
-	// than the field has none.
+	Drift string `json:"drift,omitempty"` // the difference to the content that the last generation wrote; "": none
+	// Left is the mode and owner of a managed target where the site sets none; nil: the present ones. Older
+	// recordings do not have it.
 	Left *TargetMeta `json:"left,omitempty"`
 }
 
@@ -245,7 +249,7 @@ type TargetMeta struct {
 	GID  int    `json:"gid"`
 }
 
-// OwnerReq asks for an owner, USER:GROUP. The failure of one that is not there is fault.Absent.
+// OwnerReq asks for an owner, USER:GROUP. The failure of a missing owner is fault.Absent.
 type OwnerReq struct {
 	Owner string `json:"owner"`
 }
@@ -259,13 +263,13 @@ type UnitReq struct {
 	Start bool   `json:"start,omitempty"`
 }
 
-// UnitAns is what systemd has of it: LoadState, what its processes may write, and what it refuses.
+// UnitAns is systemd's state of the unit: LoadState, paths that its processes may write, and refused actions.
 type UnitAns struct {
 	Load     string   `json:"load"`               // loaded, not-found, masked, …
 	Strict   bool     `json:"strict,omitempty"`   // ProtectSystem=strict
 	Writable []string `json:"writable,omitempty"` // ReadWritePaths=
-	// Refuses are the actions of a restart stage that systemd refuses by hand: restart, reload. A recording of an older
-	// prelet has none: what systemd refuses after the commit is reported then.
+	// Refuses are the actions of a restart stage that systemd refuses by hand: restart, reload. Older recordings have
+	// none: then a refusal is reported after the commit.
 	Refuses []string `json:"refuses,omitempty"`
 
 	Start *StartAns `json:"start,omitempty"` // of a unit that is loaded
@@ -273,13 +277,14 @@ type UnitAns struct {
 
 // StartAns is how a unit starts its process. Values of variables that its words do not name are not in it.
 type StartAns struct {
-	Words []string          `json:"words"`           // the program and its arguments, with variables as they are written
+	// The program and its arguments, with variables as they are written.
+	Words []string          `json:"words"`
 	Files []string          `json:"files,omitempty"` // EnvironmentFile=
 	Vars  map[string]string `json:"vars,omitempty"`  // of Environment=, those that words name
 	Sets  []string          `json:"sets,omitempty"`  // the names of those in Environment= that are not empty
 }
 
-// ManagedReq asks what the generation in place holds.
+// ManagedReq asks for the targets of the generation in place.
 type ManagedReq struct{}
 
 // ManagedAns is empty before the first generation.
@@ -288,13 +293,13 @@ type ManagedAns struct {
 	Targets    []ManagedTarget `json:"targets"`
 }
 
-// ManagedTarget is one target of the generation in place, and what becomes of it if the site does not declare it.
+// ManagedTarget is one target of the generation in place, and the action if the site does not declare it.
 type ManagedTarget struct {
 	Path    string `json:"path"`
 	Purpose string `json:"purpose,omitempty"`
 	Action  string `json:"action"` // delete | restore | keep | none
 	Why     string `json:"why,omitempty"`
-	// Notify is what the site said of it, as "restart chrony.service". Those of older versions have none: then the rule
-	// for files of which a site says nothing holds.
+	// Notify is the site's setting, as "restart chrony.service". Targets of older versions have none, which means the
+	// default.
 	Notify []string `json:"notify,omitempty"`
 }

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// withholdSaid leaves out of a detector's answer what tells which machine it is. Nobody but its vendor knows what the names of free
-// attributes, of facts and of labels mean: those are taken that are called a serial number, a uuid, a GUID or a MAC address, and texts
-// with a MAC address inside. What else it says keeps its place, with other names for such addresses.
+// withholdSaid removes the machine's identity from a detector's answer. Only the vendor knows the meaning of free
+// attributes, facts and labels, so it removes those with the name of a serial number, a uuid, a GUID or a MAC
+// address, and texts with a MAC address inside.
 func (a *Answer) withholdSaid(x *anonymous) error {
 	var v map[string]any
 	if err := json.Unmarshal(a.Value, &v); err != nil {
@@ -42,7 +42,7 @@ func (a *Answer) withholdSaid(x *anonymous) error {
 	return err
 }
 
-// hide makes identities below a value null, and notes where.
+// hide replaces identities in a value by null, at any depth, and collects their places.
 func (x *anonymous) hide(v any, at string, out *[]string) {
 	each := func(in any, name, at string, set func()) {
 		text, _ := in.(string)
@@ -65,19 +65,26 @@ func (x *anonymous) hide(v any, at string, out *[]string) {
 	}
 }
 
-// isIdentity knows a name whose words say that its value is one machine's alone: serial_number, board.serial, nodeGuid; not serial_ports.
+// isIdentity reports whether a name is that of a machine's identity: serial_number, board.serial, nodeGuid; not
+// serial_ports.
 func isIdentity(name string) bool {
 	words := regexp.MustCompile(`([a-z0-9])([A-Z])`).ReplaceAllString(name, "$1 $2")
-	short := regexp.MustCompile(`([A-Z])([A-Z][a-z])`).ReplaceAllString(words, "$1 $2") // MACAddress; but GUIDs are no GUI
+	// MACAddress is split, but GUIDs is not.
+	short := regexp.MustCompile(`([A-Z])([A-Z][a-z])`).ReplaceAllString(words, "$1 $2")
+
 	return saysIdentity(name) || saysIdentity(words) || saysIdentity(short)
 }
 
 func saysIdentity(name string) bool {
-	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
+	words := strings.FieldsFunc(
+		strings.ToLower(name),
+		func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') },
+	)
 	for i, w := range words {
 		switch w {
 		case "serial":
-			if i == len(words)-1 || slices.Contains([]string{"number", "numbers", "no", "id"}, words[i+1]) {
+			isLast := i == len(words)-1
+			if isLast || slices.Contains([]string{"number", "numbers", "no", "id"}, words[i+1]) {
 				return true
 			}
 		case "serials", "serialnumber", "sn", "uuid", "uuids", "guid", "guids", "mac", "macs":

@@ -1,5 +1,10 @@
-// Package world is the one door to what is outside: questions, answers, the tape that keeps both, and the
-// recording that a tape becomes. It knows no adapter, and imports the standard library and fault only.
+// Package world defines questions about everything outside of the site, their answers, the tape that stores both, and
+// the recording of a tape. All reads of a plan use it. It must not know adapters, and imports only the standard
+// library and fault.
+//
+// A question that a recording does not contain is unread, which is not a failure: a failure has consequences, such as
+// a label that is removed, and a question that was never asked must have none. What depends on it is left out of the
+// plan, is not shown as removed, and the plan has no hash.
 package world
 
 import (
@@ -10,31 +15,31 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// Kind is what a question is about. Questions are of the domain, not of a protocol: "trust" is a whole verified
+// Kind is the subject of a question. Questions are of the domain, not of a protocol: "trust" is a whole verified
 // exchange, so it replays without a token.
 type Kind string
 
 // The kinds of questions.
 const (
 	KindFile       Kind = "file"       // a file's text
-	KindCredential Kind = "credential" // is it there? Never its bytes
+	KindCredential Kind = "credential" // whether it exists, never its bytes
 	KindVariable   Kind = "variable"   // a value from outside the site's files
 	KindTrust      Kind = "trust"      // the cluster's CA, verified
 	KindObject     Kind = "object"     // a ConfigMap
-	KindFacts      Kind = "facts"      // the hardware
-	KindLock       Kind = "lock"       // what is known of a detector without running it
+	KindHardware   Kind = "facts"      // the hardware
+	KindLock       Kind = "lock"       // the lock of a detector
 	KindDetector   Kind = "detector"   // one vendor detector
-	KindKubelet    Kind = "kubelet"    // the kubelet at hand, and whether the node has joined
-	KindAccepts    Kind = "accepts"    // the flags and feature gates that the kubelet's binary takes
-	KindExists     Kind = "exists"     // is there something at a path that the kubelet will look at?
+	KindKubelet    Kind = "kubelet"    // the installed kubelet, and whether the node has joined
+	KindAccepts    Kind = "accepts"    // the flags and feature gates of the kubelet's binary
+	KindExists     Kind = "exists"     // does a path exist that the kubelet will use?
 	KindDropIns    Kind = "drop-ins"   // which drop-ins of the kubelet's configuration are in a folder?
-	KindServing    Kind = "serving"    // would the kubelet take the certificates that its API is served with?
-	KindOriginal   Kind = "original"   // what a target held before prelet
-	KindTarget     Kind = "target"     // what a target holds now
+	KindServing    Kind = "serving"    // would the kubelet accept the certificates of its API?
+	KindOriginal   Kind = "original"   // the content of a target before prelet
+	KindTarget     Kind = "target"     // the state of a target
 	KindNode       Kind = "node"       // does another machine have the name of this node?
-	KindOwner      Kind = "owner"      // are there this user and this group?
-	KindUnit       Kind = "unit"       // is there this unit, and what may it write?
-	KindManaged    Kind = "managed"    // what the generation in place holds
+	KindOwner      Kind = "owner"      // do this user and this group exist?
+	KindUnit       Kind = "unit"       // does this unit exist, and what may it write?
+	KindManaged    Kind = "managed"    // the targets of the generation in place
 	KindValidation Kind = "validation" // does a sensitive variable pass its rule?
 )
 
@@ -46,13 +51,11 @@ type Question struct {
 
 func (q Question) String() string { return string(q.Kind) + " " + q.Args }
 
-// Answer is what came back: a value, or why there is none. A failure is an answer too, or a replay would differ from
-// the run.
+// Answer is a value, or the reason why there is none. A failure is an answer too, so that a replay equals the run.
 type Answer struct {
 	Value json.RawMessage
-	// Fault is why there is no value; nil with one. It has what a recording has of it: a code, a reason and a next
-	// step. That something is not there (fault.Absent), may not be looked at (fault.Denied) or was never asked
-	// (fault.Unread) is no failure yet: whoever asked decides.
+	// Fault is the reason for a missing value, with the parts that a recording has: a code, a reason and a next step.
+	// For the caller, fault.Absent, fault.Denied and fault.Unread (not in the recording) need not be failures.
 	Fault *fault.Fault
 
 	Stale    int      // the generation whose recording answered instead of the world
@@ -60,12 +63,12 @@ type Answer struct {
 	Withheld []string // JSON pointers that were left out of this recording
 }
 
-// Failure is an answer without a value: its code, why, and what to do next.
+// Failure returns an answer without a value: its code, the reason, and the next step.
 func Failure(code fault.Code, why, next string) Answer {
 	return Answer{Fault: &fault.Fault{Code: code, Why: why, Next: next}}
 }
 
-// Code is why there is no value; "" with one.
+// Code returns the code of the reason for a missing value, or "".
 func (a Answer) Code() fault.Code {
 	if a.Fault == nil {
 		return ""
@@ -74,7 +77,7 @@ func (a Answer) Code() fault.Code {
 	return a.Fault.Code
 }
 
-// Name is why there is no value, as recordings call it; "" with one.
+// Name returns a recording's name for the reason for a missing value, or "".
 func (a Answer) Name() string {
 	if a.Fault == nil {
 		return ""
@@ -83,7 +86,7 @@ func (a Answer) Name() string {
 	return nameOf(a.Fault.Code)
 }
 
-// Why is the reason why there is no value, with its place; "" with one.
+// Why returns the reason for a missing value, with its place, or "".
 func (a Answer) Why() string {
 	if a.Fault == nil {
 		return ""
@@ -92,12 +95,12 @@ func (a Answer) Why() string {
 	return a.Fault.Reason()
 }
 
-// Source answers questions: live adapters, a recording, a fake in a test.
+// Source answers questions: internal/probe on a node, a recording, or a fake in a test.
 type Source interface {
 	Ask(ctx context.Context, q Question) Answer
 }
 
-// SourceFunc makes a function a Source.
+// SourceFunc is a function as a Source.
 type SourceFunc func(ctx context.Context, q Question) Answer
 
 // Ask implements Source.
@@ -106,16 +109,17 @@ func (f SourceFunc) Ask(ctx context.Context, q Question) Answer { return f(ctx, 
 // Topic ties a kind to the types of its request and its answer, so that callers are typed and the tape is not.
 type Topic[Req, Ans any] struct{ Kind Kind }
 
-// The topics.
+// The topics. Topic X has the kind KindX, the request XReq and the answer XAns, except that the answer of Hardware is
+// Facts, and that of Original is TargetAns.
 var (
 	File       = Topic[FileReq, FileAns]{KindFile}
 	Credential = Topic[CredentialReq, CredentialAns]{KindCredential}
 	Variable   = Topic[VariableReq, VariableAns]{KindVariable}
 	Trust      = Topic[TrustReq, TrustAns]{KindTrust}
 	Object     = Topic[ObjectReq, ObjectAns]{KindObject}
-	FactsOf    = Topic[FactsReq, Facts]{KindFacts}
-	LockOf     = Topic[LockReq, LockAns]{KindLock}
-	DetectorOf = Topic[DetectorReq, DetectorAns]{KindDetector}
+	Hardware   = Topic[HardwareReq, Facts]{KindHardware}
+	Lock       = Topic[LockReq, LockAns]{KindLock}
+	Detector   = Topic[DetectorReq, DetectorAns]{KindDetector}
 	Kubelet    = Topic[KubeletReq, KubeletAns]{KindKubelet}
 	Accepts    = Topic[AcceptsReq, AcceptsAns]{KindAccepts}
 	Exists     = Topic[ExistsReq, ExistsAns]{KindExists}
@@ -123,14 +127,14 @@ var (
 	Serving    = Topic[ServingReq, ServingAns]{KindServing}
 	Original   = Topic[OriginalReq, TargetAns]{KindOriginal}
 	Target     = Topic[TargetReq, TargetAns]{KindTarget}
-	NodeOf     = Topic[NodeReq, NodeAns]{KindNode}
+	Node       = Topic[NodeReq, NodeAns]{KindNode}
 	Owner      = Topic[OwnerReq, OwnerAns]{KindOwner}
-	UnitOf     = Topic[UnitReq, UnitAns]{KindUnit}
+	Unit       = Topic[UnitReq, UnitAns]{KindUnit}
 	Managed    = Topic[ManagedReq, ManagedAns]{KindManaged}
 	Validation = Topic[ValidationReq, ValidationAns]{KindValidation}
 )
 
-// Question writes a request as a question.
+// Question encodes a request as a question.
 func (t Topic[Req, Ans]) Question(r Req) Question {
 	b, err := json.Marshal(r)
 	if err != nil {

@@ -20,19 +20,22 @@ import (
 )
 
 func recorded(args ...string) string {
-	return fmt.Sprintf(`{"format":1,"prelet":"0.1.0","time":"t","site":[{"name":"a.hcl","text":"x"}],"answers":[%s]}`, strings.Join(args, ","))
+	return fmt.Sprintf(
+		`{"format":1,"prelet":"0.1.0","time":"t","site":[{"name":"a.hcl","text":"x"}],"answers":[%s]}`,
+		strings.Join(args, ","),
+	)
 }
 
 const oneFile = `{"kind":"file","args":{"path":"/a"},"answer":{"value":{"text":"x"}}}`
 
-// TestDecodeRefuses lists what is no recording, or none that has one meaning.
+// TestDecodeRefuses lists inputs that are not recordings, or that have no unique meaning.
 func TestDecodeRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"nothing":              {"", "no recording"},
+		"nothing":              {"", "not a recording"},
 		"something else":       {`{"kind":"Pod"}`, "it has no format"},
 		"a newer one":          {`{"format":2}`, "a newer prelet"},
 		"a negative format":    {`{"format":-1}`, "no format"},
-		"cut off":              {recorded(oneFile)[:60], "no recording"},
+		"cut off":              {recorded(oneFile)[:60], "not a recording"},
 		"more behind it":       {recorded(oneFile) + recorded(), "after top-level value"},
 		"one question twice":   {recorded(oneFile, oneFile), "twice"},
 		"twice, other spaces":  {recorded(oneFile, strings.Replace(oneFile, `{"path":`, `{ "path" : `, 1)), "twice"},
@@ -53,7 +56,7 @@ func TestDecodeRefuses(t *testing.T) {
 		})
 	}
 	if _, err := Decode(strings.NewReader(`{"format":2}`)); !errors.Is(err, ErrNewer) {
-		t.Errorf("a newer format gives %v", err)
+		t.Errorf("a newer format: got error %v, want ErrNewer", err)
 	}
 }
 
@@ -68,9 +71,17 @@ func TestDecodeIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Decode(&b); err == nil || !strings.Contains(err.Error(), "64 MiB") {
-		t.Errorf("a bomb of %d bytes gives %v", b.Len(), err)
+		t.Errorf("a bomb of %d bytes: got error %v, want one about 64 MiB", b.Len(), err)
 	}
-	deep := recorded(`{"kind":"file","args":{"path":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `},"answer":{"fail":"absent"}}`)
+	deep := recorded(
+		`{"kind":"file","args":{"path":` + strings.Repeat(
+			"[",
+			100_000,
+		) + strings.Repeat(
+			"]",
+			100_000,
+		) + `},"answer":{"fail":"absent"}}`,
+	)
 	if _, err := Decode(strings.NewReader(deep)); err == nil {
 		t.Error("a hundred thousand levels are read")
 	}
@@ -99,8 +110,9 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, ans, err := Object.Ask(ctx, tape, ObjectReq{Namespace: "n"}); err == nil || ans.Code() != fault.ClusterDenied {
-		t.Fatalf("got %v, %v", ans, err)
+	if _, ans, err := Object.Ask(ctx, tape, ObjectReq{Namespace: "n"}); err == nil ||
+		ans.Code() != fault.ClusterDenied {
+		t.Fatalf("object: got %v, %v; want code cluster-denied", ans, err)
 	}
 	r := &Recording{Header: Header{Prelet: "p", Site: []SiteFile{{"a.hcl", "x"}}}, Entries: tape.Entries()}
 	var first bytes.Buffer
@@ -116,7 +128,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(long, short); d != "" || bytes.IndexByte(compact.Bytes(), '\n') != compact.Len()-1 {
-		t.Errorf("in one line it is another one:\n%s\n%s", d, &compact)
+		t.Errorf("compact: want one line with the same values, got\n%s\n%s", d, &compact)
 	}
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
@@ -136,14 +148,15 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		if first.String() != second.String() {
-			t.Errorf("written again it differs:\n%s\n%s", &first, &second)
+			t.Errorf("written again: want\n%s\ngot\n%s", &first, &second)
 		}
 		a, _, err := File.Ask(ctx, back.Source(), FileReq{Path: "/a"})
 		if err != nil || a.Text != "<x>\u2028\n" {
-			t.Errorf("the replay says %q, %v", a.Text, err)
+			t.Errorf("the replay: got %q, %v; want the recorded text", a.Text, err)
 		}
-		if _, ans, _ := File.Ask(ctx, back.Source(), FileReq{Path: "/c"}); ans.Code() != fault.Unread || !strings.Contains(ans.Why(), "/c") {
-			t.Errorf("a question that was never asked gives %v", ans)
+		if _, ans, _ := File.Ask(ctx, back.Source(), FileReq{Path: "/c"}); ans.Code() != fault.Unread ||
+			!strings.Contains(ans.Why(), "/c") {
+			t.Errorf("a question that was never asked: got %v, want it unread", ans)
 		}
 	}
 }
@@ -167,7 +180,7 @@ func testTapeAsksOnce(t *testing.T) {
 			p := fmt.Sprintf("/%d", i%5)
 			a, _, err := File.Ask(context.Background(), tape, FileReq{Path: p})
 			if err != nil || !strings.Contains(a.Text, p) {
-				t.Errorf("%s: %q, %v", p, a.Text, err)
+				t.Errorf("%s: got %q, %v; want a text with the path", p, a.Text, err)
 			}
 			_ = tape.Entries()
 		}()
@@ -176,12 +189,13 @@ func testTapeAsksOnce(t *testing.T) {
 	close(allAsked)
 	all.Wait()
 	if n := asked.Load(); n != 5 || len(tape.Entries()) != 5 {
-		t.Errorf("5 questions were asked %d times, the tape has %d", n, len(tape.Entries()))
+		t.Errorf("5 questions: got %d reads and %d entries, want 5 of each", n, len(tape.Entries()))
 	}
 }
 
-// TestTapeWaits ends a wait for somebody else's question with the waiter's deadline, and keeps no answer that never
-// came; one whose source panicked is no deadlock for those that wait.
+// TestTapeWaits ends a wait for another caller's question at the waiter's deadline, and stores no answer that never
+// came. The first answer that is used stays, also if it is a fallback and the source's own answer comes later. A panic
+// in the source does not block the other waiters.
 func TestTapeWaits(t *testing.T) {
 	begun, end := make(chan struct{}), make(chan struct{})
 	tape := NewTape(SourceFunc(func(_ context.Context, q Question) Answer {
@@ -192,17 +206,28 @@ func TestTapeWaits(t *testing.T) {
 		<-end
 		return Failure(fault.Absent, "", "")
 	}))
-	defer close(end)
-	q := File.Question(FileReq{Path: "/a"})
-	go tape.Ask(context.Background(), q)
+	q := Object.Question(ObjectReq{Name: "a"})
+	first := make(chan Answer, 1)
+	go func() { first <- tape.Ask(context.Background(), q) }()
 	<-begun
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if a := tape.Ask(ctx, q); a.Code() != fault.ClusterUnreachable {
-		t.Errorf("a wait beyond the deadline gives %v", a)
+		t.Errorf("a wait beyond the deadline: got %v, want cluster-unreachable", a)
 	}
 	if len(tape.Entries()) != 0 {
-		t.Errorf("the tape holds %v", tape.Entries())
+		t.Errorf("before an answer: got entries %v, want none", tape.Entries())
+	}
+	tape.SetFallback(func(Question, Answer) (Answer, bool) { return Object.Answer(ObjectAns{}), true })
+	if a := tape.Ask(ctx, q); a.Fault != nil {
+		t.Errorf("a wait beyond the deadline, with a fallback: got %v, want its answer", a)
+	}
+	close(end)
+	if a := <-first; a.Fault != nil { // its own answer is a failure, which comes too late
+		t.Errorf("the first caller: got %v, want the fallback that another caller has used", a)
+	}
+	if all := tape.Entries(); len(all) != 1 || all[0].Answer.Fault != nil {
+		t.Errorf("got entries %v, want one with the fallback", all)
 	}
 	trust := Trust.Question(TrustReq{})
 	func() {
@@ -210,38 +235,38 @@ func TestTapeWaits(t *testing.T) {
 		tape.Ask(context.Background(), trust)
 	}()
 	if a := tape.Ask(context.Background(), trust); a.Code() != fault.ClusterUnusable {
-		t.Errorf("after a panic: %v", a)
+		t.Errorf("after a panic: got %v, want cluster-unusable", a)
 	}
-	for _, e := range tape.Entries() {
-		t.Errorf("what broke is on the tape: %v", e)
+	if all := tape.Entries(); len(all) != 1 {
+		t.Errorf("after a panic: got entries %v, want the first one only", all)
 	}
 }
 
-// TestFallBack sees failures only, and what it gives is what the tape holds.
-func TestFallBack(t *testing.T) {
+// TestFallback sees failures only, and what it gives is what the tape holds.
+func TestFallback(t *testing.T) {
 	tape := NewTape(SourceFunc(func(_ context.Context, q Question) Answer {
 		if q.Kind == KindFile {
 			return File.Answer(FileAns{Text: "good"})
 		}
 		return Failure(fault.ClusterUnreachable, "down", "")
 	}))
-	tape.FallBack(func(q Question, a Answer) (Answer, bool) {
+	tape.SetFallback(func(q Question, a Answer) (Answer, bool) {
 		if a.Fault == nil {
-			t.Errorf("asked for %s, which did not fail", q)
+			t.Errorf("got the fallback asked for %s, want only failed questions", q)
 		}
 		return Answer{Value: json.RawMessage(`{}`), Stale: 3, Because: a.Why()}, q.Kind == KindTrust
 	})
 	ctx := context.Background()
 	tape.Ask(ctx, File.Question(FileReq{Path: "/a"}))
 	if a := tape.Ask(ctx, Trust.Question(TrustReq{})); a.Stale != 3 || a.Because != "down" {
-		t.Errorf("got %v", a)
+		t.Errorf("with a fallback: got %v, want Stale 3 because down", a)
 	}
 	if a := tape.Ask(ctx, Object.Question(ObjectReq{})); a.Code() != fault.ClusterUnreachable {
-		t.Errorf("got %v", a)
+		t.Errorf("without a fallback: got %v, want cluster-unreachable", a)
 	}
 	for _, e := range tape.Entries() {
 		if e.Kind == KindTrust && e.Answer.Stale != 3 {
-			t.Errorf("the tape holds %v", e)
+			t.Errorf("got entry %v, want Stale 3", e)
 		}
 	}
 }
@@ -249,8 +274,17 @@ func TestFallBack(t *testing.T) {
 // TestWithhold takes what identifies a machine out of its facts, names it, and does nothing the second time.
 func TestWithhold(t *testing.T) {
 	id, mac := "canary-id", "canary-mac"
-	f := Facts{MachineID: &id, Product: Product{Serial: &id, UUID: &id}, Interfaces: map[string]Interface{"a/b~": {MAC: &mac}, "lo": {}}}
-	r := &Recording{Entries: []Entry{{FactsOf.Question(FactsReq{}), FactsOf.Answer(f)}, {FactsOf.Question(FactsReq{WaitMillis: 1}), Failure(fault.HardwareFailed, "", "")}}}
+	f := Facts{
+		MachineID:  &id,
+		Product:    Product{Serial: &id, UUID: &id},
+		Interfaces: map[string]Interface{"a/b~": {MAC: &mac}, "lo": {}},
+	}
+	r := &Recording{
+		Entries: []Entry{
+			{Hardware.Question(HardwareReq{}), Hardware.Answer(f)},
+			{Hardware.Question(HardwareReq{WaitMillis: 1}), Failure(fault.HardwareFailed, "", "")},
+		},
+	}
 	for range 2 {
 		if err := r.Withhold(); err != nil {
 			t.Fatal(err)
@@ -260,7 +294,7 @@ func TestWithhold(t *testing.T) {
 			t.Fatal(err)
 		}
 		if strings.Contains(b.String(), "canary") {
-			t.Errorf("it is still there: %s", &b)
+			t.Errorf("got %s, want it without canary", &b)
 		}
 		want := []string{"/interfaces/a~1b~0/mac", "/machine_id", "/product/serial", "/product/uuid"}
 		if got := r.Entries[0].Answer.Withheld; strings.Join(got, " ") != strings.Join(want, " ") {
@@ -272,7 +306,11 @@ func TestWithhold(t *testing.T) {
 // FuzzDecode holds that whatever is read can be written and read again with the same bytes, and has each question once.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(recorded()))
-	f.Add([]byte(recorded(oneFile, `{"kind":"facts","args":{},"answer":{"fail":"unusable","detail":"d","withheld":["/a"]}}`)))
+	f.Add(
+		[]byte(
+			recorded(oneFile, `{"kind":"facts","args":{},"answer":{"fail":"unusable","detail":"d","withheld":["/a"]}}`),
+		),
+	)
 	f.Add([]byte(`{"format":2}`))
 	f.Add([]byte("\x1f\x8b\x08\x00"))
 	f.Add([]byte(recorded(oneFile, oneFile)))
@@ -287,13 +325,13 @@ func FuzzDecode(f *testing.F) {
 		}
 		again, err := Decode(bytes.NewReader(a.Bytes()))
 		if err != nil {
-			t.Fatalf("what was written is refused: %s\n%s", err, &a)
+			t.Fatalf("read again: got error %v, want none\n%s", err, &a)
 		}
 		if err := again.Encode(&b); err != nil {
 			t.Fatal(err)
 		}
 		if a.String() != b.String() {
-			t.Errorf("%s\n%s", &a, &b)
+			t.Errorf("written again: want\n%s\ngot\n%s", &a, &b)
 		}
 		for _, e := range r.Entries {
 			if got := r.Source().Ask(context.Background(), e.Question); got.Code() != e.Answer.Code() {
@@ -303,14 +341,17 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestReplayOfAQuestionThatIsAlike holds that a replay answers a question that differs from the recorded one only in what
-// its answer does not depend on.
+// TestReplayOfAQuestionThatIsAlike holds that a replay answers a question that differs from the recorded one only in
+// what its answer does not depend on.
 func TestReplayOfAQuestionThatIsAlike(t *testing.T) {
 	planned := TargetReq{Path: "/etc/s", Secret: true, Want: "old"}
 	other := TargetReq{Path: "/etc/t", Secret: true, Want: "old"}
 	r := Recording{Entries: []Entry{
 		{File.Question(FileReq{Path: "/etc/x"}), File.Answer(FileAns{Text: "x"})},
-		{Object.Question(ObjectReq{Access: Access{RetryMillis: 5}, Name: "a"}), Object.Answer(ObjectAns{ResourceVersion: "7"})},
+		{
+			Object.Question(ObjectReq{Access: Access{RetryMillis: 5}, Name: "a"}),
+			Object.Answer(ObjectAns{ResourceVersion: "7"}),
+		},
 		{Target.Question(planned), Target.Answer(TargetAns{Exists: true, Same: true})},
 		{Target.Question(other), Target.Answer(TargetAns{Exists: true})},
 	}}

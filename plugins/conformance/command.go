@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -11,95 +10,99 @@ import (
 	"os/signal"
 	"time"
 
+	"github.com/prelet/prelet/plugins/internal/cli"
 	"github.com/prelet/prelet/plugins/sdk/fakeroot"
 )
 
 const usage = `check PROGRAM [-- ARGUMENTS OF THE PROGRAM]
 
-Starts a detector as prelet does and says what to mend. No device is needed.
+Starts a detector as prelet does and reports what to fix. No device is needed.
 
-  -o text|json         how to print it
-  --config JSON|@FILE  a configuration, where the detector has required attributes
+  -o text|json         output format
+  --config JSON|@FILE  a configuration, if the detector has required attributes
   --root DIR           a machine with devices that the detector knows; repeatable
-  --timeout 10s        how long one detection may take
+  --timeout 10s        time limit of one detection
 
 check machine FILE.machine DIR
 
-Writes the machine that a file of package detectortest describes as a folder, for --root and for prelet's --hardware.
+Writes the machine that a file of package detectortest describes to a folder, for --root and for prelet's --hardware.
 `
 
-// Exit statuses of Command.
-const (
-	exitOK     = 0
-	exitFailed = 1
-	exitUsage  = 64
-)
-
-// Command is `detectors check`: it runs the checks, prints the report, and returns an exit status: 1 when a check
-// failed. Shim must have been called before.
+// Command is `detectors check`: it runs the checks, prints the report and returns an exit status, which is 1 if a
+// check failed. The caller must have called Shim.
 func Command(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 3 && args[0] == "machine" {
-		if err := writeMachine(args[1], args[2]); err != nil {
-			fmt.Fprintf(stderr, "check: %v\n", err)
-			return exitFailed
-		}
-		return exitOK
+		return finish(writeMachine(args[1], args[2]), stderr)
 	}
-	o := Options{}
-	flags := flag.NewFlagSet("check", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	format := flags.String("o", "text", "")
-	config := flags.String("config", "{}", "")
-	flags.DurationVar(&o.Timeout, "timeout", 10*time.Second, "")
-	flags.Func("root", "", func(s string) error { o.Roots = append(o.Roots, s); return nil })
-	program := ""
-	err := flags.Parse(args)
-	if err == nil && flags.NArg() > 0 { // flags may stand behind the program too
-		program = flags.Arg(0)
-		err = flags.Parse(flags.Args()[1:])
-		o.Args = flags.Args()
-	}
-	if err == nil {
-		o.Config, err = readConfig(*config)
-	}
-	switch {
-	case errors.Is(err, flag.ErrHelp):
+
+	program, format, options, err := parseArguments(args)
+	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(stdout, usage)
-		return exitOK
-	case err == nil && program == "":
-		err = errors.New("which program?")
-	case err == nil && *format != "text" && *format != "json":
-		err = fmt.Errorf("-o is text or json, not %q", *format)
+		return cli.OK
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "check: %v\n\n%s", err, usage)
-		return exitUsage
+		return cli.Usage
 	}
+
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	r, err := Run(ctx, program, o)
-	if err != nil {
-		fmt.Fprintf(stderr, "check: %v\n", err)
-		return exitFailed
+	report, err := Run(ctx, program, options)
+	switch {
+	case err != nil:
+	case format == "json":
+		err = cli.PrintJSON(stdout, report)
+	default:
+		report.Print(stdout)
 	}
-	if *format == "json" {
-		e := json.NewEncoder(stdout)
-		e.SetIndent("", "  ")
-		e.SetEscapeHTML(false)
-		if err := e.Encode(r); err != nil {
-			fmt.Fprintf(stderr, "check: %v\n", err)
-			return exitFailed
-		}
-	} else {
-		r.Print(stdout)
+	if err == nil && !report.OK() {
+		return cli.Failed
 	}
-	if !r.OK() {
-		return exitFailed
-	}
-	return exitOK
+
+	return finish(err, stderr)
 }
 
-// writeMachine writes a described machine into a folder, which must be new or empty.
+// finish prints an error and returns the exit status.
+func finish(err error, stderr io.Writer) int {
+	if err == nil {
+		return cli.OK
+	}
+	fmt.Fprintf(stderr, "check: %v\n", err)
+
+	return cli.Failed
+}
+
+func parseArguments(args []string) (program, format string, o Options, err error) {
+	flags := cli.NewFlags("check")
+	flags.StringVar(&format, "o", "text", "")
+	flags.DurationVar(&o.Timeout, "timeout", 10*time.Second, "")
+	cli.AddConfig(flags, &o.Config)
+	flags.Func("root", "", func(s string) error {
+		o.Roots = append(o.Roots, s)
+		return nil
+	})
+
+	if err := flags.Parse(args); err != nil {
+		return "", "", o, err
+	}
+	if flags.NArg() == 0 {
+		return "", "", o, errors.New("name the program to check")
+	}
+
+	program = flags.Arg(0)
+	err = flags.Parse(flags.Args()[1:])
+	if err != nil { // flags may follow the program
+		return "", "", o, err
+	}
+	o.Args = flags.Args()
+	if format != "text" && format != "json" {
+		return "", "", o, fmt.Errorf("invalid value %q of -o: valid values are text and json", format)
+	}
+
+	return program, format, o, nil
+}
+
+// writeMachine writes the machine that a file describes to a folder, which must be new or empty.
 func writeMachine(file, dir string) error {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -109,25 +112,17 @@ func writeMachine(file, dir string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
+
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if old, err := os.ReadDir(dir); err != nil || len(old) > 0 {
-		return errors.Join(err, fmt.Errorf("%s is not empty", dir))
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	if len(entries) > 0 {
+		return fmt.Errorf("%s is not empty", dir)
 	}
 
 	return tree.Write(dir)
-}
-
-func readConfig(s string) (out map[string]any, err error) {
-	b := []byte(s)
-	if len(s) > 0 && s[0] == '@' {
-		if b, err = os.ReadFile(s[1:]); err != nil {
-			return nil, err
-		}
-	}
-	if err := json.Unmarshal(b, &out); err != nil {
-		return nil, fmt.Errorf("--config: want a JSON object: %w", err)
-	}
-	return out, nil
 }

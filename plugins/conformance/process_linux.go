@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -28,67 +28,90 @@ import (
 	"github.com/prelet/prelet/plugins/protocol"
 )
 
-// start is how long a detector may take to its first line: prelet's own limit is the detector's whole time, but a boot
-// waits for it.
+// startTime is how long a detector may take to print its first line. prelet allows the detector's whole timeout, but
+// a boot waits for it.
 const startTime = 5 * time.Second
 
-// process is a detector that was started.
+// process is a started detector.
 type process struct {
-	kit    *kit
-	cmd    *exec.Cmd
-	dir    string // its socket folder
-	watch  *watcher
-	stdout *output
-	stderr *output
-	exited chan struct{}
-	line   string // the first of its standard output
-	took   time.Duration
-	conn   *grpc.ClientConn
-	dead   bool
+	kit     *kit
+	cmd     *exec.Cmd
+	dir     string // the folder of its socket
+	watch   *watcher
+	stdout  *output
+	stderr  *output
+	exited  chan struct{} // closed when the process has ended
+	killed  bool
+	startup time.Duration // until its first line
+	conn    *grpc.ClientConn
 }
 
-// output keeps the beginning of what a process says, and whether there was more.
+// output keeps the beginning of a process's output.
 type output struct {
-	mu    sync.Mutex
-	kept  bytes.Buffer
-	total int64
+	mu      sync.Mutex
+	kept    bytes.Buffer
+	line    chan struct{} // closed when the first line is complete, or too long
+	hasLine bool
+}
+
+func newOutput() *output {
+	return &output{line: make(chan struct{})}
 }
 
 // Write implements io.Writer.
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.total += int64(len(p))
-	if room := contract.MaxStderr - o.kept.Len(); room > 0 {
-		o.kept.Write(p[:min(room, len(p))])
+
+	room := contract.MaxStderr - o.kept.Len()
+	size := min(room, len(p))
+	o.kept.Write(p[:size])
+
+	isFull := size == room
+	if !o.hasLine && (isFull || bytes.Contains(o.kept.Bytes(), []byte("\n"))) {
+		o.hasLine = true
+		close(o.line)
 	}
+
 	return len(p), nil
 }
 
-func (o *output) text() (string, int64) {
+// String returns the output so far.
+func (o *output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.kept.String(), o.total
+
+	return o.kept.String()
 }
 
-// start starts the detector as a node would: nearly no environment, no terminal, its own process group, its own folder,
-// limits, and the watch. With a cookie it is prelet's; without, it is a person's.
-func (k *kit) start(cookie bool) (*process, error) {
-	k.n++
-	p := &process{kit: k, dir: filepath.Join(k.dir, fmt.Sprintf("s%d", k.n)), stdout: &output{}, stderr: &output{}, exited: make(chan struct{})}
-	if err := os.Mkdir(p.dir, 0o700); err != nil {
+// start starts the detector as a node would: almost no environment, a process group and a folder of its own, limits,
+// and the watch. Without the cookie it is as if a person started it. It does not wait for the handshake.
+func (k *kit) start(withCookie bool) (*process, error) {
+	k.processes++
+	p := &process{
+		kit:    k,
+		dir:    filepath.Join(k.dir, "s"+strconv.Itoa(k.processes)),
+		stdout: newOutput(),
+		stderr: newOutput(),
+		exited: make(chan struct{}),
+	}
+	if err := k.makeFolder(p.dir); err != nil {
 		return nil, err
 	}
-	if k.user != 0 {
-		if err := os.Chown(p.dir, k.user, k.user); err != nil {
-			return nil, err
-		}
-	}
+
 	env := protocol.Environment(p.dir)
-	if !cookie {
-		env = slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, protocol.CookieKey+"=") })
+	if !withCookie {
+		isCookie := func(v string) bool {
+			return strings.HasPrefix(v, protocol.CookieKey+"=")
+		}
+		env = slices.DeleteFunc(env, isCookie)
 	}
-	told, err := json.Marshal(order{Args: k.options.Args, Env: env, UID: k.user, Memory: k.options.Memory})
+	order, err := json.Marshal(shimOrder{
+		Args:   k.options.Args,
+		Env:    env,
+		UID:    k.user,
+		Memory: k.options.Memory,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -96,184 +119,180 @@ func (k *kit) start(cookie bool) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	ours, theirs := os.NewFile(uintptr(pair[0]), "watch"), os.NewFile(uintptr(pair[1]), "watch")
-	defer theirs.Close()
+	ours := os.NewFile(uintptr(pair[0]), "watch")
 	defer ours.Close()
+	theirs := os.NewFile(uintptr(pair[1]), "watch")
+	defer theirs.Close()
+
 	p.cmd = exec.Command("/proc/self/exe")
-	p.cmd.Env = []string{shimVariable + "=" + string(told)}
+	p.cmd.Env = []string{shimVariable + "=" + string(order)}
 	p.cmd.Dir = "/"
 	p.cmd.ExtraFiles = []*os.File{k.program, theirs}
-	p.cmd.Stdout, p.cmd.Stderr = p.stdout, p.stderr
+	p.cmd.Stdout = p.stdout
+	p.cmd.Stderr = p.stderr
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	p.cmd.WaitDelay = 200 * time.Millisecond // a grandchild that holds the pipes does not hold us
-	began := time.Now()
+	p.cmd.WaitDelay = 200 * time.Millisecond // a grandchild may hold the pipes open
 	if err := p.cmd.Start(); err != nil {
 		return nil, err
 	}
 	go func() {
-		_ = p.cmd.Wait() // how it ended is told by what it said, or by its state
+		_ = p.cmd.Wait() // ProcessState has the result
 		close(p.exited)
 	}()
-	if err := p.watchOver(ours); err != nil {
+
+	if err := p.startWatch(ours); err != nil {
 		p.kill()
 		return nil, err
 	}
-	for ; cookie; time.Sleep(time.Millisecond) {
-		out, _ := p.stdout.text()
-		line, _, whole := strings.Cut(out, "\n")
-		if whole || len(out) >= contract.MaxStderr {
-			p.line, p.took = line, time.Since(began)
-			return p, nil
-		}
-		select {
-		case <-p.exited:
-			p.line = line
-			return p, nil
-		case <-k.ctx.Done():
-			p.kill()
-			return nil, k.ctx.Err()
-		default:
-		}
-		if time.Since(began) > startTime {
-			return p, nil
-		}
-	}
+
 	return p, nil
 }
 
-func (p *process) watchOver(ours *os.File) error {
-	c, err := net.FileConn(ours)
+// makeFolder makes a private folder of the detector.
+func (k *kit) makeFolder(dir string) error {
+	err := os.Mkdir(dir, 0o700)
+	if err != nil || k.user == 0 {
+		return err
+	}
+
+	return os.Chown(dir, k.user, k.user)
+}
+
+// startWatch receives the listener from the process and lets the process continue.
+func (p *process) startWatch(channel *os.File) error {
+	c, err := net.FileConn(channel)
 	if err != nil {
 		return err
 	}
 	conn := c.(*net.UnixConn)
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(startTime)); err != nil {
+	err = conn.SetDeadline(time.Now().Add(startTime))
+	if err != nil {
 		return err
 	}
-	listener, why, err := takeOver(conn)
+
+	listener, reason, err := receiveListener(conn)
 	if err != nil {
-		said, _ := p.stderr.text()
-		return fmt.Errorf("%w\n%s", err, said)
+		return fmt.Errorf("%w\n%s", err, p.stderr)
 	}
-	p.kit.watch = why
-	if listener >= 0 {
-		p.watch = &watcher{fd: listener, names: calls(), grants: p.kit.grants(), open: p.kit.sockets, quit: make(chan struct{}), done: make(chan struct{}),
-			free: []string{p.dir}, roots: p.kit.roots,
-			read: slices.Concat(contract.Readable(), []string{p.kit.dir}, p.kit.readable())}
+	p.kit.noWatch = reason
+	if reason == "" {
+		p.watch = p.kit.newWatcher(listener, p.dir)
 		go p.watch.serve()
 	}
+
 	_, err = conn.Write([]byte{1})
+
 	return err
 }
 
-// kill ends everything that was started, and waits for it. Once is enough: the group's number may be another's then.
+// connect starts a process, waits for its handshake and connects to it.
+func (k *kit) connect() (*process, protocol.Client, error) {
+	began := time.Now()
+	p, err := k.start(true)
+	if err != nil {
+		return nil, protocol.Client{}, err
+	}
+
+	select {
+	case <-p.stdout.line:
+	case <-p.exited:
+	case <-k.ctx.Done():
+	case <-time.After(startTime):
+	}
+	p.startup = time.Since(began)
+
+	client, err := p.dial()
+	if err != nil {
+		if text := strings.TrimSpace(p.stderr.String()); text != "" {
+			err = fmt.Errorf("%w; its standard error: %s", err, text)
+		}
+		p.kill()
+	}
+
+	return p, client, err
+}
+
+// dial checks the handshake and connects to the socket that it names.
+func (p *process) dial() (protocol.Client, error) {
+	line, _, _ := strings.Cut(p.stdout.String(), "\n")
+	hasEnded := p.waitForExit(0)
+	switch {
+	case line == "" && hasEnded:
+		return protocol.Client{}, fmt.Errorf("it ended (%s) without a line on standard output", p.cmd.ProcessState)
+	case line == "":
+		return protocol.Client{}, fmt.Errorf("no line on standard output within %v", startTime)
+	}
+
+	socket, err := protocol.ParseHandshake(strings.TrimRight(line, "\r"), p.dir)
+	if err != nil {
+		return protocol.Client{}, err
+	}
+	if hasEnded {
+		return protocol.Client{}, fmt.Errorf("it ended (%s) right after its handshake", p.cmd.ProcessState)
+	}
+
+	p.conn, err = grpc.NewClient("unix://"+socket,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithNoProxy(),
+		grpc.WithDisableServiceConfig(),
+	)
+
+	return protocol.NewClient(p.conn), err
+}
+
+// kill ends everything that was started and waits for the process. Later calls do nothing, because the number of the
+// group may be reused.
 func (p *process) kill() {
-	if p.dead {
+	if p.killed {
 		return
 	}
-	p.dead = true
+	p.killed = true
+
 	if p.conn != nil {
-		_ = p.conn.Close() // the other end is about to die
+		_ = p.conn.Close()
 	}
-	_ = unix.Kill(-p.cmd.Process.Pid, unix.SIGKILL) // ESRCH: it has ended
+	_ = unix.Kill(-p.cmd.Process.Pid, unix.SIGKILL) // ESRCH: all have ended
 	<-p.exited
+
 	if p.watch != nil {
-		p.kit.tried.merge(p.watch.stop())
+		p.kit.addAttempts(p.watch.stop())
 	}
-	if said, _ := p.stderr.text(); said != "" && p.kit.stderr == "" {
-		p.kit.stderr = said
+	if p.kit.stderr == "" {
+		p.kit.stderr = p.stderr.String()
 	}
 }
 
-// alive tells whether anything of the process's group is.
-func (p *process) alive() bool { return unix.Kill(-p.cmd.Process.Pid, 0) == nil }
-
-// ended waits until the process has.
-func (p *process) ended(most time.Duration) bool {
+// waitForExit reports whether the process ends within a time.
+func (p *process) waitForExit(limit time.Duration) bool {
 	select {
 	case <-p.exited:
 		return true
-	case <-time.After(most):
+	case <-time.After(limit):
 		return false
 	}
 }
 
-// address returns the socket that the first line names, or what is wrong with the line.
-func (p *process) address() (string, error) {
-	said, _ := p.stderr.text()
-	because := ""
-	if said = strings.TrimSpace(said); said != "" {
-		because = "; on standard error it says: " + said
-	}
-	ended := false
-	select {
-	case <-p.exited:
-		ended = true
-	default:
-	}
-	if p.line == "" {
-		if ended {
-			return "", fmt.Errorf("it ended (%s) without a line on standard output%s", p.cmd.ProcessState, because)
-		}
-		return "", fmt.Errorf("no line on standard output within %v%s", startTime, because)
-	}
-	socket, err := protocol.ParseHandshake(strings.TrimRight(p.line, "\r"), p.dir)
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("%w%s", err, because)
-	case ended:
-		return "", fmt.Errorf("it ended (%s) right after its handshake%s", p.cmd.ProcessState, because)
-	}
-	return socket, nil
-}
-
-func short(s string) string { return contract.OneLine(s[:min(len(s), 120)]) }
-
-// dial connects.
-func (p *process) dial(address string) (protocol.Client, error) {
-	conn, err := grpc.NewClient("passthrough:///detector", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(), grpc.WithDisableServiceConfig(),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, "unix", address)
-		}))
-	if err != nil {
-		return protocol.Client{}, err
-	}
-	p.conn = conn
-	return protocol.NewClient(conn), nil
-}
-
-// shutdown asks the detector to end, as go-plugin does and then as systemd would. It returns what it took, if anything.
-func (p *process) shutdown(ctx context.Context) (how string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+// shutdown asks the detector to end: first as a go-plugin host does, then as systemd does.
+func (p *process) shutdown(ctx context.Context) error {
+	const limit = 2 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err = p.conn.Invoke(ctx, "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{})
-	// One that ends inside the call answers with nothing, or with an error of the connection: both are an end.
-	if status.Code(err) != codes.Unimplemented && p.ended(2*time.Second) {
-		return "GRPCController.Shutdown", nil
-	}
-	if killed := p.cmd.Process.Signal(syscall.SIGTERM); killed != nil && !errors.Is(killed, os.ErrProcessDone) {
-		return "", killed
-	}
-	if p.ended(2 * time.Second) {
-		return "SIGTERM", nil
-	}
-	return "", errors.New("neither GRPCController.Shutdown nor SIGTERM end it within 2 s")
-}
 
-// unknownMethod calls what a later version may have.
-func (p *process) unknownMethod(ctx context.Context) error {
-	return p.conn.Invoke(ctx, "/detector.v1.DetectorService/OfALaterVersion", &emptypb.Empty{}, &emptypb.Empty{})
-}
-
-// interpreter returns what a script's first line names.
-func interpreter(program io.ReaderAt) (words []string) {
-	b := make([]byte, 256)
-	n, _ := program.ReadAt(b, 0) // shorter is fine
-	line, _, _ := strings.Cut(string(b[:n]), "\n")
-	if rest, ok := strings.CutPrefix(line, "#!"); ok {
-		return strings.Fields(rest)
+	// A detector that ends during the call returns an error of the connection.
+	const method = "/plugin.GRPCController/Shutdown"
+	err := p.conn.Invoke(ctx, method, &emptypb.Empty{}, &emptypb.Empty{})
+	if status.Code(err) != codes.Unimplemented && p.waitForExit(limit) {
+		return nil
 	}
+
+	err = p.cmd.Process.Signal(syscall.SIGTERM)
+	if err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	if !p.waitForExit(limit) {
+		return fmt.Errorf("neither GRPCController.Shutdown nor SIGTERM ended it within %v", limit)
+	}
+
 	return nil
 }

@@ -3,16 +3,13 @@
 package conformance
 
 import (
+	"context"
 	"errors"
-	"io"
-	"runtime"
 )
 
-// Shim does nothing here.
+// Shim does nothing, because detectors run on Linux only.
 func Shim() {}
 
-func (k *kit) run() {
-	k.check("handshake", "It starts, and prints one line", Failed, "the check runs on Linux, as detectors do, and not on "+runtime.GOOS, "")
+func run(_ context.Context, program string, _ Options) (Report, error) {
+	return Report{Program: program}, errors.New("detectors can be checked on Linux only")
 }
-
-func ownUser() (int, io.Closer, error) { return 0, nil, errors.ErrUnsupported }

@@ -9,169 +9,185 @@ import (
 	"strings"
 )
 
-// Config checks a configuration against what a description declares, and completes it: every declared attribute is
-// there, with its default or nil. Numbers may be any of Go's or a json.Number, and become float64. What is given is not
-// changed.
+// Summaries of problems that prelet reports with codes of their own.
+const (
+	UnknownAttribute = "no such attribute"
+	MissingAttribute = "required, but not set"
+)
+
+// Config checks a configuration against its declarations and completes it: each declared attribute is in the result,
+// with its default or nil. A number may have any of Go's number types or json.Number and becomes float64. The given
+// configuration is not changed.
 //
-// An optional object that is absent gets no defaults of its attributes: it is nil, as the site wrote nothing.
+// An optional object that is missing is nil: the defaults of its attributes are not set.
 func Config(declared []Attribute, config map[string]any) (map[string]any, Problems) {
 	var c checker
 	out := c.object("", declared, config, true)
+
 	return out, c.problems
 }
 
-// Value checks one value against a type: a fact, or what stands in a configuration. Nil fits every type.
-func Value(path string, t Type, v any) (any, Problems) {
-	var c checker
-	out := c.value(path, Attribute{Type: t}, v, false)
-	return out, c.problems
-}
-
-// checker walks a value. Strict is of configurations: what is required must be there, and defaults are filled in.
-type checker struct {
-	problems Problems
-	scalars  int
-}
-
-func (c *checker) add(path, summary, detail string, args ...any) {
-	if len(args) > 0 {
-		detail = fmt.Sprintf(detail, args...)
-	}
-	const most = 500 // what is wrong may be as long as a whole answer
-	c.problems = append(c.problems, Problem{path, shorten(summary, most), shorten(detail, most)})
-}
-
-// isFull tells whether enough is wrong: the rest of what is refused anyway is not looked at.
-func (c *checker) isFull() bool { return len(c.problems) >= MaxNotes }
-
-func (c *checker) object(path string, declared []Attribute, v map[string]any, strict bool) map[string]any {
-	names := make([]string, len(declared))
+// object checks and completes an object. In a configuration, required attributes must be set.
+func (c *checker) object(path string, declared []Attribute, v map[string]any, isConfig bool) map[string]any {
+	var names []string
 	out := make(map[string]any, len(declared))
-	for i, a := range declared {
-		names[i] = a.Name
-		p := attribute(path, a.Name)
-		given, ok := v[a.Name]
+	for _, a := range declared {
+		names = append(names, a.Name)
+		at := attribute(path, a.Name)
+		given := v[a.Name]
 		switch {
-		case ok && given != nil:
-			out[a.Name] = c.value(p, a, given, strict)
-		case strict && a.Required:
-			c.add(p, "required, but not set", "It is a %s: %s", a.Type, a.Doc)
+		case given != nil:
+			out[a.Name] = c.value(at, a, given, isConfig)
+		case isConfig && a.Required:
+			c.add(at, MissingAttribute, fmt.Sprintf("Its type is %s: %s", a.Type, a.Doc))
 			out[a.Name] = nil
 		default:
 			out[a.Name] = Clone(a.Default)
 		}
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(v)) {
-		if slices.Contains(names, name) {
-			continue
+		if !slices.Contains(names, name) {
+			c.add(attribute(path, name), UnknownAttribute, suggestName(name, names))
 		}
-		detail := nearest(name, names)
-		if detail == "" {
-			detail = "There is: " + strings.Join(names, ", ") + "."
-			if len(names) == 0 {
-				detail = "There is none at all here."
-			}
-		}
-		c.add(attribute(path, name), "no such attribute", detail)
 	}
+
 	return out
 }
 
-func (c *checker) value(path string, a Attribute, v any, strict bool) any {
-	if v == nil {
+// suggestName returns the nearest valid name, or all of them, as a sentence.
+func suggestName(name string, valid []string) string {
+	if near := nearest(name, valid); near != "" {
+		return near
+	}
+	if len(valid) == 0 {
+		return "No attribute is allowed here."
+	}
+
+	return "Valid attributes: " + strings.Join(valid, ", ") + "."
+}
+
+// value checks a value and returns it with the contract's types. Nil fits every type.
+func (c *checker) value(path string, a Attribute, v any, isConfig bool) any {
+	switch v := v.(type) {
+	case nil:
 		return nil
+	case string:
+		if a.Type.Kind == String {
+			return c.stringValue(path, a, v, isConfig)
+		}
+	case bool:
+		if a.Type.Kind == Bool {
+			c.countScalar(path)
+			return v
+		}
+	case []any:
+		if a.Type.Kind == List && a.Type.Element != nil {
+			return c.listValue(path, a, v, isConfig)
+		}
+	case map[string]any:
+		if a.Type.Kind == Map && a.Type.Element != nil {
+			return c.mapValue(path, a, v, isConfig)
+		}
+		if a.Type.Kind == Object {
+			return c.object(path, a.Type.Attributes, v, isConfig)
+		}
+	default:
+		if f, isNumber := toNumber(v); isNumber && a.Type.Kind == Number {
+			return c.numberValue(path, a, f)
+		}
 	}
-	wrong := func() any {
-		c.add(path, "wrong type", "It is a %s, and must be a %s.", kindOf(v), a.Type)
-		return nil
-	}
-	switch a.Type.Kind {
-	case String:
-		s, ok := v.(string)
-		if !ok {
-			return wrong()
-		}
-		c.scalar(path)
-		if strict && len(s) > MaxText {
-			c.add(path, "too long", "It has %d bytes; %d are allowed.", len(s), MaxText)
-		} else if !strict {
-			c.text(path, s)
-		}
-		if len(a.OneOf) > 0 && !slices.Contains(a.OneOf, s) {
-			c.add(path, fmt.Sprintf("%q is not allowed here", s), "One of %s. %s", strings.Join(a.OneOf, ", "), nearest(s, a.OneOf))
-		}
-		return s
-	case Number:
-		f, ok := number(v)
-		if !ok {
-			return wrong()
-		}
-		c.scalar(path)
-		if math.IsNaN(f) || math.IsInf(f, 0) {
-			c.add(path, "not a finite number", "")
-		}
-		if a.Minimum != nil && f < *a.Minimum {
-			c.add(path, fmt.Sprintf("%v is too small", f), "At least %v%s.", *a.Minimum, unit(a))
-		}
-		if a.Maximum != nil && f > *a.Maximum {
-			c.add(path, fmt.Sprintf("%v is too large", f), "At most %v%s.", *a.Maximum, unit(a))
-		}
-		return f
-	case Bool:
-		if _, ok := v.(bool); !ok {
-			return wrong()
-		}
-		c.scalar(path)
-		return v
-	case List:
-		l, ok := v.([]any)
-		if !ok || a.Type.Element == nil {
-			return wrong()
-		}
-		out := make([]any, len(l))
-		for i, e := range l {
-			out[i] = c.value(element(path, i), Attribute{Type: *a.Type.Element, OneOf: a.OneOf, Minimum: a.Minimum, Maximum: a.Maximum, Unit: a.Unit}, e, strict)
-		}
-		return out
-	case Map:
-		m, ok := v.(map[string]any)
-		if !ok || a.Type.Element == nil {
-			return wrong()
-		}
-		out := make(map[string]any, len(m))
-		for _, k := range slices.Sorted(maps.Keys(m)) {
-			if len(k) > MaxText || !printable(k) {
-				c.add(path, "a key is not a text of one line", "At most %d bytes of UTF-8, without control characters.", MaxText)
-				continue
-			}
-			out[k] = c.value(key(path, k), Attribute{Type: *a.Type.Element, OneOf: a.OneOf, Minimum: a.Minimum, Maximum: a.Maximum, Unit: a.Unit}, m[k], strict)
-		}
-		return out
-	case Object:
-		m, ok := v.(map[string]any)
-		if !ok {
-			return wrong()
-		}
-		return c.object(path, a.Type.Attributes, m, strict)
-	}
-	return wrong()
+	detail := fmt.Sprintf("got %s, want %s.", describeKind(v), a.Type)
+	c.add(path, "wrong type", detail)
+
+	return nil
 }
 
-// scalar counts: a value of many small parts is as costly as a large one.
-func (c *checker) scalar(path string) {
-	if c.scalars++; c.scalars == MaxValues+1 {
-		c.add(path, "too many values", "At most %d, all nested ones counted.", MaxValues)
+func (c *checker) stringValue(path string, a Attribute, s string, isConfig bool) string {
+	c.countScalar(path)
+	if !isConfig {
+		c.text(path, s)
+	} else if len(s) > MaxText {
+		detail := fmt.Sprintf("%d bytes; at most %d.", len(s), MaxText)
+		c.add(path, "too long", detail)
+	}
+	if len(a.OneOf) > 0 && !slices.Contains(a.OneOf, s) {
+		detail := "Valid values: " + strings.Join(a.OneOf, ", ") + ". " + nearest(s, a.OneOf)
+		c.add(path, fmt.Sprintf("invalid value %q", s), detail)
+	}
+
+	return s
+}
+
+func (c *checker) numberValue(path string, a Attribute, f float64) float64 {
+	c.countScalar(path)
+	unit := strings.TrimSuffix(" "+a.Unit, " ")
+	switch {
+	case math.IsNaN(f) || math.IsInf(f, 0):
+		c.add(path, "not a finite number", "")
+	case a.Minimum != nil && f < *a.Minimum:
+		c.add(
+			path,
+			fmt.Sprintf("%v is too small", f),
+			fmt.Sprintf("At least %v%s.", *a.Minimum, unit),
+		)
+	case a.Maximum != nil && f > *a.Maximum:
+		c.add(
+			path,
+			fmt.Sprintf("%v is too large", f),
+			fmt.Sprintf("At most %v%s.", *a.Maximum, unit),
+		)
+	}
+
+	return f
+}
+
+// elementOf returns the declaration of the elements of a list or map: its restrictions are for them.
+func elementOf(a Attribute) Attribute {
+	return Attribute{
+		Type:    *a.Type.Element,
+		OneOf:   a.OneOf,
+		Minimum: a.Minimum,
+		Maximum: a.Maximum,
+		Unit:    a.Unit,
 	}
 }
 
-func unit(a Attribute) string {
-	if a.Unit == "" {
-		return ""
+func (c *checker) listValue(path string, a Attribute, list []any, isConfig bool) []any {
+	out := make([]any, len(list))
+	for i, v := range list {
+		out[i] = c.value(element(path, i), elementOf(a), v, isConfig)
 	}
-	return " " + a.Unit
+
+	return out
 }
 
-func number(v any) (float64, bool) {
+func (c *checker) mapValue(path string, a Attribute, m map[string]any, isConfig bool) map[string]any {
+	out := make(map[string]any, len(m))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		if len(k) > MaxText || !isPrintable(k) {
+			c.text(path, k)
+			continue
+		}
+		out[k] = c.value(key(path, k), elementOf(a), m[k], isConfig)
+	}
+
+	return out
+}
+
+// countScalar limits the number of scalars: many small values use as much memory as a large one.
+func (c *checker) countScalar(path string) {
+	c.scalars++
+	if c.scalars == MaxValues+1 {
+		c.add(
+			path,
+			"too many values",
+			fmt.Sprintf("At most %d, nested values included.", MaxValues),
+		)
+	}
+}
+
+func toNumber(v any) (f float64, isNumber bool) {
 	switch n := v.(type) {
 	case float64:
 		return n, true
@@ -185,27 +201,29 @@ func number(v any) (float64, bool) {
 		f, err := n.Float64()
 		return f, err == nil
 	}
+
 	return 0, false
 }
 
-func kindOf(v any) Kind {
+func describeKind(v any) string {
 	switch v.(type) {
 	case string:
-		return String
+		return "string"
 	case bool:
-		return Bool
+		return "bool"
 	case []any:
-		return List
+		return "list"
 	case map[string]any:
-		return Object
+		return "object"
 	}
-	if _, ok := number(v); ok {
-		return Number
+	if _, isNumber := toNumber(v); isNumber {
+		return "number"
 	}
-	return Kind(fmt.Sprintf("%T", v))
+
+	return fmt.Sprintf("%T", v)
 }
 
-// Clone copies a value, so that who gets it may change it.
+// Clone returns a deep copy of a value.
 func Clone(v any) any {
 	switch v := v.(type) {
 	case []any:
@@ -221,5 +239,6 @@ func Clone(v any) any {
 		}
 		return out
 	}
+
 	return v
 }

@@ -1,60 +1,66 @@
-// Package contract is what a detector and prelet promise each other, as plain Go: what a description, a configuration
-// and an answer look like, how large they may be, and what makes one refused. Both sides check with the same code, so a
-// vendor's test refuses what a node would. The standard library only, so that prelet itself can use it: no gRPC, no
-// protobuf (that is plugins/protocol), no file, no process.
+// Package contract defines the data of detectors as plain Go: the forms of a description, a configuration and an
+// answer, their limits, and the checks that reject them. prelet and detectors use the same checks, so a vendor's test
+// fails where a node would reject an answer. It imports the standard library only, because prelet imports it too. It
+// reads no file and starts no process. The wire protocol is in plugins/protocol.
 //
-// Values are those of encoding/json: nil, string, float64, bool, []any, map[string]any. Nil is unknown.
+// Values are those of encoding/json: nil, string, float64, bool, []any and map[string]any. Nil means unknown.
 package contract
 
-// Description is what a detector is, and all that it may say. It is the same on every machine; in JSON it is the
-// "describe" of a lock file.
+import (
+	"fmt"
+	"strings"
+)
+
+// Description declares a detector: its machines, its needs and the content of its answers. It is the same on every
+// machine. Its JSON is the field "describe" of a lock file.
 type Description struct {
-	Name         string      `json:"name"` // [a-z][a-z0-9-]*, also of the program and of the site's block
+	Name         string      `json:"name"` // [a-z][a-z0-9-]*; also the name of the program and of the site's block
 	Version      string      `json:"version"`
 	Vendor       string      `json:"vendor,omitempty"`
-	Doc          string      `json:"doc,omitempty"` // what it finds, a sentence
+	Doc          string      `json:"doc,omitempty"` // its purpose, one sentence
 	Config       []Attribute `json:"config,omitempty"`
 	Facts        []Attribute `json:"facts,omitempty"`
 	LabelDomains []string    `json:"label_domains,omitempty"` // example.com allows example.com/x and a.example.com/x
 	Match        Match       `json:"match"`
-	Needs        Needs       `json:"needs"` // without these it is not started
-	Wants        Needs       `json:"wants"` // without these it tells less
+	Needs        Needs       `json:"needs"` // required: without these it is not started
+	Wants        Needs       `json:"wants"` // optional: without these it returns less
 }
 
-// Match says on which machines a detector has something to do: any one of these.
+// Match selects the machines on which a detector is started. One matching entry is enough.
 type Match struct {
 	PCIIDs []string `json:"pci_ids,omitempty"` // 10de:2330, 10de:*, 10de:*:03, 10de:*:0302
-	Paths  []string `json:"paths,omitempty"`   // absolute; * stands for any part of one name, below PatternFolders
+	Paths  []string `json:"paths,omitempty"`   // absolute; below PatternFolders * matches any part of one name
 	Always bool     `json:"always,omitempty"`
 }
 
-// Needs is what a detector asks for beyond reading /sys, /proc and the system's libraries, and beyond telling of its own
-// devices. Paths are absolute; * stands for any part of one name.
+// Needs lists the access of a detector in addition to reading /sys, /proc and the system's libraries. Paths are
+// absolute; * matches any part of one name.
 type Needs struct {
 	Devices []string `json:"devices,omitempty"`
 	Read    []string `json:"read,omitempty"`
 	Execute []string `json:"execute,omitempty"`
 	Sockets []string `json:"sockets,omitempty"`
 	Groups  []string `json:"groups,omitempty"`
-	// AnyPCIDevice is to tell of PCI devices that match.pci_ids does not name.
+	// AnyPCIDevice allows devices in the answer that match.pci_ids does not match.
 	AnyPCIDevice bool `json:"any_pci_device,omitempty"`
 }
 
-// Empty tells whether nothing is asked for.
+// Empty reports whether a detector needs nothing.
 func (n Needs) Empty() bool {
-	return len(n.Devices)+len(n.Read)+len(n.Execute)+len(n.Sockets)+len(n.Groups) == 0 && !n.AnyPCIDevice
+	count := len(n.Devices) + len(n.Read) + len(n.Execute) + len(n.Sockets) + len(n.Groups)
+	return count == 0 && !n.AnyPCIDevice
 }
 
-// Attribute declares one attribute of a configuration, or one fact.
+// Attribute declares an attribute of a configuration, or a fact.
 type Attribute struct {
 	Name     string   `json:"name"` // [a-z][a-z0-9_]*
 	Type     Type     `json:"type"`
 	Doc      string   `json:"doc,omitempty"`
-	Required bool     `json:"required,omitempty"` // of a configuration
-	Default  any      `json:"default,omitempty"`  // of a configuration; nil: null
+	Required bool     `json:"required,omitempty"` // configurations only
+	Default  any      `json:"default,omitempty"`  // configurations only; nil: null
 	Unit     string   `json:"unit,omitempty"`
-	OneOf    []string `json:"one_of,omitempty"`  // what a string may be
-	Minimum  *float64 `json:"minimum,omitempty"` // of a number
+	OneOf    []string `json:"one_of,omitempty"`  // valid strings
+	Minimum  *float64 `json:"minimum,omitempty"` // numbers only
 	Maximum  *float64 `json:"maximum,omitempty"`
 }
 
@@ -74,32 +80,30 @@ const (
 // Type is the type of a value.
 type Type struct {
 	Kind       Kind        `json:"kind"`
-	Element    *Type       `json:"element,omitempty"`    // of a list or a map
-	Attributes []Attribute `json:"attributes,omitempty"` // of an object
+	Element    *Type       `json:"element,omitempty"`    // lists and maps only
+	Attributes []Attribute `json:"attributes,omitempty"` // objects only
 }
 
-// String writes a type as people do: list(object({name=string})).
+// String returns a type in HCL's form: list(object({name=string})).
 func (t Type) String() string {
 	switch t.Kind {
 	case List, Map:
 		if t.Element == nil {
 			return string(t.Kind) + "(?)"
 		}
-		return string(t.Kind) + "(" + t.Element.String() + ")"
+		return fmt.Sprintf("%s(%s)", t.Kind, t.Element)
 	case Object:
-		s := "object({"
-		for i, a := range t.Attributes {
-			if i > 0 {
-				s += ", "
-			}
-			s += a.Name + "=" + a.Type.String()
+		var fields []string
+		for _, a := range t.Attributes {
+			fields = append(fields, a.Name+"="+a.Type.String())
 		}
-		return s + "})"
+		return "object({" + strings.Join(fields, ", ") + "})"
 	}
+
 	return string(t.Kind)
 }
 
-// PCIDevice is one PCI function as sysfs shows it. Ids are lower-case hexadecimal without 0x: four digits, Class six.
+// PCIDevice is a PCI function as in sysfs. Ids are lower-case hexadecimal without 0x: four digits, Class six.
 type PCIDevice struct {
 	Address         string `json:"address"` // 0000:17:00.0
 	Vendor          string `json:"vendor"`
@@ -111,21 +115,21 @@ type PCIDevice struct {
 	NUMA            *int   `json:"numa,omitempty"`
 }
 
-// Answer is what a detector found. What is not set is unknown, never zero.
+// Answer is the result of a detection. A field that is not set is unknown, never zero.
 type Answer struct {
 	Devices    []Device          `json:"devices"`
 	Attributes map[string]string `json:"attributes"`
 	Facts      []Fact            `json:"facts"`
 	Labels     []Label           `json:"labels"`
 	Warnings   []string          `json:"warnings"`
-	// Problems are of the configuration; with any, nothing else counts.
+	// Problems are about the configuration. If there are any, the other fields are ignored.
 	Problems []Problem `json:"problems,omitempty"`
 }
 
-// Device is one device that was found. A field that is set overrules what the built-in detection says of this address.
+// Device is a detected device. Fields that are set overrule the built-in detection of the same address.
 type Device struct {
-	Address       string            `json:"address,omitempty"` // 0000:17:00.0; empty for one that has none
-	Name          *string           `json:"name,omitempty"`    // as the vendor's own tools print it
+	Address       string            `json:"address,omitempty"` // 0000:17:00.0; empty for a device without one
+	Name          *string           `json:"name,omitempty"`    // as the vendor's tools print it
 	Kind          *string           `json:"kind,omitempty"`    // gpu | npu | fpga | dpu | nic
 	Vendor        *string           `json:"vendor,omitempty"`  // lower case
 	Model         *string           `json:"model,omitempty"`   // the name without the vendor
@@ -138,10 +142,11 @@ type Device struct {
 	SRIOVTotalVFs *int              `json:"sriov_total_vfs,omitempty"`
 	SRIOVNumVFs   *int              `json:"sriov_num_vfs,omitempty"`
 	Attributes    map[string]string `json:"attributes,omitempty"`
-	Evidence      map[string]string `json:"evidence,omitempty"` // a field's JSON name, or attributes.NAME → where it was read
+	// Where fields were read, by JSON name or attributes.NAME.
+	Evidence map[string]string `json:"evidence,omitempty"`
 }
 
-// Fact is the value of one described fact.
+// Fact is the value of a described fact.
 type Fact struct {
 	Name     string `json:"name"`
 	Value    any    `json:"value"`              // of the described type; nil: unknown
@@ -149,9 +154,9 @@ type Fact struct {
 	Unknown  string `json:"unknown,omitempty"`  // why it is unknown
 }
 
-// Label is one recommended label.
+// Label is a recommended label.
 type Label struct {
 	Key      string `json:"key"`
 	Value    string `json:"value"`
-	Evidence string `json:"evidence,omitempty"` // what it was made of
+	Evidence string `json:"evidence,omitempty"` // where its value was read
 }

@@ -2,24 +2,22 @@ package contract
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 )
 
-// Check says what is wrong with a description. The paths of its problems are those of its JSON.
+// Check returns the problems of a description, with the paths of its JSON.
 func (d Description) Check() Problems {
 	var c checker
-	if !isName(d.Name) {
-		c.add("name", fmt.Sprintf("%q is no name of a detector", d.Name), "Lower-case letters, digits and dashes, a letter first, at most %d.", MaxName)
-	}
-	if !isVersion(d.Version) {
-		c.add("version", fmt.Sprintf("%q is no version", d.Version), "Letters, digits and . + - _ ~, at most %d, for instance 1.4.0.", MaxName)
-	}
+	c.form("name", "detector name", d.Name, matches(detectorName, d.Name),
+		"Lower-case letters, digits and dashes, beginning with a letter.")
+	c.form("version", "version", d.Version, matches(versionForm, d.Version),
+		"Letters, digits and . + - _ ~, for example 1.4.0.")
 	c.text("vendor", d.Vendor)
 	c.text("doc", d.Doc)
 	c.attributes("config", d.Config, 0, true)
 	c.attributes("facts", d.Facts, 0, false)
+
 	c.count("label_domains", len(d.LabelDomains), MaxAsks)
 	for i, domain := range d.LabelDomains {
 		c.domain(element("label_domains", i), domain)
@@ -27,80 +25,97 @@ func (d Description) Check() Problems {
 	c.match(d.Match)
 	c.needs("needs", d.Needs)
 	c.needs("wants", d.Wants)
+
 	return c.problems
 }
 
-// attributes checks declarations. Only a configuration has required ones and defaults.
-func (c *checker) attributes(path string, list []Attribute, depth int, config bool) {
+// attributes checks declarations. Only attributes of a configuration can be required or have a default.
+func (c *checker) attributes(path string, list []Attribute, depth int, isConfig bool) {
 	c.count(path, len(list), MaxEntries)
 	if depth >= MaxDepth {
-		c.add(path, "nested too deep", "At most %d levels.", MaxDepth)
+		c.add(path, "nested too deep", fmt.Sprintf("At most %d levels.", MaxDepth))
 		return
 	}
+
 	seen := map[string]bool{}
 	for i, a := range list {
-		p := element(path, i)
-		if !isAttribute(a.Name) {
-			c.add(p+".name", fmt.Sprintf("%q is no name of an attribute", a.Name), "Lower-case letters, digits and underscores, a letter first, at most %d.", MaxName)
-		}
+		at := element(path, i)
+		c.form(at+".name", "attribute name", a.Name, matches(attributeName, a.Name),
+			"Lower-case letters, digits and underscores, beginning with a letter.")
 		if seen[a.Name] {
-			c.add(p+".name", fmt.Sprintf("%q is declared twice", a.Name), "")
+			c.add(at+".name", fmt.Sprintf("duplicate attribute %q", a.Name), "")
 		}
 		seen[a.Name] = true
-		c.text(p+".doc", a.Doc)
-		c.text(p+".unit", a.Unit)
-		c.typ(p+".type", a.Type, depth+1, config)
-		scalar := a.Type
-		for scalar.Element != nil && (scalar.Kind == List || scalar.Kind == Map) {
-			scalar = *scalar.Element
-		}
-		if scalar.Kind == "" { // told already
-			continue
-		}
-		if len(a.OneOf) > 0 && scalar.Kind != String {
-			c.add(p+".one_of", "only strings can be one of some", "")
-		}
-		if (a.Minimum != nil || a.Maximum != nil || a.Unit != "") && scalar.Kind != Number {
-			c.add(p, "only numbers have a minimum, a maximum or a unit", "")
-		}
-		c.count(p+".one_of", len(a.OneOf), MaxEntries)
-		for j, s := range a.OneOf {
-			c.text(element(p+".one_of", j), s)
-		}
-		c.texts(p+".default", a.Default)
-		switch {
-		case !config && (a.Required || a.Default != nil):
-			c.add(p, "a fact is neither required nor has it a default", "What is not known is null.")
-		case a.Required && a.Default != nil:
-			c.add(p+".default", "required, and with a default", "One of the two.")
-		case a.Default != nil && len(c.problems) == 0: // its type is known to be one
-			inner := checker{}
-			inner.value(p+".default", a, a.Default, true)
-			c.problems = append(c.problems, inner.problems...)
-		}
+
+		c.text(at+".doc", a.Doc)
+		c.text(at+".unit", a.Unit)
+		c.attributeType(at+".type", a.Type, depth+1, isConfig)
+		c.restrictions(at, a)
+		c.texts(at+".default", a.Default)
+		c.defaultValue(at, a, isConfig)
 	}
 }
 
-func (c *checker) typ(path string, t Type, depth int, config bool) {
+// restrictions checks what an attribute says about its scalars. An invalid type is reported elsewhere.
+func (c *checker) restrictions(path string, a Attribute) {
+	scalar := a.Type
+	for scalar.Element != nil && (scalar.Kind == List || scalar.Kind == Map) {
+		scalar = *scalar.Element
+	}
+
+	hasBounds := a.Minimum != nil || a.Maximum != nil || a.Unit != ""
+	if len(a.OneOf) > 0 && scalar.Kind != String && scalar.Kind != "" {
+		c.add(path+".one_of", "one_of is for strings only", "")
+	}
+	if hasBounds && scalar.Kind != Number && scalar.Kind != "" {
+		c.add(path, "minimum, maximum and unit are for numbers only", "")
+	}
+	c.textList(path+".one_of", a.OneOf, MaxEntries)
+}
+
+func (c *checker) defaultValue(path string, a Attribute, isConfig bool) {
+	switch {
+	case !isConfig && (a.Required || a.Default != nil):
+		c.add(path, "a fact cannot be required or have a default", "A fact without a value is null.")
+	case a.Required && a.Default != nil:
+		c.add(path+".default", "a required attribute cannot have a default", "Remove one of the two.")
+	case a.Default != nil && len(c.problems) == 0: // else its type may be invalid
+		inner := checker{}
+		inner.value(path+".default", a, a.Default, true)
+		c.problems = append(c.problems, inner.problems...)
+	}
+}
+
+func (c *checker) attributeType(path string, t Type, depth int, isConfig bool) {
 	if depth > MaxDepth {
-		c.add(path, "nested too deep", "At most %d levels.", MaxDepth)
+		c.add(path, "nested too deep", fmt.Sprintf("At most %d levels.", MaxDepth))
 		return
 	}
+
 	switch t.Kind {
 	case String, Number, Bool:
 		if t.Element != nil || len(t.Attributes) > 0 {
-			c.add(path, fmt.Sprintf("a %s holds nothing", t.Kind), "Leave element and attributes out.")
+			c.add(
+				path,
+				fmt.Sprintf("a %s has neither element nor attributes", t.Kind),
+				"Remove them.",
+			)
 		}
 	case List, Map:
 		if t.Element == nil {
-			c.add(path+".element", fmt.Sprintf("a %s of what?", t.Kind), "Name the type of its elements.")
+			c.add(path+".element", fmt.Sprintf("a %s needs the type of its elements", t.Kind), "")
 			return
 		}
-		c.typ(path+".element", *t.Element, depth+1, config)
+		c.attributeType(path+".element", *t.Element, depth+1, isConfig)
 	case Object:
-		c.attributes(path+".attributes", t.Attributes, depth, config)
+		c.attributes(path+".attributes", t.Attributes, depth, isConfig)
 	default:
-		c.add(path+".kind", fmt.Sprintf("%q is no kind of type", t.Kind), "One of string, number, bool, list, map, object.")
+		c.invalid(
+			path+".kind",
+			"kind of type",
+			string(t.Kind),
+			"Valid kinds: string, number, bool, list, map, object.",
+		)
 	}
 }
 
@@ -108,99 +123,91 @@ func (c *checker) match(m Match) {
 	c.count("match.pci_ids", len(m.PCIIDs), MaxEntries)
 	c.count("match.paths", len(m.Paths), MaxAsks)
 	if !m.Always && len(m.PCIIDs)+len(m.Paths) == 0 {
-		c.add("match", "nothing to match", "Without pci_ids, paths or always it would never be started.")
+		c.add(
+			"match",
+			"nothing to match",
+			"Without pci_ids, paths or always the detector would never be started.",
+		)
 	}
+
 	for i, id := range m.PCIIDs {
-		if !isPCIID(id) {
-			c.add(element("match.pci_ids", i), fmt.Sprintf("%q is no PCI id", id), "VENDOR:DEVICE or VENDOR:DEVICE:CLASS in lower-case hexadecimal digits, DEVICE may be *, CLASS has two or four: 10de:*:03.")
+		if !pciID.MatchString(id) {
+			c.invalid(
+				element("match.pci_ids", i),
+				"PCI id",
+				id,
+				"VENDOR:DEVICE or VENDOR:DEVICE:CLASS in lower-case "+
+					"hexadecimal digits. DEVICE may be *, CLASS has two or four digits, for example 10de:*:03.",
+			)
 		}
 	}
 	for i, p := range m.Paths {
 		at := element("match.paths", i)
-		if c.path(at, p) && !isBounded(p) {
-			c.add(at, fmt.Sprintf("%q would be looked for in too many places", p),
-				"A path without *; or with at most %d, below %s.", MaxStars, strings.Join(PatternFolders(), ", "))
+		if c.path(at, p) && !isCheapPattern(p) {
+			folders := strings.Join(PatternFolders(), ", ")
+			detail := fmt.Sprintf(
+				"A path may have at most %d stars, and only below %s.",
+				MaxStars,
+				folders,
+			)
+			c.add(at, fmt.Sprintf("the pattern %q would be searched in too many places", p), detail)
 		}
 	}
 }
 
 func (c *checker) needs(path string, n Needs) {
-	for _, list := range []struct {
-		name  string
-		paths []string
-	}{{"devices", n.Devices}, {"read", n.Read}, {"execute", n.Execute}, {"sockets", n.Sockets}} {
-		c.count(path+"."+list.name, len(list.paths), MaxAsks)
-		for i, p := range list.paths {
-			at := element(path+"."+list.name, i)
-			c.path(at, p)
-			if list.name == "devices" && !strings.HasPrefix(p, "/dev/") {
-				c.add(at, fmt.Sprintf("%q is no device", p), "A path below /dev.")
-			}
+	c.paths(path+".devices", n.Devices)
+	c.paths(path+".read", n.Read)
+	c.paths(path+".execute", n.Execute)
+	c.paths(path+".sockets", n.Sockets)
+	for i, p := range n.Devices {
+		if !strings.HasPrefix(p, "/dev/") {
+			c.invalid(element(path+".devices", i), "device", p, "A path below /dev.")
 		}
 	}
+
 	c.count(path+".groups", len(n.Groups), MaxAsks)
 	for i, g := range n.Groups {
-		if !isGroup(g) {
-			c.add(element(path+".groups", i), fmt.Sprintf("%q is no name of a group", g), "")
+		if len(g) > 32 || !groupName.MatchString(g) {
+			c.invalid(element(path+".groups", i), "group name", g, "")
 		}
 	}
 }
 
-// path wants what needs no interpretation: absolute, clean, and no wildcard but the star.
-func (c *checker) path(at, p string) bool {
-	clean := strings.HasPrefix(p, "/") && p != "/" && len(p) < MaxText && printable(p) && !strings.ContainsAny(p, "?[]{}\\")
-	for part := range strings.SplitSeq(strings.TrimPrefix(p, "/"), "/") {
-		clean = clean && part != "" && part != "." && part != ".."
+func (c *checker) paths(path string, list []string) {
+	c.count(path, len(list), MaxAsks)
+	for i, p := range list {
+		c.path(element(path, i), p)
 	}
-	if !clean {
-		c.add(at, fmt.Sprintf("%q is no path that can be granted", p), "Absolute, without . .. or //; * is the only wildcard, and stands for any part of one name.")
+}
+
+// path checks a path that needs no interpretation: absolute, clean, and no wildcard other than the star.
+func (c *checker) path(at, p string) bool {
+	isValid := strings.HasPrefix(p, "/") && len(p) < MaxText && isPrintable(p) &&
+		!strings.ContainsAny(p, `?[]{}\`)
+	for part := range strings.SplitSeq(strings.TrimPrefix(p, "/"), "/") {
+		if slices.Contains([]string{"", ".", ".."}, part) {
+			isValid = false
+		}
+	}
+	if !isValid {
+		c.invalid(
+			at,
+			"path",
+			p,
+			"An absolute path below /, without . .. or //. The only wildcard is *, for any part of one name.",
+		)
 	}
 
-	return clean
+	return isValid
 }
 
 func (c *checker) domain(at, d string) {
-	if !isDomain(d) || !strings.Contains(d, ".") {
-		c.add(at, fmt.Sprintf("%q is no domain", d), "A DNS name in lower case, for instance example.com.")
+	if len(d) > 253 || !domainName.MatchString(d) {
+		c.invalid(at, "domain", d, "A DNS name in lower case, for example example.com.")
 		return
 	}
-	for _, taken := range []string{"kubernetes.io", "k8s.io"} {
-		if within(d, taken) {
-			c.add(at, fmt.Sprintf("%s belongs to Kubernetes", d), "Recommend labels in a domain of your own.")
-		}
+	if isBelowDomain(d, "kubernetes.io") || isBelowDomain(d, "k8s.io") {
+		c.add(at, d+" belongs to Kubernetes", "Recommend labels in a domain of your own.")
 	}
-}
-
-func (c *checker) text(at, s string) {
-	if len(s) > MaxText || !printable(s) {
-		c.add(at, "not a text of one line", "At most %d bytes of UTF-8, without control characters and such that nobody sees.", MaxText)
-	}
-}
-
-// texts checks all strings in a value that people are shown.
-func (c *checker) texts(at string, v any) {
-	switch v := v.(type) {
-	case string:
-		c.text(at, v)
-	case []any:
-		for i, e := range v {
-			c.texts(element(at, i), e)
-		}
-	case map[string]any:
-		for _, k := range slices.Sorted(maps.Keys(v)) {
-			c.text(at, k)
-			c.texts(key(at, shorten(k, MaxName)), v[k])
-		}
-	}
-}
-
-func (c *checker) count(at string, n, most int) {
-	if n > most {
-		c.add(at, "too many", "%d; at most %d.", n, most)
-	}
-}
-
-// within tells whether a domain is another one or below it.
-func within(domain, above string) bool {
-	return domain == above || strings.HasSuffix(domain, "."+above)
 }

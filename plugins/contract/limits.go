@@ -1,6 +1,6 @@
 package contract
 
-// How much a detector may say. What is larger is refused whole.
+// Limits for the output of a detector. prelet rejects output that is larger.
 const (
 	MaxDescription = 64 << 10 // bytes on the wire
 	MaxAnswer      = 1 << 20  // bytes on the wire
@@ -14,5 +14,5 @@ const (
 	MaxDevices = 1024
 	MaxLabels  = 64
 	MaxNotes   = 64 // warnings, problems
-	MaxAsks    = 64 // entries of one list of a match or of needs
+	MaxAsks    = 64 // entries of one list of Match or Needs
 )

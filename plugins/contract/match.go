@@ -1,11 +1,12 @@
 package contract
 
 import (
+	"path"
 	"slices"
 	"strings"
 )
 
-// Devices returns those that a description's pci_ids name, sorted by address.
+// Devices returns the devices that match pci_ids, sorted by address.
 func (m Match) Devices(all []PCIDevice) []PCIDevice {
 	var out []PCIDevice
 	for _, d := range all {
@@ -13,71 +14,56 @@ func (m Match) Devices(all []PCIDevice) []PCIDevice {
 			out = append(out, d)
 		}
 	}
-	slices.SortFunc(out, func(a, b PCIDevice) int { return strings.Compare(a.Address, b.Address) })
+	slices.SortFunc(out, func(a, b PCIDevice) int {
+		return strings.Compare(a.Address, b.Address)
+	})
+
 	return out
 }
 
-// Is tells whether a pattern of pci_ids names this device.
+// Is reports whether a pattern of pci_ids matches the device.
 func (d PCIDevice) Is(pattern string) bool {
 	vendor, rest, _ := strings.Cut(pattern, ":")
 	device, class, _ := strings.Cut(rest, ":")
-	return d.Vendor == vendor && (device == "*" || d.Device == device) && strings.HasPrefix(d.Class, class)
+
+	return d.Vendor == vendor && (device == "*" || d.Device == device) &&
+		strings.HasPrefix(d.Class, class)
 }
 
-// How far match.paths may look: prelet itself looks, as root, before a detector is started.
+// Limits for match.paths: prelet itself searches for them, as root, before it starts a detector.
 const (
-	MaxStars    = 2      // of one pattern
-	MaxLookedAt = 10_000 // entries of folders, for all patterns of a description
+	MaxStars    = 2      // in one pattern
+	MaxLookedAt = 10_000 // folder entries for all patterns of a description
 )
 
-// PatternFolders are those below which a path of match.paths may have stars: where the kernel lists devices and drivers.
-// Under a star no link is followed.
+// PatternFolders returns the folders below which match.paths may have stars: the kernel lists devices and drivers
+// there. The search follows no links below a star.
 func PatternFolders() []string {
-	return []string{"/sys/bus", "/sys/class", "/sys/module", "/sys/firmware", "/dev", "/proc/driver", "/lib/modules"}
+	return []string{
+		"/sys/bus",
+		"/sys/class",
+		"/sys/module",
+		"/sys/firmware",
+		"/dev",
+		"/proc/driver",
+		"/lib/modules",
+	}
 }
 
-// isBounded tells whether looking for a path of match.paths costs little: it has no star, or few and in the right place.
-func isBounded(path string) bool {
-	stars := strings.Count(path, "*")
-	inPlace := slices.ContainsFunc(PatternFolders(), func(folder string) bool { return strings.HasPrefix(path, folder+"/") })
+// isCheapPattern reports whether a pattern has no star, or few and in one of PatternFolders.
+func isCheapPattern(pattern string) bool {
+	stars := strings.Count(pattern, "*")
+	isInFolder := slices.ContainsFunc(PatternFolders(), func(folder string) bool {
+		return strings.HasPrefix(pattern, folder+"/")
+	})
 
-	return stars == 0 || stars <= MaxStars && inPlace
+	return stars == 0 || stars <= MaxStars && isInFolder
 }
 
-// MatchName tells whether a pattern without slashes names a name: * stands for any part of it, also the empty one.
-func MatchName(pattern, name string) bool { return matchName(pattern, name) }
+// MatchPath reports whether a pattern of match.paths or of Needs matches a path or a name: * matches any part of one
+// name, also the empty one.
+func MatchPath(pattern, name string) bool {
+	isMatch, err := path.Match(pattern, name)
 
-// MatchPath tells whether a path is one that a pattern of paths, devices, read, execute or sockets names: * stands for
-// any part of one name, also the empty one.
-func MatchPath(pattern, path string) bool {
-	wants, has := strings.Split(pattern, "/"), strings.Split(path, "/")
-	if len(wants) != len(has) {
-		return false
-	}
-	for i := range wants {
-		if !matchName(wants[i], has[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-func matchName(pattern, name string) bool {
-	first, rest, star := strings.Cut(pattern, "*")
-	if !star {
-		return pattern == name
-	}
-	name, ok := strings.CutPrefix(name, first)
-	if !ok {
-		return false
-	}
-	parts := strings.Split(rest, "*")
-	for _, part := range parts[:len(parts)-1] {
-		_, after, ok := strings.Cut(name, part)
-		if !ok {
-			return false
-		}
-		name = after
-	}
-	return strings.HasSuffix(name, parts[len(parts)-1])
+	return isMatch && err == nil
 }

@@ -1,86 +1,32 @@
 package contract
 
-import "strings"
+import "regexp"
 
-// Checked by hand: a regular expression that is compiled when a program starts costs every start of prelet.
+// Forms of names. None of them checks a length: matches does.
+var (
+	detectorName  = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+	attributeName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+	versionForm   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.+_~-]*$`)
+	groupName     = regexp.MustCompile(`^[a-z_][a-z0-9_-]*$`)
 
-// made tells whether a text has 1 to most bytes, all of which are allowed, and the first a letter where that is asked.
-func made(s string, most int, letterFirst bool, allowed func(byte) bool) bool {
-	if s == "" || len(s) > most || letterFirst && !lower(s[0]) {
-		return false
-	}
-	for i := range len(s) {
-		if !allowed(s[i]) {
-			return false
-		}
-	}
-	return true
-}
+	// freeKey is for keys of maps without a schema.
+	freeKey = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]*$`)
 
-func lower(c byte) bool    { return c >= 'a' && c <= 'z' }
-func digit(c byte) bool    { return c >= '0' && c <= '9' }
-func alnum(c byte) bool    { return lower(c) || digit(c) || c >= 'A' && c <= 'Z' }
-func hexDigit(c byte) bool { return digit(c) || c >= 'a' && c <= 'f' }
+	// labelText is for the value of a label, and for its key behind the slash.
+	labelText = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
 
-func isName(s string) bool {
-	return made(s, MaxName, true, func(c byte) bool { return lower(c) || digit(c) || c == '-' })
-}
+	domainName = regexp.MustCompile(
+		`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+$`,
+	)
 
-func isAttribute(s string) bool {
-	return made(s, MaxName, true, func(c byte) bool { return lower(c) || digit(c) || c == '_' })
-}
+	// pciID is for 10de:2330, 10de:*, 10de:*:03 and 10de:*:0302.
+	pciID = regexp.MustCompile(`^[0-9a-f]{4}:(\*|[0-9a-f]{4})(:([0-9a-f]{2}){1,2})?$`)
 
-func isVersion(s string) bool {
-	return made(s, MaxName, false, func(c byte) bool { return alnum(c) || strings.IndexByte(".+_~-", c) >= 0 }) && alnum(s[0])
-}
+	// pciAddress is for 0000:17:00.0. Intel's VMD has domains above ffff.
+	pciAddress = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
+)
 
-func isGroup(s string) bool {
-	return made(s, 32, false, func(c byte) bool { return lower(c) || digit(c) || c == '_' || c == '-' }) && (lower(s[0]) || s[0] == '_')
-}
-
-// isFree is for keys of maps without a schema.
-func isFree(s string) bool {
-	return made(s, MaxName, false, func(c byte) bool { return alnum(c) || strings.IndexByte("._/-", c) >= 0 }) && alnum(s[0])
-}
-
-// isLabel is for a label's value, and for its key behind the slash, which must not be empty.
-func isLabel(s string) bool {
-	return s == "" || made(s, MaxName, false, func(c byte) bool { return alnum(c) || strings.IndexByte("._-", c) >= 0 }) && alnum(s[0]) && alnum(s[len(s)-1])
-}
-
-func isDomain(s string) bool {
-	if len(s) > 253 {
-		return false
-	}
-	for part := range strings.SplitSeq(s, ".") {
-		if !made(part, MaxName, false, func(c byte) bool { return lower(c) || digit(c) || c == '-' }) || part[0] == '-' || part[len(part)-1] == '-' {
-			return false
-		}
-	}
-	return true
-}
-
-func isHex(s string, lengths ...int) bool {
-	for _, n := range lengths {
-		if len(s) == n {
-			return made(s, n, false, hexDigit)
-		}
-	}
-	return false
-}
-
-// isPCIID is for 10de:2330, 10de:*, 10de:*:03, 10de:*:0302.
-func isPCIID(s string) bool {
-	parts := strings.Split(s, ":")
-	return (len(parts) == 2 || len(parts) == 3) && isHex(parts[0], 4) && (parts[1] == "*" || isHex(parts[1], 4)) && (len(parts) == 2 || isHex(parts[2], 2, 4))
-}
-
-// isPCIAddress is for 0000:17:00.0; domains above ffff exist, behind Intel's VMD.
-func isPCIAddress(s string) bool {
-	parts := strings.Split(s, ":")
-	if len(parts) != 3 {
-		return false
-	}
-	slot, function, _ := strings.Cut(parts[2], ".")
-	return isHex(parts[0], 4, 5, 6, 7, 8) && isHex(parts[1], 2) && isHex(slot, 2) && len(function) == 1 && function[0] >= '0' && function[0] <= '7'
+// matches reports whether a name has a form and at most MaxName bytes.
+func matches(form *regexp.Regexp, s string) bool {
+	return len(s) <= MaxName && form.MatchString(s)
 }

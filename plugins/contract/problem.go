@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Problem is one thing that is wrong, and where.
+// Problem is an error at a place in a description, a configuration or an answer.
 type Problem struct {
-	Path    string `json:"path,omitempty"`   // firmware.minimum, ports[1].speed, limits["gpu"]; empty: the whole
-	Summary string `json:"summary"`          // what is wrong, a sentence
+	Path    string `json:"path,omitempty"`   // firmware.minimum, ports[1].speed, limits["gpu"]; empty for the whole
+	Summary string `json:"summary"`          // the error, one sentence
 	Detail  string `json:"detail,omitempty"` // why, and what to write instead
 }
 
@@ -23,10 +23,11 @@ func (p Problem) Error() string {
 	if p.Detail != "" {
 		s += ". " + p.Detail
 	}
+
 	return s
 }
 
-// Problems is an error of one line a problem.
+// Problems is an error with one line for each problem.
 type Problems []Problem
 
 // Error implements error.
@@ -35,122 +36,137 @@ func (ps Problems) Error() string {
 	for i, p := range ps {
 		lines[i] = p.Error()
 	}
+
 	return strings.Join(lines, "\n")
 }
 
-// Err returns ps, or nil if there are none.
+// Err returns ps as an error, or nil if it is empty.
 func (ps Problems) Err() error {
 	if len(ps) == 0 {
 		return nil
 	}
+
 	return ps
 }
 
-// Step is one step of a problem's path: an attribute's name, a key of a map, or an index of a list.
+// Step is one step of a problem's path. Exactly one field is set.
 type Step struct {
-	Name  string // an attribute
+	Name  string // of an attribute
 	Key   *string
 	Index *int
 }
 
-// ParsePath reads a problem's path, so that the place can be found in the file of a site. The empty path has no steps.
+// ParsePath returns the steps of a problem's path, to find the place in a site's file. The empty path has no steps.
 func ParsePath(path string) ([]Step, error) {
-	var out []Step
-	rest := path
-	for rest != "" {
-		switch {
-		case strings.HasPrefix(rest, "[\""):
-			quoted, err := strconv.QuotedPrefix(rest[1:])
-			if err != nil || !strings.HasPrefix(rest[1+len(quoted):], "]") {
-				return nil, fmt.Errorf("path %q: a key that does not end", path)
+	var steps []Step
+	for rest := path; rest != ""; {
+		if rest[0] != '[' && len(steps) > 0 {
+			var isName bool
+			if rest, isName = strings.CutPrefix(rest, "."); !isName {
+				return nil, fmt.Errorf("invalid path %q: want a dot before %q", path, rest)
 			}
-			key, err := strconv.Unquote(quoted)
-			if err != nil {
-				return nil, fmt.Errorf("path %q: key %s: %w", path, quoted, err)
-			}
-			out, rest = append(out, Step{Key: &key}), rest[len(quoted)+2:]
-		case rest[0] == '[':
-			digits, after, ok := strings.Cut(rest[1:], "]")
-			n, err := strconv.Atoi(digits)
-			if !ok || err != nil || n < 0 {
-				return nil, fmt.Errorf("path %q: %q is no index", path, digits)
-			}
-			out, rest = append(out, Step{Index: &n}), after
-		default:
-			if len(out) > 0 {
-				if rest[0] != '.' {
-					return nil, fmt.Errorf("path %q: want a dot before %q", path, rest)
-				}
-				rest = rest[1:]
-			}
-			n := strings.IndexAny(rest, ".[")
-			if n < 0 {
-				n = len(rest)
-			}
-			if n == 0 {
-				return nil, fmt.Errorf("path %q: an empty name", path)
-			}
-			out, rest = append(out, Step{Name: rest[:n]}), rest[n:]
 		}
+
+		step, length, err := parseStep(rest)
+		if err != nil {
+			return nil, fmt.Errorf("invalid path %q: %w", path, err)
+		}
+		steps = append(steps, step)
+		rest = rest[length:]
 	}
-	return out, nil
+
+	return steps, nil
 }
 
-// JoinPath writes steps as a path.
-func JoinPath(steps ...Step) string {
-	var b strings.Builder
-	for _, s := range steps {
-		switch {
-		case s.Key != nil:
-			b.WriteString("[" + strconv.Quote(*s.Key) + "]")
-		case s.Index != nil:
-			b.WriteString("[" + strconv.Itoa(*s.Index) + "]")
-		default:
-			if b.Len() > 0 {
-				b.WriteByte('.')
-			}
-			b.WriteString(s.Name)
+// parseStep parses the step at the beginning of a path and returns its length in bytes.
+func parseStep(path string) (s Step, length int, err error) {
+	inner, isBracket := strings.CutPrefix(path, "[")
+	if !isBracket {
+		name := path
+		if end := strings.IndexAny(path, ".["); end >= 0 {
+			name = path[:end]
 		}
+		if name == "" {
+			return s, 0, fmt.Errorf("empty name before %q", path)
+		}
+		return Step{Name: name}, len(name), nil
 	}
-	return b.String()
+
+	text, _, isClosed := strings.Cut(inner, "]")
+	quoted, err := strconv.QuotedPrefix(inner)
+	isKey := err == nil && quoted[0] == '"'
+	if isKey { // the key may contain a bracket
+		text = quoted
+		isClosed = strings.HasPrefix(inner[len(quoted):], "]")
+	}
+	if !isClosed {
+		return s, 0, fmt.Errorf("missing ] after %q", path)
+	}
+
+	length = len("[") + len(text) + len("]")
+	if isKey {
+		k, err := strconv.Unquote(text)
+		return Step{Key: &k}, length, err
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return s, 0, fmt.Errorf("invalid index %q", text)
+	}
+
+	return Step{Index: &n}, length, nil
 }
 
+// attribute returns the path of an attribute. A name with special characters, of an answer that ignores its
+// description, is written as a key.
 func attribute(path, name string) string {
-	if strings.ContainsAny(name, ".[]\"") || name == "" { // of who does not read the description
+	switch {
+	case name == "" || strings.ContainsAny(name, `.[]"`):
 		return key(path, name)
-	}
-	if path == "" {
+	case path == "":
 		return name
 	}
+
 	return path + "." + name
 }
 
-func key(path, k string) string         { return path + "[" + strconv.Quote(k) + "]" }
-func element(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+func key(path, k string) string {
+	return path + "[" + strconv.Quote(k) + "]"
+}
+func element(path string, i int) string {
+	return path + "[" + strconv.Itoa(i) + "]"
+}
 
-// nearest returns what of the names was probably meant, as a sentence to append, or nothing.
-func nearest(name string, names []string) string {
-	if len(name) > 2*MaxName { // it takes time by its length
+// nearest returns the valid name that was probably meant, as a sentence, or nothing.
+func nearest(name string, valid []string) string {
+	if len(name) > 2*MaxName { // the distance takes time by its length
 		return ""
 	}
-	best, at := "", max(2, len(name)/3)+1
-	for _, n := range slices.Sorted(slices.Values(names)) {
-		if d := distance(name, n); d < at {
-			best, at = n, d
+
+	best := ""
+	limit := max(2, len(name)/3)
+	for _, n := range slices.Sorted(slices.Values(valid)) {
+		if len(name)-len(n) > limit {
+			continue
+		}
+		if d := distance(name, n); d <= limit {
+			best = n
+			limit = d - 1
 		}
 	}
 	if best == "" {
 		return ""
 	}
+
 	return fmt.Sprintf("Did you mean %q?", best)
 }
 
-// distance is Levenshtein's, by bytes.
+// distance returns the Levenshtein distance in bytes.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
+
 	for i := range len(a) {
 		diagonal := row[0]
 		row[0] = i + 1
@@ -163,5 +179,6 @@ func distance(a, b string) int {
 			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
 		}
 	}
+
 	return row[len(b)]
 }

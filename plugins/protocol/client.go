@@ -16,7 +16,7 @@ import (
 	detectorv1 "github.com/prelet/prelet/plugins/proto/detector/v1"
 )
 
-// Client calls a detector with the types of package contract. It limits the size of what it receives and checks nothing
+// Client calls a detector with the types of package contract. It limits the size of responses and checks nothing
 // else: contract.Description.Check and CheckAnswer do. Its errors are gRPC statuses. It sets no deadline of its own.
 type Client struct {
 	detectorv1.DetectorServiceClient
@@ -35,11 +35,15 @@ func (c Client) Describe(ctx context.Context) (contract.Description, error) {
 	return DescriptionFromProto(p), err
 }
 
-// Validate returns what is wrong with a complete configuration beyond its schema. A detector without that method has no
-// objection.
+// Validate returns the problems of a complete configuration beyond its declaration. A detector without that method
+// accepts every configuration.
 func (c Client) Validate(ctx context.Context, config map[string]any) (contract.Problems, error) {
 	limit := grpc.MaxCallRecvMsgSize(contract.MaxDescription)
-	p, err := c.DetectorServiceClient.Validate(ctx, &detectorv1.ValidateRequest{Config: StructToProto(config)}, limit)
+	p, err := c.DetectorServiceClient.Validate(
+		ctx,
+		&detectorv1.ValidateRequest{Config: StructToProto(config)},
+		limit,
+	)
 
 	if status.Code(err) == codes.Unimplemented {
 		return nil, nil
@@ -48,7 +52,7 @@ func (c Client) Validate(ctx context.Context, config map[string]any) (contract.P
 	return ProblemsFromProto(p.GetProblems()), err
 }
 
-// Detect returns what the detector found. Problems of the configuration are in the answer.
+// Detect returns the detector's answer. Problems of the configuration are in the answer.
 func (c Client) Detect(ctx context.Context, r Request) (contract.Answer, error) {
 	limit := grpc.MaxCallRecvMsgSize(contract.MaxAnswer)
 	count := grpc.ForceCodecV2(boundedCodec{encoding.GetCodecV2(proto.Name)})

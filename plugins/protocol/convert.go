@@ -29,9 +29,13 @@ func DescriptionToProto(d contract.Description) *detectorv1.DescribeResponse {
 		Config:       convertEach(d.Config, attributeToProto),
 		Facts:        convertEach(d.Facts, attributeToProto),
 		LabelDomains: d.LabelDomains,
-		Match:        &detectorv1.Match{PciIds: d.Match.PCIIDs, Paths: d.Match.Paths, Always: d.Match.Always},
-		Needs:        needsToProto(d.Needs),
-		Wants:        needsToProto(d.Wants),
+		Match: &detectorv1.Match{
+			PciIds: d.Match.PCIIDs,
+			Paths:  d.Match.Paths,
+			Always: d.Match.Always,
+		},
+		Needs: needsToProto(d.Needs),
+		Wants: needsToProto(d.Wants),
 	}
 }
 
@@ -47,9 +51,13 @@ func DescriptionFromProto(p *detectorv1.DescribeResponse) contract.Description {
 		Config:       convertEach(p.GetConfig(), attributeFromProto),
 		Facts:        convertEach(p.GetFacts(), attributeFromProto),
 		LabelDomains: p.GetLabelDomains(),
-		Match:        contract.Match{PCIIDs: m.GetPciIds(), Paths: m.GetPaths(), Always: m.GetAlways()},
-		Needs:        needsFromProto(p.GetNeeds()),
-		Wants:        needsFromProto(p.GetWants()),
+		Match: contract.Match{
+			PCIIDs: m.GetPciIds(),
+			Paths:  m.GetPaths(),
+			Always: m.GetAlways(),
+		},
+		Needs: needsFromProto(p.GetNeeds()),
+		Wants: needsFromProto(p.GetWants()),
 	}
 }
 
@@ -110,7 +118,10 @@ func attributeFromProto(p *detectorv1.Attribute) contract.Attribute {
 }
 
 func typeToProto(t contract.Type) *detectorv1.Type {
-	p := &detectorv1.Type{Kind: kindsToProto()[t.Kind], Attributes: convertEach(t.Attributes, attributeToProto)}
+	p := &detectorv1.Type{
+		Kind:       kindsToProto()[t.Kind],
+		Attributes: convertEach(t.Attributes, attributeToProto),
+	}
 	if t.Element != nil {
 		p.Element = typeToProto(*t.Element)
 	}
@@ -146,8 +157,8 @@ func kindsToProto() map[contract.Kind]detectorv1.Type_Kind {
 	}
 }
 
-// valueToProto converts a value. A Go type that is not one of the contract's values becomes null; the contract's checks
-// find that before.
+// valueToProto converts a value. A Go type that is not one of the contract's values becomes null; the contract's
+// checks find that before.
 func valueToProto(v any) *structpb.Value {
 	switch v := v.(type) {
 	case string:
@@ -167,8 +178,8 @@ func valueToProto(v any) *structpb.Value {
 	return structpb.NewNullValue()
 }
 
-// valueFromProto converts a value. A value that is not set is nil. Of a number that is not finite structpb itself would make
-// a string; here it stays what it is, for the checks.
+// valueFromProto converts a value. A missing value is nil. Numbers that are not finite stay numbers, for the checks;
+// structpb would convert them to strings.
 func valueFromProto(p *structpb.Value) any {
 	switch kind := p.GetKind().(type) {
 	case *structpb.Value_NumberValue:
@@ -309,7 +320,12 @@ func deviceFromProto(p *detectorv1.Device) contract.Device {
 }
 
 func factToProto(f contract.Fact) *detectorv1.Fact {
-	return &detectorv1.Fact{Name: f.Name, Value: valueToProto(f.Value), Evidence: f.Evidence, Unknown: f.Unknown}
+	return &detectorv1.Fact{
+		Name:     f.Name,
+		Value:    valueToProto(f.Value),
+		Evidence: f.Evidence,
+		Unknown:  f.Unknown,
+	}
 }
 
 func factFromProto(p *detectorv1.Fact) contract.Fact {
@@ -322,28 +338,44 @@ func factFromProto(p *detectorv1.Fact) contract.Fact {
 }
 
 func labelToProto(l contract.Label) *detectorv1.Label {
-	return &detectorv1.Label{Key: l.Key, Value: l.Value, Evidence: l.Evidence}
+	return &detectorv1.Label{
+		Key:      l.Key,
+		Value:    l.Value,
+		Evidence: l.Evidence,
+	}
 }
 
 func labelFromProto(p *detectorv1.Label) contract.Label {
-	return contract.Label{Key: p.GetKey(), Value: p.GetValue(), Evidence: p.GetEvidence()}
+	return contract.Label{
+		Key:      p.GetKey(),
+		Value:    p.GetValue(),
+		Evidence: p.GetEvidence(),
+	}
 }
 
 // ProblemsToProto converts problems.
 func ProblemsToProto(list []contract.Problem) []*detectorv1.Problem {
 	return convertEach(list, func(x contract.Problem) *detectorv1.Problem {
-		return &detectorv1.Problem{Path: x.Path, Summary: x.Summary, Detail: x.Detail}
+		return &detectorv1.Problem{
+			Path:    x.Path,
+			Summary: x.Summary,
+			Detail:  x.Detail,
+		}
 	})
 }
 
 // ProblemsFromProto converts problems.
 func ProblemsFromProto(list []*detectorv1.Problem) contract.Problems {
 	return convertEach(list, func(p *detectorv1.Problem) contract.Problem {
-		return contract.Problem{Path: p.GetPath(), Summary: p.GetSummary(), Detail: p.GetDetail()}
+		return contract.Problem{
+			Path:    p.GetPath(),
+			Summary: p.GetSummary(),
+			Detail:  p.GetDetail(),
+		}
 	})
 }
 
-// countToProto converts a count. A count that does not fit becomes one that the checks refuse, not another valid count.
+// countToProto converts a count. A count that does not fit becomes an invalid count, not another valid one.
 func countToProto(n *int) *uint32 {
 	if n == nil {
 		return nil

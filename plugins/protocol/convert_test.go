@@ -13,14 +13,20 @@ import (
 	"github.com/prelet/prelet/plugins/protocol"
 )
 
-// TestNothingIsLost sends every field of the contract over the wire and back. requireAllSet finds a field that somebody
-// adds to the contract and not to this test.
+// TestNothingIsLost sends every field of the contract over the wire and back. requireAllSet finds a field that
+// somebody adds to the contract and not to this test.
 func TestNothingIsLost(t *testing.T) {
 	text := contract.Type{Kind: contract.String}
 	list := contract.Attribute{
-		Name: "l", Type: contract.Type{Kind: contract.List, Element: &contract.Type{Kind: contract.Map, Element: &text}},
-		Doc: "d", Required: true, Unit: "u", OneOf: []string{"o"}, Minimum: new(1.0), Maximum: new(2.0),
-		Default: []any{map[string]any{"x": nil, "y": "z", "b": true, "n": 1.5}},
+		Name:     "l",
+		Type:     contract.Type{Kind: contract.List, Element: &contract.Type{Kind: contract.Map, Element: &text}},
+		Doc:      "d",
+		Required: true,
+		Unit:     "u",
+		OneOf:    []string{"o"},
+		Minimum:  new(1.0),
+		Maximum:  new(2.0),
+		Default:  []any{map[string]any{"x": nil, "y": "z", "b": true, "n": 1.5}},
 	}
 	attribute := contract.Attribute{
 		Name: "a", Type: contract.Type{Kind: contract.Object, Attributes: []contract.Attribute{list}},
@@ -64,7 +70,10 @@ func TestNothingIsLost(t *testing.T) {
 	requireAllSet(t, answer)
 	requireAllSet(t, device)
 
-	if got := protocol.AnswerFromProto(overTheWire(t, protocol.AnswerToProto(answer))); !reflect.DeepEqual(got, answer) {
+	if got := protocol.AnswerFromProto(overTheWire(t, protocol.AnswerToProto(answer))); !reflect.DeepEqual(
+		got,
+		answer,
+	) {
 		t.Errorf("answer: got %+v\nwant %+v", got, answer)
 	}
 
@@ -80,7 +89,10 @@ func TestNothingIsLost(t *testing.T) {
 	requireAllSet(t, request)
 	requireAllSet(t, pci)
 
-	if got := protocol.RequestFromProto(overTheWire(t, protocol.RequestToProto(request))); !reflect.DeepEqual(got, request) {
+	if got := protocol.RequestFromProto(overTheWire(t, protocol.RequestToProto(request))); !reflect.DeepEqual(
+		got,
+		request,
+	) {
 		t.Errorf("request: got %+v\nwant %+v", got, request)
 	}
 }
@@ -129,8 +141,11 @@ func TestCountsThatDoNotFit(t *testing.T) {
 // FuzzAnswer: any message that protobuf decodes and the contract accepts can be passed on to prelet as JSON.
 func FuzzAnswer(f *testing.F) {
 	addSeeds(f, protocol.AnswerToProto(contract.Answer{
-		Devices:  []contract.Device{{Address: "0000:17:00.0", NUMA: new(1), Attributes: map[string]string{"a": "b"}}},
-		Facts:    []contract.Fact{{Name: "f", Value: math.NaN()}, {Name: "g", Value: []any{map[string]any{"x": nil}, "y", true}}},
+		Devices: []contract.Device{{Address: "0000:17:00.0", NUMA: new(1), Attributes: map[string]string{"a": "b"}}},
+		Facts: []contract.Fact{
+			{Name: "f", Value: math.NaN()},
+			{Name: "g", Value: []any{map[string]any{"x": nil}, "y", true}},
+		},
 		Warnings: []string{"w"},
 		Labels:   []contract.Label{{Key: "k"}},
 		Problems: []contract.Problem{{Path: "p"}},

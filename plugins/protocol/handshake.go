@@ -3,11 +3,13 @@ package protocol
 import (
 	"errors"
 	"fmt"
+	"path"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	plugin "github.com/hashicorp/go-plugin"
+
+	"github.com/prelet/prelet/plugins/contract"
 )
 
 // Fields of the line that a detector prints before anything else, separated by |.
@@ -21,48 +23,37 @@ const (
 )
 
 // ParseHandshake checks the line that a detector prints before anything else and returns the path of its socket,
-// which must be in the folder that the detector was given. It checks what go-plugin would not, or would not explain.
+// which must be in the folder that the detector was given. It checks what go-plugin would not check or explain.
 func ParseHandshake(line, folder string) (socket string, err error) {
-	f := strings.Split(line, "|")
-	if len(f) <= protocolField {
-		return "", fmt.Errorf("its first line is not a handshake: %q", Truncate(line, 100))
+	fields := strings.Split(line, "|")
+	if len(fields) <= protocolField {
+		return "", fmt.Errorf("its first line is not a handshake: %q", contract.Shorten(line, 100))
 	}
 
-	switch {
-	case f[coreField] != strconv.Itoa(plugin.CoreProtocolVersion):
-		return "", fmt.Errorf("it speaks version %q of go-plugin's protocol, and prelet %d",
-			Truncate(f[coreField], 20), plugin.CoreProtocolVersion)
-	case f[versionField] != strconv.Itoa(Version):
-		return "", fmt.Errorf("it speaks version %q of the detector protocol, and prelet %d",
-			Truncate(f[versionField], 20), Version)
-	case f[protocolField] != string(plugin.ProtocolGRPC):
-		return "", fmt.Errorf("it speaks %q, and prelet gRPC", Truncate(f[protocolField], 20))
-	case f[networkField] != "unix":
-		return "", fmt.Errorf("it listens on %s %q, and must listen on a Unix socket in $%s",
-			Truncate(f[networkField], 20), Truncate(f[addressField], 100), plugin.EnvUnixSocketDir)
-	case len(f) > certificateField && f[certificateField] != "":
-		return "", errors.New("it wants TLS, on a socket that only prelet can reach")
+	const form = "unsupported %s %q: prelet supports %s"
+	for _, f := range []struct {
+		index      int
+		what, want string
+	}{
+		{coreField, "version of go-plugin's protocol", strconv.Itoa(plugin.CoreProtocolVersion)},
+		{versionField, "version of the detector protocol", strconv.Itoa(Version)},
+		{protocolField, "protocol", string(plugin.ProtocolGRPC)},
+		{networkField, "network", "unix"},
+	} {
+		if got := fields[f.index]; got != f.want {
+			return "", fmt.Errorf(form, f.what, contract.Shorten(got, 20), f.want)
+		}
+	}
+	if len(fields) > certificateField && fields[certificateField] != "" {
+		return "", errors.New("it requires TLS, which prelet does not support")
 	}
 
-	socket = f[addressField]
-	name, ok := strings.CutPrefix(socket, strings.TrimSuffix(folder, "/")+"/")
-	if !ok || strings.Contains(name, "..") || name == "" {
-		return "", fmt.Errorf("it names the socket %q, which is not in the folder that it was given",
-			Truncate(socket, 100))
+	socket = fields[addressField]
+	inFolder, isBelow := strings.CutPrefix(socket, path.Clean(folder)+"/")
+	if !isBelow || inFolder == "" || strings.Contains(inFolder, "..") {
+		const text = "invalid socket path %q: want a path in the folder $%s"
+		return "", fmt.Errorf(text, contract.Shorten(socket, 100), plugin.EnvUnixSocketDir)
 	}
 
 	return socket, nil
-}
-
-// Truncate returns s, or of a longer one at most n bytes and an ellipsis, without breaking a character.
-func Truncate(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-
-	return s[:n] + "…"
 }

@@ -1,6 +1,7 @@
-// Package protocol is the wire protocol of a detector: hashicorp/go-plugin over gRPC on a Unix socket, with the service
-// detector.v1.DetectorService. Both ends use it: the SDK serves with Plugin, prelet-detect and the conformance kit call
-// with Client. It has the only conversion between the types of package contract and the generated messages.
+// Package protocol is the wire protocol of a detector: hashicorp/go-plugin over gRPC on a Unix socket, with the
+// service detector.v1.DetectorService. Both ends use it: the SDK serves with Plugin, prelet-detect and the
+// conformance kit call with Client. It has the only conversion between the types of package contract and the
+// generated messages.
 //
 // It reads no file and starts no process. A vendor's own code does not need it.
 package protocol
@@ -16,14 +17,14 @@ import (
 	detectorv1 "github.com/prelet/prelet/plugins/proto/detector/v1"
 )
 
-// The handshake. The cookie stops a person who starts a detector by hand from waiting for it forever; it is not a
-// secret.
+// The handshake. Without the cookie a detector knows that a person has started it, and does not wait for a host. The
+// cookie is not a secret.
 const (
 	CookieKey   = "PRELET_DETECTOR"
 	CookieValue = "detector.v1"
 
-	// Version is the version of the application protocol, the second field of the line that a detector prints: 1 is the
-	// service detector.v1.DetectorService.
+	// Version is the version of the application protocol, the second field of the line that a detector prints: 1 is
+	// the service detector.v1.DetectorService.
 	Version = 1
 )
 
@@ -77,5 +78,5 @@ func Environment(folder string) []string {
 type Request struct {
 	Config  map[string]any
 	Devices []contract.PCIDevice
-	Root    string // the folder that stands for "/"; empty means "/"
+	Root    string // the folder that replaces "/"; empty means "/"
 }

@@ -1,6 +1,7 @@
-// Package refused is what the sandbox of a node refuses to every detector, whatever its site grants: one table. The sandbox
-// enforces it (prelet's internal/detector/sandbox), the conformance kit watches for it, and a test of each holds its
-// filter of system calls against Call. It touches nothing.
+// Package refused lists the system calls that the sandbox of a node refuses to every detector, whatever its site
+// grants, and makes the seccomp filter that refuses them. prelet's sandbox (internal/detector/sandbox) enforces the
+// filter, and the conformance kit reports the same calls. Apart from Load, which filters the calling thread, it
+// changes nothing.
 //
-// It is there on Linux only, as detectors are.
+// It exists on Linux only, as detectors do.
 package refused

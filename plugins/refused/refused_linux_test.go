@@ -1,13 +1,19 @@
 package refused
 
 import (
+	"encoding/binary"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
 )
 
-// TestCalls holds the table against a list of its own, so that nothing leaves it unseen: the tests of the filters ask the table.
+// TestCalls compares the table with a list of its own, so that a removed entry is noticed: the test of the filter
+// reads the table.
 func TestCalls(t *testing.T) {
 	want := strings.Fields(`
 		setsid setpgid
@@ -15,24 +21,105 @@ func TestCalls(t *testing.T) {
 		io_uring_setup io_uring_enter io_uring_register
 		memfd_create memfd_secret shmget msgget semget mq_open
 		setxattr lsetxattr fsetxattr setxattrat
-		bpf perf_event_open userfaultfd keyctl add_key request_key init_module finit_module delete_module kexec_load kexec_file_load fanotify_init
-		mount umount2 pivot_root chroot unshare setns open_tree move_mount fsopen fsmount fspick mount_setattr personality
+		bpf perf_event_open userfaultfd keyctl add_key request_key
+		init_module finit_module delete_module kexec_load kexec_file_load fanotify_init
+		mount umount2 pivot_root chroot unshare setns open_tree move_mount
+		fsopen fsmount fspick mount_setattr personality
 		open_by_handle_at name_to_handle_at quotactl quotactl_fd
 		sync syncfs`)
 	slices.Sort(want)
 	if got := slices.Sorted(maps.Values(Calls())); !slices.Equal(got, want) {
-		t.Errorf("the table refuses\n%v, want\n%v", got, want)
+		t.Errorf("refused calls: got\n%v, want\n%v", got, want)
 	}
+
 	want = []string{"clone3", "map_shadow_stack", "mremap"}
 	if got := slices.Sorted(maps.Values(Absent())); !slices.Equal(got, want) {
-		t.Errorf("the calls that do not exist: got %v, want %v", got, want)
+		t.Errorf("absent calls: got %v, want %v", got, want)
 	}
 
 	all := Calls()
 	maps.Copy(all, Absent())
 	for number, name := range all {
-		if what, refused := Call(number, [6]uint64{}); !refused || what != name {
-			t.Errorf("%s is %q %v", name, what, refused)
+		if what, isRefused := Call(number, [6]uint64{}); !isRefused || what != name {
+			t.Errorf("Call(%d): got %q, %v; want %q, true", number, what, isRefused, name)
 		}
+	}
+}
+
+// runFilter returns the result of a filter for a call, as x/net's machine executes it. That machine reads words with
+// their high byte first, the kernel reads them in the machine's order.
+func runFilter(t *testing.T, vm *bpf.VM, arch, number uint32, args [6]uint64) uint32 {
+	t.Helper()
+
+	// struct seccomp_data: number, architecture, instruction pointer, arguments; of 64 bits the low half first.
+	words := []uint32{number, arch, 0, 0}
+	for _, a := range args {
+		words = append(words, uint32(a), uint32(a>>32))
+	}
+
+	var data []byte
+	for _, w := range words {
+		data = binary.BigEndian.AppendUint32(data, w)
+	}
+
+	result, err := vm.Run(data)
+	if err != nil {
+		t.Fatalf("filter for call %d: got %v, want no error", number, err)
+	}
+
+	return uint32(result)
+}
+
+// TestFilter compares the filter with Call for every number of a system call, with deciding and other arguments.
+func TestFilter(t *testing.T) {
+	if nativeArch() == 0 {
+		t.Skip("no filter exists for this architecture")
+	}
+
+	vm, err := bpf.NewVM(Filter(RefuseResult, AbsentResult, unix.SYS_CONNECT))
+	if err != nil {
+		t.Fatalf("assembling the filter: got %v, want no error", err)
+	}
+
+	interesting := []uint64{
+		0, 1, 2, 3, 10, 16, 1 << 40,
+		unix.MAP_ANONYMOUS, unix.MAP_SHARED | unix.MAP_ANONYMOUS, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS,
+		unix.MAP_SHARED_VALIDATE | unix.MAP_ANONYMOUS, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_GROWSDOWN,
+		unix.SOL_SOCKET, unix.SO_SNDBUF, unix.SO_RCVBUFFORCE,
+		unix.SOCK_STREAM | unix.SOCK_CLOEXEC, unix.SOCK_DGRAM | unix.SOCK_NONBLOCK,
+		unix.CLONE_NEWUSER, unix.CLONE_NEWNET | unix.CLONE_VM, unix.CLONE_VM | unix.CLONE_THREAD | unix.CLONE_FS,
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	refused := 0
+	for number := range uint32(600) {
+		for range 200 {
+			var args [6]uint64
+			for i := range args {
+				args[i] = interesting[random.IntN(len(interesting))]
+			}
+
+			want := uint32(permitted)
+			if _, isRefused := Call(number, args); isRefused || number == unix.SYS_CONNECT {
+				want = RefuseResult
+				refused++
+			}
+			if _, isAbsent := Absent()[number]; isAbsent {
+				want = AbsentResult
+			}
+			if got := runFilter(t, vm, nativeArch(), number, args); got != want {
+				t.Fatalf("call %d %x: got %#x, want %#x", number, args, got, want)
+			}
+		}
+	}
+	t.Logf("%d refused calls", refused)
+
+	if got := runFilter(t, vm, nativeArch()+1, unix.SYS_GETPID, [6]uint64{}); got != RefuseResult {
+		t.Errorf("call of another architecture: got %#x, want %#x", got, RefuseResult)
+	}
+	if nativeArch() != unix.AUDIT_ARCH_X86_64 {
+		return
+	}
+	if got := runFilter(t, vm, nativeArch(), x32|unix.SYS_GETPID, [6]uint64{}); got != RefuseResult {
+		t.Errorf("call of amd64's second table: got %#x, want %#x", got, RefuseResult)
 	}
 }

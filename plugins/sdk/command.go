@@ -1,183 +1,185 @@
 package sdk
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"time"
 
 	"github.com/prelet/prelet/plugins/contract"
+	"github.com/prelet/prelet/plugins/internal/cli"
 )
 
-// Exit statuses of a detector that is run by hand.
-const (
-	exitOK     = 0
-	exitFailed = 1
-	exitUsage  = 64
-)
+const usage = `%s detects hardware for prelet. prelet starts it; by hand it has two commands:
 
-const usage = `%s tells prelet about hardware. prelet starts it; by hand it has two commands:
+  describe             print its facts, its needs and its configuration
+  detect               print what it detects on this machine
 
-  describe             what it is, what it needs, and what a site may configure
-  detect               what it finds on this machine
-
-  -o text|json         how to print it
-  -o lock              describe: as the lock that a package ships beside this program
+  -o text|json         output format
+  -o lock              describe: the lock that a package installs with this program
   --program FILE       describe -o lock: the lock of this file, the same detector for another architecture
-  --config JSON|@FILE  detect: what the site's block "config" would say
-  --root DIR           detect: look below DIR instead of /
-  --timeout 10s        detect: how long it may take
+  --config JSON|@FILE  detect: the content of the site's block "config"
+  --root DIR           detect: read below DIR instead of /
+  --timeout 10s        detect: time limit
 `
 
-// command is a detector for people: a terminal, a vendor's support, a vendor's CI.
+// errUsage is wrapped by errors of the command line.
+var errUsage = errors.New("usage")
+
+// call is a parsed command line.
+type call struct {
+	command string
+	format  string
+	config  map[string]any
+	root    string
+	program string
+	timeout time.Duration
+}
+
+// command runs a detector for a person and returns the exit status.
 func command(d Detector, args []string, stdout, stderr io.Writer) int {
 	description, err := Describe(d)
 	if err != nil {
-		fmt.Fprintf(stderr, "%s\n%s", err, stack(err))
-		return exitFailed
+		fmt.Fprintf(stderr, "%s\n%s", err, panicStack(err))
+		return cli.Failed
 	}
-	name := description.Name
 	if len(args) == 0 {
-		fmt.Fprintf(stdout, usage, name)
-		return exitUsage
+		fmt.Fprintf(stdout, usage, description.Name)
+		return cli.Usage
 	}
-	flags := flag.NewFlagSet(name, flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	format := flags.String("o", "text", "")
-	config := flags.String("config", "{}", "")
-	root := flags.String("root", "/", "")
-	timeout := flags.Duration("timeout", 10*time.Second, "")
-	program := flags.String("program", "", "")
-	wrong := func(format string, args ...any) int {
-		fmt.Fprintf(stderr, format+"\nTry: %s help\n", append(args, name)...)
-		return exitUsage
-	}
-	err = flags.Parse(args[1:])
+
+	c, err := parse(args)
 	switch {
-	case args[0] == "help" || args[0] == "-h" || args[0] == "--help" || errors.Is(err, flag.ErrHelp):
-		fmt.Fprintf(stdout, usage, name)
-		return exitOK
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprintf(stdout, usage, description.Name)
+		return cli.OK
 	case err != nil:
-		return wrong("%s: %v", args[0], err)
+	case c.command == "describe":
+		err = c.describe(description, stdout)
+	default:
+		err = c.detect(d, description, stdout)
+	}
+	switch {
+	case err == nil:
+		return cli.OK
+	case errors.Is(err, errUsage):
+		fmt.Fprintf(stderr, "%v\nTry: %s help\n", err, description.Name)
+		return cli.Usage
+	case !errors.Is(err, errProblems): // which were printed
+		fmt.Fprintf(stderr, "%s: %v\n%s", description.Name, err, panicStack(err))
+	}
+
+	return cli.Failed
+}
+
+func parse(args []string) (call, error) {
+	c := call{command: args[0]}
+	flags := cli.NewFlags(c.command)
+	flags.StringVar(&c.format, "o", "text", "")
+	flags.StringVar(&c.root, "root", "/", "")
+	flags.StringVar(&c.program, "program", "", "")
+	flags.DurationVar(&c.timeout, "timeout", 10*time.Second, "")
+	cli.AddConfig(flags, &c.config)
+
+	err := flags.Parse(args[1:])
+	helpWords := []string{"help", "-h", "--help"}
+	isHelp := slices.Contains(helpWords, c.command)
+	isLock := c.format == "lock" && c.command == "describe"
+	switch {
+	case isHelp || errors.Is(err, flag.ErrHelp):
+		return c, flag.ErrHelp
+	case c.command != "describe" && c.command != "detect":
+		return c, fmt.Errorf("%w: no command %q", errUsage, c.command)
+	case err != nil:
+		return c, fmt.Errorf("%w: %s: %w", errUsage, c.command, err)
 	case flags.NArg() > 0:
-		return wrong("%s takes no argument %q", args[0], flags.Arg(0))
-	case *format != "text" && *format != "json" && !(*format == "lock" && args[0] == "describe"):
-		return wrong("-o is text or json, and for describe lock, not %q", *format)
-	case *program != "" && *format != "lock":
-		return wrong("--program is for describe -o lock")
+		return c, fmt.Errorf("%w: unexpected argument %q of %s", errUsage, flags.Arg(0), c.command)
+	case c.format != "text" && c.format != "json" && !isLock:
+		const text = "%w: invalid value %q of -o: valid values are text and json, and for describe lock"
+		return c, fmt.Errorf(text, errUsage, c.format)
+	case c.program != "" && !isLock:
+		return c, fmt.Errorf("%w: --program is for describe -o lock", errUsage)
 	}
-	switch args[0] {
-	case "describe":
-		if *format == "lock" {
-			own, err := lock(description, *program)
-			if err != nil {
-				fmt.Fprintf(stderr, "%s: %v\n", name, err)
-				return exitFailed
-			}
-			return document(stdout, stderr, own)
-		}
-		if *format == "json" {
-			return document(stdout, stderr, description)
-		}
-		printDescription(stdout, description)
-		return exitOK
-	case "detect":
-		given, err := readConfig(*config)
-		if err != nil {
-			return wrong("--config: %v", err)
-		}
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-		defer stop()
-		ctx, cancel := context.WithTimeout(ctx, *timeout)
-		defer cancel()
-		answer, err := byHand(ctx, d, description, given, *root)
-		if err != nil {
-			fmt.Fprintf(stderr, "%s: %v\n%s", name, err, stack(err))
-			return exitFailed
-		}
-		if *format == "json" {
-			if status := document(stdout, stderr, answer); status != exitOK {
-				return status
-			}
-		} else {
-			printAnswer(stdout, description, answer)
-		}
-		if len(answer.Problems) > 0 {
-			return exitFailed
-		}
-		return exitOK
-	}
-	return wrong("there is no command %q", args[0])
+
+	return c, nil
 }
 
-// byHand detects as prelet would, on devices that are found here. A machine without them is told, not refused.
-func byHand(ctx context.Context, d Detector, description contract.Description, config map[string]any, dir string) (contract.Answer, error) {
-	root, err := NewRoot(dir)
+func (c call) describe(d contract.Description, stdout io.Writer) error {
+	switch c.format {
+	case "lock":
+		l, err := newLock(d, c.program)
+		if err != nil {
+			return err
+		}
+		return cli.PrintJSON(stdout, l)
+	case "json":
+		return cli.PrintJSON(stdout, d)
+	}
+	printDescription(stdout, d)
+
+	return nil
+}
+
+// errProblems means that the answer has problems.
+var errProblems = errors.New("invalid configuration")
+
+// detect runs the detector as prelet would, with the devices that it finds here.
+func (c call) detect(d Detector, description contract.Description, stdout io.Writer) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+
+	root, err := NewRoot(c.root)
 	if err != nil {
-		return contract.Answer{}, err
+		return err
 	}
-	return Detect(ctx, d, config, description.Match.Devices(root.PCIDevices()), root)
+	devices := description.Match.Devices(root.PCIDevices())
+	answer, err := Detect(ctx, d, c.config, devices, root)
+	if err != nil {
+		return err
+	}
+	if c.format == "json" {
+		err = cli.PrintJSON(stdout, answer)
+	} else {
+		printAnswer(stdout, description, answer)
+	}
+	if err == nil && len(answer.Problems) > 0 {
+		err = errProblems
+	}
+
+	return err
 }
 
-func readConfig(s string) (map[string]any, error) {
-	b := []byte(s)
-	if len(s) > 0 && s[0] == '@' {
-		var err error
-		if b, err = os.ReadFile(s[1:]); err != nil {
-			return nil, err
-		}
-	}
-	var out map[string]any
-	if err := json.Unmarshal(b, &out); err != nil {
-		return nil, fmt.Errorf("want a JSON object: %w", err)
-	}
-	return out, nil
-}
-
-func document(stdout, stderr io.Writer, v any) int {
-	e := json.NewEncoder(stdout)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		fmt.Fprintln(stderr, err)
-		return exitFailed
-	}
-	return exitOK
-}
-
-// fragment is a lock as packages ship it, in /usr/lib/prelet/detectors.lock.d/NAME.json. `prelet detectors lock` writes
-// the same, of any detector.
-type fragment struct {
+// lock is the file that a package installs as /usr/lib/prelet/detectors.lock.d/NAME.json. `prelet detectors lock`
+// writes the same for any detector.
+type lock struct {
 	FormatVersion int                  `json:"format_version"`
 	Name          string               `json:"name"`
 	SHA256        string               `json:"sha256"`
 	Describe      contract.Description `json:"describe"`
 }
 
-// lock returns the lock of a program that describes itself as this one does; "" is this one.
-func lock(d contract.Description, path string) (fragment, error) {
-	if path == "" {
-		own, err := os.Executable()
-		if err != nil {
-			return fragment{}, err
-		}
-		path = own
-	}
-	f, err := os.Open(path)
+// newLock returns the lock of a program with this detector's description; "" is the running program.
+func newLock(d contract.Description, program string) (lock, error) {
+	b, err := os.ReadFile(cmp.Or(program, "/proc/self/exe"))
 	if err != nil {
-		return fragment{}, err
+		return lock{}, err
 	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return fragment{}, err
-	}
-	return fragment{1, d.Name, hex.EncodeToString(h.Sum(nil)), d}, nil
+	sum := sha256.Sum256(b)
+
+	return lock{
+		FormatVersion: 1,
+		Name:          d.Name,
+		SHA256:        hex.EncodeToString(sum[:]),
+		Describe:      d,
+	}, nil
 }

@@ -1,19 +1,13 @@
-// Package sdk is what a vendor writes a detector against: a small program that tells prelet what it knows of the
-// vendor's hardware.
-//
-// A detector implements Detector and calls Serve:
+// Package sdk is for writing detectors: small programs of vendors that report their hardware to prelet. A detector
+// implements Detector and calls Serve:
 //
 //	func main() { sdk.Serve(detector{}) }
 //
-// Started by prelet it answers over gRPC; started by hand it has the commands describe and detect, for people. It reads
-// below the Root that each Request carries, so that the same code looks at a node, at a test's tree and at a recorded
-// machine. What it does not know it leaves out; nothing is ever zero for unknown.
+// It must read only below the Root of each Request, so that the same code works on a node and on a recorded machine,
+// and must leave out unknown values, because zero never means unknown.
 //
-// Everything that a detector says is checked against its own description, here and again by prelet: an answer that
-// breaks it is refused whole, with a reason that names the place. Package detectortest runs a detector in a test.
-//
-// Build a detector with -tags grpcnotrace: a boot hashes and starts it, and without the tag grpc-go links net/http's
-// tracing pages, which nothing serves.
+// An answer that breaks the detector's own description is rejected as a whole. Package detectortest tests a detector.
+// Build with -tags grpcnotrace: without it grpc-go links net/http's tracing pages, which are not used.
 package sdk
 
 import (
@@ -23,90 +17,100 @@ import (
 	"github.com/prelet/prelet/plugins/contract"
 )
 
-// Detector is what a vendor implements.
+// Detector is implemented by vendors.
 type Detector interface {
-	// Describe says what the detector is. It looks at nothing: the same on every machine, every time.
+	// Describe returns the detector's declaration. It must read nothing, and return the same on every machine.
 	Describe() Description
 
-	// Detect looks, and tells a what it found. Hardware that is not there is no error: tell nothing. An error loses the
-	// whole answer; for a part that could not be read, use a.Warn and Fact.Unknown. It must end soon after ctx does; a
-	// panic becomes an error.
+	// Detect adds its results to a. Without its hardware it adds nothing and returns nil. An error discards the whole
+	// answer; for a part that cannot be read use a.Warn and Fact.Unknown. It must return soon after ctx ends. A panic
+	// becomes an error.
 	Detect(ctx context.Context, r Request, a *Answer) error
 }
 
-// Validator is implemented by detectors whose configuration has rules beyond its schema: attributes that exclude each
-// other. It looks at no device. Paths of problems are those of Problem.
+// Validator is implemented by detectors whose configuration has rules beyond its declaration, for example attributes
+// that exclude each other. It must read no device.
 type Validator interface {
 	Validate(c Config) []Problem
 }
 
-// The words of the contract with prelet.
+// Types of the contract with prelet.
 type (
-	// Match says on which machines a detector has something to do: any one of its parts.
+	// Match selects the machines on which a detector is started. One matching entry is enough.
 	Match = contract.Match
-	// Needs is what a detector asks the site for, beyond reading /sys, /proc and the system's libraries.
+	// Needs is the access that a detector needs in addition to reading /sys, /proc and the system's libraries.
 	Needs = contract.Needs
-	// PCIDevice is one PCI function as sysfs shows it.
+	// PCIDevice is a PCI function as in sysfs.
 	PCIDevice = contract.PCIDevice
-	// Device is one device that was found; fields that are set overrule the built-in detection.
+	// Device is a detected device. Fields that are set overrule the built-in detection.
 	Device = contract.Device
-	// Problem is one thing that is wrong with a configuration, and where.
+	// Problem is an error at a place in a configuration.
 	Problem = contract.Problem
 )
 
-// Description is what a detector is, and all that it may say.
+// Description declares a detector.
 type Description struct {
 	Name    string // [a-z][a-z0-9-]*: of the program, and in `detector "NAME" {}`
 	Version string
-	Vendor  string        // who wrote it, for people
-	Doc     string        // what it finds, in a sentence
-	Config  []Declaration // what `config {}` may say: Attr values
-	Facts   []Declaration // what Answer.Tell may tell: Fact values
-	Domains []string      // of the labels that it may recommend
+	Vendor  string        // for people
+	Doc     string        // its purpose, one sentence
+	Config  []Declaration // attributes of `config {}`: Attr values
+	Facts   []Declaration // facts of its answers: Fact values
+	Domains []string      // of the labels that it recommends
 	Match   Match
-	Needs   Needs // without these it is not started
-	Wants   Needs // without these it is started, and tells less
+	Needs   Needs // required: without these it is not started
+	Wants   Needs // optional: without these it returns less
 }
 
-// Request is what Detect is asked with.
+// Request is the input of Detect.
 type Request struct {
-	Config  Config      // complete: defaults are filled in
-	Devices []PCIDevice // those that Match.PCIIDs names, sorted by address
-	Root    Root        // where /sys and /proc are
+	Config  Config      // complete, with defaults
+	Devices []PCIDevice // the devices that Match.PCIIDs matches, sorted by address
+	Root    Root        // has /sys and /proc
 }
 
-// Answer collects what was found. Its order does not matter: what goes out is sorted.
+// Answer collects the results of Detect. Their order does not matter: they are sorted.
 type Answer struct {
-	said contract.Answer
+	content contract.Answer
 }
 
-// Add tells of a device.
-func (a *Answer) Add(d Device) { a.said.Devices = append(a.said.Devices, d) }
+// Add adds a device.
+func (a *Answer) Add(d Device) {
+	a.content.Devices = append(a.content.Devices, d)
+}
 
-// Tell tells facts: Fact.Is and Fact.Unknown make them.
-func (a *Answer) Tell(facts ...contract.Fact) { a.said.Facts = append(a.said.Facts, facts...) }
+// AddFacts adds facts, which Fact.Is and Fact.Unknown make.
+func (a *Answer) AddFacts(facts ...contract.Fact) {
+	a.content.Facts = append(a.content.Facts, facts...)
+}
 
-// Attribute says something of the whole machine, free of types.
+// Attribute sets an attribute of the machine, which has no declared type.
 func (a *Answer) Attribute(name, value string) {
-	if a.said.Attributes == nil {
-		a.said.Attributes = map[string]string{}
+	if a.content.Attributes == nil {
+		a.content.Attributes = map[string]string{}
 	}
-	a.said.Attributes[name] = value
+	a.content.Attributes[name] = value
 }
 
-// Recommend recommends a label in one of the described domains; the site decides whether it is taken. LabelValue makes
-// a value out of any text. Evidence is what the label was made of.
+// Recommend adds a label in one of the described domains. The site decides whether it is used. LabelValue makes a
+// value of any text. Evidence is where the value was read.
 func (a *Answer) Recommend(key, value, evidence string) {
-	a.said.Labels = append(a.said.Labels, contract.Label{Key: key, Value: value, Evidence: evidence})
+	label := contract.Label{Key: key, Value: value, Evidence: evidence}
+	a.content.Labels = append(a.content.Labels, label)
 }
 
-// Warn says what people should know.
+// Warn adds a warning for people.
 func (a *Answer) Warn(format string, args ...any) {
-	a.said.Warnings = append(a.said.Warnings, contract.OneLine(fmt.Sprintf(format, args...)))
+	text := contract.OneLine(fmt.Sprintf(format, args...))
+	a.content.Warnings = append(a.content.Warnings, text)
 }
 
-// Refuse says what is wrong with the configuration, where only the hardware could show it. Nothing else of the answer
-// counts then. Summary is a sentence, detail what to write instead.
+// Refuse adds a problem of the configuration that only the hardware could show. The rest of the answer is ignored
+// then. Summary is a sentence; detail says what to write instead.
 func (a *Answer) Refuse(path, summary, detail string) {
-	a.said.Problems = append(a.said.Problems, Problem{Path: path, Summary: summary, Detail: detail})
+	problem := Problem{Path: path, Summary: summary, Detail: detail}
+	a.content.Problems = append(a.content.Problems, problem)
 }
+
+// LabelValue returns a valid label value for any text: "NVIDIA H100 80GB HBM3" → "NVIDIA-H100-80GB-HBM3".
+func LabelValue(s string) string { return contract.LabelValue(s) }

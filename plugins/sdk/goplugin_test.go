@@ -43,7 +43,7 @@ func TestGoPlugin(t *testing.T) {
 	}
 	d, err := one.(protocol.Client).Describe(t.Context())
 	if err != nil || d.Name != "toy" {
-		t.Errorf("%+v %v", d, err)
+		t.Errorf("Describe: got %+v, %v, want toy", d, err)
 	}
 	if err := p.Close(); err != nil { // which asks it to end
 		t.Error(err)
@@ -53,7 +53,7 @@ func TestGoPlugin(t *testing.T) {
 		t.Error("it has not ended")
 	}
 	if _, _, err := start(7); err == nil || !strings.Contains(err.Error(), "incompatible API version") {
-		t.Errorf("a host of another version says %v", err)
+		t.Errorf("host of another version: got %v, want an error about the version", err)
 	}
 }
 

@@ -1,34 +1,33 @@
 package sdk
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/prelet/prelet/plugins/contract"
 )
 
-// table prints rows under a heading; nothing for none.
-func table(w io.Writer, heading string, rows [][]string) {
+// printTable prints rows with a heading, or nothing without rows.
+func printTable(w io.Writer, heading string, rows [][]string) {
 	if len(rows) == 0 {
 		return
 	}
 	if heading != "" {
 		fmt.Fprintf(w, "\n%s\n", heading)
 	}
+
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, r := range rows {
-		for len(r) > 0 && r[len(r)-1] == "" {
-			r = r[:len(r)-1]
-		}
-		fmt.Fprintln(t, "  "+strings.Join(r, "\t"))
+		line := "  " + strings.Join(r, "\t")
+		fmt.Fprintln(t, strings.TrimRight(line, "\t"))
 	}
-	_ = t.Flush() // to a writer whose errors fmt ignores as well
+	_ = t.Flush() // fmt ignores errors of w too
 }
 
 func printDescription(w io.Writer, d contract.Description) {
@@ -40,195 +39,175 @@ func printDescription(w io.Writer, d contract.Description) {
 	if d.Doc != "" {
 		fmt.Fprintln(w, d.Doc)
 	}
-	fmt.Fprintln(w)
-	match := append(slices.Clone(d.Match.PCIIDs), d.Match.Paths...)
+
+	match := slices.Concat(d.Match.PCIIDs, d.Match.Paths)
 	if d.Match.Always {
 		match = []string{"always"}
 	}
-	rows := [][]string{{"runs with", strings.Join(match, " ")}}
-	if n := len(match); n > 4 {
-		rows[0][1] = fmt.Sprintf("%s … (%d ids and paths)", strings.Join(match[:4], " "), n)
+	text := strings.Join(match, " ")
+	if len(match) > 4 {
+		first := strings.Join(match[:4], " ")
+		text = fmt.Sprintf("%s … (%d ids and paths)", first, len(match))
 	}
-	rows = append(rows, asks("needs", d.Needs)...)
-	rows = append(rows, asks("can use", d.Wants)...)
+	rows := [][]string{{"runs with", text}}
+	rows = append(rows, needRows("needs", d.Needs)...)
+	rows = append(rows, needRows("can use", d.Wants)...)
 	if d.Needs.Empty() && d.Wants.Empty() {
-		rows = append(rows, []string{"needs", "nothing but to read /sys and /proc"})
+		rows = append(rows, []string{"needs", "only to read /sys and /proc"})
 	}
 	if len(d.LabelDomains) > 0 {
-		rows = append(rows, []string{"labels in", strings.Join(d.LabelDomains, " ")})
+		domains := strings.Join(d.LabelDomains, " ")
+		rows = append(rows, []string{"labels in", domains})
 	}
-	table(w, "", rows)
-	table(w, "Configuration", declarations("", d.Config, true))
-	table(w, "Facts", declarations("", d.Facts, false))
+	fmt.Fprintln(w)
+	printTable(w, "", rows)
+	printTable(w, "Configuration", attributeRows("", d.Config, true))
+	printTable(w, "Facts", attributeRows("", d.Facts, false))
 }
 
-func asks(what string, n contract.Needs) [][]string {
+func needRows(heading string, n contract.Needs) [][]string {
 	var rows [][]string
-	for _, x := range []struct {
-		kind string
-		list []string
-	}{{"devices", n.Devices}, {"read", n.Read}, {"execute", n.Execute}, {"sockets", n.Sockets}, {"groups", n.Groups}} {
-		if len(x.list) > 0 {
-			rows = append(rows, []string{what, x.kind + " " + strings.Join(x.list, " ")})
+	add := func(kind string, list []string) {
+		if len(list) > 0 {
+			text := kind + " " + strings.Join(list, " ")
+			rows = append(rows, []string{heading, text})
 		}
 	}
+	add("devices", n.Devices)
+	add("read", n.Read)
+	add("execute", n.Execute)
+	add("sockets", n.Sockets)
+	add("groups", n.Groups)
 	if n.AnyPCIDevice {
-		rows = append(rows, []string{what, "any_pci_device"})
+		rows = append(rows, []string{heading, "any_pci_device"})
 	}
+
 	return rows
 }
 
-func declarations(prefix string, list []contract.Attribute, config bool) [][]string {
+func attributeRows(prefix string, list []contract.Attribute, isConfig bool) [][]string {
 	var rows [][]string
 	for _, a := range list {
+		isObject := a.Type.Kind == contract.Object
 		typ := a.Type.String()
-		if a.Type.Kind == contract.Object {
+		if isObject {
 			typ = "object"
 		}
 		if a.Unit != "" {
 			typ += ", " + a.Unit
 		}
+
 		row := []string{prefix + a.Name, typ}
-		if config {
-			def := ""
-			switch {
-			case a.Required:
-				def = "required"
-			case a.Default != nil:
-				def = "default " + compact(a.Default)
-			}
-			row = append(row, def)
+		switch {
+		case isConfig && a.Required:
+			row = append(row, "required")
+		case isConfig && a.Default != nil:
+			row = append(row, "default "+toJSON(a.Default))
+		case isConfig:
+			row = append(row, "")
 		}
 		rows = append(rows, append(row, a.Doc))
-		if a.Type.Kind == contract.Object {
-			rows = append(rows, declarations(prefix+a.Name+".", a.Type.Attributes, config)...)
+		if isObject {
+			fields := attributeRows(prefix+a.Name+".", a.Type.Attributes, isConfig)
+			rows = append(rows, fields...)
 		}
 	}
+
 	return rows
 }
 
 func printAnswer(w io.Writer, d contract.Description, a contract.Answer) {
 	if len(a.Problems) > 0 {
-		fmt.Fprintln(w, "The configuration is refused:")
+		fmt.Fprintln(w, "Invalid configuration:")
 		for _, p := range a.Problems {
 			fmt.Fprintln(w, "  "+p.Error())
 		}
 		return
 	}
-	fmt.Fprintf(w, "%s %s: %s\n", d.Name, d.Version, plural(len(a.Devices), "device"))
-	table(w, "", deviceRows(a.Devices))
-	table(w, "Machine", pairs(a.Attributes))
-	var rows [][]string
+
+	devices := "devices"
+	if len(a.Devices) == 1 {
+		devices = "device"
+	}
+	count := len(a.Devices)
+	fmt.Fprintf(w, "%s %s: %d %s\n", d.Name, d.Version, count, devices)
+	printTable(w, "", deviceRows(a.Devices))
+
+	var attributes, facts, labels [][]string
+	names := slices.Sorted(maps.Keys(a.Attributes))
+	for _, k := range names {
+		row := []string{k, a.Attributes[k]}
+		attributes = append(attributes, row)
+	}
 	for _, f := range a.Facts {
-		v := compact(f.Value)
-		if f.Value == nil {
-			v = "unknown"
-			if f.Unknown != "" {
-				v += ": " + f.Unknown
-			}
-		}
-		rows = append(rows, []string{f.Name, v, from(f.Evidence)})
+		evidence := inParentheses(f.Evidence)
+		row := []string{f.Name, describeFact(f), evidence}
+		facts = append(facts, row)
 	}
-	table(w, "Facts", rows)
-	rows = nil
 	for _, l := range a.Labels {
-		rows = append(rows, []string{l.Key + "=" + l.Value, from(l.Evidence)})
+		evidence := inParentheses(l.Evidence)
+		row := []string{l.Key + "=" + l.Value, evidence}
+		labels = append(labels, row)
 	}
-	table(w, "Recommended labels", rows)
-	for _, x := range a.Warnings {
-		fmt.Fprintln(w, "\nwarning:", x)
+	printTable(w, "Machine", attributes)
+	printTable(w, "Facts", facts)
+	printTable(w, "Recommended labels", labels)
+	for _, text := range a.Warnings {
+		fmt.Fprintln(w, "\nwarning:", text)
 	}
 }
 
+func describeFact(f contract.Fact) string {
+	switch {
+	case f.Value != nil:
+		return toJSON(f.Value)
+	}
+
+	return strings.TrimSuffix("unknown: "+f.Unknown, ": ")
+}
+
+// deviceRows returns a row for each device, followed by a row for each of its other fields and attributes.
 func deviceRows(list []contract.Device) [][]string {
 	var rows [][]string
 	for _, d := range list {
-		address := d.Address
-		if address == "" {
-			address = "-"
+		address := cmp.Or(d.Address, "-")
+		name := cmp.Or(orEmpty(d.Name), orEmpty(d.Model), "?")
+		rows = append(rows, []string{address, orEmpty(d.Kind), name})
+
+		fields := toValue(d).(map[string]any)
+		for _, shown := range []string{"address", "kind", "name", "evidence", "attributes"} {
+			delete(fields, shown)
 		}
-		rows = append(rows, []string{address, text(d.Kind), firstOf(d.Name, d.Model), strings.Join(particulars(d), ", ")})
-		for _, k := range slices.Sorted(maps.Keys(d.Attributes)) {
-			rows = append(rows, []string{"", "", k, d.Attributes[k]})
+		for k, v := range d.Attributes {
+			fields[k] = v
+		}
+		for _, k := range slices.Sorted(maps.Keys(fields)) {
+			text := k + " = " + toJSON(fields[k])
+			rows = append(rows, []string{"", "", text})
 		}
 	}
+
 	return rows
 }
 
-// particulars are a device's fields that are known, in words.
-func particulars(d contract.Device) []string {
-	var out []string
-	say := func(s string) { out = append(out, s) }
-	if d.Interface != nil {
-		say(*d.Interface)
-	}
-	if d.MemoryBytes != nil {
-		say(strconv.FormatFloat(float64(*d.MemoryBytes)/(1<<30), 'f', -1, 64) + " GiB")
-	}
-	if d.SpeedGbps != nil {
-		say(strconv.FormatFloat(*d.SpeedGbps, 'f', -1, 64) + " Gbit/s")
-	}
-	if d.Link != nil {
-		say("link " + *d.Link)
-	}
-	if d.SRIOVTotalVFs != nil {
-		of := strconv.Itoa(*d.SRIOVTotalVFs) + " VFs"
-		if d.SRIOVNumVFs != nil {
-			of = strconv.Itoa(*d.SRIOVNumVFs) + " of " + of
-		}
-		say(of)
-	}
-	if d.Driver != nil {
-		say(*d.Driver)
-	}
-	if d.NUMA != nil {
-		say("NUMA " + strconv.Itoa(*d.NUMA))
-	}
-	return out
-}
-
-func pairs(m map[string]string) [][]string {
-	var rows [][]string
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		rows = append(rows, []string{k, m[k]})
-	}
-	return rows
-}
-
-func text(s *string) string {
+func orEmpty(s *string) string {
 	if s == nil {
 		return ""
 	}
+
 	return *s
 }
 
-func firstOf(list ...*string) string {
-	for _, s := range list {
-		if s != nil {
-			return *s
-		}
-	}
-	return "?"
-}
-
-func from(evidence string) string {
+func inParentheses(evidence string) string {
 	if evidence == "" {
 		return ""
 	}
+
 	return "(" + evidence + ")"
 }
 
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return strconv.Itoa(n) + " " + what + "s"
-}
+func toJSON(v any) string {
+	b, _ := json.Marshal(v) // the values of an answer have a JSON
 
-func compact(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
 	return string(b)
 }

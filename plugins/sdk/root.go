@@ -13,86 +13,92 @@ import (
 	"strings"
 )
 
-// MaxFile is how much of a file Root reads: more than any file of /sys or /proc that tells of hardware.
+// MaxFile limits how much of a file Root reads. It is more than any file of /sys or /proc about hardware has.
 const MaxFile = 1 << 20
 
-// Root is the folder that stands for "/". All its paths are absolute paths on the node: "/sys/class/net". The zero Root
-// is empty: nothing is there.
+// Root is a folder that replaces "/". All its paths are absolute paths on the node, for example "/sys/class/net". The
+// zero Root is empty.
 type Root struct {
 	dir  string
 	fsys fs.FS
 }
 
-// NewRoot returns the root at a folder; "" and "/" are the machine itself. Below any other folder no link leads out.
+// NewRoot returns the root at a folder. "" and "/" are the machine itself. No link leads out of any other folder.
 func NewRoot(dir string) (Root, error) {
 	if dir == "" || filepath.Clean(dir) == "/" {
 		return Root{"/", os.DirFS("/")}, nil
 	}
-	abs, err := filepath.Abs(dir)
+
+	absolute, err := filepath.Abs(dir)
 	if err != nil {
 		return Root{}, err
 	}
-	r, err := os.OpenRoot(abs)
+	r, err := os.OpenRoot(absolute)
 	if err != nil {
 		return Root{}, fmt.Errorf("root: %w", err)
 	}
-	return Root{abs, r.FS()}, nil
+
+	return Root{absolute, r.FS()}, nil
 }
 
-// Dir returns the folder, absolute.
+// Dir returns the folder's absolute path.
 func (r Root) Dir() string { return r.dir }
 
-// Real tells whether this is the machine itself: where a tool or a library that knows no other root may be asked.
-func (r Root) Real() bool { return r.dir == "/" }
+// Real reports whether this is the machine itself. Only then ask tools and libraries, which know no other root.
+func (r Root) Real() bool {
+	return r.dir == "/"
+}
 
-// Path returns where a path of the node is for the rest of this program: for a socket, for a library.
-func (r Root) Path(p string) string { return filepath.Join(r.dir, p) }
-
-func local(p string) string {
-	if p = strings.TrimPrefix(path.Clean("/"+p), "/"); p != "" {
-		return p
-	}
-	return "."
+// Path returns the path of a node's file for the rest of this program, for example of a socket.
+func (r Root) Path(p string) string {
+	return filepath.Join(r.dir, p)
 }
 
 func (r Root) files() fs.FS {
 	if r.fsys == nil {
-		return nothing{}
+		return os.DirFS("") // has no files
 	}
+
 	return r.fsys
 }
 
-// nothing is a file system without files.
-type nothing struct{}
+// relative returns a path as package fs wants it.
+func relative(p string) string {
+	p = strings.TrimPrefix(path.Clean("/"+p), "/")
+	if p == "" {
+		return "."
+	}
 
-func (nothing) Open(name string) (fs.File, error) {
-	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	return p
 }
 
-// Read returns a file's first MiB.
+// Read returns the first MiB of a file.
 func (r Root) Read(p string) ([]byte, error) {
-	f, err := r.files().Open(local(p))
+	f, err := r.files().Open(relative(p))
 	if err != nil {
-		return nil, plainly(p, err)
+		return nil, onNode(p, err)
 	}
 	defer f.Close()
+
 	b, err := io.ReadAll(io.LimitReader(f, MaxFile))
 	if err != nil {
-		return nil, plainly(p, err)
+		return nil, onNode(p, err)
 	}
+
 	return b, nil
 }
 
-// plainly names the path as the node knows it.
-func plainly(p string, err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		err = pe.Err
+// onNode replaces the path in an error by the path on the node.
+func onNode(p string, err error) error {
+	var pathError *fs.PathError
+	if errors.As(err, &pathError) {
+		err = pathError.Err
 	}
+
 	return fmt.Errorf("%s: %w", p, err)
 }
 
-// Text returns a file's text without the space around it.
+// Text returns the content of a file without the space around it.
 func (r Root) Text(p string) (string, error) {
 	b, err := r.Read(p)
 	return strings.TrimSpace(string(b)), err
@@ -106,30 +112,32 @@ func (r Root) Int(p string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(s, 0, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%s: %q is no number", p, short(s))
+		shown := s[:min(len(s), 63)]
+		return 0, fmt.Errorf("%s: invalid number %q", p, shown)
 	}
+
 	return n, nil
 }
 
-func short(s string) string { return s[:min(len(s), 63)] }
-
-// Names returns what a folder holds, sorted; nothing for a folder that is not there or cannot be read.
+// Names returns the sorted names in a folder. A folder that cannot be read is empty.
 func (r Root) Names(dir string) []string {
-	list, err := fs.ReadDir(r.files(), local(dir))
+	list, err := fs.ReadDir(r.files(), relative(dir))
 	if err != nil {
 		return nil
 	}
-	out := make([]string, len(list))
-	for i, e := range list {
-		out[i] = e.Name()
+
+	var names []string
+	for _, e := range list {
+		names = append(names, e.Name())
 	}
-	slices.Sort(out)
-	return out
+	slices.Sort(names)
+
+	return names
 }
 
-// Glob returns the paths that a pattern of path.Match names, sorted.
+// Glob returns the sorted paths that match a pattern of path.Match.
 func (r Root) Glob(pattern string) []string {
-	list, err := fs.Glob(r.files(), local(pattern))
+	list, err := fs.Glob(r.files(), relative(pattern))
 	if err != nil {
 		return nil
 	}
@@ -137,41 +145,51 @@ func (r Root) Glob(pattern string) []string {
 		list[i] = "/" + list[i]
 	}
 	slices.Sort(list)
+
 	return list
 }
 
-// Exists tells whether a path is there, at the end of its links.
+// Exists reports whether a path exists. It follows links.
 func (r Root) Exists(p string) bool {
-	_, err := fs.Stat(r.files(), local(p))
+	_, err := fs.Stat(r.files(), relative(p))
 	return err == nil
 }
 
-// Link returns the last name of what a link points to: of a device's link "driver", the driver.
+// Link returns the last name in the target of a link, for example the driver of a device's link "driver".
 func (r Root) Link(p string) (string, error) {
-	to, err := fs.ReadLink(r.files(), local(p))
+	target, err := fs.ReadLink(r.files(), relative(p))
 	if err != nil {
-		return "", plainly(p, err)
+		return "", onNode(p, err)
 	}
-	return path.Base(to), nil
+
+	return path.Base(target), nil
 }
 
-// PCIDevices returns all PCI functions, sorted by address. A function of which a file cannot be read is there with what
-// could be.
+// PCIDevices returns all PCI functions, sorted by address. Fields whose file cannot be read are empty.
 func (r Root) PCIDevices() []PCIDevice {
-	var out []PCIDevice
-	const dir = "/sys/bus/pci/devices/"
-	for _, address := range r.Names(dir) {
+	var devices []PCIDevice
+	for _, address := range r.Names("/sys/bus/pci/devices") {
+		dir := "/sys/bus/pci/devices/" + address
 		id := func(file string) string {
-			s, _ := r.Text(dir + address + "/" + file)
+			s, _ := r.Text(dir + "/" + file)
 			return strings.ToLower(strings.TrimPrefix(s, "0x"))
 		}
-		d := PCIDevice{Address: address, Vendor: id("vendor"), Device: id("device"), SubsystemVendor: id("subsystem_vendor"),
-			SubsystemDevice: id("subsystem_device"), Class: id("class")}
-		d.Driver, _ = r.Link(dir + address + "/driver")
-		if n, err := r.Int(dir + address + "/numa_node"); err == nil && n >= 0 {
-			d.NUMA = new(int(n))
+
+		d := PCIDevice{
+			Address:         address,
+			Vendor:          id("vendor"),
+			Device:          id("device"),
+			SubsystemVendor: id("subsystem_vendor"),
+			SubsystemDevice: id("subsystem_device"),
+			Class:           id("class"),
 		}
-		out = append(out, d)
+		d.Driver, _ = r.Link(dir + "/driver")
+		node, err := r.Int(dir + "/numa_node")
+		if err == nil && node >= 0 {
+			d.NUMA = new(int(node))
+		}
+		devices = append(devices, d)
 	}
-	return out
+
+	return devices
 }

@@ -34,7 +34,14 @@ type toy struct {
 
 // Describe implements sdk.Detector.
 func (d toy) Describe() sdk.Description {
-	return sdk.Description{Name: "toy", Version: "1", Config: d.config, Facts: d.facts, Domains: []string{"toy.example"}, Match: sdk.Match{Always: true}}
+	return sdk.Description{
+		Name:    "toy",
+		Version: "1",
+		Config:  d.config,
+		Facts:   d.facts,
+		Domains: []string{"toy.example"},
+		Match:   sdk.Match{Always: true},
+	}
 }
 
 // Detect implements sdk.Detector.
@@ -74,7 +81,9 @@ var (
 func TestMain(m *testing.M) { detectortest.Main(m, toy{}) }
 
 func TestDeclarations(t *testing.T) {
-	d, err := sdk.Describe(toy{config: []sdk.Declaration{ports, names, nested}, facts: []sdk.Declaration{warm, versions}})
+	d, err := sdk.Describe(
+		toy{config: []sdk.Declaration{ports, names, nested}, facts: []sdk.Declaration{warm, versions}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,17 +91,22 @@ func TestDeclarations(t *testing.T) {
 	for _, a := range append(d.Config, d.Facts...) {
 		types = append(types, a.Name+" "+a.Type.String())
 	}
-	want := []string{"ports number", "names list(string)", "firmware object({minimum=string, channel=string})", "temperature number",
-		"versions list(object({of=string, text=string}))"}
+	want := []string{
+		"ports number",
+		"names list(string)",
+		"firmware object({minimum=string, channel=string})",
+		"temperature number",
+		"versions list(object({of=string, text=string}))",
+	}
 	if !reflect.DeepEqual(types, want) {
-		t.Errorf("%q", types)
+		t.Errorf("got types %q, want %q", types, want)
 	}
 	if a := d.Config[2].Type.Attributes[1]; !a.Required || !reflect.DeepEqual(a.OneOf, []string{"stable", "beta"}) {
-		t.Errorf("%+v", a)
+		t.Errorf("got %+v, want it required, one of stable and beta", a)
 	}
 	for name, bad := range map[string]sdk.Declaration{"a channel": sdk.Attr[chan int]{Name: "x"}, "bytes": sdk.Fact[[]byte]{Name: "x"}, "no tag": sdk.Fact[struct{ X int }]{Name: "x"}} {
 		if _, err := sdk.Describe(toy{facts: []sdk.Declaration{bad}}); err == nil {
-			t.Errorf("%s can be declared", name)
+			t.Errorf("declaring %s: got no error, want one", name)
 		}
 	}
 }
@@ -113,11 +127,13 @@ func TestConfig(t *testing.T) {
 		return a.Problems
 	}
 	if p := ask(nil); len(p) > 0 || !reflect.DeepEqual(got, []any{2, []string(nil), firmware{}}) {
-		t.Errorf("defaults: %v %+v", p, got)
+		t.Errorf("defaults: got %+v (problems %v), want ports 2 and nothing else", got, p)
 	}
-	if p := ask(map[string]any{"ports": 3.0, "names": []any{"a"}, "firmware": map[string]any{"channel": "beta"}}); len(p) > 0 ||
+	if p := ask(map[string]any{"ports": 3.0, "names": []any{"a"}, "firmware": map[string]any{"channel": "beta"}}); len(
+		p,
+	) > 0 ||
 		!reflect.DeepEqual(got, []any{3, []string{"a"}, firmware{Channel: "beta"}}) {
-		t.Errorf("%v %+v", p, got)
+		t.Errorf("given values: got %+v (problems %v), want them", got, p)
 	}
 	for name, tt := range map[string]struct {
 		config map[string]any
@@ -130,7 +146,7 @@ func TestConfig(t *testing.T) {
 		"required inside":             {map[string]any{"firmware": map[string]any{}}, "firmware.channel"},
 	} {
 		if p := ask(tt.config); len(p) != 1 || p[0].Path != tt.path {
-			t.Errorf("%s: %v", name, p)
+			t.Errorf("%s: got %v, want one problem at %s", name, p, tt.path)
 		}
 	}
 }
@@ -143,11 +159,15 @@ func TestGuards(t *testing.T) {
 		return sdk.Detect(ctx, toy{detect: f, facts: []sdk.Declaration{warm}}, nil, asked, sdk.Root{})
 	}
 	_, err := detect(func(context.Context, sdk.Request, *sdk.Answer) error { panic("out of cheese") })
-	if p := (*sdk.Panicked)(nil); !errors.As(err, &p) || !strings.Contains(err.Error(), "out of cheese") || !strings.Contains(string(p.Stack), "TestGuards") {
-		t.Errorf("a panic: %v", err)
+	if p := (*sdk.Panicked)(nil); !errors.As(err, &p) || !strings.Contains(err.Error(), "out of cheese") ||
+		!strings.Contains(string(p.Stack), "TestGuards") {
+		t.Errorf("panic: got %v, want Panicked with its stack", err)
 	}
-	if _, err = detect(func(context.Context, sdk.Request, *sdk.Answer) error { select {} }); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("one that hangs: %v", err)
+	if _, err = detect(func(context.Context, sdk.Request, *sdk.Answer) error { select {} }); !errors.Is(
+		err,
+		context.DeadlineExceeded,
+	) {
+		t.Errorf("hanging detector: got %v, want the deadline", err)
 	}
 	if _, err = detect(func(_ context.Context, _ sdk.Request, a *sdk.Answer) error {
 		a.Recommend("other.example/x", "y", "")
@@ -164,11 +184,13 @@ func TestGuards(t *testing.T) {
 	a, err := detect(func(_ context.Context, _ sdk.Request, a *sdk.Answer) error {
 		a.Add(sdk.Device{Address: "0000:02:00.0", Name: new("\xff\x1b[31mred\n"), Model: new("\x00")})
 		a.Add(sdk.Device{Address: "0000:01:00.0"})
-		a.Tell(warm.Unknown("line\nbreak"))
+		a.AddFacts(warm.Unknown("line\nbreak"))
 		return nil
 	})
-	if err != nil || a.Devices[0].Address != "0000:01:00.0" || *a.Devices[1].Name != "? [31mred" || a.Devices[1].Model != nil || a.Facts[0].Unknown != "line break" {
-		t.Errorf("%v %+v", err, a)
+	if err != nil || a.Devices[0].Address != "0000:01:00.0" || *a.Devices[1].Name != "? [31mred" ||
+		a.Devices[1].Model != nil ||
+		a.Facts[0].Unknown != "line break" {
+		t.Errorf("got %+v, %v, want sorted devices with printable names", a, err)
 	}
 }
 
@@ -187,12 +209,24 @@ pci 0000:17:00.0 1234:0001 abcd:0002 120000 toy numa=1
 	if _, err := r.Text("/../../../etc/hostname"); err == nil {
 		t.Error("a path leads out of the root")
 	}
-	if _, err := r.Text("/sys/nothing"); err == nil || !errors.Is(err, os.ErrNotExist) || !strings.HasPrefix(err.Error(), "/sys/nothing: ") {
+	if _, err := r.Text("/sys/nothing"); err == nil || !errors.Is(err, os.ErrNotExist) ||
+		!strings.HasPrefix(err.Error(), "/sys/nothing: ") {
 		t.Error(err)
 	}
-	want := []sdk.PCIDevice{{Address: "0000:17:00.0", Vendor: "1234", Device: "0001", SubsystemVendor: "abcd", SubsystemDevice: "0002", Class: "120000", Driver: "toy", NUMA: new(1)}}
+	want := []sdk.PCIDevice{
+		{
+			Address:         "0000:17:00.0",
+			Vendor:          "1234",
+			Device:          "0001",
+			SubsystemVendor: "abcd",
+			SubsystemDevice: "0002",
+			Class:           "120000",
+			Driver:          "toy",
+			NUMA:            new(1),
+		},
+	}
 	if got := r.PCIDevices(); !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 	if g := r.Glob("/sys/class/*/x"); !reflect.DeepEqual(g, []string{"/sys/class/toy/x"}) {
 		t.Error(g)
@@ -203,7 +237,7 @@ pci 0000:17:00.0 1234:0001 abcd:0002 120000 toy numa=1
 	}
 }
 
-// TestCommand is a detector for people.
+// TestCommand runs the commands for people.
 func TestCommand(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "other") // as it would be for another architecture
 	if err := os.WriteFile(other, []byte("foo"), 0o755); err != nil {
@@ -233,8 +267,15 @@ func TestCommand(t *testing.T) {
 		{[]string{"detect", "-o", "yaml"}, 64, "", "yaml"},
 	} {
 		var stdout, stderr strings.Builder
-		if status := sdk.Command(toy{}, tt.args, &stdout, &stderr); status != tt.status || !strings.Contains(stdout.String(), tt.stdout) || !strings.Contains(stderr.String(), tt.stderr) {
-			t.Errorf("%q: %d\n%s%s", tt.args, status, stdout.String(), stderr.String())
+		if status := sdk.Command(
+			toy{},
+			tt.args,
+			&stdout,
+			&stderr,
+		); status != tt.status || !strings.Contains(stdout.String(), tt.stdout) ||
+			!strings.Contains(stderr.String(), tt.stderr) {
+			t.Errorf("%q: got %d\n%s%s\nwant %d, %q, %q",
+				tt.args, status, stdout.String(), stderr.String(), tt.status, tt.stdout, tt.stderr)
 		}
 	}
 }
@@ -273,14 +314,14 @@ func TestMissingMethodsFallBack(t *testing.T) {
 		t.Fatal(d, err)
 	}
 	if p, err := client.Validate(t.Context(), nil); p != nil || err != nil {
-		t.Errorf("a detector without Validate objects: %v %v", p, err)
+		t.Errorf("Validate without the method: got %v, %v, want neither", p, err)
 	}
 	if _, err := client.Detect(t.Context(), protocol.Request{}); status.Code(err) != codes.Unimplemented {
 		t.Errorf("a detector without Detect: got %v; want the status Unimplemented", err)
 	}
 }
 
-// TestVersions: what both have is chosen; with nothing in common the detector says so and go-plugin refuses it.
+// TestVersions checks the version in the handshake for the offered versions.
 func TestVersions(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {
@@ -288,7 +329,11 @@ func TestVersions(t *testing.T) {
 	}
 	for offered, want := range map[string]string{"1": "1|1|unix|", "2,1": "1|1|unix|", "": "1|1|unix|", "7": "1|1|unix|"} {
 		c := exec.CommandContext(t.Context(), program, "detectortest-is-the-detector")
-		c.Env = []string{protocol.CookieKey + "=" + protocol.CookieValue, "PLUGIN_PROTOCOL_VERSIONS=" + offered, "PLUGIN_UNIX_SOCKET_DIR=" + t.TempDir()}
+		c.Env = []string{
+			protocol.CookieKey + "=" + protocol.CookieValue,
+			"PLUGIN_PROTOCOL_VERSIONS=" + offered,
+			"PLUGIN_UNIX_SOCKET_DIR=" + t.TempDir(),
+		}
 		out, err := c.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -298,17 +343,18 @@ func TestVersions(t *testing.T) {
 		}
 		b := make([]byte, len(want))
 		if _, err := io.ReadFull(out, b); err != nil || string(b) != want {
-			t.Errorf("offered %q: %q %v", offered, b, err)
+			t.Errorf("versions %q: got %q, %v, want %q", offered, b, err, want)
 		}
 		c.Process.Kill()
 		c.Wait()
 	}
 }
 
-// TestStandsAlone: what a vendor imports brings neither prelet's internals, nor HCL, nor Kubernetes, nor what only the
-// shipped detectors need.
+// TestStandsAlone checks that the packages for vendors import neither prelet's internals, nor HCL, nor Kubernetes, nor
+// the dependencies of the shipped detectors.
 func TestStandsAlone(t *testing.T) {
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "github.com/prelet/prelet/plugins/sdk/...", "github.com/prelet/prelet/plugins/conformance").Output()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "github.com/prelet/prelet/plugins/sdk/...", "github.com/prelet/prelet/plugins/conformance").
+		Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,7 +362,7 @@ func TestStandsAlone(t *testing.T) {
 		for _, bad := range []string{"github.com/prelet/prelet/internal", "github.com/prelet/prelet/schema", "github.com/prelet/prelet/stages", "github.com/hashicorp/hcl", "github.com/zclconf",
 			"k8s.io/", "sigs.k8s.io/", "github.com/ovn-kubernetes", "github.com/NVIDIA", "github.com/prometheus"} {
 			if strings.HasPrefix(p, bad) {
-				t.Errorf("the SDK reaches %s", p)
+				t.Errorf("got the import %s, want none of %s", p, bad)
 			}
 		}
 	}

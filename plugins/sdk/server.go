@@ -16,59 +16,72 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/prelet/prelet/plugins/contract"
+	"github.com/prelet/prelet/plugins/internal/cli"
 	detectorv1 "github.com/prelet/prelet/plugins/proto/detector/v1"
 	"github.com/prelet/prelet/plugins/protocol"
 )
 
-// Serve runs a detector and does not return. Started by prelet, the program answers over gRPC; started by hand, it is a
-// command for people with describe and detect. Serve is the whole of a detector's main.
+// Serve runs a detector and does not return. When prelet starts the program, it serves gRPC. When a person starts it,
+// it has the commands describe and detect. A detector's main needs nothing else.
 func Serve(d Detector) {
 	if os.Getenv(protocol.CookieKey) != protocol.CookieValue {
-		os.Exit(command(d, os.Args[1:], os.Stdout, os.Stderr))
+		status := command(d, os.Args[1:], os.Stdout, os.Stderr)
+		os.Exit(status)
 	}
 
-	// Refuse here a description that prelet would refuse: on standard error the reason reaches who installs the
-	// detector.
+	// Reject an invalid description here, so that the administrator sees it on standard error.
 	if _, err := Describe(d); err != nil {
-		fmt.Fprintf(os.Stderr, "%s\n%s", err, stack(err))
-		os.Exit(1)
+		fmt.Fprintf(os.Stderr, "%s\n%s", err, panicStack(err))
+		os.Exit(cli.Failed)
 	}
 
-	if !serve(d) {
-		os.Exit(1)
+	if serve(d) {
+		os.Exit(cli.OK)
 	}
-	os.Exit(0)
+	os.Exit(cli.Failed)
 }
 
-// serve answers until the host asks the detector to end. It reports whether the detector could listen; go-plugin has
-// written the reason to standard error.
+// serve serves until the host ends the detector. It reports whether the detector could listen; otherwise go-plugin
+// has written the reason to standard error.
 func serve(d Detector) (listened bool) {
 	stderr := os.Stderr
-	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
+	silent := grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)
+	grpclog.SetLoggerV2(silent)
 
-	// go-plugin points os.Stdout and os.Stderr at pipes that only a host of its own reads. Undo that before the first
-	// call: what a detector prints belongs on standard error, of which prelet keeps the beginning and the end.
-	restore := sync.OnceFunc(func() { os.Stdout, os.Stderr = stderr, stderr })
-	intercept := func(ctx context.Context, r any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	// go-plugin redirects os.Stdout and os.Stderr to pipes that only its own host reads. Undo that before the first
+	// call: output of a detector belongs on standard error, of which prelet keeps the beginning and the end.
+	restore := sync.OnceFunc(func() {
+		os.Stdout = stderr
+		os.Stderr = stderr
+	})
+	intercept := func(
+		ctx context.Context,
+		request any,
+		_ *grpc.UnaryServerInfo,
+		handle grpc.UnaryHandler,
+	) (any, error) {
 		restore()
-		return handle(ctx, r)
+		return handle(ctx, request)
 	}
 
+	service := &server{detector: d, stderr: stderr}
+	logger := hclog.New(&hclog.LoggerOptions{Level: hclog.Error, Output: stderr})
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig:  protocol.Handshake(),
-		VersionedPlugins: protocol.Plugins(protocol.Plugin{Service: &server{detector: d, stderr: stderr}}),
-		Logger:           hclog.New(&hclog.LoggerOptions{Level: hclog.Error, Output: stderr}),
+		VersionedPlugins: protocol.Plugins(protocol.Plugin{Service: service}),
+		Logger:           logger,
 		GRPCServer: func(options []grpc.ServerOption) *grpc.Server {
 			listened = true
 			limit := grpc.MaxRecvMsgSize(contract.MaxAnswer)
-			return grpc.NewServer(append(options, limit, grpc.UnaryInterceptor(intercept))...)
+			options = append(options, limit, grpc.UnaryInterceptor(intercept))
+			return grpc.NewServer(options...)
 		},
 	})
 
 	return listened
 }
 
-// server answers the calls of detector.v1.
+// server implements the service detector.v1.
 type server struct {
 	detectorv1.UnimplementedDetectorServiceServer
 
@@ -77,7 +90,10 @@ type server struct {
 }
 
 // Describe implements detector.v1.
-func (s *server) Describe(context.Context, *detectorv1.DescribeRequest) (*detectorv1.DescribeResponse, error) {
+func (s *server) Describe(
+	context.Context,
+	*detectorv1.DescribeRequest,
+) (*detectorv1.DescribeResponse, error) {
 	d, err := Describe(s.detector)
 	if err != nil {
 		return nil, s.statusOf(err)
@@ -87,8 +103,12 @@ func (s *server) Describe(context.Context, *detectorv1.DescribeRequest) (*detect
 }
 
 // Validate implements detector.v1.
-func (s *server) Validate(_ context.Context, r *detectorv1.ValidateRequest) (*detectorv1.ValidateResponse, error) {
-	_, problems, err := Validate(s.detector, r.GetConfig().AsMap())
+func (s *server) Validate(
+	_ context.Context,
+	r *detectorv1.ValidateRequest,
+) (*detectorv1.ValidateResponse, error) {
+	config := r.GetConfig().AsMap()
+	_, problems, err := Validate(s.detector, config)
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
@@ -97,7 +117,10 @@ func (s *server) Validate(_ context.Context, r *detectorv1.ValidateRequest) (*de
 }
 
 // Detect implements detector.v1.
-func (s *server) Detect(ctx context.Context, p *detectorv1.DetectRequest) (*detectorv1.DetectResponse, error) {
+func (s *server) Detect(
+	ctx context.Context,
+	p *detectorv1.DetectRequest,
+) (*detectorv1.DetectResponse, error) {
 	r := protocol.RequestFromProto(p)
 
 	root, err := NewRoot(r.Root)
@@ -113,11 +136,11 @@ func (s *server) Detect(ctx context.Context, p *detectorv1.DetectRequest) (*dete
 	return protocol.AnswerToProto(a), nil
 }
 
-// statusOf returns the gRPC status of an error. The stack of a panic is too long for a status and goes to standard
-// error.
+// statusOf returns the gRPC status of an error. The stack of a panic is too long for a status and is written to
+// standard error.
 func (s *server) statusOf(err error) error {
-	if b := stack(err); b != nil {
-		_, _ = io.WriteString(s.stderr, err.Error()+"\n"+string(b)) // a failure has nobody left to be reported to
+	if b := panicStack(err); b != nil {
+		fmt.Fprintf(s.stderr, "%v\n%s", err, b)
 	}
 
 	code := codes.Internal

@@ -1,5 +1,5 @@
-// Package builtin is the list of stage types, in the order of the docs. A list that one can read, instead of
-// registration.
+// Package builtin is the list of stage types, in the order of the docs, and the reference of the site language.
+// Stage types do not register themselves, so the list can be read in one place. It must not add behaviour to a stage.
 package builtin
 
 import (
@@ -17,8 +17,13 @@ import (
 // Stages lists every stage type.
 func Stages() []stages.Stage {
 	return []stages.Stage{
-		fetchca.Stage{}, fetchconfig.Stage{}, detecthw.Stage{},
-		reserve.Stage{}, label.Stage{}, taint.Stage{},
-		write.Stage{}, restart.Stage{},
+		fetchca.Stage{},
+		fetchconfig.Stage{},
+		detecthw.Stage{},
+		reserve.Stage{},
+		label.Stage{},
+		taint.Stage{},
+		write.Stage{},
+		restart.Stage{},
 	}
 }

@@ -21,80 +21,83 @@ import (
 )
 
 func TestEveryOutputIsDocumented(t *testing.T) {
+	ref := parseReference()
+
 	for _, s := range Language().Stages {
 		for _, o := range s.Outputs {
 			if o.Doc == "" {
-				t.Errorf("output %s of %s has no doc: add it to outputDocs", o.Name, s.Block.Type)
+				t.Errorf("output %s of %s: got no doc, want one in reference.yaml", o.Name, s.Block.Type)
 			}
 		}
 		var have []string
 		for _, o := range s.Outputs {
 			have = append(have, o.Name)
 		}
-		for _, d := range outputDocs(s.Block.Type) {
+		for _, d := range outputDocs(s.Block.Type, ref) {
 			if !slices.Contains(have, d.Name) {
-				t.Errorf("outputDocs tells of %s, which %s does not give", d.Name, s.Block.Type)
+				t.Errorf("reference.yaml documents output %s of %s; want only outputs that the stage has",
+					d.Name, s.Block.Type)
 			}
 		}
 		if !slices.Contains(have, "state") {
-			t.Errorf("%s has no output state", s.Block.Type)
+			t.Errorf("outputs of %s: got %v, want state among them", s.Block.Type, have)
 		}
 	}
 }
 
-func TestEveryFactIsDocumentedAndThere(t *testing.T) {
+func TestEveryFactIsDocumented(t *testing.T) {
 	f := Language().Facts
 	have := map[string]bool{}
 	for _, r := range f.Rows() {
 		have[r.Path] = true
 		if r.Doc == "" {
-			t.Errorf("fact %s has no doc: add it to facts()", r.Path)
+			t.Errorf("fact %s: got no doc, want one in reference.yaml", r.Path)
 		}
 	}
 	for _, d := range f.Docs {
 		if !have[d.Path] {
-			t.Errorf("facts() tells of %s, which detect-hw does not give", d.Path)
+			t.Errorf("reference.yaml documents fact %s; want only facts that detect-hw has", d.Path)
 		}
 		if d.Like == "" {
 			continue
 		}
 		if a, b := f.Type.AttributeType(d.Path), f.Type.AttributeType(d.Like); !a.Equals(b) {
-			t.Errorf("%s is not like %s", d.Path, d.Like)
+			t.Errorf("type of fact %s: got %s, want that of %s", d.Path, a.FriendlyName(), d.Like)
 		}
 	}
 	if len(have) < 80 {
-		t.Errorf("%d facts: where is the rest?", len(have))
+		t.Errorf("got %d facts, want at least 80", len(have))
 	}
 }
 
-func TestEveryFunctionIsThere(t *testing.T) {
+func TestEveryFunctionIsListed(t *testing.T) {
 	l := Language()
 	have := map[string]schema.Function{}
 	for _, f := range l.Functions {
 		if f.Doc == "" || f.Usage == "" {
-			t.Errorf("function %s has no doc or usage", f.Name)
+			t.Errorf("function %s: got doc %q and usage %q, want both", f.Name, f.Doc, f.Usage)
 		}
 		if _, dup := have[f.Name]; dup {
-			t.Errorf("function %s is there twice", f.Name)
+			t.Errorf("function %s: got it twice, want it once", f.Name)
 		}
 		have[f.Name] = f
 	}
 	for name := range value.Functions() {
 		delete(have, name)
 	}
-	// What asks the world, or needs the site, is not in that table.
+	// Functions that read, or that need the site, are not in that table.
 	for _, name := range []string{"credential", "file", "fileexists", "templatefile"} {
 		if _, ok := have[name]; !ok {
-			t.Errorf("function %s is missing", name)
+			t.Errorf("function %s is missing, want it in the reference", name)
 		}
 		delete(have, name)
 	}
 	if len(have) > 0 {
-		t.Errorf("functions that the language does not have: %v", have)
+		t.Errorf("got functions %v, want only those of the language", have)
 	}
 }
 
-// TestSlugVectors holds the examples of the reference against the vectors that other implementations are given.
+// TestSlugVectors compares the examples of the reference with the vectors for other implementations.
 func TestSlugVectors(t *testing.T) {
 	b, err := os.ReadFile("../../internal/lang/value/testdata/slug.json")
 	if err != nil {
@@ -113,11 +116,11 @@ func TestSlugVectors(t *testing.T) {
 			continue
 		}
 		if len(f.Examples) < 10 {
-			t.Errorf("%d examples of slug", len(f.Examples))
+			t.Errorf("got %d examples of slug, want at least 10", len(f.Examples))
 		}
 		for _, e := range f.Examples {
 			if w, ok := want[e.Call]; !ok || w != e.Result {
-				t.Errorf("%s is %s; the vectors say %q", e.Call, e.Result, w)
+				t.Errorf("%s: got %s, want %s as in the vectors", e.Call, e.Result, w)
 			}
 		}
 	}
@@ -140,35 +143,35 @@ func TestMeta(t *testing.T) {
 			got = append(got, f.Spec().Name)
 		}
 		if w, ok := want[s.Block.Type]; ok && !slices.Equal(got, w) {
-			t.Errorf("%s takes %v, want %v", s.Block.Type, got, w)
+			t.Errorf("arguments of all stages for %s: got %v, want %v", s.Block.Type, got, w)
 		}
 		if s.Takes("for_each") != slices.Contains(got, "for_each") {
-			t.Errorf("%s: Takes does not agree with Meta", s.Block.Type)
+			t.Errorf("%s: Takes(for_each): got %t, want it as in Meta %v", s.Block.Type, s.Takes("for_each"), got)
 		}
 	}
 }
 
-// TestDefaultsKeepTheirOwnRules: a default that its own check refuses would fail on the first machine only.
-func TestDefaultsKeepTheirOwnRules(t *testing.T) {
+// TestDefaultsPassTheirChecks: a default that its own check refuses would fail only on a machine.
+func TestDefaultsPassTheirChecks(t *testing.T) {
 	checked := 0
 	var walk func(where string, b schema.Block)
 	walk = func(where string, b schema.Block) {
 		for _, f := range b.Fields {
 			s := f.Spec()
 			if s.Doc == "" {
-				t.Errorf("%s: %s has no doc", where, s.Name)
+				t.Errorf("%s: got no doc of %s, want one", where, s.Name)
 			}
 			if s.Default.IsNull() {
 				continue
 			}
 			checked++
 			if err := s.CheckValue(s.Default); err != nil {
-				t.Errorf("%s: %s: %s", where, s.Name, err)
+				t.Errorf("%s: default of %s: got %v, want no error", where, s.Name, err)
 			}
 		}
 		for _, n := range b.Blocks {
 			if n.Doc == "" {
-				t.Errorf("%s: block %s has no doc", where, n.Type)
+				t.Errorf("%s: got no doc of block %s, want one", where, n.Type)
 			}
 			walk(where+" "+n.Type, n)
 		}
@@ -176,16 +179,16 @@ func TestDefaultsKeepTheirOwnRules(t *testing.T) {
 	for _, s := range Language().Stages {
 		walk(s.Block.Type, s.Block)
 		if s.Doc == "" {
-			t.Errorf("%s has no doc", s.Block.Type)
+			t.Errorf("%s: got no doc, want one", s.Block.Type)
 		}
 	}
 	if checked < 10 {
-		t.Errorf("%d defaults checked", checked)
+		t.Errorf("checked %d defaults, want at least 10", checked)
 	}
 }
 
-// TestDifferencesFromTerraform holds each row of the table: what is here by evaluation, and what Terraform does where its
-// function is a library's.
+// TestDifferencesFromTerraform checks each row of the table: our result by evaluation, and Terraform's where its
+// function comes from a library.
 func TestDifferencesFromTerraform(t *testing.T) {
 	ours := value.Functions()
 	theirs := maps.Clone(ours)
@@ -196,7 +199,7 @@ func TestDifferencesFromTerraform(t *testing.T) {
 		if diags.HasErrors() {
 			t.Fatalf("%s: got %v, want an expression", text, diags)
 		}
-		v, diags := value.Prepare(x).Value(&hcl.EvalContext{Functions: table})
+		v, diags := x.Value(&hcl.EvalContext{Functions: table})
 		if diags.HasErrors() {
 			return "error"
 		}
@@ -207,7 +210,7 @@ func TestDifferencesFromTerraform(t *testing.T) {
 
 		return string(b)
 	}
-	for _, d := range differences() {
+	for _, d := range parseReference().Differences {
 		if got := result(d.Call, ours); got != d.Here {
 			t.Errorf("%s here: got %s, want %s", d.Call, got, d.Here)
 		}

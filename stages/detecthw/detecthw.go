@@ -1,4 +1,6 @@
-// Package detecthw is the stage that looks at the hardware: the built-in facts, and what vendor detectors add.
+// Package detecthw is the stage that detects the hardware: the built-in facts, and the reports of vendor detectors.
+// It asks for the facts and the detectors through the tape and merges the answers. It must not read /sys or start a
+// detector itself.
 package detecthw
 
 import (
@@ -21,15 +23,34 @@ import (
 )
 
 var (
-	detectors = schema.Attr[[]string]{Name: "detectors", Type: cty.List(cty.String), DefaultText: "all that the site declares",
-		Doc: "Which of the site's detectors are asked."}
-	links = schema.Attr[[]string]{Name: "links", Type: cty.List(cty.String),
-		Doc: "Interfaces whose link must be up: one that is still training is not \"no link\"."}
-	drivers = schema.Attr[[]string]{Name: "drivers", Type: cty.List(cty.String),
-		Doc: "Drivers that must be bound to a device."}
-	timeout = schema.Attr[string]{Name: "timeout", Default: "30s", Check: schema.Duration,
-		Doc: "How long to wait. What is still missing then is told as degraded, and detection goes on."}
-	wait = schema.Block{Type: "wait", Max: 1, Doc: "What to wait for before looking.", Fields: []schema.Field{links, drivers, timeout}}
+	detectorsAttr = schema.Attr[[]string]{
+		Name:        "detectors",
+		Type:        cty.List(cty.String),
+		DefaultText: "all that the site declares",
+		Doc:         "Which of the site's detectors are asked.",
+	}
+	linksAttr = schema.Attr[[]string]{
+		Name: "links",
+		Type: cty.List(cty.String),
+		Doc:  "Interfaces whose link must be up: a link that is still training is not \"no link\".",
+	}
+	driversAttr = schema.Attr[[]string]{
+		Name: "drivers",
+		Type: cty.List(cty.String),
+		Doc:  "Drivers that must be bound to a device.",
+	}
+	timeoutAttr = schema.Attr[string]{
+		Name:    "timeout",
+		Default: "30s",
+		Check:   schema.Duration,
+		Doc:     "How long to wait. After that detection continues, and the boot is degraded.",
+	}
+	waitBlock = schema.Block{
+		Type:   "wait",
+		Max:    1,
+		Doc:    "What to wait for before detection.",
+		Fields: []schema.Field{linksAttr, driversAttr, timeoutAttr},
+	}
 )
 
 // Stage implements stages.Gatherer.
@@ -37,135 +58,227 @@ type Stage struct{}
 
 // Spec implements stages.Stage.
 func (Stage) Spec() stages.Spec {
-	return stages.Spec{Phase: schema.Gather, Singleton: true, Timeout: 90 * time.Second, Block: schema.Block{Type: "detect-hw",
-		Doc:    "Looks at the hardware. Unknown is null, and `unknown` says why; lists are sorted by PCI address, then name.",
-		Fields: []schema.Field{detectors}, Blocks: []schema.Block{wait}}}
+	return stages.Spec{
+		Phase:       schema.Gather,
+		Singleton:   true,
+		Timeout:     90 * time.Second,
+		TimeoutCode: fault.HardwareFailed,
+		Block: schema.Block{
+			Type: stages.DetectHW,
+			Doc: "Detects the hardware. An unknown fact is null, and `unknown` has the reason; " +
+				"lists are sorted by PCI address, then name.",
+			Fields: []schema.Field{detectorsAttr},
+			Blocks: []schema.Block{waitBlock},
+		},
+	}
 }
 
 // Outputs implements stages.Stage.
 func (Stage) Outputs(d stages.Declared) cty.Type {
-	m := map[string]cty.Type{}
-	for k, t := range factsType().AttributeTypes() {
-		m[k] = t
+	detectors := map[string]cty.Type{}
+	for name, description := range d.Detectors {
+		detectors[name] = detectorType(description)
 	}
-	m["gpus"] = m["accelerators"]
-	byName := map[string]cty.Type{}
-	for n, described := range d.Detectors {
-		byName[n] = detectorType(described)
+
+	out := map[string]cty.Type{}
+	for name, t := range factsType().AttributeTypes() {
+		out[name] = t
 	}
-	m["detectors"] = cty.Object(byName)
-	return cty.Object(m)
+	out["gpus"] = out["accelerators"]
+	out["detectors"] = cty.Object(detectors)
+
+	return cty.Object(out)
+}
+
+// Check implements stages.Checker.
+func (Stage) Check(cfg schema.Body, in stages.Inputs) hcl.Diagnostics {
+	return checkDetectors(cfg, in.Detectors)
+}
+
+// checkDetectors refuses detectors that the site does not declare.
+func checkDetectors(cfg schema.Body, declared []string) (diags hcl.Diagnostics) {
+	chosen := detectorsAttr.Of(cfg)
+	for i, name := range chosen.V {
+		if !slices.Contains(declared, name) {
+			diags = append(diags, origin.Error(fault.Reference, chosen.ElementRange(i),
+				fmt.Sprintf("Unknown detector %q", name),
+				"Declare it: detector %q {}. %s", name, schema.Suggest(name, declared)))
+		}
+	}
+
+	return diags
 }
 
 // Gather implements stages.Gatherer.
-func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r world.Source) (stages.Output, hcl.Diagnostics) {
-	var diags hcl.Diagnostics
-	var req world.FactsReq
-	if w, ok := cfg.One("wait"); ok {
-		d, _ := time.ParseDuration(timeout.Of(w).V)
-		req = world.FactsReq{WaitLinks: links.Of(w).V, WaitDrivers: drivers.Of(w).V, WaitMillis: d.Milliseconds()}
-	}
-	facts, ans, err := world.FactsOf.Ask(ctx, r, req)
+func (s Stage) Gather(
+	ctx context.Context,
+	cfg schema.Body,
+	env stages.Env,
+	r world.Source,
+) (stages.Output, hcl.Diagnostics) {
 	declared := stages.Declared{Detectors: map[string]*contract.Description{}}
 	var names []string
 	for _, d := range env.Detectors {
 		declared.Detectors[d.Name] = d.Describe
 		names = append(names, d.Name)
 	}
+
+	facts, ans, err := world.Hardware.Ask(ctx, r, factsRequest(cfg))
 	switch {
 	case ans.Code() == fault.Unread:
-		why := []string{"facts"}
-		return stages.Output{Value: value.Because(value.UnknownOutput(s.Outputs(declared)), why), Unread: why},
-			hcl.Diagnostics{origin.NotRead(cfg.Range, "the hardware", why)}
+		unread := []string{"facts"}
+		unknown := value.Because(value.UnknownOutput(s.Outputs(declared)), unread)
+
+		return stages.Output{Value: unknown, Unread: unread},
+			hcl.Diagnostics{origin.NotRead(cfg.Range, "the hardware", unread)}
 	case err != nil:
-		return stages.Output{}, hcl.Diagnostics{stages.Diagnose(cfg.Range, ans.Fault.Raise(fault.HardwareFailed, "The hardware cannot be read"))}
+		failure := ans.Fault.Raise(fault.HardwareFailed, "The hardware cannot be read")
+
+		return stages.Output{}, hcl.Diagnostics{stages.Diagnose(cfg.Range, failure)}
 	}
+
+	diags := warnOfUnknown(cfg, facts)
+
+	chosen := detectorsAttr.Of(cfg)
+	isChosen := func(name string) bool {
+		return !chosen.Set() || slices.Contains(chosen.V, name)
+	}
+	detections := askAll(ctx, env.Detectors, isChosen, facts, r)
+	merge(&facts, detections)
+
+	out, diag := factsOutput(cfg, facts, ans.Withheld)
+	if diag != nil {
+		return stages.Output{}, append(diags, diag)
+	}
+
+	labels := recommended(detections) // before the diagnostics are read: it adds to them
+	detectors := map[string]cty.Value{}
+	var unread []string
+	for _, d := range detections {
+		detectors[d.Name] = d.value()
+		unread = append(unread, d.unread()...)
+		diags = append(diags, d.diags...)
+	}
+	out["detectors"] = cty.ObjectVal(detectors)
+	diags = append(diags, checkDetectors(cfg, names)...)
+
+	return stages.Output{
+		Value:       cty.ObjectVal(out),
+		Facts:       &facts,
+		Recommended: labels,
+		Unread:      unread,
+	}, diags
+}
+
+func factsRequest(cfg schema.Body) world.HardwareReq {
+	wait, ok := cfg.One(waitBlock.Type)
+	if !ok {
+		return world.HardwareReq{}
+	}
+
+	d, _ := time.ParseDuration(timeoutAttr.Of(wait).V) // checked
+
+	return world.HardwareReq{
+		WaitLinks:   linksAttr.Of(wait).V,
+		WaitDrivers: driversAttr.Of(wait).V,
+		WaitMillis:  d.Milliseconds(),
+	}
+}
+
+// warnOfUnknown reports the facts that should be readable and are not.
+func warnOfUnknown(cfg schema.Body, facts world.Facts) (diags hcl.Diagnostics) {
 	for _, u := range facts.Unknown {
 		if !u.Degraded {
 			continue
 		}
-		if at, ok := awaited(cfg, u.Fact); ok && u.Why != "" {
-			diags = append(diags, origin.Warning(fault.HardwareDegraded, at, "Waited in vain for "+u.Fact, "%s", stages.Sentence(strings.ToUpper(u.Why[:1])+u.Why[1:], "What was found without it is used.")))
+
+		if at, ok := waitRange(cfg, u.Fact); ok && u.Why != "" {
+			why := strings.ToUpper(u.Why[:1]) + u.Why[1:]
+			diags = append(
+				diags,
+				origin.Warning(fault.HardwareDegraded, at, "Timed out waiting for "+u.Fact, "%s",
+					stages.Sentence(why, "Detection continued without it.")),
+			)
 			continue
 		}
-		diags = append(diags, origin.Warning(fault.HardwareDegraded, cfg.Range, "Fact "+u.Fact+" could not be read", "It is unknown: %s.", u.Why))
-	}
-	chosen := detectors.Of(cfg)
-	all := askAll(ctx, env.Detectors, func(name string) bool { return !chosen.Set() || slices.Contains(chosen.V, name) }, facts, r)
-	merge(&facts, all)
 
-	v, err := factsValue(facts)
-	if err != nil {
-		return stages.Output{}, append(diags, origin.Error(fault.HardwareFailed, cfg.Range, "The facts cannot be understood", "%s.", err))
-	}
-	v, err = withhold(v, "facts", ans.Withheld)
-	if err != nil {
-		return stages.Output{}, append(diags, origin.Error(fault.RecordingInvalid, cfg.Range, "The recording withholds an unknown fact", "The recording cannot be used: %s.", err))
+		diags = append(diags, origin.Warning(fault.HardwareDegraded, cfg.Range,
+			"Fact "+u.Fact+" could not be read", "It is unknown: %s.", u.Why))
 	}
 
-	m := v.AsValueMap()
-	if facts.BlockDevices == nil { // in a recording that is older than these facts
-		for _, name := range []string{"bios", "chassis", "baseboard", "block_devices"} {
-			m[name] = value.UnreadVal(m[name].Type(), "facts /"+name)
-		}
-	}
-	m["gpus"] = gpus(facts, m["accelerators"])
-	byName, labels := map[string]cty.Value{}, recommended(all)
-	var unread []string
-	for _, d := range all {
-		byName[d.Name] = d.value()
-		unread = append(unread, d.unread()...)
-		diags = append(diags, d.diags...)
-	}
-	diags = append(diags, choice(cfg, names)...)
-	m["detectors"] = cty.ObjectVal(byName)
-	return stages.Output{Value: cty.ObjectVal(m), Facts: &facts, Recommended: labels, Unread: unread}, diags
-}
-
-// awaited finds where the site waits for what facts call "link ib0" or "driver nvidia".
-func awaited(cfg schema.Body, fact string) (hcl.Range, bool) {
-	w, ok := cfg.One("wait")
-	if !ok {
-		return hcl.Range{}, false
-	}
-	for kind, attr := range map[string]schema.Value[[]string]{"link ": links.Of(w), "driver ": drivers.Of(w)} {
-		for i, name := range attr.V {
-			if fact == kind+name {
-				return attr.ElementRange(i), true
-			}
-		}
-	}
-	return hcl.Range{}, false
-}
-
-// Check implements stages.Checker.
-func (Stage) Check(cfg schema.Body, in stages.Inputs) hcl.Diagnostics {
-	return choice(cfg, in.Detectors)
-}
-
-// choice refuses detectors that the site does not declare.
-func choice(cfg schema.Body, declared []string) (diags hcl.Diagnostics) {
-	chosen := detectors.Of(cfg)
-	for i, n := range chosen.V {
-		if !slices.Contains(declared, n) {
-			diags = append(diags, origin.Error(fault.Reference, chosen.ElementRange(i), fmt.Sprintf("There is no detector %q", n), "Declare it: detector %q {}. %s", n, schema.Suggest(n, declared)))
-		}
-	}
 	return diags
 }
 
-func gpus(f world.Facts, all cty.Value) cty.Value {
-	if !all.IsKnown() {
-		return all
+// waitRange returns where the site waits for an unknown fact, which the facts call "link ib0" or "driver nvidia".
+func waitRange(cfg schema.Body, fact string) (hcl.Range, bool) {
+	wait, ok := cfg.One(waitBlock.Type)
+	if !ok {
+		return hcl.Range{}, false
 	}
+
+	kind, name, _ := strings.Cut(fact, " ")
+	attr, ok := map[string]schema.Value[[]string]{"link": linksAttr.Of(wait), "driver": driversAttr.Of(wait)}[kind]
+	i := slices.Index(attr.V, name)
+	if !ok || i < 0 {
+		return hcl.Range{}, false
+	}
+
+	return attr.ElementRange(i), true
+}
+
+// factsOutput returns the facts as attributes of the stage's output, those of detectors left out.
+func factsOutput(
+	cfg schema.Body,
+	facts world.Facts,
+	withheld []string,
+) (map[string]cty.Value, *hcl.Diagnostic) {
+	v, err := factsValue(facts)
+	if err != nil {
+		return nil, origin.Error(
+			fault.HardwareFailed,
+			cfg.Range,
+			"The facts cannot be understood",
+			"%s.",
+			err,
+		)
+	}
+
+	v, err = withhold(v, "facts", withheld)
+	if err != nil {
+		return nil, origin.Error(
+			fault.RecordingInvalid,
+			cfg.Range,
+			"The recording withholds an unknown fact",
+			"The recording cannot be used: %s.",
+			err,
+		)
+	}
+
+	out := v.AsValueMap()
+	if facts.BlockDevices == nil { // the recording is older than these facts
+		for _, name := range []string{"bios", "chassis", "baseboard", "block_devices"} {
+			out[name] = value.UnreadVal(out[name].Type(), "facts /"+name)
+		}
+	}
+	out["gpus"] = selectGPUs(facts, out["accelerators"])
+
+	return out, nil
+}
+
+func selectGPUs(facts world.Facts, accelerators cty.Value) cty.Value {
+	if !accelerators.IsKnown() {
+		return accelerators
+	}
+
 	var out []cty.Value
-	for i, a := range f.Accelerators {
+	for i, a := range facts.Accelerators {
 		if a.Kind == "gpu" {
-			out = append(out, all.Index(cty.NumberIntVal(int64(i))))
+			out = append(out, accelerators.Index(cty.NumberIntVal(int64(i))))
 		}
 	}
 	if len(out) == 0 {
-		return cty.ListValEmpty(all.Type().ElementType())
+		return cty.ListValEmpty(accelerators.Type().ElementType())
 	}
+
 	return cty.ListVal(out)
 }

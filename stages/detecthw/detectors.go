@@ -28,239 +28,369 @@ const (
 	stateSkipped = "skipped"
 )
 
-// detectorType is what one detector adds.
+// Bounds of a detector's own texts in messages; the report has them in full.
+const (
+	maxShownTexts     = 8
+	maxShownBytes     = 400
+	maxShownAddresses = 4
+)
+
+// detectorType returns the type of `detectors.NAME`.
 func detectorType(d *contract.Description) cty.Type {
+	device := cty.Object(map[string]cty.Type{
+		"address":    cty.String,
+		"name":       cty.String,
+		"attributes": cty.Map(cty.String),
+	})
+
 	return cty.Object(map[string]cty.Type{
-		"state": cty.String, "version": cty.String, "attributes": cty.Map(cty.String), "labels": cty.Map(cty.String), "warnings": cty.List(cty.String),
-		"devices": cty.List(cty.Object(map[string]cty.Type{"address": cty.String, "name": cty.String, "attributes": cty.Map(cty.String)})),
-		"facts":   stages.FactsType(d),
+		"state":      cty.String,
+		"version":    cty.String,
+		"attributes": cty.Map(cty.String),
+		"labels":     cty.Map(cty.String),
+		"warnings":   cty.List(cty.String),
+		"devices":    cty.List(device),
+		"facts":      stages.FactsType(d),
 	})
 }
 
-// found is one detector with what came of it.
-type found struct {
+// detection is the result of one detector.
+type detection struct {
 	stages.Detector
-	state string            // "" while nothing is known
-	ans   world.DetectorAns // if the state is ok
-	raw   json.RawMessage
-	left  []string // pointers into it: what the recording left out
-	diags hcl.Diagnostics
+	state    string            // "": unknown, because the recording lacks the answer
+	ans      world.DetectorAns // if the state is ok
+	raw      json.RawMessage   // the same as JSON
+	withheld []string          // JSON pointers into raw, of the parts that the recording leaves out
+	diags    hcl.Diagnostics
 }
 
-// askAll asks the detectors that have something to do, at the same time, and returns all in their order.
-func askAll(ctx context.Context, all []stages.Detector, chosen func(name string) bool, facts world.Facts, r world.Source) []*found {
-	out := make([]*found, len(all))
+// askAll asks the detectors in parallel and returns the results in the same order. It skips detectors that the
+// stage did not choose.
+func askAll(
+	ctx context.Context,
+	all []stages.Detector,
+	isChosen func(name string) bool,
+	facts world.Facts,
+	r world.Source,
+) []*detection {
+	out := make([]*detection, len(all))
+
 	var wg sync.WaitGroup
 	for i, d := range all {
-		out[i] = &found{Detector: d}
-		if !chosen(d.Name) {
+		out[i] = &detection{Detector: d}
+		if !isChosen(d.Name) {
 			out[i].state = stateSkipped
 			continue
 		}
-		wg.Go(func() { out[i].ask(ctx, facts, r) })
+		wg.Go(func() {
+			out[i].ask(ctx, facts, r)
+		})
 	}
 	wg.Wait()
+
 	return out
 }
 
-// ask is one question, unless the lock or the machine make it needless.
-func (f *found) ask(ctx context.Context, facts world.Facts, r world.Source) {
-	req := world.DetectorReq{Name: f.Name, Config: f.Config, Allow: f.Allow, Memory: f.Memory}
-	switch {
-	case f.Lock.Code() == fault.Unread: // a recording from before there were locks
-		req = world.DetectorReq{Name: f.Name, Config: f.Config, Millis: f.Timeout.Milliseconds()}
-	case f.Lock.Fault != nil:
-		f.failed(f.Lock.Fault)
+// ask asks the question to the detector, unless its lock, its grants or the machine decide already.
+func (d *detection) ask(ctx context.Context, facts world.Facts, r world.Source) {
+	req, ok := d.request(facts)
+	if !ok {
 		return
-	case f.Describe != nil:
-		if !stages.Ungranted(f.Describe.Needs, f.Allow).Empty() {
-			detail, hint := stages.NotGranted(*f.Describe, f.Allow)
-			f.failed(&fault.Fault{Code: fault.Denied, Why: detail, Next: hint})
-			return
-		}
-		m := f.Describe.Match
-		req.Devices = stages.MatchingDevices(m, facts.PCI)
-		if !m.Always && len(m.Paths) == 0 && len(req.Devices) == 0 {
-			f.state = stateSkipped
-			return
-		}
 	}
-	if f.Timeout > 0 {
+
+	if d.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, f.Timeout)
+		ctx, cancel = context.WithTimeout(ctx, d.Timeout)
 		defer cancel()
 	}
-	said, ans, err := world.DetectorOf.Ask(ctx, r, req)
+	report, ans, err := world.Detector.Ask(ctx, r, req)
+
 	switch {
 	case ans.Code() == fault.Unread:
-		f.diags = hcl.Diagnostics{origin.NotRead(f.Range, "detector "+f.Name, f.unread())}
+		d.diags = hcl.Diagnostics{origin.NotRead(d.Range, "detector "+d.Name, d.unread())}
 	case err != nil:
-		f.failed(ans.Fault)
-	case len(said.Problems) > 0:
-		f.state = stateFailed
-		for _, p := range said.Problems[:min(mostShown, len(said.Problems))] {
-			f.complain(f.at(p.Path), fmt.Sprintf("Detector %q cannot use its configuration", f.Name), "%s",
-				stages.Sentence(strings.TrimPrefix(shortened(p.Path)+": "+shortened(p.Summary), ": "), shortened(p.Detail)))
-		}
-	case said.Skipped != "":
-		f.state = stateSkipped
+		d.fail(ans.Fault)
+	case len(report.Problems) > 0:
+		d.state = stateFailed
+		d.addProblems(report.Problems)
+	case report.Skipped != "":
+		d.state = stateSkipped
 	default:
-		f.state, f.ans, f.raw, f.left = stateOK, said, ans.Value, ans.Withheld
-		f.remarks()
+		d.state = stateOK
+		d.ans = report
+		d.raw = ans.Value
+		d.withheld = ans.Withheld
+		d.addNotes()
 	}
 }
 
-func (f *found) at(path string) hcl.Range {
-	if f.At == nil {
-		return f.Range
+// request returns the question to the detector. It returns false and sets the state if there is nothing to ask.
+func (d *detection) request(facts world.Facts) (world.DetectorReq, bool) {
+	req := world.DetectorReq{
+		Name:   d.Name,
+		Config: d.Config,
+		Allow:  d.Allow,
+		Memory: d.Memory,
 	}
-	return f.At(path)
+
+	if d.Lock.Code() == fault.Unread { // recordings before there were locks have this question
+		return world.DetectorReq{
+			Name:   d.Name,
+			Config: d.Config,
+			Millis: d.Timeout.Milliseconds(),
+		}, true
+	}
+	if d.Lock.Fault != nil {
+		d.fail(d.Lock.Fault)
+		return req, false
+	}
+	if d.Describe == nil {
+		return req, true
+	}
+
+	if !stages.Ungranted(d.Describe.Needs, d.Allow).Empty() {
+		detail, hint := stages.NotGranted(*d.Describe, d.Allow)
+		d.fail(&fault.Fault{Code: fault.Denied, Why: detail, Next: hint})
+
+		return req, false
+	}
+
+	match := d.Describe.Match
+	req.Devices = stages.MatchingDevices(match, facts.PCI)
+	if !match.Always && len(match.Paths) == 0 && len(req.Devices) == 0 {
+		d.state = stateSkipped
+		return req, false
+	}
+
+	return req, true
 }
 
-// failed takes a failure for what the site says of it: an error if the detector is required.
-func (f *found) failed(why *fault.Fault) {
-	f.state = stateFailed
+// fail records a failure: an error if the detector is required, else a warning.
+func (d *detection) fail(why *fault.Fault) {
+	d.state = stateFailed
 	if why.Code == fault.Absent {
-		f.state = stateAbsent
+		d.state = stateAbsent
 	}
-	if f.Required {
-		without := fmt.Sprintf("A site that does without it says detector %q { required = false }", f.Name) // before the hint, which may end in a command
-		f.complain(f.Range, fmt.Sprintf("Detector %q is required", f.Name), "%s", stages.Sentence(why.Why, without, why.Next))
-		return
+
+	summary := fmt.Sprintf("Detector %q is %s", d.Name, d.state)
+	parts := []string{why.Why, why.Next}
+	if d.Required {
+		summary = fmt.Sprintf("Detector %q is required", d.Name)
+		// Before the hint, which may end in a command.
+		optional := fmt.Sprintf(
+			"If the site works without it, write detector %q { required = false }",
+			d.Name,
+		)
+		parts = slices.Insert(parts, 1, optional)
 	}
-	f.complain(f.Range, fmt.Sprintf("Detector %q is %s", f.Name, f.state), "%s", stages.Sentence(why.Why, why.Next))
+
+	d.complain(d.Range, summary, "%s", stages.Sentence(parts...))
 }
 
-func (f *found) complain(at hcl.Range, summary, detail string, args ...any) {
-	if f.Required {
-		f.diags = append(f.diags, origin.Error(fault.DetectorFailed, at, summary, detail, args...))
-		return
+func (d *detection) complain(at hcl.Range, summary, detail string, args ...any) {
+	diag := origin.Warning(fault.DetectorDegraded, at, summary, detail, args...)
+	if d.Required {
+		diag = origin.Error(fault.DetectorFailed, at, summary, detail, args...)
 	}
-	f.diags = append(f.diags, origin.Warning(fault.DetectorDegraded, at, summary, detail, args...))
+
+	d.diags = append(d.diags, diag)
 }
 
-// remarks is what people should know although it worked.
-func (f *found) remarks() {
-	for i, w := range f.ans.Warnings {
-		more := ""
-		if left := len(f.ans.Warnings) - mostShown; i == mostShown-1 && left > 0 {
-			more = fmt.Sprintf("It has %d more: prelet detect -o json", left)
+// addProblems reports the errors that the detector found in its configuration, at the lines of the site.
+func (d *detection) addProblems(problems []world.ConfigProblem) {
+	for _, p := range problems[:min(maxShownTexts, len(problems))] {
+		at := d.Range
+		if d.At != nil {
+			at = d.At(p.Path)
 		}
-		if i < mostShown {
-			f.diags = append(f.diags, origin.Note(fault.DetectorWarning, f.Range, fmt.Sprintf("Detector %q has a warning", f.Name), "%s",
-				stages.Sentence(shortened(w), more)))
-		}
-	}
-	if l := f.ans.Foreign; len(l) > 0 {
-		f.diags = append(f.diags, origin.Note(fault.DetectorDegraded, f.Range, fmt.Sprintf("Detector %q may not tell of %s", f.Name, others(l)), "%s",
-			stages.Sentence("Its description does not match them by their ids, so what it tells of them is not taken",
-				"If you trust it with the devices of other vendors, write into its block: allow { any_pci_device = true }")))
-	}
-	if l := f.ans.Sandbox; len(l) > 0 {
-		f.diags = append(f.diags, origin.Note(fault.DetectorDegraded, f.Range, fmt.Sprintf("Detector %q ran with less of a sandbox than there could be", f.Name), "%s", stages.Sentence(l...)))
-	}
-	l := slices.Clone(f.ans.Findings)
-	if i := slices.Index(l, world.NotEnded); i >= 0 {
-		l = slices.Delete(l, i, i+1)
-		f.diags = append(f.diags, origin.Warning(fault.DetectorDegraded, f.Range, fmt.Sprintf("Detector %q did not end in time", f.Name), "%s",
-			stages.Sentence("A process of it was killed, and was still there half a second later: it has much memory to give back, "+
-				"or waits for a driver", "Look for it with ps -eo pid,stat,uid,args, as root; STAT D is one that waits in the kernel")))
-	}
-	if len(l) > 0 {
-		f.diags = append(f.diags, origin.Warning(fault.DetectorDegraded, f.Range, fmt.Sprintf("The sandbox of detector %q could not be set up whole", f.Name), "%s",
-			stages.Sentence(append(l, "Something on this machine keeps prelet-detect from it: look at the drop-ins of prelet.service")...)))
+
+		text := strings.TrimPrefix(shorten(p.Path)+": "+shorten(p.Summary), ": ")
+		d.complain(at, fmt.Sprintf("Detector %q cannot use its configuration", d.Name), "%s",
+			stages.Sentence(text, shorten(p.Detail)))
 	}
 }
 
-// What of a stranger's texts is shown. The rest is in the document that has everything.
-const (
-	mostShown  = 8   // texts of one kind
-	longestOne = 400 // bytes
-)
+// addNotes reports notes of a detector that has succeeded.
+func (d *detection) addNotes() {
+	note := func(c fault.Code, format string, args []any, parts ...string) {
+		summary := fmt.Sprintf("Detector %q "+format, append([]any{d.Name}, args...)...)
+		d.diags = append(d.diags, origin.Note(c, d.Range, summary, "%s", stages.Sentence(parts...)))
+	}
 
-func shortened(s string) string {
-	if len(s) <= longestOne {
+	shown := d.ans.Warnings[:min(maxShownTexts, len(d.ans.Warnings))]
+	for i, w := range shown {
+		parts := []string{shorten(w)}
+		if hidden := len(d.ans.Warnings) - len(shown); hidden > 0 && i == len(shown)-1 {
+			parts = append(parts, fmt.Sprintf("It has %d more: prelet detect -o json", hidden))
+		}
+		note(fault.DetectorWarning, "has a warning", nil, parts...)
+	}
+
+	if len(d.ans.Foreign) > 0 {
+		note(
+			fault.DetectorDegraded,
+			"may not report %s",
+			[]any{listAddresses(d.ans.Foreign)},
+			"Its description does not match these devices by their ids, so its report of them is not used",
+			"If you trust it with the devices of other vendors, write into its block: allow { any_pci_device = true }",
+		)
+	}
+	if len(d.ans.Sandbox) > 0 {
+		note(fault.DetectorDegraded, "ran in a weaker sandbox than possible", nil, d.ans.Sandbox...)
+	}
+
+	d.addFindings()
+}
+
+// addFindings warns of what went wrong with the detector's process and its sandbox.
+func (d *detection) addFindings() {
+	warn := func(summary string, parts ...string) {
+		d.diags = append(d.diags, origin.Warning(fault.DetectorDegraded, d.Range, summary, "%s",
+			stages.Sentence(parts...)))
+	}
+
+	if slices.Contains(d.ans.Findings, world.NotEnded) {
+		warn(
+			fmt.Sprintf("Detector %q did not end in time", d.Name),
+			"A process of it was killed and still existed half a second later: it has much memory to release, "+
+				"or waits for a driver",
+			"Look for it with ps -eo pid,stat,uid,args, as root; a process with STAT D waits in the kernel",
+		)
+	}
+
+	isSandbox := func(f string) bool {
+		return f != world.NotEnded
+	}
+	if i := slices.IndexFunc(d.ans.Findings, isSandbox); i >= 0 {
+		sandbox := slices.DeleteFunc(
+			slices.Clone(d.ans.Findings),
+			func(f string) bool {
+				return !isSandbox(f)
+			},
+		)
+		sandbox = append(
+			sandbox,
+			"Something on this machine prevents it: look at the drop-ins of prelet.service",
+		)
+		warn(fmt.Sprintf("The sandbox of detector %q could not be set up whole", d.Name), sandbox...)
+	}
+}
+
+func shorten(s string) string {
+	if len(s) <= maxShownBytes {
 		return s
 	}
 
-	return strings.ToValidUTF8(s[:longestOne], "") + "…"
+	return strings.ToValidUTF8(s[:maxShownBytes], "") + "…"
 }
 
-// others are the addresses of PCI devices, a few of them.
-func others(addresses []string) string {
-	const most = 4
-	text := strings.Join(addresses[:min(most, len(addresses))], ", ")
-	if more := len(addresses) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
+func listAddresses(addresses []string) string {
+	text := strings.Join(addresses[:min(maxShownAddresses, len(addresses))], ", ")
+	if hidden := len(addresses) - maxShownAddresses; hidden > 0 {
+		text += fmt.Sprintf(" and %d more", hidden)
 	}
+
 	return text
 }
 
-// value is the detector as sites see it.
-func (f *found) value() cty.Value {
-	t := detectorType(f.Describe)
-	if f.state == "" {
-		return value.Because(value.UnknownOutput(t), f.unread())
-	}
-	if f.state == stateOK {
-		v, err := value.FromJSONTyped(f.raw, t)
+// value returns the value of `detectors.NAME`.
+func (d *detection) value() cty.Value {
+	t := detectorType(d.Describe)
+
+	switch d.state {
+	case "":
+		return value.Because(value.UnknownOutput(t), d.unread())
+	case stateOK:
+		v, err := value.FromJSONTyped(d.raw, t)
 		if err == nil {
-			v, err = withhold(v, "detector "+f.Name, f.left)
+			v, err = withhold(v, "detector "+d.Name, d.withheld)
 		}
 		if err == nil {
-			m := v.AsValueMap()
-			m["state"] = cty.StringVal(stateOK)
-			return cty.ObjectVal(m)
+			return withState(v, stateOK)
 		}
-		f.state = stateFailed
-		f.complain(f.Range, fmt.Sprintf("Detector %q gave what cannot be used", f.Name), "%s.", err)
+
+		d.state = stateFailed
+		d.complain(
+			d.Range,
+			fmt.Sprintf("Detector %q has returned an unusable report", d.Name),
+			"%s.",
+			err,
+		)
 	}
-	m := value.Absent(t).AsValueMap()
-	m["state"] = cty.StringVal(f.state)
+
+	return withState(value.Absent(t), d.state)
+}
+
+func withState(v cty.Value, state string) cty.Value {
+	m := v.AsValueMap()
+	m["state"] = cty.StringVal(state)
+
 	return cty.ObjectVal(m)
 }
 
-// unread is the question to the detector, if a recording was never asked it.
-func (f *found) unread() []string {
-	if f.state != "" {
+// unread returns the question to the detector if the recording lacks its answer.
+func (d *detection) unread() []string {
+	if d.state != "" {
 		return nil
 	}
 
-	return []string{"detector " + f.Name}
+	return []string{"detector " + d.Name}
 }
 
-// recommended are the labels of all, less those on which two disagree.
-func recommended(all []*found) map[string]map[string]string {
-	who := map[string]*found{}
+// recommended returns the labels that detectors recommend, by detector, without labels on which two disagree.
+func recommended(all []*detection) map[string]map[string]string {
+	latest := map[string]*detection{}
 	disputed := map[string]bool{}
-	for _, f := range all {
-		for _, k := range slices.Sorted(maps.Keys(f.ans.Labels)) {
-			other := who[k]
-			if who[k] = f; other == nil || other.ans.Labels[k] == f.ans.Labels[k] {
+
+	for _, d := range all {
+		for _, key := range slices.Sorted(maps.Keys(d.ans.Labels)) {
+			other := latest[key]
+			latest[key] = d
+			if other == nil || other.ans.Labels[key] == d.ans.Labels[key] {
 				continue
 			}
-			disputed[k] = true
-			disagree(other, f, "the label "+k, other.ans.Labels[k], f.ans.Labels[k], "Neither is taken. Name the label of one in a `label` stage, and keep it out of from_detectors")
+
+			disputed[key] = true
+			disagree(
+				other,
+				d,
+				"the label "+key,
+				other.ans.Labels[key],
+				d.ans.Labels[key],
+				"Neither is taken. Name the label of one in a `label` stage, and keep it out of from_detectors",
+			)
 		}
 	}
+
 	out := map[string]map[string]string{}
-	for _, f := range all {
-		labels := maps.Clone(f.ans.Labels)
-		maps.DeleteFunc(labels, func(k, _ string) bool { return disputed[k] })
+	for _, d := range all {
+		labels := maps.Clone(d.ans.Labels)
+		maps.DeleteFunc(labels, func(key, _ string) bool {
+			return disputed[key]
+		})
 		if len(labels) > 0 {
-			out[f.Name] = labels
+			out[d.Name] = labels
 		}
 	}
+
 	return out
 }
 
-// disagree tells that two detectors say different things of one, with both names. It is an error where one of them is
-// required.
-func disagree(a, b *found, of, one, other, next string) {
+// disagree reports that two detectors have different values of one thing: an error if one of them is required.
+func disagree(a, b *detection, what, valueA, valueB, next string) {
 	at := a
 	if b.Required {
 		at = b
 	}
-	at.complain(at.Range, fmt.Sprintf("Detectors %q and %q disagree", a.Name, b.Name), "%s", stages.Sentence(
-		fmt.Sprintf("Of %s %q says %s, and %q says %s", of, a.Name, one, b.Name, other), next))
+
+	why := fmt.Sprintf(
+		"For %s %q reports %s, and %q reports %s",
+		what,
+		a.Name,
+		valueA,
+		b.Name,
+		valueB,
+	)
+	at.complain(at.Range, fmt.Sprintf("Detectors %q and %q disagree", a.Name, b.Name), "%s",
+		stages.Sentence(why, next))
 }

@@ -4,155 +4,274 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/prelet/prelet/internal/world"
 )
 
-// claim is one field of one device, as one detector has it.
+const kindNIC = "nic"
+
+// claim is one field of one device as one detector reports it.
 type claim struct {
-	field       string // as facts name it
-	text        string // the value, to compare and to tell
-	from        *found
-	where       string // the detector's evidence
-	accelerator func(*world.Accelerator)
-	nic         func(*world.NIC)
+	field    string // as in the facts: "sriov.total_vfs"
+	text     string // the value
+	evidence string // where the detector has read it
+	from     *detection
+	device   *world.DetectorDevice
 }
 
-// merge overrules what the built-in detection says of a device by what detectors say of the same PCI address, field by
-// field: detector over driver over table. Where two detectors differ, neither is taken.
-func merge(f *world.Facts, all []*found) {
-	var addresses []string
+// merge overrides the built-in facts of PCI devices by the reports of detectors, field by field. A field on which two
+// detectors disagree is left as it is. Devices that are not among the PCI facts remain the detector's own.
+func merge(facts *world.Facts, all []*detection) {
 	claims := map[string][]claim{}
 	for _, d := range all {
-		for _, dev := range d.ans.Devices {
-			if dev.Address == "" || !slices.ContainsFunc(f.PCI, func(p world.PCIDevice) bool { return p.Address == dev.Address }) {
-				continue // it stays the detector's own
-			}
-			if claims[dev.Address] == nil {
-				addresses = append(addresses, dev.Address)
-			}
-			claims[dev.Address] = append(claims[dev.Address], claimsOf(d, dev)...)
+		for i := range d.ans.Devices {
+			device := &d.ans.Devices[i]
+			claims[device.Address] = append(claims[device.Address], claimsOf(d, device)...)
 		}
 	}
-	slices.Sort(addresses)
-	for _, a := range addresses {
-		apply(f, a, settled(a, claims[a]))
+
+	for _, pci := range facts.PCI {
+		apply(facts, pci, removeDisputed(pci.Address, claims[pci.Address]))
 	}
 }
 
-// settled are the claims on which nobody disagrees, the first of each field.
-func settled(address string, all []claim) (out []claim) {
-	byField := map[string]int{}
+// removeDisputed returns the first claim for each field, without fields on which detectors disagree.
+func removeDisputed(address string, all []claim) (out []claim) {
 	disputed := map[string]bool{}
+
 	for _, c := range all {
-		at, ok := byField[c.field]
-		if !ok {
-			byField[c.field] = len(out)
+		i := slices.IndexFunc(out, func(o claim) bool {
+			return o.field == c.field
+		})
+		if i < 0 {
 			out = append(out, c)
 			continue
 		}
-		if out[at].text != c.text && !disputed[c.field] {
+
+		if out[i].text != c.text && !disputed[c.field] {
 			disputed[c.field] = true
-			disagree(out[at].from, c.from, c.field+" of the device "+address, out[at].text, c.text, "Neither is taken. Leave one of the two out of the site, or of `detectors` in its stage")
+			disagree(
+				out[i].from,
+				c.from,
+				c.field+" of the device "+address,
+				out[i].text,
+				c.text,
+				"Neither is taken. Leave one of the two out of the site, or of `detectors` in its stage",
+			)
 		}
 	}
-	return slices.DeleteFunc(out, func(c claim) bool { return disputed[c.field] })
+
+	return slices.DeleteFunc(out, func(c claim) bool {
+		return disputed[c.field]
+	})
 }
 
-func apply(f *world.Facts, address string, claims []claim) {
-	accelerator := slices.IndexFunc(f.Accelerators, func(a world.Accelerator) bool { return a.Address != nil && *a.Address == address })
-	nic := slices.IndexFunc(f.NICs, func(n world.NIC) bool { return n.Address != nil && *n.Address == address })
-	for _, c := range claims {
-		if c.field != "kind" {
-			continue
-		}
-		pci := f.PCI[slices.IndexFunc(f.PCI, func(p world.PCIDevice) bool { return p.Address == address })]
+// apply writes claims into the facts of one PCI device, which becomes an accelerator or a NIC if its kind says so.
+func apply(facts *world.Facts, pci world.PCIDevice, claims []claim) {
+	isThis := func(address *string) bool {
+		return address != nil && *address == pci.Address
+	}
+	accelerator := slices.IndexFunc(
+		facts.Accelerators,
+		func(a world.Accelerator) bool {
+			return isThis(a.Address)
+		},
+	)
+	nic := slices.IndexFunc(facts.NICs, func(n world.NIC) bool {
+		return isThis(n.Address)
+	})
+
+	if i := slices.IndexFunc(claims, func(c claim) bool {
+		return c.field == "kind"
+	}); i >= 0 {
+		isNIC := claims[i].text == kindNIC
+
 		switch {
-		case c.text == "nic" && nic < 0:
-			n := world.NIC{Device: &pci.Device, Driver: pci.Driver, NUMA: pci.NUMA, Address: &pci.Address}
-			f.NICs, nic = placed(f.NICs, n, address, func(n world.NIC) *string { return n.Address })
-		case c.text != "nic" && accelerator < 0:
-			a := world.Accelerator{Device: &pci.Device, Driver: pci.Driver, NUMA: pci.NUMA, Address: &pci.Address}
-			f.Accelerators, accelerator = placed(f.Accelerators, a, address, func(a world.Accelerator) *string { return a.Address })
+		case isNIC && nic < 0:
+			n := world.NIC{
+				Device:  &pci.Device,
+				Driver:  pci.Driver,
+				NUMA:    pci.NUMA,
+				Address: &pci.Address,
+			}
+			facts.NICs, nic = insert(
+				facts.NICs,
+				n,
+				pci.Address,
+				func(n world.NIC) *string {
+					return n.Address
+				},
+			)
+		case !isNIC && accelerator < 0:
+			a := world.Accelerator{
+				Device:  &pci.Device,
+				Driver:  pci.Driver,
+				NUMA:    pci.NUMA,
+				Address: &pci.Address,
+			}
+			facts.Accelerators, accelerator = insert(facts.Accelerators, a, pci.Address,
+				func(a world.Accelerator) *string {
+					return a.Address
+				})
 		}
 	}
+
 	for _, c := range claims {
-		if accelerator >= 0 && c.accelerator != nil {
-			c.accelerator(&f.Accelerators[accelerator])
-			told(f, "accelerators", address, c)
+		if accelerator >= 0 && c.setAccelerator(&facts.Accelerators[accelerator]) {
+			c.setEvidence(facts, "accelerators")
 		}
-		if nic >= 0 && c.nic != nil {
-			c.nic(&f.NICs[nic])
-			told(f, "nics", address, c)
+		if nic >= 0 && c.setNIC(&facts.NICs[nic]) {
+			c.setEvidence(facts, "nics")
 		}
 	}
 }
 
-// placed inserts a device where its address belongs; devices without one come last.
-func placed[T any](list []T, x T, address string, of func(T) *string) ([]T, int) {
-	i := slices.IndexFunc(list, func(o T) bool { a := of(o); return a == nil || *a > address })
+// insert inserts a device in the order of addresses; devices without one are last.
+func insert[T any](list []T, x T, address string, addressOf func(T) *string) ([]T, int) {
+	i := slices.IndexFunc(
+		list,
+		func(o T) bool { a := addressOf(o); return a == nil || *a > address },
+	)
 	if i < 0 {
 		i = len(list)
 	}
+
 	return slices.Insert(list, i, x), i
 }
 
-// told writes down where a field comes from now, and that it is no longer unknown.
-func told(f *world.Facts, list, address string, c claim) {
-	name := fmt.Sprintf("%s[%s].%s", list, address, c.field)
-	if f.Evidence == nil {
-		f.Evidence = map[string]string{}
+// setEvidence records the source of a field that was unknown.
+func (c claim) setEvidence(facts *world.Facts, list string) {
+	name := fmt.Sprintf("%s[%s].%s", list, c.device.Address, c.field)
+	if facts.Evidence == nil {
+		facts.Evidence = map[string]string{}
 	}
-	f.Evidence[name] = Evidence(c.from.Name, c.where)
-	f.Unknown = slices.DeleteFunc(f.Unknown, func(u world.UnknownFact) bool { return u.Fact == name })
+
+	facts.Evidence[name] = c.source()
+	facts.Unknown = slices.DeleteFunc(
+		facts.Unknown,
+		func(u world.UnknownFact) bool {
+			return u.Fact == name
+		},
+	)
 }
 
-// Evidence is what the facts say of where a detector's word comes from.
-func Evidence(detector, where string) string {
-	return strings.TrimSuffix("detector "+detector+": "+where, ": ")
+// source names the detector, and its own source if it reports one.
+func (c claim) source() string {
+	return strings.TrimSuffix("detector "+c.from.Name+": "+c.evidence, ": ")
 }
 
-// claimsOf are the fields that a detector sets for a device.
-func claimsOf(from *found, d world.DetectorDevice) (out []claim) {
-	add := func(field, evidence, text string, a func(*world.Accelerator), n func(*world.NIC)) {
-		out = append(out, claim{field: field, text: text, from: from, where: d.Evidence[evidence], accelerator: a, nic: n})
-	}
-	words := func(field string, s *string, a func(*world.Accelerator), n func(*world.NIC)) {
-		if s != nil {
-			add(field, field, *s, a, n)
+// setAccelerator sets the field of an accelerator; false if accelerators do not have it.
+func (c claim) setAccelerator(a *world.Accelerator) bool {
+	d := c.device
+
+	switch c.field {
+	case "kind":
+		if c.text != kindNIC {
+			a.Kind = c.text
 		}
+	case "name":
+		source := c.source()
+		a.Name = d.Name
+		a.Evidence = &source
+	case "vendor":
+		a.Vendor = d.Vendor
+	case "model":
+		a.Model = d.Model
+	case "driver":
+		a.Driver = d.Driver
+	case "memory_gib":
+		a.MemoryGiB = memoryGiB(d)
+	case "numa":
+		a.NUMA = d.NUMA
+	case "sriov.total_vfs":
+		a.SRIOV.TotalVFs = d.SRIOVTotalVFs
+	case "sriov.num_vfs":
+		a.SRIOV.NumVFs = d.SRIOVNumVFs
+	default:
+		return false
 	}
-	words("kind", d.Kind, func(a *world.Accelerator) {
-		if *d.Kind != "nic" {
-			a.Kind = *d.Kind
-		}
-	}, nil)
-	words("name", d.Name, func(a *world.Accelerator) {
-		where := Evidence(from.Name, d.Evidence["name"])
-		a.Name, a.Evidence = d.Name, &where
-	}, nil)
-	words("vendor", d.Vendor, func(a *world.Accelerator) { a.Vendor = d.Vendor }, func(n *world.NIC) { n.Vendor = d.Vendor })
-	words("model", d.Model, func(a *world.Accelerator) { a.Model = d.Model }, func(n *world.NIC) { n.Model = d.Model })
-	words("driver", d.Driver, func(a *world.Accelerator) { a.Driver = d.Driver }, func(n *world.NIC) { n.Driver = d.Driver })
-	words("interface", d.Interface, nil, func(n *world.NIC) { n.Interface = d.Interface })
-	words("link", d.Link, nil, func(n *world.NIC) { n.Link = d.Link })
-	if d.MemoryBytes != nil {
-		gib := math.Round(float64(*d.MemoryBytes)/(1<<30)*100) / 100
-		add("memory_gib", "memory_bytes", strconv.FormatFloat(gib, 'f', -1, 64), func(a *world.Accelerator) { a.MemoryGiB = &gib }, nil)
+
+	return true
+}
+
+// setNIC sets the field of a NIC; false if NICs do not have it.
+func (c claim) setNIC(n *world.NIC) bool {
+	d := c.device
+
+	switch c.field {
+	case "vendor":
+		n.Vendor = d.Vendor
+	case "model":
+		n.Model = d.Model
+	case "driver":
+		n.Driver = d.Driver
+	case "interface":
+		n.Interface = d.Interface
+	case "link":
+		n.Link = d.Link
+	case "speed_gbps":
+		n.SpeedGbps = d.SpeedGbps
+	case "numa":
+		n.NUMA = d.NUMA
+	case "sriov.total_vfs":
+		n.SRIOV.TotalVFs = d.SRIOVTotalVFs
+	case "sriov.num_vfs":
+		n.SRIOV.NumVFs = d.SRIOVNumVFs
+	default:
+		return false
 	}
-	if d.NUMA != nil {
-		add("numa", "numa", strconv.Itoa(*d.NUMA), func(a *world.Accelerator) { a.NUMA = d.NUMA }, func(n *world.NIC) { n.NUMA = d.NUMA })
+
+	return true
+}
+
+// claimsOf returns the fields that a detector reports of a device.
+func claimsOf(from *detection, d *world.DetectorDevice) []claim {
+	l := claimList{from: from, device: d}
+	add(&l, "kind", "kind", d.Kind)
+	add(&l, "name", "name", d.Name)
+	add(&l, "vendor", "vendor", d.Vendor)
+	add(&l, "model", "model", d.Model)
+	add(&l, "driver", "driver", d.Driver)
+	add(&l, "interface", "interface", d.Interface)
+	add(&l, "link", "link", d.Link)
+	add(&l, "memory_gib", "memory_bytes", memoryGiB(d))
+	add(&l, "numa", "numa", d.NUMA)
+	add(&l, "speed_gbps", "speed_gbps", d.SpeedGbps)
+	add(&l, "sriov.total_vfs", "sriov_total_vfs", d.SRIOVTotalVFs)
+	add(&l, "sriov.num_vfs", "sriov_num_vfs", d.SRIOVNumVFs)
+
+	return l.claims
+}
+
+type claimList struct {
+	from   *detection
+	device *world.DetectorDevice
+	claims []claim
+}
+
+// add adds a claim for a field that the detector reports. The report calls it by another name than the facts do.
+func add[T any](l *claimList, field, reported string, v *T) {
+	if v == nil {
+		return
 	}
-	if d.SpeedGbps != nil {
-		add("speed_gbps", "speed_gbps", strconv.FormatFloat(*d.SpeedGbps, 'f', -1, 64), nil, func(n *world.NIC) { n.SpeedGbps = d.SpeedGbps })
+
+	l.claims = append(l.claims, claim{
+		field:    field,
+		text:     fmt.Sprint(*v),
+		evidence: l.device.Evidence[reported],
+		from:     l.from,
+		device:   l.device,
+	})
+}
+
+// memoryGiB returns the memory in GiB, rounded to two digits.
+func memoryGiB(d *world.DetectorDevice) *float64 {
+	if d.MemoryBytes == nil {
+		return nil
 	}
-	if v := d.SRIOVTotalVFs; v != nil {
-		add("sriov.total_vfs", "sriov_total_vfs", strconv.Itoa(*v), func(a *world.Accelerator) { a.SRIOV.TotalVFs = v }, func(n *world.NIC) { n.SRIOV.TotalVFs = v })
-	}
-	if v := d.SRIOVNumVFs; v != nil {
-		add("sriov.num_vfs", "sriov_num_vfs", strconv.Itoa(*v), func(a *world.Accelerator) { a.SRIOV.NumVFs = v }, func(n *world.NIC) { n.SRIOV.NumVFs = v })
-	}
-	return out
+
+	gib := math.Round(float64(*d.MemoryBytes)/(1<<30)*100) / 100
+
+	return &gib
 }

@@ -1,9 +1,9 @@
 package detecthw
 
 import (
-	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
@@ -12,8 +12,10 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// factsType is world.Facts as sites see it: the same names, pointers as nullable attributes.
-func factsType() cty.Type { return typeOf(reflect.TypeFor[world.Facts]()) }
+// factsType returns the type of world.Facts in sites: the same names, pointers as nullable attributes.
+func factsType() cty.Type {
+	return typeOf(reflect.TypeFor[world.Facts]())
+}
 
 func typeOf(t reflect.Type) cty.Type {
 	switch t.Kind() {
@@ -28,74 +30,74 @@ func typeOf(t reflect.Type) cty.Type {
 	case reflect.Bool:
 		return cty.Bool
 	case reflect.Struct:
-		m := map[string]cty.Type{}
+		attributes := map[string]cty.Type{}
 		for i := range t.NumField() {
-			m[fieldName(t.Field(i))] = typeOf(t.Field(i).Type)
+			name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+			attributes[name] = typeOf(t.Field(i).Type)
 		}
-		return cty.Object(m)
+
+		return cty.Object(attributes)
 	}
+
 	return cty.Number
 }
 
-// factsValue returns facts as sites see them, of type factsType.
+// factsValue returns facts as a value of factsType.
 func factsValue(f world.Facts) (cty.Value, error) {
-	raw, err := json.Marshal(f)
-	if err != nil {
-		return cty.DynamicVal, err
-	}
-
-	return value.FromJSONTyped(raw, factsType())
+	return value.FromStruct(f, factsType())
 }
 
-func fieldName(f reflect.StructField) string {
-	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-	return name
-}
-
-// withhold makes what a recording left out of an answer unknown, so that nobody takes it for null. What names the question.
-// It is an error if a pointer leads to nothing that this prelet has a type for.
+// withhold makes the parts of an answer that a recording leaves out unknown instead of null. what names the question,
+// and pointers are JSON pointers into the answer. A pointer to a part without a type is an error.
 func withhold(v cty.Value, what string, pointers []string) (cty.Value, error) {
 	for _, p := range pointers {
 		keys := strings.Split(strings.TrimPrefix(p, "/"), "/")
 		found := false
+
 		w, err := cty.Transform(v, func(path cty.Path, x cty.Value) (cty.Value, error) {
-			if matches(path, keys) {
-				found = true
-				return value.UnreadVal(x.Type(), what+" "+p), nil
+			if !matchesPointer(path, keys) {
+				return x, nil
 			}
-			return x, nil
+			found = true
+
+			return value.UnreadVal(x.Type(), what+" "+p), nil
 		})
 		if err != nil {
 			return v, err
 		}
 		if !found {
-			return v, fmt.Errorf("it withholds %s %s, which this prelet does not know: a newer prelet made the recording, or "+
-				"it was changed; use the prelet that made it, or record again", what, p)
+			return v, fmt.Errorf(
+				"it withholds %s %s, which this prelet does not know: "+
+					"a newer prelet made the recording, or it was changed; "+
+					"use the prelet that made it, or record again",
+				what,
+				p,
+			)
 		}
 		v = w
 	}
+
 	return v, nil
 }
 
-func matches(path cty.Path, keys []string) bool {
-	if len(path) != len(keys) {
-		return false
+func matchesPointer(path cty.Path, keys []string) bool {
+	unescape := strings.NewReplacer("~1", "/", "~0", "~")
+
+	return slices.EqualFunc(path, keys, func(step cty.PathStep, key string) bool {
+		return stepName(step) == unescape.Replace(key)
+	})
+}
+
+// stepName returns a step of a path as JSON pointers write it.
+func stepName(step cty.PathStep) string {
+	if attr, ok := step.(cty.GetAttrStep); ok {
+		return attr.Name
 	}
-	for i, st := range path {
-		want := strings.NewReplacer("~1", "/", "~0", "~").Replace(keys[i])
-		switch st := st.(type) {
-		case cty.GetAttrStep:
-			if st.Name != want {
-				return false
-			}
-		case cty.IndexStep:
-			if st.Key.Type() == cty.String && st.Key.AsString() != want {
-				return false
-			}
-			if st.Key.Type() == cty.Number && st.Key.AsBigFloat().Text('f', -1) != want {
-				return false
-			}
-		}
+
+	key := step.(cty.IndexStep).Key
+	if key.Type() == cty.Number {
+		return key.AsBigFloat().Text('f', -1)
 	}
-	return true
+
+	return key.AsString()
 }

@@ -15,7 +15,11 @@ func machine() world.Facts {
 	one, gib, yes := 1, 79.6, "10de:2330"
 	bytes := int64(2151633289216)
 	return world.Facts{
-		CPU:          world.CPU{Vendor: &yes, Logical: &one, Cores: []world.CPUCore{{Node: &one, CPUs: []int{0, 1}}, {CPUs: []int{2, 1 << 40}}}},
+		CPU: world.CPU{
+			Vendor:  &yes,
+			Logical: &one,
+			Cores:   []world.CPUCore{{Node: &one, CPUs: []int{0, 1}}, {CPUs: []int{2, 1 << 40}}},
+		},
 		Memory:       world.Memory{TotalBytes: &bytes, HugePages: map[string]int{"1Gi": 0, "2Mi": 7}},
 		NUMA:         []world.NUMANode{{ID: 3, MemoryBytes: &bytes}},
 		PCI:          []world.PCIDevice{{Address: "0000:1b:00.0", Device: yes, Class: "030200", NUMA: &one}},
@@ -63,7 +67,8 @@ func TestFactsValue(t *testing.T) {
 	}
 }
 
-// TestFactsValueRefuses: a text that cannot be a value is refused with its place, whether or not the site refers to the fact.
+// TestFactsValueRefuses: a text that cannot be a value is refused with its place, whether or not the site refers to
+// the fact.
 func TestFactsValueRefuses(t *testing.T) {
 	bad := "\ue000cred:x\ue001"
 	for path, change := range map[string]func(*world.Facts){

@@ -1,4 +1,5 @@
-// Package fetchca is the stage that finds out who the cluster is: its CA, verified as the site's cluster block says.
+// Package fetchca is the stage that reads the cluster's CA, verified as the cluster block of the site requires.
+// It asks one question through the tape. It must not trust an answer itself: package cluster verifies.
 package fetchca
 
 import (
@@ -16,18 +17,35 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
+const what = "the cluster's CA"
+
 // Stage implements stages.Gatherer.
 type Stage struct{}
 
 // Spec implements stages.Stage.
 func (Stage) Spec() stages.Spec {
-	return stages.Spec{Phase: schema.Gather, Singleton: true, Timeout: 3 * time.Minute, Block: schema.Block{Type: "fetch-ca",
-		Doc: "Fetches the cluster's CA and verifies it by what the `cluster` block trusts: pins, a CA file, a discovery file, or the token alone. Every CA must be pinned; the identity is verified before the token is sent."}}
+	return stages.Spec{
+		Phase:       schema.Gather,
+		Singleton:   true,
+		Timeout:     3 * time.Minute,
+		TimeoutCode: fault.ClusterUnreachable,
+		Block: schema.Block{
+			Type: "fetch-ca",
+			Doc: "Fetches the cluster's CA and verifies it by what the `cluster` block trusts: " +
+				"pins, a CA file, a discovery file, or the token alone. Every CA must be pinned; " +
+				"the identity is verified before the token is sent.",
+		},
+	}
 }
 
 // Outputs implements stages.Stage.
 func (Stage) Outputs(stages.Declared) cty.Type {
-	return cty.Object(map[string]cty.Type{"pem": cty.String, "hash": cty.String, "servers": cty.List(cty.String), "verified_by": cty.String})
+	return cty.Object(map[string]cty.Type{
+		"pem":         cty.String,
+		"hash":        cty.String,
+		"servers":     cty.List(cty.String),
+		"verified_by": cty.String,
+	})
 }
 
 // Check implements stages.Checker.
@@ -36,22 +54,43 @@ func (Stage) Check(cfg schema.Body, in stages.Inputs) hcl.Diagnostics {
 }
 
 // Gather implements stages.Gatherer.
-func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r world.Source) (stages.Output, hcl.Diagnostics) {
-	if d := stages.RequireCluster(cfg.Range, env.Cluster.Filename == ""); d != nil {
-		return stages.Output{}, d
+func (s Stage) Gather(
+	ctx context.Context,
+	cfg schema.Body,
+	env stages.Env,
+	r world.Source,
+) (stages.Output, hcl.Diagnostics) {
+	if diags := stages.RequireCluster(cfg.Range, env.Cluster.Filename == ""); diags != nil {
+		return stages.Output{}, diags
 	}
-	a, ans, err := world.Trust.Ask(ctx, r, world.TrustReq{Access: env.Access})
+
+	outputs := s.Outputs(stages.Declared{})
+	trust, ans, err := world.Trust.Ask(ctx, r, world.TrustReq{Access: env.Access})
 	if err != nil {
-		const what = "the cluster's CA"
-		return stages.Unanswered(s.Outputs(stages.Declared{}), what, ans), stages.ClusterFailure(env.Cluster, what, ans.Fault)
+		failed := stages.ClusterFailure(env.Cluster, what, ans.Fault)
+		return stages.Unanswered(outputs, what, ans), failed
 	}
+
 	var diags hcl.Diagnostics
 	if ans.Stale != 0 {
 		diags = append(diags, stages.StaleWarning(cfg.Range, "The cluster's CA", ans))
 	}
-	v, err := value.FromJSONTyped(ans.Value, s.Outputs(stages.Declared{}))
-	if err != nil {
-		return stages.Output{}, hcl.Diagnostics{origin.Error(fault.Internal, cfg.Range, "The answer has the wrong form", "%s.", err)}
+
+	if value.HasPlaceholder(trust.PEM) {
+		return stages.Output{}, append(diags, origin.Error(
+			fault.ClusterUnusable,
+			cfg.Range,
+			"The cluster's CA has a character that prelet reserves",
+			"Remove U+E000 and U+E001 from it.",
+		))
 	}
-	return stages.Output{Value: v, Trust: &a}, diags
+
+	v, err := value.FromJSONTyped(ans.Value, outputs)
+	if err != nil {
+		return stages.Output{}, hcl.Diagnostics{
+			origin.Error(fault.Internal, cfg.Range, "The answer has the wrong form", "%s.", err),
+		}
+	}
+
+	return stages.Output{Value: v, Trust: &trust}, diags
 }

@@ -1,4 +1,5 @@
-// Package fetchconfig is the stage that fetches configuration: a ConfigMap of the cluster, or a file of the node.
+// Package fetchconfig is the stage that reads configuration: a ConfigMap of the cluster, or a file of the node.
+// Each instance asks one question through the tape and turns the answer into values. It must not read anything itself.
 package fetchconfig
 
 import (
@@ -24,10 +25,29 @@ import (
 )
 
 var (
-	configMap = schema.Attr[string]{Name: "config_map", Doc: "`NAMESPACE/NAME`. Read with the bootstrap token, or with kubelet.conf on a node that has joined.", Check: checkConfigMap}
-	file      = schema.Attr[string]{Name: "file", Doc: "A file of the node, YAML or JSON. Its name may depend on other gather stages.", Check: checkFile}
-	optional  = schema.Attr[bool]{Name: "optional", Doc: "Whether it may be missing: then `data` is empty and `value` is null.", Default: false}
-	wait      = schema.Attr[string]{Name: "wait", Doc: "How long to wait for a `file` that something else writes during boot, inside the stage's `timeout`. With `optional`, a file that has not come by then may be missing.", Check: schema.Duration}
+	configMapAttr = schema.Attr[string]{
+		Name:  "config_map",
+		Check: checkConfigMap,
+		Doc: "`NAMESPACE/NAME`. Read with the bootstrap token, " +
+			"or with kubelet.conf on a node that has joined.",
+	}
+	fileAttr = schema.Attr[string]{
+		Name:  "file",
+		Check: checkFile,
+		Doc:   "A file of the node, YAML or JSON. Its name may depend on other gather stages.",
+	}
+	optionalAttr = schema.Attr[bool]{
+		Name:    "optional",
+		Default: false,
+		Doc:     "Whether it may be missing: then `data` is empty and `value` is null.",
+	}
+	waitAttr = schema.Attr[string]{
+		Name:  "wait",
+		Check: schema.Duration,
+		Doc: "How long to wait for a `file` that something else writes during boot, " +
+			"inside the stage's `timeout`. With `optional`, " +
+			"a file that is still missing then counts as missing.",
+	}
 )
 
 // Stage implements stages.Gatherer.
@@ -35,149 +55,295 @@ type Stage struct{}
 
 // Spec implements stages.Stage.
 func (Stage) Spec() stages.Spec {
-	return stages.Spec{Phase: schema.Gather, ForEach: true, Timeout: 3 * time.Minute, Block: schema.Block{Type: "fetch-config",
-		Doc:    "Fetches configuration: `config_map` or `file`. `data` is a ConfigMap's (empty for a file), `value` a file parsed as YAML (null for a ConfigMap).",
-		Fields: []schema.Field{configMap, file, optional, wait}}}
+	return stages.Spec{
+		Phase:       schema.Gather,
+		ForEach:     true,
+		Timeout:     3 * time.Minute,
+		TimeoutCode: fault.ClusterUnreachable,
+		Block: schema.Block{
+			Type: stages.FetchConfig,
+			Doc: "Fetches configuration: `config_map` or `file`. `data` is a ConfigMap's (empty for a file), " +
+				"`value` a file parsed as YAML (null for a ConfigMap).",
+			Fields: []schema.Field{configMapAttr, fileAttr, optionalAttr, waitAttr},
+		},
+	}
 }
 
 // Outputs implements stages.Stage.
 func (Stage) Outputs(stages.Declared) cty.Type {
-	return cty.Object(map[string]cty.Type{"data": cty.Map(cty.String), "value": cty.DynamicPseudoType, "resource_version": cty.String})
+	return cty.Object(map[string]cty.Type{
+		"data":             cty.Map(cty.String),
+		"value":            cty.DynamicPseudoType,
+		"resource_version": cty.String,
+	})
 }
 
 // Check implements stages.Checker.
 func (Stage) Check(cfg schema.Body, in stages.Inputs) hcl.Diagnostics {
-	cm, f := configMap.Of(cfg), file.Of(cfg)
+	configMap := configMapAttr.Of(cfg)
+	file := fileAttr.Of(cfg)
+	wait := waitAttr.Of(cfg)
+
 	switch {
-	case cm.Null() && f.Null() && in.Facts == nil: // with facts it is one machine that has nothing to fetch
-		at := cfg.Range
-		for _, v := range []schema.Value[string]{cm, f} {
-			if v.Expr != nil && (at == cfg.Range || len(v.Expr.Variables()) > 0) {
-				at = v.Range
-			}
-		}
-		return hcl.Diagnostics{origin.Error(fault.MissingArgument, at, "Nothing to fetch", "Write config_map = \"NAMESPACE/NAME\" or file = \"/PATH\". Null is like not written; for machines that need neither, leave the stage out: when = …")}
-	case cm.Set() && f.Set():
-		return hcl.Diagnostics{origin.Error(fault.Conflict, f.Range, "config_map and file together", "One stage fetches one thing: declare two stages.")}
-	case cm.Set() && wait.Of(cfg).Set():
-		return hcl.Diagnostics{origin.Error(fault.Conflict, wait.Of(cfg).Range, "config_map and wait together", "wait is for a file. How long the cluster is asked again is `retry` in the cluster block.")}
-	case cm.Set():
+	case configMap.Set() && file.Set():
+		return failure(fault.Conflict, file.Range, "config_map and file together",
+			"One stage fetches one thing: declare two stages.")
+	case configMap.Set() && wait.Set():
+		return failure(
+			fault.Conflict,
+			wait.Range,
+			"config_map and wait together",
+			"wait is for a file. For the cluster, `retry` in the cluster block bounds the attempts.",
+		)
+	case configMap.Set():
 		return stages.RequireCluster(cfg.Range, in.NoCluster)
+	case configMap.Null() && file.Null() && in.Facts == nil: // on a machine null is possible: nothing to fetch there
+		return failure(
+			fault.MissingArgument,
+			nullRange(cfg),
+			"Nothing to fetch",
+			"Write config_map = \"NAMESPACE/NAME\" or file = \"/PATH\". Null counts as not written; "+
+				"for machines that need neither, leave the stage out: when = …",
+		)
 	}
+
 	return nil
 }
 
+// nullRange returns where a stage without a source is best reported: at the argument that is null because of a
+// reference, else at the first one written, else at the block.
+func nullRange(cfg schema.Body) hcl.Range {
+	at := cfg.Range
+
+	for _, v := range []schema.Value[string]{configMapAttr.Of(cfg), fileAttr.Of(cfg)} {
+		if v.Expr != nil && (at == cfg.Range || len(v.Expr.Variables()) > 0) {
+			at = v.Range
+		}
+	}
+
+	return at
+}
+
 // Gather implements stages.Gatherer.
-func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r world.Source) (stages.Output, hcl.Diagnostics) {
-	if d := s.Check(cfg, stages.Inputs{NoCluster: env.Cluster.Filename == ""}); d.HasErrors() {
-		return stages.Output{}, d
+func (s Stage) Gather(
+	ctx context.Context,
+	cfg schema.Body,
+	env stages.Env,
+	r world.Source,
+) (stages.Output, hcl.Diagnostics) {
+	in := stages.Inputs{NoCluster: env.Cluster.Filename == ""}
+	if diags := s.Check(cfg, in); diags.HasErrors() {
+		return stages.Output{}, diags
 	}
-	cm, f := configMap.Of(cfg), file.Of(cfg)
+
 	switch {
-	case cm.Set():
-		return s.object(ctx, cfg, cm, env, r)
-	case f.Set():
-		return s.file(ctx, cfg, f, r)
+	case configMapAttr.Of(cfg).Set():
+		return s.gatherConfigMap(ctx, cfg, env, r)
+	case fileAttr.Of(cfg).Set():
+		return s.gatherFile(ctx, cfg, r)
 	}
+
 	return stages.Output{Value: value.UnknownOutput(s.Outputs(stages.Declared{}))}, nil
 }
 
-func (s Stage) object(ctx context.Context, cfg schema.Body, cm schema.Value[string], env stages.Env, r world.Source) (stages.Output, hcl.Diagnostics) {
-	ns, name, _ := strings.Cut(cm.V, "/")
-	a, ans, err := world.Object.Ask(ctx, r, world.ObjectReq{Access: env.Access, Namespace: ns, Name: name, Optional: optional.Of(cfg).V})
+func (s Stage) gatherConfigMap(
+	ctx context.Context,
+	cfg schema.Body,
+	env stages.Env,
+	r world.Source,
+) (stages.Output, hcl.Diagnostics) {
+	source := configMapAttr.Of(cfg)
+	what := "ConfigMap " + source.V
+	outputs := s.Outputs(stages.Declared{})
+	isOptional := optionalAttr.Of(cfg).V
+
+	namespace, name, _ := strings.Cut(source.V, "/")
+	object, ans, err := world.Object.Ask(ctx, r, world.ObjectReq{
+		Access:    env.Access,
+		Namespace: namespace,
+		Name:      name,
+		Optional:  isOptional,
+	})
+
 	switch {
+	case ans.Code() == fault.Absent && isOptional:
+		return stages.Output{Value: value.Absent(outputs)}, nil
 	case ans.Code() == fault.Unread:
-		what := "ConfigMap " + cm.V
-		return stages.Unanswered(s.Outputs(stages.Declared{}), what, ans), stages.ClusterFailure(cm.Range, what, ans.Fault)
-	case ans.Code() == fault.Absent && optional.Of(cfg).V:
-		return stages.Output{Value: value.Absent(s.Outputs(stages.Declared{}))}, nil
+		failed := stages.ClusterFailure(source.Range, what, ans.Fault)
+		return stages.Unanswered(outputs, what, ans), failed
 	case err != nil:
-		return stages.Output{}, stages.ClusterFailure(cm.Range, "ConfigMap "+cm.V, ans.Fault)
+		return stages.Output{}, stages.ClusterFailure(source.Range, what, ans.Fault)
 	}
+
 	var diags hcl.Diagnostics
 	if ans.Stale != 0 {
-		diags = append(diags, stages.StaleWarning(cfg.Range, "ConfigMap "+cm.V, ans))
+		diags = append(diags, stages.StaleWarning(cfg.Range, what, ans))
 	}
-	if len(a.Binary) > 0 {
-		diags = append(diags, origin.Warning(fault.ClusterUnusable, cm.Range, "ConfigMap "+cm.V+" has keys that are no text",
-			"%s: in binaryData, and not UTF-8, so not in data. Save what is meant as text as UTF-8 and apply it again.", strings.Join(a.Binary, ", ")))
+	if len(object.Binary) > 0 {
+		diags = append(
+			diags,
+			origin.Warning(
+				fault.ClusterUnusable,
+				source.Range,
+				what+" has keys that are not text",
+				"%s: in binaryData, and not UTF-8, so not in data. Save text as UTF-8 and apply it again.",
+				strings.Join(object.Binary, ", "),
+			),
+		)
 	}
-	for _, k := range slices.Sorted(maps.Keys(a.Data)) {
-		if !value.IsExact(a.Data[k]) {
-			diags = append(diags, inexact(cm.Range, fmt.Sprintf("Key %q of ConfigMap %s", k, cm.V)))
-		}
-		if value.HasPlaceholder(a.Data[k]) {
-			return stages.Output{}, append(diags, origin.Error(fault.ClusterUnusable, cm.Range, fmt.Sprintf("Key %q of ConfigMap %s has a character that prelet keeps for itself", k, cm.V), "Remove U+E000 and U+E001 from it."))
-		}
+	for _, key := range slices.Sorted(maps.Keys(object.Data)) {
+		where := fmt.Sprintf("Key %q of %s", key, what)
+		diags = append(
+			diags,
+			checkText(fault.ClusterUnusable, source.Range, where, object.Data[key])...)
 	}
-	return stages.Output{Value: cty.ObjectVal(map[string]cty.Value{"data": value.StringMap(a.Data), "value": cty.NullVal(cty.DynamicPseudoType), "resource_version": cty.StringVal(a.ResourceVersion)})}, diags
+	if diags.HasErrors() {
+		return stages.Output{}, diags
+	}
+
+	return stages.Output{Value: cty.ObjectVal(map[string]cty.Value{
+		"data":             value.StringMap(object.Data),
+		"value":            cty.NullVal(cty.DynamicPseudoType),
+		"resource_version": cty.StringVal(object.ResourceVersion),
+	})}, diags
 }
 
-func (s Stage) file(ctx context.Context, cfg schema.Body, f schema.Value[string], r world.Source) (stages.Output, hcl.Diagnostics) {
-	patience, _ := time.ParseDuration(wait.Of(cfg).V) // checked; "" is no wait
-	a, ans, err := world.File.Ask(ctx, r, world.FileReq{Path: f.V, WaitMillis: patience.Milliseconds()})
-	out := value.Absent(s.Outputs(stages.Declared{})).AsValueMap()
+func (s Stage) gatherFile(
+	ctx context.Context,
+	cfg schema.Body,
+	r world.Source,
+) (stages.Output, hcl.Diagnostics) {
+	source := fileAttr.Of(cfg)
+	wait := waitAttr.Of(cfg)
+	outputs := s.Outputs(stages.Declared{})
+
+	patience, _ := time.ParseDuration(wait.V) // checked; "" is 0
+	file, ans, err := world.File.Ask(
+		ctx,
+		r,
+		world.FileReq{Path: source.V, WaitMillis: patience.Milliseconds()},
+	)
+
 	switch {
+	case ans.Code() == fault.Absent && optionalAttr.Of(cfg).V:
+		return stages.Output{Value: value.Absent(outputs)}, nil
 	case ans.Code() == fault.Unread:
-		what := "file " + f.V
-		return stages.Unanswered(s.Outputs(stages.Declared{}), what, ans), hcl.Diagnostics{origin.NotRead(f.Range, what, []string{what})}
-	case ans.Code() == fault.Absent && optional.Of(cfg).V:
-		return stages.Output{Value: cty.ObjectVal(out)}, nil
+		what := "file " + source.V
+		diags := hcl.Diagnostics{origin.NotRead(source.Range, what, []string{what})}
+
+		return stages.Unanswered(outputs, what, ans), diags
 	case ans.Code() == fault.Absent && patience > 0:
-		return stages.Output{}, hcl.Diagnostics{origin.Error(fault.FileLate, f.Range, "Timed out waiting for file "+f.V, "It did not come in %s. Look at what writes it, or raise wait.", wait.Of(cfg).V)}
+		return stages.Output{}, failure(
+			fault.FileLate,
+			source.Range,
+			"Timed out waiting for file "+source.V,
+			"It did not appear in %s. Look at the service that writes it, or raise wait.",
+			wait.V,
+		)
 	case ans.Code() == fault.Absent:
-		return stages.Output{}, hcl.Diagnostics{origin.Error(fault.FileMissing, f.Range, "There is no file "+f.V, "The site needs it on this node. Make it, write wait = \"60s\" if something writes it during boot, or optional = true if nodes without it are right.")}
+		return stages.Output{}, failure(
+			fault.FileMissing,
+			source.Range,
+			"File "+source.V+" is missing",
+			"The site needs it on this node. Create it, write wait = \"60s\" "+
+				"if another service writes it during boot, or optional = true if nodes without it "+
+				"are right.",
+		)
 	case err != nil:
-		return stages.Output{}, hcl.Diagnostics{stages.Diagnose(f.Range, ans.Fault.Raise(fault.FileUnusable, "Cannot read "+f.V))}
-	case value.HasPlaceholder(a.Text):
-		return stages.Output{}, hcl.Diagnostics{origin.Error(fault.FileUnusable, f.Range, f.V+" has a character that prelet keeps for itself", "Remove U+E000 and U+E001 from it.")}
+		unusable := ans.Fault.Raise(fault.FileUnusable, "Cannot read "+source.V)
+
+		return stages.Output{}, hcl.Diagnostics{stages.Diagnose(source.Range, unusable)}
 	}
-	v, err := value.DecodeYAML([]byte(a.Text))
-	if err != nil && json.Valid([]byte(a.Text)) { // its escapes are not all YAML's
-		v, err = value.DecodeJSON([]byte(a.Text))
+
+	diags := checkText(fault.FileUnusable, source.Range, source.V, file.Text)
+	if diags.HasErrors() {
+		return stages.Output{}, diags
 	}
+
+	v, err := decode(file.Text)
 	if err != nil {
-		return stages.Output{}, hcl.Diagnostics{origin.Error(fault.FileUnusable, f.Range, f.V+" is not YAML or JSON", "%s", stages.Sentence(describeText(a.Text, err), "Fix the file"))}
+		return stages.Output{}, failure(
+			fault.FileUnusable,
+			source.Range,
+			source.V+" is not YAML or JSON",
+			"%s",
+			stages.Sentence(describeText(file.Text, err), "Fix the file"),
+		)
 	}
+
+	out := value.Absent(outputs).AsValueMap()
 	out["value"] = v
-	var diags hcl.Diagnostics
-	if !value.IsExact(a.Text) {
-		diags = append(diags, inexact(f.Range, f.V))
-	}
 
 	return stages.Output{Value: cty.ObjectVal(out)}, diags
 }
 
-// inexact warns of a text that is another one as a value.
-func inexact(at hcl.Range, what string) *hcl.Diagnostic {
-	return origin.Warning(fault.Encoding, at, what+" has characters that are combined",
-		"It has letters with combining marks (Unicode NFD), and values have these as one character (NFC): a path or name with one is another one then. Write it in NFC at its source, as `uconv -x nfc` does.")
+// decode reads YAML, or JSON: not all escapes of JSON are also YAML's.
+func decode(text string) (cty.Value, error) {
+	v, err := value.DecodeYAML([]byte(text))
+	if err != nil && json.Valid([]byte(text)) {
+		return value.DecodeJSON([]byte(text))
+	}
+
+	return v, err
 }
 
-// describeText returns what is wrong with a text that is not YAML. One that begins as JSON is meant as JSON, whose errors
-// have a place.
+// checkText refuses a text with characters that prelet reserves, and warns of a text that changes when it becomes a
+// value.
+func checkText(code fault.Code, at hcl.Range, what, text string) (diags hcl.Diagnostics) {
+	if !value.IsExact(text) {
+		diags = append(diags, origin.Warning(
+			fault.Encoding,
+			at,
+			what+" has combining characters",
+			"It has letters with combining marks (Unicode NFD), and values have these as one character (NFC): "+
+				"a path or name with one changes. Write it in NFC at its source, as `uconv -x nfc` does.",
+		))
+	}
+	if value.HasPlaceholder(text) {
+		diags = append(diags, failure(code, at, what+" has a character that prelet reserves",
+			"Remove U+E000 and U+E001 from it.")...)
+	}
+
+	return diags
+}
+
+// describeText describes the error of a text that is not YAML. A text that begins like JSON is probably JSON, whose
+// errors have a place.
 func describeText(text string, err error) string {
-	var v any
-	var wrong *json.SyntaxError
+	var syntax *json.SyntaxError
+
 	begin := strings.TrimSpace(text)
-	if !strings.HasPrefix(begin, "{") && !strings.HasPrefix(begin, "[") || !errors.As(json.Unmarshal([]byte(text), &v), &wrong) {
+	isLikeJSON := strings.HasPrefix(begin, "{") || strings.HasPrefix(begin, "[")
+	if !isLikeJSON || !errors.As(json.Unmarshal([]byte(text), new(any)), &syntax) {
 		return err.Error()
 	}
-	before := text[:wrong.Offset]
-	return fmt.Sprintf("line %d, column %d: %s", strings.Count(before, "\n")+1, len(before)-strings.LastIndex(before, "\n")-1, wrong)
+
+	before := text[:syntax.Offset]
+	line := strings.Count(before, "\n") + 1
+	column := len(before) - strings.LastIndex(before, "\n") - 1
+
+	return fmt.Sprintf("line %d, column %d: %s", line, column, syntax)
+}
+
+func failure(code fault.Code, at hcl.Range, summary, detail string, args ...any) hcl.Diagnostics {
+	return hcl.Diagnostics{origin.Error(code, at, summary, detail, args...)}
 }
 
 func checkConfigMap(s string) error {
-	ns, name, ok := strings.Cut(s, "/")
+	namespace, name, ok := strings.Cut(s, "/")
 	if !ok {
-		return fmt.Errorf("%q is not NAMESPACE/NAME; the kubelet's own is kube-system/kubelet-config", s)
+		return fmt.Errorf(
+			"%q is not NAMESPACE/NAME; the kubelet's own is kube-system/kubelet-config",
+			s,
+		)
 	}
-	if e := content.IsDNS1123Label(ns); len(e) > 0 {
-		return fmt.Errorf("namespace %q: %s", ns, strings.Join(e, "; "))
+	if e := content.IsDNS1123Label(namespace); len(e) > 0 {
+		return fmt.Errorf("namespace %q: %s", namespace, strings.Join(e, "; "))
 	}
 	if e := content.IsDNS1123Subdomain(name); len(e) > 0 {
 		return fmt.Errorf("name %q: %s", name, strings.Join(e, "; "))
 	}
+
 	return nil
 }
 
@@ -185,5 +351,6 @@ func checkFile(s string) error {
 	if !strings.HasPrefix(s, "/") {
 		return fmt.Errorf("%q is not an absolute path: write %q", s, "/"+s)
 	}
+
 	return nil
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestDescribeText holds that a text which begins as JSON is told with the place of the mistake.
+// TestDescribeText checks that for a text that begins as JSON the place of the mistake is reported.
 func TestDescribeText(t *testing.T) {
 	yaml := errors.New("not YAML")
 	for text, want := range map[string]string{

@@ -1,4 +1,5 @@
-// Package label is the stage that adds labels to the node.
+// Package label is the stage that adds labels to the node: labels of the site, and labels that detectors recommend.
+// It is pure and checks each key and value once. It must not compare with labels of other stages: package node does.
 package label
 
 import (
@@ -24,8 +25,19 @@ import (
 )
 
 var (
-	labels        = schema.Attr[cty.Value]{Name: "labels", Items: true, Doc: "Keys and values, as `kubectl label` takes them. Numbers and booleans are written as text. Null is no label. An item that cannot be told because a fact is null is left out, and the boot is degraded."}
-	fromDetectors = schema.Attr[[]string]{Name: "from_detectors", Type: cty.List(cty.String), Doc: "Which of the labels that detectors recommend are taken, as shell patterns of keys: `nvidia.com/*`."}
+	labelsAttr = schema.Attr[cty.Value]{
+		Name:  "labels",
+		Items: true,
+		Doc: "Keys and values, as `kubectl label` takes them. Numbers and booleans are written as text. " +
+			"A null value sets no label. An item whose value is unknown because a fact is null is left out, " +
+			"and the boot is degraded.",
+	}
+	fromDetectorsAttr = schema.Attr[[]string]{
+		Name: "from_detectors",
+		Type: cty.List(cty.String),
+		Doc: "Which of the labels that detectors recommend are taken, as shell patterns of keys: " +
+			"`nvidia.com/*`.",
+	}
 )
 
 // Stage implements stages.Decider.
@@ -33,9 +45,18 @@ type Stage struct{}
 
 // Spec implements stages.Stage.
 func (Stage) Spec() stages.Spec {
-	return stages.Spec{Phase: schema.Decide, ForEach: true, Block: schema.Block{Type: "label",
-		Doc:    "Adds labels. The kubelet registers with them; keys that it refuses inside kubernetes.io and k8s.io are refused here.",
-		Fields: []schema.Field{labels, fromDetectors}}}
+	return stages.Spec{
+		Phase:     schema.Decide,
+		ForEach:   true,
+		SoftItems: true,
+		Adds:      []string{"labels"},
+		Block: schema.Block{
+			Type: "label",
+			Doc: "Adds labels. The kubelet registers with them; " +
+				"keys that it refuses inside kubernetes.io and k8s.io are refused here.",
+			Fields: []schema.Field{labelsAttr, fromDetectorsAttr},
+		},
+	}
 }
 
 // Outputs implements stages.Stage.
@@ -44,122 +65,194 @@ func (Stage) Outputs(stages.Declared) cty.Type {
 }
 
 // Decide implements stages.Decider.
-func (Stage) Decide(cfg schema.Body, in stages.Inputs) (node.Contribution, stages.Output, hcl.Diagnostics) {
-	var diags hcl.Diagnostics
-	var out node.Contribution
-	attr := labels.Of(cfg)
-	values := map[string]cty.Value{}
-	unknown := false
-	u, secrets, unread := value.Plain(attr.Cty)
-	switch {
-	case len(unread) > 0 && (!u.IsKnown() || attr.Cty.IsMarked() || !literal(attr.Expr)):
-		return out, untold(unread), hcl.Diagnostics{origin.NotRead(attr.Range, "labels", unread)}
-	case !u.IsKnown() || u.IsNull():
-		unknown = !u.IsKnown()
-	case !u.Type().IsObjectType() && !u.Type().IsMapType():
-		return out, untold(nil), hcl.Diagnostics{origin.Error(fault.WrongType, attr.Range, "Wrong type for labels", "A map of keys to values is needed, not %s.", schema.TypeName(u.Type()))}
-	case len(secrets) > 0 && (attr.Cty.IsMarked() || u.LengthInt() == 0):
-		return out, untold(nil), hcl.Diagnostics{refuseSecret(attr.Range, "labels")}
-	default:
-		for it := attr.Cty.ElementIterator(); it.Next(); {
-			k, v := it.Element()
-			key, _, _ := value.Plain(k)
-			l, d := one(attr, key.AsString(), v, in)
-			diags = append(diags, d...)
-			if l != nil {
-				out.Labels = append(out.Labels, *l)
-				values[l.Key] = cty.StringVal(l.Value)
-			} else if !v.IsWhollyKnown() || len(value.Questions(v)) > 0 {
-				unknown = true
-			}
-		}
-	}
-	out.Labels = append(out.Labels, recommended(cfg, in, values, &diags)...)
-	if len(fromDetectors.Of(cfg).V) > 0 && len(in.Unread.Detectors) > 0 {
-		unknown, unread = true, append(unread, in.Unread.Detectors...)
-	}
-	slices.SortStableFunc(out.Labels, func(a, b node.Label) int { return strings.Compare(a.Key, b.Key) })
-	if unknown {
-		return out, untold(unread), diags
+func (Stage) Decide(
+	cfg schema.Body,
+	in stages.Inputs,
+) (node.Contribution, stages.Output, hcl.Diagnostics) {
+	d := decision{in: in, attr: labelsAttr.Of(cfg)}
+	if !d.addItems() {
+		return node.Contribution{}, d.output(), d.diags
 	}
 
-	m := cty.MapValEmpty(cty.String)
-	if len(values) > 0 {
-		m = cty.MapVal(values)
-	}
+	d.addRecommended(fromDetectorsAttr.Of(cfg))
+	slices.SortStableFunc(
+		d.labels,
+		func(a, b node.Label) int {
+			return strings.Compare(a.Key, b.Key)
+		},
+	)
 
-	return out, stages.Output{Value: cty.ObjectVal(map[string]cty.Value{"labels": m})}, diags
+	return node.Contribution{Labels: d.labels}, d.output(), d.diags
 }
 
-// literal says whether the items stand by themselves. Any other expression fails as a whole, and one that a recording
-// does not tell whole may have.
-func literal(x hclsyntax.Expression) bool {
-	_, ok := value.Unwrap(x).(*hclsyntax.ObjectConsExpr)
-	return ok
+// decision collects the labels of one stage.
+type decision struct {
+	in        stages.Inputs
+	attr      schema.Value[cty.Value]
+	labels    []node.Label
+	isUnknown bool     // at least one label is not known
+	unread    []string // the questions without an answer that labels depend on
+	diags     hcl.Diagnostics
 }
 
-// untold is the output where not every label is known, for lack of the answers to those questions.
-func untold(unread []string) stages.Output {
-	labels := value.Because(cty.UnknownVal(cty.Map(cty.String)), unread)
+func (d *decision) output() stages.Output {
+	values := map[string]string{}
+	for _, l := range d.labels {
+		values[l.Key] = l.Value
+	}
+
+	labels := value.StringMap(values)
+	if d.isUnknown {
+		labels = value.Because(cty.UnknownVal(cty.Map(cty.String)), d.unread)
+	}
 
 	return stages.Output{Value: cty.ObjectVal(map[string]cty.Value{"labels": labels})}
 }
 
-func refuseSecret(at hcl.Range, what string) *hcl.Diagnostic {
-	return origin.Error(fault.Sensitive, at, "A secret cannot be used in "+what, "Everybody who may list nodes reads their labels.")
+// addItems adds the labels that the site writes. It returns false if the argument as a whole cannot be used.
+func (d *decision) addItems() bool {
+	all := d.attr.Cty
+	plain, _, unread := value.Plain(all)
+	d.unread = unread
+
+	if diag := checkArgument(d.attr); diag != nil {
+		d.isUnknown = true
+		d.diags = append(d.diags, diag)
+
+		return false
+	}
+
+	d.isUnknown = !plain.IsKnown()
+	if d.isUnknown || plain.IsNull() {
+		return true
+	}
+
+	for it := all.ElementIterator(); it.Next(); {
+		k, v := it.Element()
+		key, _, _ := value.Plain(k)
+
+		label, diag := parseItem(d.attr, key.AsString(), v, d.in)
+		if diag != nil {
+			d.diags = append(d.diags, diag)
+		}
+
+		if label != nil {
+			d.labels = append(d.labels, *label)
+		} else if !v.IsWhollyKnown() || len(value.Questions(v)) > 0 {
+			d.isUnknown = true
+		}
+	}
+
+	return true
 }
 
-// one turns an item into a label; nil where there is none. Key and value are checked once each, the key also where the
-// value is not known.
-func one(attr schema.Value[cty.Value], key string, v cty.Value, in stages.Inputs) (*node.Label, hcl.Diagnostics) {
-	at := attr.ItemRange(key)
-	if d := checkKey(key, attr.KeyRange(key), in); d != nil {
-		return nil, hcl.Diagnostics{d}
+// checkArgument returns why none of the items of `labels` can be used.
+func checkArgument(attr schema.Value[cty.Value]) *hcl.Diagnostic {
+	plain, secrets, unread := value.Plain(attr.Cty)
+	isWhole := attr.Cty.IsMarked() || !plain.IsKnown()
+
+	switch {
+	case len(unread) > 0 && (isWhole || !isObjectLiteral(attr.Expr)):
+		return origin.NotRead(attr.Range, "labels", unread)
+	case !plain.IsKnown() || plain.IsNull():
+		return nil
+	case !plain.Type().IsObjectType() && !plain.Type().IsMapType():
+		return origin.Error(fault.WrongType, attr.Range, "Wrong type for labels",
+			"A map of keys to values is needed, not %s.", schema.TypeName(plain.Type()))
+	case len(secrets) > 0 && (isWhole || plain.LengthInt() == 0):
+		return secretError(attr.Range, "labels")
 	}
-	u, secrets, unread := value.Plain(v)
+
+	return nil
+}
+
+// isObjectLiteral reports whether the items are written one by one. Any other expression fails as a whole, and may have
+// failed if a part of it is not in the recording.
+func isObjectLiteral(x hclsyntax.Expression) bool {
+	_, ok := value.Unwrap(x).(*hclsyntax.ObjectConsExpr)
+	return ok
+}
+
+func secretError(at hcl.Range, what string) *hcl.Diagnostic {
+	return origin.Error(fault.Sensitive, at, "A secret cannot be used in "+what,
+		"Everybody who may list nodes reads their labels.")
+}
+
+// parseItem turns an item into a label; nil if it sets none. The key is checked also where the value is unknown.
+//
+// A null value, as in try(…, null), is intended by the site, so it is a note. Only an expression that fails because a
+// fact is null degrades the boot; else all nodes of a mixed fleet would always be degraded.
+func parseItem(
+	attr schema.Value[cty.Value],
+	key string,
+	v cty.Value,
+	in stages.Inputs,
+) (*node.Label, *hcl.Diagnostic) {
+	at := attr.ItemRange(key)
+	if diag := checkKey(key, attr.KeyRange(key), in); diag != nil {
+		return nil, diag
+	}
+
+	plain, secrets, unread := value.Plain(v)
+	mayBeText := plain.Type().IsPrimitiveType() || plain.Type() == cty.DynamicPseudoType
+
 	switch {
 	case len(secrets) > 0:
-		return nil, hcl.Diagnostics{refuseSecret(at, "label "+key)}
+		return nil, secretError(at, "label "+key)
 	case len(unread) > 0:
-		return nil, hcl.Diagnostics{origin.NotRead(at, "label "+key, unread)}
-	case !u.IsKnown() && !u.Type().IsPrimitiveType() && u.Type() != cty.DynamicPseudoType:
-		return nil, noText(at, key, fmt.Errorf("it is a %s", schema.TypeName(u.Type())))
-	case !u.IsKnown():
+		return nil, origin.NotRead(at, "label "+key, unread)
+	case !plain.IsKnown() && mayBeText:
 		return nil, nil
-	case u.IsNull():
-		return nil, hcl.Diagnostics{origin.Note(fault.NullFact, at, "No label "+key, "Its value is null on this machine.")}
+	case plain.IsKnown() && plain.IsNull():
+		return nil, origin.Note(
+			fault.NullFact,
+			at,
+			"No label "+key,
+			"Its value is null on this machine.",
+		)
 	}
-	s, err := convert.Convert(u, cty.String)
+
+	text, err := convert.Convert(plain, cty.String)
 	if err != nil {
-		return nil, noText(at, key, err)
+		return nil, origin.Error(fault.WrongType, at, "Label "+key+" is not text",
+			"%s: a string, number, boolean or null is needed.", err)
 	}
-	l := &node.Label{Key: key, Value: s.AsString(), Origins: attr.ItemOrigins(key)}
-	if d := checkValue(l.Key, l.Value, at); d != nil {
-		return nil, hcl.Diagnostics{d}
+
+	l := &node.Label{
+		Key:     key,
+		Value:   text.AsString(),
+		Origins: attr.ItemOrigins(key),
+	}
+	if diag := checkValue(l.Key, l.Value, at); diag != nil {
+		return nil, diag
 	}
 	if err := kubelet.CheckOwnLabel(l.Key, l.Value); err != nil {
-		return nil, hcl.Diagnostics{origin.Error(fault.LabelForbidden, at, "Label "+key+" is the kubelet's own", "%s", stages.Sentence(err.Error()))}
+		return nil, origin.Error(fault.LabelForbidden, at, "Label "+key+" is the kubelet's own",
+			"%s", stages.Sentence(err.Error()))
 	}
 
 	return l, nil
 }
 
-func noText(at hcl.Range, key string, why error) hcl.Diagnostics {
-	return hcl.Diagnostics{origin.Error(fault.WrongType, at, "Label "+key+" is no text", "%s: a string, number, boolean or null is needed.", why)}
-}
-
-// checkKey refuses a key that is malformed, and one that this kubelet may not set.
+// checkKey refuses a key that is malformed, or that this kubelet may not set.
 func checkKey(key string, at hcl.Range, in stages.Inputs) *hcl.Diagnostic {
 	if err := kubelet.CheckLabelKey(key); err != nil {
-		return origin.Error(fault.LabelInvalid, at, fmt.Sprintf("%q is no label key", key), "%s",
+		return origin.Error(fault.LabelInvalid, at, fmt.Sprintf("Invalid label key %q", key), "%s",
 			stages.Sentence(err.Error(), "A key is NAME, or DOMAIN/NAME"))
 	}
+
 	version := ""
 	if in.Kubelet.Version != nil {
 		version = *in.Kubelet.Version
 	}
 	if err := kubelet.CheckNodeKey(key, version); err != nil {
-		return origin.Error(fault.LabelForbidden, at, fmt.Sprintf("The kubelet may not set label %s", key), "%s", stages.Sentence(err.Error()))
+		return origin.Error(
+			fault.LabelForbidden,
+			at,
+			fmt.Sprintf("The kubelet may not set label %s", key),
+			"%s",
+			stages.Sentence(err.Error()),
+		)
 	}
 
 	return nil
@@ -168,39 +261,72 @@ func checkKey(key string, at hcl.Range, in stages.Inputs) *hcl.Diagnostic {
 func checkValue(key, val string, at hcl.Range) *hcl.Diagnostic {
 	if err := kubelet.CheckLabelValue(key, val); err != nil {
 		return origin.Error(fault.LabelInvalid, at, fmt.Sprintf("Label %s is not valid", key), "%s",
-			stages.Sentence(err.Error(), "slug() makes a valid value of any text"))
+			stages.Sentence(err.Error(), "slug() turns any text into a valid value"))
 	}
 
 	return nil
 }
 
-// recommended takes the labels of detectors that the site's patterns name.
-func recommended(cfg schema.Body, in stages.Inputs, have map[string]cty.Value, diags *hcl.Diagnostics) (out []node.Label) {
-	patterns := fromDetectors.Of(cfg)
-	if len(patterns.V) > 0 && len(in.Unread.Detectors) > 0 {
-		*diags = append(*diags, origin.NotRead(patterns.Range, "from_detectors", in.Unread.Detectors))
+// addRecommended adds the labels of detectors whose keys match a pattern of the site. A label of the site, or of a
+// detector before, wins.
+func (d *decision) addRecommended(patterns schema.Value[[]string]) {
+	if len(patterns.V) == 0 {
+		return
 	}
+
+	if unread := d.in.Unread.Detectors; len(unread) > 0 {
+		d.diags = append(d.diags, origin.NotRead(patterns.Range, "from_detectors", unread))
+		d.isUnknown = true
+		d.unread = append(d.unread, unread...)
+	}
+
 	for _, p := range patterns.V {
-		if _, err := path.Match(p, "x"); err != nil {
-			*diags = append(*diags, origin.Error(fault.LabelInvalid, patterns.Range, fmt.Sprintf("%q is no pattern", p), "A shell pattern is needed, as nvidia.com/*."))
-			return nil
+		if _, err := path.Match(p, ""); err != nil {
+			d.diags = append(d.diags, origin.Error(
+				fault.LabelInvalid,
+				patterns.Range,
+				fmt.Sprintf("Invalid pattern %q", p),
+				"Write a shell pattern, for example nvidia.com/*.",
+			))
+
+			return
 		}
 	}
-	for _, d := range slices.Sorted(maps.Keys(in.Recommended)) {
-		for _, k := range slices.Sorted(maps.Keys(in.Recommended[d])) {
-			taken := slices.ContainsFunc(patterns.V, func(p string) bool { ok, _ := path.Match(p, k); return ok })
-			if _, dup := have[k]; !taken || dup {
+
+	for _, detector := range slices.Sorted(maps.Keys(d.in.Recommended)) {
+		recommended := d.in.Recommended[detector]
+
+		for _, key := range slices.Sorted(maps.Keys(recommended)) {
+			matches := func(p string) bool { ok, _ := path.Match(p, key); return ok }
+			isSet := slices.ContainsFunc(d.labels, func(l node.Label) bool {
+				return l.Key == key
+			})
+			if isSet || !slices.ContainsFunc(patterns.V, matches) {
 				continue
 			}
-			v := in.Recommended[d][k]
-			if d := cmp.Or(checkKey(k, patterns.Range, in), checkValue(k, v, patterns.Range)); d != nil {
-				*diags = append(*diags, d)
+
+			val := recommended[key]
+			diag := cmp.Or(
+				checkKey(key, patterns.Range, d.in),
+				checkValue(key, val, patterns.Range),
+			)
+			if diag != nil {
+				d.diags = append(d.diags, diag)
 				continue
 			}
-			have[k] = cty.StringVal(v)
-			out = append(out, node.Label{Key: k, Value: v, Origins: append(patterns.Origins(),
-				origin.Origin{Kind: origin.Detector, Role: origin.Value, Ref: "detector." + d, Text: k + "=" + v})})
+
+			from := origin.Origin{
+				Kind: origin.Detector,
+				Role: origin.Value,
+				Ref:  "detector." + detector,
+				Text: key + "=" + val,
+			}
+			origins := append(patterns.Origins(), from)
+			d.labels = append(d.labels, node.Label{
+				Key:     key,
+				Value:   val,
+				Origins: origins,
+			})
 		}
 	}
-	return out
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// config is what stands in the merged KubeletConfiguration, as JSON.
+// config is the merged KubeletConfiguration, as JSON.
 func config(t *testing.T, r result) string {
 	t.Helper()
 	b, err := json.Marshal(r.node.Config)
@@ -64,23 +64,29 @@ func TestPoliciesOverBases(t *testing.T) {
 			`{"evictionHard":{"memory.available":"500Mi"},"kubeReserved":{"cpu":"120m","memory":"739Mi"}}`},
 		"static": {"policy = \"static\"\nstatic {\n cpu = 2\n memory = \"8192Mi\"\n}", machineOf(16, 64*gib), base{"systemReserved": m},
 			`{"kubeReserved":{"cpu":"2","memory":"8Gi"},"systemReserved":{"pid":"1000"}}`},
-		"static without cpu leaves cpu": {"policy = \"static\"\nstatic {\n memory = \"8Gi\"\n ephemeral_storage = \"10G\"\n}", machineOf(16, 64*gib), base{"systemReserved": m},
+		"static without cpu leaves cpu": {"policy = \"static\"\nstatic {\n memory = \"8Gi\"\n " +
+			"ephemeral_storage = \"10G\"\n}", machineOf(16, 64*gib), base{"systemReserved": m},
 			`{"kubeReserved":{"ephemeral-storage":"10G","memory":"8Gi"},"systemReserved":{"cpu":"200m","pid":"1000"}}`},
 		"remainder, odd": {"policy = \"remainder\"\nremainder {\n cpus = 13\n memory = \"10%\"\n}", machineOf(16, 64*gib), base{"systemReserved": m},
 			`{"kubeReserved":{"cpu":"1500m","memory":"3Gi"},"systemReserved":{"cpu":"1500m","memory":"3Gi","pid":"1000"}}`},
-		"remainder, whole GiB at each step": {"policy = \"remainder\"\nremainder {\n cpus = 8\n memory = \"10%\"\n}", machineOf(16, memTotal(64)), nil,
+		"remainder, whole GiB at each step": {"policy = \"remainder\"\nremainder {\n cpus = 8\n memory = " +
+			"\"10%\"\n}", machineOf(16, memTotal(64)), nil,
 			`{"kubeReserved":{"cpu":"4","memory":"3Gi"},"systemReserved":{"cpu":"4","memory":"3Gi"}}`},
-		"remainder leaves cpu when as many remain": {"policy = \"remainder\"\nremainder {\n cpus = 16\n memory = \"20%\"\n}", machineOf(16, 64*gib), base{"systemReserved": m},
+		"remainder leaves cpu when as many remain": {"policy = \"remainder\"\nremainder {\n cpus = 16\n memory " +
+			"= \"20%\"\n}", machineOf(16, 64*gib), base{"systemReserved": m},
 			`{"kubeReserved":{"memory":"6Gi"},"systemReserved":{"cpu":"200m","memory":"6Gi","pid":"1000"}}`},
-		"remainder of null is nothing": {"policy = \"remainder\"\nremainder {\n cpus = null\n memory = null\n}", machineOf(16, 64*gib), base{"systemReserved": m},
+		"remainder of null is nothing": {"policy = \"remainder\"\nremainder {\n cpus = null\n memory = " +
+			"null\n}", machineOf(16, 64*gib), base{"systemReserved": m},
 			`{"systemReserved":{"cpu":"200m","memory":"1Gi","pid":"1000"}}`},
 		"floor": {"policy = \"gke\"\nfloor = { memory = \"16Gi\", cpu = 1, ephemeral-storage = \"1Gi\" }", machineOf(16, 64*gib), nil,
 			`{"kubeReserved":{"cpu":"1","ephemeral-storage":"1Gi","memory":"16Gi"}}`},
-		"floor of what is enough, null is none": {"policy = \"gke\"\nfloor = { memory = \"1Gi\", cpu = null }", machineOf(16, 64*gib), nil,
+		"floor of what is enough, null is none": {"policy = \"gke\"\nfloor = { memory = \"1Gi\", cpu = null " +
+			"}", machineOf(16, 64*gib), nil,
 			`{"kubeReserved":{"cpu":"110m","memory":"5611Mi"}}`},
 		"cap": {"policy = \"eks\"\ncap = { memory = \"1Gi\", ephemeral-storage = 0 }", machineOf(16, 64*gib), nil,
 			`{"kubeReserved":{"cpu":"110m","ephemeral-storage":"0","memory":"1Gi"}}`},
-		"floor keeps halves": {"policy = \"remainder\"\nremainder {\n cpus = 15\n memory = \"10%\"\n}\nfloor = { memory = \"7681Mi\", cpu = \"1001m\" }", machineOf(16, 64*gib), nil,
+		"floor keeps halves": {"policy = \"remainder\"\nremainder {\n cpus = 15\n memory = \"10%\"\n}\nfloor = " +
+			"{ memory = \"7681Mi\", cpu = \"1001m\" }", machineOf(16, 64*gib), nil,
 			`{"kubeReserved":{"cpu":"501m","memory":"3841Mi"},"systemReserved":{"cpu":"500m","memory":"3840Mi"}}`},
 		"floor over the base's": {"policy = \"static\"\nstatic { cpu = 1 }\nfloor = { memory = \"4Gi\" }", machineOf(16, 64*gib), base{"systemReserved": m},
 			`{"kubeReserved":{"cpu":"1","memory":"3Gi"},"systemReserved":{"memory":"1Gi","pid":"1000"}}`},
@@ -122,10 +128,20 @@ func amount(t *testing.T, m map[string]string, name string) int64 {
 // allocatable + reserved + eviction = capacity, and reserved_memory adds up to what the memory manager wants.
 func TestSums(t *testing.T) {
 	sites := []string{
-		`policy = "gke"`, "policy = \"eks\"\nmax_pods = 20", `policy = "aks"`, `policy = "gdc"`, "policy = \"static\"\nstatic { memory = \"1234567Ki\" }",
-		"policy = \"remainder\"\nremainder {\n cpus = 1\n memory = \"30%\"\n}", "policy = \"gke\"\nfloor = { memory = \"1001Mi\" }", "policy = \"gke\"\ntopology { cores = 1 }",
+		`policy = "gke"`,
+		"policy = \"eks\"\nmax_pods = 20",
+		`policy = "aks"`,
+		`policy = "gdc"`,
+		"policy = \"static\"\nstatic { memory = \"1234567Ki\" }",
+		"policy = \"remainder\"\nremainder {\n cpus = 1\n memory = \"30%\"\n}",
+		"policy = \"gke\"\nfloor = { memory = \"1001Mi\" }",
+		"policy = \"gke\"\ntopology { cores = 1 }",
 	}
-	bases := []map[string]any{nil, {"evictionHard": map[string]any{"memory.available": "3.3%"}}, {"systemReserved": map[string]any{"memory": "100M", "cpu": "50m"}}}
+	bases := []map[string]any{
+		nil,
+		{"evictionHard": map[string]any{"memory.available": "3.3%"}},
+		{"systemReserved": map[string]any{"memory": "100M", "cpu": "50m"}},
+	}
 	for _, site := range sites {
 		for _, nodes := range []int{1, 2, 3} {
 			for _, bytes := range []int64{memTotal(6), memTotal(64), 768 * gib} {
@@ -141,17 +157,25 @@ func TestSums(t *testing.T) {
 					}
 					reserved := amount(t, res.Kube, memory) + amount(t, res.System, memory) + eviction
 					if got := amount(t, res.Allocatable, memory) + reserved + 200*mib; got != bytes {
-						t.Errorf("%s: memory adds up to %d", at, got)
+						t.Errorf("%s: sum of memory: got %d, want the capacity", at, got)
 					}
 					whole := int64(0)
 					if res.CPUs != "" {
 						whole = 2000
 					}
-					if got := amount(t, res.Allocatable, cpu) + amount(t, res.Kube, cpu) + amount(t, res.System, cpu) + whole; got != 12000 {
-						t.Errorf("%s: cpu adds up to %dm", at, got)
+					if got := amount(t, res.Allocatable, cpu) + amount(
+						t,
+						res.Kube,
+						cpu,
+					) + amount(
+						t,
+						res.System,
+						cpu,
+					) + whole; got != 12000 {
+						t.Errorf("%s: sum of cpu: got %dm, want the capacity", at, got)
 					}
 					if res.Allocatable["hugepages-2Mi"] != "200Mi" || res.Allocatable["hugepages-1Gi"] != "" {
-						t.Errorf("%s: huge pages: %v", at, res.Allocatable)
+						t.Errorf("%s: got allocatable %v, want the huge pages in it", at, res.Allocatable)
 					}
 					var spread []int64
 					total := int64(0)
@@ -162,11 +186,11 @@ func TestSums(t *testing.T) {
 						total += q.Value()
 					}
 					if total != reserved || len(spread) != nodes {
-						t.Errorf("%s: reserved memory %v, want %d in all", at, spread, reserved)
+						t.Errorf("%s: got reserved memory %v, want %d in all", at, spread, reserved)
 					}
 					for i, n := range spread[1:] {
 						if n%mib != 0 || n > spread[0] || spread[0]-n >= int64(nodes)*mib {
-							t.Errorf("%s: node %d has %d of %v", at, i+1, n, spread)
+							t.Errorf("%s: node %d: got %d of %v, want an equal part", at, i+1, n, spread)
 						}
 					}
 				}
@@ -178,7 +202,11 @@ func TestSums(t *testing.T) {
 // A training node: two sockets of 56 cores with siblings.
 func TestOutputs(t *testing.T) {
 	in := sockets(2, 56, true, 256*gib)
-	r := mustDecide(t, "policy = \"gke\"\nmax_pods = 64\nfloor = { memory = \"16Gi\" }\ntopology {\n cores = 4\n spread = \"numa\"\n}", in)
+	r := mustDecide(
+		t,
+		"policy = \"gke\"\nmax_pods = 64\nfloor = { memory = \"16Gi\" }\ntopology {\n cores = 4\n spread = \"numa\"\n}",
+		in,
+	)
 	b, err := value.ToGo(cty.ObjectVal(r.out))
 	if err != nil {
 		t.Fatal(err)
@@ -191,18 +219,31 @@ func TestOutputs(t *testing.T) {
 			map[string]any{"numaNode": int64(0), "limits": map[string]any{"memory": "8242Mi"}},
 			map[string]any{"numaNode": int64(1), "limits": map[string]any{"memory": "8242Mi"}},
 		},
-		"eviction_hard": map[string]any{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%", "imagefs.available": "15%", "imagefs.inodesFree": "5%"},
-		"max_pods":      int64(64),
-		"allocatable":   map[string]any{"cpu": "216", "memory": "245660Mi"},
+		"eviction_hard": map[string]any{
+			"memory.available":   "100Mi",
+			"nodefs.available":   "10%",
+			"nodefs.inodesFree":  "5%",
+			"imagefs.available":  "15%",
+			"imagefs.inodesFree": "5%",
+		},
+		"max_pods":    int64(64),
+		"allocatable": map[string]any{"cpu": "216", "memory": "245660Mi"},
 	}
 	if d := cmp.Diff(want, b); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff(`{"kubeReserved":{"memory":"16Gi"},"maxPods":64,"reservedSystemCPUs":"0-1,56-57,112-113,168-169"}`, config(t, r)); d != "" {
+	if d := cmp.Diff(
+		`{"kubeReserved":{"memory":"16Gi"},"maxPods":64,"reservedSystemCPUs":"0-1,56-57,112-113,168-169"}`,
+		config(t, r),
+	); d != "" {
 		t.Error(d)
 	}
 	raw, err := json.Marshal(r.c.Reserved.Memory)
-	if d := cmp.Diff(`[{"limits":{"memory":"8242Mi"},"numaNode":0},{"limits":{"memory":"8242Mi"},"numaNode":1}]`, string(raw)); d != "" || err != nil {
+	if d := cmp.Diff(
+		`[{"limits":{"memory":"8242Mi"},"numaNode":0},{"limits":{"memory":"8242Mi"},"numaNode":1}]`,
+		string(raw),
+	); d != "" ||
+		err != nil {
 		t.Error(d, err)
 	}
 }
@@ -222,24 +263,28 @@ func TestEachSettingHasItsArithmetic(t *testing.T) {
 		got[s.Pointer()] = strings.Join(words, "\n")
 	}
 	want := map[string]string{
-		"/kubeReserved/cpu":    "reserve.node:1\n[policy policy gke] 6% of core 1: 60m\n[policy policy gke] 1% of core 2: 10m\n[policy policy gke] 0.5% of each of cores 3 to 4: 10m\n[policy policy gke] together: 80m",
-		"/kubeReserved/memory": "reserve.node:1\n[policy policy gke] MemTotal 16470012Ki, rounded down to 64Mi: 16064Mi\n[policy policy gke] 25% of the first 4Gi: 1Gi\n[policy policy gke] 20% of the next 4Gi: 819.2Mi\n[policy policy gke] 10% of the next 7872Mi: 787.2Mi\n[policy policy gke] together: 2630Mi\nreserve.node:2\n[policy policy gke] floor.memory: 2630Mi becomes 3Gi",
-		"/maxPods":             "reserve.node:3",
+		"/kubeReserved/cpu": "reserve.node:1\n[policy policy gke] 6% of core 1: 60m\n[policy policy gke] 1% " +
+			"of core 2: 10m\n[policy policy gke] 0.5% of each of cores 3 to 4: 10m\n[policy policy gke] together: 80m",
+		"/kubeReserved/memory": "reserve.node:1\n[policy policy gke] MemTotal 16470012Ki, rounded down to " +
+			"64Mi: 16064Mi\n[policy policy gke] 25% of the first 4Gi: 1Gi\n[policy policy gke] 20% of the next " +
+			"4Gi: 819.2Mi\n[policy policy gke] 10% of the next 7872Mi: 787.2Mi\n[policy policy gke] together: " +
+			"2630Mi\nreserve.node:2\n[policy policy gke] floor.memory: 2630Mi becomes 3Gi",
+		"/maxPods": "reserve.node:3",
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
 }
 
-// One MiB more or less of what the kernel keeps for itself is no other plan, but another allocatable.
+// One MiB more or less of the kernel's own memory does not change the plan; it changes allocatable.
 func TestAKernelUpdateChangesNoPlan(t *testing.T) {
 	for _, site := range []string{`policy = "gke"`, `policy = "aks"`, `policy = "gdc"`, "policy = \"remainder\"\nremainder { memory = \"20%\" }"} {
 		a, b := mustDecide(t, site, machineOf(8, 8*gib-40*mib)), mustDecide(t, site, machineOf(8, 8*gib-41*mib))
 		if a.node.Hash() != b.node.Hash() {
-			t.Errorf("%s: the plan's hash differs", site)
+			t.Errorf("%s: got another hash of the plan, want the same", site)
 		}
 		if a.c.Reserved.Allocatable[memory] == b.c.Reserved.Allocatable[memory] {
-			t.Errorf("%s: allocatable is not from the true capacity: %v", site, a.c.Reserved.Allocatable)
+			t.Errorf("%s: got allocatable %v, want it of the true capacity", site, a.c.Reserved.Allocatable)
 		}
 	}
 }
@@ -268,11 +313,11 @@ func TestUnknownGivesUnknown(t *testing.T) {
 				t.Error(r.diags)
 			}
 			if d := cmp.Diff(node.Contribution{}, r.c); d != "" {
-				t.Errorf("something is contributed: %s", d)
+				t.Errorf("got a contribution, want none: %s", d)
 			}
 			for k, v := range r.out {
 				if v.IsKnown() {
-					t.Errorf("%s is %#v", k, v)
+					t.Errorf("%s: got %#v, want an unknown", k, v)
 				}
 			}
 		})
@@ -285,44 +330,65 @@ func TestUnknownGivesUnknown(t *testing.T) {
 	in := known
 	in.Check = true
 	if r := mustDecide(t, `policy = "gke"`, in); !r.out["max_pods"].RawEquals(cty.NumberIntVal(110)) {
-		t.Errorf("max_pods of a witness is %#v", r.out["max_pods"])
+		t.Errorf("max_pods of a sample machine: got %#v, want a number", r.out["max_pods"])
 	}
 }
 
 func TestNotesAndWarnings(t *testing.T) {
 	r := mustDecide(t, "policy = \"gke\"\nstatic { cpu = 1 }", machineOf(4, 8*gib))
-	if got, want := told(r.diags), "override-ignored site.hcl:2,1-7\nBlock static is not used\nThe policy is gke."; got != want || !origin.IsNote(r.diags[0]) {
+	if got, want := formatDiagnostics(
+		r.diags,
+	), "override-ignored site.hcl:2,1-7\nBlock static is not used\nThe policy is gke."; got != want ||
+		!origin.IsNote(r.diags[0]) {
 		t.Errorf("got %s\nwant the note %s", got, want)
 	}
 	r = mustDecide(t, "policy = \"remainder\"\nremainder { memory = \"10%\" }", machineOf(4, 16*gib-gib/2))
-	if got := told(r.diags); !strings.Contains(got, "10% of 15Gi: 1Gi, half of it for each, in whole Gi: 0") || !origin.IsNote(r.diags[0]) {
-		t.Errorf("nothing tells that nothing is reserved: %s", got)
+	if got := formatDiagnostics(
+		r.diags,
+	); !strings.Contains(got, "10% of 15Gi: 1Gi, half of it for each, in whole Gi: 0") ||
+		!origin.IsNote(r.diags[0]) {
+		t.Errorf("got %s, want a note that no memory is reserved", got)
 	}
 	in := machineOf(4, 8*gib)
-	in.Base.Flags = []node.Flag{{Name: "max-pods", Value: "30"}, {Name: "kube-reserved", Value: "cpu=1"}, {Name: "v", Value: "4"}}
+	in.Base.Flags = []node.Flag{
+		{Name: "max-pods", Value: "30"},
+		{Name: "kube-reserved", Value: "cpu=1"},
+		{Name: "v", Value: "4"},
+	}
 	r = mustDecide(t, `policy = "aks"`, in)
-	if got := told(r.diags); !strings.Contains(got, "The base has --kube-reserved=cpu=1") || r.diags[len(r.diags)-1].Severity != hcl.DiagWarning {
-		t.Errorf("got %s", got)
+	if got := formatDiagnostics(r.diags); !strings.Contains(got, "The base has --kube-reserved=cpu=1") ||
+		r.diags[len(r.diags)-1].Severity != hcl.DiagWarning {
+		t.Errorf("got %s, want a warning of the flag", got)
 	}
 	if got := config(t, r); got != `{"kubeReserved":{"cpu":"140m","memory":"650Mi"}}` {
 		t.Errorf("with --max-pods=30 in the base: got the configuration %s, want memory for 30 pods", got)
 	}
-	if got := r.node.Reserved; got.MaxPods != 30 || fmt.Sprint(got.Kube) != "map[cpu:1]" || got.Allocatable[memory] != "8092Mi" {
+	if got := r.node.Reserved; got.MaxPods != 30 || fmt.Sprint(got.Kube) != "map[cpu:1]" ||
+		got.Allocatable[memory] != "8092Mi" {
 		t.Errorf("with --kube-reserved=cpu=1 in the base: got %+v, want 30 pods, and only that CPU reserved", got)
 	}
 }
 
-// A kubelet with static managers starts with what comes out, by its own rules: the sum of reservedMemory, no amount of cpu
-// beside reservedSystemCPUs, thresholds whole.
+// A kubelet with static managers starts with the result, by its own rules: the sum of reservedMemory, no amount of cpu
+// together with reservedSystemCPUs, whole thresholds.
 func TestTheKubeletTakesIt(t *testing.T) {
 	bases := []map[string]any{
 		nil,
-		{"evictionHard": map[string]any{"memory.available": "300Mi"}, "systemReserved": map[string]any{"memory": "1Gi", "cpu": "1"}, "kubeReserved": map[string]any{"cpu": "1"}},
+		{
+			"evictionHard":   map[string]any{"memory.available": "300Mi"},
+			"systemReserved": map[string]any{"memory": "1Gi", "cpu": "1"},
+			"kubeReserved":   map[string]any{"cpu": "1"},
+		},
 	}
 	for _, policy := range []string{"gke", "eks", "aks", "gdc", "static", "remainder"} {
 		for _, topology := range []string{"", "topology {\n cores = 2\n spread = \"numa\"\n}"} {
 			for b, base := range bases {
-				site := fmt.Sprintf("policy = %q\nstatic {\n cpu = 2\n memory = \"3Gi\"\n}\nremainder {\n cpus = 25\n memory = \"10%%\"\n}\n%s", policy, topology)
+				site := fmt.Sprintf(
+					"policy = %q\nstatic {\n cpu = 2\n memory = \"3Gi\"\n}\nremainder {\n cpus = 25\n memory = "+
+						"\"10%%\"\n}\n%s",
+					policy,
+					topology,
+				)
 				r := mustDecide(t, site, withBase(sockets(2, 8, true, memTotal(256)), base))
 				list, err := value.ToGo(r.out["reserved_memory"])
 				if err != nil {
@@ -332,11 +398,17 @@ func TestTheKubeletTakesIt(t *testing.T) {
 				if err := c.Merge(r.node.Config); err != nil {
 					t.Fatal(err)
 				}
-				if err := c.Merge(map[string]any{"cpuManagerPolicy": "static", "memoryManagerPolicy": "Static", "reservedMemory": list}); err != nil {
+				if err := c.Merge(
+					map[string]any{
+						"cpuManagerPolicy":    "static",
+						"memoryManagerPolicy": "Static",
+						"reservedMemory":      list,
+					},
+				); err != nil {
 					t.Fatal(err)
 				}
 				for _, p := range rules.Check(rules.Subject{Config: c}) {
-					t.Errorf("%s %q, base %d: %+v", policy, topology, b, p)
+					t.Errorf("%s %q, base %d: got %+v, want no finding of the kubelet's rules", policy, topology, b, p)
 				}
 			}
 		}
@@ -346,16 +418,21 @@ func TestTheKubeletTakesIt(t *testing.T) {
 // The facts of a machine with nodes that have no CPUs (memory of GPUs, or of CXL) and one without memory.
 func TestReservedMemoryIsWhereCPUsAre(t *testing.T) {
 	in := sockets(2, 8, false, 64*gib)
-	in.Facts.NUMA = append(in.Facts.NUMA, world.NUMANode{ID: 2, MemoryBytes: ptr(96 * gib)}, world.NUMANode{ID: 3, CPUs: []int{}, MemoryBytes: ptr(int64(0))})
+	in.Facts.NUMA = append(
+		in.Facts.NUMA,
+		world.NUMANode{ID: 2, MemoryBytes: ptr(96 * gib)},
+		world.NUMANode{ID: 3, CPUs: []int{}, MemoryBytes: ptr(int64(0))},
+	)
 	in.Facts.NUMA[1].MemoryBytes = ptr(int64(0))
 	r := mustDecide(t, "policy = \"static\"\nstatic { memory = \"1Gi\" }", in)
 	raw, _ := json.Marshal(r.c.Reserved.Memory)
 	if string(raw) != `[{"limits":{"memory":"1124Mi"},"numaNode":0}]` {
-		t.Errorf("got %s", raw)
+		t.Errorf("got %s, want memory only of nodes with CPUs", raw)
 	}
 }
 
-// TestUnusedBlocksOfAChosenPolicy: a policy that is chosen by the machine has blocks for other machines, which is no news.
+// TestUnusedBlocksOfAChosenPolicy: a policy that is chosen by the machine has blocks for other machines, which is no
+// news.
 func TestUnusedBlocksOfAChosenPolicy(t *testing.T) {
 	site := "policy = %s\nstatic { cpu = 1 }\nremainder { cpus = 1 }"
 	if r := mustDecide(t, fmt.Sprintf(site, `"static"`), machineOf(4, 8*gib)); len(r.diags) != 1 {

@@ -12,28 +12,33 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// fillThresholds returns what the policy adds to the evictionHard of a configuration, the base with all that the site adds
-// to it. Where evictionHard is set at all the kubelet takes no default for what is missing in it, so a policy that changes
-// one threshold sets all: policy over base over the kubelet's defaults. What the site sets itself wins over that,
-// whatever the base has.
+// fillThresholds returns the thresholds that the policy adds to evictionHard. config is the base with all additions
+// of the site. If evictionHard is set, the kubelet uses no defaults for missing thresholds, so a policy that changes
+// one threshold sets all: policy over base over the kubelet's defaults. Thresholds that the site sets itself win.
+//
+// Each threshold is a setting of its own: only a changed one has the policy as its origin, and two stages conflict
+// over one threshold and not over the whole object.
 func (d *decision) fillThresholds(config map[string]any) (out []node.Setting) {
 	c := kubelet.NewConfig()
 	if c.Merge(config) != nil {
-		return nil // whoever renders the configuration reports it
+		return nil // rendering reports the error
 	}
 
 	if v, _ := d.config.Get("/mergeDefaultEvictionSettings"); v != true {
-		_ = c.Set([]string{"mergeDefaultEvictionSettings"}, nil) // of the site's: it has no effect in a drop-in
+		merge := []string{"mergeDefaultEvictionSettings"}
+		_ = c.Set(merge, nil) // the site's has no effect in a drop-in
 	}
+
 	version := ""
 	if v := d.in.Kubelet.Version; v != nil {
 		version = *v
 	}
 	effective := kubelet.EffectiveEvictionHard(c, version)
+
 	var steps []step
 	for _, signal := range slices.Sorted(maps.Keys(d.thresholds)) {
 		old, ok := effective[signal]
-		if !ok || !sameThreshold(old, d.thresholds[signal]) {
+		if !ok || !isSameThreshold(old, d.thresholds[signal]) {
 			steps = append(steps, step{text: fmt.Sprintf("%s<%s", signal, d.thresholds[signal])})
 		}
 	}
@@ -45,40 +50,48 @@ func (d *decision) fillThresholds(config map[string]any) (out []node.Setting) {
 	all := kubelet.DefaultEvictionHard()
 	maps.Copy(all, present)
 	maps.Copy(all, d.thresholds)
-	from := append(slices.Clone(d.req.site), d.originsOf(steps)...)
+
+	from := append(slices.Clone(d.req.site), d.stepOrigins(steps)...)
 	for _, signal := range slices.Sorted(maps.Keys(all)) {
 		if old, ok := present[signal]; !ok || old != all[signal] {
-			out = append(out, node.Setting{Path: []string{"evictionHard", signal}, Value: all[signal], Origins: from})
+			path := []string{"evictionHard", signal}
+			out = append(out, node.Setting{
+				Path:    path,
+				Value:   all[signal],
+				Origins: from,
+			})
 		}
 	}
 
 	return out
 }
 
-// thresholdBytes is a threshold of memory in bytes. A percentage is computed as the kubelet does, in single and double
-// precision (pkg/kubelet/eviction, parsePercentage and GetThresholdQuantity), because the memory manager compares
-// sums to the byte. 0% and 100% switch a threshold off there.
+// thresholdBytes returns a threshold of memory in bytes. A percentage is computed as the kubelet does, in single and
+// double precision (pkg/kubelet/eviction, parsePercentage and GetThresholdQuantity), because the memory manager
+// compares sums to the byte. 0% and 100% disable a threshold.
 func thresholdBytes(text string, capacity int64) (int64, error) {
 	if kubelet.IsThresholdOff(text) {
 		return 0, nil
 	}
+
 	part, isPercent, err := kubelet.ParsePercentage(text)
 	switch {
 	case !isPercent:
 		return parseQuantity(memory, text)
 	case err != nil || !(part >= 0 && part <= 1): // NaN is neither
-		return 0, fmt.Errorf("%q is no percentage from 0%% to 100%%", text)
+		return 0, fmt.Errorf("%q is not a percentage from 0%% to 100%%", text)
 	}
 
 	return int64(float64(capacity) * float64(part)), nil
 }
 
-// sameThreshold compares what is meant: 100Mi and 104857600 are one threshold.
-func sameThreshold(a, b string) bool {
+// isSameThreshold compares values: 100Mi and 104857600 are the same threshold.
+func isSameThreshold(a, b string) bool {
 	if a == b {
 		return true
 	}
 	p, errA := resource.ParseQuantity(a)
 	q, errB := resource.ParseQuantity(b)
+
 	return errA == nil && errB == nil && p.Cmp(q) == 0
 }

@@ -17,67 +17,100 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// finished is what a kubelet keeps from pods, whoever has set it: the policy, the base, patch, a drop-in, or a flag.
+const signalMemory = "memory.available"
+
+// finished is the kubelet's effective reservation, from any source: the policy, the base, patch, a drop-in, or a flag.
 type finished struct {
 	*decision
 	kube, system map[string]string // as text
 	amounts      map[string]both   // by resource
 	cpus         cpuset.CPUSet
 	eviction     map[string]string
-	hardMemory   int64 // memory.available in bytes, as far as it is kept from pods
+	hardMemory   int64 // the threshold of memory.available in bytes, if it is kept from pods
 	maxPods      int64
 }
 
-// both is what kubeReserved and systemReserved keep of one resource.
+// both are the amounts of kubeReserved and systemReserved of one resource.
 type both struct{ kube, system int64 }
 
-// reckon reads the configuration that the kubelet works with, as the kubelet does.
-func (d *decision) reckon(config map[string]any, flags []node.Flag) (f finished, err error) {
-	f = finished{
-		decision: d, kube: stages.Amounts(config, "kubeReserved"), system: stages.Amounts(config, "systemReserved"),
-		amounts: map[string]both{}, eviction: kubelet.EvictionHardOf(config), maxPods: d.countPods(config, flags),
+// finishOwn computes the reservation from the base and the contribution of this stage: additions of other stages are
+// not known yet.
+func (d *decision) finishOwn(c node.Contribution) (finished, error) {
+	own, _ := node.Merge(d.in.Base, []node.Contribution{c})
+	config, err := stages.EffectiveConfig(own, nil, d.in.Kubelet.Version)
+	if err != nil {
+		return finished{}, err
 	}
 
-	list, _ := config["reservedSystemCPUs"].(string)
+	return d.compute(config, own.Flags)
+}
+
+// compute reads the kubelet's effective configuration in the same way as the kubelet.
+func (d *decision) compute(config map[string]any, flags []node.Flag) (f finished, err error) {
+	f = finished{
+		decision: d,
+		kube:     stages.Amounts(config, fieldKube),
+		system:   stages.Amounts(config, fieldSystem),
+		amounts:  map[string]both{},
+		eviction: kubelet.EvictionHardOf(config),
+		maxPods:  d.countPods(config, flags),
+	}
+
+	list, _ := config[fieldCPUs].(string)
 	if f.cpus, err = kubelet.ParseCPUSet(list); err != nil {
 		return f, err
 	}
-	if !f.cpus.IsEmpty() { // the kubelet drops it: cmd/kubelet/app/server.go, run
+	if !f.cpus.IsEmpty() { // the kubelet ignores the amounts: cmd/kubelet/app/server.go, run
 		delete(f.kube, cpu)
 		delete(f.system, cpu)
 	}
+
 	for _, name := range resources() {
-		var b both
-		for field, half := range map[string]struct {
-			all map[string]string
-			n   *int64
-		}{"kubeReserved": {f.kube, &b.kube}, "systemReserved": {f.system, &b.system}} {
-			text, ok := half.all[name]
-			if !ok {
-				continue
-			}
-			if *half.n, err = parseQuantity(name, text); err != nil {
-				return f, fmt.Errorf("%s.%s: %w", field, name, err)
-			}
+		kube, err := parseAmount(fieldKube, f.kube, name)
+		if err != nil {
+			return f, err
 		}
-		f.amounts[name] = b
+		system, err := parseAmount(fieldSystem, f.system, name)
+		if err != nil {
+			return f, err
+		}
+		f.amounts[name] = both{kube, system}
 	}
 
-	if f.hardMemory, err = thresholdBytes(f.eviction["memory.available"], d.capacity); err != nil {
-		return f, fmt.Errorf("evictionHard: memory.available: %w", err)
-	}
-	for _, flag := range flags {
-		ignores, err := strconv.ParseBool(flag.Value)
-		if flag.Name == kubelet.IgnoreEvictionFlag && err == nil && ignores {
-			f.hardMemory = 0
+	if !ignoresEviction(flags) {
+		if f.hardMemory, err = thresholdBytes(f.eviction[signalMemory], d.capacity); err != nil {
+			return f, fmt.Errorf("evictionHard: %s: %w", signalMemory, err)
 		}
 	}
 
 	return f, nil
 }
 
-// countPods returns how many pods a kubelet with a configuration, flags included, takes. podsPerCore lowers maxPods, and
-// a maxPods of 0 stands for the default unless a flag sets it.
+// parseAmount parses an amount of a field; 0 if it is not set.
+func parseAmount(field string, amounts map[string]string, name string) (int64, error) {
+	text, ok := amounts[name]
+	if !ok {
+		return 0, nil
+	}
+
+	n, err := parseQuantity(name, text)
+	if err != nil {
+		return 0, fmt.Errorf("%s.%s: %w", field, name, err)
+	}
+
+	return n, nil
+}
+
+// ignoresEviction reports whether a flag makes the kubelet leave evictionHard out of the reservation.
+func ignoresEviction(flags []node.Flag) bool {
+	return slices.ContainsFunc(flags, func(f node.Flag) bool {
+		ignores, err := strconv.ParseBool(f.Value)
+		return f.Name == kubelet.IgnoreEvictionFlag && err == nil && ignores
+	})
+}
+
+// countPods returns how many pods a kubelet takes with a configuration, flags included. podsPerCore lowers maxPods,
+// and a maxPods of 0 means the default unless a flag sets it.
 //
 // Source: pkg/kubelet/nodestatus/setters.go, MachineInfo; pkg/kubelet/apis/config/v1beta1/defaults.go.
 func (d *decision) countPods(config map[string]any, flags []node.Flag) int64 {
@@ -89,122 +122,187 @@ func (d *decision) countPods(config map[string]any, flags []node.Flag) int64 {
 	}
 
 	pods, ok := number("maxPods")
-	isFlag := slices.ContainsFunc(flags, func(f node.Flag) bool { return f.Name == "max-pods" })
+	isFlag := slices.ContainsFunc(flags, func(f node.Flag) bool {
+		return f.Name == "max-pods"
+	})
 	if !ok || pods == 0 && !isFlag {
 		pods = kubelet.DefaultMaxPods
 	}
-	if perCore, _ := number("podsPerCore"); perCore > 0 && perCore < pods { // the product of larger ones may be too large
+	perCore, _ := number("podsPerCore")
+	if perCore > 0 && perCore < pods { // larger ones could overflow the product
 		pods = min(pods, perCore*d.m.cpus)
 	}
 
 	return pods
 }
 
-// finish reckons what the kubelet of the finished node keeps from pods, and refuses what leaves next to nothing to them or
-// breaks the site's bounds. config is the configuration that the kubelet works with, flags included. It returns nil for
-// one that cannot be reckoned with.
+// finish computes the reservation of the finished node, and refuses a reservation that leaves next to nothing to
+// pods or violates the site's bounds. config is the kubelet's effective configuration, flags included. It returns nil
+// for an invalid reservation.
 func (d *decision) finish(config map[string]any, flags []node.Flag) (*node.Reserved, hcl.Diagnostics) {
-	f, err := d.reckon(config, flags)
+	f, err := d.compute(config, flags)
 	if err != nil {
-		return nil, d.baseFault(err.Error())
+		return nil, d.configError(err.Error())
 	}
 
-	diags := f.checkRest(f.cpuSum())
-	diags = append(diags, f.checkRest(f.memorySum())...)
+	diags := append(f.checkRest(f.cpuSum()), f.checkRest(f.memorySum())...)
 	if !diags.HasErrors() {
 		diags = append(diags, f.checkBounds()...)
 	}
 	diags = append(diags, f.checkPods()...)
 
-	return f.reserved(), append(diags, d.flagsWin(flags)...)
+	return f.reserved(), append(diags, d.warnOfFlags(flags)...)
 }
 
-// checkBounds refuses amounts that others have set out of the bounds of the site.
+// checkBounds refuses amounts from other sources that violate the bounds of the site.
 func (f finished) checkBounds() (diags hcl.Diagnostics) {
 	for _, name := range resources() {
 		sum := f.amounts[name].kube + f.amounts[name].system
 		if name == cpu && !f.cpus.IsEmpty() {
 			sum = int64(f.cpus.Size()) * 1000
 		}
+
 		if b, ok := f.req.floor[name]; ok && sum < b.amount {
-			diags = append(diags, refuse(b.at, "floor."+name+" is not kept",
-				"%s reserved in all, and the floor is %s: patch, a drop-in or a flag reserves other than policy %s. Raise that, or lower the floor.",
-				quantity(name, sum), quantity(name, b.amount), f.req.policy)...)
+			diags = append(
+				diags,
+				f.violation("floor", name, sum, b, "Raise that, or lower the floor.")...)
 		}
 		if b, ok := f.req.cap[name]; ok && sum > b.amount {
-			diags = append(diags, refuse(b.at, "cap."+name+" is not kept",
-				"%s reserved in all, and the cap is %s: patch, a drop-in or a flag reserves other than policy %s. Lower that, or raise the cap.",
-				quantity(name, sum), quantity(name, b.amount), f.req.policy)...)
+			diags = append(
+				diags,
+				f.violation("cap", name, sum, b, "Lower that, or raise the cap.")...)
 		}
 	}
 
 	return diags
 }
 
-// checkPods warns of a formula that has counted another number of pods than the kubelet will take.
+func (f finished) violation(boundName, resource string, sum int64, b bound, advice string) hcl.Diagnostics {
+	return refuse(b.at, boundName+"."+resource+" is not kept",
+		"%s reserved in all, and the %s is %s: patch, a drop-in or a flag overrides policy %s. %s",
+		quantity(resource, sum), boundName, quantity(resource, b.amount), f.req.policy, advice)
+}
+
+// checkPods warns of a formula that counts another number of pods than the kubelet takes.
 func (f finished) checkPods() hcl.Diagnostics {
-	counts := f.req.policy == eks && f.req.eniPods == 0 || f.req.policy == aks
-	if !counts || f.maxPods == f.decision.maxPods {
+	countsPods := f.req.policy == eks && f.req.eniPods == 0 || f.req.policy == aks
+	if !countsPods || f.maxPods == f.decision.maxPods {
 		return nil
 	}
 
-	way := fmt.Sprintf("Write max_pods = %d in this stage instead.", f.maxPods)
+	advice := fmt.Sprintf("Write max_pods = %d in this stage instead.", f.maxPods)
 	if f.maxPods == 0 {
-		way = "Take the flag --max-pods out: a kubelet with 0 takes no pod."
+		advice = "Remove the flag --max-pods: a kubelet with 0 takes no pod."
 	}
 
-	return hcl.Diagnostics{origin.Warning(fault.Conflict, f.req.at, "The formula counts other pods than the kubelet",
-		"Policy %s reserves memory for %d pods, and the kubelet takes %d: maxPods or podsPerCore of the base, patch, a drop-in or a flag say so. %s",
-		f.req.policy, f.decision.maxPods, f.maxPods, way)}
+	return hcl.Diagnostics{
+		origin.Warning(
+			fault.Conflict,
+			f.req.at,
+			"The formula counts other pods than the kubelet",
+			"Policy %s reserves memory for %d pods, and the kubelet takes %d: "+
+				"the cause is maxPods or podsPerCore of the base, patch, a drop-in or a flag. %s",
+			f.req.policy,
+			f.decision.maxPods,
+			f.maxPods,
+			advice,
+		),
+	}
 }
 
-// flagsWin warns of flags that the kubelet silently prefers to the fields decided here.
-func (d *decision) flagsWin(flags []node.Flag) (diags hcl.Diagnostics) {
-	fields := map[string]bool{"evictionHard": len(d.thresholds) > 0}
+// warnOfFlags warns of flags that the kubelet silently prefers to the fields that this stage sets.
+func (d *decision) warnOfFlags(flags []node.Flag) (diags hcl.Diagnostics) {
+	isSet := map[string]bool{"evictionHard": len(d.thresholds) > 0}
 	for _, s := range d.contribution().Settings {
-		fields[s.Path[0]] = true
+		isSet[s.Path[0]] = true
 	}
-	field := map[string]string{"kube-reserved": "kubeReserved", "system-reserved": "systemReserved", "eviction-hard": "evictionHard",
-		"reserved-cpus": "reservedSystemCPUs", "max-pods": "maxPods"}
+
+	fields := map[string]string{
+		"kube-reserved":   fieldKube,
+		"system-reserved": fieldSystem,
+		"eviction-hard":   "evictionHard",
+		"reserved-cpus":   fieldCPUs,
+		"max-pods":        "maxPods",
+	}
 	for _, f := range flags {
-		name := field[f.Name]
-		if name == "" || !fields[name] {
+		field := fields[f.Name]
+		if !isSet[field] {
 			continue
 		}
-		who, way := "The site", "Take the flag out, or say it in this stage."
-		if len(f.Origins) == 0 || f.Origins[0].Kind == origin.Base {
-			who, way = "The base", "Take the flag out of the base."
-		}
-		if f.Inherited {
-			who, way = strings.Replace(f.Origins[0].Ref, "the ", "The ", 1), "Take the flag out there."
-		}
-		diags = append(diags, origin.Warning(fault.Conflict, d.req.at, "A flag wins over what is reserved here",
-			"%s has --%s=%s, and the kubelet prefers a flag to its configuration's %s without a word. %s",
-			who, f.Name, strings.TrimSpace(f.Value), name, way))
+
+		owner, advice := flagOwner(f)
+		diags = append(
+			diags,
+			origin.Warning(
+				fault.Conflict,
+				d.req.at,
+				"A flag wins over what is reserved here",
+				"%s has --%s=%s, and the kubelet silently prefers a flag to its configuration's %s. %s",
+				owner,
+				f.Name,
+				strings.TrimSpace(f.Value),
+				field,
+				advice,
+			),
+		)
 	}
 
 	return diags
 }
 
-// reserved is the node's reservation as a whole.
+// flagOwner returns the stage or file that sets a flag, and where to remove it.
+func flagOwner(f node.Flag) (owner, advice string) {
+	switch {
+	case f.Inherited:
+		return strings.Replace(f.Origins[0].Ref, "the ", "The ", 1), "Remove the flag there."
+	case len(f.Origins) == 0 || f.Origins[0].Kind == origin.Base:
+		return "The base", "Remove the flag from the base."
+	}
+
+	return "The site", "Remove the flag, or set the field in this stage."
+}
+
+// reserved returns the whole reservation for the plan.
 func (f finished) reserved() *node.Reserved {
 	r := &node.Reserved{
-		Policy: f.req.policy, Kube: f.kube, System: f.system, CPUs: f.cpus.String(), EvictionHard: f.eviction,
-		MaxPods: int(f.maxPods), Allocatable: map[string]string{}, Origins: slices.Clone(f.req.site), Finish: f.finish,
+		Policy:       f.req.policy,
+		Kube:         f.kube,
+		System:       f.system,
+		CPUs:         f.cpus.String(),
+		EvictionHard: f.eviction,
+		MaxPods:      int(f.maxPods),
+		Allocatable:  map[string]string{},
+		Origins:      slices.Clone(f.req.site),
+		Finish:       f.finish,
 	}
+
 	for _, s := range []sum{f.cpuSum(), f.memorySum()} {
 		r.Allocatable[s.resource] = quantity(s.resource, s.rest())
 	}
-	sizes, bytes := f.hugePages()
-	for _, size := range sizes {
-		r.Allocatable["hugepages-"+size] = quantity(memory, bytes[size])
+	for size, bytes := range f.hugePages() {
+		r.Allocatable[hugePagesPrefix+size] = quantity(memory, bytes)
 	}
-	for _, of := range []string{cpu, memory, storage, "eviction", "topology"} {
-		r.Origins = append(r.Origins, f.stepOrigins(of)...)
+	for _, of := range []string{cpu, memory, storage, stepsEviction, stepsTopology} {
+		r.Origins = append(r.Origins, f.stepOrigins(f.steps[of])...)
 	}
 	for _, m := range f.reservedMemory() {
-		r.Memory = append(r.Memory, map[string]any{"numaNode": m.node, "limits": map[string]any{memory: quantity(memory, m.bytes)}})
+		limits := map[string]any{memory: quantity(memory, m.bytes)}
+		r.Memory = append(r.Memory, map[string]any{"numaNode": m.node, "limits": limits})
 	}
 
 	return r
+}
+
+const hugePagesPrefix = "hugepages-"
+
+// hugePages returns the bytes of each size of huge pages that the machine has. collectMachine has checked them.
+func (d *decision) hugePages() map[string]int64 {
+	out := map[string]int64{}
+	for size, n := range d.in.Facts.Memory.HugePages {
+		if one, err := parseQuantity(memory, size); err == nil && n > 0 {
+			out[size] = one * int64(n)
+		}
+	}
+
+	return out
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// scope is a schema.Evaluator over literals, as far as this stage needs one; `unknown` is a value that nobody knows.
+// scope is a schema.Evaluator over literals, as far as this stage needs one; `unknown` is an unknown value.
 type scope struct{ schema.Evaluator }
 
 func (scope) Value(_ schema.Spec, e hclsyntax.Expression) (cty.Value, hcl.Diagnostics) {
@@ -47,7 +47,7 @@ func (s scope) Expand(*hclsyntax.Body) ([]schema.Copy, hcl.Diagnostics) {
 	return []schema.Copy{{Eval: s}}, nil
 }
 
-// result is what deciding gave.
+// result is the result of Decide.
 type result struct {
 	c     node.Contribution
 	out   map[string]cty.Value
@@ -76,7 +76,7 @@ func decide(t testing.TB, text string, in stages.Inputs) result {
 	r := result{c: c, diags: append(diags, more...)}
 	want := Stage{}.Outputs(stages.Declared{})
 	if !out.Value.Type().Equals(want) {
-		t.Fatalf("output of type %#v, declared %#v", out.Value.Type(), want)
+		t.Fatalf("output: got type %#v, want %#v as declared", out.Value.Type(), want)
 	}
 	r.out = out.Value.AsValueMap()
 	n, messages := node.Merge(in.Base, []node.Contribution{c})
@@ -103,7 +103,7 @@ func mustDecide(t testing.TB, text string, in stages.Inputs) result {
 	t.Helper()
 	r := decide(t, text, in)
 	if r.diags.HasErrors() {
-		t.Fatalf("%s: %s", text, r.diags)
+		t.Fatalf("%s: got %s, want no errors", text, r.diags)
 	}
 	return r
 }
@@ -161,8 +161,8 @@ func withBase(in stages.Inputs, config map[string]any) stages.Inputs {
 	return in
 }
 
-// told is each diagnostic's code and place, summary, detail.
-func told(diags hcl.Diagnostics) string {
+// formatDiagnostics returns the code, place, summary and detail of each diagnostic.
+func formatDiagnostics(diags hcl.Diagnostics) string {
 	var all []string
 	for _, d := range diags {
 		place := "-"

@@ -5,87 +5,155 @@ import (
 	"strings"
 )
 
-// machine is what the formulas see.
+// machine is the input of the formulas.
 type machine struct {
-	cpus   int64 // online threads
-	memory int64 // bytes, rounded down to 64 MiB, so that a kernel that keeps a little more for itself changes no plan
+	cpus int64 // online threads
+	// memory is in bytes, rounded down to 64 MiB, and results are rounded down to 1m and 1 MiB: a kernel that keeps a
+	// page more for itself must not change the plan of a fleet.
+	memory int64
 	pods   int64
 }
 
-// share is what a policy decides about one resource.
+// share is the decision of a policy about one resource.
 type share struct {
 	resource     string
 	kube, system int64
-	halves       bool     // both kubeReserved and systemReserved; else all is kubeReserved's
-	formula      bool     // computed, not written by the site
+	isHalved     bool     // system counts too; otherwise all is kubeReserved
+	isComputed   bool     // by a formula, not written by the site
 	steps        []string // the arithmetic, in words
 }
 
-// shares computes what the policy decides, and which eviction thresholds belong to it. Resources that it leaves to the base are
-// not in the result.
-func (r request) shares(m machine) (out []share, eviction map[string]string) {
-	eviction = map[string]string{}
-	kube := func(resource string, n int64, steps []string) {
-		out = append(out, share{resource: resource, kube: n, formula: true, steps: steps})
-	}
-	switch r.policy {
-	case gke:
-		n, steps := gkeCPU(m.cpus)
-		kube(cpu, n, steps)
-		n, steps = gkeMemory(m.memory)
-		kube(memory, n, steps)
-		eviction["memory.available"] = "100Mi"
-	case eks:
-		n, steps := gkeCPU(m.cpus)
-		kube(cpu, n, steps)
-		n, steps = eksMemory(m.pods)
-		kube(memory, n, steps)
-		kube(storage, gib, []string{"ephemeral-storage always: 1Gi"})
-		eviction = map[string]string{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%"}
-	case aks:
-		n, steps := aksCPU(m.cpus)
-		kube(cpu, n, steps)
-		n, steps = aksMemory(m.memory, m.pods)
-		kube(memory, n, steps)
-		eviction["memory.available"] = "100Mi"
-	case gdc:
-		n, steps := gdcCPU(m.cpus)
-		kube(cpu, n, steps)
-		n, steps = gdcMemory(m.memory)
-		kube(memory, n, steps)
-	case static:
-		for _, name := range resources() {
-			if b, ok := r.static[name]; ok {
-				out = append(out, share{resource: name, kube: b.amount, steps: []string{fmt.Sprintf("%s as written: %s", name, quantity(name, b.amount))}})
-			}
-		}
-	case remainder:
-		if r.cpusRemain != nil && *r.cpusRemain < m.cpus {
-			half, steps := remainderOfCPUs(m.cpus, *r.cpusRemain)
-			out = append(out, share{resource: cpu, kube: half, system: half, halves: true, steps: steps})
-		}
-		if r.percent != nil {
-			half, steps := remainderOfMemory(m.memory, *r.percent)
-			out = append(out, share{resource: memory, kube: half, system: half, halves: true, steps: steps})
-		}
-	}
-	return out, eviction
+// formula is a policy that computes its shares from the machine.
+type formula struct {
+	cpu      func(cpus int64) (millis int64, steps []string)
+	memory   func(m machine) (bytes int64, steps []string)
+	storage  bool // 1Gi of ephemeral-storage
+	eviction map[string]string
 }
 
-// tier is one step of a progressive rate; upTo 0 is without end.
+func formulas() map[string]formula {
+	return map[string]formula{
+		gke: {
+			cpu: gkeCPU,
+			memory: func(m machine) (int64, []string) {
+				return gkeMemory(m.memory)
+			},
+			eviction: map[string]string{"memory.available": "100Mi"},
+		},
+		eks: {
+			cpu: gkeCPU,
+			memory: func(m machine) (int64, []string) {
+				return eksMemory(m.pods)
+			},
+			storage: true,
+			eviction: map[string]string{
+				"memory.available":  "100Mi",
+				"nodefs.available":  "10%",
+				"nodefs.inodesFree": "5%",
+			},
+		},
+		aks: {
+			cpu: aksCPU,
+			memory: func(m machine) (int64, []string) {
+				return aksMemory(m.memory, m.pods)
+			},
+			eviction: map[string]string{"memory.available": "100Mi"},
+		},
+		gdc: {
+			cpu: gdcCPU,
+			memory: func(m machine) (int64, []string) {
+				return gdcMemory(m.memory)
+			},
+		},
+	}
+}
+
+// computeShares returns the decisions of the policy, and its eviction thresholds. Other resources are left to the base.
+func (r request) computeShares(m machine) (out []share, eviction map[string]string) {
+	switch r.policy {
+	case static:
+		return r.staticShares(), nil
+	case remainder:
+		return r.remainderShares(m), nil
+	}
+
+	f := formulas()[r.policy]
+	add := func(resource string, n int64, steps []string) {
+		out = append(out, share{
+			resource:   resource,
+			kube:       n,
+			isComputed: true,
+			steps:      steps,
+		})
+	}
+
+	millis, steps := f.cpu(m.cpus)
+	add(cpu, millis, steps)
+	bytes, steps := f.memory(m)
+	add(memory, bytes, steps)
+	if f.storage {
+		add(storage, gib, []string{"ephemeral-storage always: 1Gi"})
+	}
+
+	return out, f.eviction
+}
+
+func (r request) staticShares() (out []share) {
+	for _, name := range resources() {
+		if b, ok := r.static[name]; ok {
+			step := fmt.Sprintf("%s as written: %s", name, quantity(name, b.amount))
+			out = append(out, share{
+				resource: name,
+				kube:     b.amount,
+				steps:    []string{step},
+			})
+		}
+	}
+
+	return out
+}
+
+func (r request) remainderShares(m machine) (out []share) {
+	add := func(resource string, half int64, steps []string) {
+		out = append(
+			out,
+			share{
+				resource: resource,
+				kube:     half,
+				system:   half,
+				isHalved: true,
+				steps:    steps,
+			},
+		)
+	}
+
+	if r.cpusRemain != nil && *r.cpusRemain < m.cpus {
+		half, steps := remainderOfCPUs(m.cpus, *r.cpusRemain)
+		add(cpu, half, steps)
+	}
+	if r.percent != nil {
+		half, steps := remainderOfMemory(m.memory, *r.percent)
+		add(memory, half, steps)
+	}
+
+	return out
+}
+
+// tier is one step of a progressive rate; upTo 0 has no end.
 type tier struct {
 	upTo int64
 	rate int64
 }
 
-// span is the part of an amount that one rate is for.
+// span is the part of an amount with one rate.
 type span struct{ from, to, rate int64 }
 
-func (s span) size() int64 { return s.to - s.from }
+func (s span) size() int64 {
+	return s.to - s.from
+}
 
-// spans cuts an amount where the rate changes.
-func spans(amount int64, tiers []tier) []span {
-	var out []span
+// splitIntoSpans splits an amount where the rate changes.
+func splitIntoSpans(amount int64, tiers []tier) (out []span) {
 	from := int64(0)
 	for _, t := range tiers {
 		to := amount
@@ -98,42 +166,47 @@ func spans(amount int64, tiers []tier) []span {
 		out = append(out, span{from, to, t.rate})
 		from = to
 	}
+
 	return out
 }
 
 // gkeCPU is 6% of core 1, 1% of core 2, 0.5% of cores 3–4, 0.25% of those above, rounded down to 1m.
-// Source: Google Cloud documentation, "Plan GKE Standard node sizes", CPU reservations; EKS uses the same (amazon-eks-ami,
-// nodeadm/internal/kubelet/config.go, getCPUMillicoresToReserve).
+// Source: Google Cloud documentation, "Plan GKE Standard node sizes", CPU reservations; EKS uses the same
+// (amazon-eks-ami, nodeadm/internal/kubelet/config.go, getCPUMillicoresToReserve).
 func gkeCPU(cpus int64) (millis int64, steps []string) {
-	tenths := int64(0) // of a millicore, since a quarter of a percent is 2.5m
-	tenths, steps = cpuTiers(cpus, []tier{{1, 600}, {2, 100}, {4, 50}, {0, 25}}, func(rate int64) string {
+	tiers := []tier{{1, 600}, {2, 100}, {4, 50}, {0, 25}}
+
+	return cpuTiers(cpus, tiers, func(rate int64) string {
 		return decimal(rate, 100) + "% of"
 	})
-	return tenths / 10, together(steps, cpu, tenths/10)
 }
 
 // aksCPU is AKS' table: 60m for 1 core, 100m for 2, 140m for 4, 180m for 8, 260m for 16, 420m for 32, 740m for 64.
-// Between its rows, and above the last one, it goes on evenly: 40m for core 2, 20m for cores 3–4, 10m for each above.
-// Source: azure-aks-docs, "Node resource reservations", AKS 1.29 and later.
+// Between its rows, and above the last one, the rate is constant: 40m for core 2, 20m for cores 3–4, 10m for each
+// above. Source: azure-aks-docs, "Node resource reservations", AKS 1.29 and later.
 func aksCPU(cpus int64) (millis int64, steps []string) {
-	tenths, steps := cpuTiers(cpus, []tier{{1, 600}, {2, 400}, {4, 200}, {0, 100}}, func(rate int64) string {
+	tiers := []tier{{1, 600}, {2, 400}, {4, 200}, {0, 100}}
+
+	return cpuTiers(cpus, tiers, func(rate int64) string {
 		return decimal(rate, 10) + "m for"
 	})
-	return tenths / 10, together(steps, cpu, tenths/10)
 }
 
-// cpuTiers adds up rates in tenths of a millicore per core.
-func cpuTiers(cpus int64, tiers []tier, words func(rate int64) string) (tenths int64, steps []string) {
-	for _, s := range spans(cpus, tiers) {
+// cpuTiers adds up rates per core in tenths of a millicore, since a quarter of a percent is 2.5m.
+func cpuTiers(cpus int64, tiers []tier, format func(rate int64) string) (millis int64, steps []string) {
+	tenths := int64(0)
+	for _, s := range splitIntoSpans(cpus, tiers) {
 		part := s.size() * s.rate
 		which := fmt.Sprintf("each of cores %d to %d", s.from+1, s.to)
 		if s.size() == 1 {
 			which = fmt.Sprintf("core %d", s.to)
 		}
-		steps = append(steps, fmt.Sprintf("%s %s: %sm", words(s.rate), which, decimal(part, 10)))
+		steps = append(steps, fmt.Sprintf("%s %s: %sm", format(s.rate), which, decimal(part, 10)))
 		tenths += part
 	}
-	return tenths, steps
+	millis = tenths / 10
+
+	return millis, appendTotal(steps, cpu, millis)
 }
 
 // gkeMemory is 255 MiB below 1 GiB; else 25% of the first 4 GiB, 20% of the next 4, 10% of the next 8, 6% of the next
@@ -143,59 +216,80 @@ func gkeMemory(bytes int64) (reserved int64, steps []string) {
 	if bytes < gib {
 		return 255 * mib, []string{"less than 1Gi of memory: 255Mi"}
 	}
+
+	tiers := []tier{{4 * gib, 25}, {8 * gib, 20}, {16 * gib, 10}, {128 * gib, 6}, {0, 2}}
 	hundredths := int64(0) // of a byte
-	for _, s := range spans(bytes, []tier{{4 * gib, 25}, {8 * gib, 20}, {16 * gib, 10}, {128 * gib, 6}, {0, 2}}) {
+	for _, s := range splitIntoSpans(bytes, tiers) {
 		part := s.size() * s.rate
-		which, parts := "the next", decimal(part/mib, 100)+"Mi"
-		if part%(100*mib) == 0 {
-			parts = quantity(memory, part/100)
-		}
+
+		which := "the next"
 		if s.from == 0 {
 			which = "the first"
 		}
-		steps = append(steps, fmt.Sprintf("%d%% of %s %s: %s", s.rate, which, quantity(memory, s.size()), parts))
+		text := decimal(part/mib, 100) + "Mi"
+		if part%(100*mib) == 0 {
+			text = quantity(memory, part/100)
+		}
+		steps = append(
+			steps,
+			fmt.Sprintf("%d%% of %s %s: %s", s.rate, which, quantity(memory, s.size()), text),
+		)
 		hundredths += part
 	}
-	reserved = wholeMiB(hundredths / 100)
-	return reserved, together(steps, memory, reserved)
+	reserved = roundToMiB(hundredths / 100)
+
+	return reserved, appendTotal(steps, memory, reserved)
 }
 
-// eksMemory is 11 MiB for each pod and 255 MiB, whatever the memory is: a number of pods that nothing bounds takes
-// nearly all of it. Source: amazon-eks-ami, nodeadm/internal/kubelet/config.go, getMemoryMebibytesToReserve.
+// eksMemory is 11 MiB for each pod and 255 MiB, for any size of memory: an unbounded number of pods takes nearly all of
+// it. Source: amazon-eks-ami, nodeadm/internal/kubelet/config.go, getMemoryMebibytesToReserve.
 func eksMemory(pods int64) (reserved int64, steps []string) {
 	reserved = (11*pods + 255) * mib
-	return reserved, []string{fmt.Sprintf("11Mi × %d pods + 255Mi: %s", pods, quantity(memory, reserved))}
+
+	return reserved, []string{
+		fmt.Sprintf("11Mi × %d pods + 255Mi: %s", pods, quantity(memory, reserved)),
+	}
 }
 
-// aksMemory is the lesser one of 20 MB for each pod and 50 MB, and 25% of the memory. Their MB are MiB: nodes of 110 pods run with
-// --kube-reserved=memory=2250Mi. Source: azure-aks-docs, "Node resource reservations", AKS 1.29 and later.
+// aksMemory is the lesser of 20 MB for each pod and 50 MB, and 25% of the memory. Their MB are MiB: nodes of 110 pods
+// run with --kube-reserved=memory=2250Mi. Source: azure-aks-docs, "Node resource reservations", AKS 1.29 and later.
 func aksMemory(bytes, pods int64) (reserved int64, steps []string) {
-	byPods, quarter := (20*pods+50)*mib, wholeMiB(bytes/4)
-	steps = []string{
+	byPods := (20*pods + 50) * mib
+	quarter := roundToMiB(bytes / 4)
+	reserved = min(byPods, quarter)
+
+	return reserved, []string{
 		fmt.Sprintf("20Mi × %d pods + 50Mi: %s", pods, quantity(memory, byPods)),
 		fmt.Sprintf("25%% of %s: %s", quantity(memory, bytes), quantity(memory, quarter)),
+		"the lesser one: " + quantity(memory, reserved),
 	}
-	reserved = min(byPods, quarter)
-	return reserved, append(steps, "the lesser one: "+quantity(memory, reserved))
 }
 
 // gdcCPU is 80m and 1% of the CPUs. Source: Google Distributed Cloud documentation, node allocatable resources.
 func gdcCPU(cpus int64) (millis int64, steps []string) {
 	millis = 80 + 10*cpus
+
 	return millis, []string{fmt.Sprintf("80m + 1%% of %d CPUs: %s", cpus, quantity(cpu, millis))}
 }
 
 // gdcMemory is 330 MiB and 5% of the memory, rounded down to 1 MiB. Source: as gdcCPU.
 func gdcMemory(bytes int64) (reserved int64, steps []string) {
-	reserved = wholeMiB(330*mib + bytes*5/100)
-	return reserved, []string{fmt.Sprintf("330Mi + 5%% of %s: %s", quantity(memory, bytes), quantity(memory, reserved))}
+	reserved = roundToMiB(330*mib + bytes*5/100)
+
+	return reserved, []string{
+		fmt.Sprintf("330Mi + 5%% of %s: %s", quantity(memory, bytes), quantity(memory, reserved)),
+	}
 }
 
 // remainderOfCPUs is half of the CPUs that do not remain for pods; an odd number gives halves like 1500m.
 // Source: init-k8s-node.py, resources.cpuRemained.
 func remainderOfCPUs(cpus, remain int64) (half int64, steps []string) {
 	half = (cpus - remain) * 1000 / 2
-	return half, []string{fmt.Sprintf("%d CPUs − %d that remain for pods: %d, half of it for each: %s", cpus, remain, cpus-remain, quantity(cpu, half))}
+
+	return half, []string{
+		fmt.Sprintf("%d CPUs − %d that remain for pods: %d, half of it for each: %s",
+			cpus, remain, cpus-remain, quantity(cpu, half)),
+	}
 }
 
 // remainderOfMemory is half of a percentage of the whole GiB, rounded down to a whole GiB at each step.
@@ -204,25 +298,32 @@ func remainderOfMemory(bytes, percent int64) (half int64, steps []string) {
 	whole := bytes / gib
 	part := whole * percent / 100
 	half = part / 2 * gib
-	return half, []string{fmt.Sprintf("%d%% of %dGi: %dGi, half of it for each, in whole Gi: %s", percent, whole, part, quantity(memory, half))}
+
+	return half, []string{fmt.Sprintf("%d%% of %dGi: %dGi, half of it for each, in whole Gi: %s",
+		percent, whole, part, quantity(memory, half))}
 }
 
-func wholeMiB(bytes int64) int64 { return bytes / mib * mib }
+func roundToMiB(bytes int64) int64 {
+	return bytes / mib * mib
+}
 
-// together ends a sum of several steps with its result.
-func together(steps []string, resource string, n int64) []string {
+// appendTotal adds the result to a sum of several steps.
+func appendTotal(steps []string, resource string, n int64) []string {
 	if len(steps) < 2 {
 		return steps
 	}
+
 	return append(steps, "together: "+quantity(resource, n))
 }
 
-// decimal prints n/scale without needless zeros; scale is 10 or 100.
+// decimal formats n/scale without trailing zeros; scale is 10 or 100.
 func decimal(n, scale int64) string {
-	whole, rest := n/scale, n%scale
+	whole := n / scale
+	rest := n % scale
 	if rest == 0 {
 		return fmt.Sprint(whole)
 	}
 	digits := fmt.Sprintf("%0*d", len(fmt.Sprint(scale))-1, rest)
+
 	return fmt.Sprintf("%d.%s", whole, strings.TrimRight(digits, "0"))
 }

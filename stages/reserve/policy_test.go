@@ -20,10 +20,10 @@ func TestCPUOfEachPolicy(t *testing.T) {
 		for cpus, want := range c.want {
 			got, steps := c.formula(cpus)
 			if quantity(cpu, got) != want {
-				t.Errorf("%s: %d CPUs reserve %s, want %s", name, cpus, quantity(cpu, got), want)
+				t.Errorf("%s: %d CPUs: got %s, want %s", name, cpus, quantity(cpu, got), want)
 			}
 			if last := steps[len(steps)-1]; !strings.HasSuffix(last, ": "+want) {
-				t.Errorf("%s: %d CPUs: the arithmetic ends with %q, want %s", name, cpus, last, want)
+				t.Errorf("%s: %d CPUs: the arithmetic ends with %q, want %s in it", name, cpus, last, want)
 			}
 		}
 	}
@@ -69,15 +69,27 @@ func TestMemoryOfEachPolicy(t *testing.T) {
 
 func TestArithmeticInWords(t *testing.T) {
 	_, steps := gkeCPU(16)
-	if got, want := strings.Join(steps, "; "), "6% of core 1: 60m; 1% of core 2: 10m; 0.5% of each of cores 3 to 4: 10m; 0.25% of each of cores 5 to 16: 30m; together: 110m"; got != want {
+	if got, want := strings.Join(
+		steps,
+		"; ",
+	), "6% of core 1: 60m; 1% of core 2: 10m; 0.5% of each of cores 3 to 4: 10m; 0.25% of each of cores 5 to "+
+		"16: 30m; together: 110m"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	_, steps = gkeMemory(64 * gib)
-	if got, want := strings.Join(steps, "; "), "25% of the first 4Gi: 1Gi; 20% of the next 4Gi: 819.2Mi; 10% of the next 8Gi: 819.2Mi; 6% of the next 48Gi: 2949.12Mi; together: 5611Mi"; got != want {
+	if got, want := strings.Join(
+		steps,
+		"; ",
+	), "25% of the first 4Gi: 1Gi; 20% of the next 4Gi: 819.2Mi; 10% of the next 8Gi: 819.2Mi; 6% of the next "+
+		"48Gi: 2949.12Mi; together: 5611Mi"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	_, steps = aksCPU(5)
-	if got, want := strings.Join(steps, "; "), "60m for core 1: 60m; 40m for core 2: 40m; 20m for each of cores 3 to 4: 40m; 10m for core 5: 10m; together: 150m"; got != want {
+	if got, want := strings.Join(
+		steps,
+		"; ",
+	), "60m for core 1: 60m; 40m for core 2: 40m; 20m for each of cores 3 to 4: 40m; 10m for core 5: 10m; "+
+		"together: 150m"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
@@ -91,10 +103,18 @@ func TestFormulasAreMonotone(t *testing.T) {
 		for bytes := 512 * mib; bytes < 300*gib; bytes += 64 * mib {
 			now, _ := formula(bytes)
 			if now < before || bytes-now < remained {
-				t.Fatalf("%s: at %s %s is reserved and %s remain; with 64Mi less it was %s and %s", name, quantity(memory, bytes), quantity(memory, now), quantity(memory, bytes-now), quantity(memory, before), quantity(memory, remained))
+				t.Fatalf(
+					"%s: at %s got %s reserved and %s left; want at least %s and %s, as with 64Mi less",
+					name,
+					quantity(memory, bytes),
+					quantity(memory, now),
+					quantity(memory, bytes-now),
+					quantity(memory, before),
+					quantity(memory, remained),
+				)
 			}
 			if now%mib != 0 {
-				t.Fatalf("%s: at %s %d bytes are reserved, no whole MiB", name, quantity(memory, bytes), now)
+				t.Fatalf("%s: at %s got %d bytes, want whole MiB", name, quantity(memory, bytes), now)
 			}
 			before, remained = now, bytes-now
 		}
@@ -104,7 +124,7 @@ func TestFormulasAreMonotone(t *testing.T) {
 		for n := int64(1); n <= 1024; n++ {
 			now, _ := formula(n)
 			if now < before {
-				t.Fatalf("%s: %d CPUs reserve %dm, %d reserve %dm", name, n-1, before, n, now)
+				t.Fatalf("%s: %d CPUs reserve %dm, %d reserve %dm; want no less", name, n-1, before, n, now)
 			}
 			before = now
 		}
@@ -120,10 +140,11 @@ func TestQuantitiesComeBack(t *testing.T) {
 			text := quantity(name, n)
 			back, err := parseQuantity(name, text)
 			if err != nil || back != n {
-				t.Fatalf("%s %d is printed %s, read %d, %v", name, n, text, back, err)
+				t.Fatalf("%s %d is printed %s, got %d and %v when parsed; want the same amount",
+					name, n, text, back, err)
 			}
 			if canonical := resource.MustParse(text); canonical.String() != text {
-				t.Fatalf("%s %d is printed %s, Kubernetes prints %s", name, n, text, canonical.String())
+				t.Fatalf("%s %d: got %s, want %s as Kubernetes prints", name, n, text, canonical.String())
 			}
 		}
 	}
@@ -137,7 +158,7 @@ func TestQuantitiesComeBack(t *testing.T) {
 			t.Errorf("memory %s: %s, %v, want %s", in, quantity(memory, n), err, want)
 		}
 	}
-	for in, why := range map[string]string{"1x": "no quantity", "-1Gi": "negative", "100m": "too fine", "1Ei": "more than any machine", "": "no quantity", "99999999999999999999Ei": "more than any machine"} {
+	for in, why := range map[string]string{"1x": "invalid quantity", "-1Gi": "negative", "100m": "too fine", "1Ei": "more than any machine", "": "invalid quantity", "99999999999999999999Ei": "more than any machine"} {
 		if n, err := parseQuantity(memory, in); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("memory %q: %d, %v, want %s", in, n, err, why)
 		}
@@ -152,12 +173,12 @@ func TestQuantitiesComeBack(t *testing.T) {
 func TestPercent(t *testing.T) {
 	for in, want := range map[string]int64{"0%": 0, "10%": 10, "100%": 100} {
 		if n, err := parsePercent(in); err != nil || n != want {
-			t.Errorf("%s: %d, %v", in, n, err)
+			t.Errorf("%s: got %d and %v, want no error", in, n, err)
 		}
 	}
 	for _, in := range []string{"10", "101%", "-1%", "1.5%", "%", "10 %", "10%%", "", "+5%"} {
 		if n, err := parsePercent(in); err == nil || !strings.Contains(err.Error(), `as "10%"`) {
-			t.Errorf("%q is read as %d, %v", in, n, err)
+			t.Errorf("%q: got %d and %v, want an error", in, n, err)
 		}
 	}
 }

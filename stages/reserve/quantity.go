@@ -14,7 +14,7 @@ import (
 	"github.com/prelet/prelet/schema"
 )
 
-// The resources that can be reserved here. Amounts are int64: millicores of cpu, bytes of the others.
+// The resources that can be reserved. Amounts are int64: millicores of cpu, bytes of the others.
 const (
 	cpu     = "cpu"
 	memory  = "memory"
@@ -26,98 +26,126 @@ const (
 	mib = int64(1) << 20
 	gib = int64(1) << 30
 
-	maxCPUs  = 1 << 16        // more than Linux knows; keeps millicores far from overflow
-	maxBytes = int64(1) << 53 // 8 PiB, and a hundred times that is still an int64
+	maxCPUs  = 1 << 16        // more than Linux supports; millicores stay far from overflow
+	maxBytes = int64(1) << 53 // 8 PiB; a hundred times that is still an int64
 )
 
-func resources() []string { return []string{cpu, memory, storage} }
+func resources() []string {
+	return []string{cpu, memory, storage}
+}
 
-// parseQuantity reads a Kubernetes quantity as an amount. Parts of a millicore or of a byte are refused, because
-// they would be rounded without a word.
+// parseQuantity parses a Kubernetes quantity. Parts of a millicore or of a byte are refused, because they would
+// silently be rounded.
 func parseQuantity(name, text string) (int64, error) {
-	const help = "write a number with a unit that Kubernetes knows, as 500m or 2 of cpu, 512Mi or 8Gi of memory"
 	q, err := resource.ParseQuantity(text)
+
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("%q is no quantity of %s: %s", text, name, help)
+		return 0, fmt.Errorf(
+			"invalid quantity %q of %s: write a number with a unit that Kubernetes knows, "+
+				"as 500m or 2 of cpu, 512Mi or 8Gi of memory",
+			text,
+			name,
+		)
 	case q.Sign() < 0:
 		return 0, fmt.Errorf("%q of %s is negative: reserve 0 or more", text, name)
 	case name == cpu && q.CmpInt64(maxCPUs) > 0, name != cpu && q.CmpInt64(maxBytes) > 0:
 		return 0, fmt.Errorf("%q of %s is more than any machine has", text, name)
 	}
-	n, exact := q.Value(), resource.NewQuantity(q.Value(), resource.DecimalSI)
+
+	n := q.Value()
+	exact := resource.NewQuantity(n, resource.DecimalSI)
 	if name == cpu {
-		n, exact = q.MilliValue(), resource.NewMilliQuantity(q.MilliValue(), resource.DecimalSI)
+		n = q.MilliValue()
+		exact = resource.NewMilliQuantity(n, resource.DecimalSI)
 	}
 	if q.Cmp(*exact) != 0 {
-		return 0, fmt.Errorf("%q of %s is too fine: the least is 1m of cpu, and 1 byte of the others (m means thousandths)", text, name)
+		return 0, fmt.Errorf(
+			"%q of %s is too fine: the least is 1m of cpu, "+
+				"and 1 byte of the others (m means thousandths)",
+			text,
+			name,
+		)
 	}
+
 	return n, nil
 }
 
-// quantity prints an amount in Kubernetes' canonical form: the shorter one of powers of two and of ten for bytes.
+// quantity formats an amount in Kubernetes' canonical form: the shorter one of powers of two and of ten for bytes.
 func quantity(name string, n int64) string {
 	if name == cpu {
 		return resource.NewMilliQuantity(n, resource.DecimalSI).String()
 	}
-	two, ten := resource.NewQuantity(n, resource.BinarySI).String(), resource.NewQuantity(n, resource.DecimalSI).String()
+
+	two := resource.NewQuantity(n, resource.BinarySI).String()
+	ten := resource.NewQuantity(n, resource.DecimalSI).String()
 	if len(ten) < len(two) {
 		return ten
 	}
+
 	return two
 }
 
+// quantityOf returns a check for an attribute that is an amount.
 func quantityOf(name string) func(string) error {
-	return func(text string) error { return checkOwn(name, text) }
+	return func(text string) error {
+		return checkAmount(name, text)
+	}
 }
 
-// checkOwn checks an amount that the site writes. Bytes without a unit are nearly always meant as Gi, and a machine from
-// which 8 bytes are kept is one from which nothing is.
-func checkOwn(name, text string) error {
+// checkAmount checks an amount in the site. A few bytes without a unit are nearly always meant as Gi.
+func checkAmount(name, text string) error {
 	n, err := parseQuantity(name, text)
-	switch {
-	case err != nil || name == cpu || n == 0 || n >= kubelet.LeastAmount:
+	if err != nil || name == cpu || n == 0 || n >= kubelet.MinAmount {
 		return err
-	case strings.Trim(text, "0123456789") == "" && len(text) > 4: // as 16777215
-		return fmt.Errorf("%q of %s is %s bytes: the least is 16Mi, or 0. Write an amount with its unit, as \"512Mi\" or \"8Gi\"", text, name, text)
-	case strings.Trim(text, "0123456789") == "":
-		return fmt.Errorf("%q of %s is %s bytes: write a unit, as %q; the least is 16Mi, or 0", text, name, text, text+"Gi")
+	}
+
+	if _, err := strconv.Atoi(text); err == nil && n < kib {
+		return fmt.Errorf("%q of %s is %s bytes: write a unit, as %q; the least is 16Mi, or 0",
+			text, name, text, text+"Gi")
 	}
 
 	return fmt.Errorf("%q of %s is less than any machine needs: the least is 16Mi, or 0", text, name)
 }
 
-// parsePercent reads "10%": a whole number from 0 to 100.
+// parsePercent parses "10%": a whole number from 0 to 100.
 func parsePercent(text string) (int64, error) {
 	digits, ok := strings.CutSuffix(text, "%")
 	n, err := strconv.ParseUint(digits, 10, 8)
 	if !ok || err != nil || n > 100 {
-		return 0, fmt.Errorf("%q is no percentage: write a whole number from 0 to 100 and %%, as \"10%%\"", text)
+		return 0, fmt.Errorf(
+			"invalid percentage %q: write a whole number from 0 to 100 and %%, as \"10%%\"",
+			text,
+		)
 	}
+
 	return int64(n), nil
 }
 
-// count checks a whole number.
+// count returns a check for an attribute that is a whole number.
 func count(least float64) func(float64) error {
 	return func(n float64) error {
 		if n != math.Trunc(n) || n < least || n > maxCPUs {
 			return fmt.Errorf("%v is not possible: a whole number from %v to %d is needed", n, least, maxCPUs)
 		}
+
 		return nil
 	}
 }
 
-// bounds checks floor and cap. Null is no bound.
+// bounds checks floor and cap. A null amount does not limit.
 func bounds(m map[string]*string) error {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		if !slices.Contains(resources(), name) {
-			return fmt.Errorf("there is no resource %q here. %s", name, schema.Suggest(name, resources()))
+			return fmt.Errorf("unknown resource %q. %s", name, schema.Suggest(name, resources()))
 		}
-		if text := m[name]; text != nil {
-			if err := checkOwn(name, *text); err != nil {
-				return err
-			}
+		if m[name] == nil {
+			continue
+		}
+		if err := checkAmount(name, *m[name]); err != nil {
+			return err
 		}
 	}
+
 	return nil
 }

@@ -2,6 +2,8 @@ package reserve
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -9,22 +11,22 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// What must remain for pods, or the result is refused: a kubelet that reserves more runs without a word, and its
-// node takes no pod. What a formula computed must leave a tenth as well; what the site wrote itself need not.
+// The least that must remain for pods: a kubelet that reserves more runs silently, and its node takes no pod. A
+// computed reservation must also leave a tenth; a reservation that the site wrote need not.
 const (
 	leastCPU    = 100 // millicores
 	leastMemory = 256 * mib
-	leastTenth  = 10 // of the capacity, one part in
+	leastTenth  = 10 // one part in
 )
 
-// sum is the capacity of one resource and what is taken from it.
+// sum is the capacity of one resource and the amounts that are subtracted from it.
 type sum struct {
 	resource string
 	capacity int64
-	less     []taken
+	less     []subtrahend
 }
 
-type taken struct {
+type subtrahend struct {
 	what   string
 	amount int64
 }
@@ -34,6 +36,7 @@ func (s sum) rest() int64 {
 	for _, t := range s.less {
 		n -= t.amount
 	}
+
 	return n
 }
 
@@ -44,31 +47,47 @@ func (s sum) String() string {
 		fmt.Fprintf(&b, " − %s %s", t.what, quantity(s.resource, t.amount))
 	}
 	fmt.Fprintf(&b, " = allocatable %s", quantity(s.resource, s.rest()))
+
 	return b.String()
 }
 
 func (f finished) cpuSum() sum {
 	s := sum{resource: cpu, capacity: f.m.cpus * 1000}
-	if !f.cpus.IsEmpty() {
-		s.less = []taken{{"reservedSystemCPUs (" + f.cpus.String() + ")", int64(f.cpus.Size()) * 1000}}
-		return s
+	if f.cpus.IsEmpty() {
+		s.less = []subtrahend{
+			{fieldKube, f.amounts[cpu].kube},
+			{fieldSystem, f.amounts[cpu].system},
+		}
+	} else {
+		s.less = []subtrahend{
+			{fieldCPUs + " (" + f.cpus.String() + ")", int64(f.cpus.Size()) * 1000},
+		}
 	}
-	s.less = []taken{{"kubeReserved", f.amounts[cpu].kube}, {"systemReserved", f.amounts[cpu].system}}
+
 	return s
 }
 
-// memorySum is pkg/kubelet/nodestatus' arithmetic: huge pages that are set apart are no memory for pods.
+// memorySum is the arithmetic of pkg/kubelet/nodestatus: huge pages do not count as memory for pods.
 func (f finished) memorySum() sum {
-	s := sum{resource: memory, capacity: f.capacity, less: []taken{
-		{"kubeReserved", f.amounts[memory].kube}, {"systemReserved", f.amounts[memory].system}, {"evictionHard", f.hardMemory}}}
-	sizes, bytes := f.hugePages()
-	for _, size := range sizes {
-		s.less = append(s.less, taken{"hugepages-" + size, bytes[size]})
+	s := sum{
+		resource: memory,
+		capacity: f.capacity,
+		less: []subtrahend{
+			{fieldKube, f.amounts[memory].kube},
+			{fieldSystem, f.amounts[memory].system},
+			{"evictionHard", f.hardMemory},
+		},
 	}
+
+	bytes := f.hugePages()
+	for _, size := range slices.Sorted(maps.Keys(bytes)) {
+		s.less = append(s.less, subtrahend{hugePagesPrefix + size, bytes[size]})
+	}
+
 	return s
 }
 
-// isOwn reports whether what is kept of a resource is what the policy has decided, or has found in the base.
+// isOwn reports whether the reservation of a resource was decided by this stage or found in the base.
 func (f finished) isOwn(name string) bool {
 	if name == cpu && (f.req.topology || !f.cpus.IsEmpty()) {
 		return f.req.topology && f.cpus.Equals(f.decision.cpus)
@@ -77,61 +96,78 @@ func (f finished) isOwn(name string) bool {
 	return f.amounts[name] == both{f.decision.kube.amounts[name], f.decision.system.amounts[name]}
 }
 
-// checkRest refuses a result that leaves next to nothing to pods, with all of its arithmetic.
-func (f finished) checkRest(s sum) hcl.Diagnostics {
-	least, why := leastMemory, ""
+// computeLeast returns what must remain of a resource for pods, and why.
+func (f finished) computeLeast(s sum) (least int64, why string) {
+	least = leastMemory
+	tenth := roundToMiB(s.capacity / leastTenth)
 	if s.resource == cpu {
 		least = leastCPU
+		tenth = s.capacity / leastTenth
 	}
-	tenth := s.capacity / leastTenth
-	if s.resource == memory {
-		tenth = wholeMiB(tenth)
+
+	if f.computed[s.resource] && f.isOwn(s.resource) && tenth > least {
+		return tenth, " (a tenth)"
 	}
-	isOwn := f.isOwn(s.resource)
-	if f.formula[s.resource] && isOwn && tenth > least {
-		least, why = tenth, " (a tenth)"
-	}
+
+	return least, ""
+}
+
+// checkRest refuses a result that leaves next to nothing to pods, with its arithmetic.
+func (f finished) checkRest(s sum) hcl.Diagnostics {
+	least, why := f.computeLeast(s)
 	if s.rest() >= least {
 		return nil
 	}
 
-	parts := []string{s.String(), fmt.Sprintf("At least %s%s must remain", quantity(s.resource, least), why)}
+	parts := []string{
+		s.String(),
+		fmt.Sprintf("At least %s%s must remain", quantity(s.resource, least), why),
+	}
 	if lines := f.lines(s.resource); len(lines) > 0 {
 		parts = append(parts, "Policy "+f.req.policy+": "+strings.Join(lines, "; "))
 	}
-	if !isOwn {
-		parts = append(parts, "Lower what patch, a drop-in or a flag reserves: it is other than what the policy does")
-		return refuse(f.req.at, fmt.Sprintf("Too little %s is left to pods", s.resource), "%s", stages.Sentence(parts...))
-	}
-	at, advice := f.adviseLess(s.resource)
 
-	return refuse(at, fmt.Sprintf("Policy %s leaves too little %s to pods", f.req.policy, s.resource), "%s",
-		stages.Sentence(append(parts, advice)...))
+	at := f.req.at
+	summary := fmt.Sprintf("Too little %s is left to pods", s.resource)
+	advice := "Lower what patch, a drop-in or a flag reserves: it overrides the policy"
+	if f.isOwn(s.resource) {
+		at, advice = f.adviseLess(s.resource)
+		summary = fmt.Sprintf("Policy %s leaves too little %s to pods", f.req.policy, s.resource)
+	}
+
+	return refuse(at, summary, "%s", stages.Sentence(append(parts, advice)...))
 }
 
-// adviseLess returns where the site asks for too much, and what to do there.
+// adviseLess returns where the site reserves too much, and how to reduce it.
 func (f finished) adviseLess(resource string) (hcl.Range, string) {
 	if resource == cpu && f.req.topology {
 		return f.req.cores.at, "Lower topology.cores"
 	}
-	if b, ok := f.req.floor[resource]; ok && f.amounts[resource].kube+f.amounts[resource].system == b.amount {
+	if b, ok := f.req.floor[resource]; ok &&
+		f.amounts[resource].kube+f.amounts[resource].system == b.amount {
 		return b.at, "Lower floor." + resource
 	}
 
-	return f.req.at, map[string]string{
-		gke: "Choose another policy, or bound it with cap", gdc: "Choose another policy, or bound it with cap",
-		eks: "Say with max_pods how many pods this machine takes, or bound the formula with cap", aks: "Choose another policy, or bound it with cap",
-		static: "Lower what block static reserves", remainder: "Leave more to pods in block remainder",
-	}[f.req.policy]
+	switch f.req.policy {
+	case eks:
+		return f.req.at, "Set max_pods to what this machine takes, or bound the formula with cap"
+	case static:
+		return f.req.at, "Lower what block static reserves"
+	case remainder:
+		return f.req.at, "Leave more to pods in block remainder"
+	}
+
+	return f.req.at, "Choose another policy, or bound it with cap"
 }
 
 func (d *decision) lines(resource string) (out []string) {
-	steps := d.steps[resource]
+	of := resource
 	if resource == cpu && d.req.topology {
-		steps = d.steps["topology"]
+		of = stepsTopology
 	}
-	for _, s := range steps {
+	for _, s := range d.steps[of] {
 		out = append(out, s.text)
 	}
+
 	return out
 }

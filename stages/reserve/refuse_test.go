@@ -22,7 +22,9 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func TestRefusals(t *testing.T) {
 	unread := machineOf(8, 16*gib)
 	unread.Facts.CPU.Logical = nil
-	unread.Facts.Unknown = []world.UnknownFact{{Fact: "cpu.logical", Why: "/sys/devices/system/cpu/online: permission denied"}}
+	unread.Facts.Unknown = []world.UnknownFact{
+		{Fact: "cpu.logical", Why: "/sys/devices/system/cpu/online: permission denied"},
+	}
 	noMemory := machineOf(8, 16*gib)
 	noMemory.Facts.Memory.TotalBytes = nil
 	noCores := machineOf(8, 16*gib)
@@ -83,17 +85,18 @@ func TestRefusals(t *testing.T) {
 		{"cores-nodes-unknown", "policy = \"gke\"\ntopology {\n cores = 2\n spread = \"numa\"\n}", noNodes},
 	} {
 		r := decide(t, c.site, c.in)
-		text := told(r.diags)
+		text := formatDiagnostics(r.diags)
 		got.Files = append(got.Files, txtar.File{Name: c.name, Data: []byte(text + "\n\n")})
 		if d := cmp.Diff(want[c.name], text); d != "" && !*update {
-			t.Errorf("%s: %s", c.name, d)
+			t.Errorf("%s (-want +got): %s", c.name, d)
 		}
 		if origin.Exit(r.diags) != 30 || len(r.c.Settings) != 0 || r.c.Reserved != nil {
-			t.Errorf("%s: exit %d, contributes %+v", c.name, origin.Exit(r.diags), r.c)
+			t.Errorf("%s: got exit %d and %+v, want a refusal without a contribution",
+				c.name, origin.Exit(r.diags), r.c)
 		}
 	}
 	if len(want) != len(got.Files) && !*update {
-		t.Errorf("%d messages in the file, %d cases", len(want), len(got.Files))
+		t.Errorf("got %d messages in the file, want one for each of %d cases", len(want), len(got.Files))
 	}
 	if *update {
 		if err := os.WriteFile("testdata/refusals.txtar", txtar.Format(&got), 0o644); err != nil {
@@ -107,25 +110,26 @@ func TestSiteFaults(t *testing.T) {
 	for name, c := range map[string]struct{ site, want string }{
 		"policy misspelt":         {`policy = "gek"`, `wrong-type site.hcl:1,10-15 Did you mean "gke"?`},
 		"policy missing":          {`max_pods = 3`, `missing-argument site.hcl:1,1-1`},
-		"policy null":             {`policy = null`, `missing-argument site.hcl:1,10-14 There is no default`},
+		"policy null":             {`policy = null`, `missing-argument site.hcl:1,10-14 No default`},
 		"unknown block":           {"policy = \"gke\"\nstatc {}", `unknown-block site.hcl:2,1-6 Did you mean "static"?`},
 		"pods":                    {"policy = \"gke\"\nmax_pods = 0", `wrong-type site.hcl:2,12-13 0 is not possible: a whole number from 1`},
 		"pods, a fraction":        {"policy = \"gke\"\nmax_pods = 1.5", `wrong-type site.hcl:2,12-15 1.5 is not possible`},
 		"pods, a thousand digits": {"policy = \"gke\"\nmax_pods = 1e400", `wrong-type site.hcl:2,12-17 Write a whole number up to`},
-		"floor's resource":        {"policy = \"gke\"\nfloor = { memroy = \"1Gi\" }", `wrong-type site.hcl:2,9-27 there is no resource "memroy" here. Did you mean "memory"?`},
-		"floor's quantity":        {"policy = \"gke\"\nfloor = { memory = \"1GB\" }", `wrong-type site.hcl:2,9-27 "1GB" is no quantity of memory`},
+		"floor's resource":        {"policy = \"gke\"\nfloor = { memroy = \"1Gi\" }", `wrong-type site.hcl:2,9-27 unknown resource "memroy". Did you mean "memory"?`},
+		"floor's quantity":        {"policy = \"gke\"\nfloor = { memory = \"1GB\" }", `wrong-type site.hcl:2,9-27 invalid quantity "1GB" of memory`},
 		"cap's quantity":          {"policy = \"gke\"\ncap = { cpu = -1 }", `wrong-type site.hcl:2,7-19 "-1" of cpu is negative`},
-		"floor above cap":         {"policy = \"gke\"\nfloor = { memory = \"2Gi\" }\ncap = { memory = \"1Gi\" }", `wrong-type site.hcl:2,20-25 At least 2Gi and at most 1Gi`},
-		"topology and floor":      {"policy = \"gke\"\nfloor = { cpu = 1 }\ntopology { cores = 2 }", `wrong-type site.hcl:2,17-18 drops every amount of cpu without a word`},
+		"floor above cap": {"policy = \"gke\"\nfloor = { memory = \"2Gi\" }\ncap = { memory = \"1Gi\" " +
+			"}", `wrong-type site.hcl:2,20-25 At least 2Gi and at most 1Gi`},
+		"topology and floor":      {"policy = \"gke\"\nfloor = { cpu = 1 }\ntopology { cores = 2 }", `wrong-type site.hcl:2,17-18 silently ignores every amount of cpu`},
 		"topology and cap":        {"policy = \"gke\"\ncap = { cpu = 1 }\ntopology { cores = 2 }", `wrong-type site.hcl:2,15-16 Remove one of them`},
 		"topology's cores":        {"policy = \"gke\"\ntopology { cores = 0 }", `wrong-type site.hcl:2,20-21 0 is not possible`},
 		"topology, null cores":    {"policy = \"gke\"\ntopology { cores = null }", `missing-argument site.hcl:2,20-24 leave the block out`},
 		"topology's spread":       {"policy = \"gke\"\ntopology {\n cores = 1\n spread = \"even\"\n}", `wrong-type site.hcl:4,11-17 "even" is not one of`},
 		"static without block":    {`policy = "static"`, `missing-argument site.hcl:1,10-18 static { memory = "8Gi" }`},
 		"static of nothing":       {"policy = \"static\"\nstatic {}", `missing-argument site.hcl:1,10-18 static { memory = "8Gi" }`},
-		"static's quantity":       {"policy = \"static\"\nstatic { memory = \"8 Gi\" }", `wrong-type site.hcl:2,19-25 "8 Gi" is no quantity of memory`},
+		"static's quantity":       {"policy = \"static\"\nstatic { memory = \"8 Gi\" }", `wrong-type site.hcl:2,19-25 invalid quantity "8 Gi" of memory`},
 		"remainder without block": {`policy = "remainder"`, `missing-argument site.hcl:1,10-21 remainder { cpus = 8 }`},
-		"remainder's percent":     {"policy = \"remainder\"\nremainder { memory = 10 }", `wrong-type site.hcl:2,22-24 "10" is no percentage`},
+		"remainder's percent":     {"policy = \"remainder\"\nremainder { memory = 10 }", `wrong-type site.hcl:2,22-24 invalid percentage "10"`},
 		"remainder's cpus":        {"policy = \"remainder\"\nremainder { cpus = -4 }", `wrong-type site.hcl:2,20-22 -4 is not possible`},
 		"half of a pair":          {"policy = \"eks\"\neks { enis = 3 }", `missing-argument site.hcl:2,1-4 Write both, or neither`},
 	} {
@@ -133,37 +137,50 @@ func TestSiteFaults(t *testing.T) {
 			r := decide(t, c.site, stages.Inputs{Check: true})
 			code, rest, _ := strings.Cut(c.want, " ")
 			place, words, _ := strings.Cut(rest, " ")
-			if got := told(r.diags); !strings.HasPrefix(got, code+" "+place+"\n") || !strings.Contains(got, words) {
+			if got := formatDiagnostics(r.diags); !strings.HasPrefix(got, code+" "+place+"\n") ||
+				!strings.Contains(got, words) {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 			if origin.Exit(r.diags) != 10 {
-				t.Errorf("exit %d", origin.Exit(r.diags))
+				t.Errorf("got exit %d, want 10", origin.Exit(r.diags))
 			}
 		})
 	}
 }
 
-// What the base got wrong is the base's fault, and only where it is needed.
+// TestBaseFaults: errors of the base are reported as such, and only where the value is needed.
 func TestBaseFaults(t *testing.T) {
 	site := "policy = \"static\"\nstatic { cpu = 1 }"
 	for name, c := range map[string]struct {
 		base map[string]any
 		want string
 	}{
-		"quantity":   {map[string]any{"systemReserved": map[string]any{"memory": "1x"}}, "systemReserved.memory: \"1x\" is no quantity"},
-		"threshold":  {map[string]any{"evictionHard": map[string]any{"memory.available": "200%"}}, "evictionHard: memory.available: \"200%\" is no percentage"},
-		"threshold2": {map[string]any{"evictionHard": map[string]any{"memory.available": "much"}}, "evictionHard: memory.available: \"much\" is no quantity"},
+		"quantity":   {map[string]any{"systemReserved": map[string]any{"memory": "1x"}}, "systemReserved.memory: invalid quantity \"1x\""},
+		"threshold":  {map[string]any{"evictionHard": map[string]any{"memory.available": "200%"}}, "evictionHard: memory.available: \"200%\" is not a percentage"},
+		"threshold2": {map[string]any{"evictionHard": map[string]any{"memory.available": "much"}}, "evictionHard: memory.available: invalid quantity \"much\""},
 	} {
 		r := decide(t, site, withBase(machineOf(8, 16*gib), c.base))
-		if got := told(r.diags); !strings.HasPrefix(got, "kubelet-config ") || !strings.Contains(got, c.want) {
-			t.Errorf("%s: %s", name, got)
+		if got := formatDiagnostics(r.diags); !strings.HasPrefix(got, "kubelet-config ") ||
+			!strings.Contains(got, c.want) {
+			t.Errorf("%s: got %s, want kubelet-config with %s", name, got, c.want)
 		}
 	}
-	r := decide(t, "policy = \"static\"\nstatic { memory = \"1Gi\" }", withBase(machineOf(8, 16*gib), map[string]any{"reservedSystemCPUs": "0-"}))
-	if got := told(r.diags); !strings.Contains(got, "CPU list \"0-\"") {
-		t.Error(got)
+	r := decide(
+		t,
+		"policy = \"static\"\nstatic { memory = \"1Gi\" }",
+		withBase(machineOf(8, 16*gib), map[string]any{"reservedSystemCPUs": "0-"}),
+	)
+	if got := formatDiagnostics(r.diags); !strings.Contains(got, "CPU list \"0-\"") {
+		t.Errorf("CPU list 0-: got %s, want an error about it", got)
 	}
-	mustDecide(t, `policy = "gke"`, withBase(machineOf(8, 16*gib), map[string]any{"systemReserved": map[string]any{"memory": "1x"}, "reservedSystemCPUs": "0-"}))
+	mustDecide(
+		t,
+		`policy = "gke"`,
+		withBase(
+			machineOf(8, 16*gib),
+			map[string]any{"systemReserved": map[string]any{"memory": "1x"}, "reservedSystemCPUs": "0-"},
+		),
+	)
 }
 
 // 0% and 100% switch a threshold off; percentages are the kubelet's own arithmetic.
@@ -182,7 +199,7 @@ func FuzzThreshold(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		n, err := thresholdBytes(text, 16*gib)
 		if err == nil && (n < 0 || strings.HasSuffix(text, "%") && n > 16*gib) {
-			t.Errorf("%q is %d bytes", text, n)
+			t.Errorf("threshold %q: got %d bytes, want 0 to the capacity", text, n)
 		}
 	})
 }
@@ -198,7 +215,8 @@ func FuzzQuantity(f *testing.F) {
 				continue
 			}
 			if back, err := parseQuantity(name, quantity(name, n)); n < 0 || n > maxBytes || err != nil || back != n {
-				t.Errorf("%s %q is %d, printed %s, read %d, %v", name, text, n, quantity(name, n), back, err)
+				t.Errorf("%s %q is %d, printed %s: got %d and %v when parsed, want the same amount",
+					name, text, n, quantity(name, n), back, err)
 			}
 		}
 	})

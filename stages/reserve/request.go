@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -14,7 +13,7 @@ import (
 	"github.com/prelet/prelet/schema"
 )
 
-// request is what the site asks for, in amounts.
+// request is the stage's configuration in amounts.
 type request struct {
 	at      hcl.Range // of policy
 	policy  string
@@ -40,185 +39,262 @@ type bound struct {
 	origins []origin.Origin
 }
 
-// read turns the configuration into a request. It finds what can be found without facts. Known is false where
-// something that matters has no value yet.
-func read(cfg schema.Body, address string) (r request, known bool, diags hcl.Diagnostics) {
+// read turns the configuration into a request and checks what can be checked without facts. It returns false if an
+// argument that matters is unknown.
+func read(cfg schema.Body, address string) (r request, isKnown bool, diags hcl.Diagnostics) {
 	policy := policyAttr.Of(cfg)
-	d := reader{address: address, known: true}
-	r.at, r.site = policy.Range, d.origins(policy.Origins(), policy.Range)
-	if d.has(policy.Cty) {
-		r.policy = policy.V
-	} else if policy.Null() {
-		return r, false, hcl.Diagnostics{origin.Error(fault.MissingArgument, policy.Range, "policy is null",
-			"There is no default: write one of gke, eks, aks, gdc, static, remainder.")}
+	d := decoder{address: address, isKnown: true}
+
+	if policy.Null() {
+		d.errorf(fault.MissingArgument, policy.Range, "policy is null",
+			"No default: write one of gke, eks, aks, gdc, static, remainder.")
+
+		return r, false, d.diags
 	}
-	r.maxPods = d.number(maxPodsAttr.Of(cfg))
-	r.floor, r.cap = d.amounts(floorAttr.Of(cfg)), d.amounts(capAttr.Of(cfg))
+	r.at = policy.Range
+	r.site = d.origins(policy.Origins(), policy.Range)
+	if d.hasValue(policy.Cty) {
+		r.policy = policy.V
+	}
+
+	r.maxPods = d.decodeNumber(maxPodsAttr.Of(cfg))
+	r.floor = d.decodeAmounts(floorAttr.Of(cfg))
+	r.cap = d.decodeAmounts(capAttr.Of(cfg))
 	if b, ok := cfg.One("topology"); ok {
 		r.topology = true
-		r.cores, r.spread = d.topology(b)
+		r.cores, r.spread = d.decodeTopology(b)
 	}
-	d.diags = append(d.diags, r.checkBounds()...)
+	d.checkBounds(r)
+
 	if r.policy == "" {
 		return r, false, d.diags
 	}
+	d.decodePolicy(cfg, &r)
 
-	if isLiteral(policy.Expr) { // else it is by the machine, and the blocks are for others
-		d.noteUnused(cfg, r.policy)
-	}
-	b, written := cfg.One(r.policy)
-	switch {
-	case !written:
-	case r.policy == static:
-		r.static = d.static(b)
-	case r.policy == remainder:
-		r.cpusRemain, r.percent = d.remainder(b)
-	case r.policy == eks:
-		r.eniPods = d.eniPods(b)
-	}
-	nothing := !written || r.policy == static && d.known && len(r.static) == 0
-	if example := examples[r.policy]; nothing && example != "" {
-		d.diags = append(d.diags, origin.Error(fault.MissingArgument, policy.Range,
-			"Policy "+r.policy+" reserves what its block says", "Write it, as %s.", example))
-	}
-	return r, d.known, d.diags
+	return r, d.isKnown, d.diags
 }
 
-// examples are blocks of the policies that reserve nothing without one.
-var examples = map[string]string{static: `static { memory = "8Gi" }`, remainder: `remainder { cpus = 8 }`}
-
-// reader reads the arguments of one stage, and collects what is wrong with them.
-type reader struct {
+// decoder decodes the arguments of one stage and collects errors.
+type decoder struct {
 	address string // of the stage
-	known   bool   // all that were read have values
+	isKnown bool   // all arguments until now are known
 	diags   hcl.Diagnostics
 }
 
-// has says whether an argument has a value that is known and not null. One that has none yet makes the request unknown.
-func (d *reader) has(v cty.Value) bool {
-	settled := v.IsWhollyKnown() && !v.ContainsMarked()
-	d.known = d.known && settled
-	return settled && !v.IsNull()
+func (d *decoder) errorf(code fault.Code, at hcl.Range, summary, detail string, args ...any) {
+	d.diags = append(d.diags, origin.Error(code, at, summary, detail, args...))
 }
 
-// origins are those of a value, or the stage for one that has none.
-func (d *reader) origins(of []origin.Origin, at hcl.Range) []origin.Origin {
+// decodePolicy decodes the block of the policy.
+func (d *decoder) decodePolicy(cfg schema.Body, r *request) {
+	policy := policyAttr.Of(cfg)
+	isLiteral := policy.Expr != nil && len(policy.Expr.Variables()) == 0
+	if isLiteral { // otherwise the blocks are for other machines
+		d.noteUnused(cfg, r.policy)
+	}
+
+	b, isWritten := cfg.One(r.policy)
+	if isWritten {
+		switch r.policy {
+		case static:
+			r.static = d.decodeStatic(b)
+		case remainder:
+			r.cpusRemain, r.percent = d.decodeRemainder(b)
+		case eks:
+			r.eniPods = d.decodeENIPods(b)
+		}
+	}
+
+	examples := map[string]string{
+		static:    `static { memory = "8Gi" }`,
+		remainder: `remainder { cpus = 8 }`,
+	}
+	example, needsBlock := examples[r.policy]
+	isEmpty := !isWritten || r.policy == static && d.isKnown && len(r.static) == 0
+	if needsBlock && isEmpty {
+		d.errorf(fault.MissingArgument, policy.Range, "Policy "+r.policy+" needs its block",
+			"Write it, as %s.", example)
+	}
+}
+
+// hasValue reports whether an argument is known and not null. An unknown one makes the request unknown.
+func (d *decoder) hasValue(v cty.Value) bool {
+	isKnown := v.IsWhollyKnown() && !v.ContainsMarked()
+	d.isKnown = d.isKnown && isKnown
+
+	return isKnown && !v.IsNull()
+}
+
+// origins returns the origins of a value, or the stage if it has none.
+func (d *decoder) origins(of []origin.Origin, at hcl.Range) []origin.Origin {
 	if len(of) > 0 {
 		return of
 	}
-	return []origin.Origin{{Kind: origin.Site, Role: origin.Value, Ref: d.address, Range: at}}
+
+	return []origin.Origin{{
+		Kind:  origin.Site,
+		Role:  origin.Value,
+		Ref:   d.address,
+		Range: at,
+	}}
 }
 
-// number is a whole number; nothing where the argument has no value.
-func (d *reader) number(v schema.Value[float64]) bound {
-	if !d.has(v.Cty) {
+// decodeNumber decodes a whole number; the zero bound if it has no value.
+func (d *decoder) decodeNumber(v schema.Value[float64]) bound {
+	if !d.hasValue(v.Cty) {
 		return bound{}
 	}
-	n, exact := v.Cty.AsBigFloat().Int64()
-	if exact != big.Exact || n > maxCPUs { // the attribute's own check sees only what fits a float64
-		d.diags = append(d.diags, origin.Error(fault.WrongType, v.Range, "This number cannot be true",
-			"Write a whole number up to %d.", maxCPUs))
+
+	n, accuracy := v.Cty.AsBigFloat().Int64()
+	if accuracy != big.Exact || n > maxCPUs { // the attribute's own check gets a float64
+		d.errorf(
+			fault.WrongType,
+			v.Range,
+			"This number cannot be true",
+			"Write a whole number up to %d.",
+			maxCPUs,
+		)
 	}
+
 	return bound{n, v.Range, d.origins(v.Origins(), v.Range)}
 }
 
-// amounts are quantities by resource, which the attribute's own check has seen.
-func (d *reader) amounts(v schema.Value[map[string]*string]) map[string]bound {
+// decodeAmount decodes a quantity that was checked; false if it has no value.
+func (d *decoder) decodeAmount(name string, v schema.Value[string]) (bound, bool) {
+	if !d.hasValue(v.Cty) {
+		return bound{}, false
+	}
+	n, _ := parseQuantity(name, v.V)
+
+	return bound{n, v.Range, d.origins(v.Origins(), v.Range)}, true
+}
+
+// decodeAmounts decodes quantities by resource that were checked.
+func (d *decoder) decodeAmounts(v schema.Value[map[string]*string]) map[string]bound {
 	out := map[string]bound{}
-	if !d.has(v.Cty) {
+	if !d.hasValue(v.Cty) {
 		return out
 	}
+
 	for name, text := range v.V {
 		if text != nil {
 			n, _ := parseQuantity(name, *text)
-			out[name] = bound{n, v.ItemRange(name), d.origins(v.ItemOrigins(name), v.ItemRange(name))}
+			out[name] = bound{
+				n,
+				v.ItemRange(name),
+				d.origins(v.ItemOrigins(name), v.ItemRange(name)),
+			}
 		}
 	}
+
 	return out
 }
 
-func (d *reader) topology(b schema.Body) (cores bound, spread string) {
+func (d *decoder) decodeTopology(b schema.Body) (cores bound, spread string) {
 	c := coresAttr.Of(b)
-	cores = d.number(c)
-	if v := spreadAttr.Of(b); d.has(v.Cty) {
+	cores = d.decodeNumber(c)
+	if c.Null() {
+		d.errorf(fault.MissingArgument, c.Range, "cores is null",
+			"topology needs the number of cores; leave the block out to reserve an amount of cpu.")
+	}
+	if v := spreadAttr.Of(b); d.hasValue(v.Cty) {
 		spread = v.V
 	}
-	if c.Null() {
-		d.diags = append(d.diags, origin.Error(fault.MissingArgument, c.Range, "cores is null",
-			"topology needs the number of cores; leave the block out to reserve an amount of cpu."))
-	}
+
 	return cores, spread
 }
 
-// isLiteral reports whether an expression is a text that depends on nothing.
-func isLiteral(e hclsyntax.Expression) bool { return e != nil && len(e.Variables()) == 0 }
-
-// noteUnused names the blocks of other policies.
-func (d *reader) noteUnused(cfg schema.Body, policy string) {
-	for _, name := range []string{gke, eks, aks, gdc, static, remainder} {
+// noteUnused notes the blocks of other policies.
+func (d *decoder) noteUnused(cfg schema.Body, policy string) {
+	for _, name := range policies() {
 		if b, ok := cfg.One(name); ok && name != policy {
-			d.diags = append(d.diags, origin.Note(fault.OverrideIgnored, b.Range, "Block "+name+" is not used",
-				"The policy is %s.", policy))
+			d.diags = append(
+				d.diags,
+				origin.Note(fault.OverrideIgnored, b.Range, "Block "+name+" is not used",
+					"The policy is %s.", policy),
+			)
 		}
 	}
 }
 
-// static is what the block of policy static reserves, by resource.
-func (d *reader) static(b schema.Body) map[string]bound {
+func (d *decoder) decodeStatic(b schema.Body) map[string]bound {
 	out := map[string]bound{}
-	for name, attr := range map[string]schema.Attr[string]{cpu: staticCPU, memory: staticMemory, storage: staticStorage} {
-		if v := attr.Of(b); d.has(v.Cty) {
-			n, _ := parseQuantity(name, v.V)
-			out[name] = bound{n, v.Range, d.origins(v.Origins(), v.Range)}
+	attributes := map[string]schema.Attr[string]{
+		cpu:     staticCPU,
+		memory:  staticMemory,
+		storage: staticStorage,
+	}
+	for name, attr := range attributes {
+		if amount, ok := d.decodeAmount(name, attr.Of(b)); ok {
+			out[name] = amount
 		}
 	}
+
 	return out
 }
 
-// remainder is what is left for pods: CPUs and a percentage of memory; nil: not given.
-func (d *reader) remainder(b schema.Body) (cpus, percent *int64) {
+// decodeRemainder returns the CPUs that remain for pods and the percentage of memory that is reserved; nil if
+// not given.
+func (d *decoder) decodeRemainder(b schema.Body) (cpus, percent *int64) {
 	if v := remainderCPUs.Of(b); !v.Null() {
-		n := d.number(v).amount
+		n := d.decodeNumber(v).amount
 		cpus = &n
 	}
-	if v := remainderMemory.Of(b); d.has(v.Cty) {
+	if v := remainderMemory.Of(b); d.hasValue(v.Cty) {
 		n, _ := parsePercent(v.V)
 		percent = &n
 	}
+
 	return cpus, percent
 }
 
-// eniPods is how many pods the network interfaces take; 0: not given.
-func (d *reader) eniPods(b schema.Body) int64 {
-	enis, ips := d.number(eksENIs.Of(b)), d.number(eksIPs.Of(b))
-	if d.known && (enis.amount == 0) != (ips.amount == 0) {
-		d.diags = append(d.diags, origin.Error(fault.MissingArgument, b.Range, "enis and ips_per_eni belong together",
-			"Write both, or neither: then max_pods counts."))
+// decodeENIPods returns how many pods the network interfaces take; 0 if not given.
+func (d *decoder) decodeENIPods(b schema.Body) int64 {
+	enis := d.decodeNumber(eksENIs.Of(b)).amount
+	ips := d.decodeNumber(eksIPs.Of(b)).amount
+	if d.isKnown && (enis == 0) != (ips == 0) {
+		d.errorf(fault.MissingArgument, b.Range, "enis and ips_per_eni belong together",
+			"Write both, or neither: then max_pods counts.")
 	}
-	if enis.amount > 0 && ips.amount > 0 {
-		return enis.amount*(ips.amount-1) + 2
+	if enis == 0 || ips == 0 {
+		return 0
 	}
-	return 0
+
+	return enis*(ips-1) + 2
 }
 
-// checkBounds looks at floor, cap and topology against each other.
-func (r request) checkBounds() (diags hcl.Diagnostics) {
+// checkBounds compares floor, cap and topology.
+func (d *decoder) checkBounds(r request) {
 	for _, name := range slices.Sorted(maps.Keys(r.floor)) {
-		if c, ok := r.cap[name]; ok && r.floor[name].amount > c.amount {
-			diags = append(diags, origin.Error(fault.WrongType, r.floor[name].at, "floor."+name+" is above cap."+name,
-				"At least %s and at most %s cannot both be kept. Lower the floor, or raise the cap.",
-				quantity(name, r.floor[name].amount), quantity(name, c.amount)))
+		floor := r.floor[name]
+		limit := r.cap[name]
+		if _, ok := r.cap[name]; ok && floor.amount > limit.amount {
+			d.errorf(
+				fault.WrongType,
+				floor.at,
+				"floor."+name+" is above cap."+name,
+				"At least %s and at most %s contradict each other. Lower the floor, or raise the cap.",
+				quantity(name, floor.amount),
+				quantity(name, limit.amount),
+			)
 		}
 	}
-	for _, x := range []struct {
-		name string
-		m    map[string]bound
-	}{{"floor", r.floor}, {"cap", r.cap}} {
-		if b, ok := x.m[cpu]; ok && r.topology {
-			diags = append(diags, origin.Error(fault.WrongType, b.at, "topology and "+x.name+".cpu exclude each other",
-				"With topology the kubelet reserves whole CPUs (reservedSystemCPUs) and drops every amount of cpu without a word. "+
-					"Remove one of them; topology.cores says how many cores."))
+
+	if !r.topology {
+		return
+	}
+	refuse := func(name string, bounds map[string]bound) {
+		if b, ok := bounds[cpu]; ok {
+			d.errorf(
+				fault.WrongType,
+				b.at,
+				"topology and "+name+".cpu exclude each other",
+				"With topology the kubelet reserves whole CPUs (reservedSystemCPUs) "+
+					"and silently ignores every amount of cpu. Remove one of them; "+
+					"topology.cores is the number of cores.",
+			)
 		}
 	}
-	return diags
+	refuse("floor", r.floor)
+	refuse("cap", r.cap)
 }

@@ -10,70 +10,84 @@ import (
 	"github.com/prelet/prelet/internal/node"
 )
 
-// origins are the site's words for the policy, and the arithmetic of one thing.
+// origins returns the origins of the policy in the site, and the arithmetic of one key of steps.
 func (d *decision) origins(of string) []origin.Origin {
-	return append(slices.Clone(d.req.site), d.stepOrigins(of)...)
+	return append(slices.Clone(d.req.site), d.stepOrigins(d.steps[of])...)
 }
 
-func (d *decision) stepOrigins(of string) []origin.Origin { return d.originsOf(d.steps[of]) }
-
-func (d *decision) originsOf(steps []step) (out []origin.Origin) {
+func (d *decision) stepOrigins(steps []step) (out []origin.Origin) {
 	for _, s := range steps {
 		out = append(out, s.site...)
-		out = append(out, origin.Origin{Kind: origin.Policy, Role: origin.Value, Ref: "policy " + d.req.policy, Text: s.text})
+		out = append(out, origin.Origin{
+			Kind: origin.Policy,
+			Role: origin.Value,
+			Ref:  "policy " + d.req.policy,
+			Text: s.text,
+		})
 	}
+
 	return out
 }
 
-// contribution is what the node gets. Only leaves are set: other keys of the base stay.
+// contribution returns the settings of this stage. Only leaves are set: other keys of the base are kept.
 func (d *decision) contribution() node.Contribution {
 	var c node.Contribution
 	set := func(from []origin.Origin, v any, path ...string) {
-		c.Settings = append(c.Settings, node.Setting{Path: path, Value: v, Delete: v == nil, Origins: from})
+		c.Settings = append(
+			c.Settings,
+			node.Setting{
+				Path:    path,
+				Value:   v,
+				Delete:  v == nil,
+				Origins: from,
+			},
+		)
 	}
+
 	for _, h := range []half{d.kube, d.system} {
 		for _, name := range resources() {
-			n, have := h.amounts[name]
-			_, inBase := h.base[name]
+			n, hasAmount := h.amounts[name]
+			_, isInBase := h.base[name]
+			isReplaced := name == cpu && d.req.topology
+
 			switch {
-			case name == cpu && d.req.topology:
-				if inBase {
-					set(d.origins("topology"), nil, h.field, name)
-				}
-			case !d.decided[name]:
-			case have:
+			case isReplaced && isInBase:
+				set(d.origins(stepsTopology), nil, h.field, name)
+			case isReplaced || !d.decided[name]:
+			case hasAmount:
 				set(d.origins(name), quantity(name, n), h.field, name)
-			case inBase:
+			case isInBase:
 				set(d.origins(name), nil, h.field, name)
 			}
 		}
 	}
+
 	if len(d.thresholds) > 0 {
 		c.Fill = d.fillThresholds
 	}
 	if d.req.topology {
-		set(d.origins("topology"), d.cpus.String(), "reservedSystemCPUs")
+		set(d.origins(stepsTopology), d.cpus.String(), fieldCPUs)
 	}
 	if d.dropCPUs {
-		set(d.origins(cpu), nil, "reservedSystemCPUs")
+		set(d.origins(cpu), nil, fieldCPUs)
 	}
 	if d.req.maxPods.amount > 0 {
 		set(d.req.maxPods.origins, d.maxPods, "maxPods")
 	}
+
 	return c
 }
 
-// onNode is reserved memory of one NUMA node.
-type onNode struct {
+// nodeMemory is the reserved memory of one NUMA node.
+type nodeMemory struct {
 	node  int
 	bytes int64
 }
 
 // reservedMemory divides kubeReserved + systemReserved + evictionHard evenly over the NUMA nodes that have CPUs and
-// memory, in whole MiB, the rest on the first. The memory manager's static policy wants exactly this sum (kubelet
+// memory, in whole MiB, the rest on the first. The memory manager's static policy requires exactly this sum (kubelet
 // v1.36.3: "the total amount … of type "memory" is not equal to the value … determined by Node Allocatable feature").
-func (f finished) reservedMemory() (out []onNode) {
-	total := f.amounts[memory].kube + f.amounts[memory].system + f.hardMemory
+func (f finished) reservedMemory() (out []nodeMemory) {
 	var nodes []int
 	for _, n := range f.in.Facts.NUMA {
 		if len(n.CPUs) > 0 && (n.MemoryBytes == nil || *n.MemoryBytes > 0) {
@@ -84,37 +98,49 @@ func (f finished) reservedMemory() (out []onNode) {
 	if len(nodes) == 0 {
 		nodes = []int{0}
 	}
-	each := wholeMiB(total / int64(len(nodes)))
+
+	total := f.amounts[memory].kube + f.amounts[memory].system + f.hardMemory
+	each := roundToMiB(total / int64(len(nodes)))
 	for i, n := range nodes {
-		b := each
+		bytes := each
 		if i == 0 {
-			b = total - each*int64(len(nodes)-1)
+			bytes = total - each*int64(len(nodes)-1)
 		}
-		if b > 0 {
-			out = append(out, onNode{n, b})
+		if bytes > 0 {
+			out = append(out, nodeMemory{n, bytes})
 		}
 	}
+
 	return out
 }
 
-// output is the stage's outputs, of the type that Outputs declares.
+// output returns the stage's outputs, of the type that Outputs declares.
 func (f finished) output() cty.Value {
-	r := f.reserved()
-	mem := value.Absent(cty.List(reservedMemoryType()))
+	reservedMemory := cty.ListValEmpty(reservedMemoryType())
 	var list []cty.Value
 	for _, m := range f.reservedMemory() {
-		list = append(list, cty.ObjectVal(map[string]cty.Value{"numaNode": cty.NumberIntVal(int64(m.node)),
-			"limits": cty.MapVal(map[string]cty.Value{memory: cty.StringVal(quantity(memory, m.bytes))})}))
+		list = append(list, cty.ObjectVal(map[string]cty.Value{
+			"numaNode": cty.NumberIntVal(int64(m.node)),
+			"limits":   value.StringMap(map[string]string{memory: quantity(memory, m.bytes)}),
+		}))
 	}
 	if len(list) > 0 {
-		mem = cty.ListVal(list)
+		reservedMemory = cty.ListVal(list)
 	}
+
+	r := f.reserved()
 	cpus := cty.NullVal(cty.String)
 	if r.CPUs != "" {
 		cpus = cty.StringVal(r.CPUs)
 	}
+
 	return cty.ObjectVal(map[string]cty.Value{
-		"kube_reserved": value.StringMap(r.Kube), "system_reserved": value.StringMap(r.System), "reserved_cpus": cpus, "reserved_memory": mem,
-		"eviction_hard": value.StringMap(r.EvictionHard), "max_pods": cty.NumberIntVal(int64(r.MaxPods)), "allocatable": value.StringMap(r.Allocatable),
+		"kube_reserved":   value.StringMap(r.Kube),
+		"system_reserved": value.StringMap(r.System),
+		"reserved_cpus":   cpus,
+		"reserved_memory": reservedMemory,
+		"eviction_hard":   value.StringMap(r.EvictionHard),
+		"max_pods":        cty.NumberIntVal(int64(r.MaxPods)),
+		"allocatable":     value.StringMap(r.Allocatable),
 	})
 }

@@ -2,6 +2,7 @@ package reserve
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/utils/cpuset"
@@ -9,92 +10,147 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// fault is why a topology cannot be had on this machine.
+// refusal is the reason why a topology is not possible on this machine.
 type refusal struct{ summary, detail string }
 
-// choose takes whole cores with all of their online threads: a kubelet refuses CPUs that are offline, and a pod on
-// the sibling of a reserved thread would share its core with the system. Lowest threads first.
-func choose(f *world.Facts, want int, spread string) (cpuset.CPUSet, string, *refusal) {
-	byNode, nodes, lost := coresByNode(f)
-	have := 0
-	for _, list := range byNode {
-		have += len(list)
-	}
-	switch {
-	case have == 0:
-		return cpuset.New(), "", &refusal{"The cores are not known, so none can be reserved", "Which threads share a core could not be read. Look at `prelet detect`, or reserve an amount of cpu: leave topology out."}
-	case want > have:
-		return cpuset.New(), "", &refusal{fmt.Sprintf("%s cannot be reserved", cores(want)), fmt.Sprintf("The machine has %d. Lower topology.cores.", have)}
-	}
-	var cpus []int
-	if spread != spreadNUMA {
-		left := want
-		for _, n := range nodes {
-			take := min(left, len(byNode[n]))
-			for _, c := range byNode[n][:take] {
-				cpus = append(cpus, c...)
-			}
-			left -= take
-		}
-		set := cpuset.New(cpus...)
-		return set, fmt.Sprintf("%s, %d threads: CPUs %s", cores(want), set.Size(), set), nil
-	}
-	switch {
-	case lost:
-		return cpuset.New(), "", &refusal{"Cores cannot be spread over NUMA nodes", "On which node a core is could not be read. Look at `prelet detect`, or write spread = \"packed\"."}
-	case want%len(nodes) != 0:
-		lower, upper := want/len(nodes)*len(nodes), (want/len(nodes)+1)*len(nodes)
-		advice := fmt.Sprintf("%d or %d", lower, upper)
-		if lower == 0 {
-			advice = fmt.Sprint(upper)
-		}
-		return cpuset.New(), "", &refusal{fmt.Sprintf("%s cannot be spread evenly over %d NUMA nodes", cores(want), len(nodes)), fmt.Sprintf("Write cores = %s, or spread = \"packed\".", advice)}
-	}
-	each := want / len(nodes)
-	for _, n := range nodes {
-		if len(byNode[n]) < each {
-			return cpuset.New(), "", &refusal{fmt.Sprintf("%s cannot be spread evenly over %d NUMA nodes", cores(want), len(nodes)), fmt.Sprintf("NUMA node %d has %d, and %d on each are needed. Lower topology.cores, or write spread = \"packed\".", n, len(byNode[n]), each)}
-		}
-		for _, c := range byNode[n][:each] {
-			cpus = append(cpus, c...)
-		}
-	}
-	set := cpuset.New(cpus...)
-	return set, fmt.Sprintf("%s, %d on each of %d NUMA nodes, %d threads: CPUs %s", cores(want), each, len(nodes), set.Size(), set), nil
+// nodeCores are the cores of one NUMA node as their threads, by first thread.
+type nodeCores struct {
+	id    int
+	cores [][]int
 }
 
-func cores(n int) string {
+// choose chooses whole cores with all of their online threads, lowest threads first: a kubelet refuses offline CPUs,
+// and a pod on the sibling of a reserved thread would share its core with the system.
+func choose(f *world.Facts, want int, spread string) (cpuset.CPUSet, string, *refusal) {
+	nodes, isCertain := coresByNode(f)
+	available := 0
+	for _, n := range nodes {
+		available += len(n.cores)
+	}
+
+	switch {
+	case available == 0:
+		return cpuset.New(), "", &refusal{
+			"The cores are not known, so none can be reserved",
+			"Which threads share a core could not be read. Look at `prelet detect`, " +
+				"or leave topology out to reserve an amount of cpu.",
+		}
+	case want > available:
+		return cpuset.New(), "", &refusal{
+			formatCores(want) + " cannot be reserved",
+			fmt.Sprintf("The machine has %d. Lower topology.cores.", available)}
+	case spread != spreadNUMA:
+		set, text := choosePacked(nodes, want)
+		return set, text, nil
+	case !isCertain:
+		return cpuset.New(), "", &refusal{
+			"Cores cannot be spread over NUMA nodes",
+			"The NUMA node of a core could not be read. Look at `prelet detect`, or write spread = \"packed\".",
+		}
+	}
+
+	return chooseSpread(nodes, want)
+}
+
+// choosePacked chooses the first cores of the first node, then of the next.
+func choosePacked(nodes []nodeCores, want int) (cpuset.CPUSet, string) {
+	var cpus []int
+	left := want
+	for _, n := range nodes {
+		take := min(left, len(n.cores))
+		cpus = append(cpus, slices.Concat(n.cores[:take]...)...)
+		left -= take
+	}
+	set := cpuset.New(cpus...)
+
+	return set, fmt.Sprintf("%s, %d threads: CPUs %s", formatCores(want), set.Size(), set)
+}
+
+// chooseSpread chooses equally many cores on each node.
+func chooseSpread(nodes []nodeCores, want int) (cpuset.CPUSet, string, *refusal) {
+	uneven := fmt.Sprintf("%s cannot be spread evenly over %d NUMA nodes", formatCores(want), len(nodes))
+	each := want / len(nodes)
+
+	if want%len(nodes) != 0 {
+		advice := fmt.Sprint((each + 1) * len(nodes))
+		if each > 0 {
+			advice = fmt.Sprintf("%d or %s", each*len(nodes), advice)
+		}
+
+		return cpuset.New(), "", &refusal{
+			uneven,
+			fmt.Sprintf("Write cores = %s, or spread = \"packed\".", advice),
+		}
+	}
+
+	var cpus []int
+	for _, n := range nodes {
+		if len(n.cores) < each {
+			return cpuset.New(), "", &refusal{
+				uneven,
+				fmt.Sprintf("NUMA node %d has %d, and %d on each are needed. "+
+					"Lower topology.cores, or write spread = \"packed\".", n.id, len(n.cores), each),
+			}
+		}
+		cpus = append(cpus, slices.Concat(n.cores[:each]...)...)
+	}
+	set := cpuset.New(cpus...)
+
+	return set, fmt.Sprintf("%s, %d on each of %d NUMA nodes, %d threads: CPUs %s",
+		formatCores(want), each, len(nodes), set.Size(), set), nil
+}
+
+func formatCores(n int) string {
 	if n == 1 {
 		return "1 core"
 	}
+
 	return fmt.Sprintf("%d cores", n)
 }
 
-// coresByNode lists each node's cores as their threads, by first thread. Lost says that a core's node was not found
-// and node 0 was taken for it.
-func coresByNode(f *world.Facts) (by map[int][][]int, nodes []int, lost bool) {
-	by = map[int][][]int{}
-	for _, c := range f.CPU.Cores {
-		if len(c.CPUs) == 0 {
+// coresByNode returns the cores of each NUMA node. It is not certain if the node of a core is not known; it counts as
+// 0.
+func coresByNode(f *world.Facts) (nodes []nodeCores, isCertain bool) {
+	byNode := map[int][][]int{}
+	isCertain = true
+
+	for _, core := range f.CPU.Cores {
+		if len(core.CPUs) == 0 {
 			continue
 		}
-		threads := slices.Sorted(slices.Values(c.CPUs))
-		n, ok := 0, false
-		if c.Node != nil {
-			n, ok = *c.Node, true
-		}
-		for _, x := range f.NUMA {
-			if !ok && slices.Contains(x.CPUs, threads[0]) {
-				n, ok = x.ID, true
-			}
-		}
-		lost = lost || !ok && len(f.NUMA) > 1
-		by[n] = append(by[n], threads)
+
+		threads := slices.Sorted(slices.Values(core.CPUs))
+		id, isKnown := nodeOf(f, core, threads[0])
+		isCertain = isCertain && (isKnown || len(f.NUMA) <= 1)
+		byNode[id] = append(byNode[id], threads)
 	}
-	for n, list := range by {
-		slices.SortStableFunc(list, func(a, b []int) int { return a[0] - b[0] })
-		nodes = append(nodes, n)
+
+	for _, id := range slices.Sorted(maps.Keys(byNode)) {
+		cores := byNode[id]
+		slices.SortStableFunc(cores, func(a, b []int) int {
+			return a[0] - b[0]
+		})
+		nodes = append(nodes, nodeCores{id, cores})
 	}
-	slices.Sort(nodes)
-	return by, nodes, lost
+
+	return nodes, isCertain
+}
+
+// nodeOf returns the NUMA node of a core, by the core or by its first thread.
+func nodeOf(f *world.Facts, core world.CPUCore, thread int) (id int, isKnown bool) {
+	if core.Node != nil {
+		return *core.Node, true
+	}
+
+	i := slices.IndexFunc(
+		f.NUMA,
+		func(n world.NUMANode) bool {
+			return slices.Contains(n.CPUs, thread)
+		},
+	)
+	if i < 0 {
+		return 0, false
+	}
+
+	return f.NUMA[i].ID, true
 }

@@ -15,7 +15,11 @@ import (
 func TestTopology(t *testing.T) {
 	offline := func() stages.Inputs { // CPU 1 and the second thread of CPU 2 are offline
 		in := sockets(1, 4, true, 32*gib)
-		in.Facts.CPU.Cores = []world.CPUCore{{Node: ptr(0), CPUs: []int{0, 4}}, {Node: ptr(0), CPUs: []int{2}}, {Node: ptr(0), CPUs: []int{3, 7}}}
+		in.Facts.CPU.Cores = []world.CPUCore{
+			{Node: ptr(0), CPUs: []int{0, 4}},
+			{Node: ptr(0), CPUs: []int{2}},
+			{Node: ptr(0), CPUs: []int{3, 7}},
+		}
 		in.Facts.CPU.Logical = ptr(5)
 		return in
 	}
@@ -66,7 +70,7 @@ func TestTopology(t *testing.T) {
 				t.Errorf("got %v, want %s", got, c.want)
 			}
 			if got := r.out["reserved_cpus"].AsString(); got != c.want {
-				t.Errorf("reserved_cpus is %s, want %s", got, c.want)
+				t.Errorf("reserved_cpus: got %s, want %s", got, c.want)
 			}
 			if _, ok := r.c.Reserved.Kube[cpu]; ok {
 				t.Error("cpu is reserved twice")
@@ -87,13 +91,13 @@ func TestChosenCoresAreWhole(t *testing.T) {
 		for _, spread := range []string{spreadNUMA, spreadPacked} {
 			set, _, refused := choose(f, want, spread)
 			if refused != nil {
-				t.Fatalf("%d of %d × %d, %s: %v", want, nodes, perNode, spread, refused)
+				t.Fatalf("%d of %d × %d, %s: got %v, want no refusal", want, nodes, perNode, spread, refused)
 			}
 			whole, perChosen := 0, map[int]int{}
 			for _, c := range f.CPU.Cores {
 				in := set.Intersection(cpuset.New(c.CPUs...))
 				if !in.IsEmpty() && in.Size() != len(c.CPUs) {
-					t.Fatalf("%s: core %v is split", set, c.CPUs)
+					t.Fatalf("got %s, want core %v whole", set, c.CPUs)
 				}
 				if !in.IsEmpty() {
 					whole++
@@ -101,11 +105,11 @@ func TestChosenCoresAreWhole(t *testing.T) {
 				}
 			}
 			if whole != want {
-				t.Fatalf("%s: %d cores, want %d", set, whole, want)
+				t.Fatalf("%s: got %d cores, want %d", set, whole, want)
 			}
 			for n := range nodes {
 				if spread == spreadNUMA && perChosen[n] != want/nodes {
-					t.Fatalf("%s: %v on the nodes", set, perChosen)
+					t.Fatalf("%s: got %v on the nodes, want equally many", set, perChosen)
 				}
 			}
 			shuffled := *f
@@ -114,7 +118,7 @@ func TestChosenCoresAreWhole(t *testing.T) {
 				shuffled.CPU.Cores[i], shuffled.CPU.Cores[j] = shuffled.CPU.Cores[j], shuffled.CPU.Cores[i]
 			})
 			if again, _, _ := choose(&shuffled, want, spread); !again.Equals(set) {
-				t.Fatalf("in another order %s, not %s", again, set)
+				t.Fatalf("cores in another order: got %s, want %s", again, set)
 			}
 		}
 	}
@@ -130,11 +134,18 @@ func TestTopologySaysWhichCores(t *testing.T) {
 			}
 		}
 	}
-	if got := strings.Join(words, "|"); !strings.Contains(got, "4 cores, 2 on each of 2 NUMA nodes, 8 threads: CPUs 0-1,56-57,112-113,168-169") {
+	if got := strings.Join(words, "|"); !strings.Contains(
+		got,
+		"4 cores, 2 on each of 2 NUMA nodes, 8 threads: CPUs 0-1,56-57,112-113,168-169",
+	) {
 		t.Error(got)
 	}
-	notes := decide(t, "policy = \"static\"\nstatic {\n cpu = 2\n memory = \"1Gi\"\n}\ntopology { cores = 1 }", machineOf(8, 8*gib))
-	if got := told(notes.diags); !strings.Contains(got, "cpu of block static is not used") {
-		t.Errorf("nothing tells that cpu of the block is not used: %s", got)
+	notes := decide(
+		t,
+		"policy = \"static\"\nstatic {\n cpu = 2\n memory = \"1Gi\"\n}\ntopology { cores = 1 }",
+		machineOf(8, 8*gib),
+	)
+	if got := formatDiagnostics(notes.diags); !strings.Contains(got, "cpu of block static is not used") {
+		t.Errorf("got %s, want a note that cpu of the block is not used", got)
 	}
 }

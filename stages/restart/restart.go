@@ -1,5 +1,6 @@
-// Package restart is the stage that says, as data, what apply shall do with the kubelet, and with other units, after a
-// commit.
+// Package restart is the stage that decides, as data, what happens to the kubelet and to other units after a
+// commit. It is pure and reads only its block and the finished node. It must not start or restart anything:
+// internal/commit and internal/commit/activation do that.
 package restart
 
 import (
@@ -19,19 +20,104 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
+// DefaultUnit is the kubelet's unit, unless a stage names another.
+const DefaultUnit = "kubelet.service"
+
+const (
+	actionRestart = "restart"
+	actionReload  = "reload"
+
+	// defaultUnitTimeout bounds the restart of another unit than the kubelet's.
+	defaultUnitTimeout = time.Minute
+
+	verifyBlock       = "verify"
+	preconditionBlock = "precondition"
+)
+
 var (
-	unit      = schema.Attr[string]{Name: "unit", DefaultText: "`kubelet.service` for the kubelet's; for others there is none", Doc: "The unit: the one that runs the kubelet, or a `.service`, `.timer` or `.socket` of the site's."}
-	rollback  = schema.Attr[bool]{Name: "rollback", Default: true, Doc: "Whether to go back to the last good generation when the kubelet is not healthy."}
-	reconcile = schema.Attr[bool]{Name: "reconcile_labels", Default: false, Doc: "Whether a node that has joined patches its own labels after a good verdict, with the kubelet's credentials, as far as the cluster lets it. A label that the site no longer sets is removed if it still has the value that the last generation gave it. Without this, labels count when the kubelet registers the node, but for the few that follow a restart. Taints a node cannot change: `kubectl taint`."}
-	settle    = schema.Attr[string]{Name: "settle", Default: "10s", Check: schema.Duration, Doc: "How long the kubelet must run without a new start before it counts as healthy."}
-	timeout   = schema.Attr[string]{Name: "timeout", Default: "2m", Check: schema.Duration, Doc: "How long to wait for one verdict, from the start of the kubelet on."}
-	bounds    = schema.Attr[string]{Name: schema.Timeout.Name, DefaultText: "the kubelet's: as long as its parts take (two verdicts, and twice what systemd needs to stop the kubelet); of another unit `60s`", Check: schema.Duration,
-		Doc: "How long the whole activation may take: the kubelet stopped, started on the new files and judged, and, if it is ill, put back and judged once more. When it is up nobody waits any longer, and a verdict that is still open is reached at the kubelet's next start. Not shorter than `verify.timeout`. Of another unit: how long to wait for its restart or reload."}
-	configz   = schema.Attr[string]{Name: "configz_credential", Check: checkCredential, Doc: "The name of a credential with which the verdict also asks the kubelet for the configuration that it runs with (`/configz`) and compares it with the planned one: a client certificate and its key, PEM in one text, of somebody who may get `nodes/configz`. A node's own may not. `prelet-verify.service` and `prelet-apply.service` need it (`LoadCredential=`); where they lack it, the rest is judged."}
-	action    = schema.Attr[string]{Name: "action", Default: actionRestart, Check: schema.OneOf(actionRestart, actionReload), Doc: "Of another unit: `restart`, or `reload`, which is a restart of a unit that cannot reload. A unit that does not run stays so."}
-	calm      = schema.Attr[string]{Name: "settle", Default: "2s", Check: schema.Duration, Doc: "Of another unit: how long it must run without a new process before it counts as healthy. Shorter than `timeout`."}
-	condition = schema.Attr[cty.Value]{Name: "condition", Required: true, Doc: "Must be true of the finished node."}
-	message   = schema.Attr[string]{Name: "error_message", Required: true, Doc: "Why not, and what to do."}
+	unitAttr = schema.Attr[string]{
+		Name:        "unit",
+		DefaultText: "`kubelet.service` for the kubelet's; others have none",
+		Doc: "The unit: the kubelet's, " +
+			"or a `.service`, `.timer` or `.socket` of the site's.",
+	}
+	actionAttr = schema.Attr[string]{
+		Name:    "action",
+		Default: actionRestart,
+		OneOf:   []string{actionRestart, actionReload},
+		Doc: "Of another unit: `restart`, or `reload`, which is a restart of a unit that cannot reload. " +
+			"A unit that does not run is not started.",
+	}
+	unitSettleAttr = schema.Attr[string]{
+		Name:    "settle",
+		Default: "2s",
+		Check:   schema.Duration,
+		Doc: "Of another unit: how long it must run without a new process before it counts as healthy. " +
+			"Shorter than `timeout`.",
+	}
+	rollbackAttr = schema.Attr[bool]{
+		Name:    "rollback",
+		Default: true,
+		Doc:     "Whether to roll back to the last good generation when the kubelet is not healthy.",
+	}
+	reconcileAttr = schema.Attr[bool]{
+		Name:    "reconcile_labels",
+		Default: false,
+		Doc: "Whether a node that has joined patches its own labels after a good verdict, " +
+			"with the kubelet's credentials, as far as the cluster lets it. " +
+			"A label that the site no longer sets is removed if it still has the value " +
+			"that the last generation gave it. Without this, " +
+			"labels count when the kubelet registers the node, but for the few that follow a restart. " +
+			"Taints a node cannot change: `kubectl taint`.",
+	}
+	// boundAttr limits the whole activation: stop, start, verdict, and after a bad verdict the rollback and its
+	// verdict. timeoutAttr limits one verdict, so it must not be longer. An activation that reaches the bound is
+	// unknown and never bad: a slow stop of the kubelet says nothing about the new files.
+	boundAttr = schema.Attr[string]{
+		Name:  schema.Timeout.Name,
+		Check: schema.Duration,
+		DefaultText: "the kubelet's: as long as its parts take (two verdicts, " +
+			"and twice what systemd needs to stop the kubelet); of another unit `60s`",
+		Doc: "How long the whole activation may take: the kubelet stopped, " +
+			"started on the new files and judged, and, if it is unhealthy, " +
+			"rolled back and judged once more. After that, prelet waits no longer, " +
+			"and a verdict that is still open is reached at the kubelet's next start. " +
+			"Not shorter than `verify.timeout`. Of another unit: " +
+			"how long to wait for its restart or reload.",
+	}
+
+	settleAttr = schema.Attr[string]{
+		Name:    "settle",
+		Default: "10s",
+		Check:   schema.Duration,
+		Doc:     "How long the kubelet must run without a new start before it counts as healthy.",
+	}
+	timeoutAttr = schema.Attr[string]{
+		Name:    "timeout",
+		Default: "2m",
+		Check:   schema.Duration,
+		Doc:     "How long to wait for one verdict, from the start of the kubelet on.",
+	}
+	configzAttr = schema.Attr[string]{
+		Name:  "configz_credential",
+		Check: checkCredential,
+		Doc: "The name of a credential with which the verdict also asks the kubelet " +
+			"for the configuration that it runs with (`/configz`) and compares it with the planned one: " +
+			"a client certificate and its key, PEM in one text, of a user who may get `nodes/configz`. " +
+			"A node's own may not. `prelet-verify.service` and `prelet-apply.service` need it " +
+			"(`LoadCredential=`); where they lack it, the rest is judged.",
+	}
+
+	conditionAttr = schema.Attr[cty.Value]{
+		Name:     "condition",
+		Required: true,
+		Doc:      "Must be true of the finished node.",
+	}
+	messageAttr = schema.Attr[string]{
+		Name:     "error_message",
+		Required: true,
+		Doc:      "Why not, and what to do.",
+	}
 )
 
 // Stage implements stages.Renderer.
@@ -39,149 +125,289 @@ type Stage struct{}
 
 // Spec implements stages.Stage.
 func (Stage) Spec() stages.Spec {
-	return stages.Spec{Phase: schema.Render, Bounds: &bounds, Block: schema.Block{Type: "restart",
-		Doc:    "What happens after files changed: start or restart, verify, go back. The stage named `kubelet` is the kubelet's, and so is the only one without `unit`. Each other is another unit, of which there are 16 at most; `action` and `settle` are for those, and `rollback`, `reconcile_labels`, `verify` and `precondition` for the kubelet.",
-		Fields: []schema.Field{unit, action, calm, rollback, reconcile},
-		Blocks: []schema.Block{
-			{Type: "verify", Max: 1, Always: true, Doc: "When the kubelet counts as healthy.", Fields: []schema.Field{settle, timeout, configz}},
-			{Type: "precondition", Doc: "What must be true before anything is written; `node` is the finished node.", Fields: []schema.Field{condition, message}},
-		}}}
-}
-
-// checkCredential takes what systemd takes as the name of a credential.
-func checkCredential(name string) error {
-	if name == "" || len(name) > 255 || name == "." || name == ".." || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == '/' || r == ':' || r >= 0x7f }) {
-		return fmt.Errorf("%q is no name of a credential, as kubelet-configz", name)
+	verify := schema.Block{
+		Type:   verifyBlock,
+		Max:    1,
+		Always: true,
+		Doc:    "When the kubelet counts as healthy.",
+		Fields: []schema.Field{settleAttr, timeoutAttr, configzAttr},
 	}
-	return nil
+	precondition := schema.Block{
+		Type:   preconditionBlock,
+		Doc:    "What must be true before anything is written; `node` is the finished node.",
+		Fields: []schema.Field{conditionAttr, messageAttr},
+	}
+
+	return stages.Spec{
+		Phase:  schema.Render,
+		Bounds: &boundAttr,
+		Block: schema.Block{
+			Type: "restart",
+			Doc: "What happens after files changed: start or restart, verify, roll back. " +
+				"The stage named `kubelet` is the kubelet's, and so is the only one without `unit`. " +
+				"Each other is another unit, of which there are 16 at most; " +
+				"`action` and `settle` are for those, and `rollback`, `reconcile_labels`, " +
+				"`verify` and `precondition` for the kubelet.",
+			Fields: []schema.Field{
+				unitAttr,
+				actionAttr,
+				unitSettleAttr,
+				rollbackAttr,
+				reconcileAttr,
+			},
+			Blocks: []schema.Block{verify, precondition},
+		},
+	}
 }
 
 // Outputs implements stages.Stage.
-func (Stage) Outputs(stages.Declared) cty.Type { return cty.EmptyObject }
-
-// Render implements stages.Renderer.
-func (Stage) Render(cfg schema.Body, _ node.Node, in stages.Inputs) (stages.Rendering, stages.Output, hcl.Diagnostics) {
-	out := stages.Output{Value: cty.EmptyObjectVal}
-	name := strings.TrimPrefix(in.Address, "restart.")
-	if name == "kubelet" || in.IsOnly && unit.Of(cfg).Expr == nil {
-		a, diags := renderKubelet(cfg, in)
-		return stages.Rendering{Activation: a}, out, diags
-	}
-
-	u, diags := renderUnit(cfg, name, in)
-
-	return stages.Rendering{Unit: u}, out, diags
+func (Stage) Outputs(stages.Declared) cty.Type {
+	return cty.EmptyObject
 }
 
-// renderUnit returns what apply shall do with another unit; nil if that is not known.
-func renderUnit(cfg schema.Body, name string, in stages.Inputs) (*node.Unit, hcl.Diagnostics) {
-	var diags hcl.Diagnostics
+// Render implements stages.Renderer.
+func (Stage) Render(
+	cfg schema.Body,
+	_ node.Node,
+	in stages.Inputs,
+) (stages.Rendering, stages.Output, hcl.Diagnostics) {
+	r := renderer{
+		cfg:  cfg,
+		in:   in,
+		name: strings.TrimPrefix(in.Address, "restart."),
+	}
+
+	var out stages.Rendering
+	if r.name == "kubelet" || in.IsOnly && unitAttr.Of(cfg).Expr == nil {
+		out.Activation = r.kubelet()
+	} else {
+		out.Unit = r.unit()
+	}
+
+	return out, stages.Output{Value: cty.EmptyObjectVal}, r.diags
+}
+
+// renderer renders one stage and collects its diagnostics.
+type renderer struct {
+	cfg   schema.Body
+	in    stages.Inputs
+	name  string // of the stage
+	diags hcl.Diagnostics
+}
+
+func (r *renderer) errorf(code fault.Code, at hcl.Range, summary, detail string, args ...any) {
+	r.diags = append(r.diags, origin.Error(code, at, summary, detail, args...))
+}
+
+// unit returns what apply does with another unit than the kubelet's; nil if that is not known.
+func (r *renderer) unit() *node.Unit {
+	r.refuseKubeletArguments()
+
+	timeout := defaultUnitTimeout
+	if hasTimeout(r.in) {
+		timeout = parseDuration(r.in.Timeout)
+	}
+	settle := unitSettleAttr.Of(r.cfg)
+	quiet := parseDuration(settle)
+	if settle.Expr != nil && quiet > 0 && quiet >= timeout {
+		r.errorf(fault.WrongType, settle.Range, "The unit can never settle",
+			"timeout (%s) must be longer than settle (%s).", timeout, quiet)
+	}
+
+	unit := unitAttr.Of(r.cfg)
+	action := actionAttr.Of(r.cfg)
+	switch {
+	case unit.Null():
+		r.errorf(
+			fault.MissingArgument,
+			unit.Range,
+			"Which unit?",
+			"Stage restart.%s is for another unit than the kubelet's: write unit = \"NAME.service\". "+
+				"The kubelet's stage is the one named \"kubelet\".",
+			r.name,
+		)
+
+		return nil
+	case !unit.Set() || !action.Set():
+		return nil
+	case !isUnitName(unit.V):
+		r.errorf(fault.WrongType, unit.Range, "Not a unit",
+			"%q: the name of a service, timer or socket is needed, as chrony.service.", unit.V)
+	case slices.Contains([]string{"prelet.service", "prelet-apply.service", "prelet-verify.service"}, unit.V):
+		r.errorf(fault.Conflict, unit.Range, "A unit of prelet's",
+			"%s runs prelet, so prelet cannot restart it. Remove this stage.", unit.V)
+	}
+
+	return &node.Unit{
+		Stage:         r.name,
+		Unit:          unit.V,
+		Action:        action.V,
+		TimeoutMillis: timeout.Milliseconds(),
+		SettleMillis:  quiet.Milliseconds(),
+		Range:         unit.Range,
+	}
+}
+
+// refuseKubeletArguments refuses what only the kubelet's stage takes.
+func (r *renderer) refuseKubeletArguments() {
 	refuse := func(at hcl.Range, what string) {
-		diags = append(diags, origin.Error(fault.UnknownArgument, at, what+" is the kubelet's",
-			"Stage restart.%s is for another unit, since it is not named \"kubelet\". Move it into stage \"restart\" \"kubelet\", or remove it.", name))
+		r.errorf(fault.UnknownArgument, at, what+" is the kubelet's",
+			"Stage restart.%s is for another unit, since it is not named \"kubelet\". "+
+				"Move it into stage \"restart\" \"kubelet\", or remove it.", r.name)
 	}
-	if v := rollback.Of(cfg); v.Expr != nil {
-		refuse(v.Range, rollback.Name)
+
+	for _, attr := range []schema.Attr[bool]{rollbackAttr, reconcileAttr} {
+		if v := attr.Of(r.cfg); v.Expr != nil {
+			refuse(v.Range, attr.Name)
+		}
 	}
-	if v := reconcile.Of(cfg); v.Expr != nil {
-		refuse(v.Range, reconcile.Name)
-	}
-	for _, b := range append(cfg.Blocks["verify"], cfg.Blocks["precondition"]...) {
+	for _, b := range slices.Concat(r.cfg.Blocks[verifyBlock], r.cfg.Blocks[preconditionBlock]) {
 		if b.Written {
 			refuse(b.Range, b.Type)
 		}
 	}
-
-	u := unit.Of(cfg)
-	wait, _ := time.ParseDuration(in.Timeout.V)
-	if in.Timeout.Expr == nil || !in.Timeout.Set() {
-		wait = defaultWait
-	}
-	quiet, _ := time.ParseDuration(calm.Of(cfg).V)
-	if calm.Of(cfg).Expr != nil && quiet > 0 && quiet >= wait {
-		diags = append(diags, origin.Error(fault.WrongType, calm.Of(cfg).Range, "The unit can never settle", "timeout (%s) must be longer than settle (%s).", wait, quiet))
-	}
-	switch {
-	case u.Null():
-		return nil, append(diags, origin.Error(fault.MissingArgument, u.Range, "Which unit?",
-			"Stage restart.%s is for another unit than the kubelet's: write unit = \"NAME.service\". The kubelet's stage is the one named \"kubelet\".", name))
-	case !u.Set() || !action.Of(cfg).Set():
-		return nil, diags
-	case !isUnitName(u.V):
-		diags = append(diags, origin.Error(fault.WrongType, u.Range, "Not a unit", "%q: the name of a service, timer or socket is needed, as chrony.service.", u.V))
-	case slices.Contains(ownUnits, u.V):
-		diags = append(diags, origin.Error(fault.Conflict, u.Range, "A unit of prelet's", "%s is not acted on while it acts. Remove this stage.", u.V))
-	}
-
-	return &node.Unit{Stage: name, Unit: u.V, Action: action.Of(cfg).V, TimeoutMillis: wait.Milliseconds(), SettleMillis: quiet.Milliseconds(), Range: u.Range}, diags
 }
 
-// renderKubelet returns what apply shall do with the kubelet; nil if that is not known.
-func renderKubelet(cfg schema.Body, in stages.Inputs) (*node.Activation, hcl.Diagnostics) {
-	var diags hcl.Diagnostics
-	for _, v := range []schema.Value[string]{action.Of(cfg), calm.Of(cfg)} {
-		if v.Expr != nil {
-			diags = append(diags, origin.Error(fault.UnknownArgument, v.Range, "This is for other units",
-				"The kubelet is started or restarted as it needs to be, and verify { settle } says when it counts as healthy. Remove it, or write unit for another unit in a stage of another name."))
+// kubelet returns what apply does with the kubelet; nil if that is not known.
+func (r *renderer) kubelet() *node.Activation {
+	r.refuseUnitArguments()
+
+	verify, _ := r.cfg.One(verifyBlock)
+	settle := settleAttr.Of(verify)
+	timeout := timeoutAttr.Of(verify)
+	r.checkTimes(settle, timeout)
+
+	unit := unitAttr.Of(r.cfg)
+	name := unit.V
+	if unit.Null() {
+		name = DefaultUnit
+	}
+	if unit.Set() && (!strings.HasSuffix(name, ".service") || strings.ContainsAny(name, "/ ")) {
+		r.errorf(
+			fault.WrongType,
+			unit.Range,
+			"Not a service",
+			"%q: a unit as kubelet.service is needed.",
+			name,
+		)
+	}
+
+	for _, b := range r.cfg.Blocks[preconditionBlock] {
+		r.checkPrecondition(b)
+	}
+
+	if !unit.Cty.IsKnown() {
+		return nil
+	}
+
+	return &node.Activation{
+		Stage:           r.name,
+		Unit:            name,
+		SettleMillis:    parseDuration(settle).Milliseconds(),
+		TimeoutMillis:   parseDuration(timeout).Milliseconds(),
+		BoundMillis:     parseDuration(r.in.Timeout).Milliseconds(),
+		Rollback:        rollbackAttr.Of(r.cfg).V,
+		ReconcileLabels: reconcileAttr.Of(r.cfg).V,
+		Configz:         configzAttr.Of(verify).V,
+		Range:           r.cfg.Range,
+	}
+}
+
+// refuseUnitArguments refuses what only stages of other units take.
+func (r *renderer) refuseUnitArguments() {
+	for _, attr := range []schema.Attr[string]{actionAttr, unitSettleAttr} {
+		if v := attr.Of(r.cfg); v.Expr != nil {
+			r.errorf(
+				fault.UnknownArgument,
+				v.Range,
+				"This is for other units",
+				"The kubelet is started or restarted as it needs to be, "+
+					"and verify { settle } says when it counts as healthy. "+
+					"Remove it, or write unit for another unit in a stage of another name.",
+			)
 		}
 	}
-	v, _ := cfg.One("verify")
-	s, _ := time.ParseDuration(settle.Of(v).V)
-	t, _ := time.ParseDuration(timeout.Of(v).V)
+}
+
+// checkTimes checks that each time contains the ones inside it: settle, verify.timeout, timeout.
+func (r *renderer) checkTimes(settle, timeout schema.Value[string]) {
+	s := parseDuration(settle)
+	t := parseDuration(timeout)
 	if s > 0 && t > 0 && t <= s {
-		diags = append(diags, origin.Error(fault.WrongType, timeout.Of(v).Range, "The kubelet can never settle", "timeout (%s) must be longer than settle (%s).", t, s))
+		r.errorf(fault.WrongType, timeout.Range, "The kubelet can never settle",
+			"timeout (%s) must be longer than settle (%s).", t, s)
 	}
-	bound, _ := time.ParseDuration(in.Timeout.V) // 0 when it is not written
-	if in.Timeout.Expr != nil && in.Timeout.Set() && t > 0 && bound < t {
-		diags = append(diags, origin.Error(fault.WrongType, in.Timeout.Range, "The activation ends before its verdict", "timeout (%s) bounds the whole activation and must not be shorter than verify { timeout } (%s), the verdict inside it. Write both, or leave this one out.", bound, t))
+
+	bound := parseDuration(r.in.Timeout)
+	if hasTimeout(r.in) && bound < t {
+		r.errorf(
+			fault.WrongType,
+			r.in.Timeout.Range,
+			"The activation ends before its verdict",
+			"timeout (%s) bounds the whole activation and must not be shorter than verify { timeout } (%s), "+
+				"the verdict inside it. Write both, or leave this one out.",
+			bound,
+			t,
+		)
 	}
-	u := unit.Of(cfg)
-	unitName := u.V
-	if u.Null() {
-		unitName = DefaultUnit
-	}
-	if u.Set() && (!strings.HasSuffix(u.V, ".service") || strings.ContainsAny(u.V, "/ ")) {
-		diags = append(diags, origin.Error(fault.WrongType, u.Range, "Not a service", "%q: a unit as kubelet.service is needed.", u.V))
-	}
-	for _, p := range cfg.Blocks["precondition"] {
-		c := condition.Of(p)
-		x, _, unread := value.Plain(c.Cty)
-		switch {
-		case len(unread) > 0:
-			diags = append(diags, origin.NotRead(c.Range, "a precondition", unread))
-		case !x.IsKnown():
-		case x.IsNull() || x.Type() != cty.Bool:
-			diags = append(diags, origin.Error(fault.WrongType, c.Range, "Wrong type for condition", "true or false is needed."))
-		case x.False():
-			diags = append(diags, origin.Error(fault.Precondition, c.Range, "A precondition does not hold", "%s", stages.Sentence(message.Of(p).V)))
-		}
-	}
-	if !u.Cty.IsKnown() {
-		return nil, diags
-	}
-	return &node.Activation{Stage: strings.TrimPrefix(in.Address, "restart."), Unit: unitName, SettleMillis: s.Milliseconds(), TimeoutMillis: t.Milliseconds(), BoundMillis: bound.Milliseconds(),
-		Rollback: rollback.Of(cfg).V, ReconcileLabels: reconcile.Of(cfg).V, Configz: configz.Of(v).V, Range: cfg.Range}, diags
 }
 
-// DefaultUnit is the kubelet's, where no stage names another.
-const DefaultUnit = "kubelet.service"
+func (r *renderer) checkPrecondition(b schema.Body) {
+	condition := conditionAttr.Of(b)
+	plain, _, unread := value.Plain(condition.Cty)
 
-const (
-	actionRestart = "restart"
-	actionReload  = "reload"
-	defaultWait   = time.Minute
-)
+	switch {
+	case len(unread) > 0:
+		r.diags = append(r.diags, origin.NotRead(condition.Range, "a precondition", unread))
+	case !plain.IsKnown():
+	case plain.IsNull() || plain.Type() != cty.Bool:
+		r.errorf(
+			fault.WrongType,
+			condition.Range,
+			"Wrong type for condition",
+			"true or false is needed.",
+		)
+	case plain.False():
+		r.errorf(fault.Precondition, condition.Range, "A precondition does not hold",
+			"%s", stages.Sentence(messageAttr.Of(b).V))
+	}
+}
 
-// ownUnits run prelet.
-var ownUnits = []string{"prelet.service", "prelet-apply.service", "prelet-verify.service"}
+func hasTimeout(in stages.Inputs) bool {
+	return in.Timeout.Expr != nil && in.Timeout.Set()
+}
+
+// parseDuration returns a duration that was checked before, and 0 for an unset one.
+func parseDuration(v schema.Value[string]) time.Duration {
+	d, _ := time.ParseDuration(v.V)
+	return d
+}
+
+// checkCredential refuses what systemd does not take as the name of a credential.
+func checkCredential(name string) error {
+	isBad := func(r rune) bool {
+		return r <= ' ' || r == '/' || r == ':' || r >= 0x7f
+	}
+	isFileName := name != "" && name != "." && name != ".." && len(name) <= 255
+
+	if !isFileName || strings.ContainsFunc(name, isBad) {
+		return fmt.Errorf("invalid credential name %q: write a name such as kubelet-configz", name)
+	}
+
+	return nil
+}
+
+const unitNameCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_.\\@"
 
 // isUnitName reports whether a name is that of a unit that can be acted on.
 // Source: systemd.unit(5); a template without an instance is not a unit.
 func isUnitName(s string) bool {
-	i := strings.LastIndexByte(s, '.')
-	if i < 1 || len(s) > 255 || !slices.Contains([]string{".service", ".timer", ".socket"}, s[i:]) || s[i-1] == '@' || s[0] == '@' {
+	dot := strings.LastIndexByte(s, '.')
+	if dot < 1 || len(s) > 255 || strings.Trim(s, unitNameCharacters) != "" {
 		return false
 	}
 
-	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_.\\@") == ""
+	isTemplate := s[dot-1] == '@' || s[0] == '@'
+
+	return !isTemplate && slices.Contains([]string{".service", ".timer", ".socket"}, s[dot:])
 }

@@ -1,4 +1,5 @@
 // Package taint is the stage that adds registration taints to the node.
+// It is pure: each element of its list becomes one taint. It must not change taints of a Node that exists already.
 package taint
 
 import (
@@ -17,16 +18,30 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-var taints = schema.Attr[cty.Value]{Name: "taints", Required: true, Doc: "A list in `kubectl taint`'s syntax: `key=value:Effect`, `key:Effect`. Effects: NoSchedule, PreferNoSchedule, NoExecute. Null is no taint."}
+var taintsAttr = schema.Attr[cty.Value]{
+	Name:     "taints",
+	Required: true,
+	Doc: "A list in `kubectl taint`'s syntax: `key=value:Effect`, `key:Effect`. " +
+		"Effects: NoSchedule, PreferNoSchedule, NoExecute. Null adds no taint.",
+}
 
 // Stage implements stages.Decider.
 type Stage struct{}
 
 // Spec implements stages.Stage.
 func (Stage) Spec() stages.Spec {
-	return stages.Spec{Phase: schema.Decide, ForEach: true, Block: schema.Block{Type: "taint",
-		Doc:    "Adds taints that the node registers with. They count when its Node object is made; later, only `kubectl taint` changes them.",
-		Fields: []schema.Field{taints}}}
+	return stages.Spec{
+		Phase:     schema.Decide,
+		ForEach:   true,
+		SoftItems: true,
+		Adds:      []string{"taints"},
+		Block: schema.Block{
+			Type: "taint",
+			Doc: "Adds taints that the node registers with. They count when its Node object is made; " +
+				"later, only `kubectl taint` changes them.",
+			Fields: []schema.Field{taintsAttr},
+		},
+	}
 }
 
 // Outputs implements stages.Stage.
@@ -35,81 +50,138 @@ func (Stage) Outputs(stages.Declared) cty.Type {
 }
 
 // Decide implements stages.Decider.
-func (Stage) Decide(cfg schema.Body, in stages.Inputs) (node.Contribution, stages.Output, hcl.Diagnostics) {
+func (Stage) Decide(
+	cfg schema.Body,
+	_ stages.Inputs,
+) (node.Contribution, stages.Output, hcl.Diagnostics) {
+	attr := taintsAttr.Of(cfg)
+	plain, _, unread := value.Plain(attr.Cty)
+	unknown := output(value.Because(cty.UnknownVal(cty.List(cty.String)), unread))
+
+	if diag := checkArgument(attr); diag != nil {
+		return node.Contribution{}, unknown, hcl.Diagnostics{diag}
+	}
+
 	var diags hcl.Diagnostics
 	var out node.Contribution
-	attr := taints.Of(cfg)
-	unknown := stages.Output{Value: cty.ObjectVal(map[string]cty.Value{"taints": cty.UnknownVal(cty.List(cty.String))})}
-	u, secrets, unread := value.Plain(attr.Cty)
-	switch {
-	case len(secrets) > 0:
-		return out, unknown, hcl.Diagnostics{origin.Error(fault.Sensitive, attr.Range, "A secret cannot be used in taints", "Everybody who may list nodes reads their taints.")}
-	case len(unread) > 0 && (!u.IsKnown() || attr.Cty.IsMarked()):
-		return out, because(unknown, unread), hcl.Diagnostics{origin.NotRead(attr.Range, "taints", unread)}
-	case !u.IsKnown():
-		return out, unknown, nil
-	case u.IsNull():
-		return out, stages.Output{Value: list(nil)}, nil
-	case !u.Type().IsTupleType() && !u.Type().IsListType() && !u.Type().IsSetType():
-		return out, unknown, hcl.Diagnostics{origin.Error(fault.WrongType, attr.Range, "Wrong type for taints", "A list of taints is needed, as [\"nvidia.com/gpu=true:NoSchedule\"], not %s.", schema.TypeName(u.Type()))}
-	}
 	var texts []cty.Value
-	known := true
-	for it := attr.Cty.ElementIterator(); it.Next(); {
-		k, v := it.Element()
-		k, _, _ = value.Plain(k)
-		v, _, unread := value.Plain(v)
-		at := attr.Range
-		if k.Type() == cty.Number {
-			i, _ := k.AsBigFloat().Int64()
-			at = attr.ElementRange(int(i))
+
+	isKnown := plain.IsKnown()
+	if isKnown && !plain.IsNull() {
+		for it := attr.Cty.ElementIterator(); it.Next(); {
+			k, v := it.Element()
+			at := elementRange(attr, k)
+
+			t, diag := parse(v, at)
+			if diag != nil {
+				diags = append(diags, diag)
+			}
+
+			element, _, missing := value.Plain(v)
+			isKnown = isKnown && element.IsKnown() && len(missing) == 0
+
+			if t != nil {
+				t.Origins = attr.Origins()
+				if len(t.Origins) > 0 {
+					t.Origins[0].Range = at
+				}
+				out.Taints = append(out.Taints, *t)
+				texts = append(texts, cty.StringVal(t.String()))
+			}
 		}
-		switch {
-		case len(unread) > 0:
-			diags = append(diags, origin.NotRead(at, "a taint", unread))
-			fallthrough
-		case !v.IsKnown():
-			known = false
-			continue
-		case v.IsNull():
-			diags = append(diags, origin.Note(fault.NullFact, at, "No taint", "This one is null on this machine."))
-			continue
-		}
-		s, err := convert.Convert(v, cty.String)
-		if err != nil {
-			diags = append(diags, origin.Error(fault.WrongType, at, "A taint must be a string",
-				"Write it as \"gpu=true:NoSchedule\", KEY=VALUE:EFFECT. This is %s.", schema.Article(v.Type())))
-			continue
-		}
-		t, err := kubelet.ParseTaint(s.AsString())
-		if err != nil {
-			diags = append(diags, origin.Error(fault.TaintInvalid, at, fmt.Sprintf("%q is no taint", s.AsString()), "%s", stages.Sentence(err.Error())))
-			continue
-		}
-		x := node.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect, Origins: attr.Origins()}
-		if len(x.Origins) > 0 {
-			x.Origins[0].Range = at
-		}
-		out.Taints = append(out.Taints, x)
-		texts = append(texts, cty.StringVal(x.String()))
 	}
+
+	list := cty.ListValEmpty(cty.String)
+	if len(texts) > 0 {
+		list = cty.ListVal(texts)
+	}
+
 	switch {
-	case len(unread) > 0: // one that cannot be told may fail, and takes the others with it
-		return node.Contribution{}, because(unknown, unread), diags
-	case !known:
+	case len(unread) > 0: // an element that is not known may fail, and then no taint is added
+		return node.Contribution{}, unknown, diags
+	case !isKnown:
 		return out, unknown, diags
 	}
-	return out, stages.Output{Value: list(texts)}, diags
+
+	return out, output(list), diags
 }
 
-func because(o stages.Output, unread []string) stages.Output {
-	return stages.Output{Value: value.Because(o.Value, unread)}
+func output(taints cty.Value) stages.Output {
+	return stages.Output{Value: cty.ObjectVal(map[string]cty.Value{"taints": taints})}
 }
 
-func list(v []cty.Value) cty.Value {
-	l := cty.ListValEmpty(cty.String)
-	if len(v) > 0 {
-		l = cty.ListVal(v)
+// checkArgument returns why none of the elements of `taints` can be used.
+func checkArgument(attr schema.Value[cty.Value]) *hcl.Diagnostic {
+	plain, secrets, unread := value.Plain(attr.Cty)
+	t := plain.Type()
+
+	switch {
+	case len(secrets) > 0:
+		return origin.Error(fault.Sensitive, attr.Range, "A secret cannot be used in taints",
+			"Everybody who may list nodes reads their taints.")
+	case len(unread) > 0 && (!plain.IsKnown() || attr.Cty.IsMarked()):
+		return origin.NotRead(attr.Range, "taints", unread)
+	case !plain.IsKnown() || plain.IsNull():
+		return nil
+	case !t.IsTupleType() && !t.IsListType() && !t.IsSetType():
+		return origin.Error(
+			fault.WrongType,
+			attr.Range,
+			"Wrong type for taints",
+			"A list of taints is needed, as [\"nvidia.com/gpu=true:NoSchedule\"], not %s.",
+			schema.TypeName(t),
+		)
 	}
-	return cty.ObjectVal(map[string]cty.Value{"taints": l})
+
+	return nil
+}
+
+// elementRange returns where an element is written, or the argument, if its key is not a position.
+func elementRange(attr schema.Value[cty.Value], key cty.Value) hcl.Range {
+	plain, _, _ := value.Plain(key)
+	if plain.Type() != cty.Number {
+		return attr.Range
+	}
+
+	i, _ := plain.AsBigFloat().Int64()
+
+	return attr.ElementRange(int(i))
+}
+
+// parse turns an element into a taint; nil if it adds none, or is unknown.
+func parse(v cty.Value, at hcl.Range) (*node.Taint, *hcl.Diagnostic) {
+	plain, _, unread := value.Plain(v)
+
+	switch {
+	case len(unread) > 0:
+		return nil, origin.NotRead(at, "a taint", unread)
+	case !plain.IsKnown():
+		return nil, nil
+	case plain.IsNull():
+		return nil, origin.Note(fault.NullFact, at, "No taint", "This one is null on this machine.")
+	}
+
+	text, err := convert.Convert(plain, cty.String)
+	if err != nil {
+		return nil, origin.Error(
+			fault.WrongType,
+			at,
+			"A taint must be a string",
+			"Write it as \"gpu=true:NoSchedule\", KEY=VALUE:EFFECT. This is %s.",
+			schema.Article(plain.Type()),
+		)
+	}
+
+	t, err := kubelet.ParseTaint(text.AsString())
+	if err != nil {
+		return nil, origin.Error(
+			fault.TaintInvalid,
+			at,
+			fmt.Sprintf("Invalid taint %q", text.AsString()),
+			"%s",
+			stages.Sentence(err.Error()),
+		)
+	}
+
+	return &node.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect}, nil
 }

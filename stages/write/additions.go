@@ -3,6 +3,7 @@ package write
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -19,30 +20,30 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// additions are the flags and settings that the stage adds to the node, and where the node's taints go.
+// additions are the flags and settings that the stage adds to the node, and the place of the node's taints.
 type additions struct {
 	node.Contribution
-	diags hcl.Diagnostics
-	whole bool // false: some of it is not known yet
+	findings
+	whole bool // false: a part of it is not known yet
 
-	isConfigUnread, areFlagsUnread bool // a recording does not have them
+	isConfigUnread, areFlagsUnread bool // a recording does not contain them
 }
 
-// Add implements stages.Adder: the patch of the configuration, the flags, and the node's taints where the configuration
-// has them.
+// Add implements stages.Adder. It adds the patch of the configuration, the flags, and the node's taints if they are
+// in the configuration.
 func (Stage) Add(cfg schema.Body, n node.Node, in stages.Inputs) (node.Contribution, hcl.Diagnostics) {
-	a := readAdditions(cfg, n, in)
+	a := computeAdditions(cfg, n, in)
 
 	return a.Contribution, a.diags
 }
 
-// readAdditions is a function of the configuration and of the node's taints. The stage adds no taints, so Render, which
-// sees the merged node, gets the same result.
-func readAdditions(cfg schema.Body, n node.Node, in stages.Inputs) additions {
+// computeAdditions returns the additions. They depend on the configuration and on the node's taints only. The stage
+// adds no taints, so Render, which sees the merged node, gets the same result.
+func computeAdditions(cfg schema.Body, n node.Node, in stages.Inputs) additions {
 	a := &adder{in: in, additions: additions{whole: true}}
 	config, hasConfig := cfg.One("kubelet_config")
 	flags, hasFlags := cfg.One("kubelet_flags")
-	a.Inherited = inheritFromFiles(cfg, in)
+	a.Inherited = collectFromFiles(cfg, in)
 	if hasConfig {
 		a.addPatch(config)
 	}
@@ -50,29 +51,26 @@ func readAdditions(cfg schema.Body, n node.Node, in stages.Inputs) additions {
 		a.addNodeFlags()
 		a.addFlags(flags)
 		a.TaintFlag = a.chooseTaintPlace(flags, hasConfig)
-	}
-	if hasFlags && in.Unread.Kubelet && len(n.Taints) > 0 && !in.Base.TaintFlag && flagsTaints.Of(flags).V == "auto" {
-		a.areFlagsUnread, a.isConfigUnread = true, true // it depends on the kubelet's version where they go
-	}
-	if !hasFlags {
+		a.markTaintsUnread(flags, n)
+	} else {
 		a.refuseTaints(cfg, n)
 	}
 	if hasConfig {
 		a.addTaintSettings(config, flags, n)
 	}
 	a.warnAssumedTaints(cfg, n)
-	if hasConfig && configLayout.Of(config).V == "drop-in" {
-		a.DropIn = configTarget(config, in)
-	}
-	if hasConfig && hasFlags && configLayout.Of(config).V == "drop-in" {
-		a.Flags = append(a.Flags, node.Flag{
-			Name: "config-dir", Value: dropInDir(config, in), Origins: place(in.Address, config.Range),
-		})
+	if !hasConfig {
+		return a.additions
 	}
 
-	if hasConfig {
-		a.addResolver(config, n)
+	if isDropIn(config) {
+		a.DropIn = configTarget(config, in)
 	}
+	if isDropIn(config) && hasFlags {
+		from := place(in.Address, config.Range)
+		a.appendFlag("config-dir", path.Dir(a.DropIn), from)
+	}
+	a.addResolver(config, n)
 
 	return a.additions
 }
@@ -83,42 +81,65 @@ type adder struct {
 	additions
 }
 
-func (a *adder) fail(c fault.Code, at hcl.Range, summary, detail string, args ...any) {
-	a.diags = append(a.diags, origin.Error(c, at, summary, detail, args...))
+func (a *adder) appendFlag(name, text string, from []origin.Origin) {
+	a.Flags = append(a.Flags, node.Flag{Name: name, Value: text, Origins: from})
 }
 
-// addResolver adds the resolvConf that kubeadm would write, where nobody sets one; "" and null are set.
+// markTaintsUnread marks flags and configuration as unread if the kubelet's version is unread and decides the place
+// of taints.
+func (a *adder) markTaintsUnread(flags schema.Body, n node.Node) {
+	isByVersion := !a.in.Base.TaintFlag && flagsTaints.Of(flags).V == "auto"
+	if a.in.Unread.Kubelet && len(n.Taints) > 0 && isByVersion {
+		a.areFlagsUnread = true
+		a.isConfigUnread = true
+	}
+}
+
+// addResolver adds the resolvConf that kubeadm would write, if it is not set; "" and null are set.
 func (a *adder) addResolver(config schema.Body, n node.Node) {
-	file := a.in.Kubelet.Resolver
-	_, isInBase := a.in.Base.Config["resolvConf"]
-	isSetting := func(s node.Setting) bool { return s.Path[0] == "resolvConf" }
-	isFlag := func(f node.Flag) bool { return f.Name == "resolv-conf" }
-	dir := ""
-	for _, f := range slices.Concat(n.Flags, a.Flags) {
-		if f.Name == "config-dir" {
-			dir = f.Value
-		}
-	}
-	if dir != "" && a.in.DropIns != nil && slices.ContainsFunc(a.in.DropIns(dir), func(c map[string]any) bool { return c["resolvConf"] != nil }) {
-		return // the image sets it
-	}
-	if !a.in.Base.ConfigKnown || isInBase || !a.whole || slices.ContainsFunc(a.Settings, isSetting) ||
-		slices.ContainsFunc(n.Settings, isSetting) ||
-		slices.ContainsFunc(slices.Concat(n.Flags, a.Flags), isFlag) {
+	if !a.in.Base.ConfigKnown || !a.whole || a.isResolverSet(n) {
 		return
 	}
+	file := a.in.Kubelet.Resolver
 	if file == "" {
 		a.isConfigUnread = a.isConfigUnread || a.in.Unread.Kubelet
 		return
 	}
 
 	a.Settings = append(a.Settings, node.Setting{
-		Path: []string{"resolvConf"}, Value: file,
+		Path:  []string{"resolvConf"},
+		Value: file,
 		Origins: []origin.Origin{{
-			Kind: origin.Default, Role: origin.Value, Ref: "as kubeadm", Range: config.Range,
-			Text: "systemd-resolved was active when this node joined",
+			Kind:  origin.Default,
+			Role:  origin.Value,
+			Ref:   "as kubeadm",
+			Range: config.Range,
+			Text:  "systemd-resolved was active when this node joined",
 		}},
 	})
+}
+
+// isResolverSet reports whether the base, a setting, a flag or a drop-in of the image sets resolvConf.
+func (a *adder) isResolverSet(n node.Node) bool {
+	_, isInBase := a.in.Base.Config["resolvConf"]
+	isResolver := func(s node.Setting) bool {
+		return s.Path[0] == "resolvConf"
+	}
+	flags := slices.Concat(a.Flags, n.Flags)
+	_, isFlag := node.FindFlag(flags, "resolv-conf")
+	if isInBase || isFlag || slices.ContainsFunc(slices.Concat(a.Settings, n.Settings), isResolver) {
+		return true
+	}
+
+	folder, ok := node.FindFlag(flags, "config-dir")
+	if !ok || a.in.DropIns == nil {
+		return false
+	}
+
+	setsResolvConf := func(c map[string]any) bool {
+		return c["resolvConf"] != nil
+	}
+	return slices.ContainsFunc(a.in.DropIns(folder.Value), setsResolvConf)
 }
 
 // addPatch adds a setting for each field of the patch. A secret is refused; a patch that is not known adds nothing.
@@ -128,11 +149,11 @@ func (a *adder) addPatch(b schema.Body) {
 	switch {
 	case len(secrets) > 0:
 		a.fail(fault.Sensitive, v.Range, "A secret cannot be used in the kubelet's configuration",
-			"Every pod that may read /configz sees it. Put it in a file of its own.")
+			"Every pod that may read /configz sees it. Write it to a separate file.")
 		return
 	case len(unread) > 0:
 		a.isConfigUnread = true
-		a.diags = append(a.diags, origin.NotRead(v.Range, "patch", unread))
+		a.report(origin.NotRead(v.Range, "patch", unread))
 		return
 	case u.IsKnown() && u.IsNull():
 		return
@@ -144,15 +165,16 @@ func (a *adder) addPatch(b schema.Body) {
 	g, err := value.ToGo(u)
 	m, ok := g.(map[string]any)
 	if err != nil || !ok {
-		a.fail(fault.WrongType, v.Range, "Wrong type for patch", "An object with fields of KubeletConfiguration is needed.")
+		a.fail(fault.WrongType, v.Range, "Wrong type for patch", "An object with fields of "+
+			"KubeletConfiguration is needed.")
 		return
 	}
-	settings := node.Leaves(m, func(path []string) []origin.Origin { return v.ItemOrigins(path[0]) })
+	settings := node.Leaves(m, func(path []string) []origin.Origin {
+		return v.ItemOrigins(path[0])
+	})
 	for _, s := range settings {
-		if s.Delete && configLayout.Of(b).V == "drop-in" {
-			a.fail(fault.ConfigInvalid, v.ItemRange(s.Path[0]), "A drop-in cannot take a field away",
-				"%s = null: the kubelet merges drop-ins over config.yaml, and has no way to remove. "+
-					"Set another value, or use layout = \"file\".", strings.Join(s.Path, "."))
+		if s.Delete && isDropIn(b) {
+			a.refuseDelete(v.ItemRange(s.Path[0]), strings.Join(s.Path, ".")+" = null")
 		}
 	}
 	a.Settings = append(a.Settings, settings...)
@@ -162,54 +184,58 @@ func (a *adder) addPatch(b schema.Body) {
 func (a *adder) addNodeFlags() {
 	if p := a.in.Node.Name; p != nil {
 		from := place("node.name", a.in.Node.NameRange)
-		a.Flags = append(a.Flags, node.Flag{Name: "hostname-override", Value: *p, Origins: from})
+		a.appendFlag("hostname-override", *p, from)
 	}
 	if p := a.in.Node.IP; p != nil {
 		from := place("node.ip", a.in.Node.IPRange)
-		a.Flags = append(a.Flags, node.Flag{Name: "node-ip", Value: *p, Origins: from})
+		a.appendFlag("node-ip", *p, from)
 	}
 }
 
-// addFlags adds what the site writes in `flags`, sorted by name. Flags that are not known add nothing.
+// addFlags adds the site's `flags`, sorted by name. Unknown flags add nothing.
 func (a *adder) addFlags(b schema.Body) {
 	v := flagsValues.Of(b)
 	u, secrets, unread := value.Plain(v.Cty)
 	switch {
 	case len(secrets) > 0:
 		a.fail(fault.Sensitive, v.Range, "A secret cannot be used in flags",
-			"Everybody on the node reads the kubelet's command line.")
+			"Every user of the node can read the kubelet's command line.")
 	case len(unread) > 0:
 		a.areFlagsUnread = true
-		a.diags = append(a.diags, origin.NotRead(v.Range, "flags", unread))
+		a.report(origin.NotRead(v.Range, "flags", unread))
 	case u.IsKnown() && u.IsNull():
 	case !u.IsKnown():
 		a.whole = false
 	case !u.Type().IsObjectType() && !u.Type().IsMapType():
 		a.fail(fault.WrongType, v.Range, "Wrong type for flags", "A map of names to values is needed.")
 	default:
-		flags := u.AsValueMap()
-		spelled := map[string]string{} // how the site spells each flag
-		for _, written := range slices.Sorted(maps.Keys(flags)) {
-			at := v.ItemRange(written)
-			name := kubelet.FlagName(written)
+		a.addFlagMap(v, u.AsValueMap())
+	}
+}
 
-			first, isSet := spelled[name]
-			spelled[name] = written
+func (a *adder) addFlagMap(v schema.Value[cty.Value], flags map[string]cty.Value) {
+	spelled := map[string]string{} // how the site spells each flag
+	for _, written := range slices.Sorted(maps.Keys(flags)) {
+		at := v.ItemRange(written)
+		name := kubelet.FlagName(written)
+		first, isSet := spelled[name]
+		spelled[name] = written
 
-			switch {
-			case isSet:
-				a.fail(fault.Conflict, at, "--"+name+" is set twice",
-					"%q and %q are the same flag: the kubelet takes _ for -. Keep one of them.", first, written)
-			case strings.HasPrefix(written, "-"), strings.HasPrefix(written, "_"):
-				a.fail(fault.FlagsInvalid, at, "A flag's name has no dashes", "Write %q.", strings.TrimLeft(name, "-"))
-			default:
-				a.addFlag(name, flags[written], at, v.ItemOrigins(written))
-			}
+		switch {
+		case isSet:
+			a.fail(
+				fault.Conflict, at, "Duplicate flag --"+name,
+				"%q and %q are the same flag: the kubelet reads _ as -. Keep one of them.", first, written,
+			)
+		case strings.HasPrefix(written, "-"), strings.HasPrefix(written, "_"):
+			a.fail(fault.FlagsInvalid, at, "A flag's name has no dashes", "Write %q.", strings.TrimLeft(name, "-"))
+		default:
+			a.addFlag(name, flags[written], at, v.ItemOrigins(written))
 		}
 	}
 }
 
-// addFlag adds one flag by its canonical name; with a value of null it adds none, and leaves that of the base.
+// addFlag adds one flag by its canonical name. A null adds none, and keeps the flag of the base.
 func (a *adder) addFlag(name string, v cty.Value, at hcl.Range, from []origin.Origin) {
 	switch {
 	case name == nodeLabels || name == taintFlag:
@@ -219,28 +245,33 @@ func (a *adder) addFlag(name string, v cty.Value, at hcl.Range, from []origin.Or
 	case !v.IsKnown():
 		a.whole = false
 	case v.IsNull():
-		a.diags = append(a.diags, a.noteNoFlag(name, at))
+		a.report(a.noteNoFlag(name, at))
 	default:
 		s, err := convert.Convert(v, cty.String)
 		if err != nil {
 			a.fail(fault.WrongType, at, "Wrong value for --"+name, "%s.", err)
 			return
 		}
-		a.Flags = append(a.Flags, node.Flag{Name: name, Value: s.AsString(), Origins: from})
+		a.appendFlag(name, s.AsString(), from)
 	}
 }
 
 func (a *adder) noteNoFlag(name string, at hcl.Range) *hcl.Diagnostic {
-	if slices.ContainsFunc(a.in.Base.Flags, func(f node.Flag) bool { return f.Name == name }) {
-		return origin.Note(fault.NullFact, at, "Flag --"+name+" stays as the base has it",
-			"Its value here is null, and that takes nothing away.")
+	if _, ok := node.FindFlag(a.in.Base.Flags, name); ok {
+		return origin.Note(
+			fault.NullFact, at, "Flag --"+name+" keeps the value of the base",
+			"Its value here is null, and null removes nothing.",
+		)
 	}
 
 	return origin.Note(fault.NullFact, at, "No flag --"+name, "Its value is null on this machine.")
 }
 
-// chooseTaintPlace reports whether taints go to the flag and not to the configuration: the flag wins silently over the
-// configuration, so taints are in one place only.
+// chooseTaintPlace reports whether taints are written to the flag and not to the configuration: the flag silently
+// overrides the configuration, so taints are in one place only.
+//
+// "auto" depends on the kubelet's version: registerWithTaints came with 1.23, an older kubelet silently ignores it,
+// and a node without its taint takes pods. A site that is planned where the version is not known can set the place.
 func (a *adder) chooseTaintPlace(b schema.Body, hasConfig bool) (inFlag bool) {
 	v := flagsTaints.Of(b)
 	switch v.V {
@@ -249,13 +280,15 @@ func (a *adder) chooseTaintPlace(b schema.Body, hasConfig bool) (inFlag bool) {
 	case "config":
 		if a.in.Base.TaintFlag {
 			a.fail(fault.Conflict, v.Range, "The base has --register-with-taints",
-				"It would win over registerWithTaints without a word. "+
-					"Write taints = \"flag\", or take it out of %s.", a.nameTaintFlag())
+				"It would silently override registerWithTaints. Write taints = \"flag\", or remove it from %s.",
+				a.nameTaintFlag())
 		}
 		return false
 	}
 
-	return a.in.Base.TaintFlag || !hasConfig || a.in.Kubelet.Version != nil && tooOldForConfigTaints(*a.in.Kubelet.Version)
+	version := a.in.Kubelet.Version
+
+	return a.in.Base.TaintFlag || !hasConfig || version != nil && isTooOldForConfigTaints(*version)
 }
 
 // nameTaintFlag returns where the base has --register-with-taints, for a message.
@@ -269,10 +302,10 @@ func (a *adder) nameTaintFlag() string {
 	return "the base"
 }
 
-// refuseTaints refuses taints of a site that leaves its flags out: an inherited --register-with-taints would win over
-// registerWithTaints without a word.
+// refuseTaints refuses taints of a site that leaves its flags out: an inherited --register-with-taints would
+// silently override registerWithTaints.
 func (a *adder) refuseTaints(cfg schema.Body, n node.Node) {
-	i := slices.IndexFunc(n.Taints, func(t node.Taint) bool { return !t.Inherited })
+	i := slices.IndexFunc(n.Taints, isOwnTaint)
 	if !a.in.Base.TaintFlag || i < 0 {
 		return
 	}
@@ -281,50 +314,61 @@ func (a *adder) refuseTaints(cfg schema.Body, n node.Node) {
 		at = from[0].Range
 	}
 	a.fail(fault.Conflict, at, "Taint "+n.Taints[i].String()+" has no effect here",
-		"--register-with-taints of %s wins over registerWithTaints without a word, and kubelet_flags is left out (when = "+
-			"false). Let prelet write the flags, or take that flag out.", a.nameTaintFlag())
+		"--register-with-taints of %s silently overrides registerWithTaints, "+
+			"and kubelet_flags is left out (when = false). Let prelet write the flags, "+
+			"or remove that flag.", a.nameTaintFlag())
 }
 
-// warnAssumedTaints warns of --register-with-taints of a unit that nobody knows: where the kubelet gets it, taints in the
+// warnAssumedTaints warns of --register-with-taints of an unknown unit: if the kubelet gets it, taints in the
 // configuration have no effect.
 func (a *adder) warnAssumedTaints(cfg schema.Body, n node.Node) {
 	assumed := a.in.Base.Inherited.Taints
 	if len(assumed) == 0 || len(n.Taints) == 0 || a.TaintFlag {
 		return
 	}
-	a.diags = append(a.diags, origin.Warning(fault.Conflict, cfg.Range, "The taints may have no effect",
-		"%s has --register-with-taints, and whether the kubelet gets that flag is not known. If it does, it wins over "+
-			"registerWithTaints without a word. Take it out, or write taints = \"flag\" in kubelet_flags.",
-		strings.Replace(assumed[0].Origins[0].Ref, "the ", "The ", 1)))
+	a.warn(
+		fault.Conflict, cfg.Range, "The taints may have no effect",
+		"%s has --register-with-taints, and it is not known whether the kubelet gets that flag. If it does, "+
+			"the flag silently overrides registerWithTaints. Remove it, or write taints = \"flag\" in "+
+			"kubelet_flags.",
+		strings.Replace(assumed[0].Origins[0].Ref, "the ", "The ", 1),
+	)
 }
 
-// tooOldForConfigTaints: registerWithTaints came with 1.23 (kubernetes/kubernetes CHANGELOG-1.23).
-func tooOldForConfigTaints(version string) bool {
+// isTooOldForConfigTaints reports whether a version lacks registerWithTaints, which came with 1.23
+// (kubernetes/kubernetes CHANGELOG-1.23).
+func isTooOldForConfigTaints(version string) bool {
 	var major, minor int
 	n, _ := fmt.Sscanf(strings.TrimPrefix(version, "v"), "%d.%d", &major, &minor)
 
 	return n == 2 && major == 1 && minor < 23
 }
 
-// addTaintSettings puts the taints in the configuration, or takes those of the base away where the flag has the taints.
+// addTaintSettings adds the taints to the configuration, or removes those of the base if the flag has the taints.
 func (a *adder) addTaintSettings(config, flags schema.Body, n node.Node) {
-	path := []string{"registerWithTaints"}
-	isPatched := func(s node.Setting) bool { return s.Path[0] == path[0] && !s.Delete }
+	field := []string{"registerWithTaints"}
+	isPatched := func(s node.Setting) bool {
+		return s.Path[0] == field[0] && !s.Delete
+	}
 	switch i := slices.IndexFunc(a.Settings, isPatched); {
 	case (a.TaintFlag || a.in.Base.TaintFlag) && i >= 0:
-		a.fail(fault.Conflict, a.Settings[i].At(config.Range), "registerWithTaints has no effect here",
-			"The taints are in --register-with-taints, which the kubelet prefers without a word. "+
+		a.fail(fault.Conflict, a.Settings[i].FindRange(config.Range), "registerWithTaints has no effect here",
+			"The taints are in --register-with-taints, which silently overrides it. "+
 				"Write a stage \"taint\", or taints = \"config\" in kubelet_flags.")
-	case a.in.Base.TaintFlag && !a.TaintFlag: // inherited, and of the site there are none
+	case a.in.Base.TaintFlag && !a.TaintFlag: // inherited, and the site has no taints
 	case !a.TaintFlag:
 		a.registerWithTaints(n)
-	case configLayout.Of(config).V == "file" && a.in.Base.Config["registerWithTaints"] != nil:
+	case !isDropIn(config) && a.in.Base.Config["registerWithTaints"] != nil:
 		from := place(a.in.Address, flags.Range)
-		a.Settings = append(a.Settings, node.Setting{Path: path, Delete: true, Origins: from})
+		a.Settings = append(a.Settings, node.Setting{
+			Path:    field,
+			Delete:  true,
+			Origins: from,
+		})
 	}
 }
 
-// registerWithTaints puts the node's taints in the configuration, unless the base has the same set.
+// registerWithTaints adds the node's taints to the configuration, unless the base has the same set.
 func (a *adder) registerWithTaints(n node.Node) {
 	if len(n.Taints) == 0 {
 		return
@@ -340,20 +384,25 @@ func (a *adder) registerWithTaints(n node.Node) {
 		}
 		list = append(list, m)
 		from = append(from, t.Origins...)
-		isInBase := func(b node.Taint) bool { return b.String() == t.String() }
+		isInBase := func(b node.Taint) bool {
+			return b.String() == t.String()
+		}
 		isSame = isSame && slices.ContainsFunc(a.in.Base.Taints, isInBase)
 	}
 	if !isSame {
-		a.Settings = append(a.Settings, node.Setting{Path: []string{"registerWithTaints"}, Value: list, Origins: from})
+		a.Settings = append(a.Settings, node.Setting{
+			Path:    []string{"registerWithTaints"},
+			Value:   list,
+			Origins: from,
+		})
 	}
 }
 
 func place(ref string, at hcl.Range) []origin.Origin {
-	return []origin.Origin{{Kind: origin.Site, Role: origin.Value, Ref: ref, Range: at}}
-}
-
-func dropInDir(b schema.Body, in stages.Inputs) string {
-	p := configTarget(b, in)
-
-	return p[:strings.LastIndexByte(p, '/')]
+	return []origin.Origin{{
+		Kind:  origin.Site,
+		Role:  origin.Value,
+		Ref:   ref,
+		Range: at,
+	}}
 }

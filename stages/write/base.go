@@ -3,12 +3,10 @@ package write
 import (
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
@@ -25,7 +23,7 @@ const (
 	taintFlag  = "register-with-taints"
 )
 
-// Base implements stages.Baser: the configuration and the flags that are there before decide adds to them.
+// Base implements stages.Baser. It returns the configuration and the flags before decide stages add to them.
 func (Stage) Base(
 	cfg schema.Body, in stages.Inputs, original func(string) (world.TargetAns, error),
 ) (node.Base, hcl.Diagnostics) {
@@ -33,27 +31,30 @@ func (Stage) Base(
 	var base node.Base
 	var diags hcl.Diagnostics
 	if b, ok := cfg.One("kubelet_flags"); ok {
-		base, diags = r.flags(b)
+		base, diags = r.readFlags(b)
 	}
-	diags = append(diags, r.inherit(&base, cfg)...)
+	diags = append(diags, r.collectInherited(&base, cfg)...)
 	b, ok := cfg.One("kubelet_config")
 	if !ok {
 		return base, diags
 	}
 
-	c, ofConfig := r.config(b)
-	base.Config, base.ConfigKnown, base.ConfigFrom = c.Config, c.ConfigKnown, c.ConfigFrom
+	c, ofConfig := r.readConfig(b)
+	base.Config = c.Config
+	base.ConfigKnown = c.ConfigKnown
+	base.ConfigFrom = c.ConfigFrom
 	base.Unread = append(c.Unread, base.Unread...)
 	diags = append(ofConfig, diags...)
-	if base.ConfigKnown && !base.TaintFlag { // the flag would win
-		taints, d := configTaints(base.Config, b.Range)
+	if base.ConfigKnown && !base.TaintFlag { // the flag would override them
+		taints, d := makeConfigTaints(base.Config, b.Range)
 		base.Taints = append(base.Taints, taints...)
 		diags = append(diags, d...)
 	}
+
 	return base, diags
 }
 
-// baseReader reads the texts that the base is made of.
+// baseReader reads the texts of the base.
 type baseReader struct {
 	in       stages.Inputs
 	original func(path string) (world.TargetAns, error) // a file of the node as it was before prelet
@@ -62,298 +63,362 @@ type baseReader struct {
 // source is the text of one part of the base.
 type source struct {
 	text   string
-	where  string     // it is from, for messages
-	at     hcl.Range  // the place of the site that decides about it
-	code   fault.Code // of a text that is no KubeletConfiguration
+	where  string     // its file or stage, for messages
+	at     hcl.Range  // the place of the site that chooses it
+	code   fault.Code // of a text that is not a KubeletConfiguration
 	known  bool
-	unread []string // the questions without an answer that it is not known for
+	unread []string // the unanswered questions that it depends on
 }
 
-func layout(in stages.Inputs) kubelet.Layout {
-	id, like := "", ""
+func chooseLayout(in stages.Inputs) kubelet.Layout {
+	id := ""
+	like := ""
 	if in.Facts != nil && in.Facts.OS.ID != nil {
 		id = *in.Facts.OS.ID
-		for _, l := range in.Facts.OS.IDLike {
-			like += l + " "
-		}
+		like = strings.Join(in.Facts.OS.IDLike, " ")
 	}
 	l, _ := kubelet.LayoutFor(id, like)
+
 	return l
 }
 
-// config is the part of the base that the KubeletConfiguration gives.
-func (r baseReader) config(b schema.Body) (node.Base, hcl.Diagnostics) {
-	p, how := configPath.Of(b), configLayout.Of(b)
-	if !r.knowsPlace(p, how) {
-		return node.Base{Unread: placeUnread(p.Cty, how.Cty, r.in)}, noLayout(p.Range, r.in)
+// readConfig returns the part of the base in the KubeletConfiguration.
+func (r baseReader) readConfig(b schema.Body) (node.Base, hcl.Diagnostics) {
+	p := configPath.Of(b)
+	layout := configLayout.Of(b)
+	if !r.isPlaceKnown(p, layout) {
+		return r.reportUnknownPlace(p, layout)
 	}
 
-	src, diags := r.configSource(configBase.Of(b), how.V == "drop-in")
+	src, diags := r.chooseConfigSource(configBase.Of(b), isDropIn(b))
 	base := node.Base{ConfigFrom: configBase.Of(b).Origins(), Unread: src.unread}
 	if !src.known {
 		return base, diags
 	}
 	c, err := kubelet.ParseConfig(src.text)
+	plain := kubelet.NewConfig() // without nulls, which mean unset
+	if err == nil {
+		err = plain.Merge(c.Object())
+	}
 	if err != nil {
 		next := "Fix it at its source; nothing was changed on this node"
 		if src.code == fault.ConfigInvalid {
-			next = "It is a whole KubeletConfiguration: single fields belong into patch"
+			next = "A whole KubeletConfiguration is needed: write single fields in patch"
 		}
-		return base, hcl.Diagnostics{origin.Error(src.code, src.at, "The base is not a KubeletConfiguration", "%s",
-			stages.Sentence(src.where+": "+err.Error(), next))}
+		return base, hcl.Diagnostics{origin.Error(
+			src.code, src.at, "The base is not a KubeletConfiguration",
+			"%s", stages.Sentence(src.where+": "+err.Error(), next),
+		)}
 	}
-	plain := kubelet.NewConfig() // null is not set: the file that is written has none
-	if err := plain.Merge(c.Object()); err != nil {
-		return base, hcl.Diagnostics{origin.Error(src.code, src.at, "The base is no KubeletConfiguration", "%s.", err)}
-	}
-	base.Config, base.ConfigKnown = plain.Object(), true
-	if repeated := c.Repeated(); len(repeated) > 0 {
-		diags = append(diags, origin.Warning(fault.ConfigInvalid, src.at, "The base has a key twice", "%s",
-			stages.Sentence(src.where+": "+strings.Join(repeated, "; ")+": the kubelet takes the last one",
-				"Keep one at its source")))
-	}
-	if at := value.FindLoneSurrogate(src.text); at >= 0 && strings.HasPrefix(strings.TrimSpace(src.text), "{") {
-		diags = append(diags, origin.Warning(fault.Encoding, src.at, "The base has half of a character", "%s",
-			stages.Sentence(fmt.Sprintf("%s: %s, an unpaired surrogate, is no character: the kubelet takes U+FFFD for it", src.where, src.text[at:at+6]),
-				"Fix it at its source")))
-	}
-	return base, diags
+
+	base.Config = plain.Object()
+	base.ConfigKnown = true
+
+	return base, append(diags, src.warnConfig(c.Repeated())...)
 }
 
-// configSource is the text that the site gives, or with layout = "drop-in" the node's own file.
-func (r baseReader) configSource(v schema.Value[string], dropIn bool) (source, hcl.Diagnostics) {
-	where, at := "the base", v.Range
+// warnConfig warns of duplicate keys and of an invalid character.
+func (s source) warnConfig(duplicates []string) (diags hcl.Diagnostics) {
+	if len(duplicates) > 0 {
+		why := s.where + ": " + strings.Join(duplicates, "; ") + ": the kubelet uses the last one"
+		diags = append(diags, origin.Warning(
+			fault.ConfigInvalid, s.at, "The base has a duplicate key",
+			"%s", stages.Sentence(why, "Keep one at its source"),
+		))
+	}
+
+	isJSON := strings.HasPrefix(strings.TrimSpace(s.text), "{")
+	if at := value.FindLoneSurrogate(s.text); at >= 0 && isJSON {
+		why := fmt.Sprintf(
+			"%s: %s is an unpaired surrogate, which is not a character: the kubelet reads U+FFFD",
+			s.where, s.text[at:at+6],
+		)
+		diags = append(diags, origin.Warning(
+			fault.Encoding, s.at, "The base has half of a character",
+			"%s", stages.Sentence(why, "Fix it at its source"),
+		))
+	}
+
+	return diags
+}
+
+// chooseConfigSource returns the text of the site, or with layout = "drop-in" the node's own file.
+func (r baseReader) chooseConfigSource(v schema.Value[string], isDropIn bool) (source, hcl.Diagnostics) {
+	where := "the base"
+	at := v.Range
 	if from := v.Origins(); len(from) > 0 && from[0].Kind == origin.Default {
-		where, at = from[0].Ref, from[0].Range // the place that brought it, not the one that left it out
+		where = from[0].Ref
+		at = from[0].Range // the stage of the default, and not the block that sets no base
 	}
 	switch {
-	case v.Set() && !isFetched(v.Origins()):
-		return source{text: v.V, where: where, at: at, code: fault.ConfigInvalid, known: true}, nil
 	case v.Set():
-		return source{text: v.V, where: where, at: at, code: fault.ClusterUnusable, known: true}, nil
-	case dropIn && v.Expr == nil:
-		p := layout(r.in).ConfigFile
-		src, exists, diags := r.file(p, v.Range, fault.FileUnusable)
-		if src.known && !exists {
-			return source{}, hcl.Diagnostics{origin.Error(fault.FileMissing, v.Range, "There is no "+p,
-				"layout = \"drop-in\" adds to it as it was before prelet: what prelet wrote there goes with layout = \"file\". Let the image or kubeadm make it, or use layout = \"file\".")}
+		code := fault.ConfigInvalid
+		if isFetched(v.Origins()) {
+			code = fault.ClusterUnusable
 		}
-		return src, diags
+		return source{
+			text:  v.V,
+			where: where,
+			at:    at,
+			code:  code,
+			known: true,
+		}, nil
+	case isDropIn && v.Expr == nil:
+		return r.readConfigFile(v.Range)
 	case v.Null() && v.Expr == nil:
-		return source{}, hcl.Diagnostics{origin.Error(fault.DefaultChoice, at, "No KubeletConfiguration to start from",
-			"There is no fetch-config with config_map. "+
-				"Declare one, write base = …, or leave the file out: kubelet_config { when = false }.")}
+		return source{}, hcl.Diagnostics{origin.Error(
+			fault.DefaultChoice, at, "No KubeletConfiguration to start from",
+			"No fetch-config with config_map. Declare one, write base = …, or leave the file out: "+
+				"kubelet_config { when = false }.",
+		)}
 	case v.Null():
-		return source{}, hcl.Diagnostics{origin.Error(fault.ConfigInvalid, at, "base is null",
-			"A KubeletConfiguration is needed.")}
+		return source{}, hcl.Diagnostics{origin.Error(
+			fault.ConfigInvalid, at, "base is null", "A KubeletConfiguration is needed.",
+		)}
 	}
-	return unknownSource(v), nil
+
+	return source{unread: value.Questions(v.Cty)}, nil
 }
 
-// isFetched reports whether a text rests on what a stage has fetched, and not on the site alone.
+// readConfigFile returns the configuration that a drop-in adds to.
+func (r baseReader) readConfigFile(at hcl.Range) (source, hcl.Diagnostics) {
+	p := chooseLayout(r.in).ConfigFile
+	src, exists, diags := r.readFile(p, at, fault.FileUnusable)
+	if src.known && !exists {
+		return source{}, hcl.Diagnostics{origin.Error(
+			fault.FileMissing, at, p+" does not exist",
+			"layout = \"drop-in\" adds to this file as it was before prelet: "+
+				"a file that prelet wrote there is removed with layout = \"file\". "+
+				"Let the image or kubeadm make it, or use layout = \"file\".",
+		)}
+	}
+
+	return src, diags
+}
+
+// isFetched reports whether a text depends on a stage's fetched data, and not on the site alone.
 func isFetched(from []origin.Origin) bool {
 	return slices.ContainsFunc(from, func(o origin.Origin) bool {
 		return o.Kind == origin.Object || o.Kind == origin.Default
 	})
 }
 
-// unknownSource is the text in a check without a machine, or where a recording does not tell (said already).
-func unknownSource(v schema.Value[string]) source { return source{unread: value.Questions(v.Cty)} }
-
-// file is the text of a file of the node as it was before prelet; code is for one that is no file.
-func (r baseReader) file(p string, at hcl.Range, code fault.Code) (src source, exists bool, diags hcl.Diagnostics) {
+// readFile returns the text of a file of the node as it was before prelet. code is the code of a path that is not a
+// file.
+func (r baseReader) readFile(p string, at hcl.Range, code fault.Code) (src source, exists bool, diags hcl.Diagnostics) {
 	a, err := r.original(p)
 	if err != nil {
-		return source{unread: originalUnread(p, err, r.in)}, false, unread(code, at, p, err, r.in)
+		questions, diags := r.reportUnreadable(code, at, p, err)
+		return source{unread: questions}, false, diags
 	}
-	return source{text: a.Text, where: p, at: at, code: code, known: true}, a.Exists, nil
+
+	return source{
+		text:  a.Text,
+		where: p,
+		at:    at,
+		code:  code,
+		known: true,
+	}, a.Exists, nil
 }
 
-// knowsPlace says whether it is known where a part stands: its path, and what else the site writes of that.
-func (r baseReader) knowsPlace(path, more schema.Value[string]) bool {
+// reportUnreadable returns the diagnostics for a file of the node that could not be read, and the unanswered
+// questions. code is the code of a path that is not a file: prelet could not replace that either, so the disk is
+// wrong and not the site.
+func (r baseReader) reportUnreadable(code fault.Code, at hcl.Range, p string, err error) ([]string, hcl.Diagnostics) {
+	var f *fault.Fault
+	switch {
+	case !errors.As(err, &f):
+		return nil, hcl.Diagnostics{origin.Error(code, at, "Cannot read "+p, "%s", err)}
+	case f.Code == fault.Unread && r.in.Check:
+		return nil, nil
+	case f.Code == fault.Unread:
+		questions := []string{"original " + p}
+		return questions, hcl.Diagnostics{origin.NotRead(at, p, questions)}
+	case f.Code == fault.Denied:
+		return []string{p}, hcl.Diagnostics{origin.MayNotRead(at, p, f.Why)}
+	}
+
+	return nil, hcl.Diagnostics{stages.Diagnose(at, f.Raise(code, "Cannot read "+p))}
+}
+
+// isPlaceKnown reports whether the place of a file is known: its path, and a second attribute that it depends on.
+func (r baseReader) isPlaceKnown(path, more schema.Value[string]) bool {
 	return path.Cty.IsKnown() && more.Cty.IsKnown() && (path.Set() || !r.in.Unread.Facts)
 }
 
-// unread is what becomes of a base that cannot be read. Code is for one that is no file: a target that prelet could not
-// replace either is a fault of this disk, not of the site.
-func unread(code fault.Code, at hcl.Range, p string, err error, in stages.Inputs) hcl.Diagnostics {
-	var f *fault.Fault
-	if !errors.As(err, &f) {
-		return hcl.Diagnostics{origin.Error(code, at, "Cannot read "+p, "%s", err)}
+// reportUnknownPlace returns the base of a file whose place is unknown. The decoder has reported unknown
+// attributes, so only a missing distribution is reported.
+func (r baseReader) reportUnknownPlace(path, more schema.Value[string]) (base node.Base, diags hcl.Diagnostics) {
+	base.Unread = append(value.Questions(path.Cty), value.Questions(more.Cty)...)
+	if r.in.Unread.Facts {
+		base.Unread = append(base.Unread, "facts")
+		diags = hcl.Diagnostics{origin.NotRead(path.Range, "the distribution's layout", []string{"facts"})}
 	}
-	switch f.Code {
-	case fault.Unread:
-		if in.Check {
-			return nil
-		}
-		return hcl.Diagnostics{origin.NotRead(at, p, []string{"original " + p})}
-	case fault.Denied:
-		return hcl.Diagnostics{origin.MayNotRead(at, p, f.Why)}
-	}
-	return hcl.Diagnostics{stages.Diagnose(at, f.Raise(code, "Cannot read "+p))}
+
+	return base, diags
 }
 
-// originalUnread are the questions that a target's first text is unknown for.
-func originalUnread(p string, err error, in stages.Inputs) []string {
-	var f *fault.Fault
-	if in.Check || !errors.As(err, &f) {
-		return nil
-	}
-	switch f.Code {
-	case fault.Unread:
-		return []string{"original " + p}
-	case fault.Denied:
-		return []string{p}
-	}
-
-	return nil
-}
-
-// placeUnread are the questions that a file's place is unknown for.
-func placeUnread(path, more cty.Value, in stages.Inputs) []string {
-	out := append(value.Questions(path), value.Questions(more)...)
-	if in.Unread.Facts {
-		out = append(out, "facts")
-	}
-
-	return out
-}
-
-// noLayout is for a file whose place is unknown: of what the site wrote the decoder has said so; where the
-// distribution decides, nobody has.
-func noLayout(at hcl.Range, in stages.Inputs) hcl.Diagnostics {
-	if !in.Unread.Facts {
-		return nil
-	}
-	return hcl.Diagnostics{origin.NotRead(at, "the distribution's layout", []string{"facts"})}
-}
-
-func flagsFile(b schema.Body, in stages.Inputs) string {
+func flagsTarget(b schema.Body, in stages.Inputs) string {
 	if p := flagsPath.Of(b); p.Set() {
 		return p.V
 	}
-	return layout(in).FlagsFile
+
+	return chooseLayout(in).FlagsFile
 }
 
-// flags is the part of the base that the kubelet's flags give: labels, taints and all others.
-func (r baseReader) flags(b schema.Body) (node.Base, hcl.Diagnostics) {
-	p, variable := flagsPath.Of(b), flagsVariable.Of(b)
-	if !r.knowsPlace(p, variable) {
-		return node.Base{Unread: placeUnread(p.Cty, variable.Cty, r.in)}, noLayout(p.Range, r.in)
+// readFlags returns the part of the base in the kubelet's flags: labels, taints and all other flags.
+func (r baseReader) readFlags(b schema.Body) (node.Base, hcl.Diagnostics) {
+	p := flagsPath.Of(b)
+	variable := flagsVariable.Of(b)
+	if !r.isPlaceKnown(p, variable) {
+		return r.reportUnknownPlace(p, variable)
 	}
 
 	v := flagsBase.Of(b)
-	src, diags := r.flagsSource(v, flagsFile(b, r.in))
+	file := flagsTarget(b, r.in)
+	src, diags := r.chooseFlagsSource(v, file)
 	base := node.Base{FlagsFrom: v.Origins(), Unread: src.unread}
 	if !src.known {
 		return base, diags
 	}
 	env, err := kubelet.ParseEnvFile(src.text)
 	if err != nil {
-		return base, hcl.Diagnostics{src.badFlags(err)}
+		return base, hcl.Diagnostics{src.refuseFlags(err)}
 	}
 	if err := env.Ambiguous(); err != nil {
-		diags = append(diags, origin.Warning(fault.FlagsInvalid, src.at, "systemds disagree about the flags", "%s",
-			stages.Sentence(src.where+": "+err.Error())))
+		diags = append(diags, origin.Warning(
+			fault.FlagsInvalid, src.at, "Versions of systemd read the flags differently",
+			"%s", stages.Sentence(src.where+": "+err.Error()),
+		))
 	}
-	fl, ok := env.Get(variable.V)
-	base.FlagsFile, base.FlagsKnown = flagsRead{env, fl}, true
+	flags, ok := env.Get(variable.V)
+	base.FlagsFile = flagsRead{env, flags}
+	base.FlagsKnown = true
 	if !ok {
 		return base, diags
 	}
 
-	if stray := fl.Stray(); len(stray) > 0 {
+	if stray := flags.Stray(); len(stray) > 0 {
 		report := origin.Warning
-		if r.isRead(flagsFile(b, r.in), variable.V) {
+		if r.isUsed(file, variable.V) {
 			report = origin.Error
 		}
-		diags = append(diags, report(fault.FlagsInvalid, src.at, fmt.Sprintf("%q is no flag", stray[0]),
-			"%s: the kubelet refuses to start for it. A # inside of the quotes comments nothing out. Take it out of %s.",
-			src.where, variable.V))
+		diags = append(diags, report(
+			fault.FlagsInvalid, src.at, fmt.Sprintf("%q is not a flag", stray[0]),
+			"%s: the kubelet refuses to start with it. A # inside the quotes does not begin a comment. "+
+				"Remove it from %s.",
+			src.where, variable.V,
+		))
 	}
-	from := origin.Origin{Kind: origin.Base, Role: origin.Value, Ref: flagsFile(b, r.in), Text: variable.V}
-	if v.Set() { // by the site, and not what the file held before
+	from := origin.Origin{
+		Kind: origin.Base,
+		Role: origin.Value,
+		Ref:  file,
+		Text: variable.V,
+	}
+	if v.Set() { // by the site, and not by the file before prelet
 		from.Range = v.Range
 	}
-	_, base.TaintFlag = fl.Lookup(taintFlag)
-	given, d := r.given(fl, src, []origin.Origin{from})
+	_, base.TaintFlag = flags.Lookup(taintFlag)
+	given, d := r.sortFlags(flags, src, []origin.Origin{from})
 	base.Contribution = given
+
 	return base, append(diags, d...)
 }
 
-// isRead reports whether the kubelet's unit is known to start it with a variable of a file.
-func (r baseReader) isRead(file, variable string) bool {
+// isUsed reports whether the kubelet's unit is known to start it with a variable of a file.
+func (r baseReader) isUsed(file, variable string) bool {
 	s := r.in.Start
-	if s == nil || len(s.Words) == 0 || path.Base(s.Words[0]) != "kubelet" || !slices.Contains(s.Files, file) {
+	if !startsKubelet(s) || !slices.Contains(s.Files, file) {
 		return false
 	}
 
 	return slices.Contains(s.Words, "$"+variable) || slices.Contains(s.Words, "${"+variable+"}")
 }
 
-// flagsSource is the text that the site gives, or else the node's own file.
-func (r baseReader) flagsSource(v schema.Value[string], path string) (source, hcl.Diagnostics) {
+// chooseFlagsSource returns the text of the site, or else the node's own file.
+func (r baseReader) chooseFlagsSource(v schema.Value[string], path string) (source, hcl.Diagnostics) {
 	switch {
 	case v.Set():
-		return source{text: v.V, where: "the base of the flags", at: v.Range, known: true}, nil
+		return source{
+			text:  v.V,
+			where: "the base of the flags",
+			at:    v.Range,
+			known: true,
+		}, nil
 	case v.Null():
-		src, _, diags := r.file(path, v.Range, fault.CannotWrite)
+		src, _, diags := r.readFile(path, v.Range, fault.CannotWrite)
 		return src, diags
 	}
-	return unknownSource(v), nil
+
+	return source{unread: value.Questions(v.Cty)}, nil
 }
 
-func (s source) badFlags(err error) *hcl.Diagnostic {
-	return origin.Error(fault.FlagsInvalid, s.at, "The kubelet's flags cannot be read", "%s",
-		stages.Sentence(s.where+": "+err.Error()))
+func (s source) refuseFlags(err error) *hcl.Diagnostic {
+	return origin.Error(
+		fault.FlagsInvalid, s.at, "The kubelet's flags cannot be read", "%s", stages.Sentence(s.where+": "+err.Error()),
+	)
 }
 
-// given sorts flags into labels, taints and others, each from an origin. It ends at the first that cannot be read.
-func (r baseReader) given(
-	fl *kubelet.Flags, src source, from []origin.Origin,
-) (c node.Contribution, diags hcl.Diagnostics) {
-	for _, name := range fl.Names() {
-		text, _ := fl.Lookup(name)
+// sortFlags sorts flags into labels, taints and others, each from an origin. It ends at the first invalid flag.
+func (r baseReader) sortFlags(flags *kubelet.Flags, src source, from []origin.Origin) (
+	c node.Contribution, diags hcl.Diagnostics,
+) {
+	for _, name := range flags.Names() {
+		text, _ := flags.Lookup(name)
 		switch name {
 		case nodeLabels:
 			labels, err := kubelet.ParseLabels(text)
 			if err != nil {
-				return c, append(diags, src.badFlags(err))
+				return c, append(diags, src.refuseFlags(err))
 			}
 			for _, l := range labels {
-				if d := oldLabel(l, src.at, r.in); d != nil {
-					diags = append(diags, d)
-				}
-				c.Labels = append(c.Labels, node.Label{Key: l.Key, Value: l.Value, Origins: from})
+				diags = append(diags, r.checkLabel(l, src.at)...)
+				c.Labels = append(c.Labels, node.Label{
+					Key:     l.Key,
+					Value:   l.Value,
+					Origins: from,
+				})
 			}
 		case taintFlag:
 			taints, err := kubelet.ParseTaints(text)
 			if err != nil {
-				return c, append(diags, src.badFlags(err))
+				return c, append(diags, src.refuseFlags(err))
 			}
-			for item := range strings.SplitSeq(text, ",") {
-				if kubelet.IsTaintRemoval(strings.TrimSpace(item)) {
-					diags = append(diags, origin.Warning(fault.FlagsInvalid, src.at, "A taint is not removed by a flag",
-						"%s: the kubelet accepts %q in --register-with-taints, and does nothing. Take it out.", src.where, item))
-				}
-			}
-			for _, t := range taints {
-				c.Taints = append(c.Taints, node.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect, Origins: from})
-			}
+			diags = append(diags, src.warnTaintRemovals(text)...)
+			c.Taints = append(c.Taints, makeTaints(taints, from)...)
 		default:
-			c.Flags = append(c.Flags, node.Flag{Name: name, Value: text, Origins: from})
+			c.Flags = append(c.Flags, node.Flag{
+				Name:    name,
+				Value:   text,
+				Origins: from,
+			})
 		}
 	}
+
 	return c, diags
 }
 
-// flagsRead is the environment file of the kubelet's flags, as it was read for the base. It is not written to.
+func (s source) warnTaintRemovals(text string) (diags hcl.Diagnostics) {
+	for item := range strings.SplitSeq(text, ",") {
+		if kubelet.IsTaintRemoval(strings.TrimSpace(item)) {
+			diags = append(diags, origin.Warning(
+				fault.FlagsInvalid, s.at, "A flag cannot remove a taint",
+				"%s: the kubelet accepts %q in --register-with-taints, and does nothing. Remove it.", s.where, item,
+			))
+		}
+	}
+
+	return diags
+}
+
+// flagsRead is the environment file of the kubelet's flags, as it was read for the base. It is not changed.
 type flagsRead struct {
 	*kubelet.EnvFile
 	flags *kubelet.Flags // nil: the variable is not in it
 }
 
-// edit are the file and the flags in its variable, to be changed.
+// edit returns copies of the file and of the flags in its variable; not ok if the variable is not in the file.
 func (f flagsRead) edit() (env kubelet.EnvFile, flags kubelet.Flags, ok bool) {
 	if f.flags == nil {
 		empty, _ := kubelet.ParseFlags("")
@@ -363,30 +428,47 @@ func (f flagsRead) edit() (env kubelet.EnvFile, flags kubelet.Flags, ok bool) {
 	return *f.EnvFile, *f.flags, true
 }
 
-// oldLabel minds labels of the base only where the kubelet's version is known: one of an old cluster may be right
-// for an old kubelet.
-func oldLabel(l kubelet.Label, at hcl.Range, in stages.Inputs) *hcl.Diagnostic {
-	if in.Kubelet.Version == nil {
+// checkLabel refuses a label of the base that the installed kubelet rejects. Without a known version there is no
+// check: a label of an old cluster may be valid for an old kubelet.
+func (r baseReader) checkLabel(l kubelet.Label, at hcl.Range) hcl.Diagnostics {
+	version := r.in.Kubelet.Version
+	if version == nil {
 		return nil
 	}
-	if err := kubelet.CheckNodeKey(l.Key, *in.Kubelet.Version); err != nil {
-		return origin.Error(fault.LabelForbidden, at, "The kubelet here refuses a label of the base", "%s",
-			stages.Sentence(err.Error(), "The kubelet is "+*in.Kubelet.Version))
+	err := kubelet.CheckNodeKey(l.Key, *version)
+	if err == nil {
+		return nil
 	}
-	return nil
+
+	return hcl.Diagnostics{origin.Error(
+		fault.LabelForbidden, at, "The installed kubelet rejects a label of the base",
+		"%s", stages.Sentence(err.Error(), "The kubelet is "+*version),
+	)}
 }
 
-// configTaints reads registerWithTaints of the base's configuration.
-func configTaints(config map[string]any, at hcl.Range) (taints []node.Taint, diags hcl.Diagnostics) {
+// makeConfigTaints returns registerWithTaints of the base's configuration.
+func makeConfigTaints(config map[string]any, at hcl.Range) (_ []node.Taint, diags hcl.Diagnostics) {
 	list, err := kubelet.ConfigTaints(config)
 	if err != nil {
-		diags = append(diags, origin.Error(fault.ConfigInvalid, at,
-			"registerWithTaints of the base is not valid", "%s", stages.Sentence(err.Error())))
-	}
-	from := []origin.Origin{{Kind: origin.Base, Role: origin.Value, Ref: "registerWithTaints"}}
-	for _, t := range list {
-		taints = append(taints, node.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect, Origins: from})
+		diags = append(diags, origin.Error(
+			fault.ConfigInvalid, at, "registerWithTaints of the base is not valid",
+			"%s", stages.Sentence(err.Error()),
+		))
 	}
 
-	return taints, diags
+	from := []origin.Origin{{
+		Kind: origin.Base,
+		Role: origin.Value,
+		Ref:  "registerWithTaints",
+	}}
+	return makeTaints(list, from), diags
+}
+
+// makeTaints returns taints of the kubelet's flag or configuration as taints of the node.
+func makeTaints(list []kubelet.Taint, from []origin.Origin) (out []node.Taint) {
+	for _, t := range list {
+		out = append(out, node.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect, Origins: from})
+	}
+
+	return out
 }

@@ -1,9 +1,9 @@
 package write
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -13,70 +13,124 @@ import (
 	"github.com/prelet/prelet/schema"
 )
 
-// owners looks for paths that two blocks write, also where the content of one is not known before a machine is: the
-// merge, which says the same, sees rendered files only.
-func (r *renderer) owners() {
-	have := map[string]hcl.Range{}
-	own := map[string]string{} // the block of stage write that writes a path without being asked to, by path
-	var files []node.File      // as far as their paths are known
-	claim := func(p schema.Value[string], b schema.Body, preset string) {
-		path, at := p.V, p.Range
-		if !p.Set() {
-			path, at = preset, b.Range
-		}
-		if !p.Cty.IsKnown() || path == "" || b.Undecided {
-			return
-		}
-		if first, ok := have[path]; ok && b.Type == "file" && own[path] != "" {
-			r.fail(fault.Conflict, at, "Two owners of "+path, "Stage \"write\" writes it by itself, by its %[1]s, at %[2]s. Change it there, or leave that out: %[1]s { when = false }.", own[path], first.Filename+":"+strconv.Itoa(first.Start.Line)+":"+strconv.Itoa(first.Start.Column))
-			return
-		}
-		if first, ok := have[path]; ok {
-			r.fail(fault.Conflict, at, "Two owners of "+path, "It is written here, and at %s:%d:%d. One owner for each path: remove one of them, or give it another path.", first.Filename, first.Start.Line, first.Start.Column)
-			return
-		}
-		have[path] = at
-		f := node.File{Path: path, Purpose: b.Type, Origins: place(r.in.Address, at)}
-		if b.Type == "directory" {
-			f.Kind = node.Directory
-			if m := dirMode.Of(b); m.Cty.IsKnown() {
-				f.Mode = mode(m)
-			}
-			if o := dirOwner.Of(b); o.Cty.IsKnown() {
-				f.Owner, f.OwnerRange = o.V, o.Range
-			}
-		}
-		files = append(files, f)
-		if b.Type != "file" && b.Type != "directory" {
-			own[path] = b.Type
-		}
-		if !node.IsWritable(path, nil) {
-			r.diags = append(r.diags, origin.Warning(fault.CannotWrite, at, "prelet.service may not write "+path, "%s", node.WhyReadOnly(path)))
-		}
+// pathCheck finds paths that two blocks write, even if the content of one is not known without a machine: the merge
+// compares rendered files only.
+type pathCheck struct {
+	*renderer
+	first   map[string]hcl.Range // by path: the block that writes it
+	preset  map[string]string    // by path: the type of a block of the kubelet that writes it
+	claimed []node.File
+}
+
+// checkPaths reports paths that two blocks write, and paths that prelet's unit may not write.
+func (r *renderer) checkPaths() {
+	c := pathCheck{
+		renderer: r,
+		first:    map[string]hcl.Range{},
+		preset:   map[string]string{},
 	}
-	if b, ok := r.cfg.One("bootstrap_kubeconfig"); ok {
-		claim(bootPath.Of(b), b, "")
+	c.claimAll("bootstrap_kubeconfig", bootPath)
+	c.claimAll("ca_certificate", caPath)
+	c.claimAll("kubelet_config", configPath)
+	c.claimAll("kubelet_flags", flagsPath)
+	c.claimAll("file", filePath)
+	c.claimAll("directory", dirPath)
+
+	slices.SortFunc(c.claimed, func(a, b node.File) int {
+		return cmp.Compare(a.Path, b.Path)
+	})
+	r.report(node.CheckFolders(c.claimed, nil)...)
+}
+
+// claimAll claims the paths of all blocks of a type.
+func (c *pathCheck) claimAll(blockType string, path schema.Attr[string]) {
+	for _, b := range c.cfg.Blocks[blockType] {
+		c.claim(path.Of(b), b)
 	}
-	if b, ok := r.cfg.One("ca_certificate"); ok {
-		claim(caPath.Of(b), b, "")
-	}
-	if b, ok := r.cfg.One("kubelet_config"); ok && configLayout.Of(b).Cty.IsKnown() {
-		claim(configPath.Of(b), b, configTarget(b, r.in)) // its place is the same in all layouts
-	}
-	if b, ok := r.cfg.One("kubelet_flags"); ok {
-		preset := ""
-		if r.in.Facts != nil {
-			preset = flagsFile(b, r.in)
-		}
-		claim(flagsPath.Of(b), b, preset)
-	}
-	for _, b := range r.cfg.Blocks["file"] {
-		claim(filePath.Of(b), b, "")
-	}
-	for _, b := range r.cfg.Blocks["directory"] {
-		claim(dirPath.Of(b), b, "")
+}
+
+// choosePreset returns the path of a block that sets none; "" if it is not known without a machine.
+func (c *pathCheck) choosePreset(b schema.Body) string {
+	switch {
+	case b.Type == "kubelet_config" && configLayout.Of(b).Cty.IsKnown():
+		return configTarget(b, c.in) // the same on all distributions
+	case b.Type == "kubelet_flags" && c.in.Facts != nil:
+		return flagsTarget(b, c.in)
 	}
 
-	slices.SortFunc(files, func(a, b node.File) int { return strings.Compare(a.Path, b.Path) })
-	r.diags = append(r.diags, node.CheckFolders(files, nil)...)
+	return ""
+}
+
+// claim notes that a block writes a path.
+func (c *pathCheck) claim(p schema.Value[string], b schema.Body) {
+	path := p.V
+	at := p.Range
+	if !p.Set() {
+		path = c.choosePreset(b)
+		at = b.Range
+	}
+	if !p.Cty.IsKnown() || path == "" || b.Undecided {
+		return
+	}
+	if first, ok := c.first[path]; ok {
+		c.refuseSecond(path, at, first, b.Type)
+		return
+	}
+
+	c.first[path] = at
+	f := node.File{
+		Path:    path,
+		Purpose: b.Type,
+		Origins: place(c.in.Address, at),
+	}
+	switch b.Type {
+	case "file":
+	case "directory":
+		f.Kind = node.Directory
+		if m := dirMode.Of(b); m.Cty.IsKnown() {
+			f.Mode = parsePermissions(m)
+		}
+		if o := dirOwner.Of(b); o.Cty.IsKnown() {
+			f.Owner = o.V
+			f.OwnerRange = o.Range
+		}
+	default:
+		c.preset[path] = b.Type
+	}
+	c.claimed = append(c.claimed, f)
+
+	if !node.IsWritable(path, nil) {
+		c.warn(fault.CannotWrite, at, "prelet.service may not write "+path, "%s", node.WhyReadOnly(path))
+	}
+}
+
+func (c *pathCheck) refuseSecond(path string, at, first hcl.Range, blockType string) {
+	where := fmt.Sprintf("%s:%d:%d", first.Filename, first.Start.Line, first.Start.Column)
+	if owner := c.preset[path]; owner != "" && blockType == "file" {
+		c.fail(
+			fault.Conflict, at, "Two owners of "+path,
+			"Block %[1]s of stage \"write\" writes it, at %[2]s. Change it there, or leave that block out: "+
+				"%[1]s { when = false }.", owner, where,
+		)
+		return
+	}
+	c.fail(
+		fault.Conflict, at, "Two owners of "+path,
+		"It is written here, and at %s. One owner for each path: remove one of them, or give it another path.", where,
+	)
+}
+
+// findings collects diagnostics.
+type findings struct{ diags hcl.Diagnostics }
+
+func (f *findings) report(ds ...*hcl.Diagnostic) {
+	f.diags = append(f.diags, ds...)
+}
+
+func (f *findings) fail(c fault.Code, at hcl.Range, summary, detail string, args ...any) {
+	f.report(origin.Error(c, at, summary, detail, args...))
+}
+
+func (f *findings) warn(c fault.Code, at hcl.Range, summary, detail string, args ...any) {
+	f.report(origin.Warning(c, at, summary, detail, args...))
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -14,23 +15,22 @@ import (
 	"github.com/prelet/prelet/schema"
 )
 
-// bootstrap renders what the kubelet joins with, as long as it has not joined. The token stands in it by name.
-func (r *renderer) bootstrap() {
-	b, ok := r.cfg.One("bootstrap_kubeconfig")
-	if !ok || r.in.Kubelet.Joined {
-		return
-	}
-	if r.undecided(b) || r.in.Unread.Kubelet {
+// renderBootstrap renders the kubeconfig for the join of a node. It contains the token by name.
+func (r *renderer) renderBootstrap(b schema.Body) {
+	if r.isSkipped(b) || r.in.Unread.Kubelet {
 		r.whole = false
 		return
 	}
+
 	ca := bootCA.Of(b)
 	server := bootServer.Of(b)
-	const noToken, giveToken = "No token to join with", "%s has not joined, and the cluster block names no token. Write " +
-		"token = credential(\"bootstrap-token\") there, or leave the file out: bootstrap_kubeconfig { when = false }."
+	const noToken = "No token to join with"
+	const next = "%s has not joined, and the cluster block has no token. " +
+		"Write token = credential(\"bootstrap-token\") there, or leave the file out: " +
+		"bootstrap_kubeconfig { when = false }."
 	switch {
-	case r.in.Check && r.in.Access.Token == "" && !ca.Null(): // whether a machine has joined is not known
-		r.diags = append(r.diags, origin.Warning(fault.MissingArgument, b.Range, noToken, giveToken, "No plan is made for a node that"))
+	case r.in.Check && r.in.Access.Token == "" && !ca.Null(): // a check has no machine that could have joined
+		r.warn(fault.MissingArgument, b.Range, noToken, next, "No plan is made for a node that")
 		return
 	case !server.Cty.IsKnown() && !r.in.Check:
 		r.whole = false
@@ -39,9 +39,10 @@ func (r *renderer) bootstrap() {
 		r.whole = r.whole && ca.Cty.IsKnown() && server.Cty.IsKnown()
 		return
 	case r.in.Access.Token == "":
-		r.fail(fault.MissingArgument, b.Range, noToken, giveToken, "The node")
+		r.fail(fault.MissingArgument, b.Range, noToken, next, "The node")
 		return
 	}
+
 	url := server.V
 	if url == "" {
 		url = r.in.Access.Servers[0]
@@ -50,135 +51,233 @@ func (r *renderer) bootstrap() {
 		url = "https://" + url
 	}
 	token := value.Credential(r.in.Access.Token)
-	u, _, _ := value.Plain(token)
-	t, err := value.TextOf(cty.StringVal(kubelet.BootstrapKubeconfig(url, ca.V, u.AsString())).WithMarks(token.Marks()))
+	placeholder, _, _ := value.Plain(token)
+	text := cty.StringVal(kubelet.BootstrapKubeconfig(url, ca.V, placeholder.AsString()))
+	t, err := value.TextOf(text.WithMarks(token.Marks()))
 	if err != nil {
 		r.fail(fault.Internal, b.Range, "The bootstrap kubeconfig cannot be rendered", "%s.", err)
 		return
 	}
-	r.add(b, node.File{Path: bootPath.Of(b).V, Kind: node.Regular, Text: t, Mode: 0o600, Purpose: "bootstrap-kubeconfig", OutsideHash: true, Origins: place(r.in.Address, b.Range)})
+	r.add(b, node.File{
+		Path:        bootPath.Of(b).V,
+		Kind:        node.Regular,
+		Text:        t,
+		Mode:        0o600,
+		Purpose:     "bootstrap-kubeconfig",
+		OutsideHash: true,
+		Origins:     place(r.in.Address, b.Range),
+	})
 }
 
-func (r *renderer) ca() {
-	b, ok := r.cfg.One("ca_certificate")
-	if !ok {
-		return
-	}
+func (r *renderer) renderCA(b schema.Body) {
 	v := caContent.Of(b)
-	if !v.Set() || r.undecided(b) {
-		r.whole = r.whole && v.Cty.IsKnown() && !r.undecided(b)
+	if !v.Set() || r.isSkipped(b) {
+		r.whole = r.whole && v.Cty.IsKnown() && !r.isSkipped(b)
 		return
 	}
 	if !strings.Contains(v.V, "-----BEGIN CERTIFICATE-----") {
-		r.fail(fault.WrongType, v.Range, "This is no certificate", "A PEM text is needed: -----BEGIN CERTIFICATE-----.")
+		r.fail(
+			fault.WrongType, v.Range, "Not a certificate", "A PEM text is needed: -----BEGIN CERTIFICATE-----.",
+		)
 		return
 	}
-	text := v.V
-	if !strings.HasSuffix(text, "\n") {
-		text += "\n"
-	}
+
 	from := v.Origins()
 	if len(from) == 0 {
 		from = place(r.in.Address, b.Range)
 	}
-	r.add(b, node.File{Path: caPath.Of(b).V, Kind: node.Regular, Text: value.PlainText(text), Mode: 0o644, Purpose: "ca", Origins: from})
+	r.add(b, node.File{
+		Path:    caPath.Of(b).V,
+		Kind:    node.Regular,
+		Text:    value.PlainText(strings.TrimSuffix(v.V, "\n") + "\n"),
+		Mode:    0o644,
+		Purpose: "ca",
+		Origins: from,
+	})
 }
 
-// files renders the blocks that a site adds.
-func (r *renderer) files() {
+// renderSiteFiles renders the files and folders that a site adds.
+func (r *renderer) renderSiteFiles() {
 	for _, b := range r.cfg.Blocks["file"] {
-		p, c := filePath.Of(b), fileContent.Of(b)
-		u, _, unread := value.Plain(c.Cty)
-		switch {
-		case len(unread) > 0:
-			r.diags, r.whole = append(r.diags, origin.NotRead(c.Range, "file "+b.Labels[0], unread)), false
-			continue
-		case !p.Set() && p.Cty.IsKnown():
-			r.fail(fault.PathInvalid, p.Range, "The path is null", "file %q has no path on this machine. Write when = … beside it.", b.Labels[0])
-			continue
-		case !u.IsKnown() || !p.Cty.IsKnown() || !fileMode.Of(b).Cty.IsKnown() || !fileOwner.Of(b).Cty.IsKnown() || !createOnly.Of(b).Cty.IsKnown() || r.undecided(b):
-			r.whole = false
-			continue
-		case u.IsNull():
-			r.fail(fault.WrongType, c.Range, "The content is null", "file %q: a text is needed. Write when = … beside it, or \"\" for an empty file.", b.Labels[0])
-			continue
-		}
-		t, err := value.TextOf(c.Cty)
-		if err != nil {
-			r.fail(fault.WrongType, c.Range, "The content must be a string", "file %q: this is %s. Encode it: yamlencode(…) or jsonencode(…).", b.Labels[0], schema.Article(u.Type()))
-			continue
-		}
-		r.warnMode(fileMode.Of(b))
-		f := node.File{Path: p.V, Kind: node.Regular, Text: t, Mode: mode(fileMode.Of(b)), Owner: fileOwner.Of(b).V, OwnerRange: fileOwner.Of(b).Range, CreateOnly: createOnly.Of(b).V, Notify: notify(fileNotify.Of(b)), Purpose: "file", Origins: c.Origins()}
-		if len(t.Secrets()) > 0 {
-			if f.Mode&0o077 != 0 {
-				r.diags = append(r.diags, origin.Warning(fault.Sensitive, fileMode.Of(b).Range, "Others could read a secret", "file %q holds one, and its mode lets others read it. It is written 0600; write that.", b.Labels[0]))
-			}
-			f.Mode = 0o600
-		}
-		r.add(b, f)
+		r.renderFile(b)
 	}
 	for _, b := range r.cfg.Blocks["directory"] {
-		p := dirPath.Of(b)
-		switch {
-		case !p.Cty.IsKnown() || !dirMode.Of(b).Cty.IsKnown() || !dirOwner.Of(b).Cty.IsKnown() || r.undecided(b):
-			r.whole = false
-		case !p.Set():
-			r.fail(fault.PathInvalid, p.Range, "The path is null", "directory %q has no path on this machine. Write when = … beside it.", b.Labels[0])
-		default:
-			r.warnMode(dirMode.Of(b))
-			f := node.File{Path: p.V, Kind: node.Directory, Mode: mode(dirMode.Of(b)), Owner: dirOwner.Of(b).V, OwnerRange: dirOwner.Of(b).Range, Notify: notify(dirNotify.Of(b)), Purpose: "directory", Origins: p.Origins()}
-			r.checkSystemFolder(b, f)
-			r.add(b, f)
-		}
+		r.renderFolder(b)
 	}
 }
 
-// systemFolders are there on every machine: all users need them, and root reads what lies there.
-var systemFolders = []string{"/etc", "/etc/pki", "/etc/ssl", "/etc/systemd", "/run", "/tmp", "/usr", "/usr/bin", "/usr/lib",
-	"/usr/local", "/usr/sbin", "/var", "/var/lib", "/var/tmp"}
+func areKnown(values ...cty.Value) bool {
+	return !slices.ContainsFunc(values, func(v cty.Value) bool {
+		return !v.IsKnown()
+	})
+}
 
-// sharedFolders are there as well, and a group writes there on many machines, as syslog to /var/log.
-var sharedFolders = []string{"/boot", "/home", "/opt", "/srv", "/var/cache", "/var/log"}
-
-// checkSystemFolder refuses a mode or an owner with which other users would lose a folder of the system, or could replace
-// what is in it. f is the folder, b its block.
-func (r *renderer) checkSystemFolder(b schema.Body, f node.File) {
-	isShared := slices.Contains(sharedFolders, f.Path)
-	if !isShared && !slices.Contains(systemFolders, f.Path) {
+func (r *renderer) renderFile(b schema.Body) {
+	name := b.Labels[0]
+	p := filePath.Of(b)
+	c := fileContent.Of(b)
+	mode := fileMode.Of(b)
+	owner := fileOwner.Of(b)
+	content, _, unread := value.Plain(c.Cty)
+	switch {
+	case len(unread) > 0:
+		r.report(origin.NotRead(c.Range, "file "+name, unread))
+		r.whole = false
+		return
+	case !p.Set() && p.Cty.IsKnown():
+		r.refuseNullPath(p.Range, b)
+		return
+	case r.isSkipped(b) || !areKnown(content, p.Cty, mode.Cty, owner.Cty, createOnly.Of(b).Cty):
+		r.whole = false
+		return
+	case content.IsNull():
+		r.fail(
+			fault.WrongType, c.Range, "The content is null",
+			"file %q: a text is needed. Add a condition to the block, when = …, "+
+				"or write \"\" for an empty file.", name,
+		)
 		return
 	}
+
+	text, err := value.TextOf(c.Cty)
+	if err != nil {
+		reason := "this is " + schema.Article(content.Type()) + ". Encode it: yamlencode(…) or jsonencode(…)"
+		if content.Type() == cty.String {
+			reason = err.Error()
+		}
+		r.fail(fault.WrongType, c.Range, "The content must be a string", "file %q: %s.", name, reason)
+		return
+	}
+	r.warnMode(mode)
+
+	f := node.File{
+		Path:       p.V,
+		Kind:       node.Regular,
+		Text:       text,
+		Mode:       parsePermissions(mode),
+		Owner:      owner.V,
+		OwnerRange: owner.Range,
+		CreateOnly: createOnly.Of(b).V,
+		Notify:     listNotified(fileNotify.Of(b)),
+		Purpose:    "file",
+		Origins:    c.Origins(),
+	}
+	if len(text.Secrets()) > 0 {
+		if f.Mode&0o077 != 0 {
+			r.warn(
+				fault.Sensitive, mode.Range, "Others could read a secret",
+				"file %q contains a secret, and its mode lets others read it. It is written 0600; write that.", name,
+			)
+		}
+		f.Mode = 0o600
+	}
+	r.add(b, f)
+}
+
+func (r *renderer) refuseNullPath(at hcl.Range, b schema.Body) {
+	r.fail(
+		fault.PathInvalid, at, "The path is null",
+		"%s %q has no path on this machine. Add a condition to the block: when = ….", b.Type, b.Labels[0],
+	)
+}
+
+func (r *renderer) renderFolder(b schema.Body) {
+	p := dirPath.Of(b)
+	mode := dirMode.Of(b)
+	owner := dirOwner.Of(b)
+	if r.isSkipped(b) || !areKnown(p.Cty, mode.Cty, owner.Cty) {
+		r.whole = false
+		return
+	}
+	if !p.Set() {
+		r.refuseNullPath(p.Range, b)
+		return
+	}
+	r.warnMode(mode)
+
+	f := node.File{
+		Path:       p.V,
+		Kind:       node.Directory,
+		Mode:       parsePermissions(mode),
+		Owner:      owner.V,
+		OwnerRange: owner.Range,
+		Notify:     listNotified(dirNotify.Of(b)),
+		Purpose:    "directory",
+		Origins:    p.Origins(),
+	}
+	r.checkSystemFolder(b, f)
+	r.add(b, f)
+}
+
+// isSystemFolder reports whether every machine has a folder, all users need it, and root reads its files.
+func isSystemFolder(path string) bool {
+	return slices.Contains([]string{
+		"/etc", "/etc/pki", "/etc/ssl", "/etc/systemd", "/run", "/tmp", "/usr", "/usr/bin", "/usr/lib", "/usr/local",
+		"/usr/sbin", "/var", "/var/lib", "/var/tmp",
+	}, path)
+}
+
+// isSharedFolder reports whether every machine has a folder, and a group writes there on many machines, as syslog
+// to /var/log.
+func isSharedFolder(path string) bool {
+	return slices.Contains([]string{"/boot", "/home", "/opt", "/srv", "/var/cache", "/var/log"}, path)
+}
+
+// checkSystemFolder refuses a mode or an owner with which other users could not use a folder of the system, or
+// could replace its files. f is the folder, b its block.
+func (r *renderer) checkSystemFolder(b schema.Body, f node.File) {
+	isShared := isSharedFolder(f.Path)
+	if !isShared && !isSystemFolder(f.Path) {
+		return
+	}
+
 	m := dirMode.Of(b)
 	if m.Set() && !isShared && f.Mode&0o755 != 0o755 {
-		r.fail(fault.PathInvalid, m.Range, "Others need "+f.Path, "Mode %04o takes this folder of the system away from services that are not root. Leave mode out, or name a folder below it.", f.Mode)
+		r.fail(
+			fault.PathInvalid, m.Range, "Others need "+f.Path,
+			"With mode %04o, services that are not root could not use this folder of the system. "+
+				"Leave mode out, or name a folder below it.", f.Mode,
+		)
 	}
 
 	if isShared {
-		f.Owner = "" // may be any
+		f.Owner = "" // any owner is allowed
 	}
 	isSticky := isShared || f.Path == "/tmp" || f.Path == "/var/tmp"
-	who, at, _ := node.WhoReplaces(f, isSticky)
-	switch {
-	case who == "":
-	case at.Filename == "":
-		r.fail(fault.PathInvalid, m.Range, f.Path+" is root's", "With this mode, %s could replace what is in this folder of the system. Leave mode out, or name a folder below it.", who)
-	default:
-		r.fail(fault.PathInvalid, at, f.Path+" is root's", "With this owner, %s could replace what is in this folder of the system. Leave owner out, or name a folder below it.", who)
+	who, at, _ := node.FindReplacer(f, isSticky)
+	if who == "" {
+		return
 	}
+	attribute := "owner"
+	if at.Filename == "" {
+		attribute = "mode"
+		at = m.Range
+	}
+	r.fail(
+		fault.PathInvalid, at, f.Path+" is root's",
+		"With this %[1]s, %[2]s could replace files in this folder of the system. "+
+			"Leave %[1]s out, or name a folder below it.", attribute, who,
+	)
 }
 
-// warnMode warns about a mode that is hardly meant: everyone may write, or others may what the owner may not. A number
-// without quotes is taken as the digits that it has.
+// warnMode warns of a mode that is probably a mistake: every user may write, or others have permissions that the
+// owner lacks, because a number without quotes is decimal.
 func (r *renderer) warnMode(v schema.Value[string]) {
-	m := mode(v)
-	owner, others := m>>6&7, m>>3&7|m&7
+	m := parsePermissions(v)
+	owner := m >> 6 & 7
+	others := m>>3&7 | m&7
 	switch {
 	case !v.Set() || m&0o1000 != 0:
 	case m&0o002 != 0:
-		r.diags = append(r.diags, origin.Warning(fault.WrongType, v.Range, "Everyone could write it",
-			"Mode %04o lets every user change what root reads. Write mode = \"%04o\".", m, m&^0o022))
+		r.warn(
+			fault.WrongType, v.Range, "Everyone could write it",
+			"Mode %04o lets every user change what root reads. Write mode = \"%04o\".", m, m&^0o022,
+		)
 	case others&^owner != 0:
-		r.diags = append(r.diags, origin.Warning(fault.WrongType, v.Range, "Others may more than the owner",
-			"Mode %04o gives the owner less than others. It is octal, in quotes: mode = \"0644\" is 420 as a decimal number.", m))
+		r.warn(
+			fault.WrongType, v.Range, "Others have more permissions than the owner",
+			"Mode %04o gives the owner less than others. It is octal, in quotes: "+
+				"mode = \"0644\" is 420 as a decimal number.", m,
+		)
 	}
 }

@@ -19,29 +19,33 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// inherit adds to the base what the kubelet gets before the flags that this stage writes: words of its unit, and flags
-// in files that the unit reads.
-func (r baseReader) inherit(base *node.Base, cfg schema.Body) hcl.Diagnostics {
-	own, ownFile := "", layout(r.in).FlagsFile
+// collectInherited adds to the base the flags that the kubelet gets in addition to the flags that this stage
+// writes: from the command line of its unit, and from files that the unit reads.
+func (r baseReader) collectInherited(base *node.Base, cfg schema.Body) hcl.Diagnostics {
+	own := ""
+	ownFile := chooseLayout(r.in).FlagsFile
 	if b, ok := cfg.One("kubelet_flags"); ok {
 		if !base.FlagsKnown {
 			return nil
 		}
-		own, ownFile = flagsVariable.Of(b).V, flagsFile(b, r.in)
+		own = flagsVariable.Of(b).V
+		ownFile = flagsTarget(b, r.in)
 	}
 
 	start, isKnown := r.chooseStart(ownFile)
 	files, denied := r.readVariables(*base, start.Files, own, ownFile)
 	if denied != nil {
-		base.FlagsKnown, base.Unread = false, append(base.Unread, "the kubelet's flags")
+		base.FlagsKnown = false
+		base.Unread = append(base.Unread, "the kubelet's flags")
 
 		return hcl.Diagnostics{origin.MayNotRead(cfg.Range, "the kubelet's flags", denied.Why)}
 	}
+	base.Inherited.Partly = r.in.Start != nil && (!isKnown || r.readsMore(start, ownFile))
+
 	how := inheriting{hasTaints: base.TaintFlag, isKnown: isKnown}
 	words := start.Words[1:]
-	base.Inherited.Partly = r.in.Start != nil && (!isKnown || r.readsMore(start, ownFile))
 	for i := 0; i < len(words); i++ {
-		run := readRun(words[i:])
+		run := findRun(words[i:])
 		if len(run) > 0 {
 			addInherited(base, kubelet.FlagsOf(dropOpen(run)), inheritedFrom("the kubelet's unit"), how)
 			i += len(run) - 1
@@ -66,50 +70,60 @@ func (r baseReader) inherit(base *node.Base, cfg schema.Body) hcl.Diagnostics {
 	return nil
 }
 
-// readsMore reports whether a unit's words have variables, and it reads files of which this stage knows nothing.
+// readsMore reports whether a unit's command line has variables, and the unit reads files that this stage does not
+// read.
 func (r baseReader) readsMore(start world.StartAns, ownFile string) bool {
-	known := []string{layout(r.in).KubeadmFlagsFile, ownFile, "/run/prelet/kubelet.env"}
-	isOther := func(file string) bool { return !slices.Contains(known, file) }
+	known := []string{chooseLayout(r.in).KubeadmFlagsFile, ownFile, "/run/prelet/kubelet.env"}
+	isOther := func(file string) bool {
+		return !slices.Contains(known, file)
+	}
 
-	return slices.ContainsFunc(start.Files, isOther) && len(readRun(start.Words)) < len(start.Words)
+	return slices.ContainsFunc(start.Files, isOther) && len(findRun(start.Words)) < len(start.Words)
 }
 
-// readRun returns the words before the first one with a variable.
-func readRun(words []string) []string {
-	if i := slices.IndexFunc(words, func(w string) bool { return strings.Contains(w, "$") }); i >= 0 {
+// findRun returns the words before the first one with a variable.
+func findRun(words []string) []string {
+	if i := slices.IndexFunc(words, func(w string) bool {
+		return strings.Contains(w, "$")
+	}); i >= 0 {
 		return words[:i]
 	}
 
 	return words
 }
 
-// dropOpen returns a run of words without a last flag whose value is in the variable behind it, or missing.
+// dropOpen returns a run of words without its last flag, if the value of that flag is in the next variable or
+// missing.
 func dropOpen(run []string) []string {
 	last := len(run) - 1
 	f := kubelet.FlagsOf(run[last:])
 	if strings.Contains(run[last], "=") || len(f.Names()) == 0 {
 		return run
 	}
-	if text, _ := f.Lookup(f.Names()[0]); text != "" { // --v2, or one that needs none
+	if text, _ := f.Lookup(f.Names()[0]); text != "" { // -v2, or a flag without a value
 		return run
 	}
 
 	return run[:last]
 }
 
-// chooseStart returns how the kubelet's unit starts it: as kubeadm's drop-in does where nobody knows, and where it starts
-// another program.
+// chooseStart returns how the kubelet's unit starts it. If that is not known, or the unit starts another program,
+// it returns the start of kubeadm's drop-in.
 func (r baseReader) chooseStart(flagsFile string) (start world.StartAns, isKnown bool) {
-	if s := r.in.Start; s != nil && len(s.Words) > 0 && path.Base(s.Words[0]) == "kubelet" {
-		return *s, true
+	if startsKubelet(r.in.Start) {
+		return *r.in.Start, true
 	}
 
-	l := layout(r.in)
-
+	l := chooseLayout(r.in)
 	return world.StartAns{
 		Words: []string{"kubelet", "$" + l.KubeadmFlagsVariable, "$" + l.FlagsVariable},
 		Files: []string{l.KubeadmFlagsFile, flagsFile},
 	}, false
+}
+
+// startsKubelet reports whether a unit is known to start the kubelet.
+func startsKubelet(s *world.StartAns) bool {
+	return s != nil && len(s.Words) > 0 && path.Base(s.Words[0]) == "kubelet"
 }
 
 // flagsOfFile are the flags in a variable of an environment file.
@@ -118,9 +132,9 @@ type flagsOfFile struct {
 	path  string
 }
 
-// readVariables returns the variables of kubeadm's file and of the flags file, of which the last one that a unit reads
-// counts. Others may hold secrets. One that is not there, or that systemd cannot read, has none; so has one that a
-// recording was never asked for. denied is why this user may not read one.
+// readVariables returns the variables of kubeadm's file and of the flags file, each from the last file that has it.
+// Other files are not read, since they may contain secrets. A file that is missing or malformed, or that a
+// recording does not have, has no variables. denied is why this user may not read one.
 func (r baseReader) readVariables(base node.Base, files []string, own, ownFile string) (
 	out map[string]flagsOfFile, denied *fault.Fault,
 ) {
@@ -129,18 +143,12 @@ func (r baseReader) readVariables(base node.Base, files []string, own, ownFile s
 		var env *kubelet.EnvFile
 		if read, ok := base.FlagsFile.(flagsRead); ok && p == ownFile && own != "" {
 			env = read.EnvFile
-		} else if slices.Contains([]string{layout(r.in).KubeadmFlagsFile, ownFile}, p) {
-			a, err := r.original(p)
-			if f := (*fault.Fault)(nil); errors.As(err, &f) && f.Code == fault.Denied {
-				return nil, f
+		} else if p == chooseLayout(r.in).KubeadmFlagsFile || p == ownFile {
+			if env, denied = r.readEnvFile(p); denied != nil {
+				return nil, denied
 			}
-			if err != nil || !a.Exists {
-				continue
-			}
-			if env, err = kubelet.ParseEnvFile(a.Text); err != nil {
-				continue
-			}
-		} else {
+		}
+		if env == nil {
 			continue
 		}
 
@@ -153,27 +161,45 @@ func (r baseReader) readVariables(base node.Base, files []string, own, ownFile s
 	return out, nil
 }
 
-// inheriting is how a kubelet inherits flags.
+// readEnvFile returns an environment file of the node as it was before prelet; nil if it is missing or malformed,
+// or if a recording does not contain it. denied is why this user may not read it.
+func (r baseReader) readEnvFile(p string) (env *kubelet.EnvFile, denied *fault.Fault) {
+	a, err := r.original(p)
+	if f := (*fault.Fault)(nil); errors.As(err, &f) && f.Code == fault.Denied {
+		return nil, f
+	}
+	if err != nil || !a.Exists {
+		return nil, nil
+	}
+	env, err = kubelet.ParseEnvFile(a.Text)
+	if err != nil {
+		return nil, nil
+	}
+
+	return env, nil
+}
+
+// inheriting describes how a kubelet inherits flags.
 type inheriting struct {
-	hasTaints bool // of its own flags file, which wins over earlier ones
-	isKnown   bool // that it gets them
+	hasTaints bool // its own flags file has taints, which override earlier ones
+	isKnown   bool // it is certain that the kubelet gets them
 	isLate    bool // behind those of its own flags file
 }
 
-// inheritedFrom returns the origin of what is in a file or a unit that is not the site's.
+// inheritedFrom returns the origin of flags in a file or a unit that is not the site's.
 func inheritedFrom(where string) origin.Origin {
 	return origin.Origin{Kind: origin.Base, Role: origin.Value, Ref: where}
 }
 
-// addInherited adds flags to what a base inherits. Its own flag for taints wins over one that it inherits. Where it is not
-// known that the kubelet gets them, taints stay where they are without that flag.
+// addInherited adds flags to the flags that a base inherits. The base's own flag for taints overrides an inherited one.
+// If it is not known whether the kubelet gets them, they do not decide where taints are written.
 func addInherited(base *node.Base, flags *kubelet.Flags, where origin.Origin, how inheriting) {
 	from := []origin.Origin{where}
 	in := &base.Inherited
 	for _, name := range flags.Names() {
 		text, _ := flags.Lookup(name)
 		switch name {
-		case "kubeconfig", "bootstrap-kubeconfig": // of each unit
+		case "kubeconfig", "bootstrap-kubeconfig": // every unit sets them
 		case "config":
 			if how.isKnown {
 				in.ConfigFile = text
@@ -181,31 +207,32 @@ func addInherited(base *node.Base, flags *kubelet.Flags, where origin.Origin, ho
 		case nodeLabels:
 			labels, _ := kubelet.ParseLabels(text)
 			for _, l := range labels {
-				one := node.Label{Key: l.Key, Value: l.Value, Inherited: true, Late: how.isLate, Origins: from}
-				in.Labels = slices.DeleteFunc(in.Labels, func(o node.Label) bool { return o.Key == l.Key })
+				one := node.Label{
+					Key:       l.Key,
+					Value:     l.Value,
+					Inherited: true,
+					Late:      how.isLate,
+					Origins:   from,
+				}
+				in.Labels = slices.DeleteFunc(in.Labels, func(o node.Label) bool {
+					return o.Key == l.Key
+				})
 				in.Labels = append(in.Labels, one)
 			}
 		case taintFlag:
-			if how.hasTaints && !how.isLate {
-				continue
-			}
-			into := &in.Taints
-			if how.isKnown {
-				base.TaintFlag, into = true, &base.Taints
-			}
-			*into = nil
-			taints, _ := kubelet.ParseTaints(text)
-			for _, t := range taints {
-				one := node.Taint{
-					Key: t.Key, Value: t.Value, Effect: t.Effect, Inherited: true, Late: how.isLate, Origins: from,
-				}
-				*into = append(*into, one)
-			}
+			addInheritedTaints(base, text, from, how)
 		default:
 			one := node.Flag{
-				Name: name, Value: text, Inherited: true, Assumed: !how.isKnown, Late: how.isLate, Origins: from,
+				Name:      name,
+				Value:     text,
+				Inherited: true,
+				Assumed:   !how.isKnown,
+				Late:      how.isLate,
+				Origins:   from,
 			}
-			i := slices.IndexFunc(in.Flags, func(o node.Flag) bool { return o.Name == name })
+			i := slices.IndexFunc(in.Flags, func(o node.Flag) bool {
+				return o.Name == name
+			})
 			if i < 0 {
 				in.Flags = append(in.Flags, one)
 				continue
@@ -216,10 +243,28 @@ func addInherited(base *node.Base, flags *kubelet.Flags, where origin.Origin, ho
 	}
 }
 
-// inheritFromFiles returns what the kubelet inherits once the `file` blocks of this stage are there; nil where none of
-// them is kubeadm's file, or a flags file that the site writes itself.
-func inheritFromFiles(cfg schema.Body, in stages.Inputs) *node.Contribution {
-	l := layout(in)
+func addInheritedTaints(base *node.Base, text string, from []origin.Origin, how inheriting) {
+	if how.hasTaints && !how.isLate {
+		return
+	}
+	into := &base.Inherited.Taints
+	if how.isKnown {
+		base.TaintFlag = true
+		into = &base.Taints
+	}
+
+	taints, _ := kubelet.ParseTaints(text)
+	*into = makeTaints(taints, from)
+	for i := range *into {
+		(*into)[i].Inherited = true
+		(*into)[i].Late = how.isLate
+	}
+}
+
+// collectFromFiles returns the contribution that the kubelet inherits once the `file` blocks of this stage are
+// written; nil if none of them is kubeadm's file, or a flags file that the site writes itself.
+func collectFromFiles(cfg schema.Body, in stages.Inputs) *node.Contribution {
+	l := chooseLayout(in)
 	variables := map[string]string{l.KubeadmFlagsFile: l.KubeadmFlagsVariable}
 	if _, ok := cfg.One("kubelet_flags"); !ok {
 		variables[l.FlagsFile] = l.FlagsVariable
@@ -231,8 +276,8 @@ func inheritFromFiles(cfg schema.Body, in stages.Inputs) *node.Contribution {
 	for _, b := range cfg.Blocks["file"] {
 		file := filePath.Of(b).V
 		content, secrets, _ := value.Plain(fileContent.Of(b).Cty)
-		if variables[file] == "" || b.Undecided || createOnly.Of(b).V || len(secrets) > 0 ||
-			!content.IsKnown() || content.IsNull() || content.Type() != cty.String {
+		isText := len(secrets) == 0 && content.IsKnown() && !content.IsNull() && content.Type() == cty.String
+		if variables[file] == "" || b.Undecided || createOnly.Of(b).V || !isText {
 			continue
 		}
 		env, err := kubelet.ParseEnvFile(content.AsString())
@@ -242,8 +287,14 @@ func inheritFromFiles(cfg schema.Body, in stages.Inputs) *node.Contribution {
 
 		isReplaced = true
 		all := &base.Inherited
-		all.Flags = slices.DeleteFunc(slices.Clone(all.Flags), func(f node.Flag) bool { return f.Origins[0].Ref == file })
-		all.Labels = slices.DeleteFunc(slices.Clone(all.Labels), func(l node.Label) bool { return l.Origins[0].Ref == file })
+		isFlagOfFile := func(f node.Flag) bool {
+			return f.Origins[0].Ref == file
+		}
+		isLabelOfFile := func(l node.Label) bool {
+			return l.Origins[0].Ref == file
+		}
+		all.Flags = slices.DeleteFunc(slices.Clone(all.Flags), isFlagOfFile)
+		all.Labels = slices.DeleteFunc(slices.Clone(all.Labels), isLabelOfFile)
 		if flags, ok := env.Get(variables[file]); ok {
 			from := inheritedFrom(file)
 			from.Range = fileContent.Of(b).Range

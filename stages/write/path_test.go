@@ -39,29 +39,34 @@ func TestCheckPath(t *testing.T) {
 		"/usr/local/lib/tmpfiles.d/prelet.conf":                      "hides a file of prelet's package",
 		"/run/credentials/prelet.service/token":                      "credentials of units",
 		"/etc/credstore/prelet.var.x":                                "takes credentials from there",
-		"/etc/machine-id":                                            "which machine this is",
-		"/var/lib/dbus/machine-id":                                   "which machine this is",
-		"/etc/kubernetes/kubelet.conf":                               "which node this is",
-		"/var/lib/kubelet/pki/kubelet-client-current.pem":            "which node this is",
-		"/var/lib/kubelet/cpu_manager_state":                         "what runs on this node",
+		"/etc/machine-id":                                            "identifies this machine",
+		"/var/lib/dbus/machine-id":                                   "identifies this machine",
+		"/etc/kubernetes/kubelet.conf":                               "identifies this node",
+		"/var/lib/kubelet/pki/kubelet-client-current.pem":            "identifies this node",
+		"/var/lib/kubelet/cpu_manager_state":                         "which pods and devices run on this node",
 		"/etc/tmpfiles.d/prelet.conf":                                "hides a file of prelet's package",
-		"/etc/a\x1b[2J":                                              "a character that no path should",
-		"/etc/a\tb":                                                  "a character that no path should",
-		"/etc/a\u202eb":                                              "a character that no path should",
-		"/etc/a\u200bb":                                              "a character that no path should",
-		"etc/x":                                                      "not an absolute path",
-		"/":                                                          "not a clean path",
-		"/etc/../x":                                                  "not a clean path",
-		"/etc//x":                                                    "not a clean path",
-		"/etc/a\nb":                                                  "a character that no path should",
-		"/proc/sys/kernel/panic":                                     "the kernel's",
-		"/sys":                                                       "the kernel's",
-		"/dev/null":                                                  "the kernel's",
-		"/run/prelet":                                                "prelet's own folder",
-		"/run/prelet/kubelet.env":                                    "prelet's own folder",
-		"/run/prelet/status.json":                                    "prelet's own folder",
-		"/var/lib/prelet/journal.json":                               "prelet's own folder",
-		"/var/lib/prelet/generations/1/new/file":                     "prelet's own folder",
+		"/etc/a\x1b[2J": "contains an invisible character, or a character " +
+			"that controls a terminal",
+		"/etc/a\tb": "contains an invisible character, or a character " +
+			"that controls a terminal",
+		"/etc/a\u202eb": "contains an invisible character, or a character " +
+			"that controls a terminal",
+		"/etc/a\u200bb": "contains an invisible character, or a character " +
+			"that controls a terminal",
+		"etc/x":     "not an absolute path",
+		"/":         "not a clean path",
+		"/etc/../x": "not a clean path",
+		"/etc//x":   "not a clean path",
+		"/etc/a\nb": "contains an invisible character, or a character " +
+			"that controls a terminal",
+		"/proc/sys/kernel/panic":                 "the kernel's",
+		"/sys":                                   "the kernel's",
+		"/dev/null":                              "the kernel's",
+		"/run/prelet":                            "prelet's own folder",
+		"/run/prelet/kubelet.env":                "prelet's own folder",
+		"/run/prelet/status.json":                "prelet's own folder",
+		"/var/lib/prelet/journal.json":           "prelet's own folder",
+		"/var/lib/prelet/generations/1/new/file": "prelet's own folder",
 	} {
 		err := checkPath(path)
 		switch {
@@ -77,12 +82,12 @@ func TestModes(t *testing.T) {
 	for mode, want := range map[string][2]string{
 		"0644": {"", ""},
 		"600":  {"", ""},
-		"0000": {"keeps nobody out", "keeps nobody out"},
-		"000":  {"keeps nobody out", "keeps nobody out"},
+		"0000": {"restricts no more than", "restricts no more than"},
+		"000":  {"restricts no more than", "restricts no more than"},
 		"4755": {"has setuid", "has setuid"},
 		"2755": {"setgid", "setgid"},
 		"1777": {"sticky bit", ""},
-		"0888": {"no mode", "no mode"},
+		"0888": {"not a valid mode", "not a valid mode"},
 	} {
 		for i, check := range []func(string) error{checkFileMode, checkFolderMode} {
 			err := check(mode)

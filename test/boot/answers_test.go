@@ -42,14 +42,18 @@ func badAnswers() []badAnswer {
 			c.instead(strings.TrimPrefix(other.URL(), "https://"))
 		}, back, 21, "no pin covers the CA", "stale"},
 		{"a ConfigMap that is no YAML", func(_ *testing.T, c *cluster) {
-			c.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": "kind: [KubeletConfiguration\n"})
+			c.SetConfigMap(
+				"kube-system",
+				"kubelet-config",
+				map[string]string{"kubelet": "kind: [KubeletConfiguration\n"},
+			)
 		}, func(c *cluster) {
 			c.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": kubeletConfig})
 		}, 23, `fetch-config.kubelet.data["kubelet"]`, "cluster-unusable"},
 	}
 }
 
-// A node that has joined comes up on its last good answers, and takes nothing of the bad one.
+// A node that has joined boots with its last good answers, and uses no part of the bad one.
 func TestBadAnswerOnJoinedNode(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
@@ -61,17 +65,21 @@ func TestBadAnswerOnJoinedNode(t *testing.T) {
 		m.running()
 		s := m.status()
 		if s.State != "degraded" || s.Code != 2 || s.Exit != 0 || s.Generation != 1 || len(s.Degraded) == 0 {
-			t.Errorf("%s: status: %+v", bad.name, s)
+			t.Errorf("%s: status: got %+v; want State \"degraded\", Code 2, Exit 0, Generation 1 and some Degraded",
+				bad.name, s)
 		}
 		if !strings.Contains(m.read("/var/log/standin/starts"), "cluster.local") || len(m.starts()) != 2+n {
-			t.Errorf("%s: starts: %+v", bad.name, m.starts())
+			t.Errorf("%s: starts: got %+v; want text with \"cluster.local\" and starts %v", bad.name, m.starts(), 2+n)
 		}
-		if metrics := m.do("cat", "/run/prelet/metrics.prom"); !strings.Contains(metrics, fmt.Sprintf("prelet_degraded{code=%q} ", bad.code)) {
+		if metrics := m.do("cat", "/run/prelet/metrics.prom"); !strings.Contains(
+			metrics,
+			fmt.Sprintf("prelet_degraded{code=%q} ", bad.code),
+		) {
 			t.Errorf("%s: the metrics do not tell it:\n%s", bad.name, metrics)
 		}
 		m.off()
 		if d := differs(before, m.disk()); len(d) > 0 {
-			t.Errorf("%s: written: %q", bad.name, d)
+			t.Errorf("%s: written: got %q; want none", bad.name, d)
 		}
 		bad.mend(m.cluster)
 	}
@@ -79,7 +87,7 @@ func TestBadAnswerOnJoinedNode(t *testing.T) {
 	m.well(1)
 }
 
-// A node that never joined keeps its gate shut, sends its token to nobody whom it does not trust, and joins when the
+// A node that never joined keeps its gate shut, sends its token only to a server that it trusts, and joins when the
 // right cluster answers.
 func TestBadAnswerOnFreshNode(t *testing.T) {
 	t.Parallel()
@@ -94,7 +102,8 @@ func TestBadAnswerOnFreshNode(t *testing.T) {
 				}
 				return ""
 			})
-			if len(m.starts()) != 0 || m.exists("/var/lib/kubelet/config.yaml") || m.exists("/etc/kubernetes/bootstrap-kubelet.conf") {
+			if len(m.starts()) != 0 || m.exists("/var/lib/kubelet/config.yaml") ||
+				m.exists("/etc/kubernetes/bootstrap-kubelet.conf") {
 				t.Error("something was written, or the kubelet was executed")
 			}
 			bad.mend(m.cluster)
@@ -114,7 +123,7 @@ func TestRebootAfterTokenExpired(t *testing.T) {
 	m.boot()
 	m.well(1)
 	if d := differs(before, m.disk()); len(d) > 0 {
-		t.Errorf("written: %q", d)
+		t.Errorf("written: got %q; want none", d)
 	}
 	if n := m.cluster.Authorizations(); n != shown {
 		t.Errorf("the token was shown %d times", n-shown)
@@ -133,15 +142,15 @@ func TestSiteGone(t *testing.T) {
 	m.boot()
 	m.running()
 	if s := m.status(); s.Code != 2 || s.Generation != 1 || !s.Gate.Open || len(s.Degraded) == 0 {
-		t.Errorf("status: %+v", s)
+		t.Errorf("status: got %+v; want Code 2, Generation 1, Gate.Open and some Degraded", s)
 	}
 	if d := differs(before, m.disk()); len(d) > 0 {
-		t.Errorf("written: %q", d)
+		t.Errorf("written: got %q; want none", d)
 	}
 }
 
-// A stage `write` that is not there any more, as of a layer that was not deployed: the kubelet keeps its files and starts on them,
-// at a boot and by hand, and with the stage there is nothing to do.
+// A stage `write` that is not there any more, as of a layer that was not deployed: the kubelet keeps its files and
+// starts on them, at a boot and by hand, and with the stage there is nothing to do.
 func TestWriteStageGone(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
@@ -150,10 +159,12 @@ func TestWriteStageGone(t *testing.T) {
 	before := m.disk()
 	m.boot()
 	m.running("prelet.service")
-	if s := m.status(); s.Exit != 10 || s.Generation != 1 || !s.Gate.Open || !strings.Contains(s.Summary, "kubelet's own files") {
+	if s := m.status(); s.Exit != 10 || s.Generation != 1 || !s.Gate.Open ||
+		!strings.Contains(s.Summary, "kubelet's own files") {
 		t.Errorf("status: %+v, want exit 10 on generation 1, the gate open, and what would go", s)
 	}
-	if r := m.try("prelet", "run"); r.exit != 10 || !strings.Contains(r.errors, "removal-refused") || !strings.Contains(r.errors, "/var/lib/kubelet/config.yaml") {
+	if r := m.try("prelet", "run"); r.exit != 10 || !strings.Contains(r.errors, "removal-refused") ||
+		!strings.Contains(r.errors, "/var/lib/kubelet/config.yaml") {
 		t.Errorf("prelet run: %+v, want 10, removal-refused and the files", r)
 	}
 	if d := differs(before, m.disk()); len(d) > 0 || len(m.starts()) != 2 {
@@ -179,7 +190,11 @@ func TestSiteChangedAtBoot(t *testing.T) {
 	m.boot()
 	m.verdict("good")
 	m.well(2)
-	if starts := m.starts(); len(starts) != 2 || starts[1].Labels["example.com/pool"] != "b" || starts[1].Generation != "2" {
-		t.Errorf("starts: %+v", starts)
+	if starts := m.starts(); len(starts) != 2 || starts[1].Labels["example.com/pool"] != "b" ||
+		starts[1].Generation != "2" {
+		t.Errorf(
+			"starts: got %+v; want 2 starts, starts[1].Labels[example.com/pool] \"b\" and starts[1].Generation \"2\"",
+			starts,
+		)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// An API server that is away at the first boot: the gate stays shut, the kubelet is tried again and says why it waits,
-// and the node mends itself when the server comes.
+// The API server is unreachable at the first boot: the gate stays shut, the kubelet's start is repeated with the
+// reason in its status, and the node recovers when the server is reachable.
 func TestAwayOnFirstBoot(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -21,7 +21,7 @@ func TestAwayOnFirstBoot(t *testing.T) {
 		return ""
 	})
 	if n := len(m.starts()); n != 0 {
-		t.Errorf("the kubelet was executed %d times", n)
+		t.Errorf("the kubelet was executed %d times; want 0", n)
 	}
 	const why = "Cannot reach the cluster"
 	m.within(45*time.Second, "systemctl status kubelet tells the reason", func() string {
@@ -42,7 +42,7 @@ func TestAwayOnFirstBoot(t *testing.T) {
 	m.verdict("good")
 	m.well(1)
 	if n := len(m.starts()); n != 1 {
-		t.Errorf("%d starts", n)
+		t.Errorf("got %d starts; want 1", n)
 	}
 }
 
@@ -57,17 +57,17 @@ func TestAwayOnJoinedNode(t *testing.T) {
 	m.running()
 	s := m.status()
 	if s.State != "degraded" || s.Code != 2 || s.Exit != 0 || s.Generation != 1 || len(s.Degraded) == 0 {
-		t.Errorf("status: %+v", s)
+		t.Errorf("status: got %+v; want State \"degraded\", Code 2, Exit 0, Generation 1 and some Degraded", s)
 	}
 	if d := differs(before, m.disk()); len(d) > 0 {
-		t.Errorf("written: %q", d)
+		t.Errorf("written: got %q; want none", d)
 	}
 	if n := len(m.starts()); n != 2 {
-		t.Errorf("%d starts", n)
+		t.Errorf("got %d starts; want 2", n)
 	}
 	m.cluster.back()
 	if r := m.try("prelet", "run"); r.exit != 0 {
-		t.Errorf("prelet run when it is back: %+v", r)
+		t.Errorf("prelet run when it is back: got %+v; want exit 0", r)
 	}
 	m.well(1)
 }
@@ -82,26 +82,31 @@ func TestTypingErrorAtReboot(t *testing.T) {
 	m.boot()
 	m.running("prelet.service")
 	s := m.status()
-	if s.Exit != 10 || s.Code != 1 || s.Generation != 1 || !s.Gate.Open || len(s.Degraded) == 0 || !strings.Contains(s.Summary, "/etc/prelet/site.hcl:") {
-		t.Errorf("status: %+v", s)
+	if s.Exit != 10 || s.Code != 1 || s.Generation != 1 || !s.Gate.Open || len(s.Degraded) == 0 ||
+		!strings.Contains(s.Summary, "/etc/prelet/site.hcl:") {
+		t.Errorf(
+			"status: got %+v; want Exit 10, Code 1, Generation 1, Gate.Open, some Degraded and text with "+
+				"\"/etc/prelet/site.hcl:\"",
+			s,
+		)
 	}
 	if n := len(m.starts()); n != 2 {
-		t.Errorf("%d starts", n)
+		t.Errorf("got %d starts; want 2", n)
 	}
 	if d := differs(before, m.disk()); len(d) > 0 {
-		t.Errorf("written: %q", d)
+		t.Errorf("written: got %q; want none", d)
 	}
 	if n := m.property("prelet", "NRestarts"); n != "0" {
-		t.Errorf("tried again %s times, and only a person can mend it", n)
+		t.Errorf("tried again %s times, and only a person can mend it; want \"0\"", n)
 	}
 	if out := m.try("journalctl", "-b", "--no-pager", "-u", "prelet").out; !strings.Contains(out, "lables") {
-		t.Errorf("journalctl -u prelet:\n%s", out)
+		t.Errorf("journalctl -u prelet; want text with \"lables\":\n%s", out)
 	}
 	m.put("/etc/prelet/site.hcl", m.site)
 	m.do("systemctl", "restart", "prelet")
 	m.well(1)
 	if n := len(m.starts()); n != 2 {
-		t.Errorf("mending it restarted the kubelet: %d starts", n)
+		t.Errorf("mending it restarted the kubelet: got %d starts; want 2", n)
 	}
 }
 
@@ -125,7 +130,7 @@ func TestTypingErrorOnFirstBoot(t *testing.T) {
 	})
 	m.settled()
 	if n := len(m.starts()); n != 0 {
-		t.Errorf("the kubelet was executed %d times", n)
+		t.Errorf("the kubelet was executed %d times; want 0", n)
 	}
 	m.put("/etc/prelet/site.hcl", m.site)
 	m.do("systemctl", "restart", "prelet")
@@ -141,24 +146,27 @@ func TestOff(t *testing.T) {
 	m.edit(pool, crash)
 	// A container has no command line of its own; and the unit's own /proc hides what is mounted over the machine's.
 	m.put("/etc/cmdline", "quiet prelet=off\n")
-	m.put("/etc/systemd/system/prelet.service.d/50-cmdline.conf", "[Service]\nBindReadOnlyPaths=/etc/cmdline:/proc/cmdline\n")
+	m.put(
+		"/etc/systemd/system/prelet.service.d/50-cmdline.conf",
+		"[Service]\nBindReadOnlyPaths=/etc/cmdline:/proc/cmdline\n",
+	)
 	before := m.disk()
 	m.boot()
 	m.running()
 	s := m.status()
 	if s.Code != 2 || s.Exit != 0 || !s.Gate.Open || !strings.Contains(s.Summary, "prelet=off") {
-		t.Errorf("status: %+v", s)
+		t.Errorf("status: got %+v; want Code 2, Exit 0, Gate.Open and text with \"prelet=off\"", s)
 	}
 	if d := differs(before, m.disk()); len(d) > 0 {
-		t.Errorf("written: %q", d)
+		t.Errorf("written: got %q; want none", d)
 	}
 	if n := len(m.starts()); n != 2 {
-		t.Errorf("%d starts", n)
+		t.Errorf("got %d starts; want 2", n)
 	}
 }
 
-// An API server that goes away between the commit and the verdict: nobody is to blame, so nothing is undone, and whoever
-// looks next, when it is back, finds the node well.
+// The API server becomes unreachable between the commit and the verdict: the plan is not blamed, so it is not rolled
+// back, and the next check finds the node healthy.
 func TestAwayBeforeTheVerdict(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
@@ -175,18 +183,18 @@ func TestAwayBeforeTheVerdict(t *testing.T) {
 	m.cluster.away()
 	s := m.verdict("unknown")
 	if s.Generation != 2 || !s.Gate.Open || s.Held != nil || !m.exists("/var/lib/prelet/journal.json") {
-		t.Errorf("status: %+v", s)
+		t.Errorf("status: got %+v; want Generation 2, Gate.Open and Held nil", s)
 	}
 	t.Logf("%+v", s)
 	if n := len(m.starts()); n != 2 {
-		t.Errorf("%d starts", n)
+		t.Errorf("got %d starts; want 2", n)
 	}
 	m.cluster.back()
 	if r := m.try("prelet", "run"); r.exit != 0 || !strings.Contains(r.out, "healthy") {
-		t.Errorf("prelet run: %+v", r)
+		t.Errorf("prelet run: got %+v; want exit 0 and text with \"healthy\"", r)
 	}
 	m.well(2)
 	if n := len(m.starts()); n != 2 {
-		t.Errorf("it was restarted for that: %d starts", n)
+		t.Errorf("it was restarted for that: got %d starts; want 2", n)
 	}
 }

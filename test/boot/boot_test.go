@@ -22,7 +22,7 @@ func joined(t *testing.T) *machine {
 func (m *machine) edit(old, new string) {
 	m.t.Helper()
 	if !strings.Contains(m.site, old) {
-		m.t.Fatalf("the site has no %q", old)
+		m.t.Fatalf("the site has no %q; want text with %q", old, old)
 	}
 	m.put("/etc/prelet/site.hcl", strings.ReplaceAll(m.site, old, new))
 }
@@ -46,16 +46,20 @@ func (m *machine) running(failed ...string) {
 		}
 		return ""
 	})
-	m.within(20*time.Second, "the units that have failed", func() string { // prelet's status is there a moment before systemd knows how its unit ended
-		var units []string
-		for line := range strings.Lines(m.do("systemctl", "--failed", "--no-legend", "--plain")) {
-			units = append(units, strings.Fields(line)[0])
-		}
-		if !slices.Equal(units, failed) {
-			return fmt.Sprintf("%q, want %q", units, failed)
-		}
-		return ""
-	})
+	m.within(
+		20*time.Second,
+		"the units that have failed",
+		func() string { // prelet's status is there a moment before systemd knows how its unit ended
+			var units []string
+			for line := range strings.Lines(m.do("systemctl", "--failed", "--no-legend", "--plain")) {
+				units = append(units, strings.Fields(line)[0])
+			}
+			if !slices.Equal(units, failed) {
+				return fmt.Sprintf("%q, want %q", units, failed)
+			}
+			return ""
+		},
+	)
 	if m.exists("/var/lib/prelet/journal.json") {
 		m.t.Errorf("a verdict is still awaited: %s", m.read("/var/lib/prelet/journal.json"))
 	}
@@ -69,36 +73,50 @@ func TestFirstBoot(t *testing.T) {
 	m.boot()
 	s := m.verdict("good")
 	if len(s.Degraded) != 0 {
-		t.Errorf("degraded: %+v", s.Degraded)
+		t.Errorf("degraded: got %+v; want no Degraded", s.Degraded)
 	}
 	m.well(1)
 	if text := m.try("prelet", "status"); text.exit != 0 || !strings.Contains(text.out, "1 (good)") {
-		t.Errorf("prelet status: %+v", text)
+		t.Errorf("prelet status: got %+v; want exit 0 and text with \"1 (good)\"", text)
 	}
 	starts := m.starts()
-	if len(starts) != 1 || starts[0].Generation != "1" || starts[0].Labels["example.com/pool"] != "a" || starts[0].Joined || starts[0].Error != "" {
-		t.Errorf("starts of the kubelet: %+v", starts)
+	if len(starts) != 1 || starts[0].Generation != "1" || starts[0].Labels["example.com/pool"] != "a" ||
+		starts[0].Joined ||
+		starts[0].Error != "" {
+		t.Errorf(
+			"starts of the kubelet: got %+v; want 1 start, starts[0].Generation \"1\", "+
+				"starts[0].Labels[example.com/pool] \"a\", not starts[0].Joined and empty starts[0].Error",
+			starts,
+		)
 	}
 	if log := m.do("journalctl", "-b", "--no-pager", "-u", "kubelet"); strings.Contains(log, "Failed") {
-		t.Errorf("the kubelet was tried before its time:\n%s", log)
+		t.Errorf("the kubelet was tried before its time; want no \"Failed\" in it:\n%s", log)
 	}
 	if m.exists("/etc/kubernetes/bootstrap-kubelet.conf") || !m.exists("/etc/kubernetes/kubelet.conf") {
 		t.Error("bootstrap-kubelet.conf is still there, or kubelet.conf is not")
 	}
 	if node := string(m.cluster.Node(nodeName)); !strings.Contains(node, `"example.com/pool":"a"`) {
-		t.Errorf("the Node: %s", node)
+		t.Errorf("the Node: got %s; want text with `\"example.com/pool\":\"a\"`", node)
 	}
 	unit := m.try("systemctl", "status", "--no-pager", "prelet").out
 	if !strings.Contains(unit, "active (exited)") || !strings.Contains(unit, `Status: "`) {
-		t.Errorf("systemctl status prelet:\n%s", unit)
+		t.Errorf("systemctl status prelet; want text with \"active (exited)\" and text with `Status: \"`:\n%s", unit)
 	}
 	if secret := strings.Split(m.cluster.Token(), ".")[1]; strings.Contains(m.journal(), secret) {
 		t.Error("the token is in the journal")
 	}
-	t.Logf("systemd-analyze:\n%s", m.try("sh", "-c", "systemd-analyze; systemd-analyze blame --no-pager | head -8; systemd-analyze critical-chain --no-pager kubelet.service").out)
+	t.Logf(
+		"systemd-analyze:\n%s",
+		m.try(
+			"sh",
+			"-c",
+			"systemd-analyze; systemd-analyze blame --no-pager | head -8; systemd-analyze critical-chain "+
+				"--no-pager kubelet.service",
+		).out,
+	)
 }
 
-// A boot on which there is nothing to do writes nothing that lasts, and asks nobody for a verdict.
+// A boot without changes writes nothing that lasts, and requests no verdict.
 func TestSecondBoot(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
@@ -108,16 +126,16 @@ func TestSecondBoot(t *testing.T) {
 	m.boot()
 	m.well(1)
 	if s := m.status(); s.Verdict != "" || s.State != "ok" {
-		t.Errorf("status: %+v", s)
+		t.Errorf("status: got %+v; want empty Verdict and State \"ok\"", s)
 	}
 	for _, d := range differs(before, m.disk()) {
 		t.Errorf("written: %s", d)
 	}
 	if n := len(m.starts()); n != 2 {
-		t.Errorf("%d starts in two boots", n)
+		t.Errorf("got %d starts in two boots; want 2", n)
 	}
 	if at := m.property("prelet-verify", "ExecMainStartTimestampMonotonic"); at != "0" {
-		t.Errorf("prelet-verify ran, at %s", at)
+		t.Errorf("prelet-verify ran, at %s; want \"0\"", at)
 	}
 	prelet := 0
 	for _, r := range m.cluster.Requests()[asked:] {
@@ -126,7 +144,7 @@ func TestSecondBoot(t *testing.T) {
 		}
 	}
 	if prelet > 2 {
-		t.Errorf("%d requests", prelet)
+		t.Errorf("got %d requests; want at most 2", prelet)
 	}
 	t.Logf("systemd-analyze:\n%s", m.try("sh", "-c", "systemd-analyze; systemd-analyze blame --no-pager | head -8").out)
 }
@@ -138,25 +156,32 @@ func TestChangeByHand(t *testing.T) {
 	m.edit(`"example.com/pool" = "a"`, `"example.com/pool" = "b"`)
 	r := m.try("prelet", "run")
 	if r.exit != 0 || !strings.Contains(r.out, "Generation 2 is in place, and the kubelet is healthy on it") {
-		t.Fatalf("prelet run: %+v", r)
+		t.Fatalf(
+			"prelet run: got %+v; want exit 0 and text with \"Generation 2 is in place, and the kubelet is "+
+				"healthy on it\"",
+			r,
+		)
 	}
 	m.well(2)
 	starts := m.starts()
 	if len(starts) != 2 || starts[1].Generation != "2" || starts[1].Labels["example.com/pool"] != "b" {
-		t.Errorf("starts: %+v", starts)
+		t.Errorf(
+			"starts: got %+v; want 2 starts, starts[1].Generation \"2\" and starts[1].Labels[example.com/pool] \"b\"",
+			starts,
+		)
 	}
 	if again := m.try("prelet", "run"); again.exit != 0 || !strings.Contains(again.out, "No changes") {
-		t.Errorf("once more: %+v", again)
+		t.Errorf("once more: got %+v; want exit 0 and text with \"No changes\"", again)
 	}
 	if v := m.try("prelet", "verify"); v.exit != 0 {
-		t.Errorf("prelet verify: %+v", v)
+		t.Errorf("prelet verify: got %+v; want exit 0", v)
 	}
 	m.off()
 	before := m.disk()
 	m.boot()
 	m.well(2)
 	if d := differs(before, m.disk()); len(d) > 0 || len(m.starts()) != 3 {
-		t.Errorf("the boot after it: %q, %d starts", d, len(m.starts()))
+		t.Errorf("the boot after it: got %q, %d starts; want none and 3 starts", d, len(m.starts()))
 	}
 }
 
@@ -170,13 +195,13 @@ func TestJournalFields(t *testing.T) {
 		for line := range strings.Lines(out) {
 			var e map[string]any
 			if err := json.Unmarshal([]byte(line), &e); err != nil {
-				t.Fatalf("%q: %v", line, err)
+				t.Fatalf("%q: got %v; want no error", line, err)
 			}
 			id, _ := e["MESSAGE_ID"].(string)
 			found = found || len(id) == 32
 		}
 		if !found {
-			t.Errorf("no entry with a MESSAGE_ID for %q:\n%s", match, out)
+			t.Errorf("no entry with a MESSAGE_ID for %q; want one:\n%s", match, out)
 		}
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A disk that was copied from a node that had joined, booted as another machine: it is not that node. What made it that one
-// is set aside, it joins under its own name, and its first boot tells so.
+// A disk that was copied from a joined node boots as another machine: it is not that node. The files of the previous
+// identity are removed, it joins under its own name, and its first boot reports this.
 func TestClone(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
@@ -22,7 +22,7 @@ func TestClone(t *testing.T) {
 	m.boot("--hostname=" + other)
 	s := m.verdict("good")
 	if s.Generation != 2 || !s.Gate.Open || s.Exit != 0 {
-		t.Errorf("status: %+v", s)
+		t.Errorf("status: got %+v; want Generation 2, Gate.Open and Exit 0", s)
 	}
 	m.running()
 	if m.read("/etc/kubernetes/kubelet.conf") != string(conf) {
@@ -33,16 +33,20 @@ func TestClone(t *testing.T) {
 	}
 	starts := m.starts()
 	if last := starts[len(starts)-1]; len(starts) != 2 || last.Joined {
-		t.Errorf("the kubelet started as somebody who has joined: %+v", starts)
+		t.Errorf("the kubelet started as somebody who has joined: got %+v; want 2 starts and not Joined", starts)
 	}
 	if log := m.journal(); !strings.Contains(log, "the identity of node n1 was on this disk") {
-		t.Errorf("the journal does not tell that this is a copy:\n%s", log)
+		t.Errorf(
+			"the journal does not tell that this is a copy; want text with \"the identity of node n1 was on "+
+				"this disk\":\n%s",
+			log,
+		)
 	}
 	m.off()
 	before := m.disk()
 	m.boot("--hostname=" + other)
 	m.well(2)
 	if d := differs(before, m.disk()); len(d) > 0 {
-		t.Errorf("the boot after it wrote: %q", d)
+		t.Errorf("the boot after it wrote: got %q; want none", d)
 	}
 }

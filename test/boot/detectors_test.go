@@ -21,7 +21,9 @@ func (m *machine) detector(name string) {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	lock, err := json.Marshal(map[string]any{"format_version": 1, "name": name, "sha256": sum, "describe": json.RawMessage(describe)})
+	lock, err := json.Marshal(
+		map[string]any{"format_version": 1, "name": name, "sha256": sum, "describe": json.RawMessage(describe)},
+	)
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -31,27 +33,33 @@ func (m *machine) detector(name string) {
 // landlock lets a container have what nspawn refuses: else no sandbox is tested.
 const landlock = "--system-call-filter=landlock_create_ruleset landlock_add_rule landlock_restrict_self bpf"
 
-// TestDetectors boots a node whose detectors are asked: one that answers gives it a label, one that crashes leaves the boot
-// degraded, and, once it is required, shuts no gate of a node that has a good generation.
+// TestDetectors boots a node whose detectors are asked: one that answers gives it a label, one that crashes leaves
+// the boot degraded, and, once it is required, shuts no gate of a node that has a good generation.
 func TestDetectors(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.detector("good")
 	m.detector("crash-call")
-	site := strings.Replace(m.site, `labels = { "example.com/pool" = "a" }`, `from_detectors = ["`+hostile.Domain+`/*"]`, 1) +
+	site := strings.Replace(
+		m.site,
+		`labels = { "example.com/pool" = "a" }`,
+		`from_detectors = ["`+hostile.Domain+`/*"]`,
+		1,
+	) +
 		"stage \"detect-hw\" \"node\" {}\ndetector \"good\" { required = true }\n"
 	m.put("/etc/prelet/site.hcl", site+"detector \"crash-call\" {}\n")
 	m.boot(landlock)
 	s := m.verdict("good")
 	if len(s.Degraded) != 1 || !strings.Contains(s.Degraded[0].Summary, `"crash-call"`) {
-		t.Errorf("degraded: %+v", s.Degraded)
+		t.Errorf("degraded: got %+v; want 1 Degraded and text with `\"crash-call\"`", s.Degraded)
 	}
 	starts := m.starts()
 	if len(starts) == 0 || starts[len(starts)-1].Labels[hostile.Domain+"/firmware"] != "1.20" {
-		t.Errorf("the kubelet has not the detector's label: %+v", starts)
+		t.Errorf("the kubelet has not the detector's label: got %+v; want some starts and starts.Labels \"1.20\"",
+			starts)
 	}
 	if left := m.try("pgrep", "-fa", "prelet-detect"); left.exit == 0 {
-		t.Errorf("still there: %s", left.out)
+		t.Errorf("still there: got %s; want exit other than 0", left.out)
 	}
 	m.off()
 
@@ -64,7 +72,8 @@ func TestDetectors(t *testing.T) {
 		return ""
 	})
 	if !strings.Contains(m.journal(), "assertion failed: table != NULL") {
-		t.Errorf("the journal does not say why: %s", m.journal())
+		t.Errorf("the journal does not say why: got %s; want text with \"assertion failed: table != NULL\"",
+			m.journal())
 	}
 }
 
@@ -78,8 +87,8 @@ func (m *machine) outside(name string, args ...string) string {
 	return string(out)
 }
 
-// told is what one detector came to, as `prelet detect` shows it.
-type told struct {
+// detectorResult is the result of one detector, as `prelet detect` shows it.
+type detectorResult struct {
 	State    string
 	Facts    map[string]any
 	Warnings []string
@@ -87,14 +96,14 @@ type told struct {
 }
 
 // detectors asks those of the node's site, under the unit's hardening.
-func (m *machine) detectors() map[string]told {
+func (m *machine) detectors() map[string]detectorResult {
 	m.t.Helper()
 	text := m.do("prelet", "detect", "-o", "json")
 	var s struct {
-		Facts struct{ Detectors map[string]told }
+		Facts struct{ Detectors map[string]detectorResult }
 	}
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		m.t.Fatalf("%v: %s", err, text)
+		m.t.Fatalf("got %v: %s; want no error", err, text)
 	}
 	return s.Facts.Detectors
 }

@@ -15,9 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hold stops prelet at a moment: the kernel asks us (fanotify(7)) before a process may open a file or a folder in those that are
-// watched, and the process waits for the answer, in the middle of what it does. What is on the disk then is asked each time; where
-// that is what the test waits for, no answer is given until it lets go. Nothing depends on how long anything takes.
+// hold stops prelet at a moment: the kernel asks us (fanotify(7)) before a process may open a file or a folder in
+// those that are watched, and the process waits for the answer, in the middle of what it does. What is on the disk
+// then is asked each time; where that is what the test waits for, no answer is given until it lets go. Nothing
+// depends on how long anything takes.
 type hold struct {
 	m    *machine
 	fan  *os.File
@@ -32,21 +33,38 @@ type hold struct {
 
 // Folders in which a run that changes something opens what it works on, one after the other.
 var (
-	onDisk    = []string{"/etc/default", "/etc/kubernetes", "/var/lib/kubelet", "/var/lib/prelet", "/var/lib/prelet/generations"}
+	onDisk = []string{
+		"/etc/default",
+		"/etc/kubernetes",
+		"/var/lib/kubelet",
+		"/var/lib/prelet",
+		"/var/lib/prelet/generations",
+	}
 	atTheGate = []string{"/run/prelet"}
 )
 
-// hold begins to watch. at is asked, with prelet waiting, whether this is the moment; it must not run anything inside the machine.
+// hold begins to watch. at is asked, with prelet waiting, whether this is the moment; it must not run anything inside
+// the machine.
 func (m *machine) hold(folders []string, at func() bool) *hold {
 	m.t.Helper()
-	fd, err := unix.FanotifyInit(unix.FAN_CLASS_CONTENT|unix.FAN_CLOEXEC|unix.FAN_NONBLOCK, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_LARGEFILE)
+	fd, err := unix.FanotifyInit(
+		unix.FAN_CLASS_CONTENT|unix.FAN_CLOEXEC|unix.FAN_NONBLOCK,
+		unix.O_RDONLY|unix.O_CLOEXEC|unix.O_LARGEFILE,
+	)
 	if err != nil {
-		m.t.Fatalf("fanotify: %v (the kernel needs CONFIG_FANOTIFY_ACCESS_PERMISSIONS)", err)
+		m.t.Fatalf("fanotify: got %v (the kernel needs CONFIG_FANOTIFY_ACCESS_PERMISSIONS); want no error", err)
 	}
 	h := &hold{m: m, fan: os.NewFile(uintptr(fd), "fanotify"), at: at, held: make(chan int, 1)}
 	m.t.Cleanup(h.release)
 	for _, f := range folders {
-		if err := unix.FanotifyMark(fd, unix.FAN_MARK_ADD|unix.FAN_MARK_ONLYDIR, unix.FAN_OPEN_PERM|unix.FAN_ONDIR|unix.FAN_EVENT_ON_CHILD, unix.AT_FDCWD, m.inside(f)); err != nil && !errors.Is(err, unix.ENOENT) {
+		if err := unix.FanotifyMark(
+			fd,
+			unix.FAN_MARK_ADD|unix.FAN_MARK_ONLYDIR,
+			unix.FAN_OPEN_PERM|unix.FAN_ONDIR|unix.FAN_EVENT_ON_CHILD,
+			unix.AT_FDCWD,
+			m.inside(f),
+		); err != nil &&
+			!errors.Is(err, unix.ENOENT) {
 			m.t.Fatalf("fanotify: %s: %v", f, err)
 		}
 	}
@@ -83,7 +101,8 @@ func (h *hold) serve() {
 func (h *hold) event(fd int32, pid int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); h.free || h.looking || strings.TrimSpace(string(comm)) != "prelet" {
+	if comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); h.free || h.looking ||
+		strings.TrimSpace(string(comm)) != "prelet" {
 		h.answer(fd)
 		return
 	}
@@ -160,7 +179,7 @@ func (m *machine) has(path, name string) bool {
 	return bytes.Contains(text, []byte(name))
 }
 
-// staged: all is written beside the targets, and nothing is decided.
+// staged: all temporaries are written next to the targets, and nothing is decided.
 func (m *machine) staged(generation int) func() bool {
 	return func() bool {
 		_, err := os.Stat(fmt.Sprintf("%s/var/lib/prelet/generations/%d.staged", m.root, generation))
@@ -197,5 +216,11 @@ func (m *machine) open() bool {
 
 // targets lists what of a change is in place.
 func (m *machine) targets(name string) string {
-	return fmt.Sprintf("%s: %v, %s: %v", filepath.Base(configFile), m.has(configFile, name), filepath.Base(flagsFile), m.has(flagsFile, name))
+	return fmt.Sprintf(
+		"%s: %v, %s: %v",
+		filepath.Base(configFile),
+		m.has(configFile, name),
+		filepath.Base(flagsFile),
+		m.has(flagsFile, name),
+	)
 }

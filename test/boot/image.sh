@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Makes what the machines of these tests boot from: image.sh [--base|--check] [CACHE], as root.
+# Builds the image that the machines of these tests boot: image.sh [--base|--check] [CACHE], as root.
 #   CACHE/debian   Debian with systemd, made once (1-2 minutes, 216 MB); remove it for a new one
-#   CACHE/openvswitch  Debian's Open vSwitch on top, made once (10 s, 30 MB), for the test that wants it
-#   CACHE/layer    what lies on it: `make install`, kubeadm's unit, the stand-in kubelet; made anew each time
-# What is made once is made again when the function below that makes it has changed: CACHE/NAME.recipe has its hash.
-# --base: all but the layer. --check: make nothing, and fail where something is not what this tree would make.
-# Needs the programs of ../../bin (make build). Installs mmdebstrap and systemd-container where apt-get can.
+#   CACHE/openvswitch  Debian's Open vSwitch on top, made once (10 s, 30 MB), for the test that needs it
+#   CACHE/layer    the files on top: `make install`, kubeadm's unit, the stand-in kubelet; made again each time
+# A part that is made once is made again if its function below has changed: CACHE/NAME.recipe contains the hash.
+# --base: make everything except the layer. --check: make nothing, and fail if a part is not up to date with this tree.
+# Needs the programs of ../../bin (make build). Installs mmdebstrap and systemd-container if apt-get is available.
 set -euo pipefail
 cd "$(dirname "$0")"
 mode=
@@ -27,14 +27,14 @@ openvswitch() {
 	local part=$cache/openvswitch.part
 	rm -rf "$part"
 	mkdir -p "$part/upper" "$part/work" "$part/root" "$part/debs/partial"
-	# What the image lacks, by this machine's apt: in the image there is neither a network nor a list of packages.
+	# Download missing packages with this machine's apt: the image has neither a network nor a list of packages.
 	DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o DPkg::Lock::Timeout=300 --no-install-recommends --download-only \
 		-o Dir::State::status="$cache/debian/var/lib/dpkg/status" -o Dir::Cache::archives="$part/debs" install openvswitch-switch
 	mount -t overlay overlay -o "lowerdir=$cache/debian,upperdir=$part/upper,workdir=$part/work" "$part/root"
 	trap 'umount "$cache/openvswitch.part/root"' EXIT
 	mkdir "$part/root/debs"
 	cp "$part"/debs/*.deb "$part/root/debs/"
-	printf '#!/bin/sh\nexit 101\n' >"$part/root/usr/sbin/policy-rc.d" # nothing is started here
+	printf '#!/bin/sh\nexit 101\n' >"$part/root/usr/sbin/policy-rc.d" # services must not start here
 	chmod 755 "$part/root/usr/sbin/policy-rc.d"
 	DEBIAN_FRONTEND=noninteractive chroot "$part/root" sh -c 'dpkg --force-depends --unpack /debs/*.deb && dpkg --configure -a' >"$part/log" 2>&1 || { cat "$part/log" >&2 && exit 1; }
 	rm -r "$part/root/debs" "$part/root/usr/sbin/policy-rc.d"
@@ -45,19 +45,19 @@ openvswitch() {
 	rm -rf "$part"
 }
 
-layer() { # INSTALL DIR: INSTALL puts the programs there
+layer() { # INSTALL DIR: the command INSTALL installs the programs in DIR
 	mkdir "$2"
 	"$1" "$2" >/dev/null
 	cp -r image/. "$2/"
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o "$2/usr/bin/kubelet" ./standin
-	# No network but loopback, so nothing will ever say that it is online.
+	# The only network is loopback, so systemd-networkd would never report that it is online.
 	mkdir -p "$2/etc/systemd/system"
 	ln -s /dev/null "$2/etc/systemd/system/systemd-networkd-wait-online.service"
 }
 built() { make -C ../.. install "DESTDIR=$1" PREFIX=/usr; }
-as_built() { ../../tools/install.sh "$1" /usr; } # builds nothing: others may use what is there
+as_built() { ../../tools/install.sh "$1" /usr; } # does not build: other processes may use the programs
 
-recipe() { # NAME: what it is made by, and what lies below it
+recipe() { # NAME: prints the functions that make NAME and the parts below it
 	{
 		declare -f debian
 		[ "$1" = debian ] || declare -f "$1"

@@ -17,8 +17,8 @@ const (
 	longestBoot = 2 * time.Second // in which a moment is chosen
 )
 
-// cutShort is a boot onto a new site that ends in a power cut: after some time, with nth at the nth file or folder that prelet opens
-// among its own, with at in a state of the disk.
+// cutShort is a boot onto a new site that ends in a power cut: after some time, with nth at the nth file or folder
+// that prelet opens among its own, with at in a state of the disk.
 type cutShort struct {
 	after time.Duration
 	nth   int
@@ -59,13 +59,14 @@ func (c cutShort) happens(m *machine, generation int, name string) (promised boo
 		Generation int
 	}
 	text, err := os.ReadFile(m.inside("/run/prelet/status.json"))
-	promised = err == nil && json.Unmarshal(text, &said) == nil && said.State != "running" && said.Exit == 0 && said.Generation == generation
+	promised = err == nil && json.Unmarshal(text, &said) == nil && said.State != "running" && said.Exit == 0 &&
+		said.Generation == generation
 	m.cut(h)
 	return promised
 }
 
-// TestPowerCuts takes the power of a machine in the middle of boots that have something to change, by the clock, and looks at its
-// disk before anything runs again, and when it has booted: the invariants I1 to I8 of docs/testing.md.
+// TestPowerCuts takes the power of a machine in the middle of boots that have something to change, by the clock, and
+// looks at its disk before anything runs again, and when it has booted: the invariants I1 to I8 of docs/testing.md.
 func TestPowerCuts(t *testing.T) {
 	t.Parallel()
 	c := newCutting(t)
@@ -83,10 +84,11 @@ func TestPowerCutsInTheMiddle(t *testing.T) {
 	opens := c.m.countOpens()
 	t.Logf("prelet opens %d of its files and folders in a boot that changes something", opens)
 	if opens < 2*heldCuts {
-		t.Fatalf("%d opens: most are not seen", opens)
+		t.Fatalf("got %d opens: most are not seen; want at least %d", opens, 2*heldCuts)
 	}
 	var all []cutShort
-	for n := range heldCuts { // one in each stretch; not in the last, since how often prelet-verify looks is a matter of time
+	// One in each stretch; not in the last, since how often prelet-verify looks is a matter of time.
+	for n := range heldCuts {
 		all = append(all, cutShort{nth: 1 + n*opens/2/heldCuts})
 	}
 	awaited := middle{"in place, its verdict awaited", onDisk, func(m *machine, _ int, _ string) func() bool {
@@ -100,7 +102,7 @@ func TestPowerCutsInTheMiddle(t *testing.T) {
 	phases := c.cut(all)
 	for _, phase := range []string{"before COMMIT", "publishing", "in place"} {
 		if phases[phase] == 0 {
-			t.Errorf("no cut came %s", phase)
+			t.Errorf("no cut came %s; want phases other than 0", phase)
 		}
 	}
 }
@@ -110,7 +112,7 @@ type cutting struct {
 	m         *machine
 	seed      uint64
 	random    *rand.Rand
-	strangers map[string]string // path → what is beside the targets, and none of ours
+	strangers map[string]string // path → content of files next to the targets that are not ours
 }
 
 func newCutting(t *testing.T) *cutting {
@@ -162,7 +164,8 @@ func (c *cutting) cut(all []cutShort) map[string]int {
 		m.boot()
 		m.within(60*time.Second, "well again, "+what, func() string {
 			s, starts := m.status(), m.starts()
-			if last := starts[len(starts)-1]; s.Code != 0 || m.exists("/var/lib/prelet/journal.json") || last.Labels["example.com/pool"] != name {
+			if last := starts[len(starts)-1]; s.Code != 0 || m.exists("/var/lib/prelet/journal.json") ||
+				last.Labels["example.com/pool"] != name {
 				return fmt.Sprintf("%+v, last start %+v", s, last)
 			}
 			return ""
@@ -178,22 +181,37 @@ func (c *cutting) cut(all []cutShort) map[string]int {
 			}
 		}
 		if l := m.litter(); len(l) > 0 {
-			t.Errorf("%s: I6: left %q", what, l)
+			t.Errorf("%s: I6: left %q; want none", what, l)
 		}
-		m.cut(nil) // nobody has flushed anything: what is good is durable (I3)
-		if j := m.journalNow(); m.generation() != generation || j.Phase != "" || !m.has(configFile, name) || !m.has(flagsFile, name) {
-			t.Errorf("%s: I3: it was good, and a cut has left generation %d, %s, journal %+v", what, m.generation(), m.targets(name), j)
+		m.cut(nil) // no flush has happened since: what is good is durable (I3)
+		if j := m.journalNow(); m.generation() != generation || j.Phase != "" || !m.has(configFile, name) ||
+			!m.has(flagsFile, name) {
+			t.Errorf(
+				"%s: I3: it was good, and a cut has left generation %d, %s, journal %+v; want generation %d "+
+					"and empty Phase",
+				what,
+				m.generation(),
+				m.targets(name),
+				j,
+				generation,
+			)
 		}
 		if t.Failed() {
 			t.FailNow() // each of the next begins with what this one left
 		}
 	}
-	t.Logf("%d power cuts, %d of them at rest; where the first of each met the run: %v", 2*len(all)+phases["recoveries cut"], len(all), phases)
+	t.Logf("%d power cuts, %d of them at rest; where the first of each met the run: %v",
+		2*len(all)+phases["recoveries cut"], len(all), phases)
 	return phases
 }
 
 // afterCut looks at the disk as the cut has left it, before anything runs, and says how far the run had come.
-func (m *machine) afterCut(what, name string, generation int, before, old map[string]string, promised bool) (phase string) {
+func (m *machine) afterCut(
+	what, name string,
+	generation int,
+	before, old map[string]string,
+	promised bool,
+) (phase string) {
 	t := m.t
 	t.Helper()
 	for p := range old { // I2

@@ -19,7 +19,8 @@ import (
 	"time"
 )
 
-const kubeVariable = "PRELET_KUBE_CACHE" // what ../kube/build.sh has made: Kubernetes, and the fake of a container runtime
+// What ../kube/build.sh has made: Kubernetes, and the fake of a container runtime.
+const kubeVariable = "PRELET_KUBE_CACHE"
 
 // control is a real control plane, started by ../kube/cmd/cluster.
 type control struct {
@@ -38,10 +39,17 @@ func newControl(t *testing.T) *control {
 		t.Skip("this runs Kubernetes: make e2e-kube builds it, then make e2e-boot finds it")
 	}
 	bin := filepath.Join(t.TempDir(), "cluster")
-	build := exec.Command("go", "build", "-trimpath", "-o", bin, "./cmd/cluster") // as its build.sh compiles the same packages
+	build := exec.Command(
+		"go",
+		"build",
+		"-trimpath",
+		"-o",
+		bin,
+		"./cmd/cluster",
+	) // as its build.sh compiles the same packages
 	build.Dir, build.Env = "../kube", append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("got %v: %s; want no error", err, out)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, bin, "-cache", cache, "-nodes", "0", "-bind", "0.0.0.0")
@@ -70,7 +78,7 @@ func newControl(t *testing.T) *control {
 		}
 	}
 	if c.token == "" || len(c.kubectl) != 3 {
-		t.Fatalf("the control plane did not come up: %+v", c)
+		t.Fatalf("the control plane did not come up: got %+v; want non-empty token and 3 kubectl", c)
 	}
 	c.kubelet = filepath.Join(filepath.Dir(c.kubectl[0]), "kubelet")
 	text, err := os.ReadFile(filepath.Join(filepath.Dir(c.kubectl[2]), "pki", "ca.crt"))
@@ -153,11 +161,12 @@ ExecStart=/opt/fakecri /run/containerd/containerd.sock systemd /var/lib/containe
 WantedBy=multi-user.target
 `
 
-// The two ends of the wire between the cluster and the machine. The first is what kubeadm was told that the API server has.
+// The two ends of the connection between the cluster and the machine. The first is the API server address that kubeadm
+// was given.
 const outside, inside = "198.51.100.1", "198.51.100.2"
 
-// TestRealKubelet boots a real systemd with a real kubelet against a real cluster: first boot, an unchanged one, one after
-// the token is gone, and a change that the kubelet refuses, which is undone with nobody there.
+// TestRealKubelet boots a real systemd with a real kubelet against a real cluster: first boot, an unchanged boot, a
+// boot after the token has expired, and a change that the kubelet refuses, which is rolled back without an operator.
 func TestRealKubelet(t *testing.T) {
 	t.Parallel()
 	c := newControl(t)
@@ -168,10 +177,14 @@ func TestRealKubelet(t *testing.T) {
 	m.put("/etc/credstore/bootstrap-token", c.token+"\n")
 	m.put("/etc/systemd/system/fakecri.service", runtimeUnit)
 	m.put("/opt/fakecri", "")
-	if out, err := exec.Command("chroot", m.root, "systemctl", "enable", "fakecri.service").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	if out, err := exec.Command("chroot", m.root, "systemctl", "enable", "fakecri.service").
+		CombinedOutput(); err != nil {
+		t.Fatalf("got %v: %s; want no error", err, out)
 	}
-	real := []string{"--bind-ro=" + c.kubelet + ":/usr/bin/kubelet", "--bind-ro=" + filepath.Join(c.helpers, "fakecri") + ":/opt/fakecri"}
+	real := []string{
+		"--bind-ro=" + c.kubelet + ":/usr/bin/kubelet",
+		"--bind-ro=" + filepath.Join(c.helpers, "fakecri") + ":/opt/fakecri",
+	}
 
 	m.boot(real...)
 	m.verdict("good")
@@ -185,10 +198,10 @@ func TestRealKubelet(t *testing.T) {
 		tainted = tainted || taint.Key == "example.com/fresh" && taint.Value == "yes" && taint.Effect == "NoSchedule"
 	}
 	if n.Metadata.Labels["example.com/pool"] != "a" || !tainted {
-		t.Errorf("the Node: %+v", n)
+		t.Errorf("the Node: got %+v; want Metadata.Labels[example.com/pool] \"a\" and tainted", n)
 	}
 	if restarts := m.property("kubelet", "NRestarts"); restarts != "0" {
-		t.Errorf("the kubelet was restarted %s times", restarts)
+		t.Errorf("the kubelet was restarted %s times; want \"0\"", restarts)
 	}
 	if m.exists("/etc/kubernetes/bootstrap-kubelet.conf") {
 		t.Error("bootstrap-kubelet.conf is still there")
@@ -197,8 +210,9 @@ func TestRealKubelet(t *testing.T) {
 	// Unchanged, and the token is gone.
 	m.off()
 	id, _, _ := strings.Cut(c.token, ".")
-	if out, err := exec.Command(c.kubectl[0], append(c.kubectl[1:], "-n", "kube-system", "delete", "secret", "bootstrap-token-"+id)...).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	if out, err := exec.Command(c.kubectl[0], append(c.kubectl[1:], "-n", "kube-system", "delete", "secret", "bootstrap-token-"+id)...).
+		CombinedOutput(); err != nil {
+		t.Fatalf("got %v: %s; want no error", err, out)
 	}
 	before := m.read("/var/lib/kubelet/config.yaml")
 	m.boot(real...)
@@ -206,13 +220,25 @@ func TestRealKubelet(t *testing.T) {
 	if m.read("/var/lib/kubelet/config.yaml") != before {
 		t.Error("an unchanged boot wrote config.yaml")
 	}
-	t.Logf("systemd-analyze:\n%s", m.try("sh", "-c", "systemd-analyze; systemd-analyze blame --no-pager | head -8; systemd-analyze critical-chain --no-pager kubelet.service").out)
+	t.Logf(
+		"systemd-analyze:\n%s",
+		m.try(
+			"sh",
+			"-c",
+			"systemd-analyze; systemd-analyze blame --no-pager | head -8; systemd-analyze critical-chain "+
+				"--no-pager kubelet.service",
+		).out,
+	)
 
-	// A change on which this kubelet ends, and that nobody knows before: its CA is damaged between prelet's look at it and its start.
+	// A change after which this kubelet exits, which could not be known before: its CA is damaged between prelet's
+	// check of it and its start.
 	m.off()
 	const other = "/etc/kubernetes/other-ca.crt"
 	m.put(other, m.read("/etc/kubernetes/pki/ca.crt"))
-	m.put("/etc/systemd/system/kubelet.service.d/60-damage.conf", "[Service]\nExecStartPre=/bin/cp /etc/hostname "+other+"\n")
+	m.put(
+		"/etc/systemd/system/kubelet.service.d/60-damage.conf",
+		"[Service]\nExecStartPre=/bin/cp /etc/hostname "+other+"\n",
+	)
 	m.edit("/etc/kubernetes/pki/ca.crt", other)
 	m.boot(real...)
 	m.within(120*time.Second, "prelet-verify goes back", func() string {
@@ -223,14 +249,14 @@ func TestRealKubelet(t *testing.T) {
 	})
 	m.running("prelet-verify.service")
 	if s := m.status(); s.Held == nil || s.Generation != 3 || s.Exit != 50 {
-		t.Errorf("status: %+v", s)
+		t.Errorf("status: got %+v; want Held other than nil, Generation 3 and Exit 50", s)
 	} else if !strings.Contains(s.Summary, other) {
-		t.Errorf("the kubelet said why it ended, and the summary does not: %s", s.Summary)
+		t.Errorf("the kubelet said why it ended, and the summary does not: got %s; want text with %q", s.Summary, other)
 	}
 	if m.read("/var/lib/kubelet/config.yaml") != before {
 		t.Error("the configuration before it is not back")
 	}
 	if again, err := c.node(t, nodeName); err != nil || again.Metadata.UID != n.Metadata.UID {
-		t.Errorf("the Node is another: %v", err)
+		t.Errorf("the Node is another: got %v; want no error and Metadata.UID %v", err, n.Metadata.UID)
 	}
 }

@@ -23,7 +23,7 @@ func (m *machine) entries(match ...string) (out []entry) {
 	for line := range strings.Lines(m.do(append([]string{"journalctl", "-b", "--no-pager", "-o", "json"}, match...)...)) {
 		var e entry
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			m.t.Fatalf("%q: %v", line, err)
+			m.t.Fatalf("%q: got %v; want no error", line, err)
 		}
 		out = append(out, e)
 	}
@@ -55,13 +55,14 @@ type reason struct {
 	words []string
 }
 
-// degradedBy holds status.json, the metrics and the journal of this boot's prelet.service against one another and what is wanted:
-// on the generation in place, done (0), and not wholly as the site says.
+// degradedBy holds status.json, the metrics and the journal of this boot's prelet.service against one another and
+// what is wanted: on the generation in place, done (0), and not wholly as the site says.
 func (m *machine) degradedBy(want reason) {
 	t := m.t
 	t.Helper()
 	s := m.status()
-	if s.State != "degraded" || s.Code != 2 || s.Exit != 0 || s.Generation != 1 || !s.Gate.Open || s.Held != nil || len(s.Degraded) != want.count {
+	if s.State != "degraded" || s.Code != 2 || s.Exit != 0 || s.Generation != 1 || !s.Gate.Open || s.Held != nil ||
+		len(s.Degraded) != want.count {
 		t.Errorf("status: %+v", s)
 	}
 	told := map[string]bool{}
@@ -85,8 +86,13 @@ func (m *machine) degradedBy(want reason) {
 	}
 	entries := m.entries("MESSAGE_ID=" + messageDegraded)
 	for _, e := range entries {
-		if !told[e.Message] || e.Stage != "report" || e.Generation != "1" || e.Unit != "prelet.service" || e.Priority != "4" {
-			t.Errorf("journal: %+v", e)
+		if !told[e.Message] || e.Stage != "report" || e.Generation != "1" || e.Unit != "prelet.service" ||
+			e.Priority != "4" {
+			t.Errorf(
+				"journal: got %+v; want told, Stage \"report\", Generation \"1\", Unit \"prelet.service\" and "+
+					"Priority \"4\"",
+				e,
+			)
 		}
 	}
 	if len(entries) != want.count {
@@ -94,20 +100,22 @@ func (m *machine) degradedBy(want reason) {
 	}
 	ended := m.entries("MESSAGE_ID="+messageEnded, "_SYSTEMD_UNIT=prelet.service")
 	if len(ended) != 1 || ended[0].Generation != "1" || !strings.HasPrefix(ended[0].Message, "report: degraded: ") {
-		t.Errorf("journal: ended as %+v", ended)
+		t.Errorf("journal: ended as %+v; want 1 ended, ended[0].Generation \"1\" and prefix \"report: degraded: \"",
+			ended)
 	}
 	if text := m.property("prelet", "StatusText"); !strings.Contains(text, "degraded") {
-		t.Errorf("systemctl status prelet: %q", text)
+		t.Errorf("systemctl status prelet: got %q; want text with \"degraded\"", text)
 	}
 }
 
-// TestLastGood boots a node that has joined while its cluster does not answer, answers one question wrongly, or has been away for
-// longer than the site takes: each time it comes up on what is in place, and status, metrics and the journal tell the same.
+// TestLastGood boots a node that has joined while its cluster does not answer, answers one request wrongly, or has
+// been unreachable for longer than the site allows: each time it boots with the current generation, and status,
+// metrics and the journal report the same.
 func TestLastGood(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
 	if n := m.entries("MESSAGE_ID=" + messageDegraded); len(n) != 0 || m.samples()[`prelet_state{state="ok"}`] != "1" {
-		t.Fatalf("degraded while all is well: %+v", n)
+		t.Fatalf("degraded while all is well: got %+v; want none", n)
 	}
 	m.off()
 	before := m.disk()
@@ -118,30 +126,52 @@ func TestLastGood(t *testing.T) {
 		m.degradedBy(want)
 		m.off()
 		if d := differs(before, m.disk()); len(d) > 0 {
-			t.Errorf("%s: written: %q", name, d)
+			t.Errorf("%s: written: got %q; want none", name, d)
 		}
 	}
 	m.cluster.away()
-	boot("away", reason{"stale", 1, []string{"ConfigMap kube-system/kubelet-config is from the last good generation", "connection refused"}})
+	boot(
+		"away",
+		reason{
+			"stale",
+			1,
+			[]string{"ConfigMap kube-system/kubelet-config is from the last good generation", "connection refused"},
+		},
+	)
 	m.cluster.back()
 
-	m.cluster.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": "kind: [KubeletConfiguration\n"})
-	boot("a broken ConfigMap alone", reason{"cluster-unusable", 1, []string{"fetch-config.kubelet.data[\"kubelet\"]", "generation 1 stays in charge"}})
+	m.cluster.SetConfigMap(
+		"kube-system",
+		"kubelet-config",
+		map[string]string{"kubelet": "kind: [KubeletConfiguration\n"},
+	)
+	boot(
+		"a broken ConfigMap alone",
+		reason{
+			"cluster-unusable",
+			1,
+			[]string{"fetch-config.kubelet.data[\"kubelet\"]", "generation 1 stays in charge"},
+		},
+	)
 	m.cluster.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": kubeletConfig})
 
 	m.edit("cluster {", "prelet { max_age = \"1s\" }\ncluster {")
 	before = m.disk()
 	time.Sleep(2 * time.Second)
 	m.cluster.away()
-	boot("away for longer than max_age", reason{"cluster-unreachable", 1, []string{"connection refused", "generation 1 stays in charge"}})
+	boot(
+		"away for longer than max_age",
+		reason{"cluster-unreachable", 1, []string{"connection refused", "generation 1 stays in charge"}},
+	)
 	m.cluster.back()
 
 	m.boot()
 	m.well(1)
-	if s, metrics := m.status(), m.samples(); s.State != "ok" || metrics[`prelet_state{state="ok"}`] != "1" || len(m.entries("MESSAGE_ID="+messageDegraded)) != 0 {
-		t.Errorf("when the cluster is back: %+v, %v", s, metrics)
+	if s, metrics := m.status(), m.samples(); s.State != "ok" || metrics[`prelet_state{state="ok"}`] != "1" ||
+		len(m.entries("MESSAGE_ID="+messageDegraded)) != 0 {
+		t.Errorf("when the cluster is back: got %+v, %v; want State \"ok\" and no entries", s, metrics)
 	}
 	if n := len(m.starts()); n != 5 {
-		t.Errorf("%d starts in five boots", n)
+		t.Errorf("got %d starts in five boots; want 5", n)
 	}
 }

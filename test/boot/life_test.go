@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A token that comes late: the gate is shut, the reason told, and the node joins when it is there. A node that has joined
-// needs none.
+// A token that comes late: the gate is shut, the reason is logged, and the node joins when the token exists. A node
+// that has joined does not need it.
 func TestTokenLate(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -35,8 +35,8 @@ func TestTokenLate(t *testing.T) {
 	m.well(1)
 }
 
-// A site that makes the kubelet ill on the first boot: there is nothing to go back to, so it stays, and is judged again at
-// each boot, until the site is mended.
+// A site that makes the kubelet unhealthy on the first boot: no generation exists to roll back to, so it stays, and is
+// judged again at each boot, until the site is fixed.
 func TestIllOnFirstBoot(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -44,7 +44,9 @@ func TestIllOnFirstBoot(t *testing.T) {
 	m.boot()
 	ill := func(when string) {
 		m.within(90*time.Second, "a bad verdict "+when, func() string {
-			if s := m.status(); s.Verdict != "bad" || s.State == "running" || s.Exit != 50 || s.Held != nil || s.Generation != 1 || s.Code != 1 {
+			if s := m.status(); s.Verdict != "bad" || s.State == "running" || s.Exit != 50 || s.Held != nil ||
+				s.Generation != 1 ||
+				s.Code != 1 {
 				return fmt.Sprintf("%+v", s)
 			}
 			return ""
@@ -56,7 +58,7 @@ func TestIllOnFirstBoot(t *testing.T) {
 	ill("on the second")
 	m.put("/etc/prelet/site.hcl", m.site)
 	if r := m.try("prelet", "run"); r.exit != 0 {
-		t.Errorf("with the site mended: %+v", r)
+		t.Errorf("with the site fixed: got %+v; want exit 0", r)
 	}
 	m.do("systemctl", "reset-failed")
 	m.well(2)
@@ -67,12 +69,16 @@ func TestClusterChanges(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
 	m.off()
-	m.cluster.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": strings.Replace(kubeletConfig, "cluster.local", "other.local", 1)})
+	m.cluster.SetConfigMap(
+		"kube-system",
+		"kubelet-config",
+		map[string]string{"kubelet": strings.Replace(kubeletConfig, "cluster.local", "other.local", 1)},
+	)
 	m.boot()
 	m.verdict("good")
 	m.well(2)
 	if starts := m.starts(); len(starts) != 2 || starts[1].Domain != "other.local" {
-		t.Errorf("starts: %+v", starts)
+		t.Errorf("starts: got %+v; want 2 starts and starts[1].Domain \"other.local\"", starts)
 	}
 }
 
@@ -91,7 +97,7 @@ func TestByHandWhileWaiting(t *testing.T) {
 	began := time.Now()
 	r := m.try("prelet", "run")
 	if took := time.Since(began); r.exit != 0 || took > 5*time.Second {
-		t.Errorf("prelet run, after %s: %+v", took, r)
+		t.Errorf("prelet run, after %s: got %+v; want exit 0 and took at most 5s", took, r)
 	}
 	m.verdict("good")
 	m.well(1)

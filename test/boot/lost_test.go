@@ -15,7 +15,7 @@ func TestStateLost(t *testing.T) {
 	m := joined(t)
 	m.do("rm", "-rf", "/var/lib/prelet")
 	if r := m.try("prelet", "run"); r.exit != 0 {
-		t.Errorf("prelet run: %+v", r)
+		t.Errorf("prelet run: got %+v; want exit 0", r)
 	}
 	m.well(2)
 	if n := len(m.starts()); n != 1 {
@@ -42,7 +42,7 @@ func TestStateLost(t *testing.T) {
 	m.boot()
 	m.well(1)
 	if d := differs(before, m.disk()); len(d) > 0 {
-		t.Errorf("the boot after it wrote: %q", d)
+		t.Errorf("the boot after it wrote: got %q; want none", d)
 	}
 }
 
@@ -53,8 +53,12 @@ func TestStateReadOnly(t *testing.T) {
 	m := joined(t)
 	m.off()
 	m.put("/etc/systemd/system/readonly.service", "[Unit]\nBefore=prelet.service\n[Service]\nType=oneshot\n"+
-		"ExecStart=/bin/sh -c 'mount --bind /var/lib/prelet /var/lib/prelet && mount -o remount,bind,ro /var/lib/prelet'\n")
-	if err := os.Symlink("../readonly.service", m.root+"/etc/systemd/system/multi-user.target.wants/readonly.service"); err != nil {
+		"ExecStart=/bin/sh -c 'mount --bind /var/lib/prelet /var/lib/prelet && mount -o remount,bind,ro "+
+		"/var/lib/prelet'\n")
+	if err := os.Symlink(
+		"../readonly.service",
+		m.root+"/etc/systemd/system/multi-user.target.wants/readonly.service",
+	); err != nil {
 		t.Fatal(err)
 	}
 	m.boot()
@@ -91,8 +95,8 @@ func TestRunFolderLost(t *testing.T) {
 	m.well(1)
 }
 
-// The state folder and /run/prelet are removed together while all runs, as by systemctl clean --what=all, and then the kubelet
-// crashes: prelet-verify asks for a run, which adopts the files, and the kubelet starts again.
+// The state folder and /run/prelet are removed together while all runs, as by systemctl clean --what=all, and then
+// the kubelet crashes: prelet-verify asks for a run, which adopts the files, and the kubelet starts again.
 func TestStateAndRunFolderLost(t *testing.T) {
 	t.Parallel()
 	m := joined(t)

@@ -42,7 +42,7 @@ type machine struct {
 	loop  int    // the device that it is on
 
 	env    []string // of systemd-nspawn
-	limits []string // cgroups that it is in beside those of systemd, for their limits
+	limits []string // cgroups that it is in, in addition to those of systemd, for their limits
 
 	container *exec.Cmd
 	ended     chan struct{}
@@ -70,8 +70,8 @@ stage "restart" "kubelet" {
 
 var serial atomic.Int32 // of machines; names of cgroups and network namespaces are the host's
 
-// newMachine is one that was never booted: packages installed and enabled, a site, a token, a cluster that answers. more are layers of
-// the image that most machines have not.
+// newMachine is one that was never booted: packages installed and enabled, a site, a token, a cluster that answers.
+// more are layers of the image that most machines have not.
 func newMachine(t *testing.T, more ...string) *machine {
 	t.Helper()
 	return machineOn(t, func(m *machine, cache string) error { return m.layers(cache, more) })
@@ -79,7 +79,10 @@ func newMachine(t *testing.T, more ...string) *machine {
 
 // layers is a disk in memory over the image. What it holds is the same whether it was fsynced or not.
 func (m *machine) layers(cache string, more []string) error {
-	if err := errors.Join(os.MkdirAll(m.dir+"/disk", 0o755), syscall.Mount("tmpfs", m.dir+"/disk", "tmpfs", 0, "mode=755")); err != nil {
+	if err := errors.Join(
+		os.MkdirAll(m.dir+"/disk", 0o755),
+		syscall.Mount("tmpfs", m.dir+"/disk", "tmpfs", 0, "mode=755"),
+	); err != nil {
 		return err
 	}
 	if err := errors.Join(os.Mkdir(m.dir+"/disk/upper", 0o755), os.Mkdir(m.dir+"/disk/work", 0o755)); err != nil {
@@ -89,7 +92,13 @@ func (m *machine) layers(cache string, more []string) error {
 	for _, l := range more {
 		lower += cache + "/" + l + ":"
 	}
-	layers := fmt.Sprintf("lowerdir=%s%s/debian,upperdir=%s/disk/upper,workdir=%s/disk/work", lower, cache, m.dir, m.dir)
+	layers := fmt.Sprintf(
+		"lowerdir=%s%s/debian,upperdir=%s/disk/upper,workdir=%s/disk/work",
+		lower,
+		cache,
+		m.dir,
+		m.dir,
+	)
 	return syscall.Mount("overlay", m.root, "overlay", 0, layers)
 }
 
@@ -122,11 +131,13 @@ func machineOn(t *testing.T, disk func(m *machine, cache string) error) *machine
 		t.Fatal(err)
 	}
 	m.put("/etc/standin/kubelet.conf", string(conf))
-	if out, err := exec.Command("chroot", m.root, "systemd-sysusers").CombinedOutput(); err != nil { // as the package does
-		t.Fatalf("systemd-sysusers: %v: %s", err, out)
+	if out, err := exec.Command("chroot", m.root, "systemd-sysusers").
+		CombinedOutput(); err != nil { // as the package does
+		t.Fatalf("systemd-sysusers: got %v: %s; want no error", err, out)
 	}
-	if out, err := exec.Command("chroot", m.root, "systemctl", "enable", "kubelet.service", "prelet.service", "prelet-verify.service").CombinedOutput(); err != nil {
-		t.Fatalf("systemctl enable: %v: %s", err, out)
+	if out, err := exec.Command("chroot", m.root, "systemctl", "enable", "kubelet.service", "prelet.service", "prelet-verify.service").
+		CombinedOutput(); err != nil {
+		t.Fatalf("systemctl enable: got %v: %s; want no error", err, out)
 	}
 	m.cluster.back()
 	return m
@@ -163,7 +174,9 @@ func clearAway(dir string) {
 	}
 	for _, hierarchy := range cgroups() {
 		for range 40 { // what was killed is in it for a moment
-			if exec.Command("find", hierarchy+"/"+name, "-depth", "-type", "d", "-exec", "rmdir", "{}", "+").Run() == nil {
+			if exec.Command("find", hierarchy+"/"+name, "-depth", "-type", "d", "-exec", "rmdir", "{}", "+").
+				Run() ==
+				nil {
 				break
 			}
 			if _, err := os.Stat(hierarchy + "/" + name); err != nil {
@@ -178,9 +191,9 @@ func clearAway(dir string) {
 // inNamespace is set in the process that runs the tests.
 const inNamespace = "PRELET_BOOT_NAMESPACE"
 
-// TestMain runs the tests in a mount namespace of their own: nobody who makes one meanwhile holds a disk of ours, and none is left
-// mounted. First it looks whether the folder holds what this tree makes, and removes the machines of tests that were killed: nothing
-// ends those by itself.
+// TestMain runs the tests in their own mount namespace: other mount namespaces that are made meanwhile do not keep our
+// disks busy, and none is left mounted. First it checks that the folder contains the output of this tree, and removes
+// the machines of tests that were killed, because they do not end by themselves.
 func TestMain(tests *testing.M) {
 	cache := os.Getenv(cacheVariable)
 	if cache == "" {
@@ -200,7 +213,8 @@ func TestMain(tests *testing.M) {
 	left, _ := filepath.Glob(filepath.Join(cache, "run", "prelet-*"))
 	for _, dir := range left {
 		var pid, number int
-		if _, err := fmt.Sscanf(filepath.Base(dir), "prelet-%d-%d", &pid, &number); err == nil && syscall.Kill(pid, 0) == syscall.ESRCH {
+		if _, err := fmt.Sscanf(filepath.Base(dir), "prelet-%d-%d", &pid, &number); err == nil &&
+			syscall.Kill(pid, 0) == syscall.ESRCH {
 			clearAway(dir)
 		}
 	}
@@ -219,10 +233,15 @@ func TestMain(tests *testing.M) {
 	}
 }
 
-// shareMounts lets what is unmounted below a folder go in every machine's namespace too: each takes with it what was mounted for the
-// others when it started, and would hold a disk, and the loop device below it, for as long as it runs.
+// shareMounts lets what is unmounted below a folder go in every machine's namespace too: each takes with it what was
+// mounted for the others when it started, and would hold a disk, and the loop device below it, for as long as it
+// runs.
 func shareMounts(folder string) error {
-	return errors.Join(os.MkdirAll(folder, 0o755), syscall.Mount(folder, folder, "", syscall.MS_BIND, ""), syscall.Mount("", folder, "", syscall.MS_SHARED, ""))
+	return errors.Join(
+		os.MkdirAll(folder, 0o755),
+		syscall.Mount(folder, folder, "", syscall.MS_BIND, ""),
+		syscall.Mount("", folder, "", syscall.MS_SHARED, ""),
+	)
 }
 
 // cgroups are the hierarchies that systemd needs: one where the machine has version 2 only, else its two.
@@ -244,8 +263,24 @@ for h in "$@"; do [ "$h" = -- ] && break; mkdir -p "$h/$name"; echo $$ >"$h/$nam
 while [ "$1" != -- ]; do shift; done; shift
 exec unshare -m --propagation slave sh -c 'umount -R /sys/fs/cgroup && mount -t cgroup2 -o rw,nosuid,nodev,noexec cgroup2 /sys/fs/cgroup && exec "$@"' sh "$@"`
 	args := slices.Concat([]string{"-c", script, "sh", m.name}, cgroups(), m.limits)
-	args = append(args, "--", "systemd-nspawn", "-D", m.root, "--boot", "--register=no", "--keep-unit", "--network-namespace-path=/run/netns/"+m.name,
-		"--machine="+m.name, "--hostname="+nodeName, "--console=read-only", "--link-journal=no", "--resolv-conf=off", "--timezone=off", "--capability=all")
+	args = append(
+		args,
+		"--",
+		"systemd-nspawn",
+		"-D",
+		m.root,
+		"--boot",
+		"--register=no",
+		"--keep-unit",
+		"--network-namespace-path=/run/netns/"+m.name,
+		"--machine="+m.name,
+		"--hostname="+nodeName,
+		"--console=read-only",
+		"--link-journal=no",
+		"--resolv-conf=off",
+		"--timezone=off",
+		"--capability=all",
+	)
 	cmd := exec.Command("sh", append(args, extra...)...)
 	cmd.Env = append(os.Environ(), m.env...)
 	console, err := os.OpenFile(m.dir+"/console.log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -288,12 +323,16 @@ func (m *machine) boot(extra ...string) {
 	m.settled()
 }
 
-// settled waits until no job is left: no boot hangs, whatever goes wrong in it. PID 1 refuses the first questions of a boot.
+// settled waits until no job is left: no boot hangs, whatever goes wrong in it. PID 1 refuses the first questions of
+// a boot.
 func (m *machine) settled() {
 	m.t.Helper()
 	m.within(commandTime, "the boot has no job left", func() string {
 		r := m.try("systemctl", "is-system-running", "--wait")
-		if state := strings.TrimSpace(r.out); slices.Contains([]string{"", "offline", "initializing", "starting"}, state) {
+		if state := strings.TrimSpace(r.out); slices.Contains(
+			[]string{"", "offline", "initializing", "starting"},
+			state,
+		) {
 			return fmt.Sprintf("%s %s\n%s", state, r.errors, m.try("systemctl", "list-jobs", "--no-pager").out)
 		}
 		return ""
@@ -346,7 +385,10 @@ func (m *machine) try(args ...string) ran {
 		ctx, cancel = context.WithTimeout(context.Background(), 10*time.Second)
 	}
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "nsenter", append([]string{"-t", strconv.Itoa(m.leader), "-m", "-u", "-i", "-n", "-p", "-C", "--"}, args...)...)
+	cmd := exec.CommandContext(
+		ctx,
+		"nsenter",
+		append([]string{"-t", strconv.Itoa(m.leader), "-m", "-u", "-i", "-n", "-p", "-C", "--"}, args...)...)
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "SYSTEMD_COLORS=0"}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -364,7 +406,7 @@ func (m *machine) do(args ...string) string {
 	m.t.Helper()
 	r := m.try(args...)
 	if r.exit != 0 {
-		m.t.Fatalf("%q: exit %d\n%s%s", args, r.exit, r.out, r.errors)
+		m.t.Fatalf("%q: exit %d; want 0:\n%s%s", args, r.exit, r.out, r.errors)
 	}
 	return r.out
 }
@@ -419,10 +461,10 @@ func (m *machine) status() status {
 	var s status
 	r := m.try("prelet", "status", "-o", "json")
 	if err := json.Unmarshal([]byte(r.out), &s); err != nil {
-		m.t.Fatalf("prelet status: exit %d: %v\n%s%s", r.exit, err, r.out, r.errors)
+		m.t.Fatalf("prelet status: exit %d: got %v; want no error:\n%s%s", r.exit, err, r.out, r.errors)
 	}
 	if r.exit != s.Code {
-		m.t.Errorf("prelet status: exit %d, and says %d", r.exit, s.Code)
+		m.t.Errorf("prelet status: exit %d, and says %d; want %d", r.exit, s.Code, s.Code)
 	}
 	return s
 }
@@ -457,7 +499,7 @@ func (m *machine) starts() (out []start) {
 	for line := range strings.Lines(m.read("/var/log/standin/starts")) {
 		var s start
 		if err := json.Unmarshal([]byte(line), &s); err != nil {
-			m.t.Fatalf("%q: %v", line, err)
+			m.t.Fatalf("%q: got %v; want no error", line, err)
 		}
 		out = append(out, s)
 	}
@@ -504,7 +546,15 @@ func (m *machine) disk() map[string]string {
 				return err
 			}
 			st := info.Sys().(*syscall.Stat_t)
-			out[strings.TrimPrefix(p, m.root)] = fmt.Sprintf("%s inode %d, modified %d.%09d, changed %d.%09d", info.Mode(), st.Ino, st.Mtim.Sec, st.Mtim.Nsec, st.Ctim.Sec, st.Ctim.Nsec)
+			out[strings.TrimPrefix(p, m.root)] = fmt.Sprintf(
+				"%s inode %d, modified %d.%09d, changed %d.%09d",
+				info.Mode(),
+				st.Ino,
+				st.Mtim.Sec,
+				st.Mtim.Nsec,
+				st.Ctim.Sec,
+				st.Ctim.Nsec,
+			)
 			return nil
 		})
 		if err != nil {

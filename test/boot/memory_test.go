@@ -9,9 +9,10 @@ import (
 	"testing"
 )
 
-// TestOutOfMemory boots a node with a detector that takes all memory that it can get, until the kernel kills it. The boot goes on
-// without it, and its unit does not fail of that. With version 2 of cgroups the unit's own MemoryMax= is what is exceeded; with
-// version 1, of which the container's systemd has no memory controller, it is a limit of the whole machine.
+// TestOutOfMemory boots a node with a detector that takes all memory that it can get, until the kernel kills it. The
+// boot goes on without it, and its unit does not fail of that. With version 2 of cgroups the unit's own MemoryMax= is
+// what is exceeded; with version 1, of which the container's systemd has no memory controller, it is a limit of the
+// whole machine.
 func TestOutOfMemory(t *testing.T) {
 	limit := limitMemory(t, 1<<30)
 	m := newMachine(t)
@@ -33,11 +34,15 @@ func TestOutOfMemory(t *testing.T) {
 	if !s.Gate.Open || len(m.starts()) != 1 {
 		t.Errorf("got %d starts of the kubelet and the gate %+v; want one, and an open gate", len(m.starts()), s.Gate)
 	}
-	if journal := m.journal(); !strings.Contains(journal, "it ended while it was asked (signal: killed") {
-		t.Errorf("the journal does not report that the detector was killed:\n%s", journal)
+	if journal := m.journal(); !strings.Contains(journal, "it ended during the call (signal: killed") {
+		t.Errorf(
+			"the journal does not report that the detector was killed; want text with \"it ended during the "+
+				"call (signal: killed\":\n%s",
+			journal,
+		)
 	}
 	if left := m.try("pgrep", "-fa", "prelet-detect"); left.exit == 0 {
-		t.Errorf("still there: %s", left.out)
+		t.Errorf("still there: got %s; want exit other than 0", left.out)
 	}
 	if killed := m.killedForMemory(limit); killed != "" {
 		t.Error(killed)
@@ -57,7 +62,8 @@ func TestOutOfMemory(t *testing.T) {
 	}
 }
 
-// limitMemory makes a cgroup of version 1 with a limit, and returns its path; "" where the memory controller is one of version 2.
+// limitMemory makes a cgroup of version 1 with a limit, and returns its path; "" where the memory controller is one
+// of version 2.
 func limitMemory(t *testing.T, bytes int) string {
 	t.Helper()
 	if os.Getenv(cacheVariable) == "" {
@@ -72,8 +78,9 @@ func limitMemory(t *testing.T, bytes int) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { // after the machine is gone
-		if out, err := exec.Command("find", dir, "-depth", "-type", "d", "-exec", "rmdir", "{}", "+").CombinedOutput(); err != nil {
-			t.Errorf("removing %s: %v: %s", dir, err, out)
+		if out, err := exec.Command("find", dir, "-depth", "-type", "d", "-exec", "rmdir", "{}", "+").
+			CombinedOutput(); err != nil {
+			t.Errorf("removing %s: got %v: %s; want no error", dir, err, out)
 		}
 	})
 	if err := os.WriteFile(dir+"/memory.limit_in_bytes", fmt.Append(nil, bytes), 0o644); err != nil {
@@ -82,7 +89,7 @@ func limitMemory(t *testing.T, bytes int) string {
 	return dir
 }
 
-// killedForMemory looks whether the kernel has killed for want of memory at all, and returns what is wrong if not.
+// killedForMemory checks that the kernel killed a process for lack of memory at all, and returns what is wrong if not.
 func (m *machine) killedForMemory(limit string) string {
 	m.t.Helper()
 	if limit == "" {
@@ -93,7 +100,8 @@ func (m *machine) killedForMemory(limit string) string {
 	}
 	path := filepath.Join(limit, m.name, "memory.oom_control")
 	control, err := os.ReadFile(path)
-	if err != nil || !strings.Contains(string(control), "oom_kill ") || strings.Contains(string(control), "oom_kill 0") {
+	if err != nil || !strings.Contains(string(control), "oom_kill ") ||
+		strings.Contains(string(control), "oom_kill 0") {
 		return fmt.Sprintf("%s: got %q, %v; want a kill", path, control, err)
 	}
 	return ""

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// What happens in the middle of a run at run time. Each of these holds prelet at a state of the disk (hold_test.go), so that it is
-// known, and not hoped, what it was in the middle of.
+// What happens in the middle of a run at run time. Each of these holds prelet at a state of the disk (hold_test.go),
+// so that it is known, and not hoped, what it was in the middle of.
 
 // later runs a command inside while the test goes on.
 func (m *machine) later(args ...string) <-chan ran {
@@ -29,10 +29,34 @@ type middle struct {
 func middles() []middle {
 	const none, one, all = "config.yaml: false, kubelet: false", "config.yaml: true, kubelet: false", "config.yaml: true, kubelet: true"
 	return []middle{
-		{"staged, before COMMIT", onDisk, func(m *machine, generation int, _ string) func() bool { return m.staged(generation) }, false, none},
-		{"after COMMIT, the kubelet running", atTheGate, func(m *machine, _ int, name string) func() bool { return m.committed(name) }, true, none},
-		{"one of two files in place", onDisk, func(m *machine, _ int, name string) func() bool { return m.mixed(name) }, true, one},
-		{"every file in place, the gate shut", atTheGate, func(m *machine, _ int, name string) func() bool { return m.published(name) }, true, all},
+		{
+			"staged, before COMMIT",
+			onDisk,
+			func(m *machine, generation int, _ string) func() bool { return m.staged(generation) },
+			false,
+			none,
+		},
+		{
+			"after COMMIT, the kubelet running",
+			atTheGate,
+			func(m *machine, _ int, name string) func() bool { return m.committed(name) },
+			true,
+			none,
+		},
+		{
+			"one of two files in place",
+			onDisk,
+			func(m *machine, _ int, name string) func() bool { return m.mixed(name) },
+			true,
+			one,
+		},
+		{
+			"every file in place, the gate shut",
+			atTheGate,
+			func(m *machine, _ int, name string) func() bool { return m.published(name) },
+			true,
+			all,
+		},
 	}
 }
 
@@ -44,7 +68,7 @@ func (m *machine) caught(at middle, generation int, name string) (*hold, <-chan 
 	run := m.later("prelet", "run")
 	h.reached()
 	if got, j := m.targets(name), m.journalNow(); got != at.targets || (j.Phase != "") != at.decided {
-		m.t.Fatalf("%s: held where %s, and the journal says %+v", at.name, got, j)
+		m.t.Fatalf("%s: held where %s, and the journal says %+v; want %s", at.name, got, j, at.targets)
 	}
 	return h, run
 }
@@ -54,7 +78,9 @@ func (m *machine) runsOn(when, name string) {
 	m.t.Helper()
 	m.within(60*time.Second, when+": well on "+name, func() string {
 		starts := m.starts()
-		if s, last := m.status(), starts[len(starts)-1]; s.State == "running" || m.exists("/var/lib/prelet/journal.json") || last.Labels["example.com/pool"] != name {
+		if s, last := m.status(), starts[len(starts)-1]; s.State == "running" ||
+			m.exists("/var/lib/prelet/journal.json") ||
+			last.Labels["example.com/pool"] != name {
 			return fmt.Sprintf("%+v, last start %+v", s, last)
 		}
 		return ""
@@ -63,8 +89,8 @@ func (m *machine) runsOn(when, name string) {
 	m.noMixture()
 }
 
-// A kubelet that crashes, or that somebody starts, while a run by hand puts files in place, finds the gate shut: it starts once,
-// when all are there.
+// A kubelet that crashes, or that somebody starts, while a run by hand puts files in place, finds the gate shut: it
+// starts once, when all are there.
 func TestCrashesWhilePublishing(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
@@ -76,17 +102,22 @@ func TestCrashesWhilePublishing(t *testing.T) {
 		h, run := m.caught(at, n+2, name)
 		if n == 0 { // it was not stopped yet: it dies, and systemd starts it again and again
 			if pid == "0" || m.property("kubelet", "MainPID") != pid {
-				t.Errorf("%s: the kubelet was %s and is %s", at.name, pid, m.property("kubelet", "MainPID"))
+				t.Errorf("%s: the kubelet was %s and is %s; want pid other than \"0\" and property %s",
+					at.name, pid, m.property("kubelet", "MainPID"), pid)
 			}
 			m.do("systemctl", "kill", "-s", "KILL", "kubelet")
 		} else {
 			if state := m.property("kubelet", "ActiveState"); state != "inactive" {
-				t.Errorf("%s: the kubelet is %s", at.name, state)
+				t.Errorf("%s: the kubelet is %s; want \"inactive\"", at.name, state)
 			}
 			m.do("systemctl", "start", "--no-block", "kubelet")
 		}
 		m.within(20*time.Second, at.name+": the gate has turned the kubelet away twice", func() string {
-			if result, tries := m.property("kubelet", "Result"), m.property("kubelet", "NRestarts"); result != "resources" || tries == "0" || tries == "1" {
+			if result, tries := m.property("kubelet", "Result"), m.property(
+				"kubelet",
+				"NRestarts",
+			); result != "resources" || tries == "0" ||
+				tries == "1" {
 				return result + " after " + tries + " restarts"
 			}
 			return ""
@@ -95,21 +126,21 @@ func TestCrashesWhilePublishing(t *testing.T) {
 			t.Errorf("%s: the kubelet was executed %d times", at.name, got-starts)
 		}
 		if got := m.targets(name); got != at.targets {
-			t.Errorf("%s: it went on meanwhile: %s", at.name, got)
+			t.Errorf("%s: it went on meanwhile: got %s; want %s", at.name, got, at.targets)
 		}
 		h.release()
 		if r := <-run; r.exit != 0 {
-			t.Errorf("%s: prelet run: %+v", at.name, r)
+			t.Errorf("%s: prelet run: got %+v; want exit 0", at.name, r)
 		}
 		m.runsOn(at.name, name)
 		if got := m.starts(); len(got) != starts+1 {
-			t.Errorf("%s: starts: %+v", at.name, got[starts:])
+			t.Errorf("%s: starts: got %+v; want got %v", at.name, got[starts:], starts+1)
 		}
 	}
 }
 
-// prelet-apply.service is killed in the middle of its work: systemd starts it again, and it finishes what was decided; of what was
-// not nothing is left, and the next run begins anew.
+// prelet-apply.service is killed in the middle of its work: systemd restarts it, and it finishes what was decided;
+// undecided work leaves no files, and the next run begins from the start.
 func TestApplyKilled(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
@@ -122,11 +153,15 @@ func TestApplyKilled(t *testing.T) {
 		r := <-run
 		// Killed before COMMIT, the unit's own next run is what applies the site; after it, what finishes it.
 		m.runsOn("killed "+at.name, name)
-		if killed := m.said("_PID=1", "UNIT=prelet-apply.service"); !contains(killed, "code=killed, status=9/KILL", n+1) {
+		if killed := m.said("_PID=1", "UNIT=prelet-apply.service"); !contains(
+			killed,
+			"code=killed, status=9/KILL",
+			n+1,
+		) {
 			t.Errorf("%s: process %s was not killed %d times: %q", at.name, before, n+1, killed)
 		}
 		if !strings.Contains(r.errors, "was killed") {
-			t.Errorf("%s: who asked was told %+v", at.name, r)
+			t.Errorf("%s: who asked was told %+v; want text with \"was killed\"", at.name, r)
 		}
 		m.well(n + 2)
 	}
@@ -142,8 +177,8 @@ func contains(lines []string, text string, n int) bool {
 	return n <= 0
 }
 
-// SIGTERM in the middle of a run: before COMMIT nothing is changed; after it every file is put in place and the kubelet started,
-// in time, and the verdict is left to who looks next.
+// SIGTERM in the middle of a run: before COMMIT nothing is changed; after it every file is put in place and the
+// kubelet started, in time, and the verdict is left to who looks next.
 func TestStoppedInTheMiddle(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
@@ -152,24 +187,37 @@ func TestStoppedInTheMiddle(t *testing.T) {
 		name := fmt.Sprintf("s%d", n)
 		h, run := m.caught(at, generation+1, name)
 		m.do("systemctl", "stop", "--no-block", "prelet-apply.service")
-		m.within(20*time.Second, at.name+": SIGTERM is sent", func() string { return trouble("stop-sigterm", m.property("prelet-apply", "SubState")) })
+		m.within(
+			20*time.Second,
+			at.name+": SIGTERM is sent",
+			func() string { return trouble("stop-sigterm", m.property("prelet-apply", "SubState")) },
+		)
 		began := time.Now()
 		h.release()
-		m.within(20*time.Second, at.name+": it has ended", func() string { return trouble("dead failed", m.property("prelet-apply", "SubState")) })
+		m.within(
+			20*time.Second,
+			at.name+": it has ended",
+			func() string { return trouble("dead failed", m.property("prelet-apply", "SubState")) },
+		)
 		t.Logf("%s: ended %s after it could go on", at.name, time.Since(began).Round(time.Millisecond))
-		if r := <-run; r.exit != 42 || !strings.Contains(r.errors, "somebody stopped prelet-apply.service") {
-			t.Errorf("%s: who asked was told %+v", at.name, r)
+		if r := <-run; r.exit != 42 || !strings.Contains(r.errors, "prelet-apply.service was stopped") {
+			t.Errorf("%s: who asked was told %+v; want exit 42 and text with \"somebody stopped prelet-apply.service\"",
+				at.name, r)
 		}
 		s, j := m.status(), m.journalNow()
 		switch {
 		case !at.decided:
-			if j.Phase != "" || m.has(configFile, name) || m.has(flagsFile, name) || s.Generation != generation || m.exists(fmt.Sprintf("/var/lib/prelet/generations/%d.staged", generation+1)) {
-				t.Errorf("%s: %s, journal %+v, status %+v", at.name, m.targets(name), j, s)
+			if j.Phase != "" || m.has(configFile, name) || m.has(flagsFile, name) || s.Generation != generation ||
+				m.exists(fmt.Sprintf("/var/lib/prelet/generations/%d.staged", generation+1)) {
+				t.Errorf("%s: got %s, journal %+v, status %+v; want empty Phase and Generation %v",
+					at.name, m.targets(name), j, s, generation)
 			}
 			m.running("prelet-apply.service")
 		default:
-			if j.Phase != "verify" || !m.has(configFile, name) || !m.has(flagsFile, name) || !s.Gate.Open || s.Generation != generation+1 {
-				t.Errorf("%s: %s, journal %+v, status %+v", at.name, m.targets(name), j, s)
+			if j.Phase != "verify" || !m.has(configFile, name) || !m.has(flagsFile, name) || !s.Gate.Open ||
+				s.Generation != generation+1 {
+				t.Errorf("%s: got %s, journal %+v, status %+v; want Phase \"verify\", Gate.Open and Generation %v",
+					at.name, m.targets(name), j, s, generation+1)
 			}
 			was = name
 		}
@@ -178,7 +226,7 @@ func TestStoppedInTheMiddle(t *testing.T) {
 			return trouble(was, starts[len(starts)-1].Labels["example.com/pool"])
 		})
 		if r := m.try("prelet", "run"); r.exit != 0 {
-			t.Errorf("%s, and run again: %+v", at.name, r)
+			t.Errorf("got %s, and run again: %+v; want exit 0", at.name, r)
 		}
 		m.do("systemctl", "reset-failed")
 		m.runsOn("stopped "+at.name, name)
@@ -212,25 +260,31 @@ func TestStoppedWhileVerifying(t *testing.T) {
 	began := time.Now()
 	m.do("systemctl", "stop", "prelet-apply.service")
 	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("it took %s to stop", took)
+		t.Errorf("it took %s to stop; want at most 10s", took)
 	}
 	<-run
-	if s := m.status(); m.journalNow().Phase != "verify" || s.Verdict == "good" || s.Verdict == "bad" || s.Generation != 2 {
-		t.Errorf("journal %+v, status %+v", m.journalNow(), s)
+	if s := m.status(); m.journalNow().Phase != "verify" || s.Verdict == "good" || s.Verdict == "bad" ||
+		s.Generation != 2 {
+		t.Errorf(
+			"journal %+v, status %+v; want journalNow.Phase \"verify\", Verdict other than \"good\", Verdict "+
+				"other than \"bad\" and Generation 2",
+			m.journalNow(),
+			s,
+		)
 	}
 	if r := m.try("prelet", "run"); r.exit != 0 {
-		t.Errorf("and run again: %+v", r)
+		t.Errorf("and run again: got %+v; want exit 0", r)
 	}
 	m.do("systemctl", "reset-failed")
 	m.well(2)
 	if n := len(m.starts()); n != 2 {
-		t.Errorf("%d starts", n)
+		t.Errorf("got %d starts; want 2", n)
 	}
 }
 
-// systemd goes away between COMMIT and the stop of the kubelet (it executes itself anew, which ends every connection, and its
-// sockets are gone): the journal is kept, 42, and nothing is published under the kubelet that runs on, however often it is tried.
-// When systemd is back, prelet-apply.service finishes it by itself.
+// systemd is unreachable between COMMIT and the stop of the kubelet (it re-executes itself, which ends every
+// connection, and its sockets are missing): the journal is kept, 42, and nothing is published under the kubelet that
+// still runs, however often it is tried. When systemd is back, prelet-apply.service finishes by itself.
 func TestBusGoneAfterCommit(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
@@ -249,10 +303,11 @@ func TestBusGoneAfterCommit(t *testing.T) {
 		return ""
 	})
 	if j := m.journalNow(); j.Phase != "publish" || m.targets("gone1") != at.targets {
-		t.Errorf("%s, journal %+v", m.targets("gone1"), j)
+		t.Errorf("got %s, journal %+v; want Phase \"publish\" and targets %s", m.targets("gone1"), j, at.targets)
 	}
 	if m.try("kill", "-0", pid).exit != 0 || len(m.starts()) != starts {
-		t.Errorf("process %s of the kubelet, %d starts", pid, len(m.starts())-starts)
+		t.Errorf("process %s of the kubelet, %d starts; want try.exit 0 and starts %v",
+			pid, len(m.starts())-starts, starts)
 	}
 	m.do("sh", "-c", "mv /run/systemd/private.gone /run/systemd/private; mv /run/dbus/gone /run/dbus/system_bus_socket")
 	m.runsOn("systemd is back", "gone1")
@@ -262,7 +317,7 @@ func TestBusGoneAfterCommit(t *testing.T) {
 	}
 }
 
-// Whoever asked for a run by hand goes away in the middle of it: the unit goes on, and the node is well.
+// The process that requested a run by hand ends in the middle of it: the unit continues, and the node is healthy.
 func TestAskerGoesAway(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
@@ -272,15 +327,16 @@ func TestAskerGoesAway(t *testing.T) {
 	h.reached()
 	m.do("sh", "-c", "kill -KILL $(cat /run/asker)")
 	if r := <-run; r.exit == 0 {
-		t.Errorf("who asked had an answer: %+v", r)
+		t.Errorf("who asked had an answer: got %+v; want exit other than 0", r)
 	}
 	h.release()
 	m.runsOn("who asked went away", "left1")
 	m.well(2)
 }
 
-// systemd executes itself anew in the middle of a run by hand, as each of its upgrades makes it do, also several times, and also
-// while the verdict is awaited: who asked and the unit connect again, and the run goes on as if nothing had been.
+// systemd re-executes itself in the middle of a run by hand, as each of its upgrades does, also several times, and
+// also while the verdict is awaited: the command and the unit reconnect, and the run continues as if nothing had
+// happened.
 func TestReexecInTheMiddle(t *testing.T) {
 	t.Parallel()
 	m := joined(t)

@@ -17,8 +17,9 @@ const onMount = "/data/kubelet" // what is mounted at /var/lib/kubelet
 // copies copies a folder of the machine that is off to another place of its disk.
 func (m *machine) copies(from, to string) {
 	m.t.Helper()
-	if out, err := exec.Command("sh", "-c", `mkdir -p "$2" && cp -a "$1/." "$2"`, "sh", m.root+from, m.root+to).CombinedOutput(); err != nil {
-		m.t.Fatalf("copying %s: %v: %s", from, err, out)
+	if out, err := exec.Command("sh", "-c", `mkdir -p "$2" && cp -a "$1/." "$2"`, "sh", m.root+from, m.root+to).
+		CombinedOutput(); err != nil {
+		m.t.Fatalf("copying %s: got %v: %s; want no error", from, err, out)
 	}
 }
 
@@ -42,8 +43,8 @@ func (m *machine) wholeOn(when, name string) {
 	}
 }
 
-// A mount that nothing waits for (nofail) and that comes two seconds late: prelet waits for it, and writes to it; also one that is
-// not among those that the units name. At each boot, and the kubelet never starts on a mixture.
+// A mount that nothing waits for (nofail) and that comes two seconds late: prelet waits for it, and writes to it;
+// also one that is not among those that the units name. At each boot, and the kubelet never starts on a mixture.
 func TestLateMount(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
@@ -68,7 +69,8 @@ func TestLateMount(t *testing.T) {
 		m.verdict("good")
 		m.wholeOn(name, name)
 		if !strings.Contains(m.read(onMount+"/config.yaml"), name) || m.read("/data/late/pool") != name {
-			t.Errorf("%s: config.yaml on the mount: %s; the other file there: %q", name, m.read(onMount+"/config.yaml"), m.read("/data/late/pool"))
+			t.Errorf("%s: config.yaml on the mount: got %s; the other file there: %q; want text with %q and read %q",
+				name, m.read(onMount+"/config.yaml"), m.read("/data/late/pool"), name, name)
 		}
 		if s := m.status(); s.Generation != 2+n || len(s.Degraded) != 0 || s.Code != 0 {
 			t.Errorf("%s: status: %+v, want generation %d and nothing degraded", name, s, 2+n)
@@ -83,8 +85,9 @@ func TestLateMount(t *testing.T) {
 	}
 }
 
-// A mount that fails (nofail): the node boots without it, and says so. When something is mounted there by hand, prelet verify finds that it hides the
-// files, keeps the kubelet from starting, and asks for a run, which puts them there.
+// A mount that fails (nofail): the node boots without it, and says so. When something is mounted there by hand,
+// prelet verify finds that it hides the files, keeps the kubelet from starting, and asks for a run, which puts them
+// there.
 func TestMountMissing(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
@@ -94,7 +97,9 @@ func TestMountMissing(t *testing.T) {
 	m.boot()
 	m.verdict("good")
 	s := m.status()
-	if len(s.Degraded) != 1 || s.Degraded[0].Code != "mount-missing" || !strings.Contains(s.Degraded[0].Summary, "var-lib-kubelet.mount: it is failed") || s.Code != 2 {
+	if len(s.Degraded) != 1 || s.Degraded[0].Code != "mount-missing" ||
+		!strings.Contains(s.Degraded[0].Summary, "var-lib-kubelet.mount: it is failed") ||
+		s.Code != 2 {
 		t.Errorf("status: %+v, want it degraded for the mount", s)
 	}
 	m.do("systemctl", "reset-failed") // the mount
@@ -188,15 +193,16 @@ func TestAutomount(t *testing.T) {
 	m.verdict("good")
 	m.wholeOn("automount", "auto")
 	if !strings.Contains(m.read(onMount+"/config.yaml"), "auto") {
-		t.Errorf("config.yaml on the mount: %s", m.read(onMount+"/config.yaml"))
+		t.Errorf("config.yaml on the mount: got %s; want text with \"auto\"", m.read(onMount+"/config.yaml"))
 	}
 	if s := m.status(); len(s.Degraded) != 0 {
 		t.Errorf("status: %+v, want nothing degraded", s)
 	}
 }
 
-// Somebody mounts an older copy by hand over the files of the generation in place: prelet run puts them on it; where the gate is
-// lost too, prelet-verify does not open it on a mixture, and asks for a run; and the next boot is well without the mount.
+// Somebody mounts an older copy by hand over the files of the generation in place: prelet run puts them on it; where
+// the gate is lost too, prelet-verify does not open it on a mixture, and asks for a run; and the next boot is well
+// without the mount.
 func TestMountedByHand(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
@@ -211,12 +217,17 @@ func TestMountedByHand(t *testing.T) {
 	}
 	m.wholeOn("run", "new")
 	if !strings.Contains(m.read("/var/lib/older/config.yaml"), "new") {
-		t.Errorf("config.yaml on the mount: %s", m.read("/var/lib/older/config.yaml"))
+		t.Errorf("config.yaml on the mount: got %s; want text with \"new\"", m.read("/var/lib/older/config.yaml"))
 	}
 	m.do("umount", "-l", "/var/lib/kubelet")
 	m.wholeOn("unmounted", "new")
 
-	m.do("sh", "-c", "rm -rf /var/lib/older; mkdir /var/lib/older; rm /run/prelet/kubelet.env; mount --bind /var/lib/older /var/lib/kubelet")
+	m.do(
+		"sh",
+		"-c",
+		"rm -rf /var/lib/older; mkdir /var/lib/older; rm /run/prelet/kubelet.env; mount --bind /var/lib/older "+
+			"/var/lib/kubelet",
+	)
 	starts := len(m.starts())
 	m.do("systemctl", "kill", "-s", "KILL", "kubelet")
 	m.within(60*time.Second, "a run puts the files on the mount", func() string {

@@ -16,7 +16,8 @@ import (
 	"github.com/prelet/prelet/internal/demo"
 )
 
-const kubeletConfig = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nclusterDomain: cluster.local\n"
+const kubeletConfig = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nclusterDomain: " +
+	"cluster.local\n"
 
 // cluster is an API server as a machine sees it: on the loopback of its network namespace, at the address that its
 // certificate, cluster-info and kubeconfigs name, and away when the test says so.
@@ -42,7 +43,7 @@ func newCluster(t *testing.T, netns string) *cluster {
 	s.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": kubeletConfig})
 	for _, args := range [][]string{{"netns", "add", netns}, {"-n", netns, "link", "set", "lo", "up"}} {
 		if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
-			t.Fatalf("ip %q: %v: %s", args, err, out)
+			t.Fatalf("ip %q: got %v: %s; want no error", args, err, out)
 		}
 	}
 	c := &cluster{Server: s, t: t, netns: netns, addr: s.URL()[len("https://"):], open: map[net.Conn]bool{}}
@@ -50,7 +51,7 @@ func newCluster(t *testing.T, netns string) *cluster {
 	return c
 }
 
-// wire lays a veth between the machine, which has a default route then as a node has one, and what runs beside this test.
+// wire connects the machine by a veth, which gives it a default route like a node's, to the servers of this test.
 func (m *machine) wire(outside, inside string) {
 	m.t.Helper()
 	const ours = "prelet-veth"
@@ -63,10 +64,12 @@ func (m *machine) wire(outside, inside string) {
 		{"-n", netns, "route", "add", "default", "via", outside},
 	} {
 		if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
-			m.t.Fatalf("ip %q: %v: %s", args, err, out)
+			m.t.Fatalf("ip %q: got %v: %s; want no error", args, err, out)
 		}
 	}
-	m.t.Cleanup(func() { _ = exec.Command("ip", "link", "del", ours).Run() }) // it goes with its other end, if that is quicker
+	m.t.Cleanup(
+		func() { _ = exec.Command("ip", "link", "del", ours).Run() },
+	) // it goes with its other end, if that is quicker
 }
 
 // back opens the door inside the machine's network.
@@ -148,7 +151,7 @@ func listenIn(netns, addr string) (l net.Listener, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and never unlocked: the thread ends with this goroutine, so nobody else gets it
+		runtime.LockOSThread() // and never unlocked: the thread ends with this goroutine, so no other goroutine gets it
 		var f *os.File
 		if f, err = os.Open(netns); err != nil {
 			return

@@ -11,7 +11,10 @@ import (
 // notifying makes the kubelet's unit one that systemd waits for: Type=notify, as some distributions have it.
 func (m *machine) notifying(lines ...string) {
 	m.t.Helper()
-	m.put("/etc/systemd/system/kubelet.service.d/60-notify.conf", "[Service]\nType=notify\nRestartSec=1\n"+strings.Join(lines, "\n")+"\n")
+	m.put(
+		"/etc/systemd/system/kubelet.service.d/60-notify.conf",
+		"[Service]\nType=notify\nRestartSec=1\n"+strings.Join(lines, "\n")+"\n",
+	)
 	if m.leader != 0 {
 		m.do("systemctl", "daemon-reload")
 	}
@@ -20,7 +23,8 @@ func (m *machine) notifying(lines ...string) {
 // patience sets how long the kubelet is watched.
 func (m *machine) patience(settle, timeout string) {
 	m.t.Helper()
-	m.site = strings.NewReplacer(`settle  = "1s"`, `settle  = "`+settle+`"`, `timeout = "60s"`, `timeout = "`+timeout+`"`).Replace(m.site)
+	m.site = strings.NewReplacer(`settle  = "1s"`, `settle  = "`+settle+`"`, `timeout = "60s"`, `timeout = "`+timeout+`"`).
+		Replace(m.site)
 	m.put("/etc/prelet/site.hcl", m.site)
 }
 
@@ -33,7 +37,7 @@ func (m *machine) said(match ...string) (out []string) {
 			Message string `json:"MESSAGE"`
 		}
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			m.t.Fatalf("%q: %v", line, err)
+			m.t.Fatalf("%q: got %v; want no error", line, err)
 		}
 		out = append(out, e.Message)
 	}
@@ -53,22 +57,22 @@ func (m *machine) job(generation int) string {
 	return result
 }
 
-// ill is a way to be it that a change brings.
-type ill struct {
+// unhealthyChange is a way in which a change makes the kubelet unhealthy.
+type unhealthyChange struct {
 	name, label string
 	job         string // how the start ended that prelet waited for
 	why         string // in the summary
 }
 
-// notifiers are those that only systemd's waiting tells apart.
-var notifiers = []ill{
+// notifiers are the failures that can be distinguished only if systemd waits.
+var notifiers = []unhealthyChange{
 	{"it dies before it is ready, in a loop", "early", "failed", "crash loop"},
 	{"it hangs in start until TimeoutStartSec=", "hang", "failed", "crash loop"},
 	{"it is ready, and dies 3 s later", "later", "done", "crash loop"},
 }
 
-// A kubelet that tells systemd when it is ready: it is judged after that, on the first boot and on one with nothing to do, and by
-// hand its start is waited for.
+// A kubelet that notifies systemd when it is ready: it is judged after that, on the first boot and on a boot without
+// changes, and by hand its start is waited for.
 func TestNotify(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -76,22 +80,32 @@ func TestNotify(t *testing.T) {
 	m.boot()
 	m.verdict("good")
 	m.well(1)
-	if kind, text := m.property("kubelet", "Type"), m.property("kubelet", "StatusText"); kind != "notify" || text != "answers on 127.0.0.1:10248" {
-		t.Errorf("the kubelet's unit is Type=%s, and its status is %q", kind, text)
+	if kind, text := m.property("kubelet", "Type"), m.property(
+		"kubelet",
+		"StatusText",
+	); kind != "notify" ||
+		text != "answers on 127.0.0.1:10248" {
+		t.Errorf(
+			"the kubelet's unit is Type=%s, and its status is %q; want kind \"notify\" and text \"answers on "+
+				"127.0.0.1:10248\"",
+			kind,
+			text,
+		)
 	}
 	ready, judged := m.monotonic("kubelet", "ActiveEnter"), m.monotonic("prelet-verify", "InactiveExit")
 	if ready == 0 || judged < ready {
-		t.Errorf("ready at %s, and judged from %s on", ready, judged)
+		t.Errorf("ready at %s, and judged from %s on; want ready other than 0 and judged at least %s",
+			ready, judged, ready)
 	}
 	m.off()
 	m.boot()
 	m.well(1)
 	if n := len(m.starts()); n != 2 {
-		t.Errorf("%d starts in two boots", n)
+		t.Errorf("got %d starts in two boots; want 2", n)
 	}
 	m.edit(pool, `"example.com/pool" = "b"`)
 	if r := m.try("prelet", "run"); r.exit != 0 || m.job(2) != "done" {
-		t.Errorf("prelet run, its job was %q: %+v", m.job(2), r)
+		t.Errorf("prelet run, its job was %q: got %+v; want exit 0 and job \"done\"", m.job(2), r)
 	}
 	m.well(2)
 }
@@ -106,7 +120,8 @@ func (m *machine) monotonic(unit, name string) time.Duration {
 	return time.Duration(us) * time.Microsecond
 }
 
-// A change by hand on which such a kubelet is ill: it is waited for no longer than its start lasts, judged, and put back.
+// A change by hand with which such a kubelet is unhealthy: prelet waits no longer than its start takes, judges it, and
+// rolls back.
 func TestNotifyBadChangeByHand(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -114,19 +129,19 @@ func TestNotifyBadChangeByHand(t *testing.T) {
 	m.patience("5s", "40s")
 	m.boot()
 	m.verdict("good")
-	for n, ill := range notifiers {
-		m.edit(pool, `"example.com/pool" = "a", "e2e.prelet.dev/crash" = "`+ill.label+`"`)
+	for n, change := range notifiers {
+		m.edit(pool, `"example.com/pool" = "a", "e2e.prelet.dev/crash" = "`+change.label+`"`)
 		began := time.Now()
 		r := m.try("prelet", "run")
 		took := time.Since(began).Round(time.Second)
-		if r.exit != 50 || !strings.Contains(r.errors, ill.why) {
-			t.Errorf("%s: prelet run: %+v", ill.name, r)
+		if r.exit != 50 || !strings.Contains(r.errors, change.why) {
+			t.Errorf("%s: prelet run: got %+v; want exit 50 and text with %q", change.name, r, change.why)
 		}
-		if got := m.job(2 + 2*n); got != ill.job {
-			t.Errorf("%s: its start was %q, want %q", ill.name, got, ill.job)
+		if got := m.job(2 + 2*n); got != change.job {
+			t.Errorf("%s: its start was %q, want %q", change.name, got, change.job)
 		}
 		m.heldOn(3+2*n, "prelet-apply.service")
-		t.Logf("%s: its start was %q; back after %s", ill.name, ill.job, took)
+		t.Logf("%s: its start was %q; back after %s", change.name, change.job, took)
 	}
 }
 
@@ -138,9 +153,9 @@ func TestNotifyBadChangeAtBoot(t *testing.T) {
 	m.patience("5s", "40s")
 	m.boot()
 	m.verdict("good")
-	for n, ill := range notifiers {
+	for n, change := range notifiers {
 		m.off()
-		m.edit(pool, `"example.com/pool" = "a", "e2e.prelet.dev/crash" = "`+ill.label+`"`)
+		m.edit(pool, `"example.com/pool" = "a", "e2e.prelet.dev/crash" = "`+change.label+`"`)
 		m.boot()
 		m.within(90*time.Second, "prelet-verify goes back", func() string {
 			if s := m.status(); s.State != "failed" {
@@ -149,8 +164,8 @@ func TestNotifyBadChangeAtBoot(t *testing.T) {
 			return ""
 		})
 		m.heldOn(3+2*n, "prelet-verify.service")
-		if s := m.status(); s.Exit != 50 || s.Verdict != "good" || !strings.Contains(s.Summary, ill.why) {
-			t.Errorf("%s: status: %+v", ill.name, s)
+		if s := m.status(); s.Exit != 50 || s.Verdict != "good" || !strings.Contains(s.Summary, change.why) {
+			t.Errorf("%s: status: got %+v; want Exit 50, Verdict \"good\" and text with %q", change.name, s, change.why)
 		}
 	}
 }

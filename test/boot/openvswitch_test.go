@@ -17,7 +17,7 @@ func (m *machine) install(names ...string) {
 	for _, name := range names {
 		found, _ := filepath.Glob("../../dist/" + name + "_*.deb")
 		if len(found) != 1 {
-			m.t.Fatalf("%s is in dist/ %d times: make packages", name, len(found))
+			m.t.Fatalf("got %s is in dist/ %d times: make packages; want 1", name, len(found))
 		}
 		text, err := os.ReadFile(found[0])
 		if err != nil {
@@ -27,11 +27,11 @@ func (m *machine) install(names ...string) {
 		args = append(args, "/root/"+name+".deb")
 	}
 	if out, err := exec.Command("chroot", args...).CombinedOutput(); err != nil {
-		m.t.Fatalf("dpkg --install %q: %v: %s", names, err, out)
+		m.t.Fatalf("dpkg --install %q: got %v: %s; want no error", names, err, out)
 	}
 }
 
-// pci are the devices that a machine shall have in the place of those that this one has: an argument of systemd-nspawn.
+// pci are the devices that the machine gets instead of the host's: an argument of systemd-nspawn.
 func (m *machine) pci(devices map[string]map[string]string) string {
 	m.t.Helper()
 	for address, files := range devices {
@@ -44,56 +44,84 @@ func (m *machine) pci(devices map[string]map[string]string) string {
 
 // niantic is a port of an Intel 82599 that DPDK has taken from the kernel.
 func niantic() map[string]string {
-	return map[string]string{"vendor": "0x8086", "device": "0x10fb", "subsystem_vendor": "0x8086", "subsystem_device": "0x0003", "class": "0x020000", "revision": "0x01",
-		"numa_node": "0", "sriov_totalvfs": "63", "sriov_numvfs": "8", "modalias": "pci:v00008086d000010FBsv00008086sd00000003bc02sc00i00"}
+	return map[string]string{
+		"vendor":           "0x8086",
+		"device":           "0x10fb",
+		"subsystem_vendor": "0x8086",
+		"subsystem_device": "0x0003",
+		"class":            "0x020000",
+		"revision":         "0x01",
+		"numa_node":        "0",
+		"sriov_totalvfs":   "63",
+		"sriov_numvfs":     "8",
+		"modalias":         "pci:v00008086d000010FBsv00008086sd00000003bc02sc00i00",
+	}
 }
 
-// TestOpenVSwitch boots a node of init-k8s-node.py's kind, with its site, from Debian's Open vSwitch and the packages of two
-// detectors: one asks ovsdb-server over its socket, in the sandbox, as a user of the pool, with nothing but the group that the package's drop-in
-// gave the socket to. The node gets the script's SR-IOV label and taint.
+// TestOpenVSwitch boots a node of init-k8s-node.py's kind, with its site, from Debian's Open vSwitch and the packages
+// of two detectors: one asks ovsdb-server over its socket, in the sandbox, as a user of the pool, with nothing but
+// the group that the package's drop-in gave the socket to. The node gets the script's SR-IOV label and taint.
 func TestOpenVSwitch(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, "openvswitch")
 	m.install("prelet-detector-ovs", "prelet-detector-intel-net")
 	m.site = legacySite(m)
 	m.put("/etc/prelet/site.hcl", m.site+"\ndetector \"intel-net\" {}\n")
-	m.put("/etc/kubernetes/init-config", fmt.Sprintf(`{"apiserver": %q, "k8s_version": "1.11", "nodeLabels": "node.netease.com/pool=online", "nodeTaints": "node.netease.com/phase=online:NoSchedule"}`, m.cluster.URL()))
-	m.cluster.SetConfigMap("kube-system", "kubelet-config-1.11", map[string]string{"vm-kubelet-config": kubeletConfig, "default-kubelet": "KUBELET_EXTRA_ARGS=\"--v=2\"\n"})
+	m.put(
+		"/etc/kubernetes/init-config",
+		fmt.Sprintf(
+			`{"apiserver": %q, "k8s_version": "1.11", "nodeLabels": "node.netease.com/pool=online", "nodeTaints": "node.netease.com/phase=online:NoSchedule"}`,
+			m.cluster.URL(),
+		),
+	)
+	m.cluster.SetConfigMap(
+		"kube-system",
+		"kubelet-config-1.11",
+		map[string]string{"vm-kubelet-config": kubeletConfig, "default-kubelet": "KUBELET_EXTRA_ARGS=\"--v=2\"\n"},
+	)
 	m.openVSwitch("dpdk")
 	m.boot(landlock, m.pci(map[string]map[string]string{"0000:5e:00.0": niantic()}))
 	s := m.verdict("good")
 	if len(s.Degraded) > 0 {
-		t.Errorf("degraded: %+v", s.Degraded)
+		t.Errorf("degraded: got %+v; want no Degraded", s.Degraded)
 	}
 	const key, value = "network.netease.com/sriov-type", "intel-10G"
 	starts := m.starts()
 	if len(starts) == 0 || starts[len(starts)-1].Labels[key] != value {
-		t.Errorf("the kubelet has not the label: %+v", starts)
+		t.Errorf("the kubelet has not the label: got %+v; want some starts and starts.Labels %v", starts, value)
 	}
-	if written := m.read("/var/lib/kubelet/config.yaml") + m.read("/etc/default/kubelet"); !strings.Contains(written, key) || strings.Count(written, value) != 2 {
-		t.Errorf("not one label and one taint: %s", written)
+	if written := m.read("/var/lib/kubelet/config.yaml") + m.read(
+		"/etc/default/kubelet",
+	); !strings.Contains(written, key) ||
+		strings.Count(written, value) != 2 {
+		t.Errorf("not one label and one taint: got %s; want text with %q and Count 2", written, key)
 	}
 	socket := strings.TrimSpace(m.do("stat", "-c", "%a %U %G", "/run/openvswitch/db.sock"))
 	if t.Logf("ovsdb-server's socket: %s", socket); socket != "770 root prelet-ovs" {
-		t.Errorf("the socket is %s", socket)
+		t.Errorf("the socket is %s; want \"770 root prelet-ovs\"", socket)
 	}
 	found := m.detectors()
 	if d := found["ovs"]; d.State != "ok" || d.Facts["dpdk"] != true || d.Facts["running"] != true {
-		t.Errorf("ovs: %+v", d)
+		t.Errorf("ovs: got %+v; want State \"ok\", Facts[dpdk] true and Facts[running] true", d)
 	}
 	if d := found["intel-net"]; d.State != "ok" || len(d.Devices) != 1 || d.Devices[0].Address != "0000:5e:00.0" {
-		t.Errorf("intel-net: %+v", d)
+		t.Errorf("intel-net: got %+v; want State \"ok\", 1 Device and Devices[0].Address \"0000:5e:00.0\"", d)
 	}
 	if members := m.do("getent", "group", "prelet-ovs"); !strings.HasSuffix(strings.TrimSpace(members), ":") {
-		t.Errorf("the group has members for good: %s", members)
+		t.Errorf("the group has members for good: got %s; want suffix \":\"", members)
 	}
 
 	// Another database: no port of DPDK any more. Neither label nor taint is left.
 	m.do("ovs-vsctl", "--no-wait", "set", "interface", "p0", "type=system")
 	m.do("systemctl", "restart", "prelet-apply.service")
 	m.verdict("good")
-	if written := m.read("/var/lib/kubelet/config.yaml") + m.read("/etc/default/kubelet"); strings.Contains(written, key) {
-		t.Errorf("without DPDK: %s", written)
+	if written := m.read("/var/lib/kubelet/config.yaml") + m.read(
+		"/etc/default/kubelet",
+	); strings.Contains(
+		written,
+		key,
+	) {
+		t.Errorf("without DPDK: got %s; want no %q in it", written, key)
 	}
 
 	// Who is not granted the group does not get in, and says what to do; the boot goes on without the label.
@@ -101,11 +129,15 @@ func TestOpenVSwitch(t *testing.T) {
 	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `groups  = ["prelet-ovs"]`, `groups  = []`, 1))
 	m.boot(landlock, m.pci(nil))
 	if s := m.status(); s.Exit != 0 || !s.Gate.Open {
-		t.Errorf("without the group: %+v", s)
+		t.Errorf("without the group: got %+v; want Exit 0 and Gate.Open", s)
 	}
 	d := m.detectors()["ovs"]
-	if d.State != "ok" || d.Facts["running"] != nil || !slices.ContainsFunc(d.Warnings, func(w string) bool { return strings.Contains(w, `allow { groups = ["prelet-ovs"] }`) }) {
-		t.Errorf("without the group: %+v", d)
+	if d.State != "ok" || d.Facts["running"] != nil ||
+		!slices.ContainsFunc(
+			d.Warnings,
+			func(w string) bool { return strings.Contains(w, `allow { groups = ["prelet-ovs"] }`) },
+		) {
+		t.Errorf("without the group: got %+v; want State \"ok\" and Facts[running] nil", d)
 	}
 }
 
@@ -121,15 +153,22 @@ func legacySite(m *machine) string {
 	if !ok || !strings.Contains(after, `stage "restart" "kubelet" {}`) {
 		m.t.Fatal("examples/legacy-vm has changed")
 	}
-	return before + `"` + m.cluster.CAHash() + `"` + strings.Replace(after, `stage "restart" "kubelet" {}`, "stage \"restart\" \"kubelet\" {\n  verify {\n    settle = \"1s\"\n  }\n}", 1)
+	return before + `"` + m.cluster.CAHash() + `"` + strings.Replace(
+		after,
+		`stage "restart" "kubelet" {}`,
+		"stage \"restart\" \"kubelet\" {\n  verify {\n    settle = \"1s\"\n  }\n}",
+		1,
+	)
 }
 
-// openVSwitch is a node with a bridge whose port is of that type. ovs-vswitchd is not there: it wants a module of the kernel.
+// openVSwitch is a node with a bridge whose port is of that type. ovs-vswitchd is not there: it wants a module of the
+// kernel.
 func (m *machine) openVSwitch(kind string) {
 	m.t.Helper()
 	for _, args := range [][]string{{"mask", "ovs-vswitchd.service", "openvswitch-switch.service", "ovs-record-hostname.service"}, {"enable", "ovsdb-server.service"}} {
-		if out, err := exec.Command("chroot", append([]string{m.root, "systemctl"}, args...)...).CombinedOutput(); err != nil {
-			m.t.Fatalf("systemctl %q: %v: %s", args, err, out)
+		if out, err := exec.Command("chroot", append([]string{m.root, "systemctl"}, args...)...).
+			CombinedOutput(); err != nil {
+			m.t.Fatalf("systemctl %q: got %v: %s; want no error", args, err, out)
 		}
 	}
 	m.put("/etc/systemd/system/database.service", `[Unit]
@@ -143,7 +182,8 @@ ExecStart=/usr/bin/ovs-vsctl --no-wait --may-exist add-br br0 -- set bridge br0 
 [Install]
 WantedBy=multi-user.target
 `)
-	if out, err := exec.Command("chroot", m.root, "systemctl", "enable", "database.service").CombinedOutput(); err != nil {
-		m.t.Fatalf("systemctl enable: %v: %s", err, out)
+	if out, err := exec.Command("chroot", m.root, "systemctl", "enable", "database.service").
+		CombinedOutput(); err != nil {
+		m.t.Fatalf("systemctl enable: got %v: %s; want no error", err, out)
 	}
 }

@@ -27,8 +27,9 @@ func reading(t *testing.T) *machine {
 	m.put("/etc/systemd/system/reader.service", fmt.Sprintf(readerUnit, "Before=prelet.service", "reader", "reader"))
 	m.put("/etc/systemd/system/late.service", fmt.Sprintf(readerUnit, "After=prelet.service", "late", "late"))
 	m.put("/etc/reader/x.conf", "none\n")
-	if out, err := exec.Command("chroot", m.root, "systemctl", "enable", "reader.service", "late.service").CombinedOutput(); err != nil {
-		t.Fatalf("systemctl enable: %v: %s", err, out)
+	if out, err := exec.Command("chroot", m.root, "systemctl", "enable", "reader.service", "late.service").
+		CombinedOutput(); err != nil {
+		t.Fatalf("systemctl enable: got %v: %s; want no error", err, out)
 	}
 	m.reads("one", "restart")
 	m.boot()
@@ -82,8 +83,11 @@ func TestOtherUnits(t *testing.T) {
 	if got := strings.TrimSpace(m.do("cat", "/proc/sys/net/core/somaxconn")); got != "3003" {
 		t.Errorf("the kernel's parameter: got %s, want 3003", got)
 	}
-	if set, kubelet := m.monotonic("systemd-sysctl", "ExecMainStart"), m.monotonic("kubelet", "ExecMainStart"); set >= kubelet {
-		t.Errorf("parameters were set at %s, and the kubelet started at %s", set, kubelet)
+	if set, kubelet := m.monotonic("systemd-sysctl", "ExecMainStart"), m.monotonic(
+		"kubelet",
+		"ExecMainStart",
+	); set >= kubelet {
+		t.Errorf("parameters were set at %s, and the kubelet started at %s; want below %s", set, kubelet, kubelet)
 	}
 	m.do("test", "-d", "/var/lib/made-by-one")
 
@@ -146,10 +150,14 @@ RestartSec=1
 [Install]
 WantedBy=multi-user.target
 `)
-	m.put("/etc/systemd/system/refuses.service",
-		"[Unit]\nRefuseManualStop=yes\n[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n")
-	if out, err := exec.Command("chroot", m.root, "systemctl", "enable", "loops", "refuses").CombinedOutput(); err != nil {
-		t.Fatalf("systemctl enable: %v: %s", err, out)
+	m.put(
+		"/etc/systemd/system/refuses.service",
+		"[Unit]\nRefuseManualStop=yes\n[Service]\nExecStart=/bin/sleep "+
+			"infinity\n[Install]\nWantedBy=multi-user.target\n",
+	)
+	if out, err := exec.Command("chroot", m.root, "systemctl", "enable", "loops", "refuses").
+		CombinedOutput(); err != nil {
+		t.Fatalf("systemctl enable: got %v: %s; want no error", err, out)
 	}
 	m.boot()
 	m.verdict("good")
@@ -181,15 +189,19 @@ stage "restart" "other" { unit = "%[1]s.service" }
 	}
 }
 
-// A socket whose service runs is restarted with it: systemd refuses to start such a socket alone. Where it cannot start, both
-// run again on the old file.
+// A socket whose service runs is restarted with it: systemd refuses to start such a socket alone. Where it cannot
+// start, both run again on the old file.
 func TestOtherSocket(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.put("/etc/systemd/system/x.socket", "[Socket]\nListenStream=/run/x.sock\n[Install]\nWantedBy=sockets.target\n")
-	m.put("/etc/systemd/system/x.service", "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n")
-	if out, err := exec.Command("chroot", m.root, "systemctl", "enable", "x.socket", "x.service").CombinedOutput(); err != nil {
-		t.Fatalf("systemctl enable: %v: %s", err, out)
+	m.put(
+		"/etc/systemd/system/x.service",
+		"[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n",
+	)
+	if out, err := exec.Command("chroot", m.root, "systemctl", "enable", "x.socket", "x.service").
+		CombinedOutput(); err != nil {
+		t.Fatalf("systemctl enable: got %v: %s; want no error", err, out)
 	}
 	dropIn := func(lines string) {
 		m.put("/etc/prelet/socket.hcl", fmt.Sprintf(`override {
@@ -206,7 +218,11 @@ stage "restart" "x" { unit = "x.socket" }
 	}
 	check := func(when, backlog string) {
 		t.Helper()
-		got := []string{m.property("x.socket", "SubState"), m.property("x.socket", "Backlog"), m.property("x.service", "SubState")}
+		got := []string{
+			m.property("x.socket", "SubState"),
+			m.property("x.socket", "Backlog"),
+			m.property("x.service", "SubState"),
+		}
 		if want := []string{"running", backlog, "running"}; !slices.Equal(got, want) {
 			t.Errorf("%s: socket, its backlog and its service: got %q, want %q", when, got, want)
 		}

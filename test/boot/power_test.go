@@ -15,7 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newPowered is a machine whose disk can lose its power: ext4 on a loop device, with all that the others have as layers.
+// newPowered is a machine whose disk can lose its power: ext4 on a loop device, with all that the others have as
+// layers.
 func newPowered(t *testing.T) *machine {
 	t.Helper()
 	return machineOn(t, (*machine).format)
@@ -23,11 +24,20 @@ func newPowered(t *testing.T) *machine {
 
 const diskSize = 2 << 30 // most of it a hole
 
-// format makes the disk and mounts it. ext4 writes what nobody fsyncs when it is told to, not after 5 s.
+// format makes the disk and mounts it. ext4 writes data without fsync only when requested, not after 5 s.
 func (m *machine) format(cache string) error {
 	m.image = m.dir + "/disk.img"
 	whole := m.dir + "/whole"
-	err := errors.Join(os.MkdirAll(whole, 0o755), syscall.Mount("overlay", whole, "overlay", syscall.MS_RDONLY, fmt.Sprintf("lowerdir=%s/layer:%s/debian", cache, cache)))
+	err := errors.Join(
+		os.MkdirAll(whole, 0o755),
+		syscall.Mount(
+			"overlay",
+			whole,
+			"overlay",
+			syscall.MS_RDONLY,
+			fmt.Sprintf("lowerdir=%s/layer:%s/debian", cache, cache),
+		),
+	)
 	if err != nil {
 		return err
 	}
@@ -35,14 +45,15 @@ func (m *machine) format(cache string) error {
 	if err := errors.Join(os.WriteFile(m.image, nil, 0o600), os.Truncate(m.image, diskSize)); err != nil {
 		return err
 	}
-	if out, err := exec.Command("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=1,nodiscard", "-d", whole, m.image).CombinedOutput(); err != nil {
+	if out, err := exec.Command("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=1,nodiscard", "-d", whole, m.image).
+		CombinedOutput(); err != nil {
 		return fmt.Errorf("mkfs.ext4: %w: %s", err, out)
 	}
 	return m.mount()
 }
 
-// mount attaches the image to a free loop device, which goes with the mount. Its node is made here, because not every machine makes
-// one for each device.
+// mount attaches the image to a free loop device, which goes with the mount. Its node is made here, because not every
+// machine makes one for each device.
 func (m *machine) mount() error {
 	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
 	if err != nil {
@@ -59,7 +70,8 @@ func (m *machine) mount() error {
 			return err
 		}
 		node := fmt.Sprintf("%s/loop%d", m.dir, m.loop)
-		if err := unix.Mknod(node, unix.S_IFBLK|0o600, int(unix.Mkdev(7, uint32(m.loop)))); err != nil && !errors.Is(err, unix.EEXIST) {
+		if err := unix.Mknod(node, unix.S_IFBLK|0o600, int(unix.Mkdev(7, uint32(m.loop)))); err != nil &&
+			!errors.Is(err, unix.EEXIST) {
 			return err
 		}
 		device, err := os.OpenFile(node, os.O_RDWR, 0)
@@ -90,9 +102,9 @@ func (m *machine) flush() {
 	}
 }
 
-// cut takes the power: from one moment to the next nothing more reaches the disk, what was not fsynced by then is lost (the
-// shutdown of ext4 that flushes no log), and every process and all that lay in memory is gone. The disk is mounted again then, and
-// nothing has booted.
+// cut takes the power: from one moment to the next nothing more reaches the disk, what was not fsynced by then is
+// lost (the shutdown of ext4 that flushes no log), and every process and all that lay in memory is gone. The disk is
+// mounted again then, and nothing has booted.
 func (m *machine) cut(h *hold) {
 	m.t.Helper()
 	f, err := os.Open(m.root)
@@ -125,7 +137,8 @@ func (m *machine) cut(h *hold) {
 		if err := unix.Unmount(m.root, 0); err != nil && !errors.Is(err, unix.EINVAL) {
 			return err.Error()
 		}
-		if image, err := os.ReadFile(fmt.Sprintf("/sys/block/loop%d/loop/backing_file", m.loop)); err == nil && strings.TrimSpace(string(image)) == m.image {
+		if image, err := os.ReadFile(fmt.Sprintf("/sys/block/loop%d/loop/backing_file", m.loop)); err == nil &&
+			strings.TrimSpace(string(image)) == m.image {
 			return "its loop device is still there"
 		}
 		return ""
@@ -144,17 +157,32 @@ func (m *machine) stamp(path string) string {
 	}
 	note := make([]byte, 64)
 	n, err := unix.Lgetxattr(m.root+path, "user.note", note)
-	return fmt.Sprintf("inode %d, mode %o, owner %d:%d, modified %d.%09d, note %q %v: %s", st.Ino, st.Mode, st.Uid, st.Gid, st.Mtim.Sec, st.Mtim.Nsec, note[:max(0, n)], err, m.read(path))
+	return fmt.Sprintf(
+		"inode %d, mode %o, owner %d:%d, modified %d.%09d, note %q %v: %s",
+		st.Ino,
+		st.Mode,
+		st.Uid,
+		st.Gid,
+		st.Mtim.Sec,
+		st.Mtim.Nsec,
+		note[:max(0, n)],
+		err,
+		m.read(path),
+	)
 }
 
-// foreign files lie beside the targets, and are none of ours.
+// foreign files are next to the targets, and are not ours.
 var foreign = []string{"/etc/default/foreign", "/etc/kubernetes/foreign.conf", "/var/lib/kubelet/foreign"}
 
 func (m *machine) plantForeign() {
 	m.t.Helper()
 	for _, path := range foreign {
 		m.put(path, "none of ours\n")
-		if err := errors.Join(os.Chmod(m.root+path, 0o640), os.Chown(m.root+path, 7, 8), unix.Lsetxattr(m.root+path, "user.note", []byte("keep"), 0)); err != nil {
+		if err := errors.Join(
+			os.Chmod(m.root+path, 0o640),
+			os.Chown(m.root+path, 7, 8),
+			unix.Lsetxattr(m.root+path, "user.note", []byte("keep"), 0),
+		); err != nil {
 			m.t.Fatal(err)
 		}
 	}
@@ -173,10 +201,13 @@ func (m *machine) litter() (out []string) {
 				return err
 			}
 			name := d.Name()
-			if strings.HasPrefix(name, ".prelet-") || strings.HasSuffix(name, ".tmp") || strings.HasSuffix(name, ".staged") || strings.HasPrefix(name, ".") && strings.Contains(name, ".json.") {
+			if strings.HasPrefix(name, ".prelet-") || strings.HasSuffix(name, ".tmp") ||
+				strings.HasSuffix(name, ".staged") ||
+				strings.HasPrefix(name, ".") && strings.Contains(name, ".json.") {
 				out = append(out, p)
 			}
-			if text, err := os.ReadFile(p); err != nil || strings.Contains(string(text), secret) && !kept.MatchString(p) {
+			if text, err := os.ReadFile(p); err != nil ||
+				strings.Contains(string(text), secret) && !kept.MatchString(p) {
 				out = append(out, p+" (the token)")
 			}
 			return nil

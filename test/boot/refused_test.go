@@ -13,8 +13,9 @@ func TestRootOfTheRunningSystem(t *testing.T) {
 	m.do("prelet", "run")
 	pid := m.property("kubelet", "MainPID")
 	for _, command := range []string{"rollback", "run", "recover"} {
-		if r := m.try("prelet", command, "--root", "/"); r.exit != 64 || !strings.Contains(r.errors, "leave --root out") {
-			t.Errorf("%s: %+v", command, r)
+		if r := m.try("prelet", command, "--root", "/"); r.exit != 64 ||
+			!strings.Contains(r.errors, "leave --root out") {
+			t.Errorf("%s: got %+v; want exit 64 and text with \"leave --root out\"", command, r)
 		}
 	}
 	if m.property("kubelet", "MainPID") != pid || !m.has(configFile, "r1") || !m.open() {
@@ -28,15 +29,15 @@ func TestRetryRefused(t *testing.T) {
 	m := joined(t)
 	m.edit(pool, crash)
 	if r := m.try("prelet", "run"); r.exit != 50 {
-		t.Fatalf("%+v", r)
+		t.Fatalf("got %+v; want exit 50", r)
 	}
 	m.do("systemctl", "mask", "kubelet")
 	held := m.read("/var/lib/prelet/held.json")
 	if r := m.try("prelet", "run", "--retry"); r.exit != 52 {
-		t.Errorf("%+v", r)
+		t.Errorf("got %+v; want exit 52", r)
 	}
 	if got := m.read("/var/lib/prelet/held.json"); got != held || got == "" {
-		t.Errorf("held: %q", got)
+		t.Errorf("held: got %q; want %q", got, held)
 	}
 	m.do("systemctl", "unmask", "kubelet")
 	m.off()

@@ -16,8 +16,13 @@ func TestBadChangeByHand(t *testing.T) {
 	m := joined(t)
 	m.edit(pool, crash)
 	r := m.try("prelet", "run")
-	if r.exit != 50 || !strings.Contains(r.errors, "Generation 2 was ill and was left; generation 3 has the contents") {
-		t.Fatalf("prelet run: %+v", r)
+	if r.exit != 50 ||
+		!strings.Contains(r.errors, "Generation 2 was unhealthy and was rolled back; generation 3 has the contents") {
+		t.Fatalf(
+			"prelet run: got %+v; want exit 50 and text with \"Generation 2 was unhealthy and was rolled back; "+
+				"generation 3 has the contents\"",
+			r,
+		)
 	}
 	m.heldOn(3, "prelet-apply.service")
 	m.off()
@@ -25,14 +30,14 @@ func TestBadChangeByHand(t *testing.T) {
 	m.boot()
 	m.heldOn(3)
 	if d := differs(before, m.disk()); len(d) > 0 {
-		t.Errorf("the boot after it wrote: %q", d)
+		t.Errorf("the boot after it wrote: got %q; want none", d)
 	}
 	if n := len(m.starts()); n != starts+1 {
 		t.Errorf("the boot after it: %d starts", n-starts)
 	}
 	m.put("/etc/prelet/site.hcl", m.site)
 	if r := m.try("prelet", "run"); r.exit != 0 {
-		t.Errorf("with the site mended: %+v", r)
+		t.Errorf("with the site fixed: got %+v; want exit 0", r)
 	}
 	m.well(3)
 }
@@ -46,11 +51,11 @@ func (m *machine) heldOn(generation int, failed ...string) {
 		m.t.Errorf("status: %+v, want the plan held and generation %d in place", s, generation)
 	}
 	if starts := m.starts(); starts[len(starts)-1].Labels["e2e.prelet.dev/crash"] != "" {
-		m.t.Errorf("the kubelet runs with the label: %+v", starts)
+		m.t.Errorf("the kubelet runs with the label: got %+v; want empty starts.Labels[e2e.prelet.dev/crash]", starts)
 	}
 }
 
-// The same found at a boot: prelet-verify goes back, with nobody there.
+// The same, found at a boot: prelet-verify rolls back, without an operator.
 func TestBadChangeAtBoot(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
@@ -65,19 +70,20 @@ func TestBadChangeAtBoot(t *testing.T) {
 	})
 	m.heldOn(3, "prelet-verify.service")
 	if s := m.status(); s.Exit != 50 || s.Code != 1 || s.Verdict != "good" {
-		t.Errorf("status: %+v", s)
+		t.Errorf("status: got %+v; want Exit 50, Code 1 and Verdict \"good\"", s)
 	}
 	m.off()
 	starts := len(m.starts())
 	m.boot()
 	m.heldOn(3)
 	if s := m.status(); s.Code != 2 || len(m.starts()) != starts+1 {
-		t.Errorf("status of the boot after it: %+v; %d starts", s, len(m.starts())-starts)
+		t.Errorf("status of the boot after it: got %+v; %d starts; want Code 2 and starts %v",
+			s, len(m.starts())-starts, starts+1)
 	}
 }
 
-// Why the kubelet ended is read from its journal, also inside of prelet-verify's sandbox: it is put back at its first death, and the
-// status says it in one sentence.
+// Why the kubelet ended is read from its journal, also inside of prelet-verify's sandbox: it is put back at its first
+// death, and the status says it in one sentence.
 func TestReasonFromTheJournal(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
@@ -104,7 +110,7 @@ func TestReasonFromTheJournal(t *testing.T) {
 		}
 	}
 	if died > 2 { // systemd may have started it once more before prelet had read the journal
-		t.Errorf("it died %d times before it was put back", died)
+		t.Errorf("it died %d times before it was put back; want at most 2", died)
 	}
 }
 
@@ -115,7 +121,7 @@ func TestRollbackByHand(t *testing.T) {
 	m.edit(pool, `"example.com/pool" = "b"`)
 	m.do("prelet", "run")
 	if r := m.try("prelet", "rollback"); r.exit != 0 {
-		t.Fatalf("prelet rollback: %+v", r)
+		t.Fatalf("prelet rollback: got %+v; want exit 0", r)
 	}
 	m.running()
 	last := func() string {
@@ -123,21 +129,21 @@ func TestRollbackByHand(t *testing.T) {
 		return starts[len(starts)-1].Labels["example.com/pool"]
 	}
 	if s := m.status(); last() != "a" || s.Generation != 3 {
-		t.Errorf("runs on %s: %+v", last(), s)
+		t.Errorf("runs on %s: got %+v; want last \"a\" and Generation 3", last(), s)
 	}
 	m.off()
 	before := m.disk()
 	m.boot()
 	m.running()
 	if s := m.status(); last() != "a" || s.Generation != 3 || s.Code != 2 {
-		t.Errorf("after a reboot on %s: %+v", last(), s)
+		t.Errorf("after a reboot on %s: got %+v; want last \"a\", Generation 3 and Code 2", last(), s)
 	}
 	if d := differs(before, m.disk()); len(d) > 0 {
-		t.Errorf("written: %q", d)
+		t.Errorf("written: got %q; want none", d)
 	}
 	m.do("prelet", "rollback", "--release")
 	if r := m.try("prelet", "run"); r.exit != 0 || last() != "b" {
-		t.Errorf("prelet run after the release: on %s, %+v", last(), r)
+		t.Errorf("prelet run after the release: on %s, %+v; want exit 0 and last \"b\"", last(), r)
 	}
 	m.well(4)
 }
@@ -149,12 +155,15 @@ func (m *machine) last() string {
 	return starts[len(starts)-1].Labels["example.com/pool"]
 }
 
-// Going back while a plan is held, to a generation by its number and to what was before prelet: what is held stays so, nothing is
-// applied over a reboot, and --release lets go of both.
+// Going back while a plan is held, to a generation by its number and to what was before prelet: what is held stays
+// so, nothing is applied over a reboot, and --release lets go of both.
 func TestRollbackWithHeldPlan(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	was := map[string]string{configFile: "# as before prelet\n" + kubeletConfig, flagsFile: "KUBELET_EXTRA_ARGS=--node-labels=example.com/pool=before\n"}
+	was := map[string]string{
+		configFile: "# as before prelet\n" + kubeletConfig,
+		flagsFile:  "KUBELET_EXTRA_ARGS=--node-labels=example.com/pool=before\n",
+	}
 	for path, text := range was {
 		m.put(path, text)
 	}
@@ -164,46 +173,48 @@ func TestRollbackWithHeldPlan(t *testing.T) {
 	m.do("prelet", "run")
 	m.edit(pool, crash)
 	if r := m.try("prelet", "run"); r.exit != 50 { // 3, and back on the contents of 2: 4
-		t.Fatalf("a bad change: %+v", r)
+		t.Fatalf("a bad change: got %+v; want exit 50", r)
 	}
 	m.heldOn(4, "prelet-apply.service")
 	m.do("systemctl", "reset-failed")
 
-	if r := m.try("prelet", "rollback", "1", "--release"); r.exit != 64 || !strings.Contains(r.errors, "either a generation or --release") {
-		t.Errorf("both at once: %+v", r)
+	if r := m.try("prelet", "rollback", "1", "--release"); r.exit != 64 ||
+		!strings.Contains(r.errors, "either a generation or --release") {
+		t.Errorf("both at once: got %+v; want exit 64 and text with \"either a generation or --release\"", r)
 	}
 	if r := m.try("prelet", "rollback", "1"); r.exit != 0 || m.last() != "a" {
-		t.Errorf("prelet rollback 1: on %s, %+v", m.last(), r)
+		t.Errorf("prelet rollback 1: on %s, %+v; want exit 0 and last \"a\"", m.last(), r)
 	}
 	m.stays(5, "a")
 	if r := m.try("prelet", "rollback", "0"); r.exit != 0 || m.last() != "before" {
-		t.Errorf("prelet rollback 0: on %s, %+v", m.last(), r)
+		t.Errorf("prelet rollback 0: on %s, %+v; want exit 0 and last \"before\"", m.last(), r)
 	}
 	for path, text := range was {
 		if got := m.read(path); got != text {
-			t.Errorf("%s is %q, was %q before prelet", path, got, text)
+			t.Errorf("got %s is %q, was %q before prelet; want %q", path, got, text, text)
 		}
 	}
 	m.stays(6, "before")
 	if text := m.try("prelet", "history").out; !strings.Contains(text, "6") {
-		t.Errorf("prelet history:\n%s", text)
+		t.Errorf("prelet history; want text with \"6\":\n%s", text)
 	}
 
-	// The site still has the change that was bad. Released, it is tried again, and is bad again: back to the last good one, which
-	// is as before prelet.
+	// The site still has the change that was bad. Released, it is tried again, and is bad again: back to the last
+	// good one, which is as before prelet.
 	m.do("prelet", "rollback", "--release")
 	starts := len(m.starts())
 	if r := m.try("prelet", "run"); r.exit != 50 || len(m.starts()) <= starts || m.last() != "before" {
-		t.Errorf("prelet run after the release: on %s, %+v", m.last(), r)
+		t.Errorf("prelet run after the release: on %s, %+v; want exit 50, starts above %v and last \"before\"",
+			m.last(), r, starts)
 	}
 	m.heldOn(8, "prelet-apply.service")
 	m.do("systemctl", "reset-failed")
 	m.put("/etc/prelet/site.hcl", m.site)
 	if r := m.try("prelet", "run"); r.exit != 0 || m.last() != "a" {
-		t.Errorf("with the site mended: on %s, %+v", m.last(), r)
+		t.Errorf("with the site fixed: on %s, %+v; want exit 0 and last \"a\"", m.last(), r)
 	}
 	if s := m.status(); s.Held != nil || s.State != "ok" {
-		t.Errorf("status: %+v", s)
+		t.Errorf("status: got %+v; want Held nil and State \"ok\"", s)
 	}
 }
 
@@ -212,44 +223,54 @@ func (m *machine) stays(generation int, name string) {
 	m.t.Helper()
 	m.running()
 	if r := m.try("prelet", "run"); r.exit != 0 || m.last() != name {
-		m.t.Errorf("prelet run: on %s, %+v", m.last(), r)
+		m.t.Errorf("prelet run: on %s, %+v; want exit 0 and last %s", m.last(), r, name)
 	}
 	m.off()
 	before := m.disk()
 	m.boot()
 	m.running()
 	s := m.status()
-	if m.last() != name || s.Generation != generation || s.Code != 2 || s.Held == nil || !strings.Contains(s.Held.Why, "by hand") {
-		m.t.Errorf("after a reboot on %s: %+v", m.last(), s)
+	if m.last() != name || s.Generation != generation || s.Code != 2 || s.Held == nil ||
+		!strings.Contains(s.Held.Why, "is pinned") {
+		m.t.Errorf(
+			"after a reboot on %s: got %+v; want last %s, Generation %v, Code 2, Held other than nil and text "+
+				"with \"is pinned\"",
+			m.last(),
+			s,
+			name,
+			generation,
+		)
 	}
 	if d := differs(before, m.disk()); len(d) > 0 {
-		m.t.Errorf("written: %q", d)
+		m.t.Errorf("written: got %q; want none", d)
 	}
 }
 
-// `prelet run --retry` with a plan that is held, over a reboot: it is tried once more. Ill again, it is held again; well, because what
-// made it ill was the machine's, it stays.
+// `prelet run --retry` with a plan that is held, over a reboot: it is tried once more. If the kubelet is unhealthy
+// again, the plan is held again; if it is healthy, because the machine was the cause, the plan stays.
 func TestRetryOfHeldPlan(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
-	m.edit(pool, `"example.com/pool" = "b", "e2e.prelet.dev/crash" = "unless-mended"`)
+	m.edit(pool, `"example.com/pool" = "b", "e2e.prelet.dev/crash" = "unless-fixed"`)
 	if r := m.try("prelet", "run"); r.exit != 50 {
-		t.Fatalf("a bad change: %+v", r)
+		t.Fatalf("a bad change: got %+v; want exit 50", r)
 	}
 	m.off()
 	m.boot()
 	m.heldOn(3)
 	starts := len(m.starts())
-	if r := m.try("prelet", "run"); r.exit != 0 || len(m.starts()) != starts || !strings.Contains(r.out+r.errors, "--retry") {
-		t.Errorf("prelet run while it is held: %d starts, %+v", len(m.starts())-starts, r)
+	if r := m.try("prelet", "run"); r.exit != 0 || len(m.starts()) != starts ||
+		!strings.Contains(r.out+r.errors, "--retry") {
+		t.Errorf("prelet run while it is held: got %d starts, %+v; want exit 0, starts %v and text with \"--retry\"",
+			len(m.starts())-starts, r, starts)
 	}
 	if r := m.try("prelet", "run", "--retry"); r.exit != 50 || len(m.starts()) <= starts {
-		t.Errorf("prelet run --retry, still ill: %+v", r)
+		t.Errorf("prelet run --retry, still ill: got %+v; want exit 50 and starts above %v", r, starts)
 	}
 	m.heldOn(5, "prelet-apply.service")
-	m.put("/etc/standin/mended", "")
+	m.put("/etc/standin/fixed", "")
 	if r := m.try("prelet", "run", "--retry"); r.exit != 0 || m.last() != "b" {
-		t.Errorf("prelet run --retry, mended: on %s, %+v", m.last(), r)
+		t.Errorf("prelet run --retry, fixed: on %s, %+v; want exit 0 and last \"b\"", m.last(), r)
 	}
 	m.well(6)
 	m.off()

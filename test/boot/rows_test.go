@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Rows 65 to 75 of the matrix of faults, as far as no other file here has them: what systemd answers, when, and what that says of
-// the kubelet. Each looks in the journal whether it met what it is about.
+// Rows 65 to 75 of the matrix of faults, as far as no other file here has them: what systemd answers, when, and what
+// that says of the kubelet. Each looks in the journal whether it met what it is about.
 
 // hanging is a machine whose kubelet's unit is waited for, and a site on which it would hang in start.
 func hanging(t *testing.T, timeout string, lines ...string) *machine {
@@ -36,21 +36,21 @@ func TestUnitMissing(t *testing.T) {
 	m.do("systemctl", "daemon-reload")
 	m.do("systemctl", "stop", "kubelet")
 	if state := m.property("kubelet", "LoadState"); state != "not-found" {
-		t.Fatalf("the unit is %s: nothing is shown", state)
+		t.Fatalf("the unit is %s: nothing is shown; want \"not-found\"", state)
 	}
 	m.edit(pool, `"example.com/pool" = "b"`)
 	before := m.disk()
-	if r := m.try("prelet", "run"); r.exit != 52 || !strings.Contains(r.errors, "there is no kubelet.service") {
-		t.Errorf("prelet run: %+v", r)
+	if r := m.try("prelet", "run"); r.exit != 52 || !strings.Contains(r.errors, "cannot find kubelet.service") {
+		t.Errorf("prelet run: got %+v; want exit 52 and text with \"there is no kubelet.service\"", r)
 	}
 	if d := differs(before, m.disk()); len(d) > 0 {
-		t.Errorf("written: %q", d)
+		t.Errorf("written: got %q; want none", d)
 	}
 	m.put(unit, text)
 	m.do("systemctl", "daemon-reload")
 	m.do("systemctl", "start", "kubelet")
 	if r := m.try("prelet", "run"); r.exit != 0 {
-		t.Errorf("when it is back: %+v", r)
+		t.Errorf("when it is back: got %+v; want exit 0", r)
 	}
 	m.well(2)
 }
@@ -60,16 +60,16 @@ func TestJobTimeout(t *testing.T) {
 	m := hanging(t, "10s", "TimeoutStartSec=120", "[Unit]", "JobTimeoutSec=3")
 	r := m.try("prelet", "run")
 	if r.exit != 50 || !strings.Contains(r.errors, "activating/start") {
-		t.Errorf("prelet run: %+v", r)
+		t.Errorf("prelet run: got %+v; want exit 50 and text with \"activating/start\"", r)
 	}
 	if job := m.job(2); job != "timeout" {
-		t.Errorf("its job was %q", job)
+		t.Errorf("its job was %q; want \"timeout\"", job)
 	}
 	m.heldOn(3, "prelet-apply.service")
 }
 
-// Row 68, canceled: somebody stops the kubelet while its start is waited for. Nobody is to blame, so nothing is undone or held, and
-// the next start is judged: here it hangs again, and the change is bad.
+// Row 68, canceled: the kubelet is stopped while its start is waited for. The plan is not to blame, so it is neither
+// rolled back nor held, and the next start is judged: here it hangs again, and the change is bad.
 func TestJobCanceled(t *testing.T) {
 	t.Parallel()
 	m := hanging(t, "20s", "TimeoutStartSec=120")
@@ -84,22 +84,28 @@ func TestJobCanceled(t *testing.T) {
 	m.do("systemctl", "stop", "kubelet")
 	r := <-done
 	if job := m.job(2); job != "canceled" {
-		t.Errorf("its job was %q", job)
+		t.Errorf("its job was %q; want \"canceled\"", job)
 	}
-	if s := m.status(); r.exit != 0 || s.Verdict != "unknown" || s.Held != nil || s.Generation != 2 || !m.exists("/var/lib/prelet/journal.json") {
-		t.Errorf("prelet run: %+v; status: %+v", r, s)
+	if s := m.status(); r.exit != 0 || s.Verdict != "unknown" || s.Held != nil || s.Generation != 2 ||
+		!m.exists("/var/lib/prelet/journal.json") {
+		t.Errorf("prelet run: got %+v; status: %+v; want exit 0, Verdict \"unknown\", Held nil and Generation 2", r, s)
 	}
 	m.do("systemctl", "start", "--no-block", "kubelet")
 	if r := m.try("prelet", "run"); r.exit != 50 {
-		t.Errorf("prelet run when it is started again: %+v", r)
+		t.Errorf("prelet run when it is started again: got %+v; want exit 50", r)
 	}
 	// The stop on the way back ends the start that prelet-verify waited for, so that both judge: both say 50.
-	m.within(60*time.Second, "both have ended", func() string { return trouble("inactive failed", m.property("prelet-verify", "ActiveState")) })
+	m.within(
+		60*time.Second,
+		"both have ended",
+		func() string { return trouble("inactive failed", m.property("prelet-verify", "ActiveState")) },
+	)
 	m.do("systemctl", "reset-failed", "prelet-verify.service")
 	m.heldOn(3, "prelet-apply.service")
 }
 
-// Row 68, dependency: the site writes a drop-in by which the kubelet requires a unit that fails. The way back takes it away.
+// Row 68, dependency: the site writes a drop-in by which the kubelet requires a unit that fails. The way back takes
+// it away.
 func TestJobDependency(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
@@ -113,10 +119,10 @@ func TestJobDependency(t *testing.T) {
 }`)
 	r := m.try("prelet", "run")
 	if r.exit != 50 || !strings.Contains(r.errors, "a unit that it requires failed") {
-		t.Errorf("prelet run: %+v", r)
+		t.Errorf("prelet run: got %+v; want exit 50 and text with \"a unit that it requires failed\"", r)
 	}
 	if job := m.job(2); job != "dependency" {
-		t.Errorf("its job was %q", job)
+		t.Errorf("its job was %q; want \"dependency\"", job)
 	}
 	m.heldOn(3, "broken.service", "prelet-apply.service")
 	if m.exists("/etc/systemd/system/kubelet.service.d/20-site.conf") {
@@ -124,7 +130,7 @@ func TestJobDependency(t *testing.T) {
 	}
 }
 
-// Row 69, Type=simple: "done" says nothing of health. The kubelet dies 3 s after its start, by hand and at a boot.
+// Row 69, Type=simple: "done" does not imply health. The kubelet dies 3 s after its start, by hand and at a boot.
 func TestDoneThenDies(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -135,7 +141,8 @@ func TestDoneThenDies(t *testing.T) {
 	m.edit(pool, `"example.com/pool" = "a", "e2e.prelet.dev/crash" = "later"`)
 	r := m.try("prelet", "run")
 	if r.exit != 50 || !strings.Contains(r.errors, "crash loop") || m.job(2) != "done" {
-		t.Errorf("prelet run, its job was %q: %+v", m.job(2), r)
+		t.Errorf("prelet run, its job was %q: got %+v; want exit 50, text with \"crash loop\" and job \"done\"",
+			m.job(2), r)
 	}
 	m.heldOn(3, "prelet-apply.service")
 	m.off()
@@ -150,9 +157,10 @@ func TestDoneThenDies(t *testing.T) {
 	m.heldOn(5, "prelet-verify.service")
 }
 
-// Row 72: prelet.service, which the kubelet is ordered after, never waits for it: not at a boot, where the kubelet's start is queued
-// behind it, and not where somebody restarts prelet.service at run time with a change to apply. It has ended before the kubelet's
-// process begins, and prelet-verify waits instead. One that waited would do so for the minute that the site gives a verdict.
+// Row 72: prelet.service, which the kubelet is ordered after, never waits for it: not at a boot, where the kubelet's
+// start is queued behind it, and not where somebody restarts prelet.service at run time with a change to apply. It
+// has ended before the kubelet's process begins, and prelet-verify waits instead. One that waited would do so for the
+// minute that the site gives a verdict.
 func TestNeverWaitsForItself(t *testing.T) {
 	m := newMachine(t)
 	const slow, least = 2 * time.Second, 30 * time.Second
@@ -161,71 +169,91 @@ func TestNeverWaitsForItself(t *testing.T) {
 		t.Helper()
 		m.verdict("good")
 		m.well(generation)
-		begun, end, kubelet := m.monotonic("prelet", "InactiveExit"), m.monotonic("prelet", "ActiveEnter"), m.monotonic("kubelet", "ActiveEnter")
+		begun, end, kubelet := m.monotonic(
+			"prelet",
+			"InactiveExit",
+		), m.monotonic(
+			"prelet",
+			"ActiveEnter",
+		), m.monotonic(
+			"kubelet",
+			"ActiveEnter",
+		)
 		if end == 0 || kubelet-end < slow || end-begun > least {
-			t.Errorf("%s: prelet.service took %s, and the kubelet was there %s after it", when, end-begun, kubelet-end)
+			t.Errorf("%s: prelet.service took %s, and the kubelet was there %s after it; want end other than 0",
+				when, end-begun, kubelet-end)
 		}
 	}
 	m.boot()
 	ended("first boot", 1)
 	if asked := m.said("PRELET_STAGE=restart"); len(asked) != 0 {
-		t.Errorf("at a boot the kubelet has its job, and nothing was to be asked for: %q", asked)
+		t.Errorf("at a boot the kubelet has its job, and nothing was to be asked for: got %q; want no asked", asked)
 	}
 	m.edit(pool, `"example.com/pool" = "b"`)
 	began := time.Now()
 	m.do("systemctl", "restart", "prelet")
 	if took := time.Since(began); took > least {
-		t.Errorf("systemctl restart prelet took %s", took)
+		t.Errorf("systemctl restart prelet took %s; want at most %s", took, least)
 	}
 	ended("restart", 2)
 	if asked := m.said("PRELET_STAGE=restart"); !slices.Contains(asked, "restart: kubelet.service: queued") {
-		t.Errorf("what was asked for at run time: %q", asked)
+		t.Errorf("what was asked for at run time: got %q; want one of them to be \"restart: kubelet.service: queued\"",
+			asked)
 	}
 }
 
-// Row 73: the end of a start that nobody hears of in time. prelet gives the wait up and goes on over the same connection: the stop
-// cancels the start, whose end is told then, to nobody. A channel without room would hold up all that systemd says after it.
+// Row 73: the end of a start is not reported in time. prelet abandons the wait and continues over the same connection:
+// the stop cancels the start, whose end is reported then, without a receiver. A full channel would block all later
+// messages of systemd.
 func TestJobUnanswered(t *testing.T) {
 	m := hanging(t, "6s", "TimeoutStartSec=infinity")
 	began := time.Now()
 	r := m.try("prelet", "run")
 	took := time.Since(began)
 	if r.exit != 50 || !strings.Contains(r.errors, "not healthy after 6s") || took > 30*time.Second {
-		t.Errorf("prelet run, after %s: %+v", took, r)
+		t.Errorf("prelet run, after %s: got %+v; want exit 50, text with \"not healthy after 6s\" and took at most 30s",
+			took, r)
 	}
 	if job := m.job(2); job != "unanswered" {
-		t.Errorf("its job was %q", job)
+		t.Errorf("its job was %q; want \"unanswered\"", job)
 	}
 	if job := m.job(3); job != "done" {
-		t.Errorf("the job of the way back was %q", job)
+		t.Errorf("the job of the way back was %q; want \"done\"", job)
 	}
 	m.heldOn(3, "prelet-apply.service")
 	t.Logf("given up and back after %s", took.Round(100*time.Millisecond))
 }
 
-// Row 74 at run time: a kubelet that somebody stopped is not started by a change, which awaits its verdict until somebody does.
+// Row 74 at run time: a kubelet that somebody stopped is not started by a change, which awaits its verdict until
+// somebody does.
 func TestStoppedKubelet(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
 	m.do("systemctl", "stop", "kubelet")
 	m.edit(pool, `"example.com/pool" = "b"`)
 	if r := m.try("prelet", "run"); r.exit != 0 {
-		t.Errorf("prelet run: %+v", r)
+		t.Errorf("prelet run: got %+v; want exit 0", r)
 	}
 	s := m.status()
-	if s.Verdict != "unknown" || s.Generation != 2 || !s.Gate.Open || !strings.Contains(m.read("/var/lib/prelet/journal.json"), `"verify"`) {
-		t.Errorf("status: %+v, journal %s", s, m.read("/var/lib/prelet/journal.json"))
+	if s.Verdict != "unknown" || s.Generation != 2 || !s.Gate.Open ||
+		!strings.Contains(m.read("/var/lib/prelet/journal.json"), `"verify"`) {
+		t.Errorf(
+			"status: got %+v, journal %s; want Verdict \"unknown\", Generation 2, Gate.Open and text with `\"verify\"`",
+			s,
+			m.read("/var/lib/prelet/journal.json"),
+		)
 	}
 	if n := len(m.starts()); n != 1 || m.property("kubelet", "ActiveState") != "inactive" {
-		t.Errorf("%d starts, and it is %s", n, m.property("kubelet", "ActiveState"))
+		t.Errorf("got %d starts, and it is %s; want 1 and property \"inactive\"",
+			n, m.property("kubelet", "ActiveState"))
 	}
 	m.do("systemctl", "start", "kubelet")
 	m.verdict("good")
 	m.well(2)
 }
 
-// Row 75: a kubelet that answers /healthz and has not joined is ill: on the first boot, where there is nothing to go back to, until
-// a site comes with which it joins.
+// Row 75: a kubelet that answers /healthz and has not joined is unhealthy: on the first boot, without a generation to
+// roll back to, until a site comes with which it joins.
 func TestHealthzWithoutKubeconfig(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -239,24 +267,33 @@ func TestHealthzWithoutKubeconfig(t *testing.T) {
 		return ""
 	})
 	if s := m.status(); !strings.Contains(s.Summary, "/etc/kubernetes/kubelet.conf") {
-		t.Errorf("the summary does not say what is missing: %+v", s)
+		t.Errorf("the summary does not say what is missing: got %+v; want text with \"/etc/kubernetes/kubelet.conf\"",
+			s)
 	}
-	if well := m.do("bash", "-c", `exec 3<>/dev/tcp/127.0.0.1/10248; printf 'GET /healthz HTTP/1.0\r\n\r\n' >&3; cat <&3`); !strings.Contains(well, "200 OK") {
-		t.Errorf("/healthz: %s", well)
+	if well := m.do(
+		"bash",
+		"-c",
+		`exec 3<>/dev/tcp/127.0.0.1/10248; printf 'GET /healthz HTTP/1.0\r\n\r\n' >&3; cat <&3`,
+	); !strings.Contains(
+		well,
+		"200 OK",
+	) {
+		t.Errorf("/healthz: got %s; want text with \"200 OK\"", well)
 	}
-	if n := len(m.starts()); n != 1 || m.property("kubelet", "ActiveState") != "active" || m.exists("/etc/kubernetes/kubelet.conf") {
-		t.Errorf("%d starts, it is %s", n, m.property("kubelet", "ActiveState"))
+	if n := len(m.starts()); n != 1 || m.property("kubelet", "ActiveState") != "active" ||
+		m.exists("/etc/kubernetes/kubelet.conf") {
+		t.Errorf("got %d starts, it is %s; want 1 and property \"active\"", n, m.property("kubelet", "ActiveState"))
 	}
 	m.put("/etc/prelet/site.hcl", m.site)
 	if r := m.try("prelet", "run"); r.exit != 0 {
-		t.Errorf("with the site mended: %+v", r)
+		t.Errorf("with the site fixed: got %+v; want exit 0", r)
 	}
 	m.do("systemctl", "reset-failed")
 	m.well(2)
 }
 
-// Row 70: who comes while another run only watches does not wait for its verdict, but takes over: the watcher goes on with what is
-// in place now.
+// Row 70: who comes while another run only watches does not wait for its verdict, but takes over: the watcher goes on
+// with what is in place now.
 func TestTakesOverAVerification(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
@@ -272,16 +309,16 @@ func TestTakesOverAVerification(t *testing.T) {
 	m.edit(pool, `"example.com/pool" = "c"`)
 	m.do("systemctl", "restart", "prelet")
 	if r := <-run; r.exit != 0 {
-		t.Errorf("prelet run: %+v", r)
+		t.Errorf("prelet run: got %+v; want exit 0", r)
 	}
 	m.verdict("good")
 	m.well(3)
 	if starts := m.starts(); len(starts) != 3 || starts[2].Labels["example.com/pool"] != "c" {
-		t.Errorf("starts: %+v", starts)
+		t.Errorf("starts: got %+v; want 3 starts and starts[2].Labels[example.com/pool] \"c\"", starts)
 	}
 	const over = "verify: another run took over while generation 2 was watched"
 	if said := m.said("PRELET_STAGE=verify"); !slices.Contains(said, over) {
-		t.Errorf("the journal: %q", said)
+		t.Errorf("the journal: got %q; want one of them to be %q", said, over)
 	}
 }
 
@@ -296,17 +333,17 @@ func TestLockHeld(t *testing.T) {
 	r := m.try("prelet", "recover")
 	said := strings.Join(strings.Fields(r.errors), " ")
 	if r.exit != 75 || !strings.Contains(said, "lock") {
-		t.Errorf("prelet recover: %+v", r)
+		t.Errorf("prelet recover: got %+v; want exit 75 and text with \"lock\"", r)
 	}
-	// Half a minute, by its own word.
+	// Half a minute, by its own word. The wait begins shortly after its deadline is set.
 	_, waited, _ := strings.Cut(said, "; waited ")
 	waited, _, _ = strings.Cut(waited, " ")
-	if d, err := time.ParseDuration(waited); err != nil || d < 30*time.Second {
-		t.Errorf("it waited %q for the lock: %s", waited, said)
+	if d, err := time.ParseDuration(waited); err != nil || d < 29*time.Second {
+		t.Errorf("got a wait of %q for the lock, want 30s: %s", waited, said)
 	}
 	h.release()
 	if r := <-run; r.exit != 0 {
-		t.Errorf("prelet run: %+v", r)
+		t.Errorf("prelet run: got %+v; want exit 0", r)
 	}
 	m.runsOn("the lock is free", "locked1")
 }

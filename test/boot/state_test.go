@@ -33,9 +33,9 @@ func (m *machine) state(policy string) {
 	}
 }
 
-// Another policy of the CPU manager at a boot: the state of the old one goes in the commit, because no pod runs yet. Going back
-// by hand has to take the new one along, else the kubelet would end on it: it is refused while pods may hold what that lists, with
-// what to do, and that works.
+// Another policy of the CPU manager at a boot: the state of the old one goes in the commit, because no pod runs yet.
+// Going back by hand has to take the new one along, else the kubelet would end on it: it is refused while pods may
+// hold what that lists, with what to do, and that works.
 func TestPolicyAtBoot(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
@@ -48,19 +48,27 @@ func TestPolicyAtBoot(t *testing.T) {
 	m.state("static")
 	before := m.disk()
 	for _, line := range [][]string{{"prelet", "rollback"}, {"prelet", "rollback", "0"}} {
-		if r := m.try(line...); r.exit != 40 || !strings.Contains(r.errors, cpuState) || !strings.Contains(r.errors, "drain the node, systemctl stop kubelet.service, prelet rollback") {
-			t.Errorf("%q while pods may run: %+v", line, r)
+		if r := m.try(
+			line...); r.exit != 40 || !strings.Contains(r.errors, cpuState) ||
+			!strings.Contains(r.errors, "drain the node, systemctl stop kubelet.service, prelet rollback") {
+			t.Errorf(
+				"got %q while pods may run: %+v; want exit 40, text with %q and text with \"drain the node, "+
+					"systemctl stop kubelet.service, prelet rollback\"",
+				line,
+				r,
+				cpuState,
+			)
 		}
 	}
 	after := m.disk()
 	delete(before, "/var/lib/prelet") // that somebody chose a generation was written down there, and taken back
 	delete(after, "/var/lib/prelet")
 	if d := differs(before, after); len(d) > 0 || len(m.starts()) != 2 {
-		t.Errorf("written: %q; starts: %+v", d, m.starts())
+		t.Errorf("written: got %q; starts: %+v; want none and 2 starts", d, m.starts())
 	}
 	m.do("systemctl", "stop", "kubelet")
 	if r := m.try("prelet", "rollback"); r.exit != 0 {
-		t.Errorf("prelet rollback with the kubelet stopped: %+v", r)
+		t.Errorf("prelet rollback with the kubelet stopped: got %+v; want exit 0", r)
 	}
 	m.do("systemctl", "start", "kubelet")
 	m.within(30*time.Second, "a verdict", func() string { return m.read("/var/lib/prelet/journal.json") })
@@ -72,11 +80,11 @@ func TestPolicyAtBoot(t *testing.T) {
 	m.boot()
 	m.running()
 	if d := differs(before, m.disk()); len(d) > 0 {
-		t.Errorf("the boot after it wrote: %q", d)
+		t.Errorf("the boot after it wrote: got %q; want none", d)
 	}
 	for _, s := range m.starts() {
 		if s.Error != "" {
-			t.Errorf("a start ended: %+v", s)
+			t.Errorf("a start ended: got %+v; want empty Error", s)
 		}
 	}
 }
@@ -89,29 +97,33 @@ func TestPolicyByHand(t *testing.T) {
 	before := m.disk()
 	for _, line := range [][]string{{"prelet", "run"}, {"systemctl", "restart", "prelet"}} {
 		if r := m.try(line...); r.exit == 0 {
-			t.Errorf("%q: %+v", line, r)
+			t.Errorf("%q: got %+v; want exit other than 0", line, r)
 		}
 		s := m.status()
 		if s.Exit != 40 || s.Generation != 1 || !s.Gate.Open || !strings.Contains(s.Summary, cpuState) {
-			t.Errorf("%q: status: %+v", line, s)
+			t.Errorf("%q: status: got %+v; want Exit 40, Generation 1, Gate.Open and text with %q", line, s, cpuState)
 		}
 	}
-	if out := m.try("journalctl", "-b", "--no-pager", "-u", "prelet-apply").out; !strings.Contains(out, "drain the node and reboot it") {
-		t.Errorf("nobody tells what to do:\n%s", out)
+	if out := m.try("journalctl", "-b", "--no-pager", "-u", "prelet-apply").out; !strings.Contains(
+		out,
+		"drain the node and reboot it",
+	) {
+		t.Errorf("nobody tells what to do; want text with \"drain the node and reboot it\":\n%s", out)
 	}
 	if d := differs(before, m.disk()); len(d) > 0 || len(m.starts()) != 1 {
-		t.Errorf("written: %q; starts: %+v", d, m.starts())
+		t.Errorf("written: got %q; starts: %+v; want none and 1 start", d, m.starts())
 	}
 	m.do("systemctl", "stop", "kubelet")
 	if r := m.try("prelet", "run"); r.exit != 0 {
-		t.Errorf("with the kubelet stopped: %+v", r)
+		t.Errorf("with the kubelet stopped: got %+v; want exit 0", r)
 	}
 	m.do("systemctl", "start", "kubelet")
 	m.verdict("good")
 	m.state("static")
 }
 
-// A kubelet that is ill on another policy of the CPU manager, for another reason: the way back takes the new state along.
+// A kubelet that is unhealthy with another policy of the CPU manager, for another reason: the rollback removes the new
+// state as well.
 func TestBadPolicyAtBoot(t *testing.T) {
 	t.Parallel()
 	m := joined(t)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A machine that dies three times before the verdict on a change: the fourth boot goes back before the kubelet starts, holds the
-// plan, and is well.
+// A machine that dies three times before the verdict on a change: the fourth boot goes back before the kubelet
+// starts, holds the plan, and is well.
 func TestThreeTries(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
@@ -18,7 +18,8 @@ func TestThreeTries(t *testing.T) {
 	for n := 2; n <= 4; n++ {
 		m.start()
 		m.within(bootTime, fmt.Sprintf("boot %d begins to verify", n-1), func() string {
-			if starts := m.starts(); len(starts) != n || m.property("prelet-verify", "ActiveState") != "active" || m.journalNow().Tries != n-1 {
+			if starts := m.starts(); len(starts) != n || m.property("prelet-verify", "ActiveState") != "active" ||
+				m.journalNow().Tries != n-1 {
 				return fmt.Sprintf("%d starts, journal %+v", len(starts), m.journalNow())
 			}
 			return ""
@@ -33,10 +34,11 @@ func TestThreeTries(t *testing.T) {
 		return ""
 	})
 	if s := m.status(); s.Held == nil || s.Generation != 3 || !s.Gate.Open {
-		t.Errorf("status: %+v", s)
+		t.Errorf("status: got %+v; want Held other than nil, Generation 3 and Gate.Open", s)
 	}
 	starts := m.starts()
-	if last := starts[len(starts)-1]; len(starts) != 5 || last.Generation != "3" || last.Labels["example.com/pool"] != "a" {
-		t.Errorf("starts: %+v", starts)
+	if last := starts[len(starts)-1]; len(starts) != 5 || last.Generation != "3" ||
+		last.Labels["example.com/pool"] != "a" {
+		t.Errorf("starts: got %+v; want 5 starts, Generation \"3\" and Labels[example.com/pool] \"a\"", starts)
 	}
 }

@@ -14,7 +14,8 @@ func (m *machine) both(name string) {
 	m.site = strings.NewReplacer("SERVER", m.cluster.URL(), "PIN", m.cluster.CAHash(), pool, `"example.com/pool" = "`+name+`"`,
 		`stage "write" "kubelet" {}`, `stage "write" "kubelet" {
   kubelet_config { patch = { clusterDomain = "`+name+`" } }
-}`).Replace(site)
+}`).
+		Replace(site)
 	m.put("/etc/prelet/site.hcl", m.site)
 }
 
@@ -22,14 +23,15 @@ func (m *machine) both(name string) {
 func (m *machine) noMixture() {
 	m.t.Helper()
 	for _, s := range m.starts() {
-		if want := s.Labels["example.com/pool"]; s.Error != "" || s.Domain != want && (s.Domain != "cluster.local" || want != "a") {
-			m.t.Errorf("the kubelet started on a mixture: %+v", s)
+		if want := s.Labels["example.com/pool"]; s.Error != "" ||
+			s.Domain != want && (s.Domain != "cluster.local" || want != "a") {
+			m.t.Errorf("the kubelet started on a mixture: got %+v; want empty Error", s)
 		}
 	}
 }
 
-// A kubelet that is ill on the old generation too: the plan is not to blame, and is not held; status says that going back
-// did not help.
+// A kubelet that is unhealthy with the old generation too: the plan is not to blame, and is not held; status reports
+// that the rollback did not help.
 func TestRollbackFails(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
@@ -45,18 +47,19 @@ func TestRollbackFails(t *testing.T) {
 	})
 	s := m.status()
 	if s.Held != nil || s.Code != 1 {
-		t.Errorf("status: %+v", s)
+		t.Errorf("status: got %+v; want Held nil and Code 1", s)
 	}
 	t.Logf("%+v", s)
 	m.do("rm", "/etc/standin/always")
 	m.do("systemctl", "reset-failed")
 	r := m.try("prelet", "run")
 	if r.exit != 0 {
-		t.Fatalf("prelet run when the machine is mended: %+v", r)
+		t.Fatalf("prelet run when the machine is fixed: got %+v; want exit 0", r)
 	}
 	m.within(60*time.Second, "well on the site", func() string {
 		starts := m.starts()
-		if s, last := m.status(), starts[len(starts)-1]; s.State == "running" || last.Labels["example.com/pool"] != "b" {
+		if s, last := m.status(), starts[len(starts)-1]; s.State == "running" ||
+			last.Labels["example.com/pool"] != "b" {
 			return fmt.Sprintf("%+v, last start %+v", s, last)
 		}
 		return ""
@@ -64,7 +67,7 @@ func TestRollbackFails(t *testing.T) {
 	m.running()
 }
 
-// A bad plan over three reboots: tried once, held at each, until the site is mended.
+// A bad plan over three reboots: tried once, held at each, until the site is fixed.
 func TestHeldOverThreeReboots(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
@@ -83,10 +86,17 @@ func TestHeldOverThreeReboots(t *testing.T) {
 		m.boot()
 		m.heldOn(3)
 		if d := differs(before, m.disk()); len(d) > 0 || len(m.starts()) != starts+1 {
-			t.Errorf("reboot %d: written %q, %d starts", reboot+1, d, len(m.starts())-starts)
+			t.Errorf("reboot %d: written %q, %d starts; want none and starts %v",
+				reboot+1, d, len(m.starts())-starts, starts+1)
 		}
-		if text := m.try("prelet", "status").out; !strings.Contains(text, "held") || !strings.Contains(text, "--retry") {
-			t.Errorf("reboot %d: status tells neither that the plan is held nor how to try it:\n%s", reboot+1, text)
+		if text := m.try("prelet", "status").out; !strings.Contains(text, "held") ||
+			!strings.Contains(text, "--retry") {
+			t.Errorf(
+				"reboot %d: status tells neither that the plan is held nor how to try it; want text with "+
+					"\"held\" and text with \"--retry\":\n%s",
+				reboot+1,
+				text,
+			)
 		}
 	}
 	m.put("/etc/prelet/site.hcl", m.site)
@@ -105,16 +115,16 @@ func TestNoBus(t *testing.T) {
 	r := m.try("prelet", "run")
 	m.do("sh", "-c", "mv /run/systemd/private.gone /run/systemd/private; mv /run/dbus/gone /run/dbus/system_bus_socket")
 	if r.exit != 52 || !strings.Contains(r.errors, "systemd") {
-		t.Errorf("prelet run: %+v", r)
+		t.Errorf("prelet run: got %+v; want exit 52 and text with \"systemd\"", r)
 	}
 	if d := differs(before, m.disk()); len(d) > 0 {
-		t.Errorf("written: %q", d)
+		t.Errorf("written: got %q; want none", d)
 	}
 	if n := len(m.starts()); n != 1 {
-		t.Errorf("%d starts", n)
+		t.Errorf("got %d starts; want 1", n)
 	}
 	if r := m.try("prelet", "run"); r.exit != 0 {
-		t.Errorf("when it is back: %+v", r)
+		t.Errorf("when it is back: got %+v; want exit 0", r)
 	}
 	m.well(2)
 }
@@ -128,16 +138,21 @@ func TestBootOverhead(t *testing.T) {
 		m.boot()
 		m.well(1)
 		var at struct{ Begin, End, Kubelet int64 }
-		b := m.do("sh", "-c", `printf '{"begin":%s,"end":%s,"kubelet":%s}' $(systemctl show prelet --value -p InactiveExitTimestampMonotonic) $(systemctl show prelet --value -p ActiveEnterTimestampMonotonic) $(systemctl show kubelet --value -p ActiveEnterTimestampMonotonic)`)
+		b := m.do(
+			"sh",
+			"-c",
+			`printf '{"begin":%s,"end":%s,"kubelet":%s}' $(systemctl show prelet --value -p InactiveExitTimestampMonotonic) $(systemctl show prelet --value -p ActiveEnterTimestampMonotonic) $(systemctl show kubelet --value -p ActiveEnterTimestampMonotonic)`,
+		)
 		if err := json.Unmarshal([]byte(b), &at); err != nil {
-			t.Fatalf("%s: %v", b, err)
+			t.Fatalf("%s: got %v; want no error", b, err)
 		}
 		took := time.Duration(at.End-at.Begin) * time.Microsecond
-		t.Logf("prelet.service %s, kubelet started %s after it", took.Round(time.Millisecond), (time.Duration(at.Kubelet-at.End) * time.Microsecond).Round(time.Millisecond))
+		t.Logf("prelet.service %s, kubelet started %s after it",
+			took.Round(time.Millisecond), (time.Duration(at.Kubelet-at.End) * time.Microsecond).Round(time.Millisecond))
 		worst = max(worst, took)
 	}
 	t.Logf("slowest: %s", worst.Round(time.Millisecond))
 	if worst <= 0 || worst > 3*time.Second {
-		t.Errorf("prelet held a boot with nothing to do for %s", worst)
+		t.Errorf("prelet held a boot with nothing to do for %s; want worst above 0 and worst at most 3s", worst)
 	}
 }

@@ -21,15 +21,15 @@ func TestMasked(t *testing.T) {
 	m.edit(pool, `"example.com/pool" = "b"`)
 	before := m.disk()
 	if r := m.try("prelet", "run"); r.exit != 52 || !strings.Contains(r.errors, "masked") {
-		t.Errorf("prelet run: %+v", r)
+		t.Errorf("prelet run: got %+v; want exit 52 and text with \"masked\"", r)
 	}
 	if d := differs(before, m.disk()); len(d) > 0 {
-		t.Errorf("written: %q", d)
+		t.Errorf("written: got %q; want none", d)
 	}
 	m.off()
 	m.boot()
 	if s := m.status(); s.Exit != 52 || s.Generation != 1 {
-		t.Errorf("status after a reboot: %+v", s)
+		t.Errorf("status after a reboot: got %+v; want Exit 52 and Generation 1", s)
 	}
 	m.do("systemctl", "unmask", "kubelet")
 	m.do("systemctl", "start", "--no-block", "kubelet")
@@ -42,8 +42,8 @@ func TestMasked(t *testing.T) {
 	m.well(2)
 }
 
-// What makes systemd refuse to start or stop the kubelet by hand, or tie it to prelet's own units, is refused before COMMIT, with
-// the line that helps.
+// What makes systemd refuse to start or stop the kubelet by hand, or tie it to prelet's own units, is refused before
+// COMMIT, with the line that helps.
 func TestRefusedByHand(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
@@ -65,7 +65,7 @@ func TestRefusedByHand(t *testing.T) {
 			t.Errorf("%s: got %+v, want 52 and %q", line, r, want)
 		}
 		if d := differs(before, m.disk()); len(d) > 0 {
-			t.Errorf("%s: written: %q", line, d)
+			t.Errorf("%s: written: got %q; want none", line, d)
 		}
 		m.do("systemctl", "stop", "prelet-apply.service") // which tries again
 	}
@@ -78,8 +78,8 @@ func TestRefusedByHand(t *testing.T) {
 	m.well(2)
 }
 
-// A drop-in of the site that does so is found before COMMIT as well, by hand and at a boot: systemd is asked with it, and the
-// kubelet runs on. One that is there is removed by a site without it.
+// A drop-in of the site that does so is found before COMMIT as well, by hand and at a boot: systemd is asked with it,
+// and the kubelet runs on. One that is there is removed by a site without it.
 func TestSiteRefusesByHand(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
@@ -100,10 +100,10 @@ func TestSiteRefusesByHand(t *testing.T) {
 			t.Errorf("%s: got %+v, want 52 and the file", text, r)
 		}
 		if _, err := os.Lstat(m.root + dropIn); err == nil {
-			t.Errorf("%s: the file is there", text)
+			t.Errorf("got %s: the file is there; want an error", text)
 		}
 		if now := m.property("kubelet", "MainPID"); now != pid {
-			t.Errorf("%s: the kubelet has pid %s, had %s", text, now, pid)
+			t.Errorf("%s: the kubelet has pid %s, had %s; want %s", text, now, pid, pid)
 		}
 		m.do("systemctl", "stop", "prelet-apply.service") // which tries again
 	}
@@ -120,7 +120,7 @@ func TestSiteRefusesByHand(t *testing.T) {
 		t.Errorf("the kubelet is %s after a boot, want active", now)
 	}
 	if left := m.do("find", "/run/systemd/system.control", "-type", "f"); left != "" {
-		t.Errorf("left of what was tried: %s", left)
+		t.Errorf("left of what was tried: got %s; want nothing", left)
 	}
 
 	m.put("/etc/prelet/site.hcl", m.site)
@@ -150,13 +150,17 @@ func TestSkippedAndLimited(t *testing.T) {
   }
 }`, line))
 		r := m.try("prelet", "run")
-		if said := strings.Join(strings.Fields(r.errors), " "); r.exit != 50 || !strings.Contains(said, "a Condition= or Assert= of its unit does not hold") {
+		if said := strings.Join(strings.Fields(r.errors), " "); r.exit != 50 ||
+			!strings.Contains(said, "a Condition= or Assert= of its unit does not hold") {
 			t.Errorf("%s: got %+v, want 50 and the reason", line, r)
 		}
 		m.heldOn(3+2*n, "prelet-apply.service")
 	}
 
-	m.put("/etc/systemd/system/kubelet.service.d/90-odd.conf", "[Unit]\nStartLimitIntervalSec=1h\nStartLimitBurst=2\n[Service]\nRestartSec=100ms\n")
+	m.put(
+		"/etc/systemd/system/kubelet.service.d/90-odd.conf",
+		"[Unit]\nStartLimitIntervalSec=1h\nStartLimitBurst=2\n[Service]\nRestartSec=100ms\n",
+	)
 	m.do("systemctl", "daemon-reload")
 	m.do("rm", "/run/prelet/kubelet.env")
 	m.do("rm", "-r", "/run/prelet") // as a gate that is shut for long
@@ -169,7 +173,11 @@ func TestSkippedAndLimited(t *testing.T) {
 	if r := m.try("prelet", "run"); r.exit != 0 {
 		t.Errorf("after too many starts: got %+v, want 0", r)
 	}
-	m.within(30*time.Second, "it runs", func() string { return trouble("active", m.property("kubelet", "ActiveState")) })
+	m.within(
+		30*time.Second,
+		"it runs",
+		func() string { return trouble("active", m.property("kubelet", "ActiveState")) },
+	)
 }
 
 // Two by hand at once: one changes the node, the other finds nothing left to do.
@@ -185,33 +193,34 @@ func TestTwoAtOnce(t *testing.T) {
 	wait.Wait()
 	for i, r := range both {
 		if r.exit != 0 {
-			t.Errorf("number %d: %+v", i, r)
+			t.Errorf("number %d: got %+v; want exit 0", i, r)
 		}
 	}
 	m.well(2)
 	if n := len(m.starts()); n != 2 {
-		t.Errorf("%d starts", n)
+		t.Errorf("got %d starts; want 2", n)
 	}
 }
 
-// `systemctl restart prelet` at run time: the kubelet is started once on the new generation, and nothing waits for itself.
+// `systemctl restart prelet` at run time: the kubelet is started once on the new generation, and nothing waits for
+// itself.
 func TestRestartPrelet(t *testing.T) {
 	m := joined(t)
 	began := time.Now()
 	m.do("systemctl", "restart", "prelet")
 	m.well(1)
 	if n := len(m.starts()); n != 1 {
-		t.Errorf("with nothing to change: %d starts", n)
+		t.Errorf("with nothing to change: got %d starts; want 1", n)
 	}
 	m.edit(pool, `"example.com/pool" = "b"`)
 	m.do("systemctl", "restart", "prelet")
 	m.verdict("good")
 	m.well(2)
 	if starts := m.starts(); len(starts) != 2 || starts[1].Labels["example.com/pool"] != "b" {
-		t.Errorf("starts: %+v", starts)
+		t.Errorf("starts: got %+v; want 2 starts and starts[1].Labels[example.com/pool] \"b\"", starts)
 	}
 	if took := time.Since(began); took > 20*time.Second {
-		t.Errorf("it took %s", took)
+		t.Errorf("it took %s; want at most 20s", took)
 	}
 	pid := m.property("kubelet", "MainPID")
 	m.do("systemctl", "stop", "prelet")
@@ -248,7 +257,7 @@ func TestDisabled(t *testing.T) {
 	m.boot()
 	m.well(1)
 	if n := len(m.starts()); n != 2 {
-		t.Errorf("%d starts", n)
+		t.Errorf("got %d starts; want 2", n)
 	}
 }
 
@@ -264,10 +273,10 @@ func TestNotInUse(t *testing.T) {
 	m.boot()
 	m.running()
 	if s := m.status(); s.Code != 0 || !s.Gate.Open || s.Generation != 0 {
-		t.Errorf("status: %+v", s)
+		t.Errorf("status: got %+v; want Code 0, Gate.Open and Generation 0", s)
 	}
 	if n := len(m.starts()); n != 1 {
-		t.Errorf("%d starts", n)
+		t.Errorf("got %d starts; want 1", n)
 	}
 	if m.exists("/var/lib/prelet/generations/1") {
 		t.Error("a generation was made")
@@ -281,13 +290,17 @@ func TestUnits(t *testing.T) {
 	m.boot()
 	units := []string{"prelet.service", "prelet-apply.service", "prelet-verify.service"}
 	m.put("/etc/systemd/system/wrong.service", "[Service]\nExecStart=/bin/true\nNoSuchKey=1\n")
-	verified := m.try(append([]string{"systemd-analyze", "verify", "--man=no", "wrong.service", "kubelet.service"}, units...)...).errors
+	verified := m.try(
+		append(
+			[]string{"systemd-analyze", "verify", "--man=no", "wrong.service", "kubelet.service"},
+			units...)...).errors
 	if !strings.Contains(verified, "Unknown key 'NoSuchKey'") {
-		t.Fatalf("systemd-analyze verify sees nothing: %s", verified)
+		t.Fatalf("systemd-analyze verify sees nothing: got %s; want text with \"Unknown key 'NoSuchKey'\"", verified)
 	}
 	for line := range strings.Lines(verified) {
 		// Those that 252 does not know yet, and says so.
-		if !strings.Contains(line, "prelet") && !strings.Contains(line, "kubelet") || strings.Contains(line, "Unknown key 'ImportCredential'") ||
+		if !strings.Contains(line, "prelet") && !strings.Contains(line, "kubelet") ||
+			strings.Contains(line, "Unknown key 'ImportCredential'") ||
 			strings.Contains(line, "Unknown key 'WantsMountsFor'") {
 			continue
 		}
@@ -298,7 +311,7 @@ func TestUnits(t *testing.T) {
 		out := m.try("systemd-analyze", "security", "--no-pager", unit).out
 		level := exposure.FindStringSubmatch(out)
 		if level == nil {
-			t.Errorf("%s: %s", unit, out)
+			t.Errorf("%s: got %s; want level other than nil", unit, out)
 			continue
 		}
 		if n, err := strconv.ParseFloat(level[1], 64); err != nil || n > 2.8 {
@@ -329,20 +342,21 @@ func TestDropIn(t *testing.T) {
 		return m.do("sh", "-c", "tr '\\0' ' ' </proc/$(systemctl show kubelet --value -p MainPID)/cmdline")
 	}
 	if f := flags(); !strings.Contains(f, "--v=3") || len(m.starts()) != 1 {
-		t.Errorf("first boot: %s, %d starts", f, len(m.starts()))
+		t.Errorf("first boot: got %s, %d starts; want text with \"--v=3\" and 1 start", f, len(m.starts()))
 	}
 	write("4")
 	m.do("prelet", "run")
 	m.well(2)
 	if f := flags(); !strings.Contains(f, "--v=4") || len(m.starts()) != 2 {
-		t.Errorf("at run time: %s, %d starts", f, len(m.starts()))
+		t.Errorf("at run time: got %s, %d starts; want text with \"--v=4\" and 2 starts", f, len(m.starts()))
 	}
 	write("5")
 	m.do("systemctl", "restart", "prelet")
 	m.verdict("good")
 	m.well(3)
 	if f := flags(); !strings.Contains(f, "--v=5") || len(m.starts()) != 3 {
-		t.Errorf("systemctl restart prelet: %s, %d starts", f, len(m.starts()))
+		t.Errorf("systemctl restart prelet: got %s, %d starts; want text with \"--v=5\" and 3 starts",
+			f, len(m.starts()))
 	}
 }
 
@@ -354,35 +368,40 @@ func TestGateCleared(t *testing.T) {
 	m.do("systemctl", "daemon-reload")
 	m.edit(pool, `"example.com/pool" = "b"`)
 	before := m.disk()
-	if r := m.try("prelet", "run"); r.exit != 52 || !strings.Contains(r.errors, "EnvironmentFile=/run/prelet/kubelet.env") {
-		t.Errorf("prelet run: %+v", r)
+	if r := m.try("prelet", "run"); r.exit != 52 ||
+		!strings.Contains(r.errors, "EnvironmentFile=/run/prelet/kubelet.env") {
+		t.Errorf("prelet run: got %+v; want exit 52 and text with \"EnvironmentFile=/run/prelet/kubelet.env\"", r)
 	}
 	if d := differs(before, m.disk()); len(d) > 0 {
-		t.Errorf("written: %q", d)
+		t.Errorf("written: got %q; want none", d)
 	}
 }
 
-// A kubelet that is not enabled is not started by prelet; whoever starts it gets the generation, and the verdict.
+// A kubelet that is not enabled is not started by prelet. When it is started by hand, it gets the generation and the
+// verdict.
 func TestKubeletNotEnabled(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	if out, err := exec.Command("chroot", m.root, "systemctl", "disable", "kubelet.service").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	if out, err := exec.Command("chroot", m.root, "systemctl", "disable", "kubelet.service").
+		CombinedOutput(); err != nil {
+		t.Fatalf("got %v: %s; want no error", err, out)
 	}
 	m.boot()
 	if s := m.status(); s.Generation != 1 || s.Verdict != "pending" || !s.Gate.Open {
-		t.Errorf("status: %+v", s)
+		t.Errorf("status: got %+v; want Generation 1, Verdict \"pending\" and Gate.Open", s)
 	}
 	time.Sleep(2 * time.Second)
 	if n := len(m.starts()); n != 0 || m.property("kubelet", "ActiveState") != "inactive" {
-		t.Errorf("%d starts, and it is %s", n, m.property("kubelet", "ActiveState"))
+		t.Errorf("got %d starts, and it is %s; want 0 and property \"inactive\"",
+			n, m.property("kubelet", "ActiveState"))
 	}
 	m.do("systemctl", "start", "kubelet")
 	m.verdict("good")
 	m.well(1)
 }
 
-// `systemctl stop prelet-verify` before the verdict: none is reached, nothing is undone, and the next start of the kubelet judges.
+// `systemctl stop prelet-verify` before the verdict: none is reached, nothing is undone, and the next start of the
+// kubelet judges.
 func TestVerifyStopped(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -396,15 +415,16 @@ func TestVerifyStopped(t *testing.T) {
 	})
 	m.do("systemctl", "stop", "prelet-verify")
 	if s := m.status(); s.Verdict == "good" || s.Verdict == "bad" || !m.exists("/var/lib/prelet/journal.json") {
-		t.Errorf("status: %+v", s)
+		t.Errorf("status: got %+v; want Verdict other than \"good\" and Verdict other than \"bad\"", s)
 	}
 	m.do("systemctl", "restart", "kubelet")
 	m.verdict("good")
 	m.well(1)
 }
 
-// systemd cannot start prelet.service, before a line of prelet runs: a credential that is a folder, a link to itself; a state folder
-// that is a link to nothing. Status says so; a node with a good generation starts on it where prelet-verify can say so; and it heals.
+// systemd cannot start prelet.service, before a line of prelet runs: a credential that is a folder, a link to itself;
+// a state folder that is a link to nothing. Status says so; a node with a good generation starts on it where
+// prelet-verify can say so; and it heals.
 func TestUnitNotStarted(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
@@ -426,7 +446,7 @@ func TestUnitNotStarted(t *testing.T) {
 			t.Fatal(err)
 		}
 		if out, err := exec.Command(ill[0], ill[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
+			t.Fatalf("got %v: %s; want no error", err, out)
 		}
 		m.start()
 		told("(243/CREDENTIALS): a credential of the unit is there and cannot be read")
@@ -440,20 +460,34 @@ func TestUnitNotStarted(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.put(token, text)
-		m.within(30*time.Second, "prelet.service runs", func() string { return trouble("active", m.property("prelet", "ActiveState")) })
+		m.within(
+			30*time.Second,
+			"prelet.service runs",
+			func() string { return trouble("active", m.property("prelet", "ActiveState")) },
+		)
 		m.well(1)
 	}
 
 	m.off()
-	if err := errors.Join(os.Rename(m.root+"/var/lib/prelet", m.root+"/var/lib/aside"), os.Symlink("elsewhere", m.root+"/var/lib/prelet")); err != nil {
+	if err := errors.Join(
+		os.Rename(m.root+"/var/lib/prelet", m.root+"/var/lib/aside"),
+		os.Symlink("elsewhere", m.root+"/var/lib/prelet"),
+	); err != nil {
 		t.Fatal(err)
 	}
 	m.start()
 	told("/var/lib/prelet")
-	if err := errors.Join(os.Remove(m.root+"/var/lib/prelet"), os.Rename(m.root+"/var/lib/aside", m.root+"/var/lib/prelet")); err != nil {
+	if err := errors.Join(
+		os.Remove(m.root+"/var/lib/prelet"),
+		os.Rename(m.root+"/var/lib/aside", m.root+"/var/lib/prelet"),
+	); err != nil {
 		t.Fatal(err)
 	}
-	m.within(60*time.Second, "prelet.service runs", func() string { return trouble("active", m.property("prelet", "ActiveState")) })
+	m.within(
+		60*time.Second,
+		"prelet.service runs",
+		func() string { return trouble("active", m.property("prelet", "ActiveState")) },
+	)
 	m.do("systemctl", "reset-failed")
 	m.well(1)
 }

@@ -38,7 +38,7 @@ func readDeb(file string) (a archive, err error) {
 	}
 	rest, ok := bytes.CutPrefix(b, []byte("!<arch>\n"))
 	if !ok {
-		return a, fmt.Errorf("%s: no ar archive", file)
+		return a, fmt.Errorf("%s is not an ar archive", file)
 	}
 	for len(rest) >= 60 {
 		name := strings.TrimRight(strings.TrimSpace(string(rest[:16])), "/")
@@ -133,7 +133,11 @@ func rpmArchive(a archive, tags map[int]any) (archive, error) {
 	folders, _ := tags[tagDirIndexes].([]uint32)
 	for i, name := range list(tagBaseNames) {
 		if modes[i]&0o170000 == 0o100000 {
-			a.files[list(tagDirNames)[folders[i]]+name] = packaged{Mode: int64(modes[i] & 0o7777), Owner: list(tagFileUser)[i], SHA256: list(tagFileDigests)[i]}
+			a.files[list(tagDirNames)[folders[i]]+name] = packaged{
+				Mode:   int64(modes[i] & 0o7777),
+				Owner:  list(tagFileUser)[i],
+				SHA256: list(tagFileDigests)[i],
+			}
 		}
 	}
 	if len(a.files) == 0 {

@@ -39,13 +39,13 @@ func (m machine) with(t *testing.T) *machine {
 func (m *machine) nothingLeft(name string) {
 	m.t.Helper()
 	if l := m.left(); len(l) > 0 {
-		m.t.Errorf("%s: still there: %q", name, l)
+		m.t.Errorf("%s: still there: got %q; want none", name, l)
 	}
 	if out, _ := m.try("find", "/run/prelet/detectors/sockets", "-mindepth", "2"); out != "" {
 		m.t.Errorf("%s: in the folders of sockets: got %s; want nothing", name, out)
 	}
 	if out, _ := m.try("find", "/run/prelet/detectors", "-name", "*.lock", "-size", "+0"); out != "" {
-		m.t.Errorf("%s: a slot is not clean: %s", name, out)
+		m.t.Errorf("%s: a slot is not clean: got %s; want nothing", name, out)
 	}
 }
 
@@ -54,11 +54,14 @@ func (m *machine) good() {
 	s := m.detect("good", `detector "good" { required = true }`)
 	d := s.facts.Facts.Detectors["good"]
 	m.t.Logf("%s, exit %d", s.took, s.exit)
-	if s.exit != 0 || d.State != "ok" || d.Attributes["firmware"] != "1.20" || d.Labels[hostile.Domain+"/firmware"] != "1.20" || len(s.facts.Degraded) > 0 {
-		m.t.Errorf("%+v", s)
+	if s.exit != 0 || d.State != "ok" || d.Attributes["firmware"] != "1.20" ||
+		d.Labels[hostile.Domain+"/firmware"] != "1.20" ||
+		len(s.facts.Degraded) > 0 {
+		m.t.Errorf("got %+v; want exit 0, State \"ok\", Attributes[firmware] \"1.20\", Labels \"1.20\" and no facts.Degraded",
+			s)
 	}
 	if strings.Contains(s.told, "sandbox") {
-		m.t.Errorf("something of the sandbox is missing in the unit: %s", s.told)
+		m.t.Errorf("something of the sandbox is missing in the unit: got %s; want no \"sandbox\" in it", s.told)
 	}
 	m.nothingLeft("good")
 }
@@ -67,53 +70,53 @@ func (m *machine) good() {
 func (m *machine) hostile() {
 	const timeout = 3 * time.Second
 	for _, row := range []struct {
-		name, want string // part of what is told; "" answers all the same
+		name, want string // part of the message; "" expects a normal answer
 	}{
 		{"crash-before", "vendor library not found: libvendor.so.1"},
 		{"crash-after", "panic: nil device table"},
 		{"crash-call", "assertion failed: table != NULL"},
 		{"says-no", "the driver is older than 1.20"},
-		{"hang-start", "it said nothing until its time was over"},
-		{"hang-call", "it did not answer in its time"},
-		{"flood-stdout", "it did not answer in its time"},
+		{"hang-start", "it printed no handshake before its deadline"},
+		{"hang-call", "it exceeded its deadline"},
+		{"flood-stdout", "it exceeded its deadline"},
 		{"flood-stderr", ""},
 		{"long-line", "more than 4096 bytes"},
 		{"noise", "Vendor driver 1.2 starting"},
 		{"wrong-version", "of the detector protocol"},
-		{"netrpc", "and prelet gRPC"},
+		{"netrpc", "unsupported protocol"},
 		{"wrong-core", "of go-plugin's protocol"},
-		{"other-protocol", "is not HTTP/2 as gRPC has it"},
-		{"ping-flood", "it did not answer in its time"},
+		{"other-protocol", "it does not speak HTTP/2"},
+		{"ping-flood", "it exceeded its deadline"},
 		{"chatty", "the driver is older than 1.20"},
 		{"flood-stdio", ""},
 		{"crowd", "more than 8192 elements"},
-		{"tcp", "must listen on a Unix socket"},
-		{"foreign-socket", "not in the folder that it was given"},
-		{"dotted-socket", "not in the folder that it was given"},
+		{"tcp", "unsupported network"},
+		{"foreign-socket", "invalid socket path"},
+		{"dotted-socket", "invalid socket path"},
 		{"dead-socket", "its socket does not answer"},
-		{"secret", "It said: cannot log in with"},
-		{"role-label", "is not a described domain"},
+		{"secret", "Its output: cannot log in with"},
+		{"role-label", "is not in the description"},
 		{"wrong-type", "wrong type"},
-		{"bad-address", "is no PCI address"},
+		{"bad-address", "invalid PCI address"},
 		{"placeholder", "U+E000"},
-		{"terminal", "not a text of one line"},
+		{"terminal", "not a printable text"},
 		{"many", "too many"},
 		{"warns", "its answer cannot be passed on"},
-		{"no-number", "a number that is not finite"},
-		{"bad-label", "is no key of a vendor's label"},
-		{"foreign-label", "is not a described domain"},
-		{"undescribed", "is not described"},
-		{"huge", ""}, // told below: it may run out of memory before it is refused
+		{"no-number", "its answer cannot be passed on: json: unsupported value: NaN"},
+		{"bad-label", "invalid label key"},
+		{"foreign-label", "is not in the description"},
+		{"undescribed", "is not in the description"},
+		{"huge", ""}, // see below: it may run out of memory before it is refused
 		{"grandchild", ""},
-		{"hang-child", "it did not answer in its time"},
+		{"hang-child", "it exceeded its deadline"},
 		{"shared-hog", ""},
 		{"ignores", ""},
-		{"hog", "it ended while it was asked"},
+		{"hog", "it ended during the call"},
 		{"kill-host", ""},
 		{"setsid", ""},
 		{"nests", ""},
 		{"fork-bomb", ""},
-		{"missing", "There is no program"},
+		{"missing", "does not exist"},
 	} {
 		m.t.Run(row.name, func(t *testing.T) {
 			m := m.with(t)
@@ -121,7 +124,10 @@ func (m *machine) hostile() {
 				m.install(row.name)
 			}
 			for _, required := range []bool{false, true} {
-				s := m.detect(row.name, fmt.Sprintf("detector %q {\n  required = %t\n  timeout  = %q\n}", row.name, required, timeout))
+				s := m.detect(
+					row.name,
+					fmt.Sprintf("detector %q {\n  required = %t\n  timeout  = %q\n}", row.name, required, timeout),
+				)
 				text := s.told
 				state := s.facts.Facts.Detectors[row.name].State
 				t.Logf("required %t: exit %d after %s, %s", required, s.exit, s.took.Round(time.Millisecond), state)
@@ -129,17 +135,17 @@ func (m *machine) hostile() {
 				case bad && !strings.Contains(text, row.want):
 					t.Errorf("it does not say %q: %s", row.want, s.told)
 				case bad && !required && (s.exit != 0 || state != "failed" && state != "absent" || len(s.facts.Degraded) != 1):
-					t.Errorf("exit %d, state %q, degraded %v", s.exit, state, s.facts.Degraded)
+					t.Errorf("got exit %d, state %q, degraded %v; want 0, failed or absent, and one", s.exit, state, s.facts.Degraded)
 				case bad && required && s.exit != failed:
-					t.Errorf("exit %d", s.exit)
+					t.Errorf("got exit %d, want %d", s.exit, failed)
 				case !bad && s.exit != 0 && s.exit != failed:
-					t.Errorf("exit %d: %s", s.exit, s.told)
+					t.Errorf("got exit %d: %s; want 0 or %d", s.exit, s.told, failed)
 				}
 				if strings.Contains(s.journal+s.written, hostile.Secret) {
-					t.Errorf("a credential of the unit is told: %s", s.journal)
+					t.Errorf("a credential of the unit is told: got %s; want no hostile.Secret in it", s.journal)
 				}
 				if s.took > timeout+2*time.Second {
-					t.Errorf("it took %s", s.took)
+					t.Errorf("it took %s; want at most %s", s.took, timeout+2*time.Second)
 				}
 			}
 			m.nothingLeft(row.name)
@@ -147,8 +153,9 @@ func (m *machine) hostile() {
 	}
 }
 
-// sandbox lets a detector try what each line forbids, under the unit; with the same line left out it must succeed, or the test
-// has shown nothing of that line there. What the unit itself forbids as well is not in the list of a control.
+// sandbox lets a detector try each forbidden action, under the unit; with the same line left out it must succeed,
+// otherwise the test proves nothing about that line. What the unit itself forbids as well is not in the list of a
+// control.
 func (m *machine) sandbox() {
 	m.install("tries")
 	m.put("/srv/open/secret", "x", 0o644)
@@ -172,56 +179,65 @@ func (m *machine) sandbox() {
 		m.t.Helper()
 		s := m.detect("tries", site(allow))
 		if s.exit != 0 {
-			m.t.Fatalf("exit %d: %s", s.exit, s.told)
+			m.t.Fatalf("exit %d: got %s; want 0", s.exit, s.told)
 		}
 		return s.facts.Facts.Detectors["tries"].Attributes
 	}
 	with := try("")
 	for _, key := range []string{"read_cpuinfo", "null", "socket_unix_stream"} {
 		if with[key] != "ok" {
-			m.t.Errorf("%s: %q", key, with[key])
+			m.t.Errorf("%s: got %q; want \"ok\"", key, with[key])
 		}
 	}
 	for _, key := range []string{"read_token", "ptrace_host", "memory_of_host", "environment_of_host", "signal_host", "signal_1", "setuid", "mount", "bpf", "perf", "io_uring", "setpgid", "raise_memory"} {
 		if with[key] == "ok" || with[key] == "" {
-			m.t.Errorf("%s: %q", key, with[key])
+			m.t.Errorf("%s: got %q; want with other than \"ok\" and non-empty with", key, with[key])
 		}
 	}
 	if with["core_file"] == "ok" {
 		m.t.Error("the limit of core files is not 1, so a crash starts the program of core_pattern")
 	}
-	if with["status_CapEff"] != "0000000000000000" || with["status_NoNewPrivs"] != "1" || with["oom_score"] != "1000" || strings.Contains(" "+with["status_Uid"], " 0 ") {
-		m.t.Errorf("%v", with)
+	if with["status_CapEff"] != "0000000000000000" || with["status_NoNewPrivs"] != "1" || with["oom_score"] != "1000" ||
+		strings.Contains(" "+with["status_Uid"], " 0 ") {
+		m.t.Errorf("got %v; want with[status_CapEff] \"0000000000000000\", with[status_NoNewPrivs] \"1\", with[oom_score] \"1000\" and no \" 0 \" in it",
+			with)
 	}
 	for line, forbids := range map[string][]string{
-		"landlock": {"read_file", "read_passwd", "list_folder", "run_program", "folder_beside_the_socket"},
+		"landlock": {"read_file", "read_passwd", "list_folder", "run_program", "folder_next_to_the_socket"},
 		"connect":  {"connect_bus"},
 		"seccomp": {"setsid", "memfd", "shared_memory", "socket_tcp", "socket_udp", "socket_unix_datagram", "growing_memory", "moved_stack",
 			"send_buffer", "receive_buffer"},
-		"limits": {"write_beside_the_socket", "allocate_a_file"},
+		"limits": {"write_next_to_the_socket", "allocate_a_file"},
 	} {
 		real := m.root + helper + ".real"
-		m.must(os.Rename(m.root+helper, real), os.Link(m.root+m.program, m.root+helper+"-without-"+line), os.Symlink(helper+"-without-"+line, m.root+helper))
+		m.must(
+			os.Rename(m.root+helper, real),
+			os.Link(m.root+m.program, m.root+helper+"-without-"+line),
+			os.Symlink(helper+"-without-"+line, m.root+helper),
+		)
 		without := try("")
 		m.must(os.Remove(m.root+helper), os.Rename(real, m.root+helper))
 		for _, key := range forbids {
 			if with[key] == "ok" || with[key] == "" {
-				m.t.Errorf("%s: %q, and it should fail", key, with[key])
+				m.t.Errorf("%s: got %q, and it should fail; want with other than \"ok\" and non-empty with",
+					key, with[key])
 			}
 			if without[key] != "ok" {
-				m.t.Errorf("%s: %q without %s: that it fails proves nothing of it", key, without[key], line)
+				m.t.Errorf("%s: got %q without %s: that it fails proves nothing of it; want \"ok\"",
+					key, without[key], line)
 			}
 		}
 	}
 	for key, allow := range map[string]string{"read_file": `read = ["/srv/open"]`, "run_program": `execute = ["/usr/bin/id"]`, "connect_bus": `sockets = ["/run/dbus/system_bus_socket"]`} {
 		if got := try("allow { " + allow + " }"); got[key] != "ok" {
-			m.t.Errorf("%s: %q, although it is granted", key, got[key])
+			m.t.Errorf("%s: got %q, although it is granted; want \"ok\"", key, got[key])
 		}
 	}
 	m.nothingLeft("tries")
 }
 
-// fills is a detector that makes as many files as it can. They are few, none of them is in /run, and a detector beside it has its own.
+// fills is a detector that makes as many files as it can. They are few, none of them is in /run, and a detector that
+// runs in parallel has its own limit.
 func (m *machine) fills() {
 	m.install("fills")
 	m.install("good")
@@ -236,10 +252,12 @@ func (m *machine) fills() {
 	d := s.facts.Facts.Detectors["fills"]
 	n, err := strconv.Atoi(d.Attributes["files"])
 	if err != nil || n == 0 || n > 256 || !strings.Contains(d.Attributes["last"], "no space left on device") {
-		m.t.Errorf("got %q files and then %q; want 1 to 256 and no space then: %s", d.Attributes["files"], d.Attributes["last"], s.told)
+		m.t.Errorf("got %q files and then %q; want 1 to 256 and no space then: %s",
+			d.Attributes["files"], d.Attributes["last"], s.told)
 	}
 	if s.exit != 0 || s.facts.Facts.Detectors["good"].State != "ok" || strings.Contains(s.told, "limit of files") {
-		m.t.Errorf("exit %d, the good one is %s: %s", s.exit, s.facts.Facts.Detectors["good"].State, s.told)
+		m.t.Errorf("exit %d, the good one is %s: got %s; want exit 0, facts.Facts.Detectors[good].State \"ok\" and no \"limit of files\" in it",
+			s.exit, s.facts.Facts.Detectors["good"].State, s.told)
 	}
 	if after := free(); after+64 < before { // locks and the like
 		m.t.Errorf("free inodes of /run: got %d, want about %d as before", after, before)
@@ -253,8 +271,9 @@ func (m *machine) swapped() {
 	m.must(os.Remove(m.root + programs + "/good"))
 	m.put(programs+"/good", "#!/bin/sh\ntouch /var/lib/prelet/ran /tmp/ran\n", 0o755)
 	s := m.detect("swapped", `detector "good" { required = true }`)
-	if s.exit != failed || !strings.Contains(s.told, "is not the program that was locked, and was not executed") {
-		m.t.Errorf("exit %d: %s", s.exit, s.told)
+	if s.exit != failed || !strings.Contains(s.told, "was not executed, because it is not the locked program") {
+		m.t.Errorf("exit %d: got %s; want exit %d and text with \"was not executed, because it is not the locked program\"",
+			s.exit, s.told, failed)
 	}
 	for _, p := range []string{"/var/lib/prelet/ran", "/tmp/ran"} {
 		if _, err := os.Stat(m.root + p); err == nil {
@@ -264,33 +283,42 @@ func (m *machine) swapped() {
 	m.nothingLeft("swapped")
 }
 
-// killed is prelet itself, by SIGKILL, while a detector hangs that has a child: the unit's cgroup ends them all, and the slot that nobody gave
-// back is clean again after the next one.
+// killed is prelet itself, by SIGKILL, while a detector with a child hangs: the unit's cgroup ends them all, and the
+// slot that was not returned is clean again after the next run.
 func (m *machine) killed() {
 	m.install("hang-child")
 	m.install("good")
-	m.put("/etc/sites/killed/site.hcl", "detector \"hang-child\" {\n  timeout = \"60s\"\n}\nstage \"detect-hw\" \"node\" {}\n", 0o644)
+	m.put(
+		"/etc/sites/killed/site.hcl",
+		"detector \"hang-child\" {\n  timeout = \"60s\"\n}\nstage \"detect-hw\" \"node\" {}\n",
+		0o644,
+	)
 	const unit = "detect@killed.service"
 	m.try("systemctl", "start", "--no-block", unit)
 	until := func(what string, is func() bool) {
 		m.t.Helper()
 		for late := time.Now().Add(30 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(late) {
-				m.t.Fatalf("%s: not within 30 s: %q", what, m.left())
+				m.t.Fatalf("%s: got %q after 30 s, want it", what, m.left())
 			}
 		}
 	}
 	until("the detector and its child run", func() bool { return len(m.left()) >= 3 }) // prelet-detect is the third
 	m.try("systemctl", "kill", "--kill-who=main", "--signal=KILL", unit)
 	until("nothing runs any more", func() bool { return len(m.left()) == 0 })
-	if s := m.detect("after", `detector "good" { required = true }`); s.exit != 0 || s.facts.Facts.Detectors["good"].State != "ok" {
-		m.t.Errorf("the next run: exit %d: %s", s.exit, s.told)
+	if s := m.detect(
+		"after",
+		`detector "good" { required = true }`,
+	); s.exit != 0 ||
+		s.facts.Facts.Detectors["good"].State != "ok" {
+		m.t.Errorf("the next run: exit %d: got %s; want exit 0 and facts.Facts.Detectors[good].State \"ok\"",
+			s.exit, s.told)
 	}
 	m.nothingLeft("killed")
 }
 
-// stuck is a detector that reads what never answers: no signal ends it. The boot goes on in time and says that something is left; the next
-// detector has another user; and when the device answers at last, nothing is left.
+// stuck is a detector that reads what never answers: no signal ends it. The boot goes on in time and says that
+// something is left; the next detector has another user; and when the device answers at last, nothing is left.
 func (m *machine) stuck() {
 	if known, _ := os.ReadFile("/proc/filesystems"); !strings.Contains(string(known), "\tfuse\n") {
 		m.t.Skip("this kernel has no FUSE")
@@ -310,7 +338,7 @@ func (m *machine) stuck() {
 		for late := time.Now().Add(30 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(late) {
 				journal, _ := m.try("journalctl", "-u", "stuck", "--no-pager")
-				m.t.Fatalf("%s: not within 30 s: %q\n%s", what, m.left(), journal)
+				m.t.Fatalf("%s: got %q after 30 s, want it\n%s", what, m.left(), journal)
 			}
 		}
 	}
@@ -319,16 +347,32 @@ func (m *machine) stuck() {
 		return strings.TrimSpace(out) == "fuse"
 	})
 	const timeout = 3 * time.Second
-	s := m.detect("stuck", fmt.Sprintf("detector \"tries\" {\n  timeout = %q\n  allow {\n    read = [%q]\n  }\n  config {\n    read_file = %q\n  }\n}", timeout, at, at+"/file"))
+	s := m.detect(
+		"stuck",
+		fmt.Sprintf(
+			"detector \"tries\" {\n  timeout = %q\n  allow {\n    read = [%q]\n  }\n  config {\n    read_file "+
+				"= %q\n  }\n}",
+			timeout,
+			at,
+			at+"/file",
+		),
+	)
 	m.t.Logf("%s: %s", s.took, strings.TrimSpace(s.told))
-	if d := s.facts.Facts.Detectors["tries"]; s.exit != 0 || d.State != "failed" || s.took > timeout+2*time.Second || !strings.Contains(s.told, "did not answer in its time. Something of it is left that cannot be ended") {
-		m.t.Errorf("exit %d after %s, %s: %s", s.exit, s.took, d.State, s.told)
+	if d := s.facts.Facts.Detectors["tries"]; s.exit != 0 || d.State != "failed" || s.took > timeout+2*time.Second ||
+		!strings.Contains(s.told, "One of its processes cannot be killed") {
+		m.t.Errorf("exit %d after %s, %s: got %s; want exit 0, State \"failed\" and took at most %s",
+			s.exit, s.took, d.State, s.told, timeout+2*time.Second)
 	}
 	if len(m.left()) == 0 {
 		m.t.Error("nothing is stuck, so this shows nothing")
 	}
-	if s := m.detect("beside", `detector "good" { required = true }`); s.exit != 0 || s.facts.Facts.Detectors["good"].State != "ok" {
-		m.t.Errorf("another one meanwhile: exit %d: %s", s.exit, s.told)
+	if s := m.detect(
+		"beside",
+		`detector "good" { required = true }`,
+	); s.exit != 0 ||
+		s.facts.Facts.Detectors["good"].State != "ok" {
+		m.t.Errorf("another one meanwhile: exit %d: got %s; want exit 0 and facts.Facts.Detectors[good].State \"ok\"",
+			s.exit, s.told)
 	}
 	m.try("systemctl", "kill", "--signal=KILL", "stuck.service")
 	until("all is over", func() bool { return len(m.left()) == 0 })
@@ -343,49 +387,61 @@ func (m *machine) parallel() {
 		site += fmt.Sprintf("detector %q { timeout = \"2s\" }\n", n)
 	}
 	s := m.detect("parallel", site)
-	if s.exit != 0 || s.took > 4*time.Second || s.facts.Facts.Detectors["good"].State != "ok" || len(s.facts.Degraded) != 4 {
-		m.t.Errorf("exit %d after %s: %v", s.exit, s.took, s.facts.Degraded)
+	if s.exit != 0 || s.took > 4*time.Second || s.facts.Facts.Detectors["good"].State != "ok" ||
+		len(s.facts.Degraded) != 4 {
+		m.t.Errorf("exit %d after %s: got %v; want exit 0, took at most 4s, facts.Facts.Detectors[good].State \"ok\" and 4 facts.Degraded",
+			s.exit, s.took, s.facts.Degraded)
 	}
 	m.nothingLeft("parallel")
 }
 
-// consent: what a detector needs and nobody grants keeps it from being started, and the message is the block to paste.
+// consent: a detector whose needs are not granted is not started, and the message is the block to paste.
 func (m *machine) consent() {
 	m.install("needy")
 	s := m.detect("consent", `detector "needy" {}`)
-	if d := s.facts.Facts.Detectors["needy"]; s.exit != 0 || d.State != "failed" || !strings.Contains(s.told, `execute = ["/usr/bin/id"]`) || !strings.Contains(s.told, "allow {") {
-		m.t.Errorf("exit %d: %+v: %s", s.exit, d, s.told)
+	if d := s.facts.Facts.Detectors["needy"]; s.exit != 0 || d.State != "failed" ||
+		!strings.Contains(s.told, `execute = ["/usr/bin/id"]`) ||
+		!strings.Contains(s.told, "allow {") {
+		m.t.Errorf("exit %d: got %+v: %s; want exit 0, State \"failed\", text with `execute = [\"/usr/bin/id\"]` and text with \"allow {\"",
+			s.exit, d, s.told)
 	}
 	s = m.detect("consent", "detector \"needy\" {\n  allow {\n    execute = [\"/usr/bin/id\"]\n  }\n}")
 	if d := s.facts.Facts.Detectors["needy"]; s.exit != 0 || d.State != "ok" {
-		m.t.Errorf("exit %d: %+v: %s", s.exit, d, s.told)
+		m.t.Errorf("exit %d: got %+v: %s; want exit 0 and State \"ok\"", s.exit, d, s.told)
 	}
 }
 
-// disagree: two that recommend different values of one label are told by name, and neither is taken.
+// disagree: if two detectors recommend different values of one label, both are named, and neither value is used.
 func (m *machine) disagree() {
 	m.install("good")
 	m.install("contrary")
 	s := m.detect("disagree", "detector \"good\" {}\ndetector \"contrary\" {}")
-	if s.exit != 0 || !strings.Contains(s.told, `Detectors "contrary" and "good" disagree`) || len(s.facts.Degraded) != 1 {
-		m.t.Errorf("exit %d: %v %s", s.exit, s.facts.Degraded, s.told)
+	if s.exit != 0 || !strings.Contains(s.told, `Detectors "contrary" and "good" disagree`) ||
+		len(s.facts.Degraded) != 1 {
+		m.t.Errorf("exit %d: got %v %s; want exit 0, text with `Detectors \"contrary\" and \"good\" disagree` and 1 facts.Degraded",
+			s.exit, s.facts.Degraded, s.told)
 	}
 	s = m.detect("disagree", "detector \"good\" { required = true }\ndetector \"contrary\" {}")
 	if s.exit != failed {
-		m.t.Errorf("exit %d: %s", s.exit, s.told)
+		m.t.Errorf("exit %d: got %s; want %d", s.exit, s.told, failed)
 	}
 }
 
 // refused: a filter that forbids Landlock is a finding that somebody has to look at, and no old kernel.
 func (m *machine) refused() {
 	m.install("good")
-	m.put("/etc/systemd/system/detect@.service.d/filter.conf", "[Service]\nSystemCallFilter=~landlock_create_ruleset landlock_add_rule landlock_restrict_self\n", 0o644)
+	m.put(
+		"/etc/systemd/system/detect@.service.d/filter.conf",
+		"[Service]\nSystemCallFilter=~landlock_create_ruleset landlock_add_rule landlock_restrict_self\n",
+		0o644,
+	)
 	m.try("systemctl", "daemon-reload")
 	s := m.detect("refused", `detector "good" {}`)
 	m.must(os.RemoveAll(m.root + "/etc/systemd/system/detect@.service.d"))
 	m.try("systemctl", "daemon-reload")
 	if s.exit != 0 || len(s.facts.Degraded) != 1 || !strings.Contains(s.told, "refuses it (EPERM)") {
-		m.t.Errorf("exit %d, %v: %s", s.exit, s.facts.Degraded, s.told)
+		m.t.Errorf("exit %d, %v: got %s; want exit 0, 1 facts.Degraded and text with \"refuses it (EPERM)\"",
+			s.exit, s.facts.Degraded, s.told)
 	}
 }
 

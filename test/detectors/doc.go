@@ -1,4 +1,4 @@
-// Package detectors runs detectors that crash, hang, flood, lie and break out under prelet's own unit, on a booted systemd with
-// its hardening, as root, and looks that the boot ends in time, that nothing of them is left, and that the sandbox holds
-// there too. `make e2e-hostile` builds what it needs; without that it skips.
+// Package detectors runs hostile detectors (crashing, hanging, flooding, lying, escaping) under prelet's hardened
+// unit on a booted systemd, as root. The boot must end in time, no process or folder may be left, and the sandbox
+// must work there too. `make e2e-hostile` builds the image; without it the tests are skipped.
 package detectors

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// gpus puts two GPUs in the place of the PCI devices that this machine has, a libnvidia-ml.so.1 that knows them, and the package of the
-// detector "nvidia".
+// gpus puts two GPUs in the place of the PCI devices that this machine has, a libnvidia-ml.so.1 that knows them, and
+// the package of the detector "nvidia".
 func gpus(m *machine) {
 	m.t.Helper()
 	for _, address := range []string{"0000:17:00.0", "0000:3d:00.0"} {
@@ -29,8 +29,9 @@ func gpus(m *machine) {
 	libraries := "/usr/lib/" + strings.TrimSpace(string(triplet))
 	m.must(os.MkdirAll(m.root+libraries, 0o755))
 	header := filepath.Join(strings.TrimSpace(string(dir)), "pkg/nvml")
-	if out, err := exec.Command("gcc", "-Wall", "-Werror", "-shared", "-fPIC", "-I", header, "-Wl,-soname,libnvidia-ml.so.1", "-o", m.root+libraries+"/libnvidia-ml.so.1", "nvml/mock.c").CombinedOutput(); err != nil {
-		m.t.Fatalf("gcc: %v\n%s", err, out)
+	if out, err := exec.Command("gcc", "-Wall", "-Werror", "-shared", "-fPIC", "-I", header, "-Wl,-soname,libnvidia-ml.so.1", "-o", m.root+libraries+"/libnvidia-ml.so.1", "nvml/mock.c").
+		CombinedOutput(); err != nil {
+		m.t.Fatalf("gcc: got %v; want no error:\n%s", err, out)
 	}
 	found, _ := filepath.Glob("../../dist/prelet-detector-nvidia_*.deb")
 	if len(found) != 1 {
@@ -39,13 +40,15 @@ func gpus(m *machine) {
 	text, err := os.ReadFile(found[0])
 	m.must(err)
 	m.put("/root/nvidia.deb", string(text), 0o644)
-	if out, err := exec.Command("chroot", m.root, "dpkg", "--install", "/root/nvidia.deb").CombinedOutput(); err != nil {
-		m.t.Fatalf("dpkg --install: %v: %s", err, out)
+	if out, err := exec.Command("chroot", m.root, "dpkg", "--install", "/root/nvidia.deb").
+		CombinedOutput(); err != nil {
+		m.t.Fatalf("dpkg --install: got %v: %s; want no error", err, out)
 	}
 }
 
-// TestNVML is the package of "nvidia" on a node with GPUs, under the unit: the program opens libnvidia-ml.so.1 in the sandbox, and that the
-// driver's device. Without the site's grant, and without the package's drop-in, there is plainly less, and the reason.
+// TestNVML is the package of "nvidia" on a node with GPUs, under the unit: the program opens libnvidia-ml.so.1 in the
+// sandbox, and that the driver's device. Without the site's grant, and without the package's drop-in, there is
+// plainly less, and the reason.
 func TestNVML(t *testing.T) {
 	m := boot(t, gpus)
 	if out, exit := m.try("mount", "--bind", "/srv/pci", "/sys/bus/pci/devices"); exit != 0 {
@@ -64,8 +67,11 @@ func TestNVML(t *testing.T) {
 		t.Fatal(out)
 	}
 	for _, unit := range []string{"prelet.service", "prelet-apply.service"} {
-		if out, _ := m.try("systemctl", "show", unit, "--value", "-p", "DeviceAllow"); !strings.Contains(out, "char-nvidia* rw") {
-			t.Errorf("%s: DeviceAllow=%s", unit, out)
+		if out, _ := m.try("systemctl", "show", unit, "--value", "-p", "DeviceAllow"); !strings.Contains(
+			out,
+			"char-nvidia* rw",
+		) {
+			t.Errorf("%s: DeviceAllow=%s; want text with \"char-nvidia* rw\"", unit, out)
 		}
 	}
 	dropIn, err := os.ReadFile(m.root + "/usr/lib/systemd/system/prelet.service.d/50-detector-nvidia.conf")
@@ -80,40 +86,58 @@ func TestNVML(t *testing.T) {
 		t.Helper()
 		s := m.detect(name, site)
 		d := s.facts.Facts.Detectors["nvidia"]
-		if s.exit != 0 || d.State != "ok" || d.Facts["cuda_version"] != nil || !slices.ContainsFunc(d.Warnings, func(w string) bool { return strings.Contains(w, "the devices are not granted") }) {
-			t.Errorf("%s: exit %d: %+v\n%s", name, s.exit, d, s.told)
+		if s.exit != 0 || d.State != "ok" || d.Facts["cuda_version"] != nil ||
+			!slices.ContainsFunc(
+				d.Warnings,
+				func(w string) bool { return strings.Contains(w, "the devices are not granted") },
+			) {
+			t.Errorf("%s: exit %d: got %+v; want exit 0, State \"ok\" and Facts[cuda_version] nil:\n%s",
+				name, s.exit, d, s.told)
 		}
 		if g := s.facts.Facts.GPUs; len(g) != 2 {
-			t.Errorf("%s: the GPUs that the kernel shows: %+v", name, g)
+			t.Errorf("%s: got GPUs %+v, want the two that the kernel shows", name, g)
 		}
 	}
 	refused("ungranted", `detector "nvidia" {}`)
 	refused("closed", granted) // DevicePolicy=closed
 
 	// This kernel has no nvidia in /proc/devices: the same line for the group of the device that stands for it.
-	m.put("/etc/systemd/system/detect@.service.d/devices.conf", strings.Replace(string(dropIn), "char-nvidia*", "char-misc", 1), 0o644)
+	m.put(
+		"/etc/systemd/system/detect@.service.d/devices.conf",
+		strings.Replace(string(dropIn), "char-nvidia*", "char-misc", 1),
+		0o644,
+	)
 	m.try("systemctl", "daemon-reload")
 	s := m.detect("granted", granted)
 	d := s.facts.Facts.Detectors["nvidia"]
 	t.Logf("%s: %v %v", s.took, d.Facts, d.Labels)
-	if s.exit != 0 || d.State != "ok" || d.Facts["driver_version"] != "570.86.15" || d.Facts["cuda_version"] != "12.8" || d.Facts["mig_enabled"] != true || len(s.facts.Degraded) > 0 {
-		t.Errorf("exit %d: %+v\n%s", s.exit, d, s.told)
+	if s.exit != 0 || d.State != "ok" || d.Facts["driver_version"] != "570.86.15" ||
+		d.Facts["cuda_version"] != "12.8" ||
+		d.Facts["mig_enabled"] != true ||
+		len(s.facts.Degraded) > 0 {
+		t.Errorf("exit %d: got %+v; want exit 0, State \"ok\", Facts[driver_version] \"570.86.15\", Facts[cuda_version] \"12.8\", Facts[mig_enabled] true and no facts.Degraded:\n%s",
+			s.exit, d, s.told)
 	}
 	if mig, _ := d.Facts["mig_devices"].(map[string]any); mig["1g.10gb"] != 2.0 || mig["3g.40gb"] != 1.0 {
-		t.Errorf("MIG devices: %v", d.Facts["mig_devices"])
+		t.Errorf("MIG devices: got %v; want mig[1g.10gb] 2.0 and mig[3g.40gb] 1.0", d.Facts["mig_devices"])
 	}
-	if g := s.facts.Facts.GPUs; len(g) != 2 || g[0].Name != "NVIDIA H100 80GB HBM3" || g[0].MemoryGiB == nil || *g[0].MemoryGiB < 79.6 || *g[0].MemoryGiB > 79.7 {
-		t.Errorf("GPUs: %+v", g)
+	if g := s.facts.Facts.GPUs; len(g) != 2 || g[0].Name != "NVIDIA H100 80GB HBM3" || g[0].MemoryGiB == nil ||
+		*g[0].MemoryGiB < 79.6 ||
+		*g[0].MemoryGiB > 79.7 {
+		t.Errorf("GPUs: got %+v; want g[0].Name \"NVIDIA H100 80GB HBM3\", g[0].MemoryGiB other than nil, g[0].MemoryGiB at least 79.6 and g[0].MemoryGiB at most 79.7",
+			g)
 	}
-	if d.Labels["nvidia.com/gpu.memory"] != "81559" || d.Labels["nvidia.com/gpu.family"] != "hopper" || d.Labels["nvidia.com/gpu.product"] != "NVIDIA-H100-80GB-HBM3" {
-		t.Errorf("labels: %v", d.Labels)
+	if d.Labels["nvidia.com/gpu.memory"] != "81559" || d.Labels["nvidia.com/gpu.family"] != "hopper" ||
+		d.Labels["nvidia.com/gpu.product"] != "NVIDIA-H100-80GB-HBM3" {
+		t.Errorf("labels: got %v; want Labels[nvidia.com/gpu.memory] \"81559\", Labels[nvidia.com/gpu.family] \"hopper\" and Labels[nvidia.com/gpu.product] \"NVIDIA-H100-80GB-HBM3\"",
+			d.Labels)
 	}
 	m.recorded(granted)
 	m.nothingLeft("nvidia")
 }
 
-// beforeTheDriver: the unit may open the driver's devices although no driver was loaded when it started. That nothing answers there is another
-// error than that it may not.
+// beforeTheDriver: the unit may open the driver's devices although no driver was loaded when it started. That nothing
+// answers there is another error than that it may not.
 func (m *machine) beforeTheDriver(dropIn string) {
 	m.t.Helper()
 	if out, exit := m.try("mknod", "-m", "666", "/dev/nvidia15", "c", "195", "15"); exit != 0 {
@@ -121,7 +145,7 @@ func (m *machine) beforeTheDriver(dropIn string) {
 	}
 	run := []string{"systemd-run", "--quiet", "--wait", "--pipe", "-p", "DevicePolicy=closed"}
 	if out, _ := m.try(append(run, "cat", "/dev/nvidia15")...); !strings.Contains(out, "Operation not permitted") {
-		m.t.Errorf("without the drop-in: %s", out)
+		m.t.Errorf("without the drop-in: got %s; want text with \"Operation not permitted\"", out)
 	}
 	for line := range strings.Lines(dropIn) {
 		if strings.HasPrefix(line, "DeviceAllow=") {
@@ -129,23 +153,33 @@ func (m *machine) beforeTheDriver(dropIn string) {
 		}
 	}
 	if out, _ := m.try(append(run, "cat", "/dev/nvidia15")...); !strings.Contains(out, "No such device") {
-		m.t.Errorf("with it: %s", out)
+		m.t.Errorf("with it: got %s; want text with \"No such device\"", out)
 	}
 	if out, exit := m.try("rm", "/dev/nvidia15"); exit != 0 {
 		m.t.Fatal(out)
 	}
 }
 
-// recorded asks the same package about a machine that is a tree: it tells what stands there, and nothing of this node and its NVML.
+// recorded runs the same package on a machine that is a tree: it reports the tree's content, and no facts of this node
+// and its NVML.
 func (m *machine) recorded(site string) {
 	m.t.Helper()
 	build := exec.Command("go", "run", "./tools/machines", "testdata/hardware/spec", m.root+"/srv/machines")
 	build.Dir = "../.."
 	if out, err := build.CombinedOutput(); err != nil {
-		m.t.Fatalf("%v: %s", err, out)
+		m.t.Fatalf("got %v: %s; want no error", err, out)
 	}
 	m.put("/etc/sites/recorded/site.hcl", site+"\nstage \"detect-hw\" \"node\" {}\n", 0o644)
-	out, exit := m.try("prelet", "detect", "-o", "json", "--config", "/etc/sites/recorded", "--hardware", "/srv/machines/dgx-h100")
+	out, exit := m.try(
+		"prelet",
+		"detect",
+		"-o",
+		"json",
+		"--config",
+		"/etc/sites/recorded",
+		"--hardware",
+		"/srv/machines/dgx-h100",
+	)
 	var s struct {
 		Facts struct {
 			Detectors map[string]struct {
@@ -158,10 +192,13 @@ func (m *machine) recorded(site string) {
 		}
 	}
 	if err := json.Unmarshal([]byte(out), &s); err != nil {
-		m.t.Fatalf("exit %d: %v: %s", exit, err, out)
+		m.t.Fatalf("exit %d: got %v: %s; want no error", exit, err, out)
 	}
-	if d := s.Facts.Detectors["nvidia"]; exit != 0 || d.State != "ok" || d.Facts.Products["NVIDIA H100 80GB HBM3"] != 8 || d.Facts.Cuda != nil {
-		m.t.Errorf("exit %d: a recorded machine: %+v", exit, d)
+	if d := s.Facts.Detectors["nvidia"]; exit != 0 || d.State != "ok" ||
+		d.Facts.Products["NVIDIA H100 80GB HBM3"] != 8 ||
+		d.Facts.Cuda != nil {
+		m.t.Errorf("exit %d: a recorded machine: got %+v; want exit 0, State \"ok\", Facts.Products[NVIDIA H100 80GB HBM3] 8 and Facts.Cuda nil",
+			exit, d)
 	}
 	m.t.Logf("a recorded machine: %+v", s.Facts.Detectors["nvidia"].Facts)
 }

@@ -20,8 +20,9 @@ import (
 // packagesVariable are folders of packages, those of `make packages` and those that the template makes.
 const packagesVariable = "PRELET_PACKAGES"
 
-// TestPackages looks at what each package of a detector installs: the program, the lock of this very program, a drop-in for both units
-// if it opens devices, and nothing else but what is known here; and the rpm the same as the deb.
+// TestPackages looks at what each package of a detector installs: the program, the lock of this very program, a
+// drop-in for both units if it opens devices, and nothing else but what is known here; and the rpm the same as the
+// deb.
 func TestPackages(t *testing.T) {
 	dirs := filepath.SplitList(os.Getenv(packagesVariable))
 	if len(dirs) == 0 {
@@ -43,7 +44,8 @@ func TestPackages(t *testing.T) {
 	}
 }
 
-// examples of sites that declare detectors fit those that ship: what they configure and read is checked along the packages' locks.
+// examples of sites that declare detectors fit those that ship: what they configure and read is checked along the
+// packages' locks.
 func examples(t *testing.T, dirs []string) {
 	root := t.TempDir()
 	for _, dir := range dirs {
@@ -54,16 +56,20 @@ func examples(t *testing.T, dirs []string) {
 				t.Fatal(err)
 			}
 			for path, f := range deb.files {
-				if err := errors.Join(os.MkdirAll(filepath.Dir(root+path), 0o755), os.WriteFile(root+path, f.text, os.FileMode(f.Mode))); err != nil {
+				if err := errors.Join(
+					os.MkdirAll(filepath.Dir(root+path), 0o755),
+					os.WriteFile(root+path, f.text, os.FileMode(f.Mode)),
+				); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
 	}
 	for _, name := range []string{"gpu-training", "legacy-vm"} {
-		out, err := exec.Command("../../bin/prelet", "validate", "--root", root, "--config", "../../examples/"+name).CombinedOutput()
+		out, err := exec.Command("../../bin/prelet", "validate", "--root", root, "--config", "../../examples/"+name).
+			CombinedOutput()
 		if err != nil || strings.Contains(string(out), "detector") {
-			t.Errorf("%s: %v\n%s", name, err, out)
+			t.Errorf("%s: got %v; want no error and no \"detector\" in it:\n%s", name, err, out)
 		}
 	}
 }
@@ -75,30 +81,37 @@ func inspect(t *testing.T, name, file string) {
 	}
 	rpms, _ := filepath.Glob(filepath.Dir(file) + "/prelet-detector-" + name + "-[0-9]*.rpm")
 	if len(rpms) != 1 {
-		t.Fatalf("rpms: %q", rpms)
+		t.Fatalf("rpms: got %q; want 1 rpm", rpms)
 	}
 	rpm, err := readRPM(rpms[0])
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%s: %q", filepath.Base(file), slices.Sorted(maps.Keys(deb.files)))
-	if same := maps.EqualFunc(deb.files, rpm.files, func(a, b packaged) bool { return a.Mode == b.Mode && a.Owner == b.Owner && a.SHA256 == b.SHA256 }); !same {
-		t.Errorf("deb and rpm differ: %+v", rpm.files)
+	if same := maps.EqualFunc(
+		deb.files,
+		rpm.files,
+		func(a, b packaged) bool { return a.Mode == b.Mode && a.Owner == b.Owner && a.SHA256 == b.SHA256 },
+	); !same {
+		t.Errorf("deb and rpm differ: got %+v; want same", rpm.files)
 	}
 	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
 	for a, want := range map[*archive]string{&deb: runtime.GOARCH, &rpm: arch} {
-		if a.control["Package"] != "prelet-detector-"+name || a.control["Architecture"] != want || a.control["Recommends"] != "prelet" {
-			t.Errorf("it says of itself: %v", a.control)
+		if a.control["Package"] != "prelet-detector-"+name || a.control["Architecture"] != want ||
+			a.control["Recommends"] != "prelet" {
+			t.Errorf("it says of itself: got %v; want control[Package] %v, control[Architecture] %v and control[Recommends] \"prelet\"",
+				a.control, "prelet-detector-"+name, want)
 		}
 	}
 
 	root := t.TempDir()
 	for path, f := range deb.files {
-		if mode := map[bool]int64{true: 0o755, false: 0o644}[path == programs+"/"+name]; f.Owner != "root" || f.Mode != mode {
-			t.Errorf("%s: mode %o of %s", path, f.Mode, f.Owner)
+		if mode := map[bool]int64{true: 0o755, false: 0o644}[path == programs+"/"+name]; f.Owner != "root" ||
+			f.Mode != mode {
+			t.Errorf("%s: mode %o of %s; want Owner \"root\" and Mode %o", path, f.Mode, f.Owner, mode)
 		}
 		if !slices.ContainsFunc(places(), func(r *regexp.Regexp) bool { return r.MatchString(path) }) {
-			t.Errorf("%s: no detector's package puts something there", path)
+			t.Errorf("%s: want a path that the packages of detectors use", path)
 		}
 		if err := os.MkdirAll(filepath.Dir(root+path), 0o755); err != nil {
 			t.Fatal(err)
@@ -123,7 +136,7 @@ func inspect(t *testing.T, name, file string) {
 		t.Fatal(err)
 	}
 	if l := found.Detectors; len(l) != 1 || l[0].Name != name || !l[0].Installed || !l[0].Locked {
-		t.Fatalf("prelet does not find it whole: %s", out)
+		t.Fatalf("prelet does not find it whole: got %s; want l[0].Name %v, l[0].Installed and l[0].Locked", out, name)
 	}
 	said, err := exec.Command(root+programs+"/"+name, "describe", "-o", "json").Output()
 	if err != nil {
@@ -134,7 +147,8 @@ func inspect(t *testing.T, name, file string) {
 		t.Fatal(err)
 	}
 	if !reflect.DeepEqual(now, found.Detectors[0].Describe) {
-		t.Errorf("the program says %+v, and the lock %+v", now, found.Detectors[0].Describe)
+		t.Errorf("the program says %+v, and the lock %+v; want %+v",
+			now, found.Detectors[0].Describe, found.Detectors[0].Describe)
 	}
 	dropIns(t, name, now, deb)
 }
@@ -147,7 +161,8 @@ func places() (out []*regexp.Regexp) {
 	return out
 }
 
-// dropIns: the units of prelet that run detectors let one open devices only where its package says so, both of them alike.
+// dropIns: the units of prelet that run detectors let one open devices only where its package says so, both of them
+// alike.
 func dropIns(t *testing.T, name string, d contract.Description, deb archive) {
 	t.Helper()
 	devices := len(d.Needs.Devices)+len(d.Wants.Devices) > 0
@@ -155,7 +170,8 @@ func dropIns(t *testing.T, name string, d contract.Description, deb archive) {
 		f, there := deb.files["/usr/lib/systemd/system/"+unit+".d/50-detector-"+name+".conf"]
 		allows := regexp.MustCompile(`(?m)^DeviceAllow=char-[a-z*-]+ rw$`).Match(f.text)
 		if there != devices || allows != devices {
-			t.Errorf("it asks for devices: %t; %s has a drop-in: %t, with DeviceAllow=: %t", devices, unit, there, allows)
+			t.Errorf("it asks for devices: got %t; %s has a drop-in: %t, with DeviceAllow=: %t; want there %t and allows %t",
+				devices, unit, there, allows, devices, devices)
 		}
 	}
 	if len(d.Wants.Groups) == 0 {
@@ -163,15 +179,17 @@ func dropIns(t *testing.T, name string, d contract.Description, deb archive) {
 	}
 	group := d.Wants.Groups[0]
 	users, server := deb.files["/usr/lib/sysusers.d/"+group+".conf"].text, deb.files["/usr/lib/systemd/system/ovsdb-server.service.d/50-"+group+".conf"].text
-	if !strings.Contains(string(users), "g "+group+" -\n") || !strings.Contains(string(server), "chgrp "+group+" "+d.Needs.Sockets[0]) {
-		t.Errorf("nothing makes the group %s, or gives it the socket:\n%s\n%s", group, users, server)
+	if !strings.Contains(string(users), "g "+group+" -\n") ||
+		!strings.Contains(string(server), "chgrp "+group+" "+d.Needs.Sockets[0]) {
+		t.Errorf("want the group %s, and that it owns the socket, got\n%s\n%s", group, users, server)
 	}
 	for line := range strings.Lines(string(server)) {
 		if strings.HasPrefix(line, "Exec") && !strings.HasPrefix(line, "ExecStartPost=-") {
-			t.Errorf("a failure of ours would be one of ovsdb-server: %s", line)
+			t.Errorf("got %s, want ExecStartPost=-, so that ovsdb-server does not fail with it", line)
 		}
 	}
 	if !strings.Contains(deb.control["postinst"], "systemd-sysusers "+group+".conf") {
-		t.Errorf("the group is not made when it is installed: %s", deb.control["postinst"])
+		t.Errorf("the group is not made when it is installed: got %s; want text with %q",
+			deb.control["postinst"], "systemd-sysusers "+group+".conf")
 	}
 }

@@ -105,7 +105,14 @@ func (b *box) path(p string) string { return filepath.Join(b.root, p) }
 
 func (b *box) put(p, content string, mode os.FileMode) {
 	b.t.Helper()
-	must(b.t, errors.Join(os.MkdirAll(filepath.Dir(b.path(p)), 0o755), os.WriteFile(b.path(p), []byte(content), mode), os.Chmod(b.path(p), mode)))
+	must(
+		b.t,
+		errors.Join(
+			os.MkdirAll(filepath.Dir(b.path(p)), 0o755),
+			os.WriteFile(b.path(p), []byte(content), mode),
+			os.Chmod(b.path(p), mode),
+		),
+	)
 }
 
 func (b *box) read(p string) string {
@@ -141,7 +148,7 @@ func (b *box) do(line []string) ended {
 	e, err := execute(line[0], line[1:]...)
 	must(b.t, err)
 	if strings.Contains(e.output, secretText) {
-		b.t.Errorf("%v prints the secret", line)
+		b.t.Errorf("got %v prints the secret; want no %q in it", line, secretText)
 	}
 	return e
 }
@@ -156,13 +163,14 @@ func (b *box) expect(exit int, line []string, words ...string) ended {
 	said := strings.Join(strings.Fields(e.output), " ")
 	for _, w := range words {
 		if !strings.Contains(said, w) {
-			b.t.Errorf("it does not say %q: %s", w, e.output)
+			b.t.Errorf("it does not say %q: got %s; want text with %q", w, e.output, w)
 		}
 	}
 	return e
 }
 
-// refused: a run of version 2 ends with 40, says the words, and has touched nothing; what is meant is what only it may say.
+// refused: a run of version 2 ends with 40, says the words, and has touched nothing; what is meant is what only it
+// may say.
 func (b *box) refused(words ...string) {
 	b.t.Helper()
 	start := b.look()
@@ -175,7 +183,7 @@ func (b *box) unchanged(start tree) {
 	b.t.Helper()
 	b.only(start)
 	if l := b.look().litter(); l != nil {
-		b.t.Errorf("left behind: %v", l)
+		b.t.Errorf("left behind: got %v; want nil", l)
 	}
 }
 
@@ -185,12 +193,12 @@ func (b *box) only(start tree) {
 	now := b.look()
 	for p, n := range start {
 		if !ours(p) && !n.mode.IsDir() && now[p] != n {
-			b.t.Errorf("%s was touched: %+v, was %+v", p, now[p], n)
+			b.t.Errorf("%s was changed: got %+v, want %+v", p, now[p], n)
 		}
 	}
 	for p, n := range now {
 		if _, was := start[p]; !ours(p) && !was {
-			b.t.Errorf("%s is new: %+v", p, n.node)
+			b.t.Errorf("%s is new: got %+v, want no file", p, n.node)
 		}
 	}
 }
@@ -206,17 +214,17 @@ func (b *box) heals() {
 func (b *box) is(v string) {
 	b.t.Helper()
 	if a := b.read("/etc/site.d/a.conf"); a != "a = "+v+"\n" {
-		b.t.Errorf("a.conf holds %q", a)
+		b.t.Errorf("a.conf holds %q; want %q", a, "a = "+v+"\n")
 	}
 	if s := b.read("/etc/site.d/secret.conf"); s != "secret = "+secretText+" "+v+"\n" {
-		b.t.Errorf("secret.conf is not of version %s", v)
+		b.t.Errorf("secret.conf: want that of version %s", v)
 	}
 	if f := b.read("/etc/default/kubelet"); !strings.Contains(f, "pool-"+v) {
-		b.t.Errorf("the kubelet's flags are %q", f)
+		b.t.Errorf("the kubelet's flags are %q; want text with %q", f, "pool-"+v)
 	}
 	now := b.look()
 	if l := now.litter(); l != nil {
-		b.t.Errorf("left behind: %v", l)
+		b.t.Errorf("left behind: got %v; want nil", l)
 	}
 	if now["/etc/site.d/foreign.conf"].content != "none of ours\n" {
 		b.t.Error("a foreign file was touched")

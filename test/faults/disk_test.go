@@ -19,13 +19,19 @@ type filesystem struct {
 	size    int64 // of the image, bytes; sparse
 	mkfs    []string
 	options string
-	// shutdown says whether the file system has the ioctl that throws away all that is not on disk. Where it has not, the
-	// image is copied while it is mounted, which is what a disk holds when the power goes.
+	// shutdown says whether the file system has the ioctl that throws away all that is not on disk. Where it has not,
+	// the image is copied while it is mounted, which is what a disk holds when the power goes.
 	shutdown bool
 }
 
 var filesystems = []filesystem{
-	{"ext4", 32 << 20, []string{"mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"}, "commit=1000", true},
+	{
+		"ext4",
+		32 << 20,
+		[]string{"mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"},
+		"commit=1000",
+		true,
+	},
 	{"xfs", 320 << 20, []string{"mkfs.xfs", "-q", "-f"}, "", true},
 	{"btrfs", 128 << 20, []string{"mkfs.btrfs", "-q", "-f"}, "commit=1000", false},
 }
@@ -41,7 +47,7 @@ func (f filesystem) format(t *testing.T, image string) {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command(f.mkfs[0], append(f.mkfs[1:], image)...).CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", f.mkfs[0], err, out)
+		t.Fatalf("%s: got %v; want no error:\n%s", f.mkfs[0], err, out)
 	}
 }
 
@@ -138,7 +144,8 @@ func attach(image, dir string) (*os.File, error) {
 			return nil, err
 		}
 		node := filepath.Join(dir, fmt.Sprint("loop", n))
-		if err := unix.Mknod(node, unix.S_IFBLK|0o600, int(unix.Mkdev(7, uint32(n)))); err != nil && !errors.Is(err, unix.EEXIST) {
+		if err := unix.Mknod(node, unix.S_IFBLK|0o600, int(unix.Mkdev(7, uint32(n)))); err != nil &&
+			!errors.Is(err, unix.EEXIST) {
 			return nil, err
 		}
 		loop, err := os.OpenFile(node, os.O_RDWR, 0)

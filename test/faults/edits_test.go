@@ -15,7 +15,7 @@ func (b *box) callOf(t *testing.T, v string, is func(call) bool) call {
 	calls, e, err := traced(b.trace, b.runs(v)...)
 	must(t, err)
 	if e.exit != 0 {
-		t.Fatalf("exit %d: %s", e.exit, e.output)
+		t.Fatalf("exit %d: got %s; want 0", e.exit, e.output)
 	}
 	for _, c := range calls {
 		if !c.failed && is(c) {
@@ -46,7 +46,18 @@ func (b *box) held(t *testing.T, at call, edit func()) ended {
 	t.Helper()
 	trace := filepath.Join(b.dir, "held")
 	done := make(chan ended, 1)
-	args := append([]string{"-f", "-qq", "-o", trace, "-e", "trace=" + at.name, "-e", fmt.Sprintf("inject=%s:delay_enter=1500000:when=%d", at.name, at.nth)}, b.runs("2")...)
+	args := append(
+		[]string{
+			"-f",
+			"-qq",
+			"-o",
+			trace,
+			"-e",
+			"trace=" + at.name,
+			"-e",
+			fmt.Sprintf("inject=%s:delay_enter=1500000:when=%d", at.name, at.nth),
+		},
+		b.runs("2")...)
 	go func() {
 		e, err := execute("strace", args...)
 		if err != nil {
@@ -74,11 +85,13 @@ func TestForeignEdit(t *testing.T) {
 		at := b.callOf(t, "2", func(c call) bool { return c.name == "fsync" })
 		b.restore(t, start)
 		e := b.held(t, at, func() { b.put("/etc/site.d/a.conf", "edited\n", 0o644) })
-		if e.exit != 40 || !strings.Contains(e.output, "/etc/site.d/a.conf") || b.read("/etc/site.d/a.conf") != "edited\n" {
-			t.Errorf("exit %d, %q: %s", e.exit, b.read("/etc/site.d/a.conf"), e.output)
+		if e.exit != 40 || !strings.Contains(e.output, "/etc/site.d/a.conf") ||
+			b.read("/etc/site.d/a.conf") != "edited\n" {
+			t.Errorf("exit %d, %q: got %s; want exit 40 and text with \"/etc/site.d/a.conf\"",
+				e.exit, b.read("/etc/site.d/a.conf"), e.output)
 		}
 		if l := b.look().litter(); l != nil {
-			t.Errorf("left behind: %v", l)
+			t.Errorf("left behind: got %v; want nil", l)
 		}
 		b.heals()
 	})
@@ -92,15 +105,16 @@ func TestForeignEdit(t *testing.T) {
 		b.restore(t, start)
 		e := b.held(t, at, func() { b.put("/etc/site.d/a.conf", "edited\n", 0o644) })
 		if e.exit != 41 || !strings.Contains(e.output, "/etc/site.d/a.conf") {
-			t.Errorf("exit %d: %s", e.exit, e.output)
+			t.Errorf("exit %d: got %s; want exit 41 and text with \"/etc/site.d/a.conf\"", e.exit, e.output)
 		}
 		start["/etc/site.d/a.conf"] = b.look()["/etc/site.d/a.conf"]
 		for p, n := range b.look() {
-			if was, there := start[p]; !ours(p) && !n.mode.IsDir() && !temporary.MatchString(p) && (!there || was != n) {
-				t.Errorf("%s was touched", p)
+			if was, there := start[p]; !ours(p) && !n.mode.IsDir() && !temporary.MatchString(p) &&
+				(!there || was != n) {
+				t.Errorf("%s was changed, want it as it was", p)
 			}
 		}
-		b.expect(41, b.line("recover"), "/etc/site.d/a.conf", "needs a person")
+		b.expect(41, b.line("recover"), "/etc/site.d/a.conf", "manual recovery needed")
 		b.put("/etc/site.d/a.conf", "a = 1\n", 0o644) // as the message says
 		b.expect(0, b.line("recover"))
 		b.is("2")
@@ -110,7 +124,10 @@ func TestForeignEdit(t *testing.T) {
 // TestLimits: the process may not do what it needs.
 func TestLimits(t *testing.T) {
 	row(t, "40 a file that may not grow: a short write, then no more", func(t *testing.T) {
-		big := `file "big" {` + "\n path = \"/etc/site.d/big.conf\"\n content = \"" + strings.Repeat("x", 150_000) + "\"\n}\n"
+		big := `file "big" {` + "\n path = \"/etc/site.d/big.conf\"\n content = \"" + strings.Repeat(
+			"x",
+			150_000,
+		) + "\"\n}\n"
 		b := onTmpfs(t, "size=16m", "")
 		b.expect(0, b.runs("1"))
 		b.site(big)
@@ -132,7 +149,9 @@ func TestLimits(t *testing.T) {
 			if e.exit == 0 {
 				break
 			}
-			b.only(start) // with too few to clean up as well, the list of what is to be cleaned up stays for the next run
+			b.only(
+				start,
+			) // with too few to clean up as well, the list of what is to be cleaned up stays for the next run
 		}
 		t.Log("exit codes of runs with 3 descriptors and more:", ends)
 		if ends[40] == 0 || ends[41]+ends[42] != 0 {

@@ -31,15 +31,27 @@ var errnos = map[string][]string{
 	"fdatasync": {"EIO"},
 }
 
-// says is what a message has to tell of an errno: its name, and the next step.
+// says is the expected message about an errno: its name, and the next step.
 var says = map[string][2]string{
-	"ENOSPC": {"no space left on device", "free space"}, "EDQUOT": {"disk quota exceeded", "quota"}, "EIO": {"input/output error", "dmesg"},
-	"EROFS": {"read-only file system", "remount"}, "EMFILE": {"too many open files", "raise the limit"}, "EPERM": {"operation not permitted", "lsattr"},
-	"EXDEV": {"invalid cross-device link", "unmount"}, "EBUSY": {"device or resource busy", "unmount"},
+	"ENOSPC": {
+		"no space left on device",
+		"free space",
+	},
+	"EDQUOT": {"disk quota exceeded", "quota"},
+	"EIO":    {"input/output error", "dmesg"},
+	"EROFS": {
+		"read-only file system",
+		"remount",
+	},
+	"EMFILE": {"too many open files", "raise the limit"},
+	"EPERM":  {"operation not permitted", "lsattr"},
+	"EXDEV":  {"invalid cross-device link", "unmount"},
+	"EBUSY":  {"device or resource busy", "unmount"},
 }
 
-// TestEveryCallFails lets each call of a run that changes something fail, with each errno that fits: rows 29, 30, 31, 40, 44
-// in the middle of things. Before COMMIT it is 40 and nothing is touched; after it 42, and the next run finishes.
+// TestEveryCallFails lets each call of a run that changes something fail, with each errno that fits: rows 29, 30, 31,
+// 40, 44 in the middle of things. Before COMMIT it is 40 and nothing is touched; after it 42, and the next run
+// finishes.
 func TestEveryCallFails(t *testing.T) {
 	const more = `
   directory "new" { path = "/etc/new.d" }
@@ -74,7 +86,8 @@ func TestEveryCallFails(t *testing.T) {
 			for _, errno := range errnos[c.name] {
 				tried++
 				where := ""
-				for try := 0; where == "" && try < 5; try++ { // the program has several threads, and their counts are not always the same
+				// The program has several threads, and their counts are not always the same.
+				for try := 0; where == "" && try < 5; try++ {
 					must(t, empty(model.root))
 					copyTree(t, kept, model.root)
 					where = model.fails(c, errno, after)
@@ -87,7 +100,7 @@ func TestEveryCallFails(t *testing.T) {
 		}
 		t.Logf("%d tried, %d missed: %v", tried, missed, exits)
 		if missed*10 > tried {
-			t.Errorf("%d of %d faults did not come", missed, tried)
+			t.Errorf("got no fault %d of %d times, want each one", missed, tried)
 		}
 	})
 }
@@ -97,21 +110,24 @@ func (c call) commits() bool {
 	return !c.failed && strings.HasPrefix(c.name, "rename") && strings.HasSuffix(c.paths()[1], stateDir+"/journal.json")
 }
 
-// fails lets one call fail and judges what comes of it: before or after COMMIT, and the exit status. "" when it did not come.
+// fails lets one call fail and judges what comes of it: before or after COMMIT, and the exit status. "" when it did
+// not come.
 func (b *box) fails(c call, errno string, after bool) string {
 	b.t.Helper()
 	start := b.look()
 	calls, hit, e, err := failingAt(b.trace, c, errno, b.runs("2")...)
 	must(b.t, err)
-	if hit == nil || !hit.changes() || !slices.Equal(hit.paths(), c.paths()) { // a later look at the same file is another call
+	if hit == nil || !hit.changes() ||
+		!slices.Equal(hit.paths(), c.paths()) { // a later look at the same file is another call
 		return ""
 	}
 	complain := func(format string, args ...any) {
-		b.t.Errorf("%s of %s %s: exit %d: %s\n%s", errno, hit.name, hit.paths(), e.exit, fmt.Sprintf(format, args...), e.output)
+		b.t.Errorf("%s of %s %s: exit %d: %s\n%s",
+			errno, hit.name, hit.paths(), e.exit, fmt.Sprintf(format, args...), e.output)
 	}
 	at := slices.IndexFunc(calls, func(x call) bool { return x.injected })
 	committed := slices.ContainsFunc(calls[:at], call.commits)
-	if byName(c) { // nothing else was traced: the run without a fault tells
+	if byName(c) { // nothing else was traced: the run without a fault decides
 		committed = after
 	}
 	path := hit.paths()[len(hit.paths())-1]
@@ -139,7 +155,9 @@ func (b *box) fails(c call, errno string, after bool) string {
 	if want := says[errno]; !strings.Contains(said, want[0]) || !strings.Contains(said, want[1]) {
 		complain("it does not say %q", want)
 	}
-	if !strings.Contains(said, filepath.Base(b.root)) && !strings.Contains(said, "/etc") && !strings.Contains(said, " /:") && !strings.Contains(said, "/var/lib") {
+	if !strings.Contains(said, filepath.Base(b.root)) && !strings.Contains(said, "/etc") &&
+		!strings.Contains(said, " /:") &&
+		!strings.Contains(said, "/var/lib") {
 		complain("it names no object")
 	}
 	b.expect(0, b.runs("2"))
@@ -150,7 +168,7 @@ func (b *box) fails(c call, errno string, after bool) string {
 func copyTree(t *testing.T, from, to string) {
 	t.Helper()
 	if out, err := exec.Command("cp", "-a", from+"/.", to).CombinedOutput(); err != nil {
-		t.Fatalf("cp: %v %s", err, out)
+		t.Fatalf("cp: got %v %s; want no error", err, out)
 	}
 }
 

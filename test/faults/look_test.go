@@ -24,7 +24,7 @@ type node struct {
 	xattrs   string
 }
 
-// inode is what stays the same only when nobody touched it.
+// inode contains what stays the same only if the file was not touched.
 type inode struct {
 	node
 	ino   uint64
@@ -131,7 +131,7 @@ func (t tree) holding(text string) (out []string) {
 	return out
 }
 
-// differ tells in a few lines how two sets of targets differ.
+// differ describes in a few lines how two sets of targets differ.
 func differ(a, b map[string]node) string {
 	var out []string
 	for p, n := range a {

@@ -19,8 +19,8 @@ const (
 	fullSweep   = "PRELET_FAULTS_SWEEP" // "full": every point
 )
 
-// TestMain runs the tests in a mount namespace of their own, on a tmpfs: when they end, however they end, no mount and no
-// loop device is left.
+// TestMain runs the tests in a mount namespace of their own, on a tmpfs: when they end, however they end, no mount
+// and no loop device is left.
 func TestMain(m *testing.M) {
 	if os.Getenv(inNamespace) != "" {
 		os.Exit(inside(m))
@@ -54,7 +54,11 @@ func inside(m *testing.M) int {
 		}
 	}
 	if len(missing) > 0 {
-		fmt.Fprintf(os.Stderr, "missing: %s; apt-get install strace e2fsprogs xfsprogs btrfs-progs\n", strings.Join(missing, ", "))
+		fmt.Fprintf(
+			os.Stderr,
+			"missing: %s; apt-get install strace e2fsprogs xfsprogs btrfs-progs\n",
+			strings.Join(missing, ", "),
+		)
 		return 1
 	}
 	dir := os.Getenv(inNamespace)
@@ -64,7 +68,8 @@ func inside(m *testing.M) int {
 	}
 	code := m.Run()
 	summary.print()
-	if flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.list").Value.String() == "" && !summary.enough() {
+	if flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.list").Value.String() == "" &&
+		!summary.enough() {
 		return max(code, 1)
 	}
 	return code
@@ -77,7 +82,7 @@ func scratch(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // a mount in it that is still there is told by who made it
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // a mount that is still in it is reported by the test that made it
 	return dir
 }
 
@@ -88,7 +93,7 @@ func build(t *testing.T, out, what string, args ...string) string {
 	c := exec.Command("go", append(append([]string{"build", "-o", at}, args...), what)...)
 	c.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", c, err, text)
+		t.Fatalf("%s: got %v; want no error:\n%s", c, err, text)
 	}
 	return at
 }

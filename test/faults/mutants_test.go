@@ -12,8 +12,8 @@ import (
 	"github.com/prelet/prelet/test/faults/scenario"
 )
 
-// mutant is the writer with one mistake. Its source is laid over the real one for one build, so nothing of it is in any
-// other: there is no tag to forget and no branch that is never taken.
+// mutant is the writer with one mistake. Its source is laid over the real one for one build, so it is in no other
+// build: there is no tag to forget and no branch that is never taken.
 type mutant struct {
 	name     string
 	file     string // below the root of the repository
@@ -25,7 +25,8 @@ type mutant struct {
 const (
 	bySweep = "sweep"
 	byOrder = "order"
-	byBtrfs = "sweep on btrfs" // which has no one journal for all, and so does lose a rename whose folder was not fsynced
+	// Which has no one journal for all, and so does lose a rename whose folder was not fsynced.
+	byBtrfs = "sweep on btrfs"
 )
 
 const (
@@ -41,12 +42,12 @@ const (
 var mutants = []mutant{
 	{
 		name: "no fsync of files", file: inDisk, scenario: "update", by: []string{bySweep, byOrder},
-		old: "	err := f.d.fsync(f.fd)\n",
-		new: "	var err error\n",
+		old: "		err = n.d.fsync(n.fd())\n",
+		new: "		_ = n.fd()\n",
 	},
 	{
 		name: "no fsync of folders", file: inDisk, scenario: "update", by: []string{byBtrfs, byOrder},
-		old: "	return wrap(fault.CannotWrite, opFsync, f.path, d.fsync(f.fd))\n",
+		old: "	return wrapIO(opFsync, f.path, d.fsync(f.fd))\n",
 		new: "	return nil\n",
 	},
 	{
@@ -57,29 +58,29 @@ var mutants = []mutant{
 	{
 		// Activation finds the journal before its own commit, and refuses: it does not come to what byOrder looks at.
 		name: "COMMIT before staging", file: inTxn, scenario: "update", by: []string{bySweep},
-		old: "	return s.disk.put(s.gens, itoa(t.m.Gen)+stagedSuffix, ",
+		old: "	return t.s.disk.replace(t.s.gens, itoa(t.m.Gen)+stagedSuffix, ",
 		new: `
-	if err := s.putJournal(&Journal{Version: formatVersion, Phase: PhasePublish, Gen: t.m.Gen, Manifest: t.sha, CommitTime: s.o.Now()}, nil); err != nil {
+	if err := t.s.putJournal(&Journal{Version: formatVersion, Phase: PhasePublish, Gen: t.m.Gen, Manifest: t.sha, CommitTime: t.s.o.Now()}, nil); err != nil {
 		return err
 	}
-	return s.disk.put(s.gens, itoa(t.m.Gen)+stagedSuffix, `,
+	return t.s.disk.replace(t.s.gens, itoa(t.m.Gen)+stagedSuffix, `,
 	},
 	{
 		name: "temporaries not durable at COMMIT", file: inTxn, scenario: "fresh node", by: []string{byOrder},
-		old: "	return r.sync(s.disk)\n}\n\n// makeFolders",
-		new: "	return nil\n}\n\n// makeFolders",
+		old: "	return r.sync(t.s.disk)\n",
+		new: "	return nil\n",
 	},
 	{
 		name: "the staged generation not durable", file: inTxn, scenario: "fresh node", by: []string{byOrder, bySweep},
-		old: "	return s.disk.put(s.gens, itoa(t.m.Gen)+stagedSuffix, nil, append([][]byte{head}, parts...)...)\n",
+		old: "	return t.s.disk.replace(t.s.gens, itoa(t.m.Gen)+stagedSuffix, nil, parts...)\n",
 		new: `
-	f, err := s.disk.create(s.gens, itoa(t.m.Gen)+stagedSuffix)
-	for _, b := range append([][]byte{head}, parts...) {
+	f, err := t.s.disk.create(t.s.gens, itoa(t.m.Gen)+stagedSuffix)
+	for _, b := range parts {
 		if err == nil {
 			err = f.write(b)
 		}
 	}
-	_ = f.close()
+	f.close()
 	return err
 `,
 	},
@@ -89,18 +90,25 @@ var mutants = []mutant{
 		new: "	defer r.close()\n	for i, e := range slices.Backward(m.Entries) {\n",
 	},
 	{
-		name: "VERIFY before the targets are durable", file: inPublish, scenario: "update", by: []string{byBtrfs, byOrder},
-		old: "	if err := r.sync(s.disk); err != nil {\n		return err\n	}\n	if err := s.disk.sync(s.gens)",
-		new: "	if err := s.disk.sync(s.gens)",
+		name:     "VERIFY before the targets are durable",
+		file:     inPublish,
+		scenario: "update",
+		by:       []string{byBtrfs, byOrder},
+		old: "	if err := r.sync(s.disk); err != nil {\n		return err\n	}\n\n	return " +
+			"s.dropStagedName(m.Gen)",
+		new: "	return s.dropStagedName(m.Gen)",
 	},
 	{
-		name: "VERIFY before the generation has its name for good", file: inPublish, scenario: "update", by: []string{byOrder},
-		old: "	if err := s.disk.sync(s.gens); err != nil {",
-		new: "	if err := error(nil); err != nil {",
+		name:     "VERIFY before the generation has its name for good",
+		file:     inPublish,
+		scenario: "update",
+		by:       []string{byOrder},
+		old:      "	if err := s.disk.sync(s.gens); err != nil {",
+		new:      "	if err := error(nil); err != nil {",
 	},
 	{
 		name: "a target is written in place", file: inPublish, scenario: "update", by: []string{bySweep, byOrder},
-		old: "		return s.disk.rename(dir, tempOf(m.Gen, i), base)\n",
+		old: "		return s.disk.rename(dir, tempName(m.Gen, i), base)\n",
 		new: `
 		fd, err := unix.Openat(dir.fd, base, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_CLOEXEC, e.New.Mode)
 		if err != nil {
@@ -112,7 +120,7 @@ var mutants = []mutant{
 		}
 		_ = unix.Fsync(fd)
 		_ = unix.Close(fd)
-		_ = s.disk.unlink(dir, tempOf(m.Gen, i))
+		_ = s.disk.unlink(dir, tempName(m.Gen, i))
 		return err
 `,
 	},
@@ -122,43 +130,49 @@ var mutants = []mutant{
 		new: "Do: []step{stop, publish}",
 	},
 	{
-		name: "the gate is not shut for going back", file: inTable, scenario: "rollback", by: []string{bySweep, byOrder},
-		old: "rollbackSteps = []step{shutGate, stop, restore}",
-		new: "rollbackSteps = []step{stop, restore}",
+		name:     "the gate is not shut for going back",
+		file:     inTable,
+		scenario: "rollback",
+		by:       []string{bySweep, byOrder},
+		old:      "rollbackSteps = []step{shutGate, stop, restore}",
+		new:      "rollbackSteps = []step{stop, restore}",
 	},
 	{
 		name: "recovery goes back instead of forward", file: inRecovery, scenario: "update", by: []string{bySweep},
-		old: "	if j == nil || j.Phase == PhaseVerify {\n",
+		old: "	if j == nil {\n",
 		new: `
 	if j != nil && j.Phase == PhasePublish {
-		if m, err := s.manifest(j.Gen, j.Manifest); err == nil {
+		if m, err := s.readManifest(j.Gen, j.Manifest); err == nil {
 			if err := s.undoStaging(m); err != nil {
 				return nil, err
 			}
 		}
 		return nil, s.endJournal()
 	}
-	if j == nil || j.Phase == PhaseVerify {
+	if j == nil {
 `,
 	},
 	{
 		name: "recovery forgets what was staged", file: inRecovery, scenario: "update", by: []string{bySweep},
-		old: "		if j != nil && j.Gen == n {\n",
-		new: "		if j == nil || j.Gen == n {\n",
+		old: "	if inJournal {\n",
+		new: "	if j == nil || inJournal {\n",
 	},
 	{
-		name: "recovery forgets to publish", file: inRecovery, scenario: "update", by: []string{bySweep},
-		old: "	if err := s.publish(m, nil); err != nil {\n		return nil, s.markOutdated(j, afterCommit(err))\n	}\n",
-		new: "	_ = m\n",
+		name:     "recovery forgets to publish",
+		file:     inRecovery,
+		scenario: "update",
+		by:       []string{bySweep},
+		old:      "	if err := s.publish(m, false); err != nil {\n		if j.HoldPlan",
+		new:      "	if err := error(nil); err != nil {\n		if j.HoldPlan",
 	},
 	{
 		name: "temporaries are not listed", file: inRound, scenario: "update", by: []string{bySweep},
-		old: "	for _, t := range m.temps() {\n",
-		new: "	for _, t := range m.temps()[:0] {\n",
+		old: "	for _, t := range m.listTemps() {\n",
+		new: "	for _, t := range m.listTemps()[:0] {\n",
 	},
 	{
 		name: "new folders are not listed", file: inTxn, scenario: "fresh node", by: []string{bySweep},
-		old: "		m.Making = append(m.Making, f.path)\n",
+		old: "		t.m.Making = append(t.m.Making, f.path)\n",
 		new: "		_ = f\n",
 	},
 	{
@@ -168,7 +182,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "mode is forgotten", file: inDisk, scenario: "update", by: []string{bySweep},
-		old: "	return f.d.do(opChmod, f.path, func() error { return unix.Fchmod(f.fd, s.Mode) })\n",
+		old: "	return n.d.do(opChmod, p, func() error { return unix.Fchmod(fd, s.Mode) })\n",
 		new: "	return nil\n",
 	},
 	{
@@ -188,7 +202,7 @@ func TestMutants(t *testing.T) {
 			for _, by := range m.by {
 				found := m.seen(t, good, writer, by)
 				if found == "" {
-					t.Errorf("the %s does not notice", by)
+					t.Errorf("want the %s to find this mutant", by)
 				}
 				t.Logf("caught by the %s: %.160s", by, found)
 			}
@@ -239,7 +253,7 @@ func (m mutant) build(t *testing.T) string {
 	b, err := os.ReadFile(file)
 	must(t, err)
 	if n := strings.Count(string(b), m.old); n != 1 {
-		t.Fatalf("what the mutant changes stands %d times in %s: mend the mutant\n%s", n, m.file, m.old)
+		t.Fatalf("what the mutant changes stands %d times in %s: mend the mutant; want 1:\n%s", n, m.file, m.old)
 	}
 	changed := filepath.Join(dir, "mutant.go")
 	must(t, os.WriteFile(changed, []byte(strings.Replace(string(b), m.old, m.new, 1)), 0o600))
@@ -249,8 +263,8 @@ func (m mutant) build(t *testing.T) string {
 	return build(t, "mutant", "./writer", "-overlay", filepath.Join(dir, "overlay.json"))
 }
 
-// hunt kills the mutant until an invariant breaks, and says which. Every point is tried, in an order that meets all phases
-// early, with a cut and without.
+// hunt kills the mutant until an invariant breaks, and says which. Every point is tried, in an order that meets all
+// phases early, with a cut and without.
 func (s *stage) hunt(t *testing.T, d *disk) string {
 	t.Helper()
 	at := points(s.calls, s.dir, false)

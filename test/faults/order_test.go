@@ -9,15 +9,15 @@ import (
 	"github.com/prelet/prelet/test/faults/scenario"
 )
 
-// order reads a trace and says where it breaks a rule of durability. A disk shows a forgotten fsync only when it is unlucky:
-// ext4 has one journal for all of it, so that any fsync takes the renames of every folder along.
+// order reads a trace and says where it breaks a rule of durability. A disk shows a forgotten fsync only when it is
+// unlucky: ext4 has one journal for all of it, so that any fsync takes the renames of every folder along.
 //
 //	R1  a file is fsynced between its last change and its rename
 //	R2  nothing in the target tree changes while the staged generation, which lists it, or the journal, is not durable
 //	R3  COMMIT is recorded when all bytes, and the names in prelet's own folder, are durable; what follows it when the
 //	    names of the targets are as well; and the journal ends when everything is
 //	R4  at the end everything is durable, but for what was removed
-//	R5  a target is opened for writing by nobody: it is renamed over
+//	R5  a target is never opened for writing: it is renamed over
 //	R6  the gate is shut before the first target changes, and opened after the last is durable
 //	R7  targets are renamed in the order in which they were proposed
 type order struct {
@@ -117,7 +117,9 @@ func (o *order) before(c call, p string) {
 		o.committed = true
 	case journal && c.name == "unlinkat":
 		// The old name of a generation that has its new one for good may come back: recovery takes it away.
-		if d := o.pending(func(p string, c change) bool { return c == removed && strings.HasSuffix(p, ".staged") }); d != nil {
+		if d := o.pending(
+			func(p string, c change) bool { return c == removed && strings.HasSuffix(p, ".staged") },
+		); d != nil {
 			o.broken.add("R3: the journal ends while this is not durable: %v", d)
 		}
 	case inState || above:
@@ -172,8 +174,8 @@ func (o *order) gate(c call) {
 	}
 }
 
-// phase says what need not be durable yet: before COMMIT the names of temporaries and new folders, which are made again from
-// the generation; after it the end of that one's old name.
+// phase says what need not be durable yet: before COMMIT the names of temporaries and new folders, which are made
+// again from the generation; after it the end of that one's old name.
 func (o *order) phase() func(p string, c change) bool {
 	if !o.committed {
 		return func(p string, c change) bool { return c != "" && (!ours(p) || path.Dir(p) == stateDir) }
@@ -181,8 +183,8 @@ func (o *order) phase() func(p string, c change) bool {
 	return func(p string, c change) bool { return path.Dir(p) == stateDir || ours(p) && c == removed }
 }
 
-// pending lists what is not durable, without what is spared. The lock always is: it is worth nothing after a power cut, and the
-// space that it holds is set aside again.
+// pending lists what is not durable, without what is spared. The lock always is: it is worth nothing after a power
+// cut, and the space that it holds is set aside again.
 func (o *order) pending(spared func(p string, c change) bool) (out []string) {
 	add := func(p string, c change) {
 		if p = o.rel(p); p != stateDir+"/lock" && (spared == nil || !spared(p, c)) {

@@ -22,7 +22,7 @@ func row(t *testing.T, name string, f func(t *testing.T)) {
 	})
 }
 
-// TestRefused: what preflight sees. Exit 40, nothing touched, and once it is mended the run does it.
+// TestRefused: what preflight sees. Exit 40, nothing touched, and once it is fixed the run does it.
 func TestRefused(t *testing.T) {
 	row(t, "29 no space", func(t *testing.T) {
 		b := onTmpfs(t, "size=4m", "")
@@ -115,7 +115,8 @@ func TestRefused(t *testing.T) {
 	row(t, "44 a mount on a target", func(t *testing.T) {
 		b := onTmpfs(t, "size=4m", "")
 		b.expect(0, b.runs("1"))
-		for _, from := range []string{b.path("/etc/site.d/foreign.conf"), filepath.Join(b.dir, "site.hcl")} { // the same file system, and another
+		// The same file system, and another.
+		for _, from := range []string{b.path("/etc/site.d/foreign.conf"), filepath.Join(b.dir, "site.hcl")} {
 			at := b.path("/etc/site.d/a.conf")
 			must(t, unix.Mount(from, at, "", unix.MS_BIND, ""))
 			b.refused("/etc/site.d/a.conf", "mount point", "unmount it")
@@ -141,7 +142,7 @@ func fill(t *testing.T, p string) {
 func chattr(t *testing.T, flag, p string) {
 	t.Helper()
 	if out, err := exec.Command("chattr", flag, p).CombinedOutput(); err != nil {
-		t.Fatalf("chattr: %v %s", err, out)
+		t.Fatalf("chattr: got %v %s; want no error", err, out)
 	}
 	t.Cleanup(func() { _ = exec.Command("chattr", "-ia", p).Run() })
 }
@@ -165,7 +166,7 @@ func TestMended(t *testing.T) {
 		st, err := os.Stat(b.path("/etc/site.d/secret.conf"))
 		must(t, err)
 		if st.Mode().Perm() != 0o600 {
-			t.Errorf("mode %o", st.Mode().Perm())
+			t.Errorf("mode %o; want 0o600", st.Mode().Perm())
 		}
 		b.is("2")
 	})
@@ -173,13 +174,18 @@ func TestMended(t *testing.T) {
 		b := onTmpfs(t, "size=4m", "")
 		b.expect(0, b.runs("1"))
 		start := b.look()
-		at := b.callOf(t, "2", func(c call) bool { return c.name == "fsync" && strings.HasSuffix(c.at(0), "/journal.json.tmp") })
+		at := b.callOf(
+			t,
+			"2",
+			func(c call) bool { return c.name == "fsync" && strings.HasSuffix(c.at(0), "/journal.json.tmp") },
+		)
 		b.restore(t, start)
 		e, err := killedAt(at, b.runs("2")...)
 		must(t, err)
 		b.put("/var/lib/prelet/.kubelet.json.4711", "of another that was killed\n", 0o600)
 		if !e.killed || b.look().litter() == nil {
-			t.Fatalf("not killed while it staged: %+v %v", e, b.look().litter())
+			t.Fatalf("not killed while it staged: got %+v %v; want killed and litter other than nil",
+				e, b.look().litter())
 		}
 		b.expect(0, b.line("recover"))
 		b.unchanged(start)
@@ -212,7 +218,7 @@ func TestJournal(t *testing.T) {
 			b.put("/var/lib/prelet/journal.json", content, 0o600)
 			start := b.look()
 			for _, line := range [][]string{b.runs("2"), b.line("recover"), b.line("rollback")} {
-				b.expect(41, line, "journal.json", "needs a person")
+				b.expect(41, line, "journal.json", "manual recovery needed")
 				b.unchanged(start)
 			}
 			must(t, os.Remove(b.path("/var/lib/prelet/journal.json")))

@@ -64,8 +64,8 @@ func killedAt(at call, command ...string) (ended, error) {
 		"-e", fmt.Sprintf("inject=%s:signal=SIGKILL:when=%d", at.name, at.nth)}, command...)...)
 }
 
-// killedTraced is killedAt for a program of several threads, whose counts are not the same each time: it reads where the kill
-// came.
+// killedTraced is killedAt for a program of several threads, whose counts are not the same each time: it reads where
+// the kill came.
 func killedTraced(file string, at call, command ...string) ([]call, ended, error) {
 	if at.nth == 0 {
 		return traced(file, command...)
@@ -79,7 +79,8 @@ func killedTraced(file string, at call, command ...string) ([]call, ended, error
 	return calls, e, err
 }
 
-// failingAt runs a command, lets one of its calls fail, and reads what it did. hit is the call that failed, nil when none did.
+// failingAt runs a command, lets one of its calls fail, and reads what it did. hit is the call that failed, nil when
+// none did.
 func failingAt(file string, at call, errno string, command ...string) (calls []call, hit *call, e ended, err error) {
 	args := []string{"-f", "-qq", "-y", "-s", "0", "-o", file}
 	when := at.nth
@@ -99,19 +100,23 @@ func failingAt(file string, at call, errno string, command ...string) (calls []c
 			injected++
 		}
 	}
-	if injected > 1 { // two threads have counted so far: nobody can say what came of which
+	if injected > 1 { // two threads have counted so far: the effects cannot be assigned
 		hit = nil
 	}
 	return calls, hit, e, err
 }
 
-// byName says whether a call is found by the name that it creates, and not by its count: opening happens in threads whose counts
-// of it are another each time, and a file that is created has one name.
+// byName says whether a call is found by the name that it creates, and not by its count: opening happens in threads
+// whose counts of it are another each time, and a file that is created has one name.
 func byName(c call) bool { return c.name == "openat" && c.creates() }
 
 // traced runs a command and reads what it did, in order.
 func traced(file string, command ...string) ([]call, ended, error) {
-	e, err := execute("strace", append([]string{"-f", "-qq", "--seccomp-bpf", "-y", "-s", "0", "-o", file, "-e", "trace=" + swept}, command...)...)
+	e, err := execute(
+		"strace",
+		append(
+			[]string{"-f", "-qq", "--seccomp-bpf", "-y", "-s", "0", "-o", file, "-e", "trace=" + swept},
+			command...)...)
 	if err != nil {
 		return nil, e, err
 	}
@@ -148,7 +153,8 @@ func readTrace(file string) ([]call, error) {
 		}
 		m := line.FindStringSubmatch(text)
 		if m == nil {
-			if strings.Contains(text, "+++ ") || strings.Contains(text, "--- ") || strings.Contains(text, "<detached ...>") {
+			if strings.Contains(text, "+++ ") || strings.Contains(text, "--- ") ||
+				strings.Contains(text, "<detached ...>") {
 				continue
 			}
 			return nil, fmt.Errorf("%s: not understood: %s", file, text)
@@ -156,7 +162,19 @@ func readTrace(file string) ([]call, error) {
 		name := m[1] + m[2]
 		count[m[1]]++
 		count[name]++
-		out = append(out, call{thread: m[1], name: m[2], args: m[3], failed: m[4] == "-1" || m[4] == "?", errno: m[5], injected: strings.HasSuffix(text, "(INJECTED)"), index: count[m[1]], nth: count[name]})
+		out = append(
+			out,
+			call{
+				thread:   m[1],
+				name:     m[2],
+				args:     m[3],
+				failed:   m[4] == "-1" || m[4] == "?",
+				errno:    m[5],
+				injected: strings.HasSuffix(text, "(INJECTED)"),
+				index:    count[m[1]],
+				nth:      count[name],
+			},
+		)
 	}
 	return out, s.Err()
 }
@@ -206,7 +224,8 @@ func (c call) creates() bool {
 }
 
 func (c call) writes() bool {
-	return strings.Contains(c.args, "O_WRONLY") || strings.Contains(c.args, "O_RDWR") || strings.Contains(c.args, "O_TRUNC")
+	return strings.Contains(c.args, "O_WRONLY") || strings.Contains(c.args, "O_RDWR") ||
+		strings.Contains(c.args, "O_TRUNC")
 }
 
 // changes says whether a disk is another after this call, or is asked to keep what it has.

@@ -39,14 +39,24 @@ func (s *tally) print() {
 		return
 	}
 	slices.Sort(s.systems)
-	fmt.Printf("faults: %d points swept, %d of them in a recovery (depth two), %d different disks after the cut, %d invariants broken, file systems: %s; %d mutants caught; %d rows\n",
-		s.points, s.twice, s.states, s.broken, strings.Join(s.systems, " "), s.mutants, s.rows)
+	fmt.Printf(
+		"faults: %d points swept, %d of them in a recovery (depth two), %d different disks after the cut, %d "+
+			"invariants broken, file systems: %s; %d mutants caught; %d rows\n",
+		s.points,
+		s.twice,
+		s.states,
+		s.broken,
+		strings.Join(s.systems, " "),
+		s.mutants,
+		s.rows,
+	)
 	for _, a := range s.absent {
 		fmt.Println("faults: not shown:", a)
 	}
 }
 
-// leastPoints is what a run of all tests sweeps at least. One that swept fewer has looked at next to nothing, however well it went.
+// leastPoints is what a run of all tests sweeps at least. One that swept fewer has looked at next to nothing, however
+// well it went.
 const leastPoints = 200
 
 func (s *tally) enough() bool {

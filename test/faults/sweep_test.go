@@ -55,7 +55,10 @@ func (s *stage) build(t *testing.T) {
 	d := newDisk(t, s.filesystem, s.dir)
 	d.format(t, d.image)
 	must(t, d.mount())
-	must(t, errors.Join(os.MkdirAll(d.root(), 0o755), os.MkdirAll(s.run(""), 0o755), os.MkdirAll(s.run(".before"), 0o755)))
+	must(
+		t,
+		errors.Join(os.MkdirAll(d.root(), 0o755), os.MkdirAll(s.run(""), 0o755), os.MkdirAll(s.run(".before"), 0o755)),
+	)
 	s.do(t, d, "prepare", s.run(".before"))
 	var err error
 	if s.before, err = look(d.root()); err != nil {
@@ -67,12 +70,15 @@ func (s *stage) build(t *testing.T) {
 	s.lay(t, d, s.base, true)
 	var e ended
 	if s.loose { // as slow as the runs that follow: which thread does what is a matter of time
-		s.calls, e, err = killedTraced(filepath.Join(s.dir, "trace"), call{name: "openat", nth: 60000}, s.command("step", d, s.run(""))...)
+		s.calls, e, err = killedTraced(
+			filepath.Join(s.dir, "trace"),
+			call{name: "openat", nth: 60000},
+			s.command("step", d, s.run(""))...)
 	} else {
 		s.calls, e, err = traced(filepath.Join(s.dir, "trace"), s.command("step", d, s.run(""))...)
 	}
 	if err != nil || e.exit != 0 || e.killed {
-		t.Fatalf("the step by itself: exit %d, %v\n%s", e.exit, err, e.output)
+		t.Fatalf("the step by itself: exit %d, %v; want no error, exit 0 and not killed:\n%s", e.exit, err, e.output)
 	}
 	if s.after, err = look(d.root()); err != nil {
 		t.Fatal(err)
@@ -89,7 +95,7 @@ func (s *stage) do(t *testing.T, d *disk, verb, run string) {
 	t.Helper()
 	c := s.command(verb, d, run)
 	if out, err := exec.Command(c[0], c[1:]...).CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", verb, err, out)
+		t.Fatalf("%s: got %v; want no error:\n%s", verb, err, out)
 	}
 }
 
@@ -116,7 +122,7 @@ func (s *stage) findCommit(t *testing.T, d *disk) {
 			thread = c.thread
 		}
 		if c.thread != thread && !s.loose {
-			t.Fatalf("the writer writes on two threads: %+v", c)
+			t.Fatalf("got a call of a second thread: %+v, want one thread", c)
 		}
 	}
 	s.commit, s.sure = decision(s.calls)
@@ -131,7 +137,8 @@ func decision(calls []call) (commit, sure int) {
 		if c.failed {
 			continue
 		}
-		if commit == 0 && strings.HasPrefix(c.name, "rename") && strings.HasSuffix(c.paths()[1], stateDir+"/journal.json") {
+		if commit == 0 && strings.HasPrefix(c.name, "rename") &&
+			strings.HasSuffix(c.paths()[1], stateDir+"/journal.json") {
 			commit = c.index
 		}
 		if commit != 0 && sure == 0 && c.name == "fsync" && strings.HasSuffix(c.at(0), stateDir) {
@@ -153,8 +160,8 @@ func (s *stage) place(calls []call) int {
 	return s.commit
 }
 
-// points are the calls at which to kill: each one that changes something, and one after the last. With every, also those
-// that only read.
+// points are the calls at which to kill: each one that changes something, and one after the last. With every, also
+// those that only read.
 func points(calls []call, dir string, every bool) (out []call) {
 	for _, c := range calls {
 		if c.below(dir) && (every || c.changes()) {
@@ -229,7 +236,16 @@ func (s *stage) kill(t *testing.T, d *disk, at call, cut bool) outcome {
 	}
 	s.alive(t, d, k, &o.broken)
 	if cut {
-		must(t, errors.Join(d.cut(), copyImage(d.image, o.crashed), os.RemoveAll(s.run("")), os.MkdirAll(s.run(""), 0o755), d.mount()))
+		must(
+			t,
+			errors.Join(
+				d.cut(),
+				copyImage(d.image, o.crashed),
+				os.RemoveAll(s.run("")),
+				os.MkdirAll(s.run(""), 0o755),
+				d.mount(),
+			),
+		)
 	}
 	crashed, err := look(d.root())
 	must(t, err)
@@ -284,7 +300,8 @@ func (s *stage) gate(have map[string]node, b *broken) {
 	}
 }
 
-// whole says in what the files of a tree are not those of another. Folders that are made or left on the way are no mixture.
+// whole says in what the files of a tree are not those of another. Folders that are made or left on the way are no
+// mixture.
 func whole(have, want map[string]node) string {
 	files := func(m map[string]node) map[string]node {
 		out := map[string]node{}
@@ -327,7 +344,11 @@ func (s *stage) recovered(t *testing.T, d *disk, k int, done bool, b *broken) {
 	again, err := look(d.root())
 	must(t, err)
 	if e.exit != 0 || !sameFiles(now, again) {
-		b.add("I5: a second recovery (exit %d) finds something to do:\n%s", e.exit, differ(nodesOf(now), nodesOf(again)))
+		b.add(
+			"I5: a second recovery (exit %d) finds something to do:\n%s",
+			e.exit,
+			differ(nodesOf(now), nodesOf(again)),
+		)
 	}
 	s.lasts(t, d, now, k, done, b)
 	c = s.command("step", d, s.run(""))
@@ -421,8 +442,8 @@ func sameFiles(a, b tree) bool {
 	return true
 }
 
-// sweep kills at points of a step. Of each disk that a cut leaves and that was not seen before, the recovery is killed too,
-// at every stride-th of its calls; 0: not at all.
+// sweep kills at points of a step. Of each disk that a cut leaves and that was not seen before, the recovery is
+// killed too, at every stride-th of its calls; 0: not at all.
 func (s *stage) sweep(t *testing.T, at []call, stride int) {
 	t.Helper()
 	d := newDisk(t, s.filesystem, s.dir)
@@ -473,7 +494,7 @@ func (s *stage) twice(t *testing.T, d *disk, k call, crashed string, stride, off
 	calls, e, err := traced(filepath.Join(s.dir, "trace2"), s.command("recover", d, s.run(""))...)
 	must(t, errors.Join(err, d.unmount()))
 	if e.exit != 0 {
-		return // told already
+		return // already reported
 	}
 	for i, r := range points(calls, d.at, false) {
 		if (i+offset)%stride != 0 {
@@ -497,7 +518,10 @@ func (s *stage) twice(t *testing.T, d *disk, k call, crashed string, stride, off
 }
 
 func hasNewSecret(p generation.Proposal) bool {
-	return slices.ContainsFunc(p.Targets, func(t generation.Target) bool { return strings.Contains(string(t.Content), scenario.NewSecret) })
+	return slices.ContainsFunc(
+		p.Targets,
+		func(t generation.Target) bool { return strings.Contains(string(t.Content), scenario.NewSecret) },
+	)
 }
 
 // TestSweep is the sweep on ext4, whose one journal loses all that was not fsynced.

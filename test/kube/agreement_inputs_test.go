@@ -130,7 +130,9 @@ func (g *inputs) add(path []string, of reflect.Type) {
 // wholeTypes are structs that are one value in a file.
 func wholeTypes() []reflect.Type {
 	return []reflect.Type{
-		reflect.TypeFor[metav1.Duration](), reflect.TypeFor[resource.Quantity](), reflect.TypeFor[resource.QuantityValue](),
+		reflect.TypeFor[metav1.Duration](),
+		reflect.TypeFor[resource.Quantity](),
+		reflect.TypeFor[resource.QuantityValue](),
 		reflect.TypeFor[metav1.Time](),
 	}
 }
@@ -189,11 +191,24 @@ func (g *inputs) value(f knownField) any {
 	case reflect.String:
 		return g.text(name)
 	case reflect.Map:
-		return pick[any](g, map[string]any{}, map[string]any{"memory": "100Mi"}, map[string]any{"memory.available": "5%"},
-			map[string]any{"a": "b"}, map[string]any{"cpu": "100m", "pid": "100"})
+		return pick[any](
+			g,
+			map[string]any{},
+			map[string]any{"memory": "100Mi"},
+			map[string]any{"memory.available": "5%"},
+			map[string]any{"a": "b"},
+			map[string]any{"cpu": "100m", "pid": "100"},
+		)
 	case reflect.Slice:
-		return pick[any](g, []any{}, []any{"a"}, []any{"10.0.0.10"}, []any{"pods"}, []any{map[string]any{"key": "a", "effect": "NoSchedule"}},
-			[]any{"net.ipv4.tcp_syncookies"})
+		return pick[any](
+			g,
+			[]any{},
+			[]any{"a"},
+			[]any{"10.0.0.10"},
+			[]any{"pods"},
+			[]any{map[string]any{"key": "a", "effect": "NoSchedule"}},
+			[]any{"net.ipv4.tcp_syncookies"},
+		)
 	}
 
 	return nil
@@ -227,7 +242,25 @@ func (g *inputs) text(name string) string {
 }
 
 func durations() []any {
-	return []any{"0s", "-1s", "1ns", "1h30m", "87600h", "1s", "100ms", "3s", "10s", "5m", "300s", "0", "ten", "1d", 0, 5, 5000000000}
+	return []any{
+		"0s",
+		"-1s",
+		"1ns",
+		"1h30m",
+		"87600h",
+		"1s",
+		"100ms",
+		"3s",
+		"10s",
+		"5m",
+		"300s",
+		"0",
+		"ten",
+		"1d",
+		0,
+		5,
+		5000000000,
+	}
 }
 
 // ofKind is the i-th field of these types, and a value.
@@ -248,12 +281,30 @@ func (g *inputs) duration(i int) inputCase {
 		return f.of == reflect.TypeFor[metav1.Duration]() || slices.Equal(f.path, []string{"logging", "flushFrequency"})
 	}
 
-	return g.ofKind(i, is, []any{"0s", "-1s", "1ns", "1h30m", "87600h", "1s", "250ms", "4s", "2m", g.anyDuration(), g.anyDuration(), g.anyDuration()})
+	return g.ofKind(
+		i,
+		is,
+		[]any{
+			"0s",
+			"-1s",
+			"1ns",
+			"1h30m",
+			"87600h",
+			"1s",
+			"250ms",
+			"4s",
+			"2m",
+			g.anyDuration(),
+			g.anyDuration(),
+			g.anyDuration(),
+		},
+	)
 }
 
 func (g *inputs) integer(i int) inputCase {
 	return g.ofKind(i, func(f knownField) bool {
-		return slices.Contains([]reflect.Kind{reflect.Int32, reflect.Int64, reflect.Uint32}, f.of.Kind()) && f.of != reflect.TypeFor[time.Duration]()
+		return slices.Contains([]reflect.Kind{reflect.Int32, reflect.Int64, reflect.Uint32}, f.of.Kind()) &&
+			f.of != reflect.TypeFor[time.Duration]()
 	}, []any{0, -1, 1, 2, 50, 100, 65535, 65536, 1 << 20, 2147483647, json.Number("2147483648"), json.Number("4294967295"),
 		g.nearBound(), g.nearBound(), g.nearBound(), g.nearBound(), g.nearBound(), g.nearBound()})
 }
@@ -263,7 +314,23 @@ func (g *inputs) nearBound() json.Number {
 	if g.IntN(3) == 0 {
 		return json.Number(strconv.FormatInt(g.Int64N(1<<(1+g.IntN(62))), 10))
 	}
-	bound := pick(g, "0", "1", "16", "31", "100", "1000", "1024", "10248", "32767", "65535", "4194304", "2147483647", "4294967295", "9223372036854775807")
+	bound := pick(
+		g,
+		"0",
+		"1",
+		"16",
+		"31",
+		"100",
+		"1000",
+		"1024",
+		"10248",
+		"32767",
+		"65535",
+		"4194304",
+		"2147483647",
+		"4294967295",
+		"9223372036854775807",
+	)
 	n, _ := new(big.Int).SetString(bound, 10)
 
 	return json.Number(n.Add(n, big.NewInt(int64(g.IntN(3)-1))).String())
@@ -272,7 +339,23 @@ func (g *inputs) nearBound() json.Number {
 // anyDuration is one of any unit and size, now and then malformed.
 func (g *inputs) anyDuration() string {
 	if g.IntN(8) == 0 {
-		return pick(g, "2562047h47m16s", "2562047h48m", "9223372036854775807ns", "+5m", ".5s", "5", "1d", "1 s", "", "1e3s", "0x5s", "1.5", "-0s", "s")
+		return pick(
+			g,
+			"2562047h47m16s",
+			"2562047h48m",
+			"9223372036854775807ns",
+			"+5m",
+			".5s",
+			"5",
+			"1d",
+			"1 s",
+			"",
+			"1e3s",
+			"0x5s",
+			"1.5",
+			"-0s",
+			"s",
+		)
 	}
 
 	return strconv.Itoa(g.IntN(1<<(1+g.IntN(12)))) + pick(g, "ns", "us", "ms", "s", "s", "m", "h", "m30s", ".5s")
@@ -281,23 +364,96 @@ func (g *inputs) anyDuration() string {
 // amount is a quantity of any size with any suffix, now and then malformed or negative.
 func (g *inputs) amount() string {
 	if g.IntN(8) == 0 {
-		return pick(g, "9223372036854775807", "9223372036854775808", "18446744073709551616", "10e18", "1e30", "1e-30", "-1", "-0", "+1Gi", "0x10", "010Mi", "1K", "1mi", "1gb",
-			"1 Gi", "", ".", "1.2.3", "NaN", "Inf", ".5Gi", "5.", "1e", "1_0", "8Ei", "16Ei")
+		return pick(
+			g,
+			"9223372036854775807",
+			"9223372036854775808",
+			"18446744073709551616",
+			"10e18",
+			"1e30",
+			"1e-30",
+			"-1",
+			"-0",
+			"+1Gi",
+			"0x10",
+			"010Mi",
+			"1K",
+			"1mi",
+			"1gb",
+			"1 Gi",
+			"",
+			".",
+			"1.2.3",
+			"NaN",
+			"Inf",
+			".5Gi",
+			"5.",
+			"1e",
+			"1_0",
+			"8Ei",
+			"16Ei",
+		)
 	}
 	number := strconv.Itoa(g.IntN(1 << (1 + g.IntN(12))))
 	if g.IntN(4) == 0 {
 		number += "." + strconv.Itoa(g.IntN(1000))
 	}
 
-	return number + pick(g, "", "m", "u", "n", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Mi", "Gi", "Gi", "Ti", "Pi", "Ei", "e3", "E6", "e9")
+	return number + pick(
+		g,
+		"",
+		"m",
+		"u",
+		"n",
+		"k",
+		"M",
+		"G",
+		"T",
+		"P",
+		"E",
+		"Ki",
+		"Mi",
+		"Mi",
+		"Gi",
+		"Gi",
+		"Ti",
+		"Pi",
+		"Ei",
+		"e3",
+		"E6",
+		"e9",
+	)
 }
 
 // percentage is one between -1 and 101, now and then malformed.
 func (g *inputs) percentage() string {
 	switch g.IntN(4) {
 	case 0:
-		return pick(g, "0%", "100%", "0.0%", "100.0%", "-0%", "-0.1%", "100.1%", "100.000001%", "99.99999%", "NaN%", "nan%", "Inf%", "-Inf%", "1e2%", "1e39%", "0x10p0%", "5%%", "%", "5 %",
-			"+5%", "1_0%", "5%Mi")
+		return pick(
+			g,
+			"0%",
+			"100%",
+			"0.0%",
+			"100.0%",
+			"-0%",
+			"-0.1%",
+			"100.1%",
+			"100.000001%",
+			"99.99999%",
+			"NaN%",
+			"nan%",
+			"Inf%",
+			"-Inf%",
+			"1e2%",
+			"1e39%",
+			"0x10p0%",
+			"5%%",
+			"%",
+			"5 %",
+			"+5%",
+			"1_0%",
+			"5%Mi",
+		)
 	case 1:
 		return strconv.FormatFloat(g.Float64()*102-1, 'f', g.IntN(9), 64) + "%"
 	default:
@@ -305,11 +461,18 @@ func (g *inputs) percentage() string {
 	}
 }
 
-// threshold is of any signal, in a file or as a flag, at times with amounts beside it.
+// threshold is of any signal, in a file or as a flag, sometimes together with amounts.
 func (g *inputs) threshold(int) inputCase {
 	signal := pick(g, "memory.available", "nodefs.available")
 	if g.IntN(3) == 0 {
-		signal = pick(g, "nodefs.inodesFree", "imagefs.available", "pid.available", "allocatableMemory.available", "containerfs.available")
+		signal = pick(
+			g,
+			"nodefs.inodesFree",
+			"imagefs.available",
+			"pid.available",
+			"allocatableMemory.available",
+			"containerfs.available",
+		)
 	}
 	value := g.amount()
 	if g.IntN(3) == 0 {
@@ -336,12 +499,26 @@ func (g *inputs) threshold(int) inputCase {
 func (g *inputs) reserved(int) inputCase {
 	fields, flags := map[string]any{}, []string(nil)
 	for range 1 + g.IntN(2) {
-		field, name, amount := pick(g, "kubeReserved", "systemReserved"), pick(g, "cpu", "memory", "memory", "ephemeral-storage", "pid"), g.amount()
+		field, name, amount := pick(
+			g,
+			"kubeReserved",
+			"systemReserved",
+		), pick(
+			g,
+			"cpu",
+			"memory",
+			"memory",
+			"ephemeral-storage",
+			"pid",
+		), g.amount()
 		if g.IntN(3) > 0 {
 			fields[field] = map[string]any{name: amount}
 			continue
 		}
-		flags = append(flags, map[string]string{"kubeReserved": "kube-reserved", "systemReserved": "system-reserved"}[field]+"="+name+"="+amount)
+		flags = append(
+			flags,
+			map[string]string{"kubeReserved": "kube-reserved", "systemReserved": "system-reserved"}[field]+"="+name+"="+amount,
+		)
 	}
 	if g.IntN(6) == 0 {
 		fields["containerLogMaxSize"] = g.amount()
@@ -350,21 +527,76 @@ func (g *inputs) reserved(int) inputCase {
 	return with(fields, flags...)
 }
 
-// list is a flag that takes a list, with elements that are empty, in quotes or among spaces, or one that takes a number,
-// spelled in any way.
+// list is a flag that takes a list, with elements that are empty, in quotes or among spaces, or one that takes a
+// number, spelled in any way.
 func (g *inputs) list(int) inputCase {
 	if g.IntN(4) == 0 {
-		name := pick(g, "v", "v", "max-pods", "image-gc-low-threshold", "oom-score-adj", "pod-max-pids", "kube-api-burst", "node-status-max-images")
-		return with(nil, name+"="+pick(g, strconv.Itoa(g.IntN(60)), "+5", "0x2", "0b11", "0o7", "010", "1_0", "5.0", "1e1", "5 ", "-0", "", "2147483648", "4294967296", "9223372036854775808"))
+		name := pick(
+			g,
+			"v",
+			"v",
+			"max-pods",
+			"image-gc-low-threshold",
+			"oom-score-adj",
+			"pod-max-pids",
+			"kube-api-burst",
+			"node-status-max-images",
+		)
+		return with(
+			nil,
+			name+"="+pick(
+				g,
+				strconv.Itoa(g.IntN(60)),
+				"+5",
+				"0x2",
+				"0b11",
+				"0o7",
+				"010",
+				"1_0",
+				"5.0",
+				"1e1",
+				"5 ",
+				"-0",
+				"",
+				"2147483648",
+				"4294967296",
+				"9223372036854775808",
+			),
+		)
 	}
 
 	flags := map[string][]string{
-		"tls-cipher-suites":        {"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"},
-		"enforce-node-allocatable": {"pods"}, "allowed-unsafe-sysctls": {"net.core.somaxconn", "kernel.msg*"}, "cluster-dns": {"10.96.0.10", "fd00::a"},
-		"feature-gates": {"LoggingAlphaOptions=true", "AllBeta=false"}, "kube-reserved": {"cpu=100m", "memory=64Mi"}, "eviction-hard": {"memory.available<5%", "pid.available<10%"},
-		"topology-manager-policy-options": {"prefer-closest-numa-nodes=true"}, "cpu-manager-policy-options": {"full-pcpus-only=true"}, "manifest-url-header": {"a:b", "c:d:e"},
-		"eviction-minimum-reclaim": {"memory.available=1Mi", "nodefs.available=5%"}, "vmodule": {"a=1", "b=2"}, "reserved-memory": {"0:memory=100Mi"},
-		"node-labels": {"a=b", "example.com/c="}, "register-with-taints": {"a=b:NoSchedule", "b:NoExecute", "c:NoSchedule-", "d-"},
+		"tls-cipher-suites": {
+			"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+			"TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+		},
+		"enforce-node-allocatable": {
+			"pods",
+		},
+		"allowed-unsafe-sysctls": {"net.core.somaxconn", "kernel.msg*"},
+		"cluster-dns":            {"10.96.0.10", "fd00::a"},
+		"feature-gates": {
+			"LoggingAlphaOptions=true",
+			"AllBeta=false",
+		},
+		"kube-reserved": {"cpu=100m", "memory=64Mi"},
+		"eviction-hard": {"memory.available<5%", "pid.available<10%"},
+		"topology-manager-policy-options": {
+			"prefer-closest-numa-nodes=true",
+		},
+		"cpu-manager-policy-options": {"full-pcpus-only=true"},
+		"manifest-url-header":        {"a:b", "c:d:e"},
+		"eviction-minimum-reclaim": {
+			"memory.available=1Mi",
+			"nodefs.available=5%",
+		},
+		"vmodule":         {"a=1", "b=2"},
+		"reserved-memory": {"0:memory=100Mi"},
+		"node-labels": {
+			"a=b",
+			"example.com/c=",
+		},
+		"register-with-taints": {"a=b:NoSchedule", "b:NoExecute", "c:NoSchedule-", "d-"},
 	}
 	name := pick(g, slices.Sorted(maps.Keys(flags))...)
 	var words []string
@@ -476,25 +708,83 @@ func (g *inputs) flagValue(f knownFlag) string {
 // notTried are flags that make the kubelet another program, or need a cluster.
 func notTried() []string {
 	return []string{
-		"help", "h", "version", "config", "kubeconfig", "bootstrap-kubeconfig", "root-dir", "hostname-override", "config-dir", "cert-dir", "lock-file",
-		"exit-on-lock-contention", "node-labels", "register-with-taints", "container-runtime-endpoint", "image-service-endpoint", "runonce", "write-config-to",
+		"help",
+		"h",
+		"version",
+		"config",
+		"kubeconfig",
+		"bootstrap-kubeconfig",
+		"root-dir",
+		"hostname-override",
+		"config-dir",
+		"cert-dir",
+		"lock-file",
+		"exit-on-lock-contention",
+		"node-labels",
+		"register-with-taints",
+		"container-runtime-endpoint",
+		"image-service-endpoint",
+		"runonce",
+		"write-config-to",
 	}
 }
 
 func (g *inputs) label(int) inputCase {
 	key := func() string {
 		if g.IntN(2) == 0 {
-			return pick(g, "a", "example.com/a", "topology.kubernetes.io/zone", "node.kubernetes.io/x", "A_b.c", "kubernetes.io/os")
+			return pick(
+				g,
+				"a",
+				"example.com/a",
+				"topology.kubernetes.io/zone",
+				"node.kubernetes.io/x",
+				"A_b.c",
+				"kubernetes.io/os",
+			)
 		}
-		return pick(g, "a", "example.com/a", "node-role.kubernetes.io/x", "kubernetes.io/hostname", "node.kubernetes.io/x", "kubelet.kubernetes.io/x",
-			"topology.kubernetes.io/zone", "x.node-restriction.kubernetes.io/a", "k8s.io/a", "kubernetes.io/arch", "-a", "a/b/c", "UPPER/x", "example.com/",
-			"/a", "a_b.c-d", strings.Repeat("k", 63), strings.Repeat("k", 64), strings.Repeat("d", 63)+".example/x", "é", "failure-domain.beta.kubernetes.io/zone")
+		return pick(
+			g,
+			"a",
+			"example.com/a",
+			"node-role.kubernetes.io/x",
+			"kubernetes.io/hostname",
+			"node.kubernetes.io/x",
+			"kubelet.kubernetes.io/x",
+			"topology.kubernetes.io/zone",
+			"x.node-restriction.kubernetes.io/a",
+			"k8s.io/a",
+			"kubernetes.io/arch",
+			"-a",
+			"a/b/c",
+			"UPPER/x",
+			"example.com/",
+			"/a",
+			"a_b.c-d",
+			strings.Repeat("k", 63),
+			strings.Repeat("k", 64),
+			strings.Repeat("d", 63)+".example/x",
+			"é",
+			"failure-domain.beta.kubernetes.io/zone",
+		)
 	}
 	value := func() string {
 		if g.IntN(2) == 0 {
 			return pick(g, "", "b", "1.2_3-x")
 		}
-		return pick(g, "", "b", "a.b_c-d", "-b", "b-", strings.Repeat("v", 63), strings.Repeat("v", 64), "ä", "1", "a/b", "a:b")
+		return pick(
+			g,
+			"",
+			"b",
+			"a.b_c-d",
+			"-b",
+			"b-",
+			strings.Repeat("v", 63),
+			strings.Repeat("v", 64),
+			"ä",
+			"1",
+			"a/b",
+			"a:b",
+		)
 	}
 
 	var list []string
@@ -510,11 +800,30 @@ func (g *inputs) taint(int) inputCase {
 		if g.IntN(2) == 0 {
 			return pick(g, "a", "example.com/a", "node.kubernetes.io/unschedulable")
 		}
-		return pick(g, "a", "example.com/a", "-a", "a/b/c", "", "node.kubernetes.io/unschedulable", strings.Repeat("k", 64))
+		return pick(
+			g,
+			"a",
+			"example.com/a",
+			"-a",
+			"a/b/c",
+			"",
+			"node.kubernetes.io/unschedulable",
+			strings.Repeat("k", 64),
+		)
 	}
 	value := func() string { return pick(g, "", "b", "", "1", "b", "b b", "-", strings.Repeat("v", 64)) }
 	effect := func() string {
-		return pick(g, "NoSchedule", "NoSchedule", "NoExecute", "NoExecute", "PreferNoSchedule", "NoSchedul", "noschedule", "")
+		return pick(
+			g,
+			"NoSchedule",
+			"NoSchedule",
+			"NoExecute",
+			"NoExecute",
+			"PreferNoSchedule",
+			"NoSchedul",
+			"noschedule",
+			"",
+		)
 	}
 
 	if g.IntN(2) == 0 {
@@ -543,20 +852,41 @@ func (g *inputs) manager(int) inputCase {
 	}
 	maybe(4, "cpuManagerPolicy", "none", "static", "static")
 	maybe(3, "reservedSystemCPUs", "0", "1", "0-1", "9", "+0")
-	maybe(2, "kubeReserved", map[string]any{"cpu": "100m"}, map[string]any{"memory": "924Mi"}, map[string]any{"cpu": "0", "memory": "924Mi"})
+	maybe(
+		2,
+		"kubeReserved",
+		map[string]any{"cpu": "100m"},
+		map[string]any{"memory": "924Mi"},
+		map[string]any{"cpu": "0", "memory": "924Mi"},
+	)
 	maybe(2, "systemReserved", map[string]any{"cpu": "100m", "memory": "100Mi"}, map[string]any{})
 	maybe(2, "memoryManagerPolicy", "None", "Static", "Static")
-	maybe(2, "reservedMemory", []any{map[string]any{"numaNode": 0, "limits": map[string]any{"memory": "1Gi"}}},
-		[]any{map[string]any{"numaNode": 0, "limits": map[string]any{"memory": "1124Mi"}}}, []any{map[string]any{"numaNode": 7, "limits": map[string]any{"memory": "1Gi"}}}, []any{})
+	maybe(
+		2,
+		"reservedMemory",
+		[]any{map[string]any{"numaNode": 0, "limits": map[string]any{"memory": "1Gi"}}},
+		[]any{
+			map[string]any{"numaNode": 0, "limits": map[string]any{"memory": "1124Mi"}},
+		},
+		[]any{map[string]any{"numaNode": 7, "limits": map[string]any{"memory": "1Gi"}}},
+		[]any{},
+	)
 	maybe(2, "topologyManagerPolicy", "none", "best-effort", "restricted", "single-numa-node")
 	maybe(2, "topologyManagerScope", "container", "pod")
 	if g.IntN(3) == 0 {
 		fields["cpuManagerPolicyOptions"] = map[string]any{
-			pick(g, "full-pcpus-only", "distribute-cpus-across-numa", "align-by-socket", "strict-cpu-reservation", "x"): pick(g, "true", "false", "maybe"),
+			pick(g, "full-pcpus-only", "distribute-cpus-across-numa", "align-by-socket", "strict-cpu-reservation", "x"): pick(
+				g,
+				"true",
+				"false",
+				"maybe",
+			),
 		}
 	}
 	if g.IntN(4) == 0 {
-		fields["topologyManagerPolicyOptions"] = map[string]any{pick(g, "prefer-closest-numa-nodes", "max-allowable-numa-nodes", "x"): pick(g, "true", "9", "4")}
+		fields["topologyManagerPolicyOptions"] = map[string]any{
+			pick(g, "prefer-closest-numa-nodes", "max-allowable-numa-nodes", "x"): pick(g, "true", "9", "4"),
+		}
 	}
 
 	return with(fields)
@@ -567,68 +897,178 @@ func (g *inputs) combination(int) inputCase {
 	p := func(values ...any) any { return pick(g, values...) }
 	fields := []func() map[string]any{
 		func() map[string]any {
-			return map[string]any{"imageGCHighThresholdPercent": p(0, 50, 85, 100, 101), "imageGCLowThresholdPercent": p(0, 50, 80, 99)}
+			return map[string]any{
+				"imageGCHighThresholdPercent": p(0, 50, 85, 100, 101),
+				"imageGCLowThresholdPercent":  p(0, 50, 80, 99),
+			}
 		},
 		func() map[string]any {
-			return map[string]any{"imageMinimumGCAge": p("0s", "1s", "2m", "-1s"), "imageMaximumGCAge": p("0s", "1s", "3m", "2m", "-1s")}
+			return map[string]any{
+				"imageMinimumGCAge": p("0s", "1s", "2m", "-1s"),
+				"imageMaximumGCAge": p("0s", "1s", "3m", "2m", "-1s"),
+			}
 		},
 		func() map[string]any {
-			return map[string]any{"shutdownGracePeriod": p("0s", "30s", "500ms"), "shutdownGracePeriodCriticalPods": p("0s", "10s", "40s", "10ms")}
+			return map[string]any{
+				"shutdownGracePeriod":             p("0s", "30s", "500ms"),
+				"shutdownGracePeriodCriticalPods": p("0s", "10s", "40s", "10ms"),
+			}
 		},
 		func() map[string]any {
-			return map[string]any{"evictionSoft": map[string]any{p("memory.available", "nodefs.available", "x").(string): p("5%", "100Mi", "0%", "200%", "x")},
-				"evictionSoftGracePeriod": map[string]any{p("memory.available", "nodefs.available").(string): p("1m", "-1s", "0s")}}
+			return map[string]any{
+				"evictionSoft": map[string]any{
+					p("memory.available", "nodefs.available", "x").(string): p("5%", "100Mi", "0%", "200%", "x"),
+				},
+				"evictionSoftGracePeriod": map[string]any{
+					p("memory.available", "nodefs.available").(string): p("1m", "-1s", "0s"),
+				},
+			}
 		},
 		func() map[string]any {
-			return map[string]any{"evictionHard": map[string]any{p("memory.available", "pid.available", "imagefs.inodesFree").(string): p("5%", "0", "100Mi", "0%", "-1Mi", "5.5%")},
-				"mergeDefaultEvictionSettings": p(true, false), "evictionMinimumReclaim": map[string]any{"memory.available": p("0", "-1", "5%", "0%", "1Gi")}}
+			return map[string]any{
+				"evictionHard": map[string]any{
+					p("memory.available", "pid.available", "imagefs.inodesFree").(string): p(
+						"5%",
+						"0",
+						"100Mi",
+						"0%",
+						"-1Mi",
+						"5.5%",
+					),
+				},
+				"mergeDefaultEvictionSettings": p(
+					true,
+					false,
+				),
+				"evictionMinimumReclaim": map[string]any{"memory.available": p("0", "-1", "5%", "0%", "1Gi")},
+			}
 		},
 		func() map[string]any {
-			return map[string]any{"enforceNodeAllocatable": p([]any{"pods", "system-reserved"}, []any{"none"}, []any{}, []any{"kube-reserved-compressible"}, []any{"pods", "none"}),
-				"cgroupsPerQOS": p(true, true, false), "systemReserved": p(map[string]any{"cpu": "100m"}, map[string]any{}, map[string]any{"cpu": "-1"}),
-				"systemReservedCgroup": p("/is/there", "/is/not", ""), "kubeReservedCgroup": p("", "/is/there"), "kubeReserved": p(map[string]any{"memory": "64Mi"}, map[string]any{})}
+			return map[string]any{
+				"enforceNodeAllocatable": p(
+					[]any{"pods", "system-reserved"},
+					[]any{"none"},
+					[]any{},
+					[]any{"kube-reserved-compressible"},
+					[]any{"pods", "none"},
+				),
+				"cgroupsPerQOS": p(
+					true,
+					true,
+					false,
+				),
+				"systemReserved": p(map[string]any{"cpu": "100m"}, map[string]any{}, map[string]any{"cpu": "-1"}),
+				"systemReservedCgroup": p(
+					"/is/there",
+					"/is/not",
+					"",
+				),
+				"kubeReservedCgroup": p("", "/is/there"),
+				"kubeReserved":       p(map[string]any{"memory": "64Mi"}, map[string]any{}),
+			}
 		},
 		func() map[string]any {
-			return map[string]any{"port": p(0, 10250, 10255, 10248), "readOnlyPort": p(0, 10255, 10250), "healthzPort": p(0, 10248, 10250, 10255)}
+			return map[string]any{
+				"port":         p(0, 10250, 10255, 10248),
+				"readOnlyPort": p(0, 10255, 10250),
+				"healthzPort":  p(0, 10248, 10250, 10255),
+			}
 		},
 		func() map[string]any {
-			return map[string]any{"enableServer": p(true, false), "address": p("0.0.0.0", "127.0.0.1", "203.0.113.9", "x"), "readOnlyPort": p(0, 10255)}
+			return map[string]any{
+				"enableServer": p(true, false),
+				"address":      p("0.0.0.0", "127.0.0.1", "203.0.113.9", "x"),
+				"readOnlyPort": p(0, 10255),
+			}
 		},
 		func() map[string]any {
-			return map[string]any{"containerLogMaxFiles": p(0, 1, 2, 5), "containerLogMaxSize": p("-1", "0", "10Mi", "1k"), "containerLogMaxWorkers": p(0, 1, 2),
-				"containerLogMonitorInterval": p("3s", "0s", "2999ms")}
+			return map[string]any{
+				"containerLogMaxFiles":        p(0, 1, 2, 5),
+				"containerLogMaxSize":         p("-1", "0", "10Mi", "1k"),
+				"containerLogMaxWorkers":      p(0, 1, 2),
+				"containerLogMonitorInterval": p("3s", "0s", "2999ms"),
+			}
 		},
 		func() map[string]any {
 			return map[string]any{"serializeImagePulls": p(true, false), "maxParallelImagePulls": p(0, 1, 2)}
 		},
 		func() map[string]any {
-			return map[string]any{"logging": map[string]any{"format": p("text", "json"), "flushFrequency": p("0s", "5s", 0, 5000000000, "-1s", -1), "verbosity": p(0, 2),
-				"vmodule": p([]any{}, []any{map[string]any{"filePattern": "a", "verbosity": 1}}),
-				"options": p(map[string]any{}, map[string]any{"json": map[string]any{"infoBufferSize": p("0", "64Ki")}}, map[string]any{"text": map[string]any{"splitStream": p(true, false)}})}}
+			return map[string]any{
+				"logging": map[string]any{
+					"format":         p("text", "json"),
+					"flushFrequency": p("0s", "5s", 0, 5000000000, "-1s", -1),
+					"verbosity":      p(0, 2),
+					"vmodule":        p([]any{}, []any{map[string]any{"filePattern": "a", "verbosity": 1}}),
+					"options": p(
+						map[string]any{},
+						map[string]any{"json": map[string]any{"infoBufferSize": p("0", "64Ki")}},
+						map[string]any{"text": map[string]any{"splitStream": p(true, false)}},
+					),
+				},
+			}
 		},
 		func() map[string]any {
-			return map[string]any{"featureGates": map[string]any{p("LoggingAlphaOptions", "CustomCPUCFSQuotaPeriod", "KubeletCrashLoopBackOffMax").(string): p(true, false)},
-				"cpuCFSQuotaPeriod": p("0s", "100ms", "1ms", "2s"), "crashLoopBackOff": map[string]any{"maxContainerRestartPeriod": p("0s", "1s", "300s", "301s")}}
+			return map[string]any{
+				"featureGates": map[string]any{
+					p("LoggingAlphaOptions", "CustomCPUCFSQuotaPeriod", "KubeletCrashLoopBackOffMax").(string): p(
+						true,
+						false,
+					),
+				},
+				"cpuCFSQuotaPeriod": p(
+					"0s",
+					"100ms",
+					"1ms",
+					"2s",
+				),
+				"crashLoopBackOff": map[string]any{"maxContainerRestartPeriod": p("0s", "1s", "300s", "301s")},
+			}
 		},
 		func() map[string]any {
-			return map[string]any{"maxPods": p(0, 110, 250, 65535, 70000), "userNamespaces": map[string]any{"idsPerPod": p(0, 65536, 131072, 65537, int64(4294901760), int64(2147483648))}}
+			return map[string]any{
+				"maxPods": p(0, 110, 250, 65535, 70000),
+				"userNamespaces": map[string]any{
+					"idsPerPod": p(0, 65536, 131072, 65537, int64(4294901760), int64(2147483648)),
+				},
+			}
 		},
 		func() map[string]any {
 			return map[string]any{"systemCgroups": p("", "/", "/x"), "cgroupRoot": p("", "/", "/is/there", "/is/not")}
 		},
 		func() map[string]any {
-			return map[string]any{"tlsMinVersion": p("VersionTLS12", "VersionTLS13"), "tlsCipherSuites": p([]any{"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"},
-				[]any{"TLS_RSA_WITH_AES_128_CBC_SHA"}, []any{"x"}, []any{})}
+			return map[string]any{
+				"tlsMinVersion": p("VersionTLS12", "VersionTLS13"),
+				"tlsCipherSuites": p([]any{"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"},
+					[]any{"TLS_RSA_WITH_AES_128_CBC_SHA"}, []any{"x"}, []any{}),
+			}
 		},
 		func() map[string]any {
-			return map[string]any{"imagePullCredentialsVerificationPolicy": p("NeverVerify", "NeverVerifyAllowlistedImages", "AlwaysVerify"),
-				"preloadedImagesVerificationAllowlist": p([]any{}, []any{"registry.example/x"}, []any{"registry.example/x:tag"}, []any{"*"})}
+			return map[string]any{
+				"imagePullCredentialsVerificationPolicy": p(
+					"NeverVerify",
+					"NeverVerifyAllowlistedImages",
+					"AlwaysVerify",
+				),
+				"preloadedImagesVerificationAllowlist": p(
+					[]any{},
+					[]any{"registry.example/x"},
+					[]any{"registry.example/x:tag"},
+					[]any{"*"},
+				),
+			}
 		},
 		func() map[string]any {
-			return map[string]any{"memorySwap": map[string]any{"swapBehavior": p("", "NoSwap", "UnlimitedSwap")}, "failSwapOn": p(true, false), "memoryThrottlingFactor": p(0.9, 0, 1.1, 1)}
+			return map[string]any{
+				"memorySwap":             map[string]any{"swapBehavior": p("", "NoSwap", "UnlimitedSwap")},
+				"failSwapOn":             p(true, false),
+				"memoryThrottlingFactor": p(0.9, 0, 1.1, 1),
+			}
 		},
 		func() map[string]any {
-			return map[string]any{"runtimeRequestTimeout": p("0s", "2m", "-1s", "1ns", "10s"), "maxOpenFiles": p(0, 1000000, 1, -1, 10000)}
+			return map[string]any{
+				"runtimeRequestTimeout": p("0s", "2m", "-1s", "1ns", "10s"),
+				"maxOpenFiles":          p(0, 1000000, 1, -1, 10000),
+			}
 		},
 	}
 
@@ -731,20 +1171,94 @@ func (g *inputs) raw(int) inputCase {
 // valid has several fields, all of them right.
 func (g *inputs) valid(int) inputCase {
 	all := map[string][]any{
-		"maxPods": {20, 64, 110, 250}, "podPidsLimit": {-1, 1024, 4096}, "syncFrequency": {"1m", "30s"}, "nodeStatusUpdateFrequency": {"10s", "1m"},
-		"evictionHard":   {map[string]any{"memory.available": "100Mi", "nodefs.available": "10%"}, map[string]any{"memory.available": "5%"}},
-		"kubeReserved":   {map[string]any{"cpu": "100m", "memory": "128Mi"}, map[string]any{"memory": "64Mi", "ephemeral-storage": "1Gi", "pid": "1000"}},
-		"systemReserved": {map[string]any{"cpu": "50m"}, map[string]any{"memory": "64Mi"}}, "containerLogMaxSize": {"50Mi", "-1", "1G"},
-		"containerLogMaxFiles": {2, 5, 10}, "containerLogMonitorInterval": {"3s", "10s"}, "serializeImagePulls": {true, false}, "registryPullQPS": {0, 5, 50},
-		"eventRecordQPS": {0, 5, 50}, "kubeAPIQPS": {50, 100}, "kubeAPIBurst": {100, 200}, "imageGCHighThresholdPercent": {85, 90}, "imageGCLowThresholdPercent": {10, 80},
-		"imageMinimumGCAge": {"2m", "0s"}, "imageMaximumGCAge": {"0s", "168h"}, "shutdownGracePeriod": {"0s", "60s"}, "rotateCertificates": {true, false},
-		"clusterDNS": {[]any{"10.96.0.10"}, []any{"10.96.0.10", "fd00::a"}}, "clusterDomain": {"cluster.local"}, "resolvConf": {"/etc/resolv.conf"},
-		"topologyManagerPolicy": {"none", "best-effort"}, "cpuManagerReconcilePeriod": {"0s", "10s"}, "protectKernelDefaults": {false}, "seccompDefault": {true, false},
-		"allowedUnsafeSysctls": {[]any{"net.core.somaxconn"}, []any{"kernel.msg*"}}, "enableDebuggingHandlers": {true, false}, "failSwapOn": {false},
-		"healthzPort": {10248, 0}, "readOnlyPort": {0, 10255}, "oomScoreAdj": {-999, 0}, "maxOpenFiles": {1000000, 0}, "nodeLeaseDurationSeconds": {40, 0},
-		"featureGates": {map[string]any{"LoggingAlphaOptions": true}, map[string]any{"CustomCPUCFSQuotaPeriod": true}}, "memorySwap": {map[string]any{"swapBehavior": "NoSwap"}, map[string]any{}},
-		"tlsMinVersion": {"VersionTLS12", "VersionTLS13"}, "registerWithTaints": {[]any{map[string]any{"key": "a", "effect": "NoSchedule"}}},
-		"logging": {map[string]any{"verbosity": 2}, map[string]any{"format": "json", "flushFrequency": 0}, map[string]any{"flushFrequency": "0s"}},
+		"maxPods": {
+			20,
+			64,
+			110,
+			250,
+		},
+		"podPidsLimit":              {-1, 1024, 4096},
+		"syncFrequency":             {"1m", "30s"},
+		"nodeStatusUpdateFrequency": {"10s", "1m"},
+		"evictionHard": {
+			map[string]any{"memory.available": "100Mi", "nodefs.available": "10%"},
+			map[string]any{"memory.available": "5%"},
+		},
+		"kubeReserved": {
+			map[string]any{"cpu": "100m", "memory": "128Mi"},
+			map[string]any{"memory": "64Mi", "ephemeral-storage": "1Gi", "pid": "1000"},
+		},
+		"systemReserved": {
+			map[string]any{"cpu": "50m"},
+			map[string]any{"memory": "64Mi"},
+		},
+		"containerLogMaxSize": {"50Mi", "-1", "1G"},
+		"containerLogMaxFiles": {
+			2,
+			5,
+			10,
+		},
+		"containerLogMonitorInterval": {"3s", "10s"},
+		"serializeImagePulls":         {true, false},
+		"registryPullQPS":             {0, 5, 50},
+		"eventRecordQPS": {
+			0,
+			5,
+			50,
+		},
+		"kubeAPIQPS":                  {50, 100},
+		"kubeAPIBurst":                {100, 200},
+		"imageGCHighThresholdPercent": {85, 90},
+		"imageGCLowThresholdPercent":  {10, 80},
+		"imageMinimumGCAge": {
+			"2m",
+			"0s",
+		},
+		"imageMaximumGCAge":   {"0s", "168h"},
+		"shutdownGracePeriod": {"0s", "60s"},
+		"rotateCertificates":  {true, false},
+		"clusterDNS": {
+			[]any{"10.96.0.10"},
+			[]any{"10.96.0.10", "fd00::a"},
+		},
+		"clusterDomain": {"cluster.local"},
+		"resolvConf":    {"/etc/resolv.conf"},
+		"topologyManagerPolicy": {
+			"none",
+			"best-effort",
+		},
+		"cpuManagerReconcilePeriod": {"0s", "10s"},
+		"protectKernelDefaults":     {false},
+		"seccompDefault":            {true, false},
+		"allowedUnsafeSysctls": {
+			[]any{"net.core.somaxconn"},
+			[]any{"kernel.msg*"},
+		},
+		"enableDebuggingHandlers": {true, false},
+		"failSwapOn":              {false},
+		"healthzPort": {
+			10248,
+			0,
+		},
+		"readOnlyPort":             {0, 10255},
+		"oomScoreAdj":              {-999, 0},
+		"maxOpenFiles":             {1000000, 0},
+		"nodeLeaseDurationSeconds": {40, 0},
+		"featureGates": {
+			map[string]any{"LoggingAlphaOptions": true},
+			map[string]any{"CustomCPUCFSQuotaPeriod": true},
+		},
+		"memorySwap": {map[string]any{"swapBehavior": "NoSwap"}, map[string]any{}},
+		"tlsMinVersion": {
+			"VersionTLS12",
+			"VersionTLS13",
+		},
+		"registerWithTaints": {[]any{map[string]any{"key": "a", "effect": "NoSchedule"}}},
+		"logging": {
+			map[string]any{"verbosity": 2},
+			map[string]any{"format": "json", "flushFrequency": 0},
+			map[string]any{"flushFrequency": "0s"},
+		},
 	}
 	names := slices.Sorted(maps.Keys(all))
 	fields := map[string]any{}
@@ -767,7 +1281,7 @@ func excuse(r agreement) string {
 	return ""
 }
 
-// excuseKnown is one disagreement in which prelet is right, or in which nobody asked.
+// excuseKnown is one disagreement in which prelet is right, or in which the input is not checked by one of them.
 type excuseKnown struct {
 	starts     bool // the kubelet accepts it, and prelet does not
 	words, why string
@@ -778,9 +1292,17 @@ func excusesKnown() []excuseKnown {
 	return []excuseKnown{
 		{true, "healthzPort are both", "a race: one of two listeners ends the kubelet, or nobody ever serves /healthz"},
 		{false, "no client provided", "asked without an API server; a kubelet that has one starts"},
-		{true, "unknown configmap and secret manager mode", "asked without an API server; a kubelet that has one ends with these words"},
+		{
+			true,
+			"unknown configmap and secret manager mode",
+			"asked without an API server; a kubelet that has one ends with these words",
+		},
 		{true, "is set without tls", "the kubelet runs without a certificate, and every connection to its API fails"},
 		{true, `the effect "" is none of`, "the kubelet runs, and the API server refuses its Node"},
-		{false, "validate CRI v1 image API for endpoint", "what listens there may start between prelet and the kubelet: a warning"},
+		{
+			false,
+			"validate CRI v1 image API for endpoint",
+			"what listens there may start between prelet and the kubelet: a warning",
+		},
 	}
 }

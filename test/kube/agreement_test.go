@@ -31,8 +31,8 @@ const (
 	agreementNodes   = 6
 )
 
-// agreementReady is in the log of a kubelet that has found its amounts possible, which it looks at after it says that it has
-// started, where its runtime is ready: on a busy machine that takes longer than agreementSettled.
+// agreementReady is in the log of a kubelet that has found its amounts possible, which it looks at after it says that
+// it has started, where its runtime is ready: on a busy machine that takes longer than agreementSettled.
 const agreementReady = "starting control loop"
 
 // inputCase is one input of a kubelet: the text of its configuration as it is, and flags.
@@ -59,8 +59,9 @@ type agreement struct {
 	excused         string // why this disagreement does not count
 }
 
-// TestAgreement gives random inputs to the real kubelet and to `prelet plan`. At most 1 % of the inputs of a kind may be
-// refused by prelet alone (false alarms) and 3 % by the kubelet alone (misses); with few inputs that is none and one.
+// TestAgreement gives random inputs to the real kubelet and to `prelet plan`. At most 1 % of the inputs of a kind may
+// be refused by prelet alone (false alarms) and 3 % by the kubelet alone (misses); with few inputs that is none and
+// one.
 func TestAgreement(t *testing.T) {
 	t.Parallel()
 	p := programs(t)
@@ -102,7 +103,8 @@ func TestAgreement(t *testing.T) {
 		all := k.agreed + k.alarms + k.misses + k.excused
 		t.Logf("%-14s %6d %8d %8d %6d %6d %8d", kind, all, k.agreed, k.refused, k.alarms, k.misses, k.excused)
 		if 100*k.alarms > all || k.misses > 1 && 100*k.misses > 3*all {
-			t.Errorf("%s: got %d false alarms and %d misses in %d cases; want at most 1 %% and 3 %%", kind, k.alarms, k.misses, all)
+			t.Errorf("%s: got %d false alarms and %d misses in %d cases; want at most 1 %% and 3 %%",
+				kind, k.alarms, k.misses, all)
 		}
 	}
 	for why, n := range excuses {
@@ -167,7 +169,7 @@ func runAgreement(t *testing.T, p Programs, cases []inputCase) []agreement {
 			for i := range next {
 				r, err := compare(n, cases[i])
 				if err != nil {
-					t.Errorf("%s: %v", cases[i], err)
+					t.Errorf("%s: got %v; want no error", cases[i], err)
 				}
 				out[i] = r
 			}

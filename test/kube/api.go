@@ -34,7 +34,10 @@ func Version(gomod string) (string, error) {
 }
 
 // ConfigMap is the data of one.
-func (c *Cluster) ConfigMap(ctx context.Context, namespace, name string) (map[string]string, error) {
+func (c *Cluster) ConfigMap(
+	ctx context.Context,
+	namespace, name string,
+) (map[string]string, error) {
 	m, err := c.Client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return nil, err
@@ -43,8 +46,15 @@ func (c *Cluster) ConfigMap(ctx context.Context, namespace, name string) (map[st
 }
 
 // SetConfigMap makes or replaces one.
-func (c *Cluster) SetConfigMap(ctx context.Context, namespace, name string, data map[string]string) error {
-	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: data}
+func (c *Cluster) SetConfigMap(
+	ctx context.Context,
+	namespace, name string,
+	data map[string]string,
+) error {
+	m := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Data:       data,
+	}
 	_, err := c.Client.CoreV1().ConfigMaps(namespace).Update(ctx, m, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
 		_, err = c.Client.CoreV1().ConfigMaps(namespace).Create(ctx, m, metav1.CreateOptions{})
@@ -59,7 +69,7 @@ func (c *Cluster) Node(ctx context.Context, name string) (*corev1.Node, error) {
 
 // Ready waits until the Node is there and ready.
 func (c *Cluster) Ready(ctx context.Context, name string) (node *corev1.Node, err error) {
-	err = within(ctx, time.Minute, "node "+name+" is ready", func() string {
+	err = waitFor(ctx, time.Minute, "node "+name+" is ready", func() string {
 		if node, err = c.Node(ctx, name); err != nil {
 			return err.Error()
 		}
@@ -76,8 +86,8 @@ func (c *Cluster) Ready(ctx context.Context, name string) (node *corev1.Node, er
 	return node, err
 }
 
-// Configz is the configuration that a kubelet runs with, by its own word: asked as the API server asks, since a node may not.
-// One that was only just started does not listen yet.
+// Configz returns the kubelet's /configz, requested with the API server's certificate, because a node may not. It
+// waits for a kubelet that was just started.
 func (c *Cluster) Configz(ctx context.Context, n *Node) (map[string]any, error) {
 	text, err := c.AskKubelet(ctx, n, "/configz")
 	for late := time.Now().Add(30 * time.Second); errors.Is(err, syscall.ECONNREFUSED) && time.Now().Before(late); time.Sleep(100 * time.Millisecond) {
@@ -94,14 +104,31 @@ func (c *Cluster) Configz(ctx context.Context, n *Node) (map[string]any, error) 
 
 // AskKubelet asks a kubelet on its port 10250 with the API server's client certificate.
 func (c *Cluster) AskKubelet(ctx context.Context, n *Node, path string) ([]byte, error) {
-	pair, err := tls.LoadX509KeyPair(c.path("pki/apiserver-kubelet-client.crt"), c.path("pki/apiserver-kubelet-client.key"))
+	pair, err := tls.LoadX509KeyPair(
+		c.path("pki/apiserver-kubelet-client.crt"),
+		c.path("pki/apiserver-kubelet-client.key"),
+	)
 	if err != nil {
 		return nil, err
 	}
-	// The kubelet's serving certificate is its own; as for the API server, unless it is told otherwise.
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DialContext: n.Dial, DisableKeepAlives: true,
-		TLSClientConfig: &tls.Config{Certificates: []tls.Certificate{pair}, InsecureSkipVerify: true}}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+net.JoinHostPort(n.IP, "10250")+path, nil)
+	// The kubelet's serving certificate is self-signed; like the API server by default, the test does not verify it.
+	client := &http.Client{
+		Timeout: 10 * time.Second,
+		Transport: &http.Transport{
+			DialContext:       n.Dial,
+			DisableKeepAlives: true,
+			TLSClientConfig: &tls.Config{
+				Certificates:       []tls.Certificate{pair},
+				InsecureSkipVerify: true,
+			},
+		},
+	}
+	req, err := http.NewRequestWithContext(
+		ctx,
+		http.MethodGet,
+		"https://"+net.JoinHostPort(n.IP, "10250")+path,
+		nil,
+	)
 	if err != nil {
 		return nil, err
 	}

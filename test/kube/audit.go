@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Request is one that reached the API server, from its audit log.
+// Request is a request that reached the API server, from its audit log.
 type Request struct {
 	ID        string `json:"auditID"`
 	Verb      string `json:"verb"`
@@ -24,16 +24,16 @@ type Request struct {
 	Answered time.Time `json:"stageTimestamp"` // if it was
 }
 
-// auditPolicy has each request, without bodies, and in each stage: one that the server died over is only received, and one whose bearer
-// it does not know never completes.
+// auditPolicy logs each request, without bodies, in each stage: a request during which the server was killed is only
+// received, and a request with an unknown bearer token never completes.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 rules:
 - level: Metadata
 `
 
-// Requests are those whose User-Agent begins so, since the API server was started with Options.Audit, in the order of their answers.
-// The server writes its log as it answers, so nothing that was answered is missing.
+// Requests are those whose User-Agent begins so, since the API server was started with Options.Audit, in the order of
+// their answers. The server writes its log as it answers, so nothing that was answered is missing.
 func (c *Cluster) Requests(userAgent string) ([]Request, error) {
 	_, answered, err := c.audited(userAgent)
 	return answered, err
@@ -67,7 +67,8 @@ func (c *Cluster) audited(userAgent string) (received, answered []Request, err e
 			i = len(received)
 			at[r.ID], received = i, append(received, r)
 		}
-		if r.Response.Code != 0 && (!known || received[i].Response.Code == 0) { // a watch is answered, and completes much later
+		// A watch is answered, and completes much later.
+		if r.Response.Code != 0 && (!known || received[i].Response.Code == 0) {
 			received[i], answered = r, append(answered, r)
 		}
 	}

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// TestBootstrapPlugin joins a node whose image brings a bootstrap kubeconfig that names a credential plugin, as clouds do: prelet
-// reads the configuration with what the plugin gives, and the real kubelet joins with the same file. First everything that such a
-// plugin can do wrong, on the same machine.
+// TestBootstrapPlugin joins a node whose image brings a bootstrap kubeconfig that names a credential plugin, as
+// clouds do: prelet reads the configuration with what the plugin gives, and the real kubelet joins with the same
+// file. First everything that such a plugin can do wrong, on the same machine.
 func TestBootstrapPlugin(t *testing.T) {
 	t.Parallel()
 	c := start(t, Options{Audit: true})
@@ -51,12 +51,24 @@ stage "restart" "kubelet" {
 }
 `}))
 	}
-	// Who runs it stands in a file, and what it must not be told to anybody in its own text.
+	// The user who runs it is in a file, and the secret of its input must not be in its own output.
 	says := func(body string) {
-		must(t, n.Write("/usr/local/bin/node-identity", "#!/bin/sh\necho \"$(cat /proc/$PPID/comm) $*\" >>/run/asked\n"+body, 0o755))
+		must(
+			t,
+			n.Write(
+				"/usr/local/bin/node-identity",
+				"#!/bin/sh\necho \"$(cat /proc/$PPID/comm) $*\" >>/run/asked\n"+body,
+				0o755,
+			),
+		)
 	}
 	credential := func(token string) string {
-		return fmt.Sprintf("echo %s >&2\ncat <<'END'\n{\"apiVersion\": \"client.authentication.k8s.io/v1\", \"kind\": \"ExecCredential\", \"status\": {\"token\": %q}}\nEND\n", token, token)
+		return fmt.Sprintf(
+			"echo %s >&2\ncat <<'END'\n{\"apiVersion\": \"client.authentication.k8s.io/v1\", \"kind\": "+
+				"\"ExecCredential\", \"status\": {\"token\": %q}}\nEND\n",
+			token,
+			token,
+		)
 	}
 	asking := func() string {
 		text, err := n.Read("/run/asked")
@@ -71,7 +83,7 @@ stage "restart" "kubelet" {
 		began := time.Now()
 		r := prelet(t, n, want, "run")
 		if took := time.Since(began); took > patience {
-			t.Errorf("it took %s", took)
+			t.Errorf("it took %s; want at most %s", took, patience)
 		}
 		flat := strings.Join(strings.Fields(r.String()), " ")
 		for _, w := range words {
@@ -96,24 +108,39 @@ stage "restart" "kubelet" {
 	site("30s")
 	refused(11, 25*time.Second, "the cluster block names no token", "/etc/kubernetes/bootstrap-kubelet.conf")
 	must(t, n.Write("/etc/kubernetes/bootstrap-kubelet.conf", conf, 0o600))
-	refused(denied, 25*time.Second, "the bootstrap kubeconfig gives no credential", "/usr/local/bin/node-identity cannot be run", "no such file")
+	refused(
+		denied,
+		25*time.Second,
+		"the bootstrap kubeconfig provides no credential",
+		"/usr/local/bin/node-identity cannot be run",
+		"no such file",
+	)
 	site("2s")
 	says("echo " + secret + "\necho " + secret + " >&2\n")
-	refused(denied, 25*time.Second, "/usr/local/bin/node-identity answers with something other than an ExecCredential")
+	refused(denied, 25*time.Second, "/usr/local/bin/node-identity returns something other than an ExecCredential")
 	says("echo '{\"kind\": \"" + secret + "\", \"apiVersion\": \"" + secret + "\"}'\n")
-	refused(denied, 25*time.Second, "answers with something other than an ExecCredential of client.authentication.k8s.io/v1")
+	refused(
+		denied,
+		25*time.Second,
+		"returns something other than an ExecCredential of client.authentication.k8s.io/v1",
+	)
 	says("echo " + secret + " >&2\nexit 7\n")
 	refused(denied, 25*time.Second, "/usr/local/bin/node-identity fails: exit status 7")
 	// What it started hangs too, and holds its standard output.
 	says("echo " + secret + "\nsleep 3600 &\nsleep 3600\n")
-	refused(denied, 25*time.Second, "/usr/local/bin/node-identity did not answer in time")
+	refused(denied, 25*time.Second, "/usr/local/bin/node-identity did not respond in time")
 	if r, err := n.Run(t.Context(), "pgrep", "-f", "^sleep 3600$"); err != nil || r.Out != "" {
-		t.Errorf("processes of the plugin are left: %q, %v", r, err)
+		t.Errorf("processes of the plugin are left: got %q, %v; want no error and empty Out", r, err)
 	}
 	says(credential(c.Token[:7] + secret))
-	refused(denied, 25*time.Second, "401", "What the bootstrap kubeconfig gives is expired or of another cluster")
+	refused(
+		denied,
+		25*time.Second,
+		"401",
+		"The credential of the bootstrap kubeconfig is expired or of another cluster",
+	)
 	if got := asking(); strings.Contains(got, "kubelet ") || !strings.Contains(got, "prelet --audience site3\n") {
-		t.Errorf("the plugin was run by:\n%s", got)
+		t.Errorf("the plugin was run by; want no \"kubelet \" in it:\n%s", got)
 	}
 
 	must(t, n.Write("/run/asked", "", 0o644))
@@ -121,12 +148,12 @@ stage "restart" "kubelet" {
 	says(credential(c.Token))
 	_, before := asked(t, c, 0)
 	if r := prelet(t, n, 0, "run"); !strings.Contains(r.Out, "healthy") {
-		t.Errorf("%s", r)
+		t.Errorf("got %s; want text with \"healthy\"", r)
 	}
 	node, err := c.Ready(t.Context(), "n1")
 	must(t, err)
 	if node.Labels["example.com/pool"] != "a" {
-		t.Errorf("labels %v", node.Labels)
+		t.Errorf("labels %v; want Labels[example.com/pool] \"a\"", node.Labels)
 	}
 	user := "system:bootstrap:" + c.Token[:6]
 	got, now := asked(t, c, before)
@@ -137,28 +164,30 @@ stage "restart" "kubelet" {
 	must(t, err)
 	signed := false
 	for _, r := range joins {
-		signed = signed || r.Verb == "create" && strings.HasSuffix(r.URI, "/certificatesigningrequests") && r.User.Username == user && r.Response.Code == 201
+		signed = signed ||
+			r.Verb == "create" && strings.HasSuffix(r.URI, "/certificatesigningrequests") && r.User.Username == user &&
+				r.Response.Code == 201
 	}
 	if !signed {
-		t.Errorf("no certificate was asked for as %s: %+v", user, joins)
+		t.Errorf("no certificate was asked for as %s: got %+v; want signed", user, joins)
 	}
 	if got := asking(); got != "prelet --audience site3\nkubelet --audience site3\n" {
 		t.Errorf("the plugin was run by:\n%s", got)
 	}
 	if text, err := n.Read("/etc/kubernetes/bootstrap-kubelet.conf"); err != nil || text != conf {
-		t.Errorf("the image's own file is %q, %v", text, err)
+		t.Errorf("the image's own file is %q, %v; want no error and text %q", text, err, conf)
 	}
 	prelet(t, n, 0, "run")
 	if got, _ := asked(t, c, now); len(got) == 0 || !strings.HasPrefix(got[len(got)-1], "system:node:n1 ") {
-		t.Errorf("a node that has joined asks %q", got)
+		t.Errorf("a node that has joined asks %q; want at least one and prefix \"system:node:n1 \"", got)
 	}
 	if got := asking(); strings.Count(got, "\n") != 2 {
-		t.Errorf("a node that has joined ran the plugin again:\n%s", got)
+		t.Errorf("a node that has joined ran the plugin again; want Count 2:\n%s", got)
 	}
 	t.Logf("prelet asked %q; the plugin was run by %q", got, asking())
 }
 
-// holding are the files below a folder in which a text stands; links and what is no file are left out.
+// holding returns the files below a folder that contain a text; links and other kinds of files are left out.
 func holding(t *testing.T, dir, text string) (out []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {

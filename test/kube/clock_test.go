@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// TestClock boots machines whose clock nobody has set yet, and a cluster whose certificate does not fit the clock.
+// TestClock boots machines whose clock is not set yet, and a cluster whose certificate does not fit the clock.
 func TestClock(t *testing.T) {
 	t.Parallel()
 	if runtime.GOARCH != "amd64" {
@@ -25,18 +25,20 @@ func TestClock(t *testing.T) {
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./shiftclock")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("got %v: %s; want no error", err, out)
 	}
 	text, err := os.ReadFile(program)
 	must(t, err)
 	c := start(t, Options{})
-	// preletAt runs prelet with a wall clock that differs by so much, which nobody has set, until the file is there.
+	// preletAt runs prelet with a wall clock that differs by that much and counts as not set, until the file exists.
 	preletAt := func(o candidate, differs time.Duration, set string, args ...string) Result {
 		o.t.Helper()
 		must(o.t, o.Write("/opt/shiftclock", string(text), 0o755))
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(o.t.Context()), 4*time.Minute)
 		defer cancel()
-		words := append([]string{"/opt/shiftclock", strconv.FormatInt(int64(differs/time.Second), 10), set, "/usr/bin/prelet"}, args...)
+		words := append(
+			[]string{"/opt/shiftclock", strconv.FormatInt(int64(differs/time.Second), 10), set, "/usr/bin/prelet"},
+			args...)
 		r, err := o.Run(ctx, append(words, "--config", "/etc/prelet")...)
 		must(o.t, err)
 		return r
@@ -53,7 +55,13 @@ func TestClock(t *testing.T) {
 		if r.Exit != untrusted {
 			t.Fatalf("want exit %d, got %s", untrusted, r)
 		}
-		o.says(r, "waiting for the clock to be set", "the clock here says 1970-01-01T", "is valid from "+time.Now().UTC().Format("2006-"), "nobody has set the clock")
+		o.says(
+			r,
+			"waiting for the clock to be set",
+			"the clock of this node shows 1970-01-01T",
+			"is valid from "+time.Now().UTC().Format("2006-"),
+			"the clock is not set",
+		)
 		o.untouched()
 
 		// The same machine, and its time service gets an answer while prelet waits.
@@ -64,7 +72,7 @@ func TestClock(t *testing.T) {
 		r = preletAt(o, year1970, set, "run")
 		must(t, <-told)
 		if r.Exit != 0 || !strings.Contains(r.Out, "healthy") {
-			t.Fatalf("%s", r)
+			t.Fatalf("got %s; want Exit 0 and text with \"healthy\"", r)
 		}
 		o.says(r, "waiting for the clock to be set")
 		o.hasJoined()
@@ -72,7 +80,10 @@ func TestClock(t *testing.T) {
 
 	t.Run("a certificate of the future", func(t *testing.T) {
 		o := newCandidate(t, c)
-		must(t, o.Write(set, "", 0o644)) // the clock is set, says the kernel: so the certificate is wrong, and nothing is waited for
+		must(
+			t,
+			o.Write(set, "", 0o644),
+		) // the clock is set, says the kernel: so the certificate is wrong, and nothing is waited for
 		for _, x := range []struct {
 			from time.Time
 			says string
@@ -90,7 +101,15 @@ func TestClock(t *testing.T) {
 			if took := time.Since(began); r.Exit != untrusted || took > 20*time.Second {
 				t.Fatalf("want exit %d at once, got after %s %s", untrusted, took, r)
 			}
-			o.says(r, fmt.Sprintf("is valid from %s to %s", x.from.UTC().Format(time.RFC3339), x.from.Add(24*time.Hour).UTC().Format(time.RFC3339)), "the clock here says "+time.Now().UTC().Format("2006-01-"))
+			o.says(
+				r,
+				fmt.Sprintf(
+					"is valid from %s to %s",
+					x.from.UTC().Format(time.RFC3339),
+					x.from.Add(24*time.Hour).UTC().Format(time.RFC3339),
+				),
+				"the clock of this node shows "+time.Now().UTC().Format("2006-01-"),
+			)
 			o.untouched()
 			if b.withToken != 0 {
 				t.Error("the token was sent")
@@ -102,11 +121,14 @@ func TestClock(t *testing.T) {
 	})
 
 	t.Run("systemd's mark", func(t *testing.T) {
-		// The clock is as it is and nobody says so, and the certificate is of the future; then systemd-timesyncd says that it is set, and the
-		// server has another certificate.
+		// The clock stays as it is without a report that it is set, and the certificate is of the future; then
+		// systemd-timesyncd reports that it is set, and the server has another certificate.
 		const never = "/run/never"
 		o := newCandidate(t, c)
-		cert := authorityOf(t, c).issue(t, pkix.Name{CommonName: "kube-apiserver"}, time.Now().Add(time.Hour), "10.0.0.11")
+		cert := authorityOf(
+			t,
+			c,
+		).issue(t, pkix.Name{CommonName: "kube-apiserver"}, time.Now().Add(time.Hour), "10.0.0.11")
 		door, err := o.Door("10.0.0.11:6443", serve(t, cert, (&between{}).handler(t, c)))
 		must(t, err)
 		o.cluster(server, o.pin(), token, `retry = "60s"`)
@@ -119,7 +141,7 @@ func TestClock(t *testing.T) {
 		r := preletAt(o, 0, never, "run")
 		must(t, <-told)
 		if r.Exit != 0 || !strings.Contains(r.Out, "healthy") {
-			t.Fatalf("%s", r)
+			t.Fatalf("got %s; want Exit 0 and text with \"healthy\"", r)
 		}
 		o.says(r, "waiting for the clock to be set")
 		o.hasJoined()
@@ -128,7 +150,7 @@ func TestClock(t *testing.T) {
 
 // waits until prelet has asked whether the clock is set.
 func waits(o candidate, set string) error {
-	return within(o.t.Context(), time.Minute, "prelet waits for the clock", func() string {
+	return waitFor(o.t.Context(), time.Minute, "prelet waits for the clock", func() string {
 		if _, err := os.Stat(o.Root() + set + ".asked"); err != nil {
 			return err.Error()
 		}

@@ -33,7 +33,12 @@ type Programs struct {
 
 // Find looks for what build.sh made in the cache folder. version is as in "v1.37.1".
 func Find(cache, version, prelet string) (Programs, error) {
-	p := Programs{Cache: cache, Kubernetes: filepath.Join(cache, version), Helpers: filepath.Join(cache, "helpers"), Prelet: prelet}
+	p := Programs{
+		Cache:      cache,
+		Kubernetes: filepath.Join(cache, version),
+		Helpers:    filepath.Join(cache, "helpers"),
+		Prelet:     prelet,
+	}
 	for _, f := range []string{filepath.Join(p.Kubernetes, "kube-apiserver"), filepath.Join(p.Helpers, "pid1"), prelet} {
 		if _, err := os.Stat(f); err != nil {
 			return p, fmt.Errorf("%w; `make e2e-kube` builds it", err)
@@ -44,31 +49,40 @@ func Find(cache, version, prelet string) (Programs, error) {
 
 func (p Programs) of(name string) string { return filepath.Join(p.Kubernetes, name) }
 
-// Options of a cluster. The zero value is one as `kubeadm init` leaves it, but for the cgroup driver: a node of these tests has no
-// systemd that would make groups for its kubelet.
+// Options of a cluster. The zero value is one as `kubeadm init` leaves it, but for the cgroup driver: a node of these
+// tests has no systemd that would make groups for its kubelet.
 type Options struct {
-	KubeletConfig string   // YAML of a KubeletConfiguration without kind, which kubeadm uploads; "" for the default here
+	// YAML of a KubeletConfiguration without kind, which kubeadm uploads; "" for the default here.
+	KubeletConfig string
 	APIServer     []string // further flags
 	Controllers   string   // of the controller-manager; "" are those that a join needs
-	Token         string   // "" for one that is made up
+	Token         string   // "": a random one
 	TTL           string   // of that token; "" is 24h0m0s
 	Audit         bool     // log each request (Requests)
-	Server        string   // another kube-apiserver than that of the version at hand
+	Server        string   // another kube-apiserver than that of the installed version
 	NoControllers bool     // no controller-manager: nothing is signed and approved
 }
 
 const (
 	// clientCAFile: kubeadm would name the folder that it made the certificates in.
-	defaultKubelet     = "cgroupDriver: cgroupfs\nfailCgroupV1: false\nfailSwapOn: false\nauthentication: {x509: {clientCAFile: /etc/kubernetes/pki/ca.crt}}\n"
+	defaultKubelet = "cgroupDriver: cgroupfs\nfailCgroupV1: false\nfailSwapOn: false\nauthentication: " +
+		"{x509: {clientCAFile: /etc/kubernetes/pki/ca.crt}}\n"
 	defaultControllers = "csrsigning,csrapproving,csrcleaner,bootstrapsigner,tokencleaner"
 	serviceSubnet      = "10.96.0.0/16"
-	// dummyAddress is where kubeadm is told that the API server is: it refuses a loopback.
+	// dummyAddress is the API server's address for kubeadm, which refuses a loopback address.
 	dummyAddress = "198.51.100.1"
 )
 
-// certifiedNames are the addresses of the server's certificate beside 127.0.0.1: those that the examples name.
+// certifiedNames returns further addresses of the server's certificate: those in the examples.
 func certifiedNames() []string {
-	return []string{"127.0.0.1", "localhost", "10.0.0.11", "10.0.0.12", "10.178.4.10", "k8s.site3.example"}
+	return []string{
+		"127.0.0.1",
+		"localhost",
+		"10.0.0.11",
+		"10.0.0.12",
+		"10.178.4.10",
+		"k8s.site3.example",
+	}
 }
 
 // Cluster is a control plane.
@@ -110,7 +124,14 @@ func (p Programs) Start(ctx context.Context, o Options) (c *Cluster, err error) 
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	c = &Cluster{Programs: p, Dir: dir, Port: ports[0], Token: o.Token, options: o, etcdPort: ports[1]}
+	c = &Cluster{
+		Programs: p,
+		Dir:      dir,
+		Port:     ports[0],
+		Token:    o.Token,
+		options:  o,
+		etcdPort: ports[1],
+	}
 	defer func() {
 		if err != nil {
 			c.Stop()
@@ -137,9 +158,18 @@ func (p Programs) Start(ctx context.Context, o Options) (c *Cluster, err error) 
 			return c, err
 		}
 	}
-	// With super-admin.conf: the rights of admin.conf are made by a later phase, and without them kubeadm tries for a minute.
-	for _, phase := range [][]string{{"bootstrap-token", "--skip-token-print"}, {"upload-config", "kubelet"}, {"upload-config", "kubeadm"}} {
-		if _, err := c.Kubeadm(ctx, append([]string{"init", "phase"}, append(phase, "--config", c.path("kubeadm.yaml"), "--kubeconfig", c.path("super-admin.conf"))...)...); err != nil {
+	// With super-admin.conf: the rights of admin.conf are made by a later phase, and without them kubeadm tries for a
+	// minute.
+	phases := [][]string{
+		{"bootstrap-token", "--skip-token-print"},
+		{"upload-config", "kubelet"},
+		{"upload-config", "kubeadm"},
+	}
+	for _, phase := range phases {
+		args := append([]string{"init", "phase"}, phase...)
+		args = append(args, "--config", c.path("kubeadm.yaml"), "--kubeconfig", c.path("super-admin.conf"))
+
+		if _, err := c.Kubeadm(ctx, args...); err != nil {
 			return c, err
 		}
 	}
@@ -155,10 +185,36 @@ func (c *Cluster) path(name string) string { return filepath.Join(c.Dir, name) }
 func (c *Cluster) Path(name string) string { return c.path(name) }
 
 func (c *Cluster) startEtcd(port, peers int) (err error) {
-	client, peer := fmt.Sprintf("http://127.0.0.1:%d", port), fmt.Sprintf("http://127.0.0.1:%d", peers)
-	c.etcd, err = begin(c.Dir, 0, nil, c.of("etcd"), "--name", "t", "--data-dir", c.path("etcd"), "--unsafe-no-fsync", "--log-level", "warn",
-		"--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
-		"--initial-cluster", "t="+peer)
+	client, peer := fmt.Sprintf(
+		"http://127.0.0.1:%d",
+		port,
+	), fmt.Sprintf(
+		"http://127.0.0.1:%d",
+		peers,
+	)
+	c.etcd, err = begin(
+		c.Dir,
+		0,
+		nil,
+		c.of("etcd"),
+		"--name",
+		"t",
+		"--data-dir",
+		c.path("etcd"),
+		"--unsafe-no-fsync",
+		"--log-level",
+		"warn",
+		"--listen-client-urls",
+		client,
+		"--advertise-client-urls",
+		client,
+		"--listen-peer-urls",
+		peer,
+		"--initial-advertise-peer-urls",
+		peer,
+		"--initial-cluster",
+		"t="+peer,
+	)
 	return err
 }
 
@@ -210,42 +266,98 @@ kind: KubeletConfiguration
 		second.Go(phase("certs", cert, "--config", c.path("kubeadm.yaml")))
 	}
 	for _, who := range []string{"admin", "super-admin", "controller-manager"} {
-		second.Go(phase("kubeconfig", who, "--config", c.path("kubeadm.yaml"), "--kubeconfig-dir", c.Dir))
+		second.Go(
+			phase("kubeconfig", who, "--config", c.path("kubeadm.yaml"), "--kubeconfig-dir", c.Dir),
+		)
 	}
 	if err := second.Wait(); err != nil {
 		return err
 	}
-	for _, who := range []string{"admin.conf", "super-admin.conf", "controller-manager.conf"} { // the last one names the advertised address
+	// The last one names the advertised address.
+	for _, who := range []string{"admin.conf", "super-admin.conf", "controller-manager.conf"} {
 		text, err := os.ReadFile(c.path(who))
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(c.path(who), []byte(strings.ReplaceAll(string(text), "https://"+dummyAddress+":", "https://127.0.0.1:")), 0o600); err != nil {
+		err = os.WriteFile(
+			c.path(who),
+			[]byte(
+				strings.ReplaceAll(string(text), "https://"+dummyAddress+":", "https://127.0.0.1:"),
+			),
+			0o600,
+		)
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// StartAPIServer starts the API server, also again after StopAPIServer, with further flags, and waits until it is ready.
+// StartAPIServer starts the API server, also again after StopAPIServer, with further flags, and waits until it is
+// ready.
 func (c *Cluster) StartAPIServer(ctx context.Context, flags ...string) error {
 	pki := c.path("pki") + "/"
 	args := append([]string{
-		"--etcd-servers", fmt.Sprintf("http://127.0.0.1:%d", c.etcdPort), "--bind-address", "127.0.0.1", "--secure-port", strconv.Itoa(c.Port),
-		"--advertise-address", dummyAddress, "--endpoint-reconciler-type", "none", "--service-cluster-ip-range", serviceSubnet, "--allow-privileged",
-		"--client-ca-file", pki + "ca.crt", "--tls-cert-file", pki + "apiserver.crt", "--tls-private-key-file", pki + "apiserver.key",
-		"--kubelet-client-certificate", pki + "apiserver-kubelet-client.crt", "--kubelet-client-key", pki + "apiserver-kubelet-client.key",
-		"--service-account-issuer", "https://kubernetes.default.svc.cluster.local", "--service-account-key-file", pki + "sa.pub", "--service-account-signing-key-file", pki + "sa.key",
-		"--requestheader-client-ca-file", pki + "front-proxy-ca.crt", "--requestheader-allowed-names", "front-proxy-client",
-		"--requestheader-extra-headers-prefix", "X-Remote-Extra-", "--requestheader-group-headers", "X-Remote-Group", "--requestheader-username-headers", "X-Remote-User",
-		"--proxy-client-cert-file", pki + "front-proxy-client.crt", "--proxy-client-key-file", pki + "front-proxy-client.key",
-		"--enable-bootstrap-token-auth", "--authorization-mode", "Node,RBAC", "--enable-admission-plugins", "NodeRestriction",
+		"--etcd-servers",
+		fmt.Sprintf("http://127.0.0.1:%d", c.etcdPort),
+		"--bind-address",
+		"127.0.0.1",
+		"--secure-port",
+		strconv.Itoa(c.Port),
+		"--advertise-address",
+		dummyAddress,
+		"--endpoint-reconciler-type",
+		"none",
+		"--service-cluster-ip-range",
+		serviceSubnet,
+		"--allow-privileged",
+		"--client-ca-file",
+		pki + "ca.crt",
+		"--tls-cert-file",
+		pki + "apiserver.crt",
+		"--tls-private-key-file",
+		pki + "apiserver.key",
+		"--kubelet-client-certificate",
+		pki + "apiserver-kubelet-client.crt",
+		"--kubelet-client-key",
+		pki + "apiserver-kubelet-client.key",
+		"--service-account-issuer",
+		"https://kubernetes.default.svc.cluster.local",
+		"--service-account-key-file",
+		pki + "sa.pub",
+		"--service-account-signing-key-file",
+		pki + "sa.key",
+		"--requestheader-client-ca-file",
+		pki + "front-proxy-ca.crt",
+		"--requestheader-allowed-names",
+		"front-proxy-client",
+		"--requestheader-extra-headers-prefix",
+		"X-Remote-Extra-",
+		"--requestheader-group-headers",
+		"X-Remote-Group",
+		"--requestheader-username-headers",
+		"X-Remote-User",
+		"--proxy-client-cert-file",
+		pki + "front-proxy-client.crt",
+		"--proxy-client-key-file",
+		pki + "front-proxy-client.key",
+		"--enable-bootstrap-token-auth",
+		"--authorization-mode",
+		"Node,RBAC",
+		"--enable-admission-plugins",
+		"NodeRestriction",
 	}, append(append([]string{}, c.options.APIServer...), flags...)...)
 	if c.options.Audit {
 		if err := os.WriteFile(c.path("audit.yaml"), []byte(auditPolicy), 0o600); err != nil {
 			return err
 		}
-		args = append(args, "--audit-policy-file", c.path("audit.yaml"), "--audit-log-path", c.path("audit.log"))
+		args = append(
+			args,
+			"--audit-policy-file",
+			c.path("audit.yaml"),
+			"--audit-log-path",
+			c.path("audit.log"),
+		)
 	}
 	program := c.of("kube-apiserver")
 	if c.options.Server != "" {
@@ -258,7 +370,7 @@ func (c *Cluster) StartAPIServer(ctx context.Context, flags ...string) error {
 	c.mu.Lock()
 	c.api = p
 	c.mu.Unlock()
-	return within(ctx, 90*time.Second, "the API server is ready", func() string {
+	return waitFor(ctx, 90*time.Second, "the API server is ready", func() string {
 		if p.ended() {
 			return "it ended: " + p.tail()
 		}
@@ -273,14 +385,14 @@ func (c *Cluster) StartAPIServer(ctx context.Context, flags ...string) error {
 	})
 }
 
-// PauseControllers stops the controller-manager in its tracks, so that nothing is signed or approved; the returned function lets
-// it go on.
+// PauseControllers stops the controller-manager in its tracks, so that nothing is signed or approved; the returned
+// function lets it go on.
 func (c *Cluster) PauseControllers() (resume func()) {
 	_ = syscall.Kill(c.manager.pid, syscall.SIGSTOP)
 	return func() { _ = syscall.Kill(c.manager.pid, syscall.SIGCONT) }
 }
 
-// StopAPIServer ends it as a crash would; etcd keeps what there is.
+// StopAPIServer kills the API server; etcd keeps its data.
 func (c *Cluster) StopAPIServer() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -289,15 +401,36 @@ func (c *Cluster) StopAPIServer() {
 
 func (c *Cluster) startControllers(port int) (err error) {
 	pki := c.path("pki") + "/"
-	c.manager, err = begin(c.Dir, 0, nil, c.of("kube-controller-manager"), "--kubeconfig", c.path("controller-manager.conf"),
-		"--bind-address", "127.0.0.1", "--secure-port", strconv.Itoa(port), "--leader-elect=false", "--use-service-account-credentials",
-		"--root-ca-file", pki+"ca.crt", "--service-account-private-key-file", pki+"sa.key",
-		"--cluster-signing-cert-file", pki+"ca.crt", "--cluster-signing-key-file", pki+"ca.key", "--client-ca-file", pki+"ca.crt",
-		"--controllers", c.options.Controllers)
+	c.manager, err = begin(
+		c.Dir,
+		0,
+		nil,
+		c.of("kube-controller-manager"),
+		"--kubeconfig",
+		c.path("controller-manager.conf"),
+		"--bind-address",
+		"127.0.0.1",
+		"--secure-port",
+		strconv.Itoa(port),
+		"--leader-elect=false",
+		"--use-service-account-credentials",
+		"--root-ca-file",
+		pki+"ca.crt",
+		"--service-account-private-key-file",
+		pki+"sa.key",
+		"--cluster-signing-cert-file",
+		pki+"ca.crt",
+		"--cluster-signing-key-file",
+		pki+"ca.key",
+		"--client-ca-file",
+		pki+"ca.crt",
+		"--controllers",
+		c.options.Controllers,
+	)
 	return err
 }
 
-// Stop ends the control plane and removes its folder. The data is thrown away, so nobody is asked to end well.
+// Stop kills the control plane and removes its folder.
 func (c *Cluster) Stop() {
 	c.mu.Lock()
 	api := c.api
@@ -323,26 +456,32 @@ func (c *Cluster) run(ctx context.Context, words ...string) (string, error) {
 	return r.Out, nil
 }
 
-// Kubeadm runs the cluster's kubeadm and returns what it prints.
+// Kubeadm runs the cluster's kubeadm and returns its output.
 func (c *Cluster) Kubeadm(ctx context.Context, args ...string) (string, error) {
 	return c.run(ctx, append([]string{c.of("kubeadm")}, args...)...)
 }
 
-// Kubectl runs kubectl as cluster-admin and returns what it prints.
+// Kubectl runs kubectl as cluster-admin and returns its output.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
-	return c.run(ctx, append([]string{c.of("kubectl"), "--kubeconfig", c.path("super-admin.conf")}, args...)...)
+	return c.run(
+		ctx,
+		append([]string{c.of("kubectl"), "--kubeconfig", c.path("super-admin.conf")}, args...)...)
 }
 
 // NewToken makes a bootstrap token that lives for ttl ("8s", "1h"), as an operator would.
 func (c *Cluster) NewToken(ctx context.Context, ttl string, flags ...string) (string, error) {
-	out, err := c.Kubeadm(ctx, append([]string{"token", "create", "--ttl", ttl, "--kubeconfig", c.path("super-admin.conf")}, flags...)...)
+	out, err := c.Kubeadm(
+		ctx,
+		append(
+			[]string{"token", "create", "--ttl", ttl, "--kubeconfig", c.path("super-admin.conf")},
+			flags...)...)
 	return strings.TrimSpace(out), err
 }
 
 // Signed waits until cluster-info has the signature of a token.
 func (c *Cluster) Signed(ctx context.Context, token string) error {
 	id, _, _ := strings.Cut(token, ".")
-	return within(ctx, 30*time.Second, "cluster-info is signed for token "+id, func() string {
+	return waitFor(ctx, 30*time.Second, "cluster-info is signed for token "+id, func() string {
 		info, err := c.ConfigMap(ctx, "kube-public", "cluster-info")
 		if err != nil {
 			return err.Error()
@@ -392,9 +531,9 @@ func (p Programs) runDir(kind string) (string, error) {
 	return os.MkdirTemp(runs, fmt.Sprintf("%s-%d-", kind, os.Getpid()))
 }
 
-// freePorts are ports that nobody listens on and that no other cluster of this cache has been given, in a run beside this one either;
-// they are the cluster's while its folder is there. They lie below those that the kernel takes for connections by itself
-// (net.ipv4.ip_local_port_range), because none is listened on before its program has started.
+// freePorts reserves free ports for a cluster, as long as its folder exists, also against other runs with the same
+// cache. They are below net.ipv4.ip_local_port_range, because the kernel could use others for connections before the
+// program listens.
 func (p Programs) freePorts(dir string, n int) (ports []int, err error) {
 	runs := filepath.Dir(dir)
 	lock, err := os.OpenFile(filepath.Join(runs, "ports.lock"), os.O_CREATE|os.O_RDWR, 0o600)
@@ -437,7 +576,12 @@ func (p Programs) freePorts(dir string, n int) (ports []int, err error) {
 		mine += fmt.Sprintln(port)
 	}
 	if len(ports) < n {
-		return nil, fmt.Errorf("of the ports from %d to %d fewer than %d are free", lowest, end-1, n)
+		return nil, fmt.Errorf(
+			"of the ports from %d to %d fewer than %d are free",
+			lowest,
+			end-1,
+			n,
+		)
 	}
 	return ports, os.WriteFile(filepath.Join(dir, "ports"), []byte(mine), 0o600)
 }

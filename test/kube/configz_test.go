@@ -22,13 +22,17 @@ import (
 	"k8s.io/kubernetes/pkg/util/filesystem"
 )
 
-// changedByItself are the fields of which /configz does not say what stands in the files and on the command line, because the
-// kubelet itself has put something in its place before it says so.
+// changedByItself are the fields for which /configz does not return the value of the files and the command line,
+// because the kubelet has replaced it before.
 func changedByItself() []change {
 	return []change{
 		// cmd/kubelet/app, InitializeTLS: without a certificate it makes one for itself.
 		{"tlsCertFile", "the kubelet has signed a certificate for itself", ownCertificate("kubelet.crt")},
 		{"tlsPrivateKeyFile", "the kubelet has signed a certificate for itself", ownCertificate("kubelet.key")},
+		// pkg/kubelet/apis/config/v1beta1/defaults.go: newer kubelets have no default.
+		{"memoryThrottlingFactor", "it is the default of older kubelets", func(want, got any) bool {
+			return want == nil && got == 0.9
+		}},
 	}
 }
 
@@ -42,8 +46,9 @@ type change struct {
 	may     func(want, got any) bool
 }
 
-// asWritten compares the configuration that the kubelet says it runs with, with what its files and its command line come to: every
-// field, those that are nowhere written included, because the kubelet's own code reads them and adds its defaults.
+// asWritten compares the configuration that the kubelet says it runs with, with what its files and its command line
+// come to: every field, those that are nowhere written included, because the kubelet's own code reads them and adds
+// its defaults.
 func asWritten(t *testing.T, c *Cluster, n *Node) {
 	t.Helper()
 	running, err := c.Configz(t.Context(), n)
@@ -84,12 +89,13 @@ func asWritten(t *testing.T, c *Cluster, n *Node) {
 	}
 	compare("", want, map[string]any(running))
 	if fields < 90 { // of some 105; an older kubelet has fewer
-		t.Errorf("only %d fields compared", fields)
+		t.Errorf("only %d fields compared; want at least 90", fields)
 	}
 }
 
-// configuration is what the kubelet makes of its command line and the files that it names, as cmd/kubelet/app/server.go does in
-// NewKubeletCommand: flags, the file, its defaults, drop-ins, defaults again, flags over it all.
+// configuration is what the kubelet makes of its command line and the files that it names, as
+// cmd/kubelet/app/server.go does in NewKubeletCommand: flags, the file, its defaults, drop-ins, defaults again, flags
+// over it all.
 func (n *Node) configuration(t *testing.T) (map[string]any, error) {
 	t.Helper()
 	service, err := n.Service(t.Context())
@@ -120,15 +126,26 @@ func (n *Node) configuration(t *testing.T) (map[string]any, error) {
 		if kc, err = loader.Load(t.Context()); err != nil {
 			return nil, err
 		}
-		if kc.EvictionHard == nil || kc.MergeDefaultEvictionSettings { // loadConfigFile: the defaults depend on the operating system
-			all := map[string]string{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%", "imagefs.available": "15%", "imagefs.inodesFree": "5%"}
+		if kc.EvictionHard == nil ||
+			kc.MergeDefaultEvictionSettings { // loadConfigFile: the defaults depend on the operating system
+			all := map[string]string{
+				"memory.available":   "100Mi",
+				"nodefs.available":   "10%",
+				"nodefs.inodesFree":  "5%",
+				"imagefs.available":  "15%",
+				"imagefs.inodesFree": "5%",
+			}
 			maps.Copy(all, kc.EvictionHard)
 			kc.EvictionHard = all
 		}
 	}
 	versioned := &config.KubeletConfiguration{}
 	if dir := flags.KubeletDropinConfigDirectory; dir != "" { // mergeKubeletConfigurations
-		if err := conversion.Convert_config_KubeletConfiguration_To_v1beta1_KubeletConfiguration(kc, versioned, nil); err != nil {
+		if err := conversion.Convert_config_KubeletConfiguration_To_v1beta1_KubeletConfiguration(
+			kc,
+			versioned,
+			nil,
+		); err != nil {
 			return nil, err
 		}
 		base, err := json.Marshal(versioned)
@@ -159,7 +176,11 @@ func (n *Node) configuration(t *testing.T) (map[string]any, error) {
 		}
 		conversion.SetDefaults_KubeletConfiguration(versioned)
 		kc = &internal.KubeletConfiguration{}
-		if err := conversion.Convert_v1beta1_KubeletConfiguration_To_config_KubeletConfiguration(versioned, kc, nil); err != nil {
+		if err := conversion.Convert_v1beta1_KubeletConfiguration_To_config_KubeletConfiguration(
+			versioned,
+			kc,
+			nil,
+		); err != nil {
 			return nil, err
 		}
 	}
@@ -173,7 +194,11 @@ func (n *Node) configuration(t *testing.T) (map[string]any, error) {
 		}
 	}
 	versioned = &config.KubeletConfiguration{}
-	if err := conversion.Convert_config_KubeletConfiguration_To_v1beta1_KubeletConfiguration(kc, versioned, nil); err != nil {
+	if err := conversion.Convert_config_KubeletConfiguration_To_v1beta1_KubeletConfiguration(
+		kc,
+		versioned,
+		nil,
+	); err != nil {
 		return nil, err
 	}
 	versioned.SetGroupVersionKind(config.SchemeGroupVersion.WithKind("KubeletConfiguration"))

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Door is a way out of a node's network: an address there behind which something outside answers. It can be shut and opened
-// again, and counts who comes.
+// Door forwards an address in a node's network to a server outside. It can be shut and opened again, and counts
+// connections.
 type Door struct {
 	Opened atomic.Int64 // connections that came
 
@@ -49,7 +49,10 @@ func (n *Node) Reach(c *Cluster, addresses ...string) error {
 
 // Open lets connections through.
 func (d *Door) Open() error {
-	l, err := inNetwork(d.node.first.pid, func() (net.Listener, error) { return net.Listen("tcp", d.address) })
+	l, err := inNetwork(
+		d.node.first.pid,
+		func() (net.Listener, error) { return net.Listen("tcp", d.address) },
+	)
 	if err != nil {
 		return fmt.Errorf("a door at %s: %w", d.address, err)
 	}
@@ -112,15 +115,18 @@ func (d *Door) carry(in net.Conn) {
 // Dial connects to an address as a process of the node would.
 func (n *Node) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var dialer net.Dialer
-	return inNetwork(n.first.pid, func() (net.Conn, error) { return dialer.DialContext(ctx, network, address) })
+	return inNetwork(
+		n.first.pid,
+		func() (net.Conn, error) { return dialer.DialContext(ctx, network, address) },
+	)
 }
 
-// inNetwork runs open with the network of a process: a socket stays in the one that it was made in.
+// inNetwork runs open in the network namespace of a process: a socket stays in the namespace where it was created.
 func inNetwork[T any](pid int, open func() (T, error)) (made T, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and never unlocked: the thread ends with this goroutine, so nobody else gets it
+		runtime.LockOSThread() // and never unlocked, so the thread ends with this goroutine
 		var f *os.File
 		if f, err = os.Open(fmt.Sprintf("/proc/%d/ns/net", pid)); err != nil {
 			return

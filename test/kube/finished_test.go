@@ -20,9 +20,10 @@ const (
 	finishedSeed  = "PRELET_KUBE_FINISHED_SEED"
 )
 
-// TestFinishedNode compares the plan's node with what the real kubelet makes of it, over random sites: what is reserved and
-// the thresholds with /configz, what is left to pods, the number of pods and the taints with its Node object. Policies,
-// base, patch, flags, kubeadm's flags and drop-ins, later ones too, say something about the same fields.
+// TestFinishedNode compares the plan's node with what the real kubelet makes of it, over random sites: what is
+// reserved and the thresholds with /configz, what is left to pods, the number of pods and the taints with its Node
+// object. Policies, base, patch, flags, kubeadm's flags and drop-ins, later ones too, say something about the same
+// fields.
 func TestFinishedNode(t *testing.T) {
 	t.Parallel()
 	cases, seed := 4, rand.Uint64()
@@ -52,14 +53,37 @@ func TestFinishedNode(t *testing.T) {
 		stages := finishedSite(r, i, base["kubelet"])
 		m.site(stages)
 		for _, name := range []string{"50-image", "99-late"} {
-			must(t, n.Write(imageDropIns+"/"+name+".conf", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+
-				strings.Join(someOf(r, "systemReserved: {memory: "+drawAmount(r)+"}\n", "maxPods: 44\n",
-					"evictionHard: {pid.available: 2%}\n", "registerWithTaints: [{key: example.com/"+name+", effect: PreferNoSchedule}]\n"), ""), 0o644))
+			must(
+				t,
+				n.Write(
+					imageDropIns+"/"+name+".conf",
+					"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+
+						strings.Join(someOf(
+							r,
+							"systemReserved: {memory: "+drawAmount(r)+"}\n",
+							"maxPods: 44\n",
+							"evictionHard: {pid.available: 2%}\n",
+							"registerWithTaints: [{key: example.com/"+name+", effect: PreferNoSchedule}]\n",
+						), ""),
+					0o644,
+				),
+			)
 		}
 		must(t, n.Write("/var/lib/kubelet/kubeadm-flags.env", "KUBELET_KUBEADM_ARGS=\""+
-			strings.Join(someOf(r, "--kube-reserved=memory="+drawAmount(r), "--eviction-hard=memory.available<120Mi", "--max-pods=19",
-				"--system-reserved=pid=800", "--reserved-cpus=0", "--register-with-taints=example.com/kubeadm=:PreferNoSchedule",
-				"--node-labels=example.com/kubeadm=1", "--config-dir="+imageDropIns), " ")+"\"\n", 0o644))
+			strings.Join(
+				someOf(
+					r,
+					"--kube-reserved=memory="+drawAmount(r),
+					"--eviction-hard=memory.available<120Mi",
+					"--max-pods=19",
+					"--system-reserved=pid=800",
+					"--reserved-cpus=0",
+					"--register-with-taints=example.com/kubeadm=:PreferNoSchedule",
+					"--node-labels=example.com/kubeadm=1",
+					"--config-dir="+imageDropIns,
+				),
+				" ",
+			)+"\"\n", 0o644))
 		plan, err := n.Prelet(context.WithoutCancel(t.Context()), "plan", "-o", "json")
 		must(t, err)
 		if plan.Exit == 30 && strings.Contains(plan.Out, "reserve-refused") && refused < 10*cases {
@@ -79,7 +103,7 @@ func TestFinishedNode(t *testing.T) {
 		node, err := c.Ready(t.Context(), n.Name)
 		must(t, err)
 		asPlanned(t, p, node)
-		must(t, within(t.Context(), 20*time.Second, "the kubelet has what is planned", func() string {
+		must(t, waitFor(t.Context(), 20*time.Second, "the kubelet has what is planned", func() string {
 			running, err := c.Configz(t.Context(), n)
 			if err != nil {
 				return err.Error()
@@ -144,7 +168,11 @@ func finishedSite(r *rand.Rand, i int, base string) string {
 	some := func(parts ...string) []string { return someOf(r, parts...) }
 	amount := func() string { return drawAmount(r) }
 	thresholds := func(assign string) string {
-		t := some(`"nodefs.available"`+assign+`"7%"`, `"imagefs.available"`+assign+`"11%"`, `"pid.available"`+assign+`"3%"`)
+		t := some(
+			`"nodefs.available"`+assign+`"7%"`,
+			`"imagefs.available"`+assign+`"11%"`,
+			`"pid.available"`+assign+`"3%"`,
+		)
 		return "{" + strings.Join(t, ", ") + "}"
 	}
 
@@ -158,8 +186,14 @@ func finishedSite(r *rand.Rand, i int, base string) string {
 	if strings.Contains(policy, "max_pods") {
 		patch = nil
 	}
-	flags := some(`kube-reserved = "memory=`+amount()+`"`, `eviction-hard = "memory.available<150Mi,nodefs.available<6%"`, `max-pods = 21`,
-		`system-reserved = "cpu=50m"`, `reserved-cpus = "0"`, `config-dir = "`+imageDropIns+`"`)
+	flags := some(
+		`kube-reserved = "memory=`+amount()+`"`,
+		`eviction-hard = "memory.available<150Mi,nodefs.available<6%"`,
+		`max-pods = 21`,
+		`system-reserved = "cpu=50m"`,
+		`reserved-cpus = "0"`,
+		`config-dir = "`+imageDropIns+`"`,
+	)
 
 	return fmt.Sprintf(`
 stage "detect-hw" "node" {}

@@ -16,7 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestTwoClones starts two machines from the disk of a node that had joined: they end as two nodes, and the first is untouched.
+// TestTwoClones starts two machines from the disk of a node that had joined: they end as two nodes, and the first is
+// untouched.
 func TestTwoClones(t *testing.T) {
 	t.Parallel()
 	c := start(t, Options{})
@@ -29,22 +30,33 @@ func TestTwoClones(t *testing.T) {
 		n := newNode(t, c, NodeOptions{Name: name, Clone: template.Node}, "10.0.0.11:6443")
 		must(t, n.Credential("bootstrap-token", c.Token))
 		r := prelet(t, n, 0, "run")
-		if !strings.Contains(r.Err, "The identity on this disk is that of node template") {
-			t.Errorf("%s: %s", name, r)
+		if !strings.Contains(r.Err, "The identity on this disk belongs to node template") {
+			t.Errorf("%s: got %s; want text with \"The identity on this disk belongs to node template\"", name, r)
 		}
 		_, err := c.Ready(t.Context(), name)
 		must(t, err)
-		subject, err := n.Run(t.Context(), "openssl", "x509", "-noout", "-subject", "-in", "/var/lib/kubelet/pki/kubelet-client-current.pem")
+		subject, err := n.Run(
+			t.Context(),
+			"openssl",
+			"x509",
+			"-noout",
+			"-subject",
+			"-in",
+			"/var/lib/kubelet/pki/kubelet-client-current.pem",
+		)
 		must(t, err)
 		if !strings.Contains(subject.Out, "system:node:"+name) {
-			t.Errorf("its certificate is of %s", subject)
+			t.Errorf("its certificate is of %s; want text with %q", subject, "system:node:"+name)
 		}
-		if status := prelet(t, n, 0, "status"); !strings.Contains(status.Out, "identity: the identity of node template was on this disk") {
-			t.Errorf("%s", status)
+		if status := prelet(t, n, 0, "status"); !strings.Contains(
+			status.Out,
+			"identity: the identity of node template was on this disk",
+		) {
+			t.Errorf("got %s; want text with \"identity: the identity of node template was on this disk\"", status)
 		}
 		prelet(t, n, 0, "run") // and a second one finds nothing to do
 		if files, err := os.ReadDir(n.Root() + "/var/lib/kubelet/pki"); err != nil || len(files) == 0 {
-			t.Errorf("%v, %v", files, err)
+			t.Errorf("got %v, %v; want no error and some files", files, err)
 		}
 	}
 	all, err := c.Client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
@@ -53,12 +65,12 @@ func TestTwoClones(t *testing.T) {
 		t.Errorf("%d nodes, want the template and two clones", len(all.Items))
 	}
 	if after, err := c.Node(t.Context(), "template"); err != nil || after.UID != before.UID {
-		t.Errorf("the template's Node was touched: %v", err)
+		t.Errorf("the template's Node was touched: got %v; want no error and UID %v", err, before.UID)
 	}
 }
 
-// TestCloneOfAnImageWithoutPrelet starts a machine from the disk of a node that joined, on which prelet never ran: the site names
-// the new one.
+// TestCloneOfAnImageWithoutPrelet starts a machine from the disk of a node that joined, on which prelet never ran:
+// the site names the new one.
 func TestCloneOfAnImageWithoutPrelet(t *testing.T) {
 	t.Parallel()
 	c := start(t, Options{})
@@ -69,8 +81,11 @@ func TestCloneOfAnImageWithoutPrelet(t *testing.T) {
 	must(t, n.Credential("bootstrap-token", c.Token))
 	m := member{n, t, c, template.pin}
 	m.site("node { name = \"fresh\" }", quick)
-	if r := m.run(0); !strings.Contains(strings.Join(strings.Fields(r.Err), " "), "Its certificate is of node template, and this node is to be fresh") {
-		t.Errorf("%s", r)
+	if r := m.run(0); !strings.Contains(
+		strings.Join(strings.Fields(r.Err), " "),
+		"Its certificate belongs to node template, and this node is to be fresh",
+	) {
+		t.Errorf("got %s; want text with \"Its certificate belongs to node template, and this node is to be fresh\"", r)
 	}
 	_, err := c.Ready(t.Context(), "fresh")
 	must(t, err)
@@ -92,14 +107,27 @@ func TestReconcile(t *testing.T) {
 	c := start(t, Options{})
 	refuse(t, c, metav1.StatusReasonForbidden, "example.com/locked")
 	labels := func(pairs string) string { return "stage \"label\" \"x\" {\n  labels = {" + pairs + "}\n}\n" }
-	m := newMember(t, c, NodeOptions{}, labels(`"example.com/pool" = "one", "example.com/old" = "x", "example.com/taken" = "x", "topology.kubernetes.io/zone" = "a"`), reconciling)
+	m := newMember(
+		t,
+		c,
+		NodeOptions{},
+		labels(
+			`"example.com/pool" = "one", "example.com/old" = "x", "example.com/taken" = "x", "topology.kubernetes.io/zone" = "a"`,
+		),
+		reconciling,
+	)
 	must(t, c.patchNode(t, "n1", `{"metadata":{"labels":{"example.com/taken":"somebody","example.com/foreign":"y"}}}`))
 
-	m.site(labels(`"example.com/pool" = "two", "example.com/new" = "z", "example.com/locked" = "no", "feature.node.kubernetes.io/f" = "1", "topology.kubernetes.io/zone" = "b"`), reconciling)
+	m.site(
+		labels(
+			`"example.com/pool" = "two", "example.com/new" = "z", "example.com/locked" = "no", "feature.node.kubernetes.io/f" = "1", "topology.kubernetes.io/zone" = "b"`,
+		),
+		reconciling,
+	)
 	p := planOf(t, m.Node)
 	for key, when := range map[string]string{"example.com/pool": "reconcile", "topology.kubernetes.io/zone": "restart"} {
 		if p.Node.Labels[key].TakesEffect != when {
-			t.Errorf("%s takes effect at %s", key, p.Node.Labels[key].TakesEffect)
+			t.Errorf("got %s takes effect at %s; want %s", key, p.Node.Labels[key].TakesEffect, when)
 		}
 	}
 	m.run(0)
@@ -112,14 +140,19 @@ func TestReconcile(t *testing.T) {
 		}
 	}
 	status := prelet(t, m.Node, 0, "status", "-o", "json").Out
-	if !strings.Contains(status, "is not allowed here") || !strings.Contains(status, "/etc/prelet/site.hcl:") || !strings.Contains(status, "kubectl label node n1 --overwrite example.com/locked=no") {
-		t.Errorf("the refusal is not told: %s", status)
+	if !strings.Contains(status, "is not allowed here") || !strings.Contains(status, "/etc/prelet/site.hcl:") ||
+		!strings.Contains(status, "kubectl label node n1 --overwrite example.com/locked=no") {
+		t.Errorf(
+			"the refusal is not told: got %s; want text with \"is not allowed here\", text with "+
+				"\"/etc/prelet/site.hcl:\" and text with \"kubectl label node n1 --overwrite example.com/locked=no\"",
+			status,
+		)
 	}
 
 	// Somebody changes one: drift, and another run patches it; then there is nothing to do, and nothing is written.
 	must(t, c.patchNode(t, "n1", `{"metadata":{"labels":{"example.com/pool":"three"}}}`))
 	if r := prelet(t, m.Node, 0, "verify"); !strings.Contains(r.Out, `example.com/pool is "three" and not "two"`) {
-		t.Errorf("%s", r)
+		t.Errorf("got %s; want text with `example.com/pool is \"three\" and not \"two\"`", r)
 	}
 	before, err := m.disk()
 	must(t, err)
@@ -127,10 +160,10 @@ func TestReconcile(t *testing.T) {
 	after, err := m.disk()
 	must(t, err)
 	if d := difference(before, after); len(d) > 0 {
-		t.Errorf("written: %v", d)
+		t.Errorf("written: got %v; want none", d)
 	}
 	if node, err = c.Node(t.Context(), "n1"); err != nil || node.Labels["example.com/pool"] != "two" {
-		t.Errorf("%v, %v", node.Labels, err)
+		t.Errorf("got %v, %v; want no error and Labels[example.com/pool] \"two\"", node.Labels, err)
 	}
 }
 
@@ -145,18 +178,20 @@ func TestTaintDrift(t *testing.T) {
 	r := prelet(t, m.Node, 0, "verify")
 	want := "kubectl taint node n1 --overwrite example.com/c:NoExecute example.com/a=b:NoSchedule-"
 	if !strings.Contains(r.Out, want) {
-		t.Errorf("%s", r)
+		t.Errorf("got %s; want text with %q", r, want)
 	}
 	words := strings.Fields(strings.TrimPrefix(want, "kubectl "))
 	_, err := c.Kubectl(t.Context(), words...)
 	must(t, err)
 	if r := prelet(t, m.Node, 0, "verify"); !strings.Contains(r.Out, "taints     ok") {
-		t.Errorf("after the command: %s", r)
+		t.Errorf("after the command: got %s; want text with \"taints     ok\"", r)
 	}
 }
 
 func (c *Cluster) patchNode(t *testing.T, name, patch string) error {
-	_, err := c.Client.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	_, err := c.Client.CoreV1().
+		Nodes().
+		Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	return err
 }
 
@@ -167,23 +202,59 @@ func refuse(t *testing.T, c *Cluster, why metav1.StatusReason, label string) {
 	policies := c.Client.AdmissionregistrationV1()
 	fail := admission.Fail
 	all := admission.Exact
-	_, err := policies.ValidatingAdmissionPolicies().Create(t.Context(), &admission.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: admission.ValidatingAdmissionPolicySpec{FailurePolicy: &fail,
-			MatchConstraints: &admission.MatchResources{MatchPolicy: &all, ResourceRules: []admission.NamedRuleWithOperations{{RuleWithOperations: admission.RuleWithOperations{
-				Operations: []admission.OperationType{admission.Create, admission.Update}, Rule: admission.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"nodes"}}}}}},
-			Validations: []admission.Validation{{Expression: fmt.Sprintf(`!request.userInfo.username.startsWith("system:node:") || !(%q in object.metadata.labels)`, label),
-				Message: label + " is not allowed here", Reason: &why}}}}, metav1.CreateOptions{})
+	_, err := policies.ValidatingAdmissionPolicies().
+		Create(t.Context(), &admission.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: admission.ValidatingAdmissionPolicySpec{
+				FailurePolicy: &fail,
+				MatchConstraints: &admission.MatchResources{
+					MatchPolicy: &all,
+					ResourceRules: []admission.NamedRuleWithOperations{
+						{RuleWithOperations: admission.RuleWithOperations{
+							Operations: []admission.OperationType{
+								admission.Create,
+								admission.Update,
+							},
+							Rule: admission.Rule{
+								APIGroups:   []string{""},
+								APIVersions: []string{"v1"},
+								Resources:   []string{"nodes"},
+							},
+						}},
+					},
+				},
+				Validations: []admission.Validation{
+					{
+						Expression: fmt.Sprintf(
+							`!request.userInfo.username.startsWith("system:node:") || !(%q in object.metadata.labels)`,
+							label,
+						),
+						Message: label + " is not allowed here",
+						Reason:  &why,
+					},
+				},
+			}}, metav1.CreateOptions{})
 	must(t, err)
-	_, err = policies.ValidatingAdmissionPolicyBindings().Create(t.Context(), &admission.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: admission.ValidatingAdmissionPolicyBindingSpec{PolicyName: name, ValidationActions: []admission.ValidationAction{admission.Deny}}}, metav1.CreateOptions{})
+	_, err = policies.ValidatingAdmissionPolicyBindings().
+		Create(t.Context(), &admission.ValidatingAdmissionPolicyBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: admission.ValidatingAdmissionPolicyBindingSpec{
+				PolicyName:        name,
+				ValidationActions: []admission.ValidationAction{admission.Deny},
+			},
+		}, metav1.CreateOptions{})
 	must(t, err)
 	// The API server knows of it a moment later.
 	config := rest.CopyConfig(c.Config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:probe", Groups: []string{"system:nodes", "system:authenticated"}}
+	config.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:node:probe",
+		Groups:   []string{"system:nodes", "system:authenticated"},
+	}
 	probe, err := kubernetes.NewForConfig(config)
 	must(t, err)
-	must(t, within(t.Context(), 30*time.Second, "the policy is in force", func() string {
-		_, err := probe.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "probe", Labels: map[string]string{label: "x"}}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	must(t, waitFor(t.Context(), 30*time.Second, "the policy is in force", func() string {
+		_, err := probe.CoreV1().
+			Nodes().
+			Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "probe", Labels: map[string]string{label: "x"}}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err == nil || !strings.Contains(err.Error(), label+" is not allowed here") {
 			return fmt.Sprint("the answer is ", err)
 		}
@@ -218,7 +289,8 @@ func verify(t *testing.T, n *Node, want int) (j verdict) {
 	return j
 }
 
-// TestConfigz asks the kubelet what it runs with, as the API server's own client; and finds a flag that wins over the file.
+// TestConfigz asks the kubelet what it runs with, as the API server's own client; and finds a flag that wins over the
+// file.
 func TestConfigz(t *testing.T) {
 	t.Parallel()
 	c := start(t, Options{})
@@ -246,29 +318,36 @@ stage "restart" "kubelet" {
 	m.site(asking)
 	r := prelet(t, n, 0, "run", "-o", "json")
 	if !strings.Contains(r.Out, `{"name":"configz","state":"ok"}`) {
-		t.Errorf("%s", r)
+		t.Errorf("got %s; want text with `{\"name\":\"configz\",\"state\":\"ok\"}`", r)
 	}
 	_, err = c.Ready(t.Context(), "n1")
 	must(t, err)
 	must(t, n.Write("/var/lib/kubelet/kubeadm-flags.env", "KUBELET_KUBEADM_ARGS=--max-pods=32\n", 0o644))
 	must(t, n.Systemctl(t.Context(), "restart"))
-	must(t, within(t.Context(), 20*time.Second, "the kubelet listens", func() string {
+	must(t, waitFor(t.Context(), 20*time.Second, "the kubelet listens", func() string {
 		if _, err := c.AskKubelet(t.Context(), n, "/healthz"); err != nil {
 			return err.Error()
 		}
 		return ""
 	}))
-	if state, message := verify(t, n, 50).state("configz"); state != "failed" || !strings.Contains(message, "maxPods is 32 and not 64") {
-		t.Errorf("%s: %s", state, message)
+	if state, message := verify(t, n, 50).state("configz"); state != "failed" ||
+		!strings.Contains(message, "maxPods is 32 and not 64") {
+		t.Errorf("%s: got %s; want state \"failed\" and text with \"maxPods is 32 and not 64\"", state, message)
 	}
 	must(t, n.Credential("kubelet-configz", ""))
-	if state, message := verify(t, n, 0).state("configz"); state != "unknown" || !strings.Contains(message, "LoadCredential=kubelet-configz") {
-		t.Errorf("without the credential: %s: %s", state, message)
+	if state, message := verify(t, n, 0).state("configz"); state != "unknown" ||
+		!strings.Contains(message, "LoadCredential=kubelet-configz") {
+		t.Errorf(
+			"without the credential: got %s: %s; want state \"unknown\" and text with "+
+				"\"LoadCredential=kubelet-configz\"",
+			state,
+			message,
+		)
 	}
 }
 
-// TestTwoMachinesOfOneName starts a machine under the name of one that is Ready: it does not join, but for a takeover, and then both
-// are told of by verify.
+// TestTwoMachinesOfOneName starts a machine under the name of a Node that is Ready: it does not join, except for a
+// takeover, and then verify reports both.
 func TestTwoMachinesOfOneName(t *testing.T) {
 	t.Parallel()
 	c := start(t, Options{})
@@ -281,18 +360,24 @@ func TestTwoMachinesOfOneName(t *testing.T) {
 	must(t, n.Credential("bootstrap-token", c.Token))
 	second.site("node {\n  name = \"n1\"\n}\n", quick)
 	if r := second.run(22); !strings.Contains(r.Err, "Another machine is node n1 [node-name-taken]") {
-		t.Errorf("under the name of another machine: %s", r)
+		t.Errorf(
+			"under the name of another machine: got %s; want text with \"Another machine is node n1 "+
+				"[node-name-taken]\"",
+			r,
+		)
 	}
 	if _, err := n.Read("/etc/kubernetes/bootstrap-kubelet.conf"); err == nil {
 		t.Error("it got what it needs to join")
 	}
-	if after, err := c.Node(t.Context(), "n1"); err != nil || after.UID != before.UID || after.Status.NodeInfo.MachineID != before.Status.NodeInfo.MachineID {
-		t.Errorf("the Node was touched: %v", err)
+	if after, err := c.Node(t.Context(), "n1"); err != nil || after.UID != before.UID ||
+		after.Status.NodeInfo.MachineID != before.Status.NodeInfo.MachineID {
+		t.Errorf("the Node was touched: got %v; want no error, UID %v and Status.NodeInfo.MachineID %v",
+			err, before.UID, before.Status.NodeInfo.MachineID)
 	}
 	first.run(0) // the machine whose name it is asks nothing
 
 	second.run(0, "--takeover")
-	must(t, within(t.Context(), 2*time.Minute, "verify tells of two machines", func() string {
+	must(t, waitFor(t.Context(), 2*time.Minute, "verify tells of two machines", func() string {
 		r, err := first.Prelet(t.Context(), "verify")
 		if err != nil || r.Exit != 50 || !strings.Contains(r.Out+r.Err, "is another machine") {
 			return fmt.Sprint(r, err)

@@ -27,7 +27,7 @@ type authority struct {
 	key  any
 }
 
-// authorityOf is a cluster's own CA, which only one who has taken over the control plane has.
+// authorityOf is a cluster's own CA, which only an attacker after taking over the control plane has.
 func authorityOf(t *testing.T, c *Cluster) authority {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(c.Path("pki/ca.crt"), c.Path("pki/ca.key"))
@@ -42,8 +42,15 @@ func newAuthority(t *testing.T, name string) authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	template := &x509.Certificate{
+		SerialNumber:          big.NewInt(time.Now().UnixNano()),
+		Subject:               pkix.Name{CommonName: name},
+		NotBefore:             time.Now().Add(-time.Hour),
+		NotAfter:              time.Now().Add(time.Hour),
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageCertSign,
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	must(t, err)
 	cert, err := x509.ParseCertificate(der)
@@ -60,8 +67,14 @@ func (a authority) issue(t *testing.T, user pkix.Name, from time.Time, names ...
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: user, NotBefore: from, NotAfter: from.Add(24 * time.Hour),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()),
+		Subject:      user,
+		NotBefore:    from,
+		NotAfter:     from.Add(24 * time.Hour),
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
 	for _, n := range names {
 		if ip := net.ParseIP(n); ip != nil {
 			template.IPAddresses = append(template.IPAddresses, ip)
@@ -79,7 +92,11 @@ func pair(t *testing.T, c tls.Certificate) (cert, key string) {
 	t.Helper()
 	der, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
 	must(t, err)
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+	return string(
+			pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]}),
+		), string(
+			pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}),
+		)
 }
 
 // serve answers over TLS with a certificate, and returns the address outside.
@@ -93,8 +110,8 @@ func serve(t *testing.T, cert tls.Certificate, h http.Handler) string {
 	return l.Addr().String()
 }
 
-// between stands between a node and a cluster, with a certificate of its choice, and may change what the cluster answers. Requests
-// that it passes on are counted by whether they carry a credential.
+// between stands between a node and a cluster, with a certificate of its choice, and may change what the cluster
+// answers. Requests that it passes on are counted by whether they carry a credential.
 type between struct {
 	anonymous, withToken int
 	change               func(path string, n int, body string) string // of the n-th answer, from 1
@@ -125,12 +142,14 @@ func (b *between) handler(t *testing.T, c *Cluster) http.Handler {
 			return nil
 		},
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // one connection at a time: nothing here is concurrent
-		if r.Header.Get("Authorization") == "" {
-			b.anonymous++
-		} else {
-			b.withToken++
-		}
-		proxy.ServeHTTP(w, r)
-	})
+	return http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) { // one connection at a time: nothing here is concurrent
+			if r.Header.Get("Authorization") == "" {
+				b.anonymous++
+			} else {
+				b.withToken++
+			}
+			proxy.ServeHTTP(w, r)
+		},
+	)
 }

@@ -19,8 +19,8 @@ type joining struct {
 	want      string            // name of the Node; "" is the host's
 }
 
-// TestJoin goes the whole way, with nothing in place of anything: token from a credential, cluster-info signed by the real signer,
-// pins, the ConfigMap of kubeadm, plan, files, and the real kubelet started on exactly these.
+// TestJoin goes the whole way, with nothing in place of anything: token from a credential, cluster-info signed by the
+// real signer, pins, the ConfigMap of kubeadm, plan, files, and the real kubelet started on exactly these.
 func TestJoin(t *testing.T) {
 	t.Parallel()
 	c := start(t, Options{})
@@ -34,10 +34,30 @@ func TestJoin(t *testing.T) {
 		return site
 	}
 	must(t, c.SetConfigMap(t.Context(), "kube-system", "kubelet-config-1.11", legacyObjects))
-	if _, err := c.Kubectl(t.Context(), "-n", "kube-system", "create", "role", "prelet", "--verb=get", "--resource=configmaps", "--resource-name=kubelet-config-1.11"); err != nil {
+	if _, err := c.Kubectl(
+		t.Context(),
+		"-n",
+		"kube-system",
+		"create",
+		"role",
+		"prelet",
+		"--verb=get",
+		"--resource=configmaps",
+		"--resource-name=kubelet-config-1.11",
+	); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Kubectl(t.Context(), "-n", "kube-system", "create", "rolebinding", "prelet", "--role=prelet", "--group=system:bootstrappers", "--group=system:nodes"); err != nil {
+	if _, err := c.Kubectl(
+		t.Context(),
+		"-n",
+		"kube-system",
+		"create",
+		"rolebinding",
+		"prelet",
+		"--role=prelet",
+		"--group=system:bootstrappers",
+		"--group=system:nodes",
+	); err != nil {
 		t.Fatal(err)
 	}
 	base, err := c.ConfigMap(t.Context(), "kube-system", "kubelet-config")
@@ -104,7 +124,8 @@ override {
 }
 `
 
-// legacyFiles are what the script of the example found on its machines; config is what config.yaml holds, "" where there is none.
+// legacyFiles are what the script of the example found on its machines; config is what config.yaml holds, "" where
+// there is none.
 func legacyFiles(config string) map[string]string {
 	files := map[string]string{
 		"/etc/kubernetes/init-config": `{"apiserver": "10.178.4.10:6443", "k8s_version": "1.11", "listenInterface": "eth0", "nodeLabels": "beta.kubernetes.io/instance-type=virtualMachine, node.netease.com/pool=online", "nodeTaints": "node.netease.com/phase=online:NoSchedule", "resources": {"cpuRemained": 1, "memoryReserved": "50%"}}`,
@@ -122,7 +143,7 @@ func joined(t *testing.T, c *Cluster, n *Node, j joining) {
 	p := planOf(t, n)
 	r := prelet(t, n, 0, "run")
 	if !strings.Contains(r.Out, "healthy") {
-		t.Errorf("%s", r)
+		t.Errorf("got %s; want text with \"healthy\"", r)
 	}
 	name := n.Name
 	if j.want != "" {
@@ -147,13 +168,13 @@ func joined(t *testing.T, c *Cluster, n *Node, j joining) {
 	after, err := n.disk()
 	must(t, err)
 	if !maps.Equal(before, after) {
-		t.Errorf("a second run wrote: %q", difference(before, after))
+		t.Errorf("a second run wrote: got %q; want %v", difference(before, after), after)
 	}
 }
 
-// legacyObjects are those of the examples, less what no kubelet has taken for years: flags of the docker shim, of klog, and a feature
-// gate that is gone. The kubelet is to make no control groups: without the static policy it would bind them to all the processors
-// of the recorded machine, and this one has fewer.
+// legacyObjects are those of the examples, less what no kubelet has taken for years: flags of the docker shim, of
+// klog, and a feature gate that is gone. The kubelet is to make no control groups: without the static policy it would
+// bind them to all the processors of the recorded machine, and this one has fewer.
 var legacyObjects = map[string]string{
 	"vm-kubelet-config": `address: 0.0.0.0
 apiVersion: kubelet.config.k8s.io/v1beta1

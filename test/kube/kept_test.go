@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// TestKubeletReplaced: the answers of a real kubelet are kept for its path, size, times and inode. After a link is made to it the
-// answers are the same with another change time; a patch release of the same size and modification time has its own.
+// TestKubeletReplaced: the answers of a real kubelet are kept for its path, size, times and inode. After a link is
+// made to it the answers are the same with another change time; a patch release of the same size and modification
+// time has its own.
 func TestKubeletReplaced(t *testing.T) {
 	t.Parallel()
 	c := start(t, Options{})
@@ -38,22 +39,29 @@ func TestKubeletReplaced(t *testing.T) {
 	m.run(0) // the first may have had no time to keep it
 	first, at := kept()
 	if !strings.Contains(first, `"version":"`+version+`"`) || !strings.Contains(first, `"flags":["`) {
-		t.Fatalf("what is kept: %s", first)
+		t.Fatalf("what is kept: got %s; want text with %q and text with `\"flags\":[\"`",
+			first, `"version":"`+version+`"`)
 	}
 	m.run(0)
 	if again, now := kept(); again != first || !os.SameFile(at, now) {
-		t.Errorf("nobody touched the kubelet, and it is written anew: %s", again)
+		t.Errorf("nobody touched the kubelet, and it is written anew: got %s; want again %s", again, first)
 	}
 
 	must(t, os.Link(mine, mine+".link"))
 	m.run(0)
 	linked, at := kept()
 	if linked == first || strings.ReplaceAll(first, changed(t, first), changed(t, linked)) != linked {
-		t.Errorf("a link changes more than the change time: %s, then %s", first, linked)
+		t.Errorf(
+			"a link changes more than the change time: got %s, then %s; want linked other than %s and ReplaceAll %v",
+			first,
+			linked,
+			first,
+			linked,
+		)
 	}
 	m.run(0)
 	if again, now := kept(); again != linked || !os.SameFile(at, now) {
-		t.Errorf("it is written again: %s", again)
+		t.Errorf("it is written again: got %s; want again %s", again, linked)
 	}
 
 	must(t, m.Systemctl(t.Context(), "stop"))
@@ -66,7 +74,8 @@ func TestKubeletReplaced(t *testing.T) {
 	must(t, errors.Join(err, to.Close(), os.Chtimes(mine, image, image)))
 	m.run(0)
 	if replaced, _ := kept(); !strings.Contains(replaced, `"version":"`+next+`"`) {
-		t.Errorf("another kubelet was put in its place, and what is kept is %s", replaced)
+		t.Errorf("another kubelet was put in its place, and what is kept is %s; want text with %q",
+			replaced, `"version":"`+next+`"`)
 	}
 }
 

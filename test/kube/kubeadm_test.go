@@ -9,15 +9,17 @@ import (
 )
 
 const (
-	// timesFaster is the project's budget, see docs/performance.md: how many times faster prelet has to be than kubeadm.
+	// timesFaster is the project's budget, see docs/performance.md: how many times faster prelet has to be than
+	// kubeadm.
 	timesFaster = 5
 	// tolerance is the factor by which a busy machine may miss it.
 	tolerance = 1.5
 )
 
-// TestFasterThanKubeadm runs `kubeadm join phase kubelet-start` and `prelet run` in turns on one node and one cluster, with
-// the same token and pin. Both verify cluster-info, read kubelet-config, and write the CA, the bootstrap kubeconfig, the
-// kubelet's configuration and its flags. Neither starts a kubelet: prelet has a root of its own, kubeadm finds no init system.
+// TestFasterThanKubeadm runs `kubeadm join phase kubelet-start` and `prelet run` in turns on one node and one
+// cluster, with the same token and pin. Both verify cluster-info, read kubelet-config, and write the CA, the
+// bootstrap kubeconfig, the kubelet's configuration and its flags. Neither starts a kubelet: prelet has a root of its
+// own, kubeadm finds no init system.
 //
 // The test is not parallel, so that nothing else runs.
 func TestFasterThanKubeadm(t *testing.T) {
@@ -61,11 +63,19 @@ stage "write" "kubelet" {}
 
 	k, p := medianDuration(kubeadmTook), medianDuration(preletTook)
 	ratio := k.Seconds() / p.Seconds()
-	t.Logf("kubeadm join phase kubelet-start %v, prelet run %v, medians of %d: prelet is %.1f times faster, the budget is %d",
-		k.Round(time.Millisecond), p.Round(time.Millisecond), rounds, ratio, timesFaster)
+	t.Logf(
+		"kubeadm join phase kubelet-start %v, prelet run %v, medians of %d: prelet is %.1f times faster, the "+
+			"budget is %d",
+		k.Round(time.Millisecond),
+		p.Round(time.Millisecond),
+		rounds,
+		ratio,
+		timesFaster,
+	)
 
 	if ratio < timesFaster/tolerance {
-		t.Errorf("prelet is %.1f times faster than kubeadm, want at least %d, less %.1f for a busy machine", ratio, timesFaster, tolerance)
+		t.Errorf("prelet is %.1f times faster than kubeadm, want at least %d, less %.1f for a busy machine",
+			ratio, timesFaster, tolerance)
 	}
 }
 

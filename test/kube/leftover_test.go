@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// TestNothingIsLeft joins a node, stops it in good order, kills a second one with its whole run, and looks at the machine.
+// TestNothingIsLeft joins a node, stops it in good order, kills a second one with its whole run, and looks at the
+// machine.
 func TestNothingIsLeft(t *testing.T) {
 	p := programs(t)
 	before, pods := settings(t), podGroups(t)
@@ -30,7 +31,10 @@ func TestNothingIsLeft(t *testing.T) {
 	must(t, n.Site(site))
 	prelet(t, n, 0, "run")
 	if during := machine(t, p, os.Getpid()); len(during) < 10 {
-		t.Errorf("a running node shows nowhere, so this test would not see what it leaves: %q", during)
+		t.Errorf(
+			"a running node shows nowhere, so this test would not see what it leaves: got %q; want during at least 10",
+			during,
+		)
 	}
 	n.Stop()
 	c.Stop()
@@ -44,7 +48,7 @@ func TestNothingIsLeft(t *testing.T) {
 		return left
 	}
 	if left := gone(os.Getpid()); left != nil {
-		t.Errorf("left after a stop:\n%s", strings.Join(left, "\n"))
+		t.Errorf("left after a stop; want left nil:\n%s", strings.Join(left, "\n"))
 	}
 
 	// A run that is killed: what it started ends with it, and the next one removes its folders and groups.
@@ -52,7 +56,7 @@ func TestNothingIsLeft(t *testing.T) {
 	run.Env = append(os.Environ(), victim+"=1")
 	must(t, run.Start())
 	t.Cleanup(func() { _ = run.Process.Kill() })
-	must(t, within(t.Context(), time.Minute, "a node of the other run is up", func() string {
+	must(t, waitFor(t.Context(), time.Minute, "a node of the other run is up", func() string {
 		if len(machine(t, p, run.Process.Pid)) < 5 {
 			return "no node yet"
 		}
@@ -62,13 +66,13 @@ func TestNothingIsLeft(t *testing.T) {
 	_ = run.Wait()
 	must(t, p.Sweep())
 	if left := gone(run.Process.Pid); left != nil {
-		t.Errorf("left after a kill:\n%s", strings.Join(left, "\n"))
+		t.Errorf("left after a kill; want left nil:\n%s", strings.Join(left, "\n"))
 	}
 	if now := settings(t); !slices.Equal(now, before) {
-		t.Errorf("kernel settings: %q, were %q", now, before)
+		t.Errorf("kernel settings: got %q, were %q; want %q", now, before, before)
 	}
 	if now := podGroups(t); !slices.Equal(now, pods) {
-		t.Errorf("a node saw the machine's own control groups: there is %q, there was %q", now, pods)
+		t.Errorf("a node saw the machine's own control groups: there is %q, there was %q; want %q", now, pods, pods)
 	}
 }
 

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Writes go.mod and go.sum of this folder and of old/: everything a cluster is made of as tools of a Go module, so that no
-# binary is fetched and every byte has a checksum. Run it after a change of the versions below; needs the network.
+# Writes go.mod and go.sum of this folder and of old/. They contain all components of a cluster as tools of a Go module, so that
+# no binary is downloaded and all sources have checksums. Run it after a change of the versions below; needs the network.
 set -euo pipefail
 cd "$(dirname "$0")"
 
-# modules.sh [new|old]: both without an argument.
+# modules.sh [new|old]; without an argument it writes both.
 
-# The one place where versions stand: Kubernetes, and the etcd that its release was tested with.
+# The only place with versions: Kubernetes, and the etcd that its release was tested with.
 kubernetes=v1.37.1 etcd=v3.7.0
-# The older minor, for its API server and its kubelet; etcd, kubeadm and the controllers are the newer one's.
+# The older minor version, for API server and kubelet only; etcd, kubeadm and the controllers are of the newer version.
 old_kubernetes=v1.33.13
 
-# module FOLDER PATH KUBERNETES ETCD COMMAND...; without ETCD none
+# module FOLDER PATH KUBERNETES ETCD COMMAND...; an empty ETCD leaves etcd out
 module() {
 	local folder=$1 path=$2 version=$3 etcd=$4
 	shift 4
@@ -20,8 +20,8 @@ module() {
 		cd "$folder"
 		printf 'module %s\n\ngo 1.26.0\n\ngodebug default=go1.26\n' "$path" >go.mod
 		rm -f go.sum
-		# Kubernetes' own go.mod takes its parts from folders of its repository (./staging/src/…); they are published under
-		# the same number with a 0 in front.
+		# Kubernetes' own go.mod replaces its modules with folders of its repository (./staging/src/…); they are published with
+		# the same version, but with major version 0.
 		local theirs part args=()
 		theirs=$(go mod download -json "k8s.io/kubernetes@$version" | sed -n 's/.*"GoMod": "\(.*\)",/\1/p')
 		for part in $(sed -n 's,^\t\(k8s.io/[a-z-]*\) => ./staging/.*,\1,p' "$theirs"); do

@@ -19,17 +19,18 @@ import (
 	"time"
 )
 
-// NodeOptions say what a node is.
+// NodeOptions configure a node.
 type NodeOptions struct {
 	Name      string   // host name
-	MachineID string   // "" for one that is made up
+	MachineID string   // "": a random one
 	Address   string   // of eth0; "" is 10.0.0.5/24
-	Loopback  []string // addresses at which doors can be opened beside 127.0.0.1, such as "10.0.0.11"
-	Hardware  string   // the tree of a recorded machine (make machines), which prelet and the kubelet then see; "" is this machine
-	Clone     *Node    // begin with a copy of that node's disk, as from an image that was taken of it
-	NoKubelet bool     // no /usr/bin/kubelet
-	Kubeadm   bool     // /usr/bin/kubeadm is installed
-	Kubelet   string   // another binary than that of the version at hand
+	Loopback  []string // further addresses for doors in addition to 127.0.0.1, such as "10.0.0.11"
+	// The tree of a recorded machine (make machines), which prelet and the kubelet then see; "" is this machine.
+	Hardware  string
+	Clone     *Node  // begin with a copy of that node's disk, as from an image that was taken of it
+	NoKubelet bool   // no /usr/bin/kubelet
+	Kubeadm   bool   // /usr/bin/kubeadm is installed
+	Kubelet   string // another binary than that of the installed version
 }
 
 // Node is a machine that may join: see pid1.
@@ -59,8 +60,8 @@ type nodeConfig struct {
 	Copy      string            `json:"copy"`
 }
 
-// NewNode starts a node on which nothing runs yet: kubelet.service is there as kubeadm's package has it, and the drop-in of
-// prelet's package, which keeps the kubelet from starting before prelet has opened the gate.
+// NewNode starts a node on which nothing runs yet: kubelet.service is there as kubeadm's package has it, and the
+// drop-in of prelet's package, which keeps the kubelet from starting before prelet has opened the gate.
 func (p Programs) NewNode(ctx context.Context, o NodeOptions) (n *Node, err error) {
 	dir, err := p.runDir("node")
 	if err != nil {
@@ -81,8 +82,19 @@ func (p Programs) NewNode(ctx context.Context, o NodeOptions) (n *Node, err erro
 		o.Address = "10.0.0.5/24"
 	}
 	n.IP, _, _ = strings.Cut(o.Address, "/")
-	c := nodeConfig{Disk: filepath.Join(dir, "disk"), CgroupOf: "prelet-" + filepath.Base(dir), Hostname: o.Name, MachineID: o.MachineID,
-		Address: o.Address, Loopback: o.Loopback, Hardware: o.Hardware, Files: map[string]string{"/usr/bin/prelet": p.Prelet, "/opt/helpers/fakecri": filepath.Join(p.Helpers, "fakecri")}}
+	c := nodeConfig{
+		Disk:      filepath.Join(dir, "disk"),
+		CgroupOf:  "prelet-" + filepath.Base(dir),
+		Hostname:  o.Name,
+		MachineID: o.MachineID,
+		Address:   o.Address,
+		Loopback:  o.Loopback,
+		Hardware:  o.Hardware,
+		Files: map[string]string{
+			"/usr/bin/prelet":      p.Prelet,
+			"/opt/helpers/fakecri": filepath.Join(p.Helpers, "fakecri"),
+		},
+	}
 	if !o.NoKubelet {
 		c.Files["/usr/bin/kubelet"] = p.of("kubelet")
 		if o.Kubelet != "" {
@@ -104,7 +116,11 @@ func (p Programs) NewNode(ctx context.Context, o NodeOptions) (n *Node, err erro
 	if err != nil {
 		return n, err
 	}
-	if err := errors.Join(os.Mkdir(c.Disk, 0o755), os.WriteFile(filepath.Join(dir, "config.json"), config, 0o600)); err != nil {
+	err = errors.Join(
+		os.Mkdir(c.Disk, 0o755),
+		os.WriteFile(filepath.Join(dir, "config.json"), config, 0o600),
+	)
+	if err != nil {
 		return n, err
 	}
 	ready, told, err := os.Pipe()
@@ -115,8 +131,13 @@ func (p Programs) NewNode(ctx context.Context, o NodeOptions) (n *Node, err erro
 	if n.cgroups, err = cgroupsOf(c.CgroupOf); err != nil {
 		return n, err
 	}
-	n.first, err = begin(dir, syscall.CLONE_NEWNS|syscall.CLONE_NEWPID|syscall.CLONE_NEWNET|syscall.CLONE_NEWUTS|syscall.CLONE_NEWIPC,
-		[]*os.File{told}, filepath.Join(p.Helpers, "pid1"), filepath.Join(dir, "config.json"))
+	n.first, err = begin(
+		dir,
+		syscall.CLONE_NEWNS|syscall.CLONE_NEWPID|syscall.CLONE_NEWNET|syscall.CLONE_NEWUTS|syscall.CLONE_NEWIPC,
+		[]*os.File{told},
+		filepath.Join(p.Helpers, "pid1"),
+		filepath.Join(dir, "config.json"),
+	)
 	_ = told.Close()
 	if err != nil {
 		return n, err
@@ -209,7 +230,21 @@ const credentialsDir = "/run/credentials/prelet.service"
 
 // Enter is the command line that runs another one in the node.
 func (n *Node) Enter(words ...string) []string {
-	return append([]string{"nsenter", "-t", strconv.Itoa(n.first.pid), "-m", "-u", "-i", "-n", "-p", "-r", "-w", "--"}, words...)
+	return append(
+		[]string{
+			"nsenter",
+			"-t",
+			strconv.Itoa(n.first.pid),
+			"-m",
+			"-u",
+			"-i",
+			"-n",
+			"-p",
+			"-r",
+			"-w",
+			"--",
+		},
+		words...)
 }
 
 // Run runs a command in the node and waits for its end.
@@ -219,15 +254,20 @@ func (n *Node) Run(ctx context.Context, words ...string) (Result, error) {
 
 // Environment is what prelet's units have.
 func (n *Node) Environment() []string {
-	return []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8",
-		"CREDENTIALS_DIRECTORY=" + credentialsDir, "PRELET_BOOT_ID=" + n.bootID()}
+	return []string{
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"HOME=/root",
+		"LC_ALL=C.UTF-8",
+		"CREDENTIALS_DIRECTORY=" + credentialsDir,
+		"PRELET_BOOT_ID=" + n.bootID(),
+	}
 }
 
 // bootID is the node's own: a boot is the life of its first process.
 func (n *Node) bootID() string { return fmt.Sprintf("%032x", n.first.pid) }
 
-// Prelet runs prelet on the site in /etc/prelet, in the process that is started and not through prelet-apply.service, which this
-// node's service manager does not have.
+// Prelet runs prelet on the site in /etc/prelet, in the process that is started and not through prelet-apply.service,
+// which this node's service manager does not have.
 func (n *Node) Prelet(ctx context.Context, args ...string) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
 	defer cancel()
@@ -261,7 +301,7 @@ func (n *Node) Background(words ...string) (func(), error) {
 	return func() { p.stop(syscall.SIGTERM, 5*time.Second) }, nil
 }
 
-// Stop ends the node and removes what it was made of.
+// Stop kills the node and removes its folders and control groups.
 func (n *Node) Stop() {
 	for _, d := range n.doors {
 		d.Shut()
@@ -279,14 +319,15 @@ func cgroupsOf(name string) (out []string, err error) {
 	}
 	for line := range strings.Lines(string(text)) {
 		f := strings.Fields(line)
-		if len(f) > 2 && (f[2] == "cgroup" || f[2] == "cgroup2") && strings.HasPrefix(f[1], "/sys/fs/cgroup") {
+		if len(f) > 2 && (f[2] == "cgroup" || f[2] == "cgroup2") &&
+			strings.HasPrefix(f[1], "/sys/fs/cgroup") {
 			out = append(out, filepath.Join(f[1], name))
 		}
 	}
 	return out, nil
 }
 
-// removeCgroups removes groups and those below them, waiting a moment for what was killed in them.
+// removeCgroups removes control groups with their subgroups, after the killed processes in them are gone.
 func removeCgroups(groups []string) {
 	for _, g := range groups {
 		for range 100 {
@@ -308,9 +349,12 @@ func removeCgroups(groups []string) {
 	}
 }
 
-// Sweep removes what runs that were killed have left: their processes have ended with them, and took mounts and networks along.
+// Sweep removes what runs that were killed have left: their processes have ended with them, and took mounts and
+// networks along.
 func (p Programs) Sweep() error {
-	left, err := filepath.Glob(filepath.Join(p.Cache, "run", "[cn]*-*-*")) // cluster-PID-…, node-PID-…
+	left, err := filepath.Glob(
+		filepath.Join(p.Cache, "run", "[cn]*-*-*"),
+	) // cluster-PID-…, node-PID-…
 	if err != nil {
 		return err
 	}

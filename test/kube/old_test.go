@@ -41,7 +41,7 @@ func TestOlderMinor(t *testing.T) {
 				t.Errorf("the kubelet is %s, want %s", got, version)
 			}
 			if cached, err := n.Read("/var/lib/prelet/kubelet.json"); err != nil || !strings.Contains(cached, version) {
-				t.Errorf("prelet keeps of the kubelet %s, %v", cached, err)
+				t.Errorf("prelet keeps of the kubelet %s, %v; want no error and text with %q", cached, err, version)
 			}
 		})
 	}

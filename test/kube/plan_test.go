@@ -84,7 +84,13 @@ override {
 func asPlanned(t *testing.T, p plan, node *corev1.Node) {
 	t.Helper()
 	if len(p.Node.Labels) == 0 || p.Node.Reserved == nil || len(p.Node.Reserved.Allocatable) < 2 {
-		t.Errorf("the plan has nothing to compare: %d labels, %d taints, reserved %+v", len(p.Node.Labels), len(p.Node.Taints), p.Node.Reserved)
+		t.Errorf(
+			"the plan has nothing to compare: got %d labels, %d taints, reserved %+v; want some Node.Labels, "+
+				"Node.Reserved other than nil and Node.Reserved.Allocatable at least 2",
+			len(p.Node.Labels),
+			len(p.Node.Taints),
+			p.Node.Reserved,
+		)
 	}
 	for key, want := range p.Node.Labels {
 		if got, ok := node.Labels[key]; !ok || got != want.Value {
@@ -98,7 +104,10 @@ func asPlanned(t *testing.T, p plan, node *corev1.Node) {
 		}
 	}
 	for _, x := range p.Node.Taints {
-		want = append(want, (&corev1.Taint{Key: x.Key, Value: x.Value, Effect: corev1.TaintEffect(x.Effect)}).ToString())
+		want = append(
+			want,
+			(&corev1.Taint{Key: x.Key, Value: x.Value, Effect: corev1.TaintEffect(x.Effect)}).ToString(),
+		)
 	}
 	slices.Sort(got)
 	slices.Sort(want)
@@ -112,11 +121,12 @@ func asPlanned(t *testing.T, p plan, node *corev1.Node) {
 		have := node.Status.Allocatable[corev1.ResourceName(name)]
 		capacity := node.Status.Capacity[corev1.ResourceName(name)]
 		if planned := resource.MustParse(text); have.Cmp(planned) != 0 {
-			t.Errorf("allocatable %s is %s, planned %s (capacity %s)", name, have.String(), text, capacity.String())
+			t.Errorf("allocatable %s is %s, planned %s (capacity %s); want Cmp 0",
+				name, have.String(), text, capacity.String())
 		}
 	}
 	if pods := node.Status.Allocatable[corev1.ResourcePods]; pods.Value() != p.Node.Reserved.MaxPods {
-		t.Errorf("pods %s, planned %d", pods.String(), p.Node.Reserved.MaxPods)
+		t.Errorf("pods %s, planned %d; want Value %v", pods.String(), p.Node.Reserved.MaxPods, p.Node.Reserved.MaxPods)
 	}
 }
 
@@ -135,7 +145,8 @@ func (n *Node) disk() (map[string]string, error) {
 			if err != nil {
 				return err
 			}
-			// What is known of the kubelet's binary is kept by whichever run could ask it in time, and its folder changes with that.
+			// What is known of the kubelet's binary is kept by whichever run could ask it in time, and its folder
+			// changes with that.
 			if p == n.Root()+"/var/lib/prelet" || filepath.Base(p) == "kubelet.json" {
 				return nil
 			}

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// TestCgroupDriver runs a real kubelet over a real containerd that has another cgroup driver and, before 2.0, does not tell it: the
-// kubelet is well and no pod starts. The plan says so, with facts and without, for certain while containerd runs, and as far as its
-// configuration goes while it does not.
+// TestCgroupDriver runs a real kubelet over a real containerd that has another cgroup driver and, before 2.0, does not
+// report it: the kubelet is healthy and no pod starts. The plan reports this, with facts and without, for certain
+// while containerd runs, and as far as its configuration shows while it does not.
 func TestCgroupDriver(t *testing.T) {
 	t.Parallel()
 	p := programs(t)
@@ -31,11 +31,13 @@ func TestCgroupDriver(t *testing.T) {
 	must(t, n.Write(caseBase, baseline, 0o644))
 
 	c := refusal{Config: map[string]any{}}
-	const says = "the runtime's cgroup driver is systemd, the kubelet's is cgroupfs: the kubelet runs, and no pod starts"
+	const says = "the runtime's cgroup driver is systemd, the kubelet's is cgroupfs: the kubelet runs, and no " +
+		"pod starts"
 	told := func(when, severity, says string, said []string) {
 		t.Helper()
 		i := slices.IndexFunc(said, func(s string) bool { return strings.Contains(s, "cgroup driver") })
-		if says == "" && i >= 0 || says != "" && (i < 0 || !strings.HasPrefix(said[i], "kubelet-machine "+severity+" "+says)) {
+		if says == "" && i >= 0 ||
+			says != "" && (i < 0 || !strings.HasPrefix(said[i], "kubelet-machine "+severity+" "+says)) {
 			t.Errorf("%s: prelet does not say %q as a %s, but %q", when, says, severity, said)
 		}
 	}
@@ -44,7 +46,7 @@ func TestCgroupDriver(t *testing.T) {
 		site, err := n.Read("/etc/prelet/site.hcl")
 		must(t, err)
 		must(t, n.Site(map[string]string{"site.hcl": strings.Replace(site, `stage "detect-hw" "node" {}`, "", 1)}))
-		return c.minded(t, n)
+		return c.planMessages(t, n)
 	}
 	told("it runs", "warning", says+" (set by ", judged(t, n, c))
 	told("it runs, and nothing asks for facts", "warning", says+" (set by ", blind())
@@ -54,12 +56,12 @@ func TestCgroupDriver(t *testing.T) {
 	told("the kubelet uses another runtime", "", "", judged(t, n, c))
 	c.Config = map[string]any{}
 	must(t, n.StopContainerd(t.Context()))
-	told("it does not run", "note", says+", unless the runtime tells its driver", judged(t, n, c))
-	told("it does not run, and nothing asks for facts", "note", says+", unless the runtime tells its driver", blind())
+	told("it does not run", "note", says+", unless the runtime reports its driver", judged(t, n, c))
+	told("it does not run, and nothing asks for facts", "note", says+", unless the runtime reports its driver", blind())
 }
 
-// TestRuntimeTells has a runtime that tells its driver, which a kubelet from 1.31 on takes, whatever its own configuration says; and
-// one that tells none, of which nothing is known.
+// TestRuntimeTells has a runtime that reports its driver, which a kubelet from 1.31 on uses, whatever its own
+// configuration contains; and a runtime that reports none, whose driver is unknown.
 func TestRuntimeTells(t *testing.T) {
 	t.Parallel()
 	for _, driver := range []string{"systemd", "none"} {
@@ -69,25 +71,35 @@ func TestRuntimeTells(t *testing.T) {
 			t.Cleanup(n.Stop)
 			must(t, n.StartFakeRuntime(t.Context(), driver))
 			must(t, n.Write(caseBase, baseline, 0o644))
-			// Its configuration, which nobody reads, says what it does not have.
-			must(t, n.Write("/etc/containerd/config.toml", fmt.Sprintf(containerdConfig, "containerd", PauseImage, driver == "none"), 0o644))
+			// Its configuration, which is not read, contains another driver.
+			must(
+				t,
+				n.Write(
+					"/etc/containerd/config.toml",
+					fmt.Sprintf(containerdConfig, "containerd", PauseImage, driver == "none"),
+					0o644,
+				),
+			)
 			for _, s := range judged(t, n, refusal{}) {
 				if strings.Contains(s, "cgroup driver") {
-					t.Errorf("%s", s)
+					t.Errorf("got %s; want no \"cgroup driver\" in it", s)
 				}
 			}
 			r, err := n.Prelet(t.Context(), "doctor")
 			must(t, err)
-			if want := map[string]string{"systemd": " answers, cgroup driver systemd ok machine", "none": " answers ok machine"}[driver]; !strings.Contains(strings.Join(strings.Fields(r.Out), " "), want) {
+			if want := map[string]string{"systemd": " answers, cgroup driver systemd ok machine", "none": " answers ok machine"}[driver]; !strings.Contains(
+				strings.Join(strings.Fields(r.Out), " "),
+				want,
+			) {
 				t.Errorf("doctor does not say %q: %s", want, r)
 			}
 		})
 	}
 }
 
-// TestPodsCannotStart has a static pod on a node that joins. What that pod alone fails of undoes nothing; a plan that brings the
-// kubelet to a runtime with another cgroup driver, on which no pod starts, is undone; and where it came without a plan, verify
-// tells it while it goes on.
+// TestPodsCannotStart has a static pod on a node that joins. A failure of that pod alone causes no rollback; a plan
+// that brings the kubelet to a runtime with another cgroup driver, with which no pod starts, is rolled back; and if
+// that change came without a plan, verify reports it while it continues.
 func TestPodsCannotStart(t *testing.T) {
 	t.Parallel()
 	p := programs(t)
@@ -107,7 +119,8 @@ func TestPodsCannotStart(t *testing.T) {
 	m := member{n, t, c, pin}
 	must(t, n.Credential("bootstrap-token", c.Token))
 	must(t, n.Write("/etc/kubernetes/manifests/one.yaml", staticPod, 0o644))
-	// The kubelet tries the pod a moment after it is well. Where the verdict is about that, it has that time many times over.
+	// The kubelet tries the pod a moment after it is well. Where the verdict is about that, it has that time many
+	// times over.
 	const soon, late = "1s", "12s"
 	patched := func(settle, line string) string {
 		return `stage "write" "kubelet" {
@@ -128,7 +141,7 @@ stage "restart" "kubelet" {
 	}
 	failing := func(words string) {
 		t.Helper()
-		must(t, within(t.Context(), time.Minute, "the kubelet says "+words, func() string {
+		must(t, waitFor(t.Context(), time.Minute, "the kubelet says "+words, func() string {
 			if log := n.KubeletLog(); !strings.Contains(log, words) {
 				return "it says " + last(log, 2000)
 			}
@@ -140,46 +153,59 @@ stage "restart" "kubelet" {
 	m.site(patched(soon, ""))
 	m.run(0)
 	failing("RunPodSandbox from runtime service failed")
-	if j := verify(t, n, 0); !slices.ContainsFunc(j.Checks, func(c check) bool { return c.Name == "pods" && c.State == "ok" }) || strings.Contains(n.KubeletLog(), runc) {
-		t.Errorf("a pod whose program is none: %+v", j)
+	if j := verify(
+		t,
+		n,
+		0,
+	); !slices.ContainsFunc(j.Checks, func(c check) bool { return c.Name == "pods" && c.State == "ok" }) ||
+		strings.Contains(n.KubeletLog(), runc) {
+		t.Errorf("a pod whose program is none: got %+v; want no %q in it", j, runc)
 	}
 
 	other := "containerRuntimeEndpoint = \"unix://" + OtherSocket + "\""
-	w := why{id: "driver-runc", item: "config/containerRuntimeEndpoint", at: `"unix://` + OtherSocket, says: []string{"the container runtime's cgroup driver is systemd, and the kubelet's is cgroupfs: no pod starts"}}
+	w := why{
+		id:   "driver-runc",
+		item: "config/containerRuntimeEndpoint",
+		at:   `"unix://` + OtherSocket,
+		says: []string{
+			"the container runtime's cgroup driver is systemd, and the kubelet's is cgroupfs: no pod starts",
+		},
+	}
 	m.site(patched(late, other))
 	r := toldWhy(t, m, w)
-	if !strings.Contains(r.Out, "pods: the kubelet is well, and can start no pod") || !strings.Contains(n.KubeletLog(), runc) {
-		t.Errorf("%s", r)
+	if !strings.Contains(r.Out, "pods: the kubelet is well, and can start no pod") ||
+		!strings.Contains(n.KubeletLog(), runc) {
+		t.Errorf("got %s; want text with \"pods: the kubelet is well, and can start no pod\" and text with %q", r, runc)
 	}
 	if text, err := n.Read("/var/lib/kubelet/config.yaml"); err != nil || strings.Contains(text, OtherSocket) {
 		t.Errorf("it was not undone: %v\n%s", err, text)
 	}
 	if j := verify(t, n, 0); len(j.Checks) == 0 || j.Cause != nil {
-		t.Errorf("after going back: %+v", j)
+		t.Errorf("after going back: got %+v; want some Checks and Cause nil", j)
 	}
 
 	// The runtime has another driver from now on, as by an update of its package, and the kubelet is as it was.
 	must(t, n.StopContainerd(t.Context()))
 	must(t, n.StartContainerd(t.Context(), "systemd"))
-	must(t, within(t.Context(), time.Minute, "verify tells it", func() string {
+	must(t, waitFor(t.Context(), time.Minute, "verify tells it", func() string {
 		r, err := n.Prelet(t.Context(), "verify", "-o", "json")
 		var j verdict
 		if err != nil || r.Exit != 50 || json.Unmarshal([]byte(r.Out), &j) != nil || j.Cause == nil {
 			return fmt.Sprint(r, err)
 		}
 		if state, _ := j.state("pods"); state != "failed" || j.Cause.ID != "driver-runc" || j.Cause.At == "" {
-			t.Errorf("%s", r)
+			t.Errorf("got %s; want state \"failed\", Cause.ID \"driver-runc\" and non-empty Cause.At", r)
 		}
 		return ""
 	}))
 
-	// A plan that has nothing to do with it stays, and nobody calls the node well.
+	// A plan that is unrelated to the failure stays, and the node is not reported as healthy.
 	m.site("stage \"label\" \"x\" {\n  labels = { \"example.com/a\" = \"b\" }\n}\n", patched(late, ""))
 	if r := m.run(50); !strings.Contains(r.Err, "the generation before has the same") {
-		t.Errorf("%s", r)
+		t.Errorf("got %s; want text with \"the generation before has the same\"", r)
 	}
 	if flags, err := n.Read("/etc/default/kubelet"); err != nil || !strings.Contains(flags, "example.com/a=b") {
-		t.Errorf("%v\n%s", err, flags)
+		t.Errorf("got %v; want no error and text with \"example.com/a=b\":\n%s", err, flags)
 	}
 }
 
@@ -193,7 +219,8 @@ func TestPodPidsLimit(t *testing.T) {
 	pod(t, n, refusal{Config: map[string]any{"podPidsLimit": 1<<22 + 1}}, "pids.max: invalid argument")
 }
 
-const staticPod = "apiVersion: v1\nkind: Pod\nmetadata: {name: one}\nspec: {hostNetwork: true, containers: [{name: one, image: " + PauseImage + ", imagePullPolicy: Never}]}\n"
+const staticPod = "apiVersion: v1\nkind: Pod\nmetadata: {name: one}\nspec: {hostNetwork: true, containers: " +
+	"[{name: one, image: " + PauseImage + ", imagePullPolicy: Never}]}\n"
 
 // pod runs the kubelet with one pod until it says something, and wants it to be well then.
 func pod(t *testing.T, n *Node, c refusal, says string) {
@@ -201,10 +228,15 @@ func pod(t *testing.T, n *Node, c refusal, says string) {
 	c.Config["staticPodPath"] = "/etc/prelet-case/pods"
 	must(t, n.Write("/etc/prelet-case/pods/one.yaml", staticPod, 0o644))
 	writeCase(t, n, c)
-	stop, err := n.Background("sh", "-c", "exec /usr/bin/kubelet --config=/etc/prelet-case/config.yaml --root-dir=/var/lib/kubelet-case --hostname-override=n1 >/run/case.log 2>&1")
+	stop, err := n.Background(
+		"sh",
+		"-c",
+		"exec /usr/bin/kubelet --config=/etc/prelet-case/config.yaml --root-dir=/var/lib/kubelet-case "+
+			"--hostname-override=n1 >/run/case.log 2>&1",
+	)
 	must(t, err)
 	t.Cleanup(stop)
-	must(t, within(t.Context(), time.Minute, "the kubelet says "+says, func() string {
+	must(t, waitFor(t.Context(), time.Minute, "the kubelet says "+says, func() string {
 		log, err := n.Read("/run/case.log")
 		if err != nil || !strings.Contains(log, says) {
 			return "it says " + last(log, 2000)
@@ -214,7 +246,8 @@ func pod(t *testing.T, n *Node, c refusal, says string) {
 	in(t, n, "pidof", "kubelet")
 }
 
-// image is an archive, as docker save makes it, of an image that has nothing but an empty program: its sandbox never starts.
+// image is an archive, as docker save makes it, of an image that has nothing but an empty program: its sandbox never
+// starts.
 func image(t *testing.T, name string) string {
 	t.Helper()
 	archive := func(files ...[2]string) string {
@@ -236,7 +269,25 @@ func image(t *testing.T, name string) string {
 	layer := archive([2]string{"pause", ""})
 	return archive(
 		[2]string{"layer.tar", layer},
-		[2]string{"config.json", object(map[string]any{"architecture": runtime.GOARCH, "os": "linux", "config": map[string]any{"Entrypoint": []string{"/pause"}},
-			"rootfs": map[string]any{"type": "layers", "diff_ids": []string{fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(layer)))}}})},
-		[2]string{"manifest.json", object([]map[string]any{{"Config": "config.json", "RepoTags": []string{name}, "Layers": []string{"layer.tar"}}})})
+		[2]string{
+			"config.json",
+			object(map[string]any{
+				"architecture": runtime.GOARCH,
+				"os":           "linux",
+				"config":       map[string]any{"Entrypoint": []string{"/pause"}},
+				"rootfs": map[string]any{
+					"type":     "layers",
+					"diff_ids": []string{fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(layer)))},
+				},
+			}),
+		},
+		[2]string{
+			"manifest.json",
+			object(
+				[]map[string]any{
+					{"Config": "config.json", "RepoTags": []string{name}, "Layers": []string{"layer.tar"}},
+				},
+			),
+		},
+	)
 }

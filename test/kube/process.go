@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// process is one that ends with us, whatever ends us.
+// process is a child that the kernel kills when this process ends.
 type process struct {
 	name string
 	log  string // its output
@@ -25,7 +25,13 @@ type process struct {
 }
 
 // begin starts a process whose output goes to a file in dir, with extra files from descriptor 3 on.
-func begin(dir string, namespaces uintptr, extra []*os.File, name string, args ...string) (*process, error) {
+func begin(
+	dir string,
+	namespaces uintptr,
+	extra []*os.File,
+	name string,
+	args ...string,
+) (*process, error) {
 	p := &process{name: filepath.Base(name), end: make(chan struct{})}
 	p.log = filepath.Join(dir, p.name+".log")
 	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -35,7 +41,11 @@ func begin(dir string, namespaces uintptr, extra []*os.File, name string, args .
 	defer out.Close()
 	cmd := exec.Command(name, args...)
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = out, out, extra
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Cloneflags: namespaces}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Setsid:     true,
+		Pdeathsig:  syscall.SIGKILL,
+		Cloneflags: namespaces,
+	}
 	started := make(chan error)
 	go func() {
 		// Pdeathsig is sent when the thread that made the process ends, so that thread has to stay.
@@ -100,25 +110,48 @@ func (r Result) String() string {
 }
 
 // command runs one to its end; an error means that it could not be run.
-func command(ctx context.Context, environment []string, stdin io.Reader, words ...string) (Result, error) {
+func command(
+	ctx context.Context,
+	environment []string,
+	stdin io.Reader,
+	words ...string,
+) (Result, error) {
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	cmd.Env, cmd.Stdin = environment, stdin
-	cmd.WaitDelay = 10 * time.Second // on a busy machine a second is too little to read what was written at the end
+	cmd.WaitDelay = 10 * time.Second // a second is not enough on a busy machine to read the last output
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		return Result{-1, stdout.String(), stderr.String()}, fmt.Errorf("%s: %w", strings.Join(words, " "), err)
+		return Result{
+				-1,
+				stdout.String(),
+				stderr.String(),
+			}, fmt.Errorf(
+				"%s: %w",
+				strings.Join(words, " "),
+				err,
+			)
 	}
 	if ctx.Err() != nil {
-		return Result{-1, stdout.String(), stderr.String()}, fmt.Errorf("%s: %w\n%s%s", strings.Join(words, " "), ctx.Err(), stdout.String(), stderr.String())
+		return Result{
+				-1,
+				stdout.String(),
+				stderr.String(),
+			}, fmt.Errorf(
+				"%s: %w\n%s%s",
+				strings.Join(words, " "),
+				ctx.Err(),
+				stdout.String(),
+				stderr.String(),
+			)
 	}
 	return Result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}, nil
 }
 
-// within waits until look says "", and tells what it said last.
-func within(ctx context.Context, d time.Duration, what string, look func() string) error {
+// waitFor waits until look returns "". Its error has the last result.
+func waitFor(ctx context.Context, d time.Duration, what string, look func() string) error {
 	deadline := time.Now().Add(d)
 	for {
 		why := look()

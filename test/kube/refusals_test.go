@@ -32,8 +32,8 @@ type refusal struct {
 	Swap, Exits, Unsure           bool
 }
 
-// refusals are inputs that the real kubelet minds, or should, each with the rule that finds it: at least one for each rule that
-// can be run here. The file lies with the rules, which are held against it without a kubelet as well.
+// refusals are inputs that the real kubelet rejects, or should, each with the rule that finds it: at least one for
+// each rule that can be run here. The file is with the rules, which are tested with it without a kubelet as well.
 func refusals(t *testing.T) (list []refusal) {
 	t.Helper()
 	text, err := os.ReadFile("../../internal/kubelet/rules/testdata/refusals.yaml")
@@ -48,20 +48,21 @@ func refusals(t *testing.T) (list []refusal) {
 const (
 	caseBase = "/etc/prelet-case/base.yaml"
 	// Without a kubeconfig the kubelet runs for itself, which is enough for all that it looks at before it joins.
-	baseline = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupDriver: cgroupfs\nfailCgroupV1: false\nfailSwapOn: false\n" +
+	baseline = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupDriver: " +
+		"cgroupfs\nfailCgroupV1: false\nfailSwapOn: false\n" +
 		"authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}\nauthorization: {mode: AlwaysAllow}\n"
 	started = "Started kubelet" // in its log
 	settled = 3 * time.Second   // after it has started: what ends late has ended
 	patient = 90 * time.Second  // for a start, and for the end of one that is to end
 )
 
-// TestRefusals gives each bad input to the real kubelet and to prelet: both refuse it, in the same words; or the kubelet
-// swallows it, and prelet does not.
+// TestRefusals gives each bad input to the real kubelet and to prelet: both refuse it, in the same words, or the
+// kubelet silently ignores it, and prelet does not.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	p, all, certificates := programs(t), refusals(t), pemTexts(t)
 	var mu sync.Mutex
-	var idle []*Node // nobody tries anything there now
+	var idle []*Node // no input is tried there now
 	var ran []trial
 	t.Cleanup(func() { // after all of them
 		if len(ran) == len(all) { // and not only some
@@ -112,24 +113,28 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("the kubelet ended: %t, want %t:\n%s", exited, c.Exits, last(log, 3000))
 			case !c.Exits && !strings.Contains(log, started):
 				t.Errorf("the kubelet has not started within %s:\n%s", patient, last(log, 3000))
-			case c.Exits && (c.Says == "" || len(minds) == 0 || !strings.Contains(minds[len(minds)-1], c.Says)): // what it ends with
+			// What it ends with.
+			case c.Exits && (c.Says == "" || len(minds) == 0 || !strings.Contains(minds[len(minds)-1], c.Says)):
 				t.Errorf("the kubelet does not end with %q, but with %q:\n%s", c.Says, minds, last(log, 3000))
 			}
 			if c.Rule == "" {
 				if len(said) > 0 {
-					t.Errorf("prelet minds it: %q", said)
+					t.Errorf("prelet minds it: got %q; want no said", said)
 				}
 				return
 			}
 			want := cmp.Or(c.Code, "kubelet-config")
-			if !slices.ContainsFunc(said, func(s string) bool { return strings.HasPrefix(s, want+" ") && strings.Contains(s, c.Says) }) {
+			if !slices.ContainsFunc(
+				said,
+				func(s string) bool { return strings.HasPrefix(s, want+" ") && strings.Contains(s, c.Says) },
+			) {
 				t.Errorf("prelet does not say %s with %q, but %q", want, c.Says, said)
 			}
 		})
 	}
 }
 
-// newTried is a node on which kubelets are tried that belong to no cluster. Whoever made it stops it.
+// newTried is a node on which kubelets are tried that do not belong to a cluster. The caller stops it.
 func newTried(t *testing.T, p Programs) *Node {
 	t.Helper()
 	n, err := p.NewNode(t.Context(), NodeOptions{Name: "n1"})
@@ -142,8 +147,21 @@ func newTried(t *testing.T, p Programs) *Node {
 	}()
 	must(t, n.StartFakeRuntime(t.Context(), "cgroupfs"))
 	must(t, n.Write(caseBase, baseline, 0o644))
-	must(t, n.Write("/etc/prelet-case/swaps", "Filename\tType\tSize\tUsed\tPriority\n/dev/sda2\tpartition\t1048576\t0\t-2\n", 0o644))
-	in(t, n, "sh", "-ec", `for h in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do [ ! -e $h ] || mkdir -p ${h%cgroup.procs}is/there; done`)
+	must(
+		t,
+		n.Write(
+			"/etc/prelet-case/swaps",
+			"Filename\tType\tSize\tUsed\tPriority\n/dev/sda2\tpartition\t1048576\t0\t-2\n",
+			0o644,
+		),
+	)
+	in(
+		t,
+		n,
+		"sh",
+		"-ec",
+		`for h in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do [ ! -e $h ] || mkdir -p ${h%cgroup.procs}is/there; done`,
+	)
 	whole = true
 	return n
 }
@@ -163,12 +181,26 @@ func pemTexts(t *testing.T) *strings.Replacer {
 		return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: b}))
 	}
 	text := func(of, by *ecdsa.PrivateKey, ca bool) string {
-		c := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(24 * time.Hour), IsCA: ca, BasicConstraintsValid: true}
+		c := &x509.Certificate{
+			SerialNumber:          big.NewInt(1),
+			NotAfter:              time.Now().Add(24 * time.Hour),
+			IsCA:                  ca,
+			BasicConstraintsValid: true,
+		}
 		b, err := x509.CreateCertificate(rand.Reader, c, c, &of.PublicKey, by)
 		must(t, err)
 		return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: b}))
 	}
-	return strings.NewReplacer("@CA@", text(keys[0], keys[0], true), "@CERT@", text(keys[1], keys[0], false), "@KEY@", key(keys[1]), "@OTHER@", key(keys[2]))
+	return strings.NewReplacer(
+		"@CA@",
+		text(keys[0], keys[0], true),
+		"@CERT@",
+		text(keys[1], keys[0], false),
+		"@KEY@",
+		key(keys[1]),
+		"@OTHER@",
+		key(keys[2]),
+	)
 }
 
 // in runs a command in a node that must succeed.
@@ -222,11 +254,11 @@ stage "write" "kubelet" {
   }
 }
 `}))
-	return c.minded(t, n)
+	return c.planMessages(t, n)
 }
 
-// minded is what plan says of the kubelet on the site at hand.
-func (c refusal) minded(t *testing.T, n *Node) (said []string) {
+// planMessages returns the plan's messages about the kubelet with the current site.
+func (c refusal) planMessages(t *testing.T, n *Node) (said []string) {
 	t.Helper()
 	r, err := n.Prelet(context.WithoutCancel(t.Context()), "plan", "-o", "json")
 	must(t, err)
@@ -234,11 +266,14 @@ func (c refusal) minded(t *testing.T, n *Node) (said []string) {
 		Diagnostics []struct{ Severity, Code, Detail string }
 	}
 	if err := json.Unmarshal([]byte(r.Out), &p); err != nil {
-		t.Fatalf("%v: %s", err, r)
+		t.Fatalf("got %v: %s; want no error", err, r)
 	}
 	failed := false
 	for _, d := range p.Diagnostics {
-		if family, _, _ := strings.Cut(d.Code, "-"); slices.Contains([]string{"flags", "kubelet", "label", "taint"}, family) {
+		if family, _, _ := strings.Cut(d.Code, "-"); slices.Contains(
+			[]string{"flags", "kubelet", "label", "taint"},
+			family,
+		) {
 			said = append(said, d.Code+" "+d.Severity+" "+d.Detail)
 			failed = failed || d.Severity == "error"
 		}
@@ -254,7 +289,12 @@ func ranKubelet(t *testing.T, n *Node, c refusal) (log string, exited bool) {
 	t.Helper()
 	const dir = "/var/lib/kubelet-case"
 	writeCase(t, n, c)
-	words := []string{"/usr/bin/kubelet", "--config=/etc/prelet-case/config.yaml", "--root-dir=" + dir, "--hostname-override=n1"}
+	words := []string{
+		"/usr/bin/kubelet",
+		"--config=/etc/prelet-case/config.yaml",
+		"--root-dir=" + dir,
+		"--hostname-override=n1",
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.Flags)) {
 		words = append(words, "--"+name+"="+c.Flags[name])
 	}
@@ -263,8 +303,8 @@ func ranKubelet(t *testing.T, n *Node, c refusal) (log string, exited bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patient)
 	defer cancel()
-	// The shell waits for the end of a kubelet that is to end; of another it waits for the start and then a while longer, and ends it:
-	// what ran until then was not refused.
+	// The shell waits for the end of a kubelet that is to end; of another it waits for the start and then a while
+	// longer, and ends it: what ran until then was not refused.
 	script := fmt.Sprintf(`"$@" >/run/case.log 2>&1 & pid=$!
 for i in $(seq %d); do
   kill -0 $pid 2>/dev/null || break
@@ -280,7 +320,8 @@ exit 0`, int((patient-20*time.Second).Seconds())*10, c.Exits, started, int(settl
 	return log, r.Exit != 100
 }
 
-// writeCase writes the configuration of a case, as the kubelet will read it, and takes away what the one before has left.
+// writeCase writes the configuration of a case, as the kubelet will read it, and takes away what the one before has
+// left.
 func writeCase(t *testing.T, n *Node, c refusal) {
 	t.Helper()
 	var config map[string]any

@@ -76,8 +76,13 @@ func TestJoinedNeedsNoToken(t *testing.T) {
 	t.Parallel()
 	c := start(t, Options{Audit: true})
 	m := newMember(t, c, NodeOptions{}, quick)
-	must(t, c.Client.CoreV1().Secrets("kube-system").Delete(t.Context(), "bootstrap-token-"+c.Token[:6], metav1.DeleteOptions{}))
-	must(t, within(t.Context(), 20*time.Second, "the signature is gone", func() string {
+	must(
+		t,
+		c.Client.CoreV1().
+			Secrets("kube-system").
+			Delete(t.Context(), "bootstrap-token-"+c.Token[:6], metav1.DeleteOptions{}),
+	)
+	must(t, waitFor(t.Context(), 20*time.Second, "the signature is gone", func() string {
 		info, err := c.ConfigMap(t.Context(), "kube-public", "cluster-info")
 		if err != nil || info["jws-kubeconfig-"+c.Token[:6]] != "" {
 			return "it is there"
@@ -95,13 +100,13 @@ func TestJoinedNeedsNoToken(t *testing.T) {
 	}
 	for _, r := range got {
 		if !strings.HasPrefix(r, "system:node:n1 ") {
-			t.Errorf("asked as %q", r)
+			t.Errorf("asked as %q; want prefix \"system:node:n1 \"", r)
 		}
 	}
 	after, err := m.disk()
 	must(t, err)
 	if !maps.Equal(before, after) {
-		t.Errorf("something was written: %v", difference(before, after))
+		t.Errorf("something was written: got %v; want %v", difference(before, after), after)
 	}
 }
 
@@ -120,12 +125,13 @@ func difference(before, after map[string]string) (out []string) {
 	return out
 }
 
-// TestTakesEffect has every kind of label on a node, and sees on the Node object that the plan says of each when it takes effect: when
-// the node is made, whenever its kubelet starts, or when prelet patches it.
+// TestTakesEffect has every kind of label on a node, and sees on the Node object that the plan says of each when it
+// takes effect: when the node is made, whenever its kubelet starts, or when prelet patches it.
 func TestTakesEffect(t *testing.T) {
 	t.Parallel()
 	c := start(t, Options{})
-	keys := map[string]bool{ // and whether the kubelet sees to it at each start (pkg/kubelet/kubelet_node_status.go, updateDefaultLabels)
+	// And whether the kubelet sees to it at each start (pkg/kubelet/kubelet_node_status.go, updateDefaultLabels).
+	keys := map[string]bool{
 		"kubernetes.io/hostname":                   true,
 		"beta.kubernetes.io/os":                    true,
 		"beta.kubernetes.io/arch":                  true,
@@ -148,8 +154,8 @@ func TestTakesEffect(t *testing.T) {
 		}
 		return "stage \"label\" \"x\" {\n  labels = {\n" + b.String() + "  }\n}\n"
 	}
-	// told wants the plan to say when, of those that the kubelet sees to at each start, and of the others.
-	told := func(m member, itself, others string) {
+	// wantTimes expects the plan to name the time of each change that the kubelet makes at every start, and of the others.
+	wantTimes := func(m member, itself, others string) {
 		t.Helper()
 		p := planOf(t, m.Node)
 		for key, follows := range keys {
@@ -165,7 +171,7 @@ func TestTakesEffect(t *testing.T) {
 	// has wants the values on the Node object, once the kubelet has had its turn.
 	has := func(when, itself, others string) {
 		t.Helper()
-		if err := within(t.Context(), 30*time.Second, when, func() string {
+		if err := waitFor(t.Context(), 30*time.Second, when, func() string {
 			node, err := c.Node(t.Context(), "n1")
 			if err != nil {
 				return err.Error()
@@ -192,7 +198,7 @@ func TestTakesEffect(t *testing.T) {
 	m := member{n, t, c, pin}
 	must(t, n.Credential("bootstrap-token", c.Token))
 	m.site(labels("one"), quick)
-	told(m, "registration", "registration")
+	wantTimes(m, "registration", "registration")
 	m.run(0)
 	has("the Node is made", "one", "one")
 
@@ -205,38 +211,46 @@ func TestTakesEffect(t *testing.T) {
 	has("the kubelet has started again", "one", "others")
 
 	m.site(labels("two"), quick)
-	told(m, "restart", "registration")
+	wantTimes(m, "restart", "registration")
 	m.run(0)
 	has("the site has changed", "two", "others")
 
 	m.site(labels("three"), reconciling)
-	told(m, "restart", "reconcile")
+	wantTimes(m, "restart", "reconcile")
 	m.run(0)
 	has("prelet patches labels", "three", "three")
 
 	m.site(reconciling)
 	m.run(0)
-	must(t, within(t.Context(), 30*time.Second, "labels that nobody wants are gone, and the kubelet's own are as it makes them", func() string {
-		node, err := c.Node(t.Context(), "n1")
-		if err != nil {
-			return err.Error()
-		}
-		wrong := ""
-		for key := range keys {
-			want := map[string]string{"kubernetes.io/hostname": "n1", "beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": runtime.GOARCH}[key]
-			if got := node.Labels[key]; got != want {
-				wrong += fmt.Sprintf("%s is %q, want %q; ", key, got, want)
-			}
-		}
-		return wrong
-	}))
+	must(
+		t,
+		waitFor(
+			t.Context(),
+			30*time.Second,
+			"labels that nobody wants are gone, and the kubelet's own are as it makes them",
+			func() string {
+				node, err := c.Node(t.Context(), "n1")
+				if err != nil {
+					return err.Error()
+				}
+				wrong := ""
+				for key := range keys {
+					want := map[string]string{"kubernetes.io/hostname": "n1", "beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": runtime.GOARCH}[key]
+					if got := node.Labels[key]; got != want {
+						wrong += fmt.Sprintf("%s is %q, want %q; ", key, got, want)
+					}
+				}
+				return wrong
+			},
+		),
+	)
 
 	// Two are the kubelet's own for good: no flag changes them, and no site is let try.
 	own := fmt.Sprintf("kubernetes.io/os=%s,kubernetes.io/arch=%s", "plan9", "pdp11")
 	must(t, m.Write("/var/lib/kubelet/kubeadm-flags.env", "KUBELET_KUBEADM_ARGS=--node-labels="+own+"\n", 0o644))
 	must(t, m.Systemctl(t.Context(), "restart"))
 	must(t, c.patchNode(t, "n1", `{"metadata":{"labels":{"kubernetes.io/os":"plan9","kubernetes.io/arch":"pdp11"}}}`))
-	must(t, within(t.Context(), 30*time.Second, "the kubelet has written its own values over these", func() string {
+	must(t, waitFor(t.Context(), 30*time.Second, "the kubelet has written its own values over these", func() string {
 		node, err := c.Node(t.Context(), "n1")
 		if err != nil {
 			return err.Error()
@@ -248,12 +262,14 @@ func TestTakesEffect(t *testing.T) {
 	}))
 	s, err := m.Service(t.Context())
 	must(t, err)
-	if line, err := m.Read(fmt.Sprintf("/proc/%d/cmdline", s.PID)); err != nil || !strings.Contains(line, "--node-labels="+own) {
-		t.Errorf("the kubelet was never told of another system: %q, %v", line, err)
+	if line, err := m.Read(fmt.Sprintf("/proc/%d/cmdline", s.PID)); err != nil ||
+		!strings.Contains(line, "--node-labels="+own) {
+		t.Errorf("the kubelet was never told of another system: got %q, %v; want no error and text with %q",
+			line, err, "--node-labels="+own)
 	}
 	m.site("stage \"label\" \"x\" {\n  labels = { \"kubernetes.io/os\" = \"plan9\" }\n}\n", quick)
 	if r := m.run(10); !strings.Contains(r.Err, "Label kubernetes.io/os is the kubelet's own") {
-		t.Errorf("%s", r)
+		t.Errorf("got %s; want text with \"Label kubernetes.io/os is the kubelet's own\"", r)
 	}
 }
 
@@ -287,16 +303,24 @@ stage "restart" "kubelet" {
 	t.Run("by hand the kubelet dies of it", func(t *testing.T) {
 		before, err := m.Read("/var/lib/kubelet/config.yaml")
 		must(t, err)
-		must(t, m.Write("/var/lib/kubelet/config.yaml", strings.Replace(before, "cpuManagerPolicy: none", "cpuManagerPolicy: static", 1), 0o644))
+		must(
+			t,
+			m.Write(
+				"/var/lib/kubelet/config.yaml",
+				strings.Replace(before, "cpuManagerPolicy: none", "cpuManagerPolicy: static", 1),
+				0o644,
+			),
+		)
 		must(t, m.Systemctl(t.Context(), "restart"))
-		must(t, within(t.Context(), 20*time.Second, "the kubelet has died", func() string {
+		must(t, waitFor(t.Context(), 20*time.Second, "the kubelet has died", func() string {
 			if s, err := m.Service(t.Context()); err != nil || s.Active == "active" {
 				return fmt.Sprint(s, err)
 			}
 			return ""
 		}))
 		if !strings.Contains(m.KubeletLog(), "differs from state checkpoint policy") {
-			t.Errorf("it died of something else:\n%s", last(m.KubeletLog(), 2000))
+			t.Errorf("it died of something else; want text with \"differs from state checkpoint policy\":\n%s",
+				last(m.KubeletLog(), 2000))
 		}
 	})
 
@@ -310,22 +334,31 @@ stage "restart" "kubelet" {
 			}
 		}
 		if !gone["/var/lib/kubelet/cpu_manager_state"] || !gone["/var/lib/kubelet/memory_manager_state"] {
-			t.Errorf("the plan takes away %v", gone)
+			t.Errorf(
+				"the plan takes away %v; want gone[/var/lib/kubelet/cpu_manager_state] and "+
+					"gone[/var/lib/kubelet/memory_manager_state]",
+				gone,
+			)
 		}
 		if r := m.run(40); !strings.Contains(r.Err, "drain the node and reboot it") {
-			t.Errorf("while pods may run: %+v", r)
+			t.Errorf("while pods may run: got %+v; want text with \"drain the node and reboot it\"", r)
 		}
 		m.drained()
 		running, err := c.Configz(t.Context(), m.Node)
 		must(t, err)
 		if running["cpuManagerPolicy"] != "static" || running["memoryManagerPolicy"] != "Static" {
-			t.Errorf("the kubelet runs with %v and %v", running["cpuManagerPolicy"], running["memoryManagerPolicy"])
+			t.Errorf(
+				"the kubelet runs with %v and %v; want running[cpuManagerPolicy] \"static\" and "+
+					"running[memoryManagerPolicy] \"Static\"",
+				running["cpuManagerPolicy"],
+				running["memoryManagerPolicy"],
+			)
 		}
 		for _, file := range []string{"cpu_manager_state", "memory_manager_state"} {
 			text, err := m.Read("/var/lib/kubelet/" + file)
 			must(t, err)
 			if !strings.Contains(strings.ToLower(text), `"static"`) {
-				t.Errorf("%s: %s", file, text)
+				t.Errorf("%s: got %s; want text with `\"static\"`", file, text)
 			}
 		}
 	})
@@ -334,11 +367,17 @@ stage "restart" "kubelet" {
 	t.Run("of a boot with other memory", func(t *testing.T) {
 		const meminfo = "/sys/devices/system/node/node0/meminfo"
 		must(t, m.Systemctl(t.Context(), "stop"))
-		if r, err := m.Run(t.Context(), "sh", "-c", "awk '/MemTotal/ { $4 -= 4 } 1' "+meminfo+" > /run/meminfo && mount --bind /run/meminfo "+meminfo); err != nil || r.Exit != 0 {
-			t.Fatalf("%+v, %v", r, err)
+		if r, err := m.Run(
+			t.Context(),
+			"sh",
+			"-c",
+			"awk '/MemTotal/ { $4 -= 4 } 1' "+meminfo+" > /run/meminfo && mount --bind /run/meminfo "+meminfo,
+		); err != nil ||
+			r.Exit != 0 {
+			t.Fatalf("got %+v, %v; want no error and Exit 0", r, err)
 		}
 		must(t, m.Systemctl(t.Context(), "start"))
-		must(t, within(t.Context(), 30*time.Second, "the kubelet dies of its state", func() string {
+		must(t, waitFor(t.Context(), 30*time.Second, "the kubelet dies of its state", func() string {
 			if !strings.Contains(m.KubeletLog(), "the expected machine state is different from the real one") {
 				return "its log does not say so"
 			}
@@ -355,7 +394,7 @@ stage "restart" "kubelet" {
 			t.Errorf("the kubelet runs with %v, want Static", running["memoryManagerPolicy"])
 		}
 		if r := m.run(0, "-o", "json"); !strings.Contains(r.Out, `"changed":false`) { // the kubelet's new state fits
-			t.Errorf("a run with nothing to do: %s", r)
+			t.Errorf("a run with nothing to do: got %s; want text with `\"changed\":false`", r)
 		}
 	})
 
@@ -365,8 +404,15 @@ stage "restart" "kubelet" {
 	})
 
 	t.Run("and back by hand, over a change", func(t *testing.T) {
-		if r := prelet(t, m.Node, 40, "rollback"); !strings.Contains(r.Err, "drain the node, systemctl stop kubelet.service, prelet rollback") {
-			t.Errorf("while pods may run: %+v", r)
+		if r := prelet(t, m.Node, 40, "rollback"); !strings.Contains(
+			r.Err,
+			"drain the node, systemctl stop kubelet.service, prelet rollback",
+		) {
+			t.Errorf(
+				"while pods may run: got %+v; want text with \"drain the node, systemctl stop kubelet.service, "+
+					"prelet rollback\"",
+				r,
+			)
 		}
 		must(t, m.Systemctl(t.Context(), "stop"))
 		prelet(t, m.Node, 0, "rollback")
@@ -374,13 +420,18 @@ stage "restart" "kubelet" {
 		running, err := c.Configz(t.Context(), m.Node)
 		must(t, err)
 		if running["cpuManagerPolicy"] != "static" || running["memoryManagerPolicy"] != "Static" {
-			t.Errorf("the kubelet runs with %v and %v", running["cpuManagerPolicy"], running["memoryManagerPolicy"])
+			t.Errorf(
+				"the kubelet runs with %v and %v; want running[cpuManagerPolicy] \"static\" and "+
+					"running[memoryManagerPolicy] \"Static\"",
+				running["cpuManagerPolicy"],
+				running["memoryManagerPolicy"],
+			)
 		}
 	})
 }
 
-// TestManagerStateInTheWay: a state of another policy goes also where prelet writes a drop-in for the first time, and where
-// no file changes at all.
+// TestManagerStateInTheWay: a state of another policy goes also where prelet writes a drop-in for the first time, and
+// where no file changes at all.
 func TestManagerStateInTheWay(t *testing.T) {
 	t.Parallel()
 	const (
@@ -436,7 +487,7 @@ stage "restart" "kubelet" {
 	must(t, m.Systemctl(t.Context(), "stop"))
 	must(t, m.Write(state, none, 0o600))
 	must(t, m.Systemctl(t.Context(), "start"))
-	must(t, within(t.Context(), 20*time.Second, "the kubelet dies of its state", func() string {
+	must(t, waitFor(t.Context(), 20*time.Second, "the kubelet dies of its state", func() string {
 		if !strings.Contains(m.KubeletLog(), "differs from state checkpoint policy") {
 			return "its log does not say so"
 		}
@@ -445,6 +496,6 @@ stage "restart" "kubelet" {
 	m.drained()
 	isStatic("the state of a backup")
 	if r := m.run(0, "-o", "json"); !strings.Contains(r.Out, `"changed":false`) {
-		t.Errorf("a run with nothing to do: %s", r)
+		t.Errorf("a run with nothing to do: got %s; want text with `\"changed\":false`", r)
 	}
 }

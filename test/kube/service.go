@@ -15,7 +15,7 @@ import (
 
 const kubeletService = "kubelet.service"
 
-// Service is what the node's service manager says of its kubelet.
+// Service is the state of the kubelet in the node's service manager.
 type Service struct {
 	Active, Sub, Result string
 	PID                 uint32 // in the node's own numbers
@@ -79,7 +79,7 @@ func (n *Node) Service(ctx context.Context) (Service, error) {
 	return s, nil
 }
 
-// KubeletLog is what the kubelet has printed, of all its starts.
+// KubeletLog returns the kubelet's output since its first start.
 func (n *Node) KubeletLog() string {
 	text, _ := n.Read("/var/log/kubelet.log")
 	return text
@@ -100,27 +100,38 @@ const (
 // socket is where a runtime answers: as containerd has it.
 const socket = "/run/containerd/containerd.sock"
 
-// StartFakeRuntime starts Kubernetes' fake of a runtime at containerd's socket. driver is the cgroup driver that it reports:
-// cgroupfs, systemd, or none.
+// StartFakeRuntime starts Kubernetes' fake of a runtime at containerd's socket. driver is the cgroup driver that it
+// reports: cgroupfs, systemd, or none.
 func (n *Node) StartFakeRuntime(ctx context.Context, driver string) error {
 	if err := os.MkdirAll(n.Root()+filepath.Dir(socket), 0o755); err != nil {
 		return err
 	}
-	if _, err := n.Background(filepath.Join("/opt/helpers", "fakecri"), socket, driver, "/"); err != nil {
+	_, err := n.Background(
+		filepath.Join("/opt/helpers", "fakecri"),
+		socket,
+		driver,
+		"/",
+	)
+	if err != nil {
 		return err
 	}
 	return n.answers(ctx, socket)
 }
 
-// StartContainerd starts Debian's containerd, with a network for pods that is only declared: enough for a node to be ready. driver is
-// its cgroup driver, which it does not tell: cgroupfs or systemd.
+// StartContainerd starts Debian's containerd with a declared pod network, which is enough for a Ready node. driver is
+// its cgroup driver, cgroupfs or systemd, which this containerd does not report to the kubelet.
 func (n *Node) StartContainerd(ctx context.Context, driver string) error {
 	return n.containerd(ctx, "containerd", driver)
 }
 
-// StopContainerd ends the first one, and waits until it is gone. What it has started lives on.
+// StopContainerd stops the first containerd and waits for its end. Its containers keep running.
 func (n *Node) StopContainerd(ctx context.Context) error {
-	r, err := n.Run(ctx, "sh", "-ec", `pid=$(cat /run/containerd.pid); kill $pid; while kill -0 $pid 2>/dev/null; do sleep 0.1; done; rm -f `+socket)
+	r, err := n.Run(
+		ctx,
+		"sh",
+		"-ec",
+		`pid=$(cat /run/containerd.pid); kill $pid; while kill -0 $pid 2>/dev/null; do sleep 0.1; done; rm -f `+socket,
+	)
 	if err == nil && r.Exit != 0 {
 		err = errors.New(r.String())
 	}
@@ -130,24 +141,39 @@ func (n *Node) StopContainerd(ctx context.Context) error {
 // OtherSocket is where a second containerd answers.
 const OtherSocket = "/run/containerd-other/containerd.sock"
 
-// StartOtherContainerd starts a second one beside it, with folders of its own.
+// StartOtherContainerd starts a second containerd with its own folders.
 func (n *Node) StartOtherContainerd(ctx context.Context, driver string) error {
 	return n.containerd(ctx, "containerd-other", driver)
 }
 
 func (n *Node) containerd(ctx context.Context, name, driver string) error {
 	config := "/etc/" + name + "/config.toml"
-	if err := errors.Join(n.Write(config, fmt.Sprintf(containerdConfig, name, PauseImage, driver == "systemd"), 0o644), n.Write("/etc/cni/net.d/10-loopback.conflist", network, 0o644)); err != nil {
+	err := errors.Join(
+		n.Write(
+			config,
+			fmt.Sprintf(containerdConfig, name, PauseImage, driver == "systemd"),
+			0o644,
+		),
+		n.Write("/etc/cni/net.d/10-loopback.conflist", network, 0o644),
+	)
+	if err != nil {
 		return err
 	}
-	if _, err := n.Background("sh", "-c", `echo $$ >"$1.pid" && exec /usr/bin/containerd --config "$0"`, config, "/run/"+name); err != nil {
+	_, err = n.Background(
+		"sh",
+		"-c",
+		`echo $$ >"$1.pid" && exec /usr/bin/containerd --config "$0"`,
+		config,
+		"/run/"+name,
+	)
+	if err != nil {
 		return err
 	}
 	return n.answers(ctx, "/run/"+name+"/containerd.sock")
 }
 
 const (
-	// PauseImage is that of a pod's sandbox. Nobody fetches it.
+	// PauseImage is the image of a pod's sandbox. It is imported, not pulled.
 	PauseImage = "localhost/pause:1"
 
 	containerdConfig = `version = 2
@@ -173,7 +199,7 @@ func (p Programs) HasContainerd() bool {
 
 // answers waits for the runtime's socket.
 func (n *Node) answers(ctx context.Context, socket string) error {
-	return within(ctx, 20*time.Second, "the runtime answers", func() string {
+	return waitFor(ctx, 20*time.Second, "the runtime answers", func() string {
 		if _, err := os.Stat(n.Root() + socket); err != nil {
 			return err.Error()
 		}
@@ -181,8 +207,8 @@ func (n *Node) answers(ctx context.Context, socket string) error {
 	})
 }
 
-// WantKubelet asks for the kubelet while the gate is shut, as every boot does: it fails, and is tried again until prelet has
-// opened the gate. A kubelet that nobody asked for is not started by prelet either.
+// WantKubelet starts the kubelet while the gate is shut, as each boot does: it fails and is restarted until prelet
+// opens the gate. prelet does not start a kubelet whose start was never requested.
 func (n *Node) WantKubelet(ctx context.Context) error {
 	if err := n.Systemctl(ctx, "start"); err == nil {
 		return errors.New("the kubelet started through a shut gate")

@@ -28,7 +28,7 @@ func TestToken(t *testing.T) {
 		must(t, o.Credential("bootstrap-token", fresh))
 		_, n := asked(t, c, 0)
 		go func() {
-			_ = within(t.Context(), 20*time.Second, "prelet asked twice", func() string {
+			_ = waitFor(t.Context(), 20*time.Second, "prelet asked twice", func() string {
 				all, err := c.Requests("prelet")
 				if err != nil || len(all) < n+2 {
 					return fmt.Sprint(len(all)-n, err)
@@ -39,7 +39,7 @@ func TestToken(t *testing.T) {
 		}()
 		o.plan()
 		if got, _ := asked(t, c, n); len(got) < 4 {
-			t.Errorf("asked %q: the signature was there from the start", got)
+			t.Errorf("asked %q: the signature was there from the start; want got at least 4", got)
 		}
 		o.joins()
 	})
@@ -50,12 +50,12 @@ func TestToken(t *testing.T) {
 		must(t, o.Credential("bootstrap-token", c.Token[:len(c.Token)-1]+"x"))
 		_, n := asked(t, c, 0)
 		if _, took := o.refused(untrusted, "does not match the token"); took > 20*time.Second { // of 30
-			t.Errorf("took %s", took)
+			t.Errorf("took %s; want at most 20s", took)
 		}
 		got, _ := asked(t, c, n)
 		for _, r := range got {
 			if !strings.HasPrefix(r, "system:anonymous ") {
-				t.Errorf("a token that is known to be wrong was sent: %q", r)
+				t.Errorf("a token that is known to be wrong was sent: got %q; want prefix \"system:anonymous \"", r)
 			}
 		}
 		must(t, o.Credential("bootstrap-token", c.Token))
@@ -73,7 +73,7 @@ func TestToken(t *testing.T) {
 		o.cluster(server, o.pin(), token, `retry = "2s"`)
 		o.plan()
 		time.Sleep(time.Until(expires))
-		must(t, within(t.Context(), 10*time.Second, "the signature is gone", func() string {
+		must(t, waitFor(t.Context(), 10*time.Second, "the signature is gone", func() string {
 			info, err := c.ConfigMap(t.Context(), "kube-public", "cluster-info")
 			if err != nil || info["jws-kubeconfig-"+short[:6]] != "" {
 				return "it is there"
@@ -86,7 +86,7 @@ func TestToken(t *testing.T) {
 		must(t, o.Write("/etc/kubernetes/ca-given.crt", ca, 0o644))
 		o.cluster(server, `ca_file = "/etc/kubernetes/ca-given.crt"`, token, `retry = "2s"`)
 		// The API server remembers for ten seconds whom it believed.
-		must(t, within(t.Context(), 20*time.Second, "the token is not believed any more", func() string {
+		must(t, waitFor(t.Context(), 20*time.Second, "the token is not believed any more", func() string {
 			if r, err := o.Prelet(t.Context(), "plan"); err != nil || r.Exit == 0 {
 				return fmt.Sprint(r, err)
 			}
@@ -104,7 +104,17 @@ func TestToken(t *testing.T) {
 		o.cluster(server, o.pin(), token, `retry = "2s"`)
 		signing, err := c.NewToken(t.Context(), "1h")
 		must(t, err)
-		_, err = c.Kubectl(t.Context(), "-n", "kube-system", "patch", "secret", "bootstrap-token-"+signing[:6], "--type=merge", "-p", `{"data":{"usage-bootstrap-authentication":null}}`)
+		_, err = c.Kubectl(
+			t.Context(),
+			"-n",
+			"kube-system",
+			"patch",
+			"secret",
+			"bootstrap-token-"+signing[:6],
+			"--type=merge",
+			"-p",
+			`{"data":{"usage-bootstrap-authentication":null}}`,
+		)
 		must(t, err)
 		must(t, c.Signed(t.Context(), signing))
 		must(t, o.Credential("bootstrap-token", signing))
@@ -128,7 +138,19 @@ func TestToken(t *testing.T) {
 
 	t.Run("rights", func(t *testing.T) {
 		o := observe(t)
-		must(t, c.SetConfigMap(t.Context(), "kube-system", "site-config", map[string]string{"kubelet": "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nfailCgroupV1: false\nfailSwapOn: false\ncgroupDriver: cgroupfs\nauthentication: {x509: {clientCAFile: /etc/kubernetes/pki/ca.crt}}\nmaxPods: 20\n"}))
+		must(
+			t,
+			c.SetConfigMap(
+				t.Context(),
+				"kube-system",
+				"site-config",
+				map[string]string{
+					"kubelet": "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: " +
+						"KubeletConfiguration\nfailCgroupV1: false\nfailSwapOn: false\ncgroupDriver: " +
+						"cgroupfs\nauthentication: {x509: {clientCAFile: /etc/kubernetes/pki/ca.crt}}\nmaxPods: 20\n",
+				},
+			),
+		)
 		must(t, o.Site(map[string]string{"site.hcl": "cluster {\n" + server + "\n" + o.pin() + "\n" + token + `
 }
 stage "fetch-ca" "cluster" {}
@@ -156,13 +178,26 @@ stage "restart" "kubelet" {
 
 	t.Run("a plugin gives the node's identity", func(t *testing.T) {
 		o := observe(t)
-		cert, key := pair(t, authorityOf(t, c).issue(t, pkix.Name{CommonName: "system:node:n1", Organization: []string{"system:nodes"}}, time.Now().Add(-time.Hour)))
+		cert, key := pair(
+			t,
+			authorityOf(
+				t,
+				c,
+			).issue(t, pkix.Name{CommonName: "system:node:n1", Organization: []string{"system:nodes"}}, time.Now().Add(-time.Hour)),
+		)
 		quote := func(s string) string { return strings.ReplaceAll(s, "\n", `\n`) }
 		ca, err := c.CA()
 		must(t, err)
 		must(t, o.Write("/etc/kubernetes/pki/ca.crt", ca, 0o644))
 		conf := func(output string) {
-			must(t, o.Write("/usr/local/bin/node-identity", "#!/bin/sh\ncat <<'END'\n"+`{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": `+output+"}\nEND\n", 0o755))
+			must(
+				t,
+				o.Write(
+					"/usr/local/bin/node-identity",
+					"#!/bin/sh\ncat <<'END'\n"+`{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": `+output+"}\nEND\n",
+					0o755,
+				),
+			)
 			must(t, o.Write("/etc/kubernetes/kubelet.conf", `apiVersion: v1
 kind: Config
 clusters: [{name: c, cluster: {server: "https://10.0.0.11:6443", certificate-authority: /etc/kubernetes/pki/ca.crt}}]
@@ -180,13 +215,13 @@ users:
 		_, n := asked(t, c, 0)
 		o.plan()
 		if got, _ := asked(t, c, n); len(got) == 0 || !strings.HasPrefix(got[len(got)-1], "system:node:n1 ") {
-			t.Errorf("asked %q", got)
+			t.Errorf("asked %q; want at least one and prefix \"system:node:n1 \"", got)
 		}
 		conf(fmt.Sprintf(`{"token": %q}`, c.Token))
 		_, n = asked(t, c, 0)
 		o.plan()
 		if got, _ := asked(t, c, n); len(got) == 0 || !strings.HasPrefix(got[len(got)-1], "system:bootstrap:") {
-			t.Errorf("asked %q", got)
+			t.Errorf("asked %q; want at least one and prefix \"system:bootstrap:\"", got)
 		}
 	})
 }

@@ -18,8 +18,8 @@ const (
 	unreachable = 20
 )
 
-// candidate is a node that wants to join, whose kubelet has been asked for: what keeps it from joining is refused first, and once that is
-// mended the same machine joins.
+// candidate is a node that wants to join, whose kubelet has been asked for: what keeps it from joining is refused
+// first, and once that is fixed the same machine joins.
 type candidate struct {
 	*Node
 	t *testing.T
@@ -44,7 +44,7 @@ func newCandidate(t *testing.T, c *Cluster) candidate {
 func (o candidate) joins() {
 	o.t.Helper()
 	if r := prelet(o.t, o.Node, 0, "run"); !strings.Contains(r.Out, "healthy") {
-		o.t.Errorf("%s", r)
+		o.t.Errorf("got %s; want text with \"healthy\"", r)
 	}
 	o.hasJoined()
 }
@@ -65,11 +65,11 @@ func (o candidate) untouched() {
 	o.t.Helper()
 	for _, p := range []string{"/var/lib/kubelet/config.yaml", "/etc/kubernetes/bootstrap-kubelet.conf", "/etc/kubernetes/pki/ca.crt", "/etc/default/kubelet"} {
 		if _, err := o.Read(p); err == nil {
-			o.t.Errorf("%s was written", p)
+			o.t.Errorf("got %s was written; want an error", p)
 		}
 	}
 	if s, err := o.Service(o.t.Context()); err != nil || s.PID != 0 {
-		o.t.Errorf("the kubelet is %+v, %v", s, err)
+		o.t.Errorf("the kubelet is %+v, %v; want no error and PID 0", s, err)
 	}
 }
 
@@ -120,7 +120,7 @@ func (o candidate) plan() {
 	o.says(prelet(o.t, o.Node, 0, "plan"))
 }
 
-// says wants words of a message, wherever its lines end, and nothing of the token's secret.
+// says expects words of a message, wherever its lines end, and no part of the token's secret.
 func (o candidate) says(r Result, words ...string) {
 	o.t.Helper()
 	flat := strings.Join(strings.Fields(r.String()), " ")
@@ -163,8 +163,12 @@ func TestTrust(t *testing.T) {
 		_, n := asked(t, c, 0)
 		o.plan()
 		got, _ := asked(t, c, n)
-		want := []string{"system:anonymous " + info + " 200", "system:anonymous " + info + " 200", user + " " + config + " 200",
-			user + " /api/v1/nodes/pins 404"} // whether another machine has the name
+		want := []string{
+			"system:anonymous " + info + " 200",
+			"system:anonymous " + info + " 200",
+			user + " " + config + " 200",
+			user + " /api/v1/nodes/pins 404",
+		} // whether another machine has the name
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("asked %q, want %q", got, want)
 		}
@@ -179,14 +183,30 @@ func TestTrust(t *testing.T) {
 	t.Run("the answer names another server", func(t *testing.T) {
 		before, err := c.ConfigMap(t.Context(), "kube-public", "cluster-info")
 		must(t, err)
-		text := strings.Replace(before["kubeconfig"], fmt.Sprintf("https://127.0.0.1:%d", c.Port), "https://10.0.0.12:6443", 1)
+		text := strings.Replace(
+			before["kubeconfig"],
+			fmt.Sprintf("https://127.0.0.1:%d", c.Port),
+			"https://10.0.0.12:6443",
+			1,
+		)
 		if text == before["kubeconfig"] {
 			t.Fatal("cluster-info does not name the server as it was made")
 		}
-		must(t, c.SetConfigMap(t.Context(), "kube-public", "cluster-info", map[string]string{"kubeconfig": text})) // and the signer signs it
+		must(
+			t,
+			c.SetConfigMap(t.Context(), "kube-public", "cluster-info", map[string]string{"kubeconfig": text}),
+		) // and the signer signs it
 		must(t, c.Signed(t.Context(), c.Token))
 		defer func() {
-			must(t, c.SetConfigMap(t.Context(), "kube-public", "cluster-info", map[string]string{"kubeconfig": before["kubeconfig"]}))
+			must(
+				t,
+				c.SetConfigMap(
+					t.Context(),
+					"kube-public",
+					"cluster-info",
+					map[string]string{"kubeconfig": before["kubeconfig"]},
+				),
+			)
 			must(t, c.Signed(t.Context(), c.Token))
 		}()
 		o := newCandidate(t, c)
@@ -196,7 +216,7 @@ func TestTrust(t *testing.T) {
 		o.cluster(`servers = ["https://10.0.0.11:6443"]`, o.pin(), token)
 		o.joins()
 		if n := evil.Opened.Load(); n != 0 {
-			t.Errorf("%d connections to a server that no site names", n)
+			t.Errorf("got %d connections to a server that no site names; want 0", n)
 		}
 	})
 
@@ -221,10 +241,10 @@ func TestTrust(t *testing.T) {
 			t.Errorf("an impostor was asked %q, want %q: identity comes before the token", got, anonymously)
 		}
 		if got, _ := asked(t, c, here); len(got) != 0 {
-			t.Errorf("a server that the site does not name was asked %q", got)
+			t.Errorf("a server that the site does not name was asked %q; want none", got)
 		}
 		if took > 30*time.Second { // of 2 minutes
-			t.Errorf("it took %s, and nothing mends it", took)
+			t.Errorf("it took %s, and nothing mends it; want at most 30s", took)
 		}
 		o.moved(impostor)
 		o.joins()
@@ -233,7 +253,10 @@ func TestTrust(t *testing.T) {
 	t.Run("a stranger with the right CA in his answer", func(t *testing.T) {
 		o := newCandidate(t, c)
 		b := &between{}
-		stranger := newAuthority(t, "kubernetes").issue(t, pkix.Name{CommonName: "kube-apiserver"}, time.Now().Add(-time.Hour), "10.0.0.11")
+		stranger := newAuthority(
+			t,
+			"kubernetes",
+		).issue(t, pkix.Name{CommonName: "kube-apiserver"}, time.Now().Add(-time.Hour), "10.0.0.11")
 		door, err := o.Door("10.0.0.11:6443", serve(t, stranger, b.handler(t, c)))
 		must(t, err)
 		o.cluster(`servers = ["https://10.0.0.11:6443"]`, o.pin(), token)
@@ -253,7 +276,10 @@ func TestTrust(t *testing.T) {
 			}
 			return body
 		}}
-		cert := authorityOf(t, c).issue(t, pkix.Name{CommonName: "kube-apiserver"}, time.Now().Add(-time.Hour), "10.0.0.11")
+		cert := authorityOf(
+			t,
+			c,
+		).issue(t, pkix.Name{CommonName: "kube-apiserver"}, time.Now().Add(-time.Hour), "10.0.0.11")
 		door, err := o.Door("10.0.0.11:6443", serve(t, cert, b.handler(t, c)))
 		must(t, err)
 		o.cluster(`servers = ["https://10.0.0.11:6443"]`, o.pin(), token)
@@ -276,7 +302,7 @@ func TestTrust(t *testing.T) {
 		if text == before["kubeconfig"] {
 			t.Fatal("cluster-info does not hold the CA as it was made")
 		}
-		change := func(text string) { // the signer signs it anew
+		change := func(text string) { // the signer signs it again
 			must(t, c.SetConfigMap(t.Context(), "kube-public", "cluster-info", map[string]string{"kubeconfig": text}))
 			must(t, c.Signed(t.Context(), c.Token))
 		}
@@ -298,7 +324,7 @@ func TestTrust(t *testing.T) {
 		o := newCandidate(t, c)
 		o.cluster(`servers = ["https://10.0.0.11:6443"]`, o.pin(), token, `retry = "2s"`)
 		if _, took := o.refused(unreachable, "connection refused"); took > 20*time.Second { // it is 2 minutes otherwise
-			t.Errorf("gave up after %s, the budget is 2 s", took)
+			t.Errorf("gave up after %s, the budget is 2 s; want at most 20s", took)
 		}
 		must(t, o.Reach(c, "10.0.0.12:6443"))
 		silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and says nothing
@@ -306,9 +332,14 @@ func TestTrust(t *testing.T) {
 		defer silent.Close()
 		_, err = o.Door("10.0.0.11:7443", silent.Addr().String())
 		must(t, err)
-		o.cluster(`servers = ["https://10.0.0.11:6443", "https://10.0.0.11:7443", "https://10.0.0.12:6443"]`, o.pin(), token, `retry = "9s"`)
+		o.cluster(
+			`servers = ["https://10.0.0.11:6443", "https://10.0.0.11:7443", "https://10.0.0.12:6443"]`,
+			o.pin(),
+			token,
+			`retry = "9s"`,
+		)
 		o.plan()                              // a dead and a silent server, which would take all of the 9 s alone
-		must(t, o.Reach(c, "10.0.0.11:6443")) // the kubelet is told one server, and tries no other
+		must(t, o.Reach(c, "10.0.0.11:6443")) // the kubelet has one server, and tries no other
 		o.joins()
 	})
 
@@ -322,13 +353,19 @@ func TestTrust(t *testing.T) {
 		_, n := asked(t, c, 0)
 		o.plan()
 		got, _ := asked(t, c, n)
-		want := []string{"system:anonymous /readyz 200", user + " " + config + " 200", user + " /api/v1/nodes/discovery-file 404"}
+		want := []string{
+			"system:anonymous /readyz 200",
+			user + " " + config + " 200",
+			user + " /api/v1/nodes/discovery-file 404",
+		}
 		if !slices.Equal(got, want) {
 			t.Errorf("asked %q, want %q: the CA is at hand", got, want)
 		}
 
 		web := newAuthority(t, "a public CA")
-		files := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(cm["kubeconfig"])) })
+		files := http.HandlerFunc(
+			func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(cm["kubeconfig"])) },
+		)
 		cert := web.issue(t, pkix.Name{CommonName: "files"}, time.Now().Add(-time.Hour), "10.0.0.12")
 		_, err = o.Door("10.0.0.12:443", serve(t, cert, files))
 		must(t, err)

@@ -15,11 +15,16 @@ import (
 	"testing"
 )
 
-// validators are the functions that ValidateKubeletConfiguration of the version at hand consists of, by module and file; nil: all of the file.
+// validators are the functions that make up ValidateKubeletConfiguration of this version, by module and file; nil: the
+// whole file.
 func validators() map[string]map[string][]string {
 	const folder = "pkg/kubelet/apis/config/validation/"
 	return map[string]map[string][]string{
-		"k8s.io/kubernetes": {folder + "validation.go": nil, folder + "validation_linux.go": nil, folder + "validation_reserved_memory.go": nil},
+		"k8s.io/kubernetes": {
+			folder + "validation.go":                 nil,
+			folder + "validation_linux.go":           nil,
+			folder + "validation_reserved_memory.go": nil,
+		},
 		"k8s.io/component-base": {
 			"featuregate/feature_gate.go": {"unsafeSetFromMap"},
 			"logs/api/v1/options.go":      {"Validate", "validateTextOptions", "validateJSONOptions"},
@@ -33,25 +38,30 @@ func validators() map[string]map[string][]string {
 func unheard() map[string]string {
 	const filled, locked = "the default is filled in before", "its gate is locked on in this version"
 	return map[string]string{
-		"invalid configuration: FeatureGate KubeletCrashLoopBackOffMax is enabled, CrashLoopBackOff.MaxContainerRestartPeriod must be set": filled,
-		"invalid configuration: podLogsDir was not specified":                                                                              filled,
-		"invalid configuration: memorySwap.swapBehavior cannot be set when NodeSwap feature flag is disabled":                              locked,
-		"invalid configuration: NodeLogQuery feature gate is required for enableSystemLogQuery":                                            locked,
-		"invalid configuration: ImageMaximumGCAge feature gate is required for Kubelet configuration option imageMaximumGCAge":             locked,
-		"cannot set feature gate %v to %v, feature is PreAlpha at emulated version %s, min compatibility version %s":                       "a kubelet emulates no other version",
-		"invalid configuration: pod logs path %q must be absolute path":                                                                    "one that is not begins at the folder of the file",
-		"Log format %s is disabled, see %s feature":                                                                                        "json is stable",
-		"Non-default format doesn't honor flag: %s":                                                                                        "the kubelet has none of klog's flags any more",
+		"invalid configuration: FeatureGate KubeletCrashLoopBackOffMax is enabled, " +
+			"CrashLoopBackOff.MaxContainerRestartPeriod must be set": filled,
+		"invalid configuration: podLogsDir was not specified":                                                 filled,
+		"invalid configuration: memorySwap.swapBehavior cannot be set when NodeSwap feature flag is disabled": locked,
+		"invalid configuration: NodeLogQuery feature gate is required for enableSystemLogQuery":               locked,
+		"invalid configuration: ImageMaximumGCAge feature gate is required for Kubelet configuration option " +
+			"imageMaximumGCAge": locked,
+		"cannot set feature gate %v to %v, feature is PreAlpha at emulated version %s, min compatibility " +
+			"version %s": "a kubelet emulates no other version",
+		"invalid configuration: pod logs path %q must be absolute path": "one that is not begins at the folder of the file",
+		"Log format %s is disabled, see %s feature":                     "json is stable",
+		"Non-default format doesn't honor flag: %s":                     "the kubelet has none of klog's flags any more",
 	}
 }
 
-// trial is what a kubelet complained of on an input, and what prelet said of the same; rule is the one that should have found it.
+// trial is what a kubelet complained of on an input, and what prelet said of the same; rule is the one that should
+// have found it.
 type trial struct {
 	rule        string
 	minds, said []string
 }
 
-// complaints are the errors in a kubelet's log, each in one line and with plain quotes: what klog, cobra and a panic print.
+// complaints are the errors in a kubelet's log, each in one line and with plain quotes: what klog, cobra and a panic
+// print.
 func complaints(log string) (out []string) {
 	within := false // err=< … >, a line each
 	for line := range strings.Lines(log) {
@@ -69,8 +79,8 @@ func complaints(log string) (out []string) {
 	return out
 }
 
-// heard holds what real kubelets complained of, by the rule that found it, against every refusal in Kubernetes' own source: one that
-// nobody has heard, or of which prelet did not tell the same for the same input, is one that may have no rule.
+// heard compares the complaints of real kubelets, by the rule that found them, with every refusal in Kubernetes' own
+// source. A refusal that was never seen, or that prelet did not report for the same input, may lack a rule.
 func heard(t *testing.T, ran []trial) {
 	t.Helper()
 	missing := unheard()
@@ -80,7 +90,7 @@ func heard(t *testing.T, ran []trial) {
 		for _, r := range ran {
 			for _, words := range pattern.FindAllString(strings.Join(r.minds, "\n"), -1) {
 				words = strings.TrimPrefix(words, "invalid configuration: ")
-				if slices.ContainsFunc(r.said, func(s string) bool { return tells(s, words) }) {
+				if slices.ContainsFunc(r.said, func(s string) bool { return containsMessage(s, words) }) {
 					rules = append(rules, r.rule)
 				} else {
 					unsaid = append(unsaid, fmt.Sprintf("%s: %q, and prelet %q", r.rule, words, r.said))
@@ -91,7 +101,11 @@ func heard(t *testing.T, ran []trial) {
 		_, excused := missing[refusal]
 		switch {
 		case len(rules) == 0 && !excused:
-			t.Errorf("no kubelet was made to say %q with prelet telling the same, so nobody knows which rule finds it: %s", refusal, unsaid)
+			t.Errorf(
+				"no kubelet was made to say %q with prelet telling the same, so nobody knows which rule finds it: %s",
+				refusal,
+				unsaid,
+			)
 		case len(rules)+len(unsaid) > 0 && excused:
 			t.Errorf("%q is said, and listed as never heard", refusal)
 		default:
@@ -104,11 +118,17 @@ func heard(t *testing.T, ran []trial) {
 	}
 }
 
-// tells says whether a message tells what a kubelet says: with all fields and flags that this names, and most of all its words. Where
-// it lists what may be written there instead, that is in other words.
-func tells(message, kubelet string) bool {
+// containsMessage reports whether a message contains the content of a kubelet's message: all fields and flags that this names,
+// and most of its words. A list of valid values may be in other words.
+func containsMessage(message, kubelet string) bool {
 	words := regexp.MustCompile(`[-\w]+(?:\.[-\w]+)*`)
-	have, want, found := words.FindAllString(message, -1), words.FindAllString(regexp.MustCompile(`https://\S+`).ReplaceAllString(kubelet, ""), -1), 0
+	have, want, found := words.FindAllString(
+		message,
+		-1,
+	), words.FindAllString(
+		regexp.MustCompile(`https://\S+`).ReplaceAllString(kubelet, ""),
+		-1,
+	), 0
 	for _, w := range want {
 		switch {
 		case slices.Contains(have, w):
@@ -120,8 +140,8 @@ func tells(message, kubelet string) bool {
 	return 5*found >= 3*len(want)
 }
 
-// pattern is a regular expression for what a format prints, where quotes are plain: a number for %d, a text or a list of texts in
-// quotes for %q, and for others one word at the beginning and as little as there may be behind it.
+// pattern is a regular expression for what a format prints, where quotes are plain: a number for %d, a text or a list
+// of texts in quotes for %q, and for others one word at the beginning and as little as there may be behind it.
 func pattern(format string) string {
 	out, from := "", 0
 	format = strings.ReplaceAll(format, "%%", "%")
@@ -147,7 +167,12 @@ func inSource(t *testing.T) []string {
 		out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
 		must(t, err)
 		for _, name := range slices.Sorted(maps.Keys(files)) {
-			f, err := parser.ParseFile(gotoken.NewFileSet(), filepath.Join(strings.TrimSpace(string(out)), name), nil, 0)
+			f, err := parser.ParseFile(
+				gotoken.NewFileSet(),
+				filepath.Join(strings.TrimSpace(string(out)), name),
+				nil,
+				0,
+			)
 			must(t, err)
 			before := len(found)
 			ast.Inspect(f, func(n ast.Node) bool {
@@ -164,7 +189,8 @@ func inSource(t *testing.T) []string {
 				}
 				at := map[string]int{"Errorf": 0, "Invalid": 2, "Forbidden": 1, "Required": 1}
 				i, isError := at[sel.Sel.Name]
-				if x, ok := sel.X.(*ast.Ident); !isError || !ok || x.Name != "fmt" && x.Name != "field" || i >= len(call.Args) {
+				if x, ok := sel.X.(*ast.Ident); !isError || !ok || x.Name != "fmt" && x.Name != "field" ||
+					i >= len(call.Args) {
 					return true
 				}
 				arg := call.Args[i]
@@ -179,7 +205,7 @@ func inSource(t *testing.T) []string {
 				return true
 			})
 			if len(found) == before {
-				t.Errorf("%s has no refusals", name)
+				t.Errorf("got %s has no refusals; want found other than %v", name, before)
 			}
 		}
 	}

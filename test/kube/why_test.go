@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestKubeletSaysWhy breaks a real kubelet in ways that no plan can see, and wants the reason told, with the site's line where
-// there is one.
+// TestKubeletSaysWhy breaks a real kubelet in ways that no plan can see, and expects the reason in the message, with
+// the site's line if there is one.
 func TestKubeletSaysWhy(t *testing.T) {
 	t.Parallel()
 	c := start(t, Options{})
@@ -45,19 +45,27 @@ stage "restart" "kubelet" {
 }
 `}))
 		r := prelet(t, n, 50, "run", "-o", "json")
-		if !strings.Contains(r.Out, `"id":"token"`) || !strings.Contains(r.Out, "the cluster does not take the bootstrap token") || !strings.Contains(r.Out, `"at":"/etc/prelet/site.hcl:5:`) {
-			t.Errorf("%s", r)
+		if !strings.Contains(r.Out, `"id":"token"`) ||
+			!strings.Contains(r.Out, "the cluster does not take the bootstrap token") ||
+			!strings.Contains(r.Out, `"at":"/etc/prelet/site.hcl:5:`) {
+			t.Errorf(
+				"got %s; want text with `\"id\":\"token\"`, text with \"the cluster does not take the "+
+					"bootstrap token\" and text with `\"at\":\"/etc/prelet/site.hcl:5:`",
+				r,
+			)
 		}
 	})
 
-	// The real kubelet knows the labels that NodeRestriction refuses and ends on them (below); a cluster may have rules of its own.
-	// From 1.32 on a kubelet does not tell the words of a refusal that is Forbidden, and a policy's is Invalid where it says nothing.
+	// The real kubelet knows the labels that NodeRestriction refuses and exits because of them (below); a cluster may
+	// have its own rules. From 1.32 on a kubelet does not log the text of a Forbidden refusal, and a policy's refusal
+	// is Invalid if it has no reason.
 	for _, p := range []struct {
 		reason metav1.StatusReason
 		why
 	}{
 		{metav1.StatusReasonInvalid, why{id: "register", item: "label/example.com/invalid", at: `"team-a"`, says: []string{"it cannot register its node", "example.com/invalid is not allowed here"}}},
-		{metav1.StatusReasonForbidden, why{id: "register-forbidden", says: []string{"the cluster forbids the node forbidden", "does not say why: a label"}}},
+		{metav1.StatusReasonForbidden, why{id: "register-forbidden", says: []string{"the cluster forbids the " +
+			"node forbidden", "does not say why: a label"}}},
 	} {
 		t.Run("a label that the cluster refuses as "+string(p.reason), func(t *testing.T) {
 			name := strings.ToLower(string(p.reason))
@@ -67,7 +75,10 @@ stage "restart" "kubelet" {
 			journal(t, n)
 			must(t, n.Credential("bootstrap-token", c.Token))
 			m := member{n, t, c, pin}
-			m.site("stage \"label\" \"a\" {\n  labels = {\n    \"example.com/free\" = \"x\"\n    \""+label+"\" = \"team-a\"\n  }\n}\n", strings.Replace(quick, "40s", "15s", 1))
+			m.site(
+				"stage \"label\" \"a\" {\n  labels = {\n    \"example.com/free\" = \"x\"\n    \""+label+"\" = \"team-a\"\n  }\n}\n",
+				strings.Replace(quick, "40s", "15s", 1),
+			)
 			toldWhy(t, m, p.why)
 			if _, err := c.Node(t.Context(), name); err == nil {
 				t.Error("the node is there")
@@ -75,25 +86,45 @@ stage "restart" "kubelet" {
 		})
 	}
 
-	// From 1.31 on a kubelet asks the runtime and takes what that says, so the two cannot differ where the runtime tells. A
-	// kubelet ends of it where the machine has no such driver: here nobody makes slices.
+	// From 1.31 on a kubelet asks the runtime and uses the result, so the two cannot differ if the runtime reports its
+	// driver. A kubelet exits because of it if the machine has no such driver: here no process makes slices.
 	t.Run("a cgroup driver that the machine does not have", func(t *testing.T) {
 		n := nodeWith(t, c, FakeSystemd, NodeOptions{Name: "driver"}, "10.0.0.11:6443")
 		journal(t, n)
 		must(t, n.Credential("bootstrap-token", c.Token))
 		m := member{n, t, c, pin}
-		m.site(strings.Replace(quick, "{}", "{\n  kubelet_config {\n    patch = { cgroupDriver = \"cgroupfs\" }\n  }\n}", 1))
-		toldWhy(t, m, why{id: "driver-systemd", at: `"cgroupfs"`, says: []string{"its cgroup driver is systemd", "the container runtime"}})
+		m.site(
+			strings.Replace(
+				quick,
+				"{}",
+				"{\n  kubelet_config {\n    patch = { cgroupDriver = \"cgroupfs\" }\n  }\n}",
+				1,
+			),
+		)
+		toldWhy(
+			t,
+			m,
+			why{
+				id:   "driver-systemd",
+				at:   `"cgroupfs"`,
+				says: []string{"its cgroup driver is systemd", "the container runtime"},
+			},
+		)
 	})
 
 	m := newMember(t, c, NodeOptions{Name: "n1"}, quick)
 	journal(t, m.Node)
-	// The site writes another environment file of the kubelet's unit, as it had before it used prelet. No rule judges a label
-	// there, and the unknown flag is refused before the kubelet is.
+	// The site writes another environment file of the kubelet's unit, as it had before it used prelet. No rule judges
+	// a label there, and the unknown flag is refused before the kubelet is.
 	const other = "/var/lib/kubelet/kubeadm-flags.env"
 	writing := func(flag string) string {
 		content := "<<-EOT\n      # as before\n      KUBELET_KUBEADM_ARGS=\"--v=2 " + flag + "\"\n    EOT\n"
-		return strings.Replace(quick, "{}", "{\n  file \"kubeadm\" {\n    path    = \""+other+"\"\n    content = "+content+"  }\n}", 1)
+		return strings.Replace(
+			quick,
+			"{}",
+			"{\n  file \"kubeadm\" {\n    path    = \""+other+"\"\n    content = "+content+"  }\n}",
+			1,
+		)
 	}
 	t.Run("a forbidden label in a file of the site", func(t *testing.T) {
 		m := m
@@ -101,8 +132,8 @@ stage "restart" "kubelet" {
 		m.site(writing("--node-labels=example.com/a=b,node-role.kubernetes.io/worker=x"))
 		r := toldWhy(t, m, why{id: "label-forbidden", at: "<<-EOT", item: "label/node-role.kubernetes.io/worker",
 			says: []string{"a kubelet may not set these labels on its own node: node-role.kubernetes.io/worker"}})
-		if !strings.Contains(r.Out, "was left") && !strings.Contains(r.Out, "is put back") {
-			t.Errorf("got %s, want that it went back", r)
+		if !strings.Contains(r.Out, "was rolled back") {
+			t.Errorf("got %s, want text with %q", r, "was rolled back")
 		}
 		if text, err := m.Read(other); err == nil {
 			t.Errorf("got %s in %s, want no such file", text, other)
@@ -117,25 +148,45 @@ stage "restart" "kubelet" {
 		}
 	})
 
-	// A kubelet takes any name and runs; only the API server minds. prelet refuses the flag where it is its own.
+	// A kubelet accepts any name and runs; only the API server rejects it. prelet refuses the flag if it has written
+	// it.
 	t.Run("a name that no Node can have", func(t *testing.T) {
 		n := newNode(t, c, NodeOptions{Name: "fresh"}, "10.0.0.11:6443")
 		journal(t, n)
 		must(t, n.Credential("bootstrap-token", c.Token))
 		m := member{n, t, c, pin}
-		m.site(strings.Replace(strings.Replace(quick, "40s", "10s", 1), "{}", "{\n  file \"kubeadm\" {\n    path    = \""+other+"\"\n    content = \"KUBELET_KUBEADM_ARGS=--hostname-override=not_a_name\"\n  }\n}", 1))
-		if r := m.run(50, "-o", "json"); !strings.Contains(r.Out, `"verdict":"bad"`) || !strings.Contains(r.Out, "no Node can have the name not_a_name") {
+		m.site(
+			strings.Replace(
+				strings.Replace(quick, "40s", "10s", 1),
+				"{}",
+				"{\n  file \"kubeadm\" {\n    path    = \""+other+"\"\n    content = "+
+					"\"KUBELET_KUBEADM_ARGS=--hostname-override=not_a_name\"\n  }\n}",
+				1,
+			),
+		)
+		if r := m.run(
+			50,
+			"-o",
+			"json",
+		); !strings.Contains(r.Out, `"verdict":"bad"`) ||
+			!strings.Contains(r.Out, "no Node can have the name not_a_name") {
 			t.Errorf("got %s, want a bad verdict for the name", r)
 		}
-		must(t, within(t.Context(), 20*time.Second, "the cluster refuses the name", func() string {
-			if log := n.KubeletLog(); !strings.Contains(log, `Node \"not_a_name\" is invalid: metadata.name: Invalid value`) {
+		must(t, waitFor(t.Context(), 20*time.Second, "the cluster refuses the name", func() string {
+			if log := n.KubeletLog(); !strings.Contains(
+				log,
+				`Node \"not_a_name\" is invalid: metadata.name: Invalid value`,
+			) {
 				return "it says " + last(log, 2000)
 			}
 			return ""
 		}))
-		m.site("stage \"write\" \"kubelet\" {\n  kubelet_flags {\n    flags = { hostname-override = \"not_a_name\" }\n  }\n}\n")
-		if r := prelet(t, m.Node, 10, "plan"); !strings.Contains(r.Err, `"not_a_name" is no name of a Node`) {
-			t.Errorf("%s", r)
+		m.site(
+			"stage \"write\" \"kubelet\" {\n  kubelet_flags {\n    flags = { hostname-override = " +
+				"\"not_a_name\" }\n  }\n}\n",
+		)
+		if r := prelet(t, m.Node, 10, "plan"); !strings.Contains(r.Err, `invalid Node name "not_a_name"`) {
+			t.Errorf("got %s; want text with `invalid Node name \"not_a_name\"`", r)
 		}
 	})
 
@@ -144,15 +195,35 @@ stage "restart" "kubelet" {
 		m := m
 		m.t = t
 		const each = `for h in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do [ ! -e $h ] || `
-		in(t, m.Node, "sh", "-ec", each+`mkdir ${h%cgroup.procs}site-reserved; done; ls -d /sys/fs/cgroup/*/site-reserved`)
-		m.site(strings.Replace(quick, "{}", "{\n  kubelet_config {\n    patch = { enforceNodeAllocatable = [\"pods\", \"system-reserved\"], systemReserved = { cpu = \"100m\" }, systemReservedCgroup = \"/site-reserved\" }\n  }\n}", 1))
+		in(
+			t,
+			m.Node,
+			"sh",
+			"-ec",
+			each+`mkdir ${h%cgroup.procs}site-reserved; done; ls -d /sys/fs/cgroup/*/site-reserved`,
+		)
+		m.site(
+			strings.Replace(
+				quick,
+				"{}",
+				"{\n  kubelet_config {\n    patch = { enforceNodeAllocatable = [\"pods\", "+
+					"\"system-reserved\"], systemReserved = { cpu = \"100m\" }, systemReservedCgroup = "+
+					"\"/site-reserved\" }\n  }\n}",
+				1,
+			),
+		)
 		m.run(0)
 		must(t, m.Systemctl(t.Context(), "stop"))
 		in(t, m.Node, "sh", "-ec", each+`rmdir ${h%cgroup.procs}site-reserved; done`)
 		must(t, m.Write("/var/log/kubelet.log", "", 0o644))
 		must(t, m.Systemctl(t.Context(), "start"))
-		w := why{id: "cgroup-missing", item: "config/enforceNodeAllocatable", at: `["pods", "system-reserved"]`, says: []string{"enforceNodeAllocatable needs the cgroup /site-reserved, and there is none"}}
-		told(t, m.Node, downAndSays(t, m.Node), w)
+		w := why{
+			id:   "cgroup-missing",
+			item: "config/enforceNodeAllocatable",
+			at:   `["pods", "system-reserved"]`,
+			says: []string{"enforceNodeAllocatable needs the cgroup /site-reserved, and there is none"},
+		}
+		checkVerdict(t, m.Node, downAndSays(t, m.Node), w)
 	})
 
 	t.Run("a flag that prelet does not manage, and a kubelet that is down", func(t *testing.T) {
@@ -162,12 +233,21 @@ stage "restart" "kubelet" {
 		must(t, m.Write(other, "KUBELET_KUBEADM_ARGS=--network-plugin=cni\n", 0o644))
 		must(t, m.Write("/var/log/kubelet.log", "", 0o644))
 		_ = m.Systemctl(t.Context(), "restart")
-		told(t, m.Node, downAndSays(t, m.Node), why{id: "flag-unknown", item: "flag/network-plugin", says: []string{"it does not know the flag --network-plugin"}})
+		checkVerdict(
+			t,
+			m.Node,
+			downAndSays(t, m.Node),
+			why{
+				id:   "flag-unknown",
+				item: "flag/network-plugin",
+				says: []string{"it does not know the flag --network-plugin"},
+			},
+		)
 	})
 }
 
-// journal is what a node without journald has in its place: journalctl gives what the kubelet has logged since then, by the time
-// that stands in each of its lines, and lines without one with the line before.
+// journal replaces journald on a node without it: journalctl prints the kubelet's log since a time, by the time in
+// each of its lines, and lines without a time with the line before.
 func journal(t *testing.T, n *Node) {
 	t.Helper()
 	must(t, n.Write("/usr/local/bin/journalctl", `#!/bin/sh
@@ -177,21 +257,21 @@ exec awk -v from="$from" '/^[IWEF][0-9][0-9][0-9][0-9] / { new = substr($1, 2) "
 `, 0o755))
 }
 
-// why is what is to be told of a kubelet that fails.
+// why is the expected message about a kubelet that fails.
 type why struct {
 	id, item string
-	at       string // what stands in the site where the message points to; "" for nothing of the site's
+	at       string // the site's text that the message points to; "" if it points outside of the site
 	says     []string
 }
 
-// toldWhy runs prelet, which starts the real kubelet and must say why it is ill.
+// toldWhy runs prelet, which starts the real kubelet and must report why it is unhealthy.
 func toldWhy(t *testing.T, m member, w why) Result {
 	t.Helper()
 	began := time.Now()
 	r := m.run(50, "-o", "json")
 	var j verdict
 	must(t, json.Unmarshal([]byte(r.Out), &j))
-	told(t, m.Node, j, w)
+	checkVerdict(t, m.Node, j, w)
 	t.Logf("after %s: %s", time.Since(began).Round(time.Millisecond), j.Why)
 	return r
 }
@@ -199,7 +279,7 @@ func toldWhy(t *testing.T, m member, w why) Result {
 // downAndSays waits until the kubelet was started, died, and prelet knows of what.
 func downAndSays(t *testing.T, n *Node) (j verdict) {
 	t.Helper()
-	must(t, within(t.Context(), 30*time.Second, "the kubelet is down and says why", func() string {
+	must(t, waitFor(t.Context(), 30*time.Second, "the kubelet is down and says why", func() string {
 		r, err := n.Prelet(t.Context(), "verify", "-o", "json")
 		if err != nil || r.Exit != 50 || json.Unmarshal([]byte(r.Out), &j) != nil || j.Cause == nil {
 			return fmt.Sprint(r, err)
@@ -209,8 +289,8 @@ func downAndSays(t *testing.T, n *Node) (j verdict) {
 	return j
 }
 
-// told holds a verdict to what it must tell, and to where it points.
-func told(t *testing.T, n *Node, j verdict, w why) {
+// checkVerdict checks a verdict's message, and the place that it points to.
+func checkVerdict(t *testing.T, n *Node, j verdict, w why) {
 	t.Helper()
 	if j.Cause == nil || j.Cause.ID != w.id || w.item != "" && j.Cause.Item != w.item {
 		t.Errorf("%+v\n%+v", j, j.Cause)
@@ -218,12 +298,12 @@ func told(t *testing.T, n *Node, j verdict, w why) {
 	}
 	for _, s := range w.says {
 		if !strings.Contains(j.Cause.Sentence, s) {
-			t.Errorf("%q does not say %q", j.Cause.Sentence, s)
+			t.Errorf("got %q does not say %q; want text with %q", j.Cause.Sentence, s, s)
 		}
 	}
 	if w.at == "" {
 		if j.Cause.At != "" {
-			t.Errorf("it points to %s", j.Cause.At)
+			t.Errorf("it points to %s; want nothing", j.Cause.At)
 		}
 		return
 	}
@@ -231,7 +311,8 @@ func told(t *testing.T, n *Node, j verdict, w why) {
 	must(t, err)
 	before, _, found := strings.Cut(site, w.at)
 	line := 1 + strings.Count(before, "\n")
-	if want := fmt.Sprintf("/etc/prelet/site.hcl:%d:%d", line, len(before)-strings.LastIndex(before, "\n")); !found || !strings.HasPrefix(j.Cause.At, want+",") {
+	if want := fmt.Sprintf("/etc/prelet/site.hcl:%d:%d", line, len(before)-strings.LastIndex(before, "\n")); !found ||
+		!strings.HasPrefix(j.Cause.At, want+",") {
 		t.Errorf("it points to %q, and %s is %q", j.Cause.At, want, w.at)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"go/ast"
 	"maps"
@@ -12,26 +13,25 @@ import (
 
 const configPackage = "k8s.io/kubelet/config/v1beta1"
 
-// structure is KubeletConfiguration as documents have it.
+// structure is KubeletConfiguration with the names of its JSON.
 type structure struct {
 	src     *source
-	list    map[string]*field // by path: authentication.webhook.enabled, reservedMemory[].limits
+	list    map[string]*field // by path, like authentication.webhook.enabled or reservedMemory[].limits
 	root    *object
 	logging *object
 }
 
 type field struct {
-	kind   string   // as internal/kubelet/known names types
-	words  []string // the only ones that are allowed; none: any
-	preset string   // what the kubelet takes where the field is missing
+	kind   string // as internal/kubelet/known names types
+	preset string // the default
 }
 
-// object is a struct: its members by their name in Go.
+// object is a struct: its members by Go name.
 type object struct{ members map[string]member }
 
 type member struct {
 	json string
-	obj  *object // nil: no struct
+	obj  *object // nil: not a struct
 }
 
 func (s *source) fields() (*structure, error) {
@@ -57,79 +57,86 @@ func (st *structure) states() map[string]string {
 		if f.preset != "" {
 			s += " =" + f.preset
 		}
-		if len(f.words) > 0 {
-			s += " {" + strings.Join(f.words, ",") + "}"
-		}
 		out[path] = s
 	}
 	return out
 }
 
-// object reads a struct and adds its fields below at.
-func (st *structure) object(p *pkg, name, at string) (*object, error) {
-	t, ok := p.types[name].(*ast.StructType)
-	if !ok {
-		return nil, fmt.Errorf("%s is no struct", name)
+// object reads a struct and adds its fields below a path.
+func (st *structure) object(p *pkg, name, path string) (*object, error) {
+	t, isStruct := p.types[name].(*ast.StructType)
+	if !isStruct {
+		return nil, fmt.Errorf("%s is not a struct", name)
 	}
 	o := &object{map[string]member{}}
-	f := p.fileOf(name)
 	for _, m := range t.Fields.List {
-		tag := ""
-		if m.Tag != nil {
-			raw, err := strconv.Unquote(m.Tag.Value)
-			if err != nil {
-				return nil, err
-			}
-			tag = reflect.StructTag(raw).Get("json")
+		if err := st.addMember(o, p, name, m, path); err != nil {
+			return nil, err
 		}
-		json, options, _ := strings.Cut(tag, ",")
-		// Up to 1.36 an embedded type says so, from 1.37 on it has no name.
-		if len(m.Names) == 0 && (json == "" || strings.Contains(options, "inline")) {
-			if last(m.Type) == "TypeMeta" {
-				st.list["apiVersion"], st.list["kind"] = &field{kind: "string"}, &field{kind: "string"}
-				continue
-			}
-			inner, err := st.object(p, last(m.Type), at)
-			if err != nil {
-				return nil, err
-			}
-			maps.Copy(o.members, inner.members)
-			continue
-		}
-		if json == "" || json == "-" || len(m.Names) != 1 {
-			return nil, fmt.Errorf("%s has a member without a name in JSON", name)
-		}
-		path := json
-		if at != "" {
-			path = at + "." + json
-		}
-		child, err := st.add(p, f, m.Type, path)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		o.members[m.Names[0].Name] = member{json, child}
 	}
+
 	return o, nil
 }
 
-func (p *pkg) fileOf(name string) *ast.File {
-	for _, f := range p.files {
-		for _, d := range f.Decls {
-			if g, ok := d.(*ast.GenDecl); ok {
-				for _, s := range g.Specs {
-					if t, ok := s.(*ast.TypeSpec); ok && t.Name.Name == name {
-						return f
-					}
-				}
-			}
-		}
+// addMember adds a member of the struct of that name to an object.
+func (st *structure) addMember(o *object, p *pkg, name string, m *ast.Field, path string) error {
+	json, options, err := jsonTag(m)
+	if err != nil {
+		return err
 	}
+	// Up to 1.36 the tag of an embedded type has inline, from 1.37 on it has no name.
+	isInline := json == "" || strings.Contains(options, "inline")
+	if isInline && len(m.Names) == 0 {
+		return st.embed(o, p, last(m.Type), path)
+	}
+	if json == "" || json == "-" || len(m.Names) != 1 {
+		return fmt.Errorf("%s has a member without a name in JSON", name)
+	}
+
+	path = strings.TrimPrefix(path+"."+json, ".")
+	child, err := st.add(p, p.fileOf[name], m.Type, path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	o.members[m.Names[0].Name] = member{json, child}
+
 	return nil
 }
 
-// add adds one field of a type, and what is below it.
+// embed adds the members of an embedded struct to an object.
+func (st *structure) embed(o *object, p *pkg, name, path string) error {
+	if name == "TypeMeta" {
+		st.put("apiVersion", "string")
+		st.put("kind", "string")
+
+		return nil
+	}
+	inner, err := st.object(p, name, path)
+	if err != nil {
+		return err
+	}
+	maps.Copy(o.members, inner.members)
+
+	return nil
+}
+
+func jsonTag(m *ast.Field) (name, options string, err error) {
+	if m.Tag == nil {
+		return "", "", nil
+	}
+	tag, err := strconv.Unquote(m.Tag.Value)
+	text := reflect.StructTag(tag).Get("json")
+	name, options, _ = strings.Cut(text, ",")
+
+	return name, options, err
+}
+
+func (st *structure) put(path, kind string) {
+	st.list[path] = &field{kind: kind}
+}
+
+// add adds a field and the fields below it.
 func (st *structure) add(p *pkg, f *ast.File, t ast.Expr, path string) (*object, error) {
-	put := func(kind string) { st.list[path] = &field{kind: kind} }
 	switch t := t.(type) {
 	case *ast.StarExpr:
 		return st.add(p, f, t.X, path)
@@ -138,161 +145,158 @@ func (st *structure) add(p *pkg, f *ast.File, t ast.Expr, path string) (*object,
 	case *ast.SelectorExpr:
 		return st.foreign(f, t, path)
 	case *ast.MapType:
-		switch last(t.Value) {
-		case "string":
-			put("strings")
-		case "bool":
-			put("bools")
-		default:
-			if a, ok := t.Value.(*ast.ArrayType); ok && last(a.Elt) == "string" {
-				put("stringlists")
-				return nil, nil
-			}
-			return nil, fmt.Errorf("a map of an unknown type")
-		}
-		return nil, nil
+		return nil, st.addMap(t, path)
 	case *ast.ArrayType:
-		switch name := last(t.Elt); name {
-		case "string":
-			put("stringlist")
-			return nil, nil
-		case "int32":
-			put("intlist")
-			return nil, nil
-		case "Taint":
-			put("objectlist")
-			for _, m := range []string{"key", "value", "effect", "timeAdded"} { // k8s.io/api core/v1
-				st.list[path+"[]."+m] = &field{kind: "string"}
-			}
-			return nil, nil
-		default:
-			put("objectlist")
-			_, err := st.object(p, name, path+"[]")
-			return nil, err
-		}
+		return nil, st.addList(p, last(t.Elt), path)
 	}
+
 	return nil, fmt.Errorf("a field of an unknown type %T", t)
 }
 
-// named is a field of a basic type, or of a type of the same package.
-func (st *structure) named(p *pkg, name, path string) (*object, error) {
-	put := func(kind string) (*object, error) { st.list[path] = &field{kind: kind}; return nil, nil }
-	switch name {
-	case "string", "bool", "int32", "int64", "uint32":
-		return put(name)
-	case "float64":
-		return put("number")
-	case "int":
-		return put("int64")
-	case "TimeOrMetaDuration":
-		return put("durationorint")
+func (st *structure) addMap(t *ast.MapType, path string) error {
+	list, isList := t.Value.(*ast.ArrayType)
+	switch {
+	case last(t.Value) == "string":
+		st.put(path, "strings")
+	case last(t.Value) == "bool":
+		st.put(path, "bools")
+	case isList && last(list.Elt) == "string":
+		st.put(path, "stringlists")
+	default:
+		return errors.New("a map of an unknown type")
 	}
+
+	return nil
+}
+
+func (st *structure) addList(p *pkg, element, path string) error {
+	switch element {
+	case "string":
+		st.put(path, "stringlist")
+	case "int32":
+		st.put(path, "intlist")
+	case "Taint": // k8s.io/api core/v1
+		st.put(path, "objectlist")
+		for _, m := range []string{"key", "value", "effect", "timeAdded"} {
+			st.put(path+"[]."+m, "string")
+		}
+	default:
+		st.put(path, "objectlist")
+		_, err := st.object(p, element, path+"[]")
+
+		return err
+	}
+
+	return nil
+}
+
+// named adds a field of a basic type, or of a type of the same package.
+func (st *structure) named(p *pkg, name, path string) (*object, error) {
+	kinds := map[string]string{
+		"float64":            "number",
+		"int":                "int64",
+		"TimeOrMetaDuration": "durationorint",
+	}
+	for _, kind := range []string{"string", "bool", "int32", "int64", "uint32"} {
+		kinds[kind] = kind
+	}
+	if kind := kinds[name]; kind != "" {
+		st.put(path, kind)
+
+		return nil, nil
+	}
+
 	switch t := p.types[name].(type) {
 	case *ast.StructType:
-		st.list[path] = &field{kind: "object"}
+		st.put(path, "object")
+
 		return st.object(p, name, path)
 	case nil:
 		return nil, fmt.Errorf("the type %s is unknown", name)
 	default:
-		o, err := st.add(p, p.fileOf(name), t, path)
-		if err == nil && st.list[path] != nil && st.list[path].kind == "string" {
-			st.list[path].words = p.words(name)
-		}
-		return o, err
+		return st.add(p, p.fileOf[name], t, path)
 	}
 }
 
-// words are the constants of a named string type.
-func (p *pkg) words(name string) []string {
-	var out []string
-	for _, f := range p.files {
-		for _, d := range f.Decls {
-			g, ok := d.(*ast.GenDecl)
-			if !ok {
-				continue
-			}
-			for _, s := range g.Specs {
-				v, ok := s.(*ast.ValueSpec)
-				if !ok || last(v.Type) != name {
-					continue
-				}
-				for _, e := range v.Values {
-					if w, ok := p.text(e); ok {
-						out = append(out, w)
-					}
-				}
-			}
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-// foreign is a field of a type of another package.
+// foreign adds a field of a type of another package.
 func (st *structure) foreign(f *ast.File, t *ast.SelectorExpr, path string) (*object, error) {
-	kinds := map[string]string{"Duration": "duration", "QuantityValue": "quantity", "Quantity": "quantity", "ResourceList": "quantities"}
+	kinds := map[string]string{
+		"Duration":      "duration",
+		"QuantityValue": "quantity",
+		"Quantity":      "quantity",
+		"ResourceList":  "quantities",
+	}
+	kind := kinds[t.Sel.Name]
 	if last(t.X) == "time" { // nanoseconds
-		st.list[path] = &field{kind: "int64"}
+		kind = "int64"
+	}
+	if kind != "" {
+		st.put(path, kind)
+
 		return nil, nil
 	}
-	if k := kinds[t.Sel.Name]; k != "" {
-		st.list[path] = &field{kind: k}
-		return nil, nil
-	}
+
 	where := imported(f, last(t.X))
 	p, err := st.src.load(where)
 	if err != nil {
 		return nil, err
 	}
 	if p == nil {
-		return nil, fmt.Errorf("%s cannot be found", where)
+		return nil, fmt.Errorf("%s is missing", where)
 	}
+
 	return st.named(p, t.Sel.Name, path)
 }
 
-// jsonPath is the path of a field that an expression such as &c.Authentication.Webhook.CacheTTL.Duration names; "" if it
-// names none.
-func (st *structure) jsonPath(e ast.Expr) string { return st.jsonPathFrom("", st.root, e) }
+// jsonPath returns the path of the field in an expression like &c.Authentication.Webhook.CacheTTL.Duration; "" for
+// none.
+func (st *structure) jsonPath(e ast.Expr) string {
+	return st.jsonPathFrom("", st.root, e)
+}
 
-func (st *structure) jsonPathFrom(at string, o *object, e ast.Expr) string {
+func (st *structure) jsonPathFrom(path string, o *object, e ast.Expr) string {
+	names := selectors(e)
+	if len(names) == 0 {
+		return ""
+	}
+	for _, name := range names {
+		if o == nil {
+			break // .Duration of a duration
+		}
+		m, ok := o.members[name]
+		if !ok {
+			return ""
+		}
+		path = strings.TrimPrefix(path+"."+m.json, ".")
+		o = m.obj
+	}
+
+	return path
+}
+
+// selectors returns the names of the first selector of c or obj in an expression.
+func selectors(e ast.Expr) []string {
 	var names []string
 	ast.Inspect(e, func(n ast.Node) bool {
-		sel, ok := n.(*ast.SelectorExpr)
-		if !ok {
+		sel, isSelector := n.(*ast.SelectorExpr)
+		if !isSelector {
 			return true
 		}
 		var chain []string
 		var x ast.Expr = sel
-		for {
-			s, ok := x.(*ast.SelectorExpr)
-			if !ok {
-				break
-			}
-			chain = append([]string{s.Sel.Name}, chain...)
-			x = s.X
+		for isSelector {
+			chain = append(chain, sel.Sel.Name)
+			x = sel.X
+			sel, isSelector = x.(*ast.SelectorExpr)
 		}
-		if id, ok := x.(*ast.Ident); ok && (id.Name == "c" || id.Name == "obj") && names == nil {
+		isConfig := last(x) == "c" || last(x) == "obj"
+		if isConfig && names == nil {
+			slices.Reverse(chain)
 			names = chain
 		}
+
 		return false
 	})
-	path := at
-	for _, n := range names {
-		if o == nil {
-			break // .Duration of a duration
-		}
-		m, ok := o.members[n]
-		if !ok {
-			return ""
-		}
-		if path != "" {
-			path += "."
-		}
-		path += m.json
-		o = m.obj
-	}
-	if len(names) == 0 {
-		return ""
-	}
-	return path
+
+	return names
 }

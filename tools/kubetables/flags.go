@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"go/ast"
+	"maps"
 	"regexp"
 	"strings"
 )
@@ -11,173 +12,242 @@ import (
 // oneFlag is one flag of a release.
 type oneFlag struct {
 	isBool, hidden, deprecated bool
-	takes                      string // what its value is where not any text: int, duration, ip, …
-	field                      string // that it sets
-	says                       string
+	takes                      string // the type of its value: int, duration, ip, …; "" for any text
+	field                      string // the field that it sets
+	says                       string // why it is deprecated
+}
+
+// kind returns the kind of the value, as internal/kubelet/known reads it.
+func (f *oneFlag) kind() string {
+	isTyped := f.takes != "" && f.field == "" // others have the type of their field
+	switch {
+	case f.isBool:
+		return "bool"
+	case isTyped, f.takes == "ip":
+		return f.takes
+	}
+
+	return "value"
 }
 
 func (f *oneFlag) state() string {
-	s := "value"
-	switch {
-	case f.isBool:
-		s = "bool"
-	case f.takes == "ip" || f.takes != "" && f.field == "": // the others are of the type of their field
-		s = f.takes
-	}
+	s := f.kind()
 	if f.deprecated {
 		s += " deprecated"
 	}
-	if f.hidden && !f.deprecated { // the kubelet shows what is deprecated
+	if f.hidden && !f.deprecated { // the kubelet lists deprecated ones
 		s += " hidden"
 	}
 	if f.field != "" {
 		s += " >" + f.field
 	}
 	if f.says != "" {
-		s += " |" + strings.NewReplacer(";", ",", "\n", " ", "\t", " ").Replace(f.says)
+		oneLine := strings.NewReplacer(
+			";", ",",
+			"\n", " ",
+			"\t", " ",
+		)
+		s += " |" + oneLine.Replace(f.says)
 	}
 	return s
 }
 
-// flagSet collects the flags of a release, as the kubelet's own flag set does.
+// flagSet has the flags of a release by name.
 type flagSet map[string]*oneFlag
 
 func (fs flagSet) add(name string, isBool bool) *oneFlag {
-	name = strings.ReplaceAll(name, "_", "-")
+	name = canonical(name)
 	if fs[name] == nil {
 		fs[name] = &oneFlag{}
 	}
 	fs[name].isBool = isBool
+
 	return fs[name]
 }
+
+func canonical(name string) string { return strings.ReplaceAll(name, "_", "-") }
 
 const (
 	optionsPackage = "k8s.io/kubernetes/cmd/kubelet/app/options"
 	configFlags    = "AddKubeletConfigFlags"
 )
 
-// flags reads the flags where the kubelet registers them. Those of its configuration are all deprecated, but for a few
-// that are named there.
+// flags reads the flags that the kubelet registers. Those of its configuration are deprecated, except a few that the
+// source names.
 func (s *source) flags(fields *structure) (map[string]string, error) {
 	p, err := s.load(optionsPackage)
 	if err != nil {
 		return nil, err
 	}
+	configFn := p.funcs[configFlags]
+	if configFn == nil {
+		return nil, fmt.Errorf("%s is missing", configFlags)
+	}
+
 	all := flagSet{}
-	for _, f := range p.files {
-		for _, d := range f.Decls {
-			if fn, ok := d.(*ast.FuncDecl); ok && fn.Body != nil && fn.Name.Name != configFlags {
-				all.scan(p, fn.Body, nil)
-			}
-		}
-	}
-	// Registered by other packages for AddGlobalFlags and for the container runtime.
-	for _, other := range []string{"k8s.io/kubernetes/pkg/kubelet/config"} {
-		q, err := s.load(other)
-		if err != nil {
-			return nil, err
-		}
-		if fn := q.funcs["AddFlags"]; fn != nil {
-			all.scan(q, fn.Body, nil)
-		}
-	}
-	all.add("version", true)
-	all.add("help", true)
-	all.add("h", true)
-	if err := s.logFlags(all); err != nil {
+	if err := s.readOtherFlags(all, p); err != nil {
 		return nil, err
 	}
-	fn := p.funcs[configFlags]
-	if fn == nil {
-		return nil, fmt.Errorf("there is no %s", configFlags)
+	own, err := s.configFlags(p, configFn, fields)
+	if err != nil {
+		return nil, err
 	}
-	of := flagSet{}
-	of.scan(p, fn.Body, func(e ast.Expr) string { return fields.jsonPath(e) })
-	if name, bound := logBinder(fn); bound {
-		if err := s.bindLogFlags(of, name, fields); err != nil {
-			return nil, err
-		}
-	}
-	keep := notDeprecated(fn)
-	for name, f := range of {
-		f.deprecated = f.deprecated || !keep[name]
-		all[name] = f
-	}
+	maps.Copy(all, own)
 	if len(all) < 100 {
 		return nil, fmt.Errorf("only %d were found", len(all))
 	}
-	out := map[string]string{}
+
+	states := map[string]string{}
 	for name, f := range all {
-		out[name] = f.state()
+		states[name] = f.state()
 	}
-	return out, nil
+
+	return states, nil
 }
 
-// registers are methods of a pflag.FlagSet, and of flag.FlagSet, that make a flag: the type, Var where a variable comes
-// first, P where a letter follows the name.
-var registers = regexp.MustCompile(`^(Bool|String|StringSlice|StringArray|Int|Int32|Int64|Uint|Uint32|Uint64|Float32|Float64|Duration|IP|IPNet|Count)?(Var)?(P|PF)?$`)
+// configFlags reads the flags of the configuration.
+func (s *source) configFlags(p *pkg, fn *ast.FuncDecl, fields *structure) (flagSet, error) {
+	own := flagSet{}
+	own.scan(p, fn.Body, fields.jsonPath)
+	if name, isBound := logBinder(fn); isBound {
+		if err := s.bindLogFlags(own, name, fields); err != nil {
+			return nil, err
+		}
+	}
+	kept := notDeprecated(fn)
+	for name, f := range own {
+		f.deprecated = f.deprecated || !kept[name]
+	}
 
+	return own, nil
+}
+
+// readOtherFlags reads the flags that are not of the configuration.
+func (s *source) readOtherFlags(all flagSet, options *pkg) error {
+	for _, f := range options.files {
+		all.scanFile(options, f)
+	}
+
+	runtime, err := s.load("k8s.io/kubernetes/pkg/kubelet/config")
+	if err != nil {
+		return err
+	}
+	if fn := runtime.funcs["AddFlags"]; fn != nil {
+		all.scan(runtime, fn.Body, nil)
+	}
+	for _, name := range []string{"version", "help", "h"} {
+		all.add(name, true)
+	}
+
+	return s.logFlags(all)
+}
+
+// scanFile adds the flags that the functions of a file register, except those of the configuration.
+func (fs flagSet) scanFile(p *pkg, f *ast.File) {
+	for _, d := range f.Decls {
+		fn, isFunc := d.(*ast.FuncDecl)
+		if isFunc && fn.Body != nil && fn.Name.Name != configFlags {
+			fs.scan(p, fn.Body, nil)
+		}
+	}
+}
+
+// registers matches the methods of a flag set that add a flag: the type, Var if a variable comes first, P if a
+// shorthand follows the name.
+var registers = regexp.MustCompile(
+	`^(Bool|String|StringSlice|StringArray|Int|Int32|Int64|Uint|Uint32|Uint64|Float32|Float64|` +
+		`Duration|IP|IPNet|Count)?` +
+		`(Var)?(P|PF)?$`,
+)
+
+// scan adds the flags that a function registers. path returns the field of a variable; nil: they have none.
 func (fs flagSet) scan(p *pkg, body ast.Node, path func(ast.Expr) string) {
 	ast.Inspect(body, func(n ast.Node) bool {
-		call, ok := n.(*ast.CallExpr)
-		if !ok {
-			return true
+		if call, isCall := n.(*ast.CallExpr); isCall {
+			fs.scanCall(p, call, path)
 		}
-		arg := func(i int) string {
-			if i >= len(call.Args) {
-				return ""
-			}
-			s, _ := p.text(call.Args[i])
-			return s
-		}
-		name := last(call.Fun)
-		switch name {
-		case "register", "pflagRegister":
-			if s := cmp.Or(arg(2), cadvisorName(call)); s != "" {
-				fs.add(s, cadvisorBool(s)).takes = cadvisorTakes(s)
-			}
-			return true
-		case "registerDeprecated":
-			f := fs.add(arg(2), cadvisorBool(arg(2)))
-			f.deprecated, f.takes = true, cadvisorTakes(arg(2))
-			return true
-		case "MarkDeprecated":
-			if f := fs[strings.ReplaceAll(arg(0), "_", "-")]; f != nil {
-				f.deprecated, f.says = true, arg(1)
-			}
-			return true
-		case "MarkHidden":
-			if f := fs[strings.ReplaceAll(arg(0), "_", "-")]; f != nil {
-				f.hidden = true
-			}
-			return true
-		}
-		m := registers.FindStringSubmatch(name)
-		if m == nil || m[1] == "" && m[2] == "" {
-			return true
-		}
-		if _, method := call.Fun.(*ast.SelectorExpr); !method {
-			return true
-		}
-		at := 0
-		if m[2] == "Var" {
-			at = 1
-		}
-		if s := arg(at); s != "" && len(call.Args) > at+1 {
-			f := fs.add(s, m[1] == "Bool")
-			f.takes = takes(m[1], call.Args[0])
-			if path != nil && at == 1 {
-				f.field = path(call.Args[0])
-			}
-		}
+
 		return true
 	})
 }
 
-// takes is what a value must be, by the method that registers a flag and, where that takes any pflag.Value, by its type.
+func (fs flagSet) scanCall(p *pkg, call *ast.CallExpr, path func(ast.Expr) string) {
+	var args [3]string
+	for i := range min(len(call.Args), len(args)) {
+		args[i], _ = p.text(call.Args[i])
+	}
+
+	switch name := last(call.Fun); name {
+	case "register", "pflagRegister":
+		if flag := cmp.Or(args[2], cadvisorName(call)); flag != "" {
+			fs.add(flag, cadvisorBool(flag)).takes = cadvisorTakes(flag)
+		}
+	case "registerDeprecated":
+		f := fs.add(args[2], cadvisorBool(args[2]))
+		f.deprecated = true
+		f.takes = cadvisorTakes(args[2])
+	case "MarkDeprecated":
+		if f := fs[canonical(args[0])]; f != nil {
+			f.deprecated = true
+			f.says = args[1]
+		}
+	case "MarkHidden":
+		if f := fs[canonical(args[0])]; f != nil {
+			f.hidden = true
+		}
+	default:
+		fs.scanMethod(call, args, path)
+	}
+}
+
+// scanMethod adds the flag of a method that registers matches.
+func (fs flagSet) scanMethod(call *ast.CallExpr, args [3]string, path func(ast.Expr) string) {
+	kind, isVar := matchMethod(call)
+	if kind == "" && !isVar {
+		return
+	}
+
+	at := 0
+	if isVar {
+		at = 1
+	}
+	if args[at] == "" || len(call.Args) <= at+1 {
+		return
+	}
+	f := fs.add(args[at], kind == "Bool")
+	f.takes = takes(kind, call.Args[0])
+	if isVar && path != nil {
+		f.field = path(call.Args[0])
+	}
+}
+
+// matchMethod returns the type in the name of a method of a flag set, and whether a variable comes first.
+func matchMethod(call *ast.CallExpr) (kind string, isVar bool) {
+	method, isMethod := call.Fun.(*ast.SelectorExpr)
+	if !isMethod {
+		return "", false
+	}
+	match := registers.FindStringSubmatch(method.Sel.Name)
+	if match == nil {
+		return "", false
+	}
+
+	return match[1], match[2] == "Var"
+}
+
+// takes returns the type of a value, by the method that registers the flag or by the type of its pflag.Value.
 func takes(method string, value ast.Expr) string {
 	switch method {
-	case "Int", "Int32", "Int64", "Uint", "Uint32", "Uint64", "Float32", "Float64", "Duration", "IP":
+	case "Int",
+		"Int32",
+		"Int64",
+		"Uint",
+		"Uint32",
+		"Uint64",
+		"Float32",
+		"Float64",
+		"Duration",
+		"IP":
 		return strings.ToLower(method)
 	}
 	if u, ok := value.(*ast.UnaryExpr); ok {
@@ -189,7 +259,7 @@ func takes(method string, value ast.Expr) string {
 	return ""
 }
 
-// cadvisorName is the flag behind a constant of cadvisor's own package of names, from 1.37 on: HousekeepingInterval.
+// cadvisorName returns the flag of a constant in cadvisor's own package, from 1.37 on: HousekeepingInterval.
 func cadvisorName(call *ast.CallExpr) string {
 	if len(call.Args) < 3 {
 		return ""
@@ -203,9 +273,9 @@ func cadvisorName(call *ast.CallExpr) string {
 	return strings.ToLower(strings.Join(words, "-"))
 }
 
-// cadvisorTakes is takes for cadvisor's flags, which are registered far away.
+// cadvisorTakes is takes for cadvisor's flags, whose source is not read.
 func cadvisorTakes(name string) string {
-	switch strings.ReplaceAll(name, "_", "-") {
+	switch canonical(name) {
 	case "housekeeping-interval", "global-housekeeping-interval", "storage-driver-buffer-duration":
 		return "duration"
 	case "application-metrics-count-limit":
@@ -214,16 +284,20 @@ func cadvisorTakes(name string) string {
 	return ""
 }
 
-// cadvisorBool names those of cadvisor's flags, which are registered far away, that are boolean.
+// cadvisorBool reports whether a flag of cadvisor is boolean.
 func cadvisorBool(name string) bool {
-	switch strings.ReplaceAll(name, "_", "-") {
-	case "docker-only", "docker-tls", "enable-load-reader", "log-cadvisor-usage", "storage-driver-secure":
+	switch canonical(name) {
+	case "docker-only",
+		"docker-tls",
+		"enable-load-reader",
+		"log-cadvisor-usage",
+		"storage-driver-secure":
 		return true
 	}
 	return false
 }
 
-// notDeprecated reads the map of that name.
+// notDeprecated returns the keys of the map of that name.
 func notDeprecated(fn *ast.FuncDecl) map[string]bool {
 	out := map[string]bool{}
 	ast.Inspect(fn, func(n ast.Node) bool {
@@ -231,9 +305,11 @@ func notDeprecated(fn *ast.FuncDecl) map[string]bool {
 		if !ok || last(a.Lhs[0]) != "notDeprecated" {
 			return true
 		}
-		for _, e := range a.Rhs[0].(*ast.CompositeLit).Elts {
-			s, _ := (&pkg{}).text(e.(*ast.KeyValueExpr).Key)
-			out[s] = true
+		set := a.Rhs[0].(*ast.CompositeLit)
+		for _, e := range set.Elts {
+			pair := e.(*ast.KeyValueExpr)
+			name, _ := (&pkg{}).text(pair.Key)
+			out[name] = true
 		}
 		return true
 	})

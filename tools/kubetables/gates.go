@@ -1,14 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"go/ast"
+	"iter"
 	"strconv"
 	"strings"
 )
 
-// gatePackages declare the feature gates that end up in the kubelet's one set.
+// gatePackages returns the packages with the kubelet's feature gates.
 func (s *source) gatePackages() []string {
 	list := []string{
 		"k8s.io/kubernetes/pkg/features",
@@ -26,11 +28,20 @@ func (s *source) gatePackages() []string {
 	return list
 }
 
-// gates reads the maps from Feature to FeatureSpec, or to VersionedSpecs, of which the last one counts that is not newer
-// than the release; and those from Feature to []Feature, which say what a gate needs (since 1.35).
-func (s *source) gates() (out, needs map[string]string, err error) {
-	needs = map[string]string{}
-	out = map[string]string{"AllAlpha": "alpha -", "AllBeta": "beta -"} // of featuregate itself
+// gateSet has the gates of a release, and those that each needs.
+type gateSet struct{ states, needs map[string]string }
+
+// gates reads the maps from Feature to FeatureSpec or VersionedSpecs, and those from Feature to []Feature, which have
+// the gates that a gate needs (since 1.35). The last versioned specification that is not newer than the release
+// counts.
+func (s *source) gates() (states, needs map[string]string, err error) {
+	set := gateSet{
+		states: map[string]string{
+			"AllAlpha": "alpha -",
+			"AllBeta":  "beta -",
+		}, // featuregate itself has them
+		needs: map[string]string{},
+	}
 	for _, path := range s.gatePackages() {
 		p, err := s.load(path)
 		if err != nil {
@@ -40,96 +51,102 @@ func (s *source) gates() (out, needs map[string]string, err error) {
 			continue
 		}
 		for _, f := range p.files {
-			var bad error
-			ast.Inspect(f, func(n ast.Node) bool {
-				lit, ok := n.(*ast.CompositeLit)
-				if ok && isNeedsMap(lit.Type) {
-					bad = errors.Join(bad, s.needs(p, f, lit, needs))
-					return false
-				}
-				if !ok || !isGateMap(lit.Type) {
-					return true
-				}
-				for _, e := range lit.Elts {
-					kv := e.(*ast.KeyValueExpr)
-					name, err := s.gateName(p, f, kv.Key)
-					if err == nil {
-						var state string
-						if state, err = s.gateState(p, kv.Value); state != "" {
-							out[name] = state
-						}
-					}
-					if err != nil {
-						bad = fmt.Errorf("%s: %w", path, err)
-					}
-				}
-				return false
-			})
-			if bad != nil {
-				return nil, nil, bad
+			if err := s.readGates(p, f, set); err != nil {
+				return nil, nil, fmt.Errorf("%s: %w", path, err)
 			}
 		}
 	}
-	if len(out) < 50 {
-		return nil, nil, fmt.Errorf("only %d were found", len(out))
+	if len(set.states) < 50 {
+		return nil, nil, fmt.Errorf("only %d were found", len(set.states))
 	}
-	return out, needs, nil
+
+	return set.states, set.needs, nil
 }
 
-// isGateMap says whether a type is map[Feature]FeatureSpec or map[Feature]VersionedSpecs.
-func isGateMap(t ast.Expr) bool {
-	m, ok := t.(*ast.MapType)
-	if !ok || last(m.Key) != "Feature" {
+// readGates reads all maps of a file.
+func (s *source) readGates(p *pkg, f *ast.File, set gateSet) error {
+	var errs error
+	ast.Inspect(f, func(n ast.Node) bool {
+		lit, isLit := n.(*ast.CompositeLit)
+		if !isLit {
+			return true
+		}
+		read := s.gateReader(lit.Type)
+		if read == nil {
+			return true
+		}
+		for _, e := range lit.Elts {
+			pair, isPair := e.(*ast.KeyValueExpr)
+			if !isPair {
+				errs = errors.Join(errs, errors.New("an entry of a map of gates is not a pair"))
+				continue
+			}
+			name, err := s.gateName(p, f, pair.Key)
+			if err == nil {
+				err = read(p, f, name, pair.Value, set)
+			}
+			errs = errors.Join(errs, err)
+		}
+
 		return false
-	}
-	v := last(m.Value)
-	return v == "FeatureSpec" || v == "VersionedSpecs"
+	})
+
+	return errs
 }
 
-// isNeedsMap says whether a type is map[Feature][]Feature.
-func isNeedsMap(t ast.Expr) bool {
-	m, ok := t.(*ast.MapType)
-	if !ok || last(m.Key) != "Feature" {
-		return false
+// gateReader returns the function for the entries of a map from Feature; nil for another type.
+func (s *source) gateReader(t ast.Expr) func(*pkg, *ast.File, string, ast.Expr, gateSet) error {
+	m, isMap := t.(*ast.MapType)
+	if !isMap || last(m.Key) != "Feature" {
+		return nil
 	}
-	v, ok := m.Value.(*ast.ArrayType)
-	return ok && last(v.Elt) == "Feature"
-}
+	list, isList := m.Value.(*ast.ArrayType)
+	if isList && last(list.Elt) == "Feature" {
+		return s.readNeeds
+	}
 
-// needs reads what gates need, those that need something.
-func (s *source) needs(p *pkg, f *ast.File, lit *ast.CompositeLit, out map[string]string) error {
-	for _, e := range lit.Elts {
-		kv, ok := e.(*ast.KeyValueExpr)
-		if !ok {
-			return errors.New("an entry of what gates need is no pair")
-		}
-		name, err := s.gateName(p, f, kv.Key)
-		if err != nil {
-			return err
-		}
-		list, ok := kv.Value.(*ast.CompositeLit)
-		if !ok {
-			return fmt.Errorf("what %s needs is no list", name)
-		}
-		var all []string
-		for _, need := range list.Elts {
-			if call, ok := need.(*ast.CallExpr); ok && len(call.Args) == 1 { // Feature(clientfeatures.X)
-				need = call.Args[0]
-			}
-			n, err := s.gateName(p, f, need)
-			if err != nil {
-				return fmt.Errorf("what %s needs: %w", name, err)
-			}
-			all = append(all, n)
-		}
-		if len(all) > 0 {
-			out[name] = strings.Join(all, ",")
-		}
+	switch last(m.Value) {
+	case "FeatureSpec", "VersionedSpecs":
+		return s.readState
 	}
+
 	return nil
 }
 
-// last is the last name of an expression that names something.
+func (s *source) readState(p *pkg, _ *ast.File, name string, value ast.Expr, set gateSet) error {
+	state, err := s.gateState(p, value)
+	if state != "" {
+		set.states[name] = state
+	}
+
+	return err
+}
+
+func (s *source) readNeeds(p *pkg, f *ast.File, name string, value ast.Expr, set gateSet) error {
+	list, isList := value.(*ast.CompositeLit)
+	if !isList {
+		return fmt.Errorf("the needs of %s are not a list", name)
+	}
+	var names []string
+	for _, e := range list.Elts {
+		call, isCall := e.(*ast.CallExpr)
+		if isCall && len(call.Args) == 1 { // Feature(clientfeatures.X)
+			e = call.Args[0]
+		}
+		needed, err := s.gateName(p, f, e)
+		if err != nil {
+			return fmt.Errorf("the needs of %s: %w", name, err)
+		}
+		names = append(names, needed)
+	}
+	if len(names) > 0 {
+		set.needs[name] = strings.Join(names, ",")
+	}
+
+	return nil
+}
+
+// last returns the last name of an identifier or a selector, otherwise "".
 func last(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -140,56 +157,54 @@ func last(e ast.Expr) string {
 	return ""
 }
 
-// gateName is the value of the constant that names a gate.
+// gateName returns the value of the constant that names a gate.
 func (s *source) gateName(p *pkg, f *ast.File, key ast.Expr) (string, error) {
 	if sel, ok := key.(*ast.SelectorExpr); ok {
 		path := imported(f, last(sel.X))
 		other, err := s.load(path)
 		if err != nil || other == nil {
-			return "", fmt.Errorf("%s cannot be found: %w", path, err)
+			return "", fmt.Errorf("%s is missing: %w", path, err)
 		}
 		p, key = other, sel.Sel
 	}
 	name, ok := p.text(key)
 	if !ok {
-		return "", fmt.Errorf("a gate has no constant name: %v", key)
+		return "", fmt.Errorf("the name of a gate is not a constant: %v", key)
 	}
 	return name, nil
 }
 
-func (s *source) gateState(p *pkg, v ast.Expr) (string, error) {
-	lit, ok := v.(*ast.CompositeLit)
-	if !ok {
-		return "", fmt.Errorf("a gate's specification is no literal")
+func (s *source) gateState(p *pkg, value ast.Expr) (string, error) {
+	lit, isLit := value.(*ast.CompositeLit)
+	if !isLit {
+		return "", errors.New("the specification of a gate is not a literal")
 	}
-	if len(lit.Elts) > 0 {
-		if _, versioned := lit.Elts[0].(*ast.CompositeLit); versioned {
-			state := ""
-			for _, e := range lit.Elts {
-				spec := e.(*ast.CompositeLit)
-				since, err := specVersion(spec)
-				if err != nil {
-					return "", err
-				}
-				if since <= s.minor() {
-					state = specState(p, spec)
-				}
-			}
-			return state, nil
+
+	state := ""
+	for _, e := range lit.Elts {
+		spec, isVersioned := e.(*ast.CompositeLit)
+		if !isVersioned {
+			return specState(p, lit), nil
+		}
+		since, err := specVersion(spec)
+		if err != nil {
+			return "", err
+		}
+		if since <= s.minor() {
+			state = specState(p, spec)
 		}
 	}
-	return specState(p, lit), nil
+
+	return state, nil
 }
 
 // specVersion reads Version: version.MustParse("1.31").
 func specVersion(spec *ast.CompositeLit) (int, error) {
-	for _, e := range spec.Elts {
-		kv, ok := e.(*ast.KeyValueExpr)
-		if !ok || last(kv.Key) != "Version" {
-			continue
-		}
-		if call, ok := kv.Value.(*ast.CallExpr); ok && len(call.Args) == 1 {
-			text, err := strconv.Unquote(call.Args[0].(*ast.BasicLit).Value)
+	for name, value := range pairs(spec) {
+		call, isCall := value.(*ast.CallExpr)
+		if name == "Version" && isCall && len(call.Args) == 1 {
+			version := call.Args[0].(*ast.BasicLit)
+			text, err := strconv.Unquote(version.Value)
 			if err != nil {
 				return 0, err
 			}
@@ -202,30 +217,34 @@ func specVersion(spec *ast.CompositeLit) (int, error) {
 
 func specState(p *pkg, spec *ast.CompositeLit) string {
 	stage, on, locked := "alpha", "-", ""
-	for _, e := range spec.Elts {
-		kv, ok := e.(*ast.KeyValueExpr)
-		if !ok {
-			continue
-		}
-		switch last(kv.Key) {
+	for name, value := range pairs(spec) {
+		switch name {
 		case "Default":
-			if p.isTrue(kv.Value) {
-				on = "+"
-			}
+			signs := map[bool]string{true: "+", false: "-"}
+			on = signs[p.isTrue(value)]
 		case "LockToDefault":
-			if p.isTrue(kv.Value) {
-				locked = "!"
-			}
+			locked = map[bool]string{true: "!"}[p.isTrue(value)]
 		case "PreRelease":
-			if stage = strings.ToLower(last(kv.Value)); stage == "" {
-				stage = "ga" // the empty string
-			}
+			stage = cmp.Or(strings.ToLower(last(value)), "ga") // GA is the empty string
 		}
 	}
+
 	return stage + " " + on + locked
 }
 
-// isTrue is for the literal, and for a constant that is it.
+// pairs yields the entries NAME: VALUE of a literal.
+func pairs(lit *ast.CompositeLit) iter.Seq2[string, ast.Expr] {
+	return func(yield func(string, ast.Expr) bool) {
+		for _, e := range lit.Elts {
+			kv, isPair := e.(*ast.KeyValueExpr)
+			if isPair && !yield(last(kv.Key), kv.Value) {
+				return
+			}
+		}
+	}
+}
+
+// isTrue reports whether an expression is true, or a constant with that value.
 func (p *pkg) isTrue(e ast.Expr) bool {
 	if v := p.consts[last(e)]; v != nil {
 		e = v

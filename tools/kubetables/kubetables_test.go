@@ -146,13 +146,15 @@ func AddKubeletConfigFlags(mainfs *pflag.FlagSet, c *KubeletConfiguration) {
 
 func TestFieldsAndFlags(t *testing.T) {
 	files := map[string]string{
-		"kubelet/config/v1beta1/types.go":                           types,
-		"component-base/logs/api/v1/types.go":                       logging,
-		"kubernetes/pkg/kubelet/apis/config/v1beta1/defaults.go":    defaults,
-		"kubernetes/cmd/kubelet/app/options/options.go":             options,
-		"kubernetes/cmd/kubelet/app/options/windows_windows.go":     "package options\nfunc x() { fs.Bool(\"windows-service\", false, \"\") }\n",
-		"kubernetes/pkg/kubelet/config/config.go":                   "package config\n",
-		"kubernetes/cmd/kubelet/app/options/options_ignore_test.go": "package options\nfunc y() { fs.Bool(\"tested\", false, \"\") }\n",
+		"kubelet/config/v1beta1/types.go":                        types,
+		"component-base/logs/api/v1/types.go":                    logging,
+		"kubernetes/pkg/kubelet/apis/config/v1beta1/defaults.go": defaults,
+		"kubernetes/cmd/kubelet/app/options/options.go":          options,
+		"kubernetes/cmd/kubelet/app/options/windows_windows.go": "package options\nfunc x() { " +
+			"fs.Bool(\"windows-service\", false, \"\") }\n",
+		"kubernetes/pkg/kubelet/config/config.go": "package config\n",
+		"kubernetes/cmd/kubelet/app/options/options_ignore_test.go": "package options\nfunc y() { " +
+			"fs.Bool(\"tested\", false, \"\") }\n",
 	}
 	s := tree(t, "1.36.3", files)
 	fields, err := s.fields()
@@ -161,7 +163,7 @@ func TestFieldsAndFlags(t *testing.T) {
 	}
 	got := fields.states()
 	for name, want := range map[string]string{
-		"apiVersion": "string", "maxPods": "int32 =110", "mode": "string =Fast {Fast,Slow}", "syncFrequency": "duration =2m0s",
+		"apiVersion": "string", "maxPods": "int32 =110", "mode": "string =Fast", "syncFrequency": "duration =2m0s",
 		"authentication.webhook.cacheTTL": "duration", "kubeReserved": "strings", "reservedMemory": "objectlist",
 		"reservedMemory[].numaNode": "int32", "logging.options.splitStream": "bool", "failCgroupV1": "bool",
 	} {
@@ -235,7 +237,8 @@ var needs = map[featuregate.Feature][]featuregate.Feature{
 	Log: {genericfeatures.Served, featuregate.Feature(Late)},
 }
 `,
-		"apiserver/pkg/features/kube_features.go": "package features\n\nconst Served featuregate.Feature = \"ServedByName\"\n",
+		"apiserver/pkg/features/kube_features.go": "package features\n\nconst Served featuregate.Feature = " +
+			"\"ServedByName\"\n",
 	})
 	got, needs, err := s.gates()
 	if err != nil {
@@ -277,7 +280,8 @@ func TestConfigDirWords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if has, want := strings.Contains(string(text), words), strings.HasPrefix(version, "1.28.") || strings.HasPrefix(version, "1.29."); has != want {
+		if has, want := strings.Contains(string(text), words), strings.HasPrefix(version, "1.28.") ||
+			strings.HasPrefix(version, "1.29."); has != want {
 			t.Errorf("%s says so: %t", version, has)
 		}
 	}

@@ -2,25 +2,30 @@ package main
 
 import (
 	"go/ast"
+	"slices"
 	"strings"
 )
 
-// logBinder finds the call that adds the flags of LoggingConfiguration to the kubelet's own.
-func logBinder(fn *ast.FuncDecl) (name string, found bool) {
+// logBinder returns the function that adds the flags of LoggingConfiguration.
+func logBinder(fn *ast.FuncDecl) (name string, isFound bool) {
 	ast.Inspect(fn, func(n ast.Node) bool {
-		call, ok := n.(*ast.CallExpr)
-		if !ok || len(call.Args) != 2 || !strings.Contains(last(call.Fun)+"Logging", "Flags") {
+		call, isCall := n.(*ast.CallExpr)
+		if !isCall || len(call.Args) != 2 {
 			return true
 		}
-		if u, ok := call.Args[0].(*ast.UnaryExpr); ok && last(u.X) == "Logging" {
-			name, found = last(call.Fun), true
+		u, isPointer := call.Args[0].(*ast.UnaryExpr)
+		isFlags := strings.Contains(last(call.Fun), "Flags")
+		if isPointer && isFlags && last(u.X) == "Logging" {
+			name = last(call.Fun)
+			isFound = true
 		}
+
 		return true
 	})
-	return name, found
+	return name, isFound
 }
 
-// bindLogFlags reads that function in the package that it is in: k8s.io/component-base/logs, later logs/api/v1.
+// bindLogFlags reads that function in its package: k8s.io/component-base/logs, later logs/api/v1.
 func (s *source) bindLogFlags(fs flagSet, name string, fields *structure) error {
 	for _, path := range []string{"k8s.io/component-base/logs/api/v1", "k8s.io/component-base/logs"} {
 		p, err := s.load(path)
@@ -30,7 +35,9 @@ func (s *source) bindLogFlags(fs flagSet, name string, fields *structure) error 
 		if p == nil || p.funcs[name] == nil {
 			continue
 		}
-		at := func(e ast.Expr) string { return fields.jsonPathFrom("logging", fields.logging, e) }
+		at := func(e ast.Expr) string {
+			return fields.jsonPathFrom("logging", fields.logging, e)
+		}
 		fs.scan(p, p.funcs[name].Body, at)
 		if inner := p.funcs["addFlags"]; inner != nil && name == "AddFlags" {
 			fs.scan(p, inner.Body, at)
@@ -40,8 +47,8 @@ func (s *source) bindLogFlags(fs flagSet, name string, fields *structure) error 
 	return nil
 }
 
-// logFlags adds the flags of klog that the kubelet had as its own: all of them up to 1.25, marked as deprecated from 1.23 on
-// but for the three that stayed.
+// logFlags adds klog's flags, which the kubelet had up to 1.25. From 1.23 on they are deprecated, except the three
+// that it still has.
 func (s *source) logFlags(fs flagSet) error {
 	if s.minor() > 25 {
 		return nil
@@ -50,23 +57,30 @@ func (s *source) logFlags(fs flagSet) error {
 	if err != nil {
 		return err
 	}
-	of := flagSet{}
-	of.scan(p, p.funcs["InitFlags"].Body, nil)
-	of["log-flush-frequency"] = &oneFlag{}
-	for name, f := range of {
+	own := flagSet{}
+	own.scan(p, p.funcs["InitFlags"].Body, nil)
+	own["log-flush-frequency"] = &oneFlag{}
+	kept := []string{"v", "vmodule", "log-flush-frequency"}
+	for name, f := range own {
 		f.isBool = klogBool(name)
-		if s.minor() >= 23 && name != "v" && name != "vmodule" && name != "log-flush-frequency" {
-			f.deprecated, f.says = true, "klog's, removed in 1.26"
+		if s.minor() >= 23 && !slices.Contains(kept, name) {
+			f.deprecated = true
+			f.says = "klog's, removed in 1.26"
 		}
 		fs[name] = f
 	}
 	return nil
 }
 
-// klogBool names klog's switches, some of which it registers as values that take no word.
+// klogBool reports whether a flag of klog is boolean. klog registers some of them as values.
 func klogBool(name string) bool {
 	switch name {
-	case "add-dir-header", "alsologtostderr", "logtostderr", "one-output", "skip-headers", "skip-log-headers":
+	case "add-dir-header",
+		"alsologtostderr",
+		"logtostderr",
+		"one-output",
+		"skip-headers",
+		"skip-log-headers":
 		return true
 	}
 	return false

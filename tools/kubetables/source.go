@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// source is the source of one release: Kubernetes, and the modules that are published from its staging folder with the
-// same minor and patch version.
+// source is the source of one release: Kubernetes, and the modules of its staging folder, which have the same minor
+// and patch version.
 type source struct {
 	version string // 1.36.3
 	offline bool
@@ -30,10 +30,16 @@ type pkg struct {
 	consts map[string]ast.Expr // also variables
 	types  map[string]ast.Expr
 	funcs  map[string]*ast.FuncDecl
+	fileOf map[string]*ast.File // of a type or a function
 }
 
 func open(version string, offline bool) (*source, error) {
-	s := &source{version: version, offline: offline, dirs: map[string]string{}, parsed: map[string]*pkg{}}
+	s := &source{
+		version: version,
+		offline: offline,
+		dirs:    map[string]string{},
+		parsed:  map[string]*pkg{},
+	}
 	if _, err := s.module("k8s.io/kubernetes", "v"+version); err != nil {
 		return nil, err
 	}
@@ -41,11 +47,13 @@ func open(version string, offline bool) (*source, error) {
 }
 
 func (s *source) minor() int {
-	n, _ := strconv.Atoi(strings.Split(s.version, ".")[1])
+	parts := strings.Split(s.version, ".")
+	n, _ := strconv.Atoi(parts[1])
+
 	return n
 }
 
-// module is the folder of a module in the module cache. The go command checks it against the checksum database.
+// module returns the folder of a module in the module cache. The go command verifies it with the checksum database.
 func (s *source) module(path, version string) (string, error) {
 	if d := s.dirs[path]; d != "" {
 		return d, nil
@@ -57,24 +65,25 @@ func (s *source) module(path, version string) (string, error) {
 		cmd.Env = append(cmd.Env, "GOPROXY=off")
 	}
 	out, err := cmd.Output()
-	var answer struct{ Dir, Error string }
-	if jsonErr := json.Unmarshal(out, &answer); jsonErr != nil && err == nil {
+	var result struct{ Dir, Error string }
+	if jsonErr := json.Unmarshal(out, &result); jsonErr != nil && err == nil {
 		err = jsonErr
 	}
-	if answer.Error != "" {
-		err = errors.New(answer.Error)
+	if result.Error != "" {
+		err = errors.New(result.Error)
 	}
 	if err != nil {
 		return "", fmt.Errorf("%s@%s: %w", path, version, err)
 	}
-	s.dirs[path] = answer.Dir
-	return answer.Dir, nil
+	s.dirs[path] = result.Dir
+	return result.Dir, nil
 }
 
-// dir is the folder of a package of Kubernetes; "" if this release has none.
+// dir returns the folder of a package of Kubernetes; "" if this release does not have it.
 func (s *source) dir(importPath string) (string, error) {
 	parts := strings.SplitN(importPath, "/", 3)
-	module, version := parts[0]+"/"+parts[1], "v0."+strings.SplitN(s.version, ".", 2)[1]
+	module := parts[0] + "/" + parts[1]
+	version := "v0." + strings.TrimPrefix(s.version, "1.")
 	switch module {
 	case "k8s.io/kubernetes":
 		version = "v" + s.version
@@ -89,29 +98,32 @@ func (s *source) dir(importPath string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	d := filepath.Join(root, strings.TrimPrefix(strings.TrimPrefix(importPath, module), "/"))
+	below := strings.TrimPrefix(importPath, module)
+	d := filepath.Join(root, below)
 	if _, err := os.Stat(d); err != nil {
 		return "", nil
 	}
 	return d, nil
 }
 
-// required is the version of a module that this release is built with.
+// required returns the version of a module that this release requires.
 func (s *source) required(module string) (string, error) {
-	b, err := os.ReadFile(filepath.Join(s.dirs["k8s.io/kubernetes"], "go.mod"))
+	file := filepath.Join(s.dirs["k8s.io/kubernetes"], "go.mod")
+	b, err := os.ReadFile(file)
 	if err != nil {
 		return "", err
 	}
 	for line := range strings.Lines(string(b)) {
-		f := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "require "))
-		if len(f) >= 2 && f[0] == module && strings.HasPrefix(f[1], "v") {
+		line = strings.TrimSpace(line)
+		f := strings.Fields(strings.TrimPrefix(line, "require "))
+		if len(f) >= 2 && f[0] == module {
 			return f[1], nil
 		}
 	}
-	return "", fmt.Errorf("go.mod requires no %s", module)
+	return "", fmt.Errorf("go.mod does not require %s", module)
 }
 
-// load parses a package; nil if this release has none.
+// load parses a package; nil if this release does not have it.
 func (s *source) load(importPath string) (*pkg, error) {
 	dir, err := s.dir(importPath)
 	if dir == "" || err != nil {
@@ -120,79 +132,108 @@ func (s *source) load(importPath string) (*pkg, error) {
 	if p := s.parsed[dir]; p != nil {
 		return p, nil
 	}
-	for_ := build.Default
-	for_.GOOS, for_.GOARCH, for_.CgoEnabled = "linux", "amd64", true
-	p := &pkg{consts: map[string]ast.Expr{}, types: map[string]ast.Expr{}, funcs: map[string]*ast.FuncDecl{}}
+	p, err := parsePackage(dir)
+	if err != nil {
+		return nil, err
+	}
+	s.parsed[dir] = p
+
+	return p, nil
+}
+
+func parsePackage(dir string) (*pkg, error) {
+	p := &pkg{
+		consts: map[string]ast.Expr{},
+		types:  map[string]ast.Expr{},
+		funcs:  map[string]*ast.FuncDecl{},
+		fileOf: map[string]*ast.File{},
+	}
 	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
-		ok, err := for_.MatchFile(dir, filepath.Base(name))
+		f, err := parseFile(name)
 		if err != nil {
 			return nil, err
 		}
-		if !ok || strings.HasSuffix(name, "_test.go") {
-			continue
+		if f != nil {
+			p.declare(f)
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return nil, err
-		}
-		p.files = append(p.files, f)
-		p.declare(f)
 	}
-	s.parsed[dir] = p
+
 	return p, nil
 }
 
+// parseFile parses a file; nil if it is a test, or not built for Linux.
+func parseFile(name string) (*ast.File, error) {
+	target := build.Default
+	target.GOOS = "linux"
+	target.GOARCH = "amd64"
+	target.CgoEnabled = true
+
+	dir, base := filepath.Split(name)
+	isBuilt, err := target.MatchFile(dir, base)
+	if err != nil || !isBuilt || strings.HasSuffix(name, "_test.go") {
+		return nil, err
+	}
+
+	return parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+}
+
 func (p *pkg) declare(f *ast.File) {
+	p.files = append(p.files, f)
 	for _, d := range f.Decls {
 		switch d := d.(type) {
 		case *ast.FuncDecl:
 			p.funcs[d.Name.Name] = d
+			p.fileOf[d.Name.Name] = f
 		case *ast.GenDecl:
 			for _, spec := range d.Specs {
-				switch spec := spec.(type) {
-				case *ast.TypeSpec:
-					p.types[spec.Name.Name] = spec.Type
-				case *ast.ValueSpec:
-					for i, n := range spec.Names {
-						if i < len(spec.Values) {
-							p.consts[n.Name] = spec.Values[i]
-						}
-					}
-				}
+				p.declareSpec(f, spec)
 			}
 		}
 	}
 }
 
-// imported is the import path behind a name in a file.
+func (p *pkg) declareSpec(f *ast.File, spec ast.Spec) {
+	switch spec := spec.(type) {
+	case *ast.TypeSpec:
+		p.types[spec.Name.Name] = spec.Type
+		p.fileOf[spec.Name.Name] = f
+	case *ast.ValueSpec:
+		for i, value := range spec.Values {
+			p.consts[spec.Names[i].Name] = value
+		}
+	}
+}
+
+// imported returns the import path of a package name in a file.
 func imported(f *ast.File, name string) string {
 	for _, i := range f.Imports {
 		path, err := strconv.Unquote(i.Path.Value)
 		if err != nil {
 			continue
 		}
-		last := path[strings.LastIndexByte(path, '/')+1:]
-		if i.Name != nil && i.Name.Name == name || i.Name == nil && last == name {
+		own := path[strings.LastIndexByte(path, '/')+1:]
+		if i.Name != nil {
+			own = i.Name.Name
+		}
+		if own == name {
 			return path
 		}
 	}
 	return ""
 }
 
-// text is the value of an expression that is a string: a literal, a constant, or a sum of them.
+// text returns the value of a string expression: a literal, a constant, or a sum of them.
 func (p *pkg) text(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
 		s, err := strconv.Unquote(e.Value)
 		return s, err == nil && e.Kind == token.STRING
 	case *ast.Ident:
-		if v := p.consts[e.Name]; v != nil {
-			return p.text(v)
-		}
+		return p.text(p.consts[e.Name])
 	case *ast.BinaryExpr:
 		a, ok := p.text(e.X)
 		b, ok2 := p.text(e.Y)

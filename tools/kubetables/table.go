@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// table holds the state of each thing in each release; "" is "not there".
+// table has the state of each flag, field and gate in each release; "" if it does not exist.
 type table struct {
 	versions []string
 	states   map[string]map[string][]string // by kind, then name
@@ -28,25 +28,29 @@ func (t *table) set(kind, name string, release int, state string) {
 	t.states[kind][name][release] = state
 }
 
-const header = `# What the kubelet of each minor version of Kubernetes knows. Made by "make kubetables"; do not edit.
+const header = `# The kubelet of each minor version of Kubernetes. Made by "make kubetables"; do not edit.
 # Facts read on %s from the source of k8s.io/{kubernetes,kubelet,component-base,apiserver,client-go,
-# apiextensions-apiserver,controller-manager} and k8s.io/klog, Copyright The Kubernetes Authors, Apache License 2.0, in the versions
+# apiextensions-apiserver,controller-manager} and k8s.io/klog, Copyright The Kubernetes Authors,
+# Apache License 2.0, in the versions
 # %s.
 #
-# A line is KIND TAB NAME TAB MINOR=STATE;MINOR=STATE…: from that minor version of 1.x on, until the next one. "-" is gone.
-# The first minor of all is the oldest that was read, and says "or before".
-# flag:  bool, value, or what a value must be (int32, duration, ip …) where no field says it; then deprecated, hidden, >FIELD that it sets, and after | what its deprecation says
-# field: type; then =DEFAULT, and {a,b} where only these words are allowed
-# gate:  alpha, beta, ga or deprecated; then + (on) or - (off by default), and ! where it is locked to that
-# needs: the gates that a gate needs, which have to be on where it is
+# A line is KIND TAB NAME TAB MINOR=STATE;MINOR=STATE…: a state holds from that minor version of 1.x until the next
+# one. "-" is a removed name. The oldest minor version means that version or an older one.
+# flag:  bool, value, or the type of the value (int32, duration, ip …) if it sets no field; then deprecated, hidden,
+#        >FIELD that it sets, and after | the message of its deprecation
+# field: type; then =DEFAULT
+# gate:  alpha, beta, ga or deprecated; then + (on) or - (off by default), and ! if it is locked to that
+# needs: the gates that must be on if a gate is on
 `
 
 func (t *table) print(w io.Writer) {
 	fmt.Fprintf(w, header, readOn, strings.Join(t.versions, " "))
 	fmt.Fprintf(w, "minors\t%s\n", strings.Join(t.minors(), " "))
 	for _, kind := range slices.Sorted(maps.Keys(t.states)) {
-		for _, name := range slices.Sorted(maps.Keys(t.states[kind])) {
-			fmt.Fprintf(w, "%s\t%s\t%s\n", kind, name, t.line(t.states[kind][name]))
+		names := t.states[kind]
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			line := t.line(names[name])
+			fmt.Fprintf(w, "%s\t%s\t%s\n", kind, name, line)
 		}
 	}
 }
@@ -61,7 +65,7 @@ func (t *table) minors() []string {
 	return out
 }
 
-// line writes the changes of a state.
+// line returns the changes of a state.
 func (t *table) line(states []string) string {
 	var parts []string
 	before := ""

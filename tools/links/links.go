@@ -1,8 +1,6 @@
-// Command links fails when a link between the Markdown pages of this repository leads nowhere: to a file that is not
-// there, or to a heading that the page has not.
-//
-// It reads the *.md files below the current folder, hidden folders, testdata and node_modules left out, and touches nothing else.
-// Links with a scheme are not followed.
+// Command links checks the links between the Markdown pages of this repository: it fails if a file or a heading does
+// not exist. It reads the *.md files below the current folder, except in hidden folders, testdata and node_modules.
+// It does not follow links with a scheme, and it must not write anything.
 package main
 
 import (
@@ -30,19 +28,20 @@ func run(tree fs.FS, stdout, stderr io.Writer) int {
 	if len(broken) > 0 {
 		return 1
 	}
-	fmt.Fprintf(stdout, "%d links in %d pages lead somewhere\n", links, pages)
+	fmt.Fprintf(stdout, "%d links in %d pages are valid\n", links, pages)
 	return 0
 }
 
-// check follows every relative link of every page, and returns one message for each that leads nowhere.
+// check follows every relative link of every page, and returns a message for each broken one.
 func check(tree fs.FS) (pages, links int, broken []string, err error) {
 	err = fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "node_modules"):
+		}
+		if d.IsDir() && name != "." && isSkipped(d.Name()) {
 			return fs.SkipDir
-		case d.IsDir() || path.Ext(name) != ".md":
+		}
+		if d.IsDir() || path.Ext(name) != ".md" {
 			return nil
 		}
 		text, err := fs.ReadFile(tree, name)
@@ -50,15 +49,19 @@ func check(tree fs.FS) (pages, links int, broken []string, err error) {
 			return err
 		}
 		pages++
-		for _, l := range find(string(text)) {
+		for _, l := range findLinks(string(text)) {
 			links++
-			if why := follow(tree, name, l.target); why != "" {
+			if why := checkLink(tree, name, l.target); why != "" {
 				broken = append(broken, fmt.Sprintf("%s:%d: %s: %s", name, l.line, l.target, why))
 			}
 		}
 		return nil
 	})
 	return pages, links, broken, err
+}
+
+func isSkipped(folder string) bool {
+	return strings.HasPrefix(folder, ".") || folder == "testdata" || folder == "node_modules"
 }
 
 type link struct {
@@ -72,10 +75,10 @@ var (
 	code   = regexp.MustCompile("`[^`]*`")
 )
 
-// find returns the links of one page that stay in this repository. What stands in code is no link.
-func find(text string) []link {
+// findLinks returns the links of a page that have no scheme. It skips code.
+func findLinks(text string) []link {
 	var out []link
-	eachLine(text, func(n int, line string) {
+	forEachLine(text, func(n int, line string) {
 		for _, m := range linkTo.FindAllStringSubmatch(code.ReplaceAllString(line, "``"), -1) {
 			if !scheme.MatchString(m[1]) {
 				out = append(out, link{m[1], n})
@@ -85,13 +88,14 @@ func find(text string) []link {
 	return out
 }
 
-// eachLine calls do with every line of a page that is not inside a fenced block.
-func eachLine(text string, do func(n int, line string)) {
+// forEachLine calls do with every line of a page outside of fenced blocks.
+func forEachLine(text string, do func(n int, line string)) {
 	fence := ""
 	for i, line := range strings.Split(text, "\n") {
 		trimmed := strings.TrimSpace(line)
+		isFence := strings.HasPrefix(trimmed, "```") || strings.HasPrefix(trimmed, "~~~")
 		switch {
-		case fence == "" && (strings.HasPrefix(trimmed, "```") || strings.HasPrefix(trimmed, "~~~")):
+		case fence == "" && isFence:
 			fence = trimmed[:3]
 		case fence != "" && strings.HasPrefix(trimmed, fence):
 			fence = ""
@@ -101,8 +105,8 @@ func eachLine(text string, do func(n int, line string)) {
 	}
 }
 
-// follow says why a link on a page leads nowhere, or "" when it leads somewhere.
-func follow(tree fs.FS, page, target string) string {
+// checkLink returns why a link of a page is broken, or "".
+func checkLink(tree fs.FS, page, target string) string {
 	file, heading, _ := strings.Cut(target, "#")
 	to := page
 	if file != "" {
@@ -124,31 +128,23 @@ func follow(tree fs.FS, page, target string) string {
 	if err != nil {
 		return err.Error()
 	}
-	if !anchors(string(text))[heading] {
+	if !findAnchors(string(text))[heading] {
 		return "no such heading in " + to
 	}
 	return ""
 }
 
-// anchors returns the names that the headings of a page can be linked by: lower case, spaces as "-", punctuation left
-// out, and -1, -2 and so on behind a repeated one.
-func anchors(text string) map[string]bool {
+// findAnchors returns the anchors of a page's headings: lower case, spaces as "-", without punctuation, and with -1,
+// -2 and so on for repeated ones.
+func findAnchors(text string) map[string]bool {
 	out := map[string]bool{}
 	count := map[string]int{}
-	eachLine(text, func(_ int, line string) {
+	forEachLine(text, func(_ int, line string) {
 		title := strings.TrimLeft(line, "#")
 		if title == line || !strings.HasPrefix(title, " ") {
 			return
 		}
-		name := strings.Map(func(r rune) rune {
-			switch {
-			case unicode.IsLetter(r) || unicode.IsDigit(r) || r == '-' || r == '_':
-				return unicode.ToLower(r)
-			case r == ' ':
-				return '-'
-			}
-			return -1
-		}, strings.TrimSpace(linkTo.ReplaceAllString(title, "]")))
+		name := strings.Map(anchorRune, strings.TrimSpace(linkTo.ReplaceAllString(title, "]")))
 		if n := count[name]; n > 0 {
 			out[fmt.Sprintf("%s-%d", name, n)] = true
 		} else {
@@ -157,4 +153,16 @@ func anchors(text string) map[string]bool {
 		count[name]++
 	})
 	return out
+}
+
+// anchorRune returns the character of an anchor for one of a heading, -1 for none.
+func anchorRune(r rune) rune {
+	switch {
+	case unicode.IsLetter(r), unicode.IsDigit(r), r == '-', r == '_':
+		return unicode.ToLower(r)
+	case r == ' ':
+		return '-'
+	}
+
+	return -1
 }

@@ -1,9 +1,8 @@
-// Command machines builds the machines that testdata/hardware/spec describes, as trees that `prelet --hardware` takes:
-// for who wants to try prelet and has no such machine.
+// Command machines builds the sample machines of testdata/hardware/spec as trees for `prelet --hardware`, to try
+// prelet without such a machine. It reads SPECS/*.json and replaces a folder OUT/NAME for each. It must not write
+// anything else.
 //
 //	machines SPECS OUT
-//
-// It reads SPECS/*.json, replaces the folders OUT/NAME, one for each, and touches nothing else.
 package main
 
 import (
@@ -37,7 +36,7 @@ func buildAll(specs, out string, stdout io.Writer) error {
 		return err
 	}
 	if len(files) == 0 {
-		return fmt.Errorf("%s: there is no description of a machine (*.json) in it", specs)
+		return fmt.Errorf("%s: no description of a machine (*.json)", specs)
 	}
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return err
@@ -52,13 +51,13 @@ func buildAll(specs, out string, stdout io.Writer) error {
 	return nil
 }
 
-// replace builds a machine beside its place and moves it there, so that a description with a mistake leaves the old one.
+// replace builds a machine in a temporary folder and renames it, so that an invalid description keeps the old one.
 func replace(spec, dir string) (err error) {
 	fresh, err := os.MkdirTemp(filepath.Dir(dir), ".machine-")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(fresh)) }() // nothing is left of it once it was moved
+	defer func() { err = errors.Join(err, os.RemoveAll(fresh)) }() // it does not exist after the rename
 	if err := hwtree.BuildFile(spec, fresh); err != nil {
 		return err
 	}

@@ -28,7 +28,10 @@ func TestMachines(t *testing.T) {
 		if code := run([]string{specs, out}, &stdout, &stderr); code != 0 {
 			t.Fatalf("exit %d: %s", code, &stderr)
 		}
-		if want := filepath.Join(out, "bare-vm") + "\n" + filepath.Join(out, "dgx-h100") + "\n"; stdout.String() != want {
+		if want := filepath.Join(out, "bare-vm") + "\n" + filepath.Join(
+			out,
+			"dgx-h100",
+		) + "\n"; stdout.String() != want {
 			t.Errorf("built %q", &stdout)
 		}
 		if built, err := os.ReadDir(out); err != nil || len(built) != 2 {
@@ -48,7 +51,7 @@ func TestMachines(t *testing.T) {
 	}
 }
 
-// A description with a mistake is told, and the machine that was there before stays.
+// A description with a mistake is reported, and the previous machine stays.
 func TestABadDescriptionLeavesTheOldMachine(t *testing.T) {
 	in, out := t.TempDir(), t.TempDir()
 	if err := os.WriteFile(filepath.Join(in, "x.json"), []byte(`{"cpus": 1}`), 0o644); err != nil {
@@ -59,7 +62,8 @@ func TestABadDescriptionLeavesTheOldMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	var stderr bytes.Buffer
-	if code := run([]string{in, out}, &bytes.Buffer{}, &stderr); code != 1 || !strings.Contains(stderr.String(), "x.json") {
+	if code := run([]string{in, out}, &bytes.Buffer{}, &stderr); code != 1 ||
+		!strings.Contains(stderr.String(), "x.json") {
 		t.Errorf("exit %d: %s", code, &stderr)
 	}
 	var left []string

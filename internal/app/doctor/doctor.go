@@ -1,6 +1,6 @@
-// Package doctor judges whether a node is fit for a boot with its site: the kubelet and its unit, the runtime, the machine,
-// the clock, credentials, the site, the cluster, the disk, whose identity is there, and what earlier runs have left. It is a
-// function of what its caller has found out; it touches nothing itself.
+// Package doctor checks whether a node is fit for a boot with its site: the kubelet and its unit, the runtime, the
+// machine, the clock, credentials, the site, the cluster, the disk, the identity on it, and the state of earlier runs.
+// Its caller collects the input. It has no side effects.
 package doctor
 
 import (
@@ -17,54 +17,68 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
-// State is how one thing stands.
+// State is the result of one check.
 type State string
 
 // The states.
 const (
 	OK      State = "ok"
-	Warning State = "warning" // a boot ends well, and not as one would want it
-	Problem State = "problem" // a boot does not end well
-	Unread  State = "unread"  // this user may not look, or nobody can tell now
+	Warning State = "warning" // a boot succeeds, but probably not as intended
+	Problem State = "problem" // a boot fails
+	Unread  State = "unread"  // this user may not read it, or it is not known now
 )
 
-// Finding is one thing that was looked at.
+// Finding is the result of one check.
 type Finding struct {
 	Check   string     `json:"check"` // see Checks
 	State   State      `json:"state"`
-	Summary string     `json:"summary"`       // what
-	Why     string     `json:"why,omitempty"` // it matters, or how it was found out
-	Do      string     `json:"do,omitempty"`  // next
+	Summary string     `json:"summary"`
+	Why     string     `json:"why,omitempty"` // the reason, or why it matters
+	Do      string     `json:"do,omitempty"`  // the next step
 	Code    fault.Code `json:"code,omitempty"`
 	Place   string     `json:"place,omitempty"` // FILE:LINE:COLUMN of the site
 }
 
-// Checks are the names of what is looked at, in the order of the report.
+// Checks returns the names of the checks, in the order of the report.
 func Checks() []string {
-	return []string{"site", "kubelet", "unit", "runtime", "machine", "hardware", "clock", "credentials", "cluster", "disk", "identity", "state", "detectors"}
+	return []string{
+		"site",
+		"kubelet",
+		"unit",
+		"runtime",
+		"machine",
+		"hardware",
+		"clock",
+		"credentials",
+		"cluster",
+		"disk",
+		"identity",
+		"state",
+		"detectors",
+	}
 }
 
-// Input is what the caller has found out.
+// Input is the state of the node that the caller collects.
 type Input struct {
 	Root    bool            // the user may read and write everything
 	Loaded  hcl.Diagnostics // of loading and checking the site
-	Plan    *boot.Plan      // made without the token; nil where the site could not be read
+	Plan    *boot.Plan      // made without the token; nil if the site could not be read
 	Binary  Binary
-	Systemd bool // it is the init of this machine
+	Systemd bool // is the init of this machine
 	Unit    Unit
 	Gate    Gate
 	Runtime Runtime
-	Clock   error // nil: somebody has set it
+	Clock   error // nil: it is set
 	Secrets []Secret
 	Places  []Place
 	Kept    Kept
 	Kubeadm string // text of kubeadm-flags.env, "" for none
 }
 
-// Binary is the kubelet's.
+// Binary is the kubelet's program.
 type Binary struct {
 	Path    string // "" for none
-	Version string // "" if it did not tell
+	Version string // "" if it does not report one
 }
 
 // Unit is the kubelet's unit.
@@ -76,11 +90,11 @@ type Unit struct {
 	Gated bool   // an EnvironmentFile= without "-" names the gate
 }
 
-// Gate is what keeps the kubelet from starting.
+// Gate is the file without which the kubelet does not start.
 type Gate struct {
 	Open       bool
 	Generation int
-	Why        string // it is shut
+	Why        string // it is closed
 	Err        error
 }
 
@@ -104,44 +118,49 @@ type Place struct {
 	For string // the folder itself
 }
 
-// Kept is what earlier runs have left.
+// Kept is the state of earlier runs.
 type Kept struct {
 	Err     error
 	Current int
-	Rotten  []generation.Rotten // generations whose files are damaged
-	Adopted bool                // Current was made of files that were as planned already
+	Damaged []generation.DamagedGeneration // generations whose files are damaged
+	Adopted bool                           // the files of Current were as planned before it
 	Journal *generation.Journal
-	Held    map[string]string // by plan, why
+	Held    map[string]string // the reason by plan
 	Pinned  string            // why nothing is applied; "" for no pin
-	Lock    string            // who holds it
+	Lock    string            // its holder
 }
 
-// Examine judges. Findings come in the order of Checks, in each the worst first.
+// Examine runs all checks. Findings are in the order of Checks, the worst of each check first.
 func Examine(in Input) []Finding {
 	e := &examination{in: in}
-	e.site()
-	e.binary()
-	e.unit()
-	e.runtime()
-	e.machine()
-	e.clock()
-	e.credentials()
-	e.cluster()
-	e.disk()
-	e.identity()
-	e.state()
-	e.detectors()
+	e.checkSite()
+	e.checkBinary()
+	e.checkUnit()
+	e.checkRuntime()
+	e.checkMachine()
+	e.checkClock()
+	e.checkCredentials()
+	e.checkCluster()
+	e.checkDisk()
+	e.checkIdentity()
+	e.checkState()
+	e.checkDetectors()
 	checks := Checks()
 	worst := []State{Problem, Warning, Unread, OK}
 	slices.SortStableFunc(e.found, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(slices.Index(checks, a.Check), slices.Index(checks, b.Check)), cmp.Compare(slices.Index(worst, a.State), slices.Index(worst, b.State)))
+		return cmp.Or(
+			cmp.Compare(slices.Index(checks, a.Check), slices.Index(checks, b.Check)),
+			cmp.Compare(slices.Index(worst, a.State), slices.Index(worst, b.State)),
+		)
 	})
 	return e.found
 }
 
-// Fit says whether a boot would end well, as far as can be told.
+// Fit reports whether a boot would succeed, as far as is known.
 func Fit(findings []Finding) bool {
-	return !slices.ContainsFunc(findings, func(f Finding) bool { return f.State == Problem })
+	return !slices.ContainsFunc(findings, func(f Finding) bool {
+		return f.State == Problem
+	})
 }
 
 type examination struct {
@@ -151,80 +170,119 @@ type examination struct {
 
 func (e *examination) add(f Finding) { e.found = append(e.found, f) }
 
-func (e *examination) say(check string, s State, do, why, format string, args ...any) {
-	e.add(Finding{Check: check, State: s, Summary: fmt.Sprintf(format, args...), Why: why, Do: do})
+func (e *examination) ok(check, summary string) {
+	e.add(Finding{Check: check, State: OK, Summary: summary})
 }
 
-// none says whether nothing worse than fine was found for a check.
-func (e *examination) none(check string) bool {
-	return !slices.ContainsFunc(e.found, func(f Finding) bool { return f.Check == check && f.State != OK })
+// problem adds what stops a run, with its reason and the next step.
+func (e *examination) problem(check, summary, why, do string) {
+	e.add(Finding{Check: check, State: Problem, Summary: summary, Why: why, Do: do})
 }
 
-// checkOf is where a message of the plan belongs.
-func checkOf(c fault.Code) string {
-	switch c {
-	case fault.KubeletFlag, fault.KubeletGate, fault.ConfigInvalid, fault.KubeletDeprecated, fault.FlagsInvalid:
-		return "kubelet"
-	case fault.KubeletMachine:
-		return "machine"
-	case fault.ClusterUnreachable, fault.ClusterUntrusted, fault.ClusterDenied, fault.ClusterUnusable:
-		return "cluster"
-	case fault.CredentialMissing:
-		return "credentials"
-	case fault.DetectorFailed, fault.DetectorDegraded, fault.DetectorWarning, fault.DetectorUnknown:
-		return "detectors"
-	case fault.HardwareFailed, fault.HardwareDegraded, fault.ReserveRefused, fault.NullFact:
-		return "hardware"
-	case fault.CannotWrite, fault.Drift:
-		return "disk"
-	case fault.Identity:
-		return "identity"
-	case fault.Systemd:
-		return "unit"
-	}
-	return "site"
+// warn adds what does not stop a run, with its reason and the next step.
+func (e *examination) warn(check, summary, why, do string) {
+	e.add(Finding{Check: check, State: Warning, Summary: summary, Why: why, Do: do})
 }
 
-// site takes the messages of loading, checking and planning apart. What was not asked on purpose, and notes, are left out.
-func (e *examination) site() {
-	diags := slices.Clone(e.in.Loaded)
+// unread adds what could not be checked, with the reason and the next step.
+func (e *examination) unread(check, summary, why, do string) {
+	e.add(Finding{Check: check, State: Unread, Summary: summary, Why: why, Do: do})
+}
+
+// isFine reports whether all findings of a check are OK.
+func (e *examination) isFine(check string) bool {
+	return !slices.ContainsFunc(e.found, func(f Finding) bool {
+		return f.Check == check && f.State != OK
+	})
+}
+
+// checksByCode are the checks that messages of the plan belong to; "site" for all other codes.
+var checksByCode = map[fault.Code]string{
+	fault.KubeletFlag:        "kubelet",
+	fault.KubeletGate:        "kubelet",
+	fault.ConfigInvalid:      "kubelet",
+	fault.KubeletDeprecated:  "kubelet",
+	fault.FlagsInvalid:       "kubelet",
+	fault.KubeletMachine:     "machine",
+	fault.ClusterUnreachable: "cluster",
+	fault.ClusterUntrusted:   "cluster",
+	fault.ClusterDenied:      "cluster",
+	fault.ClusterUnusable:    "cluster",
+	fault.CredentialMissing:  "credentials",
+	fault.DetectorFailed:     "detectors",
+	fault.DetectorDegraded:   "detectors",
+	fault.DetectorWarning:    "detectors",
+	fault.DetectorUnknown:    "detectors",
+	fault.HardwareFailed:     "hardware",
+	fault.HardwareDegraded:   "hardware",
+	fault.ReserveRefused:     "hardware",
+	fault.NullFact:           "hardware",
+	fault.CannotWrite:        "disk",
+	fault.Drift:              "disk",
+	fault.Identity:           "identity",
+	fault.Systemd:            "unit",
+}
+
+// checkSite adds the messages of loading, checking and planning, each to its check. It leaves out notes, and the
+// answers that are missing because LimitSource did not ask.
+func (e *examination) checkSite() {
+	messages := slices.Clone(e.in.Loaded)
 	if e.in.Plan != nil {
-		diags = append(diags, e.in.Plan.Diagnostics...)
+		messages = append(messages, e.in.Plan.Diagnostics...)
 	}
-	seen := map[string]bool{}
-	for _, d := range diags {
-		code := origin.CodeOf(d)
-		if origin.IsNote(d) || code == fault.Unread && !origin.IsDenied(d) {
-			continue
-		}
-		f := Finding{Check: checkOf(code), State: Warning, Summary: d.Summary, Why: d.Detail, Code: code}
-		if d.Subject != nil {
-			f.Place = fmt.Sprintf("%s:%d:%d", d.Subject.Filename, d.Subject.Start.Line, d.Subject.Start.Column)
-		}
-		switch {
-		case code == fault.NoSite:
-			f.State, f.Do = Problem, "prelet init writes a first site"
-		case code == fault.Unread:
-			f.State = Unread
-		case d.Severity == hcl.DiagError:
-			f.State = Problem
-		}
-		if key := f.Place + f.Summary + f.Why; !seen[key] {
-			seen[key] = true
+	for _, d := range messages {
+		isSkipped := origin.CodeOf(d) == fault.Unread && !origin.IsDenied(d)
+		f := newFinding(d)
+		if !isSkipped && !origin.IsNote(d) && !slices.Contains(e.found, f) {
 			e.add(f)
 		}
 	}
-	if e.in.Plan != nil && e.in.Plan.Site != nil && e.none("site") {
-		e.say("site", OK, "", "", "it is valid: %s, %s", count(len(e.in.Plan.Site.Files), "file"), count(len(e.in.Plan.Site.Stages), "stage"))
+
+	p := e.in.Plan
+	if p == nil {
+		return
 	}
-	if e.none("hardware") && e.in.Plan != nil && e.in.Plan.Facts != nil {
-		e.say("hardware", OK, "", "", "it can be read")
+	if p.Site != nil && e.isFine("site") {
+		files := count(len(p.Site.Files), "file")
+		stages := count(len(p.Site.Stages), "stage")
+		e.ok("site", "it is valid: "+files+", "+stages)
+	}
+	if p.Facts != nil && e.isFine("hardware") {
+		e.ok("hardware", "it can be read")
 	}
 }
 
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
+// newFinding returns the finding of a message.
+func newFinding(d *hcl.Diagnostic) Finding {
+	code := origin.CodeOf(d)
+	f := Finding{
+		Check:   cmp.Or(checksByCode[code], "site"),
+		State:   Warning,
+		Summary: d.Summary,
+		Why:     d.Detail,
+		Code:    code,
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	if at := d.Subject; at != nil {
+		f.Place = fmt.Sprintf("%s:%d:%d", at.Filename, at.Start.Line, at.Start.Column)
+	}
+
+	switch {
+	case code == fault.NoSite:
+		f.State = Problem
+		f.Do = "prelet init writes a first site"
+	case code == fault.Unread:
+		f.State = Unread
+	case d.Severity == hcl.DiagError:
+		f.State = Problem
+	}
+
+	return f
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+
+	return fmt.Sprintf("%d %ss", n, noun)
 }

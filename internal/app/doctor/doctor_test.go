@@ -23,16 +23,24 @@ func p[T any](v T) *T { return &v }
 func well() Input {
 	return Input{
 		Root: true, Systemd: true,
-		Plan: &boot.Plan{Site: &site.Site{}, Facts: &world.Facts{MachineID: p("1")},
+		Plan: &boot.Plan{Site: &lang.Site{}, Facts: &world.Facts{MachineID: p("1")},
 			Kubelet: world.KubeletAns{Joined: true, JoinedWhy: "so", Cgroup: 2, Swap: p(false)}},
 		Binary:  Binary{Path: "/usr/bin/kubelet", Version: "v1.36.3"},
 		Unit:    Unit{Name: "kubelet.service", Load: "loaded", File: "enabled", Gated: true},
 		Gate:    Gate{Open: true, Generation: 3},
 		Runtime: Runtime{Endpoint: "unix:///run/x.sock", Driver: "systemd"},
 		Secrets: []Secret{{Name: "token", Needed: true}},
-		Places: []Place{{
-			Disk: nodefile.Disk{Path: "/etc", Writable: true, FreeBytes: 1 << 30, FreeFiles: 1000}, For: "/etc/kubernetes",
-		}},
+		Places: []Place{
+			{
+				Disk: nodefile.Disk{
+					Path:      "/etc",
+					Writable:  true,
+					FreeBytes: 1 << 30,
+					FreeFiles: 1000,
+				},
+				For: "/etc/kubernetes",
+			},
+		},
 		Kept:    Kept{Current: 3},
 		Kubeadm: "KUBELET_KUBEADM_ARGS=\"--node-ip=198.51.100.7\"\n",
 	}
@@ -41,7 +49,7 @@ func well() Input {
 func TestWell(t *testing.T) {
 	found := Examine(well())
 	if !Fit(found) {
-		t.Error("it is not fit")
+		t.Error("got an unfit node, want a fit one")
 	}
 	var checks []string
 	for _, f := range found {
@@ -52,12 +60,12 @@ func TestWell(t *testing.T) {
 	}
 	for _, c := range Checks() {
 		if c != "detectors" && !slices.Contains(checks, c) {
-			t.Errorf("nothing is said of %s", c)
+			t.Errorf("got no finding of %s, want one", c)
 		}
 	}
 }
 
-// Each row makes one thing ill, and names what is told of it.
+// Each row makes one part unhealthy, and names the expected finding.
 func TestIll(t *testing.T) {
 	ill := errors.New("because")
 	at := hcl.Range{Filename: "site.hcl", Start: hcl.Pos{Line: 3, Column: 5}}
@@ -68,24 +76,24 @@ func TestIll(t *testing.T) {
 		state State
 		says  string
 	}{
-		{"no kubelet", func(i *Input) { i.Binary = Binary{} }, "kubelet", Problem, "there is no kubelet"},
-		{"a kubelet that says nothing", func(i *Input) { i.Binary.Version = "" }, "kubelet", Problem, "does not tell its version"},
+		{"no kubelet", func(i *Input) { i.Binary = Binary{} }, "kubelet", Problem, "no kubelet was found"},
+		{"a kubelet that says nothing", func(i *Input) { i.Binary.Version = "" }, "kubelet", Problem, "does not report its version"},
 		{"a new kubelet", func(i *Input) { i.Binary.Version = "v1.99.0" }, "kubelet", Warning, "newer than"},
 		{"an old kubelet", func(i *Input) { i.Binary.Version = "v1.11.0" }, "kubelet", Warning, "older than"},
 		{"kubeadm's file", func(i *Input) { i.Kubeadm = "KUBELET_KUBEADM_ARGS=\x00\n" }, "kubelet", Warning, "cannot be read"},
-		{"no systemd", func(i *Input) { i.Systemd = false }, "unit", Unread, "cannot be told"},
-		{"no D-Bus", func(i *Input) { i.Unit.Err = ill }, "unit", Unread, "cannot be asked"},
+		{"no systemd", func(i *Input) { i.Systemd = false }, "unit", Unread, "cannot be checked"},
+		{"no D-Bus", func(i *Input) { i.Unit.Err = ill }, "unit", Unread, "from systemd"},
 		{"masked", func(i *Input) { i.Unit.Load = "masked" }, "unit", Problem, "is masked"},
 		{"masked for this boot", func(i *Input) { i.Unit.File = "masked-runtime" }, "unit", Problem, "is masked"},
-		{"no unit", func(i *Input) { i.Unit.Load = "not-found" }, "unit", Problem, "is not there"},
+		{"no unit", func(i *Input) { i.Unit.Load = "not-found" }, "unit", Problem, "does not exist"},
 		{"no gate", func(i *Input) { i.Unit.Gated = false }, "unit", Problem, "does not wait for prelet"},
 		{"disabled", func(i *Input) { i.Unit.File = "disabled" }, "unit", Warning, "is disabled"},
 		{"shut", func(i *Input) { i.Gate = Gate{Why: "the plan failed"} }, "unit", Warning, "the gate is shut"},
-		{"a gate that cannot be read", func(i *Input) { i.Gate = Gate{Err: ill} }, "unit", Unread, "cannot be looked at"},
+		{"a gate that cannot be read", func(i *Input) { i.Gate = Gate{Err: ill} }, "unit", Unread, "cannot be read"},
 		{"no runtime", func(i *Input) { i.Runtime = Runtime{} }, "runtime", Warning, "no container runtime"},
 		{"a runtime that is away", func(i *Input) { i.Runtime.Err = ill }, "runtime", Warning, "does not answer"},
 		{"no facts", func(i *Input) { i.Plan.Facts, i.Runtime = nil, Runtime{} }, "runtime", Unread, "not looked for"},
-		{"the clock", func(i *Input) { i.Clock = ill }, "clock", Warning, "nobody has set"},
+		{"the clock", func(i *Input) { i.Clock = ill }, "clock", Warning, "not set"},
 		{"a credential", func(i *Input) { i.Secrets[0].Err = ill }, "credentials", Problem, "token cannot be read"},
 		{"a credential that this user may not see", func(i *Input) { i.Secrets[0].Err, i.Root = ill, false }, "credentials", Unread, "token"},
 		{"a file system", func(i *Input) { i.Places[0].ReadOnly = true }, "disk", Problem, "read-only"},
@@ -94,7 +102,7 @@ func TestIll(t *testing.T) {
 		{"permission", func(i *Input) { i.Places[0].Writable = false }, "disk", Problem, "cannot be written to"},
 		{"a folder that is none", func(i *Input) { i.Places[0].Err = ill }, "disk", Problem, "/etc"},
 		{"not root", func(i *Input) { i.Root = false }, "disk", Unread, "whether 1 folder"},
-		{"a clone", func(i *Input) { i.Plan.Aside = &boot.Aside{Why: "another id"} }, "identity", Warning, "another machine's"},
+		{"a clone", func(i *Input) { i.Plan.Previous = &boot.PreviousIdentity{Why: "another id"} }, "identity", Warning, "another machine's"},
 		{"no machine id", func(i *Input) { i.Plan.Facts.MachineID = nil }, "identity", Warning, "no id"},
 		{"an expired identity", func(i *Input) { i.Plan.Kubelet.Joined, i.Plan.Kubelet.Identity = false, &world.IdentityAns{} }, "identity", Warning, "has not joined"},
 		{"a generation without a verdict", func(i *Input) { i.Kept.Journal = &generation.Journal{Phase: generation.PhaseVerify, Gen: 4} }, "state", Warning, "generation 4 awaits"},
@@ -131,29 +139,37 @@ func TestIll(t *testing.T) {
 			if !slices.ContainsFunc(found, func(f Finding) bool {
 				return f.Check == c.check && f.State == c.state && strings.Contains(f.Summary, c.says)
 			}) {
-				t.Fatalf("%s %s with %q is not in %+v", c.check, c.state, c.says, found)
+				t.Fatalf("want %s %s with %q, got %+v", c.check, c.state, c.says, found)
 			}
 			if Fit(found) != (c.state != Problem) {
-				t.Errorf("fit: %t", Fit(found))
+				t.Errorf("fit: got %t, want %t", Fit(found), !Fit(found))
 			}
 			for _, f := range found {
 				if f.Check == c.check && f.State == OK {
-					t.Errorf("it is fine and not: %+v", f)
+					t.Errorf("got %+v, want no OK next to a worse finding", f)
 				}
 				if f.State == Problem && f.Do == "" && f.Why == "" {
-					t.Errorf("a problem without a reason and a remedy: %+v", f)
+					t.Errorf("got %+v, want a problem with a reason and a next step", f)
 				}
 			}
 		})
 	}
 }
 
-// The token of a node that has joined is not needed; what was not asked on purpose, and notes, are no findings.
+// A node that has joined does not need the token; checks that were skipped on purpose, and notes, are not findings.
 func TestLeftOut(t *testing.T) {
 	in := well()
 	in.Secrets = []Secret{{Name: "token", Err: errors.New("x")}}
-	in.Plan.Diagnostics = hcl.Diagnostics{origin.NotRead(hcl.Range{}, "the base", []string{"object"}),
-		origin.Warning(fault.Unread, hcl.Range{}, "It may not look so", "d"), origin.Note(fault.NullFact, hcl.Range{}, "a note", "d")}
+	in.Plan.Diagnostics = hcl.Diagnostics{
+		origin.NotRead(hcl.Range{}, "the base", []string{"object"}),
+		origin.Warning(
+			fault.Unread,
+			hcl.Range{},
+			"It may not look so",
+			"d",
+		),
+		origin.Note(fault.NullFact, hcl.Range{}, "a note", "d"),
+	}
 	for _, f := range Examine(in) {
 		if f.State != OK {
 			t.Errorf("%+v", f)

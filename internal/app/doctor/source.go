@@ -8,9 +8,9 @@ import (
 )
 
 // LimitSource returns a source for a plan that is only judged, and sends no secret. While the node has not joined, it
-// asks the cluster for no object, because that takes the bootstrap token: the answer is Unread. (A node that has joined
-// uses its own identity.) A credential is answered if given returns nil for its name, which means that its unit would get
-// it. Everything else is asked of source.
+// asks the cluster for no object, because that takes the bootstrap token: the answer is Unread. (A node that has
+// joined uses its own identity.) A credential is answered if given returns nil for its name, which means that its unit
+// would get it. Everything else is asked of source.
 func LimitSource(source world.Source, isJoined bool, given func(name string) error) world.Source {
 	return world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
 		switch q.Kind {
@@ -19,7 +19,8 @@ func LimitSource(source world.Source, isJoined bool, given func(name string) err
 				return world.Failure(fault.Unread, "the token is not sent for this", "")
 			}
 		case world.KindCredential:
-			if r, err := world.Credential.Request(q); err == nil && given(r.Name) == nil {
+			r, err := world.Credential.Request(q)
+			if err == nil && given(r.Name) == nil {
 				return world.Credential.Answer(world.CredentialAns{Source: "its unit's"})
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// TestLimitSource asks nothing of a node that has not joined that would send the token.
+// TestLimitSource checks that a node that has not joined sends no request that contains the token.
 func TestLimitSource(t *testing.T) {
 	var asked []world.Kind
 	source := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {

@@ -2,29 +2,36 @@ package importer
 
 import (
 	"fmt"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/platform/apiaddress"
 	"github.com/prelet/prelet/schema"
 )
 
-// config is what an init-config says, as the script understood it.
+const (
+	defaultVersion = "1.11" // of the script
+	maxInterface   = 15     // IFNAMSIZ of linux/if.h without the zero byte
+)
+
+// config is an init-config as the script understood it.
 type config struct {
-	Server    string  // https://host:port, or host:port with https:// before it
-	Version   string  // what follows kubelet-config- in the ConfigMap's name
-	Interface string  // "": the address is left as the base has it
+	Server    string  // https://host:port
+	Version   string  // after kubelet-config- in the ConfigMap's name
+	Interface string  // "": the base's address is not changed
 	Labels    []label // each key once, in the order of the text
 	Taints    []taint // each key and effect once
-	CPUs      string  // that remain for pods; "": CPU is left as the base has it
-	Memory    string  // "10%"; "": memory is left as the base has it
+	CPUs      string  // that remain for pods; "": the base's reservation is not changed
+	Memory    string  // "10%"; "": as CPUs
 }
 
 type label struct {
@@ -37,257 +44,333 @@ type taint struct {
 	at hcl.Range
 }
 
-// defaultVersion is the script's.
-const defaultVersion = "1.11"
-
-// reader turns JSON into a config, and says what it could not carry over.
+// reader turns JSON into a config and reports entries that cannot be imported.
 type reader struct {
 	src   []byte
 	diags hcl.Diagnostics
 }
 
-func (r *reader) fail(c fault.Code, at hcl.Range, summary, detail string, args ...any) {
-	r.diags = append(r.diags, origin.Error(c, at, summary, "%s", fmt.Sprintf(detail, args...)))
-}
+func (r *reader) add(d *hcl.Diagnostic) { r.diags = append(r.diags, d) }
 
-// leave says what is not in the site though it stands in init-config.
-func (r *reader) leave(c fault.Code, at hcl.Range, summary, detail string, args ...any) {
-	r.diags = append(r.diags, origin.Warning(c, at, summary, "%s", fmt.Sprintf(detail, args...)))
-}
+// readObject returns the values of an object's known keys. Of a duplicate key the last one counts, as in Python.
+func (r *reader) readObject(n *lang.JSONNode, what string, known ...string) map[string]*lang.JSONNode {
+	out := map[string]*lang.JSONNode{}
 
-// note tells what is in the site otherwise than in init-config.
-func (r *reader) note(c fault.Code, at hcl.Range, summary, detail string, args ...any) {
-	r.diags = append(r.diags, origin.Note(c, at, summary, "%s", fmt.Sprintf(detail, args...)))
-}
-
-// object gives the values of an object's known keys. Of a key given twice the last counts, as in Python.
-func (r *reader) object(v value, what string, known ...string) map[string]value {
-	out := map[string]value{}
-	for _, m := range v.members {
-		if !slices.Contains(known, m.key) {
-			r.leave(fault.UnknownArgument, m.at, fmt.Sprintf("%s is left out: the script does not read it", quote(m.key)), "Nothing of the site comes from it. %s", schema.Suggest(m.key, known))
+	for i, key := range n.Keys {
+		if !slices.Contains(known, key.Text) {
+			r.add(origin.Warning(fault.UnknownArgument, key.Range,
+				fmt.Sprintf("%q is left out: the script does not read it", shorten(key.Text, 28)),
+				"It does not change the site. %s", schema.Suggest(key.Text, known)))
 			continue
 		}
-		if _, twice := out[m.key]; twice {
-			r.note(fault.Duplicate, m.at, fmt.Sprintf("%s is given twice in %s", m.key, what), "The last one counts, as it did for the script.")
+		if _, isDuplicate := out[key.Text]; isDuplicate {
+			r.add(
+				origin.Note(
+					fault.Duplicate,
+					key.Range,
+					fmt.Sprintf("%s is given twice in %s", key.Text, what),
+					"The last one counts, as it did for the script.",
+				),
+			)
 		}
-		out[m.key] = m.value
+		out[key.Text] = n.Items[i]
 	}
+
 	return out
 }
 
-// text reads a string; a number counts as its text. Null, "" and a key that is not there are the empty text.
-func (r *reader) text(v value, key string, numbers bool) string {
+// readText returns the text of a string, or of a number if numbers are allowed. Null, "" and a missing key are "".
+func (r *reader) readText(n *lang.JSONNode, key string, allowsNumbers bool) string {
 	switch {
-	case v.kind == isString:
-		return strings.TrimSpace(v.text)
-	case v.kind == isNumber && numbers:
-		return v.text
-	case v.kind != "" && v.kind != isNull:
-		r.fail(fault.WrongType, v.at, "Wrong type for "+key, "A string is needed, not %s.", v.kind)
+	case n == nil || n.Kind == lang.JSONNull:
+		return ""
+	case n.Kind == lang.JSONString:
+		return strings.TrimSpace(n.Text)
+	case n.Kind == lang.JSONNumber && allowsNumbers:
+		return n.Text
 	}
+
+	r.add(origin.Error(fault.WrongType, n.Range, "Wrong type for "+key, "A string is needed, not %s.", n.Kind))
+
 	return ""
 }
 
-func (r *reader) config(doc value) config {
-	m := r.object(doc, "the file", "apiserver", "k8s_version", "listenInterface", "nodeLabels", "nodeTaints", "resources")
+func (r *reader) readConfig(doc *lang.JSONNode) config {
+	if doc.Kind != lang.JSONObject {
+		r.add(origin.Error(fault.WrongType, doc.Range, "This is not an init-config",
+			"An object is needed, as {\"apiserver\": \"HOST:6443\"}, not %s.", doc.Kind))
+
+		return config{}
+	}
+
+	m := r.readObject(doc, "the file",
+		"apiserver", "k8s_version", "listenInterface", "nodeLabels", "nodeTaints", "resources")
 	c := config{
-		Server:    r.server(m["apiserver"], doc.at),
-		Version:   r.version(m["k8s_version"]),
-		Interface: r.link(m["listenInterface"]),
-		Labels:    r.labels(m["nodeLabels"]),
-		Taints:    r.taints(m["nodeTaints"]),
+		Server:    r.readServer(m["apiserver"], doc),
+		Version:   r.readVersion(m["k8s_version"]),
+		Interface: r.readInterface(m["listenInterface"]),
+		Labels:    r.readLabels(m["nodeLabels"]),
+		Taints:    r.readTaints(m["nodeTaints"]),
 	}
-	switch res := m["resources"]; res.kind {
-	case isObject:
-		c.CPUs, c.Memory = r.resources(res)
-	case "", isNull:
+
+	res := m["resources"]
+	switch {
+	case res == nil || res.Kind == lang.JSONNull:
+	case res.Kind == lang.JSONObject:
+		m := r.readObject(res, "resources", "cpuRemained", "memoryReserved")
+		c.CPUs = r.readCPUs(m["cpuRemained"])
+		c.Memory = r.readMemory(m["memoryReserved"])
 	default:
-		r.fail(fault.WrongType, res.at, "Wrong type for resources", "An object is needed, as {\"cpuRemained\": 8, \"memoryReserved\": \"10%%\"}, not %s.", res.kind)
+		r.add(origin.Error(
+			fault.WrongType,
+			res.Range,
+			"Wrong type for resources",
+			"An object is needed, as {\"cpuRemained\": 8, \"memoryReserved\": \"10%%\"}, not %s.",
+			res.Kind,
+		))
 	}
+
 	return c
 }
 
-// server reads host:port or a URL, with the port that a URL implies.
-func (r *reader) server(v value, whole hcl.Range) string {
-	s := r.text(v, "apiserver", false)
-	bad := func(why string, args ...any) string {
-		r.fail(fault.WrongType, v.at, "apiserver cannot be used", why, args...)
-		return ""
-	}
-	if s == "" {
-		if !r.diags.HasErrors() {
-			at := v.at
-			if v.kind == "" {
-				at = whole
-				at.End = at.Start
-			}
-			r.fail(fault.MissingArgument, at, "There is no apiserver", "Write \"apiserver\": \"HOST:6443\".")
-		}
-		return ""
-	}
-	scheme, rest, found := strings.Cut(s, "://")
-	switch {
-	case !found:
-		rest = s
-	case strings.EqualFold(scheme, "http"):
-		return bad("http is refused: nobody could tell who answers, and the token would go over the wire as it is. Write https://%s with the port that serves TLS, usually 6443.", rest)
-	case !strings.EqualFold(scheme, "https"):
-		return bad("%q is no scheme of an apiserver. Write host:port, or https://host:port.", scheme)
-	}
-	u, err := url.Parse("https://" + rest)
-	switch {
-	case err != nil:
-		return bad("It is neither host:port nor https://host:port.")
-	case u.User != nil:
-		return bad("It holds a user name or a password, which would stand in every recording. Write host:port; the token comes as a credential.")
-	case u.RawQuery != "" || u.Fragment != "" || u.Path != "" && u.Path != "/":
-		return bad("It has a path. An apiserver is a host and a port: write https://%s.", u.Host)
-	case u.Hostname() == "" || len(content.IsDNS1123Subdomain(strings.ToLower(u.Hostname()))) > 0 && !strings.Contains(u.Host, "["):
-		return bad("%q is no name or address of a host.", u.Hostname())
-	case u.Port() == "" && !found:
-		return bad("The port is missing: write %s:6443.", rest)
-	case u.Port() == "":
-		return "https://" + strings.ToLower(u.Host) + ":443"
-	}
-	if n, err := strconv.ParseUint(u.Port(), 10, 16); err != nil || n == 0 {
-		return bad("%q is no port.", u.Port())
-	}
-	return "https://" + strings.ToLower(u.Host)
-}
-
-func (r *reader) version(v value) string {
-	s := r.text(v, "k8s_version", true)
-	if v.kind == isNumber {
-		if f, err := strconv.ParseFloat(s, 64); err != nil || strconv.FormatFloat(f, 'f', -1, 64) != s {
-			r.fail(fault.WrongType, v.at, "k8s_version is a number that is not what it looks like", "To JSON, %s is another text. Write it in quotes: \"%s\".", s, s)
+// readServer reads host:port, or a URL with its implied port.
+func (r *reader) readServer(n, doc *lang.JSONNode) string {
+	before := len(r.diags)
+	s := r.readText(n, "apiserver", false)
+	if s != "" {
+		server, err := apiaddress.Parse(s)
+		if err != nil {
+			r.add(origin.Error(fault.WrongType, n.Range, "apiserver cannot be used", "%s.", err))
 			return ""
 		}
-		r.note(fault.WrongType, v.at, "k8s_version is a number", "It was read as %q. Quotes keep 1.20 from being 1.2.", s)
+
+		return "https://" + server
 	}
+
+	if len(r.diags) == before {
+		at := hcl.Range{Filename: doc.Range.Filename, Start: doc.Range.Start, End: doc.Range.Start}
+		if n != nil {
+			at = n.Range
+		}
+		r.add(origin.Error(fault.MissingArgument, at, "No API server", "Write \"apiserver\": \"HOST:6443\"."))
+	}
+
+	return ""
+}
+
+func (r *reader) readVersion(n *lang.JSONNode) string {
+	s := r.readText(n, "k8s_version", true)
 	if s == "" {
 		return defaultVersion
 	}
-	if e := content.IsDNS1123Subdomain("kubelet-config-" + s); len(e) > 0 {
-		r.fail(fault.WrongType, v.at, "k8s_version cannot be used", "There can be no ConfigMap kubelet-config-%s: %s.", s, strings.Join(e, "; "))
-	}
-	return s
-}
 
-// maxInterface is IFNAMSIZ of linux/if.h less the zero byte.
-const maxInterface = 15
+	if n.Kind == lang.JSONNumber {
+		f, err := strconv.ParseFloat(s, 64)
+		if err != nil || strconv.FormatFloat(f, 'f', -1, 64) != s {
+			r.add(
+				origin.Error(
+					fault.WrongType,
+					n.Range,
+					"k8s_version is a number that is not what it looks like",
+					"To JSON, %s is another text. Write it in quotes: %q.",
+					s,
+					s,
+				),
+			)
 
-func (r *reader) link(v value) string {
-	s := r.text(v, "listenInterface", false)
-	if len(s) > maxInterface || strings.ContainsAny(s, "/ \t\n") {
-		r.fail(fault.WrongType, v.at, "listenInterface is no interface", "The name of an interface has at most %d characters and no space or slash.", maxInterface)
-	}
-	return s
-}
-
-func (r *reader) resources(v value) (cpus, memory string) {
-	m := r.object(v, "resources", "cpuRemained", "memoryReserved")
-	c := m["cpuRemained"]
-	if s := r.text(c, "cpuRemained", true); s != "" {
-		n, err := strconv.ParseUint(s, 10, 16)
-		switch {
-		case err != nil:
-			r.fail(fault.WrongType, c.at, "cpuRemained is no number of CPUs", "%s: a whole number is needed, of the CPUs that pods may use.", shorten(s))
-		case n == 0:
-			r.leave(fault.ReserveRefused, c.at, "cpuRemained is left out: it is 0", "It would leave no CPU to pods. CPU stays as the base has it; write remainder { cpus = … } in the site if that is not meant.")
-		default:
-			cpus = strconv.FormatUint(n, 10)
+			return ""
 		}
+		r.add(origin.Note(fault.WrongType, n.Range, "k8s_version is a number",
+			"It was read as %q. Quotes keep 1.20 from being 1.2.", s))
 	}
-	p := m["memoryReserved"]
-	s := r.text(p, "memoryReserved", true)
-	if s == "" {
-		return cpus, ""
+
+	if e := content.IsDNS1123Subdomain("kubelet-config-" + s); len(e) > 0 {
+		r.add(origin.Error(fault.WrongType, n.Range, "k8s_version cannot be used",
+			"Invalid ConfigMap name kubelet-config-%s: %s.", s, strings.Join(e, "; ")))
 	}
-	n, err := strconv.ParseUint(strings.TrimSpace(strings.TrimSuffix(s, "%")), 10, 8)
-	switch {
-	case err != nil || n > 100:
-		r.fail(fault.WrongType, p.at, "memoryReserved is no percentage", "%s: a whole number from 0 to 100 and %% is needed, as \"10%%\".", shorten(s))
-		return cpus, ""
-	case n == 100:
-		r.leave(fault.ReserveRefused, p.at, "memoryReserved is left out: it is 100%", "It would leave no memory to pods. Memory stays as the base has it; write remainder { memory = … } in the site if that is not meant.")
-		return cpus, ""
-	case !strings.HasSuffix(s, "%"):
-		r.note(fault.WrongType, p.at, "memoryReserved has no %", "It was read as %d%%.", n)
-	}
-	return cpus, fmt.Sprintf("%d%%", n)
+
+	return s
 }
 
-// items splits "a,b" and gives each part its own place, as far as it stands in the text without escapes.
-func (r *reader) items(v value, key string) (out []member) {
-	list := r.text(v, key, false)
-	from := v.at.Start.Byte
-	for _, s := range strings.Split(list, ",") {
-		s = strings.TrimSpace(s)
-		if s == "" {
+func (r *reader) readInterface(n *lang.JSONNode) string {
+	s := r.readText(n, "listenInterface", false)
+	if len(s) > maxInterface || strings.ContainsAny(s, "/ \t\n") {
+		r.add(origin.Error(
+			fault.WrongType,
+			n.Range,
+			"listenInterface is not an interface",
+			"The name of an interface has at most %d characters and no space or slash.",
+			maxInterface,
+		))
+	}
+
+	return s
+}
+
+func (r *reader) readCPUs(n *lang.JSONNode) string {
+	s := r.readText(n, "cpuRemained", true)
+	if s == "" {
+		return ""
+	}
+
+	cpus, err := strconv.ParseUint(s, 10, 16)
+	switch {
+	case err != nil:
+		r.add(origin.Error(fault.WrongType, n.Range, "cpuRemained is not a number of CPUs",
+			"%s: write a whole number, of the CPUs that pods may use.", shorten(s, 8)))
+
+		return ""
+	case cpus == 0:
+		r.add(origin.Warning(fault.ReserveRefused, n.Range, "cpuRemained is left out: it is 0",
+			"It would leave no CPU to pods. The base's reservation of CPU is not changed; "+
+				"write remainder { cpus = … } in the site to change it."))
+
+		return ""
+	}
+
+	return strconv.FormatUint(cpus, 10)
+}
+
+func (r *reader) readMemory(n *lang.JSONNode) string {
+	s := r.readText(n, "memoryReserved", true)
+	if s == "" {
+		return ""
+	}
+
+	percent, err := strconv.ParseUint(strings.TrimSpace(strings.TrimSuffix(s, "%")), 10, 8)
+	switch {
+	case err != nil || percent > 100:
+		r.add(origin.Error(fault.WrongType, n.Range, "memoryReserved is not a percentage",
+			"%s: write a whole number from 0 to 100 and %%, as \"10%%\".", shorten(s, 8)))
+
+		return ""
+	case percent == 100:
+		r.add(
+			origin.Warning(
+				fault.ReserveRefused,
+				n.Range,
+				"memoryReserved is left out: it is 100%",
+				"It would leave no memory to pods. The base's reservation of memory is not changed; "+
+					"write remainder { memory = … } in the site to change it.",
+			),
+		)
+
+		return ""
+	case !strings.HasSuffix(s, "%"):
+		r.add(origin.Note(fault.WrongType, n.Range, "memoryReserved has no %", "It was read as %d%%.", percent))
+	}
+
+	return fmt.Sprintf("%d%%", percent)
+}
+
+// item is an element of a list in a string, with its place.
+type item struct {
+	text string
+	at   hcl.Range
+}
+
+// readItems splits "a,b". An element that is written with escapes has the place of the whole string.
+func (r *reader) readItems(n *lang.JSONNode, key string) (out []item) {
+	list := r.readText(n, key, false)
+	if list == "" {
+		return nil
+	}
+
+	from := n.Range.Start.Byte
+	for text := range strings.SplitSeq(list, ",") {
+		text = strings.TrimSpace(text)
+		if text == "" {
 			continue
 		}
-		m := member{key: s, at: v.at}
-		if i := strings.Index(string(r.src[from:v.at.End.Byte]), s); i >= 0 {
-			m.at = rangeOf(v.at.Filename, r.src, from+i, from+i+len(s))
-			from += i + len(s)
+
+		at := n.Range
+		if i := strings.Index(string(r.src[from:at.End.Byte]), text); i >= 0 {
+			from += i
+			at.Start = r.position(n, from)
+			from += len(text)
+			at.End = r.position(n, from)
 		}
-		out = append(out, m)
+		out = append(out, item{text, at})
 	}
+
 	return out
 }
 
-func (r *reader) labels(v value) (out []label) {
-	for _, i := range r.items(v, "nodeLabels") {
-		k, val, pair := strings.Cut(i.key, "=")
-		l := label{strings.TrimSpace(k), strings.TrimSpace(val), i.at}
+// position returns the position of an offset in a string, which JSON writes in one line.
+func (r *reader) position(n *lang.JSONNode, offset int) hcl.Pos {
+	p := n.Range.Start
+	p.Column += utf8.RuneCount(r.src[p.Byte:offset])
+	p.Byte = offset
+
+	return p
+}
+
+func (r *reader) readLabels(n *lang.JSONNode) (out []label) {
+	for _, i := range r.readItems(n, "nodeLabels") {
+		key, val, isPair := strings.Cut(i.text, "=")
+		l := label{strings.TrimSpace(key), strings.TrimSpace(val), i.at}
+
 		if err := kubelet.CheckLabel(l.Key, l.Value); err != nil {
-			r.leave(fault.LabelInvalid, i.at, "A label is left out: no cluster takes it", "%s.", err)
+			r.add(origin.Warning(fault.LabelInvalid, i.at, "A label is left out: no cluster takes it", "%s.", err))
 			continue
 		}
 		if err := kubelet.CheckNodeKey(l.Key, ""); err != nil {
-			r.leave(fault.LabelForbidden, i.at, "A label is left out: kubelets from 1.16 on refuse to start with it", "%s. For older ones it can stand in --node-labels of the ConfigMap's default-kubelet.", err)
+			r.add(origin.Warning(
+				fault.LabelForbidden,
+				i.at,
+				"A label is left out: kubelets from 1.16 on refuse to start with it",
+				"%s. For older ones it can be in --node-labels of the ConfigMap's default-kubelet.",
+				err,
+			))
 			continue
 		}
-		if !pair {
-			r.note(fault.LabelInvalid, i.at, "Label "+l.Key+" has no value", "It has the empty one in the site: %s = \"\".", l.Key)
+		if !isPair {
+			r.add(origin.Note(fault.LabelInvalid, i.at, "Label "+l.Key+" has no value",
+				"The site sets the empty value: %s = \"\".", l.Key))
 		}
-		if n := slices.IndexFunc(out, func(o label) bool { return o.Key == l.Key }); n >= 0 {
-			if out[n].Value != l.Value {
-				r.note(fault.Duplicate, i.at, "Label "+l.Key+" is given twice", "It is %q and %q, and the script passed both to the kubelet, in random order. The site has the last one.", out[n].Value, l.Value)
-			}
-			out[n] = l
+
+		same := slices.IndexFunc(out, func(o label) bool { return o.Key == l.Key })
+		if same < 0 {
+			out = append(out, l)
 			continue
 		}
-		out = append(out, l)
+		if out[same].Value != l.Value {
+			r.add(origin.Note(fault.Duplicate, i.at, "Label "+l.Key+" is given twice",
+				"It is %q and %q, and the script passed both to the kubelet, in random order. "+
+					"The site has the last one.",
+				out[same].Value, l.Value))
+		}
+		out[same] = l
 	}
+
 	return out
 }
 
-func (r *reader) taints(v value) (out []taint) {
-	for _, i := range r.items(v, "nodeTaints") {
-		t, err := kubelet.ParseTaint(i.key)
+func (r *reader) readTaints(n *lang.JSONNode) (out []taint) {
+	for _, i := range r.readItems(n, "nodeTaints") {
+		t, err := kubelet.ParseTaint(i.text)
 		if err != nil {
-			r.leave(fault.TaintInvalid, i.at, "A taint is left out: no kubelet takes it", "%s.", err)
+			r.add(origin.Warning(fault.TaintInvalid, i.at, "A taint is left out: no kubelet takes it", "%s.", err))
 			continue
 		}
-		x := taint{t, i.at}
-		if n := slices.IndexFunc(out, func(o taint) bool { return o.Key == t.Key && o.Effect == t.Effect }); n >= 0 {
-			if out[n].Value != t.Value {
-				r.note(fault.Duplicate, i.at, "Taint "+t.Key+" is given twice", "It is %s and %s, and a node can have one of them. The site has the last one.", out[n].Taint, t)
-			}
-			out[n] = x
-			continue
-		}
-		out = append(out, x)
-	}
-	return out
-}
 
-// quote shows a key in a message, bounded.
-func quote(s string) string {
-	if r := []rune(s); len(r) > 40 {
-		s = string(r[:40]) + "…"
+		same := slices.IndexFunc(out, func(o taint) bool { return o.Key == t.Key && o.Effect == t.Effect })
+		if same < 0 {
+			out = append(out, taint{t, i.at})
+			continue
+		}
+		if out[same].Value != t.Value {
+			r.add(origin.Note(
+				fault.Duplicate,
+				i.at,
+				"Taint "+t.Key+" is given twice",
+				"It is %s and %s, and a node can have one of them. The site has the last one.",
+				out[same].Taint,
+				t,
+			))
+		}
+		out[same] = taint{t, i.at}
 	}
-	return strconv.Quote(s)
+
+	return out
 }

@@ -1,14 +1,22 @@
 package importer
 
 import (
+	_ "embed"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"text/template"
+
+	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/origin"
 )
+
+//go:embed site.hcl.tmpl
+var siteTemplate string
 
 // The keys that the script itself sets.
 const (
@@ -23,7 +31,8 @@ const (
 	virtualMachine = "virtualMachine"
 )
 
-// page is what the site's text shows. What the script would add by itself is left out where init-config says it.
+// page is the data of the site's template. The flags say which labels and taints of the script it sets; those in the
+// init-config win over them.
 type page struct {
 	config
 	Source     string
@@ -36,102 +45,144 @@ type page struct {
 	TaintsInFlag           bool
 }
 
-// resolve decides between what init-config says and what the script adds to it. The script passed both.
+// resolve decides between the init-config and the script's own labels and taints. The script passed both.
 func (r *reader) resolve(p *page) {
-	own := func(key, value string) bool {
-		n := slices.IndexFunc(p.Labels, func(l label) bool { return l.Key == key })
-		if n < 0 {
-			return true
-		}
-		if p.Labels[n].Value != value {
-			r.note(fault.Duplicate, p.Labels[n].at, "Label "+key+" is init-config's", "The script set it as well, by itself, and passed both to the kubelet in random order. The site has only what stands here; to have it from the machine, remove it here and import again.")
-		}
-		return false
+	isVM := slices.ContainsFunc(p.Labels, func(l label) bool {
+		return l.Key == labelInstance && l.Value == virtualMachine
+	})
+
+	p.Proxy = r.hasScriptLabel(p, labelProxy, "lb-masquerade")
+	p.Port = r.hasScriptLabel(p, labelPort, "")
+	p.Subnet = isVM && r.hasScriptLabel(p, labelSubnet, "")
+	p.GPULabel = r.hasScriptLabel(p, labelGPU, "")
+	p.GPUTaint = r.hasScriptTaint(p, taintGPU, "true")
+	p.SRIOVLabel = r.hasScriptLabel(p, keySRIOV, "")
+	p.SRIOVTaint = r.hasScriptTaint(p, keySRIOV, "")
+	p.TaintsInFlag = isOlderThan(p.Version, 23)
+}
+
+// hasScriptLabel reports whether the site sets a label of the script: the init-config does not have it.
+func (r *reader) hasScriptLabel(p *page, key, value string) bool {
+	i := slices.IndexFunc(p.Labels, func(l label) bool { return l.Key == key })
+	if i >= 0 && p.Labels[i].Value != value {
+		r.noteScript(p.Labels[i].at, "Label "+key)
 	}
-	taints := func(key, value string) bool {
-		n := slices.IndexFunc(p.Taints, func(t taint) bool { return t.Key == key && t.Effect == "NoSchedule" })
-		if n >= 0 && p.Taints[n].Value != value {
-			r.note(fault.Duplicate, p.Taints[n].at, "Taint "+key+" is init-config's", "The script set it as well, by itself, and passed both to the kubelet in random order. The site has only what stands here; to have it from the machine, remove it here and import again.")
-			return false
-		}
+
+	return i < 0
+}
+
+// hasScriptTaint reports whether the site sets a taint of the script: the init-config does not have it with another
+// value.
+func (r *reader) hasScriptTaint(p *page, key, value string) bool {
+	i := slices.IndexFunc(p.Taints, func(t taint) bool { return t.Key == key && t.Effect == "NoSchedule" })
+	if i < 0 || p.Taints[i].Value == value {
 		return true
 	}
-	instance := slices.IndexFunc(p.Labels, func(l label) bool { return l.Key == labelInstance })
-	p.Proxy = own(labelProxy, "lb-masquerade")
-	p.Port = own(labelPort, "")
-	if instance >= 0 && p.Labels[instance].Value == virtualMachine {
-		p.Subnet = own(labelSubnet, "")
-	}
-	p.GPULabel, p.GPUTaint = own(labelGPU, ""), taints(taintGPU, "true")
-	p.SRIOVLabel, p.SRIOVTaint = own(keySRIOV, ""), taints(keySRIOV, "")
-	p.TaintsInFlag = olderThan(p.Version, 23)
+	r.noteScript(p.Taints[i].at, "Taint "+key)
+
+	return false
 }
 
-// olderThan says whether a version is known to be before 1.minor.
-func olderThan(version string, minor int) bool {
-	var major, have int
-	n, _ := fmt.Sscanf(strings.TrimPrefix(version, "v"), "%d.%d", &major, &have)
-	return n == 2 && (major < 1 || major == 1 && have < minor)
+func (r *reader) noteScript(at hcl.Range, what string) {
+	r.add(origin.Note(
+		fault.Duplicate,
+		at,
+		what+" is init-config's",
+		"The script also set it, and passed both to the kubelet in random order. The site has only the init-config's; "+
+			"to detect it on the machine, remove it here and import again.",
+	))
 }
 
-// render makes the site's text, in its canonical form.
+// isOlderThan reports whether a version is before 1.minor.
+func isOlderThan(version string, minor int) bool {
+	var major, actual int
+	n, _ := fmt.Sscanf(strings.TrimPrefix(version, "v"), "%d.%d", &major, &actual)
+
+	return n == 2 && (major < 1 || major == 1 && actual < minor)
+}
+
+// render returns the site's text in its canonical form.
 func (p page) render() ([]byte, error) {
-	text, err := p.text()
+	list := func(texts []string) string {
+		quoted := make([]string, len(texts))
+		for i, s := range texts {
+			quoted[i] = lang.Quote(s)
+		}
+
+		return "[" + strings.Join(quoted, ", ") + "]"
+	}
+	comment := func(s string) string { return strings.Trim(strconv.QuoteToGraphic(s), `"`) } // in one line
+
+	t, err := template.New(FileName).
+		Funcs(template.FuncMap{"quote": lang.Quote, "list": list, "comment": comment}).
+		Parse(siteTemplate)
 	if err != nil {
 		return nil, err
 	}
 
-	out, diags := site.FormatFile(FileName, []byte(text))
+	var text strings.Builder
+	if err := t.Execute(&text, p); err != nil {
+		return nil, err
+	}
+
+	out, diags := lang.FormatFile(FileName, []byte(text.String()))
 	if diags.HasErrors() {
 		return nil, diags
 	}
+
 	return out, nil
 }
 
-func list(texts []string) string {
-	out := make([]string, len(texts))
-	for i, s := range texts {
-		out[i] = site.Quote(s)
-	}
-	return "[" + strings.Join(out, ", ") + "]"
-}
-
-// comment is a text that cannot leave its comment.
-func comment(s string) string { return strings.Trim(strconv.QuoteToGraphic(s), `"`) }
-
-// open lists what a person should look at before the site is used.
+// open returns the decisions for a person before the site is used.
 func (p page) open() (out []string) {
 	if p.SRIOVLabel || p.SRIOVTaint {
-		out = append(out, "Open vSwitch is asked by a detector named ovs, which must be installed: without it no node has sriov-type, and each boot is degraded. Where there is no Open vSwitch, remove the block detector \"ovs\" and what is called sriov.")
+		out = append(
+			out,
+			"Open vSwitch is read by a detector named ovs, which must be installed: without it no "+
+				"node has sriov-type, and each boot is degraded. Without Open vSwitch, remove the block detector "+
+				"\"ovs\" and all parts named sriov.",
+		)
 	}
 	if p.GPULabel {
-		out = append(out, "A node with NVIDIA GPUs of several kinds has the label of the first one by PCI address, as GPU 0 was for the script.")
+		out = append(
+			out,
+			"A node with NVIDIA GPUs of several kinds has the label of the first one by PCI address, "+
+				"as GPU 0 was for the script.",
+		)
 	}
 	if len(p.Labels) > 0 || len(p.Taints) > 0 {
-		out = append(out, "Labels and taints of this init-config are those of every node with this site. Where nodes differ, make variables of them, or a site for each kind.")
+		out = append(
+			out,
+			"Every node with this site gets the labels and taints of this init-config. "+
+				"Where nodes differ, make variables of them, or a site for each kind.",
+		)
 	}
+
 	return out
 }
 
-// mended lists the script's faults that would have met this init-config's nodes.
-func (p page) mended() []string {
+// differences returns the faults of the script that this init-config's nodes no longer have.
+func (p page) differences() []string {
 	out := []string{
 		"The cluster's CA is pinned: the script fetched it without verifying TLS.",
 		"The token is a credential of prelet.service: the script had it on its command line and in its log.",
 		"A node that has joined keeps its identity and gets no file to join with: the script wrote it again.",
-		"All files are written or none, and a second run writes nothing: the script could leave half a file, and changed files each time.",
-		"The kubelet is verified after its restart, and the last good configuration comes back if it is ill: the script looked at nothing.",
-		"Several apiservers can stand in cluster.servers, and requests are retried: the script had one server and one try.",
-		"Labels, taints and flags have an order, and a key has one value: the script printed sets as they came.",
+		"All files are written or none, and a second run writes nothing: the script could leave half a file, " +
+			"and changed files each time.",
+		"The kubelet is verified after its restart and rolled back if it is unhealthy: the script did not check it.",
+		"cluster.servers may list several apiservers, and requests are retried: the script had one server and one try.",
+		"Labels, taints and flags have an order, and a key has one value: the script printed sets in random order.",
 	}
 	if p.CPUs != "" || p.Memory != "" {
-		out = append(out, "Reserved resources are set in kubeReserved and systemReserved: the script replaced every line of the text that had \"cpu: \" in it.")
+		out = append(out, "Reserved resources are set in kubeReserved and systemReserved: "+
+			"the script replaced every line of the text that had \"cpu: \" in it.")
 	}
 	if p.GPULabel {
-		out = append(out, "accelerator says nvidia once: a GPU that calls itself NVIDIA was nvidia-nvidia-… .")
+		out = append(out, "accelerator contains nvidia once: the script wrote nvidia-nvidia-… for some GPUs.")
 	}
 	if p.SRIOVLabel || p.SRIOVTaint {
 		out = append(out, "sriov-type has the speed of the ConnectX-4 Lx itself: the script took that of eth0.")
 	}
+
 	return out
 }

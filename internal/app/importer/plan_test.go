@@ -26,11 +26,18 @@ import (
 // plan imports the init-config and evaluates the site over the machine.
 func (s situation) plan(t *testing.T, raw []byte, name string) *boot.Plan {
 	t.Helper()
-	r := importer.Import("init-config.json", raw, importer.Options{Hashes: []string{pin}, Credential: "bootstrap-token", Version: "0.1.0"})
+	r := importer.Import(
+		"init-config.json",
+		raw,
+		importer.Options{Hashes: []string{pin}, Credential: "bootstrap-token", Version: "0.1.0"},
+	)
 	if r.Diagnostics.HasErrors() {
 		t.Fatal(r.Diagnostics)
 	}
-	st, diags := site.Parse([]world.SiteFile{{Name: importer.FileName, Text: string(r.Text)}}, site.Options{Stages: builtin.Stages(), Version: "0.1.0"})
+	st, diags := lang.Parse(
+		[]world.SiteFile{{Name: importer.FileName, Text: string(r.Text)}},
+		lang.Options{Stages: builtin.Stages(), Version: "0.1.0"},
+	)
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
@@ -46,27 +53,57 @@ func (s situation) plan(t *testing.T, raw []byte, name string) *boot.Plan {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(objects, "ca.crt"), string(ca))
-	cm, err := yaml.Marshal(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name, "namespace": "kube-system", "resourceVersion": "1"},
-		"data": map[string]string{"vm-kubelet-config": s.vmKubeletConfig, "default-kubelet": s.defaultKubelet}})
+	cm, err := yaml.Marshal(
+		map[string]any{
+			"apiVersion": "v1",
+			"kind":       "ConfigMap",
+			"metadata":   map[string]any{"name": name, "namespace": "kube-system", "resourceVersion": "1"},
+			"data": map[string]string{
+				"vm-kubelet-config": s.vmKubeletConfig,
+				"default-kubelet":   s.defaultKubelet,
+			},
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(objects, "kube-system", name+".yaml"), string(cm))
-	l := live.New(live.Options{Root: root, Hardware: tree, Objects: objects, Site: st, Credentials: secrets{"bootstrap-token": token}})
+	l := probe.New(
+		probe.Options{
+			Root:        root,
+			Hardware:    tree,
+			Objects:     objects,
+			Site:        st,
+			Credentials: secrets{"bootstrap-token": token},
+		},
+	)
 	t.Cleanup(l.Close)
-	return boot.Run(context.Background(), st, boot.Options{Source: world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
-		switch {
-		case q.Kind == world.KindLock && s.dpdk:
-			describe, err := os.ReadFile("../../../plugins/detectors/ovs/testdata/describe.json") // the detector's own tests keep it
-			if err != nil {
-				t.Fatal(err)
+	return boot.Run(
+		context.Background(),
+		st,
+		boot.Options{Source: world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
+			switch {
+			case q.Kind == world.KindLock && s.dpdk:
+				describe, err := os.ReadFile(
+					"../../../plugins/detectors/ovs/testdata/describe.json",
+				) // the detector's own tests keep it
+				if err != nil {
+					t.Fatal(err)
+				}
+				return world.Lock.Answer(
+					world.LockAns{LockEntry: world.LockEntry{Name: "ovs", SHA256: strings.Repeat("0", 64), Describe: describe}},
+				)
+			case q.Kind == world.KindDetector && s.dpdk:
+				return world.Detector.Answer(
+					world.DetectorAns{
+						Attributes: map[string]string{"dpdk": "true"},
+						Facts:      map[string]any{"dpdk": true},
+					},
+				)
 			}
-			return world.LockOf.Answer(world.LockAns{Lock: world.Lock{Name: "ovs", SHA256: strings.Repeat("0", 64), Describe: describe}})
-		case q.Kind == world.KindDetector && s.dpdk:
-			return world.DetectorOf.Answer(world.DetectorAns{Attributes: map[string]string{"dpdk": "true"}, Facts: map[string]any{"dpdk": true}})
-		}
-		return l.Ask(ctx, q)
-	})})
+			return l.Ask(ctx, q)
+		})},
+	)
 }
 
 // secrets are credentials for a test.
@@ -92,11 +129,21 @@ func write(t *testing.T, path, text string) {
 // tree describes the machine as the folders that facts are read from.
 func (m machine) tree() hwtree.Spec {
 	s := hwtree.Spec{
-		CPU:       hwtree.CPU{Vendor: "GenuineIntel", Model: "Intel Xeon Processor", Sockets: 1, Cores: m.cpus, Threads: 1},
+		CPU: hwtree.CPU{
+			Vendor:  "GenuineIntel",
+			Model:   "Intel Xeon Processor",
+			Sockets: 1,
+			Cores:   m.cpus,
+			Threads: 1,
+		},
 		MemoryKiB: m.memoryKiB,
 		Addresses: map[string][]string{},
-		Files: map[string]string{"proc/sys/kernel/osrelease": "4.19.0-27-amd64", "etc/machine-id": "0123456789abcdef0123456789abcd05",
-			"etc/os-release": "PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nID=debian\nVERSION_ID=\"12\"\n"},
+		Files: map[string]string{
+			"proc/sys/kernel/osrelease": "4.19.0-27-amd64",
+			"etc/machine-id":            "0123456789abcdef0123456789abcd05",
+			"etc/os-release": "PRETTY_NAME=\"Debian GNU/Linux 12 " +
+				"(bookworm)\"\nID=debian\nVERSION_ID=\"12\"\n",
+		},
 	}
 	for name, a := range m.interfaces {
 		s.Addresses[name] = []string{a + "/24", "203.0.113.77/32"}
@@ -106,11 +153,24 @@ func (m machine) tree() hwtree.Spec {
 		if c.gbps > 0 {
 			p.State, p.Speed = "up", fmt.Sprint(c.gbps*1000)
 		}
-		s.Devices = append(s.Devices, hwtree.Device{Address: fmt.Sprintf("0000:%02x:00.0", 5+i), ID: c.id, Subsystem: c.id[:5] + "0003", Class: "020000", Driver: "some", Net: []hwtree.Port{p}})
+		s.Devices = append(
+			s.Devices,
+			hwtree.Device{
+				Address:   fmt.Sprintf("0000:%02x:00.0", 5+i),
+				ID:        c.id,
+				Subsystem: c.id[:5] + "0003",
+				Class:     "020000",
+				Driver:    "some",
+				Net:       []hwtree.Port{p},
+			},
+		)
 	}
 	for i, name := range m.gpus {
 		a := fmt.Sprintf("0000:%02x:00.0", 0x40+i)
-		s.Devices = append(s.Devices, hwtree.Device{Address: a, ID: "10de:1b38", Subsystem: "10de:11d9", Class: "030200", Driver: "nvidia"})
+		s.Devices = append(
+			s.Devices,
+			hwtree.Device{Address: a, ID: "10de:1b38", Subsystem: "10de:11d9", Class: "030200", Driver: "nvidia"},
+		)
 		s.Files["proc/driver/nvidia/gpus/"+a+"/information"] = "Model: \t\t " + name + "\nIRQ:   \t\t 40\n"
 	}
 	return s
@@ -192,9 +252,20 @@ func planned(t *testing.T, p *boot.Plan) outcome {
 		k.Contexts[0].Context.Cluster != k.Clusters[0].Name || k.Contexts[0].Context.User != k.Users[0].Name || !strings.Contains(k.Users[0].User.Token, "bootstrap-token") {
 		t.Errorf("the kubeconfig does not hold together: %+v", k)
 	}
-	out.Kubeconfig = map[string]string{"cluster": k.Clusters[0].Name, "user": k.Users[0].Name, "context": k.Current, "server": k.Clusters[0].Cluster.Server, "ca": string(k.Clusters[0].Cluster.CA)}
+	out.Kubeconfig = map[string]string{
+		"cluster": k.Clusters[0].Name,
+		"user":    k.Users[0].Name,
+		"context": k.Current,
+		"server":  k.Clusters[0].Cluster.Server,
+		"ca":      string(k.Clusters[0].Cluster.CA),
+	}
 
-	paths := map[string]string{"bootstrap-kubeconfig": "/etc/kubernetes/bootstrap-kubelet.conf", "ca": "/etc/kubernetes/pki/ca.crt", "kubelet-config": "/var/lib/kubelet/config.yaml", "kubelet-flags": "/etc/default/kubelet"}
+	paths := map[string]string{
+		"bootstrap-kubeconfig": "/etc/kubernetes/bootstrap-kubelet.conf",
+		"ca":                   "/etc/kubernetes/pki/ca.crt",
+		"kubelet-config":       "/var/lib/kubelet/config.yaml",
+		"kubelet-flags":        "/etc/default/kubelet",
+	}
 	for _, f := range p.Node.Files {
 		switch {
 		case f.Kind == node.Directory:

@@ -16,6 +16,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/lang/value"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -24,8 +25,8 @@ func options() importer.Options {
 	return importer.Options{Hashes: []string{pin}, Credential: "bootstrap-token", Version: "0.1.0"}
 }
 
-// said is one diagnostic, in a line: severity, code, place, summary.
-func said(d *hcl.Diagnostic) string {
+// formatDiagnostic formats a diagnostic in one line: severity, code, place, summary.
+func formatDiagnostic(d *hcl.Diagnostic) string {
 	word := "error"
 	if origin.IsNote(d) {
 		word = "note"
@@ -39,11 +40,11 @@ func said(d *hcl.Diagnostic) string {
 	return fmt.Sprintf("%s %s %s %s", word, origin.CodeOf(d), place, d.Summary)
 }
 
-// TestGolden shows whole sites, and what is said about each.
+// TestGolden compares whole sites and their diagnostics with golden files.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.json")
 	if err != nil || len(files) < 3 {
-		t.Fatalf("%d files: %v", len(files), err)
+		t.Fatalf("testdata/*.json: got %d files and %v, want at least 3", len(files), err)
 	}
 	for _, f := range files {
 		t.Run(filepath.Base(f), func(t *testing.T) {
@@ -53,22 +54,23 @@ func TestGolden(t *testing.T) {
 			}
 			r := importer.Import(f, src, options())
 			if r.Diagnostics.HasErrors() {
-				t.Fatal(r.Diagnostics)
+				t.Fatalf("diagnostics: got %v, want no errors", r.Diagnostics)
 			}
-			if got := site.Format(r.Text); string(got) != string(r.Text) {
-				t.Errorf("prelet fmt would change it:\n%s", cmp.Diff(string(r.Text), string(got)))
+			if got := lang.Format(r.Text); string(got) != string(r.Text) {
+				t.Errorf("formatted text: want it unchanged by prelet fmt, got (-want +got):\n%s",
+					cmp.Diff(string(r.Text), string(got)))
 			}
 			again := importer.Import(f, src, options())
 			if string(again.Text) != string(r.Text) {
-				t.Error("twice the same input gave two sites")
+				t.Errorf("second import: got %s\nwant %s", again.Text, r.Text)
 			}
 			if n := strings.Count(string(r.Text), "\n"); n > 160 {
-				t.Errorf("%d lines: nobody reads that", n)
+				t.Errorf("got a site of %d lines, want at most 160", n)
 			}
 			name := strings.TrimSuffix(f, ".json")
 			var notes strings.Builder
 			for _, d := range r.Diagnostics {
-				fmt.Fprintf(&notes, "%s\n\t%s\n", said(d), strings.ReplaceAll(d.Detail, "\n", "\n\t"))
+				fmt.Fprintf(&notes, "%s\n\t%s\n", formatDiagnostic(d), strings.ReplaceAll(d.Detail, "\n", "\n\t"))
 			}
 			golden(t, name+".hcl", r.Text)
 			golden(t, name+".notes", []byte(notes.String()))
@@ -88,27 +90,29 @@ func golden(t *testing.T, path string, got []byte) {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(string(want), string(got)); d != "" {
-		t.Errorf("%s differs (-update writes it):\n%s", path, d)
+		t.Errorf("%s (-want +got; -update writes it):\n%s", path, d)
 	}
 }
 
-// TestSaid imports texts that are wrong, odd or lenient.
-func TestSaid(t *testing.T) {
+// TestDiagnostics imports texts that are wrong, odd or lenient.
+func TestDiagnostics(t *testing.T) {
 	with := func(rest string) string { return `{"apiserver": "h:6443", ` + rest + `}` }
 	for _, c := range []struct{ name, text, want string }{
 		{"plain", `{"apiserver": "10.0.0.1:6443"}`, ""},
 		{"nulls and empty texts are not set", with(`"k8s_version": null, "listenInterface": "", "nodeLabels": null, "nodeTaints": "", "resources": null`), ""},
-		{"no text", ``, "error syntax 1:1-1 This is no JSON"},
-		{"cut off", `{"apiserver": "10`, "error syntax 1:17-18 This is no JSON"},
-		{"a comma too many", "{\n  \"apiserver\": \"h:6443\",\n}", "error syntax 3:1-2 This is no JSON"},
-		{"two documents", `{"apiserver": "h:6443"} {}`, "error syntax 1:25-26 This is no JSON"},
-		{"a list", ` ["h:6443"]`, "error wrong-type 1:2-12 This is no init-config"},
-		{"not UTF-8", "{\"apiserver\": \"\xff\"}", "error encoding 1:1-1 The file is no UTF-8 text"},
-		{"too large", `{"apiserver": "` + strings.Repeat("x", 256<<10) + `"}`, "error limit 1:1-1 The file is too large"},
-		{"too deep", `{"a": ` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}`, "error limit 1:22-23 Too deep"},
+		{"no text", ``, "error syntax 1:1-2 Invalid JSON"},
+		{"cut off", `{"apiserver": "10`, "error syntax 1:17-18 Invalid JSON"},
+		{"a comma too many", "{\n  \"apiserver\": \"h:6443\",\n}", "error syntax 3:1-2 Invalid JSON"},
+		{"two documents", `{"apiserver": "h:6443"} {}`, "error syntax 1:25-26 Invalid JSON"},
+		{"a list", ` ["h:6443"]`, "error wrong-type 1:2-12 This is not an init-config"},
+		{"not UTF-8", "{\"apiserver\": \"\xff\"}", "error encoding 1:16-17 This is not UTF-8"},
+		{"too large", `{"apiserver": "` + strings.Repeat("x", 256<<10) + `"}`, "error limit 1:1-1 This file is " +
+			"too large"},
+		{"too deep", `{"a": ` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}`, "error limit 1:70-71 " +
+			"Brackets are nested too deep"},
 
-		{"no apiserver", `{"k8s_version": "1.11"}`, "error missing-argument 1:1-1 There is no apiserver"},
-		{"apiserver is null", `{"apiserver": null}`, "error missing-argument 1:15-19 There is no apiserver"},
+		{"no apiserver", `{"k8s_version": "1.11"}`, "error missing-argument 1:1-1 No API server"},
+		{"apiserver is null", `{"apiserver": null}`, "error missing-argument 1:15-19 No API server"},
 		{"apiserver is a number", `{"apiserver": 1}`, "error wrong-type 1:15-16 Wrong type for apiserver"},
 		{"http", `{"apiserver": "http://10.0.0.1:8080"}`, "error wrong-type 1:15-37 apiserver cannot be used"},
 		{"another scheme", `{"apiserver": "tcp://10.0.0.1:8080"}`, "error wrong-type 1:15-36 apiserver cannot be used"},
@@ -124,10 +128,13 @@ func TestSaid(t *testing.T) {
 		{"IPv6 without brackets", `{"apiserver": "2001:db8::1"}`, "error wrong-type 1:15-28 apiserver cannot be used"},
 
 		{"version as a number", with(`"k8s_version": 1.11`), "note wrong-type 1:40-44 k8s_version is a number"},
-		{"version 1.20 as a number", with(`"k8s_version": 1.20`), "error wrong-type 1:40-44 k8s_version is a number that is not what it looks like"},
+		{"version 1.20 as a number", with(`"k8s_version": 1.20`), "error wrong-type 1:40-44 k8s_version is a " +
+			"number that is not what it looks like"},
 		{"version with a slash", with(`"k8s_version": "../x"`), "error wrong-type 1:40-46 k8s_version cannot be used"},
-		{"interface with a slash", with(`"listenInterface": "a/b"`), "error wrong-type 1:44-49 listenInterface is no interface"},
-		{"interface too long", with(`"listenInterface": "enp129s0f0np0123"`), "error wrong-type 1:44-62 listenInterface is no interface"},
+		{"interface with a slash", with(`"listenInterface": "a/b"`), "error wrong-type 1:44-49 listenInterface " +
+			"is not an interface"},
+		{"interface too long", with(`"listenInterface": "enp129s0f0np0123"`), "error wrong-type 1:44-62 " +
+			"listenInterface is not an interface"},
 
 		{"unknown key", with(`"nodeLabel": "a=b"`), `warning unknown-argument 1:25-36 "nodeLabel" is left out: the script does not read it`},
 		{"unknown resource", with(`"resources": {"cpu": 1}`), `warning unknown-argument 1:39-44 "cpu" is left out: the script does not read it`},
@@ -135,40 +142,51 @@ func TestSaid(t *testing.T) {
 
 		{"labels as an object", with(`"nodeLabels": {"a": "b"}`), "error wrong-type 1:39-49 Wrong type for nodeLabels"},
 		{"label without value", with(`"nodeLabels": "a, b=c"`), "note label-invalid 1:40-41 Label a has no value"},
-		{"label that nobody takes", with(`"nodeLabels": "a=b,c d=e"`), "warning label-invalid 1:44-49 A label is left out: no cluster takes it"},
+		{"label that nobody takes", with(`"nodeLabels": "a=b,c d=e"`), "warning label-invalid 1:44-49 A label " +
+			"is left out: no cluster takes it"},
 		{"label that kubelets refuse", with(`"nodeLabels": "node-role.kubernetes.io/db="`), "warning label-forbidden 1:40-67 A label is left out: kubelets from 1.16 on refuse to start with it"},
 		{"label twice, the same", with(`"nodeLabels": "a=b,a=b"`), ""},
 		{"label twice", with(`"nodeLabels": "a=b,a=c"`), "note duplicate 1:44-47 Label a is given twice"},
 		{"the script's own label", with(`"nodeLabels": "network.netease.com/kube-proxy=lb-masquerade"`), ""},
 		{"the script's own label otherwise", with(`"nodeLabels": "network.netease.com/kube-proxy=ipvs"`), "note duplicate 1:40-75 Label network.netease.com/kube-proxy is init-config's"},
-		{"taint without effect", with(`"nodeTaints": "a=b"`), "warning taint-invalid 1:40-43 A taint is left out: no kubelet takes it"},
+		{"taint without effect", with(`"nodeTaints": "a=b"`), "warning taint-invalid 1:40-43 A taint is left " +
+			"out: no kubelet takes it"},
 		{"taint twice", with(`"nodeTaints": "a=b:NoSchedule,a=c:NoSchedule,a=c:NoExecute"`), "note duplicate 1:55-69 Taint a is given twice"},
 		{"taint with two effects", with(`"nodeTaints": "a=b:NoSchedule,a=c:NoExecute"`), ""},
-		{"each has its own place", with(`"nodeTaints": "a=b,a=b"`), "warning taint-invalid 1:40-43 A taint is left out: no kubelet takes it\nwarning taint-invalid 1:44-47 A taint is left out: no kubelet takes it"},
+		{"each has its own place", with(`"nodeTaints": "a=b,a=b"`), "warning taint-invalid 1:40-43 A taint is " +
+			"left out: no kubelet takes it\nwarning taint-invalid 1:44-47 A taint is left out: no kubelet takes it"},
 		{"the script's own taint with another effect", with(`"nodeTaints": "nvidia.com/gpu=no:NoExecute"`), ""},
 		{"the script's own taint otherwise", with(`"nodeTaints": "nvidia.com/gpu=no:NoSchedule"`), "note duplicate 1:40-68 Taint nvidia.com/gpu is init-config's"},
 
 		{"resources as text", with(`"resources": "10%"`), "error wrong-type 1:38-43 Wrong type for resources"},
 		{"CPUs as text", with(`"resources": {"cpuRemained": "4"}`), ""},
-		{"half a CPU", with(`"resources": {"cpuRemained": 1.5}`), "error wrong-type 1:54-57 cpuRemained is no number of CPUs"},
-		{"fewer CPUs than none", with(`"resources": {"cpuRemained": -1}`), "error wrong-type 1:54-56 cpuRemained is no number of CPUs"},
-		{"no CPUs", with(`"resources": {"cpuRemained": 0}`), "warning reserve-refused 1:54-55 cpuRemained is left out: it is 0"},
-		{"memory without %", with(`"resources": {"memoryReserved": "10"}`), "note wrong-type 1:57-61 memoryReserved has no %"},
-		{"memory in GiB", with(`"resources": {"memoryReserved": "10Gi"}`), "error wrong-type 1:57-63 memoryReserved is no percentage"},
-		{"101%", with(`"resources": {"memoryReserved": "101%"}`), "error wrong-type 1:57-63 memoryReserved is no percentage"},
-		{"100%", with(`"resources": {"memoryReserved": "100%"}`), "warning reserve-refused 1:57-63 memoryReserved is left out: it is 100%"},
+		{"half a CPU", with(`"resources": {"cpuRemained": 1.5}`), "error wrong-type 1:54-57 cpuRemained is not " +
+			"a number of CPUs"},
+		{"fewer CPUs than none", with(`"resources": {"cpuRemained": -1}`), "error wrong-type 1:54-56 " +
+			"cpuRemained is not a number of CPUs"},
+		{"no CPUs", with(`"resources": {"cpuRemained": 0}`), "warning reserve-refused 1:54-55 cpuRemained is " +
+			"left out: it is 0"},
+		{"memory without %", with(`"resources": {"memoryReserved": "10"}`), "note wrong-type 1:57-61 " +
+			"memoryReserved has no %"},
+		{"memory in GiB", with(`"resources": {"memoryReserved": "10Gi"}`), "error wrong-type 1:57-63 " +
+			"memoryReserved is not a percentage"},
+		{"101%", with(`"resources": {"memoryReserved": "101%"}`), "error wrong-type 1:57-63 memoryReserved is " +
+			"not a percentage"},
+		{"100%", with(`"resources": {"memoryReserved": "100%"}`), "warning reserve-refused 1:57-63 " +
+			"memoryReserved is left out: it is 100%"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := importer.Import("init-config.json", []byte(c.text), options())
 			var got []string
 			for _, d := range r.Diagnostics {
-				got = append(got, said(d))
+				got = append(got, formatDiagnostic(d))
 			}
 			if d := cmp.Diff(c.want, strings.Join(got, "\n")); d != "" {
-				t.Errorf("said (-want +got):\n%s", d)
+				t.Errorf("diagnostics (-want +got):\n%s", d)
 			}
 			if r.Diagnostics.HasErrors() != (r.Text == nil) {
-				t.Errorf("errors %v, and a text of %d bytes", r.Diagnostics.HasErrors(), len(r.Text))
+				t.Errorf("got errors %t and a text of %d bytes, want one of them",
+					r.Diagnostics.HasErrors(), len(r.Text))
 			}
 		})
 	}
@@ -176,7 +194,9 @@ func TestSaid(t *testing.T) {
 
 // TestCheck: a site is refused for what validate --strict refuses, warnings included.
 func TestCheck(t *testing.T) {
-	const head = "stage \"detect-hw\" \"node\" {}\nstage \"label\" \"x\" { labels = { a = %s } }\nstage \"write\" \"kubelet\" {\n  kubelet_config { when = false }\n  bootstrap_kubeconfig { when = false }\n  ca_certificate { when = false }\n}\n"
+	const head = "stage \"detect-hw\" \"node\" {}\nstage \"label\" \"x\" { labels = { a = %s } }\nstage " +
+		"\"write\" \"kubelet\" {\n  kubelet_config { when = false }\n  bootstrap_kubeconfig { when = false }\n " +
+		" ca_certificate { when = false }\n}\n"
 	for value, want := range map[string]string{
 		`"b"`:           "",
 		`"not a value"`: "label a",
@@ -187,34 +207,38 @@ func TestCheck(t *testing.T) {
 		err := importer.Check(fmt.Appendf(nil, head, value), "0.1.0")
 		switch {
 		case want == "" && err != nil:
-			t.Errorf("%s: %v", value, err)
+			t.Errorf("%s: got %v, want no error", value, err)
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
-			t.Errorf("%s: %v, want an error about %s", value, err, want)
+			t.Errorf("%s: got %v, want an error about %s", value, err, want)
 		}
 	}
 }
 
-// TestNothingHidden: what was left out is in no line of the site.
-func TestNothingHidden(t *testing.T) {
-	r := importer.Import("a.json", []byte(`{"apiserver": "h:6443", "nodeLabels": "a=b,c d=eee", "nodeTaints": "fff", "ggg": 1}`), options())
+// TestLeftOut: the site contains nothing that was left out.
+func TestLeftOut(t *testing.T) {
+	r := importer.Import(
+		"a.json",
+		[]byte(`{"apiserver": "h:6443", "nodeLabels": "a=b,c d=eee", "nodeTaints": "fff", "ggg": 1}`),
+		options(),
+	)
 	for _, s := range []string{"eee", "fff", "ggg"} {
 		if strings.Contains(string(r.Text), s) {
-			t.Errorf("%s is in the site", s)
+			t.Errorf("the site contains %q, want only what was imported", s)
 		}
 	}
 	if !regexp.MustCompile(`"a"\s+= "b"`).Match(r.Text) {
-		t.Errorf("the good label is not there:\n%s", r.Text)
+		t.Errorf("got %s\nwant the label a=b in it", r.Text)
 	}
 }
 
-// TestNameOfTheSource: a file's name stands in a comment, and cannot leave it.
+// TestNameOfTheSource: the site has the file's name in a comment of one line.
 func TestNameOfTheSource(t *testing.T) {
 	r := importer.Import("/x/a\nstage \"y\" \"z\" {}\n.json", []byte(`{"apiserver": "h:6443"}`), options())
 	if r.Diagnostics.HasErrors() {
 		t.Fatal(r.Diagnostics)
 	}
 	if strings.Contains(string(r.Text), "\nstage \"y\"") || strings.Contains(string(r.Text), "/x/") {
-		t.Errorf("%s", r.Text)
+		t.Errorf("got %s\nwant the name of the source in one comment", r.Text)
 	}
 }
 
@@ -222,11 +246,11 @@ func TestFlags(t *testing.T) {
 	for _, h := range []string{"", "sha256:", "c4fb", strings.ToUpper(pin), pin + "0", "sha512:" + pin[7:], " " + pin, pin + "\n"} {
 		err := importer.CheckHash(h)
 		if err == nil {
-			t.Errorf("%q is taken for a pin", h)
+			t.Errorf("CheckHash(%q): got no error, want one", h)
 			continue
 		}
 		if !strings.Contains(err.Error(), "kubeadm token create") || !strings.Contains(err.Error(), "not offered") {
-			t.Errorf("%q: the error does not say how to get one: %v", h, err)
+			t.Errorf("CheckHash(%q): got %v, want how to get a pin in it", h, err)
 		}
 	}
 	if err := importer.CheckHash(pin); err != nil {
@@ -236,20 +260,19 @@ func TestFlags(t *testing.T) {
 		t.Error(err)
 	}
 	for _, n := range []string{"", "a/b", "..", "a b", "a\nb", strings.Repeat("a", 256), token + "/"} {
-		err := importer.CheckCredential(n)
+		err := value.CheckCredentialName(n)
 		if err == nil {
-			t.Errorf("%q is taken for a name", n)
+			t.Errorf("CheckCredentialName(%q): got no error, want one", n)
 		} else if strings.Contains(err.Error(), token) {
-			t.Error("a token that was given as a name is in the message")
+			t.Errorf("CheckCredentialName(TOKEN): got %v, want no token in the error", err)
 		}
 	}
-	if err := importer.CheckCredential("bootstrap-token"); err != nil {
+	if err := value.CheckCredentialName("bootstrap-token"); err != nil {
 		t.Error(err)
 	}
 }
 
-// FuzzImport: whatever a file holds, it is refused or becomes a site that passes validate (Import checks that and says
-// internal if not).
+// FuzzImport: every file is refused or becomes a site that passes validate. Import checks that and fails with internal.
 func FuzzImport(f *testing.F) {
 	files, _ := filepath.Glob("testdata/*.json")
 	for _, name := range files {
@@ -268,7 +291,7 @@ func FuzzImport(f *testing.F) {
 				t.Fatal(d.Detail)
 			}
 			if d.Subject == nil || d.Subject.Start.Byte > d.Subject.End.Byte || d.Subject.End.Byte > len(text) {
-				t.Fatalf("%s: the place %v is not in the file", d.Summary, d.Subject)
+				t.Fatalf("%s: got place %v, want one inside of the file", d.Summary, d.Subject)
 			}
 		}
 	})

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	pin   = "sha256:c4fb9ec8e0051b9a7bec575444da6356eb9bad26f409264e7719b16424e2c270" // of the CA beside the examples
+	pin   = "sha256:c4fb9ec8e0051b9a7bec575444da6356eb9bad26f409264e7719b16424e2c270" // of the CA next to the examples
 	caPEM = "../../../examples/objects/ca.crt"
 	token = "abcdef.0123456789canary"
 )
@@ -30,8 +30,12 @@ type situation struct {
 func ordinary() situation {
 	return situation{
 		init: map[string]any{"apiserver": "10.178.4.10:6443", "listenInterface": "eth0"},
-		machine: machine{cpus: 8, memoryKiB: 32900000, interfaces: map[string]string{"eth0": "192.0.2.5", "eth1": "198.51.100.5"},
-			cards: []card{virtio}},
+		machine: machine{
+			cpus:       8,
+			memoryKiB:  32900000,
+			interfaces: map[string]string{"eth0": "192.0.2.5", "eth1": "198.51.100.5"},
+			cards:      []card{virtio},
+		},
 		configMap: configMap{vmKubeletConfig: baseConfig, defaultKubelet: production},
 	}
 }
@@ -193,12 +197,16 @@ func TestSameAsTheScript(t *testing.T) {
 		{"port.conf of another instance type", []func(*situation){portConf(port), set("nodeLabels", "beta.kubernetes.io/instance-type=bareMetal")}},
 		{"port.conf, and init-config has its labels", []func(*situation){portConf(port), set("nodeLabels", vm+",node.netease.com/port_id=p,network.netease.com/single-subnet-id=s")}},
 
-		{"flags with =", []func(*situation){flags("KUBELET_EXTRA_ARGS=\"--node-labels=a=b,c= --register-with-taints=x=y:NoExecute --node-ip=1.2.3.4 --hostname-override=old --v=2\"\n")}},
-		{"flags with spaces", []func(*situation){flags("KUBELET_EXTRA_ARGS=\"--node-labels a=b,c= --register-with-taints x=y:NoExecute --node-ip 1.2.3.4 --hostname-override old -v 2\"\n")}},
-		{"flags without the ones that are made", []func(*situation){flags("KUBELET_EXTRA_ARGS=\"--log-dir /var/log/k8s --allow-privileged=true\"\n")}},
+		{"flags with =", []func(*situation){flags("KUBELET_EXTRA_ARGS=\"--node-labels=a=b,c= " +
+			"--register-with-taints=x=y:NoExecute --node-ip=1.2.3.4 --hostname-override=old --v=2\"\n")}},
+		{"flags with spaces", []func(*situation){flags("KUBELET_EXTRA_ARGS=\"--node-labels a=b,c= " +
+			"--register-with-taints x=y:NoExecute --node-ip 1.2.3.4 --hostname-override old -v 2\"\n")}},
+		{"flags without the ones that are made", []func(*situation){flags("KUBELET_EXTRA_ARGS=\"--log-dir " +
+			"/var/log/k8s --allow-privileged=true\"\n")}},
 		{"no log-dir", []func(*situation){flags("KUBELET_EXTRA_ARGS=\"--v=2\"\n")}},
 		{"a log-dir that is commented out", []func(*situation){flags("# KUBELET_EXTRA_ARGS=\"--log-dir=/old\"\nKUBELET_EXTRA_ARGS=\"--v=2\"\n")}},
-		{"resolvConf", []func(*situation){config("maxPods: 110", "maxPods: 110\nresolvConf: /etc/kubernetes/resolv.conf")}},
+		{"resolvConf", []func(*situation){config("maxPods: 110", "maxPods: 110\nresolvConf: "+
+			"/etc/kubernetes/resolv.conf")}},
 
 		{"labels and taints of all three", []func(*situation){gpus("Tesla P40"), dpdk(x710), portConf(port),
 			set("nodeLabels", vm+", node.netease.com/pool=online"), set("nodeTaints", "node.netease.com/phase=online:NoExecute, dedicated=db:PreferNoSchedule")}},
@@ -239,7 +247,8 @@ func TestSameAsTheScript(t *testing.T) {
 			if d := cmp.Diff(want, got); d != "" {
 				t.Errorf("the plan (+) is not what the script left (-):\n%s", d)
 			}
-			if strings.HasPrefix(c.name, "version 1.11") && !strings.Contains(textOf(t, p, "kubelet-flags"), "--register-with-taints") {
+			if strings.HasPrefix(c.name, "version 1.11") &&
+				!strings.Contains(textOf(t, p, "kubelet-flags"), "--register-with-taints") {
 				t.Error("an old kubelet reads taints from its flag only")
 			}
 		})

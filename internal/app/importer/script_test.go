@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// This file is init-k8s-node.py, written down again in Go from its description, step by step and without anything of
-// prelet: what import makes is compared with it. Where the script had a fault that prelet must not have, the word
-// "mended" says what is taken as right instead.
+// This file is init-k8s-node.py, written again in Go from its description, step by step and without any code of
+// prelet: the output of import is compared with it. Where the script had a fault that prelet must not have, a comment
+// with "Fixed:" describes the right behaviour, which is expected instead.
 
 // machine is what the script saw of a node.
 type machine struct {
@@ -49,7 +49,7 @@ type outcome struct {
 	Name       string // of the ConfigMap
 }
 
-// script is the whole of it. ca is what kube-public/cluster-info says; mended: only with TLS verified.
+// script is the whole script. ca is the CA in kube-public/cluster-info. Fixed: it is read only over verified TLS.
 func script(initConfig string, m machine, cm configMap, ca string) (outcome, error) {
 	var in struct {
 		APIServer       string `json:"apiserver"`
@@ -66,7 +66,11 @@ func script(initConfig string, m machine, cm configMap, ca string) (outcome, err
 	if err := json.Unmarshal([]byte(initConfig), &in); err != nil {
 		return outcome{}, err
 	}
-	out := outcome{Labels: map[string]string{}, Kubeconfig: map[string]string{}, Name: "kubelet-config-" + in.K8sVersion}
+	out := outcome{
+		Labels:     map[string]string{},
+		Kubeconfig: map[string]string{},
+		Name:       "kubelet-config-" + in.K8sVersion,
+	}
 
 	// 2. The address.
 	address := ""
@@ -76,13 +80,13 @@ func script(initConfig string, m machine, cm configMap, ca string) (outcome, err
 		}
 	}
 
-	// 3. The GPU. Mended: nvidia- is not put before NVIDIA.
+	// 3. The GPU. Fixed: nvidia- is not put before NVIDIA.
 	gpu := ""
 	if len(m.gpus) > 0 {
 		gpu = "nvidia-" + strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(m.gpus[0], "NVIDIA ")), " ", "-")
 	}
 
-	// 4. The network card. Mended: the speed is the card's and not eth0's, and a link that is down has none.
+	// 4. The network card. Fixed: the speed is the card's and not eth0's, and a link that is down has none.
 	nic := ""
 	find := func(name string) *card {
 		i := slices.IndexFunc(m.cards, func(c card) bool { return strings.Contains(c.lspci, name) })
@@ -114,14 +118,20 @@ func script(initConfig string, m machine, cm configMap, ca string) (outcome, err
 		server = "https://" + server
 	}
 	out.CA = ca
-	out.Kubeconfig = map[string]string{"cluster": "kubernetes", "user": "tls-bootstrap-token-user", "context": "tls-bootstrap-token-user@kubernetes", "server": server, "ca": ca}
+	out.Kubeconfig = map[string]string{
+		"cluster": "kubernetes",
+		"user":    "tls-bootstrap-token-user",
+		"context": "tls-bootstrap-token-user@kubernetes",
+		"server":  server,
+		"ca":      ca,
+	}
 
 	// 6. The ConfigMap.
 	if strings.TrimSpace(cm.vmKubeletConfig) == "" || strings.TrimSpace(cm.defaultKubelet) == "" {
 		return out, errors.New("the ConfigMap is empty")
 	}
 
-	// 7. The kubelet's configuration. Mended: the two reservations are fields of the document, not lines of a text.
+	// 7. The kubelet's configuration. Fixed: the two reservations are fields of the document, not lines of a text.
 	if err := yaml.Unmarshal([]byte(cm.vmKubeletConfig), &out.Config); err != nil {
 		return out, err
 	}
@@ -157,7 +167,7 @@ func script(initConfig string, m machine, cm configMap, ca string) (outcome, err
 		out.Empty = append(out.Empty, path)
 	}
 
-	// 8. The flags. Mended: of a key with two values, init-config counts more than the script, and that more than the text.
+	// 8. The flags. Fixed: of a key with two values, init-config counts more than the script, and that more than the text.
 	out.Flags = flagsOf(cm.defaultKubelet)
 	labels := func(list string) {
 		for _, item := range strings.Split(list, ",") {
@@ -193,7 +203,10 @@ func script(initConfig string, m machine, cm configMap, ca string) (outcome, err
 			return out, err
 		}
 		labels("node.netease.com/port_id=" + port.ID)
-		if slices.Contains(strings.Split(strings.ReplaceAll(in.NodeLabels, " ", ""), ","), "beta.kubernetes.io/instance-type=virtualMachine") {
+		if slices.Contains(
+			strings.Split(strings.ReplaceAll(in.NodeLabels, " ", ""), ","),
+			"beta.kubernetes.io/instance-type=virtualMachine",
+		) {
 			labels("network.netease.com/single-subnet-id=" + port.FixedIPs[0].SubnetID)
 		}
 	}
@@ -221,8 +234,8 @@ func script(initConfig string, m machine, cm configMap, ca string) (outcome, err
 	return out, nil
 }
 
-// flagsOf reads KUBELET_EXTRA_ARGS of an environment file, as far as such a file has one assignment, in double quotes or
-// in none, and lines that end in a backslash. Both spellings of a flag, and short ones.
+// flagsOf reads KUBELET_EXTRA_ARGS of an environment file, as far as such a file has one assignment, in double quotes
+// or in none, and lines that end in a backslash. Both spellings of a flag, and short ones.
 func flagsOf(text string) map[string]string {
 	text = strings.ReplaceAll(text, "\\\n", " ")
 	value := ""

@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"errors"
@@ -20,8 +20,9 @@ func TestErrorsAfterCommit(t *testing.T) {
 	for _, method := range []string{"Relock", "Journal", "Current", "List", "Blob"} {
 		for _, code := range []fault.Code{fault.CannotWrite, fault.Locked, ""} {
 			for _, w := range []world{{"two", false}, {"two healthz=bad", false}, {"two", true}} {
-				if failed := failEachRead(t, method, code, w.config, w.boot); failed == 0 && !(w.boot && method == "Relock") {
-					t.Errorf("%s, %+v: no call after the commit", method, w)
+				if failed := failEachRead(t, method, code, w.config, w.boot); failed == 0 &&
+					!(w.boot && method == "Relock") {
+					t.Errorf("%s, %+v: no call after the commit; want at least one call", method, w)
 				}
 			}
 		}

@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"testing"
@@ -31,7 +31,7 @@ func threeBoots(t *testing.T) (*node, Outcome) {
 	)
 
 	if n.read(configPath) != "one" {
-		t.Fatalf("config %q", n.read(configPath))
+		t.Fatalf("config %q; want one", n.read(configPath))
 	}
 
 	return n, out
@@ -61,7 +61,8 @@ func TestBackAtBootIsJudged(t *testing.T) {
 		)
 
 		if n.journal() != nil || !n.isHeld("two") || n.status(3) != generation.StatusGood {
-			t.Errorf("journal %+v, held %v, generation 3 is %s", n.journal(), n.isHeld("two"), n.status(3))
+			t.Errorf("journal %+v, held %v, generation 3 is %s; want no journal, the plan held and generation 3 good",
+				n.journal(), n.isHeld("two"), n.status(3))
 		}
 
 		n.reboot()
@@ -79,7 +80,8 @@ func TestBackAtBootIsJudged(t *testing.T) {
 		)
 
 		if n.journal() != nil || n.isHeld("two") || n.status(3) != generation.StatusRestored {
-			t.Errorf("journal %+v, held %v, generation 3 is %s", n.journal(), n.isHeld("two"), n.status(3))
+			t.Errorf("journal %+v, held %v, generation 3 is %s; want no journal, the plan not held and generation 3 restored",
+				n.journal(), n.isHeld("two"), n.status(3))
 		}
 	})
 	t.Run("nobody looked: the next boot goes on with it, and does not try the plan", func(t *testing.T) {
@@ -111,7 +113,7 @@ func TestBackByHandIsJudgedLater(t *testing.T) {
 	checkOutcome(t, "back", out, Outcome{Verdict: Unknown, Generation: 3, From: 2, InPlace: Unknown})
 
 	if j := n.journal(); j == nil || j.Phase != generation.PhaseVerify || j.From != 2 {
-		t.Fatalf("journal %+v", j)
+		t.Fatalf("journal %+v; want phase verify, from 2", j)
 	}
 
 	n.systemd.enqueue("start")
@@ -138,7 +140,8 @@ func TestBadAfterAsBefore(t *testing.T) {
 	)
 
 	if n.read(configPath) != "" || n.systemd.unit.Active != "active" || n.journal() != nil {
-		t.Errorf("config %q, the kubelet is %s, journal %+v", n.read(configPath), n.systemd.unit.Active, n.journal())
+		t.Errorf("config %q, the kubelet is %s, journal %+v; want no file, an active kubelet and no journal",
+			n.read(configPath), n.systemd.unit.Active, n.journal())
 	}
 
 	out, err = n.runSite(t.Context(), "two healthz=bad")
@@ -181,13 +184,13 @@ func TestTwoWatchTheWayBack(t *testing.T) {
 		checkOutcome(t, "the run", second, want)
 
 		if n.journal() != nil || n.isHeld("two healthz=bad") != well {
-			t.Errorf("journal %+v, held %v", n.journal(), n.isHeld("two healthz=bad"))
+			t.Errorf("journal %+v, held %v; want no journal, held: %t", n.journal(), n.isHeld("two healthz=bad"), well)
 		}
 	}
 }
 
-// TestStartedBySystemd lets systemd start the kubelet itself, by its Restart=, as soon as the gate is open: prelet waits
-// for that start and does not restart the kubelet.
+// TestStartedBySystemd lets systemd start the kubelet itself, by its Restart=, as soon as the gate is open: prelet
+// waits for that start and does not restart the kubelet.
 func TestStartedBySystemd(t *testing.T) {
 	n := newNode(t)
 	n.bootWith("one")

@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"context"
@@ -51,17 +51,23 @@ func (m *Machine) findCause(ctx context.Context, p Plan, since time.Duration) *C
 	return p.withItem(found)
 }
 
-// readLog returns what the kubelet has logged since a moment of the monotonic clock.
+// readLog returns the kubelet's log since a moment of the monotonic clock.
 func (m *Machine) readLog(ctx context.Context, p Plan, since time.Duration) ([]string, error) {
 	return m.Probe.Log(ctx, p.Unit, m.Clock.Now().Add(since-m.Clock.Monotonic()))
 }
 
 // withItem returns a cause with the item of the plan that it refers to.
 func (p Plan) withItem(found failure.Cause) *Cause {
-	c := &Cause{ID: found.ID, Sentence: found.Sentence, Words: found.Words, final: found.Final}
+	c := &Cause{
+		ID:       found.ID,
+		Sentence: found.Sentence,
+		Words:    found.Words,
+		final:    found.Final,
+	}
 	for _, item := range found.Items {
 		if at, ok := p.Sources[item]; ok {
-			c.Item, c.At = item, at
+			c.Item = item
+			c.At = at
 			return c
 		}
 	}
@@ -74,7 +80,8 @@ func (p Plan) withItem(found failure.Cause) *Cause {
 	// Errors of the cluster's admission rules may refer to any planned label of the Node.
 	for _, key := range slices.Sorted(maps.Keys(p.Labels)) {
 		if item := "label/" + key; strings.Contains(found.Words, key) && len(item) > len(c.Item) {
-			c.Item, c.At = item, p.Sources[item]
+			c.Item = item
+			c.At = p.Sources[item]
 		}
 	}
 

@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"fmt"
@@ -45,7 +45,7 @@ func TestKilledAnywhere(t *testing.T) {
 				n.verify()
 
 				if _, err := n.runSite(t.Context(), tc.config); err != nil {
-					t.Errorf("%s: the next run: %v", where, err)
+					t.Errorf("%s: the next run: %v; want no error", where, err)
 				}
 
 				if n.read(configPath) != tc.want || n.read(flagsPath) != tc.want {
@@ -55,22 +55,21 @@ func TestKilledAnywhere(t *testing.T) {
 				}
 
 				if n.systemd.unit.Active != "active" || n.readGate() == "" {
-					t.Errorf(
-						"%s: kubelet %s/%s, gate %q", where, n.systemd.unit.Active, n.systemd.unit.Sub, n.readGate(),
-					)
+					t.Errorf("%s: kubelet %s/%s, gate %q; want an active kubelet and an open gate",
+						where, n.systemd.unit.Active, n.systemd.unit.Sub, n.readGate())
 				}
 
 				if n.journal() != nil {
-					t.Errorf("%s: the journal is open", where)
+					t.Errorf("%s: the journal is open; want none", where)
 				}
 
 				if (Gate{Dir: n.run, BootID: n.boot}).IsOwed(DefaultUnit) {
-					t.Errorf("%s: a start is owed", where)
+					t.Errorf("%s: a start is owed; want none", where)
 				}
 			}
 
 			if killed < 5 {
-				t.Errorf("only %d events to be killed at", killed)
+				t.Errorf("only %d events to be killed at; want at least 5", killed)
 			}
 		})
 	}
@@ -84,7 +83,7 @@ func (n *node) changeKilledAt(config string, k int) string {
 	inBoot := n.systemd.insidePrelet
 	change := func() {
 		if _, err := n.runSite(n.t.Context(), config); err != nil {
-			n.t.Errorf("run: %v", err)
+			n.t.Errorf("run: %v; want no error", err)
 		}
 	}
 

@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"context"
@@ -43,8 +43,8 @@ func (m *Machine) Apply(ctx context.Context, c Change) (out Outcome, committed b
 // Recover finishes a change that a crash has interrupted. It shuts the gate, stops the kubelet and leaves the gate
 // shut; Apply, Resume or Verify opens the gate later. It needs no network. It needs systemd only when a kubelet could
 // be running on the mixed files: if that kubelet does not stop or systemd does not answer, it changes nothing and
-// returns fault.Interrupted. With no interrupted change it only removes what a commit that never happened has staged.
-// The returned journal is nil or awaits a verdict.
+// returns fault.Interrupted. With no interrupted change it only removes the staged files of a commit that never
+// happened. The returned journal is nil or awaits a verdict.
 func (m *Machine) Recover(ctx context.Context) (*generation.Journal, error) {
 	if _, err := m.walk(ctx, &walkState{}, onFinish); err != nil {
 		return nil, err
@@ -92,7 +92,8 @@ func (m *Machine) Verify(ctx context.Context) (Outcome, error) {
 
 // recoverThen finishes an interrupted change before it walks the table for a trigger.
 func (m *Machine) recoverThen(ctx context.Context, t *walkState, on trigger) (Outcome, error) {
-	if out, err := m.walk(ctx, t, onFinish); err != nil && !generation.IsOutdated(err) {
+	out, err := m.walk(ctx, t, onFinish)
+	if err != nil && !generation.IsOutdated(err) {
 		return out, err
 	}
 
@@ -109,12 +110,12 @@ func (m *Machine) Keep(ctx context.Context, failure string) (Outcome, error) {
 // KeepWithoutSite runs on a node without a site. If there never was a generation, prelet is not in use and the kubelet
 // starts unchanged; otherwise it does the same as Keep.
 func (m *Machine) KeepWithoutSite(ctx context.Context) (Outcome, error) {
-	return m.walk(ctx, &walkState{failure: "there is no site any more"}, onNoSite)
+	return m.walk(ctx, &walkState{failure: "the site is gone"}, onNoSite)
 }
 
 // GoBack replaces the generation in place with the contents of an earlier one, by hand; 0 is the state before prelet.
-// The caller holds the plan. While pods may hold what a state file of the kubelet's managers lists, a rollback that
-// removes this file is refused, as in a run (fault.CannotWrite).
+// The caller holds the plan. A rollback that removes a state file of the kubelet's managers is refused while pods may
+// use the CPUs or memory in it, as in a run (fault.CannotWrite).
 func (m *Machine) GoBack(ctx context.Context, to int, why string) (Outcome, error) {
 	t := &walkState{to: to, why: why}
 
@@ -130,7 +131,8 @@ func (m *Machine) GoBack(ctx context.Context, to int, why string) (Outcome, erro
 func describeRequested(out Outcome, from int) Outcome {
 	switch {
 	case out.Verdict == Bad && out.Code == fault.RolledBack:
-		out.Code, out.Verdict = "", Good
+		out.Code = ""
+		out.Verdict = Good
 		if out.InPlace == Pending {
 			out.Verdict = Pending
 		}
@@ -139,7 +141,8 @@ func describeRequested(out Outcome, from int) Outcome {
 	}
 
 	if out.Verdict == Good && out.From == 0 {
-		out.From, out.InPlace = from, Good
+		out.From = from
+		out.InPlace = Good
 	}
 
 	return out
@@ -148,20 +151,25 @@ func describeRequested(out Outcome, from int) Outcome {
 // ForeignFault returns the error for a rollback to a generation of another machine.
 func ForeignFault(gen int, why string) error {
 	return &fault.Fault{
-		Code: fault.Usage, Summary: fmt.Sprintf("generation %d was made on another machine: %s", gen, why),
-		Next: "prelet history lists the others; 0 is as before prelet",
+		Code:    fault.Usage,
+		Summary: fmt.Sprintf("generation %d was made on another machine: %s", gen, why),
+		Next:    "prelet history lists the others; 0 is as before prelet",
 	}
 }
 
-// CheckPodState refuses to remove a state file of the kubelet's managers while pods may hold what it lists. That is the
-// case when a kubelet has run in this boot and was not stopped by hand. why is the reason for the removal, next the
-// alternative.
+// CheckPodState refuses to remove a state file of the kubelet's managers while pods may use the CPUs or memory in it.
+// That is the case when a kubelet has run in this boot and was not stopped by hand. why is the reason for the
+// removal, next the alternative.
 func CheckPodState(u Unit, state, why, next string) error {
 	if u.Started == 0 || u.Active == "inactive" {
 		return nil
 	}
 
 	return generation.NewFault(
-		fault.CannotWrite, "remove", state, fmt.Errorf("%s, and pods that run may hold what it lists", why), next,
+		fault.CannotWrite,
+		"remove",
+		state,
+		fmt.Errorf("%s, and running pods may use the CPUs or memory in it", why),
+		next,
 	)
 }

@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"errors"
@@ -19,7 +19,10 @@ func wrapAfterCommit(what string, err error) error {
 	}
 
 	return &fault.Fault{
-		Code: fault.Interrupted, Summary: what, Err: err, Next: "the journal is kept: the next run finishes this",
+		Code:    fault.Interrupted,
+		Summary: what,
+		Err:     err,
+		Next:    "the journal is kept: the next run finishes this",
 	}
 }
 
@@ -35,7 +38,10 @@ func promisesUnchanged(err error) bool {
 
 func systemdFault(what string, err error) error {
 	return &fault.Fault{
-		Code: fault.Systemd, Summary: what, Err: err, Next: "nothing was changed; look at systemctl status",
+		Code:    fault.Systemd,
+		Summary: what,
+		Err:     err,
+		Next:    "nothing was changed; look at systemctl status",
 	}
 }
 

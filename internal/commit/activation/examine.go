@@ -1,9 +1,8 @@
-package activate
+package activation
 
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"time"
 )
 
@@ -16,7 +15,12 @@ func (m *Machine) Examine(ctx context.Context, gen int) ([]Check, *Cause, error)
 		return nil, nil, err
 	}
 
-	w := watcher{m: m, plan: plan, since: m.judgedSince(gen), fullTimeout: true}
+	w := watcher{
+		m:           m,
+		plan:        plan,
+		since:       m.judgedSince(gen),
+		fullTimeout: true,
+	}
 	begun := m.Clock.Monotonic()
 
 	var last Unit
@@ -29,11 +33,9 @@ func (m *Machine) Examine(ctx context.Context, gen int) ([]Check, *Cause, error)
 
 		if u.Active != "active" {
 			w.checks = nil
-			w.addBad(
-				"unit", "it is %s/%s (last result %s, %d automatic restarts)", u.Active, u.Sub, u.Result, u.Restarts,
-			)
+			w.addInactive(u)
 
-			return w.checks, m.findCause(ctx, plan, max(w.since, m.Clock.Monotonic()-plan.Timeout)), nil
+			return w.checks, m.findRecentCause(ctx, w), nil
 		}
 
 		if first {
@@ -55,7 +57,7 @@ func (m *Machine) Examine(ctx context.Context, gen int) ([]Check, *Cause, error)
 
 	for _, c := range w.checks {
 		if c.State == "failed" && !w.podsFailed {
-			return w.checks, m.findCause(ctx, plan, max(w.since, m.Clock.Monotonic()-plan.Timeout)), nil
+			return w.checks, m.findRecentCause(ctx, w), nil
 		}
 	}
 
@@ -65,6 +67,13 @@ func (m *Machine) Examine(ctx context.Context, gen int) ([]Check, *Cause, error)
 	}
 
 	return w.checks, w.cause, nil
+}
+
+// findRecentCause reads the cause of a failure from the part of the log that the site's timeout covers.
+func (m *Machine) findRecentCause(ctx context.Context, w watcher) *Cause {
+	since := max(w.since, m.Clock.Monotonic()-w.plan.Timeout)
+
+	return m.findCause(ctx, w.plan, since)
 }
 
 // hasSettled reports whether all checks passed except the settling time.
@@ -116,13 +125,12 @@ func (w *watcher) checkConfigz(ctx context.Context) (ok bool) {
 		return w.unknown
 	case len(differ) > 0:
 		w.addBad(
-			"configz", "%s",
-			fmt.Sprintf(
-				"the kubelet runs with another configuration than planned: %s; "+
-					"a flag, or a drop-in that is read later, wins over its file",
-				joinShort(differ),
-			),
+			"configz",
+			"the kubelet runs with another configuration than planned: %s; "+
+				"a flag, or a drop-in that is read later, wins over its file",
+			joinShort(differ),
 		)
+
 		return false
 	}
 

@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"strings"
@@ -48,7 +48,7 @@ func TestExamine(t *testing.T) {
 
 			at := n.clk.now
 			if all, _, _ := n.examine(1); all != allOK || n.clk.now != at {
-				t.Errorf("%s after %s", all, n.clk.now-at)
+				t.Errorf("%s after %s; want all checks ok, at once", all, n.clk.now-at)
 			}
 		}},
 		{"one that has just started is watched until it has settled", func(t *testing.T, n *node) {
@@ -58,7 +58,7 @@ func TestExamine(t *testing.T) {
 
 			at := n.clk.now
 			if all, _, _ := n.examine(1); all != allOK || n.clk.now-at < 8*time.Second {
-				t.Errorf("%s after %s", all, n.clk.now-at)
+				t.Errorf("%s after %s; want all checks ok, after at least 8 s", all, n.clk.now-at)
 			}
 		}},
 		{"one that dies meanwhile is not well, and says why", func(t *testing.T, n *node) {

@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"context"
@@ -33,7 +33,8 @@ func TestForeignIsNotGood(t *testing.T) {
 			m.Foreign = func(int) string { return map[bool]string{true: "of the image"}[foreign] }
 
 			if gen, _, ok := m.lastGood(); ok == foreign || ok && gen != 1 {
-				t.Errorf("foreign %t: got last good generation %d, %t", foreign, gen, ok)
+				t.Errorf("foreign %t: got last good generation %d, %t; want generation 1, unless it is foreign",
+					foreign, gen, ok)
 			}
 
 			return Outcome{}, nil
@@ -85,6 +86,7 @@ func TestFinishedRollbackOpensTheGate(t *testing.T) {
 	n.finishPrelet()
 
 	if out := n.verify(); out.HeldBack != "" || n.readGate() == "" || n.read(flagsPath) != "one" {
-		t.Errorf("got %+v, gate %q, flags %q; want the gate open on the contents of one", out, n.readGate(), n.read(flagsPath))
+		t.Errorf("got %+v, gate %q, flags %q; want the gate open on the contents of one",
+			out, n.readGate(), n.read(flagsPath))
 	}
 }

@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"errors"
@@ -15,12 +15,12 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
-// Gate is the file without which the kubelet does not start: the EnvironmentFile= of the drop-in in the package. It is
-// on a tmpfs, so the gate is shut at each boot.
+// Gate is the file without which the kubelet does not start: the EnvironmentFile= of the drop-in in the package. It
+// is on a tmpfs, so the gate is shut at each boot.
 //
-// The other files in its folder record what a later process has to know about this boot: why the gate is shut, that
-// this boot opened it, that a kubelet was seen running, that prelet stopped the kubelet and owes it a start, and why a run
-// was requested.
+// The other files in its folder are notes for later processes of this boot: why the gate is shut, that this boot
+// opened it, that a kubelet was seen running, that prelet stopped the kubelet and owes it a start, and why a run was
+// requested.
 type Gate struct {
 	Dir    string // the run folder, /run/prelet; it exists
 	BootID string // files of another boot (in a run folder on a disk) are ignored
@@ -48,7 +48,8 @@ func (g Gate) Open(generation int) error {
 		return err
 	}
 
-	if err := g.write(gateFile, gateVariable+strconv.Itoa(generation)); err != nil {
+	err := g.write(gateFile, gateVariable+strconv.Itoa(generation))
+	if err != nil {
 		return err
 	}
 
@@ -88,7 +89,9 @@ func (g Gate) State() (generation int, open bool, err error) {
 func (g Gate) Reason() string { return g.read(reasonFile) }
 
 // WasOpened reports whether this boot has opened the gate. A gate that is missing then was lost, not shut.
-func (g Gate) WasOpened() bool { return g.BootID != "" && g.read(openedFile) == g.BootID }
+func (g Gate) WasOpened() bool {
+	return g.BootID != "" && g.read(openedFile) == g.BootID
+}
 
 // MarkSeen notes that the unit was alive in this boot: a kubelet may have started before the gate existed.
 func (g Gate) MarkSeen() error { return g.write(seenFile, g.BootID) }
@@ -101,15 +104,19 @@ func (g Gate) HasBlockedAll() bool {
 
 // MarkOwed notes that prelet is about to stop a unit that has to run again. If prelet is killed, the next process reads
 // this note.
-func (g Gate) MarkOwed(unit string) error { return g.write(owedFile, g.BootID+" "+unit) }
+func (g Gate) MarkOwed(unit string) error {
+	return g.write(owedFile, g.BootID+" "+unit)
+}
 
 // IsOwed reports whether a start is owed to the unit in this boot.
-func (g Gate) IsOwed(unit string) bool { return g.read(owedFile) == g.BootID+" "+unit }
+func (g Gate) IsOwed(unit string) bool {
+	return g.read(owedFile) == g.BootID+" "+unit
+}
 
 // ClearOwed removes the note of MarkOwed.
 func (g Gate) ClearOwed() error { return g.remove(owedFile) }
 
-// MarkDone notes what was done with a unit for a commit, where systemd does not show it.
+// MarkDone notes an action on a unit for a commit, if systemd does not record it.
 func (g Gate) MarkDone(key string) error {
 	if g.IsDone(key) {
 		return nil
@@ -123,14 +130,15 @@ func (g Gate) IsDone(key string) bool {
 	return slices.Contains(strings.Split(g.read(doneFile), "\n"), g.BootID+" "+key)
 }
 
-// MarkFailed notes what failed when a unit was acted on for a commit. The verdict is on that too, whoever reaches it.
+// MarkFailed notes a failed action on a unit for a commit. It is part of the verdict, also in another process.
 func (g Gate) MarkFailed(key, why string) error {
 	return g.write(failedFile, g.BootID+" "+key+" "+strings.Join(strings.Fields(why), " "))
 }
 
 // Failure returns what failed for a key in this boot, or "".
 func (g Gate) Failure(key string) string {
-	if why, ok := strings.CutPrefix(g.read(failedFile), g.BootID+" "+key+" "); ok {
+	why, ok := strings.CutPrefix(g.read(failedFile), g.BootID+" "+key+" ")
+	if ok {
 		return why
 	}
 
@@ -157,7 +165,8 @@ func (g Gate) SetExempt(units []string) error {
 
 // Exempt returns the units of SetExempt in this boot.
 func (g Gate) Exempt() []string {
-	if names, ok := strings.CutPrefix(g.read(exemptFile), g.BootID+" "); ok {
+	names, ok := strings.CutPrefix(g.read(exemptFile), g.BootID+" ")
+	if ok {
 		return strings.Fields(names)
 	}
 
@@ -165,12 +174,18 @@ func (g Gate) Exempt() []string {
 }
 
 // MarkAsked notes why a run was requested while the gate is shut.
-func (g Gate) MarkAsked(why string) error { return g.write(askedFile, g.BootID+" "+oneLine(why)) }
+func (g Gate) MarkAsked(why string) error {
+	return g.write(askedFile, g.BootID+" "+oneLine(why))
+}
 
 // WasAsked reports whether MarkAsked was called for the same reason since the gate was last open.
-func (g Gate) WasAsked(why string) bool { return g.read(askedFile) == g.BootID+" "+oneLine(why) }
+func (g Gate) WasAsked(why string) bool {
+	return g.read(askedFile) == g.BootID+" "+oneLine(why)
+}
 
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+func oneLine(text string) string {
+	return strings.Join(strings.Fields(text), " ")
+}
 
 func (g Gate) read(name string) string {
 	text, err := nodefile.ReadFile(filepath.Join(g.Dir, name), nodefile.Max)
@@ -184,7 +199,8 @@ func (g Gate) read(name string) string {
 // write replaces one of the files atomically, because systemd may read it at any moment. The files are readable by all
 // users: `prelet status` does not need root.
 func (g Gate) write(name, line string) error {
-	if err := replace.File(filepath.Join(g.Dir, name), 0o644, []byte(line+"\n")); err != nil {
+	err := atomicfile.File(filepath.Join(g.Dir, name), 0o644, []byte(line+"\n"))
+	if err != nil {
 		return g.fault("write", name, err)
 	}
 
@@ -192,7 +208,8 @@ func (g Gate) write(name, line string) error {
 }
 
 func (g Gate) remove(name string) error {
-	if err := os.Remove(filepath.Join(g.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	err := os.Remove(filepath.Join(g.Dir, name))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return g.fault("remove", name, err)
 	}
 

@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"errors"
@@ -38,7 +38,7 @@ func TestGate(t *testing.T) {
 	must(g.Shut("site\ninvalid")) // shutting a shut gate is not an error
 
 	if got := g.Reason(); got != "site invalid" {
-		t.Errorf("Why = %q; one line is kept", got)
+		t.Errorf("Reason: got %q, want one line", got)
 	}
 
 	must(g.Open(12))
@@ -46,11 +46,11 @@ func TestGate(t *testing.T) {
 
 	text, err := os.ReadFile(g.Path())
 	if err != nil || string(text) != "PRELET_GENERATION=12\n" {
-		t.Errorf("systemd reads %q (%v)", text, err)
+		t.Errorf("systemd reads %q (%v); want generation 12", text, err)
 	}
 
 	if info, _ := os.Stat(g.Path()); info.Mode().Perm() != 0o644 {
-		t.Errorf("mode %v", info.Mode())
+		t.Errorf("mode %v; want 0644", info.Mode())
 	}
 
 	if g.Reason() != "" || !g.WasOpened() {
@@ -87,7 +87,7 @@ func TestGate(t *testing.T) {
 
 	left, _ := filepath.Glob(filepath.Join(g.Dir, ".*"))
 	if len(left) != 0 {
-		t.Errorf("temporaries are left: %v", left)
+		t.Errorf("temporaries are left: %v; want none", left)
 	}
 }
 
@@ -99,7 +99,8 @@ func TestGateThatSomebodyElseWrote(t *testing.T) {
 		}
 
 		if gen, open, err := g.State(); gen != -1 || !open || err != nil {
-			t.Errorf("%q: %d, %v, %v; systemd would start the kubelet with it, so it is open", text, gen, open, err)
+			t.Errorf("%q: got %d, %v, %v; want it open on generation -1, as systemd would start the kubelet with it",
+				text, gen, open, err)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"errors"
@@ -24,14 +24,13 @@ func (n *node) checkNotPublished(why string) {
 	}
 
 	if n.read(configPath) != "one" || n.read(flagsPath) != "one" || n.readGate() != "" {
-		n.t.Errorf(
-			"config %q, flags %q, gate %q, and the kubelet is %s", n.read(configPath), n.read(flagsPath), n.readGate(),
-			n.systemd.unit.Active,
-		)
+		n.t.Errorf("config %q, flags %q, gate %q, and the kubelet is %s; want one, one, a shut gate",
+			n.read(configPath), n.read(flagsPath), n.readGate(),
+			n.systemd.unit.Active)
 	}
 
 	if j := n.journal(); j == nil || j.Phase != generation.PhasePublish {
-		n.t.Errorf("journal %+v", j)
+		n.t.Errorf("journal %+v; want phase publish", j)
 	}
 }
 
@@ -54,7 +53,7 @@ func TestNeverUnderARunningKubelet(t *testing.T) {
 
 			_, err := n.process(func(m *Machine) (Outcome, error) { return m.Verify(t.Context()) })
 			if n.codeOf(err) != fault.Interrupted || n.read(configPath) != "one" {
-				t.Errorf("prelet-verify: %v, config %q", err, n.read(configPath))
+				t.Errorf("prelet-verify: %v, config %q; want code interrupted and config one", err, n.read(configPath))
 			}
 
 			n.clk.advance(time.Hour)
@@ -69,7 +68,8 @@ func TestNeverUnderARunningKubelet(t *testing.T) {
 				n.checkNotPublished("connection closed")
 
 				if n.systemd.unit.Active != "active" {
-					t.Fatalf("the kubelet is %s: nothing is shown", n.systemd.unit.Active)
+					t.Fatalf("the kubelet is %s: nothing is shown; want an active one, or the test shows nothing",
+						n.systemd.unit.Active)
 				}
 
 				n.checkNotPublished("it may be running")
@@ -78,7 +78,8 @@ func TestNeverUnderARunningKubelet(t *testing.T) {
 			},
 		},
 		{
-			"the kubelet ran before there was a gate, and systemd does not answer after COMMIT: that the gate was never open proves nothing",
+			"the kubelet ran before there was a gate, and systemd does not answer after COMMIT: that the gate " +
+				"was never open proves nothing",
 			func(t *testing.T, n *node) {
 				n.bootWith("one")
 
@@ -101,7 +102,8 @@ func TestNeverUnderARunningKubelet(t *testing.T) {
 
 			_, err := n.runSite(t.Context(), "two healthz=bad")
 			if n.codeOf(err) != fault.Interrupted || n.read(configPath) != "two healthz=bad" || n.readGate() != "" {
-				t.Errorf("%v, config %q, gate %q", err, n.read(configPath), n.readGate())
+				t.Errorf("%v, config %q, gate %q; want code interrupted, the new config and a shut gate",
+					err, n.read(configPath), n.readGate())
 			}
 		}},
 		{
@@ -120,7 +122,8 @@ func TestNeverUnderARunningKubelet(t *testing.T) {
 
 				if j == nil || j.Phase != generation.PhaseVerify || n.read(configPath) != "two" ||
 					n.read(flagsPath) != "two" || n.readGate() != "" {
-					t.Errorf("journal %+v, config %q, gate %q", j, n.read(configPath), n.readGate())
+					t.Errorf("journal %+v, config %q, gate %q; want phase verify, both files two, a shut gate",
+						j, n.read(configPath), n.readGate())
 				}
 			},
 		},
@@ -152,14 +155,13 @@ func TestBackByHandKeepsState(t *testing.T) {
 		_, err := back(n, to)
 		if n.codeOf(err) != fault.CannotWrite || !strings.Contains(err.Error(), state) ||
 			!strings.Contains(err.Error(), "drain the node, systemctl stop kubelet.service, prelet rollback") {
-			t.Errorf("to %d: %v", to, err)
+			t.Errorf("to %d: %v; want code cannot-write with the commands that stop the kubelet first", to, err)
 		}
 
 		if n.read(configPath) != "two" || n.systemd.unit.Active != "active" || len(n.events) != 0 {
-			t.Errorf(
-				"to %d: config %q, the kubelet is %s, events %v", to, n.read(configPath), n.systemd.unit.Active,
-				n.events,
-			)
+			t.Errorf("to %d: config %q, the kubelet is %s, events %v; want config two, an active kubelet, no events",
+				to, n.read(configPath), n.systemd.unit.Active,
+				n.events)
 		}
 
 		n.systemd.stopByHand()
@@ -171,7 +173,7 @@ func TestBackByHandKeepsState(t *testing.T) {
 		)
 
 		if n.systemd.unit.Active != "inactive" {
-			t.Errorf("the kubelet is %s", n.systemd.unit.Active)
+			t.Errorf("the kubelet is %s; want inactive", n.systemd.unit.Active)
 		}
 	}
 

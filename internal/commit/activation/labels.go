@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"context"
@@ -30,7 +30,9 @@ func (p Plan) hasMadeNode(n kubelet.Node, since, now time.Duration) bool {
 // generation would not help.
 const MachineCheck = "machine"
 
-func (c Check) isOtherMachine() bool { return c.Name == MachineCheck && c.State != "ok" }
+func (c Check) isOtherMachine() bool {
+	return c.Name == MachineCheck && c.State != "ok"
+}
 
 func (w *watcher) checkMachine(n kubelet.Node) bool {
 	if w.m.OtherMachine == nil {
@@ -79,7 +81,11 @@ func (w *watcher) checkNodeObject(n kubelet.Node, now time.Duration) (ok bool) {
 }
 
 func (w *watcher) reportDrift(name, format string, args ...any) {
-	w.checks = append(w.checks, Check{Name: name, State: Drift, Message: fmt.Sprintf(format, args...)})
+	w.checks = append(w.checks, Check{
+		Name:    name,
+		State:   Drift,
+		Message: fmt.Sprintf(format, args...),
+	})
 }
 
 // maxListed is the highest number of differences in a message.
@@ -103,9 +109,15 @@ func (p Plan) labelDrift(n kubelet.Node) (differ []string, kubectl string) {
 		case there && have == want:
 			continue
 		case there:
-			differ = append(differ, fmt.Sprintf("%s is %q and not %q%s", key, have, want, p.sourceSuffix("label/"+key)))
+			differ = append(
+				differ,
+				fmt.Sprintf("%s is %q and not %q%s", key, have, want, p.sourceSuffix("label/"+key)),
+			)
 		default:
-			differ = append(differ, fmt.Sprintf("%s=%s is missing%s", key, p.Labels[key], p.sourceSuffix("label/"+key)))
+			differ = append(
+				differ,
+				fmt.Sprintf("%s=%s is missing%s", key, p.Labels[key], p.sourceSuffix("label/"+key)),
+			)
 		}
 
 		words = append(words, key+"="+p.Labels[key])
@@ -158,17 +170,22 @@ func (p Plan) sourceSuffix(item string) string {
 }
 
 // labelChanges returns the patch of a node's own labels. Labels that the kubelet updates itself are left out. A label
-// that is no longer planned is removed only if it still has the value of an earlier generation.
+// that was dropped from the plan is removed only if it still has the value of an earlier generation.
 func (p Plan) labelChanges(n kubelet.Node) (out []kubelet.LabelChange) {
 	for _, key := range slices.Sorted(maps.Keys(p.Labels)) {
-		if have, there := n.Labels[key]; (!there || have != p.Labels[key]) && !kubelet.FollowsRestart(key) {
+		if have, there := n.Labels[key]; (!there || have != p.Labels[key]) &&
+			!kubelet.FollowsRestart(key) {
 			out = append(out, kubelet.LabelChange{Key: key, Value: p.Labels[key]})
 		}
 	}
 
 	for _, key := range slices.Sorted(maps.Keys(p.GoneLabels)) {
 		if have, there := n.Labels[key]; there && slices.Contains(p.GoneLabels[key], have) {
-			out = append(out, kubelet.LabelChange{Key: key, Value: have, Remove: true})
+			out = append(out, kubelet.LabelChange{
+				Key:    key,
+				Value:  have,
+				Remove: true,
+			})
 		}
 	}
 
@@ -209,7 +226,12 @@ func (m *Machine) reconcile(ctx context.Context, p Plan, checks []Check) []Check
 	m.note("labels", "notice", "not patched: %s", joinShort(failed))
 
 	return replaceCheck(
-		checks, Check{"labels", Drift, strings.TrimPrefix(message+"; not patched: "+joinShort(failed), "; ")},
+		checks,
+		Check{
+			"labels",
+			Drift,
+			strings.TrimPrefix(message+"; not patched: "+joinShort(failed), "; "),
+		},
 	)
 }
 
@@ -234,8 +256,12 @@ func (m *Machine) patchAll(
 			failed = append(
 				failed,
 				fmt.Sprintf(
-					"%s: the cluster does not let a node do that (%v)%s; kubectl label node %s --overwrite %s", c, one,
-					p.sourceSuffix("label/"+c.Key), node, c,
+					"%s: the cluster does not let a node do that (%v)%s; kubectl label node %s --overwrite %s",
+					c,
+					one,
+					p.sourceSuffix("label/"+c.Key),
+					node,
+					c,
 				),
 			)
 		default:
@@ -254,7 +280,8 @@ func isRefused(err error) bool {
 // replaceCheck replaces the check with the same name, or appends the check.
 func replaceCheck(checks []Check, c Check) []Check {
 	out := slices.Clone(checks)
-	if i := slices.IndexFunc(out, func(x Check) bool { return x.Name == c.Name }); i >= 0 {
+	i := slices.IndexFunc(out, func(x Check) bool { return x.Name == c.Name })
+	if i >= 0 {
 		out[i] = c
 		return out
 	}

@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"maps"
@@ -57,7 +57,7 @@ func TestLabels(t *testing.T) {
 			c := checkOf(out, "labels")
 			if c.State != "ok" || c.Message != "patched: example.com/a=2 example.com/b=3 example.com/old-" ||
 				n.patches != 1 {
-				t.Errorf("%+v after %d patches", c, n.patches)
+				t.Errorf("%+v after %d patches; want ok and one patch of a, b and old", c, n.patches)
 			}
 		}},
 		{"one is refused: the others are patched, and it is told with its line", func(t *testing.T, n *node) {
@@ -71,9 +71,10 @@ func TestLabels(t *testing.T) {
 			if c.State != Drift || n.labels["example.com/a"] != "2" || n.labels["example.com/old"] != "" ||
 				!strings.Contains(
 					c.Message,
-					"is not allowed to modify labels: node-restriction.kubernetes.io/r) (site.hcl:6:5, label.y); kubectl label node n1 --overwrite node-restriction.kubernetes.io/r=1",
+					"is not allowed to modify labels: node-restriction.kubernetes.io/r) (site.hcl:6:5, "+
+						"label.y); kubectl label node n1 --overwrite node-restriction.kubernetes.io/r=1",
 				) {
-				t.Errorf("%+v, labels %v", c, n.labels)
+				t.Errorf("%+v, labels %v; want the refused label and the command that sets it", c, n.labels)
 			}
 		}},
 		{"what somebody changed since is not removed", func(t *testing.T, n *node) {
@@ -84,7 +85,7 @@ func TestLabels(t *testing.T) {
 			n.mustSucceed(err, "run")
 
 			if n.labels["example.com/old"] != "somebody's" || n.patches != 0 {
-				t.Errorf("labels %v, %d patches", n.labels, n.patches)
+				t.Errorf("labels %v, %d patches; want the label of another owner and no patch", n.labels, n.patches)
 			}
 		}},
 		{"zone and its like are the kubelet's own to bring up to date", func(t *testing.T, n *node) {
@@ -95,7 +96,7 @@ func TestLabels(t *testing.T) {
 			n.mustSucceed(err, "run")
 
 			if c := checkOf(out, "labels"); n.patches != 0 || c.State != Drift {
-				t.Errorf("%+v, %d patches", c, n.patches)
+				t.Errorf("%+v, %d patches; want drift and no patch", c, n.patches)
 			}
 		}},
 		{"without reconcile: drift, told with the command, and never ill", func(t *testing.T, n *node) {
@@ -154,11 +155,12 @@ func TestLabels(t *testing.T) {
 			checkOutcome(t, "verify", verify, Outcome{Verdict: Good, Generation: 1})
 
 			if c := checkOf(verify, "labels"); c.State != Drift {
-				t.Errorf("%+v", c)
+				t.Errorf("%+v; want drift", c)
 			}
 		}},
 		{
-			"nothing to do: somebody's change is patched back where a start may be waited for, and at boot nothing is asked",
+			"nothing to do: somebody's change is patched back where a start may be waited for, and at boot " +
+				"nothing is asked",
 			func(t *testing.T, n *node) {
 				n.labels, n.age = map[string]string{"example.com/a": "1"}, time.Hour
 				plans(n, true, map[string]string{"example.com/a": "1"})
@@ -180,18 +182,18 @@ func TestLabels(t *testing.T) {
 				}
 				if checks := again(); n.labels["example.com/a"] != "1" || n.patches != 1 || len(checks) != 1 ||
 					checks[0].Message != "patched: example.com/a=1" {
-					t.Errorf("labels %v, %+v", n.labels, checks)
+					t.Errorf("labels %v, %+v; want one patch of example.com/a", n.labels, checks)
 				}
 
 				if checks := again(); n.patches != 1 || len(checks) != 0 {
-					t.Errorf("again: %+v, %d patches", checks, n.patches)
+					t.Errorf("again: %+v, %d patches; want no further patch", checks, n.patches)
 				}
 
 				n.labels["example.com/a"] = "somebody's"
 				n.reboot()
 
 				if checks := again(); n.patches != 1 || len(checks) != 0 {
-					t.Errorf("at boot: %+v, %d patches", checks, n.patches)
+					t.Errorf("at boot: %+v, %d patches; want no further patch", checks, n.patches)
 				}
 			},
 		},
@@ -207,7 +209,7 @@ func TestLabels(t *testing.T) {
 			checks := m.reconcile(t.Context(), n.plan("two"), []Check{{Name: "unit", State: "ok"}})
 			if len(checks) != 2 || checks[1].State != "unknown" ||
 				!strings.Contains(checks[1].Message, "not patched: the apiserver does not answer") {
-				t.Errorf("%+v", checks)
+				t.Errorf("%+v; want a second check that is unknown", checks)
 			}
 		}},
 	})

@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ type location struct {
 	phase   phase
 	journal *generation.Journal // nil: no commit or rollback is in progress, or its generation was lost
 	current *generation.Info    // the generation in place; nil: there never was one
-	plan    Plan                // of the generation in place, or of the one that is being published
+	plan    Plan                // of the current generation, or of the generation that is being published
 	placed  time.Duration       // when its files were in place, on this boot's clock; 0: in an earlier boot
 	since   time.Duration       // a kubelet that started earlier has not read them; 0: any has
 
@@ -44,7 +44,7 @@ type rollback struct {
 	cause       *Cause   // the cause of reason, from the kubelet's log
 	hold        bool     // hold the plan of from, if it was at fault
 	removeFiles []string // state files that a kubelet on the goal would reject
-	keeps       bool     // it changes nothing of the kubelet
+	keeps       bool     // it does not change the kubelet's files
 	loose       []string // folders on the way that others may write
 }
 
@@ -88,15 +88,21 @@ func (m *Machine) locate(ctx context.Context, t *walkState, on trigger) (locatio
 	}
 
 	// A crash is recovered from, and a change is committed, also when the generation in place cannot be read.
-	if h.phase = phaseOf(h.journal, nil); h.phase != mixed && on != onFinish && on != onChange {
+	h.phase = phaseOf(h.journal, nil)
+	if h.phase != mixed && on != onFinish && on != onChange {
 		if h.current, err = m.Store.Current(); err != nil {
 			return h, err
 		}
 
-		if h.journal != nil && (h.current == nil || h.current.Gen != h.journal.Gen) { // its generation was lost
+		if h.journal != nil &&
+			(h.current == nil || h.current.Gen != h.journal.Gen) { // its generation was lost
 			if on == onVerify {
-				m.note("verify", "notice", "generation %d awaited its verdict and was lost: the next run adopts its files",
-					h.journal.Gen)
+				m.note(
+					"verify",
+					"notice",
+					"generation %d awaited its verdict and was lost: the next run adopts its files",
+					h.journal.Gen,
+				)
 			}
 
 			h.journal = nil
@@ -114,7 +120,8 @@ func (m *Machine) locate(ctx context.Context, t *walkState, on trigger) (locatio
 	}
 
 	h.noneStarted = !h.gateOpen && m.Gate.HasBlockedAll()
-	published := h.journal != nil && !h.newBoot // by a process that was killed before it opened the gate
+	published := h.journal != nil &&
+		!h.newBoot // by a process that was killed before it opened the gate
 	h.shutOnPurpose = !h.gateOpen && !t.recovered && !published && !m.Gate.WasOpened()
 	h.runDirLost = h.shutOnPurpose && m.isRunDirLost(ctx, on)
 	h.shutOnPurpose = h.shutOnPurpose && !h.runDirLost
@@ -123,7 +130,8 @@ func (m *Machine) locate(ctx context.Context, t *walkState, on trigger) (locatio
 		return h, err
 	}
 	if h.journal != nil && m.keepsKubelet(&h) {
-		h.keepsKubelet, h.since = true, 0
+		h.keepsKubelet = true
+		h.since = 0
 	}
 
 	return h, nil
@@ -150,8 +158,9 @@ func HasRun(ctx context.Context, units Units) bool {
 	return false
 }
 
-// WhyLost returns that this boot has put a generation in place which the store does not have, with what to do; "" if the
-// store has it, or if nothing shows that there was one. Then the state folder was lost, or restored from a backup.
+// WhyLost returns that this boot has put a generation in place which the store does not have, with what to do; "" if
+// the store has it, or if nothing shows that there was one. Then the state folder was lost, or restored from a
+// backup.
 func (m *Machine) WhyLost(ctx context.Context) string {
 	current, err := m.Store.Current()
 	gen, open, gateErr := m.Gate.State()
@@ -160,9 +169,16 @@ func (m *Machine) WhyLost(ctx context.Context) string {
 	case err != nil || gateErr != nil:
 		return ""
 	case open && (current == nil && gen > 0 || current != nil && gen > current.Gen):
-		return fmt.Sprintf("generation %d is in place, and %s has lost it: prelet run adopts the files", gen, m.StateDir)
+		return fmt.Sprintf(
+			"generation %d is in place, and %s has lost it: prelet run adopts the files",
+			gen,
+			m.StateDir,
+		)
 	case !open && current == nil && m.Gate.Reason() == "" && (m.Gate.WasOpened() || HasRun(ctx, m.Units)):
-		return fmt.Sprintf("prelet has run in this boot, and %s has no generation: prelet run adopts the files", m.StateDir)
+		return fmt.Sprintf(
+			"prelet has run in this boot, and %s has no generation: prelet run adopts the files",
+			m.StateDir,
+		)
 	}
 
 	return ""
@@ -199,27 +215,15 @@ func (m *Machine) readFacts(ctx context.Context, t *walkState, on trigger, h *lo
 	case on == onFailed || on == onNoSite:
 		h.blockReason = m.whyNotGoOn(ctx, t.failure, h.current)
 	case on == onVerify:
-		if h.gateOpen && h.phase == settled || h.shutOnPurpose {
-			return nil
-		}
-
-		if !h.gateOpen {
-			h.blockReason = m.whyMixed(ctx, h.current.Gen)
-		}
-
-		if h.blockReason == "" && h.runDirLost { // that run may have failed, and shut the gate for this
-			h.blockReason = m.whyUnjoined(ctx, h.current)
-		}
-
-		if h.blockReason == "" {
-			h.plan, err = m.planOf(h.current.Gen)
-		}
+		err = m.readFactsOfVerify(ctx, h)
 	case on == onResume:
-		if h.plan, err = m.planOf(h.current.Gen); err == nil && h.phase == pending {
+		h.plan, err = m.planOf(h.current.Gen)
+		if err == nil && h.phase == pending {
 			err = m.readExhausted(steady, h)
 		}
 	case on == onUnchanged:
-		if h.plan, err = m.planOf(h.current.Gen); err == nil && h.phase == settled && t.planned.Reconcile {
+		h.plan, err = m.planOf(h.current.Gen)
+		if err == nil && h.phase == settled && t.planned.Reconcile {
 			may, unanswered := m.Units.MayWait(steady, t.planned.Unit)
 			h.mayPatch = may && unanswered == nil // labels are not worth a failure
 		}
@@ -238,6 +242,28 @@ func (m *Machine) readFacts(ctx context.Context, t *walkState, on trigger, h *lo
 			err = m.readBad(steady, t.finding, h)
 		}
 	case on == onGood:
+		h.plan, err = m.planOf(h.current.Gen)
+	}
+
+	return err
+}
+
+// readFactsOfVerify reads the facts for onVerify: the plan, or why the gate stays shut.
+func (m *Machine) readFactsOfVerify(ctx context.Context, h *location) (err error) {
+	isOpenAndSettled := h.gateOpen && h.phase == settled
+	if isOpenAndSettled || h.shutOnPurpose {
+		return nil
+	}
+
+	if !h.gateOpen {
+		h.blockReason = m.whyMixed(ctx, h.current.Gen)
+	}
+
+	if h.blockReason == "" && h.runDirLost { // that run may have failed, and shut the gate for this
+		h.blockReason = m.whyUnjoined(ctx, h.current)
+	}
+
+	if h.blockReason == "" {
 		h.plan, err = m.planOf(h.current.Gen)
 	}
 
@@ -264,7 +290,10 @@ func (m *Machine) planOrDefault(gen int) Plan {
 func (m *Machine) whyNotGoOn(ctx context.Context, failure string, current *generation.Info) string {
 	if current.Status == generation.StatusDamaged {
 		return fmt.Sprintf(
-			"%s; and generation %d, which is in place, cannot be read: %s", failure, current.Gen, current.Why,
+			"%s; and generation %d, which is in place, cannot be read: %s",
+			failure,
+			current.Gen,
+			current.Why,
 		)
 	}
 
@@ -297,13 +326,18 @@ func (m *Machine) readExhausted(ctx context.Context, h *location) error {
 		return nil
 	}
 
-	if _, err := m.Units.MayWait(ctx, h.plan.Unit); err != nil { // systemd has to answer before the gate is shut
-		return wrapAfterCommit("going back", err)
+	// systemd must answer before the gate is shut.
+	if _, err := m.Units.MayWait(ctx, h.plan.Unit); err != nil {
+		return wrapAfterCommit("rolling back", err)
 	}
 
-	why := fmt.Sprintf("%d boots began to verify it, and none came to an end", maxTries)
+	why := fmt.Sprintf("%d boots began to verify it, and none finished", maxTries)
 
-	err := m.planRollback(ctx, h, rollback{to: to, reason: why, hold: true})
+	err := m.planRollback(ctx, h, rollback{
+		to:     to,
+		reason: why,
+		hold:   true,
+	})
 	if h.exhausted = h.rollback != nil; err == nil && !h.exhausted {
 		m.note("rollback", "notice", "generation %d stays: %s", h.journal.Gen, h.stayReason)
 	}
@@ -313,11 +347,11 @@ func (m *Machine) readExhausted(ctx context.Context, h *location) error {
 
 // readBad plans the rollback from a bad generation, or sets the reason why there is none.
 func (m *Machine) readBad(ctx context.Context, f finding, h *location) error {
-	to, rotten, some := m.lastGood()
+	to, damaged, some := m.lastGood()
 	switch {
 	case !some:
-		h.stayReason = "there is nothing good to go back to, so the generation stays and each boot verifies it again"
-		for _, r := range rotten {
+		h.stayReason = "no good generation exists, so this one stays and each boot verifies it again"
+		for _, r := range damaged {
 			h.stayReason += fmt.Sprintf("; generation %d is damaged (%s)", r.Gen, generation.DescribeDamage(r.Why))
 		}
 
@@ -325,7 +359,7 @@ func (m *Machine) readBad(ctx context.Context, f finding, h *location) error {
 	case f.onlyPods:
 		goal, err := m.planAfterRollback(h.plan, to)
 		if err != nil {
-			return wrapAfterCommit("going back", err)
+			return wrapAfterCommit("rolling back", err)
 		}
 
 		if h.plan.sharesPods(goal) {
@@ -336,36 +370,51 @@ func (m *Machine) readBad(ctx context.Context, f finding, h *location) error {
 	}
 
 	if !h.plan.Rollback {
-		h.stayReason = "the site says rollback = false, so the generation stays"
+		h.stayReason = "the site sets rollback = false, so the generation stays"
 		return nil
 	}
 
 	if _, err := m.Units.MayWait(ctx, h.plan.Unit); err != nil {
-		return wrapAfterCommit("going back", err)
+		return wrapAfterCommit("rolling back", err)
 	}
 
-	return m.planRollback(ctx, h, rollback{to: to, reason: f.reason, cause: f.cause, hold: true})
+	return m.planRollback(ctx, h, rollback{
+		to:     to,
+		reason: f.reason,
+		cause:  f.cause,
+		hold:   true,
+	})
 }
 
-// planRollback completes a rollback from the generation in place. What it needs is looked at now, while the gate is open and
-// the kubelet runs: where it cannot be done the generation stays, with the reason.
+// planRollback completes a rollback from the generation in place. It checks now, while the gate is open and the
+// kubelet runs, whether the rollback is possible: if not, the generation stays, with the reason.
 func (m *Machine) planRollback(ctx context.Context, h *location, w rollback) error {
 	goal, err := m.planAfterRollback(h.plan, w.to)
 	if err != nil {
 		return err
 	}
 
-	w.from, w.removeFiles = h.current.Gen, h.plan.staleStateFiles(goal)
+	w.from = h.current.Gen
+	w.removeFiles = h.plan.staleStateFiles(goal)
 	w.keeps = m.rollbackKeepsKubelet(h, goal, &w)
 
-	if w.loose, err = m.Store.CheckRollback(w.from, w.to, w.removeFiles...); err != nil {
-		h.stayReason, h.stayErr = fmt.Sprintf("the way back to generation %d is not there, so it stays: %v", w.to, err), err
+	w.loose, err = m.Store.CheckRollback(w.from, w.to, w.removeFiles...)
+	if err != nil {
+		h.stayReason = fmt.Sprintf(
+			"a rollback to generation %d is not possible, so the current one stays: %v",
+			w.to,
+			err,
+		)
+		h.stayErr = err
 		return nil
 	}
 
-	if u, err := m.Units.Look(ctx, h.plan.Unit); err == nil && u.NoStop && isAlive(u) && !w.keeps {
+	u, err := m.Units.Look(ctx, h.plan.Unit)
+	if err == nil && u.NoStop && isAlive(u) && !w.keeps {
 		f := checkUnit(h.plan.Unit, u, m.Gate.Path())
-		h.stayReason, h.stayErr = "there is no way back while the kubelet cannot be stopped, so it stays: "+f.Error(), f
+		h.stayReason = "a rollback is not possible while the kubelet cannot be stopped, so it " +
+			"stays: " + f.Error()
+		h.stayErr = f
 		return nil
 	}
 
@@ -386,17 +435,23 @@ func (m *Machine) planAfterRollback(left Plan, to int) (Plan, error) {
 // lastGood returns the last generation that was good on this machine and is intact, and those above it that are
 // damaged. A generation that was good on the machine of the image does not count: it has that machine's name. Numbers
 // only grow, so if the last good generation is foreign, this machine has none.
-func (m *Machine) lastGood() (gen int, rotten []generation.Rotten, ok bool) {
-	gen, rotten, ok = m.Store.LastIntact(0)
+func (m *Machine) lastGood() (gen int, damaged []generation.DamagedGeneration, ok bool) {
+	gen, damaged, ok = m.Store.LastIntact(0)
 	if ok && m.whyForeign(gen) != "" {
-		return 0, rotten, false
+		return 0, damaged, false
 	}
 
-	for _, r := range rotten {
-		m.note("rollback", "notice", "generation %d was good and is passed over: %s", r.Gen, generation.DescribeDamage(r.Why))
+	for _, r := range damaged {
+		m.note(
+			"rollback",
+			"notice",
+			"generation %d was good and is passed over: %s",
+			r.Gen,
+			generation.DescribeDamage(r.Why),
+		)
 	}
 
-	return gen, rotten, ok
+	return gen, damaged, ok
 }
 
 func (m *Machine) whyForeign(gen int) string {
@@ -433,16 +488,19 @@ func (m *Machine) hasJoined(ctx context.Context, gen int) bool {
 }
 
 // planOf returns the plan of a generation. After a rollback this is the plan of the generation whose contents were
-// restored. If the stored plan is damaged, the files are those of the generation's manifest, and the unit is that of the
-// newest plan which can be read: what is in place is known, and a kubelet may start on it.
+// restored. If the stored plan is damaged, the files are those of the generation's manifest, and the unit is that of
+// the newest readable plan: the files are known, and the kubelet may start with them.
 func (m *Machine) planOf(gen int) (Plan, error) {
 	all, err := m.Store.List()
 	if err != nil {
 		return Plan{}, err
 	}
 
-	i := slices.IndexFunc(all, func(info generation.Info) bool { return info.Gen == gen })
-	if i >= 0 && all[i].Restores == 0 { // the state before prelet has no plan: only that the kubelet runs can be checked
+	i := slices.IndexFunc(all, func(info generation.Info) bool {
+		return info.Gen == gen
+	})
+	if i >= 0 &&
+		all[i].Restores == 0 { // the state before prelet has no plan: only that the kubelet runs can be checked
 		plan, err := m.newestPlan(all)
 		return plan.planWithoutPrelet(), err
 	}
@@ -454,10 +512,13 @@ func (m *Machine) planOf(gen int) (Plan, error) {
 
 	newest, err := m.newestPlan(all)
 	plan = newest.planWithoutPrelet()
-	plan.Rollback, plan.Kubeconfig, plan.Files = newest.Rollback, newest.Kubeconfig, map[string]string{}
+	plan.Rollback = newest.Rollback
+	plan.Kubeconfig = newest.Kubeconfig
+	plan.Files = map[string]string{}
 
 	for _, e := range all[i].Entries {
-		if e.New.Kind == generation.File && !e.Dropped && !e.CreateOnly && !slices.Contains(all[i].Retired, e.Path) {
+		if e.New.Kind == generation.File && !e.Dropped && !e.CreateOnly &&
+			!slices.Contains(all[i].Retired, e.Path) {
 			plan.Files[e.Path] = e.New.SHA256
 		}
 	}
@@ -489,8 +550,8 @@ func (m *Machine) readPlan(gen int) (Plan, error) {
 	return plan, nil
 }
 
-// newestPlan returns the newest plan that is not damaged. The unit and its health address of the state before prelet are only known from
-// there.
+// newestPlan returns the newest plan that is not damaged. The unit and its health address of the state before prelet
+// are only known from there.
 func (m *Machine) newestPlan(all []generation.Info) (Plan, error) {
 	for i := len(all) - 1; i >= 0; i-- {
 		if all[i].Restores != 0 && all[i].Status != generation.StatusDamaged {

@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"context"
@@ -91,7 +91,11 @@ type Outcome struct {
 
 func (m *Machine) note(step, state, format string, args ...any) {
 	if m.Note != nil {
-		m.Note(Event{Step: step, State: state, Summary: fmt.Sprintf(format, args...)})
+		m.Note(Event{
+			Step:    step,
+			State:   state,
+			Summary: fmt.Sprintf(format, args...),
+		})
 	}
 }
 
@@ -113,7 +117,8 @@ func (m *Machine) Preflight(ctx context.Context, unit string) (Unit, error) {
 		return Unit{}, f
 	}
 
-	if _, err := m.Units.MayWait(ctx, unit); err != nil { // needed after the commit, when it is too late to fail
+	// The order of units is needed after the commit, when it is too late to fail.
+	if _, err := m.Units.MayWait(ctx, unit); err != nil {
 		return Unit{}, systemdFault("looking at the order of "+unit, err)
 	}
 
@@ -129,14 +134,16 @@ func checkUnit(name string, u Unit, gate string) *fault.Fault {
 		f.Summary = name + " is masked, so it cannot start"
 		f.Next = "systemctl unmask " + name
 	case u.Load == "not-found":
-		f.Summary = "there is no " + name
+		f.Summary = "cannot find " + name
 		f.Next = "install the kubelet's package, or name its unit in the site: stage \"restart\" { unit = … }"
 	case u.Load != "loaded":
 		f.Summary = fmt.Sprintf("systemd could not load %s (%s)", name, u.Load)
-		f.Next = "systemctl status " + name + " says why"
+		f.Next = "systemctl status " + name
 	case !requiresFile(u, gate):
 		f.Summary = fmt.Sprintf(
-			"%s would start without waiting for prelet: no EnvironmentFile=%s is in force", name, gate,
+			"%s would start without waiting for prelet: no EnvironmentFile=%s is in force",
+			name,
+			gate,
 		)
 		f.Next = fmt.Sprintf(
 			"an empty EnvironmentFile= in a later drop-in removes it (systemctl cat %s shows them all): "+
@@ -145,9 +152,11 @@ func checkUnit(name string, u Unit, gate string) *fault.Fault {
 			gate,
 		)
 	case u.NoStart || u.NoStop:
-		verb, line := "start", "RefuseManualStart"
+		verb := "start"
+		line := "RefuseManualStart"
 		if u.NoStop {
-			verb, line = "stop", "RefuseManualStop"
+			verb = "stop"
+			line = "RefuseManualStop"
 		}
 
 		f.Summary = fmt.Sprintf("systemd refuses to %s %s by hand (%s=yes)", verb, name, line)
@@ -159,12 +168,14 @@ func checkUnit(name string, u Unit, gate string) *fault.Fault {
 	case firstOwn(u.NeverWith) != "":
 		f.Summary = fmt.Sprintf("%s and %s conflict, so systemd stops one for the other", name, firstOwn(u.NeverWith))
 		f.Next = fmt.Sprintf(
-			"systemctl cat %s %s shows the line Conflicts=: remove it and run systemctl daemon-reload", name,
+			"systemctl cat %s %s shows the line Conflicts=: remove it and run systemctl daemon-reload",
+			name,
 			firstOwn(u.NeverWith),
 		)
 	case firstOwn(u.FailsWith) != "":
 		f.Summary = fmt.Sprintf(
-			"%s requires %s, so one failed run would keep it from starting for the rest of the boot", name,
+			"%s requires %s, so one failed run would keep it from starting for the rest of the boot",
+			name,
 			firstOwn(u.FailsWith),
 		)
 		f.Next = fmt.Sprintf(

@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"context"
@@ -26,8 +26,8 @@ const (
 	mountInterval = 200 * time.Millisecond
 )
 
-// AwaitMounts returns the mounts at or above some files, once none of them has a job: a mount that comes later would
-// hide what is written before. All calls of one process wait for mountWait at most. waited reports whether this one did.
+// AwaitMounts returns the mounts at or above some files, once none of them has a job: a later mount would hide files
+// that were written before. All calls of one process wait for mountWait at most. waited reports whether this one did.
 func (m *Machine) AwaitMounts(ctx context.Context, files []string) (mounts []Mount, waited bool, err error) {
 	begun := m.Clock.Monotonic()
 	end := begun + mountWait - m.mountsWaited
@@ -90,11 +90,16 @@ func (m *Machine) WhyCovered(ctx context.Context, current *generation.Info) stri
 
 	for _, e := range current.Entries {
 		_, planned := plan.Files[e.Path]
-		if now := MountOf(mounts, e.Path); planned && e.Mount != "" && now != e.Mount {
+		now := MountOf(mounts, e.Path)
+		if planned && e.Mount != "" && now != e.Mount {
 			return fmt.Sprintf(
 				"%s was written to what is mounted at %s, and %s is mounted there since: generation %d is not what a "+
 					"kubelet would read (%v)",
-				e.Path, e.Mount, now, current.Gen, differs,
+				e.Path,
+				e.Mount,
+				now,
+				current.Gen,
+				differs,
 			)
 		}
 	}

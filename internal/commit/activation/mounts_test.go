@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"os"
@@ -33,7 +33,8 @@ func TestAwaitMounts(t *testing.T) {
 	begun := n.clk.now
 
 	mounts, waited, err := m.AwaitMounts(t.Context(), []string{"/var/x"})
-	if took := n.clk.now - begun; err != nil || !waited || len(mounts) != 1 || !mounts[0].Active || took > 3*time.Second {
+	if took := n.clk.now - begun; err != nil || !waited || len(mounts) != 1 || !mounts[0].Active ||
+		took > 3*time.Second {
 		t.Errorf("late: got %+v, waited %v for %s, %v; want it active after 2s", mounts, waited, took, err)
 	}
 
@@ -42,7 +43,8 @@ func TestAwaitMounts(t *testing.T) {
 
 	mounts, waited, err = m.AwaitMounts(t.Context(), []string{"/var/x"})
 	left := mountWait - 2*time.Second
-	if took := n.clk.now - begun; err != nil || !waited || mounts[0].Active || took < left-time.Second || took > left+time.Second {
+	if took := n.clk.now - begun; err != nil || !waited || mounts[0].Active || took < left-time.Second ||
+		took > left+time.Second {
 		t.Errorf("never: got %+v, waited %v for %s, %v; want it given up after %s", mounts, waited, took, err, left)
 	}
 

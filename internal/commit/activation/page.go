@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"fmt"
@@ -9,17 +9,23 @@ import (
 type word struct{ name, meaning string }
 
 var phaseNames = []word{
-	none:      {"none", "there never was a generation"},
-	settled:   {"settled", "a generation is in place and awaits no verdict"},
-	mixed:     {"mixed", "a commit or a rollback was interrupted: the journal's phase is publish or rollback"},
+	none:    {"none", "there never was a generation"},
+	settled: {"settled", "a generation is in place and awaits no verdict"},
+	mixed: {
+		"mixed",
+		"a commit or a rollback was interrupted: the journal's phase is publish or rollback",
+	},
 	pending:   {"pending", "a complete generation is in place and awaits its verdict"},
 	returning: {"returning", "the same, after a rollback"},
 }
 
 var triggerNames = []word{
-	onFinish:     {"finish", "every command that writes first finishes what a crash left"},
-	onChange:     {"change", "a run has staged a commit"},
-	onResume:     {"resume", "continue with the generation in place: nothing has to change, or may change"},
+	onFinish: {"finish", "every command that writes first finishes what a crash left"},
+	onChange: {"change", "a run has staged a commit"},
+	onResume: {
+		"resume",
+		"continue with the generation in place: nothing has to change, or may change",
+	},
 	onUnchanged:  {"unchanged", "the same, and the site's plan is the one in place"},
 	onFailed:     {"failed", "a run failed before its commit"},
 	onNoSite:     {"no site", "a run found no site"},
@@ -40,7 +46,8 @@ var factNames = []word{
 	isOpen: {"gate open", "the kubelet may start already"},
 	isShutOnPurpose: {
 		"shut on purpose",
-		"no process of this boot has opened the gate or put anything in place, as far as the run folder and systemd know",
+		"no process of this boot has opened the gate or put anything in place, as far as the run folder and " +
+			"systemd know",
 	},
 	isWhole: {
 		"whole",
@@ -55,7 +62,8 @@ var factNames = []word{
 	isNewBoot: {"new boot", "no process of this boot has counted itself as a try"},
 	mayWait: {
 		"may wait",
-		"this process may wait for a start of the kubelet: it is not prelet.service at boot, and the state folder is not read-only",
+		"this process may wait for a start of the kubelet: it is not prelet.service at boot, and the state " +
+			"folder is not read-only",
 	},
 	canGoBack: {
 		"can roll back",
@@ -79,11 +87,20 @@ var stepNames = []word{
 	preflightBack: {"preflight", ""},
 	commit:        {"commit", "write the journal: from here on only forward"},
 	shutGate:      {"shut gate", "shut the gate and write the reason"},
-	stop:          {"stop", "stop the kubelet if it runs or is about to run; it is then owed a start"},
-	publish:       {"publish", "put every file in place; the journal then awaits a verdict"},
-	complete:      {"complete", "finish the publish of an interrupted process"},
-	restore:       {"restore", "commit and publish the contents of an earlier generation, as a new one"},
-	reload:        {"reload", "make systemd read its unit files before the gate opens, if one changed"},
+	stop: {
+		"stop",
+		"stop the kubelet if it runs or is about to run; it is then owed a start",
+	},
+	publish:  {"publish", "put every file in place; the journal then awaits a verdict"},
+	complete: {"complete", "finish the publish of an interrupted process"},
+	restore: {
+		"restore",
+		"commit and publish the contents of an earlier generation, as a new one",
+	},
+	reload: {
+		"reload",
+		"make systemd read its unit files before the gate opens, if one changed",
+	},
 	actUnits: {
 		"act on units",
 		"restart and reload the units that changed files notify, as far as that is owed: systemd's, then the site's",
@@ -99,17 +116,27 @@ var stepNames = []word{
 		"with the lock free: start the kubelet if that is due, wait, and watch it until there is a verdict; " +
 			"then take the lock and check that the journal is the same",
 	},
-	uncountTry:   {"uncount try", "do not count this boot as a try"},
-	retire:       {"retire", "remove files that a good generation no longer needs, such as the bootstrap token"},
-	closeGood:    {"close as good", "close the journal: the generation is good; the plan that was rolled back is held"},
-	closeBad:     {"close as bad", "close the journal: unhealthy after the rollback too; the plan is not held"},
+	uncountTry: {"uncount try", "do not count this boot as a try"},
+	retire: {
+		"retire",
+		"remove files that a good generation no longer needs, such as the bootstrap token",
+	},
+	closeGood: {
+		"close as good",
+		"close the journal: the generation is good; the plan that was rolled back is held",
+	},
+	closeBad: {
+		"close as bad",
+		"close the journal: unhealthy after the rollback too; the plan is not held",
+	},
 	holdBack:     {"hold back", "shut the gate and write the reason"},
 	reportShut:   {"report shut", "report the reason why the gate is shut"},
 	reportOther:  {"report other", "report the verdict of the process that took over"},
 	leavePending: {"leave pending", "leave the verdict to the process that takes over"},
 	patchLabels: {
 		"patch labels",
-		"with the lock free: patch the labels of the Node that differ from the site's plan, as far as the cluster allows",
+		"with the lock free: patch the labels of the Node that differ from the site's plan, as far as the " +
+			"cluster allows",
 	},
 }
 
@@ -129,8 +156,7 @@ in order; each may run twice. The last column is the next trigger, in the phase 
 
 	for _, r := range table {
 		if r.Never == "" {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", joinNames(phaseNames, r.In), joinNames(triggerNames, r.On),
-				factNames[r.When].name, joinNames(stepNames, r.Do), describeNext(r))
+			writeRow(&b, r, factNames[r.When].name, joinNames(stepNames, r.Do), describeNext(r))
 		}
 	}
 
@@ -138,7 +164,7 @@ in order; each may run twice. The last column is the next trigger, in the phase 
 
 	for _, r := range table {
 		if r.Never != "" {
-			fmt.Fprintf(&b, "| %s | %s | %s |\n", joinNames(phaseNames, r.In), joinNames(triggerNames, r.On), r.Never)
+			writeRow(&b, r, r.Never)
 		}
 	}
 
@@ -149,6 +175,13 @@ in order; each may run twice. The last column is the next trigger, in the phase 
 	writeWords(&b, "Steps", stepNames)
 
 	return b.String()
+}
+
+// writeRow writes the phases and triggers of a row, and its other cells.
+func writeRow(b *strings.Builder, r row, others ...string) {
+	cells := []string{joinNames(phaseNames, r.In), joinNames(triggerNames, r.On)}
+	cells = append(cells, others...)
+	b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
 }
 
 func writeWords(b *strings.Builder, title string, names []word) {

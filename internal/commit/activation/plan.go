@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"bytes"
@@ -151,16 +151,41 @@ func (p Plan) Encode() ([]byte, error) {
 	p = p.withDefaults()
 	for _, path := range p.Retire {
 		if _, both := p.Files[path]; both {
-			return nil, fmt.Errorf("%s: %s shall go when it is good, and be there to be good", PlanBlob, path)
+			return nil, fmt.Errorf(
+				"%s: %s must be removed when the generation is good, and present to be good",
+				PlanBlob,
+				path,
+			)
 		}
 	}
 
 	return json.Marshal(
 		planDocument{
-			1, p.Unit, p.Settle.Milliseconds(), p.Timeout.Milliseconds(), p.Bound.Milliseconds(), p.Rollback,
-			p.UnitFiles, p.Healthz, p.Kubeconfig, p.Flags, p.Files, p.Node, p.Retire, p.Sources, p.Configz, p.Joins,
-			p.Labels, p.Taints, p.GoneLabels, p.GoneTaints, p.Reconcile, p.States, p.Pods,
-			p.Units, p.Others,
+			1,
+			p.Unit,
+			p.Settle.Milliseconds(),
+			p.Timeout.Milliseconds(),
+			p.Bound.Milliseconds(),
+			p.Rollback,
+			p.UnitFiles,
+			p.Healthz,
+			p.Kubeconfig,
+			p.Flags,
+			p.Files,
+			p.Node,
+			p.Retire,
+			p.Sources,
+			p.Configz,
+			p.Joins,
+			p.Labels,
+			p.Taints,
+			p.GoneLabels,
+			p.GoneTaints,
+			p.Reconcile,
+			p.States,
+			p.Pods,
+			p.Units,
+			p.Others,
 		},
 	)
 }
@@ -168,8 +193,10 @@ func (p Plan) Encode() ([]byte, error) {
 // planFault returns the error for a stored plan that this version cannot use.
 func planFault(err error) error {
 	return &fault.Fault{
-		Code: fault.NeedsPerson, Summary: "cannot read " + PlanBlob, Err: err,
-		Next: "install the version of prelet that wrote it, or change the site: a new generation has a new plan",
+		Code:    fault.NeedsPerson,
+		Summary: "cannot read " + PlanBlob,
+		Err:     err,
+		Next:    "install the version of prelet that wrote it, or change the site: a new generation has a new plan",
 	}
 }
 
@@ -194,7 +221,9 @@ func DecodePlan(text []byte) (Plan, error) {
 		d.TimeoutMillis > longest || d.BoundMillis < 0 || d.BoundMillis > longest {
 		return Plan{}, planFault(
 			fmt.Errorf(
-				"unit %q, settle_ms %d, timeout_ms %d: no plan that prelet writes", d.Unit, d.SettleMillis,
+				"unit %q, settle_ms %d, timeout_ms %d: no plan that prelet writes",
+				d.Unit,
+				d.SettleMillis,
 				d.TimeoutMillis,
 			),
 		)

@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"reflect"
@@ -67,7 +67,8 @@ func TestPlanDefaults(t *testing.T) {
 func TestPlanThatContradictsItself(t *testing.T) {
 	_, err := Plan{Files: map[string]string{"/b": ""}, Retire: []string{"/b"}}.Encode()
 	if err == nil || !strings.Contains(err.Error(), "/b") {
-		t.Errorf("%v; a file that goes when it is good must not be asked for", err)
+		t.Errorf("got error %v, want one that names /b, which is both expected and retired",
+			err)
 	}
 }
 
@@ -111,7 +112,7 @@ func FuzzDecodePlan(f *testing.F) {
 
 		back, err := DecodePlan(again)
 		if err != nil || back.Settle <= 0 || back.Timeout <= 0 || back.Unit != plan.Unit {
-			t.Errorf("%q → %+v, %v", text, back, err)
+			t.Errorf("%q → %+v, %v; want the unit and times above 0", text, back, err)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"context"
@@ -23,13 +23,14 @@ func (w *watcher) checkPods(ctx context.Context, u Unit, now time.Duration) (ok 
 		return true
 	}
 
-	found, failing := failure.OfPods(lines)
+	found, failing := failure.RecogniseInPods(lines)
 	if !failing {
 		w.addOK("pods")
 		return true
 	}
 
-	w.cause, w.podsFailed = w.plan.withItem(found), true
+	w.cause = w.plan.withItem(found)
+	w.podsFailed = true
 	w.addBad("pods", "the kubelet is well, and can start no pod")
 
 	return false
@@ -37,4 +38,6 @@ func (w *watcher) checkPods(ctx context.Context, u Unit, now time.Duration) (ok 
 
 // sharesPods reports whether a plan and the goal of a rollback have the same pod settings. Then the rollback would not
 // help, and the plan is not the cause.
-func (p Plan) sharesPods(goal Plan) bool { return p.Pods != "" && p.Pods == goal.Pods }
+func (p Plan) sharesPods(goal Plan) bool {
+	return p.Pods != "" && p.Pods == goal.Pods
+}

@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"errors"
@@ -43,7 +43,9 @@ func TestPods(t *testing.T) {
 		}
 	}
 
-	const says = "pods: the kubelet is well, and can start no pod; the kubelet: the container runtime's cgroup driver is systemd, and the kubelet's is cgroupfs: no pod starts (config/cgroupDriver, site.hcl:7:3, write.kubelet)"
+	const says = "pods: the kubelet is well, and can start no pod; the kubelet: the container runtime's cgroup " +
+		"driver is systemd, and the kubelet's is cgroupfs: no pod starts (config/cgroupDriver, site.hcl:7:3, " +
+		"write.kubelet)"
 
 	play(t, []scenario{
 		{"of the first generation: ill, and told by the line of the site", func(t *testing.T, n *node) {
@@ -152,7 +154,7 @@ func TestPods(t *testing.T) {
 			n.examine(1)
 
 			if from := n.clk.Now().Add(n.systemd.unit.Started - n.clk.now); n.logged.Before(from) {
-				t.Errorf("asked from %s on, and it started at %s", n.logged, from)
+				t.Errorf("asked from %s on, and it started at %s; want no time before its start", n.logged, from)
 			}
 		}},
 	})

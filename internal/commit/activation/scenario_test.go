@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"context"
@@ -86,7 +86,7 @@ func newNode(t testing.TB) *node {
 
 // inMemory returns a folder on a tmpfs if there is one: fsync is fast there.
 func inMemory(t testing.TB) string {
-	dir, err := os.MkdirTemp("/dev/shm", "activate")
+	dir, err := os.MkdirTemp("/dev/shm", "activation")
 	if err != nil {
 		return t.TempDir()
 	}
@@ -127,14 +127,13 @@ func (n *node) reboot() {
 // checkWhole checks at each start of the kubelet that both files are of the generation that the gate names.
 func (n *node) checkWhole() {
 	if n.systemd.reloads < n.systemd.unread {
-		n.t.Errorf("%s: the kubelet starts, and systemd has not read its unit file", n.clk.now)
+		n.t.Errorf("%s: the kubelet starts, and systemd has not read its unit file; want a reload first", n.clk.now)
 	}
 
 	config, flags := n.read(configPath), n.read(flagsPath)
 	if config != flags {
-		n.t.Errorf(
-			"%s: the kubelet starts on a mixture: %s is %q, %s is %q", n.clk.now, configPath, config, flagsPath, flags,
-		)
+		n.t.Errorf("%s: the kubelet starts on a mixture: %s is %q, %s is %q; want one generation",
+			n.clk.now, configPath, config, flagsPath, flags)
 	}
 }
 
@@ -456,7 +455,8 @@ func (n *node) runSite(ctx context.Context, config string) (Outcome, error) {
 
 		out, committed, err := m.Apply(ctx, Change{Txn: watchedTxn{txn, n}, Plan: n.plan(config), Reload: n.unitFiles})
 		if committed && promisesUnchanged(err) && err != nil {
-			n.t.Errorf("after the commit: code %s promises that nothing was changed: %v", fault.CodeOf(err), err)
+			n.t.Errorf("after the commit: code %s promises that nothing was changed: %v; want another code",
+				fault.CodeOf(err), err)
 		}
 
 		return out, err
@@ -508,7 +508,7 @@ func (n *node) mustSucceed(err error, what string) {
 	n.t.Helper()
 
 	if err != nil {
-		n.t.Fatalf("%s: %v", what, err)
+		n.t.Fatalf("%s: %v; want no error", what, err)
 	}
 }
 
@@ -519,7 +519,7 @@ func (n *node) codeOf(err error) fault.Code {
 	}
 
 	if err != nil {
-		n.t.Fatalf("an error without a code: %v", err)
+		n.t.Fatalf("an error without a code: %v; want a code", err)
 	}
 
 	return ""

@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"cmp"
@@ -37,7 +37,8 @@ func (m *Machine) step(ctx context.Context, s step, on trigger, h location, t *w
 		if _, err := m.Store.Recover(); err != nil {
 			return done, err
 		}
-		if err := m.cancelTrial(ctx); err != nil { // of a run that was killed before its commit
+		err := m.cancelTrial(ctx)
+		if err != nil { // of a run that was killed before its commit
 			m.note("reload", "notice", "systemd has not read its unit files again: %v", err)
 		}
 		return done, nil
@@ -76,7 +77,7 @@ func (m *Machine) step(ctx context.Context, s step, on trigger, h location, t *w
 	case closeGood:
 		return done, m.endVerdict(h, t, m.closeGood(h, t))
 	case closeBad:
-		return done, m.endVerdict(h, t, m.Store.Ill(h.journal.Gen, t.finding.reason))
+		return done, m.endVerdict(h, t, m.Store.MarkUnhealthy(h.journal.Gen, t.finding.reason))
 	case holdBack:
 		t.out.HeldBack = h.blockReason
 		return done, m.Gate.Shut(h.blockReason)
@@ -87,15 +88,22 @@ func (m *Machine) step(ctx context.Context, s step, on trigger, h location, t *w
 		return done, m.reportOther(h, t)
 	case leavePending:
 		t.out = Outcome{
-			Verdict: Pending, Generation: h.journal.Gen, Why: "other runs keep taking over; the last of them judges",
+			Verdict:    Pending,
+			Generation: h.journal.Gen,
+			Why:        "other runs keep taking over; the last of them judges",
 		}
 
 		return done, nil
 	case patchLabels:
-		return done, m.runUnlocked(ctx, func() { t.out.Checks = m.reconcile(ctx, t.planned, nil) })
+		return done, m.runUnlocked(ctx, func() {
+			t.out.Checks = m.reconcile(ctx, t.planned, nil)
+		})
 	}
 
-	return done, &fault.Fault{Code: fault.Internal, Summary: fmt.Sprintf("activation has no step %d", s)}
+	return done, &fault.Fault{
+		Code:    fault.Internal,
+		Summary: fmt.Sprintf("activation has no step %d", s),
+	}
 }
 
 // preflightChange checks for the last time whether a commit could be activated.
@@ -106,10 +114,10 @@ func (m *Machine) preflightChange(ctx context.Context, t *walkState) error {
 	}
 
 	if ctx.Err() != nil {
-		return systemdFault("told to stop before COMMIT", context.Cause(ctx))
+		return systemdFault("stopped before the commit", context.Cause(ctx))
 	}
 
-	if err := m.exemptIll(ctx, t.change.Plan); err != nil {
+	if err := m.exemptUnhealthy(ctx, t.change.Plan); err != nil {
 		return err
 	}
 
@@ -138,17 +146,19 @@ func (m *Machine) preflightTried(ctx context.Context, c *Change) (Unit, error) {
 			paths = append(paths, file.Path)
 		}
 
-		told := *f
-		told.Next = "it is so with what the plan makes of " + strings.Join(paths, ", ") +
-			": change that in the site; nothing was written"
-		err = &told
+		refused := *f
+		refused.Next = "the planned " + strings.Join(
+			paths,
+			", ",
+		) + " causes this: change it in the site; nothing was written"
+		err = &refused
 	}
 
 	return unit, err
 }
 
-// preflightBack checks whether a rollback by hand could be activated. While pods may hold what a state file of the
-// kubelet's managers lists, a rollback that removes this file is refused, as in a run.
+// preflightBack checks whether a rollback by hand could be activated. A rollback that removes a state file of the
+// kubelet's managers is refused while pods may use the CPUs or memory in it, as in a run.
 func (m *Machine) preflightBack(ctx context.Context, h location, t *walkState) error {
 	if why := m.whyForeign(t.to); t.to != 0 && why != "" {
 		return ForeignFault(t.to, why)
@@ -166,7 +176,9 @@ func (m *Machine) preflightBack(ctx context.Context, h location, t *walkState) e
 	for _, state := range h.rollback.removeFiles {
 		why := fmt.Sprintf("generation %d has another policy of the manager whose state it is", t.to)
 		next := fmt.Sprintf(
-			"drain the node, systemctl stop %[1]s, prelet rollback %[2]d, systemctl start %[1]s", h.plan.Unit, t.to,
+			"drain the node, systemctl stop %[1]s, prelet rollback %[2]d, systemctl start %[1]s",
+			h.plan.Unit,
+			t.to,
 		)
 
 		if err := CheckPodState(unit, state, why, next); err != nil {
@@ -174,7 +186,8 @@ func (m *Machine) preflightBack(ctx context.Context, h location, t *walkState) e
 		}
 	}
 
-	if err := m.exemptIll(ctx, h.plan, m.planOrDefault(t.to)); err != nil {
+	err = m.exemptUnhealthy(ctx, h.plan, m.planOrDefault(t.to))
+	if err != nil {
 		return err
 	}
 
@@ -221,15 +234,19 @@ func (m *Machine) shutGate(on trigger, h location, t *walkState) error {
 	case on == onCommitted:
 		why = fmt.Sprintf("generation %d is being put in place", h.journal.Gen)
 	case h.phase == mixed:
-		m.note("recover", "started", "generation %d: the journal says %s", h.journal.Gen, h.journal.Phase)
+		m.note("recover", "started", "generation %d: the journal has phase %s", h.journal.Gen, h.journal.Phase)
 		why = fmt.Sprintf("generation %d is being put in place after a crash", h.journal.Gen)
 	default:
 		m.startBound(t, h.plan)
 		m.note(
-			"rollback", "started", "from generation %d to the contents of %d: %s", h.rollback.from, h.rollback.to,
+			"rollback",
+			"started",
+			"from generation %d to the contents of %d: %s",
+			h.rollback.from,
+			h.rollback.to,
 			h.rollback.reason,
 		)
-		why = fmt.Sprintf("going back from generation %d: %s", h.rollback.from, h.rollback.reason)
+		why = fmt.Sprintf("rolling back generation %d: %s", h.rollback.from, h.rollback.reason)
 	}
 
 	if err := m.Gate.Shut(why); err != nil {
@@ -250,7 +267,7 @@ func describeStopped(on trigger, h location) string {
 		return "recovering"
 	}
 
-	return "going back"
+	return "rolling back"
 }
 
 // stop stops the unit, so that no process reads the files that are about to change.
@@ -319,7 +336,8 @@ func (m *Machine) publish(h location, t *walkState) error {
 		return wrapAfterCommit(fmt.Sprintf("putting generation %d in place", gen), err)
 	}
 
-	t.reload, t.reloadKnown = t.change.Reload, true
+	t.reload = t.change.Reload
+	t.reloadKnown = true
 
 	m.note("publish", "ok", "generation %d is in place", gen)
 
@@ -347,7 +365,7 @@ func (m *Machine) restore(h location, t *walkState) error {
 	gen, err := m.Store.RollbackToJudge(w.from, w.to, w.reason, w.hold, w.removeFiles...)
 	if err != nil {
 		m.note("rollback", "failed", "%v", err)
-		return fmt.Errorf("going back from generation %d to %d: %w", w.from, w.to, err)
+		return fmt.Errorf("rolling back from generation %d to %d: %w", w.from, w.to, err)
 	}
 
 	for _, l := range w.loose {
@@ -357,18 +375,25 @@ func (m *Machine) restore(h location, t *walkState) error {
 
 	t.rollback = w
 	t.out = Outcome{
-		Verdict: Bad, Why: w.reason, Cause: w.cause, Generation: gen, From: w.from, InPlace: Pending, Held: w.hold,
-		Code: fault.RolledBack,
+		Verdict:    Bad,
+		Why:        w.reason,
+		Cause:      w.cause,
+		Generation: gen,
+		From:       w.from,
+		InPlace:    Pending,
+		Held:       w.hold,
+		Code:       fault.RolledBack,
 	}
 
 	plan, err := m.planOf(gen)
 	if err != nil {
-		return wrapAfterCommit("going back", err)
+		return wrapAfterCommit("rolling back", err)
 	}
 
-	t.reload, t.reloadKnown = h.plan.UnitFiles || plan.UnitFiles, true
+	t.reload = h.plan.UnitFiles || plan.UnitFiles
+	t.reloadKnown = true
 
-	m.note("rollback", "ok", "generation %d is in place, with the contents of %d", gen, w.to)
+	m.note("rollback", "ok", "generation %d is in place; it has the contents of generation %d", gen, w.to)
 
 	return nil
 }
@@ -387,14 +412,16 @@ func (m *Machine) reload(ctx context.Context, h location, t *walkState) error {
 	case err != nil && h.phase == mixed && h.noneStarted: // as in stop; the process that opens the gate reloads
 		return nil
 	case err != nil && h.phase == returning:
-		return wrapAfterCommit("going back", err)
+		return wrapAfterCommit("rolling back", err)
 	case err != nil:
 		return wrapAfterCommit(
-			fmt.Sprintf("generation %d is in place; systemd did not read its unit files", h.journal.Gen), err,
+			fmt.Sprintf("generation %d is in place; systemd did not read its unit files", h.journal.Gen),
+			err,
 		)
 	}
 
-	t.reload, t.reloadKnown = false, true
+	t.reload = false
+	t.reloadKnown = true
 
 	m.note("reload", "ok", "systemd read its unit files again")
 
@@ -445,7 +472,14 @@ func (m *Machine) openGate(h location, t *walkState) error {
 	t.openedGate = !h.gateOpen // else only the number of the generation was another: it was adopted
 
 	if m.Note != nil {
-		m.Note(Event{Step: "gate", State: "ok", Summary: fmt.Sprintf("open on generation %d", gen), Generation: gen})
+		m.Note(
+			Event{
+				Step:       "gate",
+				State:      "ok",
+				Summary:    fmt.Sprintf("open on generation %d", gen),
+				Generation: gen,
+			},
+		)
 	}
 
 	return nil
@@ -458,7 +492,8 @@ func (m *Machine) requestStart(ctx context.Context, h location, t *walkState) er
 			return nil
 		}
 
-		if _, err := m.bringUp(ctx, h.plan.Unit, startRequest{opened: t.openedGate}); err != nil {
+		_, err := m.bringUp(ctx, h.plan.Unit, startRequest{opened: t.openedGate})
+		if err != nil {
 			return systemdFault("the gate is open; bringing the kubelet up", err)
 		}
 
@@ -469,7 +504,11 @@ func (m *Machine) requestStart(ctx context.Context, h location, t *walkState) er
 		t.out.Verdict = Pending
 	}
 
-	_, err := m.bringUp(ctx, h.plan.Unit, startRequest{opened: t.openedGate, since: h.since, adopted: h.adopted()})
+	_, err := m.bringUp(ctx, h.plan.Unit, startRequest{
+		opened:  t.openedGate,
+		since:   h.since,
+		adopted: h.adopted(),
+	})
 
 	return wrapAfterCommit(describeInPlace(&h), err)
 }
@@ -497,7 +536,10 @@ func (h location) adopted() *adopted {
 		return nil
 	}
 
-	a := &adopted{key: fmt.Sprintf("%d %d adopted", h.journal.Gen, h.journal.CommitTime.UnixNano()), flags: h.plan.Flags}
+	a := &adopted{
+		key:   fmt.Sprintf("%d %d adopted", h.journal.Gen, h.journal.CommitTime.UnixNano()),
+		flags: h.plan.Flags,
+	}
 
 	for path := range h.plan.Files {
 		if !slices.Contains(h.plan.Others, path) {
@@ -511,14 +553,16 @@ func (h location) adopted() *adopted {
 // ageMargin is how much younger than the process a file has to be. Both ages are read one after the other.
 const ageMargin = time.Second
 
-// isOlder reports whether the process of an active unit has not read the files of a generation that was adopted: a file
-// was changed after the process started, or the process lacks a flag. One that was restarted for that is not.
+// isOlder reports whether the process of an active unit has not read the files of a generation that was adopted: a
+// file was changed after the process started, or the process lacks a flag. A process that was restarted for that
+// reason is not older.
 func (m *Machine) isOlder(ctx context.Context, u Unit, a *adopted) bool {
 	if a == nil || u.Active != "active" || m.Gate.IsDone(a.key) {
 		return false
 	}
 
-	if ago, ok := m.Probe.ChangedAgo(a.files); ok && m.Clock.Monotonic()-u.Started > ago+ageMargin {
+	ago, ok := m.Probe.ChangedAgo(a.files)
+	if ok && m.Clock.Monotonic()-u.Started > ago+ageMargin {
 		return true
 	}
 
@@ -546,13 +590,15 @@ func (m *Machine) bringUp(ctx context.Context, unit string, e startRequest) (res
 	waits := isWaitingToRestart(u) || hasGivenUp(u) || wasSkipped(u)
 	older := m.isOlder(steady, u, e.adopted)
 
-	if !m.Gate.IsOwed(unit) && !(waits && (e.opened || old)) && !(u.Active == "active" && old) && !older {
+	if !m.Gate.IsOwed(unit) && !(waits && (e.opened || old)) && !(u.Active == "active" && old) &&
+		!older {
 		return "", nil
 	}
 
 	m.note("restart", "started", "%s", unit)
 
-	// Where systemd itself has started the unit since the gate is open, that start is waited for instead of another one.
+	// Where systemd itself has started the unit since the gate is open, that start is waited for instead of another
+	// one.
 	verb := "restart"
 	if isStarted(u) && !old && !older {
 		verb = "start"
@@ -604,7 +650,9 @@ func (m *Machine) watchUnlocked(ctx context.Context, h location, t *walkState) (
 
 	var watched error
 
-	err := m.runUnlocked(ctx, func() { t.finding, watched = m.start(ctx, h, t) })
+	err := m.runUnlocked(ctx, func() {
+		t.finding, watched = m.start(ctx, h, t)
+	})
 	if err != nil {
 		return done, err
 	}
@@ -622,7 +670,10 @@ func (m *Machine) watchUnlocked(ctx context.Context, h location, t *walkState) (
 		lost := *h.journal
 		lost.HoldPlan = "" // it went with the journal
 		h.journal = &lost
-		t.finding = finding{verdict: Unknown, reason: "it was removed while it was watched: the next run adopts its files"}
+		t.finding = finding{
+			verdict: Unknown,
+			reason:  "it was removed while it was watched: the next run adopts its files",
+		}
 		t.out = describeVerdict(onUnknown, h, t.finding)
 
 		return done, nil
@@ -669,8 +720,15 @@ func (m *Machine) start(ctx context.Context, h location, t *walkState) (finding,
 	deadline := m.Clock.Monotonic() + wait
 
 	result, err := m.bringUp(
-		ctx, h.plan.Unit,
-		startRequest{mayWait: true, wait: wait, opened: t.openedGate, since: h.since, adopted: h.adopted()},
+		ctx,
+		h.plan.Unit,
+		startRequest{
+			mayWait: true,
+			wait:    wait,
+			opened:  t.openedGate,
+			since:   h.since,
+			adopted: h.adopted(),
+		},
 	)
 	if err != nil {
 		return finding{}, err
@@ -694,13 +752,16 @@ func (m *Machine) endUnjudged(ctx context.Context, h location, t *walkState) err
 		return nil
 	case h.phase == returning:
 		return &fault.Fault{
-			Code: fault.Interrupted, Err: context.Cause(ctx),
-			Summary: fmt.Sprintf("stopped while generation %d was watched, after going back", h.journal.Gen),
+			Code:    fault.Interrupted,
+			Err:     context.Cause(ctx),
+			Summary: fmt.Sprintf("stopped while generation %d was watched, after a rollback", h.journal.Gen),
 		}
 	}
 
 	return &fault.Fault{
-		Code: fault.Interrupted, Err: context.Cause(ctx), Next: "the next start of the kubelet, run or boot judges it",
+		Code:    fault.Interrupted,
+		Err:     context.Cause(ctx),
+		Next:    "the next start of the kubelet, run or boot judges it",
 		Summary: fmt.Sprintf("stopped while generation %d was watched", h.journal.Gen),
 	}
 }
@@ -713,7 +774,8 @@ func (m *Machine) endVerdict(h location, t *walkState, err error) error {
 	}
 
 	why := fmt.Sprintf("the verdict is %s, and cannot be stored: %v", t.finding.verdict, err)
-	t.finding.verdict, t.finding.reason = Unknown, why
+	t.finding.verdict = Unknown
+	t.finding.reason = why
 	t.out = describeVerdict(onUnknown, h, t.finding)
 	m.uncountTry(h.journal, t)
 
@@ -726,7 +788,8 @@ func (m *Machine) retire(h location) error {
 	var paths []string
 
 	for _, entry := range h.current.Entries {
-		if slices.Contains(h.plan.Retire, entry.Path) && entry.New.Kind == generation.File && !entry.Dropped {
+		if slices.Contains(h.plan.Retire, entry.Path) && entry.New.Kind == generation.File &&
+			!entry.Dropped {
 			paths = append(paths, entry.Path)
 		}
 	}
@@ -739,7 +802,7 @@ func (m *Machine) retire(h location) error {
 }
 
 func (m *Machine) closeGood(h location, t *walkState) error {
-	if t.finding.verdict != Good { // what it retires could not be removed
+	if t.finding.verdict != Good { // old generations could not be removed
 		return nil
 	}
 
@@ -774,9 +837,14 @@ func (m *Machine) reportOther(h location, t *walkState) error {
 
 	switch {
 	case current.Restores < 0 && !isGood:
-		t.out = Outcome{Generation: current.Gen, Verdict: Pending, Why: "another run took over"}
+		t.out = Outcome{
+			Generation: current.Gen,
+			Verdict:    Pending,
+			Why:        "another run took over",
+		}
 		return nil
-	case current.Restores < 0, isGood && current.Gen == watched.Gen && watched.HoldPlan == "": // a rollback by hand
+	case current.Restores < 0,
+		isGood && current.Gen == watched.Gen && watched.HoldPlan == "": // a rollback by hand
 		t.out = Outcome{Generation: current.Gen, Verdict: Good}
 		return nil
 	}
@@ -790,11 +858,13 @@ func (m *Machine) reportOther(h location, t *walkState) error {
 		Code:       fault.RolledBack,
 	}
 	if current.Gen != watched.Gen {
-		out.From, out.Why = watched.Gen, "another run went back"
+		out.From = watched.Gen
+		out.Why = "another run rolled back"
 	}
 
 	if !isGood {
-		out.InPlace, out.Code = Bad, fault.RollbackFails
+		out.InPlace = Bad
+		out.Code = fault.RollbackFails
 	}
 
 	all, err := m.Store.List()
@@ -804,7 +874,8 @@ func (m *Machine) reportOther(h location, t *walkState) error {
 		}
 	}
 
-	if isGood && current.Gen != watched.Gen && !out.Held { // by hand: the plan that was left is not at fault
+	if isGood && current.Gen != watched.Gen &&
+		!out.Held { // by hand: the plan that was left is not at fault
 		out = Outcome{Generation: current.Gen, Verdict: Good}
 	}
 

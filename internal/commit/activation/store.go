@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"context"
@@ -16,22 +16,22 @@ type Store interface {
 	Journal() (*generation.Journal, error)
 	// ReadOnly returns why nothing can be written, or nil.
 	ReadOnly() error
-	// Outdated reports whether a journal is of a commit that nobody needs to finish: the state folder was restored from
-	// a backup.
+	// Outdated reports whether a journal's commit need not be finished, because the state folder was restored from a
+	// backup.
 	Outdated(*generation.Journal) bool
 	// Recover finishes an interrupted change; the returned journal is nil or awaits a verdict. Files may change.
 	Recover() (*generation.Journal, error)
 	// Good closes the journal: this generation is good.
 	Good(gen int, report []byte) error
-	// RollbackToJudge puts the contents of generation to in place of generation from, as a new generation that awaits a
-	// verdict. Files change. With hold the plan of from counts as held until that verdict: Good holds it, Ill releases
-	// it. Files in without that neither generation contains are removed.
+	// RollbackToJudge puts the contents of generation to in place of generation from, as a new generation that awaits
+	// a verdict. Files change. With hold the plan of from counts as held until that verdict: Good holds it,
+	// MarkUnhealthy releases it. Files in without that neither generation contains are removed.
 	RollbackToJudge(from, to int, why string, hold bool, without ...string) (int, error)
-	// CheckRollback returns why RollbackToJudge would fail, and changes no file. loose is what a person should know of the
-	// folders that it goes through.
+	// CheckRollback returns why RollbackToJudge would fail, and changes no file. loose lists folders on the way that
+	// other users may change.
 	CheckRollback(from, to int, without ...string) (loose []string, err error)
-	// Ill closes the journal of a rollback: the restored generation is unhealthy too.
-	Ill(gen int, why string) error
+	// MarkUnhealthy closes the journal of a rollback: the restored generation is unhealthy too.
+	MarkUnhealthy(gen int, why string) error
 	// Retire removes files of the generation in place that are not needed once it is good.
 	Retire(gen int, paths ...string) error
 	// AddTry counts a boot that begins to verify, and returns the count. A second call in the same boot does not count.
@@ -41,7 +41,7 @@ type Store interface {
 	Current() (*generation.Info, error)
 	// LastIntact returns the highest good generation that can be gone back to, and those above it whose files are
 	// damaged. With 0 all generations count.
-	LastIntact(below int) (gen int, rotten []generation.Rotten, ok bool)
+	LastIntact(below int) (gen int, damaged []generation.DamagedGeneration, ok bool)
 	List() ([]generation.Info, error)
 	// Blob returns a named blob of a generation.
 	Blob(gen int, name string) ([]byte, error)

@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"container/heap"
@@ -235,14 +235,12 @@ func (f *fakeSystemd) ask(ctx context.Context, kind string, wait time.Duration) 
 
 	if kind != "stop" && wait > 0 {
 		if f.lockHeld() {
-			f.t.Errorf(
-				"%s: a start is waited for with the lock held: it waits for prelet.service, which waits for the lock",
-				f.clk.now,
-			)
+			f.t.Errorf("%s: got a wait for a start with the lock held, want no lock: prelet.service waits for it",
+				f.clk.now)
 		}
 
 		if f.insidePrelet && f.ordered {
-			f.t.Errorf("%s: prelet.service waits for a start that waits for prelet.service", f.clk.now)
+			f.t.Errorf("%s: prelet.service waits for a start that waits for prelet.service; want no wait", f.clk.now)
 		}
 	}
 
@@ -456,7 +454,7 @@ func TestFakeSystemd(t *testing.T) {
 	clk.advance(time.Second)
 
 	if u := look(); !isWaitingToRestart(u) || u.Result != "resources" || u.MainPID != 0 || len(f.starts) != 0 {
-		t.Fatalf("without gate: %+v", u)
+		t.Fatalf("without gate: %+v; want a wait for the restart after result resources", u)
 	}
 
 	clk.advance(10 * time.Second)
@@ -473,7 +471,8 @@ func TestFakeSystemd(t *testing.T) {
 	at := clk.now
 	r, _ := f.Restart(t.Context(), "", time.Minute)
 	if r != "done" || clk.now-at > time.Second || look().Restarts != 0 {
-		t.Fatalf("restart out of auto-restart: %s after %s, NRestarts %d", r, clk.now-at, look().Restarts)
+		t.Fatalf("restart out of auto-restart: %s after %s, NRestarts %d; want done at once, and no restarts counted",
+			r, clk.now-at, look().Restarts)
 	}
 
 	// A process that dies 3 s after "done".
@@ -481,13 +480,13 @@ func TestFakeSystemd(t *testing.T) {
 
 	pid := look().MainPID
 	if r, _ := f.Restart(t.Context(), "", time.Minute); r != "done" || look().MainPID == pid || look().MainPID == 0 {
-		t.Fatalf("restart: %s, pid %d → %d", r, pid, look().MainPID)
+		t.Fatalf("restart: %s, pid %d → %d; want done and another pid", r, pid, look().MainPID)
 	}
 
 	clk.advance(3 * time.Second)
 
 	if u := look(); !isWaitingToRestart(u) || u.Result != "exit-code" {
-		t.Fatalf("after it died: %+v", u)
+		t.Fatalf("after it died: %+v; want a wait for the restart after exit-code", u)
 	}
 
 	// A stop cancels the start that is queued.
@@ -497,7 +496,7 @@ func TestFakeSystemd(t *testing.T) {
 	clk.advance(time.Second)
 
 	if u := look(); j.result != "canceled" || u.Active != "inactive" || u.Result != "success" {
-		t.Fatalf("stop: job %q, %+v", j.result, u)
+		t.Fatalf("stop: job %q, %+v; want canceled, and inactive with success", j.result, u)
 	}
 
 	// Type=notify that never says READY=1.
@@ -505,7 +504,7 @@ func TestFakeSystemd(t *testing.T) {
 
 	f.behave = func() conduct { return conduct{ready: -1} }
 	if r, _ := f.Restart(t.Context(), "", 2*time.Minute); r != "timeout" {
-		t.Fatalf("never ready: %s", r)
+		t.Fatalf("never ready: %s; want timeout", r)
 	}
 
 	f.stopByHand()
@@ -513,7 +512,7 @@ func TestFakeSystemd(t *testing.T) {
 
 	f.dependency = true
 	if r, _ := f.Restart(t.Context(), "", time.Minute); r != "dependency" || look().Active != "inactive" {
-		t.Fatalf("dependency: %s", r)
+		t.Fatalf("dependency: %s; want dependency", r)
 	}
 }
 

@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import "slices"
 
@@ -105,7 +105,28 @@ var (
 )
 
 // table contains all rows of the activation. For each phase and trigger the first row whose fact holds is used; the
-// last row of a pair has no condition.
+// last row of a pair has no condition. docs/reference/activation.md is generated from it.
+//
+// # Rules
+//
+//   - The lock is held during every step but watch: a start of the kubelet waits for prelet.service, which waits for
+//     the lock.
+//   - Inside a unit that the kubelet is ordered after and that has a job (prelet.service at boot), a start is requested
+//     and never waited for. A stop may be waited for anywhere.
+//   - A kubelet in auto-restart is restarted, because a start would wait for RestartSec=.
+//   - A kubelet whose start was not requested (inactive, no job) is not started, unless prelet stopped it. A file in
+//     the run folder records that, so it survives the process.
+//   - The gate is open only on a complete generation. A kubelet that runs or is about to run is stopped before a file
+//     changes.
+//   - The gate opens after systemd has read its changed unit files, also when a killed process changed them.
+//   - A try is a boot that began to verify and did not finish. After three tries prelet rolls back before the kubelet
+//     starts.
+//   - Taints are never part of a verdict, because controllers remove the taints with which a node starts. Labels are
+//     part of it only on a Node that this generation made, because cloud controllers set labels later. Other
+//     differences are reported as drift.
+//   - A kubelet whose log shows that it can never start with this configuration is rolled back at its first exit; other
+//     failures, such as a missing file, after the third.
+//   - SIGTERM does not interrupt the steps after the commit; it only ends waits.
 var table = []row{
 	// After a crash: these rows come first for every entry.
 	{In: []phase{mixed}, On: []trigger{onFinish}, Do: []step{shutGate, stop, complete, reload}, Then: done},
@@ -173,7 +194,7 @@ var table = []row{
 	{In: []phase{settled}, On: []trigger{onSuperseded}, Do: []step{reportOther}, Then: done},
 
 	// Pairs that cannot occur.
-	{In: []phase{none}, On: []trigger{onRollback}, Never: "nothing to go back from: no generation is in place"},
+	{In: []phase{none}, On: []trigger{onRollback}, Never: "nothing to roll back: no generation is in place"},
 	{
 		In: []phase{none}, On: []trigger{onSuperseded},
 		Never: "what was watched is gone: generations are only removed while one is in place",

@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"slices"
@@ -32,7 +32,7 @@ func TestEveryPairHasOneRow(t *testing.T) {
 
 		rows := rowsOf(p, on)
 		if len(rows) == 0 {
-			t.Errorf("%s: no row", name)
+			t.Errorf("%s: no row; want at least one", name)
 			return
 		}
 
@@ -47,12 +47,13 @@ func TestEveryPairHasOneRow(t *testing.T) {
 			}
 
 			if slices.Contains(asked, r.When) {
-				t.Errorf("%s: %q is asked twice", name, factNames[r.When].name)
+				t.Errorf("%s: %q is asked twice; want it once", name, factNames[r.When].name)
 			}
 
 			asked = append(asked, r.When)
 			if r.Never != "" && (len(rows) != 1 || len(r.Do) != 0) {
-				t.Errorf("%s: cannot happen (%s), and has %d rows and the steps %v", name, r.Never, len(rows), r.Do)
+				t.Errorf("%s: cannot happen (%s), and has %d rows and the steps %v; want one row without steps",
+					name, r.Never, len(rows), r.Do)
 			}
 		}
 	})
@@ -69,10 +70,9 @@ func TestRowsLeadSomewhere(t *testing.T) {
 			for _, after := range phasesAfter(r, p) {
 				for _, on := range nextTriggers(r) {
 					if rows := rowsOf(after, on); len(rows) == 1 && rows[0].Never != "" {
-						t.Errorf(
-							"row %d, from %s: leads to %s, %s, which cannot happen: %s", i, phaseNames[p].name,
-							phaseNames[after].name, triggerNames[on].name, rows[0].Never,
-						)
+						t.Errorf("row %d, from %s: leads to %s, %s, which cannot happen: %s; want no way there",
+							i, phaseNames[p].name,
+							phaseNames[after].name, triggerNames[on].name, rows[0].Never)
 					}
 				}
 			}
@@ -136,7 +136,8 @@ func TestNextIsTotal(t *testing.T) {
 
 			r := next(table, h, on)
 			if !slices.Contains(r.In, p) || !slices.Contains(r.On, on) || !h.holds(r.When) {
-				t.Errorf("%s, %s with %09b: row %+v", phaseNames[p].name, triggerNames[on].name, bits, r)
+				t.Errorf("%s, %s with %09b: row %+v; want a row for this state",
+					phaseNames[p].name, triggerNames[on].name, bits, r)
 			}
 		}
 	})
@@ -149,7 +150,7 @@ func TestPageHasEveryWord(t *testing.T) {
 		used["if "+factNames[r.When].name] = true
 		for _, s := range r.Do {
 			if stepNames[s].name == "" {
-				t.Errorf("step %d has no name", s)
+				t.Errorf("step %d has no name; want one", s)
 			}
 
 			used["do "+stepNames[s].name] = true
@@ -158,19 +159,19 @@ func TestPageHasEveryWord(t *testing.T) {
 
 	for _, e := range factNames[1:] {
 		if !used["if "+e.name] {
-			t.Errorf("no row asks whether %q", e.name)
+			t.Errorf("no row asks whether %q; want one", e.name)
 		}
 	}
 
 	for _, e := range stepNames {
 		if !used["do "+e.name] {
-			t.Errorf("no row does %q", e.name)
+			t.Errorf("no row does %q; want one", e.name)
 		}
 	}
 
 	for on := onFinish; on < done; on++ {
 		if triggerNames[on].meaning == "" {
-			t.Errorf("trigger %d has no words", on)
+			t.Errorf("trigger %d has no words; want some", on)
 		}
 	}
 }

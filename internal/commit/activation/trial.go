@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 // UnitFile is a unit file or a drop-in of the kubelet that a change writes or removes.
 type UnitFile struct {
 	Path    string
-	Content []byte // as it shall be
+	Content []byte // the new content
 	Gone    bool
 }
 
@@ -50,29 +50,30 @@ func nameInUnits(path string) string {
 }
 
 // trialMark is the first line of each file of a trial.
-const trialMark = "# prelet asks systemd what this file does, before it is committed. It goes by itself.\n"
+const trialMark = "# prelet checks this file with systemd before it commits it, and then removes this copy.\n"
 
-// tryUnitFiles lets systemd read the kubelet's unit as a change is going to make it: what refuses that unit may stand in the
-// change. The files lie where systemd looks first, on a tmpfs, so that nothing of the node changes and a reboot ends it. They
-// stay until systemd reads the committed ones: a kubelet that could not be stopped until now can be then. It reports whether
-// they are in force; where that folder cannot be written, the unit is judged as it is.
-// Source: systemd.unit(5), "Unit File Load Path".
+// tryUnitFiles makes systemd load the kubelet's unit with the planned unit files, since these may contain settings
+// that refuse the change, such as RefuseManualStop=. The files are written to the folder with the highest priority,
+// on a tmpfs: a reboot removes them, and no file of the node changes. They stay until systemd has loaded the
+// committed files, so that a kubelet that could not be stopped before can be stopped. It reports whether they are in
+// force. If the folder cannot be written, the unit is judged as it is. Source: systemd.unit(5), "Unit File Load
+// Path".
 func (m *Machine) tryUnitFiles(ctx context.Context, files []UnitFile) (tried bool, err error) {
 	for _, f := range files {
 		name := nameInUnits(f.Path)
 		if f.Gone && !strings.Contains(name, "/") {
-			continue // what is below it in the load path counts then; an empty unit would be another one
+			continue // a file of lower priority takes its place; an empty unit file would not be the same
 		}
 		at := filepath.Join(m.TrialDir, name)
 		if _, err := os.Lstat(at); err == nil {
-			continue // somebody's own, which stays above what is committed
+			continue // not from prelet: it also overrides the committed file
 		}
 		err := os.MkdirAll(filepath.Dir(at), 0o755)
 		if err == nil { // for root alone, as the file itself may be
-			err = replace.File(at, 0o600, append([]byte(trialMark), f.Content...))
+			err = atomicfile.File(at, 0o600, append([]byte(trialMark), f.Content...))
 		}
 		if err != nil {
-			m.note("reload", "notice", "%s is judged as it is, for its files cannot be tried: %v", name, err)
+			m.note("reload", "notice", "cannot try the new files of %s, so it is checked without them: %v", name, err)
 			return false, m.cancelTrial(ctx)
 		}
 		tried = true
@@ -96,26 +97,38 @@ func (m *Machine) endTrial() (ended bool) {
 		return false
 	}
 
-	_ = filepath.WalkDir(m.TrialDir, func(path string, d fs.DirEntry, err error) error { // a missing folder has no trial
-		if err != nil || !d.Type().IsRegular() {
-			return nil
+	// A missing folder has no trial, so errors of the walk are ignored.
+	_ = filepath.WalkDir(m.TrialDir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && m.removeTrialFile(path) {
+			ended = true
 		}
-		if text, err := nodefile.ReadFile(path, generation.MaxContent+int64(len(trialMark))); err == nil && bytes.HasPrefix(text, []byte(trialMark)) {
-			if err := os.Remove(path); err == nil || errors.Is(err, fs.ErrNotExist) {
-				ended = true
-				if dir := filepath.Dir(path); dir != m.TrialDir { // which prelet's units need, to be writable there
-					_ = os.Remove(dir) // stays where it has other files
-				}
-			}
-		}
-
 		return nil
 	})
 
 	return ended
 }
 
-// cancelTrial ends a trial of files that are not committed.
+// removeTrialFile removes a file if a trial wrote it, and its folder if that is empty then. TrialDir itself stays,
+// because prelet's units need it to be writable.
+func (m *Machine) removeTrialFile(path string) bool {
+	text, err := nodefile.ReadFile(path, generation.MaxContent+int64(len(trialMark)))
+	if err != nil || !bytes.HasPrefix(text, []byte(trialMark)) {
+		return false
+	}
+
+	err = os.Remove(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+
+	if dir := filepath.Dir(path); dir != m.TrialDir {
+		_ = os.Remove(dir)
+	}
+
+	return true
+}
+
+// cancelTrial removes the files of a trial that are not committed, and makes systemd load the unit without them.
 func (m *Machine) cancelTrial(ctx context.Context) error {
 	if !m.endTrial() {
 		return nil

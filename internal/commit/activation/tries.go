@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"encoding/json"
@@ -28,8 +28,8 @@ type unjudgedBoots struct {
 	Last   string    `json:"last,omitempty"` // boot id of the last one
 }
 
-// countTry counts this boot as one that begins to verify. On a store that cannot be written, because it is read-only or
-// full, nothing is counted, and the kubelet starts all the same.
+// countTry counts this boot as an attempt to verify. If the store is read-only or full, nothing is counted, and the
+// kubelet starts anyway.
 func (m *Machine) countTry(j *generation.Journal, t *walkState) error {
 	if m.Store.ReadOnly() != nil {
 		return nil
@@ -41,8 +41,11 @@ func (m *Machine) countTry(j *generation.Journal, t *walkState) error {
 		return nil
 	}
 
-	if u := m.readUnjudged(j); err == nil && u.Last == m.BootID { // ended without a verdict, and begins again
-		u.Boots, u.Last = u.Boots-1, ""
+	u := m.readUnjudged(j)
+	endedWithoutVerdict := u.Last == m.BootID
+	if err == nil && endedWithoutVerdict {
+		u.Boots--
+		u.Last = ""
 		m.storeUnjudged(t, u)
 	}
 
@@ -51,8 +54,10 @@ func (m *Machine) countTry(j *generation.Journal, t *walkState) error {
 
 // uncountTry records that this boot's verification ended without a verdict.
 func (m *Machine) uncountTry(j *generation.Journal, t *walkState) {
-	if u := m.readUnjudged(j); u.Last != m.BootID {
-		u.Boots, u.Last = u.Boots+1, m.BootID
+	u := m.readUnjudged(j)
+	if u.Last != m.BootID {
+		u.Boots++
+		u.Last = m.BootID
 		m.storeUnjudged(t, u)
 	}
 }
@@ -83,7 +88,8 @@ func (m *Machine) readUnjudged(j *generation.Journal) unjudgedBoots {
 	}
 
 	var u unjudgedBoots
-	if json.Unmarshal(text, &u) != nil || u.Gen != j.Gen || !u.Commit.Equal(j.CommitTime) || u.Boots < 0 {
+	if json.Unmarshal(text, &u) != nil || u.Gen != j.Gen || !u.Commit.Equal(j.CommitTime) ||
+		u.Boots < 0 {
 		return none
 	}
 
@@ -100,7 +106,8 @@ func (m *Machine) writeUnjudged(u unjudgedBoots) (err error) {
 	path := filepath.Join(m.StateDir, unjudgedFile)
 
 	temporary := path + ".tmp"
-	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	err = os.Remove(temporary)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("tries: %w", err)
 	}
 

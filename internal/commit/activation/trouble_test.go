@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"fmt"
@@ -23,7 +23,7 @@ func TestTrouble(t *testing.T) {
 		{"missing unit: 52 before COMMIT, nothing changed", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			n.systemd.unit.Name = "k3s.service"
-			mustRefuse(t, n, "there is no kubelet.service")
+			mustRefuse(t, n, "cannot find kubelet.service")
 		}},
 		{"gate overridden by a drop-in: 52 before COMMIT, with the line to paste", func(t *testing.T, n *node) {
 			n.bootWith("one")
@@ -61,7 +61,8 @@ func TestTrouble(t *testing.T) {
 			out, err := n.runSite(t.Context(), "two")
 			n.mustSucceed(err, "run")
 
-			if out.Code != fault.RolledBack || out.InPlace != Good || !strings.Contains(out.Why, "a Condition= or Assert=") {
+			if out.Code != fault.RolledBack || out.InPlace != Good ||
+				!strings.Contains(out.Why, "a Condition= or Assert=") {
 				t.Errorf("got %+v; want a way back because of a condition", out)
 			}
 		}},
@@ -76,7 +77,7 @@ func TestTrouble(t *testing.T) {
 
 			_, err := n.runSite(t.Context(), "two")
 			if n.codeOf(err) != fault.Interrupted || n.readGate() != "" || n.journal() == nil {
-				t.Errorf("%v, gate %q", err, n.readGate())
+				t.Errorf("%v, gate %q; want code interrupted, a shut gate and a journal", err, n.readGate())
 			}
 
 			n.systemd.unreachable = false
@@ -129,7 +130,7 @@ func TestTrouble(t *testing.T) {
 					// The power fails while prelet-verify watches.
 					n.killAt = 1
 					if at := n.maybeKilled(func() { n.verify() }); at != "verify started" {
-						t.Fatalf("killed at %q", at)
+						t.Fatalf("killed at %q; want verify started", at)
 					}
 				}
 
@@ -148,7 +149,8 @@ func TestTrouble(t *testing.T) {
 				n.finishPrelet()
 
 				if n.systemd.unit.Active != "active" || n.read(configPath) != "one" {
-					t.Errorf("kubelet %s, config %q", n.systemd.unit.Active, n.read(configPath))
+					t.Errorf("kubelet %s, config %q; want an active kubelet on config one",
+						n.systemd.unit.Active, n.read(configPath))
 				}
 			},
 		},
@@ -162,7 +164,7 @@ func TestTrouble(t *testing.T) {
 			n.clk.advance(time.Minute)
 
 			if len(n.systemd.starts) != 0 || n.readGate() != "PRELET_GENERATION=1" {
-				t.Errorf("starts %v, gate %q", n.systemd.starts, n.readGate())
+				t.Errorf("starts %v, gate %q; want no start and the gate open on 1", n.systemd.starts, n.readGate())
 			}
 		}},
 		{
@@ -209,7 +211,8 @@ func TestTrouble(t *testing.T) {
 			n.clk.advance(time.Second)
 
 			if n.systemd.unit.Active != "active" || n.readGate() != "PRELET_GENERATION=1" {
-				t.Errorf("kubelet %s, gate %q", n.systemd.unit.Active, n.readGate())
+				t.Errorf("kubelet %s, gate %q; want an active kubelet and the gate open on 1",
+					n.systemd.unit.Active, n.readGate())
 			}
 		}},
 		{"the gate is lost and a file was changed: it stays shut, and says which", func(t *testing.T, n *node) {
@@ -222,7 +225,7 @@ func TestTrouble(t *testing.T) {
 
 			out := n.verify()
 			if n.readGate() != "" || !strings.Contains(out.HeldBack, flagsPath+" was changed") {
-				t.Errorf("gate %q, %q", n.readGate(), out.HeldBack)
+				t.Errorf("gate %q, %q; want a shut gate and the changed file as the reason", n.readGate(), out.HeldBack)
 			}
 		}},
 		{
@@ -255,7 +258,8 @@ func TestTrouble(t *testing.T) {
 				n.finishPrelet()
 
 				if got := n.verify(); got.HeldBack != out.HeldBack || n.readGate() != "" {
-					t.Errorf("verify says %q, gate %q", got.HeldBack, n.readGate())
+					t.Errorf("verify says %q, gate %q; want the reason of the run and a shut gate",
+						got.HeldBack, n.readGate())
 				}
 			},
 		},
@@ -271,7 +275,7 @@ func TestTrouble(t *testing.T) {
 			n.mustSucceed(err, "keep")
 
 			if n.readGate() != "" || !strings.Contains(out.HeldBack, "not in place whole") {
-				t.Errorf("gate %q, %+v", n.readGate(), out)
+				t.Errorf("gate %q, %+v; want a shut gate, held back: not in place whole", n.readGate(), out)
 			}
 		}},
 		{"prelet is not in use: the gate opens on nothing", func(t *testing.T, n *node) {
@@ -280,7 +284,8 @@ func TestTrouble(t *testing.T) {
 			n.finishPrelet()
 
 			if n.systemd.unit.Active != "active" || n.readGate() != "PRELET_GENERATION=0" {
-				t.Errorf("kubelet %s, gate %q", n.systemd.unit.Active, n.readGate())
+				t.Errorf("kubelet %s, gate %q; want an active kubelet and the gate open on 0",
+					n.systemd.unit.Active, n.readGate())
 			}
 		}},
 		{"back by hand, to as before prelet", func(t *testing.T, n *node) {
@@ -290,7 +295,8 @@ func TestTrouble(t *testing.T) {
 			checkOutcome(t, "back", out, Outcome{Verdict: Good, Generation: 2, From: 1, InPlace: Good})
 
 			if n.read(configPath) != "" || n.systemd.unit.Active != "active" {
-				t.Errorf("config %q, kubelet %s", n.read(configPath), n.systemd.unit.Active)
+				t.Errorf("config %q, kubelet %s; want no file and an active kubelet",
+					n.read(configPath), n.systemd.unit.Active)
 			}
 		}},
 		{
@@ -338,12 +344,12 @@ func TestTrouble(t *testing.T) {
 				)
 
 				if n.systemd.reloads != 2 {
-					t.Errorf("%d reloads", n.systemd.reloads)
+					t.Errorf("%d reloads; want 2", n.systemd.reloads)
 				}
 
 				i := slices.Index(n.events, "reload ok")
 				if i < 0 || !slices.Equal(n.events[i:i+3], []string{"reload ok", "gate ok", "restart started"}) {
-					t.Errorf("events: %v", n.events)
+					t.Errorf("events: %v; want reload, gate, restart", n.events)
 				}
 			},
 		},

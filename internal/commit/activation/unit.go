@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"context"
@@ -57,8 +57,8 @@ type Units interface {
 	Reload(ctx context.Context) error
 	// Stop waits for wait at most; with 0 it does not wait.
 	Stop(ctx context.Context, unit string, wait time.Duration) (result string, err error)
-	// Act does what verb says with a unit: "start", "restart", "try-restart" (only if it runs), or "reload" (a
-	// try-restart of one that cannot reload). CreateTmpfiles runs systemd-tmpfiles --create. Both wait as Stop does.
+	// Act applies verb to a unit: "start", "restart", "try-restart" (only if it runs), or "reload" (a try-restart if
+	// the unit cannot reload). CreateTmpfiles runs systemd-tmpfiles --create. Both wait as Stop does.
 	Act(ctx context.Context, verb, unit string, wait time.Duration) (result string, err error)
 	CreateTmpfiles(ctx context.Context, files []string, wait time.Duration) (result string, err error)
 }
@@ -91,27 +91,34 @@ func requiresFile(u Unit, file string) bool {
 	return false
 }
 
-// isWaitingToRestart reports whether systemd waits for RestartSec=, or since systemd 254 for what is started before the
-// unit (auto-restart-queued).
+// isWaitingToRestart reports whether systemd waits for RestartSec=, or since systemd 254 for units that start before
+// it (auto-restart-queued).
 func isWaitingToRestart(u Unit) bool {
 	return u.Active == "activating" && strings.HasPrefix(u.Sub, "auto-restart")
 }
 
 // isLoadable reports whether systemd understands the unit's files.
-func isLoadable(u Unit) bool { return u.Load != "bad-setting" && u.Load != "error" }
+func isLoadable(u Unit) bool {
+	return u.Load != "bad-setting" && u.Load != "error"
+}
 
 // isStarted reports whether a unit runs or is being started, by systemd itself or by another process.
 func isStarted(u Unit) bool {
-	return u.Active == "active" || u.Active == "activating" && u.MainPID != 0 && !isWaitingToRestart(u)
+	return u.Active == "active" ||
+		u.Active == "activating" && u.MainPID != 0 && !isWaitingToRestart(u)
 }
 
 // isAlive reports whether a process of the unit may run, or systemd may start one at any moment. Such a unit is stopped
 // before its files change.
-func isAlive(u Unit) bool { return u.Active != "inactive" && u.Active != "failed" }
+func isAlive(u Unit) bool {
+	return u.Active != "inactive" && u.Active != "failed"
+}
 
 // isWanted reports whether the unit is supposed to run. An inactive unit without a job was never started or was stopped
 // by hand.
-func isWanted(u Unit) bool { return u.Job != 0 || u.Active != "inactive" && u.Active != "deactivating" }
+func isWanted(u Unit) bool {
+	return u.Job != 0 || u.Active != "inactive" && u.Active != "deactivating"
+}
 
 // hasGivenUp reports whether the unit failed and systemd does not start it again.
 func hasGivenUp(u Unit) bool { return u.Active == "failed" && u.Job == 0 }

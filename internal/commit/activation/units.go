@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"context"
@@ -34,8 +34,8 @@ func changes(e generation.Entry) bool {
 	return e.Action != generation.ActionNone && e.Action != generation.ActionKeep
 }
 
-// isQuiet reports whether a change of a file does not concern the kubelet, by the plans of the generations on both sides
-// of the change.
+// isQuiet reports whether a change of a file does not concern the kubelet, by the plans of the generations on both
+// sides of the change.
 func isQuiet(path string, plans []Plan) bool {
 	quiet := false
 
@@ -51,8 +51,8 @@ func isQuiet(path string, plans []Plan) bool {
 	return quiet
 }
 
-// keepsKubelet reports whether the generation of the journal changes nothing of the kubelet. It is read from the
-// generation, so it also holds after a crash. If that cannot be read, the kubelet counts as concerned.
+// keepsKubelet reports whether the journal's generation leaves the kubelet's files as they are. It is read from the
+// generation, so it is also known after a crash. If it is unreadable, the result is false.
 func (m *Machine) keepsKubelet(h *location) bool {
 	plans := m.plansOfChange(h)
 	if !slices.ContainsFunc(plans, func(p Plan) bool { return len(p.Others) > 0 }) ||
@@ -65,10 +65,12 @@ func (m *Machine) keepsKubelet(h *location) bool {
 		return false
 	}
 
-	return !slices.ContainsFunc(changed, func(path string) bool { return !isQuiet(path, plans) })
+	return !slices.ContainsFunc(changed, func(path string) bool {
+		return !isQuiet(path, plans)
+	})
 }
 
-// plansOfChange returns the plan of the generation of the journal, and of the one that a rollback leaves.
+// plansOfChange returns the plan of the journal's generation, and of the generation that a rollback leaves.
 func (m *Machine) plansOfChange(h *location) []Plan {
 	plans := []Plan{h.plan}
 	if h.journal.From != 0 {
@@ -80,7 +82,9 @@ func (m *Machine) plansOfChange(h *location) []Plan {
 
 func (m *Machine) infoOf(gen int) (generation.Info, bool) {
 	all, err := m.Store.List()
-	i := slices.IndexFunc(all, func(i generation.Info) bool { return i.Gen == gen })
+	i := slices.IndexFunc(all, func(i generation.Info) bool {
+		return i.Gen == gen
+	})
 	if err != nil || i < 0 {
 		return generation.Info{}, false
 	}
@@ -132,8 +136,13 @@ func (m *Machine) touchedUnits(h *location) (out []UnitPlan) {
 	for _, system := range []bool{true, false} {
 		for _, p := range plans {
 			for _, u := range p.Units {
-				isIn := slices.ContainsFunc(out, func(x UnitPlan) bool { return x.Unit == u.Unit })
-				u.Files = slices.DeleteFunc(slices.Clone(u.Files), func(f string) bool { return !slices.Contains(changed, f) })
+				isIn := slices.ContainsFunc(out, func(x UnitPlan) bool {
+					return x.Unit == u.Unit
+				})
+				u.Files = slices.DeleteFunc(
+					slices.Clone(u.Files),
+					func(f string) bool { return !slices.Contains(changed, f) },
+				)
 				if u.System == system && !isIn && len(u.Files) > 0 {
 					out = append(out, u)
 				}
@@ -144,13 +153,13 @@ func (m *Machine) touchedUnits(h *location) (out []UnitPlan) {
 	return out
 }
 
-// actUnits acts on the units that files of the generation in place notify, as far as that is still owed. What is owed
-// is found: a unit that started after the files were in place has read them, and after a reboot all have. Only what
-// leaves no trace in systemd, such as a reload, is noted in the run folder, and so is what failed: then the unit is acted
-// on again.
+// actUnits restarts or reloads the units that the current generation's files notify, if that is still pending. A unit
+// that started after the files were published has read them, and after a reboot all have. Only actions that systemd
+// does not record, such as a reload, are noted in the run folder. A failure is noted too: then the next process acts
+// on the unit again.
 //
-// It returns onBad if a unit of the site's fails, and onReady otherwise. Only reported is what fails after a rollback,
-// or of a unit that was unhealthy before the commit, and what systemd refuses.
+// It returns onBad if a unit of the site fails, and onReady otherwise. A failure is only reported after a rollback,
+// of a unit that was unhealthy before the commit, and where systemd refuses the request.
 func (m *Machine) actUnits(ctx context.Context, h location, t *walkState) trigger {
 	if h.journal.BootID != m.BootID || h.journal.Tries > 1 { // published in an earlier boot
 		return onReady
@@ -190,32 +199,43 @@ func (m *Machine) actUnits(ctx context.Context, h location, t *walkState) trigge
 	return onReady
 }
 
-// exemptIll notes which units of the site's are unhealthy before a commit: no verdict on it is about them.
-func (m *Machine) exemptIll(ctx context.Context, plans ...Plan) error {
-	var ill []string
+// exemptUnhealthy notes which units of the site are unhealthy before a commit. They have no part in its verdict.
+func (m *Machine) exemptUnhealthy(ctx context.Context, plans ...Plan) error {
+	var unhealthy []string
 
 	for _, p := range plans {
 		for _, u := range p.Units {
 			now, err := m.Units.Look(ctx, u.Unit)
-			crashed := now.Restarts > 0 && m.Clock.Monotonic()-now.Started < p.Timeout // it would in the verdict's time
-			isIll := crashed || now.Active == "failed" || isWaitingToRestart(now) || !isLoadable(now)
+			crashed := now.Restarts > 0 &&
+				m.Clock.Monotonic()-now.Started < p.Timeout // it would in the verdict's time
+			isUnhealthy := crashed || now.Active == "failed" || isWaitingToRestart(now) ||
+				!isLoadable(now)
 
-			if err == nil && !u.System && isIll {
-				ill = append(ill, u.Unit)
-				m.note("units", "notice", "%s is %s/%s (result %s) before the commit, which is not judged by it", u.Unit,
-					now.Active, now.Sub, now.Result)
+			if err == nil && !u.System && isUnhealthy {
+				unhealthy = append(unhealthy, u.Unit)
+				m.note(
+					"units",
+					"notice",
+					"%s is %s/%s (result %s) before the commit, so the verdict ignores it",
+					u.Unit,
+					now.Active,
+					now.Sub,
+					now.Result,
+				)
 			}
 		}
 	}
 
-	if err := m.Gate.SetExempt(ill); err != nil {
+	if err := m.Gate.SetExempt(unhealthy); err != nil {
 		return systemdFault("noting which units are unhealthy", err)
 	}
 
 	return nil
 }
 
-func (m *Machine) isExempt(unit string) bool { return slices.Contains(m.Gate.Exempt(), unit) }
+func (m *Machine) isExempt(unit string) bool {
+	return slices.Contains(m.Gate.Exempt(), unit)
+}
 
 // unitKey names what follows a commit for one unit.
 func unitKey(j *generation.Journal, u UnitPlan) string {
@@ -224,6 +244,10 @@ func unitKey(j *generation.Journal, u UnitPlan) string {
 
 // actUnit acts on one unit, and returns what failed. An error means that systemd refused, or did not answer.
 func (m *Machine) actUnit(ctx context.Context, u UnitPlan, h location, key string) (why string, err error) {
+	if m.Gate.IsDone(key) {
+		return "", nil
+	}
+
 	steady := context.WithoutCancel(ctx)
 
 	wait := time.Duration(u.TimeoutMillis) * time.Millisecond
@@ -231,40 +255,36 @@ func (m *Machine) actUnit(ctx context.Context, u UnitPlan, h location, key strin
 		wait = 0
 	}
 
-	if m.Gate.IsDone(key) {
-		return "", nil
-	}
 	if u.Action == actionCreate {
 		return m.createTmpfiles(steady, u, h, key, wait)
 	}
 
 	now, err := m.Units.Look(steady, u.Unit)
-	isBroken := h.phase == returning && now.Active == "failed" && !m.isExempt(u.Unit) // by the generation that was left
+	if err != nil {
+		return "", err
+	}
+
+	isLeftBroken := h.phase == returning && now.Active == "failed" // by the generation that was left
+	isBroken := isLeftBroken && !m.isExempt(u.Unit)
+	hasRead := !isAlive(now) || startedAt(now) >= h.placed
 
 	switch {
-	case err != nil:
-		return "", err
 	case !isLoadable(now):
 		return fmt.Sprintf("systemd cannot load it (%s)", now.Load), nil
 	case now.Load != "loaded" && u.System:
-		return fmt.Sprintf("it is not there (%s)", now.Load), nil
+		return fmt.Sprintf("it does not exist (%s)", now.Load), nil
 	case now.Load != "loaded": // the plan has reported it
 		return "", nil
-	case !u.System && !isBroken && m.Gate.Failure(key) == "" && (!isAlive(now) || startedAt(now) >= h.placed):
+	case !u.System && !isBroken && hasRead && m.Gate.Failure(key) == "":
 		return "", nil
 	}
 
-	verb := tryRestart
-	switch {
-	case isBroken, u.System && u.Action != actionReload:
-		verb = restartUnit
-	case u.Action == actionReload:
-		verb = actionReload
-	}
-	if may, err := m.Units.MayWait(steady, u.Unit); err != nil || !may {
+	may, err := m.Units.MayWait(steady, u.Unit)
+	if err != nil || !may {
 		wait = 0
 	}
 
+	verb := chooseVerb(u, isBroken)
 	m.note("units", "started", "%s %s", verb, u.Unit)
 	m.extendTimeout(wait + time.Duration(u.SettleMillis)*time.Millisecond)
 
@@ -273,7 +293,7 @@ func (m *Machine) actUnit(ctx context.Context, u UnitPlan, h location, key strin
 		return "", err
 	}
 
-	isLeft := result == jobQueued || result == jobSkipped || result == jobUnanswered && m.hasJob(steady, u.Unit)
+	isLeft := m.isLeft(steady, u, result)
 	leavesNoTrace := u.System || verb == actionReload || isBroken
 
 	if leavesNoTrace && (isLeft || result == jobDone) {
@@ -282,13 +302,44 @@ func (m *Machine) actUnit(ctx context.Context, u UnitPlan, h location, key strin
 		}
 	}
 
+	if isLeft { // the verdict looks at it
+		m.note("units", "notice", "%s %s: %s", verb, u.Unit, result)
+		return "", nil
+	}
+
+	return m.concludeAct(ctx, u, verb, result)
+}
+
+// chooseVerb returns the job for a unit that is notified.
+func chooseVerb(u UnitPlan, isBroken bool) string {
+	switch {
+	case isBroken, u.System && u.Action != actionReload:
+		return restartUnit
+	case u.Action == actionReload:
+		return actionReload
+	}
+
+	return tryRestart
+}
+
+// isLeft reports whether a job continues without prelet.
+func (m *Machine) isLeft(ctx context.Context, u UnitPlan, result string) bool {
+	switch result {
+	case jobQueued, jobSkipped:
+		return true
+	case jobUnanswered:
+		return m.hasJob(ctx, u.Unit)
+	}
+
+	return false
+}
+
+// concludeAct returns why a job on a unit has failed; "" if it has not.
+func (m *Machine) concludeAct(ctx context.Context, u UnitPlan, verb, result string) (why string, err error) {
 	switch {
 	case result == jobCanceled && !u.System:
 		m.note("units", "notice", "%s %s: somebody stopped it", verb, u.Unit)
 		return "", m.Gate.SetExempt(append(m.Gate.Exempt(), u.Unit))
-	case isLeft: // the verdict looks at it
-		m.note("units", "notice", "%s %s: %s", verb, u.Unit, result)
-		return "", nil
 	case result != jobDone:
 		return fmt.Sprintf("its %s ended with %q", verb, result), nil
 	case !u.System && verb != actionReload:
@@ -357,7 +408,7 @@ func (m *Machine) settleUnit(ctx context.Context, u UnitPlan) (why string) {
 		case pid != 0 && now.MainPID != 0 && now.MainPID != pid:
 			return "its process died, and another one runs"
 		case !isAlive(now), m.Clock.Monotonic() >= end:
-			return "" // one that ended well has no more to settle
+			return "" // a process that exited with success has settled
 		}
 
 		pid = now.MainPID

@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"slices"
@@ -38,7 +38,8 @@ func TestOtherUnitAtBoot(t *testing.T) {
 
 	_, out := n.bootWith("good")
 	if out.Verdict != Good || !slices.Equal(n.systemd.acts, []string{"try-restart " + ntpUnit}) {
-		t.Errorf("first boot: got %+v, %q; want good, and one restart of the unit that started before", out, n.systemd.acts)
+		t.Errorf("first boot: got %+v, %q; want good, and one restart of the unit that started before",
+			out, n.systemd.acts)
 	}
 
 	n.reboot()
@@ -97,12 +98,13 @@ func TestOtherUnitFailsAtFirst(t *testing.T) {
 
 	_, out := n.bootWith("good")
 	if out.Verdict != Bad || n.readGate() == "" || n.systemd.unit.Active != "active" {
-		t.Errorf("got %+v, gate %q, kubelet %s; want a bad verdict and a kubelet that runs", out, n.readGate(), n.systemd.unit.Active)
+		t.Errorf("got %+v, gate %q, kubelet %s; want a bad verdict and a kubelet that runs",
+			out, n.readGate(), n.systemd.unit.Active)
 	}
 }
 
-// TestReloadFailsAtFirst: with nothing to go back to the generation stays bad in this boot, although the unit runs, until
-// a reload succeeds. After a reboot the unit has read the file.
+// TestReloadFailsAtFirst: with nothing to go back to the generation stays bad in this boot, although the unit runs,
+// until a reload succeeds. After a reboot the unit has read the file.
 func TestReloadFailsAtFirst(t *testing.T) {
 	n := newNode(t)
 	n.ntp, n.ntpAction = "broken", "reload"
@@ -119,8 +121,10 @@ func TestReloadFailsAtFirst(t *testing.T) {
 
 	n.systemd.otherEnds = func() string { return "" }
 	out, err := n.runSite(t.Context(), "good")
-	if err != nil || out.Verdict != Good || !slices.Equal(n.systemd.acts, []string{"reload " + ntpUnit, "reload " + ntpUnit}) {
-		t.Errorf("a run once it can reload: got %+v, %v, acts %q; want good after a second reload", out, err, n.systemd.acts)
+	if err != nil || out.Verdict != Good ||
+		!slices.Equal(n.systemd.acts, []string{"reload " + ntpUnit, "reload " + ntpUnit}) {
+		t.Errorf("a run once it can reload: got %+v, %v, acts %q; want good after a second reload",
+			out, err, n.systemd.acts)
 	}
 }
 
@@ -201,7 +205,8 @@ func TestOtherUnitKilledAnywhere(t *testing.T) {
 				}
 			}
 			if n.read(ntpPath) != "two" || n.status(2) != generation.StatusGood {
-				t.Errorf("killed at %s, reboot %t: got %q, %s; want the new content, good", at, reboots, n.read(ntpPath), n.status(2))
+				t.Errorf("killed at %s, reboot %t: got %q, %s; want the new content, good",
+					at, reboots, n.read(ntpPath), n.status(2))
 			}
 		}
 	}

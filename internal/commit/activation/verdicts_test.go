@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"context"
@@ -38,7 +38,7 @@ func TestVerdicts(t *testing.T) {
 			checkOutcome(t, "verify", verify, Outcome{Verdict: Good, Generation: 1})
 
 			if len(n.systemd.starts) != 1 || n.systemd.starts[0].gate != "PRELET_GENERATION=1" {
-				t.Errorf("starts: %v", n.systemd.starts)
+				t.Errorf("starts: %v; want one, on generation 1", n.systemd.starts)
 			}
 
 			if n.journal() != nil {
@@ -52,7 +52,7 @@ func TestVerdicts(t *testing.T) {
 
 			got := strings.Join(names, " ")
 			if got != "unit=ok started=ok healthz=ok steady=ok flags=ok files=ok kubeconfig=ok node=ok pods=ok" {
-				t.Errorf("checks: %s", got)
+				t.Errorf("checks: %s; want all of them ok", got)
 			}
 		}},
 		{"second boot, unchanged: the gate opens, nothing else happens", func(t *testing.T, n *node) {
@@ -64,11 +64,11 @@ func TestVerdicts(t *testing.T) {
 			checkOutcome(t, "verify", verify, Outcome{Generation: 1})
 
 			if got := strings.Join(n.events, ", "); got != "gate ok" {
-				t.Errorf("events: %s", got)
+				t.Errorf("events: %s; want gate ok", got)
 			}
 
 			if len(n.systemd.starts) != 1 {
-				t.Errorf("starts: %v", n.systemd.starts)
+				t.Errorf("starts: %v; want one", n.systemd.starts)
 			}
 		}},
 		{"run time, unchanged: nothing is touched", func(t *testing.T, n *node) {
@@ -79,7 +79,7 @@ func TestVerdicts(t *testing.T) {
 			checkOutcome(t, "run", out, Outcome{Generation: 1})
 
 			if len(n.events) != 0 || len(n.systemd.starts) != 1 {
-				t.Errorf("events %v, starts %v", n.events, n.systemd.starts)
+				t.Errorf("events %v, starts %v; want no event and one start", n.events, n.systemd.starts)
 			}
 		}},
 		{"run time, changed: stopped before the files change, restarted, good", func(t *testing.T, n *node) {
@@ -89,13 +89,14 @@ func TestVerdicts(t *testing.T) {
 			n.mustSucceed(err, "run")
 			checkOutcome(t, "run", out, Outcome{Verdict: Good, Generation: 2})
 
-			want := "commit started, commit ok, gate ok, stop started, stop ok, publish started, publish ok, gate ok, restart started, restart ok, verify started, verify ok"
+			want := "commit started, commit ok, gate ok, stop started, stop ok, publish started, publish ok, " +
+				"gate ok, restart started, restart ok, verify started, verify ok"
 			if got := strings.Join(n.events, ", "); got != want {
 				t.Errorf("order:\n got %s\nwant %s", got, want)
 			}
 
 			if len(n.systemd.starts) != 2 || n.systemd.starts[1].gate != "PRELET_GENERATION=2" {
-				t.Errorf("starts: %v", n.systemd.starts)
+				t.Errorf("starts: %v; want a second one on generation 2", n.systemd.starts)
 			}
 		}},
 		{
@@ -110,15 +111,16 @@ func TestVerdicts(t *testing.T) {
 				)
 
 				if !strings.Contains(out.Why, "crash loop") {
-					t.Errorf("why: %s", out.Why)
+					t.Errorf("why: %s; want crash loop", out.Why)
 				}
 
 				if n.read(configPath) != "one" || n.systemd.unit.Active != "active" {
-					t.Errorf("config %q, kubelet %s", n.read(configPath), n.systemd.unit.Active)
+					t.Errorf("config %q, kubelet %s; want config one and an active kubelet",
+						n.read(configPath), n.systemd.unit.Active)
 				}
 
 				if status := n.status(3); status != generation.StatusGood {
-					t.Errorf("what was gone back to is %q, not good", status)
+					t.Errorf("what was gone back to is %q, not good; want good", status)
 				}
 
 				out, err = n.runSite(t.Context(), "two dies=2s")
@@ -130,7 +132,7 @@ func TestVerdicts(t *testing.T) {
 				checkOutcome(t, "next boot's verify", verify, Outcome{Generation: 3})
 
 				if n.read(configPath) != "one" {
-					t.Errorf("the held plan was applied: %q", n.read(configPath))
+					t.Errorf("the held plan was applied: %q; want config one", n.read(configPath))
 				}
 
 				// The restored generation was judged good, so a later failure rolls back to it.
@@ -153,7 +155,8 @@ func TestVerdicts(t *testing.T) {
 			)
 
 			if n.systemd.unit.Active != "active" || n.readGate() != "PRELET_GENERATION=3" {
-				t.Errorf("kubelet %s, gate %q", n.systemd.unit.Active, n.readGate())
+				t.Errorf("kubelet %s, gate %q; want an active kubelet and the gate open on 3",
+					n.systemd.unit.Active, n.readGate())
 			}
 		}},
 		{"never ready: systemd's own timeout, then back", func(t *testing.T, n *node) {
@@ -179,11 +182,12 @@ func TestVerdicts(t *testing.T) {
 				)
 
 				if took := n.clk.now - at; took > n.bound+time.Second {
-					t.Errorf("it took %s; %s were given", took, n.bound)
+					t.Errorf("it took %s; %s were given; want at most that", took, n.bound)
 				}
 
 				if n.read(configPath) != "one" || n.systemd.unit.Active != "active" {
-					t.Errorf("config %q, kubelet %s", n.read(configPath), n.systemd.unit.Active)
+					t.Errorf("config %q, kubelet %s; want config one and an active kubelet",
+						n.read(configPath), n.systemd.unit.Active)
 				}
 			},
 		},
@@ -216,19 +220,20 @@ func TestVerdicts(t *testing.T) {
 
 				if !strings.Contains(out.Why, "the kubelet: it does not know the flag --network-plugin") ||
 					!strings.Contains(out.Why, "(flag/network-plugin, site.hcl:7:3, write.kubelet)") {
-					t.Errorf("why: %s", out.Why)
+					t.Errorf("why: %s; want the unknown flag and its place", out.Why)
 				}
 
 				if out.Cause == nil || out.Cause.ID != "flag-unknown" || out.Cause.At != "site.hcl:7:3, write.kubelet" {
-					t.Errorf("cause: %+v", out.Cause)
+					t.Errorf("cause: %+v; want flag-unknown at its place", out.Cause)
 				}
 
 				if took := n.clk.now - at; took > 13*time.Second { // including the settling time of the old generation
-					t.Errorf("it took %s", took)
+					t.Errorf("it took %s; want at most 13 s", took)
 				}
 
 				if n.logged.Before(n.clk.Now().Add(-20*time.Second)) || n.logged.After(n.clk.Now()) {
-					t.Errorf("it was asked for the log since %s, and now is %s", n.logged, n.clk.Now())
+					t.Errorf("it was asked for the log since %s, and now is %s; want the last 20 s",
+						n.logged, n.clk.Now())
 				}
 			},
 		},
@@ -266,7 +271,7 @@ func TestVerdicts(t *testing.T) {
 				checkOutcome(t, "run", out, Outcome{Verdict: Good, Generation: 2})
 
 				if took := n.clk.now - at; took < 26*time.Second || took > 30*time.Second {
-					t.Errorf("it took %s; 10 s after the last restart were due", took)
+					t.Errorf("it took %s; 10 s after the last restart were due; want 26 s to 30 s", took)
 				}
 			},
 		},
@@ -320,7 +325,7 @@ func TestVerdicts(t *testing.T) {
 			)
 
 			if took := n.clk.now - at; took > 20*time.Second {
-				t.Errorf("it took %s", took)
+				t.Errorf("it took %s; want at most 20 s", took)
 			}
 		}},
 		{"other flags than planned: bad, however well it runs", func(t *testing.T, n *node) {
@@ -341,7 +346,7 @@ func TestVerdicts(t *testing.T) {
 			)
 
 			if !strings.Contains(out.Why, "flags: --node-labels is overridden") {
-				t.Errorf("why: %s", out.Why)
+				t.Errorf("why: %s; want the overridden flag", out.Why)
 			}
 		}},
 		{"what is gone back to is ill as well: 51, the plan is not held", func(t *testing.T, n *node) {
@@ -373,7 +378,7 @@ func TestVerdicts(t *testing.T) {
 			checkOutcome(t, "run again", out, Outcome{Verdict: Good, Generation: 4})
 		}},
 		{
-			"nothing good to go back to: the generation stays, is not held, and each boot verifies it again",
+			"without a good generation it stays, is not held, and each boot verifies it again",
 			func(t *testing.T, n *node) {
 				_, verify := n.bootWith("one healthz=bad")
 				checkOutcome(t, "verify", verify, Outcome{Verdict: Bad, Generation: 1, Code: fault.RolledBack})
@@ -429,7 +434,8 @@ func TestVerdicts(t *testing.T) {
 			checkOutcome(t, "run", out, Outcome{Verdict: Unknown, Generation: 2})
 
 			if n.systemd.unit.Active != "inactive" || n.readGate() != "PRELET_GENERATION=2" {
-				t.Errorf("kubelet %s, gate %q", n.systemd.unit.Active, n.readGate())
+				t.Errorf("kubelet %s, gate %q; want inactive and the gate open on 2",
+					n.systemd.unit.Active, n.readGate())
 			}
 		}},
 		{
@@ -488,7 +494,8 @@ func TestVerdicts(t *testing.T) {
 
 				if n.systemd.unit.Active != "active" || n.read(configPath) != "two" ||
 					n.readGate() != "PRELET_GENERATION=2" {
-					t.Errorf("kubelet %s, config %q, gate %q", n.systemd.unit.Active, n.read(configPath), n.readGate())
+					t.Errorf("kubelet %s, config %q, gate %q; want an active kubelet on config two and the gate open on 2",
+						n.systemd.unit.Active, n.read(configPath), n.readGate())
 				}
 
 				checkOutcome(t, "verify", n.verify(), Outcome{Verdict: Good, Generation: 2})
@@ -508,7 +515,7 @@ func TestVerdicts(t *testing.T) {
 				checkOutcome(t, "the first run", out, Outcome{Verdict: Good, Generation: 3, Overtaken: true})
 
 				if n.read(configPath) != "three" {
-					t.Errorf("config %q", n.read(configPath))
+					t.Errorf("config %q; want three", n.read(configPath))
 				}
 			},
 		},
@@ -520,7 +527,7 @@ func TestVerdicts(t *testing.T) {
 
 				_, err := n.runSite(ctx, "three")
 				if n.codeOf(err) != fault.Interrupted {
-					t.Errorf("the second run: %v", err)
+					t.Errorf("the second run: %v; want code interrupted", err)
 				}
 			})
 			out, err := n.runSite(t.Context(), "two healthz=bad")
@@ -533,7 +540,7 @@ func TestVerdicts(t *testing.T) {
 				n.bootWith("one")
 				n.onCommit = func() {
 					if _, err := n.runSite(t.Context(), "three"); n.codeOf(err) != fault.Locked {
-						t.Errorf("the second run: %v", err)
+						t.Errorf("the second run: %v; want code locked", err)
 					}
 				}
 				out, err := n.runSite(t.Context(), "two")
@@ -574,7 +581,7 @@ func mustRefuse(t *testing.T, n *node, says string) {
 	}
 
 	if left, _ := os.ReadDir(filepath.Dir(n.disk + configPath)); len(left) != 1 {
-		t.Errorf("what was staged is still there: %v", left)
+		t.Errorf("what was staged is still there: %v; want only the file", left)
 	}
 
 	if n.systemd.unit.MainPID != pid || n.readGate() != gate || n.journal() != nil {

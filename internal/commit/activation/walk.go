@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"context"
@@ -13,16 +13,17 @@ import (
 // walkState is one walk through the table: its input, and what this process has done so far. A crash loses all of it,
 // and the next walk does not need it.
 type walkState struct {
-	change  *Change // of onChange
-	to      int     // of onRollback
-	why     string  // of onRollback
-	planned Plan    // of onUnchanged: the site's plan, which may differ from the stored one in what is only checked
-	failure string  // of onFailed and onNoSite
+	change *Change // of onChange
+	to     int     // of onRollback
+	why    string  // of onRollback
+	// Of onUnchanged: the site's plan, which may differ from the stored one in fields that are only checked.
+	planned Plan
+	failure string // of onFailed and onNoSite
 
 	committed      bool                // the journal has the change, or may have it: from here on only forward
 	reload         bool                // this process changed a unit file, and systemd has not read it
 	reloadKnown    bool                // reload is certain: this process published, or systemd has read the files
-	recovered      bool                // this process finished what a crash left
+	recovered      bool                // this process finished an interrupted change
 	openedGate     bool                // this process opened the gate
 	rollback       *rollback           // the rollback of this process
 	deadline       time.Duration       // of the whole activation; 0: none
@@ -155,7 +156,8 @@ func (t *walkState) outcome() Outcome {
 	}
 
 	t.out.Overtaken = t.rounds > 0 && t.rollback == nil && t.out.Generation != t.firstWatched
-	t.out.Trouble, t.out.Unwritten = t.trouble, t.unwritten
+	t.out.Trouble = t.trouble
+	t.out.Unwritten = t.unwritten
 
 	return t.out
 }
@@ -168,7 +170,8 @@ func (t *walkState) filesSince(m *Machine, j *generation.Journal) time.Duration 
 	}
 
 	if t.sinceJournal == nil || !t.sinceJournal.Same(j) {
-		t.sinceJournal, t.since = j, 0
+		t.sinceJournal = j
+		t.since = 0
 		if j.BootID == m.BootID {
 			t.since = time.Duration(j.CommitMono) * time.Microsecond
 		}
@@ -183,7 +186,13 @@ func describeVerdict(on trigger, h location, f finding) Outcome {
 		return describeVerdictBack(on, h.journal, f)
 	}
 
-	out := Outcome{Verdict: f.verdict, Why: f.reason, Checks: f.checks, Cause: f.cause, Generation: h.journal.Gen}
+	out := Outcome{
+		Verdict:    f.verdict,
+		Why:        f.reason,
+		Checks:     f.checks,
+		Cause:      f.cause,
+		Generation: h.journal.Gen,
+	}
 	if on == onBad {
 		out.Code = fault.RolledBack
 	}
@@ -203,22 +212,35 @@ func describeVerdict(on trigger, h location, f finding) Outcome {
 // node is healthy without it, and counts as held until that verdict.
 func describeVerdictBack(on trigger, j *generation.Journal, f finding) Outcome {
 	out := Outcome{
-		Verdict: Bad, Why: j.Why, Checks: f.checks, Generation: j.Gen, From: j.From, InPlace: f.verdict,
-		Held: j.HoldPlan != "", Code: fault.RolledBack,
+		Verdict:    Bad,
+		Why:        j.Why,
+		Checks:     f.checks,
+		Generation: j.Gen,
+		From:       j.From,
+		InPlace:    f.verdict,
+		Held:       j.HoldPlan != "",
+		Code:       fault.RolledBack,
 	}
 
 	switch {
 	case on == onGood && j.HoldPlan == "": // a requested rollback that is healthy
-		return Outcome{Verdict: Good, Checks: f.checks, Generation: j.Gen}
+		return Outcome{
+			Verdict:    Good,
+			Checks:     f.checks,
+			Generation: j.Gen,
+		}
 	case on == onBad:
-		out.Held, out.Code = false, fault.RollbackFails
+		out.Held = false
+		out.Code = fault.RollbackFails
 		out.Why += fmt.Sprintf(
-			"; after going back it is ill as well (%s), so the plan is not at fault and not held", f.reason,
+			"; after the rollback it is unhealthy as well (%s), so the plan is not the cause and is not held",
+			f.reason,
 		)
 	case on == onUnknown:
-		out.Verdict, out.Held = Unknown, false
+		out.Verdict = Unknown
+		out.Held = false
 		out.Why += fmt.Sprintf(
-			"; after going back no verdict was reached (%s): the next start of the kubelet, run or boot judges",
+			"; after the rollback no verdict was reached (%s): the next start of the kubelet, run or boot judges",
 			f.reason,
 		)
 

@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"fmt"
@@ -142,8 +142,8 @@ func (n *node) loseState() {
 	}
 }
 
-// restoreInterrupted copies the state folder of a commit whose process ends in the middle of it, goes on without that commit, and
-// restores the copy at the next boot.
+// restoreInterrupted copies the state folder of a commit whose process ends in the middle of it, goes on without that
+// commit, and restores the copy at the next boot.
 func (n *node) restoreInterrupted() {
 	state, backup := n.disk+"/var/lib/prelet", n.disk+"/backup"
 	n.dieAfterCommit("other")
@@ -187,7 +187,10 @@ func stories() []story {
 			open: "PRELET_GENERATION=0",
 		},
 		{
-			name: "the state is lost at run time", prepare: chain(bootOne, (*node).loseState), act: runs("one"), config: "one",
+			name:    "the state is lost at run time",
+			prepare: chain(bootOne, (*node).loseState),
+			act:     runs("one"),
+			config:  "one",
 		},
 		{
 			name: "the state is lost before a boot", prepare: chain(chain(bootOne, (*node).loseState), rebootNode),
@@ -256,13 +259,13 @@ func stories() []story {
 		}, act: func(n *node) { n.keep(); n.finishPrelet(); n.verify() }, config: "one"},
 		{name: "the first boot fails", act: func(n *node) {
 			if out := n.keep(); !strings.Contains(out.HeldBack, "no generation was ever in place") {
-				n.t.Errorf("keep: held back %q", out.HeldBack)
+				n.t.Errorf("keep: held back %q; want that no generation was ever in place", out.HeldBack)
 			}
 
 			n.finishPrelet()
 
 			if out := n.verify(); !strings.Contains(out.HeldBack, "no generation was ever in place") {
-				n.t.Errorf("prelet-verify: held back %q", out.HeldBack)
+				n.t.Errorf("prelet-verify: held back %q; want that no generation was ever in place", out.HeldBack)
 			}
 		}, open: shutState, idle: true},
 		{
@@ -300,7 +303,7 @@ func stories() []story {
 		},
 			act: func(n *node) {
 				if out := n.verify(); !strings.Contains(out.HeldBack, "was changed") {
-					n.t.Errorf("prelet-verify: held back %q", out.HeldBack)
+					n.t.Errorf("prelet-verify: held back %q; want the changed file", out.HeldBack)
 				}
 			}, config: "one by hand", open: shutState, idle: true},
 		{
@@ -369,8 +372,10 @@ func stories() []story {
 			act:  func(n *node) { n.switchOff(); n.finishPrelet() }, open: "PRELET_GENERATION=0",
 		},
 		{
-			name: "prelet=off after a crash", prepare: func(n *node) { bootOne(n); n.dieAfterCommit("two"); n.reboot() },
-			act: func(n *node) { n.switchOff(); n.finishPrelet() }, config: "two",
+			name:    "prelet=off after a crash",
+			prepare: func(n *node) { bootOne(n); n.dieAfterCommit("two"); n.reboot() },
+			act:     func(n *node) { n.switchOff(); n.finishPrelet() },
+			config:  "two",
 		},
 		{
 			name: "a label that somebody has edited",
@@ -450,6 +455,26 @@ func stories() []story {
 			n.waitAtGate()
 			n.apiserver = true
 		}, act: func(n *node) { n.mustRun("two"); n.finishPrelet() }, config: "two"},
+		{
+			name:    "the kubelet has failed at the gate, and the site writes nothing",
+			prepare: (*node).waitAtGate,
+			act: func(n *node) {
+				n.enterMachine("unchanged", func(m *Machine) (Outcome, error) {
+					return m.ResumeUnchanged(n.t.Context(), n.plan(""))
+				})
+				n.finishPrelet()
+			},
+			open: "PRELET_GENERATION=0",
+		},
+		{
+			name:    "the kubelet has failed at the gate, the plan is held, and no generation",
+			prepare: (*node).waitAtGate,
+			act: func(n *node) {
+				n.enterMachine("resume", func(m *Machine) (Outcome, error) { return m.Resume(n.t.Context()) })
+				n.finishPrelet()
+			},
+			open: "PRELET_GENERATION=0",
+		},
 		{name: "the kubelet has failed at the gate, and there is no site", prepare: func(n *node) { n.waitAtGate() },
 			act: func(n *node) { n.keepWithoutSite(); n.finishPrelet() }, open: "PRELET_GENERATION=0"},
 		{
@@ -469,7 +494,7 @@ func stories() []story {
 			prepare: func(n *node) { bootOne(n); n.systemd.unit.Load = "masked" },
 			act: func(n *node) {
 				if _, err := n.runSite(n.t.Context(), "two"); n.codeOf(err) != fault.Systemd {
-					n.t.Errorf("a change while the unit is masked: %v", err)
+					n.t.Errorf("a change while the unit is masked: %v; want code systemd", err)
 				}
 			},
 			finish: func(n *node) { n.systemd.unit.Load = "loaded" },
@@ -481,7 +506,7 @@ func stories() []story {
 			act: func(n *node) {
 				_, err := n.process(func(m *Machine) (Outcome, error) { return m.GoBack(n.t.Context(), 1, "by hand") })
 				if n.codeOf(err) != fault.Systemd {
-					n.t.Errorf("back while the unit is masked: %v", err)
+					n.t.Errorf("back while the unit is masked: %v; want code systemd", err)
 				}
 			},
 			finish: func(n *node) { n.systemd.unit.Load = "loaded" },
@@ -497,7 +522,8 @@ func stories() []story {
 				)
 
 				if n.readGate() != "" || n.read(configPath) != "two" {
-					n.t.Errorf("the gate says %q, the file is %q", n.readGate(), n.read(configPath))
+					n.t.Errorf("the gate says %q, the file is %q; want a shut gate and two",
+						n.readGate(), n.read(configPath))
 				}
 
 				n.verify()
@@ -562,7 +588,7 @@ func stories() []story {
 				)
 
 				if left, _ := os.ReadDir(n.disk + "/etc/default"); len(left) != 1 {
-					n.t.Errorf("what was staged is still there: %v", left)
+					n.t.Errorf("what was staged is still there: %v; want only the file", left)
 				}
 			},
 			config: "one",
@@ -577,7 +603,7 @@ func stories() []story {
 			n.verify()
 
 			if left, _ := os.ReadDir(n.disk + "/etc/default"); len(left) != 1 {
-				n.t.Errorf("what was staged is still there: %v", left)
+				n.t.Errorf("what was staged is still there: %v; want only the file", left)
 			}
 		}, config: "two"},
 		{name: "another run takes over and is judged", prepare: bootOne, act: func(n *node) {
@@ -616,7 +642,7 @@ func stories() []story {
 
 			out := n.mustRun("two")
 			if out.Verdict != Pending || !strings.Contains(out.Why, "keep taking over") {
-				n.t.Errorf("the run: %+v", out)
+				n.t.Errorf("the run: %+v; want a pending verdict: others keep taking over", out)
 			}
 		}, afterKill: runs("three"), finish: runs("three"), config: "three", late: true},
 		{name: "files that go when it is good", prepare: func(n *node) {
@@ -743,8 +769,10 @@ func awaitingStories() (out []story) {
 					},
 				},
 				story{
-					name: e.name + " on " + w.name + " at boot", prepare: chain(w.prepare, rebootNode), config: w.config,
-					act: func(n *node) { e.do(n); n.finishPrelet() },
+					name:    e.name + " on " + w.name + " at boot",
+					prepare: chain(w.prepare, rebootNode),
+					config:  w.config,
+					act:     func(n *node) { e.do(n); n.finishPrelet() },
 				},
 				story{
 					name: e.name + " on " + w.name + " with another file", prepare: chain(w.prepare, edit),
@@ -832,7 +860,7 @@ func awaitingStories() (out []story) {
 					n.verify()
 
 					if left, _ := os.ReadDir(n.disk + "/etc/default"); len(left) != 1 {
-						n.t.Errorf("what was staged still exists: %v", left)
+						n.t.Errorf("what was staged still exists: %v; want only the file", left)
 					}
 				},
 			},
@@ -850,7 +878,9 @@ func awaitingStories() (out []story) {
 				act: func(n *node) { n.mustRun(w.config) },
 			},
 			story{
-				name: "a crash from " + w.name + ", and prelet=off", config: "three", act: func(n *node) { n.switchOff(); n.finishPrelet() },
+				name:    "a crash from " + w.name + ", and prelet=off",
+				config:  "three",
+				act:     func(n *node) { n.switchOff(); n.finishPrelet() },
 				prepare: func(n *node) { w.prepare(n); n.dieAfterCommit("three"); n.reboot() },
 			},
 		)
@@ -882,14 +912,13 @@ func (n *node) guardSteps(then func(step, bool)) func(step, bool) {
 	return func(s step, after bool) {
 		changes := !after && slices.Contains([]step{publish, complete, restore}, s)
 		if changes && (n.readGate() != "" || isAlive(n.systemd.unit)) {
-			n.t.Errorf(
-				"%s: files change while the gate says %q and the kubelet is %s", stepNames[s].name, n.readGate(),
-				n.systemd.unit.Active,
-			)
+			n.t.Errorf("%s: files change while the gate says %q and the kubelet is %s; want a shut gate and a stopped kubelet",
+				stepNames[s].name, n.readGate(),
+				n.systemd.unit.Active)
 		}
 
 		if after && s == stop && n.readGate() != "" {
-			n.t.Errorf("the kubelet was stopped while the gate says %q: it may start again", n.readGate())
+			n.t.Errorf("the kubelet was stopped while the gate says %q: it may start again; want it shut", n.readGate())
 		}
 
 		if after && s == openGate && n.systemd.reloads < n.systemd.unread {
@@ -921,8 +950,10 @@ func (n *node) checkRunning(s story) {
 // checkCounted checks that this boot counts as a try if the kubelet may have started on a generation that awaits its
 // verdict. prelet=off counts nothing.
 func (n *node) checkCounted(at string) {
-	if j := n.journal(); j != nil && j.Phase == generation.PhaseVerify && n.readGate() != "" && !n.off && j.BootID != n.boot {
-		n.t.Errorf("a power cut %s: the gate is open on generation %d, and the boot is not counted", at, j.Gen)
+	if j := n.journal(); j != nil && j.Phase == generation.PhaseVerify && n.readGate() != "" && !n.off &&
+		j.BootID != n.boot {
+		n.t.Errorf("a power cut %s: the gate is open on generation %d, and got no count of the boot, want one",
+			at, j.Gen)
 	}
 }
 
@@ -944,7 +975,8 @@ func (n *node) checkEnd(s story) {
 	n.checkRunning(s)
 
 	if gate := n.readGate(); s.open == "" && s.config != "" && gate != fmt.Sprintf("%s%d", gateVariable, n.newest()) {
-		n.t.Errorf("the gate says %q, and generation %d is in place", gate, n.newest())
+		n.t.Errorf("the gate says %q, and generation %d is in place; want the gate open on that generation",
+			gate, n.newest())
 	}
 
 	if j := n.journal(); (j != nil) != s.awaits {
@@ -1129,17 +1161,16 @@ func TestStories(t *testing.T) {
 	for i, r := range table {
 		_, isUnused := unused[describeRow(r)]
 		if r.Never == "" && !seen[fmt.Sprint(r)] && !isUnused {
-			t.Errorf(
-				"row %d is in no story: %s, %s, %s", i, joinNames(phaseNames, r.In), joinNames(triggerNames, r.On),
-				factNames[r.When].name,
-			)
+			t.Errorf("row %d is in no story: %s, %s, %s; want it in one",
+				i, joinNames(phaseNames, r.In), joinNames(triggerNames, r.On),
+				factNames[r.When].name)
 		}
 	}
 }
 
 // TestKilledAtEveryStep kills each story before each step and after the last of all, lets systemd start again what it
-// starts again, and expects the same end. A second kill at the same moment is a power cut: the boot must have counted as a
-// try. PRELET_SWEEP=full kills at all moments, of which each of every row must occur; else at a fixed sample.
+// starts again, and expects the same end. A second kill at the same moment is a power cut: the boot must have counted
+// as a try. PRELET_SWEEP=full kills at all moments, of which each of every row must occur; else at a fixed sample.
 func TestKilledAtEveryStep(t *testing.T) {
 	var mutex sync.Mutex
 
@@ -1159,7 +1190,8 @@ func TestKilledAtEveryStep(t *testing.T) {
 					for _, reboot := range []bool{false, true} {
 						at, wrong := s.record(t, playOptions{killAt: k, reboot: reboot})
 						for _, w := range wrong {
-							t.Errorf("killed %s (moment %d, power cut %t): %s", at, k, reboot, w)
+							t.Errorf("killed %s (moment %d, power cut %t): %s; want the outcome of the story without the kill",
+								at, k, reboot, w)
 						}
 
 						mutex.Lock()
@@ -1176,13 +1208,17 @@ func TestKilledAtEveryStep(t *testing.T) {
 	}
 
 	for _, r := range table {
+		if _, isUnused := unused[describeRow(r)]; isUnused {
+			continue
+		}
+
 		for _, s := range r.Do {
 			if at := momentOf(r, s, false); !killed[at] {
-				t.Errorf("nobody was killed %s", at)
+				t.Errorf("nobody was killed %s; want a kill at each moment", at)
 			}
 
 			if at := momentOf(r, s, true); endsWith(r, s) && !killed[at] {
-				t.Errorf("nobody was killed %s", at)
+				t.Errorf("nobody was killed %s; want a kill at each moment", at)
 			}
 		}
 	}
@@ -1277,6 +1313,12 @@ var surviving = map[string]string{
 	"after the next: settled, no site, whole":        nothingToDo,
 	"after the next: settled, verify, gate open":     "the rows below do nothing either, and read the files for it",
 	"close as good before retire: returning, good, ": "no story goes back to a generation with files to retire",
+	"goes on: none, failed, gate open":               noGeneration,
+	"goes on: none, no site, ":                       noGeneration,
+	"goes on: none, no site, gate open":              noGeneration,
+	"goes on: none, off, ":                           noGeneration,
+	"goes on: none, unchanged, ":                     noGeneration,
+	"goes on: none, verify, gate open":               noGeneration,
 	"goes on: pending, failed, gate open":            "it would judge, as prelet-verify does later",
 	"goes on: pending, good, ":                       nothingToDo,
 	"goes on: pending, no site, gate open":           "it would judge, as prelet-verify does later",
@@ -1299,6 +1341,7 @@ var surviving = map[string]string{
 	"reload before sweep: returning, finish, ":       "they are independent",
 	"without count try: returning, judge, may wait":  "only a pending generation is rolled back for its tries",
 	"without publish: mixed, committed, ":            "what follows finds it interrupted, and completes it",
+	"without its condition: pending, bad, gate open": "the row below is for a unit beside the kubelet: TestOtherUnitFailsAtFirst",
 	"without retire: returning, good, ":              "no story goes back to a generation with files to retire",
 	"without uncount try: returning, unknown, ":      "only a pending generation is rolled back for its tries",
 }
@@ -1325,6 +1368,9 @@ const (
 // nothingToDo: on a settled node whose gate is open there is nothing to do.
 const nothingToDo = "the row for it finds the gate open and no start owed, and does nothing"
 
+// noGeneration: without a generation, to continue is to open the gate, and to request a start that is due.
+const noGeneration = "the gate is open already or on purpose, and no start is due that was not requested"
+
 // TestMutants: each change of a row breaks a story, or a story that is killed in this row, with or without a power
 // cut. Only stories that use the row are played. PRELET_SWEEP=full tries all mutants in all of them; else a fixed
 // sample, without those that survive.
@@ -1350,7 +1396,8 @@ func TestMutants(t *testing.T) {
 
 	for _, r := range expand(table) {
 		if _, listed := unused[describeRow(r)]; r.Never == "" && listed == (len(through[describeRow(r)]) > 0) {
-			t.Errorf("%s: used by %d stories, listed as unused: %t", describeRow(r), len(through[describeRow(r)]), listed)
+			t.Errorf("%s: used by %d stories, listed as unused: %t; want exactly one of both",
+				describeRow(r), len(through[describeRow(r)]), listed)
 		}
 	}
 
@@ -1371,7 +1418,7 @@ func TestMutants(t *testing.T) {
 
 			switch {
 			case listed && wrong != "":
-				t.Errorf("it is listed to survive (%s), and %q finds it: %s", why, by, wrong)
+				t.Errorf("it is listed to survive (%s), and %q finds it: %s; want it to survive", why, by, wrong)
 			case !listed && wrong == "":
 				t.Error("no story finds it")
 			}
@@ -1380,7 +1427,7 @@ func TestMutants(t *testing.T) {
 
 	for name := range surviving {
 		if !slices.ContainsFunc(mutants(), func(m mutant) bool { return m.name == name }) {
-			t.Errorf("%q is listed to survive, and there is no such mutant", name)
+			t.Errorf("%q is listed to survive, and there is no such mutant; want only existing ones", name)
 		}
 	}
 }

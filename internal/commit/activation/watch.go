@@ -1,4 +1,4 @@
-package activate
+package activation
 
 import (
 	"context"
@@ -67,18 +67,29 @@ type finding struct {
 	onlyPods bool // the only failure is that pods cannot start
 }
 
-// watch checks the unit at least once, until there is a verdict or until deadline on the monotonic clock. result is how
-// the job ended that started the unit, if that was waited for. h is the generation, with its plan. full is set if the deadline leaves the whole timeout of the plan, and not only the
-// rest of the activation's time.
+// watch checks the unit at least once, until there is a verdict or until deadline on the monotonic clock. result is
+// how the job ended that started the unit, if that was waited for. h is the generation, with its plan. full is set if
+// the deadline leaves the whole timeout of the plan, and not only the rest of the activation's time.
 func (m *Machine) watch(
 	ctx context.Context, h location, deadline time.Duration, result string, full bool,
 ) (finding, error) {
 	p, since := h.plan, h.since
 	m.note("verify", "started", "%s", p.Unit)
 	m.extendTimeout(max(0, deadline-m.Clock.Monotonic()))
-	w := watcher{m: m, plan: p, since: since, placed: h.placed, journal: h.journal, result: result, fullTimeout: full}
-	if h.phase == pending && h.journal.BootID == m.BootID && h.journal.Tries <= 1 { // after a reboot all have read the files
-		w.units = slices.DeleteFunc(m.touchedUnits(&h), func(u UnitPlan) bool { return u.System })
+	w := watcher{
+		m:           m,
+		plan:        p,
+		since:       since,
+		placed:      h.placed,
+		journal:     h.journal,
+		result:      result,
+		fullTimeout: full,
+	}
+	if h.phase == pending && h.journal.BootID == m.BootID &&
+		h.journal.Tries <= 1 { // after a reboot all have read the files
+		w.units = slices.DeleteFunc(m.touchedUnits(&h), func(u UnitPlan) bool {
+			return u.System
+		})
 	}
 
 	f, err := w.run(ctx, deadline)
@@ -98,7 +109,7 @@ func (m *Machine) watch(
 	case f.verdict == Good:
 		m.note("verify", "ok", "%s is healthy", p.Unit)
 	case f.verdict == Bad:
-		m.note("verify", "failed", "%s is ill: %s", p.Unit, f.reason)
+		m.note("verify", "failed", "%s is unhealthy: %s", p.Unit, f.reason)
 	default:
 		m.note("verify", "notice", "%s: no verdict: %s", p.Unit, f.reason)
 	}
@@ -139,45 +150,28 @@ func (w *watcher) run(ctx context.Context, deadline time.Duration) (finding, err
 
 	for {
 		if ctx.Err() != nil {
-			return w.finish(Unknown, "prelet was told to stop: "+context.Cause(ctx).Error()), nil
+			return w.finish(Unknown, "prelet was stopped: "+context.Cause(ctx).Error()), nil
 		}
 
 		u, err := w.m.Units.Look(ctx, w.plan.Unit)
 
 		now := clock.Monotonic()
-		if err != nil {
-			if now-lastAnswer >= maxSilence {
-				return finding{}, fmt.Errorf("watching %s: %w", w.plan.Unit, err)
-			}
-		} else {
+		if err == nil {
 			lastAnswer = now
-			verdict, why := w.judge(ctx, u, now)
-			if verdict == Good || verdict == Pending {
-				switch units, because := w.judgeUnits(ctx); {
-				case units == Bad, units == Pending && verdict == Good:
-					verdict, why = units, because
-				}
-			}
+
+			verdict, why := w.judgeAll(ctx, u, now)
 			if verdict != Pending {
 				return w.finish(verdict, why), nil
 			}
 		}
 
-		if now = clock.Monotonic(); now >= deadline {
-			if w.unknown {
-				return w.finish(Unknown, w.reason), nil
-			}
+		if now-lastAnswer >= maxSilence {
+			return finding{}, fmt.Errorf("watching %s: %w", w.plan.Unit, err)
+		}
 
-			if !w.fullTimeout {
-				return w.finish(
-					Unknown,
-					fmt.Sprintf(
-						"the activation's time (%s) was up before a verdict; so far: %s", w.plan.Bound, w.reason,
-					),
-				), nil
-			}
-
-			return w.finish(Bad, fmt.Sprintf("not healthy after %s: %s", w.plan.Timeout, w.reason)), nil
+		now = clock.Monotonic()
+		if now >= deadline {
+			return w.finishAtDeadline(), nil
 		}
 
 		// The end of ctx is handled above.
@@ -185,8 +179,41 @@ func (w *watcher) run(ctx context.Context, deadline time.Duration) (finding, err
 	}
 }
 
+// judgeAll returns the verdict on one look at the kubelet's unit and at the units of the site; Pending: continue.
+func (w *watcher) judgeAll(ctx context.Context, u Unit, now time.Duration) (Verdict, string) {
+	verdict, why := w.judge(ctx, u, now)
+	if verdict != Good && verdict != Pending {
+		return verdict, why
+	}
+
+	units, because := w.judgeUnits(ctx)
+	if units == Bad || units == Pending && verdict == Good {
+		return units, because
+	}
+
+	return verdict, why
+}
+
+// finishAtDeadline returns the finding of a kubelet that was not healthy in time.
+func (w *watcher) finishAtDeadline() finding {
+	switch {
+	case w.unknown:
+		return w.finish(Unknown, w.reason)
+	case !w.fullTimeout:
+		why := fmt.Sprintf("the activation's time (%s) was up before a verdict; so far: %s", w.plan.Bound, w.reason)
+		return w.finish(Unknown, why)
+	default:
+		return w.finish(Bad, fmt.Sprintf("not healthy after %s: %s", w.plan.Timeout, w.reason))
+	}
+}
+
 func (w *watcher) finish(verdict Verdict, why string) finding {
-	return finding{verdict: verdict, reason: why, checks: w.checks, onlyPods: w.podsFailed}
+	return finding{
+		verdict:  verdict,
+		reason:   why,
+		checks:   w.checks,
+		onlyPods: w.podsFailed,
+	}
 }
 
 // judge returns the verdict on one look at the unit; Pending: continue.
@@ -194,52 +221,15 @@ func (w *watcher) judge(ctx context.Context, u Unit, now time.Duration) (Verdict
 	w.countDeaths(u)
 
 	w.checks = nil
-	if deaths := max(w.deaths, u.Restarts-w.restarts); deaths >= crashLoopDeaths {
-		return Bad, w.addBad(
-			"unit", "crash loop: it died %d times (%s/%s, result %s)", deaths, u.Active, u.Sub, u.Result,
-		)
+
+	verdict, why := w.judgeUnit(ctx, u, now)
+	if verdict != Good {
+		return verdict, why
 	}
 
-	if w.cannotRecover(ctx, u, now) {
-		return Bad, w.addBad("unit", "it ended (%s/%s, result %s), and will each time", u.Active, u.Sub, u.Result)
-	}
-
-	switch {
-	case isStopped(u) && w.result == jobDependency:
-		return Bad, w.addBad("unit", "it was not started, because a unit that it requires failed")
-	case wasSkipped(u) && u.Skipped >= w.since:
-		return Bad, w.addBad(
-			"unit", "it was not started, because a Condition= or Assert= of its unit does not hold (systemctl status "+
-				"%s names it)",
-			w.plan.Unit,
-		)
-	case isStopped(u):
-		return Unknown, w.addUnknown("unit", "it is stopped, not failed: nobody has started it, or somebody stopped it")
-	case hasGivenUp(u):
-		return Bad, w.addBad("unit", "it failed (result %s), and systemd does not start it again", u.Result)
-	case u.Active != "active":
+	if !w.checkProcess(ctx, u) {
 		w.steadySince = 0
-		w.addBad("unit", "it is %s/%s (last result %s, %d automatic restarts)", u.Active, u.Sub, u.Result, u.Restarts)
-
 		return Pending, ""
-	}
-
-	w.addOK("unit")
-
-	if u.Started < w.since {
-		w.steadySince = 0
-		w.addBad("started", "process %d started before the files were in place", u.MainPID)
-
-		return Pending, ""
-	}
-
-	w.addOK("started")
-
-	if w.plan.Healthz != "" {
-		if !w.checkProbe("healthz", w.m.Probe.Healthz(ctx, w.plan.Healthz)) {
-			w.steadySince = 0
-			return Pending, ""
-		}
 	}
 
 	if w.steadySince == 0 {
@@ -256,11 +246,70 @@ func (w *watcher) judge(ctx context.Context, u Unit, now time.Duration) (Verdict
 	return w.checkSettled(ctx, u, now)
 }
 
+// judgeUnit returns the verdict on the state of the unit alone; Good: it is active.
+func (w *watcher) judgeUnit(ctx context.Context, u Unit, now time.Duration) (Verdict, string) {
+	deaths := max(w.deaths, u.Restarts-w.restarts)
+
+	switch {
+	case deaths >= crashLoopDeaths:
+		const format = "crash loop: it died %d times (%s/%s, result %s)"
+		return Bad, w.addBad("unit", format, deaths, u.Active, u.Sub, u.Result)
+	case w.cannotRecover(ctx, u, now):
+		return Bad, w.addBad("unit", "it ended (%s/%s, result %s), and will each time", u.Active, u.Sub, u.Result)
+	case isStopped(u) && w.result == jobDependency:
+		return Bad, w.addBad("unit", "it was not started, because a unit that it requires failed")
+	case wasSkipped(u) && u.Skipped >= w.since:
+		return Bad, w.addBad(
+			"unit",
+			"it was not started, because a Condition= or Assert= of its unit does not hold (systemctl status "+
+				"%s names it)",
+			w.plan.Unit,
+		)
+	case isStopped(u):
+		return Unknown, w.addUnknown("unit", "it is stopped, not failed: it was not started, or was stopped by hand")
+	case hasGivenUp(u):
+		return Bad, w.addBad("unit", "it failed (result %s), and systemd does not start it again", u.Result)
+	case u.Active != "active":
+		w.steadySince = 0
+		w.addInactive(u)
+
+		return Pending, ""
+	}
+
+	w.addOK("unit")
+
+	return Good, ""
+}
+
+// addInactive adds the failed check of a unit that is not active.
+func (w *watcher) addInactive(u Unit) {
+	const format = "it is %s/%s (last result %s, %d automatic restarts)"
+	w.addBad("unit", format, u.Active, u.Sub, u.Result, u.Restarts)
+}
+
+// checkProcess checks that the process has read the new files, and that it answers.
+func (w *watcher) checkProcess(ctx context.Context, u Unit) bool {
+	if u.Started < w.since {
+		w.addBad("started", "process %d started before the files were in place", u.MainPID)
+		return false
+	}
+
+	w.addOK("started")
+
+	if w.plan.Healthz == "" {
+		return true
+	}
+
+	return w.checkProbe("healthz", w.m.Probe.Healthz(ctx, w.plan.Healthz))
+}
+
 // cannotRecover reports whether the log of a dead kubelet shows that it can never start. Then the watch does not wait
 // for the crash loop. A unit that failed without a process (the gate was shut) has no such log.
 func (w *watcher) cannotRecover(ctx context.Context, u Unit, now time.Duration) bool {
-	dead := u.Started >= w.since && u.Result != "resources" && (isWaitingToRestart(u) || hasGivenUp(u))
-	if !dead || w.lastLogRead != 0 && now-w.lastLogRead < probeInterval {
+	isNew := u.Started >= w.since && u.Result != "resources"
+	isDead := isWaitingToRestart(u) || hasGivenUp(u)
+
+	if !isNew || !isDead || w.lastLogRead != 0 && now-w.lastLogRead < probeInterval {
 		return false
 	}
 
@@ -275,9 +324,11 @@ func (w *watcher) cannotRecover(ctx context.Context, u Unit, now time.Duration) 
 func (w *watcher) countDeaths(u Unit) {
 	switch {
 	case !w.hasLooked:
-		w.hasLooked, w.restarts = true, u.Restarts
+		w.hasLooked = true
+		w.restarts = u.Restarts
 	case u.Restarts < w.restarts: // a manual start or restart sets NRestarts to 0
-		w.restarts, w.steadySince = u.Restarts, 0
+		w.restarts = u.Restarts
+		w.steadySince = 0
 	case w.pid != 0 && u.MainPID != w.pid:
 		w.steadySince = 0
 		if u.Active == "failed" || isWaitingToRestart(u) || u.Restarts > w.restarts+w.deaths {
@@ -300,64 +351,87 @@ func (w *watcher) checkSettled(ctx context.Context, u Unit, now time.Duration) (
 	before := len(w.checks)
 	defer func() { w.lastChecks = w.checks[before:] }()
 
-	probe := w.m.Probe
-	all := true
-
-	if len(w.plan.Flags) > 0 && !w.checkProbe("flags", probe.Flags(ctx, u.MainPID, w.plan.Flags)) {
-		if !w.unknown {
-			return Bad, w.reason
-		}
-
-		all = false
+	isSettled, verdict, why := w.checkRunning(ctx, u)
+	if verdict != Pending {
+		return verdict, why
 	}
 
-	if len(w.plan.Files) > 0 && !w.checkProbe("files", probe.Files(ctx, w.plan.Files)) {
-		current, err := w.m.Store.Current()
-		if err == nil {
-			if why := w.m.WhyCovered(ctx, current); why != "" { // the generation is not at fault
-				w.checks = w.checks[:len(w.checks)-1]
-				return Unknown, w.addUnknown("files", "%s", why)
-			}
-		}
-
-		if !w.unknown {
-			return Bad, w.reason
-		}
-
-		all = false
-	}
-
-	if w.plan.Kubeconfig != "" {
-		all = w.checkProbe("kubeconfig", probe.Kubeconfig(ctx, w.plan.Kubeconfig)) && all
-	}
-
-	if w.plan.Node != "" {
-		n, err := probe.Node(ctx, w.plan.Node)
-		if all = w.checkProbe("node", err) && all; err == nil {
-			all = w.checkMachine(n) && w.checkNodeObject(n, now) && all
-		}
-	}
+	isSettled = w.checkIdentity(ctx, now) && isSettled
 
 	if w.plan.Configz != nil && !w.checkConfigz(ctx) {
 		return Bad, w.reason
 	}
 
-	if all && !w.checkPods(ctx, u, now) {
+	if isSettled && !w.checkPods(ctx, u, now) {
 		return Bad, w.reason
 	}
 
-	if all {
+	if isSettled {
 		return Good, ""
 	}
 
 	// A failed check takes precedence over an unknown one.
 	for _, check := range w.checks {
 		if check.State == "failed" {
-			w.reason, w.unknown = check.Name+": "+check.Message, false
+			w.reason = check.Name + ": " + check.Message
+			w.unknown = false
 		}
 	}
 
 	return Pending, ""
+}
+
+// checkRunning checks the flags and files of the running kubelet. A failure is Bad, unless a mount hides the files.
+func (w *watcher) checkRunning(ctx context.Context, u Unit) (passed bool, verdict Verdict, why string) {
+	probe := w.m.Probe
+	passed = true
+
+	if len(w.plan.Flags) > 0 && !w.checkProbe("flags", probe.Flags(ctx, u.MainPID, w.plan.Flags)) {
+		if !w.unknown {
+			return false, Bad, w.reason
+		}
+
+		passed = false
+	}
+
+	if len(w.plan.Files) == 0 || w.checkProbe("files", probe.Files(ctx, w.plan.Files)) {
+		return passed, Pending, ""
+	}
+
+	current, err := w.m.Store.Current()
+	if err == nil {
+		if why := w.m.WhyCovered(ctx, current); why != "" { // the generation is not the cause
+			w.checks = w.checks[:len(w.checks)-1]
+			return false, Unknown, w.addUnknown("files", "%s", why)
+		}
+	}
+
+	if !w.unknown {
+		return false, Bad, w.reason
+	}
+
+	return false, Pending, ""
+}
+
+// checkIdentity checks the kubelet's kubeconfig and its Node object.
+func (w *watcher) checkIdentity(ctx context.Context, now time.Duration) bool {
+	probe := w.m.Probe
+	passed := true
+
+	if w.plan.Kubeconfig != "" {
+		passed = w.checkProbe("kubeconfig", probe.Kubeconfig(ctx, w.plan.Kubeconfig))
+	}
+
+	if w.plan.Node == "" {
+		return passed
+	}
+
+	n, err := probe.Node(ctx, w.plan.Node)
+	if !w.checkProbe("node", err) {
+		return false
+	}
+
+	return w.checkMachine(n) && w.checkNodeObject(n, now) && passed
 }
 
 func (w *watcher) checkProbe(name string, err error) bool {
@@ -382,7 +456,9 @@ func isUnknown(err error) bool {
 	return errors.As(err, &unknown) && unknown.Unknown()
 }
 
-func (w *watcher) addOK(name string) { w.checks = append(w.checks, Check{Name: name, State: "ok"}) }
+func (w *watcher) addOK(name string) {
+	w.checks = append(w.checks, Check{Name: name, State: "ok"})
+}
 
 func (w *watcher) addBad(name, format string, args ...any) string {
 	return w.addCheck(name, "failed", false, format, args)
@@ -394,8 +470,13 @@ func (w *watcher) addUnknown(name, format string, args ...any) string {
 
 func (w *watcher) addCheck(name, state string, dunno bool, format string, args []any) string {
 	message := fmt.Sprintf(format, args...)
-	w.checks = append(w.checks, Check{Name: name, State: state, Message: message})
-	w.reason, w.unknown = name+": "+message, dunno
+	w.checks = append(w.checks, Check{
+		Name:    name,
+		State:   state,
+		Message: message,
+	})
+	w.reason = name + ": " + message
+	w.unknown = dunno
 
 	return w.reason
 }

@@ -3,37 +3,32 @@ package generation
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// NoteAdopted is Journal.Note of a generation that was adopted, where the proposal has none.
-const NoteAdopted = "adopted"
-
-// Adopt makes a generation of targets that all are as proposed already, and that no generation in place records so:
-// see Comparison.Adopts. It touches no target and no folder. What they were before prelet is unknown, so that nothing
-// goes back to that. The generation awaits a verdict; with Unjudged it is good at once.
+// Adopt makes a generation of targets that are as proposed already and that the generation in place does not record:
+// see Comparison.Adopts. It touches no target and no folder. Their state before prelet is unknown and cannot be
+// restored. The generation awaits a verdict; with Unjudged it is good at once.
 //
-// When a target is not as proposed it is ErrDiffers, and when the generation in place records them as they are
-// ErrNothing; nothing was written then.
+// Adopt returns ErrDiffers if a target is not as proposed, and ErrNothing if the generation in place records them
+// already. Then it writes nothing.
 //
-// The journal is in PhaseVerify from its first moment: there is no instant at which a reader would see a mixture. A
-// generation that is killed before it has its name gets it from Recover.
+// The journal is in PhaseVerify from the beginning, because the targets are never a mixture. Recover gives a generation
+// its final name if Adopt was killed before that.
 func (s *Store) Adopt(p Proposal) (gen int, err error) {
-	if err := s.mayWrite("adopt"); err != nil {
+	if err := s.checkLocked("adopt"); err != nil {
 		return 0, err
 	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+	defer lockThread()()
 
-	c, err := s.compareFree(p, "adopt")
+	c, err := s.compareForCommit(p, "adopt")
 	if err != nil {
 		return 0, err
 	}
-	if i := slices.IndexFunc(c.Entries, Entry.changes); i >= 0 {
-		return 0, NewFault(fault.CannotWrite, "adopt", c.Entries[i].Path, ErrDiffers, "plan again, and publish it")
+	if i := slices.IndexFunc(c.Entries, Entry.hasChange); i >= 0 {
+		return 0, refuse("adopt", c.Entries[i].Path, ErrDiffers, "plan again, and publish it")
 	}
 	if !c.Adopts && !p.Force {
 		return 0, ErrNothing
@@ -44,128 +39,132 @@ func (s *Store) Adopt(p Proposal) (gen int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if t.note == "" {
-		t.note = NoteAdopted
-	}
 	if p.Unjudged != nil {
 		if gen, err = t.Commit(); err != nil {
 			return gen, err
 		}
-		return gen, t.Publish() // nothing of it changes
+		return gen, t.Publish() // changes no target
 	}
 
-	j := &Journal{Version: formatVersion, Phase: PhaseVerify, Note: t.note, Tries: 1, BootID: s.o.BootID}
+	j := &Journal{
+		Version: formatVersion,
+		Phase:   PhaseVerify,
+		Tries:   1,
+		BootID:  s.o.BootID,
+	}
 	if err := t.commit(j); err != nil {
 		return t.m.Gen, err
 	}
 	t.ended = true
 
-	return t.m.Gen, afterCommit(s.giveName(t.m.Gen))
+	return t.m.Gen, afterCommit(s.nameCommitted(t.m.Gen))
 }
 
-// adopt makes the manifest of a generation one that was adopted: targets that no generation before had are of unknown
-// origin, and no folder goes.
-func (c *Comparison) adopt(m *manifest) {
+// markAdopted changes a manifest to that of an adopted generation: the original state of targets without an earlier
+// generation is unknown, and no folder is removed.
+func (c *Comparison) markAdopted(m *manifest) {
 	m.Adopted = true
-	m.Folders, m.Leaving = c.made, nil
+	m.Folders = c.made
+	m.Leaving = nil
 
 	for i := range m.Entries {
 		e := &m.Entries[i]
-		if _, ours := c.ours[e.Path]; !ours && !e.Dropped {
+		if _, isManaged := c.ours[e.Path]; !isManaged && !e.Dropped {
 			e.Adopted = m.Gen
 		}
 	}
 }
 
-// giveName gives a generation that was committed its name for good. The other name goes when this one is durable.
-func (s *Store) giveName(n int) error {
-	if err := s.unstage(n); err != nil {
-		return err
-	}
-	if err := s.disk.sync(s.gens); err != nil {
+// nameCommitted gives a committed generation its final name and removes the other name.
+func (s *Store) nameCommitted(n int) error {
+	if err := s.linkCommitted(n); err != nil {
 		return err
 	}
 
-	return s.disk.unlink(s.gens, itoa(n)+stagedSuffix)
+	return s.dropStagedName(n)
 }
 
-// KnowsBefore is nil when it is known what every target of the generation in place was before prelet, so that
-// Rollback to 0 can bring it back; else a Fault with fault.Usage that says why not.
+// KnowsBefore returns nil if the state before prelet of every target of the generation in place is known, so that
+// Rollback to 0 can restore it. Otherwise it returns a fault with fault.Usage and the reason.
 func (s *Store) KnowsBefore() error {
 	m, st, err := s.current()
 	if err != nil || m == nil {
 		return err
 	}
 
-	return s.knowsBefore(m, st)
+	return s.checkOriginals(m, st)
 }
 
-func (s *Store) knowsBefore(m *manifest, st *status) error {
-	inPlace, _ := s.liveKnown(m, st)
-	i := slices.IndexFunc(inPlace, func(e Entry) bool { return e.Adopted != 0 && !e.CreateOnly })
+func (s *Store) checkOriginals(m *manifest, st *status) error {
+	inPlace, _ := s.listRestorable(m, st)
+	i := slices.IndexFunc(inPlace, func(e Entry) bool {
+		return e.Adopted != 0 && !e.CreateOnly
+	})
 	if i < 0 {
 		return nil
 	}
-
 	e := inPlace[i]
 
 	return &fault.Fault{
-		Code: fault.Usage, Summary: "nobody knows what was before prelet, so there is no way back to it",
-		Why:  fmt.Sprintf("generation %d adopted %s as it was found, or is damaged in what that was", e.Adopted, e.Path),
-		Next: "go back to another generation (prelet history lists them), or change the site",
+		Code:    fault.Usage,
+		Summary: "the state before prelet is not known, so it cannot be restored",
+		Why: fmt.Sprintf(
+			"generation %d adopted %s as it was found, or its original content is damaged",
+			e.Adopted, e.Path,
+		),
+		Next: "roll back to another generation (prelet history lists them), or change the site",
 	}
 }
 
-// outdated says that a commit was interrupted in an earlier boot, and that some target is neither what it was then
-// nor what that commit makes of it: somebody restored the state folder, or the targets, from a backup. What is in
-// flight there will never be finished.
-func (s *Store) outdated(j *Journal) bool {
+// isOutdated reports whether a commit was interrupted in an earlier boot and cannot be finished, because a target is
+// neither in its old nor in its new state: the state folder or the targets were restored from a backup.
+func (s *Store) isOutdated(j *Journal) bool {
 	if j.CommitBoot == "" || s.o.BootID == "" || j.CommitBoot == s.o.BootID {
 		return false
 	}
-	m, err := s.manifest(j.Gen, j.Manifest)
+	m, err := s.readManifest(j.Gen, j.Manifest)
 	if err != nil {
 		return false
 	}
 
-	for i, e := range m.Entries {
-		if !e.changes() {
-			continue
+	return slices.ContainsFunc(m.Entries, func(e Entry) bool {
+		if !e.hasChange() {
+			return false
 		}
-		if _, err := s.needs(m, i, nil); isForeign(err) {
-			return true
-		}
-	}
+		_, err := s.isOutdatedTarget(m, e)
 
-	return false
+		return isForeignTarget(err)
+	})
 }
 
-// Outdated says whether a journal is of a commit that nobody needs to finish: it was interrupted in an earlier boot, and
-// the targets were brought elsewhere since. Adopt and Begin go on over it. j may be nil.
-func (s *Store) Outdated(j *Journal) bool { return j != nil && j.Phase != PhaseVerify && s.outdated(j) }
+// Outdated reports whether a journal is about a commit that was interrupted in an earlier boot and cannot be finished,
+// because the targets have changed since. Adopt and Begin replace it. j may be nil.
+func (s *Store) Outdated(j *Journal) bool {
+	return j.IsUnfinished() && s.isOutdated(j)
+}
 
-// IsOutdated says whether an error of Recover is about a commit that nobody needs to finish.
+// IsOutdated reports whether an error of Recover is about such a commit.
 func IsOutdated(err error) bool {
 	var stuck *StuckError
 
 	return errors.As(err, &stuck) && stuck.Outdated
 }
 
-// isForeign says whether an error is about a target that could be read, and is neither old nor new.
-func isForeign(err error) bool {
+// isForeignTarget reports whether an error is about a target that was read and is neither in its old nor in its new
+// state.
+func isForeignTarget(err error) bool {
 	var stuck *StuckError
 
 	return errors.As(err, &stuck) && stuck.Journal != "" && stuck.Err == nil
 }
 
-// markOutdated marks the error of a recovery that nobody needs to care for.
+// markOutdated marks the error of a recovery if its commit cannot and need not be finished.
 func (s *Store) markOutdated(j *Journal, err error) error {
 	var stuck *StuckError
-	if isForeign(err) && errors.As(err, &stuck) {
-		stuck.Outdated = s.outdated(j)
-	}
-	if stuck != nil && stuck.Outdated {
-		stuck.Ways, stuck.Next = nil, "prelet run plans again, and goes on over that commit"
+	if isForeignTarget(err) && errors.As(err, &stuck) && s.isOutdated(j) {
+		stuck.Outdated = true
+		stuck.Commands = nil
+		stuck.Next = "prelet run plans again and replaces that commit"
 	}
 
 	return err

@@ -109,7 +109,7 @@ func TestAdopt(t *testing.T) {
 				t.Errorf("a target was touched:\ngot  %v\nwant %v", now, before)
 			}
 			j, err := s.Journal()
-			if err != nil || j == nil || j.Phase != PhaseVerify || j.Gen != gen || j.Note != NoteAdopted || j.Tries != 1 ||
+			if err != nil || j == nil || j.Phase != PhaseVerify || j.Gen != gen || j.Tries != 1 ||
 				j.CommitMono != 0 {
 				t.Errorf("journal: got %+v, %v, want it to await a verdict, as adopted", j, err)
 			}
@@ -126,7 +126,7 @@ func TestAdopt(t *testing.T) {
 				t.Errorf("Differing: got %v, %v, want none", d, err)
 			}
 			if err := s.Intact(gen); err != nil {
-				t.Errorf("Intact: got %v", err)
+				t.Errorf("Intact: got %v, want no error", err)
 			}
 			if _, err := s.Adopt(flipNext("2")); !errors.Is(err, ErrNothing) {
 				t.Errorf("Adopt again: got %v, want %v", err, ErrNothing)
@@ -137,7 +137,7 @@ func TestAdopt(t *testing.T) {
 			s.Close()
 			b.recover(t)
 			if l := b.litter(); l != nil {
-				t.Errorf("left behind: %v", l)
+				t.Errorf("left behind: got %v, want nothing", l)
 			}
 			s = b.open()
 			if good, ok := s.LastGood(); good != gen || !ok {
@@ -187,7 +187,8 @@ func (w adoptWorld) goBack(t *testing.T, b *box, s *Store, gen int) {
 		}
 	}
 	if _, err := s.Rollback(gen+1, gen, "ill", false); !w.before && (err != nil || b.read("/etc/kubernetes/a") != "2") {
-		t.Errorf("Rollback to %d: got %v, content %q", gen, err, b.read("/etc/kubernetes/a"))
+		t.Errorf("Rollback to %d: got %v, content %q; want the content of that generation",
+			gen, err, b.read("/etc/kubernetes/a"))
 	}
 }
 
@@ -239,10 +240,10 @@ func (a *adoption) recover(s *Store) {
 	_, err := s.Recover()
 	var stuck *StuckError
 	if err != nil && (!errors.As(err, &stuck) || !stuck.Outdated) {
-		a.t.Fatalf("k=%d: Recover: got %v", a.k, err)
+		a.t.Fatalf("k=%d: Recover: got %v, want no error", a.k, err)
 	}
 	if l := a.staged(s); err == nil && len(l) > 0 {
-		a.t.Fatalf("k=%d: after recovery %v are staged still", a.k, l)
+		a.t.Fatalf("k=%d: after recovery: got %v staged, want none", a.k, l)
 	}
 }
 
@@ -291,7 +292,7 @@ func (a *adoption) run(template *box, ends map[string]int) (done bool) {
 		b = a.power(p)
 		s = b.open()
 		if now, err := s.Current(); adopted && (err != nil || now == nil || now.Gen != was.Gen) {
-			t.Fatalf("k=%d: recovered %d, and after the cut it is %+v, %v", k, was.Gen, now, err)
+			t.Fatalf("k=%d: recovered %d, and after the power cut got %+v, %v; want the same", k, was.Gen, now, err)
 		}
 		s.Close()
 	default:
@@ -303,7 +304,7 @@ func (a *adoption) run(template *box, ends map[string]int) (done bool) {
 	cur, cerr := s.Current()
 	j, jerr := s.Journal()
 	if cerr != nil || jerr != nil {
-		t.Fatalf("k=%d: got %v, %v", k, cerr, jerr)
+		t.Fatalf("k=%d: got %v, %v; want no errors", k, cerr, jerr)
 	}
 	if cur != nil && cur.Adopted {
 		ends["adopted"]++
@@ -313,7 +314,7 @@ func (a *adoption) run(template *box, ends map[string]int) (done bool) {
 	} else {
 		ends["none"]++
 		if err == nil {
-			t.Fatalf("k=%d: it was done, and is gone: %+v", k, cur)
+			t.Fatalf("k=%d: Adopt returned no error: got %+v in place, want the adopted generation", k, cur)
 		}
 		gen, err := s.Adopt(flipNext("2"))
 		if err != nil || gen < w.gen {
@@ -322,7 +323,7 @@ func (a *adoption) run(template *box, ends map[string]int) (done bool) {
 		cur, _ = s.Current()
 	}
 	if err := s.Good(cur.Gen, nil); err != nil {
-		t.Fatalf("k=%d: Good: %v", k, err)
+		t.Fatalf("k=%d: Good: got %v, want no error", k, err)
 	}
 	s.Close()
 	b.recover(t)
@@ -330,7 +331,7 @@ func (a *adoption) run(template *box, ends map[string]int) (done bool) {
 		t.Fatalf("k=%d: got %v, want %v", k, now, contents)
 	}
 	if l := b.litter(); l != nil {
-		t.Fatalf("k=%d: left behind %v", k, l)
+		t.Fatalf("k=%d: left behind: got %v, want nothing", k, l)
 	}
 	s = b.open()
 	if good, ok := s.LastGood(); good != cur.Gen || !ok {
@@ -379,7 +380,7 @@ func TestAdoptNumbers(t *testing.T) {
 	}
 }
 
-// TestAdoptUnjudged: where nobody judges, what was adopted is good at once.
+// TestAdoptUnjudged checks that without a verdict an adopted generation is good at once.
 func TestAdoptUnjudged(t *testing.T) {
 	b := newBox(t)
 	b.write("/etc/kubernetes/a", "a", 0o644)
@@ -407,7 +408,11 @@ func TestAdoptsNothing(t *testing.T) {
 		t.Errorf("no targets: got %+v, %v, want nothing to adopt", c, err)
 	}
 	b.write("/var/state", "old", 0o600)
-	p := plan("p", file("/etc/kubernetes/a", "a"), Target{Path: "/var/state", Mode: Keep, UID: Keep, GID: Keep, Forget: true})
+	p := plan(
+		"p",
+		file("/etc/kubernetes/a", "a"),
+		Target{Path: "/var/state", Mode: Keep, UID: Keep, GID: Keep, Forget: true},
+	)
 	b.apply(s, p)
 	b.write("/var/state", "of the kubelet", 0o600)
 	without := plan("p", p.Targets[0])
@@ -454,7 +459,7 @@ func TestAdoptedIsNeverRemoved(t *testing.T) {
 func TestAdoptRemovesNoFolder(t *testing.T) {
 	b := newBox(t)
 	s := b.open()
-	a, inside := file("/etc/kubernetes/a", "1"), with(file("/srv/x/f", "f"), func(t *Target) { t.Parents = true })
+	a, inside := file("/etc/kubernetes/a", "1"), file("/srv/x/f", "f")
 	b.apply(s, plan("p1", a, inside))
 	if err := os.Remove(b.path(inside.Path)); err != nil {
 		t.Fatal(err)
@@ -500,7 +505,7 @@ func TestOutdatedCommit(t *testing.T) {
 			t.Fatalf("%s: got %v, want a person, outdated %v", boot, err, boot == "boot-2")
 		}
 		if !reflect.DeepEqual(before, b.look()) {
-			t.Errorf("%s: something changed", boot)
+			t.Errorf("%s: something changed, want nothing touched", boot)
 		}
 		n, err := apply(s, flipNext("3"))
 		if boot == "boot-1" {
@@ -510,9 +515,10 @@ func TestOutdatedCommit(t *testing.T) {
 			continue
 		}
 		if err != nil || n != 3 || b.read("/etc/kubernetes/a") != "3" || b.read("/etc/kubernetes/pki/b") != "3 b" {
-			t.Fatalf("%s: got %d, %v, %q", boot, n, err, b.read("/etc/kubernetes/a"))
+			t.Fatalf("%s: got %d, %v, %q; want generation 3 with its content",
+				boot, n, err, b.read("/etc/kubernetes/a"))
 		}
-		if content, err := s.Content(sum([]byte("foreign"))); err != nil || string(content) != "foreign" {
+		if content, err := s.Content(Checksum([]byte("foreign"))); err != nil || string(content) != "foreign" {
 			t.Errorf("%s: the foreign bytes: got %q, %v, want them kept", boot, content, err)
 		}
 		s.Close()
@@ -520,7 +526,7 @@ func TestOutdatedCommit(t *testing.T) {
 			t.Errorf("%s: journal: got %+v, want that of 3", boot, j)
 		}
 		if l := b.litter(); l != nil {
-			t.Errorf("%s: left behind %v", boot, l)
+			t.Errorf("%s: left behind: got %v, want nothing", boot, l)
 		}
 	}
 }
@@ -542,7 +548,7 @@ func TestAdoptWithoutSpace(t *testing.T) {
 		t.Errorf("got %v, want ENOSPC", err)
 	}
 	if !reflect.DeepEqual(before, b.look()) || b.litter() != nil {
-		t.Errorf("something changed: %v", b.litter())
+		t.Errorf("got %v left behind, want nothing changed", b.litter())
 	}
 	if _, err := os.Lstat(filepath.Join(b.o.Dir, journalName)); !os.IsNotExist(err) {
 		t.Errorf("journal: got %v, want none", err)

@@ -30,18 +30,18 @@ func TestGoingBackOverSeveral(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := nodes(b.look())
-	b.apply(s, plan("p2", file("/etc/kubernetes/a", "a2"), with(file("/etc/kubernetes/x/y/c", "c2"), func(t *Target) { t.Parents = true })))
+	b.apply(s, plan("p2", file("/etc/kubernetes/a", "a2"), file("/etc/kubernetes/x/y/c", "c2")))
 	if b.read("/etc/kubernetes/b") != "absent" {
 		t.Error("what the site no longer declares is still there")
 	}
-	b.apply(s, plan("p3", file("/etc/kubernetes/a", "a3"), with(file("/etc/kubernetes/x/y/c", "c3"), func(t *Target) { t.Parents = true })))
+	b.apply(s, plan("p3", file("/etc/kubernetes/a", "a3"), file("/etc/kubernetes/x/y/c", "c3")))
 
 	n, err := s.Rollback(3, 1, "crash loop", true)
 	if err != nil || n != 4 {
 		t.Fatal(n, err)
 	}
 	if !same(first, nodes(b.look())) {
-		t.Errorf("not as in generation 1: %v", nodes(b.look()))
+		t.Errorf("got %v, want the files of generation 1", nodes(b.look()))
 	}
 	if why, ok := s.Held("p3"); !ok || why != "crash loop" {
 		t.Error("the plan that was left is not held:", why, ok)
@@ -50,7 +50,7 @@ func TestGoingBackOverSeveral(t *testing.T) {
 		t.Error("a journal is left:", j, err)
 	}
 	if got, err := s.Blob(4, "plan.json"); err != nil || string(got) != `{"id":"p1"}` {
-		t.Errorf("%s %v", got, err)
+		t.Errorf("plan.json of the rollback: got %s %v, want that of p1", got, err)
 	}
 	if g, ok := s.LastGood(); g != 1 || !ok {
 		t.Error("last good:", g, ok)
@@ -85,7 +85,7 @@ func TestGoingBackOverSeveral(t *testing.T) {
 	}
 	want := []Status{StatusGood, StatusSuperseded, StatusRolledBack, StatusRolledBack, StatusRestored}
 	if err != nil || len(l) != 5 || l[3].Restores != 1 || l[4].Restores != 0 || l[0].Restores != -1 {
-		t.Errorf("%+v %v", l, err)
+		t.Errorf("List: got %+v %v, want five generations with what they restore", l, err)
 	}
 	for i := range want {
 		if statuses[i] != want[i] {
@@ -139,7 +139,7 @@ func TestWhatIsNoLongerDeclared(t *testing.T) {
 		t.Error("mode was not put back:", i.Mode())
 	}
 	if c, err = s.Compare(next); err != nil || c.Changed || len(c.Entries) != 1 {
-		t.Errorf("what was let go still counts: %+v %v", c, err)
+		t.Errorf("what is no longer managed: got %+v %v, want no entry and no change", c, err)
 	}
 }
 
@@ -154,14 +154,14 @@ func TestDriftKeepsTheBytes(t *testing.T) {
 	}
 	c, err := s.Compare(p)
 	if err != nil || !c.Entries[0].Drift || c.Entries[0].Action != ActionUpdate {
-		t.Fatalf("%+v %v", c.Entries, err)
+		t.Fatalf("Compare: got %+v %v, want the drift and no error", c.Entries, err)
 	}
 	n := b.apply(s, p)
 	if b.read("/etc/kubernetes/a") != "planned" {
 		t.Error("drift stays")
 	}
-	if got, err := s.contentOf(n, sum([]byte("by hand"))); err != nil || string(got) != "by hand" {
-		t.Errorf("%q %v", got, err)
+	if got, err := s.contentOf(n, Checksum([]byte("by hand"))); err != nil || string(got) != "by hand" {
+		t.Errorf("got %q %v, want the edited bytes", got, err)
 	}
 	if st, orig, ok, err := s.Original("/etc/kubernetes/a"); st.Kind != Absent || orig != nil || !ok || err != nil {
 		t.Error("the original is lost over a generation:", st, ok, err)
@@ -190,7 +190,7 @@ func TestCreateOnlyIsNeverOverwritten(t *testing.T) {
 	}
 }
 
-// Going back puts metadata back too, and a folder that we made goes only when nobody uses it.
+// A rollback restores metadata too, and removes a folder that prelet made only if it is empty.
 func TestGoingBackKeepsModesAndForeignFiles(t *testing.T) {
 	b := newBox(t)
 	b.write("/etc/kubernetes/a", "same bytes", 0o600)
@@ -200,10 +200,10 @@ func TestGoingBackKeepsModesAndForeignFiles(t *testing.T) {
 	xattrs := unix.Setxattr(b.path("/etc/kubernetes/a"), "user.note", []byte("keep me"), 0) == nil
 	s := b.open()
 	b.apply(s, plan("p1", file("/etc/kubernetes/a", "same bytes"), folderTarget("/etc/kubernetes/dir"),
-		with(file("/etc/kubernetes/new/x", "x"), func(t *Target) { t.Parents = true })))
+		file("/etc/kubernetes/new/x", "x")))
 	for p, want := range map[string]os.FileMode{"a": 0o644, "dir": os.ModeDir | 0o755} {
 		if i, err := os.Lstat(b.path("/etc/kubernetes/" + p)); err != nil || i.Mode() != want {
-			t.Errorf("%s: %v %v", p, i.Mode(), err)
+			t.Errorf("%s: got %v %v, want %v", p, i.Mode(), err, want)
 		}
 	}
 	b.write("/etc/kubernetes/new/foreign", "f", 0o644)
@@ -212,7 +212,7 @@ func TestGoingBackKeepsModesAndForeignFiles(t *testing.T) {
 	}
 	for p, want := range map[string]os.FileMode{"a": 0o600, "dir": os.ModeDir | 0o750} {
 		if i, err := os.Lstat(b.path("/etc/kubernetes/" + p)); err != nil || i.Mode() != want {
-			t.Errorf("%s: %v %v", p, i.Mode(), err)
+			t.Errorf("%s: got %v %v, want %v", p, i.Mode(), err, want)
 		}
 	}
 	if b.read("/etc/kubernetes/new/x") != "absent" || b.read("/etc/kubernetes/new/foreign") != "f" {
@@ -222,7 +222,7 @@ func TestGoingBackKeepsModesAndForeignFiles(t *testing.T) {
 		buf := make([]byte, 64)
 		n, err := unix.Getxattr(b.path("/etc/kubernetes/a"), "user.note", buf)
 		if err != nil || string(buf[:n]) != "keep me" {
-			t.Errorf("attribute: %q %v", buf[:max(n, 0)], err)
+			t.Errorf("attribute: got %q %v, want keep me", buf[:max(n, 0)], err)
 		}
 	}
 }
@@ -293,7 +293,7 @@ func TestCollect(t *testing.T) {
 	if err != nil || len(got) != 4 || got[0] != 2 || got[1] != 6 || got[3] != 8 {
 		t.Fatal(got, err)
 	}
-	if _, err := s.Content(sum([]byte("content 4"))); err == nil {
+	if _, err := s.Content(Checksum([]byte("content 4"))); err == nil {
 		t.Error("content of a collected generation is still there")
 	}
 	if _, err := s.Blob(4, "plan.json"); !errors.Is(err, ErrNoGeneration) {
@@ -301,7 +301,7 @@ func TestCollect(t *testing.T) {
 	}
 	// What was there before prelet outlives the generation that found it.
 	if _, c, ok, err := s.Original("/etc/kubernetes/a"); string(c) != "original" || !ok || err != nil {
-		t.Errorf("%q %v %v", c, ok, err)
+		t.Errorf("Original: got %q %v %v, want it kept", c, ok, err)
 	}
 	if _, err := s.Rollback(8, 2, "ill", false); err != nil {
 		t.Fatal(err)
@@ -314,8 +314,8 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// What was gone back to may await a verdict. Until then the plan that was left counts as held; a good verdict holds it, an ill one
-// lets go of it.
+// A rollback may await a verdict. Until then the previous plan counts as held; a good verdict holds it, a bad one
+// releases it.
 func TestRollbackToJudge(t *testing.T) {
 	setUp := func(t *testing.T) (*box, *Store) {
 		b := newBox(t)
@@ -329,8 +329,9 @@ func TestRollbackToJudge(t *testing.T) {
 			t.Fatal(n, err)
 		}
 		j, err := s.Journal()
-		if err != nil || j == nil || j.Phase != PhaseVerify || j.Gen != 3 || j.From != 2 || j.To != 1 || j.Tries != 1 || j.CommitMono == 0 {
-			t.Fatalf("%+v %v", j, err)
+		if err != nil || j == nil || j.Phase != PhaseVerify || j.Gen != 3 || j.From != 2 || j.To != 1 || j.Tries != 1 ||
+			j.CommitMono == 0 {
+			t.Fatalf("journal: got %+v %v, want it to await a verdict", j, err)
 		}
 		if why, ok := s.Held("p2"); !ok || why != "crash loop" || b.read("/etc/kubernetes/a") != "1" {
 			t.Error(why, ok, b.read("/etc/kubernetes/a"))
@@ -355,17 +356,17 @@ func TestRollbackToJudge(t *testing.T) {
 	})
 	t.Run("ill", func(t *testing.T) {
 		_, s := setUp(t)
-		if err := s.Ill(3, "the disk"); err != nil {
+		if err := s.MarkUnhealthy(3, "the disk"); err != nil {
 			t.Fatal(err)
 		}
 		cur, err := s.Current()
 		if _, held := s.Held("p2"); err != nil || held || cur.Status != StatusRestored || cur.Why != "the disk" {
-			t.Errorf("held %v, %+v, %v", held, cur, err)
+			t.Errorf("got held %v, %+v, %v; want the plan released, and status %s", held, cur, err, StatusRestored)
 		}
 		if n, _ := s.LastGood(); n != 1 {
 			t.Error("last good:", n)
 		}
-		if err := s.Ill(3, "again"); !errors.Is(err, ErrSuperseded) {
+		if err := s.MarkUnhealthy(3, "again"); !errors.Is(err, ErrSuperseded) {
 			t.Error(err)
 		}
 	})
@@ -400,7 +401,15 @@ func TestRollbackToJudge(t *testing.T) {
 		b, s := setUp(t)
 		b.apply(s, plan("p4", file("/etc/kubernetes/a", "4")))
 		b.write("/var/lib/kubelet/state", "made on 4", 0o600)
-		n, err := s.RollbackToJudge(4, 1, "ill", true, "/var/lib/kubelet/state", "/etc/kubernetes/a", "/var/lib/kubelet/none")
+		n, err := s.RollbackToJudge(
+			4,
+			1,
+			"ill",
+			true,
+			"/var/lib/kubelet/state",
+			"/etc/kubernetes/a",
+			"/var/lib/kubelet/none",
+		)
 		if err != nil || b.read("/etc/kubernetes/a") != "1" {
 			t.Fatal(n, err)
 		}
@@ -417,8 +426,61 @@ func TestRollbackToJudge(t *testing.T) {
 		b := newBox(t)
 		s := b.open()
 		b.apply(s, plan("p1", file("/etc/kubernetes/a", "1")))
-		if err := s.Ill(1, "x"); !errors.Is(err, ErrSuperseded) {
+		if err := s.MarkUnhealthy(1, "x"); !errors.Is(err, ErrSuperseded) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestReleaseAfterStuckRollback kills a rollback between its renames, lets its recovery need a person once, and judges
+// the restored generation as unhealthy: the plan was not the cause, so it must not stay held.
+func TestReleaseAfterStuckRollback(t *testing.T) {
+	tried := 0
+	for at := 1; ; at++ {
+		b := newBox(t)
+		s := b.open()
+		b.apply(s, plan("p1", file("/etc/kubernetes/a", "1"), file("/etc/kubernetes/b", "1")))
+		b.apply(s, plan("p2", file("/etc/kubernetes/a", "2"), file("/etc/kubernetes/b", "2")))
+		_ = s.Close()
+
+		b.o.Fault = (&killAt{at: at}).hook
+		s = b.open()
+		_, err := s.RollbackToJudge(2, 1, "unhealthy", true)
+		_ = s.Close()
+		if err == nil {
+			break
+		}
+
+		b.o.Fault = nil
+		s = b.open()
+		j, err := s.Journal()
+		if err != nil || j == nil || j.Phase != PhaseRollback || b.read("/etc/kubernetes/b") != "2" {
+			_ = s.Close()
+			continue
+		}
+		tried++
+		b.write("/etc/kubernetes/b", "of another program", 0o644)
+		if _, err := s.Recover(); !isStuck(err) {
+			t.Errorf("operation %d: Recover with a foreign file: got %v, want it stuck", at, err)
+		}
+		if _, held := s.Held("p2"); !held {
+			t.Errorf("operation %d: while recovery is stuck: got p2 free, want it held", at)
+		}
+
+		b.write("/etc/kubernetes/b", "2", 0o644)
+		j, err = s.Recover()
+		if err != nil || j == nil {
+			t.Fatalf("operation %d: Recover: got %+v, %v; want a journal and no error", at, j, err)
+		}
+		if err := s.MarkUnhealthy(j.Gen, "the kubelet fails again"); err != nil {
+			t.Errorf("operation %d: MarkUnhealthy: got %v, want no error", at, err)
+		}
+		if why, held := s.Held("p2"); held {
+			t.Errorf("operation %d: after MarkUnhealthy: got p2 held (%s), want it free", at, why)
+		}
+		_ = s.Close()
+	}
+	if tried == 0 {
+		t.Error("got no interrupted rollback, want at least one")
+	}
 }

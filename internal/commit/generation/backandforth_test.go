@@ -36,8 +36,15 @@ func TestChangeAndChangeBack(t *testing.T) {
 			if r.Intn(5) == 0 {
 				continue
 			}
-			t := Target{Path: at, Kind: File, Mode: []int{Keep, Keep, 0o600, 0o640, 0o666}[r.Intn(5)], UID: owner(), GID: owner(),
-				Parents: true, Content: fmt.Appendf(nil, "%d", r.Intn(3)), Secret: r.Intn(6) == 0}
+			t := Target{
+				Path:    at,
+				Kind:    File,
+				Mode:    []int{Keep, Keep, 0o600, 0o640, 0o666}[r.Intn(5)],
+				UID:     owner(),
+				GID:     owner(),
+				Content: fmt.Appendf(nil, "%d", r.Intn(3)),
+				Secret:  r.Intn(6) == 0,
+			}
 			if at == "/etc/folder" {
 				t.Kind, t.Content, t.Secret = Dir, nil, false
 			}
@@ -67,9 +74,11 @@ func TestChangeAndChangeBack(t *testing.T) {
 		b.applyIfNeeded(s, other)
 		b.applyIfNeeded(s, first)
 		if got := b.meta(first); !maps.Equal(got, want) {
-			t.Fatalf("seed %d: after another site and back: got %v, want %v\nfirst %+v\nother %+v", seed, got, want, first.Targets, other.Targets)
+			t.Fatalf("seed %d: after another site and back: got %v, want %v\nfirst %+v\nother %+v",
+				seed, got, want, first.Targets, other.Targets)
 		}
-		if c, err := s.Compare(first); err != nil || c.Changed && len(first.Targets) > 0 { // an empty site is not applied
+		if c, err := s.Compare(first); err != nil ||
+			c.Changed && len(first.Targets) > 0 { // an empty site is not applied
 			t.Fatalf("seed %d: a further run: got changes %v, %v; want none\nfirst %+v", seed, c, err, first.Targets)
 		}
 		s.Close()

@@ -20,10 +20,13 @@ func TestFirstGeneration(t *testing.T) {
 	b.write("/etc/kubernetes/a", "old a", 0o640)
 	s := b.open()
 	if j, err := s.Recover(); j != nil || err != nil {
-		t.Fatalf("recover of nothing: %v %v", j, err)
+		t.Fatalf("Recover without a commit: got %v %v, want nothing", j, err)
 	}
-	p := plan("p1", file("/etc/kubernetes/a", "new a"), with(file("/etc/kubernetes/pki/b", "new b"), func(t *Target) { t.Parents, t.Secret, t.Mode = true, true, Keep }))
-	p.Note = "was active"
+	p := plan(
+		"p1",
+		file("/etc/kubernetes/a", "new a"),
+		with(file("/etc/kubernetes/pki/b", "new b"), func(t *Target) { t.Secret, t.Mode = true, Keep }),
+	)
 	tx, err := s.Begin(p)
 	if err != nil {
 		t.Fatal(err)
@@ -38,15 +41,15 @@ func TestFirstGeneration(t *testing.T) {
 	if b.read("/etc/kubernetes/a") != "old a" {
 		t.Fatal("Commit touched a target")
 	}
-	if j, _ := s.Journal(); j == nil || j.Phase != PhasePublish || j.Note != "was active" {
-		t.Fatalf("journal after Commit: %+v", j)
+	if j, _ := s.Journal(); j == nil || j.Phase != PhasePublish {
+		t.Fatalf("journal after Commit: got %+v, want phase publish", j)
 	}
 	if err := tx.Publish(); err != nil {
 		t.Fatal(err)
 	}
 	j, err := s.Journal()
 	if err != nil || j.Phase != PhaseVerify || j.Gen != 1 || j.Tries != 1 || j.BootID != "boot-1" || j.CommitMono == 0 {
-		t.Fatalf("journal after Publish: %+v %v", j, err)
+		t.Fatalf("journal after Publish: got %+v %v, want phase verify", j, err)
 	}
 	if b.read("/etc/kubernetes/a") != "new a" || b.read("/etc/kubernetes/pki/b") != "new b" {
 		t.Fatal("targets are not new")
@@ -63,28 +66,28 @@ func TestFirstGeneration(t *testing.T) {
 		t.Fatal(err)
 	}
 	if j, _ := s.Journal(); j != nil {
-		t.Errorf("journal after Good: %+v", j)
+		t.Errorf("journal after Good: got %+v, want none", j)
 	}
 	if n, ok := s.LastGood(); n != 1 || !ok {
 		t.Error("not the last good", n, ok)
 	}
 	for name, want := range map[string]string{"plan.json": `{"id":"p1"}`, "report.json": `{"ok":true}`} {
 		if got, err := s.Blob(1, name); err != nil || string(got) != want {
-			t.Errorf("%s: %q %v", name, got, err)
+			t.Errorf("%s: got %q %v, want %s", name, got, err, want)
 		}
 	}
-	if got, err := s.Content(sum([]byte("old a"))); err != nil || string(got) != "old a" {
-		t.Errorf("old content: %q %v", got, err)
+	if got, err := s.Content(Checksum([]byte("old a"))); err != nil || string(got) != "old a" {
+		t.Errorf("old content: got %q %v, want old a", got, err)
 	}
-	if _, err := s.Content(sum([]byte("never"))); !errors.Is(err, unix.ENOENT) {
-		t.Errorf("unknown content: %v", err)
+	if _, err := s.Content(Checksum([]byte("never"))); !errors.Is(err, unix.ENOENT) {
+		t.Errorf("unknown content: got %v, want ENOENT", err)
 	}
 	if l := b.litter(); l != nil {
 		t.Error("left behind:", l)
 	}
 	for _, p := range []string{"generations/1", "generations/1.status.json"} {
 		if i, err := os.Lstat(filepath.Join(b.o.Dir, p)); err != nil || i.Mode() != 0o600 {
-			t.Errorf("%s: %v %v", p, i, err)
+			t.Errorf("%s: got %v %v, want mode 0600", p, i, err)
 		}
 	}
 }
@@ -123,7 +126,7 @@ func TestNothingToDoWritesNothing(t *testing.T) {
 		t.Fatal(d, err)
 	}
 	if k.seen != 0 {
-		t.Errorf("%d operations were tried", k.seen)
+		t.Errorf("got %d operations, want none", k.seen)
 	}
 	if !reflect.DeepEqual(before, b.look()) {
 		t.Error("something changed")
@@ -161,16 +164,16 @@ func TestUnlockRelock(t *testing.T) {
 	defer cancel()
 	_, err := Open(ctx, b.o)
 	if !errors.Is(err, ErrLocked) || exitOf(err) != fault.Locked {
-		t.Fatalf("second Open: %v", err)
+		t.Fatalf("second Open: got %v, want it locked", err)
 	}
 	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the reason is lost: %v", err)
+		t.Errorf("second Open: got %v, want %v in it", err, context.DeadlineExceeded)
 	}
 	if err := s.Unlock(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Begin(plan("p2", file("/etc/kubernetes/a", "2"))); exitOf(err) != fault.Internal {
-		t.Fatalf("wrote without the lock: %v", err)
+		t.Fatalf("Begin without the lock: got %v, want a refusal", err)
 	}
 	other := b.open() // while the first one watches
 	b.apply(other, plan("p2", file("/etc/kubernetes/a", "2")))
@@ -183,10 +186,10 @@ func TestUnlockRelock(t *testing.T) {
 		t.Error("a superseded journal looks the same")
 	}
 	if err := s.Good(1, nil); !errors.Is(err, ErrSuperseded) {
-		t.Errorf("a late verdict was taken: %v", err)
+		t.Errorf("a late verdict: got %v, want ErrSuperseded", err)
 	}
 	if _, err := s.Rollback(1, 0, "late", false); !errors.Is(err, ErrSuperseded) {
-		t.Errorf("a late rollback was taken: %v", err)
+		t.Errorf("a late rollback: got %v, want ErrSuperseded", err)
 	}
 	if b.read("/etc/kubernetes/a") != "2" {
 		t.Error("the other's file is gone")
@@ -197,7 +200,7 @@ func TestTries(t *testing.T) {
 	b := newBox(t)
 	s := b.open()
 	if _, err := s.AddTry("boot-1"); !errors.Is(err, ErrSuperseded) {
-		t.Errorf("a try of nothing: %v", err)
+		t.Errorf("a try without a journal: got %v, want ErrSuperseded", err)
 	}
 	b.apply(s, plan("p1", file("/etc/kubernetes/a", "1")))
 	first, _ := s.Journal()
@@ -211,7 +214,7 @@ func TestTries(t *testing.T) {
 	}
 	j, _ := s.Journal()
 	if !j.Same(first) || j.BootID != "boot-3" || j.CommitMono <= first.CommitMono {
-		t.Errorf("%+v after %+v", j, first)
+		t.Errorf("journal: got %+v after %+v, want the clock of the new boot", j, first)
 	}
 }
 
@@ -277,7 +280,7 @@ func TestReadOnlyWithoutStateFolder(t *testing.T) {
 	}
 	c, err := s.Compare(plan("p", file("/etc/kubernetes/a", "b"), file("/etc/kubernetes/c", "c")))
 	if err != nil || !c.Changed || c.Entries[0].Action != ActionUpdate || c.Entries[1].Action != ActionCreate {
-		t.Errorf("%+v %v", c, err)
+		t.Errorf("Compare: got %+v %v, want an update of a and a new c", c, err)
 	}
 	if _, err := os.Lstat(b.o.Dir); !os.IsNotExist(err) {
 		t.Error("a reader made the state folder")
@@ -290,7 +293,7 @@ func TestModesIgnoreTheUmask(t *testing.T) {
 	defer unix.Umask(unix.Umask(0o077))
 	s := b.open()
 	b.apply(s, plan("p", with(folderTarget("/etc/kubernetes/d"), func(t *Target) { t.Mode = 0o775 }),
-		with(file("/etc/kubernetes/d/x/f", "f"), func(t *Target) { t.Mode, t.Parents = 0o666, true })))
+		with(file("/etc/kubernetes/d/x/f", "f"), func(t *Target) { t.Mode = 0o666 })))
 	for p, want := range map[string]os.FileMode{"d": os.ModeDir | 0o775, "d/x": os.ModeDir | 0o755, "d/x/f": 0o666} {
 		if i, err := os.Lstat(b.path("/etc/kubernetes/" + p)); err != nil || i.Mode() != want {
 			t.Errorf("%s: %v %v, want %v", p, i.Mode(), err, want)
@@ -304,11 +307,11 @@ func TestLargeAttribute(t *testing.T) {
 	b.write("/etc/kubernetes/a", "old", 0o644)
 	value := strings.Repeat("x", 3000)
 	if err := unix.Setxattr(b.path("/etc/kubernetes/a"), "user.large", []byte(value), 0); err != nil {
-		t.Skip("no attributes here:", err)
+		t.Skip("needs a TMPDIR whose file system has user attributes: ", err)
 	}
 	s := b.open()
 	b.apply(s, plan("p", file("/etc/kubernetes/a", "new")))
 	if st, _, err := s.Observe("/etc/kubernetes/a"); err != nil || string(st.Xattrs["user.large"]) != value {
-		t.Errorf("%d bytes, %v", len(st.Xattrs["user.large"]), err)
+		t.Errorf("attribute: got %d bytes, %v; want all", len(st.Xattrs["user.large"]), err)
 	}
 }

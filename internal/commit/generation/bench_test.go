@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// BenchmarkCommit is a commit of five changed files in three folders, on the real file system with real fsyncs, from Begin to
-// PhaseVerify.
+// BenchmarkCommit is a commit of five changed files in three folders, on the real file system with real fsyncs, from
+// Begin to PhaseVerify.
 func BenchmarkCommit(b *testing.B) {
 	s, done := benchStore(b)
 	defer done()
@@ -50,7 +50,21 @@ func benchStore(b *testing.B) (*Store, func()) {
 func benchPlan(v string) Proposal {
 	var ts []Target
 	for i, p := range []string{"/etc/kubernetes/bootstrap-kubelet.conf", "/etc/kubernetes/pki/ca.crt", "/var/lib/kubelet/config.yaml", "/var/lib/kubelet/kubeadm-flags.env", "/etc/kubernetes/extra.conf"} {
-		ts = append(ts, Target{Path: p, Kind: File, Content: fmt.Appendf(make([]byte, 1500), "%s %d", v, i), Mode: 0o600, UID: Keep, GID: Keep, Parents: true})
+		ts = append(
+			ts,
+			Target{
+				Path:    p,
+				Kind:    File,
+				Content: fmt.Appendf(make([]byte, 1500), "%s %d", v, i),
+				Mode:    0o600,
+				UID:     Keep,
+				GID:     Keep,
+			},
+		)
 	}
-	return Proposal{PlanID: v, Targets: ts, Blobs: map[string][]byte{"plan.json": make([]byte, 8<<10), "recording.json": make([]byte, 64<<10)}}
+	return Proposal{
+		PlanID:  v,
+		Targets: ts,
+		Blobs:   map[string][]byte{"plan.json": make([]byte, 8<<10), "recording.json": make([]byte, 64<<10)},
+	}
 }

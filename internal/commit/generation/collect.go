@@ -7,20 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Collect removes old generations: the newest keep of them stay, the last good one (and the last intact one, if that
-// is rotten), and whatever the journal speaks of. What was moved aside goes when keep newer ones are there: it may hold
-// a secret. Each generation is complete by itself, so nothing that stays depends on what goes. Nothing to remove: nothing
-// is written.
+// Collect removes old generations. It keeps the newest ones, as many as keep, the last good one (and the last intact
+// one if that is damaged), and those that the journal names. Files that a person moved aside are removed with as many
+// newer generations kept, because they may contain a secret. Every generation is complete by itself, so that no other
+// one depends on those that are removed. Without anything to remove, nothing is written.
 func (s *Store) Collect(keep int) error {
-	if err := s.mayWrite("collect"); err != nil {
+	if err := s.checkLocked("collect"); err != nil {
 		return err
 	}
-	keep = max(keep, 1)
-	kept, err := s.committed()
-	if err != nil {
-		return err
-	}
-	j, err := s.Journal()
+	committed, err := s.listCommitted()
 	if err != nil {
 		return err
 	}
@@ -28,90 +23,137 @@ func (s *Store) Collect(keep int) error {
 	if err != nil {
 		return err
 	}
-	stay := slices.Clone(kept[max(0, len(kept)-keep):])
-	if good, ok := s.LastGood(); ok {
-		stay = append(stay, good)
-		if len(kept) > len(stay) && s.Intact(good) != nil { // then an older one is the way back
-			if older, _, ok := s.LastIntact(good); ok {
-				stay = append(stay, older)
-			}
-		}
+
+	newest := committed[max(0, len(committed)-max(keep, 1)):]
+	kept, err := s.listKept(committed, newest)
+	if err != nil {
+		return err
 	}
-	if j != nil {
-		stay = append(stay, j.Gen, j.From, j.To)
+	isOld := func(n int) bool { return !slices.Contains(kept, n) }
+
+	err = s.removeGenerations(selectNumbers(l.done, isOld))
+	if err != nil {
+		return err
 	}
-	goes := func(n int) bool { return !slices.Contains(stay, n) }
-	if slices.ContainsFunc(l.done, goes) {
-		going := slices.DeleteFunc(slices.Clone(l.done), func(n int) bool { return !goes(n) })
-		s.sweepTargets(going)
-		for _, n := range going {
-			if err := s.disk.unlink(s.gens, itoa(n)); err != nil {
-				return err
-			}
-		}
-		if err := s.disk.sync(s.gens); err != nil { // what became of a generation goes after it, for good
+	for _, n := range selectNumbers(l.statuses, isOld) {
+		if err := s.disk.unlink(s.gens, itoa(n)+statusSuffix); err != nil {
 			return err
 		}
 	}
-	for _, n := range l.statuses {
-		if goes(n) {
-			if err := s.disk.unlink(s.gens, itoa(n)+statusSuffix); err != nil {
-				return err
-			}
-		}
-	}
 	for _, name := range sortedKeys(l.asides) {
-		if len(kept) >= keep && l.asides[name] < kept[len(kept)-keep] {
-			if err := s.disk.unlink(s.gens, name); err != nil {
-				return err
-			}
+		if len(newest) < max(keep, 1) || l.asides[name] >= newest[0] {
+			continue
+		}
+		if err := s.disk.unlink(s.gens, name); err != nil {
+			return err
 		}
 	}
+
 	return nil
 }
 
-// Space for going back when the disk is full is kept in the file of the lock, which is there anyway.
-const (
-	lockName   = "lock"
-	ballastMin = 256 << 10 // bytes
-)
-
-// ballastFor is how much going back from a generation takes at most: a generation with the same contents, and temporaries.
-func ballastFor(generation int) int64 {
-	return max(ballastMin, int64(blocks(2*generation))+1<<16)
+func selectNumbers(numbers []int, isWanted func(int) bool) []int {
+	return slices.DeleteFunc(slices.Clone(numbers), func(n int) bool {
+		return !isWanted(n)
+	})
 }
 
-// keepBallast sets space aside for going back from a generation of this size. That it cannot is no reason not to commit.
-func (s *Store) keepBallast(generation int) {
-	want := ballastFor(generation)
+// listKept returns the generations that Collect keeps.
+func (s *Store) listKept(committed, newest []int) ([]int, error) {
+	j, err := s.Journal()
+	if err != nil {
+		return nil, err
+	}
+
+	kept := slices.Clone(newest)
+	if j != nil {
+		kept = append(kept, j.Gen, j.From, j.To)
+	}
+	good, ok := s.LastGood()
+	if !ok {
+		return kept, nil
+	}
+	kept = append(kept, good)
+
+	hasOlder := len(committed) > len(newest)+1
+	if hasOlder && s.Intact(good) != nil { // a rollback needs an older generation then
+		if older, _, ok := s.LastIntact(good); ok {
+			kept = append(kept, older)
+		}
+	}
+
+	return kept, nil
+}
+
+// removeGenerations removes generations and their temporaries durably. Their verdicts are removed afterwards.
+func (s *Store) removeGenerations(numbers []int) error {
+	if len(numbers) == 0 {
+		return nil
+	}
+
+	s.sweepTargets(numbers...)
+	for _, n := range numbers {
+		if err := s.disk.unlink(s.gens, itoa(n)); err != nil {
+			return err
+		}
+	}
+
+	return s.disk.sync(s.gens)
+}
+
+// ballastMin is the least space in bytes that is reserved for a rollback on a full disk. The file of the lock, which
+// exists anyway, reserves it.
+const ballastMin = 256 << 10
+
+// keepBallast reserves the space that a rollback of this generation needs at most: a generation of the same contents
+// and blobs, and a temporary of each target. A failure does not prevent the commit.
+func (s *Store) keepBallast(m *manifest) {
+	size := generationSize(m.Entries, nil)
+	for _, p := range m.Parts {
+		if p.Blob != "" {
+			size += roundToBlocks(p.Size)
+		}
+	}
+	for _, e := range m.Entries {
+		size += 2 * roundToBlocks(max(e.New.Size, e.Old.Size, e.Original.Size))
+	}
+
+	want := max(ballastMin, int64(size))
 	var st unix.Stat_t
 	if unix.Fstat(s.lockFD, &st) != nil || st.Size >= want {
 		return
 	}
-	if s.disk.do(opAllocate, s.dir.name(lockName), func() error { return unix.Fallocate(s.lockFD, 0, 0, want) }) != nil {
-		_ = s.truncateLock() // half of it would pass for all of it
+
+	err := s.disk.do(opAllocate, s.dir.name(lockName), func() error {
+		return unix.Fallocate(s.lockFD, 0, 0, want)
+	})
+	if err != nil {
+		_ = s.truncateLock() // a part of the space would look like all of it
 	}
 }
 
-// dropBallast frees that space; false when there was none.
+// dropBallast frees the reserved space. It is false if there was none.
 func (s *Store) dropBallast() bool {
 	var st unix.Stat_t
-	if unix.Fstat(s.lockFD, &st) != nil || st.Size == 0 {
+	if unix.Fstat(s.lockFD, &st) != nil || st.Size == 0 || s.truncateLock() != nil {
 		return false
 	}
-	return s.truncateLock() == nil && s.disk.sync(&folder{fd: s.lockFD, path: s.dir.name(lockName)}) == nil
+
+	return s.disk.sync(&folder{fd: s.lockFD, path: s.dir.name(lockName)}) == nil
 }
 
-// putAnyway makes a small document durable that ends something. If the disk is full, it uses that space.
-func (s *Store) putAnyway(dir *folder, name string, text []byte) error {
-	err := s.disk.put(dir, name, nil, text)
+// replaceAnyway makes a small document durable that ends a transaction. On a full disk it uses the reserved space.
+func (s *Store) replaceAnyway(dir *folder, name string, text []byte) error {
+	err := s.disk.replace(dir, name, nil, text)
 	if errors.Is(err, unix.ENOSPC) && s.dropBallast() {
-		err = s.disk.put(dir, name, nil, text)
+		err = s.disk.replace(dir, name, nil, text)
 	}
 
 	return err
 }
 
 func (s *Store) truncateLock() error {
-	return s.disk.do(opTruncate, s.dir.name(lockName), func() error { return unix.Ftruncate(s.lockFD, 0) })
+	return s.disk.do(opTruncate, s.dir.name(lockName), func() error {
+		return unix.Ftruncate(s.lockFD, 0)
+	})
 }

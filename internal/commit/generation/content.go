@@ -4,31 +4,46 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/prelet/prelet/internal/fault"
 )
 
-// Content finds the bytes of a file of any generation by their sha256, newest generation first. The error of a content that
-// nobody has is unix.ENOENT.
+// Content returns the bytes of a file of any generation by their sha256, and looks into the newest generation first.
+// The error of an unknown content is unix.ENOENT.
 func (s *Store) Content(sha string) ([]byte, error) {
-	all, err := s.committed()
+	all, err := s.listCommitted()
 	if err != nil {
 		return nil, err
 	}
+
 	for _, n := range slices.Backward(all) {
 		if b, err := s.contentOf(n, sha); err == nil {
 			return b, nil
 		}
 	}
-	return nil, wrap(fault.CannotWrite, "find content", sha, unix.ENOENT)
+
+	return nil, wrapIO("find content", sha, unix.ENOENT)
 }
 
-// contentsOf lists the contents that a generation keeps, so that it can be put in place, undone, and left for good without
-// any other.
-func contentsOf(m *manifest) (want []string) {
+// contentOf returns one content of a generation. The error of a missing content is unix.ENOENT.
+func (s *Store) contentOf(n int, sha string) ([]byte, error) {
+	p, err := s.pack(n)
+	if err != nil {
+		return nil, err
+	}
+
+	i := p.findContent(sha)
+	if i < 0 {
+		return nil, wrapIO("find content in", s.gens.name(p.name), unix.ENOENT)
+	}
+
+	return s.readPart(p, i)
+}
+
+// contentsOf returns the checksums of the contents that a generation keeps. With them it can be published, undone and
+// left, without any other generation.
+func contentsOf(m *manifest) (out []string) {
 	add := func(st State) {
-		if st.Kind == File && !slices.Contains(want, st.SHA256) {
-			want = append(want, st.SHA256)
+		if st.Kind == File && !slices.Contains(out, st.SHA256) {
+			out = append(out, st.SHA256)
 		}
 	}
 	for _, e := range m.Entries {
@@ -37,15 +52,16 @@ func contentsOf(m *manifest) (want []string) {
 		}
 		add(e.New)
 		add(e.Original)
-		if e.changes() {
+		if e.hasChange() {
 			add(e.Old)
 		}
 	}
-	return want
+
+	return out
 }
 
-// bytesFor finds a content in the proposal, on disk as observed, or in an earlier generation.
-func (s *Store) bytesFor(c *Comparison, sha string) ([]byte, error) {
+// findBytes returns a content from the proposal, from the observed targets, or from an earlier generation.
+func (s *Store) findBytes(c *Comparison, sha string) ([]byte, error) {
 	if b, ok := c.bytes[sha]; ok {
 		return b, nil
 	}
@@ -54,5 +70,6 @@ func (s *Store) bytesFor(c *Comparison, sha string) ([]byte, error) {
 			return o.content, nil
 		}
 	}
+
 	return s.Content(sha)
 }

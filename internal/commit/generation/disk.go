@@ -2,20 +2,22 @@ package generation
 
 import (
 	"errors"
-	"io"
+	"os"
 	"path"
+	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/prelet/prelet/internal/fault"
 )
 
-// disk makes every change that this package makes. Each one goes by the fault hook first, so that a test can count, refuse
-// or end the world at any of them. All of them work through descriptors of folders: no path is resolved twice.
+// disk makes every change of this package. The fault hook sees each change first, so that a test can count the
+// changes, refuse one, or simulate a crash at any of them. All changes work through descriptors of folders, so that no
+// path is resolved twice.
 type disk struct {
 	fault  func(op, path string) error
 	fsync  func(fd int) error
-	frozen error // why nothing may be changed, anywhere: what cannot be recorded is not done
+	now    func() time.Time
+	synced func(path string, began time.Time, took time.Duration)
+	frozen error // the reason why nothing can be changed; nil if changes are possible
 }
 
 // Names of operations, as the fault hook sees them.
@@ -35,99 +37,126 @@ const (
 	opTruncate = "truncate"
 )
 
-// folder is an open directory and the name by which messages call it.
+const tmpSuffix = ".tmp"
+
+// folder is an open directory and its name in messages.
 type folder struct {
 	fd   int
 	path string
 }
 
-// close has no error that matters: what was made in a folder is durable by sync, and a folder itself takes no bytes.
+// close ignores its error: sync has made the names in a folder durable, and the folder itself has no bytes to write.
 func (f *folder) close() { _ = unix.Close(f.fd) }
 
 func (f *folder) name(base string) string { return path.Join(f.path, base) }
 
-func (d *disk) before(op, p string) error {
-	if d.frozen != nil {
+// allow returns the reason why a change is not possible, or the error of the fault hook.
+func (d *disk) allow(op, p string) error {
+	if d.frozen != nil || d.fault == nil {
 		return d.frozen
 	}
-	if d.fault == nil {
-		return nil
-	}
-	if err := d.fault(op, p); err != nil {
-		return wrap(fault.CannotWrite, op, p, err)
-	}
-	return nil
+
+	return wrapIO(op, p, d.fault(op, p))
 }
 
-// do runs one system call that changes something, again when a signal interrupted it.
+// do runs one system call that changes something. It repeats a call that a signal interrupted.
 func (d *disk) do(op, p string, call func() error) error {
-	if err := d.before(op, p); err != nil {
+	if err := d.allow(op, p); err != nil {
 		return err
 	}
-	for {
-		err := call()
-		if !errors.Is(err, unix.EINTR) {
-			return wrap(fault.CannotWrite, op, p, err)
-		}
+
+	err := call()
+	for errors.Is(err, unix.EINTR) {
+		err = call()
 	}
+
+	return wrapIO(op, p, err)
 }
 
-// mkdir makes a folder with exactly this mode, whatever the umask.
-func (d *disk) mkdir(in *folder, base string, mode uint32) error {
-	if err := d.do(opMkdir, in.name(base), func() error { return unix.Mkdirat(in.fd, base, 0o700) }); err != nil {
-		return err
-	}
-	if mode == 0o700 {
-		return nil // umask takes nothing that the owner needs unless it is absurd, and our own folders are 0700
-	}
-	return d.do(opChmod, in.name(base), func() error { return unix.Fchmodat(in.fd, base, mode, 0) })
+// mkdir makes a folder with mode 0700, which no usual umask changes.
+func (d *disk) mkdir(in *folder, base string) error {
+	return d.do(opMkdir, in.name(base), func() error {
+		return unix.Mkdirat(in.fd, base, 0o700)
+	})
 }
 
 func (d *disk) rename(in *folder, from, to string) error {
-	return d.do(opRename, in.name(to), func() error { return unix.Renameat(in.fd, from, in.fd, to) })
+	return d.do(opRename, in.name(to), func() error {
+		return unix.Renameat(in.fd, from, in.fd, to)
+	})
 }
 
-func (d *disk) link(in *folder, have, also string) error {
-	return d.do(opLink, in.name(also), func() error { return unix.Linkat(in.fd, have, in.fd, also, 0) })
+func (d *disk) link(in *folder, from, to string) error {
+	return d.do(opLink, in.name(to), func() error {
+		return unix.Linkat(in.fd, from, in.fd, to, 0)
+	})
 }
 
-// unlink removes a file; that there is none is fine.
+// unlink removes a file. A file that does not exist is not an error.
 func (d *disk) unlink(in *folder, base string) error {
-	return d.do(opUnlink, in.name(base), func() error { return ignore(unix.Unlinkat(in.fd, base, 0), unix.ENOENT) })
-}
-
-// rmdir removes an empty folder. gone says whether it is no longer there; a folder that is in use or not empty stays.
-func (d *disk) rmdir(in *folder, base string) (gone bool, err error) {
-	gone = true
-	err = d.do(opRmdir, in.name(base), func() error {
-		err := unix.Unlinkat(in.fd, base, unix.AT_REMOVEDIR)
-		if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EBUSY) || errors.Is(err, unix.ENOTDIR) {
-			gone = false
+	return d.do(opUnlink, in.name(base), func() error {
+		err := unix.Unlinkat(in.fd, base, 0)
+		if errors.Is(err, unix.EROFS) { // the kernel returns this before it looks for the name
+			if _, exists, statErr := statFingerprint(in, base); statErr == nil && !exists {
+				return nil
+			}
+		}
+		if errors.Is(err, unix.ENOENT) {
 			return nil
 		}
-		return ignore(err, unix.ENOENT)
+
+		return err
 	})
-	return gone && err == nil, err
 }
 
-// sync makes the names in a folder durable. It is never tried twice: after EIO the kernel has dropped what it could not write.
+// rmdir removes an empty folder. A folder that is in use or not empty stays, and is not an error.
+func (d *disk) rmdir(in *folder, base string) error {
+	return d.do(opRmdir, in.name(base), func() error {
+		err := unix.Unlinkat(in.fd, base, unix.AT_REMOVEDIR)
+		switch {
+		case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR),
+			errors.Is(err, unix.ENOTEMPTY), errors.Is(err, unix.EEXIST), errors.Is(err, unix.EBUSY):
+			return nil
+		}
+
+		return err
+	})
+}
+
+// sync makes the names in a folder durable. It is never repeated: after EIO the kernel has dropped the data that it
+// could not write.
 func (d *disk) sync(f *folder) error {
-	if err := d.before(opFsync, f.path); err != nil {
+	if err := d.allow(opFsync, f.path); err != nil {
 		return err
 	}
-	return wrap(fault.CannotWrite, opFsync, f.path, d.fsync(f.fd))
+
+	return wrapIO(opFsync, f.path, d.timeSync(f.fd, f.path))
 }
 
-// chmodAt and chownAt change a folder, and nothing else that has taken its name since: chmod by name would follow a link.
-func (d *disk) chmodAt(in *folder, base string, mode uint32) error {
+// timeSync is fsync, and reports how long it took.
+func (d *disk) timeSync(fd int, name string) error {
+	began := d.now()
+	err := d.fsync(fd)
+	d.synced(name, began, d.now().Sub(began))
+
+	return err
+}
+
+// chmodFolder changes the mode of a folder. It follows no link, as a change by name would.
+func (d *disk) chmodFolder(in *folder, base string, mode uint32) error {
 	return d.do(opChmod, in.name(base), func() error {
-		return withFolder(in, base, func(fd int) error { return unix.Chmod("/proc/self/fd/"+itoa(fd), mode) })
+		return withFolder(in, base, func(fd int) error {
+			return unix.Chmod("/proc/self/fd/"+itoa(fd), mode)
+		})
 	})
 }
 
-func (d *disk) chownAt(in *folder, base string, uid, gid int) error {
+// chownFolder changes the owner of a folder. It follows no link.
+func (d *disk) chownFolder(in *folder, base string, uid, gid int) error {
 	return d.do(opChown, in.name(base), func() error {
-		return withFolder(in, base, func(fd int) error { return unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH) })
+		return withFolder(in, base, func(fd int) error {
+			return unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH)
+		})
 	})
 }
 
@@ -136,102 +165,99 @@ func withFolder(in *folder, base string, do func(fd int) error) error {
 	if err != nil {
 		return explainOpen(in.fd, base, err)
 	}
-	defer unix.Close(fd) // only passed through
+	defer unix.Close(fd)
+
 	return do(fd)
 }
 
-// newFile is a file that was made by create and is not yet durable.
+// newFile is a file that create has made and that is not yet durable.
 type newFile struct {
-	d    *disk
-	fd   int
-	path string
+	d *disk
+	f *os.File
 }
 
-// create makes a file that did not exist, readable by the owner only.
+// create makes a file that did not exist, with mode 0600.
 func (d *disk) create(in *folder, base string) (*newFile, error) {
-	f := &newFile{d: d, fd: -1, path: in.name(base)}
-	err := d.do(opCreate, f.path, func() (err error) {
-		f.fd, err = unix.Openat(in.fd, base, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	fd := -1
+	err := d.do(opCreate, in.name(base), func() (err error) {
+		const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
+		fd, err = unix.Openat(in.fd, base, flags, 0o600)
+
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return f, nil
+
+	return &newFile{d: d, f: os.NewFile(uintptr(fd), in.name(base))}, nil
 }
 
-func (f *newFile) write(b []byte) error {
-	if err := f.d.before(opWrite, f.path); err != nil {
+func (n *newFile) fd() int { return int(n.f.Fd()) }
+
+func (n *newFile) write(b []byte) error {
+	if err := n.d.allow(opWrite, n.f.Name()); err != nil {
 		return err
 	}
-	for len(b) > 0 {
-		n, err := unix.Write(f.fd, b)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err == nil && n == 0 {
-			err = io.ErrShortWrite
-		}
-		if err != nil {
-			return wrap(fault.CannotWrite, opWrite, f.path, err)
-		}
-		b = b[n:]
-	}
-	return nil
+	_, err := n.f.Write(b)
+
+	return wrapIO(opWrite, n.f.Name(), err)
 }
 
-// dress gives the file its owner, extended attributes and mode, in the order in which none undoes another: chown clears
-// capabilities and setuid, an ACL changes the mode.
-func (f *newFile) dress(s State) error {
+// setMetadata sets the owner, the extended attributes and the mode. The order matters: chown clears capabilities and
+// setuid, and an ACL changes the mode.
+func (n *newFile) setMetadata(s State) error {
+	p, fd := n.f.Name(), n.fd()
+
 	var st unix.Stat_t
-	if err := unix.Fstat(f.fd, &st); err != nil {
-		return wrap(fault.CannotWrite, "stat", f.path, err)
+	if err := unix.Fstat(fd, &st); err != nil {
+		return wrapIO("stat", p, err)
 	}
 	if int(st.Uid) != s.UID || int(st.Gid) != s.GID {
-		if err := f.d.do(opChown, f.path, func() error { return unix.Fchown(f.fd, s.UID, s.GID) }); err != nil {
+		chown := func() error { return unix.Fchown(fd, s.UID, s.GID) }
+		if err := n.d.do(opChown, p, chown); err != nil {
 			return err
 		}
 	}
+
 	for _, name := range sortedKeys(s.Xattrs) {
 		want := s.Xattrs[name]
-		if have, ok := getXattr(f.fd, name); ok && string(have) == string(want) {
-			continue // as a security label that the folder gave it already
+		have, ok := getXattr(fd, name)
+		if ok && string(have) == string(want) {
+			continue // for example a security label that the folder has set
 		}
-		if err := f.d.do(opSetxattr, f.path, func() error { return unix.Fsetxattr(f.fd, name, want, 0) }); err != nil {
+		setxattr := func() error { return unix.Fsetxattr(fd, name, want, 0) }
+		if err := n.d.do(opSetxattr, p, setxattr); err != nil {
 			return err
 		}
 	}
-	return f.d.do(opChmod, f.path, func() error { return unix.Fchmod(f.fd, s.Mode) })
+
+	return n.d.do(opChmod, p, func() error { return unix.Fchmod(fd, s.Mode) })
 }
 
 // sync makes the file durable and closes it.
-func (f *newFile) sync() error {
-	if err := f.d.before(opFsync, f.path); err != nil {
-		_ = f.close() // the file is given up; the first error counts
-		return err
+func (n *newFile) sync() error {
+	defer n.close()
+
+	err := n.d.allow(opFsync, n.f.Name())
+	if err == nil {
+		err = n.d.timeSync(n.fd(), n.f.Name())
 	}
-	err := f.d.fsync(f.fd)
-	if cerr := f.close(); err == nil {
-		err = cerr
+	if err == nil {
+		err = n.f.Close()
 	}
-	return wrap(fault.CannotWrite, opFsync, f.path, err)
+
+	return wrapIO(opFsync, n.f.Name(), err)
 }
 
-func (f *newFile) close() error {
-	if f.fd < 0 {
-		return nil
-	}
-	err := unix.Close(f.fd)
-	f.fd = -1
-	return err
-}
+// close closes a file that is given up, or that sync has closed already. Only the first error matters.
+func (n *newFile) close() { _ = n.f.Close() }
 
-// put replaces a file of our own: temporary, fsync, rename, fsync of the folder. commits, if not nil, is set as soon as the
-// new content can be seen.
-func (d *disk) put(in *folder, base string, commits *bool, parts ...[]byte) error {
+// replace replaces a file of the store: temporary, fsync, rename, fsync of the folder. visible, if not nil, is set as
+// soon as another process can see the new content.
+func (d *disk) replace(in *folder, base string, visible *bool, parts ...[]byte) error {
 	tmp := base + tmpSuffix
 	f, err := d.create(in, tmp)
-	if errors.Is(err, unix.EEXIST) { // of a killed run
+	if errors.Is(err, unix.EEXIST) { // left by a run that was killed
 		if err = d.unlink(in, tmp); err == nil {
 			f, err = d.create(in, tmp)
 		}
@@ -239,6 +265,7 @@ func (d *disk) put(in *folder, base string, commits *bool, parts ...[]byte) erro
 	if err != nil {
 		return err
 	}
+
 	for i := 0; i < len(parts) && err == nil; i++ {
 		err = f.write(parts[i])
 	}
@@ -249,23 +276,15 @@ func (d *disk) put(in *folder, base string, commits *bool, parts ...[]byte) erro
 		err = d.rename(in, tmp, base)
 	}
 	if err != nil {
-		_ = f.close() // the file is given up; the first error counts
-		_ = d.unlink(in, tmp)
+		f.close()
+		_ = d.unlink(in, tmp) // the first error matters
+
 		return err
 	}
-	if commits != nil {
-		*commits = true
+
+	if visible != nil {
+		*visible = true
 	}
+
 	return d.sync(in)
-}
-
-const tmpSuffix = ".tmp"
-
-func ignore(err error, what ...error) error {
-	for _, w := range what {
-		if errors.Is(err, w) {
-			return nil
-		}
-	}
-	return err
 }

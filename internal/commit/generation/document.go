@@ -6,126 +6,145 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// A document is a small JSON file of ours, or the first line of a generation. It is one line, and its last member is
-// the SHA-256 of all bytes before that member, so that a bit that flips anywhere in it is found:
+// A document is a small JSON file of the store, or the first line of a generation. It is one line, and its last member
+// is the SHA-256 of all bytes before that member, so that a flipped bit anywhere in it is detected:
 //
 //	{"version":2,...,"sha256":"0123..."}
 //
-// Documents of format 1 have no such sum. They are read as they are, and whatever is written again is of format 2. A
-// prelet that knows only format 1 refuses format 2 as written by a newer version. Later formats keep the seal, so
-// that a damaged document is not taken for a newer one.
+// Documents of format 1 have no checksum. They can be read, and are always written again in format 2. A prelet that
+// knows only format 1 refuses format 2 as written by a newer version. Later formats must keep the checksum, so that a
+// damaged document is not taken for a newer one.
 const (
-	formatVersion = 2 // of what is written; a higher one is refused, because it may mean something else
-	unsealed      = 1 // the last format without a sum
+	formatVersion = 2 // the format that is written; a higher one is refused, because its meaning is unknown
+	unsealed      = 1 // the last format without a checksum
 )
 
-// The bytes around the sum at the end of a document.
+// The bytes around the checksum at the end of a document.
 const (
 	sealBegin = `,"sha256":"`
 	sealEnd   = "\"}\n"
 	sealSize  = len(sealBegin) + 64 + len(sealEnd)
 )
 
-// ErrNewer says that a file was written by a later version.
+// ErrNewer reports that a file was written by a later version.
 var ErrNewer = errors.New("written by a newer version of prelet")
 
-// errSum says that a document is not what was written.
+// errSum reports a document that differs from the written one.
 var errSum = errors.New("its checksum does not match its content")
 
-// encode makes a document of v, a struct with a version.
+// encode returns the document of a struct with a version.
 func encode(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("generation: a document of ours does not encode: %v", err)) // no map keys, floats or foreign types
+		// Cannot happen: the documents have no map keys, floats or foreign types that JSON refuses.
+		panic(fmt.Sprintf("generation: cannot encode a document: %v", err))
 	}
 
 	body := b[:len(b)-1] // without the closing brace
-	seal := sealBegin + sum(body) + sealEnd
+	seal := sealBegin + Checksum(body) + sealEnd
 
 	return append(body, seal...)
 }
 
-// openSeal returns a document without its sum. whole says that the sum is right; without a sum b is returned as it is.
+// openSeal returns a document without its checksum. whole reports whether the checksum is right. A document without a
+// checksum is returned unchanged.
 func openSeal(b []byte) (doc []byte, sealed, whole bool) {
 	at := len(b) - sealSize
-	if at < 0 || !bytes.HasPrefix(b[at:], []byte(sealBegin)) || !bytes.HasSuffix(b, []byte(sealEnd)) {
+	if at < 0 {
 		return b, false, false
 	}
 
-	body, have := b[:at:at], b[at+len(sealBegin):len(b)-len(sealEnd)]
+	body := b[:at:at]
+	seal, hasBegin := strings.CutPrefix(string(b[at:]), sealBegin)
+	seal, hasEnd := strings.CutSuffix(seal, sealEnd)
+	if !hasBegin || !hasEnd {
+		return b, false, false
+	}
 
-	return append(body, '}', '\n'), true, sum(body) == string(have)
+	return append(body, '}', '\n'), true, Checksum(body) == seal
 }
 
-// decode reads a document; version is the field of into, and is formatVersion afterwards, whichever format was read.
+// decode reads a document. version is the version field of into; it becomes formatVersion, also for an older format.
 func decode(b []byte, into any, version *int) error {
 	doc, sealed, whole := openSeal(b)
 	if sealed && !whole {
 		return errSum
 	}
 
-	d := json.NewDecoder(bytes.NewReader(doc))
-	d.DisallowUnknownFields()
-
-	err := d.Decode(into)
-	if err == nil {
-		if _, more := d.Token(); more != io.EOF {
-			err = errors.New("something follows the document")
-		}
-	}
-
+	invalid := decodeStrict(doc, into)
 	found := *version
-	if err != nil { // a later version may hold what this one does not know, so that only its version is asked for
+	if invalid != nil { // a later version may have members that are unknown here, so look only at its number
 		var v struct {
 			Version int `json:"version"`
 		}
-
-		if wrong := json.Unmarshal(b, &v); wrong != nil {
-			return wrong
+		if err := json.Unmarshal(b, &v); err != nil {
+			return err
 		}
 		found = v.Version
 	}
 
 	switch {
 	case found > formatVersion:
-		return fmt.Errorf("%w (format %d, this one knows %d)", ErrNewer, found, formatVersion)
+		return fmt.Errorf("%w (format %d; this version reads up to %d)", ErrNewer, found, formatVersion)
 	case found == formatVersion && !sealed:
 		return errSum
 	case sealed && found != formatVersion, !sealed && found != unsealed:
-		return fmt.Errorf("no format version (found %d)", found)
+		return fmt.Errorf("invalid format version %d", found)
 	}
-
 	*version = formatVersion
 
-	return err
+	return invalid
 }
 
-// readDocument reads and parses one of our files; (nil, nil) when there is none. What cannot be parsed needs a person.
-func readDocument[T any](s *Store, dir *folder, base string, parse func([]byte) (*T, error)) (*T, []byte, error) {
-	if err := checkOwner(dir, base); err != nil {
-		return nil, nil, s.stuckDocument(dir.name(base), err)
+// decodeStrict decodes one JSON value and refuses unknown members and trailing data.
+func decodeStrict(doc []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(doc))
+	d.DisallowUnknownFields()
+
+	if err := d.Decode(into); err != nil {
+		return err
 	}
+	if _, err := d.Token(); err != io.EOF {
+		return errors.New("unexpected data after the document")
+	}
+
+	return nil
+}
+
+// readDocument reads and parses a file of the store. It returns nil if the file does not exist. A file that cannot be
+// parsed needs a person.
+func readDocument[T any](s *Store, dir *folder, base string, parse func([]byte) (*T, error)) (*T, error) {
+	if err := checkOwner(dir, base); err != nil {
+		return nil, s.stuckDocument(dir.name(base), err)
+	}
+
 	b, err := readFile(dir, base)
 	if errors.Is(err, unix.ENOENT) {
-		return nil, nil, nil
+		return nil, nil
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+
 	v, err := parse(b)
 	if err != nil {
-		return nil, nil, s.stuckDocument(dir.name(base), err)
+		return nil, s.stuckDocument(dir.name(base), err)
 	}
-	return v, b, nil
+
+	return v, nil
 }
 
 func (s *Store) stuckDocument(p string, err error) error {
 	if errors.Is(err, ErrNewer) {
-		return Stuck(p, "this version cannot read it", "install the newer version again, or finish with it before going back", err)
+		const next = "install the newer version again, or let it finish before you downgrade"
+
+		return Stuck(p, "this version cannot read it", next, err)
 	}
-	return s.stuckAside(p, "it is damaged", err)
+
+	return s.stuckOnFile(p, "it is damaged", err)
 }

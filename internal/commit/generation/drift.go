@@ -1,32 +1,35 @@
 package generation
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
-// CurrentEntry returns what the generation in place made of a target; ok is false if it does not have the target, or if
-// it cannot be read.
+// CurrentEntry returns the entry of a target in the generation in place. ok is false if the generation does not have
+// the target or cannot be read.
 func (s *Store) CurrentEntry(path string) (e Entry, ok bool) {
 	cur, err := s.Current()
 	if err != nil || cur == nil {
 		return Entry{}, false
 	}
 
-	for _, e := range cur.Entries {
-		if e.Path == path {
-			return e, true
-		}
+	i := slices.IndexFunc(cur.Entries, func(e Entry) bool {
+		return e.Path == path
+	})
+	if i < 0 {
+		return Entry{}, false
 	}
-	return Entry{}, false
+
+	return cur.Entries[i], true
 }
 
-// DescribeDrift returns how a target differs from what its generation made of it, "" if it does not. A target that is
-// written only once, or that the generation no longer manages, never differs. Only the Kind, SHA256, Mode, UID and GID
-// of now are read.
+// DescribeDrift returns how a target differs from the state that its generation gave it, or "". A target that is
+// written only once, or that the generation no longer manages, never differs. Of now it reads Kind, SHA256, Mode, UID
+// and GID.
 func (e Entry) DescribeDrift(now State) string {
 	made := e.New
 	switch {
-	case e.CreateOnly || e.Dropped:
-		return ""
-	case made.Kind == Absent && now.Kind == Absent:
+	case e.CreateOnly, e.Dropped, made.Kind == Absent && now.Kind == Absent:
 		return ""
 	case made.Kind == Absent:
 		return "it came since"
@@ -39,5 +42,6 @@ func (e Entry) DescribeDrift(now State) string {
 	case now.UID != made.UID || now.GID != made.GID:
 		return fmt.Sprintf("its owner was changed from %d:%d to %d:%d", made.UID, made.GID, now.UID, now.GID)
 	}
+
 	return ""
 }

@@ -15,24 +15,32 @@ var (
 	ErrNothing = errors.New("every target already is as planned")
 	// ErrDiffers is returned by Adopt when a target is not as proposed. Nothing was written.
 	ErrDiffers = errors.New("a target is not as planned")
-	// ErrLocked is what a Fault with fault.Locked wraps.
+	// ErrLocked is wrapped by each fault with the code fault.Locked.
 	ErrLocked = errors.New("another prelet holds the lock")
-	// ErrChanged says that a target is no longer what the caller planned on: observe and plan anew.
+	// ErrChanged reports that a target is no longer in the state that the caller planned for. The caller plans again.
 	ErrChanged = errors.New("the target changed since it was observed")
-	// ErrSuperseded says that the journal no longer is about the generation that was judged.
+	// ErrSuperseded reports that the journal is no longer about the generation that the caller judged.
 	ErrSuperseded = errors.New("another run has superseded this generation")
-	// ErrNoGeneration says that a generation does not exist, or no longer.
+	// ErrNoGeneration reports that a generation does not exist, or no longer exists.
 	ErrNoGeneration = errors.New("no such generation")
 )
 
-// NewFault says what was tried (op, as in "stage" or "rename") on which object (path, as the user knows it), why it
-// failed, and what to do next, a sentence without a full stop; next may be empty. It never holds contents of files.
-// OnPath finds the operation and the object again.
+// NewFault returns a fault with the operation (op, such as "stage" or "rename"), the path of the object as the user
+// knows it, the cause, and the next step: a sentence without a full stop, which may be empty. A fault never contains
+// the content of a file. OnPath returns the operation and the path.
 func NewFault(code fault.Code, op, path string, cause error, next string) *fault.Fault {
-	return &fault.Fault{Code: code, Err: &fs.PathError{Op: op, Path: path, Err: cause}, Next: next}
+	return &fault.Fault{
+		Code: code,
+		Err: &fs.PathError{
+			Op:   op,
+			Path: path,
+			Err:  cause,
+		},
+		Next: next,
+	}
 }
 
-// OnPath is the operation, the object and the reason of a Fault that NewFault made; false for another.
+// OnPath returns the operation, the path and the cause of a fault that NewFault made. It is false for other faults.
 func OnPath(f *fault.Fault) (*fs.PathError, bool) {
 	var p *fs.PathError
 	if f.Summary != "" || !errors.As(f.Err, &p) {
@@ -42,43 +50,51 @@ func OnPath(f *fault.Fault) (*fs.PathError, bool) {
 	return p, true
 }
 
-// StuckError is what a Fault with fault.NeedsPerson comes in: the journal cannot be read, is of a newer version, or a
-// target is neither what it was nor what it shall be. Nothing was touched.
+// refuse returns a fault for a change that would be unsafe or impossible. Nothing was changed.
+func refuse(op, path string, cause error, next string) error {
+	return NewFault(fault.CannotWrite, op, path, cause, next)
+}
+
+// reportMisuse returns a fault for a call that the caller's own code should not have made.
+func reportMisuse(op, path, why string) error {
+	return NewFault(fault.Internal, op, path, errors.New(why), "")
+}
+
+// StuckError contains a fault with the code fault.NeedsPerson: the journal cannot be read or comes from a newer
+// version, or a target is neither in its old nor in its new state. Nothing was touched.
 type StuckError struct {
 	*fault.Fault
 	Path    string // the object, as the user knows it
-	Journal string // of the interrupted commit; "" when that is Path, or there is none
-	Ways    []Way  // out of it, for a person to choose from
-	// Commands are the way out where there is one, for a shell, one after the other. Next is the same in one line.
+	Journal string // the journal of the interrupted commit; "" if that is Path, or if there is none
+	// Commands are the way out for a shell, in their order, if there is one. Next is the same in one line.
 	Commands []string
-	// Outdated says that the commit was interrupted in an earlier boot, as when the state folder was restored from a
-	// backup. Then Adopt and Begin go on over its journal, and no person is needed.
+	// Outdated is set if the commit was interrupted in an earlier boot and cannot be finished, for example because the
+	// state folder was restored from a backup. Then Adopt and Begin replace its journal and no person is needed.
 	Outdated bool
 }
 
-// Way is one way out of what needs a person.
-type Way struct {
-	What    string // as in "put back the old content"
-	Command string // for a shell
+// Unwrap returns the fault, which wraps the cause.
+func (e *StuckError) Unwrap() error { return e.Fault }
+
+// Stuck returns the error of a recovery that needs a person: the object, the reason and the next step. cause may be
+// nil.
+func Stuck(path, why, next string, cause error) *StuckError {
+	return &StuckError{Path: path, Fault: &fault.Fault{
+		Code:    fault.NeedsPerson,
+		Summary: "manual recovery needed: " + path,
+		Why:     why,
+		Next:    next,
+		Err:     cause,
+	}}
 }
 
-// stuckAside is Stuck about a file of the store: it is moved aside, and the next run does without it.
-func (s *Store) stuckAside(path, why string, cause error) *StuckError {
-	return s.stuckUntil(path, why, cause, aside(path))
-}
-
-// asideSuffix is what a file has at its end that was moved aside.
-const asideSuffix = ".aside"
-
-// aside is the command that moves a file aside.
-func aside(path string) string { return "mv " + quoted(path) + " " + quoted(path+asideSuffix) }
-
-// stuckUntil is Stuck with the commands after which a run goes on.
-func (s *Store) stuckUntil(path, why string, cause error, commands ...string) *StuckError {
+// stuckWithCommands is Stuck with the commands after which a run works again. The run is added at their end.
+func (s *Store) stuckWithCommands(path, why string, cause error, commands ...string) *StuckError {
 	run := "prelet run"
 	if s.o.Root != "" && s.o.Root != "/" {
-		run += " --root " + quoted(s.o.Root)
+		run += " --root " + quoteWord(s.o.Root)
 	}
+
 	commands = append(commands, run)
 	stuck := Stuck(path, why, strings.Join(commands, "; "), cause)
 	stuck.Commands = commands
@@ -86,72 +102,98 @@ func (s *Store) stuckUntil(path, why string, cause error, commands ...string) *S
 	return stuck
 }
 
-// Stuck says that recovery needs a person: at which object, why, and what to do next. cause may be nil.
-func Stuck(path, why, next string, cause error) *StuckError {
-	return &StuckError{Path: path, Fault: &fault.Fault{
-		Code: fault.NeedsPerson, Summary: "recovery needs a person: " + path, Why: why, Next: next, Err: cause,
-	}}
+// stuckOnFile is Stuck for a file of the store. The next run works without that file once it is moved aside.
+func (s *Store) stuckOnFile(path, why string, cause error) *StuckError {
+	return s.stuckWithCommands(path, why, cause, moveAside(path))
 }
 
-// Unwrap gives the Fault, which gives the cause.
-func (e *StuckError) Unwrap() error { return e.Fault }
+// asideSuffix ends the name of a file that a person has moved aside.
+const asideSuffix = ".aside"
 
-// hintFor is the next step for an errno, or "".
-func hintFor(err error) string {
-	switch {
-	case errors.Is(err, unix.ENOSPC):
-		return "free space or inodes on that file system and run again"
-	case errors.Is(err, unix.EDQUOT):
-		return "raise the quota or free space and run again"
-	case errors.Is(err, unix.EROFS):
-		return "the file system is read-only there: remount it, or, under the hardened unit, add the folder by a drop-in with ReadWritePaths="
-	case errors.Is(err, unix.EPERM):
-		return "look at lsattr for an immutable or append-only flag, and take it off with chattr -i -a"
-	case errors.Is(err, unix.EACCES):
-		return "run as root, or look at the permissions of the folders above"
-	case errors.Is(err, unix.ELOOP):
-		return "a link at or above a target is refused: name the real path in the site"
-	case errors.Is(err, unix.ENOTDIR):
-		return "something above the target is not a folder: name another path"
-	case errors.Is(err, unix.ENOENT):
-		return "create the folder, or declare it in the site"
-	case errors.Is(err, unix.EBUSY):
-		return "the target is a mount point: write to what is mounted there, or unmount it"
-	case errors.Is(err, unix.EXDEV):
-		return "the target is on another file system than its folder: unmount it"
-	case errors.Is(err, unix.EIO):
-		return "the device failed; its state is unknown, so it is not tried again: look at dmesg"
-	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
-		return "raise the limit of open files"
-	case errors.Is(err, unix.EFBIG):
-		return "raise the limit on file size"
+// moveAside returns the command that moves a file aside.
+func moveAside(path string) string {
+	return "mv " + quoteWord(path) + " " + quoteWord(path+asideSuffix)
+}
+
+const shellSafe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:@="
+
+// quoteWord returns a text as one word of a shell.
+func quoteWord(s string) string {
+	if s != "" && strings.Trim(s, shellSafe) == "" {
+		return s
 	}
-	return ""
+
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// wrap gives err an operation, a path, a hint and a code, unless it has them already.
+// hints are the next steps for system errors.
+var hints = []struct {
+	err  error
+	next string
+}{
+	{unix.ENOSPC, "free space or inodes on that file system and run again"},
+	{unix.EDQUOT, "raise the quota or free space and run again"},
+	{
+		unix.EROFS,
+		"the file system is read-only: remount it; or, under the hardened unit, add the folder to " +
+			"ReadWritePaths= in a drop-in",
+	},
+	{
+		unix.EPERM,
+		"look for an immutable or append-only flag with lsattr, and remove it with chattr -i -a",
+	},
+	{unix.EACCES, "run as root, or check the permissions of the folders above"},
+	{unix.ELOOP, "a link at or above a target is refused: name the real path in the site"},
+	{unix.ENOTDIR, "a folder above the target is not a folder: name another path"},
+	{unix.ENOENT, "create the folder, or declare it in the site"},
+	{unix.EBUSY, "the target is a mount point: write to the mounted file system, or unmount it"},
+	{unix.EXDEV, "the target is on another file system than its folder: unmount it"},
+	{
+		unix.EIO,
+		"the device failed and the write is not repeated, because its result is unknown: look at dmesg",
+	},
+	{unix.EMFILE, "raise the limit of open files"},
+	{unix.ENFILE, "raise the limit of open files"},
+	{unix.EFBIG, "raise the limit on file size"},
+}
+
+// wrap adds a code, an operation, a path and the next step to an error, unless it is a fault already. err may be nil.
 func wrap(code fault.Code, op, path string, err error) error {
-	if err == nil {
-		return nil
-	}
-
 	var f *fault.Fault
-	if errors.As(err, &f) {
+	if err == nil || errors.As(err, &f) {
 		return err
 	}
 
-	return NewFault(code, op, path, err, hintFor(err))
-}
-
-// afterCommit turns "nothing was changed" into "the next run finishes it".
-func afterCommit(err error) error {
-	var f *fault.Fault
-	if errors.As(err, &f) && f.Code == fault.CannotWrite {
-		c := *f
-		c.Code = fault.Interrupted
-
-		return &c
+	var p *fs.PathError // of package os, with another name of the same file
+	if errors.As(err, &p) {
+		err = p.Err
 	}
 
-	return err
+	next := ""
+	for _, h := range hints {
+		if errors.Is(err, h.err) {
+			next = h.next
+			break
+		}
+	}
+
+	return NewFault(code, op, path, err, next)
+}
+
+// wrapIO is wrap for an error of a system call that reads or changes a file.
+func wrapIO(op, path string, err error) error {
+	return wrap(fault.CannotWrite, op, path, err)
+}
+
+// afterCommit changes the code "nothing was changed" of an error to "the next run finishes the commit".
+func afterCommit(err error) error {
+	var f *fault.Fault
+	if !errors.As(err, &f) || f.Code != fault.CannotWrite {
+		return err
+	}
+
+	interrupted := *f
+	interrupted.Code = fault.Interrupted
+
+	return &interrupted
 }

@@ -20,7 +20,7 @@ type flipState struct {
 }
 
 func flipNext(content string) Proposal {
-	secret := with(file("/etc/kubernetes/pki/b", content+" b"), func(t *Target) { t.Parents, t.Mode = true, 0o600 })
+	secret := with(file("/etc/kubernetes/pki/b", content+" b"), func(t *Target) { t.Mode = 0o600 })
 
 	return plan("plan "+content, file("/etc/kubernetes/a", content), secret)
 }
@@ -109,7 +109,7 @@ func flipStates(t *testing.T) (all []flipState) {
 			x := b.copyTo(t, memory(t))
 			s := x.open()
 			if err := flipCommand(s, c.do); err != nil {
-				t.Fatalf("%s, %s with nothing flipped: %v", name, c.name, err)
+				t.Fatalf("%s, %s with nothing flipped: got %v, want no error", name, c.name, err)
 			}
 			s.Close()
 			st.nodes = append(st.nodes, nodes(x.look()))
@@ -165,12 +165,12 @@ func TestEveryFlippedBitIsFound(t *testing.T) {
 				continue // a temporary of the killed run
 			}
 			if err := parse(doc); err != nil {
-				t.Fatalf("%s, %s: %v", st.name, p, err)
+				t.Fatalf("%s, %s: got %v, want no error", st.name, p, err)
 			}
 			for bit := range len(doc) * 8 {
 				doc[bit/8] ^= 1 << (bit % 8)
 				if parse(doc) == nil {
-					t.Errorf("%s, %s: bit %d of byte %d flipped, and it is taken", st.name, p, bit%8, bit/8)
+					t.Errorf("%s, %s: bit %d of byte %d flipped: got no error, want one", st.name, p, bit%8, bit/8)
 				}
 				doc[bit/8] ^= 1 << (bit % 8)
 				bits++
@@ -227,7 +227,15 @@ func read(t *testing.T, p string) []byte {
 }
 
 // flipOnce flips a bit of a file, lets a command see it, and flips it back when the command wrote nothing.
-func flipOnce(t *testing.T, st flipState, b *box, rel string, bit int, name string, do func(*Store) error) (how string) {
+func flipOnce(
+	t *testing.T,
+	st flipState,
+	b *box,
+	rel string,
+	bit int,
+	name string,
+	do func(*Store) error,
+) (how string) {
 	t.Helper()
 	p := filepath.Join(b.root, rel)
 	doc := read(t, p)
@@ -253,7 +261,8 @@ func flipOnce(t *testing.T, st flipState, b *box, rel string, bit int, name stri
 	case err != nil && !same(nodes(was), nodes(now)) && !oneOf(nodes(now), st.nodes): // recovery may be done by then
 		t.Errorf("%s: bit %d flipped: refused, and a target changed\ngot  %v\nwant %v", at, bit, nodes(now), nodes(was))
 	case err == nil && !oneOf(nodes(now), st.nodes):
-		t.Errorf("%s: bit %d flipped: done, and the node is no generation's\ngot  %v\nwant one of %v", at, bit, nodes(now), st.nodes)
+		t.Errorf("%s: bit %d flipped: done, and the node is no generation's\ngot  %v\nwant one of %v",
+			at, bit, nodes(now), st.nodes)
 	}
 	var stuck *StuckError
 	if errors.As(err, &stuck) && (stuck.Next == "" || stuck.Path == "") {
@@ -285,7 +294,7 @@ func (b *box) asFormat1() {
 	older := func(doc []byte) []byte {
 		doc, _, whole := openSeal(doc)
 		if !whole {
-			b.t.Fatalf("not sealed: %s", doc)
+			b.t.Fatalf("got no checksum, want one: %s", doc)
 		}
 		doc = bytes.Replace(doc, []byte(`"version":2`), []byte(`"version":1`), 1)
 		isStatus := bytes.Contains(doc, []byte(`"status":"`)) && !bytes.Contains(doc, []byte(`"entries":`))
@@ -307,7 +316,7 @@ func (b *box) asFormat1() {
 		}
 		end := bytes.IndexByte(doc, '\n') + 1
 		head := older(doc[:end:end])
-		sums[sum(doc[:end])] = sum(head)
+		sums[Checksum(doc[:end])] = Checksum(head)
 		if err := os.WriteFile(p, append(head, doc[end:]...), 0o600); err != nil {
 			b.t.Fatal(err)
 		}
@@ -339,7 +348,7 @@ func TestOlderFormatIsRead(t *testing.T) {
 				t.Errorf("%s, %s: got %v, want %v", st.name, c.name, got, st.nodes[i])
 			}
 			if j, err := s.Journal(); err != nil || j != nil && j.Version != formatVersion {
-				t.Errorf("%s, %s: got journal %+v, %v", st.name, c.name, j, err)
+				t.Errorf("%s, %s: got journal %+v, %v; want that of the state", st.name, c.name, j, err)
 			}
 			if why, ok := s.Held("bad plan"); !ok || why != "the kubelet died" {
 				t.Errorf("%s, %s: held: got %q, %v, want the reason", st.name, c.name, why, ok)
@@ -360,9 +369,9 @@ func TestNewerFormatIsRefused(t *testing.T) {
 	if _, err := parseHeld(hit); !errors.Is(err, errSum) {
 		t.Errorf("version hit: got %v, want %v", err, errSum)
 	}
-	for _, doc := range []string{`{"version":2}`, string(encode(&held{Version: 1})), `{"version":1,"sha256":"` + sum(nil) + `"}`} {
+	for _, doc := range []string{`{"version":2}`, string(encode(&held{Version: 1})), `{"version":1,"sha256":"` + Checksum(nil) + `"}`} {
 		if _, err := parseHeld([]byte(doc)); err == nil {
-			t.Errorf("%s: taken", doc)
+			t.Errorf("%s: got no error, want a refusal", doc)
 		}
 	}
 }

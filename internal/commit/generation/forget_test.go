@@ -2,9 +2,9 @@ package generation
 
 import "testing"
 
-// What is to be forgotten goes with the commit, is kept in the generation, and no way leads back to it: not the next plan, which
-// does not name it any more, not going back to a generation that never had it, not "as before prelet". What somebody made anew
-// stays.
+// A file that is to be forgotten is removed by the commit and kept in the generation. It does not come back: not with
+// the next plan, which does not name it, not with a rollback to a generation that never had it, and not with "as
+// before prelet". A file that was created again stays.
 func TestForget(t *testing.T) {
 	const id, key = "/etc/kubernetes/kubelet.conf", "/etc/kubernetes/key.pem"
 	for name, leave := range map[string]func(b *box, s *Store) error{
@@ -28,20 +28,21 @@ func TestForget(t *testing.T) {
 			if b.read(id) != "absent" || b.read(key) != "absent" {
 				t.Fatal("it is still there")
 			}
-			if got, err := s.Content(sum([]byte("old key"))); err != nil || string(got) != "old key" {
-				t.Errorf("the generation does not hold it: %q, %v", got, err)
+			if got, err := s.Content(Checksum([]byte("old key"))); err != nil || string(got) != "old key" {
+				t.Errorf("got %q, %v; want the old key in the generation", got, err)
 			}
 			b.write(id, "new", 0o600)
 			if err := leave(b, s); err != nil {
 				t.Fatal(err)
 			}
 			if b.read(id) != "new" || b.read(key) != "absent" {
-				t.Errorf("%q, %q", b.read(id), b.read(key))
+				t.Errorf("got %q, %q; want the new id, and no key", b.read(id), b.read(key))
 			}
 		})
 	}
 	b := newBox(t)
-	if _, err := b.open().Begin(plan("p", with(file("/etc/kubernetes/a", "a"), func(t *Target) { t.Forget = true }))); err == nil {
+	if _, err := b.open().
+		Begin(plan("p", with(file("/etc/kubernetes/a", "a"), func(t *Target) { t.Forget = true }))); err == nil {
 		t.Error("a file that is to be there is to be forgotten")
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// fuzzDocument feeds a parser: it never panics, what it takes it takes again after encoding, and a later version it refuses.
+// fuzzDocument feeds a parser: it never panics, what it takes it takes again after encoding, and a later version it
+// refuses.
 func fuzzDocument[T any](f *testing.F, parse func([]byte) (*T, error), seeds ...any) {
 	for _, s := range seeds {
 		f.Add(encode(s))
@@ -22,14 +23,15 @@ func fuzzDocument[T any](f *testing.F, parse func([]byte) (*T, error), seeds ...
 		}
 		again, err := parse(encode(v))
 		if err != nil {
-			t.Fatalf("%s: refused after encoding: %v", b, err)
+			t.Fatalf("%s: encoded again: got %v, want no error", b, err)
 		}
 		if !reflect.DeepEqual(encode(v), encode(again)) {
-			t.Fatalf("%s: changed by encoding", b)
+			t.Fatalf("%s: encoded again: got another value, want the same", b)
 		}
 		var version struct{ Version int }
-		if err := json.Unmarshal(b, &version); err != nil || version.Version != formatVersion && version.Version != unsealed {
-			t.Fatalf("%s: taken with version %d (%v)", b, version.Version, err)
+		if err := json.Unmarshal(b, &version); err != nil ||
+			version.Version != formatVersion && version.Version != unsealed {
+			t.Fatalf("%s: got version %d (%v), want a refusal", b, version.Version, err)
 		}
 	})
 }
@@ -37,14 +39,30 @@ func fuzzDocument[T any](f *testing.F, parse func([]byte) (*T, error), seeds ...
 func sampleManifest() *manifest {
 	to := 1
 	return &manifest{
-		Version: formatVersion, Gen: 3, Parent: 2, Time: time.Unix(1, 0).UTC(), PlanID: "p", Restores: &to,
+		Version:  formatVersion,
+		Gen:      3,
+		Parent:   2,
+		Time:     time.Unix(1, 0).UTC(),
+		PlanID:   "p",
+		Restores: &to,
 		Entries: []Entry{
-			{Path: "/etc/a", Action: ActionUpdate, Old: State{Kind: File, SHA256: sum(nil), Mode: 0o600, Xattrs: map[string][]byte{"user.a": {1}}}, New: State{Kind: File, SHA256: sum([]byte("x")), Size: 1}},
+			{
+				Path:   "/etc/a",
+				Action: ActionUpdate,
+				Old:    State{Kind: File, SHA256: Checksum(nil), Mode: 0o600, Xattrs: map[string][]byte{"user.a": {1}}},
+				New:    State{Kind: File, SHA256: Checksum([]byte("x")), Size: 1},
+			},
 			{Path: "/etc/d", Action: ActionDelete, Old: State{Kind: Dir, Mode: 0o755}, Dropped: true, Why: "w"},
 		},
-		Folders: []string{"/etc/d"}, Leaving: []string{"/etc/e"}, Making: []string{"/etc/d"},
-		Judged: &status{Version: 1, Status: StatusGood, Report: []byte(`{"why":"nobody judges"}`)},
-		Parts:  []part{{SHA256: sum([]byte("x")), Size: 1}, {SHA256: sum(nil)}, {Blob: "plan.json", SHA256: sum([]byte("{}")), Size: 2}},
+		Folders: []string{"/etc/d"},
+		Leaving: []string{"/etc/e"},
+		Making:  []string{"/etc/d"},
+		Judged:  &status{Version: 1, Status: StatusGood, Report: []byte(`{"why":"nobody judges"}`)},
+		Parts: []part{
+			{SHA256: Checksum([]byte("x")), Size: 1},
+			{SHA256: Checksum(nil)},
+			{Blob: "plan.json", SHA256: Checksum([]byte("{}")), Size: 2},
+		},
 	}
 }
 
@@ -55,17 +73,46 @@ func FuzzManifest(f *testing.F) {
 }
 
 func FuzzJournal(f *testing.F) {
-	fuzzDocument(f, parseJournal,
-		&Journal{Version: formatVersion, Phase: PhaseVerify, Gen: 2, Manifest: sum(nil), Tries: 1, BootID: "b", CommitMono: 3, CommitTime: time.Unix(1, 0).UTC()},
-		&Journal{Version: formatVersion, Phase: PhaseRollback, Gen: 3, From: 2, To: 1, Manifest: sum(nil), Why: "w", HoldPlan: "p"})
+	fuzzDocument(
+		f,
+		parseJournal,
+		&Journal{
+			Version:    formatVersion,
+			Phase:      PhaseVerify,
+			Gen:        2,
+			Manifest:   Checksum(nil),
+			Tries:      1,
+			BootID:     "b",
+			CommitMono: 3,
+			CommitTime: time.Unix(1, 0).UTC(),
+		},
+		&Journal{
+			Version:  formatVersion,
+			Phase:    PhaseRollback,
+			Gen:      3,
+			From:     2,
+			To:       1,
+			Manifest: Checksum(nil),
+			Why:      "w",
+			HoldPlan: "p",
+		},
+	)
 }
 
 func FuzzStatus(f *testing.F) {
-	fuzzDocument(f, parseStatus, &status{Version: formatVersion, Status: StatusGood, Retired: []string{"/etc/a"}, Report: []byte("{}")})
+	fuzzDocument(
+		f,
+		parseStatus,
+		&status{Version: formatVersion, Status: StatusGood, Retired: []string{"/etc/a"}, Report: []byte("{}")},
+	)
 }
 
 func FuzzHeld(f *testing.F) {
-	fuzzDocument(f, parseHeld, &held{Version: formatVersion, Plans: map[string]heldEntry{"p": {Why: "w"}}, Pin: &heldEntry{Gen: 1}})
+	fuzzDocument(
+		f,
+		parseHeld,
+		&held{Version: formatVersion, Plans: map[string]heldEntry{"p": {Why: "w"}}, Pin: &heldEntry{Gen: 1}},
+	)
 }
 
 // What a parser must refuse, one document for each reason.
@@ -79,7 +126,7 @@ func TestParsersRefuse(t *testing.T) {
 		"dotted path":      func(m *manifest) { m.Entries[0].Path = "/etc/../a" },
 		"twice":            func(m *manifest) { m.Entries[1].Path = m.Entries[0].Path },
 		"short sum":        func(m *manifest) { m.Entries[0].New.SHA256 = "ab" },
-		"sum of a folder":  func(m *manifest) { m.Entries[1].Old.SHA256 = sum(nil) },
+		"sum of a folder":  func(m *manifest) { m.Entries[1].Old.SHA256 = Checksum(nil) },
 		"kind":             func(m *manifest) { m.Entries[0].New.Kind = "link" },
 		"mode":             func(m *manifest) { m.Entries[0].New.Mode = 0o10000 },
 		"owner":            func(m *manifest) { m.Entries[0].New.UID = -1 },
@@ -101,7 +148,7 @@ func TestParsersRefuse(t *testing.T) {
 		m := sampleManifest()
 		spoil(m)
 		if _, err := parseManifest(encode(m)); err == nil {
-			t.Errorf("manifest, %s: taken", name)
+			t.Errorf("manifest, %s: got no error, want a refusal", name)
 		}
 	}
 	if _, err := parseStatus([]byte(`{"version":1,"status":"fine","time":"2026-01-01T00:00:00Z"}`)); err == nil {

@@ -4,17 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/prelet/prelet/internal/fault"
 )
 
 const heldName = "held.json"
 
-// held is held.json: what is not to be applied.
+// held is held.json: the plans that must not be applied.
 //
-// One that cannot be read endangers no file: the generation in place is whole. It only hides which plans are not to
-// be tried again, so that until Release every plan counts as held, as if the generation in place were pinned. Nothing
-// is refused for it but applying a plan.
+// A damaged file endangers no target, because the generation in place is whole. It only hides which plans must not be
+// tried again. Therefore every plan counts as held until Release, as if the generation in place were pinned, and only
+// applying a plan is refused.
 type held struct {
 	Version int                  `json:"version"`
 	Plans   map[string]heldEntry `json:"plans,omitempty"`
@@ -33,60 +31,68 @@ func parseHeld(b []byte) (*held, error) {
 		return nil, err
 	}
 	if h.Pin != nil && h.Pin.Gen < Unreadable {
-		return nil, fmt.Errorf("a pin on generation %d", h.Pin.Gen)
+		return nil, fmt.Errorf("invalid generation %d of a pin", h.Pin.Gen)
 	}
+
 	return h, nil
 }
 
-// held is held.json; an empty one when there is none, and with every error.
-func (s *Store) held() (*held, error) {
+// readHeld returns held.json. It returns an empty list if the file does not exist, and with every error.
+func (s *Store) readHeld() (*held, error) {
 	if s.dir == nil {
 		return &held{}, nil
 	}
-
 	if j, err := s.Journal(); err == nil && j != nil && j.Release {
 		return &held{}, nil // the commit has released it
 	}
 
-	h, _, err := readDocument(s, s.dir, heldName, parseHeld)
-	if stuck := (*StuckError)(nil); damagedHeld(err) && errors.As(err, &stuck) {
-		stuck.Commands, stuck.Next = nil, "prelet rollback --release removes it, and with it every hold"
+	h, err := readDocument(s, s.dir, heldName, parseHeld)
+	stuck := (*StuckError)(nil)
+	if isDamaged(err) && errors.As(err, &stuck) {
+		stuck.Commands = nil
+		stuck.Next = "prelet rollback --release removes it, and with it every hold"
 	}
 	if h == nil {
 		h = &held{}
 	}
+
 	return h, err
 }
 
-// putHeld may use what is set aside for going back: a plan is held, or a generation pinned, because somebody goes back.
+// putHeld writes held.json. It may use the space reserved for a rollback, because a rollback holds or pins.
 func (s *Store) putHeld(h *held) error {
 	if s.frozen != nil {
 		return s.frozen
 	}
 	h.Version = formatVersion
 
-	return s.putAnyway(s.dir, heldName, encode(h))
+	return s.replaceAnyway(s.dir, heldName, encode(h))
 }
 
-// damagedHeld says that held.json is there and is not what any version wrote.
-func damagedHeld(err error) bool {
+// isStuck reports whether an error needs a person.
+func isStuck(err error) bool {
 	var stuck *StuckError
 
-	return errors.As(err, &stuck) && !errors.Is(err, ErrNewer)
+	return errors.As(err, &stuck)
 }
 
-// Hold keeps a plan from being applied again until Release. Held already for the same reason, or by a list that
-// cannot be read: nothing is written.
+// isDamaged reports whether a file exists and no version wrote it like that.
+func isDamaged(err error) bool {
+	return isStuck(err) && !errors.Is(err, ErrNewer)
+}
+
+// Hold prevents a plan from being applied again until Release. It writes nothing if the plan is held already for the
+// same reason, or by a list that cannot be read.
 func (s *Store) Hold(planID, why string) error {
-	if err := s.mayWrite("hold"); err != nil {
+	if err := s.checkLocked("hold"); err != nil {
 		return err
 	}
 	if planID == "" {
-		return NewFault(fault.Internal, "hold", s.dir.name(heldName), errors.New("a plan without identity"), "")
+		return reportMisuse("hold", s.dir.name(heldName), "the plan has no identity")
 	}
-	h, err := s.held()
-	var stuck *StuckError
-	if errors.As(err, &stuck) {
+
+	h, err := s.readHeld()
+	if isStuck(err) {
 		return nil
 	}
 	if err != nil {
@@ -95,87 +101,111 @@ func (s *Store) Hold(planID, why string) error {
 	if old, ok := h.Plans[planID]; ok && old.Why == why {
 		return nil
 	}
+
 	if h.Plans == nil {
 		h.Plans = map[string]heldEntry{}
 	}
 	h.Plans[planID] = heldEntry{Why: why, Time: s.o.Now().UTC()}
+
 	return s.putHeld(h)
 }
 
-// Held says whether a plan is held, and why. When the list cannot be read every plan is: what is in place stays.
+// releasePlan ends the hold of a plan that has this reason, if there is one.
+func (s *Store) releasePlan(planID, why string) error {
+	h, err := s.readHeld()
+	if isStuck(err) {
+		return nil // it holds every plan until Release
+	}
+	if err != nil {
+		return err
+	}
+	if e, ok := h.Plans[planID]; !ok || e.Why != why {
+		return nil
+	}
+	delete(h.Plans, planID)
+	if len(h.Plans) == 0 && h.Pin == nil {
+		return s.dropHeld()
+	}
+
+	return s.putHeld(h)
+}
+
+// Held reports whether a plan is held, and why. If the list cannot be read, every plan is held.
 func (s *Store) Held(planID string) (why string, ok bool) {
-	h, err := s.held()
+	h, err := s.readHeld()
 	if err != nil {
 		return err.Error(), true
 	}
 	if e, ok := h.Plans[planID]; ok {
 		return e.Why, true
 	}
-	if s.dir != nil {
-		if j, err := s.Journal(); err == nil && j != nil && j.HoldPlan == planID && planID != "" { // the verdict on going back decides
-			return j.Why, true
-		}
+
+	j, err := s.Journal()
+	if err != nil || j == nil || planID == "" || j.HoldPlan != planID {
+		return "", false
 	}
-	return "", false
+
+	return j.Why, true // until the verdict on the rollback
 }
 
-// HeldAll lists the held plans with their reasons. A list that is damaged, or of a newer version, is empty here: Pinned
-// says so.
+// HeldAll returns the held plans and their reasons. It returns none for a list that is damaged or comes from a newer
+// version; Pinned reports that.
 func (s *Store) HeldAll() (map[string]string, error) {
-	h, err := s.held()
-	var stuck *StuckError
-	if err != nil && !errors.As(err, &stuck) {
+	h, err := s.readHeld()
+	if err != nil && !isStuck(err) {
 		return nil, err
 	}
+
 	out := map[string]string{}
 	for id, e := range h.Plans {
 		out[id] = e.Why
 	}
+
 	return out, nil
 }
 
-// Pin keeps every plan from being applied, whatever it is, until Release: somebody went to generation gen by hand. A
-// list that is damaged is replaced: the pin holds every plan that it could have held, and Release lets go of all of
-// them.
+// Pin prevents every plan from being applied until Release, because a person chose generation gen. It replaces a
+// damaged list: the pin holds every plan of that list, and Release ends all of them.
 func (s *Store) Pin(gen int, why string) error {
-	if err := s.mayWrite("pin"); err != nil {
+	if err := s.checkLocked("pin"); err != nil {
 		return err
 	}
-	h, err := s.held()
-	if err != nil && !damagedHeld(err) {
+	h, err := s.readHeld()
+	if err != nil && !isDamaged(err) {
 		return err
 	}
 	if h.Pin != nil && h.Pin.Gen == gen && h.Pin.Why == why {
 		return nil
 	}
-	h.Pin = &heldEntry{Gen: gen, Why: why, Time: s.o.Now().UTC()}
+	h.Pin = &heldEntry{
+		Gen:  gen,
+		Why:  why,
+		Time: s.o.Now().UTC(),
+	}
+
 	return s.putHeld(h)
 }
 
-// Unreadable is what Pinned tells in place of a generation when held.json cannot be read. Pin takes it as well, to
-// put back what Pinned told.
+// Unreadable is the generation that Pinned returns if held.json cannot be read. Pin accepts it, so that a caller can
+// restore what Pinned returned.
 const Unreadable = -1
 
-// Pinned says whether a generation is pinned, which, and why. When that cannot be read it is, on Unreadable: what is in
-// place stays.
+// Pinned reports whether a generation is pinned, which, and why. If the list cannot be read, Unreadable is pinned.
 func (s *Store) Pinned() (gen int, why string, ok bool) {
-	h, err := s.held()
-	var stuck *StuckError
+	h, err := s.readHeld()
 	switch {
-	case errors.As(err, &stuck):
-		return Unreadable, stuck.Path + ": " + stuck.Why, true
 	case err != nil:
-		return Unreadable, err.Error(), true
-	}
-	if h.Pin == nil {
+		return Unreadable, DescribeDamage(err), true
+	case h.Pin == nil:
 		return 0, "", false
 	}
+
 	return h.Pin.Gen, h.Pin.Why, true
 }
 
-// Release lets go of every held plan and of the pin, and of the plan that a verdict on going back would hold.
+// Release ends every hold and the pin, including the hold that the verdict on a rollback would make.
 func (s *Store) Release() error {
-	if err := s.mayWrite("release"); err != nil {
+	if err := s.checkLocked("release"); err != nil {
 		return err
 	}
 	if s.dir == nil { // read-only, and nothing was ever held
@@ -190,44 +220,46 @@ func (s *Store) Release() error {
 		return err
 	}
 	j.HoldPlan = ""
-	return s.putAnyway(s.dir, journalName, encode(j))
+
+	return s.replaceAnyway(s.dir, journalName, encode(j))
 }
 
-// dropHeld removes held.json durably, if there is one.
+// dropHeld removes held.json durably if it exists.
 func (s *Store) dropHeld() error {
-	_, exists, err := printAt(s.dir, heldName)
+	_, exists, err := statFingerprint(s.dir, heldName)
 	if err != nil || !exists {
 		return err
 	}
 
-	if err := s.disk.unlink(s.dir, heldName); err != nil {
-		return err
-	}
-
-	return s.disk.sync(s.dir)
+	return s.removeDurably(s.dir, heldName)
 }
 
-// Holds is what is held and pinned at one moment, as Holds returned it.
+// Holds contains the held plans and the pin at one moment.
 type Holds struct{ held *held }
 
-// Holds returns what is held and pinned, for RestoreHolds. A damaged list, which holds every plan, is restored as a pin
-// on Unreadable.
+// Holds returns the held plans and the pin, for RestoreHolds. A damaged list, which holds every plan, is restored as a
+// pin on Unreadable.
 func (s *Store) Holds() (Holds, error) {
-	h, err := s.held()
-	if damagedHeld(err) {
-		_, why, _ := s.Pinned()
-		return Holds{&held{Pin: &heldEntry{Gen: Unreadable, Why: why, Time: s.o.Now().UTC()}}}, nil
+	h, err := s.readHeld()
+	if isDamaged(err) {
+		pin := &heldEntry{
+			Gen:  Unreadable,
+			Why:  DescribeDamage(err),
+			Time: s.o.Now().UTC(),
+		}
+
+		return Holds{&held{Pin: pin}}, nil
 	}
 
 	return Holds{h}, err
 }
 
-// RestoreHolds makes what is held and pinned as it was, in one write.
+// RestoreHolds restores the held plans and the pin in one write.
 func (s *Store) RestoreHolds(was Holds) error {
-	switch err := s.mayWrite("hold"); {
-	case err != nil:
+	if err := s.checkLocked("hold"); err != nil {
 		return err
-	case was.held.Pin == nil && len(was.held.Plans) == 0:
+	}
+	if was.held.Pin == nil && len(was.held.Plans) == 0 {
 		return s.dropHeld()
 	}
 

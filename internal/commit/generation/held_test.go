@@ -65,7 +65,7 @@ func TestUnreadableHeld(t *testing.T) {
 				}
 			}
 			if _, err := s.Rollback(2, 1, "by hand", true); err != nil || b.read("/etc/kubernetes/a") != "1" {
-				t.Errorf("Rollback: got %v, content %q", err, b.read("/etc/kubernetes/a"))
+				t.Errorf("Rollback: got %v, content %q; want content 1", err, b.read("/etc/kubernetes/a"))
 			}
 			if gen, _, ok := s.Pinned(); c.pin == "" && (gen != 1 || !ok) {
 				t.Errorf("after Pin: got %d, %v, want 1", gen, ok)

@@ -31,7 +31,8 @@ func newBox(t *testing.T) *box {
 	return boxAt(t, root)
 }
 
-// memory is a temporary folder in memory where there is one: thousands of crashes need no disk, and fsync is a model here.
+// memory is a temporary folder in memory where there is one: thousands of crashes need no disk, and fsync is a model
+// here.
 func memory(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "generation-test-")
@@ -195,7 +196,8 @@ func same(a, b map[string]node) bool { return reflect.DeepEqual(a, b) }
 func (b *box) litter() []string {
 	var out []string
 	_ = filepath.WalkDir(b.root, func(p string, d fs.DirEntry, err error) error {
-		if err == nil && (strings.HasSuffix(p, tmpSuffix) || strings.HasPrefix(d.Name(), ".prelet") || strings.HasSuffix(p, stagedSuffix)) {
+		if err == nil &&
+			(strings.HasSuffix(p, tmpSuffix) || strings.HasPrefix(d.Name(), ".prelet") || strings.HasSuffix(p, stagedSuffix)) {
 			out = append(out, p)
 		}
 		return nil

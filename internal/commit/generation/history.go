@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/prelet/prelet/internal/fault"
 )
 
 const (
@@ -17,81 +15,88 @@ const (
 	reportName   = "report.json"
 )
 
-// listing is what lies in the folder of generations, each ascending.
+// nextHistory is the next step of an error about a generation that does not exist.
+const nextHistory = "prelet history lists the generations"
+
+// listing contains the names in the folder of generations, each list ascending.
 type listing struct {
 	done     []int // N: committed, unless the journal says otherwise
-	staged   []int // N.staged: made ready for a commit
+	staged   []int // N.staged: prepared for a commit
 	statuses []int // N.status.json
 	temps    []string
-	asides   map[string]int // what a person has moved aside as we said, by name: the generation
-	last     int            // the highest number that any name has
+	asides   map[string]int // files that a person moved aside, by name: the generation
+	last     int            // the highest number of any name
 }
 
-// listing reads the names in the folder of generations. What is none of ours is passed over, and so is what another user has
-// put there under such a name, as if it were not there.
-func (s *Store) listing() (l listing, err error) {
+// listing reads the names in the folder of generations. It ignores unknown names, and files of other users.
+func (s *Store) listing() (listing, error) {
+	l := listing{asides: map[string]int{}}
 	if err := s.openGens(); err != nil || s.gens == nil {
 		return l, err
 	}
-	all, err := names(s.gens)
+
+	all, err := listNames(s.gens)
 	if errors.Is(err, unix.ENOENT) { // the folder was removed after it was opened
 		return l, nil
 	}
 	if err != nil {
 		return l, err
 	}
-	for _, n := range all {
-		stem, suffix, _ := strings.Cut(n, ".")
-		i, err := strconv.Atoi(stem)
-		if err != nil || i < 1 || itoa(i) != stem {
-			continue
-		}
-		rest := n[len(stem):]
-		if suffix == "" || rest == stagedSuffix || rest == statusSuffix {
-			l.last = max(l.last, i)
-			if checkOwner(s.gens, n) != nil {
-				continue
-			}
-		}
-		switch {
-		case suffix == "":
-			l.done = append(l.done, i)
-		case rest == stagedSuffix:
-			l.staged = append(l.staged, i)
-		case rest == statusSuffix:
-			l.statuses = append(l.statuses, i)
-		case rest == stagedSuffix+tmpSuffix, rest == statusSuffix+tmpSuffix:
-			l.temps = append(l.temps, n)
-		case rest == asideSuffix, rest == stagedSuffix+asideSuffix, rest == statusSuffix+asideSuffix:
-			if l.asides == nil {
-				l.asides = map[string]int{}
-			}
-			l.asides[n] = i
+
+	for _, name := range all {
+		stem, _, _ := strings.Cut(name, ".")
+		n, err := strconv.Atoi(stem)
+		if err == nil && n >= 1 && itoa(n) == stem {
+			l.add(n, name, name[len(stem):], checkOwner(s.gens, name) == nil)
 		}
 	}
-	for _, list := range [][]int{l.done, l.staged, l.statuses} {
-		slices.Sort(list)
-	}
+	slices.Sort(l.done)
+	slices.Sort(l.staged)
+	slices.Sort(l.statuses)
+
 	return l, nil
 }
 
-// next is a number that no generation ever had.
-func (l listing) next() int { return l.last + 1 }
+// add adds a name with the number n and a suffix.
+func (l *listing) add(n int, name, suffix string, isOurs bool) {
+	var list *[]int
+	switch suffix {
+	case "":
+		list = &l.done
+	case stagedSuffix:
+		list = &l.staged
+	case statusSuffix:
+		list = &l.statuses
+	case stagedSuffix + tmpSuffix, statusSuffix + tmpSuffix:
+		l.temps = append(l.temps, name)
+		return
+	case asideSuffix, stagedSuffix + asideSuffix, statusSuffix + asideSuffix:
+		l.asides[name] = n
+		return
+	default:
+		return
+	}
 
-// maxAbove bounds the number that is taken from elsewhere: what is higher is no number that prelet wrote.
+	l.last = max(l.last, n)
+	if isOurs {
+		*list = append(*list, n)
+	}
+}
+
+// maxAbove bounds a number from outside the store: prelet has not written a higher one.
 const maxAbove = 1 << 30
 
-// nextAbove is a number that no generation ever had, higher than above.
+// nextAbove returns a number that no generation ever had and that is higher than above.
 func (l listing) nextAbove(above int) int {
 	if above > maxAbove {
 		above = 0
 	}
 
-	return max(l.next(), above+1)
+	return max(l.last, above) + 1
 }
 
-// committed are the generations that were committed and are still kept, ascending.
-func (s *Store) committed() ([]int, error) {
+// listCommitted returns the generations that were committed and are kept, ascending.
+func (s *Store) listCommitted() ([]int, error) {
 	if s.dir == nil {
 		return nil, nil
 	}
@@ -103,155 +108,181 @@ func (s *Store) committed() ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	if j != nil && slices.Contains(l.staged, j.Gen) && !slices.Contains(l.done, j.Gen) { // committed, and interrupted just then
+
+	if j != nil && l.isOnlyStaged(j.Gen) { // committed, and interrupted at that moment
 		l.done = append(l.done, j.Gen)
 		slices.Sort(l.done)
 	}
+
 	return l.done, nil
 }
 
-// manifest reads the manifest of one generation. want, if not empty, is the sha256 that it must have.
-func (s *Store) manifest(n int, want string) (*manifest, error) {
+func (l listing) isOnlyStaged(gen int) bool {
+	return slices.Contains(l.staged, gen) && !slices.Contains(l.done, gen)
+}
+
+// readManifest reads the manifest of a generation. want, if not empty, is the checksum that it must have.
+func (s *Store) readManifest(n int, want string) (*manifest, error) {
 	p, err := s.pack(n)
 	if err != nil {
 		return nil, err
 	}
 	if want != "" && p.sha != want {
-		return nil, s.stuckAside(s.gens.name(p.name), "it is not the one that was committed", nil)
+		return nil, s.stuckOnFile(s.gens.name(p.name), "it is not the one that was committed", nil)
 	}
+
 	return p.m, nil
 }
 
-// status reads what became of a generation; nil when nothing was recorded.
-func (s *Store) status(m *manifest) (*status, error) {
-	st, err := s.recordedStatus(m.Gen)
+// readStatus reads the verdict on a generation; nil if none was recorded.
+func (s *Store) readStatus(m *manifest) (*status, error) {
+	st, err := s.readStatusFile(m.Gen)
 	if err != nil || st != nil || m.Judged == nil {
 		return st, err
 	}
+
 	j, err := s.Journal()
-	if err != nil || j != nil && j.Gen == m.Gen {
-		return nil, err // not yet in place
+	if err != nil || j != nil && j.Gen == m.Gen { // not yet in place
+		return nil, err
 	}
+
 	return m.Judged, nil
 }
 
-func (s *Store) recordedStatus(gen int) (*status, error) {
-	st, _, err := readDocument(s, s.gens, itoa(gen)+statusSuffix, parseStatus)
-	if errors.Is(err, errOthers) {
-		return nil, nil // as listing does
+func (s *Store) readStatusFile(gen int) (*status, error) {
+	name := itoa(gen) + statusSuffix
+	st, err := readDocument(s, s.gens, name, parseStatus)
+	if errors.Is(err, errForeignOwner) { // listing ignores it as well
+		return nil, nil
 	}
 	if err == nil && st != nil && st.Gen != 0 && st.Gen != gen {
-		err = s.stuckDocument(s.gens.name(itoa(gen)+statusSuffix), fmt.Errorf("it is of generation %d", st.Gen))
+		err = s.stuckDocument(s.gens.name(name), fmt.Errorf("it belongs to generation %d", st.Gen))
 	}
 
 	return st, err
 }
 
-// current is the generation in place; nil when there never was one.
+// current returns the generation in place; nil if there never was one.
 func (s *Store) current() (*manifest, *status, error) {
-	all, err := s.committed()
+	all, err := s.listCommitted()
 	if err != nil || len(all) == 0 {
 		return nil, nil, err
 	}
-	n := all[len(all)-1]
-	m, err := s.manifest(n, "")
+
+	return s.readGeneration(all[len(all)-1])
+}
+
+func (s *Store) readGeneration(n int) (*manifest, *status, error) {
+	m, err := s.readManifest(n, "")
 	if err != nil {
 		return nil, nil, err
 	}
-	st, err := s.status(m)
+	st, err := s.readStatus(m)
+
 	return m, st, err
 }
 
-// Current is the generation in place: the newest that was committed. Nil when there never was one.
+// Current returns the generation in place: the newest that was committed. It returns nil if there never was one.
 func (s *Store) Current() (*Info, error) {
 	m, st, err := s.current()
 	if err != nil || m == nil {
 		return nil, err
 	}
-	i := infoOf(m, st, true)
+	i := newInfo(m, st, true)
+
 	return &i, nil
 }
 
-// Check says what of the store a run could not go on with: the journal, the manifest of the generation in place, and the
-// verdict on it must be readable. Of a *StuckError a person has to be told before anything is planned on what it hides.
+// Check returns why a run cannot use the store: the journal, the manifest of the generation in place and the verdict on
+// it must be readable. A *StuckError needs a person before a plan is made without the data that cannot be read.
 func (s *Store) Check() error {
 	_, _, err := s.current()
+
 	return err
 }
 
-// Original is what a target of the generation in place was before the first generation that had it, with the content of a
-// file; of an adopted one, and where that content is lost, what it is now. ok is false when the generation in place does
-// not have it: then it is as it always was.
+// Original returns the state and content of a target before the first generation that had it. For an adopted target,
+// and for one whose original content is lost, it returns the present state. ok is false if the generation in place
+// does not have the target.
 func (s *Store) Original(p string) (st State, content []byte, ok bool, err error) {
 	m, ms, err := s.current()
 	if err != nil || m == nil {
 		return State{}, nil, false, err
 	}
-	inPlace, lost := s.liveKnown(m, ms)
+
+	inPlace, lost := s.listRestorable(m, ms)
 	i := slices.IndexFunc(inPlace, func(e Entry) bool { return e.Path == p })
-	switch {
-	case i < 0:
+	if i < 0 {
 		return State{}, nil, false, nil
+	}
+
+	st = inPlace[i].Original
+	switch {
 	case slices.Contains(lost, p):
 		st, content, err = s.Observe(p)
-	case inPlace[i].Original.Kind == File:
-		st = inPlace[i].Original
+	case st.Kind == File:
 		content, err = s.Content(st.SHA256)
-	default:
-		st = inPlace[i].Original
 	}
 
 	return st, content, err == nil, err
 }
 
-// Differing lists the targets of the generation in place that are not as it made them, in content, mode or owner; those
-// that are written only once do not count. Nil: it is whole, or there is none.
+// Differing returns the targets whose content, mode or owner differ from the generation in place. Targets that are
+// written only once do not count. It returns nil if nothing differs, or if there is no generation.
 func (s *Store) Differing() ([]string, error) {
 	m, st, err := s.current()
 	if err != nil || m == nil {
 		return nil, err
 	}
+
 	var out []string
-	for _, e := range live(m, st) {
+	for _, e := range listInPlace(m, st) {
 		if e.CreateOnly {
 			continue
 		}
-		if o, err := s.tree.observe(e.Path); err != nil || !o.state.Equal(e.New) {
+		o, err := s.tree.observe(e.Path)
+		if err != nil || !o.state.Equal(e.New) {
 			out = append(out, e.Path)
 		}
 	}
+
 	return out, nil
 }
 
-// List tells all generations that are kept, ascending. One that cannot be read is in it with StatusDamaged.
+// List returns all generations that are kept, ascending. A generation that cannot be read has StatusDamaged.
 func (s *Store) List() ([]Info, error) {
-	all, err := s.committed()
+	all, err := s.listCommitted()
 	if err != nil {
 		return nil, err
 	}
+
 	out := make([]Info, 0, len(all))
-	for k, n := range all {
-		m, err := s.manifest(n, "")
-		var st *status
-		if err == nil {
-			st, err = s.status(m)
+	for i, n := range all {
+		m, st, err := s.readGeneration(n)
+		switch {
+		case err == nil:
+			out = append(out, newInfo(m, st, i == len(all)-1))
+		case !errors.Is(err, ErrNoGeneration): // else it was collected meanwhile
+			out = append(out, Info{
+				Gen:      n,
+				Status:   StatusDamaged,
+				Why:      err.Error(),
+				Restores: -1,
+			})
 		}
-		if errors.Is(err, ErrNoGeneration) {
-			continue // collected meanwhile
-		}
-		if err != nil {
-			out = append(out, Info{Gen: n, Status: StatusDamaged, Why: err.Error(), Restores: -1})
-			continue
-		}
-		out = append(out, infoOf(m, st, k == len(all)-1))
 	}
+
 	return out, nil
 }
 
-func infoOf(m *manifest, st *status, newest bool) Info {
+func newInfo(m *manifest, st *status, newest bool) Info {
 	i := Info{
-		Gen: m.Gen, Time: m.Time, PlanID: m.PlanID, Restores: -1,
-		Entries: m.Entries, Folders: m.Folders, Adopted: m.Adopted,
+		Gen:      m.Gen,
+		Time:     m.Time,
+		PlanID:   m.PlanID,
+		Restores: -1,
+		Entries:  m.Entries,
+		Adopted:  m.Adopted,
 	}
 	if m.Restores != nil {
 		i.Restores = *m.Restores
@@ -259,9 +290,11 @@ func infoOf(m *manifest, st *status, newest bool) Info {
 	if st != nil {
 		i.Retired = st.Retired
 	}
+
 	switch {
 	case st != nil && st.Status != StatusPending:
-		i.Status, i.Why = st.Status, st.Why
+		i.Status = st.Status
+		i.Why = st.Why
 	case m.Restores != nil:
 		i.Status = StatusRestored
 	case newest:
@@ -269,48 +302,56 @@ func infoOf(m *manifest, st *status, newest bool) Info {
 	default:
 		i.Status = StatusSuperseded
 	}
+
 	return i
 }
 
-// LastGood is the highest generation that was judged good and not gone back from. False when there is none. One whose
-// manifest or status cannot be read is passed over; whether what it keeps is intact only LastIntact says.
+// LastGood returns the highest generation that was judged good and not rolled back. It is false if there is none. It
+// skips a generation whose manifest or status cannot be read. It does not read contents: see LastIntact.
 func (s *Store) LastGood() (int, bool) {
-	all, err := s.committed()
+	all, err := s.listCommitted()
 	if err != nil {
 		return 0, false
 	}
+
 	for _, n := range slices.Backward(all) {
 		if good, err := s.isGood(n); err == nil && good {
 			return n, true
 		}
 	}
+
 	return 0, false
 }
 
-// Blob reads what a generation keeps by name: the proposal's blobs, or report.json. The error of one that it does not keep is
-// unix.ENOENT.
+func (s *Store) isGood(gen int) (bool, error) {
+	_, st, err := s.readGeneration(gen)
+
+	return err == nil && st != nil && st.Status == StatusGood, err
+}
+
+// Blob returns a blob of a generation by its name: one of the proposal's blobs, or report.json. The error of a missing
+// blob is unix.ENOENT.
 func (s *Store) Blob(gen int, name string) ([]byte, error) {
 	if !blobName.MatchString(name) {
-		return nil, NewFault(fault.Internal, "read", name, errors.New("no generation keeps a blob of this name"), "")
+		return nil, reportMisuse("read", name, "invalid blob name")
 	}
 	p, err := s.pack(gen)
 	if err != nil {
 		return nil, err
 	}
-	if i := p.blob(name); i >= 0 {
-		return s.read(p, i)
+
+	if i := p.findBlob(name); i >= 0 {
+		return s.readPart(p, i)
 	}
 	if name == reportName {
-		if st, err := s.status(p.m); err != nil || st != nil && st.Report != nil {
-			return st.report(), err
+		st, err := s.readStatus(p.m)
+		if err != nil {
+			return nil, err
+		}
+		if st != nil && st.Report != nil {
+			return st.Report, nil
 		}
 	}
-	return nil, wrap(fault.CannotWrite, "read", s.gens.name(p.name)+": "+name, unix.ENOENT)
-}
 
-func (s *status) report() []byte {
-	if s == nil {
-		return nil
-	}
-	return s.Report
+	return nil, wrapIO("read", s.gens.name(p.name)+": "+name, unix.ENOENT)
 }

@@ -5,18 +5,19 @@ import (
 	"slices"
 )
 
-// Intact reads everything that a generation keeps, and what became of it. What is not as it was stored is a
-// *StuckError.
+// Intact reads everything that a generation keeps, and its verdict. Anything that differs from the bytes that were
+// stored is a *StuckError.
 func (s *Store) Intact(gen int) error {
 	p, err := s.pack(gen)
 	if err != nil {
 		return err
 	}
-	if _, err := s.status(p.m); err != nil {
+	if _, err := s.readStatus(p.m); err != nil {
 		return err
 	}
+
 	for i := range p.m.Parts {
-		if _, err := s.read(p, i); err != nil {
+		if _, err := s.readPart(p, i); err != nil {
 			return err
 		}
 	}
@@ -24,13 +25,13 @@ func (s *Store) Intact(gen int) error {
 	return nil
 }
 
-// Rotten is a generation that cannot be gone back to, because its file is not as it was stored.
-type Rotten struct {
-	Gen int // 0: not even the list of generations could be read
+// DamagedGeneration is a generation that cannot be restored, because its file is damaged.
+type DamagedGeneration struct {
+	Gen int // 0: the list of generations could not be read
 	Why error
 }
 
-// DescribeDamage says which file is damaged and how, of an error of Intact, for a sentence about something else.
+// DescribeDamage returns which file is damaged and how, for an error of Intact.
 func DescribeDamage(err error) string {
 	var stuck *StuckError
 	if errors.As(err, &stuck) {
@@ -40,42 +41,33 @@ func DescribeDamage(err error) string {
 	return err.Error()
 }
 
-// LastIntact is the highest generation that was judged good, not gone back from, and is intact; false when there is
-// none. With below, which is 0 for no bound, only those under that number count. rotten are those passed over, the
-// highest first: they were good and are not intact, or it can no longer be read what became of them.
+// LastIntact returns the highest generation that was judged good, was not rolled back, and is intact. ok is false if
+// there is none. If below is not 0, only lower generations count. damaged are the generations that were skipped, the
+// highest first: they were good and are damaged, or their verdict cannot be read.
 //
-// LastGood does not read what a generation keeps, and is quick.
-func (s *Store) LastIntact(below int) (gen int, rotten []Rotten, ok bool) {
-	all, err := s.committed()
+// LastGood is faster, because it does not read contents.
+func (s *Store) LastIntact(below int) (gen int, damaged []DamagedGeneration, ok bool) {
+	all, err := s.listCommitted()
 	if err != nil {
-		return 0, []Rotten{{Why: err}}, false
+		return 0, []DamagedGeneration{{Why: err}}, false
 	}
 
 	for _, n := range slices.Backward(all) {
 		if below > 0 && n >= below {
 			continue
 		}
+
 		good, err := s.isGood(n)
-		if err == nil && good {
+		if good {
 			err = s.Intact(n)
 		}
 		switch {
 		case err == nil && good:
-			return n, rotten, true
+			return n, damaged, true
 		case err != nil && !errors.Is(err, ErrNoGeneration): // else it was collected meanwhile
-			rotten = append(rotten, Rotten{Gen: n, Why: err})
+			damaged = append(damaged, DamagedGeneration{Gen: n, Why: err})
 		}
 	}
 
-	return 0, rotten, false
-}
-
-func (s *Store) isGood(gen int) (bool, error) {
-	m, err := s.manifest(gen, "")
-	if err != nil {
-		return false, err
-	}
-	st, err := s.status(m)
-
-	return err == nil && st != nil && st.Status == StatusGood, err
+	return 0, damaged, false
 }

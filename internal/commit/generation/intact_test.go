@@ -76,10 +76,10 @@ func TestLastIntact(t *testing.T) {
 	last := func(name string) string { return filepath.Join(b.o.Dir, "generations", name) }
 	end := func(p string) int { return len(read(t, p))*8 - 3 } // in the last part, which no manifest shows
 	for _, step := range []struct {
-		spoil  string
-		below  int
-		want   int
-		rotten []int
+		spoil   string
+		below   int
+		want    int
+		damaged []int
 	}{
 		{"", 0, 6, nil},
 		{"", 6, 5, nil},
@@ -93,16 +93,16 @@ func TestLastIntact(t *testing.T) {
 		if step.spoil != "" {
 			b.spoil(last(step.spoil), end(last(step.spoil)))
 		}
-		gen, rotten, ok := s.LastIntact(step.below)
+		gen, damaged, ok := s.LastIntact(step.below)
 		var gens []int
-		for _, r := range rotten {
+		for _, r := range damaged {
 			gens = append(gens, r.Gen)
 			if exitOf(r.Why) != fault.NeedsPerson {
 				t.Errorf("%+v: %d: got %v, want %s", step, r.Gen, r.Why, fault.NeedsPerson)
 			}
 		}
-		if gen != step.want || ok != (step.want > 0) || !slices.Equal(gens, step.rotten) {
-			t.Errorf("%+v: got %d, %v, %v", step, gen, gens, ok)
+		if gen != step.want || ok != (step.want > 0) || !slices.Equal(gens, step.damaged) {
+			t.Errorf("%+v: got %d, %v, %v; want the last intact one", step, gen, gens, ok)
 		}
 	}
 	if gen, ok := s.LastGood(); gen != 6 || !ok { // its manifest is whole
@@ -110,7 +110,7 @@ func TestLastIntact(t *testing.T) {
 	}
 }
 
-// TestCollectKeepsTheIntact: when the last good generation is rotten, the intact one before it stays.
+// TestCollectKeepsTheIntact: when the last good generation is damaged, the intact one before it stays.
 func TestCollectKeepsTheIntact(t *testing.T) {
 	b := newBox(t)
 	s := b.open()

@@ -3,40 +3,48 @@ package generation
 import (
 	"fmt"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const journalName = "journal.json"
 
-// Journal is the transaction in flight.
+// Journal is the transaction in progress.
 type Journal struct {
 	Version  int    `json:"version"`
 	Phase    Phase  `json:"phase"`
-	Gen      int    `json:"gen"`               // the generation that is being put in place, or was and awaits a verdict
+	Gen      int    `json:"gen"`               // the generation that is being put in place, or that awaits its verdict
 	Manifest string `json:"manifest"`          // sha256 of its manifest
-	From     int    `json:"from,omitempty"`    // going back: the generation that is left, else 0
-	To       int    `json:"to,omitempty"`      // going back: the one whose contents come back; 0 as before prelet
-	Why      string `json:"why,omitempty"`     // going back
-	HoldPlan string `json:"hold,omitempty"`    // going back: the plan that is held when it is done, or, with Judge, when that is good
-	Judge    bool   `json:"judge,omitempty"`   // going back: what is in place then awaits a verdict
-	Note     string `json:"note,omitempty"`    // Proposal.Note
-	Release  bool   `json:"release,omitempty"` // PhasePublish: Proposal.Release; what was held counts as released
-	Tries    int    `json:"tries,omitempty"`   // PhaseVerify: boots that began a verification, this one included
+	From     int    `json:"from,omitempty"`    // of a rollback: the generation that is left, else 0
+	To       int    `json:"to,omitempty"`      // of a rollback: the generation that is restored; 0 as before prelet
+	Why      string `json:"why,omitempty"`     // of a rollback
+	HoldPlan string `json:"hold,omitempty"`    // of a rollback: the plan to hold at its end, or after the verdict
+	Judge    bool   `json:"judge,omitempty"`   // of a rollback: the restored files await a verdict
+	Note     string `json:"note,omitempty"`    // of earlier versions; ignored
+	Release  bool   `json:"release,omitempty"` // PhasePublish: Proposal.Release; held plans already count as released
+	Tries    int    `json:"tries,omitempty"`   // PhaseVerify: boots that began a verification, including this one
 	BootID   string `json:"boot_id,omitempty"` // PhaseVerify: of the last try
-	// CommitMono is Options.Mono at the end of Publish, or at the first AddTry of a later boot: what started earlier in boot
-	// BootID cannot have read the new files. CommitTime is the wall clock at Commit; with Gen it identifies the transaction.
-	// After Adopt it is 0: the files were there before.
+	// CommitMono is Options.Mono at the end of Publish, or at the first AddTry of a later boot. A process that started
+	// earlier in boot BootID cannot have read the new files. CommitTime is the wall clock at Commit; with Gen it
+	// identifies the transaction. After Adopt CommitMono is 0, because the files existed before.
 	CommitMono int64     `json:"commit_mono,omitempty"`
 	CommitTime time.Time `json:"commit_time"`
-	CommitBoot string    `json:"commit_boot,omitempty"` // of Commit; "" in journals of format 1
+	CommitBoot string    `json:"commit_boot,omitempty"` // boot of Commit; "" in journals of format 1
 }
 
-// Same says whether two journals are about the same commit in the same phase: whoever judged while the lock was free asks
-// this before acting on the verdict. Either may be nil.
+// Same reports whether two journals are about the same commit in the same phase. A caller that judged without the lock
+// checks this before it acts on its verdict. Either may be nil.
 func (j *Journal) Same(o *Journal) bool {
 	if j == nil || o == nil {
 		return j == o
 	}
+
 	return j.Phase == o.Phase && j.Gen == o.Gen && j.CommitTime.Equal(o.CommitTime)
+}
+
+// IsUnfinished reports whether the targets may be a mixture of old and new ones. j may be nil.
+func (j *Journal) IsUnfinished() bool {
+	return j != nil && j.Phase != PhaseVerify
 }
 
 func parseJournal(b []byte) (*Journal, error) {
@@ -44,39 +52,76 @@ func parseJournal(b []byte) (*Journal, error) {
 	if err := decode(b, j, &j.Version); err != nil {
 		return nil, err
 	}
+
 	switch j.Phase {
 	case PhasePublish, PhaseVerify, PhaseRollback:
 	default:
 		return nil, fmt.Errorf("unknown phase %q", j.Phase)
 	}
-	if j.Gen < 1 || j.From < 0 || j.From >= j.Gen || j.To < 0 || j.To >= j.Gen || j.Tries < 0 {
-		return nil, fmt.Errorf("numbers that cannot be: generation %d, from %d to %d, %d tries", j.Gen, j.From, j.To, j.Tries)
+	if min(j.Gen-1, j.From, j.To, j.Tries) < 0 || max(j.From, j.To) >= j.Gen {
+		return nil, fmt.Errorf(
+			"invalid numbers: generation %d, from %d to %d, %d tries",
+			j.Gen,
+			j.From,
+			j.To,
+			j.Tries,
+		)
 	}
 	if !sha256Hex.MatchString(j.Manifest) {
-		return nil, fmt.Errorf("manifest %q is no sha256", j.Manifest)
+		return nil, fmt.Errorf("invalid checksum %q of a manifest", j.Manifest)
 	}
+
 	return j, nil
 }
 
-// Journal is the transaction in flight, or nil. A journal that cannot be read, or was written by a newer version, is a
-// *StuckError.
+// Journal returns the transaction in progress, or nil. A journal that cannot be read, or that a newer version wrote, is
+// a *StuckError.
 func (s *Store) Journal() (*Journal, error) {
 	if s.dir == nil {
 		return nil, nil
 	}
-	j, _, err := readDocument(s, s.dir, journalName, parseJournal)
-	return j, err
+
+	return readDocument(s, s.dir, journalName, parseJournal)
 }
 
-// putJournal makes a journal durable. seen is set as soon as another process could see it, even if an error follows.
-func (s *Store) putJournal(j *Journal, seen *bool) error {
-	return s.disk.put(s.dir, journalName, seen, encode(j))
+// Abandoned returns the journal of a commit that is incomplete and that no process finishes: the lock, which ends with
+// its process, is free. It returns nil if there is none, or if this user may not read it. It is meant for a store that
+// was opened read-only.
+func (s *Store) Abandoned() *Journal {
+	if s.dir == nil {
+		return nil
+	}
+	f, err := openToRead(s.dir, lockName)
+	if err != nil {
+		return nil
+	}
+	defer f.Close() // releases the lock; other processes try again every few milliseconds
+	if unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil {
+		return nil
+	}
+
+	j, err := s.Journal()
+	if err != nil || !j.IsUnfinished() {
+		return nil
+	}
+
+	return j
+}
+
+// putJournal makes a journal durable. visible is set as soon as another process can see it, even if an error follows.
+func (s *Store) putJournal(j *Journal, visible *bool) error {
+	return s.disk.replace(s.dir, journalName, visible, encode(j))
 }
 
 // endJournal removes the journal durably.
 func (s *Store) endJournal() error {
-	if err := s.disk.unlink(s.dir, journalName); err != nil {
+	return s.removeDurably(s.dir, journalName)
+}
+
+func (s *Store) removeDurably(dir *folder, base string) error {
+	if err := s.disk.unlink(dir, base); err != nil {
 		return err
 	}
-	return s.disk.sync(s.dir)
+
+	return s.disk.sync(dir)
 }

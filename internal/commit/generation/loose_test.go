@@ -16,7 +16,7 @@ import (
 func loose(t *testing.T) (*Store, string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("only root gives folders to others")
+		t.Skip("needs root, to give a folder to another user")
 	}
 	root := t.TempDir()
 	if err := os.Mkdir(filepath.Join(root, "etc"), 0o755); err != nil {
@@ -68,22 +68,25 @@ func TestPlannedFolderLoose(t *testing.T) {
 			s, _ := loose(t)
 			for _, file := range []Target{looseFile("a"), looseFile("b")} {
 				_, err := s.Begin(Proposal{PlanID: "q", Targets: []Target{folder, file}})
-				if fault.CodeOf(err) != fault.CannotWrite || !strings.Contains(err.Error(), "it would hold /etc/app/a") {
+				if fault.CodeOf(err) != fault.CannotWrite ||
+					!strings.Contains(err.Error(), "it would hold /etc/app/a") {
 					t.Errorf("got %v, want a refusal of the folder", err)
 				}
 			}
 			if _, err := s.Begin(Proposal{PlanID: "q", Targets: []Target{folder}}); err != nil {
-				t.Errorf("without a target below it: %v", err)
+				t.Errorf("without a target below it: got %v, want no error", err)
 			}
 		})
 	}
 }
 
-// TestFolderMadeTrusted writes into a folder that others may write when the same commit makes it ours, and into no other.
+// TestFolderMadeTrusted writes into a folder that others may write when the same commit makes it ours, and into no
+// other.
 func TestFolderMadeTrusted(t *testing.T) {
 	s, root := loose(t)
 	give(t, root+"/etc/app", 1000, 0o777)
-	if _, err := s.Begin(Proposal{PlanID: "q", Targets: []Target{looseFile("b")}}); err == nil || !strings.Contains(err.Error(), "belongs to uid 1000") {
+	if _, err := s.Begin(Proposal{PlanID: "q", Targets: []Target{looseFile("b")}}); err == nil ||
+		!strings.Contains(err.Error(), "belongs to uid 1000") {
 		t.Errorf("got %v, want a refusal of the folder", err)
 	}
 	publishGood(t, s, looseFolder(0o755, 0), looseFile("b"))
@@ -100,7 +103,7 @@ func TestTargetGoesFromLooseFolder(t *testing.T) {
 	give(t, root+"/etc/app", 1000, 0o755)
 	publishGood(t, s, Target{Path: "/etc/motd", Kind: File, Content: []byte("m"), Mode: 0o644, UID: 0, GID: 0})
 	if _, err := os.Lstat(root + "/etc/app/a"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the file is still there (%v)", err)
+		t.Errorf("the file: got %v, want it removed", err)
 	}
 }
 
@@ -130,7 +133,8 @@ func TestWayBackThroughLooseFolder(t *testing.T) {
 	if told, err = s.CheckRollback(3, 0); err != nil || len(told) != 0 { // nothing is written, only removed
 		t.Errorf("got %q, %v, want neither", told, err)
 	}
-	if told, err = s.CheckRollback(3, 2); err != nil || len(told) != 1 || !strings.Contains(told[0], "chown root: /etc") {
+	if told, err = s.CheckRollback(3, 2); err != nil || len(told) != 1 ||
+		!strings.Contains(told[0], "chown root: /etc") {
 		t.Errorf("got %q, %v, want a word on /etc", told, err)
 	}
 	if err := os.Rename(root+"/etc/app", root+"/etc/moved"); err != nil {

@@ -10,9 +10,8 @@ import (
 	"testing"
 )
 
-// TestLostJournal: somebody moves the journal of an interrupted commit aside. Temporaries beside the targets, of
-// which one holds a secret, are removed by the next recovery, wherever the commit was interrupted, and nothing else
-// is touched.
+// TestLostJournal moves the journal of an interrupted commit away. The next recovery removes the temporaries next to
+// the targets, one of which contains a secret, wherever the commit was interrupted, and touches no other file.
 func TestLostJournal(t *testing.T) {
 	secret := with(file("/etc/kubernetes/secret", "s3cret"), func(t *Target) { t.Secret, t.Mode = true, Keep })
 	next := flipNext("2")
@@ -48,7 +47,7 @@ func TestLostJournal(t *testing.T) {
 				was := b.look()
 				b.recover(t)
 				if l := b.litter(); l != nil {
-					t.Fatalf("k=%d: left behind %v", k, l)
+					t.Fatalf("k=%d: left behind: got %v, want nothing", k, l)
 				}
 				for p, n := range b.look() {
 					if n.mode.IsRegular() && !reflect.DeepEqual(n, was[p]) {
@@ -63,8 +62,8 @@ func TestLostJournal(t *testing.T) {
 	}
 }
 
-// TestLitterGoesWithItsGeneration: temporaries that an older prelet left beside the targets go when their generation
-// does, and a file that only looks like one stays.
+// TestLitterGoesWithItsGeneration checks that temporaries that an older prelet left next to the targets are removed
+// with their generation, and that a file with a similar name stays.
 func TestLitterGoesWithItsGeneration(t *testing.T) {
 	b := newBox(t)
 	s := b.open()

@@ -1,13 +1,13 @@
 package generation
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -18,49 +18,52 @@ type manifest struct {
 	Parent   int       `json:"parent"` // the generation in place before, 0: none
 	Time     time.Time `json:"time"`
 	PlanID   string    `json:"plan_id"`
-	Restores *int      `json:"restores,omitempty"` // going back: to which
+	Restores *int      `json:"restores,omitempty"` // of a rollback: the generation that it restores
 	Entries  []Entry   `json:"entries"`
-	Folders  []string  `json:"folders,omitempty"` // made by us, in use by this generation
-	Leaving  []string  `json:"leaving,omitempty"` // made by us, no longer in use: removed when empty
-	Making   []string  `json:"making,omitempty"`  // made by this very commit: removed when it never happened
-	Adopted  bool      `json:"adopted,omitempty"` // made of what was in place already
-	Judged   *status   `json:"judged,omitempty"`  // nobody is going to judge it: what it is as soon as it is published
-	Parts    []part    `json:"parts,omitempty"`   // what follows the manifest in the file
+	Folders  []string  `json:"folders,omitempty"` // created by prelet, in use by this generation
+	Leaving  []string  `json:"leaving,omitempty"` // created by prelet, no longer in use: removed when empty
+	Making   []string  `json:"making,omitempty"`  // created by this commit: removed if it is never committed
+	Adopted  bool      `json:"adopted,omitempty"` // records files that were in place already
+	Judged   *status   `json:"judged,omitempty"`  // the status after the publish, if no caller judges the generation
+	Parts    []part    `json:"parts,omitempty"`   // the bytes after the manifest in the file
 }
 
-// status is generations/N.status.json: what became of it.
+// status is generations/N.status.json: the verdict on a generation.
 type status struct {
 	Version int             `json:"version"`
-	Gen     int             `json:"gen,omitempty"` // whose it is; 0 in those of format 1, and within a manifest
+	Gen     int             `json:"gen,omitempty"` // 0 in format 1 and within a manifest
 	Status  Status          `json:"status"`
 	Why     string          `json:"why,omitempty"`
 	Time    time.Time       `json:"time"`
 	Retired []string        `json:"retired,omitempty"` // targets that were removed within the generation
-	Report  json.RawMessage `json:"report,omitempty"`  // of who judged
+	Report  json.RawMessage `json:"report,omitempty"`  // of the caller that judged
 }
 
-// Names of blobs, and SHA-256 sums in lower-case hex.
+// Names of blobs, and SHA-256 checksums in lower-case hex.
 var (
 	blobName  = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,60}(\.[a-z0-9]{1,16})?$`)
 	sha256Hex = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
-// only says whether a text has no other characters than these.
-func only(s, chars string) bool { return strings.Trim(s, chars) == "" }
+// isBlobName reports whether a proposal may keep a blob of this name.
+func isBlobName(name string) bool {
+	return name != reportName && blobName.MatchString(name)
+}
 
-// reserved are names that Proposal.Blobs may not use.
-func reserved(name string) bool { return name == reportName }
+// tempName returns the name of the temporary of the i-th target of a generation. It does not contain the target's
+// name, so that no name is too long.
+func tempName(gen, i int) string {
+	return fmt.Sprintf(".prelet-%d-%d%s", gen, i, tmpSuffix)
+}
 
-// tempOf is the temporary of the i-th target of a generation. It does not hold the target's name, so that no name is too long.
-func tempOf(gen, i int) string { return fmt.Sprintf(".prelet-%d-%d%s", gen, i, tmpSuffix) }
-
-// temps are the temporaries of a commit, as target paths.
-func (m *manifest) temps() (out []string) {
+// listTemps returns the temporaries of a commit, as target paths.
+func (m *manifest) listTemps() (out []string) {
 	for i, e := range m.Entries {
-		if e.changes() && e.New.Kind == File {
-			out = append(out, path.Join(path.Dir(e.Path), tempOf(m.Gen, i)))
+		if e.hasChange() && e.New.Kind == File {
+			out = append(out, path.Join(path.Dir(e.Path), tempName(m.Gen, i)))
 		}
 	}
+
 	return out
 }
 
@@ -69,25 +72,25 @@ func parseManifest(b []byte) (*manifest, error) {
 	if err := decode(b, m, &m.Version); err != nil {
 		return nil, err
 	}
-	if m.Gen < 1 || m.Parent < 0 || m.Parent >= m.Gen || m.Restores != nil && (*m.Restores < 0 || *m.Restores >= m.Gen) {
-		return nil, fmt.Errorf("numbers that cannot be: generation %d after %d", m.Gen, m.Parent)
+	earlier := []int{m.Parent}
+	if m.Restores != nil {
+		earlier = append(earlier, *m.Restores)
 	}
-	have := map[string]bool{}
-	for i := range m.Entries {
-		e := &m.Entries[i]
-		if err := checkPath(e.Path); err != nil {
+	if slices.Min(earlier) < 0 || slices.Max(earlier) >= m.Gen {
+		return nil, fmt.Errorf("invalid numbers: generation %d after %v", m.Gen, earlier)
+	}
+
+	isListed := map[string]bool{}
+	for _, e := range m.Entries {
+		if err := e.check(); err != nil {
 			return nil, err
 		}
-		if have[e.Path] {
-			return nil, fmt.Errorf("%s is named twice", e.Path)
+		if isListed[e.Path] {
+			return nil, fmt.Errorf("duplicate target %s", e.Path)
 		}
-		have[e.Path] = true
-		for _, s := range []State{e.Old, e.New, e.Original} {
-			if err := s.check(); err != nil {
-				return nil, fmt.Errorf("%s: %w", e.Path, err)
-			}
-		}
+		isListed[e.Path] = true
 	}
+
 	for _, f := range slices.Concat(m.Folders, m.Leaving, m.Making) {
 		if err := checkPath(f); err != nil {
 			return nil, err
@@ -98,33 +101,47 @@ func parseManifest(b []byte) (*manifest, error) {
 			return nil, err
 		}
 	}
+
 	return m, m.checkParts()
 }
 
-// checkParts refuses a list of parts that cannot be, and one that lacks a content that the entries need.
+// checkParts refuses an invalid list of parts, and one without a content that the entries need.
 func (m *manifest) checkParts() error {
-	have := map[string]bool{}
+	isKept := map[string]bool{}
 	for _, p := range m.Parts {
 		if !sha256Hex.MatchString(p.SHA256) || p.Size < 0 || p.Size > MaxContent {
-			return fmt.Errorf("a part with sha256 %q and size %d", p.SHA256, p.Size)
+			return fmt.Errorf("invalid part with sha256 %q and size %d", p.SHA256, p.Size)
 		}
-		if p.Blob != "" && (!blobName.MatchString(p.Blob) || reserved(p.Blob)) {
-			return fmt.Errorf("blob %q has a name that cannot be", p.Blob)
+		if p.Blob != "" && !isBlobName(p.Blob) {
+			return fmt.Errorf("invalid blob name %q", p.Blob)
 		}
-		key := p.Blob
-		if key == "" {
-			key = p.SHA256
+
+		key := cmp.Or(p.Blob, p.SHA256)
+		if isKept[key] {
+			return fmt.Errorf("duplicate part %s", key)
 		}
-		if have[key] {
-			return fmt.Errorf("%s is kept twice", key)
-		}
-		have[key] = true
+		isKept[key] = true
 	}
+
 	for _, sha := range contentsOf(m) {
-		if !have[sha] {
-			return fmt.Errorf("it lacks content %s", sha)
+		if !isKept[sha] {
+			return fmt.Errorf("missing content %s", sha)
 		}
 	}
+
+	return nil
+}
+
+func (e Entry) check() error {
+	if err := checkPath(e.Path); err != nil {
+		return err
+	}
+	for _, s := range []State{e.Old, e.New, e.Original} {
+		if err := s.check(); err != nil {
+			return fmt.Errorf("%s: %w", e.Path, err)
+		}
+	}
+
 	return nil
 }
 
@@ -132,18 +149,19 @@ func (s State) check() error {
 	switch s.Kind {
 	case File:
 		if !sha256Hex.MatchString(s.SHA256) || s.Size < 0 {
-			return fmt.Errorf("a file with sha256 %q and size %d", s.SHA256, s.Size)
+			return fmt.Errorf("invalid file with sha256 %q and size %d", s.SHA256, s.Size)
 		}
 	case Absent, Dir:
 		if s.SHA256 != "" || s.Size != 0 {
-			return errors.New("content where there is no file")
+			return errors.New("unexpected content: the target is not a file")
 		}
 	default:
 		return fmt.Errorf("unknown kind %q", s.Kind)
 	}
-	if s.Mode > 0o7777 || s.UID < 0 || s.GID < 0 {
-		return fmt.Errorf("mode %o, owner %d:%d", s.Mode, s.UID, s.GID)
+	if s.Mode > maxMode || s.UID < 0 || s.GID < 0 {
+		return fmt.Errorf("invalid mode %o or owner %d:%d", s.Mode, s.UID, s.GID)
 	}
+
 	return nil
 }
 
@@ -152,17 +170,19 @@ func parseStatus(b []byte) (*status, error) {
 	if err := decode(b, s, &s.Version); err != nil {
 		return nil, err
 	}
+
 	return s, s.check()
 }
 
 func (s *status) check() error {
 	if s.Gen < 0 {
-		return fmt.Errorf("generation %d", s.Gen)
+		return fmt.Errorf("invalid generation %d", s.Gen)
 	}
 
 	switch s.Status {
 	case StatusPending, StatusGood, StatusRolledBack, StatusRestored:
 		return nil
 	}
+
 	return fmt.Errorf("unknown status %q", s.Status)
 }

@@ -3,6 +3,7 @@ package generation
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,16 +20,30 @@ import (
 
 const inNamespace = "PRELET_TEST_NAMESPACE"
 
-// TestRealFileSystems runs the tests named InNamespace in a user and mount namespace of their own, where anybody may
-// mount a tmpfs.
+// TestRealFileSystems starts each of its tests again in a user and mount namespace, where any user may mount a tmpfs.
 func TestRealFileSystems(t *testing.T) {
-	for _, name := range []string{"TestInNamespace", "TestReadOnlyInNamespace"} {
-		t.Run(name, func(t *testing.T) { inNewNamespace(t, name) })
+	for name, test := range map[string]func(*testing.T){
+		"commit":            testInNamespace,
+		"read-only state":   testReadOnlyInNamespace,
+		"many files":        testManyFilesInNamespace,
+		"large originals":   testLargeOriginalsInNamespace,
+		"scarce space":      testScarceSpaceInNamespace,
+		"small file system": testSmallFileSystemInNamespace,
+		"read-only target":  testReadOnlyTargetInNamespace,
+	} {
+		t.Run(name, func(t *testing.T) {
+			if os.Getenv(inNamespace) == "" {
+				startInNamespace(t)
+				return
+			}
+			test(t)
+		})
 	}
 }
 
-func inNewNamespace(t *testing.T, name string) {
-	c := exec.Command(os.Args[0], "-test.run=^"+name+"$", "-test.v")
+// startInNamespace runs the current test of TestRealFileSystems in a child process.
+func startInNamespace(t *testing.T) {
+	c := exec.Command(os.Args[0], "-test.run=^"+strings.Replace(t.Name(), "/", "$/^", 1)+"$", "-test.v")
 	c.Env = append(os.Environ(), inNamespace+"=1")
 	c.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
@@ -36,22 +51,20 @@ func inNewNamespace(t *testing.T, name string) {
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
 	}
 	out, err := c.CombinedOutput()
-	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EINVAL) || strings.Contains(string(out), "--- SKIP") {
-		t.Skipf("no user namespace here: %v %s", err, out)
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EINVAL) ||
+		strings.Contains(string(out), "--- SKIP") {
+		t.Skipf("needs a user namespace with mounts, which this kernel does not permit: %v %s", err, out)
 	}
-	if err != nil || !strings.Contains(string(out), "--- PASS: "+name) {
-		t.Errorf("%v\n%s", err, out)
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+		t.Errorf("child: got %v, want it to pass\n%s", err, out)
 	}
 	t.Logf("%s", out)
 }
 
-func TestInNamespace(t *testing.T) {
-	if os.Getenv(inNamespace) == "" {
-		t.Skip("runs in a child process of TestRealFileSystems")
-	}
+func testInNamespace(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=2m,mode=0755"); err != nil {
-		t.Skip("--- SKIP: no mount: ", err)
+		t.Skip("needs to mount a tmpfs: ", err)
 	}
 	t.Cleanup(func() {
 		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
@@ -72,7 +85,7 @@ func TestInNamespace(t *testing.T) {
 			t.Errorf("want %v: %v", what, err)
 		}
 		if !reflect.DeepEqual(before, b.look()) || b.litter() != nil {
-			t.Errorf("%v: something changed: %v", what, b.litter())
+			t.Errorf("%v: got %v left behind, want nothing changed", what, b.litter())
 		}
 	}
 	p3 := plan("p3", file("/etc/kubernetes/a", "3"))
@@ -115,15 +128,12 @@ func TestInNamespace(t *testing.T) {
 	b.apply(s, p3)
 }
 
-// TestReadOnlyInNamespace: the file system of the state folder is read-only, as after an error of the disk, in each
+// testReadOnlyInNamespace: the file system of the state folder is read-only, as after an error of the disk, in each
 // state that it may be in.
-func TestReadOnlyInNamespace(t *testing.T) {
-	if os.Getenv(inNamespace) == "" {
-		t.Skip("runs in a child process of TestRealFileSystems")
-	}
+func testReadOnlyInNamespace(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=0755"); err != nil {
-		t.Skip("--- SKIP: no mount: ", err)
+		t.Skip("needs to mount a tmpfs: ", err)
 	}
 	t.Cleanup(func() {
 		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
@@ -159,7 +169,7 @@ func TestReadOnlyInNamespace(t *testing.T) {
 		t.Errorf("no folder: got %v, want it read-only and the rest nothing to do", s.ReadOnly())
 	}
 	if j, err := s.Recover(); j != nil || err != nil {
-		t.Errorf("no folder: Recover: got %v, %v", j, err)
+		t.Errorf("no folder: Recover: got %v, %v; want nothing to do", j, err)
 	}
 	if _, err := s.Begin(plan("p", file("/etc/kubernetes/a", "1"))); !errors.Is(err, ErrNothing) {
 		t.Errorf("no folder: Begin of what is there: got %v, want %v", err, ErrNothing)
@@ -176,6 +186,204 @@ func TestReadOnlyInNamespace(t *testing.T) {
 	}
 	if err := s.Collect(3); err != nil {
 		t.Errorf("no folder: Collect: got %v, want nothing to do", err)
+	}
+}
+
+// mountSmall mounts a tmpfs in a new folder.
+func mountSmall(t *testing.T, dir, options string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, options+",mode=0755"); err != nil {
+		t.Skip("needs to mount a tmpfs: ", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// testManyFilesInNamespace rolls back on a full disk: the reserved space is enough, however many files there are and
+// however many of them differ.
+func testManyFilesInNamespace(t *testing.T) {
+	for _, c := range []struct{ files, changed, blob int }{
+		{20, 1, 0}, {20, 20, 0}, {150, 2, 0}, {150, 150, 0}, {1, 1, 300 << 10}, {1, 1, 1 << 20},
+	} {
+		dir := filepath.Join(t.TempDir(), "disk")
+		mountSmall(t, dir, "size=8m")
+		b := boxAt(t, filepath.Join(dir, "root"))
+		b.o.fsync = nil
+		targets := func(text string) (out []Target) {
+			for i := range c.files {
+				content := "1"
+				if i < c.changed {
+					content = text
+				}
+				p := fmt.Sprintf("/etc/site.d/%d.conf", i)
+				b.write(p, "original", 0o644)
+				out = append(out, file(p, content))
+			}
+			return out
+		}
+		one := targets("1")
+		s := b.open()
+		blobs := map[string][]byte{"recording": make([]byte, c.blob)}
+		p1 := plan("p1", one...)
+		p1.Blobs = blobs
+		b.apply(s, p1)
+		two := targets("2")
+		for _, x := range two {
+			b.write(x.Path, "1", 0o644)
+		}
+		p2 := plan("p2", two...)
+		p2.Blobs = blobs
+		b.apply(s, p2)
+		fill(t, filepath.Join(dir, "fill"))
+
+		if _, err := s.CheckRollback(2, 1); err != nil {
+			t.Errorf("%+v: CheckRollback: got %v, want no error", c, err)
+		}
+		if _, err := s.Rollback(2, 1, "unhealthy", false); err != nil {
+			t.Errorf("%+v: Rollback: got %v, want no error", c, err)
+		}
+		if got := b.read("/etc/site.d/0.conf"); got != "1" || b.litter() != nil {
+			t.Errorf("%+v: got content %q and %v left behind, want %q and nothing", c, got, b.litter(), "1")
+		}
+	}
+}
+
+// testLargeOriginalsInNamespace rolls back to the state before prelet on a full disk.
+func testLargeOriginalsInNamespace(t *testing.T) {
+	for _, files := range []int{1, 5, 30} {
+		dir := filepath.Join(t.TempDir(), "disk")
+		mountSmall(t, dir, "size=24m")
+		b := boxAt(t, filepath.Join(dir, "root"))
+		b.o.fsync = nil
+		original := strings.Repeat("o", 30000)
+		for i := range files {
+			b.write(fmt.Sprintf("/etc/site.d/%d", i), original, 0o644)
+		}
+		s := b.open()
+		for _, content := range []string{"1", "2", strings.Repeat("x", 40000)} {
+			var targets []Target
+			for i := range files {
+				targets = append(targets, file(fmt.Sprintf("/etc/site.d/%d", i), content))
+			}
+			b.apply(s, plan("p"+content[:1], targets...))
+		}
+		fill(t, filepath.Join(dir, "fill"))
+
+		if _, err := s.Rollback(3, 0, "by hand", false); err != nil {
+			t.Errorf("%d files: Rollback to 0: got %v, want no error", files, err)
+		}
+		if got := b.read("/etc/site.d/0"); got != original {
+			t.Errorf("%d files: got %d bytes, want the original's %d", files, len(got), len(original))
+		}
+	}
+}
+
+// testScarceSpaceInNamespace commits with less and less free space. What the check before a commit allows must
+// succeed: the space reserved for a rollback must not be taken from the commit.
+func testScarceSpaceInNamespace(t *testing.T) {
+	for free := 256 << 10; free < 2<<20; free += 64 << 10 {
+		dir := filepath.Join(t.TempDir(), "disk")
+		mountSmall(t, dir, "size=8m")
+		b := boxAt(t, filepath.Join(dir, "root"))
+		b.o.fsync = nil
+		b.write("/etc/site.d/other", "1", 0o644)
+		s := b.open()
+		var targets []Target
+		for i := range 100 {
+			targets = append(targets, file(fmt.Sprintf("/etc/site.d/%d", i), "1"))
+		}
+		full := filepath.Join(dir, "fill")
+		fill(t, full)
+		st, err := os.Stat(full)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(full, st.Size()-int64(free)); err != nil {
+			t.Fatal(err)
+		}
+
+		txn, err := s.Begin(plan("p1", targets...))
+		if err != nil && !strings.Contains(err.Error(), "check space") {
+			t.Errorf("%d KiB free: Begin: got %v, want no error or one before anything is written", free>>10, err)
+		}
+		if err == nil {
+			_, err = txn.Commit()
+			if err := errors.Join(err, txn.Publish()); err != nil {
+				t.Errorf("%d KiB free: got %v, want no error", free>>10, err)
+			}
+		}
+		_ = s.Close()
+	}
+}
+
+// testSmallFileSystemInNamespace commits to a target on a file system that has space for the target and not for the
+// generation. A removal needs no space at all.
+func testSmallFileSystemInNamespace(t *testing.T) {
+	b := boxAt(t, filepath.Join(t.TempDir(), "root"))
+	small := b.path("/etc/site.d")
+	mountSmall(t, small, "size=64k")
+	s := b.open()
+	p1 := plan("p1", file("/etc/site.d/a", "1"))
+	p1.Blobs = map[string][]byte{"recording": make([]byte, 1<<20)}
+	b.apply(s, p1)
+
+	fill(t, filepath.Join(small, "fill"))
+	if _, err := s.Begin(plan("p2", file("/etc/site.d/a", "2"))); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("Begin on a full file system: got %v, want ENOSPC", err)
+	}
+	b.apply(s, plan("p3"))
+	if _, err := os.Stat(b.path("/etc/site.d/a")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a target that was removed on a full file system: got %v, want no file", err)
+	}
+}
+
+// testReadOnlyTargetInNamespace: after a commit whose targets are all in place, their file system becomes read-only.
+// Recovery has nothing to write there.
+func testReadOnlyTargetInNamespace(t *testing.T) {
+	for at := 1; ; at++ {
+		b := boxAt(t, filepath.Join(t.TempDir(), "root"))
+		disk := b.path("/etc/site.d")
+		mountSmall(t, disk, "size=1m")
+		s := b.open()
+		p1 := []Target{file("/etc/site.d/a", "1"), file("/etc/site.d/b", "1")}
+		b.apply(s, plan("p1", p1...))
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+
+		kill := &killAt{at: at}
+		b.o.Fault = kill.hook
+		s = b.open()
+		txn, err := s.Begin(plan("p2", file("/etc/site.d/a", "2"), file("/etc/site.d/b", "2")))
+		if err == nil {
+			if _, err = txn.Commit(); err == nil {
+				err = txn.Publish()
+			}
+		}
+		_ = s.Close()
+		if err == nil {
+			return
+		}
+
+		b.o.Fault = nil
+		isPublished := b.read("/etc/site.d/a") == "2" && b.read("/etc/site.d/b") == "2"
+		if !isPublished {
+			continue
+		}
+		if err := unix.Mount("", disk, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+			t.Fatal(err)
+		}
+		s = b.open()
+		if _, err := s.Recover(); err != nil {
+			t.Errorf("killed at operation %d: Recover: got %v, want no error", at, err)
+		}
+		_ = s.Close()
 	}
 }
 
@@ -201,13 +409,13 @@ func readFrozen(t *testing.T, b *box, st flipState) {
 	}
 	cur, err := s.Current()
 	if err != nil || cur == nil || cur.Gen < 2 {
-		t.Errorf("%s: Current: got %+v, %v", st.name, cur, err)
+		t.Errorf("%s: Current: got %+v, %v; want the generation in place", st.name, cur, err)
 	}
 	if all, err := s.List(); err != nil || len(all) < 2 {
-		t.Errorf("%s: List: got %d, %v", st.name, len(all), err)
+		t.Errorf("%s: List: got %d, %v; want all generations", st.name, len(all), err)
 	}
 	if _, err := s.Compare(flipNext("5")); err != nil {
-		t.Errorf("%s: Compare: got %v", st.name, err)
+		t.Errorf("%s: Compare: got %v, want no error", st.name, err)
 	}
 	_, err = s.Recover()
 	if interrupted := wantJournal == PhasePublish || wantJournal == PhaseRollback; interrupted {
@@ -234,7 +442,8 @@ func readFrozen(t *testing.T, b *box, st flipState) {
 			if name == "Collect" && st.name == "awaits a verdict" {
 				continue // both stay: nothing to remove
 			}
-			if err := do(); exitOf(err) != fault.CannotWrite || !errors.Is(err, unix.EROFS) || !strings.Contains(err.Error(), b.o.Dir) {
+			if err := do(); exitOf(err) != fault.CannotWrite || !errors.Is(err, unix.EROFS) ||
+				!strings.Contains(err.Error(), b.o.Dir) {
 				t.Errorf("%s: %s: got %v, want EROFS and %s", st.name, name, err, b.o.Dir)
 			}
 		}
@@ -271,7 +480,7 @@ func TestImmutable(t *testing.T) {
 	t.Cleanup(func() { f.Close() })
 	const immutable = 0x10 // FS_IMMUTABLE_FL
 	if err := unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, immutable); err != nil {
-		t.Skip("cannot set the flag here:", err)
+		t.Skip("needs root and a file system with the immutable flag: ", err)
 	}
 	t.Cleanup(func() {
 		if err := unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, 0); err != nil {

@@ -6,7 +6,14 @@ func TestScratchIsSwept(t *testing.T) {
 	b := newBox(t)
 	s := b.open()
 	b.apply(s, plan("p1", file("/etc/kubernetes/a", "1")))
-	names := map[string]bool{".kubelet.json.123": true, "kubelet.json": false, ".kubelet.json": false, ".json.1": false, ".kubelet.json.12x": false, ".kubelet.json.": false}
+	names := map[string]bool{
+		".kubelet.json.123": true,
+		"kubelet.json":      false,
+		".kubelet.json":     false,
+		".json.1":           false,
+		".kubelet.json.12x": false,
+		".kubelet.json.":    false,
+	}
 	for n := range names {
 		b.write("/var/lib/prelet/"+n, "x", 0o600)
 	}
@@ -15,7 +22,7 @@ func TestScratchIsSwept(t *testing.T) {
 	}
 	for n, gone := range names {
 		if (b.read("/var/lib/prelet/"+n) == "absent") != gone {
-			t.Errorf("%s: gone is not %v", n, gone)
+			t.Errorf("%s: want it removed: %v", n, gone)
 		}
 	}
 }

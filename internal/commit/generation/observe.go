@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path"
@@ -12,218 +13,238 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/prelet/prelet/internal/fault"
 )
 
-// fingerprint identifies an inode and the age of its content. It says without reading whether a file is the one that was
-// read before.
+// fingerprint identifies an inode and the age of its content. It shows without reading whether a file is still the one
+// that was read before.
 type fingerprint struct {
 	dev, ino     uint64
 	size         int64
 	ctime, mtime unix.Timespec
 }
 
-func fingerprintOf(st *unix.Stat_t) fingerprint {
-	return fingerprint{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, ctime: st.Ctim, mtime: st.Mtim}
+func newFingerprint(st *unix.Stat_t) fingerprint {
+	return fingerprint{
+		dev:   uint64(st.Dev),
+		ino:   st.Ino,
+		size:  st.Size,
+		ctime: st.Ctim,
+		mtime: st.Mtim,
+	}
 }
 
-// seen is an observation.
-type seen struct {
+// observation is a target as it was read.
+type observation struct {
 	state   State
 	content []byte
 	print   fingerprint // zero when absent
 	links   uint64
 }
 
-// observe reads one target. A missing folder above it means absent; a link, a pipe, a device are errors.
-func (t *tree) observe(p string) (seen, error) {
+// observe reads one target. A target below a missing folder is absent; a link, a pipe or a device is an error.
+func (t *tree) observe(p string) (observation, error) {
 	if err := checkPath(p); err != nil {
-		return seen{}, NewFault(fault.CannotWrite, "observe", p, err, "mend the path in the site")
+		return observation{}, refuse("observe", p, err, "fix the path in the site")
 	}
-	dir, err := t.openWith(path.Dir(p), passFolder)
+
+	dir, err := t.walk(path.Dir(p), passFolder, nil)
 	if errors.Is(err, unix.ENOENT) {
-		return seen{}, nil
+		return observation{}, nil
 	}
 	if err != nil {
-		return seen{}, err
+		return observation{}, err
 	}
 	defer dir.close()
+
 	return observeAt(dir, path.Base(p))
 }
 
-func observeAt(dir *folder, base string) (seen, error) {
+// nextOtherPath is the next step for a target that is neither a file nor a folder.
+const nextOtherPath = "remove it, or choose another path"
+
+func observeAt(dir *folder, base string) (observation, error) {
 	p := dir.name(base)
-	var found unix.Stat_t // before it is opened: opening a device may do something
-	if err := unix.Fstatat(dir.fd, base, &found, unix.AT_SYMLINK_NOFOLLOW); err == nil && found.Mode&unix.S_IFMT == unix.S_IFCHR {
-		return seen{}, NewFault(fault.CannotWrite, "observe", p, errors.New("it is a device"), "remove it, or choose another path")
+	var st unix.Stat_t
+	err := unix.Fstatat(dir.fd, base, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR { // opening a device may have effects
+		return observation{}, refuse("observe", p, errors.New("it is a device"), nextOtherPath)
 	}
-	fd, err := unix.Openat(dir.fd, base, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+
+	f, err := openToRead(dir, base)
 	switch {
 	case errors.Is(err, unix.ENOENT):
-		return seen{}, nil
+		return observation{}, nil
 	case errors.Is(err, unix.ENXIO):
 		err = errors.New("it is a socket or a device, not a file")
+	case err == nil:
+		defer f.Close()
+		err = unix.Fstat(int(f.Fd()), &st)
 	}
 	if err != nil {
-		return seen{}, wrap(fault.CannotWrite, "observe", p, err)
+		return observation{}, wrapIO("observe", p, err)
 	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return seen{}, wrap(fault.CannotWrite, "observe", p, err)
+
+	o := observation{print: newFingerprint(&st), links: uint64(st.Nlink)}
+	o.state = State{
+		Kind: File,
+		Mode: st.Mode & maxMode,
+		UID:  int(st.Uid),
+		GID:  int(st.Gid),
 	}
-	s := seen{print: fingerprintOf(&st), links: uint64(st.Nlink)}
-	s.state = State{Mode: st.Mode & 0o7777, UID: int(st.Uid), GID: int(st.Gid)}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
-		s.state.Kind = Dir
-		return s, nil
+		o.state.Kind = Dir
+		return o, nil
 	case unix.S_IFREG:
-		s.state.Kind = File
 	default:
-		return seen{}, NewFault(fault.CannotWrite, "observe", p, errors.New("it is neither a file nor a folder"), "remove it, or choose another path")
+		cause := errors.New("it is neither a file nor a folder")
+		return observation{}, refuse("observe", p, cause, nextOtherPath)
 	}
-	if s.content, err = readAll(fd, st.Size); err != nil {
-		return seen{}, wrap(fault.CannotWrite, "observe", p, err)
+
+	if o.content, err = readAll(f); err != nil {
+		return observation{}, wrapIO("observe", p, err)
 	}
-	s.state.Size, s.state.SHA256 = int64(len(s.content)), sum(s.content)
-	if s.state.Xattrs, err = listXattrs(fd); err != nil {
-		return seen{}, wrap(fault.CannotWrite, "read attributes of", p, err)
+	o.state.Size = int64(len(o.content))
+	o.state.SHA256 = Checksum(o.content)
+	if o.state.Xattrs, err = listXattrs(int(f.Fd())); err != nil {
+		return observation{}, wrapIO("read attributes of", p, err)
 	}
-	return s, nil
+
+	return o, nil
 }
 
-// printAt looks at a target without reading it. ok is false when there is none.
-func printAt(dir *folder, base string) (p fingerprint, ok bool, err error) {
+// statFingerprint returns the fingerprint of a file without reading it. ok is false if the file does not exist.
+func statFingerprint(dir *folder, base string) (p fingerprint, ok bool, err error) {
 	var st unix.Stat_t
 	err = unix.Fstatat(dir.fd, base, &st, unix.AT_SYMLINK_NOFOLLOW)
 	if errors.Is(err, unix.ENOENT) {
 		return fingerprint{}, false, nil
 	}
 	if err != nil {
-		return fingerprint{}, false, wrap(fault.CannotWrite, "stat", dir.name(base), err)
+		return fingerprint{}, false, wrapIO("stat", dir.name(base), err)
 	}
-	return fingerprintOf(&st), true, nil
+
+	return newFingerprint(&st), true, nil
 }
 
-// readAll reads a file of MaxContent bytes at most.
-func readAll(fd int, size int64) ([]byte, error) {
-	if size > MaxContent {
-		return nil, fmt.Errorf("it has %d bytes, more than %d", size, MaxContent)
-	}
-	b := make([]byte, 0, size+1)
-	for {
-		if len(b) == cap(b) {
-			b = slices.Grow(b, 4096)
-		}
-		n, err := unix.Read(fd, b[len(b):cap(b)])
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if n == 0 {
-			return b, nil
-		}
-		if b = b[:len(b)+n]; len(b) > MaxContent {
-			return nil, fmt.Errorf("it has more than %d bytes", MaxContent)
-		}
-	}
-}
-
-// readFile reads a file of our own folder. A missing one is unix.ENOENT.
-func readFile(dir *folder, base string) ([]byte, error) {
-	fd, err := unix.Openat(dir.fd, base, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+// openToRead opens a file without following a link and without waiting for a writer of a pipe.
+func openToRead(dir *folder, base string) (*os.File, error) {
+	const flags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
+	fd, err := unix.Openat(dir.fd, base, flags, 0)
 	if err != nil {
-		return nil, wrap(fault.CannotWrite, "read", dir.name(base), err)
+		return nil, err
 	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err = unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
+
+	return os.NewFile(uintptr(fd), dir.name(base)), nil
+}
+
+// readAll reads a file of at most MaxContent bytes.
+func readAll(f *os.File) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(f, MaxContent+1))
+	if err == nil && len(b) > MaxContent {
+		err = fmt.Errorf("it has more than %d bytes", MaxContent)
+	}
+
+	return b, err
+}
+
+// readFile reads a file of the store. The error of a missing file is unix.ENOENT.
+func readFile(dir *folder, base string) ([]byte, error) {
+	f, err := openToRead(dir, base)
+	if err != nil {
+		return nil, wrapIO("read", dir.name(base), err)
+	}
+	defer f.Close()
+
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
 		err = errors.New("it is not a file")
 	}
-	var b []byte
-	if err == nil {
-		b, err = readAll(fd, st.Size)
+	if err != nil {
+		return nil, wrapIO("read", dir.name(base), err)
 	}
-	return b, wrap(fault.CannotWrite, "read", dir.name(base), err)
+	b, err := readAll(f)
+
+	return b, wrapIO("read", dir.name(base), err)
 }
 
-// names lists a folder, sorted.
-func names(f *folder) ([]string, error) {
+// listNames returns the names in a folder, sorted.
+func listNames(f *folder) ([]string, error) {
 	fd, err := unix.Openat(f.fd, ".", openFolder, 0)
 	if err != nil {
-		return nil, wrap(fault.CannotWrite, "list", f.path, err)
+		return nil, wrapIO("list", f.path, err)
 	}
 	d := os.NewFile(uintptr(fd), f.path)
 	defer d.Close()
 
-	out, err := d.Readdirnames(-1)
+	names, err := d.Readdirnames(-1)
 	if err != nil {
-		return nil, wrap(fault.CannotWrite, "list", f.path, err)
+		return nil, wrapIO("list", f.path, err)
 	}
-	slices.Sort(out)
+	slices.Sort(names)
 
-	return out, nil
+	return names, nil
 }
 
-// mostAttributes is what the kernel gives at most: bytes of names, or of one value.
-const mostAttributes = 64 << 10
+// maxXattr is the kernel's limit: bytes of all names, or of one value.
+const maxXattr = 64 << 10
 
-// listXattrs reads the extended attributes that belong to a file and not to its bytes: the signatures of IMA and EVM do not
-// survive a change of content and are left out.
+// listXattrs reads the extended attributes of a file. It leaves out the signatures of IMA and EVM, which a change of
+// the content invalidates.
 func listXattrs(fd int) (map[string][]byte, error) {
-	buf := make([]byte, mostAttributes)
+	buf := make([]byte, maxXattr)
 	n, err := unix.Flistxattr(fd, buf)
 	if errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENOSYS) {
 		return nil, nil
 	}
-	if err != nil {
+	if err != nil || n == 0 {
 		return nil, err
 	}
-	var m map[string][]byte
+
+	attributes := map[string][]byte{}
 	for name := range strings.SplitSeq(strings.TrimRight(string(buf[:n]), "\x00"), "\x00") {
-		if name == "" || name == "security.ima" || name == "security.evm" {
+		if name == "security.ima" || name == "security.evm" {
 			continue
 		}
 		if v, ok := getXattr(fd, name); ok {
-			if m == nil {
-				m = map[string][]byte{}
-			}
-			m[name] = v
+			attributes[name] = v
 		}
 	}
-	return m, nil
+
+	return attributes, nil
 }
 
 func getXattr(fd int, name string) ([]byte, bool) {
-	buf := make([]byte, mostAttributes)
+	buf := make([]byte, maxXattr)
 	n, err := unix.Fgetxattr(fd, name, buf)
 	if err != nil {
 		return nil, false
 	}
+
 	return slices.Clone(buf[:n]), true
 }
 
-func sum(b []byte) string {
+// Checksum returns the SHA-256 of contents, in hex.
+func Checksum(b []byte) string {
 	h := sha256.Sum256(b)
+
 	return hex.EncodeToString(h[:])
 }
 
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[V any](m map[string]V) []string {
+	return slices.Sorted(maps.Keys(m))
+}
 
-// above says whether dir is a folder above p.
-func above(dir, p string) bool {
+// isAbove reports whether dir is a folder above p.
+func isAbove(dir, p string) bool {
 	return dir == "/" && p != "/" || strings.HasPrefix(p, dir+"/")
 }
 
-// missing lists the folders above p that do not exist, the highest first.
-func (t *tree) missing(p string) ([]string, error) {
-	var out []string
+// listMissing returns the folders above p that do not exist, the highest first.
+func (t *tree) listMissing(p string) ([]string, error) {
+	var missing []string
 	for d := path.Dir(p); d != "/"; d = path.Dir(d) {
-		f, err := t.openWith(d, passFolder)
+		f, err := t.walk(d, passFolder, nil)
 		if err == nil {
 			f.close()
 			break
@@ -231,8 +252,9 @@ func (t *tree) missing(p string) ([]string, error) {
 		if !errors.Is(err, unix.ENOENT) {
 			return nil, err
 		}
-		out = append(out, d)
+		missing = append(missing, d)
 	}
-	slices.Reverse(out)
-	return out, nil
+	slices.Reverse(missing)
+
+	return missing, nil
 }

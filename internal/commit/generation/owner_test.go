@@ -9,12 +9,12 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// TestOthersFilesInTheStateFolder opens a state folder that others could write to for a while: of what they have put into it a
-// journal or held plans are damaged, whatever the modes are by now, generations and verdicts are as if they were not there, and
-// what is none of ours is passed over. The folder is taken, and closed to them.
+// TestOthersFilesInTheStateFolder opens a state folder that others could write to for a while: of what they have put
+// into it a journal or held plans are damaged, whatever the modes are by now, generations and verdicts are as if they
+// were not there, and what is none of ours is passed over. The folder is taken, and closed to them.
 func TestOthersFilesInTheStateFolder(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root can make files of another user")
+		t.Skip("needs root, to give a file to another user")
 	}
 
 	for name, c := range map[string]struct {

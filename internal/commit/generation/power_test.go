@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// power is a model of what survives when the power goes: the content of a file as of its last fsync, the names in a folder as
-// of that folder's last fsync. Everything later may be lost or not, each name and each content by itself.
+// power is a model of what survives when the power goes: the content of a file as of its last fsync, the names in a
+// folder as of that folder's last fsync. Everything later may be lost or not, each name and each content by itself.
 type power struct {
 	b      *box
 	names  map[uint64]map[string]entry // by the folder's inode
@@ -151,8 +151,17 @@ func (p *power) cut(dir string, luck func() bool) *box {
 	return boxAt(p.b.t, root)
 }
 
-// powerCut runs a step until its k-th operation, cuts the power, and says what is wrong after recovery. done: the step ended.
-func powerCut(t *testing.T, w *sweepWorld, st step, k int, old, want map[string]node, ignore func(op, p string) bool, luck func() bool) (done bool, wrong string) {
+// powerCut runs a step until its k-th operation, cuts the power, and says what is wrong after recovery. done: the
+// step ended.
+func powerCut(
+	t *testing.T,
+	w *sweepWorld,
+	st step,
+	k int,
+	old, want map[string]node,
+	ignore func(op, p string) bool,
+	luck func() bool,
+) (done bool, wrong string) {
 	b := w.copyTo(t, w.scratch)
 	p := arm(b)
 	p.ignore = ignore
@@ -170,7 +179,7 @@ func powerCut(t *testing.T, w *sweepWorld, st step, k int, old, want map[string]
 	ended, jerr := s.Journal()
 	s.Close()
 	if err != nil && !errors.Is(err, errKilled) || jerr != nil {
-		t.Fatalf("k=%d: %v, %v", k, err, jerr)
+		t.Fatalf("k=%d: got %v, %v; want no errors", k, err, jerr)
 	}
 	c := p.cut(memory(t), luck)
 	// The power goes again, during recovery or just after it, and what that one did not make durable may be lost too.
@@ -261,7 +270,7 @@ func TestPowerCutAnywhere(t *testing.T) {
 					for k := 1; ; k++ {
 						done, wrong := powerCut(t, w, st, k, old, want, nil, luck)
 						if wrong != "" {
-							t.Fatalf("lost %s, k=%d: %s", name, k, wrong)
+							t.Fatalf("lost %s, k=%d: want the promises kept: %s", name, k, wrong)
 						}
 						if done {
 							break
@@ -283,13 +292,14 @@ func TestPowerCutAfterRecovery(t *testing.T) {
 			want := st.new(t, w.box, w.next)
 			kills := fsyncsOfOwn(t, w, st)
 			if len(kills) < 3 {
-				t.Fatalf("got %d fsyncs of prelet's own folders, want those of the generation and of the journal", len(kills))
+				t.Fatalf("got %d fsyncs of prelet's own folders, want those of the generation and of the journal",
+					len(kills))
 			}
 			for _, k := range kills {
 				for at, done := 1, false; !done; at++ {
 					var wrong string
 					if done, wrong = cutAfterRecovery(t, w, st, k, at, old, want); wrong != "" {
-						t.Fatalf("killed at %d, recovery at %d: %s", k, at, wrong)
+						t.Fatalf("killed at %d, recovery at %d: want the promises kept: %s", k, at, wrong)
 					}
 				}
 			}
@@ -316,7 +326,13 @@ func fsyncsOfOwn(t *testing.T, w *sweepWorld, st step) (at []int) {
 	return at
 }
 
-func cutAfterRecovery(t *testing.T, w *sweepWorld, st step, k, at int, old, want map[string]node) (done bool, wrong string) {
+func cutAfterRecovery(
+	t *testing.T,
+	w *sweepWorld,
+	st step,
+	k, at int,
+	old, want map[string]node,
+) (done bool, wrong string) {
 	b := w.copyTo(t, w.scratch)
 	s, hook := b.openHooked()
 	p := arm(b)

@@ -7,277 +7,294 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
-// room is what a commit needs on one file system.
-type room struct {
-	fd           *folder // some folder on it
-	bytes, files uint64
-}
-
-// preflight finds out, writing nothing, whether the commit can succeed: every folder is there or will be made, belongs to
-// us, can be written; no target is immutable or a mount point; there is space. It returns the folders that are to be made,
-// the highest first, with the mode of each.
+// preflight checks without writing whether the commit can succeed: every folder exists or will be created, belongs to
+// us and can be written; no target is immutable or a mount point; there is space. It returns the folders to create, the
+// highest first.
 //
-// Where back is not nil, contents that were in place before come back: a folder that others may write is no reason against
-// that then, and back is called with each.
-func (s *Store) preflight(c *Comparison, blobs map[string][]byte, back func(*nodefile.Loose)) ([]newFolder, error) {
-	plan := folderPlan{s: s, c: c, rooms: map[uint64]*room{}, done: map[string]bool{}, back: back}
-	defer plan.close()
-	if err := plan.judgePlanned(); err != nil {
-		return nil, err
+// On a rollback, where loose is not nil, a folder that other users may write does not refuse it: loose gets the
+// folder.
+func (s *Store) preflight(c *Comparison, blobs map[string][]byte, loose func(*nodefile.Loose)) ([]newFolder, error) {
+	plan := folderPlan{
+		s:       s,
+		c:       c,
+		checked: map[string]bool{},
+		space:   map[uint64]*space{},
+		loose:   loose,
 	}
-	stored := uint64(1 << 16)
-	for _, b := range blobs {
-		stored += blocks(len(b))
-	}
-	for i, e := range c.Entries {
-		for _, st := range []State{e.New, e.Original} {
-			if st.Kind == File {
-				stored += blocks(int(st.Size))
-			}
-		}
-		if !e.changes() {
-			continue
-		}
-		stored += blocks(len(c.seen[i].content))
-		if err := plan.target(e, c.parents[i]); err != nil {
+
+	if loose == nil {
+		if err := checkPlannedFolders(c.Entries); err != nil {
 			return nil, err
 		}
 	}
+	for _, e := range c.Entries {
+		if !e.hasChange() {
+			continue
+		}
+		if err := plan.addTarget(e); err != nil {
+			return nil, err
+		}
+	}
+
 	own := &folder{fd: s.dir.fd, path: s.dir.path}
-	if err := writable(own); err != nil {
+	if err := checkWritable(own); err != nil {
 		return nil, err
 	}
-	if err := plan.need(own, stored, 8); err != nil {
-		return nil, err
-	}
-	return plan.make, plan.enough()
+
+	return plan.missing, plan.reserve(own, generationSize(c.Entries, blobs), 8)
 }
 
-func blocks(n int) uint64 { return uint64(n+4095) / 4096 * 4096 }
+// generationSize returns the most bytes that the files of a generation take: its content and blobs in one file, and
+// small documents around it.
+func generationSize(entries []Entry, blobs map[string][]byte) uint64 {
+	const documents, document = 64 << 10, 1 << 10
 
-// newFolder is a folder that staging makes.
+	size := uint64(documents + len(entries)*document)
+	for _, b := range blobs {
+		size += uint64(len(b))
+	}
+	for _, e := range entries {
+		size += uint64(e.New.Size + e.Original.Size)
+		if e.hasChange() {
+			size += uint64(e.Old.Size)
+		}
+	}
+
+	return roundToBlocks(int64(size))
+}
+
+func roundToBlocks(size int64) uint64 { return uint64(size+4095) / 4096 * 4096 }
+
+// newFolder is a folder that staging creates.
 type newFolder struct {
 	path     string
 	mode     uint32
 	uid, gid int // or Keep
 }
 
-type folderPlan struct {
-	s     *Store
-	c     *Comparison
-	make  []newFolder
-	done  map[string]bool // folders that were checked, or are in make
-	rooms map[uint64]*room
-	back  func(*nodefile.Loose) // nil: what is written was not in place before
-}
+// planFolder returns a folder as the entries declare it, or with mode 0755 and the owner of the folder above.
+func planFolder(entries []Entry, p string) newFolder {
+	if e := findFolder(entries, p); e != nil {
+		return newFolder{
+			path: p,
+			mode: e.New.Mode,
+			uid:  e.New.UID,
+			gid:  e.New.GID,
+		}
+	}
 
-func (p *folderPlan) close() {
-	for _, r := range p.rooms {
-		r.fd.close()
+	return newFolder{
+		path: p,
+		mode: 0o755,
+		uid:  Keep,
+		gid:  Keep,
 	}
 }
 
-func (p *folderPlan) target(e Entry, parents bool) error {
-	lack, err := p.s.tree.missing(e.Path)
+// findFolder returns the entry that declares a folder, or nil.
+func findFolder(entries []Entry, p string) *Entry {
+	for i := range entries {
+		if e := &entries[i]; e.Path == p && e.New.Kind == Dir {
+			return e
+		}
+	}
+
+	return nil
+}
+
+// folderPlan checks the folders of a commit and collects the missing ones.
+type folderPlan struct {
+	s       *Store
+	c       *Comparison
+	missing []newFolder
+	checked map[string]bool   // folders that were checked or are in missing
+	space   map[uint64]*space // by device
+	loose   func(*nodefile.Loose)
+}
+
+// space is what a commit writes on one file system.
+type space struct{ bytes, files uint64 }
+
+// addTarget checks one target and the folders above it.
+func (p *folderPlan) addTarget(e Entry) error {
+	missing, err := p.s.tree.listMissing(e.Path)
 	if err != nil {
 		return err
 	}
-	base := path.Dir(e.Path)
-	if len(lack) > 0 {
-		base = path.Dir(lack[0])
+	existing := path.Dir(e.Path)
+	if len(missing) > 0 {
+		existing = path.Dir(missing[0])
 	}
-	for _, d := range lack {
-		if e.New.Kind == Absent || p.done[d] {
-			continue // made already, by a folder that is declared before it
+	if e.Action == ActionCreate && e.New.Kind == Dir {
+		missing = append(missing, e.Path)
+	}
+
+	for _, d := range missing {
+		if e.New.Kind == Absent || p.checked[d] {
+			continue // not needed, or created for an earlier target
 		}
-		f := newFolder{path: d, mode: 0o755, uid: Keep, gid: Keep}
-		decl := p.declared(d)
-		if decl != nil {
-			f.mode, f.uid, f.gid = decl.New.Mode, decl.New.UID, decl.New.GID
-		} else if !parents {
-			return wrap(fault.CannotWrite, "check", d, unix.ENOENT)
-		}
-		p.make = append(p.make, f)
-		p.done[d] = true
+		p.missing = append(p.missing, planFolder(p.c.Entries, d))
+		p.checked[d] = true
 	}
-	if e.Action == ActionCreate && e.New.Kind == Dir && !p.done[e.Path] {
-		p.make = append(p.make, newFolder{path: e.Path, mode: e.New.Mode, uid: e.New.UID, gid: e.New.GID})
-		p.done[e.Path] = true
-	}
-	if err := p.folder(base, e); err != nil {
+	err = p.checkFolder(existing, e)
+	if err != nil || e.Old.Kind == Absent {
 		return err
 	}
-	if e.Old.Kind == Absent {
-		return nil
-	}
+
 	dir, name, err := p.s.tree.parent(e.Path)
 	if err != nil {
 		return err
 	}
 	defer dir.close()
-	return replaceable(dir, name, e.Old.Kind)
+
+	return checkFlags(dir, name, e.Old.Kind == File)
 }
 
-func (p *folderPlan) declared(d string) *Entry {
-	for i := range p.c.Entries {
-		if e := &p.c.Entries[i]; e.Path == d && e.New.Kind == Dir {
-			return e
-		}
-	}
-	return nil
-}
-
-// judgePlanned refuses to give a folder an owner or a mode with which others could replace a target below it: no run after
-// that would write there.
-func (p *folderPlan) judgePlanned() error {
-	for _, f := range p.c.Entries {
-		if p.back != nil || f.New.Kind != Dir || !f.changes() {
+// checkPlannedFolders refuses to give a folder an owner or a mode that allows other users to replace a target below it.
+// No later run would write there.
+func checkPlannedFolders(entries []Entry) error {
+	for _, f := range entries {
+		if f.New.Kind != Dir || !f.hasChange() {
 			continue
 		}
-		for _, e := range p.c.Entries {
-			if e.New.Kind == Absent || e.Dropped || !above(f.Path, e.Path) {
+		for _, e := range entries {
+			if e.New.Kind == Absent || e.Dropped || !isAbove(f.Path, e.Path) {
 				continue
 			}
-			loose := nodefile.JudgeState(f.Path, f.New.UID, f.New.GID, f.New.Mode, path.Dir(e.Path) != f.Path)
+			isPassed := path.Dir(e.Path) != f.Path
+			loose := nodefile.JudgeState(f.Path, f.New.UID, f.New.GID, f.New.Mode, isPassed)
 			if loose != nil {
-				why := fmt.Errorf("it would hold %s, and %s, who could replace that", e.Path, loose.Why)
-				return NewFault(fault.CannotWrite, "change", f.Path, why, "give it root as owner and a mode such as 0755, or choose another folder")
+				cause := fmt.Errorf("it would hold %s, and %s, who could replace that file", e.Path, loose.Why)
+				return refuse("change", f.Path, cause,
+					"give it root as owner and a mode such as 0755, or choose another folder")
 			}
 		}
 	}
+
 	return nil
 }
 
-// judge refuses a folder in which others could replace what is written. It is judged as this commit makes it: a folder that
-// is declared is set before what lies below it, and a temporary that was staged before that is looked at again then.
-func (p *folderPlan) judge(at string, fd int, st *unix.Stat_t, last bool) error {
-	now := *st
-	if e := p.declared(at); e != nil && e.changes() {
-		now.Mode = now.Mode&unix.S_IFMT | e.New.Mode
-		now.Uid, now.Gid = uint32(e.New.UID), uint32(e.New.GID)
+// checkTrust refuses a folder in which other users could replace the written files. A declared folder is checked with
+// the owner and mode that this commit gives it, because it is changed before the targets below it are written.
+func (p *folderPlan) checkTrust(at string, fd int, st *unix.Stat_t, last bool) error {
+	planned := *st
+	if e := findFolder(p.c.Entries, at); e != nil && e.hasChange() {
+		planned.Mode = planned.Mode&unix.S_IFMT | e.New.Mode
+		planned.Uid = uint32(e.New.UID)
+		planned.Gid = uint32(e.New.GID)
 	}
-	loose := nodefile.Judge(fd, at, &now, !last)
-	if loose != nil && p.back != nil {
-		// The way back goes through folders by their descriptors, follows no link, and gives owner and mode to what it holds
-		// open. So who may write the folder can replace what comes back, as what is there now, and reach nothing else.
-		p.back(loose)
+
+	loose := nodefile.Judge(fd, at, &planned, !last)
+	switch {
+	case loose == nil:
+		return nil
+	case p.loose != nil:
+		// A rollback opens folders by their descriptors, follows no link, and changes owner and mode of files that it
+		// has open. A user who may write the folder can only replace the restored files, as already now.
+		p.loose(loose)
 		return nil
 	}
-	return refuseLoose(loose)
+	cause := fmt.Errorf("the folder %s, who could replace files in it", loose.Why)
+
+	return refuse("check", loose.Path, cause, loose.Fix+", or choose another folder")
 }
 
-// folder checks the folder that a target, or the first missing folder above it, will be written in. What goes, or is put back
-// as it was before prelet, is not ours any more: who may write the folder could do that as well.
-func (p *folderPlan) folder(d string, e Entry) error {
-	judged := p.done[d]
-	goes := e.New.Kind == Absent || e.Dropped
-	var f *folder
-	var err error
-	if judged || goes {
-		f, err = p.s.tree.open(d)
-	} else {
-		f, err = p.s.tree.walk(d, openFolder, p.judge)
+// checkFolder checks the existing folder that a target, or the first missing folder above it, will be written in. The
+// owner of the folder does not matter for a target that is removed or restored as before prelet: a user who may write
+// the folder could do the same.
+func (p *folderPlan) checkFolder(d string, e Entry) error {
+	isReleased := e.New.Kind == Absent || e.Dropped
+	isChecked := p.checked[d]
+	check := p.checkTrust
+	if isReleased || isChecked {
+		check = nil
 	}
+
+	f, err := p.s.tree.walk(d, openFolder, check)
 	if err != nil {
 		return err
 	}
 	defer f.close()
-	if !judged {
-		if err := writable(f); err != nil {
+
+	if !isChecked {
+		if err := checkWritable(f); err != nil {
 			return err
 		}
-		p.done[d] = !goes
+		p.checked[d] = !isReleased
 	}
-	return p.need(f, blocks(int(e.New.Size)), 2)
+	if e.New.Kind == Absent {
+		return nil // a removal needs no space
+	}
+
+	return p.reserve(f, roundToBlocks(e.New.Size), 2)
 }
 
-// need adds to what one file system must hold.
-func (p *folderPlan) need(f *folder, bytes, files uint64) error {
+// reserve adds to what is written on the file system of a folder, and returns an error if that is more than is free.
+// Root may use the blocks that a file system keeps for it.
+func (p *folderPlan) reserve(f *folder, bytes, files uint64) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(f.fd, &st); err != nil {
-		return wrap(fault.CannotWrite, "stat", f.path, err)
+		return wrapIO("stat", f.path, err)
 	}
-	r := p.rooms[uint64(st.Dev)]
-	if r == nil {
-		fd, err := unix.Openat(f.fd, ".", openFolder, 0)
-		if err != nil {
-			return wrap(fault.CannotWrite, "open", f.path, err)
-		}
-		r = &room{fd: &folder{fd: fd, path: f.path}}
-		p.rooms[uint64(st.Dev)] = r
-	}
-	r.bytes += bytes
-	r.files += files
-	return nil
-}
-
-// enough compares what is needed with what is free. Root may use what is set aside for it.
-func (p *folderPlan) enough() error {
-	for _, r := range p.rooms {
-		var fs unix.Statfs_t
-		if err := unix.Fstatfs(r.fd.fd, &fs); err != nil {
-			return wrap(fault.CannotWrite, "statfs", r.fd.path, err)
-		}
-		free := fs.Bavail
-		if unix.Geteuid() == 0 {
-			free = fs.Bfree
-		}
-		if fs.Blocks > 0 && free*uint64(fs.Bsize) < r.bytes || fs.Files > 0 && fs.Ffree < r.files {
-			return wrap(fault.CannotWrite, "check space in", r.fd.path, unix.ENOSPC)
-		}
-	}
-	return nil
-}
-
-// writable says why nothing can be made in a folder.
-func writable(f *folder) error {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(f.fd, &fs); err != nil {
-		return wrap(fault.CannotWrite, "statfs", f.path, err)
+		return wrapIO("statfs", f.path, err)
 	}
-	if fs.Flags&unix.ST_RDONLY != 0 {
-		return wrap(fault.CannotWrite, "check", f.path, unix.EROFS)
-	}
-	if err := unix.Faccessat(f.fd, ".", unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
-		return wrap(fault.CannotWrite, "check", f.path, err)
-	}
-	return frozen(f, ".", f.path)
-}
 
-// replaceable says why a target cannot be renamed over.
-func replaceable(dir *folder, base string, kind Kind) error {
-	p := dir.name(base)
-	var sx unix.Statx_t
-	err := unix.Statx(dir.fd, base, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_TYPE, &sx)
-	if err == nil && kind == File && sx.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
-		return wrap(fault.CannotWrite, "check", p, unix.EBUSY)
+	need := p.space[st.Dev]
+	if need == nil {
+		need = &space{}
+		p.space[st.Dev] = need
 	}
-	return frozen(dir, base, p)
-}
+	need.bytes += bytes
+	need.files += files
 
-// frozen refuses what carries an immutable or append-only flag. File systems without such flags do not tell, and are fine.
-func frozen(dir *folder, base, p string) error {
-	var sx unix.Statx_t
-	if err := unix.Statx(dir.fd, base, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_TYPE, &sx); err != nil {
-		return ignoreUnknown("check", p, err)
+	lacksBytes := fs.Blocks > 0 && fs.Bfree*uint64(fs.Bsize) < need.bytes
+	lacksFiles := fs.Files > 0 && fs.Ffree < need.files
+	if lacksBytes || lacksFiles {
+		return wrapIO("check space in", f.path, unix.ENOSPC)
 	}
-	switch {
-	case sx.Attributes&unix.STATX_ATTR_IMMUTABLE != 0:
-		return NewFault(fault.CannotWrite, "check", p, errors.New("it carries the immutable flag"), "take it off with chattr -i")
-	case sx.Attributes&unix.STATX_ATTR_APPEND != 0:
-		return NewFault(fault.CannotWrite, "check", p, errors.New("it carries the append-only flag"), "take it off with chattr -a")
-	}
+
 	return nil
 }
 
-// ignoreUnknown passes over a system call that the kernel or a filter does not have: the rename itself will say what is wrong.
-func ignoreUnknown(op, p string, err error) error {
-	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
+// checkWritable returns why nothing can be created in a folder.
+func checkWritable(f *folder) error {
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(f.fd, &fs); err != nil {
+		return wrapIO("statfs", f.path, err)
+	}
+	if fs.Flags&unix.ST_RDONLY != 0 {
+		return wrapIO("check", f.path, unix.EROFS)
+	}
+
+	err := unix.Faccessat(f.fd, ".", unix.W_OK|unix.X_OK, unix.AT_EACCESS)
+	if err != nil {
+		return wrapIO("check", f.path, err)
+	}
+
+	return checkFlags(f, ".", false)
+}
+
+// checkFlags refuses a file or folder that cannot be changed: a mount point that is a file, and every immutable or
+// append-only flag. If a file system or a filter cannot report them, the rename returns the error.
+func checkFlags(dir *folder, base string, isFile bool) error {
+	p := dir.name(base)
+	var sx unix.Statx_t
+	if unix.Statx(dir.fd, base, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_TYPE, &sx) != nil {
 		return nil
 	}
-	return wrap(fault.CannotWrite, op, p, err)
+
+	if isFile && sx.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
+		return wrapIO("check", p, unix.EBUSY)
+	}
+	if sx.Attributes&(unix.STATX_ATTR_IMMUTABLE|unix.STATX_ATTR_APPEND) != 0 {
+		cause := errors.New("it has the immutable or append-only flag")
+		return refuse("check", p, cause, "remove the flag with chattr -i or chattr -a")
+	}
+
+	return nil
 }

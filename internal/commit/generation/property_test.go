@@ -20,8 +20,8 @@ type walk struct {
 	ignore func(op, path string) bool // fsyncs that the model forgets
 }
 
-// TestLife lives lives by chance, each from another seed, until the time is spent: two seconds, or as long as PRELET_SWEEP says.
-// After every step the targets are all as before it or all as after it.
+// TestLife lives lives by chance, each from another seed, until the time is spent: two seconds, or as long as
+// PRELET_SWEEP says. After every step the targets are all as before it or all as after it.
 func TestLife(t *testing.T) {
 	end := time.Now().Add(2 * time.Second)
 	if d, err := time.ParseDuration(os.Getenv("PRELET_SWEEP")); err == nil {
@@ -75,16 +75,35 @@ func oneLife(t *testing.T, seed uint64, ignore func(op, path string) bool, steps
 }
 
 // paths that a site may declare: each is always of one kind, so that no site contradicts what is there.
-var paths = []string{"/etc/kubernetes/f0", "/etc/kubernetes/f1", "/etc/kubernetes/f2", "/etc/kubernetes/d/f3", "/etc/kubernetes/d/e/f4", "/srv/a/b/f5", "/srv/f6"}
+var paths = []string{
+	"/etc/kubernetes/f0",
+	"/etc/kubernetes/f1",
+	"/etc/kubernetes/f2",
+	"/etc/kubernetes/d/f3",
+	"/etc/kubernetes/d/e/f4",
+	"/srv/a/b/f5",
+	"/srv/f6",
+}
 
 func (w *walk) site(n int) Proposal {
-	p := Proposal{PlanID: fmt.Sprint("plan ", n), Blobs: map[string][]byte{"plan.json": fmt.Appendf(nil, `{"n":%d}`, n)}}
+	p := Proposal{
+		PlanID: fmt.Sprint("plan ", n),
+		Blobs:  map[string][]byte{"plan.json": fmt.Appendf(nil, `{"n":%d}`, n)},
+	}
 	for _, x := range paths {
 		if w.r.IntN(3) == 0 {
 			continue
 		}
-		t := Target{Path: x, Kind: File, Content: fmt.Appendf(nil, "%d of %d", w.r.IntN(3), n/(1+w.r.IntN(1+n))), UID: Keep, GID: Keep, Parents: true,
-			Mode: []int{Keep, 0o600, 0o640, 0o644}[w.r.IntN(4)], Secret: w.r.IntN(5) == 0, CreateOnly: w.r.IntN(8) == 0}
+		t := Target{
+			Path:       x,
+			Kind:       File,
+			Content:    fmt.Appendf(nil, "%d of %d", w.r.IntN(3), n/(1+w.r.IntN(1+n))),
+			UID:        Keep,
+			GID:        Keep,
+			Mode:       []int{Keep, 0o600, 0o640, 0o644}[w.r.IntN(4)],
+			Secret:     w.r.IntN(5) == 0,
+			CreateOnly: w.r.IntN(8) == 0,
+		}
 		if w.r.IntN(20) == 0 {
 			t.Content = []byte(strings.Repeat("x", 100_000))
 		}
@@ -94,7 +113,10 @@ func (w *walk) site(n int) Proposal {
 		p.Targets = append(p.Targets, t)
 	}
 	if w.r.IntN(2) == 0 {
-		p.Targets = append(p.Targets, with(folderTarget("/etc/kubernetes/dir"), func(t *Target) { t.Mode = []int{0o755, 0o750}[w.r.IntN(2)] }))
+		p.Targets = append(
+			p.Targets,
+			with(folderTarget("/etc/kubernetes/dir"), func(t *Target) { t.Mode = []int{0o755, 0o750}[w.r.IntN(2)] }),
+		)
 	}
 	if w.r.IntN(3) == 0 {
 		p.Unjudged = []byte(`{"why":"nobody judges"}`)
@@ -105,7 +127,11 @@ func (w *walk) site(n int) Proposal {
 // step does something by chance, and kills it by chance. how is what was done; wrong is what broke.
 func (w *walk) step(n int) (how, wrong string) {
 	if w.r.IntN(4) == 0 { // somebody edits
-		w.write([]string{"/etc/kubernetes/f0", "/etc/kubernetes/f1", "/etc/kubernetes/foreign"}[w.r.IntN(3)], fmt.Sprint("edited ", n), 0o644)
+		w.write(
+			[]string{"/etc/kubernetes/f0", "/etc/kubernetes/f1", "/etc/kubernetes/foreign"}[w.r.IntN(3)],
+			fmt.Sprint("edited ", n),
+			0o644,
+		)
 	}
 	how, do := w.choose(n)
 	old := nodes(w.look())
@@ -137,8 +163,8 @@ func (w *walk) step(n int) (how, wrong string) {
 	return how, w.whole(done, old, want)
 }
 
-// killed does something that makes about so many operations, and ends it at one of them, or a little after the last; mostly
-// the power goes as well.
+// killed does something that makes about so many operations, and ends it at one of them, or a little after the last;
+// mostly the power goes as well.
 func (w *walk) killed(do func(*Store) error, about int) (done bool, err error) {
 	p := arm(w.box)
 	p.ignore = w.ignore

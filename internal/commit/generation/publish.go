@@ -3,99 +3,98 @@ package generation
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"path"
 	"runtime"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/prelet/prelet/internal/fault"
 )
 
-// Publish puts every target in place, in order, makes that durable, and records PhaseVerify. The caller has made sure that
-// nobody reads the targets meanwhile. After an error the journal stands, and Recover finishes; a *StuckError says that a
-// target was changed by somebody after Commit.
+// lockThread keeps the caller on its thread until the returned function is called, so that a test which counts the
+// system calls of a thread can end a run at any of them.
+func lockThread() (unlock func()) {
+	runtime.LockOSThread()
+
+	return runtime.UnlockOSThread
+}
+
+// Publish puts every target in place in the order of the proposal, makes that durable, and records PhaseVerify. The
+// caller prevents readers from reading the targets meanwhile. After an error the journal stays, and Recover finishes
+// the commit. A *StuckError reports a target that another process changed after Commit.
 func (t *Txn) Publish() error {
-	if err := t.s.mayWrite("publish"); err != nil {
+	if err := t.s.checkLocked("publish"); err != nil {
 		return err
 	}
 	if t.committed == nil || t.ended {
-		return NewFault(fault.Internal, "publish", t.s.o.Dir, errors.New("there is no commit to publish"), "")
+		return reportMisuse("publish", t.s.o.Dir, "nothing was committed")
 	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+	defer lockThread()()
+
 	t.ended = true
-	if err := t.s.publish(t.m, t.prints); err != nil {
+	if err := t.s.publish(t.m, true); err != nil {
 		return afterCommit(err)
 	}
-	_, err := t.s.published(t.m, t.committed)
+	_, err := t.s.finishPublish(t.m, t.committed)
+
 	return err
 }
 
-// published records that everything is in place: it awaits a verdict, unless nobody is going to judge. It returns the journal
-// that stands.
-func (s *Store) published(m *manifest, j *Journal) (*Journal, error) {
-	if j.Release { // before the journal, which has released it until now
+// finishPublish records that every target is in place. It returns the journal of a generation that awaits its verdict.
+func (s *Store) finishPublish(m *manifest, j *Journal) (*Journal, error) {
+	if j.Release { // first, because the journal has released the list until now
 		if err := s.dropHeld(); err != nil {
 			return nil, afterCommit(err)
 		}
-
 		j.Release = false
 	}
 
 	if m.Judged != nil {
 		return nil, afterCommit(s.endJournal())
 	}
-	if err := s.toVerify(j); err != nil {
+	if err := s.awaitVerdict(j); err != nil {
 		return nil, afterCommit(err)
 	}
+
 	return j, nil
 }
 
-// toVerify records that what the journal is about awaits a verdict.
-func (s *Store) toVerify(j *Journal) error {
-	j.Phase, j.Tries, j.BootID, j.CommitMono = PhaseVerify, 1, s.o.BootID, s.o.Mono()
+// awaitVerdict records that the targets are in place and await a verdict.
+func (s *Store) awaitVerdict(j *Journal) error {
+	j.Phase = PhaseVerify
+	j.Tries = 1
+	j.BootID = s.o.BootID
+	j.CommitMono = s.o.Mono()
 
-	return s.putAnyway(s.dir, journalName, encode(j))
+	return s.replaceAnyway(s.dir, journalName, encode(j))
 }
 
-// publish brings every target from its old or new state to its new one, durably. It may be called again after any
-// interruption. prints, if not nil, are the targets as they were observed by this process. A target that is neither old nor
-// new is a *StuckError, and then nothing is touched.
-func (s *Store) publish(m *manifest, prints []fingerprint) error {
-	if err := s.unstage(m.Gen); err != nil {
+// publish brings every target from its old to its new state, durably. It may be called again after any interruption.
+// staged reports that this process staged the targets. If a target is neither in its old nor in its new state, publish
+// returns a *StuckError and changes nothing.
+func (s *Store) publish(m *manifest, staged bool) error {
+	if err := s.linkCommitted(m.Gen); err != nil {
 		return err
 	}
-	todo := make([]bool, len(m.Entries))
+
+	outdated := make([]bool, len(m.Entries))
 	for i, e := range m.Entries {
-		if !e.changes() {
+		if !e.hasChange() {
 			continue
 		}
 		var err error
-		if todo[i], err = s.needs(m, i, prints); err != nil {
+		if outdated[i], err = s.isOutdatedTarget(m, e); err != nil {
 			return err
 		}
 	}
-	var r round
+
+	var r syncRound
 	defer r.close()
 	for i, e := range m.Entries {
-		if !e.changes() {
+		if !e.hasChange() {
 			continue
 		}
-		dir, err := s.parentAgain(m, e, todo[i])
-		if errors.Is(err, unix.ENOENT) && e.New.Kind == Absent {
-			continue // gone with its folder
-		}
-		if err != nil {
-			return err
-		}
-		dir = r.folder(dir) // also if another process renamed it: that one may not have lived to fsync
-		if todo[i] {
-			err = s.place(&r, m, dir, i, prints != nil)
-		} else {
-			err = s.tidy(dir, tempOf(m.Gen, i))
-		}
+		err := s.publishTarget(&r, m, i, outdated[i], staged)
 		if err != nil {
 			return err
 		}
@@ -106,238 +105,229 @@ func (s *Store) publish(m *manifest, prints []fingerprint) error {
 	if err := r.sync(s.disk); err != nil {
 		return err
 	}
-	if err := s.disk.sync(s.gens); err != nil { // also if another process gave it its name: that one may not have lived to fsync
-		return err
-	}
-	return s.disk.unlink(s.gens, itoa(m.Gen)+stagedSuffix)
+
+	return s.dropStagedName(m.Gen)
 }
 
-// unstage gives a generation that was committed its name. The other one goes when this one is durable: of a rename a power cut
-// may take both.
-func (s *Store) unstage(n int) error {
-	if _, done, err := printAt(s.gens, itoa(n)); err != nil || done {
+// linkCommitted gives a committed generation its final name. dropStagedName removes the other name once this one is
+// durable, because a power cut may take both names of a rename.
+func (s *Store) linkCommitted(n int) error {
+	_, exists, err := statFingerprint(s.gens, itoa(n))
+	if err != nil || exists {
 		return err
 	}
-	err := s.disk.link(s.gens, itoa(n)+stagedSuffix, itoa(n))
+
+	err = s.disk.link(s.gens, itoa(n)+stagedSuffix, itoa(n))
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOTSUP) { // a file system without links
 		return s.disk.rename(s.gens, itoa(n)+stagedSuffix, itoa(n))
 	}
+
 	return err
 }
 
-// needs says whether a target is not yet as it shall be.
-func (s *Store) needs(m *manifest, i int, prints []fingerprint) (bool, error) {
-	e := m.Entries[i]
-	if prints != nil && e.Old.Kind == File {
-		if dir, base, err := s.tree.parent(e.Path); err == nil {
-			p, there, err := printAt(dir, base)
-			dir.close()
-			if err == nil && there && p == prints[i] {
-				return true, nil
-			}
+// dropStagedName makes the final name of a generation durable and then removes the other one. The process that gave it
+// the final name may have died before its fsync.
+func (s *Store) dropStagedName(n int) error {
+	if err := s.disk.sync(s.gens); err != nil {
+		return err
+	}
+
+	return s.disk.unlink(s.gens, itoa(n)+stagedSuffix)
+}
+
+// isOutdatedTarget reports whether a target is not yet in its new state. The error of a target that is neither in its
+// old nor in its new state is a *StuckError.
+func (s *Store) isOutdatedTarget(m *manifest, e Entry) (bool, error) {
+	o, err := s.tree.observe(e.Path)
+	for _, temporary := range []error{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EIO, unix.EACCES} {
+		if errors.Is(err, temporary) { // the state of the target is not known
+			return false, err
 		}
 	}
-	o, err := s.tree.observe(e.Path)
 	if err != nil {
 		return false, s.stuckTarget(m, e, err)
 	}
+
 	now := o.state
 	isFolder := (e.Old.Kind == Dir || e.New.Kind == Dir) && (now.Kind == Dir || now.Kind == Absent)
-	if !isFolder && !now.sameContent(e.Old) && !now.sameContent(e.New) {
+	if !isFolder && !now.hasContentOf(e.Old) && !now.hasContentOf(e.New) {
 		return false, s.stuckTarget(m, e, nil)
 	}
+
 	return !now.Equal(e.New), nil
 }
 
-func (s *Store) stuckTarget(m *manifest, e Entry, err error) error {
-	for _, passing := range []error{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EIO, unix.EACCES} {
-		if errors.Is(err, passing) { // it could not be read, which says nothing of what it is
-			return err
-		}
-	}
-
-	stuck := Stuck(e.Path, "it is neither what it was nor what generation "+itoa(m.Gen)+" makes of it",
-		"prelet recover tells how to put back the old or the new one", err)
-	stuck.Journal = s.dir.name(journalName)
-	stuck.Ways = slices.Concat(s.putBack(m.Gen, "the new", e.Path, e.New), s.putBack(m.Gen, "the old", e.Path, e.Old))
+// stuckTarget returns the error of a target that is neither in its old nor in its new state. Without the journal the
+// next run plans again and keeps the present content of the target in a generation.
+func (s *Store) stuckTarget(m *manifest, e Entry, cause error) error {
+	journal := s.dir.name(journalName)
+	const format = "it is neither what it was before generation %d nor what that generation makes of it"
+	why := fmt.Sprintf(format, m.Gen)
+	stuck := s.stuckWithCommands(e.Path, why, cause, moveAside(journal))
+	stuck.Journal = journal
 
 	return stuck
 }
 
-// putBack tells a person how to bring a target into a state.
-func (s *Store) putBack(gen int, which, p string, st State) []Way {
-	at := quoted(path.Join("/", s.o.Root, p))
-	switch st.Kind {
-	case File:
-		line, ok := s.extract(gen, st.SHA256)
-		if !ok {
-			return nil
+// publishTarget brings one target into its new state, unless it is in it already.
+func (s *Store) publishTarget(r *syncRound, m *manifest, i int, outdated, staged bool) error {
+	e := m.Entries[i]
+	dir, err := s.openTargetFolder(m, e, outdated)
+	if errors.Is(err, unix.ENOENT) && e.New.Kind == Absent {
+		return nil // removed with its folder
+	}
+	if err != nil {
+		return err
+	}
+
+	// Also without a change: the process that made the change may have died before its fsync.
+	dir = r.addFolder(dir)
+
+	base := path.Base(e.Path)
+	switch {
+	case !outdated:
+		return s.disk.unlink(dir, tempName(m.Gen, i))
+	case e.New.Kind == File:
+		if err := s.prepareTemp(m, dir, i, staged); err != nil {
+			return err
 		}
-		return []Way{{"put back " + which + " content", "(umask 077; " + line + " > " + at + ")"}}
-	case Dir:
-		return []Way{{"put back " + which + " folder", "mkdir " + at}}
+		return s.disk.rename(dir, tempName(m.Gen, i), base)
+	case e.New.Kind == Dir:
+		return s.publishFolder(r, dir, e)
+	case e.Old.Kind == Dir:
+		return s.disk.rmdir(dir, base)
 	}
-	return []Way{{"let it be missing, as " + which + " state is", "rm -r " + at}}
+
+	return s.disk.unlink(dir, base)
 }
 
-// quoted is a text as one word of a shell.
-func quoted(s string) string {
-	if s != "" && only(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:@=") {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
-// parentAgain opens the folder of a target and, if it is needed, makes it again when it is one of ours and somebody removed it.
-func (s *Store) parentAgain(m *manifest, e Entry, needed bool) (*folder, error) {
+// openTargetFolder opens the folder of a target. If the target is outdated and the folder was removed since, it creates
+// the folder again, provided that prelet created it before.
+func (s *Store) openTargetFolder(m *manifest, e Entry, outdated bool) (*folder, error) {
 	dir, _, err := s.tree.parent(e.Path)
-	if !errors.Is(err, unix.ENOENT) || e.New.Kind == Absent || !needed {
+	if !errors.Is(err, unix.ENOENT) || e.New.Kind == Absent || !outdated {
 		return dir, err
 	}
-	lack, err := s.tree.missing(e.Path)
+
+	missing, err := s.tree.listMissing(e.Path)
 	if err != nil {
 		return nil, err
 	}
-	for _, d := range lack {
+	for _, d := range missing {
 		if !slices.Contains(m.Folders, d) {
-			return nil, wrap(fault.CannotWrite, "open", d, unix.ENOENT)
+			return nil, wrapIO("open", d, unix.ENOENT)
 		}
-		f := newFolder{path: d, mode: 0o755, uid: Keep, gid: Keep}
-		for _, other := range m.Entries {
-			if other.Path == d && other.New.Kind == Dir {
-				f.mode, f.uid, f.gid = other.New.Mode, other.New.UID, other.New.GID
-			}
-		}
-		if err := s.makeFolders([]newFolder{f}); err != nil {
+		if err := s.makeFolder(planFolder(m.Entries, d)); err != nil {
 			return nil, err
 		}
 	}
 	dir, _, err = s.tree.parent(e.Path)
+
 	return dir, err
 }
 
-// place brings one target into its new state. staged says that this process has staged it.
-func (s *Store) place(r *round, m *manifest, dir *folder, i int, staged bool) error {
-	e := m.Entries[i]
-	base := path.Base(e.Path)
-	switch e.New.Kind {
-	case File:
-		if err := s.ready(m, dir, i, staged); err != nil {
-			return err
-		}
-		return s.disk.rename(dir, tempOf(m.Gen, i), base)
-	case Dir:
-		return s.placeFolder(r, dir, e)
-	}
-	if e.Old.Kind == Dir {
-		_, err := s.disk.rmdir(dir, base)
-		return err
-	}
-	return s.disk.unlink(dir, base)
-}
-
-// ready makes sure that the temporary of a target is what was staged. After a crash it is made again from the generation if it
-// is not, and fsynced if it is: it may be of a recovery that was killed before that.
-func (s *Store) ready(m *manifest, dir *folder, i int, staged bool) error {
-	want, tmp := m.Entries[i].New, tempOf(m.Gen, i)
-	if o, err := observeAt(dir, tmp); err == nil && o.state.Equal(want) && holds(o.state.Xattrs, want.Xattrs) && o.links == 1 {
+// prepareTemp makes sure that the temporary of a target has the staged content. After a crash it makes the temporary
+// again from the generation, or at least durable: a recovery may have been killed before its fsync.
+func (s *Store) prepareTemp(m *manifest, dir *folder, i int, staged bool) error {
+	want := m.Entries[i].New
+	tmp := tempName(m.Gen, i)
+	o, err := observeAt(dir, tmp)
+	if err == nil && o.links == 1 && o.state.Equal(want) && hasAttributes(o.state, want) {
 		if staged {
 			return nil
 		}
 		return s.syncFile(dir, tmp)
 	}
-	if err := s.tidy(dir, tmp); err != nil {
+
+	if err := s.disk.unlink(dir, tmp); err != nil {
 		return err
 	}
 	b, err := s.contentOf(m.Gen, want.SHA256)
 	if err != nil {
 		return err
 	}
-	f, err := s.disk.create(dir, tmp)
-	if err != nil {
+	var r syncRound
+	defer r.close()
+	if err := r.write(s.disk, dir, tmp, b, want); err != nil {
 		return err
 	}
-	defer f.close()
-	if err := f.write(b); err != nil {
-		return err
-	}
-	if err := f.dress(want); err != nil {
-		return err
-	}
-	return f.sync()
+
+	return r.sync(s.disk)
 }
 
-// holds says whether a file has all of the attributes that it shall have. What the system adds by itself is no matter.
-func holds(have, want map[string][]byte) bool {
-	for name, v := range want {
-		if got, ok := have[name]; !ok || !bytes.Equal(got, v) {
+// hasAttributes reports whether a file has all wanted attributes. The system may add others.
+func hasAttributes(have, want State) bool {
+	for name, v := range want.Xattrs {
+		if got, ok := have.Xattrs[name]; !ok || !bytes.Equal(got, v) {
 			return false
 		}
 	}
+
 	return true
 }
 
-// syncFile makes a file that somebody else wrote durable.
+// syncFile makes a file durable that another process wrote.
 func (s *Store) syncFile(dir *folder, base string) error {
-	fd, err := unix.Openat(dir.fd, base, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	f, err := openToRead(dir, base)
 	if err != nil {
-		return wrap(fault.CannotWrite, "open", dir.name(base), err)
+		return wrapIO("open", dir.name(base), err)
 	}
-	f := &folder{fd: fd, path: dir.name(base)}
-	defer f.close()
-	return s.disk.sync(f)
+	defer f.Close()
+
+	return s.disk.sync(&folder{fd: int(f.Fd()), path: f.Name()})
 }
 
-// tidy removes a temporary if it is there.
-func (s *Store) tidy(dir *folder, tmp string) error {
-	if _, there, err := printAt(dir, tmp); err != nil || !there {
-		return err
-	}
-	return s.disk.unlink(dir, tmp)
-}
-
-// placeFolder makes a folder, or gives it its owner and mode. One that we have to make was made when the commit was staged;
-// here it is only made if somebody removed it since.
-func (s *Store) placeFolder(r *round, dir *folder, e Entry) error {
+// publishFolder gives a folder its owner and mode. Staging has created it; it is created here only if it was removed
+// since.
+func (s *Store) publishFolder(r *syncRound, dir *folder, e Entry) error {
 	base := path.Base(e.Path)
 	o, err := observeAt(dir, base)
 	if err != nil {
 		return err
 	}
 	if o.state.Kind == Absent {
-		return s.makeFolder(dir, base, newFolder{path: e.Path, mode: e.New.Mode, uid: e.New.UID, gid: e.New.GID})
+		f := newFolder{
+			path: e.Path,
+			mode: e.New.Mode,
+			uid:  e.New.UID,
+			gid:  e.New.GID,
+		}
+		return s.makeFolder(f)
 	}
-	if o.state.UID != e.New.UID || o.state.GID != e.New.GID {
-		if err := s.disk.chownAt(dir, base, e.New.UID, e.New.GID); err != nil {
+
+	if !o.state.hasOwnerOf(e.New) {
+		err := s.disk.chownFolder(dir, base, e.New.UID, e.New.GID)
+		if err != nil {
 			return err
 		}
 	}
-	if err := s.disk.chmodAt(dir, base, e.New.Mode); err != nil {
+	if err := s.disk.chmodFolder(dir, base, e.New.Mode); err != nil {
 		return err
 	}
+
 	f, err := s.tree.open(e.Path)
 	if err != nil {
 		return err
 	}
-	r.folder(f)
+	r.addFolder(f)
+
 	return nil
 }
 
-// removeFolders removes folders that we made, the deepest first. One that is not empty stays.
-func (s *Store) removeFolders(r *round, list []string) error {
-	list = slices.Clone(list)
-	slices.Sort(list)
-	for _, p := range slices.Backward(list) {
+// removeFolders removes folders that prelet created, the deepest first. A folder that is not empty stays.
+func (s *Store) removeFolders(r *syncRound, list []string) error {
+	for _, p := range slices.Backward(slices.Sorted(slices.Values(list))) {
 		dir, base, err := s.tree.parent(p)
-		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
+		if isNoFolder(err) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		if _, err := s.disk.rmdir(r.folder(dir), base); err != nil {
+		if err := s.disk.rmdir(r.addFolder(dir), base); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }

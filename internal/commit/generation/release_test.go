@@ -51,8 +51,13 @@ func TestReleaseIsPartOfTheCommit(t *testing.T) {
 				_, _, pinned := s.Pinned()
 				if held == committed || pinned == committed {
 					t.Errorf(
-						"killed at operation %d, recovered %t: committed %t, held %t, pinned %t; want held and pinned until the commit",
-						k, recovered, committed, held, pinned,
+						"killed at operation %d, recovered %t: committed %t, held %t, pinned %t; want held and "+
+							"pinned until the commit",
+						k,
+						recovered,
+						committed,
+						held,
+						pinned,
 					)
 				}
 
@@ -66,7 +71,7 @@ func TestReleaseIsPartOfTheCommit(t *testing.T) {
 		}
 
 		if ends[true] == 0 || ends[false] == 0 {
-			t.Errorf("the kills did not cross the commit: %v", ends)
+			t.Errorf("got %v, want kills on both sides of the commit", ends)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Kind is what a target is. The zero Kind is "absent".
+// Kind is the kind of a target. The zero Kind is "absent".
 type Kind string
 
 // The kinds of a target. Everything else (links, pipes, devices) is refused.
@@ -17,14 +17,17 @@ const (
 	Dir    Kind = "dir"
 )
 
-// Keep as a mode, uid or gid: as it is. For something new: the owner of the folder above; mode 0644, 0600 for a secret,
-// 0755 for a folder.
+// Keep as a mode, uid or gid leaves the value unchanged. A new target gets the owner of the folder above, and mode
+// 0644, 0600 for a secret, 0755 for a folder.
 const Keep = -1
 
-// MaxContent is the size in bytes above which a file is not read and not written.
+// MaxContent is the size in bytes above which a file is neither read nor written.
 const MaxContent = 8 << 20
 
-// State is one target as it is, was or shall be. The zero State is "absent".
+// maxMode are the permission bits with setuid, setgid and sticky.
+const maxMode = 0o7777
+
+// State is the old, present or planned state of one target. The zero State is "absent".
 type State struct {
 	Kind   Kind              `json:"kind,omitempty"`
 	SHA256 string            `json:"sha256,omitempty"` // of a file's content, 64 hex digits
@@ -35,59 +38,63 @@ type State struct {
 	Xattrs map[string][]byte `json:"xattrs,omitempty"` // of a file
 }
 
-// Equal says whether both are the same in kind, content, mode and owner. Extended attributes are carried, not compared.
+// Equal reports whether both have the same kind, content, mode and owner. It does not compare extended attributes.
 func (s State) Equal(o State) bool {
-	return s.sameContent(o) && s.Mode == o.Mode && s.UID == o.UID && s.GID == o.GID
+	return s.hasContentOf(o) && s.Mode == o.Mode && s.hasOwnerOf(o)
 }
 
-// sameContent says whether both are of one kind and, for files, hold the same bytes.
-func (s State) sameContent(o State) bool { return s.Kind == o.Kind && s.SHA256 == o.SHA256 }
+// hasContentOf reports whether both have the same kind and, for files, the same bytes.
+func (s State) hasContentOf(o State) bool {
+	return s.Kind == o.Kind && s.SHA256 == o.SHA256
+}
 
-// Target is one path and what it shall be.
+func (s State) hasOwnerOf(o State) bool {
+	return s.UID == o.UID && s.GID == o.GID
+}
+
+// Target is a path and its planned state. Missing folders above it are created (0755).
 type Target struct {
 	Path    string // absolute and clean, without Options.Root
-	Kind    Kind   // Absent: it shall be removed (a folder only when empty)
+	Kind    Kind   // Absent: the target is removed (a folder only when empty)
 	Content []byte // of a File
 	Mode    int    // permission bits, or Keep
 	UID     int    // or Keep
 	GID     int    // or Keep
 
-	CreateOnly bool // written only where there is nothing; never overwritten, never removed
-	Secret     bool // holds a secret: mode Keep means 0600. Carried so that nobody prints it
-	Parents    bool // make the folders above it that are missing (0755)
-	// Forget, of an Absent target, keeps what it was in this generation's old/ and never puts it back by itself: neither when it
-	// is no longer declared, nor when going back.
+	CreateOnly bool // written only if it does not exist; never overwritten, never removed
+	Secret     bool // contains a secret: mode Keep means 0600. Recorded so that it is never printed
+	// Forget, of an Absent target, keeps its old content in this generation and never restores it automatically:
+	// neither when it is no longer declared, nor on a rollback.
 	Forget bool
 
-	// Seen is what the caller planned on, or nil. Begin fails with ErrChanged when the target is something else by then.
+	// Seen is the state that the caller planned for, or nil. Begin fails with ErrChanged if the target differs from it.
 	Seen *State
 
-	Mount string // the mount point that it is on; "": that of the generation in place, or not known
+	Mount string // the mount point of the target; "": that of the generation in place, or not known
 
-	xattrs map[string][]byte // going back: those of then; nil: those of the file that is there
+	xattrs map[string][]byte // of a rollback: the attributes to restore; nil: those of the existing file
 }
 
-// Proposal is everything that shall be in place, in the order in which it is to be published.
+// Proposal is everything that a commit puts in place, in the order of the publish.
 type Proposal struct {
 	PlanID  string // identity of the plan; opaque here
 	Targets []Target
 	Blobs   map[string][]byte // kept in the generation by name, such as plan.json, recording.json
-	// Late gives more of them, and is asked when there is something to commit; nil: there are no more.
+	// Late returns more blobs. It is called if there is a change to commit; nil: there are no more.
 	Late func() (map[string][]byte, error)
-	Note string // kept in the journal; opaque here
 	// Release releases every held plan and the pin with the commit: both happen, or neither.
 	Release bool
-	Force   bool // make a generation even when every target already is as proposed
-	// Above is the highest number of a generation that is known from elsewhere, such as the gate, or 0: that of the
-	// new one is higher, although the state folder may have been lost.
+	Force   bool // make a generation even if every target already is as proposed
+	// Above is the highest number of a generation that the caller knows from elsewhere, such as the gate, or 0. The new
+	// number is higher, even if the state folder was lost.
 	Above int
 
-	// Unjudged, if not nil, says that nobody is going to judge: the generation is good as soon as it is published, which ends
-	// the journal, and this JSON document is its report.
+	// Unjudged, if not nil, is the report (JSON) of a generation that no caller judges: it is good at the end of
+	// Publish, which ends the journal.
 	Unjudged []byte
 }
 
-// Action is what a commit does to one target.
+// Action is the change that a commit makes to one target.
 type Action string
 
 // The actions, under the names that a printed plan uses.
@@ -95,8 +102,8 @@ const (
 	ActionCreate  Action = "create"
 	ActionUpdate  Action = "update"
 	ActionDelete  Action = "delete"
-	ActionRestore Action = "restore" // no longer declared: put back as it was before the first generation that had it
-	ActionKeep    Action = "keep"    // no longer declared, or create-only: left alone; Entry.Why says why
+	ActionRestore Action = "restore" // no longer declared: restored as before the first generation that had it
+	ActionKeep    Action = "keep"    // no longer declared, or create-only: unchanged; Entry.Why has the reason
 	ActionNone    Action = "none"
 )
 
@@ -109,62 +116,62 @@ type Entry struct {
 	Original   State  `json:"original"` // before the first generation that had this target
 	CreateOnly bool   `json:"create_only,omitempty"`
 	Secret     bool   `json:"secret,omitempty"`
-	Dropped    bool   `json:"dropped,omitempty"` // no longer declared; from here on not ours
-	Drift      bool   `json:"drift,omitempty"`   // somebody changed it since the generation before; those bytes are kept
+	Dropped    bool   `json:"dropped,omitempty"` // no longer declared; from here on not managed
+	Drift      bool   `json:"drift,omitempty"`   // changed since the previous generation; the changed bytes are kept
 	Why        string `json:"why,omitempty"`     // of ActionKeep
-	// Adopted is the generation that found the target in place and took it over, or 0: what it was before prelet is
-	// not known, and Original is what was found.
+	// Adopted is the generation that found the target in place and adopted it, or 0. The state before prelet is not
+	// known then, and Original is the state that was found.
 	Adopted int `json:"adopted,omitempty"`
-	// Mount is the mount point that the target was written to, or "" where that is not known.
+	// Mount is the mount point that the target was written to, or "" if it is not known.
 	Mount string `json:"mount,omitempty"`
 }
 
-// Phase is where a transaction stands.
+// Phase is the phase of a transaction.
 type Phase string
 
-// The phases of a journal. No journal: nothing is in flight.
+// The phases of a journal. Without a journal no transaction is in progress.
 const (
 	PhasePublish  Phase = "publish"  // committed; targets may be a mixture
-	PhaseVerify   Phase = "verify"   // published; nobody said yet whether it is good
-	PhaseRollback Phase = "rollback" // going back is committed; targets may be a mixture
+	PhaseVerify   Phase = "verify"   // published; awaits its verdict
+	PhaseRollback Phase = "rollback" // the rollback is committed; targets may be a mixture
 )
 
-// Status of a generation, as List tells it.
+// Status is the status of a generation.
 type Status string
 
 // The statuses of a generation.
 const (
 	StatusPending    Status = "pending"    // in place, not yet judged
 	StatusGood       Status = "good"       // judged good
-	StatusRolledBack Status = "rolledback" // left by going back; Info.Why says why
-	StatusRestored   Status = "restored"   // in place by going back, not judged itself
+	StatusRolledBack Status = "rolledback" // left by a rollback; Info.Why has the reason
+	StatusRestored   Status = "restored"   // put in place by a rollback, not judged itself
 	StatusSuperseded Status = "superseded" // followed by another before it was judged
 	StatusDamaged    Status = "damaged"    // its manifest cannot be read
 )
 
-// Info is one generation, as history tells it.
+// Info describes one generation.
 type Info struct {
 	Gen      int
 	Time     time.Time
 	PlanID   string
 	Status   Status
 	Why      string
-	Restores int // going back: the generation whose contents these are, 0 for as before prelet; else -1
+	Restores int // of a rollback: the generation whose contents it restores, 0 for those before prelet; else -1
 	Entries  []Entry
-	Retired  []string // files that went with its verdict
-	Folders  []string // made by this or an earlier generation, still in use
+	Retired  []string // files that were removed after its verdict
 	Adopted  bool     // made by Adopt
 }
 
-// checkPath refuses what is not an absolute, clean path below the root.
+// checkPath refuses every path that is not an absolute, clean path below the root.
 func checkPath(p string) error {
 	switch {
 	case !path.IsAbs(p) || path.Clean(p) != p || p == "/":
 		return fmt.Errorf("%q is not an absolute, clean path of a file", p)
 	case strings.ContainsAny(p, "\x00\n"):
-		return fmt.Errorf("%q holds a NUL or a line break", p)
+		return fmt.Errorf("%q contains a NUL or a line break", p)
 	case len(p) > 4000:
 		return fmt.Errorf("a path of %d bytes is too long", len(p))
 	}
+
 	return nil
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -12,294 +15,392 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// Options say where a Store works, and give it clock and identity of the boot.
+// Options configure a Store.
 type Options struct {
 	Root   string           // folder below which target paths are resolved; "" or "/" is the real root
-	Dir    string           // the state folder, such as /var/lib/prelet, Root already included
+	Dir    string           // the state folder, such as /var/lib/prelet, including Root
 	Now    func() time.Time // wall clock; nil is time.Now
 	BootID string           // identity of this boot
 	Mono   func() int64     // CLOCK_MONOTONIC in microseconds; nil reads it
 
-	// Sleep waits between two tries to take the lock, or returns an error when ctx is done; nil sleeps in real time.
+	// Sleep waits between two attempts to take the lock. It returns an error when ctx is done. nil sleeps in real time.
 	Sleep func(ctx context.Context, d time.Duration) error
 
-	// Fault is called before every operation that changes anything, with its name and object. An error is taken for the
-	// operation's own. For tests; nil in production.
+	// Fault is called before every change, with the name and the object of the operation. Its error replaces the result
+	// of the operation. For tests; nil in production.
 	Fault func(op, path string) error
 
-	fsync func(fd int) error // nil is fsync(2); tests of thousands of crashes have a model of it
+	// Synced is called after every fsync, with the file or folder and its duration; nil: not.
+	Synced func(path string, began time.Time, took time.Duration)
+
+	fsync func(fd int) error // nil is fsync(2); tests of thousands of crashes replace it by a model
 }
 
-// Store is the generations of one node. It is not safe for concurrent use; two processes are kept apart by the lock.
+// Store contains the generations of one node. It is not safe for concurrent use. The lock excludes other processes.
+//
+// # Protocol
+//
+// It is a redo journal.
+//
+//	Open      takes the lock
+//	Recover   finishes or undoes what a crash left
+//	Begin     compares (if all targets are equal: ErrNothing, and nothing is written), checks, then stages: first the
+//	          generation, with old and new contents, durable because it lists everything that is created next; then
+//	          new folders, and temporaries next to the targets, their bytes fsynced
+//	Commit    writes the journal (phase publish). From here on the commit can only be finished
+//	          (the caller prevents readers from reading the targets)
+//	Publish   renames each temporary over its target, in the order of the proposal, fsyncs the folders, and records
+//	          phase verify
+//	          (the caller lets readers in, unlocks, watches, locks again, compares Journal.Same)
+//	Good      or Rollback
+//
+// If no caller judges (Proposal.Unjudged), Publish ends the journal, and the generation is good.
+//
+// Adopt replaces Begin, Commit and Publish if every target is as proposed and no generation records it.
+//
+// The lock is held for writing only. A caller that waits for anything else calls Unlock, and after Relock compares
+// the journal with the judged one, because another process may have superseded it.
+//
+// On a read-only file system the store can be opened under the lock and refuses to write: see Store.ReadOnly.
+//
+// # Folder
+//
+//	lock                        held with flock(2); its size is space that a rollback may use when the disk is full
+//	journal.json                the transaction in progress, if there is one
+//	held.json                   plans that must not be tried again, and the pin
+//	generations/N               one generation, complete by itself: the manifest on the first line, then every
+//	                            content and every blob. It never changes
+//	generations/N.staged        the same before the commit: it names the temporaries and folders to remove if it is
+//	                            never committed
+//	generations/N.status.json   its verdict
+//
+// The manifest and the JSON files are documents, each with its own SHA-256 (see document.go).
+//
+// A commit of four files fsyncs the generation, the four temporaries and the journal, and the folder of each. These
+// are the fewest files that can be distinguished after a power cut; each further fsync costs more time than prelet
+// computes.
 type Store struct {
 	o      Options
 	disk   *disk
 	tree   *tree
 	dir    *folder // nil: read-only and the folder does not exist
 	gens   *folder // nil: no generation yet
-	lockFD int     // -1: none. A plain descriptor: no collector closes it, and so drops the lock
+	lockFD int     // -1: none. Not an os.File, because its finalizer would release the lock
 	locked bool
-	frozen error // why nothing can be written, although the lock may be held: the file system of the folder is read-only
+	frozen error // why the store cannot be written even under the lock: its file system is read-only
 }
 
-const gensName = "generations"
+const (
+	gensName = "generations"
+	lockName = "lock"
+)
 
 func newStore(o Options) (*Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	if o.Mono == nil {
-		o.Mono = monotonic
+		o.Mono = readMonotonic
 	}
 	if o.Sleep == nil {
 		o.Sleep = sleep
 	}
-	d := &disk{fault: o.Fault, fsync: o.fsync}
-	if d.fsync == nil {
-		d.fsync = unix.Fsync
+	if o.Synced == nil {
+		o.Synced = func(string, time.Time, time.Duration) {}
 	}
+	if o.fsync == nil {
+		o.fsync = unix.Fsync
+	}
+
 	o.Dir = filepath.Clean(o.Dir)
 	if !filepath.IsAbs(o.Dir) || o.Dir == "/" {
-		return nil, NewFault(fault.Internal, "open", o.Dir, errors.New("the state folder is not an absolute path"), "")
+		return nil, reportMisuse("open", o.Dir, "the state folder is not an absolute path")
 	}
 	t, err := newTree(o.Root)
 	if err != nil {
 		return nil, err
 	}
-	return &Store{o: o, disk: d, tree: t, lockFD: -1}, nil
+
+	return &Store{
+		o:      o,
+		disk:   &disk{fault: o.Fault, fsync: o.fsync, now: o.Now, synced: o.Synced},
+		tree:   t,
+		lockFD: -1,
+	}, nil
 }
 
-// Open makes the state folder if it is missing and takes the lock, waiting until ctx is done. Then it is an Error with
-// fault.Locked that wraps ErrLocked. The caller calls Recover next.
+// Open creates the state folder if it is missing and takes the lock. It waits for the lock until ctx is done, and then
+// returns a fault with fault.Locked that wraps ErrLocked. The caller calls Recover next.
 //
-// On a read-only file system the store opens as well, and ReadOnly says why it cannot be written: what it holds can
-// be read and compared, under the lock, and Recover has nothing to do unless a commit was interrupted.
+// A store on a read-only file system can be opened as well, and ReadOnly returns the reason. It can be read and
+// compared under the lock, and Recover has nothing to do unless a commit was interrupted.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	s, err := newStore(o)
 	if err != nil {
 		return nil, err
 	}
+
 	if err = s.openDir(); err == nil {
 		err = s.Relock(ctx)
 	}
 	if err != nil {
-		_ = s.Close() // nothing was done yet; the first error counts
+		_ = s.Close() // the first error matters
 		return nil, err
 	}
+
 	return s, nil
 }
 
-// OpenReadOnly opens the store to look at: no lock, no writes, and the state folder may be missing. What it tells may be
-// overtaken at any time. A state folder that we may not read is an error, not an empty one.
+// OpenReadOnly opens the store without the lock and without writing. The state folder may be missing. Everything that
+// it returns may be outdated at any time. A state folder that cannot be read is an error, not an empty one.
 func OpenReadOnly(o Options) (*Store, error) {
 	o.Fault = func(op, p string) error {
-		return NewFault(fault.Internal, op, p, errors.New("the store was opened to look at"), "")
+		return reportMisuse(op, p, "the store was opened read-only")
 	}
 	s, err := newStore(o)
 	if err != nil {
 		return nil, err
 	}
-	if s.dir, err = openReal(s.o.Dir); errors.Is(err, unix.ENOENT) {
+
+	s.dir, err = openReal(s.o.Dir)
+	if errors.Is(err, unix.ENOENT) {
 		return s, nil
-	} else if err == nil {
+	}
+	if err == nil {
 		err = s.openGens()
 	}
 	if err != nil {
-		_ = s.Close() // nothing was done yet; the first error counts
+		_ = s.Close() // the first error matters
 		return nil, err
 	}
+
 	return s, nil
 }
 
 func openReal(p string) (*folder, error) {
 	fd, err := unix.Open(p, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, wrap(fault.CannotWrite, "open", p, err)
+		return nil, wrapIO("open", p, err)
 	}
+
 	return &folder{fd: fd, path: p}, nil
 }
 
-func openIn(in *folder, base string) (*folder, error) {
-	fd, err := unix.Openat(in.fd, base, openFolder, 0)
-	if err != nil {
-		return nil, wrap(fault.CannotWrite, "open", in.name(base), err)
-	}
-	return &folder{fd: fd, path: in.name(base)}, nil
-}
-
-// openDir opens the state folder, makes what is missing of it, and takes away what others may do in it.
+// openDir opens the state folder and the lock, creates what is missing, and removes permissions of other users.
 func (s *Store) openDir() (err error) {
-	if s.dir, err = openReal(s.o.Dir); errors.Is(err, unix.ENOENT) {
+	s.dir, err = openReal(s.o.Dir)
+	if errors.Is(err, unix.ENOENT) {
 		s.dir, err = s.makeReal(s.o.Dir, 0o700)
 		err = s.freezeOn(err)
 	}
-	if err != nil {
+	if err != nil || s.dir == nil {
 		return err
 	}
-	if s.dir == nil {
-		return nil
+	if err := s.protectDir(); err != nil {
+		return err
 	}
-	var st unix.Stat_t
-	if err := unix.Fstat(s.dir.fd, &st); err != nil {
-		return wrap(fault.CannotWrite, "stat", s.o.Dir, err)
-	}
-	if isOthers(st) {
-		return NewFault(fault.CannotWrite, "open", s.o.Dir, fmt.Errorf("the state folder belongs to uid %d", st.Uid), "chown it to root after looking at what is in it")
-	}
-	if st.Mode&0o077 != 0 {
-		err := s.disk.do(opChmod, s.o.Dir, func() error { return unix.Fchmod(s.dir.fd, 0o700) })
-		if err = s.freezeOn(err); err != nil {
-			return err
-		}
-	}
-	for _, n := range []string{lockName, gensName} { // each other file is judged when it is read
-		if err := checkOwner(s.dir, n); err != nil {
-			return NewFault(fault.CannotWrite, "open", s.dir.name(n), err,
-				"find out who made it; then move it away, or, if it is prelet's, chown it to root")
-		}
-	}
+
 	s.lockFD, err = s.openLock()
 	if err = s.freezeOn(err); err == nil && s.lockFD < 0 {
 		s.lockFD, err = s.openFrozenLock()
 	}
+
 	return err
 }
 
-// isOthers says whether something belongs neither to root nor to this user.
-func isOthers(st unix.Stat_t) bool { return st.Uid != 0 && st.Uid != uint32(unix.Geteuid()) }
-
-// errOthers is that another user has made what has the name of a file of ours.
-var errOthers = errors.New("the folder is root's")
-
-// checkOwner refuses what others have put into the state folder while its mode let them: a journal is finished, and a
-// generation comes back, without asking anybody. That the mode is right by now tells nothing: systemd-tmpfiles sets it.
-func checkOwner(f *folder, name string) error {
+// protectDir refuses a state folder of another user, and gives it mode 0700.
+func (s *Store) protectDir() error {
 	var st unix.Stat_t
-	if unix.Fstatat(f.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && isOthers(st) { // else it went meanwhile
-		return fmt.Errorf("it belongs to uid %d, and %w", st.Uid, errOthers)
+	if err := unix.Fstat(s.dir.fd, &st); err != nil {
+		return wrapIO("stat", s.o.Dir, err)
+	}
+	if isForeign(st) {
+		cause := fmt.Errorf("the state folder belongs to uid %d", st.Uid)
+		return refuse("open", s.o.Dir, cause, "look at its content, then chown it to root")
+	}
+	if st.Mode&0o077 != 0 {
+		err := s.disk.do(opChmod, s.o.Dir, func() error {
+			return unix.Fchmod(s.dir.fd, 0o700)
+		})
+		if err = s.freezeOn(err); err != nil {
+			return err
+		}
+	}
+
+	for _, name := range []string{lockName, gensName} { // the other files are checked when they are read
+		if err := checkOwner(s.dir, name); err != nil {
+			const next = "find out where it comes from; then move it away or, if prelet made it, chown it to root"
+			return refuse("open", s.dir.name(name), err, next)
+		}
 	}
 
 	return nil
 }
 
-// freezeOn takes a read-only file system for a store that cannot be written, and passes any other error on.
+// isForeign reports whether a file belongs neither to root nor to this user.
+func isForeign(st unix.Stat_t) bool {
+	return st.Uid != 0 && st.Uid != uint32(unix.Geteuid())
+}
+
+// errForeignOwner reports that another user has made a file with the name of a file of the store.
+var errForeignOwner = errors.New("the folder is root's")
+
+// checkOwner refuses files that other users have put into the state folder while its mode allowed it: journals are
+// finished and generations restored without confirmation. The mode of the folder proves nothing, because
+// systemd-tmpfiles has set it.
+func checkOwner(f *folder, name string) error {
+	var st unix.Stat_t
+	err := unix.Fstatat(f.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if err == nil && isForeign(st) { // else it was removed meanwhile
+		return fmt.Errorf("it belongs to uid %d, and %w", st.Uid, errForeignOwner)
+	}
+
+	return nil
+}
+
+// freezeOn turns the error of a read-only file system into a store that cannot be written. It returns other errors.
 func (s *Store) freezeOn(err error) error {
 	if !errors.Is(err, unix.EROFS) {
 		return err
 	}
-
-	s.frozen = wrap(fault.CannotWrite, "write", s.o.Dir, unix.EROFS)
+	s.frozen = wrapIO("write", s.o.Dir, unix.EROFS)
 	s.disk.frozen = s.frozen
 
 	return nil
 }
 
-// openFrozenLock opens the lock on a read-only file system, or the folder itself where there never was one: flock(2)
-// asks for no right to write.
-func (s *Store) openFrozenLock() (int, error) {
-	fd, err := unix.Openat(s.dir.fd, lockName, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if errors.Is(err, unix.ENOENT) {
-		fd, err = unix.Openat(s.dir.fd, ".", openFolder, 0)
-	}
-	if err != nil {
-		return -1, wrap(fault.CannotWrite, "open", s.dir.name(lockName), err)
-	}
-
-	return fd, nil
-}
-
-// ReadOnly is why nothing can be written: a Fault with fault.CannotWrite, the state folder and the next step. Nil
-// when the store can be written, as far as could be seen when it was opened, and for one that was opened to look at.
+// ReadOnly returns why nothing can be written: a fault with fault.CannotWrite, the state folder and the next step. It
+// returns nil if the file system was writable when the store was opened, and for a store of OpenReadOnly.
 func (s *Store) ReadOnly() error { return s.frozen }
 
-func (s *Store) openLock() (int, error) {
+func (s *Store) openLock() (fd int, err error) {
+	const flags = unix.O_RDWR | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	p := s.dir.name(lockName)
-	fd, err := unix.Openat(s.dir.fd, lockName, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+
+	fd, err = unix.Openat(s.dir.fd, lockName, flags, 0)
 	if errors.Is(err, unix.ENOENT) {
 		err = s.disk.do(opCreate, p, func() (err error) {
-			fd, err = unix.Openat(s.dir.fd, lockName, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+			fd, err = unix.Openat(s.dir.fd, lockName, flags|unix.O_CREAT, 0o600)
 			return err
 		})
 	}
 	if err != nil {
-		return -1, wrap(fault.CannotWrite, "open", p, err)
+		return -1, wrapIO("open", p, err)
 	}
+
 	return fd, nil
 }
 
-// makeReal makes a folder and those above it, outside of the target tree.
-func (s *Store) makeReal(p string, mode uint32) (*folder, error) {
-	up, err := openReal(filepath.Dir(p))
+// openFrozenLock opens the lock on a read-only file system, or the folder itself if there never was a lock. flock(2)
+// needs no permission to write.
+func (s *Store) openFrozenLock() (int, error) {
+	const flags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
+	fd, err := unix.Openat(s.dir.fd, lockName, flags, 0)
 	if errors.Is(err, unix.ENOENT) {
-		up, err = s.makeReal(filepath.Dir(p), 0o755)
+		fd, err = unix.Openat(s.dir.fd, ".", openFolder, 0)
+	}
+	if err != nil {
+		return -1, wrapIO("open", s.dir.name(lockName), err)
+	}
+
+	return fd, nil
+}
+
+// makeReal creates a folder outside of the target tree with this mode, and missing folders above it with mode 0755.
+func (s *Store) makeReal(p string, mode uint32) (*folder, error) {
+	parent, err := openReal(filepath.Dir(p))
+	if errors.Is(err, unix.ENOENT) {
+		parent, err = s.makeReal(filepath.Dir(p), 0o755)
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer up.close()
-	if err := s.disk.mkdir(up, filepath.Base(p), mode); err != nil && !errors.Is(err, unix.EEXIST) {
+	defer parent.close()
+
+	base := filepath.Base(p)
+	switch err := s.disk.mkdir(parent, base); {
+	case err == nil && mode != 0o700:
+		err = s.disk.chmodFolder(parent, base, mode)
+		if err != nil {
+			return nil, err
+		}
+	case err != nil && !errors.Is(err, unix.EEXIST):
 		return nil, err
 	}
-	if err := s.disk.sync(up); err != nil {
+	if err := s.disk.sync(parent); err != nil {
 		return nil, err
 	}
+
 	return openReal(p)
 }
 
-// openGens opens the folder of generations if it is there.
+// openGens opens the folder of generations if it exists.
 func (s *Store) openGens() error {
 	if s.gens != nil || s.dir == nil {
 		return nil
 	}
-	f, err := openIn(s.dir, gensName)
+
+	fd, err := unix.Openat(s.dir.fd, gensName, openFolder, 0)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}
-	s.gens = f
-	return err
+	if err != nil {
+		return wrapIO("open", s.dir.name(gensName), err)
+	}
+	s.gens = &folder{fd: fd, path: s.dir.name(gensName)}
+
+	return nil
 }
 
-// Close gives the lock back and closes everything. The store is of no use afterwards.
+// Close releases the lock and closes everything. The store cannot be used afterwards.
 func (s *Store) Close() error {
 	var err error
 	if s.lockFD >= 0 {
 		err = unix.Close(s.lockFD)
 	}
-	s.lockFD, s.locked = -1, false
+	s.lockFD = -1
+	s.locked = false
+
 	for _, f := range []*folder{s.gens, s.dir, s.tree.root} {
 		if f != nil {
 			f.close()
 		}
 	}
-	s.gens, s.dir = nil, nil
+	s.gens = nil
+	s.dir = nil
 	s.tree.root = &folder{fd: -1, path: "/"}
+
 	return wrap(fault.Internal, "close", s.o.Dir, err)
 }
 
-// Unlock lets other processes write. Until Relock nothing can be written here. To be called before waiting for anything.
+// Unlock allows other processes to write. Until Relock this store cannot write. A caller calls it before it waits for
+// anything.
 func (s *Store) Unlock() error {
-	if err := s.mayWrite("unlock"); err != nil {
+	if err := s.checkLocked("unlock"); err != nil {
 		return err
 	}
 	s.locked = false
 	if s.lockFD < 0 {
 		return nil
 	}
+
 	return wrap(fault.Internal, "unlock", s.o.Dir, unix.Flock(s.lockFD, unix.LOCK_UN))
 }
 
-// Relock takes the lock again, waiting until ctx is done. What was known before may no longer be so: the caller compares the
-// journal with the one that it judged.
+// Relock takes the lock again and waits for it until ctx is done. The store may have changed meanwhile: the caller
+// compares the journal with the judged one.
 func (s *Store) Relock(ctx context.Context) error {
-	if s.lockFD < 0 && s.frozen != nil { // no folder, and nobody can make one
+	if s.lockFD < 0 && s.frozen != nil { // no folder, and it cannot be created
 		s.locked = true
 		return nil
 	}
 	if s.lockFD < 0 {
-		return s.mayWrite("lock")
+		return s.checkLocked("lock")
 	}
-	wait, began := 2*time.Millisecond, time.Now()
-	for {
+
+	p := s.dir.name(lockName)
+	began := time.Now()
+	for wait := 2 * time.Millisecond; ; wait = min(wait*2, 50*time.Millisecond) {
 		err := unix.Flock(s.lockFD, unix.LOCK_EX|unix.LOCK_NB)
 		switch {
 		case err == nil:
@@ -308,21 +409,56 @@ func (s *Store) Relock(ctx context.Context) error {
 		case errors.Is(err, unix.EINTR):
 			continue
 		case !errors.Is(err, unix.EWOULDBLOCK):
-			return wrap(fault.CannotWrite, "lock", s.dir.name(lockName), err)
+			return wrapIO("lock", p, err)
 		}
+
 		if s.o.Sleep(ctx, wait) != nil {
-			return NewFault(fault.Locked, "lock", s.dir.name(lockName), &lockedError{s.holder(), time.Since(began), context.Cause(ctx)}, "wait until it has ended, and try again")
+			return s.reportLocked(p, time.Since(began), context.Cause(ctx))
 		}
-		wait = min(wait*2, 50*time.Millisecond)
 	}
 }
 
-// mayWrite refuses what needs the lock when it is not held.
-func (s *Store) mayWrite(op string) error {
+func (s *Store) reportLocked(p string, waited time.Duration, cause error) error {
+	holder := ""
+	if pid, ok := s.LockHolder(); ok {
+		holder = ": process " + itoa(pid)
+	}
+	waited = waited.Round(10 * time.Millisecond)
+	err := fmt.Errorf("%w%s; waited %s for it (%w)", ErrLocked, holder, waited, cause)
+
+	return NewFault(fault.Locked, "lock", p, err, "wait until that run has ended, and try again")
+}
+
+// LockHolder returns the id of the process that holds the lock, from /proc/locks. It is false if no process holds it,
+// and on file systems where stat returns another device number than that file, such as Btrfs.
+func (s *Store) LockHolder() (pid int, ok bool) {
+	var st unix.Stat_t
+	if s.dir == nil || unix.Fstatat(s.dir.fd, lockName, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return 0, false
+	}
+
+	inode := fmt.Sprintf("%02x:%02x:%d", unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino)
+	locks, _ := os.ReadFile("/proc/locks") // if it cannot be read, no holder is found
+
+	// A line is "1: FLOCK  ADVISORY  WRITE 4711 fd:01:1234 0 EOF".
+	for line := range strings.Lines(string(locks)) {
+		fields := strings.Fields(line)
+		if len(fields) > 5 && fields[1] == "FLOCK" && fields[5] == inode {
+			pid, err := strconv.Atoi(fields[4])
+			return pid, err == nil && pid > 0
+		}
+	}
+
+	return 0, false
+}
+
+// checkLocked refuses a change while the lock is not held.
+func (s *Store) checkLocked(op string) error {
 	if s.locked {
 		return nil
 	}
-	return NewFault(fault.Internal, op, s.o.Dir, errors.New("the lock is not held"), "")
+
+	return reportMisuse(op, s.o.Dir, "the lock is not held")
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -334,10 +470,13 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func monotonic() int64 {
+func readMonotonic() int64 {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		return 0 // the clock is always there; zero only makes a start look later than it was
+		return 0 // never happens; 0 only makes a start look later than it was
 	}
+
 	return ts.Nano() / 1000
 }
+
+func itoa(n int) string { return strconv.Itoa(n) }

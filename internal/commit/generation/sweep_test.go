@@ -36,7 +36,15 @@ func sweepBox(t *testing.T, seed uint64) *sweepWorld {
 			p = fmt.Sprintf("/etc/kubernetes/d%d/e/f%d", r.IntN(2), i)
 		}
 		mk := func(what string) Target {
-			return Target{Path: p, Kind: File, Content: fmt.Appendf(nil, "%s %d %d", what, i, r.IntN(100)), Mode: modes[r.IntN(len(modes))], UID: Keep, GID: Keep, Parents: true, Secret: r.IntN(4) == 0}
+			return Target{
+				Path:    p,
+				Kind:    File,
+				Content: fmt.Appendf(nil, "%s %d %d", what, i, r.IntN(100)),
+				Mode:    modes[r.IntN(len(modes))],
+				UID:     Keep,
+				GID:     Keep,
+				Secret:  r.IntN(4) == 0,
+			}
 		}
 		if r.IntN(2) == 0 && !parents {
 			b.write(p, fmt.Sprint("before ", i), 0o644)
@@ -95,7 +103,8 @@ func (b *box) recover(t *testing.T) *Journal {
 	return j
 }
 
-// lookTargets is look without what folder times tell: a folder that had a temporary in it has another time, and no target has.
+// lookTargets is look without the times of folders: a folder that contained a temporary has another time, while its
+// targets are unchanged.
 func (b *box) lookTargets(like map[string]inode) map[string]inode {
 	now := b.look()
 	for p, n := range now {
@@ -115,7 +124,7 @@ func (b *box) copyTo(t *testing.T, dir string) *box {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command("cp", "-a", b.root, root).CombinedOutput(); err != nil {
-		t.Fatalf("cp: %v %s", err, out)
+		t.Fatalf("cp: got %v %s, want no error", err, out)
 	}
 	return boxAt(t, root)
 }
@@ -145,7 +154,11 @@ func steps() []step {
 		p.Unjudged = []byte("{}")
 		return commit(s, p)
 	}
-	return []step{{"commit", commit, after(commit)}, {"rollback", back, after(back)}, {"unjudged", unjudged, after(unjudged)}}
+	return []step{
+		{"commit", commit, after(commit)},
+		{"rollback", back, after(back)},
+		{"unjudged", unjudged, after(unjudged)},
+	}
 }
 
 // backUnheld goes back without holding the plan, so that no other file is made durable at the end.
@@ -188,7 +201,7 @@ func TestKilledAnywhere(t *testing.T) {
 					}
 				}
 				if ends["old"] == 0 || ends["new"] == 0 {
-					t.Errorf("the sweep did not cross COMMIT: %v", ends)
+					t.Errorf("got %v, want kills on both sides of the commit", ends)
 				}
 				t.Log(ends)
 			})
@@ -196,7 +209,15 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
-func killedAt(t *testing.T, w *sweepWorld, st step, k int, twice bool, old, want map[string]node, ends map[string]int) (done bool) {
+func killedAt(
+	t *testing.T,
+	w *sweepWorld,
+	st step,
+	k int,
+	twice bool,
+	old, want map[string]node,
+	ends map[string]int,
+) (done bool) {
 	b := w.copyTo(t, w.scratch)
 	start := b.look()
 	s, hook := b.openHooked()
@@ -214,7 +235,7 @@ func killedAt(t *testing.T, w *sweepWorld, st step, k int, twice bool, old, want
 		j, _ := s.Journal() // what a reader sees at this instant
 		committed = committed || j != nil
 		if !committed && !untouched(start, b.lookTargets(start)) {
-			t.Fatalf("k=%d: before %s %s: a target changed before COMMIT (I8)", k, op, p)
+			t.Fatalf("k=%d: before %s %s: a target changed, want none before the commit (I8)", k, op, p)
 		}
 		eachIsOldOrNew(t, b, old, want)
 		return nil
@@ -224,12 +245,12 @@ func killedAt(t *testing.T, w *sweepWorld, st step, k int, twice bool, old, want
 	if err == nil {
 		s.Close()
 		if !same(want, nodes(b.look())) {
-			t.Fatalf("k=%d: no error, and not new (I3)", k)
+			t.Fatalf("k=%d: got no error and old targets, want the new ones (I3)", k)
 		}
 		return true
 	}
 	if !errors.Is(err, errKilled) {
-		t.Fatalf("k=%d: %v", k, err)
+		t.Fatalf("k=%d: got %v, want no error", k, err)
 	}
 	s.Close()
 	// Recovery is killed as well, at one place after another, each time on top of the last (I5).
@@ -242,46 +263,46 @@ func killedAt(t *testing.T, w *sweepWorld, st step, k int, twice bool, old, want
 			break
 		}
 		if !errors.Is(err, errKilled) {
-			t.Fatalf("k=%d, recovery killed at %d: %v", k, depth, err)
+			t.Fatalf("k=%d, recovery killed at %d: got %v, want it killed or no error", k, depth, err)
 		}
 		eachIsOldOrNew(t, b, old, want)
 	}
 	j := b.recover(t)
 	before := b.look()
 	if again := b.recover(t); !reflect.DeepEqual(j, again) {
-		t.Fatalf("k=%d: a second recovery found %+v after %+v (I5)", k, again, j)
+		t.Fatalf("k=%d: a second recovery: got %+v, want %+v (I5)", k, again, j)
 	}
 	if !reflect.DeepEqual(before, b.look()) {
-		t.Fatalf("k=%d: a second recovery changed something (I5)", k)
+		t.Fatalf("k=%d: a second recovery changed something, want nothing (I5)", k)
 	}
 	if l := b.litter(); l != nil {
-		t.Fatalf("k=%d: left behind %v (I6)", k, l)
+		t.Fatalf("k=%d: left behind: got %v, want nothing (I6)", k, l)
 	}
 	switch now := nodes(before); {
 	case same(now, old):
 		ends["old"]++
 		if j != nil {
-			t.Fatalf("k=%d: old, and a journal in %s", k, j.Phase)
+			t.Fatalf("k=%d: old targets: got a journal in %s, want none", k, j.Phase)
 		}
 		if committed {
-			t.Fatalf("k=%d: committed, and old after recovery", k)
+			t.Fatalf("k=%d: committed: got old targets after recovery, want the new ones", k)
 		}
 	case same(now, want):
 		ends["new"]++
 		if st.name == "commit" && (j == nil || j.Phase != PhaseVerify || j.Gen != 2) {
-			t.Fatalf("k=%d: new, and the journal is %+v", k, j)
+			t.Fatalf("k=%d: new targets: got journal %+v, want it to await a verdict", k, j)
 		}
 		if st.name == "unjudged" {
 			s := b.open()
 			if in, err := s.Current(); err != nil || j != nil || in.Gen != 2 || in.Status != StatusGood {
-				t.Fatalf("k=%d: new, and nobody judges, but %+v, %v, journal %+v", k, in, err, j)
+				t.Fatalf("k=%d: new targets that nobody judges: got %+v, %v, journal %+v; want it good", k, in, err, j)
 			}
 			s.Close()
 		}
 		if st.name == "rollback" {
 			s := b.open()
 			if _, ok := s.Held("first"); !ok || j != nil {
-				t.Fatalf("k=%d: gone back, plan held %v, journal %+v", k, ok, j)
+				t.Fatalf("k=%d: after a rollback: got plan held %v, journal %+v; want it held and no journal", k, ok, j)
 			}
 			s.Close()
 		}
@@ -292,8 +313,9 @@ func killedAt(t *testing.T, w *sweepWorld, st step, k int, twice bool, old, want
 	return false
 }
 
-// TestRecoveryFsyncsWhatItFinds: a recovery that lost a temporary makes it again; one that is killed before its fsync leaves a
-// whole one behind, which the next must not rename as it is. Attributes that it had no time for count as well.
+// TestRecoveryFsyncsWhatItFinds: a recovery that lost a temporary makes it again; one that is killed before its fsync
+// leaves a whole one behind, which the next must not rename as it is. Attributes that it had no time for count as
+// well.
 func TestRecoveryFsyncsWhatItFinds(t *testing.T) {
 	t.Run("whole", func(t *testing.T) { recoverOnTemporary(t, false) })
 	t.Run("without attributes", func(t *testing.T) { recoverOnTemporary(t, true) })
@@ -303,7 +325,7 @@ func recoverOnTemporary(t *testing.T, bare bool) {
 	b := newBox(t)
 	b.write("/etc/kubernetes/a", "old", 0o600)
 	if err := unix.Setxattr(b.path("/etc/kubernetes/a"), "user.note", []byte("keep me"), 0); err != nil && bare {
-		t.Skip("no attributes here:", err)
+		t.Skip("needs a TMPDIR whose file system has user attributes: ", err)
 	}
 	was, _, err := observed(b, "/etc/kubernetes/a")
 	if err != nil {
@@ -351,8 +373,8 @@ func recoverOnTemporary(t *testing.T, bare bool) {
 	if _, err := s.Recover(); err != nil || b.read("/etc/kubernetes/a") != "new" {
 		t.Fatal(err, b.read("/etc/kubernetes/a"))
 	}
-	if st, _, err := s.Observe("/etc/kubernetes/a"); err != nil || !holds(st.Xattrs, was.Xattrs) {
-		t.Errorf("%+v %v", st, err)
+	if st, _, err := s.Observe("/etc/kubernetes/a"); err != nil || !hasAttributes(st, was) {
+		t.Errorf("got %+v %v, want the attribute", st, err)
 	}
 }
 
@@ -378,7 +400,8 @@ func visible(op string) bool {
 	return op == opRename || op == opUnlink || op == opRmdir || op == opChmod || op == opChown || op == opMkdir
 }
 
-// untouched says whether everything of start is as it was: inode, times, bytes. What is new are temporaries and new folders.
+// untouched says whether everything of start is as it was: inode, times, bytes. What is new are temporaries and new
+// folders.
 func untouched(start, now map[string]inode) bool {
 	for p, n := range start {
 		if now[p] != n {
@@ -388,7 +411,8 @@ func untouched(start, now map[string]inode) bool {
 	return true
 }
 
-// eachIsOldOrNew checks I2, and I7 for what is no target: each single thing is its own old or new one, at every instant.
+// eachIsOldOrNew checks I2, and I7 for files that are not targets: each single file has its own old or new content, at
+// every instant.
 func eachIsOldOrNew(t *testing.T, b *box, old, want map[string]node) {
 	t.Helper()
 	now := nodes(b.look())
@@ -399,13 +423,13 @@ func eachIsOldOrNew(t *testing.T, b *box, old, want map[string]node) {
 		o, isOld := old[p]
 		w, isNew := want[p]
 		if !(isOld && n == o) && !(isNew && n == w) {
-			t.Fatalf("%s is neither old nor new: %+v (I2)", p, n)
+			t.Fatalf("%s: got %+v, want its old or its new state (I2)", p, n)
 		}
 	}
 	for p := range old {
 		if _, there := now[p]; !there {
 			if _, stays := want[p]; stays {
-				t.Fatalf("%s is not there, and it is both old and new (I2)", p)
+				t.Fatalf("%s: got no file, want its old or its new state (I2)", p)
 			}
 		}
 	}

@@ -11,10 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestFolderWithACL commits nothing into a folder that an ACL lets another user write, though its mode shows root's group only.
+// TestFolderWithACL commits nothing into a folder that an ACL lets another user write, though its mode shows root's
+// group only.
 func TestFolderWithACL(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root has targets that others must not change")
+		t.Skip("needs root, whose files other users must not change")
 	}
 	root := t.TempDir()
 	dir := filepath.Join(root, "etc")
@@ -27,7 +28,7 @@ func TestFolderWithACL(t *testing.T) {
 		acl = binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(acl, e.tagPerm), e.id)
 	}
 	if err := unix.Setxattr(dir, "system.posix_acl_access", acl, 0); errors.Is(err, unix.ENOTSUP) {
-		t.Skip("this file system has no ACLs")
+		t.Skip("needs a TMPDIR whose file system has ACLs")
 	} else if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +38,12 @@ func TestFolderWithACL(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	tx, err := s.Begin(Proposal{PlanID: "p", Targets: []Target{{Path: "/etc/a", Kind: File, Content: []byte("x"), Mode: 0o600, UID: Keep, GID: Keep}}})
+	tx, err := s.Begin(
+		Proposal{
+			PlanID:  "p",
+			Targets: []Target{{Path: "/etc/a", Kind: File, Content: []byte("x"), Mode: 0o600, UID: Keep, GID: Keep}},
+		},
+	)
 	if err == nil {
 		_, err = tx.Commit()
 	}

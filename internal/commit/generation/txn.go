@@ -3,7 +3,6 @@ package generation
 import (
 	"errors"
 	"maps"
-	"runtime"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -12,88 +11,86 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
-// Txn is one commit under way: staged by Begin, then Commit and Publish, or Abort.
+// Txn is a commit in progress: Begin stages it, then Commit and Publish, or Abort.
 type Txn struct {
 	s         *Store
 	m         *manifest
 	sha       string // of the manifest
-	note      string
 	release   bool
-	prints    []fingerprint // by entry, as observed; zero where there was nothing
+	prints    []fingerprint // by entry, as observed; zero if the target did not exist
 	committed *Journal
 	ended     bool
 }
 
-// Begin compares, checks and stages a proposal. When every target already is as proposed it is ErrNothing, and nothing was
-// written. After any other error everything that was staged is gone again and no target was touched.
+// Begin compares, checks and stages a proposal. If every target already is as proposed, it returns ErrNothing and
+// writes nothing. After any other error everything that was staged is removed again, and no target was touched.
 //
-// Commit, Publish and Rollback do not move to another thread while they run; a caller that wants all of them on one thread
+// Commit, Publish and Rollback stay on one thread while they run. A caller that needs all of them on the same thread
 // locks it.
 func (s *Store) Begin(p Proposal) (*Txn, error) {
-	if err := s.mayWrite("begin"); err != nil {
+	if err := s.checkLocked("begin"); err != nil {
 		return nil, err
 	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	c, err := s.compareFree(p, "begin")
+	defer lockThread()()
+
+	c, err := s.compareForCommit(p, "begin")
 	if err != nil {
 		return nil, err
 	}
 	if !c.Changed && !p.Force {
 		return nil, ErrNothing
 	}
+
 	return s.stageProposal(c, p)
 }
 
-// compareFree compares a proposal when no commit is in flight but one that awaits a verdict, which is superseded, or
-// one that is outdated.
-func (s *Store) compareFree(p Proposal, op string) (*Comparison, error) {
+// compareForCommit compares a proposal. It refuses while another commit is in progress, unless that one awaits a
+// verdict and is superseded now, or is outdated.
+func (s *Store) compareForCommit(p Proposal, op string) (*Comparison, error) {
 	j, err := s.Journal()
 	if err != nil {
 		return nil, err
 	}
-	if j != nil && j.Phase != PhaseVerify && !s.outdated(j) {
-		unfinished := errors.New("another commit is not finished")
+	if j.IsUnfinished() && !s.isOutdated(j) {
+		cause := errors.New("another commit is not finished")
 
-		return nil, NewFault(fault.Interrupted, op, s.dir.name(journalName), unfinished, "recover first")
+		const next = "run prelet recover first"
+		return nil, NewFault(fault.Interrupted, op, s.dir.name(journalName), cause, next)
 	}
+
 	return s.Compare(p)
 }
 
-// stageProposal stages what was compared, with the late blobs.
+// stageProposal stages a proposal with its late blobs.
 func (s *Store) stageProposal(c *Comparison, p Proposal) (*Txn, error) {
 	if p.Late != nil {
 		late, err := p.Late()
 		if err != nil {
 			return nil, err
 		}
-		p.Blobs = maps.Clone(p.Blobs)
-		if p.Blobs == nil {
-			p.Blobs = map[string][]byte{}
-		}
-		maps.Copy(p.Blobs, late)
-		if err := checkBlobs(p.Blobs); err != nil {
+		blobs := map[string][]byte{}
+		maps.Copy(blobs, p.Blobs)
+		maps.Copy(blobs, late)
+		if err := checkBlobs(blobs); err != nil {
 			return nil, err
 		}
+		p.Blobs = blobs
 	}
-	for _, t := range p.Targets {
-		if t.Kind == File {
-			c.bytes[sum(t.Content)] = t.Content
-		}
-	}
+
 	return s.stage(c, p, nil)
 }
 
-// stage checks and stages what was compared. restores is set when this goes back.
+// stage checks and stages a compared proposal. restores is the generation that a rollback restores, or nil.
 func (s *Store) stage(c *Comparison, p Proposal, restores *int) (*Txn, error) {
 	if s.frozen != nil {
 		return nil, s.frozen
 	}
-	var back func(*nodefile.Loose)
+
+	var ignoreLoose func(*nodefile.Loose)
 	if restores != nil {
-		back = func(*nodefile.Loose) {} // CheckRollback has told
+		ignoreLoose = func(*nodefile.Loose) {} // CheckRollback has reported them
 	}
-	make, err := s.preflight(c, p.Blobs, back)
+	missing, err := s.preflight(c, p.Blobs, ignoreLoose)
 	if err != nil {
 		return nil, err
 	}
@@ -101,104 +98,116 @@ func (s *Store) stage(c *Comparison, p Proposal, restores *int) (*Txn, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &manifest{
-		Version: formatVersion, Gen: l.nextAbove(p.Above), Parent: c.parent, Time: s.o.Now().UTC(),
-		PlanID: p.PlanID, Restores: restores, Entries: c.Entries,
+
+	t := &Txn{s: s, release: p.Release}
+	t.m = &manifest{
+		Version:  formatVersion,
+		Gen:      l.nextAbove(p.Above),
+		Parent:   c.parent,
+		Time:     s.o.Now().UTC(),
+		PlanID:   p.PlanID,
+		Restores: restores,
+		Entries:  c.Entries,
 	}
-	m.Folders, m.Leaving = splitFolders(c, make)
+	for _, f := range missing {
+		t.m.Making = append(t.m.Making, f.path)
+	}
+	t.m.Folders, t.m.Leaving = splitFolders(c.Entries, slices.Concat(c.made, t.m.Making))
 	if c.adopted {
-		c.adopt(m)
-	}
-	for _, f := range make {
-		m.Making = append(m.Making, f.path)
+		c.markAdopted(t.m)
 	}
 	if p.Unjudged != nil {
-		m.Judged = &status{Version: formatVersion, Status: StatusGood, Time: m.Time, Report: p.Unjudged}
+		t.m.Judged = &status{
+			Version: formatVersion,
+			Status:  StatusGood,
+			Time:    t.m.Time,
+			Report:  p.Unjudged,
+		}
 	}
-	t := &Txn{s: s, m: m, note: p.Note, release: p.Release}
-	for i := range m.Entries {
-		t.prints = append(t.prints, c.seen[i].print)
+	for _, o := range c.seen {
+		t.prints = append(t.prints, o.print)
 	}
-	if err := t.write(c, p, make); err != nil {
-		_ = s.undoStaging(m)
+
+	if err := t.write(c, p, missing); err != nil {
+		_ = s.undoStaging(t.m) // the first error matters
 		return nil, err
 	}
+
 	return t, nil
 }
 
-// splitFolders divides the folders that we made into those that still hold a target and those that do not.
-func splitFolders(c *Comparison, made []newFolder) (stay, leave []string) {
-	all := slices.Clone(c.made)
-	for _, f := range made {
-		all = append(all, f.path)
-	}
-	slices.Sort(all)
-	for _, f := range slices.Compact(all) {
-		used := slices.ContainsFunc(c.Entries, func(e Entry) bool {
-			return e.New.Kind != Absent && (!e.Dropped || e.Action == ActionRestore) && (e.Path == f || above(f, e.Path))
+// splitFolders divides the folders that prelet created into those that still contain a target and those that do not.
+func splitFolders(entries []Entry, made []string) (used, leaving []string) {
+	for _, f := range slices.Compact(slices.Sorted(slices.Values(made))) {
+		isUsed := slices.ContainsFunc(entries, func(e Entry) bool {
+			isManaged := !e.Dropped || e.Action == ActionRestore
+
+			return isManaged && e.New.Kind != Absent && (e.Path == f || isAbove(f, e.Path))
 		})
-		if used {
-			stay = append(stay, f)
+		if isUsed {
+			used = append(used, f)
 		} else {
-			leave = append(leave, f)
+			leaving = append(leaving, f)
 		}
 	}
-	return stay, leave
+
+	return used, leaving
 }
 
-// write makes everything that a commit needs: the generation, durable, because it tells what is made next and would have to be
-// removed again; then folders and temporaries. Of these only the bytes have to be durable when they are renamed: a name that
-// a power cut takes is made again from the generation.
-func (t *Txn) write(c *Comparison, p Proposal, make []newFolder) error {
-	s := t.s
+// write stages a commit. First it makes the generation durable, because it lists everything that is created next and
+// that would have to be removed again. Then it creates folders and temporaries. Of the temporaries only the bytes
+// must be durable before the rename: a name that a power cut removes is made again from the generation.
+func (t *Txn) write(c *Comparison, p Proposal, missing []newFolder) error {
 	if err := t.writeGeneration(c, p); err != nil {
 		return err
 	}
-	if err := s.makeFolders(make); err != nil {
-		return err
+	for _, f := range missing {
+		if err := t.s.makeFolder(f); err != nil {
+			return err
+		}
 	}
-	var r round
+
+	var r syncRound
 	defer r.close()
 	for i, e := range t.m.Entries {
-		if !e.changes() || e.New.Kind != File {
+		if !e.hasChange() || e.New.Kind != File {
 			continue
 		}
-		dir, _, err := s.tree.parent(e.Path)
-		if err != nil {
-			return err
-		}
-		b, err := s.bytesFor(c, e.New.SHA256)
-		if err == nil {
-			err = r.file(s.disk, dir, tempOf(t.m.Gen, i), b, &e.New)
-		}
-		dir.close()
-		if err != nil {
+		if err := t.writeTemp(&r, c, i); err != nil {
 			return err
 		}
 	}
-	return r.sync(s.disk)
+
+	return r.sync(t.s.disk)
 }
 
-// makeFolders makes folders in the target tree, each durable before the next.
-func (s *Store) makeFolders(make []newFolder) error {
-	for _, f := range make {
-		dir, base, err := s.tree.parent(f.path)
-		if err != nil {
-			return err
-		}
-		err = s.makeFolder(dir, base, f)
-		dir.close()
-		if err != nil {
-			return err
-		}
+func (t *Txn) writeTemp(r *syncRound, c *Comparison, i int) error {
+	e := t.m.Entries[i]
+	b, err := t.s.findBytes(c, e.New.SHA256)
+	if err != nil {
+		return err
 	}
-	return nil
+	dir, _, err := t.s.tree.parent(e.Path)
+	if err != nil {
+		return err
+	}
+	defer dir.close()
+
+	return r.write(t.s.disk, dir, tempName(t.m.Gen, i), b, e.New)
 }
 
-func (s *Store) makeFolder(dir *folder, base string, f newFolder) error {
+// makeFolder creates a folder in the target tree and makes its name durable. An error of a folder that exists already
+// is returned, because another process has just created it.
+func (s *Store) makeFolder(f newFolder) error {
+	dir, base, err := s.tree.parent(f.path)
+	if err != nil {
+		return err
+	}
+	defer dir.close()
+
 	var st unix.Stat_t
 	if err := unix.Fstat(dir.fd, &st); err != nil {
-		return wrap(fault.CannotWrite, "stat", dir.path, err)
+		return wrapIO("stat", dir.path, err)
 	}
 	if f.uid == Keep {
 		f.uid = int(st.Uid)
@@ -206,149 +215,178 @@ func (s *Store) makeFolder(dir *folder, base string, f newFolder) error {
 	if f.gid == Keep {
 		f.gid = int(st.Gid)
 	}
-	if err := s.disk.mkdir(dir, base, 0o700); err != nil {
-		return err // also when somebody else made it just now: it is not ours to change
+
+	if err := s.disk.mkdir(dir, base); err != nil {
+		return err
 	}
-	if f.uid != unix.Geteuid() || f.gid != unix.Getegid() || st.Mode&unix.S_ISGID != 0 {
-		if err := s.disk.chownAt(dir, base, f.uid, f.gid); err != nil {
+	isOurs := f.uid == unix.Geteuid() && f.gid == unix.Getegid()
+	if !isOurs || st.Mode&unix.S_ISGID != 0 {
+		if err := s.disk.chownFolder(dir, base, f.uid, f.gid); err != nil {
 			return err
 		}
 	}
-	if err := s.disk.chmodAt(dir, base, f.mode); err != nil { // also 0700: the folder above may hand down its setgid bit
+	err = s.disk.chmodFolder(dir, base, f.mode) // also 0700: the setgid bit may be inherited
+	if err != nil {
 		return err
 	}
+
 	return s.disk.sync(dir)
 }
 
-// writeGeneration writes generations/N.staged: all at once, with one fsync, and one of the folder.
+// writeGeneration writes generations/N.staged with one fsync, and one of the folder.
 func (t *Txn) writeGeneration(c *Comparison, p Proposal) error {
-	s := t.s
-	if err := s.openGens(); err != nil {
+	if err := t.s.makeGens(); err != nil {
 		return err
 	}
-	if s.gens == nil {
-		if err := s.disk.mkdir(s.dir, gensName, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
-			return err
-		}
-		if err := s.openGens(); err != nil {
-			return err
-		}
-		if err := s.disk.sync(s.dir); err != nil {
-			return err
-		}
-	}
-	var parts [][]byte
-	size := 0
-	add := func(name, sha string, b []byte) {
-		parts, size = append(parts, b), size+len(b)
-		t.m.Parts = append(t.m.Parts, part{Blob: name, SHA256: sha, Size: int64(len(b))})
+
+	parts := [][]byte{nil} // the manifest is the first, and lists the others
+	add := func(blob, sha string, b []byte) {
+		t.m.Parts = append(t.m.Parts, part{
+			Blob:   blob,
+			SHA256: sha,
+			Size:   int64(len(b)),
+		})
+		parts = append(parts, b)
 	}
 	for _, sha := range contentsOf(t.m) {
-		b, err := s.bytesFor(c, sha)
+		b, err := t.s.findBytes(c, sha)
 		if err != nil {
 			return err
 		}
 		add("", sha, b)
 	}
 	for _, name := range sortedKeys(p.Blobs) {
-		add(name, sum(p.Blobs[name]), p.Blobs[name])
+		add(name, Checksum(p.Blobs[name]), p.Blobs[name])
 	}
-	head := encode(t.m)
-	t.sha = sum(head)
-	if t.m.Restores == nil {
-		s.keepBallast(len(head) + size)
-	}
-	return s.disk.put(s.gens, itoa(t.m.Gen)+stagedSuffix, nil, append([][]byte{head}, parts...)...)
+
+	parts[0] = encode(t.m)
+	t.sha = Checksum(parts[0])
+	return t.s.disk.replace(t.s.gens, itoa(t.m.Gen)+stagedSuffix, nil, parts...)
 }
 
-// Generation is the number that this commit has, or will have.
+// makeGens opens the folder of generations, and creates it if it is missing.
+func (s *Store) makeGens() error {
+	if err := s.openGens(); err != nil || s.gens != nil {
+		return err
+	}
+	err := s.disk.mkdir(s.dir, gensName)
+	if err != nil && !errors.Is(err, unix.EEXIST) {
+		return err
+	}
+	if err := s.openGens(); err != nil {
+		return err
+	}
+
+	return s.disk.sync(s.dir)
+}
+
+// Generation returns the number of the generation that this commit makes.
 func (t *Txn) Generation() int { return t.m.Gen }
 
-// Entries tells what is to happen to each target.
+// Entries returns the changes of all targets.
 func (t *Txn) Entries() []Entry { return t.m.Entries }
 
-// Abort removes what was staged. After Commit it is an error and does nothing.
+// Abort removes everything that was staged. After Commit it returns an error and changes nothing.
 func (t *Txn) Abort() error {
 	if t.committed != nil {
-		return NewFault(fault.Internal, "abort", t.s.o.Dir, errors.New("the commit was recorded already"), "")
+		return reportMisuse("abort", t.s.o.Dir, "the commit was recorded already")
 	}
 	if t.ended {
 		return nil
 	}
-	if err := t.s.mayWrite("abort"); err != nil {
+	if err := t.s.checkLocked("abort"); err != nil {
 		return err
 	}
 	t.ended = true
+
 	return t.s.undoStaging(t.m)
 }
 
-// Commit makes the decision durable: from here on there is only forward. It returns the number of the generation. Before
-// that it looks whether a target changed since Begin (ErrChanged). After an error with fault.CannotWrite nothing has changed
-// and what was staged is gone; with fault.Interrupted the journal could be seen, and Recover decides.
+// Commit makes the decision durable: from now on the commit can only be finished. It returns the number of the
+// generation. Before that it checks whether a target changed since Begin (ErrChanged). After an error with
+// fault.CannotWrite nothing has changed and everything that was staged is removed. After an error with
+// fault.Interrupted the journal may be visible, and Recover decides.
 func (t *Txn) Commit() (int, error) {
-	return t.m.Gen, t.commit(&Journal{Version: formatVersion, Phase: PhasePublish, Note: t.note, Release: t.release})
+	err := t.commit(&Journal{
+		Version: formatVersion,
+		Phase:   PhasePublish,
+		Release: t.release,
+	})
+
+	return t.m.Gen, err
 }
 
 func (t *Txn) commit(j *Journal) error {
-	if err := t.s.mayWrite("commit"); err != nil {
+	if err := t.s.checkLocked("commit"); err != nil {
 		return err
 	}
 	if t.ended || t.committed != nil {
-		return NewFault(fault.Internal, "commit", t.s.o.Dir, errors.New("this transaction has ended"), "")
+		return reportMisuse("commit", t.s.o.Dir, "this transaction has ended")
 	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	j.Gen, j.Manifest, j.CommitTime, j.CommitBoot = t.m.Gen, t.sha, t.s.o.Now().UTC(), t.s.o.BootID
+	defer lockThread()()
+
+	j.Gen = t.m.Gen
+	j.Manifest = t.sha
+	j.CommitTime = t.s.o.Now().UTC()
+	j.CommitBoot = t.s.o.BootID
 	visible := false
-	err := t.unchanged()
+	err := t.checkUnchanged()
 	if err == nil {
 		err = t.keepHold()
 	}
 	if err == nil {
 		err = t.s.putJournal(j, &visible)
 	}
-	if err == nil {
+
+	switch {
+	case err == nil:
 		t.committed = j
+		if t.m.Restores == nil {
+			t.s.keepBallast(t.m) // after all that the commit writes, so that it takes no space from it
+		}
 		return nil
-	}
-	t.ended = true
-	if visible {
+	case visible:
+		t.ended = true
 		return afterCommit(err)
 	}
-	_ = t.s.undoStaging(t.m)
+	t.ended = true
+	_ = t.s.undoStaging(t.m) // the first error matters
+
 	return err
 }
 
-// keepHold holds the plan that the journal holds until the verdict on a way back, if this commit puts the same contents in
-// place: a file had drifted. Another plan supersedes the way back, and nobody knows then whether that plan was at fault.
+// keepHold handles a commit during a rollback that awaits its verdict. If the commit restores the same contents,
+// because a file had drifted, it holds the plan that the verdict would hold. Any other plan supersedes the rollback,
+// and then it stays unknown whether the held plan was at fault.
 func (t *Txn) keepHold() error {
 	was, err := t.s.Journal()
 	if err != nil || was == nil || was.HoldPlan == "" || t.release {
 		return err
 	}
 
-	to, err := t.s.manifest(was.To, "")
-	if err != nil || to.PlanID != t.m.PlanID { // what is damaged tells nothing
+	to, err := t.s.readManifest(was.To, "")
+	if err != nil || to.PlanID != t.m.PlanID { // a damaged generation counts as another plan
 		return nil
 	}
 
 	return t.s.Hold(was.HoldPlan, was.Why)
 }
 
-// unchanged says whether every target still is the inode that was observed.
-func (t *Txn) unchanged() error {
+// checkUnchanged compares every target with the inode that was observed.
+func (t *Txn) checkUnchanged() error {
 	for i, e := range t.m.Entries {
-		if e.Dropped && !e.changes() {
+		if e.Dropped && !e.hasChange() {
 			continue
 		}
-		if err := t.same(i, e); err != nil {
+		if err := t.checkTarget(i, e); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
-func (t *Txn) same(i int, e Entry) error {
+func (t *Txn) checkTarget(i int, e Entry) error {
 	dir, base, err := t.s.tree.parent(e.Path)
 	if errors.Is(err, unix.ENOENT) && e.Old.Kind == Absent {
 		return nil
@@ -357,16 +395,16 @@ func (t *Txn) same(i int, e Entry) error {
 		return err
 	}
 	defer dir.close()
-	p, there, err := printAt(dir, base)
+
+	p, exists, err := statFingerprint(dir, base)
+	isFolder := e.New.Kind == Dir || e.Old.Kind == Dir // its times change with its content
+	isStillAbsent := !exists && e.Old.Kind == Absent
 	switch {
-	case err != nil:
+	case err != nil, isFolder, isStillAbsent:
 		return err
-	case e.New.Kind == Dir || e.Old.Kind == Dir: // its times change with what is in it
-		return nil
-	case !there && e.Old.Kind == Absent:
-		return nil
-	case !there || p != t.prints[i]:
-		return changed(e.Path)
+	case !exists || p != t.prints[i]:
+		return refuseChanged(e.Path)
 	}
+
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -14,141 +13,170 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
-// superseded is the error of a verdict about something that is no longer so.
-func (s *Store) superseded(op string, gen int, now string) error {
-	return NewFault(fault.Internal, op+" generation", itoa(gen), fmt.Errorf("%w: %s", ErrSuperseded, now), "look at the journal again and begin with what it says")
+// reportSuperseded returns the error of a verdict on a generation that is no longer in place.
+func reportSuperseded(op string, gen int, why string) error {
+	const next = "read the journal again, and judge the generation that it names"
+	cause := fmt.Errorf("%w: %s", ErrSuperseded, why)
+
+	return NewFault(fault.Internal, op+" generation", itoa(gen), cause, next)
 }
 
-// judged checks that gen is what is in place, and returns its journal (nil if there is none).
-func (s *Store) judged(op string, gen int) (*Journal, *manifest, *status, error) {
-	if err := s.mayWrite(op); err != nil {
+// checkInPlace checks that generation gen is in place, and returns its journal (nil if there is none).
+func (s *Store) checkInPlace(op string, gen int) (*Journal, *manifest, *status, error) {
+	if err := s.checkLocked(op); err != nil {
 		return nil, nil, nil, err
 	}
+
 	j, err := s.Journal()
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	if j != nil && (j.Phase != PhaseVerify || j.Gen != gen) {
-		return nil, nil, nil, s.superseded(op, gen, fmt.Sprintf("the journal says %s of %d", j.Phase, j.Gen))
+		why := fmt.Sprintf("the journal is in phase %s of generation %d", j.Phase, j.Gen)
+		return nil, nil, nil, reportSuperseded(op, gen, why)
 	}
+
 	m, st, err := s.current()
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	if m == nil || m.Gen != gen {
-		return nil, nil, nil, s.superseded(op, gen, "it is not in place")
+		return nil, nil, nil, reportSuperseded(op, gen, "it is not in place")
 	}
-	if j != nil { // the end of the journal would leave one that was adopted without its name
-		if err := s.unstage(gen); err != nil {
+	if j != nil { // without the journal an adopted generation would never get its final name
+		if err := s.linkCommitted(gen); err != nil {
 			return nil, nil, nil, err
 		}
 	}
+
 	return j, m, st, nil
 }
 
-// Good records that generation gen, which is in place, was judged good, keeps report (may be nil) in it as report.json, and
-// ends its journal. A generation that came by going back has no journal and may be judged good as well.
+// Good records that generation gen, which is in place, was judged good, keeps report (may be nil) in it as report.json,
+// and ends its journal. A generation of a rollback has no journal and may be judged good as well.
 func (s *Store) Good(gen int, report []byte) error {
-	j, _, st, err := s.judged("judge", gen)
+	j, _, st, err := s.checkInPlace("judge", gen)
 	if err != nil {
 		return err
 	}
-	next := statusAfter(st)
+
+	next := nextStatus(st)
 	if report != nil {
 		var compact bytes.Buffer
 		if err := json.Compact(&compact, report); err != nil {
-			return NewFault(fault.Internal, "judge", itoa(gen), fmt.Errorf("its report is no JSON: %w", err), "")
+			return reportMisuse("judge", itoa(gen), "the report is not JSON: "+err.Error())
 		}
 		next.Report = compact.Bytes()
 	}
 	if st == nil || st.Status != StatusGood || !bytes.Equal(st.Report, next.Report) {
-		next.Status, next.Why, next.Time = StatusGood, "", s.o.Now().UTC()
-		if err := s.putStatus(gen, &next); err != nil {
+		next.Status = StatusGood
+		next.Why = ""
+		if err := s.putStatus(gen, next); err != nil {
 			return err
 		}
 	}
 	if j == nil {
 		return nil
 	}
-	if j.HoldPlan != "" { // before the journal ends, which holds it until then
+
+	return s.holdAndEnd(j)
+}
+
+// holdAndEnd holds the plan that a journal names, and ends the journal, which has held the plan until now.
+func (s *Store) holdAndEnd(j *Journal) error {
+	if j.HoldPlan != "" {
 		if err := s.Hold(j.HoldPlan, j.Why); err != nil {
 			return err
 		}
 	}
+
 	return s.endJournal()
 }
 
-// Ill records that generation gen, which came by going back, was judged ill: then the plan that was left is not at fault, and
-// not held, and nobody judges again.
-func (s *Store) Ill(gen int, why string) error {
-	j, _, st, err := s.judged("judge", gen)
+// MarkUnhealthy records that generation gen, which a rollback made, was judged unhealthy. Then the plan before the
+// rollback was not at fault and is not held, and no further verdict follows.
+func (s *Store) MarkUnhealthy(gen int, why string) error {
+	j, _, st, err := s.checkInPlace("judge", gen)
 	if err != nil {
 		return err
 	}
 	if j == nil || j.From == 0 {
-		return s.superseded("judge", gen, "nobody awaits a verdict on going back to it")
+		return reportSuperseded("judge", gen, "no rollback to it awaits a verdict")
 	}
-	next := statusAfter(st)
-	next.Status, next.Why, next.Time = StatusRestored, why, s.o.Now().UTC()
-	if err := s.putStatus(gen, &next); err != nil {
+
+	next := nextStatus(st)
+	next.Status = StatusRestored
+	next.Why = why
+	if err := s.putStatus(gen, next); err != nil {
 		return err
 	}
+	if err := s.releasePlan(j.HoldPlan, j.Why); err != nil {
+		return err
+	}
+
 	return s.endJournal()
 }
 
-// statusAfter is what a status that follows was begins with; was may be nil.
-func statusAfter(was *status) status {
-	next := status{Version: formatVersion, Status: StatusPending}
-	if was != nil {
-		next = *was
-		next.Retired = slices.Clone(was.Retired)
+// nextStatus returns a copy of a status, to be changed and written. was may be nil.
+func nextStatus(was *status) *status {
+	if was == nil {
+		return &status{Version: formatVersion, Status: StatusPending}
 	}
-	return next
+	next := *was
+	next.Retired = slices.Clone(was.Retired)
+
+	return &next
 }
 
 func (s *Store) putStatus(gen int, st *status) error {
 	st.Gen = gen
+	st.Time = s.o.Now().UTC()
 
-	return s.putAnyway(s.gens, itoa(gen)+statusSuffix, encode(st))
+	return s.replaceAnyway(s.gens, itoa(gen)+statusSuffix, encode(st))
 }
 
-// Retire removes targets of the generation in place within it, such as credentials that are no longer needed once it is
-// good. They count as absent in this generation from then on, also when going back to it. A target that somebody changed
-// since stays. Without anything to remove nothing is written.
+// Retire removes targets of the generation in place, such as credentials that are not needed once it is good. From then
+// on they count as absent in this generation, also on a rollback to it. A target that was changed since stays. Without
+// anything to remove, nothing is written.
 func (s *Store) Retire(gen int, paths ...string) error {
-	_, m, st, err := s.judged("retire in", gen)
+	_, m, st, err := s.checkInPlace("retire in", gen)
 	if err != nil {
 		return err
 	}
-	next := statusAfter(st)
-	next.Time = s.o.Now().UTC()
-	var remove []string
+
+	next := nextStatus(st)
+	before := len(next.Retired)
+	var unchanged []string
 	for _, p := range paths {
-		i := slices.IndexFunc(m.Entries, func(e Entry) bool { return e.Path == p && !e.Dropped && e.New.Kind == File })
+		i := slices.IndexFunc(m.Entries, func(e Entry) bool {
+			return e.Path == p && !e.Dropped && e.New.Kind == File
+		})
 		if i < 0 {
-			return NewFault(fault.Internal, "retire", p, fmt.Errorf("generation %d has no such file", gen), "")
+			return reportMisuse("retire", p, fmt.Sprintf("generation %d has no such file", gen))
 		}
 		o, err := s.tree.observe(p)
 		if err != nil {
 			return err
 		}
-		if o.state.sameContent(m.Entries[i].New) {
-			remove = append(remove, p)
+		if o.state.hasContentOf(m.Entries[i].New) {
+			unchanged = append(unchanged, p)
 		}
 		if !slices.Contains(next.Retired, p) {
 			next.Retired = append(next.Retired, p)
 		}
 	}
-	if st == nil && len(next.Retired) > 0 || st != nil && len(next.Retired) > len(st.Retired) {
-		if err := s.putStatus(gen, &next); err != nil {
+
+	if len(next.Retired) > before {
+		if err := s.putStatus(gen, next); err != nil {
 			return err
 		}
 	}
-	for _, p := range remove {
+	for _, p := range unchanged {
 		if err := s.removeTarget(p); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -158,16 +186,15 @@ func (s *Store) removeTarget(p string) error {
 		return err
 	}
 	defer dir.close()
-	if err := s.disk.unlink(dir, base); err != nil {
-		return err
-	}
-	return s.disk.sync(dir)
+
+	return s.removeDurably(dir, base)
 }
 
-// AddTry counts a boot that begins to verify what the journal holds, and returns the count. The boot that is already counted
-// is not counted again. From a new boot on, CommitMono is that of this call: the old clock is gone.
+// AddTry counts a boot that begins to verify the generation of the journal, and returns the count. It counts each boot
+// once. In a new boot CommitMono becomes the time of this call, because the clock of the earlier boot has ended.
 func (s *Store) AddTry(bootID string) (tries int, err error) {
-	if err := s.mayWrite("count a try"); err != nil {
+	const op = "count a try"
+	if err := s.checkLocked(op); err != nil {
 		return 0, err
 	}
 	j, err := s.Journal()
@@ -175,168 +202,191 @@ func (s *Store) AddTry(bootID string) (tries int, err error) {
 		return 0, err
 	}
 	if j == nil || j.Phase != PhaseVerify {
-		return 0, NewFault(fault.Internal, "count a try", s.dir.name(journalName), fmt.Errorf("%w: nothing awaits a verdict", ErrSuperseded), "")
+		cause := fmt.Errorf("%w: no generation awaits a verdict", ErrSuperseded)
+		return 0, NewFault(fault.Internal, op, s.dir.name(journalName), cause, "")
 	}
+
 	if j.BootID == bootID {
 		return j.Tries, nil
 	}
 	j.Tries++
-	j.BootID, j.CommitMono = bootID, s.o.Mono()
+	j.BootID = bootID
+	j.CommitMono = s.o.Mono()
+
 	return j.Tries, s.putJournal(j, nil)
 }
 
-// Rollback leaves generation fromGen, which is in place, for the contents of toGen (0: as before the first generation), as a
-// new generation, whose number it returns. That is recorded before anything is undone, and finished by Recover if it is
-// interrupted. Targets that toGen does not have are put back as they were before prelet, unless somebody changed them.
-// With hold the plan of fromGen is held as soon as it is done. The caller has made sure that nobody reads the targets
-// meanwhile. The new generation is not judged: Good may be called for it.
+// Rollback replaces generation fromGen, which is in place, by the contents of toGen (0: as before the first generation)
+// in a new generation, and returns its number. The rollback is recorded before any target changes, and Recover finishes
+// it after an interruption. Targets that toGen does not have are restored as before prelet, unless they were changed
+// since. With hold the plan of fromGen is held at the end. The caller prevents readers from reading the targets
+// meanwhile. The new generation is not judged, but Good may be called for it.
 func (s *Store) Rollback(fromGen, toGen int, why string, hold bool) (newGen int, err error) {
-	return s.rollback(fromGen, toGen, why, hold, false, nil)
+	return s.rollback(&Journal{
+		From: fromGen,
+		To:   toGen,
+		Why:  why,
+	}, hold, nil)
 }
 
-// RollbackToJudge is Rollback to a generation that awaits a verdict, as one that was published does: the journal stays, in
-// PhaseVerify, with From set. With hold the plan of fromGen counts as held from now on, and is held by Good; Ill lets go of it.
-// Files named in without are absent in the new generation, and never put back, unless toGen has a content for them: what somebody
-// else made while fromGen was in place, and that toGen cannot live with.
-func (s *Store) RollbackToJudge(fromGen, toGen int, why string, hold bool, without ...string) (newGen int, err error) {
-	return s.rollback(fromGen, toGen, why, hold, true, without)
+// RollbackToJudge is Rollback to a generation that awaits a verdict: the journal stays in PhaseVerify with From set.
+// With hold the plan of fromGen counts as held from now on; Good holds it, and MarkUnhealthy releases it. The files
+// named in without, which other programs made while fromGen was in place and which toGen cannot run with, are absent
+// in the new generation and never restored, unless toGen has a content for them.
+func (s *Store) RollbackToJudge(
+	fromGen, toGen int,
+	why string,
+	hold bool,
+	without ...string,
+) (newGen int, err error) {
+	return s.rollback(&Journal{
+		From:  fromGen,
+		To:    toGen,
+		Why:   why,
+		Judge: true,
+	}, hold, without)
 }
 
-// CheckRollback returns why RollbackToJudge cannot do what it is asked for, without changing a target: every content is
-// read, every folder looked at, and there is room. loose are folders that others may write, and that it goes through all
-// the same, in words.
+func (s *Store) rollback(j *Journal, hold bool, without []string) (newGen int, err error) {
+	toGen, from, err := s.resolveRollback(j.From, j.To)
+	if err != nil {
+		return 0, err
+	}
+	defer lockThread()()
+
+	j.Version = formatVersion
+	j.Phase = PhaseRollback
+	j.To = toGen
+	if hold {
+		j.HoldPlan = from.PlanID
+	}
+
+	t, err := s.commitRollback(j, without)
+	if fault.CodeOf(err) == fault.CannotWrite && errors.Is(err, unix.ENOSPC) && s.dropBallast() {
+		t, err = s.commitRollback(j, without)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if err := s.publish(t.m, true); err != nil {
+		return 0, afterCommit(err)
+	}
+
+	return t.m.Gen, afterCommit(s.finishRollback(j))
+}
+
+// CheckRollback returns why RollbackToJudge would fail, without changing a target: it reads every content, checks every
+// folder, and checks the free space. loose are descriptions of the folders that other users may write, which a rollback
+// does not refuse.
 func (s *Store) CheckRollback(fromGen, toGen int, without ...string) (loose []string, err error) {
-	toGen, _, err = s.goal(fromGen, toGen)
+	toGen, _, err = s.resolveRollback(fromGen, toGen)
 	if err != nil {
 		return nil, err
 	}
 	if s.frozen != nil {
 		return nil, s.frozen
 	}
-	c, p, err := s.compareBack(toGen, without)
+
+	c, p, err := s.compareRollback(toGen, without)
 	if err != nil {
 		return nil, err
 	}
 	for _, sha := range contentsOf(&manifest{Entries: c.Entries}) {
-		if _, err := s.bytesFor(c, sha); err != nil {
+		if _, err := s.findBytes(c, sha); err != nil {
 			return nil, err
 		}
 	}
-	check := func() error {
-		loose = nil
-		_, err := s.preflight(c, p.Blobs, func(l *nodefile.Loose) {
-			loose = append(loose, fmt.Sprintf("%s %s, who could replace what lies there: %s", l.Path, l.Why, l.Fix))
-		})
-		return err
+
+	describe := func(l *nodefile.Loose) {
+		text := fmt.Sprintf("%s %s, who could replace files in it: %s", l.Path, l.Why, l.Fix)
+		loose = append(loose, text)
 	}
-	if err = check(); errors.Is(err, unix.ENOSPC) && s.dropBallast() {
-		err = check()
+	_, err = s.preflight(c, p.Blobs, describe)
+	if errors.Is(err, unix.ENOSPC) && s.dropBallast() {
+		_, err = s.preflight(c, p.Blobs, describe)
 	}
 	slices.Sort(loose)
 
 	return slices.Compact(loose), err
 }
 
-// goal checks that generation fromGen is in place and that there is a way back from it to the contents of toGen. It returns
-// to which contents, and what is in place.
-func (s *Store) goal(fromGen, toGen int) (to int, from *manifest, err error) {
-	_, from, st, err := s.judged("go back from", fromGen)
+// resolveRollback checks that generation fromGen is in place and that the contents of toGen can be restored. It returns
+// the generation to restore, and the manifest in place.
+func (s *Store) resolveRollback(fromGen, toGen int) (to int, from *manifest, err error) {
+	_, from, st, err := s.checkInPlace("roll back from", fromGen)
 	if err != nil {
 		return 0, nil, err
 	}
 	if toGen < 0 || toGen >= fromGen {
-		return 0, nil, NewFault(fault.Internal, "go back to", itoa(toGen), ErrNoGeneration, "history lists those that there are")
+		err := NewFault(fault.Internal, "roll back to", itoa(toGen), ErrNoGeneration, nextHistory)
+		return 0, nil, err
 	}
-	if toGen != 0 { // one that is as before prelet keeps nothing of a plan: to go back to it is to go back to that
-		to, err := s.manifest(toGen, "")
+
+	if toGen != 0 {
+		m, err := s.readManifest(toGen, "")
 		if err != nil {
 			return 0, nil, err
 		}
-		if to.Restores != nil && *to.Restores == 0 {
+		// It may have restored the state before prelet, and keep no contents of a plan.
+		if m.Restores != nil && *m.Restores == 0 {
 			toGen = 0
 		}
 	}
 	if toGen == 0 {
-		if err := s.knowsBefore(from, st); err != nil {
-			return 0, nil, err
-		}
+		err = s.checkOriginals(from, st)
 	}
-	return toGen, from, nil
+
+	return toGen, from, err
 }
 
-func (s *Store) rollback(fromGen, toGen int, why string, hold, judge bool, without []string) (newGen int, err error) {
-	toGen, from, err := s.goal(fromGen, toGen)
-	if err != nil {
-		return 0, err
-	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	j := &Journal{Version: formatVersion, Phase: PhaseRollback, From: fromGen, To: toGen, Why: why, Judge: judge}
-	if hold {
-		j.HoldPlan = from.PlanID
-	}
-	t, err := s.goBack(toGen, j, without)
-	if fault.CodeOf(err) == fault.CannotWrite && errors.Is(err, unix.ENOSPC) && s.dropBallast() {
-		t, err = s.goBack(toGen, j, without)
-	}
-	if err != nil {
-		return 0, err
-	}
-	if err := s.publish(t.m, t.prints); err != nil {
-		return 0, afterCommit(err)
-	}
-	return t.m.Gen, afterCommit(s.finishRollback(j))
-}
-
-// goBack stages and commits the contents of an earlier generation. A transaction without an error is committed.
-func (s *Store) goBack(to int, j *Journal, without []string) (*Txn, error) {
-	c, p, err := s.compareBack(to, without)
+// commitRollback stages and commits the contents of an earlier generation. It returns a transaction only if that is
+// committed.
+func (s *Store) commitRollback(j *Journal, without []string) (*Txn, error) {
+	c, p, err := s.compareRollback(j.To, without)
 	if err != nil {
 		return nil, err
 	}
-	t, err := s.stage(c, p, &to)
+	t, err := s.stage(c, p, &j.To)
 	if err != nil {
 		return nil, err
 	}
+
 	return t, t.commit(j)
 }
 
-// compareBack compares the contents of an earlier generation with what is there.
-func (s *Store) compareBack(to int, without []string) (*Comparison, Proposal, error) {
-	p, err := s.proposalOf(to)
+// compareRollback compares the contents of an earlier generation with the disk.
+func (s *Store) compareRollback(to int, without []string) (*Comparison, Proposal, error) {
+	p, err := s.proposeRollback(to)
 	if err != nil {
 		return nil, p, err
 	}
 	for _, path := range without {
 		if !slices.ContainsFunc(p.Targets, func(t Target) bool { return t.Path == path }) {
-			p.Targets = append(p.Targets, Target{Path: path, Mode: Keep, UID: Keep, GID: Keep, Forget: true})
+			t := Target{
+				Path:   path,
+				Mode:   Keep,
+				UID:    Keep,
+				GID:    Keep,
+				Forget: true,
+			}
+			p.Targets = append(p.Targets, t)
 		}
 	}
 	c, err := s.Compare(p)
-	if err != nil {
-		return nil, p, err
-	}
-	for _, t := range p.Targets {
-		if t.Kind == File {
-			c.bytes[sum(t.Content)] = t.Content
-		}
-	}
-	return c, p, nil
+
+	return c, p, err
 }
 
-// proposalOf is the proposal that brings the contents of a generation back.
-func (s *Store) proposalOf(n int) (Proposal, error) {
+// proposeRollback returns the proposal that restores the contents of a generation.
+func (s *Store) proposeRollback(n int) (Proposal, error) {
 	if n == 0 {
 		return Proposal{}, nil
 	}
-	m, err := s.manifest(n, "")
+	m, st, err := s.readGeneration(n)
 	if err != nil {
 		return Proposal{}, err
 	}
-	st, err := s.status(m)
-	if err != nil {
-		return Proposal{}, err
-	}
+
 	p := Proposal{PlanID: m.PlanID, Blobs: map[string][]byte{}}
 	for _, q := range m.Parts {
 		if q.Blob == "" {
@@ -346,43 +396,45 @@ func (s *Store) proposalOf(n int) (Proposal, error) {
 			return Proposal{}, err
 		}
 	}
-	for _, e := range live(m, st) {
-		t := Target{Path: e.Path, Kind: e.New.Kind, CreateOnly: e.CreateOnly, Secret: e.Secret, Parents: true, Mode: int(e.New.Mode), UID: e.New.UID, GID: e.New.GID}
+	for _, e := range listInPlace(m, st) {
+		t := Target{
+			Path:       e.Path,
+			Kind:       e.New.Kind,
+			Mode:       int(e.New.Mode),
+			UID:        e.New.UID,
+			GID:        e.New.GID,
+			CreateOnly: e.CreateOnly,
+			Secret:     e.Secret,
+			xattrs:     e.New.Xattrs,
+		}
 		if e.New.Kind == File {
 			if t.Content, err = s.contentOf(n, e.New.SHA256); err != nil {
 				return Proposal{}, err
 			}
-			t.xattrs = e.New.Xattrs
 		}
 		p.Targets = append(p.Targets, t)
 	}
+
 	return p, nil
 }
 
-// finishRollback records that going back is done.
+// finishRollback records that a rollback is complete.
 func (s *Store) finishRollback(j *Journal) error {
-	m, err := s.manifest(j.From, "")
-	if err != nil {
-		return err
-	}
-	st, err := s.status(m)
+	_, st, err := s.readGeneration(j.From)
 	if err != nil {
 		return err
 	}
 	if st == nil || st.Status != StatusRolledBack {
-		next := statusAfter(st)
-		next.Status, next.Why, next.Time = StatusRolledBack, j.Why, s.o.Now().UTC()
-		if err := s.putStatus(j.From, &next); err != nil {
+		next := nextStatus(st)
+		next.Status = StatusRolledBack
+		next.Why = j.Why
+		if err := s.putStatus(j.From, next); err != nil {
 			return err
 		}
 	}
 	if j.Judge {
-		return s.toVerify(j)
+		return s.awaitVerdict(j)
 	}
-	if j.HoldPlan != "" {
-		if err := s.Hold(j.HoldPlan, j.Why); err != nil {
-			return err
-		}
-	}
-	return s.endJournal()
+
+	return s.holdAndEnd(j)
 }

@@ -1,8 +1,8 @@
 // Command tour is `make demo`: prelet's main job from end to end, on any machine, without root and without a cluster.
 //
-// A small TLS apiserver in this process serves a signed cluster-info and a kubelet ConfigMap, the hardware is a recorded
-// machine with eight GPUs, and files go below bin/demo. Every command that it shows is run as it stands, by the real
-// binary; what it claims it checks, and it ends with 1 where a claim is not so.
+// A small TLS apiserver in this process serves a signed cluster-info and a kubelet ConfigMap, the hardware is a
+// recorded machine with eight GPUs, and files go below bin/demo. Each command is run as shown, by the real program,
+// and its result is checked; the exit status is 1 if a check fails.
 package main
 
 import (
@@ -121,7 +121,8 @@ func tour() error {
 		"site/site.hcl":               text,
 		"credentials/bootstrap-token": server.Token(),
 		"node/etc/os-release":         "ID=debian\n",
-		"node/etc/default/kubelet":    "# Kept as it is: prelet touches its own flags only.\nKUBELET_EXTRA_ARGS=\"--v=2\"\n",
+		"node/etc/default/kubelet": "# Kept as it is: prelet touches its own flags only.\n" +
+			"KUBELET_EXTRA_ARGS=\"--v=2\"\n",
 	} {
 		if err := put(path, content); err != nil {
 			return err
@@ -131,20 +132,27 @@ func tour() error {
 		return err
 	}
 	t := &guide{server: server}
-	where := []string{"--config", dir + "/site", "--root", dir + "/node", "--hardware", dir + "/machine", "--var", "zone=az1-r07"}
+	where := []string{
+		"--config", dir + "/site",
+		"--root", dir + "/node",
+		"--hardware", dir + "/machine",
+		"--var", "zone=az1-r07",
+	}
 	with := func(args ...string) []string { return append(args, where...) }
 
 	t.say("A site is checked on a laptop: no machine, no network.")
 	t.show("validate", dir+"/site")
-	t.say("What would change on this node? An apiserver in this process answers, the hardware is a recorded machine with\neight H100. Nothing is written.")
+	t.say("What would change on this node? An apiserver in this process answers, the hardware is a recorded " +
+		"machine with\n" +
+		"eight H100. Nothing is written.")
 	t.show(with("plan")...)
 	t.say("Do it.")
 	t.show(with("run")...)
 	t.say("The files, all or none. The token is in the kubelet's bootstrap file and nowhere else.")
-	t.files()
+	t.showFiles()
 	t.say("And again: there is nothing to do, so nothing is written.")
 	before := t.snapshot()
-	t.shortly(with("plan")...)
+	t.showEnd(with("plan")...)
 	t.show(with("run")...)
 	if after := t.snapshot(); after != before {
 		t.fail("the second run wrote something:\n%s\n%s", before, after)
@@ -152,14 +160,16 @@ func tour() error {
 	t.say("Why has this node this label?")
 	t.show(with("explain", "label/accelerator")...)
 	t.say("A typing error is found before any machine boots.")
-	if err := put("typo/site.hcl", strings.Replace(text, "local.nvidia[0].model", "local.nvidia[0].modle", 1)); err != nil {
+	wrong := strings.Replace(text, "local.nvidia[0].model", "local.nvidia[0].modle", 1)
+	if err := put("typo/site.hcl", wrong); err != nil {
 		return err
 	}
 	t.expect(10, "validate", dir+"/typo")
-	t.secret()
+	t.checkSecret()
 	if t.err == nil {
-		fmt.Printf("\nEverything is below %[1]s. The apiserver has ended, so plan and run would wait for it in vain.\n"+
-			"Try: bin/prelet detect --hardware %[1]s/machine\nThen docs/tutorial.md: it plans with --objects, a folder in place of a cluster.\n", dir)
+		fmt.Printf("\nEverything is below %[1]s. The apiserver has ended, so plan and run would time out.\n"+
+			"Try: bin/prelet detect --hardware %[1]s/machine\n"+
+			"Then docs/tutorial.md: it plans with --objects, a folder in place of a cluster.\n", dir)
 	}
 	return t.err
 }
@@ -176,11 +186,11 @@ func put(path, text string) error {
 	return os.WriteFile(p, []byte(text), mode)
 }
 
-// guide shows commands and runs them. The first thing that is not so ends the tour.
+// guide shows commands and runs them. The first failure ends the tour.
 type guide struct {
 	server *demo.Server
 	step   int
-	said   bytes.Buffer // all output, to be searched for the token
+	output bytes.Buffer // of all commands, to be searched for the token
 	err    error
 }
 
@@ -199,13 +209,13 @@ func (t *guide) say(text string) {
 }
 
 func (t *guide) show(args ...string)    { t.command(0, true, args) }
-func (t *guide) shortly(args ...string) { t.command(0, false, args) }
+func (t *guide) showEnd(args ...string) { t.command(0, false, args) }
 func (t *guide) expect(code int, args ...string) {
 	t.command(code, true, args)
 }
 
-// command runs the binary as a user would. Shortly, only the last lines are shown.
-func (t *guide) command(want int, whole bool, args []string) {
+// command runs the binary as a user would. Unless isWhole, only the last lines are shown.
+func (t *guide) command(want int, isWhole bool, args []string) {
 	if t.err != nil {
 		return
 	}
@@ -218,7 +228,7 @@ func (t *guide) command(want int, whole bool, args []string) {
 	}
 	c.Env = append(os.Environ(), "CREDENTIALS_DIRECTORY="+abs)
 	out, err := c.CombinedOutput()
-	t.said.Write(out)
+	t.output.Write(out)
 	code := 0
 	var x *exec.ExitError
 	switch {
@@ -229,7 +239,7 @@ func (t *guide) command(want int, whole bool, args []string) {
 		return
 	}
 	text := string(out)
-	if !whole {
+	if !isWhole {
 		if i := strings.Index(text, "\nFiles\n"); i >= 0 {
 			text = "…" + text[i:]
 		}
@@ -240,11 +250,16 @@ func (t *guide) command(want int, whole bool, args []string) {
 	}
 }
 
-func (t *guide) files() {
+func (t *guide) showFiles() {
 	if t.err != nil {
 		return
 	}
-	for _, p := range []string{"etc/kubernetes/pki/ca.crt", "etc/kubernetes/bootstrap-kubelet.conf", "etc/default/kubelet", "var/lib/kubelet/config.yaml"} {
+	for _, p := range []string{
+		"etc/kubernetes/pki/ca.crt",
+		"etc/kubernetes/bootstrap-kubelet.conf",
+		"etc/default/kubelet",
+		"var/lib/kubelet/config.yaml",
+	} {
 		st, err := os.Stat(filepath.Join(dir, "node", p))
 		if err != nil {
 			t.fail("%w", err)
@@ -264,7 +279,7 @@ func (t *guide) files() {
 	}
 }
 
-// snapshot tells every file of the node, with its time of change.
+// snapshot returns the names of the files of the node with their modification times.
 func (t *guide) snapshot() string {
 	var b strings.Builder
 	err := filepath.WalkDir(filepath.Join(dir, "node"), func(p string, d fs.DirEntry, err error) error {
@@ -283,13 +298,13 @@ func (t *guide) snapshot() string {
 	return b.String()
 }
 
-// secret looks for the token in all that was said and in every file but the one that must have it.
-func (t *guide) secret() {
+// checkSecret searches for the token in all output and in all files except the token file.
+func (t *guide) checkSecret() {
 	if t.err != nil {
 		return
 	}
 	_, secret, _ := strings.Cut(t.server.Token(), ".")
-	if strings.Contains(t.said.String(), secret) {
+	if strings.Contains(t.output.String(), secret) {
 		t.fail("the token was printed")
 	}
 	var where []string

@@ -2,6 +2,7 @@ package hostile
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -9,87 +10,117 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Operations of FUSE and their answers, as far as it takes to open one file (linux/fuse.h, version 7.31).
+// Requests of FUSE that are needed to open one file (linux/fuse.h, version 7.31).
 const (
-	fuseLookup, fuseForget, fuseGetattr, fuseOpen, fuseRead, fuseRelease = 1, 2, 3, 14, 15, 18
-	fuseFlush, fuseInit, fuseOpendir, fuseInterrupt                      = 25, 26, 27, 36
+	fuseLookup    = 1
+	fuseForget    = 2
+	fuseGetattr   = 3
+	fuseOpen      = 14
+	fuseRead      = 15
+	fuseRelease   = 18
+	fuseFlush     = 25
+	fuseInit      = 26
+	fuseOpendir   = 27
+	fuseInterrupt = 36
 
 	fuseDirectIO = 1
-	fuseRoot     = 1 // the folder; the file is 2
+	fuseRoot     = 1 // number of the folder
+	fuseFile     = 2 // number of the file
 )
 
-// StuckFilesystem mounts a file system with one file, "file", of which no read ever ends, until this process does: who reads it is in the
-// kernel's hands and cannot be killed, as with a driver whose device hangs.
+// StuckFilesystem mounts a file system with one file, "file". Reading it blocks until this process ends: the reader
+// is in the kernel and cannot be killed, as with a driver whose device hangs.
 func StuckFilesystem(at string) error {
 	dev, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
 	defer dev.Close()
+
 	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other", dev.Fd())
-	if err := unix.Mount("stuck", at, "fuse", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
+	err = unix.Mount("stuck", at, "fuse", unix.MS_NOSUID|unix.MS_NODEV, options)
+	if err != nil {
 		return &fs.PathError{Op: "mount", Path: at, Err: err}
 	}
+
 	in := make([]byte, 1<<17)
 	for {
-		n, err := unix.Read(int(dev.Fd()), in)
-		if err == unix.EINTR {
-			continue
-		}
+		n, err := dev.Read(in)
 		if err != nil {
 			return err
 		}
-		if out := fuseAnswer(in[:n]); out != nil {
-			if _, err := unix.Write(int(dev.Fd()), out); err != nil && err != unix.ENOENT { // who asked is gone
-				return err
-			}
+
+		out := fuseReply(in[:n])
+		if out == nil {
+			continue
+		}
+		_, err = dev.Write(out)
+		hasCaller := !errors.Is(err, unix.ENOENT)
+		if err != nil && hasCaller {
+			return err
 		}
 	}
 }
 
-// fuseAnswer is the answer to one request; nil is none.
-func fuseAnswer(in []byte) []byte {
-	o := binary.NativeEndian
-	operation, unique, node := o.Uint32(in[4:]), in[8:16], o.Uint64(in[16:])
+// fuseReply returns the reply to a request, or nil for none.
+func fuseReply(in []byte) []byte {
+	order := binary.NativeEndian
+	operation := order.Uint32(in[4:])
+	unique := in[8:16]
+	node := order.Uint64(in[16:])
+
 	var body []byte
-	errno := int32(0)
-	u32 := func(list ...uint32) {
-		for _, v := range list {
-			body = o.AppendUint32(body, v)
-		}
-	}
-	attributes := func(node uint64) {
-		mode := uint32(unix.S_IFDIR | 0o755)
-		if node != fuseRoot {
-			mode = unix.S_IFREG | 0o444
-		}
-		body = o.AppendUint64(o.AppendUint64(o.AppendUint64(body, node), 4096), 8)
-		u32(0, 0, 0, 0, 0, 0, 0, 0, 0) // times
-		u32(mode, 1, 0, 0, 0, 4096, 0)
-	}
+	var errno int32
 	switch operation {
 	case fuseRead, fuseInterrupt, fuseForget:
 		return nil
+	case fuseFlush, fuseRelease:
 	case fuseInit:
-		u32(7, 31, 0, 0, 0, 4096, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+		body = words(7, 31, 0, 0, 0, 4096, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 	case fuseLookup:
 		if string(in[40:]) != "file\x00" {
 			errno = -int32(unix.ENOENT)
 			break
 		}
-		body = o.AppendUint64(body, 2)
-		u32(0, 0, 60, 0, 60, 0, 0, 0) // generation, how long this holds
-		attributes(2)
+		body = order.AppendUint64(nil, fuseFile)
+		body = append(body, words(0, 0, 60, 0, 60, 0, 0, 0)...) // generation, validity in seconds
+		body = append(body, fuseAttributes(fuseFile)...)
 	case fuseGetattr:
-		u32(60, 0, 0, 0)
-		attributes(node)
+		body = append(words(60, 0, 0, 0), fuseAttributes(node)...)
 	case fuseOpen, fuseOpendir:
-		u32(1, 0, fuseDirectIO, 0)
-	case fuseFlush, fuseRelease:
+		body = words(1, 0, fuseDirectIO, 0)
 	default:
 		errno = -int32(unix.ENOSYS)
 	}
-	out := o.AppendUint32(nil, uint32(16+len(body)))
-	out = append(o.AppendUint32(out, uint32(errno)), unique...)
+
+	out := words(uint32(16+len(body)), uint32(errno))
+	out = append(out, unique...)
+
 	return append(out, body...)
+}
+
+// fuseAttributes returns struct fuse_attr of the folder or the file.
+func fuseAttributes(node uint64) []byte {
+	mode := uint32(unix.S_IFDIR | 0o755)
+	if node != fuseRoot {
+		mode = unix.S_IFREG | 0o444
+	}
+
+	order := binary.NativeEndian
+	b := order.AppendUint64(nil, node)
+	b = order.AppendUint64(b, 4096) // size
+	b = order.AppendUint64(b, 8)    // blocks
+	b = append(b, make([]byte, 9*4)...)
+
+	return append(b, words(mode, 1, 0, 0, 0, 4096, 0)...)
+}
+
+// words encodes numbers of 32 bits.
+func words(list ...uint32) []byte {
+	var b []byte
+	for _, v := range list {
+		b = binary.NativeEndian.AppendUint32(b, v)
+	}
+
+	return b
 }

@@ -1,4 +1,4 @@
-package inside
+package runner
 
 import (
 	"bufio"
@@ -107,7 +107,9 @@ func pack(fields ...string) []byte {
 
 // headers sends a block of header fields.
 func (p peer) headers(stream uint32, end bool, fields ...string) {
-	_ = p.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: pack(fields...), EndHeaders: true, EndStream: end})
+	_ = p.WriteHeaders(
+		http2.HeadersFrameParam{StreamID: stream, BlockFragment: pack(fields...), EndHeaders: true, EndStream: end},
+	)
 }
 
 // begin sends the headers of an answer.
@@ -194,7 +196,11 @@ func detect(ctx context.Context, t *testing.T, behave func(peer)) (contract.Answ
 	}()
 
 	r := &run{req: wire.Request{Ask: wire.Detect}}
-	c, err := connect(ctx, &fakeRunner{detector{line: "1|1|unix|" + path + "|grpc", ended: make(chan struct{})}}, folder)
+	c, err := connect(
+		ctx,
+		&fakeRunner{detector{line: "1|1|unix|" + path + "|grpc", ended: make(chan struct{})}},
+		folder,
+	)
 	if err == nil {
 		err = r.ask(ctx, c)
 	}
@@ -258,33 +264,56 @@ func attacks(t *testing.T) map[string]attack {
 			p.write([]byte{0, 0, 50, 1, 4, 0, 0, 0, byte(s), 1, 2, 3})
 			_ = p.conn.Close()
 		}), want: "its socket does not answer"},
-		"HTTP/1":      {behave: func(p peer) { p.write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) }, want: "not HTTP/2"},
-		"no settings": {behave: func(p peer) { _ = p.WritePing(false, [8]byte{}) }, want: "not HTTP/2 as gRPC has it"},
-		"silent":      {behave: func(peer) {}, want: "it did not answer in its time", late: true},
-		"no answer":   {behave: answer(func(peer, uint32) {}), want: "it did not answer in its time", late: true},
-		"large frame": {behave: answer(func(p peer, s uint32) { p.write([]byte{255, 255, 255, 0, 0, 0, 0, 0, byte(s)}, make([]byte, 1<<20)) }), want: "not HTTP/2 as gRPC has it"},
-		"data first":  {behave: answer(func(p peer, s uint32) { _ = p.WriteData(s, true, good) }), want: "(Internal)"},
-		"not found":   {behave: answer(func(p peer, s uint32) { p.headers(s, true, ":status", "404") }), want: "what answers there speaks HTTP, and not gRPC"},
+		"HTTP/1": {
+			behave: func(p peer) { p.write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) },
+			want:   "does not speak HTTP/2",
+		},
+		"no settings": {behave: func(p peer) { _ = p.WritePing(false, [8]byte{}) }, want: "does not speak HTTP/2"},
+		"silent":      {behave: func(peer) {}, want: "it exceeded its deadline", late: true},
+		"no answer":   {behave: answer(func(peer, uint32) {}), want: "it exceeded its deadline", late: true},
+		"large frame": {
+			behave: answer(
+				func(p peer, s uint32) { p.write([]byte{255, 255, 255, 0, 0, 0, 0, 0, byte(s)}, make([]byte, 1<<20)) },
+			),
+			want: "does not speak HTTP/2",
+		},
+		"data first": {behave: answer(func(p peer, s uint32) { _ = p.WriteData(s, true, good) }), want: "(Internal)"},
+		"not found": {
+			behave: answer(func(p peer, s uint32) { p.headers(s, true, ":status", "404") }),
+			want:   "it speaks HTTP and not gRPC",
+		},
 		"a page": {behave: answer(func(p peer, s uint32) {
 			p.headers(s, false, ":status", "200", "content-type", "text/html")
 			_ = p.WriteData(s, true, []byte("<html>"))
-		}), want: "what answers there speaks HTTP, and not gRPC"},
-		"no status": {behave: answer(func(p peer, s uint32) { p.begin(s); _ = p.WriteData(s, true, good) }), want: "(Internal)"},
+		}), want: "it speaks HTTP and not gRPC"},
+		"no status": {
+			behave: answer(func(p peer, s uint32) { p.begin(s); _ = p.WriteData(s, true, good) }),
+			want:   "(Internal)",
+		},
 		"odd status": {behave: answer(func(p peer, s uint32) {
 			p.begin(s)
 			_ = p.WriteData(s, false, good)
 			p.headers(s, true, "grpc-status", "ok")
 		}), want: "malformed grpc-status"},
-		"empty": {behave: answer(func(p peer, s uint32) { p.begin(s); p.headers(s, true, "grpc-status", "0") }), want: "(Internal)"},
+		"empty": {
+			behave: answer(func(p peer, s uint32) { p.begin(s); p.headers(s, true, "grpc-status", "0") }),
+			want:   "(Internal)",
+		},
 		"two answers": {behave: answer(func(p peer, s uint32) {
 			p.begin(s)
 			_ = p.WriteData(s, false, append(good, good...))
 			p.headers(s, true, "grpc-status", "0")
 		}), want: "(Internal)"},
-		"too large": {behave: answer(func(p peer, s uint32) { p.begin(s); _ = p.WriteData(s, false, []byte{0, 0, 16, 0, 1}) }),
-			want: "larger than the 1024 KiB"},
-		"4 GiB": {behave: answer(func(p peer, s uint32) { p.begin(s); _ = p.WriteData(s, false, []byte{0, 255, 255, 255, 255}) }),
-			want: "larger than the 1024 KiB"},
+		"too large": {
+			behave: answer(func(p peer, s uint32) { p.begin(s); _ = p.WriteData(s, false, []byte{0, 0, 16, 0, 1}) }),
+			want:   "larger than 1024 KiB",
+		},
+		"4 GiB": {
+			behave: answer(
+				func(p peer, s uint32) { p.begin(s); _ = p.WriteData(s, false, []byte{0, 255, 255, 255, 255}) },
+			),
+			want: "larger than 1024 KiB",
+		},
 		"garbage": {behave: answer(func(p peer, s uint32) {
 			p.begin(s)
 			_ = p.WriteData(s, false, framed(0, []byte{0xff, 0xff}))
@@ -301,10 +330,14 @@ func attacks(t *testing.T) map[string]attack {
 			p.headers(s, true, "grpc-status", "0")
 		}), want: "its answer is compressed"},
 		"a push": {behave: answer(func(p peer, s uint32) {
-			_ = p.WritePushPromise(http2.PushPromiseParam{StreamID: s, PromiseID: 2, BlockFragment: pack(":path", "/x"), EndHeaders: true})
-		}), want: "it did not answer in its time", late: true},
+			_ = p.WritePushPromise(
+				http2.PushPromiseParam{StreamID: s, PromiseID: 2, BlockFragment: pack(":path", "/x"), EndHeaders: true},
+			)
+		}), want: "it exceeded its deadline", late: true},
 		"header bomb": {behave: answer(func(p peer, s uint32) {
-			block := append(pack(":status", "200", "content-type", "application/grpc", "x", strings.Repeat("y", 3000)), bytes.Repeat([]byte{0xbe}, 10000)...)
+			block := append(
+				pack(":status", "200", "content-type", "application/grpc", "x", strings.Repeat("y", 3000)),
+				bytes.Repeat([]byte{0xbe}, 10000)...)
 			_ = p.WriteHeaders(http2.HeadersFrameParam{StreamID: s, BlockFragment: block, EndHeaders: true})
 		}), want: "(Internal)"},
 		"headers without end": {behave: answer(func(p peer, s uint32) {
@@ -312,7 +345,7 @@ func attacks(t *testing.T) map[string]attack {
 			for err == nil {
 				err = p.WriteContinuation(s, false, make([]byte, 16<<10))
 			}
-		}), want: "not HTTP/2 as gRPC has it"},
+		}), want: "does not speak HTTP/2"},
 		"large window": {behave: answer(func(p peer, s uint32) {
 			_ = p.WriteWindowUpdate(0, 1<<31-1)
 			_ = p.WriteWindowUpdate(s, 1<<31-1)
@@ -320,21 +353,31 @@ func attacks(t *testing.T) map[string]attack {
 			_ = p.WriteData(s, false, good)
 			p.headers(s, true, "grpc-status", "0")
 		})},
-		"goes away": {behave: answer(func(p peer, _ uint32) { _ = p.WriteGoAway(0, http2.ErrCodeNo, []byte("full")); _ = p.conn.Close() }),
-			want: "its socket does not answer"},
+		"goes away": {
+			behave: answer(
+				func(p peer, _ uint32) { _ = p.WriteGoAway(0, http2.ErrCodeNo, []byte("full")); _ = p.conn.Close() },
+			),
+			want: "its socket does not answer",
+		},
 		"refuses each": {behave: answer(func(p peer, s uint32) {
 			for ; s != 0; s = p.call() {
 				_ = p.WriteRSTStream(s, http2.ErrCodeRefusedStream)
 			}
 		}), want: "its socket does not answer"},
-		"cancelled": {behave: answer(func(p peer, s uint32) { _ = p.WriteRSTStream(s, http2.ErrCodeCancel) }), want: "(Canceled)"},
-		"reset":     {behave: answer(func(p peer, s uint32) { _ = p.WriteRSTStream(s, http2.ErrCodeInternal) }), want: "(Internal)"},
+		"cancelled": {
+			behave: answer(func(p peer, s uint32) { _ = p.WriteRSTStream(s, http2.ErrCodeCancel) }),
+			want:   "(Canceled)",
+		},
+		"reset": {
+			behave: answer(func(p peer, s uint32) { _ = p.WriteRSTStream(s, http2.ErrCodeInternal) }),
+			want:   "(Internal)",
+		},
 		"settings flood": {behave: func(p peer) {
 			var err error
 			for err == nil {
 				err = p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1})
 			}
-		}, want: "it did not answer in its time", late: true},
+		}, want: "it exceeded its deadline", late: true},
 		"data flood": {behave: answer(func(p peer, s uint32) {
 			p.begin(s)
 			err := p.WriteData(s, false, []byte{0, 0, 15, 255, 255})
@@ -347,7 +390,7 @@ func attacks(t *testing.T) map[string]attack {
 			for err == nil {
 				err = p.WriteData(s+100, false, make([]byte, 16<<10))
 			}
-		}), want: "it did not answer in its time", late: true},
+		}), want: "it exceeded its deadline", late: true},
 		"many headers": {behave: answer(func(p peer, s uint32) { // 100 KiB of them
 			block := append(pack(":status", "200", "content-type", "application/grpc", "x", strings.Repeat("y", 3000)),
 				bytes.Repeat([]byte{0xbe}, 33)...)
@@ -355,17 +398,20 @@ func attacks(t *testing.T) map[string]attack {
 			_ = p.WriteData(s, false, good)
 			p.headers(s, true, "grpc-status", "0")
 		}), want: "(Internal)"},
-		"tiny frames": {behave: answer(func(p peer, s uint32) { // 1 MiB in frames of a byte, each of which grpc-go keeps
-			out := bufio.NewWriter(p.conn)
-			tiny := http2.NewFramer(out, nil)
-			b := message(t, strings.Repeat("w", contract.MaxAnswer-100))
-			p.begin(s)
-			for i := range b {
-				_ = tiny.WriteData(s, false, b[i:i+1])
-			}
-			_ = out.Flush()
-			p.headers(s, true, "grpc-status", "0")
-		}), large: true},
+		"tiny frames": {
+			behave: answer(func(p peer, s uint32) { // 1 MiB in frames of a byte, each of which grpc-go keeps
+				out := bufio.NewWriter(p.conn)
+				tiny := http2.NewFramer(out, nil)
+				b := message(t, strings.Repeat("w", contract.MaxAnswer-100))
+				p.begin(s)
+				for i := range b {
+					_ = tiny.WriteData(s, false, b[i:i+1])
+				}
+				_ = out.Flush()
+				p.headers(s, true, "grpc-status", "0")
+			}),
+			large: true,
+		},
 	}
 }
 
@@ -404,7 +450,7 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
-// memory is the limit of memory of a process that is attacked, in bytes: pluginhost.MinMemory.
+// memory is the limit of memory of a process that is attacked, in bytes: detector.MinMemory.
 const memory = 128 << 20
 
 // undergo asks a detector that attacks, and measures the time and the memory. The detector's own memory counts too.

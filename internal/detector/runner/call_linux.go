@@ -1,4 +1,4 @@
-package inside
+package runner
 
 import (
 	"context"
@@ -30,7 +30,8 @@ const (
 // connect starts the detector and returns a client for it. Everything that it starts ends with ctx. It never calls
 // plugin.Client.Kill, which would wait for the detector: prelet ends the whole process group.
 func connect(ctx context.Context, r runner.Runner, folder string) (protocol.Client, error) {
-	p, err := plugin.NewClient(clientConfig(ctx, r, folder)).Client()
+	host := plugin.NewClient(clientConfig(ctx, r, folder))
+	p, err := host.Client()
 	var notStarted *startError
 	if err != nil && !errors.As(err, &notStarted) {
 		err = explain(ctx, err, contract.MaxAnswer)
@@ -51,12 +52,15 @@ func connect(ctx context.Context, r runner.Runner, folder string) (protocol.Clie
 // that is larger, or none.
 func clientConfig(ctx context.Context, r runner.Runner, folder string) *plugin.ClientConfig {
 	deadline, _ := ctx.Deadline()
+	useRunner := func(hclog.Logger, *exec.Cmd, string) (runner.Runner, error) {
+		return r, nil
+	}
 
 	return &plugin.ClientConfig{
 		HandshakeConfig:  protocol.Handshake(),
 		VersionedPlugins: protocol.Plugins(protocol.Plugin{}),
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
-		RunnerFunc:       func(hclog.Logger, *exec.Cmd, string) (runner.Runner, error) { return r, nil },
+		RunnerFunc:       useRunner,
 		StartTimeout:     time.Until(deadline),
 		SkipHostEnv:      true,
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: folder},
@@ -74,13 +78,19 @@ func clientConfig(ctx context.Context, r runner.Runner, folder string) *plugin.C
 	}
 }
 
-// limitStreams lets go-plugin read what a detector prints after the handshake, until ctx ends. It refuses go-plugin's
-// other stream, with which a detector could make this process keep something for each message.
+// limitStreams lets go-plugin read a detector's output after the handshake, until ctx ends. It refuses go-plugin's
+// other stream, with which a detector could make this process allocate memory for each message.
 func limitStreams(ctx context.Context) grpc.StreamClientInterceptor {
 	const stdio = "/plugin.GRPCStdio/StreamStdio"
 
-	return func(_ context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer,
-		options ...grpc.CallOption) (grpc.ClientStream, error) {
+	return func(
+		_ context.Context,
+		desc *grpc.StreamDesc,
+		conn *grpc.ClientConn,
+		method string,
+		open grpc.Streamer,
+		options ...grpc.CallOption,
+	) (grpc.ClientStream, error) {
 		if method != stdio {
 			return nil, status.Errorf(codes.Unimplemented, "prelet does not use %s", method)
 		}
@@ -89,7 +99,7 @@ func limitStreams(ctx context.Context) grpc.StreamClientInterceptor {
 	}
 }
 
-// ask makes the one call that the request wants.
+// ask makes the requested call.
 func (r *run) ask(ctx context.Context, c protocol.Client) error {
 	if r.req.Ask == wire.Describe {
 		d, err := c.Describe(ctx)
@@ -99,60 +109,71 @@ func (r *run) ask(ctx context.Context, c protocol.Client) error {
 
 		r.reply.Describe = &d
 
-		return checkFinite("its description", d)
+		return nil
 	}
 
-	a, err := c.Detect(ctx, protocol.Request{Config: r.req.Config, Devices: r.req.Devices, Root: r.req.Root})
+	request := protocol.Request{
+		Config:  r.req.Config,
+		Devices: r.req.Devices,
+		Root:    r.req.Root,
+	}
+	a, err := c.Detect(ctx, request)
 	if err != nil {
 		return explain(ctx, err, contract.MaxAnswer)
 	}
 
-	if len(a.Problems) > 0 { // nothing else in the answer counts then
+	if len(a.Problems) > 0 { // then the rest of the answer has no meaning
 		a = contract.Answer{Problems: a.Problems}
 	}
 	r.reply.Answer = &a
 
-	return checkFinite("its answer", a)
+	return nil
 }
 
-// errConnection is a connection that could not be made, or broke.
+// errConnection means that a connection could not be made or broke.
 var errConnection = errors.New("its socket does not answer")
 
-// explain turns a gRPC error into words for the person who has to fix the detector. The limit is that of the call, in
-// bytes.
+// explain turns a gRPC error into words for a detector's developer. The limit is that of the call, in bytes.
 func explain(ctx context.Context, err error, limit int) error {
 	s := status.Convert(err)
 	text := strings.TrimSuffix(s.Message(), ".")
 	text, isNotDecoded := strings.CutPrefix(text, "grpc: failed to unmarshal the received message: ")
 
-	// The connection's errors are wrapped in words of grpc-go's that say nothing to the person who reads them.
+	// grpc-go wraps errors of the connection in words that do not help.
 	for _, wrapped := range []string{"error reading server preface: ", "error reading from server: "} {
 		if _, cause, found := strings.Cut(text, wrapped); found {
 			text = strings.TrimSuffix(cause, `"`)
 		}
 	}
-	text = protocol.Truncate(text, contract.MaxText)
-	isNotHTTP2 := strings.Contains(text, "http2") || strings.Contains(text, "PROTOCOL_ERROR")
+	text = contract.Shorten(text, contract.MaxText)
+	has := func(part string) bool {
+		return strings.Contains(text, part)
+	}
+	isLate := ctx.Err() != nil || s.Code() == codes.DeadlineExceeded
+	isTooLarge := s.Code() == codes.ResourceExhausted && has("larger than max")
+	isCompressed := has("Decompressor is not installed") || has("compressed flag")
+	isHTTP := has("unexpected HTTP status code") || has("unexpected content-type")
+	isNotHTTP2 := has("http2") || has("PROTOCOL_ERROR")
 
 	switch {
-	case ctx.Err() != nil || s.Code() == codes.DeadlineExceeded:
-		return errors.New("it did not answer in its time")
-	case s.Code() == codes.ResourceExhausted && strings.Contains(text, "larger than max"):
-		return fmt.Errorf("its answer is larger than the %d KiB that are read", limit>>10)
+	case isLate:
+		return errors.New("it exceeded its deadline")
+	case isTooLarge:
+		return fmt.Errorf("its answer is larger than %d KiB", limit>>10)
 	case isNotDecoded:
 		return fmt.Errorf("its answer cannot be read: %s", text)
-	case strings.Contains(text, "Decompressor is not installed"), strings.Contains(text, "compressed flag"):
-		return fmt.Errorf("its answer is compressed, and prelet asks for none that is: %s", text)
-	case strings.Contains(text, "unexpected HTTP status code"), strings.Contains(text, "unexpected content-type"):
-		return fmt.Errorf("what answers there speaks HTTP, and not gRPC: %s", text)
+	case isCompressed:
+		return fmt.Errorf("its answer is compressed, which prelet does not accept: %s", text)
+	case isHTTP:
+		return fmt.Errorf("it speaks HTTP and not gRPC: %s", text)
 	case s.Code() == codes.Unimplemented:
-		return fmt.Errorf("it does not know the call: %s", text)
+		return fmt.Errorf("it does not implement the method: %s", text)
 	case s.Code() == codes.Unavailable && isNotHTTP2:
-		return fmt.Errorf("what it sends is not HTTP/2 as gRPC has it: %s", text)
+		return fmt.Errorf("it does not speak HTTP/2: %s", text)
 	case s.Code() == codes.Unavailable:
 		return fmt.Errorf("%w: %s", errConnection, text)
 	case s.Code() == codes.Unknown:
-		return errors.New(text) // what the detector's own function returned
+		return errors.New(text) // the error of the detector's own function
 	}
 
 	return fmt.Errorf("%s (%s)", text, s.Code())

@@ -1,4 +1,4 @@
-package inside
+package runner
 
 import (
 	"context"
@@ -34,7 +34,8 @@ func TestClientConfig(t *testing.T) {
 		t.Errorf("got a start of %v; want at most the minute of the call", c.StartTimeout)
 	}
 	if !c.SkipHostEnv || c.Managed || c.AutoMTLS {
-		t.Errorf("got SkipHostEnv %t, Managed %t, AutoMTLS %t; want only the first", c.SkipHostEnv, c.Managed, c.AutoMTLS)
+		t.Errorf("got SkipHostEnv %t, Managed %t, AutoMTLS %t; want only the first",
+			c.SkipHostEnv, c.Managed, c.AutoMTLS)
 	}
 	if got := c.UnixSocketConfig.TempDir; got != "/folder" {
 		t.Errorf("got sockets in %q; want them in /folder", got)
@@ -85,7 +86,10 @@ func TestSettings(t *testing.T) {
 func TestLargeOutput(t *testing.T) {
 	// plugin.StdioData: the channel STDERR, and data.
 	output := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 2)
-	output = protowire.AppendBytes(protowire.AppendTag(output, 2, protowire.BytesType), make([]byte, contract.MaxAnswer))
+	output = protowire.AppendBytes(
+		protowire.AppendTag(output, 2, protowire.BytesType),
+		make([]byte, contract.MaxAnswer),
+	)
 
 	refused := false
 	a, err := detect(within(t, 10*time.Second), t, func(p peer) {

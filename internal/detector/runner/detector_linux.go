@@ -1,4 +1,4 @@
-package inside
+package runner
 
 import (
 	"bufio"
@@ -15,19 +15,19 @@ import (
 	"github.com/prelet/prelet/plugins/protocol"
 )
 
-// detector is the process of a detector. It implements go-plugin's runner.Runner, because go-plugin's own reads lines
-// of any length, dials any address, waits for pipes that a grandchild may hold, and has one sentence for several
+// detector is the process of a detector. It implements go-plugin's runner.Runner. go-plugin's own runner reads lines
+// of any length, dials any address, waits for pipes that a grandchild may hold, and has one message for several
 // failures.
 type detector struct {
-	policy confine.Policy
-	name   string
-	lap    func(wire.Step) // notes that a step is over
+	policy    sandbox.Policy
+	name      string
+	recordEnd func(wire.Step) // records the end of a step
 
-	report confine.Report // of its own part of the sandbox
+	report sandbox.Report // about its own part of the sandbox
 	stdout *os.File
 	line   string        // the handshake
 	ended  chan struct{} // closed when the process has ended
-	how    string        // it ended; set before ended is closed
+	how    string        // how it ended; set before ended is closed
 }
 
 // startError is a failure to start a detector, with the step at which it failed.
@@ -37,19 +37,21 @@ type startError struct {
 }
 
 // Error implements error.
-func (e *startError) Error() string { return e.err.Error() }
+func (e *startError) Error() string {
+	return e.err.Error()
+}
 
 // Start implements runner.Runner. It starts the program and reads and checks the handshake.
 func (d *detector) Start(ctx context.Context) error {
 	if err := d.exec(ctx); err != nil {
 		return &startError{wire.Start, err}
 	}
-	d.lap(wire.Start)
+	d.recordEnd(wire.Start)
 
 	if err := d.handshake(ctx); err != nil {
 		return &startError{wire.Handshake, err}
 	}
-	d.lap(wire.Handshake)
+	d.recordEnd(wire.Handshake)
 
 	return nil
 }
@@ -62,28 +64,36 @@ func (d *detector) handshake(ctx context.Context) error {
 
 	line, err := in.ReadSlice('\n')
 	switch {
+	case err == nil:
 	case errors.Is(err, bufio.ErrBufferFull):
-		return fmt.Errorf("its first line on standard output has more than %d bytes, and is not a handshake",
-			wire.MaxHandshake)
+		const text = "its first line on standard output has more than %d bytes, and is not a handshake"
+		return fmt.Errorf(text, wire.MaxHandshake)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return errors.New("it said nothing until its time was over")
-	case err != nil:
-		select {
-		case <-d.ended:
-			return fmt.Errorf("it ended before it was ready (%s)", d.how)
-		case <-time.After(20 * time.Millisecond):
-			return errors.New("it closed its standard output before it was ready")
-		}
+		return errors.New("it printed no handshake before its deadline")
+	case d.endsWithin(20 * time.Millisecond):
+		return fmt.Errorf("it ended before it was ready (%s)", d.how)
+	default:
+		return errors.New("it closed its standard output before it was ready")
 	}
 	d.line = strings.TrimSpace(string(line))
 
-	// The rest of its output is not needed, but it must not block on it.
+	// The detector must not block on its other output.
 	_ = d.stdout.SetReadDeadline(time.Time{})
 	go func() { _, _ = io.Copy(io.Discard, in) }()
 
 	_, err = protocol.ParseHandshake(d.line, d.policy.Socket)
 
 	return err
+}
+
+// endsWithin waits for the end of the process and reports whether it ended in time.
+func (d *detector) endsWithin(limit time.Duration) bool {
+	select {
+	case <-d.ended:
+		return true
+	case <-time.After(limit):
+		return false
+	}
 }
 
 // Wait implements runner.Runner.
@@ -93,13 +103,19 @@ func (d *detector) Wait(context.Context) error {
 }
 
 // Kill implements runner.Runner. It does nothing: prelet ends the process group.
-func (d *detector) Kill(context.Context) error { return nil }
+func (d *detector) Kill(context.Context) error {
+	return nil
+}
 
 // Stdout implements runner.Runner. It is the handshake and nothing else.
-func (d *detector) Stdout() io.ReadCloser { return io.NopCloser(strings.NewReader(d.line + "\n")) }
+func (d *detector) Stdout() io.ReadCloser {
+	return io.NopCloser(strings.NewReader(d.line + "\n"))
+}
 
 // Stderr implements runner.Runner. It is empty: standard error is prelet's pipe.
-func (d *detector) Stderr() io.ReadCloser { return io.NopCloser(strings.NewReader("")) }
+func (d *detector) Stderr() io.ReadCloser {
+	return io.NopCloser(strings.NewReader(""))
+}
 
 // Name implements runner.Runner.
 func (d *detector) Name() string { return d.name }
@@ -108,7 +124,9 @@ func (d *detector) Name() string { return d.name }
 func (d *detector) ID() string { return d.name }
 
 // Diagnose implements runner.Runner.
-func (d *detector) Diagnose(context.Context) string { return "" }
+func (d *detector) Diagnose(context.Context) string {
+	return ""
+}
 
 // PluginToHost implements runner.Runner. The address was checked with the handshake.
 func (d *detector) PluginToHost(network, address string) (string, string, error) {

@@ -1,4 +1,4 @@
-package inside
+package runner
 
 import (
 	"bytes"
@@ -24,16 +24,16 @@ const BecomeCommand = "become"
 
 // reportDescriptor is where the process that becomes the detector reports. It is closed when the detector's program
 // starts.
-const reportDescriptor = confine.Binary + 1
+const reportDescriptor = sandbox.Binary + 1
 
-// order is what that process reads on standard input.
+// order is the standard input of that process.
 type order struct {
 	Name   string
-	Policy confine.Policy
+	Policy sandbox.Policy
 }
 
-// exec starts the program behind descriptor 3, whose hash prelet has found right. It starts prelet-detect once more,
-// which confines itself further and then executes the program. Standard error is prelet's pipe.
+// exec starts the program of descriptor 3, whose hash prelet has checked. It starts prelet-detect again, which
+// confines itself further and then executes the program. Standard error is prelet's pipe.
 func (d *detector) exec(ctx context.Context) error {
 	input, err := json.Marshal(order{d.name, d.policy})
 	if err != nil {
@@ -59,7 +59,8 @@ func (d *detector) exec(ctx context.Context) error {
 	c.Stdin = bytes.NewReader(input)
 	c.Stdout = stdoutWriter
 	c.Stderr = os.Stderr
-	c.ExtraFiles = []*os.File{os.NewFile(confine.Binary, "detector"), reportWriter}
+	program := os.NewFile(sandbox.Binary, "detector")
+	c.ExtraFiles = []*os.File{program, reportWriter}
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 
 	err = c.Start()
@@ -72,10 +73,8 @@ func (d *detector) exec(ctx context.Context) error {
 	go func() {
 		defer close(d.ended)
 
-		_ = c.Wait() // the state says how it ended
-		if d.how = "how is not known"; c.ProcessState != nil {
-			d.how = c.ProcessState.String()
-		}
+		_ = c.Wait() // ProcessState has the result
+		d.how = c.ProcessState.String()
 		if d.how == killed {
 			d.how += ", most likely for lack of memory"
 		}
@@ -87,8 +86,7 @@ func (d *detector) exec(ctx context.Context) error {
 	return d.readReport(report)
 }
 
-// readReport reads what the process reports before it becomes the detector. The end of the pipe is the start of the
-// program.
+// readReport reads the report of the process before it becomes the detector. The pipe ends when the program starts.
 func (d *detector) readReport(report io.Reader) error {
 	in := json.NewDecoder(io.LimitReader(report, wire.MaxReply))
 	if err := in.Decode(&d.report); err != nil {
@@ -112,7 +110,9 @@ func Become(in io.Reader) error {
 	runtime.LockOSThread() // a filter of system calls is the thread's, and so is the exec
 
 	var o order
-	if err := json.NewDecoder(io.LimitReader(in, wire.MaxRequest)).Decode(&o); err != nil {
+	limited := io.LimitReader(in, wire.MaxRequest)
+	err := json.NewDecoder(limited).Decode(&o)
+	if err != nil {
 		return fmt.Errorf("reading the order: %w", err)
 	}
 
@@ -120,18 +120,20 @@ func Become(in io.Reader) error {
 	if err != nil {
 		return err
 	}
-	if err := unix.Dup3(int(null.Fd()), 0, 0); err != nil {
+	err = unix.Dup3(int(null.Fd()), 0, 0)
+	if err != nil {
 		return fmt.Errorf("standard input: %w", err)
 	}
 
 	unix.CloseOnExec(reportDescriptor)
 	out := json.NewEncoder(os.NewFile(reportDescriptor, "report"))
-	if err := out.Encode(confine.Detector(o.Policy)); err != nil {
+	err = out.Encode(sandbox.Detector(o.Policy))
+	if err != nil {
 		return fmt.Errorf("reporting: %w", err)
 	}
 
 	// The program stays open under its number: the interpreter of a #! reads it from there.
-	err = syscall.Exec(confine.BinaryPath, []string{o.Name}, os.Environ())
+	err = syscall.Exec(sandbox.BinaryPath, []string{o.Name}, os.Environ())
 
 	var errno syscall.Errno
 	if errors.As(err, &errno) {
@@ -141,21 +143,22 @@ func Become(in io.Reader) error {
 	return err
 }
 
-// killed is how a process ended that got SIGKILL, in the words of package os. While its host lives, the kernel alone sends it.
+// killed is package os's text for a process that was killed. While prelet-detect runs, only the kernel kills a
+// detector.
 const killed = "signal: killed"
 
-// explainExec turns the error of an exec into words for the person who installs the detector.
+// explainExec explains the error of an exec to the administrator.
 func explainExec(errno syscall.Errno) error {
 	switch errno {
 	case syscall.EACCES:
-		return errors.New("this user may not run it: its mode must be 0755, on a file system that is not mounted noexec; " +
-			"a #! needs its interpreter in allow { execute }")
+		return errors.New("no permission to execute it: it needs mode 0755 and a file system without noexec, " +
+			"and the interpreter of a script must be in allow { execute }")
 	case syscall.ENOEXEC:
-		return errors.New("it is not a program for this machine")
+		return errors.New("it is not an executable for this machine")
 	case syscall.ENOENT:
-		return errors.New("its interpreter (of a #!, or the dynamic linker) is not on this machine")
+		return errors.New("its interpreter (of a script, or the dynamic linker) does not exist on this machine")
 	case syscall.ETXTBSY:
-		return errors.New("somebody is writing to it")
+		return errors.New("another process has it open for writing")
 	}
 
 	return errno

@@ -1,5 +1,5 @@
 //go:build !race
 
-package inside
+package runner
 
 const raceDetector = false

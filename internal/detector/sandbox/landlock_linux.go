@@ -1,4 +1,4 @@
-package confine
+package sandbox
 
 import (
 	"errors"
@@ -15,15 +15,17 @@ import (
 	"github.com/prelet/prelet/plugins/contract"
 )
 
-// ErrRefused is a kernel that has Landlock and something on this machine that forbids it.
-var ErrRefused = errors.New("the kernel has Landlock, but a filter of system calls on this machine refuses it " +
-	"(EPERM): the unit needs SystemCallFilter=landlock_create_ruleset landlock_add_rule landlock_restrict_self")
+// ErrRefused means that the kernel has Landlock, but something on this machine forbids it.
+var ErrRefused = errors.New(
+	"the kernel has Landlock, but a filter of system calls on this machine refuses it " +
+		"(EPERM): the unit needs SystemCallFilter=landlock_create_ruleset landlock_add_rule landlock_restrict_self",
+)
 
-// ErrNone is a kernel without Landlock.
+// ErrNone means that the kernel has no Landlock.
 var ErrNone = errors.New("no Landlock")
 
-// LandlockABI returns the version of Landlock that the kernel has. The error distinguishes a kernel without Landlock
-// from one that is not allowed to use it, which go-landlock's best effort does not.
+// LandlockABI returns the version of Landlock that the kernel has. The error is ErrNone or ErrRefused, which
+// go-landlock's best effort does not distinguish.
 func LandlockABI() (int, error) {
 	abi, err := ll.LandlockGetABIVersion()
 	switch {
@@ -32,7 +34,10 @@ func LandlockABI() (int, error) {
 	case errors.Is(err, unix.ENOSYS):
 		return 0, fmt.Errorf("%w: this kernel has none", ErrNone)
 	case errors.Is(err, unix.EOPNOTSUPP):
-		return 0, fmt.Errorf("%w: it is turned off on this machine (the kernel's lsm= does not name it)", ErrNone)
+		return 0, fmt.Errorf(
+			"%w: it is turned off on this machine (the kernel's lsm= does not name it)",
+			ErrNone,
+		)
 	case err != nil:
 		return 0, err
 	}
@@ -48,8 +53,8 @@ func LandlockABI() (int, error) {
 
 // Versions of Landlock from which something that matters here works (Documentation/userspace-api/landlock.rst).
 const (
-	// ABIScopes is the first version that keeps signals inside: below it, a detector without a uid of its own could end
-	// other programs of the same user.
+	// ABIScopes is the first version that keeps signals inside: below it, a detector without a uid of its own could
+	// end other programs of the same user.
 	ABIScopes = 6
 	// ABISockets is the first version that distinguishes the sockets in a folder.
 	ABISockets = 9
@@ -57,8 +62,10 @@ const (
 
 // configuration returns everything that a version of Landlock can refuse.
 func configuration(abi int) landlock.Config {
-	versions := []landlock.Config{landlock.V1, landlock.V2, landlock.V3, landlock.V4, landlock.V5, landlock.V6,
-		landlock.V7, landlock.V8, landlock.V9, landlock.V10, landlock.V11}
+	versions := []landlock.Config{
+		landlock.V1, landlock.V2, landlock.V3, landlock.V4, landlock.V5, landlock.V6,
+		landlock.V7, landlock.V8, landlock.V9, landlock.V10, landlock.V11,
+	}
 
 	return versions[min(abi, len(versions))-1]
 }
@@ -72,8 +79,8 @@ const (
 	connect   = ll.AccessFSResolveUnix
 	socketDir = readAll | ll.AccessFSWriteFile | ll.AccessFSMakeSock | ll.AccessFSMakeReg | ll.AccessFSRemoveFile |
 		ll.AccessFSResolveUnix
-	// hostDir is for prelet-detect, whose client of go-plugin makes a folder in it. A detector makes none: it could nest
-	// them deeper than anybody can remove them.
+	// hostDir is for prelet-detect, whose client of go-plugin makes a folder in it. A detector makes none: it could
+	// nest them deeper than anybody can remove them.
 	hostDir = socketDir | ll.AccessFSMakeDir | ll.AccessFSRemoveDir
 
 	// onFiles are the rights that a rule for a file may have; the others are for folders.
@@ -87,12 +94,12 @@ const Binary = 3
 // BinaryPath is the path of that program.
 const BinaryPath = "/proc/self/fd/3"
 
-// landlock restricts all threads of the process to what any detector may use, what was granted to this one, the given
-// rights in the folder of sockets, and the programs that are named.
+// landlock restricts all threads of the process to the access of all detectors, the grants of this detector, the
+// given rights in the folder of sockets, and the given programs.
 func (r *Report) landlock(p Policy, c landlock.Config, folder landlock.AccessFSSet, programs ...string) {
 	always := ruleset{config: c}
 	always.allow(readAll, contract.Readable()...)
-	always.allow(readFile|execute, loaders()...)
+	always.allow(readFile|execute, listLoaders()...)
 	always.allow(readFile|execute, BinaryPath)
 	always.allow(readFile|execute, programs...)
 	always.allow(readFile|writeFile, contract.Discard)
@@ -110,7 +117,7 @@ func (r *Report) landlock(p Policy, c landlock.Config, folder landlock.AccessFSS
 		err = c.Restrict(always.rules...)
 	}
 
-	// A missing rule makes the sandbox tighter, and the detector reports what it lacks.
+	// A missing rule makes the sandbox stricter, and the detector reports its missing access.
 	for _, err := range []error{always.err, granted.err, err} {
 		r.note("Landlock", err)
 	}
@@ -141,14 +148,22 @@ func (s *ruleset) allow(access landlock.AccessFSSet, paths ...string) {
 	}
 }
 
-// loaders returns the dynamic linkers that a program of this architecture can name (the ABI fixes their paths; musl
+// listLoaders returns the dynamic linkers that a program of this architecture can name (the ABI fixes their paths; musl
 // has its own). They are spelled out where seccomp knows the architecture and refuses others.
-func loaders() []string {
+func listLoaders() []string {
 	switch runtime.GOARCH {
 	case "amd64":
-		return []string{"/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-x86-64.so.2", "/lib/ld-musl-x86_64.so.1"}
+		return []string{
+			"/lib64/ld-linux-x86-64.so.2",
+			"/lib/ld-linux-x86-64.so.2",
+			"/lib/ld-musl-x86_64.so.1",
+		}
 	case "arm64":
-		return []string{"/lib/ld-linux-aarch64.so.1", "/lib64/ld-linux-aarch64.so.1", "/lib/ld-musl-aarch64.so.1"}
+		return []string{
+			"/lib/ld-linux-aarch64.so.1",
+			"/lib64/ld-linux-aarch64.so.1",
+			"/lib/ld-musl-aarch64.so.1",
+		}
 	}
 
 	paths, _ := expand("/lib/ld-linux-*", "/lib64/ld-linux-*", "/lib/ld-musl-*")

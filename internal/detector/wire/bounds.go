@@ -6,48 +6,63 @@ import (
 	"github.com/prelet/prelet/plugins/contract"
 )
 
-// Bounds of a reply as JSON, above all that an answer may have. They are looked at before anything is decoded, because an empty
-// object has two bytes as text and some hundreds in memory.
+// Limits of a reply's JSON, higher than those of any valid answer. They are checked before decoding, because an empty
+// object has two bytes as text and hundreds in memory.
 const (
 	maxMembers  = contract.MaxValues // of one list or object
 	maxElements = contract.MaxAnswer / 4
 	maxDepth    = 4 * contract.MaxDepth
 )
 
-// Bounded refuses a reply that has more lists, objects and members than an answer can have. It allocates nothing. What is no JSON
-// it may take: who decodes it says so.
-func Bounded(reply []byte) error {
-	var members [maxDepth]int // by depth, commas so far
-	depth, elements := 0, 0
+// CheckSize returns an error if a reply has more lists, objects and members than a valid answer can have. It allocates
+// nothing, and may accept a text that is not JSON: decoding finds that.
+func CheckSize(reply []byte) error {
+	var commas [maxDepth]int // of the open list or object, by depth
+	depth := 0
+	elements := 0
+
 	for i := 0; i < len(reply); i++ {
 		switch reply[i] {
 		case '"':
-			for i++; i < len(reply) && reply[i] != '"'; i++ {
-				if reply[i] == '\\' {
-					i++
-				}
-			}
+			i = endOfString(reply, i)
+			continue
+		case '}', ']':
+			depth = max(0, depth-1)
 			continue
 		case '{', '[':
-			if depth++; depth == maxDepth {
+			depth++
+			if depth == maxDepth {
 				return fmt.Errorf("it is nested more than %d deep", maxDepth)
 			}
-			members[depth] = 0
-		case '}', ']':
-			if depth > 0 {
-				depth--
-			}
-			continue
+			commas[depth] = 0
 		case ',':
-			if members[depth]++; members[depth] == maxMembers {
+			commas[depth]++
+			if commas[depth] == maxMembers {
 				return fmt.Errorf("a list or object in it has more than %d members", maxMembers)
 			}
 		default:
 			continue
 		}
-		if elements++; elements > maxElements {
+
+		elements++
+		if elements > maxElements {
 			return fmt.Errorf("it has more than %d elements", maxElements)
 		}
 	}
+
 	return nil
+}
+
+// endOfString returns the index of the quote that ends the string at an index, or the end of the text.
+func endOfString(text []byte, start int) int {
+	for i := start + 1; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			return i
+		}
+	}
+
+	return len(text)
 }

@@ -24,7 +24,10 @@ func full() Reply {
 	for range contract.MaxDepth {
 		deep = []any{deep}
 	}
-	a := &contract.Answer{Attributes: entries, Facts: []contract.Fact{{Name: "a", Value: values}, {Name: "b", Value: deep}}}
+	a := &contract.Answer{
+		Attributes: entries,
+		Facts:      []contract.Fact{{Name: "a", Value: values}, {Name: "b", Value: deep}},
+	}
 	for range contract.MaxDevices {
 		a.Devices = append(a.Devices, contract.Device{Attributes: map[string]string{"a": "b", "c": "d"}})
 	}
@@ -39,8 +42,8 @@ func TestBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Bounded(b); err != nil {
-		t.Errorf("as much as is allowed: %v", err)
+	if err := CheckSize(b); err != nil {
+		t.Errorf("largest valid reply: got %v, want no error", err)
 	}
 	many := func(element string) string {
 		return strings.Repeat(element+",", (MaxReply-64)/(len(element)+1)) + element
@@ -63,10 +66,10 @@ func TestBounded(t *testing.T) {
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		err := Bounded([]byte(c.reply))
+		err := CheckSize([]byte(c.reply))
 		runtime.ReadMemStats(&after)
 		if got := after.TotalAlloc - before.TotalAlloc; got > 3*MaxReply { // the text itself, once more as bytes
-			t.Errorf("%s: %d bytes are allocated", name, got)
+			t.Errorf("%s: got %d allocated bytes, want none", name, got)
 		}
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", name, err, c.says)

@@ -1,5 +1,5 @@
-// Package wire is what prelet and prelet-detect say to each other: one request, one reply, a line of JSON each. It touches
-// nothing.
+// Package wire defines the messages between prelet and prelet-detect: one request and one reply, each a line of JSON.
+// Both sides use it. It does no input or output.
 package wire
 
 import (
@@ -7,56 +7,55 @@ import (
 	"github.com/prelet/prelet/plugins/contract"
 )
 
-// Bounds, beside those of the contract on what a detector says. A reply that is longer is cut off by prelet, who reads no
-// further.
+// Limits in addition to the contract's. prelet stops reading a reply that is longer.
 const (
 	MaxRequest   = 4 << 20
-	MaxReply     = 4 << 20 // an answer of at most 1 MiB, in JSON
+	MaxReply     = 4 << 20 // an answer of at most 1 MiB, as JSON
 	MaxHandshake = 4 << 10
 )
 
-// What a detector is asked.
+// Values of Request.Ask.
 const (
 	Describe = "describe"
 	Detect   = "detect"
 )
 
-// Request is what prelet asks of one prelet-detect. It comes when the program's hash is found right, and not before.
+// Request is a request to prelet-detect. prelet sends it after it has checked the program's hash.
 type Request struct {
 	Ask    string       `json:"ask"`
 	Name   string       `json:"name"`
 	Socket string       `json:"socket"` // the private folder
-	Own    bool         `json:"own"`    // the user is the detector's own
+	Own    bool         `json:"own"`    // the user runs only this detector
 	Memory uint64       `json:"memory"`
-	Millis int64        `json:"ms"` // how long all of it may take
+	Millis int64        `json:"ms"` // time limit for everything
 	Allow  world.Grants `json:"allow"`
 
 	Config  map[string]any       `json:"config,omitempty"`
 	Devices []contract.PCIDevice `json:"devices,omitempty"`
-	Root    string               `json:"root,omitempty"` // the folder that stands for "/"
+	Root    string               `json:"root,omitempty"` // the folder that replaces "/"
 }
 
-// Step is how far a detector came.
+// Step is a step of a run.
 type Step string
 
 // The steps.
 const (
 	Sandbox   Step = "sandbox"   // prelet-detect itself
-	Start     Step = "start"     // the program could not be started
-	Handshake Step = "handshake" // it ended, or said something else than the handshake
-	Call      Step = "call"      // it was asked, and failed, or its answer was refused
+	Start     Step = "start"     // of the program
+	Handshake Step = "handshake" // until the detector's first line
+	Call      Step = "call"      // until its answer is accepted
 )
 
-// Reply is what came of it.
+// Reply is the result of a request. Everything that comes from the detector is unchecked, except for its size.
 type Reply struct {
-	Failed   Step   `json:"failed,omitempty"`
-	Text     string `json:"text,omitempty"` // why, in a sentence without its dot
-	TimedOut bool   `json:"timed_out,omitempty"`
+	Failed Step   `json:"failed,omitempty"` // the step that failed
+	Text   string `json:"text,omitempty"`   // why, a sentence without its dot
 
-	Lacks    []string              `json:"lacks,omitempty"`    // what of the sandbox this kernel or this user does not have
-	Findings []string              `json:"findings,omitempty"` // what of it something on this machine prevents
-	Describe *contract.Description `json:"describe,omitempty"` // nothing in it has been checked but its size
-	Answer   *contract.Answer      `json:"answer,omitempty"`   // the same
-	// Micros is when each step was over, since prelet-detect began.
+	Lacks    []string              `json:"lacks,omitempty"`    // parts of the sandbox that are unsupported here
+	Findings []string              `json:"findings,omitempty"` // parts of the sandbox that failed
+	Describe *contract.Description `json:"describe,omitempty"`
+	Answer   *contract.Answer      `json:"answer,omitempty"`
+
+	// Micros is the end of each step, in microseconds since prelet-detect started.
 	Micros map[Step]int64 `json:"us,omitempty"`
 }

@@ -1,131 +1,151 @@
-// Package failure knows what a kubelet says when it does not start, starts and does not join, or joins and can start no pod: it
-// turns lines of its log into one sentence, and names the items of the plan that it is about. It touches nothing.
-//
-// The words are the kubelet's own, taken from real ones (testdata; v1.36, and older ones from the source). They are no API: a
-// line that no row knows is handed on as it is, so a kubelet of tomorrow costs the sentence and not the message.
+// Package failure recognises in a kubelet's log why it does not start, does not join, or cannot start pods. Callers
+// get one sentence and the items of the plan that it is about; the patterns are from the logs of real kubelets
+// (testdata, v1.36) and the source of older ones. The log is not an API, so the kubelet's own words are always
+// returned as well. The package must not read anything itself.
 package failure
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
-// Cause is what a kubelet fails of.
+// Cause is why a kubelet fails.
 type Cause struct {
-	ID       string // of the row that knew it
-	Sentence string // what it is, without a full stop
-	// Items are what it may be about, the likeliest first, as explain names them: label/KEY, taint/KEY, flag/NAME, config/a.b,
-	// file/PATH; and cluster/token, and, where the kubelet tells no more, label-value/VALUE and config-value/VALUE.
+	ID       string // of the row that matched
+	Sentence string // the cause, without a full stop
+	// Items are the possible items of the plan, the likeliest first, as explain names them: label/KEY, taint/KEY,
+	// flag/NAME, config/a.b, file/PATH; also cluster/token, and label-value/VALUE or config-value/VALUE if the log has
+	// no more.
 	Items []string
-	Final bool   // each start of the kubelet on these files ends so
-	Words string // the kubelet's own, bounded
+	Final bool   // each start with these files fails with it
+	Words string // the kubelet's own, at most maxWords
 }
 
-// secrets are a bootstrap token's secret half with its id, a bearer token, and a JSON Web Token.
+// secrets matches bootstrap tokens, bearer tokens and JSON Web Tokens.
 const secrets = `\b[a-z0-9]{6}\.[a-z0-9]{16}\b|\bBearer\s+\S+|\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`
 
 const (
-	maxWords = 400     // of what is quoted, in bytes
-	maxLine  = 8 << 10 // of a line that is looked at
+	maxWords = 400     // bytes of a quoted text
+	maxLine  = 8 << 10 // bytes of a line that are searched
 )
 
-// Recognise finds the cause in the lines of a log, oldest first: what ends a kubelet before what only keeps it waiting, and of
-// those the first row that knows a line, the last line first.
+// Recognise finds the cause in the lines of a log, oldest first. Causes that stop a kubelet win over those that only
+// delay it, then the first row that matches, then the last line.
 func Recognise(lines []string) (Cause, bool) { return recognise(lines, false) }
 
-// OfPods finds in the log of a kubelet that is well why it can start no pod. What one pod alone may fail of, it does not know.
-func OfPods(lines []string) (Cause, bool) { return recognise(lines, true) }
+// RecogniseInPods finds in the log of a healthy kubelet why it can start no pod at all.
+func RecogniseInPods(lines []string) (Cause, bool) { return recognise(lines, true) }
 
 func recognise(lines []string, podsOnly bool) (Cause, bool) {
-	entries := entriesOf(lines)
-	for _, r := range rows() {
+	entries := joinEntries(lines)
+	for _, r := range parseRows() {
 		if podsOnly && !r.pods {
 			continue
 		}
-		re := regexp.MustCompile(r.says)
-		for i := len(entries) - 1; i >= 0; i-- {
-			m := re.FindStringSubmatchIndex(entries[i])
-			if m == nil {
-				continue
-			}
-			expand := func(t string) string { return strings.TrimSpace(string(re.ExpandString(nil, t, entries[i], m))) }
-			c := Cause{ID: r.id, Sentence: bounded(expand(r.sentence)), Final: r.final, Words: bounded(wordsOf(entries[i]))}
-			for _, item := range r.items {
-				kind, name, _ := strings.Cut(item, "/")
-				names := []string{expand(name)}
-				if kind == "labels" {
-					kind, names = "label", strings.FieldsFunc(names[0], func(r rune) bool { return r == ' ' || r == ',' })
+		pattern := regexp.MustCompile(r.pattern)
+		for _, entry := range slices.Backward(entries) {
+			if match := pattern.FindStringSubmatchIndex(entry); match != nil {
+				expand := func(template string) string {
+					return strings.TrimSpace(string(pattern.ExpandString(nil, template, entry, match)))
 				}
-				for _, n := range names {
-					if n != "" {
-						c.Items = append(c.Items, kind+"/"+n)
-					}
-				}
+
+				return r.makeCause(entry, expand), true
 			}
-			return c, true
 		}
 	}
+
 	return Cause{}, false
 }
 
-// LastError is the last line that is an error, bounded, for a log in which nothing was recognised; "" when there is none.
-func LastError(lines []string) string {
-	entries := entriesOf(lines)
-	for i := len(entries) - 1; i >= 0; i-- {
-		if e := entries[i]; isError(e) && !isNoise(e) {
-			return bounded(wordsOf(e))
+// makeCause returns the cause of a matching entry. expand replaces $1 and the like by the entry's submatches.
+func (r row) makeCause(entry string, expand func(string) string) Cause {
+	c := Cause{
+		ID:       r.id,
+		Sentence: redact(expand(r.sentence)),
+		Final:    r.final,
+		Words:    redact(quoteEntry(entry)),
+	}
+	for _, item := range r.items {
+		kind, template, _ := strings.Cut(item, "/")
+		names := []string{expand(template)}
+		if kind == "labels" {
+			kind = "label"
+			names = strings.FieldsFunc(names[0], func(r rune) bool { return r == ' ' || r == ',' })
+		}
+		for _, name := range names {
+			if name != "" {
+				c.Items = append(c.Items, kind+"/"+name)
+			}
 		}
 	}
+
+	return c
+}
+
+// LastError returns the last error of a log in which nothing was recognised; "" if it has none.
+func LastError(lines []string) string {
+	for _, entry := range slices.Backward(joinEntries(lines)) {
+		if isError(entry) && !isHarmless(entry) {
+			return redact(quoteEntry(entry))
+		}
+	}
+
 	return ""
 }
 
-// entriesOf makes one text of each entry: klog writes a value with line breaks as err=< … >, with a tab before each line, and
-// quotes within others with backslashes.
-func entriesOf(lines []string) (out []string) {
-	open := false
-	for _, l := range lines {
-		l = strings.TrimRight(l, "\r\n")
-		if len(l) > maxLine {
-			l = l[:maxLine]
-		}
-		l = strings.ToValidUTF8(l, "?")
+// joinEntries returns each entry as one text: klog writes a value with line breaks as err=< … >, with a tab before
+// each line, and escapes quotes within quotes.
+func joinEntries(lines []string) []string {
+	var entries []string
+	isOpen := false
+	for _, line := range lines {
+		line = strings.TrimRight(line, "\r\n")
+		line = strings.ToValidUTF8(line[:min(len(line), maxLine)], "?")
+		line = strings.ReplaceAll(line, `\"`, `"`)
 		switch {
-		case open && strings.TrimSpace(l) == ">":
-			open = false
-		case open && len(out) > 0:
-			out[len(out)-1] += " " + unquoted(strings.TrimSpace(l))
+		case isOpen && strings.TrimSpace(line) == ">":
+			isOpen = false
+		case isOpen:
+			entries[len(entries)-1] += " " + strings.TrimSpace(line)
 		default:
-			open = strings.HasSuffix(l, "=<")
-			out = append(out, unquoted(l))
+			isOpen = strings.HasSuffix(line, "=<")
+			entries = append(entries, line)
 		}
 	}
-	return out
+
+	return entries
 }
 
-func unquoted(l string) string { return strings.ReplaceAll(l, `\"`, `"`) }
+// errorStart matches klog's E and F, Go's panics, and cobra's errors.
+var errorStart = regexp.MustCompile(`^([EF][0-9]{4}.|panic: |Error: |fatal error: )`)
 
-// isError: klog's E and F, its JSON form, what Go prints when it panics, and what cobra does.
-func isError(e string) bool {
-	klog := len(e) > 5 && (e[0] == 'E' || e[0] == 'F') && strings.Trim(e[1:5], "0123456789") == ""
-	return klog || strings.HasPrefix(e, "panic: ") || strings.HasPrefix(e, "Error: ") || strings.HasPrefix(e, "fatal error: ") || strings.Contains(e, `"err":"`)
+// isError reports whether an entry is an error, also in klog's JSON form.
+func isError(entry string) bool {
+	return errorStart.MatchString(entry) || strings.Contains(entry, `"err":"`)
 }
 
-// isNoise are errors that every healthy kubelet has in its first seconds.
-func isNoise(e string) bool {
-	for _, harmless := range []string{"Image garbage collection failed once", "Unable to register mirror pod because node is not registered yet",
-		"Failed to read data from checkpoint", "eviction manager: failed", "Eviction manager: failed", "Skipping pod synchronization",
-		"Error getting the current node from lister", "rlimit on max file handles", "OOM events will not be reported", "oom score",
-		"Unable to write event", "nodes have not yet been read at least once"} {
-		if strings.Contains(e, harmless) {
-			return true
-		}
-	}
-	return false
+// isHarmless reports whether every healthy kubelet logs this error in its first seconds.
+func isHarmless(entry string) bool {
+	return slices.ContainsFunc([]string{
+		"Image garbage collection failed once",
+		"Unable to register mirror pod because node is not registered yet",
+		"Failed to read data from checkpoint",
+		"eviction manager: failed",
+		"Eviction manager: failed",
+		"Skipping pod synchronization",
+		"Error getting the current node from lister",
+		"rlimit on max file handles",
+		"OOM events will not be reported",
+		"oom score",
+		"Unable to write event",
+		"nodes have not yet been read at least once",
+	}, func(part string) bool { return strings.Contains(entry, part) })
 }
 
-// wordsOf is an entry without klog's head: E1120 12:26:29.019072 61 run.go:72] "command failed" err="…" gives "command failed: …".
-func wordsOf(e string) string {
+// quoteEntry returns an entry without klog's head, and the message of `"command failed" err="…"` alone.
+func quoteEntry(e string) string {
 	if head, rest, ok := strings.Cut(e, "] "); ok && len(head) < 80 && isError(e) {
 		e = rest
 	}
@@ -136,8 +156,8 @@ func wordsOf(e string) string {
 	return strings.Join(strings.Fields(e), " ")
 }
 
-// bounded leaves out what looks like a secret, and cuts a text between runes. A kubelet logs no token, but this is told further.
-func bounded(s string) string {
+// redact replaces what looks like a secret, and shortens a text to maxWords.
+func redact(s string) string {
 	s = regexp.MustCompile(secrets).ReplaceAllString(s, "(secret)")
 	if len(s) <= maxWords {
 		return s

@@ -37,7 +37,12 @@ func TestRealLogs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&b, "%s\n  %s\n", strings.TrimSuffix(filepath.Base(f), ".log"), told(strings.Split(string(text), "\n")))
+		fmt.Fprintf(
+			&b,
+			"%s\n  %s\n",
+			strings.TrimSuffix(filepath.Base(f), ".log"),
+			told(strings.Split(string(text), "\n")),
+		)
 	}
 	if *update {
 		if err := os.WriteFile("testdata/want.txt", []byte(b.String()), 0o644); err != nil {
@@ -86,7 +91,9 @@ func TestOtherWords(t *testing.T) {
 		{`E1120 18:57:40.000000 93 run.go:72] "command failed" err="failed to run Kubelet: failed to create kubelet: failed to initialize file based certificate manager: unable to set up dynamic certificate manager for kubelet server cert files: missing content for serving cert \"kubelet-server-cert-files::/etc/crt::/etc/key\""`, "serving-certificate", "config/tlsCertFile"},
 		{`E1120 18:57:46.523599 477 run.go:72] "command failed" err="failed to run Kubelet: failed to create kubelet: failed to initialize certificate manager: failed to initialize server certificate manager: tls: failed to find any PEM data in certificate input"`, "serving-certificate", "config/tlsCertFile"},
 		{`E1120 16:35:14.000000 93 run.go:72] "command failed" err="failed to run Kubelet: failed to create kubelet: failed to initialize file based certificate manager: unable to set up dynamic certificate manager for kubelet server cert files: tls: failed to find any PEM data in certificate input"`, "serving-certificate", "config/tlsCertFile"},
-		{"panic: failed to merge global and in-flight KubeletConfiguration while setting defaults, error: ClusterTrustBundleProjection is enabled, but depends on features that are disabled: [ClusterTrustBundle]", "gate-needs", "config/featureGates.ClusterTrustBundleProjection"},
+		{"panic: failed to merge global and in-flight KubeletConfiguration while setting defaults, error: " +
+			"ClusterTrustBundleProjection is enabled, but depends on features that are disabled: " +
+			"[ClusterTrustBundle]", "gate-needs", "config/featureGates.ClusterTrustBundleProjection"},
 		{`E1120 15:31:33.813338 476 run.go:72] "command failed" err="failed to run Kubelet: failed to create kubelet: create user namespace manager: kubelet user assigned IDs are not enough to support 250001 pods"`, "pods", "config/maxPods"},
 		{`E1120 15:31:13.544835 205 run.go:72] "command failed" err="failed to construct kubelet dependencies: Cipher suite NOSUCH not supported or doesn't exist"`, "tls-ciphers", "config/tlsCipherSuites"},
 		{`E1120 15:31:15.287821 237 server.go:209] "Failed to listen and serve" err="http2: TLSConfig.CipherSuites is missing an HTTP/2-required AES_128_GCM_SHA256 cipher (need at least one of TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256)"`, "tls-ciphers", "config/tlsCipherSuites"},
@@ -94,15 +101,17 @@ func TestOtherWords(t *testing.T) {
 		{`E0101 00:00:00.000000 1 run.go:74] "command failed" err="failed to run Kubelet: validate service connection: CRI v1 runtime API is not implemented for endpoint \"unix:///run/containerd/containerd.sock\": rpc error: code = Unimplemented desc = unknown service runtime.v1.RuntimeService"`, "runtime-api", "flag/container-runtime-endpoint"},
 		{`E0101 00:00:00.000000 1 certificate_manager.go:1] cannot create certificate signing request: certificatesigningrequests.certificates.k8s.io is forbidden: User "system:bootstrap:abcdef" cannot create resource`, "csr-forbidden", "cluster/token"},
 	} {
-		got, ok := Recognise([]string{"I0101 00:00:00.000000 1 server.go:1] started", c.line, "I0101 00:00:01.000000 1 x.go:1] later"})
+		got, ok := Recognise(
+			[]string{"I0101 00:00:00.000000 1 server.go:1] started", c.line, "I0101 00:00:01.000000 1 x.go:1] later"},
+		)
 		if !ok || got.ID != c.id || c.item != "" && (len(got.Items) == 0 || got.Items[0] != c.item) {
 			t.Errorf("%s\n  %v %+v, want %s about %s", c.line, ok, got, c.id, c.item)
 		}
 	}
 }
 
-// A kubelet that is well: only what every pod of it fails of is a cause, and what stands in the log beside that is none.
-func TestOfPods(t *testing.T) {
+// The kubelet is healthy: only a failure of all its pods is a cause, and other lines of the log are not.
+func TestRecogniseInPods(t *testing.T) {
 	const head = `E1120 16:35:14.243391 93 log.go:32] "RunPodSandbox from runtime service failed" err="rpc error: code = Unknown desc = `
 	for _, c := range []struct{ line, id, item string }{
 		{head + `failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: expected cgroupsPath to be of format \"slice:prefix:name\" for systemd cgroups, got \"/kubepods/besteffort/pod1/2\" instead: unknown"`, "driver-runc", "config/cgroupDriver"},
@@ -112,13 +121,18 @@ func TestOfPods(t *testing.T) {
 		{head + `failed to pull image \"localhost/pause:1\": not found"`, "", ""},
 		{`E1120 16:35:14.000000 93 x.go:1] "x" err="running with swap on is not supported"`, "", ""},
 	} {
-		got, ok := OfPods([]string{"I0101 00:00:00.000000 1 server.go:1] started", c.line, `E0101 00:00:01.000000 1 x.go:1] "other"`})
+		got, ok := RecogniseInPods(
+			[]string{"I0101 00:00:00.000000 1 server.go:1] started", c.line, `E0101 00:00:01.000000 1 x.go:1] "other"`},
+		)
 		if ok != (c.id != "") || got.ID != c.id || ok && (got.Items[0] != c.item || got.Final) {
 			t.Errorf("%s\n  %v %+v, want %s about %s", c.line, ok, got, c.id, c.item)
 		}
 	}
-	// A kubelet that cannot join is told that first.
-	lines := []string{head + `expected cgroupsPath to be of format \"slice:prefix:name\" for systemd cgroups, got \"/kubepods/x\" instead"`, `E0101 00:00:00.000000 1 x.go:1] "x" err="cannot create certificate signing request: Unauthorized"`}
+	// If a kubelet cannot join, that is reported first.
+	lines := []string{
+		head + `expected cgroupsPath to be of format \"slice:prefix:name\" for systemd cgroups, got \"/kubepods/x\" instead"`,
+		`E0101 00:00:00.000000 1 x.go:1] "x" err="cannot create certificate signing request: Unauthorized"`,
+	}
 	if c, ok := Recognise(lines); !ok || c.ID != "token" {
 		t.Errorf("%+v", c)
 	}
@@ -163,12 +177,12 @@ func TestRows(t *testing.T) {
 			paragraphs++
 		}
 	}
-	if n := len(rows()); n != paragraphs || n < 50 {
+	if n := len(parseRows()); n != paragraphs || n < 50 {
 		t.Errorf("%d rows of %d", n, paragraphs)
 	}
 	seen := map[string]bool{}
-	for _, r := range rows() {
-		re, err := regexp.Compile(r.says)
+	for _, r := range parseRows() {
+		re, err := regexp.Compile(r.pattern)
 		if err != nil {
 			t.Errorf("%s: %v", r.id, err)
 			continue
@@ -183,7 +197,7 @@ func TestRows(t *testing.T) {
 		for _, text := range append([]string{r.sentence}, r.items...) {
 			for _, g := range regexp.MustCompile(`\$(\d)`).FindAllStringSubmatch(text, -1) {
 				if int(g[1][0]-'0') > re.NumSubexp() {
-					t.Errorf("%s: %q has no group %s", r.id, r.says, g[1])
+					t.Errorf("%s: %q has no group %s", r.id, r.pattern, g[1])
 				}
 			}
 		}
@@ -196,7 +210,8 @@ func FuzzRecognise(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		lines := strings.Split(text, "\n")
 		c, ok := Recognise(lines)
-		if ok && (c.ID == "" || len(c.Words) > maxWords || len(c.Sentence) > maxWords || !utf8.ValidString(c.Sentence+c.Words)) {
+		if ok &&
+			(c.ID == "" || len(c.Words) > maxWords || len(c.Sentence) > maxWords || !utf8.ValidString(c.Sentence+c.Words)) {
 			t.Errorf("%+v", c)
 		}
 		if l := LastError(lines); len(l) > maxWords || !utf8.ValidString(l) {

@@ -8,18 +8,19 @@ import (
 //go:embed rows.txt
 var table string
 
-// row is one failure: how the kubelet says it, and what it means. See rows.txt.
+// row is one failure: a pattern of the log, and its meaning. See rows.txt.
 type row struct {
 	id       string
-	says     string // a regular expression, over one entry
+	pattern  string // a regular expression for one entry
 	sentence string
 	items    []string
-	final    bool // false also where a file or a cgroup is missing that another unit may yet make
-	pods     bool // the kubelet is well, and its pods cannot start
+	final    bool // false also for a missing file or cgroup that another unit may create later
+	pods     bool // the kubelet is healthy, and its pods cannot start
 }
 
-// rows reads the table. It is text because a table of values is code as well, and this one is asked once in a bad day.
-func rows() (out []row) {
+// parseRows parses the table. It is a text because it is rarely needed.
+func parseRows() []row {
+	var rows []row
 	for _, text := range strings.Split(table, "\n\n") {
 		var lines []string
 		for _, l := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
@@ -27,10 +28,19 @@ func rows() (out []row) {
 				lines = append(lines, l)
 			}
 		}
-		if len(lines) == 3 { // a test holds that all are so
-			words := strings.Fields(lines[0])
-			out = append(out, row{id: words[0], says: lines[1], sentence: lines[2], items: words[2:], final: words[1] == "ends", pods: words[1] == "pods"})
+		if len(lines) != 3 { // only comments; a test checks the rows
+			continue
 		}
+		words := strings.Fields(lines[0])
+		rows = append(rows, row{
+			id:       words[0],
+			pattern:  lines[1],
+			sentence: lines[2],
+			items:    words[2:],
+			final:    words[1] == "ends",
+			pods:     words[1] == "pods",
+		})
 	}
-	return out
+
+	return rows
 }

@@ -1,7 +1,6 @@
-// Package known is what is known of the kubelet of each minor version of Kubernetes: its flags, the fields of its
-// configuration and its feature gates, with when each came, was deprecated and went. It is one table that is made from
-// Kubernetes' own source (`make kubetables`) and part of the program. It touches nothing; the table is read when it is
-// first asked.
+// Package known has the kubelet's flags, configuration fields and feature gates of each minor version of Kubernetes,
+// with the versions that added, deprecated and removed them. Its table is generated from Kubernetes' own source
+// (`make kubetables`), embedded, and parsed at the first call. The package must not read anything else.
 package known
 
 import (
@@ -23,7 +22,7 @@ type table struct {
 	states map[string]map[string]string // by kind and name
 }
 
-var read = sync.OnceValue(func() table { return parse(text) })
+var loadTable = sync.OnceValue(func() table { return parse(text) })
 
 func parse(text string) table {
 	t := table{states: map[string]map[string]string{}}
@@ -35,7 +34,7 @@ func parse(text string) table {
 		switch {
 		case kind == "minors":
 			for _, m := range strings.Fields(rest) {
-				t.minors = append(t.minors, number(m))
+				t.minors = append(t.minors, parseInt(m))
 			}
 		case isEntry:
 			if t.states[kind] == nil {
@@ -48,46 +47,43 @@ func parse(text string) table {
 	return t
 }
 
-func number(s string) int {
-	n, _ := strconv.Atoi(s) // of a table that a test has read whole
+func parseInt(s string) int {
+	n, _ := strconv.Atoi(s) // a test parses the whole table
 	return n
 }
 
-// Range is the oldest and the newest minor version of 1.x that is known.
+// Range returns the oldest and the newest known minor version of 1.x.
 func Range() (oldest, newest int) {
-	m := read().minors
+	m := loadTable().minors
 	return m[0], m[len(m)-1]
 }
 
-// Minor is the minor version in "v1.36.3", "1.36.3-gke.1", "1.36" or "36"; false for what is no version 1.x.
+// Minor parses the minor version of "v1.36.3", "1.36.3-gke.1", "1.36" or "36"; false if the text is not a version 1.x.
 func Minor(version string) (int, bool) {
-	v := strings.TrimPrefix(version, "v")
-	major, rest, dotted := strings.Cut(v, ".")
-	if !dotted {
-		major, rest = "1", v
+	version = strings.TrimPrefix(version, "v")
+	if !strings.Contains(version, ".") {
+		version = "1." + version
 	}
-	end := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })
-	if end >= 0 && rest[end] != '.' && rest[end] != '-' && rest[end] != '+' {
-		return 0, false
-	}
-	if end >= 0 {
+	rest, isOne := strings.CutPrefix(version, "1.")
+	if end := strings.IndexAny(rest, ".-+"); end >= 0 {
 		rest = rest[:end]
 	}
-	if n, err := strconv.Atoi(rest); err == nil && major == "1" && len(rest) <= 3 {
-		return n, true
+	if !isOne || rest == "" || len(rest) > 3 || strings.Trim(rest, "0123456789") != "" {
+		return 0, false
 	}
-	return 0, false
+
+	return parseInt(rest), true
 }
 
-// History is one thing over the versions.
+// History has the states of a flag, field or gate by version.
 type History struct {
 	minors []int
-	states []string // "" is "not there"
+	states []string // "": it does not exist
 }
 
-// history is that of a name; false if no version ever knew it.
-func history(kind, name string) (History, bool) {
-	line, ok := read().states[kind][name]
+// findHistory returns the history of a name; false if no version has it.
+func findHistory(kind, name string) (History, bool) {
+	line, ok := loadTable().states[kind][name]
 	if !ok {
 		return History{}, false
 	}
@@ -97,13 +93,15 @@ func history(kind, name string) (History, bool) {
 		if state == "-" {
 			state = ""
 		}
-		h.minors, h.states = append(h.minors, number(minor)), append(h.states, state)
+		h.minors = append(h.minors, parseInt(minor))
+		h.states = append(h.states, state)
 	}
 	return h, true
 }
 
-// at is the state in a version. One newer than all that are known counts as the newest, an older one as the oldest.
-func (h History) at(minor int) string {
+// stateIn returns the state in a version. A newer version than all known ones counts as the newest, an older one as the
+// oldest.
+func (h History) stateIn(minor int) string {
 	oldest, _ := Range()
 	minor = max(minor, oldest)
 	state := ""
@@ -115,7 +113,7 @@ func (h History) at(minor int) string {
 	return state
 }
 
-// Since is the version that a thing came with; 0 where it is older than what is known.
+// Since returns the version that added it; 0 if the oldest known version has it.
 func (h History) Since() int {
 	if oldest, _ := Range(); len(h.minors) > 0 && h.minors[0] > oldest {
 		return h.minors[0]
@@ -123,8 +121,8 @@ func (h History) Since() int {
 	return 0
 }
 
-// Gone is the first version without the thing, if there is one: it went, and did not come back.
-func (h History) Gone() (minor int, gone bool) {
+// Gone returns the version that removed it, if one did and no later one added it again.
+func (h History) Gone() (minor int, isGone bool) {
 	last := len(h.minors) - 1
 	if last < 0 || h.states[last] != "" {
 		return 0, false
@@ -132,7 +130,7 @@ func (h History) Gone() (minor int, gone bool) {
 	return h.minors[last], true
 }
 
-// When says in words when a thing is there: "since 1.31", "until 1.23", "from 1.21 to 1.23", "always".
+// When describes the versions that have it: "since 1.31", "until 1.23", "from 1.21 to 1.23", "always".
 func (h History) When() string {
 	since := h.Since()
 	gone, isGone := h.Gone()
@@ -147,11 +145,11 @@ func (h History) When() string {
 	return "always"
 }
 
-// names lists what a version has, sorted.
-func names(kind string, minor int) []string {
+// listNames returns the names that a version has, sorted.
+func listNames(kind string, minor int) []string {
 	var out []string
-	for _, name := range slices.Sorted(maps.Keys(read().states[kind])) {
-		if h, _ := history(kind, name); h.at(minor) != "" {
+	for _, name := range slices.Sorted(maps.Keys(loadTable().states[kind])) {
+		if h, _ := findHistory(kind, name); h.stateIn(minor) != "" {
 			out = append(out, name)
 		}
 	}

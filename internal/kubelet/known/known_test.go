@@ -14,14 +14,16 @@ func TestFlags(t *testing.T) {
 		there bool
 		want  Flag
 	}{
-		{"network-plugin", 23, true, Flag{Deprecated: true, Says: "will be removed along with dockershim."}},
+		{"network-plugin", 23, true, Flag{Deprecated: true, Message: "will be removed along with dockershim."}},
 		{"network-plugin", 24, false, Flag{}},
-		{"container-runtime", 26, true, Flag{Deprecated: true, Says: "will be removed in 1.27 as the only valid value is 'remote'"}},
+		{"container-runtime", 26, true, Flag{Deprecated: true, Message: "will be removed in 1.27 as the only " +
+			"valid value is 'remote'"}},
 		{"container-runtime", 27, false, Flag{}},
-		{"pod-infra-container-image", 34, true, Flag{Deprecated: true, Says: "will be removed in 1.35. Image garbage collector will get sandbox image information from CRI."}},
+		{"pod-infra-container-image", 34, true, Flag{Deprecated: true, Message: "will be removed in 1.35. Image " +
+			"garbage collector will get sandbox image information from CRI."}},
 		{"pod-infra-container-image", 35, false, Flag{}},
 		{"dynamic-config-dir", 24, false, Flag{}},
-		{"log-dir", 25, true, Flag{Deprecated: true, Says: "klog's, removed in 1.26"}},
+		{"log-dir", 25, true, Flag{Deprecated: true, Message: "klog's, removed in 1.26"}},
 		{"log-dir", 26, false, Flag{}},
 		{"logtostderr", 20, true, Flag{Bool: true}},
 		{"config-dir", 27, false, Flag{}},
@@ -61,34 +63,33 @@ func TestFields(t *testing.T) {
 		minor int
 		want  Type // "": it has none
 		value string
-		words string
 	}{
-		{"failCgroupV1", 30, "", "", ""},
-		{"failCgroupV1", 31, Bool, "false", ""},
-		{"failCgroupV1", 35, Bool, "true", ""},
-		{"memorySwap.swapBehavior", 21, "", "", ""},
-		{"memorySwap.swapBehavior", 22, String, "", ""},
-		{"seccompDefault", 36, Bool, "false", ""},
-		{"registerWithTaints[].effect", 22, "", "", ""},
-		{"registerWithTaints[].effect", 23, String, "", ""},
-		{"maxPods", 20, Int32, "110", ""},
-		{"authorization.mode", 36, String, "Webhook", "AlwaysAllow Webhook"},
-		{"imagePullCredentialsVerificationPolicy", 36, String, "", "AlwaysVerify NeverVerify NeverVerifyAllowlistedImages NeverVerifyPreloadedImages"},
-		{"logging.options.json.splitStream", 36, Bool, "", ""},
-		{"logging.sanitization", 24, "", "", ""},
-		{"reservedMemory[].limits", 21, Quantities, "", ""},
-		{"staticPodURLHeader", 20, StringLists, "", ""},
-		{"syncFrequency", 36, Duration, "1m0s", ""},
-		{"oomScoreAdj", 36, Int32, "-999", ""},
-		{"mergeDefaultEvictionSettings", 32, "", "", ""},
-		{"kubeReserved", 36, Strings, "", ""},
-		{"containerRuntimeEndpoint", 26, "", "", ""},
-		{"containerRuntimeEndpoint", 27, String, "unix:///run/containerd/containerd.sock", ""},
-		{"maxPod", 36, "", "", ""},
+		{"failCgroupV1", 30, "", ""},
+		{"failCgroupV1", 31, Bool, "false"},
+		{"failCgroupV1", 35, Bool, "true"},
+		{"memorySwap.swapBehavior", 21, "", ""},
+		{"memorySwap.swapBehavior", 22, String, ""},
+		{"seccompDefault", 36, Bool, "false"},
+		{"registerWithTaints[].effect", 22, "", ""},
+		{"registerWithTaints[].effect", 23, String, ""},
+		{"maxPods", 20, Int32, "110"},
+		{"authorization.mode", 36, String, "Webhook"},
+		{"imagePullCredentialsVerificationPolicy", 36, String, ""},
+		{"logging.options.json.splitStream", 36, Bool, ""},
+		{"logging.sanitization", 24, "", ""},
+		{"reservedMemory[].limits", 21, Quantities, ""},
+		{"staticPodURLHeader", 20, StringLists, ""},
+		{"syncFrequency", 36, Duration, "1m0s"},
+		{"oomScoreAdj", 36, Int32, "-999"},
+		{"mergeDefaultEvictionSettings", 32, "", ""},
+		{"kubeReserved", 36, Strings, ""},
+		{"containerRuntimeEndpoint", 26, "", ""},
+		{"containerRuntimeEndpoint", 27, String, "unix:///run/containerd/containerd.sock"},
+		{"maxPod", 36, "", ""},
 	} {
 		f, ok := FieldAt(c.name, c.minor)
-		if ok != (c.want != "") || f.Type != c.want || f.Default != c.value || strings.Join(f.Words, " ") != c.words {
-			t.Errorf("%s in 1.%d: %v, %+v; want %+v", c.name, c.minor, ok, f, c)
+		if ok != (c.want != "") || f.Type != c.want || f.Default != c.value {
+			t.Errorf("%s in 1.%d: got %v, %+v; want %+v", c.name, c.minor, ok, f, c)
 		}
 	}
 }
@@ -153,10 +154,28 @@ func TestMinor(t *testing.T) {
 // TestTable reads every line for every version, so that a table of another shape is not shipped.
 func TestTable(t *testing.T) {
 	oldest, newest := Range()
-	if oldest > 28 || newest < 36 || newest-oldest+1 != len(read().minors) {
+	if oldest > 28 || newest < 36 || newest-oldest+1 != len(loadTable().minors) {
 		t.Fatalf("it reaches from 1.%d to 1.%d", oldest, newest)
 	}
-	types := []Type{String, Bool, Int32, Int64, Uint32, Number, Duration, DurationOrInt, Quantity, Object, ObjectList, Strings, Bools, Quantities, StringLists, StringList, IntList}
+	types := []Type{
+		String,
+		Bool,
+		Int32,
+		Int64,
+		Uint32,
+		Number,
+		Duration,
+		DurationOrInt,
+		Quantity,
+		Object,
+		ObjectList,
+		Strings,
+		Bools,
+		Quantities,
+		StringLists,
+		StringList,
+		IntList,
+	}
 	for m := oldest; m <= newest; m++ {
 		if len(Flags(m)) < 120 || len(Fields(m)) < 100 || len(Gates(m)) < 90 {
 			t.Errorf("1.%d has %d flags, %d fields, %d gates", m, len(Flags(m)), len(Fields(m)), len(Gates(m)))
@@ -165,9 +184,6 @@ func TestTable(t *testing.T) {
 			f, _ := FieldAt(name, m)
 			if !slices.Contains(types, f.Type) {
 				t.Errorf("%s in 1.%d has type %q", name, m, f.Type)
-			}
-			if f.Words != nil && f.Default != "" && !slices.Contains(f.Words, f.Default) {
-				t.Errorf("%s in 1.%d: the default %s is none of %v", name, m, f.Default, f.Words)
 			}
 		}
 		for _, name := range Flags(m) {
@@ -201,11 +217,11 @@ func TestParse(t *testing.T) {
 	}
 
 	for _, kind := range []string{"field", "flag", "gate", "needs"} {
-		if got := len(read().states[kind]); got != lines[kind] || got == 0 {
+		if got := len(loadTable().states[kind]); got != lines[kind] || got == 0 {
 			t.Errorf("got %d names of kind %s, want one for each of %d lines", got, kind, lines[kind])
 		}
 	}
-	if len(read().states) != len(lines) {
-		t.Errorf("got %d kinds, want the %d of the text", len(read().states), len(lines))
+	if len(loadTable().states) != len(lines) {
+		t.Errorf("got %d kinds, want the %d of the text", len(loadTable().states), len(lines))
 	}
 }

@@ -5,28 +5,28 @@ import "strings"
 // Flag is a flag in one version.
 type Flag struct {
 	Bool       bool
-	Takes      string // int32, uint64, float64, duration, ip …, where its value is not any text and no Field says it
+	Takes      string // int32, uint64, float64, duration, ip …; "" for any text, and if Field has the type
 	Deprecated bool
-	Hidden     bool   // it is there, and --help does not show it
-	Field      string // of the configuration that says the same; "" for none
-	Says       string // what Kubernetes says about its deprecation
+	Hidden     bool   // --help does not list it
+	Field      string // the field of the configuration that it sets; "": none
+	Message    string // Kubernetes' deprecation message
 }
 
-// FlagHistory is a flag over the versions; its name has no dashes in front.
-func FlagHistory(name string) (History, bool) { return history("flag", name) }
+// FlagHistory returns the history of a flag; its name has no leading dashes.
+func FlagHistory(name string) (History, bool) { return findHistory("flag", name) }
 
-// FlagAt is a flag in a version; false if that has none of the name.
+// FlagAt returns a flag in a version; false if the version does not have it.
 func FlagAt(name string, minor int) (Flag, bool) {
 	h, ok := FlagHistory(name)
 	state := ""
 	if ok {
-		state = h.at(minor)
+		state = h.stateIn(minor)
 	}
 	if state == "" {
 		return Flag{}, false
 	}
 	state, says, _ := strings.Cut(state, " |")
-	f := Flag{Says: says}
+	f := Flag{Message: says}
 	for i, word := range strings.Fields(state) {
 		switch {
 		case word == "bool":
@@ -44,8 +44,8 @@ func FlagAt(name string, minor int) (Flag, bool) {
 	return f, true
 }
 
-// FlagDeprecated is the version that deprecated a flag; 0 if it was so in the oldest that is known. false: none did.
-func FlagDeprecated(name string) (minor int, deprecated bool) {
+// FlagDeprecated returns the version that deprecated a flag; 0 if it is deprecated in the oldest known one.
+func FlagDeprecated(name string) (minor int, isDeprecated bool) {
 	h, _ := FlagHistory(name)
 	oldest, _ := Range()
 	for _, m := range h.minors {
@@ -59,10 +59,10 @@ func FlagDeprecated(name string) (minor int, deprecated bool) {
 	return 0, false
 }
 
-// Flags lists the flags of a version.
-func Flags(minor int) []string { return names("flag", minor) }
+// Flags returns the flags of a version.
+func Flags(minor int) []string { return listNames("flag", minor) }
 
-// Type is a coarse type of a field: what a JSON decoder would refuse, and not more.
+// Type is the type of a field, as precise as a JSON decoder checks it.
 type Type string
 
 // The types.
@@ -89,56 +89,46 @@ const (
 // Field is a field of KubeletConfiguration in one version.
 type Field struct {
 	Type    Type
-	Default string   // as it would be written; "" where it has none, or one that depends on others
-	Words   []string // the only ones that are allowed; nil for any
+	Default string // as text; "" if it has none, or if it depends on other fields
 }
 
-// FieldHistory is a field over the versions. Its name is a.b for one of an object, a[].b for one of an object in a list.
-func FieldHistory(name string) (History, bool) { return history("field", name) }
+// FieldHistory returns the history of a field. Its name is like a.b in an object, or a[].b in a list of objects.
+func FieldHistory(name string) (History, bool) { return findHistory("field", name) }
 
-// FieldAt is a field in a version; false if that has none of the name.
+// FieldAt returns a field in a version; false if the version does not have it.
 func FieldAt(name string, minor int) (Field, bool) {
 	h, ok := FieldHistory(name)
 	state := ""
 	if ok {
-		state = h.at(minor)
+		state = h.stateIn(minor)
 	}
 	if state == "" {
 		return Field{}, false
 	}
-	var f Field
-	for i, word := range strings.Fields(state) {
-		switch {
-		case i == 0:
-			f.Type = Type(word)
-		case word[0] == '=':
-			f.Default = word[1:]
-		case word[0] == '{':
-			f.Words = strings.Split(strings.Trim(word, "{}"), ",")
-		}
-	}
-	return f, true
+	kind, preset, _ := strings.Cut(state, " =")
+
+	return Field{Type: Type(kind), Default: preset}, true
 }
 
-// Fields lists the fields of a version.
-func Fields(minor int) []string { return names("field", minor) }
+// Fields returns the fields of a version.
+func Fields(minor int) []string { return listNames("field", minor) }
 
 // Gate is a feature gate in one version.
 type Gate struct {
 	Stage  string // alpha, beta, ga, deprecated
 	On     bool   // by default
-	Locked bool   // to that: the kubelet panics when it is set otherwise
+	Locked bool   // to that value: the kubelet panics if it is set to another
 }
 
-// GateHistory is a feature gate over the versions.
-func GateHistory(name string) (History, bool) { return history("gate", name) }
+// GateHistory returns the history of a feature gate.
+func GateHistory(name string) (History, bool) { return findHistory("gate", name) }
 
-// GateAt is a feature gate in a version; false if that has none of the name.
+// GateAt returns a feature gate in a version; false if the version does not have it.
 func GateAt(name string, minor int) (Gate, bool) {
 	h, ok := GateHistory(name)
 	state := ""
 	if ok {
-		state = h.at(minor)
+		state = h.stateIn(minor)
 	}
 	if state == "" {
 		return Gate{}, false
@@ -147,14 +137,14 @@ func GateAt(name string, minor int) (Gate, bool) {
 	return Gate{Stage: stage, On: strings.HasPrefix(on, "+"), Locked: strings.HasSuffix(on, "!")}, true
 }
 
-// Gates lists the feature gates of a version.
-func Gates(minor int) []string { return names("gate", minor) }
+// Gates returns the feature gates of a version.
+func Gates(minor int) []string { return listNames("gate", minor) }
 
-// Needs are the gates that a gate needs in a version, which have to be on where it is; nil for none.
+// Needs returns the gates that must be on in a version if a gate is on.
 func Needs(name string, minor int) []string {
-	h, _ := history("needs", name)
-	return strings.FieldsFunc(h.at(minor), func(r rune) bool { return r == ',' })
+	h, _ := findHistory("needs", name)
+	return strings.FieldsFunc(h.stateIn(minor), func(r rune) bool { return r == ',' })
 }
 
-// Needing lists the gates that need others in a version.
-func Needing(minor int) []string { return names("needs", minor) }
+// Needing returns the gates that need others in a version.
+func Needing(minor int) []string { return listNames("needs", minor) }

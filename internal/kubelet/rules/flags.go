@@ -17,237 +17,391 @@ import (
 // DropInVariable is the environment variable without which a kubelet of 1.28 or 1.29 does not start with --config-dir.
 const DropInVariable = "KUBELET_CONFIG_DROPIN_DIR_ALPHA"
 
-const optionsSource = "cmd/kubelet/app/options"
+const (
+	optionsSource = "cmd/kubelet/app/options"
+	nodeIPSource  = "k8s.io/component-helpers/node/util/ips.go, ParseNodeIPArgument"
+)
 
-// flagRules mind the command line.
+// flagRules returns the rules about the command line.
 func flagRules() []Rule {
-	each := func(f func(*look, Flag)) func(*look) {
-		return func(l *look) {
-			for i, fl := range l.Flags {
-				if !slices.ContainsFunc(l.Flags[i+1:], func(o Flag) bool { return o.Name == fl.Name }) {
-					f(l, fl)
-				}
-			}
-		}
-	}
 	return []Rule{
-		{ID: "flag-unknown", Minds: "a flag that this kubelet does not have: it went, is still to come, or is misspelt", Does: Exits, Severity: Error, Alone: true, Source: optionsSource, check: each((*look).unknownFlag)},
-		{ID: "flag-deprecated", Minds: "a flag that the kubelet takes and a later one will not", Does: Later, Severity: Warning, Alone: true, Source: optionsSource, check: each((*look).deprecatedFlag)},
-		{ID: "flag-bad-value", Minds: "a value that a flag cannot take", Does: Exits, Severity: Error, Alone: true, Source: "github.com/spf13/pflag", check: func(l *look) {
-			for _, b := range l.bad {
-				l.flag(b.name, "", "invalid argument %q for \"--%s\" flag: %s", b.value, b.name, b.why)
-			}
-		}},
-		{ID: "flag-overrides-config", Minds: "a flag that says something else than the field of the configuration: the flag wins", Does: Swallows, Severity: Warning, Alone: true, Source: "cmd/kubelet/app/server.go, kubeletConfigFlagPrecedence", check: each((*look).overridden)},
-		{ID: "flag-root-dir", Minds: "a `--root-dir` that is not absolute", Does: Exits, Severity: Error, Alone: true, Source: "pkg/kubelet/kubelet.go, setupDataDirs", check: each(func(l *look, f Flag) {
-			if f.Name == "root-dir" && !strings.HasPrefix(f.Value, "/") {
-				l.flag(f.Name, "write an absolute path", "error configuring root directory: cannot find mount point for %q", f.Value)
-			}
-		})},
-		{ID: "flag-container-age", Minds: "a negative `--minimum-container-ttl-duration`", Does: Exits, Severity: Error, Alone: true, Source: "pkg/kubelet/container/container_gc.go, NewContainerGC", check: each(func(l *look, f Flag) {
-			if age, err := time.ParseDuration(f.Value); f.Name == "minimum-container-ttl-duration" && err == nil && age < 0 {
-				l.flag(f.Name, "", "failed to create kubelet: invalid minimum garbage collection age: %s", age)
-			}
-		})},
-		{ID: "flag-config-dir", Minds: "`--config-dir` in 1.28 and 1.29 without the environment variable that it needs there; a warning where nobody knows whether it is set", Since: 28, Until: 30, Does: Exits, Severity: Error, Alone: true, Source: "cmd/kubelet/app/server.go", check: each(func(l *look, f Flag) {
-			if f.Name != "config-dir" || f.Value == "" || l.DropInVariable != nil && *l.DropInVariable {
-				return
-			}
-			found := Finding{Flag: f.Name, Severity: Warning,
-				Hint: "set Environment=" + DropInVariable + "=1 in a drop-in of the kubelet's unit, or write the whole file: layout = \"file\"",
-				Message: fmt.Sprintf("flag %s specified but environment variable %s not set, cannot start kubelet (it is needed in 1.28 and 1.29)",
-					f.Value, DropInVariable)}
-			if l.DropInVariable != nil {
-				found.Severity = Error
-			}
-			l.add(found)
-		})},
-		{ID: "flag-node-labels", Minds: "labels that are malformed, or that no kubelet may set on its own node", Does: Exits, Severity: Error, Alone: true, Source: optionsSource + ", ValidateKubeletFlags", check: each(func(l *look, f Flag) {
-			if f.Name != "node-labels" {
-				return
-			}
-			labels, err := kubelet.ParseLabels(f.Value)
-			if err != nil {
-				l.flag(f.Name, "", "invalid node labels: %s", err)
-			}
-			for _, label := range labels {
-				if err := kubelet.CheckNodeKey(label.Key, l.Version); err != nil {
-					l.flag(f.Name, "", "%s", err)
-				}
-			}
-		})},
-		{ID: "flag-taints", Minds: "malformed taints, and one key with the same effect twice", Does: Exits, Severity: Error, Alone: true, Source: "pkg/util/taints", check: each(func(l *look, f Flag) {
-			if f.Name == "register-with-taints" {
-				if _, err := kubelet.ParseTaints(f.Value); err != nil {
-					l.flag(f.Name, "", "invalid argument %q for \"--register-with-taints\" flag: %s", f.Value, err)
-				}
-			}
-		})},
-		{ID: "flag-node-ip", Minds: "a `--node-ip` that is no address", Does: Swallows, Severity: Warning, Alone: true, Source: "k8s.io/component-helpers/node/util/ips.go, ParseNodeIPArgument", check: each(func(l *look, f Flag) {
-			if f.Name != "node-ip" {
-				return
-			}
-			_, ignored, _ := nodeIPs(f.Value)
-			for _, s := range ignored {
-				l.flag(f.Name, "", "%q is no IP address: the kubelet ignores it without a word, and the Node gets another", s)
-			}
-		})},
-		{ID: "flag-node-ips", Minds: "a `--node-ip` of several addresses that are no dual-stack pair", Does: Exits, Severity: Error, Alone: true, Source: "k8s.io/component-helpers/node/util/ips.go, ParseNodeIPArgument", check: each(func(l *look, f Flag) {
-			if f.Name == "node-ip" {
-				if _, _, refused := nodeIPs(f.Value); refused != "" {
-					l.flag(f.Name, "name one address, or one of IPv4 and one of IPv6", "bad --node-ip %q: %s", f.Value, refused)
-				}
-			}
-		})},
-		{ID: "flag-cloud-provider", Minds: "a built-in cloud provider: they are off from 1.29 on unless a gate says otherwise, and gone with 1.31", Since: 29, Does: Exits, Severity: Error, Alone: true, Source: "pkg/kubelet/kubelet.go, NewMainKubelet; k8s.io/cloud-provider/plugins.go", check: each(func(l *look, f Flag) {
-			builtIn := l.minor >= 33 || (l.minor >= 31 || !l.Part) && l.gate("DisableCloudProviders") && slices.Contains([]string{"aws", "azure", "gce", "openstack", "vsphere"}, f.Value)
-			if f.Name == "cloud-provider" && f.Value != "" && f.Value != "external" && builtIn {
-				l.flag(f.Name, "write external, and let the provider's controller run in the cluster; or take it out", "cloud provider %q was specified, but built-in cloud providers are disabled (the kubelet is %s; they are gone since 1.31)", f.Value, l.version())
-			}
-		})},
-		{ID: "flag-together", Minds: "`--exit-on-lock-contention`, or one of the two flags of image credential providers, without the flag that it needs", Since: 24, Does: Exits, Severity: Error, Source: "cmd/kubelet/app/server.go, run; pkg/credentialprovider/plugin", check: each((*look).together)},
-		{ID: "flag-hostname", Minds: "a `--hostname-override` that is no name of a Node", Does: Swallows, Severity: Error, Alone: true, Source: "k8s.io/component-helpers/node/util/hostname.go; the API server's validation of Node names", check: each(func(l *look, f Flag) {
-			if f.Name == "hostname-override" && f.Value != "" {
-				if why := content.IsDNS1123Subdomain(strings.ToLower(strings.TrimSpace(f.Value))); len(why) > 0 {
-					l.flag(f.Name, "", "%q is no name of a Node, so the kubelet runs and never has one: %s", f.Value, strings.Join(why, "; "))
-				}
-			}
-		})},
+		{
+			ID:      "flag-unknown",
+			Summary: "a flag that this kubelet does not have: removed, newer, or misspelt",
+			Source:  optionsSource,
+			check:   forEachFlag(checkUnknownFlag),
+		},
+		{
+			ID:      "flag-deprecated",
+			Summary: "a flag that a later kubelet will not accept",
+			Effect:  Deprecated,
+			Source:  optionsSource,
+			check:   forEachFlag(checkDeprecatedFlag),
+		},
+		{
+			ID:      "flag-bad-value",
+			Summary: "a value that a flag does not accept",
+			Source:  "github.com/spf13/pflag",
+			check:   reportBadFlags,
+		},
+		{
+			ID:      "flag-overrides-config",
+			Summary: "a flag and a field of the configuration with different values: the flag wins",
+			Effect:  Ignores,
+			Source:  "cmd/kubelet/app/server.go, kubeletConfigFlagPrecedence",
+			check:   forEachFlag(checkOverride),
+		},
+		{
+			ID:      "flag-root-dir",
+			Summary: "a `--root-dir` that is not absolute",
+			Source:  "pkg/kubelet/kubelet.go, setupDataDirs",
+			check:   forFlag("root-dir", checkRootDir),
+		},
+		{
+			ID:      "flag-container-age",
+			Summary: "a negative `--minimum-container-ttl-duration`",
+			Source:  "pkg/kubelet/container/container_gc.go, NewContainerGC",
+			check:   forFlag("minimum-container-ttl-duration", checkContainerAge),
+		},
+		{
+			ID: "flag-config-dir",
+			Summary: "`--config-dir` in 1.28 and 1.29 without the environment variable that it needs; " +
+				"a warning if it is not known whether that is set",
+			Since:  28,
+			Until:  30,
+			Source: "cmd/kubelet/app/server.go",
+			check:  forFlag("config-dir", checkDropInVariable),
+		},
+		{
+			ID:      "flag-node-labels",
+			Summary: "malformed labels, and labels that a kubelet may not set on its own node",
+			Source:  optionsSource + ", ValidateKubeletFlags",
+			check:   forFlag("node-labels", checkNodeLabels),
+		},
+		{
+			ID:      "flag-taints",
+			Summary: "malformed taints, and duplicates of key and effect",
+			Source:  "pkg/util/taints",
+			check:   forFlag("register-with-taints", checkTaintFlag),
+		},
+		{
+			ID:      "flag-node-ip",
+			Summary: "a `--node-ip` that is not an address",
+			Effect:  Ignores,
+			Source:  nodeIPSource,
+			check:   forFlag("node-ip", checkNodeIP),
+		},
+		{
+			ID:      "flag-node-ips",
+			Summary: "a `--node-ip` of several addresses that are not a dual-stack pair",
+			Source:  nodeIPSource,
+			check:   forFlag("node-ip", checkNodeIPs),
+		},
+		{
+			ID:      "flag-cloud-provider",
+			Summary: "a built-in cloud provider: disabled from 1.29 unless a gate enables it, removed in 1.31",
+			Since:   29,
+			Source:  "pkg/kubelet/kubelet.go, NewMainKubelet; k8s.io/cloud-provider/plugins.go",
+			check:   forFlag("cloud-provider", checkCloudProvider),
+		},
+		{
+			ID: "flag-together",
+			Summary: "`--exit-on-lock-contention`, or one of the two flags of image credential providers, " +
+				"without the flag that it needs",
+			Since:  24,
+			Source: "cmd/kubelet/app/server.go, run; pkg/credentialprovider/plugin",
+			check:  checkFlagPairs,
+		},
+		{
+			ID:       "flag-hostname",
+			Summary:  "a `--hostname-override` that is not a valid Node name",
+			Effect:   Ignores,
+			Severity: Error,
+			Source:   "k8s.io/component-helpers/node/util/hostname.go; the API server's validation of Node names",
+			check:    forFlag("hostname-override", checkHostname),
+		},
 	}
 }
 
-// together minds a flag without the other that it needs.
-func (l *look) together(f Flag) {
-	l.guessed = l.Part // the base may have the other one
-	const needs = `exit-on-lock-contention lock-file cannot exit on lock file contention: no lock file specified
-image-credential-provider-config image-credential-provider-bin-dir plugin binary directory  did not exist
-image-credential-provider-bin-dir image-credential-provider-config credential provider config path is empty`
-	for line := range strings.Lines(needs) {
-		w := strings.SplitN(strings.TrimSpace(line), " ", 3)
-		given := slices.ContainsFunc(l.Flags, func(o Flag) bool { return o.Name == w[1] && o.Value != "" })
-		if f.Name == w[0] && !given && f.Value != "" && f.Value != "false" {
-			l.flag(f.Name, "set --"+w[1]+" too, or take it out", "%s", w[2])
+// forEachFlag returns a check of each flag. The last one of a name counts.
+func forEachFlag(check func(*checker, Flag)) func(*checker) {
+	return func(c *checker) {
+		for i, f := range c.Flags {
+			isSameFlag := func(other Flag) bool { return other.Name == f.Name }
+			if !slices.ContainsFunc(c.Flags[i+1:], isSameFlag) {
+				check(c, f)
+			}
 		}
 	}
 }
 
-// nodeIPs reads --node-ip: its addresses, what the kubelet leaves out of it, and why it ends with it.
-func nodeIPs(value string) (ips []netip.Addr, ignored []string, refused string) {
-	for _, s := range strings.Split(value, ",") {
-		if a, err := netip.ParseAddr(strings.TrimSpace(s)); err == nil {
-			ips = append(ips, a)
-		} else if s != "" {
-			ignored = append(ignored, s)
+// forFlag returns a check of one flag's value.
+func forFlag(name string, check func(c *checker, value string)) func(*checker) {
+	return func(c *checker) {
+		if value, ok := c.flagValue(name); ok {
+			check(c, value)
 		}
 	}
-	switch {
-	case len(ips) > 2 || len(ips) == 2 && ips[0].Is4() == ips[1].Is4():
-		refused = "must contain either a single IP or a dual-stack pair of IPs"
-	case len(ips) == 2 && (ips[0].IsUnspecified() || ips[1].IsUnspecified()):
-		refused = "dual-stack node IP cannot include '0.0.0.0' or '::'"
-	}
-	return ips, ignored, refused
 }
 
-// unknownFlag minds a flag that this kubelet does not have: one that went, one that is still to come, or none at all.
-// What the binary says is the truth; where it was not asked the tables are, as far as they reach.
-func (l *look) unknownFlag(f Flag) {
-	_, listed := known.FlagAt(f.Name, l.minor)
-	if l.Accepts != nil {
-		// The help does not list what is hidden.
-		if k, ok := known.FlagAt(f.Name, l.minor); ok && k.Hidden {
-			return
-		}
-		_, listed = l.Accepts.Flags[f.Name]
-	}
-	if listed || f.Name == "h" {
+// checkUnknownFlag reports a flag that the kubelet does not have: by its --help if that is known, otherwise by the
+// tables.
+func checkUnknownFlag(c *checker, f Flag) {
+	if f.Name == "h" || c.hasFlag(f.Name) {
 		return
 	}
+
 	oldest, newest := known.Range()
-	h, ever := known.FlagHistory(f.Name)
-	gone, isGone := h.Gone()
-	finding := Finding{Flag: f.Name, Message: "failed to parse kubelet flag: unknown flag: --" + f.Name}
-	if l.Accepts == nil && !l.exact {
-		finding.Severity, finding.Vague = Warning, true
-	}
+	history, isKnown := known.FlagHistory(f.Name)
+	removed, isRemoved := history.Gone()
+	why := ""
+	hint := c.suggestFlag(f.Name)
 	switch {
-	case finding.Vague && ever && isGone:
-		finding.Message = fmt.Sprintf("--%s went with 1.%d: a newer kubelet does not start with it", f.Name, gone)
-		finding.Hint = "take it out" + l.instead(f.Name, gone-1)
-	case finding.Vague:
-		finding.Message = fmt.Sprintf("no kubelet from 1.%d to 1.%d has the flag --%s", oldest, newest, f.Name)
-		finding.Hint = l.meantFlag(f.Name)
-	case ever && isGone && l.minor >= gone:
-		finding.Message += fmt.Sprintf(" (it went with 1.%d, the kubelet is %s)", gone, l.version())
-		finding.Hint = "take it out" + l.instead(f.Name, gone-1)
-	case ever && h.Since() > l.minor:
-		finding.Message += fmt.Sprintf(" (it came with 1.%d, the kubelet is %s)", h.Since(), l.version())
-		finding.Hint = "take it out, or use a newer kubelet"
-	default:
-		finding.Hint = l.meantFlag(f.Name)
+	case !isKnown:
+		why = fmt.Sprintf(" (no kubelet from 1.%d to 1.%d has it)", oldest, newest)
+	case isRemoved && c.minor >= removed:
+		why = fmt.Sprintf(" (removed in 1.%d, the kubelet is %s)", removed, c.describeVersion())
+		hint = "remove it" + c.describeReplacement(f.Name, removed-1)
+	case history.Since() > c.minor:
+		why = fmt.Sprintf(" (added in 1.%d, the kubelet is %s)", history.Since(), c.describeVersion())
+		hint = "remove it, or use a newer kubelet"
 	}
-	l.add(finding)
+	c.isUncertain = c.Accepts == nil && !c.hasTables
+	c.reportFlag(f.Name, hint, "failed to parse kubelet flag: unknown flag: --%s%s", f.Name, why)
 }
 
-func (l *look) meantFlag(name string) string {
-	if near := kubelet.Nearest(name, known.Flags(l.minor)); near != "" {
-		return "did you mean --" + near + "?"
+// hasFlag reports whether the kubelet has a flag. Its --help does not list hidden ones.
+func (c *checker) hasFlag(name string) bool {
+	flag, isKnown := known.FlagAt(name, c.minor)
+	if c.Accepts == nil {
+		return isKnown
 	}
-	if _, ok := known.FieldAt(name, l.minor); ok {
+	_, isListed := c.Accepts.Flags[name]
+
+	return isListed || flag.Hidden
+}
+
+func (c *checker) suggestFlag(name string) string {
+	if nearest := kubelet.Nearest(name, known.Flags(c.minor)); nearest != "" {
+		return "did you mean --" + nearest + "?"
+	}
+	if _, isField := known.FieldAt(name, c.minor); isField {
 		return name + " is a field of the configuration: write it in patch"
 	}
-	return "take it out, or check it against kubelet --help"
+
+	return "remove it, or check it against kubelet --help"
 }
 
-// instead says what takes a flag's place.
-func (l *look) instead(name string, minor int) string {
-	f, _ := known.FlagAt(name, minor)
-	if f.Field != "" {
-		if _, ok := known.FieldAt(f.Field, l.minor); ok {
-			return ", and write " + f.Field + " in the configuration"
-		}
+// describeReplacement returns what replaces a flag that the kubelet of a minor version had.
+func (c *checker) describeReplacement(name string, minor int) string {
+	flag, _ := known.FlagAt(name, minor)
+	if _, hasField := known.FieldAt(flag.Field, c.minor); hasField {
+		return ", and write " + flag.Field + " in the configuration"
 	}
-	if f.Says != "" {
-		return ". Kubernetes said: " + strings.TrimSuffix(f.Says, ".")
+	if flag.Message != "" {
+		return ". Kubernetes said: " + strings.TrimSuffix(flag.Message, ".")
 	}
+
 	return ""
 }
 
-func (l *look) deprecatedFlag(f Flag) {
-	k, ok := known.FlagAt(f.Name, l.minor)
-	deprecated := ok && k.Deprecated
-	if l.Accepts != nil {
-		deprecated = l.Accepts.Flags[f.Name]
+func checkDeprecatedFlag(c *checker, f Flag) {
+	flag, _ := known.FlagAt(f.Name, c.minor)
+	isDeprecated := flag.Deprecated
+	if c.Accepts != nil {
+		isDeprecated = c.Accepts.Flags[f.Name]
 	}
-	if !deprecated {
+	if !isDeprecated {
 		return
 	}
+
 	message := "--" + f.Name + " is deprecated"
-	if since, ok := known.FlagDeprecated(f.Name); ok && since > 0 && since <= l.minor {
+	if since, ok := known.FlagDeprecated(f.Name); ok && since > 0 && since <= c.minor {
 		message += fmt.Sprintf(" since 1.%d", since)
 	}
-	h, _ := known.FlagHistory(f.Name)
-	if gone, isGone := h.Gone(); isGone && gone > l.minor {
-		message += fmt.Sprintf(", and went with 1.%d", gone)
-	} else if k.Says != "" {
-		message += ": " + strings.TrimSuffix(k.Says, ".")
+	history, _ := known.FlagHistory(f.Name)
+	if removed, isRemoved := history.Gone(); isRemoved && removed > c.minor {
+		message += fmt.Sprintf(", and removed in 1.%d", removed)
+	} else if flag.Message != "" {
+		message += ": " + strings.TrimSuffix(flag.Message, ".")
 	}
-	hint := "take it out"
-	if k.Field != "" {
-		hint = "write " + k.Field + " in the configuration"
+	hint := "remove it"
+	if flag.Field != "" {
+		hint = "write " + flag.Field + " in the configuration"
 	}
-	l.flag(f.Name, hint, "%s", message)
+	c.reportFlag(f.Name, hint, "%s", message)
 }
 
-// overridden minds a field that both a flag and the configuration set: the flag wins.
-func (l *look) overridden(f Flag) {
-	k, ok := known.FlagAt(f.Name, l.minor)
-	if !ok || k.Field == "" || f.Name == "feature-gates" {
+func reportBadFlags(c *checker) {
+	for _, bad := range c.badFlags {
+		c.reportFlag(bad.Name, "", "invalid argument %q for \"--%s\" flag: %s", bad.Value, bad.Name,
+			bad.err)
+	}
+}
+
+func checkOverride(c *checker, f Flag) {
+	flag, _ := known.FlagAt(f.Name, c.minor)
+	if flag.Field == "" || f.Name == "feature-gates" || c.Config == nil {
 		return
 	}
-	says, set := l.setting(k.Field)
-	if !set || reflect.DeepEqual(says, l.inner(strings.Split(k.Field, ".")...)) {
+
+	own, _ := c.Config.Get(kubelet.Pointer(strings.Split(flag.Field, ".")...))
+	if own != nil && !reflect.DeepEqual(own, c.valueAt(flag.Field)) {
+		c.reportFlag(f.Name, "remove the flag, or "+flag.Field,
+			"the configuration has another value for %s; the kubelet uses the flag's", flag.Field)
+	}
+}
+
+func checkRootDir(c *checker, value string) {
+	if !strings.HasPrefix(value, "/") {
+		c.reportFlag("root-dir", "write an absolute path",
+			"error configuring root directory: cannot find mount point for %q", value)
+	}
+}
+
+func checkContainerAge(c *checker, value string) {
+	if age, err := time.ParseDuration(value); err == nil && age < 0 {
+		c.reportFlag("minimum-container-ttl-duration", "",
+			"failed to create kubelet: invalid minimum garbage collection age: %s", age)
+	}
+}
+
+func checkDropInVariable(c *checker, value string) {
+	isSet := c.DropInVariable != nil && *c.DropInVariable
+	if value == "" || isSet {
 		return
 	}
-	l.flag(f.Name, "take the flag out, or "+k.Field, "the configuration has %s too, and the flag wins without a word", k.Field)
+	if c.DropInVariable == nil {
+		c.severity = Warning
+	}
+	c.reportFlag("config-dir",
+		"set Environment="+DropInVariable+"=1 in a drop-in of the kubelet's unit, or write the whole file: "+
+			"layout = \"file\"",
+		"flag %s specified but environment variable %s not set, cannot start kubelet (required in 1.28 and 1.29)",
+		value, DropInVariable)
+}
+
+func checkNodeLabels(c *checker, value string) {
+	labels, err := kubelet.ParseLabels(value)
+	if err != nil {
+		c.reportFlag("node-labels", "", "invalid node labels: %s", err)
+	}
+	for _, label := range labels {
+		if err := kubelet.CheckNodeKey(label.Key, c.Version); err != nil {
+			c.reportFlag("node-labels", "", "%s", err)
+		}
+	}
+}
+
+func checkTaintFlag(c *checker, value string) {
+	if _, err := kubelet.ParseTaints(value); err != nil {
+		c.reportFlag("register-with-taints", "",
+			"invalid argument %q for \"--register-with-taints\" flag: %s", value, err)
+	}
+}
+
+func checkNodeIP(c *checker, value string) {
+	_, invalid := parseNodeIPs(value)
+	for _, text := range invalid {
+		c.reportFlag("node-ip", "",
+			"%q is not an IP address: the kubelet ignores it, and the Node gets another", text)
+	}
+}
+
+func checkNodeIPs(c *checker, value string) {
+	ips, _ := parseNodeIPs(value)
+	if err := checkIPPair(ips); err != nil {
+		c.reportFlag("node-ip", "name one address, or one IPv4 and one IPv6 address",
+			"bad --node-ip %q: %s", value, err)
+	}
+}
+
+// parseNodeIPs parses --node-ip. The kubelet ignores invalid elements.
+func parseNodeIPs(value string) (ips []netip.Addr, invalid []string) {
+	for _, text := range strings.Split(value, ",") {
+		if ip, err := netip.ParseAddr(strings.TrimSpace(text)); err == nil {
+			ips = append(ips, ip)
+		} else if text != "" {
+			invalid = append(invalid, text)
+		}
+	}
+
+	return ips, invalid
+}
+
+func checkIPPair(ips []netip.Addr) error {
+	if len(ips) <= 1 {
+		return nil
+	}
+	if len(ips) > 2 || ips[0].Is4() == ips[1].Is4() {
+		return fmt.Errorf("must contain either a single IP or a dual-stack pair of IPs")
+	}
+	if slices.ContainsFunc(ips, netip.Addr.IsUnspecified) {
+		return fmt.Errorf("dual-stack node IP cannot include '0.0.0.0' or '::'")
+	}
+
+	return nil
+}
+
+func checkCloudProvider(c *checker, value string) {
+	if value == "" || value == "external" || !c.isProviderDisabled(value) {
+		return
+	}
+	c.reportFlag("cloud-provider",
+		"write external, and run the provider's controller in the cluster; or remove it",
+		"cloud provider %q was specified, but built-in cloud providers are disabled (the kubelet is %s; "+
+			"removed in 1.31)", value, c.describeVersion())
+}
+
+func (c *checker) isProviderDisabled(name string) bool {
+	if c.minor >= 33 {
+		return true
+	}
+	if c.minor < 31 && c.Part { // the gate may be set elsewhere
+		return false
+	}
+	builtIn := []string{"aws", "azure", "gce", "openstack", "vsphere"}
+
+	return slices.Contains(builtIn, name) && c.isGateOn("DisableCloudProviders")
+}
+
+// checkFlagPairs reports a flag whose required other flag is missing.
+func checkFlagPairs(c *checker) {
+	pairs := []struct{ flag, needed, message string }{
+		{
+			"exit-on-lock-contention",
+			"lock-file",
+			"cannot exit on lock file contention: no lock file specified",
+		},
+		{
+			"image-credential-provider-config",
+			"image-credential-provider-bin-dir",
+			"plugin binary directory  did not exist",
+		},
+		{
+			"image-credential-provider-bin-dir",
+			"image-credential-provider-config",
+			"credential provider config path is empty",
+		},
+	}
+	c.usesUnsetField = c.Part // the base may have the other flag
+	for _, p := range pairs {
+		value, _ := c.flagValue(p.flag)
+		other, _ := c.flagValue(p.needed)
+		if value != "" && value != "false" && other == "" {
+			c.reportFlag(p.flag, "set --"+p.needed+" too, or remove it", "%s", p.message)
+		}
+	}
+}
+
+func checkHostname(c *checker, value string) {
+	if value == "" {
+		return
+	}
+	name := strings.ToLower(strings.TrimSpace(value))
+	if why := content.IsDNS1123Subdomain(name); len(why) > 0 {
+		c.reportFlag("hostname-override", "",
+			"invalid Node name %q, so the kubelet runs and never has a Node: %s", value,
+			strings.Join(why, "; "))
+	}
 }

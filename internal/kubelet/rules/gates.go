@@ -2,67 +2,105 @@ package rules
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/prelet/prelet/internal/kubelet/known"
 )
 
-const featureGate = "k8s.io/component-base/featuregate/feature_gate.go"
+const gateSource = "k8s.io/component-base/featuregate/feature_gate.go"
 
-// gateRules mind feature gates as they are set.
+// gateRules returns the rules about feature gates and fields that need them.
 func gateRules() []Rule {
-	each := func(f func(l *look, name string, on bool)) func(*look) {
-		return func(l *look) {
-			set, _ := l.doc["featureGates"].(map[string]any)
-			for _, name := range sorted(set) {
-				if on, ok := set[name].(bool); ok {
-					f(l, name, on)
-				}
-			}
-		}
-	}
 	return []Rule{
-		{ID: "gate-unknown", Minds: "a feature gate that the version does not know", Does: Exits, Severity: Error, Alone: true, Source: featureGate, check: each(func(l *look, name string, _ bool) {
-			if _, ok := l.gateOf(name); ok {
-				return
-			}
-			path := []string{"featureGates", name}
-			h, ever := known.GateHistory(name)
-			hint, when := choose1(name, known.Gates(l.minor)), ""
-			if ever {
-				when = fmt.Sprintf(" (it is there %s, and this is judged for %s)", h.When(), l.version())
-				hint = "take it out"
-				if gone, isGone := h.Gone(); isGone && l.minor >= gone {
-					hint = fmt.Sprintf("take it out: it went with 1.%d", gone)
-				}
-			}
-			l.vague(path, hint, "unrecognized feature gate: %s%s", name, when)
-		})},
-		{ID: "gate-locked", Minds: "a feature gate that is locked to its default, set otherwise", Does: Exits, Severity: Error, Alone: true, Source: featureGate, check: each(func(l *look, name string, on bool) {
-			if g, ok := l.gateOf(name); ok && g.Locked && on != g.On {
-				l.vague([]string{"featureGates", name}, "take it out", "cannot set feature gate %s to %t, feature is locked to %t", name, on, g.On)
-			}
-		})},
-		{ID: "gate-dependency", Minds: "a feature gate that is on while one that it needs is off", Since: 35, Does: Exits, Severity: Error, Source: featureGate + ", Validate; pkg/features/kube_features.go, defaultKubernetesFeatureGateDependencies", check: (*look).dependencies},
+		{
+			ID:      "gate-unknown",
+			Summary: "a feature gate that the version does not have",
+			Source:  gateSource,
+			check:   forEachGate(checkUnknownGate),
+		},
+		{
+			ID:      "gate-locked",
+			Summary: "a feature gate that is locked to another value",
+			Source:  gateSource,
+			check:   forEachGate(checkLockedGate),
+		},
+		{
+			ID:      "gate-dependency",
+			Summary: "a feature gate that is on while one that it needs is off",
+			Since:   35,
+			Source: gateSource + ", Validate; pkg/features/kube_features.go, " +
+				"defaultKubernetesFeatureGateDependencies",
+			check: checkGateDependencies,
+		},
+		{
+			ID:      "gate-needed",
+			Summary: "a field whose feature gate is off",
+			Source:  validation,
+			check:   checkNeededGates,
+		},
+		{
+			ID:      "gate-needed-silently",
+			Summary: "`qosReserved` without its feature gate",
+			Effect:  Ignores,
+			Source:  "cmd/kubelet/app/server.go, run",
+			check:   checkQoSGate,
+		},
 	}
 }
 
-// dependencies minds what the site turns on or off of two gates that belong together; among the defaults all is well.
-func (l *look) dependencies() {
-	set, _ := l.doc["featureGates"].(map[string]any)
-	for _, name := range known.Needing(l.minor) {
-		if len(set) == 0 || !l.gate(name) {
-			continue
+// forEachGate returns a check of each feature gate that is set. It is certain only if the version is known.
+func forEachGate(check func(c *checker, name string, isOn bool)) func(*checker) {
+	return func(c *checker) {
+		c.isUncertain = !c.hasTables
+		set := c.setGates()
+		for _, name := range sortedKeys(set) {
+			if isOn, ok := set[name].(bool); ok {
+				check(c, name, isOn)
+			}
 		}
-		for _, need := range known.Needs(name, l.minor) {
-			l.fresh()
-			if !l.gate(name) || l.gate(need) {
+	}
+}
+
+func checkUnknownGate(c *checker, name string, _ bool) {
+	if _, isKnown := c.findGate(name); isKnown {
+		return
+	}
+
+	hint := suggest(name, known.Gates(c.minor))
+	why := ""
+	if history, isKnown := known.GateHistory(name); isKnown {
+		hint = "remove it"
+		why = fmt.Sprintf(" (kubelets have it %s, this one is %s)", history.When(), c.describeVersion())
+	}
+	c.reportMember("featureGates", name, hint, "unrecognized feature gate: %s%s", name, why)
+}
+
+func checkLockedGate(c *checker, name string, isOn bool) {
+	gate, _ := c.findGate(name)
+	if gate.Locked && isOn != gate.On {
+		c.reportMember("featureGates", name, "remove it",
+			"cannot set feature gate %s to %t, feature is locked to %t", name, isOn, gate.On)
+	}
+}
+
+// checkGateDependencies reports enabled gates whose dependency is disabled, if the configuration sets one of both.
+// The defaults fit together.
+func checkGateDependencies(c *checker) {
+	set := c.setGates()
+	if len(set) == 0 {
+		return
+	}
+	c.isUncertain = !c.hasTables
+	for _, name := range known.Needing(c.minor) {
+		for _, needed := range known.Needs(name, c.minor) {
+			c.startFinding()
+			if !c.isGateOn(name) || c.isGateOn(needed) {
 				continue
 			}
-			for _, at := range []string{name, need, "AllAlpha", "AllBeta"} {
-				if set[at] != nil {
-					l.vague([]string{"featureGates", at}, fmt.Sprintf("set %s: true too, or take it out", need), "%s is enabled, but depends on features that are disabled: [%s]", name, need)
+			for _, cause := range []string{name, needed, "AllAlpha", "AllBeta"} {
+				if set[cause] != nil {
+					c.reportMember("featureGates", cause,
+						fmt.Sprintf("set %s: true too, or remove it", needed),
+						"%s is enabled, but depends on features that are disabled: [%s]", name, needed)
 					break
 				}
 			}
@@ -70,78 +108,139 @@ func (l *look) dependencies() {
 	}
 }
 
-// vague is at for what the tables alone tell: of a version that is not known it may be wrong.
-func (l *look) vague(path []string, hint, format string, args ...any) {
-	l.at(path, hint, format, args...)
-	if !l.exact {
-		f := &l.found[len(l.found)-1]
-		f.Severity, f.Vague = Warning, true
+// gatedField is a field that the kubelet rejects while a feature gate is off.
+type gatedField struct {
+	field   string
+	isUsed  func(*checker, string) bool
+	gate    string
+	since   int // the first minor version with this rule
+	message string
+}
+
+var gatedFields = []gatedField{
+	{
+		field:   "memorySwap",
+		isUsed:  (*checker).hasSwapBehavior,
+		gate:    "NodeSwap",
+		since:   22,
+		message: "invalid configuration: memorySwap.swapBehavior cannot be set when NodeSwap feature flag is disabled",
+	},
+	{
+		field:   "serverTLSBootstrap",
+		isUsed:  (*checker).isTrue,
+		gate:    "RotateKubeletServerCertificate",
+		since:   0,
+		message: "invalid configuration: serverTLSBootstrap true requires feature gate RotateKubeletServerCertificate",
+	},
+	{
+		field:  "shutdownGracePeriod",
+		isUsed: (*checker).isPositiveDuration,
+		gate:   "GracefulNodeShutdown",
+		since:  21,
+		message: "invalid configuration: specifying shutdownGracePeriod or shutdownGracePeriodCriticalPods requires " +
+			"feature gate GracefulNodeShutdown",
+	},
+	{
+		field:  "shutdownGracePeriodByPodPriority",
+		isUsed: (*checker).hasElements,
+		gate:   "GracefulNodeShutdownBasedOnPodPriority",
+		since:  23,
+		message: "invalid configuration: Specifying shutdownGracePeriodByPodPriority requires feature gate " +
+			"GracefulNodeShutdownBasedOnPodPriority",
+	},
+	{
+		field:  "imageMaximumGCAge",
+		isUsed: (*checker).isNonZeroDuration,
+		gate:   "ImageMaximumGCAge",
+		since:  29,
+		message: "invalid configuration: ImageMaximumGCAge feature gate is required for Kubelet configuration option " +
+			"imageMaximumGCAge",
+	},
+	{
+		field:  "imagePullCredentialsVerificationPolicy",
+		isUsed: (*checker).hasText,
+		gate:   "KubeletEnsureSecretPulledImages",
+		since:  33,
+		message: "invalid configuration: `imagePullCredentialsVerificationPolicy` must not be set if " +
+			"KubeletEnsureSecretPulledImages feature gate is not enabled",
+	},
+	{
+		field:  "preloadedImagesVerificationAllowlist",
+		isUsed: (*checker).isSet,
+		gate:   "KubeletEnsureSecretPulledImages",
+		since:  33,
+		message: "invalid configuration: `preloadedImagesVerificationAllowlist` must not be set if " +
+			"KubeletEnsureSecretPulledImages feature gate is not enabled",
+	},
+	{
+		field:  "memoryReservationPolicy",
+		isUsed: (*checker).isTiered,
+		gate:   "MemoryQoS",
+		since:  36,
+		message: "invalid configuration: memoryReservationPolicy \"TieredReservation\" requires " +
+			"MemoryQoS feature gate to be enabled",
+	},
+	{
+		field:  "defaultPodSysctls",
+		isUsed: (*checker).hasMembers,
+		gate:   "DefaultPodSysctls",
+		since:  37,
+		message: "invalid configuration: DefaultPodSysctls feature gate is required for Kubelet configuration option " +
+			"defaultPodSysctls",
+	},
+	{
+		field:   "enableSystemLogQuery",
+		isUsed:  (*checker).isTrue,
+		gate:    "NodeLogQuery",
+		since:   27,
+		message: "invalid configuration: NodeLogQuery feature gate is required for enableSystemLogQuery",
+	},
+	{
+		field:   "topologyManagerPolicyOptions",
+		isUsed:  (*checker).isSet,
+		gate:    "TopologyManagerPolicyOptions",
+		since:   26,
+		message: "topology manager policy options require feature gates \"TopologyManagerPolicyOptions\" enabled",
+	},
+}
+
+func (c *checker) isSet(field string) bool       { return c.valueAt(field) != nil }
+func (c *checker) isTrue(field string) bool      { return c.boolAt(field, false) }
+func (c *checker) hasText(field string) bool     { return c.textAt(field) != "" }
+func (c *checker) isTiered(field string) bool    { return c.textAt(field) == "TieredReservation" }
+func (c *checker) hasElements(field string) bool { return len(c.listAt(field)) > 0 }
+func (c *checker) hasMembers(field string) bool  { return len(c.mapAt(field)) > 0 }
+
+func (c *checker) hasSwapBehavior(field string) bool {
+	return c.textAt(field+".swapBehavior") != ""
+}
+
+func (c *checker) isPositiveDuration(field string) bool {
+	d, _ := c.durationAt(field)
+
+	return d > 0
+}
+
+func (c *checker) isNonZeroDuration(field string) bool {
+	d, _ := c.durationAt(field)
+
+	return d != 0
+}
+
+func checkNeededGates(c *checker) {
+	for _, f := range gatedFields {
+		c.startFinding()
+		_, hasGate := c.findGate(f.gate)
+		if c.minor >= f.since && hasGate && f.isUsed(c, f.field) && !c.isGateOn(f.gate) {
+			c.reportField(f.field, fmt.Sprintf("set featureGates: {%s: true}, or remove it", f.gate), "%s",
+				f.message)
+		}
 	}
 }
 
-// choose1 is choose for a list that is too long to be shown.
-func choose1(word string, all []string) string {
-	if s := choose(word, all); strings.HasPrefix(s, "did you mean") {
-		return s
+func checkQoSGate(c *checker) {
+	if c.hasMembers("qosReserved") && !c.isGateOn("QOSReserved") {
+		c.reportField("qosReserved", "set featureGates: {QOSReserved: true}, or remove it",
+			"without the feature gate QOSReserved this has no effect")
 	}
-	return "take it out"
-}
-
-// gatedRules mind what only works with a feature gate, and what the kubelet then refuses.
-func gatedRules() []Rule {
-	type need struct {
-		field string
-		set   func(l *look) bool
-		gate  string
-		since int
-		says  string
-	}
-	isSet := func(path ...string) func(*look) bool {
-		return func(l *look) bool { return l.inner(path...) != nil }
-	}
-	needs := []need{
-		{"memorySwap", func(l *look) bool { s, _ := l.inner("memorySwap", "swapBehavior").(string); return s != "" }, "NodeSwap", 22, "invalid configuration: memorySwap.swapBehavior cannot be set when NodeSwap feature flag is disabled"},
-		{"serverTLSBootstrap", func(l *look) bool { return l.boolean("serverTLSBootstrap", false) }, "RotateKubeletServerCertificate", 0, "invalid configuration: serverTLSBootstrap true requires feature gate RotateKubeletServerCertificate"},
-		{"shutdownGracePeriod", func(l *look) bool { d, _ := l.duration("shutdownGracePeriod"); return d > 0 }, "GracefulNodeShutdown", 21, "invalid configuration: specifying shutdownGracePeriod or shutdownGracePeriodCriticalPods requires feature gate GracefulNodeShutdown"},
-		{"shutdownGracePeriodByPodPriority", func(l *look) bool { return len(l.list("shutdownGracePeriodByPodPriority")) > 0 }, "GracefulNodeShutdownBasedOnPodPriority", 23, "invalid configuration: Specifying shutdownGracePeriodByPodPriority requires feature gate GracefulNodeShutdownBasedOnPodPriority"},
-		{"imageMaximumGCAge", func(l *look) bool { d, _ := l.duration("imageMaximumGCAge"); return d != 0 }, "ImageMaximumGCAge", 29, "invalid configuration: ImageMaximumGCAge feature gate is required for Kubelet configuration option imageMaximumGCAge"},
-		{"imagePullCredentialsVerificationPolicy", func(l *look) bool { return l.text("imagePullCredentialsVerificationPolicy") != "" }, "KubeletEnsureSecretPulledImages", 33, "invalid configuration: `imagePullCredentialsVerificationPolicy` must not be set if KubeletEnsureSecretPulledImages feature gate is not enabled"},
-		{"preloadedImagesVerificationAllowlist", isSet("preloadedImagesVerificationAllowlist"), "KubeletEnsureSecretPulledImages", 33, "invalid configuration: `preloadedImagesVerificationAllowlist` must not be set if KubeletEnsureSecretPulledImages feature gate is not enabled"},
-		{"memoryReservationPolicy", func(l *look) bool { return l.text("memoryReservationPolicy") == "TieredReservation" }, "MemoryQoS", 36, "invalid configuration: memoryReservationPolicy \"TieredReservation\" requires MemoryQoS feature gate to be enabled"},
-		{"defaultPodSysctls", func(l *look) bool { return len(l.stringMap("defaultPodSysctls")) > 0 }, "DefaultPodSysctls", 37, "invalid configuration: DefaultPodSysctls feature gate is required for Kubelet configuration option defaultPodSysctls"},
-		{"enableSystemLogQuery", func(l *look) bool { return l.boolean("enableSystemLogQuery", false) }, "NodeLogQuery", 27, "invalid configuration: NodeLogQuery feature gate is required for enableSystemLogQuery"},
-		{"topologyManagerPolicyOptions", isSet("topologyManagerPolicyOptions"), "TopologyManagerPolicyOptions", 26, "topology manager policy options require feature gates \"TopologyManagerPolicyOptions\" enabled"},
-	}
-	return []Rule{{ID: "gate-needed", Minds: "a field that only works with a feature gate, which is off", Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
-		for _, n := range needs {
-			l.fresh()
-			if _, there := l.gateOf(n.gate); l.minor >= n.since && there && n.set(l) && !l.gate(n.gate) {
-				l.field(n.field, fmt.Sprintf("set featureGates: {%s: true}, or take it out", n.gate), "%s", n.says)
-			}
-		}
-	}}, {ID: "gate-needed-silently", Minds: "`qosReserved` without its feature gate", Does: Swallows, Severity: Warning, Source: "cmd/kubelet/app/server.go, run", check: func(l *look) {
-		if len(l.stringMap("qosReserved")) > 0 && !l.gate("QOSReserved") {
-			l.field("qosReserved", "set featureGates: {QOSReserved: true}, or take it out", "without the feature gate QOSReserved this has no effect")
-		}
-	}}}
-}
-
-// parseGates reads A=true,B=false as the flag does.
-func parseGates(text string) (map[string]any, error) {
-	m := map[string]any{}
-	for _, part := range strings.Split(text, ",") {
-		if part == "" {
-			continue
-		}
-		name, value, ok := strings.Cut(part, "=")
-		if !ok {
-			return nil, fmt.Errorf("missing bool value for %s", part)
-		}
-		on, err := strconv.ParseBool(strings.TrimSpace(value))
-		if err != nil {
-			return nil, fmt.Errorf("invalid value of %s: %s, err: %w", name, value, err)
-		}
-		m[strings.TrimSpace(name)] = on
-	}
-	return m, nil
 }

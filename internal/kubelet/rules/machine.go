@@ -17,407 +17,625 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// Machine is what is known of the machine that the kubelet is for. What is zero is unknown.
+// Machine has the known facts of the kubelet's machine. A zero value is unknown.
 type Machine struct {
-	CPUs           []int // that are online
+	CPUs           []int // those that are online
 	MemoryBytes    int64
-	DiskBytes      int64 // of the filesystem of the kubelet's folder
-	NUMA           []int // the nodes' numbers
+	DiskBytes      int64 // the filesystem of the kubelet's folder
+	NUMA           []int // the numbers of its nodes
 	Addresses      []netip.Addr
 	Runtime        string   // containerd, cri-o
 	RuntimeVersion string   // 1.7.2
 	CgroupDriver   string   // the runtime's
-	RuntimeTells   bool     // and it told that itself, as it tells the kubelet
-	Endpoint       string   // where it answers
-	Cgroup         int      // 1 or 2
-	Hierarchies    []string // of cgroup v1, where groups stand
+	RuntimeReports bool     // the runtime itself reported the driver, as it does to the kubelet
+	Endpoint       string   // the runtime's
+	Cgroup         int      // the version, 1 or 2
+	Hierarchies    []string // with cgroup v1: their roots
 	Swap           *bool
-	Kernel         map[string]int64 // its values, by name below /proc/sys
-	// Exists says whether a path is there, for those that the configuration names. nil: nobody can tell.
-	Exists func(path string) (there, told bool)
+	Kernel         map[string]int64 // parameters by path below /proc/sys
+	// Exists reports whether a path exists. A nil function knows nothing.
+	Exists func(path string) (exists, isKnown bool)
 }
 
-// MachineOf is the machine as the facts describe it, and what surrounds the kubelet.
-func MachineOf(f *world.Facts, k world.KubeletAns) *Machine {
-	m := &Machine{Cgroup: k.Cgroup, Hierarchies: k.Hierarchies, Swap: k.Swap, Kernel: k.Kernel, DiskBytes: k.Disk}
-	if r := k.Runtime; r != nil {
-		m.Runtime, m.RuntimeVersion, m.Endpoint = r.Name, r.Version, r.Endpoint
-		m.CgroupDriver, m.RuntimeTells = cmp.Or(r.Told, r.Driver), r.Told != ""
+// NewMachine returns a machine as its facts and the kubelet's surroundings describe it.
+func NewMachine(f *world.Facts, k world.KubeletAns) *Machine {
+	m := &Machine{
+		Cgroup:      k.Cgroup,
+		Hierarchies: k.Hierarchies,
+		Swap:        k.Swap,
+		Kernel:      k.Kernel,
+		DiskBytes:   k.Disk,
 	}
-	if f == nil {
-		return m
-	}
-	for _, c := range f.CPU.Cores {
-		m.CPUs = append(m.CPUs, c.CPUs...)
-	}
-	slices.Sort(m.CPUs)
-	if f.Memory.TotalBytes != nil {
-		m.MemoryBytes = *f.Memory.TotalBytes
-	}
-	for _, n := range f.NUMA {
-		m.NUMA = append(m.NUMA, n.ID)
-	}
-	for _, i := range f.Interfaces {
-		for _, s := range slices.Concat(i.IPv4, i.IPv6) {
-			if a, err := netip.ParseAddr(s); err == nil {
-				m.Addresses = append(m.Addresses, a)
-			}
+	r := k.Runtime
+	if r == nil && f != nil {
+		r = &world.RuntimeAns{
+			Name:     orZero(f.Runtime.Name),
+			Version:  orZero(f.Runtime.Version),
+			Endpoint: orZero(f.Runtime.Endpoint),
+			Driver:   orZero(f.Runtime.CgroupDriver),
 		}
 	}
-	for to, from := range map[*string]*string{&m.Runtime: f.Runtime.Name, &m.RuntimeVersion: f.Runtime.Version, &m.CgroupDriver: f.Runtime.CgroupDriver, &m.Endpoint: f.Runtime.Endpoint} {
-		if from != nil && k.Runtime == nil {
-			*to = *from
-		}
+	if r != nil {
+		m.Runtime = r.Name
+		m.RuntimeVersion = r.Version
+		m.Endpoint = r.Endpoint
+		m.CgroupDriver = cmp.Or(r.Told, r.Driver)
+		m.RuntimeReports = r.Told != ""
 	}
+	if f != nil {
+		m.addFacts(f)
+	}
+
 	return m
 }
 
-// machineRules need a machine.
+func (m *Machine) addFacts(f *world.Facts) {
+	m.MemoryBytes = orZero(f.Memory.TotalBytes)
+	for _, core := range f.CPU.Cores {
+		m.CPUs = append(m.CPUs, core.CPUs...)
+	}
+	slices.Sort(m.CPUs)
+	for _, node := range f.NUMA {
+		m.NUMA = append(m.NUMA, node.ID)
+	}
+	for _, nic := range f.Interfaces {
+		for _, text := range slices.Concat(nic.IPv4, nic.IPv6) {
+			if address, err := netip.ParseAddr(text); err == nil {
+				m.Addresses = append(m.Addresses, address)
+			}
+		}
+	}
+}
+
+func orZero[T any](p *T) T {
+	if p == nil {
+		var zero T
+
+		return zero
+	}
+
+	return *p
+}
+
+// machineRules returns the rules that compare the configuration with the machine.
 func machineRules() []Rule {
-	with := func(f func(*look, *Machine)) func(*look) {
-		return func(l *look) {
-			if l.Machine != nil && l.doc != nil {
-				f(l, l.Machine)
-			}
-		}
-	}
+	const (
+		containerManager = "pkg/kubelet/cm/container_manager_linux.go"
+		allocatable      = "pkg/kubelet/cm/node_container_manager_linux.go"
+	)
+
 	return []Rule{
-		{ID: "machine-cpu-offline", Minds: "reserved CPUs that are not online", Since: 22, Does: Exits, Severity: Error, Source: "cmd/kubelet/app/server.go, getReservedCPUs", check: with(func(l *look, m *Machine) {
-			reserved, err := kubelet.ParseCPUSet(l.text("reservedSystemCPUs"))
-			if err != nil || len(m.CPUs) == 0 {
-				return
-			}
-			if online := cpuset.New(m.CPUs...); !reserved.IsSubsetOf(online) {
-				l.field("reservedSystemCPUs", "name CPUs of this machine; stage \"reserve\" with topology chooses them", "reserved-cpus: %s is not a subset of online-cpus: %s", reserved, online)
-			}
-		})},
-		{ID: "machine-reserved-above-capacity", Minds: "more reserved than there is", Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/node_container_manager_linux.go, validateNodeAllocatable", check: with(func(l *look, m *Machine) {
-			l.capacity(m, func(field, name, reserved, capacity string, over bool) {
-				if over {
-					l.field(field, "reserve less", "invalid Node Allocatable configuration. Resource %q has a reservation of %s (evictionHard included) but capacity of %s. Expected capacity >= reservation", name, reserved, capacity)
-				}
-			})
-		})},
-		{ID: "machine-nothing-left", Minds: "all that there is reserved", Does: Swallows, Severity: Warning, Source: "pkg/kubelet/cm/node_container_manager_linux.go", check: with(func(l *look, m *Machine) {
-			l.capacity(m, func(field, name, reserved, _ string, over bool) {
-				if !over {
-					l.field(field, "reserve less: nothing is left for pods", "%s: %s are reserved, all that there is: the kubelet runs, and the node takes no pod", name, reserved)
-				}
-			})
-		})},
-		{ID: "machine-numa-node", Minds: "memory reserved on a NUMA node that there is not", Since: 21, Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/memorymanager/memory_manager.go", check: with(func(l *look, m *Machine) {
-			if l.text("memoryManagerPolicy") != "Static" || len(m.NUMA) == 0 {
-				return
-			}
-			for i, v := range l.list("reservedMemory") {
-				entry, _ := v.(map[string]any)
-				n, err := strconv.Atoi(fmt.Sprint(entry["numaNode"]))
-				if err == nil && !slices.Contains(m.NUMA, n) {
-					l.at([]string{"reservedMemory", strconv.Itoa(i), "numaNode"}, "", "the reserved memory configuration references a NUMA node %d that does not exist on this machine", n)
-				}
-			}
-		})},
-		{ID: "machine-many-numa-nodes", Minds: "a topology policy on a machine with more than 8 NUMA nodes", Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/topologymanager/topology_manager.go", check: with(func(l *look, m *Machine) {
-			limit := 8
-			if n, err := strconv.Atoi(l.stringMap("topologyManagerPolicyOptions")["max-allowable-numa-nodes"]); err == nil {
-				limit = n
-			}
-			if p := l.text("topologyManagerPolicy"); p != "" && p != "none" && len(m.NUMA) > limit {
-				l.field("topologyManagerPolicy", "topologyManagerPolicyOptions: {max-allowable-numa-nodes: ...}, since 1.31", "unsupported on machines with more than %d NUMA Nodes", limit)
-			}
-		})},
-		{ID: "machine-cgroup-driver", Minds: "another cgroup driver than the runtime's", Does: Swallows, Severity: Warning, Source: "cmd/kubelet/app/server.go, getCgroupDriverFromCRI", check: with((*look).driver)},
-		{ID: "machine-cgroup-v1", Minds: "cgroup v1", Since: 31, Does: Exits, Severity: Error, Source: "pkg/kubelet/apis/config/validation/validation_linux.go", check: with(func(l *look, m *Machine) {
-			preset, _ := known.FieldAt("failCgroupV1", l.minor)
-			if m.Cgroup == 1 && l.boolean("failCgroupV1", preset.Default == "true") {
-				l.field("failCgroupV1", "boot with systemd.unified_cgroup_hierarchy=1; failCgroupV1: false puts it off", "kubelet is configured to not run on a host using cgroup v1. cgroup v1 support is unsupported and will be removed in a future release")
-			}
-		})},
-		{ID: "machine-oom-cgroup-v1", Minds: "`singleProcessOOMKill: false` with cgroup v1", Since: 32, Does: Exits, Severity: Error, Source: "pkg/kubelet/apis/config/validation/validation_linux.go", check: with(func(l *look, m *Machine) {
-			if m.Cgroup == 1 && !l.boolean("singleProcessOOMKill", true) {
-				l.field("singleProcessOOMKill", "boot with cgroup v2, or take it out", "invalid configuration: singleProcessOOMKill must not be explicitly set to false when using cgroup v1")
-			}
-		})},
-		{ID: "machine-swap-cgroup-v1", Minds: "limited swap with cgroup v1", Since: 30, Does: Exits, Severity: Error, Source: "cmd/kubelet/app/server.go, run", check: with(func(l *look, m *Machine) {
-			if word, _ := l.inner("memorySwap", "swapBehavior").(string); m.Cgroup == 1 && word == "LimitedSwap" && l.gate("NodeSwap") {
-				l.at([]string{"memorySwap", "swapBehavior"}, "boot with cgroup v2, or take it out", "swap feature is enabled and LimitedSwap but it is only supported with cgroupv2")
-			}
-		})},
-		{ID: "machine-swap", Minds: "swap that is on", Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/container_manager_linux.go, NewContainerManager", check: with(func(l *look, m *Machine) {
-			if m.Swap != nil && *m.Swap && l.boolean("failSwapOn", true) {
-				l.field("failSwapOn", "swapoff -a and take swap out of fstab; or failSwapOn: false, with memorySwap.swapBehavior", "running with swap on is not supported, please disable swap or set --fail-swap-on flag to false")
-			}
-		})},
-		{ID: "machine-kernel", Minds: "`protectKernelDefaults` where the kernel has other values than the kubelet needs", Does: Exits, Severity: Error, Alone: true, Source: "pkg/kubelet/cm/container_manager_linux.go, setupKernelTunables", check: (*look).kernel},
-		{ID: "machine-node-ip", Minds: "a `--node-ip` of no interface", Does: Swallows, Severity: Warning, Source: "pkg/kubelet/kubelet_node_status.go; nodestatus.NodeAddress", check: with(func(l *look, m *Machine) {
-			for _, f := range l.Flags {
-				if f.Name != "node-ip" || len(m.Addresses) == 0 {
-					continue
-				}
-				ips, _, refused := nodeIPs(f.Value)
-				for _, a := range ips {
-					if refused == "" && !a.IsUnspecified() && !slices.Contains(m.Addresses, a) {
-						l.flag(f.Name, "", "%s is of no interface of this machine: the kubelet runs, and the Node gets no address", a)
-					}
-				}
-			}
-		})},
-		{ID: "machine-cgroup-missing", Minds: "an enforced cgroup, or `cgroupRoot`, that is not there", Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/node_container_manager_linux.go; pkg/kubelet/cm/cgroup_v1_manager_linux.go, Validate", check: with((*look).cgroups)},
-		{ID: "machine-file-missing", Minds: "a certificate or key that is not there", Does: Exits, Severity: Error, Source: "cmd/kubelet/app/server.go; pkg/kubelet/kubelet.go", check: with(func(l *look, _ *Machine) {
-			l.missing(Error, "relative paths begin at the folder of the configuration", []string{"authentication", "x509", "clientCAFile"}, "open %s: no such file or directory")
-			if l.text("tlsCertFile") == "" || l.text("tlsPrivateKeyFile") == "" {
-				return // one alone is not opened
-			}
-			l.missing(Error, "", []string{"tlsCertFile"}, "open %s: no such file or directory")
-			l.missing(Error, "", []string{"tlsPrivateKeyFile"}, "open %s: no such file or directory")
-		})},
-		{ID: "machine-client-ca", Minds: "a `clientCAFile` in which there is no certificate, or one that is damaged", Does: Exits, Severity: Error, Alone: true, Source: "k8s.io/apiserver/pkg/server/dynamiccertificates, loadCABundle; k8s.io/client-go/util/cert, ParseCertsPEM", check: func(l *look) {
-			where := []string{"authentication", "x509", "clientCAFile"}
-			l.refused(where, l.path(where...), "", "name a file of PEM certificates, as ca_certificate of stage \"write\" makes one")
-		}},
-		{ID: "machine-serving-certificate", Minds: "a `tlsCertFile` and a `tlsPrivateKeyFile` that are none, are damaged, or are not of each other", Does: Exits, Severity: Error, Source: "pkg/kubelet/kubelet.go, NewMainKubelet; k8s.io/client-go/util/certificate/certificate_store.go; crypto/tls, X509KeyPair", check: func(l *look) {
-			if key := l.path("tlsPrivateKeyFile"); key != "" && !l.signed() {
-				l.refused([]string{"tlsCertFile"}, l.path("tlsCertFile"), key, "name a PEM certificate, its chain after it, and the PEM key that is its own; without both the kubelet signs a certificate for itself")
-			}
-		}},
-		{ID: "machine-flag-path", Minds: "a folder or file that a flag names, and that is not there", Does: Exits, Severity: Error, Source: "cmd/kubelet/app/server.go, mergeKubeletConfigurations; pkg/credentialprovider/plugin", check: with((*look).flagPaths)},
-		{ID: "machine-listen-address", Minds: "an `address` to listen on that is of no interface", Does: Exits, Severity: Error, Source: "pkg/kubelet/server/server.go, ListenAndServeKubeletServer", check: with(func(l *look, m *Machine) {
-			listening := l.listeners()
-			a, err := netip.ParseAddr(l.text("address"))
-			if err == nil && len(listening) > 0 && len(m.Addresses) > 0 && !a.IsUnspecified() && !a.IsLoopback() && !a.IsLinkLocalUnicast() && !slices.Contains(m.Addresses, a.Unmap()) {
-				l.field("address", "name an address of this machine, or 0.0.0.0", "listen tcp %s: bind: cannot assign requested address", netip.AddrPortFrom(a, uint16(listening[0].port)))
-			}
-		})},
-		{ID: "machine-image-endpoint", Minds: "an `imageServiceEndpoint` of its own whose socket is not there", Does: Exits, Severity: Warning, Since: 27, Source: "pkg/kubelet/kubelet.go, PreInitRuntimeService", check: with(func(l *look, m *Machine) {
-			socket := strings.TrimPrefix(l.text("imageServiceEndpoint"), "unix://")
-			if !path.IsAbs(socket) || m.Exists == nil || socket == strings.TrimPrefix(l.text("containerRuntimeEndpoint"), "unix://") {
-				return
-			}
-			// What listens there may start between prelet and the kubelet.
-			if there, told := m.Exists(socket); told && !there {
-				l.field("imageServiceEndpoint", "start what listens there before the kubelet, or take it out",
-					"validate CRI v1 image API for endpoint %q: connect: no such file or directory, as it is now", l.text("imageServiceEndpoint"))
-			}
-		})},
-		{ID: "machine-path-missing", Minds: "`resolvConf` or `staticPodPath` that is not there", Does: Swallows, Severity: Warning, Source: "pkg/kubelet/network/dns/dns.go; pkg/kubelet/config/file.go", check: with(func(l *look, _ *Machine) {
-			l.missing(Warning, "name a file that is there; the kubelet's default is /etc/resolv.conf", []string{"resolvConf"}, "%s is not there: the kubelet runs, and pods do not start")
-			l.missing(Note, "", []string{"staticPodPath"}, "%s is not there: the kubelet runs without static pods until it is")
-		})},
+		{
+			ID:      "machine-cpu-offline",
+			Summary: "reserved CPUs that are not online",
+			Since:   22,
+			Source:  "cmd/kubelet/app/server.go, getReservedCPUs",
+			check:   forMachine(checkCPUsOnline),
+		},
+		{
+			ID:      "machine-reserved-above-capacity",
+			Summary: "more reserved than the machine has",
+			Source:  allocatable + ", validateNodeAllocatable",
+			check:   forMachine(checkCapacity),
+		},
+		{
+			ID:      "machine-nothing-left",
+			Summary: "everything that the machine has is reserved",
+			Effect:  Ignores,
+			Source:  allocatable,
+			check:   forMachine(checkNothingLeft),
+		},
+		{
+			ID:      "machine-numa-node",
+			Summary: "memory reserved on a NUMA node that the machine does not have",
+			Since:   21,
+			Source:  memoryManagerSource,
+			check:   forMachine(checkNUMANodes),
+		},
+		{
+			ID:      "machine-many-numa-nodes",
+			Summary: "a topology policy on a machine with more than 8 NUMA nodes",
+			Source:  "pkg/kubelet/cm/topologymanager/topology_manager.go",
+			check:   forMachine(checkNUMALimit),
+		},
+		{
+			ID:      "machine-cgroup-driver",
+			Summary: "another cgroup driver than the runtime's",
+			Effect:  Ignores,
+			Source:  "cmd/kubelet/app/server.go, getCgroupDriverFromCRI",
+			check:   forMachine(checkCgroupDriver),
+		},
+		{
+			ID:      "machine-cgroup-v1",
+			Summary: "cgroup v1",
+			Since:   31,
+			Source:  validationLinux,
+			check:   forMachine(checkCgroupV1),
+		},
+		{
+			ID:      "machine-oom-cgroup-v1",
+			Summary: "`singleProcessOOMKill: false` with cgroup v1",
+			Since:   32,
+			Source:  validationLinux,
+			check:   forMachine(checkOOMKill),
+		},
+		{
+			ID:      "machine-swap-cgroup-v1",
+			Summary: "limited swap with cgroup v1",
+			Since:   30,
+			Source:  "cmd/kubelet/app/server.go, run",
+			check:   forMachine(checkLimitedSwap),
+		},
+		{
+			ID:      "machine-swap",
+			Summary: "swap that is on",
+			Source:  containerManager + ", NewContainerManager",
+			check:   forMachine(checkSwap),
+		},
+		{
+			ID:      "machine-kernel",
+			Summary: "`protectKernelDefaults` with other kernel parameters than the kubelet needs",
+			Source:  containerManager + ", setupKernelTunables",
+			check:   checkKernel,
+		},
+		{
+			ID:      "machine-node-ip",
+			Summary: "a `--node-ip` that no interface has",
+			Effect:  Ignores,
+			Source:  "pkg/kubelet/kubelet_node_status.go; nodestatus.NodeAddress",
+			check:   forMachine(checkNodeAddress),
+		},
+		{
+			ID:      "machine-cgroup-missing",
+			Summary: "a missing cgroup that is enforced, or the `cgroupRoot`",
+			Source:  allocatable + "; pkg/kubelet/cm/cgroup_v1_manager_linux.go, Validate",
+			check:   forMachine(checkCgroups),
+		},
+		{
+			ID:      "machine-file-missing",
+			Summary: "a missing certificate or key",
+			Source:  "cmd/kubelet/app/server.go; pkg/kubelet/kubelet.go",
+			check:   checkFiles,
+		},
+		{
+			ID:      "machine-client-ca",
+			Summary: "a `clientCAFile` without a certificate, or with a damaged one",
+			Source: "k8s.io/apiserver/pkg/server/dynamiccertificates, loadCABundle; " +
+				"k8s.io/client-go/util/cert, ParseCertsPEM",
+			check: checkClientCA,
+		},
+		{
+			ID:      "machine-serving-certificate",
+			Summary: "a `tlsCertFile` or `tlsPrivateKeyFile` that is damaged, of another type, or of another pair",
+			Source: "pkg/kubelet/kubelet.go, NewMainKubelet; " +
+				"k8s.io/client-go/util/certificate/certificate_store.go; crypto/tls, X509KeyPair",
+			check: checkServingCertificate,
+		},
+		{
+			ID:      "machine-flag-path",
+			Summary: "a missing folder or file of a flag",
+			Source:  "cmd/kubelet/app/server.go, mergeKubeletConfigurations; pkg/credentialprovider/plugin",
+			check:   checkFlagPaths,
+		},
+		{
+			ID:      "machine-listen-address",
+			Summary: "an `address` to listen on that no interface has",
+			Source:  serverSource,
+			check:   forMachine(checkBindAddress),
+		},
+		{
+			ID:       "machine-image-endpoint",
+			Summary:  "an `imageServiceEndpoint` of its own whose socket is missing",
+			Since:    27,
+			Severity: Warning,
+			Source:   "pkg/kubelet/kubelet.go, PreInitRuntimeService",
+			check:    checkImageEndpoint,
+		},
+		{
+			ID:      "machine-path-missing",
+			Summary: "a missing `resolvConf` or `staticPodPath`",
+			Effect:  Ignores,
+			Source:  "pkg/kubelet/network/dns/dns.go; pkg/kubelet/config/file.go",
+			check:   checkPaths,
+		},
 	}
 }
 
-// flagPaths looks for what flags name.
-func (l *look) flagPaths(m *Machine) {
-	const says = `config-dir failed to walk through kubelet dropin directory "%s": no such file or directory
-image-credential-provider-bin-dir plugin binary directory %s did not exist
-image-credential-provider-config unable to access path "%s": no such file or directory`
-	for line := range strings.Lines(says) {
-		name, message, _ := strings.Cut(strings.TrimSpace(line), " ")
-		for i, f := range l.Flags {
-			last := !slices.ContainsFunc(l.Flags[i+1:], func(o Flag) bool { return o.Name == name })
-			if f.Name != name || !last || m.Exists == nil || !path.IsAbs(f.Value) {
-				continue
-			}
-			if there, told := m.Exists(f.Value); told && !there {
-				l.flag(name, "make it before the kubelet starts, or take the flag out", message, f.Value)
-			}
+// forMachine returns a check that needs a machine and a configuration.
+func forMachine(check func(*checker, *Machine)) func(*checker) {
+	return func(c *checker) {
+		if c.Machine != nil && c.config != nil {
+			check(c, c.Machine)
 		}
 	}
 }
 
-// tunables are what the kubelet wants of the kernel.
-const tunables = `vm/overcommit_memory 1
-vm/panic_on_oom 0
-kernel/panic 10
-kernel/panic_on_oops 1
-kernel/keys/root_maxkeys 1000000
-kernel/keys/root_maxbytes 25000000`
+func checkCPUsOnline(c *checker, m *Machine) {
+	reserved, err := kubelet.ParseCPUSet(c.textAt("reservedSystemCPUs"))
+	online := cpuset.New(m.CPUs...)
+	if err == nil && !online.IsEmpty() && !reserved.IsSubsetOf(online) {
+		c.reportField("reservedSystemCPUs",
+			"name CPUs of this machine; stage \"reserve\" with topology chooses them",
+			"reserved-cpus: %s is not a subset of online-cpus: %s", reserved, online)
+	}
+}
 
-// kernel compares them with those that the machine has. Where they are unknown it says what they must be.
-func (l *look) kernel() {
+func checkCapacity(c *checker, m *Machine) {
+	for _, r := range c.findExhausted(m) {
+		if r.isExceeded {
+			c.reportReservation(r, "reserve less",
+				"invalid Node Allocatable configuration. Resource %q has a "+
+					"reservation of %s "+
+					"(evictionHard included) but capacity of %s. Expected capacity >= reservation",
+				r.resource, r.amount, r.capacity)
+		}
+	}
+}
+
+func checkNothingLeft(c *checker, m *Machine) {
+	for _, r := range c.findExhausted(m) {
+		if !r.isExceeded {
+			c.reportReservation(r, "reserve less: nothing is left for pods",
+				"%s: %s are reserved, which is the whole capacity: the kubelet runs, and the node accepts no pod",
+				r.resource, r.amount)
+		}
+	}
+}
+
+// reservation is a resource of which nothing is left for pods.
+type reservation struct {
+	resource       string
+	field          string // with the largest reservation
+	amount         string
+	capacity       string
+	isExceeded     bool
+	usesUnsetField bool
+}
+
+func (c *checker) reportReservation(r reservation, hint, format string, args ...any) {
+	c.usesUnsetField = r.usesUnsetField
+	c.reportField(r.field, hint, format, args...)
+}
+
+// findExhausted returns the resources that are reserved completely.
+func (c *checker) findExhausted(m *Machine) []reservation {
+	var exhausted []reservation
+	add := func(r *reservation) {
+		if r != nil {
+			r.usesUnsetField = c.usesUnsetField
+			exhausted = append(exhausted, *r)
+		}
+	}
+
+	c.startFinding()
+	add(c.reservedCPUs(len(m.CPUs)))
+
+	c.startFinding()
+	_, isMoved := c.flagValue("root-dir")
+	if !isMoved && c.boolAt("localStorageCapacityIsolation", true) {
+		add(c.sumReservation("ephemeral-storage", "nodefs.available", m.DiskBytes))
+	}
+
+	c.startFinding()
+	add(c.sumReservation("memory", "memory.available", m.MemoryBytes))
+
+	return exhausted
+}
+
+// reservedCPUs compares the reserved CPUs with the machine's: a list of them replaces the amounts.
+func (c *checker) reservedCPUs(count int) *reservation {
+	list, err := kubelet.ParseCPUSet(c.textAt("reservedSystemCPUs"))
+	if err != nil {
+		return nil
+	}
+	if list.IsEmpty() {
+		return c.sumReservation("cpu", "", int64(count))
+	}
+	if count == 0 || list.Size() < count {
+		return nil
+	}
+
+	return &reservation{
+		resource:   "cpu",
+		field:      "reservedSystemCPUs",
+		amount:     strconv.Itoa(list.Size()),
+		capacity:   strconv.Itoa(count),
+		isExceeded: list.Size() > count,
+	}
+}
+
+// sumReservation compares the sum of all reservations of a resource with its capacity; 0: unknown. signal is that of
+// its eviction threshold, if it has one.
+func (c *checker) sumReservation(name, signal string, capacity int64) *reservation {
+	if capacity == 0 {
+		return nil
+	}
+	amounts := map[string]resource.Quantity{}
+	for _, field := range reservedFields {
+		amounts[field.name] = c.reservedAmount(field.name, name)
+	}
+	if signal != "" {
+		threshold, isKnown := c.evictionAmount(signal, capacity)
+		if !isKnown {
+			return nil
+		}
+		amounts["evictionHard"] = threshold
+	}
+
+	var sum, largest resource.Quantity
+	r := &reservation{resource: name, capacity: strconv.FormatInt(capacity, 10)}
+	for _, field := range []string{"kubeReserved", "systemReserved", "evictionHard"} {
+		amount := amounts[field]
+		sum.Add(amount)
+		if amount.Cmp(largest) > 0 {
+			r.field = field
+			largest = amount
+		}
+	}
+	if sum.CmpInt64(capacity) < 0 {
+		return nil
+	}
+	if name != "cpu" {
+		r.capacity = fmt.Sprintf("%dMi", capacity>>20)
+	}
+	r.amount = sum.String()
+	r.isExceeded = sum.CmpInt64(capacity) > 0
+
+	return r
+}
+
+func checkNUMANodes(c *checker, m *Machine) {
+	if c.textAt("memoryManagerPolicy") != "Static" || len(m.NUMA) == 0 {
+		return
+	}
+	for i, v := range c.listAt("reservedMemory") {
+		entry, _ := v.(map[string]any)
+		node, isNumber := parseNumber(entry["numaNode"])
+		if isNumber && !slices.Contains(m.NUMA, int(node)) {
+			c.reportAt([]string{"reservedMemory", strconv.Itoa(i), "numaNode"}, "",
+				"the reserved memory configuration references a NUMA node %d that does not exist on this machine",
+				node)
+		}
+	}
+}
+
+func checkNUMALimit(c *checker, m *Machine) {
+	limit, err := strconv.Atoi(c.mapAt("topologyManagerPolicyOptions")[maxNUMANodes])
+	if err != nil {
+		limit = 8
+	}
+	policy := c.textAt("topologyManagerPolicy")
+	if policy != "" && policy != "none" && len(m.NUMA) > limit {
+		c.reportField("topologyManagerPolicy",
+			"set topologyManagerPolicyOptions: {max-allowable-numa-nodes: ...}, which exists since 1.31",
+			"unsupported on machines with more than %d NUMA Nodes", limit)
+	}
+}
+
+func checkCgroupV1(c *checker, m *Machine) {
+	field, _ := known.FieldAt("failCgroupV1", c.minor)
+	if m.Cgroup == 1 && c.boolAt("failCgroupV1", field.Default == "true") {
+		c.reportField("failCgroupV1",
+			"boot with systemd.unified_cgroup_hierarchy=1; failCgroupV1: false is a temporary workaround",
+			"kubelet is configured to not run on a host using cgroup v1. "+
+				"cgroup v1 support is unsupported and will be removed in a future release")
+	}
+}
+
+func checkOOMKill(c *checker, m *Machine) {
+	if m.Cgroup == 1 && !c.boolAt("singleProcessOOMKill", true) {
+		c.reportField("singleProcessOOMKill", "boot with cgroup v2, or remove it",
+			"invalid configuration: "+
+				"singleProcessOOMKill must not be explicitly set to false when using cgroup v1")
+	}
+}
+
+func checkLimitedSwap(c *checker, m *Machine) {
+	const field = "memorySwap.swapBehavior"
+	isLimited := c.textAt(field) == "LimitedSwap" && c.isGateOn("NodeSwap")
+	if m.Cgroup == 1 && isLimited {
+		c.reportField(field, "boot with cgroup v2, or remove it",
+			"swap feature is enabled and LimitedSwap but it is only supported with cgroupv2")
+	}
+}
+
+func checkSwap(c *checker, m *Machine) {
+	if orZero(m.Swap) && c.boolAt("failSwapOn", true) {
+		c.reportField("failSwapOn",
+			"run swapoff -a and remove swap from fstab; or set failSwapOn: false, with memorySwap.swapBehavior",
+			"running with swap on is not supported, please disable swap or set --fail-swap-on flag to false")
+	}
+}
+
+// kernelParameters are those that the kubelet needs with protectKernelDefaults.
+var kernelParameters = []struct {
+	path  string
+	value int64
+}{
+	{"vm/overcommit_memory", 1},
+	{"vm/panic_on_oom", 0},
+	{"kernel/panic", 10},
+	{"kernel/panic_on_oops", 1},
+	{"kernel/keys/root_maxkeys", 1000000},
+	{"kernel/keys/root_maxbytes", 25000000},
+}
+
+// checkKernel compares the kernel's parameters with those that the kubelet needs. If they are unknown, a note lists the
+// needed ones.
+func checkKernel(c *checker) {
 	const field = "protectKernelDefaults"
-	if !l.boolean(field, false) {
+	if !c.isTrue(field) {
 		return
 	}
-	if l.Machine == nil || len(l.Machine.Kernel) == 0 {
-		defer func(before Severity) { l.rule.Severity = before }(l.rule.Severity)
-		l.rule.Severity = Note
-		l.field(field, "", "the kubelet ends where the kernel has not %s", strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(tunables, " ", "="), "\n", ", "), "/", "."))
+
+	var current map[string]int64
+	if c.Machine != nil {
+		current = c.Machine.Kernel
+	}
+	var settings []string
+	for _, p := range kernelParameters {
+		setting := fmt.Sprintf("%s=%d", strings.ReplaceAll(p.path, "/", "."), p.value)
+		settings = append(settings, setting)
+		if value, isKnown := current[p.path]; isKnown && value != p.value {
+			c.reportField(field, "set "+setting+" in /etc/sysctl.d, or remove protectKernelDefaults",
+				"invalid kernel flag: %s, expected value: %d, actual value: %d", p.path, p.value, value)
+		}
+	}
+	if len(current) == 0 {
+		c.severity = Note
+		c.reportField(field, "", "the kubelet exits unless the kernel has %s", strings.Join(settings, ", "))
+	}
+}
+
+func checkNodeAddress(c *checker, m *Machine) {
+	value, _ := c.flagValue("node-ip")
+	ips, _ := parseNodeIPs(value)
+	if checkIPPair(ips) != nil || len(m.Addresses) == 0 {
 		return
 	}
-	for line := range strings.Lines(tunables) {
-		name, text, _ := strings.Cut(strings.TrimSpace(line), " ")
-		want, _ := strconv.ParseInt(text, 10, 64)
-		if have, told := l.Machine.Kernel[name]; told && have != want {
-			l.field(field, "set "+strings.ReplaceAll(name, "/", ".")+"="+text+" in /etc/sysctl.d, or take protectKernelDefaults out", "invalid kernel flag: %s, expected value: %d, actual value: %d", name, want, have)
+	for _, ip := range ips {
+		if !ip.IsUnspecified() && !slices.Contains(m.Addresses, ip) {
+			c.reportFlag("node-ip", "",
+				"no interface of this machine has %s: the kubelet runs, and the Node gets no address", ip)
 		}
 	}
 }
 
-// signed says whether the kubelet may have a certificate that the cluster signed, and then takes that.
-func (l *look) signed() bool {
-	if !l.boolean("serverTLSBootstrap", false) {
-		return false
-	}
-	dir := "/var/lib/kubelet/pki"
-	for _, f := range l.Flags {
-		if f.Name == "cert-dir" {
-			dir = f.Value
-		}
-	}
-	if l.Machine == nil || l.Machine.Exists == nil {
-		return true
-	}
-	there, told := l.Machine.Exists(dir + "/kubelet-server-current.pem")
-	return there || !told
-}
-
-// refused minds files that the kubelet would not take.
-func (l *look) refused(where []string, cert, key, hint string) {
-	if l.Refused == nil || !path.IsAbs(cert) {
+func checkBindAddress(c *checker, m *Machine) {
+	listeners := c.apiListeners()
+	address, err := netip.ParseAddr(c.textAt("address"))
+	isNothing := err != nil || len(listeners) == 0 || len(m.Addresses) == 0
+	isSpecial := address.IsUnspecified() || address.IsLoopback() || address.IsLinkLocalUnicast()
+	if isNothing || isSpecial || slices.Contains(m.Addresses, address.Unmap()) {
 		return
 	}
-	if why, told := l.Refused(cert, key); told && why != "" {
-		l.at(where, hint, "%s", why)
-	}
+	c.reportField("address", "name an address of this machine, or 0.0.0.0",
+		"listen tcp %s: bind: cannot assign requested address",
+		netip.AddrPortFrom(address, uint16(listeners[0].port)))
 }
 
-// path is a path of the configuration, absolute: others begin at the folder of the file, and as flags at the root, where
-// systemd starts a kubelet. "" is none, or one of which that is not known.
-func (l *look) path(where ...string) string {
-	p, _ := l.inner(where...).(string)
-	dir := l.Dir
-	if !l.zeroIsUnset(strings.Join(where, ".")) {
+// exists reports whether a path exists on the machine.
+func (c *checker) exists(file string) (exists, isKnown bool) {
+	if c.Machine == nil || c.Machine.Exists == nil {
+		return false, false
+	}
+
+	return c.Machine.Exists(file)
+}
+
+// isMissing reports whether a path certainly does not exist.
+func (c *checker) isMissing(file string) bool {
+	exists, isKnown := c.exists(file)
+
+	return isKnown && !exists
+}
+
+// fileAt returns a path of the configuration as an absolute one; "" if it is not set, or relative to an unknown folder.
+// Relative paths begin at the folder of the file, or of a flag at the root, where systemd starts the kubelet.
+func (c *checker) fileAt(field string) string {
+	file := c.textAt(field)
+	dir := c.Dir
+	if !c.isZeroUnset(field) {
 		dir = "/"
 	}
-	switch {
-	case p == "" || path.IsAbs(p):
-		return p
-	case dir == "":
+	if file == "" || path.IsAbs(file) {
+		return file
+	}
+	if dir == "" {
 		return ""
 	}
 
-	return path.Join(dir, p)
+	return path.Join(dir, file)
 }
 
-func (l *look) missing(s Severity, hint string, where []string, says string) {
-	p := l.path(where...)
-	if p == "" || l.Machine.Exists == nil {
+// reportMissing reports a file of the configuration that does not exist. The message has a place for its path.
+func (c *checker) reportMissing(field string, hint, format string) {
+	file := c.fileAt(field)
+	if file != "" && c.isMissing(file) {
+		c.reportField(field, hint, format, file)
+	}
+}
+
+const cannotOpen = "open %s: no such file or directory"
+
+const clientCAField = "authentication.x509.clientCAFile"
+
+// checkFiles reports missing files. The kubelet does not open a certificate without a key.
+func checkFiles(c *checker) {
+	c.reportMissing(clientCAField, "relative paths begin at the folder of the configuration", cannotOpen)
+	if c.hasText("tlsCertFile") && c.hasText("tlsPrivateKeyFile") {
+		c.reportMissing("tlsCertFile", "", cannotOpen)
+		c.reportMissing("tlsPrivateKeyFile", "", cannotOpen)
+	}
+}
+
+func checkPaths(c *checker) {
+	c.reportMissing("resolvConf", "name an existing file; the kubelet's default is /etc/resolv.conf",
+		"%s does not exist: the kubelet runs, and pods do not start")
+	c.severity = Note
+	c.reportMissing("staticPodPath", "",
+		"%s does not exist: until it does, the kubelet runs no static pods")
+}
+
+func checkClientCA(c *checker) {
+	c.reportRejected(clientCAField, "",
+		"name a file of PEM certificates, as ca_certificate of stage "+
+			"\"write\" creates it")
+}
+
+func checkServingCertificate(c *checker) {
+	if key := c.fileAt("tlsPrivateKeyFile"); key != "" && !c.hasSignedCertificate() {
+		c.reportRejected("tlsCertFile", key,
+			"name a PEM certificate, followed by its chain, and its PEM key; "+
+				"without both the kubelet creates a self-signed certificate")
+	}
+}
+
+// reportRejected reports a certificate that the kubelet would reject.
+func (c *checker) reportRejected(field string, key, hint string) {
+	cert := c.fileAt(field)
+	if c.CheckFile == nil || !path.IsAbs(cert) {
 		return
 	}
-	if there, told := l.Machine.Exists(p); told && !there {
-		before := l.rule.Severity
-		l.rule.Severity = s
-		l.at(where, hint, says, p)
-		l.rule.Severity = before
+	if why, isKnown := c.CheckFile(cert, key); isKnown && why != "" {
+		c.reportField(field, hint, "%s", why)
 	}
 }
 
-// capacity compares what is kept from pods with what there is, and tells what leaves nothing.
-func (l *look) capacity(m *Machine, tell func(field, name, reserved, capacity string, over bool)) {
-	l.fresh()
-	cpus := len(m.CPUs)
-	set, err := kubelet.ParseCPUSet(l.text("reservedSystemCPUs"))
-	switch {
-	case err != nil || cpus == 0:
-	case set.IsEmpty():
-		l.compare("cpu", "", int64(cpus), strconv.Itoa(cpus), tell)
-	case set.Size() >= cpus:
-		tell("reservedSystemCPUs", "cpu", strconv.Itoa(set.Size()), strconv.Itoa(cpus), set.Size() > cpus)
+// hasSignedCertificate reports whether the kubelet may have a certificate that the cluster signed, which it prefers.
+func (c *checker) hasSignedCertificate() bool {
+	if !c.isTrue("serverTLSBootstrap") {
+		return false
+	}
+	dir, isSet := c.flagValue("cert-dir")
+	if !isSet {
+		dir = "/var/lib/kubelet/pki"
 	}
 
-	l.fresh()
-	isMoved := slices.ContainsFunc(l.Flags, func(f Flag) bool { return f.Name == "root-dir" })
-	if !isMoved && l.boolean("localStorageCapacityIsolation", true) {
-		l.compare("ephemeral-storage", "nodefs.available", m.DiskBytes, fmt.Sprintf("%dMi", m.DiskBytes>>20), tell)
-	}
-
-	l.fresh()
-	l.compare("memory", "memory.available", m.MemoryBytes, fmt.Sprintf("%dMi", m.MemoryBytes>>20), tell)
+	return !c.isMissing(dir + "/kubelet-server-current.pem")
 }
 
-// compare is capacity for one resource, and the signal whose threshold is kept from pods, too. have is 0 where it is
-// unknown. What keeps most is told.
-func (l *look) compare(name, signal string, have int64, capacity string, tell func(field, name, reserved, capacity string, over bool)) {
-	if have == 0 {
-		return
-	}
-	var sum, most resource.Quantity
-	largest := ""
-	for _, field := range []string{"kubeReserved", "systemReserved", "evictionHard"} {
-		kept, ok := resource.Quantity{}, true
-		if field != "evictionHard" {
-			kept = l.amount(field, name)
-		} else if signal != "" {
-			kept, ok = l.hardAmount(signal, have)
+func checkFlagPaths(c *checker) {
+	for _, f := range []struct{ flag, message string }{
+		{"config-dir", "failed to walk through kubelet dropin directory \"%s\": no such file or directory"},
+		{"image-credential-provider-bin-dir", "plugin binary directory %s did not exist"},
+		{"image-credential-provider-config", "unable to access path \"%s\": no such file or directory"},
+	} {
+		file, _ := c.flagValue(f.flag)
+		if path.IsAbs(file) && c.isMissing(file) {
+			c.reportFlag(f.flag, "create it before the kubelet starts, or remove the flag", f.message, file)
 		}
-		if !ok {
-			return
-		}
-		sum.Add(kept)
-		if kept.Cmp(most) > 0 {
-			largest, most = field, kept
-		}
-	}
-	if over := sum.CmpInt64(have); over >= 0 {
-		tell(largest, name, sum.String(), capacity, over > 0)
 	}
 }
 
-// cgroups looks for those that are to be enforced, and for the root of pods. They stand where the driver puts them: cgroupfs at their path,
-// systemd as a slice, a-b.slice inside a.slice; with cgroup v1 in every hierarchy.
-func (l *look) cgroups(m *Machine) {
-	roots := m.Hierarchies
-	if m.Cgroup == 2 {
-		roots = []string{"/sys/fs/cgroup"}
+// checkImageEndpoint reports a missing socket. It may appear before the kubelet starts.
+func checkImageEndpoint(c *checker) {
+	endpoint := c.textAt("imageServiceEndpoint")
+	socket := strings.TrimPrefix(endpoint, "unix://")
+	isOwn := socket != strings.TrimPrefix(c.textAt("containerRuntimeEndpoint"), "unix://")
+	if isOwn && path.IsAbs(socket) && c.isMissing(socket) {
+		c.reportField("imageServiceEndpoint", "start its service before the kubelet, or remove it",
+			"validate CRI v1 image API for endpoint %q: connect: no such file or directory, as it is now",
+			endpoint)
 	}
-	missing := func(path string) string {
-		for _, root := range roots {
-			if m.Exists == nil {
-				break
-			} else if there, told := m.Exists(root + path); told && !there {
-				return root + path
-			}
-		}
-		return ""
-	}
-	const hint = "let a unit make it before the kubelet starts (Slice= of its own unit makes a slice), or take "
-	defer func(before Severity) { l.rule.Severity = before }(l.rule.Severity)
-	if l.drives(m) == "systemd" { // which makes the slice of a unit with it, also the kubelet's own
-		l.rule.Severity = Warning
-	}
-	for i, v := range l.list("enforceNodeAllocatable") {
-		word, _ := v.(string)
-		owner := strings.TrimSuffix(strings.TrimSuffix(word, "-compressible"), "-reserved")
-		name := l.text(owner + "ReservedCgroup")
-		if at := missing(cgroupPath(name, l.drives(m))); name != "" && at != "" {
-			l.at([]string{"enforceNodeAllocatable", strconv.Itoa(i)}, hint+"the word out",
-				"Failed to enforce %s Reserved Cgroup Limits on %q: the cgroup does not exist (%s)", strings.ToUpper(owner[:1])+owner[1:], name, at)
-		}
-	}
-	root := path.Clean("/" + l.text("cgroupRoot"))
-	if root == "/" {
-		return
-	}
-	if l.drives(m) == "systemd" { // the name of a slice is made of it
-		root = cgroupPath(strings.ReplaceAll(strings.ReplaceAll(root[1:], "-", "_"), "/", "-"), "systemd")
-	}
-	if at := missing(root); at != "" && l.boolean("cgroupsPerQOS", true) {
-		l.field("cgroupRoot", hint+"cgroupRoot out", "invalid configuration: cgroup %q has some missing paths: %s", l.text("cgroupRoot"), at)
-	}
-}
-
-// cgroupPath is where a cgroup stands below /sys/fs/cgroup.
-func cgroupPath(name, driver string) string {
-	if driver != "systemd" {
-		return path.Join("/", name)
-	}
-	base := strings.TrimSuffix(path.Base(name), ".slice")
-	out, prefix := "", ""
-	for _, part := range strings.Split(base, "-") {
-		prefix += part
-		out += "/" + prefix + ".slice"
-		prefix += "-"
-	}
-	return out
 }

@@ -3,148 +3,255 @@ package rules
 import (
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/prelet/prelet/internal/kubelet"
 )
 
 const (
-	cpuOptions      = "pkg/kubelet/cm/cpumanager/policy_options.go"
-	topologyOptions = "pkg/kubelet/cm/topologymanager/policy_options.go"
+	cpuOptionsField = "cpuManagerPolicyOptions"
+	cpuSource       = "pkg/kubelet/cm/cpumanager/policy_options.go"
+	topologySource  = "pkg/kubelet/cm/topologymanager/policy_options.go"
 )
 
-// levels say by version how ripe each option of a policy is: from the minor version on alpha (a), beta (b) or stable.
-type levels string
-
-const (
-	cpuLevels levels = `full-pcpus-only 22a 23b 33
-distribute-cpus-across-numa 23a 33b
-align-by-socket 25a
-distribute-cpus-across-cores 31a
-strict-cpu-reservation 32a 33b 35
-prefer-align-cpus-by-uncorecache 32a 34b 36`
-	topologyLevels levels = `prefer-closest-numa-nodes 26a 28b 32
-max-allowable-numa-nodes 31b 35`
-)
-
-// at is the stage of an option in a version, a, b or "", and all options that there are.
-func (ls levels) at(option string, minor int) (stage string, known bool, all []string) {
-	for line := range strings.Lines(string(ls)) {
-		f := strings.Fields(line)
-		all = append(all, f[0])
-		for _, l := range f[1:] {
-			if since, _ := strconv.Atoi(l[:2]); f[0] == option && minor >= since {
-				stage, known = l[2:], true
-			}
-		}
-	}
-	return stage, known, all
+// policyOption is an option of a policy: the minor version that added it, and those that made it beta and stable; 0:
+// none yet.
+type policyOption struct {
+	name                string
+	since, beta, stable int
 }
 
-// managerRules mind the CPU, memory and topology managers together.
+// policyOptions are the options of one manager.
+type policyOptions struct {
+	field   string
+	manager string // as in the kubelet's messages
+	gate    string // without AlphaOptions and BetaOptions
+	options []policyOption
+}
+
+var cpuOptions = policyOptions{
+	field:   cpuOptionsField,
+	manager: "CPU Manager Policy",
+	gate:    "CPUManagerPolicy",
+	options: []policyOption{
+		{name: "full-pcpus-only", since: 22, beta: 23, stable: 33},
+		{name: "distribute-cpus-across-numa", since: 23, beta: 33},
+		{name: "align-by-socket", since: 25},
+		{name: "distribute-cpus-across-cores", since: 31},
+		{name: "strict-cpu-reservation", since: 32, beta: 33, stable: 35},
+		{name: "prefer-align-cpus-by-uncorecache", since: 32, beta: 34, stable: 36},
+	},
+}
+
+var topologyOptions = policyOptions{
+	field:   "topologyManagerPolicyOptions",
+	manager: "Topology Manager Policy",
+	gate:    "TopologyManagerPolicy",
+	options: []policyOption{
+		{name: "prefer-closest-numa-nodes", since: 26, beta: 28, stable: 32},
+		{name: maxNUMANodes, since: 31, beta: 31, stable: 35},
+	},
+}
+
+const maxNUMANodes = "max-allowable-numa-nodes"
+
+// exclusiveOptions are pairs of options of the static CPU policy that exclude each other.
+var exclusiveOptions = [][2]string{
+	{"full-pcpus-only", "distribute-cpus-across-cores"},
+	{"distribute-cpus-across-numa", "distribute-cpus-across-cores"},
+	{"prefer-align-cpus-by-uncorecache", "distribute-cpus-across-cores"},
+	{"prefer-align-cpus-by-uncorecache", "distribute-cpus-across-numa"},
+}
+
+// managerRules returns the rules about the CPU, memory and topology managers.
 func managerRules() []Rule {
 	return []Rule{
-		{ID: "config-cpu-option", Minds: "options of the CPU manager that are unknown, not ripe, or exclude each other", Since: 23, Does: Exits, Severity: Error, Source: cpuOptions, check: func(l *look) {
-			if l.text("cpuManagerPolicy") != "static" {
-				return
-			}
-			l.options("cpuManagerPolicyOptions", "CPU Manager Policy", "CPUManagerPolicy", cpuLevels)
-			l.exclusive()
-		}},
-		{ID: "config-topology-option", Minds: "options of the topology manager that are unknown or not ripe", Since: 26, Does: Exits, Severity: Error, Source: topologyOptions, check: func(l *look) {
-			if p := l.text("topologyManagerPolicy"); p == "" || p == "none" {
-				return
-			}
-			l.options("topologyManagerPolicyOptions", "Topology Manager Policy", "TopologyManagerPolicy", topologyLevels)
-			path := []string{"topologyManagerPolicyOptions", "max-allowable-numa-nodes"}
-			if v, ok := l.stringMap(path[0])[path[1]]; ok {
-				if n, err := strconv.Atoi(v); err != nil {
-					l.at(path, "write a number", "unable to convert policy option to integer %q: %s", path[1], err)
-				} else if n < 8 {
-					l.at(path, "", "the minimum value of %q should not be less than 8", path[1])
-				}
-			}
-		}},
-		{ID: "config-cpu-option-unused", Minds: "options of the CPU manager without its static policy", Since: 22, Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/cpumanager/policy_none.go", check: func(l *look) {
-			if p := l.text("cpuManagerPolicy"); p == "" || p == "none" {
-				for _, name := range sorted(l.stringMap("cpuManagerPolicyOptions")) {
-					l.at([]string{"cpuManagerPolicyOptions", name}, "set cpuManagerPolicy: static, or take them out", "new none policy error: None policy: received unsupported options=map[%s", name)
-				}
-			}
-		}},
-		{ID: "config-topology-unused", Minds: "a topology policy with neither a CPU nor a memory manager to give hints", Does: Swallows, Severity: Note, Source: "pkg/kubelet/cm/topologymanager", check: func(l *look) {
-			cpu, memory := l.text("cpuManagerPolicy"), l.text("memoryManagerPolicy")
-			if p := l.text("topologyManagerPolicy"); slices.Contains([]string{"best-effort", "restricted", "single-numa-node"}, p) && cpu != "static" && memory != "Static" {
-				l.field("topologyManagerPolicy", "cpuManagerPolicy: static lets it align CPUs, memoryManagerPolicy: Static memory", "%s aligns only devices, because neither the CPU manager nor the memory manager gives it hints", p)
-			}
-		}},
-		{ID: "config-topology-align-by-socket", Minds: "`align-by-socket` with `single-numa-node`", Since: 25, Does: Exits, Severity: Error, Source: cpuOptions + ", ValidateStaticPolicyOptions", check: func(l *look) {
-			if l.text("cpuManagerPolicy") == "static" && l.text("topologyManagerPolicy") == "single-numa-node" && l.has("cpuManagerPolicyOptions", "align-by-socket", "true") {
-				l.at([]string{"cpuManagerPolicyOptions", "align-by-socket"}, "use another topologyManagerPolicy, or take it out", "Topolgy manager single-numa-node policy is incompatible with CPUManager align-by-socket policy option")
-			}
-		}},
-		{ID: "config-pods-per-core", Minds: "`podsPerCore` that keeps `maxPods` from being reached", Does: Swallows, Severity: Warning, Source: "pkg/kubelet/kubelet_node_status.go, setNodeStatusMachineInfo", check: func(l *look) {
-			per, ok := l.number("podsPerCore")
-			if !ok || per <= 0 || l.Machine == nil || len(l.Machine.CPUs) == 0 {
-				return
-			}
-			pods, set := l.number("maxPods")
-			if !set || pods == 0 && l.zeroIsUnset("maxPods") {
-				pods = kubelet.DefaultMaxPods
-			}
-			if most := per * int64(len(l.Machine.CPUs)); most < pods {
-				l.field("podsPerCore", "raise it, or lower maxPods", "%d pods for each of the %d CPUs are %d: maxPods %d is not reached, and the kubelet does not say so", per, len(l.Machine.CPUs), most, pods)
-			}
-		}},
+		{
+			ID:      "config-cpu-option",
+			Summary: "options of the CPU manager that are unknown, not enabled, or exclude each other",
+			Since:   23,
+			Source:  cpuSource,
+			check:   checkCPUOptions,
+		},
+		{
+			ID:      "config-topology-option",
+			Summary: "options of the topology manager that are unknown or not enabled",
+			Since:   26,
+			Source:  topologySource,
+			check:   checkTopologyOptions,
+		},
+		{
+			ID:      "config-cpu-option-unused",
+			Summary: "options of the CPU manager without its static policy",
+			Since:   22,
+			Source:  "pkg/kubelet/cm/cpumanager/policy_none.go",
+			check:   checkUnusedCPUOptions,
+		},
+		{
+			ID:       "config-topology-unused",
+			Summary:  "a topology policy with neither a CPU nor a memory manager to give hints",
+			Effect:   Ignores,
+			Severity: Note,
+			Source:   "pkg/kubelet/cm/topologymanager",
+			check:    checkUnusedTopology,
+		},
+		{
+			ID:      "config-topology-align-by-socket",
+			Summary: "`align-by-socket` with `single-numa-node`",
+			Since:   25,
+			Source:  cpuSource + ", ValidateStaticPolicyOptions",
+			check:   checkAlignBySocket,
+		},
+		{
+			ID:      "config-pods-per-core",
+			Summary: "`podsPerCore` that is too low for `maxPods`",
+			Effect:  Ignores,
+			Source:  "pkg/kubelet/kubelet_node_status.go, setNodeStatusMachineInfo",
+			check:   checkPodsPerCore,
+		},
 	}
 }
 
-// has says whether a member of an object of texts is one text.
-func (l *look) has(object, name, text string) bool {
-	v, _ := l.entry(object, name)
-	return v == text
+func (c *checker) isStaticCPU() bool { return c.textAt("cpuManagerPolicy") == "static" }
+
+func checkCPUOptions(c *checker) {
+	if !c.isStaticCPU() {
+		return
+	}
+	c.checkPolicyOptions(cpuOptions)
+	for _, pair := range exclusiveOptions {
+		c.startFinding()
+		if c.isStaticCPU() && c.isCPUOptionOn(pair[0]) && c.isCPUOptionOn(pair[1]) {
+			c.reportMember(cpuOptionsField, pair[0], "keep one of the two",
+				"static policy options %s and %s can not be used at the same time", pair[0], pair[1])
+		}
+	}
 }
 
-// options minds names, ripeness and values of a policy's options.
-func (l *look) options(field, what, gate string, ls levels) {
-	m := l.stringMap(field)
-	for _, name := range sorted(m) {
-		path := []string{field, name}
-		stage, ok, all := ls.at(name, l.minor)
-		switch {
-		case !ok:
-			l.at(path, choose(name, all), "unknown %s option: %q", what, name)
+func (c *checker) isCPUOptionOn(name string) bool {
+	text, _ := c.memberAt(cpuOptionsField, name)
+	isOn, err := strconv.ParseBool(text)
+
+	return err == nil && isOn
+}
+
+func checkTopologyOptions(c *checker) {
+	if policy := c.textAt("topologyManagerPolicy"); policy == "" || policy == "none" {
+		return
+	}
+	c.checkPolicyOptions(topologyOptions)
+
+	limit, isSet := c.mapAt(topologyOptions.field)[maxNUMANodes]
+	if !isSet {
+		return
+	}
+	path := []string{topologyOptions.field, maxNUMANodes}
+	n, err := strconv.Atoi(limit)
+	switch {
+	case err != nil:
+		c.reportAt(path, "write a number", "unable to convert policy option to integer %q: %s",
+			maxNUMANodes, err)
+	case n < 8:
+		c.reportAt(path, "", "the minimum value of %q should not be less than 8", maxNUMANodes)
+	}
+}
+
+// checkPolicyOptions reports options that the version does not have or enable, and values that are not booleans.
+func (c *checker) checkPolicyOptions(policy policyOptions) {
+	values := c.mapAt(policy.field)
+	for _, name := range sortedKeys(values) {
+		path := []string{policy.field, name}
+		option := c.findOption(policy, name)
+		if option == nil {
+			c.reportAt(path, suggest(name, policy.names()), "unknown %s option: %q", policy.manager, name)
 			continue
-		case stage == "a" && !l.gate(gate+"AlphaOptions"):
-			l.at(path, "set the feature gate "+gate+"AlphaOptions", "%s Alpha-level Options not enabled, but option %q provided", what, name)
-		case stage == "b" && !l.gate(gate+"BetaOptions"):
-			l.at(path, "set the feature gate "+gate+"BetaOptions", "%s Beta-level Options not enabled, but option %q provided", what, name)
 		}
-		if name == "max-allowable-numa-nodes" {
-			continue
+
+		stage := option.stageIn(c.minor)
+		gate := policy.gate + stage + "Options"
+		if stage != "" && !c.isGateOn(gate) {
+			c.reportAt(path, "set the feature gate "+gate,
+				"%s %s-level Options not enabled, but option %q provided", policy.manager, stage, name)
 		}
-		if _, err := strconv.ParseBool(m[name]); err != nil {
-			l.at(path, `write "true" or "false"`, "bad value for option %q: %s", name, err)
+		if _, err := strconv.ParseBool(values[name]); err != nil && name != maxNUMANodes {
+			c.reportAt(path, `write "true" or "false"`, "bad value for option %q: %s", name, err)
 		}
 	}
 }
 
-// exclusive minds options of the static policy that exclude each other.
-func (l *look) exclusive() {
-	on := func(name string) bool {
-		text, _ := l.entry("cpuManagerPolicyOptions", name)
-		b, _ := strconv.ParseBool(text)
-		return b
-	}
-	for _, pair := range [][2]string{
-		{"full-pcpus-only", "distribute-cpus-across-cores"},
-		{"distribute-cpus-across-numa", "distribute-cpus-across-cores"},
-		{"prefer-align-cpus-by-uncorecache", "distribute-cpus-across-cores"},
-		{"prefer-align-cpus-by-uncorecache", "distribute-cpus-across-numa"},
-	} {
-		l.fresh()
-		if l.text("cpuManagerPolicy") == "static" && on(pair[0]) && on(pair[1]) {
-			l.at([]string{"cpuManagerPolicyOptions", pair[0]}, "keep one of the two", "static policy options %s and %s can not be used at the same time", pair[0], pair[1])
+// findOption returns an option if the version has it, otherwise nil.
+func (c *checker) findOption(policy policyOptions, name string) *policyOption {
+	for _, option := range policy.options {
+		if option.name == name && c.minor >= option.since {
+			return &option
 		}
+	}
+
+	return nil
+}
+
+func (p policyOptions) names() []string {
+	var names []string
+	for _, option := range p.options {
+		names = append(names, option.name)
+	}
+
+	return names
+}
+
+// stageIn returns Alpha, Beta, or "" for a stable option.
+func (o policyOption) stageIn(minor int) string {
+	switch {
+	case o.stable > 0 && minor >= o.stable:
+		return ""
+	case o.beta > 0 && minor >= o.beta:
+		return "Beta"
+	}
+
+	return "Alpha"
+}
+
+func checkUnusedCPUOptions(c *checker) {
+	if policy := c.textAt("cpuManagerPolicy"); policy != "" && policy != "none" {
+		return
+	}
+	for _, name := range sortedKeys(c.mapAt(cpuOptionsField)) {
+		c.reportMember(cpuOptionsField, name, "set cpuManagerPolicy: static, or remove them",
+			"new none policy error: None policy: received unsupported options=map[%s", name)
+	}
+}
+
+func checkUnusedTopology(c *checker) {
+	policy := c.textAt("topologyManagerPolicy")
+	aligns := slices.Contains([]string{"best-effort", "restricted", "single-numa-node"}, policy)
+	hasHints := c.isStaticCPU() || c.textAt("memoryManagerPolicy") == "Static"
+	if aligns && !hasHints {
+		c.reportField("topologyManagerPolicy",
+			"to align CPUs set cpuManagerPolicy: static, to align memory memoryManagerPolicy: Static",
+			"%s aligns only devices, because neither the CPU manager nor the memory manager gives it hints",
+			policy)
+	}
+}
+
+func checkAlignBySocket(c *checker) {
+	isSingleNode := c.textAt("topologyManagerPolicy") == "single-numa-node"
+	align, _ := c.memberAt(cpuOptionsField, "align-by-socket")
+	if isSingleNode && c.isStaticCPU() && align == "true" {
+		c.reportMember(cpuOptionsField, "align-by-socket",
+			"use another topologyManagerPolicy, or remove it",
+			"Topolgy manager single-numa-node policy is incompatible with CPUManager align-by-socket policy option")
+	}
+}
+
+func checkPodsPerCore(c *checker) {
+	perCore, _ := c.numberAt("podsPerCore")
+	if perCore <= 0 || c.Machine == nil || len(c.Machine.CPUs) == 0 {
+		return
+	}
+	cpus := int64(len(c.Machine.CPUs))
+	pods := c.numberOr("maxPods", kubelet.DefaultMaxPods)
+	if limit := perCore * cpus; limit < pods {
+		c.reportField("podsPerCore", "raise it, or lower maxPods",
+			"%d pods for each of the %d CPUs allow %d pods, so the kubelet silently never reaches maxPods %d",
+			perCore, cpus, limit, pods)
 	}
 }

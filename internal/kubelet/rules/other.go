@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"net/url"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,243 +17,425 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 )
 
-// otherRules mind taints, addresses, logs and what stands alone.
+// otherRules returns the rules about taints, addresses, cgroups, images, logs, traces and sysctls.
 func otherRules() []Rule {
 	return []Rule{
-		{ID: "config-bad-taint", Minds: "malformed registration taints, and one key with the same effect twice", Since: 23, Does: Exits, Severity: Error, Alone: true, Source: validation + "; pkg/util/taints", check: (*look).taints},
-		{ID: "config-bad-address", Minds: "a DNS server that is no address", Does: Swallows, Severity: Warning, Alone: true, Source: "pkg/kubelet/network/dns/dns.go; cmd/kubelet/app/server.go", check: func(l *look) {
-			for i, v := range l.list("clusterDNS") {
-				if s, ok := v.(string); ok {
-					if _, err := netip.ParseAddr(s); err != nil {
-						l.at([]string{"clusterDNS", strconv.Itoa(i)}, "write the address of the cluster's DNS service", "%q is no IP address: the kubelet runs, and pods cannot resolve names", s)
-					}
-				}
-			}
-		}},
-		{ID: "config-cgroup-root", Minds: "`systemCgroups` without `cgroupRoot`", Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
-			if l.text("systemCgroups") != "" && l.text("cgroupRoot") == "" {
-				l.field("systemCgroups", "set cgroupRoot: / too", "invalid configuration: systemCgroups (--system-cgroups) was specified and cgroupRoot (--cgroup-root) was not specified")
-			}
-		}},
-		{ID: "config-system-cgroups", Minds: "`systemCgroups` that is the root", Does: Exits, Severity: Error, Alone: true, Source: "pkg/kubelet/cm/container_manager_linux.go, setupNode", check: func(l *look) {
-			if l.text("systemCgroups") == "/" {
-				l.field("systemCgroups", "name another cgroup, or take it out", "system container cannot be root (\"/\")")
-			}
-		}},
-		{ID: "config-run-once", Minds: "`runOnce`", Since: 32, Does: Exits, Severity: Error, Alone: true, Source: validation, check: func(l *look) {
-			if l.boolean("runOnce", false) {
-				l.field("runOnce", "take it out", "invalid configuration: runOnce (--runOnce) true, Runonce mode has been deprecated and should not be set")
-			}
-		}},
-		{ID: "config-preloaded-images", Minds: "an allowlist of images that its policy does not use, or a pattern in it that is none", Since: 33, Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
-			if len(l.list("preloadedImagesVerificationAllowlist")) > 0 && l.text("imagePullCredentialsVerificationPolicy") != "NeverVerifyAllowlistedImages" {
-				l.field("preloadedImagesVerificationAllowlist", "set imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages",
-					"invalid configuration: can't set `preloadedImagesVerificationAllowlist` if `imagePullCredentialsVertificationPolicy` is not \"NeverVerifyAllowlistedImages\"")
-			}
-			l.fresh()
-			for i, v := range l.list("preloadedImagesVerificationAllowlist") {
-				image, _ := v.(string)
-				name, all := strings.CutSuffix(image, "/*")
-				last := name[strings.LastIndexByte(name, '/')+1:]
-				if strings.TrimSpace(name) == "" || strings.TrimSpace(image) != image || strings.Contains(name, "*") || !all && strings.ContainsAny(last, ":@") {
-					l.at([]string{"preloadedImagesVerificationAllowlist", strconv.Itoa(i)}, "write an image without tag and digest, or everything below a name: registry.example/team/*",
-						"invalid configuration: invalid image pattern in `preloadedImagesVerificationAllowlist`: %s", image)
-				}
-			}
-		}},
-		{ID: "config-log-query", Minds: "log queries without the log handler", Since: 27, Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
-			if l.boolean("enableSystemLogQuery", false) && !l.boolean("enableSystemLogHandler", true) {
-				l.field("enableSystemLogQuery", "set enableSystemLogHandler: true", "invalid configuration: enableSystemLogHandler is required for enableSystemLogQuery")
-			}
-		}},
-		{ID: "config-log-size", Minds: "a malformed size of logs", Does: Exits, Severity: Error, Alone: true, Source: "pkg/kubelet/logs/container_log_manager.go", check: func(l *look) {
-			if s := l.text("containerLogMaxSize"); s != "" || !l.zeroIsUnset("containerLogMaxSize") {
-				if err := logSize(s); err != "" {
-					l.field("containerLogMaxSize", quantityHint, "failed to parse container log max size %q: %s", s, err)
-				}
-			}
-		}},
-		{ID: "config-log-dir", Minds: "a folder of logs that is not clean, or not ASCII", Since: 30, Does: Exits, Severity: Error, Alone: true, Source: validation, check: func(l *look) {
-			switch p := l.text("podLogsDir"); {
-			case strings.HasPrefix(p, "/") && path.Clean(p) != p: // others begin at the folder of the file that has them
-				l.field("podLogsDir", "write "+path.Clean(p), "invalid configuration: pod logs path %q must be normalized", p)
-			case strings.ContainsFunc(p, func(r rune) bool { return r > 127 }):
-				l.field("podLogsDir", "", "invalid configuration: pod logs path %q mut contains ASCII characters only", p)
-			}
-		}},
-		{ID: "config-logging", Minds: "logging that its format does not allow", Since: 23, Does: Exits, Severity: Error, Source: "k8s.io/component-base/logs/api/v1/options.go, Validate", check: (*look).logging},
-		{ID: "config-tracing", Minds: "a sampling rate or endpoint of traces that cannot be used", Since: 25, Does: Exits, Severity: Error, Alone: true, Source: "k8s.io/component-base/tracing/api/v1/config.go", check: (*look).tracing},
-		{ID: "config-unsafe-sysctl", Minds: "a sysctl that belongs to no namespace", Does: Exits, Severity: Error, Alone: true, Source: "pkg/kubelet/sysctl/allowlist.go", check: (*look).sysctls},
-		{ID: "config-pod-sysctls", Minds: "a default sysctl of pods that is none, belongs to no namespace, or is there twice", Since: 37, Does: Exits, Severity: Error, Source: validation, check: (*look).podSysctls},
-		{ID: "config-no-endpoint", Minds: "an empty endpoint of the runtime", Since: 27, Does: Exits, Severity: Error, Alone: true, Source: validation, check: func(l *look) {
-			// Empty in the file is as if it were missing; only the flag can make it empty.
-			if slices.Contains(l.Flags, Flag{"container-runtime-endpoint", ""}) {
-				l.flag("container-runtime-endpoint", "take it out, or name the runtime's socket", "invalid configuration: the containerRuntimeEndpoint was not specified or empty")
-			}
-		}},
+		{
+			ID:      "config-bad-taint",
+			Summary: "malformed registration taints, and duplicates of key and effect",
+			Since:   23,
+			Source:  validation + "; pkg/util/taints",
+			check:   checkTaints,
+		},
+		{
+			ID:      "config-bad-address",
+			Summary: "a DNS server that is not an IP address",
+			Effect:  Ignores,
+			Source:  "pkg/kubelet/network/dns/dns.go; cmd/kubelet/app/server.go",
+			check:   checkDNS,
+		},
+		{
+			ID:      "config-cgroup-root",
+			Summary: "`systemCgroups` without `cgroupRoot`",
+			Source:  validation,
+			check:   checkCgroupRoot,
+		},
+		{
+			ID:      "config-system-cgroups",
+			Summary: "`systemCgroups` that is the root",
+			Source:  "pkg/kubelet/cm/container_manager_linux.go, setupNode",
+			check:   checkSystemCgroups,
+		},
+		{
+			ID:      "config-run-once",
+			Summary: "`runOnce`",
+			Since:   32,
+			Source:  validation,
+			check:   checkRunOnce,
+		},
+		{
+			ID:      "config-preloaded-images",
+			Summary: "an allowlist of images that its policy does not use, or a malformed pattern in it",
+			Since:   33,
+			Source:  validation,
+			check:   checkPreloadedImages,
+		},
+		{
+			ID:      "config-log-query",
+			Summary: "log queries without the log handler",
+			Since:   27,
+			Source:  validation,
+			check:   checkLogQuery,
+		},
+		{
+			ID:      "config-log-size",
+			Summary: "a malformed size of logs",
+			Source:  "pkg/kubelet/logs/container_log_manager.go",
+			check:   checkLogSize,
+		},
+		{
+			ID:      "config-log-dir",
+			Summary: "a folder of logs that is not clean, or not ASCII",
+			Since:   30,
+			Source:  validation,
+			check:   checkLogDir,
+		},
+		{
+			ID:      "config-logging",
+			Summary: "logging options that the format does not allow",
+			Since:   23,
+			Source:  "k8s.io/component-base/logs/api/v1/options.go, Validate",
+			check:   checkLogging,
+		},
+		{
+			ID:      "config-tracing",
+			Summary: "an invalid sampling rate or endpoint of traces",
+			Since:   25,
+			Source:  "k8s.io/component-base/tracing/api/v1/config.go",
+			check:   checkTracing,
+		},
+		{
+			ID:      "config-unsafe-sysctl",
+			Summary: "a sysctl that does not belong to a namespace",
+			Source:  "pkg/kubelet/sysctl/allowlist.go",
+			check:   checkUnsafeSysctls,
+		},
+		{
+			ID:      "config-pod-sysctls",
+			Summary: "a default sysctl of pods that is malformed, not in a namespace, or a duplicate",
+			Since:   37,
+			Source:  validation,
+			check:   checkPodSysctls,
+		},
+		{
+			ID:      "config-no-endpoint",
+			Summary: "an empty endpoint of the runtime",
+			Since:   27,
+			Source:  validation,
+			check:   forFlag("container-runtime-endpoint", checkEndpointFlag),
+		},
 	}
 }
 
-func (l *look) taints() {
+func checkTaints(c *checker) {
 	var seen []kubelet.Taint
-	for i, v := range l.list("registerWithTaints") {
-		object, ok := v.(map[string]any)
-		if !ok {
+	for i, v := range c.listAt("registerWithTaints") {
+		object, isObject := v.(map[string]any)
+		if !isObject {
 			continue
 		}
-		var t kubelet.Taint
-		t.Key, _ = object["key"].(string)
-		t.Value, _ = object["value"].(string)
-		t.Effect, _ = object["effect"].(string)
+		taint := kubelet.TaintOf(object)
 		path := []string{"registerWithTaints", strconv.Itoa(i)}
-		if err := t.Check(); err != nil {
-			l.at(path, err.Error(), "invalid taint: {%s %s %s <nil>}", t.Key, t.Value, t.Effect)
+		if err := taint.Check(); err != nil {
+			c.reportAt(path, err.Error(), "invalid taint: {%s %s %s <nil>}", taint.Key, taint.Value,
+				taint.Effect)
 		}
-		if object["timeAdded"] != nil && l.minor >= 24 {
-			l.at(append(path, "timeAdded"), "take it out", "invalid configuration: taint.TimeAdded is not nil")
+		if object["timeAdded"] != nil && c.minor >= 24 {
+			c.reportAt(append(path, "timeAdded"), "remove it",
+				"invalid configuration: taint.TimeAdded is not nil")
 		}
-		if slices.ContainsFunc(seen, func(o kubelet.Taint) bool { return o.Key == t.Key && o.Effect == t.Effect }) {
-			l.at(path, "keep one of them", "duplicated taints with the same key and effect: %s; the Node is refused", t)
+		isDuplicate := func(other kubelet.Taint) bool {
+			return other.Key == taint.Key && other.Effect == taint.Effect
 		}
-		seen = append(seen, t)
+		if slices.ContainsFunc(seen, isDuplicate) {
+			c.reportAt(path, "remove the duplicate",
+				"duplicated taints with the same key and effect: %s; the Node is rejected", taint)
+		}
+		seen = append(seen, taint)
 	}
 }
 
-func (l *look) logging() {
-	d, ok := l.duration("logging", "flushFrequency")
-	if n, isNumber := l.number("logging", "flushFrequency"); isNumber {
-		d, ok = time.Duration(n), true
-	}
-	if ok && (d < 0 || d == 0 && !l.zeroIsUnset("logging.flushFrequency")) {
-		l.at([]string{"logging", "flushFrequency"}, "", "logging.flushFrequency: Invalid value: Must be greater than zero")
-	}
-	l.alphaLogging()
-	l.fresh()
-	if n, ok := l.number("logging", "verbosity"); ok && n > math.MaxInt32 {
-		l.at([]string{"logging", "verbosity"}, "", "logging.verbosity: Invalid value: Must be <= %d", math.MaxInt32)
-	}
-	l.fresh()
-	modules, _ := l.inner("logging", "vmodule").([]any)
-	for i, v := range modules {
-		m, _ := v.(map[string]any)
-		pattern, _ := m["filePattern"].(string)
-		n, _ := l.numberOf(m["verbosity"])
-		path := []string{"logging", "vmodule", strconv.Itoa(i)}
-		switch {
-		case pattern == "":
-			l.at(path, "", "logging.vmodule[%d]: Required value: File pattern must not be empty", i)
-		case strings.ContainsAny(pattern, "=,"):
-			l.at(path, "one entry for each pattern", "logging.vmodule[%d]: Invalid value: %q: File pattern must not contain equal sign or comma", i, pattern)
-		case n > math.MaxInt32:
-			l.at(path, "", "logging.vmodule[%d]: Invalid value: %d: Must be <= %d", i, n, math.MaxInt32)
+func checkDNS(c *checker) {
+	for i, v := range c.listAt("clusterDNS") {
+		text, isText := v.(string)
+		if _, err := netip.ParseAddr(text); isText && err != nil {
+			c.reportElement("clusterDNS", i, "write the address of the cluster's DNS service",
+				"%q is not an IP address: the kubelet runs, and pods cannot resolve names", text)
 		}
-	}
-	if format, _ := l.inner("logging", "format").(string); len(modules) > 0 && format == "json" {
-		l.at([]string{"logging", "vmodule"}, "", "logging.vmodule: Forbidden: Only supported for text log format")
 	}
 }
 
-// alphaLogging minds options of logs without their gate. Of splitStream only the flag counts: the kubelet forgets what the
-// file says when it parses its flags a second time.
-func (l *look) alphaLogging() {
-	const gate = "LoggingAlphaOptions"
-	if _, there := l.gateOf(gate); !there || l.gate(gate) {
+func checkCgroupRoot(c *checker) {
+	if c.hasText("systemCgroups") && !c.hasText("cgroupRoot") {
+		c.reportField("systemCgroups", "set cgroupRoot: / too", "invalid configuration: "+
+			"systemCgroups (--system-cgroups) was specified and cgroupRoot (--cgroup-root) was not specified")
+	}
+}
+
+func checkSystemCgroups(c *checker) {
+	if c.textAt("systemCgroups") == "/" {
+		c.reportField("systemCgroups", "name another cgroup, or remove it",
+			"system container cannot be root (\"/\")")
+	}
+}
+
+func checkRunOnce(c *checker) {
+	if c.isTrue("runOnce") {
+		c.reportField("runOnce", "remove it", "invalid configuration: "+
+			"runOnce (--runOnce) true, Runonce mode has been deprecated and should not be set")
+	}
+}
+
+func checkPreloadedImages(c *checker) {
+	const field = "preloadedImagesVerificationAllowlist"
+	const policy = "NeverVerifyAllowlistedImages"
+	if c.hasElements(field) && c.textAt("imagePullCredentialsVerificationPolicy") != policy {
+		c.reportField(
+			field,
+			"set imagePullCredentialsVerificationPolicy: "+policy,
+			"invalid configuration: "+
+				"can't set `preloadedImagesVerificationAllowlist` if `imagePullCredentialsVertificationPolicy` "+
+				"is not \"NeverVerifyAllowlistedImages\"",
+		)
+	}
+
+	c.startFinding()
+	for i, pattern := range c.textsAt(field) {
+		if !isImagePattern(pattern) {
+			c.reportElement(
+				field,
+				i,
+				"write an image without tag and digest, or everything below a name: registry.example/team/*",
+				"invalid configuration: invalid image pattern in `preloadedImagesVerificationAllowlist`: %s",
+				pattern,
+			)
+		}
+	}
+}
+
+// isImagePattern reports whether a text is an image without tag and digest, or all images below a name.
+func isImagePattern(pattern string) bool {
+	name, isFolder := strings.CutSuffix(pattern, "/*")
+	base := name[strings.LastIndexByte(name, '/')+1:]
+	hasTag := strings.ContainsAny(base, ":@")
+	if hasTag && !isFolder || strings.Contains(name, "*") {
+		return false
+	}
+
+	return name != "" && strings.TrimSpace(pattern) == pattern
+}
+
+func checkLogQuery(c *checker) {
+	if c.isTrue("enableSystemLogQuery") && !c.boolAt("enableSystemLogHandler", true) {
+		c.reportField("enableSystemLogQuery", "set enableSystemLogHandler: true",
+			"invalid configuration: enableSystemLogHandler is required for enableSystemLogQuery")
+	}
+}
+
+// checkLogSize reports a size that the kubelet cannot parse. A negative one disables rotation.
+func checkLogSize(c *checker) {
+	const field = "containerLogMaxSize"
+	text := c.textAt(field)
+	if text == "" && c.isZeroUnset(field) {
+		return
+	}
+	size, err := resource.ParseQuantity(text)
+	if _, isInteger := size.AsInt64(); err == nil && !isInteger {
+		err = fmt.Errorf("invalid max log size")
+	}
+	if err != nil {
+		c.reportField(field, quantityHint, "failed to parse container log max size %q: %s", text, err)
+	}
+}
+
+// checkLogDir reports an absolute path that is not clean. Relative paths begin at the folder of the configuration file.
+func checkLogDir(c *checker) {
+	dir := c.textAt("podLogsDir")
+	isASCII := !strings.ContainsFunc(dir, func(r rune) bool { return r > 127 })
+	switch {
+	case path.IsAbs(dir) && path.Clean(dir) != dir:
+		c.reportField("podLogsDir", "write "+path.Clean(dir),
+			"invalid configuration: pod logs path %q must be normalized", dir)
+	case !isASCII:
+		c.reportField("podLogsDir", "",
+			"invalid configuration: pod logs path %q mut contains ASCII characters only", dir)
+	}
+}
+
+const vmoduleField = "logging.vmodule"
+
+func checkLogging(c *checker) {
+	c.checkFlushFrequency()
+	c.checkAlphaLogging()
+	c.startFinding()
+	if n, _ := c.numberAt("logging.verbosity"); n > math.MaxInt32 {
+		c.reportField("logging.verbosity", "",
+			"logging.verbosity: Invalid value: Must be <= %d", math.MaxInt32)
+	}
+	c.startFinding()
+	modules := c.listAt(vmoduleField)
+	for i, module := range modules {
+		c.checkVModule(i, module)
+	}
+	if len(modules) > 0 && c.textAt("logging.format") == "json" {
+		c.reportField(vmoduleField, "", "logging.vmodule: Forbidden: Only supported for text log format")
+	}
+}
+
+// checkFlushFrequency checks a duration, or a number of nanoseconds.
+func (c *checker) checkFlushFrequency() {
+	const field = "logging.flushFrequency"
+	frequency, ok := c.durationAt(field)
+	if n, isNumber := c.numberAt(field); isNumber {
+		frequency, ok = time.Duration(n), true
+	}
+	isUnset := frequency == 0 && c.isZeroUnset(field)
+	if ok && frequency <= 0 && !isUnset {
+		c.reportField(field, "", "logging.flushFrequency: Invalid value: Must be greater than zero")
+	}
+}
+
+func (c *checker) checkVModule(i int, module any) {
+	object, _ := module.(map[string]any)
+	pattern, _ := object["filePattern"].(string)
+	verbosity, _ := parseNumber(object["verbosity"])
+	switch {
+	case pattern == "":
+		c.reportElement(vmoduleField, i, "",
+			"logging.vmodule[%d]: Required value: File pattern must not be empty", i)
+	case strings.ContainsAny(pattern, "=,"):
+		c.reportElement(vmoduleField, i, "write an entry for each pattern",
+			"logging.vmodule[%d]: Invalid value: %q: "+
+				"File pattern must not contain equal sign or comma", i, pattern)
+	case verbosity > math.MaxInt32:
+		c.reportElement(vmoduleField, i, "", "logging.vmodule[%d]: Invalid value: %d: Must be <= %d", i,
+			verbosity, math.MaxInt32)
+	}
+}
+
+// checkAlphaLogging reports options that need a feature gate. Of splitStream only the flag counts: the kubelet loses
+// the file's value when it parses its flags again.
+func (c *checker) checkAlphaLogging() {
+	const (
+		gate        = "LoggingAlphaOptions"
+		gateHint    = "set featureGates: {" + gate + ": true}, or remove it"
+		gateMessage = "%s: Forbidden: Feature " + gate + " is disabled"
+	)
+	if _, hasGate := c.findGate(gate); !hasGate {
 		return
 	}
 	for _, format := range []string{"text", "json"} {
-		l.fresh()
-		l.gate(gate)
-		size := []string{"logging", "options", format, "infoBufferSize"}
-		if q, err := resource.ParseQuantity(fmt.Sprint(l.inner(size...))); err == nil && q.Value() != 0 {
-			l.at(size, "set featureGates: {"+gate+": true}, or take it out", "%s: Forbidden: Feature %s is disabled", strings.Join(size, "."), gate)
+		c.startFinding()
+		field := "logging.options." + format + ".infoBufferSize"
+		size, err := resource.ParseQuantity(fmt.Sprint(c.valueAt(field)))
+		hasBuffer := err == nil && !size.IsZero()
+		if hasBuffer && !c.isGateOn(gate) {
+			c.reportField(field, gateHint, gateMessage, field)
 		}
-		l.fresh()
-		l.gate(gate)
-		split := []string{"logging", "options", format, "splitStream"}
-		if on, _ := l.inner(split...).(bool); on && !l.zeroIsUnset(strings.Join(split, ".")) {
-			l.at(split, "set featureGates: {"+gate+": true}, or take it out", "%s: Forbidden: Feature %s is disabled", strings.Join(split, "."), gate)
+
+		c.startFinding()
+		field = "logging.options." + format + ".splitStream"
+		isFlagOn := c.isTrue(field) && !c.isZeroUnset(field)
+		if isFlagOn && !c.isGateOn(gate) {
+			c.reportField(field, gateHint, gateMessage, field)
 		}
 	}
 }
 
-func (l *look) tracing() {
-	if n, ok := l.number("tracing", "samplingRatePerMillion"); ok && (n < 0 || n > 1000000) {
-		says := "sampling rate must be positive"
-		if n > 0 {
-			says = "sampling rate per million must be less than or equal to one million"
-		}
-		l.at([]string{"tracing", "samplingRatePerMillion"}, "", "tracing.samplingRatePerMillion: Invalid value: %d: %s", n, says)
+func checkTracing(c *checker) {
+	const (
+		rateField     = "tracing.samplingRatePerMillion"
+		endpointField = "tracing.endpoint"
+	)
+	rate, _ := c.numberAt(rateField)
+	why := ""
+	if rate < 0 {
+		why = "sampling rate must be positive"
+	} else if rate > 1000000 {
+		why = "sampling rate per million must be less than or equal to one million"
 	}
-	endpoint, _ := l.inner("tracing", "endpoint").(string)
-	plain := endpoint
-	if !strings.Contains(plain, "//") {
-		plain = "dns://" + plain
+	if why != "" {
+		c.reportField(rateField, "", "tracing.samplingRatePerMillion: Invalid value: %d: %s", rate, why)
 	}
-	if _, err := url.Parse(plain); err != nil {
-		l.at([]string{"tracing", "endpoint"}, "write HOST:PORT without a scheme", "tracing.endpoint: Invalid value: %q: %s", plain, err)
-	} else if scheme, _, ok := strings.Cut(endpoint, ":"); ok && strings.Contains(endpoint, "//") && !slices.Contains([]string{"dns", "unix", "unix-abstract"}, scheme) {
-		l.at([]string{"tracing", "endpoint"}, "write HOST:PORT without a scheme", "tracing.endpoint: Invalid value: %q: unsupported scheme: %s.  Options are none, dns, unix, or unix-abstract", endpoint, scheme)
+
+	c.startFinding()
+	endpoint := c.textAt(endpointField)
+	if !strings.Contains(endpoint, "//") {
+		endpoint = "dns://" + endpoint
+	}
+	if err := checkTraceEndpoint(endpoint); err != nil {
+		c.reportField(endpointField, "write HOST:PORT without a scheme",
+			"tracing.endpoint: Invalid value: %q: %s", endpoint, err)
 	}
 }
 
-// sysctls are the kernel's that belong to a namespace; the others cannot be given to a pod.
-func (l *look) sysctls() {
-	for i, v := range l.list("allowedUnsafeSysctls") {
-		s, ok := textOrNull(v)
-		if !ok {
-			continue
-		}
-		if !sysctlPattern(s) {
-			l.at([]string{"allowedUnsafeSysctls", strconv.Itoa(i)}, "one * at the end stands for what begins so", "sysctl %q must have at most 253 characters and match regex", s)
-			continue
-		}
-		name, _, _ := strings.Cut(strings.ReplaceAll(s, "/", "."), "*")
-		namespaced := slices.ContainsFunc([]string{"kernel.shm", "kernel.msg", "fs.mqueue.", "net."}, func(p string) bool { return strings.HasPrefix(name, p) })
-		if !namespaced && name != "kernel.sem" {
-			l.at([]string{"allowedUnsafeSysctls", strconv.Itoa(i)}, "kernel.shm*, kernel.msg*, kernel.sem, fs.mqueue.* and net.* are", "the sysctls %q are not known to be namespaced", name)
+func checkTraceEndpoint(endpoint string) error {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains([]string{"dns", "unix", "unix-abstract"}, u.Scheme) {
+		return fmt.Errorf("unsupported scheme: %s.  Options are none, dns, unix, or unix-abstract",
+			u.Scheme)
+	}
+
+	return nil
+}
+
+// Sysctls that belong to a namespace, as prefixes or whole names. Only those can be set in a pod.
+var (
+	unsafeSysctls = []string{"kernel.shm*", "kernel.msg*", "kernel.sem", "fs.mqueue.*", "net.*"}
+	podSysctls    = append(slices.Clone(unsafeSysctls), "kernel.domainname", "user.*")
+)
+
+// isSysctlPattern reports whether a text is words between dots or slashes, the last of which may end in a star.
+func isSysctlPattern(text string) bool {
+	const pattern = `^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[./])*([a-z0-9][-_a-z0-9]*)?[a-z0-9*]$`
+	matches, err := regexp.MatchString(pattern, text)
+
+	return err == nil && matches && len(text) <= 253
+}
+
+func isNamespaced(name string, valid []string) bool {
+	return slices.ContainsFunc(valid, func(pattern string) bool {
+		prefix, isPrefix := strings.CutSuffix(pattern, "*")
+
+		return name == pattern || isPrefix && strings.HasPrefix(name, prefix)
+	})
+}
+
+func checkUnsafeSysctls(c *checker) {
+	const field = "allowedUnsafeSysctls"
+	for i, sysctl := range c.textsAt(field) {
+		name := strings.TrimSuffix(strings.ReplaceAll(sysctl, "/", "."), "*")
+		switch {
+		case !isSysctlPattern(sysctl):
+			c.reportElement(field, i, "write a name, or its beginning and *",
+				"sysctl %q must have at most 253 characters and match regex", sysctl)
+		case !isNamespaced(name, unsafeSysctls):
+			c.reportElement(field, i, "valid: "+strings.Join(unsafeSysctls, ", "),
+				"the sysctls %q are not known to be namespaced", name)
 		}
 	}
 }
 
-// podSysctls minds those that all pods get.
-func (l *look) podSysctls() {
-	if !l.gate("DefaultPodSysctls") {
+func checkPodSysctls(c *checker) {
+	if !c.isGateOn("DefaultPodSysctls") {
 		return
 	}
-	set := l.stringMap("defaultPodSysctls")
 	seen := map[string]bool{}
-	for _, name := range sorted(set) {
-		path, plain := []string{"defaultPodSysctls", name}, strings.ReplaceAll(name, "/", ".")
-		namespaced := slices.ContainsFunc([]string{"kernel.shm", "kernel.msg", "fs.mqueue.", "net.", "user."}, func(p string) bool { return strings.HasPrefix(plain, p) })
+	for _, name := range sortedKeys(c.mapAt("defaultPodSysctls")) {
+		path := []string{"defaultPodSysctls", name}
+		dotted := strings.ReplaceAll(name, "/", ".")
 		switch {
-		case strings.Contains(name, "*") || !sysctlPattern(name):
-			l.at(path, "write its whole name, as net.ipv4.ip_forward", "invalid configuration: %q is not a valid sysctl name for defaultPodSysctls", name)
-		case !namespaced && plain != "kernel.sem" && plain != "kernel.domainname":
-			l.at(path, "kernel.shm*, kernel.msg*, kernel.sem, kernel.domainname, fs.mqueue.*, net.* and user.* are", "invalid configuration: %q is not known to be namespaced for defaultPodSysctls", name)
-		case seen[plain]:
-			l.at(path, "keep one of them", "invalid configuration: duplicate sysctl %q found in defaultPodSysctls", plain)
+		case strings.Contains(name, "*") || !isSysctlPattern(name):
+			c.reportAt(path, "write its whole name, like net.ipv4.ip_forward",
+				"invalid configuration: %q is not a valid sysctl name for defaultPodSysctls", name)
+		case !isNamespaced(dotted, podSysctls):
+			c.reportAt(path, "valid: "+strings.Join(podSysctls, ", "),
+				"invalid configuration: %q is not known to be namespaced for defaultPodSysctls", name)
+		case seen[dotted]:
+			c.reportAt(path, "remove the duplicate",
+				"invalid configuration: duplicate sysctl %q found in defaultPodSysctls", dotted)
 		}
-		seen[plain] = true
+		seen[dotted] = true
 	}
 }
 
-// sysctlPattern says whether a pattern is one: words between dots or slashes, the last of which may end in a star.
-func sysctlPattern(s string) bool {
-	const word = "abcdefghijklmnopqrstuvwxyz0123456789"
-	words := strings.FieldsFunc(s, func(r rune) bool { return r == '.' || r == '/' })
-	if len(s) == 0 || len(s) > 253 || strings.Count(s, ".")+strings.Count(s, "/") != len(words)-1 {
-		return false
+// checkEndpointFlag reports an empty flag. In a file an empty endpoint selects the default.
+func checkEndpointFlag(c *checker, value string) {
+	if value == "" {
+		c.reportFlag("container-runtime-endpoint", "remove it, or name the runtime's socket",
+			"invalid configuration: the containerRuntimeEndpoint was not specified or empty")
 	}
-	for i, w := range words {
-		if i == len(words)-1 && strings.HasSuffix(w, "*") {
-			w = strings.TrimRight(w[:len(w)-1], "-_")
-			if w == "" && len(words[i]) == 1 {
-				continue
-			}
-		}
-		if strings.Trim(w, word+"-_") != "" || w == "" || !strings.ContainsRune(word, rune(w[0])) || !strings.ContainsRune(word, rune(w[len(w)-1])) {
-			return false
-		}
-	}
-	return true
 }

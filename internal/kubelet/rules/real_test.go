@@ -36,34 +36,40 @@ func refusals(t *testing.T) (list []refusal) {
 // elsewhere are the rules that no entry of the file is for, and where a real kubelet shows them, or why none does.
 func elsewhere() map[string]string {
 	return map[string]string{
-		"flag-config-dir":         "it needs a kubelet of 1.28 or 1.29, which is built nowhere here; tools/kubetables holds its words against the source of both",
+		"flag-config-dir": "it needs a kubelet of 1.28 or 1.29, which is built nowhere here; " +
+			"tools/kubetables holds its words against the source of both",
 		"flag-hostname":           "it needs a cluster: test/kube, TestKubeletSaysWhy",
 		"machine-cgroup-driver":   "it needs a runtime that does not tell its driver: test/kube, TestCgroupDriver",
 		"machine-many-numa-nodes": "it needs a machine of more than 8 NUMA nodes, and none was recorded",
 	}
 }
 
-// TestRealRefusals holds the rules against what a real kubelet was given: the rule finds it, says what it does in the words
-// that it says, and what a kubelet takes no rule calls an error.
+// TestRealRefusals holds the rules against what a real kubelet was given: the rule finds it, says what it does in the
+// words that it says, and what a kubelet takes no rule calls an error.
 func TestRealRefusals(t *testing.T) {
 	ran := map[string]bool{}
 	for _, c := range refusals(t) {
 		base := config(t, "{cgroupDriver: cgroupfs, failCgroupV1: false, failSwapOn: false}")
 		if err := base.Merge(config(t, cmp.Or(string(c.Config), "{}")).Object()); err != nil {
-			t.Fatalf("%s: %v", c.Name, err)
+			t.Fatalf("%s: got %v, want no error", c.Name, err)
 		}
 		m := single()
-		m.Cgroup, m.Hierarchies, m.Swap, m.Addresses = 1, []string{"/sys/fs/cgroup/cpu"}, &c.Swap, []netip.Addr{netip.MustParseAddr("10.0.0.5")}
+		m.Cgroup, m.Hierarchies, m.Swap, m.Addresses = 1, []string{
+			"/sys/fs/cgroup/cpu",
+		}, &c.Swap, []netip.Addr{
+			netip.MustParseAddr("10.0.0.5"),
+		}
 		m.Kernel, m.DiskBytes = c.Kernel, 1<<40
 		m.Exists = func(p string) (bool, bool) {
-			return !strings.Contains(p, "no") && p != "/usr/bin/getsubids" && !strings.HasSuffix(p, "-current.pem"), true
+			return !strings.Contains(p, "no") && p != "/usr/bin/getsubids" &&
+				!strings.HasSuffix(p, "-current.pem"), true
 		}
 		s := Subject{Config: base, Version: "1.37.1", Machine: m}
 		for name, value := range c.Flags {
 			s.Flags = append(s.Flags, Flag{name, value})
 		}
 		if len(c.Files) > 0 { // what is in them live looks at, and says in the kubelet's words
-			s.Refused = func(string, string) (string, bool) { return c.Says, true }
+			s.CheckFile = func(string, string) (string, bool) { return c.Says, true }
 		}
 		if c.Label != "" {
 			s.Flags = append(s.Flags, Flag{"node-labels", c.Label})
@@ -74,7 +80,7 @@ func TestRealRefusals(t *testing.T) {
 			case f.Rule == c.Rule && strings.Contains(f.Message, c.Says):
 				found = append(found, f)
 			case !c.Exits && f.Severity == Error:
-				t.Errorf("%s: a kubelet takes it: %+v", c.Name, f)
+				t.Errorf("%s: want no error, because a kubelet accepts it; got %+v", c.Name, f)
 			}
 		}
 		if c.Rule == "" {
@@ -82,20 +88,21 @@ func TestRealRefusals(t *testing.T) {
 		}
 		ran[c.Rule] = true
 		if len(found) == 0 {
-			t.Errorf("%s: %s does not find it with %q: %+v", c.Name, c.Rule, c.Says, Check(s))
-		} else if f := found[0]; (f.Does == Exits) != c.Exits || c.Exits && (f.Severity == Error) == c.Unsure {
-			t.Errorf("%s: %+v", c.Name, f)
+			t.Errorf("%s: want %s with %q; got %+v", c.Name, c.Rule, c.Says, Check(s))
+		} else if f := found[0]; (f.Effect == Exits) != c.Exits || c.Exits && (f.Severity == Error) == c.Unsure {
+			t.Errorf("%s: got %+v, want the effect and the severity of the entry", c.Name, f)
 		}
 	}
 	for _, r := range All() {
 		if _, known := elsewhere()[r.ID]; ran[r.ID] == known {
-			t.Errorf("%s: run by a real kubelet: %t; listed as shown elsewhere: %t", r.ID, ran[r.ID], known)
+			t.Errorf("%s: run by a real kubelet: got %t, want the opposite of listed elsewhere: %t",
+				r.ID, ran[r.ID], known)
 		}
 	}
 }
 
-// TestEachOfManyNumbers: a kubelet says all that is wrong with its numbers at once, so one that is found must not stand for the
-// others: each field of such an entry has a message of its own.
+// TestEachOfManyNumbers: a kubelet says all that is wrong with its numbers at once, so one that is found must not
+// stand for the others: each field of such an entry has a message of its own.
 func TestEachOfManyNumbers(t *testing.T) {
 	held := 0
 	for _, c := range refusals(t) {
@@ -115,11 +122,11 @@ func TestEachOfManyNumbers(t *testing.T) {
 		for name := range numbers {
 			held++
 			if !found["/"+name] {
-				t.Errorf("nothing is said about %s: %v", name, numbers[name])
+				t.Errorf("want a finding about %s: %v", name, numbers[name])
 			}
 		}
 	}
 	if held < 18 {
-		t.Errorf("%d numbers", held)
+		t.Errorf("got %d numbers, want at least 18", held)
 	}
 }

@@ -40,7 +40,8 @@ func TestConfig(t *testing.T) {
 		{"field at the wrong place", "clientCAFile: /x", "/clientCAFile", "config-unknown-field", Warning, "unknown field", "authentication.x509.clientCAFile"},
 		{"field of a list's object", "reservedMemory: [{numanode: 0}]", "/reservedMemory/0/numanode", "config-unknown-field", Warning, "unknown field", "numaNode"},
 		{"nothing near", "frobnicate: 1", "/frobnicate", "config-unknown-field", Warning, "unknown field", "remove it"},
-		{"string for a number", "maxPods: abc", "/maxPods", "config-wrong-type", Error, "json: cannot unmarshal string into Go struct field KubeletConfiguration.maxPods of type int32", "without quotes"},
+		{"string for a number", "maxPods: abc", "/maxPods", "config-wrong-type", Error, "json: cannot " +
+			"unmarshal string into Go struct field KubeletConfiguration.maxPods of type int32", "without quotes"},
 		{"number for a duration", "syncFrequency: 10", "/syncFrequency", "config-wrong-type", Error, "json: cannot unmarshal number into Go struct field KubeletConfiguration.syncFrequency of type string", `"10"`},
 		{"number for a quantity in a map of strings", "systemReserved: {cpu: -1}", "/systemReserved/cpu", "config-wrong-type", Error, "json: cannot unmarshal number into Go struct field KubeletConfiguration.systemReserved of type string", `"-1"`},
 		{"number too large", "maxPods: 3000000000", "/maxPods", "config-wrong-type", Error, "json: cannot unmarshal number 3000000000 into Go struct field KubeletConfiguration.maxPods of type int32", "does not fit"},
@@ -61,40 +62,50 @@ func TestConfig(t *testing.T) {
 		{"soft without grace", "evictionSoft: {memory.available: 5%}", "/evictionSoft/memory.available", "config-soft-without-grace", Error, "grace period must be specified for the soft eviction threshold memory.available", "evictionSoftGracePeriod"},
 		{"malformed grace", "evictionSoftGracePeriod: {memory.available: 5}", "/evictionSoftGracePeriod/memory.available", "config-wrong-type", Error, "json: cannot unmarshal number into Go struct field KubeletConfiguration.evictionSoftGracePeriod of type string", ""},
 		{"negative grace", "evictionSoftGracePeriod: {memory.available: -5s}", "/evictionSoftGracePeriod/memory.available", "config-bad-duration", Error, "invalid eviction grace period specified: -5s", ""},
-		{"maxPods negative", "maxPods: -1", "/maxPods", "config-out-of-range", Error, "maxPods (--max-pods) -1 must not be a negative number", ""},
-		{"port", "port: 70000", "/port", "config-out-of-range", Error, "port (--port) 70000 must be between 1 and 65535, inclusive", ""},
+		{"maxPods negative", "maxPods: -1", "/maxPods", "config-out-of-range", Error, "maxPods (--max-pods) -1 " +
+			"must not be a negative number", ""},
+		{"port", "port: 70000", "/port", "config-out-of-range", Error, "port (--port) 70000 must be between 1 " +
+			"and 65535, inclusive", ""},
 		{"enforce without cgroup", "enforceNodeAllocatable: [pods, system-reserved]", "/enforceNodeAllocatable/1", "config-enforcement", Error, `systemReservedCgroup (--system-reserved-cgroup) must be specified when "system-reserved"`, "systemReservedCgroup"},
 		{"enforce compressible without cgroup", "enforceNodeAllocatable: [kube-reserved-compressible]", "/enforceNodeAllocatable/0", "config-enforcement", Error, "kubeReservedCgroup (--kube-reserved-cgroup) must be specified", ""},
-		{"enforce both", "{enforceNodeAllocatable: [kube-reserved, kube-reserved-compressible], kubeReservedCgroup: /x, kubeReserved: {cpu: 100m}}", "/enforceNodeAllocatable/1", "config-enforcement", Error, "cannot be specified together", ""},
+		{"enforce both", "{enforceNodeAllocatable: [kube-reserved, kube-reserved-compressible], " +
+			"kubeReservedCgroup: /x, kubeReserved: {cpu: 100m}}", "/enforceNodeAllocatable/1", "config-enforcement", Error, "cannot be specified together", ""},
 		{"enforce an unknown word", "enforceNodeAllocatable: [nosuch]", "/enforceNodeAllocatable/0", "config-enforcement", Error, `option "nosuch" specified for enforceNodeAllocatable`, ""},
 		{"enforce twice", "enforceNodeAllocatable: [pods, pods]", "/enforceNodeAllocatable/1", "config-enforcement", Error, "duplicated enforcements", ""},
 		{"none and more", "enforceNodeAllocatable: [none, pods]", "/enforceNodeAllocatable/0", "config-enforcement", Error, "may not contain additional enforcements", ""},
 		{"enforce without QoS cgroups", "{cgroupsPerQOS: false, enforceNodeAllocatable: [pods]}", "/cgroupsPerQOS", "config-enforcement", Error, "must be set to true", ""},
 		{"malformed CPU list", "reservedSystemCPUs: 0-", "/reservedSystemCPUs", "config-bad-cpu-list", Error, "unable to parse reservedSystemCPUs (--reserved-cpus) 0-", ""},
 		{"CPU list and cgroup", "{reservedSystemCPUs: 0-1, kubeReservedCgroup: /x}", "/reservedSystemCPUs", "config-reserved-cpus-and-cgroup", Error, "can't use reservedSystemCPUs", ""},
-		{"CPUs reserved twice", "{reservedSystemCPUs: 0-1, kubeReserved: {cpu: '1'}}", "/kubeReserved/cpu", "config-cpu-reserved-twice", Warning, "without a word", ""},
+		{"CPUs reserved twice", "{reservedSystemCPUs: 0-1, kubeReserved: {cpu: '1'}}", "/kubeReserved/cpu", "config-cpu-reserved-twice", Warning, "silently ignores", ""},
 		{"topology policy", "topologyManagerPolicy: nosuch", "/topologyManagerPolicy", "config-unknown-word", Error, `topologyManagerPolicy (--topology-manager-policy) "nosuch" must be one of`, "single-numa-node"},
 		{"cpu policy", "cpuManagerPolicy: Static", "/cpuManagerPolicy", "config-unknown-word", Error, `unknown policy: "Static"`, "did you mean static?"},
 		{"memory policy", "memoryManagerPolicy: static", "/memoryManagerPolicy", "config-unknown-word", Error, `unknown policy: "static"`, "did you mean Static?"},
 		{"cgroup driver", "cgroupDriver: sytemd", "/cgroupDriver", "config-cgroup-driver-word", Warning, "runtime", "systemd"},
 		{"static, nothing reserved", "cpuManagerPolicy: static", "/cpuManagerPolicy", "config-static-without-reserved", Error, "[cpumanager] unable to determine reserved CPU resources for static policy", "reservedSystemCPUs"},
 		{"static, zero reserved", "{cpuManagerPolicy: static, kubeReserved: {cpu: '0'}}", "/cpuManagerPolicy", "config-static-without-reserved", Error, "unable to determine", ""},
-		{"memory sum", "{memoryManagerPolicy: Static, kubeReserved: {memory: 512Mi}, systemReserved: {memory: 256Mi}, reservedMemory: [{numaNode: 0, limits: {memory: 100Mi}}]}", "/reservedMemory", "config-reserved-memory-sum", Error,
+		{"memory sum", "{memoryManagerPolicy: Static, kubeReserved: {memory: 512Mi}, systemReserved: {memory: " +
+			"256Mi}, reservedMemory: [{numaNode: 0, limits: {memory: 100Mi}}]}", "/reservedMemory", "config-reserved-memory-sum", Error,
 			`the total amount "100Mi" of type "memory" is not equal to the value "868Mi" determined by Node Allocatable feature`, "868Mi"},
 		{"taint effect", "registerWithTaints: [{key: a, value: b, effect: NoSchedul}]", "/registerWithTaints/0", "config-bad-taint", Error, "invalid taint: {a b NoSchedul <nil>}", "NoSchedule"},
-		{"taint twice", "registerWithTaints: [{key: a, effect: NoSchedule}, {key: a, effect: NoExecute}, {key: a, effect: NoSchedule, value: x}]", "/registerWithTaints/2", "config-bad-taint", Error, "duplicated taints with the same key and effect", ""},
-		{"DNS", "clusterDNS: [dns.example]", "/clusterDNS/0", "config-bad-address", Warning, "no IP address", ""},
+		{"taint twice", "registerWithTaints: [{key: a, effect: NoSchedule}, {key: a, effect: NoExecute}, {key: " +
+			"a, effect: NoSchedule, value: x}]", "/registerWithTaints/2", "config-bad-taint", Error, "duplicated taints with the same key and effect", ""},
+		{"DNS", "clusterDNS: [dns.example]", "/clusterDNS/0", "config-bad-address", Warning, "not an IP address", ""},
 		{"quantity in a list's object", "reservedMemory: [{numaNode: 0, limits: {memory: 1x}}]", "/reservedMemory/0/limits/memory", "config-bad-quantity", Error, "failed to parse quantity", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			all := Check(Subject{Config: config(t, c.text)})
-			found := slices.DeleteFunc(slices.Clone(all), func(f Finding) bool { return f.Rule != c.code && f.Severity != Error })
+			found := slices.DeleteFunc(
+				slices.Clone(all),
+				func(f Finding) bool { return f.Rule != c.code && f.Severity != Error },
+			)
 			if len(found) != 1 {
-				t.Fatalf("%d findings: %+v", len(found), all)
+				t.Fatalf("got %d findings, want one: %+v", len(found), all)
 			}
 			f := found[0]
-			if f.Pointer != c.pointer || f.Rule != c.code || f.Severity != c.severity || !strings.Contains(f.Message, c.says) || !strings.Contains(f.Hint, c.hint) {
-				t.Errorf("%+v", f)
+			if f.Pointer != c.pointer || f.Rule != c.code || f.Severity != c.severity ||
+				!strings.Contains(f.Message, c.says) ||
+				!strings.Contains(f.Hint, c.hint) {
+				t.Errorf("got %+v, want the finding of the row", f)
 			}
 		})
 	}
@@ -103,22 +114,32 @@ func TestConfig(t *testing.T) {
 // What a real kubelet starts with.
 func TestPasses(t *testing.T) {
 	for name, text := range map[string]string{
-		"nothing":               "",
-		"null is absent":        "maxPods: null\nkubeReserved: null\n",
-		"zero fields":           "port: 0\nreadOnlyPort: 0\nhealthzPort: 0\nmaxPods: 0\n",
-		"static with CPUs":      "cpuManagerPolicy: static\nreservedSystemCPUs: 0-1\ntopologyManagerPolicy: single-numa-node\n",
-		"static with cpu":       "cpuManagerPolicy: static\nsystemReserved: {cpu: 100m}\n",
-		"thresholds off":        "evictionHard: {memory.available: 0%, nodefs.available: 100%}\nevictionSoft: {memory.available: 0%}\n",
-		"soft with grace":       "evictionSoft: {memory.available: 5%}\nevictionSoftGracePeriod: {memory.available: 1m30s}\n",
-		"enforce with cgroups":  "enforceNodeAllocatable: [pods, system-reserved]\nsystemReservedCgroup: /system.slice\nsystemReserved: {cpu: 100m}\n",
-		"enforce nothing":       "enforceNodeAllocatable: []\ncgroupsPerQOS: false\n",
-		"one key, two effects":  "registerWithTaints: [{key: a, effect: NoSchedule}, {key: a, effect: NoExecute}]\n",
-		"logging":               "logging: {flushFrequency: 5000000000, verbosity: 2, options: {json: {infoBufferSize: '0'}}}\n",
-		"logging, newer":        "logging: {flushFrequency: 5s, vmodule: [{filePattern: a, verbosity: 1}]}\n",
-		"memory by default":     "memoryManagerPolicy: Static\nkubeReserved: {memory: 512Mi}\nsystemReserved: {memory: 256Mi}\nreservedMemory: [{numaNode: 0, limits: {memory: 868Mi}}]\n",
-		"memory over nodes":     "memoryManagerPolicy: Static\nkubeReserved: {memory: 1Gi}\nevictionHard: {memory.available: 1Gi}\nreservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}, {numaNode: 1, limits: {memory: 1Gi}}]\n",
-		"memory without evict":  "memoryManagerPolicy: Static\nkubeReserved: {memory: 1Gi}\nevictionHard: {nodefs.available: 5%}\nreservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]\n",
-		"memory of the machine": "memoryManagerPolicy: Static\nkubeReserved: {memory: 1Gi}\nevictionHard: {memory.available: 5%}\nreservedMemory: [{numaNode: 0, limits: {memory: 3Gi}}]\n",
+		"nothing":        "",
+		"null is absent": "maxPods: null\nkubeReserved: null\n",
+		"zero fields":    "port: 0\nreadOnlyPort: 0\nhealthzPort: 0\nmaxPods: 0\n",
+		"static with CPUs": "cpuManagerPolicy: static\nreservedSystemCPUs: 0-1\ntopologyManagerPolicy: " +
+			"single-numa-node\n",
+		"static with cpu": "cpuManagerPolicy: static\nsystemReserved: {cpu: 100m}\n",
+		"thresholds off": "evictionHard: {memory.available: 0%, nodefs.available: 100%}\nevictionSoft: " +
+			"{memory.available: 0%}\n",
+		"soft with grace": "evictionSoft: {memory.available: 5%}\nevictionSoftGracePeriod: " +
+			"{memory.available: 1m30s}\n",
+		"enforce with cgroups": "enforceNodeAllocatable: [pods, system-reserved]\nsystemReservedCgroup: " +
+			"/system.slice\nsystemReserved: {cpu: 100m}\n",
+		"enforce nothing":      "enforceNodeAllocatable: []\ncgroupsPerQOS: false\n",
+		"one key, two effects": "registerWithTaints: [{key: a, effect: NoSchedule}, {key: a, effect: NoExecute}]\n",
+		"logging": "logging: {flushFrequency: 5000000000, verbosity: 2, options: {json: " +
+			"{infoBufferSize: '0'}}}\n",
+		"logging, newer": "logging: {flushFrequency: 5s, vmodule: [{filePattern: a, verbosity: 1}]}\n",
+		"memory by default": "memoryManagerPolicy: Static\nkubeReserved: {memory: 512Mi}\nsystemReserved: " +
+			"{memory: 256Mi}\nreservedMemory: [{numaNode: 0, limits: {memory: 868Mi}}]\n",
+		"memory over nodes": "memoryManagerPolicy: Static\nkubeReserved: {memory: 1Gi}\nevictionHard: " +
+			"{memory.available: 1Gi}\nreservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}, {numaNode: 1, " +
+			"limits: {memory: 1Gi}}]\n",
+		"memory without evict": "memoryManagerPolicy: Static\nkubeReserved: {memory: 1Gi}\nevictionHard: " +
+			"{nodefs.available: 5%}\nreservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]\n",
+		"memory of the machine": "memoryManagerPolicy: Static\nkubeReserved: {memory: 1Gi}\nevictionHard: " +
+			"{memory.available: 5%}\nreservedMemory: [{numaNode: 0, limits: {memory: 3Gi}}]\n",
 		"rotation is off":       "containerLogMaxSize: '-1'\n",
 		"no rotation, smaller":  "containerLogMaxSize: -10Mi\n",
 		"flushed by default":    "logging: {flushFrequency: 0s}\n",
@@ -131,10 +152,11 @@ func TestPasses(t *testing.T) {
 		"health elsewhere":      "address: 198.51.100.7\nhealthzPort: 10250\n",
 		"many IDs":              "userNamespaces: {idsPerPod: 1048576}\n",
 		"zeros in front":        "address: 010.0.0.05\n",
-		"header and such":       "staticPodURLHeader: {a: [b, c]}\ntlsCurvePreferences: [29]\nqosReserved: {memory: 50%}\nfeatureGates: {QOSReserved: true}\n",
+		"header and such": "staticPodURLHeader: {a: [b, c]}\ntlsCurvePreferences: [29]\nqosReserved: " +
+			"{memory: 50%}\nfeatureGates: {QOSReserved: true}\n",
 	} {
 		if problems := Check(Subject{Config: config(t, text)}); len(problems) != 0 {
-			t.Errorf("%s: %v", name, problems)
+			t.Errorf("%s: got %v, want no finding", name, problems)
 		}
 	}
 }
@@ -146,6 +168,6 @@ func TestFindingsComeSorted(t *testing.T) {
 		pointers = append(pointers, p.Pointer)
 	}
 	if !slices.Equal(pointers, []string{"/aaa", "/kubeReserved/cpu", "/kubeReserved/gpu", "/maxPods", "/zzz"}) {
-		t.Errorf("%q", pointers)
+		t.Errorf("got %q, want the pointers sorted", pointers)
 	}
 }

@@ -8,38 +8,48 @@ import (
 	"github.com/prelet/prelet/internal/lang/value"
 )
 
-// Bounds on what one local gives: one may double another (`"${local.a}${local.a}"`), forty in a row may not.
+// Bounds on the value of one local: one may double another (`"${local.a}${local.a}"`), forty in a row may not.
 const (
-	maxText     = 2 << 20 // bytes in all of its strings: a file of 1 MiB, and what is written around it
-	maxElements = 100_000 // in all of its collections
-	maxExponent = 2048    // of two: such a number is 600 digits as text
+	maxText     = 2 << 20 // bytes of all its strings: a file of 1 MiB, and the text around it
+	maxElements = 100_000 // of all its collections
+	maxExponent = 2048    // base 2: such a number has 600 digits
 )
 
-// tooLarge says what a value has too much of; "" for one that is fine.
-func tooLarge(v cty.Value) string {
-	bytes, elements, number := 0, 0, false
+// describeExcess names the limit that a value exceeds, or returns "".
+func describeExcess(v cty.Value) string {
+	bytes := 0
+	elements := 0
+	hasLargeNumber := false
 	_ = cty.Walk(v, func(_ cty.Path, v cty.Value) (bool, error) { // the callback returns no error
 		elements++
-		if v.IsMarked() { // what is inside may be, too, and Plain takes all marks off
+		if v.IsMarked() {
 			v, _, _ = value.Plain(v)
 		}
-		switch {
-		case !v.IsKnown() || v.IsNull():
-		case v.Type() == cty.String:
-			bytes += len(v.AsString())
-		case v.Type() == cty.Number:
-			f := v.AsBigFloat()
-			number = number || f.IsInf() || f.MantExp(nil) > maxExponent || f.MantExp(nil) < -maxExponent
+		if v.IsKnown() && !v.IsNull() {
+			switch v.Type() {
+			case cty.String:
+				bytes += len(v.AsString())
+			case cty.Number:
+				f := v.AsBigFloat()
+				exponent := f.MantExp(nil)
+				hasLargeNumber = hasLargeNumber || f.IsInf() ||
+					max(exponent, -exponent) > maxExponent
+			}
 		}
 		return bytes <= maxText && elements <= maxElements, nil
 	})
+
 	switch {
 	case bytes > maxText:
-		return fmt.Sprintf("more than %d MiB of text; large texts come in by file() and fetch-config, one by one", maxText>>20)
+		return fmt.Sprintf(
+			"more than %d MiB of text; large texts come in by file() and fetch-config, one by one",
+			maxText>>20,
+		)
 	case elements > maxElements:
 		return fmt.Sprintf("more than %d elements", maxElements)
-	case number:
+	case hasLargeNumber:
 		return "a number of more than 600 digits"
 	}
+
 	return ""
 }

@@ -1,6 +1,7 @@
-// Package eval gives a site's expressions their values, over whatever the tape answers, or over nothing at all
-// when a site is checked. It is pure: all that it knows of the outside comes through a world.Source. One goroutine
-// uses an Eval, and those made of it by With and WithNode, at a time; Fork makes one for another goroutine.
+// Package eval gives a site's expressions their values, from the answers of a world.Source, or with everything
+// outside unknown when a site is checked. An Eval, and those made of it by With and WithNode, belong to one
+// goroutine; Fork makes one for another goroutine. The package must not read anything but through the Source, and
+// must not change the site.
 package eval
 
 import (
@@ -22,49 +23,61 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// Eval is the scope of one run: variables and the outputs so far. With makes the next one; what it remembers of
-// locals is shared with that one.
+// Eval is the scope of one run: variables and the stages' outputs so far.
 type Eval struct {
-	site  *site.Site
-	ask   world.Source // nil: check mode, where files are unknown and credentials present
-	ctx   context.Context
-	at    map[string]int // of an address: its index in out
-	vars  map[string]cty.Value
-	out   []cty.Value // as the site's stages; cty.NilVal: none yet. Never written to.
-	node  cty.Value
-	stage cty.Value // the object that `stage` is, made at its first use
+	site   *lang.Site
+	source world.Source // nil in check mode, where files are unknown and credentials exist
+	ctx    context.Context
+	redact func(string) string
 
-	memo        map[string]result
-	depth       map[string]bool // locals being evaluated now
+	index   map[string]int // of a stage's address in outputs
+	vars    map[string]cty.Value
+	outputs []cty.Value // in the order of the site's stages; cty.NilVal: none yet. Copied before it is changed.
+	node    cty.Value
+	names   map[string]cty.Value // further roots, of expressions outside of the site; see Outside
+	stage   cty.Value            // the object `stage`, made at its first use
+
+	locals      map[string]result // shared with the Evals that With makes
+	evaluating  map[string]bool   // locals
 	funcs       map[string]function.Function
-	indexes     map[*hclsyntax.ObjectConsExpr]objectIndex
-	unsupported *[]*hcl.Diagnostic // what try and can met on an unknown machine
-	redact      func(string) string
-	unread      *[]string // questions that a recording was never asked, in the order of asking, also repeated
+	keys        map[*hclsyntax.ObjectConsExpr]keyIndex
+	unsupported *[]*hcl.Diagnostic // attributes that no machine has
+	unread      *[]string          // questions that are not in the recording, in order, also repeated
 }
 
+// result is the value of a local.
 type result struct {
 	v      cty.Value
-	d      hcl.Diagnostics
-	unread []string // what its evaluation asked, and a recording was never asked
+	diags  hcl.Diagnostics
+	unread []string // questions that its evaluation asked and that are not in the recording
 }
 
-// New starts a run over a site. With ask nil nothing outside is known (check mode).
-func New(ctx context.Context, s *site.Site, ask world.Source) *Eval {
-	at := map[string]int{}
+// New starts a run over a site. A nil source is check mode: nothing outside is known.
+func New(ctx context.Context, s *lang.Site, source world.Source) *Eval {
+	index := map[string]int{}
 	for n, i := range s.Stages {
-		at[i.Addr()] = n
+		index[i.Addr()] = n
 	}
 
 	return &Eval{
-		site: s, ask: ask, ctx: ctx, at: at, vars: map[string]cty.Value{}, out: make([]cty.Value, len(s.Stages)), node: cty.DynamicVal,
-		memo: map[string]result{}, depth: map[string]bool{}, indexes: map[*hclsyntax.ObjectConsExpr]objectIndex{},
-		unsupported: new([]*hcl.Diagnostic), unread: new([]string), redact: value.NewRedactor().String,
+		site:        s,
+		source:      source,
+		ctx:         ctx,
+		redact:      value.NewRedactor().String,
+		index:       index,
+		vars:        map[string]cty.Value{},
+		outputs:     make([]cty.Value, len(s.Stages)),
+		node:        cty.DynamicVal,
+		locals:      map[string]result{},
+		evaluating:  map[string]bool{},
+		keys:        map[*hclsyntax.ObjectConsExpr]keyIndex{},
+		unsupported: new([]*hcl.Diagnostic),
+		unread:      new([]string),
 	}
 }
 
-// WithRedactor returns e with a function that hides secrets in texts that are shown. nil changes nothing: then only what
-// looks like a secret is hidden.
+// WithRedactor returns e with a function that hides secrets in texts that are shown. nil changes nothing: then only
+// texts that look like a secret are hidden.
 func (e *Eval) WithRedactor(redact func(string) string) *Eval {
 	if redact != nil {
 		e.redact = redact
@@ -72,175 +85,225 @@ func (e *Eval) WithRedactor(redact func(string) string) *Eval {
 	return e
 }
 
-// Redact hides secrets in a text, which must be whole.
+// Redact hides secrets in a text, which must not have been cut.
 func (e *Eval) Redact(s string) string { return e.redact(s) }
 
-// Checking says whether there is no world behind this run.
-func (e *Eval) Checking() bool { return e.ask == nil }
+// Checking reports whether this run checks a site without a machine.
+func (e *Eval) Checking() bool { return e.source == nil }
 
-// With is e with further outputs of stages, by address, each of its declared type with state.
+// AskContext returns the context of this run's questions.
+func (e *Eval) AskContext() context.Context { return e.ctx }
+
+// With returns e with further outputs of stages, by address.
 func (e *Eval) With(outputs map[string]cty.Value) *Eval {
 	c := *e
-	c.out, c.stage = slices.Clone(e.out), cty.NilVal
+	c.outputs = slices.Clone(e.outputs)
+	c.stage = cty.NilVal
 	for addr, v := range outputs {
-		c.out[e.at[addr]] = v
+		c.outputs[e.index[addr]] = v
 	}
 
 	return &c
 }
 
-// WithNode is e where render stages see node.*. Locals that reach the node are forgotten.
+// WithNode returns e for render stages, which see node.*. Locals that refer to the node are evaluated again.
 func (e *Eval) WithNode(v cty.Value) *Eval {
 	c := *e
-	c.node, c.memo = v, maps.Clone(e.memo)
-	for name := range c.memo {
-		if e.Reach(e.site.Locals[name].Expr).Node {
-			delete(c.memo, name)
+	c.node, c.locals = v, maps.Clone(e.locals)
+	maps.DeleteFunc(c.locals, func(name string, _ result) bool {
+		return e.Reach(e.site.Locals[name].Expr).Node
+	})
+
+	return &c
+}
+
+// Node returns the value of `node`.
+func (e *Eval) Node() cty.Value { return e.node }
+
+// Fork returns e for another goroutine.
+func (e *Eval) Fork() *Eval {
+	c := *e
+	c.vars = maps.Clone(e.vars)
+	c.locals = maps.Clone(e.locals)
+	c.keys = maps.Clone(e.keys)
+	c.evaluating = map[string]bool{}
+	c.funcs = nil
+	unsupported := slices.Clone(*e.unsupported)
+	c.unsupported, c.unread = &unsupported, new([]string)
+
+	return &c
+}
+
+// withoutNullFacts returns e with unknown values in place of the null facts of detect-hw.
+func (e *Eval) withoutNullFacts() *Eval {
+	c := e.Fork()
+	c.locals = map[string]result{}
+	c.outputs = slices.Clone(e.outputs)
+	c.stage = cty.NilVal
+	for n, i := range e.site.Stages {
+		if i.Type == "detect-hw" && c.outputs[n] != cty.NilVal {
+			c.outputs[n] = value.NullsToUnknown(c.outputs[n])
 		}
 	}
 
-	return &c
+	return c
 }
 
-// Fork is e for another goroutine, which shares nothing with it that either writes to.
-func (e *Eval) Fork() *Eval {
-	c := *e
-	c.vars, c.memo, c.indexes, c.depth, c.funcs = maps.Clone(e.vars), maps.Clone(e.memo), maps.Clone(e.indexes), map[string]bool{}, nil
-	found := slices.Clone(*e.unsupported)
-	c.unsupported, c.unread = &found, new([]string)
-
-	return &c
-}
-
-// Output is a stage's output so far.
+// Output returns a stage's output, if the stage has one by now.
 func (e *Eval) Output(addr string) (cty.Value, bool) {
-	n, ok := e.at[addr]
-	if !ok || e.out[n] == cty.NilVal {
+	n, ok := e.index[addr]
+	if !ok || e.outputs[n] == cty.NilVal {
 		return cty.NilVal, false
 	}
 
-	return e.out[n], true
+	return e.outputs[n], true
 }
 
 func (e *Eval) stageObject() cty.Value {
 	if e.stage != cty.NilVal {
 		return e.stage
 	}
+
 	types := map[string]map[string]cty.Value{}
 	for n, i := range e.site.Stages {
-		if v := e.out[n]; v != cty.NilVal {
-			if types[i.Type] == nil {
-				types[i.Type] = map[string]cty.Value{}
-			}
-			types[i.Type][i.Name] = v
+		if e.outputs[n] == cty.NilVal {
+			continue
 		}
+		if types[i.Type] == nil {
+			types[i.Type] = map[string]cty.Value{}
+		}
+		types[i.Type][i.Name] = e.outputs[n]
 	}
-	m := map[string]cty.Value{}
-	for k, x := range types {
-		m[k] = cty.ObjectVal(x)
+
+	objects := map[string]cty.Value{}
+	for name, outputs := range types {
+		objects[name] = cty.ObjectVal(outputs)
 	}
-	e.stage = cty.ObjectVal(m)
+	e.stage = cty.ObjectVal(objects)
+
 	return e.stage
 }
 
-// Local evaluates a local at its first use. Its error belongs to each place that uses it. What it gives is bounded,
-// so that locals that use each other cannot grow without end.
+// Local evaluates a local at its first use. Each place that uses it reports its errors. Its size is bounded, so that
+// locals that use each other cannot grow without limit.
 func (e *Eval) Local(name string) (cty.Value, hcl.Diagnostics) {
-	if r, ok := e.memo[name]; ok {
+	if r, ok := e.locals[name]; ok {
 		*e.unread = append(*e.unread, r.unread...)
-		return r.v, r.d
+		return r.v, r.diags
 	}
-	l := e.site.Locals[name]
-	if l == nil || e.depth[name] { // both are refused by References, which runs first
+
+	local := e.site.Locals[name]
+	if local == nil || e.evaluating[name] { // References refuses both
 		return cty.DynamicVal, nil
 	}
-	e.depth[name] = true
+
+	e.evaluating[name] = true
 	before := len(*e.unread)
-	v, d := e.Value(l.Expr, cty.NilVal)
-	unread := slices.Compact(slices.Sorted(slices.Values((*e.unread)[before:])))
-	delete(e.depth, name)
-	if _, same := value.Unwrap(l.Expr).(*hclsyntax.ScopeTraversalExpr); !same && !d.HasErrors() {
-		if what := tooLarge(v); what != "" {
-			d = append(d, origin.Error(fault.Limit, l.Expr.Range(), "This value is too large",
-				"It has %s.", what))
+	v, diags := e.Value(local.Expr, cty.NilVal)
+	delete(e.evaluating, name)
+
+	_, isReference := value.Unwrap(local.Expr).(*hclsyntax.ScopeTraversalExpr)
+	if !isReference && !diags.HasErrors() {
+		if excess := describeExcess(v); excess != "" {
+			diags = append(
+				diags,
+				origin.Error(fault.Limit, local.Expr.Range(), "This value is too large",
+					"It has %s.", excess),
+			)
 		}
 	}
-	if d.HasErrors() {
+	if diags.HasErrors() {
 		v = cty.DynamicVal
 	}
-	e.memo[name] = result{v, d, unread}
-	return v, d
+	e.locals[name] = result{v, diags, sortedUnique((*e.unread)[before:])}
+
+	return v, diags
 }
 
-// Context is the scope of one expression: only the locals that it names are evaluated.
+// Context returns the scope of one expression. It evaluates only the locals that the expression names.
 func (e *Eval) Context(x hclsyntax.Expression, each cty.Value) (*hcl.EvalContext, hcl.Diagnostics) {
 	var diags hcl.Diagnostics
-	c := &hcl.EvalContext{Variables: map[string]cty.Value{"var": cty.ObjectVal(e.vars)}, Functions: e.functions()}
+	variables := map[string]cty.Value{"var": cty.ObjectVal(e.vars)}
 	locals := map[string]cty.Value{}
-	for _, tr := range x.Variables() {
-		switch tr.RootName() {
+
+	for _, reference := range x.Variables() {
+		name, _, hasName := findSecondName(reference)
+		switch reference.RootName() {
 		case "local":
-			name, _, ok := second(tr)
-			if _, done := locals[name]; !ok || done {
+			if _, ok := locals[name]; ok || !hasName {
 				continue
 			}
 			v, d := e.Local(name)
 			locals[name] = v
-			diags = append(diags, e.usedAt(tr, name, d)...)
+			diags = append(diags, e.moveToUse(d, reference, name)...)
 		case "var":
-			if name, _, ok := second(tr); ok {
+			if hasName {
 				*e.unread = append(*e.unread, value.Questions(e.vars[name])...)
 			}
 		case "stage":
-			c.Variables["stage"] = e.stageObject()
+			variables["stage"] = e.stageObject()
 		case "node":
-			c.Variables["node"] = e.node
+			variables["node"] = e.node
 		case "each":
 			if each != cty.NilVal {
-				c.Variables["each"] = each
+				variables["each"] = each
+			}
+		default:
+			if v, ok := e.names[reference.RootName()]; ok {
+				variables[reference.RootName()] = v
 			}
 		}
 	}
-	c.Variables["local"] = cty.ObjectVal(locals)
-	return c, diags
+	variables["local"] = cty.ObjectVal(locals)
+
+	return &hcl.EvalContext{Variables: variables, Functions: e.functions()}, diags
 }
 
-// usedAt moves what a local's evaluation says to the place that uses the local: the error belongs to each such place.
-func (e *Eval) usedAt(tr hcl.Traversal, name string, ds hcl.Diagnostics) hcl.Diagnostics {
-	out := make(hcl.Diagnostics, 0, len(ds))
-	at := tr[:min(2, len(tr))].SourceRange()
-	for _, d := range ds {
+// moveToUse moves the diagnostics of a local to a reference to it.
+func (e *Eval) moveToUse(diags hcl.Diagnostics, reference hcl.Traversal, name string) hcl.Diagnostics {
+	use := reference[:min(2, len(reference))].SourceRange()
+	moved := make(hcl.Diagnostics, 0, len(diags))
+	for _, d := range diags {
 		c := *d
-		where := e.site.Locals[name].Expr.Range()
+		at := e.site.Locals[name].Expr.Range()
 		if d.Subject != nil {
-			where = *d.Subject
+			at = *d.Subject
 		}
 		if !strings.HasPrefix(d.Detail, "In local.") {
-			c.Detail = fmt.Sprintf("In local.%s, at %s:%d:%d: %s", name, where.Filename, where.Start.Line, where.Start.Column, d.Detail)
+			c.Detail = fmt.Sprintf("In local.%s, at %s: %s", name, positionOf(at), d.Detail)
 		}
-		c.Subject, c.Context = &at, nil
-		out = append(out, &c)
+		c.Subject = &use
+		c.Context = nil
+		moved = append(moved, &c)
 	}
-	return out
+
+	return moved
 }
 
-// Value evaluates one expression. If it, or a local that it uses, asks what a recording was never asked, and the value
-// does not show that, as in [file(PATH), "b"][1], a warning does: with the answer the expression may fail.
+// Value evaluates one expression. Unknown parts of the result are marked with the questions that are not in the
+// recording. If a known result hides such a question, as in [file(PATH), "b"][1], a warning names it: with an answer
+// the expression may fail.
 func (e *Eval) Value(x hclsyntax.Expression, each cty.Value) (cty.Value, hcl.Diagnostics) {
 	before := len(*e.unread)
 	v, diags := e.evaluate(x, each)
-	if diags.HasErrors() || len(*e.unread) == before {
+	if diags.HasErrors() {
 		return v, diags
 	}
 
-	named := value.Questions(v)
+	asked := sortedUnique((*e.unread)[before:])
+	if !v.IsWhollyKnown() {
+		v = value.Because(v, asked)
+	}
+
+	reported := value.Questions(v)
 	for _, d := range diags { // of a local
 		if extra, ok := d.Extra.(origin.Extra); ok {
-			named = append(named, extra.Unread...)
+			reported = append(reported, extra.Unread...)
 		}
 	}
-	hidden := slices.Compact(slices.Sorted(slices.Values((*e.unread)[before:])))
-	hidden = slices.DeleteFunc(hidden, func(q string) bool { return slices.Contains(named, q) })
+	hidden := slices.DeleteFunc(asked, func(q string) bool {
+		return slices.Contains(reported, q)
+	})
 	if len(hidden) > 0 {
 		diags = append(diags, origin.NotRead(x.Range(), "whether this expression works", hidden))
 	}
@@ -248,134 +311,45 @@ func (e *Eval) Value(x hclsyntax.Expression, each cty.Value) (cty.Value, hcl.Dia
 	return v, diags
 }
 
+const checkFirst = "Check first: `when = length(…) > 0`, or try(…, null)."
+
 func (e *Eval) evaluate(x hclsyntax.Expression, each cty.Value) (cty.Value, hcl.Diagnostics) {
-	c, diags := e.Context(x, each)
+	ctx, diags := e.Context(x, each)
 	if diags.HasErrors() {
 		return cty.DynamicVal, diags
 	}
-	v, d := x.Value(c)
-	for _, x := range d {
-		if x.Summary == "Invalid index" && !strings.Contains(x.Detail, askFirst) { // HCL's words; it does not know that the next machine differs
-			x.Detail += " " + askFirst
+
+	v, more := e.evaluateIn(x, ctx)
+	for _, d := range more {
+		// HCL does not know that the next machine may have fewer elements.
+		if d.Summary == "Invalid index" && !strings.Contains(d.Detail, checkFirst) {
+			d.Detail += " " + checkFirst
 		}
 	}
-	return v, append(diags, d...)
+
+	return value.KeepQuestions(v, x, ctx), append(diags, more...)
 }
 
-const askFirst = "Ask first: `when = length(…) > 0`, or try(…, null)."
-
-func second(tr hcl.Traversal) (name string, rng hcl.Range, ok bool) {
-	if len(tr) < 2 {
-		return "", tr.SourceRange(), false
-	}
-	switch s := tr[1].(type) {
-	case hcl.TraverseAttr:
-		return s.Name, s.SrcRange, true
-	case hcl.TraverseIndex:
-		if s.Key.Type() == cty.String && s.Key.IsKnown() && !s.Key.IsNull() && !s.Key.IsMarked() {
-			return s.Key.AsString(), s.SrcRange, true
-		}
-	}
-	return "", tr.SourceRange(), false
-}
-
-func (e *Eval) functions() map[string]function.Function {
-	if e.funcs != nil {
-		return e.funcs
-	}
-	var o value.Options
-	if e.Checking() {
-		o.OnUnsupported = func(d *hcl.Diagnostic) { *e.unsupported = append(*e.unsupported, d) }
-	}
-	e.funcs = value.FunctionsWith(o)
-	e.funcs["file"] = e.reader(cty.String, func(path string) (cty.Value, error) {
-		a, ans, err := world.File.Ask(e.ctx, e.ask, world.FileReq{Path: path})
-		switch {
-		case ans.Code() == fault.Unread:
-			return e.unreadVal(cty.String, "file "+path), nil
-		case ans.Code() == fault.Absent:
-			return cty.NilVal, fmt.Errorf("there is no %s on this machine; put it into the image, or ask first: fileexists(%q)", path, path)
-		case err != nil:
-			return cty.NilVal, unread(path, ans)
-		case value.HasPlaceholder(a.Text):
-			return cty.NilVal, fmt.Errorf("%s holds U+E000 or U+E001, which prelet keeps for itself; remove them", path)
-		}
-		if !value.IsExact(a.Text) {
-			return cty.NilVal, fmt.Errorf("%s has letters with combining marks (Unicode NFD), which a value cannot keep: write it in NFC, as `uconv -x nfc` does", path)
-		}
-		return cty.StringVal(a.Text), nil
-	})
-	e.funcs["fileexists"] = e.reader(cty.Bool, func(path string) (cty.Value, error) {
-		_, ans, _ := world.File.Ask(e.ctx, e.ask, world.FileReq{Path: path})
-		switch ans.Code() {
-		case fault.Unread:
-			return e.unreadVal(cty.Bool, "file "+path), nil
-		case "", fault.Absent:
-			return cty.BoolVal(ans.Fault == nil), nil
-		}
-		return cty.NilVal, unread(path, ans)
-	})
-	e.funcs["templatefile"] = e.templateFile()
-	e.funcs["credential"] = function.New(&function.Spec{
-		Params: []function.Parameter{{Name: "name", Type: cty.String}}, Type: function.StaticReturnType(cty.String),
-		Impl: func(a []cty.Value, _ cty.Type) (cty.Value, error) {
-			name := a[0].AsString()
-			if e.Checking() {
-				return value.Credential(name), nil
+// evaluateIn evaluates x after CheckSecrets. A panic of a library is an error.
+func (e *Eval) evaluateIn(x hclsyntax.Expression, ctx *hcl.EvalContext) (v cty.Value, diags hcl.Diagnostics) {
+	defer func() {
+		if r := recover(); r != nil {
+			v = cty.DynamicVal
+			diags = hcl.Diagnostics{
+				origin.Error(fault.Internal, x.Range(), "This expression cannot be evaluated",
+					"Its evaluation failed unexpectedly (%v). Please report this.", r),
 			}
-			_, ans, err := world.Credential.Ask(e.ctx, e.ask, world.CredentialReq{Name: name})
-			switch {
-			case ans.Code() == fault.Unread:
-				return e.unreadVal(cty.String, "credential "+name), nil
-			case err != nil:
-				return cty.NilVal, &MissingCredential{name, ans.Fault.Why, ans.Code() == fault.FileUnusable}
-			}
-			return value.Credential(name), nil
-		}})
-	return e.funcs
-}
+		}
+	}()
 
-// unreadVal is the value of a question that a recording was never asked.
-func (e *Eval) unreadVal(t cty.Type, question string) cty.Value {
-	*e.unread = append(*e.unread, question)
-
-	return value.UnreadVal(t, question)
-}
-
-// unread is why a file cannot be read, with its name once.
-func unread(path string, a world.Answer) error {
-	return fmt.Errorf("%s: %s", path, strings.TrimPrefix(a.Why(), path+": "))
-}
-
-// MissingCredential is the error of credential() for one that is not there, or cannot be used.
-type MissingCredential struct {
-	Name, Why string
-	isThere   bool // and cannot be used
-}
-
-// IsUncaught implements value.Uncaught.
-func (m *MissingCredential) IsUncaught() bool { return m.isThere }
-
-func (m *MissingCredential) Error() string {
-	why := strings.TrimSuffix(m.Why, ".")
-	if !strings.HasPrefix(why, fmt.Sprintf("credential %q", m.Name)) {
-		why = fmt.Sprintf("credential %q: %s", m.Name, why)
+	if diags := value.CheckSecrets(x, ctx); diags.HasErrors() {
+		return cty.DynamicVal, diags
 	}
-	return fmt.Sprintf("%s. Give it to prelet.service: LoadCredential=%s:/PATH or ImportCredential=%s in a drop-in.", why, m.Name, m.Name)
+
+	return x.Value(ctx)
 }
 
-func (e *Eval) reader(t cty.Type, read func(string) (cty.Value, error)) function.Function {
-	return function.New(&function.Spec{
-		Params: []function.Parameter{{Name: "path", Type: cty.String}}, Type: function.StaticReturnType(t),
-		Impl: func(a []cty.Value, _ cty.Type) (cty.Value, error) {
-			if e.Checking() {
-				return cty.UnknownVal(t), nil
-			}
-			return read(a[0].AsString())
-		}})
-}
-
-// Unsupported are the attributes that try() and can() met and that no machine has.
+// Unsupported returns the attributes that no machine has and that try() and can() hide.
 func (e *Eval) Unsupported() hcl.Diagnostics {
 	var out hcl.Diagnostics
 	seen := map[string]bool{}
@@ -384,10 +358,34 @@ func (e *Eval) Unsupported() hcl.Diagnostics {
 			continue
 		}
 		seen[d.Subject.String()] = true
-		out = append(out, origin.Error(fault.Reference, *d.Subject, d.Summary, "%s try() and can() do not excuse it: no machine has this attribute.", d.Detail))
+		out = append(out, origin.Error(fault.Reference, *d.Subject, d.Summary,
+			"%s No machine has this attribute, so try() and can() do not excuse it.", d.Detail))
 	}
+
 	return out
 }
 
-// AskContext is the context that questions of this run are asked under.
-func (e *Eval) AskContext() context.Context { return e.ctx }
+// findSecondName returns the name after the root of a reference, as NAME in var.NAME or local["NAME"].
+func findSecondName(reference hcl.Traversal) (name string, at hcl.Range, ok bool) {
+	if len(reference) < 2 {
+		return "", reference.SourceRange(), false
+	}
+	switch step := reference[1].(type) {
+	case hcl.TraverseAttr:
+		return step.Name, step.SrcRange, true
+	case hcl.TraverseIndex:
+		if isKnownText(step.Key) {
+			return step.Key.AsString(), step.SrcRange, true
+		}
+	}
+
+	return "", reference.SourceRange(), false
+}
+
+func isKnownText(v cty.Value) bool {
+	return v.Type() == cty.String && !v.IsMarked() && v.IsKnown() && !v.IsNull()
+}
+
+func sortedUnique(s []string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(s)))
+}

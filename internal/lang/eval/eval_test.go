@@ -34,20 +34,29 @@ func text(name string, ref *schema.RefDefault) schema.Field {
 
 // types are two kinds of stages whose defaults reach for each other, and one with a list of objects.
 func types() []stages.Stage {
-	out := cty.Object(map[string]cty.Type{"text": cty.String, "list": cty.List(cty.Object(map[string]cty.Type{"a": cty.String}))})
+	out := cty.Object(
+		map[string]cty.Type{"text": cty.String, "list": cty.List(cty.Object(map[string]cty.Type{"a": cty.String}))},
+	)
 	block := func(typ, other string) typed {
 		var ref *schema.RefDefault
 		if other != "" {
 			ref = &schema.RefDefault{Stage: other, Output: "text"}
 		}
-		return typed{stages.Spec{Phase: schema.Decide, ForEach: true, Block: schema.Block{Type: typ, Fields: []schema.Field{text("x", ref), text("y", nil)}}}, out}
+		return typed{
+			stages.Spec{
+				Phase:   schema.Decide,
+				ForEach: true,
+				Block:   schema.Block{Type: typ, Fields: []schema.Field{text("x", ref), text("y", nil)}},
+			},
+			out,
+		}
 	}
 	return []stages.Stage{block("left", "right"), block("right", "left"), block("free", "")}
 }
 
-func parse(t *testing.T, src string) *site.Site {
+func parse(t *testing.T, src string) *lang.Site {
 	t.Helper()
-	s, diags := site.Parse([]world.SiteFile{{Name: "a.hcl", Text: src}}, site.Options{Stages: types()})
+	s, diags := lang.Parse([]world.SiteFile{{Name: "a.hcl", Text: src}}, lang.Options{Stages: types()})
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
@@ -59,24 +68,40 @@ func check(t *testing.T, src string) string {
 	s := parse(t, src)
 	e := eval.New(context.Background(), s, nil)
 	for _, i := range s.Stages {
-		e = e.With(map[string]cty.Value{i.Addr(): cty.ObjectVal(map[string]cty.Value{"text": cty.UnknownVal(cty.String), "list": cty.UnknownVal(cty.List(cty.Object(map[string]cty.Type{"a": cty.String}))), "state": cty.UnknownVal(cty.String)})})
+		e = e.With(
+			map[string]cty.Value{
+				i.Addr(): cty.ObjectVal(
+					map[string]cty.Value{
+						"text":  cty.UnknownVal(cty.String),
+						"list":  cty.UnknownVal(cty.List(cty.Object(map[string]cty.Type{"a": cty.String}))),
+						"state": cty.UnknownVal(cty.String),
+					},
+				),
+			},
+		)
 	}
 	_ = e.Variables() // what they are worth is for other tests; here only that they are known
 	var out []string
 	for _, d := range e.References() {
-		out = append(out, fmt.Sprintf("%d:%d %s: %s", d.Subject.Start.Line, d.Subject.Start.Column, d.Summary, d.Detail))
+		out = append(
+			out,
+			fmt.Sprintf("%d:%d %s: %s", d.Subject.Start.Line, d.Subject.Start.Column, d.Summary, d.Detail),
+		)
 	}
 	return strings.Join(out, "\n")
 }
 
-// TestCycleThroughDefaults goes in a circle through references that nobody has written.
+// TestCycleThroughDefaults has a cycle of references that come from defaults, not from the site's text.
 func TestCycleThroughDefaults(t *testing.T) {
 	for _, c := range []struct{ name, src, want string }{
-		{"two defaults", "stage \"left\" \"l\" {}\nstage \"right\" \"r\" {}\n", "stage.left.l → stage.right.r → stage.left.l"},
-		{"a default, a local, a reference", "locals {\n  z = stage.left.l.text\n}\nstage \"left\" \"l\" {}\nstage \"right\" \"r\" {\n  x = local.z\n}\n", "local.z → stage.left.l → stage.right.r → local.z"},
+		{"two defaults", "stage \"left\" \"l\" {}\nstage \"right\" \"r\" {}\n", "stage.left.l → stage.right.r " +
+			"→ stage.left.l"},
+		{"a default, a local, a reference", "locals {\n  z = stage.left.l.text\n}\nstage \"left\" \"l\" " +
+			"{}\nstage \"right\" \"r\" {\n  x = local.z\n}\n", "local.z → stage.left.l → stage.right.r → local.z"},
 		{"oneself", "stage \"free\" \"f\" {\n  x = stage.free.f.text\n}\n", "stage.free.f → stage.free.f"},
 		{"a local and itself", "locals {\n  z = local.z\n}\nstage \"free\" \"f\" {}\n", "local.z → local.z"},
-		{"when", "stage \"free\" \"f\" {\n  when = stage.free.g.text == \"\"\n}\nstage \"free\" \"g\" {\n  for_each = { a = stage.free.f.text }\n}\n", "stage.free.f → stage.free.g → stage.free.f"},
+		{"when", "stage \"free\" \"f\" {\n  when = stage.free.g.text == \"\"\n}\nstage \"free\" \"g\" {\n  " +
+			"for_each = { a = stage.free.f.text }\n}\n", "stage.free.f → stage.free.g → stage.free.f"},
 		{"a written one ends it", "stage \"left\" \"l\" {}\nstage \"right\" \"r\" {\n  x = \"here\"\n}\n", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -92,11 +117,11 @@ func TestCycleThroughDefaults(t *testing.T) {
 // suggestion is another one each time.
 func TestNoSuchFunction(t *testing.T) {
 	for _, c := range []struct{ name, x, want string }{
-		{"in plain text", `slog("x")`, `3:7 There is no function "slog": Did you mean "log"?`},
-		{"in try", `try(lowr("X"), "x")`, `3:11 There is no function "lowr": Did you mean "lower"?`},
-		{"in a branch", `can(1) ? "a" : "${uper("b")}"`, `3:25 There is no function "uper": Did you mean "upper"?`},
-		{"in a loop over nothing", `join("", [for a in [] : trimspce(a)])`, `3:31 There is no function "trimspce": Did you mean "trimspace"?`},
-		{"like none", `timestamp()`, `3:7 There is no function "timestamp": A plan has no clock and no randomness`},
+		{"in plain text", `slog("x")`, `3:7 Unknown function "slog": Did you mean "log"?`},
+		{"in try", `try(lowr("X"), "x")`, `3:11 Unknown function "lowr": Did you mean "lower"?`},
+		{"in a branch", `can(1) ? "a" : "${uper("b")}"`, `3:25 Unknown function "uper": Did you mean "upper"?`},
+		{"in a loop over nothing", `join("", [for a in [] : trimspce(a)])`, `3:31 Unknown function "trimspce": Did you mean "trimspace"?`},
+		{"like none", `timestamp()`, `3:7 Unknown function "timestamp": A plan has no clock and no randomness`},
 		{"there is one", `try(lower("X"), "x")`, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -113,15 +138,17 @@ func TestNoSuchFunction(t *testing.T) {
 // TestEachOfDifferentObjects is checked often: the attributes of an object have no order, and what is found must not
 // depend on one.
 func TestEachOfDifferentObjects(t *testing.T) {
-	const src = "stage \"free\" \"f\" {\n  for_each = { a = { n = \"1\" }, b = { n = \"2\", m = \"3\" } }\n  x        = each.value.m\n}\n"
+	const src = "stage \"free\" \"f\" {\n  for_each = { a = { n = \"1\" }, b = { n = \"2\", m = \"3\" } }\n  x " +
+		"       = each.value.m\n}\n"
 	for range 50 {
 		if got := check(t, src); got != "" {
-			t.Fatalf("found along types that differ: %s", got)
+			t.Fatalf("each.value of different types: got %s, want no error", got)
 		}
 	}
-	const same = "stage \"free\" \"f\" {\n  for_each = { a = { n = \"1\" }, b = { n = \"2\" } }\n  x        = each.value.m\n}\n"
+	const same = "stage \"free\" \"f\" {\n  for_each = { a = { n = \"1\" }, b = { n = \"2\" } }\n  x        = " +
+		"each.value.m\n}\n"
 	if got := check(t, same); !strings.Contains(got, `3:24 each.value has no "m"`) {
-		t.Errorf("got %q", got)
+		t.Errorf("each.value.m of equal types: got %q, want that it has no m", got)
 	}
 }
 
@@ -143,13 +170,17 @@ func TestOrder(t *testing.T) {
 			t.Fatalf("at %d stands %s, want %s", i, x.Name, want)
 		}
 	}
-	s = parse(t, "stage \"free\" \"b\" {\n  x = stage.free.d.text\n}\nstage \"free\" \"a\" {}\nstage \"free\" \"d\" {}\nstage \"free\" \"c\" {}\n")
+	s = parse(
+		t,
+		"stage \"free\" \"b\" {\n  x = stage.free.d.text\n}\nstage \"free\" \"a\" {}\nstage \"free\" \"d\" "+
+			"{}\nstage \"free\" \"c\" {}\n",
+	)
 	var names []string
 	for _, x := range eval.New(context.Background(), s, nil).Order() {
 		names = append(names, x.Name)
 	}
 	if got := strings.Join(names, " "); got != "a d b c" {
-		t.Errorf("the order is %s", got)
+		t.Errorf("order: got %s, want a d b c", got)
 	}
 }
 
@@ -175,22 +206,28 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestGivenIsBounded gives a variable text that would overflow the parser's stack, which nobody can recover from.
+// TestGivenIsBounded passes a variable a text that would overflow the parser's stack, from which Go cannot recover.
 func TestGivenIsBounded(t *testing.T) {
 	s := parse(t, "variable \"v\" {\n  type = list(string)\n}\nstage \"free\" \"f\" {}\n")
 	for name, value := range map[string]string{"brackets": strings.Repeat("[", 1<<20), "signs": strings.Repeat("-", 250_000) + "1", "a function": `[file("/etc/shadow")]`, "a reference": `[var.v]`} {
 		src := world.SourceFunc(func(context.Context, world.Question) world.Answer {
 			return world.Variable.Answer(world.VariableAns{Text: value, Source: "cmdline"})
 		})
-		if d := eval.New(context.Background(), s, src).Variables(); !d.HasErrors() || origin.CodeOf(d[0]) != fault.VariableInvalid || len(d[0].Detail) > 300 {
-			t.Errorf("%s: %v", name, d)
+		if d := eval.New(context.Background(), s, src).
+			Variables(); !d.HasErrors() || origin.CodeOf(d[0]) != fault.VariableInvalid ||
+			len(d[0].Detail) > 300 {
+			t.Errorf("%s: got %v, want one short error variable-invalid", name, d)
 		}
 	}
 }
 
 // TestJudge judges a secret by its rule, and is afraid of nothing in it.
 func TestJudge(t *testing.T) {
-	s := parse(t, "variable \"v\" {\n  sensitive = true\n  validation {\n    condition     = can(regex(\"^[a-z]+$\", var.v))\n    error_message = \"no\"\n  }\n}\nstage \"free\" \"f\" {}\n")
+	s := parse(
+		t,
+		"variable \"v\" {\n  sensitive = true\n  validation {\n    condition     = can(regex(\"^[a-z]+$\", "+
+			"var.v))\n    error_message = \"no\"\n  }\n}\nstage \"free\" \"f\" {}\n",
+	)
 	for secret, want := range map[string]bool{"abc": true, "ABC": false, "": false, "\ue000cred:x\ue001": false} {
 		if got := eval.Judge(context.Background(), s, "v", 0, secret); got != want {
 			t.Errorf("%q: %t, want %t", secret, got, want)
@@ -201,14 +238,17 @@ func TestJudge(t *testing.T) {
 		rule int
 	}{{"w", 0}, {"v", 1}, {"v", -1}} {
 		if eval.Judge(context.Background(), s, c.name, c.rule, "abc") {
-			t.Errorf("%v passes", c)
+			t.Errorf("%v, which does not exist: got true, want false", c)
 		}
 	}
 }
 
 // TestItemAndKey finds where one key of a map stands, through all that stands around it.
 func TestItemAndKey(t *testing.T) {
-	s := parse(t, "locals {\n  m = { inner = \"1\" }\n}\nvariable \"v\" {\n  default = true\n}\nstage \"free\" \"f\" {}\n")
+	s := parse(
+		t,
+		"locals {\n  m = { inner = \"1\" }\n}\nvariable \"v\" {\n  default = true\n}\nstage \"free\" \"f\" {}\n",
+	)
 	e := eval.New(context.Background(), s, nil)
 	if d := e.Variables(); d.HasErrors() {
 		t.Fatal(d)
@@ -235,7 +275,7 @@ func TestItemAndKey(t *testing.T) {
 		}
 		sc := e.Scope("free.f")
 		if k, v := at(sc.Key(x, c.key)), at(sc.Item(x, c.key)); k != c.wantKey || v != c.wantValue {
-			t.Errorf("%s: key %s, value %s", c.src, k, v)
+			t.Errorf("%s: got key %s, value %s; want %s, %s", c.src, k, v, c.wantKey, c.wantValue)
 		}
 	}
 }

@@ -14,219 +14,236 @@ import (
 	"github.com/prelet/prelet/schema"
 )
 
-// Needs are the stages that one needs to be over: those it refers to, and those its defaults reach for.
-func (e *Eval) Needs(i *site.Instance) []string {
-	xs := append([]hclsyntax.Expression{i.When, i.ForEach, i.Timeout}, BodyExpressions(i.Body)...)
-	out := e.Reach(xs...).Stages
-	for _, ed := range e.Edges(i) {
-		if !slices.Contains(out, ed.To) {
-			out = append(out, ed.To)
-		}
+// Needs returns the addresses of the stages that must run before a stage: those it refers to, also by a default.
+func (e *Eval) Needs(i *lang.Instance) []string {
+	needs := e.Reach(expressionsOf(i)...).Stages
+	for _, edge := range e.Edges(i) {
+		needs = append(needs, edge.To)
 	}
-	slices.Sort(out)
-	return out
+
+	return sortedUnique(needs)
 }
 
-// Edge is a default that reaches for another stage's output: shown in graph, plan and explain.
+// expressionsOf returns all expressions of a stage. Those that are not written are nil.
+func expressionsOf(i *lang.Instance) []hclsyntax.Expression {
+	return append([]hclsyntax.Expression{i.When, i.ForEach, i.Timeout}, BodyExpressions(i.Body)...)
+}
+
+// Edge is a default that refers to another stage's output. Graph, plan and explain show it.
 type Edge struct {
 	From, Attribute string
 	To, Output      string
 }
 
-// Edges lists the defaults of an instance that are not overridden by the site, where the choice is unique.
-func (e *Eval) Edges(i *site.Instance) []Edge {
-	var out []Edge
-	var walk func(sb schema.Block, b *hclsyntax.Body, path string)
-	walk = func(sb schema.Block, b *hclsyntax.Body, path string) {
-		for _, f := range sb.Fields {
-			s := f.Spec()
-			if s.Ref == nil || b != nil && b.Attributes[s.Name] != nil || s.Ref.Unless.In(b) {
-				continue
-			}
-			if to := e.candidates(s.Ref); len(to) == 1 {
-				out = append(out, Edge{i.Addr(), path + s.Name, to[0].Addr(), s.Ref.Output})
-			}
-		}
-		for _, n := range sb.Blocks {
-			bodies := bodiesOf(b, n.Type)
-			if len(bodies) == 0 && n.Always {
-				bodies = []*hclsyntax.Body{nil}
-			}
-			for _, x := range bodies {
-				walk(n, x, path+n.Type+".")
-			}
-		}
-	}
-	walk(i.Spec.Block, i.Body, "")
-	return out
+// Edges lists the defaults of an instance that the site does not override, where the choice is unique.
+func (e *Eval) Edges(i *lang.Instance) []Edge {
+	return e.edgesOf(i.Addr(), i.Spec.Block, i.Body, "")
 }
 
-// bodiesOf lists the blocks of a type that a body has; a nil body is not written, and has none.
-func bodiesOf(b *hclsyntax.Body, blockType string) (out []*hclsyntax.Body) {
+// edgesOf lists the edges of one body, which is nil for a block that exists without being written.
+func (e *Eval) edgesOf(from string, declared schema.Block, b *hclsyntax.Body, path string) (edges []Edge) {
+	for _, f := range declared.Fields {
+		s := f.Spec()
+		isWritten := b != nil && b.Attributes[s.Name] != nil
+		if s.Ref == nil || isWritten || s.Ref.Unless.In(b) {
+			continue
+		}
+		if to := e.listCandidates(s.Ref); len(to) == 1 {
+			edges = append(edges, Edge{from, path + s.Name, to[0].Addr(), s.Ref.Output})
+		}
+	}
+
+	for _, block := range declared.Blocks {
+		bodies := bodiesOf(b, block.Type)
+		if len(bodies) == 0 && block.Always {
+			bodies = []*hclsyntax.Body{nil}
+		}
+		for _, body := range bodies {
+			edges = append(edges, e.edgesOf(from, block, body, path+block.Type+".")...)
+		}
+	}
+
+	return edges
+}
+
+// bodiesOf lists the blocks of a type in a body, which may be nil.
+func bodiesOf(b *hclsyntax.Body, blockType string) (bodies []*hclsyntax.Body) {
 	if b == nil {
 		return nil
 	}
-	for _, x := range b.Blocks {
-		if x.Type == blockType {
-			out = append(out, x.Body)
+	for _, block := range b.Blocks {
+		if block.Type == blockType {
+			bodies = append(bodies, block.Body)
 		}
 	}
-	return out
+
+	return bodies
 }
 
-func (e *Eval) candidates(r *schema.RefDefault) (out []*site.Instance) {
+// listCandidates lists the stages that a default can refer to.
+func (e *Eval) listCandidates(r *schema.RefDefault) (stages []*lang.Instance) {
 	for _, i := range e.site.OfType(r.Stage) {
 		if r.Having == "" || i.Body.Attributes[r.Having] != nil {
-			out = append(out, i)
+			stages = append(stages, i)
 		}
 	}
-	return out
+
+	return stages
 }
 
-// Choose is the only stage that a default can mean. None or several is an error that lists them; at is the block
-// that needs it.
-func (e *Eval) Choose(r *schema.RefDefault, attribute string, at hcl.Range) (*site.Instance, *hcl.Diagnostic) {
-	c := e.candidates(r)
-	if len(c) == 1 {
-		return c[0], nil
+// Choose returns the only stage that a default can refer to. None or several is an error that lists them; at is the
+// block that needs it.
+func (e *Eval) Choose(r *schema.RefDefault, attribute string, at hcl.Range) (*lang.Instance, *hcl.Diagnostic) {
+	candidates := e.listCandidates(r)
+	switch len(candidates) {
+	case 1:
+		return candidates[0], nil
+	case 0:
+		wanted := "stage of type " + r.Stage
+		if r.Having != "" {
+			wanted += " with " + r.Having
+		}
+		return nil, origin.Error(fault.DefaultChoice, at, "Nothing to take "+attribute+" from",
+			"It is not written, and there is no %s. Declare one, or write %s here.", wanted, attribute)
 	}
-	what := "stage of type " + r.Stage
-	if r.Having != "" {
-		what += " with " + r.Having
-	}
-	if len(c) == 0 {
-		return nil, origin.Error(fault.DefaultChoice, at, "Nothing to take "+attribute+" from", "It is not written, and there is no %s. Declare one, or write %s here.", what, attribute)
-	}
+
 	var names []string
-	for _, i := range c {
-		names = append(names, fmt.Sprintf("stage.%s (%s:%d)", i.Addr(), i.Range.Filename, i.Range.Start.Line))
+	for _, i := range candidates {
+		name := fmt.Sprintf("stage.%s (%s:%d)", i.Addr(), i.Range.Filename, i.Range.Start.Line)
+		names = append(names, name)
 	}
-	example := "stage." + c[0].Addr() + "." + r.Output
+	example := "stage." + candidates[0].Addr() + "." + r.Output
 	if r.Key != "" {
 		example += fmt.Sprintf("[%q]", r.Key)
 	}
-	return nil, origin.Error(fault.DefaultChoice, at, "Several choices for "+attribute, "It is not written, and there are %d: %s. Write which: %s = %s", len(c), strings.Join(names, ", "), attribute, example)
+
+	return nil, origin.Error(fault.DefaultChoice, at, "Several choices for "+attribute,
+		"It is not written, and there are %d: %s. Write which: %s = %s",
+		len(candidates), strings.Join(names, ", "), attribute, example)
 }
 
-// Order is every stage after those that it needs; of several that could come next, the first in the site.
-func (e *Eval) Order() []*site.Instance {
-	done := map[string]bool{}
-	rest := slices.Clone(e.site.Stages)
-	needs := map[*site.Instance][]string{}
-	for _, i := range rest {
+// Order returns the stages, each after those it needs; of several that can come next, the first in the site.
+func (e *Eval) Order() []*lang.Instance {
+	isDone := map[string]bool{}
+	needs := map[*lang.Instance][]string{}
+	for _, i := range e.site.Stages {
 		needs[i] = e.Needs(i)
 	}
-	var out []*site.Instance
-	for len(rest) > 0 {
-		at := slices.IndexFunc(rest, func(i *site.Instance) bool {
-			for _, n := range needs[i] {
-				if !done[n] {
-					return false
-				}
-			}
-			return true
+	isReady := func(i *lang.Instance) bool {
+		return !slices.ContainsFunc(needs[i], func(addr string) bool {
+			return !isDone[addr]
 		})
-		if at < 0 { // a cycle: References has refused it
-			return append(out, rest...)
-		}
-		done[rest[at].Addr()] = true
-		out = append(out, rest[at])
-		rest = slices.Delete(rest, at, at+1)
 	}
-	return out
+
+	var order []*lang.Instance
+	rest := slices.Clone(e.site.Stages)
+	for len(rest) > 0 {
+		next := slices.IndexFunc(rest, isReady)
+		if next < 0 { // a cycle, which References refuses
+			return append(order, rest...)
+		}
+		isDone[rest[next].Addr()] = true
+		order = append(order, rest[next])
+		rest = slices.Delete(rest, next, next+1)
+	}
+
+	return order
 }
 
 // use is a place of the site that refers to a local or a stage.
 type use struct {
-	name string // local.<name> or stage.<type>.<name>
+	name string // local.NAME or stage.TYPE.NAME
 	at   hcl.Range
 }
 
-// cycles finds references that go in circles, through locals and stages. The error shows the whole path of the first.
-func (e *Eval) cycles() hcl.Diagnostics {
-	all, uses := e.uses()
-	path := []string{}
-	done := map[string]bool{}
+// findCycle finds references that form a cycle, through locals and stages. The error shows the path of the first.
+func (e *Eval) findCycle() *hcl.Diagnostic {
+	all, usesOf := e.uses()
+	var path []string
+	isDone := map[string]bool{}
+
 	var visit func(u use) *hcl.Diagnostic
 	visit = func(u use) *hcl.Diagnostic {
-		if at := slices.Index(path, u.name); at >= 0 {
-			return circle(append(slices.Clone(path[at:]), u.name), u.at)
+		if start := slices.Index(path, u.name); start >= 0 {
+			cycle := append(slices.Clone(path[start:]), u.name)
+			return origin.Error(fault.Cycle, u.at, "References go in a circle",
+				"%s. Break it: one of them must not use the next.", strings.Join(cycle, " → "))
 		}
-		if done[u.name] {
+		if isDone[u.name] {
 			return nil
 		}
+
 		path = append(path, u.name)
-		for _, next := range uses[u.name] {
-			if found := visit(next); found != nil {
-				return found
+		for _, next := range usesOf[u.name] {
+			if d := visit(next); d != nil {
+				return d
 			}
 		}
 		path = path[:len(path)-1]
-		done[u.name] = true
+		isDone[u.name] = true
+
 		return nil
 	}
 
 	for _, u := range all {
-		if found := visit(u); found != nil {
-			return hcl.Diagnostics{found}
+		if d := visit(u); d != nil {
+			return d
 		}
 	}
+
 	return nil
 }
 
-func circle(path []string, at hcl.Range) *hcl.Diagnostic {
-	return origin.Error(fault.Cycle, at, "References go in a circle",
-		"%s. Break it: one of them must not use the next.", strings.Join(path, " → "))
-}
-
-// uses lists the locals by name and the stages as in the site, and for each the locals and stages that it refers to. A
-// name that the site does not declare has none.
-func (e *Eval) uses() (all []use, of map[string][]use) {
-	of = map[string][]use{}
-	for _, name := range keys(e.site.Locals) {
-		l := e.site.Locals[name]
-		u := use{"local." + name, l.Range}
+// uses lists the locals by name and the stages in site order, and for each the locals and stages it refers to.
+func (e *Eval) uses() (all []use, usesOf map[string][]use) {
+	usesOf = map[string][]use{}
+	for _, name := range sortedKeys(e.site.Locals) {
+		local := e.site.Locals[name]
+		u := use{"local." + name, local.Range}
 		all = append(all, u)
-		of[u.name] = usesIn(l.Expr)
+		usesOf[u.name] = usesIn(local.Expr)
 	}
 	for _, i := range e.site.Stages {
 		u := use{"stage." + i.Addr(), i.Range}
 		all = append(all, u)
-		of[u.name] = usesIn(append([]hclsyntax.Expression{i.When, i.ForEach, i.Timeout}, BodyExpressions(i.Body)...)...)
-		for _, ed := range e.Edges(i) {
-			of[u.name] = append(of[u.name], use{"stage." + ed.To, i.Range})
+		usesOf[u.name] = usesIn(expressionsOf(i)...)
+		for _, edge := range e.Edges(i) {
+			usesOf[u.name] = append(usesOf[u.name], use{"stage." + edge.To, i.Range})
 		}
 	}
-	return all, of
+
+	return all, usesOf
 }
 
-// usesIn lists the locals and stages that expressions refer to; nil expressions are not written.
-func usesIn(xs ...hclsyntax.Expression) (out []use) {
+// usesIn lists the locals and stages that expressions refer to. Expressions may be nil.
+func usesIn(xs ...hclsyntax.Expression) (uses []use) {
 	for _, x := range xs {
 		if x == nil {
 			continue
 		}
-		for _, tr := range x.Variables() {
-			if name := usedBy(tr); name != "" {
-				out = append(out, use{name, tr.SourceRange()})
+		for _, reference := range x.Variables() {
+			if name := ownerOf(reference); name != "" {
+				uses = append(uses, use{name, reference.SourceRange()})
 			}
 		}
 	}
-	return out
+
+	return uses
 }
 
-// usedBy is the local or the stage that a reference is to, or "".
-func usedBy(tr hcl.Traversal) string {
-	name, _, ok := second(tr)
+// ownerOf returns the local or the stage of a reference, or "".
+func ownerOf(reference hcl.Traversal) string {
+	name, _, ok := findSecondName(reference)
 	switch {
 	case !ok:
 		return ""
-	case tr.RootName() == "local":
+	case reference.RootName() == "local":
 		return "local." + name
-	case tr.RootName() == "stage" && len(tr) > 2:
-		if n, _, ok := second(tr[1:]); ok {
-			return "stage." + name + "." + n
+	case reference.RootName() == "stage":
+		if stage, _, ok := findSecondName(reference[1:]); ok {
+			return "stage." + name + "." + stage
 		}
 	}
+
 	return ""
 }

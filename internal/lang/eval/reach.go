@@ -3,7 +3,6 @@ package eval
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -17,64 +16,60 @@ type Reached struct {
 	Node   bool     // node.*
 	Facts  bool     // an output of detect-hw
 	Asks   bool     // a file or a credential of the machine
-	Vars   bool     // a variable, which another machine may give another value
+	Vars   bool     // a variable, which may have another value on another machine
 	Phase  schema.Phase
 	Locals []string // in the order in which they were met
 }
 
-// Reach follows an expression's references through locals. It evaluates nothing.
+// Reach follows references through locals. It evaluates nothing. Expressions may be nil.
 func (e *Eval) Reach(xs ...hclsyntax.Expression) Reached {
 	r := Reached{Phase: schema.Static}
-	seen := map[string]bool{}
-	stages := map[string]bool{}
-	var walk func(x hclsyntax.Expression)
-	walk = func(x hclsyntax.Expression) {
-		if x == nil {
-			return
-		}
-		r.Asks = r.Asks || asksMachine(x)
-		for _, tr := range x.Variables() {
-			name, _, ok := second(tr)
-			switch tr.RootName() {
-			case "local":
-				if l := e.site.Locals[name]; ok && l != nil && !seen[name] {
-					seen[name] = true
-					r.Locals = append(r.Locals, name)
-					walk(l.Expr)
-				}
-			case "var":
-				r.Vars = true
-			case "node":
-				r.Node, r.Phase = true, max(r.Phase, schema.Render)
-			case "stage":
-				if len(tr) < 3 || !ok {
-					continue
-				}
-				n, _, ok := second(tr[1:])
-				if !ok {
-					continue
-				}
-				if i := e.site.Stage(name + "." + n); i != nil {
-					stages[i.Addr()] = true
-					r.Facts = r.Facts || name == "detect-hw"
-					r.Phase = max(r.Phase, i.Spec.Phase)
-				}
-			}
-		}
-	}
 	for _, x := range xs {
-		walk(x)
+		e.addReached(&r, x)
 	}
-	r.Stages = keys(stages)
+	slices.Sort(r.Stages)
 
 	return r
+}
+
+func (e *Eval) addReached(r *Reached, x hclsyntax.Expression) {
+	if x == nil {
+		return
+	}
+
+	r.Asks = r.Asks || asksMachine(x)
+	for _, reference := range x.Variables() {
+		name, _, _ := findSecondName(reference)
+		switch reference.RootName() {
+		case "local":
+			if local := e.site.Locals[name]; local != nil && !slices.Contains(r.Locals, name) {
+				r.Locals = append(r.Locals, name)
+				e.addReached(r, local.Expr)
+			}
+		case "var":
+			r.Vars = true
+		case "node":
+			r.Node = true
+			r.Phase = max(r.Phase, schema.Render)
+		case "stage":
+			i, _, _ := e.stageOf(reference)
+			if i == nil {
+				continue
+			}
+			if !slices.Contains(r.Stages, i.Addr()) {
+				r.Stages = append(r.Stages, i.Addr())
+			}
+			r.Facts = r.Facts || i.Type == "detect-hw"
+			r.Phase = max(r.Phase, i.Spec.Phase)
+		}
+	}
 }
 
 // asksMachine reports whether an expression calls a function that reads a file or a credential of the machine.
 func asksMachine(x hclsyntax.Expression) (asks bool) {
 	_ = hclsyntax.VisitAll(x, func(n hclsyntax.Node) hcl.Diagnostics {
-		if c, ok := n.(*hclsyntax.FunctionCallExpr); ok {
-			asks = asks || c.Name == "file" || c.Name == "fileexists" || c.Name == "credential"
+		if call, ok := n.(*hclsyntax.FunctionCallExpr); ok {
+			asks = asks || slices.Contains([]string{"file", "fileexists", "credential"}, call.Name)
 		}
 		return nil
 	})
@@ -82,21 +77,27 @@ func asksMachine(x hclsyntax.Expression) (asks bool) {
 	return asks
 }
 
-// BodyExpressions lists every expression of a body and its blocks, in the order of the file.
+// BodyExpressions lists every expression of a body and its blocks, in the order of the file. The body may be nil.
 func BodyExpressions(b *hclsyntax.Body) []hclsyntax.Expression {
 	if b == nil {
 		return nil
 	}
-	var out []hclsyntax.Expression
+
+	var xs []hclsyntax.Expression
 	for _, a := range b.Attributes {
-		out = append(out, a.Expr)
+		xs = append(xs, a.Expr)
 	}
-	for _, x := range b.Blocks {
-		out = append(out, BodyExpressions(x.Body)...)
+	for _, block := range b.Blocks {
+		xs = append(xs, BodyExpressions(block.Body)...)
 	}
-	slices.SortStableFunc(out, func(a, b hclsyntax.Expression) int {
-		ra, rb := a.Range(), b.Range()
-		return cmp.Or(strings.Compare(ra.Filename, rb.Filename), ra.Start.Byte-rb.Start.Byte)
+	slices.SortStableFunc(xs, func(a, b hclsyntax.Expression) int {
+		return compareRanges(a.Range(), b.Range())
 	})
-	return out
+
+	return xs
+}
+
+// compareRanges compares by file and place.
+func compareRanges(a, b hcl.Range) int {
+	return cmp.Or(cmp.Compare(a.Filename, b.Filename), cmp.Compare(a.Start.Byte, b.Start.Byte))
 }

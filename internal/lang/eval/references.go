@@ -17,135 +17,185 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// place is one expression of the site with what it may refer to.
+// place is an expression of the site with the references that it may contain.
 type place struct {
 	x     hclsyntax.Expression
-	phase schema.Phase // the latest that it may reach
-	what  string       // "the cluster block", "stage label.gpu"
-	each  bool
-	inst  *site.Instance
-	block *hclsyntax.Block // a sub-block with for_each of its own
+	phase schema.Phase // the latest that it may refer to
+	owner string       // "the cluster block", "stage label.gpu"
 
-	only     string // the one root that references may have; "": any
-	variable string // the one variable; "": any
+	hasEach bool
+	stage   *lang.Instance
+	block   *hclsyntax.Block // a block inside of the stage with for_each of its own
+
+	isRule   bool   // of a variable: only variables are known
+	variable string // the one variable that it may refer to; "": any
 }
 
-// References checks every reference of the site, before anything is evaluated: that it names something that
-// exists, in a phase that is over by then, along attributes that its type has, and that nothing goes in circles.
+// References checks every reference of the site before anything is evaluated: the target exists, belongs to an earlier
+// phase and has the attributes, and no references form a cycle.
 func (e *Eval) References() hcl.Diagnostics {
+	if d := e.findCycle(); d != nil {
+		return hcl.Diagnostics{d}
+	}
+
 	var diags hcl.Diagnostics
-	if d := e.cycles(); d.HasErrors() {
-		return d
-	}
 	for _, p := range e.places() {
-		diags = append(diags, e.check(p)...)
+		diags = append(diags, e.checkPlace(p)...)
 	}
+
 	return diags
 }
 
 func (e *Eval) places() []place {
-	var out []place
-	add := func(b *hclsyntax.Body, ph schema.Phase, what string) {
+	var places []place
+	add := func(b *hclsyntax.Body, phase schema.Phase, owner string) {
 		for _, x := range BodyExpressions(b) {
-			out = append(out, place{x: x, phase: ph, what: what})
+			places = append(places, place{
+				x:     x,
+				phase: phase,
+				owner: owner,
+			})
 		}
 	}
+
 	s := e.site
 	add(s.Prelet, schema.Static, "the prelet block")
 	add(s.Cluster, schema.Static, "the cluster block")
 	add(s.Node, schema.Gather, "the node block")
-	for _, n := range slices.Sorted(maps.Keys(s.Detectors)) {
-		add(s.Detectors[n].Body, schema.Static, fmt.Sprintf("detector %q", n))
+	for _, name := range sortedKeys(s.Detectors) {
+		add(s.Detectors[name].Body, schema.Static, fmt.Sprintf("detector %q", name))
 	}
-	for _, n := range slices.Sorted(maps.Keys(s.Variables)) {
-		for _, r := range s.Variables[n].Rules {
-			p := place{x: r.Condition, phase: schema.Static, what: fmt.Sprintf("validation of variable %q", n), only: "var"}
-			if s.Variables[n].Sensitive {
-				p.variable = n
-			}
-			said := p
-			said.x = r.Message
-			out = append(out, p, said)
-		}
+	for _, name := range sortedKeys(s.Variables) {
+		places = append(places, rulePlaces(s.Variables[name])...)
 	}
-	for _, n := range slices.Sorted(maps.Keys(s.Locals)) {
-		out = append(out, place{x: s.Locals[n].Expr, phase: schema.Render, what: "local." + n})
+	for _, name := range sortedKeys(s.Locals) {
+		places = append(
+			places,
+			place{
+				x:     s.Locals[name].Expr,
+				phase: schema.Render,
+				owner: "local." + name,
+			},
+		)
 	}
 	for _, i := range s.Stages {
-		what := "stage " + i.Addr()
+		p := place{
+			phase: i.Spec.Phase,
+			owner: "stage " + i.Addr(),
+			stage: i,
+		}
 		for _, x := range []hclsyntax.Expression{i.When, i.ForEach, i.Timeout} {
 			if x != nil {
-				out = append(out, place{x: x, phase: i.Spec.Phase, what: what, inst: i})
+				p.x = x
+				places = append(places, p)
 			}
 		}
-		out = append(out, e.bodyPlaces(i.Body, i.Spec.Block, i, nil, i.Spec.Phase, what)...)
+		places = append(places, bodyPlaces(i.Body, i.Spec.Block, p)...)
 	}
-	return out
+
+	return places
 }
 
-func (e *Eval) bodyPlaces(b *hclsyntax.Body, sb schema.Block, i *site.Instance, within *hclsyntax.Block, ph schema.Phase, what string) []place {
-	var out []place
-	for _, name := range slices.Sorted(maps.Keys(b.Attributes)) {
-		phase := ph
-		if f, ok := sb.Field(name); ok && f.Phase != schema.OfBlock {
-			phase = f.Phase
-		}
-		each := i.ForEach != nil || within != nil && within.Body.Attributes["for_each"] != nil && name != "for_each"
-		out = append(out, place{x: b.Attributes[name].Expr, phase: phase, what: what, each: each, inst: i, block: within})
+// rulePlaces returns the conditions and messages of a variable's rules.
+func rulePlaces(v *lang.Variable) (places []place) {
+	p := place{
+		phase:  schema.Static,
+		owner:  fmt.Sprintf("validation of variable %q", v.Name),
+		isRule: true,
 	}
-	for _, x := range b.Blocks {
-		nb, ok := sb.Find(x.Type)
+	if v.Sensitive {
+		p.variable = v.Name
+	}
+	for _, rule := range v.Rules {
+		for _, x := range []hclsyntax.Expression{rule.Condition, rule.Message} {
+			p.x = x
+			places = append(places, p)
+		}
+	}
+
+	return places
+}
+
+// bodyPlaces returns the attributes of a stage's body and of the blocks in it. outer has what they share.
+func bodyPlaces(b *hclsyntax.Body, declared schema.Block, outer place) (places []place) {
+	for _, name := range sortedKeys(b.Attributes) {
+		p := outer
+		p.x = b.Attributes[name].Expr
+		if f, ok := declared.Field(name); ok && f.Phase != schema.OfBlock {
+			p.phase = f.Phase
+		}
+		blockHasEach := p.block != nil && p.block.Body.Attributes["for_each"] != nil &&
+			name != "for_each"
+		p.hasEach = p.stage.ForEach != nil || blockHasEach
+		places = append(places, p)
+	}
+
+	for _, block := range b.Blocks {
+		d, ok := declared.Find(block.Type)
 		if !ok {
 			continue
 		}
-		in := within
-		if nb.ForEach {
-			in = x
+		inner := outer
+		if d.ForEach {
+			inner.block = block
 		}
-		out = append(out, e.bodyPlaces(x.Body, nb, i, in, ph, what)...)
+		places = append(places, bodyPlaces(block.Body, d, inner)...)
 	}
-	return out
+
+	return places
 }
 
-func (e *Eval) check(p place) hcl.Diagnostics {
-	diags := e.calls(p.x)
-	for _, tr := range p.x.Variables() {
-		if d := e.traversal(tr, p); d != nil {
+func (e *Eval) checkPlace(p place) hcl.Diagnostics {
+	diags := e.checkCalls(p.x)
+	for _, reference := range p.x.Variables() {
+		if d := e.checkReference(reference, p); d != nil {
 			diags = append(diags, d)
 		}
 	}
 	if diags.HasErrors() {
 		return diags
 	}
-	for _, tr := range p.x.Variables() {
-		if r := e.Reach(&hclsyntax.ScopeTraversalExpr{Traversal: tr}); r.Phase > p.phase {
-			diags = append(diags, origin.Error(fault.Reference, tr.SourceRange(), "Reference to something that comes later",
-				"%s may refer to %s. This reaches %s%s.", upper(p.what), allowed(p.phase), strings.Join(later(e, r, p.phase), ", "), via(r)))
+
+	for _, reference := range p.x.Variables() {
+		reached := e.Reach(&hclsyntax.ScopeTraversalExpr{Traversal: reference})
+		if reached.Phase > p.phase {
+			diags = append(diags, e.refuseLater(reference.SourceRange(), p, reached))
 		}
 	}
+
 	return diags
 }
 
-func via(r Reached) string {
-	if len(r.Locals) == 0 {
-		return ""
-	}
-	return " (through local." + strings.Join(r.Locals, ", local.") + ")"
-}
-
-func later(e *Eval, r Reached, ph schema.Phase) (out []string) {
-	for _, a := range r.Stages {
-		if i := e.site.Stage(a); i != nil && i.Spec.Phase > ph {
-			out = append(out, "stage."+a)
+// refuseLater makes the error for a reference to a later phase.
+func (e *Eval) refuseLater(at hcl.Range, p place, reached Reached) *hcl.Diagnostic {
+	var targets []string
+	for _, addr := range reached.Stages {
+		if i := e.site.Stage(addr); i != nil && i.Spec.Phase > p.phase {
+			targets = append(targets, "stage."+addr)
 		}
 	}
-	if r.Node && ph < schema.Render {
-		out = append(out, "node.*")
+	if reached.Node && p.phase < schema.Render {
+		targets = append(targets, "node.*")
 	}
-	return out
+
+	through := ""
+	if len(reached.Locals) > 0 {
+		through = " (through local." + strings.Join(reached.Locals, ", local.") + ")"
+	}
+
+	return origin.Error(
+		fault.Reference,
+		at,
+		"Reference to something that comes later",
+		"%s may refer to %s. This reaches %s%s.",
+		origin.Capitalize(p.owner),
+		describeAllowed(p.phase),
+		strings.Join(targets, ", "),
+		through,
+	)
 }
 
-func allowed(p schema.Phase) string {
+func describeAllowed(p schema.Phase) string {
 	switch p {
 	case schema.Static:
 		return "variables, file() and credential() only, no stage"
@@ -154,299 +204,457 @@ func allowed(p schema.Phase) string {
 	case schema.Decide:
 		return "gather and decide stages, not to write, restart or node.*"
 	}
+
 	return "everything"
 }
 
-func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
-
 var roots = []string{"var", "local", "stage", "node", "each"}
 
-// traversal checks one reference against what exists.
-func (e *Eval) traversal(tr hcl.Traversal, p place) *hcl.Diagnostic {
-	root := tr.RootName()
-	at := tr.SourceRange()
-	name, nameRange, ok := second(tr)
-	bad := func(r hcl.Range, summary, detail string, args ...any) *hcl.Diagnostic {
-		return origin.Error(fault.Reference, r, summary, detail, args...)
-	}
-	if slices.Contains(roots, root) && (p.only != "" && root != p.only || p.variable != "" && ok && name != p.variable) {
-		may := p.only + ".*"
-		if p.variable != "" {
-			may = "var." + p.variable
-		}
-		return bad(at, "Reference to something that comes later", "%s may refer to %s only: it is judged before anything else is known.", upper(p.what), may)
-	}
-	var typ cty.Type
-	rest := 2
-	switch root {
-	case "var":
-		if !ok {
-			return bad(at, "var stands alone", "Write var.NAME. %s", schema.Suggest("", keys(e.site.Variables)))
-		}
-		v := e.site.Variables[name]
-		if v == nil {
-			return bad(nameRange, fmt.Sprintf("There is no variable %q", name), "%s", undeclared(name, keys(e.site.Variables)))
-		}
-		typ = v.Type
-	case "local":
-		if !ok {
-			return bad(at, "local stands alone", "Write local.NAME. %s", schema.Suggest("", keys(e.site.Locals)))
-		}
-		if e.site.Locals[name] == nil {
-			return bad(nameRange, fmt.Sprintf("There is no local %q", name), "%s", schema.Suggest(name, keys(e.site.Locals)))
-		}
-		v, _ := e.Local(name)
-		typ = v.Type()
-	case "stage":
-		types := map[string]bool{}
-		for _, i := range e.site.Stages {
-			types[i.Type] = true
-		}
-		if !ok {
-			return bad(at, "stage stands alone", "Write stage.TYPE.NAME.OUTPUT. %s", schema.Suggest("", keys(types)))
-		}
-		if !types[name] {
-			return bad(nameRange, fmt.Sprintf("There is no stage of type %q", name), "%s", schema.Suggest(name, keys(types)))
-		}
-		if len(tr) < 3 {
-			return bad(at, "stage."+name+" stands alone", "Write stage.%s.NAME.OUTPUT. %s", name, schema.Suggest("", e.names(name)))
-		}
-		n, r, ok := second(tr[1:])
-		i := (*site.Instance)(nil)
-		if ok {
-			i = e.site.Stage(name + "." + n)
-		}
-		if i == nil {
-			return bad(r, fmt.Sprintf("There is no stage %s %q", name, n), "%s", schema.Suggest(n, e.names(name)))
-		}
-		v, known := e.Output(i.Addr())
-		if !known {
-			return nil
-		}
-		typ, rest = v.Type(), 3
-		if i.ForEach != nil {
-			typ = copiesType(i)
-		}
-	case "node":
-		if !ok {
-			return bad(at, "node stands alone", "Write node.labels, node.taints, node.flags, node.kubelet_config or node.reserved.")
-		}
-		typ, rest = NodeType(), 1
-	case "each":
-		if !p.each {
-			return bad(at, "each outside for_each", "each.key and each.value are there in blocks with for_each.")
-		}
-		if !ok || name != "key" && name != "value" {
-			return bad(at, "each has key and value", "Write each.key or each.value. %s", schema.Suggest(name, []string{"key", "value"}))
-		}
-		if name == "key" {
-			typ = cty.String
-		} else if typ = e.eachType(p); typ == cty.NilType {
-			return nil
-		}
-	default:
-		if e.isInterpolated(at) {
-			return bad(at, fmt.Sprintf("Unknown name %q", root), "${…} in a text is a reference, which begins with var., local., stage., node. or each. To write ${ itself: $${%s}.", root)
-		}
-		return bad(at, fmt.Sprintf("Unknown name %q", root), "References begin with var., local., stage., node. or each.%s A text is written in quotes: %q.", e.suggestRoot(root), root)
-	}
-	if d := e.along(tr[rest:], typ, tr[:rest]); d != nil || root != "stage" {
+func refuse(at hcl.Range, summary, detail string, args ...any) *hcl.Diagnostic {
+	return origin.Error(fault.Reference, at, summary, detail, args...)
+}
+
+// target is the referenced item: the type of its first steps, and their number.
+type target struct {
+	t     cty.Type // cty.NilType: unknown, so the other steps are not checked
+	steps int
+}
+
+// checkReference checks one reference against what exists.
+func (e *Eval) checkReference(reference hcl.Traversal, p place) *hcl.Diagnostic {
+	if d := checkRule(reference, p); d != nil {
 		return d
 	}
 
-	return e.checkFetched(tr)
-}
-
-// checkFetched warns of data of a fetch-config that fetches a file, and of value of one that fetches a ConfigMap: they are
-// empty and null.
-func (e *Eval) checkFetched(tr hcl.Traversal) *hcl.Diagnostic {
-	if len(tr) < 4 {
-		return nil
+	var to target
+	var d *hcl.Diagnostic
+	switch reference.RootName() {
+	case "var":
+		to, d = e.resolveVariable(reference)
+	case "local":
+		to, d = e.resolveLocal(reference)
+	case "stage":
+		to, d = e.resolveStage(reference)
+	case "node":
+		if len(reference) < 2 {
+			return refuse(reference.SourceRange(), "node needs a name", "Write node.NAME. %s",
+				schema.Suggest("", sortedKeys(e.nodeType().AttributeTypes())))
+		}
+		to = target{e.nodeType(), 1}
+	case "each":
+		to, d = e.resolveEach(reference, p)
+	default:
+		v, isName := e.names[reference.RootName()]
+		if !isName {
+			return e.unknownRoot(reference)
+		}
+		to = target{v.Type(), 1}
 	}
-	kind, _, _ := second(tr)
-	name, _, _ := second(tr[1:])
-	i := e.site.Stage(kind + "." + name)
-	if kind != "fetch-config" || i == nil {
-		return nil
+	if d != nil || to.t == cty.NilType {
+		return d
 	}
-	before := tr[:3]
-	if i.ForEach != nil {
-		before = tr[:min(4, len(tr)-1)]
+	if d := checkSteps(reference[to.steps:], to.t, reference[:to.steps]); d != nil {
+		return d
 	}
-	output, at, _ := second(tr[len(before)-1:])
-	hasMap, hasFile := i.Body.Attributes["config_map"] != nil, i.Body.Attributes["file"] != nil
-	switch {
-	case output == "data" && hasFile && !hasMap:
-		return origin.Warning(fault.Reference, at, text(before)+" fetches a file", "Its data is always empty, for it is that of a ConfigMap. The file is in %s.value.", text(before))
-	case output == "value" && hasMap && !hasFile:
-		return origin.Warning(fault.Reference, at, text(before)+" fetches a ConfigMap", "Its value is always null, for it is that of a file. Write yamldecode(%s.data.KEY).", text(before))
+	if reference.RootName() == "stage" {
+		return e.checkFetched(reference)
 	}
 
 	return nil
 }
 
-// copiesType is the type of a stage with for_each: a map of what one copy gives, as far as its stage declares it.
-func copiesType(i *site.Instance) cty.Type {
-	m := map[string]cty.Type{"state": cty.String}
-	maps.Copy(m, i.Stage.Outputs(stages.Declared{}).AttributeTypes()) // no type with for_each has detectors in it
-	return cty.Map(cty.Object(m))
-}
-
-// isInterpolated reports whether a name is all that a ${…} of a text holds, as that of a shell's variable.
-func (e *Eval) isInterpolated(at hcl.Range) bool {
-	src := e.site.Sources[at.Filename]
-	if at.Start.Byte < 2 || at.End.Byte >= len(src) {
-		return false
+// checkRule refuses references that a variable's rule must not contain.
+func checkRule(reference hcl.Traversal, p place) *hcl.Diagnostic {
+	if !p.isRule || !slices.Contains(roots, reference.RootName()) {
+		return nil
 	}
-	return string(src[at.Start.Byte-2:at.Start.Byte]) == "${" && strings.ContainsRune("}:", rune(src[at.End.Byte]))
+
+	name, _, ok := findSecondName(reference)
+	isOther := p.variable != "" && ok && name != p.variable
+	if reference.RootName() == "var" && !isOther {
+		return nil
+	}
+	allowed := "var.*"
+	if p.variable != "" {
+		allowed = "var." + p.variable
+	}
+
+	return refuse(
+		reference.SourceRange(),
+		"Reference to something that comes later",
+		"%s may refer to %s only: it is evaluated before anything else is known.",
+		origin.Capitalize(p.owner),
+		allowed,
+	)
 }
 
-// suggestRoot is for a reference whose first name is none: mostly its prefix was forgotten.
-func (e *Eval) suggestRoot(word string) string {
-	prefix := ""
+func (e *Eval) resolveVariable(reference hcl.Traversal) (target, *hcl.Diagnostic) {
+	known := sortedKeys(e.site.Variables)
+	name, at, ok := findSecondName(reference)
+	if !ok {
+		return target{}, refuse(at, "var needs a name", "Write var.NAME. %s", schema.Suggest("", known))
+	}
+	v := e.site.Variables[name]
+	if v == nil {
+		return target{}, refuse(
+			at,
+			fmt.Sprintf("Unknown variable %q", name),
+			"%s",
+			suggestVariable(name, known),
+		)
+	}
+
+	return target{v.Type, 2}, nil
+}
+
+// suggestVariable returns the next step for a reference to a variable that the site does not declare.
+func suggestVariable(name string, known []string) string {
+	declaration := fmt.Sprintf("variable %q {}", name)
+	if len(known) == 0 {
+		return "The site declares no variables: add " + declaration + ", or write the value itself."
+	}
+
+	return schema.Suggest(name, known) + " Or declare it: " + declaration
+}
+
+func (e *Eval) resolveLocal(reference hcl.Traversal) (target, *hcl.Diagnostic) {
+	known := sortedKeys(e.site.Locals)
+	name, at, ok := findSecondName(reference)
 	switch {
-	case len(e.site.OfType(word)) > 0:
-		prefix = "stage"
-	case slices.Contains(keys(e.site.Locals), word):
-		prefix = "local"
-	case slices.Contains(keys(e.site.Variables), word):
-		prefix = "var"
+	case !ok:
+		return target{}, refuse(at, "local needs a name", "Write local.NAME. %s", schema.Suggest("", known))
+	case e.site.Locals[name] == nil:
+		return target{}, refuse(at, fmt.Sprintf("Unknown local %q", name), "%s", schema.Suggest(name, known))
 	}
-	if prefix != "" {
-		return fmt.Sprintf(" Did you mean %s.%s?", prefix, word)
-	}
-	if s := schema.Nearest(word, roots); s != "" {
-		return fmt.Sprintf(" Did you mean %q?", s)
-	}
-	return ""
+	v, _ := e.Local(name) // each use reports its errors
+
+	return target{v.Type(), 2}, nil
 }
 
-func (e *Eval) names(typ string) (out []string) {
-	for _, i := range e.site.OfType(typ) {
-		out = append(out, i.Name)
+func (e *Eval) resolveStage(reference hcl.Traversal) (target, *hcl.Diagnostic) {
+	types := map[string]bool{}
+	for _, i := range e.site.Stages {
+		types[i.Type] = true
 	}
-	return out
+
+	typeName, at, ok := findSecondName(reference)
+	switch {
+	case !ok:
+		return target{}, refuse(at, "stage needs a type and a name",
+			"Write stage.TYPE.NAME.OUTPUT. %s", schema.Suggest("", sortedKeys(types)))
+	case !types[typeName]:
+		return target{}, refuse(at, fmt.Sprintf("No stage has type %q", typeName),
+			"%s", schema.Suggest(typeName, sortedKeys(types)))
+	}
+
+	var names []string
+	for _, i := range e.site.OfType(typeName) {
+		names = append(names, i.Name)
+	}
+	if len(reference) < 3 {
+		return target{}, refuse(reference.SourceRange(), "stage."+typeName+" needs a name",
+			"Write stage.%s.NAME.OUTPUT. %s", typeName, schema.Suggest("", names))
+	}
+	i, name, at := e.stageOf(reference)
+	if i == nil {
+		return target{}, refuse(
+			at,
+			fmt.Sprintf("Unknown stage %s %q", typeName, name),
+			"%s",
+			schema.Suggest(name, names),
+		)
+	}
+
+	output, ok := e.Output(i.Addr())
+	switch {
+	case !ok:
+		return target{}, nil
+	case i.ForEach != nil:
+		return target{typeOfCopies(i), 3}, nil
+	}
+
+	return target{output.Type(), 3}, nil
 }
 
-// eachType is the type of each.value where for_each is evaluated with nothing known.
+// stageOf returns the stage of a reference stage.TYPE.NAME, or nil.
+func (e *Eval) stageOf(reference hcl.Traversal) (i *lang.Instance, name string, at hcl.Range) {
+	typeName, _, _ := findSecondName(reference)
+	name, at, ok := findSecondName(reference[1:])
+	if ok {
+		i = e.site.Stage(typeName + "." + name)
+	}
+
+	return i, name, at
+}
+
+// typeOfCopies is the type of a stage with for_each: a map of the outputs that the stage declares.
+func typeOfCopies(i *lang.Instance) cty.Type {
+	attributes := map[string]cty.Type{"state": cty.String}
+	declared := i.Stage.Outputs(stages.Declared{}) // types with for_each have no detectors
+	maps.Copy(attributes, declared.AttributeTypes())
+
+	return cty.Map(cty.Object(attributes))
+}
+
+func (e *Eval) resolveEach(reference hcl.Traversal, p place) (target, *hcl.Diagnostic) {
+	name, at, _ := findSecondName(reference)
+	switch {
+	case !p.hasEach:
+		return target{}, refuse(reference.SourceRange(), "each outside for_each",
+			"each.key and each.value exist in blocks with for_each.")
+	case name == "key":
+		return target{cty.String, 2}, nil
+	case name == "value":
+		return target{e.eachType(p), 2}, nil
+	}
+
+	return target{}, refuse(at, "each has key and value",
+		"Write each.key or each.value. %s", schema.Suggest(name, []string{"key", "value"}))
+}
+
+// eachType returns the type of each.value, or cty.NilType.
 func (e *Eval) eachType(p place) cty.Type {
-	x := p.inst.ForEach
-	if p.block != nil {
-		if a := p.block.Body.Attributes["for_each"]; a != nil {
-			x = a.Expr
-		}
+	x := p.stage.ForEach
+	if p.block != nil && p.block.Body.Attributes["for_each"] != nil {
+		x = p.block.Body.Attributes["for_each"].Expr
 	}
 	if x == nil {
 		return cty.NilType
 	}
-	v, d := e.Value(x, cty.NilVal)
-	if d.HasErrors() {
+
+	v, diags := e.Value(x, cty.NilVal)
+	t := v.Type()
+	switch {
+	case diags.HasErrors():
 		return cty.NilType
-	}
-	switch t := v.Type(); {
 	case t.IsMapType(), t.IsSetType():
 		return t.ElementType()
 	case t.IsObjectType():
-		return common(t)
+		return commonAttributeType(t)
 	}
+
 	return cty.NilType
 }
 
-// common is the type that all attributes of an object have; cty.NilType where they differ: evaluation checks each.
-func common(t cty.Type) cty.Type {
-	out := cty.NilType
-	for _, a := range t.AttributeTypes() {
-		if out != cty.NilType && !out.Equals(a) {
+// commonAttributeType returns the type of all attributes of an object, or cty.NilType where they differ.
+func commonAttributeType(object cty.Type) cty.Type {
+	common := cty.NilType
+	for _, t := range object.AttributeTypes() {
+		if common != cty.NilType && !common.Equals(t) {
 			return cty.NilType
 		}
-		out = a
+		common = t
 	}
-	return out
+
+	return common
 }
 
-// along follows the rest of a traversal through a type.
-func (e *Eval) along(steps hcl.Traversal, t cty.Type, before hcl.Traversal) *hcl.Diagnostic {
-	for _, st := range steps {
-		if t == cty.DynamicPseudoType {
-			return nil
-		}
-		var name string
-		var r hcl.Range
-		switch st := st.(type) {
-		case hcl.TraverseAttr:
-			name, r = st.Name, st.SrcRange
-		case hcl.TraverseIndex:
-			r = st.SrcRange
-			if st.Key.Type() == cty.String && t.IsObjectType() {
-				name = st.Key.AsString()
-			} else {
-				switch {
-				case t.IsListType(), t.IsMapType():
-					t = t.ElementType()
-					before = append(slices.Clone(before), st)
-					continue
-				default:
-					return nil // evaluation on the unknown machine says what is wrong
-				}
-			}
-		default:
-			return nil
-		}
-		switch {
-		case t.IsMapType():
-			t = t.ElementType()
-		case t.IsObjectType():
-			if !t.HasAttribute(name) {
-				return origin.Error(fault.Reference, r, fmt.Sprintf("%s has no %q", text(before), name), "%s", schema.Suggest(name, keys(t.AttributeTypes())))
-			}
-			t = t.AttributeType(name)
-		case t.IsListType(), t.IsSetType(), t.IsTupleType():
-			return origin.Error(fault.Reference, r, fmt.Sprintf("%s is a list", text(before)), "Choose an element, %s[0].%s, or go over all: [for x in %s : x.%s]. Or filter by where().", text(before), name, text(before), name)
-		default:
-			return origin.Error(fault.Reference, r, fmt.Sprintf("%s has no attributes", text(before)), "It is a %s.", schema.TypeName(t))
-		}
-		before = append(slices.Clone(before), st)
+// unknownRoot makes the error for a reference whose first name is none of roots.
+func (e *Eval) unknownRoot(reference hcl.Traversal) *hcl.Diagnostic {
+	root := reference.RootName()
+	at := reference.SourceRange()
+	summary := fmt.Sprintf("Unknown name %q", root)
+	if e.isInterpolated(at) {
+		return refuse(
+			at,
+			summary,
+			"${…} in a text is a reference, which begins with %s To write ${ itself: $${%s}.",
+			e.listRoots(),
+			root,
+		)
 	}
+
+	return refuse(
+		at,
+		summary,
+		"References begin with %s%s A text is written in quotes: %q.",
+		e.listRoots(),
+		e.suggestRoot(root),
+		root,
+	)
+}
+
+// listRoots returns the first names of references, as a part of a sentence.
+func (e *Eval) listRoots() string {
+	all := slices.Concat(roots, sortedKeys(e.names))
+	last := len(all) - 1
+
+	return strings.Join(all[:last], "., ") + ". or " + all[last] + "."
+}
+
+// nodeType returns the type of `node`: that of its value, if it has one.
+func (e *Eval) nodeType() cty.Type {
+	if e.node.Type().IsObjectType() {
+		return e.node.Type()
+	}
+
+	return NodeType()
+}
+
+// isInterpolated reports whether a name is all that a ${…} of a text holds, as that of a shell's variable.
+func (e *Eval) isInterpolated(at hcl.Range) bool {
+	source := e.site.Sources[at.Filename]
+	if at.Start.Byte < 2 || at.End.Byte >= len(source) {
+		return false
+	}
+	before := string(source[at.Start.Byte-2 : at.Start.Byte])
+	after := source[at.End.Byte]
+
+	return before == "${" && (after == '}' || after == ':')
+}
+
+// suggestRoot returns the prefix that was probably forgotten, as a sentence.
+func (e *Eval) suggestRoot(name string) string {
+	prefix := ""
+	switch {
+	case len(e.site.OfType(name)) > 0:
+		prefix = "stage"
+	case e.site.Locals[name] != nil:
+		prefix = "local"
+	case e.site.Variables[name] != nil:
+		prefix = "var"
+	}
+	if prefix != "" {
+		return fmt.Sprintf(" Did you mean %s.%s?", prefix, name)
+	}
+	if s := schema.Nearest(name, roots); s != "" {
+		return fmt.Sprintf(" Did you mean %q?", s)
+	}
+
+	return ""
+}
+
+// checkFetched warns of a fetch-config's data where it fetches a file, and of its value where it fetches a ConfigMap:
+// they are empty and null.
+func (e *Eval) checkFetched(reference hcl.Traversal) *hcl.Diagnostic {
+	if len(reference) < 4 {
+		return nil
+	}
+	i, _, _ := e.stageOf(reference)
+	if i == nil || i.Type != "fetch-config" {
+		return nil
+	}
+
+	stage := reference[:3]
+	if i.ForEach != nil {
+		stage = reference[:min(4, len(reference)-1)]
+	}
+	output, at, _ := findSecondName(reference[len(stage)-1:])
+	hasMap := i.Body.Attributes["config_map"] != nil
+	hasFile := i.Body.Attributes["file"] != nil
+	name := formatReference(stage)
+	switch {
+	case output == "data" && hasFile && !hasMap:
+		return origin.Warning(
+			fault.Reference,
+			at,
+			name+" fetches a file",
+			"Its data is always empty, for it is that of a ConfigMap. The file is in %s.value.",
+			name,
+		)
+	case output == "value" && hasMap && !hasFile:
+		return origin.Warning(
+			fault.Reference,
+			at,
+			name+" fetches a ConfigMap",
+			"Its value is always null, for it is that of a file. Write yamldecode(%s.data.KEY).",
+			name,
+		)
+	}
+
 	return nil
 }
 
-func text(tr hcl.Traversal) string {
-	var b strings.Builder
-	for _, st := range tr {
-		switch st := st.(type) {
-		case hcl.TraverseRoot:
-			b.WriteString(st.Name)
-		case hcl.TraverseAttr:
-			b.WriteString("." + st.Name)
-		case hcl.TraverseIndex:
-			if k, ok := keyText(st.Key); ok && st.Key.Type() == cty.String {
-				fmt.Fprintf(&b, "[%q]", k)
-			} else {
-				fmt.Fprintf(&b, "[%s]", k)
+// checkSteps follows the steps of a reference through a type. before is the part of the reference that has that type.
+func checkSteps(steps hcl.Traversal, t cty.Type, before hcl.Traversal) *hcl.Diagnostic {
+	for n, step := range steps {
+		if t == cty.DynamicPseudoType {
+			return nil
+		}
+
+		name, at, isName := findSecondName(hcl.Traversal{hcl.TraverseRoot{}, step})
+		_, isIndex := step.(hcl.TraverseIndex)
+		if isIndex && (!isName || !t.IsObjectType()) {
+			if !t.IsListType() && !t.IsMapType() {
+				return nil // evaluation in check mode finds the error
 			}
+			t = t.ElementType()
+			continue
+		}
+		if !isName {
+			return nil
+		}
+
+		owner := formatReference(slices.Concat(before, steps[:n]))
+		switch {
+		case t.IsMapType():
+			t = t.ElementType()
+		case t.IsObjectType() && t.HasAttribute(name):
+			t = t.AttributeType(name)
+		case t.IsObjectType():
+			return refuse(
+				at,
+				fmt.Sprintf("%s has no %q", owner, name),
+				"%s",
+				schema.Suggest(name, sortedKeys(t.AttributeTypes())),
+			)
+		case t.IsListType(), t.IsSetType(), t.IsTupleType():
+			return refuse(
+				at,
+				owner+" is a list",
+				"Choose an element, %[1]s[0].%[2]s, or go over all: "+
+					"[for x in %[1]s : x.%[2]s]. Or filter by where().",
+				owner,
+				name,
+			)
+		default:
+			return refuse(at, owner+" has no attributes", "It is a %s.", schema.TypeName(t))
 		}
 	}
+
+	return nil
+}
+
+func formatReference(reference hcl.Traversal) string {
+	var b strings.Builder
+	for _, step := range reference {
+		switch step := step.(type) {
+		case hcl.TraverseRoot:
+			b.WriteString(step.Name)
+		case hcl.TraverseAttr:
+			b.WriteString("." + step.Name)
+		case hcl.TraverseIndex:
+			key, _ := keyText(step.Key)
+			if step.Key.Type() == cty.String {
+				key = fmt.Sprintf("%q", key)
+			}
+			b.WriteString("[" + key + "]")
+		}
+	}
+
 	return b.String()
 }
 
-func keys[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
-
-// NodeType is the type of `node`: plan JSON has the same names, with origins.
-func NodeType() cty.Type {
-	return cty.Object(map[string]cty.Type{
-		"labels": cty.Map(cty.String), "flags": cty.Map(cty.String), "taints": cty.List(cty.String),
-		"kubelet_config": cty.DynamicPseudoType,
-		"reserved": cty.Object(map[string]cty.Type{
-			"policy": cty.String, "kube_reserved": cty.Map(cty.String), "system_reserved": cty.Map(cty.String),
-			"reserved_cpus": cty.String, "eviction_hard": cty.Map(cty.String), "allocatable": cty.Map(cty.String), "max_pods": cty.Number}),
-	})
+func sortedKeys[T any](m map[string]T) []string {
+	return slices.Sorted(maps.Keys(m))
 }
 
-// undeclared says what a reference to a variable that nobody declares may have meant.
-func undeclared(name string, known []string) string {
-	declare := fmt.Sprintf("variable %q {}", name)
-	if len(known) == 0 {
-		return "The site declares no variables: add " + declare + ", or write the value itself."
-	}
-	return schema.Suggest(name, known) + " Or declare it: " + declare
+// NodeType is the type of `node`. Plan JSON has the same names, with origins.
+func NodeType() cty.Type {
+	texts := cty.Map(cty.String)
+	return cty.Object(map[string]cty.Type{
+		"labels":         texts,
+		"flags":          texts,
+		"taints":         cty.List(cty.String),
+		"kubelet_config": cty.DynamicPseudoType,
+		"reserved": cty.Object(map[string]cty.Type{
+			"policy":          cty.String,
+			"kube_reserved":   texts,
+			"system_reserved": texts,
+			"reserved_cpus":   cty.String,
+			"eviction_hard":   texts,
+			"allocatable":     texts,
+			"max_pods":        cty.Number,
+		}),
+	})
 }

@@ -2,14 +2,14 @@ package eval
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 	"github.com/zclconf/go-cty/cty/function"
+
+	"github.com/prelet/prelet/internal/lang/value"
 )
 
 // templateFile is templatefile(name, vars): a template of the site over an object of variables. A secret among these
@@ -17,16 +17,24 @@ import (
 func (e *Eval) templateFile() function.Function {
 	return function.New(&function.Spec{
 		Params: []function.Parameter{
-			{Name: "name", Type: cty.String, AllowMarked: true},
-			{Name: "vars", Type: cty.DynamicPseudoType, AllowMarked: true, AllowUnknown: true, AllowDynamicType: true},
+			{Name: "name", Type: cty.String},
+			{
+				Name:             "vars",
+				Type:             cty.DynamicPseudoType,
+				AllowMarked:      true,
+				AllowUnknown:     true,
+				AllowDynamicType: true,
+			},
 		},
 		Type: function.StaticReturnType(cty.String),
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			if args[0].IsMarked() || args[1].IsMarked() {
-				return cty.NilVal, fmt.Errorf("only values inside of vars may be secrets")
+			vars, addMarks := value.Open(args[1])
+			text, err := e.renderTemplate(args[0].AsString(), vars)
+			if err != nil {
+				return cty.NilVal, err
 			}
 
-			return e.renderTemplate(args[0].AsString(), args[1])
+			return addMarks(text), nil
 		},
 	})
 }
@@ -34,9 +42,10 @@ func (e *Eval) templateFile() function.Function {
 func (e *Eval) renderTemplate(name string, vars cty.Value) (cty.Value, error) {
 	template, ok := e.site.Templates[name]
 	if !ok {
+		known := strings.Join(sortedKeys(e.site.Templates), ", ")
 		return cty.NilVal, fmt.Errorf(
-			"the site has no template %q; put it beside the site's other files, and give its name without a folder "+
-				"(it has: %s)", name, strings.Join(slices.Sorted(maps.Keys(e.site.Templates)), ", "))
+			"the site has no template %q; put it into the folder of the site's other files, and give its name "+
+				"without the folder (it has: %s)", name, known)
 	}
 
 	if !vars.IsKnown() {
@@ -50,16 +59,21 @@ func (e *Eval) renderTemplate(name string, vars cty.Value) (cty.Value, error) {
 	scope := vars.AsValueMap()
 	for _, used := range template.Variables() {
 		if _, ok := scope[used.RootName()]; !ok {
-			return cty.NilVal, fmt.Errorf("%s uses %q, which is not among vars (%s)",
-				positionOf(used.SourceRange()), used.RootName(), strings.Join(slices.Sorted(maps.Keys(scope)), ", "))
+			at := positionOf(used.SourceRange())
+			given := strings.Join(sortedKeys(scope), ", ")
+			return cty.NilVal, fmt.Errorf("%s uses %q, which is not among vars (%s)", at, used.RootName(), given)
 		}
 	}
 
-	diags := e.calls(template)
-	v, more := template.Value(&hcl.EvalContext{Variables: scope, Functions: e.functions()})
+	diags := e.checkCalls(template)
+	v, more := e.evaluateIn(template, &hcl.EvalContext{Variables: scope, Functions: e.functions()})
 	if diags = append(diags, more...); diags.HasErrors() {
 		d := diags[0]
-		return cty.NilVal, fmt.Errorf("%s: %s: %s", positionOf(*d.Subject), d.Summary, strings.TrimSuffix(d.Detail, "."))
+		if value.IsSecretRefused(d) {
+			return cty.NilVal, value.NewSecretError(positionOf(*d.Subject) + ": " + strings.TrimSuffix(d.Detail, "."))
+		}
+		detail := strings.TrimSuffix(d.Detail, ".")
+		return cty.NilVal, fmt.Errorf("%s: %s: %s", positionOf(*d.Subject), d.Summary, detail)
 	}
 
 	text, err := convert.Convert(v, cty.String)

@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
+	"github.com/zclconf/go-cty/cty/function"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
@@ -21,206 +20,283 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// Variables gives every variable its value: default, vars files, then what the world says (credential, kernel
-// command line, --var; the adapter knows which wins). In check mode one without a value is unknown of its type.
+// Variables gives every variable its value: the default, a vars file, then the answer of the source (credential, kernel
+// command line, --var; it knows their order). In check mode a variable without a value is unknown.
 func (e *Eval) Variables() hcl.Diagnostics {
 	var diags hcl.Diagnostics
-	for _, n := range slices.Sorted(maps.Keys(e.site.Variables)) {
-		v := e.site.Variables[n]
+	for _, name := range sortedKeys(e.site.Variables) {
+		v := e.site.Variables[name]
 		val, d := e.variable(v)
 		diags = append(diags, d...)
 		if d.HasErrors() || val == cty.NilVal {
 			val = cty.UnknownVal(v.Type)
 		}
-		e.vars[n] = val
+		e.vars[name] = val
 	}
 	if diags.HasErrors() {
 		return diags
 	}
-	for _, n := range slices.Sorted(maps.Keys(e.site.Variables)) {
-		diags = append(diags, e.validate(e.site.Variables[n])...)
+
+	for _, name := range sortedKeys(e.site.Variables) {
+		diags = append(diags, e.validate(e.site.Variables[name])...)
 	}
+
 	return diags
 }
 
-func (e *Eval) variable(v *site.Variable) (cty.Value, hcl.Diagnostics) {
+func (e *Eval) variable(v *lang.Variable) (cty.Value, hcl.Diagnostics) {
 	if !e.Checking() {
-		a, ans, err := world.Variable.Ask(e.ctx, e.ask, world.VariableReq{Name: v.Name, Sensitive: v.Sensitive})
+		request := world.VariableReq{Name: v.Name, Sensitive: v.Sensitive}
+		a, ans, err := world.Variable.Ask(e.ctx, e.source, request)
 		switch {
 		case err == nil && v.Sensitive:
-			return value.Credential("prelet.var." + v.Name), nil
+			return sensitiveVariable(v), nil
 		case err == nil:
-			return e.given(v, a)
+			return parseVariable(v, a)
 		case ans.Code() == fault.Unread:
 			return e.unreadVariable(v)
 		case ans.Code() != fault.Absent:
-			return cty.NilVal, hcl.Diagnostics{origin.Error(fault.VariableInvalid, v.Range, fmt.Sprintf("Variable %q cannot be read", v.Name), "%s. %s.", strings.TrimSuffix(ans.Fault.Why, "."), strings.TrimSuffix(ans.Fault.Next, "."))}
+			why := strings.TrimSuffix(ans.Fault.Why, ".")
+			next := strings.TrimSuffix(ans.Fault.Next, ".")
+			return invalidVariable(v, "cannot be read", "%s. %s.", why, next)
 		}
 	}
-	if f, ok := e.site.Values[v.Name]; ok {
-		return e.convert(v, f.Expr)
-	}
-	if v.Default != nil {
-		return e.convert(v, v.Default)
-	}
-	if e.Checking() {
-		if v.Sensitive {
-			return value.Credential("prelet.var." + v.Name), nil
-		}
+
+	switch x, ok := e.site.Values[v.Name]; {
+	case ok:
+		return literalVariable(v, x)
+	case v.Default != nil:
+		return literalVariable(v, v.Default)
+	case e.Checking() && v.Sensitive:
+		return sensitiveVariable(v), nil
+	case e.Checking():
 		return cty.UnknownVal(v.Type), nil
 	}
-	how := "Set it in a *.prelet.vars file, as credential prelet.var.%s, on the kernel command line (prelet.var.%s=…), or with --var %s=…"
-	detail := fmt.Sprintf(how, v.Name, v.Name, v.Name)
+
+	return cty.NilVal, hcl.Diagnostics{missingVariable(v)}
+}
+
+func sensitiveVariable(v *lang.Variable) cty.Value {
+	return value.Credential("prelet.var." + v.Name)
+}
+
+func invalidVariable(v *lang.Variable, what, detail string, args ...any) (cty.Value, hcl.Diagnostics) {
+	summary := fmt.Sprintf("Variable %q %s", v.Name, what)
+	d := origin.Error(fault.VariableInvalid, v.Range, summary, detail, args...)
+
+	return cty.NilVal, hcl.Diagnostics{d}
+}
+
+func missingVariable(v *lang.Variable) *hcl.Diagnostic {
+	detail := fmt.Sprintf(
+		"Set it in a *.prelet.vars file, as credential prelet.var.%[1]s, on the kernel command line "+
+			"(prelet.var.%[1]s=…), or with --var %[1]s=…",
+		v.Name,
+	)
 	if v.Sensitive {
-		detail = fmt.Sprintf("It is sensitive: only the credential prelet.var.%s can give it, and in a plan also a file with --var-file, which need not have the real value.", v.Name)
+		detail = fmt.Sprintf(
+			"It is sensitive: only the credential prelet.var.%s can give it, and in a plan also a file "+
+				"with --var-file, which need not have the real value.",
+			v.Name,
+		)
 	}
 	if v.Description != "" {
 		detail = "It is for: " + v.Description + ". " + detail
 	}
-	return cty.NilVal, hcl.Diagnostics{origin.Error(fault.VariableMissing, v.Range, fmt.Sprintf("Variable %q has no value", v.Name), "%s", detail)}
+
+	summary := fmt.Sprintf("Variable %q has no value", v.Name)
+
+	return origin.Error(fault.VariableMissing, v.Range, summary, "%s", detail)
 }
 
-// given converts a text from outside: a string as it is, anything else as an expression of literals.
-func (e *Eval) given(v *site.Variable, a world.VariableAns) (cty.Value, hcl.Diagnostics) {
+// parseVariable converts a text from outside: that of a primitive type as it is, any other as an expression of
+// literals.
+func parseVariable(v *lang.Variable, a world.VariableAns) (cty.Value, hcl.Diagnostics) {
 	if value.HasPlaceholder(a.Text) {
-		return cty.NilVal, hcl.Diagnostics{origin.Error(fault.VariableInvalid, v.Range, fmt.Sprintf("Variable %q has a character that prelet keeps for itself", v.Name), "U+E000 and U+E001 cannot be used.")}
+		return invalidVariable(v, "has a reserved character", "U+E000 and U+E001 cannot be used.")
 	}
-	if v.Type == cty.String || v.Type == cty.Number || v.Type == cty.Bool {
-		return e.fit(v, cty.StringVal(a.Text), fmt.Sprintf("from %s: %q", a.Source, a.Text))
+	if v.Type.IsPrimitiveType() {
+		where := fmt.Sprintf("from %s: %q", a.Source, a.Text)
+		return convertVariable(v, cty.StringVal(a.Text), where)
 	}
-	refuse := func(why string) hcl.Diagnostics {
-		return hcl.Diagnostics{origin.Error(fault.VariableInvalid, v.Range, fmt.Sprintf("Variable %q cannot be read", v.Name), "From %s: %s.", a.Source, strings.TrimSuffix(why, "."))}
+
+	unreadable := func(why string) (cty.Value, hcl.Diagnostics) {
+		return invalidVariable(v, "cannot be read", "From %s: %s.", a.Source, strings.TrimSuffix(why, "."))
 	}
-	x, err := site.ParseValue(a.Source+" "+v.Name, []byte(a.Text))
+	x, err := lang.ParseValue(a.Source+" "+v.Name, []byte(a.Text))
 	if err != nil {
-		return cty.NilVal, refuse(err.Error())
+		return unreadable(err.Error())
 	}
-	val, d := x.Value(nil)
-	if d.HasErrors() {
-		return cty.NilVal, refuse(d[0].Detail)
+	val, diags := x.Value(nil)
+	if diags.HasErrors() {
+		return unreadable(diags[0].Detail)
 	}
-	return e.fit(v, val, "from "+a.Source)
+
+	return convertVariable(v, val, "from "+a.Source)
 }
 
-func (e *Eval) convert(v *site.Variable, x hclsyntax.Expression) (cty.Value, hcl.Diagnostics) {
-	val, d := x.Value(nil)
-	if d.HasErrors() {
-		return cty.NilVal, named(d)
+func literalVariable(v *lang.Variable, x hclsyntax.Expression) (cty.Value, hcl.Diagnostics) {
+	val, diags := x.Value(nil)
+	if diags.HasErrors() {
+		return cty.NilVal, addCodes(diags)
 	}
 	r := x.Range()
-	return e.fit(v, val, fmt.Sprintf("at %s:%d", r.Filename, r.Start.Line))
+
+	return convertVariable(v, val, fmt.Sprintf("at %s:%d", r.Filename, r.Start.Line))
 }
 
-func (e *Eval) fit(v *site.Variable, val cty.Value, where string) (cty.Value, hcl.Diagnostics) {
-	c, err := convert.Convert(val, v.Type)
+func convertVariable(v *lang.Variable, val cty.Value, where string) (cty.Value, hcl.Diagnostics) {
+	converted, err := convert.Convert(val, v.Type)
 	if err != nil {
-		return cty.NilVal, hcl.Diagnostics{origin.Error(fault.VariableInvalid, v.Range, fmt.Sprintf("Variable %q has the wrong type", v.Name), "Its value %s: %s.", where, err)}
+		return invalidVariable(v, "has the wrong type", "Its value %s: %s.", where, err)
 	}
-	if what := tooLarge(c); what != "" {
-		return cty.NilVal, hcl.Diagnostics{origin.Error(fault.Limit, v.Range, fmt.Sprintf("Variable %q is too large", v.Name), "It has %s.", what)}
+	if excess := describeExcess(converted); excess != "" {
+		summary := fmt.Sprintf("Variable %q is too large", v.Name)
+		return cty.NilVal, hcl.Diagnostics{
+			origin.Error(fault.Limit, v.Range, summary, "It has %s.", excess),
+		}
 	}
-	return c, nil
+
+	return converted, nil
 }
 
-// unreadVariable is the value of a variable that a recording does not have. Without one in the site, a boot may fail
-// although nothing uses it.
-func (e *Eval) unreadVariable(v *site.Variable) (cty.Value, hcl.Diagnostics) {
+// unreadVariable returns the value of a variable that a recording does not have. If the site has no value, a boot may
+// fail even if nothing uses the variable.
+func (e *Eval) unreadVariable(v *lang.Variable) (cty.Value, hcl.Diagnostics) {
 	question := "variable " + v.Name
-	out := value.UnreadVal(v.Type, question)
+	unread := value.UnreadVal(v.Type, question)
 	if _, ok := e.site.Values[v.Name]; ok || v.Default != nil {
-		return out, nil
+		return unread, nil
 	}
-
 	what := fmt.Sprintf("whether variable %q has a value", v.Name)
 
-	return out, hcl.Diagnostics{origin.NotRead(v.Range, what, []string{question})}
+	return unread, hcl.Diagnostics{origin.NotRead(v.Range, what, []string{question})}
 }
 
-// validate applies the rules of a variable. A sensitive one is judged where its bytes are: the answer is on the tape.
-func (e *Eval) validate(v *site.Variable) hcl.Diagnostics {
-	var diags hcl.Diagnostics
-	for n, r := range v.Rules {
-		refused := origin.Error(fault.VariableInvalid, r.Range, fmt.Sprintf("Variable %q is not valid", v.Name), "%s", e.message(r))
+// validate applies the rules of a variable.
+func (e *Eval) validate(v *lang.Variable) (diags hcl.Diagnostics) {
+	for n, rule := range v.Rules {
 		if v.Sensitive {
-			if e.Checking() {
-				continue
-			}
-			a, ans, err := world.Validation.Ask(e.ctx, e.ask, world.ValidationReq{Variable: v.Name, Rule: n})
-			if ans.Code() == fault.Unread {
-				diags = append(diags, origin.NotRead(r.Range, fmt.Sprintf("whether variable %q is valid", v.Name),
-					[]string{"validation of variable " + v.Name}))
-				continue
-			}
-			if err != nil || !a.OK {
-				diags = append(diags, refused)
-			}
-			continue
-		}
-		val, d := e.Value(r.Condition, cty.NilVal)
-		if diags = append(diags, named(d)...); d.HasErrors() {
-			continue
-		}
-		u, _, _ := value.Plain(val)
-		switch {
-		case !u.IsKnown():
-		case u.Type() != cty.Bool || u.IsNull():
-			diags = append(diags, origin.Error(fault.WrongType, r.Condition.Range(), "Wrong type for condition", "true or false is needed."))
-		case u.False():
-			if given, _, _ := value.Plain(e.vars[v.Name]); given.IsKnown() && !given.IsNull() && given.Type() == cty.String {
-				refused.Detail = stages.Sentence(refused.Detail, fmt.Sprintf("It is %q", given.AsString()))
-			}
-			diags = append(diags, refused)
+			diags = append(diags, e.validateSensitive(v, n)...)
+		} else {
+			diags = append(diags, e.validateRule(v, rule)...)
 		}
 	}
+
 	return diags
 }
 
-// message is what a rule says of a value that it refuses: as it is written, where it cannot be told without a secret.
-func (e *Eval) message(r site.Rule) string {
-	v, d := e.Value(r.Message, cty.NilVal)
-	u, secrets, _ := value.Plain(v)
-	if s, err := convert.Convert(u, cty.String); err == nil && !d.HasErrors() && len(secrets) == 0 && s.IsKnown() && !s.IsNull() {
-		return s.AsString()
+// validateSensitive asks for the result of a rule: it is evaluated where the credential's bytes are.
+func (e *Eval) validateSensitive(v *lang.Variable, n int) hcl.Diagnostics {
+	if e.Checking() {
+		return nil
 	}
-	return e.Text(r.Message.Range())
+
+	rule := v.Rules[n]
+	request := world.ValidationReq{Variable: v.Name, Rule: n}
+	a, ans, err := world.Validation.Ask(e.ctx, e.source, request)
+	switch {
+	case ans.Code() == fault.Unread:
+		what := fmt.Sprintf("whether variable %q is valid", v.Name)
+		questions := []string{"validation of variable " + v.Name}
+		return hcl.Diagnostics{origin.NotRead(rule.Range, what, questions)}
+	case err != nil || !a.OK:
+		return hcl.Diagnostics{e.refuseValue(v, rule)}
+	}
+
+	return nil
 }
 
-// Judge evaluates one rule of a sensitive variable over its real text: for the live adapter of "validation".
-func Judge(ctx context.Context, s *site.Site, variable string, rule int, secret string) bool {
+func (e *Eval) validateRule(v *lang.Variable, rule lang.Rule) hcl.Diagnostics {
+	val, d := e.Value(rule.Condition, cty.NilVal)
+	diags := addCodes(d)
+	if d.HasErrors() {
+		return diags
+	}
+
+	plain, _, _ := value.Plain(val)
+	switch {
+	case !plain.IsKnown():
+	case plain.Type() != cty.Bool || plain.IsNull():
+		diags = append(
+			diags,
+			origin.Error(fault.WrongType, rule.Condition.Range(), "Wrong type for condition",
+				"true or false is needed."),
+		)
+	case plain.False():
+		refused := e.refuseValue(v, rule)
+		if given, _, _ := value.Plain(e.vars[v.Name]); isKnownText(given) {
+			shown := fmt.Sprintf("It is %q", given.AsString())
+			refused.Detail = stages.Sentence(refused.Detail, shown)
+		}
+		diags = append(diags, refused)
+	}
+
+	return diags
+}
+
+func (e *Eval) refuseValue(v *lang.Variable, rule lang.Rule) *hcl.Diagnostic {
+	summary := fmt.Sprintf("Variable %q is not valid", v.Name)
+
+	return origin.Error(fault.VariableInvalid, rule.Range, summary, "%s", e.ruleMessage(rule))
+}
+
+// ruleMessage returns the message of a rule, or its source where its value has a secret or cannot be known.
+func (e *Eval) ruleMessage(r lang.Rule) string {
+	v, diags := e.Value(r.Message, cty.NilVal)
+	plain, secrets, _ := value.Plain(v)
+	text, err := convert.Convert(plain, cty.String)
+	if diags.HasErrors() || len(secrets) > 0 || err != nil || !isKnownText(text) {
+		return e.Text(r.Message.Range())
+	}
+
+	return text.AsString()
+}
+
+// Judge evaluates one rule of a sensitive variable over its real text, to answer the question "validation".
+func Judge(ctx context.Context, s *lang.Site, variable string, rule int, secret string) bool {
 	v := s.Variables[variable]
 	if v == nil || rule < 0 || rule >= len(v.Rules) {
 		return false
 	}
+
 	e := New(ctx, s, nil)
 	e.vars[variable] = cty.StringVal(secret)
-	val, d := e.Value(v.Rules[rule].Condition, cty.NilVal)
-	if d.HasErrors() {
-		return false
-	}
-	u, _, _ := value.Plain(val)
-	return u.IsKnown() && !u.IsNull() && u.Type() == cty.Bool && u.True()
+	isTrue, isKnown := e.evaluateCondition(v.Rules[rule].Condition, cty.NilVal)
+
+	return isTrue && isKnown
 }
 
-// named gives diagnostics of HCL and cty their code: a missing credential has its own exit status.
-func named(ds hcl.Diagnostics) hcl.Diagnostics {
-	for _, d := range ds {
-		if hint := misspelt(d); hint != "" && !strings.HasSuffix(d.Detail, hint) {
+// addCodes sets the codes of diagnostics of HCL and cty, and improves their messages.
+func addCodes(diags hcl.Diagnostics) hcl.Diagnostics {
+	for _, d := range diags {
+		if hint := suggestAttribute(d); hint != "" && !strings.HasSuffix(d.Detail, hint) {
 			d.Detail += " " + hint
 		}
-		if value.SensitiveError(hcl.Diagnostics{d}) {
+		if value.IsSecretRefused(d) {
 			d.Extra = origin.Extra{Code: fault.Sensitive}
-			continue
-		}
-		if x, ok := d.Extra.(hclsyntax.FunctionCallDiagExtra); ok {
-			if x.CalledFunctionName() == "contains" && strings.Contains(d.Detail, "argument must be list") {
-				d.Detail += " To look into a text: can(regex(\"Xeon\", TEXT))."
-			}
-			var m *MissingCredential
-			if errors.As(x.FunctionCallError(), &m) {
-				d.Summary, d.Detail = "A credential is needed", m.Error()
-				d.Extra = origin.Extra{Code: fault.CredentialMissing, Cause: m}
-			}
+		} else if call, ok := d.Extra.(hclsyntax.FunctionCallDiagExtra); ok {
+			explainCall(d, call)
 		}
 	}
-	return origin.WithCode(ds, fault.Evaluation)
+
+	return origin.WithCode(diags, fault.Evaluation)
+}
+
+// explainCall improves the message of a call that failed. A missing credential has its own code.
+func explainCall(d *hcl.Diagnostic, call hclsyntax.FunctionCallDiagExtra) {
+	name := call.CalledFunctionName()
+	if name == "contains" && strings.Contains(d.Detail, "argument must be list") {
+		d.Detail += " To look into a text: can(regex(\"Xeon\", TEXT))."
+	}
+
+	var missing *MissingCredential
+	var panicked function.PanicError
+	switch err := call.FunctionCallError(); {
+	case errors.As(err, &missing):
+		d.Summary, d.Detail = "A credential is needed", missing.Error()
+		d.Extra = origin.Extra{Code: fault.CredentialMissing, Cause: missing}
+	case errors.As(err, &panicked): // cty's text has the stack
+		d.Detail = fmt.Sprintf("%s() failed unexpectedly (%v). Please report this.", name, panicked.Value)
+	}
 }

@@ -66,15 +66,15 @@ func TestNotThere(t *testing.T) {
 		{"a condition that is false", `stage "label" "x" {
   when   = length(local.hw.gpus) > 8
   labels = { gpus = "many" }
-}`, "label/gpus", nil, []string{"is not there", "its condition is not true: length(local.hw.gpus) > 8", "stage.label.x", "when length(local.hw.gpus) > 8 is false", "length(local.hw.gpus) = 8", "stage.detect-hw.node.gpus"}},
+}`, "label/gpus", nil, []string{"is not in the plan", "its condition is not true: length(local.hw.gpus) > 8", "stage.label.x", "when length(local.hw.gpus) > 8 is false", "stage.detect-hw.node.gpus = [8 elements]"}},
 		{"a condition of a taint", `stage "taint" "x" {
   when   = local.hw.product.vendor == "Dell"
   taints = ["vendor=dell:NoSchedule"]
-}`, "taint/vendor", nil, []string{"is not there", "its condition is not true", `stage.detect-hw.node.product.vendor = "NVIDIA"`}},
+}`, "taint/vendor", nil, []string{"is not in the plan", "its condition is not true", `stage.detect-hw.node.product.vendor = "NVIDIA"`}},
 		{"a value that is null", `stage "label" "x" { labels = { memory = local.hw.gpus[0].memory_gib } }`, "label/memory", nil,
-			[]string{"gives it the value null", "stage.detect-hw.node.gpus[0].memory_gib = null", "unknown: only the vendor"}},
+			[]string{"sets it to null", "stage.detect-hw.node.gpus[0].memory_gib = null", "unknown: only the vendor"}},
 		{"a branch that gives null", `stage "label" "x" { labels = { m = local.hw.gpus[0].model == "H100 80GB HBM3" ? null : "other" } }`, "label/m", nil,
-			[]string{"gives it the value null", `local.hw.gpus[0].model == "H100 80GB HBM3" is true`, `so it is null, not "other"`}},
+			[]string{"sets it to null", `local.hw.gpus[0].model == "H100 80GB HBM3" is true`, `so it is null, not "other"`}},
 		{"an item left out for a null fact", `stage "label" "x" { labels = {
   m     = upper(local.hw.gpus[0].model)
   other = "stays"
@@ -84,15 +84,15 @@ func TestNotThere(t *testing.T) {
 		{"no element of for_each", `stage "label" "x" {
   for_each = { for n in local.hw.nics : n.interface => n if n.speed_gbps == 100 }
   labels   = { "net.example.com/${each.key}" = "fast" }
-}`, "label/net.example.com/eth7", nil, []string{"makes one for each element of for_each", "makes: nothing", "stage.detect-hw.node.nics[0].speed_gbps = 200"}},
+}`, "label/net.example.com/eth7", nil, []string{"on this machine it sets others", "for_each = ", "stage.detect-hw.node.nics = [8 elements]"}},
 		{"another element of for_each", `stage "label" "x" {
   for_each = toset(["a", "b"])
   labels   = { "set.example.com/${each.value}" = "in" }
-}`, "label/set.example.com/c", nil, []string{"makes: set.example.com/a, set.example.com/b"}},
+}`, "label/set.example.com/c", nil, []string{"on this machine it sets others", `for_each = toset(["a", "b"])`}},
 		{"a detector that is absent", `detector "nvidia" {}
-stage "label" "x" { from_detectors = ["nvidia.com/*"] }`, "label/nvidia.com/gpu.count", nil, []string{"No detector recommends it", `from_detectors = ["nvidia.com/*"]`, "detector nvidia", "absent"}},
+stage "label" "x" { from_detectors = ["nvidia.com/*"] }`, "label/nvidia.com/gpu.count", nil, []string{"No detector recommends it", "detector nvidia", "absent"}},
 		{"keys from data", `locals { mine = { for k in split(",", "a,b") : k => "1" } }
-stage "label" "x" { labels = local.mine }`, "label/c", nil, []string{"takes its keys from data", "has: a, b"}},
+stage "label" "x" { labels = local.mine }`, "label/c", nil, []string{"on this machine it sets others", "local.mine = "}},
 		{"an override", `stage "label" "x" { labels = { a = "1" } }
 override {
   stage "label" "x" { when = false }
@@ -101,7 +101,7 @@ override {
   stage "write" "kubelet" {
     kubelet_flags { flags = { provider-id = local.hw.gpus[0].memory_gib } }
   }
-}`, "flag/provider-id", nil, []string{"gives it the value null", "stage.detect-hw.node.gpus[0].memory_gib = null"}},
+}`, "flag/provider-id", nil, []string{"sets it to null", "stage.detect-hw.node.gpus[0].memory_gib = null"}},
 		{"a file whose condition is false", `override {
   stage "write" "kubelet" {
     file "x" {
@@ -115,14 +115,14 @@ override {
 		t.Run(c.name, func(t *testing.T) {
 			x := explained(t, sitePlan(t, c.site, c.facts), c.item)
 			if x.Present || x.Whole != nil {
-				t.Fatalf("it is there: %v", x.Whole)
+				t.Fatalf("got the value %v; want an absent item", x.Whole)
 			}
 			all := strings.Join(strings.Fields(strings.NewReplacer("│", "", "├", "", "└", "").Replace(text(t, x))), " ")
 			rest := all
 			for _, want := range c.want {
 				_, after, ok := strings.Cut(rest, want)
 				if !ok {
-					t.Fatalf("%q is not in it, or not there:\n%s", want, text(t, x))
+					t.Fatalf("got\n%s\nwant %q, after what is before it in the list", text(t, x), want)
 				}
 				rest = after
 			}
@@ -130,25 +130,25 @@ override {
 	}
 }
 
-// TestStageFailed tells of a run that ended: the label's stage is right, and yet there is no label.
+// TestStageFailed explains a run that ended early: the label's stage is right, and yet the label is missing.
 func TestStageFailed(t *testing.T) {
 	p := sitePlan(t, `stage "label" "x" { labels = { a = "1" } }
 stage "label" "y" { labels = { a = "2" } }`, nil)
 	if !p.Diagnostics.HasErrors() {
-		t.Fatal("two stages that disagree are no error")
+		t.Fatal("got no error of two stages that disagree; want one")
 	}
 	if x, _ := explain.Explain(p, explain.Item{Kind: explain.Label, Name: "b"}); x.Present {
-		t.Error("a label that nobody sets is there")
+		t.Error("got a label that no stage sets; want it absent")
 	}
 	q := sitePlan(t, `stage "fetch-config" "x" { config_map = "kube-system/missing" }
 stage "label" "x" { labels = { a = stage.fetch-config.x.data["k"] } }`, nil)
 	x := explained(t, q, "label/a")
 	if x.Present || !strings.Contains(x.Summary, "stage.label.x") && !strings.Contains(x.Summary, "run ended") {
-		t.Errorf("of a stage whose input failed it says %q", x.Summary)
+		t.Errorf("summary of a stage whose input failed: got %q; want the stage or the end of the run", x.Summary)
 	}
 }
 
-// TestRunEnded tells why the run ended, not what a site without facts would say.
+// TestRunEnded expects the reason why the run ended, not the explanation of a site without facts.
 func TestRunEnded(t *testing.T) {
 	p := sitePlan(t, `variable "zone" {}
 stage "label" "x" {
@@ -158,12 +158,12 @@ stage "label" "x" {
 stage "taint" "x" { taints = ["a=${var.zone}:NoSchedule"] }`, nil)
 	for _, item := range []string{"label/a", "taint/a"} {
 		if x := explained(t, p, item); !strings.Contains(x.Summary, `Variable "zone" has no value`) {
-			t.Errorf("%s: %q\n%s", item, x.Summary, text(t, x))
+			t.Errorf("%s: got %q; want the variable without a value in\n%s", item, x.Summary, text(t, x))
 		}
 	}
 }
 
-// TestUnread is of a recording that holds no facts: what depends on them cannot be told.
+// TestUnread has a recording without facts: values that depend on them cannot be explained.
 func TestUnread(t *testing.T) {
 	p := sitePlan(t, `stage "label" "x" {
   when   = length(local.hw.gpus) > 0
@@ -172,16 +172,18 @@ func TestUnread(t *testing.T) {
 stage "label" "y" { labels = { b = local.hw.product.vendor } }`, nil)
 	rec := &world.Recording{}
 	for _, e := range p.Tape.Entries() {
-		if e.Kind != world.KindFacts {
+		if e.Kind != world.KindHardware {
 			rec.Entries = append(rec.Entries, e)
 		}
 	}
 	q := boot.Run(context.Background(), p.Site, boot.Options{Source: rec.Source()})
-	if x := explained(t, q, "label/a"); !strings.Contains(x.Summary, "cannot be told") || !strings.Contains(text(t, x), "not in this recording") {
-		t.Errorf("a condition that is unread:\n%s", text(t, x))
+	if x := explained(t, q, "label/a"); !strings.Contains(x.Summary, "not known whether") ||
+		!strings.Contains(text(t, x), "not in this recording") {
+		t.Errorf("an unread condition: got\n%s\nwant that it is not known", text(t, x))
 	}
-	if x := explained(t, q, "label/b"); x.Present || !strings.Contains(text(t, x), "stage.detect-hw.node.product.vendor = (not in this recording)") {
-		t.Errorf("a value that is unread:\n%s", text(t, x))
+	if x := explained(t, q, "label/b"); x.Present ||
+		!strings.Contains(text(t, x), "stage.detect-hw.node.product.vendor = (not in this recording)") {
+		t.Errorf("an unread value: got\n%s\nwant (not in this recording)", text(t, x))
 	}
 }
 
@@ -195,12 +197,15 @@ func TestStale(t *testing.T) {
 		}
 	}
 	x := explained(t, boot.Run(context.Background(), p.Site, boot.Options{Source: rec.Source()}), "label/a")
-	if got := strings.Join(strings.Fields(text(t, x)), " "); !strings.Contains(got, "stale: from generation 7, because no server answered") {
-		t.Errorf("the chain does not say that the answer is stale:\n%s", text(t, x))
+	if got := strings.Join(strings.Fields(text(t, x)), " "); !strings.Contains(
+		got,
+		"stale: from generation 7, because no server answered",
+	) {
+		t.Errorf("got\n%s\nwant the answer of generation 7", text(t, x))
 	}
 	for _, s := range x.Chain {
 		if s.Answer != nil && s.Answer.Kind == world.KindObject && s.Answer.Stale != 7 {
-			t.Errorf("step %q is not stale", s.Text)
+			t.Errorf("step %q: got generation %d, want 7", s.Text, s.Answer.Stale)
 		}
 	}
 }
@@ -210,19 +215,19 @@ func TestNothingCouldSetIt(t *testing.T) {
 	p := sitePlan(t, `stage "label" "x" { labels = { accelerator = "h100" } }`, nil)
 	i := explain.Item{Kind: explain.Label, Name: "acelerator"}
 	if _, known := explain.Explain(p, i); known {
-		t.Error("a misspelt label is known")
+		t.Error("a misspelt label: got a known item, want an unknown one")
 	}
 	if near := explain.Near(p, i); len(near) != 1 || near[0].Name != "accelerator" {
-		t.Errorf("near to it: %v", near)
+		t.Errorf("similar items: got %v, want accelerator", near)
 	}
 	for _, i := range []explain.Item{{Kind: explain.Taint, Name: "x"}, {Kind: explain.Flag, Name: "no-such"}, {Kind: explain.Config, Name: "noSuch.field"}, {Kind: explain.File, Name: "/no/such"}, {Kind: "pod", Name: "x"}} {
 		if x, known := explain.Explain(p, i); known {
-			t.Errorf("%s is known: %+v", i, x)
+			t.Errorf("%s: got %+v, want an unknown item", i, x)
 		}
 	}
 }
 
-// TestReplacedOfBase: what the base had is told by the item of a note, in whatever words the note is.
+// TestReplacedOfBase checks that the base's value comes from the item of a note, whatever the note's text is.
 func TestReplacedOfBase(t *testing.T) {
 	p := sitePlan(t, `
 override {

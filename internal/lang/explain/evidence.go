@@ -2,112 +2,197 @@ package explain
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/prelet/prelet/internal/world"
 )
 
-// evidence is the file that a fact was read from, or empty where facts do not say: those of old recordings, and what is a
-// count or a list of facts.
+// device is a detected device that a path of the facts leads into. The zero value is none.
+type device struct {
+	address, port string // of a disk: its name; port is the interface of a network card
+	isDisk        bool
+}
+
+// String returns the device in words; "" for none.
+func (d device) String() string {
+	address := prefixed("PCI ", d.address)
+	if d.isDisk {
+		address = d.address
+	}
+
+	return join(address, prefixed("interface ", d.port))
+}
+
+// names returns the names under which facts list a field of the device, the most specific one first.
+func (d device) names(list, field string) []string {
+	if d.address == "" {
+		return []string{list + field}
+	}
+
+	return []string{
+		list + "[" + d.address + " " + d.port + "]" + field,
+		list + "[" + d.address + "]" + field,
+		list + "[]" + field,
+	}
+}
+
+// factPath returns the path in the answer of a path in the outputs of detect-hw: gpus are accelerators there.
+func factPath(f *world.Facts, p path) path {
+	if p[0] != "gpus" {
+		return p
+	}
+
+	p = path{"accelerators"}.extend(p[1:]...)
+	if len(p) == 1 {
+		return p
+	}
+	n, _ := strconv.Atoi(p[1])
+	for i, a := range f.Accelerators {
+		if a.Kind != "gpu" {
+			continue
+		}
+		if n == 0 {
+			p[1] = strconv.Itoa(i)
+			break
+		}
+		n--
+	}
+
+	return p
+}
+
+// findDevice returns the device that a path leads into.
+func findDevice(f *world.Facts, p path) device {
+	if len(p) < 2 {
+		return device{}
+	}
+	n, err := strconv.Atoi(p[1])
+	if err != nil {
+		return device{}
+	}
+
+	switch list := p[0]; {
+	case list == "accelerators" && n < len(f.Accelerators):
+		return device{address: stringOrEmpty(f.Accelerators[n].Address)}
+	case list == "nics" && n < len(f.NICs):
+		return device{
+			address: stringOrEmpty(f.NICs[n].Address),
+			port:    stringOrEmpty(f.NICs[n].Interface),
+		}
+	case list == "pci" && n < len(f.PCI):
+		return device{address: f.PCI[n].Address}
+	case list == "block_devices" && n < len(f.BlockDevices):
+		return device{address: f.BlockDevices[n].Name, isDisk: true}
+	}
+
+	return device{}
+}
+
+func stringOrEmpty(s *string) string {
+	if s == nil {
+		return ""
+	}
+
+	return *s
+}
+
+// describeEvidence returns the file that a fact was read from, or why it is unknown; "" if the facts do not contain it.
+func describeEvidence(f *world.Facts, p path, d device) string {
+	rest := p[1:]
+	if d.address != "" {
+		rest = p[2:]
+	}
+	for _, u := range f.Unknown {
+		for _, name := range d.names(p[0], rest.String()) {
+			isOfLink := strings.HasSuffix(u.Fact, ".pcie") && strings.HasPrefix(name, u.Fact+".")
+			if u.Fact == name || isOfLink {
+				return "unknown: " + u.Why
+			}
+		}
+	}
+
+	return prefixed("read from ", evidence(f, p))
+}
+
+// evidence returns the file that a fact was read from; "" for facts of old recordings, counts and lists.
 func evidence(f *world.Facts, p path) string {
-	if len(p) == 0 {
+	d := device{}
+	if len(p) > 0 {
+		d = findDevice(f, p)
+	}
+	if len(p) == 0 || isUnaddressed(p, d) {
 		return ""
 	}
-	if name, _ := toldBy(f, p); name != "" {
-		return f.Evidence[factName(f, p)]
+
+	rest := p[1:]
+	lists := []string{p[0]}
+	if d.address != "" {
+		rest = p[2:]
+		lists = append(lists, "pci") // every device on the bus: ids, driver, NUMA node
 	}
-	if a := acceleratorAt(f, p); a != nil && a.Evidence != nil && len(p) > 2 && slices.Contains([]string{"name", "model", "kind"}, p[2].name) {
-		return *a.Evidence
+	exact := f.Evidence[p[0]+"["+d.address+"]"+rest.String()]
+	if strings.HasPrefix(exact, "detector ") {
+		return exact
 	}
-	address, face := deviceOf(f, p)
-	if address == "" && len(p) > 1 && p[1].number && slices.Contains([]string{"accelerators", "nics", "pci"}, p[0].name) {
-		return ""
+	if file := identityEvidence(f, p); file != "" {
+		return file
 	}
-	lists := []string{p[0].name}
-	if address != "" && p[0].name != "pci" {
-		lists = append(lists, "pci") // what every function on the bus has: ids, driver, NUMA node
-	}
+
 	for _, list := range lists {
-		rest := p[1:]
-		if address != "" {
-			rest = p[2:]
-		}
-		for n := len(rest); n >= 0; n-- {
-			field := ""
-			for _, s := range rest[:n] {
-				if s.number {
-					field += "[]"
-				} else {
-					field += "." + s.name
-				}
-			}
-			names := []string{list + field}
-			if address != "" {
-				names = []string{list + "[" + address + " " + face + "]" + field, list + "[" + address + "]" + field, list + "[]" + field}
-			}
-			for _, name := range names {
-				if file := f.Evidence[name]; file != "" {
-					return strings.NewReplacer("{address}", address, "{interface}", face).Replace(file)
-				}
-			}
+		if file := d.evidence(f, list, rest); file != "" {
+			return file
 		}
 	}
+
 	return ""
 }
 
-// acceleratorAt is the accelerator that a path leads into, if it does.
-func acceleratorAt(f *world.Facts, p path) *world.Accelerator {
-	if len(p) > 1 && p[0].name == "accelerators" && p[1].number && p[1].index >= 0 && p[1].index < len(f.Accelerators) {
-		return &f.Accelerators[p[1].index]
-	}
-	return nil
+// isUnaddressed reports whether a path leads into an element of a list of devices that has no address.
+func isUnaddressed(p path, d device) bool {
+	isDevices := slices.Contains([]string{"accelerators", "nics", "pci"}, p[0])
+
+	return isDevices && len(p) > 1 && isIndex(p[1]) && d.address == ""
 }
 
-// deviceOf returns the address, or for a disk the name, of the device that a path leads into, and the name of its interface; empty where it has none.
-func deviceOf(f *world.Facts, p path) (address, face string) {
-	if len(p) < 2 || !p[1].number || p[1].index < 0 {
-		return "", ""
+// evidence returns the file of the longest part of a path for which facts name one.
+func (d device) evidence(f *world.Facts, list string, rest path) string {
+	placeholders := strings.NewReplacer("{address}", d.address, "{interface}", d.port)
+	for n := len(rest); n >= 0; n-- {
+		for _, name := range d.names(list, fieldName(rest[:n])) {
+			if file := f.Evidence[name]; file != "" {
+				return placeholders.Replace(file)
+			}
+		}
 	}
-	var at, name *string
-	switch n := p[1].index; {
-	case p[0].name == "accelerators" && n < len(f.Accelerators):
-		at = f.Accelerators[n].Address
-	case p[0].name == "nics" && n < len(f.NICs):
-		at, name = f.NICs[n].Address, f.NICs[n].Interface
-	case p[0].name == "pci" && n < len(f.PCI):
-		at = &f.PCI[n].Address
-	case p[0].name == "block_devices" && n < len(f.BlockDevices):
-		at = &f.BlockDevices[n].Name
-	}
-	if at != nil {
-		address = *at
-	}
-	if name != nil {
-		face = *name
-	}
-	return address, face
+
+	return ""
 }
 
-// factName is the name under which facts keep the evidence of a device's field, when that field has its own.
-func factName(f *world.Facts, p path) string {
-	address, _ := deviceOf(f, p)
-	if address == "" || len(p) < 3 {
-		return ""
+// fieldName returns a path as the names of facts have it: an element of a list is [].
+func fieldName(p path) string {
+	name := ""
+	for _, key := range p {
+		if isIndex(key) {
+			name += "[]"
+		} else {
+			name += "." + key
+		}
 	}
-	name := p[0].name + "[" + address + "]"
-	for _, s := range p[2:] {
-		name += "." + s.name
-	}
+
 	return name
 }
 
-// toldBy is the detector that a device's field comes from, and the device's address; "" if it is built-in detection.
-func toldBy(f *world.Facts, p path) (detector, address string) {
-	said, ok := strings.CutPrefix(f.Evidence[factName(f, p)], "detector ")
-	if !ok {
-		return "", ""
+// identityEvidence returns the file that the name, the model or the kind of an accelerator was read from.
+func identityEvidence(f *world.Facts, p path) string {
+	isIdentity := len(p) > 2 && slices.Contains([]string{"name", "model", "kind"}, p[2])
+	if p[0] != "accelerators" || !isIdentity {
+		return ""
 	}
-	detector, _, _ = strings.Cut(said, ": ")
-	address, _ = deviceOf(f, p)
-	return detector, address
+	n, err := strconv.Atoi(p[1])
+	if err != nil || n >= len(f.Accelerators) {
+		return ""
+	}
+
+	return stringOrEmpty(f.Accelerators[n].Evidence)
 }

@@ -1,6 +1,6 @@
-// Package explain tells where an item of the plan comes from: it evaluates the expression behind it again, over the
-// answers on the plan's tape, and walks it down to variables, facts, objects, files and literals. Each chain ends in a
-// byte range of the site and in a named answer. It is pure: it reads a plan and nothing else.
+// Package explain explains one item of a plan: its value, the place in the site that gives it, the references behind it
+// with their values, and the answers on the tape that these come from. It starts from the origins that the plan carries
+// and evaluates only the expressions that they name. It reads a plan and has no side effects.
 package explain
 
 import (
@@ -10,101 +10,117 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/world"
 )
 
-// Kinds of items.
+// Kinds of items. Code needs no plan: it is the page of a message's code.
 const (
 	Label  = "label"
 	Taint  = "taint"
 	Flag   = "flag"
 	Config = "config"
 	File   = "file"
+	Code   = "code"
+
+	// Names of the site.
+	Var   = "var"
+	Local = "local"
+	Stage = "stage"
 )
 
-// Item is one thing that can be explained.
+// Item is the address of something that can be explained. Kind is "" for a bare word.
 type Item struct{ Kind, Name string }
 
-// String is how the item is asked for: label/KEY, file/etc/x.
+// String returns the address as it is given to the command: label/KEY, file/etc/x.
 func (i Item) String() string {
-	if i.Kind == "" { // a bare word
+	if i.Kind == "" {
 		return i.Name
 	}
+
 	return i.Kind + "/" + strings.TrimPrefix(i.Name, "/")
 }
 
-// Explanation is an item with its chain.
+// Explanation is an item with its chain of steps.
 type Explanation struct {
 	Item        Item
-	Value       string // as a site writes it, abbreviated; "(sensitive)"; "" where there is none
-	Whole       any    // the value itself, for programs: a text, a list of texts, a part of a document; nil where it is not there
 	Present     bool
-	Range       hcl.Range // the expression that gave it
-	Text        string    // what is written there
+	Value       string    // as a site writes it, abbreviated; "(sensitive)" for a secret; "" if the item is absent
+	Whole       any       // the value for programs: a string, strings, a part of a document; nil if it is absent
+	Range       hcl.Range // the expression that gives the value
+	Text        string    // the source text of Range
+	Type        string    // of a variable, a local or a stage's output; "" for other items
 	Origins     []origin.Origin
 	Chain       []Step
-	TakesEffect string   // registration | restart | reconcile | unit | reader; "" where nothing would take effect
-	Units       []string // of "unit": those that are restarted or reloaded
-	Summary     string   // of an item that is not there: why, in a sentence
+	Uses        []eval.Use // of a variable, a local or a stage: the places that refer to it
+	TakesEffect string     // registration | restart | reconcile | unit | reader; "" if nothing would take effect
+	Units       []string   // for "unit": the units that are restarted or reloaded
+	Summary     string     // why the item is absent, in a sentence
 }
 
-// Step is one link of the chain, in the order of reading; Depth is its place in the tree.
+// Step is one line of the chain, in the order of reading. Depth is its place in the tree.
 type Step struct {
-	Depth  int
-	Kind   origin.Kind
-	Role   origin.Role
-	Text   string // what was evaluated or asked
-	Value  string // what came out
-	Note   string // why, or on what evidence
-	Ref    string
-	Range  hcl.Range
-	Answer *Answer // where the chain ends in an answer
+	Depth  int         `json:"depth"`
+	Kind   origin.Kind `json:"kind"`
+	Role   origin.Role `json:"role"`
+	Text   string      `json:"text"` // the reference, the expression or the input
+	Value  string      `json:"value,omitempty"`
+	Note   string      `json:"note,omitempty"` // where the value comes from, or its effect
+	Ref    string      `json:"ref,omitempty"`
+	Range  hcl.Range   `json:"-"`
+	Answer *Answer     `json:"answer,omitempty"` // the answer that the value comes from
 }
 
-// Answer names an answer on the tape, and the place in it that counted.
+// Answer is an answer on the tape, and the place in it.
 type Answer struct {
 	Kind    world.Kind      `json:"kind"`
 	Args    json.RawMessage `json:"args"`
 	Pointer string          `json:"pointer,omitempty"` // a JSON pointer into the answer's value
-	Fail    string          `json:"fail,omitempty"`    // why there is no value, as recordings call it
-	Stale   int             `json:"stale,omitempty"`   // the generation whose recording answered
+	Fail    string          `json:"fail,omitempty"`    // why the value is missing, as recordings name it
+	Stale   int             `json:"stale,omitempty"`   // the generation whose recording has the answer
 }
 
-// Explain explains an item of a plan. Known is false where nothing of the site could ever give the item: then
-// the explanation is empty.
+// MarshalJSON returns the format of a step in `explain -o json`.
+func (s Step) MarshalJSON() ([]byte, error) {
+	type plain Step
+
+	return json.Marshal(struct {
+		plain
+		Range *origin.JSONRange `json:"range,omitempty"`
+	}{plain(s), origin.RangeJSON(s.Range)})
+}
+
+// Explain explains an item of a plan. known is false if nothing in the site could give the item; the explanation is
+// empty then.
 func Explain(p *boot.Plan, i Item) (x Explanation, known bool) {
-	w := &walker{plan: p, e: p.Eval, told: map[string]bool{}}
+	w := &walker{
+		plan:  p,
+		e:     p.Eval,
+		role:  origin.Value,
+		shown: map[string]bool{},
+	}
 	if p.Tape != nil {
 		w.entries = p.Tape.Entries()
 	}
-	switch i.Kind {
-	case Label:
-		x, known = w.label(i.Name)
-	case Taint:
-		x, known = w.taint(i.Name)
-	case Flag:
-		x, known = w.flag(i.Name)
-	case Config:
-		x, known = w.config(i.Name)
-	case File:
-		x, known = w.file(i.Name)
-	}
-	x.Item, x.Chain = i, w.steps
-	return x, known
-}
 
-// MarshalJSON gives the shape that `explain -o json` promises for a step.
-func (s Step) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Depth  int               `json:"depth"`
-		Kind   origin.Kind       `json:"kind"`
-		Role   origin.Role       `json:"role"`
-		Text   string            `json:"text"`
-		Value  string            `json:"value,omitempty"`
-		Note   string            `json:"note,omitempty"`
-		Ref    string            `json:"ref,omitempty"`
-		Range  *origin.JSONRange `json:"range,omitempty"`
-		Answer *Answer           `json:"answer,omitempty"`
-	}{s.Depth, s.Kind, s.Role, s.Text, s.Value, s.Note, s.Ref, origin.RangeJSON(s.Range), s.Answer})
+	switch i.Kind {
+	case Label, Taint, Flag:
+		x, known = w.explainEntry(i)
+	case Config:
+		x, known = w.explainField(i.Name)
+	case File:
+		x, known = w.explainFile(i.Name)
+	case Var, Local, Stage:
+		x, known = w.explainName(i)
+	}
+
+	x.Item = i
+	x.Chain = w.steps
+	if x.Range.Filename == "" {
+		x.Range = findPlace(x.Origins)
+	}
+	x.Text = w.e.Text(x.Range)
+
+	return x, known
 }

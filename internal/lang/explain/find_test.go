@@ -18,24 +18,32 @@ func TestParse(t *testing.T) {
 		"code/null-fact":                    {Kind: explain.Code, Name: "null-fact"},
 	} {
 		if got, ok := explain.Parse(word); !ok || got != want {
-			t.Errorf("%s is %v, %v", word, got, ok)
+			t.Errorf("%s: got %v, %t; want %v", word, got, ok, want)
 		}
 	}
 	for _, word := range []string{"", "accelerator", "label/", "/etc/x", "pod/x", "topology.kubernetes.io/zone"} {
 		if i, ok := explain.Parse(word); ok {
-			t.Errorf("%q is the item %v", word, i)
+			t.Errorf("%q: got the item %v, want none", word, i)
 		}
 	}
 }
 
 func TestMatch(t *testing.T) {
-	p := sitePlan(t, `stage "label" "x" { labels = { "a.example.com/zone" = "1", accelerator = "2", "b.example.com/pool" = "3" } }
-stage "taint" "x" { taints = ["accelerator=x:NoSchedule", "zone.example.com/x=y:NoSchedule"] }`, nil)
+	p := sitePlan(
+		t,
+		`stage "label" "x" { labels = { "a.example.com/zone" = "1", accelerator = "2", "b.example.com/pool" = "3" } }
+stage "taint" "x" { taints = ["accelerator=x:NoSchedule", "zone.example.com/x=y:NoSchedule"] }`,
+		nil,
+	)
 	for word, want := range map[string]string{
-		"zone":                         "[label/a.example.com/zone]",                                                   // its last part
-		"accelerator":                  "[label/accelerator taint/accelerator]",                                        // two of one name
-		"a.example.com/zone":           "[label/a.example.com/zone]",                                                   // whole
-		"example":                      "[label/a.example.com/zone label/b.example.com/pool taint/zone.example.com/x]", // within
+		// Its last part.
+		"zone": "[label/a.example.com/zone]",
+		// Two of one name.
+		"accelerator": "[label/accelerator taint/accelerator]",
+		// Whole.
+		"a.example.com/zone": "[label/a.example.com/zone]",
+		// Within.
+		"example":                      "[label/a.example.com/zone label/b.example.com/pool taint/zone.example.com/x]",
 		"clusterDNS":                   "[config/clusterDNS]",
 		"/var/lib/kubelet/config.yaml": "[file/var/lib/kubelet/config.yaml]",
 		"config.yaml":                  "[file/var/lib/kubelet/config.yaml]",
@@ -56,9 +64,9 @@ func TestDottedKeys(t *testing.T) {
 }`, nil)
 	for word, want := range map[string]any{"config/evictionHard.memory.available": "1Gi", "config/featureGates.A": true} {
 		if x := explained(t, p, word); x.Whole != want {
-			t.Errorf("%s is %v", word, x.Whole)
+			t.Errorf("%s: got %v, want %v", word, x.Whole, want)
 		} else if len(x.Chain) == 0 || x.Range.Filename == "" {
-			t.Errorf("%s has no chain:\n%s", word, text(t, x))
+			t.Errorf("%s: got\n%s\nwant a chain and a place", word, text(t, x))
 		}
 	}
 }

@@ -50,8 +50,20 @@ func examples() (out []example) {
 	add("kubeadm", nil, nil, map[string]string{"zone": "az2-r03"}, "two-sockets")
 	add("gpu-training", nil, nil, zone, "dgx-h100", "mi300x", "two-sockets")
 	add("legacy-vm", nil, etc, nil, "legacy-mt27710", "legacy-82599")
-	add("layered", []string{"layered/image", "layered/site"}, map[string]string{"etc/prelet/ca.crt": "objects/ca.crt"}, zone, "two-sockets")
-	add("cloud", []string{"testdata/cloud"}, map[string]string{"etc/default/kubelet": "# kept\nKUBELET_EXTRA_ARGS=--v=2\n"}, nil, "bare-vm")
+	add(
+		"layered",
+		[]string{"layered/image", "layered/site"},
+		map[string]string{"etc/prelet/ca.crt": "objects/ca.crt"},
+		zone,
+		"two-sockets",
+	)
+	add(
+		"cloud",
+		[]string{"testdata/cloud"},
+		map[string]string{"etc/default/kubelet": "# kept\nKUBELET_EXTRA_ARGS=--v=2\n"},
+		nil,
+		"bare-vm",
+	)
 	return out
 }
 
@@ -101,26 +113,30 @@ func write(t *testing.T, path, text string) {
 
 func plan(t *testing.T, paths []string, root string, facts []byte, vars map[string]string) *boot.Plan {
 	t.Helper()
-	s, diags := site.Load(site.OS(), site.Options{Paths: paths, Stages: builtin.Stages(), Version: "0.1.0"})
+	s, diags := lang.Load(lang.OS(), lang.Options{Paths: paths, Stages: builtin.Stages(), Version: "0.1.0"})
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
-	l := live.New(live.Options{Root: root, Objects: examplesDir + "objects", Site: s, Variables: live.GivenByFlag(vars),
+	l := probe.New(probe.Options{Root: root, Objects: examplesDir + "objects", Site: s, Variables: probe.GivenByFlag(vars),
 		Credentials: secrets{"bootstrap-token": "abcdef." + canary, "cloud-password": canary}})
 	t.Cleanup(l.Close)
-	return boot.Run(context.Background(), s, boot.Options{Source: world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
-		if q.Kind == world.KindFacts {
-			return world.Answer{Value: json.RawMessage(facts)}
-		}
-		return l.Ask(ctx, q)
-	})})
+	return boot.Run(
+		context.Background(),
+		s,
+		boot.Options{Source: world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
+			if q.Kind == world.KindHardware {
+				return world.Answer{Value: json.RawMessage(facts)}
+			}
+			return l.Ask(ctx, q)
+		})},
+	)
 }
 
 // text is an explanation as people see it.
 func text(t *testing.T, x explain.Explanation) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := present.ExplainText(&b, x, present.Style{Width: 80}); err != nil {
+	if err := printer.ExplainText(&b, x, printer.Style{Width: 80}); err != nil {
 		t.Fatal(err)
 	}
 	return strings.ReplaceAll(b.String(), examplesDir, "")
@@ -131,11 +147,11 @@ func explained(t *testing.T, p *boot.Plan, word string) explain.Explanation {
 	t.Helper()
 	i, ok := explain.Parse(word)
 	if !ok {
-		t.Fatalf("%s is no item", word)
+		t.Fatalf("got no item of %s, want one", word)
 	}
 	x, known := explain.Explain(p, i)
 	if !known {
-		t.Fatalf("%s is not known: %v", word, p.Diagnostics)
+		t.Fatalf("%s: got an unknown item, want a known one: %v", word, p.Diagnostics)
 	}
 	return x
 }

@@ -29,12 +29,12 @@ func TestChainsEnd(t *testing.T) {
 				asked[string(a.Kind)+" "+a.Args] = true
 			}
 			if len(explain.Items(p)) < 5 {
-				t.Fatalf("the plan holds next to nothing: %v", p.Diagnostics)
+				t.Fatalf("want at least 5 items in the plan; got the messages %v", p.Diagnostics)
 			}
 			for _, i := range explain.Items(p) {
 				x, known := explain.Explain(p, i)
 				if !known {
-					t.Errorf("%s is listed and not known", i)
+					t.Errorf("%s: got an unknown item, want every listed one known", i)
 					continue
 				}
 				ranged, ended := false, false
@@ -42,25 +42,30 @@ func TestChainsEnd(t *testing.T) {
 					if s.Range.Filename != "" {
 						src := p.Site.Sources[s.Range.Filename]
 						if s.Range.Start.Byte >= s.Range.End.Byte || s.Range.End.Byte > len(src) {
-							t.Errorf("%s: step %q has the range %v, which is none of its file", i, s.Text, s.Range)
+							t.Errorf("%s: step %q got the range %v, want one of its file", i, s.Text, s.Range)
 						}
 						ranged = true
 					}
 					if s.Answer != nil {
 						ended = true
-						if s.Answer.Kind != world.KindTarget && !asked[string(s.Answer.Kind)+" "+string(s.Answer.Args)] {
-							t.Errorf("%s: step %q names a question that was never asked: %s %s", i, s.Text, s.Answer.Kind, s.Answer.Args)
+						if s.Answer.Kind != world.KindTarget &&
+							!asked[string(s.Answer.Kind)+" "+string(s.Answer.Args)] {
+							t.Errorf("%s: step %q got the request %s %s, want one of the tape",
+								i, s.Text, s.Answer.Kind, s.Answer.Args)
 						}
 						if s.Answer.Pointer != "" && s.Answer.Fail == "" && s.Value != "(not there)" {
 							if _, ok := pointed(answer(t, p, s.Answer), s.Answer.Pointer); !ok {
-								t.Errorf("%s: step %q points to %s of %s, where nothing is", i, s.Text, s.Answer.Pointer, s.Answer.Kind)
+								t.Errorf("%s: step %q got the pointer %s of %s, want a value there",
+									i, s.Text, s.Answer.Pointer, s.Answer.Kind)
 							}
 						}
 					}
-					ended = ended || s.Text == "written here" || s.Kind == origin.Variable || s.Value == "" && s.Range.Filename != ""
+					ended = ended || s.Text == "written here" || s.Kind == origin.Variable ||
+						s.Value == "" && s.Range.Filename != ""
 				}
 				if !ranged || !ended {
-					t.Errorf("%s: the chain has a byte range: %v, an answer or a literal: %v\n%s", i, ranged, ended, text(t, x))
+					t.Errorf("%s: got a range: %t, an answer or a literal: %t; want both\n%s",
+						i, ranged, ended, text(t, x))
 				}
 			}
 		})
@@ -84,13 +89,17 @@ func TestAlteredAnswers(t *testing.T) {
 				tried, moved := 0, false
 				try := func(rec *world.Recording) {
 					tried++
-					y, _ := explain.Explain(boot.Run(context.Background(), p.Site, boot.Options{Source: rec.Source()}), i)
+					y, _ := explain.Explain(
+						boot.Run(context.Background(), p.Site, boot.Options{Source: rec.Source()}),
+						i,
+					)
 					after, _ := json.Marshal(y.Whole)
 					moved = moved || !bytes.Equal(before, after)
 				}
 				all := map[int]*world.Recording{}
 				for _, s := range x.Chain {
-					if s.Answer == nil || s.Answer.Fail != "" || s.Answer.Pointer == "" || s.Answer.Kind != world.KindFacts && s.Answer.Kind != world.KindVariable {
+					if s.Answer == nil || s.Answer.Fail != "" || s.Answer.Pointer == "" ||
+						s.Answer.Kind != world.KindHardware && s.Answer.Kind != world.KindVariable {
 						continue
 					}
 					for n, change := range []func(any) any{more, other, nothing, nvidia} {
@@ -112,7 +121,7 @@ func TestAlteredAnswers(t *testing.T) {
 					}
 				}
 				if tried > 0 && !moved {
-					t.Errorf("%s: none of the answers in its chain alters it\n%s", i, text(t, x))
+					t.Errorf("%s: want a change by one of the answers in its chain, got none\n%s", i, text(t, x))
 				}
 				if moved {
 					altered[i.Kind]++
@@ -122,7 +131,7 @@ func TestAlteredAnswers(t *testing.T) {
 	}
 	for _, kind := range []string{explain.Label, explain.Taint, explain.Flag, explain.Config} {
 		if altered[kind] == 0 {
-			t.Errorf("no %s was altered: the test has tried nothing", kind)
+			t.Errorf("got no %s that changed, want at least one", kind)
 		}
 	}
 	t.Logf("altered: %v", altered)
@@ -133,21 +142,34 @@ func TestFileAnswersAlter(t *testing.T) {
 	at := slices.IndexFunc(examples(), func(e example) bool { return e.site == "legacy-vm" })
 	p := examples()[at].plan(t)
 	x := explained(t, p, "label/node.netease.com/pool")
-	n := slices.IndexFunc(x.Chain, func(s explain.Step) bool { return s.Answer != nil && s.Answer.Kind == world.KindFile })
+	n := slices.IndexFunc(
+		x.Chain,
+		func(s explain.Step) bool { return s.Answer != nil && s.Answer.Kind == world.KindFile },
+	)
 	if n < 0 {
-		t.Fatalf("no file in the chain:\n%s", text(t, x))
+		t.Fatalf("got\n%s\nwant a file in the chain", text(t, x))
 	}
-	rec, ok := alter(t, p.Tape.Entries(), x.Chain[n].Answer, func(v any) any { return strings.ReplaceAll(v.(string), "pool=online", "pool=batch") })
+	rec, ok := alter(
+		t,
+		p.Tape.Entries(),
+		x.Chain[n].Answer,
+		func(v any) any { return strings.ReplaceAll(v.(string), "pool=online", "pool=batch") },
+	)
 	if !ok {
-		t.Fatalf("the answer %v is not in the recording", x.Chain[n].Answer)
+		t.Fatalf("got the answer %v, want one of the recording", x.Chain[n].Answer)
 	}
-	y := explained(t, boot.Run(context.Background(), p.Site, boot.Options{Source: rec.Source()}), "label/node.netease.com/pool")
+	y := explained(
+		t,
+		boot.Run(context.Background(), p.Site, boot.Options{Source: rec.Source()}),
+		"label/node.netease.com/pool",
+	)
 	if y.Whole != "batch" {
-		t.Errorf("with another file the label is %v", y.Whole)
+		t.Errorf("with another file: got the label %v, want batch", y.Whole)
 	}
 }
 
-// more changes a value a little: each digit by one, a number by more than any rounding, all elements of a list taken away.
+// more changes a value a little: each digit by one, a number by more than any rounding, all elements of a list taken
+// away.
 func more(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -311,17 +333,17 @@ func TestNoSecret(t *testing.T) {
 		for _, i := range explain.Items(p) {
 			x, _ := explain.Explain(p, i)
 			var b bytes.Buffer
-			if err := present.ExplainJSON(&b, x, "", p.Diagnostics); err != nil {
+			if err := printer.ExplainJSON(&b, x, "", p.Diagnostics); err != nil {
 				t.Fatal(err)
 			}
 			all := b.String() + text(t, x)
 			if strings.Contains(all, canary) || strings.ContainsAny(all, "\ue000\ue001") {
-				t.Errorf("%s %s shows a secret, or the place of one:\n%s", e.name(), i, all)
+				t.Errorf("%s %s: want no secret and no placeholder, got\n%s", e.name(), i, all)
 			}
 			sensitive = sensitive || strings.Contains(all, "(sensitive)")
 		}
 		if e.site == "cloud" && !sensitive {
-			t.Error("a site with a password shows nothing sensitive")
+			t.Error("a site with a password: got no (sensitive), want one")
 		}
 	}
 }

@@ -91,6 +91,15 @@ func IsNote(d *hcl.Diagnostic) bool {
 	return ok && e.Note
 }
 
+// Capitalize makes a text the beginning of a sentence.
+func Capitalize(s string) string {
+	if s == "" {
+		return s
+	}
+
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
 func newDiagnostic(
 	s hcl.DiagnosticSeverity, c fault.Code, at hcl.Range, summary, detail string, args []any,
 ) *hcl.Diagnostic {

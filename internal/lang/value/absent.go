@@ -2,9 +2,8 @@ package value
 
 import "github.com/zclconf/go-cty/cty"
 
-// Absent is the value of something of type t that is not there: collections are empty, scalars null, objects have
-// absent attributes and tuples absent elements. So what is written for a node that has a device is also valid on one
-// that has none.
+// Absent returns the value of a missing thing of type t: collections are empty, scalars null, objects have absent
+// attributes and tuples absent elements. So an expression for a node with a device is also valid on a node without it.
 func Absent(t cty.Type) cty.Value {
 	switch {
 	case t.IsListType():
@@ -29,9 +28,9 @@ func Absent(t cty.Type) cty.Value {
 	return cty.NullVal(t)
 }
 
-// UnknownOutput is an output of type t of a stage that has not run, for checking with no machine: an object whose
-// attributes are typed unknowns. Objects inside it are known to be there, collections are not null, as in facts.
-// Anything but an object is an unknown of its type.
+// UnknownOutput returns an output of type t of a stage that has not run, for checking with no machine: an object whose
+// attributes are typed unknowns. Objects and collections inside of it are not null, as in facts. A type that is not an
+// object gives an unknown value of that type.
 func UnknownOutput(t cty.Type) cty.Value {
 	switch {
 	case t.IsObjectType():
@@ -41,12 +40,12 @@ func UnknownOutput(t cty.Type) cty.Value {
 		}
 		return cty.ObjectVal(m)
 	case t.IsCollectionType():
-		return cty.UnknownVal(t).RefineNotNull()
+		return unknownOf(t)
 	}
 	return cty.UnknownVal(t)
 }
 
-// StringMap is a map of strings as cty has it, which wants to be told the type of an empty one.
+// StringMap returns a map of strings as a value, also an empty one.
 func StringMap(m map[string]string) cty.Value {
 	if len(m) == 0 {
 		return cty.MapValEmpty(cty.String)
@@ -56,4 +55,20 @@ func StringMap(m map[string]string) cty.Value {
 		out[k] = cty.StringVal(v)
 	}
 	return cty.MapVal(out)
+}
+
+// NullsToUnknown returns v without marks and with unknown values in place of nulls, at any depth.
+func NullsToUnknown(v cty.Value) cty.Value {
+	plain, _ := v.UnmarkDeep()
+	out, _ := cty.Transform(
+		plain,
+		func(_ cty.Path, v cty.Value) (cty.Value, error) { // the callback returns no error
+			if v.IsKnown() && v.IsNull() {
+				return unknownOf(v.Type()), nil
+			}
+			return v, nil
+		},
+	)
+
+	return out
 }

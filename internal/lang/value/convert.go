@@ -5,17 +5,17 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 )
 
-// Convert is convert.Convert, without its seconds for the ten thousand elements that a site may write: cty compares the type of
-// each element of a tuple with that of each other one, to find what they have in common.
+// Convert is convert.Convert for large tuples: cty compares the types of all pairs of elements, which takes seconds for
+// the ten thousand elements that a site may have.
 func Convert(v cty.Value, t cty.Type) (cty.Value, error) {
 	if t.IsListType() || t.IsSetType() {
-		v = alike(v)
+		v = listOfTuple(v)
 	}
 	return convert.Convert(v, t)
 }
 
-// alike is a tuple as the list that it is, if all its elements have one type.
-func alike(v cty.Value) cty.Value {
+// listOfTuple returns a tuple as a list, if all its elements have the same type.
+func listOfTuple(v cty.Value) cty.Value {
 	if v.IsMarked() || !v.IsKnown() || v.IsNull() || !v.Type().IsTupleType() || v.LengthInt() == 0 {
 		return v
 	}

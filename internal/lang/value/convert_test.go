@@ -13,8 +13,17 @@ func TestConvertIsThatOfCty(t *testing.T) {
 		return cty.ObjectVal(map[string]cty.Value{"a": cty.NumberIntVal(n), "b": cty.StringVal("b")})
 	}
 	wanted := []cty.Type{
-		cty.List(cty.String), cty.Set(cty.String), cty.List(cty.Number), cty.List(cty.DynamicPseudoType), cty.Set(cty.DynamicPseudoType),
-		cty.List(cty.List(cty.String)), cty.Map(cty.String), cty.String, cty.Tuple([]cty.Type{cty.String}),
+		cty.List(
+			cty.String,
+		),
+		cty.Set(cty.String),
+		cty.List(cty.Number),
+		cty.List(cty.DynamicPseudoType),
+		cty.Set(cty.DynamicPseudoType),
+		cty.List(cty.List(cty.String)),
+		cty.Map(cty.String),
+		cty.String,
+		cty.Tuple([]cty.Type{cty.String}),
 		cty.List(cty.ObjectWithOptionalAttrs(map[string]cty.Type{"a": cty.String, "c": cty.Bool}, []string{"c"})),
 	}
 	for _, v := range []cty.Value{

@@ -29,22 +29,23 @@ func DecodeJSON(src []byte) (cty.Value, error) {
 		return cty.DynamicVal, err
 	}
 	if at := FindLoneSurrogate(string(src)); at >= 0 {
-		return cty.DynamicVal, fmt.Errorf("byte %d of the JSON document is half of a character (%s, an unpaired surrogate), which no text can hold", at, src[at:at+6])
+		return cty.DynamicVal, fmt.Errorf(
+			"byte %d of the JSON document is half of a character (%s, an unpaired surrogate), which no text can hold",
+			at,
+			src[at:at+6],
+		)
 	}
 	return FromGo(v)
 }
 
-// parseJSON is the bounded parser: map[string]any, []any, string, bool, json.Number, nil.
+// parseJSON parses a bounded document into map[string]any, []any, string, bool, json.Number, nil.
 func parseJSON(src []byte, limit int) (any, error) {
 	if err := checkText(src, limit, "JSON"); err != nil {
 		return nil, err
 	}
-	if err := jsonDepth(src); err != nil {
-		return nil, err
-	}
 	dec := json.NewDecoder(bytes.NewReader(src))
 	dec.UseNumber()
-	v, err := jsonValue(dec)
+	v, err := jsonValue(dec, 0)
 	if err == nil {
 		if _, err = dec.Token(); err == io.EOF {
 			return v, nil
@@ -54,51 +55,41 @@ func parseJSON(src []byte, limit int) (any, error) {
 	return nil, jsonError(err, dec.InputOffset())
 }
 
-// checkText refuses what no parser needs to see.
+// checkText refuses a document before a parser reads it.
 func checkText(src []byte, limit int, kind string) error {
 	switch {
 	case len(src) > limit:
-		return fmt.Errorf("the %s document has %d bytes; at most %d are read", kind, len(src), limit)
+		return fmt.Errorf(
+			"the %s document has %d bytes; at most %d are read",
+			kind,
+			len(src),
+			limit,
+		)
 	case !utf8.Valid(src):
 		return fmt.Errorf("the %s document is not UTF-8 text", kind)
 	}
 	return nil
 }
 
-var errPlaceholderInput = errors.New("the text holds the character U+E000 or U+E001, which prelet keeps for credentials")
+var errTooDeep = fmt.Errorf("the document nests more than %d levels", maxDepth)
 
-// jsonDepth counts brackets outside of strings. In broken JSON the count may be off; the parser then stops where the
-// text stops being JSON, which is no deeper than what was counted up to there.
-func jsonDepth(src []byte) error {
-	depth, inString := 0, false
-	for i := 0; i < len(src); i++ {
-		switch c := src[i]; {
-		case inString && c == '\\':
-			i++
-		case c == '"':
-			inString = !inString
-		case inString:
-		case c == '[' || c == '{':
-			if depth++; depth > maxDepth {
-				return fmt.Errorf("the JSON document nests more than %d levels at byte %d", maxDepth, i)
-			}
-		case c == ']' || c == '}':
-			depth--
-		}
-	}
-	return nil
-}
+var errPlaceholderInput = errors.New(
+	"the text holds the character U+E000 or U+E001, which prelet keeps for credentials",
+)
 
-func jsonValue(dec *json.Decoder) (any, error) {
+func jsonValue(dec *json.Decoder, depth int) (any, error) {
 	tok, err := dec.Token()
 	if err != nil {
 		return nil, err
+	}
+	if _, isOpening := tok.(json.Delim); isOpening && depth == maxDepth {
+		return nil, errTooDeep
 	}
 	switch tok {
 	case json.Delim('['):
 		out := []any{}
 		for dec.More() {
-			e, err := jsonValue(dec)
+			e, err := jsonValue(dec, depth+1)
 			if err != nil {
 				return nil, err
 			}
@@ -115,12 +106,12 @@ func jsonValue(dec *json.Decoder) (any, error) {
 			}
 			key, ok := k.(string)
 			if !ok {
-				return nil, errors.New("a key is no string")
+				return nil, errors.New("a key is not a string")
 			}
 			if _, dup := out[key]; dup {
 				return nil, fmt.Errorf("the key %s is given twice in one object", quoteShort(key))
 			}
-			if out[key], err = jsonValue(dec); err != nil {
+			if out[key], err = jsonValue(dec, depth+1); err != nil {
 				return nil, err
 			}
 		}
@@ -130,7 +121,7 @@ func jsonValue(dec *json.Decoder) (any, error) {
 	return tok, nil
 }
 
-// jsonError says where, and does not repeat the text: it may be somebody's secret.
+// jsonError reports the place and does not repeat the text, which may have a secret.
 func jsonError(err error, offset int64) error {
 	var syntax *json.SyntaxError
 	switch {
@@ -151,15 +142,19 @@ func quoteShort(s string) string {
 	return strconv.Quote(s)
 }
 
-// parseNumber is cty's exact number of a decimal text, bounded.
+// parseNumber returns cty's exact number of a decimal text, which is bounded.
 func parseNumber(s string) (cty.Value, error) {
-	digits, exp, _ := strings.Cut(strings.ToLower(s), "e")
-	if e, err := strconv.Atoi(exp); exp != "" && (err != nil || e > maxExponent || e < -maxExponent) || len(digits) > maxDigits {
+	digits, exponent, hasExponent := strings.Cut(strings.ToLower(s), "e")
+	e, err := strconv.Atoi(exponent)
+	isLarge := hasExponent && (err != nil || max(e, -e) > maxExponent)
+	if isLarge || len(digits) > maxDigits {
 		return cty.DynamicVal, fmt.Errorf("the number %s is out of range", quoteShort(s))
 	}
+
 	n, err := cty.ParseNumberVal(s)
 	if err != nil {
-		return cty.DynamicVal, fmt.Errorf("%s is no number", quoteShort(s))
+		return cty.DynamicVal, fmt.Errorf("invalid number %s", quoteShort(s))
 	}
+
 	return n, nil
 }

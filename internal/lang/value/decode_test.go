@@ -52,7 +52,7 @@ func TestDecode(t *testing.T) {
 	}
 	long := "a: |\n" + strings.Repeat("  if [[ x\n", 500) + "b: " + strings.Repeat("[", 60) + strings.Repeat("]", 60)
 	if _, err := DecodeYAML([]byte(long)); err != nil {
-		t.Errorf("brackets in block text count: %s", err)
+		t.Errorf("brackets in block text: got error %v, want none", err)
 	}
 }
 
@@ -75,13 +75,13 @@ func TestDecodeRefuses(t *testing.T) {
 		`{"a":1,"b":{"c":1,"c":2}}`:      `the key "c" is given twice`,
 		"{\"\u00e9\":1,\"e\u0301\":2}":   "same Unicode text",
 		"\"\xff\"":                       "not UTF-8",
-		`"` + phOpen + `"`:               "U+E000",
+		`"` + placeholderStart + `"`:     "U+E000",
 		`"\ue001"`:                       "U+E000",
 		`{"\ue000":1}`:                   "U+E000",
 		"1e401":                          "out of range",
 		"-1E-99999999999999999999":       "out of range",
 		strings.Repeat("9", 900):         "out of range",
-		deep(65):                         "nests more than 64 levels at byte 64",
+		deep(65):                         "nests more than 64 levels",
 		strings.Repeat(`{"a":`, 65):      "nests more than 64 levels",
 		strings.Repeat(" ", 1<<20) + "1": "has 1048577 bytes",
 	}
@@ -91,7 +91,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"a: 1\n---\nb: 2":              "more than one YAML document",
 		"\xff":                         "not UTF-8",
 		`"\uE000"`:                     "U+E000",
-		"a: " + phShut:                 "U+E000",
+		"a: " + placeholderEnd:         "U+E000",
 		strings.Repeat("-\n", 100_001): "100001 lines and commas",
 		"[a]: b":                       "invalid map key",
 		"18446744073709551615: e":      "neither text",
@@ -100,15 +100,15 @@ func TestDecodeRefuses(t *testing.T) {
 		"a: !!binary /w==":             "not UTF-8",
 		"a: .inf":                      "not finite",
 		bomb:                           "excessive aliasing",
-		deep(65):                       "nests more than 64 levels in line 1",
-		strings.Repeat("- ", 65) + "x": "nests more than 64 levels in line 1",
-		indented.String():              "nests more than 64 levels in line 66",
-		strings.Repeat("[\n", 65):      "nests more than 64 levels in line 65",
+		deep(65):                       "nests more than 64 levels",
+		strings.Repeat("- ", 65) + "x": "nests more than 64 levels",
+		indented.String():              "nests more than 64 levels",
+		strings.Repeat("[\n", 65):      "not YAML: line 65",
 		strings.Repeat("#", 1<<20+1):   "has 1048577 bytes",
-		strings.Repeat("? ", 70) + "x": "nests more than 64 levels",
+		strings.Repeat("? ", 70) + "x": "invalid map key",
 		// Made to mislead what counts before parsing: a closing bracket in a plain word, and text that is none.
 		"[" + strings.Repeat("x], [", 3) + strings.Repeat(`[a'], '`, 200): "not YAML",
-		strings.Repeat("[\"]\",\n", 70):                                   "nests more than 64 levels",
+		strings.Repeat("[\"]\",\n", 70):                                   "not YAML: line 70",
 		strings.Repeat("[a],[|\n", 1):                                     "not YAML",
 	}
 	for kind, cases := range map[string]map[string]string{"JSON": jsonCases, "YAML": yamlCases} {
@@ -120,20 +120,34 @@ func TestDecodeRefuses(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), want) || v.IsKnown() {
 				t.Errorf("%s %q is %#v, %v; want an error with %q", kind, shown, v, err, want)
 			} else if len(err.Error()) > 320 || strings.Contains(err.Error(), "\n") {
-				t.Errorf("%s %q: the message is long: %s", kind, shown, err)
+				t.Errorf("%s %q: got message %s, want a short one", kind, shown, err)
 			}
 			if d := time.Since(start); d > 2*time.Second {
-				t.Errorf("%s %q takes %s", kind, shown, d)
+				t.Errorf("%s %q: got %s, want a quick refusal", kind, shown, d)
 			}
 		}
 	}
 }
 
 func TestGoValues(t *testing.T) {
-	v := must(t, `{a = [1, -2.5, "x", null, true, {}], n = 18446744073709551617, m = 9223372036854775807, e = [], t = 0.1}`, nil)
+	v := must(
+		t,
+		`{a = [1, -2.5, "x", null, true, {}], n = 18446744073709551617, m = 9223372036854775807, e = [], t = 0.1}`,
+		nil,
+	)
 	want := map[string]any{
-		"a": []any{int64(1), json.Number("-2.5"), "x", nil, true, map[string]any{}}, "n": json.Number("18446744073709551617"),
-		"m": int64(math.MaxInt64), "e": []any{}, "t": json.Number("0.1"),
+		"a": []any{
+			int64(1),
+			json.Number("-2.5"),
+			"x",
+			nil,
+			true,
+			map[string]any{},
+		},
+		"n": json.Number("18446744073709551617"),
+		"m": int64(math.MaxInt64),
+		"e": []any{},
+		"t": json.Number("0.1"),
 	}
 	got, err := ToGo(v)
 	noError(t, err)
@@ -145,9 +159,15 @@ func TestGoValues(t *testing.T) {
 	if !back.RawEquals(v) {
 		t.Errorf("there and back is %#v, want %#v", back, v)
 	}
-	coll := cty.ObjectVal(map[string]cty.Value{"s": cty.SetVal([]cty.Value{cty.True}), "m": cty.MapVal(map[string]cty.Value{"k": cty.Zero})})
-	if got, err := ToGo(coll); err != nil || cmp.Diff(map[string]any{"s": []any{true}, "m": map[string]any{"k": int64(0)}}, got) != "" {
-		t.Errorf("collections are %#v, %v", got, err)
+	coll := cty.ObjectVal(
+		map[string]cty.Value{
+			"s": cty.SetVal([]cty.Value{cty.True}),
+			"m": cty.MapVal(map[string]cty.Value{"k": cty.Zero}),
+		},
+	)
+	if got, err := ToGo(coll); err != nil ||
+		cmp.Diff(map[string]any{"s": []any{true}, "m": map[string]any{"k": int64(0)}}, got) != "" {
+		t.Errorf("ToGo of a set and a map: got %#v, %v; want a list and a map", got, err)
 	}
 	for name, tt := range map[string]struct {
 		v    cty.Value
@@ -179,23 +199,48 @@ func TestGoValues(t *testing.T) {
 		}
 	}
 	for name, v := range map[string]any{
-		"NaN": math.NaN(), "infinite": math.Inf(1), "placeholder": []any{phOpen}, "UTF-8": "\xff", "struct": struct{}{},
-		"number": json.Number("x"), "key": map[string]any{phOpen: 1}, "inside": map[string]any{"a": []any{make(chan int)}},
+		"NaN": math.NaN(), "infinite": math.Inf(1), "placeholder": []any{placeholderStart}, "UTF-8": "\xff", "struct": struct{}{},
+		"number": json.Number("x"), "key": map[string]any{placeholderStart: 1}, "inside": map[string]any{"a": []any{make(chan int)}},
 	} {
 		if got, err := FromGo(v); err == nil {
-			t.Errorf("%s is %#v", name, got)
+			t.Errorf("FromGo of %s: got %#v, want an error", name, got)
 		}
 	}
 }
 
 func TestFromJSONTyped(t *testing.T) {
-	gpuType := cty.Object(map[string]cty.Type{"name": cty.String, "mem": cty.Number, "sriov": cty.Object(map[string]cty.Type{"vfs": cty.Number})})
-	facts := cty.Object(map[string]cty.Type{"gpus": cty.List(gpuType), "os": cty.Map(cty.String), "tags": cty.Set(cty.String), "free": cty.DynamicPseudoType, "ok": cty.Bool})
-	got, err := FromJSONTyped([]byte(`{"gpus":[{"name":"H100","mem":"80","extra":1},{"sriov":null}],"os":{"id":"x"},"tags":null,"free":{"a":[1]},"more":[]}`), facts)
+	gpuType := cty.Object(
+		map[string]cty.Type{
+			"name":  cty.String,
+			"mem":   cty.Number,
+			"sriov": cty.Object(map[string]cty.Type{"vfs": cty.Number}),
+		},
+	)
+	facts := cty.Object(
+		map[string]cty.Type{
+			"gpus": cty.List(gpuType),
+			"os":   cty.Map(cty.String),
+			"tags": cty.Set(cty.String),
+			"free": cty.DynamicPseudoType,
+			"ok":   cty.Bool,
+		},
+	)
+	got, err := FromJSONTyped(
+		[]byte(
+			`{"gpus":[{"name":"H100","mem":"80","extra":1},{"sriov":null}],"os":{"id":"x"},"tags":null,"free":{"a":[1]},"more":[]}`,
+		),
+		facts,
+	)
 	noError(t, err)
 	want := cty.ObjectVal(map[string]cty.Value{
 		"gpus": cty.ListVal([]cty.Value{
-			cty.ObjectVal(map[string]cty.Value{"name": cty.StringVal("H100"), "mem": cty.NumberIntVal(80), "sriov": Absent(gpuType.AttributeType("sriov"))}),
+			cty.ObjectVal(
+				map[string]cty.Value{
+					"name":  cty.StringVal("H100"),
+					"mem":   cty.NumberIntVal(80),
+					"sriov": Absent(gpuType.AttributeType("sriov")),
+				},
+			),
 			Absent(gpuType),
 		}),
 		"os":   cty.MapVal(map[string]cty.Value{"id": cty.StringVal("x")}),
@@ -207,12 +252,12 @@ func TestFromJSONTyped(t *testing.T) {
 		t.Errorf("facts are %#v, want %#v", got, want)
 	}
 	for src, want := range map[string]string{
-		`{"gpus":[{"mem":"many"}]}`: `.gpus[0].mem: number is needed, not string`,
-		`{"gpus":{}}`:               `.gpus: a list is needed`,
-		`{"os":[]}`:                 `.os: a map is needed`,
-		`{"os":{"a":{}}}`:           `.os["a"]: string is needed, not object`,
-		`[]`:                        `.: an object is needed`,
-		`{"ok":"\ue000"}`:           `.ok: the text holds the character U+E000`,
+		`{"gpus":[{"mem":"many"}]}`: `.gpus[0].mem: a number is required`,
+		`{"gpus":{}}`:               `attribute "gpus": list of object required`,
+		`{"os":[]}`:                 `attribute "os": map of string required`,
+		`{"os":{"a":{}}}`:           `attribute "os": element "a": string required`,
+		`[]`:                        `.: object required, but have tuple`,
+		`{"ok":"\ue000"}`:           `the text holds the character U+E000`,
 		`{`:                         `ends too early`,
 	} {
 		v, err := FromJSONTyped([]byte(src), facts)
@@ -224,12 +269,19 @@ func TestFromJSONTyped(t *testing.T) {
 
 func TestAbsentAndUnknown(t *testing.T) {
 	typ := cty.Object(map[string]cty.Type{
-		"l": cty.List(cty.String), "m": cty.Map(cty.Number), "s": cty.Set(cty.Bool), "o": cty.Object(map[string]cty.Type{"x": cty.String, "l": cty.List(cty.String)}),
-		"t": cty.Tuple([]cty.Type{cty.String}), "n": cty.Number, "d": cty.DynamicPseudoType,
+		"l": cty.List(
+			cty.String,
+		),
+		"m": cty.Map(cty.Number),
+		"s": cty.Set(cty.Bool),
+		"o": cty.Object(map[string]cty.Type{"x": cty.String, "l": cty.List(cty.String)}),
+		"t": cty.Tuple([]cty.Type{cty.String}),
+		"n": cty.Number,
+		"d": cty.DynamicPseudoType,
 	})
 	a := Absent(typ)
 	if !a.Type().Equals(typ) || !a.IsWhollyKnown() {
-		t.Errorf("absent is %#v", a)
+		t.Errorf("Absent: got %#v, want a known value of the type", a)
 	}
 	vars := map[string]cty.Value{"a": a, "u": UnknownOutput(typ)}
 	for src, want := range map[string]string{
@@ -241,7 +293,7 @@ func TestAbsentAndUnknown(t *testing.T) {
 	}
 	u := vars["u"]
 	if !u.IsKnown() || !u.Type().Equals(typ) {
-		t.Errorf("unknown is %#v", u)
+		t.Errorf("UnknownOutput: got %#v, want a known object of the type", u)
 	}
 	for src, want := range map[string]cty.Value{
 		"u.o == null": cty.False, "u.l == null": cty.False, // objects and collections are there
@@ -252,7 +304,7 @@ func TestAbsentAndUnknown(t *testing.T) {
 		}
 	}
 	if _, diags := evaluate(t, "u.o.y", vars); !diags.HasErrors() {
-		t.Error("a misspelt attribute of an unknown output is no error")
+		t.Error("a misspelt attribute of an unknown output: got no error, want one")
 	}
 }
 
@@ -264,7 +316,8 @@ func FuzzDecodeJSON(f *testing.F) {
 }
 
 func FuzzDecodeYAML(f *testing.F) {
-	for _, s := range []string{"1.5: a\ntrue: b\n-1: c\n0x1F: d\n", "a: 0755\nb: 0o7\nc: 1_000\nd: 1:30\ne: 6.02e23\nf: 1e400\ng: 18446744073709551616\n", "a: [1, {b: ~}]\n", "- - - x\n", "a: &x [*x]", "a: |\n  [[[\n", "? [a]\n: b\n", "---\n---\n", "\"\\uE000\"", "<<: {a: 1}\n", "!!binary aGk=", "a: .nan", "2020-01-01", "a: 'x\n  y'\n", "%YAML 1.1\n---\na"} {
+	for _, s := range []string{"1.5: a\ntrue: b\n-1: c\n0x1F: d\n", "a: 0755\nb: 0o7\nc: 1_000\nd: 1:30\ne: " +
+		"6.02e23\nf: 1e400\ng: 18446744073709551616\n", "a: [1, {b: ~}]\n", "- - - x\n", "a: &x [*x]", "a: |\n  [[[\n", "? [a]\n: b\n", "---\n---\n", "\"\\uE000\"", "<<: {a: 1}\n", "!!binary aGk=", "a: .nan", "2020-01-01", "a: 'x\n  y'\n", "%YAML 1.1\n---\na"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
@@ -276,10 +329,10 @@ func FuzzDecodeYAML(f *testing.F) {
 		// The kubelet would read the same.
 		j, err := yaml.YAMLToJSONStrict(src)
 		if err != nil {
-			t.Fatalf("%q is %#v, and an error to sigs.k8s.io/yaml: %s", src, v, err)
+			t.Fatalf("%q: got %#v, and error %v of sigs.k8s.io/yaml; want no error", src, v, err)
 		}
 		if again, err := DecodeJSON(j); err == nil && !again.RawEquals(v) {
-			t.Errorf("%q is %#v, and %s to sigs.k8s.io/yaml", src, v, j)
+			t.Errorf("%q: got %#v, want %s, as sigs.k8s.io/yaml reads it", src, v, j)
 		}
 	})
 }
@@ -288,17 +341,17 @@ func FuzzDecodeYAML(f *testing.F) {
 func decoded(t *testing.T, src []byte, decode func([]byte) (cty.Value, error)) {
 	v, err := decode(src)
 	if err != nil {
-		if strings.Contains(err.Error(), phOpen) {
-			t.Errorf("the message holds a placeholder: %s", err)
+		if strings.Contains(err.Error(), placeholderStart) {
+			t.Errorf("got message %s, want it without a placeholder", err)
 		}
 		return
 	}
 	if err := checkUnmarked(v, nil, nil); err != nil {
-		t.Fatalf("%q holds a placeholder: %s", src, err)
+		t.Fatalf("%q: got a placeholder: %s; want none", src, err)
 	}
 	_ = cty.Walk(v, func(p cty.Path, _ cty.Value) (bool, error) {
 		if len(p) > maxDepth+1 {
-			t.Fatalf("%q has depth %d", src, len(p))
+			t.Fatalf("%q: got depth %d, want at most maxDepth", src, len(p))
 		}
 		return true, nil
 	})
@@ -307,11 +360,12 @@ func decoded(t *testing.T, src []byte, decode func([]byte) (cty.Value, error)) {
 	back, err := FromGo(g)
 	noError(t, err)
 	if !back.RawEquals(v) {
-		t.Errorf("%q there and back is %#v, was %#v", src, back, v)
+		t.Errorf("%q to Go and back: got %#v, want %#v", src, back, v)
 	}
 	j, err := json.Marshal(g)
 	noError(t, err)
-	if again, err := DecodeJSON(j); err != nil && !errors.Is(err, errPlaceholderInput) || err == nil && !again.RawEquals(v) {
-		t.Errorf("%q by way of JSON is %#v, %v", src, again, err)
+	if again, err := DecodeJSON(j); err != nil && !errors.Is(err, errPlaceholderInput) ||
+		err == nil && !again.RawEquals(v) {
+		t.Errorf("%q to JSON and back: got %#v, %v; want the same value", src, again, err)
 	}
 }

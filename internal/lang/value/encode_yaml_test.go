@@ -15,9 +15,57 @@ import (
 )
 
 // texts are strings that a YAML parser can take for another type, and strings that need care in a block scalar.
-var texts = []string{"", " ", "a", "yes", "~", "null", "1", "0x1f", "1:30", "2001-01-01", "- a", "a: b", "# a", "a #b", "é", "\x00", "\x1b", "\t", "a\tb", "\u0085", "\u2028", "\ufeff", "\U0001f600", "\"", "\\",
-	"a\n", "a\nb", "a\nb\n", "a\nb\n\n", "\n", "\n\n", "\na", " a\nb", "a \nb", "a\n b\n  c", "a\n\n b", "a\n\tb", "a\n \nb", "a\r\nb", "---\na\n", "...\n", "# a\nb", "a\n#b\n", "a: |\n  b\n", "%TAG\nx", "a\u0085b\nc", "<&>\nx",
-	strings.Repeat("long words ", 40), strings.Repeat("l", 300) + "\nx"}
+var texts = []string{
+	"",
+	" ",
+	"a",
+	"yes",
+	"~",
+	"null",
+	"1",
+	"0x1f",
+	"1:30",
+	"2001-01-01",
+	"- a",
+	"a: b",
+	"# a",
+	"a #b",
+	"é",
+	"\x00",
+	"\x1b",
+	"\t",
+	"a\tb",
+	"\u0085",
+	"\u2028",
+	"\ufeff",
+	"\U0001f600",
+	"\"",
+	"\\",
+	"a\n",
+	"a\nb",
+	"a\nb\n",
+	"a\nb\n\n",
+	"\n",
+	"\n\n",
+	"\na",
+	" a\nb",
+	"a \nb",
+	"a\n b\n  c",
+	"a\n\n b",
+	"a\n\tb",
+	"a\n \nb",
+	"a\r\nb",
+	"---\na\n",
+	"...\n",
+	"# a\nb",
+	"a\n#b\n",
+	"a: |\n  b\n",
+	"%TAG\nx",
+	"a\u0085b\nc",
+	"<&>\nx",
+	strings.Repeat("long words ", 40),
+	strings.Repeat("l", 300) + "\nx",
+}
 
 func randomValue(r *rand.Rand, depth int) cty.Value {
 	kind := r.Intn(8)
@@ -47,8 +95,8 @@ func randomValue(r *rand.Rand, depth int) cty.Value {
 	return cty.TupleVal(l)
 }
 
-// TestYAMLEncodeReadsBack checks that a value is read back as what it was, by the YAML 1.1 parser that the kubelet uses and by a
-// YAML 1.2 parser.
+// TestYAMLEncodeReadsBack checks that a value is read back as what it was, by the YAML 1.1 parser that the kubelet
+// uses and by a YAML 1.2 parser.
 func TestYAMLEncodeReadsBack(t *testing.T) {
 	values := []cty.Value{
 		cty.ListValEmpty(cty.String),
@@ -94,7 +142,7 @@ func encodeWith(t *testing.T, f function.Function, v cty.Value) string {
 
 	out, err := f.Call([]cty.Value{v})
 	if err != nil {
-		t.Fatalf("encode %#v: %v", v, err)
+		t.Fatalf("encode %#v: got error %v, want none", v, err)
 	}
 
 	return out.AsString()
@@ -104,21 +152,25 @@ func decodeJSON(t *testing.T, text string) (v any) {
 	t.Helper()
 
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
-		t.Fatalf("%s: %v", text, err)
+		t.Fatalf("decode %s: got error %v, want none", text, err)
 	}
 
 	return v
 }
 
-// TestYAMLEncodeQuotes checks that each string is in double quotes, so that no version of YAML takes it for another type. The
-// last ones are read as other types only by some parsers of YAML 1.1.
+// TestYAMLEncodeQuotes checks that each string is in double quotes, so that no version of YAML takes it for another
+// type. The last ones are read as other types only by some parsers of YAML 1.1.
 func TestYAMLEncodeQuotes(t *testing.T) {
 	for _, s := range []string{
 		"on", "yes", "y", "N", "true", "~", "null", "", "1", "-1", "1e3", "1.", ".5", ".inf", ".NaN", "0o7", "017", "0x1f", "0b1", "1_000",
 		"1:30", "2001-01-01", "<<", "=", ".5_0", "0x_", "2001-12-14 21:59:43.10 -5",
 	} {
 		want := `"` + s + `": "` + s + "\"\n"
-		if got := encodeWith(t, ctyyaml.YAMLEncodeFunc, cty.ObjectVal(map[string]cty.Value{s: cty.StringVal(s)})); got != want {
+		if got := encodeWith(
+			t,
+			ctyyaml.YAMLEncodeFunc,
+			cty.ObjectVal(map[string]cty.Value{s: cty.StringVal(s)}),
+		); got != want {
 			t.Errorf("%q: got %q, want %q", s, got, want)
 		}
 	}

@@ -1,6 +1,7 @@
 package value
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/hashicorp/hcl/v2"
@@ -8,7 +9,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// evaluate parses, prepares and evaluates one expression, as the site's evaluator does.
+// evaluate parses, checks and evaluates one expression, as the site's evaluator does.
 func evaluate(t testing.TB, src string, vars map[string]cty.Value) (cty.Value, hcl.Diagnostics) {
 	t.Helper()
 	return evaluateWith(t, src, vars, Options{})
@@ -18,16 +19,26 @@ func evaluateWith(t testing.TB, src string, vars map[string]cty.Value, opts Opti
 	t.Helper()
 	e := parse(t, src)
 	ctx := &hcl.EvalContext{Variables: vars, Functions: FunctionsWith(opts)}
-	return Prepare(e).Value(ctx)
+	if diags := CheckSecrets(e, ctx); diags.HasErrors() {
+		return cty.DynamicVal, diags
+	}
+	v, diags := e.Value(ctx)
+
+	return KeepQuestions(v, e, ctx), diags
 }
 
 func parse(t testing.TB, src string) hclsyntax.Expression {
 	t.Helper()
 	e, diags := hclsyntax.ParseExpression([]byte(src), "site.hcl", hcl.InitialPos)
 	if diags.HasErrors() {
-		t.Fatalf("%s: %s", src, diags)
+		t.Fatalf("%s: got %s, want no error", src, diags)
 	}
 	return e
+}
+
+// isSecretRefused reports whether one of the diagnostics refuses a use of a secret.
+func isSecretRefused(diags hcl.Diagnostics) bool {
+	return slices.ContainsFunc(diags, IsSecretRefused)
 }
 
 // must is the value of an expression that has no error.
@@ -35,7 +46,7 @@ func must(t testing.TB, src string, vars map[string]cty.Value) cty.Value {
 	t.Helper()
 	v, diags := evaluate(t, src, vars)
 	if diags.HasErrors() {
-		t.Fatalf("%s: %s", src, diags)
+		t.Fatalf("%s: got %s, want no error", src, diags)
 	}
 	return v
 }

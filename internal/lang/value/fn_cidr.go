@@ -1,8 +1,6 @@
 package value
 
 import (
-	"errors"
-	"fmt"
 	"math/big"
 	"net/netip"
 
@@ -10,132 +8,149 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 )
 
-func wholeNumber(name string) function.Parameter {
-	return function.Parameter{Name: name, Type: cty.Number}
+func number(name string) function.Parameter {
+	return parameter(name, cty.Number)
 }
 
-// cidrHostFunc is Terraform's cidrhost: the address with a number in a network; negative numbers count from its end.
+// cidrHostFunc is Terraform's cidrhost.
 func cidrHostFunc() function.Function {
-	return function.New(&function.Spec{
-		Description: "The address with a number in a network; a negative one counts from the end.",
-		Params:      []function.Parameter{text("prefix"), wholeNumber("hostnum")},
-		Type:        function.StaticReturnType(cty.String),
-		Impl: func(a []cty.Value, _ cty.Type) (cty.Value, error) {
-			p, err := readPrefix(a[0])
+	return newFunction(
+		"The address with a number in a network; a negative one counts from the end.",
+		cty.String,
+		func(args []cty.Value) (cty.Value, error) {
+			network, err := parseNetwork(args[0])
 			if err != nil {
 				return cty.NilVal, err
 			}
-			n, err := readWhole(a, 1)
+			n, err := wholeNumber(args, 1)
 			if err != nil {
 				return cty.NilVal, err
 			}
-			size := new(big.Int).Lsh(big.NewInt(1), uint(p.Addr().BitLen()-p.Bits()))
+
+			size := networkSize(network, network.Bits())
 			offset := new(big.Int).Set(n)
 			if n.Sign() < 0 {
 				offset.Add(size, n)
 			}
 			if offset.Sign() < 0 || offset.Cmp(size) >= 0 {
-				return cty.NilVal, function.NewArgErrorf(1, "a prefix of %d does not accommodate a host numbered %s", p.Bits(), n)
+				return refuseArg(
+					1,
+					"a prefix of %d does not accommodate a host numbered %s",
+					network.Bits(),
+					n,
+				)
 			}
-
-			return cty.StringVal(addOffset(p.Addr(), offset).String()), nil
+			return cty.StringVal(addOffset(network.Addr(), offset).String()), nil
 		},
-	})
+		text("prefix"),
+		number("hostnum"),
+	)
 }
 
 // cidrNetmaskFunc is Terraform's cidrnetmask.
 func cidrNetmaskFunc() function.Function {
-	return function.New(&function.Spec{
-		Description: "The netmask of an IPv4 network, as 255.255.240.0.",
-		Params:      []function.Parameter{text("prefix")},
-		Type:        function.StaticReturnType(cty.String),
-		Impl: func(a []cty.Value, _ cty.Type) (cty.Value, error) {
-			p, err := readPrefix(a[0])
-			switch {
-			case err != nil:
+	return newFunction("The netmask of an IPv4 network, as 255.255.240.0.", cty.String,
+		func(args []cty.Value) (cty.Value, error) {
+			network, err := parseNetwork(args[0])
+			if err != nil {
 				return cty.NilVal, err
-			case !p.Addr().Is4():
-				return cty.NilVal, function.NewArgErrorf(0, "IPv6 networks have no netmask")
 			}
-			mask := netip.PrefixFrom(netip.MustParseAddr("255.255.255.255"), p.Bits()).Masked()
-
+			if !network.Addr().Is4() {
+				return refuseArg(0, "IPv6 networks have no netmask")
+			}
+			mask := netip.PrefixFrom(netip.MustParseAddr("255.255.255.255"), network.Bits()).
+				Masked()
 			return cty.StringVal(mask.Addr().String()), nil
-		},
-	})
+		}, text("prefix"))
 }
 
-// cidrSubnetFunc is Terraform's cidrsubnet: the network with a number, of those that are some bits longer.
+// cidrSubnetFunc is Terraform's cidrsubnet.
 func cidrSubnetFunc() function.Function {
-	return function.New(&function.Spec{
-		Description: "The network with a number, of those within a network whose prefix is some bits longer.",
-		Params:      []function.Parameter{text("prefix"), wholeNumber("newbits"), wholeNumber("netnum")},
-		Type:        function.StaticReturnType(cty.String),
-		Impl: func(a []cty.Value, _ cty.Type) (cty.Value, error) {
-			p, err := readPrefix(a[0])
+	return newFunction(
+		"The network with a number, of those within a network whose prefix is some bits longer.",
+		cty.String,
+		func(args []cty.Value) (cty.Value, error) {
+			network, err := parseNetwork(args[0])
 			if err != nil {
 				return cty.NilVal, err
 			}
-			bits, err := readLonger(p, a, 1)
+			bits, err := extendedBits(network, args, 1)
 			if err != nil {
 				return cty.NilVal, err
 			}
-			n, err := readWhole(a, 2)
-			switch {
-			case err != nil:
+			n, err := wholeNumber(args, 2)
+			if err != nil {
 				return cty.NilVal, err
-			case n.Sign() < 0 || n.BitLen() > bits-p.Bits():
-				return cty.NilVal, function.NewArgErrorf(2, "a prefix extension of %d does not accommodate a subnet numbered %s", bits-p.Bits(), n)
 			}
-			first := addOffset(p.Addr(), n.Lsh(n, uint(p.Addr().BitLen()-bits)))
 
-			return cty.StringVal(netip.PrefixFrom(first, bits).String()), nil
+			newBits := bits - network.Bits()
+			if n.Sign() < 0 || n.BitLen() > newBits {
+				return refuseArg(
+					2,
+					"a prefix extension of %d does not accommodate a subnet numbered %s",
+					newBits,
+					n,
+				)
+			}
+			offset := n.Mul(n, networkSize(network, bits))
+			return subnet(network, offset, bits), nil
 		},
-	})
+		text("prefix"),
+		number("newbits"),
+		number("netnum"),
+	)
 }
 
-// cidrSubnetsFunc is Terraform's cidrsubnets: networks one after the other, each some bits longer than the one that they
-// are in.
+// cidrSubnetsFunc is Terraform's cidrsubnets.
 func cidrSubnetsFunc() function.Function {
-	more := wholeNumber("newbits")
+	newBits := number("newbits")
+
 	return function.New(&function.Spec{
 		Description: "Networks within a network, one after the other, each with a prefix that is some bits longer.",
 		Params:      []function.Parameter{text("prefix")},
-		VarParam:    &more,
+		VarParam:    &newBits,
 		Type:        function.StaticReturnType(cty.List(cty.String)),
-		Impl: func(a []cty.Value, _ cty.Type) (cty.Value, error) {
-			p, err := readPrefix(a[0])
-			if err != nil {
-				return cty.NilVal, err
-			}
-			size := new(big.Int).Lsh(big.NewInt(1), uint(p.Addr().BitLen()-p.Bits()))
-			next := new(big.Int)
-			var out []cty.Value
-			for i := 1; i < len(a); i++ {
-				bits, err := readLonger(p, a, i)
-				if err != nil {
-					return cty.NilVal, err
-				}
-				if bits == p.Bits() {
-					return cty.NilVal, function.NewArgErrorf(i, "must extend prefix by at least one bit")
-				}
-				one := new(big.Int).Lsh(big.NewInt(1), uint(p.Addr().BitLen()-bits))
-				if rest := new(big.Int).Mod(next, one); rest.Sign() > 0 {
-					next.Add(next, one).Sub(next, rest) // a network begins at a multiple of its size
-				}
-				if new(big.Int).Add(next, one).Cmp(size) > 0 {
-					return cty.NilVal, function.NewArgErrorf(i, "not enough remaining address space for a subnet with a prefix of %d bits", bits)
-				}
-				out = append(out, cty.StringVal(netip.PrefixFrom(addOffset(p.Addr(), next), bits).String()))
-				next.Add(next, one)
-			}
-
-			return listOf(cty.String, out), nil
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			return makeSubnets(args)
 		},
 	})
 }
 
-// readPrefix reads a network; what its address has beyond the prefix is left out.
-func readPrefix(v cty.Value) (netip.Prefix, error) {
+func makeSubnets(args []cty.Value) (cty.Value, error) {
+	network, err := parseNetwork(args[0])
+	if err != nil {
+		return cty.NilVal, err
+	}
+
+	end := networkSize(network, network.Bits())
+	next := new(big.Int)
+	var subnets []cty.Value
+	for i := 1; i < len(args); i++ {
+		bits, err := extendedBits(network, args, i)
+		if err != nil {
+			return cty.NilVal, err
+		}
+		if bits == network.Bits() {
+			return refuseArg(i, "must extend prefix by at least one bit")
+		}
+
+		size := networkSize(network, bits)
+		if rest := new(big.Int).Mod(next, size); rest.Sign() > 0 {
+			next.Add(next, size).Sub(next, rest) // a network begins at a multiple of its size
+		}
+		start := new(big.Int).Set(next)
+		if next.Add(next, size).Cmp(end) > 0 {
+			return refuseArg(i,
+				"not enough remaining address space for a subnet with a prefix of %d bits", bits)
+		}
+		subnets = append(subnets, subnet(network, start, bits))
+	}
+
+	return listOf(cty.String, subnets), nil
+}
+
+// parseNetwork parses a network. Bits of its address after the prefix are dropped.
+func parseNetwork(v cty.Value) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(v.AsString())
 	if err != nil {
 		return p, function.NewArgErrorf(0, "%q is not a network, such as 10.0.0.0/8", v.AsString())
@@ -144,36 +159,48 @@ func readPrefix(v cty.Value) (netip.Prefix, error) {
 	return p.Masked(), nil
 }
 
-// readLonger reads by how many bits a prefix is extended, and returns how long it is then.
-func readLonger(p netip.Prefix, a []cty.Value, i int) (int, error) {
-	n, err := readWhole(a, i)
-	switch {
-	case err != nil:
+// extendedBits returns the length of a network's prefix plus argument i.
+func extendedBits(network netip.Prefix, args []cty.Value, i int) (int, error) {
+	n, err := wholeNumber(args, i)
+	if err != nil {
 		return 0, err
-	case n.Sign() < 0 || !n.IsInt64() || n.Int64() > int64(p.Addr().BitLen()-p.Bits()):
-		return 0, function.NewArgErrorf(i, "insufficient address space to extend a prefix of %d by %s", p.Bits(), n)
+	}
+	free := int64(network.Addr().BitLen() - network.Bits())
+	if n.Sign() < 0 || !n.IsInt64() || n.Int64() > free {
+		return 0, function.NewArgErrorf(
+			i,
+			"insufficient address space to extend a prefix of %d by %s",
+			network.Bits(),
+			n,
+		)
 	}
 
-	return p.Bits() + int(n.Int64()), nil
+	return network.Bits() + int(n.Int64()), nil
 }
 
-func readWhole(a []cty.Value, i int) (*big.Int, error) {
-	f := a[i].AsBigFloat()
+func wholeNumber(args []cty.Value, i int) (*big.Int, error) {
+	f := args[i].AsBigFloat()
 	if !f.IsInt() || f.MantExp(nil) > 256 {
-		return nil, function.NewArgError(i, errors.New("a whole number is needed"))
+		return nil, function.NewArgErrorf(i, "a whole number is needed")
 	}
 	n, _ := f.Int(nil)
 
 	return n, nil
 }
 
-// addOffset returns an address some addresses after another; there is one.
+// networkSize returns how many addresses a part of a network with a prefix of some bits has.
+func networkSize(network netip.Prefix, bits int) *big.Int {
+	return new(big.Int).Lsh(big.NewInt(1), uint(network.Addr().BitLen()-bits))
+}
+
+func subnet(network netip.Prefix, offset *big.Int, bits int) cty.Value {
+	return cty.StringVal(netip.PrefixFrom(addOffset(network.Addr(), offset), bits).String())
+}
+
+// addOffset returns an address some addresses after another. It must exist.
 func addOffset(first netip.Addr, offset *big.Int) netip.Addr {
 	sum := new(big.Int).Add(new(big.Int).SetBytes(first.AsSlice()), offset)
-	out, ok := netip.AddrFromSlice(sum.FillBytes(make([]byte, first.BitLen()/8)))
-	if !ok {
-		panic(fmt.Sprintf("value: %s and %s is no address", first, offset))
-	}
+	address, _ := netip.AddrFromSlice(sum.FillBytes(make([]byte, first.BitLen()/8)))
 
-	return out
+	return address
 }

@@ -12,218 +12,254 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
+// implementation computes a function's result from known arguments, none of which is null.
+type implementation func(args []cty.Value) (cty.Value, error)
+
+// newFunction makes a function with a result of one type.
+func newFunction(
+	doc string,
+	result cty.Type,
+	impl implementation,
+	params ...function.Parameter,
+) function.Function {
+	return function.New(&function.Spec{
+		Description: doc,
+		Params:      params,
+		Type:        function.StaticReturnType(result),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			return impl(args)
+		},
+	})
+}
+
+func parameter(name string, t cty.Type) function.Parameter {
+	return function.Parameter{Name: name, Type: t}
+}
+
 func anything(name string) function.Parameter {
-	return function.Parameter{Name: name, Type: cty.DynamicPseudoType}
+	return parameter(name, cty.DynamicPseudoType)
+}
+
+// refuseArg returns the error of a function's argument.
+func refuseArg(i int, format string, args ...any) (cty.Value, error) {
+	return cty.NilVal, function.NewArgErrorf(i, format, args...)
+}
+
+// refuseType is refuseArg for the function that computes the type of a result.
+func refuseType(i int, format string, args ...any) (cty.Type, error) {
+	return cty.NilType, function.NewArgErrorf(i, format, args...)
+}
+
+// unknownOf returns an unknown value that is not null.
+func unknownOf(t cty.Type) cty.Value {
+	return cty.UnknownVal(t).RefineNotNull()
+}
+
+func listOf(element cty.Type, values []cty.Value) cty.Value {
+	if len(values) == 0 {
+		return cty.ListValEmpty(element)
+	}
+	return cty.ListVal(values)
 }
 
 // lengthFunc is Terraform's: of strings in characters as people count them, of objects and tuples by their type.
 func lengthFunc() function.Function {
-	p := anything("value")
-	p.AllowUnknown, p.AllowDynamicType = true, true
+	value := anything("value")
+	value.AllowUnknown, value.AllowDynamicType = true, true
+
 	return function.New(&function.Spec{
 		Description: "The number of elements of a list, set, map, tuple or object, or of characters of a string.",
-		Params:      []function.Parameter{p},
-		Type: func(a []cty.Value) (cty.Type, error) {
-			t := a[0].Type()
-			if t == cty.String || t == cty.DynamicPseudoType || t.IsObjectType() || t.IsTupleType() || t.IsCollectionType() {
+		Params:      []function.Parameter{value},
+		Type: func(args []cty.Value) (cty.Type, error) {
+			t := args[0].Type()
+			if t == cty.String || t == cty.DynamicPseudoType || t.IsObjectType() ||
+				t.IsTupleType() ||
+				t.IsCollectionType() {
 				return cty.Number, nil
 			}
-			return cty.NilType, function.NewArgErrorf(0, "a collection, an object or a string is needed, not %s", t.FriendlyName())
+			return refuseType(
+				0,
+				"a collection, an object or a string is needed, not %s",
+				t.FriendlyName(),
+			)
 		},
-		Impl: func(a []cty.Value, _ cty.Type) (cty.Value, error) {
-			switch t := a[0].Type(); {
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			switch t := args[0].Type(); {
 			case t.IsObjectType():
 				return cty.NumberIntVal(int64(len(t.AttributeTypes()))), nil
-			case t.IsTupleType():
-				return cty.NumberIntVal(int64(t.Length())), nil
-			case t == cty.DynamicPseudoType:
-				return cty.UnknownVal(cty.Number).RefineNotNull(), nil
-			case t == cty.String && a[0].IsKnown():
-				return stdlib.Strlen(a[0])
+			case t == cty.String && args[0].IsKnown():
+				return stdlib.Strlen(args[0])
 			case t == cty.String:
-				return cty.UnknownVal(cty.Number).RefineNotNull(), nil
+				return unknownOf(cty.Number), nil
 			}
-			return a[0].Length(), nil
+			return args[0].Length(), nil
 		},
 	})
 }
 
-// compactFunc leaves out nulls as well as empty strings, as Terraform's does.
-func compactFunc() function.Function {
-	return function.New(&function.Spec{
-		Description: "The strings of a list that are neither null nor empty.",
-		Params:      []function.Parameter{{Name: "list", Type: cty.List(cty.String)}},
-		Type:        function.StaticReturnType(cty.List(cty.String)),
-		Impl: func(a []cty.Value, _ cty.Type) (cty.Value, error) {
-			if !a[0].IsWhollyKnown() {
-				return cty.UnknownVal(cty.List(cty.String)).RefineNotNull(), nil
-			}
-			var out []cty.Value
-			for _, v := range a[0].AsValueSlice() {
-				if !v.IsNull() && v.AsString() != "" {
-					out = append(out, v)
-				}
-			}
-			return listOf(cty.String, out), nil
-		},
-	})
-}
-
-func listOf(et cty.Type, vs []cty.Value) cty.Value {
-	if len(vs) == 0 {
-		return cty.ListValEmpty(et)
-	}
-	return cty.ListVal(vs)
-}
-
-// indexFunc is Terraform's index, which finds; cty's of that name is the operator.
+// indexFunc is Terraform's index, which finds an element; cty's function of that name is the operator.
 func indexFunc() function.Function {
-	return function.New(&function.Spec{
-		Description: "The position of the first element of a list that equals a value. Not there: an error.",
-		Params:      []function.Parameter{anything("list"), anything("value")},
-		Type: func(a []cty.Value) (cty.Type, error) {
-			if t := a[0].Type(); !t.IsListType() && !t.IsTupleType() {
-				return cty.NilType, function.NewArgErrorf(0, "a list or tuple is needed, not %s", t.FriendlyName())
+	find := func(args []cty.Value) (cty.Value, error) {
+		t := args[0].Type()
+		if !t.IsListType() && !t.IsTupleType() {
+			return refuseArg(
+				0,
+				"a list or tuple is needed, not %s",
+				t.FriendlyName(),
+			)
+		}
+
+		position := int64(0)
+		for it := args[0].ElementIterator(); it.Next(); position++ {
+			_, element := it.Element()
+			equal, err := stdlib.Equal(element, args[1])
+			switch {
+			case err != nil:
+			case !equal.IsKnown():
+				return unknownOf(cty.Number), nil
+			case equal.True():
+				return cty.NumberIntVal(position), nil
 			}
-			return cty.Number, nil
-		},
-		Impl: func(a []cty.Value, _ cty.Type) (cty.Value, error) {
-			i := int64(0)
-			for it := a[0].ElementIterator(); it.Next(); i++ {
-				_, e := it.Element()
-				eq, err := stdlib.Equal(e, a[1])
-				if err != nil {
-					continue
-				}
-				if !eq.IsKnown() {
-					return cty.UnknownVal(cty.Number).RefineNotNull(), nil
-				}
-				if eq.True() {
-					return cty.NumberIntVal(i), nil
-				}
-			}
-			return cty.NilVal, errors.New("the list does not have that element")
-		},
-	})
+		}
+		return cty.NilVal, errors.New("the list does not have that element")
+	}
+
+	return newFunction(
+		"The position of the first element of a list that equals a value; an error without one.",
+		cty.Number,
+		find,
+		anything("list"),
+		anything("value"),
+	)
 }
 
-// oneFunc is Terraform's: none is null, one is itself, more are an error.
+// oneFunc is Terraform's: null for no element, the element for one, and an error for more.
 func oneFunc() function.Function {
 	return function.New(&function.Spec{
 		Description: "The only element of a list, set or tuple; null if there is none.",
 		Params:      []function.Parameter{anything("list")},
-		Type: func(a []cty.Value) (cty.Type, error) {
-			switch t := a[0].Type(); {
+		Type: func(args []cty.Value) (cty.Type, error) {
+			switch t := args[0].Type(); {
 			case t.IsListType() || t.IsSetType():
 				return t.ElementType(), nil
-			case t.IsTupleType() && t.Length() == 0:
-				return cty.DynamicPseudoType, nil
 			case t.IsTupleType() && t.Length() == 1:
 				return t.TupleElementType(0), nil
 			case t.IsTupleType():
-				return cty.NilType, function.NewArgErrorf(0, "at most one element, not %d", t.Length())
+				return cty.DynamicPseudoType, nil
 			default:
-				return cty.NilType, function.NewArgErrorf(0, "a list, set or tuple is needed, not %s", t.FriendlyName())
+				return refuseType(
+					0,
+					"a list, set or tuple is needed, not %s",
+					t.FriendlyName(),
+				)
 			}
 		},
-		Impl: func(a []cty.Value, rt cty.Type) (cty.Value, error) {
-			n := a[0].Length()
-			if !n.IsKnown() {
-				return cty.UnknownVal(rt), nil
+		Impl: func(args []cty.Value, t cty.Type) (cty.Value, error) {
+			if !args[0].Length().IsKnown() {
+				return cty.UnknownVal(t), nil
 			}
-			switch a[0].LengthInt() {
+			switch elements := args[0].AsValueSlice(); len(elements) {
 			case 0:
-				return cty.NullVal(rt), nil
+				return cty.NullVal(t), nil
 			case 1:
-				it := a[0].ElementIterator()
-				it.Next()
-				_, e := it.Element()
-				return e, nil
+				return elements[0], nil
+			default:
+				return refuseArg(
+					0,
+					"at most one element, not %d",
+					len(elements),
+				)
 			}
-			return cty.NilVal, function.NewArgErrorf(0, "at most one element, not %d", a[0].LengthInt())
 		},
 	})
 }
 
-// boolsFunc is Terraform's alltrue (all) and anytrue: null counts as false.
-func boolsFunc(all bool) function.Function {
-	desc := "Whether at least one element of a list is true."
-	if all {
-		desc = "Whether all elements of a list are true; of an empty one, true."
-	}
-	return function.New(&function.Spec{
-		Description: desc,
-		Params:      []function.Parameter{{Name: "list", Type: cty.List(cty.Bool)}},
-		Type:        function.StaticReturnType(cty.Bool),
-		Impl: func(a []cty.Value, _ cty.Type) (cty.Value, error) {
-			unknown := false
-			for it := a[0].ElementIterator(); it.Next(); {
-				_, e := it.Element()
-				switch {
-				case !e.IsKnown():
-					unknown = true
-				case (!e.IsNull() && e.True()) != all:
-					return cty.BoolVal(!all), nil
-				}
+// quantifier is Terraform's alltrue (all) or anytrue. Null counts as false.
+func quantifier(all bool, doc string) function.Function {
+	return newFunction(doc, cty.Bool, func(args []cty.Value) (cty.Value, error) {
+		isUnknown := false
+		for it := args[0].ElementIterator(); it.Next(); {
+			_, element := it.Element()
+			switch {
+			case !element.IsKnown():
+				isUnknown = true
+			case (!element.IsNull() && element.True()) != all:
+				return cty.BoolVal(!all), nil
 			}
-			if unknown {
-				return cty.UnknownVal(cty.Bool).RefineNotNull(), nil
-			}
-			return cty.BoolVal(all), nil
-		},
-	})
+		}
+		if isUnknown {
+			return unknownOf(cty.Bool), nil
+		}
+		return cty.BoolVal(all), nil
+	}, parameter("list", cty.List(cty.Bool)))
 }
 
-// rangeFunc is Terraform's range with the bound of maxListLen elements.
+// rangeFunc is Terraform's range for at most maxListLen elements.
 func rangeFunc() function.Function {
 	return function.New(&function.Spec{
-		Description: fmt.Sprintf("Numbers from a start (0) up to but not including a limit, by a step (1 or -1); at most %d.", maxListLen),
-		VarParam:    &function.Parameter{Name: "numbers", Type: cty.Number},
-		Type:        function.StaticReturnType(cty.List(cty.Number)),
-		Impl: func(a []cty.Value, _ cty.Type) (cty.Value, error) {
-			start, step := cty.Zero, cty.NumberIntVal(1)
-			var end cty.Value
-			switch len(a) {
-			case 1:
-				end = a[0]
-			case 2, 3:
-				start, end = a[0], a[1]
-			default:
-				return cty.NilVal, errors.New("one to three numbers are needed: limit; start, limit; or start, limit, step")
-			}
-			if end.LessThan(start).True() {
-				step = cty.NumberIntVal(-1)
-			}
-			if len(a) == 3 {
-				step = a[2]
-			}
-			sign := step.AsBigFloat().Sign()
-			switch {
-			case sign == 0:
-				return cty.NilVal, function.NewArgErrorf(2, "the step must not be 0")
-			case len(a) == 3 && end.AsBigFloat().Cmp(start.AsBigFloat())*sign < 0:
-				return cty.NilVal, function.NewArgErrorf(2, "the step leads away from the limit")
-			}
-			var out []cty.Value
-			for n := start; n.AsBigFloat().Cmp(end.AsBigFloat())*sign < 0; n = n.Add(step) {
-				if len(out) == maxListLen {
-					return cty.NilVal, fmt.Errorf("more than %d numbers", maxListLen)
-				}
-				out = append(out, n)
-			}
-			return listOf(cty.Number, out), nil
+		Description: fmt.Sprintf(
+			"Numbers from a start (0) up to but not including a limit, by a step (1 or -1); at most %d.",
+			maxListLen,
+		),
+		VarParam: &function.Parameter{Name: "numbers", Type: cty.Number},
+		Type:     function.StaticReturnType(cty.List(cty.Number)),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			return makeRange(args)
 		},
 	})
+}
+
+func makeRange(args []cty.Value) (cty.Value, error) {
+	var start, end, step cty.Value
+	switch len(args) {
+	case 1:
+		start, end = cty.Zero, args[0]
+	case 2, 3:
+		start, end = args[0], args[1]
+	default:
+		return cty.NilVal, errors.New(
+			"one to three numbers are needed: limit; start, limit; or start, limit, step",
+		)
+	}
+	switch {
+	case len(args) == 3:
+		step = args[2]
+	case end.LessThan(start).True():
+		step = cty.NumberIntVal(-1)
+	default:
+		step = cty.NumberIntVal(1)
+	}
+
+	sign := step.AsBigFloat().Sign()
+	distance := func(from cty.Value) int {
+		return end.AsBigFloat().Cmp(from.AsBigFloat()) * sign
+	}
+	switch {
+	case sign == 0:
+		return refuseArg(2, "the step must not be 0")
+	case distance(start) < 0:
+		return refuseArg(2, "the step leads away from the limit")
+	}
+
+	var numbers []cty.Value
+	for n := start; distance(n) > 0; n = n.Add(step) {
+		if len(numbers) == maxListLen {
+			return cty.NilVal, fmt.Errorf("more than %d numbers", maxListLen)
+		}
+		numbers = append(numbers, n)
+	}
+
+	return listOf(cty.Number, numbers), nil
 }
 
 func setProductFunc() function.Function {
-	return bounded(stdlib.SetProductFunc, func(a []cty.Value) error {
+	return checkArguments(stdlib.SetProductFunc, func(args []cty.Value) error {
 		n := big.NewInt(1)
-		for _, s := range a {
-			if !s.IsKnown() || s.IsNull() || !s.CanIterateElements() || s.Type().IsObjectType() || s.Type().IsMapType() {
+		for _, set := range args {
+			if !set.IsKnown() || set.IsNull() || !set.CanIterateElements() {
 				return nil
 			}
-			n.Mul(n, big.NewInt(int64(s.LengthInt())))
+			n.Mul(n, big.NewInt(int64(set.LengthInt())))
 		}
 		if n.Cmp(big.NewInt(maxListLen)) > 0 {
 			return fmt.Errorf("the product has %s elements; at most %d can be made", n, maxListLen)
@@ -232,22 +268,22 @@ func setProductFunc() function.Function {
 	})
 }
 
-// coalesceFunc is Terraform's: beside nulls it passes over empty strings. A secret counts as not empty.
+// coalesceFunc is Terraform's: it passes over empty strings as well as nulls.
 func coalesceFunc() function.Function {
-	p := anything("vals")
-	p.AllowNull, p.AllowUnknown, p.AllowDynamicType = true, true, true
+	vals := anything("vals")
+	vals.AllowNull, vals.AllowUnknown, vals.AllowDynamicType = true, true, true
+
 	return function.New(&function.Spec{
 		Description: "The first of the arguments that is neither null nor an empty string. None: an error.",
-		VarParam:    &p,
+		VarParam:    &vals,
 		Type:        stdlib.CoalesceFunc.ReturnTypeForValues,
-		Impl: func(a []cty.Value, t cty.Type) (cty.Value, error) {
-			for _, v := range a {
+		Impl: func(args []cty.Value, t cty.Type) (cty.Value, error) {
+			for _, v := range args {
 				v, err := convert.Convert(v, t)
 				if err != nil {
 					return cty.NilVal, err
 				}
-				plain, _ := v.Unmark()
-				if !plain.IsKnown() || !plain.IsNull() && !plain.RawEquals(cty.StringVal("")) {
+				if !v.IsKnown() || !v.IsNull() && !v.RawEquals(cty.StringVal("")) {
 					return v, nil
 				}
 			}
@@ -258,98 +294,135 @@ func coalesceFunc() function.Function {
 
 // lookupFunc is Terraform's: the default may be null, or left out.
 func lookupFunc() function.Function {
-	inputMap, preset := anything("inputMap"), anything("default")
+	preset := anything("default")
 	preset.AllowNull, preset.AllowDynamicType = true, true
+
 	return function.New(&function.Spec{
-		Description: "The element of a map, or attribute of an object, with a key; without one the default, which may be null. Without a default: an error.",
-		Params:      []function.Parameter{inputMap, text("key")},
-		VarParam:    &preset,
-		Type: func(a []cty.Value) (cty.Type, error) {
-			t := a[0].Type()
+		Description: "The element of a map, or attribute of an object, with a key; without one the default, " +
+			"which may be null. " +
+			"Without a default: an error.",
+		Params:   []function.Parameter{anything("inputMap"), text("key")},
+		VarParam: &preset,
+		Type:     lookupType,
+		Impl: func(args []cty.Value, t cty.Type) (cty.Value, error) {
+			from, key := args[0], args[1]
 			switch {
-			case len(a) > 3:
-				return cty.NilType, errors.New("a map, a key and at most one default are needed")
-			case t.IsMapType():
-				if len(a) == 3 {
-					if _, err := convert.Convert(a[2], t.ElementType()); err != nil {
-						return cty.NilType, function.NewArgErrorf(2, "the default must be of the type of the elements")
-					}
-				}
-				return t.ElementType(), nil
-			case !t.IsObjectType():
-				return cty.NilType, function.NewArgErrorf(0, "a map or an object is needed, not %s", t.FriendlyName())
-			case !a[1].IsKnown():
-				return cty.DynamicPseudoType, nil
-			case t.HasAttribute(a[1].AsString()):
-				return t.AttributeType(a[1].AsString()), nil
-			case len(a) == 3:
-				return a[2].Type(), nil
+			case from.Type().IsObjectType() && from.Type().HasAttribute(key.AsString()):
+				return from.GetAttr(key.AsString()), nil
+			case from.Type().IsMapType() && from.HasIndex(key).True():
+				return from.Index(key), nil
+			case len(args) == 3:
+				return convert.Convert(args[2], t)
 			}
-			return cty.NilType, function.NewArgErrorf(1, "there is no attribute %s, and no default", quoteShort(a[1].AsString()))
-		},
-		Impl: func(a []cty.Value, t cty.Type) (cty.Value, error) {
-			switch key := a[1]; {
-			case a[0].Type().IsObjectType() && a[0].Type().HasAttribute(key.AsString()):
-				return a[0].GetAttr(key.AsString()), nil
-			case a[0].Type().IsMapType() && a[0].HasIndex(key).True():
-				return a[0].Index(key), nil
-			case len(a) == 3:
-				return convert.Convert(a[2], t)
-			}
-			return cty.NilVal, function.NewArgErrorf(1, "there is no element %s, and no default", quoteShort(a[1].AsString()))
+			return refuseArg(
+				1,
+				"element %s does not exist, and no default is set",
+				quoteShort(key.AsString()),
+			)
 		},
 	})
+}
+
+func lookupType(args []cty.Value) (cty.Type, error) {
+	t, key := args[0].Type(), args[1]
+	hasDefault := len(args) == 3
+	switch {
+	case len(args) > 3:
+		return cty.NilType, errors.New("a map, a key and at most one default are needed")
+	case t.IsMapType() && hasDefault:
+		if _, err := convert.Convert(args[2], t.ElementType()); err != nil {
+			return refuseType(
+				2,
+				"the default must be of the type of the elements",
+			)
+		}
+		return t.ElementType(), nil
+	case t.IsMapType():
+		return t.ElementType(), nil
+	case !t.IsObjectType():
+		return refuseType(
+			0,
+			"a map or an object is needed, not %s",
+			t.FriendlyName(),
+		)
+	case !key.IsKnown():
+		return cty.DynamicPseudoType, nil
+	case t.HasAttribute(key.AsString()):
+		return t.AttributeType(key.AsString()), nil
+	case hasDefault:
+		return args[2].Type(), nil
+	}
+
+	return refuseType(
+		1,
+		"attribute %s does not exist, and no default is set",
+		quoteShort(key.AsString()),
+	)
 }
 
 // sumFunc is Terraform's.
 func sumFunc() function.Function {
-	return function.New(&function.Spec{
-		Description: "The sum of the numbers of a list, set or tuple. Of an empty one: an error.",
-		Params:      []function.Parameter{{Name: "list", Type: cty.List(cty.Number)}},
-		Type:        function.StaticReturnType(cty.Number),
-		Impl: func(a []cty.Value, _ cty.Type) (cty.Value, error) {
-			if !a[0].IsWhollyKnown() {
-				return cty.UnknownVal(cty.Number).RefineNotNull(), nil
+	return newFunction(
+		"The sum of the numbers of a list, set or tuple. Of an empty one: an error.",
+		cty.Number,
+		func(args []cty.Value) (cty.Value, error) {
+			if !args[0].IsWhollyKnown() {
+				return unknownOf(cty.Number), nil
 			}
-			out := cty.Zero
-			for _, v := range a[0].AsValueSlice() {
+			if args[0].LengthInt() == 0 {
+				return refuseArg(0, "there is nothing to sum up")
+			}
+
+			sum := cty.Zero
+			for _, v := range args[0].AsValueSlice() {
 				if v.IsNull() {
-					return cty.NilVal, function.NewArgErrorf(0, "an element is null")
+					return refuseArg(0, "an element is null")
 				}
-				var err error
-				if out, err = stdlib.Add(out, v); err != nil {
-					return cty.NilVal, err
-				}
+				sum = sum.Add(v)
 			}
-			if a[0].LengthInt() == 0 {
-				return cty.NilVal, function.NewArgErrorf(0, "there is nothing to sum up")
-			}
-			return out, nil
+			return sum, nil
 		},
-	})
+		parameter("list", cty.List(cty.Number)),
+	)
 }
 
-// matchKeysFunc is Terraform's: the elements of a list whose keys, at the same places of another list, are wanted.
+// matchKeysFunc is Terraform's: the elements of a list whose keys, at the same places of another list, are searched
+// for.
 func matchKeysFunc() function.Function {
+	list := cty.List(cty.DynamicPseudoType)
+
 	return function.New(&function.Spec{
-		Description: "The elements of a list for which the element at the same place of a list of keys is one of those searched for.",
-		Params: []function.Parameter{{Name: "values", Type: cty.List(cty.DynamicPseudoType)}, {Name: "keys", Type: cty.List(cty.DynamicPseudoType)},
-			{Name: "searchset", Type: cty.List(cty.DynamicPseudoType)}},
-		Type: func(a []cty.Value) (cty.Type, error) { return a[0].Type(), nil },
-		Impl: func(a []cty.Value, t cty.Type) (cty.Value, error) {
-			if !a[0].IsWhollyKnown() || !a[1].IsWhollyKnown() || !a[2].IsWhollyKnown() {
-				return cty.UnknownVal(t).RefineNotNull(), nil
+		Description: "The elements of a list for which the element at the same place of a list of keys is one " +
+			"of those searched for.",
+		Params: []function.Parameter{
+			parameter("values", list),
+			parameter("keys", list),
+			parameter("searchset", list),
+		},
+		Type: func(args []cty.Value) (cty.Type, error) {
+			return args[0].Type(), nil
+		},
+		Impl: func(args []cty.Value, t cty.Type) (cty.Value, error) {
+			if !cty.TupleVal(args).IsWhollyKnown() {
+				return unknownOf(t), nil
 			}
-			values, keys := a[0].AsValueSlice(), a[1].AsValueSlice()
+
+			values, keys, wanted := args[0].AsValueSlice(), args[1].AsValueSlice(), args[2].AsValueSlice()
 			if len(values) != len(keys) {
-				return cty.NilVal, function.NewArgErrorf(1, "values and keys must have equally many elements, not %d and %d", len(values), len(keys))
+				return refuseArg(
+					1,
+					"values and keys must have equally many elements, not %d and %d",
+					len(values),
+					len(keys),
+				)
 			}
 			var out []cty.Value
 			for i, key := range keys {
-				if slices.ContainsFunc(a[2].AsValueSlice(), func(s cty.Value) bool {
-					eq, err := stdlib.Equal(key, s)
-					return err == nil && eq.IsKnown() && eq.True()
-				}) {
+				isKey := func(v cty.Value) bool {
+					equal, err := stdlib.Equal(key, v)
+					return err == nil && equal.True()
+				}
+				if slices.ContainsFunc(wanted, isKey) {
 					out = append(out, values[i])
 				}
 			}
@@ -361,37 +434,37 @@ func matchKeysFunc() function.Function {
 // transposeFunc is Terraform's: from lists by key to keys by element.
 func transposeFunc() function.Function {
 	t := cty.Map(cty.List(cty.String))
-	return function.New(&function.Spec{
-		Description: "Of lists by key: by each element the sorted keys whose lists have it.",
-		Params:      []function.Parameter{{Name: "values", Type: t}},
-		Type:        function.StaticReturnType(t),
-		Impl: func(a []cty.Value, _ cty.Type) (cty.Value, error) {
-			if !a[0].IsWhollyKnown() {
-				return cty.UnknownVal(t).RefineNotNull(), nil
+
+	return newFunction("Of lists by key: by each element the sorted keys whose lists have it.", t,
+		func(args []cty.Value) (cty.Value, error) {
+			if !args[0].IsWhollyKnown() {
+				return unknownOf(t), nil
 			}
+
 			keys := map[string][]cty.Value{}
-			for it := a[0].ElementIterator(); it.Next(); {
+			for it := args[0].ElementIterator(); it.Next(); { // in the order of the keys
 				key, list := it.Element()
 				if list.IsNull() {
-					return cty.NilVal, function.NewArgErrorf(0, "a list is null")
+					return refuseArg(0, "a list is null")
 				}
 				for _, v := range list.AsValueSlice() {
 					if v.IsNull() {
-						return cty.NilVal, function.NewArgErrorf(0, "an element is null")
+						return refuseArg(0, "an element is null")
 					}
-					if of := keys[v.AsString()]; len(of) == 0 || !of[len(of)-1].RawEquals(key) {
+					of := keys[v.AsString()]
+					if len(of) == 0 || !of[len(of)-1].RawEquals(key) {
 						keys[v.AsString()] = append(of, key)
 					}
 				}
 			}
+
 			out := map[string]cty.Value{}
 			for name, of := range keys {
-				out[name] = cty.ListVal(of) // maps are walked in the order of their keys
+				out[name] = cty.ListVal(of)
 			}
 			if len(out) == 0 {
-				return cty.MapValEmpty(cty.List(cty.String)), nil
+				return cty.MapValEmpty(t.ElementType()), nil
 			}
 			return cty.MapVal(out), nil
-		},
-	})
+		}, parameter("values", t))
 }

@@ -11,12 +11,13 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 )
 
-// whereFunc filters a list of objects by equality and keeps its type, which a for does not: so attributes of what it
-// returns are checked on a laptop.
+// whereFunc filters a list of objects by equality and keeps its type, unlike a for expression, so attributes of the
+// result are checked without a machine.
 func whereFunc() function.Function {
 	return function.New(&function.Spec{
-		Description: "The elements of a list of objects whose attributes equal those given: where(facts.gpus, {vendor = \"nvidia\"}). Null equals only null.",
-		Params:      []function.Parameter{anything("list"), anything("attributes")},
+		Description: "The elements of a list of objects whose attributes equal those given: where(facts.gpus, " +
+			"{vendor = \"nvidia\"}). Null equals only null.",
+		Params: []function.Parameter{anything("list"), anything("attributes")},
 		Type: func(a []cty.Value) (cty.Type, error) {
 			t, err := objectsType(a[0].Type())
 			if err != nil || t.IsTupleType() {
@@ -42,7 +43,7 @@ func whereFunc() function.Function {
 				_, e := it.Element()
 				keep, known := matches(e, want)
 				if !known {
-					return cty.UnknownVal(rt).RefineNotNull(), nil
+					return unknownOf(rt), nil
 				}
 				if keep {
 					out = append(out, e)
@@ -53,29 +54,42 @@ func whereFunc() function.Function {
 	})
 }
 
-// objectsType is the list type that filtering t gives. An empty tuple, [] in a site, stays one: it has no type.
+// objectsType returns the list type of a filtered t. An empty tuple, [] in a site, stays one.
 func objectsType(t cty.Type) (cty.Type, error) {
 	if t.IsTupleType() {
 		if t.Length() == 0 {
 			return t, nil
 		}
 		// An element that has no type yet, null for one, takes that of the others.
-		typed := slices.DeleteFunc(slices.Clone(t.TupleElementTypes()), func(et cty.Type) bool { return et == cty.DynamicPseudoType })
+		typed := slices.DeleteFunc(
+			slices.Clone(t.TupleElementTypes()),
+			func(et cty.Type) bool {
+				return et == cty.DynamicPseudoType
+			},
+		)
 		if et, _ := convert.Unify(typed); et != cty.NilType {
 			t = cty.List(et)
 		}
 	}
 	if !t.IsListType() || !t.ElementType().IsObjectType() {
-		return cty.NilType, function.NewArgErrorf(0, "a list of objects is needed, not %s", t.FriendlyName())
+		return refuseType(
+			0,
+			"a list of objects is needed, not %s",
+			t.FriendlyName(),
+		)
 	}
 	return t, nil
 }
 
-// criteria are the wanted values, converted to the types that the elements' attributes have.
+// criteria returns the wanted values, converted to the types of the elements' attributes.
 func criteria(et cty.Type, want cty.Value) (map[string]cty.Value, error) {
 	t := want.Type()
 	if !t.IsObjectType() && !t.IsMapType() {
-		return nil, function.NewArgErrorf(1, "attributes and their values are needed, as in {vendor = \"nvidia\"}, not %s", t.FriendlyName())
+		return nil, function.NewArgErrorf(
+			1,
+			"attributes and their values are needed, as in {vendor = \"nvidia\"}, not %s",
+			t.FriendlyName(),
+		)
 	}
 	out := map[string]cty.Value{}
 	if t.IsObjectType() { // the names and types are known even when the values are not
@@ -91,18 +105,29 @@ func criteria(et cty.Type, want cty.Value) (map[string]cty.Value, error) {
 	}
 	for _, k := range sortedKeys(out) {
 		if !et.HasAttribute(k) {
-			return nil, function.NewArgErrorf(1, "the elements have no attribute %s%s", quoteShort(k), suggest(k, sortedKeys(et.AttributeTypes())))
+			return nil, function.NewArgErrorf(
+				1,
+				"the elements have no attribute %s%s",
+				quoteShort(k),
+				suggest(k, sortedKeys(et.AttributeTypes())),
+			)
 		}
 		v, err := convert.Convert(out[k], et.AttributeType(k))
 		if err != nil {
-			return nil, function.NewArgErrorf(1, "attribute %s is %s: %s", quoteShort(k), et.AttributeType(k).FriendlyName(), err)
+			return nil, function.NewArgErrorf(
+				1,
+				"attribute %s is %s: %s",
+				quoteShort(k),
+				et.AttributeType(k).FriendlyName(),
+				err,
+			)
 		}
 		out[k] = v
 	}
 	return out, nil
 }
 
-// matches compares one element; known is false when the answer depends on an unknown.
+// matches compares one element; known is false if the result depends on an unknown value.
 func matches(e cty.Value, want map[string]cty.Value) (keep, known bool) {
 	if !e.IsKnown() {
 		return false, false
@@ -133,7 +158,7 @@ func matches(e cty.Value, want map[string]cty.Value) (keep, known bool) {
 	return known, known
 }
 
-// suggest is the end of a message about a misspelt name.
+// suggest returns the end of a message about a misspelt name.
 func suggest(given string, names []string) string {
 	best, least := "", 3 // as HCL: distance of at most two
 	for _, n := range names {
@@ -147,4 +172,6 @@ func suggest(given string, names []string) string {
 	return fmt.Sprintf(" (did you mean %q?)", best)
 }
 
-func sortedKeys[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[T any](m map[string]T) []string {
+	return slices.Sorted(maps.Keys(m))
+}

@@ -44,7 +44,7 @@ func TestMarksGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), b.String()); diff != "" {
-		t.Errorf("marks fare otherwise (- golden, + now); if that is right, run with -update and read the difference:\n%s", diff)
+		t.Errorf("marks differ (- want, + got); if that is right, run with -update:\n%s", diff)
 	}
 }
 
@@ -55,7 +55,10 @@ func markedVars(m any) map[string]cty.Value {
 	}
 	gpu := func(name string, mem int64) cty.Value {
 		return cty.ObjectVal(map[string]cty.Value{
-			"name": cty.StringVal(name).Mark(m), "mem": cty.NumberIntVal(mem).Mark(m), "null": cty.NullVal(cty.String).Mark(m),
+			"name": cty.StringVal(name).
+				Mark(m),
+			"mem":  cty.NumberIntVal(mem).Mark(m),
+			"null": cty.NullVal(cty.String).Mark(m),
 		})
 	}
 	plain := cty.StringVal("p")
@@ -80,7 +83,7 @@ func markedVars(m any) map[string]cty.Value {
 // outcome is a value and its marks, in a form that does not depend on the order of maps.
 func outcome(t *testing.T, src string, vars map[string]cty.Value) string {
 	v, diags := evaluate(t, src, vars)
-	if SensitiveError(diags) {
+	if isSecretRefused(diags) {
 		return "refused"
 	}
 	if diags.HasErrors() {
@@ -94,7 +97,8 @@ func outcome(t *testing.T, src string, vars map[string]cty.Value) string {
 	if len(secrets)+len(unread) == 0 {
 		where = "no marks"
 	}
-	text := strings.NewReplacer("cty.", "", phOpen, "<", phShut, ">", "\\ue000", "<", "\\ue001", ">").Replace(fmt.Sprintf("%#v", plain))
+	text := strings.NewReplacer("cty.", "", placeholderStart, "<", placeholderEnd, ">", "\\ue000", "<", "\\ue001", ">").
+		Replace(fmt.Sprintf("%#v", plain))
 	return fmt.Sprintf("%s %s %s", where, strings.Join(append(secrets, unread...), " "), text)
 }
 

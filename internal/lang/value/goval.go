@@ -1,19 +1,23 @@
 package value
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/big"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 )
 
-// ToGo turns a wholly known value without marks into map[string]any, []any, string, bool, nil, int64 for whole
+// ToGo converts a wholly known value without marks into map[string]any, []any, string, bool, nil, int64 for whole
 // numbers that fit, and json.Number, exact, for the others. Marks and unknowns are errors with the path of the first.
 func ToGo(v cty.Value) (any, error) { return toGo(v, nil) }
 
@@ -59,7 +63,8 @@ func toGo(v cty.Value, path cty.Path) (any, error) {
 }
 
 func goNumber(f *big.Float, path cty.Path) (any, error) {
-	if f.IsInf() || f.Sign() != 0 && (f.MantExp(nil) > 4*maxExponent || f.MantExp(nil) < -4*maxExponent) {
+	exponent := f.MantExp(nil)
+	if f.IsInf() || max(exponent, -exponent) > 4*maxExponent {
 		return nil, path.NewErrorf("the number is out of range")
 	}
 	if i, acc := f.Int64(); acc == big.Exact {
@@ -107,15 +112,7 @@ func fromGo(v any, path cty.Path) (cty.Value, error) {
 		}
 		return fromGo(out, path)
 	case []any:
-		out := make([]cty.Value, len(v))
-		for i := range v {
-			e, err := fromGo(v[i], path.IndexInt(i))
-			if err != nil {
-				return cty.DynamicVal, err
-			}
-			out[i] = e
-		}
-		return cty.TupleVal(out), nil
+		return listFromGo(v, path)
 	case map[string]string:
 		out := make(map[string]any, len(v))
 		for k := range v {
@@ -123,25 +120,68 @@ func fromGo(v any, path cty.Path) (cty.Value, error) {
 		}
 		return fromGo(out, path)
 	case map[string]any:
-		out := make(map[string]cty.Value, len(v))
-		for k := range v {
-			if err := checkString(k); err != nil {
-				return cty.DynamicVal, path.NewError(err)
-			}
-			e, err := fromGo(v[k], path.IndexString(k))
-			if err != nil {
-				return cty.DynamicVal, err
-			}
-			// cty normalizes keys; two that become one would silently drop a value.
-			nk := cty.NormalizeString(k)
-			if _, dup := out[nk]; dup {
-				return cty.DynamicVal, path.NewErrorf("two keys are the same Unicode text as %s", quoteShort(nk))
-			}
-			out[nk] = e
-		}
-		return cty.ObjectVal(out), nil
+		return objectFromGo(v, path)
 	}
 	return cty.DynamicVal, path.NewErrorf("a Go value of type %T cannot be a value", v)
+}
+
+func listFromGo(list []any, path cty.Path) (cty.Value, error) {
+	out := make([]cty.Value, len(list))
+	for i := range list {
+		element, err := fromGo(list[i], path.IndexInt(i))
+		if err != nil {
+			return cty.DynamicVal, err
+		}
+		out[i] = element
+	}
+
+	return cty.TupleVal(out), nil
+}
+
+func objectFromGo(object map[string]any, path cty.Path) (cty.Value, error) {
+	out := make(map[string]cty.Value, len(object))
+	for _, k := range sortedKeys(object) {
+		inner := pathOfKey(path, k)
+		if err := checkString(k); err != nil {
+			return cty.DynamicVal, inner.NewError(err)
+		}
+		element, err := fromGo(object[k], inner)
+		if err != nil {
+			return cty.DynamicVal, err
+		}
+
+		key := cty.NormalizeString(k) // cty would silently drop one of two equal keys
+		if _, duplicate := out[key]; duplicate {
+			return cty.DynamicVal, path.NewErrorf("two keys are the same Unicode text as %s", quoteShort(key))
+		}
+		out[key] = element
+	}
+
+	return cty.ObjectVal(out), nil
+}
+
+// pathOfKey returns the path of a key in an object, as the language writes it.
+func pathOfKey(path cty.Path, key string) cty.Path {
+	if isPlainName(key) || hclsyntax.ValidIdentifier(key) {
+		return path.GetAttr(key)
+	}
+
+	return path.IndexString(key)
+}
+
+// isPlainName reports whether a key is an identifier of ASCII letters, digits and _, as almost all are. It is much
+// faster than the lexer.
+func isPlainName(key string) bool {
+	for i := range len(key) {
+		c := key[i]
+		isLetter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		isInner := i > 0 && (c >= '0' && c <= '9' || c == '_')
+		if !isLetter && !isInner {
+			return false
+		}
+	}
+
+	return key != ""
 }
 
 func checkString(s string) error {
@@ -154,99 +194,185 @@ func checkString(s string) error {
 	return nil
 }
 
-// FromJSONTyped reads JSON into type t, as facts and answers of a recording come: attributes that are missing, and
-// nulls of collections and objects, become [Absent]; attributes that t does not have are ignored. At most 16 MiB and
-// 64 levels.
+// FromJSONTyped parses JSON as type t, for facts and answers of a recording: missing attributes, and null collections
+// and objects, become [Absent]; attributes that t does not have are ignored. At most 16 MiB and 64 levels.
 func FromJSONTyped(raw []byte, t cty.Type) (cty.Value, error) {
-	v, err := parseJSON(raw, 16*maxDocument)
+	parsed, err := parseJSON(raw, 16*maxDocument)
 	if err != nil {
 		return cty.UnknownVal(t), err
 	}
-	out, err := typed(v, t, nil)
+
+	v, err := typedFromGo(parsed, t, nil)
 	if err != nil {
 		return cty.UnknownVal(t), fmt.Errorf("%s: %w", FormatPath(err), err)
 	}
-	return out, nil
+
+	return v, nil
 }
 
-func typed(v any, t cty.Type, path cty.Path) (cty.Value, error) {
-	if v == nil {
+// FromStruct is FromJSONTyped for the JSON of a Go value. It has no duplicate keys and no limits, so it is parsed
+// faster.
+func FromStruct(source any, t cty.Type) (cty.Value, error) {
+	raw, err := json.Marshal(source)
+	if err != nil {
+		return cty.UnknownVal(t), err
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var parsed any
+	if err := dec.Decode(&parsed); err != nil {
+		return cty.UnknownVal(t), err
+	}
+
+	v, err := typedFromGo(parsed, t, nil)
+	if err != nil {
+		return cty.UnknownVal(t), fmt.Errorf("%s: %w", FormatPath(err), err)
+	}
+
+	return v, nil
+}
+
+// typedFromGo is FromJSONTyped for a parsed document. What already has the form of its type is built directly; the rest
+// is converted.
+func typedFromGo(v any, t cty.Type, path cty.Path) (cty.Value, error) {
+	if t.HasDynamicTypes() { // elements of a collection may get different types
+		return convertFromGo(v, t, path)
+	}
+
+	switch v := v.(type) {
+	case nil:
 		return Absent(t), nil
+	case []any:
+		if t.IsListType() {
+			return typedList(v, t.ElementType(), path)
+		}
+	case map[string]any:
+		switch {
+		case t.IsObjectType():
+			return typedObject(v, t, path)
+		case t.IsMapType():
+			return typedMap(v, t.ElementType(), path)
+		}
+	case string, bool, json.Number:
+		plain, err := fromGo(v, path)
+		if err != nil || plain.Type().Equals(t) {
+			return plain, err
+		}
 	}
-	switch {
-	case t.IsObjectType():
-		m, ok := v.(map[string]any)
-		if !ok {
-			return cty.DynamicVal, path.NewErrorf("an object is needed")
-		}
-		out := make(map[string]cty.Value, len(t.AttributeTypes()))
-		for name, at := range t.AttributeTypes() {
-			e, err := typed(m[name], at, path.GetAttr(name))
-			if err != nil {
-				return cty.DynamicVal, err
-			}
-			out[name] = e
-		}
-		return cty.ObjectVal(out), nil
-	case t.IsMapType():
-		m, ok := v.(map[string]any)
-		if !ok {
-			return cty.DynamicVal, path.NewErrorf("a map is needed")
-		}
-		if len(m) == 0 {
-			return cty.MapValEmpty(t.ElementType()), nil
-		}
-		out := make(map[string]cty.Value, len(m))
-		for k := range m {
-			if err := checkString(k); err != nil {
-				return cty.DynamicVal, path.IndexString(k).NewError(err)
-			}
-			e, err := typed(m[k], t.ElementType(), path.IndexString(k))
-			if err != nil {
-				return cty.DynamicVal, err
-			}
-			out[k] = e
-		}
-		if !cty.CanMapVal(out) {
-			return cty.DynamicVal, path.NewErrorf("the elements have different types")
-		}
-		return cty.MapVal(out), nil
-	case t.IsListType() || t.IsSetType():
-		s, ok := v.([]any)
-		if !ok {
-			return cty.DynamicVal, path.NewErrorf("a list is needed")
-		}
-		if len(s) == 0 {
-			return Absent(t), nil
-		}
-		out := make([]cty.Value, len(s))
-		for i := range s {
-			e, err := typed(s[i], t.ElementType(), path.IndexInt(i))
-			if err != nil {
-				return cty.DynamicVal, err
-			}
-			out[i] = e
-		}
-		if !cty.CanListVal(out) {
-			return cty.DynamicVal, path.NewErrorf("the elements have different types")
-		}
-		if t.IsSetType() {
-			return cty.SetVal(out), nil
-		}
-		return cty.ListVal(out), nil
-	}
-	u, err := fromGo(v, path)
+
+	return convertFromGo(v, t, path)
+}
+
+// convertFromGo converts a value whose form is not that of its type, such as a number where a text is needed.
+func convertFromGo(v any, t cty.Type, path cty.Path) (cty.Value, error) {
+	plain, err := fromGo(v, path)
 	if err != nil {
 		return cty.DynamicVal, err
 	}
-	c, err := convert.Convert(u, t)
+	converted, err := convert.Convert(plain, withOptionalAttributes(t))
 	if err != nil {
-		return cty.DynamicVal, path.NewErrorf("%s is needed, not %s", t.FriendlyName(), u.Type().FriendlyName())
+		return cty.DynamicVal, prefixPath(path, err)
 	}
-	return c, nil
+
+	return cty.Transform(converted, func(_ cty.Path, v cty.Value) (cty.Value, error) {
+		if v.IsNull() {
+			return Absent(v.Type()), nil
+		}
+		return v, nil
+	})
 }
 
-// FormatPath is the place that an error of this package speaks of, as in a site: .gpus[0].name; "." is the top.
+// prefixPath puts a path in front of the path of an error.
+func prefixPath(path cty.Path, err error) error {
+	var at cty.PathError
+	if errors.As(err, &at) {
+		return slices.Concat(path, at.Path).NewErrorf("%s", at.Error())
+	}
+
+	return path.NewError(err)
+}
+
+func typedList(list []any, t cty.Type, path cty.Path) (cty.Value, error) {
+	if len(list) == 0 {
+		return cty.ListValEmpty(t), nil
+	}
+
+	out := make([]cty.Value, len(list))
+	for i := range list {
+		element, err := typedFromGo(list[i], t, path.IndexInt(i))
+		if err != nil {
+			return cty.DynamicVal, err
+		}
+		out[i] = element
+	}
+
+	return cty.ListVal(out), nil
+}
+
+func typedMap(object map[string]any, t cty.Type, path cty.Path) (cty.Value, error) {
+	if len(object) == 0 {
+		return cty.MapValEmpty(t), nil
+	}
+
+	out := make(map[string]cty.Value, len(object))
+	for _, k := range sortedKeys(object) {
+		inner := path.IndexString(k)
+		if err := checkString(k); err != nil {
+			return cty.DynamicVal, inner.NewError(err)
+		}
+		element, err := typedFromGo(object[k], t, inner)
+		if err != nil {
+			return cty.DynamicVal, err
+		}
+		out[cty.NormalizeString(k)] = element
+	}
+
+	return cty.MapVal(out), nil
+}
+
+func typedObject(object map[string]any, t cty.Type, path cty.Path) (cty.Value, error) {
+	attributes := t.AttributeTypes()
+	for _, k := range sortedKeys(object) {
+		if _, isKnown := attributes[k]; !isKnown { // ignored, but it must be a valid value
+			if _, err := objectFromGo(map[string]any{k: object[k]}, path); err != nil {
+				return cty.DynamicVal, err
+			}
+		}
+	}
+
+	out := make(map[string]cty.Value, len(attributes))
+	for _, name := range sortedKeys(attributes) {
+		attribute, err := typedFromGo(object[name], attributes[name], path.GetAttr(name))
+		if err != nil {
+			return cty.DynamicVal, err
+		}
+		out[name] = attribute
+	}
+
+	return cty.ObjectVal(out), nil
+}
+
+// withOptionalAttributes returns t with objects whose attributes may be missing.
+func withOptionalAttributes(t cty.Type) cty.Type {
+	switch {
+	case t.IsObjectType():
+		attributes := map[string]cty.Type{}
+		for name, attribute := range t.AttributeTypes() {
+			attributes[name] = withOptionalAttributes(attribute)
+		}
+		return cty.ObjectWithOptionalAttrs(attributes, slices.Collect(maps.Keys(attributes)))
+	case t.IsMapType():
+		return cty.Map(withOptionalAttributes(t.ElementType()))
+	case t.IsListType():
+		return cty.List(withOptionalAttributes(t.ElementType()))
+	case t.IsSetType():
+		return cty.Set(withOptionalAttributes(t.ElementType()))
+	}
+
+	return t
+}
+
+// FormatPath returns the place of an error of this package, as in a site: .gpus[0].name; "." is the whole value.
 func FormatPath(err error) string {
 	var pe cty.PathError
 	if !errors.As(err, &pe) || len(pe.Path) == 0 {

@@ -1,36 +1,35 @@
 package value
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 )
 
 // Secret marks a value that a credential flowed into. It names the credential and never holds it.
 type Secret struct{ Name string }
 
-// Unread marks an unknown that stands for the answer to a question that a recording was never asked.
+// Unread marks an unknown value: the answer to a question that is not in the recording.
 type Unread struct{ Question string }
 
-// Credential is the value of the credential of that name: its placeholder, marked. The name comes from the site's
-// text, where the placeholder's delimiters are refused; a name with one is our own fault, and panics.
+// Credential returns the value of a credential: its placeholder, marked. The name comes from the site's text, where the
+// delimiters of placeholders are refused, so a name with one is a bug and panics.
 func Credential(name string) cty.Value {
 	if HasPlaceholder(name) {
 		panic("value: the name of a credential holds a placeholder's delimiter")
 	}
-	return cty.StringVal(placeholder(opCred, name)).Mark(Secret{Name: name})
+	return cty.StringVal(makePlaceholder(opCredential, name)).Mark(Secret{Name: name})
 }
 
-// UnreadVal is an unknown of type t that says which question has no answer.
+// UnreadVal returns an unknown value of type t that is marked with a question that is not in the recording.
 func UnreadVal(t cty.Type, question string) cty.Value {
 	return cty.UnknownVal(t).Mark(Unread{Question: question})
 }
 
-// Because makes what is unknown in v say which questions have no answer, so that whoever uses it can name them too.
-// Without questions v stays as it is.
+// Because marks the unknown parts of v with questions that are not in the recording. Without questions it returns v.
 func Because(v cty.Value, questions []string) cty.Value {
 	if len(questions) == 0 {
 		return v
@@ -55,9 +54,23 @@ func Because(v cty.Value, questions []string) cty.Value {
 	return out
 }
 
-// Questions are those without an answer that v depends on, at any depth, sorted.
+// KeepQuestions marks the unknown parts of v, the value of e, with the questions of all values that e refers to. HCL
+// loses marks where a part of an expression is unknown.
+func KeepQuestions(v cty.Value, e hcl.Expression, ctx *hcl.EvalContext) cty.Value {
+	if v.IsWhollyKnown() {
+		return v
+	}
+	for _, reference := range e.Variables() {
+		source, _ := reference.TraverseAbs(ctx) // evaluation has reported its errors
+		v = Because(v, Questions(source))
+	}
+
+	return v
+}
+
+// Questions returns the questions that are not in the recording and that v depends on, at any depth, sorted.
 func Questions(v cty.Value) []string {
-	if v == cty.NilVal || !v.ContainsMarked() {
+	if v == cty.NilVal || !containsMarks(v) {
 		return nil
 	}
 
@@ -66,10 +79,54 @@ func Questions(v cty.Value) []string {
 	return unread
 }
 
-// Plain is the one way out of marks: the value without any, and the names of the credentials and the questions that
-// were marked anywhere in it, sorted and unique.
+// containsMarks reports whether v, or anything in it, is marked. It is cty's ContainsMarked without a path for each of
+// the thousands of values in the facts of a machine.
+func containsMarks(v cty.Value) bool {
+	if v.IsMarked() {
+		return true
+	}
+	t := v.Type()
+	if t.IsPrimitiveType() || v.IsNull() || !v.IsKnown() {
+		return false
+	}
+	if t.IsObjectType() {
+		for name := range t.AttributeTypes() {
+			if containsMarks(v.GetAttr(name)) {
+				return true
+			}
+		}
+		return false
+	}
+	if v.CanIterateElements() {
+		for it := v.ElementIterator(); it.Next(); {
+			if _, element := it.Element(); containsMarks(element) {
+				return true
+			}
+		}
+	}
+
+	return false
+}
+
+// Plain returns v without marks, and the names of the credentials and the questions that were marked anywhere in it,
+// sorted and unique. Nothing else may remove marks.
 func Plain(v cty.Value) (plain cty.Value, secrets, unread []string) {
 	plain, marks := v.UnmarkDeep()
+	secrets, unread = namesOf(marks)
+
+	return plain, secrets, unread
+}
+
+// OwnMarks returns the names of the credentials and the questions that v itself is marked with, sorted. Marks of its
+// elements do not count.
+func OwnMarks(v cty.Value) (secrets, unread []string) {
+	_, marks := v.Unmark()
+
+	return namesOf(marks)
+}
+
+// namesOf returns the names of the credentials and the questions among marks, sorted and unique.
+func namesOf(marks cty.ValueMarks) (secrets, unread []string) {
 	for m := range marks {
 		switch m := m.(type) {
 		case Secret:
@@ -80,51 +137,20 @@ func Plain(v cty.Value) (plain cty.Value, secrets, unread []string) {
 	}
 	slices.Sort(secrets)
 	slices.Sort(unread)
-	return plain, slices.Compact(secrets), slices.Compact(unread)
+
+	return slices.Compact(secrets), slices.Compact(unread)
 }
 
-// Open looks into a value without losing its marks: the value without those that are on itself (its elements keep their
-// own), and what puts them on a part that is taken out of it.
-func Open(v cty.Value) (inside cty.Value, marked func(part cty.Value) cty.Value) {
+// Open returns v without its own marks (elements keep theirs), and a function that adds these marks to another value.
+func Open(v cty.Value) (inside cty.Value, addMarks func(cty.Value) cty.Value) {
 	inside, marks := v.Unmark()
-	return inside, func(part cty.Value) cty.Value { return part.WithMarks(marks) }
+
+	return inside, func(other cty.Value) cty.Value {
+		return other.WithMarks(marks)
+	}
 }
 
-// Secrets names the credentials that flowed into v, at any depth, sorted.
-func Secrets(v cty.Value) []string {
-	if !v.ContainsMarked() {
-		return nil
-	}
-	_, secrets, _ := Plain(v)
-	return secrets
-}
-
-// deepMarks are all marks in v.
-func deepMarks(v cty.Value) cty.ValueMarks {
-	if v == cty.NilVal || !v.ContainsMarked() {
-		return nil
-	}
-	_, m := v.UnmarkDeep()
-	return m
-}
-
-// uncovered is nil when each placeholder in s is well formed and names a covered credential.
-func uncovered(s string, covered []string) error {
-	tree, err := parsePlaceholders(s)
-	if err != nil {
-		return err
-	}
-	for _, n := range tree.names() {
-		if !slices.Contains(covered, n) {
-			return errUnmarked
-		}
-	}
-	return nil
-}
-
-var errUnmarked = errors.New("a placeholder of a credential (characters U+E000 and U+E001) that credential() did not make")
-
-// quoteNames lists names for a message.
+// quoteNames returns a quoted list for a message.
 func quoteNames(names []string) string {
 	q := make([]string, len(names))
 	for i, n := range names {

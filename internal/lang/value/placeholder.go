@@ -1,13 +1,11 @@
 package value
 
 import (
-	"bytes"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -15,182 +13,146 @@ import (
 
 // Delimiters of placeholders: two code points of the private use area, refused in every input.
 const (
-	phOpen = "\ue000"
-	phShut = "\ue001"
+	placeholderStart = "\ue000"
+	placeholderEnd   = "\ue001"
 )
 
-// Operations of placeholders. The body of cred is the credential's name; the body of the others is text that may
-// hold further placeholders and is encoded once these are resolved.
+// Operations of placeholders.
 const (
-	opCred   = "cred"
-	opB64    = "b64"
-	opSHA256 = "sha256"
-	opJSON   = "json" // the inside of a JSON string, without its quotes
-	opYAML   = "yaml" // a whole double-quoted YAML scalar
+	opCredential = "cred" // the body is the name of a credential
+	opJSON       = "json" // the same, inside of a JSON string
+	opBase64     = "b64"  // the body is a text with placeholders, itself in base64
 )
 
-const (
-	maxPlaceholderDepth = 16      // an encoder around an encoder …: JSON doubles backslashes at each level
-	maxResolved         = 8 << 20 // bytes of one resolved text
+// credentialName matches names that are file names for systemd, and that need no quotes in unit files, JSON and YAML.
+var credentialName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._@+-]{0,254}$`)
+
+// CheckCredentialName returns why a name cannot be the name of a credential. The error shows only the first characters
+// of a long name, which may be a secret in the wrong place.
+func CheckCredentialName(name string) error {
+	if credentialName.MatchString(name) {
+		return nil
+	}
+	if runes := []rune(name); len(runes) > 20 {
+		name = string(runes[:8]) + "…"
+	}
+
+	return fmt.Errorf("invalid credential name %q: use letters, digits, and . _ @ + - after the first", name)
+}
+
+// maxResolved is how many bytes a text with its secrets may have.
+const maxResolved = 8 << 20
+
+var placeholderPattern = regexp.MustCompile("\ue000(cred|json|b64):([^\ue000\ue001]*)\ue001")
+
+var errUnmarked = errors.New(
+	"a placeholder of a credential (characters U+E000 and U+E001) that credential() did not make",
 )
 
-func placeholder(op, body string) string { return phOpen + op + ":" + body + phShut }
+func makePlaceholder(op, body string) string {
+	return placeholderStart + op + ":" + body + placeholderEnd
+}
 
-// HasPlaceholder reports whether s holds U+E000 or U+E001. No input of prelet may.
-func HasPlaceholder(s string) bool { return strings.ContainsAny(s, phOpen+phShut) }
+// HasPlaceholder reports whether s holds U+E000 or U+E001. No value of the language may, other than by a credential.
+func HasPlaceholder(s string) bool {
+	return strings.ContainsAny(s, placeholderStart+placeholderEnd)
+}
 
-// ResolvePlaceholders replaces each placeholder in s, nested ones first, by what get returns for its credential,
-// less one newline at the end, encoded as the placeholders around it say. What get returned is never searched for
-// placeholders. Malformed, unknown or too deep (16) placeholders, and a credential that is not UTF-8 inside of JSON
-// or YAML, are errors; errors name credentials and never hold their bytes.
+// ResolvePlaceholders replaces each placeholder in s by the bytes that get returns for its credential, encoded as the
+// placeholder says. These bytes are not searched for placeholders. Malformed placeholders, and a credential inside of
+// JSON that is not UTF-8, are errors; errors name credentials and never hold their bytes.
 func ResolvePlaceholders(s string, get func(name string) ([]byte, error)) (string, error) {
 	if !HasPlaceholder(s) {
 		return s, nil
 	}
-	tree, err := parsePlaceholders(s)
-	if err != nil {
-		return "", err
+	if !isWellFormed(s) {
+		return "", errUnmarked
 	}
-	var b strings.Builder
-	if err := tree.resolve(&b, get); err != nil {
-		return "", err
+
+	var out strings.Builder
+	end := 0
+	for _, m := range placeholderPattern.FindAllStringSubmatchIndex(s, -1) {
+		text, err := resolveOne(s[m[2]:m[3]], s[m[4]:m[5]], get)
+		if err != nil {
+			return "", err
+		}
+		out.WriteString(s[end:m[0]])
+		out.WriteString(text)
+		if out.Len() > maxResolved {
+			return "", fmt.Errorf("the text with its credentials (%s) is larger than %d MiB",
+				quoteNames(PlaceholderNames(s)), maxResolved>>20)
+		}
+		end = m[1]
 	}
-	return b.String(), nil
+	out.WriteString(s[end:])
+
+	return out.String(), nil
 }
 
-// PlaceholderNames are the credentials that the placeholders in s name, sorted and unique. Of a malformed text it
+func resolveOne(op, body string, get func(name string) ([]byte, error)) (string, error) {
+	if op == opBase64 {
+		template, err := base64.RawURLEncoding.DecodeString(body)
+		if err != nil {
+			return "", errUnmarked
+		}
+		text, err := ResolvePlaceholders(string(template), get)
+		return base64.StdEncoding.EncodeToString([]byte(text)), err
+	}
+
+	secret, err := get(body)
+	if err != nil {
+		return "", fmt.Errorf("credential %q: %w", body, err)
+	}
+	if op == opCredential {
+		return string(secret), nil
+	}
+
+	quoted, err := json.Marshal(string(secret))
+	if err != nil || !utf8.Valid(secret) {
+		return "", fmt.Errorf(
+			"credential %q is not UTF-8 text, so it cannot be put into JSON or YAML; "+
+				"use base64encode(credential(…))",
+			body,
+		)
+	}
+	return escapeForYAML(string(quoted[1 : len(quoted)-1])), nil
+}
+
+// PlaceholderNames returns the credentials that the placeholders in s name, sorted and unique. Of a malformed text it
 // returns none.
 func PlaceholderNames(s string) []string {
-	if !HasPlaceholder(s) {
+	if !HasPlaceholder(s) || !isWellFormed(s) {
 		return nil
 	}
-	tree, err := parsePlaceholders(s)
-	if err != nil {
-		return nil
+
+	var names []string
+	for _, m := range placeholderPattern.FindAllStringSubmatch(s, -1) {
+		op, body := m[1], m[2]
+		if op != opBase64 {
+			names = append(names, body)
+		} else if template, err := base64.RawURLEncoding.DecodeString(body); err == nil {
+			names = append(names, PlaceholderNames(string(template))...)
+		}
 	}
-	return tree.names()
+	slices.Sort(names)
+
+	return slices.Compact(names)
 }
 
-// phTree is parsed text: literal parts and placeholders in order.
-type phTree []phNode
-
-type phNode struct {
-	literal string
-	op      string // empty for a literal
-	name    string // of cred
-	body    phTree // of the other operations
+func isWellFormed(s string) bool {
+	return !HasPlaceholder(placeholderPattern.ReplaceAllString(s, ""))
 }
 
-func parsePlaceholders(s string) (phTree, error) {
-	tree, rest, err := parseTree(s, 0)
-	if err == nil && rest != "" {
-		err = errors.New("a placeholder of a credential ends (U+E001) that did not begin")
+// checkCovered refuses placeholders in s that are malformed or name a credential that is not covered by a mark.
+func checkCovered(s string, covered []string) error {
+	if !isWellFormed(s) {
+		return errUnmarked
 	}
-	return tree, err
-}
+	for _, name := range PlaceholderNames(s) {
+		if !slices.Contains(covered, name) {
+			return errUnmarked
+		}
+	}
 
-// parseTree reads up to the end of s or to the U+E001 that ends the placeholder around it, which stays in rest.
-func parseTree(s string, depth int) (tree phTree, rest string, err error) {
-	if depth > maxPlaceholderDepth {
-		return nil, "", fmt.Errorf("a credential is encoded more than %d times over", maxPlaceholderDepth)
-	}
-	for s != "" {
-		i := strings.IndexAny(s, phOpen+phShut)
-		if i < 0 {
-			return append(tree, phNode{literal: s}), "", nil
-		}
-		if i > 0 {
-			tree = append(tree, phNode{literal: s[:i]})
-		}
-		if strings.HasPrefix(s[i:], phShut) {
-			return tree, s[i:], nil
-		}
-		op, after, ok := strings.Cut(s[i+len(phOpen):], ":")
-		node := phNode{op: op}
-		switch {
-		case !ok || HasPlaceholder(op):
-			return nil, "", errors.New("a placeholder of a credential (U+E000) without an operation")
-		case op == opCred:
-			j := strings.IndexAny(after, phOpen+phShut)
-			if j < 0 || !strings.HasPrefix(after[j:], phShut) {
-				return nil, "", errors.New("a placeholder of a credential (U+E000) that does not end (U+E001)")
-			}
-			node.name, s = after[:j], after[j:]
-		case op == opB64 || op == opSHA256 || op == opJSON || op == opYAML:
-			if node.body, s, err = parseTree(after, depth+1); err != nil {
-				return nil, "", err
-			}
-			if s == "" {
-				return nil, "", errors.New("a placeholder of a credential (U+E000) that does not end (U+E001)")
-			}
-		default:
-			return nil, "", errors.New("a placeholder of a credential (U+E000) with an unknown operation")
-		}
-		s = s[len(phShut):]
-		tree = append(tree, node)
-	}
-	return tree, "", nil
-}
-
-func (t phTree) names() []string {
-	var out []string
-	for _, n := range t {
-		if n.op == opCred {
-			out = append(out, n.name)
-		}
-		out = append(out, n.body.names()...)
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-func (t phTree) resolve(b *strings.Builder, get func(string) ([]byte, error)) error {
-	for _, n := range t {
-		switch n.op {
-		case "":
-			b.WriteString(n.literal)
-		case opCred:
-			secret, err := get(n.name)
-			if err != nil {
-				return fmt.Errorf("credential %q: %w", n.name, err)
-			}
-			b.Write(bytes.TrimSuffix(secret, []byte("\n")))
-		default:
-			var inner strings.Builder
-			if err := n.body.resolve(&inner, get); err != nil {
-				return err
-			}
-			enc, err := encodeOp(n.op, inner.String())
-			if err != nil {
-				return fmt.Errorf("credential %s: %w", quoteNames(n.body.names()), err)
-			}
-			b.WriteString(enc)
-		}
-		if b.Len() > maxResolved {
-			return fmt.Errorf("the text with credential %s put in is larger than %d MiB", quoteNames(t.names()), maxResolved>>20)
-		}
-	}
 	return nil
-}
-
-// encodeOp is what the encoding functions and resolved placeholders have in common.
-func encodeOp(op, s string) (string, error) {
-	switch op {
-	case opB64:
-		return base64.StdEncoding.EncodeToString([]byte(s)), nil
-	case opSHA256:
-		h := sha256.Sum256([]byte(s))
-		return hex.EncodeToString(h[:]), nil
-	}
-	if !utf8.ValidString(s) {
-		return "", errors.New("it is not UTF-8 text, so it cannot stand inside of JSON or YAML; use base64encode(credential(…))")
-	}
-	q, err := json.Marshal(s)
-	if err != nil {
-		return "", errors.New("it cannot be written as JSON")
-	}
-	if op == opJSON {
-		q = q[1 : len(q)-1]
-	}
-	return string(q), nil
 }

@@ -1,9 +1,7 @@
 package value
 
 import (
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -14,13 +12,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// canary has what each encoding must escape, and looks like a placeholder itself.
-const canary = "p\"\\ä<\n: {x} '" + phOpen + "cred:other" + phShut
+// canary has what each encoding must escape, for YAML too, and looks like a placeholder itself.
+const canary = "p\"\\ä<\n: {x} '\x7f\u0085\ufeff\uffff" + placeholderStart + "cred:other" + placeholderEnd
 
 func getCanary(name string) ([]byte, error) {
 	switch name {
 	case "c":
-		return []byte(canary + "\n"), nil
+		return []byte(canary), nil
+	case "lines":
+		return []byte("two\n\n"), nil
 	case "binary":
 		return []byte{0xff, 0, 1}, nil
 	}
@@ -29,7 +29,6 @@ func getCanary(name string) ([]byte, error) {
 
 // TestPlaceholdersRoundTrip: what the encoding functions put around a secret is undone by an ordinary decoder.
 func TestPlaceholdersRoundTrip(t *testing.T) {
-	sum := sha256.Sum256([]byte("a" + canary))
 	asJSON := func(s string) (v any) { noError(t, json.Unmarshal([]byte(s), &v)); return v }
 	asYAML := func(s string) (v any) { noError(t, yaml.UnmarshalStrict([]byte(s), &v)); return v }
 	asText := func(s string) any { b, err := base64.StdEncoding.DecodeString(s); noError(t, err); return string(b) }
@@ -42,32 +41,42 @@ func TestPlaceholdersRoundTrip(t *testing.T) {
 		{`"a${sec}b${sec}"`, func(s string) any { return s }, "a" + canary + "b" + canary},
 		{`base64encode("x${sec}")`, asText, "x" + canary},
 		{`base64encode(base64encode(sec))`, func(s string) any { return asText(asText(s).(string)) }, canary},
-		{`sha256("a${sec}")`, func(s string) any { return s }, hex.EncodeToString(sum[:])},
+		{`base64encode(jsonencode([sec]))`, func(s string) any { return asJSON(asText(s).(string)) }, []any{canary}},
 		{`jsonencode(sec)`, asJSON, canary},
-		{`jsonencode({a = "<${sec}>", b = [sec, 1]})`, asJSON, map[string]any{"a": "<" + canary + ">", "b": []any{canary, 1.0}}},
-		{`jsonencode(jsonencode([sec]))`, func(s string) any { return asJSON(asJSON(s).(string)) }, []any{canary}},
+		{
+			`jsonencode({a = "<${sec}>", b = [sec, 1]})`,
+			asJSON,
+			map[string]any{"a": "<" + canary + ">", "b": []any{canary, 1.0}},
+		},
+		{`jsonencode({a = base64encode("\"u\":${sec}")})`, func(s string) any {
+			return asText(asJSON(s).(map[string]any)["a"].(string))
+		}, `"u":` + canary},
 		{`yamlencode({a = sec, b = [sec]})`, asYAML, map[string]any{"a": canary, "b": []any{canary}}},
-		{`yamlencode({a = "k: ${sec}\nl", b = {c = jsonencode([sec])}})`, func(s string) any {
+		{`yamlencode({a = "k: ${sec}\nl", b = {c = base64encode(sec)}})`, func(s string) any {
 			v := asYAML(s).(map[string]any)
-			v["b"] = asJSON(v["b"].(map[string]any)["c"].(string))
+			v["b"] = asText(v["b"].(map[string]any)["c"].(string))
 			return v
-		}, map[string]any{"a": "k: " + canary + "\nl", "b": []any{canary}}},
-		{`jsonencode({a = yamlencode([sec])})`, func(s string) any { return asYAML(asJSON(s).(map[string]any)["a"].(string)) }, []any{canary}},
-		{`jsonencode({prelet0secret1x = sec, b = "prelet1secret"})`, asJSON, map[string]any{"prelet0secret1x": canary, "b": "prelet1secret"}},
-		{`join(",", [format("%s=%v", "a", sec), try(null.x, sec)])`, func(s string) any { return s }, "a=" + canary + "," + canary},
+		}, map[string]any{"a": "k: " + canary + "\nl", "b": canary}},
+		{`"{ \"a\": ${jsonencode("x${sec}")} }"`, asJSON, map[string]any{"a": "x" + canary}},
+		{`join(",", ["a=${sec}", try(null.x, sec)])`, func(s string) any { return s }, "a=" + canary + "," + canary},
 		{`base64encode(binary)`, asText, "\xff\x00\x01"},
+		{`"v=${lines}"`, func(s string) any { return s }, "v=two\n\n"},
+		{`yamlencode({a = sec, b = "next to it: \u007f\u0085\uffff"})`, asYAML,
+			map[string]any{"a": canary, "b": "next to it: \u007f\u0085\uffff"}},
 	}
-	vars := map[string]cty.Value{"sec": Credential("c"), "binary": Credential("binary")}
+	vars := map[string]cty.Value{
+		"sec": Credential("c"), "binary": Credential("binary"), "lines": Credential("lines"),
+	}
 	for _, tt := range tests {
 		v := must(t, tt.src, vars)
 		text, err := TextOf(v)
 		noError(t, err)
 		if strings.Contains(text.Template(), "p\"") {
-			t.Errorf("%s: the template holds the secret", tt.src)
+			t.Errorf("%s: got a template with the secret, want a placeholder", tt.src)
 		}
 		b, err := text.Bytes(getCanary)
 		if err != nil {
-			t.Errorf("%s: %s", tt.src, err)
+			t.Errorf("%s: got error %v, want none", tt.src, err)
 			continue
 		}
 		got, want := mustJSON(t, tt.read(string(b))), mustJSON(t, tt.want)
@@ -89,63 +98,85 @@ func mustJSON(t *testing.T, v any) string {
 func noError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("got error %v, want none", err)
+	}
+}
+
+// TestSecretsAreEncodedOnce refuses what the commit could not encode.
+func TestSecretsAreEncodedOnce(t *testing.T) {
+	vars := map[string]cty.Value{"sec": Credential("c")}
+	for _, src := range []string{
+		`jsonencode(jsonencode([sec]))`, `jsonencode({a = yamlencode([sec])})`, `yamlencode("x${jsonencode(sec)}")`,
+	} {
+		v, diags := evaluate(t, src, vars)
+		if !isSecretRefused(diags) {
+			t.Errorf("%s: got %#v, %v; want a refusal", src, v, diags)
+		}
 	}
 }
 
 func TestPlaceholderErrors(t *testing.T) {
-	deep := strings.Repeat(phOpen+"b64:", 18) + strings.Repeat(phShut, 18)
 	for s, want := range map[string]string{
-		"a" + phShut:                             "did not begin",
-		phOpen + "cred:c":                        "does not end",
-		phOpen + "b64:x":                         "does not end",
-		phOpen + "x" + phShut:                    "without an operation",
-		phOpen:                                   "without an operation",
-		phOpen + "rot13:x" + phShut:              "unknown operation",
-		phOpen + "cred:" + phOpen + "a" + phShut: "does not end",
-		placeholder(opCred, "gone"):              `credential "gone": is not there`,
-		placeholder(opJSON, placeholder(opCred, "binary")): `credential "binary": it is not UTF-8 text`,
-		deep: "more than 16 times",
+		"a" + placeholderEnd:                                                 "did not make",
+		placeholderStart + "cred:c":                                          "did not make",
+		placeholderStart + "b64:x":                                           "did not make",
+		placeholderStart + "b64:!" + placeholderEnd:                          "did not make",
+		placeholderStart + "x" + placeholderEnd:                              "did not make",
+		placeholderStart:                                                     "did not make",
+		placeholderStart + "rot13:x" + placeholderEnd:                        "did not make",
+		placeholderStart + "cred:" + placeholderStart + "a" + placeholderEnd: "did not make",
+		makePlaceholder(opCredential, "gone"):                                `credential "gone": is not there`,
+		makePlaceholder(opJSON, "binary"):                                    `credential "binary" is not UTF-8 text`,
 	} {
 		got, err := ResolvePlaceholders(s, getCanary)
 		if err == nil || !strings.Contains(err.Error(), want) || got != "" {
-			t.Errorf("%q resolves to %q, %v; want an error with %q", s, got, err, want)
+			t.Errorf("%q: got %q, %v; want an error with %q", s, got, err, want)
 		}
 	}
-	grows := phOpen + "json:" + placeholder(opCred, "q") + phShut
-	for range 14 {
-		grows = phOpen + "json:" + grows + phShut
-	}
-	quotes := func(string) ([]byte, error) { return []byte(strings.Repeat(`"`, 4096)), nil }
-	if _, err := ResolvePlaceholders(grows, quotes); err == nil || !strings.Contains(err.Error(), "larger than 8 MiB") {
-		t.Errorf("quotes that double 15 times give %v", err)
+	large := func(string) ([]byte, error) { return []byte(strings.Repeat("x", 1<<20)), nil }
+	if _, err := ResolvePlaceholders(strings.Repeat(makePlaceholder(opCredential, "c"), 9), large); err == nil ||
+		!strings.Contains(err.Error(), "larger than 8 MiB") {
+		t.Errorf("nine credentials of 1 MiB: got %v, want an error with %q", err, "larger than 8 MiB")
 	}
 	boom := errors.New("boom")
-	if _, err := ResolvePlaceholders(placeholder(opCred, "x"), func(string) ([]byte, error) { return nil, boom }); !errors.Is(err, boom) {
-		t.Errorf("the cause is lost: %v", err)
+	if _, err := ResolvePlaceholders(
+		makePlaceholder(opCredential, "x"),
+		func(string) ([]byte, error) { return nil, boom },
+	); !errors.Is(
+		err,
+		boom,
+	) {
+		t.Errorf("got error %v, want one that wraps %v", err, boom)
 	}
 }
 
 func TestPlaceholderNames(t *testing.T) {
-	s := "a" + placeholder(opB64, placeholder(opCred, "b")+placeholder(opCred, "a")) + placeholder(opCred, "b")
+	inner := makePlaceholder(opCredential, "b") + makePlaceholder(opCredential, "a")
+	s := "a" + makePlaceholder(
+		opBase64,
+		base64.RawURLEncoding.EncodeToString([]byte(inner)),
+	) + makePlaceholder(
+		opCredential,
+		"b",
+	)
 	if got := PlaceholderNames(s); !slices.Equal(got, []string{"a", "b"}) {
-		t.Errorf("names are %v", got)
+		t.Errorf("got names %v, want a and b", got)
 	}
 	if got := PlaceholderNames("plain"); got != nil {
-		t.Errorf("plain text has names %v", got)
+		t.Errorf("plain text: got names %v, want none", got)
 	}
-	if got := PlaceholderNames(phOpen); got != nil {
-		t.Errorf("malformed text has names %v", got)
+	if got := PlaceholderNames(placeholderStart); got != nil {
+		t.Errorf("malformed text: got names %v, want none", got)
 	}
 }
 
 func TestCredentialRefusesDelimiters(t *testing.T) {
 	defer func() {
 		if recover() == nil {
-			t.Error("a name with a delimiter is taken")
+			t.Error("Credential of a name with a delimiter: got a value, want a panic")
 		}
 	}()
-	Credential("a" + phShut)
+	Credential("a" + placeholderEnd)
 }
 
 // checkUnmarked says whether v holds a placeholder that no mark covers: text that came from somewhere else than
@@ -167,7 +198,7 @@ func checkUnmarked(v cty.Value, covered []string, path cty.Path) error {
 		if !HasPlaceholder(s) {
 			return nil
 		}
-		if err := uncovered(s, covered); err != nil {
+		if err := checkCovered(s, covered); err != nil {
 			return path.NewError(err)
 		}
 	case t.IsObjectType() || t.IsMapType():
@@ -198,41 +229,64 @@ func TestPlain(t *testing.T) {
 		"c": UnreadVal(cty.String, "file x"), "d": cty.True.Mark("of somebody else"),
 	})
 	plain, secrets, unread := Plain(v)
-	if plain.ContainsMarked() || !slices.Equal(secrets, []string{"a", "z"}) || !slices.Equal(unread, []string{"file x"}) {
-		t.Errorf("plain is %#v, %v, %v", plain, secrets, unread)
+	if plain.ContainsMarked() || !slices.Equal(secrets, []string{"a", "z"}) ||
+		!slices.Equal(unread, []string{"file x"}) {
+		t.Errorf("Plain: got %#v, %v, %v; want no marks, a and z, file x", plain, secrets, unread)
 	}
 	if got := Secrets(v); !slices.Equal(got, secrets) {
-		t.Errorf("secrets are %v", got)
+		t.Errorf("Secrets: got %v, want %v", got, secrets)
 	}
 	if got := Secrets(cty.True); got != nil {
-		t.Errorf("true has secrets %v", got)
+		t.Errorf("Secrets of true: got %v, want none", got)
 	}
 }
 
 func FuzzResolvePlaceholders(f *testing.F) {
 	f.Add("plain")
-	f.Add(placeholder(opCred, "c") + placeholder(opJSON, "a\""+placeholder(opB64, placeholder(opCred, "c"))))
-	f.Add(phOpen + phShut + phOpen + ":" + phShut)
-	f.Add(strings.Repeat(phOpen+"yaml:", 20))
-	f.Add(placeholder(opSHA256, phShut+phOpen))
+	f.Add(
+		makePlaceholder(
+			opCredential,
+			"c",
+		) + makePlaceholder(
+			opJSON,
+			"c",
+		) + makePlaceholder(
+			opBase64,
+			"7oCAY3JlZDpj7oCB",
+		),
+	)
+	f.Add(placeholderStart + placeholderEnd + placeholderStart + ":" + placeholderEnd)
+	f.Add(strings.Repeat(placeholderStart+"json:", 20))
 	f.Fuzz(func(t *testing.T, s string) {
 		got, err := ResolvePlaceholders(s, func(string) ([]byte, error) { return []byte("hunter2"), nil })
 		if err != nil {
 			if strings.Contains(err.Error(), "hunter2") {
-				t.Errorf("the error holds the secret: %s", err)
+				t.Errorf("got error %v, want it without the secret", err)
 			}
 			return
 		}
 		if HasPlaceholder(got) {
-			t.Errorf("%q resolves to %q, which holds a placeholder", s, got)
+			t.Errorf("%q: got %q, want no placeholder in it", s, got)
 		}
 		if !HasPlaceholder(s) && got != s {
-			t.Errorf("%q becomes %q without a placeholder", s, got)
+			t.Errorf("%q without a placeholder: got %q, want it unchanged", s, got)
 		}
 		for _, n := range PlaceholderNames(s) {
-			if !strings.Contains(s, n) {
-				t.Errorf("%q names %q", s, n)
+			if !strings.Contains(s, n) && !strings.Contains(s, "b64:") {
+				t.Errorf("%q: got the name %q, want only names in the text", s, n)
 			}
 		}
 	})
+}
+
+func TestCredentialNames(t *testing.T) {
+	for name, want := range map[string]bool{
+		"bootstrap-token": true, "ssh.authorized_keys.root": true, "_a@b+c": true, strings.Repeat("a", 255): true,
+		"": false, ".": false, "..": false, "../x": false, "a b": false, `a"b`: false, `a\b`: false, "a:b": false,
+		"a\n": false, strings.Repeat("a", 256): false,
+	} {
+		if err := CheckCredentialName(name); (err == nil) != want {
+			t.Errorf("CheckCredentialName(%q) = %v, want it accepted: %t", name, err, want)
+		}
+	}
 }

@@ -8,33 +8,36 @@ import (
 	"sync"
 )
 
-// minSecret is the length in bytes from which a secret is looked for. A shorter one stands in ordinary text by
-// chance: redacting it would hide what it is not, and by showing where, tell what it is.
+// minSecret is the least length in bytes of a secret that is redacted. A shorter one occurs in ordinary text by chance:
+// redacting it would hide other text, and would show the secret by the places that are hidden.
 const minSecret = 4
 
-// Redactor knows the live secrets and takes them out of whatever is printed or written: libraries put values into
-// their diagnostics, and people put them where they should not be. Each is looked for as it is, in base64 (standard
-// and URL alphabet, with and without padding, at each of the three alignments inside of a longer text), in
-// hexadecimal, and escaped as in JSON, in Go and in URLs; long lines of one with several also by themselves.
-// Overlapping finds become one "(sensitive)". Secrets of fewer than four bytes are not looked for. Of what looks like a
-// bootstrap token, though nobody said that it is one, the secret half is hidden as well.
+// Redactor removes the live secrets from all output: libraries put values into their diagnostics, and people put
+// secrets into the wrong places. It finds each as it is, in base64 (standard and URL alphabet, with and without
+// padding, at each of the three alignments inside of a longer text), in hexadecimal, and escaped as in JSON, in Go
+// and in URLs; long lines of a secret with several also alone. Overlapping matches become one "(sensitive)". Secrets
+// of fewer than four bytes are ignored. The secret half of a text that looks like a bootstrap token is always hidden.
 //
-// All methods can be called at the same time. The zero Redactor is not usable; call [NewRedactor].
+// All methods are safe for concurrent use. [NewRedactor] makes a Redactor; the zero value is not usable.
 type Redactor struct {
 	mu    sync.RWMutex
 	known map[string]bool
 	all   []string
 	forms *forms
-	long  *forms // those of secrets that are long enough for Holds
+	long  *forms // of secrets that are long enough for Holds
 	held  []string
 }
 
-// NewRedactor is a redactor that knows no secret yet.
+// NewRedactor returns a redactor without secrets.
 func NewRedactor() *Redactor {
-	return &Redactor{known: map[string]bool{}, forms: newForms(nil), long: newForms(nil)}
+	return &Redactor{
+		known: map[string]bool{},
+		forms: newForms(nil),
+		long:  newForms(nil),
+	}
 }
 
-// Add makes the redactor look for a secret from now on, also in writers that were made before.
+// Add adds a secret, also for writers that exist already.
 func (r *Redactor) Add(secret []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,7 +61,7 @@ func (r *Redactor) current() *forms {
 	return r.forms
 }
 
-// String is s without the secrets.
+// String returns s without secrets.
 func (r *Redactor) String(s string) string {
 	f := r.current()
 	s = f.cutParts(s)
@@ -70,10 +73,11 @@ func (r *Redactor) String(s string) string {
 	return b.String()
 }
 
-// Writer is w behind the redactor, also for secrets that are split over several calls of Write. It holds back the
-// end of what was written only while that may be the beginning of a secret; Close writes what is held back, and
-// leaves w open.
-func (r *Redactor) Writer(w io.Writer) io.WriteCloser { return &redactingWriter{r: r, w: w} }
+// Writer returns a writer to w without secrets, also those split over several calls of Write. It delays the end of the
+// text only while that may be the beginning of a secret; Close writes the delayed text and leaves w open.
+func (r *Redactor) Writer(w io.Writer) io.WriteCloser {
+	return &redactingWriter{r: r, w: w}
+}
 
 type redactingWriter struct {
 	r  *Redactor
@@ -91,7 +95,7 @@ func (w *redactingWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close writes what is held back.
+// Close writes the delayed text.
 func (w *redactingWriter) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -108,12 +112,12 @@ func (w *redactingWriter) pass(p []byte, last bool) error {
 	return err
 }
 
-// cutState is what lies between two calls of cut: bytes held back, and how many of the first of them are a part of a
+// cutState is the state between two calls of cut: delayed bytes, and how many of the first of them are a part of a
 // secret for which "(sensitive)" has already been written.
 type cutState struct {
 	held    []byte
 	covered int
-	before  byte // what stood before the first of them; 0 at the beginning
+	before  byte // the byte before the first of them; 0 at the beginning
 }
 
 // forms is an immutable set of texts to look for.
@@ -130,7 +134,9 @@ func newForms(all []string) *forms {
 		f.byFirst[s[0]] = append(f.byFirst[s[0]], s)
 	}
 	for _, ss := range f.byFirst {
-		slices.SortStableFunc(ss, func(a, b string) int { return len(b) - len(a) })
+		slices.SortStableFunc(ss, func(a, b string) int {
+			return len(b) - len(a)
+		})
 	}
 	return f
 }
@@ -154,8 +160,8 @@ type stringWriter interface {
 	io.StringWriter
 }
 
-// cut writes buf without the secrets. Unless this is the last of it, it stops where a form may have begun of which buf
-// does not hold the end, and leaves the rest in st. Where it is cut into pieces makes no difference to what it writes.
+// cut writes buf without secrets. Unless buf is the last part of the text, it stops where a form may begin that is
+// longer than the rest, and leaves the rest in st. The output does not depend on how the text is split.
 func (f *forms) cut(buf []byte, st *cutState, last bool, out stringWriter) {
 	end := st.covered // all before it is a secret's, and "(sensitive)" is written for it
 	i := 0

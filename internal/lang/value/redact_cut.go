@@ -2,46 +2,67 @@ package value
 
 import "strings"
 
-// ellipsis is what every text of prelet has where it was cut.
+// ellipsis ends every text that prelet cuts.
 const ellipsis = "…"
 
-// minCut is the length in bytes from which a part of a secret beside an ellipsis is taken for one.
+// minCut is the length in bytes from which a text next to an ellipsis counts as a part of a secret.
 const minCut = 6
 
-// cutParts hides what is left of a secret that was cut before the redactor saw it: the beginning of one before an ellipsis,
-// the end of one after it. A quote may stand between.
+const quotes = "\"'`"
+
+// cutParts hides parts of secrets that were cut before the redactor saw them: the beginning of a secret before an
+// ellipsis, the end of one after it. A quote may be in between.
 func (f *forms) cutParts(s string) string {
 	if f.none || !strings.Contains(s, ellipsis) {
 		return s
 	}
+
 	parts := strings.Split(s, ellipsis)
 	for i := range parts {
 		if i < len(parts)-1 {
-			text := strings.TrimRight(parts[i], "\"'`")
-			if n := f.longestPart(text, strings.HasSuffix, func(form string, n int) string { return form[:n] }); n > 0 {
-				parts[i] = text[:len(text)-n] + sensitiveText + parts[i][len(text):]
+			text := strings.TrimRight(parts[i], quotes)
+			quote := parts[i][len(text):]
+			if n := f.longestEnd(text); n > 0 {
+				parts[i] = text[:len(text)-n] + sensitiveText + quote
 			}
 		}
 		if i > 0 {
-			text := strings.TrimLeft(parts[i], "\"'`")
-			if n := f.longestPart(text, strings.HasPrefix, func(form string, n int) string { return form[len(form)-n:] }); n > 0 {
-				parts[i] = parts[i][:len(parts[i])-len(text)] + sensitiveText + text[n:]
+			text := strings.TrimLeft(parts[i], quotes)
+			quote := parts[i][:len(parts[i])-len(text)]
+			if n := f.longestStart(text); n > 0 {
+				parts[i] = quote + sensitiveText + text[n:]
 			}
 		}
 	}
+
 	return strings.Join(parts, ellipsis)
 }
 
-// longestPart is the length of the longest part of a form that a text has at an end.
-func (f *forms) longestPart(text string, has func(s, part string) bool, part func(form string, n int) string) (longest int) {
+// longestEnd returns the length of the longest beginning of a form that is at the end of a text.
+func (f *forms) longestEnd(text string) int {
+	return f.longest(len(text), func(form string, n int) bool {
+		return strings.HasSuffix(text, form[:n])
+	})
+}
+
+// longestStart returns the length of the longest end of a form that is at the start of a text.
+func (f *forms) longestStart(text string) int {
+	return f.longest(len(text), func(form string, n int) bool {
+		return strings.HasPrefix(text, form[len(form)-n:])
+	})
+}
+
+// longest returns the largest n, at most limit, for which a form matches.
+func (f *forms) longest(limit int, matches func(form string, n int) bool) (longest int) {
 	for _, all := range f.byFirst {
 		for _, form := range all {
-			for n := min(len(form)-1, len(text)); n >= max(minCut, longest+1); n-- {
-				if has(text, part(form, n)) {
+			for n := min(len(form)-1, limit); n >= max(minCut, longest+1); n-- {
+				if matches(form, n) {
 					longest = n
 				}
 			}
 		}
 	}
+
 	return longest
 }

@@ -5,18 +5,18 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 )
 
 const (
-	minAligned = 8  // bytes of a secret from which its inner base64, without the ends, is long enough to tell
-	minLine    = 16 // bytes of one line of a secret from which the line is looked for by itself
+	minAligned = 8  // bytes of a secret from which its inner base64, without the ends, is unlikely by chance
+	minLine    = 16 // bytes of one line of a secret from which the line is a form of its own
 )
 
-// secretForms are the texts to look for because of one secret.
+// secretForms returns the texts to find for one secret.
 func secretForms(secret []byte) []string {
 	var out []string
 	add := func(s string) {
@@ -28,7 +28,8 @@ func secretForms(secret []byte) []string {
 	if len(whole) < minSecret {
 		return nil
 	}
-	variants := [][]byte{whole, secret} // secret: its base64 is not that of whole and something after it
+	// With its newline a secret has another base64.
+	variants := [][]byte{whole, secret}
 	if lines := bytes.Split(whole, []byte("\n")); len(lines) > 1 {
 		for _, l := range lines {
 			// Armour such as -----BEGIN PRIVATE KEY----- is in every file of its kind.
@@ -49,9 +50,10 @@ func secretForms(secret []byte) []string {
 		add(escaped(s, true))
 		add(escaped(s, false))
 		add(strconv.Quote(s)[1 : len(strconv.Quote(s))-1])
-		add(percent(s, "%20", false))
-		add(percent(s, "+", false))
-		add(percent(s, "%20", true))
+		query := url.QueryEscape(s)
+		add(query)
+		add(strings.ReplaceAll(query, "+", "%20"))
+		add(url.PathEscape(s))
 	}
 	if len(whole) >= minAligned {
 		for before := range 3 {
@@ -64,16 +66,16 @@ func secretForms(secret []byte) []string {
 	return slices.Compact(out)
 }
 
-// alignedBase64 is what is the same in base64 of every text that has the secret after a multiple of three bytes and
-// `before` more: the characters that are made of the secret's bits alone.
+// alignedBase64 returns the part that all texts with the secret have in common in base64, if the secret begins `before`
+// bytes after a multiple of three: the characters that are made of the secret's bits alone.
 func alignedBase64(secret []byte, before int) string {
 	enc := base64.RawStdEncoding.EncodeToString(append(make([]byte, before), secret...))
-	first := (before*8 + 5) / 6            // characters that hold bits of what stands before
-	last := (before + len(secret)) * 8 / 6 // characters that hold no bit of what stands after
+	first := (before*8 + 5) / 6            // characters with bits of the text before
+	last := (before + len(secret)) * 8 / 6 // characters without bits of the text after
 	return enc[first:last]
 }
 
-// escaped is the inside of the JSON string of s, with or without the escapes for HTML.
+// escaped returns the inside of the JSON string of s, with or without the escapes for HTML.
 func escaped(s string, html bool) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
@@ -83,25 +85,4 @@ func escaped(s string, html bool) string {
 	}
 	q := strings.TrimSuffix(b.String(), "\n")
 	return q[1 : len(q)-1]
-}
-
-// percent is s as in a URL: as in its query with space as "+", or as in its path with "%20", where much more may
-// stand as it is.
-func percent(s, space string, path bool) string {
-	keep := "-_.~"
-	if path {
-		keep += "$&+=:@"
-	}
-	var b strings.Builder
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c == ' ':
-			b.WriteString(space)
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte(keep, c) >= 0:
-			b.WriteByte(c)
-		default:
-			fmt.Fprintf(&b, "%%%02X", c)
-		}
-	}
-	return b.String()
 }

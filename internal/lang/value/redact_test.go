@@ -26,38 +26,51 @@ func TestRedactorForms(t *testing.T) {
 	enc.SetEscapeHTML(false)
 	noError(t, enc.Encode("a"+hunter+"b"))
 	texts := map[string]string{
-		"plain": "a" + hunter + "b", "alone": hunter, "with newline": hunter + "\n", "hex": hex.EncodeToString([]byte(hunter)), "HEX": fmt.Sprintf("%X", hunter),
-		"JSON": string(inJSON), "JSON without HTML": raw.String(), "Go": strconv.Quote("a" + hunter + "b"),
-		"query": url.Values{"q": {hunter}}.Encode(), "path": "/x/" + url.PathEscape(hunter) + "/y", "userinfo": url.UserPassword("u", "x").Username() + hunter,
-		"YAML": fmt.Sprintf("token: %q\n", hunter), "twice": hunter + hunter,
+		"plain":             "a" + hunter + "b",
+		"alone":             hunter,
+		"with newline":      hunter + "\n",
+		"hex":               hex.EncodeToString([]byte(hunter)),
+		"HEX":               fmt.Sprintf("%X", hunter),
+		"JSON":              string(inJSON),
+		"JSON without HTML": raw.String(),
+		"Go":                strconv.Quote("a" + hunter + "b"),
+		"query": url.Values{
+			"q": {hunter},
+		}.Encode(),
+		"path":                            "/x/" + url.PathEscape(hunter) + "/y",
+		"userinfo":                        url.UserPassword("u", "x").Username() + hunter,
+		"YAML":                            fmt.Sprintf("token: %q\n", hunter),
+		"twice":                           hunter + hunter,
 		"base64 of a file with a newline": base64.StdEncoding.EncodeToString([]byte(hunter + "\n")),
 	}
 	for name, e := range map[string]*base64.Encoding{"std": base64.StdEncoding, "url": base64.URLEncoding, "rawstd": base64.RawStdEncoding, "rawurl": base64.RawURLEncoding} {
 		for before := range 4 {
 			for after := range 4 {
-				texts[fmt.Sprintf("base64 %s %d %d", name, before, after)] = e.EncodeToString([]byte(strings.Repeat("u", before) + hunter + strings.Repeat(".", after)))
+				texts[fmt.Sprintf("base64 %s %d %d", name, before, after)] = e.EncodeToString(
+					[]byte(strings.Repeat("u", before) + hunter + strings.Repeat(".", after)),
+				)
 			}
 		}
 	}
 	for name, s := range texts {
 		got := r.String("[" + s + "]")
 		if !strings.Contains(got, "(sensitive)") || !strings.HasPrefix(got, "[") || !strings.HasSuffix(got, "]") {
-			t.Errorf("%s: %q becomes %q", name, s, got)
+			t.Errorf("%s, %q: got %q, want [(sensitive)]", name, s, got)
 		}
 		for _, part := range []string{"hunter", hex.EncodeToString([]byte("hunter")), "aHVudGVy", "h1bnRlc", "odW50ZX"} {
 			if strings.Contains(strings.ToLower(got), strings.ToLower(part)) {
-				t.Errorf("%s: %q is left in %q", name, part, got)
+				t.Errorf("%s: got %q, want it without %q", name, got, part)
 			}
 		}
 	}
 	for _, s := range []string{"", "nothing here", "hunter", "hunter2", "aHVudGVy"} {
 		if got := r.String(s); got != s {
-			t.Errorf("%q becomes %q", s, got)
+			t.Errorf("%q: got %q, want it unchanged", s, got)
 		}
 	}
 }
 
-// What looks like a bootstrap token is hidden though nobody named it, and nothing else is.
+// A text with the form of a bootstrap token is redacted although it was not registered, and no other text is.
 func TestRedactorTokens(t *testing.T) {
 	r := NewRedactor()
 	r.Add([]byte("known1.0123456789abcdef"))
@@ -104,7 +117,7 @@ func TestRedactorSecrets(t *testing.T) {
 	r.Add(nil)
 	r.Add([]byte("\n\n\n\n\n"))
 	if got := r.String("abc \n\n\n\n\n"); got != "abc \n\n\n\n\n" {
-		t.Errorf("what is too short is looked for: %q", got)
+		t.Errorf("secrets of fewer than four bytes: got %q, want the text unchanged", got)
 	}
 	r.Add([]byte("abcd"))
 	r.Add([]byte("cdef"))
@@ -143,7 +156,7 @@ func TestRedactingWriter(t *testing.T) {
 			w := r.Writer(&out)
 			for _, part := range []string{text[:i], text[i:j], text[j:]} {
 				if n, err := io.WriteString(w, part); n != len(part) || err != nil {
-					t.Fatalf("Write is %d, %v", n, err)
+					t.Fatalf("Write: got %d, %v; want all bytes and no error", n, err)
 				}
 			}
 			noError(t, w.Close())
@@ -156,15 +169,15 @@ func TestRedactingWriter(t *testing.T) {
 	w := r.Writer(&out)
 	_, _ = io.WriteString(w, "a line\n")
 	if out.String() != "a line\n" {
-		t.Errorf("a line that begins no secret is held back: %q", out.String())
+		t.Errorf("a line that begins like no secret: got %q, want the line at once", out.String())
 	}
 	r.Add([]byte("latecomer"))
 	_, _ = io.WriteString(w, "latecomer\n")
 	if out.String() != "a line\n(sensitive)\n" {
-		t.Errorf("a secret that came later is written: %q", out.String())
+		t.Errorf("a secret that was added later: got %q, want (sensitive)", out.String())
 	}
 	if _, err := r.Writer(failing{}).Write([]byte("ordinary text\n")); err == nil {
-		t.Error("an error of the writer behind is lost")
+		t.Error("Write to a failing writer: got no error, want one")
 	}
 }
 
@@ -183,7 +196,7 @@ func TestRedactorAtTheSameTime(t *testing.T) {
 			r.Add([]byte(secret))
 			for range 50 {
 				if got := r.String(secret); got != "(sensitive)" {
-					t.Errorf("%q is left", got)
+					t.Errorf("got %q, want (sensitive)", got)
 				}
 				_, _ = io.WriteString(w, secret+"\n")
 			}
@@ -192,7 +205,7 @@ func TestRedactorAtTheSameTime(t *testing.T) {
 	wg.Wait()
 	noError(t, w.Close())
 	if got := strings.Count(out.String(), "(sensitive)\n"); got != 400 || strings.Contains(out.String(), "secret") {
-		t.Errorf("%d of 400 lines, %q…", got, out.String()[:min(80, out.Len())])
+		t.Errorf("got %d lines, %q…; want 400 without a secret", got, out.String()[:min(80, out.Len())])
 	}
 }
 
@@ -208,11 +221,13 @@ func FuzzRedactor(f *testing.F) {
 		text += secret + base64.StdEncoding.EncodeToString([]byte(secret))
 		got := r.String(text)
 		whole := strings.TrimRight(secret, "\r\n")
-		if len(whole) >= minSecret && !strings.Contains(sensitiveText, whole) && strings.Contains(strings.ReplaceAll(got, sensitiveText, "\x00\x00"), whole) && !strings.Contains(whole, "\x00") {
-			t.Errorf("%q is left in %q", whole, got)
+		if len(whole) >= minSecret && !strings.Contains(sensitiveText, whole) &&
+			strings.Contains(strings.ReplaceAll(got, sensitiveText, "\x00\x00"), whole) &&
+			!strings.Contains(whole, "\x00") {
+			t.Errorf("got %q, want it without %q", got, whole)
 		}
 		if len(whole) < minSecret && got != text && !anyToken(text) {
-			t.Errorf("%q is no secret, and %q becomes %q", secret, text, got)
+			t.Errorf("%q is too short for a secret; %q: got %q, want it unchanged", secret, text, got)
 		}
 		var out bytes.Buffer
 		w := r.Writer(&out)
@@ -221,7 +236,7 @@ func FuzzRedactor(f *testing.F) {
 		_, _ = io.WriteString(w, text[cut:])
 		noError(t, w.Close())
 		if out.String() != got {
-			t.Errorf("cut at %d, %q becomes %q, whole %q", cut, text, out.String(), got)
+			t.Errorf("cut at %d, %q: got %q, want %q, as in one piece", cut, text, out.String(), got)
 		}
 	})
 }

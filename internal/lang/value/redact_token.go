@@ -1,6 +1,6 @@
 package value
 
-// hiddenText stands for the secret half of a bootstrap token. Its other half, the id, is no secret: it names the Secret
+// hiddenText replaces the secret half of a bootstrap token. The other half, the id, is not secret: it names the Secret
 // kube-system/bootstrap-token-ID.
 const hiddenText = "<hidden>"
 
@@ -9,9 +9,9 @@ const (
 	tokenSize = tokenID + 1 + 16 // k8s.io/cluster-bootstrap: [a-z0-9]{6}\.[a-z0-9]{16}
 )
 
-// tokenAt says whether a bootstrap token begins at s[i], known or not: people put them into the wrong attribute, or on a
-// command line. wait: what there is may be the beginning of one. It stands by itself; a part of a longer name, of an
-// address of a stage (fetch-config.NAME) or of a host is none.
+// tokenAt reports whether a bootstrap token begins at s[i], known or not: people put them into the wrong attribute,
+// or on a command line. wait: the rest of s may be the beginning of a token. A part of a longer name, of an address
+// of a stage (fetch-config.NAME) or of a host is not a token.
 func tokenAt[T string | []byte](s T, i int, before byte, last bool) (is, wait bool) {
 	if joins(before) || before == '-' || before == '.' {
 		return false, false
@@ -21,7 +21,7 @@ func tokenAt[T string | []byte](s T, i int, before byte, last bool) (is, wait bo
 			return false, !last
 		}
 		c := s[i+n]
-		if n == tokenID && c != '.' || n != tokenID && (c < '0' || c > '9') && (c < 'a' || c > 'z') {
+		if n == tokenID && c != '.' || n != tokenID && !isLowerAlphanumeric(rune(c)) {
 			return false, false
 		}
 	}
@@ -39,12 +39,12 @@ func tokenAt[T string | []byte](s T, i int, before byte, last bool) (is, wait bo
 	return !joins(s[i+1]), false // else the name of a host; at the end of a sentence it is a token
 }
 
-// joins says whether a byte makes one word with those beside it.
+// joins reports whether a byte is a part of a word.
 func joins(c byte) bool {
-	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_'
+	return isLowerAlphanumeric(rune(c)) || c >= 'A' && c <= 'Z' || c == '_'
 }
 
-// anyToken says whether a text holds what looks like a bootstrap token.
+// anyToken reports whether a text contains what looks like a bootstrap token.
 func anyToken(s string) bool {
 	for i := tokenID; i+16 < len(s); i++ {
 		if s[i] != '.' {

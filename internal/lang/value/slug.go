@@ -7,21 +7,21 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 )
 
-// maxLabel is the longest value of a label that Kubernetes takes.
+// maxLabel is the length of the longest label value that Kubernetes accepts.
 const maxLabel = 63
 
-// Slug makes text fit for the value of a label: lower case; a run of what a label's value cannot hold becomes one
-// "-", which also takes in hyphens that touch the run; nothing but letters and digits at the ends; at most 63
-// characters. A slug's slug is itself. The vectors are in testdata/slug.json.
+// Slug turns text into a valid label value: lower case; a run of invalid characters, with the hyphens next to it,
+// becomes one "-"; letters or digits at both ends; at most 63 characters. The slug of a slug is itself. The vectors
+// are in testdata/slug.json.
 func Slug(s string) string {
 	var b strings.Builder
-	run := false // something was left out since the last character written
+	run := false // characters were left out since the last one written
 	for _, r := range strings.ToLower(s) {
 		if b.Len() > maxLabel {
 			break
 		}
 		switch plain := r == '.' || r == '_'; {
-		case alphanumeric(r) || plain && b.Len() > 0:
+		case isLowerAlphanumeric(r) || plain && b.Len() > 0:
 			if run && b.Len() > 0 && !strings.HasSuffix(b.String(), "-") {
 				b.WriteByte('-')
 			}
@@ -40,18 +40,24 @@ func Slug(s string) string {
 	return strings.TrimRight(out, "-._")
 }
 
-func alphanumeric(r rune) bool { return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' }
+func isLowerAlphanumeric(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= '0' && r <= '9'
+}
 
 func slugFunc() function.Function {
-	return function.New(&function.Spec{
-		Description: "Makes text fit for a label's value: lower case, one hyphen for each run of other characters, at most 63. Null stays null.",
-		Params:      []function.Parameter{{Name: "string", Type: cty.String, AllowNull: true}},
-		Type:        function.StaticReturnType(cty.String),
-		Impl: func(a []cty.Value, _ cty.Type) (cty.Value, error) {
-			if a[0].IsNull() {
-				return cty.NullVal(cty.String), nil
+	str := text("string")
+	str.AllowNull = true
+
+	return newFunction(
+		"Makes text fit for a label's value: lower case, one hyphen for each run of other characters, at most 63. "+
+			"Null stays null.",
+		cty.String,
+		func(args []cty.Value) (cty.Value, error) {
+			if args[0].IsNull() {
+				return args[0], nil
 			}
-			return cty.StringVal(Slug(a[0].AsString())), nil
+			return cty.StringVal(Slug(args[0].AsString())), nil
 		},
-	})
+		str,
+	)
 }

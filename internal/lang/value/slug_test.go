@@ -15,7 +15,7 @@ func TestSlugVectors(t *testing.T) {
 	var vectors []struct{ Text, Slug, Why string }
 	noError(t, json.Unmarshal(b, &vectors))
 	if len(vectors) < 15 {
-		t.Errorf("%d vectors", len(vectors))
+		t.Errorf("got %d vectors, want at least 15", len(vectors))
 	}
 	for _, v := range vectors {
 		if got := Slug(v.Text); got != v.Slug || v.Why == "" {
@@ -23,7 +23,7 @@ func TestSlugVectors(t *testing.T) {
 		}
 	}
 	if got := Slug(strings.Repeat("._ ", 1000) + "end"); got != "end" {
-		t.Errorf("after a long run the slug is %q", got)
+		t.Errorf("slug after a long run: got %q, want end", got)
 	}
 }
 
@@ -38,15 +38,15 @@ func FuzzSlug(f *testing.F) {
 		got := Slug(s)
 		switch {
 		case len(got) > maxLabel || !labelValue.MatchString(got):
-			t.Errorf("slug of %q is %q: no label's value", s, got)
+			t.Errorf("slug of %q: got %q, want a valid label value", s, got)
 		case got != strings.ToLower(got):
-			t.Errorf("slug of %q is %q: not lower case", s, got)
+			t.Errorf("slug of %q: got %q, want lower case", s, got)
 		case Slug(got) != got:
-			t.Errorf("slug of %q is %q, and its slug %q", s, got, Slug(got))
+			t.Errorf("slug of %q: got %q, and %q of that; want the same", s, got, Slug(got))
 		case len(s) <= maxLabel && s == strings.ToLower(s) && labelValue.MatchString(s) && got != s:
-			t.Errorf("%q is a slug already, and becomes %q", s, got)
+			t.Errorf("slug of the slug %q: got %q, want it unchanged", s, got)
 		case regexp.MustCompile(`[a-z0-9]`).MatchString(s) && got == "":
-			t.Errorf("nothing is left of %q", s)
+			t.Errorf("slug of %q: got none, want its letters and digits", s)
 		}
 	})
 }

@@ -38,41 +38,47 @@ func TestText(t *testing.T) {
 		"%d": fmt.Sprintf("%d", secret), "%x": fmt.Sprintf("%x", &secret), "%q": fmt.Sprintf("%q", secret), "slog": log.String(), "JSON": string(inJSON),
 		"Errorf": fmt.Errorf("text %s", secret).Error(),
 	} {
-		if !strings.Contains(out, "(sensitive)") || strings.Contains(out, "user") || HasPlaceholder(out) || strings.Contains(out, "tok") {
-			t.Errorf("%s shows %q", how, out)
+		if !strings.Contains(out, "(sensitive)") || strings.Contains(out, "user") || HasPlaceholder(out) ||
+			strings.Contains(out, "tok") {
+			t.Errorf("%s: got %q, want (sensitive)", how, out)
 		}
 	}
-	if !slices.Equal(secret.Secrets(), []string{"tok"}) || secret.Template() != "user: "+placeholder(opCred, "tok")+"\n" {
-		t.Errorf("the text has secrets %v and template %q", secret.Secrets(), secret.Template())
+	if !slices.Equal(secret.Secrets(), []string{"tok"}) ||
+		secret.Template() != "user: "+makePlaceholder(opCredential, "tok")+"\n" {
+		t.Errorf("got secrets %v and template %q, want tok and its placeholder", secret.Secrets(), secret.Template())
 	}
 	secret.Secrets()[0] = "changed"
 	if secret.Secrets()[0] != "tok" {
-		t.Error("a caller can change the text's secrets")
+		t.Error("Secrets: got the text's own list, want a copy")
 	}
-	b, err := secret.Bytes(func(n string) ([]byte, error) { return []byte("<" + n + ">\n"), nil })
+	b, err := secret.Bytes(func(n string) ([]byte, error) { return []byte("<" + n + ">"), nil })
 	if err != nil || string(b) != "user: <tok>\n" {
-		t.Errorf("the bytes are %q, %v", b, err)
+		t.Errorf("Bytes: got %q, %v; want the text with <tok>", b, err)
 	}
-	if _, err := secret.Bytes(func(string) ([]byte, error) { return nil, errors.New("is gone") }); err == nil || !strings.Contains(err.Error(), `"tok": is gone`) {
-		t.Errorf("a credential that is gone gives %v", err)
+	if _, err := secret.Bytes(func(string) ([]byte, error) { return nil, errors.New("is gone") }); err == nil ||
+		!strings.Contains(err.Error(), `"tok": is gone`) {
+		t.Errorf("Bytes without the credential: got error %v, want one that names it", err)
 	}
 	if plain.String() != "a\nb" || fmt.Sprintf("%v|%q", plain, plain) != "a\nb|\"a\\nb\"" || len(plain.Secrets()) != 0 {
-		t.Errorf("plain text shows %v", plain)
+		t.Errorf("plain text: got %v, want its own text", plain)
 	}
 	if b, err := plain.Bytes(nil); err != nil || string(b) != "a\nb" {
-		t.Errorf("plain bytes are %q, %v", b, err)
+		t.Errorf("Bytes of plain text: got %q, %v; want its own text", b, err)
+	}
+	foreign := PlainText(makePlaceholder(opCredential, "tok") + placeholderStart)
+	if b, err := foreign.Bytes(nil); err != nil || string(b) != foreign.Template() {
+		t.Errorf("plain text with U+E000: got %q, %v, want %q", b, err, foreign.Template())
 	}
 	marked, err := TextOf(cty.StringVal("other branch").Mark(Secret{"tok"}))
 	if err != nil || marked.String() != "(sensitive)" {
-		t.Errorf("a marked text without a placeholder shows %s, %v", marked, err)
+		t.Errorf("a marked text without a placeholder: got %s, %v; want (sensitive)", marked, err)
 	}
 	if n, err := TextOf(cty.NumberIntVal(5)); err != nil || n.Template() != "5" {
-		t.Errorf("a number is %q, %v", n.Template(), err)
+		t.Errorf("TextOf 5: got %q, %v; want 5", n.Template(), err)
 	}
 	for want, v := range map[string]cty.Value{
 		`never asked for "file a"`: UnreadVal(cty.String, "file a"), "not known": cty.UnknownVal(cty.String), "is null": cty.NullVal(cty.String),
-		"text is needed, not": cty.EmptyObjectVal, "did not make": cty.StringVal(placeholder(opCred, "x")), "did not make ": cty.StringVal(placeholder(opCred, "x")).Mark(Secret{"y"}),
-		"without an operation": cty.StringVal(phOpen).Mark(Secret{"y"}),
+		"text is needed, not": cty.EmptyObjectVal, "did not make": cty.StringVal(makePlaceholder(opCredential, "x")), "did not make ": cty.StringVal(makePlaceholder(opCredential, "x")).Mark(Secret{"y"}),
 	} {
 		if text, err := TextOf(v); err == nil || !strings.Contains(err.Error(), strings.TrimSpace(want)) {
 			t.Errorf("%#v is %s, %v; want an error with %q", v, text, err, want)

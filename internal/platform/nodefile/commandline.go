@@ -2,12 +2,13 @@ package nodefile
 
 import "strings"
 
-// ReadCommandLine reads the parameters of the kernel command line (/proc/cmdline) by name, nil if it cannot be read.
+// ReadCommandLine returns the parameters of the kernel command line (/proc/cmdline) by name, nil if it cannot be read.
 func (r Root) ReadCommandLine() map[string]string {
 	text, f := r.Text("/proc/cmdline")
 	if f != nil {
 		return nil
 	}
+
 	return parseCommandLine(text)
 }
 
@@ -15,14 +16,14 @@ func (r Root) ReadCommandLine() map[string]string {
 // kernel reads them (next_arg in lib/cmdline.c). The last value of a repeated parameter counts. A parameter without a
 // value has "".
 func parseCommandLine(s string) map[string]string {
-	out := map[string]string{}
+	parameters := map[string]string{}
 	var word strings.Builder
 	quoted := false
 
 	endWord := func() {
 		if word.Len() > 0 {
 			name, value, _ := strings.Cut(word.String(), "=")
-			out[name] = value
+			parameters[name] = value
 		}
 		word.Reset()
 	}
@@ -39,5 +40,5 @@ func parseCommandLine(s string) map[string]string {
 	}
 	endWord()
 
-	return out
+	return parameters
 }

@@ -9,58 +9,69 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Disk is a folder that something is going to be written to, and the room on its file system.
+// Disk is a folder that will be written to, and the space on its file system.
 type Disk struct {
-	Path      string // the deepest existing folder, with the root in front
-	Err       error  // why it could not be looked at; the fields below are then not set
+	Path      string // the deepest existing folder, including the root
+	Err       error  // why the folder cannot be read; the fields below are then not set
 	ReadOnly  bool
 	Writable  bool // by this user
 	FreeBytes uint64
 	FreeFiles uint64
-	NoFiles   bool // the file system does not count files, so FreeFiles says nothing
+	NoFiles   bool // the file system does not count files, so FreeFiles does not matter
 }
 
-// FindDisk looks at the folder of a node's path below the root, or at the deepest existing folder above it.
+// FindDisk returns the disk of a node's file: that of its folder, or of the deepest existing folder above it.
 func (r Root) FindDisk(path string) Disk {
-	dir := filepath.Dir(filepath.Join("/", string(r), path))
-	for {
-		st, err := os.Stat(dir)
-		if err == nil && !st.IsDir() {
-			return Disk{Path: dir, Err: errors.New("it is no folder")}
-		}
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, fs.ErrNotExist) || dir == "/" {
-			return Disk{Path: dir, Err: errors.New(Reason(err))}
-		}
-		dir = filepath.Dir(dir)
+	dir, err := findExisting(filepath.Dir(filepath.Join("/", string(r), path)))
+	if err != nil {
+		return Disk{Path: dir, Err: err}
 	}
 
-	d := Disk{Path: dir}
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
-		d.Err = err
-		return d
+		return Disk{Path: dir, Err: err}
 	}
-	d.ReadOnly = s.Flags&unix.ST_RDONLY != 0
-	d.Writable = unix.Access(dir, unix.W_OK|unix.X_OK) == nil
-	d.FreeBytes = s.Bavail * uint64(s.Bsize)
-	d.FreeFiles, d.NoFiles = s.Ffree, s.Files == 0
 
-	return d
+	return Disk{
+		Path:      dir,
+		ReadOnly:  s.Flags&unix.ST_RDONLY != 0,
+		Writable:  unix.Access(dir, unix.W_OK|unix.X_OK) == nil,
+		FreeBytes: s.Bavail * uint64(s.Bsize),
+		FreeFiles: s.Ffree,
+		NoFiles:   s.Files == 0,
+	}
 }
 
-// DiskSize returns the size in bytes of the file system that a node's folder is on, or will be on once it exists. It
-// returns 0 if that cannot be found out.
+// DiskSize returns the size in bytes of the file system of a node's folder, which need not exist yet. It returns 0 if
+// the size cannot be read.
 func (r Root) DiskSize(folder string) int64 {
-	dir := r.Path(folder)
-	var s unix.Statfs_t
-	for err := unix.Statfs(dir, &s); err != nil; err = unix.Statfs(dir, &s) {
-		if !errors.Is(err, fs.ErrNotExist) || dir == "/" {
-			return 0
-		}
-		dir = filepath.Dir(dir)
+	dir, err := findExisting(r.Path(folder))
+	if err != nil {
+		return 0
 	}
+
+	var s unix.Statfs_t
+	if unix.Statfs(dir, &s) != nil {
+		return 0
+	}
+
 	return int64(s.Blocks) * int64(s.Bsize)
+}
+
+// findExisting returns a folder, or the deepest existing folder above it. With an error it returns the path at fault.
+func findExisting(dir string) (string, error) {
+	st, err := os.Stat(dir)
+	for errors.Is(err, fs.ErrNotExist) && dir != "/" {
+		dir = filepath.Dir(dir)
+		st, err = os.Stat(dir)
+	}
+
+	switch {
+	case err != nil:
+		return dir, errors.New(Reason(err))
+	case !st.IsDir():
+		return dir, errors.New("it is not a folder")
+	}
+
+	return dir, nil
 }

@@ -16,275 +16,320 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Links says which links a look goes through.
+// Links determines which links a look follows.
 type Links int
 
 const (
-	// FollowNone is for what prelet writes: a link at or above it is an error, one at the end is what is there.
+	// FollowNone is for files that prelet writes: a link above the path is an error, and one at its end is the result.
 	FollowNone Links = iota
-	// FollowTrusted is for what is read: a link is followed where nobody but root and this user could have put it.
+	// FollowTrusted is for files that prelet reads: it follows a link that only root or this user could have made.
 	FollowTrusted
-	// FollowAll follows and judges every link; its caller refuses what is Loose.
+	// FollowAll follows and judges every link. The caller refuses a result that is Loose.
 	FollowAll
 )
 
-// mostLinks is how many links one path may lead through, as in the kernel.
-const mostLinks = 40
+// maxLinks is how many links one path may lead through, as in the kernel.
+const maxLinks = 40
 
-// Look is what is at a path, found without opening it: no device is armed, no FIFO waited for. Close it.
+// Look is the file or folder at a path, found without opening it, so that no device is touched and no FIFO waits. The
+// caller closes it.
 type Look struct {
 	Stat  unix.Stat_t
-	Loose *Loose // the first place on the way, the end included, that others may change; nil: none
-	Above *Loose // the same of the folders above it, the nearest one without the pardon of a sticky bit
-	// Closed is what lies in a folder that not everybody may enter. The root itself does not count: a copy of a node may lie
-	// where it likes. Nor does the kubelet's folder: it is 0750 by the kubelet and 0700 by kubeadm, whatever lies there.
+	Loose *Loose // the first place of the path, its end included, that other users may change; nil: none
+	Above *Loose // the same of the folders above; in the nearest one a sticky bit does not help
+	// Closed is set in a folder that some users may not enter. The root itself does not count, because a copy of a node
+	// may be in any folder. Neither does the kubelet's folder, which the kubelet makes 0750 and kubeadm 0700.
 	Closed bool
 
 	fd   int
 	path string
 }
 
-// Look finds what is at a path below the root, name by name, so that nothing on the way is a link unless links says so. A link
-// stays below the root. An error is a *fs.PathError that names the place as the node does.
+// Look finds the file at a path below the root, name by name, and follows links as links allows. A link stays below the
+// root. An error is a *fs.PathError with the path on the node.
 func (r Root) Look(name string, links Links) (*Look, error) {
-	root := string(r)
-	if root == "" {
-		root = "/"
-	}
-	fd, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(cmp.Or(string(r), "/"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: "/", Err: err}
+		return nil, pathError("open", "/", err)
 	}
-	w := walker{links: links, left: mostLinks, levels: []level{{fd: fd, path: "/"}}}
+	w := walker{
+		links:  links,
+		left:   maxLinks,
+		levels: []level{{fd: fd, path: "/"}},
+	}
 	defer w.close()
+
+	root := w.top()
+	if err := unix.Fstat(root.fd, &root.stat); err != nil {
+		return nil, pathError("stat", "/", err)
+	}
+	root.loose = Judge(root.fd, "/", &root.stat, true)
+
 	return w.walk(name)
 }
 
-// Find looks for a file of this machine, which may be named from the working folder.
+// Find looks for a file of this machine. The name may be relative to the working folder.
 func Find(name string, links Links) (*Look, error) {
 	name, err := filepath.Abs(name)
 	if err != nil {
 		return nil, err
 	}
+
 	return Root("").Look(name, links)
 }
 
-// level is a folder on the way, open by O_PATH.
+// level is a folder of the path, opened with O_PATH.
 type level struct {
 	fd    int
 	path  string
 	stat  unix.Stat_t
-	loose *Loose // it or a folder above it
+	loose *Loose // the folder or one above it
 }
 
-// kubeletDir is made by the kubelet (pkg/kubelet/kubelet.go, setupDataDirs) and by kubeadm, each with a mode of its own.
+// kubeletDir is created by the kubelet (pkg/kubelet/kubelet.go, setupDataDirs) and by kubeadm, with different modes.
 const kubeletDir = "/var/lib/kubelet"
 
-func (l level) isClosed() bool { return l.stat.Mode&0o001 == 0 && l.path != kubeletDir }
+func (l level) isClosed() bool {
+	return l.stat.Mode&0o001 == 0 && l.path != kubeletDir
+}
 
+// walker walks a path below a root.
 type walker struct {
 	links  Links
 	left   int // links that may still be followed
 	levels []level
-	loose  *Loose // the first on the whole way, links included
+	loose  *Loose // the first of the whole path, links included
 }
 
 func (w *walker) close() {
 	for _, l := range w.levels {
-		_ = unix.Close(l.fd) // only passed through
+		_ = unix.Close(l.fd)
 	}
 }
+
+func (w *walker) top() *level { return &w.levels[len(w.levels)-1] }
 
 func (w *walker) walk(name string) (*Look, error) {
-	if err := w.judgeRoot(); err != nil {
-		return nil, err
-	}
-	rest := split(name)
+	rest := splitPath(name)
 	for {
 		for len(rest) > 0 && (rest[0] == "." || rest[0] == "..") {
-			w.up(rest[0] == "..")
+			if rest[0] == ".." {
+				w.leave()
+			}
 			rest = rest[1:]
 		}
-		top := w.levels[len(w.levels)-1]
-		if len(rest) == 0 { // the folder that was reached
+		if len(rest) == 0 { // the path ends at this folder
 			rest = []string{"."}
 		}
-		at := path.Join(top.path, rest[0])
-		fd, err := unix.Openat(top.fd, rest[0], unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+
+		isLast := len(rest) == 1
+		look, err := w.find(rest[0], isLast)
 		if err != nil {
-			return nil, &fs.PathError{Op: "open", Path: at, Err: err}
-		}
-		look := &Look{fd: fd, path: at, Loose: top.loose, Above: top.loose}
-		if err := unix.Fstat(fd, &look.Stat); err != nil {
-			look.Close()
-			return nil, &fs.PathError{Op: "stat", Path: at, Err: err}
-		}
-		last := len(rest) == 1
-		isLink := look.Stat.Mode&unix.S_IFMT == unix.S_IFLNK
-		if look.Loose == nil {
-			look.Loose = Judge(fd, at, &look.Stat, !last)
+			return nil, err
 		}
 
+		kind := look.Stat.Mode & unix.S_IFMT
+		isResult := isLast && (kind != unix.S_IFLNK || w.links == FollowNone)
 		switch {
-		case isLink && !(last && w.links == FollowNone):
-			to, err := w.follow(at, look)
+		case isResult:
+			w.finish(look)
+			return look, nil
+		case kind == unix.S_IFLNK:
+			to, err := w.follow(look)
 			look.Close()
 			if err != nil {
-				return nil, &fs.PathError{Op: "open", Path: at, Err: err}
+				return nil, pathError("open", look.path, err)
 			}
-			w.loose = cmp.Or(w.loose, look.Loose)
-			for path.IsAbs(to) && len(w.levels) > 1 {
-				w.up(true)
-			}
-			rest = append(split(to), rest[1:]...)
-		case last:
-			look.Loose = cmp.Or(w.loose, look.Loose)
-			look.Closed = slices.ContainsFunc(w.levels[1:], level.isClosed)
-			if look.Above == nil {
-				look.Above = Judge(top.fd, top.path, &top.stat, false)
-			}
-			return look, nil
-		case look.Stat.Mode&unix.S_IFMT != unix.S_IFDIR:
-			look.Close()
-			return nil, &fs.PathError{Op: "open", Path: at, Err: unix.ENOTDIR}
-		default:
-			w.levels = append(w.levels, level{fd, at, look.Stat, look.Loose})
+			rest = append(splitPath(to), rest[1:]...)
+		case kind == unix.S_IFDIR:
+			w.levels = append(w.levels, level{look.fd, look.path, look.Stat, look.Loose})
 			rest = rest[1:]
+		default:
+			look.Close()
+			return nil, pathError("open", look.path, unix.ENOTDIR)
 		}
 	}
 }
 
-func (w *walker) judgeRoot() error {
-	root := &w.levels[0]
-	if err := unix.Fstat(root.fd, &root.stat); err != nil {
-		return &fs.PathError{Op: "stat", Path: "/", Err: err}
+// find finds a name in the present folder.
+func (w *walker) find(name string, isLast bool) (*Look, error) {
+	top := w.top()
+	at := path.Join(top.path, name)
+	fd, err := unix.Openat(top.fd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, pathError("open", at, err)
 	}
-	root.loose = Judge(root.fd, "/", &root.stat, true)
-	return nil
+
+	look := &Look{
+		fd:    fd,
+		path:  at,
+		Loose: top.loose,
+		Above: top.loose,
+	}
+	if err := unix.Fstat(fd, &look.Stat); err != nil {
+		look.Close()
+		return nil, pathError("stat", at, err)
+	}
+	if look.Loose == nil {
+		look.Loose = Judge(fd, at, &look.Stat, !isLast)
+	}
+
+	return look, nil
 }
 
-// up leaves the folder at the end, unless it is the root.
-func (w *walker) up(leave bool) {
-	if last := len(w.levels) - 1; leave && last > 0 {
-		_ = unix.Close(w.levels[last].fd) // only passed through
-		w.levels = w.levels[:last]
+// finish adds the judgement of the whole path.
+func (w *walker) finish(look *Look) {
+	look.Loose = cmp.Or(w.loose, look.Loose)
+	look.Closed = slices.ContainsFunc(w.levels[1:], level.isClosed)
+	if look.Above == nil {
+		top := w.top()
+		look.Above = Judge(top.fd, top.path, &top.stat, false)
 	}
 }
 
-// follow reads where the link at a path leads, if this look may go there.
-func (w *walker) follow(at string, link *Look) (string, error) {
+// leave returns to the folder above, unless this is the root.
+func (w *walker) leave() {
+	if len(w.levels) > 1 {
+		_ = unix.Close(w.top().fd)
+		w.levels = w.levels[:len(w.levels)-1]
+	}
+}
+
+// follow returns the target of a link, if it may be followed. For an absolute target it returns to the root.
+func (w *walker) follow(link *Look) (string, error) {
 	switch {
 	case w.links == FollowNone:
-		return "", fmt.Errorf("%s is a link, and prelet follows none where it writes: name the real path in the site", at)
+		return "", fmt.Errorf(
+			"%s is a link, and prelet writes through none: name the real path in the site",
+			link.path,
+		)
 	case w.links == FollowTrusted && link.Loose != nil:
-		return "", fmt.Errorf("it is a link that others may have put there, for %w", link.Loose)
+		return "", fmt.Errorf("it is a link that other users may have made, because %w", link.Loose)
 	case w.left == 0:
 		return "", unix.ELOOP
 	}
 	w.left--
+	w.loose = cmp.Or(w.loose, link.Loose)
+
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(link.fd, "", buf)
 	if err != nil {
 		return "", err
 	}
-	return string(buf[:n]), nil
+	to := string(buf[:n])
+	for path.IsAbs(to) && len(w.levels) > 1 {
+		w.leave()
+	}
+
+	return to, nil
 }
 
-func split(p string) []string {
+func splitPath(p string) []string {
 	return strings.FieldsFunc(p, func(r rune) bool { return r == '/' })
 }
 
-// Close forgets what was found.
-func (l *Look) Close() { _ = unix.Close(l.fd) } // never read from
+// Close releases the file.
+func (l *Look) Close() { _ = unix.Close(l.fd) }
 
-// Mode is the kind of what was found, and its permissions.
+// Mode returns the kind of the file and its permissions.
 func (l *Look) Mode() fs.FileMode {
 	m := fs.FileMode(l.Stat.Mode & 0o777)
-	for bit, v := range map[uint32]fs.FileMode{unix.S_ISUID: fs.ModeSetuid, unix.S_ISGID: fs.ModeSetgid, unix.S_ISVTX: fs.ModeSticky} {
+	bits := map[uint32]fs.FileMode{
+		unix.S_ISUID: fs.ModeSetuid,
+		unix.S_ISGID: fs.ModeSetgid,
+		unix.S_ISVTX: fs.ModeSticky,
+	}
+	for bit, v := range bits {
 		if l.Stat.Mode&bit != 0 {
 			m |= v
 		}
 	}
+
 	switch l.Stat.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
+		return m
 	case unix.S_IFDIR:
-		m |= fs.ModeDir
+		return m | fs.ModeDir
 	case unix.S_IFLNK:
-		m |= fs.ModeSymlink
+		return m | fs.ModeSymlink
 	case unix.S_IFIFO:
-		m |= fs.ModeNamedPipe
+		return m | fs.ModeNamedPipe
 	case unix.S_IFSOCK:
-		m |= fs.ModeSocket
-	default:
-		m |= fs.ModeDevice
+		return m | fs.ModeSocket
 	}
-	return m
+
+	return m | fs.ModeDevice
 }
 
-// ReadFile reads a regular file of this machine, max bytes at most. Unlike os.ReadFile it never waits, as for the writer of a
-// FIFO. Links are followed: it is for files of prelet's own, and for those that somebody named.
-func ReadFile(name string, max int64) ([]byte, error) {
+// ReadFile reads a regular file of this machine, at most limit bytes. Unlike os.ReadFile it never waits, for example
+// for the writer of a FIFO. It follows links, and is meant for prelet's own files and for those that a user named.
+func ReadFile(name string, limit int64) ([]byte, error) {
 	look, err := Find(name, FollowAll)
 	if err != nil {
 		return nil, err
 	}
 	defer look.Close()
-	return look.Read(max)
+
+	return look.Read(limit)
 }
 
-// Open opens the regular file that was found, and nothing else.
+// Open opens the file that was found if it is a regular file.
 func (l *Look) Open() (*os.File, error) {
 	if m := l.Mode(); !m.IsRegular() {
-		return nil, &fs.PathError{Op: "open", Path: l.path, Err: fmt.Errorf("it is a %s, not a file", KindOf(m))}
+		return nil, pathError("open", l.path, fmt.Errorf("it is a %s, not a file", KindOf(m)))
 	}
+
 	return l.reopen(unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY)
 }
 
-// Names lists the folder that was found, at most n names.
+// Names returns at most n names in the folder that was found.
 func (l *Look) Names(n int) ([]string, error) {
 	f, err := l.reopen(unix.O_RDONLY | unix.O_DIRECTORY)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+
 	names, err := f.Readdirnames(n)
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
+
 	return names, err
 }
 
-// Read reads the regular file that was found: max bytes at most.
-func (l *Look) Read(max int64) ([]byte, error) {
+// ErrTooLarge is in the error of a file that has more bytes than its limit.
+var ErrTooLarge = errors.New("it has more than")
+
+// Read reads the regular file that was found, at most limit bytes.
+func (l *Look) Read(limit int64) ([]byte, error) {
 	f, err := l.Open()
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, max+1))
-	switch {
-	case err != nil:
-		return nil, &fs.PathError{Op: "read", Path: l.path, Err: fileError(err)}
-	case int64(len(b)) > max:
-		return nil, &fs.PathError{Op: "read", Path: l.path, Err: fmt.Errorf("it has more than %d bytes", max)}
+
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(b)) > limit {
+		err = fmt.Errorf("%w %d bytes", ErrTooLarge, limit)
 	}
+	if err != nil {
+		return nil, pathError("read", l.path, stripPath(err))
+	}
+
 	return b, nil
 }
 
-// reopen opens for reading what was found, whatever its name means by now.
+// reopen opens the file that was found for reading, even if its name means another file by now.
 func (l *Look) reopen(flags int) (*os.File, error) {
 	fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(l.fd), flags|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: l.path, Err: err}
+		return nil, pathError("open", l.path, err)
 	}
+
 	return os.NewFile(uintptr(fd), l.path), nil
 }
 
-// fileError is an error without the path in it.
-func fileError(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
+func pathError(op, name string, err error) error {
+	return &fs.PathError{Op: op, Path: name, Err: err}
 }

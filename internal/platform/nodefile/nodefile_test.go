@@ -10,7 +10,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// TestText reads what is a file and what is none. A FIFO has nobody at its other end: to open it must not wait.
+// TestText reads regular files and other kinds. A FIFO has no process at its other end: opening it must not wait.
 func TestText(t *testing.T) {
 	root := t.TempDir()
 	err := errors.Join(
@@ -31,10 +31,10 @@ func TestText(t *testing.T) {
 		"/file":      {"", ""},
 		"/none":      {fault.Absent, "/none: no such file or directory"},
 		"/file/none": {fault.Absent, "/file/none: not a directory"},
-		"/bytes":     {fault.FileUnusable, "/bytes is no UTF-8 text"},
-		"/large":     {fault.FileUnusable, "/large is larger than 2 MiB"},
-		"/folder":    {fault.FileUnusable, "/folder is a folder, not a file"},
-		"/fifo":      {fault.FileUnusable, "/fifo is a FIFO, not a file"},
+		"/bytes":     {fault.FileUnusable, "/bytes is not UTF-8 text"},
+		"/large":     {fault.FileUnusable, "/large: it has more than 2097152 bytes"},
+		"/folder":    {fault.FileUnusable, "/folder: it is a folder, not a file"},
+		"/fifo":      {fault.FileUnusable, "/fifo: it is a FIFO, not a file"},
 	} {
 		text, f := Root(root).Text(path)
 		switch {

@@ -18,7 +18,7 @@ const stranger = 1000
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("only root can give a file to another user")
+		t.Skip("needs root, to give a file to another user")
 	}
 }
 
@@ -45,7 +45,7 @@ func setACL(t *testing.T, path string, tag uint16, id uint32) {
 		acl = binary.LittleEndian.AppendUint32(acl, e.id)
 	}
 	if err := unix.Setxattr(path, aclName, acl, 0); errors.Is(err, unix.ENOTSUP) {
-		t.Skip("this file system has no ACLs")
+		t.Skip("needs a TMPDIR whose file system has ACLs")
 	} else if err != nil {
 		t.Fatal(err)
 	}
@@ -118,12 +118,14 @@ func TestLinksOfOthers(t *testing.T) {
 		os.Chown(filepath.Join(root, "home"), stranger, stranger),
 	))
 	for path, want := range map[string]string{
-		"/etc/copy":           "",
-		"/etc/out":            "",
-		"/etc/../etc/copy":    "",
-		"/etc/loop":           "/etc/loop: too many levels of symbolic links",
-		"/home/link":          "/home/link: it is a link that others may have put there, for /home belongs to uid 1000",
-		"/home/folder/shadow": "/home/folder/shadow: it is a link that others may have put there, for /home belongs to uid 1000",
+		"/etc/copy":        "",
+		"/etc/out":         "",
+		"/etc/../etc/copy": "",
+		"/etc/loop":        "/etc/loop: too many levels of symbolic links",
+		"/home/link": "/home/link: it is a link that other users may have made, because /home belongs " +
+			"to uid 1000",
+		"/home/folder/shadow": "/home/folder/shadow: it is a link that other users may have made, because " +
+			"/home belongs to uid 1000",
 	} {
 		text, f := Root(root).Text(path)
 		switch {
@@ -147,14 +149,15 @@ func TestLinksOfOthers(t *testing.T) {
 	}
 }
 
-// TestNothingIsOpenedBeforeItIsKnown looks at a device, whose opening may do something, and at a FIFO, whose opening waits.
+// TestNothingIsOpenedBeforeItIsKnown looks at a device, whose opening may do something, and at a FIFO, whose opening
+// waits.
 func TestNothingIsOpenedBeforeItIsKnown(t *testing.T) {
 	root := t.TempDir()
 	must(t, syscall.Mkfifo(filepath.Join(root, "fifo"), 0o600))
 	if os.Geteuid() == 0 {
 		// A device that no driver has: to open it is ENXIO, to look at it is not.
 		if err := unix.Mknod(filepath.Join(root, "device"), unix.S_IFCHR|0o600, int(unix.Mkdev(254, 254))); err == nil {
-			if _, f := Root(root).Text("/device"); f == nil || f.Why != "/device is a device, not a file" {
+			if _, f := Root(root).Text("/device"); f == nil || f.Why != "/device: it is a device, not a file" {
 				t.Errorf("got %v, want that it is a device", f)
 			}
 		}

@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// OwnUnit returns the unit that this process belongs to, "" if there is none. It needs no D-Bus: it reads
-// /proc/self/cgroup.
+// OwnUnit returns the unit of this process, or "" if there is none. It needs no D-Bus: it reads /proc/self/cgroup.
 func OwnUnit() string {
 	text, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		return ""
 	}
-	return unitOfCgroup(string(text))
+
+	return parseCgroup(string(text))
 }
 
-// unitOfCgroup returns the unit that owns a control group, given the text of a /proc/PID/cgroup, as systemd does it
+// parseCgroup returns the unit that owns a control group, given the text of a /proc/PID/cgroup, as systemd finds it
 // (cg_pid_get_unit). Among the units of a user manager it returns the innermost; prelet's are units of the system.
-func unitOfCgroup(text string) string {
+func parseCgroup(text string) string {
 	unit := ""
 	for line := range strings.Lines(text) {
 		// hierarchy:controllers:path. cgroup v1 has many hierarchies, of which systemd's own names the unit.
@@ -32,5 +32,6 @@ func unitOfCgroup(text string) string {
 			}
 		}
 	}
+
 	return unit
 }

@@ -12,8 +12,8 @@ func TestUnitOfCgroup(t *testing.T) {
 		{"", ""},
 		{"nonsense", ""},
 	} {
-		if got := unitOfCgroup(c.cgroup); got != c.want {
-			t.Errorf("unitOfCgroup(%q): got %q, want %q", c.cgroup, got, c.want)
+		if got := parseCgroup(c.cgroup); got != c.want {
+			t.Errorf("parseCgroup(%q): got %q, want %q", c.cgroup, got, c.want)
 		}
 	}
 }

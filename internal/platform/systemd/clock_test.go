@@ -11,7 +11,7 @@ import (
 )
 
 // Each way to set a clock ends the wait, and nothing else does.
-func TestTimeSync(t *testing.T) {
+func TestWaitClock(t *testing.T) {
 	never := func() (bool, error) { return false, nil }
 	denied := func() (bool, error) { return false, os.ErrPermission }
 	early := time.Unix(3600, 0)
@@ -34,8 +34,12 @@ func TestTimeSync(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			run := t.TempDir()
 			looks := 0
-			s := TimeSync{Run: run, Kernel: c.kernel, Poll: time.Millisecond, Monotonic: func() time.Duration { return time.Duration(looks) * time.Millisecond },
-				Wall: func() time.Time {
+			s := clockWatch{
+				mark:      filepath.Join(run, "synchronized"),
+				kernel:    c.kernel,
+				poll:      time.Millisecond,
+				monotonic: func() time.Duration { return time.Duration(looks) * time.Millisecond },
+				wall: func() time.Time {
 					looks++
 					now := early.Add(time.Duration(looks) * time.Millisecond)
 					if looks > 3 {
@@ -47,19 +51,21 @@ func TestTimeSync(t *testing.T) {
 						}
 					}
 					return now
-				}}
+				},
+			}
 			wait := 10 * time.Second
 			if !c.set {
 				wait = 50 * time.Millisecond
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), wait)
 			defer cancel()
-			err := s.Wait(ctx)
+			err := s.wait(ctx)
 			if c.set != (err == nil) {
-				t.Fatalf("set %v, and the wait ended with %v", c.set, err)
+				t.Fatalf("wait: got %v; want success %v", err, c.set)
 			}
-			if err != nil && (!errors.Is(err, ErrClockNotSet) || !strings.Contains(err.Error(), run) || !strings.Contains(err.Error(), "1970-01-01T01:00:")) {
-				t.Errorf("%v names neither what was looked at nor the time it is", err)
+			if err != nil &&
+				(!errors.Is(err, ErrClockNotSet) || !strings.Contains(err.Error(), run) || !strings.Contains(err.Error(), "1970-01-01T01:00:")) {
+				t.Errorf("got %v; want %v, the file and the present time", err, ErrClockNotSet)
 			}
 		})
 	}
@@ -67,7 +73,7 @@ func TestTimeSync(t *testing.T) {
 
 // The kernel answers an unprivileged process, or says that it does not.
 func TestKernelClock(t *testing.T) {
-	if set, err := kernelClock(); set && err != nil {
-		t.Errorf("set, and %v", err)
+	if set, err := readKernelClock(); set && err != nil {
+		t.Errorf("got set and %v, want one of the two", err)
 	}
 }

@@ -5,8 +5,9 @@ import (
 	"github.com/prelet/prelet/internal/platform/systemd"
 )
 
-// The state machine and systemd do not import one another: that the types which both spell are the same is checked here.
+// The state machine and systemd do not import one another: that the types which both spell are the same is checked
+// here.
 var (
-	_ activate.Units = (*systemd.Conn)(nil)
-	_ activate.Clock = systemd.Clock{}
+	_ activation.Units = (*systemd.Conn)(nil)
+	_ activation.Clock = systemd.Clock{}
 )

@@ -14,7 +14,7 @@ import (
 )
 
 // credentialStores returns the folders in which ImportCredential=, and LoadCredential= without a path, look for a
-// credential, apart from what systemd's own environment was given (systemd.exec(5)).
+// credential, apart from systemd's own environment (systemd.exec(5)).
 func credentialStores() []string {
 	return []string{
 		"/etc/credstore", "/etc/credstore.encrypted",
@@ -27,16 +27,19 @@ func credentialStores() []string {
 // unitFolders returns the folders of unit files and of their drop-ins (systemd.unit(5)).
 func unitFolders() []string {
 	return []string{
-		"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
+		"/etc/systemd/system",
+		"/run/systemd/system",
+		"/usr/local/lib/systemd/system",
+		"/usr/lib/systemd/system",
 	}
 }
 
-// CheckGiven returns nil if a unit would get a credential, as far as that can be seen from outside of the unit: this
-// process has it, it is in a store below root, or the unit or one of its drop-ins loads it from a file that can be
-// read. The content is not read. root is a folder; "" is /.
+// CheckGiven returns nil if a unit would get a credential, as far as that is visible outside of the unit: this process
+// has it, it is in a store below root, or the unit or one of its drop-ins loads it from a file that can be read. The
+// content is not read. root is a folder; "" is /.
 func (c Credentials) CheckGiven(root, unit, name string) error {
 	_, err := c.Read(name)
-	if err == nil || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrNoCredentials) {
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 
@@ -46,7 +49,8 @@ func (c Credentials) CheckGiven(root, unit, name string) error {
 	}
 
 	if file, conf, ok := findLoaded(root, unit, name); ok {
-		if err := checkReadable(filepath.Join("/", root, file)); err != nil {
+		err = checkReadable(filepath.Join("/", root, file))
+		if err != nil {
 			return fmt.Errorf("%s loads it from %s: %s", conf, file, nodefile.Reason(err))
 		}
 		return nil
@@ -55,11 +59,12 @@ func (c Credentials) CheckGiven(root, unit, name string) error {
 	if denied != nil {
 		return denied
 	}
+
 	return fmt.Errorf("it is in none of systemd's stores, and no drop-in of %s loads it", unit)
 }
 
-// findInStores reports whether a store below root has a credential. If none has it, and this user may not look into one
-// of them, denied is the error of the last such store.
+// findInStores reports whether a store below root has a credential. If no store has it and this user may not look into
+// one of them, denied is the error of the last such store.
 func findInStores(root, name string) (found bool, denied error) {
 	for _, dir := range credentialStores() {
 		err := checkReadable(filepath.Join("/", root, dir, name))
@@ -70,6 +75,7 @@ func findInStores(root, name string) (found bool, denied error) {
 			denied = err
 		}
 	}
+
 	return false, denied
 }
 
@@ -90,6 +96,7 @@ func findLoaded(root, unit, name string) (file, conf string, ok bool) {
 			}
 		}
 	}
+
 	return "", "", false
 }
 
@@ -97,14 +104,16 @@ func findLoaded(root, unit, name string) (file, conf string, ok bool) {
 // absolute path are skipped: systemd looks into its stores for them.
 func parseLoaded(text, name string) (file string, ok bool) {
 	for line := range strings.Lines(text) {
-		key, value, found := strings.Cut(strings.TrimSpace(line), "=")
-		if !found || key != "LoadCredential" && key != "LoadCredentialEncrypted" {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		if key != "LoadCredential" && key != "LoadCredentialEncrypted" {
 			continue
 		}
-		if id, path, has := strings.Cut(value, ":"); has && id == name && strings.HasPrefix(path, "/") {
+		id, path, _ := strings.Cut(value, ":")
+		if id == name && strings.HasPrefix(path, "/") {
 			file, ok = path, true
 		}
 	}
+
 	return file, ok
 }
 
@@ -114,5 +123,6 @@ func checkReadable(path string) error {
 	if err != nil {
 		return err
 	}
+
 	return f.Close()
 }

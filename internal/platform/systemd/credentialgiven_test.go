@@ -24,7 +24,7 @@ func TestCheckGiven(t *testing.T) {
 	root, given := t.TempDir(), t.TempDir()
 	writeFile(t, given, "process", "x")
 	writeFile(t, root, "/root/token", "x")
-	// go-systemd's unit package reads no line of more than 2048 bytes, and nothing of a file that has one.
+	// go-systemd's unit package cannot read a line of more than 2048 bytes, and rejects the whole file.
 	long := "SetCredential=other:" + strings.Repeat("x", 4096) + "\n"
 	writeFile(t, root, "/etc/systemd/system/prelet.service.d/10.conf", "[Service]\n"+long+
 		"LoadCredential=loaded:/root/token\n"+
@@ -75,7 +75,7 @@ func TestCheckGivenFolders(t *testing.T) {
 // credential itself.
 func TestCheckGivenDenied(t *testing.T) {
 	if os.Getuid() == 0 {
-		t.Skip("root may read everything")
+		t.Skip("needs a user other than root, who may read every file")
 	}
 	root := t.TempDir()
 	writeFile(t, root, "/etc/credstore/x", "x")

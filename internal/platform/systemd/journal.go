@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"strings"
 	"sync"
@@ -13,18 +14,18 @@ import (
 	"github.com/coreos/go-systemd/v22/journal"
 )
 
-// Keys of log attributes that become fields with a meaning. Any other key k becomes PRELET_K.
+// Keys of log attributes that become special fields. Any other key k becomes PRELET_K.
 const (
 	KeyStage      = "stage"      // PRELET_STAGE: the stage's address, or "gate", "commit", "verify"
 	KeyGeneration = "generation" // PRELET_GENERATION
 	KeyMessage    = "message_id" // MESSAGE_ID: 32 hexadecimal digits that name a kind of message
-	KeyUnit       = "unit"       // OBJECT_SYSTEMD_UNIT: systemctl status and journalctl -u of that unit show the entry as well
+	KeyUnit       = "unit"       // OBJECT_SYSTEMD_UNIT: journalctl -u of that unit shows the entry too
 )
 
-// JournalSend hands one entry to journald; journal.Send of go-systemd is the real one.
+// JournalSend sends one entry to journald, as journal.Send of go-systemd does.
 type JournalSend func(message string, priority journal.Priority, fields map[string]string) error
 
-// JournalHandler writes log records as journald entries with fields. Redact stands before every byte that leaves.
+// JournalHandler writes log records as journald entries with fields. It redacts every text.
 type JournalHandler struct {
 	send   JournalSend
 	redact func(string) string
@@ -36,22 +37,37 @@ type JournalHandler struct {
 // journalTimeout is how long an entry waits for a journald whose queue of messages is full.
 const journalTimeout = time.Second
 
-// NewJournalHandler returns a handler for slog.New. Pass journal.Send as send where JournalEnabled says so. An entry
-// that send does not hand over within a second is an error, and so is, at once, every other until it has.
+// NewJournalHandler returns a handler for slog.New. If send does not return within a second, the entry is an error, and
+// so is each later entry until send has returned.
 func NewJournalHandler(send JournalSend, redact func(string) string, level slog.Leveler) *JournalHandler {
-	return &JournalHandler{send: (&journalQueue{send: send}).put, redact: redact, level: level, fields: map[string]string{"SYSLOG_IDENTIFIER": "prelet"}}
+	return &JournalHandler{
+		send:   (&journalQueue{send: send}).put,
+		redact: redact,
+		level:  level,
+		fields: map[string]string{"SYSLOG_IDENTIFIER": "prelet"},
+	}
 }
 
-// journalQueue gives up waiting for a journald that does not read; journal.Send has no deadline. It is safe for
+// NewJournalLogger returns a logger that writes entries with fields to the journal, from level info on. It returns nil
+// if journald does not run. redact is applied to each text.
+func NewJournalLogger(redact func(string) string) *slog.Logger {
+	if !journal.Enabled() {
+		return nil
+	}
+
+	return slog.New(NewJournalHandler(journal.Send, redact, slog.LevelInfo))
+}
+
+// journalQueue stops waiting for a journald that does not read, because journal.Send has no deadline. It is safe for
 // concurrent use.
 type journalQueue struct {
 	send JournalSend
 
 	mu   sync.Mutex
-	late <-chan struct{} // closed when an entry that was given up has arrived after all; nil for none
+	late <-chan struct{} // closed when an entry that timed out has been sent; nil if there is none
 }
 
-// put sends an entry. While an earlier one waits it drops the entry, so that all of them together wait for a second.
+// put sends an entry. It drops the entry while an earlier one waits, so that all entries together wait for one second.
 func (q *journalQueue) put(message string, priority journal.Priority, fields map[string]string) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -61,23 +77,21 @@ func (q *journalQueue) put(message string, priority journal.Priority, fields map
 		q.late = nil
 	default:
 	}
-
 	if q.late != nil {
-		return fmt.Errorf("journal: dropped, because an earlier entry was not read: %w", os.ErrDeadlineExceeded)
+		return fmt.Errorf(
+			"journal: dropped, because an earlier entry was not read: %w",
+			os.ErrDeadlineExceeded,
+		)
 	}
 
-	sent, done := make(chan error, 1), make(chan struct{})
-
-	go func() {
+	done := make(chan struct{})
+	err := sendWithin(journalTimeout, func() error {
 		defer close(done)
-		sent <- q.send(message, priority, fields)
-	}()
-
-	err := waitSent(sent, journalTimeout)
+		return q.send(message, priority, fields)
+	})
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		q.late = done
 	}
-
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
@@ -85,46 +99,31 @@ func (q *journalQueue) put(message string, priority journal.Priority, fields map
 	return nil
 }
 
-// NewJournalLogger returns a logger that writes entries with fields to the journal, from level info on. It returns nil
-// if no journald listens. redact is applied to each text.
-func NewJournalLogger(redact func(string) string) *slog.Logger {
-	if !JournalEnabled() {
-		return nil
-	}
-	return slog.New(NewJournalHandler(journal.Send, redact, slog.LevelInfo))
-}
-
-// JournalEnabled says whether a journald listens on this machine.
-func JournalEnabled() bool { return journal.Enabled() }
-
 // Enabled implements slog.Handler.
 func (h *JournalHandler) Enabled(_ context.Context, level slog.Level) bool {
 	return level >= h.level.Level()
 }
 
-// Handle implements slog.Handler. Its error is for a second handler, if there is one: logging never decides anything.
+// Handle implements slog.Handler. Its error is for a second handler, if there is one. A failed log entry never stops
+// prelet.
 func (h *JournalHandler) Handle(_ context.Context, record slog.Record) error {
-	fields := make(map[string]string, len(h.fields)+record.NumAttrs())
-	for name, value := range h.fields {
-		fields[name] = value
-	}
+	fields := maps.Clone(h.fields)
 	record.Attrs(func(attr slog.Attr) bool {
-		h.put(fields, h.prefix, attr)
+		h.addField(fields, h.prefix, attr)
 		return true
 	})
-	return h.send(h.redact(record.Message), priority(record.Level), fields)
+
+	return h.send(h.redact(record.Message), journalPriority(record.Level), fields)
 }
 
 // WithAttrs implements slog.Handler.
 func (h *JournalHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	next := *h
-	next.fields = make(map[string]string, len(h.fields)+len(attrs))
-	for name, value := range h.fields {
-		next.fields[name] = value
-	}
+	next.fields = maps.Clone(h.fields)
 	for _, attr := range attrs {
-		h.put(next.fields, h.prefix, attr)
+		h.addField(next.fields, h.prefix, attr)
 	}
+
 	return &next
 }
 
@@ -135,28 +134,27 @@ func (h *JournalHandler) WithGroup(name string) slog.Handler {
 	}
 	next := *h
 	next.prefix = h.prefix + name + "_"
+
 	return &next
 }
 
-func (h *JournalHandler) put(fields map[string]string, prefix string, attr slog.Attr) {
+func (h *JournalHandler) addField(fields map[string]string, prefix string, attr slog.Attr) {
 	value := attr.Value.Resolve()
-	if value.Kind() == slog.KindGroup {
+	switch {
+	case value.Kind() == slog.KindGroup:
 		if attr.Key != "" {
 			prefix += attr.Key + "_"
 		}
 		for _, member := range value.Group() {
-			h.put(fields, prefix, member)
+			h.addField(fields, prefix, member)
 		}
-		return
+	case attr.Key != "":
+		fields[fieldName(prefix+attr.Key)] = h.redact(value.String())
 	}
-	if attr.Key == "" {
-		return
-	}
-	fields[fieldName(prefix+attr.Key)] = h.redact(value.String())
 }
 
-// fieldName makes a name that journald takes: upper-case letters, digits and "_", at most 64. go-systemd only complains
-// of others on stderr and sends them all the same, so none may reach it.
+// fieldName returns a name that journald accepts: upper-case letters, digits and "_", at most 64. go-systemd only warns
+// about other names on stderr and sends them.
 func fieldName(key string) string {
 	switch key {
 	case KeyMessage:
@@ -164,6 +162,7 @@ func fieldName(key string) string {
 	case KeyUnit:
 		return "OBJECT_SYSTEMD_UNIT"
 	}
+
 	name := "PRELET_" + strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z':
@@ -173,10 +172,11 @@ func fieldName(key string) string {
 		}
 		return '_'
 	}, key)
+
 	return name[:min(len(name), 64)]
 }
 
-func priority(level slog.Level) journal.Priority {
+func journalPriority(level slog.Level) journal.Priority {
 	switch {
 	case level >= slog.LevelError:
 		return journal.PriErr
@@ -185,5 +185,6 @@ func priority(level slog.Level) journal.Priority {
 	case level >= slog.LevelInfo:
 		return journal.PriInfo
 	}
+
 	return journal.PriDebug
 }

@@ -21,23 +21,34 @@ func TestLog(t *testing.T) {
 	at := time.Unix(1_800_000_000, 123_456_789)
 	script(`printf '%s\n' "$@"`)
 	got, err := Log(t.Context(), "kubelet.service", at)
-	if want := "--quiet --no-pager --output=cat --lines=4000 --since=@1800000000.123456 _SYSTEMD_UNIT=kubelet.service"; err != nil || strings.Join(got, " ") != want {
+	if want := "--quiet --no-pager --lines=4000 --output=cat --since=@1800000000.123456 " +
+		"_SYSTEMD_UNIT=kubelet.service"; err != nil ||
+		strings.Join(got, " ") != want {
 		t.Errorf("%q, %v, want %s", got, err, want)
+	}
+	text, err := BootLog(t.Context(), "a.service", "b.service")
+	if want := "--quiet --no-pager --lines=4000 --boot --output=short-iso-precise --unit=a.service " +
+		"--unit=b.service"; err != nil || strings.ReplaceAll(text, "\n", " ") != want {
+		t.Errorf("BootLog: got %q, %v; want %s", text, err, want)
 	}
 	script(":")
 	if got, err := Log(t.Context(), "x", at); len(got) != 0 || err != nil {
-		t.Errorf("an empty log: %q, %v", got, err)
+		t.Errorf("an empty log: got %q, %v; want nothing", got, err)
 	}
 	script("echo No journal files were found. >&2; exit 1")
 	if _, err := Log(t.Context(), "x", at); err == nil || !strings.Contains(err.Error(), "No journal files") {
-		t.Errorf("no journal: %v", err)
+		t.Errorf("no journal: got %v, want journalctl's error", err)
 	}
-	script("i=0; while [ $i -lt 40000 ]; do echo \"line $i aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"; i=$((i+1)); done")
-	if got, err := Log(t.Context(), "x", at); err != nil || !strings.HasPrefix(got[len(got)-1], "line 39999 ") || len(strings.Join(got, "\n")) > logBytes {
-		t.Errorf("a flood: %d lines, %v", len(got), err)
+	script(
+		"i=0; while [ $i -lt 40000 ]; do echo \"line $i " +
+			"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"; i=$((i+1)); done",
+	)
+	if got, err := Log(t.Context(), "x", at); err != nil || !strings.HasPrefix(got[len(got)-1], "line 39999 ") ||
+		len(strings.Join(got, "\n")) > logBytes {
+		t.Errorf("a flood: got %d lines, %v; want the newest %d bytes", len(got), err, logBytes)
 	}
 	t.Setenv("PATH", t.TempDir())
 	if _, err := Log(t.Context(), "x", at); err == nil {
-		t.Error("without journalctl: no error")
+		t.Error("without journalctl: got no error, want one")
 	}
 }

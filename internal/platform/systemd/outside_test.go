@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/journal"
+
+	"github.com/prelet/prelet/internal/lang/value"
 )
 
 func env(pairs ...string) func(string) string {
@@ -123,25 +125,27 @@ func TestCredential(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := c.Read(name); err != nil || string(got) != content {
-			t.Errorf("%s: %d bytes, %v", name, len(got), err)
+			t.Errorf("%s: got %d bytes, %v; want the content", name, len(got), err)
 		}
 	}
 	names, err := c.Names()
 	if err != nil || strings.Join(names, " ") != "big bootstrap-token prelet.var.region" {
-		t.Errorf("%v, %v", names, err)
+		t.Errorf("got %v, %v; want the valid names", names, err)
 	}
 }
 
 func TestCredentialThatIsNotThere(t *testing.T) {
 	_, c := credentials(t)
-	if _, err := c.Read("bootstrap-token"); !errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrUnusable) || errors.Is(err, ErrNoCredentials) {
-		t.Errorf("missing: %v", err)
+	if _, err := c.Read("bootstrap-token"); !errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrUnusable) ||
+		errors.Is(err, ErrNoCredentials) {
+		t.Errorf("missing: got %v, want fs.ErrNotExist alone", err)
 	}
-	if _, err := NewCredentials(env()).Read("bootstrap-token"); !errors.Is(err, fs.ErrNotExist) || !errors.Is(err, ErrNoCredentials) {
-		t.Errorf("no folder: %v", err)
+	if _, err := NewCredentials(env()).Read("bootstrap-token"); !errors.Is(err, fs.ErrNotExist) ||
+		!errors.Is(err, ErrNoCredentials) {
+		t.Errorf("no folder: got %v, want ErrNoCredentials and fs.ErrNotExist", err)
 	}
 	if names, err := NewCredentials(env()).Names(); names != nil || err != nil {
-		t.Errorf("no folder: %v, %v", names, err)
+		t.Errorf("no folder: got %v, %v; want nothing", names, err)
 	}
 }
 
@@ -166,27 +170,30 @@ func TestCredentialIsRefused(t *testing.T) {
 	} {
 		dir, c := credentials(t)
 		if err := make(filepath.Join(dir, "x")); err != nil {
-			t.Fatalf("%s: %v", name, err)
+			t.Fatalf("making %s: got %v, want no error", name, err)
 		}
 		got, err := c.Read("x")
 		if got != nil || !errors.Is(err, ErrUnusable) {
-			t.Errorf("%s: %d bytes, %v", name, len(got), err)
+			t.Errorf("%s: got %d bytes, %v; want ErrUnusable", name, len(got), err)
 		}
 		if err != nil && strings.Contains(err.Error(), secret) {
-			t.Errorf("%s: the error holds the secret", name)
+			t.Errorf("%s: got the secret in the error, want it without", name)
 		}
 	}
 }
 
 func TestCredentialNames(t *testing.T) {
 	dir, _ := credentials(t)
-	if err := errors.Join(os.WriteFile(filepath.Join(dir, "secret"), []byte("x"), 0o400), os.Mkdir(filepath.Join(dir, "sub"), 0o700)); err != nil {
+	if err := errors.Join(
+		os.WriteFile(filepath.Join(dir, "secret"), []byte("x"), 0o400),
+		os.Mkdir(filepath.Join(dir, "sub"), 0o700),
+	); err != nil {
 		t.Fatal(err)
 	}
 	c := NewCredentials(env("CREDENTIALS_DIRECTORY", filepath.Join(dir, "sub")))
 	for _, name := range []string{"", ".", "..", "../secret", "/etc/passwd", "a/b", "a:b", "a b", "a\nb", "a\x00b", "ä", strings.Repeat("a", 256)} {
 		if _, err := c.Read(name); !errors.Is(err, ErrUnusable) {
-			t.Errorf("%q: %v", name, err)
+			t.Errorf("%q: got %v, want ErrUnusable", name, err)
 		}
 	}
 }
@@ -195,8 +202,8 @@ func FuzzCredentialName(f *testing.F) {
 	f.Add("bootstrap-token")
 	f.Add("../../etc/shadow")
 	f.Fuzz(func(t *testing.T, name string) {
-		if checkName(name) == nil && (name != filepath.Base(name) || !filepath.IsLocal(name)) {
-			t.Errorf("%q leaves the folder", name)
+		if value.CheckCredentialName(name) == nil && (name != filepath.Base(name) || !filepath.IsLocal(name)) {
+			t.Errorf("%q: got a name that leaves the folder, want it refused", name)
 		}
 	})
 }
@@ -215,20 +222,38 @@ func TestJournalFields(t *testing.T) {
 	redact := strings.NewReplacer("s3cr3t", "(sensitive)").Replace
 	log := slog.New(NewJournalHandler(send, redact, slog.LevelInfo)).With(KeyGeneration, 7)
 	log.Debug("not kept")
-	log.Error("held back: s3cr3t", KeyStage, "gate", KeyUnit, "kubelet.service", KeyMessage, "837169c7318848e6b6ee5cf825982f47")
+	log.Error(
+		"held back: s3cr3t",
+		KeyStage,
+		"gate",
+		KeyUnit,
+		"kubelet.service",
+		KeyMessage,
+		"837169c7318848e6b6ee5cf825982f47",
+	)
 	log.WithGroup("net").Warn("slow", "retry-after", "s3cr3t", slog.Group("peer", "port", 6443), "ünïcode", true)
 
 	want := []entry{
-		{"held back: (sensitive)", journal.PriErr, map[string]string{"SYSLOG_IDENTIFIER": "prelet", "PRELET_GENERATION": "7",
-			"PRELET_STAGE": "gate", "OBJECT_SYSTEMD_UNIT": "kubelet.service", "MESSAGE_ID": "837169c7318848e6b6ee5cf825982f47"}},
+		{
+			"held back: (sensitive)",
+			journal.PriErr,
+			map[string]string{
+				"SYSLOG_IDENTIFIER":   "prelet",
+				"PRELET_GENERATION":   "7",
+				"PRELET_STAGE":        "gate",
+				"OBJECT_SYSTEMD_UNIT": "kubelet.service",
+				"MESSAGE_ID":          "837169c7318848e6b6ee5cf825982f47",
+			},
+		},
 		{"slow", journal.PriWarning, map[string]string{"SYSLOG_IDENTIFIER": "prelet", "PRELET_GENERATION": "7",
 			"PRELET_NET_RETRY_AFTER": "(sensitive)", "PRELET_NET_PEER_PORT": "6443", "PRELET_NET__N_CODE": "true"}},
 	}
 	if len(got) != len(want) {
-		t.Fatalf("%d entries: %v", len(got), got)
+		t.Fatalf("got %d entries %v, want two", len(got), got)
 	}
 	for i := range want {
-		if got[i].message != want[i].message || got[i].priority != want[i].priority || !maps.Equal(got[i].fields, want[i].fields) {
+		if got[i].message != want[i].message || got[i].priority != want[i].priority ||
+			!maps.Equal(got[i].fields, want[i].fields) {
 			t.Errorf("entry %d:\n got %+v\nwant %+v", i, got[i], want[i])
 		}
 	}

@@ -17,12 +17,13 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// peer speaks the D-Bus protocol on a socket as systemd does on /run/systemd/private: no bus, no names, and signals to every
-// connection. So what goes over the wire is decoded by the real libraries, not by what a fake of them thinks.
+// peer speaks the D-Bus protocol on a socket as systemd does on /run/systemd/private: no bus, no names, and signals
+// to every connection. So what goes over the wire is decoded by the real libraries, not by what a fake of them
+// thinks.
 type peer struct {
 	t      *testing.T
 	path   string
-	result string // of each job; empty: its end is never told
+	result string // of each job; empty: its end is never reported
 	hangs  bool   // once connected, it reads calls and does not reply
 
 	connected context.Context // of the connection that reach made
@@ -157,7 +158,7 @@ func (p *peer) send(m *dbus.Message, to ...net.Conn) {
 		err := m.EncodeTo(c, binary.LittleEndian)
 		p.mu.Unlock()
 		if err != nil && !errors.Is(err, net.ErrClosed) {
-			p.t.Errorf("peer: %v", err)
+			p.t.Errorf("peer: got %v, want no error", err)
 		}
 	}
 }
@@ -182,13 +183,26 @@ func properties(own bool) map[string]dbus.Variant {
 	}
 	p := map[string]dbus.Variant{
 		"Environment": dbus.MakeVariant([]string{"KUBELET_CONFIG_ARGS=--config=/x"}),
-		"ExecStart":   dbus.MakeVariant([]command{{Path: "/usr/bin/kubelet", Words: []string{"/usr/bin/kubelet", "$KUBELET_CONFIG_ARGS"}, PID: 812}}),
-		"LoadState":   dbus.MakeVariant("loaded"), "ActiveState": dbus.MakeVariant("active"), "SubState": dbus.MakeVariant("running"),
-		"UnitFileState": dbus.MakeVariant("enabled"), "Result": dbus.MakeVariant("success"),
-		"After": dbus.MakeVariant([]string{"prelet.service"}), "Job": dbus.MakeVariant(queued{0, "/"}),
-		"MainPID": dbus.MakeVariant(uint32(812)), "NRestarts": dbus.MakeVariant(uint32(2)),
+		"ExecStart": dbus.MakeVariant(
+			[]command{
+				{Path: "/usr/bin/kubelet", Words: []string{"/usr/bin/kubelet", "$KUBELET_CONFIG_ARGS"}, PID: 812},
+			},
+		),
+		"LoadState": dbus.MakeVariant(
+			"loaded",
+		),
+		"ActiveState":                     dbus.MakeVariant("active"),
+		"SubState":                        dbus.MakeVariant("running"),
+		"UnitFileState":                   dbus.MakeVariant("enabled"),
+		"Result":                          dbus.MakeVariant("success"),
+		"After":                           dbus.MakeVariant([]string{"prelet.service"}),
+		"Job":                             dbus.MakeVariant(queued{0, "/"}),
+		"MainPID":                         dbus.MakeVariant(uint32(812)),
+		"NRestarts":                       dbus.MakeVariant(uint32(2)),
 		"ExecMainStartTimestampMonotonic": dbus.MakeVariant(uint64(9_000_001)),
-		"EnvironmentFiles":                dbus.MakeVariant([]environmentFile{{"/run/prelet/kubelet.env", false}, {"/etc/default/kubelet", true}}),
+		"EnvironmentFiles": dbus.MakeVariant(
+			[]environmentFile{{"/run/prelet/kubelet.env", false}, {"/etc/default/kubelet", true}},
+		),
 	}
 	if own {
 		p["Job"] = dbus.MakeVariant(queued{7, "/org/freedesktop/systemd1/job/7"})
@@ -231,23 +245,29 @@ func TestOverTheWire(t *testing.T) {
 		t.Fatal(err)
 	}
 	if u.Active != "active" || u.Job != 0 || u.MainPID != 812 || u.Restarts != 2 || u.Started != 9_000_001*time.Microsecond ||
-		len(u.EnvironmentFiles) != 2 || u.EnvironmentFiles[0].Path != "/run/prelet/kubelet.env" || u.EnvironmentFiles[0].Optional || !u.EnvironmentFiles[1].Optional {
-		t.Errorf("%+v", u)
+		len(u.EnvironmentFiles) != 2 || u.EnvironmentFiles[0].Path != "/run/prelet/kubelet.env" ||
+		u.EnvironmentFiles[0].Optional ||
+		!u.EnvironmentFiles[1].Optional {
+		t.Errorf("Look: got %+v; want the unit of the peer", u)
 	}
-	if want := []string{"/usr/bin/kubelet", "$KUBELET_CONFIG_ARGS"}; !slices.Equal(u.Command, want) || len(u.Environment) != 1 {
+	if want := []string{
+		"/usr/bin/kubelet",
+		"$KUBELET_CONFIG_ARGS",
+	}; !slices.Equal(u.Command, want) ||
+		len(u.Environment) != 1 {
 		t.Errorf("how it starts: got %q, %q; want %q and one variable", u.Command, u.Environment, want)
 	}
 	if may, err := c.MayWait(t.Context(), "kubelet.service"); may || err != nil {
-		t.Errorf("in prelet.service with a job: may wait %v, %v", may, err)
+		t.Errorf("in prelet.service with a job: got may wait %v, %v; want false", may, err)
 	}
 	if err := c.Reload(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if r, err := c.Restart(t.Context(), "kubelet.service", time.Minute); r != Done || err != nil {
-		t.Errorf("restart: %s, %v", r, err)
+		t.Errorf("restart: got %s, %v; want %s", r, err, Done)
 	}
 	if _, err := c.Look(t.Context(), "missing.service"); err == nil || errors.Is(err, ErrGone) {
-		t.Errorf("a refusal is no silence: %v", err)
+		t.Errorf("a refusal: got %v, want another error than ErrGone", err)
 	}
 }
 
@@ -260,7 +280,7 @@ func TestConnectionOutlivesItsContext(t *testing.T) {
 		t.Fatalf("after SIGTERM: got %v as the end of the connection's context, want none", err)
 	}
 	if r, err := c.Restart(context.WithoutCancel(ctx), "kubelet.service", 0); r != Queued || err != nil {
-		t.Errorf("after SIGTERM no start can be asked for: %s, %v", r, err)
+		t.Errorf("a start after SIGTERM: got %s, %v; want %s", r, err, Done)
 	}
 }
 
@@ -270,10 +290,10 @@ func TestSystemdGoesAwayDuringAJob(t *testing.T) {
 	time.AfterFunc(20*time.Millisecond, p.hangUp)
 	r, err := c.Restart(t.Context(), "kubelet.service", time.Minute)
 	if r != Unanswered || !errors.Is(err, ErrGone) {
-		t.Errorf("%s, %v", r, err)
+		t.Errorf("got %s, %v; want %s and ErrGone", r, err, Unanswered)
 	}
 	if _, err := c.Look(t.Context(), "kubelet.service"); !errors.Is(err, ErrGone) {
-		t.Errorf("afterwards: %v", err)
+		t.Errorf("afterwards: got %v, want ErrGone", err)
 	}
 }
 
@@ -294,7 +314,8 @@ func TestSystemdDoesNotReply(t *testing.T) {
 	}
 }
 
-// TestSystemdExecutesItselfAnew ends every connection, as daemon-reexec does, between calls and while a job is waited for.
+// TestSystemdExecutesItselfAnew ends every connection, as daemon-reexec does, between calls and while a job is waited
+// for.
 func TestSystemdExecutesItselfAnew(t *testing.T) {
 	p := newPeer(t)
 	c := p.reach(t.Context(), t)

@@ -9,9 +9,9 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// decode reads the D-Bus properties of a unit. A missing property leaves its field zero: a unit that is not found or is not a
-// service lacks most of them. A property of another type than systemd documents is an error, because a guess would judge the
-// kubelet by a wrong number.
+// decode reads the D-Bus properties of a unit. A missing property leaves its field zero: a unit that does not exist
+// or is not a service lacks most of them. A property with an unexpected type is an error, because a guess would judge
+// the kubelet by a wrong number.
 func decode(name string, properties map[string]any) (Unit, error) {
 	r := reader{properties: properties}
 
@@ -25,7 +25,7 @@ func decode(name string, properties map[string]any) (Unit, error) {
 		Unread:    read[bool](&r, "NeedDaemonReload"),
 		Type:      read[string](&r, "Type"),
 		CanReload: read[bool](&r, "CanReload"),
-		Since:     time.Duration(read[uint64](&r, "InactiveExitTimestampMonotonic")) * time.Microsecond,
+		Since:     readTime(&r, "InactiveExitTimestampMonotonic"),
 
 		ProtectSystem: read[string](&r, "ProtectSystem"),
 		Writable:      read[[]string](&r, "ReadWritePaths"),
@@ -34,17 +34,19 @@ func decode(name string, properties map[string]any) (Unit, error) {
 
 		MainPID:  read[uint32](&r, "MainPID"),
 		Restarts: read[uint32](&r, "NRestarts"),
-		Started:  time.Duration(read[uint64](&r, "ExecMainStartTimestampMonotonic")) * time.Microsecond,
+		Started:  readTime(&r, "ExecMainStartTimestampMonotonic"),
 	}
 
 	state.NoStart, state.NoStop = isFalse(&r, "CanStart"), isFalse(&r, "CanStop")
 	state.NeverWith = slices.Concat(read[[]string](&r, "Conflicts"), read[[]string](&r, "ConflictedBy"))
 	state.FailsWith = slices.Concat(
-		read[[]string](&r, "Requires"), read[[]string](&r, "Requisite"), read[[]string](&r, "BindsTo"),
+		read[[]string](&r, "Requires"),
+		read[[]string](&r, "Requisite"),
+		read[[]string](&r, "BindsTo"),
 	)
 	for _, check := range []string{"Condition", "Assert"} {
-		if at := read[uint64](&r, check+"TimestampMonotonic"); isFalse(&r, check+"Result") {
-			state.Skipped = max(state.Skipped, time.Duration(at)*time.Microsecond)
+		if isFalse(&r, check+"Result") {
+			state.Skipped = max(state.Skipped, readTime(&r, check+"TimestampMonotonic"))
 		}
 	}
 
@@ -54,9 +56,9 @@ func decode(name string, properties map[string]any) (Unit, error) {
 	}
 
 	r.store("Job", &job)
+	state.Job = job.ID
 	r.store("EnvironmentFiles", &state.EnvironmentFiles) // a(sb)
 	state.Command = readCommand(&r)
-	state.Job = job.ID
 
 	if state.Load == "" {
 		r.fail(errors.New("LoadState is missing"))
@@ -89,6 +91,11 @@ func read[T any](r *reader, name string) T {
 	return typed
 }
 
+// readTime returns a timestamp as the time since boot.
+func readTime(r *reader, name string) time.Duration {
+	return time.Duration(read[uint64](r, name)) * time.Microsecond
+}
+
 // readCommand returns the words of a unit's last ExecStart=, the program first. Variables in them are not expanded.
 func readCommand(r *reader) []string {
 	var commands []struct { // a(sasbttttuii)
@@ -108,7 +115,7 @@ func readCommand(r *reader) []string {
 	return commands[len(commands)-1].Words
 }
 
-// isFalse reports whether a property is there and false.
+// isFalse reports whether a property exists and is false.
 func isFalse(r *reader, name string) bool {
 	_, present := r.properties[name]
 
@@ -122,7 +129,8 @@ func (r *reader) store(name string, to any) {
 		return
 	}
 
-	if err := dbus.Store([]any{value}, to); err != nil {
+	err := dbus.Store([]any{value}, to)
+	if err != nil {
 		r.fail(fmt.Errorf("%s: %w", name, err))
 	}
 }

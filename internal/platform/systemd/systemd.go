@@ -1,16 +1,6 @@
 // Package systemd is the connection to systemd: units and jobs over D-Bus, the notify socket, the credentials folder,
-// the journal, and the boot ID. It uses /run/systemd/private and the system bus, the sockets of notify and of journald,
-// $CREDENTIALS_DIRECTORY, and /proc/sys/kernel/random/boot_id; CheckGiven also reads unit files and systemd's stores of
-// credentials, and OwnUnit reads /proc/self/cgroup. It writes no file.
-//
-// D-Bus, the notify socket and sending to the journal are go-systemd's. Not in go-systemd, and therefore here:
-// credentials, the boot ID, waiting for a set clock, the unit of this process, and whether a job may be waited for
-// (MayWait). Reading the journal is there, but its sdjournal package needs cgo and libsystemd, and prelet is static and
-// built without cgo, so Log runs journalctl.
-//
-// Facts below were measured with systemd 252: a signal reports the end of a job, and only "done" is success; StartUnit
-// on a unit in auto-restart waits for RestartSec=, RestartUnit does not; a job of the kubelet must not be waited for
-// from inside a unit that the kubelet is ordered after and that has a job itself, because that is a deadlock (MayWait).
+// the journal, the clock and the boot id. All communication of prelet with systemd goes through a Conn or a function
+// of this package. It must not write files, and must not decide what happens to the kubelet.
 package systemd
 
 import (
@@ -25,6 +15,7 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/dbus"
+	"github.com/coreos/go-systemd/v22/util"
 	godbus "github.com/godbus/dbus/v5"
 )
 
@@ -33,18 +24,17 @@ const (
 	callTimeout = 25 * time.Second // the D-Bus default; a reload of a large node takes 0.5 s
 	heartbeat   = 250 * time.Millisecond
 
-	// patience is how long a connection that ended is tried to be made again: systemd takes less to execute itself anew
-	// (daemon-reexec, which each of its upgrades does), and until then nobody listens on its socket.
-	patience     = 5 * time.Second
-	redialPause  = 50 * time.Millisecond
-	triesOfACall = 3
+	// patience is how long a connection that ended is tried again. systemd takes less time to execute itself again
+	// (daemon-reexec, which each of its upgrades does), and does not listen on its socket meanwhile.
+	patience    = 5 * time.Second
+	redialPause = 50 * time.Millisecond
+	maxAttempts = 3 // of a call
 )
 
-// ErrGone is wrapped by every error that means systemd itself did not answer, as opposed to an answer that is a
-// refusal.
+// ErrGone is wrapped by every error that means that systemd itself did not respond, as opposed to a refusal.
 var ErrGone = errors.New("systemd does not answer over D-Bus")
 
-// manager is the part of go-systemd's connection that is used, so that tests can answer in its place.
+// manager is the part of go-systemd's connection that is used. Tests replace it.
 type manager interface {
 	GetUnitNameByPID(ctx context.Context, pid uint32) (string, error)
 	GetAllPropertiesContext(ctx context.Context, name string) (map[string]any, error)
@@ -53,51 +43,60 @@ type manager interface {
 	RestartUnitContext(ctx context.Context, name, mode string, result chan<- string) (int, error)
 	ResetFailedUnitContext(ctx context.Context, name string) error
 	TryRestartUnitContext(ctx context.Context, name, mode string, result chan<- string) (int, error)
-	ReloadOrTryRestartUnitContext(ctx context.Context, name, mode string, result chan<- string) (int, error)
-	StartTransientUnitContext(ctx context.Context, name, mode string, properties []dbus.Property, result chan<- string) (int, error)
+	ReloadOrTryRestartUnitContext(
+		ctx context.Context,
+		name, mode string,
+		result chan<- string,
+	) (int, error)
+	StartTransientUnitContext(
+		ctx context.Context,
+		name, mode string,
+		properties []dbus.Property,
+		result chan<- string,
+	) (int, error)
 	StopUnitContext(ctx context.Context, name, mode string, result chan<- string) (int, error)
 	ReloadContext(ctx context.Context) error
 	Connected() bool
 	Close()
 }
 
-// Conn is a connection to systemd, which is made again when it ends. Its methods may be called from several goroutines.
+// Conn is a connection to systemd. The first call connects, and a call over a connection that ended connects again.
+// It is safe for concurrent use.
 type Conn struct {
 	pid       uint32
 	heartbeat time.Duration
-	redial    func(context.Context) (manager, error) // nil: a connection that ended stays so
+	redial    func(context.Context) (manager, error) // nil: a connection that ended stays closed
 
 	mu       sync.Mutex
-	manager  manager
-	patience time.Duration // for the next redial; 0 after one in vain
+	manager  manager       // nil: not connected yet
+	err      error         // why the first call could not connect; every later call returns it
+	patience time.Duration // of the next redial; 0 after a failure
 }
 
-// Connect reaches systemd over its private socket, which needs root and no D-Bus daemon, and else over the system bus.
-// The connection outlives ctx, because what follows a SIGTERM (opening a gate, asking for a start) still needs it:
-// Close ends it.
-func Connect(ctx context.Context) (*Conn, error) {
-	bus, err := connect(ctx, patience)
-	if err != nil {
-		return nil, err
-	}
-
-	redial := func(ctx context.Context) (manager, error) { return connect(ctx, 0) }
-
+// NewConn returns a connection to systemd over its private socket, which needs root and no D-Bus daemon, or else over
+// the system bus. It is not connected yet.
+func NewConn() *Conn {
 	return &Conn{
-		manager: bus, pid: uint32(os.Getpid()), heartbeat: heartbeat, redial: redial, patience: patience,
-	}, nil
+		pid:       uint32(os.Getpid()),
+		heartbeat: heartbeat,
+		patience:  patience,
+		redial:    func(ctx context.Context) (manager, error) { return connect(ctx, 0) },
+	}
 }
 
-// connect tries the private socket for as long as it is there and nobody listens on it, and then the system bus.
+// IsRunning reports whether systemd is the init of this machine, as sd_booted(3) does.
+func IsRunning() bool { return util.IsRunningSystemd() }
+
+// connect tries the private socket as long as it exists and systemd does not listen on it, and then the system bus.
 func connect(ctx context.Context, patience time.Duration) (manager, error) {
-	for begun := time.Now(); ; pause(ctx, redialPause) {
+	for began := time.Now(); ; pause(ctx, redialPause) {
 		bus, private := dial(ctx, dbus.NewSystemdConnectionContext)
 		if private == nil {
 			return bus, nil
 		}
 
-		lasts := errors.Is(private, fs.ErrNotExist) || errors.Is(private, fs.ErrPermission)
-		if !lasts && time.Since(begun) < patience && ctx.Err() == nil {
+		isFinal := errors.Is(private, fs.ErrNotExist) || errors.Is(private, fs.ErrPermission)
+		if !isFinal && time.Since(began) < patience && ctx.Err() == nil {
 			continue
 		}
 
@@ -112,126 +111,151 @@ func connect(ctx context.Context, patience time.Duration) (manager, error) {
 
 // pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
+	_ = Clock{}.Sleep(ctx, d)
 }
 
-// dial bounds a connect that has no timeout of its own. A connection that comes too late is closed by nobody but the
-// end of the process: prelet then exits with 52 anyway.
+// dial adds a timeout to a connect. It does not close a connection that is made after the timeout: prelet exits then.
 func dial(ctx context.Context, connect func(context.Context) (*dbus.Conn, error)) (*dbus.Conn, error) {
-	type answer struct {
+	type reply struct {
 		bus *dbus.Conn
 		err error
 	}
-	answers := make(chan answer, 1)
+	replies := make(chan reply, 1)
 	go func() {
-		bus, err := connect(context.WithoutCancel(ctx)) // go-systemd closes a connection whose context ends
-		answers <- answer{bus, err}
+		// go-systemd closes a connection whose context ends.
+		bus, err := connect(context.WithoutCancel(ctx))
+		replies <- reply{bus, err}
 	}()
-	timer := time.NewTimer(dialTimeout)
-	defer timer.Stop()
+
 	select {
-	case a := <-answers:
-		return a.bus, a.err
-	case <-timer.C:
+	case r := <-replies:
+		return r.bus, r.err
+	case <-time.After(dialTimeout):
 		return nil, fmt.Errorf("no connection after %s", dialTimeout)
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 }
 
-// Close ends the connection.
-func (c *Conn) Close() { c.current().Close() }
-
-func (c *Conn) current() manager {
+// Close ends the connection. A connection that was never made is not made any more: later calls return ErrGone.
+func (c *Conn) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
-	return c.manager
+	if c.manager == nil {
+		c.err = ErrGone
+		return
+	}
+	c.manager.Close()
 }
 
-// reconnect replaces a connection that ended, and reports whether there is one now.
+// open returns the connection, and makes it on the first call. The connection outlives ctx, because work that follows a
+// SIGTERM (opening the gate, starting a unit) still needs it.
+func (c *Conn) open(ctx context.Context) (manager, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	if c.manager == nil && c.err == nil {
+		c.manager, c.err = connect(context.WithoutCancel(ctx), c.patience)
+	}
+
+	return c.manager, c.err
+}
+
+func (c *Conn) isCurrent(m manager) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	return c.manager == m
+}
+
+// reconnect replaces a connection that ended, and reports whether there is a new one.
 func (c *Conn) reconnect(ctx context.Context, dead manager) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
-	if c.manager != dead { // another goroutine was quicker
+	if c.manager != dead { // another goroutine was faster
 		return true
 	}
-
 	if c.redial == nil {
 		return false
 	}
 
-	for begun := time.Now(); ; pause(ctx, redialPause) {
+	for began := time.Now(); ; pause(ctx, redialPause) {
 		fresh, err := c.redial(ctx)
 		if err == nil {
 			dead.Close()
 			c.manager, c.patience = fresh, patience
-
 			return true
 		}
-
-		if time.Since(begun) >= c.patience || ctx.Err() != nil {
+		if time.Since(began) >= c.patience || ctx.Err() != nil {
 			c.patience = 0
 			return false
 		}
 	}
 }
 
-// call calls systemd, over a new connection when the one that there is has ended. What must not be done twice is
-// checked by the caller: it may have been done before the connection ended.
+// call calls systemd, and repeats the call over a new connection if the connection ended. The earlier call may have
+// succeeded before the connection ended: a caller whose call must not happen twice checks that.
 func (c *Conn) call(ctx context.Context, what string, do func(ctx context.Context, m manager) error) error {
-	for try := 1; ; try++ {
-		m := c.current()
+	for attempt := 1; ; attempt++ {
+		m, err := c.open(ctx)
+		if err != nil {
+			return err
+		}
 
-		err := c.callOnce(ctx, m, what, do)
-		if !errors.Is(err, ErrGone) || try == triesOfACall || ctx.Err() != nil || !hasLeft(m, err) || !c.reconnect(ctx, m) {
+		err = callOnce(ctx, m, what, do)
+		if !errors.Is(err, ErrGone) || attempt == maxAttempts || ctx.Err() != nil {
+			return err
+		}
+		if !hasLeft(m, err) || !c.reconnect(ctx, m) {
 			return err
 		}
 	}
 }
 
-func (c *Conn) callOnce(
-	ctx context.Context, m manager, what string, do func(ctx context.Context, m manager) error,
+func callOnce(
+	ctx context.Context,
+	m manager,
+	what string,
+	do func(ctx context.Context, m manager) error,
 ) error {
-	call, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 
-	err := do(call, m)
-
+	err := do(ctx, m)
 	switch {
 	case err == nil:
 		return nil
-	case call.Err() != nil || hasLeft(m, err):
+	case ctx.Err() != nil || hasLeft(m, err):
 		return fmt.Errorf("%w: %s: %w", ErrGone, what, err)
 	}
 
 	return fmt.Errorf("systemd refused: %s: %w", what, err)
 }
 
-// hasLeft reports whether systemd is no longer at the other end: the connection ended, or the system bus answers that
-// nobody has systemd's name.
+// hasLeft reports whether the connection to systemd ended, or the system bus reports that no process has systemd's
+// name.
 func hasLeft(m manager, err error) bool {
-	var answer godbus.Error
-	if errors.As(err, &answer) {
-		switch answer.Name {
-		case "org.freedesktop.DBus.Error.ServiceUnknown", "org.freedesktop.DBus.Error.NameHasNoOwner",
-			"org.freedesktop.DBus.Error.NoReply", "org.freedesktop.DBus.Error.Disconnected":
+	var reply godbus.Error
+	if errors.As(err, &reply) {
+		switch reply.Name {
+		case "org.freedesktop.DBus.Error.ServiceUnknown",
+			"org.freedesktop.DBus.Error.NameHasNoOwner",
+			"org.freedesktop.DBus.Error.NoReply",
+			"org.freedesktop.DBus.Error.Disconnected":
 			return true
 		}
 	}
 
-	var network *net.OpError
+	var network *net.OpError // go-systemd notices a moment later that the connection ended
 
-	return !m.Connected() || errors.As(err, &network) // the bus notices a moment later that its connection ended
+	return !m.Connected() || errors.As(err, &network)
 }
 
-// Look tells what a unit is now. A unit that does not exist is an answer (Load is "not-found"), not an error.
+// Look returns the state of a unit. A unit that does not exist is not an error: its Load is "not-found".
 func (c *Conn) Look(ctx context.Context, name string) (Unit, error) {
-	properties, err := c.properties(ctx, name)
+	properties, err := c.readProperties(ctx, name)
 	if err != nil {
 		return Unit{}, err
 	}
@@ -239,10 +263,11 @@ func (c *Conn) Look(ctx context.Context, name string) (Unit, error) {
 	if err != nil {
 		return Unit{}, fmt.Errorf("properties of %s: %w", name, err)
 	}
+
 	return state, nil
 }
 
-func (c *Conn) properties(ctx context.Context, name string) (properties map[string]any, err error) {
+func (c *Conn) readProperties(ctx context.Context, name string) (properties map[string]any, err error) {
 	err = c.call(ctx, "asking for "+name, func(ctx context.Context, m manager) (err error) {
 		properties, err = m.GetAllPropertiesContext(ctx, name)
 		return err
@@ -251,26 +276,24 @@ func (c *Conn) properties(ctx context.Context, name string) (properties map[stri
 	return properties, err
 }
 
-// MayWait says whether a job of the named unit may be waited for from this process. It may not inside a unit that the
-// named one is ordered after and that has a job of its own: prelet.service at boot, or while somebody restarts it. The
-// named unit's job then runs only after this process has ended. A process of no unit, or of one that is not in that
-// order, may wait.
+// MayWait reports whether this process may wait for a job of the named unit. It may not inside a unit that the named
+// one is ordered after and that has a job itself, as prelet.service at boot or during a restart: the job of the named
+// unit runs only after this process has ended. A process of no unit, or of a unit without that order, may wait.
 func (c *Conn) MayWait(ctx context.Context, name string) (bool, error) {
 	var own string
-
-	err := c.call(ctx, fmt.Sprintf("asking which unit runs process %d", c.pid),
-		func(ctx context.Context, m manager) (err error) {
-			own, err = m.GetUnitNameByPID(ctx, c.pid)
-			return err
-		})
+	what := fmt.Sprintf("asking which unit runs process %d", c.pid)
+	err := c.call(ctx, what, func(ctx context.Context, m manager) (err error) {
+		own, err = m.GetUnitNameByPID(ctx, c.pid)
+		return err
+	})
 	switch {
 	case errors.Is(err, ErrGone):
 		return false, err
-	case err != nil:
-		return true, nil // systemd answered that no unit runs this process
+	case err != nil: // systemd replied that no unit runs this process
+		return true, nil
 	}
 
-	properties, err := c.properties(ctx, name)
+	properties, err := c.readProperties(ctx, name)
 	if err != nil {
 		return false, err
 	}
@@ -279,15 +302,15 @@ func (c *Conn) MayWait(ctx context.Context, name string) (bool, error) {
 		return true, nil
 	}
 	ours, err := c.Look(ctx, own)
-	if err != nil {
-		return false, err
-	}
-	return ours.Job == 0, nil
+
+	return err == nil && ours.Job == 0, err
 }
 
 // Reload makes systemd read unit files again, and takes 200 to 450 ms. Queued jobs survive it, so it is safe inside a
-// oneshot at boot. Call it only when a unit file or a drop-in changed; NeedDaemonReload does not see a drop-in in a new
+// oneshot at boot. Call it only if a unit file or a drop-in changed; NeedDaemonReload does not see a drop-in in a new
 // folder.
 func (c *Conn) Reload(ctx context.Context) error {
-	return c.call(ctx, "reloading unit files", func(ctx context.Context, m manager) error { return m.ReloadContext(ctx) })
+	return c.call(ctx, "reloading unit files", func(ctx context.Context, m manager) error {
+		return m.ReloadContext(ctx)
+	})
 }

@@ -19,7 +19,7 @@ import (
 type fakeManager struct {
 	own        string // unit of this process; empty: none
 	properties map[string]map[string]any
-	result     string // of a job; empty: never told
+	result     string // of a job; empty: never reported
 	mounts     map[string]dbus.UnitStatus
 	down       bool // Connected is false
 	asked      []string
@@ -82,10 +82,21 @@ func (f *fakeManager) ListUnitsByNamesContext(_ context.Context, names []string)
 func (f *fakeManager) TryRestartUnitContext(_ context.Context, name, mode string, result chan<- string) (int, error) {
 	return f.job("try-restart", name, mode, result)
 }
-func (f *fakeManager) ReloadOrTryRestartUnitContext(_ context.Context, name, mode string, result chan<- string) (int, error) {
+
+func (f *fakeManager) ReloadOrTryRestartUnitContext(
+	_ context.Context,
+	name, mode string,
+	result chan<- string,
+) (int, error) {
 	return f.job("reload", name, mode, result)
 }
-func (f *fakeManager) StartTransientUnitContext(_ context.Context, _, mode string, p []dbus.Property, result chan<- string) (int, error) {
+
+func (f *fakeManager) StartTransientUnitContext(
+	_ context.Context,
+	_, mode string,
+	p []dbus.Property,
+	result chan<- string,
+) (int, error) {
 	if f.heard {
 		return 0, godbus.Error{Name: "org.freedesktop.systemd1.UnitExists"}
 	}
@@ -115,21 +126,30 @@ func conn(f *fakeManager) *Conn { return &Conn{manager: f, pid: 4711, heartbeat:
 func TestLook(t *testing.T) {
 	f := &fakeManager{properties: map[string]map[string]any{
 		"kubelet.service": kubelet(map[string]any{"Job": []any{uint32(42), "/org/freedesktop/systemd1/job/42"}}),
-		"none.service":    {"LoadState": "not-found", "ActiveState": "inactive", "SubState": "dead", "Job": []any{uint32(0), "/"}},
+		"none.service": {
+			"LoadState":   "not-found",
+			"ActiveState": "inactive",
+			"SubState":    "dead",
+			"Job":         []any{uint32(0), "/"},
+		},
 	}}
 	u, err := conn(f).Look(t.Context(), "kubelet.service")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if u.Load != "loaded" || u.File != "enabled" || u.Active != "activating" || u.Sub != "auto-restart" || u.Result != "resources" ||
-		u.Job != 42 || !u.Unread || u.Restarts != 3 || u.MainPID != 0 || u.Started != 12_345_678*time.Microsecond {
-		t.Errorf("%+v", u)
+		u.Job != 42 || !u.Unread || u.Restarts != 3 ||
+		u.MainPID != 0 ||
+		u.Started != 12_345_678*time.Microsecond {
+		t.Errorf("Look: got %+v; want the properties of kubelet.service", u)
 	}
-	if len(u.EnvironmentFiles) != 2 || u.EnvironmentFiles[0].Path != "/run/prelet/kubelet.env" || u.EnvironmentFiles[0].Optional || !u.EnvironmentFiles[1].Optional {
-		t.Errorf("%+v", u.EnvironmentFiles)
+	if len(u.EnvironmentFiles) != 2 || u.EnvironmentFiles[0].Path != "/run/prelet/kubelet.env" ||
+		u.EnvironmentFiles[0].Optional ||
+		!u.EnvironmentFiles[1].Optional {
+		t.Errorf("EnvironmentFiles: got %+v; want two, the second optional", u.EnvironmentFiles)
 	}
 	if u, err = conn(f).Look(t.Context(), "none.service"); err != nil || u.Load != "not-found" {
-		t.Errorf("a unit that does not exist: %+v, %v", u, err)
+		t.Errorf("a unit that does not exist: got %+v, %v; want not-found", u, err)
 	}
 }
 
@@ -143,7 +163,7 @@ func TestLookRefusesWhatItDoesNotKnow(t *testing.T) {
 	} {
 		f := &fakeManager{properties: map[string]map[string]any{"kubelet.service": kubelet(change)}}
 		if u, err := conn(f).Look(t.Context(), "kubelet.service"); err == nil {
-			t.Errorf("%s: %+v", name, u)
+			t.Errorf("%s: got %+v, want an error", name, u)
 		}
 	}
 }
@@ -162,14 +182,17 @@ func TestMayWait(t *testing.T) {
 		"a shell in a session":                  {"session-1.scope", idle, true},
 		"a process of no unit":                  {"", nil, true},
 	} {
-		f := &fakeManager{own: tc.own, properties: map[string]map[string]any{"kubelet.service": kubelet(nil), tc.own: tc.unit}}
+		f := &fakeManager{
+			own:        tc.own,
+			properties: map[string]map[string]any{"kubelet.service": kubelet(nil), tc.own: tc.unit},
+		}
 		if got, err := conn(f).MayWait(t.Context(), "kubelet.service"); got != tc.want || err != nil {
 			t.Errorf("%s: %v, %v; want %v", name, got, err, tc.want)
 		}
 	}
 	f := &fakeManager{down: true}
 	if may, err := conn(f).MayWait(t.Context(), "kubelet.service"); may || !errors.Is(err, ErrGone) {
-		t.Errorf("without a connection: %v, %v; waiting on a guess can deadlock a boot", may, err)
+		t.Errorf("without a connection: got %v, %v; want an error, because a wrong guess can deadlock a boot", may, err)
 	}
 }
 
@@ -178,13 +201,13 @@ func TestJobs(t *testing.T) {
 		f := &fakeManager{result: result}
 		got, err := conn(f).Restart(t.Context(), "kubelet.service", time.Minute)
 		if got != result || err != nil {
-			t.Errorf("%s: %s, %v", result, got, err)
+			t.Errorf("%s: got %s, %v; want the result of the job", result, got, err)
 		}
 		if f.asked[0] != "restart kubelet.service replace" {
-			t.Errorf("asked %q", f.asked)
+			t.Errorf("jobs: got %q, want one with mode %s", f.asked, jobMode)
 		}
 		if f.buffer < 1 {
-			t.Errorf("the channel has a buffer of %d: go-systemd would hang on it when nobody reads", f.buffer)
+			t.Errorf("buffer of the channel: got %d, want 1, because go-systemd would block", f.buffer)
 		}
 	}
 	f := &fakeManager{result: Done}
@@ -193,40 +216,45 @@ func TestJobs(t *testing.T) {
 			t.Errorf("%s: got %s, %v; want done", verb, got, err)
 		}
 	}
-	if got, err := conn(f).CreateTmpfiles(t.Context(), []string{"/etc/tmpfiles.d/x.conf"}, time.Minute); got != Done || err != nil {
+	if got, err := conn(f).CreateTmpfiles(t.Context(), []string{"/etc/tmpfiles.d/x.conf"}, time.Minute); got != Done ||
+		err != nil {
 		t.Errorf("tmpfiles: got %s, %v; want done", got, err)
 	}
 	again := &fakeManager{heard: true, result: Done}
-	if got, err := conn(again).CreateTmpfiles(t.Context(), []string{"/x.conf"}, time.Minute); got != Done || err != nil {
+	if got, err := conn(again).CreateTmpfiles(t.Context(), []string{"/x.conf"}, time.Minute); got != Done ||
+		err != nil {
 		t.Errorf("tmpfiles, whose first answer was lost: got %s, %v; want done", got, err)
 	}
 	if len(again.asked) != 1 || !strings.HasPrefix(again.asked[0], "start prelet-tmpfiles-") {
 		t.Errorf("asked: got %q, want the unit that is there to be started", again.asked)
 	}
 	want := []string{"restart x.service replace", "try-restart x.service replace", "reload x.service replace"}
-	if !slices.Equal(f.asked[:3], want) || !strings.Contains(f.asked[3], `["/usr/bin/systemd-tmpfiles", "--create", "/etc/tmpfiles.d/x.conf"]`) {
+	if !slices.Equal(f.asked[:3], want) ||
+		!strings.Contains(f.asked[3], `["/usr/bin/systemd-tmpfiles", "--create", "/etc/tmpfiles.d/x.conf"]`) {
 		t.Errorf("asked: got %q, want %q and a transient unit", f.asked, want)
 	}
 	f = &fakeManager{}
 	if got, err := conn(f).Start(t.Context(), "kubelet.service", 0); got != Queued || err != nil || f.buffer != -1 {
-		t.Errorf("without waiting: %s, %v, channel %d", got, err, f.buffer)
+		t.Errorf("without waiting: got %s, %v, channel %d; want %s and no channel", got, err, f.buffer, Queued)
 	}
 	if got, err := conn(f).Stop(t.Context(), "kubelet.service", 5*time.Millisecond); got != Unanswered || err != nil {
-		t.Errorf("no end in time: %s, %v", got, err)
+		t.Errorf("no end in time: got %s, %v; want %s", got, err, Unanswered)
 	}
 	f.down = true
-	if got, err := conn(f).Stop(t.Context(), "kubelet.service", time.Minute); got != Unanswered || !errors.Is(err, ErrGone) {
-		t.Errorf("the connection ends meanwhile: %s, %v", got, err)
+	if got, err := conn(f).Stop(t.Context(), "kubelet.service", time.Minute); got != Unanswered ||
+		!errors.Is(err, ErrGone) {
+		t.Errorf("the connection ends meanwhile: got %s, %v; want ErrGone", got, err)
 	}
 	f = &fakeManager{err: errors.New("Unit kubelet.service is masked.")}
 	if _, err := conn(f).Start(t.Context(), "kubelet.service", time.Minute); err == nil || errors.Is(err, ErrGone) {
-		t.Errorf("a refusal is an answer: %v", err)
+		t.Errorf("a refusal: got %v, want another error than ErrGone", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stop := errors.New("SIGTERM")
 	time.AfterFunc(time.Millisecond, func() { cancel(stop) })
-	if got, err := conn(&fakeManager{}).Restart(ctx, "kubelet.service", time.Minute); got != Unanswered || !errors.Is(err, stop) {
-		t.Errorf("told to stop: %s, %v", got, err)
+	if got, err := conn(&fakeManager{}).Restart(ctx, "kubelet.service", time.Minute); got != Unanswered ||
+		!errors.Is(err, stop) {
+		t.Errorf("a context that ends: got %s, %v; want its cause", got, err)
 	}
 }
 
@@ -269,10 +297,10 @@ func TestRestartOfASocket(t *testing.T) {
 func TestConnectIsBoundedByItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if c, err := Connect(ctx); err == nil {
-		c.Close() // a machine with systemd may answer first
+	if bus, err := connect(ctx, patience); err == nil {
+		bus.Close() // a machine with systemd may reply first
 	} else if !errors.Is(err, ErrGone) {
-		t.Errorf("%v does not say that systemd is gone", err)
+		t.Errorf("got %v, want ErrGone", err)
 	}
 }
 
@@ -305,12 +333,12 @@ func TestClock(t *testing.T) {
 		t.Error(err)
 	}
 	if passed := clock.Monotonic() - before; passed < 2*time.Millisecond || passed > 10*time.Second {
-		t.Errorf("%s passed in 2 ms", passed)
+		t.Errorf("2 ms on the monotonic clock: got %s, want about that", passed)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := clock.Sleep(ctx, time.Hour); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
+		t.Errorf("Sleep with a context that has ended: got %v, want %v", err, context.Canceled)
 	}
 }
 
@@ -320,10 +348,17 @@ func TestLookAtWhatKeepsAUnit(t *testing.T) {
 	f := &fakeManager{properties: map[string]map[string]any{
 		"plain.service": kubelet(nil),
 		"kept.service": kubelet(map[string]any{
-			"CanStart": false, "CanStop": false, "Conflicts": []string{"a.service"}, "ConflictedBy": []string{"b.service"},
-			"Requires": []string{"c.service"}, "Requisite": []string{"d.service"}, "BindsTo": []string{"e.service"},
-			"ConditionResult": true, "ConditionTimestampMonotonic": uint64(9),
-			"AssertResult": false, "AssertTimestampMonotonic": uint64(7),
+			"CanStart":                    false,
+			"CanStop":                     false,
+			"Conflicts":                   []string{"a.service"},
+			"ConflictedBy":                []string{"b.service"},
+			"Requires":                    []string{"c.service"},
+			"Requisite":                   []string{"d.service"},
+			"BindsTo":                     []string{"e.service"},
+			"ConditionResult":             true,
+			"ConditionTimestampMonotonic": uint64(9),
+			"AssertResult":                false,
+			"AssertTimestampMonotonic":    uint64(7),
 		}),
 	}}
 
@@ -351,7 +386,9 @@ func TestMounts(t *testing.T) {
 		"etc.mount":                {LoadState: "masked", ActiveState: "inactive"},
 	}}
 
-	got, err := conn(f).Mounts(t.Context(), []string{"/var/lib/kubelet/config.yaml", "/etc/kubernetes", "/etc/my-app/x"})
+	got, err := conn(
+		f,
+	).Mounts(t.Context(), []string{"/var/lib/kubelet/config.yaml", "/etc/kubernetes", "/etc/my-app/x"})
 	want := []Mount{
 		{Path: "/etc/kubernetes", Unit: "etc-kubernetes.mount", State: "inactive", Active: true},
 		{Path: "/etc/my-app", Unit: `etc-my\x2dapp.mount`, State: "failed"},

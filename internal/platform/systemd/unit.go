@@ -2,59 +2,61 @@ package systemd
 
 import "time"
 
-// Unit is one unit at one moment, as the D-Bus properties named in the comments tell it. It is an alias of a type without a
-// name, so that a room which may not import this one can spell the same type and be handed a Conn: internal/commit/activation does.
+// Unit is the state of one unit at one moment. The comments name the D-Bus properties. It is an alias of a type
+// without a name, so that internal/commit/activation, which may not import this package, can declare the same type
+// and accept a Conn.
 type Unit = struct {
 	Name string
 	Load string // LoadState: loaded, masked, not-found, …
-	File string // UnitFileState: enabled, disabled, static, masked, …; empty when there is no unit file
+	File string // UnitFileState: enabled, disabled, static, masked, …; empty without a unit file
 
 	Active string // ActiveState: active, inactive, failed, activating, deactivating, …
 	Sub    string // SubState: running, auto-restart, dead, …
-	Result string // Result of the last run: success, exit-code, resources (a missing EnvironmentFile= too), …; empty for no service
+	Result string // Result of a service: success, exit-code, resources (also a missing EnvironmentFile=), …
 	Status int32  // ExecMainStatus of the last run: 200 and above are systemd's own, before the program runs
 	Job    uint32 // id of the queued job, 0 for none
-	Unread bool   // NeedDaemonReload: one of its files is not as systemd has read it
+	Unread bool   // NeedDaemonReload: one of its files changed since systemd read it
 
 	Type      string        // of a service: simple, oneshot, notify, …
 	CanReload bool          // it has an ExecReload=, or reloads otherwise
 	Since     time.Duration // when it last began to start, on CLOCK_MONOTONIC; 0: never
 
-	ProtectSystem string   // how much its processes may not write: strict, full, …
+	ProtectSystem string   // which part of the file system is read-only for it: strict, full, …
 	Writable      []string // ReadWritePaths=
 	Environment   []string // NAME=VALUE
 	Command       []string // the words of ExecStart=, the program first
 
 	MainPID  uint32        // 0: no main process
-	Restarts uint32        // NRestarts: automatic restarts since the last start that somebody asked for
+	Restarts uint32        // NRestarts: automatic restarts since the last start job
 	Started  time.Duration // ExecMainStartTimestampMonotonic: since boot, on CLOCK_MONOTONIC; 0: never
 
 	// NoStart and NoStop: systemd refuses to start or stop the unit by hand (RefuseManualStart=, RefuseManualStop=).
 	NoStart, NoStop bool
-	// NeverWith are the units that systemd never runs beside this one: Conflicts= of either.
+	// NeverWith are the units that systemd never runs at the same time: Conflicts= of either.
 	NeverWith []string
 	// FailsWith are the units without which this one is not started: Requires=, Requisite=, BindsTo=.
 	FailsWith []string
-	Skipped   time.Duration // the last start was not tried, because a Condition= or Assert= does not hold: when; else 0
+	// Skipped is when a Condition= or Assert= prevented the last start; else 0.
+	Skipped time.Duration
 
-	// EnvironmentFiles are the EnvironmentFile= lines in force after all drop-ins, with whether a leading "-" lets a missing
-	// file pass.
+	// EnvironmentFiles are the EnvironmentFile= lines after all drop-ins. Optional is set by a leading "-": the file
+	// may be missing.
 	EnvironmentFiles []struct {
 		Path     string
 		Optional bool
 	}
 }
 
-// How a job ended: the results of systemd's JobRemoved signal, and two of our own. Only Done means that the job did what was
-// asked; and of a Type=simple service it says no more than that a process was forked.
+// Results of a job: those of systemd's JobRemoved signal, and two more. Only Done means that the job was done; for a
+// Type=simple service it only means that a process was forked.
 const (
 	Done       = "done"
-	Canceled   = "canceled"   // somebody cancelled it, or queued the opposite
-	TimedOut   = "timeout"    // systemd gave up on it
+	Canceled   = "canceled"   // it was cancelled, or the opposite was queued
+	TimedOut   = "timeout"    // systemd stopped waiting for it
 	Failed     = "failed"     // the unit failed
-	Dependency = "dependency" // a unit that it requires failed, so it was never tried
-	Skipped    = "skipped"    // the unit had nothing to do for it
+	Dependency = "dependency" // a required unit failed, so the job was never tried
+	Skipped    = "skipped"    // the job did not apply to the unit's state
 
-	Queued     = "queued"     // ours: the job was asked for and not waited for
-	Unanswered = "unanswered" // ours: systemd had not reported an end when we stopped to wait
+	Queued     = "queued"     // prelet's own: the job was queued and not waited for
+	Unanswered = "unanswered" // prelet's own: systemd had not reported an end when the wait ended
 )

@@ -44,12 +44,22 @@ func (l lines) words(key string) []string { return strings.Fields(strings.Join(l
 
 // mounts are those that all three units come after, if there are any, and do not need.
 var mounts = []string{
-	"local-fs.target", "var.mount", "var-lib.mount", "var-lib-prelet.mount", "var-lib-kubelet.mount", "etc.mount",
+	"local-fs.target",
+	"var.mount",
+	"var-lib.mount",
+	"var-lib-prelet.mount",
+	"var-lib-kubelet.mount",
+	"etc.mount",
 	"etc-kubernetes.mount",
-	"var.automount", "var-lib.automount", "var-lib-prelet.automount", "var-lib-kubelet.automount", "etc-kubernetes.automount",
+	"var.automount",
+	"var-lib.automount",
+	"var-lib-prelet.automount",
+	"var-lib-kubelet.automount",
+	"etc-kubernetes.automount",
 }
 
-// TestUnitsSayWhatWasProven holds the lines without which a scenario on a real boot failed. The comments in the units say which.
+// TestUnitsSayWhatWasProven holds the lines without which a scenario on a real boot failed. The comments in the units
+// say which.
 func TestUnitsSayWhatWasProven(t *testing.T) {
 	for _, tc := range []struct {
 		file, key string
@@ -104,7 +114,7 @@ func TestUnitsHaveInCommon(t *testing.T) {
 			"Service.PrivateTmp", "Service.WorkingDirectory", "Service.RootDirectory",
 		} {
 			if u[key] != nil {
-				t.Errorf("%s: %s= keeps a node down whose disk is absent", name, key)
+				t.Errorf("%s: got %s=, want none, because it keeps a node down whose disk is absent", name, key)
 			}
 		}
 		capabilities := "CAP_CHOWN CAP_FOWNER CAP_DAC_OVERRIDE"
@@ -132,12 +142,13 @@ func TestUnitsHaveInCommon(t *testing.T) {
 			limit = "Service.RuntimeMaxSec" // a oneshot has none, Type=exec ends by it
 		}
 		if seconds, err := strconv.Atoi(strings.Join(u[limit], "")); err != nil || seconds < 60 || seconds > 3600 {
-			t.Errorf("%s: %s is %q; without a finite one the kubelet may wait for ever", name, limit, u[limit])
+			t.Errorf("%s: got %s=%q, want a finite one, else the kubelet may wait for ever", name, limit, u[limit])
 		}
 		for key := range u {
 			for _, value := range u[key] {
 				if strings.Contains(value, "cloud-final") || strings.Contains(value, "ignore-dependencies") {
-					t.Errorf("%s: %s=%s makes an ordering cycle or goes past all ordering", name, key, value)
+					t.Errorf("%s: got %s=%s, want none, because it makes an ordering cycle or ignores all ordering",
+						name, key, value)
 				}
 			}
 		}
@@ -149,17 +160,18 @@ func TestUnitsHaveInCommon(t *testing.T) {
 	}
 }
 
-// TestUnitsOfRunsCanMakeSandboxes: without these system calls a detector runs without Landlock and seccomp, and nobody sees it.
+// TestUnitsOfRunsCanMakeSandboxes checks the system calls that the units allow: without them a detector runs without
+// Landlock and seccomp, silently.
 func TestUnitsOfRunsCanMakeSandboxes(t *testing.T) {
 	for _, name := range runs {
 		u := parse(t, name)
 		for _, call := range []string{"landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "seccomp"} {
 			if !slices.Contains(u.words("Service.SystemCallFilter"), call) {
-				t.Errorf("%s: SystemCallFilter= lacks %s", name, call)
+				t.Errorf("%s: SystemCallFilter=: want %s in it", name, call)
 			}
 		}
 		if got := u["Service.PrivateDevices"]; !slices.Equal(got, []string{"no"}) {
-			t.Errorf("%s: PrivateDevices is %q; it hides the devices that a detector was granted", name, got)
+			t.Errorf("%s: got PrivateDevices=%q, want it off, because it hides the devices of detectors", name, got)
 		}
 	}
 }
@@ -169,17 +181,19 @@ func TestCredentialsMayBeMissing(t *testing.T) {
 	for _, name := range runs {
 		u := parse(t, name)
 		if !slices.Contains(u["Service.LoadCredential"], "bootstrap-token") {
-			t.Errorf("%s: no bootstrap-token: %q", name, u["Service.LoadCredential"])
+			t.Errorf("%s: got LoadCredential=%q, want bootstrap-token", name, u["Service.LoadCredential"])
 		}
 		for _, line := range u["Service.LoadCredential"] {
 			if strings.Contains(line, ":") {
-				t.Errorf("%s: LoadCredential=%s has a path, so a missing file is 243/CREDENTIALS", name, line)
+				t.Errorf("%s: got LoadCredential=%s, want no path, because a missing file is 243/CREDENTIALS",
+					name, line)
 			}
 		}
 	}
 }
 
-// TestWritablePathsExist: a path of ReadWritePaths= without "-" that is missing is 226/NAMESPACE, also for ExecStartPre=+.
+// TestWritablePathsExist: a path of ReadWritePaths= without "-" that is missing is 226/NAMESPACE, also for
+// ExecStartPre=+.
 func TestWritablePathsExist(t *testing.T) {
 	made := []string{"/etc"} // every system has it
 	text, err := os.ReadFile(filepath.Join(packaging, "tmpfiles.d/prelet.conf"))
@@ -193,23 +207,27 @@ func TestWritablePathsExist(t *testing.T) {
 	}
 	for _, folder := range []string{"/etc/kubernetes", "/etc/systemd/system/kubelet.service.d"} {
 		if !slices.Contains(made, folder) {
-			t.Errorf("tmpfiles.d/prelet.conf does not make %s", folder)
+			t.Errorf("tmpfiles.d/prelet.conf: want a line for %s", folder)
 		}
 	}
 	for _, name := range ours {
 		paths := parse(t, name).words("Service.ReadWritePaths")
-		if !slices.Equal(paths, []string{"/etc", "-/var/lib/prelet", "-/var/lib/kubelet", "-/run/systemd/system.control"}) {
-			t.Errorf("%s: ReadWritePaths is %q", name, paths)
+		if !slices.Equal(
+			paths,
+			[]string{"/etc", "-/var/lib/prelet", "-/var/lib/kubelet", "-/run/systemd/system.control"},
+		) {
+			t.Errorf("%s: got ReadWritePaths=%q, want /etc and three that may be missing", name, paths)
 		}
 		for _, path := range paths {
 			if !slices.Contains(made, strings.TrimPrefix(path, "-")) {
-				t.Errorf("%s: nobody makes %s", name, path)
+				t.Errorf("%s: %s: want a line for it in tmpfiles.d/prelet.conf", name, path)
 			}
 		}
 	}
 }
 
-// TestUnitsBoundDetectors: what detectors may take of a machine, and that each has a small folder of its own for its socket.
+// TestUnitsBoundDetectors: what detectors may take of a machine, and that each has a small folder of its own for its
+// socket.
 func TestUnitsBoundDetectors(t *testing.T) {
 	file, err := os.ReadFile(filepath.Join(packaging, "sysusers.d/prelet.conf"))
 	if err != nil {
@@ -218,7 +236,10 @@ func TestUnitsBoundDetectors(t *testing.T) {
 	var folders []string
 	for line := range strings.Lines(string(file)) {
 		if f := strings.Fields(line); len(f) > 1 && f[0] == "u" {
-			folders = append(folders, "/run/prelet/detectors/sockets/"+f[1]+":size=64k,nr_inodes=256,mode=0700,nosuid,nodev,noexec")
+			folders = append(
+				folders,
+				"/run/prelet/detectors/sockets/"+f[1]+":size=64k,nr_inodes=256,mode=0700,nosuid,nodev,noexec",
+			)
 		}
 	}
 	if len(folders) != 16 {
@@ -232,7 +253,12 @@ func TestUnitsBoundDetectors(t *testing.T) {
 		if slices.Contains(runs, name) {
 			want["Service.OOMPolicy"], want["Service.MemoryMax"] = []string{"continue"}, []string{"25%"}
 			want["Service.MemorySwapMax"] = []string{"0"}
-			want["Service.TasksMax"], want["Service.TemporaryFileSystem"] = []string{"1200"}, append(slices.Clone(folders), tmp)
+			want["Service.TasksMax"], want["Service.TemporaryFileSystem"] = []string{
+				"1200",
+			}, append(
+				slices.Clone(folders),
+				tmp,
+			)
 		}
 		for key, lines := range want {
 			if got := u[key]; !slices.Equal(got, lines) {

@@ -22,7 +22,16 @@ func BenchmarkBoot(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := c.FetchConfigMap(ctx, ObjectRequest{Endpoint: at, CAPEM: []byte(trust.PEM), Token: token, Namespace: "kube-system", Name: "kubelet-config"}); err != nil {
+		if _, err := c.FetchConfigMap(
+			ctx,
+			ObjectRequest{
+				Endpoint:  at,
+				CAPEM:     []byte(trust.PEM),
+				Token:     token,
+				Namespace: "kube-system",
+				Name:      "kubelet-config",
+			},
+		); err != nil {
 			b.Fatal(err)
 		}
 		cancel()
@@ -37,7 +46,13 @@ func BenchmarkJoined(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	req := ObjectRequest{Endpoint: Endpoint{Servers: []string{s.URL()}}, CAPEM: s.CAPEM(), Kubeconfig: kubeconfig, Namespace: "kube-system", Name: "kubelet-config"}
+	req := ObjectRequest{
+		Endpoint:   Endpoint{Servers: []string{s.URL()}},
+		CAPEM:      s.CAPEM(),
+		Kubeconfig: kubeconfig,
+		Namespace:  "kube-system",
+		Name:       "kubelet-config",
+	}
 	for b.Loop() {
 		if _, err := fetchConfigMap(context.Background(), req, Options{}); err != nil {
 			b.Fatal(err)

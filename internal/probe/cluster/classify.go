@@ -1,16 +1,19 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,258 +22,305 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// What to do next, for failures that have one cause wherever they happen.
+// The next steps for failures that have the same cause everywhere.
 const (
 	hintReach  = "Check that `servers` in the cluster block is right and that this node reaches it"
-	hintPortal = "Something other than an API server answers there: check `servers`, a load balancer or a captive " +
+	hintPortal = "The server at this address is not an API server: check `servers`, a load balancer or a captive " +
 		"portal on the way"
-	hintCA = "Either the CA that this node was given is not this cluster's, or somebody stands between; compare with " +
+	hintCA = "Either the CA in the site is not this cluster's, or the connection is intercepted; compare with " +
 		"the CA on a control-plane node"
 	hintClock = "Set the clock of this node, or renew the server's certificate, whichever is wrong"
+	hintTLS   = "Configure the server, or the proxy in front of it, for TLS 1.2 or newer"
 )
 
-// classifyError turns an error of a request that got no whole response into a failure. The error may hold what the
-// server sent, which may be the credential that was sent to it.
+// classifyError returns the failure of a request without a complete response. err may contain text of the server,
+// which may echo the credential.
 func classifyError(err error, now time.Time, secret string) *failure {
 	var request *url.Error
 	if errors.As(err, &request) {
 		err = request.Err // without the method and the URL, which the caller reports
 	}
-	f := classifyCause(err, now, withhold(err.Error(), secret))
-	if withhold(f.Why, secret) == f.Why && withhold(err.Error(), secret) == err.Error() {
+
+	text := withhold(err.Error(), secret)
+	f := classifyCause(err, now, text)
+
+	why := withhold(f.Why, secret)
+	if why == f.Why && text == err.Error() {
 		f.Err = err
 	}
-	f.Why = withhold(f.Why, secret)
+	f.Why = why
+
 	return f
 }
 
 func classifyCause(err error, now time.Time, text string) *failure {
 	var proxy proxyError
 	var dial *net.OpError
-	if errors.As(err, &proxy) || errors.As(err, &dial) && dial.Op == "proxyconnect" {
-		return fail(fault.ClusterUnreachable, again, "Check `proxy_url` in the cluster block",
+	isConnect := errors.As(err, &dial) && dial.Op == "proxyconnect"
+
+	if isConnect || errors.As(err, &proxy) {
+		return fail(fault.ClusterUnreachable, classRetry, "Check `proxy_url` in the cluster block",
 			"the proxy: %s", quote(text))
 	}
+
 	var verification *tls.CertificateVerificationError
 	if errors.As(err, &verification) {
 		return classifyChain(verification.Err, now)
 	}
 
 	var large *http.MaxBytesError
+
 	switch {
 	case errors.Is(err, context.Canceled):
-		return fail(fault.ClusterUnreachable, again, "Run again", "the run was interrupted")
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
-		return fail(fault.ClusterUnreachable, again, hintReach, "no answer before the deadline")
+		return fail(fault.ClusterUnreachable, classRetry, "Run again", "the run was interrupted")
+	case errors.Is(err, context.DeadlineExceeded),
+		errors.Is(err, os.ErrDeadlineExceeded):
+		return failUnreachable("no response before the deadline")
 	case errors.As(err, &large):
-		return fail(fault.ClusterUnusable, final, hintPortal, "the answer is larger than %d MiB", maxBody>>20)
+		return failUnusable("the response is larger than %d MiB", maxBody>>20)
 	case strings.Contains(text, "response headers exceeded"):
-		return fail(fault.ClusterUnusable, final, hintPortal,
-			"the head of the answer is larger than %d KiB", maxHead>>10)
+		return failUnusable("the head of the response is larger than %d KiB", maxHead>>10)
 	case errors.Is(err, errCompressed):
-		return fail(fault.ClusterUnusable, final, hintPortal, "%v", err)
+		return failUnusable("%v", err)
 	case errors.Is(err, errCredential):
-		return fail(fault.ClusterUntrusted, final, hintCA, "%v", err)
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return fail(fault.ClusterUnreachable, again, hintReach, "the connection ended before a whole answer")
+		return failUntrusted(hintCA, "%v", err)
+	case errors.Is(err, io.ErrUnexpectedEOF),
+		errors.Is(err, io.EOF):
+		return failUnreachable("the connection ended before a complete response")
 	}
-	if f := classifyTLS(err); f != nil {
+
+	if f := classifyHandshake(err); f != nil {
 		return f
 	}
 
 	var dns *net.DNSError
+
 	switch {
 	case errors.As(err, &dns):
-		return fail(fault.ClusterUnreachable, again, hintReach+" and its name resolves",
+		return fail(fault.ClusterUnreachable, classRetry, hintReach+" and its name resolves",
 			"the name %q cannot be resolved: %s", quote(dns.Name), quote(dns.Err))
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fail(fault.ClusterUnreachable, again, hintReach, "connection refused")
+		return failUnreachable("connection refused")
 	case strings.Contains(text, "malformed MIME"):
-		return fail(fault.ClusterUnreachable, again, hintReach,
-			"the head of the answer ended in the middle, or is malformed")
+		return failUnreachable("the head of the response is incomplete or malformed")
 	case strings.Contains(text, "malformed HTTP"):
-		return fail(fault.ClusterUnusable, final, hintPortal, "the answer is not HTTP: %s", quote(text))
+		return failUnusable("the response is not HTTP: %s", quote(text))
 	}
-	return fail(fault.ClusterUnreachable, again, hintReach, "%s", quote(text))
+
+	return failUnreachable("%s", quote(text))
 }
 
-// classifyTLS knows the failures of a handshake that are not about a chain.
-func classifyTLS(err error) *failure {
+// classifyHandshake returns the failure of a TLS handshake that has another reason than the server's certificate, nil
+// for other errors.
+func classifyHandshake(err error) *failure {
 	var record tls.RecordHeaderError
 	if errors.As(err, &record) || errors.Is(err, http.ErrSchemeMismatch) {
-		return fail(fault.ClusterUnusable, final, hintPortal, "the server does not speak TLS")
+		return failUnusable("the server does not speak TLS")
 	}
-	const newer = "Let the server, or what stands before it, speak TLS 1.2 or newer"
-	switch alert := remoteAlert(err); {
-	case alert == 70, strings.Contains(err.Error(), "tls: server selected unsupported protocol version"):
-		return fail(fault.ClusterUntrusted, final, newer, "the server offers no TLS version from 1.2 on")
-	case alert == 40, alert == 47, alert == 71: // handshake_failure, illegal_parameter, insufficient_security
-		return fail(fault.ClusterUntrusted, final, newer+" with a common cipher suite",
-			"no common TLS parameters: %s", quote(err.Error()))
-	case alert >= 42 && alert <= 46, alert == 48, alert == 116: // bad, unsupported, revoked, …; unknown_ca; required
-		return fail(fault.ClusterDenied, final, "Renew the node's client certificate, or let the node join again",
-			"the server refuses the client certificate: %s", quote(err.Error()))
+
+	text := err.Error()
+
+	switch {
+	case isRemoteAlert(err, 70),
+		strings.Contains(text, "tls: server selected unsupported protocol version"):
+		return failUntrusted(hintTLS, "the server offers no TLS version from 1.2 on")
+	case isRemoteAlert(err, 40, 47, 71): // handshake_failure, illegal_parameter, insufficient_security
+		return failUntrusted(hintTLS+" with a common cipher suite", "no common TLS parameters: %s", quote(text))
+	case isRemoteAlert(err, 42, 43, 44, 45, 46, 48, 116): // bad, unsupported, revoked, …; unknown_ca; required
+		return fail(fault.ClusterDenied, classFinal,
+			"Renew the node's client certificate, or let the node join again",
+			"the server refuses the client certificate: %s", quote(text))
 	}
+
 	return nil
 }
 
-// remoteAlert is the number of the TLS alert that the peer sent, or 0. crypto/tls has a type for it over QUIC only;
-// over TCP the text is the same.
-func remoteAlert(err error) tls.AlertError {
+// isRemoteAlert reports whether the peer sent one of these TLS alerts. crypto/tls returns tls.AlertError for QUIC
+// only; for TCP the text is the same.
+func isRemoteAlert(err error, alerts ...tls.AlertError) bool {
 	var op *net.OpError
 	if !errors.As(err, &op) || op.Op != "remote error" {
-		return 0
+		return false
 	}
-	for _, a := range []tls.AlertError{40, 42, 43, 44, 45, 46, 47, 48, 70, 71, 116} {
-		if op.Err.Error() == a.Error() {
-			return a
-		}
-	}
-	return 0
+
+	return slices.ContainsFunc(alerts, func(a tls.AlertError) bool {
+		return op.Err.Error() == a.Error()
+	})
 }
 
-// classifyChain turns the refusal of a certificate chain into a failure, dates apart from the rest.
+// classifyChain returns the failure of a certificate chain. Dates have a class of their own.
 func classifyChain(err error, now time.Time) *failure {
 	var invalid x509.CertificateInvalidError
 	var host x509.HostnameError
 	var unknown x509.UnknownAuthorityError
+
 	switch {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		f := fail(fault.ClusterUntrusted, dates, hintClock,
-			"the certificate %q is valid from %s to %s, and the clock here says %s",
-			quote(invalid.Cert.Subject.String()), stamp(invalid.Cert.NotBefore), stamp(invalid.Cert.NotAfter), stamp(now))
-		f.future = now.Before(invalid.Cert.NotBefore)
-		return f.because(err)
+		c := invalid.Cert
+		f := fail(fault.ClusterUntrusted, classDates, hintClock,
+			"the certificate %q is valid from %s to %s, and the clock of this node shows %s",
+			quote(c.Subject.String()),
+			formatTime(c.NotBefore),
+			formatTime(c.NotAfter),
+			formatTime(now),
+		)
+		f.notYetValid = now.Before(c.NotBefore)
+
+		return f.withCause(err)
 	case errors.As(err, &host):
-		return fail(fault.ClusterUntrusted, final,
-			"Write one of those names in `servers`, or add this one to the API server's certificate (kubeadm: certSANs)",
-			"the certificate is not for %q but for %s", host.Host, quote(names(host.Certificate))).because(err)
+		names := host.Certificate.DNSNames
+		for _, ip := range host.Certificate.IPAddresses {
+			names = append(slices.Clip(names), ip.String())
+		}
+
+		return failUntrusted(
+			"Write one of those names in `servers`, or add this one to the API server's certificate "+
+				"(kubeadm: certSANs)",
+			"the certificate is not for %q but for %s",
+			host.Host,
+			quote(cmp.Or(strings.Join(names, ", "), "no name at all")),
+		).withCause(err)
 	case errors.As(err, &unknown):
-		return fail(fault.ClusterUntrusted, final, hintCA,
-			"the server's certificate is not signed by the cluster's CA").because(err)
+		return failUntrusted(hintCA, "the server's certificate is not signed by the cluster's CA").withCause(err)
 	}
-	return fail(fault.ClusterUntrusted, final, hintCA,
-		"the server's certificate is refused: %s", quote(err.Error())).because(err)
+
+	return failUntrusted(hintCA, "the server's certificate is refused: %s", quote(err.Error())).withCause(err)
 }
 
-func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-
-func names(c *x509.Certificate) string {
-	all := append([]string(nil), c.DNSNames...)
-	for _, ip := range c.IPAddresses {
-		all = append(all, ip.String())
-	}
-	if len(all) == 0 {
-		return "no name at all"
-	}
-	return strings.Join(all, ", ")
+func formatTime(t time.Time) string {
+	return t.UTC().Format(time.RFC3339)
 }
 
-// classifyStatus turns any response but 200 into a failure; nil for 200. It does not know who asked: callers refine
+// classifyStatus returns the failure of any status but 200, for which it returns nil. Callers add the next step for
 // Denied and Absent.
 func classifyStatus(r *reply) *failure {
-	says := describeStatus(r)
-	var f *failure
-	switch s := r.status; {
-	case s == http.StatusOK:
+	if r.status == http.StatusOK {
 		return nil
-	case r.isStarting():
-		f = fail(fault.ClusterUnreachable, again, "Look at `kubectl get --raw /readyz?verbose`, and at the API server's own log",
-			"%s; and the API server is not ready yet (/readyz)", says)
-		f.starting = true
-	case r.notReady != 0:
-		f = fail(fault.ClusterDenied, again, "", "%s", says)
-		f.starting = true
-	case s >= 300 && s < 400:
-		location := withhold(r.header.Get("Location"), r.secret)
-		return fail(fault.ClusterUnusable, final, hintPortal,
-			"HTTP %d: a redirect, to %q, which is not followed", s, quote(location))
-	case s == http.StatusUnauthorized:
-		f = fail(fault.ClusterDenied, again, "", "%s", says) // a token may come late
-	case s == http.StatusForbidden:
-		f = fail(fault.ClusterDenied, final, "", "%s", says)
-	case s == http.StatusNotFound:
-		f = fail(fault.Absent, again, "", "%s", says)
-	case s == http.StatusTooManyRequests:
-		f = fail(fault.ClusterUnreachable, again, "The API server is overloaded; look at its priority and fairness",
-			"%s", says)
-	case s >= 500 || s == http.StatusRequestTimeout:
-		f = fail(fault.ClusterUnreachable, again, "Look at the API server's own log", "%s", says)
-	default:
-		return fail(fault.ClusterUnusable, final, hintPortal, "%s", says)
 	}
-	f.after = max(retryAfter(r.header), r.notReadyAfter)
+
+	code, c, next := judgeStatus(r)
+	f := fail(code, c, next, "%s", describeStatus(r))
+	f.starting = r.notReady != 0
+	f.retryAfter = max(retryAfter(r.header), r.notReadyAfter)
+
+	if r.isStarting() {
+		f.Why += "; and the API server is not ready yet (/readyz)"
+	}
+
 	return f
 }
 
-// maxRetryAfter is what a server may ask us to wait. API Priority and Fairness asks for 32 s at most.
+// judgeStatus returns the code, class and next step of a status.
+func judgeStatus(r *reply) (code fault.Code, c class, next string) {
+	switch s := r.status; {
+	case r.isStarting():
+		return fault.ClusterUnreachable, classRetry,
+			"Look at `kubectl get --raw /readyz?verbose`, and at the API server's own log"
+	case r.notReady != 0, s == http.StatusUnauthorized: // a token may come late
+		return fault.ClusterDenied, classRetry, ""
+	case s == http.StatusForbidden:
+		return fault.ClusterDenied, classFinal, ""
+	case s == http.StatusNotFound:
+		return fault.Absent, classRetry, ""
+	case s == http.StatusTooManyRequests:
+		return fault.ClusterUnreachable, classRetry,
+			"The API server is overloaded; look at its priority and fairness"
+	case s >= 500 || s == http.StatusRequestTimeout:
+		return fault.ClusterUnreachable, classRetry, "Look at the API server's own log"
+	}
+
+	return fault.ClusterUnusable, classFinal, hintPortal
+}
+
+// maxRetryAfter limits the wait that a server may demand. API Priority and Fairness demands at most 32 s.
 const maxRetryAfter = 32 * time.Second
 
-// retryAfter is how long a server asks us to wait, 0 if it does not. A date is compared with the server's own,
-// because our clock may not be set yet; without one beside it, it says nothing.
+// retryAfter returns the wait that a server demands, 0 if it demands none. A date is compared with the Date header,
+// because the clock of this node may not be set yet.
 func retryAfter(h http.Header) time.Duration {
 	text := h.Get("Retry-After")
-	if n, err := strconv.ParseUint(text, 10, 31); err == nil || errors.Is(err, strconv.ErrRange) {
+
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err == nil || errors.Is(err, strconv.ErrRange) {
 		return min(time.Duration(n)*time.Second, maxRetryAfter)
 	}
-	until, err := http.ParseTime(text)
-	if err != nil {
+
+	until, errUntil := http.ParseTime(text)
+	now, errNow := http.ParseTime(h.Get("Date"))
+
+	if errUntil != nil || errNow != nil {
 		return 0
 	}
-	now, err := http.ParseTime(h.Get("Date"))
-	if err != nil {
-		return 0
-	}
+
 	return min(max(until.Sub(now), 0), maxRetryAfter)
 }
 
-// status is the part of a Kubernetes Status object that says why.
+// status contains the reason of a Kubernetes Status object.
 type status struct {
 	Kind    string `json:"kind"`
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 }
 
-// statusOf gives the Kubernetes Status in a reply, if it is one.
-func statusOf(r *reply) (status, bool) {
+// parseStatus returns the Kubernetes Status in a response; empty and false if it is something else.
+func parseStatus(r *reply) (status, bool) {
 	var s status
+
 	err := json.Unmarshal(r.body, &s)
-	s.Message, s.Reason = withhold(s.Message, r.secret), withhold(s.Reason, r.secret)
-	return s, err == nil && s.Kind == "Status"
+	if err != nil || s.Kind != "Status" {
+		return status{}, false
+	}
+
+	s.Message = withhold(s.Message, r.secret)
+	s.Reason = withhold(s.Reason, r.secret)
+
+	return s, true
 }
 
 func describeStatus(r *reply) string {
 	head := "HTTP " + strconv.Itoa(r.status)
-	if s, ok := statusOf(r); ok {
-		if s.Message != "" {
-			return head + ": " + s.Message
-		}
-		return head + ": " + s.Reason
+
+	s, isStatus := parseStatus(r)
+	isRedirect := r.status >= 300 && r.status < 400
+
+	switch {
+	case isRedirect:
+		location := withhold(r.header.Get("Location"), r.secret)
+		return fmt.Sprintf("%s: a redirect, to %q, which is not followed", head, quote(location))
+	case !isStatus:
+		return head + " with " + describeBody(r)
+	case s.Message != "":
+		return head + ": " + s.Message
 	}
-	return head + " with " + looksLike(r)
+
+	return head + ": " + s.Reason
 }
 
-// looksLike says what a body is that is not what it should be.
-func looksLike(r *reply) string {
-	body := []byte(withhold(string(r.body), r.secret))
-	text := strings.TrimSpace(string(body[:min(len(body), 1024)]))
+// describeBody describes a body that is not the expected object.
+func describeBody(r *reply) string {
+	const maxText, maxWords = 1024, 40
+
+	body := withhold(string(r.body), r.secret)
+	text := strings.TrimSpace(body[:min(len(body), maxText)])
 	lower := strings.ToLower(strings.TrimPrefix(text, "\ufeff"))
+
 	switch {
 	case text == "":
 		return "an empty body"
-	case strings.HasPrefix(lower, "<!doctype html"), strings.Contains(lower, "<html"), strings.Contains(lower, "<head"):
+	case strings.HasPrefix(lower, "<!doctype html"),
+		strings.Contains(lower, "<html"),
+		strings.Contains(lower, "<head"):
 		return "an HTML page, as a captive portal sends"
 	case strings.HasPrefix(lower, "<"):
 		return "an XML document"
-	case json.Valid(body):
-		return "JSON that is not a Kubernetes object of the kind asked for"
+	case json.Valid([]byte(body)):
+		return "JSON that is not the requested Kubernetes object"
 	case strings.HasPrefix(lower, "{"), strings.HasPrefix(lower, "["):
-		return "JSON that breaks off or is malformed"
+		return "JSON that is incomplete or malformed"
 	}
-	return "a text that begins " + strconv.Quote(firstWords(text))
-}
 
-func firstWords(s string) string {
-	r := []rune(quote(s))
-	return string(r[:min(len(r), 40)])
+	words := []rune(quote(text))
+	words = words[:min(len(words), maxWords)]
+
+	return "a text that begins with " + strconv.Quote(string(words))
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// Dates: 1970 waits for the clock, whoever tells that it is set; a clock that is right waits for nothing.
+// Dates: a date of 1970 waits for the clock, from whatever source the report that it is set comes; a right clock waits
+// for nothing.
 func TestClock(t *testing.T) {
 	ca := newTestCA(t, "cluster")
 	from, to := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -29,7 +30,7 @@ func TestClock(t *testing.T) {
 	}
 	cases := []struct {
 		name string
-		// clock gives the time before and after it is set; wait nil means that nobody tells.
+		// clock returns the time before and after it is set; wait nil means that the setting is never reported.
 		before, set time.Time
 		wait        bool
 		ok          bool
@@ -67,7 +68,7 @@ func TestClock(t *testing.T) {
 				}
 				err := read(within(t, 30*time.Second), givingUp(opts, 5))
 				if c.wait && waits != 1 {
-					t.Errorf("waited %d times for the clock", waits)
+					t.Errorf("got %d waits for the clock, want 1", waits)
 				}
 				if c.ok {
 					if err != nil {
@@ -77,7 +78,7 @@ func TestClock(t *testing.T) {
 				}
 				want{code: fault.ClusterUntrusted, retry: c.retry, text: c.text}.check(t, err)
 				if n := h.authorized.Load(); n != 0 {
-					t.Errorf("%d requests carried Authorization", n)
+					t.Errorf("got %d requests with Authorization, want 0", n)
 				}
 			})
 		}

@@ -1,38 +1,31 @@
-// Package cluster reads a cluster's identity and its objects from outside, before the node belongs to it.
+// Package cluster reads a cluster's identity and its objects before the node has joined it. FetchTrust returns the
+// cluster's CA and how it was verified, Client.FetchConfigMap and Client.FetchNode return an object, and Folder reads
+// the same from a folder that replaces a cluster. The package must not write, to the disk or to the cluster, and must
+// not send a credential to a server that is not verified.
 //
-// FetchTrust returns the cluster's CA and what it was verified by. Client.FetchConfigMap returns the content of a
-// ConfigMap. The package may use the network, and the client certificate files, the token file or the exec plugin
-// that a kubeconfig names. Folder reads the same from a folder that replaces a cluster. It never writes, to disk or to
-// the cluster.
-//
-// Requests are made with client-go's rest, kubeconfigs are read with its clientcmd. The rules on top are ours:
-//
-//   - The server is identified before a credential is sent. Cluster-info is fetched without verification, the chain of
-//     that connection is verified against the CA in it, and it is fetched again over a connection that was verified in
-//     its handshake. No request without verification carries an Authorization header.
-//   - Responses are input from a stranger: bounded in size and time, uncompressed, never redirected, decoded strictly.
-//   - Only the site's proxy is used, never one of the environment.
-//   - Each server of a list is judged for itself, see search.try.
-//
-// Errors are *fault.Fault: Summary is what was read, At the server that failed, where it is one. That an object is not
-// there has the code fault.Absent.
+// Responses are untrusted input: limited in size and time, uncompressed, never redirected, decoded strictly. Only the
+// site's proxy is used, never a proxy of the environment. Errors are *fault.Fault: Summary is the object, At the
+// server that failed, if it was one server, and the code of an object that does not exist is fault.Absent.
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/klog/v2"
 )
 
-// Limits that no option changes.
+// Fixed limits.
 const (
-	// maxBody is bytes of a response's body. A ConfigMap holds 1 MiB of data, which JSON writes as up to six times as much.
+	// maxBody limits a response's body, in bytes. A ConfigMap has up to 1 MiB of data, which JSON may encode in
+	// six times as much.
 	maxBody       = 8 << 20
 	maxHead       = 64 << 10        // bytes of a response's head
 	defaultBudget = 5 * time.Minute // when the caller's context has no deadline
@@ -42,13 +35,13 @@ const userAgent = "prelet"
 
 // Endpoint is the address of a cluster.
 type Endpoint struct {
-	// Servers are API servers as ParseServer takes them, in order of preference.
+	// Servers are API servers as ParseServer accepts them, in order of preference.
 	Servers []string
-	// ProxyURL is an http or https proxy for CONNECT; empty means none, whatever the environment contains.
+	// ProxyURL is an http or https proxy for CONNECT; "" means none. The environment's proxy is never used.
 	ProxyURL string
 }
 
-// Options are the package's dependencies and limits. The zero value is ready for a real node.
+// Options are the package's dependencies and limits. The zero value works on a real node.
 type Options struct {
 	// Now is the wall clock that certificates are verified against. Default time.Now.
 	Now func() time.Time
@@ -59,28 +52,28 @@ type Options struct {
 	// LookupHost returns the addresses of a server's name. Default net.DefaultResolver.
 	LookupHost func(ctx context.Context, host string) ([]string, error)
 
-	// DialTimeout bounds the resolution of a name, and a connect. Default 10 s.
+	// DialTimeout limits the lookup of a name, and a TCP connect. Default 10 s.
 	DialTimeout time.Duration
-	// RequestTimeout bounds one request with its connection and its whole response. Default 25 s: a server that is
-	// asked by a whole fleet shakes hands late, and whoever gives up made it work in vain.
+	// RequestTimeout limits one request: its connection and its complete response. Default 25 s, because the TLS
+	// handshake is slow while a whole fleet boots, and giving up earlier wastes the server's work.
 	RequestTimeout time.Duration
-	// BackoffMin triples up to BackoffMax from round to round; jitter adds up to as much again. Default 500 ms and 10
-	// s.
+	// BackoffMin triples up to BackoffMax from round to round; jitter adds up to as much again. Defaults 500 ms and
+	// 10 s.
 	BackoffMin, BackoffMax time.Duration
 
 	// OnRetry is called before each wait, by the goroutine that waits.
 	OnRetry func(Retry)
-	// WaitClock returns nil as soon as the clock is known to be set, an error if it will not be. It is called at most
-	// once a call, when a certificate's dates do not fit the clock. Nil: dates in the future are tried again until
-	// the deadline, dates in the past are final.
+	// WaitClock waits until the clock is set, and returns an error if it will not be. It is called at most once a
+	// search, when a certificate is not valid at the current time. If it is nil, certificates that are not valid
+	// yet are retried until the deadline, and expired certificates are final.
 	WaitClock func(ctx context.Context) error
 }
 
 // Retry describes a wait between attempts.
 type Retry struct {
 	Server string        // the server that is asked next
-	Why    string        // why it was not enough to ask it before
-	Wait   time.Duration // until it is asked again; 0 where only the clock is waited for
+	Why    string        // the reason of its latest failure
+	Wait   time.Duration // until it is asked again; 0 while waiting for the clock
 	Until  time.Time     // when attempts end
 }
 
@@ -97,17 +90,15 @@ func (o Options) withDefaults() Options {
 	if o.LookupHost == nil {
 		o.LookupHost = net.DefaultResolver.LookupHost
 	}
-	setDuration(&o.DialTimeout, 10*time.Second)
-	setDuration(&o.RequestTimeout, 25*time.Second)
-	setDuration(&o.BackoffMin, 500*time.Millisecond)
-	setDuration(&o.BackoffMax, 10*time.Second)
-	return o
-}
-
-func setDuration(d *time.Duration, def time.Duration) {
-	if *d <= 0 {
-		*d = def
+	if o.OnRetry == nil {
+		o.OnRetry = func(Retry) {}
 	}
+	o.DialTimeout = cmp.Or(o.DialTimeout, 10*time.Second)
+	o.RequestTimeout = cmp.Or(o.RequestTimeout, 25*time.Second)
+	o.BackoffMin = cmp.Or(o.BackoffMin, 500*time.Millisecond)
+	o.BackoffMax = cmp.Or(o.BackoffMax, 10*time.Second)
+
+	return o
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -123,26 +114,35 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // Client keeps connections open between calls, so that the requests of a boot share them. It is safe for concurrent
-// use. Close it when the reads are done.
+// use. Close it after the last call.
 type Client struct {
 	opts Options
 
 	mu         sync.Mutex
 	transports map[transportKey]*http.Transport
-	worked     target // the one that answered last; the next call starts there
+
+	// preferred is the latest target that returned an object, never nil. The next search starts with it.
+	preferred atomic.Pointer[target]
 }
 
-// silenceLibraries turns off the logs of client-go and net/http, which may quote what a server sends. Their errors
-// are returned to us, and ours have a cause and a next step.
+// silenceLibraries turns off the logs of client-go and net/http, which may quote a server's response. Their
+// errors are returned, too, and are reported with a next step.
 var silenceLibraries = sync.OnceFunc(func() {
 	klog.SetLogger(klog.New(nil))
 	log.SetOutput(io.Discard)
 })
 
-// New returns a Client without any connection.
+// New returns a Client without connections.
 func New(opts Options) *Client {
 	silenceLibraries()
-	return &Client{opts: opts.withDefaults(), transports: map[transportKey]*http.Transport{}}
+
+	c := &Client{
+		opts:       opts.withDefaults(),
+		transports: map[transportKey]*http.Transport{},
+	}
+	c.preferred.Store(&target{})
+
+	return c
 }
 
 // Close ends the idle connections. Calls in flight continue.
@@ -153,12 +153,14 @@ func (c *Client) Close() {
 	for _, t := range c.transports {
 		t.CloseIdleConnections()
 	}
+
 	clear(c.transports)
 }
 
-// FetchTrust is Client.FetchTrust on a client of its own.
+// FetchTrust is Client.FetchTrust with a new client.
 func FetchTrust(ctx context.Context, req TrustRequest, opts Options) (Trust, error) {
 	c := New(opts)
 	defer c.Close()
+
 	return c.FetchTrust(ctx, req)
 }

@@ -17,48 +17,65 @@ type infoDoc struct {
 
 const signaturePrefix = "jws-kubeconfig-"
 
+const hintClusterInfo = "Look at `kubectl -n kube-public get configmap cluster-info -o yaml`"
+
+// parseClusterInfo parses cluster-info and the certificates in its kubeconfig.
 func parseClusterInfo(r *reply) (infoDoc, *failure) {
-	info, f := readClusterInfo(r)
+	info, f := decodeClusterInfo(r)
 	if f != nil {
 		return infoDoc{}, f
 	}
+
 	var err error
-	if info.certs, _, err = parseDiscovery(info.kubeconfig); err != nil {
-		return infoDoc{}, fail(fault.ClusterUnusable, final, hintClusterInfo, "%v", err).because(err)
+
+	info.certs, _, err = parseDiscovery(info.kubeconfig)
+	if err != nil {
+		f := fail(fault.ClusterUnusable, classFinal, hintClusterInfo, "%v", err)
+		return infoDoc{}, f.withCause(err)
 	}
+
 	return info, nil
 }
 
-const hintClusterInfo = "Look at `kubectl -n kube-public get configmap cluster-info -o yaml`"
-
-// readClusterInfo is parseClusterInfo but for the certificates, which stand in the text.
-func readClusterInfo(r *reply) (infoDoc, *failure) {
+// decodeClusterInfo returns cluster-info without its certificates.
+func decodeClusterInfo(r *reply) (infoDoc, *failure) {
 	if f := classifyStatus(r); f != nil {
-		switch {
-		case f.Code == fault.ClusterDenied && r.status == http.StatusUnauthorized:
-			f.Next = "The API server takes no anonymous request for cluster-info, whatever Roles there are: add its path to " +
-				"`anonymous.conditions` of the AuthenticationConfiguration (" + infoPath + "), or see --anonymous-auth; " +
-				"or give the CA by ca_file, which needs none"
-		case f.Code == fault.ClusterDenied:
-			f.Next = "Let anonymous users read cluster-info (`kubeadm init phase bootstrap-token` makes the Role " +
-				"kubeadm:bootstrap-signer-clusterinfo in kube-public), or give the CA by ca_file"
-		case f.Code == fault.Absent:
-			f.Next = "Make cluster-info with `kubeadm init phase bootstrap-token`, or give the CA by ca_file"
-		}
+		addClusterInfoHint(f, r.status)
 		return infoDoc{}, f
 	}
+
 	object, f := parseConfigMap(r, "kube-public", "cluster-info")
 	if f != nil {
 		return infoDoc{}, f
 	}
-	info := infoDoc{kubeconfig: object.Data["kubeconfig"], signatures: map[string]string{}}
-	if info.kubeconfig == "" {
-		return infoDoc{}, fail(fault.ClusterUnusable, final, hintClusterInfo, "it has no key kubeconfig")
+
+	info := infoDoc{
+		kubeconfig: object.Data["kubeconfig"],
+		signatures: map[string]string{},
 	}
-	for k, v := range object.Data {
-		if id, ok := strings.CutPrefix(k, signaturePrefix); ok && v != "" {
-			info.signatures[id] = v
+	if info.kubeconfig == "" {
+		return infoDoc{}, fail(fault.ClusterUnusable, classFinal, hintClusterInfo, "it has no key kubeconfig")
+	}
+
+	for key, signature := range object.Data {
+		if id, ok := strings.CutPrefix(key, signaturePrefix); ok && signature != "" {
+			info.signatures[id] = signature
 		}
 	}
+
 	return info, nil
+}
+
+func addClusterInfoHint(f *failure, status int) {
+	switch {
+	case f.Code == fault.ClusterDenied && status == http.StatusUnauthorized:
+		f.Next = "The API server refuses anonymous requests for cluster-info, whatever Roles there are: add its path " +
+			"to `anonymous.conditions` of the AuthenticationConfiguration (" + infoPath + "), " +
+			"or see --anonymous-auth; or set ca_file, which needs no anonymous request"
+	case f.Code == fault.ClusterDenied:
+		f.Next = "Let anonymous users read cluster-info (`kubeadm init phase bootstrap-token` makes the Role " +
+			"kubeadm:bootstrap-signer-clusterinfo in kube-public), or set ca_file"
+	case f.Code == fault.Absent:
+		f.Next = "Make cluster-info with `kubeadm init phase bootstrap-token`, or set ca_file"
+	}
 }

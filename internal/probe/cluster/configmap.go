@@ -7,66 +7,76 @@ import (
 	"maps"
 	"slices"
 	"unicode/utf8"
-
-	"github.com/prelet/prelet/internal/fault"
 )
 
-// Object is what a ConfigMap holds.
+// Object is the content of a ConfigMap.
 type Object struct {
 	ResourceVersion string
 	Data            map[string]string // with the values of binaryData that are text
 	Binary          []string          // keys of binaryData whose values are not UTF-8, sorted
 }
 
-// parseConfigMap reads a reply with status 200.
-func parseConfigMap(r *reply, namespace, name string) (Object, *failure) {
-	var cm struct {
-		Kind       string `json:"kind"`
-		APIVersion string `json:"apiVersion"`
-		Metadata   struct {
-			Name            string `json:"name"`
-			Namespace       string `json:"namespace"`
-			ResourceVersion string `json:"resourceVersion"`
-		} `json:"metadata"`
-		Data       map[string]string `json:"data"`
-		BinaryData map[string][]byte `json:"binaryData"`
-	}
-	d := json.NewDecoder(bytes.NewReader(r.body))
-	if err := d.Decode(&cm); err != nil {
-		return Object{}, fail(fault.ClusterUnusable, final, hintPortal, "HTTP 200 with %s", looksLike(r)).because(err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return Object{}, fail(fault.ClusterUnusable, final, hintPortal, "the answer goes on after the object")
-	}
-	if cm.Kind != "ConfigMap" || cm.APIVersion != "v1" {
-		return Object{}, fail(fault.ClusterUnusable, final, hintPortal,
-			"the answer is a %q of version %q, not a ConfigMap of v1",
-			quote(withhold(cm.Kind, r.secret)), quote(withhold(cm.APIVersion, r.secret)))
-	}
-	if cm.Metadata.Name != name || cm.Metadata.Namespace != namespace {
-		return Object{}, fail(fault.ClusterUnusable, final, hintPortal,
-			"the answer is ConfigMap %q, another one than asked for",
-			quote(withhold(cm.Metadata.Namespace+"/"+cm.Metadata.Name, r.secret)))
-	}
-	if !utf8.Valid(r.body) { // the decoder has put U+FFFD in its place
-		return Object{}, fail(fault.ClusterUnusable, final,
-			"Make the ConfigMap again with `kubectl create configmap --from-file`, which puts what is not text into binaryData",
-			"the answer has bytes that are not UTF-8, and would be changed")
-	}
-
-	return newObject(cm.Metadata.ResourceVersion, cm.Data, cm.BinaryData), nil
+// configMap is a ConfigMap as the API server and kubectl encode it.
+type configMap struct {
+	Kind       string `json:"kind"`
+	APIVersion string `json:"apiVersion"`
+	Metadata   struct {
+		Name            string `json:"name"`
+		Namespace       string `json:"namespace"`
+		ResourceVersion string `json:"resourceVersion"`
+	} `json:"metadata"`
+	Data       map[string]string `json:"data"`
+	BinaryData map[string][]byte `json:"binaryData"`
 }
 
-// newObject puts the texts of binaryData beside the others. A key is in one of the two only.
-func newObject(version string, data map[string]string, binary map[string][]byte) Object {
-	out := Object{ResourceVersion: version, Data: map[string]string{}}
-	maps.Copy(out.Data, data)
-	for _, k := range slices.Sorted(maps.Keys(binary)) {
-		if utf8.Valid(binary[k]) {
-			out.Data[k] = string(binary[k])
-			continue
+// parseConfigMap parses a response with status 200.
+func parseConfigMap(r *reply, namespace, name string) (Object, *failure) {
+	var cm configMap
+
+	decoder := json.NewDecoder(bytes.NewReader(r.body))
+	if err := decoder.Decode(&cm); err != nil {
+		return Object{}, failUnusable("HTTP 200 with %s", describeBody(r)).withCause(err)
+	}
+
+	if _, err := decoder.Token(); err != io.EOF {
+		return Object{}, failUnusable("the response continues after the object")
+	}
+
+	if cm.Kind != "ConfigMap" || cm.APIVersion != "v1" {
+		kind := withhold(cm.Kind, r.secret)
+		version := withhold(cm.APIVersion, r.secret)
+
+		return Object{}, failUnusable("the response is a %q of version %q, not a ConfigMap of v1",
+			quote(kind), quote(version))
+	}
+
+	found := cm.Metadata.Namespace + "/" + cm.Metadata.Name
+	if found != namespace+"/"+name {
+		return Object{}, failUnusable("the response is another ConfigMap, %q", quote(withhold(found, r.secret)))
+	}
+
+	if !utf8.Valid(r.body) { // the decoder has replaced the invalid bytes with U+FFFD
+		f := failUnusable("the response contains bytes that are not UTF-8")
+		f.Next = "Create the ConfigMap again with `kubectl create configmap --from-file`, which puts files that are " +
+			"not text into binaryData"
+
+		return Object{}, f
+	}
+
+	return cm.object(), nil
+}
+
+// object adds the texts of binaryData to those of data. No key is in both.
+func (cm configMap) object() Object {
+	out := Object{ResourceVersion: cm.Metadata.ResourceVersion, Data: map[string]string{}}
+	maps.Copy(out.Data, cm.Data)
+
+	for _, key := range slices.Sorted(maps.Keys(cm.BinaryData)) {
+		if value := cm.BinaryData[key]; utf8.Valid(value) {
+			out.Data[key] = string(value)
+		} else {
+			out.Binary = append(out.Binary, key)
 		}
-		out.Binary = append(out.Binary, k)
 	}
 
 	return out

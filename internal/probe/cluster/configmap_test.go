@@ -28,7 +28,7 @@ func TestLargestConfigMap(t *testing.T) {
 	}
 }
 
-// TestBinaryData reads texts that a client put into binaryData, and names what is no text.
+// TestBinaryData reads texts that a client put into binaryData, and reports by name content that is not text.
 func TestBinaryData(t *testing.T) {
 	h := newHostile(t, newTestCA(t, "cluster"))
 	h.handle = func(w http.ResponseWriter, r *http.Request, _ int) bool {
@@ -43,7 +43,8 @@ func TestBinaryData(t *testing.T) {
 		return true
 	}
 	o, err := fetchConfigMap(within(t, time.Minute), h.object(), fast())
-	if err != nil || o.Data["kubelet"] != "maxPods: 3\n" || len(o.Data) != 1 || !slices.Equal(o.Binary, []string{"utf16"}) {
+	if err != nil || o.Data["kubelet"] != "maxPods: 3\n" || len(o.Data) != 1 ||
+		!slices.Equal(o.Binary, []string{"utf16"}) {
 		t.Errorf("got %+v, %v; want the text of kubelet, and utf16 named", o, err)
 	}
 }
@@ -74,7 +75,8 @@ func TestAnonymousIsRefused(t *testing.T) {
 	_, err := FetchTrust(within(t, time.Minute), h.pinned(), givingUp(fast(), 2))
 	var f *fault.Fault
 	if !errors.As(err, &f) || f.Code != fault.ClusterDenied || !strings.Contains(f.Next, "AuthenticationConfiguration") ||
-		!strings.Contains(f.Next, "ca_file") || strings.Contains(f.Next, "bootstrap-signer") {
+		!strings.Contains(f.Next, "ca_file") ||
+		strings.Contains(f.Next, "bootstrap-signer") {
 		t.Errorf("got %+v, want the conditions of anonymous requests, or ca_file, and no Role", f)
 	}
 }

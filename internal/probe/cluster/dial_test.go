@@ -35,16 +35,27 @@ func TestDialling(t *testing.T) {
 		text string
 	}{
 		{"1 DNS failure", func(context.Context) (net.Conn, error) {
-			return nil, &net.OpError{Op: "dial", Err: &net.DNSError{Name: "k8s.example", Err: "no such host", IsNotFound: true}}
+			return nil, &net.OpError{
+				Op:  "dial",
+				Err: &net.DNSError{Name: "k8s.example", Err: "no such host", IsNotFound: true},
+			}
 		}, `the name "k8s.example" cannot be resolved: no such host`},
 		{"2 refused", func(ctx context.Context) (net.Conn, error) {
 			return d.DialContext(ctx, "tcp", closed.Addr().String())
 		}, "connection refused"},
-		{"3 SYN blackhole", func(ctx context.Context) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }, "no connection within 20ms"},
+		{
+			"3 SYN blackhole",
+			func(ctx context.Context) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() },
+			"no connection within 20ms",
+		},
 		{"3 silence after the connection", func(ctx context.Context) (net.Conn, error) {
 			return d.DialContext(ctx, "tcp", silent.Addr().String())
-		}, "no whole answer within 200ms"},
-		{"an unknown failure", func(context.Context) (net.Conn, error) { return nil, errors.New("network is unreachable") }, "network is unreachable"},
+		}, "no complete response within 200ms"},
+		{
+			"an unknown failure",
+			func(context.Context) (net.Conn, error) { return nil, errors.New("network is unreachable") },
+			"network is unreachable",
+		},
 	}
 	for _, c := range cases {
 		for _, heals := range []bool{false, true} {
@@ -95,16 +106,22 @@ func TestClosedInHandshake(t *testing.T) {
 			conn.Close()
 		}
 	}()
-	req := TrustRequest{Endpoint: Endpoint{Servers: []string{l.Addr().String()}}, CACertHashes: []string{newTestCA(t, "ca").pin()}}
+	req := TrustRequest{
+		Endpoint:     Endpoint{Servers: []string{l.Addr().String()}},
+		CACertHashes: []string{newTestCA(t, "ca").pin()},
+	}
 	_, err = FetchTrust(within(t, 30*time.Second), req, givingUp(fast(), 3))
 	want{code: fault.ClusterUnreachable, retry: true, text: []string{l.Addr().String()}}.check(t, err)
 }
 
-// A port that does not speak TLS is no API server.
+// A port that does not speak TLS is not an API server.
 func TestNoTLS(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	defer s.Close()
-	req := TrustRequest{Endpoint: Endpoint{Servers: []string{strings.TrimPrefix(s.URL, "http://")}}, CACertHashes: []string{newTestCA(t, "ca").pin()}}
+	req := TrustRequest{
+		Endpoint:     Endpoint{Servers: []string{strings.TrimPrefix(s.URL, "http://")}},
+		CACertHashes: []string{newTestCA(t, "ca").pin()},
+	}
 	_, err := FetchTrust(within(t, 30*time.Second), req, fast())
 	want{code: fault.ClusterUnusable, text: []string{"does not speak TLS"}}.check(t, err)
 }

@@ -11,34 +11,39 @@ import (
 
 const maxKubeconfig = 256 << 10
 
-// parseDiscovery reads the kubeconfig of cluster-info, or of a discovery file, strictly: no unknown or repeated
-// field, exactly one cluster, its CA inside. Nothing else in it is used. clientcmd.Load would be lenient.
+// parseDiscovery parses the kubeconfig of cluster-info or of a discovery file strictly: no unknown or duplicate
+// field, exactly one cluster, its CA included. It returns the CAs and the server. clientcmd.Load would be
+// lenient.
 func parseDiscovery(text string) (certs []*x509.Certificate, server string, err error) {
 	if len(text) > maxKubeconfig {
 		return nil, "", fmt.Errorf("the kubeconfig is larger than %d KiB", maxKubeconfig>>10)
 	}
+
 	var doc clientcmdapi.Config
 	if err := yaml.UnmarshalStrict([]byte(text), &doc); err != nil {
 		return nil, "", fmt.Errorf("the kubeconfig is not strict YAML of a Config: %s", quote(err.Error()))
 	}
+
 	if doc.Kind != "Config" || doc.APIVersion != "v1" {
 		return nil, "", fmt.Errorf("the kubeconfig is a %q of version %q, not a Config of v1",
 			quote(doc.Kind), quote(doc.APIVersion))
 	}
+
 	if len(doc.Clusters) != 1 {
 		return nil, "", fmt.Errorf("the kubeconfig has %d clusters, not one", len(doc.Clusters))
 	}
 
 	c := doc.Clusters[0].Cluster
+
 	switch {
 	case c.InsecureSkipTLSVerify:
-		return nil, "", errors.New("the kubeconfig says insecure-skip-tls-verify, which is refused")
-	case len(c.CertificateAuthorityData) == 0 && c.CertificateAuthority != "":
-		return nil, "", errors.New("the kubeconfig names a CA file instead of holding certificate-authority-data " +
-			"(kubectl config view --flatten embeds it)")
+		return nil, "", errors.New("the kubeconfig sets insecure-skip-tls-verify, which is refused")
 	case len(c.CertificateAuthorityData) == 0:
-		return nil, "", errors.New("the kubeconfig holds no certificate-authority-data")
+		return nil, "", errors.New("the kubeconfig has no certificate-authority-data " +
+			"(kubectl config view --flatten embeds a CA file)")
 	}
+
 	certs, err = parseBundle(c.CertificateAuthorityData)
+
 	return certs, c.Server, err
 }

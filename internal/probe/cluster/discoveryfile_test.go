@@ -37,10 +37,10 @@ func TestFetchDiscoveryFile(t *testing.T) {
 	defer s.Close()
 
 	// The client of a fetch, except that it trusts the server of this test.
-	client := discoveryClient(time.Now)
+	client := newDiscoveryClient(time.Now)
 	trusting, ok := s.Client().Transport.(*http.Transport)
 	if !ok {
-		t.Fatalf("the client of the test has transport %T", s.Client().Transport)
+		t.Fatalf("the client of the test has transport %T, want *http.Transport", s.Client().Transport)
 	}
 	if transport, ok := client.Transport.(*http.Transport); ok {
 		transport.TLSClientConfig.RootCAs = trusting.TLSClientConfig.RootCAs
@@ -53,9 +53,9 @@ func TestFetchDiscoveryFile(t *testing.T) {
 	}{
 		"/file":    {4, "", ""},
 		"/largest": {maxDiscoveryFile, "", ""},
-		"/larger":  {0, fault.ClusterUnusable, "discovery_file: more than 1 MiB"},
-		"/moved":   {0, fault.ClusterUnusable, "answered 302 Found"},
-		"/none":    {0, fault.ClusterUnusable, "answered 404 Not Found"},
+		"/larger":  {0, fault.ClusterUnusable, "discovery_file: larger than 1 MiB"},
+		"/moved":   {0, fault.ClusterUnusable, "returned 302 Found"},
+		"/none":    {0, fault.ClusterUnusable, "returned 404 Not Found"},
 		"/cut":     {0, fault.ClusterUnreachable, "discovery_file: unexpected EOF"},
 	} {
 		text, f := fetchDiscoveryFile(t.Context(), client, s.URL+path)

@@ -12,25 +12,30 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
-// Folder is a folder that replaces a cluster: it has the CA in ca.crt, and each ConfigMap in NAMESPACE/NAME.yaml or
-// NAMESPACE/NAME.json. Its name is what --objects was given. Its methods return a *fault.Fault as the error.
+// Folder is the path of a folder that replaces a cluster (--objects). It contains the CA in ca.crt, and each
+// ConfigMap in NAMESPACE/NAME.yaml or NAMESPACE/NAME.json. Its methods return a *fault.Fault as the error.
 type Folder string
 
-// ReadTrust returns the CA of the folder as the identity of a cluster with these servers. If there are pins, they must
-// cover the CA.
+// ReadTrust returns the CA of the folder as the identity of a cluster with these servers. If there are pins, they
+// must cover the CA.
 func (d Folder) ReadTrust(servers, pins []string) (Trust, error) {
 	path := filepath.Join(string(d), "ca.crt")
+
 	text, err := nodefile.ReadFile(path, nodefile.Max)
 	if err != nil {
 		return Trust{}, &fault.Fault{
-			Code: fault.Absent, Why: path + ": " + nodefile.Reason(err),
+			Code: fault.Absent,
+			Why:  path + ": " + nodefile.Reason(err),
 			Next: "With --objects, the cluster's CA is ca.crt in that folder",
 		}
 	}
 
 	all, err := CAHashes(text)
-	if err != nil || len(all) == 0 {
-		return Trust{}, &fault.Fault{Code: fault.ClusterUnusable, Why: path + " holds no certificate"}
+	if err != nil {
+		return Trust{}, &fault.Fault{
+			Code: fault.ClusterUnusable,
+			Why:  path + " contains no certificate",
+		}
 	}
 
 	by := ByCAFile
@@ -38,62 +43,70 @@ func (d Folder) ReadTrust(servers, pins []string) (Trust, error) {
 		by = ByPins
 		if err := Covers(text, pins); err != nil {
 			return Trust{}, &fault.Fault{
-				Code: fault.ClusterUntrusted, Why: path + ": " + err.Error(),
-				Next: "With --objects, ca.crt in that folder is the CA: put the one there that the site pins, " +
-					"or its pin into ca_cert_hashes",
+				Code: fault.ClusterUntrusted,
+				Why:  path + ": " + err.Error(),
+				Next: "With --objects, ca.crt in that folder is the CA: replace it with the CA that the site pins, " +
+					"or add its pin to ca_cert_hashes",
 			}
 		}
 	}
 
-	return Trust{PEM: string(text), Hash: all[0], Hashes: all, Servers: servers, VerifiedBy: by}, nil
+	return Trust{
+		PEM:        string(text),
+		Hash:       all[0],
+		Hashes:     all,
+		Servers:    servers,
+		VerifiedBy: by,
+	}, nil
 }
 
-// ReadConfigMap returns a ConfigMap of the folder, whose file is as kubectl prints it. The namespace and the name in
-// its metadata, if there are any, must be those of its path.
+// ReadConfigMap returns a ConfigMap of the folder, whose file is in the format of kubectl. The namespace and the
+// name in its metadata, if there are any, must be those of its path.
 func (d Folder) ReadConfigMap(namespace, name string) (Object, error) {
 	var tried []string
+
 	for _, ext := range []string{".yaml", ".json"} {
 		path := filepath.Join(string(d), namespace, name+ext)
+
 		text, err := nodefile.ReadFile(path, nodefile.Max)
-		if err != nil {
-			tried = append(tried, path)
-			continue
+		if err == nil {
+			return parseConfigMapFile(path, text, namespace, name)
 		}
-		return parseConfigMapFile(path, text, namespace, name)
+
+		tried = append(tried, path)
 	}
 
 	return Object{}, &fault.Fault{
-		Code: fault.Absent, Why: "there is no " + strings.Join(tried, " or "),
+		Code: fault.Absent,
+		Why:  strings.Join(tried, " or ") + " is missing",
 		Next: "With --objects, each ConfigMap is a file NAMESPACE/NAME.yaml in that folder",
 	}
 }
 
-// parseConfigMapFile parses the file of a ConfigMap that must have a namespace and a name.
 func parseConfigMapFile(path string, text []byte, namespace, name string) (Object, error) {
-	var cm struct {
-		Kind     string `json:"kind"`
-		Metadata struct {
-			Namespace, Name string
-			ResourceVersion string `json:"resourceVersion"`
-		} `json:"metadata"`
-		Data       map[string]string `json:"data"`
-		BinaryData map[string][]byte `json:"binaryData"`
-	}
-	if err := yaml.Unmarshal(text, &cm); err != nil || cm.Kind != "ConfigMap" {
+	var cm configMap
+
+	err := yaml.Unmarshal(text, &cm)
+	if err != nil || cm.Kind != "ConfigMap" {
 		return Object{}, &fault.Fault{
-			Code: fault.ClusterUnusable, Why: path + " is no ConfigMap",
-			Next: "Write it as `kubectl get configmap -o yaml` prints it",
+			Code: fault.ClusterUnusable,
+			Why:  path + " is not a ConfigMap",
+			Next: "Write it in the format of `kubectl get configmap -o yaml`",
 		}
 	}
 
 	want := namespace + "/" + name
-	found := cmp.Or(cm.Metadata.Namespace, namespace) + "/" + cmp.Or(cm.Metadata.Name, name)
+	foundNamespace := cmp.Or(cm.Metadata.Namespace, namespace)
+	found := foundNamespace + "/" + cmp.Or(cm.Metadata.Name, name)
+
 	if found != want {
 		return Object{}, &fault.Fault{
-			Code: fault.ClusterUnusable, Why: fmt.Sprintf("%s holds the ConfigMap %s, and %s is wanted", path, found, want),
-			Next: "With --objects, a ConfigMap lies in NAMESPACE/NAME.yaml, by its metadata: move it, " +
-				"or put the one there that the site asks for",
+			Code: fault.ClusterUnusable,
+			Why:  fmt.Sprintf("%s contains the ConfigMap %s, not %s", path, found, want),
+			Next: "With --objects, the path of a ConfigMap is NAMESPACE/NAME.yaml, as in its metadata: " +
+				"move the file, or replace it with the ConfigMap that the site names",
 		}
 	}
-	return newObject(cm.Metadata.ResourceVersion, cm.Data, cm.BinaryData), nil
+
+	return cm.object(), nil
 }

@@ -38,7 +38,7 @@ func TestFolderTrust(t *testing.T) {
 		"a CA":               {string(ca.pem()), nil, ByCAFile, "", ""},
 		"a pinned CA":        {string(ca.pem()), []string{ca.pin()}, ByPins, "", ""},
 		"pins of another CA": {string(ca.pem()), []string{other.pin()}, "", fault.ClusterUntrusted, "ca.crt: "},
-		"no certificate":     {"hello", nil, "", fault.ClusterUnusable, "ca.crt holds no certificate"},
+		"no certificate":     {"hello", nil, "", fault.ClusterUnusable, "ca.crt contains no certificate"},
 		"no file":            {"", nil, "", fault.Absent, "ca.crt: no such file or directory"},
 	} {
 		files := map[string]string{}
@@ -81,15 +81,17 @@ func TestFolderConfigMap(t *testing.T) {
 		code    fault.Code
 		why     string
 	}{
-		"right":  {"7", "", ""},
-		"bare":   {"", "", ""},
-		"json":   {"", "", ""},
-		"both":   {"", "", ""},
-		"other":  {"", fault.ClusterUnusable, "other.yaml holds the ConfigMap kube-system/kubelet-config, and kube-system/other "},
-		"moved":  {"", fault.ClusterUnusable, "moved.json holds the ConfigMap default/moved, and kube-system/moved is "},
-		"secret": {"", fault.ClusterUnusable, "secret.yaml is no ConfigMap"},
-		"broken": {"", fault.ClusterUnusable, "broken.yaml is no ConfigMap"},
-		"none":   {"", fault.Absent, "there is no " + string(d) + "/kube-system/none.yaml or "},
+		"right": {"7", "", ""},
+		"bare":  {"", "", ""},
+		"json":  {"", "", ""},
+		"both":  {"", "", ""},
+		"other": {"", fault.ClusterUnusable, "other.yaml contains the ConfigMap kube-system/kubelet-config, " +
+			"not kube-system/other;"},
+		"moved": {"", fault.ClusterUnusable, "moved.json contains the ConfigMap default/moved, not " +
+			"kube-system/moved;"},
+		"secret": {"", fault.ClusterUnusable, "secret.yaml is not a ConfigMap"},
+		"broken": {"", fault.ClusterUnusable, "broken.yaml is not a ConfigMap"},
+		"none":   {"", fault.Absent, string(d) + "/kube-system/none.yaml or "},
 	} {
 		got, err := d.ReadConfigMap("kube-system", name)
 		if fault.CodeOf(err) != c.code || err != nil && !strings.Contains(err.Error(), c.why) {

@@ -83,7 +83,7 @@ func (ca *testCA) pem() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.cert.Raw})
 }
 
-func (ca *testCA) pin() string { return hash(ca.cert) }
+func (ca *testCA) pin() string { return hashCert(ca.cert) }
 
 // leaf issues a serving certificate. Zero times mean a century around now; no names mean 127.0.0.1 and localhost.
 func (ca *testCA) leaf(t testing.TB, from, to time.Time, dns ...string) tls.Certificate {
@@ -92,8 +92,15 @@ func (ca *testCA) leaf(t testing.TB, from, to time.Time, dns ...string) tls.Cert
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "apiserver"}, NotBefore: from, NotAfter: to,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, DNSNames: dns}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(2),
+		Subject:      pkix.Name{CommonName: "apiserver"},
+		NotBefore:    from,
+		NotAfter:     to,
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:     dns,
+	}
 	if from.IsZero() {
 		template.NotBefore, template.NotAfter = ca.cert.NotBefore, ca.cert.NotAfter
 	}
@@ -174,8 +181,12 @@ func (h *hostile) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 func infoText(server string, ca []byte) string {
-	return fmt.Sprintf("apiVersion: v1\nclusters:\n- cluster:\n    certificate-authority-data: %s\n    server: %s\n  name: \"\"\ncontexts: null\ncurrent-context: \"\"\nkind: Config\npreferences: {}\nusers: null\n",
-		base64.StdEncoding.EncodeToString(ca), server)
+	return fmt.Sprintf(
+		"apiVersion: v1\nclusters:\n- cluster:\n    certificate-authority-data: %s\n    server: %s\n  name: "+
+			"\"\"\ncontexts: null\ncurrent-context: \"\"\nkind: Config\npreferences: {}\nusers: null\n",
+		base64.StdEncoding.EncodeToString(ca),
+		server,
+	)
 }
 
 func signedInfo(text string) map[string]string {
@@ -191,11 +202,31 @@ func signTest(text, id, secret string) string {
 }
 
 func writeConfigMap(w http.ResponseWriter, namespace, name string, data map[string]string) {
-	writeJSON(w, 200, map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]string{"name": name, "namespace": namespace, "resourceVersion": "7"}, "data": data})
+	writeJSON(
+		w,
+		200,
+		map[string]any{
+			"kind":       "ConfigMap",
+			"apiVersion": "v1",
+			"metadata":   map[string]string{"name": name, "namespace": namespace, "resourceVersion": "7"},
+			"data":       data,
+		},
+	)
 }
 
 func writeStatus(w http.ResponseWriter, code int, reason, message string) {
-	writeJSON(w, code, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "message": message, "code": code})
+	writeJSON(
+		w,
+		code,
+		map[string]any{
+			"kind":       "Status",
+			"apiVersion": "v1",
+			"status":     "Failure",
+			"reason":     reason,
+			"message":    message,
+			"code":       code,
+		},
+	)
 }
 
 func writeJSON(w http.ResponseWriter, code int, v any) {
@@ -204,9 +235,14 @@ func writeJSON(w http.ResponseWriter, code int, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// fast are options whose waits are short; their limits are wide, for machines that do other things beside.
+// fast are options whose waits are short; their limits are wide, for machines with other load.
 func fast() Options {
-	return Options{DialTimeout: 20 * time.Second, RequestTimeout: 20 * time.Second, BackoffMin: time.Millisecond, BackoffMax: 4 * time.Millisecond}
+	return Options{
+		DialTimeout:    20 * time.Second,
+		RequestTimeout: 20 * time.Second,
+		BackoffMin:     time.Millisecond,
+		BackoffMax:     4 * time.Millisecond,
+	}
 }
 
 // givingUp makes the deadline come at the nth wait, whatever the clock says: a loaded machine changes nothing.
@@ -237,11 +273,21 @@ func fetchConfigMap(ctx context.Context, req ObjectRequest, opts Options) (Objec
 func readTestToken(context.Context) (string, error) { return testToken, nil }
 
 func (h *hostile) pinned() TrustRequest {
-	return TrustRequest{Endpoint: Endpoint{Servers: []string{h.URL}}, CACertHashes: []string{h.ca.pin()}, Token: readTestToken}
+	return TrustRequest{
+		Endpoint:     Endpoint{Servers: []string{h.URL}},
+		CACertHashes: []string{h.ca.pin()},
+		Token:        readTestToken,
+	}
 }
 
 func (h *hostile) object() ObjectRequest {
-	return ObjectRequest{Endpoint: Endpoint{Servers: []string{h.URL}}, CAPEM: h.ca.pem(), Token: readTestToken, Namespace: "kube-system", Name: "kubelet-config"}
+	return ObjectRequest{
+		Endpoint:  Endpoint{Servers: []string{h.URL}},
+		CAPEM:     h.ca.pem(),
+		Token:     readTestToken,
+		Namespace: "kube-system",
+		Name:      "kubelet-config",
+	}
 }
 
 // want is what an error must be like.
@@ -266,11 +312,11 @@ func (w want) check(t *testing.T, err error) *fault.Fault {
 		t.Errorf("tried more than once: %t, want %t: %v", retried, w.retry, err)
 	}
 	if e.Summary == "" || e.Why == "" || e.Next == "" {
-		t.Errorf("summary %q, reason %q or next step %q is empty", e.Summary, e.Why, e.Next)
+		t.Errorf("got summary %q, reason %q, next step %q; want none empty", e.Summary, e.Why, e.Next)
 	}
 	for _, part := range w.text {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("%q is not in: %v", part, err)
+			t.Errorf("want %q in the error, got: %v", part, err)
 		}
 	}
 	return e
@@ -281,7 +327,7 @@ func noCanary(t *testing.T, err error) {
 	for e := err; e != nil; e = errors.Unwrap(e) {
 		for _, s := range []string{e.Error(), fmt.Sprintf("%+v", e), fmt.Sprintf("%#v", e)} {
 			if strings.Contains(s, tokenSecret) {
-				t.Fatalf("the token's secret is in an error: %s", s)
+				t.Fatalf("got the token's secret in an error, want none: %s", s)
 			}
 		}
 	}

@@ -39,9 +39,9 @@ func newWitness(t *testing.T, ca *testCA) *witness {
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.shown = [2]string{bearer(r.Header.Get("Authorization")), ""}
+		w.shown = [2]string{strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), ""}
 		if certs := r.TLS.PeerCertificates; len(certs) > 0 {
-			w.shown[1] = hash(certs[0])
+			w.shown[1] = hashCert(certs[0])
 		}
 		writeStatus(rw, 403, "Forbidden", "no")
 		return true
@@ -75,7 +75,9 @@ func newDesk(t *testing.T) desk {
 		t.Fatal(err)
 	}
 	answer := func(status map[string]string) string {
-		b, err := json.Marshal(map[string]any{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", "status": status})
+		b, err := json.Marshal(
+			map[string]any{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", "status": status},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,10 +90,13 @@ func newDesk(t *testing.T) desk {
 		"says-both":  answer(map[string]string{"token": "plugin-token", "clientCertificateData": string(d.cert), "clientKeyData": string(d.key)}),
 		"says-beta":  strings.Replace(answer(map[string]string{"token": "plugin-token"}), "/v1", "/v1beta1", 1),
 		"says-key":   answer(map[string]string{"clientKeyData": string(d.key)}),
-		"says-none":  answer(nil), "says-yaml": "kind: ExecCredential\napiVersion: client.authentication.k8s.io/v1\nstatus:\n  token: plugin-token\n", "says-kind": `{"kind":"Secret","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"t"}}`,
+		"says-none":  answer(nil), "says-yaml": "kind: ExecCredential\napiVersion: " +
+			"client.authentication.k8s.io/v1\nstatus:\n  token: plugin-token\n", "says-kind": `{"kind":"Secret","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"t"}}`,
 		"says-rubbish": "{", "says-mixed": answer(map[string]string{"clientCertificateData": string(d.cert), "clientKeyData": string(d.key2)}),
-		// It keeps what it was told, says what its argument names, and ends as the variable EXIT says.
-		"plugin": "#!/bin/sh\ncd \"$(dirname \"$0\")\" || exit 1\nprintf %s \"$KUBERNETES_EXEC_INFO\" > told\nprintf x >> runs\ncat \"$1\"\nexit ${EXIT:-0}\n",
+		// It records its input, prints the response that its argument names, and exits with the status in the variable
+		// EXIT.
+		"plugin": "#!/bin/sh\ncd \"$(dirname \"$0\")\" || exit 1\nprintf %s \"$KUBERNETES_EXEC_INFO\" > " +
+			"told\nprintf x >> runs\ncat \"$1\"\nexit ${EXIT:-0}\n",
 	} {
 		mode := os.FileMode(0o600)
 		if name == "plugin" {
@@ -104,15 +109,15 @@ func newDesk(t *testing.T) desk {
 	return d
 }
 
-// told is what the plugin was told since the last call, and how often it ran.
-func (d desk) told(t *testing.T) (info any, runs int) {
+// readInput returns the plugin's input since the last call, and how often it ran.
+func (d desk) readInput(t *testing.T) (info any, runs int) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(d.dir, "told"))
 	if err != nil {
 		return nil, 0
 	}
 	if err := json.Unmarshal(b, &info); err != nil {
-		t.Fatalf("KUBERNETES_EXEC_INFO is %q: %v", b, err)
+		t.Fatalf("got KUBERNETES_EXEC_INFO %q and %v, want an ExecCredential", b, err)
 	}
 	ran, err := os.ReadFile(filepath.Join(d.dir, "runs"))
 	if err != nil {
@@ -128,8 +133,11 @@ func (d desk) told(t *testing.T) (info any, runs int) {
 
 // kubeconfig is a file with one cluster and one user, whose lines are given.
 func kubeconfig(w *witness, cluster, user string) string {
-	return "apiVersion: v1\nkind: Config\ncurrent-context: at\npreferences: {}\nfuture: field\ncontexts:\n- name: other\n  context: {cluster: x, user: v}\n- name: at\n  context: {cluster: c, user: u}\n" +
-		"clusters:\n- name: c\n  cluster:\n    server: " + w.URL + "\n    certificate-authority-data: " + base64.StdEncoding.EncodeToString(w.ca.pem()) + "\n" + cluster +
+	return "apiVersion: v1\nkind: Config\ncurrent-context: at\npreferences: {}\nfuture: field\ncontexts:\n- " +
+		"name: other\n  context: {cluster: x, user: v}\n- name: at\n  context: {cluster: c, user: u}\n" +
+		"clusters:\n- name: c\n  cluster:\n    server: " + w.URL + "\n    certificate-authority-data: " + base64.StdEncoding.EncodeToString(
+		w.ca.pem(),
+	) + "\n" + cluster +
 		"users:\n- name: u\n  user:\n" + user
 }
 
@@ -151,11 +159,15 @@ func execBlock(version, mode, command, says, more string) string {
 // readWith asks a witness, which refuses everybody.
 func readWith(text, dir string) error {
 	opts := givingUp(fast(), 1)
-	_, err := fetchConfigMap(context.Background(), ObjectRequest{Kubeconfig: []byte(text), KubeconfigDir: dir, Namespace: "kube-system", Name: "kubelet-config"}, opts)
+	_, err := fetchConfigMap(
+		context.Background(),
+		ObjectRequest{Kubeconfig: []byte(text), KubeconfigDir: dir, Namespace: "kube-system", Name: "kubelet-config"},
+		opts,
+	)
 	return err
 }
 
-// TestIdentity is what the server is shown by each way to identify a user, and what a plugin is told.
+// TestIdentity checks what the server receives for each way to identify a user, and the input of a plugin.
 func TestIdentity(t *testing.T) {
 	d := newDesk(t)
 	w := newWitness(t, newTestCA(t, "cluster"))
@@ -163,23 +175,28 @@ func TestIdentity(t *testing.T) {
 	const plugin, nobody = "./plugin", `{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","spec":{"interactive":false}}`
 	told := func(more, config string) string {
 		return `{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","spec":{"cluster":{"server":"` + w.URL +
-			`",` + more + `"certificate-authority-data":"` + base64.StdEncoding.EncodeToString(w.ca.pem()) + `","config":` + config + `},"interactive":false}}`
+			`",` + more + `"certificate-authority-data":"` + base64.StdEncoding.EncodeToString(
+			w.ca.pem(),
+		) + `","config":` + config + `},"interactive":false}}`
 	}
-	info := "    extensions:\n    - name: client.authentication.k8s.io/exec\n      extension: {audience: [a, 1], deep: {b: null}}\n    - name: other\n      extension: {}\n"
+	info := "    extensions:\n    - name: client.authentication.k8s.io/exec\n      extension: {audience: [a, " +
+		"1], deep: {b: null}}\n    - name: other\n      extension: {}\n"
 	for name, c := range map[string]struct {
 		cluster, user string
 		token, cert   string
 		told          string
 	}{
-		"data":                       {"", data("client-certificate-data", d.cert) + data("client-key-data", d.key), "", one, ""},
-		"files":                      {"", "    client-certificate: cert.pem\n    client-key: key.pem\n", "", two, ""},
-		"one file, absolute":         {"", "    client-certificate: " + d.dir + "/pair.pem\n    client-key: " + d.dir + "/pair.pem\n", "", one, ""},
-		"data and a file":            {"", data("client-certificate-data", d.cert) + "    client-key: pair.pem\n", "", one, ""},
-		"token":                      {"", "    token: text-token\n", "text-token", "", ""},
-		"token file":                 {"", "    tokenFile: token\n", "file-token", "", ""},
-		"token and file":             {"", "    tokenFile: token\n    token: text-token\n", "file-token", "", ""},
-		"token and no file":          {"", "    tokenFile: gone\n    token: text-token\n", "text-token", "", ""},
-		"certificate and token":      {"", "    token: text-token\n    client-certificate: pair.pem\n    client-key: pair.pem\n", "text-token", one, ""},
+		"data":               {"", data("client-certificate-data", d.cert) + data("client-key-data", d.key), "", one, ""},
+		"files":              {"", "    client-certificate: cert.pem\n    client-key: key.pem\n", "", two, ""},
+		"one file, absolute": {"", "    client-certificate: " + d.dir + "/pair.pem\n    client-key: " + d.dir + "/pair.pem\n", "", one, ""},
+		"data and a file": {"", data("client-certificate-data", d.cert) + "    client-key: " +
+			"pair.pem\n", "", one, ""},
+		"token":             {"", "    token: text-token\n", "text-token", "", ""},
+		"token file":        {"", "    tokenFile: token\n", "file-token", "", ""},
+		"token and file":    {"", "    tokenFile: token\n    token: text-token\n", "file-token", "", ""},
+		"token and no file": {"", "    tokenFile: gone\n    token: text-token\n", "text-token", "", ""},
+		"certificate and token": {"", "    token: text-token\n    client-certificate: pair.pem\n    " +
+			"client-key: pair.pem\n", "text-token", one, ""},
 		"nobody":                     {"", "    {}\n", "", "", ""},
 		"plugin's token":             {"", execBlock("v1", "Never", plugin, "says-token", ""), "plugin-token", "", nobody},
 		"plugin's certificate":       {"", execBlock("v1", "IfAvailable", plugin, "says-cert", ""), "", two, nobody},
@@ -208,7 +225,7 @@ func TestIdentity(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got, runs := d.told(t)
+			got, runs := d.readInput(t)
 			if diff := cmp.Diff(wantTold, got); diff != "" {
 				t.Errorf("the plugin was told (-want +got):\n%s", diff)
 			}
@@ -238,49 +255,55 @@ func TestKubeconfigRefused(t *testing.T) {
 	plugin := "./plugin"
 	block := func(says string) string { return execBlock("v1", "Never", plugin, says, "") }
 	for name, c := range map[string]struct{ text, want string }{
-		"no YAML":                {"users: [", "cannot be parsed"},
-		"another kind":           {strings.Replace(kubeconfig(w, "", "    token: t\n"), "kind: Config", "kind: Secret", 1), "cannot be parsed as a Config of v1"},
-		"another context":        {strings.Replace(kubeconfig(w, "", "    token: t\n"), "current-context: at", "current-context: gone", 1), "current-context"},
-		"another cluster":        {strings.Replace(kubeconfig(w, "", "    token: t\n"), "- name: c\n", "- name: d\n", 1), `no cluster "c"`},
-		"no key":                 {kubeconfig(w, "", data("client-certificate-data", d.cert)), "client-key-data or client-key must be specified"},
-		"twice":                  {kubeconfig(w, "", data("client-certificate-data", d.cert)+data("client-key-data", d.key)+"    client-certificate: cert.pem\n"), "client-cert-data and client-cert are both specified"},
-		"keys twice":             {kubeconfig(w, "", data("client-certificate-data", d.cert)+data("client-key-data", d.key)+"    client-key: pair.pem\n"), "client-key-data and client-key are both specified"},
-		"no file":                {kubeconfig(w, "", "    client-certificate: gone.pem\n    client-key: pair.pem\n"), "gone.pem"},
-		"no key file":            {kubeconfig(w, "", "    client-certificate: pair.pem\n    client-key: gone.pem\n"), "gone.pem"},
-		"two pairs":              {kubeconfig(w, "", "    client-certificate: cert.pem\n    client-key: pair.pem\n"), "do not belong together"},
-		"two pairs as data":      {kubeconfig(w, "", data("client-certificate-data", d.cert)+data("client-key-data", d.key2)), "do not belong together"},
-		"no token file":          {kubeconfig(w, "", "    tokenFile: gone\n"), "gone"},
-		"empty token file":       {kubeconfig(w, "", "    tokenFile: empty\n"), "is empty"},
-		"token of two lines":     {kubeconfig(w, "", "    tokenFile: two-lines\n"), "a character that no token has"},
-		"two lines, and a token": {kubeconfig(w, "", "    token: t\n    tokenFile: two-lines\n"), "a character that no token has"},
+		"no YAML":         {"users: [", "cannot be parsed"},
+		"another kind":    {strings.Replace(kubeconfig(w, "", "    token: t\n"), "kind: Config", "kind: Secret", 1), "cannot be parsed as a Config of v1"},
+		"another context": {strings.Replace(kubeconfig(w, "", "    token: t\n"), "current-context: at", "current-context: gone", 1), "current-context"},
+		"another cluster": {strings.Replace(kubeconfig(w, "", "    token: t\n"), "- name: c\n", "- name: d\n", 1), `no cluster "c"`},
+		"no key":          {kubeconfig(w, "", data("client-certificate-data", d.cert)), "client-key-data or client-key must be specified"},
+		"twice":           {kubeconfig(w, "", data("client-certificate-data", d.cert)+data("client-key-data", d.key)+"    client-certificate: cert.pem\n"), "client-cert-data and client-cert are both specified"},
+		"keys twice":      {kubeconfig(w, "", data("client-certificate-data", d.cert)+data("client-key-data", d.key)+"    client-key: pair.pem\n"), "client-key-data and client-key are both specified"},
+		"no file": {kubeconfig(w, "", "    client-certificate: gone.pem\n    client-key: "+
+			"pair.pem\n"), "gone.pem"},
+		"no key file": {kubeconfig(w, "", "    client-certificate: pair.pem\n    client-key: "+
+			"gone.pem\n"), "gone.pem"},
+		"two pairs": {kubeconfig(w, "", "    client-certificate: cert.pem\n    client-key: "+
+			"pair.pem\n"), "do not match"},
+		"two pairs as data": {kubeconfig(w, "", data("client-certificate-data", d.cert)+data("client-key-data", d.key2)), "do not match"},
+		"no token file":     {kubeconfig(w, "", "    tokenFile: gone\n"), "gone"},
+		"empty token file":  {kubeconfig(w, "", "    tokenFile: empty\n"), "empty token file"},
+		"token of two lines": {kubeconfig(w, "", "    tokenFile: two-lines\n"), "a character that is not " +
+			"allowed in a token"},
+		"two lines, and a token": {kubeconfig(w, "", "    token: t\n    tokenFile: two-lines\n"), "a character that is not allowed in a token"},
 		"a pipe":                 {kubeconfig(w, "", "    tokenFile: fifo\n"), "names as tokenFile"},
 		"auth-provider":          {kubeconfig(w, "", "    auth-provider: {name: gcp}\n"), "auth-provider"},
-		"no command":             {kubeconfig(w, "", "    exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never}\n"), "command must be specified"},
-		"no apiVersion":          {kubeconfig(w, "", execBlock("", "Never", plugin, "says-token", "")), "apiVersion"},
-		"v1alpha1":               {kubeconfig(w, "", execBlock("v1alpha1", "Never", plugin, "says-token", "")), "apiVersion"},
-		"no mode":                {kubeconfig(w, "", execBlock("v1", "", plugin, "says-token", "")), "interactiveMode"},
-		"another mode":           {kubeconfig(w, "", execBlock("v1", "Sometimes", plugin, "says-token", "")), "interactiveMode"},
-		"a terminal":             {kubeconfig(w, "", execBlock("v1", "Always", plugin, "says-token", "")), "wants a terminal"},
-		"a variable's name":      {kubeconfig(w, "", execBlock("v1", "Never", plugin, "says-token", "      env: [{value: x}]\n")), "env variable name must be specified"},
-		"no such plugin":         {kubeconfig(w, "", execBlock("v1", "Never", "./gone", "says-token", "")), "cannot be run"},
-		"plugin that fails":      {kubeconfig(w, "", execBlock("v1", "Never", plugin, "says-token", "      env: [{name: EXIT, value: \"3\"}]\n")), "exit status 3"},
-		"rubbish":                {kubeconfig(w, "", block("says-rubbish")), "something other than an ExecCredential"},
-		"another answer":         {kubeconfig(w, "", block("says-kind")), "something other than an ExecCredential"},
-		"another version":        {kubeconfig(w, "", block("says-beta")), "something other than an ExecCredential of client.authentication.k8s.io/v1"},
-		"no status":              {kubeconfig(w, "", block("says-none")), "answers with"},
-		"a key alone":            {kubeconfig(w, "", block("says-key")), "and not both"},
-		"a pair of two pairs":    {kubeconfig(w, "", block("says-mixed")), "do not belong together"},
+		"no command": {kubeconfig(w, "", "    exec: {apiVersion: client.authentication.k8s.io/v1, "+
+			"interactiveMode: Never}\n"), "command must be specified"},
+		"no apiVersion":     {kubeconfig(w, "", execBlock("", "Never", plugin, "says-token", "")), "apiVersion"},
+		"v1alpha1":          {kubeconfig(w, "", execBlock("v1alpha1", "Never", plugin, "says-token", "")), "apiVersion"},
+		"no mode":           {kubeconfig(w, "", execBlock("v1", "", plugin, "says-token", "")), "interactiveMode"},
+		"another mode":      {kubeconfig(w, "", execBlock("v1", "Sometimes", plugin, "says-token", "")), "interactiveMode"},
+		"a terminal":        {kubeconfig(w, "", execBlock("v1", "Always", plugin, "says-token", "")), "needs a terminal"},
+		"a variable's name": {kubeconfig(w, "", execBlock("v1", "Never", plugin, "says-token", "      env: [{value: x}]\n")), "env variable name must be specified"},
+		"no such plugin":    {kubeconfig(w, "", execBlock("v1", "Never", "./gone", "says-token", "")), "cannot be run"},
+		"plugin that fails": {kubeconfig(w, "", execBlock("v1", "Never", plugin, "says-token", "      env: [{name: EXIT, value: \"3\"}]\n")), "exit status 3"},
+		"rubbish":           {kubeconfig(w, "", block("says-rubbish")), "something other than an ExecCredential"},
+		"another answer":    {kubeconfig(w, "", block("says-kind")), "something other than an ExecCredential"},
+		"another version": {kubeconfig(w, "", block("says-beta")), "something other than an " +
+			"ExecCredential of client.authentication.k8s.io/v1"},
+		"no status":           {kubeconfig(w, "", block("says-none")), "returns"},
+		"a key alone":         {kubeconfig(w, "", block("says-key")), "and not both"},
+		"a pair of two pairs": {kubeconfig(w, "", block("says-mixed")), "do not match"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := readWith(c.text, d.dir)
 			want{code: fault.ClusterDenied, text: []string{c.want}}.check(t, err)
 			for _, secret := range []string{"plugin-token", "file-token", strings.Split(string(d.key), "\n")[1], hex.EncodeToString(d.key)} {
 				if strings.Contains(err.Error(), secret) {
-					t.Errorf("a secret is in the message: %v", err)
+					t.Errorf("got a secret in the message, want none: %v", err)
 				}
 			}
 			if shown := w.take(); shown != [2]string{} {
-				t.Errorf("%q was shown to the server", shown)
+				t.Errorf("got the credential %q at the server, want none", shown)
 			}
 		})
 	}
@@ -290,9 +313,9 @@ func TestKubeconfigRefused(t *testing.T) {
 func TestRefusedByUs(t *testing.T) {
 	w := newWitness(t, newTestCA(t, "cluster"))
 	for want, text := range map[string]string{
-		"another user's name":   kubeconfig(w, "", "    token: t\n    as: admin\n"),
-		"user name or password": kubeconfig(w, "", "    username: admin\n    password: p\n"),
-		"no user \"u\"":         strings.Replace(kubeconfig(w, "", "    token: t\n"), "- name: u\n", "- name: v\n", 1),
+		"impersonates another user": kubeconfig(w, "", "    token: t\n    as: admin\n"),
+		"user name or password":     kubeconfig(w, "", "    username: admin\n    password: p\n"),
+		"no user \"u\"":             strings.Replace(kubeconfig(w, "", "    token: t\n"), "- name: u\n", "- name: v\n", 1),
 	} {
 		err := readWith(text, t.TempDir())
 		if err == nil || !strings.Contains(err.Error(), want) || w.take() != [2]string{} {
@@ -305,7 +328,10 @@ func TestRefusedByUs(t *testing.T) {
 func newTestPlugin(t *testing.T, now func() time.Time, command string, args ...string) *execPlugin {
 	t.Helper()
 	p, err := newExecPlugin(&rest.Config{ExecProvider: &clientcmdapi.ExecConfig{
-		Command: command, Args: args, APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
+		Command:         command,
+		Args:            args,
+		APIVersion:      "client.authentication.k8s.io/v1",
+		InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
 	}}, now)
 	if err != nil {
 		t.Fatal(err)
@@ -332,7 +358,9 @@ func TestPluginIsRunAgain(t *testing.T) {
 	p := newTestPlugin(t, func() time.Time { return now }, filepath.Join(d.dir, "plugin"), "says")
 	says := func(token string, expires time.Time) {
 		t.Helper()
-		text := `{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"` + token + `","expirationTimestamp":"` + expires.Format(time.RFC3339) + `"}}`
+		text := `{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"` + token + `","expirationTimestamp":"` + expires.Format(
+			time.RFC3339,
+		) + `"}}`
 		if err := os.WriteFile(filepath.Join(d.dir, "says"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -341,7 +369,7 @@ func TestPluginIsRunAgain(t *testing.T) {
 		t.Helper()
 		config := &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: newTestCA(t, "cluster").pem()}}
 		err := p.identify(t.Context(), config)
-		if _, n := d.told(t); err != nil || config.BearerToken != want || n != runs {
+		if _, n := d.readInput(t); err != nil || config.BearerToken != want || n != runs {
 			t.Errorf("got token %q after %d runs (%v), want %q after %d", config.BearerToken, n, err, want, runs)
 		}
 	}
@@ -365,24 +393,29 @@ func TestPluginIsRunAgainWhenRefused(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	req := ObjectRequest{Kubeconfig: []byte(text), KubeconfigDir: d.dir, Namespace: "kube-system", Name: "kubelet-config"}
+	req := ObjectRequest{
+		Kubeconfig:    []byte(text),
+		KubeconfigDir: d.dir,
+		Namespace:     "kube-system",
+		Name:          "kubelet-config",
+	}
 	if _, err := fetchConfigMap(within(t, 30*time.Second), req, opts); err != nil {
 		t.Error(err)
 	}
-	if _, runs := d.told(t); runs != 2 {
+	if _, runs := d.readInput(t); runs != 2 {
 		t.Errorf("the plugin ran %d times, want 2", runs)
 	}
 }
 
-// TestPluginEnds: a plugin that hangs is ended, with all that it started, when the time is over; and so is one that never ends
-// to write.
+// TestPluginEnds: a plugin that hangs is ended, with all that it started, when the time is over; and so is one that
+// never ends to write.
 func TestPluginEnds(t *testing.T) {
 	held := newHeldPipe(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	began := time.Now()
 	_, err := newTestPlugin(t, time.Now, "sh", "-c", held.script("sleep 20 & wait")).run(ctx)
-	if err == nil || !strings.Contains(err.Error(), "did not answer in time") || time.Since(began) > 2*time.Second {
+	if err == nil || !strings.Contains(err.Error(), "did not respond in time") || time.Since(began) > 2*time.Second {
 		t.Errorf("got %v after %s, want the end of the time after 200 ms", err, time.Since(began))
 	}
 
@@ -441,7 +474,7 @@ func TestPluginTimeout(t *testing.T) {
 
 	began := time.Now()
 	err := p.identify(t.Context(), &rest.Config{})
-	if want := "its plugin sleep did not answer within 200ms"; err == nil || err.Error() != want {
+	if want := "its plugin sleep did not respond within 200ms"; err == nil || err.Error() != want {
 		t.Errorf("got error %v; want %q", err, want)
 	}
 	if took := time.Since(began); took > 10*time.Second {
@@ -471,12 +504,12 @@ func TestPluginHasNoStdin(t *testing.T) {
 	}
 }
 
-// TestPluginMisbehaves: a plugin that hangs, or never ends to write, is at fault, and not the server, which is asked nothing. The
-// read ends at its deadline.
+// TestPluginMisbehaves: a plugin that hangs, or never ends to write, is at fault, and not the server, which is asked
+// nothing. The read ends at its deadline.
 func TestPluginMisbehaves(t *testing.T) {
 	w := newWitness(t, newTestCA(t, "cluster"))
 	for script, says := range map[string]string{
-		"sleep 30": "did not answer in time",
+		"sleep 30": "did not respond in time",
 		"while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done": "writes more than 1 MiB",
 		"echo secret-of-the-plugin >&2; exit 3":                                          "fails: exit status 3",
 		"cat; echo got to the end of stdin; exit 4":                                      "fails: exit status 4",
@@ -485,14 +518,19 @@ func TestPluginMisbehaves(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		began := time.Now()
 		req := ObjectRequest{
-			Kubeconfig: []byte(text), KubeconfigName: "the bootstrap kubeconfig", Namespace: "kube-system", Name: "kubelet-config",
+			Kubeconfig: []byte(
+				text,
+			),
+			KubeconfigName: "the bootstrap kubeconfig",
+			Namespace:      "kube-system",
+			Name:           "kubelet-config",
 		}
 		_, err := fetchConfigMap(ctx, req, Options{BackoffMin: 400 * time.Millisecond})
 		cancel()
 		e := want{code: fault.ClusterDenied, retry: script != "sleep 30", text: []string{
-			"the bootstrap kubeconfig gives no credential: its plugin sh " + says}}.check(t, err)
+			"the bootstrap kubeconfig provides no credential: its plugin sh " + says}}.check(t, err)
 		if strings.Contains(e.Error(), "secret-of-the-plugin") {
-			t.Errorf("the output of the plugin is in the message: %v", e)
+			t.Errorf("got the plugin's output in the message, want none: %v", e)
 		}
 		if took := time.Since(began); took > 4*time.Second {
 			t.Errorf("%s: ended after %s, want about a second", script, took)

@@ -2,55 +2,53 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"net/http"
 )
 
-// FetchNode asks with the credentials of a request for the Node object of its Name. known is false where the server
-// says that there is none, or does not let this credential see it: why has its words then, "" for a plain "not found".
-// A 401 is not waited for: whoever asks goes on without.
-func (c *Client) FetchNode(ctx context.Context, req ObjectRequest) (body []byte, known bool, why string, err error) {
-	object := "node " + quote(req.Name)
-	creds, servers, proxied, err := c.credentials(req)
-	if err != nil {
-		var f *failure
-		if errors.As(err, &f) {
-			return nil, false, "", f.about(object)
-		}
-		return nil, false, "", invalid(object, "Correct the cluster block of the site", "%v", err)
-	}
-
+// FetchNode reads the Node object with the Name of the request. exists is false if the server reports that it
+// does not exist, or denies this credential to read it; reason is then the server's message, "" for a plain
+// NotFound. After a 401 the server is not asked again.
+func (c *Client) FetchNode(
+	ctx context.Context, req ObjectRequest,
+) (body []byte, exists bool, reason string, err error) {
 	read := func(ctx context.Context, t target, cred credential) *failure {
-		body, known, why = nil, false, ""
-		config, f := cred.identified(ctx)
+		body, exists, reason = nil, false, ""
+
+		r, f := c.getAs(ctx, t, cred, "/api/v1/nodes/"+req.Name)
 		if f != nil {
 			return f
 		}
-		r, f := c.getReady(ctx, t, config, "/api/v1/nodes/"+req.Name)
-		if f != nil {
-			return f
-		}
-		switch s, isStatus := statusOf(r); {
+
+		switch {
 		case r.status == http.StatusOK:
-			body, known = r.body, true
+			body, exists = r.body, true
 			return nil
 		case r.isStarting():
-		case r.status == http.StatusNotFound && isStatus && s.Reason == "NotFound":
+			return classifyStatus(r)
+		case isNotFound(r):
 			return nil
 		case r.status == http.StatusForbidden, r.status == http.StatusNotFound:
-			why = describeStatus(r)
+			reason = describeStatus(r)
 			return nil
 		}
+
 		f = classifyStatus(r)
 		if r.status == http.StatusUnauthorized {
-			f.class = final
+			f.class = classFinal
 		}
+
 		return f
 	}
-	s := search{client: c, servers: servers, proxied: proxied, object: object, attempt: withEach(creds, read)}
-	if err := s.try(ctx); err != nil {
+
+	if err := c.readObject(ctx, req, "node "+quote(req.Name), read); err != nil {
 		return nil, false, "", err
 	}
 
-	return body, known, why, nil
+	return body, exists, reason, nil
+}
+
+// isNotFound reports whether Kubernetes itself reports a missing object, in contrast to a server in front of it.
+func isNotFound(r *reply) bool {
+	s, _ := parseStatus(r)
+	return r.status == http.StatusNotFound && s.Reason == "NotFound"
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// Who may read, as a kubeadm cluster answers it, and what the message tells to do.
+// Permissions to read as in a kubeadm cluster, and the next step that the message names.
 func TestObject(t *testing.T) {
 	s := startDemo(t)
 	s.SetConfigMap("kube-system", "closed", map[string]string{"a": "b"})
@@ -26,7 +26,13 @@ func TestObject(t *testing.T) {
 	token := func(context.Context) (string, error) { return s.Token(), nil }
 	wrong := func(context.Context) (string, error) { return testToken, nil }
 	req := func(namespace, name string, tok Token) ObjectRequest {
-		return ObjectRequest{Endpoint: Endpoint{Servers: []string{s.URL()}}, CAPEM: s.CAPEM(), Token: tok, Namespace: namespace, Name: name}
+		return ObjectRequest{
+			Endpoint:  Endpoint{Servers: []string{s.URL()}},
+			CAPEM:     s.CAPEM(),
+			Token:     tok,
+			Namespace: namespace,
+			Name:      name,
+		}
 	}
 	ctx := within(t, 30*time.Second)
 
@@ -34,11 +40,13 @@ func TestObject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(map[string]string{"kubelet": "kind: KubeletConfiguration\n"}, got.Data); d != "" || got.ResourceVersion == "" {
+	if d := cmp.Diff(map[string]string{"kubelet": "kind: KubeletConfiguration\n"}, got.Data); d != "" ||
+		got.ResourceVersion == "" {
 		t.Errorf("version %q, %s", got.ResourceVersion, d)
 	}
-	if got, err = fetchConfigMap(ctx, req("ns", "empty", token), fast()); err != nil || got.Data == nil || len(got.Data) != 0 {
-		t.Errorf("an empty one: %+v, %v", got, err)
+	if got, err = fetchConfigMap(ctx, req("ns", "empty", token), fast()); err != nil || got.Data == nil ||
+		len(got.Data) != 0 {
+		t.Errorf("an empty object: got %+v, %v; want no keys and no error", got, err)
 	}
 	for _, c := range []struct {
 		name string
@@ -77,13 +85,13 @@ func TestLate(t *testing.T) {
 	_, err := fetchConfigMap(within(t, 30*time.Second), req, fast())
 	want{code: fault.Absent}.check(t, err)
 
-	// What a load balancer says without a Kubernetes Status is no answer about the object.
+	// A load balancer's response without a Kubernetes Status does not decide whether the object exists.
 	h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { http.NotFound(w, r); return true }
 	_, err = fetchConfigMap(within(t, 30*time.Second), req, givingUp(fast(), 3))
 	want{code: fault.Absent, retry: true}.check(t, err)
 }
 
-// The token is sent to nobody before the server is known.
+// The token is not sent before the server is verified.
 func TestTokenLast(t *testing.T) {
 	good, evil := newTestCA(t, "cluster"), newTestCA(t, "evil")
 	h := newHostile(t, evil)
@@ -120,12 +128,12 @@ func TestEcho(t *testing.T) {
 				token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 				if r.URL.Path == "/readyz" {
 					if token != "" {
-						t.Errorf("/readyz was sent %q", token)
+						t.Errorf("/readyz got the credential %q, want none", token)
 					}
 					return false
 				}
 				if token != testToken {
-					t.Errorf("the server was sent %q", token)
+					t.Errorf("the server got the credential %q, want none", token)
 				}
 				answer(w, token)
 				return true
@@ -176,13 +184,17 @@ func TestKubeconfig(t *testing.T) {
 		text, _, _ := strings.Cut(string(mine), "    client-certificate-data")
 		return []byte(text + user)
 	}
-	named := []byte(strings.Replace(string(mine), "    server:", "    tls-server-name: elsewhere.example\n    server:", 1))
+	named := []byte(
+		strings.Replace(string(mine), "    server:", "    tls-server-name: elsewhere.example\n    server:", 1),
+	)
 	plugin := filepath.Join(dir, "plugin")
-	script := "#!/bin/sh\necho '{\"kind\":\"ExecCredential\",\"apiVersion\":\"client.authentication.k8s.io/v1\",\"status\":{\"token\":\"" + s.Token() + "\"}}'\n"
+	script := "#!/bin/sh\necho " +
+		"'{\"kind\":\"ExecCredential\",\"apiVersion\":\"client.authentication.k8s.io/v1\",\"status\":{\"token\":\"" + s.Token() + "\"}}'\n"
 	if err := os.WriteFile(plugin, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	execUser := "    exec:\n      apiVersion: client.authentication.k8s.io/v1\n      interactiveMode: Never\n      command: "
+	execUser := "    exec:\n      apiVersion: client.authentication.k8s.io/v1\n      interactiveMode: Never\n  " +
+		"    command: "
 	noToken := func(context.Context) (string, error) {
 		t.Error("the token was looked at")
 		return s.Token(), nil
@@ -195,24 +207,131 @@ func TestKubeconfig(t *testing.T) {
 		user string // the last request's
 		want want   // if no user
 	}{
-		{"data inside", ObjectRequest{Endpoint: at, CAPEM: s.CAPEM(), Kubeconfig: mine, Token: noToken}, "system:node:worker-1", want{}},
+		{
+			"data inside",
+			ObjectRequest{Endpoint: at, CAPEM: s.CAPEM(), Kubeconfig: mine, Token: noToken},
+			"system:node:worker-1",
+			want{},
+		},
 		{"its own server and CA", ObjectRequest{Kubeconfig: mine}, "system:node:worker-1", want{}},
-		{"files that rotate", ObjectRequest{Endpoint: at, Kubeconfig: with("    client-certificate: current.pem\n    client-key: current.pem\n"), KubeconfigDir: dir}, "system:node:worker-2", want{}},
-		{"a token file", ObjectRequest{Endpoint: at, Kubeconfig: with("    tokenFile: token\n"), KubeconfigDir: dir}, "system:bootstrap:", want{}},
-		{"a plugin", ObjectRequest{Endpoint: at, Kubeconfig: with(execUser + plugin + "\n")}, "system:bootstrap:", want{}},
-		{"its name for its server is not for ours", ObjectRequest{Endpoint: at, Kubeconfig: named}, "system:node:worker-1", want{}},
-		{"its name for its server", ObjectRequest{Kubeconfig: named}, "", want{code: fault.ClusterUntrusted, text: []string{"elsewhere.example"}}},
-		{"malformed, with a token", ObjectRequest{Endpoint: at, CAPEM: s.CAPEM(), Kubeconfig: []byte("{"), Token: token}, "system:bootstrap:", want{}},
-		{"not accepted, with a token", ObjectRequest{Endpoint: at, CAPEM: s.CAPEM(), Kubeconfig: with("    token: abcdef.0123456789abcdef\n"), Token: token}, "system:bootstrap:", want{}},
-		{"not accepted", ObjectRequest{Endpoint: at, Kubeconfig: with("    token: " + testToken + "\n")}, "", want{code: fault.ClusterDenied, retry: true, text: []string{"the node's kubeconfig gives is expired"}}},
-		{"malformed", ObjectRequest{Endpoint: at, Kubeconfig: []byte("users: " + testToken)}, "", want{code: fault.ClusterDenied, text: []string{"cannot be parsed"}}},
-		{"no certificate where it says", ObjectRequest{Endpoint: at, Kubeconfig: with("    client-certificate: gone.pem\n    client-key: gone.pem\n"), KubeconfigDir: dir}, "", want{code: fault.ClusterDenied, text: []string{"gone.pem"}}},
-		{"a plugin that fails", ObjectRequest{Endpoint: at, Kubeconfig: with(execUser + "/bin/false\n")}, "", want{code: fault.ClusterDenied, retry: true, text: []string{"plugin"}}},
-		{"of another cluster", ObjectRequest{Endpoint: at, Kubeconfig: foreign}, "", want{code: fault.ClusterUntrusted, text: []string{"not signed by"}}},
-		{"insecure", ObjectRequest{Endpoint: at, Kubeconfig: []byte(strings.Replace(string(mine), "server:", "insecure-skip-tls-verify: true\n    server:", 1))}, "", want{code: fault.ClusterDenied, text: []string{"insecure-skip-tls-verify"}}},
-		{"http", ObjectRequest{Kubeconfig: []byte(strings.Replace(string(mine), "https:", "http:", 1))}, "", want{code: fault.ClusterDenied, text: []string{"http is refused"}}},
-		{"nothing at all", ObjectRequest{Endpoint: at, CAPEM: s.CAPEM()}, "", want{code: fault.ClusterUnusable, text: []string{"neither a kubeconfig nor a token"}}},
-		{"no such name", ObjectRequest{Endpoint: at, CAPEM: s.CAPEM(), Token: noToken, Namespace: "../../secrets"}, "", want{code: fault.ClusterUnusable, text: []string{"invalid object name"}}},
+		{
+			"files that rotate",
+			ObjectRequest{
+				Endpoint:      at,
+				Kubeconfig:    with("    client-certificate: current.pem\n    client-key: current.pem\n"),
+				KubeconfigDir: dir,
+			},
+			"system:node:worker-2",
+			want{},
+		},
+		{
+			"a token file",
+			ObjectRequest{Endpoint: at, Kubeconfig: with("    tokenFile: token\n"), KubeconfigDir: dir},
+			"system:bootstrap:",
+			want{},
+		},
+		{
+			"a plugin",
+			ObjectRequest{Endpoint: at, Kubeconfig: with(execUser + plugin + "\n")},
+			"system:bootstrap:",
+			want{},
+		},
+		{
+			"its name for its server is not for ours",
+			ObjectRequest{Endpoint: at, Kubeconfig: named},
+			"system:node:worker-1",
+			want{},
+		},
+		{
+			"its name for its server",
+			ObjectRequest{Kubeconfig: named},
+			"",
+			want{code: fault.ClusterUntrusted, text: []string{"elsewhere.example"}},
+		},
+		{
+			"malformed, with a token",
+			ObjectRequest{Endpoint: at, CAPEM: s.CAPEM(), Kubeconfig: []byte("{"), Token: token},
+			"system:bootstrap:",
+			want{},
+		},
+		{
+			"not accepted, with a token",
+			ObjectRequest{
+				Endpoint:   at,
+				CAPEM:      s.CAPEM(),
+				Kubeconfig: with("    token: abcdef.0123456789abcdef\n"),
+				Token:      token,
+			},
+			"system:bootstrap:",
+			want{},
+		},
+		{
+			"not accepted",
+			ObjectRequest{Endpoint: at, Kubeconfig: with("    token: " + testToken + "\n")},
+			"",
+			want{
+				code:  fault.ClusterDenied,
+				retry: true,
+				text:  []string{"The credential of the node's kubeconfig is expired"},
+			},
+		},
+		{
+			"malformed",
+			ObjectRequest{Endpoint: at, Kubeconfig: []byte("users: " + testToken)},
+			"",
+			want{code: fault.ClusterDenied, text: []string{"cannot be parsed"}},
+		},
+		{
+			"no certificate where it says",
+			ObjectRequest{
+				Endpoint:      at,
+				Kubeconfig:    with("    client-certificate: gone.pem\n    client-key: gone.pem\n"),
+				KubeconfigDir: dir,
+			},
+			"",
+			want{code: fault.ClusterDenied, text: []string{"gone.pem"}},
+		},
+		{
+			"a plugin that fails",
+			ObjectRequest{Endpoint: at, Kubeconfig: with(execUser + "/bin/false\n")},
+			"",
+			want{code: fault.ClusterDenied, retry: true, text: []string{"plugin"}},
+		},
+		{
+			"of another cluster",
+			ObjectRequest{Endpoint: at, Kubeconfig: foreign},
+			"",
+			want{code: fault.ClusterUntrusted, text: []string{"not signed by"}},
+		},
+		{
+			"insecure",
+			ObjectRequest{
+				Endpoint: at,
+				Kubeconfig: []byte(
+					strings.Replace(string(mine), "server:", "insecure-skip-tls-verify: true\n    server:", 1),
+				),
+			},
+			"",
+			want{code: fault.ClusterDenied, text: []string{"insecure-skip-tls-verify"}},
+		},
+		{
+			"http",
+			ObjectRequest{Kubeconfig: []byte(strings.Replace(string(mine), "https:", "http:", 1))},
+			"",
+			want{code: fault.ClusterDenied, text: []string{"http is refused"}},
+		},
+		{
+			"nothing at all",
+			ObjectRequest{Endpoint: at, CAPEM: s.CAPEM()},
+			"",
+			want{code: fault.ClusterUnusable, text: []string{"neither a kubeconfig nor a token"}},
+		},
+		{
+			"no such name",
+			ObjectRequest{Endpoint: at, CAPEM: s.CAPEM(), Token: noToken, Namespace: "../../secrets"},
+			"",
+			want{code: fault.ClusterUnusable, text: []string{"invalid object name"}},
+		},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -257,7 +376,7 @@ func TestTokenNotForFaults(t *testing.T) {
 	}
 }
 
-// The environment's proxy is nobody for a kubeconfig either, its own proxy-url is somebody.
+// A kubeconfig ignores the environment's proxy too, and uses its own proxy-url.
 func TestKubeconfigProxy(t *testing.T) {
 	s := startDemo(t)
 	mine, err := s.NodeKubeconfig("worker-1")
@@ -274,7 +393,12 @@ func TestKubeconfigProxy(t *testing.T) {
 	site := ""
 	read := func(kubeconfig []byte, servers ...string) {
 		t.Helper()
-		req := ObjectRequest{Endpoint: Endpoint{Servers: servers, ProxyURL: site}, Kubeconfig: kubeconfig, Namespace: "kube-system", Name: "kubelet-config"}
+		req := ObjectRequest{
+			Endpoint:   Endpoint{Servers: servers, ProxyURL: site},
+			Kubeconfig: kubeconfig,
+			Namespace:  "kube-system",
+			Name:       "kubelet-config",
+		}
 		if _, err := fetchConfigMap(within(t, 30*time.Second), req, fast()); err != nil {
 			t.Fatal(err)
 		}
@@ -283,7 +407,7 @@ func TestKubeconfigProxy(t *testing.T) {
 	read(mine)
 	read(own, s.URL())
 	if n := connects.Load(); n != 0 {
-		t.Errorf("%d connections through a proxy that nobody asked for", n)
+		t.Errorf("got %d connections through the environment's proxy, want 0", n)
 	}
 	read(own)
 	if n := connects.Load(); n != 1 {

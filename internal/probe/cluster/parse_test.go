@@ -33,7 +33,7 @@ func TestParseServer(t *testing.T) {
 	} {
 		u, err := ParseServer(in)
 		if err != nil {
-			t.Errorf("%q: %v", in, err)
+			t.Errorf("%q: got %v, want no error", in, err)
 			continue
 		}
 		if u.String() != out {
@@ -55,15 +55,15 @@ func TestParseServer(t *testing.T) {
 		"k8s:0":                              "not between 1 and 65535",
 		"k8s:65536":                          "not between 1 and 65535",
 		"k8s:+1":                             "not between 1 and 65535",
-		"2001:db8::1:6443":                   "in brackets",
+		"2001:db8::1:6443":                   "needs brackets",
 		"[fe80::1%25eth0]:6443":              "zones are refused",
-		"[10.0.0.1]:6443":                    "no IPv6 address",
-		"[::1]6443":                          "no port",
+		"[10.0.0.1]:6443":                    "invalid IPv6 address",
+		"[::1]6443":                          "is not a port",
 		"[::1":                               "no ]",
 		":6443":                              "no host",
-		"10.0.0.300:6443":                    "no IP address",
-		"-a:1":                               "no host name",
-		"a..b:1":                             "no host name",
+		"10.0.0.300:6443":                    "invalid IP address",
+		"-a:1":                               "invalid host name",
+		"a..b:1":                             "invalid host name",
 		"k8s :6443":                          "a space",
 		"k8s\n:6443":                         "a space, a control character",
 		"bücher.example:6443":                "outside ASCII",
@@ -71,7 +71,7 @@ func TestParseServer(t *testing.T) {
 	} {
 		u, err := ParseServer(in)
 		if err == nil {
-			t.Errorf("%q is accepted as %s", in, u)
+			t.Errorf("%q: got %s, want an error", in, u)
 			continue
 		}
 		if !strings.Contains(err.Error(), text) {
@@ -90,7 +90,7 @@ func TestParseProxy(t *testing.T) {
 	for _, bad := range []string{"", "proxy:3128", "socks5://u:" + tokenSecret + "@proxy:1", "http://u:" + tokenSecret + "@", "http://u:" + tokenSecret + "@p/x", "http://u:" + tokenSecret + "@p:%zz"} {
 		_, err := ParseProxy(bad)
 		if err == nil {
-			t.Errorf("%q is accepted", bad)
+			t.Errorf("%q: got no error, want one", bad)
 		}
 		noCanary(t, err)
 	}
@@ -99,13 +99,13 @@ func TestParseProxy(t *testing.T) {
 func TestParseToken(t *testing.T) {
 	for _, good := range []string{"abcdef.0123456789abcdef", "abcdef.0123456789abcdef\n"} {
 		if id, secret, err := ParseToken(good); err != nil || id != "abcdef" || secret != "0123456789abcdef" {
-			t.Errorf("%q: %q %q %v", good, id, secret, err)
+			t.Errorf("%q: got %q, %q, %v; want both halves", good, id, secret, err)
 		}
 	}
 	for _, bad := range []string{"", "abcdef", "abcdef.", testToken + "x", "x" + testToken, "ABCDEF." + tokenSecret, testToken + "\n\n", " " + testToken, testToken + ".", "abcdef.0123456789abcde\u00e4"} {
 		_, _, err := ParseToken(bad)
 		if err == nil {
-			t.Errorf("%q is accepted", bad)
+			t.Errorf("%q: got no error, want one", bad)
 		}
 		noCanary(t, err)
 	}
@@ -116,7 +116,7 @@ func TestTokenPrints(t *testing.T) {
 	tok := bootstrapToken{tokenID, tokenSecret}
 	for _, s := range []string{fmt.Sprint(tok), fmt.Sprintf("%v %+v %s", tok, tok, tok)} {
 		if strings.Contains(s, tokenSecret) || !strings.Contains(s, tokenID) {
-			t.Errorf("printed as %s", s)
+			t.Errorf("got %s, want the id and not the secret", s)
 		}
 	}
 }
@@ -143,17 +143,17 @@ func TestCAHashes(t *testing.T) {
 	}
 	for _, pins := range [][]string{nil, {ca.pin()}, {opensslPin}} {
 		if err := Covers(both, pins); err == nil {
-			t.Errorf("%v cover both", pins)
+			t.Errorf("pins %v: got no error, want one: they cover one of two CAs", pins)
 		}
 	}
 	for _, bad := range []string{"", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", strings.Repeat(string(ca.pem()), maxCAs+1)} {
 		if _, err := CAHashes([]byte(bad)); err == nil {
-			t.Errorf("%.60q is accepted", bad)
+			t.Errorf("%.60q: got no error, want one", bad)
 		}
 	}
 	for _, bad := range []string{"", "sha256", "sha256:", opensslPin + "0", opensslPin[:70], "md5:" + opensslPin[7:], "sha256:zz" + opensslPin[9:]} {
 		if p, err := ParsePin(bad); err == nil {
-			t.Errorf("%q is accepted as %q", bad, p)
+			t.Errorf("%q: got %q, want an error", bad, p)
 		}
 	}
 }
@@ -168,26 +168,27 @@ func TestVerifyJWS(t *testing.T) {
 	head := func(h string) string {
 		return base64.RawURLEncoding.EncodeToString([]byte(h)) + ".." + strings.SplitN(good, "..", 2)[1]
 	}
-	for name, c := range map[string]struct{ signature, text, id, secret, says string }{
-		"another text":      {good, text + " ", id, secret, "does not match"},
-		"another secret":    {good, text, id, secret + "x", "does not match"},
-		"another id":        {good, text, "joshub", secret, `names token "joshua"`},
-		"empty":             {"", text, id, secret, "not a detached JWS"},
-		"not detached":      {strings.Replace(good, "..", ".YWJj.", 1), text, id, secret, "not a detached JWS"},
-		"four parts":        {good + ".x", text, id, secret, "not a detached JWS"},
-		"padded":            {good + "=", text, id, secret, "not base64url"},
-		"a bit more":        {good[:len(good)-1] + "9", text, id, secret, "not base64url"}, // the last character has two bits to spare
-		"a newline":         {good + "\n", text, id, secret, "more than one line"},
-		"cut":               {good[:len(good)-4], text, id, secret, "does not match"},
-		"alg none":          {head(`{"alg":"none","kid":"joshua"}`), text, id, secret, `"none"`},
-		"alg HS512":         {head(`{"alg":"HS512","kid":"joshua"}`), text, id, secret, `"HS512"`},
-		"a critical header": {head(`{"alg":"HS256","kid":"joshua","crit":["b64"],"b64":false}`), text, id, secret, "alg and kid"},
-		"two headers":       {head(`{"alg":"HS256","kid":"joshua"} {}`), text, id, secret, "alg and kid"},
-		"a long one":        {head(`{"alg":"HS256","kid":"joshua"` + strings.Repeat(" ", maxJWS) + `}`), text, id, secret, "too long"},
+	for name, c := range map[string]struct{ signature, text, id, secret string }{
+		"another text":   {good, text + " ", id, secret},
+		"another secret": {good, text, id, secret + "x"},
+		"another id":     {good, text, "joshub", secret},
+		"empty":          {"", text, id, secret},
+		"not detached":   {strings.Replace(good, "..", ".YWJj.", 1), text, id, secret},
+		"four parts":     {good + ".x", text, id, secret},
+		"padded":         {good + "=", text, id, secret},
+		// The last character has two bits to spare.
+		"a bit more":        {good[:len(good)-1] + "9", text, id, secret},
+		"a newline":         {good + "\n", text, id, secret},
+		"cut":               {good[:len(good)-4], text, id, secret},
+		"alg none":          {head(`{"alg":"none","kid":"joshua"}`), text, id, secret},
+		"alg HS512":         {head(`{"alg":"HS512","kid":"joshua"}`), text, id, secret},
+		"a critical header": {head(`{"alg":"HS256","kid":"joshua","crit":["b64"],"b64":false}`), text, id, secret},
+		"two headers":       {head(`{"alg":"HS256","kid":"joshua"} {}`), text, id, secret},
+		"a long one":        {head(`{"alg":"HS256","kid":"joshua"` + strings.Repeat(" ", 5000) + `}`), text, id, secret},
 	} {
 		err := verifyJWS(c.signature, c.text, c.id, c.secret)
-		if err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v, want %q in it", name, err, c.says)
+		if err == nil || !strings.Contains(err.Error(), "does not match") {
+			t.Errorf("%s: got %v, want \"does not match\" in it", name, err)
 		}
 	}
 }
@@ -197,17 +198,24 @@ func TestDiscoveryRefused(t *testing.T) {
 	ca := newTestCA(t, "cluster")
 	good := infoText("https://k8s:6443", ca.pem())
 	if certs, server, err := parseDiscovery(good); err != nil || len(certs) != 1 || server != "https://k8s:6443" {
-		t.Fatalf("%d certificates, %q, %v", len(certs), server, err)
+		t.Fatalf("got %d certificates, %q, %v; want one, https://k8s:6443 and no error", len(certs), server, err)
 	}
 	var bomb strings.Builder
 	bomb.WriteString("kind: Config\napiVersion: v1\nextensions: &a0 [x]\n")
 	for i := range 30 {
-		fmt.Fprintf(&bomb, "e%d: &a%d [%s]\n", i, i+1, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d,", i), 9), ","))
+		fmt.Fprintf(
+			&bomb,
+			"e%d: &a%d [%s]\n",
+			i,
+			i+1,
+			strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d,", i), 9), ","),
+		)
 	}
 	for name, c := range map[string]struct{ text, says string }{
 		"repeated field":  {strings.Replace(good, "kind: Config", "kind: Config\nkind: Config", 1), "already set"},
 		"repeated server": {strings.Replace(good, "    server:", "    server: a\n    server:", 1), "already set"},
-		"unknown field":   {strings.Replace(good, "    server:", "    certificate-authority-dat: a\n    server:", 1), "unknown field"},
+		"unknown field": {strings.Replace(good, "    server:", "    certificate-authority-dat: a\n    "+
+			"server:", 1), "unknown field"},
 		"alias bomb":      {bomb.String(), "not strict YAML"},
 		"deep flow":       {good + "extensions: " + strings.Repeat("[", 100_000), "not strict YAML"},
 		"deep flow lines": {good + "extensions: " + strings.Repeat("[\n", 100_000), "not strict YAML"},
@@ -217,13 +225,18 @@ func TestDiscoveryRefused(t *testing.T) {
 		"too large":       {good + "#" + strings.Repeat("x", maxKubeconfig), "larger than 256 KiB"},
 		"another kind":    {strings.Replace(good, "kind: Config", "kind: List", 1), `"List"`},
 		"another version": {strings.Replace(good, "v1", "v2", 1), `"v2"`},
-		"two clusters":    {strings.Replace(good, "contexts: null", "- cluster: {}\n  name: b\ncontexts: null", 1), "2 clusters"},
-		"no cluster":      {"kind: Config\napiVersion: v1\n", "0 clusters"},
-		"insecure":        {strings.Replace(good, "    server:", "    insecure-skip-tls-verify: true\n    server:", 1), "refused"},
-		"a CA by path":    {"kind: Config\napiVersion: v1\nclusters:\n- name: a\n  cluster: {server: x, certificate-authority: /ca.crt}\n", "--flatten"},
-		"not base64":      {"kind: Config\napiVersion: v1\nclusters:\n- name: a\n  cluster: {certificate-authority-data: '%%%'}\n", "not strict YAML"},
-		"no certificate":  {"kind: Config\napiVersion: v1\nclusters:\n- name: a\n  cluster: {certificate-authority-data: aGVsbG8=}\n", "no certificate"},
-		"a list":          {"- a\n", "not strict YAML"},
+		"two clusters": {strings.Replace(good, "contexts: null", "- cluster: {}\n  name: b\ncontexts: "+
+			"null", 1), "2 clusters"},
+		"no cluster": {"kind: Config\napiVersion: v1\n", "0 clusters"},
+		"insecure": {strings.Replace(good, "    server:", "    insecure-skip-tls-verify: true\n    "+
+			"server:", 1), "refused"},
+		"a CA by path": {"kind: Config\napiVersion: v1\nclusters:\n- name: a\n  cluster: {server: x, " +
+			"certificate-authority: /ca.crt}\n", "--flatten"},
+		"not base64": {"kind: Config\napiVersion: v1\nclusters:\n- name: a\n  cluster: " +
+			"{certificate-authority-data: '%%%'}\n", "not strict YAML"},
+		"no certificate": {"kind: Config\napiVersion: v1\nclusters:\n- name: a\n  cluster: " +
+			"{certificate-authority-data: aGVsbG8=}\n", "no certificate"},
+		"a list": {"- a\n", "not strict YAML"},
 	} {
 		began := time.Now()
 		_, _, err := parseDiscovery(c.text)
@@ -258,18 +271,22 @@ func TestDiscoveryAsClientGoWritesIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		certs, server, err := parseDiscovery(string(text))
-		if err != nil || len(certs) != 1 || hash(certs[0]) != ca.pin() || server != "https://k8s:6443" {
-			t.Errorf("%s: %d certificates, %q, %v, in\n%s", name, len(certs), server, err, text)
+		if err != nil || len(certs) != 1 || hashCert(certs[0]) != ca.pin() || server != "https://k8s:6443" {
+			t.Errorf("%s: got %d certificates, %q, %v; want the CA and its server, in\n%s",
+				name, len(certs), server, err, text)
 		}
 	}
 }
 
 func TestErrorText(t *testing.T) {
-	f := fail(fault.ClusterDenied, final, "Do that", "HTTP %d", 401).about("configmap a/b")
+	f := fail(fault.ClusterDenied, classFinal, "Do that", "HTTP %d", 401).toFault("configmap a/b")
 	if got, expect := f.Error(), "configmap a/b: HTTP 401; Do that"; got != expect {
 		t.Errorf("%q, want %q", got, expect)
 	}
-	if got, expect := quote("a\x1b[2J\nb\xff"+strings.Repeat("x", 300)), "a [2J b "+strings.Repeat("x", 192)+"…"; got != expect {
+	if got, expect := quote("a\x1b[2J\nb\xff"+strings.Repeat("x", 300)), "a [2J b "+strings.Repeat(
+		"x",
+		192,
+	)+"…"; got != expect {
 		t.Errorf("%q, want %q", got, expect)
 	}
 }
@@ -288,7 +305,11 @@ func FuzzServer(f *testing.F) {
 			t.Fatalf("%q gives %s, which gives %v, %v", s, u, again, err)
 		}
 		std, err := url.Parse(u.String())
-		if err != nil || std.Scheme != "https" || std.User != nil || std.Path != "" || std.RawQuery != "" || std.Fragment != "" || std.Hostname() == "" || std.Port() == "" || std.Host != u.Host {
+		if err != nil || std.Scheme != "https" || std.User != nil || std.Path != "" || std.RawQuery != "" ||
+			std.Fragment != "" ||
+			std.Hostname() == "" ||
+			std.Port() == "" ||
+			std.Host != u.Host {
 			t.Fatalf("%q gives %s, which net/url reads as %#v, %v", s, u, std, err)
 		}
 	})
@@ -298,26 +319,21 @@ func FuzzJWS(f *testing.F) {
 	f.Add(signTest("text", "abcdef", "0123456789abcdef"), "text", "abcdef", "0123456789abcdef", 3)
 	f.Add("..", "", "", "", 0)
 	f.Fuzz(func(t *testing.T, signature, text, id, secret string, flip int) {
-		if verifyJWS(signature, text, id, secret) == nil && strings.Split(signature, ".")[2] != strings.Split(signTest(text, id, secret), ".")[2] {
-			// Another header than the signer's: the MAC must be over that header, with its kid.
-			raw, _ := base64.RawURLEncoding.DecodeString(strings.Split(signature, ".")[0])
-			var h map[string]string
-			if json.Unmarshal(raw, &h) != nil {
-				t.Fatalf("%q is accepted", signature)
-			}
+		if verifyJWS(signature, text, id, secret) == nil && signature != signTest(text, id, secret) {
+			t.Fatalf("%q: got no error, want one", signature)
 		}
 		if quoted, err := json.Marshal(id); err != nil || string(quoted) != `"`+id+`"` || len(id) > 100 {
 			return // no id of a token
 		}
 		good := signTest(text, id, secret)
 		if err := verifyJWS(good, text, id, secret); err != nil {
-			t.Fatalf("a good signature is refused: %v", err)
+			t.Fatalf("a valid signature: got %v, want no error", err)
 		}
 		b := []byte(good)
 		i := int(uint(flip) % uint(len(b)))
 		b[i] ^= 1
 		if verifyJWS(string(b), text, id, secret) == nil {
-			t.Fatalf("%q is accepted for %q", b, good)
+			t.Fatalf("%q: got no error, want one: it is not %q", b, good)
 		}
 		if verifyJWS(good, text+"x", id, secret) == nil {
 			t.Fatal("a longer text is accepted")
@@ -328,7 +344,14 @@ func FuzzJWS(f *testing.F) {
 func FuzzClusterInfo(f *testing.F) {
 	text := infoText("https://k8s:6443", []byte(opensslCA))
 	for _, kubeconfig := range []string{text, "", "a: &a [*a]", strings.Repeat("- ", 100), "kind: Config"} {
-		b, err := json.Marshal(map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]string{"name": "cluster-info", "namespace": "kube-public"}, "data": signedInfo(kubeconfig)})
+		b, err := json.Marshal(
+			map[string]any{
+				"kind":       "ConfigMap",
+				"apiVersion": "v1",
+				"metadata":   map[string]string{"name": "cluster-info", "namespace": "kube-public"},
+				"data":       signedInfo(kubeconfig),
+			},
+		)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -341,7 +364,7 @@ func FuzzClusterInfo(f *testing.F) {
 		began := time.Now()
 		defer func() {
 			if d := time.Since(began); d > 5*time.Second {
-				t.Fatalf("took %v", d)
+				t.Fatalf("took %v, want less", d)
 			}
 		}()
 		if certs, _, err := parseDiscovery(string(body)); err == nil && len(certs) == 0 {
@@ -350,20 +373,20 @@ func FuzzClusterInfo(f *testing.F) {
 		info, fail := parseClusterInfo(&reply{status: status, header: map[string][]string{}, body: body})
 		if fail != nil {
 			if fail.Why == "" || fail.Next == "" || strings.ContainsAny(fail.Why, "\n\x1b") {
-				t.Fatalf("detail %q, hint %q", fail.Why, fail.Next)
+				t.Fatalf("got reason %q and next step %q, want none empty", fail.Why, fail.Next)
 			}
 			return
 		}
 		if status != 200 || len(info.certs) == 0 || info.kubeconfig == "" {
-			t.Fatalf("accepted with %d certificates, status %d", len(info.certs), status)
+			t.Fatalf("got %d certificates with status %d, want an error", len(info.certs), status)
 		}
 		again, err := parseBundle([]byte(encodeBundle(info.certs)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		set, err := parsePins(hashes(again))
-		if err != nil || set.covers(info.certs) != nil {
-			t.Fatalf("what would be written is not what was read: %v", err)
+		set, err := parsePins(hashCerts(again))
+		if err != nil || set.checkCerts(info.certs) != nil {
+			t.Fatalf("encode and parse again: got %v, want the same certificates", err)
 		}
 	})
 }

@@ -15,108 +15,125 @@ import (
 
 const maxCAs = 64 // certificates in one bundle
 
-// CAHashes gives the pin of each certificate in a PEM bundle, in order: "sha256:" and the hex of SHA-256 over the DER
-// of its SubjectPublicKeyInfo, as kubeadm's --discovery-token-ca-cert-hash.
+// CAHashes returns the pin of each certificate in a PEM bundle, in order: "sha256:" and the hex of SHA-256 over
+// the DER of its SubjectPublicKeyInfo, as for kubeadm's --discovery-token-ca-cert-hash.
 func CAHashes(bundle []byte) ([]string, error) {
 	certs, err := parseBundle(bundle)
 	if err != nil {
 		return nil, err
 	}
-	return hashes(certs), nil
+
+	return hashCerts(certs), nil
 }
 
-// ParsePin checks one entry of ca_cert_hashes and gives its canonical form, in lower case.
+// ParsePin checks one entry of ca_cert_hashes and returns its canonical form, in lower case.
 func ParsePin(s string) (string, error) {
-	algorithm, digest, ok := strings.Cut(s, ":")
-	if !ok || !strings.EqualFold(algorithm, "sha256") {
-		return "", fmt.Errorf("pin %q: write sha256: and 64 hex digits", quote(s))
+	algorithm, digest, _ := strings.Cut(s, ":")
+	raw, err := hex.DecodeString(digest)
+	isSHA256 := strings.EqualFold(algorithm, "sha256") && len(raw) == sha256.Size
+
+	if err != nil || !isSHA256 {
+		return "", fmt.Errorf("pin %q: want sha256: and 64 hex digits", quote(s))
 	}
-	if raw, err := hex.DecodeString(digest); err != nil || len(raw) != sha256.Size {
-		return "", fmt.Errorf("pin %q: sha256: is followed by 64 hex digits", quote(s))
-	}
+
 	return "sha256:" + strings.ToLower(digest), nil
 }
 
-// Covers says whether every certificate of the bundle has a pin. The error names the first that has none.
+// Covers returns an error that names the first certificate of a bundle without a pin.
 func Covers(bundle []byte, pins []string) error {
 	certs, err := parseBundle(bundle)
 	if err != nil {
 		return err
 	}
+
 	set, err := parsePins(pins)
 	if err != nil {
 		return err
 	}
-	return set.covers(certs)
+
+	return set.checkCerts(certs)
 }
 
 type pinSet map[string]bool
 
 func parsePins(pins []string) (pinSet, error) {
 	set := pinSet{}
+
 	for _, p := range pins {
 		canonical, err := ParsePin(p)
 		if err != nil {
 			return nil, err
 		}
+
 		set[canonical] = true
 	}
+
 	return set, nil
 }
 
-// covers is stricter than kubeadm, which is content when one of the CAs is pinned: whatever stands in the bundle will
-// be trusted by this node, so each one is checked.
-func (s pinSet) covers(certs []*x509.Certificate) error {
+// checkCerts returns an error for a certificate without a pin. kubeadm accepts a bundle if one of the CAs has a pin;
+// here each CA needs one, because the node will trust all of them.
+func (s pinSet) checkCerts(certs []*x509.Certificate) error {
 	for _, c := range certs {
-		if h := hash(c); !s[h] {
-			return fmt.Errorf("no pin covers the CA %q with key %s", quote(c.Subject.String()), h)
+		if pin := hashCert(c); !s[pin] {
+			return fmt.Errorf("no pin covers the CA %q with key %s", quote(c.Subject.String()), pin)
 		}
 	}
+
 	return nil
 }
 
-func hash(c *x509.Certificate) string {
+func hashCert(c *x509.Certificate) string {
 	sum := sha256.Sum256(c.RawSubjectPublicKeyInfo)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-func hashes(certs []*x509.Certificate) []string {
+func hashCerts(certs []*x509.Certificate) []string {
 	out := make([]string, len(certs))
 	for i, c := range certs {
-		out[i] = hash(c)
+		out[i] = hashCert(c)
 	}
+
 	return out
 }
 
-// parseBundle reads a PEM bundle of certificates. Text between them is allowed, as in most bundles; a block of
-// another type is not, since it is likely somebody's key.
+// parseBundle parses a PEM bundle of certificates. Text between them is allowed, as in most bundles. A block of
+// another type is refused, because it may be a private key.
 func parseBundle(bundle []byte) ([]*x509.Certificate, error) {
 	certs, err := cert.ParseCertsPEM(bundle)
 	blocks := bytes.Count(bundle, []byte("-----BEGIN "))
+
 	switch {
 	case blocks == 0:
-		return nil, errors.New("the CA bundle holds no certificate in PEM")
+		return nil, errors.New("the CA bundle contains no certificate in PEM")
 	case err != nil && blocks == 1 && bytes.Contains(bundle, []byte("PRIVATE KEY-----")):
-		return nil, errors.New("the CA bundle holds a PRIVATE KEY, and no certificate")
+		return nil, errors.New("the CA bundle contains a PRIVATE KEY instead of a certificate")
 	case err != nil:
-		return nil, fmt.Errorf("certificate %d of the CA bundle cannot be parsed: %s", len(certs)+1, quote(err.Error()))
+		return nil, fmt.Errorf("certificate %d of the CA bundle cannot be parsed: %s",
+			len(certs)+1, quote(err.Error()))
 	case len(certs) != blocks:
-		return nil, fmt.Errorf("the CA bundle holds %d blocks that are not certificates, such as keys", blocks-len(certs))
+		return nil, fmt.Errorf(
+			"the CA bundle contains %d blocks that are not certificates, such as keys",
+			blocks-len(certs),
+		)
 	case len(certs) > maxCAs:
-		return nil, fmt.Errorf("the CA bundle holds more than %d certificates", maxCAs)
+		return nil, fmt.Errorf("the CA bundle contains more than %d certificates", maxCAs)
 	}
+
 	return certs, nil
 }
 
-// encodeBundle returns the one PEM form of a list of certificates, so that what is written does not depend on
-// comments, line breaks and repetitions of what was read.
+// encodeBundle returns certificates as PEM, each once. The result does not depend on comments, line breaks and
+// repetitions in the source.
 func encodeBundle(certs []*x509.Certificate) string {
-	var once []*x509.Certificate
+	var unique []*x509.Certificate
 	for _, c := range certs {
-		if !slices.ContainsFunc(once, c.Equal) {
-			once = append(once, c)
+		if !slices.ContainsFunc(unique, c.Equal) {
+			unique = append(unique, c)
 		}
 	}
-	b, _ := cert.EncodeCertificates(once...) // into memory, which does not fail
+
+	b, _ := cert.EncodeCertificates(unique...) // into memory, which does not fail
+
 	return string(b)
 }

@@ -16,47 +16,72 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// judgement is what one server is known to be, at one of its addresses.
-type judgement struct {
+// serverState is the state of one server, at one of its addresses, during a search.
+type serverState struct {
 	target
-	failure   *failure
-	tries     int
-	out       bool      // it is not asked again
-	notBefore time.Time // when it is asked again
+	failure    *failure // the latest
+	tries      int
+	isExcluded bool      // it is not asked again
+	notBefore  time.Time // when it may be asked again
 }
 
-// search looks for a server that answers one question.
+func (s *serverState) isDue() bool {
+	isEarly := s.notBefore.After(time.Now())
+	return !s.isExcluded && !isEarly
+}
+
+// record keeps a failure. An interruption does not replace an earlier failure, which has more information.
+func (s *serverState) record(ctx context.Context, f *failure) {
+	s.tries++
+	f.Why = truncate(f.Why)
+
+	if s.failure == nil || ctx.Err() == nil {
+		s.failure = f
+	}
+}
+
+// attemptFunc makes one attempt with one server.
+type attemptFunc func(ctx context.Context, t target) *failure
+
+// search finds a server with which attempt succeeds.
 type search struct {
 	client  *Client
 	servers []*url.URL
 	proxied bool
-	object  string
-	attempt func(ctx context.Context, t target) *failure
+	object  string // for messages
+	attempt attemptFunc
 
-	judged     []*judgement // in the order in which they were first asked
-	clockAsked bool
+	states        []*serverState // in the order in which they were first asked
+	isClockWaited bool           // WaitClock was called
 }
 
-func (j *judgement) due() bool { return !j.out && !j.notBefore.After(time.Now()) }
-
-// try asks each server in order, a name at each of its addresses, until attempt succeeds with one. Each is judged for
-// itself: one that is not trusted, refuses, or is not Kubernetes is left out, and the next is asked at once. The
-// others are asked again, with a jittered backoff and not before their Retry-After, until ctx's deadline. The fault
-// lists each server with its reason, and has the code of the worst.
-func (s *search) try(ctx context.Context) error {
+// run asks each server in order, a name at each of its addresses, until attempt succeeds with one. A server that
+// is not trusted, refuses, or is not Kubernetes is excluded, and the next is asked at once. The others are asked
+// again, with a jittered backoff and not before their Retry-After, until ctx's deadline. The fault lists each
+// server with its reason, and has the code of the worst.
+func (s *search) run(ctx context.Context) error {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, defaultBudget)
 		defer cancel()
 	}
+
 	deadline, _ := ctx.Deadline()
 	opts := &s.client.opts
-	backoff := wait.Backoff{Duration: opts.BackoffMin, Factor: 3, Jitter: 1, Steps: math.MaxInt32, Cap: opts.BackoffMax}
+	backoff := wait.Backoff{
+		Duration: opts.BackoffMin,
+		Factor:   3,
+		Jitter:   1,
+		Steps:    math.MaxInt32,
+		Cap:      opts.BackoffMax,
+	}
 
 	for {
-		// At most half of what is left, so that a long pause does not skip the last chance.
-		pause := max(min(backoff.Step(), time.Until(deadline)/2), opts.BackoffMin)
-		if done, err := s.askAll(ctx, deadline, pause); done {
+		// At most half of the remaining time, so that a long pause leaves time for a last attempt.
+		half := time.Until(deadline) / 2
+		pause := max(min(backoff.Step(), half), opts.BackoffMin)
+
+		if isDone, err := s.askAll(ctx, pause); isDone {
 			return err
 		}
 
@@ -64,126 +89,180 @@ func (s *search) try(ctx context.Context) error {
 		if next == nil || ctx.Err() != nil {
 			return s.failed()
 		}
+
 		pause = time.Until(next.notBefore)
 		if pause <= 0 {
-			continue // others took as long as it had to wait
+			continue // the attempts with other servers took longer
 		}
+
 		if pause >= time.Until(deadline) {
 			return s.failed()
 		}
 
-		s.client.notify(Retry{Server: next.url(), Why: next.failure.Why, Wait: pause, Until: deadline})
+		opts.OnRetry(Retry{
+			Server: next.url(),
+			Why:    next.failure.Why,
+			Wait:   pause,
+			Until:  deadline,
+		})
+
 		if opts.Sleep(ctx, pause) != nil {
 			return s.failed()
 		}
-		next.notBefore = time.Time{} // it has waited
+
+		next.notBefore = time.Time{}
 	}
 }
 
-// askAll asks each server whose wait is over. It is done when one succeeded, or when no server can help.
-func (s *search) askAll(ctx context.Context, deadline time.Time, pause time.Duration) (done bool, err error) {
-	worked := s.client.lastWorked()
-	servers := toFront(s.servers, func(u *url.URL) bool { return u.Host == worked.host })
+// askAll asks each server that is due. It is done if one succeeded, or if no server can help.
+func (s *search) askAll(ctx context.Context, pause time.Duration) (isDone bool, err error) {
+	preferred := *s.client.preferred.Load()
+	servers := moveToFront(s.servers, func(u *url.URL) bool {
+		return u.Host == preferred.host
+	})
 
 	for i, server := range servers {
-		if s.allWait(server) {
+		if s.isWaiting(server) {
 			continue
 		}
-		share := time.Until(deadline) / time.Duration(len(servers)-i)
-		targets, unresolved := s.targets(ctx, server, share)
-		targets = toFront(targets, func(t target) bool { return t == worked })
+
+		others := len(servers) - i - 1
+		targets, unresolved := s.resolve(ctx, server, shareOf(ctx, others+1))
+		targets = moveToFront(targets, func(t target) bool {
+			return t == preferred
+		})
+
 		for k, t := range targets {
-			j := s.judgementOf(t)
-			if !j.due() {
+			state := s.stateOf(t)
+			if !state.isDue() {
 				continue
 			}
-			// The servers that are still to be asked share what is left, so that a silent one leaves time for the next.
-			share = time.Until(deadline) / time.Duration(len(servers)-i-1+len(targets)-k)
-			f := s.ask(ctx, j, share, unresolved)
+
+			f := unresolved
+			if f == nil {
+				// A silent server leaves time for the others.
+				share := shareOf(ctx, others+len(targets)-k)
+				f = s.ask(ctx, state, share)
+			} else {
+				state.record(ctx, f)
+			}
+
 			switch {
 			case f == nil:
-				s.client.setWorked(t)
+				s.client.preferred.Store(&t)
 				return true, nil
-			case f.class == local:
-				return true, f.about(s.object)
+			case f.class == classLocal:
+				return true, f.toFault(s.object)
 			case ctx.Err() != nil:
 				return true, s.failed()
 			}
-			j.out = f.class == final
-			j.notBefore = time.Now().Add(pause + f.after)
+
+			state.isExcluded = f.class == classFinal
+			state.notBefore = time.Now().Add(pause + f.retryAfter)
 		}
 	}
+
 	return false, nil
 }
 
-// ask makes one attempt, and another if it had to wait for the clock to be set. A server whose name cannot be
-// resolved has failed already.
-func (s *search) ask(ctx context.Context, j *judgement, share time.Duration, f *failure) *failure {
-	for {
-		if f == nil {
-			cause := timeoutError{"answer", share.Round(time.Millisecond)}
-			limited, cancel := context.WithTimeoutCause(ctx, share, cause)
-			f = s.attempt(limited, j.target)
-			cancel()
-		}
-		if f == nil {
-			return nil
-		}
-		j.tries++
-		f.Why = bounded(f.Why)
-		if j.failure == nil || ctx.Err() == nil { // an interruption says less than what came before
-			j.failure = f
-		}
-		if f.class != dates || ctx.Err() != nil {
-			return f
-		}
-
-		clock := s.client.opts.WaitClock
-		if clock == nil && f.future {
-			f.class = again
-			return f
-		}
-		f.class = final
-		if clock == nil || s.clockAsked {
-			return f
-		}
-		s.clockAsked = true
-		deadline, _ := ctx.Deadline()
-		s.client.notify(Retry{Server: j.url(), Why: f.Why, Until: deadline})
-		if err := clock(ctx); err != nil {
-			f.Why += "; waiting for the clock to be set: " + quote(err.Error())
-			return f
-		}
-		f = nil
-	}
+// shareOf returns an equal share of the time until ctx's deadline.
+func shareOf(ctx context.Context, n int) time.Duration {
+	deadline, _ := ctx.Deadline()
+	return time.Until(deadline) / time.Duration(n)
 }
 
-// allWait reports whether a server was asked before, and is now to be asked at none of its addresses.
-func (s *search) allWait(server *url.URL) bool {
-	known := false
-	for _, j := range s.judged {
-		if j.host != server.Host {
+// ask makes one attempt. If a certificate is not valid at the current time, it waits for the clock to be set and tries
+// again, once a search.
+func (s *search) ask(ctx context.Context, state *serverState, share time.Duration) *failure {
+	f := s.try(ctx, state, share)
+	if f == nil || f.class != classDates || ctx.Err() != nil {
+		return f
+	}
+
+	if s.waitForClock(ctx, state, f) {
+		f = s.try(ctx, state, share)
+	}
+
+	if f != nil && f.class == classDates {
+		f.class = classFinal
+		if f.notYetValid && s.client.opts.WaitClock == nil {
+			f.class = classRetry
+		}
+	}
+
+	return f
+}
+
+// try makes one attempt within a share of the time, and records its failure.
+func (s *search) try(ctx context.Context, state *serverState, share time.Duration) *failure {
+	cause := timeoutError{"response", share.Round(time.Millisecond)}
+	limited, cancel := context.WithTimeoutCause(ctx, share, cause)
+	defer cancel()
+
+	f := s.attempt(limited, state.target)
+	if f != nil {
+		state.record(ctx, f)
+	}
+
+	return f
+}
+
+// waitForClock waits for the clock to be set, after the failure f. It returns false if that does not help: the clock
+// was waited for before, or is not set in time, which it adds to f.
+func (s *search) waitForClock(ctx context.Context, state *serverState, f *failure) bool {
+	waitClock := s.client.opts.WaitClock
+	if waitClock == nil || s.isClockWaited {
+		return false
+	}
+
+	s.isClockWaited = true
+	deadline, _ := ctx.Deadline()
+	s.client.opts.OnRetry(Retry{
+		Server: state.url(),
+		Why:    f.Why,
+		Until:  deadline,
+	})
+
+	err := waitClock(ctx)
+	if err != nil {
+		f.Why += "; waiting for the clock to be set: " + quote(err.Error())
+	}
+
+	return err == nil
+}
+
+// isWaiting reports whether a server was asked before, and none of its addresses is due.
+func (s *search) isWaiting(server *url.URL) bool {
+	wasAsked := false
+
+	for _, state := range s.states {
+		if state.host != server.Host {
 			continue
 		}
-		if j.due() {
+
+		if state.isDue() {
 			return false
 		}
-		known = true
+
+		wasAsked = true
 	}
-	return known
+
+	return wasAsked
 }
 
-// targets returns a server's addresses: those that DNS has now, and those that it had before in this call, which keep
-// their judgement. A name that cannot be resolved, and never could, is a target without an address. Through a proxy
-// the name is the address. The lookup takes no longer than the server's share of the deadline.
-func (s *search) targets(ctx context.Context, server *url.URL, share time.Duration) ([]target, *failure) {
-	name, port := server.Hostname(), server.Port()
+// resolve returns the addresses of a server: the current ones of DNS, and the earlier ones of this search, which keep
+// their state. A name that has never been resolved is returned without an address, and with the failure. With a proxy
+// the name is the address. The lookup takes at most share.
+func (s *search) resolve(ctx context.Context, server *url.URL, share time.Duration) ([]target, *failure) {
+	name := server.Hostname()
 	if _, err := netip.ParseAddr(name); err == nil || s.proxied {
 		return []target{{server.Host, server.Host}}, nil
 	}
 
-	ctx, cancel := context.WithTimeout(ctx, min(share, s.client.opts.DialTimeout))
+	limit := min(share, s.client.opts.DialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+
 	addresses, err := s.client.opts.LookupHost(ctx, name)
 	if err == nil && len(addresses) == 0 {
 		err = &net.DNSError{Name: name, Err: "it has no address"}
@@ -191,11 +270,14 @@ func (s *search) targets(ctx context.Context, server *url.URL, share time.Durati
 
 	var out []target
 	for _, a := range addresses {
-		out = append(out, target{server.Host, net.JoinHostPort(a, port)})
+		address := net.JoinHostPort(a, server.Port())
+		out = append(out, target{server.Host, address})
 	}
-	for _, j := range s.judged {
-		if j.host == server.Host && j.address != "" && !slices.Contains(out, j.target) {
-			out = append(out, j.target)
+
+	for _, state := range s.states {
+		isEarlier := state.host == server.Host && state.address != ""
+		if isEarlier && !slices.Contains(out, state.target) {
+			out = append(out, state.target)
 		}
 	}
 
@@ -203,39 +285,52 @@ func (s *search) targets(ctx context.Context, server *url.URL, share time.Durati
 	if len(out) == 0 {
 		return []target{unresolved}, classifyError(err, time.Time{}, "")
 	}
-	s.judged = slices.DeleteFunc(s.judged, func(j *judgement) bool { return j.target == unresolved })
+
+	s.states = slices.DeleteFunc(s.states, func(state *serverState) bool {
+		return state.target == unresolved
+	})
+
 	return out, nil
 }
 
-// next is the server that is asked next; nil if all are left out.
-func (s *search) next() *judgement {
-	var next *judgement
-	for _, j := range s.judged {
-		if !j.out && (next == nil || j.notBefore.Before(next.notBefore)) {
-			next = j
+// next returns the server that may be asked first, nil if all are excluded.
+func (s *search) next() *serverState {
+	var next *serverState
+	for _, state := range s.states {
+		if state.isExcluded {
+			continue
+		}
+
+		if next == nil || state.notBefore.Before(next.notBefore) {
+			next = state
 		}
 	}
+
 	return next
 }
 
-// failed is the error of all servers: the worst one's, with each one's reason where there are several.
+// failed returns the error of all servers: the worst failure, with the reason of each server if there are several.
 func (s *search) failed() error {
-	worst := s.judged[0]
-	tries := 0
+	worst, tries := s.states[0], 0
+
 	var reasons []string
-	for _, j := range s.judged {
-		if severity(j.failure.Code) > severity(worst.failure.Code) {
-			worst = j
+
+	for _, state := range s.states {
+		if severity(state.failure.Code) > severity(worst.failure.Code) {
+			worst = state
 		}
-		tries = max(tries, j.tries)
-		reasons = append(reasons, j.String()+": "+j.failure.Why)
+
+		tries = max(tries, state.tries)
+		reasons = append(reasons, state.String()+": "+state.failure.Why)
 	}
 
-	f := worst.failure.about(s.object)
+	f := worst.failure.toFault(s.object)
 	f.At.File = worst.url()
+
 	if len(reasons) > 1 {
 		f.At.File, f.Why = "", strings.Join(reasons, "; ")
 	}
+
 	if tries > 1 {
 		f.Why += fmt.Sprintf(" (tried %d times)", tries)
 	}
@@ -243,61 +338,51 @@ func (s *search) failed() error {
 	return f
 }
 
-// severity orders codes: what may be an attack is the highest, what may be a cable the lowest.
+// severity orders codes: a possible attack is the highest, an unreachable server the lowest.
 func severity(c fault.Code) int {
 	return slices.Index([]fault.Code{
-		fault.ClusterUnreachable, fault.Absent, fault.ClusterUnusable, fault.ClusterDenied, fault.ClusterUntrusted,
+		fault.ClusterUnreachable,
+		fault.Absent,
+		fault.ClusterUnusable,
+		fault.ClusterDenied,
+		fault.ClusterUntrusted,
 	}, c)
 }
 
-func (s *search) judgementOf(t target) *judgement {
-	for _, j := range s.judged {
-		if j.target == t {
-			return j
-		}
+func (s *search) stateOf(t target) *serverState {
+	i := slices.IndexFunc(s.states, func(state *serverState) bool {
+		return state.target == t
+	})
+	if i >= 0 {
+		return s.states[i]
 	}
-	j := &judgement{target: t}
-	s.judged = append(s.judged, j)
-	return j
+
+	state := &serverState{target: t}
+	s.states = append(s.states, state)
+
+	return state
 }
 
-// toFront returns the list with the first match before all others.
-func toFront[T any](list []T, match func(T) bool) []T {
-	i := slices.IndexFunc(list, match)
+// moveToFront returns the list with the first match before all others.
+func moveToFront[T any](list []T, isMatch func(T) bool) []T {
+	i := slices.IndexFunc(list, isMatch)
 	if i < 1 {
 		return list
 	}
-	return slices.Concat(list[i:i+1], list[:i], list[i+1:])
+
+	return slices.Concat(
+		list[i:i+1],
+		list[:i],
+		list[i+1:],
+	)
 }
 
-// bounded cuts a detail that was put together from parts, each of them bounded already.
-func bounded(s string) string {
-	const most = 1024
-	if len(s) > most {
-		return strings.ToValidUTF8(s[:most], "") + "…"
+// truncate limits a reason that is joined from several quotes.
+func truncate(s string) string {
+	const maxReason = 1024
+	if len(s) > maxReason {
+		return strings.ToValidUTF8(s[:maxReason], "") + "…"
 	}
+
 	return s
-}
-
-func (c *Client) notify(r Retry) {
-	if c.opts.OnRetry != nil {
-		c.opts.OnRetry(r)
-	}
-}
-
-func (c *Client) lastWorked() target {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.worked
-}
-
-func (c *Client) setWorked(t target) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.worked = t
-}
-
-// invalid is the error of a request that cannot be sent.
-func invalid(object, hint, format string, args ...any) error {
-	return fail(fault.ClusterUnusable, final, hint, format, args...).about(object)
 }

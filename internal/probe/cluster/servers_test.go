@@ -18,7 +18,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// Row 27, and what a list of servers means beside it.
+// Row 27, with a list of servers.
 func TestSeveralServers(t *testing.T) {
 	ca := newTestCA(t, "cluster")
 	good := newHostile(t, ca)
@@ -97,7 +97,7 @@ func TestSeveralServers(t *testing.T) {
 		})
 	}
 	if n := evil.authorized.Load(); n != 0 {
-		t.Errorf("the evil server was sent Authorization %d times", n)
+		t.Errorf("the evil server: got Authorization %d times, want 0", n)
 	}
 	t.Run("a hole takes its share of the deadline only", func(t *testing.T) {
 		opts := fast()
@@ -187,7 +187,7 @@ func TestAddresses(t *testing.T) {
 		}}.check(t, read(t, 30*time.Second, evil.URL, evil.URL))
 	})
 	if n := evil.authorized.Load(); n != 0 {
-		t.Errorf("the server that is not trusted was sent Authorization %d times", n)
+		t.Errorf("the untrusted server: got Authorization %d times, want 0", n)
 	}
 }
 
@@ -288,7 +288,15 @@ func TestSeveralServersTurnAway(t *testing.T) {
 			t.Run(fmt.Sprint(status, " ", c.name), func(t *testing.T) {
 				ca := newTestCA(t, "cluster")
 				a, b := newHostile(t, ca), newHostile(t, ca)
-				a.handle, b.handle = turningAway(status, c.after[0], c.refuses[0]), turningAway(status, c.after[1], c.refuses[1])
+				a.handle, b.handle = turningAway(
+					status,
+					c.after[0],
+					c.refuses[0],
+				), turningAway(
+					status,
+					c.after[1],
+					c.refuses[1],
+				)
 				opts := fast()
 				waits := []time.Duration{}
 				opts.Sleep = func(_ context.Context, d time.Duration) error {
@@ -365,8 +373,8 @@ func TestProxy(t *testing.T) {
 	want{code: fault.ClusterUnreachable, retry: true, text: []string{"the proxy", "407", "proxy_url"}}.check(t, err)
 }
 
-// An https proxy is verified by the system's CAs, also where the server behind it is not verified yet: its password goes to
-// nobody else.
+// An https proxy is verified by the system's CAs, also if the server behind it is not verified yet: its password is
+// sent only to the proxy.
 func TestProxyIsVerified(t *testing.T) {
 	h := newHostile(t, newTestCA(t, "cluster"))
 	proxy := newHostile(t, h.ca)
@@ -376,7 +384,14 @@ func TestProxyIsVerified(t *testing.T) {
 	_, errTrust := FetchTrust(within(t, 30*time.Second), trust, givingUp(fast(), 2))
 	_, errObject := fetchConfigMap(within(t, 30*time.Second), object, givingUp(fast(), 2))
 	for _, err := range []error{errTrust, errObject} {
-		want{code: fault.ClusterUnreachable, retry: true, text: []string{"the proxy: ", "certificate signed by unknown authority", "proxy_url"}}.check(t, err)
+		_ = want{
+			code:  fault.ClusterUnreachable,
+			retry: true,
+			text:  []string{"the proxy: ", "certificate signed by unknown authority", "proxy_url"},
+		}.check(
+			t,
+			err,
+		)
 	}
 	if n := proxy.requests.Load(); n != 0 {
 		t.Errorf("got %d requests, want none", n)

@@ -11,7 +11,8 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// starting is an API server that has just been started: it refuses the first n requests with status, and says that it is not ready.
+// starting is an API server that has just been started: it refuses the first n requests with status, and says that it
+// is not ready.
 func starting(t *testing.T, status, n int) *hostile {
 	h := newHostile(t, newTestCA(t, "cluster"))
 	refused := 0
@@ -38,17 +39,24 @@ func TestStartingServer(t *testing.T) {
 	for _, status := range []int{http.StatusForbidden, http.StatusUnauthorized} {
 		h := starting(t, status, 3)
 		if _, err := FetchTrust(within(t, 30*time.Second), h.pinned(), fast()); err != nil {
-			t.Errorf("trust, %d: %v", status, err)
+			t.Errorf("trust, %d: got %v, want no error", status, err)
 		}
 		h = starting(t, status, 3)
 		if _, err := fetchConfigMap(within(t, 30*time.Second), h.object(), fast()); err != nil {
-			t.Errorf("object, %d: %v", status, err)
+			t.Errorf("object, %d: got %v, want no error", status, err)
 		}
 	}
 	t.Run("it never is ready", func(t *testing.T) {
 		h := starting(t, http.StatusForbidden, 1<<30)
 		_, err := fetchConfigMap(within(t, 30*time.Second), h.object(), givingUp(fast(), 3))
-		e := want{code: fault.ClusterUnreachable, retry: true, text: []string{"cannot get resource", "not ready yet"}}.check(t, err)
+		e := want{
+			code:  fault.ClusterUnreachable,
+			retry: true,
+			text:  []string{"cannot get resource", "not ready yet"},
+		}.check(
+			t,
+			err,
+		)
 		if !strings.Contains(e.Next, "/readyz") || strings.Contains(e.Next, "role") {
 			t.Errorf("got the hint %q, want to look at /readyz, and no role: everybody is refused", e.Next)
 		}
@@ -111,7 +119,8 @@ func TestStartingServer(t *testing.T) {
 	})
 }
 
-// A node that has joined and is refused is told of that, and not only that its token is gone, which it does not need.
+// A node that has joined and is refused gets a message about that, and not only that its token has expired, which it
+// does not need.
 func TestRefusedWithoutToken(t *testing.T) {
 	h := newHostile(t, newTestCA(t, "cluster"))
 	h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
@@ -122,7 +131,13 @@ func TestRefusedWithoutToken(t *testing.T) {
 	gone := errors.New("credential \"bootstrap-token\": file does not exist")
 	req.Token = func(context.Context) (string, error) { return "", gone }
 	_, err := fetchConfigMap(within(t, 30*time.Second), req, fast())
-	want{code: fault.ClusterDenied, text: []string{"HTTP 403", "kubectl -n kube-system create role", "the bootstrap token cannot be read"}}.check(t, err)
+	_ = want{
+		code: fault.ClusterDenied,
+		text: []string{"HTTP 403", "kubectl -n kube-system create role", "the bootstrap token cannot be read"},
+	}.check(
+		t,
+		err,
+	)
 	if errors.Is(err, gone) {
 		t.Error("the refusal is lost")
 	}

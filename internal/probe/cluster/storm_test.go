@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// crowded is a model of an API server that serves few at once, has a queue for those who wait, turns away who is too much, dies in the
-// middle, and refuses everybody for some seconds after its start. It is asked through pipes, on
+// crowded is a model of an API server that serves few at once, has a queue for those who wait, turns away who is too
+// much, dies in the middle, and refuses everybody for some seconds after its start. It is asked through pipes, on
 // synctest's clock: a sleep costs no time.
 type crowded struct {
 	config    *tls.Config
@@ -29,7 +29,7 @@ type crowded struct {
 	handshake time.Duration            // of one of those
 	dies      int                      // when it has given so many configurations
 	away      time.Duration            // until it listens again
-	deaf      time.Duration            // from then on nobody takes what comes
+	deaf      time.Duration            // from then on no request is accepted
 	unready   time.Duration            // from then on it refuses everybody
 	mute      time.Duration            // and for so long it does not even say that it is not ready
 	objects   map[string]map[string]string
@@ -44,17 +44,39 @@ type crowded struct {
 	asked    map[string]int
 	until    map[int]time.Time // before when a node must not come again
 	early    int
-	together map[int64]int // who came back that was told to wait, in 10 ms
+	together map[int64]int // clients that came back after a request to wait, in 10 ms
 }
 
 func newCrowded(t *testing.T, dies int) (*crowded, *testCA) {
 	ca := newTestCA(t, "cluster")
 	return &crowded{
-		config: &tls.Config{Certificates: []tls.Certificate{ca.leaf(t, time.Time{}, time.Time{})}, SessionTicketsDisabled: true, MaxVersion: tls.VersionTLS12}, // see ended
-		seats:  map[string]chan struct{}{infoPath: make(chan struct{}, 2), configPath: make(chan struct{}, 2)}, cpu: make(chan struct{}, 1), queue: 100, serving: 100 * time.Millisecond, handshake: 5 * time.Millisecond,
-		dies: dies, away: 2 * time.Second, deaf: 5 * time.Second, unready: 12 * time.Second, mute: 11 * time.Second,
-		conns: map[net.Conn]bool{}, asked: map[string]int{}, waiting: map[string]int{}, together: map[int64]int{}, until: map[int]time.Time{},
-		objects: map[string]map[string]string{infoPath: signedInfo(infoText("https://localhost:6443", ca.pem())), configPath: {"kubelet": "kind: KubeletConfiguration"}},
+		config: &tls.Config{
+			Certificates:           []tls.Certificate{ca.leaf(t, time.Time{}, time.Time{})},
+			SessionTicketsDisabled: true,
+			MaxVersion:             tls.VersionTLS12,
+		}, // see ended
+		seats: map[string]chan struct{}{
+			infoPath:   make(chan struct{}, 2),
+			configPath: make(chan struct{}, 2),
+		},
+		cpu:       make(chan struct{}, 1),
+		queue:     100,
+		serving:   100 * time.Millisecond,
+		handshake: 5 * time.Millisecond,
+		dies:      dies,
+		away:      2 * time.Second,
+		deaf:      5 * time.Second,
+		unready:   12 * time.Second,
+		mute:      11 * time.Second,
+		conns:     map[net.Conn]bool{},
+		asked:     map[string]int{},
+		waiting:   map[string]int{},
+		together:  map[int64]int{},
+		until:     map[int]time.Time{},
+		objects: map[string]map[string]string{
+			infoPath:   signedInfo(infoText("https://localhost:6443", ca.pem())),
+			configPath: {"kubelet": "kind: KubeletConfiguration"},
+		},
 	}, ca
 }
 
@@ -73,8 +95,9 @@ func (c *crowded) dial(node int) func(context.Context, string, string) (net.Conn
 	}
 }
 
-// ended fails as a connection does whose other end is gone. A pipe has no buffer, so a connection that says goodbye, which TLS
-// 1.2 does with a record of type 21, would wait for somebody to read it, with a lock of net/http's that stops synctest's clock.
+// ended fails as a connection does whose other end is gone. A pipe has no buffer, so a connection that says goodbye,
+// which TLS 1.2 does with a record of type 21, would wait for somebody to read it, with a lock of net/http's that
+// stops synctest's clock.
 type ended struct{ net.Conn }
 
 func (e ended) Write(b []byte) (int, error) {
@@ -113,14 +136,22 @@ func (c *crowded) serve(raw net.Conn, node, life int) {
 			if req.URL.Path == configPath {
 				namespace, name = "kube-system", "kubelet-config"
 			}
-			text = map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]string{"name": name, "namespace": namespace}, "data": data}
+			text = map[string]any{
+				"kind":       "ConfigMap",
+				"apiVersion": "v1",
+				"metadata":   map[string]string{"name": name, "namespace": namespace},
+				"data":       data,
+			}
 		}
 		body, _ := json.Marshal(text)
 		head := fmt.Sprintf("HTTP/1.1 %d %s\r\nContent-Length: %d\r\n", status, http.StatusText(status), len(body))
 		if status == http.StatusTooManyRequests {
 			head += "Retry-After: 1\r\n"
 		}
-		if _, err := io.Copy(conn, io.MultiReader(bytes.NewBufferString(head+"\r\n"), bytes.NewReader(body))); err != nil {
+		if _, err := io.Copy(
+			conn,
+			io.MultiReader(bytes.NewBufferString(head+"\r\n"), bytes.NewReader(body)),
+		); err != nil {
 			return
 		}
 	}
@@ -132,7 +163,7 @@ func (c *crowded) admit(req *http.Request, node, life int) (status int) {
 	c.mu.Lock()
 	if life != c.life {
 		c.mu.Unlock()
-		return http.StatusServiceUnavailable // nobody reads it
+		return http.StatusServiceUnavailable // the body is never read
 	}
 	if until, told := c.until[node]; told {
 		if now.Before(until) {
@@ -207,7 +238,10 @@ func (c *crowded) boot(ca *testCA, node int, joined bool) error {
 		}
 		pem = []byte(trust.PEM)
 	}
-	_, err := cl.FetchConfigMap(ctx, ObjectRequest{Endpoint: at, CAPEM: pem, Token: token, Namespace: "kube-system", Name: "kubelet-config"})
+	_, err := cl.FetchConfigMap(
+		ctx,
+		ObjectRequest{Endpoint: at, CAPEM: pem, Token: token, Namespace: "kube-system", Name: "kubelet-config"},
+	)
 	return err
 }
 
@@ -218,7 +252,7 @@ func storm(t *testing.T, c *crowded, ca *testCA, nodes int) time.Duration {
 	for i := range nodes {
 		all.Go(func() {
 			if err := c.boot(ca, i, i%2 == 1); err != nil {
-				t.Errorf("node %d: %v", i, err)
+				t.Errorf("node %d: got %v, want no error", i, err)
 			}
 		})
 	}
@@ -230,8 +264,8 @@ func storm(t *testing.T, c *crowded, ca *testCA, nodes int) time.Duration {
 	return last
 }
 
-// TestStorm bounds what a boot costs a server that is asked by far more than it can serve and dies in the middle: a fleet comes
-// up in time, and no boot asks more than a few times. Fewer requests are not an aim.
+// TestStorm bounds what a boot costs a server that is asked by far more than it can serve and dies in the middle: a
+// fleet comes up in time, and no boot asks more than a few times. Fewer requests are not an aim.
 func TestStorm(t *testing.T) {
 	const nodes, most = 1000, 6
 	for _, x := range []struct {
@@ -257,7 +291,8 @@ func TestStorm(t *testing.T) {
 				n += k
 			}
 			each := float64(n) / nodes
-			t.Logf("%s: %d requests, %.2f a boot: %v; all done after %s", x.name, n, each, c.asked, last.Round(time.Millisecond))
+			t.Logf("%s: %d requests, %.2f a boot: %v; all done after %s",
+				x.name, n, each, c.asked, last.Round(time.Millisecond))
 			if c.given < nodes || c.since.IsZero() {
 				t.Error("the server did not die in the middle")
 			}
@@ -274,8 +309,8 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// TestTurnedAway has a server whose queue is full from the start: those who are told to wait come back when they may, and not
-// all in the same moment.
+// TestTurnedAway has a server whose queue is full from the start: clients that were asked to wait come back after that
+// time, and not all in the same moment.
 func TestTurnedAway(t *testing.T) {
 	const nodes = 150
 	synctest.Test(t, func(t *testing.T) {

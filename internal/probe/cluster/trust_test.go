@@ -41,15 +41,40 @@ func TestTrust(t *testing.T) {
 		requests int // each over a connection of its own, as the first is not verified
 	}{
 		{"pins and token", TrustRequest{Endpoint: at, CACertHashes: []string{s.CAHash()}, Token: token}, ByPins, 2},
-		{"pins, upper case", TrustRequest{Endpoint: at, CACertHashes: []string{strings.ToUpper(s.CAHash())}}, ByPins, 2},
-		{"one of several pins", TrustRequest{Endpoint: at, CACertHashes: []string{newTestCA(t, "old").pin(), s.CAHash()}}, ByPins, 2},
+		{
+			"pins, upper case",
+			TrustRequest{Endpoint: at, CACertHashes: []string{strings.ToUpper(s.CAHash())}},
+			ByPins,
+			2,
+		},
+		{
+			"one of several pins",
+			TrustRequest{Endpoint: at, CACertHashes: []string{newTestCA(t, "old").pin(), s.CAHash()}},
+			ByPins,
+			2,
+		},
 		{"ca_file", TrustRequest{Endpoint: at, CAPEM: s.CAPEM()}, ByCAFile, 1},
-		{"ca_file with pins", TrustRequest{Endpoint: at, CAPEM: s.CAPEM(), CACertHashes: []string{s.CAHash()}}, ByCAFile, 1},
-		{"ca_file with comments", TrustRequest{Endpoint: at, CAPEM: append([]byte("# the cluster's\n"), s.CAPEM()...)}, ByCAFile, 1},
+		{
+			"ca_file with pins",
+			TrustRequest{Endpoint: at, CAPEM: s.CAPEM(), CACertHashes: []string{s.CAHash()}},
+			ByCAFile,
+			1,
+		},
+		{
+			"ca_file with comments",
+			TrustRequest{Endpoint: at, CAPEM: append([]byte("# the cluster's\n"), s.CAPEM()...)},
+			ByCAFile,
+			1,
+		},
 		{"discovery file", TrustRequest{Endpoint: at, DiscoveryFile: file}, ByDiscoveryFile, 1},
 		{"discovery file and its server", TrustRequest{DiscoveryFile: file}, ByDiscoveryFile, 1},
 		{"token alone", TrustRequest{Endpoint: at, TokenTrust: true, Token: token}, ByToken, 2},
-		{"token and pins", TrustRequest{Endpoint: at, TokenTrust: true, Token: token, CACertHashes: []string{s.CAHash()}}, ByPins, 2},
+		{
+			"token and pins",
+			TrustRequest{Endpoint: at, TokenTrust: true, Token: token, CACertHashes: []string{s.CAHash()}},
+			ByPins,
+			2,
+		},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -58,7 +83,13 @@ func TestTrust(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := Trust{PEM: string(s.CAPEM()), Hash: s.CAHash(), Hashes: []string{s.CAHash()}, Servers: []string{s.URL()}, VerifiedBy: c.by}
+			want := Trust{
+				PEM:        string(s.CAPEM()),
+				Hash:       s.CAHash(),
+				Hashes:     []string{s.CAHash()},
+				Servers:    []string{s.URL()},
+				VerifiedBy: c.by,
+			}
 			if d := cmp.Diff(want, got); d != "" {
 				t.Error(d)
 			}
@@ -71,7 +102,7 @@ func TestTrust(t *testing.T) {
 		})
 	}
 	if n := s.Authorizations(); n != 0 {
-		t.Errorf("%d requests carried Authorization", n)
+		t.Errorf("got %d requests with Authorization, want 0", n)
 	}
 }
 
@@ -88,7 +119,16 @@ func TestTwoConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		o, err := c.FetchConfigMap(ctx, ObjectRequest{Endpoint: at, CAPEM: []byte(trust.PEM), Token: token, Namespace: "kube-system", Name: "kubelet-config"})
+		o, err := c.FetchConfigMap(
+			ctx,
+			ObjectRequest{
+				Endpoint:  at,
+				CAPEM:     []byte(trust.PEM),
+				Token:     token,
+				Namespace: "kube-system",
+				Name:      "kubelet-config",
+			},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +160,7 @@ func TestStaleConnection(t *testing.T) {
 		h.CloseClientConnections()
 	}
 	if retried != 0 || h.conns.Load() != 3 {
-		t.Errorf("%d retries, %d connections", retried, h.conns.Load())
+		t.Errorf("got %d retries and %d connections, want none and two", retried, h.conns.Load())
 	}
 }
 
@@ -136,7 +176,11 @@ func TestUntrusted(t *testing.T) {
 		text   string
 	}{
 		{"5 wrong CA", func(t *testing.T) *hostile {
-			h := newHostile(t, good, func(_ *hostile, c *tls.Config) { c.Certificates = []tls.Certificate{evil.leaf(t, century, century)} })
+			h := newHostile(
+				t,
+				good,
+				func(_ *hostile, c *tls.Config) { c.Certificates = []tls.Certificate{evil.leaf(t, century, century)} },
+			)
 			return h // it passes the true cluster-info on, which anybody can read
 		}, nil, "pcto", "not signed by the cluster's CA"},
 		{"6 name mismatch", func(t *testing.T) *hostile {
@@ -145,13 +189,20 @@ func TestUntrusted(t *testing.T) {
 			})
 		}, nil, "pcto", "other.example"},
 		{"8 TLS before 1.2", func(t *testing.T) *hostile {
-			return newHostile(t, good, func(_ *hostile, c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 })
+			return newHostile(
+				t,
+				good,
+				func(_ *hostile, c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 },
+			)
 		}, nil, "pcto", "no TLS version from 1.2 on"},
 		{"22 wrong signature", func(t *testing.T) *hostile {
 			return newHostile(t, good, func(h *hostile, _ *tls.Config) {
 				h.info = func(int) map[string]string {
 					text := infoText(h.URL, good.pem())
-					return map[string]string{"kubeconfig": text, "jws-kubeconfig-" + tokenID: signTest(text, tokenID, "another1secret23")}
+					return map[string]string{
+						"kubeconfig":                text,
+						"jws-kubeconfig-" + tokenID: signTest(text, tokenID, "another1secret23"),
+					}
 				}
 			})
 		}, nil, "pt", "does not match the token"},
@@ -198,30 +249,33 @@ func TestUntrusted(t *testing.T) {
 	}
 	for _, c := range cases {
 		for _, way := range c.ways {
-			t.Run(c.name+" by "+map[rune]string{'p': "pins", 'c': "ca_file", 't': "token", 'o': "object"}[way], func(t *testing.T) {
-				h := c.server(t)
-				ctx := within(t, 30*time.Second)
-				var err error
-				if way == 'o' {
-					_, err = fetchConfigMap(ctx, h.object(), fast())
-				} else {
-					req := h.pinned()
-					switch way {
-					case 'c':
-						req = TrustRequest{Endpoint: req.Endpoint, CAPEM: good.pem()}
-					case 't':
-						req.TokenTrust, req.CACertHashes = true, nil
+			t.Run(
+				c.name+" by "+map[rune]string{'p': "pins", 'c': "ca_file", 't': "token", 'o': "object"}[way],
+				func(t *testing.T) {
+					h := c.server(t)
+					ctx := within(t, 30*time.Second)
+					var err error
+					if way == 'o' {
+						_, err = fetchConfigMap(ctx, h.object(), fast())
+					} else {
+						req := h.pinned()
+						switch way {
+						case 'c':
+							req = TrustRequest{Endpoint: req.Endpoint, CAPEM: good.pem()}
+						case 't':
+							req.TokenTrust, req.CACertHashes = true, nil
+						}
+						if c.adjust != nil {
+							c.adjust(&req)
+						}
+						_, err = FetchTrust(ctx, req, fast())
 					}
-					if c.adjust != nil {
-						c.adjust(&req)
+					want{code: fault.ClusterUntrusted, text: []string{c.text}}.check(t, err)
+					if n := h.authorized.Load(); n != 0 {
+						t.Errorf("got %d requests with Authorization, want 0", n)
 					}
-					_, err = FetchTrust(ctx, req, fast())
-				}
-				want{code: fault.ClusterUntrusted, text: []string{c.text}}.check(t, err)
-				if n := h.authorized.Load(); n != 0 {
-					t.Errorf("%d requests carried Authorization", n)
-				}
-			})
+				},
+			)
 		}
 	}
 }
@@ -231,7 +285,10 @@ func TestChains(t *testing.T) {
 	root, next := newTestCA(t, "root"), newTestCA(t, "next")
 	intermediate := root.intermediate(t, "intermediate")
 	leaf := intermediate.leaf(t, time.Time{}, time.Time{})
-	full := tls.Certificate{Certificate: [][]byte{leaf.Certificate[0], intermediate.cert.Raw}, PrivateKey: leaf.PrivateKey}
+	full := tls.Certificate{
+		Certificate: [][]byte{leaf.Certificate[0], intermediate.cert.Raw},
+		PrivateKey:  leaf.PrivateKey,
+	}
 	bundle := append(root.pem(), next.pem()...)
 	for name, c := range map[string]struct {
 		cert tls.Certificate
@@ -252,7 +309,11 @@ func TestChains(t *testing.T) {
 			})
 			at := Endpoint{Servers: []string{h.URL}}
 			ctx := within(t, 30*time.Second)
-			pinned, err := FetchTrust(ctx, TrustRequest{Endpoint: at, CACertHashes: c.pins, Token: readTestToken}, fast())
+			pinned, err := FetchTrust(
+				ctx,
+				TrustRequest{Endpoint: at, CACertHashes: c.pins, Token: readTestToken},
+				fast(),
+			)
 			given, err2 := FetchTrust(ctx, TrustRequest{Endpoint: at, CAPEM: c.ca, CACertHashes: c.pins}, fast())
 			if c.code != "" {
 				want{code: c.code}.check(t, err)
@@ -263,14 +324,15 @@ func TestChains(t *testing.T) {
 				t.Fatal(err, err2)
 			}
 			given.VerifiedBy = pinned.VerifiedBy
-			if d := cmp.Diff(pinned, given); d != "" || pinned.PEM != string(c.ca) || len(pinned.Hashes) != len(c.pins) {
+			if d := cmp.Diff(pinned, given); d != "" || pinned.PEM != string(c.ca) ||
+				len(pinned.Hashes) != len(c.pins) {
 				t.Errorf("%d hashes: %s", len(pinned.Hashes), d)
 			}
 		})
 	}
 }
 
-// The server that an answer names is nobody's business.
+// The server that a response names is ignored.
 func TestEvilServerIgnored(t *testing.T) {
 	ca := newTestCA(t, "cluster")
 	other := newHostile(t, ca)
@@ -285,7 +347,7 @@ func TestEvilServerIgnored(t *testing.T) {
 		t.Error(d)
 	}
 	if n := other.conns.Load(); n != 0 {
-		t.Errorf("%d connections to the server that the answer named", n)
+		t.Errorf("got %d connections to the server in the response, want 0", n)
 	}
 }
 
@@ -306,7 +368,14 @@ func TestSignatureComesLate(t *testing.T) {
 			}
 			continue
 		}
-		want{code: fault.ClusterDenied, retry: true, text: []string{`no signature for the token "canary"`, "kubeadm token create"}}.check(t, err)
+		_ = want{
+			code:  fault.ClusterDenied,
+			retry: true,
+			text:  []string{`no signature for the token "canary"`, "kubeadm token create"},
+		}.check(
+			t,
+			err,
+		)
 	}
 }
 
@@ -332,8 +401,10 @@ func TestTrustRequestRefused(t *testing.T) {
 		{"http", TrustRequest{Endpoint: Endpoint{Servers: []string{"http://k8s:80"}}, CACertHashes: []string{ca.pin()}}, "http is refused"},
 		{"a bad proxy", TrustRequest{Endpoint: Endpoint{Servers: at.Servers, ProxyURL: "socks5://u:" + tokenSecret + "@p:1"}, CACertHashes: []string{ca.pin()}}, "proxy_url"},
 		{"an empty ca_file", TrustRequest{Endpoint: at, CAPEM: []byte("nothing")}, "no certificate"},
-		{"a key as ca_file", TrustRequest{Endpoint: at, CAPEM: []byte("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n")}, "PRIVATE KEY"},
-		{"a discovery file without a CA", TrustRequest{DiscoveryFile: "kind: Config\napiVersion: v1\nclusters:\n- name: a\n  cluster: {server: 'https://a:1'}\n"}, "no certificate-authority-data"},
+		{"a key as ca_file", TrustRequest{Endpoint: at, CAPEM: []byte("-----BEGIN PRIVATE " +
+			"KEY-----\nAAAA\n-----END PRIVATE KEY-----\n")}, "PRIVATE KEY"},
+		{"a discovery file without a CA", TrustRequest{DiscoveryFile: "kind: Config\napiVersion: " +
+			"v1\nclusters:\n- name: a\n  cluster: {server: 'https://a:1'}\n"}, "no certificate-authority-data"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := FetchTrust(within(t, time.Second), c.req, opts)
@@ -342,7 +413,7 @@ func TestTrustRequestRefused(t *testing.T) {
 	}
 }
 
-// A token that cannot be read, or is none, is told without what was read.
+// A token that cannot be read or is invalid is reported without its text.
 func TestTokenUnreadable(t *testing.T) {
 	h := newHostile(t, newTestCA(t, "cluster"))
 	gone := errors.New("no such credential")
@@ -362,16 +433,17 @@ func TestTokenUnreadable(t *testing.T) {
 		for _, err := range []error{errTrust, errObject} {
 			want{code: c.code, text: []string{"bootstrap token"}}.check(t, err)
 			if c.cause != nil && !errors.Is(err, c.cause) {
-				t.Errorf("%s: the cause is lost: %v", c.name, err)
+				t.Errorf("%s: want the cause in the error, got: %v", c.name, err)
 			}
 		}
 	}
 	if n := h.authorized.Load(); n != 0 {
-		t.Errorf("%d requests carried Authorization", n)
+		t.Errorf("got %d requests with Authorization, want 0", n)
 	}
 }
 
-// The last guard: no credential is sent to a server that is not verified, or to another than the one meant, whoever asks for it.
+// The last guard: no credential is sent to an unverified server or to another server than the intended one, from any
+// caller.
 func TestGuard(t *testing.T) {
 	h, other := newHostile(t, newTestCA(t, "cluster")), newHostile(t, newTestCA(t, "other"))
 	c := New(fast())
@@ -381,7 +453,8 @@ func TestGuard(t *testing.T) {
 
 	config := newConfig(nil, "")
 	config.BearerToken = testToken
-	if _, f := c.get(ctx, target{host, host}, config, configPath); f == nil || !errors.Is(f.Err, errCredential) || f.Code != fault.ClusterUntrusted {
+	if _, f := c.get(ctx, target{host, host}, config, configPath); f == nil || !errors.Is(f.Err, errCredential) ||
+		f.Code != fault.ClusterUntrusted {
 		t.Errorf("without verification: got %+v, want %v", f, errCredential)
 	}
 

@@ -1,9 +1,9 @@
-// Package cri asks a container runtime for its name, its version and its cgroup driver over the runtime's socket. It
-// starts nothing.
+// Package cri reads the name, the version and the cgroup driver of a container runtime over its socket. Ask sends
+// the two requests. The package must not start or change anything.
 //
 // A kubelet with KubeletCgroupDriverFromCRI, which is on since 1.31 and cannot be turned off since 1.34, takes its
-// cgroup driver from the same response; an older one takes cgroupDriver from its configuration. The response counts for
-// both, because a driver that differs from the runtime's keeps pods from starting.
+// cgroup driver from the same response; an older one takes cgroupDriver from its configuration. The response matters
+// for both, because pods do not start if the two drivers differ.
 package cri
 
 import (
@@ -19,17 +19,17 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// maxMessage bounds each response and its headers, in bytes. Real ones have less than 200.
+// maxMessage limits each response and its headers, in bytes. Real responses have less than 200.
 const maxMessage = 16 << 10
 
-// Runtime is what a container runtime reports about itself. A field that it does not report is "".
+// Runtime is a container runtime's own description. A missing field is "".
 type Runtime struct {
 	Name    string // containerd, cri-o
 	Version string // 1.6.20~ds1, v2.0.1
 	Driver  string // its cgroup driver, systemd or cgroupfs: from containerd 2.0 and CRI-O 1.28 on
 }
 
-// Ask asks the runtime at a socket until ctx ends. The fields that it reported before an error are set.
+// Ask queries the runtime at a socket until ctx ends. After an error, the fields received before it are set.
 func Ask(ctx context.Context, socket string) (Runtime, error) {
 	silenceLibrary()
 
@@ -58,9 +58,9 @@ func Ask(ctx context.Context, socket string) (Runtime, error) {
 	config, errConfig := client.RuntimeConfig(ctx, &runtimeapi.RuntimeConfigRequest{})
 
 	return Runtime{
-		Name:    printable(version.GetRuntimeName()),
-		Version: printable(version.GetRuntimeVersion()),
-		Driver:  driver(config.GetLinux()),
+		Name:    keepPrintable(version.GetRuntimeName()),
+		Version: keepPrintable(version.GetRuntimeVersion()),
+		Driver:  driverName(config.GetLinux()),
 	}, errors.Join(errVersion, errConfig)
 }
 
@@ -78,13 +78,13 @@ func dialUntil(ctx context.Context, socket string) func(context.Context, string)
 	}
 }
 
-// silenceLibrary keeps gRPC from writing to stderr what a runtime does wrong.
+// silenceLibrary keeps gRPC from logging errors of the runtime to stderr.
 var silenceLibrary = sync.OnceFunc(func() {
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 })
 
-// driver returns the kubelet's name of a cgroup driver, "" for one that is not reported or not known.
-func driver(linux *runtimeapi.LinuxRuntimeConfiguration) string {
+// driverName returns the kubelet's name of a cgroup driver, "" for an unknown or missing driver.
+func driverName(linux *runtimeapi.LinuxRuntimeConfiguration) string {
 	if linux == nil {
 		return ""
 	}
@@ -99,8 +99,9 @@ func driver(linux *runtimeapi.LinuxRuntimeConfiguration) string {
 	return ""
 }
 
-// printable returns a short text of visible ASCII characters, and "" for any other: messages show it on a terminal.
-func printable(s string) string {
+// keepPrintable returns a short text of visible ASCII characters, and "" for any other text: messages show it on a
+// terminal.
+func keepPrintable(s string) string {
 	if len(s) > 64 {
 		return ""
 	}

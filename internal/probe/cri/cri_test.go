@@ -227,7 +227,10 @@ func TestAskUsesTwoCalls(t *testing.T) {
 
 			return handler(ctx, request)
 		}))
-	runtimeapi.RegisterRuntimeServiceServer(server, &runtime{name: "containerd", config: &runtimeapi.RuntimeConfigResponse{}})
+	runtimeapi.RegisterRuntimeServiceServer(
+		server,
+		&runtime{name: "containerd", config: &runtimeapi.RuntimeConfigResponse{}},
+	)
 
 	done := make(chan struct{})
 

@@ -17,8 +17,8 @@ import (
 	"syscall"
 )
 
-// Bounds of an archive. A snapshot of ghw has some thousands of entries and 2 MiB; the largest of a real machine that
-// was seen has 20,000.
+// Limits of an archive. A snapshot of ghw has some thousands of entries and 2 MiB; the largest known archive of a
+// real machine has 20,000.
 const (
 	maxArchiveBytes   = 64 << 20
 	maxArchiveEntries = 100_000
@@ -32,17 +32,21 @@ type archiveTree struct {
 }
 
 func (t archiveTree) Close() error {
-	return errors.Join(t.rootTree.Close(), os.RemoveAll(t.folder))
+	return errors.Join(
+		t.rootTree.Close(),
+		os.RemoveAll(t.folder),
+	)
 }
 
-// openArchive unpacks a gzipped tar, or one that bzip2 has compressed. A name that is absolute or climbs is refused. A
-// link that leads out of the archive, as /etc/mtab of a real machine may, is kept and never followed: what it stands
-// for is not in the archive.
+// openArchive unpacks a tar that is compressed by gzip or bzip2. Entries outside of the archive are refused. A
+// link that leads out of the archive, such as a machine's /etc/mtab, is kept and never followed.
 func openArchive(r io.Reader) (tree Opened, err error) {
 	buffered := bufio.NewReader(r)
 
 	var unpacked io.Reader
-	if magic, _ := buffered.Peek(len("BZh")); string(magic) == "BZh" {
+
+	magic, _ := buffered.Peek(len("BZh"))
+	if string(magic) == "BZh" {
 		unpacked = bzip2.NewReader(buffered)
 	} else if unpacked, err = gzip.NewReader(buffered); err != nil {
 		return nil, err
@@ -52,7 +56,7 @@ func openArchive(r io.Reader) (tree Opened, err error) {
 }
 
 func openTar(r io.Reader) (tree Opened, err error) {
-	folder, err := scratchFolder()
+	folder, err := makeScratchFolder()
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +78,7 @@ func openTar(r io.Reader) (tree Opened, err error) {
 	return archiveTree{rootTree{root}, folder}, nil
 }
 
-// machineFolder is the only folder in a folder, if somebody packed the root as one, or else the folder itself.
+// machineFolder returns the only folder in a folder if it is the root of a machine, otherwise the folder itself.
 func machineFolder(folder string) string {
 	entries, err := os.ReadDir(folder)
 	if err != nil || len(entries) != 1 || !entries[0].IsDir() {
@@ -84,7 +88,8 @@ func machineFolder(folder string) string {
 	below := path.Join(folder, entries[0].Name())
 
 	for _, name := range []string{"proc", "sys"} {
-		if _, err := os.Lstat(path.Join(below, name)); err == nil {
+		file := path.Join(below, name)
+		if _, err := os.Lstat(file); err == nil {
 			return below
 		}
 	}
@@ -92,11 +97,11 @@ func machineFolder(folder string) string {
 	return folder
 }
 
-// unpack writes the entries of an archive into an empty folder. Links come last, so that no file is put through one. Of
-// several entries with one name the last counts, as for tar; only a folder that has entries cannot be replaced. Devices,
-// pipes and hard links are left out.
+// unpack writes the entries of an archive into an empty folder. Links are made last, so that no file is written
+// through one. The last of several entries with one name is used, as by tar; only a folder with entries cannot be
+// replaced. Devices, pipes and hard links are omitted.
 func unpack(r io.Reader, folder string) error {
-	// What is not in a file counts too: headers, and what is passed over.
+	// The limit includes headers and omitted entries.
 	archive := tar.NewReader(io.LimitReader(r, 2*maxArchiveBytes))
 
 	var total int64
@@ -112,9 +117,10 @@ func unpack(r io.Reader, folder string) error {
 			return err
 		}
 
-		// A header may give any size, also for an entry without content. That of a sparse file is what it unpacks to.
+		// A header may have any size, also that of an entry without content. The size of a sparse file is the
+		// unpacked one.
 		if header.Size < 0 || header.Size > maxArchiveBytes-total || count >= maxArchiveEntries {
-			return fmt.Errorf("it is larger than %d MiB or %d entries, the most that is read",
+			return fmt.Errorf("it is larger than %d MiB or %d entries, which is the limit",
 				maxArchiveBytes>>20, maxArchiveEntries)
 		}
 		total += header.Size
@@ -137,14 +143,15 @@ func unpack(r io.Reader, folder string) error {
 		}
 
 		if err != nil {
-			return entryFailed(name, err)
+			return entryError(name, err)
 		}
 	}
 
 	return makeLinks(folder, links)
 }
 
-// unpackEntry makes a folder, or a file with what r has, in place of an earlier entry. Other types are left out.
+// unpackEntry makes a folder, or a file with the content of r, and replaces an earlier entry. Other types are
+// omitted.
 func unpackEntry(r io.Reader, kind byte, target string) error {
 	const folderMode, fileMode = 0o700, 0o600
 
@@ -153,14 +160,22 @@ func unpackEntry(r io.Reader, kind byte, target string) error {
 		if info, err := os.Lstat(target); err == nil && info.IsDir() {
 			return nil
 		}
-		return errors.Join(removeEntry(target), os.MkdirAll(target, folderMode))
+
+		return errors.Join(
+			removeEntry(target),
+			os.MkdirAll(target, folderMode),
+		)
 	case tar.TypeReg:
 		data, err := io.ReadAll(r)
 		if err != nil {
 			return err
 		}
+
 		return errors.Join(
-			removeEntry(target), os.MkdirAll(path.Dir(target), folderMode), os.WriteFile(target, data, fileMode))
+			removeEntry(target),
+			os.MkdirAll(path.Dir(target), folderMode),
+			os.WriteFile(target, data, fileMode),
+		)
 	}
 
 	return nil
@@ -175,21 +190,23 @@ func removeEntry(target string) error {
 	return nil
 }
 
-// entryFailed says which entry of an archive cannot be unpacked, and why.
-func entryFailed(name string, err error) error {
+// entryError returns the error of unpacking an entry of an archive.
+func entryError(name string, err error) error {
 	switch {
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return copyFailed(err)
-	case errors.Is(err, syscall.ENOTEMPTY), errors.Is(err, syscall.EEXIST):
+	case errors.Is(err, syscall.ENOSPC),
+		errors.Is(err, syscall.EDQUOT):
+		return copyError(err)
+	case errors.Is(err, syscall.ENOTEMPTY),
+		errors.Is(err, syscall.EEXIST):
 		return fmt.Errorf("entry %q is also a folder with entries", name)
 	case errors.Is(err, syscall.ENOTDIR):
-		return fmt.Errorf("entry %q is below one that is not a folder", name)
+		return fmt.Errorf("entry %q is below an entry that is not a folder", name)
 	}
 
 	return fmt.Errorf("entry %q cannot be unpacked: %w", name, withoutName(err))
 }
 
-// makeLinks makes symbolic links by their names. os.Root keeps one from being made through another.
+// makeLinks makes symbolic links. os.Root refuses to make one through another.
 func makeLinks(folder string, links map[string]string) error {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
@@ -198,8 +215,12 @@ func makeLinks(folder string, links map[string]string) error {
 	defer func() { _ = root.Close() }()
 
 	for _, name := range slices.Sorted(maps.Keys(links)) {
-		if err := errors.Join(root.MkdirAll(path.Dir(name), 0o700), root.Symlink(links[name], name)); err != nil {
-			return entryFailed(name, err)
+		err := errors.Join(
+			root.MkdirAll(path.Dir(name), 0o700),
+			root.Symlink(links[name], name),
+		)
+		if err != nil {
+			return entryError(name, err)
 		}
 	}
 
@@ -210,12 +231,13 @@ func makeLinks(folder string, links map[string]string) error {
 func archiveName(name string) (string, error) {
 	clean := path.Clean(name)
 
-	if path.IsAbs(name) || clean == ".." || strings.HasPrefix(clean, "../") || strings.ContainsRune(name, 0) {
+	isOutside := path.IsAbs(name) || clean == ".." || strings.HasPrefix(clean, "../")
+	if isOutside || strings.ContainsRune(name, 0) {
 		return "", fmt.Errorf("entry %q is not inside the archive", name)
 	}
 
 	if strings.Count(clean, "/") >= maxArchiveDepth {
-		return "", fmt.Errorf("entry %q is below %d folders or more, which is not read", name, maxArchiveDepth)
+		return "", fmt.Errorf("entry %q is below %d folders or more, which is not supported", name, maxArchiveDepth)
 	}
 
 	return clean, nil

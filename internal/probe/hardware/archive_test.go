@@ -56,11 +56,11 @@ func TestArchive(t *testing.T) {
 	defer m.Close()
 	for name, want := range map[string]string{"sys/link/file": "text", "proc/meminfo": "MemTotal: 1 kB", "./sys/./a/b/../b/file": "text"} {
 		if data, err := m.ReadFile(name, 100); err != nil || string(data) != want {
-			t.Errorf("%s: %q, %v", name, data, err)
+			t.Errorf("%s: got %q, %v; want its content", name, data, err)
 		}
 	}
 	if data, err := m.ReadFile("sys/a/b/file", 2); err != nil || string(data) != "te" {
-		t.Errorf("a limit of 2 gives %q, %v", data, err)
+		t.Errorf("a limit of 2: got %q, %v; want two bytes", data, err)
 	}
 	for name, want := range map[string]error{"sys/out": errEscapes, "sys/absolute": errEscapes, "sys/nowhere": fs.ErrNotExist, "sys/pipe": fs.ErrNotExist,
 		"sys/a": errNotRegular, "../x": errEscapes, "proc/meminfo/x": syscall.ENOTDIR} {
@@ -69,10 +69,10 @@ func TestArchive(t *testing.T) {
 		}
 	}
 	if _, err := m.ReadFile("sys/loop", 100); !errors.Is(err, syscall.ELOOP) {
-		t.Errorf("loop: %v", err)
+		t.Errorf("loop: got %v, want an error", err)
 	}
 	if target, err := m.ReadLink("sys/link"); err != nil || target != "a/../a/b" {
-		t.Errorf("link: %q, %v", target, err)
+		t.Errorf("link: got %q, %v; want its target", target, err)
 	}
 	if _, err := m.ReadLink("proc/meminfo"); err == nil {
 		t.Error("a file is taken for a link")
@@ -94,7 +94,9 @@ func TestArchiveRefuses(t *testing.T) {
 	large := header(tar.Header{Typeflag: tar.TypeReg, Name: "a", Size: maxArchiveBytes + 1})
 	oneByte := header(tar.Header{Typeflag: tar.TypeDir, Name: "d", Size: 1})
 	linkOf := func(size int64) []byte {
-		return header(tar.Header{Typeflag: tar.TypeSymlink, Name: "l", Linkname: "x", Size: size, Format: tar.FormatGNU})
+		return header(
+			tar.Header{Typeflag: tar.TypeSymlink, Name: "l", Linkname: "x", Size: size, Format: tar.FormatGNU},
+		)
 	}
 	for name, data := range map[string][]byte{
 		"entries":                         bytes.Repeat(folder, maxArchiveEntries+1),
@@ -102,8 +104,9 @@ func TestArchiveRefuses(t *testing.T) {
 		"bytes, more than a number holds": slices.Concat(oneByte, linkOf(math.MaxInt64)),
 		"bytes, after a negative number":  slices.Concat(linkOf(-maxArchiveBytes), large),
 	} {
-		if _, err := openTar(bytes.NewReader(data)); err == nil || !strings.Contains(err.Error(), "the most that is read") {
-			t.Errorf("too many %s: %v", name, err)
+		if _, err := openTar(bytes.NewReader(data)); err == nil ||
+			!strings.Contains(err.Error(), "which is the limit") {
+			t.Errorf("too many %s: got %v, want an error", name, err)
 		}
 	}
 	file := func(name string) tar.Header { return tar.Header{Typeflag: tar.TypeReg, Name: name} }
@@ -119,9 +122,9 @@ func TestArchiveRefuses(t *testing.T) {
 	}{
 		"a name that climbs":          {packed(t, file("sys/../../x")), `entry "sys/../../x" is not inside the archive`},
 		"an absolute name":            {packed(t, file("/etc/x")), `entry "/etc/x" is not inside the archive`},
-		"many folders":                {packed(t, file(deep)), `entry "` + deep + `" is below 64 folders or more, which is not read`},
-		"a file above a file":         {packed(t, file("a"), file("a/b")), `entry "a/b" is below one that is not a folder`},
-		"a file above a link":         {packed(t, file("a"), link("a/b", "x")), `entry "a/b" is below one that is not a folder`},
+		"many folders":                {packed(t, file(deep)), `entry "` + deep + `" is below 64 folders or more, which is not supported`},
+		"a file above a file":         {packed(t, file("a"), file("a/b")), `entry "a/b" is below an entry that is not a folder`},
+		"a file above a link":         {packed(t, file("a"), link("a/b", "x")), `entry "a/b" is below an entry that is not a folder`},
 		"a file over a folder":        {packed(t, file("a/b"), file("a")), `entry "a" is also a folder with entries`},
 		"a link over a folder":        {packed(t, file("a/b"), link("a", "c")), `entry "a" is also a folder with entries`},
 		"a file below a link":         {packed(t, link("a", "/etc"), file("a/b")), `entry "a" is also a folder with entries`},
@@ -191,24 +194,25 @@ func TestArchiveWithOneNameTwice(t *testing.T) {
 // Where the place has no room the message says which place it is and what to do, whatever was being written.
 func TestArchiveWithoutRoom(t *testing.T) {
 	t.Setenv("TMPDIR", "/scratch")
-	const want = "the recorded hardware cannot be copied to /scratch (no space left on device; set TMPDIR to a folder with room)"
+	const want = "the recorded hardware cannot be copied to /scratch (no space left on device; set TMPDIR to a " +
+		"folder with room)"
 	for _, err := range []error{
 		&fs.PathError{Op: "write", Path: "/scratch/1/a", Err: syscall.ENOSPC},
 		&os.LinkError{Op: "symlink", New: "/scratch/1/a", Err: syscall.ENOSPC},
 	} {
-		if got := entryFailed("a", err).Error(); got != want {
+		if got := entryError("a", err).Error(); got != want {
 			t.Errorf("%T: got %q, want %q", err, got, want)
 		}
 	}
 }
 
 func TestReadTreeSaysWhatItTakes(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "facts.json")
+	file := filepath.Join(t.TempDir(), "facts.yaml")
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadTree(file); err == nil || !strings.Contains(err.Error(), "neither a folder nor a .tar.gz") {
-		t.Errorf("a JSON file: %v", err)
+	if _, err := ReadTree(file); err == nil || !strings.Contains(err.Error(), "neither a folder nor a .json") {
+		t.Errorf("a YAML file: got %v, want an error that lists what it takes", err)
 	}
 }
 

@@ -3,7 +3,6 @@ package hardware
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -18,41 +17,41 @@ const (
 	udevFolder  = "run/udev/data"
 )
 
-// readBlockDevices reads the disks and drives. What the kernel makes of others is left out: loop devices, device
-// mapper, RAID, compressed memory. The kernel hides the paths of an NVMe disk with multipath (nvme0c0n1), which are left
-// out too: the disk itself (nvme0n1) is listed.
+// readBlockDevices reads the disks and drives. The kernel's own devices are omitted: loop devices, device mapper,
+// RAID, compressed memory. The kernel hides the paths of an NVMe disk with multipath (nvme0c0n1), which are
+// omitted, too; the disk itself (nvme0n1) is listed.
 func (d *detection) readBlockDevices() error {
-	names, err := d.names(blockFolder)
+	names, err := d.list(blockFolder)
 	if err != nil {
-		d.failed("block_devices", err)
+		d.noteError("block_devices", err)
 		return nil
 	}
 
 	// ghw finds udev's entry of a device by its number.
 	for _, name := range names {
-		if number, err := d.text(blockFolder + "/" + name + "/dev"); err == nil && isFileName(number) {
-			d.lend(udevFolder + "/b" + number)
+		number, _ := d.readText(blockFolder + "/" + name + "/dev")
+		if isFileName(number) {
+			d.copyFiles(udevFolder + "/b" + number)
 		}
 	}
 
-	info, warnings, err := ask(d, ghw.Block,
+	info, warnings, err := callLibrary(d, ghw.Block,
 		blockFolder+"/*/dev", blockFolder+"/*/queue/rotational", blockFolder+"/*/device/vendor")
 	d.noteWarnings("block_devices", warnings)
 
 	if err != nil {
-		d.broken("block_devices", err.Error())
+		d.noteBroken("block_devices", err.Error())
 		return nil
 	}
 
 	devices := []world.BlockDevice{}
 
 	for _, disk := range info.Disks {
-		target, err := d.ReadLink(blockFolder + "/" + disk.Name)
-		if err == nil && strings.Contains(target, "/virtual/block/") {
-			continue
-		}
+		folder := blockFolder + "/" + disk.Name
+		target, _ := d.ReadLink(folder)
+		hidden, _ := d.readText(folder + "/hidden")
 
-		if hidden, err := d.text(blockFolder + "/" + disk.Name + "/hidden"); err == nil && hidden == "1" {
+		if hidden == "1" || strings.Contains(target, "/virtual/block/") {
 			continue
 		}
 
@@ -62,25 +61,28 @@ func (d *detection) readBlockDevices() error {
 	d.facts.BlockDevices = devices
 
 	if len(devices) > 0 {
-		d.saw("block_devices[]", blockFolder+"/{address}/")
+		d.setSource("block_devices[]", blockFolder+"/{address}/")
 		for _, field := range []string{"model", "serial", "wwn"} {
-			d.saw("block_devices[]."+field, udevFolder+"/")
+			d.setSource("block_devices[]."+field, udevFolder+"/")
 		}
 	}
 
 	return nil
 }
 
-// blockDevice reads one disk. Numbers are read directly, because ghw reports 0 or false for one that it cannot read.
+// blockDevice reads one disk. Numbers are read directly, because ghw reports 0 or false if it cannot read one.
 func (d *detection) blockDevice(disk *ghw.Disk) world.BlockDevice {
-	fact, folder := "block_devices["+disk.Name+"].", blockFolder+"/"+disk.Name
+	fact := "block_devices[" + disk.Name + "]."
+	folder := blockFolder + "/" + disk.Name
 
-	// known returns a text of ghw's, or nil and a note.
+	// known returns a text of ghw, nil with a note if it is unknown.
 	known := func(field, text, why string) *string {
-		if text == "" || strings.EqualFold(text, unknown) || !utf8.ValidString(text) {
+		isUnknown := text == "" || strings.EqualFold(text, unknown)
+		if isUnknown || !utf8.ValidString(text) {
 			d.note(fact+field, why)
 			return nil
 		}
+
 		return &text
 	}
 
@@ -89,42 +91,28 @@ func (d *detection) blockDevice(disk *ghw.Disk) world.BlockDevice {
 		noKind = "the device's name is not of a kind that is known"
 	)
 
+	drive := strings.ToLower(disk.DriveType.String())
+	controller := strings.ToLower(disk.StorageController.String())
+
 	b := world.BlockDevice{
 		Name:       disk.Name,
-		Type:       known("type", strings.ToLower(disk.DriveType.String()), noKind),
-		Controller: known("controller", strings.ToLower(disk.StorageController.String()), noKind),
+		Type:       known("type", drive, noKind),
+		Controller: known("controller", controller, noKind),
 		Vendor:     known("vendor", disk.Vendor, "the kernel does not report it"),
 		Model:      known("model", disk.Model, noUdev),
 		Serial:     known("serial", disk.SerialNumber, noUdev),
 		WWN:        known("wwn", disk.WWN, noUdev),
+		Removable:  d.readFlag(fact+"removable", folder+"/removable"),
 	}
+	d.readBlockSizes(&b, fact, folder)
 
-	const sector = 512 // bytes, whatever the sectors of the device are
-
-	if sectors, ok := d.attribute(fact+"size_bytes", folder+"/size", 0, math.MaxInt64/sector); ok {
-		size := sectors * sector // 0 is an empty drive
-		b.SizeBytes = &size
-	}
-
-	if bytes, ok := d.attribute(fact+"physical_block_bytes", folder+"/queue/physical_block_size", 1, math.MaxInt32); ok {
-		block := int(bytes)
-		b.PhysicalBlock = &block
-	}
-
-	if removable, ok := d.attribute(fact+"removable", folder+"/removable", 0, 1); ok {
-		isRemovable := removable == 1
-		b.Removable = &isRemovable
-	}
-
-	if slices.Contains([]ghw.DriveType{ghw.DriveTypeODD, ghw.DriveTypeFDD}, disk.DriveType) {
+	if disk.DriveType == ghw.DriveTypeODD || disk.DriveType == ghw.DriveTypeFDD {
 		d.note(fact+"rotational", "it is neither a hard disk nor a solid-state disk")
 		return b
 	}
 
-	if rotational, ok := d.attribute(fact+"rotational", folder+"/queue/rotational", 0, 1); ok {
-		isRotational := rotational == 1
-		b.Rotational = &isRotational
-	} else if b.Type != nil { // for ghw it is a solid-state disk
+	b.Rotational = d.readFlag(fact+"rotational", folder+"/queue/rotational")
+	if b.Rotational == nil && b.Type != nil { // for ghw it is a solid-state disk
 		b.Type = nil
 		d.note(fact+"type", "whether it is rotational is not known")
 	}
@@ -132,11 +120,43 @@ func (d *detection) blockDevice(disk *ghw.Disk) world.BlockDevice {
 	return b
 }
 
-// attribute reads a number from a file. If the file has no number from least to most, it notes why and returns false.
+// readBlockSizes sets the sizes of a disk and of its blocks.
+func (d *detection) readBlockSizes(b *world.BlockDevice, fact, folder string) {
+	const sector = 512 // the kernel's unit, whatever the device's sectors are
+	const most = math.MaxInt64 / sector
+
+	sectors, hasSize := d.attribute(fact+"size_bytes", folder+"/size", 0, most)
+	if hasSize {
+		size := sectors * sector // 0 is an empty drive
+		b.SizeBytes = &size
+	}
+
+	blockFile := folder + "/queue/physical_block_size"
+
+	bytes, hasBlock := d.attribute(fact+"physical_block_bytes", blockFile, 1, math.MaxInt32)
+	if hasBlock {
+		block := int(bytes)
+		b.PhysicalBlock = &block
+	}
+}
+
+// readFlag reads 0 or 1 from a file. It returns nil with a note for anything else.
+func (d *detection) readFlag(fact, file string) *bool {
+	n, ok := d.attribute(fact, file, 0, 1)
+	if !ok {
+		return nil
+	}
+
+	isSet := n == 1
+
+	return &isSet
+}
+
+// attribute reads a number from a file. It returns false with a note if the file has no number from least to most.
 func (d *detection) attribute(fact, file string, least, most int64) (int64, bool) {
-	text, err := d.text(file)
+	text, err := d.readText(file)
 	if err != nil {
-		d.failed(fact, err)
+		d.noteError(fact, err)
 		return 0, false
 	}
 

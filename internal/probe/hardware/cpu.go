@@ -12,175 +12,199 @@ import (
 
 const cpuFolder = "sys/devices/system/cpu"
 
-// cpuinfoHead is enough for the first processor. The whole file of 224 is 350 KB, and the kernel makes it line by line.
+// cpuinfoHead is enough for the first processor. The whole file is large, and the kernel generates it line by
+// line: 350 KB for 224 processors.
 const cpuinfoHead = 16 << 10
 
-// wholeCPUInfo is more than the file of any machine.
+// wholeCPUInfo is larger than the file of any machine.
 const wholeCPUInfo = 16 << 20
 
-// readCPU counts what is online: a CPU that is off has a folder and no threads to give.
+// readCPU counts the CPUs that are online. A CPU that is offline has a folder, but no threads.
 func (d *detection) readCPU() error {
 	head, err := d.ReadFile("proc/cpuinfo", cpuinfoHead)
-	if err != nil {
-		d.failed("cpu.vendor", err)
-		d.failed("cpu.model", err)
-	} else {
-		d.cpuinfo = parseCPUInfo(string(head))
-		d.saw("cpu.vendor", "proc/cpuinfo")
-		d.saw("cpu.model", "proc/cpuinfo")
+	d.cpuinfo = parseCPUInfo(string(head))
+	cpu := world.CPU{
+		Vendor: d.cpuinfo.vendor,
+		Model:  d.cpuinfo.model,
 	}
-	cpu := world.CPU{Vendor: d.cpuinfo.vendor, Model: d.cpuinfo.model}
-	if err == nil && cpu.Vendor == nil {
-		d.note("cpu.vendor", "/proc/cpuinfo names no vendor")
-	}
-	if err == nil && cpu.Model == nil {
-		d.note("cpu.model", "/proc/cpuinfo names no model")
+
+	for name, value := range map[string]*string{
+		"vendor": cpu.Vendor,
+		"model":  cpu.Model,
+	} {
+		if err != nil {
+			d.noteError("cpu."+name, err)
+			continue
+		}
+
+		d.setSource("cpu."+name, "proc/cpuinfo")
+
+		if value == nil {
+			d.note("cpu."+name, "/proc/cpuinfo names no "+name)
+		}
 	}
 
 	online, err := d.onlineCPUs()
 	if err != nil {
 		return fmt.Errorf("detect hardware: the number of CPUs is needed and cannot be read: %w", err)
 	}
+
 	count := len(online)
 	cpu.Logical = &count
-	cpu.Cores = d.cores(online)
+	cpu.Cores = d.readCores(online)
 	cpu.Offline = d.offlineCPUs(online)
-	cpu.SMT = d.smt(cpu.Cores)
-	d.coreKinds(cpu.Cores)
+	cpu.SMT = d.detectSMT(cpu.Cores)
+	d.setCoreKinds(cpu.Cores)
 	d.facts.CPU = cpu
+
 	return nil
 }
 
-// onlineCPUs asks the kernel's own list first, then the folders (snapshots leave the list out), then /proc/cpuinfo.
+// onlineCPUs reads the kernel's own list, otherwise the folders (snapshots omit the list), otherwise /proc/cpuinfo.
 func (d *detection) onlineCPUs() ([]int, error) {
-	listed, listErr := d.text(cpuFolder + "/online")
+	listed, listErr := d.readText(cpuFolder + "/online")
 	if listErr == nil {
 		online, err := parseCPUList(listed)
 		if err == nil && len(online) > 0 {
-			d.saw("cpu.logical", cpuFolder+"/online")
+			d.setSource("cpu.logical", cpuFolder+"/online")
 			return online, nil
 		}
+
 		listErr = fmt.Errorf("/%s/online holds %q", cpuFolder, listed)
 	}
-	names, err := d.names(cpuFolder)
-	var online []int
-	for _, name := range names {
-		if n, ok := trailingNumber(name, "cpu"); ok {
-			if state, err := d.text(cpuFolder + "/" + name + "/online"); err != nil || state != "0" {
-				online = append(online, n)
-			}
-		}
-	}
+
+	online, err := d.listNumbers(cpuFolder, "cpu")
+	online = slices.DeleteFunc(online, func(n int) bool {
+		state, err := d.readText(cpuPath(n) + "/online")
+		return err == nil && state == "0"
+	})
+
 	if err == nil && len(online) > 0 {
-		slices.Sort(online)
-		d.saw("cpu.logical", cpuFolder+"/cpu*/online")
+		d.setSource("cpu.logical", cpuFolder+"/cpu*/online")
 		return online, nil
 	}
+
 	data, err := d.ReadFile("proc/cpuinfo", wholeCPUInfo)
 	if err != nil {
 		return nil, errors.Join(listErr, err)
 	}
+
 	online = parseCPUInfo(string(data)).processors
 	if len(online) == 0 {
 		return nil, errors.Join(listErr, errors.New("/proc/cpuinfo lists none"))
 	}
-	d.saw("cpu.logical", "proc/cpuinfo")
+
+	d.setSource("cpu.logical", "proc/cpuinfo")
+
 	return online, nil
 }
 
-// cores groups threads.
-func (d *detection) cores(online []int) []world.CPUCore {
-	node := d.nodeOfCPU()
+func cpuPath(n int) string { return cpuFolder + "/cpu" + strconv.Itoa(n) }
+
+// readCores groups the threads that are online.
+func (d *detection) readCores(online []int) []world.CPUCore {
+	d.setSource("cpu.cores", cpuFolder+"/cpu*/topology/")
+
+	nodes := d.nodesByCPU()
 	seen := map[int]bool{}
-	isOnline := map[int]bool{}
-	for _, n := range online {
-		isOnline[n] = true
-	}
 	cores := []world.CPUCore{}
-	d.saw("cpu.cores", cpuFolder+"/cpu*/topology/")
+
 	for _, n := range online {
 		if seen[n] {
 			continue
 		}
-		topology := cpuFolder + "/cpu" + strconv.Itoa(n) + "/topology/"
-		threads := []int{}
-		for _, sibling := range d.siblings(topology, n) {
-			if isOnline[sibling] && !seen[sibling] {
-				threads = append(threads, sibling)
-				seen[sibling] = true
-			}
+
+		topology := cpuPath(n) + "/topology/"
+		threads := slices.DeleteFunc(d.readSiblings(topology, n), func(sibling int) bool {
+			return seen[sibling] || !contains(online, sibling)
+		})
+
+		for _, thread := range threads {
+			seen[thread] = true
 		}
-		core := world.CPUCore{Package: d.packageOf(topology, n), CPUs: threads}
-		if id, ok := node[n]; ok {
+
+		core := world.CPUCore{Package: d.readPackage(topology, n), CPUs: threads}
+		if id, ok := nodes[n]; ok {
 			core.Node = &id
 		}
+
 		cores = append(cores, core)
 	}
+
 	return cores
 }
 
-// siblings are the threads of n's core, n among them.
-func (d *detection) siblings(topology string, n int) []int {
-	text, err := d.text(topology + "thread_siblings_list")
-	if absent(err) {
-		text, err = d.text(topology + "core_cpus_list") // its name since Linux 5.1
+// contains reports whether a sorted list has a number.
+func contains(sorted []int, n int) bool {
+	_, found := slices.BinarySearch(sorted, n)
+	return found
+}
+
+// readSiblings returns the threads of the core of CPU n, including n.
+func (d *detection) readSiblings(topology string, n int) []int {
+	text, err := d.readText(topology + "thread_siblings_list")
+	if isAbsent(err) {
+		text, err = d.readText(topology + "core_cpus_list") // its name since Linux 5.1
 	}
+
 	list, parseErr := parseCPUList(text)
 	fact := "cpu.cores[" + strconv.Itoa(n) + "].cpus"
+
 	switch {
 	case err != nil:
-		d.failed(fact, err)
+		d.noteError(fact, err)
 	case parseErr != nil || !slices.Contains(list, n):
-		d.broken(fact, fmt.Sprintf("cannot read /%sthread_siblings_list: it holds %q", topology, text))
+		d.noteBroken(fact, fmt.Sprintf("cannot read /%sthread_siblings_list: it holds %q", topology, text))
 	default:
 		return list
 	}
+
 	return []int{n}
 }
 
-// packageOf reads the socket of CPU n.
-func (d *detection) packageOf(topology string, n int) *int {
-	text, err := d.text(topology + "physical_package_id")
+// readPackage returns the socket of CPU n.
+func (d *detection) readPackage(topology string, n int) *int {
 	fact := "cpu.cores[" + strconv.Itoa(n) + "].package"
+
+	text, err := d.readText(topology + "physical_package_id")
 	if err != nil {
-		d.failed(fact, err)
+		d.noteError(fact, err)
 		return nil
 	}
 
-	id, err := strconv.Atoi(text)
-	if err != nil || id < 0 {
+	id := parseCount(text)
+	if id == nil {
 		d.note(fact, fmt.Sprintf("the kernel gives package %q", text))
-		return nil
 	}
 
-	return &id
+	return id
 }
 
-// nodeOfCPU inverts the nodes' CPU lists; without nodes all are of node 0.
-func (d *detection) nodeOfCPU() map[int]int {
-	of := map[int]int{}
+// nodesByCPU inverts the nodes' CPU lists. readMemory reports their errors.
+func (d *detection) nodesByCPU() map[int]int {
+	nodes := map[int]int{}
+
 	for _, node := range d.nodeIDs() {
-		text, err := d.text(nodeFolder(node) + "/cpulist")
-		if err != nil {
-			continue // readMemory says so, once
-		}
+		text, _ := d.readText(nodeFolder(node) + "/cpulist")
 		list, _ := parseCPUList(text)
+
 		for _, n := range list {
-			of[n] = node
+			nodes[n] = node
 		}
 	}
-	return of
+
+	return nodes
 }
 
-// cpuInfo is what /proc/cpuinfo tells, of the first processor except for the numbers.
+// cpuInfo is the content of /proc/cpuinfo: the numbers of all processors, the rest of the first.
 type cpuInfo struct {
 	vendor, model *string
-	flags         bool // flags were listed, as x86 does
-	hypervisor    bool // flag "hypervisor": a guest
+	hasFlags      bool // flags are listed, as on x86
+	isGuest       bool // flag "hypervisor"
 	processors    []int
 }
 
-// parseCPUInfo reads x86's, Arm's, POWER's and s390x's forms.
+// parseCPUInfo parses the formats of x86, Arm, POWER and s390x.
 func parseCPUInfo(s string) cpuInfo {
 	info := cpuInfo{processors: []int{}}
 	implementer := ""
@@ -189,29 +213,33 @@ func parseCPUInfo(s string) cpuInfo {
 			*field = &value
 		}
 	}
-	for key, value := range fields(s) {
+
+	for key, value := range parseFields(s) {
 		switch key {
 		case "processor", "cpu number":
-			if n, err := parseCPU(value); err == nil && len(info.processors) < maxCPU {
+			n, isNumber := parseCPU(value)
+			if isNumber && len(info.processors) < maxCPU {
 				info.processors = append(info.processors, n)
 			}
 		case "vendor_id":
 			set(&info.vendor, value)
 		case "CPU implementer":
 			implementer = value
-			set(&info.vendor, armImplementer(value))
+			set(&info.vendor, armImplementers[value])
 		case "CPU part":
-			set(&info.model, armPart(implementer, value))
+			set(&info.model, armParts[implementer+" "+value])
 		case "model name", "cpu":
 			set(&info.model, value)
 		case "flags":
-			if !info.flags {
-				info.flags = true
-				info.hypervisor = slices.Contains(strings.Fields(value), "hypervisor")
+			if !info.hasFlags {
+				info.hasFlags = true
+				info.isGuest = slices.Contains(strings.Fields(value), "hypervisor")
 			}
 		}
 	}
+
 	slices.Sort(info.processors)
 	info.processors = slices.Compact(info.processors)
+
 	return info
 }

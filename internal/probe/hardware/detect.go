@@ -15,138 +15,176 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// Options say which machine to read.
+// Options name the machine to read. The zero value is this machine.
 type Options struct {
-	// Root is a recorded tree: a folder, or an archive as ReadTree takes it. Empty is this machine.
+	// Root is a recorded tree: a folder, or an archive as ReadTree accepts it. Empty is this machine.
 	Root string
-	// Tree, where given, is read in place of Root, as a recorded one.
+	// Tree is a recorded machine that is used instead of Root, if it is not nil.
 	Tree Tree
-	// Without are PCI addresses to pass over, as if the devices had fallen off the bus.
-	Without []string
-	// Clock is what WaitFor waits by; nil is the real one.
-	Clock Clock
-	// Patience is how long one file may take before it, and all of its device, is given up; 0 is 5 seconds. A driver that
-	// loads holds the lock behind an interface's speed for a second or two; a device that fell off its bus never answers.
-	Patience time.Duration
+	// FileTimeout is the time for one file before it is abandoned together with its device; 0 is 5 seconds. A driver
+	// that loads blocks the reads of an interface's speed for a second or two; a device that fell off its bus
+	// never responds.
+	FileTimeout time.Duration
 }
 
-const usualPatience = 5 * time.Second
+const defaultPatience = 5 * time.Second
 
-// open gives the tree, whether it is this machine's, and what to call at the end.
-func (o Options) open() (tree Tree, live bool, done func(), err error) {
+// openTree returns the tree, whether it is this machine's, and a function to call at the end.
+func (o Options) openTree() (tree Tree, isLive bool, done func(), err error) {
 	switch {
 	case o.Tree != nil:
 		return o.Tree, false, func() {}, nil
 	case o.Root == "":
 		return hostTree{""}, true, func() {}, nil
 	}
+
 	opened, err := ReadTree(o.Root)
 	if err != nil {
 		return nil, false, nil, err
 	}
+
 	return opened, false, func() { _ = opened.Close() }, nil
 }
 
-// Detect reads the facts of a machine. It returns an error only if the number of CPUs or the size of the memory cannot
-// be read, or the root cannot be opened. A file that hangs is given up after Options.Patience with its device, and all
-// else is read. When ctx ends before, what was read until then is returned and the rest is in Unknown; without CPUs
-// and memory that is an error too.
+// Detect reads the facts of a machine. It returns an error only if the number of CPUs or the size of the memory
+// cannot be read, or the root cannot be opened. A file that hangs is abandoned after Options.FileTimeout together
+// with its device. When ctx ends, the facts that were read until then are returned, and the rest is in Unknown;
+// without CPUs and memory that is an error, too.
 func Detect(ctx context.Context, o Options) (world.Facts, error) {
-	tree, live, done, err := o.open()
+	tree, isLive, done, err := o.openTree()
 	if err != nil {
 		return world.Facts{}, err
 	}
-	patience := o.Patience
-	if patience <= 0 {
-		patience = usualPatience
-	}
 	defer done()
+
+	patience := max(o.FileTimeout, 0)
+	if patience == 0 {
+		patience = defaultPatience
+	}
+
 	var scratch string
 	var scratchErr error
-	if !live {
-		scratch, scratchErr = scratchFolder()
+
+	if !isLive {
+		scratch, scratchErr = makeScratchFolder()
 		defer func() { _ = os.RemoveAll(scratch) }()
 	}
-	last, count, hung := outcome{}, 0, []string{}
+
+	var hung []string
+
 	for {
 		watched := &watchedTree{Tree: tree, hung: hung}
-		attempt, abandon := context.WithCancel(ctx)
-		steps := (&detection{Tree: watched, live: live, without: o.Without, patience: patience, scratch: scratch, copyErr: scratchErr}).read(attempt)
-		var name string
-		last, count, name = follow(ctx, steps, watched, patience)
-		abandon()
-		if name == "" {
-			break
+		d := &detection{
+			Tree:     watched,
+			live:     isLive,
+			patience: patience,
+			scratch:  scratch,
+			copyErr:  scratchErr,
 		}
-		// What hangs cannot be interrupted, only left behind: its thread ends when the kernel lets it. What was read before
-		// is read again, for it takes milliseconds and this happens once a device.
+
+		attempt, abandon := context.WithCancel(ctx)
+		last, count, name := follow(ctx, d.read(attempt), watched, patience)
+		abandon()
+
+		if name == "" {
+			return completeFacts(ctx, last, count)
+		}
+
+		// A hanging read cannot be interrupted; its thread ends when the kernel returns. The sections are read again
+		// without the device, which takes milliseconds and happens once for each hanging device.
 		hung = append(hung, name)
 	}
-	return finish(ctx, last, count)
 }
 
-// read reads one section after the other and tells what is known after each.
+// read reads the sections in order, and sends the facts so far after each.
 func (d *detection) read(ctx context.Context) <-chan outcome {
-	d.ctx, d.facts, d.evidence, d.guids = ctx, empty(), map[string]string{}, map[string]string{}
+	d.ctx = ctx
+	d.facts = emptyFacts()
+	d.evidence = map[string]string{}
+	d.guids = map[string]string{}
 	steps := make(chan outcome, len(sections))
+
 	go func() {
 		defer close(steps)
+
 		d.openCopy()
 		defer d.closeCopy()
+
 		for i := range sections {
 			if ctx.Err() != nil {
 				return
 			}
-			err := d.section(i)
+
+			err := d.readSection(i)
 			if ctx.Err() != nil {
-				return // it may have stopped in the middle; what is half read is not told
+				return // the section may be incomplete
 			}
-			steps <- outcome{facts: d.facts, unknown: slices.Clone(d.unknown), evidence: maps.Clone(d.evidence), err: err}
+
+			steps <- outcome{
+				facts:    d.facts,
+				unknown:  slices.Clone(d.unknown),
+				evidence: maps.Clone(d.evidence),
+				err:      err,
+			}
+
 			if err != nil {
 				return
 			}
 		}
 	}()
+
 	return steps
 }
 
-// follow takes the steps of one attempt, and names what hangs, if that stops it.
-func follow(ctx context.Context, steps <-chan outcome, tree *watchedTree, patience time.Duration) (last outcome, count int, hung string) {
-	take := func(step outcome) {
-		last = step
-		count++
-	}
-	const looks = 8 // in a row; by the clock alone, a machine that was paused would seem to hang
-	look := time.NewTicker(max(patience/looks, time.Millisecond))
-	defer look.Stop()
-	seen, stuck := int64(-1), 0
+// follow receives the steps of one attempt. It returns the last step and the number of steps, and the file or device
+// that hangs if that ended the attempt. Only reads through the tree are watched: callWithin limits ghw and rtnetlink,
+// which read on their own. One section does one of the two at a time, so the two limits do not compete.
+func follow(
+	ctx context.Context, steps <-chan outcome, tree *watchedTree, patience time.Duration,
+) (last outcome, count int, hung string) {
+	// A read hangs if it is seen at this many ticks in a row. A clock alone would take a paused machine for a
+	// hanging one.
+	const maxTicks = 8
+
+	ticker := time.NewTicker(max(patience/maxTicks, time.Millisecond))
+	defer ticker.Stop()
+
+	seen, ticks := int64(-1), 0
+
 	for count < len(sections) && last.err == nil {
 		select {
-		case step, open := <-steps:
-			if !open {
+		case step, isOpen := <-steps:
+			if !isOpen {
 				return last, count, ""
 			}
-			take(step)
-		case <-look.C:
-			name := tree.inside.Load()
-			if asked := tree.asked.Load(); asked != seen || name == nil {
-				seen, stuck = asked, 0
-			} else if stuck++; stuck >= looks {
+
+			last = step
+			count++
+		case <-ticker.C:
+			name, asked := tree.current.Load(), tree.asked.Load()
+			if name == nil || asked != seen {
+				seen, ticks = asked, 0
+				continue
+			}
+
+			ticks++
+			if ticks >= maxTicks {
 				return last, count, deviceOf(*name)
 			}
 		case <-ctx.Done():
-			for len(steps) > 0 { // what was read before counts, whichever of the two is seen first
-				if step, open := <-steps; open {
-					take(step)
-				}
+			for len(steps) > 0 { // steps before the end count, even if the end is seen first
+				last = <-steps
+				count++
 			}
+
 			return last, count, ""
 		}
 	}
+
 	return last, count, ""
 }
 
-// sections are read in this order; the first two are what no boot can do without.
+// sections are read in this order. A boot needs the first two.
 var sections = [...]struct {
 	facts []string
 	read  func(*detection) error
@@ -163,26 +201,30 @@ var sections = [...]struct {
 
 const neededSections = 2
 
-// section reads one. A panic, which would be our own fault, costs what the section would have found and not the process,
-// which has the gate to see to; of what is needed it is an error.
-func (d *detection) section(i int) (err error) {
+// readSection reads one section. A panic, which is a bug in prelet, must not end the process, because the
+// kubelet's gate depends on it: the facts of the section are unknown then, and it is an error if they are needed.
+func (d *detection) readSection(i int) (err error) {
 	defer func() {
 		p := recover()
 		if p == nil {
 			return
 		}
-		why := fmt.Sprintf("reading it broke: %v. This is a fault of prelet; please report it", p)
+
+		why := fmt.Sprintf("reading it broke: %v. This is a bug in prelet; please report it", p)
 		if i < neededSections {
 			err = fmt.Errorf("detect hardware: %s is needed: %s", sections[i].facts[0], why)
 			return
 		}
+
 		for _, fact := range sections[i].facts {
-			d.broken(fact, why)
+			d.noteBroken(fact, why)
 		}
 	}()
+
 	return sections[i].read(d)
 }
 
+// outcome is the state of a detection after a section.
 type outcome struct {
 	facts    world.Facts
 	unknown  []world.UnknownFact
@@ -190,49 +232,68 @@ type outcome struct {
 	err      error
 }
 
-func finish(ctx context.Context, last outcome, count int) (world.Facts, error) {
+// completeFacts returns the facts of the first count sections. The facts of the others are unknown.
+func completeFacts(ctx context.Context, last outcome, count int) (world.Facts, error) {
 	if last.err != nil {
 		return world.Facts{}, last.err
 	}
+
 	if count < neededSections {
-		return world.Facts{}, fmt.Errorf("detect hardware: CPUs and memory were not read in time: %w", context.Cause(ctx))
+		err := context.Cause(ctx)
+		return world.Facts{}, fmt.Errorf("detect hardware: CPUs and memory were not read in time: %w", err)
 	}
-	f := last.facts
+
 	for _, s := range sections[count:] {
-		for _, name := range s.facts {
-			last.unknown = append(last.unknown, world.UnknownFact{Fact: name, Why: "cannot read it in time: " + context.Cause(ctx).Error(), Degraded: true})
+		for _, fact := range s.facts {
+			last.unknown = append(last.unknown, world.UnknownFact{
+				Fact:     fact,
+				Why:      "cannot read it in time: " + context.Cause(ctx).Error(),
+				Degraded: true,
+			})
 		}
 	}
+
 	slices.SortStableFunc(last.unknown, func(a, b world.UnknownFact) int {
-		return cmp.Or(cmp.Compare(a.Fact, b.Fact), cmp.Compare(a.Why, b.Why))
+		return cmp.Or(
+			cmp.Compare(a.Fact, b.Fact),
+			cmp.Compare(a.Why, b.Why),
+		)
 	})
-	f.Unknown, f.Evidence = last.unknown, last.evidence
-	return f, nil
+
+	facts := last.facts
+	facts.Unknown = last.unknown
+	facts.Evidence = last.evidence
+
+	return facts, nil
 }
 
-// detection is one reading. A section only ever assigns whole fields of facts, for the ones before are already handed out.
+// detection is one reading of a machine. A section must assign whole fields of facts, because the earlier facts are
+// already in use.
 type detection struct {
 	Tree
-	ctx       context.Context
-	live      bool
-	without   []string
-	patience  time.Duration
-	scratch   string   // where copies of a recorded machine are made; empty of this machine
-	copy      *os.Root // the copy that ghw reads
-	copyErr   error    // why there is none
-	lent      int      // files that were copied
-	lentBytes int      // what is in them
-	facts     world.Facts
-	unknown   []world.UnknownFact
-	evidence  map[string]string
-	cpuinfo   cpuInfo
-	guids     map[string]string // of RDMA devices, by name
+	ctx         context.Context
+	live        bool
+	patience    time.Duration
+	scratch     string   // the folder for copies of a recorded machine; empty for this machine
+	copy        *os.Root // the copy that ghw reads
+	copyErr     error    // the error of making the copy
+	copied      int      // number of copied files
+	copiedBytes int
+	facts       world.Facts
+	unknown     []world.UnknownFact
+	evidence    map[string]string
+	cpuinfo     cpuInfo
+	guids       map[string]string       // of RDMA devices, by name
+	kfdMemory   func() map[string]int64 // readKFD, called once
 }
 
-// empty has no nil collection: a site may count and walk all of them.
-func empty() world.Facts {
+// emptyFacts returns facts without a nil collection, because a site may count and iterate over all of them.
+func emptyFacts() world.Facts {
 	return world.Facts{
-		CPU:          world.CPU{Cores: []world.CPUCore{}, Offline: []int{}},
+		CPU: world.CPU{
+			Cores:   []world.CPUCore{},
+			Offline: []int{},
+		},
 		Memory:       world.Memory{HugePages: map[string]int{}},
 		NUMA:         []world.NUMANode{},
 		BlockDevices: []world.BlockDevice{},
@@ -247,70 +308,105 @@ func empty() world.Facts {
 	}
 }
 
-// note says why a fact is null on this machine, which is well.
+// note adds the reason for a fact that is null on a healthy machine.
 func (d *detection) note(fact, why string) {
-	d.unknown = append(d.unknown, world.UnknownFact{Fact: fact, Why: why})
+	d.unknown = append(d.unknown, world.UnknownFact{
+		Fact: fact,
+		Why:  why,
+	})
 }
 
-// broken says why a fact is null that should not be.
-func (d *detection) broken(fact, why string) {
-	d.unknown = append(d.unknown, world.UnknownFact{Fact: fact, Why: why, Degraded: true})
+// noteBroken adds the reason for a fact that is null because of a failure.
+func (d *detection) noteBroken(fact, why string) {
+	d.unknown = append(d.unknown, world.UnknownFact{
+		Fact:     fact,
+		Why:      why,
+		Degraded: true,
+	})
 }
 
-// failed notes why a file told nothing. One that is not there is how the machine is; any other error is a failure.
-func (d *detection) failed(fact string, err error) {
-	if absent(err) {
-		d.note(fact, reason(err))
+// noteError adds the error of reading a fact. A missing file is normal; any other error is a failure.
+func (d *detection) noteError(fact string, err error) {
+	if isAbsent(err) {
+		d.note(fact, describeError(err))
 	} else {
-		d.broken(fact, reason(err))
+		d.noteBroken(fact, describeError(err))
 	}
 }
 
-// saw keeps where a fact was read: the name of a file in the tree.
-func (d *detection) saw(fact, file string) {
+// noteFailure is noteError for a file that may be missing. A nil error is not noted.
+func (d *detection) noteFailure(fact string, err error) {
+	if err != nil && !isAbsent(err) {
+		d.noteError(fact, err)
+	}
+}
+
+// setSource sets the file of the tree that a fact was read from.
+func (d *detection) setSource(fact, file string) {
 	d.evidence[fact] = "/" + file
 }
 
-// sawEach is saw for a fact that each element of a list has: the same file for all of them, in whose name {address} and
-// {interface} stand for the device's, is kept once, and an element that differs by itself.
-func (d *detection) sawEach(list, address, field, file string) {
-	d.toldEach(list, address, field, "/"+file)
+// setEachSource is setSource for a fact of each element of a list. The first source is kept for the whole list, with
+// {address} and {interface} for the device's; an element with another source has its own entry.
+func (d *detection) setEachSource(list, address, field, file string) {
+	d.setEachSourceText(list, address, field, "/"+file)
 }
 
-// toldEach is sawEach for what is no file, said in words.
-func (d *detection) toldEach(list, address, field, source string) {
+// setEachSourceText is setEachSource for a source that is not a file.
+func (d *detection) setEachSourceText(list, address, field, source string) {
 	all := list + "[]" + field
-	switch first, ok := d.evidence[all]; {
-	case !ok:
+	first, exists := d.evidence[all]
+
+	switch {
+	case !exists:
 		d.evidence[all] = source
 	case first != source:
 		d.evidence[list+"["+address+"]"+field] = source
 	}
 }
 
-func reason(err error) string {
+func describeError(err error) string {
 	var p *fs.PathError
-	if !errors.As(err, &p) {
+
+	switch {
+	case !errors.As(err, &p):
 		return "cannot read it: " + err.Error()
-	}
-	if absent(err) {
+	case isAbsent(err):
 		return "there is no /" + p.Path
 	}
+
 	return "cannot read /" + p.Path + ": " + p.Err.Error()
 }
 
-// sysfsLimit is the size of a page, the most that one attribute of sysfs holds.
+// sysfsLimit is the size of a page, the maximum of one attribute of sysfs.
 const sysfsLimit = 4096
 
-// text reads a small file, without the space around it.
-func (d *detection) text(name string) (string, error) {
+// readText reads a small file, without the space around it.
+func (d *detection) readText(name string) (string, error) {
 	data, err := d.ReadFile(name, sysfsLimit)
 	return strings.TrimSpace(string(data)), err
 }
 
-// names lists a folder in one order, whatever order the kernel has.
-func (d *detection) names(name string) ([]string, error) {
-	list, err := d.ReadDir(name)
-	slices.Sort(list)
-	return list, err
+// list returns the names in a folder, sorted. The kernel's order varies.
+func (d *detection) list(name string) ([]string, error) {
+	names, err := d.ReadDir(name)
+	slices.Sort(names)
+
+	return names, err
+}
+
+// listNumbers returns N of the names PREFIXN in a folder, sorted.
+func (d *detection) listNumbers(folder, prefix string) ([]int, error) {
+	names, err := d.ReadDir(folder)
+
+	var numbers []int
+	for _, name := range names {
+		if n, ok := parseNumbered(name, prefix); ok {
+			numbers = append(numbers, n)
+		}
+	}
+
+	slices.Sort(numbers)
+
+	return numbers, err
 }

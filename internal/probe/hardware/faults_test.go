@@ -14,10 +14,13 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// A device that does not answer costs its own facts, after Options.Patience, and nobody else's.
+// If a device does not answer, only its own facts are missing, after Options.FileTimeout.
 func TestADeviceThatHangsIsGivenUp(t *testing.T) {
 	const patience = 500 * time.Millisecond // a busy machine may let a test wait for as long as a tenth of it
-	files := map[string]string{"etc/machine-id": "0123456789abcdef0123456789abcdef", "sys/class/dmi/id/product_name": "Test"}
+	files := map[string]string{
+		"etc/machine-id":                "0123456789abcdef0123456789abcdef",
+		"sys/class/dmi/id/product_name": "Test",
+	}
 	for _, address := range []string{"0000:01:00.0", "0000:02:00.0", "0000:03:00.0"} {
 		pci(files, address, "10de:2330", "030200", "nvidia", nil)
 	}
@@ -34,34 +37,39 @@ func TestADeviceThatHangsIsGivenUp(t *testing.T) {
 			machine := faulty{Tree: tree(t, files), hangs: file, let: let, hung: func() {}}
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
-			facts, err := Detect(ctx, Options{Tree: machine, Patience: patience})
+			facts, err := Detect(ctx, Options{Tree: machine, FileTimeout: patience})
 			if err != nil || ctx.Err() != nil {
-				t.Fatalf("%s: %v, %v", file, err, ctx.Err())
+				t.Fatalf("%s: got %v, %v; want facts in time", file, err, ctx.Err())
 			}
 			var names []string
 			for _, u := range degraded(facts) {
 				names = append(names, u.Fact)
 				if !strings.Contains(u.Why, "did not answer in time") {
-					t.Errorf("%s: %s", u.Fact, u.Why)
+					t.Errorf("%s: got the reason %s, want none", u.Fact, u.Why)
 				}
 			}
 			if diff := cmp.Diff([]string{lost}, names); diff != "" {
-				t.Errorf("%s hangs: %s", file, diff)
+				t.Errorf("%s hangs (-want +got): %s", file, diff)
 			}
 			want := 3
 			if strings.HasPrefix(lost, "pci") {
 				want = 2
 			}
 			if len(facts.Accelerators) != want || facts.MachineID == nil {
-				t.Errorf("%s hangs: %d accelerators, machine id %v", file, len(facts.Accelerators), value(facts.MachineID))
+				t.Errorf("%s hangs: got %d accelerators, machine id %v; want the others",
+					file, len(facts.Accelerators), value(facts.MachineID))
 			}
 		})
 	}
 	let := make(chan struct{})
 	defer close(let)
-	_, err := Detect(context.Background(), Options{Tree: faulty{Tree: tree(t, nil), hangs: "proc/meminfo", let: let, hung: func() {}}, Patience: patience})
-	if err == nil || !strings.Contains(err.Error(), "memory is needed") || !strings.Contains(err.Error(), "did not answer in time") {
-		t.Errorf("without memory there is no boot: %v", err)
+	_, err := Detect(
+		context.Background(),
+		Options{Tree: faulty{Tree: tree(t, nil), hangs: "proc/meminfo", let: let, hung: func() {}}, FileTimeout: patience},
+	)
+	if err == nil || !strings.Contains(err.Error(), "memory is needed") ||
+		!strings.Contains(err.Error(), "did not answer in time") {
+		t.Errorf("without memory: got %v, want an error", err)
 	}
 }
 
@@ -90,7 +98,13 @@ func TestAPipeInARecordedTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	facts := detect(t, Options{Root: dir})
-	want := []world.UnknownFact{{Fact: "pci[0000:01:00.0].numa", Why: "cannot read /" + pciFolder + "/0000:01:00.0/numa_node: not a regular file", Degraded: true}}
+	want := []world.UnknownFact{
+		{
+			Fact:     "pci[0000:01:00.0].numa",
+			Why:      "cannot read /" + pciFolder + "/0000:01:00.0/numa_node: not a regular file",
+			Degraded: true,
+		},
+	}
 	if diff := cmp.Diff(want, degraded(facts)); diff != "" {
 		t.Error(diff)
 	}
@@ -142,14 +156,15 @@ func TestAPanicCostsItsSection(t *testing.T) {
 	var names []string
 	for _, u := range degraded(facts) {
 		names = append(names, u.Fact)
-		if !strings.Contains(u.Why, "fault of prelet") {
-			t.Errorf("%s: %s", u.Fact, u.Why)
+		if !strings.Contains(u.Why, "bug in prelet") {
+			t.Errorf("%s: got the reason %s, want none", u.Fact, u.Why)
 		}
 	}
 	if diff := cmp.Diff([]string{"accelerators", "nics", "pci"}, names); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := Detect(context.Background(), Options{Tree: breaking{tree(t, files), "proc/meminfo"}}); err == nil || !strings.Contains(err.Error(), "memory is needed") {
-		t.Errorf("memory: %v", err)
+	if _, err := Detect(context.Background(), Options{Tree: breaking{tree(t, files), "proc/meminfo"}}); err == nil ||
+		!strings.Contains(err.Error(), "memory is needed") {
+		t.Errorf("memory: got %v, want an error", err)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestFolder reads names of a recorded tree in a folder. It is input from outside: a link inside of the tree is followed, and
-// one that leads out of it, or is absolute, is refused.
+// TestFolder reads names of a recorded tree in a folder. It is input from outside: a link inside of the tree is
+// followed, and one that leads out of it, or is absolute, is refused.
 func TestFolder(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "tree")

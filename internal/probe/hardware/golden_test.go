@@ -27,7 +27,7 @@ var update = flag.Bool("update", false, "write the golden facts anew")
 
 const machines = "../../../testdata/hardware"
 
-// recorded lists the machines kept with the project by name. They are read once, so nobody may change them.
+// recorded lists the machines of the project by name. They are read once, so a test must not change them.
 func recorded(t testing.TB) map[string]Tree {
 	t.Helper()
 	trees, err := readRecorded()
@@ -72,7 +72,13 @@ var readRecorded = sync.OnceValues(func() (map[string]Tree, error) {
 		}
 	}
 	if len(specs) < 9 || archives < 10 || len(dumps()) < 11 {
-		return nil, fmt.Errorf("%d specs, %d archives and %d dumps below %s; the machines are missing", len(specs), archives, len(dumps()), machines)
+		return nil, fmt.Errorf(
+			"%d specs, %d archives and %d dumps below %s; the machines are missing",
+			len(specs),
+			archives,
+			len(dumps()),
+			machines,
+		)
 	}
 	return trees, nil
 })
@@ -82,7 +88,7 @@ func TestFactsSurviveJSON(t *testing.T) {
 	for name, tree := range recorded(t) {
 		facts, err := Detect(context.Background(), Options{Tree: tree})
 		if err != nil {
-			t.Fatalf("%s: %v", name, err)
+			t.Fatalf("%s: got %v, want no error", name, err)
 		}
 		raw, err := json.Marshal(facts)
 		if err != nil {
@@ -171,12 +177,12 @@ func TestMachines(t *testing.T) {
 			for _, collection := range []string{"cores", "cpus", "hugepages", "numa", "pci", "accelerators", "nics", "interfaces", "ipv4", "ipv6", "id_like", "unknown", "offline", "infiniband", "guids"} {
 				// numa of a device is a number, which may be null
 				if collection != "numa" && bytes.Contains(got, []byte(`"`+collection+`": null`)) {
-					t.Errorf("%s is null, and no collection may be", collection)
+					t.Errorf("got null for the collection %s, want an empty one", collection)
 				}
 			}
 			for _, u := range degraded(facts) {
 				if name != "nvidiagpunumanodes" { // whose recording left the ids of its GPUs out
-					t.Errorf("a recorded machine is whole, but %s: %s", u.Fact, u.Why)
+					t.Errorf("%s: got the failure %q, want none in a recorded machine", u.Fact, u.Why)
 				}
 			}
 			golden := filepath.Join(machines, "facts", name+".json")
@@ -191,7 +197,11 @@ func TestMachines(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(string(want), string(got)); diff != "" {
-				t.Errorf("facts differ (-want +got); if they are right, run go test ./internal/probe/hardware -run TestMachines -update:\n%s", diff)
+				t.Errorf(
+					"facts differ (-want +got); if they are right, run go test ./internal/probe/hardware -run "+
+						"TestMachines -update:\n%s",
+					diff,
+				)
 			}
 		})
 	}
@@ -209,7 +219,7 @@ func TestFolderAndArchiveAreOne(t *testing.T) {
 	want := string(encode(t, detect(t, Options{Tree: described(t, file)})))
 	for form, root := range map[string]string{"folder": dir, "archive": packed} {
 		if diff := cmp.Diff(want, string(encode(t, detect(t, Options{Root: root})))); diff != "" {
-			t.Errorf("%s: %s", form, diff)
+			t.Errorf("%s (-want +got): %s", form, diff)
 		}
 	}
 }

@@ -9,16 +9,15 @@ import (
 	"strings"
 )
 
-// KernelState is what a kubelet checks of the running kernel when it starts. It is not part of Facts, because it can
-// change without the machine.
+// KernelState is the state of the running kernel that a kubelet checks when it starts. It is not part of Facts,
+// because it can change while the hardware does not.
 type KernelState struct {
-	CgroupVersion int // 1 or 2; 0 if it cannot be found out
-	// CgroupMounts are the mount points of cgroup v1 in which a kubelet looks for a group, sorted; nil with another
-	// version.
+	CgroupVersion int // 1 or 2; 0 if it is unknown
+	// CgroupMounts are the mount points of cgroup v1 that a kubelet checks, sorted; nil with another version.
 	CgroupMounts []string
-	Swap         *bool // whether swap is on; nil if it cannot be found out
-	// Sysctls are the values that a kubelet compares with protectKernelDefaults, by their paths below /proc/sys, such as
-	// vm/panic_on_oom. One that cannot be read is missing.
+	Swap         *bool // whether swap is on; nil if it is unknown
+	// Sysctls are the values that a kubelet compares with protectKernelDefaults, by their paths below /proc/sys,
+	// such as vm/panic_on_oom. A value that cannot be read is omitted.
 	Sysctls map[string]int64
 }
 
@@ -37,25 +36,35 @@ func ReadKernelState(root string) KernelState {
 	return s
 }
 
-// cgroupVersion returns the version of the hierarchy that is mounted on a folder, 0 if it cannot be found out.
+// cgroupVersion returns the version of the hierarchy that is mounted on a folder, 0 if it is unknown.
 func cgroupVersion(dir string) int {
-	if _, err := os.Stat(filepath.Join(dir, "cgroup.controllers")); err == nil {
+	controllers := filepath.Join(dir, "cgroup.controllers")
+	if _, err := os.Stat(controllers); err == nil {
 		return 2
 	}
-	if _, err := os.Stat(filepath.Join(dir, "memory")); err == nil {
+
+	memory := filepath.Join(dir, "memory")
+	if _, err := os.Stat(memory); err == nil {
 		return 1
 	}
+
 	return 0
 }
 
-// kubeletControllers returns the controllers of cgroup v1 whose hierarchies a kubelet looks into (pkg/kubelet/cm,
+// kubeletControllers are the controllers of cgroup v1 that a kubelet checks (pkg/kubelet/cm,
 // cgroupV1impl.Validate).
-func kubeletControllers() []string {
-	return []string{"cpu", "cpuacct", "cpuset", "hugetlb", "memory", "name=systemd", "pids"}
+var kubeletControllers = []string{
+	"cpu",
+	"cpuacct",
+	"cpuset",
+	"hugetlb",
+	"memory",
+	"name=systemd",
+	"pids",
 }
 
-// readCgroupMounts returns the mount points of cgroup v1 that a kubelet looks into, from a table of mounts as
-// /proc/self/mounts has it.
+// readCgroupMounts returns the mount points of cgroup v1 that a kubelet checks, from a table of mounts such as
+// /proc/self/mounts.
 func readCgroupMounts(mounts string) []string {
 	text, _ := os.ReadFile(mounts) // without it no mount point is known
 	var out []string
@@ -66,7 +75,9 @@ func readCgroupMounts(mounts string) []string {
 			continue
 		}
 
-		isForKubelet := func(option string) bool { return slices.Contains(kubeletControllers(), option) }
+		isForKubelet := func(option string) bool {
+			return slices.Contains(kubeletControllers, option)
+		}
 		if slices.ContainsFunc(strings.Split(f[3], ","), isForKubelet) {
 			out = append(out, f[1])
 		}
@@ -77,14 +88,16 @@ func readCgroupMounts(mounts string) []string {
 }
 
 // readSwap reports whether swap is on, nil if the file cannot be read. /proc/swaps has one line for each swap device
-// below its heading. A device of zram counts, because the kubelet makes no difference.
+// below its heading. zram counts as swap, as for the kubelet.
 func readSwap(file string) *bool {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return nil
 	}
-	on := bytes.Count(bytes.TrimSpace(b), []byte("\n")) > 0
-	return &on
+
+	isOn := bytes.Contains(bytes.TrimSpace(b), []byte("\n"))
+
+	return &isOn
 }
 
 // readSysctls returns the values of protectKernelDefaults below a folder like /proc/sys (pkg/kubelet/cm,
@@ -95,11 +108,10 @@ func readSysctls(dir string) map[string]int64 {
 		"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
 		"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
 	} {
-		b, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			continue
-		}
-		if n, err := strconv.ParseInt(string(bytes.TrimSpace(b)), 10, 64); err == nil {
+		b, _ := os.ReadFile(filepath.Join(dir, name))
+		text := string(bytes.TrimSpace(b))
+
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 			out[name] = n
 		}
 	}

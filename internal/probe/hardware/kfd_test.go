@@ -1,15 +1,14 @@
 package hardware
 
 import (
-	"fmt"
 	"path"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestKFD reads the compute topologies of real machines. The archive has no PCI bus beside them, so that each test puts
-// functions where the topology says that GPUs are. What it must come to is the product's: an MI308X has 192 GiB.
+// TestKFD reads the compute topologies of real machines. The archive has no PCI bus for them, so each test puts
+// functions where the topology has GPUs. The expected memory is the product's: an MI308X has 192 GiB.
 func TestKFD(t *testing.T) {
 	archive, err := ReadTree(machines + "/kfd/topologies.tar.gz")
 	if err != nil {
@@ -24,11 +23,35 @@ func TestKFD(t *testing.T) {
 		why  string
 	}{
 		// Four partitions of 48 GiB each, two domains.
-		"mi308": {"1002:74a2", []string{"0000:0a:00.0", "0000:80:00.0", "0000:a4:00.0", "0000:c8:00.0", "0001:0b:00.0", "0001:81:00.0", "0001:a5:00.0", "0001:c9:00.0"}, "191.98", ""},
+		"mi308": {
+			"1002:74a2",
+			[]string{
+				"0000:0a:00.0",
+				"0000:80:00.0",
+				"0000:a4:00.0",
+				"0000:c8:00.0",
+				"0001:0b:00.0",
+				"0001:81:00.0",
+				"0001:a5:00.0",
+				"0001:c9:00.0",
+			},
+			"191.98",
+			"",
+		},
 		// Partitions, and no memory in the data.
-		"mi300x-cpx": {"1002:74a1", []string{"0000:05:00.0", "0000:27:00.0", "0000:e5:00.0"}, "-", "the driver amdgpu tells none"},
-		"mi210":      {"1002:740f", []string{"0000:63:00.0", "0000:43:00.0", "0000:e3:00.0"}, "-", "the driver amdgpu tells none"},
-		// An older kernel, without a domain. One node is there twice, by a copy of its folder: that is no second GPU.
+		"mi300x-cpx": {
+			"1002:74a1",
+			[]string{"0000:05:00.0", "0000:27:00.0", "0000:e5:00.0"},
+			"-",
+			"the driver amdgpu does not report it",
+		},
+		"mi210": {
+			"1002:740f",
+			[]string{"0000:63:00.0", "0000:43:00.0", "0000:e3:00.0"},
+			"-",
+			"the driver amdgpu does not report it",
+		},
+		// An older kernel, without a domain. One node exists twice, by a copy of its folder: that is not a second GPU.
 		"vega": {"1002:6860", []string{"0000:19:00.0"}, "15.98", ""},
 	}
 	for name, tt := range tests {
@@ -54,23 +77,30 @@ func TestKFD(t *testing.T) {
 				}
 				d := detection{Tree: tree(t, files)}
 				if at, ok := d.kfdAddress(kfdNodes + "/" + node); ok {
-					gpus[fmt.Sprintf("%04x:%02x:%02x.0", at.domain, at.bus, at.device)] = true
+					gpus[withoutFunction(at)+".0"] = true
 				}
 			}
 			for _, at := range tt.at {
 				if !gpus[at] {
-					t.Errorf("the topology has no GPU at %s: %v", at, gpus)
+					t.Errorf("want a GPU at %s in the topology, got %v", at, gpus)
 				}
 				pci(files, at, tt.id, "120000", "amdgpu", nil)
 			}
 			pci(files, "0000:fe:00.0", tt.id, "120000", "amdgpu", nil) // not in the topology
-			pci(files, "0000:ff:00.0", tt.id, "120000", "amdgpu", map[string]string{"mem_info_vram_total": "206141652992\n"})
+			pci(
+				files,
+				"0000:ff:00.0",
+				tt.id,
+				"120000",
+				"amdgpu",
+				map[string]string{"mem_info_vram_total": "206141652992\n"},
+			)
 			facts := detect(t, Options{Tree: tree(t, files)})
 			for _, a := range facts.Accelerators {
 				want, reason := tt.want, tt.why
 				switch *a.Address {
 				case "0000:fe:00.0":
-					want, reason = "-", "the driver amdgpu tells none"
+					want, reason = "-", "the driver amdgpu does not report it"
 				case "0000:ff:00.0":
 					want, reason = "191.98", ""
 				}

@@ -16,32 +16,39 @@ import (
 	"github.com/jaypipes/ghw"
 )
 
-// libraryOptions make ghw read below root only, start no program and log into log.
+// libraryOptions restrict ghw to reading below root, without starting programs. It logs into log.
 func libraryOptions(root string, log slog.Handler) []any {
 	return []any{
-		context.Background(), // keeps ghw from taking options from the environment
-		ghw.WithChroot(root), ghw.WithDisableTools(), ghw.WithDisableTopology(), ghw.WithLogger(slog.New(log)),
+		context.Background(), // keeps ghw from reading options from the environment
+		ghw.WithChroot(root),
+		ghw.WithDisableTools(),
+		ghw.WithDisableTopology(),
+		ghw.WithLogger(slog.New(log)),
 	}
 }
 
-// within calls f, and leaves it behind after the patience or when the context ends. A panic of it is an error.
-func within[T any](d *detection, who string, f func() (T, error)) (T, error) {
-	type answer struct {
+// callWithin calls f, and abandons it after the patience or when the context ends. A panic of f is returned as an
+// error.
+func callWithin[T any](d *detection, name string, f func() (T, error)) (T, error) {
+	type response struct {
 		result T
 		err    error
 	}
 
-	answers := make(chan answer, 1)
+	responses := make(chan response, 1)
 
 	go func() {
-		var a answer
+		var r response
+
 		defer func() {
 			if p := recover(); p != nil {
-				a.err = fmt.Errorf("%s panicked: %v", who, p)
+				r.err = fmt.Errorf("%s panicked: %v", name, p)
 			}
-			answers <- a
+
+			responses <- r
 		}()
-		a.result, a.err = f()
+
+		r.result, r.err = f()
 	}()
 
 	timer := time.NewTimer(d.patience)
@@ -50,67 +57,78 @@ func within[T any](d *detection, who string, f func() (T, error)) (T, error) {
 	var none T
 
 	select {
-	case a := <-answers:
-		return a.result, a.err
+	case r := <-responses:
+		return r.result, r.err
 	case <-timer.C:
-		return none, fmt.Errorf("%s did not answer within %v", who, d.patience)
+		return none, fmt.Errorf("%s did not answer within %v", name, d.patience)
 	case <-d.ctx.Done():
-		return none, fmt.Errorf("%s did not answer in time: %w", who, context.Cause(d.ctx))
+		return none, fmt.Errorf("%s did not answer in time: %w", name, context.Cause(d.ctx))
 	}
 }
 
-// ask calls a function of ghw, and returns its result and its warnings. On a recorded machine ghw reads copies of the
-// files that patterns name. ghw takes no context, so a call that hangs is left behind; its result is then nil.
-func ask[T any](
+// callLibrary calls a function of ghw, and returns its result and its warnings. On a recorded machine ghw reads
+// copies of the files that match the patterns. ghw takes no context, so a call that hangs is abandoned; its
+// result is nil then.
+func callLibrary[T any](
 	d *detection, call func(...any) (*T, error), patterns ...string,
 ) (result *T, warnings []string, err error) {
-	d.lend(patterns...)
-	if d.copyErr != nil {
-		return nil, nil, d.copyErr
+	root := "/"
+
+	if !d.live {
+		d.copyFiles(patterns...)
+		if d.copyErr != nil {
+			return nil, nil, d.copyErr
+		}
+
+		root = d.copy.Name()
 	}
 
-	// What is left behind may log later, so warnings are handed over with the result.
-	type answer struct {
+	// An abandoned call may log later, so the warnings are passed with the result.
+	type response struct {
 		result   *T
 		warnings []string
 	}
 
-	root := d.libraryRoot()
-
-	a, err := within(d, "ghw", func() (answer, error) {
+	r, err := callWithin(d, "ghw", func() (response, error) {
 		log := &warningLog{}
 		result, err := call(libraryOptions(root, log)...)
-		return answer{result, log.unexpected(root)}, err
+
+		return response{result, log.unexpected(root)}, err
 	})
 
-	return a.result, a.warnings, err
+	return r.result, r.warnings, err
 }
 
-// noteWarnings notes what ghw has warned of while it read a fact.
+// noteWarnings notes the warnings of ghw while it read a fact.
 func (d *detection) noteWarnings(fact string, warnings []string) {
 	for _, warning := range warnings {
 		d.note(fact, "ghw: "+warning)
 	}
 }
 
-// expectedWarnings are how messages of ghw begin that are not noted.
+// expectedWarnings are the beginnings of messages of ghw that are not noted.
 var expectedWarnings = []string{
-	"topology detection disabled",              // as libraryOptions wants it
-	"Could not determine total physical bytes", // as totalMemory wants it
-	"Unable to read ",                          // firmwareReason notes the file
+	"topology detection disabled",              // libraryOptions disables it
+	"Could not determine total physical bytes", // totalMemory keeps ghw from reading them
+	"Unable to read ",                          // noteFirmware notes the file
 	"failed to read int from file: ",           // blockDevice notes the file
 }
 
-// warningLog keeps the messages that ghw logs, which it prints to standard error otherwise.
+// warningLog is a slog.Handler that collects the messages of ghw, which it would otherwise print to standard error.
 type warningLog struct{ messages []string }
 
-// unexpected returns the messages but those of expectedWarnings, with names of files as they are below root.
+// unexpected returns all messages but expectedWarnings, with file names below root.
 func (w *warningLog) unexpected(root string) []string {
 	var list []string
 
+	prefix := strings.TrimSuffix(root, "/") + "/"
+
 	for _, message := range w.messages {
-		if !slices.ContainsFunc(expectedWarnings, func(begin string) bool { return strings.HasPrefix(message, begin) }) {
-			list = append(list, strings.ReplaceAll(message, strings.TrimSuffix(root, "/")+"/", "/"))
+		isExpected := slices.ContainsFunc(expectedWarnings, func(beginning string) bool {
+			return strings.HasPrefix(message, beginning)
+		})
+		if !isExpected {
+			list = append(list, strings.ReplaceAll(message, prefix, "/"))
 		}
 	}
 
@@ -118,7 +136,9 @@ func (w *warningLog) unexpected(root string) []string {
 }
 
 // Enabled implements slog.Handler.
-func (*warningLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+func (*warningLog) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn
+}
 
 // Handle implements slog.Handler.
 func (w *warningLog) Handle(_ context.Context, record slog.Record) error {
@@ -132,71 +152,71 @@ func (w *warningLog) WithAttrs([]slog.Attr) slog.Handler { return w }
 // WithGroup implements slog.Handler.
 func (w *warningLog) WithGroup(string) slog.Handler { return w }
 
-// libraryRoot is where ghw reads: the root of this machine, or the copy of a recorded one.
-func (d *detection) libraryRoot() string {
-	if d.live {
-		return "/"
-	}
-	return d.copy.Name()
-}
-
-// scratchParent is where files of a recorded machine are written: TMPDIR. If that is not set, it is /dev/shm, which is
-// memory and twice as fast as a disk, or /tmp on a system without it.
+// scratchParent returns the folder for copies of a recorded machine: TMPDIR. If that is not set, it is /dev/shm,
+// which is memory and twice as fast as a disk, or /tmp if /dev/shm does not exist.
 func scratchParent() string {
 	const memory = "/dev/shm"
 
-	if info, err := os.Stat(memory); os.Getenv("TMPDIR") == "" && err == nil && info.IsDir() {
+	info, err := os.Stat(memory)
+	if os.Getenv("TMPDIR") == "" && err == nil && info.IsDir() {
 		return memory
 	}
 
 	return os.TempDir()
 }
 
-// scratchFolder makes a folder in scratchParent.
-func scratchFolder() (string, error) {
+// makeScratchFolder makes a folder in scratchParent.
+func makeScratchFolder() (string, error) {
 	folder, err := os.MkdirTemp(scratchParent(), "prelet-hardware-")
-
-	return folder, copyFailed(err)
+	return folder, copyError(err)
 }
 
-// copyFailed is an error of writing files of a recorded machine. It has the place and the next step, and not the name of
-// the file, which is another each time.
-func copyFailed(err error) error {
+// copyError returns the error of writing files of a recorded machine. It contains the folder and the next step,
+// without the name of the file, which is random.
+func copyError(err error) error {
 	if err == nil {
 		return nil
 	}
 
 	next := ""
-	if slices.ContainsFunc(failuresOfPlace, func(e syscall.Errno) bool { return errors.Is(err, e) }) {
+
+	var errno syscall.Errno
+	if errors.As(err, &errno) && slices.Contains(folderErrors, errno) {
 		next = "; set TMPDIR to a folder with room"
 	}
 
 	return fmt.Errorf("the recorded hardware cannot be copied to %s (%w%s)", scratchParent(), withoutName(err), next)
 }
 
-// failuresOfPlace are errors that another folder does not have.
-var failuresOfPlace = []syscall.Errno{
-	syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EACCES, syscall.EPERM, syscall.ENOENT, syscall.ENOTDIR,
+// folderErrors are errors that another folder may not have.
+var folderErrors = []syscall.Errno{
+	syscall.ENOSPC,
+	syscall.EDQUOT,
+	syscall.EROFS,
+	syscall.EACCES,
+	syscall.EPERM,
+	syscall.ENOENT,
+	syscall.ENOTDIR,
 }
 
 // withoutName returns the cause of an error that names files.
 func withoutName(err error) error {
-	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+	var path *fs.PathError
+	var link *os.LinkError
+
+	switch {
+	case errors.As(err, &path):
 		return withoutName(path.Err)
-	}
-
-	if link := (*os.LinkError)(nil); errors.As(err, &link) {
+	case errors.As(err, &link):
 		return withoutName(link.Err)
-	}
-
-	if err.Error() == "path escapes from parent" { // what os.Root reports; the package os does not export the error
+	case err.Error() == "path escapes from parent": // an error of os.Root that the package os does not export
 		return errEscapes
 	}
 
 	return err
 }
 
-// openCopy makes an empty folder for the files that ghw reads of a recorded machine.
+// openCopy makes an empty folder for the files of a recorded machine that ghw reads.
 func (d *detection) openCopy() {
 	if d.live || d.copyErr != nil {
 		return
@@ -206,7 +226,8 @@ func (d *detection) openCopy() {
 	if err == nil {
 		d.copy, err = os.OpenRoot(folder)
 	}
-	d.copyErr = copyFailed(err)
+
+	d.copyErr = copyError(err)
 }
 
 func (d *detection) closeCopy() {
@@ -215,34 +236,36 @@ func (d *detection) closeCopy() {
 	}
 }
 
-// lend copies files of a recorded machine for ghw, which takes folders only and follows links out of them. The copy has
-// no link but the drivers'. In a pattern, * stands for each name in a folder. A file that cannot be read is left out, as if
-// the machine did not have it, and so is a driver whose name is too long for a folder. The device's folder is there, so
-// that ghw lists it. What fails to be written is copyErr, and so are more files or bytes than an archive may have.
-func (d *detection) lend(patterns ...string) {
+// copyFiles copies files of a recorded machine for ghw, which reads folders only and follows links out of them.
+// The copy contains no links. In a pattern, * matches each name in a folder. A file that cannot be read is omitted;
+// the device's folder is made, so that ghw lists it. An error of writing is stored in copyErr, and so are more files
+// or bytes than the limits of an archive.
+func (d *detection) copyFiles(patterns ...string) {
 	if d.live {
 		return
 	}
 
 	for _, pattern := range patterns {
-		for _, name := range d.expand(pattern) {
-			switch d.lent++; {
-			case d.copyErr != nil || d.ctx.Err() != nil:
+		for _, name := range d.expandPattern(pattern) {
+			if d.copyErr != nil || d.ctx.Err() != nil {
 				return
-			case d.lent > maxArchiveEntries:
+			}
+
+			d.copied++
+			if d.copied > maxArchiveEntries {
 				d.copyErr = fmt.Errorf("the recorded hardware has more than %d files for ghw", maxArchiveEntries)
 				return
 			}
 
-			d.copyErr = copyFailed(d.copy.MkdirAll(path.Dir(name), 0o700))
-			d.lendFile(name, name)
+			d.copyErr = copyError(d.copy.MkdirAll(path.Dir(name), 0o700))
+			d.copyFile(name, name)
 		}
 	}
 }
 
-// lendLimit is the most that is copied of one file. Attributes of sysfs are at most a page; meminfo and the entries of
-// udev may have more.
-func lendLimit(to string) int {
+// copyLimit returns the maximum of bytes that are copied of one file. Attributes of sysfs have at most a page;
+// meminfo and the entries of udev may have more.
+func copyLimit(to string) int {
 	if strings.HasPrefix(to, "sys/") {
 		return sysfsLimit
 	}
@@ -250,48 +273,32 @@ func lendLimit(to string) int {
 	return 64 << 10
 }
 
-// lendFile copies one file to a name in the copy.
-func (d *detection) lendFile(name, to string) {
+// copyFile copies one file to a name in the copy.
+func (d *detection) copyFile(name, to string) {
 	if d.live || d.copyErr != nil {
 		return
 	}
 
-	if path.Base(name) == "driver" {
-		d.lendDriver(name, to)
-		return
-	}
-
-	data, err := d.ReadFile(name, lendLimit(to))
+	data, err := d.ReadFile(name, copyLimit(to))
 	if err != nil {
 		return
 	}
 
-	// Many links of a tree may lead to one file, so a small tree can be a large copy.
-	if d.lentBytes += len(data); d.lentBytes > maxArchiveBytes {
+	// Many links of a tree may lead to one file, so a small tree can have a large copy.
+	d.copiedBytes += len(data)
+	if d.copiedBytes > maxArchiveBytes {
 		d.copyErr = fmt.Errorf("the recorded hardware has more than %d MiB for ghw", maxArchiveBytes>>20)
 		return
 	}
 
-	d.copyErr = copyFailed(errors.Join(d.copy.MkdirAll(path.Dir(to), 0o700), d.copy.WriteFile(to, data, 0o600)))
+	d.copyErr = copyError(errors.Join(
+		d.copy.MkdirAll(path.Dir(to), 0o700),
+		d.copy.WriteFile(to, data, 0o600),
+	))
 }
 
-// lendDriver makes the link to a driver. ghw takes the last element of the target's name, and only if the target exists.
-func (d *detection) lendDriver(name, to string) {
-	driver, err := linkBase(d, name)
-	if err != nil {
-		return
-	}
-
-	err = d.copy.MkdirAll("sys/bus/pci/drivers/"+driver, 0o700)
-	if errors.Is(err, syscall.ENAMETOOLONG) {
-		return
-	}
-
-	d.copyErr = copyFailed(errors.Join(err, d.copy.Symlink("../../drivers/"+driver, to)))
-}
-
-// expand lists the paths that a pattern names.
-func (d *detection) expand(pattern string) []string {
+// expandPattern returns the paths that match a pattern.
+func (d *detection) expandPattern(pattern string) []string {
 	folder, rest, hasStar := strings.Cut(pattern, "*")
 	if !hasStar {
 		return []string{pattern}
@@ -299,10 +306,10 @@ func (d *detection) expand(pattern string) []string {
 
 	var list []string
 
-	names, _ := d.names(path.Clean(folder))
+	names, _ := d.list(path.Clean(folder))
 	for _, name := range names {
 		if fs.ValidPath(name) && !strings.Contains(name, "*") {
-			list = append(list, d.expand(folder+name+rest)...)
+			list = append(list, d.expandPattern(folder+name+rest)...)
 		}
 	}
 

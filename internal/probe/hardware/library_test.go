@@ -36,7 +36,7 @@ func TestWithin(t *testing.T) {
 		"a call that panics":     {context.Background(), time.Minute, func() (int, error) { panic("index out of range") }, "ghw panicked: index out of range"},
 	} {
 		d := &detection{ctx: tt.ctx, patience: tt.patience}
-		if got, err := within(d, "ghw", tt.call); got != 0 || err == nil || err.Error() != tt.want {
+		if got, err := callWithin(d, "ghw", tt.call); got != 0 || err == nil || err.Error() != tt.want {
 			t.Errorf("%s: got %d and %v, want the error %q", name, got, err, tt.want)
 		}
 	}
@@ -60,11 +60,16 @@ func TestWarningsOfGhwAreNoted(t *testing.T) {
 
 	facts := detect(t, Options{Tree: tree(t, files)})
 	for fact, want := range map[string]string{
-		"block_devices":      "ghw: failed to read int from file: open /sys/block/sda/queue/rotational: no such file or directory",
-		"product":            "ghw: Unable to read product_family: open /sys/class/dmi/id/product_family: no such file or directory",
-		"bios":               "ghw: Unable to read bios_date: open /sys/class/dmi/id/bios_date: no such file or directory",
-		"chassis":            "ghw: Unable to read chassis_asset_tag: open /sys/class/dmi/id/chassis_asset_tag: no such file or directory",
-		"baseboard":          "ghw: Unable to read board_asset_tag: open /sys/class/dmi/id/board_asset_tag: no such file or directory",
+		"block_devices": "ghw: failed to read int from file: open /sys/block/sda/queue/rotational: no " +
+			"such file or directory",
+		"product": "ghw: Unable to read product_family: open /sys/class/dmi/id/product_family: no " +
+			"such file or directory",
+		"bios": "ghw: Unable to read bios_date: open /sys/class/dmi/id/bios_date: no such file " +
+			"or directory",
+		"chassis": "ghw: Unable to read chassis_asset_tag: open " +
+			"/sys/class/dmi/id/chassis_asset_tag: no such file or directory",
+		"baseboard": "ghw: Unable to read board_asset_tag: open /sys/class/dmi/id/board_asset_tag: no " +
+			"such file or directory",
 		"memory.total_bytes": "ghw: Could not determine total physical bytes of memory.",
 		"pci":                "ghw: topology detection disabled, assuming SMP architecture",
 	} {
@@ -112,7 +117,10 @@ func TestGhwReadsTheRecordedTreeOnly(t *testing.T) {
 	write(t, filepath.Join(dir, "sys/bus/pci/devices/0000:02:00.0/class"), "0x030200\n")
 	for _, name := range []string{"sys/class/dmi", "sys/bus/pci/devices/0000:01:00.0", "run", "sys/block/sda/size"} {
 		link := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o755), os.Symlink(filepath.Join(outside, name), link)); err != nil {
+		if err := errors.Join(
+			os.MkdirAll(filepath.Dir(link), 0o755),
+			os.Symlink(filepath.Join(outside, name), link),
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -121,10 +129,12 @@ func TestGhwReadsTheRecordedTreeOnly(t *testing.T) {
 	t.Setenv("TMPDIR", scratch)
 	facts := detect(t, Options{Root: dir})
 	if text := string(encode(t, facts)); strings.Contains(text, "secret") || strings.Contains(text, outside) {
-		t.Errorf("something came in from outside: %s", text)
+		t.Errorf("got facts from outside of the tree, want none: %s", text)
 	}
-	if len(facts.PCI) != 0 || *facts.Memory.TotalBytes != 1<<30 || len(facts.BlockDevices) != 2 || facts.BlockDevices[0].SizeBytes != nil {
-		t.Errorf("got %d PCI functions, %d bytes and the disks %+v, want what is in the tree", len(facts.PCI), *facts.Memory.TotalBytes, facts.BlockDevices)
+	if len(facts.PCI) != 0 || *facts.Memory.TotalBytes != 1<<30 || len(facts.BlockDevices) != 2 ||
+		facts.BlockDevices[0].SizeBytes != nil {
+		t.Errorf("got %d PCI functions, %d bytes and the disks %+v, want what is in the tree",
+			len(facts.PCI), *facts.Memory.TotalBytes, facts.BlockDevices)
 	}
 	if left, err := os.ReadDir(scratch); err != nil || len(left) > 0 {
 		t.Errorf("after the detection: got %v and %v in the scratch folder, want nothing", left, err)
@@ -142,17 +152,28 @@ func write(t *testing.T, name, text string) {
 func TestNoPlaceForTheCopy(t *testing.T) {
 	machine := recorded(t)["dgx-h100"]
 	t.Setenv("TMPDIR", "/scratch")
-	d := &detection{Tree: machine, patience: time.Minute, copyErr: copyFailed(&fs.PathError{Op: "mkdir", Path: "/tmp/x1", Err: syscall.ENOSPC})}
+	d := &detection{
+		Tree:     machine,
+		patience: time.Minute,
+		copyErr:  copyError(&fs.PathError{Op: "mkdir", Path: "/tmp/x1", Err: syscall.ENOSPC}),
+	}
 	var last outcome
 	for step := range d.read(context.Background()) {
 		last = step
 	}
-	facts, err := finish(context.Background(), last, len(sections))
-	if err != nil || len(facts.PCI) < 30 || len(facts.Accelerators) != 8 || facts.Accelerators[0].Name == nil || facts.Memory.TotalBytes == nil {
-		t.Errorf("got %d functions, %d accelerators, memory %v and %v, want all of the machine", len(facts.PCI), len(facts.Accelerators),
-			value(facts.Memory.TotalBytes), err)
+	facts, err := completeFacts(context.Background(), last, len(sections))
+	if err != nil || len(facts.PCI) < 30 || len(facts.Accelerators) != 8 || facts.Accelerators[0].Name == nil ||
+		facts.Memory.TotalBytes == nil {
+		t.Errorf(
+			"got %d functions, %d accelerators, memory %v and %v, want all of the machine",
+			len(facts.PCI),
+			len(facts.Accelerators),
+			value(facts.Memory.TotalBytes),
+			err,
+		)
 	}
-	const reason = "the recorded hardware cannot be copied to /scratch (no space left on device; set TMPDIR to a folder with room)"
+	const reason = "the recorded hardware cannot be copied to /scratch (no space left on device; set TMPDIR to " +
+		"a folder with room)"
 	for _, fact := range []string{"product.name", "bios.vendor", "block_devices"} {
 		if got := why(facts, fact); got != reason && (fact != "block_devices" || got != "there is no /sys/block") {
 			t.Errorf("%s: got the reason %q, want %q", fact, got, reason)
@@ -168,46 +189,23 @@ func TestTheCopyIsInTMPDIR(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	dir := tree(t, nil).root.Name()
 	archive := filepath.Join(t.TempDir(), "machine.tar.gz")
-	if err := os.WriteFile(archive, packed(t, tar.Header{Typeflag: tar.TypeReg, Name: "proc/meminfo"}), 0o644); err != nil {
+	if err := os.WriteFile(
+		archive,
+		packed(t, tar.Header{Typeflag: tar.TypeReg, Name: "proc/meminfo"}),
+		0o644,
+	); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("TMPDIR", missing)
 
-	reason := "the recorded hardware cannot be copied to " + missing + " (no such file or directory; set TMPDIR to a folder with room)"
+	reason := "the recorded hardware cannot be copied to " + missing + " (no such file or directory; set " +
+		"TMPDIR to a folder with room)"
 	if got := why(detect(t, Options{Root: dir}), "product.name"); got != reason {
 		t.Errorf("a folder: got the reason %q, want %q", got, reason)
 	}
 	want := "read recorded hardware " + archive + ": " + reason
 	if _, err := ReadTree(archive); err == nil || err.Error() != want {
 		t.Errorf("an archive: got %v, want %s", err, want)
-	}
-}
-
-// A driver whose name is too long for a folder costs that driver only.
-func TestADriverWithALongName(t *testing.T) {
-	files := map[string]string{"sys/class/dmi/id/product_name": "Test\n", "sys/block/sda/size": "8\n"}
-	long := strings.Repeat("n", 300)
-	for address, driver := range map[string]string{"0000:01:00.0": long, "0000:02:00.0": "nvidia"} {
-		pci(files, address, "10de:2330", "030200", driver,
-			map[string]string{"modalias": "pci:v000010DEd00002330sv000010DEsd000016C1bc03sc02i00\n"})
-	}
-
-	facts := detect(t, Options{Tree: tree(t, files)})
-	if got := text(facts.Product.Name); got != "Test" || len(facts.BlockDevices) != 1 || why(facts, "pci") != "" {
-		t.Errorf("got product %q, %d disks and the note %q of PCI, want Test, 1 and none",
-			got, len(facts.BlockDevices), why(facts, "pci"))
-	}
-	for i, want := range []string{"-", "nvidia"} {
-		if got := text(facts.PCI[i].Driver); got != want {
-			t.Errorf("got driver %q of function %d, want %q", got, i, want)
-		}
-	}
-	want := []world.UnknownFact{{
-		Fact: "pci[0000:01:00.0].driver", Degraded: true,
-		Why: "/sys/bus/pci/devices/0000:01:00.0/driver cannot be copied for ghw",
-	}}
-	if diff := cmp.Diff(want, degraded(facts)); diff != "" {
-		t.Errorf("degraded facts differ (-want +got):\n%s", diff)
 	}
 }
 
@@ -222,7 +220,7 @@ func TestCopyFailed(t *testing.T) {
 		if hasNext {
 			want += "; set TMPDIR to a folder with room"
 		}
-		if got := copyFailed(&fs.PathError{Op: "open", Path: "/scratch/x", Err: err}); got.Error() != want+")" {
+		if got := copyError(&fs.PathError{Op: "open", Path: "/scratch/x", Err: err}); got.Error() != want+")" {
 			t.Errorf("%v: got %q, want %q", err, got, want+")")
 		}
 	}
@@ -239,33 +237,41 @@ func TestLendIsBounded(t *testing.T) {
 	defer folder.Close()
 	d := &detection{Tree: tree(t, map[string]string{file: large, meminfo: large}), ctx: t.Context(), copy: folder}
 
-	d.lend(file, meminfo)
+	d.copyFiles(file, meminfo)
 	for name, want := range map[string]int{file: 4 << 10, meminfo: 64 << 10} {
 		if data, err := folder.ReadFile(name); err != nil || len(data) != want {
 			t.Errorf("%s: got %d bytes and %v, want %d", name, len(data), err, want)
 		}
 	}
-	if want := 68 << 10; d.lentBytes != want || d.copyErr != nil {
-		t.Errorf("got %d bytes and %v, want %d and no error", d.lentBytes, d.copyErr, want)
+	if want := 68 << 10; d.copiedBytes != want || d.copyErr != nil {
+		t.Errorf("got %d bytes and %v, want %d and no error", d.copiedBytes, d.copyErr, want)
 	}
 
-	d.lentBytes = maxArchiveBytes - 100
-	d.lend(meminfo)
+	d.copiedBytes = maxArchiveBytes - 100
+	d.copyFiles(meminfo)
 	if want := "the recorded hardware has more than 64 MiB for ghw"; d.copyErr == nil || d.copyErr.Error() != want {
 		t.Errorf("above the bound: got %v, want %s", d.copyErr, want)
 	}
 }
 
-// Every file of DMI that a fact is made of is lent to ghw.
+// TestAllFilesOfDMI copies every file of DMI that a fact is read from for ghw.
 func TestAllFilesOfDMI(t *testing.T) {
 	files := map[string]string{}
-	for _, name := range dmiFiles() {
+	for _, name := range []string{
+		"product_name", "sys_vendor", "product_serial", "product_uuid", "product_sku",
+		"bios_vendor", "bios_version", "bios_date",
+		"chassis_type", "chassis_vendor", "chassis_version", "chassis_serial", "chassis_asset_tag",
+		"board_name", "board_vendor", "board_version", "board_serial", "board_asset_tag",
+	} {
 		files[dmiFolder+"/"+name] = "A text\n"
 	}
 	files[dmiFolder+"/chassis_type"] = "23\n"
 
 	for _, u := range detect(t, Options{Tree: tree(t, files)}).Unknown {
-		if list, _, _ := strings.Cut(u.Fact, "."); slices.Contains([]string{"product", "bios", "chassis", "baseboard"}, list) {
+		if list, _, _ := strings.Cut(u.Fact, "."); slices.Contains(
+			[]string{"product", "bios", "chassis", "baseboard"},
+			list,
+		) {
 			t.Errorf("got no %s (%s), want a text", u.Fact, u.Why)
 		}
 	}
@@ -284,20 +290,65 @@ func TestFirmware(t *testing.T) {
 		want  map[string]string // by fact; what is not here is unknown
 		why   map[string]string
 	}{
-		"DMI": {id(map[string]string{"product_name": "R7625\n", "sys_vendor": "Dell Inc.\n", "bios_vendor": "Dell Inc.\n", "bios_version": "1.2\n", "bios_date": "04/12/2021\n",
-			"chassis_type": "23\n", "chassis_serial": "S1\n", "chassis_version": "\n", "board_name": "07PXPY\n", "board_serial": "S2\n", "board_asset_tag": "\xff\xff\n"}),
-			map[string]string{"product.name": "R7625", "product.vendor": "Dell Inc.", "bios.vendor": "Dell Inc.", "bios.version": "1.2", "bios.date": "04/12/2021",
-				"chassis.type": "Rack mount chassis", "chassis.serial": "S1", "baseboard.name": "07PXPY", "baseboard.serial": "S2"},
-			map[string]string{"chassis.version": "the firmware leaves it at a placeholder", "chassis.vendor": "the firmware does not give it",
-				"baseboard.asset_tag": "the firmware gives bytes that are not a text"}},
+		"DMI": {
+			id(map[string]string{
+				"product_name":    "R7625\n",
+				"sys_vendor":      "Dell Inc.\n",
+				"bios_vendor":     "Dell Inc.\n",
+				"bios_version":    "1.2\n",
+				"bios_date":       "04/12/2021\n",
+				"chassis_type":    "23\n",
+				"chassis_serial":  "S1\n",
+				"chassis_version": "\n",
+				"board_name":      "07PXPY\n",
+				"board_serial":    "S2\n",
+				"board_asset_tag": "\xff\xff\n",
+			}),
+			map[string]string{
+				"product.name":     "R7625",
+				"product.vendor":   "Dell Inc.",
+				"bios.vendor":      "Dell Inc.",
+				"bios.version":     "1.2",
+				"bios.date":        "04/12/2021",
+				"chassis.type":     "Rack mount chassis",
+				"chassis.serial":   "S1",
+				"baseboard.name":   "07PXPY",
+				"baseboard.serial": "S2",
+			},
+			map[string]string{
+				"chassis.version":     "the firmware leaves it at a placeholder",
+				"chassis.vendor":      "the firmware does not give it",
+				"baseboard.asset_tag": "the firmware gives bytes that are not a text",
+			},
+		},
 		"a type that nobody knows": {id(map[string]string{"chassis_type": "99\n"}), map[string]string{},
 			map[string]string{"chassis.type": "the firmware leaves it at a placeholder"}},
-		"a device tree": {map[string]string{"proc/device-tree/model": "Raspberry Pi 4\x00", "proc/device-tree/compatible": "raspberrypi,4-model-b\x00brcm,bcm2711\x00",
-			"proc/device-tree/chosen/u-boot,version": "2024.01\x00"},
-			map[string]string{"product.name": "Raspberry Pi 4", "product.vendor": "raspberrypi", "bios.vendor": "U-Boot", "bios.version": "2024.01",
-				"chassis.vendor": "raspberrypi", "chassis.version": "Raspberry Pi 4", "baseboard.name": "Raspberry Pi 4", "baseboard.vendor": "raspberrypi"},
-			map[string]string{"bios.date": "the firmware does not give it", "product.serial": "there is no /proc/device-tree/serial-number"}},
-		"nothing": {nil, map[string]string{}, map[string]string{"bios.date": "there is neither /sys/class/dmi/id nor a device tree"}},
+		"a device tree": {
+			map[string]string{
+				"proc/device-tree/model":                 "Raspberry Pi 4\x00",
+				"proc/device-tree/compatible":            "raspberrypi,4-model-b\x00brcm,bcm2711\x00",
+				"proc/device-tree/chosen/u-boot,version": "2024.01\x00",
+			},
+			map[string]string{
+				"product.name":     "Raspberry Pi 4",
+				"product.vendor":   "raspberrypi",
+				"bios.vendor":      "U-Boot",
+				"bios.version":     "2024.01",
+				"chassis.vendor":   "raspberrypi",
+				"chassis.version":  "Raspberry Pi 4",
+				"baseboard.name":   "Raspberry Pi 4",
+				"baseboard.vendor": "raspberrypi",
+			},
+			map[string]string{
+				"bios.date":      "the firmware does not give it",
+				"product.serial": "there is no /proc/device-tree/serial-number",
+			},
+		},
+		"nothing": {
+			nil,
+			map[string]string{},
+			map[string]string{"bios.date": "there is neither /sys/class/dmi/id nor a device tree"},
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -314,7 +365,7 @@ func TestFirmware(t *testing.T) {
 				if text != nil {
 					got[fact] = *text
 				} else if why(facts, fact) == "" {
-					t.Errorf("%s is null without a reason", fact)
+					t.Errorf("%s is null, want a reason", fact)
 				}
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -333,10 +384,13 @@ func TestBlockDevices(t *testing.T) {
 	p := func(s string) *string { return &s }
 	size, block, yes, no := int64(4096), 512, true, false
 	files := map[string]string{
-		"sys/block/sda": "-> ../devices/pci0000:00/ata1/block/sda", "sys/devices/pci0000:00/ata1/block/sda/size": "8\n",
-		"sys/devices/pci0000:00/ata1/block/sda/dev": "8:0\n", "sys/devices/pci0000:00/ata1/block/sda/removable": "0\n",
-		"sys/devices/pci0000:00/ata1/block/sda/queue/rotational": "1\n", "sys/devices/pci0000:00/ata1/block/sda/queue/physical_block_size": "512\n",
-		"sys/devices/pci0000:00/ata1/block/sda/device/vendor": "ATA     \n",
+		"sys/block/sda": "-> ../devices/pci0000:00/ata1/block/sda",
+		"sys/devices/pci0000:00/ata1/block/sda/size":                      "8\n",
+		"sys/devices/pci0000:00/ata1/block/sda/dev":                       "8:0\n",
+		"sys/devices/pci0000:00/ata1/block/sda/removable":                 "0\n",
+		"sys/devices/pci0000:00/ata1/block/sda/queue/rotational":          "1\n",
+		"sys/devices/pci0000:00/ata1/block/sda/queue/physical_block_size": "512\n",
+		"sys/devices/pci0000:00/ata1/block/sda/device/vendor":             "ATA     \n",
 		"run/udev/data/b8:0":                      "E:ID_MODEL=A_disk\nE:ID_SERIAL_SHORT=S1\nE:ID_WWN=0x5000\n",
 		"sys/block/nvme0n1/size":                  "8\n",
 		"sys/block/nvme0n1/hidden":                "0\n",
@@ -361,8 +415,19 @@ func TestBlockDevices(t *testing.T) {
 	want := []world.BlockDevice{
 		{Name: "dasda", Rotational: &yes},
 		{Name: "nvme0n1", Type: p("ssd"), Controller: p("nvme"), SizeBytes: &size, Rotational: &no},
-		{Name: "sda", Type: p("hdd"), Controller: p("scsi"), SizeBytes: &size, PhysicalBlock: &block, Rotational: &yes, Removable: &no, Vendor: p("ATA"),
-			Model: p("A_disk"), Serial: p("S1"), WWN: p("0x5000")},
+		{
+			Name:          "sda",
+			Type:          p("hdd"),
+			Controller:    p("scsi"),
+			SizeBytes:     &size,
+			PhysicalBlock: &block,
+			Rotational:    &yes,
+			Removable:     &no,
+			Vendor:        p("ATA"),
+			Model:         p("A_disk"),
+			Serial:        p("S1"),
+			WWN:           p("0x5000"),
+		},
 		{Name: "sdb", Controller: p("scsi")},
 		{Name: "sr0", Type: p("odd"), Controller: p("scsi"), SizeBytes: &empty, Removable: &yes},
 		{Name: "vda", Controller: p("virtio")},

@@ -1,7 +1,9 @@
 package hardware
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,152 +17,195 @@ const nodesFolder = "sys/devices/system/node"
 
 func nodeFolder(id int) string { return nodesFolder + "/node" + strconv.Itoa(id) }
 
-// nodeIDs lists the NUMA nodes that are there, sorted; none where the kernel was built without NUMA.
+// nodeIDs returns the NUMA nodes, sorted; none if the kernel was built without NUMA.
 func (d *detection) nodeIDs() []int {
-	names, _ := d.ReadDir(nodesFolder)
-	var ids []int
-	for _, name := range names {
-		if id, ok := trailingNumber(name, "node"); ok {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
+	ids, _ := d.listNumbers(nodesFolder, "node")
 	return ids
 }
 
-// readMemory reads the machine's memory and its nodes.
+// readMemory reads the machine's memory and its NUMA nodes.
 func (d *detection) readMemory() error {
 	const limit = 64 << 10
+
 	data, err := d.ReadFile("proc/meminfo", limit)
 	if err != nil {
 		return fmt.Errorf("detect hardware: the size of the memory is needed and cannot be read: %w", err)
 	}
+
 	values := parseMeminfo(string(data))
+
 	total, err := d.totalMemory()
 	if err != nil {
 		total = values["MemTotal"]
 		d.note("memory.total_bytes", err.Error()+", so MemTotal of /proc/meminfo was read instead")
 	}
+
 	if total <= 0 {
-		return fmt.Errorf("detect hardware: the size of the memory is needed and /proc/meminfo has no MemTotal")
+		return errors.New("detect hardware: the size of the memory is needed and /proc/meminfo has no MemTotal")
 	}
-	d.saw("memory.total_bytes", "proc/meminfo")
-	memory := world.Memory{TotalBytes: &total, HugePages: d.hugePages("sys/kernel/mm/hugepages", "memory.hugepages")}
+
+	d.setSource("memory.total_bytes", "proc/meminfo")
 
 	nodes := []world.NUMANode{}
 	for _, id := range d.nodeIDs() {
-		nodes = append(nodes, d.node(id))
+		nodes = append(nodes, d.readNode(id))
 	}
-	if memory.HugePages == nil {
-		memory.HugePages = d.hugePagesBelow(nodes, values)
+
+	hugePages := d.readHugePages("sys/kernel/mm/hugepages", "memory.hugepages")
+	if hugePages == nil {
+		hugePages = d.sumHugePages(nodes, values)
 	} else {
-		d.saw("memory.hugepages", "sys/kernel/mm/hugepages/")
+		d.setSource("memory.hugepages", "sys/kernel/mm/hugepages/")
 	}
+
+	d.facts.Memory = world.Memory{TotalBytes: &total, HugePages: hugePages}
+	d.setSource("numa", nodesFolder+"/")
+
 	if len(nodes) == 0 {
-		node := world.NUMANode{ID: 0, CPUs: allCPUs(d.facts.CPU), MemoryBytes: &total, HugePages: memory.HugePages}
-		nodes = append(nodes, node)
-		zero := 0
-		cores := slices.Clone(d.facts.CPU.Cores)
-		for i := range cores {
-			cores[i].Node = &zero
-		}
-		d.facts.CPU.Cores = cores
-		d.saw("numa", "proc/meminfo")
-	} else {
-		d.saw("numa", nodesFolder+"/")
+		nodes = append(nodes, d.assumeNode(d.facts.Memory))
 	}
-	d.facts.Memory, d.facts.NUMA = memory, nodes
+
+	d.facts.NUMA = nodes
+
 	return nil
 }
 
-// totalMemory is the memory that the kernel manages. ghw is given nothing but /proc/meminfo: it would read the state of
-// every block of memory, and the machine's syslog, for the size of what is plugged in, which no fact is made of.
-func (d *detection) totalMemory() (int64, error) {
-	const nowhere = "/dev/null" // a folder that is never there
+// assumeNode returns node 0 with all CPUs and the whole memory, for a kernel without NUMA.
+func (d *detection) assumeNode(memory world.Memory) world.NUMANode {
+	zero := 0
 
-	memory, warnings, err := ask(d, func(options ...any) (*ghw.MemoryInfo, error) {
-		return ghw.Memory(append(options, ghw.WithPathOverrides(map[string]string{"/sys": nowhere, "/var": nowhere}))...)
+	cores := slices.Clone(d.facts.CPU.Cores)
+	for i := range cores {
+		cores[i].Node = &zero
+	}
+
+	d.facts.CPU.Cores = cores
+	d.setSource("numa", "proc/meminfo")
+
+	return world.NUMANode{
+		ID:          0,
+		CPUs:        allCPUs(d.facts.CPU),
+		MemoryBytes: memory.TotalBytes,
+		HugePages:   memory.HugePages,
+	}
+}
+
+// totalMemory returns the memory that the kernel manages. ghw can read /proc/meminfo only: for the size of the
+// installed memory, which is not a fact, it would read the state of each block of memory, and the machine's
+// syslog.
+func (d *detection) totalMemory() (int64, error) {
+	noFolder := map[string]string{"/sys": "/dev/null", "/var": "/dev/null"}
+
+	memory, warnings, err := callLibrary(d, func(options ...any) (*ghw.MemoryInfo, error) {
+		return ghw.Memory(append(options, ghw.WithPathOverrides(noFolder))...)
 	}, "proc/meminfo")
 	d.noteWarnings("memory.total_bytes", warnings)
 
 	if err != nil {
 		return 0, err
 	}
+
 	return memory.TotalUsableBytes, nil
 }
 
-func (d *detection) node(id int) world.NUMANode {
-	fact := "numa[" + strconv.Itoa(id) + "]"
-	node := world.NUMANode{ID: id, CPUs: []int{}, HugePages: d.hugePages(nodeFolder(id)+"/hugepages", fact+".hugepages")}
-	if node.HugePages == nil {
-		node.HugePages = map[string]int{}
+// readNode reads one NUMA node.
+func (d *detection) readNode(id int) world.NUMANode {
+	fact, folder := "numa["+strconv.Itoa(id)+"]", nodeFolder(id)
+
+	node := world.NUMANode{
+		ID:        id,
+		CPUs:      []int{},
+		HugePages: map[string]int{},
 	}
-	text, err := d.text(nodeFolder(id) + "/cpulist")
+
+	pages := d.readHugePages(folder+"/hugepages", fact+".hugepages")
+	maps.Copy(node.HugePages, pages)
+
+	text, err := d.readText(folder + "/cpulist")
 	list, parseErr := parseCPUList(text)
+
 	switch {
 	case err != nil:
-		d.failed(fact+".cpus", err)
+		d.noteError(fact+".cpus", err)
 	case parseErr != nil:
-		d.broken(fact+".cpus", fmt.Sprintf("cannot read /%s/cpulist: %v", nodeFolder(id), parseErr))
+		d.noteBroken(fact+".cpus", fmt.Sprintf("cannot read /%s/cpulist: %v", folder, parseErr))
 	default:
 		online := allCPUs(d.facts.CPU)
-		node.CPUs = slices.DeleteFunc(list, func(n int) bool { _, on := slices.BinarySearch(online, n); return !on })
+		node.CPUs = slices.DeleteFunc(list, func(n int) bool {
+			return !contains(online, n)
+		})
 	}
-	data, err := d.ReadFile(nodeFolder(id)+"/meminfo", sysfsLimit)
-	if err != nil {
-		d.failed(fact+".memory_bytes", err)
-		return node
-	}
-	if total, ok := parseMeminfo(string(data))["MemTotal"]; ok {
+
+	data, err := d.ReadFile(folder+"/meminfo", sysfsLimit)
+	total, exists := parseMeminfo(string(data))["MemTotal"]
+
+	switch {
+	case err != nil:
+		d.noteError(fact+".memory_bytes", err)
+	case !exists:
+		d.noteBroken(fact+".memory_bytes", "cannot read /"+folder+"/meminfo: it has no MemTotal")
+	default:
 		node.MemoryBytes = &total
-	} else {
-		d.broken(fact+".memory_bytes", "cannot read /"+nodeFolder(id)+"/meminfo: it has no MemTotal")
 	}
+
 	return node
 }
 
-// hugePages counts pages by size, sizes without a page included; nil where the folder is not there.
-func (d *detection) hugePages(folder, fact string) map[string]int {
-	names, err := d.names(folder)
-	if absent(err) {
+// readHugePages counts pages by size, including sizes without a page; nil if the folder does not exist.
+func (d *detection) readHugePages(folder, fact string) map[string]int {
+	names, err := d.list(folder)
+	if isAbsent(err) {
 		return nil
 	}
-	pages := map[string]int{}
+
 	if err != nil {
-		d.failed(fact, err)
-		return pages
+		d.noteError(fact, err)
 	}
+
+	pages := map[string]int{}
+
 	for _, name := range names {
-		kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimPrefix(name, "hugepages-"), "kB"), 10, 64)
+		number := strings.TrimSuffix(strings.TrimPrefix(name, "hugepages-"), "kB")
+
+		kib, err := strconv.ParseInt(number, 10, 32)
 		if err != nil || kib <= 0 {
 			continue
 		}
-		text, err := d.text(folder + "/" + name + "/nr_hugepages")
+
+		size := binaryQuantity(kib)
+
+		text, err := d.readText(folder + "/" + name + "/nr_hugepages")
 		if err != nil {
-			d.failed(fact+"["+binaryQuantity(kib)+"]", err)
+			d.noteError(fact+"["+size+"]", err)
 			continue
 		}
-		if n, err := strconv.Atoi(text); err == nil && n >= 0 {
-			pages[binaryQuantity(kib)] = n
+
+		if n := parseCount(text); n != nil {
+			pages[size] = *n
 		}
 	}
+
 	return pages
 }
 
-// hugePagesBelow adds up the nodes'. Where they have none either, /proc/meminfo knows the default size only.
-func (d *detection) hugePagesBelow(nodes []world.NUMANode, meminfo map[string]int64) map[string]int {
+// sumHugePages adds the pages of all nodes. If they have none either, it uses /proc/meminfo, which has only the
+// default size.
+func (d *detection) sumHugePages(nodes []world.NUMANode, meminfo map[string]int64) map[string]int {
+	d.setSource("memory.hugepages", nodesFolder+"/node*/hugepages/")
+
 	sum := map[string]int{}
 	for _, node := range nodes {
 		for size, n := range node.HugePages {
 			sum[size] += n
 		}
 	}
-	d.saw("memory.hugepages", nodesFolder+"/node*/hugepages/")
+
 	size, pages := meminfo["Hugepagesize"], meminfo["HugePages_Total"]
 	if len(sum) == 0 && size >= 1024 && pages < 1<<31 {
 		sum[binaryQuantity(size/1024)] = int(pages)
-		d.saw("memory.hugepages", "proc/meminfo")
+		d.setSource("memory.hugepages", "proc/meminfo")
 	}
+
 	return sum
 }
 
@@ -169,6 +214,8 @@ func allCPUs(cpu world.CPU) []int {
 	for _, core := range cpu.Cores {
 		list = append(list, core.CPUs...)
 	}
+
 	slices.Sort(list)
+
 	return list
 }

@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pciIDs is the database of names that ghw reads. A machine's own pci.ids is not asked: it may not be there, may be
-// years old, and names chips, not products. The device id alone is not enough either: 38 of NVIDIA's 289 ids carry
-// several products, which the ids of the subsystem tell apart. A name is followed by a tab and its source.
+// pciIDs is the database of names for ghw. A machine's own pci.ids is not used: it may be missing or years old,
+// and it names chips, not products. A device id is not enough for a name: 38 of NVIDIA's 289 ids are of several
+// products, which differ in the ids of the subsystem. A name is followed by a tab and its source.
 //
 //go:embed pciids/pci.ids
 var pciIDs []byte
 
-// databasePath makes pciIDs a file in memory and points ghw at it, once. ghw 0.26 ignores WithPCIDB and reads the
-// variable PCIDB_PATH at each call, so the variable is set for the rest of the process.
-// No child of prelet gets it: each is started with an environment of its own, or with the one that prelet was started with.
+// databasePath writes pciIDs to a file in memory, once, and sets PCIDB_PATH to it. ghw 0.26 ignores WithPCIDB and
+// reads the variable at each call, so the variable stays set. prelet's children do not get it: they are started
+// with their own environment, or with that of prelet's start.
 var databasePath = sync.OnceValues(func() (string, error) {
 	fd, err := unix.MemfdCreate("pci.ids", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -36,7 +36,7 @@ var databasePath = sync.OnceValues(func() (string, error) {
 	return file, os.Setenv("PCIDB_PATH", file)
 })
 
-// database is pciIDs parsed, for functions that ghw does not list.
+// database returns pciIDs, parsed, for functions that ghw does not list.
 var database = sync.OnceValues(func() (*pcidb.DB, error) {
 	file, err := databasePath()
 	if err != nil {
@@ -45,15 +45,15 @@ var database = sync.OnceValues(func() (*pcidb.DB, error) {
 	return pcidb.New(pcidb.WithPath(file))
 })
 
-// productName is how a vendor's own tools print the name of a device, and which source says so.
+// productName is a device's name, as its vendor's tools print it.
 type productName struct {
 	name      string
-	subsystem string // vendor:device, if it decided; else empty
-	source    string // in words
+	subsystem string // vendor:device if the name depends on it, otherwise empty
+	source    string // a description
 }
 
-// nameOf finds the name of a product of the given subsystem ("10de:14a9", or empty if it is not known). ghw's own
-// choice of a subsystem compares the device's id only and not its vendor's.
+// nameOf returns the name of a product with a subsystem ("10de:14a9", or empty if it is unknown). It does not use
+// ghw's subsystem, for which ghw compares the id of the device only, and not that of its vendor.
 func nameOf(product *pcidb.Product, subsystem string) (productName, bool) {
 	if product == nil {
 		return productName{}, false
@@ -61,7 +61,9 @@ func nameOf(product *pcidb.Product, subsystem string) (productName, bool) {
 
 	name, decided := product.Name, ""
 
-	i := slices.IndexFunc(product.Subsystems, func(s *pcidb.Product) bool { return s.VendorID+":"+s.ID == subsystem })
+	i := slices.IndexFunc(product.Subsystems, func(s *pcidb.Product) bool {
+		return s.VendorID+":"+s.ID == subsystem
+	})
 	if i >= 0 {
 		name, decided = product.Subsystems[i].Name, subsystem
 	}
@@ -74,10 +76,10 @@ func nameOf(product *pcidb.Product, subsystem string) (productName, bool) {
 	return productName{name, decided, sourceName(letter)}, true
 }
 
-// unknown is what ghw reports for a text that it could not read.
+// unknown is the text of ghw for a value that it could not read.
 const unknown = "unknown"
 
-// Versions of the sources, which are dated so that one can tell why a new device has no name.
+// Versions of the sources, which explain why a newer device has no name.
 const (
 	nvidiaVersion = "595.45.04"
 	pciidsVersion = "2026.10.24"

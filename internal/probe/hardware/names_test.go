@@ -16,7 +16,7 @@ func TestLookup(t *testing.T) {
 		{"10de:2330", "10de:16c1", "NVIDIA H100 80GB HBM3"},
 		{"10de:25b6", "10de:14a9", "NVIDIA A16"}, // one id, two products
 		{"10de:25b6", "10de:157e", "NVIDIA A2"},
-		{"10de:25b6", "1028:0000", ""}, // they disagree, so nobody knows
+		{"10de:25b6", "1028:0000", ""}, // they disagree, so the name is unknown
 		{"10de:25b6", "", ""},
 		{"10de:2330", "1af4:1100", "NVIDIA H100 80GB HBM3"}, // subsystems only, and all agree
 		{"10de:20b0", "10de:1450", "NVIDIA A100-PG509-200"},
@@ -88,7 +88,7 @@ func TestEveryNameIsFound(t *testing.T) {
 	}
 }
 
-// TestSourcesAreDated holds that what is said of a name's source is what is written beside the names.
+// TestSourcesAreDated checks that the documented source of the names is the one written next to them.
 func TestSourcesAreDated(t *testing.T) {
 	data, err := os.ReadFile("pciids/README.md")
 	if err != nil {
@@ -96,7 +96,7 @@ func TestSourcesAreDated(t *testing.T) {
 	}
 	for _, version := range []string{"pci.ids " + pciidsVersion, nvidiaVersion} {
 		if !strings.Contains(string(data), version) {
-			t.Errorf("pciids/README.md does not name %q", version)
+			t.Errorf("want %q in pciids/README.md", version)
 		}
 	}
 	for device, want := range map[string]string{"10de:20b0": "the table of NVIDIA's driver", "8086:158b": "pci.ids", "1414:00ba": "prelet's own"} {
@@ -115,14 +115,15 @@ func TestNamesMakeLabels(t *testing.T) {
 			t.Errorf("%s: %q makes the label %q", device, name, label)
 		}
 		if strings.HasPrefix(device, "10de:") && len(name) > 63 {
-			t.Errorf("%s: %q is longer than a label", device, name)
+			t.Errorf("%s: %q: want at most the length of a label", device, name)
 		}
 	})
 }
 
 // TestLabelsOfGPUs compares with the labels that sites have: nvidia-smi's name in lower case, with - for spaces.
 func TestLabelsOfGPUs(t *testing.T) {
-	for device, want := range map[string]string{ // with no subsystem; where products share an id, that decides: TestLookup
+	// With no subsystem; where products share an id, that decides: TestLookup.
+	for device, want := range map[string]string{
 		"10de:1eb8": "tesla-t4", "10de:1db1": "tesla-v100-sxm2-16gb", "10de:1db4": "tesla-v100-pcie-16gb", "10de:1db5": "tesla-v100-sxm2-32gb",
 		"10de:1db6": "tesla-v100-pcie-32gb", "10de:1db8": "tesla-v100-sxm3-32gb", "10de:1df6": "tesla-v100s-pcie-32gb", "10de:15f8": "tesla-p100-pcie-16gb",
 		"10de:15f9": "tesla-p100-sxm2-16gb", "10de:1b38": "tesla-p40", "10de:1bb3": "tesla-p4", "10de:20b0": "nvidia-a100-sxm4-40gb",

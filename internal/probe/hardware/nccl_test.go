@@ -15,7 +15,8 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// A topology as NCCL and RCCL dump it: real machines, with every PCI function between processor, GPUs and network cards.
+// A topology as NCCL and RCCL dump it: real machines, with every PCI function between processor, GPUs and network
+// cards.
 type dump struct {
 	CPUs []struct {
 		NUMA   int        `xml:"numaid,attr"`
@@ -54,7 +55,17 @@ func machineOf(file string) (hwtree.Spec, error) {
 	if err := xml.Unmarshal(data, &d); err != nil {
 		return hwtree.Spec{}, fmt.Errorf("%s: %w", file, err)
 	}
-	s := hwtree.Spec{CPU: hwtree.CPU{Vendor: d.CPUs[0].Vendor, Model: "as dumped", Flags: "fpu", Sockets: 1, Cores: 4, Threads: 1}, MemoryKiB: 1 << 20}
+	s := hwtree.Spec{
+		CPU: hwtree.CPU{
+			Vendor:  d.CPUs[0].Vendor,
+			Model:   "as dumped",
+			Flags:   "fpu",
+			Sockets: 1,
+			Cores:   4,
+			Threads: 1,
+		},
+		MemoryKiB: 1 << 20,
+	}
 	var add func(list []dumpedPC, node int)
 	add = func(list []dumpedPC, node int) {
 		for _, f := range list {
@@ -69,7 +80,13 @@ func machineOf(file string) (hwtree.Spec, error) {
 			case f.Vendor == "":
 				id = "15b3:101e"
 			}
-			function := hwtree.Device{Address: f.Bus, ID: id, Class: class, NUMA: &node, Link: &hwtree.Link{Speed: f.Speed, Width: f.Width}}
+			function := hwtree.Device{
+				Address: f.Bus,
+				ID:      id,
+				Class:   class,
+				NUMA:    &node,
+				Link:    &hwtree.Link{Speed: f.Speed, Width: f.Width},
+			}
 			if f.SubsystemVendor != "" {
 				function.Subsystem = hex4(f.SubsystemVendor) + ":" + hex4(f.SubsystemDevice)
 			}
@@ -79,7 +96,15 @@ func machineOf(file string) (hwtree.Spec, error) {
 					layer = "InfiniBand"
 				}
 				function.Driver = "mlx5_core"
-				function.InfiniBand = append(function.InfiniBand, hwtree.Fabric{Name: n.Name, State: "4: ACTIVE", Rate: fmt.Sprintf("%d Gb/sec (4X HDR)", n.Speed/1000), Layer: layer})
+				function.InfiniBand = append(
+					function.InfiniBand,
+					hwtree.Fabric{
+						Name:  n.Name,
+						State: "4: ACTIVE",
+						Rate:  fmt.Sprintf("%d Gb/sec (4X HDR)", n.Speed/1000),
+						Layer: layer,
+					},
+				)
 			}
 			s.Devices = append(s.Devices, function)
 			add(f.PCI, node)
@@ -102,8 +127,9 @@ func dumps() map[string]string {
 	return byName
 }
 
-// TestDumpsAgree compares facts with what NCCL saw itself, element by element of its dump: where each GPU and card hangs,
-// how wide its link is, and how fast its port. It reads the dump as a stream, and shares nothing with what made the machine.
+// TestDumpsAgree compares facts with what NCCL saw itself, element by element of its dump: where each GPU and card
+// hangs, how wide its link is, and how fast its port. It reads the dump as a stream, and shares nothing with what
+// made the machine.
 func TestDumpsAgree(t *testing.T) {
 	trees := recorded(t)
 	for name, file := range dumps() {
@@ -117,7 +143,7 @@ func TestDumpsAgree(t *testing.T) {
 				}
 			}
 			if accelerators != gpus || gpus == 0 {
-				t.Errorf("%d GPUs, and the dump has %d", accelerators, gpus)
+				t.Errorf("got %d GPUs, want %d as in the dump", accelerators, gpus)
 			}
 			t.Logf("%d GPUs, %d ports, %d functions", gpus, ports, len(facts.PCI))
 		})
@@ -164,29 +190,36 @@ func compare(t *testing.T, file string, facts world.Facts) (gpus, ports int) {
 			isGPU := strings.HasPrefix(attr["class"], "0x03") || strings.HasPrefix(attr["class"], "0x12")
 			switch {
 			case isGPU && i < 0:
-				t.Errorf("the GPU at %s is missing", at)
+				t.Errorf("want a GPU at %s, got none", at)
 			case isGPU:
 				gpus++
 				a := facts.Accelerators[i]
 				same(t, at, node, attr, a.NUMA, a.PCIe)
 			case strings.HasPrefix(attr["class"], "0x02") && len(nics) == 0:
-				t.Errorf("the card at %s is missing", at)
+				t.Errorf("want a card at %s, got none", at)
 			case strings.HasPrefix(attr["class"], "0x02"):
 				same(t, at, node, attr, nics[0].NUMA, nics[0].PCIe)
 			}
 		case "net":
 			if len(inside) == 0 {
-				continue // a bond, which is no card
+				continue // a bond, which is not a card
 			}
 			ports++
 			nics := cardsAt(facts, inside[len(inside)-1])
 			if len(nics) != 1 || len(nics[0].InfiniBand) != 1 {
-				t.Errorf("%s: %d cards for one port", attr["name"], len(nics))
+				t.Errorf("%s: got %d cards, want one for a port", attr["name"], len(nics))
 				continue
 			}
 			p := nics[0].InfiniBand[0]
-			if mbps := strconv.FormatFloat(*p.RateGbps*1000, 'f', -1, 64); *p.Device != attr["name"] || mbps != attr["speed"] || *p.State != "active" {
-				t.Errorf("port %s %s at %s Mbit/s, and the dump says %s at %s", *p.Device, *p.State, mbps, attr["name"], attr["speed"])
+			if mbps := strconv.FormatFloat(
+				*p.RateGbps*1000,
+				'f',
+				-1,
+				64,
+			); *p.Device != attr["name"] || mbps != attr["speed"] ||
+				*p.State != "active" {
+				t.Errorf("port %s %s at %s Mbit/s, want %s at %s as in the dump",
+					*p.Device, *p.State, mbps, attr["name"], attr["speed"])
 			}
 		}
 	}
@@ -200,11 +233,12 @@ func cardsAt(facts world.Facts, address string) []world.NIC {
 func same(t *testing.T, at, node string, attr map[string]string, numa *int, link world.PCIe) {
 	t.Helper()
 	if number(numa) != node {
-		t.Errorf("%s is on node %s, and the dump says %s", at, number(numa), node)
+		t.Errorf("%s: got node %s, want %s as in the dump", at, number(numa), node)
 	}
 	speed, _, _ := strings.Cut(attr["link_speed"], " ")
 	if want := strings.TrimSuffix(speed, ".0"); number(link.GTs) != want || number(link.Width) != attr["link_width"] {
-		t.Errorf("%s: %s GT/s ×%s, and the dump says %s ×%s", at, number(link.GTs), number(link.Width), want, attr["link_width"])
+		t.Errorf("%s: %s GT/s ×%s, and the dump says %s ×%s",
+			at, number(link.GTs), number(link.Width), want, attr["link_width"])
 	}
 }
 
@@ -238,7 +272,16 @@ func TestShapesOfRecordings(t *testing.T) {
 		for _, n := range facts.NICs {
 			nics = append(nics, text(n.Interface)+" "+text(n.Link)+" "+number(n.SpeedGbps))
 		}
-		got := fmt.Sprint(len(packages), len(facts.NUMA), len(facts.CPU.Cores), *facts.CPU.Logical, " ", strings.Join(accelerators, ", "), " ", strings.Join(nics, ", "))
+		got := fmt.Sprint(
+			len(packages),
+			len(facts.NUMA),
+			len(facts.CPU.Cores),
+			*facts.CPU.Logical,
+			" ",
+			strings.Join(accelerators, ", "),
+			" ",
+			strings.Join(nics, ", "),
+		)
 		want := fmt.Sprint(tt.packages, tt.nodes, tt.cores, tt.threads, " ", tt.accelerators, " ", tt.nics)
 		if got != want {
 			t.Errorf("%s: %s, want %s", tt.name, got, want)

@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/jaypipes/ghw"
@@ -17,35 +20,22 @@ import (
 
 const pciFolder = "sys/bus/pci/devices"
 
-// pciAddress is domain:bus:device.function, as numbers, so that domain 10000 comes after 0000. Virtual machines of some
-// clouds and Intel's VMD have domains of five to eight digits.
-type pciAddress struct{ domain, bus, device, function uint64 }
+// pciAddress matches domain:bus:device.function. Domains have up to eight digits in virtual machines of some clouds
+// and below Intel's VMD.
+var pciAddress = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]$`)
 
-func parsePCIAddress(s string) (pciAddress, bool) {
-	parts := strings.FieldsFunc(s, func(r rune) bool { return r == ':' || r == '.' })
-	if len(parts) != 4 || len(parts[0]) < 4 || len(parts[0]) > 8 || len(parts[1]) != 2 || len(parts[2]) != 2 || len(parts[3]) != 1 ||
-		s != parts[0]+":"+parts[1]+":"+parts[2]+"."+parts[3] {
-		return pciAddress{}, false
-	}
-	var n [4]uint64
-	for i, part := range parts {
-		v, err := strconv.ParseUint(part, 16, 32)
-		if err != nil {
-			return pciAddress{}, false
-		}
-		n[i] = v
-	}
-	return pciAddress{n[0], n[1], n[2], n[3]}, true
+// compareAddresses orders PCI addresses as numbers: 10000:00:00.0 comes after 0000:00:00.0. The kernel writes no
+// leading zeros in a domain of more than four digits.
+func compareAddresses(a, b string) int {
+	return cmp.Or(
+		cmp.Compare(len(a), len(b)),
+		cmp.Compare(a, b),
+	)
 }
 
-func (a pciAddress) compare(b pciAddress) int {
-	return cmp.Or(cmp.Compare(a.domain, b.domain), cmp.Compare(a.bus, b.bus), cmp.Compare(a.device, b.device), cmp.Compare(a.function, b.function))
-}
-
-// function is a PCI function with what the lists of accelerators and cards need besides.
+// function is a PCI function with the properties that accelerators and network cards are made from.
 type function struct {
 	world.PCIDevice
-	order     pciAddress
 	folder    string // sys/bus/pci/devices/ADDRESS
 	vendorID  string // 10de
 	deviceID  string // 2330
@@ -54,59 +44,76 @@ type function struct {
 }
 
 func (f function) isClass(prefixes ...string) bool {
-	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(f.Class, p) })
+	return slices.ContainsFunc(prefixes, func(p string) bool {
+		return strings.HasPrefix(f.Class, p)
+	})
 }
 
-// readDevices reads the PCI bus, and makes accelerators and network cards of it.
+// readDevices reads the PCI bus, and makes accelerators and network cards of its functions.
 func (d *detection) readDevices() error {
-	names, err := d.names(pciFolder)
+	names, err := d.list(pciFolder)
 	if err != nil {
 		for _, fact := range []string{"pci", "accelerators", "nics"} {
-			d.failed(fact, err) // a machine without PCI has no folder; that is a reason, not a failure
+			d.noteError(fact, err) // a machine without PCI has no folder, which is not a failure
 		}
+
 		return nil
 	}
-	functions := slices.DeleteFunc(d.functions(names), func(f function) bool {
-		return slices.Contains(d.without, f.Address)
+
+	functions := d.listFunctions(names)
+	slices.SortStableFunc(functions, func(a, b function) int {
+		return compareAddresses(a.Address, b.Address)
 	})
-	slices.SortStableFunc(functions, func(a, b function) int { return a.order.compare(b.order) })
 
 	pci := make([]world.PCIDevice, 0, len(functions))
 	accelerators, nics := []world.Accelerator{}, []world.NIC{}
-	kfd, nodeless := d.lazyKFD(), 0
+	d.kfdMemory = sync.OnceValue(d.readKFD)
+	nodeless := 0
+
 	for _, f := range functions {
 		if d.ctx.Err() != nil {
 			return nil
 		}
+
 		pci = append(pci, f.PCIDevice)
+
 		if f.NUMA == nil {
 			nodeless++
 		}
-		kind, isAccelerator := accelerator(f)
-		if isNIC := f.isClass("02"); (isAccelerator || isNIC) && f.PhysFn == nil {
-			if isAccelerator {
-				accelerators = append(accelerators, d.accelerator(f, kind, kfd))
-			}
-			if isNIC {
-				nics = append(nics, d.nics(f)...)
-			}
+
+		if f.PhysFn != nil {
+			continue // a virtual function belongs to its card
+		}
+
+		if kind, isAccelerator := acceleratorKind(f); isAccelerator {
+			accelerators = append(accelerators, d.makeAccelerator(f, kind))
+		}
+
+		if f.isClass("02") {
+			nics = append(nics, d.makeNICs(f)...)
 		}
 	}
+
 	if nodeless > 0 {
-		d.note("pci[].numa", fmt.Sprintf("the firmware gives no NUMA node for %d of %d devices", nodeless, len(pci)))
+		why := fmt.Sprintf("the firmware gives no NUMA node for %d of %d devices", nodeless, len(pci))
+		d.note("pci[].numa", why)
 	}
-	d.facts.PCI, d.facts.Accelerators, d.facts.NICs = pci, accelerators, nics
+
+	d.facts.PCI = pci
+	d.facts.Accelerators = accelerators
+	d.facts.NICs = nics
 	d.facts.GUIDs = d.guids
+
 	return nil
 }
 
-// functions lists what is on the bus. ghw 0.26 returns nothing at all where one function has no modalias or an address
-// that it cannot parse; then all are read one by one.
-func (d *detection) functions(entries []string) []function {
-	functions, err := d.functionsOfLibrary(entries)
+// listFunctions lists the functions of the bus. ghw 0.26 returns nothing if one function has no modalias or an
+// address that it cannot parse; then the functions are read from sysfs.
+func (d *detection) listFunctions(entries []string) []function {
+	functions, err := d.listByLibrary(entries)
 	if err != nil {
 		d.note("pci", fmt.Sprintf("%v, so /%s was read instead", err, pciFolder))
-		functions = d.functionsOfSysfs(entries)
+		functions = d.listBySysfs(entries)
 	}
 
 	for i := range functions {
@@ -116,13 +123,13 @@ func (d *detection) functions(entries []string) []function {
 	return functions
 }
 
-// functionsOfLibrary lists the functions that ghw finds. It is an error if they are not exactly the entries of the bus.
-func (d *detection) functionsOfLibrary(entries []string) ([]function, error) {
+// listByLibrary lists the functions with ghw. It is an error if a function is missing.
+func (d *detection) listByLibrary(entries []string) ([]function, error) {
 	if _, err := databasePath(); err != nil {
 		return nil, err
 	}
 
-	info, warnings, err := ask(d, ghw.PCI, pciFolder+"/*/modalias", pciFolder+"/*/driver")
+	info, warnings, err := callLibrary(d, ghw.PCI, pciFolder+"/*/modalias")
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +137,7 @@ func (d *detection) functionsOfLibrary(entries []string) ([]function, error) {
 	var functions []function
 
 	for _, device := range info.Devices {
-		if f, ok := fromLibrary(device); ok {
+		if f, ok := convertFunction(device); ok {
 			functions = append(functions, f)
 		}
 	}
@@ -142,64 +149,57 @@ func (d *detection) functionsOfLibrary(entries []string) ([]function, error) {
 
 	d.noteWarnings("pci", warnings)
 
-	for _, f := range functions {
-		if d.live || f.Driver != nil { // of this machine, a driver may have come since
-			continue
-		}
-		if _, err := d.ReadLink(f.folder + "/driver"); !absent(err) {
-			d.broken("pci["+f.Address+"].driver", "/"+f.folder+"/driver cannot be copied for ghw")
-		}
-	}
-
 	if len(functions) > 0 {
-		d.saw("pci[]", pciFolder+"/{address}/modalias")
+		d.setSource("pci[]", pciFolder+"/{address}/modalias")
 	}
 
 	return functions, nil
 }
 
-// fromLibrary converts a function that ghw lists. The ids of the subsystem are read from the modalias, because ghw's
-// are those of the first subsystem in pci.ids with the same device id.
-func fromLibrary(device *ghw.PCIDevice) (function, bool) {
-	order, isAddress := parsePCIAddress(device.Address)
-	class := device.Class.ID + device.Subclass.ID + device.ProgrammingInterface.ID
-	vendor, subDevice, hasSubsystem := modaliasSubsystem(device.Modalias)
+// convertFunction converts a function of ghw. The ids of the subsystem are read from the modalias, because ghw's are
+// those of the first subsystem in pci.ids with the same device id.
+func convertFunction(device *ghw.PCIDevice) (function, bool) {
+	subsystem, hasSubsystem := modaliasSubsystem(device.Modalias)
 
 	f := function{
-		order: order, folder: pciFolder + "/" + device.Address, vendorID: device.Vendor.ID, deviceID: device.Product.ID,
-		subsystem: vendor + ":" + subDevice, product: device.Product,
+		folder:    pciFolder + "/" + device.Address,
+		vendorID:  device.Vendor.ID,
+		deviceID:  device.Product.ID,
+		subsystem: subsystem,
+		product:   device.Product,
 	}
-	f.Address, f.Class, f.Subsystem = device.Address, class, &f.subsystem
+	class := device.Class.ID + device.Subclass.ID
+	f.Address = device.Address
+	f.Subsystem = &subsystem
+	f.Class = class + device.ProgrammingInterface.ID
 
-	if device.Driver != "" {
-		f.Driver = &device.Driver
-	}
+	hasDevice := isHex(f.vendorID, 4) && isHex(f.deviceID, 4)
+	hasIDs := hasSubsystem && hasDevice && isHex(f.Class, 6)
 
-	return f, isAddress && hasSubsystem && isHex(class, 6) && isHex(f.vendorID, 4) && isHex(f.deviceID, 4)
+	return f, hasIDs && pciAddress.MatchString(f.Address)
 }
 
-// functionsOfSysfs reads the functions one by one. One without ids is left out, and Unknown tells why.
-func (d *detection) functionsOfSysfs(entries []string) []function {
+// listBySysfs reads the functions one by one. Functions without ids are omitted, with a reason in Unknown.
+func (d *detection) listBySysfs(entries []string) []function {
 	names, err := database()
 	if err != nil {
-		d.broken("pci", err.Error())
+		d.noteBroken("pci", err.Error())
 		names = &pcidb.DB{}
 	}
 
 	var functions []function
 
 	for _, address := range entries {
-		order, isAddress := parsePCIAddress(address)
-		if !isAddress || d.ctx.Err() != nil {
+		if !pciAddress.MatchString(address) || d.ctx.Err() != nil {
 			continue
 		}
 
-		f := function{order: order, folder: pciFolder + "/" + address}
+		f := function{folder: pciFolder + "/" + address}
 		f.Address = address
 
-		if d.fromAttributes(&f, "pci["+address+"]") {
+		if d.readAttributes(&f, "pci["+address+"]") {
 			f.product = names.Products[f.vendorID+f.deviceID]
-			d.saw("pci[]", pciFolder+"/{address}/")
+			d.setSource("pci[]", pciFolder+"/{address}/")
 			functions = append(functions, f)
 		}
 	}
@@ -207,88 +207,119 @@ func (d *detection) functionsOfSysfs(entries []string) []function {
 	return functions
 }
 
-// completeFunction adds what ghw does not read.
+// completeFunction adds the properties that ghw does not read.
 func (d *detection) completeFunction(f *function) {
 	f.Device = f.vendorID + ":" + f.deviceID
 	fact := "pci[" + f.Address + "]"
 
-	// A negative node is the kernel's "the firmware did not say", which is all VMs; no file is a kernel without NUMA.
-	text, err := d.text(f.folder + "/numa_node")
-	if err != nil && !absent(err) {
-		d.failed(fact+".numa", err)
-	}
-	if node, convErr := strconv.Atoi(text); err == nil && convErr == nil && node >= 0 {
-		f.NUMA = &node
-	}
-	d.saw("pci[].numa", pciFolder+"/{address}/numa_node")
+	// The kernel reports a negative node if the firmware gives none, as in all VMs. A kernel without NUMA has no
+	// file.
+	text, err := d.readText(f.folder + "/numa_node")
+	d.noteFailure(fact+".numa", err)
+	f.NUMA = parseCount(text)
+	d.setSource("pci[].numa", pciFolder+"/{address}/numa_node")
 
-	// A virtual function links to the card that it belongs to, which is listed itself. Inside a virtual machine the
-	// link is not there, and the function is a card like any other.
-	switch physical, err := linkBase(d, f.folder+"/physfn"); {
-	case err == nil:
-		f.PhysFn = &physical
-		d.saw("pci[].physfn", pciFolder+"/{address}/physfn")
-	case !absent(err):
-		d.failed(fact+".physfn", err)
+	f.Driver = d.readLinkName(fact+".driver", f.folder+"/driver")
+
+	// A virtual function links to its card. In a virtual machine the link does not exist, and the function is a card.
+	f.PhysFn = d.readLinkName(fact+".physfn", f.folder+"/physfn")
+	if f.PhysFn != nil {
+		d.setSource("pci[].physfn", pciFolder+"/{address}/physfn")
 	}
 }
 
-// fromAttributes reads ids, class and driver of a function from a file each.
-func (d *detection) fromAttributes(f *function, fact string) bool {
+// readLinkName returns the last element of a link's target, nil if the link does not exist or cannot be read.
+func (d *detection) readLinkName(fact, link string) *string {
+	target, err := d.ReadLink(link)
+	if err != nil {
+		d.noteFailure(fact, err)
+		return nil
+	}
+
+	name := path.Base(target)
+
+	return &name
+}
+
+// parseCount returns a number from 0 on, nil for another text.
+func parseCount(text string) *int {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return nil
+	}
+
+	return &n
+}
+
+// readAttributes reads the ids and the class of a function from a file each.
+func (d *detection) readAttributes(f *function, fact string) bool {
 	for _, id := range []struct {
 		file   string
 		digits int
-		into   *string
-	}{{"vendor", 4, &f.vendorID}, {"device", 4, &f.deviceID}, {"class", 6, &f.Class}} {
-		value, err := d.hexID(f.folder+"/"+id.file, id.digits)
+		value  *string
+	}{
+		{"vendor", 4, &f.vendorID},
+		{"device", 4, &f.deviceID},
+		{"class", 6, &f.Class},
+	} {
+		file := f.folder + "/" + id.file
+
+		value, err := d.readHexID(file, id.digits)
 		if err != nil {
-			why := reason(err)
-			if absent(err) {
-				why = "cannot read /" + f.folder + "/" + id.file + ": the device vanished or never answered"
+			why := describeError(err)
+			if isAbsent(err) {
+				why = "cannot read /" + file + ": the device vanished or never answered"
 			}
-			d.broken(fact, why)
+
+			d.noteBroken(fact, why)
+
 			return false
 		}
-		*id.into = value
+
+		*id.value = value
 	}
-	if subsystem, err := d.subsystem(f.folder); err != nil {
-		d.failed(fact+".subsystem", err)
-	} else {
-		f.subsystem, f.Subsystem = subsystem, &subsystem
+
+	subsystem, err := d.readSubsystem(f.folder)
+	if err != nil {
+		d.noteError(fact+".subsystem", err)
+		return true
 	}
-	driver, err := linkBase(d, f.folder+"/driver")
-	switch {
-	case err == nil:
-		f.Driver = &driver
-	case !absent(err):
-		d.failed(fact+".driver", err)
-	}
+
+	f.subsystem = subsystem
+	f.Subsystem = &subsystem
+
 	return true
 }
 
-// subsystem is "10de:16c1". Snapshots of ghw leave its two files out, and have the modalias, which holds it too.
-func (d *detection) subsystem(folder string) (string, error) {
-	vendor, err := d.hexID(folder+"/subsystem_vendor", 4)
-	if absent(err) {
-		if alias, aliasErr := d.text(folder + "/modalias"); aliasErr == nil {
-			if vendor, device, ok := modaliasSubsystem(alias); ok {
-				return vendor + ":" + device, nil
-			}
+// readSubsystem returns "10de:16c1". Snapshots of ghw omit its two files, and have it in the modalias.
+func (d *detection) readSubsystem(folder string) (string, error) {
+	vendor, err := d.readHexID(folder+"/subsystem_vendor", 4)
+	if isAbsent(err) {
+		alias, _ := d.readText(folder + "/modalias")
+		if subsystem, ok := modaliasSubsystem(alias); ok {
+			return subsystem, nil
 		}
 	}
+
 	if err != nil {
 		return "", err
 	}
-	device, err := d.hexID(folder+"/subsystem_device", 4)
+
+	device, err := d.readHexID(folder+"/subsystem_device", 4)
+
 	return vendor + ":" + device, err
 }
 
-// modaliasSubsystem cuts 10de and 118f out of pci:v000010DEd000015F8sv000010DEsd0000118Fbc03sc02i00.
-func modaliasSubsystem(alias string) (vendor, device string, ok bool) {
+// modaliasSubsystem returns 10de:118f of pci:v000010DEd000015F8sv000010DEsd0000118Fbc03sc02i00.
+func modaliasSubsystem(alias string) (subsystem string, ok bool) {
 	_, rest, _ := strings.Cut(alias, "sv0000")
-	vendor, rest, _ = strings.Cut(rest, "sd0000")
-	device, _, ok = strings.Cut(rest, "bc")
-	return strings.ToLower(vendor), strings.ToLower(device), ok && isHex(vendor, 4) && isHex(device, 4)
+	vendor, rest, _ := strings.Cut(rest, "sd0000")
+	device, _, hasClass := strings.Cut(rest, "bc")
+
+	subsystem = strings.ToLower(vendor + ":" + device)
+	isValid := isHex(vendor, 4) && isHex(device, 4)
+
+	return subsystem, hasClass && isValid
 }
 
 func isHex(s string, digits int) bool {
@@ -296,100 +327,126 @@ func isHex(s string, digits int) bool {
 	return err == nil && len(s) == digits
 }
 
-// hexID reads "0x10de" as "10de".
-func (d *detection) hexID(name string, digits int) (string, error) {
-	text, err := d.text(name)
+// readHexID reads "0x10de" as "10de".
+func (d *detection) readHexID(name string, digits int) (string, error) {
+	text, err := d.readText(name)
 	if err != nil {
 		return "", err
 	}
+
 	value := strings.ToLower(strings.TrimPrefix(text, "0x"))
 	if !isHex(value, digits) {
 		return "", fmt.Errorf("/%s holds %q", name, text)
 	}
+
 	return value, nil
 }
 
-// sriov reads how many virtual functions there are; both nil where the function has none to offer.
-func (d *detection) sriov(f function, list string) world.SRIOV {
-	fact := list + "[" + f.Address + "]"
-	total, err := d.text(f.folder + "/sriov_totalvfs")
+// readSRIOV returns the numbers of virtual functions, nil if the function does not support them.
+func (d *detection) readSRIOV(f function, list string) world.SRIOV {
+	fact := list + "[" + f.Address + "].sriov"
+
+	total, err := d.readText(f.folder + "/sriov_totalvfs")
 	if err != nil {
-		if !absent(err) {
-			d.failed(fact+".sriov.total_vfs", err)
-		}
+		d.noteFailure(fact+".total_vfs", err)
 		return world.SRIOV{}
 	}
-	var vfs world.SRIOV
-	if n, err := strconv.Atoi(total); err == nil && n >= 0 {
-		vfs.TotalVFs = &n
-	}
-	now, err := d.text(f.folder + "/sriov_numvfs")
+
+	current, err := d.readText(f.folder + "/sriov_numvfs")
 	if err != nil {
-		d.failed(fact+".sriov.num_vfs", err)
-	} else if n, err := strconv.Atoi(now); err == nil && n >= 0 {
-		vfs.NumVFs = &n
+		d.noteError(fact+".num_vfs", err)
 	}
-	d.sawEach(list, f.Address, ".sriov", pciFolder+"/{address}/sriov_*")
-	return vfs
+
+	d.setEachSource(list, f.Address, ".sriov", pciFolder+"/{address}/sriov_*")
+
+	return world.SRIOV{
+		TotalVFs: parseCount(total),
+		NumVFs:   parseCount(current),
+	}
 }
 
-// pcie reads the link between a device and the board.
+// readPCIe reads the link between a device and the board.
 // Source: Documentation/ABI/testing/sysfs-bus-pci, current_link_speed and its neighbours.
-func (d *detection) pcie(f function, list string) world.PCIe {
-	var link world.PCIe
+func (d *detection) readPCIe(f function, list string) world.PCIe {
+	var texts []string
+
 	fact := list + "[" + f.Address + "].pcie"
 	why := ""
-	for _, x := range []struct {
-		file  string
-		speed **float64
-		width **int
-	}{{"current_link_speed", &link.GTs, nil}, {"current_link_width", nil, &link.Width}, {"max_link_speed", &link.MaxGTs, nil}, {"max_link_width", nil, &link.MaxWidth}} {
-		text, err := d.text(f.folder + "/" + x.file)
+	var failed error
+
+	for _, name := range []string{
+		"current_link_speed",
+		"current_link_width",
+		"max_link_speed",
+		"max_link_width",
+	} {
+		text, err := d.readText(f.folder + "/" + name)
+		texts = append(texts, text)
+		isKnown := parseGTs(text) != nil
+		if strings.HasSuffix(name, "_width") {
+			isKnown = parseLanes(text) != nil
+		}
+
 		switch {
-		case absent(err):
+		case isAbsent(err):
 			why = "the kernel shows no PCI Express link"
-			continue
-		case errors.Is(err, syscall.EINVAL): // a device that has no such capability
-			why = "the device tells no PCI Express link"
-			continue
+		case errors.Is(err, syscall.EINVAL): // the device does not have this capability
+			why = "the device reports no PCI Express link"
 		case err != nil:
-			d.failed(fact, err)
-			return link
-		}
-		known := false
-		if x.speed != nil {
-			*x.speed, known = parseGTs(text)
-		} else {
-			*x.width, known = parseLanes(text)
-		}
-		if !known {
-			why = fmt.Sprintf("the kernel gives %s %q", x.file, text)
+			failed = err
+		case !isKnown:
+			why = fmt.Sprintf("the kernel gives %s %q", name, text)
 		}
 	}
-	if why != "" {
+
+	switch {
+	case failed != nil:
+		d.noteError(fact, failed)
+	case why != "":
 		d.note(fact, why)
 	}
-	if link != (world.PCIe{}) {
-		d.sawEach(list, f.Address, ".pcie", pciFolder+"/{address}/*_link_*")
+
+	link := world.PCIe{
+		GTs:      parseGTs(texts[0]),
+		Width:    parseLanes(texts[1]),
+		MaxGTs:   parseGTs(texts[2]),
+		MaxWidth: parseLanes(texts[3]),
 	}
+
+	if link != (world.PCIe{}) {
+		d.setEachSource(list, f.Address, ".pcie", pciFolder+"/{address}/*_link_*")
+	}
+
 	return link
 }
 
-// parseGTs reads "16.0 GT/s PCIe", "8 GT/s" of older kernels, and refuses "Unknown" and what no generation has.
-func parseGTs(text string) (*float64, bool) {
-	number, unit, _ := strings.Cut(text, " ")
-	gts, err := strconv.ParseFloat(number, 64)
-	if err != nil || !strings.HasPrefix(unit, "GT/s") || !(gts > 0 && gts <= 1024) {
-		return nil, false
-	}
-	return &gts, true
+// parseGTs parses "16.0 GT/s PCIe", or "8 GT/s" of older kernels. It returns nil for "Unknown", and for a speed
+// that no generation has.
+func parseGTs(text string) *float64 {
+	const mostGTs = 1024
+	return parseSpeed(text, "GT/s", mostGTs)
 }
 
-// parseLanes reads a width; 0 and 255 are the kernel's "not known".
-func parseLanes(text string) (*int, bool) {
+// parseSpeed parses a number that is followed by a space and a unit. It returns nil for any other text, and for a
+// number that is not above 0 and at most most.
+func parseSpeed(text, unit string, most float64) *float64 {
+	number, rest, _ := strings.Cut(text, " ")
+	speed, err := strconv.ParseFloat(number, 64)
+	isPossible := speed > 0 && speed <= most
+
+	if err != nil || !isPossible || !strings.HasPrefix(rest, unit) {
+		return nil
+	}
+
+	return &speed
+}
+
+// parseLanes parses a width. The kernel reports 0 or 255 for an unknown width.
+func parseLanes(text string) *int {
 	lanes, err := strconv.Atoi(text)
 	if err != nil || lanes <= 0 || lanes > 64 {
-		return nil, false
+		return nil
 	}
-	return &lanes, true
+
+	return &lanes
 }

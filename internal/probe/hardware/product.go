@@ -5,151 +5,192 @@ import (
 	"strings"
 )
 
-// readProduct reads how the firmware names the machine, and what hypervisor it runs on.
+// readProduct reads the firmware's description of the machine, and its hypervisor.
 func (d *detection) readProduct() error {
 	d.readFirmware()
 
-	kind, from := d.virtualization()
+	kind, from := d.detectVirtualization()
 	if kind == "" {
 		d.note("virtualization", from)
 	} else {
 		d.facts.Virtualization = &kind
-		d.evidence["virtualization"] = from
+		d.evidence["virtualization"] = "/" + from
 	}
 
 	return nil
 }
 
-// isPlaceholder are the texts that board makers leave in, and uuids of one digit.
-func isPlaceholder(text string) bool {
-	if strings.Trim(text, "0-") == "" || strings.Trim(strings.ToLower(text), "f-") == "" {
-		return true
-	}
-	return slices.Contains([]string{
-		"to be filled by o.e.m.", "default string", "system product name", "system manufacturer", "system serial number",
-		"not specified", "not applicable", "none", "n/a", "sku", "system sku",
-	}, strings.ToLower(text))
+// placeholders are texts that board makers do not replace, in lower case.
+var placeholders = []string{
+	"to be filled by o.e.m.",
+	"default string",
+	"system product name",
+	"system manufacturer",
+	"system serial number",
+	"not specified",
+	"not applicable",
+	"none",
+	"n/a",
+	"sku",
+	"system sku",
 }
 
-// virtualization names the hypervisor as systemd-detect-virt --vm does, and where that was read; without a name, it says
-// why. That program asks the processor (CPUID), which a recorded tree cannot be asked; the clock sources that the kernel
-// offers follow from the same answer.
+// isPlaceholder reports whether a text is a placeholder, or a uuid of one digit.
+func isPlaceholder(text string) bool {
+	text = strings.ToLower(text)
+	isZero := strings.Trim(text, "0-") == ""
+	isOnes := strings.Trim(text, "f-") == ""
+
+	return isZero || isOnes || slices.Contains(placeholders, text)
+}
+
+const (
+	cpuinfoFile  = "proc/cpuinfo"
+	clocksFile   = "sys/devices/system/clocksource/clocksource0/available_clocksource"
+	productFile  = dmiFolder + "/product_name"
+	capabilities = "proc/xen/capabilities"
+)
+
+// detectVirtualization returns the hypervisor's name as systemd-detect-virt --vm prints it, and the file that it
+// was read from; without a name, the reason. systemd-detect-virt uses CPUID, which a recorded tree does not have.
+// The clock sources of the kernel follow from CPUID.
 // Source: systemd's src/basic/virt.c, detect_vm and its table of DMI vendors.
-func (d *detection) virtualization() (kind, from string) {
-	const cpuinfo, capabilities = "/proc/cpuinfo", "/proc/xen/capabilities"
-	dmi, field := d.dmiHypervisor()
-	metal := d.cpuinfo.flags && !d.cpuinfo.hypervisor
-	switch dmi {
-	case "oracle", "xen", "amazon", "google", "parallels":
-		// The vendors' own machines without a hypervisor carry the same names.
-		if metal && dmi != "xen" {
-			return "none", cpuinfo
+func (d *detection) detectVirtualization() (kind, from string) {
+	dmi, dmiFile := d.dmiHypervisor()
+	isMetal := d.cpuinfo.hasFlags && !d.cpuinfo.isGuest
+
+	if slices.Contains([]string{"oracle", "xen", "amazon", "google", "parallels"}, dmi) {
+		product, _ := d.readText(productFile)
+
+		switch {
+		case isMetal && dmi != "xen": // the vendors' own machines without a hypervisor have the same names
+			return "none", cpuinfoFile
+		case dmi == "amazon" && strings.HasSuffix(product, ".metal"):
+			return "none", productFile
 		}
-		name, _ := d.text(dmiFolder + "/product_name")
-		if dmi == "amazon" && strings.HasSuffix(name, ".metal") {
-			return "none", "/" + dmiFolder + "/product_name"
+
+		return dmi, dmiFile
+	}
+
+	if hypervisor, _ := d.readText("sys/hypervisor/type"); hypervisor == "xen" {
+		rights, _ := d.readText(capabilities)
+		if strings.Contains(rights, "control_d") {
+			return "none", capabilities // the domain that controls the machine
 		}
-		return dmi, field
+
+		return "xen", "sys/hypervisor/type"
 	}
-	if hypervisor, err := d.text("sys/hypervisor/type"); err == nil && hypervisor == "xen" {
-		if rights, err := d.text("proc/xen/capabilities"); err == nil && strings.Contains(rights, "control_d") {
-			return "none", capabilities // the domain that owns the machine
-		}
-		return "xen", "/sys/hypervisor/type"
+
+	if isMetal {
+		return "none", cpuinfoFile
 	}
-	if metal {
-		return "none", cpuinfo
-	}
-	const clockFile = "sys/devices/system/clocksource/clocksource0/available_clocksource"
-	clocks, _ := d.text(clockFile)
+
+	clocks, _ := d.readText(clocksFile)
+
 	switch {
 	case strings.Contains(clocks, "kvm-clock"):
-		return "kvm", "/" + clockFile
+		return "kvm", clocksFile
 	case strings.Contains(clocks, "hyperv_clocksource"):
-		return "microsoft", "/" + clockFile
-	case dmi == "qemu" && d.cpuinfo.hypervisor && !d.isEmulatedCPU():
-		return "kvm", cpuinfo // QEMU names the board, KVM runs it
+		return "microsoft", clocksFile
+	case dmi == "qemu" && d.cpuinfo.isGuest && !d.isEmulatedCPU():
+		return "kvm", cpuinfoFile // QEMU names the board, KVM runs it
 	case dmi != "":
-		return dmi, field
+		return dmi, dmiFile
 	}
-	return d.otherHypervisor()
+
+	return d.detectWithoutDMI()
 }
 
-// otherHypervisor looks where machines without DMI say it.
-func (d *detection) otherHypervisor() (kind, from string) {
-	const deviceTree = "proc/device-tree/"
-	if text, err := d.text(deviceTree + "hypervisor/compatible"); err == nil {
-		kind := "vm-other"
-		for _, known := range []struct{ mark, kind string }{{"linux,kvm", "kvm"}, {"xen", "xen"}, {"vmware", "vmware"}} {
-			if strings.Contains(text, known.mark) {
-				kind = known.kind
-				break
+// detectWithoutDMI returns the hypervisor of machines without DMI.
+func (d *detection) detectWithoutDMI() (kind, from string) {
+	const hypervisorFile = deviceTreeFolder + "/hypervisor/compatible"
+
+	if text, err := d.readText(hypervisorFile); err == nil {
+		for _, kind := range []string{"kvm", "xen", "vmware"} {
+			if strings.Contains(text, kind) {
+				return kind, hypervisorFile
 			}
 		}
-		return kind, "/" + deviceTree + "hypervisor/compatible"
+
+		return "vm-other", hypervisorFile
 	}
-	if data, err := d.ReadFile("proc/sysinfo", sysfsLimit); err == nil { // s390x
-		for key, value := range fields(string(data)) {
-			if key == "VM00 Control Program" {
-				if strings.HasPrefix(value, "z/VM") {
-					return "zvm", "/proc/sysinfo"
-				}
-				return "kvm", "/proc/sysinfo"
-			}
+
+	if program, err := d.readField("proc/sysinfo", "VM00 Control Program"); err == nil { // s390x
+		switch {
+		case program == "":
+			return "none", "proc/sysinfo"
+		case strings.HasPrefix(program, "z/VM"):
+			return "zvm", "proc/sysinfo"
 		}
-		return "none", "/proc/sysinfo"
+
+		return "kvm", "proc/sysinfo"
 	}
-	_, partitionErr := d.text(deviceTree + "ibm,partition-name")
-	_, managedErr := d.text(deviceTree + "hmc-managed?")
+
+	_, partitionErr := d.readText(deviceTreeFolder + "/ibm,partition-name")
+	_, managedErr := d.readText(deviceTreeFolder + "/hmc-managed?")
+	_, vendorErr := d.readText(dmiFolder + "/sys_vendor")
+
 	switch {
-	case d.platform() == "PowerNV": // POWER without a hypervisor below it; guests are "pSeries"
-		return "none", "/proc/cpuinfo"
+	case d.readPlatform() == "PowerNV": // POWER without a hypervisor; guests are "pSeries"
+		return "none", cpuinfoFile
 	case partitionErr == nil && managedErr == nil:
-		return "powervm", "/" + deviceTree + "ibm,partition-name"
-	case d.cpuinfo.hypervisor:
-		return "vm-other", "/proc/cpuinfo"
+		return "powervm", deviceTreeFolder + "/ibm,partition-name"
+	case d.cpuinfo.isGuest:
+		return "vm-other", cpuinfoFile
+	case vendorErr == nil:
+		return "none", dmiFolder + "/"
 	}
-	if _, err := d.text(dmiFolder + "/sys_vendor"); err == nil {
-		return "none", "/" + dmiFolder + "/"
-	}
-	return "", "neither processor nor firmware says whether this is a virtual machine"
+
+	return "", "neither the processor nor the firmware reports whether this is a virtual machine"
 }
 
-// platform is POWER's line of that name, which stands behind all processors.
-func (d *detection) platform() string {
-	if d.cpuinfo.flags {
+// readPlatform returns the line "platform" of POWER's cpuinfo, which follows all processors.
+func (d *detection) readPlatform() string {
+	if d.cpuinfo.hasFlags {
 		return ""
 	}
-	data, _ := d.ReadFile("proc/cpuinfo", wholeCPUInfo)
-	for key, value := range fields(string(data)) {
-		if key == "platform" {
-			return value
-		}
-	}
-	return ""
+
+	data, _ := d.ReadFile(cpuinfoFile, wholeCPUInfo)
+
+	return findField(data, "platform")
 }
 
 func (d *detection) isEmulatedCPU() bool {
-	return d.cpuinfo.model != nil && strings.Contains(*d.cpuinfo.model, "TCG")
+	model := d.cpuinfo.model
+	return model != nil && strings.Contains(*model, "TCG")
 }
 
-// dmiHypervisor looks in the fields and the order that systemd does.
+// dmiHypervisors are the beginnings of DMI's texts on virtual machines.
+var dmiHypervisors = []struct{ prefix, kind string }{
+	{"KVM", "kvm"},
+	{"OpenStack", "kvm"},
+	{"KubeVirt", "kvm"},
+	{"Amazon EC2", "amazon"},
+	{"QEMU", "qemu"},
+	{"VMware", "vmware"},
+	{"VMW", "vmware"},
+	{"innotek GmbH", "oracle"},
+	{"VirtualBox", "oracle"},
+	{"Xen", "xen"},
+	{"Bochs", "bochs"},
+	{"Parallels", "parallels"},
+	{"BHYVE", "bhyve"},
+	{"Hyper-V", "microsoft"},
+	{"Apple Virtualization", "apple"},
+	{"Google Compute Engine", "google"},
+}
+
+// dmiHypervisor reads the fields of DMI in the order of systemd.
 func (d *detection) dmiHypervisor() (kind, file string) {
 	for _, field := range []string{"product_name", "sys_vendor", "board_vendor", "bios_vendor", "product_version"} {
-		text, err := d.text(dmiFolder + "/" + field)
-		if err != nil {
-			continue
-		}
-		for _, v := range [...]struct{ prefix, kind string }{
-			{"KVM", "kvm"}, {"OpenStack", "kvm"}, {"KubeVirt", "kvm"}, {"Amazon EC2", "amazon"}, {"QEMU", "qemu"},
-			{"VMware", "vmware"}, {"VMW", "vmware"}, {"innotek GmbH", "oracle"}, {"VirtualBox", "oracle"}, {"Xen", "xen"},
-			{"Bochs", "bochs"}, {"Parallels", "parallels"}, {"BHYVE", "bhyve"}, {"Hyper-V", "microsoft"},
-			{"Apple Virtualization", "apple"}, {"Google Compute Engine", "google"},
-		} {
+		text, _ := d.readText(dmiFolder + "/" + field)
+
+		for _, v := range dmiHypervisors {
 			if strings.HasPrefix(text, v.prefix) {
-				return v.kind, "/" + dmiFolder + "/" + field
+				return v.kind, dmiFolder + "/" + field
 			}
 		}
 	}
+
 	return "", ""
 }

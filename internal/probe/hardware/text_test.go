@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/prelet/prelet/internal/world"
 )
 
 func TestParseCPUList(t *testing.T) {
@@ -46,7 +48,7 @@ func FuzzParseCPUList(f *testing.F) {
 			return
 		}
 		if !slices.IsSorted(list) || len(slices.Compact(slices.Clone(list))) != len(list) || len(list) > maxCPU {
-			t.Errorf("parseCPUList(%q) = %v", s, list)
+			t.Errorf("parseCPUList(%q): got %v, want an error", s, list)
 		}
 		if len(list) > 0 && (list[0] < 0 || list[len(list)-1] >= maxCPU) {
 			t.Errorf("parseCPUList(%q) goes from %d to %d", s, list[0], list[len(list)-1])
@@ -55,7 +57,10 @@ func FuzzParseCPUList(f *testing.F) {
 }
 
 func TestParseMeminfo(t *testing.T) {
-	got := parseMeminfo("MemTotal:       16384 kB\nHugePages_Total:   12\nNode 1 MemFree:  1 kB\nDirectMap: x kB\nMemTotal: 1 kB\nBad: -4 kB\nHuge: 9007199254740993 kB\n")
+	got := parseMeminfo(
+		"MemTotal:       16384 kB\nHugePages_Total:   12\nNode 1 MemFree:  1 kB\nDirectMap: x kB\nMemTotal: 1 " +
+			"kB\nBad: -4 kB\nHuge: 9007199254740993 kB\n",
+	)
 	want := map[string]int64{"MemTotal": 16384 * 1024, "HugePages_Total": 12, "MemFree": 1024}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -67,7 +72,7 @@ func FuzzParseMeminfo(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		for key, n := range parseMeminfo(s) {
 			if n < 0 {
-				t.Errorf("%q is %d", key, n)
+				t.Errorf("%q: got %d, want no negative number", key, n)
 			}
 		}
 	})
@@ -80,19 +85,58 @@ func TestParseCPUInfo(t *testing.T) {
 		hypervisor    bool
 		processors    []int
 	}{
-		"x86":                     {"processor\t: 0\nvendor_id\t: AuthenticAMD\nmodel name\t: AMD EPYC\nflags\t\t: fpu hypervisor\n\nprocessor\t: 1\nmodel name\t: other\n", "AuthenticAMD", "AMD EPYC", true, []int{0, 1}},
-		"arm":                     {"processor\t: 0\nFeatures\t: fp\nCPU implementer\t: 0x41\n", "ARM", nil, false, []int{0}},
-		"arm, a server":           {"processor\t: 0\nCPU implementer\t: 0x41\nCPU architecture: 8\nCPU part\t: 0xd0c\n\nprocessor\t: 1\nCPU implementer\t: 0x41\nCPU part\t: 0xd40\n", "ARM", "Neoverse-N1", false, []int{0, 1}},
-		"arm, nobody's":           {"processor\t: 0\nCPU implementer\t: 0x00\nCPU part\t: 0xd0c\n", nil, nil, false, []int{0}},
-		"power":                   {"processor\t: 0\ncpu\t\t: POWER9, altivec supported\n", nil, "POWER9, altivec supported", false, []int{0}},
-		"s390x":                   {"vendor_id       : IBM/S390\ncpu number      : 3\n", "IBM/S390", nil, false, []int{3}},
+		"x86": {
+			"processor\t: 0\nvendor_id\t: AuthenticAMD\nmodel name\t: AMD EPYC\nflags\t\t: fpu " +
+				"hypervisor\n\nprocessor\t: 1\nmodel name\t: other\n",
+			"AuthenticAMD",
+			"AMD EPYC",
+			true,
+			[]int{0, 1},
+		},
+		"arm": {
+			"processor\t: 0\nFeatures\t: fp\nCPU implementer\t: 0x41\n",
+			"ARM",
+			nil,
+			false,
+			[]int{0},
+		},
+		"arm, a server": {
+			"processor\t: 0\nCPU implementer\t: 0x41\nCPU architecture: 8\nCPU part\t: 0xd0c\n\nprocessor\t: " +
+				"1\nCPU implementer\t: 0x41\nCPU part\t: 0xd40\n",
+			"ARM",
+			"Neoverse-N1",
+			false,
+			[]int{0, 1},
+		},
+		"arm, nobody's": {
+			"processor\t: 0\nCPU implementer\t: 0x00\nCPU part\t: 0xd0c\n",
+			nil,
+			nil,
+			false,
+			[]int{0},
+		},
+		"power": {
+			"processor\t: 0\ncpu\t\t: POWER9, altivec supported\n",
+			nil,
+			"POWER9, altivec supported",
+			false,
+			[]int{0},
+		},
+		"s390x": {
+			"vendor_id       : IBM/S390\ncpu number      : 3\n",
+			"IBM/S390",
+			nil,
+			false,
+			[]int{3},
+		},
 		"nothing":                 {"", nil, nil, false, []int{}},
 		"flags of the first only": {"flags : fpu\n\nflags : hypervisor\n", nil, nil, false, []int{}},
 	}
 	for name, tt := range tests {
 		got := parseCPUInfo(tt.in)
-		if value(got.vendor) != tt.vendor || value(got.model) != tt.model || got.hypervisor != tt.hypervisor || !slices.Equal(got.processors, tt.processors) {
-			t.Errorf("%s: %v %v %v %v", name, value(got.vendor), value(got.model), got.hypervisor, got.processors)
+		if value(got.vendor) != tt.vendor || value(got.model) != tt.model || got.isGuest != tt.hypervisor ||
+			!slices.Equal(got.processors, tt.processors) {
+			t.Errorf("%s: %v %v %v %v", name, value(got.vendor), value(got.model), got.isGuest, got.processors)
 		}
 	}
 }
@@ -101,17 +145,17 @@ func FuzzParseCPUInfo(f *testing.F) {
 	f.Add("processor\t: 0\nvendor_id\t: GenuineIntel\nflags : hypervisor")
 	f.Fuzz(func(t *testing.T, s string) {
 		info := parseCPUInfo(s)
-		if info.hypervisor && !info.flags || !slices.IsSorted(info.processors) {
+		if info.isGuest && !info.hasFlags || !slices.IsSorted(info.processors) {
 			t.Errorf("%+v", info)
 		}
 		if info.model != nil && !strings.Contains(s, *info.model) {
-			t.Errorf("model %q is not in the text", *info.model)
+			t.Errorf("got the model %q, want one that is in the text", *info.model)
 		}
 	})
 }
 
 func TestBinaryQuantity(t *testing.T) {
-	for kib, want := range map[int64]string{64: "64Ki", 1024: "1Mi", 2048: "2Mi", 32768: "32Mi", 524288: "512Mi", 1048576: "1Gi", 16777216: "16Gi", 1 << 30: "1Ti", 1 << 40: "1024Ti"} {
+	for kib, want := range map[int64]string{64: "64Ki", 1024: "1Mi", 2048: "2Mi", 32768: "32Mi", 524288: "512Mi", 1048576: "1Gi", 16777216: "16Gi", 1 << 30: "1Ti", 1 << 40: "1Pi"} {
 		if got := binaryQuantity(kib); got != want {
 			t.Errorf("%d KiB is %s, want %s", kib, got, want)
 		}
@@ -119,44 +163,62 @@ func TestBinaryQuantity(t *testing.T) {
 }
 
 func TestParseOSRelease(t *testing.T) {
-	os := operatingSystem(parseOSRelease("# a comment\nNAME=\"Rocky Linux\"\nID='rocky'\nID_LIKE=\"rhel centos\"\nVERSION_ID=9.4\nPRETTY_NAME=\"a \\\"b\\\" \\$c \\\\ \\n\"\n=x\nnoise\n"))
-	if value(os.ID) != "rocky" || value(os.VersionID) != "9.4" || value(os.Name) != `a "b" $c \ \n` || !slices.Equal(os.IDLike, []string{"rhel", "centos"}) {
+	os := osRelease(t, "# a comment\nNAME=\"Rocky Linux\"\nID='rocky'\nID_LIKE=\"rhel centos\"\n"+
+		"VERSION_ID=9.4\nPRETTY_NAME=\"a \\\"b\\\" \\$c \\\\ \\n\"\n=x\nnoise\n")
+	if value(os.ID) != "rocky" || value(os.VersionID) != "9.4" || value(os.Name) != `a "b" $c \ \n` ||
+		!slices.Equal(os.IDLike, []string{"rhel", "centos"}) {
 		t.Errorf("got %v %v %v %v", value(os.ID), value(os.VersionID), value(os.Name), os.IDLike)
 	}
-	os = operatingSystem(parseOSRelease("ID=\"\n")) // a quote that never ends is a character
-	if value(os.ID) != `"` || os.VersionID != nil || value(os.Name) != "Linux" || os.IDLike == nil {
-		t.Errorf("got %v %v %v %v", value(os.ID), value(os.VersionID), value(os.Name), os.IDLike)
+	os = osRelease(t, "ID=\"\"\nVERSION_ID=\n") // an empty value counts as missing
+	if value(os.ID) != "linux" || os.VersionID != nil || value(os.Name) != "Linux" || os.IDLike == nil {
+		t.Errorf("got %v %v %v %v, want the defaults", value(os.ID), value(os.VersionID), value(os.Name), os.IDLike)
 	}
-	if os = operatingSystem(nil); value(os.ID) != "linux" {
-		t.Errorf("without ID the manual says linux, got %v", value(os.ID))
+	os = osRelease(t, "\ufeffID=suse\nPRETTY_NAME=\"Caf\xe9 \x00Linux\"\n") // other encodings
+	if value(os.ID) != "suse" || value(os.Name) != "Caf\ufffd Linux" {
+		t.Errorf("in Latin-1 with a byte order mark: got %v, %q; want suse and the name", value(os.ID), value(os.Name))
+	}
+	if os = osRelease(t, ""); value(os.ID) != "linux" {
+		t.Errorf("without ID: got %v, want linux", value(os.ID))
 	}
 }
 
 func FuzzParseOSRelease(f *testing.F) {
 	f.Add("ID=\"debian\"\nVERSION_ID='12'\n")
 	f.Fuzz(func(t *testing.T, s string) {
-		os := operatingSystem(parseOSRelease(s))
-		if os.ID == nil || os.IDLike == nil || os.Name == nil {
-			t.Errorf("%+v", os)
+		release, err := parseOSRelease(s)
+		if err != nil {
+			return
 		}
-		for key, v := range parseOSRelease(s) {
-			if key == "" || len(v) > len(s) || strings.Contains(v, "\n") {
-				t.Errorf("%q = %q", key, v)
-			}
+		os := newOS(release)
+		if os.ID == nil || os.IDLike == nil || os.Name == nil {
+			t.Errorf("got %+v, want an ID, a list and a name", os)
 		}
 	})
 }
 
+func osRelease(t *testing.T, text string) world.OS {
+	t.Helper()
+	release, err := parseOSRelease(text)
+	if err != nil {
+		t.Fatalf("got %v, want an os-release", err)
+	}
+	return newOS(release)
+}
+
 func TestParsePCIAddress(t *testing.T) {
 	for _, good := range []string{"0000:1b:00.0", "20000:01:00.0", "abcd1234:00:1f.7"} {
-		if _, ok := parsePCIAddress(good); !ok {
-			t.Errorf("%s is refused", good)
+		if !pciAddress.MatchString(good) {
+			t.Errorf("%s: got no address, want one", good)
 		}
 	}
 	for _, bad := range []string{"", "1b:00.0", "0000:1b:00", "0000:1b:00.00", "0000:1b.00:0", "000g:1b:00.0", "123456789:1b:00.0", "0000:1b:00.0 ", ":0000:1b:00.0"} {
-		if a, ok := parsePCIAddress(bad); ok {
-			t.Errorf("%q is taken for %v", bad, a)
+		if pciAddress.MatchString(bad) {
+			t.Errorf("%q: got an address, want none", bad)
 		}
+	}
+	sorted := []string{"0000:1b:00.0", "0000:1b:00.1", "0000:ab:00.0", "ffff:00:00.0", "10000:01:00.0"}
+	if !slices.IsSortedFunc(sorted, compareAddresses) {
+		t.Errorf("got another order, want %v", sorted)
 	}
 }
 
@@ -170,11 +232,11 @@ func FuzzParseAddresses(f *testing.F) {
 		}
 		for name, prefixes := range addresses {
 			if !isInterfaceName(name) || strings.ContainsAny(name, "/\x00") {
-				t.Errorf("name %q", name)
+				t.Errorf("got the name %q, want a valid one", name)
 			}
 			for _, p := range prefixes {
 				if !p.IsValid() {
-					t.Errorf("%s: %v", name, p)
+					t.Errorf("%s: got %v, want a valid address", name, p)
 				}
 			}
 		}

@@ -1,6 +1,7 @@
 package hardware
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,15 +9,17 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// configLimit is the maximum size in bytes of one file of a container runtime's configuration. The parser's time grows
-// with the square of the number of tables; a file of this size takes at most a second.
+// configLimit is the maximum size in bytes of one file of a container runtime's configuration. The parser's time
+// grows with the square of the number of tables; a file of this size takes at most a second.
 const configLimit = 128 << 10
 
 // invalidTOMLError is a configuration file that its runtime cannot read either. It never contains text of the file,
 // which may hold passwords of registries.
 type invalidTOMLError struct{ file, reason string }
 
-func (e *invalidTOMLError) Error() string { return "/" + e.file + " " + e.reason }
+func (e *invalidTOMLError) Error() string {
+	return "/" + e.file + " " + e.reason
+}
 
 // readTOML reads one file of a container runtime's configuration, unless the context has ended.
 func (d *detection) readTOML(name string) (table, error) {
@@ -30,20 +33,23 @@ func (d *detection) readTOML(name string) (table, error) {
 	}
 
 	if len(data) > configLimit {
-		return nil, &invalidTOMLError{name, fmt.Sprintf("is larger than %d KiB, the most that is read", configLimit>>10)}
+		return nil, &invalidTOMLError{name, fmt.Sprintf("is larger than %d KiB, which is the limit", configLimit>>10)}
 	}
 
 	values, err := parseTOML(data)
-	if decodeErr := (*toml.DecodeError)(nil); errors.As(err, &decodeErr) {
+	if err == nil {
+		return values, nil
+	}
+
+	reason := "is not valid TOML"
+
+	var decodeErr *toml.DecodeError
+	if errors.As(err, &decodeErr) {
 		line, column := decodeErr.Position()
-		return nil, &invalidTOMLError{name, fmt.Sprintf("is not valid TOML: line %d, column %d", line, column)}
+		reason += fmt.Sprintf(": line %d, column %d", line, column)
 	}
 
-	if err != nil {
-		return nil, &invalidTOMLError{name, "is not valid TOML"}
-	}
-
-	return values, nil
+	return nil, &invalidTOMLError{name, reason}
 }
 
 // table is a TOML document, or a table in one.
@@ -88,15 +94,17 @@ func (t table) list(path ...string) []string {
 	}
 }
 
-// text returns a scalar as text, or absent if it is not set or empty.
-func (t table) text(absent string, path ...string) string {
-	if values := t.list(path...); len(values) == 1 && values[0] != "" {
-		return values[0]
+// text returns a scalar as text, or fallback if it is not set or empty.
+func (t table) text(fallback string, path ...string) string {
+	values := t.list(path...)
+	if len(values) != 1 {
+		return fallback
 	}
-	return absent
+
+	return cmp.Or(values[0], fallback)
 }
 
-// merge sets in t what another document sets; of a value that both set, the other's counts.
+// merge sets the values of another document, which override those of t.
 func (t table) merge(other table) {
 	for key, value := range other {
 		below, isTable := t[key].(map[string]any)

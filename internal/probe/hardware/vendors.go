@@ -1,99 +1,59 @@
 package hardware
 
-// vendorName is the vendor of a PCI vendor id, in lower case, one word, as sites write it. Empty: not known.
-// Virtual machines' cards go by the name of who owns the id: virtio is "redhat". Source: pci.ids 2026.10.24.
-func vendorName(id string) string {
-	switch id {
-	case "1002", "1022":
-		return "amd"
-	case "8086":
-		return "intel"
-	case "10de":
-		return "nvidia"
-	case "15b3":
-		return "mellanox"
-	case "14e4":
-		return "broadcom"
-	case "1d0f":
-		return "amazon"
-	case "1ae0":
-		return "google"
-	case "1414":
-		return "microsoft"
-	case "1af4", "1b36":
-		return "redhat"
-	case "15ad":
-		return "vmware"
-	case "5853":
-		return "xen"
-	case "1da3":
-		return "habana"
-	case "10ee":
-		return "xilinx"
-	case "1172":
-		return "altera"
-	case "19e5":
-		return "huawei"
-	case "cabc":
-		return "cambricon"
-	case "1e60":
-		return "hailo"
-	case "1ed5":
-		return "moorethreads"
-	case "1e3e":
-		return "iluvatar"
-	case "1e36":
-		return "enflame"
-	case "1d94":
-		return "hygon"
-	case "1014":
-		return "ibm"
-	case "1077":
-		return "qlogic"
-	case "10df", "19a2":
-		return "emulex"
-	case "10ec":
-		return "realtek"
-	case "11ab", "1d6a":
-		return "marvell"
-	case "1425":
-		return "chelsio"
-	case "1924":
-		return "solarflare"
-	case "177d":
-		return "cavium"
-	case "1137":
-		return "cisco"
-	case "1dd8":
-		return "pensando"
-	case "18f4":
-		return "napatech"
-	case "168c", "17cb", "1969":
-		return "qualcomm"
-	case "14c3":
-		return "mediatek"
-	case "1a03":
-		return "aspeed"
-	case "102b":
-		return "matrox"
-	}
-	return ""
+// vendorNames are the vendors of PCI vendor ids, in lower case, one word, as sites write them. The cards of virtual
+// machines have the name of the owner of the id: virtio is "redhat". Source: pci.ids 2026.10.24.
+var vendorNames = map[string]string{
+	"1002": "amd",
+	"1014": "ibm",
+	"1022": "amd",
+	"102b": "matrox",
+	"1077": "qlogic",
+	"10de": "nvidia",
+	"10df": "emulex",
+	"10ec": "realtek",
+	"10ee": "xilinx",
+	"1137": "cisco",
+	"1172": "altera",
+	"11ab": "marvell",
+	"1414": "microsoft",
+	"1425": "chelsio",
+	"14c3": "mediatek",
+	"14e4": "broadcom",
+	"15ad": "vmware",
+	"15b3": "mellanox",
+	"168c": "qualcomm",
+	"177d": "cavium",
+	"17cb": "qualcomm",
+	"18f4": "napatech",
+	"1924": "solarflare",
+	"1969": "qualcomm",
+	"19a2": "emulex",
+	"19e5": "huawei",
+	"1a03": "aspeed",
+	"1ae0": "google",
+	"1af4": "redhat",
+	"1b36": "redhat",
+	"1d0f": "amazon",
+	"1d6a": "marvell",
+	"1d94": "hygon",
+	"1da3": "habana",
+	"1dd8": "pensando",
+	"1e36": "enflame",
+	"1e3e": "iluvatar",
+	"1e60": "hailo",
+	"1ed5": "moorethreads",
+	"5853": "xen",
+	"8086": "intel",
+	"cabc": "cambricon",
 }
 
-// vendorPrefixes are what a name begins with when its vendor has put itself in front: a label "nvidia-<model>" must not
+// vendorPrefixes are the beginnings of names that already contain the vendor: a label "nvidia-<model>" must not
 // become "nvidia-nvidia-…".
-func vendorPrefixes(vendorID string) []string {
-	switch vendorID {
-	case "10de":
-		return []string{"NVIDIA "}
-	case "1002", "1022":
-		return []string{"AMD "}
-	case "8086":
-		return []string{"Intel(R) ", "Intel "}
-	case "1da3":
-		return []string{"Habana "}
-	case "1d0f":
-		return []string{"AWS ", "Amazon "}
-	}
-	return nil
+var vendorPrefixes = map[string][]string{
+	"10de": {"NVIDIA "},
+	"1002": {"AMD "},
+	"1022": {"AMD "},
+	"8086": {"Intel(R) ", "Intel "},
+	"1da3": {"Habana "},
+	"1d0f": {"AWS ", "Amazon "},
 }

@@ -3,137 +3,135 @@ package hardware
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 )
 
-// Clock is what waiting needs of time.
-type Clock interface {
-	Now() time.Time
-	After(time.Duration) <-chan time.Time
-}
-
-type realClock struct{}
-
-func (realClock) Now() time.Time                         { return time.Now() }
-func (realClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
-
-// Missing is what did not come up in time, in the order in which it was asked for.
+// Missing are the links and drivers that were not available in time, in the order of the request.
 type Missing struct {
-	Links   []string      // interfaces that are not there or have no link
+	Links   []string      // interfaces that do not exist or have no link
 	Drivers []string      // drivers that are not loaded or have no device
-	Waited  time.Duration // how long was waited for them; 0 of a recorded tree, which does not change
+	Waited  time.Duration // 0 for a recorded tree, which does not change
 }
 
-// None says that everything came up.
-func (m Missing) None() bool { return len(m.Links)+len(m.Drivers) == 0 }
+// None reports whether nothing is missing.
+func (m Missing) None() bool {
+	return len(m.Links) == 0 && len(m.Drivers) == 0
+}
 
-// waitInterval is how often a link is looked at: the training of a fast link takes seconds.
+// waitInterval is the time between two checks. A fast link needs seconds for its training.
 const waitInterval = 100 * time.Millisecond
 
-// WaitFor returns when all links are up and all drivers have a device, at the latest after timeout, and in time for a
-// detection before ctx ends; it says what was still missing then. A file that hangs counts as missing and is left behind.
-// A recorded tree does not change, so it is looked at once. The error is of a root that cannot be opened.
+// WaitFor returns when all links are up and all drivers have a device, after the timeout, or early enough for a
+// detection before ctx ends. It returns the links and drivers that are missing then. A file that hangs counts as
+// missing and is abandoned. A recorded tree is checked once. It fails only if the root cannot be opened.
 func WaitFor(ctx context.Context, o Options, links, drivers []string, timeout time.Duration) (Missing, error) {
-	tree, live, done, err := o.open()
+	tree, isLive, done, err := o.openTree()
 	if err != nil {
 		return Missing{}, err
 	}
-	clock := o.Clock
-	if clock == nil {
-		clock = realClock{}
-	}
-	switch deadline, ok := ctx.Deadline(); {
-	case !live:
-		timeout = 0
-	case ok:
-		timeout = min(timeout, beforeDetecting(deadline.Sub(clock.Now())))
-	}
 	defer done()
-	return poll(ctx, tree, clock, links, drivers, timeout), nil
+
+	deadline, hasDeadline := ctx.Deadline()
+
+	switch {
+	case !isLive:
+		timeout = 0
+	case hasDeadline:
+		left := time.Until(deadline)
+		reserved := min(timeToDetect, left/2)
+		timeout = min(timeout, max(0, left-reserved))
+	}
+
+	return poll(ctx, tree, links, drivers, timeout), nil
 }
 
-// timeToDetect is kept for looking at the machine after waiting: milliseconds on an idle machine, more on one that boots.
+// timeToDetect is reserved for the detection after waiting. It takes milliseconds on an idle machine, and more
+// during a boot.
 const timeToDetect = 2 * time.Second
 
-// beforeDetecting is how much of the time that is left may be waited.
-func beforeDetecting(left time.Duration) time.Duration {
-	return max(0, left-min(timeToDetect, left/2))
-}
+// minCheckTime is the time for one check after the timeout. A check reads a few files.
+const minCheckTime = time.Second
 
-// poll looks until nothing is missing or time is up. What hangs it leaves behind.
-func poll(ctx context.Context, tree Tree, clock Clock, links, drivers []string, timeout time.Duration) Missing {
+// poll checks until nothing is missing or the timeout expires. A check that hangs is abandoned.
+func poll(ctx context.Context, tree Tree, links, drivers []string, timeout time.Duration) Missing {
 	d := &detection{ctx: ctx, Tree: tree}
-	m := Missing{Links: links, Drivers: drivers}
-	start := clock.Now()
+	start := time.Now()
+	missing := Missing{Links: links, Drivers: drivers}
+
 	for {
-		looked := make(chan Missing, 1)
+		// All are checked each time, because a link can go down again.
+		checked := make(chan Missing, 1)
+
 		go func() {
-			// All are looked at each time: a link that came up and went down again is not up.
-			looked <- Missing{
+			checked <- Missing{
 				Links:   slices.DeleteFunc(slices.Clone(links), d.isLinkUp),
 				Drivers: slices.DeleteFunc(slices.Clone(drivers), d.hasDevice),
 			}
 		}()
-		patience := time.NewTimer(max(timeout-clock.Now().Sub(start), lookPatience))
+
+		limit := max(timeout-time.Since(start), minCheckTime)
+		isHanging := false
+
 		select {
-		case m = <-looked:
-			patience.Stop()
+		case missing = <-checked:
+		case <-time.After(limit):
+			isHanging = true
 		case <-ctx.Done():
-			patience.Stop()
-			return m
-		case <-patience.C:
-			m.Waited = clock.Now().Sub(start)
-			return m
+			return missing
 		}
-		m.Waited = clock.Now().Sub(start)
-		left := timeout - m.Waited
-		if m.None() || left <= 0 {
-			return m
+
+		missing.Waited = time.Since(start)
+		left := timeout - missing.Waited
+
+		if isHanging || missing.None() || left <= 0 {
+			return missing
 		}
+
 		select {
-		case <-clock.After(min(waitInterval, left)):
+		case <-time.After(min(waitInterval, left)):
 		case <-ctx.Done():
-			return m
+			return missing
 		}
 	}
 }
-
-// lookPatience is how long one look may take when no time is left: it is a handful of files.
-const lookPatience = time.Second
 
 func (d *detection) isLinkUp(name string) bool {
 	if !isInterfaceName(name) {
 		return false
 	}
-	silent := &detection{ctx: d.ctx, Tree: d.Tree} // a link that is not there yet is no news
-	link := silent.link(name, "")
+
+	// The reasons of a link that does not exist yet are not reported, so they are noted in a copy.
+	quiet := &detection{ctx: d.ctx, Tree: d.Tree}
+	link := quiet.readLinkState(name, "")
+
 	return link != nil && *link == "up"
 }
 
-// hasDevice looks on every bus: mlx5_core is of pci, virtio_net of virtio, hv_netvsc of vmbus.
+// hasDevice reports whether a driver has a device on any bus: mlx5_core is on pci, virtio_net on virtio, hv_netvsc on
+// vmbus.
 func (d *detection) hasDevice(driver string) bool {
 	if !isFileName(driver) {
 		return false
 	}
+
 	buses, _ := d.ReadDir("sys/bus")
 	for _, bus := range buses {
 		folder := "sys/bus/" + bus + "/drivers/" + driver
-		entries, err := d.ReadDir(folder)
-		if err != nil {
-			continue
-		}
+
+		entries, _ := d.ReadDir(folder)
 		for _, entry := range entries {
-			if entry == "module" {
-				continue
-			}
-			if _, err := d.ReadLink(folder + "/" + entry); err == nil {
-				return true // besides its module, a driver links to nothing but its devices
+			// A driver has links to its module and its devices only.
+			if _, err := d.ReadLink(folder + "/" + entry); err == nil && entry != "module" {
+				return true
 			}
 		}
 	}
+
 	return false
 }
 
 func isFileName(s string) bool {
-	return s != "" && s != "." && s != ".." && !slices.ContainsFunc([]byte(s), func(c byte) bool { return c == '/' || c == 0 })
+	isFolder := s == "" || s == "." || s == ".."
+	return !isFolder && !strings.ContainsAny(s, "/\x00")
 }

@@ -7,62 +7,71 @@ import (
 	"sync/atomic"
 )
 
-// watchedTree says what is being read now, so that somebody else can see that it hangs, and refuses what has hung before.
+// watchedTree publishes the file that is being read, so that another goroutine can detect a hanging read, and refuses
+// devices that hung before.
 type watchedTree struct {
 	Tree
-	hung   []string // devices and files that did not answer
-	asked  atomic.Int64
-	inside atomic.Pointer[string] // nil between two files
+	hung    []string // devices and files that hung
+	asked   atomic.Int64
+	current atomic.Pointer[string] // the file that is being read, nil between two files
 }
 
 var errHung = errors.New("it did not answer in time")
 
-func (t *watchedTree) enter(name string) error {
+// watch calls read while it publishes the name, unless the file or its device hung before.
+func watch[T any](t *watchedTree, name string, read func() (T, error)) (value T, err error) {
 	for _, h := range t.hung {
-		if rest, below := strings.CutPrefix(name, h); below && (rest == "" || rest[0] == '/') {
-			return &fs.PathError{Op: "read", Path: name, Err: errHung}
+		if name == h || strings.HasPrefix(name, h+"/") {
+			return value, &fs.PathError{Op: "read", Path: name, Err: errHung}
 		}
 	}
+
 	t.asked.Add(1)
-	t.inside.Store(&name)
-	return nil
+	t.current.Store(&name)
+	defer t.current.Store(nil)
+
+	return read()
 }
 
-func (t *watchedTree) leave() { t.inside.Store(nil) }
-
+// ReadFile implements Tree.
 func (t *watchedTree) ReadFile(name string, limit int) ([]byte, error) {
-	if err := t.enter(name); err != nil {
-		return nil, err
-	}
-	defer t.leave()
-	return t.Tree.ReadFile(name, limit)
+	return watch(t, name, func() ([]byte, error) {
+		return t.Tree.ReadFile(name, limit)
+	})
 }
 
+// ReadDir implements Tree.
 func (t *watchedTree) ReadDir(name string) ([]string, error) {
-	if err := t.enter(name); err != nil {
-		return nil, err
-	}
-	defer t.leave()
-	return t.Tree.ReadDir(name)
+	return watch(t, name, func() ([]string, error) {
+		return t.Tree.ReadDir(name)
+	})
 }
 
+// ReadLink implements Tree.
 func (t *watchedTree) ReadLink(name string) (string, error) {
-	if err := t.enter(name); err != nil {
-		return "", err
-	}
-	defer t.leave()
-	return t.Tree.ReadLink(name)
+	return watch(t, name, func() (string, error) {
+		return t.Tree.ReadLink(name)
+	})
 }
 
-// deviceOf is what to give up with a file that hangs: all of the device that it belongs to, because the next of its files
-// would hang as long, or else the file alone.
+// deviceOf returns the folder of the device that a file belongs to, because its other files would hang, too. It
+// returns the file if it belongs to none.
 func deviceOf(name string) string {
-	for _, folder := range []string{pciFolder, netFolder, "proc/driver/nvidia/gpus", kfdNodes, cpuFolder, nodesFolder} {
-		if rest, below := strings.CutPrefix(name, folder+"/"); below {
-			if device, _, inside := strings.Cut(rest, "/"); inside {
-				return folder + "/" + device
-			}
+	for _, folder := range []string{
+		pciFolder,
+		netFolder,
+		"proc/driver/nvidia/gpus",
+		kfdNodes,
+		cpuFolder,
+		nodesFolder,
+	} {
+		rest, isBelow := strings.CutPrefix(name, folder+"/")
+		device, _, isInside := strings.Cut(rest, "/")
+
+		if isBelow && isInside {
+			return folder + "/" + device
 		}
 	}
+
 	return name
 }

@@ -1,18 +1,19 @@
 package joined
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/prelet/prelet/internal/probe/cluster"
 )
 
-// Cluster is the cluster that a node is a member of already, by its kubelet.conf: for a first site.
+// Cluster is the cluster of a joined node, according to its kubelet.conf.
 type Cluster struct {
 	Server string
 	Hashes []string // pins of every CA in it
 }
 
-// Cluster reads the cluster that the node is a member of. The error of a file that cannot be read is its fault.
+// Cluster reads the cluster that the node has joined. The error of a file that cannot be read is its fault.
 func (n Node) Cluster() (Cluster, error) {
 	text, f := n.Root.TrustedText(Conf)
 	if f != nil {
@@ -22,22 +23,25 @@ func (n Node) Cluster() (Cluster, error) {
 	if err != nil {
 		return Cluster{}, fmt.Errorf("%s %w", Conf, err)
 	}
+
 	ca, f := n.Material(k.Cluster.CertificateAuthorityData, k.Cluster.CertificateAuthority)
 	if f != nil {
 		return Cluster{}, f
 	}
-	h, err := CAHashes(ca)
+	hashes, err := CAHashes(ca)
 	if err != nil {
 		return Cluster{}, fmt.Errorf("%s: %w", Conf, err)
 	}
-	return Cluster{k.Cluster.Server, h}, nil
+
+	return Cluster{k.Cluster.Server, hashes}, nil
 }
 
-// CAHashes are the pins of the certificates in a PEM text.
+// CAHashes returns the pins of the certificates in a PEM text.
 func CAHashes(pem []byte) ([]string, error) {
-	h, err := cluster.CAHashes(pem)
-	if err == nil && len(h) == 0 {
-		err = fmt.Errorf("there is no CA certificate in it")
+	hashes, err := cluster.CAHashes(pem)
+	if err == nil && len(hashes) == 0 {
+		err = errors.New("it contains no CA certificate")
 	}
-	return h, err
+
+	return hashes, err
 }

@@ -1,5 +1,6 @@
-// Package joined reads whether a node has joined its cluster, and as whom: kubelet.conf, what it names, and what the
-// kubelet keeps of it. It reads files of the node only. What it returns of a key is whether it fits.
+// Package joined reads whether a node has joined its cluster, and under which name: kubelet.conf, the certificate and
+// key that it names, and the kubelet's own files. Identity returns what prelet and the kubelet conclude from them.
+// The package must not read anything but files of the node, and must not return a private key.
 package joined
 
 import (
@@ -20,131 +21,150 @@ import (
 )
 
 const (
-	// Conf is the kubeconfig that a kubelet writes when it begins to join. It names the certificate before there is
-	// one.
+	// Conf is the kubeconfig that a kubelet writes when it begins to join. It names the certificate before that exists.
 	Conf = "/etc/kubernetes/kubelet.conf"
-	// BootstrapConf is what it joins with.
+	// BootstrapConf is the kubeconfig that a kubelet joins with.
 	BootstrapConf = "/etc/kubernetes/bootstrap-kubelet.conf"
-	kubeletDir    = "/var/lib/kubelet"
-	kubeletPKI    = kubeletDir + "/pki"
-	kubeadmEnv    = kubeletDir + "/kubeadm-flags.env"
-	nodeUser      = "system:node:"
+
+	kubeletDir = "/var/lib/kubelet"
+	kubeletPKI = kubeletDir + "/pki"
+	kubeadmEnv = kubeletDir + "/kubeadm-flags.env"
+	nodeUser   = "system:node:"
 )
 
 // Node is the node below a root.
 type Node struct {
 	Root     nodefile.Root
-	Now      func() time.Time // certificates are judged by it
-	Recorded bool             // the hardware is another machine's, so this machine's name says nothing
+	Now      func() time.Time // the time at which certificates must be valid
+	Recorded bool             // the hardware is another machine's, so this machine's host name does not count
 }
 
-// Identity is what kubelet.conf gives its bearer.
+// Identity is the identity of a node according to kubelet.conf.
 type Identity struct {
-	There  bool         // the file is
-	Flaw   string       // why nobody can join with it; "" for none
+	Exists bool         // the file exists
+	Flaw   string       // why a kubelet cannot use it; "" if it can
 	Denied *fault.Fault // this user may not read all of it
-	Loose  *fault.Fault // others may change some of it: whether the node has joined is still what it holds, as for the kubelet
-	Node   string       // system:node:NAME; "" for a certificate of another kind
-	dir    string       // of the certificate, where that is a file
+	Loose  *fault.Fault // other users may change a part of it; it counts nevertheless, as for the kubelet
+	Node   string       // NAME of system:node:NAME; "" for a certificate of another kind
+	dir    string       // folder of the certificate, if that is a file
 	since  time.Time    // when it was written
 }
 
-// Joined says whether the node has joined, by its files alone, and what speaks for or against it.
+// Joined reports whether the node has joined, by its files alone, and why.
 func (h Identity) Joined() (bool, string) {
 	if h.Flaw != "" {
 		return false, h.Flaw
 	}
+
 	return true, Conf + " is there and not expired"
 }
 
-// Before says whether it was written before a moment that is known.
+// Before reports whether the identity was written before t. It is false if one of the two times is unknown.
 func (h Identity) Before(t time.Time) bool {
 	return !h.since.IsZero() && !t.IsZero() && h.since.Before(t)
 }
 
-// Identity reads kubelet.conf and what it names. The rules are the kubelet's own, by which it bootstraps anew or does
-// not (pkg/kubelet/certificate/bootstrap, isClientConfigStillValid).
+// Identity reads kubelet.conf and the files that it names. The rules are those by which the kubelet decides whether to
+// bootstrap again (pkg/kubelet/certificate/bootstrap, isClientConfigStillValid).
 func (n Node) Identity() Identity {
-	h := Identity{There: true, since: n.modified(Conf)}
+	h := Identity{Exists: true, since: n.modTime(Conf)}
 	text, f := h.read(n.Root, Conf)
-	switch {
-	case f != nil && f.Code == fault.Absent:
+	if f != nil && f.Code == fault.Absent {
 		return Identity{Flaw: "there is no " + Conf}
-	case f != nil:
-		h.Flaw, h.Denied = f.Why, deniedOnly(f)
+	}
+	if f != nil {
+		h.setFault("", f)
 		return h
 	}
+
 	c, err := cluster.ParseKubeconfig([]byte(text))
 	if err != nil {
 		h.Flaw = Conf + " " + err.Error()
 		return h
 	}
-	read := func(file string) (string, *fault.Fault) { return h.read(n.Root, file) }
-	certPEM, f := material(c.User.ClientCertificateData, c.User.ClientCertificate, read)
-	if f != nil {
-		h.Flaw, h.Denied = Conf+" names a certificate that cannot be read: "+f.Why, deniedOnly(f)
-		return h
-	}
-	if file := c.User.ClientCertificate; len(c.User.ClientCertificateData) == 0 && file != "" {
-		h.dir, h.since = path.Dir(absolute(file)), n.modified(n.InRoot(absolute(file)))
-	}
-	if len(certPEM) == 0 {
-		if !c.HasIdentity() {
-			h.Flaw = Conf + " holds no credentials"
-		}
-		return h
-	}
-	if h.Node, h.Flaw = n.Certificate(certPEM); h.Flaw != "" {
-		return h
-	}
-	keyPEM, f := material(c.User.ClientKeyData, c.User.ClientKey, read)
-	switch {
-	case f != nil:
-		h.Flaw, h.Denied = Conf+" names a key that cannot be read: "+f.Why, deniedOnly(f)
-	case len(keyPEM) == 0:
-		h.Flaw = Conf + " has a certificate and no key"
-	default:
-		if _, err := tls.X509KeyPair(certPEM, keyPEM); err != nil { // not told: it may quote the key
-			h.Flaw = "the certificate and the key of " + Conf + " do not belong together"
-		}
-	}
+	h.readPair(n, c)
+
 	return h
 }
 
-// read reads a file of the identity, and keeps the first fault of one that others may change.
+// readPair reads the certificate and the key of a kubeconfig.
+func (h *Identity) readPair(n Node, c cluster.Kubeconfig) {
+	read := func(file string) (string, *fault.Fault) { return h.read(n.Root, file) }
+	certPEM, f := readMaterial(c.User.ClientCertificateData, c.User.ClientCertificate, read)
+	if f != nil {
+		h.setFault(Conf+" names a certificate that cannot be read: ", f)
+		return
+	}
+
+	if file := c.User.ClientCertificate; len(c.User.ClientCertificateData) == 0 && file != "" {
+		h.dir = path.Dir(resolvePath(file))
+		h.since = n.modTime(n.InRoot(resolvePath(file)))
+	}
+	if len(certPEM) == 0 {
+		if !c.HasIdentity() {
+			h.Flaw = Conf + " contains no credentials"
+		}
+		return
+	}
+	if h.Node, h.Flaw = n.Certificate(certPEM); h.Flaw != "" {
+		return
+	}
+
+	keyPEM, f := readMaterial(c.User.ClientKeyData, c.User.ClientKey, read)
+	switch {
+	case f != nil:
+		h.setFault(Conf+" names a key that cannot be read: ", f)
+	case len(keyPEM) == 0:
+		h.Flaw = Conf + " has a certificate and no key"
+	default:
+		if _, err := tls.X509KeyPair(certPEM, keyPEM); err != nil { // the error may quote the key
+			h.Flaw = "the certificate and the key of " + Conf + " do not belong together"
+		}
+	}
+}
+
+// read reads a file of the identity, and records the first file that other users may change.
 func (h *Identity) read(r nodefile.Root, file string) (string, *fault.Fault) {
 	text, loose, f := r.JudgedText(file)
 	if loose != nil && h.Loose == nil {
 		h.Loose = nodefile.Untrusted(file, loose)
 	}
+
 	return text, f
 }
 
-func deniedOnly(f *fault.Fault) *fault.Fault {
-	if f.Code != fault.Denied {
-		return nil
+// setFault records why a part of the identity cannot be read.
+func (h *Identity) setFault(prefix string, f *fault.Fault) {
+	h.Flaw = prefix + f.Why
+	if f.Code == fault.Denied {
+		h.Denied = f
 	}
-	return f
 }
 
-// Material is what kubelet.conf holds, or names a file for, beside itself unless the path is absolute. What it holds
-// wins, as in client-go's clientcmd. A file that others may change is not read.
+// Material returns the data of a kubeconfig, or the content of the file that it names, relative to kubelet.conf. Data
+// has priority, as in client-go's clientcmd. A file that other users may change is not read.
 func (n Node) Material(data []byte, file string) ([]byte, *fault.Fault) {
-	return material(data, file, n.Root.TrustedText)
+	return readMaterial(data, file, n.Root.TrustedText)
 }
 
-func material(data []byte, file string, read func(string) (string, *fault.Fault)) ([]byte, *fault.Fault) {
+func readMaterial(
+	data []byte,
+	file string,
+	read func(string) (string, *fault.Fault),
+) ([]byte, *fault.Fault) {
 	if len(data) > 0 || file == "" {
 		return data, nil
 	}
-	text, fail := read(absolute(file))
-	return []byte(text), fail
+	text, f := read(resolvePath(file))
+
+	return []byte(text), f
 }
 
-func absolute(file string) string {
+func resolvePath(file string) string {
 	if path.IsAbs(file) {
 		return file
 	}
+
 	return path.Join(path.Dir(Conf), file)
 }
 
@@ -153,6 +173,7 @@ func (n Node) InRoot(file string) string {
 	if n.Root == "" {
 		return file
 	}
+
 	to, err := os.Readlink(n.Root.Path(file))
 	switch {
 	case err != nil:
@@ -160,112 +181,144 @@ func (n Node) InRoot(file string) string {
 	case !path.IsAbs(to):
 		to = path.Join(path.Dir(file), to)
 	}
+
 	return to
 }
 
-func (n Node) modified(file string) time.Time {
+func (n Node) modTime(file string) time.Time {
 	st, err := os.Stat(n.Root.Path(file))
 	if err != nil {
 		return time.Time{}
 	}
+
 	return st.ModTime()
 }
 
-// Certificate checks a client certificate and its chain, and returns the name of its node. A clock that is not set yet
-// cannot make one of today invalid: only its end counts.
+// Certificate checks a client certificate and its chain, and returns the name of its node. It ignores the beginning of
+// their validity, because a clock that is not set yet would make a valid certificate invalid.
 func (n Node) Certificate(certPEM []byte) (node, flaw string) {
 	chain, err := cert.ParseCertsPEM(certPEM)
 	if err != nil {
-		return "", "the certificate of " + Conf + " holds no certificate that can be parsed"
+		return "", "the certificate of " + Conf + " cannot be parsed"
 	}
+
 	node, ok := strings.CutPrefix(chain[0].Subject.CommonName, nodeUser)
 	if !ok {
 		node = ""
 	}
 	for _, c := range chain {
 		if n.Now().After(c.NotAfter) {
-			return node, fmt.Sprintf("the certificate of %s expired at %s", Conf, c.NotAfter.UTC().Format(time.RFC3339))
+			end := c.NotAfter.UTC().Format(time.RFC3339)
+			return node, fmt.Sprintf("the certificate of %s expired at %s", Conf, end)
 		}
 	}
+
 	return node, ""
 }
 
-// HostName is how the kubelet calls its node when prelet's own flags do not say: by kubeadm's flags, else by the host's
-// name (k8s.io/component-helpers/node/util, GetHostname). "" where neither is known, or where the name is that of no
-// machine.
+// HostName returns the name that the kubelet gives its node unless prelet sets a flag: that of kubeadm's flags, else
+// the host name (k8s.io/component-helpers/node/util, GetHostname). It returns "" if neither is known, and for a name
+// that does not identify a machine.
 func (n Node) HostName() string {
-	if text, f := n.Root.Text(kubeadmEnv); f == nil {
-		if env, err := kubelet.ParseEnvFile(text); err == nil {
-			for _, name := range env.Names() {
-				if f, ok := env.Get(name); ok {
-					if v, ok := f.Lookup("hostname-override"); ok && v != "" {
-						return strings.ToLower(v)
-					}
-				}
-			}
-		}
+	if name := n.readOverride(); name != "" {
+		return strings.ToLower(name)
 	}
+
 	name := ""
 	if n.Root == "" && !n.Recorded {
 		name, _ = os.Hostname()
-	} else if text, f := n.Root.Text("/etc/hostname"); f == nil {
-		name = text
+	} else {
+		name = n.Root.TextIfReadable("/etc/hostname")
 	}
+
 	name = strings.ToLower(strings.TrimSpace(name))
 	if name == "localhost" || strings.HasPrefix(name, "localhost.") || name == "(none)" {
 		return ""
 	}
+
 	return name
 }
 
-// MachineSince is when this machine got its id, which is at its first boot.
-func (n Node) MachineSince() time.Time {
-	if n.machineID() == "" {
-		return time.Time{}
-	}
-	return n.modified("/etc/machine-id")
-}
-
-func (n Node) machineID() string {
-	text, f := n.Root.Text("/etc/machine-id")
-	if f != nil {
+// readOverride returns --hostname-override of kubeadm's flags, or "".
+func (n Node) readOverride() string {
+	env, err := kubelet.ParseEnvFile(n.Root.TextIfReadable(kubeadmEnv))
+	if err != nil {
 		return ""
 	}
-	return strings.TrimSpace(text)
+
+	for _, name := range env.Names() {
+		flags, ok := env.Get(name)
+		if !ok {
+			continue
+		}
+		if v, ok := flags.Lookup("hostname-override"); ok && v != "" {
+			return v
+		}
+	}
+
+	return ""
 }
 
-// Files are what makes this machine the node that it is, or remembers what ran there: kubelet.conf, the kubelet's
-// certificates and keys, and the state of its managers. Links (kubelet-client-current.pem) hold nothing themselves.
+// MachineSince returns when this machine got its id, which is at its first boot.
+func (n Node) MachineSince() time.Time {
+	if strings.TrimSpace(n.Root.TextIfReadable("/etc/machine-id")) == "" {
+		return time.Time{}
+	}
+
+	return n.modTime("/etc/machine-id")
+}
+
+// stateFiles returns the state of the kubelet's managers, below its folder. Source: pkg/kubelet:
+// cm/{cpumanager,memorymanager,dra,devicemanager}, allocation, kuberuntime, status.
+func stateFiles() []string {
+	return []string{
+		"cpu_manager_state",
+		"memory_manager_state",
+		"dra_manager_state",
+		"allocated_pods_state",
+		"actuated_pods_state",
+		"pod_status_manager_state",
+		"device-plugins/kubelet_internal_checkpoint",
+	}
+}
+
+// Files returns the files that belong to the identity of this node or to its earlier pods: kubelet.conf, the kubelet's
+// certificates and keys, and the state of its managers. It leaves out links (kubelet-client-current.pem).
 func (n Node) Files(h Identity) []string {
-	out := []string{Conf}
+	files := []string{Conf}
 	dirs := []string{kubeletPKI}
-	if h.dir != "" && h.dir != kubeletPKI && path.Base(h.dir) == "pki" { // --root-dir= or --cert-dir= of its own
+	hasOtherDir := h.dir != "" && h.dir != kubeletPKI
+	if hasOtherDir && path.Base(h.dir) == "pki" { // by --root-dir= or --cert-dir=
 		dirs = append(dirs, h.dir)
 	}
+
 	for _, dir := range dirs {
-		names, _ := os.ReadDir(n.Root.Path(dir))
-		for _, e := range names {
+		entries, _ := os.ReadDir(n.Root.Path(dir)) // the folder may be missing
+		for _, e := range entries {
 			if e.Type().IsRegular() && isKubeletCertificate(e.Name()) {
-				out = append(out, path.Join(dir, e.Name()))
+				files = append(files, path.Join(dir, e.Name()))
 			}
 		}
 	}
-	// pkg/kubelet: cm/{cpumanager,memorymanager,dra,devicemanager}, allocation, kuberuntime, status
-	for _, name := range []string{"cpu_manager_state", "memory_manager_state", "dra_manager_state", "allocated_pods_state", "actuated_pods_state",
-		"pod_status_manager_state", "device-plugins/kubelet_internal_checkpoint"} {
-		if st, err := os.Lstat(n.Root.Path(path.Join(kubeletDir, name))); err == nil && st.Mode().IsRegular() {
-			out = append(out, path.Join(kubeletDir, name))
+	for _, name := range stateFiles() {
+		file := path.Join(kubeletDir, name)
+		if st, err := os.Lstat(n.Root.Path(file)); err == nil && st.Mode().IsRegular() {
+			files = append(files, file)
 		}
 	}
-	slices.Sort(out)
-	return out
+	slices.Sort(files)
+
+	return files
 }
 
-// isKubeletCertificate: the client's and the server's, rotated (kubelet-client-TIME.pem) or not.
+// isKubeletCertificate reports whether a name is that of a client or server certificate, rotated
+// (kubelet-client-TIME.pem) or not.
 func isKubeletCertificate(name string) bool {
 	if name == "kubelet.crt" || name == "kubelet.key" {
 		return true
 	}
-	kind := strings.HasPrefix(name, "kubelet-client") || strings.HasPrefix(name, "kubelet-server")
-	return kind && (strings.HasSuffix(name, ".pem") || strings.HasSuffix(name, ".crt") || strings.HasSuffix(name, ".key"))
+
+	isPair := strings.HasPrefix(name, "kubelet-client") || strings.HasPrefix(name, "kubelet-server")
+
+	return isPair && slices.Contains([]string{".pem", ".crt", ".key"}, path.Ext(name))
 }

@@ -66,7 +66,8 @@ func TestJoined(t *testing.T) {
 		{"begun to join, and not certified yet", named(current), "", 0, "cannot be read"},
 		{"a certificate alone", named(current), string(cert), 0, "do not belong together"},
 		{"the key of another", named(current), string(cert) + string(other), 0, "do not belong together"},
-		{"cut off", named(current), string(cert)[:200], 0, "holds no certificate"},
+		{"cut off", named(current), string(cert)[:200], 0, "certificate of /etc/kubernetes/kubelet.conf cannot " +
+			"be parsed"},
 		{"expired", named(current), string(cert) + string(key), 50 * 365 * 24 * time.Hour, "expired at"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

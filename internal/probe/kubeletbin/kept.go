@@ -1,4 +1,4 @@
-package program
+package kubeletbin
 
 import (
 	"encoding/json"
@@ -10,8 +10,8 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// VersionCache is what apply keeps of what the kubelet's binary said, so that a boot need not start it. The answers are
-// valid for one file: one path, size, modification time, change time and inode (docs/decisions/0011).
+// VersionCache is the output of the kubelet's binary that apply keeps, so that a boot need not start it. It is valid
+// for one file: one path, size, modification time, change time and inode (docs/decisions/0011).
 type VersionCache struct {
 	Path    string            `json:"path"` // below the root
 	Size    int64             `json:"size"`
@@ -22,26 +22,30 @@ type VersionCache struct {
 	Accepts *world.AcceptsAns `json:"accepts,omitempty"`
 }
 
-// Marshal encodes the cache as it is kept.
+// Marshal encodes the cache.
 func (c VersionCache) Marshal() ([]byte, error) { return json.Marshal(c) }
 
-// isFile reports whether the answers are those of the file that now describes.
+// isFile reports whether the cache is of the file that now describes.
 func (c VersionCache) isFile(now VersionCache) bool {
-	c.Version, c.Accepts = now.Version, now.Accepts
+	c.Version = now.Version
+	c.Accepts = now.Accepts
+
 	return c == now
 }
 
-// Binary is the kubelet on this image. Its file is described once, before it is asked anything.
+// Binary is the kubelet on this image.
 type Binary struct {
 	file string
-	now  VersionCache  // without answers
-	kept *VersionCache // nil: no answers of this file are kept
+	now  VersionCache  // the file, without its output
+	kept *VersionCache // the cache of this file; nil: none
 }
 
-// dirs are where a kubelet is looked for, in this order.
-func dirs() []string { return []string{"/usr/bin", "/usr/local/bin", "/opt/bin"} }
+// dirs returns the folders that are searched for a kubelet, in this order.
+func dirs() []string {
+	return []string{"/usr/bin", "/usr/local/bin", "/opt/bin"}
+}
 
-// Find returns the binary below a root, with what the file cache keeps of it; nil if there is none.
+// Find returns the binary below a root, with its part of the cache file; nil if there is none.
 func Find(root, cache string) *Binary {
 	for _, dir := range dirs() {
 		p := filepath.Join(dir, "kubelet")
@@ -53,57 +57,71 @@ func Find(root, cache string) *Binary {
 		}
 		now.Path = p
 
-		b := &Binary{file: file, now: now}
-		var kept VersionCache
-		text, err := readKept(cache)
-		if err == nil && json.Unmarshal(text, &kept) == nil && kept.Version != "" && kept.isFile(now) {
-			b.kept = &kept
+		return &Binary{
+			file: file,
+			now:  now,
+			kept: readKept(cache, now),
 		}
-
-		return b
 	}
 
 	return nil
 }
 
-// readKept reads what is kept, unless others may have written it.
-func readKept(cache string) ([]byte, error) {
+// readKept reads the cache of a file. It returns nil for the cache of another file, and if other users may have
+// written it.
+func readKept(cache string, now VersionCache) *VersionCache {
 	look, err := nodefile.FindTrusted(cache)
 	if err != nil {
-		return nil, err
+		return nil
 	}
 	defer look.Close()
 
-	return look.Read(nodefile.Max)
+	var kept VersionCache
+
+	text, err := look.Read(nodefile.Max)
+	if err != nil || json.Unmarshal(text, &kept) != nil {
+		return nil
+	}
+
+	if kept.Version == "" || !kept.isFile(now) {
+		return nil
+	}
+
+	return &kept
 }
 
-// describe describes an executable file, links followed.
+// describe describes an executable file. It follows links.
 func describe(file string) (VersionCache, bool) {
 	st, err := os.Stat(file)
 	if err != nil || !st.Mode().IsRegular() || st.Mode()&0o111 == 0 {
 		return VersionCache{}, false
 	}
 
-	sys, ok := st.Sys().(*syscall.Stat_t)
-	if !ok {
+	sys, isUnix := st.Sys().(*syscall.Stat_t)
+	if !isUnix {
 		return VersionCache{}, false
 	}
 
 	return VersionCache{
-		Size: st.Size(), ModTime: st.ModTime().UnixNano(), Inode: sys.Ino, Changed: sys.Ctim.Nano(),
+		Size:    sys.Size,
+		ModTime: sys.Mtim.Nano(),
+		Inode:   sys.Ino,
+		Changed: sys.Ctim.Nano(),
 	}, true
 }
 
 // Path returns the binary's path below the root.
 func (b *Binary) Path() string { return b.now.Path }
 
-// Keep returns what is to be kept of what the binary said. It returns false if the file was replaced since it was found:
-// nobody knows which of the two answered.
+// Keep returns the new cache for an output of the binary. It returns false if the file was replaced since Find,
+// because the output may be of either file.
 func (b *Binary) Keep(version string, accepts *world.AcceptsAns) (VersionCache, bool) {
 	now, ok := describe(b.file)
 	now.Path = b.now.Path
 	ok = ok && b.now.isFile(now)
 
-	now.Version, now.Accepts = version, accepts
+	now.Version = version
+	now.Accepts = accepts
+
 	return now, ok
 }

@@ -1,4 +1,4 @@
-package program
+package kubeletbin
 
 import (
 	"context"
@@ -24,7 +24,14 @@ type binaries struct {
 
 func newBinaries(t *testing.T) *binaries {
 	root := t.TempDir()
-	return &binaries{t: t, root: root, file: filepath.Join(root, "usr/bin/kubelet"), cache: filepath.Join(root, "kubelet.json"), started: filepath.Join(root, "started"), time: time.Unix(1, 0)}
+	return &binaries{
+		t:       t,
+		root:    root,
+		file:    filepath.Join(root, "usr/bin/kubelet"),
+		cache:   filepath.Join(root, "kubelet.json"),
+		started: filepath.Join(root, "started"),
+		time:    time.Unix(1, 0),
+	}
 }
 
 func (b *binaries) must(errs ...error) {
@@ -38,11 +45,17 @@ func (b *binaries) must(errs ...error) {
 func (b *binaries) text(version string) []byte {
 	help, err := os.ReadFile("../../kubelet/testdata/help/v1.36.3.txt")
 	b.must(err)
-	text := "#!/bin/sh\n" + fmt.Sprintf("echo >>%s\n[ $1 = --help ] || exec echo Kubernetes %8s\ncat <<'END'\n%s\nEND\n", b.started, version, help)
+	text := "#!/bin/sh\n" + fmt.Sprintf(
+		"echo >>%s\n[ $1 = --help ] || exec echo Kubernetes %8s\ncat <<'END'\n%s\nEND\n",
+		b.started,
+		version,
+		help,
+	)
 	return []byte(text)
 }
 
-// later waits until the file system's clock, which has ticks of some milliseconds, is past the last change of the binary.
+// later waits until the file system's clock, which has ticks of some milliseconds, is past the last change of the
+// binary.
 func (b *binaries) later() {
 	b.t.Helper()
 	last, _ := describe(b.file)
@@ -56,10 +69,16 @@ func (b *binaries) later() {
 func (b *binaries) put(version string) {
 	b.t.Helper()
 	b.later()
-	b.must(os.MkdirAll(filepath.Dir(b.file), 0o755), os.WriteFile(b.file+".new", b.text(version), 0o755), os.Chtimes(b.file+".new", b.time, b.time), os.Rename(b.file+".new", b.file))
+	b.must(
+		os.MkdirAll(filepath.Dir(b.file), 0o755),
+		os.WriteFile(b.file+".new", b.text(version), 0o755),
+		os.Chtimes(b.file+".new", b.time, b.time),
+		os.Rename(b.file+".new", b.file),
+	)
 }
 
-// run does what a boot does: it asks for version and flags, and keeps them. It returns how often the binary was started.
+// run does what a boot does: it asks for version and flags, and keeps them. It returns how often the binary was
+// started.
 func (b *binaries) run() (version string, starts int) {
 	b.t.Helper()
 	_ = os.Remove(b.started)
@@ -159,7 +178,8 @@ func TestExamine(t *testing.T) {
 	b.want("the boot after it", "v1.36.3", 0)
 }
 
-// TestReplacedWhileAsked: a binary that is replaced while it is asked is not kept, since either of the two may have answered.
+// TestReplacedWhileAsked: a binary that is replaced while it is asked is not kept, since either of the two may have
+// answered.
 func TestReplacedWhileAsked(t *testing.T) {
 	b := newBinaries(t)
 	b.put("v1.36.3")
@@ -194,7 +214,8 @@ func TestIsFile(t *testing.T) {
 	}
 }
 
-// A binary below another root, and that of a recorded machine, is never started: only what is kept of this file is used.
+// A binary below another root, and that of a recorded machine, is never started: only what is kept of this file is
+// used.
 func TestKubeletOfAnotherRoot(t *testing.T) {
 	b := newBinaries(t)
 	b.put("v1.36.3")
@@ -208,7 +229,8 @@ func TestKubeletOfAnotherRoot(t *testing.T) {
 	if v, err := elsewhere(); v != "v1.36.3" || err != nil {
 		t.Errorf("got %q, %v; want the version that is kept", v, err)
 	}
-	if e := Examine(t.Context(), b.root, b.cache); e.Version != "v1.36.3" || e.Path != "/usr/bin/kubelet" || e.Keep != nil {
+	if e := Examine(t.Context(), b.root, b.cache); e.Version != "v1.36.3" || e.Path != "/usr/bin/kubelet" ||
+		e.Keep != nil {
 		t.Errorf("%+v", e)
 	}
 	b.put("v1.36.4")
@@ -230,7 +252,8 @@ func TestKubeletOfAnotherRoot(t *testing.T) {
 // What a program prints is bounded, and one that hangs is given up.
 func TestRun(t *testing.T) {
 	p := filepath.Join(t.TempDir(), "kubelet")
-	script := "#!/bin/sh\ncase $1 in\n--version) echo Kubernetes v1.2.3;;\n--flood) while echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; do :; done;;\n*) exit 3;;\nesac\n"
+	script := "#!/bin/sh\ncase $1 in\n--version) echo Kubernetes v1.2.3;;\n--flood) while echo " +
+		"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; do :; done;;\n*) exit 3;;\nesac\n"
 	if err := os.WriteFile(p, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,7 @@
-// Package program is the kubelet's binary on an image: which file it is, its version, what its --help lists, and which
-// certificates it refuses when it starts. It starts that binary, for five seconds at most and never below another root,
-// and reads what apply keeps of its output.
-package program
+// Package kubeletbin finds the kubelet's binary on an image and reads its version and its --help, from a cache that
+// apply writes or by starting it for at most five seconds. It also checks certificates as that binary does. It must
+// not start a binary below another root.
+package kubeletbin
 
 import (
 	"bytes"
@@ -16,11 +16,11 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// timeout bounds one question to the binary.
+// timeout is the time limit of one start of the binary.
 const timeout = 5 * time.Second
 
-// Version is the kubelet's, by what is kept, or else by the binary where it may be started; "": nobody tells. A nil
-// Binary is an image without a kubelet.
+// Version returns the kubelet's version from the cache, or from the binary if it may be started; "" if it is unknown.
+// A nil Binary is an image without a kubelet.
 func (b *Binary) Version(ctx context.Context, mayStart bool) string {
 	switch {
 	case b == nil:
@@ -34,12 +34,12 @@ func (b *Binary) Version(ctx context.Context, mayStart bool) string {
 	return b.askVersion(ctx)
 }
 
-// Accepts is what the binary's --help lists, by what is kept, or else by the binary where it may be started. A nil
-// Binary is an image without a kubelet.
+// Accepts returns what --help lists, from the cache, or from the binary if it may be started. A nil Binary is an image
+// without a kubelet.
 func (b *Binary) Accepts(ctx context.Context, mayStart bool) (*world.AcceptsAns, error) {
 	switch {
 	case b == nil:
-		return nil, fmt.Errorf("there is no kubelet in %s", strings.Join(dirs(), ", "))
+		return nil, fmt.Errorf("no kubelet in %s", strings.Join(dirs(), ", "))
 	case b.kept != nil && b.kept.Accepts != nil:
 		return b.kept.Accepts, nil
 	case !mayStart:
@@ -49,17 +49,19 @@ func (b *Binary) Accepts(ctx context.Context, mayStart bool) (*world.AcceptsAns,
 	return b.askAccepts(ctx)
 }
 
-// askVersion asks the binary; "": it does not tell.
+// askVersion starts the binary; "" if its output is not a version.
 func (b *Binary) askVersion(ctx context.Context) string {
 	out, err := run(ctx, b.file, "--version")
 	v := strings.TrimSpace(strings.TrimPrefix(out, "Kubernetes "))
-	if err != nil || !strings.HasPrefix(v, "v") || len(v) > 64 {
+	isVersion := strings.HasPrefix(v, "v") && len(v) <= 64
+	if err != nil || !isVersion {
 		return ""
 	}
+
 	return v
 }
 
-// askAccepts asks the binary.
+// askAccepts starts the binary and parses its help.
 func (b *Binary) askAccepts(ctx context.Context) (*world.AcceptsAns, error) {
 	out, err := run(ctx, b.file, "--help")
 	if err != nil {
@@ -69,18 +71,24 @@ func (b *Binary) askAccepts(ctx context.Context) (*world.AcceptsAns, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s --help: %w", b.Path(), err)
 	}
-	return &world.AcceptsAns{Flags: h.Flags, Deprecated: h.Deprecated, Alpha: h.Alpha, Beta: h.Beta}, nil
+
+	return &world.AcceptsAns{
+		Flags:      h.Flags,
+		Deprecated: h.Deprecated,
+		Alpha:      h.Alpha,
+		Beta:       h.Beta,
+	}, nil
 }
 
-// Examined is what a kubelet's binary was asked at leisure.
+// Examined is the result of Examine.
 type Examined struct {
-	Path    string // "": there is none
-	Version string // "": it does not tell
-	Keep    []byte // to be kept; nil for nothing
+	Path    string // "": no binary
+	Version string // "": unknown
+	Keep    []byte // the new cache; nil for none
 }
 
-// Examine asks the binary, whatever was kept of it. A binary below another root is not started: then only what is
-// kept is returned.
+// Examine starts the binary even if the cache is valid. A binary below another root is not started; then only the
+// content of the cache is returned.
 func Examine(ctx context.Context, root, cache string) Examined {
 	b := Find(root, cache)
 	switch {
@@ -97,19 +105,19 @@ func Examine(ctx context.Context, root, cache string) Examined {
 
 func (b *Binary) examine(ctx context.Context) Examined {
 	out := Examined{Path: b.Path(), Version: b.askVersion(ctx)}
-	accepts, _ := b.askAccepts(ctx) // without it the tables tell
+	accepts, _ := b.askAccepts(ctx) // without it the tables of known decide
 
 	if c, ok := b.Keep(out.Version, accepts); ok && out.Version != "" {
-		out.Keep, _ = c.Marshal() // else the next boot asks again
+		out.Keep, _ = c.Marshal() // otherwise the next boot starts the binary
 	}
 
 	return out
 }
 
-// maxHelp bounds what is read of a help.
+// maxHelp is the largest accepted output in bytes.
 const maxHelp = 1 << 20
 
-// run starts a program that prints something and ends.
+// run starts a program and returns its output.
 func run(ctx context.Context, p, arg string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -124,7 +132,7 @@ func run(ctx context.Context, p, arg string) (string, error) {
 	return out.b.String(), nil
 }
 
-// limited keeps the first bytes that are written to it, and takes the rest.
+// limited keeps the first bytes that are written to it, and discards the rest.
 type limited struct {
 	b    bytes.Buffer
 	most int

@@ -1,4 +1,4 @@
-package program
+package kubeletbin
 
 import (
 	"crypto/tls"
@@ -8,9 +8,9 @@ import (
 	"fmt"
 )
 
-// CheckServingPair returns the error with which a kubelet refuses a serving certificate and its private key when it starts
-// (DynamicCertKeyPairContent.loadCertKeyPair in k8s.io/apiserver/pkg/server/dynamiccertificates). The error has nothing
-// of the key. cert and key are the PEM contents of the files certPath and keyPath.
+// CheckServingPair returns the error with which a kubelet rejects a serving certificate and its private key when it
+// starts (DynamicCertKeyPairContent.loadCertKeyPair in k8s.io/apiserver/pkg/server/dynamiccertificates). The error
+// does not contain the key. cert and key are the PEM contents of the files certPath and keyPath.
 func CheckServingPair(certPath string, cert []byte, keyPath string, key []byte) error {
 	if len(cert) == 0 || len(key) == 0 {
 		return fmt.Errorf("missing content for serving cert \"kubelet-server-cert-files::%s::%s\"", certPath, keyPath)
@@ -19,7 +19,7 @@ func CheckServingPair(certPath string, cert []byte, keyPath string, key []byte) 
 	return err
 }
 
-// CheckClientCAs returns the error with which a kubelet refuses a file of client CAs when it starts (loadCABundle in
+// CheckClientCAs returns the error with which a kubelet rejects a file of client CAs when it starts (loadCABundle in
 // k8s.io/apiserver/pkg/server/dynamiccertificates, with ParseCertsPEM of k8s.io/client-go/util/cert). text is the PEM
 // content of the file path.
 func CheckClientCAs(path string, text []byte) error {

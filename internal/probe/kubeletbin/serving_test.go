@@ -1,4 +1,4 @@
-package program
+package kubeletbin
 
 import (
 	"crypto/ecdsa"

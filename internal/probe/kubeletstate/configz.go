@@ -1,4 +1,4 @@
-package probe
+package kubeletstate
 
 import (
 	"bytes"
@@ -17,73 +17,108 @@ import (
 	"github.com/prelet/prelet/internal/platform/systemd"
 )
 
-// Configz asks the kubelet on this machine for the configuration that it runs with, as the client that the site has a credential
-// for, and tells how it differs from the planned one. Whatever keeps it from asking could not be told: it is asked for besides.
+// Configz requests the configuration that the kubelet on this machine runs with, as the client of a credential of the
+// site, and returns how it differs from the planned one. Every failure to get it is an Unclear, because the request
+// is an extra check.
 //
-// The kubelet's serving certificate is its own, signed by nobody, unless the site arranges otherwise: so it is the one in its file
-// that counts, and no chain.
+// The kubelet signs its serving certificate itself, unless the site arranges otherwise. Therefore the certificate is
+// compared with the kubelet's file, and no chain is verified.
 func (p Probe) Configz(ctx context.Context, c kubelet.Configz) ([]string, error) {
-	if p.Credentials == nil {
-		return nil, unclear("there are no credentials to ask /configz with")
-	}
-	pair, err := p.Credentials.Read(c.Credential)
+	client, err := p.readClient(c.Credential)
 	if err != nil {
-		f := systemd.CredentialFault(c.Credential, err)
-		return nil, unclear("/configz cannot be asked: %s; prelet-verify.service and prelet-apply.service need LoadCredential=%s", f.Why, c.Credential)
+		return nil, err
 	}
-	client, err := tls.X509KeyPair(pair, pair)
-	if err != nil { // not told: it may quote the key
-		return nil, unclear("credential %s is not a certificate and its key, PEM in one text", c.Credential)
-	}
-	own := p.certificates(c.Served)
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	asking := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true, TLSClientConfig: &tls.Config{
-			MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{client},
-			InsecureSkipVerify: true, // no chain: the very certificate is compared
-			VerifyConnection: func(s tls.ConnectionState) error {
-				for _, known := range own {
-					if bytes.Equal(s.PeerCertificates[0].Raw, known.Raw) {
-						return nil
-					}
-				}
-				return errors.New("who answers has another certificate than the kubelet's files")
-			}}}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL, nil)
 	if err != nil {
-		return nil, unclear("%s cannot be asked: %w", c.URL, err)
+		return nil, newUnclear("invalid URL of /configz: %w", err)
 	}
-	resp, err := asking.Do(req)
+	resp, err := p.newConfigzClient(client, c.Served).Do(req)
 	if err != nil {
-		return nil, unclear("%s does not answer: %w", c.URL, err)
+		return nil, newUnclear("%s does not answer: %w", c.URL, err)
 	}
 	defer resp.Body.Close()
+
+	switch resp.StatusCode {
+	case http.StatusOK:
+	case http.StatusUnauthorized, http.StatusForbidden:
+		const format = "%s answered %s: the client of credential %s may not get nodes/configz"
+		return nil, newUnclear(format, c.URL, resp.Status, c.Credential)
+	default:
+		return nil, newUnclear("%s answered %s", c.URL, resp.Status)
+	}
+
 	body, err := io.ReadAll(io.LimitReader(resp.Body, nodefile.Max))
+	if err != nil {
+		return nil, newUnclear("the response of %s ended early: %w", c.URL, err)
+	}
 	var doc struct {
 		Config map[string]any `json:"kubeletconfig"`
 	}
-	switch {
-	case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
-		return nil, unclear("%s answered %s: the client of credential %s may not get nodes/configz", c.URL, resp.Status, c.Credential)
-	case resp.StatusCode != http.StatusOK:
-		return nil, unclear("%s answered %s", c.URL, resp.Status)
-	case err != nil:
-		return nil, unclear("%s broke off: %w", c.URL, err)
+	err = json.Unmarshal(body, &doc)
+	if err != nil || doc.Config == nil {
+		return nil, newUnclear("%s answered without a kubeletconfig", c.URL)
 	}
-	if err := json.Unmarshal(body, &doc); err != nil || doc.Config == nil {
-		return nil, unclear("%s answered without a kubeletconfig", c.URL)
-	}
+
 	return kubelet.ConfigDifferences(c.Planned, doc.Config), nil
 }
 
-// certificates returns those in the files that exist.
-func (p Probe) certificates(files []string) (out []*x509.Certificate) {
+// readClient reads the client certificate and its key from a credential.
+func (p Probe) readClient(credential string) (tls.Certificate, error) {
+	if p.Credentials == nil {
+		return tls.Certificate{}, newUnclear("no credential for /configz")
+	}
+
+	pair, err := p.Credentials.Read(credential)
+	if err != nil {
+		why := systemd.CredentialFault(credential, err).Why
+		const format = "/configz cannot be read: %s; prelet-verify.service and prelet-apply.service need " +
+			"LoadCredential=%s"
+		return tls.Certificate{}, newUnclear(format, why, credential)
+	}
+	client, err := tls.X509KeyPair(pair, pair)
+	if err != nil { // the error may quote the key
+		return client, newUnclear("credential %s is not a certificate and its key in one PEM text", credential)
+	}
+
+	return client, nil
+}
+
+// newConfigzClient returns a client that accepts only the kubelet's own certificates, from the files in served.
+func (p Probe) newConfigzClient(client tls.Certificate, served []string) *http.Client {
+	known := p.readCertificates(served)
+	verify := func(s tls.ConnectionState) error {
+		for _, c := range known {
+			if bytes.Equal(s.PeerCertificates[0].Raw, c.Raw) {
+				return nil
+			}
+		}
+		return errors.New("the server has another certificate than the kubelet's files")
+	}
+
+	transport := &http.Transport{
+		DisableKeepAlives:  true,
+		DisableCompression: true,
+		TLSClientConfig: &tls.Config{
+			MinVersion:         tls.VersionTLS12,
+			Certificates:       []tls.Certificate{client},
+			InsecureSkipVerify: true, // no chain: verify compares the certificate itself
+			VerifyConnection:   verify,
+		},
+	}
+
+	return &http.Client{CheckRedirect: refuseRedirect, Transport: transport}
+}
+
+// readCertificates returns the certificates of the files that exist.
+func (p Probe) readCertificates(files []string) (certificates []*x509.Certificate) {
 	n := p.node()
 	for _, f := range files {
-		text, _ := n.Root.Text(n.InRoot(f))
-		found, _ := cert.ParseCertsPEM([]byte(text)) // a file without any is as good as none
-		out = append(out, found...)
+		text := n.Root.TextIfReadable(n.InRoot(f))
+		found, _ := cert.ParseCertsPEM([]byte(text)) // a file without certificates counts as missing
+		certificates = append(certificates, found...)
 	}
-	return out
+
+	return certificates
 }

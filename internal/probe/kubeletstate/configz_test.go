@@ -1,4 +1,4 @@
-package probe
+package kubeletstate
 
 import (
 	"crypto/tls"
@@ -22,7 +22,7 @@ func (c credentials) Read(name string) ([]byte, error) {
 	return nil, errors.New("no such credential")
 }
 
-// The kubelet's own certificate is the one in its file; who may not ask, or does not get through, cannot tell.
+// The kubelet's own certificate is the one in its file. Without permission or connection the result is unknown.
 func TestConfigz(t *testing.T) {
 	d, err := demo.Start(demo.Options{})
 	if err != nil {
@@ -37,7 +37,8 @@ func TestConfigz(t *testing.T) {
 	body := `{"kubeletconfig":{"maxPods":64}}`
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if len(r.TLS.PeerCertificates) != 1 || r.URL.Path != "/configz" {
-			t.Errorf("asked for %s as %v", r.URL, r.TLS.PeerCertificates)
+			t.Errorf("got a request for %s as %v; want /configz with the client certificate",
+				r.URL, r.TLS.PeerCertificates)
 		}
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte(body))
@@ -46,10 +47,23 @@ func TestConfigz(t *testing.T) {
 	s.StartTLS()
 	defer s.Close()
 	root := t.TempDir()
-	place(t, root, "/pki/kubelet.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
+	place(
+		t,
+		root,
+		"/pki/kubelet.crt",
+		string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})),
+	)
 	place(t, root, "/pki/other.crt", string(d.CAPEM()))
 	ask := func(p Probe, served string, planned any) (string, string) {
-		differ, err := p.Configz(t.Context(), kubelet.Configz{URL: s.URL + "/configz", Credential: "configz", Served: []string{"/pki/none.pem", served}, Planned: map[string]any{"maxPods": planned}})
+		differ, err := p.Configz(
+			t.Context(),
+			kubelet.Configz{
+				URL:        s.URL + "/configz",
+				Credential: "configz",
+				Served:     []string{"/pki/none.pem", served},
+				Planned:    map[string]any{"maxPods": planned},
+			},
+		)
 		if err != nil {
 			return verdictOf(err), err.Error()
 		}
@@ -66,7 +80,8 @@ func TestConfigz(t *testing.T) {
 	}{
 		{"as planned", "/pki/kubelet.crt", good, 200, "", 64.0, "ok", ""},
 		{"another", "/pki/kubelet.crt", good, 200, "", 110.0, "ok", "maxPods is 64 and not 110"},
-		{"somebody else answers", "/pki/other.crt", good, 200, "", 64.0, "unknown", "another certificate than the kubelet's files"},
+		{"somebody else answers", "/pki/other.crt", good, 200, "", 64.0, "unknown", "another certificate than " +
+			"the kubelet's files"},
 		{"no credential", "/pki/kubelet.crt", Probe{Root: root, Credentials: credentials{}}, 200, "", 64.0, "unknown", "LoadCredential=configz"},
 		{"no certificate", "/pki/kubelet.crt", Probe{Root: root, Credentials: credentials{"configz": "secret words"}}, 200, "", 64.0, "unknown", "is not a certificate and its key"},
 		{"may not", "/pki/kubelet.crt", good, 403, "Forbidden (user=x)", 64.0, "unknown", "may not get nodes/configz"},
@@ -78,7 +93,8 @@ func TestConfigz(t *testing.T) {
 				body = c.body
 			}
 			state, says := ask(c.probe, c.served, c.planned)
-			if state != c.state || !strings.Contains(says, c.says) || c.says == "" && says != "" || strings.Contains(says, "secret words") {
+			if state != c.state || !strings.Contains(says, c.says) || c.says == "" && says != "" ||
+				strings.Contains(says, "secret words") {
 				t.Errorf("%s: %s, want %s: %s", state, says, c.state, c.says)
 			}
 		})

@@ -1,4 +1,4 @@
-package probe
+package kubeletstate
 
 import (
 	"bytes"
@@ -17,92 +17,96 @@ import (
 	"github.com/prelet/prelet/internal/probe/joined"
 )
 
-// Node reads the Node object of this kubelet, under the name that is planned or that its certificate has: where the
-// site names no node, the plan can only guess the host's name. The node asks with the identity that its kubelet has;
-// only "there is none" is a finding, everything else could not be told.
+// Node reads the Node object of this kubelet, under the planned name or the name in its certificate: if the site
+// names no node, the plan can only use the host name. It uses the identity of the kubelet. Every failure is an
+// Unclear, except that the node does not exist.
 func (p Probe) Node(ctx context.Context, name string) (kubelet.Node, error) {
-	c, err := p.asNode()
+	c, err := p.connectAsNode()
 	if err != nil {
 		return kubelet.Node{}, err
 	}
 	defer c.CloseIdleConnections()
-	n, err := c.node(ctx, name)
-	// Under another name than its own a node is told 404 by some API servers, and 403 by others.
-	if other := c.name; err != nil && other != "" && other != name {
-		if n, err := c.node(ctx, other); err == nil {
+
+	n, err := c.readNode(ctx, name)
+	// For another name than its own a node gets 404 from some API servers, and 403 from others.
+	if err != nil && c.name != "" && c.name != name {
+		if n, err := c.readNode(ctx, c.name); err == nil {
 			return n, nil
 		}
 	}
+
 	return n, err
 }
 
-// PatchLabels changes labels of a Node with the identity that its kubelet has. An error with a method Refused() bool
-// that is true is the cluster's no: another attempt gives the same.
+// PatchLabels changes labels of a Node with the identity of its kubelet. If the cluster refuses the change, so that
+// another attempt is useless, the error has a method Refused() bool that returns true.
 func (p Probe) PatchLabels(ctx context.Context, name string, changes []kubelet.LabelChange) error {
-	c, err := p.asNode()
+	c, err := p.connectAsNode()
 	if err != nil {
 		return err
 	}
 	defer c.CloseIdleConnections()
-	code, body, _, err := c.request(ctx, http.MethodPatch, name, kubelet.LabelPatch(changes))
-	switch {
-	case err != nil:
-		return unclear("the cluster does not answer: %w", err)
-	case code == http.StatusOK:
+
+	resp, err := c.send(ctx, http.MethodPatch, name, kubelet.LabelPatch(changes))
+	if err != nil {
+		return err
+	}
+	message := resp.status().Message
+	if message == "" {
+		message = http.StatusText(resp.code)
+	}
+
+	switch resp.code {
+	case http.StatusOK:
 		return nil
+	case http.StatusForbidden, http.StatusUnprocessableEntity:
+		return &refusedError{message}
 	}
-	var status struct {
-		Message string `json:"message"`
-	}
-	_ = json.Unmarshal(body, &status)
-	if status.Message == "" {
-		status.Message = http.StatusText(code)
-	}
-	if code == http.StatusForbidden || code == http.StatusUnprocessableEntity {
-		return &refused{status.Message}
-	}
-	return unclear("%s answered %d: %s", c.server, code, status.Message)
+
+	return newUnclear("%s answered %d: %s", c.server, resp.code, message)
 }
 
-// refused is what the cluster does not let a node do.
-type refused struct{ message string }
+// refusedError is a change that the cluster does not allow a node to make.
+type refusedError struct{ message string }
 
-func (r *refused) Error() string { return r.message }
+func (r *refusedError) Error() string { return r.message }
 
-// Refused is what activate asks.
-func (r *refused) Refused() bool { return true }
+// Refused distinguishes this error for internal/commit/activation.
+func (r *refusedError) Refused() bool { return true }
 
-// nodeClient is a connection to the cluster with the identity that this node's kubelet has.
+// nodeClient is a connection to the cluster with the identity of this node's kubelet.
 type nodeClient struct {
 	*http.Client
 	server string
 	name   string // in the client certificate (system:node:NAME)
 }
 
-// asNode reads kubelet.conf for a nodeClient.
-func (p Probe) asNode() (*nodeClient, error) {
+// connectAsNode makes a nodeClient from kubelet.conf.
+func (p Probe) connectAsNode() (*nodeClient, error) {
 	n := p.node()
-	text, fail := n.Root.TrustedText(joined.Conf)
-	if fail != nil {
-		return nil, unclear("the node object cannot be asked for: %s", fail.Why)
+	text, f := n.Root.TrustedText(joined.Conf)
+	if f != nil {
+		return nil, newUnclear("the node object cannot be read: %s", f.Why)
 	}
 	k, err := cluster.ParseKubeconfig([]byte(text))
 	if err != nil {
-		return nil, unclear("the node object cannot be asked for: %s %w", joined.Conf, err)
+		return nil, newUnclear("the node object cannot be read: %s %w", joined.Conf, err)
 	}
-	c, err := connect(n, k)
+	c, err := newNodeClient(n, k)
 	if err != nil {
-		return nil, unclear("the node object cannot be asked for: %w", err)
+		return nil, newUnclear("the node object cannot be read: %w", err)
 	}
+
 	return c, nil
 }
 
-// connect connects as kubelet.conf says: with its CA and its client certificate.
-func connect(n joined.Node, k cluster.Kubeconfig) (*nodeClient, error) {
+// newNodeClient returns a client with the CA and the client certificate of kubelet.conf.
+func newNodeClient(n joined.Node, k cluster.Kubeconfig) (*nodeClient, error) {
 	if k.Cluster.InsecureSkipTLSVerify || k.Cluster.ProxyURL != "" || k.User.Exec != nil {
-		return nil, errors.New(joined.Conf + " says how to connect in a way that prelet does not use")
+		return nil, errors.New(joined.Conf + " connects in a way that prelet does not support")
 	}
-	for _, m := range []struct {
+
+	materials := []struct {
 		what string
 		data *[]byte
 		file string
@@ -110,10 +114,11 @@ func connect(n joined.Node, k cluster.Kubeconfig) (*nodeClient, error) {
 		{"CA", &k.Cluster.CertificateAuthorityData, k.Cluster.CertificateAuthority},
 		{"certificate", &k.User.ClientCertificateData, k.User.ClientCertificate},
 		{"key", &k.User.ClientKeyData, k.User.ClientKey},
-	} {
-		b, fail := n.Material(*m.data, m.file)
-		if fail != nil {
-			return nil, fmt.Errorf("its %s: %s", m.what, fail.Why)
+	}
+	for _, m := range materials {
+		b, f := n.Material(*m.data, m.file)
+		if f != nil {
+			return nil, fmt.Errorf("its %s: %s", m.what, f.Why)
 		}
 		*m.data = b
 	}
@@ -123,54 +128,77 @@ func connect(n joined.Node, k cluster.Kubeconfig) (*nodeClient, error) {
 		return nil, fmt.Errorf("%s %w", joined.Conf, err)
 	}
 	name, _ := n.Certificate(k.User.ClientCertificateData)
+
 	return &nodeClient{client, k.Cluster.Server, name}, nil
 }
 
-// request asks about one Node, and returns the status, the body and the Date header of the response.
-func (c *nodeClient) request(
-	ctx context.Context, method, name string, body []byte,
-) (code int, answer []byte, date string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+// nodeResponse is the response to a request about one Node.
+type nodeResponse struct {
+	code int
+	body []byte
+	date string // the Date header
+}
+
+// apiStatus is the part of a Kubernetes Status that is read.
+type apiStatus struct {
+	Message string `json:"message"`
+	Reason  string `json:"reason"`
+	Details struct {
+		Kind string `json:"kind"`
+	} `json:"details"`
+}
+
+func (r nodeResponse) status() (s apiStatus) {
+	_ = json.Unmarshal(r.body, &s) // a body that is not JSON has no status
+
+	return s
+}
+
+// send sends a request about one Node. A body is a JSON patch.
+func (c *nodeClient) send(ctx context.Context, method, name string, body []byte) (nodeResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	where := strings.TrimSuffix(c.server, "/") + "/api/v1/nodes/" + url.PathEscape(name)
-	req, err := http.NewRequestWithContext(ctx, method, where, bytes.NewReader(body))
+
+	at := strings.TrimSuffix(c.server, "/") + "/api/v1/nodes/" + url.PathEscape(name)
+	req, err := http.NewRequestWithContext(ctx, method, at, bytes.NewReader(body))
 	if err != nil {
-		return 0, nil, "", err
+		return nodeResponse{}, newUnclear("invalid URL of the node: %w", err)
 	}
 	if len(body) > 0 {
 		req.Header.Set("Content-Type", "application/json-patch+json")
 	}
 	resp, err := c.Do(req)
 	if err != nil {
-		return 0, nil, "", err
+		return nodeResponse{}, newUnclear("the cluster does not answer: %w", err)
 	}
 	defer resp.Body.Close()
-	answer, _ = io.ReadAll(io.LimitReader(resp.Body, nodefile.Max)) // one that breaks off cannot be read either
-	return resp.StatusCode, answer, resp.Header.Get("Date"), nil
+
+	// A partial body cannot be parsed.
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, nodefile.Max))
+
+	return nodeResponse{resp.StatusCode, text, resp.Header.Get("Date")}, nil
 }
 
-func (c *nodeClient) node(ctx context.Context, name string) (kubelet.Node, error) {
-	code, body, date, err := c.request(ctx, http.MethodGet, name, nil)
+func (c *nodeClient) readNode(ctx context.Context, name string) (kubelet.Node, error) {
+	resp, err := c.send(ctx, http.MethodGet, name, nil)
 	if err != nil {
-		return kubelet.Node{}, unclear("the cluster does not answer: %w", err)
+		return kubelet.Node{}, err
 	}
-	if code == http.StatusOK {
-		n, err := kubelet.ParseNode(body, date)
+	if resp.code == http.StatusOK {
+		n, err := kubelet.ParseNode(resp.body, resp.date)
 		if err != nil {
-			return n, unclear("%s answered for node %s: %w", c.server, name, err)
+			return n, newUnclear("%s answered for node %s: %w", c.server, name, err)
 		}
 		return n, nil
 	}
-	var status struct {
-		Reason  string `json:"reason"`
-		Details struct {
-			Kind string `json:"kind"`
-		} `json:"details"`
+
+	// A portal, or an API server without this path, answers 404 as well. Only a Status about nodes is certain.
+	s := resp.status()
+	if resp.code == http.StatusNotFound && s.Reason == "NotFound" && s.Details.Kind == "nodes" {
+		const format = "the cluster has no node %s: the kubelet has not registered it yet (journalctl -u kubelet " +
+			"shows why), or it was deleted; a restarted kubelet registers it again (systemctl restart kubelet)"
+		return kubelet.Node{}, fmt.Errorf(format, name)
 	}
-	_ = json.Unmarshal(body, &status)
-	// A portal, or an API server without this path, answers 404 as well: only a Status about nodes tells.
-	if code == http.StatusNotFound && status.Reason == "NotFound" && status.Details.Kind == "nodes" {
-		return kubelet.Node{}, fmt.Errorf("the cluster has no node %s: the kubelet has not registered it yet (journalctl -u kubelet says why), or somebody deleted it; a kubelet that runs makes it again when it is restarted (systemctl restart kubelet)", name)
-	}
-	return kubelet.Node{}, unclear("%s answered %d for node %s", c.server, code, name)
+
+	return kubelet.Node{}, newUnclear("%s answered %d for node %s", c.server, resp.code, name)
 }

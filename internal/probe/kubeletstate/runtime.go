@@ -1,4 +1,4 @@
-package probe
+package kubeletstate
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// runtimeTimeout bounds the connection to the container runtime.
+// runtimeTimeout limits the connection to the container runtime.
 const runtimeTimeout = 2 * time.Second
 
 // DialRuntime connects to the socket of the container runtime, and sends nothing. endpoint is a path, or a URL with the
@@ -16,10 +16,11 @@ const runtimeTimeout = 2 * time.Second
 func DialRuntime(ctx context.Context, endpoint string) error {
 	scheme, address, ok := strings.Cut(endpoint, "://")
 	if !ok {
-		scheme, address = "unix", endpoint
+		scheme = "unix"
+		address = endpoint
 	}
 	if scheme != "unix" {
-		return fmt.Errorf("%s is no socket of this machine", endpoint)
+		return fmt.Errorf("%s is not a unix socket", endpoint)
 	}
 
 	ctx, cancel := context.WithTimeout(ctx, runtimeTimeout)
@@ -28,5 +29,6 @@ func DialRuntime(ctx context.Context, endpoint string) error {
 	if err != nil {
 		return err
 	}
+
 	return c.Close()
 }

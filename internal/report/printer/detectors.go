@@ -1,6 +1,7 @@
-package present
+package printer
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -13,55 +14,54 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// DetectorsText is what vendors' detectors found, below the facts; nothing where none was asked.
+// What is shown of one detector; JSON has all of it.
+const (
+	maxValues      = 48  // attributes, labels and facts
+	maxValueLength = 200 // bytes
+)
+
+// DetectorsText writes the reports of vendors' detectors, below the facts; nothing without a detector.
 func DetectorsText(w io.Writer, all map[string]any, s Style) error {
-	if len(all) == 0 {
-		return nil
-	}
-	var b strings.Builder
 	var rows [][]string
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		d, _ := all[name].(map[string]any)
-		var said []string
-		if d["state"] != "ok" {
-			rows = append(rows, []string{name, text(d["state"])})
-			continue
+		row := []string{name, jsonText(d["state"])}
+		if d["state"] == "ok" {
+			row = append(row, jsonText(d["version"]), strings.Join(detectorValues(d), ", "))
 		}
-		if l, _ := d["devices"].([]any); len(l) > 0 {
-			said = append(said, Count(len(l), "device"))
-		}
-		for _, of := range []string{"attributes", "labels", "facts"} {
-			m, _ := d[of].(map[string]any)
-			for _, k := range slices.Sorted(maps.Keys(m)) {
-				said = append(said, cutShort(k+"="+text(m[k])))
+		rows = append(rows, row)
+	}
+
+	b := page{Style: s}
+	b.writeList(b.bold("detectors"), rows)
+
+	return b.flush(w)
+}
+
+// detectorValues returns the number of devices of a detector, and its values as KEY=VALUE.
+func detectorValues(d map[string]any) (out []string) {
+	if devices, _ := d["devices"].([]any); len(devices) > 0 {
+		out = append(out, Count(len(devices), "device"))
+	}
+	for _, kind := range []string{"attributes", "labels", "facts"} {
+		values, _ := d[kind].(map[string]any)
+		for _, key := range slices.Sorted(maps.Keys(values)) {
+			v := key + "=" + jsonText(values[key])
+			if len(v) > maxValueLength {
+				v = strings.ToValidUTF8(v[:maxValueLength], "") + "…"
 			}
+			out = append(out, v)
 		}
-		if more := len(said) - mostSaid; more > 0 {
-			said = append(said[:mostSaid], fmt.Sprintf("… and %d more: -o json", more))
-		}
-		rows = append(rows, []string{name, text(d["state"]), text(d["version"]), strings.Join(said, ", ")})
 	}
-	list(&b, s.bold("detectors"), rows, s)
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// What of a vendor's texts is shown; all of it is in the document.
-const (
-	mostSaid = 48  // attributes, labels and facts of one detector
-	longest  = 200 // bytes of one
-)
-
-func cutShort(s string) string {
-	if len(s) <= longest {
-		return s
+	if more := len(out) - maxValues; more > 0 {
+		out = append(out[:maxValues], fmt.Sprintf("… and %d more: -o json", more))
 	}
 
-	return strings.ToValidUTF8(s[:longest], "") + "…"
+	return out
 }
 
-// text is a value of JSON's kinds for people. What a vendor's program says is shown, and does not act on the terminal.
-func text(v any) string {
+// jsonText returns a decoded JSON value as text without control characters.
+func jsonText(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return "null"
@@ -70,84 +70,100 @@ func text(v any) string {
 	case map[string]any:
 		return "{" + Count(len(v), "element") + "}"
 	}
+
 	return printable(fmt.Sprint(v))
 }
 
-// DetectorList is what `detectors list` prints: what would run, and why the others would not.
-func DetectorList(w io.Writer, all []pluginhost.Row, long bool, s Style) error {
-	var b strings.Builder
-	if len(all) == 0 {
-		b.WriteString("No detector is declared or installed.\n")
-	}
+// DetectorList writes the output of `detectors list`: the detectors that would run, and why the others would not. long
+// adds their descriptions.
+func DetectorList(w io.Writer, all []detector.Row, long bool, s Style) error {
+	var parts []string
 	for _, r := range all {
-		state := s.green("runs")
-		if !r.Runs() {
-			state = s.yellow("does not run")
-		}
-		fmt.Fprintf(&b, "%s  %s\n", s.bold(strings.TrimSpace(r.Name+" "+printable(r.Version))), state)
-		rows := [][]string{{"declared", orNone(r.Declared, "by no site")}, {"program", r.Program}, {"lock", orNone(r.Lock, "none")}}
-		if r.Why != "" {
-			rows = append(rows, []string{"", printable(r.Why)})
-		}
-		if r.Says != nil {
-			match := "nothing on this machine"
-			switch {
-			case len(r.Devices) > 0:
-				match = strings.Join(r.Devices, ", ")
-			case r.Matches:
-				match = "yes"
-			}
-			rows = append(rows, []string{"matches", match})
-		}
-		for _, l := range s.table(rows, s.Width-2, nil) {
-			fmt.Fprintf(&b, "  %s\n", l)
-		}
-		if r.Declared != "" && !r.Missing.Empty() {
-			fmt.Fprintf(&b, "  it needs what the site does not grant:\n    %s\n", strings.ReplaceAll(stages.AllowBlock(world.Grants{}, r.Missing), "\n", "\n    "))
-		}
-		if r.Declared != "" && long && !r.Unused.Empty() {
-			fmt.Fprintf(&b, "  it could tell more with:\n    %s\n", strings.ReplaceAll(stages.AllowBlock(world.Grants{}, r.Unused), "\n", "\n    "))
-		}
-		if long && r.Says != nil {
-			described(&b, *r.Says, s)
-		}
-		b.WriteString("\n")
+		b := page{Style: s}
+		b.writeDetector(r, long)
+		parts = append(parts, b.String())
 	}
-	_, err := io.WriteString(w, strings.TrimSuffix(b.String(), "\n"))
+	if parts == nil {
+		parts = []string{"No detector is declared or installed.\n"}
+	}
+	_, err := io.WriteString(w, strings.Join(parts, "\n"))
+
 	return err
 }
 
-func described(b *strings.Builder, d contract.Description, s Style) {
-	for _, l := range s.wrap(printable(d.Doc), s.Width-2) {
-		fmt.Fprintf(b, "  %s\n", l)
+func (b *page) writeDetector(r detector.Row, long bool) {
+	state := b.green("runs")
+	if !r.Runs() {
+		state = b.yellow("does not run")
 	}
-	attributes := func(title string, l []contract.Attribute) {
-		var rows [][]string
-		for _, a := range l {
-			what := a.Type.String()
-			if a.Unit != "" {
-				what += " of " + a.Unit
-			}
-			if a.Required {
-				what += ", required"
-			}
-			if a.Default != nil {
-				what += ", default " + text(a.Default)
-			}
-			rows = append(rows, []string{a.Name, printable(what), printable(a.Doc)})
-		}
-		list(b, "  "+title, rows, s)
+	name := joinParts(" ", r.Name, printable(r.Version))
+	fmt.Fprintf(b, "%s  %s\n", b.bold(name), state)
+
+	rows := [][]string{
+		{"declared", cmp.Or(printable(r.Declared), "by no site")},
+		{"program", r.Program},
+		{"lock", cmp.Or(printable(r.Lock), "none")},
 	}
-	attributes("config", d.Config)
-	attributes("facts", d.Facts)
+	if r.Why != "" {
+		rows = append(rows, []string{"", printable(r.Why)})
+	}
+	if r.Description != nil {
+		rows = append(rows, []string{"matches", matchText(r)})
+	}
+	b.writeTable("  ", rows, nil)
+
+	if r.Declared != "" {
+		b.writeGrants("it needs what the site does not grant", r.Missing)
+	}
+	if r.Declared != "" && long {
+		b.writeGrants("it could report more with", r.Unused)
+	}
+	if r.Description != nil && long {
+		b.writeDescription(*r.Description)
+	}
+}
+
+func matchText(r detector.Row) string {
+	switch {
+	case len(r.Devices) > 0:
+		return strings.Join(r.Devices, ", ")
+	case r.Matches:
+		return "yes"
+	}
+
+	return "nothing on this machine"
+}
+
+func (b *page) writeGrants(title string, g contract.Needs) {
+	if !g.Empty() {
+		fmt.Fprintf(b, "  %s:\n", title)
+		b.writeLines("    ", "    ", strings.Split(stages.AllowBlock(world.Grants{}, g), "\n"))
+	}
+}
+
+func (b *page) writeDescription(d contract.Description) {
+	b.writeText("  ", printable(d.Doc))
+	b.writeList("  config", attributeRows(d.Config))
+	b.writeList("  facts", attributeRows(d.Facts))
 	if len(d.LabelDomains) > 0 {
 		fmt.Fprintf(b, "  recommends labels in %s\n", strings.Join(d.LabelDomains, ", "))
 	}
 }
 
-func orNone(s, none string) string {
-	if s == "" {
-		return none
+func attributeRows(attributes []contract.Attribute) (rows [][]string) {
+	for _, a := range attributes {
+		text := a.Type.String()
+		if a.Unit != "" {
+			text += " of " + a.Unit
+		}
+		if a.Required {
+			text += ", required"
+		}
+		if a.Default != nil {
+			text += ", default " + jsonText(a.Default)
+		}
+		rows = append(rows, []string{a.Name, printable(text), printable(a.Doc)})
 	}
-	return printable(s)
+
+	return rows
 }

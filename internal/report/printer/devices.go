@@ -1,4 +1,4 @@
-package present
+package printer
 
 import (
 	"fmt"
@@ -8,51 +8,72 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// group is devices of one name: what they share is told once.
+// group contains devices of the same model.
 type group struct {
 	title []string // name, ids and driver
 	rows  [][]string
 }
 
-// grouped puts rows under the titles that they share, in the order of the first of each.
-func grouped(groups []group, title []string, row []string) []group {
+// addToGroup adds a device to the group with its title, or to a new one.
+func addToGroup(groups []group, title, row []string) []group {
 	for i := range groups {
 		if slices.Equal(groups[i].title, title) {
 			groups[i].rows = append(groups[i].rows, row)
 			return groups
 		}
 	}
+
 	return append(groups, group{title, [][]string{row}})
 }
 
-func acceleratorGroups(f world.Facts) []group {
-	var groups []group
+func groupAccelerators(f world.Facts) (groups []group) {
 	for _, a := range f.Accelerators {
-		driver := or(a.Driver, "no driver")
-		if a.Version != nil {
-			driver += " " + *a.Version
-		}
 		name := or(a.Name, or(a.Vendor, "unknown")+" "+a.Kind)
 		if a.Kind != "gpu" && a.Name != nil {
 			name += " (" + a.Kind + ")"
 		}
-		title := []string{name, or(a.Device, ""), driver}
-		groups = grouped(groups, title, []string{or(a.Address, ""), onNode(a.NUMA), gib(a.MemoryGiB), link(a.PCIe), vfs(a.SRIOV)})
+		driver := joinParts(" ", or(a.Driver, "no driver"), textOf(a.Version))
+		groups = addToGroup(groups, []string{name, textOf(a.Device), driver}, []string{
+			textOf(a.Address),
+			onNode(a.NUMA),
+			gib(a.MemoryGiB),
+			link(a.PCIe),
+			virtualFunctionCount(a.SRIOV),
+		})
 	}
+
 	return groups
 }
 
-func nicGroups(f world.Facts) []group {
-	var groups []group
+func groupNICs(f world.Facts) (groups []group) {
 	for _, n := range f.NICs {
-		title := []string{or(n.Model, or(n.Vendor, "unknown")+" network card"), or(n.Device, ""), or(n.Driver, "no driver")}
-		state := or(n.Link, "")
-		if n.SpeedGbps != nil {
-			state += fmt.Sprintf(" %gG", *n.SpeedGbps)
+		name := or(n.Model, or(n.Vendor, "unknown")+" network card")
+		title := []string{name, textOf(n.Device), or(n.Driver, "no driver")}
+		slow := ""
+		if isBelowMax(n.PCIe) {
+			slow = link(n.PCIe)
 		}
-		groups = grouped(groups, title, []string{or(n.Address, ""), or(n.Interface, ""), state, onNode(n.NUMA), fabric(n), lessThanMax(n.PCIe), vfs(n.SRIOV)})
+		groups = addToGroup(groups, title, []string{
+			textOf(n.Address),
+			textOf(n.Interface),
+			linkState(n),
+			onNode(n.NUMA),
+			fabric(n),
+			slow,
+			virtualFunctionCount(n.SRIOV),
+		})
 	}
+
 	return groups
+}
+
+func linkState(n world.NIC) string {
+	speed := ""
+	if n.SpeedGbps != nil {
+		speed = fmt.Sprintf("%gG", *n.SpeedGbps)
+	}
+
+	return joinParts(" ", textOf(n.Link), speed)
 }
 
 func onNode(n *int) string {
@@ -69,99 +90,110 @@ func gib(g *float64) string {
 	return fmt.Sprintf("%g GiB", *g)
 }
 
-// link is "PCIe 32 GT/s ×16", and "16 of 32", "×8 of ×16" where it is less than the device could do.
+// link returns a PCIe link as "PCIe 32 GT/s ×16", or "16 of 32" and "×8 of ×16" if it is slower than the device allows.
 func link(p world.PCIe) string {
 	if p.GTs == nil || p.Width == nil {
 		return ""
 	}
-	speed, width := fmt.Sprintf("%g", *p.GTs), fmt.Sprintf("×%d", *p.Width)
-	if p.MaxGTs != nil && *p.MaxGTs > *p.GTs {
+
+	speed := fmt.Sprintf("%g", *p.GTs)
+	width := fmt.Sprintf("×%d", *p.Width)
+	if isLess(p.GTs, p.MaxGTs) {
 		speed += fmt.Sprintf(" of %g", *p.MaxGTs)
 	}
-	if p.MaxWidth != nil && *p.MaxWidth > *p.Width {
+	if isLess(p.Width, p.MaxWidth) {
 		width += fmt.Sprintf(" of ×%d", *p.MaxWidth)
 	}
+
 	return "PCIe " + speed + " GT/s " + width
 }
 
-// lessThanMax is the link of a card that could do more: a narrow slot, or a bad contact. The others' are no news.
-func lessThanMax(p world.PCIe) string {
-	if p.MaxWidth != nil && p.Width != nil && *p.MaxWidth > *p.Width || p.MaxGTs != nil && p.GTs != nil && *p.MaxGTs > *p.GTs {
-		return link(p)
-	}
-	return ""
+func isLess[T int | float64](value, limit *T) bool {
+	return value != nil && limit != nil && *value < *limit
 }
 
-func vfs(s world.SRIOV) string {
+// isBelowMax reports whether a link is slower than the card allows: a narrow slot, or a bad contact.
+func isBelowMax(p world.PCIe) bool {
+	return isLess(p.GTs, p.MaxGTs) || isLess(p.Width, p.MaxWidth)
+}
+
+func virtualFunctionCount(s world.SRIOV) string {
 	if s.TotalVFs == nil {
 		return ""
 	}
+
 	return fmt.Sprintf("%s of %d VFs", or(s.NumVFs, "?"), *s.TotalVFs)
 }
 
-// fabric names the RDMA ports, with the state of those that are not active while the card's link is up, or otherwise odd.
+// fabric returns the RDMA ports, with the state of those that differ from the link of the card.
 func fabric(n world.NIC) string {
 	var parts []string
+	isUp := textOf(n.Link) == "up"
 	for _, p := range n.InfiniBand {
 		text := or(p.Device, "?")
 		if len(n.InfiniBand) > 1 {
-			text += fmt.Sprintf("/%s", or(p.Port, "?"))
+			text += "/" + or(p.Port, "?")
 		}
-		if state := or(p.State, "?"); (state == "active") != (or(n.Link, "") == "up") {
+		if state := or(p.State, "?"); (state == "active") != isUp {
 			text += " " + state
 		}
 		parts = append(parts, text)
 	}
+
 	return strings.Join(parts, " ")
 }
 
-// devices prints groups: a line of what all share, and one for each device, with the columns of the whole section.
-func devices(b *strings.Builder, title string, groups []group, s Style) {
+// writeDevices writes groups of devices: a line with their common properties, and one for each device. The columns are
+// those of the whole section.
+func (b *page) writeDevices(title string, groups []group) {
 	if len(groups) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n%s\n", s.bold(title))
+
+	fmt.Fprintf(b, "\n%s\n", b.bold(title))
 	var all [][]string
 	for _, g := range groups {
 		all = append(all, g.rows...)
 	}
-	lines := folded(withoutEmpty(all), s.Width-4)
-	perRow := len(lines) / len(all)
-	if len(lines)%len(all) != 0 { // some rows have a second line and some have none
-		perRow = 0
-	}
+	rows := fold(removeEmptyColumns(all), b.Width-4)
 	for _, g := range groups {
-		name := g.title[0]
-		if n := len(g.rows); n > 1 {
-			name = fmt.Sprintf("%d × %s", n, name)
+		b.writeGroupTitle(g)
+		for _, lines := range rows[:len(g.rows)] {
+			b.writeLines("    ", "    ", lines)
 		}
-		rest := strings.Join(slices.DeleteFunc(slices.Clone(g.title[1:]), func(t string) bool { return t == "" }), ", ")
-		if columns(name)+2+columns(rest) <= s.Width-2 {
-			fmt.Fprintf(b, "  %s  %s\n", name, s.dim(rest))
-		} else {
-			for _, l := range s.wrap(name, s.Width-2) {
-				fmt.Fprintf(b, "  %s\n", l)
-			}
-			fmt.Fprintf(b, "  %s\n", s.dim(rest))
-		}
-		for range g.rows {
-			for n := 0; len(lines) > 0 && (perRow > 0 && n < perRow || perRow == 0 && (n == 0 || strings.HasPrefix(lines[0], "    "))); n++ {
-				fmt.Fprintf(b, "    %s\n", lines[0])
-				lines = lines[1:]
-			}
-		}
+		rows = rows[len(g.rows):]
 	}
 }
 
-// withoutEmpty takes the columns away that no row fills.
-func withoutEmpty(rows [][]string) [][]string {
+func (b *page) writeGroupTitle(g group) {
+	name := g.title[0]
+	rest := joinParts(", ", g.title[1:]...)
+	if n := len(g.rows); n > 1 {
+		name = fmt.Sprintf("%d × %s", n, name)
+	}
+	lines := b.wrap(name, b.Width-2)
+	last := len(lines) - 1
+	if columns(lines[last])+2+columns(rest) <= b.Width-2 {
+		lines[last] += "  " + b.dim(rest)
+	} else {
+		lines = append(lines, b.dim(rest))
+	}
+	b.writeLines("  ", "  ", lines)
+}
+
+// removeEmptyColumns returns rows without the columns that are empty in all of them.
+func removeEmptyColumns(rows [][]string) [][]string {
 	out := make([][]string, len(rows))
 	for column := range rows[0] {
-		if slices.ContainsFunc(rows, func(r []string) bool { return r[column] != "" }) {
-			for i, r := range rows {
+		isEmpty := !slices.ContainsFunc(rows, func(r []string) bool {
+			return r[column] != ""
+		})
+		for i, r := range rows {
+			if !isEmpty {
 				out[i] = append(out[i], r[column])
 			}
 		}
 	}
+
 	return out
 }

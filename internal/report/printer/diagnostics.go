@@ -1,6 +1,7 @@
-package present
+package printer
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"slices"
@@ -13,126 +14,139 @@ import (
 	"github.com/prelet/prelet/internal/lang/origin"
 )
 
-// Sorted puts errors last, where they are read, and leaves the order else as it was; what is said twice about one
-// place stays once.
+// Sorted returns diagnostics without duplicates, notes first and errors last, since the end of the output is read
+// first.
 func Sorted(ds hcl.Diagnostics) hcl.Diagnostics {
 	seen := map[string]bool{}
 	var out hcl.Diagnostics
 	for _, d := range ds {
-		if k := d.Error() + d.Summary; !seen[k] {
-			seen[k] = true
+		key := d.Error() + d.Summary
+		if !seen[key] {
 			out = append(out, d)
 		}
+		seen[key] = true
 	}
-	rank := func(d *hcl.Diagnostic) int {
-		switch {
-		case origin.IsNote(d):
-			return 0
-		case d.Severity == hcl.DiagWarning:
-			return 1
-		}
-		return 2
-	}
-	slices.SortStableFunc(out, func(a, b *hcl.Diagnostic) int { return rank(a) - rank(b) })
+	order := []string{"note", "warning", "error"}
+	slices.SortStableFunc(out, func(a, b *hcl.Diagnostic) int {
+		return slices.Index(order, severity(a)) - slices.Index(order, severity(b))
+	})
+
 	return out
 }
 
-// Diagnostics writes messages for people: what, where with the line itself, why and what next, the code. One cause that
-// meets several places, such as a cluster that is away, is told once.
-func Diagnostics(w io.Writer, sources map[string][]byte, ds hcl.Diagnostics, s Style) error {
-	var b strings.Builder
-	told := map[string]bool{}
-	for _, d := range ds {
-		diagnostic(&b, sources, d, s, told)
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-func diagnostic(b *strings.Builder, sources map[string][]byte, d *hcl.Diagnostic, s Style, told map[string]bool) {
-	word, paint := "Error", s.red
+// severity returns error, warning or note.
+func severity(d *hcl.Diagnostic) string {
 	switch {
 	case origin.IsNote(d):
-		word, paint = "Note", s.dim
+		return "note"
 	case d.Severity == hcl.DiagWarning:
-		word, paint = "Warning", s.yellow
+		return "warning"
 	}
-	heading(b, paint(word+":"), columns(word)+1, d.Summary, "["+string(origin.CodeOf(d))+"]", s)
-	if d.Subject != nil && d.Subject.Filename != "" {
-		fmt.Fprintf(b, "  %s:%d:%d\n", s.cell(d.Subject.Filename), d.Subject.Start.Line, d.Subject.Start.Column)
-		snippet(b, sources[d.Subject.Filename], *d.Subject, s, paint)
-	}
-	detail := d.Detail
-	if cause := string(origin.CodeOf(d)) + detail; columns(detail) > s.Width && told[cause] {
-		detail = "For the same reason as above."
-	} else {
-		told[cause] = true
-	}
-	for _, l := range s.wrap(detail, s.Width-2) {
-		fmt.Fprintf(b, "  %s\n", l)
-	}
-	b.WriteString("\n")
+
+	return "error"
 }
 
-// heading is a summary between a word and a code. word is painted already, and n columns wide.
-func heading(b *strings.Builder, word string, n int, summary, code string, s Style) {
-	ls := s.wrap(summary, s.Width-n-1)
-	for i, l := range ls {
-		if i == 0 {
-			fmt.Fprintf(b, "%s %s", word, s.bold(l))
-		} else {
-			fmt.Fprintf(b, "\n%s %s", strings.Repeat(" ", n), s.bold(l))
+// Diagnostics writes messages for people: the summary with the code, the place with its line of the site, the reason
+// and the next step. A long reason that is the same for several places is written once.
+func Diagnostics(w io.Writer, sources map[string][]byte, ds hcl.Diagnostics, s Style) error {
+	b := page{Style: s}
+	shown := map[string]bool{}
+	for _, d := range ds {
+		detail := d.Detail
+		reason := string(origin.CodeOf(d)) + detail
+		if columns(detail) > b.Width && shown[reason] {
+			detail = "For the same reason as above."
 		}
+		shown[reason] = true
+		b.writeDiagnostic(sources, d, detail)
 	}
-	if last := ls[len(ls)-1]; n+1+columns(last)+1+columns(code) > s.Width {
-		fmt.Fprintf(b, "\n%s %s\n", strings.Repeat(" ", n), s.dim(code))
-		return
-	}
-	fmt.Fprintf(b, " %s\n", s.dim(code))
+
+	return b.flush(w)
 }
 
-// snippet shows the first line of a range, with a mark below.
-func snippet(b *strings.Builder, src []byte, r hcl.Range, s Style, paint func(string) string) {
+func (b *page) writeDiagnostic(sources map[string][]byte, d *hcl.Diagnostic, detail string) {
+	word := "Error:"
+	paint := b.red
+	switch severity(d) {
+	case "note":
+		word = "Note:"
+		paint = b.dim
+	case "warning":
+		word = "Warning:"
+		paint = b.yellow
+	}
+	b.writeHeading(word, paint, d)
+	if at := d.Subject; at != nil && at.Filename != "" {
+		fmt.Fprintf(b, "  %s\n", b.cell(position(*at)))
+		b.writeSnippet(sources[at.Filename], *at, paint)
+	}
+	b.writeText("  ", detail)
+	b.writeLine("")
+}
+
+// writeHeading writes the summary of a message between its severity and its code.
+func (b *page) writeHeading(word string, paint func(string) string, d *hcl.Diagnostic) {
+	indent := columns(word) + 1
+	code := "[" + string(origin.CodeOf(d)) + "]"
+	lines := b.wrap(d.Summary, b.Width-indent)
+	last := len(lines) - 1
+	isRoom := indent+columns(lines[last])+1+columns(code) <= b.Width
+	for i, l := range lines {
+		lines[i] = b.bold(l)
+	}
+	if isRoom {
+		lines[last] += " " + b.dim(code)
+	} else {
+		lines = append(lines, b.dim(code))
+	}
+	b.writeLines(paint(word)+" ", strings.Repeat(" ", indent), lines)
+}
+
+// maxMarked is how many columns of a marked place are always shown.
+const maxMarked = 20
+
+// writeSnippet writes the first line of a range, with a mark below. Of a long line it shows the part with the place.
+func (b *page) writeSnippet(src []byte, r hcl.Range, paint func(string) string) {
 	if src == nil || r.Start.Byte > len(src) {
 		return
 	}
-	from := strings.LastIndexByte(string(src[:r.Start.Byte]), '\n') + 1
-	to := len(src)
-	if i := strings.IndexByte(string(src[from:]), '\n'); i >= 0 {
-		to = from + i
+
+	start := bytes.LastIndexByte(src[:r.Start.Byte], '\n') + 1
+	text, _, _ := strings.Cut(string(src[start:]), "\n")
+	text = strings.TrimRight(text, "\r")
+	end := max(r.Start.Byte, min(r.End.Byte, start+len(text)))
+	marked := max(1, utf8.RuneCount(src[r.Start.Byte:end]))
+	if b.screen != nil { // before it is cut; the mark may be next to its place then
+		text = b.screen.redactor.String(text)
 	}
-	line := strings.TrimRight(string(src[from:to]), "\r")
-	if s.screen != nil { // before it is cut; the mark may then stand beside its place
-		line = s.screen.redactor.String(line)
+
+	before := columns(expandTabs(text[:min(r.Start.Byte-start, len(text))]))
+	line := []rune(printable(expandTabs(text)))
+	room := max(b.Width-8, maxMarked)
+	keep := room - 1 - min(marked, maxMarked)
+	if before > keep {
+		line = append([]rune("…"), line[before-keep:]...)
+		before = keep + 1
 	}
-	end := min(r.End.Byte, from+len(line))
-	before := strings.ReplaceAll(line[:min(r.Start.Byte-from, len(line))], "\t", "    ")
-	n := 1
-	if end > r.Start.Byte {
-		n = utf8.RuneCountInString(string(src[r.Start.Byte:end]))
+	if len(line) > room {
+		line = append(line[:room:room], '…')
 	}
-	shown := printable(strings.ReplaceAll(line, "\t", "    "))
-	room := max(s.Width-8, 20)
-	if cut, keep := utf8.RuneCountInString(before), room-1-min(n, 20); cut > keep { // a long line: show the place, not its beginning
-		rs := []rune(shown)
-		shown = "…" + string(rs[cut-keep:])
-		before = strings.Repeat(" ", keep+1)
-	}
-	if rs := []rune(shown); len(rs) > room {
-		shown = string(rs[:room]) + "…"
-	}
-	n = max(1, min(n, room-utf8.RuneCountInString(before)))
-	num := fmt.Sprintf("%4d", r.Start.Line)
-	fmt.Fprintf(b, "%s │ %s\n", s.dim(num), shown)
-	fmt.Fprintf(b, "     │ %s%s\n", strings.Repeat(" ", utf8.RuneCountInString(before)), paint(strings.Repeat("^", n)))
+	mark := strings.Repeat("^", max(1, min(marked, room-before)))
+	fmt.Fprintf(b, "%s │ %s\n", b.dim(fmt.Sprintf("%4d", r.Start.Line)), string(line))
+	fmt.Fprintf(b, "     │ %s%s\n", strings.Repeat(" ", before), paint(mark))
 }
 
-// printable keeps what a file holds from acting on the terminal that it is shown on.
+func expandTabs(line string) string {
+	return strings.ReplaceAll(line, "\t", "    ")
+}
+
+// printable replaces control characters, so that a text has no effect on the terminal.
 func printable(line string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return '·'
 		}
+
 		return r
 	}, line)
 }
@@ -146,21 +160,21 @@ type Diagnostic struct {
 	Range    *origin.JSONRange `json:"range,omitempty"`
 }
 
-// DiagnosticsJSON is the list as JSON has it, never null.
+// DiagnosticsJSON returns diagnostics for JSON, never nil.
 func DiagnosticsJSON(ds hcl.Diagnostics) []Diagnostic {
 	out := []Diagnostic{}
 	for _, d := range ds {
-		x := Diagnostic{Severity: "error", Code: string(origin.CodeOf(d)), Summary: d.Summary, Detail: d.Detail}
-		switch {
-		case origin.IsNote(d):
-			x.Severity = "note"
-		case d.Severity == hcl.DiagWarning:
-			x.Severity = "warning"
+		x := Diagnostic{
+			Severity: severity(d),
+			Code:     string(origin.CodeOf(d)),
+			Summary:  d.Summary,
+			Detail:   d.Detail,
 		}
 		if d.Subject != nil {
 			x.Range = origin.RangeJSON(*d.Subject)
 		}
 		out = append(out, x)
 	}
+
 	return out
 }

@@ -1,8 +1,9 @@
-package present
+package printer
 
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"io"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -17,12 +18,19 @@ func sum(s string) string {
 func unified(before, after string) string {
 	const header = 3 // "diff", "---" and "+++"
 
-	parts := strings.SplitAfterN(string(diff.Diff("before", []byte(before), "after", []byte(after))), "\n", header+1)
+	text := string(diff.Diff("before", []byte(before), "after", []byte(after)))
+	parts := strings.SplitAfterN(text, "\n", header+1)
 	return parts[len(parts)-1]
 }
 
-// lines splits a text into lines without their ends; none for "".
-func lines(s string) []string {
+// FileDiff writes what changes in a file as a unified diff; nothing for equal texts.
+func FileDiff(w io.Writer, path string, before, after []byte) error {
+	_, err := w.Write(diff.Diff(path, before, path, after))
+	return err
+}
+
+// splitLines splits a text into lines without their ends; none for "".
+func splitLines(s string) []string {
 	if s == "" {
 		return nil
 	}

@@ -1,68 +1,78 @@
-package present
+package printer
 
 import (
-	"fmt"
 	"io"
 	"strings"
 
 	"github.com/prelet/prelet/internal/app/doctor"
 )
 
-// Doctor prints findings, a line for each, with what there is to say below those that are not fine.
+// indentFindings is the width of the columns before the text of a finding.
+const indentFindings = 22
+
+// Doctor writes findings, a line for each, and below those that are not fine their place, the reason and the next step.
 func Doctor(w io.Writer, found []doctor.Finding, s Style) error {
-	var b strings.Builder
+	b := page{Style: s}
+	paint := map[doctor.State]func(string) string{
+		doctor.OK:      s.green,
+		doctor.Warning: s.yellow,
+		doctor.Problem: s.red,
+		doctor.Unread:  s.dim,
+	}
+	next := strings.Repeat(" ", indentFindings)
+
+	for _, f := range found {
+		state := paint[f.State](pad(string(f.State), 8))
+		check := s.bold(pad(f.Check, 12))
+		summary := s.wrap(f.Summary, s.Width-indentFindings)
+		b.writeLines(state+" "+check+" ", next, summary)
+		if f.State != doctor.OK || f.Why != "" {
+			b.writeLines(next, next, findingDetails(f, s))
+		}
+	}
+	b.writeLine("")
+	b.writeText("", concludeFindings(found))
+
+	return b.flush(w)
+}
+
+// findingDetails returns the lines below a finding. Commands to paste are not broken.
+func findingDetails(f doctor.Finding, s Style) (out []string) {
+	where := f.Place
+	step := ""
+	if f.Code != "" {
+		where = joinParts(" ", where, "["+string(f.Code)+"]")
+	}
+	if f.Do != "" {
+		step = "→ " + f.Do
+	}
+
+	for _, l := range s.wrap(joinParts("\n", where, f.Why, step), s.Width-indentFindings) {
+		if l != "" {
+			out = append(out, l)
+		}
+	}
+
+	return out
+}
+
+// concludeFindings returns the last sentence of the doctor.
+func concludeFindings(found []doctor.Finding) string {
 	count := map[doctor.State]int{}
 	for _, f := range found {
 		count[f.State]++
-		paint := map[doctor.State]func(string) string{doctor.OK: s.green, doctor.Warning: s.yellow, doctor.Problem: s.red, doctor.Unread: s.dim}[f.State]
-		fmt.Fprintf(&b, "%s %s ", paint(pad(string(f.State), 8)), s.bold(pad(f.Check, 12)))
-		const indent = 22
-		for i, line := range s.wrap(f.Summary, s.Width-indent) {
-			if i > 0 {
-				b.WriteString(strings.Repeat(" ", indent))
-			}
-			b.WriteString(line + "\n")
-		}
-		if f.State == doctor.OK && f.Why == "" {
-			continue
-		}
-		where := f.Place
-		if f.Code != "" {
-			where = strings.TrimSpace(where + " [" + string(f.Code) + "]")
-		}
-		for _, part := range []string{where, f.Why, todo(f.Do)} {
-			for _, para := range strings.Split(part, "\n") {
-				if para == "" {
-					continue
-				}
-				lines := []string{para}
-				if !strings.HasPrefix(para, verbatim) {
-					lines = s.wrap(para, s.Width-indent)
-				}
-				for _, line := range lines {
-					b.WriteString(strings.Repeat(" ", indent) + line + "\n")
-				}
-			}
-		}
 	}
-	end := "Nothing stands in the way of a boot"
+
+	conclusion := "The node is fit for a boot"
 	if !doctor.Fit(found) {
-		end = "A boot would not end well: " + Count(count[doctor.Problem], "problem")
+		conclusion = "The node is not fit for a boot: " + Count(count[doctor.Problem], "problem")
 	}
 	if n := count[doctor.Warning]; n > 0 {
-		end += ", " + Count(n, "warning")
+		conclusion += ", " + Count(n, "warning")
 	}
 	if n := count[doctor.Unread]; n > 0 {
-		end += ", and " + Count(n, "thing") + " that could not be looked at"
+		conclusion += ", and " + Count(n, "check") + " could not be made"
 	}
-	b.WriteString("\n" + strings.Join(s.wrap(end+".", s.Width), "\n") + "\n")
-	_, err := io.WriteString(w, b.String())
-	return err
-}
 
-func todo(do string) string {
-	if do == "" {
-		return ""
-	}
-	return "→ " + do
+	return conclusion + "."
 }

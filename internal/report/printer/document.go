@@ -1,9 +1,11 @@
-package present
+package printer
 
 import (
 	"bytes"
 	"encoding/json"
 	"io"
+
+	"github.com/prelet/prelet/internal/lang/value"
 )
 
 // EncodeJSON writes one document on one line.
@@ -13,8 +15,25 @@ func EncodeJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// MapStrings returns JSON with change applied to each of its strings, keys included. What is no JSON stays as it is.
-func MapStrings(text []byte, change func(string) string) []byte {
+// WriteDocument writes JSON whose strings are redacted. Raw text is not searched, not even that of a screen: a secret
+// such as "true" or "2026" would be found outside of strings. A key is redacted only for a secret that may not be an
+// ordinary word, because most keys are names of the format.
+func WriteDocument(w io.Writer, text []byte, r *value.Redactor) error {
+	w = Unscreened(w)
+	redactKey := func(key string) string {
+		if r.Holds(key) {
+			return r.String(key)
+		}
+		return key
+	}
+	redacted := mapStrings(text, redactKey, r.String)
+	_, err := io.WriteString(w, value.Visible(string(redacted)))
+
+	return err
+}
+
+// mapStrings returns JSON with changed strings. Text that is not JSON is returned unchanged.
+func mapStrings(text []byte, changeKey, changeValue func(string) string) []byte {
 	var out bytes.Buffer
 	for {
 		begin := bytes.IndexByte(text, '"')
@@ -30,6 +49,10 @@ func MapStrings(text []byte, change func(string) string) []byte {
 		}
 		end = min(end+1, len(text))
 		out.Write(text[:begin])
+		change := changeValue
+		if bytes.HasPrefix(bytes.TrimLeft(text[end:], " \t\r\n"), []byte(":")) {
+			change = changeKey
+		}
 		out.Write(mapString(text[begin:end], change))
 		text = text[end:]
 	}

@@ -1,9 +1,28 @@
-package present
+package printer
 
 import (
+	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/prelet/prelet/internal/lang/value"
 )
+
+// TestWriteDocument redacts secrets that are also words of JSON, keys of the format and numbers.
+func TestWriteDocument(t *testing.T) {
+	r := value.NewRedactor()
+	for _, secret := range []string{"true", "null", "mode", "2026", "CANARY-key", `C"\\ANARY`} {
+		r.Add([]byte(secret))
+	}
+	document := `{"mode": true, "byte": 2026, "of": null, "CANARY-key": ["true", "in 2026", "C\"\\\\ANARY\u202e"]}` + "\n"
+	want := `{"mode": true, "byte": 2026, "of": null, "(sensitive)": ["(sensitive)", "in (sensitive)", ` +
+		`"(sensitive)\u202e"]}` + "\n"
+
+	var b bytes.Buffer
+	if err := WriteDocument(NewScreen(&b, r), []byte(document), r); err != nil || b.String() != want {
+		t.Errorf("got %s, %v\nwant %s, no error", b.String(), err, want)
+	}
+}
 
 // TestMapStrings changes what is in strings, and nothing else.
 func TestMapStrings(t *testing.T) {
@@ -17,7 +36,7 @@ func TestMapStrings(t *testing.T) {
 		`"pa\"ss\`:                       `"pa\"ss\`,
 		`no "JSON\x"`:                    `no "JSON\x"`,
 	} {
-		if got := string(MapStrings([]byte(text), change)); got != want {
+		if got := string(mapStrings([]byte(text), change, change)); got != want {
 			t.Errorf("%s: got %s, want %s", text, got, want)
 		}
 	}

@@ -1,136 +1,138 @@
-package present
+package printer
 
 import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/internal/lang/explain"
 	"github.com/prelet/prelet/internal/lang/origin"
 )
 
-// ExplainText writes an item with its chain as a tree: what is written in the site, what it gave, and what that rests
-// on, down to variables, facts, objects and files.
+// ExplainText writes an item with its chain as a tree.
 func ExplainText(w io.Writer, x explain.Explanation, s Style) error {
-	var b strings.Builder
+	b := page{Style: s}
 	head := x.Item.String()
 	if x.Present {
-		lines := s.wrap(head+" = "+x.Value, s.Width-4)
-		lines[0] = s.bold(lines[0])
-		b.WriteString(strings.Join(lines, "\n    ") + "\n")
-	} else {
-		fmt.Fprintf(&b, "%s %s\n", s.bold(head), s.yellow("is not there."))
-		for _, l := range s.wrap(x.Summary, s.Width-2) {
-			fmt.Fprintf(&b, "  %s\n", l)
+		lines := b.wrap(head+" = "+x.Value, b.Width-4)
+		lines[0] = b.bold(lines[0])
+		b.writeLines("", "    ", lines)
+		if x.Type != "" {
+			b.WriteString("    ")
+			b.writeType(x.Type)
 		}
+	} else if x.Item.IsName() {
+		b.writeLine(s.bold(head) + " " + s.yellow("has no value."))
+		b.writeText("  ", x.Summary)
+	} else {
+		b.writeLine(s.bold(head) + " " + s.yellow("is not in the plan."))
+		b.writeText("  ", x.Summary)
 	}
 	if x.Range.Filename != "" {
-		for _, l := range s.wrap(x.Text, s.Width-4) {
-			fmt.Fprintf(&b, "    %s\n", l)
-		}
-		fmt.Fprintf(&b, "    %s\n", s.dim("at "+s.cell(position(x.Range))))
+		b.writeText("    ", x.Text)
+		at := s.cell(position(x.Range))
+		b.writeLine("    " + s.dim("at "+at))
 	}
-	if t := describeEffect(x); t != "" && x.Present {
-		for i, l := range s.wrap("Takes effect "+t, s.Width-2) {
-			fmt.Fprintf(&b, "%s%s\n", strings.Repeat(" ", 2+2*min(i, 1)), l)
-		}
+	if effect := describeEffect(x); effect != "" && x.Present {
+		b.writeLines("  ", "    ", b.wrap("Takes effect "+effect, b.Width-4))
 	}
 	if len(x.Chain) > 0 {
-		b.WriteString("\n")
-		tree(&b, x.Chain, s)
+		b.writeLine("")
+		b.writeSteps(x.Chain)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	if x.Item.IsName() {
+		b.writeUses(x.Uses)
+	}
+
+	return b.flush(w)
+}
+
+// writeUses writes the places of the site that refer to a name.
+func (b *page) writeUses(uses []eval.Use) {
+	b.writeLine("")
+	if len(uses) == 0 {
+		b.writeLine("Nothing in the site refers to it.")
+		return
+	}
+
+	b.writeLine("Used by")
+	var rows [][]string
+	for _, u := range uses {
+		rows = append(rows, []string{u.Owner, fmt.Sprintf("%s:%d", shortenPath(u.Range.Filename), u.Range.Start.Line)})
+	}
+	b.writeTable("  ", rows, b.dim)
 }
 
 var effects = map[string]string{
 	"reconcile":    "when the node patches its own labels, after a good verdict.",
 	"registration": "when the kubelet registers the node: on one that has joined, `kubectl` changes it.",
-	"restart":      "when the kubelet starts anew.",
-	"reader":       "when somebody reads it: nothing is restarted for it, since it has no `notify`.",
+	"restart":      "when the kubelet is restarted.",
+	"reader":       "when a program reads it: nothing is restarted for it, since it has no `notify`.",
 }
 
-// describeEffect returns when an item takes effect; "" where that is not said.
+// describeEffect returns when an item takes effect; "" if that is not known.
 func describeEffect(x explain.Explanation) string {
 	if x.TakesEffect == "unit" {
-		return "when " + strings.Join(x.Units, ", ") + " is restarted or reloaded, which follows its change."
+		units := strings.Join(x.Units, ", ")
+		return "when " + units + " is restarted or reloaded, which follows its change."
 	}
 
 	return effects[x.TakesEffect]
 }
 
-// tree writes steps with lines for their depth. A place stands at the right where there is room, else below.
-func tree(b *strings.Builder, steps []explain.Step, s Style) {
+// writeSteps writes steps as a tree. The place of a step is at the right of its text if there is room, else below.
+func (b *page) writeSteps(steps []explain.Step) {
+	var depths []int
+	for _, st := range steps {
+		depths = append(depths, st.Depth)
+	}
+
 	for i, st := range steps {
-		first, next := branches(steps, i)
-		line := st.Text
-		switch {
-		case st.Role == origin.Condition && (st.Value == "true" || st.Value == "false"):
-			line += " is " + st.Value
-		case st.Value != "":
-			line += " = " + st.Value
-		}
-		at := ""
-		if st.Range.Filename != "" && (st.Answer == nil || st.Kind == origin.Variable) { // of other answers the place counts less
-			at = s.cell(fmt.Sprintf("%s:%d", short(st.Range.Filename), st.Range.Start.Line))
-		}
-		room := s.Width - utf8.RuneCountInString(first)
-		lines := s.wrap(line, room)
-		if last := len(lines) - 1; at != "" && utf8.RuneCountInString(lines[last])+2+utf8.RuneCountInString(at) <= room {
-			lines[last] += "  " + s.dim(at)
-			at = ""
-		}
+		first, next := branches(depths, i)
+		lines := b.wrap(stepText(st), b.Width-columns(first))
 		var notes []string
 		if st.Note != "" {
-			notes = s.wrap(st.Note, s.Width-utf8.RuneCountInString(next)-2)
+			notes = b.wrap(st.Note, b.Width-columns(next)-2)
 		}
-		if last := len(notes) - 1; at != "" && last >= 0 && utf8.RuneCountInString(notes[last])+4+utf8.RuneCountInString(at) <= s.Width-utf8.RuneCountInString(next) {
-			notes[last] += "  " + at
-			at = ""
-		}
-		for n, l := range lines {
-			if n == 0 {
-				fmt.Fprintf(b, "%s%s\n", s.dim(first), l)
+		if at := b.cell(stepPlace(st)); at != "" {
+			last := len(lines) - 1
+			if columns(first+lines[last])+2+columns(at) <= b.Width {
+				lines[last] += "  " + b.dim(at)
 			} else {
-				fmt.Fprintf(b, "%s%s\n", s.dim(next), l)
+				notes = append(notes, at)
 			}
 		}
+		b.writeLines(b.dim(first), b.dim(next), lines)
 		for _, l := range notes {
-			fmt.Fprintf(b, "%s  %s\n", s.dim(next), s.dim(l))
-		}
-		if at != "" {
-			fmt.Fprintf(b, "%s  %s\n", s.dim(next), s.dim(at))
+			b.writeLine(b.dim(next) + "  " + b.dim(l))
 		}
 	}
 }
 
-// branches are the lines of the tree before a step's first line, and before its others.
-func branches(steps []explain.Step, i int) (first, next string) {
-	depth := steps[i].Depth
-	more := func(d int) bool { // another step at that depth before the tree goes up
-		for _, s := range steps[i+1:] {
-			if s.Depth <= d {
-				return s.Depth == d
-			}
-		}
-		return false
+func stepText(st explain.Step) string {
+	isTruth := st.Value == "true" || st.Value == "false"
+	switch {
+	case st.Role == origin.Condition && isTruth:
+		return st.Text + " is " + st.Value
+	case st.Value != "":
+		return st.Text + " = " + st.Value
 	}
-	for d := range depth {
-		if more(d) {
-			first += "│ "
-		} else {
-			first += "  "
-		}
+
+	return st.Text
+}
+
+// stepPlace returns the file and the line of a step; "" for a step with an answer, which is described by its note.
+func stepPlace(st explain.Step) string {
+	isVariable := st.Kind == origin.Variable
+	if st.Range.Filename == "" || st.Answer != nil && !isVariable {
+		return ""
 	}
-	next = first
-	if more(depth) {
-		return first + "├ ", next + "│ "
-	}
-	return first + "└ ", next + "  "
+
+	return fmt.Sprintf("%s:%d", shortenPath(st.Range.Filename), st.Range.Start.Line)
 }
 
 func position(r hcl.Range) string {
@@ -148,19 +150,44 @@ type explainDocument struct {
 	Summary       string            `json:"summary,omitempty"`
 	TakesEffect   string            `json:"takes_effect,omitempty"`
 	Units         []string          `json:"units,omitempty"`
+	Type          string            `json:"type,omitempty"`
+	UsedBy        []useDocument     `json:"used_by,omitempty"`
 	Origins       []origin.Origin   `json:"origins"`
 	Chain         []explain.Step    `json:"chain"`
 	Diagnostics   []Diagnostic      `json:"diagnostics"`
 }
 
-// ExplainJSON writes an explanation as one document of format version 1. Value is null where the item is not there.
-// Source is the recording, where there are several.
+// useDocument is a place of the site that refers to a variable, a local or a stage.
+type useDocument struct {
+	Owner string            `json:"owner"`
+	Range *origin.JSONRange `json:"range"`
+}
+
+// ExplainJSON writes an explanation as one document of format version 1. The value of an absent item is null. source is
+// the recording, if there are several.
 func ExplainJSON(w io.Writer, x explain.Explanation, source string, ds hcl.Diagnostics) error {
-	d := explainDocument{FormatVersion: 1, Source: source, Item: x.Item.String(), Present: x.Present, Range: origin.RangeJSON(x.Range), Text: x.Text, Summary: x.Summary,
-		TakesEffect: x.TakesEffect, Units: x.Units, Origins: orEmpty(x.Origins), Chain: orEmpty(x.Chain), Diagnostics: DiagnosticsJSON(Sorted(ds))}
+	d := explainDocument{
+		FormatVersion: 1,
+		Source:        source,
+		Item:          x.Item.String(),
+		Present:       x.Present,
+		Range:         origin.RangeJSON(x.Range),
+		Text:          x.Text,
+		Summary:       x.Summary,
+		TakesEffect:   x.TakesEffect,
+		Units:         x.Units,
+		Type:          x.Type,
+		Origins:       orEmpty(x.Origins),
+		Chain:         orEmpty(x.Chain),
+		Diagnostics:   DiagnosticsJSON(Sorted(ds)),
+	}
 	if x.Present {
 		d.Value = x.Whole
 	}
+	for _, u := range x.Uses {
+		d.UsedBy = append(d.UsedBy, useDocument{u.Owner, origin.RangeJSON(u.Range)})
+	}
+
 	return EncodeJSON(w, d)
 }
 
@@ -178,7 +205,14 @@ func CodeText(w io.Writer, c fault.Code, p fault.Page, s Style) error {
 	if p.Warning {
 		status = "A warning: it changes no exit status, but under `prelet validate --strict`."
 	}
-	_, err := fmt.Fprintf(w, "%s  %s\n\n%s\n\n%s\n", s.bold(string(c)), p.Title, strings.Join(body, "\n"), s.dim(status))
+	_, err := fmt.Fprintf(
+		w,
+		"%s  %s\n\n%s\n\n%s\n",
+		s.bold(string(c)),
+		p.Title,
+		strings.Join(body, "\n"),
+		s.dim(status),
+	)
 	return err
 }
 

@@ -1,10 +1,11 @@
-package present
+package printer
 
 import (
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -14,8 +15,14 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// FactsDocument is what `detect -o json` prints.
-func FactsDocument(raw json.RawMessage, f world.Facts, degraded []boot.Degraded, detectors map[string]any, ds hcl.Diagnostics) any {
+// FactsDocument returns the document of `detect -o json`.
+func FactsDocument(
+	raw json.RawMessage,
+	f world.Facts,
+	degraded []boot.Degraded,
+	detectors map[string]any,
+	ds hcl.Diagnostics,
+) any {
 	var m map[string]any
 	if json.Unmarshal(raw, &m) != nil {
 		m = map[string]any{}
@@ -30,104 +37,105 @@ func FactsDocument(raw json.RawMessage, f world.Facts, degraded []boot.Degraded,
 	if len(detectors) > 0 {
 		m["detectors"] = detectors
 	}
-	if degraded == nil {
-		degraded = []boot.Degraded{}
-	}
+
 	return struct {
 		FormatVersion int             `json:"format_version"`
 		Facts         any             `json:"facts"`
 		Degraded      []boot.Degraded `json:"degraded"`
 		Diagnostics   []Diagnostic    `json:"diagnostics"`
-	}{1, m, degraded, DiagnosticsJSON(Sorted(ds))}
+	}{1, m, orEmpty(degraded), DiagnosticsJSON(Sorted(ds))}
 }
 
-// Count is a number of things in words.
-func Count(n int, what string) string {
+// Count returns a number of things in words.
+func Count(n int, noun string) string {
 	if n != 1 {
-		what += "s"
+		noun += "s"
 	}
-	return fmt.Sprint(n, " ", what)
+
+	return fmt.Sprint(n, " ", noun)
 }
 
-// or is a fact as text. What firmware and drivers say is shown, and does not act on the terminal.
+// textOf returns a fact as text; "" if it is nil.
+func textOf[T any](v *T) string { return or(v, "") }
+
+// or returns a fact as text, without control characters of firmware and drivers; unknown if it is nil.
 func or[T any](v *T, unknown string) string {
 	if v == nil {
 		return unknown
 	}
+
 	return printable(fmt.Sprint(*v))
 }
 
-// FactsText is what `detect` prints for people: the machine in a few lines, its devices by what they are, and what is not
-// known. What nobody knows is left out above and has its reason below.
+// FactsText writes the output of `detect` for people: the machine in a few lines, its devices by model, and the unknown
+// facts with their reasons.
 func FactsText(w io.Writer, f world.Facts, s Style) error {
-	var b strings.Builder
-	head(&b, f, s)
-	devices(&b, "accelerators", acceleratorGroups(f), s)
-	devices(&b, "nics", nicGroups(f), s)
-	list(&b, s.bold("disks"), diskRows(f.BlockDevices), s)
-	var rows [][]string
-	for _, name := range slices.Sorted(maps.Keys(f.Interfaces)) {
-		i := f.Interfaces[name]
-		mtu := ""
-		if i.MTU != nil {
-			mtu = fmt.Sprint("mtu ", *i.MTU)
-		}
-		rows = append(rows, []string{name, mtu, strings.Join(append(slices.Clone(i.IPv4), i.IPv6...), " ")})
-	}
-	list(&b, s.bold("interfaces"), rows, s)
+	b := page{Style: s}
+	b.writeMachine(f)
+	b.writeDevices("accelerators", groupAccelerators(f))
+	b.writeDevices("nics", groupNICs(f))
+	b.writeList(b.bold("disks"), diskRows(f.BlockDevices))
+	b.writeList(b.bold("interfaces"), interfaceRows(f.Interfaces))
 	failed, unknown := reasons(f.Unknown)
-	reasonList(&b, s.red("could not be read"), failed, s)
-	reasonList(&b, s.bold("unknown"), unknown, s)
-	_, err := io.WriteString(w, b.String())
-	return err
+	b.writeReasons(b.red("could not be read"), failed)
+	b.writeReasons(b.bold("unknown"), unknown)
+
+	return b.flush(w)
 }
 
-// head is one line of the machine for each thing that it has once.
-func head(b *strings.Builder, f world.Facts, s Style) {
+// writeMachine writes one line for each part that a machine has once.
+func (b *page) writeMachine(f world.Facts) {
 	row := func(name string, parts ...string) {
-		parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
-		if len(parts) == 0 {
-			return
-		}
-		for n, l := range s.wrap(strings.Join(parts, ", "), s.Width-9) {
-			if n > 0 {
-				name = ""
-			}
-			fmt.Fprintf(b, "%s  %s\n", s.bold(pad(name, 7)), l)
+		text := joinParts(", ", parts...)
+		if text != "" {
+			first := b.bold(pad(name, 7)) + "  "
+			b.writeLines(first, strings.Repeat(" ", 9), b.wrap(text, b.Width-9))
 		}
 	}
+
 	row("machine", productName(f.Product), virtualization(f.Virtualization))
-	kernel := ""
-	if f.Kernel.Release != nil {
-		kernel = "Linux " + *f.Kernel.Release
-	}
-	row("bios", or(f.BIOS.Vendor, ""), or(f.BIOS.Version, ""), or(f.BIOS.Date, ""))
-	row("system", or(f.OS.Name, ""), kernel)
-	row("cpu", append([]string{or(f.CPU.Model, or(f.CPU.Vendor, ""))}, processors(f.CPU)...)...)
-	row("memory", memory(f.Memory.TotalBytes), Count(len(f.NUMA), "NUMA node"), hugePages(f.Memory.HugePages))
+	row("bios", textOf(f.BIOS.Vendor), textOf(f.BIOS.Version), textOf(f.BIOS.Date))
+	row("system", textOf(f.OS.Name), prefixed("Linux ", f.Kernel.Release))
+	row("cpu", or(f.CPU.Model, textOf(f.CPU.Vendor)), processors(f.CPU))
+	numa := Count(len(f.NUMA), "NUMA node")
+	row("memory", memory(f.Memory.TotalBytes), numa, hugePages(f.Memory.HugePages))
 	if f.Runtime.Name != nil {
-		driver := ""
-		if f.Runtime.CgroupDriver != nil {
-			driver = "cgroup driver " + *f.Runtime.CgroupDriver
-		}
-		row("runtime", *f.Runtime.Name, driver, or(f.Runtime.Endpoint, ""))
+		driver := prefixed("cgroup driver ", f.Runtime.CgroupDriver)
+		row("runtime", *f.Runtime.Name, driver, textOf(f.Runtime.Endpoint))
 	}
 }
 
-func diskRows(disks []world.BlockDevice) [][]string {
-	var rows [][]string
+func prefixed[T any](prefix string, v *T) string {
+	if v == nil {
+		return ""
+	}
 
+	return prefix + textOf(v)
+}
+
+func diskRows(disks []world.BlockDevice) (rows [][]string) {
 	for _, d := range disks {
-		kind := strings.TrimSpace(or(d.Controller, "") + " " + or(d.Type, ""))
-		model := strings.TrimSpace(or(d.Vendor, "") + " " + or(d.Model, ""))
+		kind := joinParts(" ", textOf(d.Controller), textOf(d.Type))
+		model := joinParts(" ", textOf(d.Vendor), textOf(d.Model))
 		rows = append(rows, []string{d.Name, kind, memory(d.SizeBytes), model})
 	}
 
 	return rows
 }
 
+func interfaceRows(interfaces map[string]world.Interface) (rows [][]string) {
+	for _, name := range slices.Sorted(maps.Keys(interfaces)) {
+		i := interfaces[name]
+		addresses := strings.Join(slices.Concat(i.IPv4, i.IPv6), " ")
+		rows = append(rows, []string{name, prefixed("mtu ", i.MTU), addresses})
+	}
+
+	return rows
+}
+
 func productName(p world.Product) string {
-	vendor, name := or(p.Vendor, ""), or(p.Name, "")
+	vendor := textOf(p.Vendor)
+	name := textOf(p.Name)
 	if strings.HasPrefix(name, vendor) { // some repeat themselves
 		return name
 	}
@@ -144,9 +152,10 @@ func virtualization(v *string) string {
 	return "virtual machine (" + *v + ")"
 }
 
-// processors counts sockets, cores and threads, and tells what is unusual of them.
-func processors(c world.CPU) []string {
-	sockets, kinds := map[int]bool{}, map[string]int{}
+// processors returns the numbers of sockets, cores and threads, with kinds of cores and offline CPUs if there are any.
+func processors(c world.CPU) string {
+	sockets := map[int]bool{}
+	kinds := map[string]int{}
 	for _, core := range c.Cores {
 		if core.Package != nil {
 			sockets[*core.Package] = true
@@ -155,28 +164,36 @@ func processors(c world.CPU) []string {
 			kinds[*core.Kind]++
 		}
 	}
+
 	var parts []string
 	if len(sockets) > 0 {
 		parts = append(parts, Count(len(sockets), "socket"))
 	}
-	cores := Count(len(c.Cores), "core")
-	if len(kinds) > 1 {
-		var each []string
-		for _, kind := range []string{"performance", "efficient", "low-power"} {
-			if n := kinds[kind]; n > 0 {
-				each = append(each, fmt.Sprint(n, " ", kind))
-			}
-		}
-		cores += " (" + strings.Join(each, ", ") + ")"
-	}
-	parts = append(parts, cores)
+	parts = append(parts, Count(len(c.Cores), "core")+coreKinds(kinds))
 	if c.Logical != nil {
 		parts = append(parts, Count(*c.Logical, "thread"))
 	}
 	if len(c.Offline) > 0 {
-		parts = append(parts, fmt.Sprintf("%d more offline (%s)", len(c.Offline), ranges(c.Offline)))
+		offline := fmt.Sprintf("%d more offline (%s)", len(c.Offline), ranges(c.Offline))
+		parts = append(parts, offline)
 	}
-	return parts
+
+	return strings.Join(parts, ", ")
+}
+
+func coreKinds(kinds map[string]int) string {
+	if len(kinds) < 2 {
+		return ""
+	}
+
+	var parts []string
+	for _, kind := range []string{"performance", "efficient", "low-power"} {
+		if n := kinds[kind]; n > 0 {
+			parts = append(parts, fmt.Sprint(n, " ", kind))
+		}
+	}
+
+	return " (" + strings.Join(parts, ", ") + ")"
 }
 
 func memory(bytes *int64) string {
@@ -199,7 +216,7 @@ func hugePages(m map[string]int) string {
 	return "huge pages " + strings.Join(out, " and ")
 }
 
-// ranges writes sorted numbers as the kernel does: 0-3,8.
+// ranges returns sorted numbers as the kernel writes them: 0-3,8.
 func ranges(list []int) string {
 	var parts []string
 	for i := 0; i < len(list); {
@@ -207,143 +224,115 @@ func ranges(list []int) string {
 		for last+1 < len(list) && list[last+1] == list[last]+1 {
 			last++
 		}
-		if last == i {
-			parts = append(parts, fmt.Sprint(list[i]))
-		} else {
-			parts = append(parts, fmt.Sprintf("%d-%d", list[i], list[last]))
+		part := fmt.Sprint(list[i])
+		if last > i {
+			part += fmt.Sprint("-", list[last])
 		}
+		parts = append(parts, part)
 		i = last + 1
 	}
+
 	return strings.Join(parts, ",")
 }
 
-// several is how many facts of one kind that are unknown for one reason are told by a number.
-const several = 3
+// minRepeats is how often a fact must be unknown for the same reason to be counted instead of listed.
+const minRepeats = 3
 
-// reasons are the facts that are not known, those of one reason together. The same of several devices is one fact, with *
-// for the device. Failed are those that should have been readable.
+// device matches the device in the name of a fact: nics[0000:18:00.0].infiniband[mlx5_0/1].state.
+var device = regexp.MustCompile(`\[([^\]]+)\]`)
+
+// withoutDevices returns an unknown fact with * for each device, also in its reason.
+func withoutDevices(u world.UnknownFact) world.UnknownFact {
+	for _, match := range device.FindAllStringSubmatch(u.Fact, -1) {
+		u.Why = strings.ReplaceAll(u.Why, match[1], "*")
+	}
+	u.Fact = device.ReplaceAllString(u.Fact, "[*]")
+
+	return u
+}
+
+// reasons returns rows of unknown facts with their reason: facts with the same reason are in one row. failed are those
+// that should have been readable.
 func reasons(us []world.UnknownFact) (failed, unknown [][]string) {
-	type reason struct {
-		why      string
-		degraded bool
-	}
-	general := func(u world.UnknownFact) (string, reason) {
-		fact, why := "", u.Why
-		for rest := u.Fact; ; { // nics[0000:18:00.0].infiniband[mlx5_0/1].state
-			before, inside, ok := strings.Cut(rest, "[")
-			device, after, closed := strings.Cut(inside, "]")
-			if !ok || !closed || device == "" {
-				return fact + rest, reason{why, u.Degraded}
-			}
-			fact += before + "[*]"
-			why = strings.ReplaceAll(why, device, "*")
-			rest = after
-		}
-	}
-	type kind struct {
-		fact string
-		why  reason
-	}
-	count := map[kind]int{}
+	repeats := map[world.UnknownFact]int{}
 	for _, u := range us {
-		fact, why := general(u)
-		count[kind{fact, why}]++
+		repeats[withoutDevices(u)]++
 	}
-	facts := map[reason][]string{}
-	var order []reason
+
+	facts := map[world.UnknownFact][]string{} // by reason, without the fact
+	var order []world.UnknownFact
 	for _, u := range us {
-		fact, why := general(u)
-		k := kind{fact, why}
-		switch n := count[k]; {
-		case n >= several:
-			fact = fmt.Sprintf("%s (%d times)", fact, n)
-			count[k] = -1
-		case n < 0:
-			continue
-		default:
-			fact, why = u.Fact, reason{u.Why, u.Degraded}
+		general := withoutDevices(u)
+		n := repeats[general]
+		if n == 0 {
+			continue // counted before
 		}
-		if facts[why] == nil {
-			order = append(order, why)
+		if n >= minRepeats {
+			repeats[general] = 0
+			u = general
+			u.Fact = fmt.Sprintf("%s (%d times)", u.Fact, n)
 		}
-		facts[why] = append(facts[why], fact)
+		fact := u.Fact
+		u.Fact = ""
+		if facts[u] == nil {
+			order = append(order, u)
+		}
+		facts[u] = append(facts[u], fact)
 	}
-	for _, why := range order {
-		row := []string{printable(strings.Join(shortened(facts[why]), ", ")), printable(why.why)}
-		if why.degraded {
+
+	for _, reason := range order {
+		names := strings.Join(shortenNames(facts[reason]), ", ")
+		row := []string{printable(names), printable(reason.Why)}
+		if reason.Degraded {
 			failed = append(failed, row)
 		} else {
 			unknown = append(unknown, row)
 		}
 	}
+
 	return failed, unknown
 }
 
-// shortened writes os.id, os.name as os.{id,name}.
-func shortened(facts []string) []string {
-	var out []string
-	for i := 0; i < len(facts); {
-		object, _, ok := strings.Cut(facts[i], ".")
-		end := i + 1
-		for ok && !strings.Contains(object, "[") && end < len(facts) && strings.HasPrefix(facts[end], object+".") {
-			end++
+// shortenNames writes os.id, os.name as os.{id,name}.
+func shortenNames(facts []string) (out []string) {
+	for len(facts) > 0 {
+		object, _, hasObject := strings.Cut(facts[0], ".")
+		isPlain := hasObject && !strings.Contains(object, "[")
+		n := 1
+		for isPlain && n < len(facts) && strings.HasPrefix(facts[n], object+".") {
+			n++
 		}
-		if end-i == 1 {
-			out = append(out, facts[i])
-		} else {
+		name := facts[0]
+		if n > 1 {
 			var fields []string
-			for _, fact := range facts[i:end] {
+			for _, fact := range facts[:n] {
 				fields = append(fields, strings.TrimPrefix(fact, object+"."))
 			}
-			out = append(out, object+".{"+strings.Join(fields, ",")+"}")
+			name = object + ".{" + strings.Join(fields, ",") + "}"
 		}
-		i = end
+		out = append(out, name)
+		facts = facts[n:]
 	}
+
 	return out
 }
 
-// besideReason is the widest that facts may be to have their reason beside them and not below.
-const besideReason = 38
-
-func reasonList(b *strings.Builder, title string, rows [][]string, s Style) {
+// writeReasons writes facts with their reason below.
+func (b *page) writeReasons(title string, rows [][]string) {
 	if len(rows) == 0 {
 		return
 	}
+
 	fmt.Fprintf(b, "\n%s\n", title)
-	wide := 0
 	for _, r := range rows {
-		if w := columns(r[0]); w <= besideReason {
-			wide = max(wide, w)
-		}
-	}
-	for _, r := range rows {
-		indent, before := "      ", ""
-		longest := 0 // a path is not broken
-		for _, word := range strings.Fields(r[1]) {
-			longest = max(longest, columns(word))
-		}
-		if columns(r[0]) <= besideReason && wide+4+longest <= s.Width {
-			before = pad("  "+r[0], wide+4)
-			indent = strings.Repeat(" ", wide+4)
-		} else {
-			for _, l := range s.wrap(r[0], s.Width-2) {
-				fmt.Fprintf(b, "  %s\n", l)
-			}
-			before = indent
-		}
-		for _, l := range s.wrap(r[1], s.Width-columns(indent)) {
-			fmt.Fprintf(b, "%s%s\n", before, l)
-			before = indent
-		}
+		b.writeText("  ", r[0])
+		b.writeText("      ", r[1])
 	}
 }
 
-func list(b *strings.Builder, title string, rows [][]string, s Style) {
-	if len(rows) == 0 {
-		return
-	}
-	fmt.Fprintf(b, "\n%s\n", title)
-	for _, l := range s.table(rows, s.Width-2, nil) {
-		fmt.Fprintf(b, "  %s\n", l)
+func (b *page) writeList(title string, rows [][]string) {
+	if len(rows) > 0 {
+		fmt.Fprintf(b, "\n%s\n", title)
+		b.writeTable("  ", rows, nil)
 	}
 }

@@ -1,57 +1,63 @@
-package present
+package printer
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
 func columns(t string) int { return utf8.RuneCountInString(t) }
 
-// leastRest is how many columns a last cell needs to be broken beside the others instead of below them.
-const leastRest = 24
+// minLast is the room in columns that a last cell needs next to the others; with less it goes below them.
+const minLast = 24
 
-// table lays rows out in columns, none wider than a line. The last cell of a row is broken at spaces, or goes below the
-// others; rows of many cells that have no room beside each other are folded into two lines each. Cells are plain text:
-// paint sees each last cell's lines, after they were measured.
-func (s Style) table(rows [][]string, width int, paint func(string) string) []string {
-	rows = s.cells(rows)
-	many := 0
+// table lays out rows in columns within a width. The last cell of a row is broken at spaces, or goes below the others.
+// Rows of more than three cells are folded. Cells are plain text: paint is applied to the lines of each last cell,
+// after they were measured.
+func (s Style) table(rows [][]string, width int, paint func(string) string) (out []string) {
+	rows = s.cleanCells(rows)
 	for _, r := range rows {
-		many = max(many, len(r))
+		if len(r) > 3 {
+			return slices.Concat(fold(rows, width)...)
+		}
 	}
-	if many > 3 {
-		return folded(rows, width)
+	if paint == nil {
+		paint = func(t string) string { return t }
 	}
-	fit := widths(rows, width)
-	var out []string
+
+	fit := measureColumns(rows, width)
 	for _, r := range rows {
-		var b strings.Builder
+		before := ""
+		last := r[len(r)-1]
 		for i, c := range r[:len(r)-1] {
-			b.WriteString(pad(c, fit[i]) + "  ")
+			before += pad(c, fit[i]) + "  "
 		}
-		before, last := b.String(), r[len(r)-1]
-		rest := width - columns(before)
-		switch {
-		case columns(last) <= rest:
-			out = append(out, trimmed(before, last, paint))
-		case rest >= leastRest && strings.Contains(last, " "):
-			for n, l := range breakAt(last, rest) {
-				if n > 0 {
-					before = strings.Repeat(" ", columns(before))
-				}
-				out = append(out, trimmed(before, l, paint))
-			}
-		default:
+		next := strings.Repeat(" ", columns(before))
+		room := width - columns(before)
+		isBroken := room >= minLast && strings.Contains(last, " ")
+		if columns(last) > room && !isBroken {
 			out = append(out, strings.TrimRight(before, " "))
-			for _, l := range breakAt(last, width-4) {
-				out = append(out, trimmed("    ", l, paint))
+			before = "    "
+			next = "    "
+			room = width - columns(before)
+		}
+		lines := []string{last}
+		if columns(last) > room {
+			lines = breakAt(last, room)
+		}
+		for _, l := range lines {
+			if l != "" {
+				l = paint(l)
 			}
+			out = append(out, strings.TrimRight(before+l, " "))
+			before = next
 		}
 	}
+
 	return out
 }
 
-func (s Style) cells(rows [][]string) (out [][]string) {
+func (s Style) cleanCells(rows [][]string) (out [][]string) {
 	for _, r := range rows {
 		var cells []string
 		for _, c := range r {
@@ -59,74 +65,70 @@ func (s Style) cells(rows [][]string) (out [][]string) {
 		}
 		out = append(out, cells)
 	}
+
 	return out
 }
 
-func trimmed(before, last string, paint func(string) string) string {
-	if last == "" {
-		return strings.TrimRight(before, " ")
-	}
-	if paint != nil {
-		last = paint(last)
-	}
-	return before + last
-}
-
-// widths are those of the columns before the last one. A cell that leaves no room for a last one does not count: its row
-// goes on below.
-func widths(rows [][]string, width int) []int {
+// measureColumns returns the widths of the columns before the last one. A cell that leaves no room for the last one is
+// ignored: its row continues below.
+func measureColumns(rows [][]string, width int) (out []int) {
 	room := 0
 	for _, r := range rows {
-		room = max(room, min(columns(r[len(r)-1]), leastRest))
+		room = max(room, min(columns(r[len(r)-1]), minLast))
 	}
-	var out []int
 	for _, r := range rows {
 		before := 0
 		for i, c := range r[:len(r)-1] {
 			if i >= len(out) {
 				out = append(out, 0)
 			}
-			if before += columns(c) + 2; before+room <= width {
+			before += columns(c) + 2
+			if before+room <= width {
 				out[i] = max(out[i], columns(c))
 			}
 		}
 	}
+
 	return out
 }
 
-// folded lays rows of many cells out: on one line each if all fit, else each on two.
-func folded(rows [][]string, width int) []string {
-	var all []int
+// fold lays out rows of many cells: each on one line if all fit, else each on two. It returns the lines of each row.
+func fold(rows [][]string, width int) (out [][]string) {
+	var widths []int
 	for _, r := range rows {
 		for i, c := range r {
-			if i >= len(all) {
-				all = append(all, 0)
+			if i >= len(widths) {
+				widths = append(widths, 0)
 			}
-			all[i] = max(all[i], columns(c))
+			widths[i] = max(widths[i], columns(c))
 		}
 	}
-	sum, cut := -2, len(all)
-	for i, w := range all {
-		if sum += w + 2; sum > width {
-			cut = i
+
+	fitting := 0
+	used := -2
+	for _, w := range widths {
+		if used += w + 2; used > width {
 			break
 		}
+		fitting++
 	}
-	line := func(indent string, cells []string, w []int) string {
-		var b strings.Builder
-		b.WriteString(indent)
-		for i, c := range cells {
-			b.WriteString(pad(c, w[i]) + "  ")
-		}
-		return strings.TrimRight(b.String(), " ")
-	}
-	var out []string
 	for _, r := range rows {
-		n := min(cut, len(r))
-		out = append(out, line("", r[:n], all))
-		if rest := line("    ", r[n:], all[n:]); rest != "" {
-			out = append(out, rest)
+		n := min(fitting, len(r))
+		lines := []string{joinCells(r[:n], widths)}
+		if rest := joinCells(r[n:], widths[n:]); rest != "" {
+			lines = append(lines, "    "+rest)
 		}
+		out = append(out, lines)
 	}
+
 	return out
+}
+
+func joinCells(cells []string, widths []int) string {
+	line := ""
+	for i, c := range cells {
+		line += pad(c, widths[i]) + "  "
+	}
+
+	return strings.TrimRight(line, " ")
 }

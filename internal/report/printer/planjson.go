@@ -1,30 +1,27 @@
-package present
+package printer
 
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
 )
 
-// View is a plan with what its printing needs to know besides.
+// View is a plan with the properties that are printed with it.
 type View struct {
 	Plan       *boot.Plan
 	Version    string // of prelet
-	Generation int    // in place
-	Source     string // the recording, where there are several
+	Generation int    // the current one
+	Source     string // the recording, if there are several
 }
 
-// Changes says whether a run would change something, as far as that can be told (see boot.Plan.Complete).
+// Changes reports whether a run would change a file, as far as that is known (see boot.Plan.Complete).
 func (v View) Changes() bool {
-	for _, c := range v.Plan.Changes {
-		if c.Action != "none" && c.Action != "keep" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(v.Plan.Changes, boot.Change.Changes)
 }
 
 type planDocument struct {
@@ -37,19 +34,19 @@ type planDocument struct {
 	Degraded      []boot.Degraded `json:"degraded"`
 	Assumed       []boot.Assumed  `json:"assumed,omitempty"` // answers of a rehearsal that are not the node's
 	Unread        []boot.Unread   `json:"unread,omitempty"`
-	Unjudged      []string        `json:"unjudged,omitempty"` // files that may change, or not: that depends on what is unread
-	// Identity is that of another machine, which is on the disk and is set aside.
+	Unjudged      []string        `json:"unjudged,omitempty"` // files whose change depends on an unread answer
+	// Identity is the one of another machine on this disk, which is set aside.
 	Identity    *identityDocument `json:"identity,omitempty"`
 	Node        nodeDocument      `json:"node"`
 	Files       []fileDocument    `json:"files"`
 	Restart     restartDocument   `json:"restart"`
-	Units       []unitDocument    `json:"units"` // other units that managed files notify, in the order in which they are acted on
+	Units       []unitDocument    `json:"units"` // notified by managed files, in the order of their actions
 	Stages      []stageDocument   `json:"stages"`
 	Diagnostics []Diagnostic      `json:"diagnostics"`
 }
 
 type identityDocument struct {
-	Node string `json:"node"` // whose it was; "" where its certificate does not tell
+	Node string `json:"node"` // its name; "" if its certificate does not contain it
 	Why  string `json:"why"`
 }
 
@@ -92,15 +89,15 @@ type fileDocument struct {
 	Mode      string `json:"mode,omitempty"`
 	Owner     string `json:"owner,omitempty"`
 	Sensitive bool   `json:"sensitive"`
-	Private   bool   `json:"private,omitempty"` // what is there is not shown: it holds a secret, or root alone reads it
+	Private   bool   `json:"private,omitempty"` // its content is not shown: it has a secret, or only root may read it
 	SHA256    string `json:"sha256,omitempty"`
 	Diff      string `json:"diff,omitempty"`
 	Drift     string `json:"drift,omitempty"`
 	Why       string `json:"why,omitempty"`
 	Purpose   string `json:"purpose"`
-	// Notifies are the units that are restarted or reloaded when it changes, the kubelet's among them; none: nothing is.
+	// Notifies are the units that are restarted or reloaded after a change, including the kubelet's.
 	Notifies []string `json:"notifies"`
-	Stays    string   `json:"stays,omitempty"` // what the change takes out of it and stays in force until the next boot
+	Stays    string   `json:"stays,omitempty"` // removed by the change, and in force until the next boot
 }
 
 type restartDocument struct {
@@ -113,96 +110,127 @@ type restartDocument struct {
 type unitDocument struct {
 	Unit    string   `json:"unit"`
 	Action  string   `json:"action"`          // restart | reload | create (systemd-tmpfiles, of the files)
-	Stage   string   `json:"stage,omitempty"` // restart.NAME; none: by the file's path, or the stage is gone
+	Stage   string   `json:"stage,omitempty"` // restart.NAME; "" for a unit notified by path, or of a removed stage
 	Needed  bool     `json:"needed"`
 	Because []string `json:"because"`
 	Files   []string `json:"files"`
 }
 
-// PlanJSON writes the plan as one document of format version 1, on failure too ("complete": false).
+// PlanJSON writes the plan as one document of format version 1, also of a failed run ("complete": false).
 func PlanJSON(w io.Writer, v View) error {
 	p := v.Plan
-	d := planDocument{FormatVersion: 1, Source: v.Source, PreletVersion: v.Version, Complete: p.Complete, PlanHash: p.Hash, Generation: v.Generation,
-		Degraded: orEmpty(p.Degraded), Assumed: p.Assumed, Unread: p.Unread, Unjudged: p.Unjudged, Files: []fileDocument{}, Stages: []stageDocument{}, Diagnostics: DiagnosticsJSON(Sorted(p.Diagnostics)),
-		Restart: restartDocument{Unit: p.Restart.Unit, Needed: p.Restart.Needed, When: "boot", Because: orEmpty(p.Restart.Because)}}
-	d.Units = []unitDocument{}
-	for _, u := range p.Units {
-		x := unitDocument{Unit: u.Unit.Unit, Action: u.Action, Needed: len(u.Because) > 0, Because: orEmpty(u.Because), Files: u.Files}
-		if u.Stage != "" {
-			x.Stage = "restart." + u.Stage
-		}
-		d.Units = append(d.Units, x)
+	d := planDocument{
+		FormatVersion: 1,
+		Source:        v.Source,
+		PreletVersion: v.Version,
+		Complete:      p.Complete,
+		PlanHash:      p.Hash,
+		Generation:    v.Generation,
+		Degraded:      orEmpty(p.Degraded),
+		Assumed:       p.Assumed,
+		Unread:        p.Unread,
+		Unjudged:      p.Unjudged,
+		Node:          newNodeDocument(p),
+		Files:         []fileDocument{},
+		Units:         []unitDocument{},
+		Stages:        []stageDocument{},
+		Diagnostics:   DiagnosticsJSON(Sorted(p.Diagnostics)),
+		Restart: restartDocument{
+			Unit:    p.Restart.Unit,
+			Needed:  p.Restart.Needed,
+			When:    "boot",
+			Because: orEmpty(p.Restart.Because),
+		},
 	}
-	if a := p.Aside; a != nil {
+	if a := p.Previous; a != nil {
 		d.Identity = &identityDocument{a.Node, a.Why}
 	}
-	d.Node = nodeDocument{Labels: map[string]labelDocument{}, Taints: []taintDocument{}, Flags: []flagDocument{}, Config: p.Node.Config,
-		ConfigOrigins: p.Node.ConfigOrigins, Reserved: p.Node.Reserved}
-	if d.Node.Config == nil {
-		d.Node.Config = map[string]any{}
-	}
-	if d.Node.ConfigOrigins == nil {
-		d.Node.ConfigOrigins = map[string][]origin.Origin{}
-	}
-	for _, l := range p.Node.Labels {
-		d.Node.Labels[l.Key] = labelDocument{l.Value, orEmpty(l.Origins), p.TakesEffect(l.Key)}
-	}
-	for _, t := range p.Node.Taints {
-		d.Node.Taints = append(d.Node.Taints, taintDocument{t.Key, t.Value, t.Effect, orEmpty(t.Origins)})
-	}
-	for _, f := range p.Node.Flags {
-		d.Node.Flags = append(d.Node.Flags, flagDocument{f.Name, f.Value, orEmpty(f.Origins)})
-	}
 	for _, c := range p.Changes {
-		f := fileDocument{Path: c.File.Path, Action: c.Action, Owner: owner(c), Sensitive: len(c.File.Text.Secrets()) > 0 || c.File.Purpose == "identity", Drift: c.Drift, Why: c.Why, Purpose: c.File.Purpose, Private: c.Old.Private,
-			Notifies: orEmpty(c.Notifies), Stays: c.Stays}
-		if c.File.Kind != node.Missing {
-			f.Mode = fmt.Sprintf("%04o", mode(c))
-		}
-		if c.File.Kind == node.Regular && !f.Sensitive {
-			f.SHA256 = sum(c.File.Text.Template())
-			if c.Action != "none" && c.Action != "keep" && c.Old.Uncompared == "" && !c.Old.Private {
-				f.Diff = unified(c.Old.Text, c.File.Text.Template())
-			}
-		}
-		d.Files = append(d.Files, f)
+		d.Files = append(d.Files, newFileDocument(c))
+	}
+	for _, u := range p.Units {
+		d.Units = append(d.Units, newUnitDocument(u))
 	}
 	for _, s := range p.Stages {
 		d.Stages = append(d.Stages, stageDocument{s.Address, s.State})
 	}
+
 	return EncodeJSON(w, d)
 }
 
-// mode is what a managed file will have: as declared, else as it has now, else what a new one gets.
-func mode(c boot.Change) uint32 {
-	switch {
-	case c.File.Mode != 0:
-		return uint32(c.File.Mode)
-	case len(c.File.Text.Secrets()) > 0:
-		return 0o600
-	case c.Old.Exists:
-		return c.Old.Mode
-	case c.File.Kind == node.Directory:
-		return 0o755
+func newNodeDocument(p *boot.Plan) nodeDocument {
+	d := nodeDocument{
+		Labels:        map[string]labelDocument{},
+		Taints:        []taintDocument{},
+		Flags:         []flagDocument{},
+		Config:        map[string]any{},
+		ConfigOrigins: map[string][]origin.Origin{},
+		Reserved:      p.Node.Reserved,
 	}
-	return 0o644
+	maps.Copy(d.Config, p.Node.Config)
+	maps.Copy(d.ConfigOrigins, p.Node.ConfigOrigins)
+	for _, l := range p.Node.Labels {
+		d.Labels[l.Key] = labelDocument{l.Value, orEmpty(l.Origins), p.TakesEffect(l.Key)}
+	}
+	for _, t := range p.Node.Taints {
+		d.Taints = append(d.Taints, taintDocument{t.Key, t.Value, t.Effect, orEmpty(t.Origins)})
+	}
+	for _, f := range p.Node.Flags {
+		d.Flags = append(d.Flags, flagDocument{f.Name, f.Value, orEmpty(f.Origins)})
+	}
+
+	return d
 }
 
-// owner is USER:GROUP that a target will have: as declared, else as it has now. A new one gets its folder's when it is
-// written; until then it has none.
-func owner(c boot.Change) string {
-	switch {
-	case c.File.Owner != "":
-		return c.File.Owner
-	case c.Old.Exists && c.Old.Owner == "":
-		return "root:root"
+func newUnitDocument(u boot.UnitChange) unitDocument {
+	d := unitDocument{
+		Unit:    u.Unit.Unit,
+		Action:  u.Action,
+		Needed:  len(u.Because) > 0,
+		Because: orEmpty(u.Because),
+		Files:   u.Files,
 	}
-	return c.Old.Owner
+	if u.Stage != "" {
+		d.Stage = "restart." + u.Stage
+	}
+
+	return d
+}
+
+func newFileDocument(c boot.Change) fileDocument {
+	f := c.File
+	text := f.Text.Template()
+	d := fileDocument{
+		Path:      f.Path,
+		Action:    c.Action,
+		Owner:     c.Owner(),
+		Sensitive: len(f.Text.Secrets()) > 0 || f.Purpose == "identity",
+		Private:   c.Old.Private,
+		Drift:     c.Drift,
+		Why:       c.Why,
+		Purpose:   f.Purpose,
+		Notifies:  orEmpty(c.Notifies),
+		Stays:     c.Stays,
+	}
+	if f.Kind != node.Missing {
+		d.Mode = fmt.Sprintf("%04o", c.Mode())
+	}
+	isPublic := f.Kind == node.Regular && !d.Sensitive
+	isCompared := c.Old.Uncompared == "" && !c.Old.Private
+	if isPublic {
+		d.SHA256 = sum(text)
+	}
+	if isPublic && isCompared && c.Changes() {
+		d.Diff = unified(c.Old.Text, text)
+	}
+
+	return d
 }
 
 func orEmpty[T any](l []T) []T {
 	if l == nil {
 		return []T{}
 	}
+
 	return l
 }

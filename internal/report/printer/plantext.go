@@ -1,6 +1,7 @@
-package present
+package printer
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,350 +14,404 @@ import (
 	"github.com/prelet/prelet/internal/node"
 )
 
-// PlanText writes a plan for people: the node in Kubernetes' terms, then what would change on disk.
+// PlanText writes a plan for people: the node in the words of Kubernetes, then the changes on disk.
 func PlanText(w io.Writer, v View, s Style) error {
-	var b strings.Builder
+	b := page{Style: s}
 	p := v.Plan
-	section := func(title string, rows [][]string) {
-		if len(rows) == 0 {
-			return
-		}
-		fmt.Fprintf(&b, "%s\n", s.bold(title))
-		for _, l := range s.table(rows, s.Width-2, s.dim) {
-			fmt.Fprintf(&b, "  %s\n", l)
-		}
-		b.WriteString("\n")
-	}
-	var rows [][]string
-	for _, l := range p.Node.Labels {
-		rows = append(rows, []string{l.Key + "=" + l.Value, effect(p, p.TakesEffect(l.Key), from(l.Origins))})
-	}
-	section("Labels", rows)
-	rows = nil
-	for _, t := range p.Node.Taints {
-		rows = append(rows, []string{t.String(), effect(p, "registration", from(t.Origins))})
-	}
-	section("Taints", rows)
-	reserved(&b, p.Node.Reserved, s)
-	rows = nil
-	for _, f := range p.Node.Flags {
-		if len(f.Origins) > 0 && f.Origins[0].Kind == origin.Base {
-			continue
-		}
-		rows = append(rows, []string{"--" + f.Name + "=" + f.Value, from(f.Origins)})
-	}
-	section("Flags that the site adds", rows)
-	rows = nil
-	for _, ptr := range slices.Sorted(maps.Keys(p.Node.ConfigOrigins)) {
-		name := strings.ReplaceAll(strings.TrimPrefix(ptr, "/"), "/", ".") + " = "
-		val := "(removed)"
-		if x, ok := at(p.Node.Config, ptr); ok {
-			val = s.brief(x, s.Width-2-columns(name))
-		}
-		rows = append(rows, []string{name + val, from(p.Node.ConfigOrigins[ptr])})
-	}
-	section("KubeletConfiguration, beyond its base", rows)
-	files(&b, v, s)
+	b.writeSection("Labels", labelRows(p))
+	b.writeSection("Taints", taintRows(p))
+	b.writeReserved(p.Node.Reserved)
+	b.writeSection("Flags that the site adds", flagRows(p))
+	b.writeSection("KubeletConfiguration, beyond its base", configRows(p, b.Style))
+	b.writeFiles(p)
 	for _, d := range p.Degraded {
-		note(&b, "degraded:", d.Summary, s)
+		b.writeNote("degraded:", d.Summary)
 	}
 	for _, a := range p.Assumed {
-		note(&b, "assumed:", describeAssumed(a), s)
+		b.writeNote("assumed:", describeAssumed(a))
 	}
 	for _, u := range p.Unread {
-		note(&b, "unread:", describeUnread(u), s)
+		b.writeNote("unread:", describeUnread(u))
 	}
-	summary(&b, v, s)
-	_, err := io.WriteString(w, b.String())
-	return err
+	b.writeSummary(v)
+
+	return b.flush(w)
 }
 
-// effect adds to where an item comes from when it takes effect, which is no question on a node that joins with this plan.
-func effect(p *boot.Plan, when, from string) string {
-	if !p.Kubelet.Joined {
-		return from
+func (b *page) writeSection(title string, rows [][]string) {
+	if len(rows) > 0 {
+		b.writeLine(b.bold(title))
+		b.writeTable("  ", rows, b.dim)
+		b.writeLine("")
 	}
-	words := map[string]string{"restart": "at restart", "reconcile": "patched", "registration": "when registered"}[when]
-	return strings.TrimPrefix(from+"; "+words, "; ")
 }
 
-// note is a line that begins with a painted word; what has no room goes below.
-func note(b *strings.Builder, word, text string, s Style) {
-	for n, l := range s.wrap(text, s.Width-columns(word)-1) {
-		if n == 0 {
-			fmt.Fprintf(b, "%s %s\n", s.yellow(word), l)
-		} else {
-			fmt.Fprintf(b, "%s %s\n", strings.Repeat(" ", columns(word)), l)
+func labelRows(p *boot.Plan) (rows [][]string) {
+	for _, l := range p.Node.Labels {
+		note := joinParts("; ", place(l.Origins), describeWhen(p, p.TakesEffect(l.Key)))
+		rows = append(rows, []string{l.Key + "=" + l.Value, note})
+	}
+
+	return rows
+}
+
+func taintRows(p *boot.Plan) (rows [][]string) {
+	for _, t := range p.Node.Taints {
+		note := joinParts("; ", place(t.Origins), describeWhen(p, "registration"))
+		rows = append(rows, []string{t.String(), note})
+	}
+
+	return rows
+}
+
+func flagRows(p *boot.Plan) (rows [][]string) {
+	for _, f := range p.Node.Flags {
+		isOfBase := len(f.Origins) > 0 && f.Origins[0].Kind == origin.Base
+		if !isOfBase {
+			rows = append(rows, []string{"--" + f.Name + "=" + f.Value, place(f.Origins)})
 		}
 	}
+
+	return rows
 }
 
-func reserved(b *strings.Builder, r *node.Reserved, s Style) {
+func configRows(p *boot.Plan, s Style) (rows [][]string) {
+	for _, pointer := range slices.Sorted(maps.Keys(p.Node.ConfigOrigins)) {
+		name := strings.ReplaceAll(strings.TrimPrefix(pointer, "/"), "/", ".") + " = "
+		text := "(removed)"
+		if v, ok := valueAt(p.Node.Config, pointer); ok {
+			text = s.formatBrief(v, s.Width-2-columns(name))
+		}
+		rows = append(rows, []string{name + text, place(p.Node.ConfigOrigins[pointer])})
+	}
+
+	return rows
+}
+
+// describeWhen returns when a change takes effect on a node that has joined; "" on one that joins with this plan.
+func describeWhen(p *boot.Plan, when string) string {
+	if !p.Kubelet.Joined {
+		return ""
+	}
+
+	return map[string]string{
+		"restart":      "at restart",
+		"reconcile":    "patched",
+		"registration": "when registered",
+	}[when]
+}
+
+// writeNote writes a text after a coloured word.
+func (b *page) writeNote(word, text string) {
+	indent := columns(word) + 1
+	b.writeLines(b.yellow(word)+" ", strings.Repeat(" ", indent), b.wrap(text, b.Width-indent))
+}
+
+func (b *page) writeReserved(r *node.Reserved) {
 	if r == nil {
 		return
 	}
-	fmt.Fprintf(b, "%s  %s\n", s.bold("Reserved"), s.dim("policy "+r.Policy))
-	var rows [][]string
-	for _, x := range []struct {
-		name string
-		m    map[string]string
-	}{{"kubeReserved", r.Kube}, {"systemReserved", r.System}, {"evictionHard", r.EvictionHard}, {"allocatable", r.Allocatable}} {
-		if len(x.m) > 0 {
-			rows = append(rows, []string{x.name, pairs(x.m)})
-		}
-	}
-	if r.CPUs != "" {
-		rows = append(rows, []string{"reservedSystemCPUs", r.CPUs})
-	}
+
+	maxPods := ""
 	if r.MaxPods > 0 {
-		rows = append(rows, []string{"max pods", fmt.Sprint(r.MaxPods)})
+		maxPods = fmt.Sprint(r.MaxPods)
 	}
-	for _, l := range s.table(rows, s.Width-2, nil) {
-		fmt.Fprintf(b, "  %s\n", l)
+	rows := [][]string{
+		{"kubeReserved", formatAmounts(r.Kube)},
+		{"systemReserved", formatAmounts(r.System)},
+		{"evictionHard", formatAmounts(r.EvictionHard)},
+		{"allocatable", formatAmounts(r.Allocatable)},
+		{"reservedSystemCPUs", r.CPUs},
+		{"max pods", maxPods},
 	}
-	b.WriteString("\n")
+	rows = slices.DeleteFunc(rows, func(row []string) bool {
+		return row[1] == ""
+	})
+
+	fmt.Fprintf(b, "%s  %s\n", b.bold("Reserved"), b.dim("policy "+r.Policy))
+	b.writeTable("  ", rows, nil)
+	b.writeLine("")
 }
 
-func pairs(m map[string]string) string {
+func formatAmounts(amounts map[string]string) string {
 	var out []string
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		out = append(out, k+"="+amount(k, m[k]))
+	for _, resource := range slices.Sorted(maps.Keys(amounts)) {
+		out = append(out, resource+"="+formatAmount(resource, amounts[resource]))
 	}
+
 	return strings.Join(out, "  ")
 }
 
-var signs = map[string]string{"create": "+", "update": "~", "delete": "-", "restore": "<", "keep": "=", "none": " "}
-
-func files(b *strings.Builder, v View, s Style) {
-	if len(v.Plan.Changes)+len(v.Plan.Unjudged) == 0 {
+func (b *page) writeFiles(p *boot.Plan) {
+	if len(p.Changes)+len(p.Unjudged) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "%s\n", s.bold("Files"))
-	for _, c := range v.Plan.Changes {
-		note := c.Action
-		if c.Action == "none" {
-			note = "no change"
-		}
-		if c.Why != "" {
-			note += ": " + c.Why
-		}
-		isUnknown := c.Action == "update" && c.Old.Uncompared != ""
-		if isUnknown {
-			note = c.Why
-		}
-		if c.Drift != "" {
-			note += "; drift: " + c.Drift
-		}
-		if len(c.File.Text.Secrets()) > 0 {
-			note += " (sensitive)"
-		}
-		if follows := describeFollows(v.Plan, c); follows != "" {
-			note += "; " + follows
-		}
-		sign := signs[c.Action]
-		switch c.Action {
-		case "create":
-			sign = s.green(sign)
-		case "delete":
-			sign = s.red(sign)
-		case "update", "restore":
-			sign = s.yellow(sign)
-		}
-		if isUnknown {
-			sign = s.yellow("?")
-		}
-		for n, l := range s.table([][]string{{c.File.Path, note}}, s.Width-4, s.dim) {
-			if n > 0 {
-				sign = " "
-			}
-			fmt.Fprintf(b, "  %s %s\n", sign, l)
-		}
-		diffOf(b, c, s)
+
+	b.writeLine(b.bold("Files"))
+	for _, c := range p.Changes {
+		b.writeFile(signOf(c, b.Style), c.File.Path, describeChange(p, c))
+		b.writeDiff(c)
 	}
-	for _, path := range v.Plan.Unjudged {
-		sign := s.yellow("?")
-		for _, l := range s.table([][]string{{path, "cannot be judged: it depends on what is unread"}}, s.Width-4, s.dim) {
-			fmt.Fprintf(b, "  %s %s\n", sign, l)
-			sign = " "
-		}
+	for _, path := range p.Unjudged {
+		b.writeFile(b.yellow("?"), path, "unknown: it depends on what is unread")
 	}
-	b.WriteString("\n")
+	b.writeLine("")
 }
 
-// describeFollows returns what follows a change of a file of the site, except the kubelet's restart; "" for nothing to
-// say.
+func (b *page) writeFile(sign, path, note string) {
+	lines := b.table([][]string{{path, note}}, b.Width-4, b.dim)
+	b.writeLines("  "+sign+" ", "    ", lines)
+}
+
+// isUncompared reports whether the content on the disk is unknown, so that a file may change or not.
+func isUncompared(c boot.Change) bool {
+	return c.Action == "update" && c.Old.Uncompared != ""
+}
+
+func signOf(c boot.Change, s Style) string {
+	if isUncompared(c) {
+		return s.yellow("?")
+	}
+
+	switch c.Action {
+	case "create":
+		return s.green("+")
+	case "delete":
+		return s.red("-")
+	case "update":
+		return s.yellow("~")
+	case "restore":
+		return s.yellow("<")
+	case "keep":
+		return "="
+	}
+
+	return " "
+}
+
+// describeChange returns the action of a file with its reason, drift and consequences.
+func describeChange(p *boot.Plan, c boot.Change) string {
+	action := c.Action
+	drift := ""
+	secret := ""
+	if c.Action == "none" {
+		action = "no change"
+	}
+	if c.Drift != "" {
+		drift = "drift: " + c.Drift
+	}
+	if len(c.File.Text.Secrets()) > 0 {
+		secret = "(sensitive)"
+	}
+	text := joinParts(": ", action, c.Why)
+	if isUncompared(c) {
+		text = c.Why
+	}
+	text = joinParts(" ", joinParts("; ", text, drift), secret)
+
+	return joinParts("; ", text, describeFollows(p, c))
+}
+
+// describeFollows returns what follows a change of a file of the site, except the restart of the kubelet; "" for
+// nothing.
 func describeFollows(p *boot.Plan, c boot.Change) string {
 	if !c.Changes() || c.File.Purpose != "file" {
 		return ""
 	}
-	out := "then " + strings.Join(c.Notifies, ", ")
+
+	follows := "then " + strings.Join(c.Notifies, ", ")
 	switch {
 	case len(c.Notifies) == 0:
-		out = "nothing is restarted for it"
+		follows = "nothing is restarted for it"
 	case len(c.Notifies) == 1 && c.Notifies[0] == p.Restart.Unit:
-		out = ""
-	}
-	if c.Stays == "" {
-		return out
+		follows = ""
 	}
 
-	return strings.TrimPrefix(out+"; "+c.Stays, "; ")
+	return joinParts("; ", follows, c.Stays)
 }
 
-// diffOf shows what changes inside a file; of a new one the kubelet's own are told above, so only those of the site.
-func diffOf(b *strings.Builder, c boot.Change, s Style) {
-	if c.File.Kind != node.Regular || len(c.File.Text.Secrets()) > 0 || c.Old.Uncompared != "" || c.Action != "update" && (c.Action != "create" || c.File.Purpose == "ca") {
+// maxDiffLines bounds the diff of one file.
+const maxDiffLines = 60
+
+// writeDiff writes the change inside a file. The content of new files is shown for those of the site only: the sections
+// above have that of the kubelet's own.
+func (b *page) writeDiff(c boot.Change) {
+	if !hasDiff(c) {
 		return
 	}
+	const indent = "      "
 	if c.Old.Private {
-		fmt.Fprintf(b, "      %s\n", s.dim("(readable by root only, or with a secret in it: not shown)"))
+		note := b.dim("(readable by root only, or with a secret in it: not shown)")
+		b.writeLine(indent + note)
 		return
 	}
-	n := 0
-	for _, l := range lines(unified(s.clean(c.Old.Text), s.clean(c.File.Text.Template()))) {
-		if n++; n > 60 {
-			fmt.Fprintf(b, "      %s\n", s.dim("… (-o json has all of it)"))
-			return
-		}
+
+	lines := splitLines(unified(b.clean(c.Old.Text), b.clean(c.File.Text.Template())))
+	for i, l := range lines {
 		switch l[0] {
 		case '+':
-			l = s.green(l)
+			lines[i] = b.green(l)
 		case '-':
-			l = s.red(l)
+			lines[i] = b.red(l)
 		}
-		fmt.Fprintf(b, "      %s\n", l)
 	}
+	if len(lines) > maxDiffLines {
+		lines = append(lines[:maxDiffLines], b.dim("… (-o json has all of it)"))
+	}
+	b.writeLines(indent, indent, lines)
 }
 
-func summary(b *strings.Builder, v View, s Style) {
+func hasDiff(c boot.Change) bool {
+	isShown := c.Action == "update" || c.Action == "create" && c.File.Purpose != "ca"
+	isSecret := len(c.File.Text.Secrets()) > 0
+
+	return isShown && !isSecret && c.File.Kind == node.Regular && c.Old.Uncompared == ""
+}
+
+func (b *page) writeSummary(v View) {
 	p := v.Plan
-	count := map[string]int{}
-	for _, c := range p.Changes {
-		if c.Action == "update" && c.Old.Uncompared != "" {
-			count["unknown"]++
-			continue
-		}
-		count[c.Action]++
-	}
 	switch {
-	case !v.Changes() && !p.Complete:
-		fmt.Fprintf(b, "%s none of those that could be judged would change.", s.bold("Files:"))
-	case !v.Changes():
-		fmt.Fprintf(b, "%s", s.bold("No changes."))
-		fmt.Fprintf(b, " Every file is as planned.")
+	case v.Changes():
+		b.WriteString(b.bold("Files:") + " " + countChanges(p.Changes) + "." + describeUnits(p))
+	case !p.Complete:
+		b.WriteString(b.bold("Files:") + " none of those that could be compared would change.")
 	default:
-		var parts []string
-		for _, x := range [][2]string{{"create", "to create"}, {"update", "to update"}, {"delete", "to delete"}, {"restore", "to put back"}, {"unknown", "that cannot be compared"}} {
-			if count[x[0]] > 0 {
-				parts = append(parts, fmt.Sprintf("%d %s", count[x[0]], x[1]))
-			}
-		}
-		fmt.Fprintf(b, "%s %s.", s.bold("Files:"), strings.Join(parts, ", "))
-		for _, u := range p.Units {
-			if len(u.Because) > 0 {
-				fmt.Fprintf(b, " %s", describeUnit(u))
-			}
-		}
-		if p.Restart.Needed {
-			fmt.Fprintf(b, " %s would start anew.", p.Restart.Unit)
-		}
+		b.WriteString(b.bold("No changes.") + " Every file is as planned.")
 	}
-	b.WriteString("\n")
+	b.writeLine("")
 	if p.Hash != "" {
-		fmt.Fprintf(b, "%s\n", s.dim("Plan "+p.Hash))
+		b.writeLine(b.dim("Plan " + p.Hash))
 		return
 	}
-	incomplete := "The plan is not complete, and so has no hash"
+
 	places := map[string]bool{}
 	for _, u := range p.Unread {
 		places[u.Where] = true
 	}
-	if n := len(places); n > 0 {
-		incomplete += ": unread in " + Count(n, "place") + ", and what else would change cannot be told"
+	text := "The plan is not complete, and so has no hash"
+	if len(places) > 0 {
+		text += ": unread in " + Count(len(places), "place") + ", so other changes are unknown"
 	}
-	for _, l := range s.wrap(incomplete+".", s.Width) {
-		fmt.Fprintf(b, "%s\n", s.yellow(l))
+	for _, l := range b.wrap(text+".", b.Width) {
+		b.writeLine(b.yellow(l))
 	}
 }
 
-// describeUnit returns what would happen with a unit, in one sentence.
-func describeUnit(u boot.UnitChange) string {
-	switch u.Action {
-	case boot.ActionCreate:
-		return "systemd-tmpfiles would create what they say."
-	case "reload":
-		return u.Unit.Unit + " would be reloaded."
-	}
-
-	return u.Unit.Unit + " would be restarted."
-}
-
-// from is where an item came from, in a few words.
-func from(o []origin.Origin) string {
-	for _, x := range o {
-		if x.Range.Filename != "" {
-			ref := x.Ref
-			if x.Kind == origin.Base {
-				ref = "base " + ref
-			}
-			return fmt.Sprintf("%s %s:%d", ref, short(x.Range.Filename), x.Range.Start.Line)
+// countChanges returns the numbers of files by action.
+func countChanges(changes []boot.Change) string {
+	count := map[string]int{}
+	for _, c := range changes {
+		if isUncompared(c) {
+			count["unknown"]++
+		} else {
+			count[c.Action]++
 		}
 	}
-	if len(o) > 0 {
-		return strings.TrimSpace(string(o[0].Kind) + " " + o[0].Ref)
+
+	var parts []string
+	for _, action := range [][2]string{
+		{"create", "to create"},
+		{"update", "to update"},
+		{"delete", "to delete"},
+		{"restore", "to put back"},
+		{"unknown", "that cannot be compared"},
+	} {
+		if n := count[action[0]]; n > 0 {
+			parts = append(parts, fmt.Sprint(n, " ", action[1]))
+		}
 	}
+
+	return strings.Join(parts, ", ")
+}
+
+// describeUnits returns what would happen with units, a sentence for each.
+func describeUnits(p *boot.Plan) (out string) {
+	for _, u := range p.Units {
+		switch {
+		case len(u.Because) == 0:
+		case u.Action == boot.ActionCreate:
+			out += " systemd-tmpfiles would create the entries in them."
+		case u.Action == "reload":
+			out += " " + u.Unit.Unit + " would be reloaded."
+		default:
+			out += " " + u.Unit.Unit + " would be restarted."
+		}
+	}
+	if p.Restart.Needed {
+		out += " " + p.Restart.Unit + " would be restarted."
+	}
+
+	return out
+}
+
+// place returns the stage, the file and the line that an item comes from.
+func place(os []origin.Origin) string {
+	for _, o := range os {
+		if o.Range.Filename == "" {
+			continue
+		}
+		ref := o.Ref
+		if o.Kind == origin.Base {
+			ref = "base " + ref
+		}
+
+		return fmt.Sprintf("%s %s:%d", ref, shortenPath(o.Range.Filename), o.Range.Start.Line)
+	}
+	if len(os) > 0 {
+		return joinParts(" ", string(os[0].Kind), os[0].Ref)
+	}
+
 	return ""
 }
 
-func short(p string) string {
-	if i := strings.LastIndexByte(p, '/'); i >= 0 {
-		return p[i+1:]
-	}
-	return p
+// shortenPath returns the last element of a path.
+func shortenPath(p string) string {
+	return p[strings.LastIndexByte(p, '/')+1:]
 }
 
-func at(doc map[string]any, ptr string) (any, bool) {
-	var v any = doc
-	for _, k := range strings.Split(strings.TrimPrefix(ptr, "/"), "/") {
-		m, ok := v.(map[string]any)
+// valueAt returns the part of a document at a JSON pointer.
+func valueAt(doc map[string]any, pointer string) (v any, ok bool) {
+	v = doc
+	for _, key := range strings.Split(strings.TrimPrefix(pointer, "/"), "/") {
+		m, _ := v.(map[string]any)
+		v, ok = m[strings.NewReplacer("~1", "/", "~0", "~").Replace(key)]
 		if !ok {
 			return nil, false
 		}
-		if v, ok = m[strings.NewReplacer("~1", "/", "~0", "~").Replace(k)]; !ok {
-			return nil, false
-		}
 	}
-	return v, true
+
+	return v, ok
 }
 
-// brief is a value as JSON, cut to a width.
-func (s Style) brief(v any, width int) string {
+// formatBrief returns a value as JSON, cut to a width.
+func (s Style) formatBrief(v any, width int) string {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Sprint(v)
 	}
-	width = max(width, 20)
-	t := []rune(s.cell(string(b)))
-	if len(t) > width {
-		return string(t[:width-1]) + "…"
-	}
-	return string(t)
+
+	return cut(s.cell(string(b)), max(width, 20))
 }
 
 func describeAssumed(a boot.Assumed) string {
-	what := map[string]string{"variable": "variable ", "object": "ConfigMap ", "ca": "cluster CA ", "kubelet": "kubelet "}[a.Kind]
+	return fmt.Sprintf("%s%s from %s, instead of %s", describeAssumedKind(a.Kind), a.Name, a.From, a.InsteadOf)
+}
 
-	return fmt.Sprintf("%s%s from %s, instead of %s", what, a.Name, a.From, a.InsteadOf)
+// describeAssumedKind returns the words before the name of an assumed answer.
+func describeAssumedKind(kind string) string {
+	return map[string]string{
+		"variable": "variable ",
+		"object":   "ConfigMap ",
+		"ca":       "cluster CA ",
+		"kubelet":  "kubelet ",
+	}[kind]
 }
 
 func describeUnread(u boot.Unread) string {
-	where, why := u.Where, "which this recording does not hold"
-	if where == "" {
-		where = "the plan"
-	}
+	why := "which this recording does not contain"
 	if u.IsDenied {
 		why = "which this user may not read"
 	}
 
-	return fmt.Sprintf("%s depends on %s, %s", where, u.Question, why)
+	return fmt.Sprintf("%s depends on %s, %s", cmp.Or(u.Where, "the plan"), u.Question, why)
 }

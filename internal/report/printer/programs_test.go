@@ -1,4 +1,4 @@
-package present
+package printer
 
 import (
 	"os"
@@ -11,7 +11,7 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// Each field of a plan's document stands in the page for those who read it.
+// The page documents each field of a plan's document.
 func TestPlanFieldsAreDocumented(t *testing.T) {
 	b, err := os.ReadFile("../../../docs/how-to/programs.md")
 	if err != nil {
@@ -56,7 +56,7 @@ func TestOwnerOfATarget(t *testing.T) {
 		{"", world.TargetAns{Exists: true}, "root:root"},
 		{"", world.TargetAns{}, ""},
 	} {
-		if got := owner(boot.Change{File: node.File{Owner: c.declared}, Old: c.old}); got != c.want {
+		if got := (boot.Change{File: node.File{Owner: c.declared}, Old: c.old}).Owner(); got != c.want {
 			t.Errorf("declared %q over %+v: %q, want %q", c.declared, c.old, got, c.want)
 		}
 	}

@@ -1,4 +1,4 @@
-package present
+package printer
 
 import (
 	"fmt"
@@ -6,16 +6,19 @@ import (
 	"strings"
 )
 
-// amount is a quantity of memory or storage for people: one that Kubernetes writes in bytes, k or Ki is shown in Mi or Gi
-// with one decimal, from one Mi on. Others stay as they are, and so does what is written to files.
-func amount(resource, quantity string) string {
-	if resource != "memory" && resource != "ephemeral-storage" && !strings.HasSuffix(resource, ".available") {
+// formatAmount returns a quantity of memory or storage for people: from one Mi on, bytes, k and Ki are converted to Mi
+// or Gi with one decimal. Other quantities are returned as they are.
+func formatAmount(resource, quantity string) string {
+	isThreshold := strings.HasSuffix(resource, ".available")
+	if resource != "memory" && resource != "ephemeral-storage" && !isThreshold {
 		return quantity
 	}
-	number, unit := quantity, 1.0
+	number := quantity
+	unit := 1.0
 	for suffix, u := range map[string]float64{"Ki": 1 << 10, "k": 1e3} {
 		if n, ok := strings.CutSuffix(quantity, suffix); ok {
-			number, unit = n, u
+			number = n
+			unit = u
 		}
 	}
 	n, err := strconv.ParseUint(number, 10, 64)

@@ -1,4 +1,4 @@
-package present
+package printer
 
 import "testing"
 
@@ -22,7 +22,7 @@ func TestAmount(t *testing.T) {
 		{"hugepages-2Mi", "2097152Ki", "2097152Ki"},
 		{"memory", "-5", "-5"},
 	} {
-		if got := amount(c.resource, c.quantity); got != c.want {
+		if got := formatAmount(c.resource, c.quantity); got != c.want {
 			t.Errorf("%s=%s: %s, not %s", c.resource, c.quantity, got, c.want)
 		}
 	}

@@ -1,4 +1,4 @@
-package present
+package printer
 
 import (
 	"crypto/rand"
@@ -13,38 +13,49 @@ import (
 	"github.com/prelet/prelet/internal/lang/value"
 )
 
-// Screen is the one way to a terminal, a pipe or the journal. What is written loses the secrets that its redactor knows, and
-// what would act on a terminal, or is not seen there, is written as an escape. Colours are exempt, because they are painted
-// with a pen that no input can hold. The escapes are also those of JSON.
+// Screen writes to a terminal, a pipe or the journal. It redacts the secrets that its redactor knows, and escapes
+// control and invisible characters as JSON does. Colours are kept: they begin with a random pen, which no input can
+// contain.
 type Screen struct {
 	to       io.Writer
 	redactor *value.Redactor
 	pen      string
 
 	mu   sync.Mutex
-	held []byte // the beginning of a character
+	held []byte // an incomplete character
 }
 
-// NewScreen puts a screen before a writer.
+// NewScreen returns a screen that writes to a writer.
 func NewScreen(to io.Writer, r *value.Redactor) *Screen {
-	return &Screen{to: to, redactor: r, pen: "\x1b" + rand.Text()}
+	return &Screen{
+		to:       to,
+		redactor: r,
+		pen:      "\x1b" + rand.Text(),
+	}
 }
 
-// IsTerminal says whether a writer, or what is behind a screen, is a terminal.
-func IsTerminal(w io.Writer) bool {
+// Unscreened returns the writer below a screen, for a file that a command writes to its standard output. Its bytes must
+// not change, so what is in it was redacted before.
+func Unscreened(w io.Writer) io.Writer {
 	if s, ok := w.(*Screen); ok {
-		w = s.to
+		return s.to
 	}
-	f, ok := w.(*os.File)
+
+	return w
+}
+
+// IsTerminal reports whether a writer, or the writer of a screen, is a terminal.
+func IsTerminal(w io.Writer) bool {
+	f, ok := Unscreened(w).(*os.File)
 	return ok && isatty.IsTerminal(f.Fd())
 }
 
-// Write implements io.Writer. A character that is cut in two is written with its other part.
+// Write implements io.Writer. An incomplete character is kept until its other bytes are written.
 func (s *Screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := append(s.held, p...)
-	n := whole(all)
+	n := countWhole(all)
 	s.held = append([]byte(nil), all[n:]...)
 	if err := s.put(string(all[:n])); err != nil {
 		return 0, err
@@ -52,7 +63,7 @@ func (s *Screen) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close writes what is held, and leaves the writer below open.
+// Close writes an incomplete character, and leaves the writer below open.
 func (s *Screen) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,8 +84,8 @@ func (s *Screen) put(text string) error {
 	return err
 }
 
-// whole is how many bytes of p are whole characters, or can be none.
-func whole(p []byte) int {
+// countWhole returns the number of bytes of p without an incomplete character at the end.
+func countWhole(p []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(p); n++ {
 		if at := len(p) - n; utf8.RuneStart(p[at]) {
 			if utf8.FullRune(p[at:]) {

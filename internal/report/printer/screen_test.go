@@ -1,4 +1,4 @@
-package present
+package printer
 
 import (
 	"bytes"
@@ -43,12 +43,22 @@ func TestSecretsAreRedactedBeforeLayout(t *testing.T) {
 	for width := 12; width < 90; width += 3 {
 		var b bytes.Buffer
 		s := Style{Width: width, screen: NewScreen(&b, r)}
-		d := origin.Error(fault.Sensitive, hcl.Range{Filename: "a.hcl", Start: hcl.Pos{Line: 1, Column: 1}, End: hcl.Pos{Line: 1, Column: 2, Byte: 1}}, "It is "+secret, "The value "+secret+" is wrong.")
-		if err := Diagnostics(s.screen, map[string][]byte{"a.hcl": []byte("x = \"" + secret + "\"")}, hcl.Diagnostics{d}, s); err != nil {
+		d := origin.Error(
+			fault.Sensitive,
+			hcl.Range{Filename: "a.hcl", Start: hcl.Pos{Line: 1, Column: 1}, End: hcl.Pos{Line: 1, Column: 2, Byte: 1}},
+			"It is "+secret,
+			"The value "+secret+" is wrong.",
+		)
+		if err := Diagnostics(
+			s.screen,
+			map[string][]byte{"a.hcl": []byte("x = \"" + secret + "\"")},
+			hcl.Diagnostics{d},
+			s,
+		); err != nil {
 			t.Fatal(err)
 		}
 		fmt.Fprintln(s.screen, strings.Join(s.table([][]string{{"name", secret}}, width, nil), "\n"))
-		fmt.Fprintln(s.screen, s.brief(secret, width))
+		fmt.Fprintln(s.screen, s.formatBrief(secret, width))
 		if strings.Contains(b.String(), "CANARY") {
 			t.Errorf("width %d: got a part of the secret:\n%s", width, b.String())
 		}

@@ -1,30 +1,34 @@
-// Package present is how results look: diagnostics, plans, facts, as text for people and as JSON for programs. It
-// knows no command and reads nothing; its caller writes to a Screen, which knows secrets and keeps texts from acting on a
-// terminal.
-package present
+// Package printer formats results, such as diagnostics, plans and facts, as text for people and as JSON for programs.
+// It is apart from cmd, because these texts are tested without a process and are the same for all commands.
+// Its caller writes to a Screen, which redacts secrets and keeps control characters from the terminal. It has no other
+// side effects and does not know the commands.
+package printer
 
 import (
 	"io"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/prelet/prelet/internal/lang/value"
 )
 
-// Style is how text may look.
+// Style is the format of text: colour and width.
 type Style struct {
 	Colour bool
 	Width  int
-	screen *Screen // nil: none, as in tests
+	screen *Screen // nil in tests
 }
 
-// StyleOf is the style for a writer: colour only on a terminal, never with NO_COLOR or TERM=dumb. The terminal is
-// asked nothing.
+// StyleOf returns the style for a writer: colour only on a terminal, never with NO_COLOR or TERM=dumb. It sends no
+// query to the terminal.
 func StyleOf(w io.Writer, getenv func(string) string) Style {
-	s := Style{Width: 80}
-	s.screen, _ = w.(*Screen)
-	s.Colour = IsTerminal(w) && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
-	return s
+	screen, _ := w.(*Screen)
+	isPlain := getenv("NO_COLOR") != "" || getenv("TERM") == "dumb"
+
+	return Style{
+		Colour: IsTerminal(w) && !isPlain,
+		Width:  80,
+		screen: screen,
+	}
 }
 
 func (s Style) paint(code, text string) string {
@@ -38,16 +42,16 @@ func (s Style) paint(code, text string) string {
 	return pen + "[" + code + "m" + text + pen + "[0m"
 }
 
-// clean is a text as it may be laid out: what is cut or broken afterwards holds no part of a secret, and is as wide as it
-// will be seen.
+// clean redacts a text and makes control characters visible, so that it can be measured and cut.
 func (s Style) clean(t string) string {
 	if s.screen != nil {
 		t = s.screen.redactor.String(t)
 	}
+
 	return value.Visible(t)
 }
 
-// cell is clean for what stands in one line.
+// cell is clean for a text in one line.
 func (s Style) cell(t string) string { return value.VisibleLine(s.clean(t)) }
 
 func (s Style) bold(t string) string   { return s.paint("1", t) }
@@ -57,49 +61,47 @@ func (s Style) yellow(t string) string { return s.paint("33", t) }
 func (s Style) dim(t string) string    { return s.paint("2", t) }
 
 // pad fills a text to a width in characters.
-func pad(t string, n int) string {
-	if w := utf8.RuneCountInString(t); w < n {
-		return t + strings.Repeat(" ", n-w)
-	}
-	return t
+func pad(t string, width int) string {
+	return t + strings.Repeat(" ", max(0, width-columns(t)))
 }
 
-// Reflow breaks the paragraphs of a text, which empty lines part, at a width.
+// Reflow breaks the paragraphs of a text at a width. Empty lines separate paragraphs.
 func Reflow(t string, width int) string {
 	var out []string
-	for _, para := range strings.Split(t, "\n\n") {
-		out = append(out, strings.Join(breakAt(strings.ReplaceAll(para, "\n", " "), width), "\n"))
+	for _, paragraph := range strings.Split(t, "\n\n") {
+		line := strings.ReplaceAll(paragraph, "\n", " ")
+		out = append(out, strings.Join(breakAt(line, width), "\n"))
 	}
+
 	return strings.Join(out, "\n\n")
 }
 
-// verbatim begins a line that is a command to paste: it is never broken.
+// verbatim is the prefix of a line with a command to paste, which is never broken.
 const verbatim = "    "
 
 // wrap cleans a text and breaks it at spaces.
-func (s Style) wrap(t string, width int) []string { return breakAt(s.clean(t), width) }
+func (s Style) wrap(t string, width int) []string {
+	return breakAt(s.clean(t), width)
+}
 
-// breakAt breaks a text at spaces.
-func breakAt(t string, width int) []string {
-	var out []string
-	for _, para := range strings.Split(t, "\n") {
-		if strings.HasPrefix(para, verbatim) {
-			out = append(out, para)
+// breakAt breaks the lines of a text at spaces.
+func breakAt(t string, width int) (out []string) {
+	for _, paragraph := range strings.Split(t, "\n") {
+		if strings.HasPrefix(paragraph, verbatim) {
+			out = append(out, paragraph)
 			continue
 		}
+
 		line := ""
-		for _, w := range strings.Fields(para) {
-			switch {
-			case line == "":
-				line = w
-			case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(w) > width:
+		for _, word := range strings.Fields(paragraph) {
+			if line != "" && columns(line)+1+columns(word) > width {
 				out = append(out, line)
-				line = w
-			default:
-				line += " " + w
+				line = ""
 			}
+			line = joinParts(" ", line, word)
 		}
 		out = append(out, line)
 	}
+
 	return out
 }

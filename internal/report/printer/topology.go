@@ -1,105 +1,117 @@
-package present
+package printer
 
 import (
 	"cmp"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/prelet/prelet/internal/world"
 )
 
-// leaf is a device in the tree of a machine.
+// noNode is the group of the devices for which the firmware names no NUMA node.
+const noNode = -1
+
+// leaf is a device in the drawing of a machine.
 type leaf struct {
 	address, text string
-	below         []string
+	functions     []string // its virtual functions
 }
 
-// TopologyText is what `detect --topology` prints: the NUMA nodes with their threads and memory, and on each the devices in
-// the order of the bus, so that a GPU stands beside the network card that it shares a switch with. What the firmware gives
-// no node hangs on none.
+// drawing is a tree of lines with their depths.
+type drawing struct {
+	depths []int
+	lines  []string
+}
+
+func (d *drawing) add(depth int, line string) {
+	d.depths = append(d.depths, depth)
+	d.lines = append(d.lines, line)
+}
+
+// TopologyText writes the output of `detect --topology`: the NUMA nodes with their threads and memory, and their
+// devices in the order of the bus, so that a GPU is next to the network card on the same switch.
 func TopologyText(w io.Writer, f world.Facts, s Style) error {
-	on := map[int][]leaf{}
-	var nodeless []leaf
-	hang := func(numa *int, l leaf) {
-		if len(f.NUMA) == 1 { // there is but one place
-			numa = &f.NUMA[0].ID
-		}
-		if numa == nil || !slices.ContainsFunc(f.NUMA, func(n world.NUMANode) bool { return n.ID == *numa }) {
-			nodeless = append(nodeless, l)
-			return
-		}
-		on[*numa] = append(on[*numa], l)
+	devices := devicesByNode(f)
+	var d drawing
+	for _, n := range f.NUMA {
+		d.add(0, nodeTitle(n))
+		d.addDevices(devices[n.ID])
 	}
+	if len(devices[noNode]) > 0 {
+		d.add(0, "no node: the firmware does not say where these are")
+		d.addDevices(devices[noNode])
+	}
+
+	b := page{Style: s}
+	title := cmp.Or(joinParts(", ", productName(f.Product), textOf(f.CPU.Model)), "machine")
+	for _, l := range b.wrap(title, b.Width) {
+		b.writeLine(b.bold(l))
+	}
+	for i, line := range d.lines {
+		first, next := branches(d.depths, i)
+		lines := []string{cut(line, b.Width-columns(first))}
+		if d.depths[i] == 0 {
+			lines = b.wrap(line, b.Width-columns(first))
+		}
+		b.writeLines(first, next, lines)
+	}
+
+	return b.flush(w)
+}
+
+func (d *drawing) addDevices(leaves []leaf) {
+	for _, l := range leaves {
+		d.add(1, l.text)
+		for _, function := range l.functions {
+			d.add(2, function)
+		}
+	}
+}
+
+// devicesByNode returns the accelerators and network cards of each NUMA node, by address.
+func devicesByNode(f world.Facts) map[int][]leaf {
+	out := map[int][]leaf{}
+	add := func(numa *int, l leaf) {
+		isKnown := slices.ContainsFunc(f.NUMA, func(n world.NUMANode) bool {
+			return numa != nil && n.ID == *numa
+		})
+		node := noNode
+		switch {
+		case len(f.NUMA) == 1: // the only place
+			node = f.NUMA[0].ID
+		case isKnown:
+			node = *numa
+		}
+		out[node] = append(out[node], l)
+	}
+
 	for _, a := range f.Accelerators {
-		text := strings.Join(slices.DeleteFunc([]string{or(a.Address, "-"), a.Kind, or(a.Name, or(a.Device, "?")), gib(a.MemoryGiB)}, isEmpty), "  ")
-		hang(a.NUMA, leaf{or(a.Address, ""), text, nil})
+		name := or(a.Name, or(a.Device, "?"))
+		text := joinParts("  ", or(a.Address, "-"), a.Kind, name, gib(a.MemoryGiB))
+		add(a.NUMA, leaf{address: textOf(a.Address), text: text})
 	}
 	for _, n := range f.NICs {
-		state := or(n.Link, "")
-		if n.SpeedGbps != nil {
-			state += fmt.Sprintf(" %gG", *n.SpeedGbps)
-		}
-		text := strings.Join(slices.DeleteFunc([]string{or(n.Address, "-"), "nic", or(n.Interface, fabric(n)), strings.TrimSpace(state), or(n.Model, or(n.Device, "?"))}, isEmpty), "  ")
-		hang(n.NUMA, leaf{or(n.Address, ""), text, virtualFunctions(f, n)})
+		name := or(n.Interface, fabric(n))
+		model := or(n.Model, or(n.Device, "?"))
+		text := joinParts("  ", or(n.Address, "-"), "nic", name, linkState(n), model)
+		add(n.NUMA, leaf{textOf(n.Address), text, virtualFunctions(f, n)})
+	}
+	for _, leaves := range out {
+		slices.SortStableFunc(leaves, func(x, y leaf) int {
+			return cmp.Compare(x.address, y.address)
+		})
 	}
 
-	var b strings.Builder
-	for n, l := range s.wrap(strings.Join(slices.DeleteFunc([]string{productName(f.Product), or(f.CPU.Model, "")}, isEmpty), ", "), s.Width) {
-		if n == 0 && l == "" {
-			l = "machine"
-		}
-		fmt.Fprintln(&b, s.bold(l))
-	}
-	type branch struct {
-		title  string
-		leaves []leaf
-	}
-	var branches []branch
-	for _, n := range f.NUMA {
-		branches = append(branches, branch{nodeTitle(n), on[n.ID]})
-	}
-	if len(nodeless) > 0 {
-		branches = append(branches, branch{"no node: the firmware does not say where these are", nodeless})
-	}
-	for i, br := range branches {
-		mark, bar := branchMarks(i == len(branches)-1)
-		for n, l := range s.wrap(br.title, s.Width-3) {
-			if n > 0 {
-				mark = bar
-			}
-			fmt.Fprintf(&b, "%s%s\n", mark, s.bold(l))
-		}
-		slices.SortStableFunc(br.leaves, func(x, y leaf) int { return cmp.Compare(x.address, y.address) })
-		for j, l := range br.leaves {
-			mark, inner := branchMarks(j == len(br.leaves)-1)
-			fmt.Fprintf(&b, "%s%s%s\n", bar, mark, cut(l.text, s.Width-6))
-			for k, below := range l.below {
-				mark, _ := branchMarks(k == len(l.below)-1)
-				fmt.Fprintf(&b, "%s%s%s%s\n", bar, inner, mark, cut(below, s.Width-9))
-			}
-		}
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return out
 }
 
-func isEmpty(s string) bool { return s == "" }
-
-// branchMarks are what stands before a branch, and before what is below it.
-func branchMarks(last bool) (mark, bar string) {
-	if last {
-		return "└─ ", "   "
-	}
-	return "├─ ", "│  "
-}
-
-// cut shortens a text to a line: a card's name may be longer, and the table has it whole.
+// cut shortens a text to a line: the name of a card may be longer, and the table has the whole name.
 func cut(text string, width int) string {
 	if columns(text) <= width {
 		return text
 	}
+
 	return string([]rune(text)[:width-1]) + "…"
 }
 
@@ -108,12 +120,13 @@ func nodeTitle(n world.NUMANode) string {
 	if len(n.CPUs) > 0 {
 		cpus = fmt.Sprintf("%s (%s)", Count(len(n.CPUs), "thread"), ranges(n.CPUs))
 	}
-	parts := []string{fmt.Sprintf("node %d: %s", n.ID, cpus), memory(n.MemoryBytes), hugePages(n.HugePages)}
-	return strings.Join(slices.DeleteFunc(parts, isEmpty), ", ")
+	title := fmt.Sprintf("node %d: %s", n.ID, cpus)
+
+	return joinParts(", ", title, memory(n.MemoryBytes), hugePages(n.HugePages))
 }
 
-// virtualFunctions are a card's, by the driver that holds them.
-func virtualFunctions(f world.Facts, n world.NIC) []string {
+// virtualFunctions returns the number of virtual functions of a card for each of their drivers.
+func virtualFunctions(f world.Facts, n world.NIC) (out []string) {
 	count := map[string]int{}
 	var drivers []string
 	for _, p := range f.PCI {
@@ -121,13 +134,14 @@ func virtualFunctions(f world.Facts, n world.NIC) []string {
 			continue
 		}
 		driver := or(p.Driver, "no driver")
-		if count[driver]++; count[driver] == 1 {
+		if count[driver] == 0 {
 			drivers = append(drivers, driver)
 		}
+		count[driver]++
 	}
-	var out []string
 	for _, driver := range drivers {
-		out = append(out, fmt.Sprintf("%s, %s", Count(count[driver], "virtual function"), driver))
+		out = append(out, Count(count[driver], "virtual function")+", "+driver)
 	}
+
 	return out
 }

@@ -1,4 +1,4 @@
 #!/bin/sh
-# After installing and after removing: units have a drop-in more, or less. In an image there is no systemd to tell.
+# Reloads systemd after installation and removal, because a drop-in was added or removed. While an image is built, systemd does not run.
 set -e
 [ ! -d /run/systemd/system ] || systemctl daemon-reload

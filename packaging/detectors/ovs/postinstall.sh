@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes the group. An ovsdb-server that runs is not restarted, because that would interrupt the node's network: its socket gets what the
-# drop-in gives it at the next start.
+# Creates the group. A running ovsdb-server is not restarted, because that would interrupt the node's network: the drop-in applies
+# at its next start.
 set -e
 systemd-sysusers prelet-ovs.conf
 [ ! -d /run/systemd/system ] || systemctl daemon-reload

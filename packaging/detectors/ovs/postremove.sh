@@ -1,6 +1,6 @@
 #!/bin/sh
-# Takes back what the installation gave, when the package goes (deb: remove, purge; rpm: 0) and not when a newer one comes. The group
-# stays, as groups do.
+# Reverts the access to the socket when the package is removed (deb: remove, purge; rpm: 0), but not in an upgrade. The group stays,
+# as is usual for packages.
 set -e
 [ ! -d /run/systemd/system ] || systemctl daemon-reload
 case "$1" in

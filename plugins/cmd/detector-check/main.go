@@ -1,5 +1,5 @@
-// Command detector-check is `prelet detectors check` for who builds detectors and has no prelet at hand: it starts a
-// detector as prelet does and says what to mend.
+// Command detector-check is `prelet detectors check` for vendors without prelet: it starts a detector as prelet does
+// and reports what to fix.
 package main
 
 import (

@@ -1,4 +1,5 @@
-// Command nvidia is prelet's detector of NVIDIA's GPUs. prelet starts it. Built with cgo and the tag nvml it asks NVML.
+// Command nvidia is prelet's detector of NVIDIA's GPUs. prelet starts it. Built with cgo and the tag nvml it asks
+// NVML.
 package main
 
 import (

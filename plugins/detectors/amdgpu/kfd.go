@@ -8,63 +8,80 @@ import (
 	"github.com/prelet/prelet/plugins/sdk"
 )
 
-// folder is where amdkfd shows its compute nodes.
-const folder = "/sys/class/kfd/kfd/topology/nodes"
+// nodeFolder has the compute nodes of amdkfd.
+const nodeFolder = "/sys/class/kfd/kfd/topology/nodes"
 
-// node is one compute node that is a GPU, or a partition of one.
+// node is a compute node of a GPU, or of a partition of one.
 type node struct {
-	name                string // of its folder
-	simds, simdsPerUnit uint64
-	gfx                 uint64
-	memory              uint64 // bytes
+	name         string // of its folder
+	simds        uint64
+	simdsPerUnit uint64
+	gfx          uint64 // gfx_target_version
+	memory       uint64 // bytes
 }
 
-// topology returns the GPUs among the nodes, by the address of their function 0. Source: Linux
-// include/uapi/linux/kfd_sysfs.h and drivers/gpu/drm/amd/amdkfd/kfd_topology.c; location_id is bus, device and function as
-// in the configuration space, and a partition's function counts up from its GPU's.
-func topology(r sdk.Root) map[string][]node {
-	out := map[string][]node{}
-	for _, name := range r.Names(folder) {
-		dir := folder + "/" + name
-		p := properties(r, dir+"/properties")
+// readNodes returns the compute nodes of GPUs by the address of their function 0. Sources: Linux
+// include/uapi/linux/kfd_sysfs.h and drivers/gpu/drm/amd/amdkfd/kfd_topology.c. location_id is bus, device and
+// function as in the configuration space; the functions of partitions count up from their GPU's.
+func readNodes(r sdk.Root) map[string][]node {
+	nodes := map[string][]node{}
+	for _, name := range r.Names(nodeFolder) {
+		dir := nodeFolder + "/" + name
+		p := readProperties(r, dir+"/properties")
 		if p["simd_count"] == 0 { // a CPU
 			continue
 		}
-		at := p["location_id"]
-		address := fmt.Sprintf("%04x:%02x:%02x.0", p["domain"], at>>8&0xff, at>>3&0x1f)
-		n := node{name: name, simds: p["simd_count"], simdsPerUnit: p["simd_per_cu"], gfx: p["gfx_target_version"]}
-		for _, bank := range r.Names(dir + "/mem_banks") {
-			b := properties(r, dir+"/mem_banks/"+bank+"/properties")
-			// 1 and 2 are the framebuffer, seen by the CPU or not; others are system memory and scratch.
-			if (b["heap_type"] == 1 || b["heap_type"] == 2) && b["size_in_bytes"] < 1<<50 {
-				n.memory += b["size_in_bytes"]
-			}
+
+		n := node{
+			name:         name,
+			simds:        p["simd_count"],
+			simdsPerUnit: p["simd_per_cu"],
+			gfx:          p["gfx_target_version"],
 		}
-		out[address] = append(out[address], n)
+		for _, bank := range r.Names(dir + "/mem_banks") {
+			n.memory += framebuffer(readProperties(r, dir+"/mem_banks/"+bank+"/properties"))
+		}
+		location := p["location_id"]
+		address := fmt.Sprintf("%04x:%02x:%02x.0", p["domain"], location>>8&0xff, location>>3&0x1f)
+		nodes[address] = append(nodes[address], n)
 	}
-	return out
+
+	return nodes
 }
 
-// target returns the name that compilers have for a GPU: 90402 is gfx942, 90010 gfx90a, 110001 gfx1101.
+// framebuffer returns the size of a memory bank in the framebuffer, public (1) or private (2), or 0.
+func framebuffer(bank map[string]uint64) uint64 {
+	size := bank["size_in_bytes"]
+	isFramebuffer := bank["heap_type"] == 1 || bank["heap_type"] == 2
+	if !isFramebuffer || size >= 1<<50 {
+		return 0
+	}
+
+	return size
+}
+
+// target returns the compiler's name of a GPU: 90402 is gfx942, 90010 gfx90a, 110001 gfx1101.
 func (n node) target() string {
 	if n.gfx == 0 || n.gfx > 990000 {
 		return ""
 	}
+
 	return fmt.Sprintf("gfx%d%x%x", n.gfx/10000, n.gfx/100%100, n.gfx%100)
 }
 
-// properties reads lines "key value".
-func properties(r sdk.Root, file string) map[string]uint64 {
+// readProperties returns the lines "key value" of a file.
+func readProperties(r sdk.Root, file string) map[string]uint64 {
 	out := map[string]uint64{}
-	b, err := r.Read(file)
+	text, err := r.Text(file)
 	if err != nil {
 		return out
 	}
-	for line := range strings.Lines(string(b)) {
+	for line := range strings.Lines(text) {
 		k, v, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if n, err := strconv.ParseUint(v, 10, 64); err == nil {
 			out[k] = n
 		}
 	}
+
 	return out
 }

@@ -1,10 +1,10 @@
-// Package intelnet is the detector of Intel's server network cards: 82599, X710, XL710, XXV710, X722, E810 and their
-// kin. What they are it knows by device id; what they do it reads from sysfs. It asks nothing of the site.
+// Package intelnet is the detector of Intel's server network cards: 82599, X710, XL710, XXV710, X722, E810 and
+// similar. It knows models by device id and reads the rest from sysfs. It needs no grant.
 package intelnet
 
 import (
 	"context"
-	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/prelet/prelet/plugins/internal/nics"
@@ -15,74 +15,114 @@ import (
 type Detector struct{ Version string }
 
 var (
-	virtual = sdk.Attr[bool]{Name: "virtual_functions", Doc: "Whether virtual functions are told as devices too.", Default: new(false)}
+	virtual = sdk.Attr[bool]{
+		Name:    "virtual_functions",
+		Doc:     "Whether virtual functions are reported as devices too.",
+		Default: new(false),
+	}
 
-	families = sdk.Fact[map[string]int]{Name: "families", Doc: "How many physical functions there are of each family: { XXV710 = 2 }."}
-	fastest  = sdk.Fact[float64]{Name: "fastest_gbps", Unit: "Gbit/s", Doc: "What the fastest of the cards was built for, whatever its link does now."}
+	families = sdk.Fact[map[string]int]{
+		Name: "families",
+		Doc:  "How many physical functions there are of each family: { XXV710 = 2 }.",
+	}
+	fastest = sdk.Fact[float64]{
+		Name: "fastest_gbps",
+		Unit: "Gbit/s",
+		Doc:  "The speed that the fastest card was built for, independent of its link.",
+	}
 )
 
-// Domain is of the labels that are recommended.
+// Domain is the domain of the recommended labels.
 const Domain = "network.intel.com"
 
 // Describe implements sdk.Detector.
 func (d Detector) Describe() sdk.Description {
 	out := sdk.Description{
-		Name: "intel-net", Version: d.Version, Vendor: "prelet",
-		Doc:     "Intel's network cards of the families 82599, X710, XL710, XXV710, X722, E810 and E82x: ports, speed, SR-IOV.",
+		Name:    "intel-net",
+		Version: d.Version,
+		Vendor:  "prelet",
+		Doc: "Intel's network cards of the families 82599, X710, XL710, XXV710, X722, E810 and E82x: " +
+			"ports, speed, SR-IOV.",
 		Config:  []sdk.Declaration{virtual},
 		Facts:   []sdk.Declaration{families, fastest},
 		Domains: []string{Domain},
 	}
-	for _, c := range cards() {
+	for _, c := range slices.Concat(cards(), virtualCards()) {
 		out.Match.PCIIDs = append(out.Match.PCIIDs, "8086:"+c.id)
 	}
+
 	return out
 }
 
 // Detect implements sdk.Detector.
 func (d Detector) Detect(_ context.Context, r sdk.Request, a *sdk.Answer) error {
-	byID := map[string]card{}
-	for _, c := range cards() {
-		byID[c.id] = c
-	}
+	physical := indexByID(cards())
+	virtuals := indexByID(virtualCards())
 	count := map[string]int{}
 	var top card
+
 	for _, p := range r.Devices {
-		c, known := byID[p.Device]
-		if !known {
-			continue
+		c, isPhysical := physical[p.Device]
+		if !isPhysical {
+			c = virtuals[p.Device]
 		}
 		_, isVirtual := nics.Virtual(r.Root, p)
-		if (isVirtual || c.virtual) && !virtual.Of(r.Config) {
+		isHidden := (isVirtual || !isPhysical) && !virtual.Of(r.Config)
+		if c.id == "" || isHidden {
 			continue
 		}
-		x := nics.Card(r.Root, p)
-		x.Vendor, x.Model, x.Name = new("intel"), new(c.model), new("Intel "+c.model)
-		x.Evidence["model"] = "PCI device 8086:" + c.id
-		x.Attributes["family"] = c.family
-		if !c.virtual {
-			if c.gbps > 0 {
-				x.Attributes["built_for_gbps"] = strconv.Itoa(c.gbps)
-			}
-			count[c.family]++
-			if top.id == "" || c.gbps > top.gbps {
-				top = c
-			}
+
+		a.Add(newCard(r.Root, p, c))
+		if !isPhysical {
+			continue
 		}
-		a.Add(x)
+		count[c.family]++
+		if top.id == "" || c.gbps > top.gbps {
+			top = c
+		}
 	}
-	a.Tell(families.Is(count, "PCI ids"))
+	a.AddFacts(families.Is(count, "PCI ids"))
+	report(a, top)
+
+	return nil
+}
+
+func indexByID(list []card) map[string]card {
+	index := map[string]card{}
+	for _, c := range list {
+		index[c.id] = c
+	}
+
+	return index
+}
+
+func newCard(r sdk.Root, p sdk.PCIDevice, c card) sdk.Device {
+	x := nics.Card(r, p)
+	x.Vendor = new("intel")
+	x.Model = new(c.model)
+	x.Name = new("Intel " + c.model)
+	x.Evidence["model"] = "PCI device 8086:" + c.id
+	x.Attributes["family"] = c.family
+	if c.gbps > 0 {
+		x.Attributes["built_for_gbps"] = strconv.Itoa(c.gbps)
+	}
+
+	return x
+}
+
+// report adds facts and labels about the fastest card.
+func report(a *sdk.Answer, top card) {
 	if top.id == "" {
-		a.Tell(fastest.Unknown("there is no such card"))
-		return nil
+		a.AddFacts(fastest.Unknown("this machine has no such card"))
+		return
 	}
-	evidence := fmt.Sprintf("PCI device 8086:%s", top.id)
+
+	evidence := "PCI device 8086:" + top.id
 	a.Recommend(Domain+"/nic.family", sdk.LabelValue(top.family), evidence)
 	if top.gbps == 0 {
-		a.Tell(fastest.Unknown("8086:%s is sold with several speeds", top.id))
-		return nil
+		a.AddFacts(fastest.Unknown("8086:%s exists with several speeds", top.id))
+		return
 	}
-	a.Tell(fastest.Is(float64(top.gbps), evidence))
+	a.AddFacts(fastest.Is(float64(top.gbps), evidence))
 	a.Recommend(Domain+"/nic.speed", strconv.Itoa(top.gbps)+"G", evidence)
-	return nil
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/prelet/prelet/plugins/sdk/detectortest"
 )
 
-// Without a library a build without NVML is tested, which is the one that all machines can run.
+// The build without NVML is tested, because all machines can run it.
 func detector() Detector { return Detector{Version: "1.0.0"} }
 
 func TestMain(m *testing.M)     { detectortest.Main(m, detector()) }
 func TestMachines(t *testing.T) { detectortest.Machines(t, detector(), "testdata") }
 func TestConforms(t *testing.T) { detectortest.Conform(t, nil, detectortest.Roots(t, "testdata")...) }
 
-// fake stands for NVML.
+// fake replaces NVML.
 type fake struct {
 	machine
 	err  error
@@ -34,20 +34,22 @@ func (f fake) query() (machine, error) {
 	return f.machine, f.err
 }
 
-// ask runs the detector on this machine's own root, where NVML may be asked, on devices that are not there.
+// ask runs the detector on this machine's root, where it uses NVML, with invented devices.
 func ask(t *testing.T, l library) contract.Answer {
 	t.Helper()
 	root, err := sdk.NewRoot("/")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("NewRoot: got %v, want no error", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	devices := []sdk.PCIDevice{{Address: "00ff:17:00.0", Vendor: "10de", Device: "2330", Class: "030200", Driver: "nvidia"},
-		{Address: "00ff:3d:00.0", Vendor: "10de", Device: "2330", Class: "030200", Driver: "nvidia"}}
+	devices := []sdk.PCIDevice{
+		{Address: "00ff:17:00.0", Vendor: "10de", Device: "2330", Class: "030200", Driver: "nvidia"},
+		{Address: "00ff:3d:00.0", Vendor: "10de", Device: "2330", Class: "030200", Driver: "nvidia"},
+	}
 	a, err := sdk.Detect(ctx, Detector{"1.0.0", l}, nil, devices, root)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Detect: got %v, want no error", err)
 	}
 	return a
 }
@@ -58,21 +60,29 @@ func TestNVML(t *testing.T) {
 	first.address, second.address = "00ff:17:00.0", "00ff:3d:00.0"
 	second.mig, second.migDevices = "enabled", []string{"1g.10gb", "1g.10gb", "3g.40gb"}
 	a := ask(t, fake{machine: machine{"570.86.15", "12.8", []gpu{first, second}}})
-	if d := a.Devices[1]; *d.MemoryBytes != 80<<30 || *d.Model != "H100 80GB HBM3" || d.Attributes["mig_devices"] != "1g.10gb 1g.10gb 3g.40gb" {
-		t.Errorf("%+v", d)
+	if d := a.Devices[1]; *d.MemoryBytes != 80<<30 || *d.Model != "H100 80GB HBM3" ||
+		d.Attributes["mig_devices"] != "1g.10gb 1g.10gb 3g.40gb" {
+		t.Errorf("second GPU: got %+v, want NVML's memory, model and MIG devices", d)
 	}
-	want := map[string]string{"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3", "nvidia.com/gpu.count": "2", "nvidia.com/gpu.memory": "81920",
-		"nvidia.com/gpu.family": "hopper", "nvidia.com/gpu.compute.major": "9", "nvidia.com/cuda.runtime-version.full": "12.8", "nvidia.com/mig.capable": "true"}
+	want := map[string]string{
+		"nvidia.com/gpu.product":               "NVIDIA-H100-80GB-HBM3",
+		"nvidia.com/gpu.count":                 "2",
+		"nvidia.com/gpu.memory":                "81920",
+		"nvidia.com/gpu.family":                "hopper",
+		"nvidia.com/gpu.compute.major":         "9",
+		"nvidia.com/cuda.runtime-version.full": "12.8",
+		"nvidia.com/mig.capable":               "true",
+	}
 	for k, v := range want {
 		if !slices.ContainsFunc(a.Labels, func(l contract.Label) bool { return l.Key == k && l.Value == v }) {
-			t.Errorf("no label %s=%s in %v", k, v, a.Labels)
+			t.Errorf("got labels %v, want %s=%s", a.Labels, k, v)
 		}
 	}
 	if v := fact(a, "mig_enabled"); v != true {
-		t.Errorf("mig_enabled = %v", v)
+		t.Errorf("mig_enabled: got %v, want true", v)
 	}
 	if v, _ := fact(a, "mig_devices").(map[string]any); v["1g.10gb"] != 2.0 {
-		t.Errorf("mig_devices = %v", v)
+		t.Errorf("mig_devices: got %v, want two 1g.10gb", v)
 	}
 }
 
@@ -80,21 +90,21 @@ func TestNVMLFails(t *testing.T) {
 	for name, l := range map[string]fake{"an error": {err: errors.New("libnvidia-ml.so.1 is not there")}, "a driver that hangs": {hang: true}} {
 		a := ask(t, l)
 		if len(a.Devices) != 2 || len(a.Warnings) != 1 || fact(a, "cuda_version") != nil {
-			t.Errorf("%s: what /proc says must stay, with a warning: %+v", name, a)
+			t.Errorf("NVML with %s: got %+v, want two devices and a warning", name, a)
 		}
 	}
 }
 
-// TestBuild: what a build cannot know, its description says.
+// TestBuild checks that the description depends on whether NVML is built in.
 func TestBuild(t *testing.T) {
 	for _, tt := range []struct {
 		l    library
 		doc  string
 		asks int
-	}{{nil, "This build has no NVML", 0}, {fake{}, "NVML, which this build has", 2}} {
+	}{{nil, "built without NVML", 0}, {fake{}, "with NVML also memory", 2}} {
 		d := Detector{"1.0.0", tt.l}.Describe()
 		if !strings.Contains(d.Doc, tt.doc) || len(d.Wants.Devices) != tt.asks {
-			t.Errorf("%q, wants %v", d.Doc, d.Wants)
+			t.Errorf("got doc %q, wants %v; want %q and %d devices", d.Doc, d.Wants, tt.doc, tt.asks)
 		}
 	}
 }
@@ -108,15 +118,15 @@ func fact(a contract.Answer, name string) any {
 	return "no such fact"
 }
 
-func TestKernelDriver(t *testing.T) {
+func TestParseDriver(t *testing.T) {
 	for text, want := range map[string][2]string{
 		"NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023":           {"535.104.05", "proprietary"},
 		"NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  570.86.15  Release Build  (a@b 1.2)\nGCC": {"570.86.15", "open"},
 		"NVRM version: NVIDIA UNIX x86_64 Kernel Module  Sat Aug 19":                                         {"", ""},
 		"": {"", ""}, "535.104.05": {"", ""},
 	} {
-		if v, m := kernelDriver(text); v != want[0] || m != want[1] {
-			t.Errorf("%q: %q, %q", text, v, m)
+		if v, m := parseDriver(text); v != want[0] || m != want[1] {
+			t.Errorf("parseDriver(%q): got %q, %q, want %q", text, v, m, want)
 		}
 	}
 }

@@ -13,15 +13,15 @@ import (
 
 func buildLibrary() library { return realNVML{nvml.New()} }
 
-// realNVML asks through go-nvml, which opens libnvidia-ml.so.1 when it is asked and not before.
+// realNVML uses go-nvml, which opens libnvidia-ml.so.1 in Init.
 type realNVML struct{ nvml.Interface }
 
 // query implements library.
 func (l realNVML) query() (out machine, err error) {
 	if r := l.Init(); r != nvml.SUCCESS {
-		return out, fmt.Errorf("nvmlInit: %s", word(r))
+		return out, fmt.Errorf("nvmlInit: %s", describe(r))
 	}
-	defer l.Shutdown() // what was asked is known by then
+	defer l.Shutdown()
 	if v, r := l.SystemGetDriverVersion(); r == nvml.SUCCESS {
 		out.driver = v
 	}
@@ -30,39 +30,39 @@ func (l realNVML) query() (out machine, err error) {
 	}
 	n, r := l.DeviceGetCount()
 	if r != nvml.SUCCESS {
-		return out, fmt.Errorf("nvmlDeviceGetCount: %s", word(r))
+		return out, fmt.Errorf("nvmlDeviceGetCount: %s", describe(r))
 	}
-	var broken []error
+	var failures []error
 	for i := range n {
 		d, r := l.DeviceGetHandleByIndex(i)
-		if r != nvml.SUCCESS { // one GPU that fell off the bus does not lose the others
-			broken = append(broken, fmt.Errorf("GPU %d: %s", i, word(r)))
+		if r != nvml.SUCCESS { // a GPU that has fallen off the bus does not hide the others
+			failures = append(failures, fmt.Errorf("GPU %d: %s", i, describe(r)))
 			continue
 		}
 		g, err := gpuOf(d)
 		if err != nil {
-			broken = append(broken, fmt.Errorf("GPU %d: %w", i, err))
+			failures = append(failures, fmt.Errorf("GPU %d: %w", i, err))
 			continue
 		}
 		out.gpus = append(out.gpus, g)
 	}
 	if len(out.gpus) == 0 {
-		return out, errors.Join(broken...)
+		return out, errors.Join(failures...)
 	}
 	return out, nil
 }
 
-// word is an error's name. nvmlErrorString is not asked: without the library there is none.
-func word(r nvml.Return) string {
+// describe returns the text of an error. nvmlErrorString needs the library.
+func describe(r nvml.Return) string {
 	switch r {
 	case nvml.ERROR_LIBRARY_NOT_FOUND:
-		return "libnvidia-ml.so.1 is not there"
+		return "libnvidia-ml.so.1 does not exist"
 	case nvml.ERROR_DRIVER_NOT_LOADED:
 		return "the driver is not loaded, or its devices are not granted (allow { devices = [\"/dev/nvidia*\"] })"
 	case nvml.ERROR_NO_PERMISSION:
 		return "no permission: the devices are not granted (allow { devices = [\"/dev/nvidia*\"] })"
 	case nvml.ERROR_LIB_RM_VERSION_MISMATCH:
-		return "the library is of another version than the driver that is loaded: reboot, or load the driver again"
+		return "the versions of library and loaded driver differ: reboot, or load the driver again"
 	case nvml.ERROR_GPU_IS_LOST:
 		return "it has fallen off the bus"
 	}
@@ -72,7 +72,7 @@ func word(r nvml.Return) string {
 func gpuOf(d nvml.Device) (g gpu, err error) {
 	info, r := d.GetPciInfo()
 	if r != nvml.SUCCESS {
-		return g, errors.New(word(r))
+		return g, errors.New(describe(r))
 	}
 	if g.address, err = sysfsAddress(info.BusId[:]); err != nil {
 		return g, err
@@ -90,7 +90,7 @@ func gpuOf(d nvml.Device) (g gpu, err error) {
 		g.compute = fmt.Sprintf("%d.%d", major, minor)
 	}
 	mode, _, r := d.GetMigMode()
-	if r != nvml.SUCCESS { // NOT_SUPPORTED: it cannot
+	if r != nvml.SUCCESS { // NOT_SUPPORTED: no MIG
 		return g, nil
 	}
 	g.mig = "disabled"
@@ -101,7 +101,7 @@ func gpuOf(d nvml.Device) (g gpu, err error) {
 	return g, nil
 }
 
-// sysfsAddress turns NVML's 00000000:17:00.0 into sysfs' 0000:17:00.0.
+// sysfsAddress converts NVML's 00000000:17:00.0 to sysfs' 0000:17:00.0.
 func sysfsAddress(id []int8) (string, error) {
 	b := make([]byte, len(id))
 	for i, c := range id {
@@ -111,7 +111,7 @@ func sysfsAddress(id []int8) (string, error) {
 	domain, rest, ok := strings.Cut(strings.ToLower(s), ":")
 	n, err := strconv.ParseUint(domain, 16, 32)
 	if !ok || err != nil {
-		return "", fmt.Errorf("NVML says the bus id %q", s)
+		return "", fmt.Errorf("invalid bus id %q from NVML", s)
 	}
 	return fmt.Sprintf("%04x:%s", n, rest), nil
 }
@@ -124,7 +124,7 @@ func migProfiles(d nvml.Device) (out []string) {
 	}
 	for i := range n {
 		m, r := d.GetMigDeviceHandleByIndex(i)
-		if r != nvml.SUCCESS { // NOT_FOUND: that place is empty
+		if r != nvml.SUCCESS { // NOT_FOUND: an empty slot
 			continue
 		}
 		if name, r := m.GetName(); r == nvml.SUCCESS {
@@ -139,8 +139,14 @@ func migProfiles(d nvml.Device) (out []string) {
 
 func families() map[nvml.DeviceArchitecture]string {
 	return map[nvml.DeviceArchitecture]string{
-		nvml.DEVICE_ARCH_KEPLER: "kepler", nvml.DEVICE_ARCH_MAXWELL: "maxwell", nvml.DEVICE_ARCH_PASCAL: "pascal", nvml.DEVICE_ARCH_VOLTA: "volta",
-		nvml.DEVICE_ARCH_TURING: "turing", nvml.DEVICE_ARCH_AMPERE: "ampere", nvml.DEVICE_ARCH_ADA: "ada-lovelace", nvml.DEVICE_ARCH_HOPPER: "hopper",
+		nvml.DEVICE_ARCH_KEPLER:    "kepler",
+		nvml.DEVICE_ARCH_MAXWELL:   "maxwell",
+		nvml.DEVICE_ARCH_PASCAL:    "pascal",
+		nvml.DEVICE_ARCH_VOLTA:     "volta",
+		nvml.DEVICE_ARCH_TURING:    "turing",
+		nvml.DEVICE_ARCH_AMPERE:    "ampere",
+		nvml.DEVICE_ARCH_ADA:       "ada-lovelace",
+		nvml.DEVICE_ARCH_HOPPER:    "hopper",
 		nvml.DEVICE_ARCH_BLACKWELL: "blackwell",
 	}
 }

@@ -11,7 +11,9 @@ import (
 
 // mocked is one healthy GPU in MIG mode and one that has fallen off the bus.
 func mocked() *mock.Interface {
-	migDevice := &mock.Device{GetNameFunc: func() (string, nvml.Return) { return "NVIDIA A100-SXM4-40GB MIG 1g.5gb", nvml.SUCCESS }}
+	migDevice := &mock.Device{
+		GetNameFunc: func() (string, nvml.Return) { return "NVIDIA A100-SXM4-40GB MIG 1g.5gb", nvml.SUCCESS },
+	}
 	good := &mock.Device{
 		GetPciInfoFunc: func() (nvml.PciInfo, nvml.Return) {
 			var p nvml.PciInfo
@@ -57,7 +59,10 @@ func TestQuery(t *testing.T) {
 		t.Fatalf("%+v", m)
 	}
 	g := m.gpus[0]
-	if g.address != "0000:3b:00.0" || g.memory != 40<<30 || g.family != "ampere" || g.compute != "8.0" || g.mig != "enabled" || len(g.migDevices) != 2 || g.migDevices[0] != "1g.5gb" {
+	if g.address != "0000:3b:00.0" || g.memory != 40<<30 || g.family != "ampere" || g.compute != "8.0" ||
+		g.mig != "enabled" ||
+		len(g.migDevices) != 2 ||
+		g.migDevices[0] != "1g.5gb" {
 		t.Errorf("%+v", g)
 	}
 }

@@ -32,7 +32,7 @@ func FuzzAddress(f *testing.F) {
 	f.Add("0000:5e:00.0,representor=[0]")
 	f.Fuzz(func(t *testing.T, s string) {
 		if p := ovs.Address(s); p != nil && len(*p) != len("0000:5e:00.0") {
-			t.Errorf("%q: %q", s, *p)
+			t.Errorf("parseAddress(%q): got %q, want a canonical address or nil", s, *p)
 		}
 	})
 }

@@ -3,5 +3,5 @@ package ovs
 // For tests outside of the package.
 var (
 	Columns = columns
-	Address = address
+	Address = parseAddress
 )

@@ -35,12 +35,12 @@ func TestDescription(t *testing.T) {
 		}
 	}
 	if want, err := os.ReadFile(golden); err != nil || string(b)+"\n" != string(want) {
-		t.Errorf("%s differs (%v):\n%s", golden, err, b)
+		t.Errorf("description: got\n%s\nwant %s (%v)", b, golden, err)
 	}
 }
 
-// told returns a fact as JSON.
-func told(a contract.Answer, name string) string {
+// factJSON returns a fact as JSON.
+func factJSON(a contract.Answer, name string) string {
 	for _, f := range a.Facts {
 		if f.Name == name {
 			b, _ := json.Marshal(f.Value) // of an answer that was checked
@@ -50,7 +50,7 @@ func told(a contract.Answer, name string) string {
 	return "no such fact"
 }
 
-// session is what a real ovsdb-server 3.1 answered; record writes it.
+// session is the recorded response of an ovsdb-server 3.1; record writes it.
 type session struct {
 	Schema  json.RawMessage   `json:"schema"`
 	Results []json.RawMessage `json:"results"` // of the selects, by table
@@ -165,7 +165,10 @@ func record(t *testing.T, socket string) {
 	}
 	params := []any{"Open_vSwitch"}
 	for _, table := range []string{"Bridge", "Interface", "Open_vSwitch", "Port"} {
-		params = append(params, map[string]any{"op": "select", "table": table, "where": []any{}, "columns": wanted[table]})
+		params = append(
+			params,
+			map[string]any{"op": "select", "table": table, "where": []any{}, "columns": wanted[table]},
+		)
 	}
 	call("transact", params, &s.Results)
 	b, err := json.MarshalIndent(s, "", " ")
@@ -190,7 +193,7 @@ func TestRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got)+"\n" != string(want) {
-		t.Errorf("testdata/dpdk.json differs:\n%s", got)
+		t.Errorf("got\n%s\nwant testdata/dpdk.json", got)
 	}
 }
 
@@ -208,20 +211,23 @@ func TestOldSchema(t *testing.T) {
 	if s.Schema, err = json.Marshal(schema); err != nil {
 		t.Fatal(err)
 	}
-	s.Results[2] = json.RawMessage(`{"rows":[{"_uuid":["uuid","5b4a0c60-0f0c-4a0e-8a5c-3d2a5a2b3c4d"],"ovs_version":"2.9.0"}]}`)
+	s.Results[2] = json.RawMessage(
+		`{"rows":[{"_uuid":["uuid","5b4a0c60-0f0c-4a0e-8a5c-3d2a5a2b3c4d"],"ovs_version":"2.9.0"}]}`,
+	)
 	root := detectortest.Root(t, "/run/openvswitch/\n")
 	serve(t, root.Path(ovs.Socket), s)
 	a := detectortest.Detect(t, detector(), root, nil)
-	if told(a, "ovs_version") != `"2.9.0"` || told(a, "dpdk_initialized") != "null" || told(a, "dpdk") != "true" {
-		t.Errorf("%+v", a.Facts)
+	if factJSON(a, "ovs_version") != `"2.9.0"` || factJSON(a, "dpdk_initialized") != "null" ||
+		factJSON(a, "dpdk") != "true" {
+		t.Errorf("got facts %+v, want unknown ones", a.Facts)
 	}
 }
 
 func TestNotRunning(t *testing.T) {
 	root := detectortest.Root(t, "/etc/openvswitch/conf.db = x\n/run/openvswitch/\n")
 	a := detectortest.Detect(t, detector(), root, nil)
-	if told(a, "running") != "false" || told(a, "dpdk") != "null" || len(a.Warnings) != 1 {
-		t.Errorf("%+v", a)
+	if factJSON(a, "running") != "false" || factJSON(a, "dpdk") != "null" || len(a.Warnings) != 1 {
+		t.Errorf("got %+v, want a reason", a)
 	}
 }
 
@@ -236,8 +242,8 @@ func TestDenied(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := detectortest.Detect(t, detector(), root, nil)
-	if told(a, "running") != "null" || len(a.Warnings) != 1 || !strings.Contains(a.Warnings[0], ovs.Group) {
-		t.Errorf("%+v", a)
+	if factJSON(a, "running") != "null" || len(a.Warnings) != 1 || !strings.Contains(a.Warnings[0], ovs.Group) {
+		t.Errorf("got %+v, want a reason", a)
 	}
 }
 
@@ -256,11 +262,11 @@ func TestWaits(t *testing.T) {
 		go func() {
 			defer close(done)
 			a, err := sdk.Detect(context.Background(), detector(), map[string]any{"wait_seconds": 5.0}, nil, root)
-			if err != nil || told(a, "running") != "true" {
-				t.Errorf("%v %+v", err, a)
+			if err != nil || factJSON(a, "running") != "true" {
+				t.Errorf("got %+v, %v, want an answer in time", a, err)
 			}
 		}()
-		synctest.Wait() // it has looked in vain
+		synctest.Wait() // it has looked without success
 		close(waits)
 		<-serves
 		<-done
@@ -278,7 +284,7 @@ func TestHangs(t *testing.T) {
 	ctx, cancel := contextFor(t, 300*time.Millisecond)
 	defer cancel()
 	a, err := sdk.Detect(ctx, detector(), nil, nil, root)
-	if err != nil || told(a, "running") != "null" || len(a.Warnings) != 1 {
+	if err != nil || factJSON(a, "running") != "null" || len(a.Warnings) != 1 {
 		t.Errorf("want an answer inside the deadline that says so: %v %+v", err, a)
 	}
 }

@@ -1,6 +1,7 @@
 package ovs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,25 +15,27 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/client"
 	"github.com/ovn-kubernetes/libovsdb/model"
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
+
+	"github.com/prelet/prelet/plugins/internal/devices"
 )
 
 var errDenied = errors.New("no permission")
 
-// notThere tells whether nobody listens.
-func notThere(err error) bool {
+// isNotRunning reports whether no server listens.
+func isNotRunning(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// row is the least that libovsdb wants to know of a table. Columns are asked by name below, and only those that this
-// database has: they differ by version.
+// row is the minimum that libovsdb must know about a table. Columns are selected by name, because they differ by
+// version.
 type row struct {
 	UUID string `ovsdb:"_uuid"`
 }
 
-// query reads what it needs, in one transaction.
-func query(ctx context.Context, socket string) (s state, err error) {
-	if err := reachable(ctx, socket); err != nil {
-		return s, err
+// query reads the database in one transaction.
+func query(ctx context.Context, socket string) (state, error) {
+	if err := checkSocket(ctx, socket); err != nil {
+		return state{}, err
 	}
 	tables := map[string]model.Model{}
 	for table := range columns() {
@@ -40,53 +43,70 @@ func query(ctx context.Context, socket string) (s state, err error) {
 	}
 	m, err := model.NewClientDBModel("Open_vSwitch", tables)
 	if err != nil {
-		return s, err
+		return state{}, err
 	}
 	silent := logr.Discard()
 	c, err := client.NewOVSDBClient(m, client.WithEndpoint("unix:"+socket), client.WithLogger(&silent))
 	if err != nil {
-		return s, err
+		return state{}, err
 	}
 	if err := c.Connect(ctx); err != nil {
-		return s, err
+		return state{}, err
 	}
 	defer c.Close()
+
+	names := devices.SortedKeys(columns())
 	schema := c.Schema()
-	var names []string
-	var ops []ovsdb.Operation
-	for _, table := range sortedKeys(columns()) {
-		has := schema.Table(table)
-		if has == nil {
-			return s, fmt.Errorf("the database has no table %s", table)
+	var selects []ovsdb.Operation
+	for _, name := range names {
+		s, err := selectAll(name, schema.Table(name))
+		if err != nil {
+			return state{}, err
 		}
-		var ask []string
-		for _, column := range columns()[table] {
-			if column == "_uuid" || has.Column(column) != nil {
-				ask = append(ask, column)
-			}
-		}
-		names = append(names, table)
-		ops = append(ops, ovsdb.Operation{Op: ovsdb.OperationSelect, Table: table, Where: []ovsdb.Condition{}, Columns: ask})
+		selects = append(selects, s)
 	}
-	results, err := c.Transact(ctx, ops...)
+	results, err := c.Transact(ctx, selects...)
 	if err != nil {
-		return s, err
+		return state{}, err
 	}
-	if len(results) < len(ops) {
-		return s, fmt.Errorf("%d answers to %d questions", len(results), len(ops))
+	if len(results) < len(selects) {
+		return state{}, fmt.Errorf("got %d results, want %d", len(results), len(selects))
 	}
+
 	rows := map[string][]ovsdb.Row{}
 	for i, name := range names {
 		if results[i].Error != "" {
-			return s, fmt.Errorf("table %s: %s %s", name, results[i].Error, results[i].Details)
+			return state{}, fmt.Errorf("table %s: %s %s", name, results[i].Error, results[i].Details)
 		}
 		rows[name] = results[i].Rows
 	}
-	return read(rows), nil
+
+	return parseRows(rows), nil
 }
 
-// reachable connects once: libovsdb tells all failures by the same words.
-func reachable(ctx context.Context, socket string) error {
+// selectAll returns the operation that reads the columns of a table that this version of the database has.
+func selectAll(name string, table *ovsdb.TableSchema) (ovsdb.Operation, error) {
+	if table == nil {
+		return ovsdb.Operation{}, fmt.Errorf("the database has no table %s", name)
+	}
+
+	var existing []string
+	for _, column := range columns()[name] {
+		if column == "_uuid" || table.Column(column) != nil {
+			existing = append(existing, column)
+		}
+	}
+
+	return ovsdb.Operation{
+		Op:      ovsdb.OperationSelect,
+		Table:   name,
+		Where:   []ovsdb.Condition{},
+		Columns: existing,
+	}, nil
+}
+
+// checkSocket connects once, because libovsdb has one error for all failures.
+func checkSocket(ctx context.Context, socket string) error {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", socket)
 	switch {
@@ -98,74 +118,97 @@ func reachable(ctx context.Context, socket string) error {
 	return c.Close()
 }
 
-// columns are what is asked of each table.
+// columns returns the columns that are read from each table.
 func columns() map[string][]string {
 	return map[string][]string{
 		"Open_vSwitch": {"_uuid", "ovs_version", "dpdk_initialized", "dpdk_version"},
 		"Bridge":       {"_uuid", "name", "datapath_type", "ports"},
 		"Port":         {"_uuid", "name", "interfaces"},
-		"Interface":    {"_uuid", "name", "type", "options", "admin_state", "link_state", "link_speed", "error"},
+		"Interface": {
+			"_uuid",
+			"name",
+			"type",
+			"options",
+			"admin_state",
+			"link_state",
+			"link_speed",
+			"error",
+		},
 	}
 }
 
-// read turns rows into what they say. Order is by name.
-func read(rows map[string][]ovsdb.Row) (s state) {
+// parseRows converts rows, sorted by name.
+func parseRows(rows map[string][]ovsdb.Row) state {
+	s := state{bridges: []bridge{}}
 	for _, r := range rows["Open_vSwitch"] {
-		s.ovs, s.dpdk = str(r["ovs_version"]), str(r["dpdk_version"])
-		if b, ok := one(r["dpdk_initialized"]).(bool); ok {
+		s.ovs = toString(r["ovs_version"])
+		s.dpdk = toString(r["dpdk_version"])
+		if b, isBool := one(r["dpdk_initialized"]).(bool); isBool {
 			s.initialized = &b
 		}
 	}
-	portName, bridgeOf := map[string]string{}, map[string]string{}
-	portOf := map[string]string{} // interface to port
+
+	portName := map[string]string{}
+	portOf := map[string]string{} // by interface
 	for _, r := range rows["Port"] {
-		id := str(r["_uuid"])
-		portName[id] = str(r["name"])
+		id := toString(r["_uuid"])
+		portName[id] = toString(r["name"])
 		for _, i := range all(r["interfaces"]) {
-			portOf[str(i)] = id
+			portOf[toString(i)] = id
 		}
 	}
-	s.bridges = []bridge{}
+
+	bridgeOf := map[string]string{} // by port
 	for _, r := range rows["Bridge"] {
-		b := bridge{Name: str(r["name"]), DatapathType: str(r["datapath_type"]), Ports: []string{}}
-		if b.DatapathType == "" {
-			b.DatapathType = "system"
+		b := bridge{
+			Name:         toString(r["name"]),
+			DatapathType: cmp.Or(toString(r["datapath_type"]), "system"),
+			Ports:        []string{},
 		}
 		for _, p := range all(r["ports"]) {
-			bridgeOf[str(p)] = b.Name
-			b.Ports = append(b.Ports, portName[str(p)])
+			id := toString(p)
+			bridgeOf[id] = b.Name
+			b.Ports = append(b.Ports, portName[id])
 		}
 		slices.Sort(b.Ports)
 		s.bridges = append(s.bridges, b)
 	}
 	slices.SortFunc(s.bridges, func(a, b bridge) int { return strings.Compare(a.Name, b.Name) })
+
 	for _, r := range rows["Interface"] {
-		l := link{iface: iface{Name: str(r["name"]), Type: str(r["type"])}, admin: str(r["admin_state"])}
-		if l.Type == "" {
-			l.Type = "system"
-		}
-		if b, ok := bridgeOf[portOf[str(r["_uuid"])]]; ok {
+		l := parseInterface(r)
+		if b, hasBridge := bridgeOf[portOf[toString(r["_uuid"])]]; hasBridge {
 			l.Bridge = &b
-		}
-		if e := str(r["error"]); e != "" {
-			l.Error = &e
-		}
-		if options, ok := r["options"].(ovsdb.OvsMap); ok && l.isDPDK() {
-			l.PCI = address(str(options.GoMap["dpdk-devargs"]))
-		}
-		if state := str(r["link_state"]); state == "up" || state == "down" {
-			l.up = new(state == "up")
-		}
-		if bps, ok := one(r["link_speed"]).(float64); ok && bps > 0 {
-			l.gbps = bps / 1e9
 		}
 		s.interfaces = append(s.interfaces, l)
 	}
 	slices.SortFunc(s.interfaces, func(a, b link) int { return strings.Compare(a.Name, b.Name) })
+
 	return s
 }
 
-// all returns the elements of a column: a set, or the one element that is written without a set around it.
+// parseInterface converts a row of the table Interface.
+func parseInterface(r ovsdb.Row) link {
+	l := link{admin: toString(r["admin_state"])}
+	l.Name = toString(r["name"])
+	l.Type = cmp.Or(toString(r["type"]), "system")
+	if text := toString(r["error"]); text != "" {
+		l.Error = &text
+	}
+	if options, isMap := r["options"].(ovsdb.OvsMap); isMap && l.isDPDK() {
+		l.PCI = parseAddress(toString(options.GoMap["dpdk-devargs"]))
+	}
+	if text := toString(r["link_state"]); text == "up" || text == "down" {
+		l.up = new(text == "up")
+	}
+	if bps, isNumber := one(r["link_speed"]).(float64); isNumber && bps > 0 {
+		l.gbps = bps / 1e9
+	}
+
+	return l
+}
+
+// all returns the elements of a column. A set of one element has no set around it.
 func all(v any) []any {
 	switch v := v.(type) {
 	case nil:
@@ -176,7 +219,7 @@ func all(v any) []any {
 	return []any{v}
 }
 
-// one returns the value of a column that has one or none.
+// one returns the value of a column with at most one element.
 func one(v any) any {
 	if list := all(v); len(list) == 1 {
 		return list[0]
@@ -184,7 +227,8 @@ func one(v any) any {
 	return nil
 }
 
-func str(v any) string {
+// toString returns a text or an id, or nothing.
+func toString(v any) string {
 	switch v := one(v).(type) {
 	case string:
 		return v

@@ -36,7 +36,16 @@ func real(t *testing.T) (root sdk.Root, vsctl func(args ...string)) {
 		}
 	}
 	command("ovsdb-tool", "create", db, schema)
-	server := exec.Command("ovsdb-server", db, "--remote=punix:"+socket, "--no-chdir", "--unixctl="+root.Path("/run/openvswitch/ctl"), "-vconsole:warn", "-vsyslog:off", "-vfile:off")
+	server := exec.Command(
+		"ovsdb-server",
+		db,
+		"--remote=punix:"+socket,
+		"--no-chdir",
+		"--unixctl="+root.Path("/run/openvswitch/ctl"),
+		"-vconsole:warn",
+		"-vsyslog:off",
+		"-vfile:off",
+	)
 	server.Env = append(os.Environ(), "OVS_RUNDIR="+root.Path("/run/openvswitch"))
 	server.Stderr = os.Stderr
 	if err := server.Start(); err != nil {
@@ -60,12 +69,12 @@ func real(t *testing.T) (root sdk.Root, vsctl func(args ...string)) {
 	}
 }
 
-// TestReal asks the real server, and compares with what the recorded one made of the same database.
+// TestReal asks a real server and compares with the recorded one, for the same database.
 func TestReal(t *testing.T) {
 	root, vsctl := real(t)
 	vsctl("init")
-	if s := told(detectortest.Detect(t, ovs.Detector{Version: "1.0.0"}, root, nil), "dpdk"); s != "false" {
-		t.Errorf("a database without bridges: dpdk = %s", s)
+	if s := factJSON(detectortest.Detect(t, ovs.Detector{Version: "1.0.0"}, root, nil), "dpdk"); s != "false" {
+		t.Errorf("database without bridges: got dpdk %s, want false", s)
 	}
 	database(vsctl)
 	got := detectortest.Detect(t, ovs.Detector{Version: "1.0.0"}, root, nil)
@@ -85,19 +94,69 @@ func TestReal(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(b)+"\n" != string(want) {
-		t.Errorf("%s differs:\n%s", golden, b)
+		t.Errorf("got\n%s\nwant %s", b, golden)
 	}
 }
 
-// database is what a node with Open vSwitch and DPDK has, ovs-vswitchd's columns included.
+// database is that of a node with Open vSwitch and DPDK, including the columns of ovs-vswitchd.
 func database(vsctl func(args ...string)) {
 	vsctl("add-br", "br-phy", "--", "set", "bridge", "br-phy", "datapath_type=netdev")
-	vsctl("add-bond", "br-phy", "bond0", "p0", "p1", "--",
-		"set", "interface", "p0", "type=dpdk", "options:dpdk-devargs=0000:5e:00.0", "admin_state=up", "link_state=up", "link_speed=25000000000", "--",
-		"set", "interface", "p1", "type=dpdk", "options:dpdk-devargs=0000:5e:00.1", "admin_state=up", "link_state=down")
-	vsctl("add-port", "br-phy", "vhu0", "--", "set", "interface", "vhu0", "type=dpdkvhostuserclient", "options:vhost-server-path=/run/vm0")
-	vsctl("add-port", "br-phy", "rep0", "--", "set", "interface", "rep0", "type=dpdk", "options:dpdk-devargs=0000:5e:00.0,representor=[0]")
+	vsctl(
+		"add-bond",
+		"br-phy",
+		"bond0",
+		"p0",
+		"p1",
+		"--",
+		"set",
+		"interface",
+		"p0",
+		"type=dpdk",
+		"options:dpdk-devargs=0000:5e:00.0",
+		"admin_state=up",
+		"link_state=up",
+		"link_speed=25000000000",
+		"--",
+		"set",
+		"interface",
+		"p1",
+		"type=dpdk",
+		"options:dpdk-devargs=0000:5e:00.1",
+		"admin_state=up",
+		"link_state=down",
+	)
+	vsctl(
+		"add-port",
+		"br-phy",
+		"vhu0",
+		"--",
+		"set",
+		"interface",
+		"vhu0",
+		"type=dpdkvhostuserclient",
+		"options:vhost-server-path=/run/vm0",
+	)
+	vsctl(
+		"add-port",
+		"br-phy",
+		"rep0",
+		"--",
+		"set",
+		"interface",
+		"rep0",
+		"type=dpdk",
+		"options:dpdk-devargs=0000:5e:00.0,representor=[0]",
+	)
 	vsctl("add-br", "br-int")
-	vsctl("add-port", "br-int", "eth9", "--", "set", "interface", "eth9", `error="could not open network device eth9 (No such device)"`)
+	vsctl(
+		"add-port",
+		"br-int",
+		"eth9",
+		"--",
+		"set",
+		"interface",
+		"eth9",
+		`error="could not open network device eth9 (No such device)"`,
+	)
 	vsctl("set", "Open_vSwitch", ".", "dpdk_initialized=true", "ovs_version=3.1.0", `dpdk_version="DPDK 22.11.1"`)
 }

@@ -39,8 +39,10 @@ func (detector) Describe(context.Context, *detectorv1.DescribeRequest) (*detecto
 	return &detectorv1.DescribeResponse{
 		Name:    "goplugin",
 		Version: "1.0.0",
-		Facts:   []*detectorv1.Attribute{{Name: "blocks", Type: number, Doc: "How many block devices there are."}},
-		Match:   &detectorv1.Match{Always: true},
+		Facts: []*detectorv1.Attribute{
+			{Name: "blocks", Type: number, Doc: "How many block devices there are."},
+		},
+		Match: &detectorv1.Match{Always: true},
 	}, nil
 }
 

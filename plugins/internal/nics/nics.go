@@ -1,169 +1,203 @@
-// Package nics reads what sysfs tells of a network card: interface, link, speed, virtual functions, InfiniBand. It reads
-// below the root that it is given.
+// Package nics reads a network card's function from sysfs: interface, link, speed, virtual functions and InfiniBand.
+// The detectors of network cards use it. It reads only below the root that it is given.
 package nics
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/prelet/prelet/plugins/internal/devices"
 	"github.com/prelet/prelet/plugins/sdk"
 )
 
-// Card returns what sysfs tells of a network card's function: an sdk.Device without name, vendor and model.
-func Card(r sdk.Root, d sdk.PCIDevice) sdk.Device {
-	dir := "/sys/bus/pci/devices/" + d.Address
-	out := sdk.Device{Address: d.Address, Kind: new("nic"), NUMA: d.NUMA, Attributes: map[string]string{}, Evidence: map[string]string{}}
-	if d.Driver != "" {
-		out.Driver = new(d.Driver)
+// Card returns the device of a network card's function, without name, vendor and model.
+func Card(r sdk.Root, p sdk.PCIDevice) sdk.Device {
+	dir := devices.Folder(p)
+	card := devices.New(p, "nic", "")
+	if physical, isVirtual := Virtual(r, p); isVirtual {
+		card.Attributes["physical_function"] = physical
+	} else {
+		devices.ReadSRIOV(&card, r, dir)
 	}
-	sriov(r, dir, &out)
-	names := interfaces(r, dir)
-	if len(names) > 0 {
-		port(r, dir+"/net/"+names[0], names[0], &out)
-	}
-	for i, name := range names[min(1, len(names)):] { // cards whose ports share a function: ConnectX-3
-		var other sdk.Device
-		other.Evidence = map[string]string{}
-		port(r, dir+"/net/"+name, name, &other)
-		key := "port" + strconv.Itoa(i+2) + "."
-		out.Attributes[key+"interface"] = name
-		if other.Link != nil {
-			out.Attributes[key+"link"] = *other.Link
+
+	for i, name := range interfaces(r, dir) {
+		folder := dir + "/net/" + name
+		if i == 0 {
+			readPort(&card, r, folder, name)
+			continue
 		}
-		if other.SpeedGbps != nil {
-			out.Attributes[key+"speed_gbps"] = strconv.FormatFloat(*other.SpeedGbps, 'f', -1, 64)
-		}
+
+		prefix := fmt.Sprintf("port%d.", i+1) // ConnectX-3 has several ports in one function
+		addPort(&card, r, folder, name, prefix)
 	}
-	infiniband(r, dir, &out)
-	return out
+	readInfiniBand(&card, r, dir)
+
+	return card
 }
 
-// Virtual tells whether a function is a virtual one, and whose.
-func Virtual(r sdk.Root, d sdk.PCIDevice) (physical string, yes bool) {
-	physical, err := r.Link("/sys/bus/pci/devices/" + d.Address + "/physfn")
+// Virtual returns the physical function of a virtual one, and whether it is one.
+func Virtual(r sdk.Root, p sdk.PCIDevice) (physical string, isVirtual bool) {
+	link := devices.Folder(p) + "/physfn"
+	physical, err := r.Link(link)
+
 	return physical, err == nil
 }
 
-func sriov(r sdk.Root, dir string, out *sdk.Device) {
-	if physical, err := r.Link(dir + "/physfn"); err == nil {
-		out.Attributes["physical_function"] = physical
-		return
-	}
-	// A card that cannot have virtual functions has no such file: that is not zero, and nobody asks further.
-	total, err := r.Int(dir + "/sriov_totalvfs")
-	if err != nil || total < 0 {
-		return
-	}
-	out.SRIOVTotalVFs = new(int(total))
-	out.Evidence["sriov_total_vfs"] = dir + "/sriov_totalvfs"
-	if now, err := r.Int(dir + "/sriov_numvfs"); err == nil && now >= 0 {
-		out.SRIOVNumVFs = new(int(now))
-		out.Evidence["sriov_num_vfs"] = dir + "/sriov_numvfs"
-	}
-}
-
-// uplink is the name of a physical port; those of representors, which a card in switchdev mode shows beside it, are
-// pf0vf3 and the like.
+// uplink matches the names of physical ports. A card in switchdev mode also shows representors, such as pf0vf3.
 var uplink = regexp.MustCompile(`^p\d+(s\d+)?$`)
 
-// interfaces returns a function's interfaces: its physical ports first, by number.
+// interfaces returns the names of a function's interfaces: physical ports first, by number. It leaves out
+// representors.
 func interfaces(r sdk.Root, dir string) []string {
-	type one struct {
-		name string
-		rank int
-		port int64
+	type port struct {
+		name     string
+		isUplink bool
+		number   int64
 	}
-	var list []one
-	for _, name := range r.Names(dir + "/net") {
-		x := one{name: name, rank: 1}
-		physical, err := r.Text(dir + "/net/" + name + "/phys_port_name")
-		switch {
-		case err == nil && uplink.MatchString(physical):
-			x.rank = 0
-		case err == nil && physical != "":
-			continue // a representor
+	var ports []port
+
+	dir += "/net"
+	for _, name := range r.Names(dir) {
+		folder := dir + "/" + name
+		physical, _ := r.Text(folder + "/phys_port_name")
+		isUplink := uplink.MatchString(physical)
+		if physical != "" && !isUplink {
+			continue
 		}
-		x.port, _ = r.Int(dir + "/net/" + name + "/dev_port")
-		list = append(list, x)
+
+		number, _ := r.Int(folder + "/dev_port")
+		ports = append(ports, port{name, isUplink, number})
 	}
-	slices.SortStableFunc(list, func(a, b one) int {
-		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.port, b.port), cmp.Compare(a.name, b.name))
+
+	slices.SortStableFunc(ports, func(a, b port) int {
+		switch {
+		case a.isUplink && !b.isUplink:
+			return -1
+		case b.isUplink && !a.isUplink:
+			return 1
+		}
+
+		byNumber := cmp.Compare(a.number, b.number)
+		byName := strings.Compare(a.name, b.name)
+		return cmp.Or(byNumber, byName)
 	})
-	names := make([]string, len(list))
-	for i, x := range list {
-		names[i] = x.name
+
+	var names []string
+	for _, p := range ports {
+		names = append(names, p.name)
 	}
+
 	return names
 }
 
-// port reads the link. A speed is only true while the link is up: a card without one says -1, the last speed, or
-// nothing.
-func port(r sdk.Root, dir, name string, out *sdk.Device) {
-	out.Interface = new(name)
-	out.Evidence["interface"] = dir
-	state, _ := r.Text(dir + "/operstate")
-	if state != "up" && state != "down" { // unknown: the driver does not say; testing, dormant, lowerlayerdown: not up
-		if carrier, err := r.Int(dir + "/carrier"); err == nil && state == "unknown" && carrier == 1 {
-			state = "up"
-		} else if state != "" && state != "unknown" || err == nil {
-			state = "down"
-		}
+// addPort adds a port as attributes with a prefix.
+func addPort(card *sdk.Device, r sdk.Root, dir, name, prefix string) {
+	port := sdk.Device{Evidence: map[string]string{}}
+	readPort(&port, r, dir, name)
+
+	card.Attributes[prefix+"interface"] = name
+	if port.Link != nil {
+		card.Attributes[prefix+"link"] = *port.Link
 	}
-	if state != "up" && state != "down" {
-		return
-	}
-	out.Link = new(state)
-	out.Evidence["link"] = dir + "/operstate"
-	if state == "down" {
-		return
-	}
-	if mbps, err := r.Int(dir + "/speed"); err == nil && mbps > 0 && mbps < 1e8 { // 4294967295 is -1 to older kernels
-		out.SpeedGbps = new(float64(mbps) / 1000)
-		out.Evidence["speed_gbps"] = dir + "/speed"
+	if port.SpeedGbps != nil {
+		speed := fmt.Sprint(*port.SpeedGbps)
+		card.Attributes[prefix+"speed_gbps"] = speed
 	}
 }
 
-// infiniband reads what the InfiniBand side says, which ConnectX has on Ethernet too (RoCE).
-func infiniband(r sdk.Root, dir string, out *sdk.Device) {
-	for _, name := range r.Names(dir + "/infiniband") {
-		at := dir + "/infiniband/" + name
-		say := func(key, file string) string {
-			s, err := r.Text(at + "/" + file)
-			if err != nil || s == "" {
-				return ""
-			}
-			out.Attributes["infiniband."+key] = s
-			out.Evidence["attributes.infiniband."+key] = at + "/" + file
-			return s
+// readPort reads the link of an interface. Its speed is valid only while the link is up: otherwise drivers return -1,
+// the last speed, or nothing.
+func readPort(d *sdk.Device, r sdk.Root, dir, name string) {
+	d.Interface = new(name)
+	d.Evidence["interface"] = dir
+
+	link := readLink(r, dir)
+	if link == "" {
+		return
+	}
+	d.Link = new(link)
+	d.Evidence["link"] = dir + "/operstate"
+
+	file := dir + "/speed"
+	mbps, err := r.Int(file)
+	isValid := err == nil && mbps > 0 && mbps < 1e8 // older kernels write -1 as 4294967295
+	if link == "up" && isValid {
+		gbps := float64(mbps) / 1000
+		d.SpeedGbps = new(gbps)
+		d.Evidence["speed_gbps"] = file
+	}
+}
+
+// readLink returns up, down or nothing. A driver that does not report the state leaves it unknown; other states, such
+// as dormant, are not up.
+func readLink(r sdk.Root, dir string) string {
+	state, _ := r.Text(dir + "/operstate")
+	carrier, err := r.Int(dir + "/carrier")
+	hasCarrier := err == nil && carrier == 1
+	isKnown := state != "" && state != "unknown"
+
+	switch {
+	case state == "up":
+		return "up"
+	case state == "unknown" && hasCarrier:
+		return "up"
+	case isKnown || err == nil:
+		return "down"
+	}
+
+	return ""
+}
+
+// readInfiniBand reads the InfiniBand device of a function. ConnectX has one on Ethernet too (RoCE).
+func readInfiniBand(card *sdk.Device, r sdk.Root, dir string) {
+	names := r.Names(dir + "/infiniband")
+	if len(names) == 0 {
+		return
+	}
+
+	name := names[0] // a function has one
+	dir += "/infiniband/" + name
+	card.Attributes["infiniband.device"] = name
+	devices.ReadAttribute(card, r, "infiniband.firmware", dir+"/fw_ver")
+	devices.ReadAttribute(card, r, "infiniband.board", dir+"/board_id")
+
+	for _, port := range r.Names(dir + "/ports") {
+		at := dir + "/ports/" + port
+		prefix := "infiniband.port" + port + "."
+		read := func(name string) string {
+			return devices.ReadAttribute(card, r, prefix+name, at+"/"+name)
 		}
-		out.Attributes["infiniband.device"] = name
-		say("firmware", "fw_ver")
-		say("board", "board_id")
-		for _, port := range r.Names(at + "/ports") {
-			layer := say("port"+port+".link_layer", "ports/"+port+"/link_layer")
-			state := say("port"+port+".state", "ports/"+port+"/state")
-			rate := say("port"+port+".rate", "ports/"+port+"/rate")
-			if layer != "InfiniBand" || out.SpeedGbps != nil && out.Link != nil {
-				continue
-			}
-			// 4: ACTIVE. Without IPoIB there is no interface that would tell.
-			link := "down"
-			if strings.HasPrefix(state, "4:") {
-				link = "up"
-				number, _, _ := strings.Cut(rate, " ")
-				if gbps, err := strconv.ParseFloat(number, 64); err == nil && gbps > 0 {
-					out.SpeedGbps = new(gbps)
-					out.Evidence["speed_gbps"] = at + "/ports/" + port + "/rate"
-				}
-			}
-			if state != "" {
-				out.Link = new(link)
-				out.Evidence["link"] = at + "/ports/" + port + "/state"
-			}
+		layer := read("link_layer")
+		state := read("state")
+		rate := read("rate")
+
+		// The interface has set link and speed already, unless the machine does not use IPoIB.
+		hasLink := card.SpeedGbps != nil && card.Link != nil
+		isLinkKnown := layer == "InfiniBand" && state != ""
+		if isLinkKnown && !hasLink {
+			setInfiniBandLink(card, state, rate, at)
 		}
-		return // a function has one
+	}
+}
+
+// setInfiniBandLink sets link and speed from a port's state, such as "4: ACTIVE", and rate, such as "400 Gb/sec (4X
+// NDR)".
+func setInfiniBandLink(card *sdk.Device, state, rate, dir string) {
+	card.Link = new("down")
+	card.Evidence["link"] = dir + "/state"
+	if !strings.HasPrefix(state, "4:") {
+		return
+	}
+	card.Link = new("up")
+
+	number, _, _ := strings.Cut(rate, " ")
+	gbps, err := strconv.ParseFloat(number, 64)
+	if err == nil && gbps > 0 {
+		card.SpeedGbps = new(gbps)
+		card.Evidence["speed_gbps"] = dir + "/rate"
 	}
 }

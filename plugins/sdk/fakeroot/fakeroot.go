@@ -1,7 +1,7 @@
-// Package fakeroot makes folders that stand for a machine's root: a fake /sys, written down in a few lines, so that a
-// detector is tested without its device. It writes below the folder that it is given and nowhere else.
+// Package fakeroot makes folders that replace a machine's root, with a fake /sys that a few lines describe, so that a
+// detector is tested without its device. It writes only below the folder that it is given.
 //
-// In a description each line is a file, a link or a folder:
+// Each line of a description is a file, a link or a folder:
 //
 //	# a card with one port
 //	pci 0000:3b:00.0 8086:159b 8086:0002 020000 ice numa=1
@@ -10,9 +10,9 @@
 //	/proc/version = "Linux version 6.1.0\n"
 //	/sys/class/infiniband/
 //
-// A text without quotes gets a newline at its end, as the kernel writes it; one in quotes is Go's and stands as it is.
-// The form with pci is short for what /sys shows of a PCI function: address, device, subsystem, class, and where they
-// are wanted driver (or -) and NUMA node. @ADDRESS/ stands for that function's folder, /sys/devices/pciDOMAIN:BUS/ADDRESS/.
+// A text without quotes gets a newline at its end, as the kernel writes it; a text in quotes is Go's. The form with
+// pci makes the files of a PCI function: address, device, subsystem, class, and optionally driver (or -) and NUMA
+// node. @ADDRESS/ is that function's folder, /sys/devices/pciDOMAIN:BUS/ADDRESS/.
 package fakeroot
 
 import (
@@ -30,14 +30,26 @@ import (
 	"github.com/prelet/prelet/plugins/contract"
 )
 
-// Tree is a root that is not written yet. The zero Tree is empty and ready.
+// Tree describes a root. The zero Tree is empty and ready to use.
 type Tree struct {
-	files map[string]string // path → text
-	links map[string]string // path → target
-	dirs  map[string]bool
+	entries map[string]entry // by path
 }
 
-// Parse reads a description. The error says the line.
+// entry is a file, a link or a folder.
+type entry struct {
+	kind kind
+	text string // the content of a file, the target of a link
+}
+
+type kind int
+
+const (
+	folder kind = iota
+	file
+	link
+)
+
+// Parse returns the tree of a description. An error has the number of the line.
 func Parse(text string) (*Tree, error) {
 	t := &Tree{}
 	lines := bufio.NewScanner(strings.NewReader(text))
@@ -47,35 +59,36 @@ func Parse(text string) (*Tree, error) {
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		if err := t.line(line); err != nil {
+		if err := t.parseLine(line); err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 	}
+
 	return t, lines.Err()
 }
 
-// ParseMachine reads the machine of a file of package detectortest: less the line with the configuration, and up to the answer.
+// ParseMachine returns the tree of a file of package detectortest. It ignores the configuration and the answer.
 func ParseMachine(text string) (*Tree, error) {
 	text, _, _ = strings.Cut(text, "\n----")
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
 		if strings.HasPrefix(line, "config ") {
-			lines[i] = "" // so that the others keep their numbers
+			lines[i] = "" // the other lines keep their numbers
 		}
 	}
 
 	return Parse(strings.Join(lines, "\n"))
 }
 
-func (t *Tree) line(line string) error {
-	if line[0] == '@' {
-		address, rest, _ := strings.Cut(line[1:], "/")
+func (t *Tree) parseLine(line string) error {
+	if at, isFunction := strings.CutPrefix(line, "@"); isFunction {
+		address, rest, _ := strings.Cut(at, "/")
 		if !pciAddress.MatchString(address) {
-			return fmt.Errorf("@%s: no PCI address", address)
+			return fmt.Errorf("invalid PCI address %q", address)
 		}
 		line = Folder(address) + "/" + rest
 	}
-	if rest, ok := strings.CutPrefix(line, "pci "); ok {
+	if rest, isPCI := strings.CutPrefix(line, "pci "); isPCI {
 		d, err := parsePCI(strings.Fields(rest))
 		if err != nil {
 			return err
@@ -83,80 +96,68 @@ func (t *Tree) line(line string) error {
 		t.PCI(d)
 		return nil
 	}
-	if p, target, ok := strings.Cut(line, " -> "); ok {
-		return t.link(strings.TrimSpace(p), strings.TrimSpace(target))
+
+	if p, target, isLink := strings.Cut(line, " -> "); isLink {
+		p = strings.TrimSpace(p)
+		target = strings.TrimSpace(target)
+		return t.add(p, entry{link, target})
 	}
-	if p, text, ok := strings.Cut(line, " = "); ok {
+	if p, text, isFile := strings.Cut(line, " = "); isFile {
+		p = strings.TrimSpace(p)
 		text = strings.TrimSpace(text)
+		content := text + "\n"
 		if strings.HasPrefix(text, `"`) {
 			unquoted, err := strconv.Unquote(text)
 			if err != nil {
-				return fmt.Errorf("%s: not a text of Go: %w", text, err)
+				return fmt.Errorf("invalid quoted text %s: %w", text, err)
 			}
-			return t.file(strings.TrimSpace(p), unquoted)
+			content = unquoted
 		}
-		return t.file(strings.TrimSpace(p), text+"\n")
+		return t.add(p, entry{file, content})
 	}
-	if strings.HasSuffix(line, "/") {
-		return t.dir(line)
+	if p, isFolder := strings.CutSuffix(line, "/"); isFolder {
+		return t.add(p, entry{kind: folder})
 	}
-	return fmt.Errorf("%q: want PATH = TEXT, PATH -> TARGET, PATH/ or pci …", line)
+
+	return fmt.Errorf("invalid line %q: want PATH = TEXT, PATH -> TARGET, PATH/ or pci …", line)
 }
 
-// File adds a file. Path is absolute on the machine.
-func (t *Tree) File(p, text string) *Tree { return t.must(t.file(p, text)) }
+// File adds a file at an absolute path of the machine.
+func (t *Tree) File(p, text string) *Tree {
+	return t.mustAdd(p, entry{file, text})
+}
 
 // Link adds a symbolic link.
-func (t *Tree) Link(p, target string) *Tree { return t.must(t.link(p, target)) }
+func (t *Tree) Link(p, target string) *Tree {
+	return t.mustAdd(p, entry{link, target})
+}
 
 // Dir adds an empty folder.
-func (t *Tree) Dir(p string) *Tree { return t.must(t.dir(p)) }
+func (t *Tree) Dir(p string) *Tree {
+	return t.mustAdd(p, entry{kind: folder})
+}
 
-func (t *Tree) must(err error) *Tree {
-	if err != nil {
+func (t *Tree) mustAdd(p string, e entry) *Tree {
+	if err := t.add(p, e); err != nil {
 		panic("fakeroot: " + err.Error())
 	}
+
 	return t
 }
 
-func (t *Tree) file(p, text string) error {
-	if err := check(p); err != nil {
-		return err
+func (t *Tree) add(p string, e entry) error {
+	isClean := strings.HasPrefix(p, "/") && path.Clean(p) == p
+	if !isClean || p == "/" {
+		return fmt.Errorf("invalid path %q: want a clean absolute path", p)
 	}
-	if t.files == nil {
-		t.files = map[string]string{}
+	if t.entries == nil {
+		t.entries = map[string]entry{}
 	}
-	t.files[p] = text
-	return nil
-}
+	if e.kind == folder && t.entries[p].kind != folder {
+		return nil // a folder that has another entry
+	}
+	t.entries[p] = e
 
-func (t *Tree) link(p, target string) error {
-	if err := check(p); err != nil {
-		return err
-	}
-	if t.links == nil {
-		t.links = map[string]string{}
-	}
-	t.links[p] = target
-	return nil
-}
-
-func (t *Tree) dir(p string) error {
-	p = strings.TrimSuffix(p, "/")
-	if err := check(p); err != nil {
-		return err
-	}
-	if t.dirs == nil {
-		t.dirs = map[string]bool{}
-	}
-	t.dirs[p] = true
-	return nil
-}
-
-func check(p string) error {
-	if !strings.HasPrefix(p, "/") || path.Clean(p) != p || p == "/" {
-		return fmt.Errorf("%q is no clean absolute path", p)
-	}
 	return nil
 }
 
@@ -167,11 +168,18 @@ func Folder(address string) string {
 	return "/sys/devices/pci" + domain + ":" + bus + "/" + address
 }
 
-// PCI adds a PCI function as the kernel shows it, and returns the folder that it is in.
+// PCI adds a PCI function as the kernel shows it, and returns its folder.
 func (t *Tree) PCI(d contract.PCIDevice) string {
 	dir := Folder(d.Address)
-	t.Link("/sys/bus/pci/devices/"+d.Address, "../../.."+strings.TrimPrefix(dir, "/sys"))
-	for name, id := range map[string]string{"vendor": d.Vendor, "device": d.Device, "subsystem_vendor": d.SubsystemVendor, "subsystem_device": d.SubsystemDevice, "class": d.Class} {
+	target := "../../.." + strings.TrimPrefix(dir, "/sys")
+	t.Link("/sys/bus/pci/devices/"+d.Address, target)
+	for name, id := range map[string]string{
+		"vendor":           d.Vendor,
+		"device":           d.Device,
+		"subsystem_vendor": d.SubsystemVendor,
+		"subsystem_device": d.SubsystemDevice,
+		"class":            d.Class,
+	} {
 		t.File(dir+"/"+name, "0x"+id+"\n")
 	}
 	node := -1
@@ -179,77 +187,106 @@ func (t *Tree) PCI(d contract.PCIDevice) string {
 		node = *d.NUMA
 	}
 	t.File(dir+"/numa_node", strconv.Itoa(node)+"\n")
-	uevent := fmt.Sprintf("PCI_CLASS=%s\nPCI_ID=%s:%s\nPCI_SUBSYS_ID=%s:%s\nPCI_SLOT_NAME=%s\nMODALIAS=pci:v0000%sd0000%ssv0000%ssd0000%sbc%ssc%si%s\n",
-		strings.ToUpper(strings.TrimLeft(d.Class, "0")), strings.ToUpper(d.Vendor), strings.ToUpper(d.Device), strings.ToUpper(d.SubsystemVendor),
-		strings.ToUpper(d.SubsystemDevice), d.Address, strings.ToUpper(d.Vendor), strings.ToUpper(d.Device), strings.ToUpper(d.SubsystemVendor),
-		strings.ToUpper(d.SubsystemDevice), d.Class[:2], d.Class[2:4], d.Class[4:])
+
+	uevent := describeFunction(d)
 	if d.Driver != "" {
 		t.Link(dir+"/driver", "../../../bus/pci/drivers/"+d.Driver)
 		t.Dir("/sys/bus/pci/drivers/" + d.Driver)
 		uevent = "DRIVER=" + d.Driver + "\n" + uevent
 	}
 	t.File(dir+"/uevent", uevent)
+
 	return dir
+}
+
+// describeFunction returns the content of a function's file uevent, without the driver.
+func describeFunction(d contract.PCIDevice) string {
+	vendor := strings.ToUpper(d.Vendor)
+	device := strings.ToUpper(d.Device)
+	subVendor := strings.ToUpper(d.SubsystemVendor)
+	subDevice := strings.ToUpper(d.SubsystemDevice)
+	class := strings.ToUpper(strings.TrimLeft(d.Class, "0"))
+
+	modalias := "pci:v0000" + vendor + "d0000" + device
+	modalias += "sv0000" + subVendor + "sd0000" + subDevice
+	modalias += "bc" + d.Class[:2] + "sc" + d.Class[2:4] + "i" + d.Class[4:]
+
+	lines := []string{
+		"PCI_CLASS=" + class,
+		"PCI_ID=" + vendor + ":" + device,
+		"PCI_SUBSYS_ID=" + subVendor + ":" + subDevice,
+		"PCI_SLOT_NAME=" + d.Address,
+		"MODALIAS=" + modalias,
+		"",
+	}
+
+	return strings.Join(lines, "\n")
 }
 
 var (
 	pciAddress = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
-	pciPair    = regexp.MustCompile(`^[0-9a-f]{4}:[0-9a-f]{4}$`)
-	pciClass   = regexp.MustCompile(`^[0-9a-f]{6}$`)
+
+	// pciLine is for a line with pci, behind that word.
+	pciLine = regexp.MustCompile(
+		`^(\S+) ([0-9a-f]{4}):([0-9a-f]{4}) ([0-9a-f]{4}):([0-9a-f]{4}) ([0-9a-f]{6})` +
+			`(?: ([\w-][\w.+-]*)(?: numa=(\d{1,4}))?)?$`,
+	)
 )
 
-func parsePCI(f []string) (d contract.PCIDevice, err error) {
-	if len(f) < 4 || len(f) > 6 || !pciAddress.MatchString(f[0]) || !pciPair.MatchString(f[1]) || !pciPair.MatchString(f[2]) || !pciClass.MatchString(f[3]) {
-		return d, fmt.Errorf("pci %s: want ADDRESS VENDOR:DEVICE SUBVENDOR:SUBDEVICE CLASS [DRIVER|- [numa=N]] in lower-case digits", strings.Join(f, " "))
+// parsePCI returns the PCI function of a line with pci.
+func parsePCI(words []string) (contract.PCIDevice, error) {
+	line := strings.Join(words, " ")
+	m := pciLine.FindStringSubmatch(line)
+	if m == nil || !pciAddress.MatchString(m[1]) {
+		return contract.PCIDevice{}, fmt.Errorf("invalid line \"pci %s\": want "+
+			"ADDRESS VENDOR:DEVICE SUBVENDOR:SUBDEVICE CLASS [DRIVER|- [numa=N]] with lower-case digits", line)
 	}
-	d.Address, d.Class = f[0], f[3]
-	d.Vendor, d.Device, _ = strings.Cut(f[1], ":")
-	d.SubsystemVendor, d.SubsystemDevice, _ = strings.Cut(f[2], ":")
-	if len(f) > 4 && f[4] != "-" {
-		d.Driver = f[4]
+
+	d := contract.PCIDevice{
+		Address:         m[1],
+		Vendor:          m[2],
+		Device:          m[3],
+		SubsystemVendor: m[4],
+		SubsystemDevice: m[5],
+		Class:           m[6],
 	}
-	if len(f) > 5 {
-		n, err := strconv.ParseUint(strings.TrimPrefix(f[5], "numa="), 10, 16)
+	if m[7] != "-" {
+		d.Driver = m[7]
+	}
+	if m[8] != "" {
+		n, err := strconv.Atoi(m[8])
 		if err != nil {
-			return d, fmt.Errorf("pci: %q: want numa=N", f[5])
+			return d, err
 		}
-		d.NUMA = new(int(n))
+		d.NUMA = &n
 	}
+
 	return d, nil
 }
 
-// Write writes the tree below a folder that exists. Files are 0444 and folders 0755, as in /sys.
+// Write writes the tree below an existing folder. Files have mode 0444 and folders 0755, as in /sys.
 func (t *Tree) Write(dir string) error {
-	at := func(p string) (string, error) {
+	for _, p := range slices.Sorted(maps.Keys(t.entries)) {
 		full := filepath.Join(dir, p)
-		return full, os.MkdirAll(filepath.Dir(full), 0o755)
-	}
-	for _, p := range slices.Sorted(maps.Keys(t.dirs)) {
-		full, err := at(p)
+		err := os.MkdirAll(filepath.Dir(full), 0o755)
 		if err == nil {
-			err = os.MkdirAll(full, 0o755)
+			err = t.entries[p].write(full)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	for _, p := range slices.Sorted(maps.Keys(t.files)) {
-		full, err := at(p)
-		if err == nil {
-			err = os.WriteFile(full, []byte(t.files[p]), 0o444)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	for _, p := range slices.Sorted(maps.Keys(t.links)) {
-		full, err := at(p)
-		if err == nil {
-			err = os.Symlink(t.links[p], full)
-		}
-		if err != nil {
-			return err
-		}
-	}
+
 	return nil
+}
+
+func (e entry) write(at string) error {
+	switch e.kind {
+	case file:
+		return os.WriteFile(at, []byte(e.text), 0o444)
+	case link:
+		return os.Symlink(e.text, at)
+	}
+
+	return os.MkdirAll(at, 0o755)
 }

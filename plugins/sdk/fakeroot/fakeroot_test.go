@@ -30,10 +30,11 @@ pci 0000:3b:00.0 8086:159b 8086:0002 020000 ice numa=1
 		"sys/bus/pci/devices/0000:3b:00.0/numa_node": "1\n", "sys/bus/pci/devices/0000:3b:00.0/net/ens1f0/speed": "25000\n",
 	} {
 		if b, err := os.ReadFile(filepath.Join(dir, p)); err != nil || string(b) != want {
-			t.Errorf("%s: %q %v", p, b, err)
+			t.Errorf("%s: got %q, %v, want the content of the description", p, b, err)
 		}
 	}
-	if to, err := os.Readlink(filepath.Join(dir, "sys/bus/pci/devices/0000:3b:00.0/driver")); err != nil || filepath.Base(to) != "ice" {
+	if to, err := os.Readlink(filepath.Join(dir, "sys/bus/pci/devices/0000:3b:00.0/driver")); err != nil ||
+		filepath.Base(to) != "ice" {
 		t.Error(to, err)
 	}
 	if s, err := os.Stat(filepath.Join(dir, "sys/class/infiniband")); err != nil || !s.IsDir() {
@@ -45,7 +46,7 @@ func TestWrongLines(t *testing.T) {
 	for _, line := range []string{"sys/x = y", "/../x = y", "/a//b = c", "nonsense", "/x = \"unfinished", "pci 3b:00.0 8086:159b 8086:0002 020000", "pci 0000:3b:00.0 8086:159b 8086:0002 0200",
 		"pci 0000:3b:00.0 8086:159b 8086:0002 020000 ice node=1", "@x/speed = 1", "/ -> x"} {
 		if _, err := fakeroot.Parse("# first\n" + line); err == nil || !strings.HasPrefix(err.Error(), "line 2: ") {
-			t.Errorf("%q: %v", line, err)
+			t.Errorf("line %q: got %v, want an error", line, err)
 		}
 	}
 }

@@ -1,17 +1,8 @@
-// Command standin stands in for the kubelet in a booted image: what prelet, systemd and the API server can see of a
-// kubelet, and nothing of what it does for pods.
+// Command standin replaces the kubelet in a booted image. It behaves like a kubelet towards prelet, systemd and the
+// API server.
 //
-// As the real one it takes its flags from argv, ends at once on a flag or a configuration that it cannot use, answers
-// /healthz on 127.0.0.1:10248 before it has joined, remembers the policy of its CPU manager, joins with --bootstrap-kubeconfig, keeps --kubeconfig, and
-// registers its Node. Where systemd listens (Type=notify; kubeadm's unit is Type=simple) it says READY=1 as soon as /healthz
-// answers, and a line of STATUS=. Each start is one line of /var/log/standin/starts, which survives a power cut.
-//
-// A label e2e.prelet.dev/crash makes it ill, so that illness comes and goes with a generation: "early" ends it before it is
-// ready, "hang" lets it hang there and never answer, "yes" and "swap" end it a moment after, "unless-mended" too while there is
-// no /etc/standin/mended, "later" 3 s after, and with "unjoined" it is well and never joins. A file /etc/standin/always ends it at each start, with the status that
-// stands in it, as on a machine that is ill whatever its kubelet is told; a file /run/standin/exit ends it once, with the
-// status that stands in it. The certificate that a real cluster would sign is what the image brings as
-// /etc/standin/kubelet.conf: it is taken when the API server has accepted the bootstrap token, and not before.
+// It is used like the real one: the same flags, health port, bootstrap and Node; crashLabel and the files below make it
+// fail. It must not run pods. Each start is one line of /var/log/standin/starts, which survives a power cut.
 package main
 
 import (
@@ -36,11 +27,16 @@ import (
 )
 
 const (
-	starts     = "/var/log/standin/starts"
-	exitFile   = "/run/standin/exit"
-	signed     = "/etc/standin/kubelet.conf"
+	starts   = "/var/log/standin/starts"
+	exitFile = "/run/standin/exit"
+	signed   = "/etc/standin/kubelet.conf"
+	// alwaysFile makes the kubelet exit at each start, with the status in the file, like a broken machine.
 	alwaysFile = "/etc/standin/always"
-	mendedFile = "/etc/standin/mended"
+	fixedFile  = "/etc/standin/fixed"
+
+	// crashLabel makes the kubelet unhealthy, so that failures belong to a generation: "early" exits before it is
+	// ready, "hang" hangs there, "yes" and "swap" exit a moment later, "unless-fixed" as well while fixedFile is
+	// missing, "later" exits after 3 s, and "unjoined" is healthy and never joins.
 	crashLabel = "e2e.prelet.dev/crash"
 	stateFile  = "/var/lib/kubelet/cpu_manager_state"
 	healthz    = "127.0.0.1:10248"
@@ -63,7 +59,11 @@ func main() {
 		fmt.Println("Kubernetes v1.36.3")
 		return
 	}
-	s := start{PID: os.Getpid(), Unix: time.Now().UnixMilli(), Generation: os.Getenv("PRELET_GENERATION")}
+	s := start{
+		PID:        os.Getpid(),
+		Unix:       time.Now().UnixMilli(),
+		Generation: os.Getenv("PRELET_GENERATION"),
+	}
 	flags, err := parse(os.Args[1:])
 	if err == nil {
 		s.Labels = labels(flags["node-labels"])
@@ -89,8 +89,16 @@ func main() {
 }
 
 // known are the flags that kubeadm's unit and prelet use; a kubelet ends on any other.
-var known = map[string]bool{"bootstrap-kubeconfig": true, "kubeconfig": true, "config": true, "config-dir": true, "node-labels": true,
-	"hostname-override": true, "node-ip": true, "v": true}
+var known = map[string]bool{
+	"bootstrap-kubeconfig": true,
+	"kubeconfig":           true,
+	"config":               true,
+	"config-dir":           true,
+	"node-labels":          true,
+	"hostname-override":    true,
+	"node-ip":              true,
+	"v":                    true,
+}
 
 func parse(args []string) (map[string]string, error) {
 	out := map[string]string{}
@@ -129,7 +137,7 @@ func configuration(name string) (map[string]any, error) {
 		return nil, fmt.Errorf("failed to load kubelet config file %s: %w", name, err)
 	}
 	if c["kind"] != "KubeletConfiguration" || c["apiVersion"] != "kubelet.config.k8s.io/v1beta1" {
-		return nil, fmt.Errorf("%s is no KubeletConfiguration", name)
+		return nil, fmt.Errorf("%s is not a KubeletConfiguration", name)
 	}
 	return c, nil
 }
@@ -151,8 +159,14 @@ func managers(config map[string]any) error {
 		return err
 	}
 	if state.PolicyName != policy {
-		return fmt.Errorf("start cpu manager error: could not restore state from checkpoint: configured policy %q differs from state checkpoint policy %q, please drain this node and delete the CPU manager checkpoint file %q before restarting Kubelet",
-			policy, state.PolicyName, stateFile)
+		return fmt.Errorf(
+			"start cpu manager error: could not restore state from checkpoint: configured policy %q differs "+
+				"from state checkpoint policy %q, please drain this node and delete the CPU manager checkpoint "+
+				"file %q before restarting Kubelet",
+			policy,
+			state.PolicyName,
+			stateFile,
+		)
 	}
 	return nil
 }
@@ -175,7 +189,7 @@ func note(s start) error {
 	return errors.Join(err, f.Close())
 }
 
-// notify tells systemd, where it listens.
+// notify sends a state to systemd, with Type=notify.
 func notify(state string) {
 	socket := os.Getenv("NOTIFY_SOCKET")
 	if socket == "" {
@@ -219,14 +233,14 @@ func run(flags, labels map[string]string) int {
 	}()
 	if b, err := os.ReadFile(alwaysFile); err == nil {
 		code, _ := strconv.Atoi(strings.TrimSpace(string(b)))
-		fmt.Fprintln(os.Stderr, "standin: ill on demand")
+		fmt.Fprintln(os.Stderr, "standin: unhealthy on demand")
 		return code
 	}
 	notify("READY=1\nSTATUS=answers on " + healthz)
 	var crash <-chan time.Time
 	switch labels[crashLabel] {
-	case "unless-mended":
-		if _, err := os.Stat(mendedFile); err == nil {
+	case "unless-fixed":
+		if _, err := os.Stat(fixedFile); err == nil {
 			break
 		}
 		fallthrough
@@ -245,7 +259,10 @@ func run(flags, labels map[string]string) int {
 			return 0
 		case <-crash:
 			if labels[crashLabel] == "swap" { // in the words of the real one
-				fmt.Fprintln(os.Stderr, `E0101 00:00:00.000000       1 run.go:72] "command failed" err="failed to run Kubelet: running with swap on is not supported, please disable swap or set --fail-swap-on flag to false"`)
+				fmt.Fprintln(
+					os.Stderr,
+					`E0101 00:00:00.000000       1 run.go:72] "command failed" err="failed to run Kubelet: running with swap on is not supported, please disable swap or set --fail-swap-on flag to false"`,
+				)
 			}
 			fmt.Fprintln(os.Stderr, "standin: crash on demand")
 			return 3
@@ -282,8 +299,15 @@ func bootstrap(flags map[string]string) error {
 	if _, err := os.Stat(flags["kubeconfig"]); err == nil {
 		return nil
 	}
-	// What it is answered is not needed: a server that knows the token signs what such a node asks for.
-	if _, err := request(flags["bootstrap-kubeconfig"], http.MethodGet, "/api/v1/namespaces/kube-system/configmaps/kubelet-config", nil, http.StatusOK); err != nil {
+	// The response is not needed: a server that accepts the token would sign the certificate.
+	_, err := request(
+		flags["bootstrap-kubeconfig"],
+		http.MethodGet,
+		"/api/v1/namespaces/kube-system/configmaps/kubelet-config",
+		nil,
+		http.StatusOK,
+	)
+	if err != nil {
 		return err
 	}
 	conf, err := os.ReadFile(signed)
@@ -306,14 +330,33 @@ func register(flags, labels map[string]string) error {
 		}
 		name = strings.ToLower(host)
 	}
-	if _, err := request(flags["kubeconfig"], http.MethodGet, "/api/v1/nodes/"+name, nil, http.StatusOK); err == nil {
+	_, err := request(
+		flags["kubeconfig"],
+		http.MethodGet,
+		"/api/v1/nodes/"+name,
+		nil,
+		http.StatusOK,
+	)
+	if err == nil {
 		return nil
 	}
-	body, err := json.Marshal(map[string]any{"kind": "Node", "apiVersion": "v1", "metadata": map[string]any{"name": name, "labels": labels}})
+	body, err := json.Marshal(
+		map[string]any{
+			"kind":       "Node",
+			"apiVersion": "v1",
+			"metadata":   map[string]any{"name": name, "labels": labels},
+		},
+	)
 	if err != nil {
 		return err
 	}
-	_, err = request(flags["kubeconfig"], http.MethodPost, "/api/v1/nodes", body, http.StatusCreated)
+	_, err = request(
+		flags["kubeconfig"],
+		http.MethodPost,
+		"/api/v1/nodes",
+		body,
+		http.StatusCreated,
+	)
 	return err
 }
 
@@ -328,7 +371,11 @@ func request(kubeconfig, method, path string, body []byte, want int) ([]byte, er
 		return nil, err
 	}
 	defer client.CloseIdleConnections()
-	req, err := http.NewRequest(method, strings.TrimSuffix(config.Host, "/")+path, bytes.NewReader(body))
+	req, err := http.NewRequest(
+		method,
+		strings.TrimSuffix(config.Host, "/")+path,
+		bytes.NewReader(body),
+	)
 	if err != nil {
 		return nil, err
 	}

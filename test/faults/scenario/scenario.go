@@ -1,5 +1,5 @@
-// Package scenario is what the sweep does to a disk: what lay there before prelet, the generations that came earlier, and
-// the one step that is killed. The writer acts on it and the test judges by it; neither asks the other.
+// Package scenario describes the steps of the sweep: the files from before prelet, earlier generations, and the step
+// that is killed. The writer executes a scenario and the test checks the result, independently of each other.
 package scenario
 
 import (
@@ -16,13 +16,13 @@ import (
 	"github.com/prelet/prelet/internal/commit/generation"
 )
 
-// Canaries stand in every secret: of earlier generations, and of the one that is killed.
+// Canaries are in each secret of earlier generations and of the killed one.
 const (
 	OldSecret = "canary-of-an-earlier-generation"
 	NewSecret = "canary-of-the-killed-generation"
 )
 
-// File is one that somebody else put there.
+// File is a file that another program wrote.
 type File struct {
 	Path, Content string
 	Mode          os.FileMode
@@ -46,10 +46,36 @@ func All() []Scenario {
 	update := first()
 	return []Scenario{
 		{Name: "fresh node", Foreign: foreign(), Next: ptr(first()), Keep: 10},
-		{Name: "update", Foreign: foreign(), Earlier: []generation.Proposal{update}, Edits: edits(), Next: ptr(second()), Keep: 10},
-		{Name: "removal", Foreign: foreign(), Earlier: []generation.Proposal{update, second()}, Next: ptr(third()), Keep: 1},
-		{Name: "rollback", Foreign: foreign(), Earlier: []generation.Proposal{update, second()}, Back: 1, Keep: 10},
-		{Name: "rollback to before prelet", Foreign: foreign(), Earlier: []generation.Proposal{update, second()}, Edits: edits(), Back: 0, Keep: 10},
+		{
+			Name:    "update",
+			Foreign: foreign(),
+			Earlier: []generation.Proposal{update},
+			Edits:   edits(),
+			Next:    ptr(second()),
+			Keep:    10,
+		},
+		{
+			Name:    "removal",
+			Foreign: foreign(),
+			Earlier: []generation.Proposal{update, second()},
+			Next:    ptr(third()),
+			Keep:    1,
+		},
+		{
+			Name:    "rollback",
+			Foreign: foreign(),
+			Earlier: []generation.Proposal{update, second()},
+			Back:    1,
+			Keep:    10,
+		},
+		{
+			Name:    "rollback to before prelet",
+			Foreign: foreign(),
+			Earlier: []generation.Proposal{update, second()},
+			Edits:   edits(),
+			Back:    0,
+			Keep:    10,
+		},
 	}
 }
 
@@ -60,7 +86,7 @@ func Named(name string) (Scenario, error) {
 			return s, nil
 		}
 	}
-	return Scenario{}, fmt.Errorf("there is no scenario %q", name)
+	return Scenario{}, fmt.Errorf("unknown scenario %q", name)
 }
 
 func ptr[T any](v T) *T { return &v }
@@ -68,31 +94,59 @@ func ptr[T any](v T) *T { return &v }
 func foreign() []File {
 	return []File{
 		{Path: "/etc/kubernetes/pki/ca.crt", Content: "the CA of before\n", Mode: 0o644},
-		{Path: "/etc/kubernetes/extra.conf", Content: "as the image had it\n", Mode: 0o640, UID: 7, GID: 8, Xattrs: map[string]string{"user.origin": "image"}},
-		{Path: "/var/lib/kubelet/config.yaml", Content: "maxPods: 5\n", Mode: 0o600, GID: 12, Xattrs: map[string]string{"user.note": "kept"}},
-		{Path: "/etc/kubernetes/manifests/etcd.yaml", Content: "none of ours\n", Mode: 0o604, UID: 3, Xattrs: map[string]string{"user.note": "foreign"}},
+		{
+			Path:    "/etc/kubernetes/extra.conf",
+			Content: "as the image had it\n",
+			Mode:    0o640,
+			UID:     7,
+			GID:     8,
+			Xattrs:  map[string]string{"user.origin": "image"},
+		},
+		{
+			Path:    "/var/lib/kubelet/config.yaml",
+			Content: "maxPods: 5\n",
+			Mode:    0o600,
+			GID:     12,
+			Xattrs:  map[string]string{"user.note": "kept"},
+		},
+		{
+			Path:    "/etc/kubernetes/manifests/etcd.yaml",
+			Content: "none of ours\n",
+			Mode:    0o604,
+			UID:     3,
+			Xattrs:  map[string]string{"user.note": "foreign"},
+		},
 		{Path: "/etc/kubernetes/.prelet-like", Content: "none of ours either\n", Mode: 0o644},
 	}
 }
 
 func edits() []File {
-	return []File{{Path: "/etc/kubernetes/pki/ca.crt", Content: "edited by a person\n", Mode: 0o644}}
+	return []File{
+		{Path: "/etc/kubernetes/pki/ca.crt", Content: "edited by a person\n", Mode: 0o644},
+	}
 }
 
 func proposal(id, secret string, targets ...generation.Target) generation.Proposal {
-	plan := activate.Plan{Rollback: true}
+	plan := activation.Plan{Rollback: true}
 	encoded, err := plan.Encode()
 	if err != nil {
 		panic(fmt.Sprintf("a plan without a field does not encode: %v", err))
 	}
 	return generation.Proposal{PlanID: id, Targets: targets, Blobs: map[string][]byte{
-		activate.PlanBlob: encoded,
-		"plan.json":       bytes.Repeat([]byte(`{"plan":"`+id+`"}`), 300),
+		activation.PlanBlob: encoded,
+		"plan.json":         bytes.Repeat([]byte(`{"plan":"`+id+`"}`), 300),
 	}}
 }
 
 func file(path, content string) generation.Target {
-	return generation.Target{Path: path, Kind: generation.File, Content: []byte(content), Mode: 0o644, UID: generation.Keep, GID: generation.Keep, Parents: true}
+	return generation.Target{
+		Path:    path,
+		Kind:    generation.File,
+		Content: []byte(content),
+		Mode:    0o644,
+		UID:     generation.Keep,
+		GID:     generation.Keep,
+	}
 }
 
 func with(t generation.Target, change func(*generation.Target)) generation.Target {
@@ -101,37 +155,67 @@ func with(t generation.Target, change func(*generation.Target)) generation.Targe
 }
 
 func secret(path, canary string) generation.Target {
-	return with(file(path, "token: "+canary+"\n"), func(t *generation.Target) { t.Secret, t.Mode = true, generation.Keep })
+	return with(
+		file(path, "token: "+canary+"\n"),
+		func(t *generation.Target) { t.Secret, t.Mode = true, generation.Keep },
+	)
 }
 
 func first() generation.Proposal {
-	return proposal("first", OldSecret,
-		generation.Target{Path: "/etc/kubernetes/extra.d", Kind: generation.Dir, Mode: 0o750, UID: generation.Keep, GID: generation.Keep, Parents: true},
+	return proposal(
+		"first",
+		OldSecret,
+		generation.Target{
+			Path: "/etc/kubernetes/extra.d",
+			Kind: generation.Dir,
+			Mode: 0o750,
+			UID:  generation.Keep,
+			GID:  generation.Keep,
+		},
 		secret("/etc/kubernetes/bootstrap-kubelet.conf", OldSecret),
 		file("/etc/kubernetes/pki/ca.crt", "the CA of the first generation\n"),
-		with(file("/etc/kubernetes/extra.conf", "first\n"), func(t *generation.Target) { t.Mode = generation.Keep }),
+		with(
+			file("/etc/kubernetes/extra.conf", "first\n"),
+			func(t *generation.Target) { t.Mode = generation.Keep },
+		),
 		file("/etc/kubernetes/extra.d/10-first.conf", "first\n"),
-		with(file("/var/lib/kubelet/config.yaml", "maxPods: 110\n"), func(t *generation.Target) { t.Mode = generation.Keep }),
+		with(
+			file("/var/lib/kubelet/config.yaml", "maxPods: 110\n"),
+			func(t *generation.Target) { t.Mode = generation.Keep },
+		),
 		file("/opt/new/folder/tool.conf", "first\n"),
 		file("/var/lib/kubelet/kubeadm-flags.env", "KUBELET_KUBEADM_ARGS=\"--v=1\"\n"),
 	)
 }
 
 func second() generation.Proposal {
-	return proposal("second", NewSecret,
+	return proposal(
+		"second",
+		NewSecret,
 		secret("/etc/kubernetes/bootstrap-kubelet.conf", NewSecret),
 		file("/etc/kubernetes/pki/ca.crt", "the CA of the second generation\n"),
-		with(file("/etc/kubernetes/extra.conf", "second\n"), func(t *generation.Target) { t.Mode, t.UID, t.GID = 0o600, 21, 22 }),
-		with(file("/var/lib/kubelet/config.yaml", "maxPods: 110\n"), func(t *generation.Target) { t.Mode = 0o640 }), // only its mode
+		with(
+			file("/etc/kubernetes/extra.conf", "second\n"),
+			func(t *generation.Target) { t.Mode, t.UID, t.GID = 0o600, 21, 22 },
+		),
+		// Only its mode.
+		with(
+			file("/var/lib/kubelet/config.yaml", "maxPods: 110\n"),
+			func(t *generation.Target) { t.Mode = 0o640 },
+		),
 		file("/srv/second/only.conf", "second\n"),
 		generation.Target{Path: "/etc/kubernetes/none.conf", Kind: generation.Absent},
 		file("/var/lib/kubelet/kubeadm-flags.env", "KUBELET_KUBEADM_ARGS=\"--v=2\"\n"),
 	)
 }
 
-// third declares almost nothing: what was made goes, what was there before comes back.
+// third declares almost nothing, so that created files are removed and earlier ones are restored.
 func third() generation.Proposal {
-	return proposal("third", "", file("/var/lib/kubelet/kubeadm-flags.env", "KUBELET_KUBEADM_ARGS=\"--v=3\"\n"))
+	return proposal(
+		"third",
+		"",
+		file("/var/lib/kubelet/kubeadm-flags.env", "KUBELET_KUBEADM_ARGS=\"--v=3\"\n"),
+	)
 }
 
 // Lay puts files of others below a root, all with one old time.
@@ -146,7 +230,12 @@ func Lay(root string, files []File) error {
 		for k, v := range f.Xattrs {
 			err = errors.Join(err, unix.Setxattr(at, k, []byte(v), 0))
 		}
-		err = errors.Join(err, os.Chown(at, f.UID, f.GID), os.Chmod(at, f.Mode), os.Chtimes(at, old, old))
+		err = errors.Join(
+			err,
+			os.Chown(at, f.UID, f.GID),
+			os.Chmod(at, f.Mode),
+			os.Chtimes(at, old, old),
+		)
 		if err != nil {
 			return fmt.Errorf("%s: %w", at, err)
 		}

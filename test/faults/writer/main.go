@@ -1,5 +1,5 @@
-// Command writer does the steps of a scenario as a run on a node does them, with the real generation and activate, on one
-// thread, so that a kill at its k-th system call is the same kill every time.
+// Command writer executes the steps of a scenario like a run on a node, with the real packages commit/generation and
+// commit/activation, on one thread, so that a kill at its k-th system call is reproducible.
 //
 //	writer prepare NAME ROOT RUN   what lay there, and the generations that came earlier
 //	writer step    NAME ROOT RUN   the step
@@ -27,7 +27,9 @@ import (
 
 func main() {
 	runtime.LockOSThread() // strace counts system calls by thread
-	debug.SetGCPercent(-1) // and the collector's own threads come to no disk, but need no time either
+	debug.SetGCPercent(
+		-1,
+	) // and the collector's own threads come to no disk, but need no time either
 	syscall.Umask(0o022)
 	if len(os.Args) != 5 {
 		fmt.Fprintln(os.Stderr, "usage: writer prepare|step|recover NAME ROOT RUN")
@@ -55,13 +57,23 @@ func run(verb, name, root, runDir string) error {
 	}
 	dir := filepath.Join(root, "var/lib/prelet")
 	now := newClock(verb)
-	store, err := generation.Open(context.Background(), generation.Options{Root: root, Dir: dir, BootID: bootID, Now: now.Now, Mono: now.micros})
+	store, err := generation.Open(
+		context.Background(),
+		generation.Options{Root: root, Dir: dir, BootID: bootID, Now: now.Now, Mono: now.micros},
+	)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	gate := activate.Gate{Dir: runDir, BootID: bootID}
-	m := &activate.Machine{Units: idle{gate.Path()}, Store: store, Clock: now, Gate: gate, BootID: bootID, StateDir: dir}
+	gate := activation.Gate{Dir: runDir, BootID: bootID}
+	m := &activation.Machine{
+		Units:    idle{gate.Path()},
+		Store:    store,
+		Clock:    now,
+		Gate:     gate,
+		BootID:   bootID,
+		StateDir: dir,
+	}
 	if _, err := m.Recover(context.Background()); err != nil {
 		return err
 	}
@@ -78,7 +90,12 @@ func run(verb, name, root, runDir string) error {
 
 const bootID = "boot-of-the-sweep"
 
-func prepare(m *activate.Machine, store *generation.Store, sc scenario.Scenario, root string) error {
+func prepare(
+	m *activation.Machine,
+	store *generation.Store,
+	sc scenario.Scenario,
+	root string,
+) error {
 	for _, p := range sc.Earlier {
 		if err := commit(m, store, p); err != nil {
 			return err
@@ -87,7 +104,7 @@ func prepare(m *activate.Machine, store *generation.Store, sc scenario.Scenario,
 	return scenario.Lay(root, sc.Edits)
 }
 
-func step(m *activate.Machine, store *generation.Store, sc scenario.Scenario) error {
+func step(m *activation.Machine, store *generation.Store, sc scenario.Scenario) error {
 	if sc.Next != nil {
 		if err := commit(m, store, *sc.Next); err != nil {
 			return err
@@ -97,27 +114,30 @@ func step(m *activate.Machine, store *generation.Store, sc scenario.Scenario) er
 	if cur, err := store.Current(); err != nil || cur != nil && cur.Restores == sc.Back {
 		return errors.Join(err, resume(m, store)) // gone back already
 	}
-	_, err := m.GoBack(context.Background(), sc.Back, "told to")
+	_, err := m.GoBack(context.Background(), sc.Back, "requested")
 	return err
 }
 
-func commit(m *activate.Machine, store *generation.Store, p generation.Proposal) error {
+func commit(m *activation.Machine, store *generation.Store, p generation.Proposal) error {
 	t, err := store.Begin(p)
 	if errors.Is(err, generation.ErrNothing) {
-		return judged(m, store)
+		return judge(m, store)
 	}
 	if err != nil {
 		return err
 	}
-	out, _, err := m.Apply(context.Background(), activate.Change{Txn: t, Plan: activate.Plan{Rollback: true}})
+	out, _, err := m.Apply(
+		context.Background(),
+		activation.Change{Txn: t, Plan: activation.Plan{Rollback: true}},
+	)
 	if err != nil {
 		return err
 	}
 	return store.Good(out.Generation, nil)
 }
 
-// judged goes on with what is in place, and takes it as good, as prelet-verify does.
-func judged(m *activate.Machine, store *generation.Store) error {
+// judge continues with the current generation and marks it good, as prelet-verify does.
+func judge(m *activation.Machine, store *generation.Store) error {
 	if err := resume(m, store); err != nil {
 		return err
 	}
@@ -128,8 +148,8 @@ func judged(m *activate.Machine, store *generation.Store) error {
 	return store.Good(j.Gen, nil)
 }
 
-// resume opens the gate on what is in place, as the next run does.
-func resume(m *activate.Machine, store *generation.Store) error {
+// resume opens the gate for the current generation, as the next run does.
+func resume(m *activation.Machine, store *generation.Store) error {
 	cur, err := store.Current()
 	if err != nil || cur == nil {
 		return err
@@ -138,11 +158,11 @@ func resume(m *activate.Machine, store *generation.Store) error {
 	return err
 }
 
-// idle is a systemd whose kubelet nobody asked for: it stands still at its gate.
+// idle is a systemd whose kubelet was never started.
 type idle struct{ gate string }
 
-func (i idle) Look(_ context.Context, unit string) (activate.Unit, error) {
-	u := activate.Unit{Name: unit, Load: "loaded", Active: "inactive", Sub: "dead"}
+func (i idle) Look(_ context.Context, unit string) (activation.Unit, error) {
+	u := activation.Unit{Name: unit, Load: "loaded", Active: "inactive", Sub: "dead"}
 	u.EnvironmentFiles = append(u.EnvironmentFiles, struct {
 		Path     string
 		Optional bool
@@ -150,9 +170,9 @@ func (i idle) Look(_ context.Context, unit string) (activate.Unit, error) {
 	return u, nil
 }
 
-func (idle) Mounts(context.Context, []string) ([]activate.Mount, error) { return nil, nil }
-func (idle) MayWait(context.Context, string) (bool, error)              { return false, nil }
-func (idle) Reload(context.Context) error                               { return nil }
+func (idle) Mounts(context.Context, []string) ([]activation.Mount, error) { return nil, nil }
+func (idle) MayWait(context.Context, string) (bool, error)                { return false, nil }
+func (idle) Reload(context.Context) error                                 { return nil }
 
 func (idle) Act(context.Context, string, string, time.Duration) (string, error) {
 	return "queued", nil

@@ -1,10 +1,10 @@
-// Command fakecri serves Kubernetes' own fake of a container runtime, which is enough for a real kubelet to register its
-// Node: it runs no container.
+// Command fakecri serves Kubernetes' own fake of a container runtime, which is enough for a real kubelet to register
+// its Node: it runs no container.
 //
 //	fakecri SOCKET DRIVER FSROOT
 //
-// SOCKET is a path, DRIVER the cgroup driver that it reports (cgroupfs, systemd, or none for a runtime that reports none),
-// FSROOT the folder whose disk it names as that of its images. It may touch nothing but its socket.
+// SOCKET is a path, DRIVER the cgroup driver that it reports (cgroupfs, systemd, or none for a runtime that reports
+// none), FSROOT the folder whose disk it names as that of its images. It may touch nothing but its socket.
 package main
 
 import (
@@ -27,9 +27,13 @@ func main() {
 	runtime := fake.NewFakeRemoteRuntime()
 	switch driver {
 	case "cgroupfs":
-		runtime.RuntimeService.FakeLinuxConfiguration = &cri.LinuxRuntimeConfiguration{CgroupDriver: cri.CgroupDriver_CGROUPFS}
+		runtime.RuntimeService.FakeLinuxConfiguration = &cri.LinuxRuntimeConfiguration{
+			CgroupDriver: cri.CgroupDriver_CGROUPFS,
+		}
 	case "systemd":
-		runtime.RuntimeService.FakeLinuxConfiguration = &cri.LinuxRuntimeConfiguration{CgroupDriver: cri.CgroupDriver_SYSTEMD}
+		runtime.RuntimeService.FakeLinuxConfiguration = &cri.LinuxRuntimeConfiguration{
+			CgroupDriver: cri.CgroupDriver_SYSTEMD,
+		}
 	case "none":
 	default:
 		fmt.Fprintf(os.Stderr, "fakecri: no cgroup driver %q\n", driver)

@@ -86,9 +86,15 @@ func (m *manager) serve(c net.Conn) {
 func (m *manager) answer(c net.Conn, call *dbus.Message) {
 	member, _ := call.Headers[dbus.FieldMember].Value().(string)
 	path, _ := call.Headers[dbus.FieldPath].Value().(dbus.ObjectPath)
-	reply := &dbus.Message{Type: dbus.TypeMethodReply, Headers: map[dbus.HeaderField]dbus.Variant{dbus.FieldReplySerial: dbus.MakeVariant(call.Serial())}}
+	reply := &dbus.Message{
+		Type: dbus.TypeMethodReply,
+		Headers: map[dbus.HeaderField]dbus.Variant{
+			dbus.FieldReplySerial: dbus.MakeVariant(call.Serial()),
+		},
+	}
 	refuse := func(name, text string) {
-		reply.Type, reply.Body = dbus.TypeError, []any{text}
+		reply.Type = dbus.TypeError
+		reply.Body = []any{text}
 		reply.Headers[dbus.FieldErrorName] = dbus.MakeVariant(name)
 	}
 	var job func() string
@@ -97,8 +103,11 @@ func (m *manager) answer(c net.Conn, call *dbus.Message) {
 		refuse("org.freedesktop.systemd1.NoUnitForPID", "PID does not belong to any loaded unit.")
 	case "GetAll":
 		p := m.properties(strings.HasSuffix(string(path), "/"+escape(m.name)))
-		if state, err := os.ReadFile(resolvedState); err == nil && strings.HasSuffix(string(path), "/"+escape("systemd-resolved.service")) {
-			p["LoadState"], p["ActiveState"] = dbus.MakeVariant("loaded"), dbus.MakeVariant(strings.TrimSpace(string(state)))
+		state, err := os.ReadFile(resolvedState)
+		isResolved := strings.HasSuffix(string(path), "/"+escape("systemd-resolved.service"))
+		if err == nil && isResolved {
+			p["LoadState"] = dbus.MakeVariant("loaded")
+			p["ActiveState"] = dbus.MakeVariant(strings.TrimSpace(string(state)))
 		}
 		reply.Body = []any{p}
 	case "StartUnit", "RestartUnit", "StopUnit":
@@ -136,7 +145,9 @@ func (m *manager) answer(c net.Conn, call *dbus.Message) {
 	if job == nil {
 		return
 	}
-	time.Sleep(time.Millisecond) // so that who asked knows the job's name before it hears of its end
+	time.Sleep(
+		time.Millisecond,
+	) // so that who asked knows the job's name before it hears of its end
 	signal := &dbus.Message{Type: dbus.TypeSignal, Body: []any{id, jobPath, m.name, job()},
 		Headers: map[dbus.HeaderField]dbus.Variant{
 			dbus.FieldPath:      dbus.MakeVariant(dbus.ObjectPath(objectPath)),
@@ -162,7 +173,9 @@ func (m *manager) send(message *dbus.Message, to ...net.Conn) {
 const resolvedState = "/run/resolved-state"
 
 // escape is the name of a unit in an object's path.
-func escape(name string) string { return strings.NewReplacer(".", "_2e", "-", "_2d").Replace(name) }
+func escape(name string) string {
+	return strings.NewReplacer(".", "_2e", "-", "_2d").Replace(name)
+}
 
 // execution is an ExecStart= as D-Bus has it.
 type execution struct {
@@ -180,8 +193,14 @@ func (m *manager) properties(ours bool) map[string]dbus.Variant {
 		ID   uint32
 		Path dbus.ObjectPath
 	}
-	p := map[string]dbus.Variant{"Job": dbus.MakeVariant(queued{0, "/"}), "UnitFileState": dbus.MakeVariant(""),
-		"LoadState": dbus.MakeVariant("not-found"), "ActiveState": dbus.MakeVariant("inactive"), "SubState": dbus.MakeVariant("dead")}
+	p := map[string]dbus.Variant{}
+	set := func(name string, value any) { p[name] = dbus.MakeVariant(value) }
+
+	set("Job", queued{0, "/"})
+	set("UnitFileState", "")
+	set("LoadState", "not-found")
+	set("ActiveState", "inactive")
+	set("SubState", "dead")
 	if !ours {
 		return p
 	}
@@ -190,7 +209,7 @@ func (m *manager) properties(ours bool) map[string]dbus.Variant {
 		return p
 	}
 	if err != nil {
-		p["LoadState"] = dbus.MakeVariant("error")
+		set("LoadState", "error")
 		return p
 	}
 	m.mu.Lock()
@@ -199,12 +218,22 @@ func (m *manager) properties(ours bool) map[string]dbus.Variant {
 	if files == nil {
 		files = []environmentFile{}
 	}
-	p["LoadState"], p["UnitFileState"] = dbus.MakeVariant("loaded"), dbus.MakeVariant("enabled")
-	p["ActiveState"], p["SubState"], p["Result"] = dbus.MakeVariant(m.active), dbus.MakeVariant(m.sub), dbus.MakeVariant(m.result)
-	p["After"], p["EnvironmentFiles"] = dbus.MakeVariant(append([]string{}, u.after...)), dbus.MakeVariant(files)
-	p["Environment"] = dbus.MakeVariant(append([]string{}, u.environment...))
-	p["ExecStart"] = dbus.MakeVariant([]execution{{Path: "/usr/bin/kubelet", Words: append([]string{}, u.exec...)}})
-	p["MainPID"], p["NRestarts"] = dbus.MakeVariant(uint32(m.pid)), dbus.MakeVariant(m.restarts)
-	p["ExecMainStartTimestampMonotonic"] = dbus.MakeVariant(uint64(m.started / time.Microsecond))
+	kubelet := execution{
+		Path:  "/usr/bin/kubelet",
+		Words: append([]string{}, u.exec...),
+	}
+
+	set("LoadState", "loaded")
+	set("UnitFileState", "enabled")
+	set("ActiveState", m.active)
+	set("SubState", m.sub)
+	set("Result", m.result)
+	set("After", append([]string{}, u.after...))
+	set("EnvironmentFiles", files)
+	set("Environment", append([]string{}, u.environment...))
+	set("ExecStart", []execution{kubelet})
+	set("MainPID", uint32(m.pid))
+	set("NRestarts", m.restarts)
+	set("ExecMainStartTimestampMonotonic", uint64(m.started/time.Microsecond))
 	return p
 }

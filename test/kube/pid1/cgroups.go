@@ -32,7 +32,8 @@ func enterCgroups(name string) error {
 		if err := os.MkdirAll(group, 0o755); err != nil {
 			return err
 		}
-		if strings.Contains(h.options, "cpuset") { // of version 1: begins without, and takes no process
+		// A new cpuset of version 1 is empty, and accepts no process.
+		if strings.Contains(h.options, "cpuset") {
 			for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 				text, err := os.ReadFile(filepath.Join(h.at, file))
 				if err != nil {
@@ -43,7 +44,12 @@ func enterCgroups(name string) error {
 				}
 			}
 		}
-		if err := os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte("0"), 0o644); err != nil {
+		err := os.WriteFile(
+			filepath.Join(group, "cgroup.procs"),
+			[]byte("0"),
+			0o644,
+		)
+		if err != nil {
 			return fmt.Errorf("entering %s: %w", group, err)
 		}
 	}
@@ -55,7 +61,11 @@ func enterCgroups(name string) error {
 			continue
 		}
 		inner := filepath.Join(h.at, name, "init")
-		if err := errors.Join(os.Mkdir(inner, 0o755), os.WriteFile(filepath.Join(inner, "cgroup.procs"), []byte("0"), 0o644)); err != nil {
+		err := errors.Join(
+			os.Mkdir(inner, 0o755),
+			os.WriteFile(filepath.Join(inner, "cgroup.procs"), []byte("0"), 0o644),
+		)
+		if err != nil {
 			return err
 		}
 	}
@@ -70,15 +80,28 @@ func list() (out hierarchies, err error) {
 	}
 	for line := range strings.Lines(string(text)) {
 		f := strings.Fields(line)
-		if len(f) < 4 || f[2] != "cgroup" && f[2] != "cgroup2" || !strings.HasPrefix(f[1], "/sys/fs/cgroup") {
+		if len(f) < 4 || f[2] != "cgroup" && f[2] != "cgroup2" ||
+			!strings.HasPrefix(f[1], "/sys/fs/cgroup") {
 			continue
 		}
-		h := hierarchy{at: f[1], name: strings.Trim(strings.TrimPrefix(f[1], "/sys/fs/cgroup"), "/"), kind: f[2]}
+		h := hierarchy{
+			at:   f[1],
+			name: strings.Trim(strings.TrimPrefix(f[1], "/sys/fs/cgroup"), "/"),
+			kind: f[2],
+		}
 		if f[2] == "cgroup" {
 			var keep []string
 			for _, o := range strings.Split(f[3], ",") {
 				switch o {
-				case "rw", "ro", "relatime", "noatime", "nosuid", "nodev", "noexec", "xattr", "clone_children":
+				case "rw",
+					"ro",
+					"relatime",
+					"noatime",
+					"nosuid",
+					"nodev",
+					"noexec",
+					"xattr",
+					"clone_children":
 				default:
 					keep = append(keep, o) // controllers, or name=systemd
 				}
@@ -98,7 +121,14 @@ func (all hierarchies) mount(at string) error {
 	if len(all) == 1 && all[0].name == "" {
 		return mount("cgroup2", at, "cgroup2", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 	}
-	if err := mount("tmpfs", at, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=755"); err != nil {
+	err := mount(
+		"tmpfs",
+		at,
+		"tmpfs",
+		unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC,
+		"mode=755",
+	)
+	if err != nil {
 		return err
 	}
 	for _, h := range all {
@@ -106,7 +136,14 @@ func (all hierarchies) mount(at string) error {
 		if err := os.MkdirAll(to, 0o755); err != nil {
 			return err
 		}
-		if err := mount(h.kind, to, h.kind, unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, h.options); err != nil {
+		err := mount(
+			h.kind,
+			to,
+			h.kind,
+			unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC,
+			h.options,
+		)
+		if err != nil {
 			return err
 		}
 	}

@@ -13,19 +13,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hardware puts what a recorded machine says of itself over what this one says: processors and memory in /proc, and the
-// folders of /sys that name processors, memory and devices. The kubelet and prelet then see that machine, and its numbers.
-// A recording holds what prelet reads; what the kubelet wants beside is added in the copy.
-func hardware(tree, copies, root string) error {
+// mountHardware mounts the files of a recorded machine over those of this one: processors and memory in /proc, and
+// the folders of /sys with processors, memory and devices. A recording has the files that prelet reads; further files
+// that the kubelet needs are added in the copy.
+func mountHardware(tree, copies, root string) error {
 	if tree == "" {
 		return nil
 	}
 	for _, name := range []string{"proc", "sys"} {
-		if out, err := exec.Command("cp", "-a", filepath.Join(tree, name), copies).CombinedOutput(); err != nil {
+		if out, err := exec.Command("cp", "-a", filepath.Join(tree, name), copies).
+			CombinedOutput(); err != nil {
 			return fmt.Errorf("copying the recorded machine: %w: %s", err, out)
 		}
 	}
-	if err := errors.Join(completeProc(copies+"/proc"), completeCPUs(copies+"/sys/devices/system"), completeInterfaces(copies+"/sys/class/net")); err != nil {
+	err := errors.Join(
+		completeProc(copies+"/proc"),
+		completeCPUs(copies+"/sys/devices/system"),
+		completeInterfaces(copies+"/sys/class/net"),
+	)
+	if err != nil {
 		return err
 	}
 	// No disk of this machine is one of that: its /sys/block would lead nowhere.
@@ -48,7 +54,11 @@ func hardware(tree, copies, root string) error {
 		}
 		at := filepath.Join(root, name)
 		_ = os.Remove(at) // often a link
-		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, text, 0o644)); err != nil {
+		err = errors.Join(
+			os.MkdirAll(filepath.Dir(at), 0o755),
+			os.WriteFile(at, text, 0o644),
+		)
+		if err != nil {
 			return err
 		}
 	}
@@ -62,7 +72,11 @@ func completeProc(proc string) error {
 		return err
 	}
 	if !bytes.Contains(cpuinfo, []byte("cpu MHz")) {
-		cpuinfo = bytes.ReplaceAll(cpuinfo, []byte("\nflags"), []byte("\ncpu MHz\t\t: 2000.000\nflags"))
+		cpuinfo = bytes.ReplaceAll(
+			cpuinfo,
+			[]byte("\nflags"),
+			[]byte("\ncpu MHz\t\t: 2000.000\nflags"),
+		)
 	}
 	meminfo, err := os.ReadFile(proc + "/meminfo")
 	if err != nil {
@@ -71,7 +85,10 @@ func completeProc(proc string) error {
 	if !bytes.Contains(meminfo, []byte("SwapTotal")) {
 		meminfo = append(meminfo, "SwapTotal: 0 kB\nSwapFree: 0 kB\n"...)
 	}
-	return errors.Join(os.WriteFile(proc+"/cpuinfo", cpuinfo, 0o644), os.WriteFile(proc+"/meminfo", meminfo, 0o644))
+	return errors.Join(
+		os.WriteFile(proc+"/cpuinfo", cpuinfo, 0o644),
+		os.WriteFile(proc+"/meminfo", meminfo, 0o644),
+	)
 }
 
 // completeCPUs gives each processor a core, and each NUMA node links to its processors and its distances.
@@ -85,7 +102,10 @@ func completeCPUs(system string) error {
 		if err != nil {
 			return err
 		}
-		first := strings.FieldsFunc(string(siblings), func(r rune) bool { return r < '0' || r > '9' })
+		first := strings.FieldsFunc(
+			string(siblings),
+			func(r rune) bool { return r < '0' || r > '9' },
+		)
 		if len(first) == 0 {
 			return fmt.Errorf("%s: %q", cpu, siblings)
 		}
@@ -123,7 +143,12 @@ func completeCPUs(system string) error {
 		for k := range nodes {
 			distances = append(distances, map[bool]string{true: "10", false: "21"}[k == i])
 		}
-		if err := os.WriteFile(node+"/distance", []byte(strings.Join(distances, " ")+"\n"), 0o644); err != nil {
+		err = os.WriteFile(
+			node+"/distance",
+			[]byte(strings.Join(distances, " ")+"\n"),
+			0o644,
+		)
+		if err != nil {
 			return err
 		}
 	}

@@ -1,4 +1,4 @@
-// Command pid1 is the first process of a node of these tests: it makes the node out of the machine that runs the tests, and is
+// Command pid1 is the first process of a test node: it sets up the node on the machine that runs the tests, and is
 // its service manager. Started in new namespaces, it
 //
 //   - lays a tmpfs over the machine's root, so that programs are the machine's and every write is the node's;
@@ -8,8 +8,8 @@
 //   - runs kubelet.service, read from unit files and drop-ins as systemd would, and answers as systemd does on
 //     /run/systemd/private, which is all that prelet sees of a service manager.
 //
-// It may write nothing outside of its own mounts and control groups. When it is killed, the kernel ends every process of the node and
-// takes mounts and network away; only empty control groups are left for who started it.
+// It writes nothing outside of its own mounts and control groups. When it is killed, the kernel ends all processes of
+// the node and removes mounts and network; empty control groups are left for the caller.
 //
 //	pid1 CONFIG.json    and a pipe as descriptor 3, which it writes "ready\n" to
 package main
@@ -27,7 +27,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// config is what the harness says a node shall be. The harness has the same type.
+// config describes the node. The harness has the same type.
 type config struct {
 	Disk      string            `json:"disk"`       // an empty folder: the node's tmpfs and its root are mounted in it
 	CgroupOf  string            `json:"cgroup"`     // name of the control group
@@ -36,8 +36,9 @@ type config struct {
 	Address   string            `json:"address"`    // of eth0, with its prefix length
 	Loopback  []string          `json:"loopback"`   // further addresses of lo
 	Files     map[string]string `json:"files"`      // path in the node: path of a program outside
-	Copy      string            `json:"copy"`       // another node's root, whose disk this one begins with; "" for a fresh one
-	Hardware  string            `json:"hardware"`   // tree of a recorded machine; "" is the machine below
+	// Another node's root, whose disk this one begins with; "" for a fresh one.
+	Copy     string `json:"copy"`
+	Hardware string `json:"hardware"` // tree of a recorded machine; "" is the machine below
 }
 
 func main() {
@@ -93,8 +94,8 @@ func run() error {
 // inside is set in the program that begins again in the node's own control groups.
 const inside = "PRELET_NODE_INSIDE"
 
-// beginInside goes into control groups of the node's own, and begins again: their namespace is that of one thread until then, and the
-// kubelet would be started by any.
+// beginInside goes into control groups of the node's own, and begins again: their namespace is that of one thread
+// until then, and the kubelet would be started by any.
 func beginInside(c config) error {
 	runtime.LockOSThread()
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
@@ -103,11 +104,14 @@ func beginInside(c config) error {
 	if err := enterCgroups(c.CgroupOf); err != nil {
 		return err
 	}
-	return fmt.Errorf("exec: %w", syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), inside+"=1")))
+	return fmt.Errorf(
+		"exec: %w",
+		syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), inside+"=1")),
+	)
 }
 
-// network gives the node an eth0 that has a carrier and leads nowhere, and a default route, without which a kubelet finds no
-// address of its own. The cluster is reached over the loopback.
+// network gives the node an eth0 that has a carrier and leads nowhere, and a default route, without which a kubelet
+// finds no address of its own. The cluster is reached over the loopback.
 func network(c config) error {
 	commands := [][]string{
 		{"link", "set", "lo", "up"},

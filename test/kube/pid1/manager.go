@@ -31,7 +31,7 @@ type manager struct {
 	pid      int
 	started  time.Duration // on CLOCK_MONOTONIC
 	restarts uint32        // NRestarts
-	wanted   bool          // nobody asked for a stop
+	wanted   bool          // no stop was requested
 	ended    chan struct{} // closed when the main process has ended
 	again    *time.Timer   // the automatic restart
 	job      uint32
@@ -137,7 +137,7 @@ func (m *manager) stop() string {
 	return "done"
 }
 
-// reap takes what has ended, the main process among it.
+// reap reaps all processes that have ended, including the main process.
 func (m *manager) reap() {
 	for {
 		var status syscall.WaitStatus

@@ -12,16 +12,38 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernelSettings are what a kubelet sets for the whole machine (k8s.io/kubernetes pkg/kubelet/cm, setupKernelTunables). The node
-// gets a file of its own for each, so that the machine keeps what it has.
+// kernelSettings are the settings that a kubelet changes for the whole machine (k8s.io/kubernetes pkg/kubelet/cm,
+// setupKernelTunables). The node has its own file for each, so that the machine's are not changed.
 func kernelSettings() []string {
-	return []string{"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes"}
+	return []string{
+		"vm/overcommit_memory",
+		"vm/panic_on_oom",
+		"kernel/panic",
+		"kernel/panic_on_oops",
+		"kernel/keys/root_maxkeys",
+		"kernel/keys/root_maxbytes",
+	}
 }
 
 // fresh are the paths that a node begins without, whatever the machine below has.
 func fresh() []string {
-	return []string{"/etc/kubernetes", "/etc/prelet", "/etc/cni", "/etc/containerd", "/etc/default/kubelet", "/etc/systemd/system/kubelet.service.d", "/var/lib/kubelet",
-		"/var/lib/prelet", "/var/lib/containerd", "/var/log/pods", "/usr/lib/prelet", "/usr/lib/systemd/system/kubelet.service.d", "/opt/cni", "/opt/bin/kubelet", "/usr/local/bin/kubelet"}
+	return []string{
+		"/etc/kubernetes",
+		"/etc/prelet",
+		"/etc/cni",
+		"/etc/containerd",
+		"/etc/default/kubelet",
+		"/etc/systemd/system/kubelet.service.d",
+		"/var/lib/kubelet",
+		"/var/lib/prelet",
+		"/var/lib/containerd",
+		"/var/log/pods",
+		"/usr/lib/prelet",
+		"/usr/lib/systemd/system/kubelet.service.d",
+		"/opt/cni",
+		"/opt/bin/kubelet",
+		"/usr/local/bin/kubelet",
+	}
 }
 
 // makeRoot makes the node's root and moves into it.
@@ -39,7 +61,14 @@ func makeRoot(c config) error {
 			return err
 		}
 	}
-	if err := mount("overlay", root, "overlay", 0, fmt.Sprintf("lowerdir=/,upperdir=%s/upper,workdir=%s/work", disk, disk)); err != nil {
+	err = mount(
+		"overlay",
+		root,
+		"overlay",
+		0,
+		fmt.Sprintf("lowerdir=/,upperdir=%s/upper,workdir=%s/work", disk, disk),
+	)
+	if err != nil {
 		return err
 	}
 	for _, p := range fresh() {
@@ -59,19 +88,20 @@ func makeRoot(c config) error {
 			return err
 		}
 	}
-	if err := errors.Join(
+	err = errors.Join(
 		mount("proc", root+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""),
 		mount("sysfs", root+"/sys", "sysfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""),
 		mount("tmpfs", root+"/run", "tmpfs", unix.MS_NOSUID, "mode=755"),
 		mount("tmpfs", root+"/tmp", "tmpfs", unix.MS_NOSUID, "mode=1777"),
 		unix.Mount("/dev", root+"/dev", "", unix.MS_BIND|unix.MS_REC, ""),
-	); err != nil {
+	)
+	if err != nil {
 		return err
 	}
 	if err := groups.mount(root + "/sys/fs/cgroup"); err != nil {
 		return err
 	}
-	if err := hardware(c.Hardware, disk+"/hardware", root); err != nil {
+	if err := mountHardware(c.Hardware, disk+"/hardware", root); err != nil {
 		return err
 	}
 	if err := settings(disk+"/settings", root); err != nil {
@@ -94,7 +124,7 @@ func makeRoot(c config) error {
 	return enter(root)
 }
 
-// copyDisk makes the root a copy of another's, as an image would be: what lasts, and of that what a node begins without.
+// copyDisk copies the persistent files of another root, as an image would contain them.
 func copyDisk(from, root string) error {
 	if from == "" {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// unitFile is what is read of a service: the lines that a kubelet's unit has.
+// unitFile has the settings of a service that a kubelet's unit uses.
 type unitFile struct {
 	path        string
 	environment []string          // KEY=VALUE
@@ -32,7 +32,12 @@ type environmentFile struct {
 // (systemd.unit(5)): by name, whatever folder they are in.
 func loadUnit(name string) (*unitFile, error) {
 	u := &unitFile{restart: "no", pause: 100 * time.Millisecond}
-	folders := []string{"/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
+	folders := []string{
+		"/etc/systemd/system",
+		"/run/systemd/system",
+		"/usr/lib/systemd/system",
+		"/lib/systemd/system",
+	}
 	for _, d := range folders {
 		p := filepath.Join(d, name)
 		if _, err := os.Stat(p); err == nil {
@@ -85,7 +90,7 @@ func (u *unitFile) read(text string) error {
 		}
 		key, value, ok := strings.Cut(line, "=")
 		if !ok {
-			return fmt.Errorf("%q is no assignment", line)
+			return fmt.Errorf("invalid assignment %q", line)
 		}
 		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 		switch section + key {
@@ -173,7 +178,8 @@ func (u *unitFile) command() (words, environment []string, err error) {
 	return words, environment, nil
 }
 
-// split cuts a text into words as systemd does for a command line: quotes hold together, a backslash takes the next byte.
+// split cuts a text into words as systemd does for a command line: quotes hold together, a backslash takes the next
+// byte.
 func split(text string) (words []string, err error) {
 	var word strings.Builder
 	inside, quote := false, byte(0)
@@ -208,7 +214,8 @@ func split(text string) (words []string, err error) {
 	return words, nil
 }
 
-// parseEnvironment reads an EnvironmentFile= (systemd.exec(5)): KEY=VALUE, the value in quotes or not, lines joined by a backslash.
+// parseEnvironment reads an EnvironmentFile= (systemd.exec(5)): KEY=VALUE, the value in quotes or not, lines joined
+// by a backslash.
 func parseEnvironment(text string) (out []string, err error) {
 	text = strings.ReplaceAll(text, "\\\n", "")
 	for len(text) > 0 {
@@ -222,7 +229,7 @@ func parseEnvironment(text string) (out []string, err error) {
 		}
 		key, rest, ok := strings.Cut(text, "=")
 		if !ok || strings.ContainsAny(key, "\n") {
-			return nil, fmt.Errorf("%q is no assignment", key)
+			return nil, fmt.Errorf("invalid assignment %q", key)
 		}
 		var value strings.Builder
 		quote := byte(0)

@@ -1,15 +1,15 @@
 //go:build linux && amd64
 
-// Command shiftclock runs a command to which the wall clock says something else than it does, and to which the kernel says that nobody has
-// set it, until a file is there:
+// Command shiftclock runs a command with a shifted wall clock that the kernel reports as not synchronised, until a
+// file exists:
 //
 //	shiftclock SECONDS FILE COMMAND…
 //
-// SECONDS are added to the time of day (negative ones are the past), and once FILE exists none are, and adjtimex(2) says that the clock
-// is disciplined: as on a machine whose clock battery is empty, until its time service has answered. Once the command has asked whether it
-// is, there is FILE.asked. There are time namespaces for
-// monotonic clocks only, and a static program takes no library. So the command is traced: its vDSO is hidden from it, and what
-// clock_gettime(2) and adjtimex(2) answer is changed on the way back.
+// SECONDS are added to the time of day (negative for the past) until FILE exists; then adjtimex(2) also reports a
+// synchronised clock. So it behaves like a machine with an empty clock battery until its time service has set the
+// clock. FILE.asked is created when the command calls adjtimex(2). Time namespaces only cover monotonic clocks, and a
+// static program cannot be preloaded, so the command is traced: its vDSO is hidden, and the results of
+// clock_gettime(2) and adjtimex(2) are changed.
 package main
 
 import (
@@ -42,7 +42,7 @@ func run() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	runtime.LockOSThread() // who traces is a thread
+	runtime.LockOSThread() // the tracer is a thread
 	cmd := exec.Command(os.Args[3], os.Args[4:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true, Pdeathsig: syscall.SIGKILL}
@@ -54,8 +54,12 @@ func run() (int, error) {
 	if _, err := unix.Wait4(first, &status, unix.WALL, nil); err != nil {
 		return 0, err
 	}
-	// Threads are followed, and processes are not: what the command starts has the time that there is.
-	if err := unix.PtraceSetOptions(first, unix.PTRACE_O_TRACESYSGOOD|unix.PTRACE_O_TRACECLONE|unix.PTRACE_O_EXITKILL); err != nil {
+	// Threads are traced, child processes are not: they have the real time.
+	err = unix.PtraceSetOptions(
+		first,
+		unix.PTRACE_O_TRACESYSGOOD|unix.PTRACE_O_TRACECLONE|unix.PTRACE_O_EXITKILL,
+	)
+	if err != nil {
 		return 0, err
 	}
 	if err := hideVDSO(first); err != nil {
@@ -83,7 +87,8 @@ func run() (int, error) {
 		switch s := status.StopSignal(); {
 		case s == unix.SIGTRAP|0x80:
 			t.call(pid)
-		case s == unix.SIGTRAP, s == unix.SIGSTOP && !t.known(pid): // an event, or a thread that is new
+		case s == unix.SIGTRAP,
+			s == unix.SIGSTOP && !t.known(pid): // an event, or a thread that is new
 		default:
 			deliver = int(s)
 		}
@@ -106,7 +111,7 @@ func (t *tracer) known(pid int) bool {
 	return ok
 }
 
-// call is told twice of each: when a thread goes into it, and when it comes out.
+// call is called at the entry and at the exit of each system call.
 func (t *tracer) call(pid int) {
 	t.inside[pid] = !t.inside[pid]
 	if t.inside[pid] {
@@ -161,8 +166,8 @@ func (t *tracer) status(pid int, timex uintptr, change func(int32) int32) {
 	_, _ = unix.PtracePokeData(pid, timex+40, b[:])
 }
 
-// hideVDSO takes the address of the vDSO out of what the kernel told a program that is about to begin (getauxval(3)): argc, the
-// arguments, the environment and the vector lie on its stack.
+// hideVDSO removes the address of the vDSO from the auxiliary vector (getauxval(3)) on the stack of a program that is
+// about to start.
 func hideVDSO(pid int) error {
 	const (
 		ignore = 1  // AT_IGNORE

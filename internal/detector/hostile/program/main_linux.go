@@ -1,6 +1,6 @@
-// Command program is, for tests, prelet-detect or one of the hostile detectors, by the name that it is started under. As
-// prelet-detect it leaves out the lines of the sandbox that its own file's name has (prelet-detect-without-seccomp): for
-// controls; and takes the kernel for one with an older Landlock (prelet-detect-landlock-4).
+// Command program is for tests. By the name that it is started under it is prelet-detect or a hostile detector. As
+// prelet-detect it leaves out lines of the sandbox that the name of its file contains
+// (prelet-detect-without-seccomp), or behaves as on a kernel with an older Landlock (prelet-detect-landlock-4).
 package main
 
 import (
@@ -16,26 +16,14 @@ import (
 )
 
 func main() {
-	name := filepath.Base(os.Args[0])
-	if name == "stuck-filesystem" && len(os.Args) == 2 {
-		fmt.Fprintln(os.Stderr, hostile.StuckFilesystem(os.Args[1]))
-		os.Exit(1)
-	}
-	if name != "prelet-detect" {
-		hostile.Main(name)
-		return
-	}
 	var err error
-	switch len(os.Args) {
-	case 2:
-		err = inside.Become(os.Stdin)
-	case 3:
-		var uid int
-		if uid, err = strconv.Atoi(os.Args[2]); err == nil {
-			err = inside.Sweep(uid)
-		}
+	switch name := filepath.Base(os.Args[0]); {
+	case name == "prelet-detect":
+		err = detect()
+	case name == "stuck-filesystem" && len(os.Args) == 2:
+		err = hostile.StuckFilesystem(os.Args[1])
 	default:
-		err = inside.Run(os.Stdin, os.Stdout, without())
+		hostile.Main(name)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -43,13 +31,36 @@ func main() {
 	}
 }
 
-func without() (l confine.Lines) {
-	exe, _ := os.Executable()
-	for line, out := range map[string]*bool{"limits": &l.Limits, "landlock": &l.Landlock, "scopes": &l.Scopes, "seccomp": &l.Seccomp, "connect": &l.Connect} {
-		*out = strings.Contains(exe, "-without-"+line)
+// detect is prelet-detect.
+func detect() error {
+	switch len(os.Args) {
+	case 2:
+		return runner.Become(os.Stdin)
+	case 3:
+		uid, err := strconv.Atoi(os.Args[2])
+		if err != nil {
+			return err
+		}
+		return runner.Sweep(uid)
 	}
-	if _, version, ok := strings.Cut(exe, "-landlock-"); ok {
-		_, _ = fmt.Sscan(version, &l.Newer)
+
+	return runner.Run(os.Stdin, os.Stdout, omittedLines())
+}
+
+// omittedLines returns the lines of the sandbox that the name of this file omits.
+func omittedLines() sandbox.Lines {
+	file, _ := os.Executable()
+	omits := func(line string) bool { return strings.Contains(file, "-without-"+line) }
+	lines := sandbox.Lines{
+		Limits:   omits("limits"),
+		Landlock: omits("landlock"),
+		Scopes:   omits("scopes"),
+		Seccomp:  omits("seccomp"),
+		Connect:  omits("connect"),
 	}
-	return l
+	if _, version, ok := strings.Cut(file, "-landlock-"); ok {
+		_, _ = fmt.Sscan(version, &lines.Newer)
+	}
+
+	return lines
 }

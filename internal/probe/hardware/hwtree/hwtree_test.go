@@ -11,10 +11,21 @@ func machine() Spec {
 	vfs, node := 8, 1
 	return Spec{
 		CPU:       CPU{Vendor: "GenuineIntel", Model: "Xeon", Sockets: 2, Cores: 2, Threads: 2, Offline: []int{7}},
-		MemoryKiB: 4096, HugePages: map[string]int{"2048": 6},
-		Devices: []Device{{Address: "0000:b1:00.0", ID: "8086:1572", Subsystem: "8086:0007", Class: "020000", Driver: "i40e", NUMA: &node, TotalVFs: &vfs,
-			Net: []Port{{Name: "eth0", Speed: "10000"}},
-			VFs: []Device{{Address: "0000:b1:02.0", ID: "8086:154c", Class: "020000"}}}},
+		MemoryKiB: 4096,
+		HugePages: map[string]int{"2048": 6},
+		Devices: []Device{
+			{
+				Address:   "0000:b1:00.0",
+				ID:        "8086:1572",
+				Subsystem: "8086:0007",
+				Class:     "020000",
+				Driver:    "i40e",
+				NUMA:      &node,
+				TotalVFs:  &vfs,
+				Net:       []Port{{Name: "eth0", Speed: "10000"}},
+				VFs:       []Device{{Address: "0000:b1:02.0", ID: "8086:154c", Class: "020000"}},
+			},
+		},
 		DMI:       map[string]string{"product_name": "Test"},
 		Addresses: map[string][]string{"eth0": {"198.51.100.7/24"}},
 	}
@@ -52,7 +63,7 @@ func TestBuild(t *testing.T) {
 		t.Error("an offline CPU has a topology")
 	}
 	if data, _ := os.ReadFile(filepath.Join(dir, "proc/cpuinfo")); strings.Count(string(data), "processor") != 7 {
-		t.Errorf("cpuinfo: %s", data)
+		t.Errorf("cpuinfo: got %s, want 7 processors", data)
 	}
 }
 
@@ -70,7 +81,7 @@ func TestBuildRefuses(t *testing.T) {
 		s := machine()
 		change(&s)
 		if err := Build(s, t.TempDir()); err == nil {
-			t.Errorf("%s is built", name)
+			t.Errorf("%s: got no error, want one", name)
 		}
 	}
 }
@@ -81,6 +92,6 @@ func TestReadKnowsItsFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Read(file); err == nil || !strings.Contains(err.Error(), "sockts") {
-		t.Errorf("a misspelt field: %v", err)
+		t.Errorf("a misspelt field: got %v, want its name in an error", err)
 	}
 }

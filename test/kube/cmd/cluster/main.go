@@ -1,11 +1,12 @@
-// Command cluster starts a real control plane, and a node for prelet and a kubelet beside it, for people who want to look.
+// Command cluster starts a real control plane and a node for prelet and a kubelet, for people who want to look.
 //
 //	go run ./cmd/cluster -cache DIR                   until Ctrl-C; prints how to enter the node, and how to ask the cluster
-//	go run ./cmd/cluster -cache DIR -- bash           a shell in the node, where prelet, the kubelet and a site are at hand
+//	go run ./cmd/cluster -cache DIR -- bash           a shell in the node, with prelet, the kubelet and a site
 //	go run ./cmd/cluster -cache DIR -nodes 0          the control plane alone
 //
-// The node has a site in /etc/prelet that joins this cluster, the token as a credential, and a kubelet that waits for prelet's gate, so
-// `prelet run --config /etc/prelet` joins. It needs root on Linux, and what build.sh makes in DIR. All is gone when it ends.
+// The node has a site in /etc/prelet that joins this cluster, the token as a credential, and a kubelet that waits for
+// prelet's gate, so `prelet run --config /etc/prelet` joins. It needs root on Linux, and what build.sh makes in DIR.
+// All is gone when it ends.
 package main
 
 import (
@@ -38,9 +39,21 @@ func run(ctx context.Context) error {
 	gomod := flag.String("mod", "go.mod", "the go.mod that names the version of Kubernetes")
 	prelet := flag.String("prelet", "../../bin/prelet", "the program under test")
 	nodes := flag.Int("nodes", 1, "how many nodes")
-	hardware := flag.String("hardware", "", "tree of a recorded machine (make machines) that the nodes are")
-	bind := flag.String("bind", "127.0.0.1", "`ADDRESS` that the API server listens on; its certificate knows 198.51.100.1 besides")
-	driver := flag.String("driver", "cgroupfs", "cgroup driver that the fake runtime reports: cgroupfs, systemd, none")
+	hardware := flag.String(
+		"hardware",
+		"",
+		"tree of a recorded machine (make machines) that the nodes are",
+	)
+	bind := flag.String(
+		"bind",
+		"127.0.0.1",
+		"`ADDRESS` that the API server listens on; its certificate knows 198.51.100.1 besides",
+	)
+	driver := flag.String(
+		"driver",
+		"cgroupfs",
+		"cgroup driver that the fake runtime reports: cgroupfs, systemd, none",
+	)
 	flag.Parse()
 	if *cache == "" {
 		return errors.New("-cache or PRELET_KUBE_CACHE names the folder that build.sh has filled")
@@ -66,15 +79,32 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer c.Stop()
-	fmt.Printf("Kubernetes %s at https://127.0.0.1:%d after %.1f s, token %s\n", version, c.Port, time.Since(began).Seconds(), c.Token)
-	fmt.Printf("  kubectl:  %s --kubeconfig %s get nodes\n", filepath.Join(p.Kubernetes, "kubectl"), c.Path("super-admin.conf"))
+	fmt.Printf(
+		"Kubernetes %s at https://127.0.0.1:%d after %.1f s, token %s\n",
+		version,
+		c.Port,
+		time.Since(began).Seconds(),
+		c.Token,
+	)
+	fmt.Printf(
+		"  kubectl:  %s --kubeconfig %s get nodes\n",
+		filepath.Join(p.Kubernetes, "kubectl"),
+		c.Path("super-admin.conf"),
+	)
 	site, err := site(c)
 	if err != nil {
 		return err
 	}
 	var first *kube.Node
 	for i := range *nodes {
-		n, err := c.NewNode(ctx, kube.NodeOptions{Name: fmt.Sprintf("n%d", i+1), Hardware: *hardware, Loopback: []string{"10.0.0.11"}})
+		n, err := c.NewNode(
+			ctx,
+			kube.NodeOptions{
+				Name:     fmt.Sprintf("n%d", i+1),
+				Hardware: *hardware,
+				Loopback: []string{"10.0.0.11"},
+			},
+		)
 		if err != nil {
 			return err
 		}
@@ -82,8 +112,14 @@ func run(ctx context.Context) error {
 		if first == nil {
 			first = n
 		}
-		if err := errors.Join(n.Reach(c, "10.0.0.11:6443"), n.Credential("bootstrap-token", c.Token), n.Site(map[string]string{"site.hcl": site}),
-			n.StartFakeRuntime(ctx, *driver), n.WantKubelet(ctx)); err != nil {
+		err = errors.Join(
+			n.Reach(c, "10.0.0.11:6443"),
+			n.Credential("bootstrap-token", c.Token),
+			n.Site(map[string]string{"site.hcl": site}),
+			n.StartFakeRuntime(ctx, *driver),
+			n.WantKubelet(ctx),
+		)
+		if err != nil {
 			return err
 		}
 		fmt.Printf("  %s:       %s\n", n.Name, strings.Join(n.Enter("bash"), " "))
@@ -93,10 +129,15 @@ func run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	fmt.Println("In the node: prelet run --config /etc/prelet; /var/log/kubelet.log is the kubelet's output.")
+	fmt.Println(
+		"In the node: prelet run --config /etc/prelet; /var/log/kubelet.log is the kubelet's output.",
+	)
 	words := first.Enter(flag.Args()...)
 	cmd := exec.Command(words[0], words[1:]...) // not ended by Ctrl-C, which is the shell's
-	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = os.Stdin, os.Stdout, os.Stderr, append(first.Environment(), "TERM="+os.Getenv("TERM"))
+	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = os.Stdin, os.Stdout, os.Stderr, append(
+		first.Environment(),
+		"TERM="+os.Getenv("TERM"),
+	)
 	return cmd.Run()
 }
 

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/report"
+	"github.com/prelet/prelet/internal/report/printer"
+)
+
+// noRun is the exit status of analyze where no run of this boot can be analyzed; status has the same.
+const noRun = 3
+
+func (a *cli) analyze() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "analyze",
+		GroupID: "node",
+		Short:   "Show what took time in the run of this boot",
+		Long: `Shows where the last run of this boot spent its time:
+stages, detectors, requests to the cluster, fsyncs, jobs of systemd.
+Exit status 3: there is no finished run of this boot.`,
+		Example: "  prelet analyze blame\n  prelet analyze chain -o json",
+	}
+	c.AddCommand(
+		a.analysis("blame", "List everything that took time, the longest first",
+			`Lists stages, steps, requests, detectors, reads, fsyncs and jobs of systemd, the longest first.
+A stage or step contains its requests and fsyncs, and stages run in parallel, so the times do not add up.
+Parts of less than half a millisecond are left out.`,
+			printer.BlameText, printer.BlameJSON),
+		a.analysis("chain", "Show the stages and steps that the end of the run waited for",
+			`Shows the critical chain: the step that ended last, what it waited for, and so on back to the start,
+with the time between two of them and the longest parts of each.
+To make a boot faster, make one of these faster.`,
+			printer.ChainText, printer.ChainJSON),
+	)
+	return c
+}
+
+// analysis is one way to show the times of a run.
+func (a *cli) analysis(
+	name, short, long string,
+	asText func(io.Writer, report.Status, printer.Style) error,
+	asDocument func(io.Writer, report.Status, string) error,
+) *cobra.Command {
+	w := where{output: "text"}
+	c := &cobra.Command{
+		Use:   name,
+		Args:  refuseArguments,
+		Short: short,
+		Long:  long,
+		RunE: func(c *cobra.Command, _ []string) error {
+			asJSON, err := w.isJSON()
+			if err != nil {
+				return err
+			}
+			found, err := a.env().Analyze(c.Context(), w.Root)
+			if err != nil {
+				return err
+			}
+			return a.showAnalysis(found, asJSON, asText, asDocument)
+		},
+	}
+	c.Flags().StringVar(&w.Root, "root", "", "the report of the node below `DIR`, in DIR/run/prelet")
+	c.Flags().StringVarP(&w.output, "output", "o", "text", "`FORMAT`: text or json")
+	return c
+}
+
+// showAnalysis prints the times of a run, or why there are none.
+func (a *cli) showAnalysis(
+	found app.Analysis,
+	asJSON bool,
+	asText func(io.Writer, report.Status, printer.Style) error,
+	asDocument func(io.Writer, report.Status, string) error,
+) error {
+	var err error
+	switch {
+	case asJSON:
+		err = a.printDocument(func(o io.Writer) error { return asDocument(o, *found.Status, found.Problem) })
+	case found.Problem == "":
+		err = a.print(func(o io.Writer) error {
+			return asText(o, *found.Status, printer.StyleOf(a.stdout, a.getenv))
+		})
+	}
+	if err != nil || found.Problem == "" {
+		return err
+	}
+	if !asJSON {
+		fmt.Fprintln(a.stderr, "prelet:", a.redact(found.Problem))
+	}
+	return exit(noRun)
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/report/printer"
+)
+
+func (a *cli) bundle() *cobra.Command {
+	var w where
+	c := &cobra.Command{
+		Use:     "bundle FILE",
+		GroupID: "node",
+		Args:    exactArgs(1, "the bundle to write: NAME.tar.gz, or - for standard output"),
+		Short:   "Collect what a report of a bug needs",
+		Long: `Writes an archive with a recording of this node, its plan, the outputs of doctor, history,
+detectors list and analyze, the status of the last run, and the journal of prelet and the kubelet in this boot.
+A part that fails is named in README.txt of the archive, and the others are collected.
+
+It contains no secrets, and no serial numbers, uuids or MAC addresses.
+It contains host names, IP addresses, the site and ConfigMaps: read it before you send it.`,
+		Example: "  prelet bundle /tmp/node17.tar.gz\n  ssh root@node17 prelet bundle - > node17.tar.gz",
+		RunE: func(c *cobra.Command, args []string) error {
+			ctx, stop := stopOnSignal(c.Context())
+			defer stop()
+			isStdout := args[0] == "-"
+			a.printed = isStdout // a failure has no document there
+			got, err := a.env().Bundle(ctx, app.BundleOptions{
+				Where:  w.Where,
+				File:   args[0],
+				Stdout: printer.Unscreened(a.stdout),
+				Run:    a.runQuietly,
+			})
+			if err != nil {
+				return err
+			}
+			for _, line := range got.Missing {
+				a.complain("not in the bundle: " + line)
+			}
+			if !isStdout {
+				_, _ = fmt.Fprintf(a.stderr, "Wrote %s with %d files. Read it before you send it.\n",
+					args[0], len(got.Parts))
+			}
+			return nil
+		},
+	}
+	w.addNodeFlags(c)
+	_ = c.Flags().MarkHidden("output")
+	return c
+}
+
+// runQuietly runs a command line with the redactor of this one, and returns its output without printing it.
+func (a *cli) runQuietly(args []string) app.Reply {
+	var stdout, stderr bytes.Buffer
+	inner := &cli{
+		stdout:    &stdout,
+		stderr:    &stderr,
+		getenv:    a.getenv,
+		redactor:  a.secrets(),
+		on:        a.on,
+		detectors: a.detectors,
+	}
+	ended := inner.execute(args)
+
+	return app.Reply{
+		Code:   ended.code,
+		Stdout: stdout.String(),
+		Stderr: stderr.String(),
+	}
+}

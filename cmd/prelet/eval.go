@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/report/printer"
+)
+
+func (a *cli) eval() *cobra.Command {
+	var w where
+	c := &cobra.Command{
+		Use:     "eval EXPR",
+		GroupID: "node",
+		Args:    requireExpression,
+		Short:   "Evaluate an expression over a site and a node",
+		Long: `Evaluates an expression as if it were in the site, after a plan of this node or of a recorded one,
+and shows its value, its type and where its parts come from.
+It may refer to var, local, stage and node. It writes nothing.
+
+A part without a plain value is shown as null, (unknown), (unread) or (sensitive), with the reason.
+A secret is never printed.
+If the site fails on this node, what the run reached before is known, and the exit status is that of plan.
+An error in EXPR exits with 64.
+
+--from FOLDER evaluates it for each recording in the folder. ` + folderExit,
+		Example: "  prelet eval 'slug(stage.detect-hw.node.gpus[0].model)'\n" +
+			"  prelet eval node.labels --from node17.prelet --config ./site\n" +
+			"  prelet eval 'length(stage.detect-hw.node.gpus)' --from fleet/ -o json",
+		RunE: func(c *cobra.Command, args []string) error {
+			asJSON, err := w.isJSON()
+			if err != nil {
+				return err
+			}
+			ctx, stop := stopOnSignal(c.Context())
+			defer stop()
+
+			begin := func(source string) { a.printRecording(source, asJSON) }
+			show := func(x app.Evaluated) error { return a.showEvaluated(x, asJSON) }
+			o := app.EvalOptions{Where: w.Where, Text: args[0]}
+			code, err := a.env().Eval(ctx, o, begin, show)
+			if err != nil {
+				return err
+			}
+			return quit(code)
+		},
+	}
+	w.addNodeFlags(c)
+	w.addFromFlag(c)
+	return c
+}
+
+func requireExpression(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return failure(fault.Usage, "eval takes one EXPR: quote it, so that the shell passes it as one argument")
+	}
+	return nil
+}
+
+// showEvaluated prints one value, or why there is none.
+func (a *cli) showEvaluated(x app.Evaluated, asJSON bool) error {
+	if x.Err != nil {
+		return a.showFailure(x.Source, x.Err, asJSON)
+	}
+	if asJSON {
+		return a.printDocument(func(o io.Writer) error {
+			return printer.EvaluationJSON(o, x.Evaluation, x.Source, x.Plan.Diagnostics)
+		})
+	}
+
+	a.sayIfFailed(x)
+	if x.Plan.Eval == nil {
+		return nil
+	}
+	err := a.print(func(o io.Writer) error {
+		return printer.EvaluationText(o, x.Evaluation, printer.StyleOf(a.stdout, a.getenv))
+	})
+	if x.Source != "" {
+		fmt.Fprintln(a.stdout)
+	}
+	return err
+}
+
+// sayIfFailed prints the messages of a site that failed, and those about the expression.
+func (a *cli) sayIfFailed(x app.Evaluated) {
+	ds := x.Diagnostics
+	if x.Plan.Diagnostics.HasErrors() {
+		ds = append(append(hcl.Diagnostics{}, x.Plan.Diagnostics...), ds...)
+	}
+	a.say(x.Plan.Site, printer.Sorted(ds))
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang/eval"
+	"github.com/prelet/prelet/internal/report/printer"
+)
+
+// graphFormats are the values of `graph -o` other than json.
+var graphFormats = map[string]func(io.Writer, eval.Graph) error{
+	"text":    printer.GraphText,
+	"dot":     printer.GraphDOT,
+	"mermaid": printer.GraphMermaid,
+}
+
+func (a *cli) graph() *cobra.Command {
+	var o app.GraphOptions
+	var format string
+	c := &cobra.Command{
+		Use:     "graph [PATH...]",
+		GroupID: "site",
+		Short:   "Show what a site declares, and what depends on what",
+		Long: `Lists variables, locals, detectors, blocks and stages with what each refers to.
+Stages are in the order in which they run.
+A dashed arrow is a default: an argument that is not written takes its value from another stage.
+Not drawn, because every site has them: detect-hw runs the detectors, and fetch stages use the cluster block.
+It needs no machine and no network.`,
+		Example: "  prelet graph ./site\n  prelet graph ./site --stages -o dot | dot -Tsvg > site.svg\n" +
+			"  prelet graph ./site -o mermaid",
+		RunE: func(_ *cobra.Command, args []string) error {
+			o.Config = append(o.Config, args...)
+			return a.showGraph(o, format)
+		},
+	}
+	c.Flags().StringArrayVar(&o.Config, "config", nil,
+		"site `PATH`, a file or a folder, instead of /etc/prelet and the other default folders (repeatable)")
+	c.Flags().StringVar(&o.Root, "root", "", "look for the site below `DIR`")
+	c.Flags().BoolVar(&o.OnlyStages, "stages", false, "only stages")
+	c.Flags().StringVarP(&format, "output", "o", "text", "`FORMAT`: text, json, dot or mermaid")
+	return c
+}
+
+func (a *cli) showGraph(o app.GraphOptions, format string) error {
+	show, isText := graphFormats[format]
+	if !isText && format != "json" {
+		return failure(fault.Usage, "-o %s: text, json, dot or mermaid", format)
+	}
+	got, err := a.env().Graph(o)
+	if err != nil {
+		return err
+	}
+	if got.Diagnostics.HasErrors() {
+		return refuse(got.Site, got.Diagnostics)
+	}
+
+	if isText {
+		return a.print(func(w io.Writer) error { return show(w, got.Graph) })
+	}
+	return a.printDocument(func(w io.Writer) error { return printer.GraphJSON(w, got.Graph) })
+}

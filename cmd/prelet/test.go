@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bytes"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/testfile"
+	"github.com/prelet/prelet/internal/report/printer"
+)
+
+func (a *cli) test() *cobra.Command {
+	var o app.TestOptions
+	var output, junit string
+	c := &cobra.Command{
+		Use:     "test [PATH...]",
+		GroupID: "site",
+		Short:   "Run the tests of a site",
+		Long: `Plans the site over recorded machines and compares the plans with what
+*.prelettest.hcl files say. PATH is such a file, or the folder of a site:
+then its test files are those in it and in its folder tests.
+The default is the current folder.
+
+It needs no machine, no network and no credential.
+A run has one result for each machine. Exit status 3 means that a test failed.
+
+--config names the site where it is not the folder of the test file,
+or has several layers.`,
+		Example: "  prelet test\n  prelet test ./site --run gpu\n" +
+			"  prelet test --config base --config prod prod/tests\n" +
+			"  prelet test -o github --junit results.xml\n  prelet test --update",
+		RunE: func(c *cobra.Command, args []string) error {
+			if output != "text" && output != "json" && output != "github" {
+				return failure(fault.Usage, "-o %s: text, json or github", output)
+			}
+			ctx, stop := stopOnSignal(c.Context())
+			defer stop()
+
+			o.Paths = args
+			shown := &testsShown{cli: a, output: output}
+			found, err := a.env().Test(ctx, o, shown.show)
+			if err != nil {
+				return err
+			}
+			return shown.end(found, junit)
+		},
+	}
+	c.Flags().StringArrayVar(&o.Config, "config", nil,
+		"site `PATH`, a file or a folder, instead of the folder of the test file (repeatable)")
+	c.Flags().StringVar(&o.Run, "run", "", "only runs whose name matches `REGEX`")
+	c.Flags().BoolVar(&o.Update, "update", false, "write the snapshots that are missing or differ")
+	c.Flags().StringVarP(&output, "output", "o", "text",
+		"`FORMAT`: text, json, or github: text and annotations")
+	c.Flags().StringVar(&junit, "junit", "", "write the results as JUnit's XML to `FILE`, too")
+	return c
+}
+
+// testsShown prints the results of tests: as text one by one, as JSON all at the end.
+type testsShown struct {
+	*cli
+	output string
+	all    []testfile.Result
+}
+
+// show prints one result.
+func (a *testsShown) show(sources *lang.Site, r testfile.Result) error {
+	a.all = append(a.all, r)
+	if a.output == "json" {
+		return nil
+	}
+
+	err := a.print(func(o io.Writer) error {
+		return printer.TestText(o, sources.Sources, r, printer.StyleOf(a.stdout, a.getenv))
+	})
+	if err != nil || a.output != "github" {
+		return err
+	}
+	return a.print(func(o io.Writer) error { return printer.TestAnnotations(o, r) })
+}
+
+// end prints the sum, or the mistakes that kept the tests from running, and returns how the command ends.
+func (a *testsShown) end(found app.Tests, junit string) error {
+	sum := printer.TestSum{
+		Runs:   found.Runs,
+		Passed: found.Passed,
+		Failed: found.Failed,
+		Took:   found.Took,
+	}
+	isInvalid := found.Diagnostics.HasErrors()
+	if junit != "" && !isInvalid {
+		var report bytes.Buffer
+		if err := printer.JUnit(&report, a.all, a.redact); err != nil {
+			return err
+		}
+		if err := app.WriteReport(junit, report.Bytes()); err != nil {
+			return err
+		}
+	}
+
+	if a.output == "json" {
+		err := a.printDocument(func(o io.Writer) error {
+			return printer.TestsJSON(o, a.all, sum, found.Diagnostics)
+		})
+		if err != nil {
+			return err
+		}
+		return quit(found.Code())
+	}
+
+	a.say(found.Site, printer.Sorted(found.Diagnostics))
+	if a.output == "github" {
+		err := a.print(func(o io.Writer) error { return printer.DiagnosticAnnotations(o, found.Diagnostics) })
+		if err != nil {
+			return err
+		}
+	}
+	if isInvalid {
+		return quit(found.Code())
+	}
+	err := a.print(func(o io.Writer) error {
+		return printer.TestSumText(o, sum, printer.StyleOf(a.stdout, a.getenv))
+	})
+	if err != nil {
+		return err
+	}
+	return quit(found.Code())
+}

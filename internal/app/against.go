@@ -1,0 +1,239 @@
+package app
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/origin"
+)
+
+// loadAgainst loads the site to compare with: a path, or the files of the site at a revision of git. Errors in it are
+// those of the command: nothing can be compared with it.
+func (e *Env) loadAgainst(ctx context.Context, o PlanOptions) (*siteLoader, error) {
+	options := siteOptions(e.Version)
+	files := lang.OS()
+	options.Paths = []string{o.Against}
+	if _, err := os.Lstat(o.Against); err != nil {
+		revision := &gitFiles{revision: o.Against, files: map[string]*gitFile{}}
+		if err := revision.read(ctx, o.Config); err != nil {
+			return nil, err
+		}
+		options.Paths = revision.paths
+		files = revision
+	}
+
+	site, diags := lang.Load(files, options)
+	if diags.HasErrors() {
+		return nil, &Explained{
+			Err:      failure(origin.Code(diags), "--against %s: the site to compare with has errors", o.Against),
+			Messages: diags,
+		}
+	}
+	return &siteLoader{fixed: &loadedSite{site: site, diags: diags}}, nil
+}
+
+// gitFiles are the files of a site at a revision of git, as git ls-tree and git cat-file return them: no filter, no
+// attribute and no work tree changes them.
+type gitFiles struct {
+	revision string
+	paths    []string            // REVISION:PATH of each path of the site
+	files    map[string]*gitFile // by REVISION:PATH
+}
+
+// gitFile is a file, a link or a folder of a commit.
+type gitFile struct {
+	name string
+	mode fs.FileMode
+	text []byte // of a file; of a link its target
+}
+
+// gitTimeout bounds one call of git, which reads local files only.
+const gitTimeout = time.Minute
+
+// read reads the paths of the site at the revision.
+func (g *gitFiles) read(ctx context.Context, config []string) error {
+	if len(config) == 0 {
+		return failure(fault.Usage,
+			"--against %s: no such file or folder; for a revision of git, name the site with --config", g.revision)
+	}
+	if strings.HasPrefix(g.revision, "-") {
+		return failure(fault.Usage, "--against %s: a revision of git does not begin with -", g.revision)
+	}
+
+	for _, p := range config {
+		if err := g.readPath(ctx, filepath.Clean(p)); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// readPath reads one path: a file, or the files directly in a folder.
+func (g *gitFiles) readPath(ctx context.Context, p string) error {
+	st, err := os.Stat(p)
+	if err != nil {
+		return failure(fault.Usage, "--config %s: %s", p, err)
+	}
+	dir := p
+	names := []string{"./"}
+	if !st.IsDir() {
+		dir = filepath.Dir(p)
+		names = []string{"./" + filepath.Base(p)}
+	}
+
+	list, err := g.git(ctx, dir, append([]string{"ls-tree", "-z", g.revision, "--"}, names...)...)
+	if err != nil {
+		return err
+	}
+	if len(list) == 0 {
+		return failure(fault.Usage, "--against %s: %s has no file at this revision", g.revision, p)
+	}
+
+	name := g.revision + ":" + filepath.ToSlash(p)
+	full := func(string) string { return name }
+	if st.IsDir() {
+		g.files[name] = &gitFile{name: path.Base(name), mode: fs.ModeDir | 0o755}
+		full = func(base string) string { return path.Join(name, base) }
+	}
+	g.paths = append(g.paths, name)
+	for entry := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
+		if err := g.readEntry(ctx, dir, entry, full); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// readEntry reads one line of git ls-tree: MODE TYPE OBJECT, a tab, and the path. full returns the name of the file.
+func (g *gitFiles) readEntry(ctx context.Context, dir, entry string, full func(base string) string) error {
+	head, name, _ := strings.Cut(entry, "\t")
+	fields := strings.Fields(head)
+	isFile := len(fields) == 3 && fields[1] == "blob"
+	base := path.Base(name)
+	if !isFile || !lang.IsSiteFile(base) {
+		return nil
+	}
+
+	text, err := g.git(ctx, dir, "cat-file", "blob", fields[2])
+	if err != nil {
+		return err
+	}
+	f := &gitFile{name: base, mode: 0o644, text: text}
+	if fields[0] == "120000" {
+		f.mode |= fs.ModeSymlink
+	}
+	g.files[full(base)] = f
+
+	return nil
+}
+
+// git runs git in a folder. The error has the command and its output.
+func (g *gitFiles) git(ctx context.Context, dir string, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, gitTimeout)
+	defer cancel()
+
+	args = append([]string{"-C", dir}, args...)
+	c := exec.CommandContext(ctx, "git", args...)
+	var stdout, stderr bytes.Buffer
+	c.Stdout = &stdout
+	c.Stderr = &stderr
+	if err := c.Run(); err != nil {
+		why := cmp.Or(strings.TrimSpace(stderr.String()), err.Error())
+		return nil, failure(fault.Usage,
+			"--against %s: no such file or folder, and as a revision of git: `git %s`: %s",
+			g.revision, strings.Join(args, " "), why)
+	}
+
+	return stdout.Bytes(), nil
+}
+
+var errNotInRevision = errors.New("not in this revision")
+
+func (g *gitFiles) find(name string) (*gitFile, error) {
+	if f := g.files[name]; f != nil {
+		return f, nil
+	}
+
+	return nil, &fs.PathError{Op: "read", Path: name, Err: errNotInRevision}
+}
+
+// Lstat implements lang.Files.
+func (g *gitFiles) Lstat(name string) (fs.FileInfo, error) {
+	f, err := g.find(name)
+	if err != nil {
+		return nil, err
+	}
+
+	return f, nil
+}
+
+// Readlink implements lang.Files.
+func (g *gitFiles) Readlink(name string) (string, error) {
+	f, err := g.find(name)
+	if err != nil {
+		return "", err
+	}
+
+	return string(f.text), nil
+}
+
+// ReadDir implements lang.Files.
+func (g *gitFiles) ReadDir(name string) (out []fs.DirEntry, err error) {
+	for full, f := range g.files {
+		if path.Dir(full) == name && full != name {
+			out = append(out, fs.FileInfoToDirEntry(f))
+		}
+	}
+	slices.SortFunc(out, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
+
+	return out, nil
+}
+
+// Judge implements lang.Files. A commit cannot be changed.
+func (g *gitFiles) Judge(string) error { return nil }
+
+// ReadFile implements lang.Files.
+func (g *gitFiles) ReadFile(name string, max int64) ([]byte, error) {
+	f, err := g.find(name)
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(f.text)) > max {
+		return nil, fmt.Errorf("%s is larger than %d bytes", name, max)
+	}
+
+	return f.text, nil
+}
+
+// Name implements fs.FileInfo, as the methods below do.
+func (f *gitFile) Name() string { return f.name }
+
+// Size is the length of the text.
+func (f *gitFile) Size() int64 { return int64(len(f.text)) }
+
+// Mode is that of the type; git does not have the rest.
+func (f *gitFile) Mode() fs.FileMode { return f.mode }
+
+// ModTime is unknown.
+func (f *gitFile) ModTime() time.Time { return time.Time{} }
+
+// IsDir reports whether it is a folder.
+func (f *gitFile) IsDir() bool { return f.mode.IsDir() }
+
+// Sys has nothing more.
+func (f *gitFile) Sys() any { return nil }

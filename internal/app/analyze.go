@@ -1,0 +1,55 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/prelet/prelet/internal/report"
+)
+
+// Analysis is what took time in the last run of this boot.
+type Analysis struct {
+	*report.Status
+	Problem string // why there is nothing to analyze; "" where there is
+}
+
+// Analyze reads the report of the last run of this boot, or of the last one of a node below a root, whose boot is not
+// known.
+func (e *Env) Analyze(ctx context.Context, root string) (Analysis, error) {
+	w := Where{Root: root}
+	if err := w.check(); err != nil {
+		return Analysis{}, err
+	}
+
+	dir := filepath.Join(w.Root, "/run/prelet")
+	boot := ""
+	if w.Root == "" {
+		h := e.host(ctx)
+		defer h.Units.Close()
+		dir = h.RunDir
+		boot = h.BootID
+	}
+
+	s, err := report.Load(dir)
+	out := Analysis{Status: s}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		out.Problem = "prelet has not run in this boot: " + dir + " has no report. " +
+			"A run with --root writes none"
+	case err != nil:
+		out.Problem = err.Error()
+	case boot != "" && s.BootID != boot:
+		out.Problem = "prelet has not run in this boot; its last report is of an earlier one"
+	case s.State == report.Running:
+		out.Problem = "the run of this boot has not ended: prelet status --wait waits for it"
+	case len(s.Spans) == 0:
+		out.Problem = "the report of the last run has no times: prelet " + s.Version + " wrote it"
+	}
+	if s == nil {
+		out.Status = emptyStatus()
+	}
+
+	return out, nil
+}

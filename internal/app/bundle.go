@@ -1,0 +1,252 @@
+package app
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/platform/atomicfile"
+	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/platform/systemd"
+	"github.com/prelet/prelet/internal/report"
+)
+
+// BundleOptions are the node and the file of a bundle.
+type BundleOptions struct {
+	Where
+	File   string    // NAME.tar.gz; "-" is Stdout
+	Stdout io.Writer // gets the bundle, byte for byte
+
+	// Run runs a command line of prelet with the redactor of this command and returns its output.
+	Run func(args []string) Reply
+}
+
+// Bundled is the result of a bundle.
+type Bundled struct {
+	Parts   []string // names of the files in it
+	Missing []string // what could not be added, with the reason
+}
+
+// recordingName is the recording in a bundle.
+const recordingName = "recording.prelet"
+
+// maxBundled limits a recording in a bundle, in bytes.
+const maxBundled = 64 << 20
+
+// bundleCommand is a command whose output is in a bundle.
+type bundleCommand struct {
+	file string // in the bundle
+	args []string
+}
+
+// listCommands returns the commands of a bundle. The plan is made from the recording, so that the cluster is asked
+// once.
+func (o BundleOptions) listCommands(recording string) []bundleCommand {
+	var root []string
+	if o.Root != "" {
+		root = []string{"--root", o.Root}
+	}
+	onNode := func(args ...string) []string { return append(args, o.Where.flags()...) }
+
+	commands := []bundleCommand{
+		{"version.txt", []string{"version"}},
+		{recordingName, onNode("record", recording)},
+		{"plan.txt", []string{"plan", "--from", recording}},
+		{"plan.json", []string{"plan", "--from", recording, "-o", "json"}},
+		{"detectors.json", []string{"detectors", "list", "-o", "json"}},
+		{"history.json", append([]string{"history", "-o", "json"}, root...)},
+		{"analyze.txt", append([]string{"analyze", "blame"}, root...)},
+	}
+	if o.Root == "" {
+		commands = append(commands, bundleCommand{"doctor.json", onNode("doctor", "-o", "json")})
+	}
+
+	return commands
+}
+
+// Bundle collects what a report of a bug needs: the outputs of other commands, the status and the journal of this boot.
+// It contains no secrets: each text passes the redactor, which then knows the secrets that the commands have read. A
+// part that fails is named in the bundle, and the others are collected.
+func (e *Env) Bundle(ctx context.Context, o BundleOptions) (Bundled, error) {
+	if o.File != "-" && !strings.HasSuffix(o.File, ".tar.gz") {
+		return Bundled{}, failure(fault.Usage, "%s: a bundle's name ends in .tar.gz; - is standard output", o.File)
+	}
+	if err := o.Where.check(); err != nil {
+		return Bundled{}, err
+	}
+	work, err := os.MkdirTemp("", "prelet-bundle-")
+	if err != nil {
+		return Bundled{}, failure(fault.CannotWrite, "%s", err)
+	}
+	defer os.RemoveAll(work)
+
+	parts := bundle{modified: time.Now()}
+	recording := filepath.Join(work, recordingName)
+	for _, c := range o.listCommands(recording) {
+		reply := o.Run(c.args)
+		parts.add(c.file, reply.Stdout)
+		parts.add(c.file+".messages", reply.Stderr)
+		if c.file == recordingName {
+			parts.addFile(recordingName, recording)
+		}
+		if err := checkStopped(ctx); err != nil {
+			return Bundled{}, err
+		}
+	}
+	e.addRunFiles(ctx, o.Root, &parts)
+	parts.add("README.txt", parts.describe())
+
+	if o.File == "-" {
+		err = parts.encode(o.Stdout)
+	} else {
+		err = atomicfile.With(o.File, 0o600, parts.encode)
+	}
+	if err != nil {
+		return Bundled{}, failure(fault.CannotWrite, "%s: %s", o.File, err)
+	}
+
+	return Bundled{Parts: parts.names(), Missing: parts.missing}, nil
+}
+
+// addRunFiles adds the files of the run folder and the journal of this boot. Below a root there is no journal.
+func (e *Env) addRunFiles(ctx context.Context, root string, parts *bundle) {
+	runDir := "/run/prelet"
+	if e.On != nil {
+		runDir = e.On.RunDir
+	}
+	if root != "" {
+		runDir = filepath.Join(root, "run/prelet")
+	}
+	for _, name := range []string{report.StatusFile, report.MetricsFile} {
+		text, err := nodefile.ReadFile(filepath.Join(runDir, name), nodefile.Max)
+		if err != nil {
+			parts.miss(name, err)
+			continue
+		}
+		parts.add(name, e.redact(string(text)))
+	}
+
+	if root != "" || !systemd.IsRunning() {
+		parts.miss("journal.txt", errors.New("this is not a booted node"))
+		return
+	}
+	text, err := systemd.BootLog(ctx, BootUnit, ApplyUnit, VerifyUnit, activation.DefaultUnit)
+	if err != nil {
+		parts.miss("journal.txt", err)
+	}
+	parts.add("journal.txt", e.redact(text))
+}
+
+func (e *Env) redact(text string) string {
+	if e.Redactor == nil {
+		return text
+	}
+	return e.Redactor.String(text)
+}
+
+// flags returns the command line for the same node.
+func (w *Where) flags() (args []string) {
+	add := func(flag string, values ...string) {
+		for _, value := range values {
+			if value != "" {
+				args = append(args, flag, value)
+			}
+		}
+	}
+	add("--config", w.Config...)
+	add("--root", w.Root)
+	add("--hardware", w.Hardware)
+	add("--objects", w.Objects)
+	add("--var", w.Variables...)
+
+	return args
+}
+
+// bundle are the files of a bundle, in order.
+type bundle struct {
+	modified time.Time
+	files    []bundleFile
+	missing  []string
+}
+
+type bundleFile struct{ name, text string }
+
+func (b *bundle) add(name, text string) {
+	if text != "" {
+		b.files = append(b.files, bundleFile{name, text})
+	}
+}
+
+// addFile adds the content of a file.
+func (b *bundle) addFile(name, path string) {
+	text, err := nodefile.ReadFile(path, maxBundled)
+	if err != nil {
+		b.miss(name, err)
+		return
+	}
+	b.add(name, string(text))
+}
+
+func (b *bundle) miss(name string, err error) {
+	b.missing = append(b.missing, name+": "+err.Error())
+}
+
+func (b *bundle) names() (names []string) {
+	for _, f := range b.files {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// describe returns the text of README.txt.
+func (b *bundle) describe() string {
+	lines := []string{
+		"A bundle of prelet for a report of a bug. It contains no secrets, and no serial numbers, uuids or MAC",
+		"addresses; it contains host names, IP addresses, the site and the cluster's ConfigMaps. Read it before you",
+		"send it.",
+		"",
+		"`prelet plan --from recording.prelet` makes the same plan on another machine. NAME.messages is what the",
+		"command of NAME printed to standard error.",
+		"",
+	}
+	lines = append(lines, b.names()...)
+	if len(b.missing) > 0 {
+		lines = append(lines, "", "Not here:")
+		lines = append(lines, b.missing...)
+	}
+
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// encode writes a .tar.gz with one folder.
+func (b *bundle) encode(w io.Writer) error {
+	zip := gzip.NewWriter(w)
+	archive := tar.NewWriter(zip)
+	for _, f := range b.files {
+		header := tar.Header{
+			Name:    "prelet-bundle/" + f.name,
+			Mode:    0o600,
+			Size:    int64(len(f.text)),
+			ModTime: b.modified,
+		}
+		if err := archive.WriteHeader(&header); err != nil {
+			return err
+		}
+		if _, err := io.WriteString(archive, f.text); err != nil {
+			return err
+		}
+	}
+	if err := archive.Close(); err != nil {
+		return err
+	}
+
+	return zip.Close()
+}

@@ -1,0 +1,110 @@
+// Package compare compares two generations of a node: the items and files of the node that they describe, and what
+// their runs read. It knows only what its caller collected, and has no side effects.
+package compare
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// Generation is what is kept of one generation. What could not be read is nil, and Problems name it.
+type Generation struct {
+	Number    int
+	Time      time.Time
+	Files     []File
+	Node      *node.Stored
+	Recording *world.Recording
+	Run       *boot.Plan // over the recording: for the causes of single items
+	Problems  []string
+	IsDamaged bool // not even its files could be read
+}
+
+// File is a managed file as a generation wrote it. A file without content that is not hidden could not be read.
+type File struct {
+	Path      string
+	IsDir     bool
+	Mode      uint32
+	UID, GID  int
+	Content   []byte
+	SHA256    string
+	Sensitive bool // it contains a secret
+	Private   bool // only its owner may read it
+}
+
+// Difference is what differs between two generations.
+type Difference struct {
+	From, To         int
+	FromTime, ToTime time.Time
+	Items            []ItemChange
+	Files            []FileChange
+	Inputs           []Input // what the runs read, and the site: the causes
+	Problems         []string
+}
+
+// ItemChange is a label, a taint, a flag or a field of the kubelet's configuration that differs. The values are JSON;
+// "" is none.
+type ItemChange struct {
+	Item          string // as `prelet explain` takes it
+	Before, After string
+	Sensitive     bool     // a value contains a secret; then both are ""
+	Because       []string // names of Inputs that it depends on; empty where that is not known
+}
+
+// FileChange is a file that differs.
+type FileChange struct {
+	Path          string
+	Action        string // create | delete | update
+	Hidden        string // why the contents are not shown; "" where they are
+	Before, After string
+	Attributes    string // the change of mode and owner in words; ""
+	Because       []string
+}
+
+// Generations compares two generations, the earlier one first.
+func Generations(a, b Generation) Difference {
+	d := Difference{
+		From:     a.Number,
+		To:       b.Number,
+		FromTime: a.Time,
+		ToTime:   b.Time,
+		Problems: slices.Concat(a.Problems, b.Problems),
+		Inputs:   []Input{},
+	}
+	if a.Recording != nil && b.Recording != nil {
+		d.Inputs = findInputs(a.Recording, b.Recording)
+	}
+	if a.Node != nil && b.Node != nil {
+		d.Items = findItems(*a.Node, *b.Node)
+	}
+	if !a.IsDamaged && !b.IsDamaged {
+		d.Files = findFiles(a.Files, b.Files)
+	}
+
+	c := causes{
+		before: a,
+		after:  b,
+		inputs: d.Inputs,
+	}
+	for n, i := range d.Items {
+		d.Items[n].Because = c.find(i.Item)
+	}
+	for n, f := range d.Files {
+		d.Files[n].Because = c.find("file" + f.Path)
+	}
+
+	return d
+}
+
+// union returns the keys of two maps, sorted.
+func union[K cmp.Ordered, V any](a, b map[K]V) []K {
+	all := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+	slices.Sort(all)
+
+	return slices.Compact(all)
+}

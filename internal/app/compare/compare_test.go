@@ -1,0 +1,156 @@
+package compare
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// randomGeneration makes a generation of few names and values, so that two of them have something in common.
+func randomGeneration(r *rand.Rand, number int) Generation {
+	pick := func() string { return fmt.Sprint("v", r.IntN(3)) }
+	g := Generation{Number: number, Node: &node.Stored{Config: map[string]any{}}, Recording: &world.Recording{}}
+	for _, key := range []string{"a", "b/c", "d.e"} {
+		if r.IntN(2) == 0 {
+			g.Node.Labels = append(g.Node.Labels, [2]string{key, pick()})
+			g.Node.Flags = append(g.Node.Flags, [3]string{key, pick(), "false"})
+			g.Node.Config[key] = map[string]any{"x": pick(), "y": []any{pick()}}
+			g.Node.Taints = append(g.Node.Taints, key+"="+pick()+":NoSchedule")
+			g.Files = append(g.Files, File{Path: "/" + key, SHA256: pick(), Content: []byte(pick()), Sensitive: r.IntN(3) == 0})
+		}
+		if r.IntN(2) == 0 {
+			q := world.Variable.Question(world.VariableReq{Name: key})
+			a := world.Variable.Answer(world.VariableAns{Text: pick(), Source: "flag"})
+			if r.IntN(4) == 0 {
+				a = world.Failure(fault.Absent, "none", "")
+			}
+			g.Recording.Entries = append(g.Recording.Entries, world.Entry{Question: q, Answer: a})
+		}
+		g.Recording.Header.Site = append(g.Recording.Header.Site, world.SiteFile{Name: key, Text: pick()})
+	}
+	g.Recording.Header.Prelet = pick()
+
+	return g
+}
+
+// swap returns a difference as it is the other way round.
+func swap(d Difference) Difference {
+	d.From, d.To = d.To, d.From
+	for n := range d.Items {
+		i := &d.Items[n]
+		i.Before, i.After = i.After, i.Before
+	}
+	for n := range d.Files {
+		f := &d.Files[n]
+		f.Before, f.After = f.After, f.Before
+		f.Action = map[string]string{"create": "delete", "delete": "create", "update": "update"}[f.Action]
+	}
+	for n := range d.Inputs {
+		for m := range d.Inputs[n].Details {
+			x := &d.Inputs[n].Details[m]
+			x.Before, x.After = x.After, x.Before
+		}
+	}
+
+	return d
+}
+
+// TestGenerationsProperties: a generation does not differ from itself, the difference the other way round is the same
+// with its sides exchanged, and no content of a file with a secret is in it.
+func TestGenerationsProperties(t *testing.T) {
+	for seed := range uint64(2000) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		a := randomGeneration(r, 1)
+		b := randomGeneration(r, 2)
+
+		same := Generations(a, a)
+		if len(same.Items)+len(same.Files)+len(same.Inputs) != 0 {
+			t.Fatalf("seed %d: a generation and itself: got %+v, want no difference", seed, same)
+		}
+		there := Generations(a, b)
+		if d := cmp.Diff(there, swap(Generations(b, a))); d != "" {
+			t.Fatalf("seed %d: the other way round: want -, got +\n%s", seed, d)
+		}
+		for _, f := range there.Files {
+			if f.Hidden != "" && f.Before+f.After != "" {
+				t.Fatalf("seed %d: %s is hidden: got the contents %q and %q, want none", seed, f.Path, f.Before, f.After)
+			}
+		}
+	}
+}
+
+// answers makes two recordings that differ in one answer.
+func answers(q world.Question, a, b string) (x, y *world.Recording) {
+	record := func(v string) *world.Recording {
+		answer := world.Answer{Value: json.RawMessage(v)}
+		return &world.Recording{Entries: []world.Entry{{Question: q, Answer: answer}}}
+	}
+
+	return record(a), record(b)
+}
+
+func TestFindInputs(t *testing.T) {
+	facts := world.Hardware.Question(world.HardwareReq{})
+	object := world.Object.Question(world.ObjectReq{Namespace: "kube-system", Name: "kubelet-config"})
+	kubelet := world.Kubelet.Question(world.KubeletReq{})
+	for _, c := range []struct {
+		name         string
+		question     world.Question
+		before, then string
+		want         string
+	}{
+		{"a device more", facts, `{"nics":[{"address":"1"}]}`, `{"nics":[{"address":"0"},{"address":"1"}]}`,
+			`the hardware: .nics[0] "" "there"`},
+		{"a field of a device", facts, `{"nics":[{"address":"1","link":"up"}]}`, `{"nics":[{"address":"1","link":null}]}`,
+			`the hardware: .nics[1].link "\"up\"" ""`},
+		{"evidence only", facts, `{"evidence":{"a":"b"}}`, `{"evidence":{"a":"c"}}`, ``},
+		{"a list without names", facts, `{"cpu":{"offline":[1]}}`, `{"cpu":{"offline":[1,2]}}`,
+			`the hardware: .cpu.offline "[1]" "[1,2]"`},
+		{"only the number of the version", object, `{"resource_version":"1"}`, `{"resource_version":"2"}`, ``},
+		{"lines of an object", object, `{"data":{"k":"a\n"}}`, `{"data":{"k":"b\n"}}`,
+			`ConfigMap kube-system/kubelet-config: .data.k "a\n" "b\n"`},
+		{"the kubelet", kubelet, `{"version":"v1.35.0"}`, `{"version":"v1.36.0"}`,
+			`the installed kubelet: .version "\"v1.35.0\"" "\"v1.36.0\""`},
+		{"not JSON", kubelet, `{`, `{"version":"v1"}`, `the installed kubelet:  "" "{\"version\":\"v1\"}"`},
+	} {
+		a, b := answers(c.question, c.before, c.then)
+		got := ""
+		for _, i := range findInputs(a, b) {
+			for _, d := range i.Details {
+				got += fmt.Sprintf("%s: %s %q %q\n", i.Name, d.Path, d.Before, d.After)
+			}
+		}
+		if strings.TrimSpace(got) != c.want {
+			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// FuzzGenerations compares what damaged blobs may contain: it does not panic, and what is equal does not differ.
+func FuzzGenerations(f *testing.F) {
+	f.Add(`{"Labels":[["a","b"]],"Config":{"a":{"b":1}}}`, `{"Flags":[["v","2",""]]}`, `{"nics":[{"address":"1"}]}`)
+	f.Add(`{"Taints":["a=b:NoSchedule",":"]}`, `null`, `[[{}]]`)
+	f.Fuzz(func(t *testing.T, one, two, value string) {
+		x, y := answers(world.Hardware.Question(world.HardwareReq{}), value, one)
+		a := Generation{Number: 1, Recording: x}
+		b := Generation{Number: 2, Recording: y}
+		if n, err := node.ParseCanonical([]byte(one)); err == nil {
+			a.Node = &n
+		}
+		if n, err := node.ParseCanonical([]byte(two)); err == nil {
+			b.Node = &n
+		}
+		d := Generations(a, b)
+		if one == two && len(d.Items) > 0 {
+			t.Fatalf("%q and itself: got %+v, want no item", one, d.Items)
+		}
+	})
+}

@@ -1,0 +1,118 @@
+package app
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/probe"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// sampleCA is the CA of a test's cluster, where the test does not give one. Its key was thrown away.
+//
+//go:embed sample/ca.crt
+var sampleCA string
+
+// sampleConfig is the kubelet's configuration that `kubeadm init` writes to the cluster.
+//
+//go:embed sample/kubelet-config.yaml
+var sampleConfig string
+
+// sampleObjects returns the objects of the cluster of a test that gives none: those of a new cluster of kubeadm.
+func sampleObjects() world.Source {
+	return probe.ObjectsOf("", map[string]map[string]string{
+		"kube-system/kubelet-config": {"kubelet": sampleConfig},
+	})
+}
+
+// hermetic answers for a node in a test: from its recorded hardware and the files below its root, and otherwise what
+// docs/reference/tests.md lists. It asks neither this machine nor a network, and starts nothing.
+type hermetic struct {
+	node    world.Source // a probe.Live over recorded hardware and a root
+	objects world.Source
+	locks   world.Source // the locks in the site's folder
+	site    *lang.Site
+	given   map[string]probe.Given
+}
+
+// Ask implements world.Source.
+func (h hermetic) Ask(ctx context.Context, q world.Question) world.Answer {
+	switch q.Kind {
+	case world.KindCredential:
+		return existingCredential()
+	case world.KindVariable:
+		return h.answerVariable(ctx, q)
+	case world.KindValidation:
+		if a, isGiven := probe.AnswerGiven(ctx, h.given, h.site, q); isGiven {
+			return a
+		}
+		return world.Validation.Answer(world.ValidationAns{OK: true})
+	case world.KindTrust:
+		return h.answerTrust(ctx, q)
+	case world.KindObject:
+		return h.objects.Ask(ctx, q)
+	case world.KindLock:
+		return h.answerLock(ctx, q)
+	case world.KindDetector:
+		req, _ := world.Detector.Request(q)
+		return noDetector(req.Name)
+	case world.KindNode:
+		req, _ := world.Node.Request(q)
+		return world.Node.Answer(world.NodeAns{Name: req.Name})
+	case world.KindOwner:
+		return world.Owner.Answer(world.OwnerAns{})
+	}
+	return h.node.Ask(ctx, q)
+}
+
+func existingCredential() world.Answer {
+	return world.Credential.Answer(world.CredentialAns{Source: "credential"})
+}
+
+// answerVariable returns the value of the test. A sensitive variable without any value has one that cannot be read.
+func (h hermetic) answerVariable(ctx context.Context, q world.Question) world.Answer {
+	a := h.node.Ask(ctx, q)
+	req, err := world.Variable.Request(q)
+	if err != nil || a.Code() != fault.Absent || !req.Sensitive {
+		return a
+	}
+
+	v := h.site.Variables[req.Name]
+	if h.site.Values[req.Name] != nil || v == nil || v.Default != nil {
+		return a
+	}
+	return world.Variable.Answer(world.VariableAns{Source: "credential"})
+}
+
+// answerTrust returns the CA of the test, which must have the pins of the site, or the sample.
+func (h hermetic) answerTrust(ctx context.Context, q world.Question) world.Answer {
+	if a := h.objects.Ask(ctx, q); a.Code() != fault.Absent {
+		return a
+	}
+
+	req, err := world.Trust.Request(q)
+	if err != nil {
+		return world.Unreadable(q.Kind, err)
+	}
+	req.CACertHashes = nil
+	return probe.ObjectsOf(sampleCA, nil).Ask(ctx, world.Trust.Question(req))
+}
+
+func (h hermetic) answerLock(ctx context.Context, q world.Question) world.Answer {
+	a := h.locks.Ask(ctx, q)
+	if a.Code() != fault.Absent {
+		return a
+	}
+	req, _ := world.Lock.Request(q)
+	return noDetector(req.Name)
+}
+
+// noDetector is the answer of a detector that the test does not give: it is absent.
+func noDetector(name string) world.Answer {
+	return world.Failure(fault.Absent,
+		fmt.Sprintf("The test does not give the reply of %q, so it gives no facts and has state = \"absent\"", name),
+		fmt.Sprintf("Give one in the run: detectors = { %s = { facts = { … } } }", name))
+}

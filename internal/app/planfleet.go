@@ -1,0 +1,304 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"hash/fnv"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/probe"
+	"github.com/prelet/prelet/internal/report/fleet"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// fleetPlanner plans many machines with the same options. It is safe for concurrent use.
+type fleetPlanner struct {
+	env     *Env
+	options PlanOptions
+	given   map[string]probe.Given
+	planned *siteLoader
+	against *siteLoader // nil: the disks
+}
+
+// siteLoader loads a site once for all recordings: a site of files, or the site inside of each recording. Recordings of
+// a fleet mostly have the same site inside.
+type siteLoader struct {
+	fixed   *loadedSite // nil: the one in each recording
+	version string
+	onLoad  func(*lang.Site) // called once for each site
+
+	mu    sync.Mutex
+	known map[[sha256.Size]byte]*loadedSite
+}
+
+type loadedSite struct {
+	once  sync.Once
+	site  *lang.Site
+	diags hcl.Diagnostics
+}
+
+// maxKnownSites bounds how many sites of recordings are kept.
+const maxKnownSites = 16
+
+// planFleet plans each recording, or the node of o.Where if there is none, and groups them by effect.
+func (e *Env) planFleet(
+	ctx context.Context,
+	o PlanOptions,
+	sources []string,
+	show func(Planned) error,
+) (Plans, error) {
+	shard, err := parseShard(o.Shard)
+	if err != nil {
+		return Plans{}, err
+	}
+	planner, err := e.newFleetPlanner(ctx, o)
+	if err != nil {
+		return Plans{}, err
+	}
+
+	report := fleet.NewReport(e.Version)
+	report.Against = o.Against
+	report.Site = planner.planned.hash()
+	report.AgainstSite = planner.against.hash()
+	report.Shard = shard
+
+	add := func(p Planned, effect fleet.Effect) error {
+		report.Add(effect)
+		if o.Each {
+			return show(p)
+		}
+		return nil
+	}
+	if sources == nil {
+		p, effect := planner.planOne(ctx, o.From, o.From)
+		if p.Err != nil {
+			return Plans{}, p.Err
+		}
+		err = add(p, effect)
+	} else {
+		err = planner.planAll(ctx, selectShard(sources, shard), add)
+	}
+	report.Finish()
+	code := report.Code()
+
+	return Plans{
+		Report:  report,
+		Changes: code == "" && report.Changed+report.Incomplete > 0,
+		Code:    code,
+	}, err
+}
+
+func (e *Env) newFleetPlanner(ctx context.Context, o PlanOptions) (*fleetPlanner, error) {
+	given, err := o.readVariables()
+	if err != nil {
+		return nil, err
+	}
+
+	learn := func(s *lang.Site) { e.redactVariables(given, s) }
+	p := &fleetPlanner{
+		env:     e,
+		options: o,
+		given:   given,
+		planned: &siteLoader{version: e.Version, onLoad: learn},
+	}
+	isOwnSite := len(o.Config) > 0 || o.From == "" // else each recording has its own
+	if isOwnSite {
+		site, diags := o.load(nil, e.Version)
+		learn(site)
+		p.planned.fixed = &loadedSite{site: site, diags: diags}
+	}
+	if o.Against != "" {
+		p.against, err = e.loadAgainst(ctx, o)
+	}
+
+	return p, err
+}
+
+// How often garbage is collected while a fleet is planned: as a percentage of the live heap, and more often above a
+// size in bytes.
+const (
+	fleetGCPercent = 400
+	fleetMemory    = 200 << 20
+)
+
+// planAll plans the recordings in parallel, and passes each to add in their order.
+func (p *fleetPlanner) planAll(
+	ctx context.Context,
+	sources []string,
+	add func(Planned, fleet.Effect) error,
+) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// Each plan leaves megabytes of garbage next to a small live heap: collecting less often saves a fifth of the time,
+	// and the limit keeps the memory of any fleet bounded.
+	defer debug.SetGCPercent(debug.SetGCPercent(fleetGCPercent))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(fleetMemory))
+
+	type result struct {
+		planned Planned
+		effect  fleet.Effect
+	}
+	// The queue bounds how many plans exist at once.
+	queue := make(chan chan result, max(1, runtime.GOMAXPROCS(0)-1))
+	go func() {
+		defer close(queue)
+		for _, source := range sources {
+			out := make(chan result, 1)
+			select {
+			case queue <- out:
+			case <-ctx.Done():
+				return
+			}
+			go func() {
+				planned, effect := p.planOne(ctx, source, source)
+				out <- result{planned, effect}
+			}()
+		}
+	}()
+
+	for out := range queue {
+		r := <-out
+		if err := checkStopped(ctx); err != nil {
+			return err
+		}
+		if err := add(r.planned, r.effect); err != nil {
+			return err
+		}
+	}
+
+	return checkStopped(ctx)
+}
+
+// planOne plans one recording, or the node of the options where from is "".
+func (p *fleetPlanner) planOne(ctx context.Context, from, source string) (Planned, fleet.Effect) {
+	w := p.options.Where
+	w.From = from
+	rec, err := w.readRecording()
+	if err != nil {
+		return Planned{Source: source, Err: err}, fleet.FailedToRead(source, err)
+	}
+	site, diags := p.planned.load(rec)
+	n, found := p.env.openSite(w, nil, rec, p.given, site, diags)
+	defer n.Close()
+
+	plan := n.planUnless(ctx, found, nil)
+	out := Planned{Source: source, Plan: plan, Generation: n.Generation()}
+	if rec == nil {
+		rec = &world.Recording{}
+		if plan.Tape != nil {
+			rec.Entries = plan.Tape.Entries()
+		}
+	}
+	if p.against == nil {
+		return out, fleet.NewEffect(source, plan, rec)
+	}
+
+	site, diags = p.against.load(rec)
+	old, found := p.env.openSite(w, nil, n.rec, p.givenOld(), site, diags)
+	defer old.Close()
+
+	return out, fleet.NewEffectAgainst(source, old.planUnless(ctx, found, nil), plan, rec)
+}
+
+// givenOld returns the variables of the command line that the older site declares. One that only the new site has is
+// not an error of the older one.
+func (p *fleetPlanner) givenOld() map[string]probe.Given {
+	known := map[string]probe.Given{}
+	for name, v := range p.given {
+		if p.against.fixed.site.Variables[name] != nil {
+			known[name] = v
+		}
+	}
+
+	return known
+}
+
+// load returns the site for a recording, nil for this machine.
+func (l *siteLoader) load(rec *world.Recording) (*lang.Site, hcl.Diagnostics) {
+	if l.fixed != nil {
+		return l.fixed.site, l.fixed.diags
+	}
+
+	key := hashFiles(rec.Header.Site)
+	l.mu.Lock()
+	one := l.known[key]
+	if one == nil {
+		one = &loadedSite{}
+		if l.known == nil || len(l.known) >= maxKnownSites {
+			l.known = map[[sha256.Size]byte]*loadedSite{}
+		}
+		l.known[key] = one
+	}
+	l.mu.Unlock()
+
+	one.once.Do(func() {
+		one.site, one.diags = lang.Parse(rec.Header.Site, siteOptions(l.version))
+		l.onLoad(one.site)
+	})
+
+	return one.site, one.diags
+}
+
+// hash returns the hash of the site's files; "" for the sites of recordings, and for no site.
+func (l *siteLoader) hash() string {
+	if l == nil || l.fixed == nil {
+		return ""
+	}
+	sum := hashFiles(l.fixed.site.Files)
+
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+func hashFiles(files []world.SiteFile) [sha256.Size]byte {
+	text, err := json.Marshal(files)
+	if err != nil {
+		// Cannot happen: it has only texts.
+		panic("app: encode the files of a site: " + err.Error())
+	}
+
+	return sha256.Sum256(text)
+}
+
+// parseShard parses I/N, where I counts from 0 as JOB_COMPLETION_INDEX does; nil for "".
+func parseShard(text string) (*fleet.Shard, error) {
+	if text == "" {
+		return nil, nil
+	}
+	index, of, _ := strings.Cut(text, "/")
+	i, err := strconv.Atoi(index)
+	n, errOf := strconv.Atoi(of)
+	if err != nil || errOf != nil || i < 0 || i >= n {
+		return nil, failure(fault.Usage,
+			"--shard %s: write I/N, the number of this part and how many there are: 0/4 to 3/4", text)
+	}
+
+	return &fleet.Shard{Index: i, Of: n}, nil
+}
+
+// selectShard returns the recordings of one part. The part of a recording depends only on its name, so that a file that
+// appears while the parts run is in one of them at most.
+func selectShard(sources []string, shard *fleet.Shard) (out []string) {
+	if shard == nil {
+		return sources
+	}
+	for _, source := range sources {
+		h := fnv.New32a()
+		_, _ = h.Write([]byte(filepath.Base(source)))
+		if int(h.Sum32()%uint32(shard.Of)) == shard.Index {
+			out = append(out, source)
+		}
+	}
+
+	return out
+}

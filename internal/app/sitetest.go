@@ -1,0 +1,334 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/lang/testfile"
+	"github.com/prelet/prelet/internal/probe"
+)
+
+// testSource is where an answer comes from that a test gives.
+const testSource = "the test"
+
+// TestOptions are the tests to run.
+type TestOptions struct {
+	Paths  []string // folders of sites, and files of tests; none is the current folder
+	Config []string // the site of all tests; none: each test is of the site in its folder
+	Run    string   // a regular expression that the names of runs must match
+	Update bool     // write snapshots
+}
+
+// Tests are the tests of a command.
+type Tests struct {
+	Site        *lang.Site      // the sources of the sites and the test files, for Diagnostics
+	Diagnostics hcl.Diagnostics // with errors, no test was run
+	Runs        int             // that were selected
+	Passed      int             // results
+	Failed      int             // results
+	Took        time.Duration
+}
+
+// Code returns the code of the command; "" if all tests passed.
+func (t Tests) Code() fault.Code {
+	if code := origin.Code(t.Diagnostics); code != "" {
+		return code
+	}
+	if t.Failed > 0 {
+		return fault.TestFailed
+	}
+	return ""
+}
+
+// Test runs the tests of sites, several at a time. show gets the sources and each result, in the order of the files,
+// their runs and their machines; an error of show ends the command. Mistakes in a site or a test file are in Tests.
+func (e *Env) Test(
+	ctx context.Context, o TestOptions, show func(*lang.Site, testfile.Result) error,
+) (Tests, error) {
+	start := time.Now()
+	s, err := e.loadTests(o)
+	if err != nil || s.tests.Diagnostics.HasErrors() {
+		return s.tests, err
+	}
+	defer s.close()
+
+	all, err := s.listCases(o)
+	if err != nil {
+		return s.tests, err
+	}
+	err = s.runAll(ctx, all, show)
+	s.tests.Took = time.Since(start)
+
+	return s.tests, err
+}
+
+// suite are the test files of a command with their sites, each loaded once.
+type suite struct {
+	env    *Env
+	tests  Tests
+	files  []*testfile.File
+	sites  map[string]*lang.Site // by siteKey
+	empty  string                // an empty folder, the root of nodes without one
+	update bool
+	siteOf map[*testfile.File]*lang.Site
+	config map[*testfile.File][]string
+}
+
+// loadTests reads the test files and their sites.
+func (e *Env) loadTests(o TestOptions) (*suite, error) {
+	s := &suite{
+		env:    e,
+		tests:  Tests{Site: &lang.Site{Sources: map[string][]byte{}}},
+		sites:  map[string]*lang.Site{},
+		update: o.Update,
+		siteOf: map[*testfile.File]*lang.Site{},
+		config: map[*testfile.File][]string{},
+	}
+	check := Where{Config: o.Config}
+	if err := check.check(); err != nil {
+		return s, err
+	}
+	names, err := listTestFiles(o.Paths)
+	if err != nil {
+		return s, err
+	}
+
+	for _, name := range names {
+		if err := s.loadFile(name, o.Config); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// listTestFiles returns the test files that paths mean: a file, or those of a folder and of its folder tests.
+func listTestFiles(paths []string) ([]string, error) {
+	if len(paths) == 0 {
+		paths = []string{"."}
+	}
+
+	var out []string
+	for _, path := range paths {
+		st, err := os.Stat(path)
+		if err != nil {
+			return nil, failure(fault.Usage, "%s: no such file or folder", path)
+		}
+		if !st.IsDir() {
+			if !lang.IsTestFile(path) {
+				return nil, failure(fault.Usage, "%s: a file of tests ends in .prelettest.hcl", path)
+			}
+			out = append(out, path)
+			continue
+		}
+
+		found := slices.Concat(testsIn(path), testsIn(filepath.Join(path, testsFolder)))
+		if len(found) == 0 {
+			return nil, failure(fault.Usage,
+				"%s: no file *.prelettest.hcl in this folder or in its folder %s", path, testsFolder)
+		}
+		out = append(out, found...)
+	}
+	return out, nil
+}
+
+// testsFolder is the folder of a site for test files that are not next to the site's files.
+const testsFolder = "tests"
+
+// testsIn returns the test files in a folder by name; none if there is no such folder.
+func testsIn(folder string) (out []string) {
+	entries, _ := os.ReadDir(folder)
+	for _, entry := range entries {
+		if !entry.IsDir() && lang.IsTestFile(entry.Name()) {
+			out = append(out, filepath.Join(folder, entry.Name()))
+		}
+	}
+	return out
+}
+
+// loadFile reads a test file and, unless another test file has, its site.
+func (s *suite) loadFile(name string, config []string) error {
+	source, why, err := readSiteFile(name)
+	switch {
+	case err != nil:
+		return failure(fault.FileUnusable, "%s: %s", name, err)
+	case why != "":
+		return failure(fault.FileRefused, "%s %s", name, why)
+	}
+
+	folder := filepath.Dir(name)
+	f, diags := testfile.Parse(name, source, func(path string) ([]byte, error) {
+		return readBounded(filepath.Join(folder, path))
+	})
+	s.tests.Site.Sources[name] = source
+	s.tests.Diagnostics = append(s.tests.Diagnostics, diags...)
+	s.files = append(s.files, f)
+
+	if len(config) == 0 {
+		config = []string{siteFolder(folder)}
+	}
+	s.config[f] = config
+	s.siteOf[f] = s.loadSite(config)
+	if !diags.HasErrors() && !s.tests.Diagnostics.HasErrors() {
+		s.tests.Diagnostics = append(s.tests.Diagnostics, checkTestFile(f, s.siteOf[f])...)
+	}
+	return nil
+}
+
+// siteFolder returns the folder of the site that the tests in a folder are of.
+func siteFolder(folder string) string {
+	abs, err := filepath.Abs(folder)
+	if err == nil && filepath.Base(abs) == testsFolder {
+		return filepath.Join(folder, "..")
+	}
+	return folder
+}
+
+// loadSite loads a site once.
+func (s *suite) loadSite(config []string) *lang.Site {
+	key := fmt.Sprintf("%q", config)
+	if site, isLoaded := s.sites[key]; isLoaded {
+		return site
+	}
+
+	w := Where{Config: config}
+	site, diags := w.load(nil, s.env.Version)
+	for name, source := range site.Sources {
+		s.tests.Site.Sources[name] = source
+	}
+	for _, d := range diags {
+		if d.Severity == hcl.DiagError { // warnings are of validate
+			s.tests.Diagnostics = append(s.tests.Diagnostics, d)
+		}
+	}
+	s.sites[key] = site
+	return site
+}
+
+// close removes the folder of the suite.
+func (s *suite) close() {
+	if s.empty != "" {
+		_ = os.RemoveAll(s.empty)
+	}
+}
+
+// listCases returns the cases of the runs that are selected.
+func (s *suite) listCases(o TestOptions) (out []testCase, err error) {
+	selected, err := regexp.Compile(o.Run)
+	if err != nil {
+		return nil, failure(fault.Usage, "--run %s: not a regular expression: %s", o.Run, err)
+	}
+	if s.empty, err = os.MkdirTemp("", "prelet-test-*"); err != nil {
+		return nil, failure(fault.CannotWrite, "a folder for tests: %s", err)
+	}
+
+	var names []string
+	for _, f := range s.files {
+		for _, r := range f.Runs {
+			names = append(names, r.Name)
+			if selected.MatchString(r.Name) {
+				s.tests.Runs++
+				out = append(out, s.expand(r)...)
+			}
+		}
+	}
+	if len(out) == 0 {
+		return nil, failure(fault.Usage, "--run %s matches no run. The runs are:\n%s", o.Run, indentLines(names))
+	}
+	return out, nil
+}
+
+// indentLines returns lines with an indent.
+func indentLines(lines []string) string {
+	return "  " + strings.Join(lines, "\n  ")
+}
+
+// runAll runs cases in parallel, at most as many as there are CPUs, and shows their results in order.
+func (s *suite) runAll(ctx context.Context, all []testCase, show func(*lang.Site, testfile.Result) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+
+	results := make([]chan testfile.Result, len(all))
+	for i := range all {
+		results[i] = make(chan testfile.Result, 1)
+	}
+
+	var workers sync.WaitGroup
+	defer workers.Wait()
+	defer cancel() // before the wait: an error of show ends the others
+	next := make(chan int)
+	for range min(runtime.GOMAXPROCS(0), len(all)) {
+		workers.Go(func() {
+			for i := range next {
+				results[i] <- all[i].run(ctx)
+			}
+		})
+	}
+	workers.Go(func() {
+		defer close(next)
+		for i := range all {
+			select {
+			case next <- i:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+
+	for i := range all {
+		select {
+		case r := <-results[i]:
+			if err := checkStopped(ctx); err != nil {
+				return err
+			}
+			s.count(r)
+			if err := show(s.tests.Site, r); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return checkStopped(ctx)
+		}
+	}
+	return nil
+}
+
+func (s *suite) count(r testfile.Result) {
+	if r.Passed() {
+		s.tests.Passed++
+	} else {
+		s.tests.Failed++
+	}
+}
+
+// checkTestFile checks what a test file names in its site.
+func checkTestFile(f *testfile.File, site *lang.Site) (diags hcl.Diagnostics) {
+	for _, r := range f.Runs {
+		diags = append(diags, checkTestVariables(r, site)...)
+		diags = append(diags, checkTestDetectors(r, site)...)
+	}
+	return diags
+}
+
+// givenByTest makes values of variables of a run the texts that the site's variables take.
+func givenByTest(r *testfile.Run, site *lang.Site) map[string]probe.Given {
+	out := map[string]probe.Given{}
+	for name, l := range r.Variables {
+		text, err := variableText(l.Value, site.Variables[name].Type)
+		if err == nil { // checkTestVariables has reported it
+			out[name] = probe.Given{Text: text, Source: testSource, IsFile: true}
+		}
+	}
+	return out
+}

@@ -1,0 +1,399 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/lang/testfile"
+	"github.com/prelet/prelet/internal/platform/atomicfile"
+	"github.com/prelet/prelet/internal/probe"
+	"github.com/prelet/prelet/internal/report/printer"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// testCase is one run over one machine.
+type testCase struct {
+	suite *suite
+	*testfile.Run
+	machine string // the path of the hardware or the recording; "" where the pattern matches none
+	isOne   bool   // the run has no other machine
+}
+
+// expand returns the cases of a run: one for each machine, and one that fails where there is none.
+func (s *suite) expand(r *testfile.Run) (out []testCase) {
+	for _, m := range findMachines(r) {
+		out = append(out, testCase{suite: s, Run: r, machine: m})
+	}
+	switch len(out) {
+	case 0:
+		return []testCase{{suite: s, Run: r}}
+	case 1:
+		out[0].isOne = !strings.ContainsAny(r.Machines.Text, globSigns)
+	}
+	return out
+}
+
+// globSigns are the characters that have a meaning in a glob.
+const globSigns = `*?[\`
+
+// quoteGlob takes the meaning from the signs of a glob.
+var quoteGlob = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `\`, `\\`)
+
+// findMachines returns the paths that the pattern of a run matches, by name. Of a folder of recordings it returns
+// these.
+func findMachines(r *testfile.Run) (out []string) {
+	pattern := r.Machines.Text
+	if !filepath.IsAbs(pattern) {
+		folder := quoteGlob.Replace(filepath.Dir(r.File.Name))
+		pattern = filepath.Join(folder, pattern)
+	}
+	matches, _ := filepath.Glob(pattern) // testfile has checked the pattern
+	for _, m := range matches {
+		recordings, err := listRecordings(m)
+		if !r.IsFrom || err != nil || recordings == nil {
+			out = append(out, m)
+			continue
+		}
+		out = append(out, recordings...)
+	}
+	return out
+}
+
+// run plans the site over the machine, and compares the plan with what the run expects.
+func (c testCase) run(ctx context.Context) (out testfile.Result) {
+	start := time.Now()
+	out = testfile.Result{
+		File:    c.File.Name,
+		Run:     c.Name,
+		At:      c.At,
+		Machine: c.machineName(),
+	}
+	defer func() { out.Took = time.Since(start) }()
+
+	if c.machine == "" {
+		out.Failures = []testfile.Failure{{
+			Kind:    testfile.KindInput,
+			At:      c.Machines.At,
+			Summary: "No machine matches",
+			Message: "The path is relative to the test file. A run over no machine would test nothing.",
+		}}
+		return out
+	}
+
+	p, refused := c.plan(ctx)
+	if refused != nil {
+		out.Failures = []testfile.Failure{*refused}
+		return out
+	}
+	out.Failures = c.compare(p)
+	if n := len(p.Unread); n > 0 {
+		out.Notes = append(out.Notes, fmt.Sprintf(
+			"the plan is not complete: the recording was never asked %s", describeUnread(p.Unread)))
+	}
+	return out
+}
+
+// describeUnread names the questions without an answer.
+func describeUnread(all []boot.Unread) string {
+	var out []string
+	for _, u := range all {
+		if !slices.Contains(out, u.Question) {
+			out = append(out, u.Question)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// machineName returns the path of the machine relative to the test file.
+func (c testCase) machineName() string {
+	if c.machine == "" {
+		return c.Machines.Text
+	}
+	name, err := filepath.Rel(filepath.Dir(c.File.Name), c.machine)
+	if err != nil {
+		return c.machine
+	}
+	return name
+}
+
+// plan evaluates the site over the machine. The failure is about the run's own inputs.
+func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
+	w, refused := c.where()
+	if refused != nil {
+		return nil, refused
+	}
+	site := c.suite.siteOf[c.File]
+	given := givenByTest(c.Run, site)
+	c.suite.env.redactVariables(given, site)
+
+	asked := &rehearsal{
+		site:      site,
+		kubelet:   c.Kubelet,
+		detectors: answerDetectors(c.Run),
+		without:   withoutDevices{addresses: c.Without},
+		isTest:    true,
+	}
+	var done func()
+	if c.IsFrom {
+		rec, err := readRecording(w.From)
+		if err != nil {
+			return nil, c.refuse(c.Machines.At, "The recording cannot be used", err)
+		}
+		asked.recording = rec.Source()
+		asked.given = given
+		asked.objects = c.objects(w)
+		asked.without.recorded = rec.Entries
+		done = func() {}
+	} else {
+		asked.recording, done = c.machineSource(w, given)
+	}
+	defer done()
+
+	p := boot.Run(ctx, site, boot.Options{
+		Source: asked,
+		Now:    time.Now,
+		Redact: c.suite.env.Redactor.String,
+	})
+	if len(asked.notFound) > 0 {
+		return nil, c.refuse(c.WithoutAt, "The machine does not have this device",
+			fmt.Errorf("%s is not in the list pci of its facts; `prelet detect -o json` shows the list",
+				strings.Join(asked.notFound, ", ")))
+	}
+	if c.IsFrom {
+		p.Assumed = asked.listAssumed()
+	}
+	return p, nil
+}
+
+// where returns the machine and the inputs of the run, after checking their paths.
+func (c testCase) where() (Where, *testfile.Failure) {
+	w := Where{Root: c.suite.empty}
+	if c.ObjectsFolder != "" {
+		w.Objects = c.path(c.ObjectsFolder)
+		if err := checkFolder("objects", w.Objects); err != nil {
+			return w, c.refuse(c.ObjectsAt, "The folder of objects cannot be used", err)
+		}
+	}
+	if c.IsFrom {
+		w.Root = ""
+		w.From = c.machine
+		return w, nil
+	}
+
+	w.Hardware = c.machine
+	if err := checkHardware(w.Hardware); err != nil {
+		return w, c.refuse(c.Machines.At, "The recorded machine cannot be used", err)
+	}
+	if c.Root == "" {
+		return w, nil
+	}
+	root, err := filepath.Abs(c.path(c.Root))
+	if err == nil {
+		err = checkFolder("root", root)
+	}
+	if err != nil {
+		return w, c.refuse(c.RootAt, "The root cannot be used", err)
+	}
+	w.Root = root
+	return w, nil
+}
+
+func (c testCase) refuse(at hcl.Range, summary string, err error) *testfile.Failure {
+	return &testfile.Failure{
+		Kind:    testfile.KindInput,
+		At:      at,
+		Summary: summary,
+		Message: err.Error(),
+	}
+}
+
+// path returns a path of the run, which is relative to its test file.
+func (c testCase) path(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(filepath.Dir(c.File.Name), name)
+}
+
+// machineSource returns the answers of a recorded machine, and a function to call at the end.
+func (c testCase) machineSource(w Where, given map[string]probe.Given) (world.Source, func()) {
+	site := c.suite.siteOf[c.File]
+	live := probe.New(probe.Options{
+		Root:      w.Root,
+		Hardware:  w.Hardware,
+		Site:      site,
+		Variables: given,
+		Redactor:  c.suite.env.Redactor,
+	})
+	objects := c.objects(w)
+	if objects == nil {
+		objects = sampleObjects()
+	}
+	return hermetic{
+		node:    live,
+		objects: objects,
+		locks:   c.suite.env.detectorHost(Where{Config: c.suite.config[c.File], Root: c.suite.empty}),
+		site:    site,
+		given:   given,
+	}, live.Close
+}
+
+// objects returns the objects of the run; nil where it gives none.
+func (c testCase) objects(w Where) world.Source {
+	switch {
+	case w.Objects != "":
+		return probe.Objects(w.Objects)
+	case !c.HasObjects:
+		return nil
+	}
+
+	data := map[string]map[string]string{}
+	for name, d := range c.Objects {
+		data[name] = d
+	}
+	return probe.ObjectsOf(c.CA, data)
+}
+
+// compare returns how a plan differs from what the run expects.
+func (c testCase) compare(p *boot.Plan) []testfile.Failure {
+	var errs hcl.Diagnostics
+	for _, d := range p.Diagnostics {
+		if d.Severity == hcl.DiagError {
+			errs = append(errs, d)
+		}
+	}
+	if len(c.Expected) > 0 {
+		return c.compareErrors(errs)
+	}
+	if len(errs) > 0 {
+		return []testfile.Failure{{
+			Kind:    testfile.KindError,
+			At:      c.At,
+			Summary: "The plan has an error",
+			Errors:  errs,
+		}}
+	}
+
+	var out []testfile.Failure
+	names := map[string]cty.Value{"plan": p.Value()}
+	scope := c.File.Scope(p.Eval, p.NodeValue(), names)
+	for _, a := range c.Asserts {
+		if failed := c.File.Check(a, scope); failed != nil {
+			out = append(out, *failed)
+		}
+	}
+	if failed := c.compareSnapshot(p); failed != nil {
+		out = append(out, *failed)
+	}
+	return out
+}
+
+// compareErrors compares the codes of errors with the expected ones. Each must occur, and no other.
+func (c testCase) compareErrors(errs hcl.Diagnostics) (out []testfile.Failure) {
+	var other hcl.Diagnostics
+	missing := slices.Clone(c.Expected)
+	for _, d := range errs {
+		code := origin.CodeOf(d)
+		missing = slices.DeleteFunc(missing, func(m fault.Code) bool { return m == code })
+		if !slices.Contains(c.Expected, code) {
+			other = append(other, d)
+		}
+	}
+
+	for _, code := range missing {
+		message := "The plan has no error."
+		if len(errs) > 0 {
+			message = "The plan has other errors, which follow."
+		}
+		out = append(out, testfile.Failure{
+			Kind:    testfile.KindExpected,
+			At:      c.ExpectAt,
+			Summary: fmt.Sprintf("The plan does not have the error %q", code),
+			Message: message,
+		})
+	}
+	if len(other) > 0 {
+		out = append(out, testfile.Failure{
+			Kind:    testfile.KindError,
+			At:      c.ExpectAt,
+			Summary: "The plan has an error that the run does not expect",
+			Errors:  other,
+		})
+	}
+	return out
+}
+
+// snapshotWidth is how many columns a snapshot fills.
+const snapshotWidth = 100
+
+// compareSnapshot compares the plan with the snapshot of the run, or writes it.
+func (c testCase) compareSnapshot(p *boot.Plan) *testfile.Failure {
+	if c.Snapshot == "" {
+		return nil
+	}
+
+	var text bytes.Buffer
+	if err := printer.PlanText(&text, printer.View{Plan: p}, printer.Style{Width: snapshotWidth}); err != nil {
+		return c.refuse(c.SnapAt, "The plan cannot be printed", err)
+	}
+	got := c.suite.env.Redactor.String(text.String())
+	path := c.snapshotPath()
+	want, err := readBounded(path)
+	switch isMissing := errors.Is(err, fs.ErrNotExist); {
+	case err != nil && !isMissing:
+		return c.refuse(c.SnapAt, "The snapshot cannot be read", fmt.Errorf("%s: %w", path, err))
+	case err == nil && string(want) == got:
+		return nil
+	case c.suite.update:
+		if err := writeSnapshot(path, got); err != nil {
+			return c.refuse(c.SnapAt, "The snapshot cannot be written", err)
+		}
+		return nil
+	case isMissing:
+		return &testfile.Failure{
+			Kind:    testfile.KindSnapshot,
+			At:      c.SnapAt,
+			Summary: "The snapshot is missing",
+			Message: path + " does not exist. `prelet test --update` writes it: read it before you commit it.",
+		}
+	}
+	return &testfile.Failure{
+		Kind:    testfile.KindSnapshot,
+		At:      c.SnapAt,
+		Summary: "The plan differs from its snapshot",
+		Message: path + ". `prelet test --update` writes it again: read the difference before you commit it.",
+		Want:    string(want),
+		Got:     got,
+	}
+}
+
+// snapshotPath returns the file of the snapshot: one for the run, or one for each machine of a glob.
+func (c testCase) snapshotPath() string {
+	path := filepath.Join(filepath.Dir(c.File.Name), "snapshots", c.Snapshot)
+	if !c.isOne {
+		name := strings.NewReplacer("/", "-", "..", "").Replace(filepath.ToSlash(c.machineName()))
+		path = filepath.Join(path, strings.Trim(name, "-"))
+	}
+	return path + ".txt"
+}
+
+func writeSnapshot(path, text string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return atomicfile.File(path, 0o644, []byte(text))
+}

@@ -1,0 +1,99 @@
+package boot
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/schema"
+)
+
+// checkDetectorNames warns of probably misspelt names: of detectors that are not installed, and of label domains
+// that no declared detector describes. known has the locks of the site's detectors.
+func checkDetectorNames(s *lang.Site, known map[string]detectorLock, locks world.Source) (diags hcl.Diagnostics) {
+	var installed, domains []string
+	if l, ok := locks.(interface{ Installed() []string }); ok {
+		installed = l.Installed()
+	}
+	isDeclared := func(name string) bool {
+		return s.Detectors[name] != nil
+	}
+	undeclared := slices.DeleteFunc(slices.Clone(installed), isDeclared)
+
+	areAllDescribed := locks != nil
+	for _, name := range sortKeys(s.Detectors) {
+		if d := known[name].describe; d != nil {
+			domains = append(domains, d.LabelDomains...)
+			continue
+		}
+		areAllDescribed = false
+		similar := schema.Nearest(name, undeclared)
+		if similar == "" || slices.Contains(installed, name) {
+			continue
+		}
+		diags = append(diags, origin.Warning(
+			fault.DetectorUnknown, s.Detectors[name].Range,
+			fmt.Sprintf("Detector %q is not installed, but %q is", name, similar),
+			"Did you mean %q? There is neither a program nor a lock of %q.", similar, name,
+		))
+	}
+	if !areAllDescribed {
+		return diags
+	}
+
+	for _, i := range s.Stages {
+		diags = append(diags, checkLabelPatterns(i, domains)...)
+	}
+
+	return diags
+}
+
+// checkLabelPatterns warns of patterns of from_detectors that match no described domain.
+func checkLabelPatterns(i *lang.Instance, domains []string) (diags hcl.Diagnostics) {
+	attr := i.Body.Attributes["from_detectors"]
+	if attr == nil {
+		return nil
+	}
+	list, ok := value.Unwrap(attr.Expr).(*hclsyntax.TupleConsExpr)
+	if !ok {
+		return nil
+	}
+	described := "No detector that the site declares recommends labels."
+	if len(domains) > 0 {
+		described = "The detectors that the site declares describe: " + strings.Join(domains, ", ") + "."
+	}
+
+	for _, e := range list.Exprs {
+		v, failed := e.Value(nil)
+		if failed.HasErrors() || !isString(v) || mayMatchDomain(v.AsString(), domains) {
+			continue
+		}
+		diags = append(diags, origin.Warning(
+			fault.DetectorUnknown, e.Range(), fmt.Sprintf("from_detectors: %q matches no label", v.AsString()),
+			"%s Declare the detector, or correct the pattern.", described,
+		))
+	}
+
+	return diags
+}
+
+// mayMatchDomain reports whether a pattern of labels may match a label of these domains or of a domain below them.
+// One with a wildcard in its domain may match any.
+func mayMatchDomain(pattern string, domains []string) bool {
+	domain, _, _ := strings.Cut(pattern, "/")
+	if strings.ContainsAny(domain, `*?[\`) {
+		return len(domains) > 0
+	}
+
+	return slices.ContainsFunc(domains, func(d string) bool {
+		return domain == d || strings.HasSuffix(domain, "."+d)
+	})
+}

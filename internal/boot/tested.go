@@ -1,0 +1,95 @@
+package boot
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/node"
+)
+
+// NodeValue returns `node` as the conditions of tests see it: the finished node as render stages see it, and its
+// files by path. Where the plan is not complete, files are unknown: a file may be missing for lack of an answer.
+func (p *Plan) NodeValue() cty.Value {
+	attributes := map[string]cty.Value{}
+	if n := p.Eval.Node(); n.Type().IsObjectType() && n.IsKnown() {
+		attributes = n.AsValueMap()
+	}
+	attributes["files"] = p.filesValue()
+
+	return cty.ObjectVal(attributes)
+}
+
+// Value returns `plan` as the conditions of tests see it.
+func (p *Plan) Value() cty.Value {
+	var degraded, warnings []string
+	for _, d := range p.Degraded {
+		degraded = append(degraded, string(d.Code))
+	}
+	for _, d := range p.Diagnostics {
+		warnings = append(warnings, string(origin.CodeOf(d)))
+	}
+
+	return cty.ObjectVal(map[string]cty.Value{
+		"complete": cty.BoolVal(p.Complete),
+		"hash":     cty.StringVal(p.Hash),
+		"degraded": makeTexts(degraded),
+		"warnings": makeTexts(warnings),
+	})
+}
+
+// makeTexts returns a sorted list of texts without duplicates.
+func makeTexts(texts []string) cty.Value {
+	slices.Sort(texts)
+	var all []cty.Value
+	for _, t := range slices.Compact(texts) {
+		all = append(all, cty.StringVal(t))
+	}
+	if len(all) == 0 {
+		return cty.ListValEmpty(cty.String)
+	}
+
+	return cty.ListVal(all)
+}
+
+// filesValue returns node.files.
+func (p *Plan) filesValue() cty.Value {
+	if !p.Complete {
+		var questions []string
+		for _, u := range p.Unread {
+			questions = append(questions, u.Question)
+		}
+
+		return value.Because(cty.DynamicVal, questions)
+	}
+
+	files := map[string]cty.Value{}
+	for _, c := range p.Changes {
+		files[c.File.Path] = fileValue(c)
+	}
+
+	return makeObject(files)
+}
+
+// fileValue returns one file. Its content is marked with the credentials in it; that of a folder, and of a file that is
+// removed, is null.
+func fileValue(c Change) cty.Value {
+	content := cty.NullVal(cty.String)
+	if c.File.Kind == node.Regular && c.File.Purpose != purposeIdentity {
+		content = c.File.Text.Value()
+	}
+
+	return cty.ObjectVal(map[string]cty.Value{
+		"action":    cty.StringVal(c.Action),
+		"kind":      cty.StringVal(string(c.File.Kind)),
+		"content":   content,
+		"mode":      cty.StringVal(fmt.Sprintf("%04o", c.Mode())),
+		"owner":     cty.StringVal(c.Owner()),
+		"purpose":   cty.StringVal(c.File.Purpose),
+		"sensitive": cty.BoolVal(len(c.File.Text.Secrets()) > 0),
+		"notifies":  makeTexts(slices.Clone(c.Notifies)),
+	})
+}

@@ -1,0 +1,316 @@
+package boot
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/eval"
+	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/schema"
+	"github.com/prelet/prelet/stages"
+)
+
+// CheckOptions are the input of a check in addition to the site.
+type CheckOptions struct {
+	// Kubelet is the kubelet's version ("1.33", "v1.33.4"), whose flags, fields, feature gates and labels are
+	// checked; "" if it is unknown.
+	Kubelet string
+	// Locks answers the questions for detectors' locks; nil: there are none.
+	Locks world.Source
+}
+
+// Check checks a site with no machine and no network: first its references and types, then the steps up to judge on
+// each sample machine. Files, objects and the base are unknown there, and credentials exist. It returns one
+// diagnostic for each place, with the machines that it came from.
+func Check(s *lang.Site, machines []SampleMachine, o CheckOptions) hcl.Diagnostics {
+	ctx := context.Background()
+	p := startRun(ctx, s, Options{Locks: o.Locks}, defaultLimits())
+	if p.runCheck(ctx); p.hasErrors() {
+		return p.Diags
+	}
+	p.report(checkDetectorNames(s, p.locks, o.Locks)...)
+
+	var found sampleFindings
+	for _, m := range machines {
+		for _, d := range checkOnSample(s, m, o) {
+			found.add(m, d)
+		}
+	}
+
+	diags := append(p.Diags, found.list(machines)...)
+	if !diags.HasErrors() {
+		diags = append(diags, checkHasWriter(s)...)
+	}
+
+	return diags
+}
+
+// sampleFindings are the diagnostics of a check, one for each place, in the order in which the places came up.
+type sampleFindings []sampleFinding
+
+// sampleFinding is the first diagnostic of a place, or the first error among them.
+type sampleFinding struct {
+	key        string
+	diagnostic *hcl.Diagnostic
+	machines   []string // names
+}
+
+// add adds a diagnostic of a machine, unless it is a note about that machine only, such as that it lacks a label.
+func (all *sampleFindings) add(m SampleMachine, d *hcl.Diagnostic) {
+	if origin.IsNote(d) && (m.Facts != nil || origin.CodeOf(d) == fault.NullFact) {
+		return
+	}
+
+	key := makeKey(d)
+	i := slices.IndexFunc(*all, func(f sampleFinding) bool {
+		return f.key == key
+	})
+	if i < 0 {
+		i = len(*all)
+		*all = append(*all, sampleFinding{key: key, diagnostic: d})
+	}
+
+	f := &(*all)[i]
+	if d.Severity == hcl.DiagError && f.diagnostic.Severity != hcl.DiagError {
+		f.diagnostic = d
+	}
+	if !slices.Contains(f.machines, m.Name) {
+		f.machines = append(f.machines, m.Name)
+	}
+}
+
+// list returns the diagnostics. Each names its machines, unless it came from the first one: nothing is known of
+// that machine, so its diagnostics are true of every machine.
+func (all sampleFindings) list(machines []SampleMachine) (out hcl.Diagnostics) {
+	for _, f := range all {
+		d := *f.diagnostic
+		if f.machines[0] != machines[0].Name {
+			d.Detail += fmt.Sprintf(" (On the sample machines: %s.)", strings.Join(f.machines, ", "))
+		}
+		out = append(out, &d)
+	}
+
+	return out
+}
+
+// makeKey returns a text that is the same for diagnostics that report one thing about one place.
+func makeKey(d *hcl.Diagnostic) string {
+	if d.Subject == nil {
+		return d.Summary
+	}
+
+	key := d.Subject.String() + string(origin.CodeOf(d))
+	if strings.HasPrefix(string(origin.CodeOf(d)), "kubelet-") { // one base may have several wrong fields
+		key += d.Summary
+	}
+
+	return key
+}
+
+// checkOnSample checks the site on one sample machine. Errors that depend on the machine's facts become warnings,
+// and a machine that the site refuses becomes a note, because the site may be meant for other machines.
+func checkOnSample(s *lang.Site, m SampleMachine, o CheckOptions) hcl.Diagnostics {
+	p := runOnSample(s, m, o)
+	diags := append(slices.Clip(p.Diags), p.eval.Unsupported()...)
+
+	for n, d := range diags {
+		switch code := origin.CodeOf(d); {
+		case d.Severity != hcl.DiagError:
+		case p.mayRefuse(m, d):
+			diags[n] = origin.Note(
+				code, findPlace(d), d.Summary, "%s The site may not be meant for such a machine.", d.Detail,
+			)
+		case m.Facts != nil && (code == fault.NullFact || eval.FactCaused(d)):
+			diags[n] = makeWarning(d)
+		}
+	}
+
+	return diags
+}
+
+// mayRefuse reports whether an error may concern this sample machine only: another one may have other facts or
+// other values of variables.
+func (p *progress) mayRefuse(m SampleMachine, d *hcl.Diagnostic) bool {
+	switch origin.CodeOf(d) {
+	case fault.ReserveRefused:
+		return true
+	case fault.MissingArgument:
+		return p.usesVariable(findPlace(d))
+	case fault.Precondition:
+		return m.Facts != nil || m.Fails || p.usesVariable(findPlace(d))
+	}
+
+	return false
+}
+
+// usesVariable reports whether the argument of a stage at a place depends on a variable.
+func (p *progress) usesVariable(at hcl.Range) bool {
+	return slices.ContainsFunc(p.site.Stages, func(i *lang.Instance) bool {
+		return slices.ContainsFunc(eval.BodyExpressions(i.Body), func(x hclsyntax.Expression) bool {
+			return x.Range() == at && p.eval.Reach(x).Vars
+		})
+	})
+}
+
+// runOnSample runs the steps of a boot on one sample machine, up to judge. An error ends only the preparation: the
+// steps after it show what else is wrong.
+func runOnSample(s *lang.Site, m SampleMachine, o CheckOptions) *progress {
+	ctx := context.Background()
+	p := startRun(ctx, s, Options{Locks: o.Locks}, defaultLimits())
+	p.runCheck(ctx)
+	p.Diags = nil // Check has reported them
+	if !p.runAll(ctx, p.runSettings, p.runPrepare) {
+		return p
+	}
+
+	if o.Kubelet != "" {
+		p.kubelet.Version = &o.Kubelet
+	}
+	if p.runGatherOnSample(m); p.gathered.eval == nil {
+		return p // abandoned
+	}
+	if p.runDecide(ctx); p.decided.eval == nil {
+		return p
+	}
+	if p.runRender(ctx); p.rendered.eval == nil {
+		return p
+	}
+	p.runJudge(ctx)
+
+	return p
+}
+
+func (p *progress) runGatherOnSample(m SampleMachine) {
+	g := sampleGatherer{checked: p.checked, env: p.prepared.env, machine: m}
+	e := p.eval.Fork()
+	p.gathered = runLimited(p, func() (Gathered, Findings) {
+		return g.gather(e)
+	})
+	p.setEval(p.gathered.eval)
+}
+
+// sampleGatherer gives gather stages the outputs that they have on a sample machine, and checks their
+// configuration.
+type sampleGatherer struct {
+	checked Checked
+	env     stages.Env
+	machine SampleMachine
+}
+
+// gather is the step gather without a machine.
+func (g sampleGatherer) gather(e *eval.Eval) (out Gathered, found Findings) {
+	out.facts = g.machine.Facts
+	for _, i := range g.checked.order {
+		if i.Spec.Phase != schema.Gather {
+			continue
+		}
+
+		output, recommended, more := g.gatherStage(i, e)
+		if recommended != nil {
+			out.recommended = recommended
+		}
+		found.add(more)
+		e = withOutput(e, i, output)
+	}
+	out.eval = e
+
+	return out, found
+}
+
+// gatherStage returns the output of one gather stage: unknown, or absent where every read fails. On a machine with
+// facts, that of detect-hw is computed from them.
+func (g sampleGatherer) gatherStage(i *lang.Instance, e *eval.Eval) (cty.Value, labelsByDetector, Findings) {
+	t := g.checked.types[i.Addr()]
+	copies, diags := e.Scope(i.Addr()).Copies(i.When, i.ForEach)
+	found := Findings{Diags: diags}
+	outputs := map[string]cty.Value{}
+	hasFailed := false
+
+	for _, one := range copies.All {
+		state, more := g.checkCopy(i, e, one)
+		found.add(more)
+		outputs[one.Key] = setState(value.UnknownOutput(t), stateOK)
+		if state != "" {
+			hasFailed = true
+			outputs[one.Key] = setState(value.Absent(t), state)
+		}
+	}
+	_, more := decodeTimeout(i, e)
+	found.add(more)
+
+	switch {
+	case i.ForEach != nil && copies.Known:
+		return makeObject(outputs), nil, found
+	case hasFailed && copies.Known:
+		return outputs[""], nil, found
+	case g.machine.Facts != nil && i.Type == stages.DetectHW:
+		if output, recommended, err := g.detect(i, e); err == nil {
+			return output, recommended, found
+		}
+	}
+	found.addUnknown(nil, partStages)
+
+	return makeUnknownOutput(i, t), nil, found
+}
+
+// checkCopy checks the configuration of one copy. It returns the state of the copy if it fails on the machine, ""
+// if it does not.
+func (g sampleGatherer) checkCopy(i *lang.Instance, e *eval.Eval, one eval.Copy) (state string, found Findings) {
+	cfg, diags := decodeStage(i, one.Scope)
+	found.report(diags...)
+	if checker, ok := i.Stage.(stages.Checker); ok && !diags.HasErrors() {
+		b := basis{readings: readings{facts: g.machine.Facts}, access: g.env.Access}
+		in := b.stageInputs(i, g.checked.site, e)
+		found.report(checker.Check(cfg, in)...)
+	}
+
+	switch {
+	case !g.machine.Fails:
+		return "", found
+	case i.OnFailure == "continue":
+		return stateFailed, found
+	case cfg.True("optional"): // an object that does not exist is not a failure
+		return stateOK, found
+	}
+
+	return "", found
+}
+
+// detect runs detect-hw over the machine's facts, without its detectors.
+func (g sampleGatherer) detect(i *lang.Instance, e *eval.Eval) (cty.Value, labelsByDetector, error) {
+	facts, err := json.Marshal(g.machine.Facts)
+	if err != nil {
+		return cty.NilVal, nil, err
+	}
+	src := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
+		if q.Kind == world.KindHardware {
+			return world.Answer{Value: facts}
+		}
+
+		return world.Failure(fault.Absent, "", "")
+	})
+
+	env := g.env
+	env.Detectors = slices.Clone(env.Detectors)
+	for n := range env.Detectors {
+		env.Detectors[n].Required = false
+	}
+	cfg, _ := i.Spec.DecodeAt(nil, nil, e.Scope(i.Addr()), i.Range)
+	out, diags := i.Stage.(stages.Gatherer).Gather(context.Background(), cfg, env, src)
+	if diags.HasErrors() {
+		return cty.NilVal, nil, diags
+	}
+
+	return setState(out.Value, stateOK), out.Recommended, nil
+}

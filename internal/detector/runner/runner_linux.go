@@ -1,0 +1,151 @@
+// Package runner implements prelet-detect: it runs as the detector's own user, confines itself, starts one detector,
+// asks it one question and prints one line. It trusts prelet, from which it has the request and the open program, and
+// nothing that comes from the detector.
+//
+// go-plugin's client speaks the protocol, with a runner of this package, which starts the detector and checks its
+// handshake.
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc/grpclog"
+
+	"github.com/prelet/prelet/internal/detector/sandbox"
+	"github.com/prelet/prelet/internal/detector/wire"
+	"github.com/prelet/prelet/plugins/contract"
+)
+
+// reserve returns how much earlier than prelet this process gives up, so that it can report why, also on a busy
+// machine.
+func reserve(all time.Duration) time.Duration {
+	return min(200*time.Millisecond, all/8)
+}
+
+// Run reads a request, handles it and writes the reply. The process cannot be used for anything else, because it
+// stays confined. The lines in without are left out of the sandbox, for tests.
+func Run(in io.Reader, out io.Writer, without sandbox.Lines) error {
+	began := time.Now()
+	// grpc-go would log to standard error, which is the detector's.
+	silent := grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)
+	grpclog.SetLoggerV2(silent)
+
+	var req wire.Request
+	d := json.NewDecoder(io.LimitReader(in, wire.MaxRequest))
+	if err := d.Decode(&req); err != nil {
+		return fmt.Errorf("reading the request: %w", err) // the hash was wrong, or prelet has ended
+	}
+
+	all := time.Duration(req.Millis) * time.Millisecond
+	ctx, cancel := context.WithTimeout(context.Background(), all-reserve(all))
+	defer cancel()
+
+	r := &run{
+		req:   req,
+		began: began,
+		reply: wire.Reply{Micros: map[wire.Step]int64{}},
+	}
+	r.policy = sandbox.Policy{
+		Socket:  req.Socket,
+		Memory:  req.Memory,
+		Own:     req.Own,
+		Devices: req.Allow.Devices,
+		Read:    req.Allow.Read,
+		Execute: req.Allow.Execute,
+		Sockets: req.Allow.Sockets,
+		Without: without,
+	}
+	r.do(ctx)
+
+	b, err := json.Marshal(r.reply)
+	if err == nil && len(b) >= wire.MaxReply {
+		err = fmt.Errorf("as JSON it has more than %d KiB", wire.MaxReply>>10)
+	}
+	if err == nil {
+		err = wire.CheckSize(b)
+	}
+	if err != nil {
+		r.reply.Answer = nil
+		r.reply.Describe = nil
+		err = fmt.Errorf("its answer cannot be passed on: %w", err)
+		r.fail(wire.Call, err)
+		b, _ = json.Marshal(r.reply) // only texts and numbers are left
+	}
+	_, err = out.Write(append(b, '\n'))
+	return err
+}
+
+// run is the handling of one request.
+type run struct {
+	req    wire.Request
+	policy sandbox.Policy
+	began  time.Time
+	reply  wire.Reply
+}
+
+// recordEnd records the end of a step.
+func (r *run) recordEnd(s wire.Step) {
+	r.reply.Micros[s] = time.Since(r.began).Microseconds()
+}
+
+// fail records the step that failed and the reason.
+func (r *run) fail(s wire.Step, err error) {
+	r.reply.Failed = s
+	r.reply.Text = contract.Shorten(err.Error(), contract.MaxText)
+}
+
+// do confines this process and handles the request.
+func (r *run) do(ctx context.Context) {
+	report := sandbox.Process(&r.policy)
+	r.recordEnd(wire.Sandbox)
+
+	d := &detector{
+		policy:    r.policy,
+		name:      r.req.Name,
+		recordEnd: r.recordEnd,
+		ended:     make(chan struct{}),
+	}
+	err := r.call(ctx, d)
+	r.reply.Lacks = report.Lacks
+	r.reply.Findings = report.Failed
+
+	for _, finding := range d.report.Failed {
+		if !slices.Contains(report.Failed, finding) { // both processes may report the same
+			r.reply.Findings = append(r.reply.Findings, finding)
+		}
+	}
+
+	if err == nil {
+		r.recordEnd(wire.Call)
+		return
+	}
+	r.reply.Answer = nil
+	r.reply.Describe = nil
+
+	var notStarted *startError
+	if errors.As(err, &notStarted) {
+		r.fail(notStarted.step, err)
+		return
+	}
+
+	if errors.Is(err, errConnection) && d.endsWithin(50*time.Millisecond) { // that is the cause
+		err = fmt.Errorf("it ended during the call (%s)", d.how)
+	}
+	r.fail(wire.Call, err)
+}
+
+// call starts the detector and makes the one call.
+func (r *run) call(ctx context.Context, d *detector) error {
+	c, err := connect(ctx, d, r.req.Socket)
+	if err != nil {
+		return err
+	}
+
+	return r.ask(ctx, c)
+}

@@ -1,0 +1,210 @@
+// Package sandbox confines the calling process and all programs that it starts later: limits, Landlock, seccomp.
+// Nothing can undo it. Only prelet-detect may import it, because it changes the calling process.
+//
+// Landlock is go-landlock's. The kernel's version is checked first, because go-landlock's best effort cannot
+// distinguish a refusal from an old kernel. The filter of system calls is that of plugins/refused, assembled by
+// golang.org/x/net/bpf: elastic/go-seccomp-bpf 1.6.0 permits calls of a foreign architecture, so that int 0x80 on amd64
+// is a way out (refused.TestFilter).
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/plugins/contract"
+)
+
+// Policy lists the access that one detector has and others do not. Paths are absolute, or shell patterns.
+type Policy struct {
+	Socket  string // the private folder for its socket
+	Memory  uint64 // bytes of writable private memory of each process: RLIMIT_DATA
+	Own     bool   // the uid is the detector's own, and no other program runs under it
+	Devices []string
+	Read    []string
+	Execute []string
+	Sockets []string
+
+	// Without leaves lines of the sandbox out, for tests that show that each line is needed. prelet never sets it.
+	Without Lines
+}
+
+// Lines are the parts of the sandbox.
+type Lines struct {
+	Limits, Landlock, Scopes, Seccomp, Connect bool
+
+	Newer int // the features of Landlock versions after this one; 0: none are left out
+}
+
+// landlockABI is the version of Landlock that is used.
+func (p Policy) landlockABI() (int, error) {
+	abi, err := LandlockABI()
+	if p.Without.Newer > 0 {
+		abi = min(abi, p.Without.Newer)
+	}
+	return abi, err
+}
+
+// Report lists the parts that could not be set up, one sentence each. Lacks are parts that this kernel or user does
+// not have; Failed are parts that something on this machine prevents, which a person should fix.
+type Report struct {
+	Lacks, Failed []string
+}
+
+func (r *Report) note(what string, err error) {
+	if err != nil {
+		r.Failed = append(r.Failed, fmt.Sprintf("%s: %s", what, err))
+	}
+}
+
+func (r *Report) addLack(what, why string) {
+	r.Lacks = append(r.Lacks, what+": "+why)
+}
+
+// expand replaces the policy's patterns by the paths that exist. A confined process could not list their folders.
+func (p *Policy) expand() error {
+	var errs []error
+
+	for _, list := range []*[]string{&p.Devices, &p.Read, &p.Execute, &p.Sockets} {
+		var err error
+		*list, err = expand(*list...)
+		errs = append(errs, err)
+	}
+
+	return errors.Join(errs...)
+}
+
+// expand returns the patterns that are paths, and the paths that match the others.
+func expand(patterns ...string) (paths []string, err error) {
+	for _, pattern := range patterns {
+		if !strings.ContainsAny(pattern, `*?[\`) {
+			paths = append(paths, pattern)
+			continue
+		}
+
+		found, bad := filepath.Glob(pattern)
+		if bad != nil {
+			err = fmt.Errorf("invalid pattern %q: %w", pattern, bad)
+		}
+		paths = append(paths, found...)
+	}
+
+	return paths, err
+}
+
+// Process confines prelet-detect itself, and with it the detector. It must be called before the detector starts,
+// once. It replaces the policy's patterns by the paths that exist.
+func Process(p *Policy) (r Report) {
+	syscall.Umask(0o077)
+
+	// A detector must not inherit files that prelet was started with.
+	r.note("closing of inherited files", unix.CloseRange(Binary+1, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC))
+
+	without := p.Without
+	for name, out := range map[string]bool{
+		"limits": without.Limits, "Landlock": without.Landlock, "seccomp": without.Seccomp,
+	} {
+		if out {
+			r.note(name, errors.New("left out"))
+		}
+	}
+
+	if !p.Without.Limits {
+		r.limits(*p)
+	}
+
+	// Everything ends with prelet. This needs rights that are dropped below.
+	r.note("the end with prelet", unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0))
+	r.note("no_new_privs", noNewPrivileges())
+	r.note("Landlock", p.expand())
+	if !p.Without.Landlock {
+		r.restrictHost(*p)
+	}
+
+	// The detector has the same user and must not read this process. exec(2) resets it for the detector's program.
+	r.note("closing its memory", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
+
+	if !p.Without.Seccomp {
+		r.note("seccomp", loadProcessFilter())
+	}
+
+	return r
+}
+
+// restrictHost applies Landlock to prelet-detect, with the detector's rights. In addition it may start itself, to
+// become the detector.
+func (r *Report) restrictHost(p Policy) {
+	abi, err := p.landlockABI()
+	switch {
+	case errors.Is(err, ErrNone):
+		r.addLack("Landlock", err.Error())
+		return
+	case err != nil:
+		r.note("Landlock", err)
+		return
+	case abi < ABIScopes:
+		const text = "this kernel has version %d; below %d it does not keep signals and abstract sockets inside"
+		r.addLack("Landlock", fmt.Sprintf(text, abi, ABIScopes))
+	}
+
+	c := configuration(abi)
+	c.Scoped = 0
+	r.landlock(p, c, hostDir, "/proc/self/exe")
+}
+
+// Detector confines the calling process further, which is a child of prelet-detect and becomes the detector:
+// prelet-detect has to connect to the detector's socket, and the detector must not reach prelet-detect. The goroutine
+// must be locked to the thread that executes the detector. What Process has reported is not reported again.
+func Detector(p Policy) (r Report) {
+	if abi, err := p.landlockABI(); err == nil && !p.Without.Landlock {
+		c := configuration(abi)
+		if p.Without.Scopes {
+			c.Scoped = 0
+		}
+		r.landlock(p, c, socketDir)
+	}
+
+	if len(p.Sockets) == 0 && !p.Without.Connect && !p.Without.Seccomp {
+		r.note("refusing connections", loadConnectFilter())
+	}
+
+	return r
+}
+
+func (r *Report) limits(p Policy) {
+	limit := func(name string, which int, v uint64) {
+		var now unix.Rlimit
+		err := unix.Getrlimit(which, &now)
+		if err == nil && now.Max < v {
+			v = now.Max // the unit has a lower limit
+		}
+		r.note("limit of "+name, unix.Setrlimit(which, &unix.Rlimit{Cur: v, Max: v}))
+	}
+	// 0 would still start a core_pattern that is a program, as root and with the detector's memory as input.
+	limit("core files", unix.RLIMIT_CORE, contract.MaxCore)
+	limit("file size", unix.RLIMIT_FSIZE, 0)
+	limit("open files", unix.RLIMIT_NOFILE, contract.MaxFiles)
+	limit("stack", unix.RLIMIT_STACK, contract.MaxStack)
+	limit("memory", unix.RLIMIT_DATA, p.Memory)
+	if p.Own {
+		limit("processes", unix.RLIMIT_NPROC, contract.MaxProcesses)
+	} else { // the kernel counts all that this user runs
+		r.addLack("limit of processes", "not without a user of the detector's own")
+	}
+	r.note("oom_score_adj", os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0))
+}
+
+// noNewPrivileges sets no_new_privs for all threads of this process. It needs a program without cgo.
+func noNewPrivileges() error {
+	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}

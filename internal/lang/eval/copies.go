@@ -1,0 +1,232 @@
+package eval
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/schema"
+)
+
+// Copies are the instances of a block that its `when` and `for_each` make.
+type Copies struct {
+	All    []Copy   // sorted by key
+	Known  bool     // false: whether or how often the block exists is unknown
+	Unread []string // the questions for which it is unknown; nil in a check
+}
+
+// Copy is one instance of a block.
+type Copy struct {
+	Key   string
+	Scope Scope
+}
+
+// Expand implements schema.Evaluator for blocks with when and for_each.
+func (s Scope) Expand(body *hclsyntax.Body) ([]schema.Copy, hcl.Diagnostics) {
+	when := expressionOf(body, "when")
+	forEach := expressionOf(body, "for_each")
+	phase := s.e.Reach(when, forEach).Phase
+	if s.only != 0 && phase > s.only {
+		// A later phase decides whether the block exists, but this phase needs its attributes.
+		s.each = cty.DynamicVal
+		return []schema.Copy{{Eval: s}}, nil
+	}
+
+	copies, diags := s.Copies(when, forEach)
+	if s.said != 0 && phase <= s.said {
+		diags = nil
+	}
+
+	var out []schema.Copy
+	for _, c := range copies.All {
+		out = append(
+			out,
+			schema.Copy{
+				Key:       c.Key,
+				Eval:      c.Scope,
+				Undecided: !copies.Known,
+				Unread:    copies.Unread,
+			},
+		)
+	}
+
+	return out, diags
+}
+
+func expressionOf(body *hclsyntax.Body, attribute string) hclsyntax.Expression {
+	if a := body.Attributes[attribute]; a != nil {
+		return a.Expr
+	}
+	return nil
+}
+
+// Copies returns no copy when `when` is false, and one for each key of for_each, sorted. Where a condition or a
+// collection is unknown there is one copy with an unknown element, so that its body is checked.
+func (s Scope) Copies(when, forEach hclsyntax.Expression) (Copies, hcl.Diagnostics) {
+	copies := Copies{Known: true}
+	var diags hcl.Diagnostics
+	if when != nil {
+		c, d := s.condition("when", when)
+		diags = append(diags, d...)
+		if d.HasErrors() || c.isKnown && !c.isTrue {
+			return copies, diags
+		}
+		copies.Known = c.isKnown
+		copies.Unread = c.unread
+		s = s.Under(when)
+	}
+	if forEach == nil {
+		copies.All = []Copy{{Scope: s}}
+		return copies, diags
+	}
+
+	elements, d := s.collection(forEach)
+	diags = append(diags, d...)
+	if d.HasErrors() {
+		return Copies{Known: true}, diags
+	}
+	if !elements.Known {
+		copies.Known = false
+		copies.Unread = append(copies.Unread, elements.Unread...)
+	}
+	copies.All = elements.All
+
+	return copies, diags
+}
+
+// collection returns the copies that for_each makes.
+func (s Scope) collection(forEach hclsyntax.Expression) (Copies, hcl.Diagnostics) {
+	v, d := s.e.Value(forEach, s.each)
+	diags := s.classify(d, forEach)
+	if d.HasErrors() {
+		return Copies{}, diags
+	}
+	s.forEach = forEach
+
+	plain, _, unread := value.Plain(v)
+	if plain.IsKnown() && !v.IsMarked() {
+		unread = nil // only elements depend on these questions
+	}
+	if len(unread) > 0 { // a set with unread elements is known itself
+		plain = cty.UnknownVal(plain.Type())
+		diags = append(diags, origin.NotRead(forEach.Range(), "for_each", unread))
+	}
+	secrets := value.Secrets(cty.DynamicVal.WithMarks(v.Marks())) // those of elements do not change the keys
+	if d := refuseCollection(plain, secrets, forEach.Range()); d != nil {
+		return Copies{}, append(diags, d)
+	}
+	if !plain.IsKnown() {
+		return Copies{All: []Copy{{Scope: s.withUnknownEach(plain.Type())}}, Unread: unread}, diags
+	}
+
+	copies := Copies{Known: true}
+	for it := v.ElementIterator(); it.Next(); {
+		key, element := it.Element()
+		if plain.Type().IsSetType() {
+			key = element
+		}
+		plainKey, _, _ := value.Plain(key)
+		if !plainKey.IsKnown() || plainKey.IsNull() {
+			return Copies{}, append(diags, origin.Error(fault.WrongType, forEach.Range(),
+				"A key of for_each is null or unknown", "Copies need names."))
+		}
+		name := plainKey.AsString()
+		copies.All = append(copies.All, Copy{Key: name, Scope: s.With(name, element)})
+	}
+	slices.SortFunc(copies.All, func(a, b Copy) int {
+		return cmp.Compare(a.Key, b.Key)
+	})
+
+	return copies, diags
+}
+
+// refuseCollection returns why a value cannot be that of for_each, or nil.
+func refuseCollection(plain cty.Value, secrets []string, at hcl.Range) *hcl.Diagnostic {
+	switch {
+	case len(secrets) > 0:
+		return origin.Error(
+			fault.Sensitive,
+			at,
+			"for_each depends on a secret",
+			"The number of copies would depend on its content. Use a value without secrets, and put the secret "+
+				"into the block.",
+		)
+	case !isKeyed(plain.Type()):
+		return origin.Error(fault.WrongType, at, "Wrong type for for_each",
+			"A map, an object or a set of strings is needed, not %s: copies need names. "+
+				"For a list: { for x in LIST : x.NAME => x } or toset(LIST).", schema.TypeName(plain.Type()))
+	case plain.IsKnown() && plain.IsNull():
+		return origin.Error(fault.WrongType, at, "for_each is null", "Write {} for none, or coalesce(x, {}).")
+	}
+
+	return nil
+}
+
+// isKeyed reports whether the elements of a type have names. Those of an unknown type may.
+func isKeyed(t cty.Type) bool {
+	if t.IsSetType() {
+		return t.ElementType() == cty.String || t.ElementType() == cty.DynamicPseudoType
+	}
+
+	return t == cty.DynamicPseudoType || t.IsMapType() || t.IsObjectType()
+}
+
+func (s Scope) withUnknownEach(t cty.Type) Scope {
+	element := cty.DynamicPseudoType
+	if t.IsMapType() || t.IsSetType() {
+		element = t.ElementType()
+	}
+
+	return s.withEach(cty.UnknownVal(cty.String), cty.UnknownVal(element))
+}
+
+// condition is the value of `when`.
+type condition struct {
+	isTrue, isKnown bool
+	unread          []string // the questions for which it is unknown
+}
+
+func (s Scope) condition(name string, x hclsyntax.Expression) (condition, hcl.Diagnostics) {
+	v, diags := s.e.Value(x, s.each)
+	if diags.HasErrors() {
+		return condition{}, s.classify(diags, x)
+	}
+
+	plain, secrets, unread := value.Plain(v)
+	if b, err := convert.Convert(plain, cty.Bool); err == nil {
+		plain = b // "true" of a variable that is text, as in any condition
+	}
+	if plain.IsKnown() {
+		unread = nil
+	}
+	if len(unread) > 0 {
+		diags = append(diags, origin.NotRead(x.Range(), name, unread))
+	}
+
+	isUntyped := plain.Type() == cty.DynamicPseudoType
+	switch {
+	case len(secrets) > 0:
+		diags = append(diags, origin.Error(fault.Sensitive, x.Range(), name+" depends on a secret",
+			"A condition may depend on whether it exists: can(credential(%q)).", secrets[0]))
+	case plain.Type() != cty.Bool && (plain.IsKnown() || !isUntyped):
+		diags = append(diags, origin.Error(fault.WrongType, x.Range(), "Wrong type for "+name,
+			"true or false is needed, not %s.", schema.TypeName(plain.Type())))
+	case plain.IsKnown() && plain.IsNull():
+		isNull := &hcl.Diagnostic{
+			Severity: hcl.DiagError, Summary: name + " is null", Detail: "true or false is needed.",
+			Subject: x.Range().Ptr(), Expression: x,
+		}
+		diags = append(diags, s.classify(hcl.Diagnostics{isNull}, x)...)
+	case plain.IsKnown():
+		return condition{isTrue: plain.True(), isKnown: true}, diags
+	}
+
+	return condition{unread: unread}, diags
+}

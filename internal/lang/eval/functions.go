@@ -1,0 +1,144 @@
+package eval
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// functions returns the functions of the language, with those that read the machine.
+func (e *Eval) functions() map[string]function.Function {
+	if e.funcs != nil {
+		return e.funcs
+	}
+
+	var options value.Options
+	if e.Checking() {
+		options.OnUnsupported = func(d *hcl.Diagnostic) {
+			*e.unsupported = append(*e.unsupported, d)
+		}
+	}
+	e.funcs = value.FunctionsWith(options)
+	e.funcs["file"] = e.reader("path", cty.String, e.readFile)
+	e.funcs["fileexists"] = e.reader("path", cty.Bool, e.fileExists)
+	e.funcs["credential"] = e.reader("name", cty.String, e.readCredential)
+	e.funcs["templatefile"] = e.templateFile()
+
+	return e.funcs
+}
+
+// reader makes a function of one text that reads the machine.
+func (e *Eval) reader(parameter string, t cty.Type, read func(string) (cty.Value, error)) function.Function {
+	return function.New(&function.Spec{
+		Params: []function.Parameter{{Name: parameter, Type: cty.String}},
+		Type:   function.StaticReturnType(t),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			return read(args[0].AsString())
+		},
+	})
+}
+
+func (e *Eval) readFile(path string) (cty.Value, error) {
+	if e.Checking() {
+		return cty.UnknownVal(cty.String), nil
+	}
+
+	a, ans, err := world.File.Ask(e.ctx, e.source, world.FileReq{Path: path})
+	switch {
+	case ans.Code() == fault.Unread:
+		return e.unreadValue(cty.String, "file "+path), nil
+	case ans.Code() == fault.Absent:
+		return cty.NilVal, fmt.Errorf(
+			"there is no %[1]s on this machine; put it into the image, or ask first: fileexists(%[1]q)", path)
+	case err != nil:
+		return cty.NilVal, fileError(path, ans)
+	case value.HasPlaceholder(a.Text):
+		return cty.NilVal, fmt.Errorf("%s contains U+E000 or U+E001, which prelet reserves; remove them", path)
+	case !value.IsExact(a.Text):
+		return cty.NilVal, fmt.Errorf(
+			"%s has letters with combining marks (Unicode NFD), which a value cannot keep: "+
+				"write it in NFC, as `uconv -x nfc` does",
+			path,
+		)
+	}
+
+	return cty.StringVal(a.Text), nil
+}
+
+func (e *Eval) fileExists(path string) (cty.Value, error) {
+	if e.Checking() {
+		return cty.UnknownVal(cty.Bool), nil
+	}
+
+	_, ans, _ := world.File.Ask(e.ctx, e.source, world.FileReq{Path: path})
+	switch ans.Code() {
+	case fault.Unread:
+		return e.unreadValue(cty.Bool, "file "+path), nil
+	case "", fault.Absent:
+		return cty.BoolVal(ans.Fault == nil), nil
+	}
+
+	return cty.NilVal, fileError(path, ans)
+}
+
+func (e *Eval) readCredential(name string) (cty.Value, error) {
+	if err := value.CheckCredentialName(name); err != nil {
+		return cty.NilVal, function.NewArgError(0, err)
+	}
+	if e.Checking() {
+		return value.Credential(name), nil
+	}
+
+	_, ans, err := world.Credential.Ask(e.ctx, e.source, world.CredentialReq{Name: name})
+	switch {
+	case ans.Code() == fault.Unread:
+		return e.unreadValue(cty.String, "credential "+name), nil
+	case err != nil:
+		return cty.NilVal, &MissingCredential{
+			Name:   name,
+			Why:    ans.Fault.Why,
+			exists: ans.Code() == fault.FileUnusable,
+		}
+	}
+
+	return value.Credential(name), nil
+}
+
+// unreadValue returns the value for a question that is not in the recording.
+func (e *Eval) unreadValue(t cty.Type, question string) cty.Value {
+	*e.unread = append(*e.unread, question)
+
+	return value.UnreadVal(t, question)
+}
+
+// fileError returns why a file cannot be read, with its name once.
+func fileError(path string, a world.Answer) error {
+	return fmt.Errorf("%s: %s", path, strings.TrimPrefix(a.Why(), path+": "))
+}
+
+// MissingCredential is the error of credential() for a credential that does not exist or cannot be used.
+type MissingCredential struct {
+	Name, Why string
+	exists    bool // and cannot be used
+}
+
+// IsUncaught implements value.Uncaught.
+func (m *MissingCredential) IsUncaught() bool { return m.exists }
+
+func (m *MissingCredential) Error() string {
+	why := strings.TrimSuffix(m.Why, ".")
+	if !strings.HasPrefix(why, fmt.Sprintf("credential %q", m.Name)) {
+		why = fmt.Sprintf("credential %q: %s", m.Name, why)
+	}
+
+	return fmt.Sprintf(
+		"%s. Give it to prelet.service: LoadCredential=%[2]s:/PATH or ImportCredential=%[2]s in a drop-in.",
+		why, m.Name)
+}

@@ -1,0 +1,116 @@
+package eval
+
+import (
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang/value"
+)
+
+// classify sets the codes of errors, and marks those that a null fact caused.
+func (s Scope) classify(diags hcl.Diagnostics, xs ...hclsyntax.Expression) hcl.Diagnostics {
+	isNullCaused := diags.HasErrors() && s.isNullCaused(xs)
+	out := slices.Clone(diags)
+	for i, d := range out {
+		if isNullCaused && d.Severity == hcl.DiagError && d.Expression != nil {
+			out[i] = nullFact(d, s.soft)
+		}
+	}
+
+	return addCodes(out)
+}
+
+// isNullCaused reports whether expressions refer to facts and would have no error with unknown facts in place of null
+// ones.
+func (s Scope) isNullCaused(xs []hclsyntax.Expression) bool {
+	each := s.each
+	collection := s.collectionOf(xs)
+	if collection != nil {
+		each = value.NullsToUnknown(each)
+	}
+	if !s.e.Reach(append(xs, collection)...).Facts {
+		return false
+	}
+
+	e := s.e.withoutNullFacts()
+	for _, x := range xs {
+		if _, diags := e.Value(x, each); diags.HasErrors() {
+			return false
+		}
+	}
+
+	return true
+}
+
+// collectionOf returns what for_each iterates over, if one of the expressions uses each; otherwise nil.
+func (s Scope) collectionOf(xs []hclsyntax.Expression) hclsyntax.Expression {
+	for _, x := range xs {
+		for _, reference := range x.Variables() {
+			if reference.RootName() == "each" {
+				return s.forEach
+			}
+		}
+	}
+
+	return nil
+}
+
+// nullFactExtra marks an error that a null fact caused.
+type nullFactExtra struct {
+	soft bool // a label or a taint is left out
+}
+
+// DiagnosticCode implements origin.Coded.
+func (nullFactExtra) DiagnosticCode() fault.Code {
+	return fault.NullFact
+}
+
+func nullFact(d *hcl.Diagnostic, soft bool) *hcl.Diagnostic {
+	c := *d
+	c.Detail = d.Detail + " This expression uses a fact that could not be detected on this machine, so it is null. " +
+		"Handle that case, for example: x == null ? null : upper(x)."
+	if soft {
+		c.Detail += " What depends on it is left out, and the boot is degraded."
+	}
+	c.Extra = nullFactExtra{soft: soft}
+
+	return &c
+}
+
+// LeftOut reports whether a diagnostic is about a label or a taint that is left out for a null fact.
+func LeftOut(d *hcl.Diagnostic) bool {
+	extra, ok := d.Extra.(nullFactExtra)
+	return ok && extra.soft
+}
+
+// FactCaused reports whether a null fact caused an error.
+func FactCaused(d *hcl.Diagnostic) bool {
+	_, ok := d.Extra.(nullFactExtra)
+	return ok
+}
+
+// AreLeftOut reports whether every error is about something that is left out.
+func AreLeftOut(diags hcl.Diagnostics) bool {
+	isOther := func(d *hcl.Diagnostic) bool {
+		return d.Severity == hcl.DiagError && !LeftOut(d)
+	}
+
+	return !slices.ContainsFunc(diags, isOther)
+}
+
+// Soften turns errors about left-out items into warnings.
+func Soften(diags hcl.Diagnostics) hcl.Diagnostics {
+	out := slices.Clone(diags)
+	for i, d := range out {
+		if LeftOut(d) {
+			c := *d
+			c.Severity = hcl.DiagWarning
+			out[i] = &c
+		}
+	}
+
+	return out
+}

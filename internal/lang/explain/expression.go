@@ -1,0 +1,266 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/ext/typeexpr"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/lang/eval"
+	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/lang/value"
+)
+
+// Evaluation is the value of an expression over a plan.
+type Evaluation struct {
+	Text   string // of the expression
+	Value  string // as a site writes it, with (sensitive) and the like in place of hidden parts; "" after an error
+	Whole  any    // the value for programs; hidden parts are null
+	Type   string
+	Hidden []Hidden // the parts of the value that have no plain value, in the order of Value
+	Chain  []Step
+	// Diagnostics are about the expression.
+	Diagnostics hcl.Diagnostics
+}
+
+// Why a part of a value is hidden.
+const (
+	IsNull      = "null"
+	IsUnknown   = "unknown"
+	IsUnread    = "unread"
+	IsSensitive = "sensitive"
+)
+
+// Hidden is a part of a value that is null, unknown or a secret.
+type Hidden struct {
+	Path  string `json:"path"`  // .gpus[0].model; "" for the whole value
+	State string `json:"state"` // null | unknown | unread | sensitive
+	Why   string `json:"why,omitempty"`
+}
+
+// Evaluate evaluates an expression at the end of a plan's run. The text is that of the expression, and name is its file
+// in ranges.
+func Evaluate(p *boot.Plan, name string, text []byte, x hclsyntax.Expression) Evaluation {
+	e := p.Eval.WithExpression(name, text)
+	out := Evaluation{
+		Text:        strings.TrimSpace(string(text)),
+		Diagnostics: e.CheckExpression(x),
+	}
+	if out.Diagnostics.HasErrors() {
+		return out
+	}
+
+	v, diags := e.ValueOfExpression(x)
+	out.Diagnostics = append(out.Diagnostics, diags...)
+	if diags.HasErrors() {
+		return out
+	}
+
+	out.Chain = chainOf(p, e, x)
+	h := hider{isFailed: p.Diagnostics.HasErrors(), notReached: p.Eval.NotReached(x)}
+	out.Value = h.write(v, "", 0)
+	out.Whole = h.toGo(v)
+	out.Type = typeName(v.Type())
+	out.Hidden = h.hidden
+	out.explainNull()
+
+	return out
+}
+
+// chainOf returns the steps of an expression's references.
+func chainOf(p *boot.Plan, e *eval.Eval, x hclsyntax.Expression) []Step {
+	w := &walker{
+		plan:  p,
+		e:     e,
+		role:  origin.Value,
+		shown: map[string]bool{},
+	}
+	if p.Tape != nil {
+		w.entries = p.Tape.Entries()
+	}
+	w.operands(x, scope{}, 0)
+	for n, s := range w.steps {
+		if s.Range.Filename == x.Range().Filename {
+			w.steps[n].Range = hcl.Range{} // the reader has just written it
+		}
+	}
+
+	return w.steps
+}
+
+// typeName returns a type as a variable declares it.
+func typeName(t cty.Type) string {
+	if t == cty.NilType {
+		return ""
+	}
+
+	return typeexpr.TypeString(t)
+}
+
+// explainNull adds why a null is null, where the chain has the reason: a fact that could not be detected.
+func (v *Evaluation) explainNull() {
+	if len(v.Hidden) != 1 || v.Hidden[0].State != IsNull {
+		return
+	}
+	for _, s := range v.Chain {
+		if s.Value == "null" && s.Note != "" {
+			v.Hidden[0].Why = s.Note
+			return
+		}
+	}
+}
+
+// hider writes values, and collects the parts that it hides.
+type hider struct {
+	isFailed   bool     // the run failed
+	notReached []string // what the run did not reach
+	hidden     []Hidden
+}
+
+// hide returns the text in place of a part of a value that must not or cannot be shown; "" for other parts. A
+// collection with a mark of its own is hidden as a whole.
+func (h *hider) hide(v cty.Value, at string) string {
+	secrets, unread := value.OwnMarks(v)
+	switch {
+	case len(secrets) > 0:
+		return h.add(at, IsSensitive, "it contains "+strings.Join(secrets, ", "))
+	case len(unread) > 0:
+		return h.add(at, IsUnread, "this recording was never asked: "+strings.Join(unread, ", "))
+	case !v.IsKnown():
+		return h.add(at, IsUnknown, h.whyUnknown())
+	case v.IsNull():
+		return h.add(at, IsNull, "")
+	}
+
+	return ""
+}
+
+func (h *hider) whyUnknown() string {
+	switch {
+	case len(h.notReached) > 0:
+		return "the run ended before it had " + strings.Join(h.notReached, ", ")
+	case h.isFailed:
+		return "the run failed"
+	}
+
+	return "it depends on what is not known on this machine"
+}
+
+func (h *hider) add(at, state, why string) string {
+	h.hidden = append(h.hidden, Hidden{at, state, why})
+	if state == IsNull {
+		return "null"
+	}
+
+	return "(" + state + ")"
+}
+
+// maxOneLine is how many characters of a collection are written in one line.
+const maxOneLine = 72
+
+// write returns a value as a site writes it: in one line if it is short.
+func (h *hider) write(v cty.Value, at string, depth int) string {
+	if text := h.hide(v, at); text != "" {
+		return text
+	}
+	v, _ = value.Open(v)
+	if !v.CanIterateElements() {
+		return literal(v)
+	}
+
+	isObject := v.Type().IsObjectType() || v.Type().IsMapType()
+	var parts []string
+	for it := v.ElementIterator(); it.Next(); {
+		key, element := it.Element()
+		text := h.write(element, at+keyPath(key, v.Type()), depth+1)
+		if isObject {
+			text = writeKey(key.AsString()) + " = " + text
+		}
+		parts = append(parts, text)
+	}
+
+	return joinElements(parts, isObject, depth)
+}
+
+// keyPath returns a key as a step of a path. An element of a set has no key.
+func keyPath(key cty.Value, t cty.Type) string {
+	if t.IsSetType() {
+		return "[]"
+	}
+	name, _ := keyOf(key)
+
+	return path{name}.String()
+}
+
+func writeKey(name string) string {
+	if hclsyntax.ValidIdentifier(name) {
+		return name
+	}
+
+	return quote(name)
+}
+
+func joinElements(parts []string, isObject bool, depth int) string {
+	begin, end := "[", "]"
+	if isObject {
+		begin, end = "{", "}"
+	}
+
+	line := strings.Join(parts, ", ")
+	if isObject && line != "" {
+		line = " " + line + " "
+	}
+	indent := strings.Repeat("  ", depth)
+	if len(indent)+len(line) <= maxOneLine && !strings.Contains(line, "\n") {
+		return begin + line + end
+	}
+
+	separator := ","
+	if isObject {
+		separator = ""
+	}
+	var b strings.Builder
+	b.WriteString(begin + "\n")
+	for _, p := range parts {
+		fmt.Fprintf(&b, "%s  %s%s\n", indent, p, separator)
+	}
+	b.WriteString(indent + end)
+
+	return b.String()
+}
+
+// toGo returns a value for programs, with null in place of hidden parts.
+func (h *hider) toGo(v cty.Value) any {
+	secrets, unread := value.OwnMarks(v)
+	plain, _ := value.Open(v)
+	if len(secrets)+len(unread) > 0 || !plain.IsKnown() || plain.IsNull() {
+		return nil
+	}
+
+	switch {
+	case plain.Type().IsObjectType() || plain.Type().IsMapType():
+		out := map[string]any{}
+		for it := plain.ElementIterator(); it.Next(); {
+			key, element := it.Element()
+			out[key.AsString()] = h.toGo(element)
+		}
+		return out
+	case plain.CanIterateElements():
+		out := []any{}
+		for it := plain.ElementIterator(); it.Next(); {
+			_, element := it.Element()
+			out = append(out, h.toGo(element))
+		}
+		return out
+	}
+	x, err := value.ToGo(plain)
+	if err != nil {
+		return nil
+	}
+
+	return x
+}

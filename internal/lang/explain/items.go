@@ -1,0 +1,180 @@
+package explain
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/schema"
+)
+
+// maxNear is how many similar items are suggested.
+const maxNear = 12
+
+// entry is one value of the plan: a label, a taint, a flag or a field of the kubelet's configuration.
+type entry struct {
+	Item
+	value   any // a string, or a part of a document; nil for a field that the site removes
+	origins []origin.Origin
+	effect  string // as Explanation.TakesEffect
+	address string // in notes of origin.Replaced: with a taint's effect, and a field as a JSON pointer
+}
+
+// listEntries returns the values of a plan that have origins.
+func listEntries(p *boot.Plan) (out []entry) {
+	for _, l := range p.Node.Labels {
+		i := Item{Label, l.Key}
+		out = append(out, entry{i, l.Value, l.Origins, p.TakesEffect(l.Key), i.String()})
+	}
+	for _, t := range p.Node.Taints {
+		i := Item{Taint, t.Key}
+		out = append(out, entry{i, t.String(), t.Origins, "registration", i.String() + ":" + t.Effect})
+	}
+	for _, f := range p.Node.Flags {
+		i := Item{Flag, f.Name}
+		v := f.Value
+		if f.NoValue {
+			v = "true"
+		}
+		out = append(out, entry{i, v, f.Origins, "restart", i.String()})
+	}
+	for _, pointer := range slices.Sorted(maps.Keys(p.Node.ConfigOrigins)) {
+		i := Item{Config, dotted(pointer)}
+		_, v, _ := findField(p.Node.Config, i.Name)
+		out = append(out, entry{i, v, p.Node.ConfigOrigins[pointer], "restart", Config + pointer})
+	}
+
+	return out
+}
+
+// Parse parses KIND/NAME; ok is false for a bare word. The key of a label may contain a slash, and a path begins with
+// one: file//etc/x and file/etc/x are the same.
+func Parse(word string) (i Item, ok bool) {
+	kind, name, _ := strings.Cut(word, "/")
+	if name == "" || !slices.Contains([]string{Label, Taint, Flag, Config, File, Code, Var, Local, Stage}, kind) {
+		return Item{}, false
+	}
+
+	switch kind {
+	case File:
+		name = "/" + strings.TrimLeft(name, "/")
+	case Flag:
+		name = kubelet.FlagName(name)
+	}
+
+	return Item{kind, name}, true
+}
+
+// Items lists the items of a plan: labels, taints, flags, the fields of the configuration and files.
+func Items(p *boot.Plan) (out []Item) {
+	for _, e := range listEntries(p) {
+		out = append(out, e.Item)
+	}
+	for field := range p.Node.Config {
+		out = append(out, Item{Config, field})
+	}
+	for _, c := range listFiles(p) {
+		if c.File.Kind != node.Missing || c.Action != "none" {
+			out = append(out, Item{File, c.File.Path})
+		}
+	}
+
+	order := []string{Label, Taint, Flag, Config, File}
+	slices.SortStableFunc(out, func(a, b Item) int {
+		byKind := slices.Index(order, a.Kind) - slices.Index(order, b.Kind)
+		if byKind == 0 && a.Kind == Config {
+			return strings.Compare(a.Name, b.Name)
+		}
+
+		return byKind
+	})
+
+	return slices.Compact(out)
+}
+
+// withCodes returns the items of a plan and the codes of messages.
+func withCodes(p *boot.Plan) []Item {
+	out := Items(p)
+	for _, c := range fault.Codes() {
+		out = append(out, Item{Code, string(c)})
+	}
+
+	return out
+}
+
+// IsName reports whether an item is a variable, a local or a stage: a name of the site, and not a part of a plan.
+func (i Item) IsName() bool {
+	return i.Kind == Var || i.Kind == Local || i.Kind == Stage
+}
+
+// listNames returns the names of the site of a plan, sorted by kind. A bare word never means one of them.
+func listNames(p *boot.Plan) (out []Item) {
+	for _, name := range slices.Sorted(maps.Keys(p.Site.Variables)) {
+		out = append(out, Item{Var, name})
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Site.Locals)) {
+		out = append(out, Item{Local, name})
+	}
+	for _, i := range p.Site.Stages {
+		out = append(out, Item{Stage, i.Addr()})
+	}
+
+	return out
+}
+
+// Match returns the items that a bare word can mean: those with that name, else those whose last part it is, else those
+// whose name contains it.
+func Match(p *boot.Plan, word string) (out []Item) {
+	matchers := []func(name string) bool{
+		func(name string) bool {
+			return name == kubelet.FlagName(word) || name == word
+		},
+		func(name string) bool {
+			return strings.HasSuffix(name, "/"+word) || strings.HasSuffix(name, "."+word)
+		},
+		func(name string) bool {
+			return strings.Contains(strings.ToLower(name), strings.ToLower(word))
+		},
+	}
+
+	for _, isMatch := range matchers {
+		for _, i := range withCodes(p) {
+			if isMatch(i.Name) {
+				out = append(out, i)
+			}
+		}
+		if out != nil {
+			break
+		}
+	}
+
+	return out
+}
+
+// Near returns the items of the same kind with the most similar name, or the first ones if no name is similar.
+func Near(p *boot.Plan, wanted Item) []Item {
+	var names []string
+	all := withCodes(p)
+	if wanted.IsName() {
+		all = listNames(p)
+	}
+	items := slices.DeleteFunc(all, func(i Item) bool {
+		return wanted.Kind != "" && i.Kind != wanted.Kind
+	})
+	for _, i := range items {
+		names = append(names, i.Name)
+	}
+
+	if nearest := schema.Nearest(wanted.Name, names); nearest != "" {
+		items = slices.DeleteFunc(items, func(i Item) bool {
+			return i.Name != nearest
+		})
+	}
+
+	return items[:min(maxNear, len(items))]
+}

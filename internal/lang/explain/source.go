@@ -1,0 +1,313 @@
+package explain
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// answer returns the tape's answer to a question; ok is false if the question was not asked.
+func (w *walker) answer(q world.Question) (a world.Answer, ok bool) {
+	for _, e := range w.entries {
+		if e.Question == q {
+			return e.Answer, true
+		}
+	}
+
+	return world.Answer{}, false
+}
+
+// setAnswer sets the answer of a step, and adds to its note why the answer has no value or is an old one.
+func (s *Step) setAnswer(e world.Entry, pointer string) {
+	a := e.Answer
+	s.Answer = &Answer{e.Kind, json.RawMessage(e.Args), pointer, a.Name(), a.Stale}
+
+	why := ""
+	switch {
+	case a.Stale != 0:
+		why = fmt.Sprintf(
+			"stale: from generation %d, because %s",
+			a.Stale,
+			strings.TrimSuffix(a.Because, "."),
+		)
+	case a.Code() == fault.Unread:
+		why = "this recording was never asked"
+	case a.Fault != nil:
+		why = a.Name() + ": " + a.Why()
+		s.Answer.Pointer = ""
+	}
+	s.Note = join(s.Note, why)
+}
+
+// describeSource returns where the value of a variable comes from.
+func describeSource(name, source string) string {
+	switch source {
+	case "credential":
+		return "from credential prelet.var." + name
+	case "cmdline":
+		return "from the kernel command line: prelet.var." + name + "="
+	case "flag":
+		return "from --var " + name
+	}
+
+	return "from " + source
+}
+
+// variable adds the step of a variable, with the place that its value comes from.
+func (w *walker) variable(s Step, name string, depth int) {
+	v := w.plan.Site.Variables[name]
+	if v == nil {
+		return
+	}
+
+	s.Kind = origin.Variable
+	s.Ref = "var." + name
+	q := world.Variable.Question(world.VariableReq{Name: name, Sensitive: v.Sensitive})
+	a, isAsked := w.answer(q)
+	var given world.VariableAns
+	switch {
+	case isAsked && json.Unmarshal(a.Value, &given) == nil:
+		pointer := "/text"
+		if v.Sensitive {
+			pointer = ""
+		}
+		s.Note = describeSource(name, given.Source)
+		s.setAnswer(world.Entry{Question: q, Answer: a}, pointer)
+	case w.plan.Site.Values[name] != nil:
+		s.Note, s.Range = "from the vars file", w.plan.Site.Values[name].Range()
+	case v.Default != nil:
+		s.Note, s.Range = "its default", v.Default.Range()
+	default:
+		s.Note = "without a value"
+		s.Range = v.Range
+	}
+	w.add(depth, s)
+}
+
+// output adds the step of a stage's output, and its inputs. The path is that of `stage`: TYPE, NAME, output, …
+func (w *walker) output(s Step, p path, depth int) {
+	if len(p) < 2 {
+		return
+	}
+	i := w.plan.Site.Stage(p[0] + "." + p[1])
+	if i == nil {
+		return
+	}
+
+	s.Ref = "stage." + i.Addr()
+	p = p[2:]
+	switch {
+	case !w.isFirst("output " + s.Text):
+		s.Note = "as above"
+		w.add(depth, s)
+	case len(p) == 1 && p[0] == "state":
+		s.Note = w.describeFailure(i)
+		w.add(depth, s)
+	case i.Type == "detect-hw":
+		w.fact(&s, p)
+		w.add(depth, s)
+	case i.Type == "fetch-config":
+		w.fetched(i, s, p, depth)
+	case i.Type == "fetch-ca":
+		w.trust(s, node.Pointer(p), depth)
+	default:
+		w.add(depth, s)
+		w.addBasis(w.outputEntry(i, p), depth+1)
+	}
+}
+
+// outputEntry returns the value of the plan that an output is: a label of `labels`, or what reserve computed.
+func (w *walker) outputEntry(i *lang.Instance, p path) (e entry) {
+	if r := w.plan.Node.Reserved; i.Type == "reserve" && r != nil {
+		e.origins = r.Origins
+	}
+	if i.Type == Label && len(p) == 2 {
+		for _, l := range listEntries(w.plan) {
+			if l.Item == (Item{Label, p[1]}) {
+				e = l
+			}
+		}
+	}
+
+	return e
+}
+
+// trust adds the cluster's CA, with the answer that it comes from.
+func (w *walker) trust(s Step, pointer string, depth int) {
+	s.Kind = origin.Object
+	for _, e := range w.entries {
+		var t world.TrustAns
+		if e.Kind != world.KindTrust {
+			continue
+		}
+		if json.Unmarshal(e.Answer.Value, &t) == nil && t.Hash != "" {
+			s.Note = "verified by " + t.VerifiedBy + ": " + t.Hash
+		}
+		s.setAnswer(e, pointer)
+	}
+	w.add(depth, s)
+}
+
+// fact sets the answer that a fact of the hardware comes from, its device and the file that it was read from.
+func (w *walker) fact(s *Step, p path) {
+	s.Kind = origin.Fact
+	if len(p) > 1 && p[0] == "detectors" {
+		s.Kind = origin.Detector
+		w.detectorFact(s, p[1], p[2:])
+		return
+	}
+
+	f := w.plan.Facts
+	if f != nil && len(p) > 0 {
+		p = factPath(f, p)
+		d := findDevice(f, p)
+		s.Note = join(d.String(), describeEvidence(f, p, d))
+	}
+	for _, e := range w.entries {
+		if e.Kind == world.KindHardware {
+			s.setAnswer(e, node.Pointer(p))
+		}
+	}
+}
+
+// detectors returns the tape's entries about detectors by name: the report, or the lock if that kept the detector from
+// running.
+func (w *walker) detectors(each func(name string, e world.Entry, report world.DetectorAns)) {
+	for _, e := range w.entries {
+		lock, _ := world.Lock.Request(e.Question)
+		detector, _ := world.Detector.Request(e.Question)
+		var report world.DetectorAns
+		switch {
+		case e.Kind == world.KindDetector:
+			_ = json.Unmarshal(e.Answer.Value, &report)
+			each(detector.Name, e, report)
+		case e.Kind == world.KindLock && e.Answer.Fault != nil && e.Answer.Code() != fault.Unread:
+			each(lock.Name, e, report)
+		}
+	}
+}
+
+// detectorFact sets the answer of a detector, and where it read the fact.
+func (w *walker) detectorFact(s *Step, wanted string, p path) {
+	w.detectors(func(name string, e world.Entry, report world.DetectorAns) {
+		if name != wanted {
+			return
+		}
+		s.Note = "detector " + name
+		if len(p) > 1 {
+			field := p[0] + "." + p[1]
+			s.Note = join(s.Note, prefixed("read from ", report.Evidence[field]),
+				prefixed("unknown: ", report.Unknown[field]))
+		}
+		s.setAnswer(e, node.Pointer(p))
+	})
+}
+
+// recommended adds which detectors recommend a label.
+func (w *walker) recommended(key string, depth int) {
+	w.detectors(func(name string, e world.Entry, report world.DetectorAns) {
+		s := Step{
+			Kind: origin.Detector,
+			Text: "detector " + name,
+			Ref:  "detector." + name,
+		}
+		pointer := "/labels"
+		v, isRecommended := report.Labels[key]
+		switch {
+		case isRecommended:
+			pointer += node.Pointer(path{key})
+			s.Value = quote(v)
+			s.Note = "recommends it" + prefixed(": ", report.Evidence["labels."+key])
+		case e.Answer.Fault == nil:
+			s.Note = "does not recommend it"
+		}
+		s.setAnswer(e, pointer)
+		w.add(depth, s)
+	})
+}
+
+func prefixed(prefix, s string) string {
+	if s == "" {
+		return ""
+	}
+
+	return prefix + s
+}
+
+// fetched adds the step of an object or a file that a fetch-config stage read, and the references in its name.
+func (w *walker) fetched(i *lang.Instance, s Step, p path, depth int) {
+	key := ""
+	if i.ForEach != nil && len(p) > 0 {
+		key = p[0]
+		p = p[1:]
+	}
+
+	s.Kind = origin.Object
+	for _, c := range w.copies(i, i.ForEach) {
+		if c.Key != key {
+			continue
+		}
+		for _, argument := range []string{"config_map", "file"} {
+			a := i.Body.Attributes[argument]
+			if a == nil {
+				continue
+			}
+			name, _ := w.value(a.Expr, c)
+			w.setFetched(&s, textOf(name), p)
+			w.add(depth, s)
+			w.operands(a.Expr, c, depth+1)
+		}
+	}
+}
+
+// setFetched sets the answer with a ConfigMap or a file.
+func (w *walker) setFetched(s *Step, name string, p path) {
+	for _, e := range w.entries {
+		object, _ := world.Object.Request(e.Question)
+		file, _ := world.File.Request(e.Question)
+		switch {
+		case e.Kind == world.KindObject && object.Namespace+"/"+object.Name == name:
+			var a world.ObjectAns
+			_ = json.Unmarshal(e.Answer.Value, &a)
+			s.Note = "ConfigMap " + name + prefixed(", resource version ", a.ResourceVersion)
+			s.setAnswer(e, node.Pointer(p))
+		case e.Kind == world.KindFile && file.Path == name:
+			s.Note = "file " + name + " of the node"
+			s.setAnswer(e, "/text")
+		}
+	}
+}
+
+// read adds the step of a call that reads a file, whether it exists, or a credential.
+func (w *walker) read(x *hclsyntax.FunctionCallExpr, c scope, depth int) {
+	s := Step{Text: w.text(x), Ref: x.Name}
+	name := ""
+	if len(x.Args) == 1 {
+		v, _ := w.value(x.Args[0], c)
+		name = textOf(v)
+	}
+
+	q := world.File.Question(world.FileReq{Path: name})
+	pointer := ""
+	switch x.Name {
+	case "credential":
+		q = world.Credential.Question(world.CredentialReq{Name: name})
+	case "file":
+		pointer = "/text"
+	}
+	if a, ok := w.answer(q); ok {
+		s.setAnswer(world.Entry{Question: q, Answer: a}, pointer)
+	}
+	w.addValue(depth, s, x, c)
+	for _, a := range x.Args {
+		w.operands(a, c, depth+1)
+	}
+}

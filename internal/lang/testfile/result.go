@@ -1,0 +1,50 @@
+package testfile
+
+import (
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+)
+
+// Result is the result of one run over one machine. It has passed if it has no failures.
+type Result struct {
+	File     string
+	Run      string
+	At       hcl.Range // of the run
+	Machine  string    // relative to the test file; the pattern, where it matches nothing
+	Failures []Failure
+	Notes    []string // what a reader should know of a run that has passed, too
+	Took     time.Duration
+}
+
+// Passed reports whether nothing has failed.
+func (r Result) Passed() bool { return len(r.Failures) == 0 }
+
+// The kinds of failures.
+const (
+	KindAssert   = "assert"       // a condition is false, unknown or cannot be evaluated
+	KindError    = "error"        // the plan has an error that the run does not expect
+	KindExpected = "expect_error" // the plan lacks an error that the run expects
+	KindSnapshot = "snapshot"     // the plan differs from its snapshot, or there is none
+	KindInput    = "input"        // the machine, or a file of the run, cannot be used
+)
+
+// Failure is one reason why a run has failed.
+type Failure struct {
+	Kind    string
+	At      hcl.Range // in the test file
+	Summary string
+	Message string  // what it means and what to do: the error_message of an assert
+	Source  string  // of the condition
+	Values  []Value // what the condition refers to
+	// The sides of a comparison, as text. Both are "" where nothing was compared.
+	Got, Want string
+
+	Errors hcl.Diagnostics // of the plan, at places of the site, or of the condition
+}
+
+// Value is what a part of a condition is in the plan.
+type Value struct {
+	Name string `json:"name"` // its source: node.labels["a"]
+	Text string `json:"value"`
+}

@@ -1,0 +1,127 @@
+// Package testfile is the language of *.prelettest.hcl files: what a file of tests declares, whether its conditions
+// are true of a finished plan, and what the result of a run is. It must not open a machine or evaluate a site; its
+// callers do.
+package testfile
+
+import (
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// File is one file of tests.
+type File struct {
+	Name   string // as it was given
+	Source []byte
+	Runs   []*Run
+
+	functions map[string]function.Function
+}
+
+// Run is one run block: a machine, or several, and what must be true of the plan for each.
+type Run struct {
+	Name string
+	File *File
+	At   hcl.Range // of its head
+
+	Machines Pattern // of recorded machines, or of recordings
+	IsFrom   bool    // Machines are recordings
+	Root     string  // the folder with the files of the node; "" is an empty one
+	RootAt   hcl.Range
+
+	HasObjects    bool
+	ObjectsFolder string             // "" for none
+	ObjectsAt     hcl.Range          // of `objects`
+	CA            string             // PEM; "" is not given
+	Objects       map[string]Data    // ConfigMaps by NAMESPACE/NAME
+	Variables     map[string]Literal // of the run and its file, by name; a null is not given
+	Detectors     map[string]Detector
+	Without       []string // PCI addresses
+	WithoutAt     hcl.Range
+	Kubelet       string // a version; "" is unknown
+
+	Asserts  []Assert
+	Expected []fault.Code // the plan must fail with these
+	ExpectAt hcl.Range
+	Snapshot string // its name; "" is none
+	SnapAt   hcl.Range
+}
+
+// Data is the data of a ConfigMap.
+type Data map[string]string
+
+// Pattern is a glob with its place.
+type Pattern struct {
+	Text string
+	At   hcl.Range
+}
+
+// Literal is the value of a variable with its place.
+type Literal struct {
+	Value cty.Value
+	At    hcl.Range
+}
+
+// Detector is the reply of a detector.
+type Detector struct {
+	State string // ok, failed, absent or skipped
+	Reply world.DetectorAns
+	At    hcl.Range
+}
+
+// Assert is one assert block.
+type Assert struct {
+	Condition hclsyntax.Expression
+	Message   hclsyntax.Expression // nil: none
+	At        hcl.Range
+}
+
+// ReadFunc reads a file whose path is relative to the folder of a test file.
+type ReadFunc func(path string) ([]byte, error)
+
+// Parse parses and checks a test file. Its file() calls read. With errors, the file must not be used.
+func Parse(name string, source []byte, read ReadFunc) (*File, hcl.Diagnostics) {
+	f := &File{
+		Name:      name,
+		Source:    source,
+		functions: functions(read),
+	}
+	body, diags := lang.ParseTest(name, source)
+	if diags.HasErrors() {
+		return f, diags
+	}
+
+	diags = append(diags, fileBlock.Check(body)...)
+	diags = append(diags, checkVariablesBlocks(body)...)
+	if diags.HasErrors() {
+		return f, diags
+	}
+
+	d := decoder{file: f}
+	d.decode(body)
+
+	return f, append(diags, d.diags...)
+}
+
+// checkVariablesBlocks refuses blocks inside of variables, which takes any attributes.
+func checkVariablesBlocks(body *hclsyntax.Body) (diags hcl.Diagnostics) {
+	for _, b := range body.Blocks {
+		if b.Type != variablesBlock.Type {
+			continue
+		}
+		for _, inner := range b.Body.Blocks {
+			diags = append(diags, origin.Error(
+				fault.UnknownBlock, inner.TypeRange, "A block inside of variables",
+				"Each variable is an argument. Write %s = { … }.", inner.Type,
+			))
+		}
+	}
+
+	return diags
+}

@@ -1,0 +1,51 @@
+package value
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/zclconf/go-cty/cty"
+)
+
+// TestUnknownLoops keeps the questions that the value of a loop depends on.
+func TestUnknownLoops(t *testing.T) {
+	nic := cty.Object(map[string]cty.Type{"name": cty.String, "mem": cty.Number})
+	vars := map[string]cty.Value{
+		"u":   UnreadVal(cty.List(nic), "q"),
+		"sec": Credential("c"),
+		"l":   cty.UnknownVal(cty.List(nic)),
+	}
+	for src, want := range map[string]string{
+		`[for x in u : x.name]`:                     "[] [q]",
+		`"%{ for x in u }a%{ endfor }"`:             "[] [q]",
+		`{ (u[0].name) = 1 }`:                       "[] [q]",
+		`-u[0].mem`:                                 "[] [q]",
+		`[1, 2][u[0].mem]`:                          "[] [q]",
+		`concat(["a"], u...)`:                       "[] [q]",
+		`u[0].mem > 1 ? "a" : "b"`:                  "[] [q]",
+		`length(u) > 0 ? {a = 1} : {a = 2}`:         "[] [q]",
+		`[for x in [sec] : x]`:                      "[c] []",
+		`{ for x in ["a"] : x => sec }`:             "[c] []",
+		`[{a = sec, b = l[0].mem}][0].b`:            "[] []", // the neighbour's mark is not its own
+		`"%{ for x in [sec, "a"] }${x}%{ endfor }"`: "[c] []",
+	} {
+		_, secrets, unread := Plain(must(t, src, vars))
+		if got := fmt.Sprint(secrets, unread); got != want {
+			t.Errorf("%s: got marks %s, want %s", src, got, want)
+		}
+	}
+}
+
+func TestForDepth(t *testing.T) {
+	for src, want := range map[string]int{
+		`1`: 0, `a[*].b`: 0, `[for x in l : x]`: 1, `[for x in [for y in l : y] : x]`: 1,
+		`[for x in l : [for y in x : y]]`: 2, `{ for x in l : x => [for y in l : y if length([for z in l : z]) > 1] }`: 3,
+		`"%{ for x in l }%{ for y in l }a%{ endfor }%{ endfor }"`: 2, `f([for x in l : (true ? [for y in l : -y] : [])])`: 2,
+		`{ "k${[for x in l : x][0]}" = [for x in l : x], (b[[for x in l : x][0]]) = 1 }`: 1, `[for x in l : x if [for y in l : y] == [] ]`: 2,
+	} {
+		e := parse(t, src)
+		if got := ForNesting(e); got != want {
+			t.Errorf("%s: got depth %d, want %d", src, got, want)
+		}
+	}
+}

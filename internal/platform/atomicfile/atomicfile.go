@@ -1,0 +1,84 @@
+// Package atomicfile replaces a file atomically: a reader sees either the old or the new content. File and With write
+// a temporary file in the same folder and rename it. The package must not be used for data that has to survive a
+// power cut: it makes nothing durable, and afterwards the file may be the old one or empty.
+// internal/commit/generation does that.
+package atomicfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// File replaces the content of a file and its mode, which the umask does not change. After an error the file is
+// unchanged; the error names the file, or the folder in which no file can be created.
+func File(name string, mode fs.FileMode, text []byte) error {
+	return With(name, mode, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
+}
+
+// With is File for content that write writes in parts. It returns the error of write unchanged.
+func With(name string, mode fs.FileMode, write func(io.Writer) error) error {
+	folder, base := filepath.Split(name)
+	folder = filepath.Clean(folder)
+	f, err := os.CreateTemp(folder, "."+base+".*")
+	if err != nil {
+		return fmt.Errorf("folder %s: %w", folder, stripNames(err))
+	}
+
+	err = write(target{f, name})
+	if err == nil {
+		err = wrap("chmod", name, f.Chmod(mode))
+	}
+	if closeErr := f.Close(); err == nil {
+		err = wrap("close", name, closeErr)
+	}
+	if err == nil {
+		err = wrap("replace", name, os.Rename(f.Name(), name))
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // the first error matters
+	}
+
+	return err
+}
+
+// target writes to the temporary file. Its errors name the file that is replaced.
+type target struct {
+	f    *os.File
+	name string
+}
+
+func (t target) Write(b []byte) (int, error) {
+	n, err := t.f.Write(b)
+
+	return n, wrap("write", t.name, err)
+}
+
+// wrap replaces the name of the temporary file in an error by the name of the file. err may be nil.
+func wrap(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+
+	return &fs.PathError{Op: op, Path: name, Err: stripNames(err)}
+}
+
+// stripNames returns an error without the file names that package os has added.
+func stripNames(err error) error {
+	var p *fs.PathError
+	var l *os.LinkError
+	switch {
+	case errors.As(err, &p):
+		return p.Err
+	case errors.As(err, &l):
+		return l.Err
+	}
+
+	return err
+}

@@ -1,0 +1,126 @@
+package atomicfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func names(t *testing.T, dir string) string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	return strings.Join(out, " ")
+}
+
+func TestFile(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "a")
+	for i, mode := range []fs.FileMode{0o600, 0o644, 0o400} {
+		text := fmt.Sprint("text ", i)
+		if err := File(name, mode, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(name)
+		st, statErr := os.Stat(name)
+		if err != nil || statErr != nil || string(got) != text || st.Mode() != mode {
+			t.Errorf("%q %v, %v, %v; want %q %v", got, st.Mode(), err, statErr, text, mode)
+		}
+	}
+	if got := names(t, dir); got != "a" {
+		t.Errorf("the folder: got %s; want the file alone", got)
+	}
+}
+
+// TestReaders opens the file all the time while it is replaced.
+func TestReaders(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a")
+	texts := []string{strings.Repeat("a", 1<<16), strings.Repeat("b", 1<<16)}
+	if err := File(name, 0o600, []byte(texts[0])); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		defer close(done)
+		for i := range 200 {
+			if err := File(name, 0o600, []byte(texts[i%2])); err != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	for {
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		default:
+		}
+		if got, err := os.ReadFile(name); err != nil || string(got) != texts[0] && string(got) != texts[1] {
+			t.Fatalf("got %d bytes, %v; want one of the two contents", len(got), err)
+		}
+	}
+}
+
+func TestFailure(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		file  string
+		write func(io.Writer) error
+		want  []string // DIR is the folder
+	}{
+		{"no folder", "none/a", nil, []string{"folder DIR/none: no such file"}},
+		{"a folder is there", "sub", nil, []string{"replace DIR/sub: "}},
+		{"what writes fails", "a", func(w io.Writer) error {
+			_, err := io.WriteString(w, "half")
+			return errors.Join(err, errors.New("no more"))
+		}, []string{"no more"}},
+		{"the file was closed", "a", func(w io.Writer) error {
+			err := w.(target).f.Close()
+			_, wrote := io.WriteString(w, "half")
+			return errors.Join(err, wrote)
+		}, []string{"write DIR/a: file already closed"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := errors.Join(
+				os.WriteFile(filepath.Join(dir, "a"), []byte("old"), 0o600),
+				os.Mkdir(filepath.Join(dir, "sub"), 0o700),
+			); err != nil {
+				t.Fatal(err)
+			}
+			if c.write == nil {
+				c.write = func(io.Writer) error { return nil }
+			}
+			err := With(filepath.Join(dir, c.file), 0o600, c.write)
+			if err == nil {
+				t.Fatal("it was written")
+			}
+			for _, w := range c.want {
+				if got := strings.ReplaceAll(err.Error(), dir, "DIR"); !strings.Contains(got, w) ||
+					strings.Contains(got, "/.") {
+					t.Errorf("got %q; want %q in it, and no temporary file", got, w)
+				}
+			}
+			if got, err := os.ReadFile(filepath.Join(dir, "a")); err != nil || string(got) != "old" {
+				t.Errorf("the file: got %q, %v; want it unchanged", got, err)
+			}
+			if got := names(t, dir); got != "a sub" {
+				t.Errorf("the folder: got %s; want the file alone", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,52 @@
+package probe
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/world"
+)
+
+// TestFactsFile reads the facts of a machine from a file, alone and as `prelet detect -o json` prints them.
+func TestFactsFile(t *testing.T) {
+	facts, err := os.ReadFile("../../testdata/hardware/facts/bare-vm.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(text string) (world.Facts, error) {
+		path := filepath.Join(t.TempDir(), "machine.json")
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		l := New(Options{Hardware: path})
+		defer l.Close()
+		f, _, err := world.Hardware.Ask(context.Background(), l, world.HardwareReq{WaitLinks: []string{"ib0"}})
+		return f, err
+	}
+
+	for name, text := range map[string]string{
+		"alone":    string(facts),
+		"document": `{"format_version": 1, "facts": ` + string(facts) + `, "degraded": []}`,
+	} {
+		f, err := ask(text)
+		if err != nil || *f.CPU.Logical != 2 || len(f.NICs) != 1 {
+			got, _ := json.Marshal(f)
+			t.Errorf("%s: got %s, %v; want the facts of the bare VM and no error", name, got, err)
+		}
+	}
+
+	for text, want := range map[string]string{
+		"{":             "does not have the form of facts",
+		`{"facts": 3}`:  "does not have the form of facts",
+		`{"facts": {}}`: "has no facts about CPUs and memory",
+		`{"kind": "x"}`: "has no facts about CPUs and memory",
+	} {
+		if _, err := ask(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got error %v, want one that contains %q", text, err, want)
+		}
+	}
+}

@@ -1,0 +1,320 @@
+package kubeletstate
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/demo"
+	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/probe/joined"
+)
+
+var _ activation.Probe = Probe{}
+
+// verdictOf is the verdict that an activation draws from an answer.
+func verdictOf(err error) string {
+	var u interface{ Unknown() bool }
+	switch {
+	case err == nil:
+		return "ok"
+	case errors.As(err, &u) && u.Unknown():
+		return "unknown"
+	}
+	return "failed"
+}
+
+func place(t *testing.T, root, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(filepath.Join(root, path)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, path), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestHealthz(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/healthz":
+			_, _ = w.Write([]byte("ok"))
+		case "/moved":
+			http.Redirect(w, r, "/healthz", http.StatusFound)
+		default:
+			http.Error(w, "[-]syncloop failed:\nreason withheld", http.StatusInternalServerError)
+		}
+	}))
+	defer s.Close()
+	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
+	t.Setenv("http_proxy", "http://127.0.0.1:1")
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := closed.Addr().String()
+	closed.Close()
+	for _, c := range []struct{ url, state, says string }{
+		{s.URL + "/healthz", "ok", ""},
+		{s.URL + "/ill", "failed", "[-]syncloop failed: reason withheld"},
+		{s.URL + "/moved", "failed", "302"},
+		{"http://" + gone + "/healthz", "failed", "refused"},
+	} {
+		err := Probe{}.Healthz(t.Context(), c.url)
+		if verdictOf(err) != c.state || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %s with %q", c.url, err, c.state, c.says)
+		}
+	}
+}
+
+func TestFlags(t *testing.T) {
+	root := t.TempDir()
+	place(t, root, "/proc/42/cmdline", "/usr/bin/kubelet\x00--config=/x\x00--v\x002\x00--node-labels=a=b,c=d e\x00")
+	p := Probe{Root: root}
+	for _, c := range []struct {
+		pid   uint32
+		flags []string
+		state string
+	}{
+		{42, []string{"--node-labels=a=b,c=d e", "--v", "2"}, "ok"},
+		{42, []string{"--node-labels=a=b"}, "failed"}, // a part of a word is not the word
+		{42, []string{"--v", "--v"}, "failed"},
+		{43, []string{"--v"}, "failed"},
+	} {
+		if err := p.Flags(t.Context(), c.pid, c.flags); verdictOf(err) != c.state {
+			t.Errorf("%d %q: %v, want %s", c.pid, c.flags, err, c.state)
+		}
+	}
+}
+
+func TestFiles(t *testing.T) {
+	root := t.TempDir()
+	place(t, root, "/etc/a", "text")
+	place(t, root, "/etc/dir/b", "")
+	place(t, root, "/etc/huge", strings.Repeat("x", generation.MaxContent+1))
+	h := sha256.Sum256([]byte("text"))
+	sum := hex.EncodeToString(h[:])
+	p := Probe{Root: root}
+	for _, c := range []struct {
+		path, sum, state, says string
+	}{
+		{"/etc/a", sum, "ok", ""},
+		{"/etc/a", strings.Repeat("0", 64), "failed", "/etc/a is not as prelet wrote it"},
+		{"/etc/none", sum, "failed", "/etc/none is gone"},
+		{"/etc/huge", sum, "failed", "/etc/huge is not as prelet wrote it"},
+		{"/etc/dir", sum, "unknown", "/etc/dir"},
+	} {
+		err := p.Files(t.Context(), map[string]string{c.path: c.sum})
+		if verdictOf(err) != c.state || err != nil && !strings.Contains(err.Error(), c.says) ||
+			err != nil && strings.Contains(err.Error(), root) && c.state == "failed" {
+			t.Errorf("%s: %v, want %s with %q", c.path, err, c.state, c.says)
+		}
+	}
+}
+
+// Joined, not joined though the cluster is there, and not joined because it is not.
+func TestKubeconfigAndNode(t *testing.T) {
+	s, err := demo.Start(demo.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	root := t.TempDir()
+	p := Probe{Root: root, Now: time.Now}
+	const conf = "/etc/kubernetes/kubelet.conf"
+	if err := p.Kubeconfig(t.Context(), conf); verdictOf(err) != "failed" {
+		t.Errorf("neither kubeconfig: got %v, want that it has not joined", err)
+	}
+	place(t, root, joined.BootstrapConf, kubelet.BootstrapKubeconfig(s.URL(), string(s.CAPEM()), s.Token()))
+	err = p.Kubeconfig(t.Context(), conf)
+	if verdictOf(err) != "failed" || !strings.Contains(err.Error(), "though the cluster answers") ||
+		strings.Contains(err.Error(), strings.Split(s.Token(), ".")[1]) {
+		t.Errorf("not joined: got %v; want that the cluster answers, without the token", err)
+	}
+	if _, err := p.Node(t.Context(), "n1"); verdictOf(err) != "unknown" {
+		t.Errorf("without an identity: got %v, want it unknown", err)
+	}
+	joined, err := s.NodeKubeconfig("n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	place(t, root, conf, string(joined))
+	if err := p.Kubeconfig(t.Context(), conf); err != nil {
+		t.Errorf("joined: got %v, want no error", err)
+	}
+	if _, err := p.Node(t.Context(), "n1"); verdictOf(err) != "failed" || !strings.Contains(err.Error(), "journalctl") {
+		t.Errorf("joined and not registered: got %v, want journalctl as the next step", err)
+	}
+	if err := (Probe{Root: root, Now: func() time.Time { return time.Now().AddDate(5, 0, 0) }}).Kubeconfig(
+		t.Context(),
+		conf,
+	); verdictOf(
+		err,
+	) == "ok" {
+		t.Error("an expired certificate counts as joined")
+	}
+	_ = s.Close()
+	if err := os.Remove(root + conf); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Kubeconfig(t.Context(), conf); verdictOf(err) != "unknown" {
+		t.Errorf("unreachable cluster: got %v, want it unknown", err)
+	}
+}
+
+func TestNodeObject(t *testing.T) {
+	for _, c := range []struct {
+		code        int
+		body, state string
+	}{
+		{200, `{"kind":"Node","metadata":{"name":"n1"}}`, "ok"},
+		{200, `<html>`, "unknown"},
+		{404, `{"kind":"Status","reason":"NotFound","details":{"name":"n1","kind":"nodes"}}`, "failed"},
+		{404, `not found`, "unknown"},
+		{403, `{"kind":"Status","reason":"Forbidden","details":{"kind":"nodes"}}`, "unknown"},
+		{503, ``, "unknown"},
+	} {
+		asked := ""
+		s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked = r.Method + " " + r.URL.EscapedPath()
+			if strings.HasSuffix(asked, "/certified") {
+				_, _ = w.Write([]byte(`{"kind":"Node","metadata":{"name":"certified"}}`)) // this one exists
+				return
+			}
+			w.WriteHeader(c.code)
+			_, _ = w.Write([]byte(c.body))
+		}))
+		root := t.TempDir()
+		demoServer, err := demo.Start(demo.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		conf, err := demoServer.NodeKubeconfig("n1")
+		demoServer.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The same identity at another server, whose certificate is its own CA.
+		place(t, root, joined.Conf, rewrite(string(conf), demoServer.URL(), s))
+		if _, err := (Probe{Root: root, Now: time.Now}).Node(t.Context(), "n1"); verdictOf(err) != c.state ||
+			asked != "GET /api/v1/nodes/n1" {
+			t.Errorf("%d %s: %v after %q, want %s", c.code, c.body, err, asked, c.state)
+		}
+		// If the host name is not the node's name, the name comes from the certificate.
+		other, err := demoServer.NodeKubeconfig("certified")
+		if err != nil {
+			t.Fatal(err)
+		}
+		place(t, root, joined.Conf, rewrite(string(other), demoServer.URL(), s))
+		if _, err := (Probe{Root: root, Now: time.Now}).Node(t.Context(), "n1"); err != nil {
+			t.Errorf("%d %s: got %v, want the node of the certificate's name", c.code, c.body, err)
+		}
+		s.Close()
+	}
+}
+
+// rewrite points a kubeconfig at another server and its certificate.
+func rewrite(conf, from string, to *httptest.Server) string {
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: to.Certificate().Raw})
+	var out []string
+	for line := range strings.Lines(conf) {
+		if i := strings.Index(line, "certificate-authority-data: "); i >= 0 {
+			line = line[:i] + "certificate-authority-data: " + base64.StdEncoding.EncodeToString(ca) + "\n"
+		}
+		out = append(out, strings.ReplaceAll(line, from, to.URL))
+	}
+	return strings.Join(out, "")
+}
+
+// What a patch is sent as, and what counts as the cluster's no.
+func TestPatchLabels(t *testing.T) {
+	d, err := demo.Start(demo.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	conf, err := d.NodeKubeconfig("n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		code       int
+		body, want string
+	}{
+		{200, "{}", ""},
+		{403, `{"kind":"Status","message":"is not allowed to modify labels: a.k8s.io/x"}`, "refused: is not allowed to modify labels: a.k8s.io/x"},
+		{422, `{"kind":"Status","message":"the server rejected our request due to an error in our request"}`, "refused: the server rejected"},
+		{500, ``, "unknown: "},
+	} {
+		got := ""
+		s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			b, _ := io.ReadAll(r.Body)
+			got = r.Method + " " + r.URL.Path + " " + r.Header.Get("Content-Type") + " " + string(b)
+			w.WriteHeader(c.code)
+			_, _ = w.Write([]byte(c.body))
+		}))
+		root := t.TempDir()
+		place(t, root, joined.Conf, rewrite(string(conf), d.URL(), s))
+		err := Probe{
+			Root: root,
+			Now:  time.Now,
+		}.PatchLabels(
+			t.Context(),
+			"n1",
+			[]kubelet.LabelChange{
+				{Key: "a.k8s.io/x~y", Value: "1"},
+				{Key: "b", Value: "2", Remove: true},
+				{Key: "c", Value: ""},
+			},
+		)
+		state := ""
+		var refused interface{ Refused() bool }
+		switch {
+		case errors.As(err, &refused) && refused.Refused():
+			state = "refused: " + err.Error()
+		case err != nil:
+			state = verdictOf(err) + ": " + err.Error()
+		}
+		if !strings.HasPrefix(state, c.want) || c.want == "" && state != "" {
+			t.Errorf("%d %s: %q, want %q", c.code, c.body, state, c.want)
+		}
+		want := `PATCH /api/v1/nodes/n1 application/json-patch+json [{"op":"add","path":"/metadata/labels/a.k8s.io~1x~0y","value":"1"},{"op":"test","path":"/metadata/labels/b","value":"2"},{"op":"remove","path":"/metadata/labels/b"},{"op":"add","path":"/metadata/labels/c","value":""}]`
+		if got != want {
+			t.Errorf("sent %s\nwant %s", got, want)
+		}
+		s.Close()
+	}
+}
+
+func TestChangedAgo(t *testing.T) {
+	root := t.TempDir()
+	if err := os.WriteFile(root+"/a", []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(root+"/a", old, old); err != nil { // what a copy keeps does not count
+		t.Fatal(err)
+	}
+	p := Probe{Root: root}
+	if ago, ok := p.ChangedAgo([]string{"/a"}); !ok || ago > time.Minute {
+		t.Errorf("a file that was just changed: got %s, %t; want less than a minute", ago, ok)
+	}
+	for _, paths := range [][]string{nil, {"/a", "/gone"}} {
+		if ago, ok := p.ChangedAgo(paths); ok {
+			t.Errorf("%q: got %s; want it unknown", paths, ago)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/probe/cluster"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// ObjectsOf returns a source that answers with a CA and with the data of ConfigMaps by NAMESPACE/NAME, instead of a
+// cluster. Others are absent, as is an empty CA. A CA must have the pins of the site.
+func ObjectsOf(ca string, data map[string]map[string]string) world.Source {
+	return adapters{
+		adapt(world.Trust, func(_ context.Context, r world.TrustReq) world.Answer {
+			return givenTrust(ca, r.Access)
+		}),
+		adapt(world.Object, func(_ context.Context, r world.ObjectReq) world.Answer {
+			name := r.Namespace + "/" + r.Name
+			given, isGiven := data[name]
+			if !isGiven {
+				return world.Failure(fault.Absent, "the ConfigMap "+name+" is not given",
+					fmt.Sprintf("Give it: objects = { %q = { KEY = file(\"…\") } }", name))
+			}
+
+			return world.Object.Answer(world.ObjectAns{ResourceVersion: "1", Data: given})
+		}),
+	}
+}
+
+func givenTrust(ca string, a world.Access) world.Answer {
+	if ca == "" {
+		return world.Failure(fault.Absent, "no CA is given", "")
+	}
+
+	hashes, err := cluster.CAHashes([]byte(ca))
+	if err != nil {
+		return world.Failure(fault.ClusterUnusable, "the given ca.crt contains no certificate", "")
+	}
+
+	by := cluster.ByCAFile
+	if len(a.CACertHashes) > 0 {
+		by = cluster.ByPins
+		if err := cluster.Covers([]byte(ca), a.CACertHashes); err != nil {
+			return world.Failure(fault.ClusterUntrusted, "the given ca.crt: "+err.Error(),
+				"Give the CA that the site pins, or none: then the CA is a sample, which needs no pin")
+		}
+	}
+
+	return world.Trust.Answer(world.TrustAns{
+		PEM:        ca,
+		Hash:       hashes[0],
+		Servers:    a.Servers,
+		VerifiedBy: by,
+	})
+}

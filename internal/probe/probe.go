@@ -1,0 +1,230 @@
+// Package probe answers the questions of a tape on a real node. Live.Ask has one function for each kind of
+// question, which calls the package that reads the answer. It is the only package that connects the cluster, the
+// hardware, files, credentials and the installed kubelet to the tape. It must not write anything.
+package probe
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/probe/cluster"
+	"github.com/prelet/prelet/internal/probe/kubeletbin"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// Credentials are the secrets that this process was given. The error of Read wraps fs.ErrNotExist for a missing one.
+type Credentials interface {
+	Read(name string) ([]byte, error)
+}
+
+// Options name the sources of answers. The zero value is this machine.
+type Options struct {
+	Root        string // the node's files are below it; "" is /
+	Hardware    string // a recorded machine's tree or archive; "" is this machine
+	Objects     string // a cluster.Folder that replaces the cluster
+	Site        *lang.Site
+	Credentials Credentials
+	Variables   map[string]Given  // --var and --var-file
+	Redactor    *value.Redactor   // gets every secret that is read
+	Store       *generation.Store // nil if it could not be opened: without generations
+	StateDir    string            // prelet's own folder, including the root
+	// Detectors answers the questions "lock" and "detector". If it is nil, each detector counts as absent.
+	Detectors world.Source
+	// Units is systemd, nil if it is not available.
+	Units     Units
+	Now       func() time.Time
+	OnRetry   func(Retry) // called before the cluster is asked again
+	WaitClock func(ctx context.Context) error
+}
+
+// Retry is a failed attempt to reach the cluster, before the next attempt.
+type Retry = cluster.Retry
+
+// Live is a world.Source. Close it at the end.
+type Live struct {
+	o      Options
+	client *cluster.Client
+	past   func() *world.LastGood    // memoised
+	found  func() *kubeletbin.Binary // memoised
+
+	patience  time.Duration // see Hurry; 0 for the site's retry
+	nodeRetry time.Duration // between two reads of a Node that belongs to another machine
+
+	secrets sync.Mutex
+	secret  map[string][]byte // as read, by name
+	learned sync.Once         // see LearnSecrets
+
+	mu     sync.Mutex
+	trusts map[string]*trustCall // by the JSON of the access
+	joined *world.KubeletAns     // nil until membership has read it
+	denied *fault.Fault          // why this user may not read kubelet.conf; set with joined
+	loose  *fault.Fault          // why kubelet.conf is not trusted: other users may change it; set with joined
+}
+
+// New returns a Live. It reads nothing before the first question.
+func New(o Options) *Live {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+
+	l := &Live{
+		o:         o,
+		trusts:    map[string]*trustCall{},
+		secret:    map[string][]byte{},
+		nodeRetry: 5 * time.Second,
+	}
+	l.past = sync.OnceValue(func() *world.LastGood {
+		if o.Store == nil {
+			return nil
+		}
+
+		return world.ReadLastGood(o.Store)
+	})
+	l.found = sync.OnceValue(func() *kubeletbin.Binary {
+		return kubeletbin.Find(o.Root, l.cacheFile())
+	})
+	l.client = cluster.New(cluster.Options{
+		Now:       o.Now,
+		WaitClock: o.WaitClock,
+		OnRetry:   o.OnRetry,
+	})
+
+	return l
+}
+
+// LastGood returns the recording of this node's last good generation, nil if there is none. It is read once.
+func (l *Live) LastGood() *world.LastGood {
+	return l.past()
+}
+
+// Close closes connections.
+func (l *Live) Close() {
+	l.client.Close()
+}
+
+// Ask implements world.Source. An answer that contains a secret of this node is replaced by a failure.
+func (l *Live) Ask(ctx context.Context, q world.Question) world.Answer {
+	a, isGiven := AnswerGiven(ctx, l.o.Variables, l.o.Site, q)
+	if !isGiven {
+		a = l.listAdapters().Ask(ctx, q)
+	}
+
+	return l.refuseSecrets(q, a)
+}
+
+// listAdapters returns one adapter for each kind of question.
+func (l *Live) listAdapters() adapters {
+	return adapters{
+		adapt(world.File, l.awaitFile),
+		adapt(world.Credential, l.answerCredential),
+		adapt(world.Variable, l.answerVariable),
+		adapt(world.Validation, l.answerValidation),
+		adapt(world.Trust, l.answerTrust),
+		adapt(world.Object, l.answerObject),
+		adapt(world.Hardware, l.answerFacts),
+		adapt(world.Lock, l.answerLock),
+		adapt(world.Detector, l.answerDetector),
+		adapt(world.Kubelet, l.answerKubelet),
+		adapt(world.Accepts, l.answerAccepts),
+		adapt(world.Exists, l.answerExists),
+		adapt(world.DropIns, l.answerDropIns),
+		adapt(world.Serving, l.answerServing),
+		adapt(world.Original, l.answerOriginal),
+		adapt(world.Target, l.answerTarget),
+		adapt(world.Node, l.answerNode),
+		adapt(world.Owner, l.answerOwner),
+		adapt(world.Unit, l.answerUnit),
+		adapt(world.Managed, l.answerManaged),
+	}
+}
+
+// adapters answer questions, each those of one kind.
+type adapters []adapter
+
+type adapter struct {
+	kind world.Kind
+	ask  func(ctx context.Context, q world.Question) world.Answer
+}
+
+// adapt returns an adapter that decodes the request of a question and calls f with it.
+func adapt[Req, Ans any](t world.Topic[Req, Ans], f func(context.Context, Req) world.Answer) adapter {
+	return adapter{t.Kind, func(ctx context.Context, q world.Question) world.Answer {
+		r, err := t.Request(q)
+		if err != nil {
+			return world.Unreadable(q.Kind, err)
+		}
+
+		return f(ctx, r)
+	}}
+}
+
+// Ask implements world.Source.
+func (all adapters) Ask(ctx context.Context, q world.Question) world.Answer {
+	for _, a := range all {
+		if a.kind == q.Kind {
+			return a.ask(ctx, q)
+		}
+	}
+
+	return world.NoAdapter(q.Kind)
+}
+
+// root returns the folder that contains the node's files.
+func (l *Live) root() nodefile.Root {
+	return nodefile.Root(l.o.Root)
+}
+
+// trimNewline removes one newline at the end of a text. Content that is not UTF-8, such as a key, stays as it is.
+func trimNewline(b []byte) []byte {
+	if !utf8.Valid(b) {
+		return b
+	}
+
+	return bytes.TrimSuffix(b, []byte("\n"))
+}
+
+// Secret returns the content of a credential, without the newline that ends a text, for commit and for the cluster's
+// token. A credential is read once, so that a whole run uses the same content even if its file changes. A missing
+// credential is looked up again.
+func (l *Live) Secret(name string) ([]byte, error) {
+	variable, isVariable := strings.CutPrefix(name, variablePrefix)
+	if isVariable && l.o.Variables[variable].IsFile {
+		return []byte(l.o.Variables[variable].Text), nil
+	}
+
+	if l.o.Credentials == nil {
+		return nil, os.ErrNotExist
+	}
+
+	l.secrets.Lock()
+	defer l.secrets.Unlock()
+
+	if b, ok := l.secret[name]; ok {
+		return b, nil
+	}
+
+	b, err := l.o.Credentials.Read(name)
+	if err != nil {
+		return nil, err
+	}
+
+	b = slices.Clip(trimNewline(b))
+	if l.o.Redactor != nil {
+		l.o.Redactor.Add(b)
+	}
+
+	l.secret[name] = b
+
+	return b, nil
+}

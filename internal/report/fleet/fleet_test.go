@@ -1,0 +1,181 @@
+package fleet
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/fault"
+)
+
+// randomEffect returns one of few effects, for a machine with a number.
+func randomEffect(rng *rand.Rand, number int) Effect {
+	e := Effect{
+		Source:   fmt.Sprintf("fleet/%03d.prelet", number),
+		Node:     fmt.Sprintf("node-%d", number),
+		State:    []State{Changed, Unknown, Unchanged, Failed}[rng.IntN(4)],
+		Degraded: rng.IntN(3) == 0,
+		Restarts: rng.IntN(2) == 0,
+		Waits:    rng.IntN(4) == 0,
+	}
+	switch e.State {
+	case Failed:
+		e.Code = []fault.Code{fault.Syntax, fault.ClusterDenied, fault.RecordingInvalid}[rng.IntN(3)]
+		e.Reason = "because of " + e.Source
+		e.Messages = []Message{{Severity: "error", Code: string(e.Code), Summary: e.Source}}
+	case Changed, Unknown:
+		to := string(rune('a' + rng.IntN(3)))
+		e.Changes = []Change{{Kind: "label", Name: "x", Action: "update", From: "o", To: to}}
+	}
+	if rng.IntN(5) == 0 {
+		e.Assumed = []Assumed{{Kind: "variable", Name: string(rune('a' + rng.IntN(3))), From: "--var"}}
+	}
+
+	return e
+}
+
+// Whatever the machines and however they are divided, the merged parts are the report of the whole, also after their
+// way through JSON and in any order.
+func TestMergeEqualsWhole(t *testing.T) {
+	rng := rand.New(rand.NewPCG(14, 2))
+	for round := range 200 {
+		of := 1 + rng.IntN(5)
+		whole := NewReport("1")
+		parts := make([]*Report, of)
+		names := make([]string, of)
+		for i := range parts {
+			parts[i] = NewReport("1")
+			parts[i].Shard = &Shard{Index: i, Of: of}
+			names[i] = fmt.Sprint("part ", i)
+		}
+		for number := range rng.IntN(40) {
+			e := randomEffect(rng, number)
+			whole.Add(e)
+			parts[rng.IntN(of)].Add(e)
+		}
+		whole.Finish()
+		for i, part := range parts {
+			part.Finish()
+			parts[i] = throughJSON(t, part)
+		}
+		rng.Shuffle(of, func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
+
+		merged, err := Merge(parts, names)
+		if err != nil {
+			t.Fatalf("round %d: merge of %d parts: got error %v, want none", round, of, err)
+		}
+		got, want := toJSON(t, merged), toJSON(t, whole)
+		if got != want || merged.Code() != whole.Code() {
+			t.Fatalf("round %d: merge of %d parts: got code %q and\n%s\nwant %q and\n%s",
+				round, of, merged.Code(), got, whole.Code(), want)
+		}
+	}
+}
+
+func toJSON(t *testing.T, r *Report) string {
+	t.Helper()
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func throughJSON(t *testing.T, r *Report) *Report {
+	t.Helper()
+	out, err := Decode([]byte(toJSON(t, r)))
+	if err != nil {
+		t.Fatalf("Decode(%s): got error %v, want none", toJSON(t, r), err)
+	}
+	return out
+}
+
+// FuzzDecode reads any bytes as a partial result: it is refused with a code, or can be merged.
+func FuzzDecode(f *testing.F) {
+	r := NewReport("1")
+	r.Shard = &Shard{Of: 1}
+	rng := rand.New(rand.NewPCG(1, 1))
+	for i := range 4 {
+		r.Add(randomEffect(rng, i))
+	}
+	r.Finish()
+	text, err := json.Marshal(r)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Add([]byte(`{"kind":"fleet","format_version":2}`))
+	f.Add([]byte(`{"kind":"fleet","format_version":1,"shard":{"index":0,"of":1},"groups":[{"id":"a","state":"failed","count":1,"machines":[{}]}]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		part, err := Decode(text)
+		if err != nil {
+			if fault.CodeOf(err) != fault.RecordingInvalid {
+				t.Errorf("Decode(%q): got code %q, want %q", text, fault.CodeOf(err), fault.RecordingInvalid)
+			}
+			return
+		}
+		part.Shard = &Shard{Of: 1}
+		merged, err := Merge([]*Report{part}, []string{"part"})
+		if err != nil {
+			t.Fatalf("Merge of %q: got error %v, want none", text, err)
+		}
+		_ = merged.Code()
+	})
+}
+
+// A value counts as a whole word only.
+func TestReplaceOwnValues(t *testing.T) {
+	own := names{
+		{"2001:db8::10", "{IPv6}"}, {"gpu-17.example", "{node name}"}, {"10.0.0.1", "{address}"}, {"gpu-17", "{host}"},
+	}
+	for text, want := range map[string]string{
+		"":                              "",
+		"10.0.0.1":                      "{address}",
+		"10.0.0.17, 110.0.0.1":          "10.0.0.17, 110.0.0.1",
+		"10.0.0.1:6443 and 10.0.0.1/24": "{address}:6443 and {address}/24",
+		"at 10.0.0.1. Then":             "at {address}. Then",
+		"--hostname-override=gpu-17.example --x=gpu-17": "--hostname-override={node name} --x={host}",
+		"gpu-170 xgpu-17":             "gpu-170 xgpu-17",
+		"[2001:db8::10]:80 10.0.0.1x": "[{IPv6}]:80 10.0.0.1x",
+		"10.0.0.110.0.0.1":            "10.0.0.110.0.0.1",
+	} {
+		if got := own.replace(text); got != want {
+			t.Errorf("replace(%q): got %q, want %q", text, got, want)
+		}
+	}
+}
+
+// The kubelet's files are compared as labels, taints, flags and fields, whatever their spelling.
+func TestCompareFiles(t *testing.T) {
+	before := "KUBELET_EXTRA_ARGS=--node-labels=a=1,b=2,rack=r7 --v=2 --register-with-taints=x=y:NoSchedule\n"
+	after := "# prelet\nKUBELET_EXTRA_ARGS=\"--v=4 --node-labels=rack=r7,b=3,c=\"\n"
+	want := []string{"label a delete 1 ", "label b update 2 3", `label c create  ""`,
+		"taint x:NoSchedule delete y ", "flag --v update 2 4"}
+	checkChanges(t, "flags", compareFlagFiles(before, after), want)
+	checkChanges(t, "equal flags", compareFlagFiles(before, "# comment\n"+before), nil)
+	checkChanges(t, "flags that cannot be parsed", compareFlagFiles("X=\x00", after), nil)
+
+	const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+	before = head + "maxPods: 64\nkubeReserved: {cpu: 1, memory: 1Gi}\nclusterDNS: [10.0.0.10]\n"
+	after = head + "clusterDNS: [\"10.0.0.10\"]\nkubeReserved: {memory: 2Gi}\nmaxPods: 64\n" +
+		"registerWithTaints: [{key: a, effect: NoExecute}]\n"
+	want = []string{`taint a:NoExecute create  ""`, "config kubeReserved.cpu delete 1 ",
+		"config kubeReserved.memory update 1Gi 2Gi"}
+	checkChanges(t, "configuration", compareConfigFiles(before, after), want)
+	checkChanges(t, "not a configuration", compareConfigFiles("a: b\n", after), nil)
+}
+
+func checkChanges(t *testing.T, what string, changes []Change, want []string) {
+	t.Helper()
+	e := Effect{Changes: changes}
+	var got []string
+	for _, c := range sortedChanges(e.Changes) {
+		got = append(got, strings.Join([]string{c.Kind, c.Name, c.Action, c.From, c.To}, " "))
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: got\n%q\nwant\n%q", what, got, want)
+	}
+}

@@ -1,0 +1,122 @@
+package fleet
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/prelet/prelet/internal/fault"
+)
+
+// Shard is the part of the recordings that a partial result is of.
+type Shard struct {
+	Index int `json:"index"` // from 0
+	Of    int `json:"of"`
+}
+
+// Decode reads a partial result.
+func Decode(text []byte) (*Report, error) {
+	var head struct {
+		FormatVersion int    `json:"format_version"`
+		Kind          string `json:"kind"`
+	}
+	if err := json.Unmarshal(text, &head); err != nil {
+		return nil, refuse("this is not a partial result of --shard: %s", err)
+	}
+	switch {
+	case head.Kind != "fleet":
+		return nil, refuse("this is not a partial result of --shard")
+	case head.FormatVersion > FormatVersion:
+		return nil, refuse("it is of a newer prelet; use that one to merge")
+	case head.FormatVersion < 1:
+		return nil, refuse("it has no format version")
+	}
+
+	var r Report
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&r); err != nil {
+		return nil, refuse("%s", err)
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, refuse("there is more text after the partial result")
+	}
+	if s := r.Shard; s == nil || s.Index < 0 || s.Index >= s.Of {
+		return nil, refuse("it is not of a shard; run `prelet plan --shard I/N -o json`")
+	}
+
+	return &r, r.check()
+}
+
+// check refuses a report whose groups do not have the machines that they count.
+func (r *Report) check() error {
+	for _, g := range r.Groups {
+		isState := g.State == Changed || g.State == Unchanged || g.State == Unknown || g.State == Failed
+		isCounted := g.Count > 0 && g.Count == len(g.Machines)
+		isWithin := isUpTo(g.Degraded, g.Count) && isUpTo(g.Restarts, g.Count) && isUpTo(g.Waits, g.Count)
+		if g.ID == "" || !isState || !isCounted || !isWithin {
+			return refuse("group %q is damaged", g.ID)
+		}
+	}
+
+	return nil
+}
+
+func isUpTo(n, limit int) bool { return n >= 0 && n <= limit }
+
+func refuse(format string, args ...any) error {
+	return &fault.Fault{Code: fault.RecordingInvalid, Summary: fmt.Sprintf(format, args...)}
+}
+
+// Merge returns the report of a whole fleet from the partial results of all its shards. names are those of the files,
+// for errors.
+func Merge(parts []*Report, names []string) (*Report, error) {
+	seen := map[int]string{}
+	first := parts[0]
+	out := NewReport(first.PreletVersion)
+	out.Against = first.Against
+	out.Site = first.Site
+	out.AgainstSite = first.AgainstSite
+
+	for i, part := range parts {
+		if err := first.checkSame(part, names[0], names[i]); err != nil {
+			return nil, err
+		}
+		if other, isSeen := seen[part.Shard.Index]; isSeen {
+			return nil, refuse("%s: shard %d/%d is also in %s", names[i], part.Shard.Index, part.Shard.Of, other)
+		}
+		seen[part.Shard.Index] = names[i]
+		for _, g := range part.Groups {
+			out.addGroup(g)
+		}
+		out.addAssumed(part.Assumed)
+	}
+	for i := range first.Shard.Of {
+		if seen[i] == "" {
+			return nil, refuse("shard %d/%d is missing, so the report would not be of all recordings",
+				i, first.Shard.Of)
+		}
+	}
+	out.Finish()
+
+	return out, nil
+}
+
+// checkSame refuses a part that was made with other options than the first one.
+func (r *Report) checkSame(part *Report, name, partName string) error {
+	for _, c := range []struct{ what, first, other string }{
+		{"prelet version", r.PreletVersion, part.PreletVersion},
+		{"site (hash)", r.Site, part.Site},
+		{"--against", r.Against, part.Against},
+		{"site of --against (hash)", r.AgainstSite, part.AgainstSite},
+		{"number of shards", fmt.Sprint(r.Shard.Of), fmt.Sprint(part.Shard.Of)},
+	} {
+		if c.first != c.other {
+			return refuse("%s: its %s is %q, and that of %s is %q: the parts do not belong together",
+				partName, c.what, c.other, name, c.first)
+		}
+	}
+
+	return nil
+}

@@ -1,0 +1,201 @@
+package fleet
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/prelet/prelet/internal/fault"
+)
+
+// FormatVersion is the number of the format of a report as JSON.
+const FormatVersion = 1
+
+// Report is the effect of a site on a fleet. As JSON it is the document of `plan` over a folder, and the partial result
+// of a shard.
+type Report struct {
+	FormatVersion int    `json:"format_version"`
+	Kind          string `json:"kind"` // fleet
+	PreletVersion string `json:"prelet_version"`
+	Against       string `json:"against,omitempty"` // the older site; "": the disks
+	Site          string `json:"site,omitempty"`    // the hash of the site's files; "": each recording's own site
+	AgainstSite   string `json:"against_site,omitempty"`
+	Shard         *Shard `json:"shard,omitempty"` // of a partial result
+
+	Recordings int `json:"recordings"`
+	Changed    int `json:"changed"`
+	Unchanged  int `json:"unchanged"`
+	Incomplete int `json:"incomplete"` // the recording lacks an answer
+	Degraded   int `json:"degraded"`
+	Failed     int `json:"failed"`
+	// Assumed are the answers that the command line replaced on some machine.
+	Assumed []Assumed `json:"assumed,omitempty"`
+	Groups  []Group   `json:"groups"`
+
+	groups map[string]*Group
+}
+
+// Assumed is an answer that is not the machines' own.
+type Assumed struct {
+	Kind string `json:"kind"` // variable, object, ca or kubelet
+	Name string `json:"name"`
+	From string `json:"from"` // --var, a file, --objects, …
+}
+
+// Group is the machines with equal effect.
+type Group struct {
+	ID       string    `json:"id"`
+	State    State     `json:"state"`
+	Count    int       `json:"count"`
+	Degraded int       `json:"degraded"`
+	Restarts int       `json:"kubelet_restarts"`      // machines whose kubelet is restarted
+	Waits    int       `json:"wait_for_registration"` // nodes that have joined, so that labels or taints come later
+	Changes  []Change  `json:"changes"`
+	Messages []Message `json:"diagnostics"` // of its first machine
+	Machines []Machine `json:"machines,omitempty"`
+}
+
+// Machine is a member of a group.
+type Machine struct {
+	Source string     `json:"source"`
+	Node   string     `json:"node,omitempty"`
+	Code   fault.Code `json:"code,omitempty"`   // of a failure
+	Reason string     `json:"reason,omitempty"` // of a failure, in one line
+}
+
+// NewReport returns an empty report.
+func NewReport(version string) *Report {
+	return &Report{
+		FormatVersion: FormatVersion,
+		Kind:          "fleet",
+		PreletVersion: version,
+		Groups:        []Group{},
+	}
+}
+
+// Add adds a machine.
+func (r *Report) Add(e Effect) {
+	g := Group{
+		ID:       e.signature(),
+		State:    e.State,
+		Count:    1,
+		Degraded: count(e.Degraded),
+		Restarts: count(e.Restarts),
+		Waits:    count(e.Waits),
+		Changes:  orEmpty(e.Changes),
+		Messages: orEmpty(e.Messages),
+		Machines: []Machine{{Source: e.Source, Node: e.Node, Code: e.Code, Reason: e.Reason}},
+	}
+	r.addGroup(g)
+	r.addAssumed(e.Assumed)
+}
+
+// addAssumed adds those that are not known yet, sorted.
+func (r *Report) addAssumed(all []Assumed) {
+	for _, a := range all {
+		if !slices.Contains(r.Assumed, a) {
+			r.Assumed = append(r.Assumed, a)
+		}
+	}
+	slices.SortFunc(r.Assumed, func(a, b Assumed) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(a.From, b.From))
+	})
+}
+
+func count(is bool) int {
+	if is {
+		return 1
+	}
+
+	return 0
+}
+
+// orEmpty returns a list that is [] in JSON, not null.
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+
+	return list
+}
+
+// addGroup adds the machines of a group. The messages stay those of the first machine by name.
+func (r *Report) addGroup(g Group) {
+	if r.groups == nil {
+		r.groups = map[string]*Group{}
+	}
+	r.Recordings += g.Count
+	r.Degraded += g.Degraded
+	switch g.State {
+	case Changed:
+		r.Changed += g.Count
+	case Unchanged:
+		r.Unchanged += g.Count
+	case Unknown:
+		r.Incomplete += g.Count
+	case Failed:
+		r.Failed += g.Count
+	}
+
+	known := r.groups[g.ID]
+	if known == nil {
+		r.groups[g.ID] = &g
+		return
+	}
+	if g.Machines[0].Source < known.Machines[0].Source {
+		known.Messages = g.Messages
+		known.Machines[0], g.Machines[0] = g.Machines[0], known.Machines[0]
+	}
+	known.Count += g.Count
+	known.Degraded += g.Degraded
+	known.Restarts += g.Restarts
+	known.Waits += g.Waits
+	known.Machines = append(known.Machines, g.Machines...)
+}
+
+// Finish sorts groups and machines. Groups with more machines come first, those without a change and those that failed
+// last.
+func (r *Report) Finish() {
+	r.Groups = []Group{}
+	for _, g := range r.groups {
+		slices.SortFunc(g.Machines, func(a, b Machine) int { return cmp.Compare(a.Source, b.Source) })
+		r.Groups = append(r.Groups, *g)
+	}
+
+	order := []State{Changed, Unknown, Unchanged, Failed}
+	slices.SortFunc(r.Groups, func(a, b Group) int {
+		return cmp.Or(
+			slices.Index(order, a.State)-slices.Index(order, b.State),
+			b.Count-a.Count,
+			cmp.Compare(a.Machines[0].Source, b.Machines[0].Source),
+		)
+	})
+}
+
+// Code returns the code of a command over this fleet: the one with the lowest exit status among the failures.
+func (r *Report) Code() fault.Code {
+	var lowest fault.Code
+	for _, g := range r.Groups {
+		for _, m := range g.Machines {
+			isLower := lowest == "" || m.Code.Exit() < lowest.Exit() ||
+				m.Code.Exit() == lowest.Exit() && m.Code < lowest
+			if m.Code != "" && isLower {
+				lowest = m.Code
+			}
+		}
+	}
+
+	return lowest
+}
+
+// WithoutNames returns the report without the names of machines that did not fail.
+func (r *Report) WithoutNames() *Report {
+	out := *r
+	out.Groups = slices.Clone(r.Groups)
+	for i, g := range out.Groups {
+		if g.State != Failed {
+			out.Groups[i].Machines = nil
+		}
+	}
+
+	return &out
+}

@@ -1,0 +1,110 @@
+package printer
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/prelet/prelet/internal/report"
+)
+
+// BlameText writes what took time in a run, the longest first.
+func BlameText(w io.Writer, st report.Status, s Style) error {
+	b := page{Style: s}
+	for _, span := range st.Blame() {
+		b.writeLine(fmt.Sprintf("%9s  %-8s  %s", formatTook(span.Took()), span.Kind, b.cell(span.Name)))
+	}
+
+	return b.flush(w)
+}
+
+// ChainText writes the critical chain of a run: when each link began, how long it took, and what in it.
+func ChainText(w io.Writer, st report.Status, s Style) error {
+	b := page{Style: s}
+	first, last := st.Extent()
+	chain := st.CriticalChain()
+	b.writeLine(fmt.Sprintf("%s: %s, %s from the first step to the last.",
+		first.Local().Format(time.DateTime), st.State, formatTook(last.Sub(first))))
+	b.writeLine("The end waited for these, one after the other:")
+	b.writeLine("")
+	for _, l := range chain {
+		if l.Gap >= time.Millisecond {
+			b.writeLine(b.dim(fmt.Sprintf("%10s  %9s  between", "", formatTook(l.Gap))))
+		}
+		b.writeLine(fmt.Sprintf("%10s  %9s  %s",
+			"@"+formatTook(l.Start.Sub(first)), formatTook(l.Took()), b.bold(b.cell(l.Name))))
+		for n, p := range l.Parts {
+			branch := "├ "
+			if n == len(l.Parts)-1 {
+				branch = "└ "
+			}
+			b.writeLine(fmt.Sprintf("%10s  %9s  %s%s %s",
+				"", "", b.dim(branch), formatTook(p.Took()), b.cell(p.Kind+" "+p.Name)))
+		}
+	}
+
+	return b.flush(w)
+}
+
+// formatTook returns a duration in milliseconds, from ten seconds on in seconds.
+func formatTook(d time.Duration) string {
+	if d < 10*time.Second {
+		return fmt.Sprintf("%.1fms", float64(d.Microseconds())/1000)
+	}
+
+	return fmt.Sprintf("%.3fs", d.Seconds())
+}
+
+type analysisDocument struct {
+	FormatVersion int           `json:"format_version"`
+	BootID        string        `json:"boot_id"`
+	State         string        `json:"state"`
+	Problem       string        `json:"problem,omitempty"`
+	Start         *time.Time    `json:"start"` // of the first span; null without one
+	Micros        int64         `json:"us"`
+	Spans         []report.Span `json:"spans,omitempty"`
+	Chain         []linkJSON    `json:"chain,omitempty"`
+}
+
+type linkJSON struct {
+	report.Span
+	GapMicros int64         `json:"gap_us"`
+	Parts     []report.Span `json:"parts"`
+}
+
+// BlameJSON writes what took time as one document of format version 1. problem is why there is nothing.
+func BlameJSON(w io.Writer, st report.Status, problem string) error {
+	d := newAnalysisDocument(st, problem)
+	if problem == "" {
+		d.Spans = st.Blame()
+	}
+
+	return EncodeJSON(w, d)
+}
+
+// ChainJSON writes the critical chain as one document of format version 1. problem is why there is none.
+func ChainJSON(w io.Writer, st report.Status, problem string) error {
+	d := newAnalysisDocument(st, problem)
+	if problem == "" {
+		for _, l := range st.CriticalChain() {
+			d.Chain = append(d.Chain, linkJSON{l.Span, l.Gap.Microseconds(), orEmpty(l.Parts)})
+		}
+	}
+
+	return EncodeJSON(w, d)
+}
+
+func newAnalysisDocument(st report.Status, problem string) analysisDocument {
+	d := analysisDocument{
+		FormatVersion: 1,
+		BootID:        st.BootID,
+		State:         st.State,
+		Problem:       problem,
+	}
+	if first, last := st.Extent(); problem == "" {
+		d.Start = &first
+		d.Micros = last.Sub(first).Microseconds()
+	}
+
+	return d
+}

@@ -1,0 +1,363 @@
+package printer
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/prelet/prelet/internal/report/fleet"
+)
+
+// FleetDetail is how much of a fleet's report is printed.
+type FleetDetail int
+
+// The details.
+const (
+	FleetGroups  FleetDetail = iota // each group with its changes
+	FleetNames                      // and with the names of its machines
+	FleetSummary                    // one line for each group
+)
+
+// maxGroupChanges bounds the changes of one group in a text for people.
+const maxGroupChanges = 40
+
+// maxChangedLines bounds the changed lines of one file in a text for people.
+const maxChangedLines = 12
+
+// FleetJSON writes a report as one document. Without FleetNames it has only the names of machines that failed.
+func FleetJSON(w io.Writer, r *fleet.Report, detail FleetDetail) error {
+	if detail != FleetNames {
+		r = r.WithoutNames()
+	}
+
+	return EncodeJSON(w, r)
+}
+
+// FleetText writes a report for people: the groups, and the sum of all machines.
+func FleetText(w io.Writer, r *fleet.Report, detail FleetDetail, s Style) error {
+	b := page{Style: s}
+	if r.Against != "" {
+		b.writeLine("Compared with the site " + b.cell(r.Against) + ":")
+		b.writeLine("")
+	}
+	for _, a := range r.Assumed {
+		b.writeNote("assumed:", describeFleetAssumed(a))
+	}
+	if len(r.Assumed) > 0 {
+		b.writeLine("")
+	}
+	for _, g := range r.Groups {
+		b.writeLine(b.bold(headGroup(g)))
+		if detail != FleetSummary {
+			b.writeGroup(g)
+		}
+		if detail == FleetNames || g.State == fleet.Failed {
+			b.writeMachines(g, detail)
+		} else if detail == FleetGroups {
+			b.writeExample(g)
+		}
+		if detail != FleetSummary {
+			b.writeLine("")
+		}
+	}
+	if detail == FleetSummary {
+		b.writeLine("")
+	}
+	b.writeLine("━━ " + sumFleet(r))
+
+	return b.flush(w)
+}
+
+// describeFleetAssumed returns an answer that the command line replaced.
+func describeFleetAssumed(a fleet.Assumed) string {
+	return describeAssumedKind(a.Kind) + a.Name + " from " + a.From + ", instead of the recorded one"
+}
+
+// headGroup returns the heading of a group: how many machines, and what happens with them.
+func headGroup(g fleet.Group) string {
+	count := Count(g.Count, "node")
+
+	switch g.State {
+	case fleet.Failed:
+		return fmt.Sprintf("%s: failed: %s", count, strings.Join(listErrors(g), ", "))
+	case fleet.Unchanged:
+		return count + ": no change"
+	case fleet.Unknown:
+		return count + ": not complete: " + cmp.Or(summarizeChanges(g.Changes), "no change is known")
+	case fleet.Changed:
+	}
+
+	return count + ": " + summarizeChanges(g.Changes)
+}
+
+// maxDescribed is how many changes a heading names.
+const maxDescribed = 2
+
+// summarizeChanges returns the changes of a group in one line: each of a few, or their numbers. A file of the kubelet
+// counts only if nothing else does: what changes in it is listed.
+func summarizeChanges(changes []fleet.Change) string {
+	isListed := func(c fleet.Change) bool { return c.Listed }
+	counted := slices.DeleteFunc(slices.Clone(changes), isListed)
+	if len(counted) == 0 {
+		counted = changes
+	}
+	if len(counted) > maxDescribed {
+		return countKinds(counted)
+	}
+
+	var parts []string
+	for _, c := range counted {
+		parts = append(parts, describeFleetChange(c))
+	}
+
+	return strings.Join(parts, "; ")
+}
+
+// listErrors returns the codes of a group's errors.
+func listErrors(g fleet.Group) (codes []string) {
+	for _, m := range g.Messages {
+		if m.Severity == "error" {
+			codes = append(codes, m.Code)
+		}
+	}
+
+	return codes
+}
+
+// countKinds returns how many items of each kind change, in the order of the changes.
+func countKinds(changes []fleet.Change) string {
+	count := map[string]int{}
+	var order []string
+	for _, c := range changes {
+		if count[c.Kind] == 0 {
+			order = append(order, c.Kind)
+		}
+		count[c.Kind]++
+	}
+
+	var parts []string
+	for _, kind := range order {
+		word := map[string]string{"config": "configuration field", "activation": "restart policy"}[kind]
+		parts = append(parts, countOf(count[kind], cmp.Or(word, kind)))
+	}
+
+	return strings.Join(parts, ", ")
+}
+
+func countOf(n int, word string) string {
+	if n != 1 && strings.HasSuffix(word, "y") {
+		word = strings.TrimSuffix(word, "y") + "ie"
+	}
+
+	return Count(n, word)
+}
+
+// describeFleetChange returns a change in one line: "label zone changes from a to b".
+func describeFleetChange(c fleet.Change) string {
+	what := c.Kind + " " + c.Name
+	switch {
+	case c.Kind == "file" && c.From != "":
+		return fmt.Sprintf("%s: %s, from %s to %s", what, c.Action, c.From, c.To)
+	case c.Kind == "file":
+		return what + ": " + c.Action
+	case c.Kind == "activation":
+		return "restart policy of " + c.Name + " changes"
+	case c.Kind == "diagnostic" && c.Action == "create":
+		return c.To + " " + c.Name + " is new"
+	case c.Kind == "diagnostic" && c.Action == "delete":
+		return c.From + " " + c.Name + " is gone"
+	case c.Action == "create":
+		return what + " is new: " + c.To
+	case c.Action == "delete":
+		return what + " goes: it was " + c.From
+	}
+
+	return fmt.Sprintf("%s changes from %s to %s", what, c.From, c.To)
+}
+
+// writeGroup writes the changes and the messages of a group.
+func (b *page) writeGroup(g fleet.Group) {
+	shown := g.Changes
+	if len(shown) > maxGroupChanges {
+		shown = shown[:maxGroupChanges]
+	}
+	var rows [][]string
+	flush := func() {
+		b.writeTable("  ", rows, nil)
+		rows = nil
+	}
+	for _, c := range shown {
+		rows = append(rows, []string{signOfChange(c), c.Kind, c.Name + describeValues(c)})
+		if c.Diff != "" && !c.Listed {
+			flush()
+			b.writeChangedLines(c.Diff)
+		}
+	}
+	flush()
+	if hidden := len(g.Changes) - len(shown); hidden > 0 {
+		b.writeLine(b.dim(fmt.Sprintf("  … and %s (-o json has all)", countOf(hidden, "change"))))
+	}
+
+	for _, m := range g.Messages {
+		isReason := g.State == fleet.Failed && m.Severity == "error" // it is after the names
+		if !isReason {
+			b.writeMessage(m)
+		}
+	}
+	for _, note := range noteGroup(g) {
+		b.writeText("  ", note)
+	}
+}
+
+func signOfChange(c fleet.Change) string {
+	switch c.Action {
+	case "create":
+		return "+"
+	case "delete":
+		return "-"
+	case "unknown":
+		return "?"
+	}
+
+	return "~"
+}
+
+// describeValues returns what comes after the name of a change: its values, and the action of a file.
+func describeValues(c fleet.Change) string {
+	switch {
+	case c.Kind == "file" && c.From != "":
+		return fmt.Sprintf("  %s, from %s to %s", c.Action, c.From, c.To)
+	case c.Kind == "file":
+		return "  " + c.Action
+	case c.Action == "create":
+		return " = " + c.To
+	case c.Action == "delete":
+		return ", was " + c.From
+	}
+
+	return fmt.Sprintf(": %s → %s", c.From, c.To)
+}
+
+func (b *page) writeChangedLines(diff string) {
+	lines := splitLines(b.clean(diff))
+	hidden := len(lines) - maxChangedLines
+	if hidden > 0 {
+		lines = lines[:maxChangedLines]
+	}
+	for i, l := range lines {
+		switch l[0] {
+		case '+':
+			lines[i] = b.green(l)
+		case '-':
+			lines[i] = b.red(l)
+		}
+	}
+	if hidden > 0 {
+		lines = append(lines, b.dim(fmt.Sprintf("… and %s (-o json has all)", Count(hidden, "line"))))
+	}
+	b.writeLines("      ", "      ", lines)
+}
+
+func (b *page) writeMessage(m fleet.Message) {
+	paint := map[string]func(string) string{"error": b.red, "warning": b.yellow, "note": b.dim}[m.Severity]
+	if paint == nil {
+		paint = b.dim
+	}
+	text := joinParts("  ", m.Summary+" ["+m.Code+"]", m.Place)
+	word := m.Severity + ": "
+	b.writeLines("  "+paint(word), "    ", b.wrap(text, b.Width-2-columns(word)))
+}
+
+// noteGroup returns what else happens on the machines of a group.
+func noteGroup(g fleet.Group) (notes []string) {
+	if g.Restarts > 0 {
+		notes = append(notes, "The kubelet is restarted on "+ofCount(g.Restarts, g.Count)+".")
+	}
+	if g.Waits > 0 {
+		notes = append(notes, upperFirst(ofCount(g.Waits, g.Count))+" joined before: labels and taints that change "+
+			"take effect there only when the node registers again.")
+	}
+	if g.Degraded > 0 && g.State != fleet.Failed {
+		notes = append(notes, upperFirst(ofCount(g.Degraded, g.Count))+" would be degraded.")
+	}
+
+	return notes
+}
+
+func upperFirst(text string) string {
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+func ofCount(n, all int) string {
+	if n == all {
+		return "all " + fmt.Sprint(all)
+	}
+
+	return fmt.Sprintf("%d of %d", n, all)
+}
+
+// writeExample writes the first machine of a group.
+func (b *page) writeExample(g fleet.Group) {
+	if len(g.Machines) == 0 || g.Machines[0].Source == "" {
+		return
+	}
+	word := "for example "
+	if g.Count == 1 {
+		word = "on "
+	}
+	b.writeLine(b.dim("  " + word + b.cell(nameMachine(g.Machines[0]))))
+}
+
+// maxSameFailures is how many machines that failed for the same reason are named without FleetNames.
+const maxSameFailures = 10
+
+// writeMachines writes the names of a group, and the reason of each that failed. Of many that failed for one reason it
+// writes the first ones, unless all names are asked for.
+func (b *page) writeMachines(g fleet.Group, detail FleetDetail) {
+	same := map[string]int{}
+	hidden := 0
+	for _, m := range g.Machines {
+		same[m.Reason]++
+		name := nameMachine(m)
+		switch {
+		case m.Reason == "":
+			b.writeLine("  " + b.cell(name))
+		case same[m.Reason] > maxSameFailures && detail != FleetNames:
+			hidden++
+		case same[m.Reason] > 1:
+			b.writeLine("  " + b.cell(name) + ": the same")
+		case strings.Contains(m.Reason, m.Source):
+			b.writeLines("  ", "    ", b.wrap(m.Reason, b.Width-4))
+		default:
+			b.writeLines("  ", "    ", b.wrap(name+": "+m.Reason, b.Width-4))
+		}
+	}
+	if hidden > 0 {
+		b.writeLine(b.dim(fmt.Sprintf("  … and %d more for the same reason (--names lists them)", hidden)))
+	}
+}
+
+// nameMachine returns the recording of a machine, and its node name unless the recording has it.
+func nameMachine(m fleet.Machine) string {
+	if m.Node == "" || strings.HasPrefix(path.Base(m.Source), m.Node+".") {
+		return m.Source
+	}
+
+	return joinParts(" ", m.Source, "("+m.Node+")")
+}
+
+// sumFleet returns the counts of a report in one line.
+func sumFleet(r *fleet.Report) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %d would change, %d failed, %d degraded",
+		Count(r.Recordings, "recording"), r.Changed, r.Failed, r.Degraded)
+	if r.Incomplete > 0 {
+		fmt.Fprintf(&b, ", %d not complete", r.Incomplete)
+	}
+	fmt.Fprintf(&b, "; %s", Count(len(r.Groups), "group"))
+
+	return b.String()
+}

@@ -1,0 +1,161 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Kinds of spans.
+const (
+	KindStage    = "stage"    // of the site
+	KindStep     = "step"     // of the run: lock, read the site, commit, restart, verify, …
+	KindRequest  = "request"  // to the cluster, with its retries
+	KindDetector = "detector" // one vendor detector
+	KindHardware = "hardware" // the detection of the hardware
+	KindKubelet  = "kubelet"  // questions about the installed kubelet, whose binary may be started
+	KindRead     = "read"     // of a file or a unit of the node, with the wait for it
+	KindSync     = "fsync"    // of a file or a folder
+	KindSystemd  = "systemd"  // a job that systemd does
+)
+
+// Span is one part of a run that took time. The parts of a stage or a step lie within it; stages may run in parallel.
+type Span struct {
+	Kind   string    `json:"kind"`
+	Name   string    `json:"name"`
+	Start  time.Time `json:"start"` // UTC
+	Micros int64     `json:"us"`
+}
+
+// Took returns the duration of a span.
+func (s Span) Took() time.Duration { return time.Duration(s.Micros) * time.Microsecond }
+
+// End returns when a span ended.
+func (s Span) End() time.Time { return s.Start.Add(s.Took()) }
+
+const (
+	maxSpans = 500                  // of one boot; later ones are left out
+	minSpan  = time.Millisecond / 2 // of parts that are not a stage, a step, a request or a detector
+)
+
+// addSpan adds a span, unless it is one of many short ones. A step that reports its end twice has ended at the first.
+func (s *Status) addSpan(kind, name string, began time.Time, took time.Duration) {
+	isListed := slices.Contains([]string{KindStage, KindStep, KindRequest, KindDetector}, kind)
+	isKnown := slices.ContainsFunc(s.Spans, func(known Span) bool {
+		return known.Kind == kind && known.Name == name && known.Start.Equal(began)
+	})
+	if isKnown || !isListed && took < minSpan || len(s.Spans) >= maxSpans {
+		return
+	}
+
+	s.Spans = append(s.Spans, Span{
+		Kind:   kind,
+		Name:   name,
+		Start:  began.UTC(),
+		Micros: max(0, took).Microseconds(),
+	})
+}
+
+// stageKind returns the kind of what an event reports: the address of a stage is TYPE.NAME.
+func stageKind(address string) string {
+	if strings.Contains(address, ".") {
+		return KindStage
+	}
+
+	return KindStep
+}
+
+// Blame returns the spans of a run, the longest first.
+func (s Status) Blame() []Span {
+	return slices.SortedStableFunc(slices.Values(s.Spans), func(a, b Span) int {
+		return cmp.Compare(b.Micros, a.Micros)
+	})
+}
+
+// Link is one stage or step of the critical chain.
+type Link struct {
+	Span
+	Gap   time.Duration // between the end of the link before and its start
+	Parts []Span        // what took most of its time, the longest first
+}
+
+// Extent returns when the first span began and the last one ended. Both are zero without spans.
+func (s Status) Extent() (first, last time.Time) {
+	for n, span := range s.Spans {
+		if n == 0 || span.Start.Before(first) {
+			first = span.Start
+		}
+		if span.End().After(last) {
+			last = span.End()
+		}
+	}
+
+	return first, last
+}
+
+// CriticalChain returns the stages and steps that the end of a run waited for: the one that ended last, before it the
+// one that ended last before that began, and so on. A shorter run needs a shorter link.
+func (s Status) CriticalChain() (chain []Link) {
+	links := slices.DeleteFunc(slices.Clone(s.Spans), func(span Span) bool {
+		return span.Kind != KindStage && span.Kind != KindStep
+	})
+	next, ok := lastEnded(links, time.Time{})
+	for ok {
+		chain = append(chain, Link{Span: next, Parts: s.partsOf(next)})
+		next, ok = lastEnded(links, next.Start)
+	}
+	slices.Reverse(chain)
+	for n := 1; n < len(chain); n++ {
+		chain[n].Gap = max(0, chain[n].Start.Sub(chain[n-1].End()))
+	}
+
+	return chain
+}
+
+// lastEnded returns the span that ended last before a time, the zero time for any, and of several the longest. A span
+// without a duration that begins at that time is not before it.
+func lastEnded(spans []Span, before time.Time) (found Span, ok bool) {
+	for _, s := range spans {
+		isBefore := before.IsZero() || !s.End().After(before) && s.Start.Before(before)
+		byEnd := s.End().Compare(found.End())
+		if isBefore && (!ok || byEnd > 0 || byEnd == 0 && s.Micros > found.Micros) {
+			found = s
+			ok = true
+		}
+	}
+
+	return found, ok
+}
+
+const (
+	maxParts = 3
+	minPart  = time.Millisecond
+)
+
+// partsOf returns the longest parts of a stage or step. Stages run in parallel, so the kind of a part decides as well.
+func (s Status) partsOf(link Span) (parts []Span) {
+	for _, p := range s.Blame() {
+		isInside := !p.Start.Before(link.Start) && !p.End().After(link.End())
+		if isInside && isPartOf(link, p.Kind) && p.Took() >= minPart && len(parts) < maxParts {
+			parts = append(parts, p)
+		}
+	}
+
+	return parts
+}
+
+// isPartOf reports whether a stage or a step can have parts of a kind.
+func isPartOf(link Span, kind string) bool {
+	stageType, _, _ := strings.Cut(link.Name, ".")
+	switch {
+	case link.Kind == KindStep:
+		return kind == KindSync || kind == KindSystemd
+	case stageType == "fetch-ca", stageType == "fetch-config":
+		return kind == KindRequest || kind == KindRead
+	case stageType == "detect-hw":
+		return kind == KindHardware || kind == KindDetector
+	}
+
+	return kind == KindRead
+}

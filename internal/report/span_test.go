@@ -1,0 +1,127 @@
+package report
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+// at returns a span that begins and ends at milliseconds of one second.
+func at(kind, name string, begin, end int) Span {
+	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).Add(time.Duration(begin) * time.Millisecond)
+
+	return Span{Kind: kind, Name: name, Start: start, Micros: int64(end-begin) * 1000}
+}
+
+// bootSpans are those of a first boot: two gather stages in parallel, a decide stage, a commit with its fsyncs, a restart.
+func bootSpans() []Span {
+	return []Span{
+		at(KindStep, "read the site", 0, 10),
+		at(KindRequest, "the cluster's CA", 11, 100),
+		at(KindStage, "fetch-ca.cluster", 10, 101),
+		at(KindHardware, "the hardware", 12, 150),
+		at(KindStage, "detect-hw.node", 10, 151),
+		at(KindRequest, "ConfigMap kube-system/kubelet-config", 102, 300),
+		at(KindStage, "fetch-config.kubelet", 101, 301),
+		at(KindStage, "label.node", 301, 303),
+		at(KindSync, "/etc/default", 330, 340),
+		at(KindSync, "/var/lib/prelet", 341, 342),
+		at(KindStep, "commit", 320, 350),
+		at(KindSystemd, "restart kubelet.service", 351, 850),
+		at(KindStep, "restart", 350, 851),
+	}
+}
+
+func TestCriticalChain(t *testing.T) {
+	s := Status{Spans: bootSpans()}
+	var got []string
+	for _, l := range s.CriticalChain() {
+		line := fmt.Sprintf("%s %s+%s", l.Name, l.Gap, l.Took())
+		for _, p := range l.Parts {
+			line += " [" + p.Name + "]"
+		}
+		got = append(got, line)
+	}
+	want := `read the site 0s+10ms
+fetch-ca.cluster 0s+91ms [the cluster's CA]
+fetch-config.kubelet 0s+200ms [ConfigMap kube-system/kubelet-config]
+label.node 0s+2ms
+commit 17ms+30ms [/etc/default] [/var/lib/prelet]
+restart 0s+501ms [restart kubelet.service]`
+	if strings.Join(got, "\n") != want {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
+	}
+	if b := s.Blame(); b[0].Name != "restart" || b[len(b)-1].Name != "/var/lib/prelet" {
+		t.Errorf("got %v first and %v last, want restart first and the shortest fsync last", b[0], b[len(b)-1])
+	}
+}
+
+// TestCriticalChainProperties: whatever the spans are, the links of the chain follow each other without overlap, the
+// last one ends last, and their times with the gaps add up to the time from the first to the last.
+func TestCriticalChainProperties(t *testing.T) {
+	for seed := range uint64(2000) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		var s Status
+		for n := range r.IntN(12) {
+			begin := r.IntN(50)
+			kind := []string{KindStage, KindStep, KindSync}[r.IntN(3)]
+			s.Spans = append(s.Spans, at(kind, fmt.Sprint("s", n), begin, begin+r.IntN(20)))
+		}
+
+		chain := s.CriticalChain()
+		sum := time.Duration(0)
+		for n, l := range chain {
+			sum += l.Gap + l.Took()
+			if n > 0 && l.Start.Before(chain[n-1].End()) {
+				t.Fatalf("seed %d: got %v before the end of %v, want it after", seed, l, chain[n-1])
+			}
+		}
+		for _, span := range s.Spans {
+			if span.Kind == KindSync {
+				continue
+			}
+			if len(chain) == 0 || span.End().After(chain[len(chain)-1].End()) {
+				t.Fatalf("seed %d: got the chain %v, want %v as its end", seed, chain, span)
+			}
+		}
+		if len(chain) > 0 && sum != chain[len(chain)-1].End().Sub(chain[0].Start) {
+			t.Fatalf("seed %d: got links and gaps of %s in %v, want the whole time", seed, sum, chain)
+		}
+	}
+}
+
+// TestSpans: events give spans of stages and steps, a second end of a step changes nothing, what is short is left out,
+// and the number is bounded.
+func TestSpans(t *testing.T) {
+	b := newBench(t)
+	r := b.reporter(t, nil)
+	step := func(e Event) { r.Event(e); b.now = b.now.Add(10 * time.Millisecond) }
+	step(Event{Stage: "fetch-ca.cluster", State: Started})
+	step(Event{Stage: "fetch-ca.cluster", State: OK})
+	step(Event{Stage: "label.node", State: OK, Took: 3 * time.Millisecond})
+	step(Event{Stage: "taint.node", State: Skipped})
+	step(Event{Stage: "gate", State: OK})
+	step(Event{Stage: "verify", State: Started})
+	step(Event{Stage: "verify", State: OK})
+	step(Event{Stage: "verify", State: OK})
+	r.Span(KindSync, "/short", b.now, time.Microsecond)
+	r.Span(KindSync, "/"+canary, b.now, time.Second)
+
+	got := ""
+	for _, s := range r.Status().Spans {
+		got += fmt.Sprintf("%s %s %s\n", s.Kind, s.Name, s.Took())
+	}
+	want := "stage fetch-ca.cluster 10ms\nstage label.node 3ms\nstep verify 10ms\nfsync /(sensitive) 1s\n"
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+
+	for n := range 2 * maxSpans {
+		r.Span(KindSync, fmt.Sprint(n), b.now, time.Second)
+	}
+	if n := len(r.Status().Spans); n != maxSpans {
+		t.Errorf("got %d spans, want at most %d", n, maxSpans)
+	}
+}

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Runs the checks that take too long for every change: `nightly.sh [PART...]`, as root. All parts run, also if one fails.
+# Prints a table of their times at the end, and exits with 1 if a part failed. Output of each part: bin/nightly/PART.log.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+exec </dev/null
+
+export CGO_ENABLED=0
+GOFLAGS="$(go env GOFLAGS) -trimpath"
+export GOFLAGS
+
+logs=bin/nightly
+mkdir -p "$logs"
+
+run() { # run PART
+	case $1 in
+	boot) make e2e-boot ;;
+	kube) make e2e-kube ;;
+	kube-old) make e2e-kube-old ;;
+	hostile) make e2e-hostile ;;
+	agreement) make kubelet-agreement N=40 ;;
+	storm) make storm ;;
+	bench) make bench FAIL_ABOVE=1.5 ;;
+	tables) make kubetables-check ;;
+	activation) PRELET_SWEEP=full go test -count=1 -timeout 40m ./internal/commit/activation ;;
+	fuzz) make fuzz T=10s ;;
+	sweep) make sweep ;;
+	*) echo "nightly.sh: unknown part $1; parts: ${all[*]}" >&2 && return 64 ;;
+	esac
+}
+
+all=(boot kube kube-old hostile agreement storm bench tables activation fuzz sweep)
+[ $# -gt 0 ] || set -- "${all[@]}"
+
+table=""
+failed=0
+for part in "$@"; do
+	start=$SECONDS
+	printf '== %s, output in %s\n' "$part" "$logs/$part.log"
+
+	result=ok
+	run "$part" >"$logs/$part.log" 2>&1 || {
+		result=FAILED
+		failed=1
+		tail -n 40 "$logs/$part.log"
+	}
+	table+=$(printf '%-12s %6d s  %s' "$part" $((SECONDS - start)) "$result")$'\n'
+done
+
+printf '\n%s' "$table"
+exit "$failed"

@@ -1,0 +1,214 @@
+// Package language describes the site language to hcl-lang, and indexes the names of a site. Everything comes from
+// prelet's own declarations (package builtin), so that an editor and `prelet validate` know the same language. It must
+// not read files, and knows nothing about the protocol.
+package language
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/hashicorp/hcl-lang/lang"
+	hclschema "github.com/hashicorp/hcl-lang/schema"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/schema"
+	"github.com/prelet/prelet/stages/builtin"
+)
+
+// Language is the language in the forms that an editor needs. It does not change after New.
+type Language struct {
+	Site      *hclschema.BodySchema // of a *.hcl file
+	Test      *hclschema.BodySchema // of a *.prelettest.hcl file
+	Functions map[string]hclschema.FunctionSignature
+
+	stages map[string]schema.StageType // by type
+	facts  map[string]schema.Fact      // by path, as in nics[].speed_gbps
+}
+
+// New reads prelet's declarations.
+func New() *Language {
+	declared := builtin.Language()
+	l := &Language{
+		Site:      hclschema.NewBodySchema(),
+		Test:      testFile(),
+		Functions: signatures(declared.Functions),
+		stages:    map[string]schema.StageType{},
+		facts:     map[string]schema.Fact{},
+	}
+
+	for _, s := range declared.Stages {
+		for i := range s.Outputs {
+			s.Outputs[i].Doc = linkPages(s.Outputs[i].Doc)
+		}
+		s.Doc = linkPages(s.Doc)
+		l.stages[s.Block.Type] = s
+	}
+	for _, row := range declared.Facts.Rows() {
+		row.Doc = linkPages(row.Doc)
+		l.facts[row.Path] = row.Fact
+	}
+
+	override := hclschema.NewBodySchema()
+	for _, b := range declared.Blocks {
+		block := l.topBlock(b.Block)
+		l.Site.Blocks[b.Type] = block
+		if b.Type != schema.OverrideBlock.Type {
+			override.Blocks[b.Type] = block
+		}
+	}
+	l.Site.Blocks[schema.OverrideBlock.Type].Body = override
+
+	return l
+}
+
+// StageTypes returns the documentation of the stage types, by type.
+func (l *Language) StageTypes() map[string]schema.StageType { return l.stages }
+
+// VarsFile returns the schema of a *.prelet.vars file: the variables of the site.
+func (l *Language) VarsFile(variables []Symbol) *hclschema.BodySchema {
+	body := hclschema.NewBodySchema()
+	for _, v := range variables {
+		body.Attributes[v.Name] = &hclschema.AttributeSchema{
+			IsOptional:  true,
+			Description: lang.Markdown(v.Doc),
+			Constraint:  hclschema.LiteralType{Type: v.Type},
+		}
+	}
+
+	return body
+}
+
+func (l *Language) topBlock(b schema.Block) *hclschema.BlockSchema {
+	block := describeBlock(b)
+	if b.Type != schema.StageBlock.Type {
+		return block
+	}
+
+	block.Labels[0].IsDepKey = true
+	block.Labels[0].Completable = true
+	block.DependentBody = map[hclschema.SchemaKey]*hclschema.BodySchema{}
+	for _, s := range l.stages {
+		key := hclschema.NewSchemaKey(hclschema.DependencyKeys{
+			Labels: []hclschema.LabelDependent{{Index: 0, Value: s.Block.Type}},
+		})
+		body := describeBody(s.Block)
+		for _, f := range s.Meta {
+			spec := f.Spec()
+			body.Attributes[spec.Name] = describeAttribute(spec)
+		}
+		body.Detail = s.Phase.String() + " stage"
+		body.Description = lang.Markdown(linkPages(s.Doc))
+		block.DependentBody[key] = body
+	}
+
+	return block
+}
+
+func describeBlock(b schema.Block) *hclschema.BlockSchema {
+	block := &hclschema.BlockSchema{
+		Description: lang.Markdown(linkPages(b.Doc)),
+		Body:        describeBody(b),
+		MaxItems:    uint64(b.Max),
+	}
+	for _, name := range b.Labels {
+		block.Labels = append(block.Labels, &hclschema.LabelSchema{Name: name})
+	}
+
+	return block
+}
+
+func describeBody(b schema.Block) *hclschema.BodySchema {
+	body := hclschema.NewBodySchema()
+	body.Description = lang.Markdown(linkPages(b.Doc))
+	if b.Free {
+		body.AnyAttribute = &hclschema.AttributeSchema{
+			IsOptional: true,
+			Constraint: hclschema.AnyExpression{OfType: cty.DynamicPseudoType},
+		}
+		return body
+	}
+
+	fields := b.Fields
+	if b.ForEach {
+		fields = append([]schema.Field{schema.When, schema.ForEach}, fields...)
+	}
+	for _, f := range fields {
+		spec := f.Spec()
+		body.Attributes[spec.Name] = describeAttribute(spec)
+	}
+	for _, n := range b.Blocks {
+		body.Blocks[n.Type] = describeBlock(n)
+	}
+
+	return body
+}
+
+func describeAttribute(s schema.Spec) *hclschema.AttributeSchema {
+	return &hclschema.AttributeSchema{
+		Description: lang.Markdown(documentAttribute(s)),
+		IsRequired:  s.Required,
+		IsOptional:  !s.Required,
+		Constraint:  constrain(s),
+	}
+}
+
+// constrain returns what may be written as the value of an attribute.
+func constrain(s schema.Spec) hclschema.Constraint {
+	var words hclschema.OneOf
+	for _, w := range s.OneOf {
+		words = append(words, hclschema.LiteralValue{Value: cty.StringVal(w)})
+	}
+
+	switch {
+	case s.Refs != "":
+		return hclschema.List{Elem: hclschema.Reference{OfScopeId: scopeOf(s.Refs)}}
+	case s.Name == schema.VariableType.Name && s.Const:
+		return hclschema.TypeDeclaration{}
+	case len(words) > 0 && s.Const:
+		return words
+	case len(words) > 0:
+		return append(words, hclschema.AnyExpression{OfType: s.Type})
+	case s.Const && s.Type != cty.DynamicPseudoType:
+		return hclschema.LiteralType{Type: s.Type}
+	}
+
+	return hclschema.AnyExpression{OfType: s.Type}
+}
+
+// scopeOf returns the scope of the stages of a type, for lists of references such as notify.
+func scopeOf(stageType string) lang.ScopeId { return lang.ScopeId("stage " + stageType) }
+
+// pages is where the reference pages are, for links between them.
+const pages = "https://github.com/prelet/prelet/blob/main/docs/reference/"
+
+// pageLink is a link to another reference page.
+var pageLink = regexp.MustCompile(`\]\(([a-z0-9./-]+\.md)`)
+
+// linkPages makes the links of a text that is from a reference page absolute.
+func linkPages(doc string) string { return pageLink.ReplaceAllString(doc, "]("+pages+"$1") }
+
+// documentAttribute returns what an editor shows about an attribute, in Markdown.
+func documentAttribute(s schema.Spec) string {
+	parts := []string{linkPages(s.Doc)}
+
+	if len(s.OneOf) > 0 {
+		parts = append(parts, "One of `"+strings.Join(s.OneOf, "`, `")+"`.")
+	}
+	switch {
+	case s.DefaultText != "":
+		parts = append(parts, "Default: "+s.DefaultText+".")
+	case !s.Default.IsNull() && s.Default.Type().IsPrimitiveType():
+		parts = append(parts, fmt.Sprintf("Default: `%s`.", showPrimitive(s.Default)))
+	case s.Ref != nil:
+		parts = append(parts, fmt.Sprintf("Default: `%s` of the only `%s` stage.", s.Ref.Output, s.Ref.Stage))
+	}
+	switch {
+	case s.Const:
+		parts = append(parts, "A literal: no references and no functions.")
+	case s.Phase != schema.OfBlock:
+		parts = append(parts, fmt.Sprintf("Its references may reach the phase `%s`.", s.Phase))
+	}
+
+	return strings.Join(parts, "\n\n")
+}

@@ -1,0 +1,237 @@
+package server
+
+import (
+	"maps"
+	"path"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/lang/testfile"
+	"github.com/prelet/prelet/internal/lang/value"
+)
+
+// codePages is where each code of a diagnostic is explained.
+const codePages = "https://github.com/prelet/prelet/blob/main/docs/codes/"
+
+// validation is what is known about running validations. Its mutex is held while one runs, so that there is one at a
+// time; pending and shown are guarded by the server's.
+type validation struct {
+	running   sync.Mutex
+	timer     *time.Timer
+	pending   map[string]bool            // documents whose sites are to be validated
+	shown     map[string]map[string]bool // by site: files that have diagnostics in the editor
+	isStopped bool
+}
+
+// stop ends validation: a timer that fires later does nothing.
+func (v *validation) stop() {
+	v.running.Lock()
+	defer v.running.Unlock()
+	v.isStopped = true
+}
+
+// check reports the syntax errors of a text at once, and has its site validated later.
+func (s *Server) check(file string) {
+	d := s.documents[file]
+	switch {
+	case strings.HasSuffix(file, testSuffix):
+		s.publish(file, s.convert(d.text, s.checkTest(file, d.text)))
+	case !strings.HasSuffix(file, jsonSuffix) && !strings.HasSuffix(file, ".tftpl"):
+		if _, diags := lang.ParseFile(file, []byte(d.text)); diags.HasErrors() {
+			s.publish(file, s.convert(d.text, diags))
+		}
+	}
+	s.schedule(file)
+}
+
+// checkTest returns what `prelet test` finds in a test file before it runs it.
+func (s *Server) checkTest(file, text string) hcl.Diagnostics {
+	files := newOverlay(s.texts())
+	_, diags := testfile.Parse(file, []byte(text), func(name string) ([]byte, error) {
+		return files.ReadFile(path.Join(path.Dir(file), name), lang.MaxBytes)
+	})
+
+	return diags
+}
+
+// schedule has the site of a file validated when the texts have not changed for a while.
+func (s *Server) schedule(file string) {
+	if strings.HasSuffix(file, testSuffix) {
+		return // not a part of the site
+	}
+	v := &s.validation
+	if v.pending == nil {
+		v.pending = map[string]bool{}
+	}
+	v.pending[file] = true
+
+	if v.timer != nil {
+		v.timer.Stop()
+	}
+	v.timer = time.AfterFunc(s.options.Delay, s.validatePending)
+}
+
+// scheduleAll has the sites of all open documents validated.
+func (s *Server) scheduleAll() {
+	for file := range s.documents {
+		s.schedule(file)
+	}
+}
+
+// validatePending validates the sites of the documents that have changed, each site once.
+func (s *Server) validatePending() {
+	s.validation.running.Lock()
+	defer s.validation.running.Unlock()
+	if s.validation.isStopped {
+		return
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			s.options.Log.Printf("validate: %v\n%s", p, debug.Stack())
+		}
+	}()
+
+	s.mu.Lock()
+	files := slices.Sorted(maps.Keys(s.validation.pending))
+	s.validation.pending = nil
+	s.mu.Unlock()
+
+	done := map[string]bool{}
+	for _, file := range files {
+		s.mu.Lock()
+		places := s.sitePaths(file)
+		s.mu.Unlock()
+		if site := strings.Join(places, "\n"); !done[site] {
+			done[site] = true
+			s.validateSite(file, site, places)
+		}
+	}
+}
+
+// validateSite runs `prelet validate` over a site with the open documents, and shows the result. Findings without a
+// place are shown at the beginning of the document that was changed.
+func (s *Server) validateSite(file, site string, places []string) {
+	s.mu.Lock()
+	texts := s.texts()
+	kubelet := s.settings.KubeletVersion
+	s.mu.Unlock()
+
+	redactor := value.NewRedactor()
+	env := &app.Env{
+		Version:  s.options.Version,
+		Getenv:   func(string) string { return "" },
+		Redactor: redactor,
+		Say:      func(string) {},
+	}
+	found, err := env.Validate(app.ValidateOptions{
+		Where: app.Where{Config: places, KubeletVersion: kubelet},
+		Files: newOverlay(texts),
+	})
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !maps.Equal(texts, s.texts()) {
+		return // a newer validation is scheduled
+	}
+	if err != nil {
+		s.options.Log.Printf("validate %s: %v", file, err)
+		return
+	}
+
+	byFile := map[string]hcl.Diagnostics{}
+	for _, d := range found.Diagnostics {
+		at := file
+		if d.Subject != nil && path.IsAbs(d.Subject.Filename) {
+			at = d.Subject.Filename
+		}
+		byFile[at] = append(byFile[at], d)
+	}
+
+	s.show(site, byFile, found.Site.Sources)
+}
+
+// show replaces the diagnostics of a site in the editor.
+func (s *Server) show(site string, byFile map[string]hcl.Diagnostics, sources map[string][]byte) {
+	v := &s.validation
+	if v.shown == nil {
+		v.shown = map[string]map[string]bool{}
+	}
+
+	files := map[string]bool{}
+	for file := range byFile {
+		files[file] = true
+	}
+	for file := range s.documents { // also one whose syntax error is fixed
+		if strings.Join(s.sitePaths(file), "\n") == site && !strings.HasSuffix(file, testSuffix) {
+			files[file] = true
+		}
+	}
+	for file := range v.shown[site] {
+		files[file] = true
+	}
+
+	v.shown[site] = map[string]bool{}
+	for _, file := range slices.Sorted(maps.Keys(files)) {
+		text := string(sources[file])
+		if d := s.documents[file]; d != nil {
+			text = d.text
+		}
+		s.publish(file, s.convert(text, byFile[file]))
+		if len(byFile[file]) > 0 {
+			v.shown[site][file] = true
+		}
+	}
+}
+
+// publish shows the diagnostics of a file.
+func (s *Server) publish(file string, found []diagnostic) {
+	p := publishParams{URI: uriOf(file), Diagnostics: found}
+	if d := s.documents[file]; d != nil {
+		p.URI = d.uri
+		p.Version = &d.version
+	}
+	s.notify("textDocument/publishDiagnostics", p)
+}
+
+// convert returns diagnostics as an editor shows them: the summary, then the reason and the next step, with a link to
+// the page of the code.
+func (s *Server) convert(text string, diags hcl.Diagnostics) []diagnostic {
+	redactor := value.NewRedactor()
+	out := []diagnostic{}
+	seen := map[diagnostic]bool{}
+
+	for _, d := range diags {
+		code := string(origin.CodeOf(d))
+		x := diagnostic{
+			Severity: severityError,
+			Code:     code,
+			Source:   "prelet",
+			Message:  redactor.String(strings.TrimSuffix(d.Summary+"\n"+d.Detail, "\n")),
+		}
+		switch {
+		case origin.IsNote(d):
+			x.Severity = severityInformation
+		case d.Severity == hcl.DiagWarning:
+			x.Severity = severityWarning
+		}
+		if d.Subject != nil {
+			x.Range = spanOf(text, *d.Subject)
+		}
+		if seen[x] { // the same on several sample machines
+			continue
+		}
+		seen[x] = true
+		x.CodeDescription = &codeDescription{Href: codePages + code + ".md"}
+		out = append(out, x)
+	}
+
+	return out
+}

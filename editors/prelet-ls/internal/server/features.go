@@ -1,0 +1,538 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	hcllang "github.com/hashicorp/hcl-lang/lang"
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/sourcegraph/jsonrpc2"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/editors/prelet-ls/internal/language"
+	"github.com/prelet/prelet/internal/lang"
+)
+
+// at is a position in an open document of a site.
+type at struct {
+	site
+	file   string
+	text   string
+	offset int
+}
+
+// locate returns where a request is. It is false for a document that is not open, and for one that is not native HCL
+// or cannot be parsed at all, where there is nothing to find.
+func (s *Server) locate(p positionParams) (at, bool) {
+	file, d := s.find(p.TextDocument.URI)
+	if d == nil {
+		return at{}, false
+	}
+
+	x := s.readSite(file)
+	if x.files[file] == nil {
+		return at{}, false
+	}
+
+	return at{site: x, file: file, text: d.text, offset: offsetOf(d.text, p.Position)}, true
+}
+
+// complete offers what may be written at a position: the members of the reference before it, or what hcl-lang finds in
+// the schema.
+func (s *Server) complete(ctx context.Context, p positionParams) (any, error) {
+	here, ok := s.locate(p)
+	if !ok || isInComment(here) {
+		return completionList{Items: []completionItem{}}, nil
+	}
+
+	if members, typed, ok := here.index.Members(lastLine(here.text, here.offset)); ok {
+		return completionList{Items: memberItems(here, members, typed)}, nil
+	}
+
+	d, err := s.decoder(here.site, here.file)
+	if err != nil {
+		return nil, err
+	}
+	found, err := d.CompletionAtPos(ctx, here.file, posOf(here.text, here.offset))
+	if err != nil || len(found.List) == 0 { // it knows nothing here: inside of an object of any type, for example
+		return completionList{Items: append([]completionItem{}, s.expressionItems(here)...)}, nil
+	}
+
+	out := completionList{IsIncomplete: !found.IsComplete, Items: []completionItem{}}
+	for _, c := range found.List {
+		out.Items = append(out.Items, s.candidateItem(here, c))
+	}
+
+	return out, nil
+}
+
+// isInComment reports whether a position is inside of a comment, where nothing is offered.
+func isInComment(here at) bool {
+	tokens, _ := hclsyntax.LexConfig([]byte(here.text), here.file, hcl.InitialPos)
+	for _, t := range tokens {
+		isInside := t.Range.Start.Byte < here.offset && here.offset < t.Range.End.Byte
+		if t.Type == hclsyntax.TokenComment && isInside {
+			return true
+		}
+	}
+
+	return false
+}
+
+func memberItems(here at, members []language.Member, typed int) []completionItem {
+	edit := span{
+		Start: positionOf(here.text, here.offset-typed),
+		End:   positionOf(here.text, here.offset),
+	}
+
+	out := []completionItem{}
+	for _, m := range members {
+		item := completionItem{
+			Label:    m.Name,
+			Kind:     kindField,
+			TextEdit: &textEdit{Range: edit, NewText: m.Name},
+		}
+		if m.Type != cty.NilType {
+			item.Detail = showType(m.Type)
+		}
+		if m.Doc != "" {
+			item.Documentation = &markup{Kind: "markdown", Value: m.Doc}
+		}
+		out = append(out, item)
+	}
+
+	return out
+}
+
+func (s *Server) candidateItem(here at, c hcllang.Candidate) completionItem {
+	item := completionItem{
+		Label:  c.Label,
+		Kind:   candidateKind(c.Kind),
+		Detail: c.Detail,
+		TextEdit: &textEdit{
+			Range:   spanOf(here.text, c.TextEdit.Range),
+			NewText: c.TextEdit.NewText,
+		},
+		InsertTextFormat: plainText,
+	}
+	if s.hasSnippets && c.TextEdit.Snippet != "" {
+		item.TextEdit.NewText = c.TextEdit.Snippet
+		item.InsertTextFormat = snippet
+	}
+	if c.Description.Value != "" {
+		item.Documentation = &markup{Kind: "markdown", Value: c.Description.Value}
+	}
+	if c.TriggerSuggest && s.hasSnippets {
+		item.Command = &command{Title: "Suggest", Command: "editor.action.triggerSuggest"}
+	}
+
+	return item
+}
+
+func candidateKind(k hcllang.CandidateKind) int {
+	switch k {
+	case hcllang.AttributeCandidateKind:
+		return kindField
+	case hcllang.BlockCandidateKind:
+		return kindModule
+	case hcllang.LabelCandidateKind:
+		return kindEnum
+	case hcllang.FunctionCandidateKind:
+		return kindFunction
+	case hcllang.ReferenceCandidateKind:
+		return kindReference
+	case hcllang.KeywordCandidateKind, hcllang.BoolCandidateKind:
+		return kindKeyword
+	}
+
+	return kindValue
+}
+
+// showType returns a type as it is written in a site; an object's attributes are left out, because they may be many.
+func showType(t cty.Type) string {
+	switch {
+	case t == cty.DynamicPseudoType:
+		return "any"
+	case t.IsObjectType():
+		return "object"
+	case t.IsListType():
+		return "list(" + showType(t.ElementType()) + ")"
+	case t.IsSetType():
+		return "set(" + showType(t.ElementType()) + ")"
+	case t.IsMapType():
+		return "map(" + showType(t.ElementType()) + ")"
+	}
+
+	return t.FriendlyName()
+}
+
+// hover shows the type and the documentation of the reference, block, argument or function at a position.
+func (s *Server) hover(ctx context.Context, p positionParams) (any, error) {
+	here, ok := s.locate(p)
+	if !ok {
+		return nil, nil
+	}
+
+	if use, ok := here.index.ReferenceAt(here.file, here.offset); ok {
+		return here.hoverReference(use), nil
+	}
+	if use, ok := here.index.At(here.file, here.offset); ok {
+		if symbol, found := here.index.Find(use.Address); found {
+			return here.hoverText(use.Range, symbol.Address(), symbol.Type, symbol.Doc), nil
+		}
+	}
+
+	if call, ok := s.hoverCall(here); ok {
+		return call, nil
+	}
+
+	d, err := s.decoder(here.site, here.file)
+	if err != nil {
+		return nil, err
+	}
+	found, err := d.HoverAtPos(ctx, here.file, posOf(here.text, here.offset))
+	if err != nil || found == nil {
+		return nil, nil
+	}
+	r := here.rangeIn(found.Range)
+
+	return hover{Contents: markup{Kind: "markdown", Value: found.Content.Value}, Range: &r}, nil
+}
+
+// hoverReference describes the part of a reference up to the cursor: gpus in stage.detect-hw.node.gpus[0].model.
+func (here at) hoverReference(use language.Use) any {
+	t := use.Traversal
+	for i := range t {
+		if i >= firstStep(t) && here.offset <= t[i].SourceRange().End.Byte {
+			t = t[:i+1]
+			break
+		}
+	}
+	r, ok := here.index.Resolve(t)
+	if !ok {
+		return nil
+	}
+
+	return here.hoverText(t.SourceRange(), r.Address, r.Type, r.Doc)
+}
+
+// firstStep returns the position of the first step of a reference that has a value: var.NAME, stage.TYPE.NAME, node.
+func firstStep(t hcl.Traversal) int {
+	switch t.RootName() {
+	case "stage":
+		return min(2, len(t)-1)
+	case "var", "local":
+		return min(1, len(t)-1)
+	}
+
+	return 0
+}
+
+func (here at) hoverText(at hcl.Range, address string, t cty.Type, doc string) any {
+	text := fmt.Sprintf("```hcl\n%s: %s\n```", address, showType(t))
+	if doc != "" {
+		text += "\n\n" + doc
+	}
+	r := here.rangeIn(at)
+
+	return hover{Contents: markup{Kind: "markdown", Value: text}, Range: &r}
+}
+
+// signature shows the parameters of the call around a position.
+func (s *Server) signature(p positionParams) (any, error) {
+	here, ok := s.locate(p)
+	if !ok {
+		return nil, nil
+	}
+	d, err := s.decoder(here.site, here.file)
+	if err != nil {
+		return nil, err
+	}
+	found, err := d.SignatureAtPos(here.file, posOf(here.text, here.offset))
+	if err != nil || found == nil {
+		return nil, nil
+	}
+
+	sig := signature{Label: found.Name, Documentation: &markup{Kind: "markdown", Value: found.Description.Value}}
+	for _, x := range found.Parameters {
+		sig.Parameters = append(sig.Parameters, parameter{Label: x.Name})
+	}
+
+	return signatureHelp{Signatures: []signature{sig}, ActiveParameter: int(found.ActiveParameter)}, nil
+}
+
+// definition returns where the name at a position is defined.
+func (s *Server) definition(p positionParams) (any, error) {
+	here, use, ok := s.useAt(p)
+	if !ok {
+		return nil, nil
+	}
+	symbol, ok := here.index.Find(use.Address)
+	if !ok {
+		return nil, nil
+	}
+
+	return here.location(symbol.Range), nil
+}
+
+// references returns the places where the name at a position is written.
+func (s *Server) references(p positionParams) (any, error) {
+	here, use, ok := s.useAt(p)
+	if !ok {
+		return nil, nil
+	}
+
+	out := []location{}
+	for _, u := range here.index.UsesOf(use.Address) {
+		if !u.IsDefinition || p.Context.IncludeDeclaration {
+			out = append(out, here.location(u.Range))
+		}
+	}
+
+	return out, nil
+}
+
+// useAt returns the name at a position: one that the site defines, or a reference to it.
+func (s *Server) useAt(p positionParams) (at, language.Use, bool) {
+	here, ok := s.locate(p)
+	if !ok {
+		return at{}, language.Use{}, false
+	}
+	use, ok := here.index.At(here.file, here.offset)
+	if !ok || use.Address == "" {
+		if use, ok = here.index.ReferenceAt(here.file, here.offset); !ok || use.Address == "" {
+			return at{}, language.Use{}, false
+		}
+	}
+
+	return here, use, true
+}
+
+func (here at) location(r hcl.Range) location {
+	return location{URI: uriOf(r.Filename), Range: here.rangeIn(r)}
+}
+
+// prepareRename returns the name at a position, if the site defines it.
+func (s *Server) prepareRename(p positionParams) (any, error) {
+	here, use, ok := s.useAt(p)
+	if !ok {
+		return nil, nil
+	}
+	if _, ok := here.index.Find(use.Address); !ok {
+		return nil, nil
+	}
+
+	return here.rangeIn(use.Range), nil
+}
+
+// nameOf is a name that the language allows.
+var nameOf = regexp.MustCompile(`^\pL[\pL\pN_-]*$`)
+
+// rename changes a name everywhere in the site, its vars files and its tests. It refuses a name that the language does
+// not allow or the site has already, and a site with JSON that contains the name, which it cannot change.
+func (s *Server) rename(p positionParams) (any, error) {
+	here, use, ok := s.useAt(p)
+	if !ok {
+		return nil, refuse("there is no variable, local or stage at this place")
+	}
+	symbol, ok := here.index.Find(use.Address)
+	if !ok {
+		return nil, refuse("%s is not defined in this site", use.Address)
+	}
+	if !nameOf.MatchString(p.NewName) {
+		return nil, refuse("invalid name %q: a name is a letter, followed by letters, digits, _ and -", p.NewName)
+	}
+
+	renamed := symbol
+	renamed.Name = p.NewName
+	if _, exists := here.index.Find(renamed.Address()); exists && p.NewName != symbol.Name {
+		return nil, refuse("the site has %s already", renamed.Address())
+	}
+	for _, file := range slices.Sorted(maps.Keys(here.texts)) {
+		if strings.HasSuffix(file, jsonSuffix) && strings.Contains(here.texts[file], symbol.Name) {
+			return nil, refuse("%s contains %s, and JSON is not changed: rename it there by hand",
+				path.Base(file), symbol.Name)
+		}
+	}
+
+	edit := workspaceEdit{Changes: map[string][]textEdit{}}
+	for _, u := range here.index.UsesOf(use.Address) {
+		uri := uriOf(u.Range.Filename)
+		change := textEdit{Range: here.rangeIn(u.Range), NewText: p.NewName}
+		edit.Changes[uri] = append(edit.Changes[uri], change)
+	}
+
+	return edit, nil
+}
+
+// codeRequestFailed is the protocol's error for a valid request that has no result.
+const codeRequestFailed = -32803
+
+func refuse(format string, args ...any) error {
+	return &jsonrpc2.Error{Code: codeRequestFailed, Message: fmt.Sprintf(format, args...)}
+}
+
+// format returns the edits that make a text as `prelet fmt` writes it. A text with a syntax error has none: its
+// diagnostics say why.
+func (s *Server) format(p documentParams) (any, error) {
+	file, d := s.find(p.TextDocument.URI)
+	if d == nil || !strings.HasSuffix(file, ".hcl") && !strings.HasSuffix(file, varsSuffix) {
+		return nil, nil
+	}
+	formatted, diags := lang.FormatFile(file, []byte(d.text))
+	if diags.HasErrors() {
+		return nil, nil
+	}
+
+	return lineEdits(d.text, string(formatted)), nil
+}
+
+// lineEdits returns one edit for each line that differs, so that the cursor stays. Formatting changes only the spaces
+// of lines.
+func lineEdits(before, after string) []textEdit {
+	from, to := strings.Split(before, "\n"), strings.Split(after, "\n")
+	out := []textEdit{}
+	if len(from) != len(to) {
+		all := span{End: positionOf(before, len(before))}
+		return append(out, textEdit{Range: all, NewText: after})
+	}
+
+	for i := range from {
+		if from[i] != to[i] {
+			end := positionOf(from[i], len(from[i])).Character
+			whole := span{Start: position{Line: i}, End: position{Line: i, Character: end}}
+			out = append(out, textEdit{Range: whole, NewText: to[i]})
+		}
+	}
+
+	return out
+}
+
+// symbols returns the outline of a document.
+func (s *Server) symbols(p documentParams) (any, error) {
+	here, ok := s.locate(positionParams{TextDocument: p.TextDocument})
+	if !ok {
+		return nil, nil
+	}
+	body, ok := here.files[here.file].Body.(*hclsyntax.Body)
+	if !ok {
+		return nil, nil
+	}
+
+	return here.outline(body), nil
+}
+
+func (here at) outline(body *hclsyntax.Body) []documentSymbol {
+	out := []documentSymbol{}
+	for _, b := range body.Blocks {
+		name := b.Type
+		for _, label := range b.Labels {
+			name += fmt.Sprintf(" %q", label)
+		}
+		out = append(out, documentSymbol{
+			Name:           name,
+			Kind:           symbolObject,
+			Range:          here.rangeIn(b.Range()),
+			SelectionRange: here.rangeIn(b.TypeRange),
+			Children:       here.outline(b.Body),
+		})
+	}
+	for _, name := range slices.Sorted(maps.Keys(body.Attributes)) {
+		a := body.Attributes[name]
+		out = append(out, documentSymbol{
+			Name:           name,
+			Kind:           symbolProperty,
+			Range:          here.rangeIn(a.SrcRange),
+			SelectionRange: here.rangeIn(a.NameRange),
+		})
+	}
+
+	return out
+}
+
+// tokenTypes are the protocol's types for the kinds of hcl-lang, in the order of the legend.
+var tokenTypes = []struct {
+	hcl  hcllang.SemanticTokenType
+	name string
+}{
+	{hcllang.TokenBlockType, "type"},
+	{hcllang.TokenBlockLabel, "enumMember"},
+	{hcllang.TokenAttrName, "property"},
+	{hcllang.TokenBool, "keyword"},
+	{hcllang.TokenKeyword, "keyword"},
+	{hcllang.TokenString, "string"},
+	{hcllang.TokenNumber, "number"},
+	{hcllang.TokenObjectKey, "parameter"},
+	{hcllang.TokenMapKey, "parameter"},
+	{hcllang.TokenReferenceStep, "variable"},
+	{hcllang.TokenTypeComplex, "keyword"},
+	{hcllang.TokenTypePrimitive, "keyword"},
+	{hcllang.TokenFunctionName, "function"},
+}
+
+// legend lists the types of tokens in the order of their numbers.
+func legend() semanticLegend {
+	l := semanticLegend{TokenTypes: []string{}, TokenModifiers: []string{}}
+	for _, t := range tokenTypes {
+		if !slices.Contains(l.TokenTypes, t.name) {
+			l.TokenTypes = append(l.TokenTypes, t.name)
+		}
+	}
+
+	return l
+}
+
+// tokens returns the colours of a document, as five numbers for each token, relative to the one before.
+func (s *Server) tokens(ctx context.Context, p documentParams) (any, error) {
+	here, ok := s.locate(positionParams{TextDocument: p.TextDocument})
+	if !ok {
+		return nil, nil
+	}
+	d, err := s.decoder(here.site, here.file)
+	if err != nil {
+		return nil, err
+	}
+	found, err := d.SemanticTokensInFile(ctx, here.file)
+	if err != nil {
+		return nil, nil
+	}
+
+	return here.encodeTokens(found), nil
+}
+
+func (here at) encodeTokens(found []hcllang.SemanticToken) semanticTokens {
+	types := legend().TokenTypes
+	out := semanticTokens{Data: []int{}}
+	var last position
+
+	for _, t := range found {
+		i := slices.IndexFunc(tokenTypes, func(x struct {
+			hcl  hcllang.SemanticTokenType
+			name string
+		}) bool {
+			return x.hcl == t.Type
+		})
+		r := here.rangeIn(t.Range)
+		isLater := r.Start.Line > last.Line || r.Start.Line == last.Line && r.Start.Character >= last.Character
+		if i < 0 || !isLater || r.Start.Line != r.End.Line {
+			continue // a heredoc: clients need tokens of one line
+		}
+
+		column := r.Start.Character
+		if r.Start.Line == last.Line {
+			column -= last.Character
+		}
+		length := r.End.Character - r.Start.Character
+		out.Data = append(out.Data,
+			r.Start.Line-last.Line, column, length, slices.Index(types, tokenTypes[i].name), 0)
+		last = r.Start
+	}
+
+	return out
+}

@@ -1,0 +1,188 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sourcegraph/jsonrpc2"
+)
+
+// endless is how long no request may take, on a busy machine.
+const endless = 20 * time.Second
+
+// newTestServer returns a server that has been initialized, and whose log is searched for failures by the test.
+func newTestServer(tb testing.TB) (*Server, *bytes.Buffer) {
+	tb.Helper()
+	var logged bytes.Buffer
+	s := New(Options{Delay: time.Hour, Log: log.New(&logged, "", 0)})
+	if _, err := ask(tb, s, "initialize", map[string]any{"rootUri": "file:///"}); err != nil {
+		tb.Fatalf("initialize: got %v, want no error", err)
+	}
+
+	return s, &logged
+}
+
+// ask sends a message to a server without a stream.
+func ask(tb testing.TB, s *Server, method string, params any) (any, error) {
+	tb.Helper()
+	body, err := json.Marshal(params)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	raw := json.RawMessage(body)
+
+	return s.Handle(tb.Context(), &jsonrpc2.Request{Method: method, Params: &raw})
+}
+
+// features are the requests about a place in a document.
+var features = []string{
+	"completion", "hover", "signatureHelp", "definition", "references", "prepareRename", "rename", "formatting",
+	"documentSymbol", "semanticTokens/full",
+}
+
+// FuzzDocument opens any text and asks for everything at any place of it. No request may fail or take long.
+func FuzzDocument(f *testing.F) {
+	for _, file := range siteTexts(f) {
+		f.Add(file, uint16(3), uint16(9))
+		f.Add(file[:len(file)/2], uint16(12), uint16(4))
+	}
+	for _, text := range []string{
+		"", "\x00", "\ufeff", "a = ", "locals { a = stage.", "locals {\n  a = \"${", "stage \"", "x = [", "\xff\xfe",
+		"locals { a = \U0001F600 }", "locals { a = \"😀${var.x}\" }", "override {\nstage \"a\" \"b\" {", "/* ", "<<EOF\n",
+		strings.Repeat("[", 3000), strings.Repeat("a{", 3000), "locals { a = " + strings.Repeat("(", 5000),
+		"locals { a = " + strings.Repeat("-", 5000) + "1 }", "locals { a = x" + strings.Repeat(".x", 5000) + " }",
+		"locals { a = " + strings.Repeat("true ? ", 2000), "locals { a = \"" + strings.Repeat("${\"", 2000),
+		"locals { a = local.a\n b = local.c\n c = local.b }", "variable \"a\" { type = list(list(", "variable x {}",
+		"stage label x { labels = { a = lo } }\r\n", "locals { a = [for x in y : x if", "a = b ? c : d.e[*].f.*.g\n",
+	} {
+		f.Add(text, uint16(0), uint16(len(text)))
+		f.Add(text, uint16(1), uint16(0))
+	}
+
+	s, logged := newTestServer(f)
+	dir := f.TempDir()
+
+	f.Fuzz(func(t *testing.T, text string, line, character uint16) {
+		for _, name := range []string{"site.hcl", "x.prelet.vars", "x.prelettest.hcl", "x.hcl.json", "x.tftpl"} {
+			document := map[string]any{"uri": uriOf(filepath.Join(dir, name)), "text": text}
+			must(t, logged)(ask(t, s, "textDocument/didOpen", map[string]any{"textDocument": document}))
+			for _, feature := range features {
+				start := time.Now()
+				result, err := ask(t, s, "textDocument/"+feature, map[string]any{
+					"textDocument": document,
+					"position":     position{Line: int(line), Character: int(character)},
+					"newName":      "x",
+				})
+				if feature != "rename" || err == nil {
+					must(t, logged)(result, err)
+				}
+				if took := time.Since(start); took > endless {
+					t.Errorf("%s of %d bytes: got a response after %s, want it within %s", feature, len(text), took, endless)
+				}
+			}
+			must(t, logged)(ask(t, s, "textDocument/didClose", map[string]any{"textDocument": document}))
+		}
+	})
+}
+
+// must fails the test for an error of a message that may have none, with the server's log.
+func must(t *testing.T, logged *bytes.Buffer) func(any, error) {
+	return func(result any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("got the error %v, want none; log: %s", err, logged)
+		}
+		if _, err := json.Marshal(result); err != nil {
+			t.Fatalf("got a result that JSON cannot hold: %v", err)
+		}
+	}
+}
+
+// siteTexts returns the files of the test site.
+func siteTexts(tb testing.TB) []string {
+	tb.Helper()
+	files, err := filepath.Glob("../../testdata/site/*")
+	if err != nil || len(files) == 0 {
+		tb.Fatalf("the test site: got %d files, %v; want some", len(files), err)
+	}
+
+	var out []string
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		out = append(out, string(text))
+	}
+
+	return out
+}
+
+// FuzzMessages sends any bytes as messages. The session must end when they do, without a failure, and whatever it
+// writes must be well-formed.
+func FuzzMessages(f *testing.F) {
+	initialize := frame(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`)
+	for _, body := range []string{
+		`{}`, `[]`, `null`, `{"jsonrpc":"2.0","id":2,"method":"shutdown"}`, `{"method":"exit"}`, `{"id":1,"result":{}}`,
+		`{"jsonrpc":"2.0","id":"a","method":"textDocument/hover","params":[]}`, `{"id":-1,"method":"x"}`, `{"id":{},"method":""}`,
+		`{"method":"textDocument/didOpen","params":{"textDocument":{"uri":"file:///a/b.hcl","text":"a"}}}`,
+		`{"method":"textDocument/didChange","params":{"textDocument":{"uri":"%"},"contentChanges":[{}]}}`,
+		`{"id":3,"method":"textDocument/hover","params":{"textDocument":{"uri":"file:///a"},"position":{"line":-1,"character":-9}}}`,
+		`{"id":3,"method":"textDocument/hover","params":{"position":{"line":1e99}}}`, `{"id":null,"method":"shutdown"}`, `{`,
+	} {
+		f.Add([]byte(initialize + frame(body) + initialize))
+	}
+	f.Add([]byte("Content-Length: -1\r\n\r\n"))
+	f.Add([]byte("Content-Length: 99999999999\r\n\r\n{}"))
+	f.Add([]byte("Content-Length: 5\n\n{}   " + initialize))
+	f.Add([]byte("\r\n\r\n"))
+
+	f.Fuzz(func(t *testing.T, sent []byte) {
+		var logged, received bytes.Buffer
+		s := New(Options{Delay: time.Hour, Log: log.New(&logged, "", 0)})
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			s.Serve(t.Context(), bytes.NewReader(sent), &received)
+		}()
+		select {
+		case <-done:
+		case <-time.After(endless):
+			t.Fatalf("messages %q: got a session that does not end, want that it ends with its input", sent)
+		}
+
+		if strings.Contains(logged.String(), "goroutine") {
+			t.Errorf("messages %q: got a failure, want none: %s", sent, logged.String())
+		}
+		checkFrames(t, received.Bytes())
+	})
+}
+
+func frame(body string) string { return fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body) }
+
+// checkFrames checks that output is a sequence of messages.
+func checkFrames(t *testing.T, output []byte) {
+	t.Helper()
+	in := newStream(bytes.NewReader(output), io.Discard, log.New(io.Discard, "", 0))
+	for {
+		var message struct {
+			JSONRPC string `json:"jsonrpc"`
+		}
+		err := in.ReadObject(&message)
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil || message.JSONRPC != "2.0" {
+			t.Fatalf("output %q: got %+v, %v; want messages of JSON-RPC 2.0", output, message, err)
+		}
+	}
+}

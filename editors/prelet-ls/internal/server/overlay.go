@@ -1,0 +1,87 @@
+package server
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/prelet/prelet/internal/lang"
+)
+
+// overlay is the files of this machine with the texts of open documents in the place of what is saved.
+type overlay struct {
+	lang.Files
+	texts map[string]string // by absolute path
+}
+
+func newOverlay(texts map[string]string) overlay {
+	return overlay{Files: lang.OS(), texts: maps.Clone(texts)}
+}
+
+// Lstat describes a file. One that exists only in the editor is a regular file; any other is as on the disk, so that a
+// link is refused as it will be after saving.
+func (o overlay) Lstat(name string) (fs.FileInfo, error) {
+	st, err := o.Files.Lstat(name)
+	text, isOpen := o.texts[name]
+	if isOpen && (err != nil || st.Mode().IsRegular()) {
+		return unsaved{name: path.Base(name), size: int64(len(text))}, nil
+	}
+
+	return st, err
+}
+
+// ReadDir lists a folder with the documents that are not saved yet.
+func (o overlay) ReadDir(name string) ([]fs.DirEntry, error) {
+	entries, err := o.Files.ReadDir(name)
+	for _, file := range slices.Sorted(maps.Keys(o.texts)) {
+		isListed := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == path.Base(file) })
+		if path.Dir(file) == name && !isListed {
+			entries = append(entries, fs.FileInfoToDirEntry(unsaved{
+				name: path.Base(file),
+				size: int64(len(o.texts[file])),
+			}))
+		}
+	}
+
+	return entries, err
+}
+
+// Judge accepts a document that is not saved yet.
+func (o overlay) Judge(name string) error {
+	if _, isOpen := o.texts[name]; isOpen {
+		if _, err := o.Files.Lstat(name); err != nil {
+			return nil
+		}
+	}
+
+	return o.Files.Judge(name)
+}
+
+// ReadFile returns the text of an open document, or the file.
+func (o overlay) ReadFile(name string, max int64) ([]byte, error) {
+	text, isOpen := o.texts[name]
+	switch {
+	case !isOpen:
+		return o.Files.ReadFile(name, max)
+	case int64(len(text)) > max:
+		return nil, fmt.Errorf("%s has %d bytes, more than %d", name, len(text), max)
+	}
+
+	return []byte(text), nil
+}
+
+// unsaved describes an open document as a file.
+type unsaved struct {
+	name string
+	size int64
+}
+
+func (u unsaved) Name() string     { return u.name }
+func (u unsaved) Size() int64      { return u.size }
+func (unsaved) Mode() fs.FileMode  { return 0o644 }
+func (unsaved) ModTime() time.Time { return time.Time{} }
+func (unsaved) IsDir() bool        { return false }
+func (unsaved) Sys() any           { return nil }

@@ -1,0 +1,261 @@
+package server
+
+import "encoding/json"
+
+// The parts of the Language Server Protocol, version 3.17, that this server uses. Positions are zero-based lines and
+// UTF-16 code units, which every client supports.
+
+type position struct {
+	Line      int `json:"line"`
+	Character int `json:"character"`
+}
+
+type span struct {
+	Start position `json:"start"`
+	End   position `json:"end"`
+}
+
+type location struct {
+	URI   string `json:"uri"`
+	Range span   `json:"range"`
+}
+
+type initializeParams struct {
+	RootURI      string `json:"rootUri"`
+	Capabilities struct {
+		TextDocument struct {
+			Completion struct {
+				CompletionItem struct {
+					SnippetSupport bool `json:"snippetSupport"`
+				} `json:"completionItem"`
+			} `json:"completion"`
+		} `json:"textDocument"`
+	} `json:"capabilities"`
+	InitializationOptions settings `json:"initializationOptions"`
+}
+
+// settings are what a user may configure in the editor.
+type settings struct {
+	// Config lists the files and folders of the site, relative to the workspace, as --config does. Without it, the
+	// site of a file is its folder.
+	Config []string `json:"config"`
+	// KubeletVersion is the kubelet that the site is checked for, as --kubelet-version.
+	KubeletVersion string `json:"kubeletVersion"`
+}
+
+type initializeResult struct {
+	Capabilities capabilities `json:"capabilities"`
+	ServerInfo   serverInfo   `json:"serverInfo"`
+}
+
+type serverInfo struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+}
+
+type capabilities struct {
+	PositionEncoding           string            `json:"positionEncoding"`
+	TextDocumentSync           syncOptions       `json:"textDocumentSync"`
+	CompletionProvider         completionOptions `json:"completionProvider"`
+	SignatureHelpProvider      triggers          `json:"signatureHelpProvider"`
+	HoverProvider              bool              `json:"hoverProvider"`
+	DefinitionProvider         bool              `json:"definitionProvider"`
+	ReferencesProvider         bool              `json:"referencesProvider"`
+	RenameProvider             renameOptions     `json:"renameProvider"`
+	DocumentFormattingProvider bool              `json:"documentFormattingProvider"`
+	DocumentSymbolProvider     bool              `json:"documentSymbolProvider"`
+	SemanticTokensProvider     semanticOptions   `json:"semanticTokensProvider"`
+}
+
+// syncFull makes the client send the whole text after each change: a site's file has at most 256 KiB.
+const syncFull = 1
+
+type syncOptions struct {
+	OpenClose bool `json:"openClose"`
+	Change    int  `json:"change"`
+	Save      bool `json:"save"`
+}
+
+type triggers struct {
+	TriggerCharacters []string `json:"triggerCharacters"`
+}
+
+type completionOptions = triggers
+
+type renameOptions struct {
+	PrepareProvider bool `json:"prepareProvider"`
+}
+
+type semanticOptions struct {
+	Legend semanticLegend `json:"legend"`
+	Full   bool           `json:"full"`
+}
+
+type semanticLegend struct {
+	TokenTypes     []string `json:"tokenTypes"`
+	TokenModifiers []string `json:"tokenModifiers"`
+}
+
+type semanticTokens struct {
+	Data []int `json:"data"`
+}
+
+type textDocument struct {
+	URI string `json:"uri"`
+}
+
+type openParams struct {
+	TextDocument struct {
+		URI     string `json:"uri"`
+		Version int    `json:"version"`
+		Text    string `json:"text"`
+	} `json:"textDocument"`
+}
+
+type changeParams struct {
+	TextDocument struct {
+		URI     string `json:"uri"`
+		Version int    `json:"version"`
+	} `json:"textDocument"`
+	ContentChanges []struct {
+		Range *span  `json:"range"`
+		Text  string `json:"text"`
+	} `json:"contentChanges"`
+}
+
+type documentParams struct {
+	TextDocument textDocument `json:"textDocument"`
+}
+
+type positionParams struct {
+	TextDocument textDocument `json:"textDocument"`
+	Position     position     `json:"position"`
+	NewName      string       `json:"newName"` // of a rename
+	Context      struct {
+		IncludeDeclaration bool `json:"includeDeclaration"` // of references
+	} `json:"context"`
+}
+
+type configurationParams struct {
+	Settings struct {
+		Prelet settings `json:"prelet"`
+	} `json:"settings"`
+}
+
+type markup struct {
+	Kind  string `json:"kind"`
+	Value string `json:"value"`
+}
+
+type hover struct {
+	Contents markup `json:"contents"`
+	Range    *span  `json:"range,omitempty"`
+}
+
+type textEdit struct {
+	Range   span   `json:"range"`
+	NewText string `json:"newText"`
+}
+
+type workspaceEdit struct {
+	Changes map[string][]textEdit `json:"changes"`
+}
+
+type completionList struct {
+	IsIncomplete bool             `json:"isIncomplete"`
+	Items        []completionItem `json:"items"`
+}
+
+type completionItem struct {
+	Label            string    `json:"label"`
+	Kind             int       `json:"kind,omitempty"`
+	Detail           string    `json:"detail,omitempty"`
+	Documentation    *markup   `json:"documentation,omitempty"`
+	InsertTextFormat int       `json:"insertTextFormat,omitempty"`
+	TextEdit         *textEdit `json:"textEdit,omitempty"`
+	Command          *command  `json:"command,omitempty"`
+}
+
+// command makes the editor do something after a completion, such as to complete again.
+type command struct {
+	Title   string `json:"title"`
+	Command string `json:"command"`
+}
+
+// The kinds of completion items and symbols, by their numbers in the protocol.
+const (
+	kindFunction  = 3
+	kindField     = 5
+	kindVariable  = 6
+	kindModule    = 9
+	kindValue     = 12
+	kindKeyword   = 14
+	kindReference = 18
+	kindEnum      = 20
+
+	plainText = 1
+	snippet   = 2
+
+	symbolProperty = 7
+	symbolObject   = 19
+)
+
+type signatureHelp struct {
+	Signatures      []signature `json:"signatures"`
+	ActiveSignature int         `json:"activeSignature"`
+	ActiveParameter int         `json:"activeParameter"`
+}
+
+type signature struct {
+	Label         string      `json:"label"`
+	Documentation *markup     `json:"documentation,omitempty"`
+	Parameters    []parameter `json:"parameters,omitempty"`
+}
+
+type parameter struct {
+	Label string `json:"label"`
+}
+
+type documentSymbol struct {
+	Name           string           `json:"name"`
+	Kind           int              `json:"kind"`
+	Range          span             `json:"range"`
+	SelectionRange span             `json:"selectionRange"`
+	Children       []documentSymbol `json:"children,omitempty"`
+}
+
+type publishParams struct {
+	URI         string       `json:"uri"`
+	Version     *int         `json:"version,omitempty"`
+	Diagnostics []diagnostic `json:"diagnostics"`
+}
+
+// The severities of a diagnostic.
+const (
+	severityError       = 1
+	severityWarning     = 2
+	severityInformation = 3
+)
+
+type diagnostic struct {
+	Range           span             `json:"range"`
+	Severity        int              `json:"severity"`
+	Code            string           `json:"code"`
+	CodeDescription *codeDescription `json:"codeDescription,omitempty"`
+	Source          string           `json:"source"`
+	Message         string           `json:"message"`
+}
+
+type codeDescription struct {
+	Href string `json:"href"`
+}
+
+// parse decodes the parameters of a message; those that are missing are zero.
+func parse[T any](params *json.RawMessage) (out T, err error) {
+	if params == nil {
+		return out, nil
+	}
+	err = json.Unmarshal(*params, &out)
+
+	return out, err
+}

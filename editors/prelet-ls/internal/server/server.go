@@ -1,0 +1,308 @@
+// Package server is a language server for prelet's sites: it answers an editor's requests over JSON-RPC. hcl-lang does
+// completion, hover and colours by the language that package language declares; names, types and references come from
+// the index there; diagnostics are those of `prelet validate`. It must not write files.
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"path"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/sourcegraph/jsonrpc2"
+
+	"github.com/prelet/prelet/editors/prelet-ls/internal/language"
+)
+
+// Options are the options of a server.
+type Options struct {
+	Version string        // of prelet, which required_version is compared with
+	Delay   time.Duration // between the last change of a text and the validation of its site
+	Log     *log.Logger
+}
+
+// document is an open text.
+type document struct {
+	uri     string
+	version int
+	text    string
+}
+
+// Server is one session with an editor. Requests are handled one after another; only validation runs in parallel.
+type Server struct {
+	options  Options
+	language *language.Language
+
+	mu          sync.Mutex
+	documents   map[string]*document // by path
+	parsed      map[string]parsed    // by path
+	root        string               // of the workspace; "" without
+	config      []string             // absolute paths of the configured site
+	settings    settings
+	hasSnippets bool
+	state       state
+	validation  validation
+	notify      func(method string, params any)
+}
+
+// state is how far a session has come.
+type state int
+
+const (
+	started state = iota
+	initialized
+	shutDown
+)
+
+// codeNotInitialized is the protocol's error for a request before initialize.
+const codeNotInitialized = -32002
+
+// New returns a server that has no client yet. Its notifications are dropped until Serve.
+func New(o Options) *Server {
+	return &Server{
+		options:   o,
+		language:  language.New(),
+		documents: map[string]*document{},
+		parsed:    map[string]parsed{},
+		notify:    func(string, any) {},
+	}
+}
+
+// Serve handles a session until the client ends it or closes its stream, and reports whether it ended as the protocol
+// asks for: shutdown, then exit.
+func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) bool {
+	stream := newStream(in, out, s.options.Log)
+	defer stream.Close()
+
+	isClean := false
+	handler := jsonrpc2.HandlerWithError(
+		func(ctx context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Request) (any, error) {
+			if r.Method == "exit" {
+				s.mu.Lock()
+				isClean = s.state == shutDown
+				s.mu.Unlock()
+				return nil, stream.Close()
+			}
+			return s.Handle(ctx, r)
+		}).SuppressErrClosed()
+
+	conn := jsonrpc2.NewConn(ctx, stream, handler, jsonrpc2.SetLogger(s.options.Log))
+	s.mu.Lock()
+	s.notify = func(method string, params any) { _ = conn.Notify(ctx, method, params) } // the client may have gone
+	s.mu.Unlock()
+	<-conn.DisconnectNotify()
+	s.validation.stop()
+
+	return isClean
+}
+
+// Handle answers one message. A failure in the handling is an error for this message only.
+func (s *Server) Handle(ctx context.Context, r *jsonrpc2.Request) (result any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.options.Log.Printf("%s: %v\n%s", r.Method, p, debug.Stack())
+			result, err = nil, &jsonrpc2.Error{
+				Code:    jsonrpc2.CodeInternalError,
+				Message: fmt.Sprintf("prelet-ls failed while it handled %s; its log has the reason", r.Method),
+			}
+		}
+	}()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	switch {
+	case s.state == started && r.Method != "initialize":
+		return nil, &jsonrpc2.Error{Code: codeNotInitialized, Message: "initialize comes first"}
+	case s.state == shutDown:
+		return nil, &jsonrpc2.Error{Code: jsonrpc2.CodeInvalidRequest, Message: "the session is shut down"}
+	}
+
+	return s.dispatch(ctx, r)
+}
+
+func (s *Server) dispatch(ctx context.Context, r *jsonrpc2.Request) (any, error) {
+	switch r.Method {
+	case "initialize":
+		return with(r, s.initialize)
+	case "shutdown":
+		s.state = shutDown
+		return nil, nil
+	case "textDocument/didOpen":
+		return with(r, s.open)
+	case "textDocument/didChange":
+		return with(r, s.change)
+	case "textDocument/didSave":
+		return with(r, s.save)
+	case "textDocument/didClose":
+		return with(r, s.close)
+	case "workspace/didChangeConfiguration":
+		return with(r, s.configure)
+	case "workspace/didChangeWatchedFiles":
+		s.scheduleAll()
+		return nil, nil
+	case "textDocument/formatting":
+		return with(r, s.format)
+	case "textDocument/documentSymbol":
+		return with(r, s.symbols)
+	case "textDocument/semanticTokens/full":
+		return with(r, func(p documentParams) (any, error) { return s.tokens(ctx, p) })
+	case "textDocument/completion":
+		return with(r, func(p positionParams) (any, error) { return s.complete(ctx, p) })
+	case "textDocument/hover":
+		return with(r, func(p positionParams) (any, error) { return s.hover(ctx, p) })
+	case "textDocument/signatureHelp":
+		return with(r, s.signature)
+	case "textDocument/definition":
+		return with(r, s.definition)
+	case "textDocument/references":
+		return with(r, s.references)
+	case "textDocument/prepareRename":
+		return with(r, s.prepareRename)
+	case "textDocument/rename":
+		return with(r, s.rename)
+	}
+	if r.Notif { // such as initialized, $/cancelRequest and $/setTrace
+		return nil, nil
+	}
+
+	return nil, &jsonrpc2.Error{Code: jsonrpc2.CodeMethodNotFound, Message: "unknown method " + r.Method}
+}
+
+// with decodes the parameters of a message and handles it.
+func with[T any](r *jsonrpc2.Request, handle func(T) (any, error)) (any, error) {
+	params, err := parse[T](r.Params)
+	if err != nil {
+		return nil, &jsonrpc2.Error{Code: jsonrpc2.CodeInvalidParams, Message: err.Error()}
+	}
+
+	return handle(params)
+}
+
+func (s *Server) initialize(p initializeParams) (any, error) {
+	if s.state != started {
+		return nil, &jsonrpc2.Error{Code: jsonrpc2.CodeInvalidRequest, Message: "initialize comes once"}
+	}
+	s.state = initialized
+	s.root, _ = pathOf(p.RootURI)
+	s.hasSnippets = p.Capabilities.TextDocument.Completion.CompletionItem.SnippetSupport
+	s.use(p.InitializationOptions)
+
+	return initializeResult{
+		ServerInfo: serverInfo{Name: "prelet-ls", Version: s.options.Version},
+		Capabilities: capabilities{
+			PositionEncoding:           "utf-16",
+			TextDocumentSync:           syncOptions{OpenClose: true, Change: syncFull, Save: true},
+			CompletionProvider:         completionOptions{TriggerCharacters: []string{".", "\""}},
+			SignatureHelpProvider:      triggers{TriggerCharacters: []string{"(", ","}},
+			HoverProvider:              true,
+			DefinitionProvider:         true,
+			ReferencesProvider:         true,
+			RenameProvider:             renameOptions{PrepareProvider: true},
+			DocumentFormattingProvider: true,
+			DocumentSymbolProvider:     true,
+			SemanticTokensProvider:     semanticOptions{Legend: legend(), Full: true},
+		},
+	}, nil
+}
+
+// use applies the user's settings.
+func (s *Server) use(o settings) {
+	s.settings = o
+	s.config = nil
+	for _, place := range o.Config {
+		if !path.IsAbs(place) {
+			place = path.Join("/", s.root, place)
+		}
+		s.config = append(s.config, path.Clean(place))
+	}
+}
+
+func (s *Server) configure(p configurationParams) (any, error) {
+	s.use(p.Settings.Prelet)
+	s.scheduleAll()
+
+	return nil, nil
+}
+
+func (s *Server) open(p openParams) (any, error) {
+	file, ok := pathOf(p.TextDocument.URI)
+	if !ok {
+		return nil, nil // a text without a file has no site
+	}
+	s.documents[file] = &document{
+		uri:     p.TextDocument.URI,
+		version: p.TextDocument.Version,
+		text:    p.TextDocument.Text,
+	}
+	s.check(file)
+
+	return nil, nil
+}
+
+func (s *Server) change(p changeParams) (any, error) {
+	file, d := s.find(p.TextDocument.URI)
+	if d == nil || len(p.ContentChanges) == 0 {
+		return nil, nil
+	}
+	d.version = p.TextDocument.Version
+	for _, c := range p.ContentChanges {
+		if c.Range == nil {
+			d.text = c.Text
+			continue
+		}
+		start, end := offsetOf(d.text, c.Range.Start), offsetOf(d.text, c.Range.End)
+		d.text = d.text[:start] + c.Text + d.text[max(start, end):]
+	}
+	s.check(file)
+
+	return nil, nil
+}
+
+func (s *Server) save(p documentParams) (any, error) {
+	if file, d := s.find(p.TextDocument.URI); d != nil {
+		s.schedule(file)
+	}
+
+	return nil, nil
+}
+
+// close forgets a document. Its site is checked again, with what is saved.
+func (s *Server) close(p documentParams) (any, error) {
+	file, d := s.find(p.TextDocument.URI)
+	if d == nil {
+		return nil, nil
+	}
+	delete(s.documents, file)
+	delete(s.parsed, file)
+	s.schedule(file)
+
+	return nil, nil
+}
+
+// find returns an open document and its path; nil if it is not open.
+func (s *Server) find(uri string) (string, *document) {
+	file, ok := pathOf(uri)
+	if !ok {
+		return "", nil
+	}
+
+	return file, s.documents[file]
+}
+
+// texts returns the open documents by path.
+func (s *Server) texts() map[string]string {
+	out := map[string]string{}
+	for file, d := range s.documents {
+		out[file] = d.text
+	}
+
+	return out
+}
+
+// rangeIn converts a range of a file of the site.
+func (x site) rangeIn(r hcl.Range) span { return spanOf(x.texts[r.Filename], r) }

@@ -1,0 +1,166 @@
+package server
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl-lang/decoder"
+	hcllang "github.com/hashicorp/hcl-lang/lang"
+	"github.com/hashicorp/hcl/v2"
+
+	"context"
+
+	"github.com/prelet/prelet/editors/prelet-ls/internal/language"
+	"github.com/prelet/prelet/internal/lang"
+)
+
+// The endings of files that the server treats in a way of their own.
+const (
+	varsSuffix = ".prelet.vars"
+	jsonSuffix = ".json"
+	testSuffix = ".prelettest.hcl"
+)
+
+// testFolder is the folder of a site that may have its tests.
+const testFolder = "tests"
+
+// site is a site as an editor sees it: files with errors included, and its tests.
+type site struct {
+	texts map[string]string    // all files, by path
+	files map[string]*hcl.File // the native ones, as far as they could be parsed
+	index *language.Index
+}
+
+// parsed is a file in the form in which it was parsed last.
+type parsed struct {
+	text string
+	file *hcl.File // nil for a text beyond the limits of the language
+}
+
+// readSite reads the site of a document. Files that cannot be read are left out: diagnostics report them.
+func (s *Server) readSite(file string) site {
+	files := newOverlay(s.texts())
+	out := site{texts: map[string]string{}, files: map[string]*hcl.File{}}
+
+	for _, name := range s.listFiles(files, file) {
+		text, err := files.ReadFile(name, lang.MaxBytes)
+		if err != nil {
+			continue
+		}
+		out.texts[name] = string(text)
+		if strings.HasSuffix(name, ".hcl") || strings.HasSuffix(name, varsSuffix) {
+			if f := s.parseFile(name, string(text)); f != nil {
+				out.files[name] = f
+			}
+		}
+	}
+	out.index = s.language.NewIndex(out.files)
+
+	return out
+}
+
+// parseFile parses a native file, once for each text.
+func (s *Server) parseFile(name, text string) *hcl.File {
+	if p, ok := s.parsed[name]; ok && p.text == text {
+		return p.file
+	}
+
+	f, _ := lang.ParseFile(name, []byte(text))
+	s.parsed[name] = parsed{text: text, file: f}
+
+	return f
+}
+
+// maxSiteFiles bounds the files that are read for a document: a site may have 64, and some tests.
+const maxSiteFiles = 256
+
+// listFiles lists the files of a document's site, the document among them.
+func (s *Server) listFiles(files lang.Files, file string) []string {
+	out := []string{file}
+	places := s.sitePaths(file)
+	for _, place := range places {
+		places = append(places, path.Join(place, testFolder))
+	}
+	for _, place := range places {
+		if isSiteFile(place) {
+			out = append(out, place)
+			continue
+		}
+
+		entries, _ := files.ReadDir(place) // validate reports the error
+		for _, e := range entries {
+			isRead := isSiteFile(e.Name()) &&
+				(path.Base(place) != testFolder || strings.HasSuffix(e.Name(), testSuffix))
+			if !e.IsDir() && isRead && len(out) < maxSiteFiles {
+				out = append(out, path.Join(place, e.Name()))
+			}
+		}
+	}
+	slices.Sort(out)
+
+	return slices.Compact(out)
+}
+
+// isSiteFile reports whether a file belongs to a site or tests one.
+func isSiteFile(name string) bool {
+	base := path.Base(name)
+
+	return lang.IsSiteFile(name) || strings.HasSuffix(base, testSuffix) && !strings.HasPrefix(base, ".")
+}
+
+// sitePaths returns the folders and files of a document's site: those that are configured if the document is below
+// one of them, otherwise its folder.
+func (s *Server) sitePaths(file string) []string {
+	folder := path.Dir(file)
+	if strings.HasSuffix(file, testSuffix) && path.Base(folder) == testFolder {
+		folder = path.Dir(folder)
+	}
+	for _, place := range s.config {
+		if place == file || place == folder {
+			return s.config
+		}
+	}
+
+	return []string{folder}
+}
+
+// decoder returns hcl-lang's view of a site.
+func (s *Server) decoder(x site, file string) (*decoder.PathDecoder, error) {
+	schema := s.language.Site
+	switch {
+	case strings.HasSuffix(file, varsSuffix):
+		schema = s.language.VarsFile(x.index.Of(language.Variable))
+	case strings.HasSuffix(file, testSuffix):
+		schema = s.language.Test
+	}
+
+	reader := pathReader{
+		dir: path.Dir(file),
+		context: &decoder.PathContext{
+			Schema:           schema,
+			ReferenceTargets: x.index.Targets(),
+			Files:            x.files,
+			Functions:        s.language.Functions,
+		},
+	}
+
+	d, err := decoder.NewDecoder(reader).Path(hcllang.Path{Path: reader.dir})
+	if err == nil {
+		d.PrefillRequiredFields = s.hasSnippets
+	}
+
+	return d, err
+}
+
+// pathReader gives hcl-lang the one site that a request is about.
+type pathReader struct {
+	dir     string
+	context *decoder.PathContext
+}
+
+// Paths implements decoder.PathReader.
+func (r pathReader) Paths(context.Context) []hcllang.Path { return []hcllang.Path{{Path: r.dir}} }
+
+// PathContext implements decoder.PathReader.
+func (r pathReader) PathContext(hcllang.Path) (*decoder.PathContext, error) { return r.context, nil }

@@ -1,0 +1,42 @@
+// Command prelet-ls is a language server for prelet's sites. An editor starts it and speaks the Language Server
+// Protocol with it over standard input and output. It needs no configuration, no network and no installed prelet.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"time"
+
+	"github.com/prelet/prelet/editors/prelet-ls/internal/server"
+)
+
+// version is set by the build.
+var version = "0.1.0+dev"
+
+// delay is how long a text must not change before its site is validated: a pause in typing.
+const delay = 300 * time.Millisecond
+
+func main() {
+	isVersion := flag.Bool("version", false, "print the version")
+	flag.Parse()
+	if *isVersion {
+		fmt.Println("prelet-ls", version)
+		return
+	}
+	if flag.NArg() > 0 {
+		fmt.Fprintln(os.Stderr, "prelet-ls: an editor starts this program; it takes no arguments")
+		os.Exit(64)
+	}
+
+	s := server.New(server.Options{
+		Version: version,
+		Delay:   delay,
+		Log:     log.New(os.Stderr, "prelet-ls: ", 0),
+	})
+	if !s.Serve(context.Background(), os.Stdin, os.Stdout) {
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,376 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/sourcegraph/jsonrpc2"
+)
+
+var update = flag.Bool("update", false, "write the golden files again")
+
+// asServer makes the test binary run the program instead of its tests.
+const asServer = "PRELET_LS_TEST_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asServer) != "" {
+		os.Args = os.Args[:1]
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// session is an editor's side of a session with the program, which runs as a process.
+type session struct {
+	t       *testing.T
+	conn    *jsonrpc2.Conn
+	process *exec.Cmd
+	stderr  bytes.Buffer
+	site    string // folder
+	texts   map[string]string
+	version map[string]int // by file
+	shown   chan published
+	golden  strings.Builder
+}
+
+type published struct {
+	URI         string           `json:"uri"`
+	Version     int              `json:"version"`
+	Diagnostics []map[string]any `json:"diagnostics"`
+}
+
+// pipes are the streams of a process, as one.
+type pipes struct {
+	io.Reader
+	io.WriteCloser
+}
+
+// startSession starts the program on a copy of the site in testdata/site.
+func startSession(t *testing.T) *session {
+	t.Helper()
+	s := &session{t: t, site: t.TempDir(), texts: map[string]string{}, version: map[string]int{}, shown: make(chan published, 100)}
+	if err := os.CopyFS(s.site, os.DirFS("testdata/site")); err != nil {
+		t.Fatal(err)
+	}
+
+	s.process = exec.Command(os.Args[0])
+	s.process.Env = append(os.Environ(), asServer+"=1")
+	s.process.Stderr = &s.stderr
+	in, err := s.process.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.process.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.process.Process.Kill() })
+
+	handler := jsonrpc2.HandlerWithError(func(_ context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Request) (any, error) {
+		var p published
+		if r.Method == "textDocument/publishDiagnostics" && json.Unmarshal(*r.Params, &p) == nil {
+			s.shown <- p
+		}
+		return nil, nil
+	})
+	stream := jsonrpc2.NewBufferedStream(pipes{out, in}, jsonrpc2.VSCodeObjectCodec{})
+	s.conn = jsonrpc2.NewConn(t.Context(), stream, handler)
+
+	return s
+}
+
+func (s *session) uri(name string) string { return "file://" + filepath.Join(s.site, name) }
+
+// call sends a request and waits for its result.
+func (s *session) call(method string, params any) (json.RawMessage, error) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	defer cancel()
+	var result json.RawMessage
+	err := s.conn.Call(ctx, method, params, &result)
+	if ctx.Err() != nil {
+		s.t.Fatalf("%s: got no response, want one; stderr: %s", method, s.stderr.String())
+	}
+
+	return result, err
+}
+
+func (s *session) inform(method string, params any) {
+	s.t.Helper()
+	if err := s.conn.Notify(s.t.Context(), method, params); err != nil {
+		s.t.Fatalf("%s: got %v, want no error; stderr: %s", method, err, s.stderr.String())
+	}
+}
+
+func (s *session) open(name string) {
+	s.t.Helper()
+	text, err := os.ReadFile(filepath.Join(s.site, name))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.version[name]++
+	s.texts[name] = string(text)
+	s.inform("textDocument/didOpen", map[string]any{
+		"textDocument": map[string]any{"uri": s.uri(name), "languageId": "prelet", "version": s.version[name], "text": string(text)},
+	})
+}
+
+// edit replaces the only occurrence of a text, and returns the position of the cursor, a | in the new text.
+func (s *session) edit(name, before, after string) map[string]any {
+	s.t.Helper()
+	text := s.texts[name]
+	if n := strings.Count(text, before); n != 1 {
+		s.t.Fatalf("%s: got %q %d times, want once", name, before, n)
+	}
+	at, after := strings.Index(text, before), after
+	cursor := at + strings.IndexByte(after+"|", '|')
+	after = strings.Replace(after, "|", "", 1)
+	text = strings.Replace(text, before, after, 1)
+
+	s.version[name]++
+	s.texts[name] = text
+	s.inform("textDocument/didChange", map[string]any{
+		"textDocument":   map[string]any{"uri": s.uri(name), "version": s.version[name]},
+		"contentChanges": []any{map[string]any{"text": text}},
+	})
+	line := text[:cursor]
+
+	return map[string]any{
+		"line":      strings.Count(line, "\n"),
+		"character": len(line) - strings.LastIndex(line, "\n") - 1,
+	}
+}
+
+// ask edits a document, sends a request about the place of the cursor, writes both to the golden text, and takes the
+// edit back.
+func (s *session) ask(method, name, before, after string, more map[string]any) {
+	s.t.Helper()
+	saved := s.texts[name]
+	params := map[string]any{
+		"textDocument": map[string]any{"uri": s.uri(name)},
+		"position":     s.edit(name, before, after),
+	}
+	for k, v := range more {
+		params[k] = v
+	}
+
+	result, err := s.call("textDocument/"+method, params)
+	s.record(fmt.Sprintf("%s %s %s", method, name, after), result, err)
+	s.texts[name] = saved
+	s.version[name]++
+	s.inform("textDocument/didChange", map[string]any{
+		"textDocument":   map[string]any{"uri": s.uri(name), "version": s.version[name]},
+		"contentChanges": []any{map[string]any{"text": saved}},
+	})
+}
+
+// record writes a result to the golden text.
+func (s *session) record(title string, result json.RawMessage, err error) {
+	s.t.Helper()
+	fmt.Fprintf(&s.golden, "== %s\n", strings.ReplaceAll(title, "\n", `\n`))
+	if err != nil {
+		fmt.Fprintf(&s.golden, "error: %s\n\n", strings.ReplaceAll(err.Error(), s.site, "SITE"))
+		return
+	}
+
+	var list struct{ Items []map[string]any }
+	if json.Unmarshal(result, &list) == nil && list.Items != nil {
+		for _, item := range list.Items {
+			edit := item["textEdit"].(map[string]any)
+			fmt.Fprintf(&s.golden, "%s | %v | %q at %s\n", item["label"], item["detail"], edit["newText"], showSpan(edit["range"]))
+		}
+		fmt.Fprintln(&s.golden)
+		return
+	}
+
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, result, "", "  "); err != nil {
+		s.t.Fatal(err)
+	}
+	fmt.Fprintf(&s.golden, "%s\n\n", strings.ReplaceAll(indented.String(), s.site, "SITE"))
+}
+
+func showSpan(r any) string {
+	var out []string
+	for _, end := range []string{"start", "end"} {
+		p := r.(map[string]any)[end].(map[string]any)
+		out = append(out, fmt.Sprintf("%v:%v", p["line"], p["character"]))
+	}
+
+	return strings.Join(out, "-")
+}
+
+// wait waits until the editor is shown diagnostics of a file at its current version, and returns them as text.
+func (s *session) wait(name string, want func([]string) bool) []string {
+	s.t.Helper()
+	deadline := time.After(20 * time.Second)
+	var last []string
+	for {
+		select {
+		case p := <-s.shown:
+			if p.URI != s.uri(name) || p.Version != 0 && p.Version != s.version[name] {
+				continue
+			}
+			last = nil
+			for _, d := range p.Diagnostics {
+				page, _ := d["codeDescription"].(map[string]any)
+				last = append(last, fmt.Sprintf("%s severity %v [%v] %v\n  %v", showSpan(d["range"]), d["severity"], d["code"], page["href"],
+					strings.ReplaceAll(d["message"].(string), "\n", "\n  ")))
+			}
+			if want(last) {
+				return last
+			}
+		case <-deadline:
+			s.t.Fatalf("%s: got the diagnostics %q, want others; stderr: %s", name, last, s.stderr.String())
+		}
+	}
+}
+
+// end ends the session and checks the exit status of the program.
+func (s *session) end() {
+	s.t.Helper()
+	if _, err := s.call("shutdown", nil); err != nil {
+		s.t.Errorf("shutdown: got %v, want no error", err)
+	}
+	s.inform("exit", nil)
+	if err := s.process.Wait(); err != nil {
+		s.t.Errorf("exit after shutdown: got %v, want status 0; stderr: %s", err, s.stderr.String())
+	}
+	if got := s.stderr.String(); got != "" {
+		s.t.Errorf("stderr: got %q, want nothing", got)
+	}
+}
+
+func (s *session) initialize(options map[string]any) {
+	s.t.Helper()
+	result, err := s.call("initialize", map[string]any{
+		"processId": nil, "rootUri": "file://" + s.site, "capabilities": map[string]any{}, "initializationOptions": options,
+	})
+	if err != nil {
+		s.t.Fatalf("initialize: got %v, want no error", err)
+	}
+	s.record("initialize", result, nil)
+	s.inform("initialized", map[string]any{})
+}
+
+func isNotEmpty(found []string) bool { return len(found) > 0 }
+func isEmpty(found []string) bool    { return len(found) == 0 }
+
+// TestSession is a session of an editor with the program: what it offers and shows while one types, and how it ends.
+// The golden file has each request, with a | at the cursor, and its result.
+func TestSession(t *testing.T) {
+	s := startSession(t)
+	if _, err := s.call("textDocument/hover", map[string]any{}); err == nil {
+		t.Error("hover before initialize: got no error, want one")
+	}
+	s.initialize(nil)
+	const main = "main.hcl"
+	s.open(main)
+	if found := s.wait(main, func([]string) bool { return true }); len(found) > 0 {
+		t.Errorf("the site as it is: got the diagnostics %q, want none", found)
+	}
+
+	s.ask("completion", main, "locals {", "|\nlocals {", nil)
+	s.ask("completion", main, `stage "label"`, `stage "|"`, nil)
+	s.ask("completion", main, "  action = \"reload\"", "  |", nil)
+	s.ask("completion", main, `"reload"`, `"|"`, nil)
+	s.ask("completion", main, `= var.zone`, `= var.|`, nil)
+	s.ask("completion", main, `= local.rack`, `= "${local.|}"`, nil)
+	s.ask("completion", main, `stage.detect-hw.node.gpus[0].model`, `stage.|`, nil)
+	s.ask("completion", main, `stage.detect-hw.node.gpus[0].model`, `stage.detect-hw.|`, nil)
+	s.ask("completion", main, `stage.detect-hw.node.gpus[0].model`, `stage.detect-hw.node.gpus[0].m|`, nil)
+	s.ask("completion", main, `= local.rack`, `= sl|`, nil)
+	s.ask("completion", main, `[stage.restart.chrony]`, `[|]`, nil)
+	s.ask("completion", "main.hcl", "locals {", "# st|\nlocals {", nil)
+
+	s.ask("hover", main, "action =", "act|ion =", nil)
+	s.ask("hover", main, `stage "restart"`, `stage "rest|art"`, nil)
+	s.ask("hover", main, "gpus[0]", "gp|us[0]", nil)
+	s.ask("hover", main, "= var.zone", "= var.z|one", nil)
+	s.ask("hover", main, "split(", "spl|it(", nil)
+	s.ask("signatureHelp", main, `split("-", `, `split("-", |`, nil)
+
+	s.ask("definition", main, "= var.zone", "= var.z|one", nil)
+	s.ask("definition", main, "gpus[0]", "gp|us[0]", nil)
+	s.ask("references", main, "= var.zone", "= var.z|one", map[string]any{"context": map[string]any{"includeDeclaration": true}})
+	s.ask("prepareRename", main, "= var.zone", "= var.z|one", nil)
+	s.ask("rename", main, "= var.zone", "= var.z|one", map[string]any{"newName": "place"})
+	s.ask("rename", main, `"restart" "chrony"`, `"restart" "ch|rony"`, map[string]any{"newName": "time"})
+	s.ask("rename", main, `"label" "place"`, `"label" "pl|ace"`, map[string]any{"newName": "where"})
+	s.ask("rename", main, "rack =", "ra|ck =", map[string]any{"newName": "gpu"})
+	s.ask("rename", main, "rack =", "ra|ck =", map[string]any{"newName": "no name"})
+	s.ask("formatting", main, "  ca_file = ", "|ca_file= ", nil)
+	s.ask("formatting", main, "locals {", "locals {{|", nil)
+	s.ask("documentSymbol", main, "rack =", "rack =|", nil)
+
+	s.open("zone.prelettest.hcl")
+	s.wait("zone.prelettest.hcl", isEmpty)
+	s.ask("completion", "zone.prelettest.hcl", "  assert {", "  |\n  assert {", nil)
+	s.edit("zone.prelettest.hcl", "variables = {", "variabels = {")
+	fmt.Fprintf(&s.golden, "== diagnostics of a test\n%s\n\n", strings.Join(s.wait("zone.prelettest.hcl", isNotEmpty), "\n"))
+	s.edit("zone.prelettest.hcl", "variabels = {", "variables = {")
+
+	s.edit(main, "= var.zone", "= var.zoen")
+	fmt.Fprintf(&s.golden, "== diagnostics of an unknown variable\n%s\n\n", strings.Join(s.wait(main, isNotEmpty), "\n"))
+	s.edit(main, "var.zoen", "var.zone")
+	s.wait(main, isEmpty)
+	s.edit(main, "locals {", "locals {{")
+	fmt.Fprintf(&s.golden, "== diagnostics of a syntax error\n%s\n\n", strings.Join(s.wait(main, isNotEmpty), "\n"))
+	s.edit(main, "locals {{", "locals {")
+	s.wait(main, isEmpty)
+
+	// A change that is not saved counts for the whole site, and errors are shown in files that are not open as well.
+	s.open("variables.hcl")
+	s.edit("variables.hcl", `"zone"`, `"region"`)
+	fmt.Fprintf(&s.golden, "== diagnostics of site.prelet.vars after a change of variables.hcl\n%s\n",
+		strings.Join(s.wait("site.prelet.vars", isNotEmpty), "\n"))
+	s.end()
+
+	compareGolden(t, "testdata/session.golden", strings.ReplaceAll(s.golden.String(), s.site, "SITE"))
+}
+
+func compareGolden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
+		t.Errorf("%s (-want +got; -update writes it):\n%s", file, diff)
+	}
+}
+
+// A client that goes away without shutdown ends the program, with a status that says so.
+func TestClientGoesAway(t *testing.T) {
+	s := startSession(t)
+	s.initialize(nil)
+	s.open("main.hcl")
+	if err := s.conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	err := s.process.Wait()
+	if code := s.process.ProcessState.ExitCode(); code != 1 {
+		t.Errorf("a client that goes away: got status %d (%v), want 1; stderr: %s", code, err, s.stderr.String())
+	}
+}

@@ -113,9 +113,15 @@ check-docs: ## fail if a reference page is stale or a link is broken
 
 ##@ Longer checks
 
+# Most scenarios start one goroutine; those that ask clusters, detectors and fleets are run also for every change.
 .PHONY: race
-race: ## run the tests with the race detector (needs a C compiler)
-	@for m in $(MODULES); do (cd $$m && CGO_ENABLED=1 $(GO) test -race -vet=off ./...); done
+race: ## run the tests with the race detector, of the scenarios those with many goroutines (C compiler)
+	@for m in $(MODULES); do (cd $$m && CGO_ENABLED=1 $(GO) test -race -short -vet=off ./...); done
+	CGO_ENABLED=1 $(GO) test -race -vet=off -run 'TestScenarios/(net|detect|wait|fleet|test)' ./cmd/prelet
+
+.PHONY: race-all
+race-all: ## run all tests with the race detector (20 minutes, C compiler)
+	@for m in $(MODULES); do (cd $$m && CGO_ENABLED=1 $(GO) test -race -vet=off -timeout 30m ./...); done
 
 .PHONY: vulnerabilities
 vulnerabilities: ## list known vulnerabilities in linked packages (needs vuln.go.dev)
@@ -187,8 +193,8 @@ faults: ## kill the writer, cut the power and break the disk at selected points,
 	cd test/faults && $(GO) test -count=1 -v -timeout 20m -parallel 2 -run '$(RUN)' .
 
 .PHONY: sweep
-sweep: ## the same at every system call on every file system, as root (an hour)
-	cd test/faults && PRELET_FAULTS_SWEEP=full $(GO) test -count=1 -v -timeout 5h -parallel 2 -run '$(RUN)' .
+sweep: ## the same at every system call on every file system, also in the recovery, as root (hours, before a release)
+	cd test/faults && PRELET_FAULTS_SWEEP=$(or $(SWEEP),full) $(GO) test -count=1 -v -timeout 5h -parallel 2 -run '$(RUN)' .
 
 .PHONY: nightly
 nightly: ## run what is too long for .ci/run and print a table of times, as root (hours); PARTS="boot kube" selects

@@ -22,14 +22,15 @@ run() { # run PART
 	storm) make storm ;;
 	bench) make bench FAIL_ABOVE=1.5 ;;
 	tables) make kubetables-check ;;
+	race) make race-all ;;
 	activation) PRELET_SWEEP=full go test -count=1 -timeout 40m ./internal/commit/activation ;;
 	fuzz) make fuzz T=10s ;;
-	sweep) make sweep ;;
+	sweep) make sweep SWEEP=nightly RUN='^TestSweep' ;;
 	*) echo "nightly.sh: unknown part $1; parts: ${all[*]}" >&2 && return 64 ;;
 	esac
 }
 
-all=(boot kube kube-old hostile agreement storm bench tables activation fuzz sweep)
+all=(boot kube kube-old hostile agreement storm bench tables race activation fuzz sweep)
 [ $# -gt 0 ] || set -- "${all[@]}"
 
 table=""

@@ -16,7 +16,7 @@ import (
 
 const (
 	inNamespace = "PRELET_FAULTS_DIR"   // set in the process that runs the tests: its scratch folder
-	fullSweep   = "PRELET_FAULTS_SWEEP" // "full": every point
+	sweepMode   = "PRELET_FAULTS_SWEEP" // "nightly" or "full"; else the sweep of every change
 )
 
 // TestMain runs the tests in a mount namespace of their own, on a tmpfs: when they end, however they end, no mount

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/test/faults/scenario"
@@ -447,6 +448,7 @@ func sameFiles(a, b tree) bool {
 func (s *stage) sweep(t *testing.T, at []call, stride int) {
 	t.Helper()
 	d := newDisk(t, s.filesystem, s.dir)
+	offset := sampleOffset()
 	seen := map[string]bool{}
 	for i, k := range at {
 		o := s.kill(t, d, k, true)
@@ -455,7 +457,7 @@ func (s *stage) sweep(t *testing.T, at []call, stride int) {
 			seen[o.key] = true
 			if stride > 0 {
 				k.index = o.place
-				s.twice(t, d, k, o.crashed, stride, len(seen))
+				s.twice(t, d, k, o.crashed, stride, offset+len(seen))
 			}
 		}
 		if i%5 == 4 { // without a cut the page cache has it all
@@ -526,29 +528,59 @@ func hasNewSecret(p generation.Proposal) bool {
 
 // TestSweep is the sweep on ext4, whose one journal loses all that was not fsynced.
 func TestSweep(t *testing.T) {
-	sweepOn(t, filesystems[0], 1, 5)
+	sweepOn(t, filesystems[0], density{stride: 1, recovery: 5})
 }
 
-// sweepOn sweeps every scenario: each point that changes something (stride by stride), all of them in the full sweep.
-func sweepOn(t *testing.T, f filesystem, stride, twice int) {
-	full := os.Getenv(fullSweep) == "full"
+// density is how much of a step a sweep tries: each stride-th point, also those that change nothing if every is set.
+// recovery is the stride of the kills of the recovery.
+type density struct {
+	stride, recovery int
+	every            bool
+}
+
+// chooseDensity returns quick for every change; for the nightly sweep also each point that changes something; for the
+// full one everything.
+func chooseDensity(quick density) density {
+	switch os.Getenv(sweepMode) {
+	case "full":
+		return density{stride: 1, recovery: 1, every: true}
+	case "nightly":
+		return density{stride: 1, recovery: quick.recovery}
+	default:
+		return quick
+	}
+}
+
+// sampleOffset moves the sample of the nightly sweep by one each day, so that all points are tried in time. The message
+// of a failure names its points, and the full sweep has them all.
+func sampleOffset() int {
+	if os.Getenv(sweepMode) == "nightly" {
+		return time.Now().YearDay()
+	}
+
+	return 0
+}
+
+// sweepOn sweeps every scenario.
+func sweepOn(t *testing.T, f filesystem, quick density) {
 	f.needed(t)
 	writer := build(t, "writer", "./writer")
+	chosen := chooseDensity(quick)
+
 	for i, sc := range scenario.All() {
 		t.Run(f.name+"/"+sc.Name, func(t *testing.T) {
 			t.Parallel()
 			s := prepare(t, writer, f, sc)
-			at := points(s.calls, s.dir, full)
-			if full {
-				stride, twice = 1, 1
-			}
+			at := points(s.calls, s.dir, chosen.every)
+
 			var pick []call
 			for n, k := range at {
-				if (n+i)%stride == 0 || n == len(at)-1 {
+				if (n+i)%chosen.stride == 0 || n == len(at)-1 {
 					pick = append(pick, k)
 				}
 			}
-			s.sweep(t, pick, twice)
+
+			s.sweep(t, pick, chosen.recovery)
 			t.Logf("%d of %d calls", len(pick), len(s.calls))
 		})
 	}

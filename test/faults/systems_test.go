@@ -9,14 +9,14 @@ import (
 // TestSweepXFS and TestSweepBtrfs sweep on file systems that keep their own order: xfs forgets the size of a file
 // that was not fsynced, btrfs writes a tree for each fsync. btrfs has no ioctl to cut the power: there, the disk is
 // copied.
-func TestSweepXFS(t *testing.T) { sweepOn(t, filesystems[1], 4, 20) }
+func TestSweepXFS(t *testing.T) { sweepOn(t, filesystems[1], density{stride: 4, recovery: 20}) }
 
-func TestSweepBtrfs(t *testing.T) { sweepOn(t, filesystems[2], 4, 20) }
+func TestSweepBtrfs(t *testing.T) { sweepOn(t, filesystems[2], density{stride: 4, recovery: 20}) }
 
 // TestSweepBinary sweeps the real binary, from its start to its end, on files below a root. It works on several
 // threads, and strace counts on each by itself, so that a kill may miss; the writer, on one, has every point.
 func TestSweepBinary(t *testing.T) {
-	full := os.Getenv(fullSweep) == "full"
+	chosen := chooseDensity(density{stride: 1, recovery: 10})
 	s := &stage{filesystem: filesystems[0], loose: true, dir: scratch(t), fresh: secretText + " 2"}
 	s.Name = "prelet run"
 	b := newBox(t, filepath.Join(s.dir, s.filesystem.name, "root"), "")
@@ -35,11 +35,7 @@ func TestSweepBinary(t *testing.T) {
 	}
 	s.build(t)
 	pick := points(s.calls, s.dir, false)
-	stride := 10
-	if full {
-		stride = 1
-	}
-	s.sweep(t, pick, stride)
+	s.sweep(t, pick, chosen.recovery)
 	t.Logf("%d of %d calls, %d kills missed", len(pick), len(s.calls), s.missed)
 	if s.missed*10 > len(pick) {
 		t.Errorf("got no kill %d of %d times, want each one", s.missed, len(pick))

@@ -35,8 +35,12 @@ type Bundled struct {
 	Missing []string // what could not be added, with the reason
 }
 
-// recordingName is the recording in a bundle.
-const recordingName = "recording.prelet"
+// recordingName is the recording in a bundle. What the command of a file printed to standard error is in a file of the
+// same name with messages at its end.
+const (
+	recordingName = "recording.prelet"
+	messages      = ".messages"
+)
 
 // maxBundled limits a recording in a bundle, in bytes.
 const maxBundled = 64 << 20
@@ -47,29 +51,33 @@ type bundleCommand struct {
 	args []string
 }
 
-// listCommands returns the commands of a bundle. The plan is made from the recording, so that the cluster is asked
-// once.
-func (o BundleOptions) listCommands(recording string) []bundleCommand {
+// listCommands returns the commands of a bundle besides the one that makes its recording.
+func (o BundleOptions) listCommands() []bundleCommand {
 	var root []string
 	if o.Root != "" {
 		root = []string{"--root", o.Root}
 	}
-	onNode := func(args ...string) []string { return append(args, o.Where.flags()...) }
 
 	commands := []bundleCommand{
 		{"version.txt", []string{"version"}},
-		{recordingName, onNode("record", recording)},
-		{"plan.txt", []string{"plan", "--from", recording}},
-		{"plan.json", []string{"plan", "--from", recording, "-o", "json"}},
 		{"detectors.json", []string{"detectors", "list", "-o", "json"}},
 		{"history.json", append([]string{"history", "-o", "json"}, root...)},
 		{"analyze.txt", append([]string{"analyze", "blame"}, root...)},
 	}
 	if o.Root == "" {
-		commands = append(commands, bundleCommand{"doctor.json", onNode("doctor", "-o", "json")})
+		doctor := append([]string{"doctor", "-o", "json"}, o.Where.flags()...)
+		commands = append(commands, bundleCommand{"doctor.json", doctor})
 	}
 
 	return commands
+}
+
+// listPlans returns the commands that plan from the recording, so that the cluster is asked once.
+func listPlans(recording string) []bundleCommand {
+	return []bundleCommand{
+		{"plan.txt", []string{"plan", "--from", recording}},
+		{"plan.json", []string{"plan", "--from", recording, "-o", "json"}},
+	}
 }
 
 // Bundle collects what a report of a bug needs: the outputs of other commands, the status and the journal of this boot.
@@ -89,17 +97,8 @@ func (e *Env) Bundle(ctx context.Context, o BundleOptions) (Bundled, error) {
 	defer os.RemoveAll(work)
 
 	parts := bundle{modified: time.Now()}
-	recording := filepath.Join(work, recordingName)
-	for _, c := range o.listCommands(recording) {
-		reply := o.Run(c.args)
-		parts.add(c.file, reply.Stdout)
-		parts.add(c.file+".messages", reply.Stderr)
-		if c.file == recordingName {
-			parts.addFile(recordingName, recording)
-		}
-		if err := checkStopped(ctx); err != nil {
-			return Bundled{}, err
-		}
+	if err := o.addOutputs(ctx, &parts, filepath.Join(work, recordingName)); err != nil {
+		return Bundled{}, err
 	}
 	e.addRunFiles(ctx, o.Root, &parts)
 	parts.add("README.txt", parts.describe())
@@ -114,6 +113,35 @@ func (e *Env) Bundle(ctx context.Context, o BundleOptions) (Bundled, error) {
 	}
 
 	return Bundled{Parts: parts.names(), Missing: parts.missing}, nil
+}
+
+// addOutputs adds a recording, which is written to a file, and the outputs of the other commands. The only error is that
+// the command was stopped.
+func (o BundleOptions) addOutputs(ctx context.Context, parts *bundle, recording string) error {
+	reply := o.Run(append([]string{"record", recording}, o.Where.flags()...))
+	parts.add(recordingName+messages, reply.Stdout+reply.Stderr)
+
+	commands := o.listCommands()
+	if text, err := nodefile.ReadFile(recording, maxBundled); err == nil {
+		parts.add(recordingName, string(text))
+		commands = append(commands, listPlans(recording)...)
+	} else {
+		reason := errors.New("the recording failed; " + recordingName + messages + " has the reason")
+		parts.miss(recordingName, reason)
+		parts.miss("plan.txt", reason)
+	}
+
+	for _, c := range commands {
+		if err := checkStopped(ctx); err != nil {
+			return err
+		}
+
+		reply := o.Run(c.args)
+		parts.add(c.file, reply.Stdout)
+		parts.add(c.file+messages, reply.Stderr)
+	}
+
+	return checkStopped(ctx)
 }
 
 // addRunFiles adds the files of the run folder and the journal of this boot. Below a root there is no journal.
@@ -183,16 +211,6 @@ func (b *bundle) add(name, text string) {
 	if text != "" {
 		b.files = append(b.files, bundleFile{name, text})
 	}
-}
-
-// addFile adds the content of a file.
-func (b *bundle) addFile(name, path string) {
-	text, err := nodefile.ReadFile(path, maxBundled)
-	if err != nil {
-		b.miss(name, err)
-		return
-	}
-	b.add(name, string(text))
 }
 
 func (b *bundle) miss(name string, err error) {

@@ -49,49 +49,85 @@ var features = []string{
 	"documentSymbol", "semanticTokens/full",
 }
 
-// FuzzDocument opens any text and asks for everything at any place of it. No request may fail or take long.
+// documentNames has one file for each kind of document.
+var documentNames = []string{"site.hcl", "x.prelet.vars", "x.prelettest.hcl", "x.hcl.json", "x.tftpl"}
+
+// FuzzDocument opens any text as a document of any kind and asks for everything at any place of it. No request may fail
+// or take long.
 func FuzzDocument(f *testing.F) {
-	for _, file := range siteTexts(f) {
-		f.Add(file, uint16(3), uint16(9))
-		f.Add(file[:len(file)/2], uint16(12), uint16(4))
+	for _, text := range siteTexts(f) {
+		f.Add(text, uint8(0), uint16(3), uint16(9))
+		f.Add(text[:len(text)/2], uint8(0), uint16(12), uint16(4))
 	}
 	for _, text := range []string{
 		"", "\x00", "\ufeff", "a = ", "locals { a = stage.", "locals {\n  a = \"${", "stage \"", "x = [", "\xff\xfe",
 		"locals { a = \U0001F600 }", "locals { a = \"😀${var.x}\" }", "override {\nstage \"a\" \"b\" {", "/* ", "<<EOF\n",
-		strings.Repeat("[", 3000), strings.Repeat("a{", 3000), "locals { a = " + strings.Repeat("(", 5000),
-		"locals { a = " + strings.Repeat("-", 5000) + "1 }", "locals { a = x" + strings.Repeat(".x", 5000) + " }",
-		"locals { a = " + strings.Repeat("true ? ", 2000), "locals { a = \"" + strings.Repeat("${\"", 2000),
 		"locals { a = local.a\n b = local.c\n c = local.b }", "variable \"a\" { type = list(list(", "variable x {}",
 		"stage label x { labels = { a = lo } }\r\n", "locals { a = [for x in y : x if", "a = b ? c : d.e[*].f.*.g\n",
 	} {
-		f.Add(text, uint16(0), uint16(len(text)))
-		f.Add(text, uint16(1), uint16(0))
+		for kind := range documentNames {
+			f.Add(text, uint8(kind), uint16(0), uint16(len(text)))
+			f.Add(text, uint8(kind), uint16(1), uint16(0))
+		}
 	}
 
 	s, logged := newTestServer(f)
 	dir := f.TempDir()
 
-	f.Fuzz(func(t *testing.T, text string, line, character uint16) {
-		for _, name := range []string{"site.hcl", "x.prelet.vars", "x.prelettest.hcl", "x.hcl.json", "x.tftpl"} {
-			document := map[string]any{"uri": uriOf(filepath.Join(dir, name)), "text": text}
-			must(t, logged)(ask(t, s, "textDocument/didOpen", map[string]any{"textDocument": document}))
-			for _, feature := range features {
-				start := time.Now()
-				result, err := ask(t, s, "textDocument/"+feature, map[string]any{
-					"textDocument": document,
-					"position":     position{Line: int(line), Character: int(character)},
-					"newName":      "x",
-				})
-				if feature != "rename" || err == nil {
-					must(t, logged)(result, err)
-				}
-				if took := time.Since(start); took > endless {
-					t.Errorf("%s of %d bytes: got a response after %s, want it within %s", feature, len(text), took, endless)
-				}
-			}
-			must(t, logged)(ask(t, s, "textDocument/didClose", map[string]any{"textDocument": document}))
-		}
+	f.Fuzz(func(t *testing.T, text string, kind uint8, line, character uint16) {
+		name := documentNames[int(kind)%len(documentNames)]
+		at := position{Line: int(line), Character: int(character)}
+		checkDocument(t, s, logged, filepath.Join(dir, name), text, at)
 	})
+}
+
+// TestDeepDocuments opens texts that are nested more deeply than any that a person writes.
+func TestDeepDocuments(t *testing.T) {
+	texts := map[string]string{
+		"lists":         strings.Repeat("[", 3000),
+		"blocks":        strings.Repeat("a{", 3000),
+		"parentheses":   "locals { a = " + strings.Repeat("(", 5000),
+		"negations":     "locals { a = " + strings.Repeat("-", 5000) + "1 }",
+		"attributes":    "locals { a = x" + strings.Repeat(".x", 5000) + " }",
+		"conditions":    "locals { a = " + strings.Repeat("true ? ", 2000),
+		"interpolation": "locals { a = \"" + strings.Repeat("${\"", 2000),
+	}
+	s, logged := newTestServer(t)
+	dir := t.TempDir()
+
+	for what, text := range texts {
+		for _, name := range documentNames {
+			t.Run(what+" in "+name, func(t *testing.T) {
+				for _, at := range []position{{Line: 0, Character: len(text)}, {Line: 1}} {
+					checkDocument(t, s, logged, filepath.Join(dir, name), text, at)
+				}
+			})
+		}
+	}
+}
+
+// checkDocument opens a document, asks for each feature at a place of it, and closes it.
+func checkDocument(t *testing.T, s *Server, logged *bytes.Buffer, file, text string, at position) {
+	t.Helper()
+	document := map[string]any{"uri": uriOf(file), "text": text}
+	must(t, logged)(ask(t, s, "textDocument/didOpen", map[string]any{"textDocument": document}))
+
+	for _, feature := range features {
+		start := time.Now()
+		result, err := ask(t, s, "textDocument/"+feature, map[string]any{
+			"textDocument": document,
+			"position":     at,
+			"newName":      "x",
+		})
+		if feature != "rename" || err == nil {
+			must(t, logged)(result, err)
+		}
+		if took := time.Since(start); took > endless {
+			t.Errorf("%s of %d bytes: got a response after %s, want it within %s", feature, len(text), took, endless)
+		}
+	}
+
+	must(t, logged)(ask(t, s, "textDocument/didClose", map[string]any{"textDocument": document}))
 }
 
 // must fails the test for an error of a message that may have none, with the server's log.

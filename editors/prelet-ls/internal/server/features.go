@@ -339,7 +339,7 @@ var nameOf = regexp.MustCompile(`^\pL[\pL\pN_-]*$`)
 func (s *Server) rename(p positionParams) (any, error) {
 	here, use, ok := s.useAt(p)
 	if !ok {
-		return nil, refuse("there is no variable, local or stage at this place")
+		return nil, refuse("found no variable, local or stage at this place")
 	}
 	symbol, ok := here.index.Find(use.Address)
 	if !ok {

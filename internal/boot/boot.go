@@ -331,7 +331,8 @@ func (p *progress) runRender(context.Context) {
 }
 
 func (p *progress) runJudge(ctx context.Context) {
-	p.add(reportUnreadToken(ctx, p.site, p.prepared.env.Access, p.rendered.node, p.tape))
+	access := p.prepared.env.Access
+	p.add(reportUnreadToken(ctx, p.site, access, p.rendered.node, p.tape))
 	p.add(judge(ctx, judgement{
 		site:     p.site,
 		tape:     p.tape,

@@ -38,7 +38,8 @@ func reportUnreadToken(
 	isNeeded := func(f node.File) bool {
 		return slices.Contains(f.Text.Secrets(), a.Token)
 	}
-	if tape == nil || s.Cluster == nil || a.Token == "" || !slices.ContainsFunc(n.Files, isNeeded) {
+	usesToken := s.Cluster != nil && a.Token != ""
+	if tape == nil || !usesToken || !slices.ContainsFunc(n.Files, isNeeded) {
 		return found
 	}
 

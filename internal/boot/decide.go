@@ -195,7 +195,8 @@ func (in decideInput) runStage(i *lang.Instance, failed map[string]bool) decided
 	if !diags.HasErrors() && !copies.Known {
 		out.addUnknown(copies.Unread, listParts(i)...)
 	}
-	out.Stages = []StageReport{{i.Addr(), state, in.now().Sub(started)}}
+	took := in.now().Sub(started)
+	out.Stages = []StageReport{{i.Addr(), state, took}}
 
 	return out
 }
@@ -279,7 +280,9 @@ func (in decideInput) callDecider(i *lang.Instance, cfg schema.Body, t cty.Type)
 		return node.Contribution{}, output, hcl.Diagnostics{origin.NotRead(i.Range, "what is reserved", questions)}
 	}
 
-	return i.Stage.(stages.Decider).Decide(cfg, in.basis.stageInputs(i, in.checked.site, in.eval))
+	inputs := in.basis.stageInputs(i, in.checked.site, in.eval)
+
+	return i.Stage.(stages.Decider).Decide(cfg, inputs)
 }
 
 // combineStates returns the state of a stage: failed if one of its copies failed, skipped if it has no copy.
@@ -297,7 +300,12 @@ func combineStates(i *lang.Instance, copies []decidedCopy) string {
 }
 
 // combineOutputs returns the output of a stage: by key with for_each, unknown where its condition is unknown.
-func combineOutputs(i *lang.Instance, t cty.Type, copies eval.Copies, all []decidedCopy) cty.Value {
+func combineOutputs(
+	i *lang.Instance,
+	t cty.Type,
+	copies eval.Copies,
+	all []decidedCopy,
+) cty.Value {
 	switch {
 	case !copies.Known:
 		return value.Because(makeUnknownOutput(i, t), copies.Unread)
@@ -336,13 +344,15 @@ func (in decideInput) sortAdditions(isKnown bool, copies []decidedCopy) (adds, m
 func (in decideInput) readBase(i *lang.Instance, b stages.Baser, isBroken bool) (
 	base node.Base, hadErrors bool, found Findings,
 ) {
-	cfg, diags := decodeStage(i, in.eval.Scope(i.Addr()).Only(schema.Gather))
+	scope := in.eval.Scope(i.Addr()).Only(schema.Gather)
+	cfg, diags := decodeStage(i, scope)
 	found.report(diags...)
 	if isBroken || diags.HasErrors() {
 		return base, diags.HasErrors(), found
 	}
 
-	base, diags = b.Base(cfg, in.basis.stageInputs(i, in.checked.site, in.eval), in.readOriginal)
+	inputs := in.basis.stageInputs(i, in.checked.site, in.eval)
+	base, diags = b.Base(cfg, inputs, in.readOriginal)
 	found.report(blameServer(in.checked.site, base, diags)...)
 	if _, ok := cfg.One("kubelet_config"); ok && !base.ConfigKnown {
 		found.addUnknown(base.Unread, partConfig, partReserved, partTaints)
@@ -359,7 +369,8 @@ func (in decideInput) readOriginal(path string) (world.TargetAns, error) {
 	if in.tape == nil {
 		return world.TargetAns{}, &fault.Fault{Code: fault.Unread, Why: "a check has no machine"}
 	}
-	a, _, err := world.Original.Ask(in.eval.AskContext(), in.tape, world.OriginalReq{Path: path})
+	req := world.OriginalReq{Path: path}
+	a, _, err := world.Original.Ask(in.eval.AskContext(), in.tape, req)
 
 	return a, err
 }
@@ -372,7 +383,8 @@ func (in decideInput) readStart() *world.StartAns {
 	}
 
 	unit := "kubelet.service"
-	if i := in.checked.site.Stage(stages.RestartKubelet); i != nil && i.Body.Attributes["unit"] != nil {
+	i := in.checked.site.Stage(stages.RestartKubelet)
+	if i != nil && i.Body.Attributes["unit"] != nil {
 		v, diags := i.Body.Attributes["unit"].Expr.Value(nil)
 		if !diags.HasErrors() && isString(v) {
 			unit = v.AsString()

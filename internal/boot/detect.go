@@ -27,7 +27,9 @@ type Detected struct {
 }
 
 // Detect runs only the site's stage detect-hw with its detectors; without such a stage it asks for facts.
-func Detect(ctx context.Context, s *lang.Site, from world.Source) (out Detected, diags hcl.Diagnostics) {
+func Detect(
+	ctx context.Context, s *lang.Site, from world.Source,
+) (out Detected, diags hcl.Diagnostics) {
 	if all := s.OfType(stages.DetectHW); len(all) > 0 {
 		out, diags = runDetect(ctx, s, all[0], from)
 	} else {
@@ -82,7 +84,8 @@ func runDetect(ctx context.Context, s *lang.Site, i *lang.Instance, from world.S
 	ctx, cancel := context.WithTimeout(ctx, max(i.Spec.Timeout, time.Minute))
 	defer cancel()
 
-	gathered, diags := i.Stage.(stages.Gatherer).Gather(ctx, cfg, p.prepared.env, p.tape)
+	gatherer := i.Stage.(stages.Gatherer)
+	gathered, diags := gatherer.Gather(ctx, cfg, p.prepared.env, p.tape)
 	found.report(diags...)
 	found.degradeFor(diags)
 	out.Facts = gathered.Facts
@@ -97,7 +100,9 @@ func runDetect(ctx context.Context, s *lang.Site, i *lang.Instance, from world.S
 }
 
 // Detectors returns the site's detector blocks, evaluated, with their locks. No detector is run.
-func Detectors(ctx context.Context, s *lang.Site, from world.Source) ([]stages.Detector, hcl.Diagnostics) {
+func Detectors(
+	ctx context.Context, s *lang.Site, from world.Source,
+) ([]stages.Detector, hcl.Diagnostics) {
 	p := prepareRun(ctx, s, from)
 
 	return p.prepared.env.Detectors, p.Diags

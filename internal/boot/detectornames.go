@@ -18,7 +18,9 @@ import (
 
 // checkDetectorNames warns of probably misspelt names: of detectors that are not installed, and of label domains
 // that no declared detector describes. known has the locks of the site's detectors.
-func checkDetectorNames(s *lang.Site, known map[string]detectorLock, locks world.Source) (diags hcl.Diagnostics) {
+func checkDetectorNames(
+	s *lang.Site, known map[string]detectorLock, locks world.Source,
+) (diags hcl.Diagnostics) {
 	var installed, domains []string
 	if l, ok := locks.(interface{ Installed() []string }); ok {
 		installed = l.Installed()

@@ -65,7 +65,8 @@ func readLock(ctx context.Context, name string, from world.Source) detectorLock 
 func reportUnreadLocks(all []stages.Detector, tape *world.Tape) (found Findings) {
 	isAnswered := listAnsweredDetectors(tape)
 	for _, d := range all {
-		if d.Lock.Code() != fault.Unread || isAnswered[d.Name] || len(d.Config) == 0 {
+		isUnread := d.Lock.Code() == fault.Unread
+		if !isUnread || isAnswered[d.Name] || len(d.Config) == 0 {
 			continue
 		}
 		found.reportUnread(d.Range, "detector "+d.Name, "lock of detector "+d.Name, partAccess)
@@ -92,7 +93,9 @@ func listAnsweredDetectors(tape *world.Tape) map[string]bool {
 }
 
 // decodeDetectors decodes the detector blocks, and checks their configuration against the detectors' descriptions.
-func decodeDetectors(s *lang.Site, locks map[string]detectorLock, e *eval.Eval) ([]stages.Detector, Findings) {
+func decodeDetectors(
+	s *lang.Site, locks map[string]detectorLock, e *eval.Eval,
+) ([]stages.Detector, Findings) {
 	var out []stages.Detector
 	var found Findings
 	for _, name := range sortKeys(s.Detectors) {
@@ -107,7 +110,8 @@ func decodeDetectors(s *lang.Site, locks map[string]detectorLock, e *eval.Eval) 
 func decodeDetector(
 	name string, block *lang.Detector, l detectorLock, e *eval.Eval,
 ) (stages.Detector, Findings) {
-	b, diags := schema.DetectorBlock.Decode(block.Body, []string{name}, e.Scope("detector."+name))
+	scope := e.Scope("detector." + name)
+	b, diags := schema.DetectorBlock.Decode(block.Body, []string{name}, scope)
 	found := Findings{Diags: diags, Unknown: findUnknown(b, partAccess)}
 	timeout, _ := time.ParseDuration(schema.DetectorTimeout.Of(b).V)
 	memory, _ := schema.Memory(schema.DetectorMemory.Of(b).V)
@@ -160,7 +164,10 @@ func checkWithoutNode(d stages.Detector) hcl.Diagnostics {
 		return append(checkConsent(d), noteIdleGrant(d)...)
 	case d.Lock.Code() == fault.DetectorFailed:
 		return hcl.Diagnostics{origin.Warning(
-			fault.DetectorDegraded, d.Range, summary, "%s", stages.Sentence(d.Lock.Fault.Why, d.Lock.Fault.Next),
+			fault.DetectorDegraded,
+			d.Range,
+			summary,
+			"%s", stages.Sentence(d.Lock.Fault.Why, d.Lock.Fault.Next),
 		)}
 	case d.Lock.Fault == nil || len(d.Config) == 0:
 		return nil
@@ -240,7 +247,8 @@ func convertConfigValue(block *lang.Detector, name string, v cty.Value) (*any, h
 			"%s: every recording contains a detector's configuration.", name,
 		)}
 	case len(unread) > 0:
-		return nil, hcl.Diagnostics{origin.NotRead(at, fmt.Sprintf("detector %q %s", block.Name, name), unread)}
+		what := fmt.Sprintf("detector %q %s", block.Name, name)
+		return nil, hcl.Diagnostics{origin.NotRead(at, what, unread)}
 	}
 
 	out, err := value.ToGo(v)
@@ -363,7 +371,8 @@ func followSteps(e hclsyntax.Expression, steps []contract.Step, at hcl.Range, is
 	switch x := value.Unwrap(e).(type) {
 	case *hclsyntax.TupleConsExpr:
 		if n := steps[0].Index; n != nil && *n < len(x.Exprs) {
-			return followSteps(x.Exprs[*n], steps[1:], x.Exprs[*n].Range(), isName)
+			element := x.Exprs[*n]
+			return followSteps(element, steps[1:], element.Range(), isName)
 		}
 	case *hclsyntax.ObjectConsExpr:
 		if n := steps[0].Index; n != nil && *n == 0 { // a block that is written once

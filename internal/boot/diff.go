@@ -224,7 +224,9 @@ func warnLoose(c Change) (out hcl.Diagnostics) {
 
 // formatOwner returns USER:GROUP of a file on the disk, by name if it has one.
 func formatOwner(a world.TargetAns) string {
-	return cmp.Or(a.Owner, strconv.Itoa(a.UID)+":"+strconv.Itoa(a.GID))
+	ids := fmt.Sprintf("%d:%d", a.UID, a.GID)
+
+	return cmp.Or(a.Owner, ids)
 }
 
 // compareTarget returns the change of one managed file.

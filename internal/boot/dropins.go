@@ -27,7 +27,8 @@ func (in decideInput) readDropIns(dir string) (out []dropIn) {
 	if in.tape == nil {
 		return nil
 	}
-	list, _, err := world.DropIns.Ask(in.eval.AskContext(), in.tape, world.DropInsReq{Dir: dir})
+	req := world.DropInsReq{Dir: dir}
+	list, _, err := world.DropIns.Ask(in.eval.AskContext(), in.tape, req)
 	if err != nil {
 		return nil
 	}

@@ -73,7 +73,13 @@ type gatherer struct {
 // Inputs: the order and needs of stages, what prepare returned, the tape. Result: the outputs of all gather stages.
 // A stage fails with an error of its configuration or of its read; with on_failure = "continue" that is a warning,
 // and the boot is degraded. If the evaluation of one stage is abandoned, the run ends with that error only.
-func gather(ctx context.Context, c Checked, p Prepared, tape *world.Tape, env runtimeEnv) (Gathered, Findings) {
+func gather(
+	ctx context.Context,
+	c Checked,
+	p Prepared,
+	tape *world.Tape,
+	env runtimeEnv,
+) (Gathered, Findings) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	g := gatherer{
@@ -99,7 +105,8 @@ func gather(ctx context.Context, c Checked, p Prepared, tape *world.Tape, env ru
 		}
 		all.Go(func() {
 			defer close(task.done)
-			task.gatheredStage = g.runStage(ctx, i, waitFor(tasks, c.needs[i.Addr()]))
+			awaitNeeds := waitFor(tasks, c.needs[i.Addr()])
+			task.gatheredStage = g.runStage(ctx, i, awaitNeeds)
 			if task.abandoned != nil {
 				stop()
 			}
@@ -284,7 +291,12 @@ func (g gatherer) callCopies(ctx context.Context, i *lang.Instance, calls stageC
 
 // callCopy calls one copy. It returns at the latest abandonAfter after the deadline, even if the call does not end:
 // the result of an abandoned call is never received.
-func (g gatherer) callCopy(ctx context.Context, timeout time.Duration, i *lang.Instance, cfg schema.Body) copyResult {
+func (g gatherer) callCopy(
+	ctx context.Context,
+	timeout time.Duration,
+	i *lang.Instance,
+	cfg schema.Body,
+) copyResult {
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout)
@@ -315,14 +327,17 @@ func (g gatherer) callCopy(ctx context.Context, timeout time.Duration, i *lang.I
 }
 
 // callGatherer calls the code of a stage. A panic becomes an error.
-func (g gatherer) callGatherer(ctx context.Context, i *lang.Instance, cfg schema.Body) (r copyResult) {
+func (g gatherer) callGatherer(
+	ctx context.Context, i *lang.Instance, cfg schema.Body,
+) (r copyResult) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			d := reportPanic(i.Range, "Stage "+i.Addr()+" failed in prelet itself", panicked)
 			r = copyResult{diags: hcl.Diagnostics{d}}
 		}
 	}()
-	r.out, r.diags = i.Stage.(stages.Gatherer).Gather(ctx, cfg, g.env, g.tape)
+	stage := i.Stage.(stages.Gatherer)
+	r.out, r.diags = stage.Gather(ctx, cfg, g.env, g.tape)
 
 	return r
 }

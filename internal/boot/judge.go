@@ -270,7 +270,10 @@ func makeAccepts(a *world.AcceptsAns) *rules.Accepts {
 		return nil
 	}
 
-	out := &rules.Accepts{Flags: map[string]bool{}, Gates: map[string]known.Gate{}}
+	out := &rules.Accepts{
+		Flags: map[string]bool{},
+		Gates: map[string]known.Gate{},
+	}
 	for _, name := range a.Flags {
 		out.Flags[name] = false
 	}
@@ -370,7 +373,10 @@ func (j judgement) findServer(f rules.Finding) (at hcl.Range, ok bool) {
 	return findConfigMap(j.site, j.basis.base.ConfigFrom)
 }
 
-func chooseConstructor(s rules.Severity) func(fault.Code, hcl.Range, string, string, ...any) *hcl.Diagnostic {
+// newDiagnostic is a constructor of package origin.
+type newDiagnostic func(c fault.Code, at hcl.Range, summary, detail string, args ...any) *hcl.Diagnostic
+
+func chooseConstructor(s rules.Severity) newDiagnostic {
 	switch s {
 	case rules.Error:
 		return origin.Error

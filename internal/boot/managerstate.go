@@ -208,7 +208,8 @@ func (in observation) findConfig(files []observedFile) int {
 	flag, _ := node.FindFlag(in.node.Flags, "config")
 	named := cmp.Or(flag.Value, in.node.Inherited.ConfigFile)
 	place := cmp.Or(named, kubelet.KubeadmDeb().ConfigFile)
-	if at >= 0 && (in.node.DropIn != "" || named == "" || files[at].file.Path == place) {
+	isAnyPath := in.node.DropIn != "" || named == ""
+	if at >= 0 && (isAnyPath || files[at].file.Path == place) {
 		return at
 	}
 

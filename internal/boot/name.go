@@ -26,7 +26,8 @@ func checkNameIsFree(ctx context.Context, tape *world.Tape, b basis, n node.Node
 		return found
 	}
 
-	a, _, err := world.Node.Ask(ctx, tape, world.NodeReq{Access: b.access, Name: name})
+	req := world.NodeReq{Access: b.access, Name: name}
+	a, _, err := world.Node.Ask(ctx, tape, req)
 	at := hcl.Range{}
 	if b.identity.Name != nil {
 		at = b.identity.NameRange

@@ -324,7 +324,7 @@ func findStaying(c Change) string {
 		return ""
 	case c.Action == "delete":
 		return p.stays + " until the next boot"
-	case c.Action != "update" || c.Old.Private || len(c.File.Text.Secrets()) > 0:
+	case c.Action != "update", c.Old.Private, len(c.File.Text.Secrets()) > 0:
 		return ""
 	}
 

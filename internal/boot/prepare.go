@@ -94,10 +94,17 @@ func decodeAccess(s *lang.Site, e *eval.Eval) (world.Access, Findings) {
 }
 
 // decodeTimeoutAs decodes the timeout of a stage, which is not in its block, as a field.
-func decodeTimeoutAs(f schema.Field, i *lang.Instance, scope eval.Scope) (schema.Body, hcl.Diagnostics) {
+func decodeTimeoutAs(
+	f schema.Field, i *lang.Instance, scope eval.Scope,
+) (schema.Body, hcl.Diagnostics) {
 	at := i.Timeout.Range()
 	body := &hclsyntax.Body{SrcRange: at, Attributes: hclsyntax.Attributes{
-		schema.Timeout.Name: {Name: schema.Timeout.Name, Expr: i.Timeout, SrcRange: at, NameRange: at},
+		schema.Timeout.Name: {
+			Name:      schema.Timeout.Name,
+			Expr:      i.Timeout,
+			SrcRange:  at,
+			NameRange: at,
+		},
 	}}
 	block := schema.Block{Fields: []schema.Field{f}}
 

@@ -51,7 +51,9 @@ func (r removal) check(o Observed, changes []Change) (found Findings) {
 }
 
 // listRefused returns the files that must stay, sorted, and the reasons.
-func (r removal) listRefused(targets []world.ManagedTarget, changes []Change) (files, reasons []string) {
+func (r removal) listRefused(
+	targets []world.ManagedTarget, changes []Change,
+) (files, reasons []string) {
 	notified := map[string][]string{}
 	for _, t := range targets {
 		notified[t.Path] = t.Notify
@@ -199,9 +201,11 @@ func (r removal) findVolatile(conditions ...hclsyntax.Expression) string {
 	for len(queue) > 0 {
 		addr := queue[0]
 		queue = queue[1:]
-		if i := r.checked.site.Stage(addr); i != nil && i.Spec.Phase == schema.Gather {
+		i := r.checked.site.Stage(addr)
+		if i != nil && i.Spec.Phase == schema.Gather {
 			return "stage." + addr
 		}
+
 		if !isSeen[addr] {
 			isSeen[addr] = true
 			queue = append(queue, r.checked.needs[addr]...)

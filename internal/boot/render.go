@@ -54,7 +54,12 @@ type renderedStage struct {
 // Inputs: the order of stages, what decide returned, the scope. Result: the finished node. Fails with conflicts
 // between stages, with an error of a stage's configuration, and with a refusal of a stage; the first failed stage
 // ends render, except in a check.
-func render(c Checked, d Decided, e *eval.Eval, now func() time.Time) (Rendered, Findings) {
+func render(
+	c Checked,
+	d Decided,
+	e *eval.Eval,
+	now func() time.Time,
+) (Rendered, Findings) {
 	merged, messages := node.Merge(d.basis.base, d.contributions)
 	merged, refused := d.basis.finish(merged, false)
 	found := Findings{Diags: append(messages.From(0), checkMaybe(d)...)}
@@ -94,7 +99,10 @@ func render(c Checked, d Decided, e *eval.Eval, now func() time.Time) (Rendered,
 // refuseLost refuses contributions of decide stages in a site that leaves its stage write out.
 func (d Decided) refuseLost(s *lang.Site) hcl.Diagnostics {
 	for _, c := range d.contributions {
-		items := len(c.Labels) + len(c.Taints) + len(c.Flags) + len(c.Settings)
+		items := len(c.Labels) +
+			len(c.Taints) +
+			len(c.Flags) +
+			len(c.Settings)
 		isEmpty := items == 0 && c.Reserved == nil
 		if i := s.Stage(c.Stage); i != nil && !isEmpty {
 			writer := s.OfType(stages.Write)[0].Addr()
@@ -171,7 +179,8 @@ func (r renderer) runStage(i *lang.Instance, e *eval.Eval, n renderedNode) rende
 			break
 		}
 	}
-	out.Stages = []StageReport{{i.Addr(), out.state, r.now().Sub(started)}}
+	took := r.now().Sub(started)
+	out.Stages = []StageReport{{i.Addr(), out.state, took}}
 
 	if !copies.Known { // in a check, its condition may be false
 		out.node.Units = n.Units
@@ -185,7 +194,12 @@ func (r renderer) runStage(i *lang.Instance, e *eval.Eval, n renderedNode) rende
 }
 
 // runCopy runs one copy of a render stage.
-func (r renderer) runCopy(i *lang.Instance, c eval.Copy, e *eval.Eval, n renderedNode) renderedStage {
+func (r renderer) runCopy(
+	i *lang.Instance,
+	c eval.Copy,
+	e *eval.Eval,
+	n renderedNode,
+) renderedStage {
 	t := r.checked.types[i.Addr()]
 	out := renderedStage{
 		output: setState(value.Absent(t), stateSkipped),

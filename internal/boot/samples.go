@@ -72,7 +72,11 @@ func makeMachine(sockets, cores int, memory int64) *world.Facts {
 		for core := range cores {
 			id := socket*cores + core
 			n.CPUs = append(n.CPUs, id)
-			f.CPU.Cores = append(f.CPU.Cores, world.CPUCore{Node: &socket, Package: &socket, CPUs: []int{id}})
+			f.CPU.Cores = append(f.CPU.Cores, world.CPUCore{
+				Node:    &socket,
+				Package: &socket,
+				CPUs:    []int{id},
+			})
 		}
 		f.NUMA = append(f.NUMA, n)
 	}
@@ -110,7 +114,9 @@ func makeNullFacts() *world.Facts {
 		Unknown:      f.Unknown,
 		Accelerators: []world.Accelerator{{Kind: "gpu"}},
 		NICs:         []world.NIC{{}},
-		Interfaces:   map[string]world.Interface{"eth0": {IPv4: []string{}, IPv6: []string{}}},
+		Interfaces: map[string]world.Interface{
+			"eth0": {IPv4: []string{}, IPv6: []string{}},
+		},
 		NUMA:         []world.NUMANode{{}},
 		BlockDevices: []world.BlockDevice{{Name: "sda"}},
 		OS:           world.OS{IDLike: []string{}},

@@ -88,7 +88,8 @@ func refuseCAs(path, text string) string {
 // refusePEM returns why a text with certificates is rejected: one is malformed, or there is none.
 func refusePEM(text string) string {
 	why := "data does not contain any valid RSA or ECDSA certificates"
-	for block, rest := pem.Decode([]byte(text)); block != nil; block, rest = pem.Decode(rest) {
+	block, rest := pem.Decode([]byte(text))
+	for ; block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "CERTIFICATE" || len(block.Headers) != 0 {
 			continue
 		}
@@ -98,7 +99,8 @@ func refusePEM(text string) string {
 			Certificate, Algorithm asn1.RawValue
 			Signature              asn1.BitString
 		}
-		if rest, err := asn1.Unmarshal(block.Bytes, &signed); err != nil || len(rest) > 0 {
+		after, err := asn1.Unmarshal(block.Bytes, &signed)
+		if err != nil || len(after) > 0 {
 			return "x509: malformed certificate"
 		}
 	}

@@ -230,7 +230,9 @@ func (g sampleGatherer) gather(e *eval.Eval) (out Gathered, found Findings) {
 
 // gatherStage returns the output of one gather stage: unknown, or absent where every read fails. On a machine with
 // facts, that of detect-hw is computed from them.
-func (g sampleGatherer) gatherStage(i *lang.Instance, e *eval.Eval) (cty.Value, labelsByDetector, Findings) {
+func (g sampleGatherer) gatherStage(
+	i *lang.Instance, e *eval.Eval,
+) (cty.Value, labelsByDetector, Findings) {
 	t := g.checked.types[i.Addr()]
 	copies, diags := e.Scope(i.Addr()).Copies(i.When, i.ForEach)
 	found := Findings{Diags: diags}
@@ -266,7 +268,9 @@ func (g sampleGatherer) gatherStage(i *lang.Instance, e *eval.Eval) (cty.Value, 
 
 // checkCopy checks the configuration of one copy. It returns the state of the copy if it fails on the machine, ""
 // if it does not.
-func (g sampleGatherer) checkCopy(i *lang.Instance, e *eval.Eval, one eval.Copy) (state string, found Findings) {
+func (g sampleGatherer) checkCopy(
+	i *lang.Instance, e *eval.Eval, one eval.Copy,
+) (state string, found Findings) {
 	cfg, diags := decodeStage(i, one.Scope)
 	found.report(diags...)
 	if checker, ok := i.Stage.(stages.Checker); ok && !diags.HasErrors() {
@@ -288,7 +292,9 @@ func (g sampleGatherer) checkCopy(i *lang.Instance, e *eval.Eval, one eval.Copy)
 }
 
 // detect runs detect-hw over the machine's facts, without its detectors.
-func (g sampleGatherer) detect(i *lang.Instance, e *eval.Eval) (cty.Value, labelsByDetector, error) {
+func (g sampleGatherer) detect(
+	i *lang.Instance, e *eval.Eval,
+) (cty.Value, labelsByDetector, error) {
 	facts, err := json.Marshal(g.machine.Facts)
 	if err != nil {
 		return cty.NilVal, nil, err
@@ -306,8 +312,10 @@ func (g sampleGatherer) detect(i *lang.Instance, e *eval.Eval) (cty.Value, label
 	for n := range env.Detectors {
 		env.Detectors[n].Required = false
 	}
-	cfg, _ := i.Spec.DecodeAt(nil, nil, e.Scope(i.Addr()), i.Range)
-	out, diags := i.Stage.(stages.Gatherer).Gather(context.Background(), cfg, env, src)
+	scope := e.Scope(i.Addr())
+	cfg, _ := i.Spec.DecodeAt(nil, nil, scope, i.Range)
+	stage := i.Stage.(stages.Gatherer)
+	out, diags := stage.Gather(context.Background(), cfg, env, src)
 	if diags.HasErrors() {
 		return cty.NilVal, nil, diags
 	}

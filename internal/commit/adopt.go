@@ -29,7 +29,12 @@ func readStoredFiles(s *generation.Store, gen int) map[string]boot.StoredFile {
 //     kubelet from starting;
 //   - the kubeconfig with the bootstrap token while that generation awaits its verdict: it is removed with the verdict,
 //     not by a new generation.
-func adopt(s *generation.Store, p *boot.Plan, out *generation.Proposal, act *activation.Plan) error {
+func adopt(
+	s *generation.Store,
+	p *boot.Plan,
+	out *generation.Proposal,
+	act *activation.Plan,
+) error {
 	cur, err := s.Current()
 	if err != nil || cur == nil {
 		return err
@@ -83,7 +88,12 @@ func adoptRemoved(s *generation.Store, e generation.Entry, out *generation.Propo
 }
 
 // adoptToken adds the kubeconfig with the bootstrap token if it is unchanged.
-func adoptToken(s *generation.Store, e generation.Entry, out *generation.Proposal, act *activation.Plan) error {
+func adoptToken(
+	s *generation.Store,
+	e generation.Entry,
+	out *generation.Proposal,
+	act *activation.Plan,
+) error {
 	if e.New.Kind != generation.File {
 		return nil
 	}
@@ -240,7 +250,12 @@ func (r *Run) proposeGeneration(
 
 // readBlob returns a part of a generation, or nil if the generation has none of this name. A damaged part is replaced
 // by that of the site's plan p, and a damaged activation plan by act with the node's name of p.
-func (r *Run) readBlob(p *boot.Plan, gen int, name string, act *activation.Plan) ([]byte, error) {
+func (r *Run) readBlob(
+	p *boot.Plan,
+	gen int,
+	name string,
+	act *activation.Plan,
+) ([]byte, error) {
 	blob, err := r.Store.Blob(gen, name)
 
 	isDamaged := fault.CodeOf(err) == fault.NeedsPerson
@@ -260,7 +275,9 @@ func (r *Run) readBlob(p *boot.Plan, gen int, name string, act *activation.Plan)
 
 // proposeTarget returns an entry of a generation as a target. isKept is false for a file that was dropped from the
 // plan, was removed with the verdict, or is a state file that the kubelet has created again.
-func (r *Run) proposeTarget(e generation.Entry, retired []string) (t generation.Target, isKept bool, err error) {
+func (r *Run) proposeTarget(
+	e generation.Entry, retired []string,
+) (t generation.Target, isKept bool, err error) {
 	if e.Dropped {
 		return t, false, nil
 	}

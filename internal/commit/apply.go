@@ -231,7 +231,8 @@ func checkUnmarked(o Options) error {
 		}
 	}
 	for _, f := range n.Files {
-		if f.Kind == node.Regular && len(f.Text.Secrets()) == 0 && o.Holds(f.Text.Template()) {
+		isPlain := f.Kind == node.Regular && len(f.Text.Secrets()) == 0
+		if isPlain && o.Holds(f.Text.Template()) {
 			return refuse(f.Path, f.Origins)
 		}
 		if o.Holds(f.Path) {

@@ -39,7 +39,10 @@ func (a Attempts) Failures() int {
 
 // AddFailure adds one to the count.
 func (a Attempts) AddFailure() error {
-	return atomicfile.File(filepath.Join(a.Dir, attemptsFile), 0o644, fmt.Appendf(nil, "%d\n", a.Failures()+1))
+	path := filepath.Join(a.Dir, attemptsFile)
+	count := fmt.Appendf(nil, "%d\n", a.Failures()+1)
+
+	return atomicfile.File(path, 0o644, count)
 }
 
 // Clear sets the count to 0.

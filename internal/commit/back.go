@@ -12,7 +12,12 @@ import (
 // PinAndRollBack pins a generation before it rolls back to it. A process that is killed in between leaves a node that
 // applies nothing and reports that, and not a node that silently applies the unwanted plan again. If the rollback fails
 // with nothing changed, the previous pin is restored.
-func PinAndRollBack(s *generation.Store, to int, why string, do func() (int, error)) (int, error) {
+func PinAndRollBack(
+	s *generation.Store,
+	to int,
+	why string,
+	do func() (int, error),
+) (int, error) {
 	was, err := s.Holds()
 	if err != nil {
 		return 0, err

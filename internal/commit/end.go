@@ -373,7 +373,13 @@ func (r *Run) noteAdopted(cur *generation.Info) {
 }
 
 // endFailed ends a run before its commit. err is an error that is not in p's diagnostics.
-func (r *Run) endFailed(ctx context.Context, p *boot.Plan, h hold, code fault.Code, err error) Result {
+func (r *Run) endFailed(
+	ctx context.Context,
+	p *boot.Plan,
+	h hold,
+	code fault.Code,
+	err error,
+) Result {
 	e := ending{
 		kind:    failed,
 		code:    code,
@@ -419,7 +425,13 @@ func (r *Run) endBroken(ctx context.Context, err error) Result {
 	return r.end(ctx, nil, hold{}, e)
 }
 
-func (r *Run) endActivated(ctx context.Context, p *boot.Plan, h hold, out activation.Outcome, err error) Result {
+func (r *Run) endActivated(
+	ctx context.Context,
+	p *boot.Plan,
+	h hold,
+	out activation.Outcome,
+	err error,
+) Result {
 	return r.end(ctx, p, h, ending{
 		kind:        activated,
 		out:         out,
@@ -428,7 +440,13 @@ func (r *Run) endActivated(ctx context.Context, p *boot.Plan, h hold, out activa
 }
 
 // endCommitted ends a run that committed a generation.
-func (r *Run) endCommitted(ctx context.Context, p *boot.Plan, h hold, out activation.Outcome, err error) Result {
+func (r *Run) endCommitted(
+	ctx context.Context,
+	p *boot.Plan,
+	h hold,
+	out activation.Outcome,
+	err error,
+) Result {
 	return r.end(ctx, p, h, ending{
 		kind:        activated,
 		out:         out,

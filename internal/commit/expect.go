@@ -30,7 +30,8 @@ func Flags(p *boot.Plan) []string {
 
 	var words []string
 	for _, name := range env.Names() { // the file may contain others: HTTP_PROXY, variables of an old unit
-		if f, ok := env.Get(name); ok && matchesNode(f, p.Node) && len(f.Argv()) > len(words) {
+		f, ok := env.Get(name)
+		if ok && matchesNode(f, p.Node) && len(f.Argv()) > len(words) {
 			words = f.Argv()
 		}
 	}
@@ -61,7 +62,8 @@ func matchesNode(f *kubelet.Flags, n node.Node) bool {
 	}
 
 	for _, l := range n.Labels {
-		if !l.Inherited && !slices.Contains(have, kubelet.Label{Key: l.Key, Value: l.Value}) {
+		label := kubelet.Label{Key: l.Key, Value: l.Value}
+		if !l.Inherited && !slices.Contains(have, label) {
 			return false
 		}
 	}
@@ -87,7 +89,8 @@ func HealthzURL(p *boot.Plan) string {
 // buildConfigz returns how to read the running configuration: on the kubelet's own port, where it serves a self-signed
 // certificate unless tlsCertFile names another. It returns nil when the configuration is not known.
 func buildConfigz(p *boot.Plan, credential string) *kubelet.Configz {
-	at := listenAddress(p, "127.0.0.1", "10250", [2]string{"address", "port"}, [2]string{"address", "port"})
+	names := [2]string{"address", "port"} // the fields are named as the flags
+	at := listenAddress(p, "127.0.0.1", "10250", names, names)
 	if at == "" {
 		return nil
 	}

@@ -89,10 +89,12 @@ func explainStuck(e *generation.StuckError) *hcl.Diagnostic {
 }
 
 func explainLocked(lock *fs.PathError) *hcl.Diagnostic {
+	holder := strings.TrimPrefix(lock.Err.Error(), generation.ErrLocked.Error()+": ")
+
 	return buildMessage(
 		fault.Locked,
 		"Another prelet holds the lock",
-		fmt.Sprintf("%s: %s.", lock.Path, strings.TrimPrefix(lock.Err.Error(), generation.ErrLocked.Error()+": ")),
+		fmt.Sprintf("%s: %s.", lock.Path, holder),
 		"Nothing was changed. It is released when the process that holds it ends, however it ends.",
 		"Next: see what that process does, or wait and try again:",
 		pasteLine("fuser -v "+lock.Path),
@@ -115,7 +117,8 @@ func explainStore(before string, f *fault.Fault, target *fs.PathError) *hcl.Diag
 		after = "Please report it."
 	}
 
-	detail := []string{formatReason(fmt.Sprintf("%s%s: %v", before, target.Op, target.Err)), after}
+	reason := fmt.Sprintf("%s%s: %v", before, target.Op, target.Err)
+	detail := []string{formatReason(reason), after}
 	if f.Next != "" {
 		detail = append(detail, formatNext(f.Next))
 	}

@@ -78,7 +78,12 @@ func nodesSinceGood(o Options) (out []canonical) {
 		from = cur.Gen
 	}
 
-	for gen := cur.Gen; gen >= from && gen > 0 && machineid.Foreign(o.Store, gen, o.Machine) == ""; gen-- {
+	isOwn := func(gen int) bool {
+		return machineid.Foreign(o.Store, gen, o.Machine) == ""
+	}
+
+	oldest := max(from, 1)
+	for gen := cur.Gen; gen >= oldest && isOwn(gen); gen-- {
 		if was, ok := readNode(o.Store, gen); ok {
 			out = append(out, was)
 		}

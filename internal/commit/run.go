@@ -205,8 +205,9 @@ func (r *Run) keepOutdated(ctx context.Context, p *boot.Plan) {
 	if p.Node.Activation != nil {
 		unit = p.Node.Activation.Unit
 	}
+	c := p.Changes[i]
 	u, err := r.Machine.Units.Look(ctx, unit)
-	if c := p.Changes[i]; err == nil && activation.CheckPodState(u, c.File.Path, c.Why, "") != nil {
+	if err == nil && activation.CheckPodState(u, c.File.Path, c.Why, "") != nil {
 		r.Report.Degrade(string(fault.KubeletMachine), fmt.Sprintf(
 			"%s stays while pods may use the CPUs or memory in it, and the kubelet's next start fails: %s; "+
 				"drain the node and reboot it",
@@ -370,7 +371,12 @@ func (r *Run) commit(
 
 // endUnlessChanged ends a run that failed before its commit. If a managed file changed after the plan was made, the run
 // does not end: again is true.
-func (r *Run) endUnlessChanged(ctx context.Context, p *boot.Plan, h hold, err error) (res Result, again bool) {
+func (r *Run) endUnlessChanged(
+	ctx context.Context,
+	p *boot.Plan,
+	h hold,
+	err error,
+) (res Result, again bool) {
 	if errors.Is(err, generation.ErrChanged) {
 		return Result{Plan: p, Err: err}, true
 	}
@@ -454,7 +460,12 @@ func (r *Run) adoptFiles(
 }
 
 // resumeUnchanged continues with the generation in place, which is as planned.
-func (r *Run) resumeUnchanged(ctx context.Context, p *boot.Plan, act activation.Plan, h hold) Result {
+func (r *Run) resumeUnchanged(
+	ctx context.Context,
+	p *boot.Plan,
+	act activation.Plan,
+	h hold,
+) Result {
 	if h.release {
 		if err := r.Store.Release(); err != nil {
 			return r.endError(ctx, p, h, err)
@@ -559,7 +570,12 @@ func (r *Run) restoreInPlace(ctx context.Context, p *boot.Plan, h hold) Result {
 
 // restore puts the contents of the generation goal in place if they differ, and continues with them. cur is the
 // generation in place.
-func (r *Run) restore(ctx context.Context, p *boot.Plan, h hold, cur, goal *generation.Info) Result {
+func (r *Run) restore(
+	ctx context.Context,
+	p *boot.Plan,
+	h hold,
+	cur, goal *generation.Info,
+) Result {
 	proposal, act, ok, err := r.proposeGeneration(p, goal)
 	if err != nil {
 		return r.endError(ctx, p, h, err)

@@ -138,10 +138,10 @@ func tokenRange(p *boot.Plan) hcl.Range {
 func describeOrigins(from []origin.Origin) string {
 	for _, o := range from {
 		if o.Range.Filename != "" {
-			return strings.TrimSuffix(
-				fmt.Sprintf("%s:%d:%d, %s", o.Range.Filename, o.Range.Start.Line, o.Range.Start.Column, o.Ref),
-				", ",
-			)
+			at := o.Range.Start
+			place := fmt.Sprintf("%s:%d:%d, %s", o.Range.Filename, at.Line, at.Column, o.Ref)
+
+			return strings.TrimSuffix(place, ", ")
 		}
 	}
 

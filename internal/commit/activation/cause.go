@@ -53,7 +53,9 @@ func (m *Machine) findCause(ctx context.Context, p Plan, since time.Duration) *C
 
 // readLog returns the kubelet's log since a moment of the monotonic clock.
 func (m *Machine) readLog(ctx context.Context, p Plan, since time.Duration) ([]string, error) {
-	return m.Probe.Log(ctx, p.Unit, m.Clock.Now().Add(since-m.Clock.Monotonic()))
+	at := m.Clock.Now().Add(since - m.Clock.Monotonic())
+
+	return m.Probe.Log(ctx, p.Unit, at)
 }
 
 // withItem returns a cause with the item of the plan that it refers to.
@@ -79,7 +81,9 @@ func (p Plan) withItem(found failure.Cause) *Cause {
 
 	// Errors of the cluster's admission rules may refer to any planned label of the Node.
 	for _, key := range slices.Sorted(maps.Keys(p.Labels)) {
-		if item := "label/" + key; strings.Contains(found.Words, key) && len(item) > len(c.Item) {
+		item := "label/" + key
+		isNamed := strings.Contains(found.Words, key)
+		if isNamed && len(item) > len(c.Item) {
 			c.Item = item
 			c.At = p.Sources[item]
 		}

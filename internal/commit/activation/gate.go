@@ -122,7 +122,9 @@ func (g Gate) MarkDone(key string) error {
 		return nil
 	}
 
-	return g.write(doneFile, strings.TrimPrefix(g.read(doneFile)+"\n", "\n")+g.BootID+" "+key)
+	earlier := strings.TrimPrefix(g.read(doneFile)+"\n", "\n")
+
+	return g.write(doneFile, earlier+g.BootID+" "+key)
 }
 
 // IsDone reports whether MarkDone was called for a key in this boot.
@@ -132,7 +134,9 @@ func (g Gate) IsDone(key string) bool {
 
 // MarkFailed notes a failed action on a unit for a commit. It is part of the verdict, also in another process.
 func (g Gate) MarkFailed(key, why string) error {
-	return g.write(failedFile, g.BootID+" "+key+" "+strings.Join(strings.Fields(why), " "))
+	oneLine := strings.Join(strings.Fields(why), " ")
+
+	return g.write(failedFile, g.BootID+" "+key+" "+oneLine)
 }
 
 // Failure returns what failed for a key in this boot, or "".
@@ -199,7 +203,8 @@ func (g Gate) read(name string) string {
 // write replaces one of the files atomically, because systemd may read it at any moment. The files are readable by all
 // users: `prelet status` does not need root.
 func (g Gate) write(name, line string) error {
-	err := atomicfile.File(filepath.Join(g.Dir, name), 0o644, []byte(line+"\n"))
+	path := filepath.Join(g.Dir, name)
+	err := atomicfile.File(path, 0o644, []byte(line+"\n"))
 	if err != nil {
 		return g.fault("write", name, err)
 	}

@@ -124,7 +124,8 @@ func (p Plan) labelDrift(n kubelet.Node) (differ []string, kubectl string) {
 	}
 
 	for _, key := range slices.Sorted(maps.Keys(p.GoneLabels)) {
-		if have, there := n.Labels[key]; there && slices.Contains(p.GoneLabels[key], have) {
+		have, exists := n.Labels[key]
+		if exists && slices.Contains(p.GoneLabels[key], have) {
 			differ = append(differ, fmt.Sprintf("%s=%s is there, and no longer planned", key, have))
 			words = append(words, key+"-")
 		}
@@ -180,7 +181,8 @@ func (p Plan) labelChanges(n kubelet.Node) (out []kubelet.LabelChange) {
 	}
 
 	for _, key := range slices.Sorted(maps.Keys(p.GoneLabels)) {
-		if have, there := n.Labels[key]; there && slices.Contains(p.GoneLabels[key], have) {
+		have, exists := n.Labels[key]
+		if exists && slices.Contains(p.GoneLabels[key], have) {
 			out = append(out, kubelet.LabelChange{
 				Key:    key,
 				Value:  have,

@@ -140,7 +140,20 @@ func (m *Machine) locate(ctx context.Context, t *walkState, on trigger) (locatio
 // isRunDirLost reports whether somebody has emptied the run folder: a run of this boot has ended, and nothing in the
 // folder says that the gate is shut on purpose.
 func (m *Machine) isRunDirLost(ctx context.Context, on trigger) bool {
-	return on == onVerify && m.Gate.Reason() == "" && HasRun(context.WithoutCancel(ctx), m.Units)
+	if on != onVerify || m.Gate.Reason() != "" {
+		return false
+	}
+
+	return HasRun(context.WithoutCancel(ctx), m.Units)
+}
+
+// hasEndedRun reports whether a run of this boot has ended, and the gate is not shut on purpose.
+func (m *Machine) hasEndedRun(ctx context.Context) bool {
+	if m.Gate.Reason() != "" {
+		return false
+	}
+
+	return m.Gate.WasOpened() || HasRun(ctx, m.Units)
 }
 
 // HasRun reports whether a run of this boot has ended, well or not, as far as systemd knows.
@@ -174,7 +187,7 @@ func (m *Machine) WhyLost(ctx context.Context) string {
 			gen,
 			m.StateDir,
 		)
-	case !open && current == nil && m.Gate.Reason() == "" && (m.Gate.WasOpened() || HasRun(ctx, m.Units)):
+	case !open && current == nil && m.hasEndedRun(ctx):
 		return fmt.Sprintf(
 			"prelet has run in this boot, and %s has no generation: prelet run adopts the files",
 			m.StateDir,
@@ -201,7 +214,12 @@ func phaseOf(j *generation.Journal, current *generation.Info) phase {
 }
 
 // readFacts reads the facts that only some triggers need.
-func (m *Machine) readFacts(ctx context.Context, t *walkState, on trigger, h *location) (err error) {
+func (m *Machine) readFacts(
+	ctx context.Context,
+	t *walkState,
+	on trigger,
+	h *location,
+) (err error) {
 	steady := context.WithoutCancel(ctx)
 
 	switch {

@@ -156,7 +156,9 @@ in order; each may run twice. The last column is the next trigger, in the phase 
 
 	for _, r := range table {
 		if r.Never == "" {
-			writeRow(&b, r, factNames[r.When].name, joinNames(stepNames, r.Do), describeNext(r))
+			fact := factNames[r.When].name
+			steps := joinNames(stepNames, r.Do)
+			writeRow(&b, r, fact, steps, describeNext(r))
 		}
 	}
 

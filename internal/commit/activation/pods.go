@@ -17,7 +17,8 @@ const maxLogAge = time.Minute
 // checkPods reports whether pods can start, as far as this kubelet process has tried. Failures of a single pod are
 // ignored, and there may be no pod yet. A log that cannot be read does not fail the check.
 func (w *watcher) checkPods(ctx context.Context, u Unit, now time.Duration) (ok bool) {
-	lines, err := w.m.readLog(ctx, w.plan, max(w.since, u.Started, now-maxLogAge))
+	since := max(w.since, u.Started, now-maxLogAge)
+	lines, err := w.m.readLog(ctx, w.plan, since)
 	if err != nil {
 		w.addUnknown("pods", "%v", err)
 		return true

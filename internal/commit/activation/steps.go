@@ -29,7 +29,13 @@ const (
 
 // step runs one step. Only preflight, preflightBack and watch end with ctx: the steps after the commit are not
 // interrupted. Only watch and actUnits return a trigger.
-func (m *Machine) step(ctx context.Context, s step, on trigger, h location, t *walkState) (trigger, error) {
+func (m *Machine) step(
+	ctx context.Context,
+	s step,
+	on trigger,
+	h location,
+	t *walkState,
+) (trigger, error) {
 	steady := context.WithoutCancel(ctx)
 
 	switch s {
@@ -77,7 +83,8 @@ func (m *Machine) step(ctx context.Context, s step, on trigger, h location, t *w
 	case closeGood:
 		return done, m.endVerdict(h, t, m.closeGood(h, t))
 	case closeBad:
-		return done, m.endVerdict(h, t, m.Store.MarkUnhealthy(h.journal.Gen, t.finding.reason))
+		err := m.Store.MarkUnhealthy(h.journal.Gen, t.finding.reason)
+		return done, m.endVerdict(h, t, err)
 	case holdBack:
 		t.out.HeldBack = h.blockReason
 		return done, m.Gate.Shut(h.blockReason)
@@ -362,7 +369,13 @@ func (m *Machine) complete(t *walkState) error {
 func (m *Machine) restore(h location, t *walkState) error {
 	w := h.rollback
 
-	gen, err := m.Store.RollbackToJudge(w.from, w.to, w.reason, w.hold, w.removeFiles...)
+	gen, err := m.Store.RollbackToJudge(
+		w.from,
+		w.to,
+		w.reason,
+		w.hold,
+		w.removeFiles...,
+	)
 	if err != nil {
 		m.note("rollback", "failed", "%v", err)
 		return fmt.Errorf("rolling back from generation %d to %d: %w", w.from, w.to, err)
@@ -436,7 +449,8 @@ func (m *Machine) needsReload(ctx context.Context, h location, t *walkState) boo
 		return false
 	}
 
-	if t.reload || !t.reloadKnown && (t.recovered || !h.newBoot) && m.plansUnitFiles(h) {
+	mayBeUnread := !t.reloadKnown && (t.recovered || !h.newBoot)
+	if t.reload || mayBeUnread && m.plansUnitFiles(h) {
 		return true
 	}
 
@@ -588,10 +602,11 @@ func (m *Machine) bringUp(ctx context.Context, unit string, e startRequest) (res
 
 	old := u.Started < e.since
 	waits := isWaitingToRestart(u) || hasGivenUp(u) || wasSkipped(u)
+	waitsForFiles := waits && (e.opened || old)
+	runsOldFiles := u.Active == "active" && old
 	older := m.isOlder(steady, u, e.adopted)
 
-	if !m.Gate.IsOwed(unit) && !(waits && (e.opened || old)) && !(u.Active == "active" && old) &&
-		!older {
+	if !m.Gate.IsOwed(unit) && !waitsForFiles && !runsOldFiles && !older {
 		return "", nil
 	}
 
@@ -806,9 +821,13 @@ func (m *Machine) closeGood(h location, t *walkState) error {
 		return nil
 	}
 
-	report, err := json.Marshal(
-		judgedReport{Good, t.finding.checks, m.Clock.Now().UTC(), m.BootID, h.since.Microseconds()},
-	)
+	report, err := json.Marshal(judgedReport{
+		Verdict: Good,
+		Checks:  t.finding.checks,
+		Time:    m.Clock.Now().UTC(),
+		BootID:  m.BootID,
+		Since:   h.since.Microseconds(),
+	})
 	if err != nil {
 		return err
 	}

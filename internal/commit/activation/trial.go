@@ -22,10 +22,13 @@ type UnitFile struct {
 }
 
 // UnitFilesOf returns the files of a unit among the entries of a commit. read returns a content by its hash.
-func UnitFilesOf(unit string, entries []generation.Entry, read func(sha string) ([]byte, error)) (out []UnitFile) {
+func UnitFilesOf(
+	unit string, entries []generation.Entry, read func(sha string) ([]byte, error),
+) (out []UnitFile) {
 	for _, e := range entries {
 		name := nameInUnits(e.Path)
-		if name != unit && !strings.HasPrefix(name, unit+".d/") || e.Old.Equal(e.New) {
+		isOfUnit := name == unit || strings.HasPrefix(name, unit+".d/")
+		if !isOfUnit || e.Old.Equal(e.New) {
 			continue
 		}
 		f := UnitFile{Path: e.Path, Gone: e.New.Kind == generation.Absent}

@@ -88,8 +88,12 @@ func (m *Machine) readUnjudged(j *generation.Journal) unjudgedBoots {
 	}
 
 	var u unjudgedBoots
-	if json.Unmarshal(text, &u) != nil || u.Gen != j.Gen || !u.Commit.Equal(j.CommitTime) ||
-		u.Boots < 0 {
+	if json.Unmarshal(text, &u) != nil {
+		return none
+	}
+
+	isOfCommit := u.Gen == j.Gen && u.Commit.Equal(j.CommitTime)
+	if !isOfCommit || u.Boots < 0 {
 		return none
 	}
 

@@ -122,7 +122,9 @@ func (m *Machine) rollbackKeepsKubelet(h *location, goal Plan, w *rollback) bool
 		})
 	}
 
-	return !differs(h.current.Entries, to.Entries) && !differs(to.Entries, h.current.Entries)
+	now := h.current.Entries
+
+	return !differs(now, to.Entries) && !differs(to.Entries, now)
 }
 
 // touchedUnits returns the units that files of the generation in place notify which it changed, systemd's first.
@@ -243,7 +245,12 @@ func unitKey(j *generation.Journal, u UnitPlan) string {
 }
 
 // actUnit acts on one unit, and returns what failed. An error means that systemd refused, or did not answer.
-func (m *Machine) actUnit(ctx context.Context, u UnitPlan, h location, key string) (why string, err error) {
+func (m *Machine) actUnit(
+	ctx context.Context,
+	u UnitPlan,
+	h location,
+	key string,
+) (why string, err error) {
 	if m.Gate.IsDone(key) {
 		return "", nil
 	}
@@ -335,7 +342,11 @@ func (m *Machine) isLeft(ctx context.Context, u UnitPlan, result string) bool {
 }
 
 // concludeAct returns why a job on a unit has failed; "" if it has not.
-func (m *Machine) concludeAct(ctx context.Context, u UnitPlan, verb, result string) (why string, err error) {
+func (m *Machine) concludeAct(
+	ctx context.Context,
+	u UnitPlan,
+	verb, result string,
+) (why string, err error) {
 	switch {
 	case result == jobCanceled && !u.System:
 		m.note("units", "notice", "%s %s: somebody stopped it", verb, u.Unit)

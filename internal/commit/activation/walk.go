@@ -53,7 +53,8 @@ func (m *Machine) walk(ctx context.Context, t *walkState, on trigger) (Outcome, 
 		now := on
 
 		if err == nil {
-			on, err = m.do(ctx, next(m.table(), h, on), on, h, t)
+			row := next(m.table(), h, on)
+			on, err = m.do(ctx, row, on, h, t)
 		}
 
 		if err != nil || on == done {
@@ -95,7 +96,13 @@ func (m *Machine) table() []row {
 }
 
 // do runs one row and returns the next trigger. Only do changes anything.
-func (m *Machine) do(ctx context.Context, r row, on trigger, h location, t *walkState) (trigger, error) {
+func (m *Machine) do(
+	ctx context.Context,
+	r row,
+	on trigger,
+	h location,
+	t *walkState,
+) (trigger, error) {
 	if r.Never != "" {
 		return done, &fault.Fault{Code: fault.Internal, Summary: r.Never}
 	}

@@ -386,7 +386,8 @@ func (w *watcher) checkRunning(ctx context.Context, u Unit) (passed bool, verdic
 	probe := w.m.Probe
 	passed = true
 
-	if len(w.plan.Flags) > 0 && !w.checkProbe("flags", probe.Flags(ctx, u.MainPID, w.plan.Flags)) {
+	flags := w.plan.Flags
+	if len(flags) > 0 && !w.checkProbe("flags", probe.Flags(ctx, u.MainPID, flags)) {
 		if !w.unknown {
 			return false, Bad, w.reason
 		}
@@ -394,7 +395,8 @@ func (w *watcher) checkRunning(ctx context.Context, u Unit) (passed bool, verdic
 		passed = false
 	}
 
-	if len(w.plan.Files) == 0 || w.checkProbe("files", probe.Files(ctx, w.plan.Files)) {
+	files := w.plan.Files
+	if len(files) == 0 || w.checkProbe("files", probe.Files(ctx, files)) {
 		return passed, Pending, ""
 	}
 

@@ -135,11 +135,16 @@ func (s *Store) keepBallast(m *manifest) {
 // dropBallast frees the reserved space. It is false if there was none.
 func (s *Store) dropBallast() bool {
 	var st unix.Stat_t
-	if unix.Fstat(s.lockFD, &st) != nil || st.Size == 0 || s.truncateLock() != nil {
+	if unix.Fstat(s.lockFD, &st) != nil || st.Size == 0 {
+		return false
+	}
+	if s.truncateLock() != nil {
 		return false
 	}
 
-	return s.disk.sync(&folder{fd: s.lockFD, path: s.dir.name(lockName)}) == nil
+	lock := &folder{fd: s.lockFD, path: s.dir.name(lockName)}
+
+	return s.disk.sync(lock) == nil
 }
 
 // replaceAnyway makes a small document durable that ends a transaction. On a full disk it uses the reserved space.

@@ -71,7 +71,8 @@ func (s *Store) Compare(p Proposal) (*Comparison, error) {
 	}
 
 	c.Changed = slices.ContainsFunc(c.Entries, Entry.hasChange)
-	c.Adopts = len(p.Targets) > 0 && !c.Changed && (m == nil || c.isUnrecorded())
+	isRecorded := m != nil && !c.isUnrecorded()
+	c.Adopts = len(p.Targets) > 0 && !c.Changed && !isRecorded
 
 	return c, nil
 }

@@ -114,8 +114,11 @@ func (d *disk) rmdir(in *folder, base string) error {
 	return d.do(opRmdir, in.name(base), func() error {
 		err := unix.Unlinkat(in.fd, base, unix.AT_REMOVEDIR)
 		switch {
-		case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR),
-			errors.Is(err, unix.ENOTEMPTY), errors.Is(err, unix.EEXIST), errors.Is(err, unix.EBUSY):
+		case errors.Is(err, unix.ENOENT),
+			errors.Is(err, unix.ENOTDIR),
+			errors.Is(err, unix.ENOTEMPTY),
+			errors.Is(err, unix.EEXIST),
+			errors.Is(err, unix.EBUSY):
 			return nil
 		}
 
@@ -189,7 +192,9 @@ func (d *disk) create(in *folder, base string) (*newFile, error) {
 		return nil, err
 	}
 
-	return &newFile{d: d, f: os.NewFile(uintptr(fd), in.name(base))}, nil
+	file := os.NewFile(uintptr(fd), in.name(base))
+
+	return &newFile{d: d, f: file}, nil
 }
 
 func (n *newFile) fd() int { return int(n.f.Fd()) }

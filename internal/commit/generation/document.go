@@ -118,7 +118,12 @@ func decodeStrict(doc []byte, into any) error {
 
 // readDocument reads and parses a file of the store. It returns nil if the file does not exist. A file that cannot be
 // parsed needs a person.
-func readDocument[T any](s *Store, dir *folder, base string, parse func([]byte) (*T, error)) (*T, error) {
+func readDocument[T any](
+	s *Store,
+	dir *folder,
+	base string,
+	parse func([]byte) (*T, error),
+) (*T, error) {
 	if err := checkOwner(dir, base); err != nil {
 		return nil, s.stuckDocument(dir.name(base), err)
 	}

@@ -47,7 +47,8 @@ func (s *Store) listing() (listing, error) {
 		stem, _, _ := strings.Cut(name, ".")
 		n, err := strconv.Atoi(stem)
 		if err == nil && n >= 1 && itoa(n) == stem {
-			l.add(n, name, name[len(stem):], checkOwner(s.gens, name) == nil)
+			isOwned := checkOwner(s.gens, name) == nil
+			l.add(n, name, name[len(stem):], isOwned)
 		}
 	}
 	slices.Sort(l.done)

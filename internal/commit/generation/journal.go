@@ -58,7 +58,8 @@ func parseJournal(b []byte) (*Journal, error) {
 	default:
 		return nil, fmt.Errorf("unknown phase %q", j.Phase)
 	}
-	if min(j.Gen-1, j.From, j.To, j.Tries) < 0 || max(j.From, j.To) >= j.Gen {
+	isNegative := min(j.Gen-1, j.From, j.To, j.Tries) < 0
+	if isNegative || max(j.From, j.To) >= j.Gen {
 		return nil, fmt.Errorf(
 			"invalid numbers: generation %d, from %d to %d, %d tries",
 			j.Gen,

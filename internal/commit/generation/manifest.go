@@ -60,7 +60,8 @@ func tempName(gen, i int) string {
 func (m *manifest) listTemps() (out []string) {
 	for i, e := range m.Entries {
 		if e.hasChange() && e.New.Kind == File {
-			out = append(out, path.Join(path.Dir(e.Path), tempName(m.Gen, i)))
+			temp := tempName(m.Gen, i)
+			out = append(out, path.Join(path.Dir(e.Path), temp))
 		}
 	}
 

@@ -16,7 +16,9 @@ import (
 //
 // On a rollback, where loose is not nil, a folder that other users may write does not refuse it: loose gets the
 // folder.
-func (s *Store) preflight(c *Comparison, blobs map[string][]byte, loose func(*nodefile.Loose)) ([]newFolder, error) {
+func (s *Store) preflight(
+	c *Comparison, blobs map[string][]byte, loose func(*nodefile.Loose),
+) ([]newFolder, error) {
 	plan := folderPlan{
 		s:       s,
 		c:       c,
@@ -165,7 +167,13 @@ func checkPlannedFolders(entries []Entry) error {
 				continue
 			}
 			isPassed := path.Dir(e.Path) != f.Path
-			loose := nodefile.JudgeState(f.Path, f.New.UID, f.New.GID, f.New.Mode, isPassed)
+			loose := nodefile.JudgeState(
+				f.Path,
+				f.New.UID,
+				f.New.GID,
+				f.New.Mode,
+				isPassed,
+			)
 			if loose != nil {
 				cause := fmt.Errorf("it would hold %s, and %s, who could replace that file", e.Path, loose.Why)
 				return refuse("change", f.Path, cause,

@@ -135,12 +135,23 @@ func (s *Store) dropStagedName(n int) error {
 	return s.disk.unlink(s.gens, itoa(n)+stagedSuffix)
 }
 
+// temporaryErrors are those after which the state of a target is not known.
+func temporaryErrors() []error {
+	return []error{
+		unix.EMFILE,
+		unix.ENFILE,
+		unix.ENOMEM,
+		unix.EIO,
+		unix.EACCES,
+	}
+}
+
 // isOutdatedTarget reports whether a target is not yet in its new state. The error of a target that is neither in its
 // old nor in its new state is a *StuckError.
 func (s *Store) isOutdatedTarget(m *manifest, e Entry) (bool, error) {
 	o, err := s.tree.observe(e.Path)
-	for _, temporary := range []error{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EIO, unix.EACCES} {
-		if errors.Is(err, temporary) { // the state of the target is not known
+	for _, temporary := range temporaryErrors() {
+		if errors.Is(err, temporary) {
 			return false, err
 		}
 	}
@@ -149,7 +160,8 @@ func (s *Store) isOutdatedTarget(m *manifest, e Entry) (bool, error) {
 	}
 
 	now := o.state
-	isFolder := (e.Old.Kind == Dir || e.New.Kind == Dir) && (now.Kind == Dir || now.Kind == Absent)
+	concernsFolder := e.Old.Kind == Dir || e.New.Kind == Dir
+	isFolder := concernsFolder && (now.Kind == Dir || now.Kind == Absent)
 	if !isFolder && !now.hasContentOf(e.Old) && !now.hasContentOf(e.New) {
 		return false, s.stuckTarget(m, e, nil)
 	}
@@ -232,7 +244,11 @@ func (s *Store) prepareTemp(m *manifest, dir *folder, i int, staged bool) error 
 	want := m.Entries[i].New
 	tmp := tempName(m.Gen, i)
 	o, err := observeAt(dir, tmp)
-	if err == nil && o.links == 1 && o.state.Equal(want) && hasAttributes(o.state, want) {
+	isStaged := err == nil &&
+		o.links == 1 &&
+		o.state.Equal(want) &&
+		hasAttributes(o.state, want)
+	if isStaged {
 		if staged {
 			return nil
 		}
@@ -274,7 +290,9 @@ func (s *Store) syncFile(dir *folder, base string) error {
 	}
 	defer f.Close()
 
-	return s.disk.sync(&folder{fd: int(f.Fd()), path: f.Name()})
+	file := &folder{fd: int(f.Fd()), path: f.Name()}
+
+	return s.disk.sync(file)
 }
 
 // publishFolder gives a folder its owner and mode. Staging has created it; it is created here only if it was removed

@@ -77,7 +77,8 @@ func (s *Store) recoverStaged(n int, j *Journal, l listing) error {
 	if errors.As(err, &stuck) {
 		why := stuck.Why + ", and it was never committed"
 		remove := "rm " + quoteWord(stuck.Path)
-		return s.stuckWithCommands(stuck.Path, why, stuck.Err, removeTemps(s.o.Root, n), remove)
+		removeAll := removeTemps(s.o.Root, n)
+		return s.stuckWithCommands(stuck.Path, why, stuck.Err, removeAll, remove)
 	}
 	if err != nil {
 		return err

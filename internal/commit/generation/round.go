@@ -35,7 +35,13 @@ func (r *syncRound) addFolder(f *folder) *folder {
 }
 
 // write writes a new file, which sync makes durable.
-func (r *syncRound) write(d *disk, in *folder, base string, b []byte, s State) error {
+func (r *syncRound) write(
+	d *disk,
+	in *folder,
+	base string,
+	b []byte,
+	s State,
+) error {
 	f, err := d.create(in, base)
 	if err != nil {
 		return err
@@ -77,7 +83,9 @@ func (r *syncRound) close() {
 // isNoFolder reports whether a folder does not exist, or was replaced by a link or a file. Then it contains no file of
 // prelet.
 func isNoFolder(err error) bool {
-	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR)
+	return errors.Is(err, unix.ENOENT) ||
+		errors.Is(err, unix.ELOOP) ||
+		errors.Is(err, unix.ENOTDIR)
 }
 
 // undoStaging removes everything that an uncommitted transaction has made: temporaries, then folders, and finally the

@@ -121,9 +121,16 @@ func newStore(o Options) (*Store, error) {
 		return nil, err
 	}
 
+	d := &disk{
+		fault:  o.Fault,
+		fsync:  o.fsync,
+		now:    o.Now,
+		synced: o.Synced,
+	}
+
 	return &Store{
 		o:      o,
-		disk:   &disk{fault: o.Fault, fsync: o.fsync, now: o.Now, synced: o.Synced},
+		disk:   d,
 		tree:   t,
 		lockFD: -1,
 	}, nil
@@ -384,7 +391,9 @@ func (s *Store) Unlock() error {
 		return nil
 	}
 
-	return wrap(fault.Internal, "unlock", s.o.Dir, unix.Flock(s.lockFD, unix.LOCK_UN))
+	err := unix.Flock(s.lockFD, unix.LOCK_UN)
+
+	return wrap(fault.Internal, "unlock", s.o.Dir, err)
 }
 
 // Relock takes the lock again and waits for it until ctx is done. The store may have changed meanwhile: the caller
@@ -432,12 +441,18 @@ func (s *Store) reportLocked(p string, waited time.Duration, cause error) error 
 // LockHolder returns the id of the process that holds the lock, from /proc/locks. It is false if no process holds it,
 // and on file systems where stat returns another device number than that file, such as Btrfs.
 func (s *Store) LockHolder() (pid int, ok bool) {
-	var st unix.Stat_t
-	if s.dir == nil || unix.Fstatat(s.dir.fd, lockName, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+	if s.dir == nil {
 		return 0, false
 	}
 
-	inode := fmt.Sprintf("%02x:%02x:%d", unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino)
+	var st unix.Stat_t
+	err := unix.Fstatat(s.dir.fd, lockName, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if err != nil {
+		return 0, false
+	}
+
+	major, minor := unix.Major(st.Dev), unix.Minor(st.Dev)
+	inode := fmt.Sprintf("%02x:%02x:%d", major, minor, st.Ino)
 	locks, _ := os.ReadFile("/proc/locks") // if it cannot be read, no holder is found
 
 	// A line is "1: FLOCK  ADVISORY  WRITE 4711 fd:01:1234 0 EOF".

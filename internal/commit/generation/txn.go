@@ -112,7 +112,8 @@ func (s *Store) stage(c *Comparison, p Proposal, restores *int) (*Txn, error) {
 	for _, f := range missing {
 		t.m.Making = append(t.m.Making, f.path)
 	}
-	t.m.Folders, t.m.Leaving = splitFolders(c.Entries, slices.Concat(c.made, t.m.Making))
+	making := slices.Concat(c.made, t.m.Making)
+	t.m.Folders, t.m.Leaving = splitFolders(c.Entries, making)
 	if c.adopted {
 		c.markAdopted(t.m)
 	}
@@ -193,7 +194,9 @@ func (t *Txn) writeTemp(r *syncRound, c *Comparison, i int) error {
 	}
 	defer dir.close()
 
-	return r.write(t.s.disk, dir, tempName(t.m.Gen, i), b, e.New)
+	temp := tempName(t.m.Gen, i)
+
+	return r.write(t.s.disk, dir, temp, b, e.New)
 }
 
 // makeFolder creates a folder in the target tree and makes its name durable. An error of a folder that exists already

@@ -262,7 +262,8 @@ func (s *Store) rollback(j *Journal, hold bool, without []string) (newGen int, e
 	}
 
 	t, err := s.commitRollback(j, without)
-	if fault.CodeOf(err) == fault.CannotWrite && errors.Is(err, unix.ENOSPC) && s.dropBallast() {
+	isFull := fault.CodeOf(err) == fault.CannotWrite && errors.Is(err, unix.ENOSPC)
+	if isFull && s.dropBallast() {
 		t, err = s.commitRollback(j, without)
 	}
 	if err != nil {

@@ -137,7 +137,13 @@ func splitMeta(d *definition) (*hclsyntax.Body, hclsyntax.Attributes) {
 	body.Attributes = maps.Clone(d.body.Attributes)
 	meta := hclsyntax.Attributes{}
 
-	for _, name := range []string{schema.When.Name, schema.ForEach.Name, schema.Timeout.Name, schema.OnFailure.Name} {
+	common := []string{
+		schema.When.Name,
+		schema.ForEach.Name,
+		schema.Timeout.Name,
+		schema.OnFailure.Name,
+	}
+	for _, name := range common {
 		_, isOwn := d.schema.Field(name)
 		if a := body.Attributes[name]; a != nil && !isOwn {
 			meta[name] = a

@@ -65,7 +65,8 @@ func blocksExpression(same hclsyntax.Blocks) hclsyntax.Expression {
 		e := blockObject(x)
 		list.Exprs = append(list.Exprs, e)
 		if len(x.Labels) > 0 {
-			byLabel.Items = append(byLabel.Items, objectItem(x.Labels[0], x.LabelRanges[0], e))
+			item := objectItem(x.Labels[0], x.LabelRanges[0], e)
+			byLabel.Items = append(byLabel.Items, item)
 		}
 	}
 

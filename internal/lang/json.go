@@ -2,6 +2,7 @@ package lang
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -62,7 +63,12 @@ type converter struct {
 	diags hcl.Diagnostics
 }
 
-func (c *converter) errorf(code fault.Code, at hcl.Range, summary, detail string, args ...any) {
+func (c *converter) errorf(
+	code fault.Code,
+	at hcl.Range,
+	summary, detail string,
+	args ...any,
+) {
 	c.diags = append(c.diags, origin.Error(code, at, summary, detail, args...))
 }
 
@@ -139,10 +145,11 @@ func (c *converter) blocks(out *hclsyntax.Body, n *JSONNode, h head) {
 
 	switch {
 	case len(missing) > 0:
-		for _, p := range c.properties(n, "the "+missing[0]+" of "+h.schema.Usage()) {
+		wanted := "the " + missing[0] + " of " + h.schema.Usage()
+		for _, p := range c.properties(n, wanted) {
 			inner := h
-			inner.labels = append(h.labels[:len(h.labels):len(h.labels)], p.name)
-			inner.ranges = append(h.ranges[:len(h.ranges):len(h.ranges)], p.at)
+			inner.labels = append(slices.Clip(h.labels), p.name)
+			inner.ranges = append(slices.Clip(h.ranges), p.at)
 			c.blocks(out, p.value, inner)
 		}
 	case n.Kind == JSONArray:

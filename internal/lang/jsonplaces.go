@@ -21,7 +21,10 @@ type escapes struct {
 
 // findEscapes reads the escapes of a string that is valid JSON without lone surrogates.
 func findEscapes(src []byte, at hcl.Range) *escapes {
-	e := &escapes{start: afterQuote(at), raw: src[at.Start.Byte+1 : at.End.Byte-1]}
+	e := &escapes{
+		start: afterQuote(at),
+		raw:   src[at.Start.Byte+1 : at.End.Byte-1],
+	}
 
 	for i := 0; i < len(e.raw); {
 		width, decoded := unescape(e.raw[i:])

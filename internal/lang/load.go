@@ -97,7 +97,12 @@ func (l *loader) add(ds ...*hcl.Diagnostic) {
 	l.diags = append(l.diags, ds...)
 }
 
-func (l *loader) errorf(c fault.Code, at hcl.Range, summary, detail string, args ...any) {
+func (l *loader) errorf(
+	c fault.Code,
+	at hcl.Range,
+	summary, detail string,
+	args ...any,
+) {
 	l.add(origin.Error(c, at, summary, detail, args...))
 }
 
@@ -227,7 +232,8 @@ func ParseValue(name string, text []byte) (hclsyntax.Expression, error) {
 // hide removes a text that may be a secret from the sources that diagnostics show.
 func (l *loader) hide(r hcl.Range) {
 	src := slices.Clone(l.site.Sources[r.Filename])
-	for i := r.Start.Byte; i < min(r.End.Byte, len(src)); i++ {
+	end := min(r.End.Byte, len(src))
+	for i := r.Start.Byte; i < end; i++ {
 		switch {
 		case src[i] == '\n':
 		case i < r.Start.Byte+4: // the same number for each text, because a length is a part of a secret

@@ -161,7 +161,12 @@ func (m merger) merge(base, over *hclsyntax.Body, b schema.Block, path string) *
 	return out
 }
 
-func (m merger) mergeBlock(out *hclsyntax.Body, x *hclsyntax.Block, b schema.Block, path string) {
+func (m merger) mergeBlock(
+	out *hclsyntax.Body,
+	x *hclsyntax.Block,
+	b schema.Block,
+	path string,
+) {
 	nested, ok := b.Find(x.Type)
 	if !ok { // of a free block
 		nested = schema.Block{
@@ -230,5 +235,8 @@ func listAttributes(body *hclsyntax.Body) []*hclsyntax.Attribute {
 }
 
 func compareStart(a, b hcl.Range) int {
-	return cmp.Or(strings.Compare(a.Filename, b.Filename), a.Start.Byte-b.Start.Byte)
+	return cmp.Or(
+		strings.Compare(a.Filename, b.Filename),
+		a.Start.Byte-b.Start.Byte,
+	)
 }

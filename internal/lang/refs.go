@@ -17,7 +17,8 @@ import (
 func (l *loader) resolveRefs(b schema.Block, body *hclsyntax.Body) {
 	for _, f := range b.Fields {
 		s := f.Spec()
-		if a := body.Attributes[s.Name]; a != nil && s.Refs != "" && !isNull(a.Expr) {
+		a := body.Attributes[s.Name]
+		if a != nil && s.Refs != "" && !isNull(a.Expr) {
 			a.Expr = &hclsyntax.LiteralValueExpr{
 				Val:      l.resolveList(s, a.Expr),
 				SrcRange: a.Expr.Range(),

@@ -123,7 +123,8 @@ func (s Scope) collection(forEach hclsyntax.Expression) (Copies, hcl.Diagnostics
 		return Copies{}, append(diags, d)
 	}
 	if !plain.IsKnown() {
-		return Copies{All: []Copy{{Scope: s.withUnknownEach(plain.Type())}}, Unread: unread}, diags
+		one := Copy{Scope: s.withUnknownEach(plain.Type())}
+		return Copies{All: []Copy{one}, Unread: unread}, diags
 	}
 
 	copies := Copies{Known: true}
@@ -138,7 +139,10 @@ func (s Scope) collection(forEach hclsyntax.Expression) (Copies, hcl.Diagnostics
 				"A key of for_each is null or unknown", "Copies need names."))
 		}
 		name := plainKey.AsString()
-		copies.All = append(copies.All, Copy{Key: name, Scope: s.With(name, element)})
+		copies.All = append(copies.All, Copy{
+			Key:   name,
+			Scope: s.With(name, element),
+		})
 	}
 	slices.SortFunc(copies.All, func(a, b Copy) int {
 		return cmp.Compare(a.Key, b.Key)

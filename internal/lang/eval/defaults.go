@@ -15,7 +15,9 @@ import (
 )
 
 // Default implements schema.Evaluator: the output of the only stage that the default can refer to.
-func (s Scope) Default(spec schema.Spec, at hcl.Range) (cty.Value, []origin.Origin, hcl.Diagnostics) {
+func (s Scope) Default(
+	spec schema.Spec, at hcl.Range,
+) (cty.Value, []origin.Origin, hcl.Diagnostics) {
 	unknown := cty.UnknownVal(spec.Type)
 	if s.only != 0 && spec.Phase != s.only {
 		return unknown, nil, nil

@@ -331,7 +331,9 @@ func (e *Eval) evaluate(x hclsyntax.Expression, each cty.Value) (cty.Value, hcl.
 }
 
 // evaluateIn evaluates x after CheckSecrets. A panic of a library is an error.
-func (e *Eval) evaluateIn(x hclsyntax.Expression, ctx *hcl.EvalContext) (v cty.Value, diags hcl.Diagnostics) {
+func (e *Eval) evaluateIn(
+	x hclsyntax.Expression, ctx *hcl.EvalContext,
+) (v cty.Value, diags hcl.Diagnostics) {
 	defer func() {
 		if r := recover(); r != nil {
 			v = cty.DynamicVal
@@ -383,7 +385,9 @@ func findSecondName(reference hcl.Traversal) (name string, at hcl.Range, ok bool
 }
 
 func isKnownText(v cty.Value) bool {
-	return v.Type() == cty.String && !v.IsMarked() && v.IsKnown() && !v.IsNull()
+	hasValue := v.IsKnown() && !v.IsNull()
+
+	return hasValue && v.Type() == cty.String && !v.IsMarked()
 }
 
 func sortedUnique(s []string) []string {

@@ -35,7 +35,9 @@ func (e *Eval) functions() map[string]function.Function {
 }
 
 // reader makes a function of one text that reads the machine.
-func (e *Eval) reader(parameter string, t cty.Type, read func(string) (cty.Value, error)) function.Function {
+func (e *Eval) reader(
+	parameter string, t cty.Type, read func(string) (cty.Value, error),
+) function.Function {
 	return function.New(&function.Spec{
 		Params: []function.Parameter{{Name: parameter, Type: cty.String}},
 		Type:   function.StaticReturnType(t),
@@ -50,7 +52,8 @@ func (e *Eval) readFile(path string) (cty.Value, error) {
 		return cty.UnknownVal(cty.String), nil
 	}
 
-	a, ans, err := world.File.Ask(e.ctx, e.source, world.FileReq{Path: path})
+	req := world.FileReq{Path: path}
+	a, ans, err := world.File.Ask(e.ctx, e.source, req)
 	switch {
 	case ans.Code() == fault.Unread:
 		return e.unreadValue(cty.String, "file "+path), nil
@@ -77,7 +80,8 @@ func (e *Eval) fileExists(path string) (cty.Value, error) {
 		return cty.UnknownVal(cty.Bool), nil
 	}
 
-	_, ans, _ := world.File.Ask(e.ctx, e.source, world.FileReq{Path: path})
+	req := world.FileReq{Path: path}
+	_, ans, _ := world.File.Ask(e.ctx, e.source, req)
 	switch ans.Code() {
 	case fault.Unread:
 		return e.unreadValue(cty.Bool, "file "+path), nil
@@ -96,7 +100,8 @@ func (e *Eval) readCredential(name string) (cty.Value, error) {
 		return value.Credential(name), nil
 	}
 
-	_, ans, err := world.Credential.Ask(e.ctx, e.source, world.CredentialReq{Name: name})
+	req := world.CredentialReq{Name: name}
+	_, ans, err := world.Credential.Ask(e.ctx, e.source, req)
 	switch {
 	case ans.Code() == fault.Unread:
 		return e.unreadValue(cty.String, "credential "+name), nil

@@ -26,7 +26,9 @@ func (e *Eval) Needs(i *lang.Instance) []string {
 
 // expressionsOf returns all expressions of a stage. Those that are not written are nil.
 func expressionsOf(i *lang.Instance) []hclsyntax.Expression {
-	return append([]hclsyntax.Expression{i.When, i.ForEach, i.Timeout}, BodyExpressions(i.Body)...)
+	own := []hclsyntax.Expression{i.When, i.ForEach, i.Timeout}
+
+	return append(own, BodyExpressions(i.Body)...)
 }
 
 // Edge is a default that refers to another stage's output. Graph, plan and explain show it.
@@ -41,7 +43,12 @@ func (e *Eval) Edges(i *lang.Instance) []Edge {
 }
 
 // edgesOf lists the edges of one body, which is nil for a block that exists without being written.
-func (e *Eval) edgesOf(from string, declared schema.Block, b *hclsyntax.Body, path string) (edges []Edge) {
+func (e *Eval) edgesOf(
+	from string,
+	declared schema.Block,
+	b *hclsyntax.Body,
+	path string,
+) (edges []Edge) {
 	for _, f := range declared.Fields {
 		s := f.Spec()
 		isWritten := b != nil && b.Attributes[s.Name] != nil
@@ -49,7 +56,12 @@ func (e *Eval) edgesOf(from string, declared schema.Block, b *hclsyntax.Body, pa
 			continue
 		}
 		if to := e.listCandidates(s.Ref); len(to) == 1 {
-			edges = append(edges, Edge{from, path + s.Name, to[0].Addr(), s.Ref.Output})
+			edges = append(edges, Edge{
+				From:      from,
+				Attribute: path + s.Name,
+				To:        to[0].Addr(),
+				Output:    s.Ref.Output,
+			})
 		}
 	}
 
@@ -93,7 +105,9 @@ func (e *Eval) listCandidates(r *schema.RefDefault) (stages []*lang.Instance) {
 
 // Choose returns the only stage that a default can refer to. None or several is an error that lists them; at is the
 // block that needs it.
-func (e *Eval) Choose(r *schema.RefDefault, attribute string, at hcl.Range) (*lang.Instance, *hcl.Diagnostic) {
+func (e *Eval) Choose(
+	r *schema.RefDefault, attribute string, at hcl.Range,
+) (*lang.Instance, *hcl.Diagnostic) {
 	candidates := e.listCandidates(r)
 	switch len(candidates) {
 	case 1:
@@ -109,7 +123,8 @@ func (e *Eval) Choose(r *schema.RefDefault, attribute string, at hcl.Range) (*la
 
 	var names []string
 	for _, i := range candidates {
-		name := fmt.Sprintf("stage.%s (%s:%d)", i.Addr(), i.Range.Filename, i.Range.Start.Line)
+		line := i.Range.Start.Line
+		name := fmt.Sprintf("stage.%s (%s:%d)", i.Addr(), i.Range.Filename, line)
 		names = append(names, name)
 	}
 	example := "stage." + candidates[0].Addr() + "." + r.Output
@@ -208,7 +223,8 @@ func (e *Eval) uses() (all []use, usesOf map[string][]use) {
 		all = append(all, u)
 		usesOf[u.name] = usesIn(expressionsOf(i)...)
 		for _, edge := range e.Edges(i) {
-			usesOf[u.name] = append(usesOf[u.name], use{"stage." + edge.To, i.Range})
+			used := use{"stage." + edge.To, i.Range}
+			usesOf[u.name] = append(usesOf[u.name], used)
 		}
 	}
 

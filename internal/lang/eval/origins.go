@@ -16,10 +16,12 @@ const maxOrigins = 24
 // variables and outputs of stages. Conditions and `when` have the role of a condition.
 func (s Scope) Origins(x hclsyntax.Expression) []origin.Origin {
 	c := collector{e: s.e, seen: map[originKey]bool{}}
-	c.add(origin.Site, origin.Value, s.addr, x.Range(), x.Range())
+	at := x.Range()
+	c.add(origin.Site, origin.Value, s.addr, at, at)
 	c.walk(x, origin.Value)
 	if s.when != nil {
-		c.add(origin.Site, origin.Condition, s.addr, s.when.Range(), s.when.Range())
+		at := s.when.Range()
+		c.add(origin.Site, origin.Condition, s.addr, at, at)
 		c.walk(s.when, origin.Condition)
 	}
 
@@ -38,7 +40,8 @@ func (e *Eval) Text(r hcl.Range) string {
 		return ""
 	}
 
-	text := strings.Join(strings.Fields(string(source[r.Start.Byte:r.End.Byte])), " ")
+	words := strings.Fields(string(source[r.Start.Byte:r.End.Byte]))
+	text := strings.Join(words, " ")
 	if len(text) > shortText {
 		text = e.redact(text) // before the cut: a part of a secret is not recognised
 	}
@@ -64,7 +67,12 @@ type originKey struct {
 }
 
 // add adds an origin that has not been added yet. Its text is the source at another range.
-func (c *collector) add(kind origin.Kind, role origin.Role, ref string, at, text hcl.Range) {
+func (c *collector) add(
+	kind origin.Kind,
+	role origin.Role,
+	ref string,
+	at, text hcl.Range,
+) {
 	key := originKey{kind, role, ref, at.String()}
 	if c.seen[key] || len(c.origins) >= maxOrigins {
 		return
@@ -118,7 +126,8 @@ func (c *collector) addReference(reference hcl.Traversal, role origin.Role) {
 			return
 		}
 		c.seen[key] = true
-		c.add(origin.Site, role, "local."+name, local.Expr.Range(), local.Expr.Range())
+		at := local.Expr.Range()
+		c.add(origin.Site, role, "local."+name, at, at)
 		c.walk(local.Expr, role)
 	case "stage":
 		if stage, _, ok := findSecondName(reference[1:]); ok {
@@ -133,7 +142,8 @@ func (c *collector) addReference(reference hcl.Traversal, role origin.Role) {
 func kindOfStage(stageType string, reference hcl.Traversal) origin.Kind {
 	switch stageType {
 	case "detect-hw":
-		if output, _, _ := findSecondName(reference[min(2, len(reference)):]); output == "detectors" {
+		inStage := reference[min(2, len(reference)):]
+		if output, _, _ := findSecondName(inStage); output == "detectors" {
 			return origin.Detector
 		}
 		return origin.Fact

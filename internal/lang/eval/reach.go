@@ -42,7 +42,8 @@ func (e *Eval) addReached(r *Reached, x hclsyntax.Expression) {
 		name, _, _ := findSecondName(reference)
 		switch reference.RootName() {
 		case "local":
-			if local := e.site.Locals[name]; local != nil && !slices.Contains(r.Locals, name) {
+			local := e.site.Locals[name]
+			if local != nil && !slices.Contains(r.Locals, name) {
 				r.Locals = append(r.Locals, name)
 				e.addReached(r, local.Expr)
 			}
@@ -99,5 +100,8 @@ func BodyExpressions(b *hclsyntax.Body) []hclsyntax.Expression {
 
 // compareRanges compares by file and place.
 func compareRanges(a, b hcl.Range) int {
-	return cmp.Or(cmp.Compare(a.Filename, b.Filename), cmp.Compare(a.Start.Byte, b.Start.Byte))
+	return cmp.Or(
+		cmp.Compare(a.Filename, b.Filename),
+		cmp.Compare(a.Start.Byte, b.Start.Byte),
+	)
 }

@@ -253,7 +253,8 @@ func (e *Eval) checkReference(reference hcl.Traversal, p place) *hcl.Diagnostic 
 	if d != nil || to.t == cty.NilType {
 		return d
 	}
-	if d := checkSteps(reference[to.steps:], to.t, reference[:to.steps]); d != nil {
+	resolved, steps := reference[:to.steps], reference[to.steps:]
+	if d := checkSteps(steps, to.t, resolved); d != nil {
 		return d
 	}
 	if reference.RootName() == "stage" {
@@ -324,7 +325,8 @@ func (e *Eval) resolveLocal(reference hcl.Traversal) (target, *hcl.Diagnostic) {
 	case !ok:
 		return target{}, refuse(at, "local needs a name", "Write local.NAME. %s", schema.Suggest("", known))
 	case e.site.Locals[name] == nil:
-		return target{}, refuse(at, fmt.Sprintf("Unknown local %q", name), "%s", schema.Suggest(name, known))
+		unknown := fmt.Sprintf("Unknown local %q", name)
+		return target{}, refuse(at, unknown, "%s", schema.Suggest(name, known))
 	}
 	v, _ := e.Local(name) // each use reports its errors
 

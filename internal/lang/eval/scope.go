@@ -87,7 +87,9 @@ func (s Scope) Value(spec schema.Spec, x hclsyntax.Expression) (cty.Value, hcl.D
 }
 
 // items evaluates an object literal item by item. An item that fails for a null fact is left out, with a warning.
-func (s Scope) items(spec schema.Spec, object *hclsyntax.ObjectConsExpr) (cty.Value, hcl.Diagnostics) {
+func (s Scope) items(
+	spec schema.Spec, object *hclsyntax.ObjectConsExpr,
+) (cty.Value, hcl.Diagnostics) {
 	var diags hcl.Diagnostics
 	out := map[string]cty.Value{}
 	isUnknown := false
@@ -124,7 +126,8 @@ func (s Scope) item(item hclsyntax.ObjectConsItem) (key, v cty.Value, diags hcl.
 	key, diags = s.e.Value(item.KeyExpr, s.each)
 	diags = append(diags, value.CheckSecretKey(key, item.KeyExpr.Range())...)
 	if !diags.HasErrors() {
-		if t := key.Type(); key.IsKnown() && (key.IsNull() || !t.IsPrimitiveType()) {
+		isText := !key.IsNull() && key.Type().IsPrimitiveType()
+		if key.IsKnown() && !isText {
 			wrong := origin.Error(fault.WrongType, item.KeyExpr.Range(), "Wrong key", "A key must be a string.")
 			diags = append(diags, wrong)
 		}
@@ -215,7 +218,8 @@ func (e *Eval) findMerged(
 		if k, v := e.findItem(arg, key, each, depth); v != nil {
 			return k, v
 		}
-		if v, d := e.Value(arg, each); !d.HasErrors() && hasKey(v, key) {
+		v, d := e.Value(arg, each)
+		if !d.HasErrors() && hasKey(v, key) {
 			return nil, arg
 		}
 	}

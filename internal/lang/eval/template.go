@@ -52,7 +52,8 @@ func (e *Eval) renderTemplate(name string, vars cty.Value) (cty.Value, error) {
 		return cty.UnknownVal(cty.String), nil
 	}
 
-	if vars.IsNull() || !vars.Type().IsObjectType() && !vars.Type().IsMapType() {
+	t := vars.Type()
+	if vars.IsNull() || !t.IsObjectType() && !t.IsMapType() {
 		return cty.NilVal, fmt.Errorf("vars must be an object, such as { servers = var.servers }")
 	}
 
@@ -66,14 +67,16 @@ func (e *Eval) renderTemplate(name string, vars cty.Value) (cty.Value, error) {
 	}
 
 	diags := e.checkCalls(template)
-	v, more := e.evaluateIn(template, &hcl.EvalContext{Variables: scope, Functions: e.functions()})
+	ctx := &hcl.EvalContext{Variables: scope, Functions: e.functions()}
+	v, more := e.evaluateIn(template, ctx)
 	if diags = append(diags, more...); diags.HasErrors() {
 		d := diags[0]
-		if value.IsSecretRefused(d) {
-			return cty.NilVal, value.NewSecretError(positionOf(*d.Subject) + ": " + strings.TrimSuffix(d.Detail, "."))
-		}
+		at := positionOf(*d.Subject)
 		detail := strings.TrimSuffix(d.Detail, ".")
-		return cty.NilVal, fmt.Errorf("%s: %s: %s", positionOf(*d.Subject), d.Summary, detail)
+		if value.IsSecretRefused(d) {
+			return cty.NilVal, value.NewSecretError(at + ": " + detail)
+		}
+		return cty.NilVal, fmt.Errorf("%s: %s: %s", at, d.Summary, detail)
 	}
 
 	text, err := convert.Convert(v, cty.String)

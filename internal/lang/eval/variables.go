@@ -80,7 +80,11 @@ func sensitiveVariable(v *lang.Variable) cty.Value {
 	return value.Credential("prelet.var." + v.Name)
 }
 
-func invalidVariable(v *lang.Variable, what, detail string, args ...any) (cty.Value, hcl.Diagnostics) {
+func invalidVariable(
+	v *lang.Variable,
+	what, detail string,
+	args ...any,
+) (cty.Value, hcl.Diagnostics) {
 	summary := fmt.Sprintf("Variable %q %s", v.Name, what)
 	d := origin.Error(fault.VariableInvalid, v.Range, summary, detail, args...)
 

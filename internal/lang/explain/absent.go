@@ -204,7 +204,8 @@ func (w *walker) whyLeftOut(i *lang.Instance, whose string) string {
 func (w *walker) whyNoValue(c candidate) string {
 	v, err := w.value(c.x, c.scope)
 	if err != nil {
-		w.addValue(1, Step{Text: w.text(c.x)}, c.x, c.scope)
+		s := Step{Text: w.text(c.x)}
+		w.addValue(1, s, c.x, c.scope)
 	}
 	w.expression("", c.x, c.scope, nil, 1)
 

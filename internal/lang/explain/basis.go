@@ -74,7 +74,8 @@ func (w *walker) owner(e entry, o origin.Origin, depth int) {
 		w.when(x, "it", depth)
 	default:
 		c := w.copyWith(i, x, e)
-		w.expression(name, w.elementWith(x, c, e), c, path{e.Name}, depth)
+		element := w.elementWith(x, c, e)
+		w.expression(name, element, c, path{e.Name}, depth)
 	}
 }
 
@@ -92,7 +93,10 @@ func (w *walker) expression(name string, x hclsyntax.Expression, c scope, at pat
 	case isReference:
 		w.reference(x, c, at, depth)
 	case isLiteral && name != "":
-		w.add(depth, Step{Text: name + " = " + w.text(x), Range: x.Range()})
+		w.add(depth, Step{
+			Text:  name + " = " + w.text(x),
+			Range: x.Range(),
+		})
 	case isLiteral:
 		w.add(depth, Step{
 			Text:  "written here",
@@ -241,7 +245,8 @@ func (w *walker) explainListFlag(name string) (x Explanation, known bool) {
 
 	for _, i := range w.plan.Site.OfType("write") {
 		if a := findArgument(i, "kubelet_flags", "flags"); a != nil {
-			flag := w.e.Scope(i.Addr()).Item(a.Expr, kubelet.FlagName(name))
+			scopeOfStage := w.e.Scope(i.Addr())
+			flag := scopeOfStage.Item(a.Expr, kubelet.FlagName(name))
 			if flag != nil {
 				w.expression("", flag, scope{}, nil, 0)
 				return Explanation{Summary: "The site sets it to null, so it is not set."}, true

@@ -185,7 +185,8 @@ func fieldName(p path) string {
 
 // identityEvidence returns the file that the name, the model or the kind of an accelerator was read from.
 func identityEvidence(f *world.Facts, p path) string {
-	isIdentity := len(p) > 2 && slices.Contains([]string{"name", "model", "kind"}, p[2])
+	fields := []string{"name", "model", "kind"}
+	isIdentity := len(p) > 2 && slices.Contains(fields, p[2])
 	if p[0] != "accelerators" || !isIdentity {
 		return ""
 	}

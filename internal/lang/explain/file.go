@@ -182,7 +182,8 @@ func (w *walker) base(o origin.Origin, depth int) {
 			return
 		}
 		for _, e := range w.plan.Edges {
-			if from := w.plan.Site.Stage(e.To); e.From == i.Addr() && e.Attribute == block+".base" {
+			from := w.plan.Site.Stage(e.To)
+			if e.From == i.Addr() && e.Attribute == block+".base" {
 				p := path{e.Output, "kubelet"}
 				s := Step{
 					Text:  "stage." + e.To + p.String(),

@@ -29,11 +29,23 @@ type entry struct {
 func listEntries(p *boot.Plan) (out []entry) {
 	for _, l := range p.Node.Labels {
 		i := Item{Label, l.Key}
-		out = append(out, entry{i, l.Value, l.Origins, p.TakesEffect(l.Key), i.String()})
+		out = append(out, entry{
+			Item:    i,
+			value:   l.Value,
+			origins: l.Origins,
+			effect:  p.TakesEffect(l.Key),
+			address: i.String(),
+		})
 	}
 	for _, t := range p.Node.Taints {
 		i := Item{Taint, t.Key}
-		out = append(out, entry{i, t.String(), t.Origins, "registration", i.String() + ":" + t.Effect})
+		out = append(out, entry{
+			Item:    i,
+			value:   t.String(),
+			origins: t.Origins,
+			effect:  "registration",
+			address: i.String() + ":" + t.Effect,
+		})
 	}
 	for _, f := range p.Node.Flags {
 		i := Item{Flag, f.Name}
@@ -46,7 +58,13 @@ func listEntries(p *boot.Plan) (out []entry) {
 	for _, pointer := range slices.Sorted(maps.Keys(p.Node.ConfigOrigins)) {
 		i := Item{Config, dotted(pointer)}
 		_, v, _ := findField(p.Node.Config, i.Name)
-		out = append(out, entry{i, v, p.Node.ConfigOrigins[pointer], "restart", Config + pointer})
+		out = append(out, entry{
+			Item:    i,
+			value:   v,
+			origins: p.Node.ConfigOrigins[pointer],
+			effect:  "restart",
+			address: Config + pointer,
+		})
 	}
 
 	return out
@@ -56,7 +74,8 @@ func listEntries(p *boot.Plan) (out []entry) {
 // one: file//etc/x and file/etc/x are the same.
 func Parse(word string) (i Item, ok bool) {
 	kind, name, _ := strings.Cut(word, "/")
-	if name == "" || !slices.Contains([]string{Label, Taint, Flag, Config, File, Code, Var, Local, Stage}, kind) {
+	kinds := []string{Label, Taint, Flag, Config, File, Code, Var, Local, Stage}
+	if name == "" || !slices.Contains(kinds, kind) {
 		return Item{}, false
 	}
 

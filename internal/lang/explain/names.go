@@ -62,7 +62,8 @@ func (w *walker) defaultUses(addr string) (uses []eval.Use) {
 // if a part is unknown.
 func (w *walker) showName(v cty.Value) string {
 	secrets, unread := value.OwnMarks(v)
-	isCollection := len(secrets)+len(unread) == 0 && v.IsKnown() && !v.IsNull() && v.CanIterateElements()
+	isHidden := len(secrets)+len(unread) > 0
+	isCollection := !isHidden && v.IsKnown() && !v.IsNull() && v.CanIterateElements()
 	if text := w.show(v); !isCollection || v.IsWhollyKnown() && !v.ContainsMarked() {
 		return text
 	}

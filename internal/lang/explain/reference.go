@@ -199,7 +199,10 @@ func (w *walker) resolveAlias(r reference) reference {
 		if !ok || !alias.isWhole {
 			break
 		}
-		r = reference{root: alias.root, path: alias.path.extend(r.path[1:]...)}
+		r = reference{
+			root: alias.root,
+			path: alias.path.extend(r.path[1:]...),
+		}
 	}
 
 	return r
@@ -223,7 +226,13 @@ func (w *walker) local(s Step, p path, depth int) {
 
 // definition adds the step of a part of a local or of each, the fact that it is, and once the operands of the
 // expression that defines it.
-func (w *walker) definition(s Step, v cty.Value, p path, x hclsyntax.Expression, depth int) {
+func (w *walker) definition(
+	s Step,
+	v cty.Value,
+	p path,
+	x hclsyntax.Expression,
+	depth int,
+) {
 	s.Range = x.Range()
 	if !w.isFirst(s.Text + s.Value) {
 		s.Note = "as above"

@@ -28,7 +28,13 @@ func (w *walker) answer(q world.Question) (a world.Answer, ok bool) {
 // setAnswer sets the answer of a step, and adds to its note why the answer has no value or is an old one.
 func (s *Step) setAnswer(e world.Entry, pointer string) {
 	a := e.Answer
-	s.Answer = &Answer{e.Kind, json.RawMessage(e.Args), pointer, a.Name(), a.Stale}
+	s.Answer = &Answer{
+		Kind:    e.Kind,
+		Args:    json.RawMessage(e.Args),
+		Pointer: pointer,
+		Fail:    a.Name(),
+		Stale:   a.Stale,
+	}
 
 	why := ""
 	switch {
@@ -185,11 +191,13 @@ func (w *walker) detectors(each func(name string, e world.Entry, report world.De
 		lock, _ := world.Lock.Request(e.Question)
 		detector, _ := world.Detector.Request(e.Question)
 		var report world.DetectorAns
+		code := e.Answer.Code()
+		hasFailed := e.Answer.Fault != nil && code != fault.Unread
 		switch {
 		case e.Kind == world.KindDetector:
 			_ = json.Unmarshal(e.Answer.Value, &report)
 			each(detector.Name, e, report)
-		case e.Kind == world.KindLock && e.Answer.Fault != nil && e.Answer.Code() != fault.Unread:
+		case e.Kind == world.KindLock && hasFailed:
 			each(lock.Name, e, report)
 		}
 	}

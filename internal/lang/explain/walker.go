@@ -86,7 +86,8 @@ func (w *walker) addValue(depth int, s Step, x hclsyntax.Expression, c scope) {
 
 // argument adds an argument with its value and its references.
 func (w *walker) argument(name string, x hclsyntax.Expression, c scope, ref string, depth int) {
-	w.addValue(depth, Step{Text: name + " = " + w.text(x), Ref: ref}, x, c)
+	s := Step{Text: name + " = " + w.text(x), Ref: ref}
+	w.addValue(depth, s, x, c)
 	w.operands(x, c, depth+1)
 }
 
@@ -161,7 +162,8 @@ func (w *walker) describeFailure(i *lang.Instance) string {
 	}
 
 	for _, d := range w.plan.Diagnostics {
-		if d.Subject != nil && !origin.IsNote(d) && contains(i.Body.SrcRange, *d.Subject) {
+		isFailure := d.Subject != nil && !origin.IsNote(d)
+		if isFailure && contains(i.Body.SrcRange, *d.Subject) {
 			return "failed: " + summary(d)
 		}
 	}
@@ -195,7 +197,9 @@ func (w *walker) describeOverride(address string) string {
 		default:
 			return fmt.Sprintf(
 				"an override; without it: %s (%s:%d)",
-				cut(w.e.Text(o.Base)), o.Base.Filename, o.Base.Start.Line,
+				cut(w.e.Text(o.Base)),
+				o.Base.Filename,
+				o.Base.Start.Line,
 			)
 		}
 	}
@@ -248,7 +252,8 @@ func join(parts ...string) string {
 // textOf returns a value that is a known string and not a secret; else "".
 func textOf(v cty.Value) string {
 	plain, secrets, _ := value.Plain(v)
-	if len(secrets) > 0 || !plain.IsKnown() || plain.IsNull() || plain.Type() != cty.String {
+	hasValue := plain.IsKnown() && !plain.IsNull()
+	if len(secrets) > 0 || !hasValue || plain.Type() != cty.String {
 		return ""
 	}
 

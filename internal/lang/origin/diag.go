@@ -107,7 +107,12 @@ func newDiagnostic(
 		detail = fmt.Sprintf(detail, args...)
 	}
 
-	d := &hcl.Diagnostic{Severity: s, Summary: summary, Detail: detail, Extra: Extra{Code: c}}
+	d := &hcl.Diagnostic{
+		Severity: s,
+		Summary:  summary,
+		Detail:   detail,
+		Extra:    Extra{Code: c},
+	}
 	if at.Filename != "" {
 		d.Subject = &at
 	}

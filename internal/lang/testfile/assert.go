@@ -95,7 +95,8 @@ func (f *File) describe(failed *Failure, x hclsyntax.Expression, scope eval.Outs
 	wantValue, _ := scope.Value(want)
 	failed.Got, failed.Want = formatPair(gotValue, wantValue)
 	isShown := func(v Value) bool {
-		return v.Name == f.text(got) || v.Name == f.text(want) || v.Text == Format(gotValue)
+		isSide := v.Name == f.text(got) || v.Name == f.text(want)
+		return isSide || v.Text == Format(gotValue)
 	}
 	failed.Values = append(failed.Values, slices.DeleteFunc(f.describeReferences(x, scope), isShown)...)
 }
@@ -136,7 +137,8 @@ func (f *File) describeReferences(x hclsyntax.Expression, scope eval.Outside) (o
 			if diags.HasErrors() {
 				continue
 			}
-			if found := (Value{Name: f.text(one), Text: Format(v)}); !slices.Contains(out, found) {
+			found := Value{Name: f.text(one), Text: Format(v)}
+			if !slices.Contains(out, found) {
 				out = append(out, found)
 			}
 			break
@@ -153,7 +155,9 @@ func (f *File) text(x hcl.Expression) string {
 		return ""
 	}
 
-	return strings.Join(strings.Fields(string(f.Source[r.Start.Byte:r.End.Byte])), " ")
+	words := strings.Fields(string(f.Source[r.Start.Byte:r.End.Byte]))
+
+	return strings.Join(words, " ")
 }
 
 // maxLine is how many characters a value may have in one line.
@@ -235,7 +239,8 @@ func formatLine(v cty.Value) string {
 // formatLong writes lists with a line for each element: hclwrite has a line for each item of objects only.
 func formatLong(v cty.Value) string {
 	t := v.Type()
-	if v.IsNull() || !t.IsTupleType() && !t.IsListType() && !t.IsSetType() {
+	isSequence := t.IsTupleType() || t.IsListType() || t.IsSetType()
+	if v.IsNull() || !isSequence {
 		return string(hclwrite.Format(hclwrite.TokensForValue(v).Bytes()))
 	}
 

@@ -26,7 +26,12 @@ type decoder struct {
 	diags hcl.Diagnostics
 }
 
-func (d *decoder) errorf(c fault.Code, at hcl.Range, summary, detail string, args ...any) {
+func (d *decoder) errorf(
+	c fault.Code,
+	at hcl.Range,
+	summary, detail string,
+	args ...any,
+) {
 	d.diags = append(d.diags, origin.Error(c, at, summary, detail, args...))
 }
 
@@ -151,7 +156,9 @@ func (d *decoder) checkOutcome(r *Run) {
 }
 
 // items returns the items of an object or a map, which an attribute must be, in the order of their names.
-func (d *decoder) items(v schema.Value[cty.Value], name, usage string) (keys []string, all map[string]cty.Value) {
+func (d *decoder) items(
+	v schema.Value[cty.Value], name, usage string,
+) (keys []string, all map[string]cty.Value) {
 	if !v.Set() {
 		return nil, nil
 	}
@@ -231,7 +238,9 @@ func textMap(v cty.Value) (map[string]string, error) {
 }
 
 // decodeVariables adds the variables of a run to those of its file.
-func (d *decoder) decodeVariables(v schema.Value[cty.Value], shared map[string]Literal) map[string]Literal {
+func (d *decoder) decodeVariables(
+	v schema.Value[cty.Value], shared map[string]Literal,
+) map[string]Literal {
 	out := maps.Clone(shared)
 	keys, all := d.items(v, "variables", `{ zone = "az1" }`)
 	for _, name := range keys {
@@ -336,10 +345,12 @@ func (d *decoder) decodeExpected(r *Run, v schema.Value[cty.Value]) {
 	}
 
 	var codes []cty.Value
-	switch t := v.Cty.Type(); {
+	t := v.Cty.Type()
+	isSequence := t.IsTupleType() || t.IsListType() || t.IsSetType()
+	switch {
 	case t == cty.String:
 		codes = []cty.Value{v.Cty}
-	case (t.IsTupleType() || t.IsListType() || t.IsSetType()) && v.Cty.LengthInt() > 0:
+	case isSequence && v.Cty.LengthInt() > 0:
 		codes = v.Cty.AsValueSlice()
 	default:
 		d.errorf(fault.WrongType, v.Range, "Wrong type for expect_error",

@@ -81,7 +81,9 @@ func newEvaluator(f *File) evaluator {
 }
 
 // Value implements schema.Evaluator. A panic of a library is an error.
-func (ev evaluator) Value(s schema.Spec, x hclsyntax.Expression) (v cty.Value, diags hcl.Diagnostics) {
+func (ev evaluator) Value(
+	s schema.Spec, x hclsyntax.Expression,
+) (v cty.Value, diags hcl.Diagnostics) {
 	if s.Name == conditionAttr.Name || s.Name == messageAttr.Name {
 		return cty.DynamicVal, nil
 	}
@@ -138,5 +140,7 @@ func (ev evaluator) Expand(*hclsyntax.Body) ([]schema.Copy, hcl.Diagnostics) {
 
 // isText reports whether a value is a known string without marks.
 func isText(v cty.Value) bool {
-	return v.Type() == cty.String && !v.IsMarked() && v.IsKnown() && !v.IsNull()
+	hasValue := v.IsKnown() && !v.IsNull()
+
+	return hasValue && v.Type() == cty.String && !v.IsMarked()
 }

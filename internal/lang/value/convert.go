@@ -16,7 +16,8 @@ func Convert(v cty.Value, t cty.Type) (cty.Value, error) {
 
 // listOfTuple returns a tuple as a list, if all its elements have the same type.
 func listOfTuple(v cty.Value) cty.Value {
-	if v.IsMarked() || !v.IsKnown() || v.IsNull() || !v.Type().IsTupleType() || v.LengthInt() == 0 {
+	hasValue := !v.IsMarked() && v.IsKnown() && !v.IsNull()
+	if !hasValue || !v.Type().IsTupleType() || v.LengthInt() == 0 {
 		return v
 	}
 	types := v.Type().TupleElementTypes()

@@ -26,7 +26,8 @@ func DecodeYAML(src []byte) (cty.Value, error) {
 	if HasPlaceholder(string(src)) { // also in a comment
 		return cty.DynamicVal, errPlaceholderInput
 	}
-	if n := bytes.Count(src, []byte("\n")) + bytes.Count(src, []byte(",")); n > maxYAMLNodes {
+	lines, commas := bytes.Count(src, []byte("\n")), bytes.Count(src, []byte(","))
+	if n := lines + commas; n > maxYAMLNodes {
 		return cty.DynamicVal, fmt.Errorf(
 			"the YAML document has %d lines and commas; at most %d are read",
 			n,

@@ -190,7 +190,10 @@ func wholeNumber(args []cty.Value, i int) (*big.Int, error) {
 
 // networkSize returns how many addresses a part of a network with a prefix of some bits has.
 func networkSize(network netip.Prefix, bits int) *big.Int {
-	return new(big.Int).Lsh(big.NewInt(1), uint(network.Addr().BitLen()-bits))
+	one := big.NewInt(1)
+	free := network.Addr().BitLen() - bits
+
+	return one.Lsh(one, uint(free))
 }
 
 func subnet(network netip.Prefix, offset *big.Int, bits int) cty.Value {
@@ -199,8 +202,10 @@ func subnet(network netip.Prefix, offset *big.Int, bits int) cty.Value {
 
 // addOffset returns an address some addresses after another. It must exist.
 func addOffset(first netip.Addr, offset *big.Int) netip.Addr {
-	sum := new(big.Int).Add(new(big.Int).SetBytes(first.AsSlice()), offset)
-	address, _ := netip.AddrFromSlice(sum.FillBytes(make([]byte, first.BitLen()/8)))
+	sum := new(big.Int).SetBytes(first.AsSlice())
+	sum.Add(sum, offset)
+	raw := make([]byte, first.BitLen()/8)
+	address, _ := netip.AddrFromSlice(sum.FillBytes(raw))
 
 	return address
 }

@@ -283,7 +283,8 @@ func coalesceFunc() function.Function {
 				if err != nil {
 					return cty.NilVal, err
 				}
-				if !v.IsKnown() || !v.IsNull() && !v.RawEquals(cty.StringVal("")) {
+				isEmpty := v.IsNull() || v.RawEquals(cty.StringVal(""))
+				if !v.IsKnown() || !isEmpty {
 					return v, nil
 				}
 			}
@@ -407,7 +408,9 @@ func matchKeysFunc() function.Function {
 				return unknownOf(t), nil
 			}
 
-			values, keys, wanted := args[0].AsValueSlice(), args[1].AsValueSlice(), args[2].AsValueSlice()
+			values := args[0].AsValueSlice()
+			keys := args[1].AsValueSlice()
+			wanted := args[2].AsValueSlice()
 			if len(values) != len(keys) {
 				return refuseArg(
 					1,

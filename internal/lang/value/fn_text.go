@@ -36,7 +36,9 @@ func textFunc(doc string, f func(string) string) function.Function {
 // testFunc tests whether a text has a part.
 func testFunc(doc string, test func(s, part string) bool, part string) function.Function {
 	return newFunction(doc, cty.Bool, func(args []cty.Value) (cty.Value, error) {
-		return cty.BoolVal(test(args[0].AsString(), args[1].AsString())), nil
+		s, part := args[0].AsString(), args[1].AsString()
+
+		return cty.BoolVal(test(s, part)), nil
 	}, text("string"), text(part))
 }
 
@@ -46,7 +48,9 @@ func replaceFunc() function.Function {
 		"Replaces each occurrence of a string, or of a regular expression between slashes, by another string.",
 		cty.String,
 		func(args []cty.Value) (cty.Value, error) {
-			s, search, with := args[0].AsString(), args[1].AsString(), args[2].AsString()
+			s := args[0].AsString()
+			search := args[1].AsString()
+			with := args[2].AsString()
 			if len(search) < 2 || !strings.HasPrefix(search, "/") ||
 				!strings.HasSuffix(search, "/") {
 				if isTooLong(len(s), strings.Count(s, search), len(with)) {
@@ -165,10 +169,12 @@ var widthPattern = regexp.MustCompile(`%[-+# .\[\]0-9]*?([0-9]{4,})`)
 
 func boundedFormat(f function.Function) function.Function {
 	return checkArguments(f, func(args []cty.Value) error {
-		if !args[0].IsKnown() || args[0].IsNull() || args[0].Type() != cty.String {
+		format := args[0]
+		hasValue := format.IsKnown() && !format.IsNull()
+		if !hasValue || format.Type() != cty.String {
 			return nil
 		}
-		for _, m := range widthPattern.FindAllStringSubmatch(args[0].AsString(), -1) {
+		for _, m := range widthPattern.FindAllStringSubmatch(format.AsString(), -1) {
 			if n, err := strconv.Atoi(m[1]); err != nil || n > maxWidth {
 				return function.NewArgErrorf(
 					0,

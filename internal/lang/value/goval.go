@@ -334,7 +334,8 @@ func typedObject(object map[string]any, t cty.Type, path cty.Path) (cty.Value, e
 	attributes := t.AttributeTypes()
 	for _, k := range sortedKeys(object) {
 		if _, isKnown := attributes[k]; !isKnown { // ignored, but it must be a valid value
-			if _, err := objectFromGo(map[string]any{k: object[k]}, path); err != nil {
+			ignored := map[string]any{k: object[k]}
+			if _, err := objectFromGo(ignored, path); err != nil {
 				return cty.DynamicVal, err
 			}
 		}

@@ -72,7 +72,8 @@ func ResolvePlaceholders(s string, get func(name string) ([]byte, error)) (strin
 	var out strings.Builder
 	end := 0
 	for _, m := range placeholderPattern.FindAllStringSubmatchIndex(s, -1) {
-		text, err := resolveOne(s[m[2]:m[3]], s[m[4]:m[5]], get)
+		op, body := s[m[2]:m[3]], s[m[4]:m[5]]
+		text, err := resolveOne(op, body, get)
 		if err != nil {
 			return "", err
 		}

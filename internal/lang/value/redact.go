@@ -104,7 +104,8 @@ func (w *redactingWriter) Close() error {
 
 func (w *redactingWriter) pass(p []byte, last bool) error {
 	var out bytes.Buffer
-	w.r.current().cut(append(w.held, p...), &w.cutState, last, &out)
+	text := append(w.held, p...)
+	w.r.current().cut(text, &w.cutState, last, &out)
 	if out.Len() == 0 {
 		return nil
 	}

@@ -33,7 +33,9 @@ func secretForms(secret []byte) []string {
 	if lines := bytes.Split(whole, []byte("\n")); len(lines) > 1 {
 		for _, l := range lines {
 			// Armour such as -----BEGIN PRIVATE KEY----- is in every file of its kind.
-			if l = bytes.TrimSpace(l); len(l) >= minLine && !bytes.HasPrefix(l, []byte("-----")) {
+			l = bytes.TrimSpace(l)
+			isArmour := bytes.HasPrefix(l, []byte("-----"))
+			if len(l) >= minLine && !isArmour {
 				add(string(l))
 			}
 		}

@@ -12,7 +12,12 @@ const (
 // tokenAt reports whether a bootstrap token begins at s[i], known or not: people put them into the wrong attribute,
 // or on a command line. wait: the rest of s may be the beginning of a token. A part of a longer name, of an address
 // of a stage (fetch-config.NAME) or of a host is not a token.
-func tokenAt[T string | []byte](s T, i int, before byte, last bool) (is, wait bool) {
+func tokenAt[T string | []byte](
+	s T,
+	i int,
+	before byte,
+	last bool,
+) (is, wait bool) {
 	if joins(before) || before == '-' || before == '.' {
 		return false, false
 	}

@@ -212,6 +212,9 @@ func sortedAttributes(body *hclsyntax.Body) []*hclsyntax.Attribute {
 	return slices.SortedFunc(maps.Values(body.Attributes), func(x, y *hclsyntax.Attribute) int {
 		a := x.SrcRange
 		b := y.SrcRange
-		return cmp.Or(cmp.Compare(a.Filename, b.Filename), cmp.Compare(a.Start.Byte, b.Start.Byte))
+		return cmp.Or(
+			cmp.Compare(a.Filename, b.Filename),
+			cmp.Compare(a.Start.Byte, b.Start.Byte),
+		)
 	})
 }

@@ -3,6 +3,7 @@ package schema
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -247,7 +248,8 @@ func describeWrongType(want cty.Type, v cty.Value, err error) string {
 	plain, secrets, _ := value.Plain(v)
 	t := plain.Type()
 	isText := len(secrets) == 0 && t == cty.String && plain.IsKnown() && !plain.IsNull()
-	wantsTexts := want.Equals(cty.List(cty.String)) || want.Equals(cty.Set(cty.String))
+	texts := []cty.Type{cty.List(cty.String), cty.Set(cty.String)}
+	wantsTexts := slices.ContainsFunc(texts, want.Equals)
 	hint := ""
 	switch {
 	case isText && wantsTexts:
@@ -304,7 +306,8 @@ func (b Block) value(s Spec, a *hclsyntax.Attribute, ev Evaluator) (cty.Value, h
 			)
 		}
 		if len(unread) > 0 {
-			diags = append(diags, origin.NotRead(a.Expr.Range(), b.Type+" "+s.Name, unread))
+			what := b.Type + " " + s.Name
+			diags = append(diags, origin.NotRead(a.Expr.Range(), what, unread))
 		}
 	}
 

@@ -121,7 +121,11 @@ func (d Document) MarshalJSON() ([]byte, error) {
 			Meta:      jsonAttrs(s.Meta),
 		}
 		for _, o := range s.Outputs {
-			x.Outputs = append(x.Outputs, output{o.Name, typeJSON(o.Type), o.Doc})
+			x.Outputs = append(x.Outputs, output{
+				o.Name,
+				typeJSON(o.Type),
+				o.Doc,
+			})
 		}
 		out.Stages = append(out.Stages, x)
 	}
@@ -133,7 +137,12 @@ func (d Document) MarshalJSON() ([]byte, error) {
 		out.Functions = append(out.Functions, x)
 	}
 	for _, r := range d.language.Facts.Rows() {
-		out.Facts = append(out.Facts, fact{r.Path, typeJSON(r.Type), r.Doc, r.Like})
+		out.Facts = append(out.Facts, fact{
+			r.Path,
+			typeJSON(r.Type),
+			r.Doc,
+			r.Like,
+		})
 	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
@@ -81,8 +82,8 @@ type schemaWriter struct {
 // block returns the schema of the blocks of a type: an object for each label, inside of them one body or several.
 func (w schemaWriter) block(name string, b Block) node {
 	out := w.oneOrMany(name, w.body(name, b))
-	for i := range b.Labels {
-		out = w.oneOrMany(name+"/"+b.Labels[len(b.Labels)-1-i], node{
+	for _, label := range slices.Backward(b.Labels) {
+		out = w.oneOrMany(name+"/"+label, node{
 			"type":                 "object",
 			"properties":           node{"//": comment()},
 			"additionalProperties": out,

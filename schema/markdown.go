@@ -157,7 +157,9 @@ func mayReferTo(p Phase) string {
 
 // topOf is the first name of a fact's path.
 func topOf(path string) string {
-	top, _, _ := strings.Cut(strings.NewReplacer("[]", "", "{}", "").Replace(path), ".")
+	plain := strings.NewReplacer("[]", "", "{}", "").Replace(path)
+	top, _, _ := strings.Cut(plain, ".")
+
 	return top
 }
 

@@ -326,7 +326,11 @@ func (a Attr[T]) Of(b Body) Value[T] {
 // True reports whether an attribute exists and is known to be true.
 func (b Body) True(name string) bool {
 	v, ok := b.attrs[name]
-	return ok && v.Cty.Type() == cty.Bool && v.Set() && !v.Cty.IsMarked() && v.Cty.True()
+	if !ok || v.Cty.Type() != cty.Bool {
+		return false
+	}
+
+	return v.Set() && !v.Cty.IsMarked() && v.Cty.True()
 }
 
 // One returns the only block of a type, if there is one.

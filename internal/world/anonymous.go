@@ -95,7 +95,8 @@ func (x *anonymous) pointers(list []string) []string {
 	for i, p := range out {
 		keys := strings.Split(p, "/")
 		for j, k := range keys {
-			keys[j] = EscapePointer(x.all(strings.NewReplacer("~1", "/", "~0", "~").Replace(k)))
+			unescaped := strings.NewReplacer("~1", "/", "~0", "~").Replace(k)
+			keys[j] = EscapePointer(x.all(unescaped))
 		}
 		out[i] = strings.Join(keys, "/")
 	}
@@ -105,7 +106,9 @@ func (x *anonymous) pointers(list []string) []string {
 // hexDigits returns the digits of a MAC address, or after the x of a name, in lower case.
 func hexDigits(s string) string {
 	s = strings.ToLower(s)
-	return strings.NewReplacer(":", "", "-", "").Replace(s[strings.LastIndexByte(s, 'x')+1:])
+	afterX := s[strings.LastIndexByte(s, 'x')+1:]
+
+	return strings.NewReplacer(":", "", "-", "").Replace(afterX)
 }
 
 // rewrite replaces keys and texts in a value, at any depth, and returns the value.

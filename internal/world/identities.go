@@ -69,7 +69,8 @@ func (c identityCollector) addHost(name string) {
 	}
 
 	c[name] = "node name"
-	if short, _, isQualified := strings.Cut(name, "."); isQualified && len(short) >= shortest && c[short] == "" {
+	short, _, isQualified := strings.Cut(name, ".")
+	if isQualified && len(short) >= shortest && c[short] == "" {
 		c[short] = "host name"
 	}
 }

@@ -105,7 +105,8 @@ func AnswerFromLastGood(
 		}
 
 		old.Stale = good.Generation
-		old.Because = fmt.Sprintf("%s: %s", failed.Name(), strings.TrimSuffix(failed.Why(), "."))
+		why := strings.TrimSuffix(failed.Why(), ".")
+		old.Because = fmt.Sprintf("%s: %s", failed.Name(), why)
 
 		if now.Before(newest) {
 			old.Because += fmt.Sprintf("; its age is not known: the clock shows %s, before %s",

@@ -35,7 +35,8 @@ func names() []name {
 // nameOf returns the name of a code: "unusable" for a code that answers must not have.
 func nameOf(c fault.Code) string {
 	all := names()
-	if i := slices.IndexFunc(all, func(n name) bool { return n.code == c }); i >= 0 {
+	isCode := func(n name) bool { return n.code == c }
+	if i := slices.IndexFunc(all, isCode); i >= 0 {
 		return all[i].text
 	}
 
@@ -63,7 +64,11 @@ func asRecorded(kind Kind, a Answer) Answer {
 	}
 
 	code, _ := codeOf(nameOf(a.Fault.Code), kind)
-	a.Fault = &fault.Fault{Code: code, Why: a.Fault.Reason(), Next: a.Fault.Next}
+	a.Fault = &fault.Fault{
+		Code: code,
+		Why:  a.Fault.Reason(),
+		Next: a.Fault.Next,
+	}
 
 	return a
 }

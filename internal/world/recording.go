@@ -86,7 +86,12 @@ func encodeAnswer(a Answer) documentAnswer {
 
 // decode decodes an answer to a question of a kind. An unknown name is an error.
 func (d documentAnswer) decode(kind Kind) (Answer, error) {
-	a := Answer{Value: d.Value, Stale: d.Stale, Because: d.Because, Withheld: d.Withheld}
+	a := Answer{
+		Value:    d.Value,
+		Stale:    d.Stale,
+		Because:  d.Because,
+		Withheld: d.Withheld,
+	}
 	if d.Fail == "" {
 		return a, nil
 	}
@@ -106,7 +111,8 @@ func (r *Recording) Encode(w io.Writer) error {
 	d := document{Header: r.Header, Answers: []documentEntry{}}
 	d.Format = Format
 	for _, e := range r.Entries {
-		d.Answers = append(d.Answers, documentEntry{e.Kind, json.RawMessage(e.Args), encodeAnswer(e.Answer)})
+		args := json.RawMessage(e.Args)
+		d.Answers = append(d.Answers, documentEntry{e.Kind, args, encodeAnswer(e.Answer)})
 	}
 
 	enc := json.NewEncoder(w)
@@ -137,7 +143,8 @@ var ErrNewer = errors.New("the recording is of a newer prelet; use that one, or 
 // Decode reads a recording, plain or gzipped.
 func Decode(r io.Reader) (*Recording, error) {
 	b := bufio.NewReader(r)
-	if magic, err := b.Peek(2); err == nil && magic[0] == 0x1f && magic[1] == 0x8b {
+	magic, err := b.Peek(2)
+	if err == nil && magic[0] == 0x1f && magic[1] == 0x8b {
 		z, err := gzip.NewReader(b)
 		if err != nil {
 			return nil, fmt.Errorf("recording: %w", err)
@@ -473,7 +480,10 @@ func tellsMAC(text string) bool {
 		return false
 	}
 	b := ip.As16()
-	return b[11] == 0xff && b[12] == 0xfe || ip.IsLinkLocalUnicast() && b[8]&2 != 0
+	isFromMAC := b[11] == 0xff && b[12] == 0xfe
+	isUniversal := b[8]&2 != 0
+
+	return isFromMAC || ip.IsLinkLocalUnicast() && isUniversal
 }
 
 // EscapePointer returns a key as a part of a JSON pointer (RFC 6901).

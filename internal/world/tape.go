@@ -29,7 +29,9 @@ type entry struct {
 }
 
 // NewTape returns an empty tape in front of a source.
-func NewTape(next Source) *Tape { return &Tape{next: next, entries: map[Question]*entry{}} }
+func NewTape(next Source) *Tape {
+	return &Tape{next: next, entries: map[Question]*entry{}}
+}
 
 // Fallback may replace a failed answer by another one, marked Stale. Else it returns the failed answer and false.
 type Fallback func(Question, Answer) (Answer, bool)
@@ -56,7 +58,9 @@ func (t *Tape) Ask(ctx context.Context, q Question) Answer {
 		e.answer = unusable(q.Kind, "its source panicked")
 		defer close(e.done)
 
-		return t.settle(e, asRecorded(q.Kind, replaceFailure(fallback, q, t.next.Ask(ctx, q))))
+		a := replaceFailure(fallback, q, t.next.Ask(ctx, q))
+
+		return t.settle(e, asRecorded(q.Kind, a))
 	}
 
 	select {
@@ -120,7 +124,10 @@ func (t *Tape) Entries() []Entry {
 	}
 
 	slices.SortFunc(out, func(a, b Entry) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Args, b.Args))
+		return cmp.Or(
+			cmp.Compare(a.Kind, b.Kind),
+			cmp.Compare(a.Args, b.Args),
+		)
 	})
 
 	return out

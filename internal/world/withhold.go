@@ -60,7 +60,8 @@ func (x *anonymous) hide(v any, at string, out *[]string) {
 		}
 	case []any:
 		for i, in := range v {
-			each(in, "", at+"/"+strconv.Itoa(i), func() { v[i] = nil })
+			remove := func() { v[i] = nil }
+			each(in, "", at+"/"+strconv.Itoa(i), remove)
 		}
 	}
 }
@@ -76,15 +77,17 @@ func isIdentity(name string) bool {
 }
 
 func saysIdentity(name string) bool {
-	words := strings.FieldsFunc(
-		strings.ToLower(name),
-		func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') },
-	)
+	isSeparator := func(r rune) bool {
+		isLetter := r >= 'a' && r <= 'z'
+		return !isLetter && (r < '0' || r > '9')
+	}
+	words := strings.FieldsFunc(strings.ToLower(name), isSeparator)
+	numbers := []string{"number", "numbers", "no", "id"}
 	for i, w := range words {
 		switch w {
 		case "serial":
 			isLast := i == len(words)-1
-			if isLast || slices.Contains([]string{"number", "numbers", "no", "id"}, words[i+1]) {
+			if isLast || slices.Contains(numbers, words[i+1]) {
 				return true
 			}
 		case "serials", "serialnumber", "sn", "uuid", "uuids", "guid", "guids", "mac", "macs":

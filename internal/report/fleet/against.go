@@ -98,9 +98,21 @@ func comparePlannedFiles(old, planned *boot.Plan) (out []Change) {
 		a, isOld := before[path]
 		switch {
 		case !isOld:
-			out = append(out, Change{Kind: "file", Name: path, Action: "create", Diff: b.diff(plannedFile{})})
+			out = append(out, Change{
+				Kind:   "file",
+				Name:   path,
+				Action: "create",
+				Diff:   b.diff(plannedFile{}),
+			})
 		case a != b:
-			c := Change{Kind: "file", Name: path, Action: "update", From: a.meta, To: b.meta, Diff: b.diff(a)}
+			c := Change{
+				Kind:   "file",
+				Name:   path,
+				Action: "update",
+				From:   a.meta,
+				To:     b.meta,
+				Diff:   b.diff(a),
+			}
 			c.Listed = b.isListed && a.isListed
 			if c.From == c.To {
 				c.From = ""

@@ -18,14 +18,20 @@ func (v values) compare(after values) (out []Change) {
 		from, isOld := v[key]
 		switch {
 		case !isOld:
-			out = append(out, Change{Kind: key[0], Name: key[1], Action: "create", To: to})
+			c := Change{Kind: key[0], Name: key[1], Action: "create"}
+			c.To = to
+			out = append(out, c)
 		case from != to:
-			out = append(out, Change{Kind: key[0], Name: key[1], Action: "update", From: from, To: to})
+			c := Change{Kind: key[0], Name: key[1], Action: "update"}
+			c.From, c.To = from, to
+			out = append(out, c)
 		}
 	}
 	for key, from := range v {
 		if _, stays := after[key]; !stays {
-			out = append(out, Change{Kind: key[0], Name: key[1], Action: "delete", From: from})
+			c := Change{Kind: key[0], Name: key[1], Action: "delete"}
+			c.From = from
+			out = append(out, c)
 		}
 	}
 

@@ -72,7 +72,8 @@ func (e Effect) signature() string {
 	}
 	slices.Sort(codes)
 
-	text, err := json.Marshal([]any{e.State, e.Changes, slices.Compact(codes)})
+	codes = slices.Compact(codes)
+	text, err := json.Marshal([]any{e.State, e.Changes, codes})
 	if err != nil {
 		// Cannot happen: it has only texts.
 		panic("fleet: encode an effect: " + err.Error())
@@ -100,7 +101,11 @@ func FailedToRead(source string, err error) Effect {
 func (e *Effect) finish(p *boot.Plan, own names) {
 	e.Degraded = len(p.Degraded) > 0
 	for _, a := range p.Assumed {
-		e.Assumed = append(e.Assumed, Assumed{Kind: a.Kind, Name: a.Name, From: a.From})
+		e.Assumed = append(e.Assumed, Assumed{
+			Kind: a.Kind,
+			Name: a.Name,
+			From: a.From,
+		})
 	}
 	e.Restarts = p.Restart.Needed
 	e.Code = origin.Code(p.Diagnostics)

@@ -54,7 +54,9 @@ func (r *Report) check() error {
 	for _, g := range r.Groups {
 		isState := g.State == Changed || g.State == Unchanged || g.State == Unknown || g.State == Failed
 		isCounted := g.Count > 0 && g.Count == len(g.Machines)
-		isWithin := isUpTo(g.Degraded, g.Count) && isUpTo(g.Restarts, g.Count) && isUpTo(g.Waits, g.Count)
+		isWithin := isUpTo(g.Degraded, g.Count) &&
+			isUpTo(g.Restarts, g.Count) &&
+			isUpTo(g.Waits, g.Count)
 		if g.ID == "" || !isState || !isCounted || !isWithin {
 			return refuse("group %q is damaged", g.ID)
 		}

@@ -29,7 +29,10 @@ func newNames(p *boot.Plan, r *world.Recording) names {
 		out = append(out, ownValue{value, "{" + name + "}"})
 	}
 	slices.SortFunc(out, func(a, b ownValue) int {
-		return cmp.Or(len(b.value)-len(a.value), cmp.Compare(a.value, b.value))
+		return cmp.Or(
+			len(b.value)-len(a.value),
+			cmp.Compare(a.value, b.value),
+		)
 	})
 
 	return out
@@ -90,7 +93,12 @@ func replaceWord(text, value, name string) string {
 }
 
 func isWordByte(c byte) bool {
-	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '.' || c == '_'
+	switch {
+	case c >= '0' && c <= '9', c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z':
+		return true
+	}
+
+	return c == '.' || c == '_'
 }
 
 // continuesWord reports whether a word goes on at the start of a text: with a letter or a digit, or with a dot and one

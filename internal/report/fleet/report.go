@@ -83,7 +83,12 @@ func (r *Report) Add(e Effect) {
 		Waits:    count(e.Waits),
 		Changes:  orEmpty(e.Changes),
 		Messages: orEmpty(e.Messages),
-		Machines: []Machine{{Source: e.Source, Node: e.Node, Code: e.Code, Reason: e.Reason}},
+		Machines: []Machine{{
+			Source: e.Source,
+			Node:   e.Node,
+			Code:   e.Code,
+			Reason: e.Reason,
+		}},
 	}
 	r.addGroup(g)
 	r.addAssumed(e.Assumed)
@@ -97,7 +102,11 @@ func (r *Report) addAssumed(all []Assumed) {
 		}
 	}
 	slices.SortFunc(r.Assumed, func(a, b Assumed) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(a.From, b.From))
+		return cmp.Or(
+			cmp.Compare(a.Kind, b.Kind),
+			cmp.Compare(a.Name, b.Name),
+			cmp.Compare(a.From, b.From),
+		)
 	})
 }
 
@@ -157,7 +166,9 @@ func (r *Report) addGroup(g Group) {
 func (r *Report) Finish() {
 	r.Groups = []Group{}
 	for _, g := range r.groups {
-		slices.SortFunc(g.Machines, func(a, b Machine) int { return cmp.Compare(a.Source, b.Source) })
+		slices.SortFunc(g.Machines, func(a, b Machine) int {
+			return cmp.Compare(a.Source, b.Source)
+		})
 		r.Groups = append(r.Groups, *g)
 	}
 

@@ -244,7 +244,10 @@ func scanAssignments(text string) []assignment {
 				i += stop
 				continue
 			}
-			a := assignment{name: strings.TrimRight(text[i:i+stop], " \t"), start: i + stop + 1}
+			a := assignment{
+				name:  strings.TrimRight(text[i:i+stop], " \t"),
+				start: i + stop + 1,
+			}
 			a.value, _, a.end = decodeEnvValue(text, a.start)
 			vars = append(vars, a)
 			i = a.end

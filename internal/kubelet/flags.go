@@ -98,9 +98,10 @@ func readWords(raw string, env bool) []word {
 // locateWord returns a word of a value with its place in the environment file.
 func locateWord(w word, cells []cell) word {
 	own := cells[w.start:w.end]
-	first := own[0]
-	located := word{w.text, first.start, own[len(own)-1].end, first.in}
-	if slices.ContainsFunc(own, func(c cell) bool { return c.in != first.in }) {
+	first, last := own[0], own[len(own)-1]
+	located := word{w.text, first.start, last.end, first.in}
+	isOther := func(c cell) bool { return c.in != first.in }
+	if slices.ContainsFunc(own, isOther) {
 		located.in = mixed
 	}
 

@@ -17,7 +17,8 @@ type replacement struct {
 
 // apply returns the flags after one replacement.
 func (f *Flags) apply(r replacement) *Flags {
-	argv := slices.Concat(f.Argv()[:r.first], r.words, f.Argv()[r.last+1:])
+	before, after := f.Argv()[:r.first], f.Argv()[r.last+1:]
+	argv := slices.Concat(before, r.words, after)
 	if raw, ok := f.splice(r); ok {
 		if next := newFlags(raw, f.env); slices.Equal(next.Argv(), argv) {
 			return next
@@ -49,20 +50,24 @@ func (f *Flags) splice(r replacement) (raw string, ok bool) {
 		before := f.words[r.first-1]
 		inserted := f.gapBefore(r.first) + f.spell(r.words, before.in)
 
-		return f.raw[:before.end] + inserted + f.raw[before.end:], before.in != mixed
+		head, tail := f.raw[:before.end], f.raw[before.end:]
+		return head + inserted + tail, before.in != mixed
 	}
 
 	first := f.words[r.first]
 	last := f.words[r.last]
 	isUniform := first.in != mixed && first.in == last.in
 
-	return f.raw[:first.start] + f.spell(r.words, first.in) + f.raw[last.end:], isUniform
+	inserted := f.spell(r.words, first.in)
+
+	return f.raw[:first.start] + inserted + f.raw[last.end:], isUniform
 }
 
 // removeWords removes words and the space before them; for the first words, the space after them.
 func (f *Flags) removeWords(first, last int) string {
 	if first > 0 {
-		return f.raw[:f.words[first-1].end] + f.raw[f.words[last].end:]
+		before := f.words[first-1]
+		return f.raw[:before.end] + f.raw[f.words[last].end:]
 	}
 	end := f.words[last].end
 	if last+1 < len(f.words) {
@@ -116,7 +121,8 @@ func (f *Flags) Set(name, value string) error {
 	}
 	if isListFlag(name) {
 		for uses := f.usesOf(name); len(uses) > 1; uses = f.usesOf(name) {
-			*f = *f.apply(replacement{first: uses[0].first, last: uses[0].last})
+			removal := replacement{first: uses[0].first, last: uses[0].last}
+			*f = *f.apply(removal)
 		}
 	}
 	uses := f.usesOf(name)

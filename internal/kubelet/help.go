@@ -51,7 +51,8 @@ func ParseHelp(text string) (Help, error) {
 			h.Flags = append(h.Flags, name)
 		}
 	}
-	for _, list := range []*[]string{&h.Flags, &h.Deprecated, &h.Alpha, &h.Beta} {
+	lists := []*[]string{&h.Flags, &h.Deprecated, &h.Alpha, &h.Beta}
+	for _, list := range lists {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 	}

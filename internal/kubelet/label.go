@@ -23,7 +23,8 @@ func ParseLabels(list string) ([]Label, error) {
 	for _, item := range splitList(list) {
 		key, value, _ := strings.Cut(item, "=")
 		l := Label{strings.TrimSpace(key), strings.TrimSpace(value)}
-		if i := slices.IndexFunc(labels, func(o Label) bool { return o.Key == l.Key }); i >= 0 {
+		isSame := func(o Label) bool { return o.Key == l.Key }
+		if i := slices.IndexFunc(labels, isSame); i >= 0 {
 			labels[i] = l
 			continue
 		}

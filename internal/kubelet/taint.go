@@ -124,7 +124,9 @@ func IsTaintRemoval(item string) bool {
 }
 
 // isSame reports whether Kubernetes treats two taints as one: key and effect are equal.
-func (t Taint) isSame(other Taint) bool { return t.Key == other.Key && t.Effect == other.Effect }
+func (t Taint) isSame(other Taint) bool {
+	return t.Key == other.Key && t.Effect == other.Effect
+}
 
 // FormatTaints returns the value of --register-with-taints. A taint without a value is written key=:Effect, because
 // kubelets up to 1.11 reject key:Effect.
@@ -140,7 +142,10 @@ func FormatTaints(taints []Taint) string {
 func TaintItems(taints []Taint) []ListItem {
 	items := make([]ListItem, len(taints))
 	for i, t := range taints {
-		items[i] = ListItem{Key: t.Key + ":" + t.Effect, Text: FormatTaints([]Taint{t})}
+		items[i] = ListItem{
+			Key:  t.Key + ":" + t.Effect,
+			Text: FormatTaints([]Taint{t}),
+		}
 	}
 	return items
 }

@@ -72,7 +72,8 @@ func (r row) makeCause(entry string, expand func(string) string) Cause {
 		names := []string{expand(template)}
 		if kind == "labels" {
 			kind = "label"
-			names = strings.FieldsFunc(names[0], func(r rune) bool { return r == ' ' || r == ',' })
+			isSeparator := func(r rune) bool { return r == ' ' || r == ',' }
+			names = strings.FieldsFunc(names[0], isSeparator)
 		}
 		for _, name := range names {
 			if name != "" {
@@ -146,7 +147,8 @@ func isHarmless(entry string) bool {
 
 // quoteEntry returns an entry without klog's head, and the message of `"command failed" err="…"` alone.
 func quoteEntry(e string) string {
-	if head, rest, ok := strings.Cut(e, "] "); ok && len(head) < 80 && isError(e) {
+	head, rest, isLong := strings.Cut(e, "] ")
+	if isLong && len(head) < 80 && isError(e) {
 		e = rest
 	}
 	if rest, ok := strings.CutPrefix(e, `"command failed" err=`); ok {

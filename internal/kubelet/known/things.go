@@ -134,7 +134,13 @@ func GateAt(name string, minor int) (Gate, bool) {
 		return Gate{}, false
 	}
 	stage, on, _ := strings.Cut(state, " ")
-	return Gate{Stage: stage, On: strings.HasPrefix(on, "+"), Locked: strings.HasSuffix(on, "!")}, true
+	gate := Gate{
+		Stage:  stage,
+		On:     strings.HasPrefix(on, "+"),
+		Locked: strings.HasSuffix(on, "!"),
+	}
+
+	return gate, true
 }
 
 // Gates returns the feature gates of a version.

@@ -114,7 +114,8 @@ func checkCgroups(c *checker, m *Machine) {
 		return
 	}
 	if driver == "systemd" { // it derives the name of a slice from the path
-		root = cgroupPath(strings.NewReplacer("-", "_", "/", "-").Replace(root[1:]), driver)
+		slice := strings.NewReplacer("-", "_", "/", "-").Replace(root[1:])
+		root = cgroupPath(slice, driver)
 	}
 	if missing := c.findMissingCgroup(m, root); missing != "" {
 		c.reportField("cgroupRoot", cgroupHint+"cgroupRoot",

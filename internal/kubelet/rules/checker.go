@@ -121,7 +121,8 @@ func (c *checker) add(f Finding) {
 func (c *checker) reportAt(path []string, hint, format string, args ...any) {
 	f := Finding{Message: fmt.Sprintf(format, args...), Hint: hint}
 	for i := range path {
-		f.Flag = cmp.Or(f.Flag, c.flagOf[strings.Join(path[:i+1], ".")])
+		field := strings.Join(path[:i+1], ".")
+		f.Flag = cmp.Or(f.Flag, c.flagOf[field])
 	}
 	if f.Flag == "" {
 		f.Pointer = kubelet.Pointer(path...)
@@ -141,7 +142,8 @@ func (c *checker) reportMember(object, key, hint, format string, args ...any) {
 
 // reportElement is reportAt for an element of a list.
 func (c *checker) reportElement(list string, i int, hint, format string, args ...any) {
-	c.reportAt(append(strings.Split(list, "."), strconv.Itoa(i)), hint, format, args...)
+	path := append(strings.Split(list, "."), strconv.Itoa(i))
+	c.reportAt(path, hint, format, args...)
 }
 
 func (c *checker) reportFlag(name, hint, format string, args ...any) {
@@ -334,7 +336,9 @@ func parseNumber(v any) (int64, bool) {
 	return n, isNumber && err == nil
 }
 
-func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
+	return slices.Sorted(maps.Keys(m))
+}
 
 // suggest returns a hint for a misspelt word: the nearest valid one, or all if they are few.
 func suggest(word string, valid []string) string {

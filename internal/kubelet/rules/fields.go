@@ -235,7 +235,12 @@ func (w walker) checkValue(path []string, field string, t known.Type, value any)
 	}
 }
 
-func (w walker) checkMembers(path []string, field string, t known.Type, object map[string]any) {
+func (w walker) checkMembers(
+	path []string,
+	field string,
+	t known.Type,
+	object map[string]any,
+) {
 	for _, name := range sortedKeys(object) {
 		w.checkValue(append(slices.Clone(path), name), field, t, object[name])
 	}
@@ -243,7 +248,8 @@ func (w walker) checkMembers(path []string, field string, t known.Type, object m
 
 func (w walker) checkElements(path []string, field string, t known.Type, list []any) {
 	for i, element := range list {
-		w.checkValue(append(slices.Clone(path), strconv.Itoa(i)), field+"[]", t, element)
+		at := append(slices.Clone(path), strconv.Itoa(i))
+		w.checkValue(at, field+"[]", t, element)
 	}
 }
 

@@ -270,7 +270,10 @@ func parseReservedMemory(value string) (any, error) {
 			}
 			limits[name] = amount
 		}
-		list = append(list, map[string]any{"numaNode": json.Number(strconv.Itoa(n)), "limits": limits})
+		list = append(list, map[string]any{
+			"numaNode": json.Number(strconv.Itoa(n)),
+			"limits":   limits,
+		})
 	}
 
 	return list, nil

@@ -231,7 +231,8 @@ func checkNeededGates(c *checker) {
 	for _, f := range gatedFields {
 		c.startFinding()
 		_, hasGate := c.findGate(f.gate)
-		if c.minor >= f.since && hasGate && f.isUsed(c, f.field) && !c.isGateOn(f.gate) {
+		isRule := c.minor >= f.since && hasGate
+		if isRule && f.isUsed(c, f.field) && !c.isGateOn(f.gate) {
 			c.reportField(f.field, fmt.Sprintf("set featureGates: {%s: true}, or remove it", f.gate), "%s",
 				f.message)
 		}

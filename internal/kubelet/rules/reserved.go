@@ -183,7 +183,8 @@ func (c *checker) checkEnforcedOwner(path []string, owner, word string, seen map
 
 		return
 	}
-	if amounts, _ := c.valueAt(owner + "Reserved").(map[string]any); len(amounts) == 0 {
+	amounts, _ := c.valueAt(owner + "Reserved").(map[string]any)
+	if len(amounts) == 0 {
 		c.reportAt(path, "set "+owner+"Reserved, or remove the word",
 			"Failed to enforce %s Reserved Cgroup "+
 				"Limits on %q: "+

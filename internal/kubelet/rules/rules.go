@@ -102,8 +102,12 @@ func Check(s Subject) []Finding {
 }
 
 func compareFindings(a, b Finding) int {
-	return cmp.Or(cmp.Compare(a.Pointer, b.Pointer), cmp.Compare(a.Flag, b.Flag),
-		cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Message, b.Message))
+	return cmp.Or(
+		cmp.Compare(a.Pointer, b.Pointer),
+		cmp.Compare(a.Flag, b.Flag),
+		cmp.Compare(a.Rule, b.Rule),
+		cmp.Compare(a.Message, b.Message),
+	)
 }
 
 // All returns all rules.

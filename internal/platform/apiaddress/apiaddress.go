@@ -119,7 +119,8 @@ func splitIPv6(s string) (host, port string, err error) {
 		return "", "", errors.New("no ] after the IPv6 address")
 	}
 
-	if a, err := netip.ParseAddr(host); err != nil || !a.Is6() || a.Zone() != "" {
+	a, err := netip.ParseAddr(host)
+	if err != nil || !a.Is6() || a.Zone() != "" {
 		return "", "", fmt.Errorf("invalid IPv6 address %q (zones are refused: no certificate names them)", host)
 	}
 

@@ -115,7 +115,11 @@ func PlannedNode(s Generations, gen int) string {
 // is the same. A machine that was installed again has another id and the same product uuid.
 func (m Machine) IsOther(n Machine) bool {
 	differs, same := false, false
-	for _, p := range [][2]string{{m.ID, n.ID}, {m.Product, n.Product}} {
+	pairs := [][2]string{
+		{m.ID, n.ID},
+		{m.Product, n.Product},
+	}
+	for _, p := range pairs {
 		if p[0] == "" || p[1] == "" {
 			continue
 		}

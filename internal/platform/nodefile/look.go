@@ -48,7 +48,8 @@ type Look struct {
 // Look finds the file at a path below the root, name by name, and follows links as links allows. A link stays below the
 // root. An error is a *fs.PathError with the path on the node.
 func (r Root) Look(name string, links Links) (*Look, error) {
-	fd, err := unix.Open(cmp.Or(string(r), "/"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
+	fd, err := unix.Open(cmp.Or(string(r), "/"), flags, 0)
 	if err != nil {
 		return nil, pathError("open", "/", err)
 	}
@@ -107,7 +108,9 @@ func (w *walker) close() {
 	}
 }
 
-func (w *walker) top() *level { return &w.levels[len(w.levels)-1] }
+func (w *walker) top() *level {
+	return &w.levels[len(w.levels)-1]
+}
 
 func (w *walker) walk(name string) (*Look, error) {
 	rest := splitPath(name)
@@ -142,7 +145,8 @@ func (w *walker) walk(name string) (*Look, error) {
 			}
 			rest = append(splitPath(to), rest[1:]...)
 		case kind == unix.S_IFDIR:
-			w.levels = append(w.levels, level{look.fd, look.path, look.Stat, look.Loose})
+			next := level{look.fd, look.path, look.Stat, look.Loose}
+			w.levels = append(w.levels, next)
 			rest = rest[1:]
 		default:
 			look.Close()
@@ -155,7 +159,8 @@ func (w *walker) walk(name string) (*Look, error) {
 func (w *walker) find(name string, isLast bool) (*Look, error) {
 	top := w.top()
 	at := path.Join(top.path, name)
-	fd, err := unix.Openat(top.fd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	const flags = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	fd, err := unix.Openat(top.fd, name, flags, 0)
 	if err != nil {
 		return nil, pathError("open", at, err)
 	}

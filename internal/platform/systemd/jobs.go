@@ -129,7 +129,9 @@ func (c *Conn) restartSocket(
 
 // CreateTmpfiles runs systemd-tmpfiles --create for files in a transient unit, because prelet's own units may not write
 // to the paths that the files name. It waits as Start does.
-func (c *Conn) CreateTmpfiles(ctx context.Context, files []string, wait time.Duration) (string, error) {
+func (c *Conn) CreateTmpfiles(
+	ctx context.Context, files []string, wait time.Duration,
+) (string, error) {
 	const description = "prelet: create the files of changed tmpfiles.d"
 	create := append([]string{"/usr/bin/systemd-tmpfiles", "--create"}, files...)
 
@@ -158,7 +160,12 @@ func (c *Conn) runTransient(
 		{Name: "ExecStart", Value: godbus.MakeVariant(execStart)},
 		{Name: "CollectMode", Value: godbus.MakeVariant("inactive-or-failed")},
 	}
-	start := func(m manager, ctx context.Context, name, mode string, result chan<- string) (int, error) {
+	start := func(
+		m manager,
+		ctx context.Context,
+		name, mode string,
+		result chan<- string,
+	) (int, error) {
 		id, err := m.StartTransientUnitContext(ctx, name, mode, properties, result)
 
 		// If the unit exists, an earlier call succeeded and its reply was lost.

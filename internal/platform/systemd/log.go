@@ -79,7 +79,8 @@ type tail struct {
 func (t *tail) Write(p []byte) (int, error) {
 	t.b = append(t.b, p...)
 	if len(t.b) > 2*t.limit {
-		t.b = append(t.b[:0], t.b[len(t.b)-t.limit:]...)
+		last := t.b[len(t.b)-t.limit:]
+		t.b = append(t.b[:0], last...)
 	}
 
 	return len(p), nil
@@ -87,5 +88,7 @@ func (t *tail) Write(p []byte) (int, error) {
 
 // text returns the last bytes without the line break at their end.
 func (t *tail) text() string {
-	return strings.TrimSuffix(string(t.b[max(0, len(t.b)-t.limit):]), "\n")
+	last := t.b[max(0, len(t.b)-t.limit):]
+
+	return strings.TrimSuffix(string(last), "\n")
 }

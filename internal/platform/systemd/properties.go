@@ -38,7 +38,10 @@ func decode(name string, properties map[string]any) (Unit, error) {
 	}
 
 	state.NoStart, state.NoStop = isFalse(&r, "CanStart"), isFalse(&r, "CanStop")
-	state.NeverWith = slices.Concat(read[[]string](&r, "Conflicts"), read[[]string](&r, "ConflictedBy"))
+	state.NeverWith = slices.Concat(
+		read[[]string](&r, "Conflicts"),
+		read[[]string](&r, "ConflictedBy"),
+	)
 	state.FailsWith = slices.Concat(
 		read[[]string](&r, "Requires"),
 		read[[]string](&r, "Requisite"),

@@ -115,7 +115,9 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // dial adds a timeout to a connect. It does not close a connection that is made after the timeout: prelet exits then.
-func dial(ctx context.Context, connect func(context.Context) (*dbus.Conn, error)) (*dbus.Conn, error) {
+func dial(
+	ctx context.Context, connect func(context.Context) (*dbus.Conn, error),
+) (*dbus.Conn, error) {
 	type reply struct {
 		bus *dbus.Conn
 		err error
@@ -197,7 +199,9 @@ func (c *Conn) reconnect(ctx context.Context, dead manager) bool {
 
 // call calls systemd, and repeats the call over a new connection if the connection ended. The earlier call may have
 // succeeded before the connection ended: a caller whose call must not happen twice checks that.
-func (c *Conn) call(ctx context.Context, what string, do func(ctx context.Context, m manager) error) error {
+func (c *Conn) call(
+	ctx context.Context, what string, do func(ctx context.Context, m manager) error,
+) error {
 	for attempt := 1; ; attempt++ {
 		m, err := c.open(ctx)
 		if err != nil {
@@ -267,7 +271,9 @@ func (c *Conn) Look(ctx context.Context, name string) (Unit, error) {
 	return state, nil
 }
 
-func (c *Conn) readProperties(ctx context.Context, name string) (properties map[string]any, err error) {
+func (c *Conn) readProperties(
+	ctx context.Context, name string,
+) (properties map[string]any, err error) {
 	err = c.call(ctx, "asking for "+name, func(ctx context.Context, m manager) (err error) {
 		properties, err = m.GetAllPropertiesContext(ctx, name)
 		return err

@@ -36,7 +36,8 @@ func Description(l world.LockEntry) (contract.Description, error) {
 
 // IsDetectorName reports whether a detector can have that name.
 func IsDetectorName(s string) bool {
-	if s == "" || len(s) > contract.MaxName || s[0] < 'a' || s[0] > 'z' {
+	isSized := s != "" && len(s) <= contract.MaxName
+	if !isSized || s[0] < 'a' || s[0] > 'z' {
 		return false
 	}
 

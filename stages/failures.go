@@ -14,7 +14,9 @@ import (
 
 // Diagnose turns a fault into an error at a place of the site.
 func Diagnose(at hcl.Range, f *fault.Fault) *hcl.Diagnostic {
-	return origin.Error(f.Code, at, f.Summary, "%s", Sentence(f.Reason(), f.Next))
+	detail := Sentence(f.Reason(), f.Next)
+
+	return origin.Error(f.Code, at, f.Summary, "%s", detail)
 }
 
 // Unanswered returns the output of a stage whose question has no answer: an unknown. If the recording lacks the answer,

@@ -50,7 +50,10 @@ func Language() schema.Language {
 	l := schema.Language{Functions: listFunctions(ref), Differences: ref.Differences}
 
 	for _, b := range schema.TopLevel() {
-		l.Blocks = append(l.Blocks, schema.TopBlock{Block: b, Phase: phaseOf(b.Type)})
+		l.Blocks = append(l.Blocks, schema.TopBlock{
+			Block: b,
+			Phase: phaseOf(b.Type),
+		})
 	}
 
 	for _, s := range Stages() {

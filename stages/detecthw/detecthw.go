@@ -217,7 +217,11 @@ func waitRange(cfg schema.Body, fact string) (hcl.Range, bool) {
 	}
 
 	kind, name, _ := strings.Cut(fact, " ")
-	attr, ok := map[string]schema.Value[[]string]{"link": linksAttr.Of(wait), "driver": driversAttr.Of(wait)}[kind]
+	attributes := map[string]schema.Value[[]string]{
+		"link":   linksAttr.Of(wait),
+		"driver": driversAttr.Of(wait),
+	}
+	attr, ok := attributes[kind]
 	i := slices.Index(attr.V, name)
 	if !ok || i < 0 {
 		return hcl.Range{}, false

@@ -107,7 +107,8 @@ func (d *detection) ask(ctx context.Context, facts world.Facts, r world.Source) 
 
 	switch {
 	case ans.Code() == fault.Unread:
-		d.diags = hcl.Diagnostics{origin.NotRead(d.Range, "detector "+d.Name, d.unread())}
+		notRead := origin.NotRead(d.Range, "detector "+d.Name, d.unread())
+		d.diags = hcl.Diagnostics{notRead}
 	case err != nil:
 		d.fail(ans.Fault)
 	case len(report.Problems) > 0:
@@ -214,13 +215,15 @@ func (d *detection) addProblems(problems []world.ConfigProblem) {
 func (d *detection) addNotes() {
 	note := func(c fault.Code, format string, args []any, parts ...string) {
 		summary := fmt.Sprintf("Detector %q "+format, append([]any{d.Name}, args...)...)
-		d.diags = append(d.diags, origin.Note(c, d.Range, summary, "%s", stages.Sentence(parts...)))
+		detail := stages.Sentence(parts...)
+		d.diags = append(d.diags, origin.Note(c, d.Range, summary, "%s", detail))
 	}
 
 	shown := d.ans.Warnings[:min(maxShownTexts, len(d.ans.Warnings))]
+	hidden := len(d.ans.Warnings) - len(shown)
 	for i, w := range shown {
 		parts := []string{shorten(w)}
-		if hidden := len(d.ans.Warnings) - len(shown); hidden > 0 && i == len(shown)-1 {
+		if hidden > 0 && i == len(shown)-1 {
 			parts = append(parts, fmt.Sprintf("It has %d more: prelet detect -o json", hidden))
 		}
 		note(fault.DetectorWarning, "has a warning", nil, parts...)

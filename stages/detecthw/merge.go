@@ -128,7 +128,12 @@ func apply(facts *world.Facts, pci world.PCIDevice, claims []claim) {
 }
 
 // insert inserts a device in the order of addresses; devices without one are last.
-func insert[T any](list []T, x T, address string, addressOf func(T) *string) ([]T, int) {
+func insert[T any](
+	list []T,
+	x T,
+	address string,
+	addressOf func(T) *string,
+) ([]T, int) {
 	i := slices.IndexFunc(
 		list,
 		func(o T) bool { a := addressOf(o); return a == nil || *a > address },

@@ -115,8 +115,10 @@ func (Stage) Check(cfg schema.Body, in stages.Inputs) hcl.Diagnostics {
 func nullRange(cfg schema.Body) hcl.Range {
 	at := cfg.Range
 
-	for _, v := range []schema.Value[string]{configMapAttr.Of(cfg), fileAttr.Of(cfg)} {
-		if v.Expr != nil && (at == cfg.Range || len(v.Expr.Variables()) > 0) {
+	attributes := []schema.Value[string]{configMapAttr.Of(cfg), fileAttr.Of(cfg)}
+	for _, v := range attributes {
+		isFirst := at == cfg.Range
+		if v.Expr != nil && (isFirst || len(v.Expr.Variables()) > 0) {
 			at = v.Range
 		}
 	}
@@ -314,7 +316,8 @@ func describeText(text string, err error) string {
 
 	begin := strings.TrimSpace(text)
 	isLikeJSON := strings.HasPrefix(begin, "{") || strings.HasPrefix(begin, "[")
-	if !isLikeJSON || !errors.As(json.Unmarshal([]byte(text), new(any)), &syntax) {
+	invalid := json.Unmarshal([]byte(text), new(any))
+	if !isLikeJSON || !errors.As(invalid, &syntax) {
 		return err.Error()
 	}
 

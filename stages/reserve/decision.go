@@ -86,7 +86,10 @@ func (d *decision) collectMachine() hcl.Diagnostics {
 	}
 
 	d.capacity = *bytes
-	d.m = machine{cpus: int64(*cpus), memory: d.capacity / (64 * mib) * (64 * mib)}
+	d.m = machine{
+		cpus:   int64(*cpus),
+		memory: d.capacity / (64 * mib) * (64 * mib),
+	}
 
 	for size, n := range f.Memory.HugePages {
 		one, err := parseQuantity(memory, size)
@@ -291,7 +294,8 @@ func (d *decision) setSum(name, boundName string, sum int64, b bound) {
 // chooseCPUs chooses reservedSystemCPUs, or decides that those of the base are removed.
 func (d *decision) chooseCPUs() hcl.Diagnostics {
 	if d.req.topology {
-		cpus, text, refused := choose(d.in.Facts, int(d.req.cores.amount), d.req.spread)
+		cores := int(d.req.cores.amount)
+		cpus, text, refused := choose(d.in.Facts, cores, d.req.spread)
 		if refused != nil {
 			return refuse(d.req.cores.at, refused.summary, "%s", refused.detail)
 		}

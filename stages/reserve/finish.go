@@ -139,7 +139,9 @@ func (d *decision) countPods(config map[string]any, flags []node.Flag) int64 {
 // finish computes the reservation of the finished node, and refuses a reservation that leaves next to nothing to
 // pods or violates the site's bounds. config is the kubelet's effective configuration, flags included. It returns nil
 // for an invalid reservation.
-func (d *decision) finish(config map[string]any, flags []node.Flag) (*node.Reserved, hcl.Diagnostics) {
+func (d *decision) finish(
+	config map[string]any, flags []node.Flag,
+) (*node.Reserved, hcl.Diagnostics) {
 	f, err := d.compute(config, flags)
 	if err != nil {
 		return nil, d.configError(err.Error())

@@ -193,7 +193,9 @@ func aksCPU(cpus int64) (millis int64, steps []string) {
 }
 
 // cpuTiers adds up rates per core in tenths of a millicore, since a quarter of a percent is 2.5m.
-func cpuTiers(cpus int64, tiers []tier, format func(rate int64) string) (millis int64, steps []string) {
+func cpuTiers(
+	cpus int64, tiers []tier, format func(rate int64) string,
+) (millis int64, steps []string) {
 	tenths := int64(0)
 	for _, s := range splitIntoSpans(cpus, tiers) {
 		part := s.size() * s.rate
@@ -201,7 +203,8 @@ func cpuTiers(cpus int64, tiers []tier, format func(rate int64) string) (millis 
 		if s.size() == 1 {
 			which = fmt.Sprintf("core %d", s.to)
 		}
-		steps = append(steps, fmt.Sprintf("%s %s: %sm", format(s.rate), which, decimal(part, 10)))
+		millicores := decimal(part, 10)
+		steps = append(steps, fmt.Sprintf("%s %s: %sm", format(s.rate), which, millicores))
 		tenths += part
 	}
 	millis = tenths / 10
@@ -217,7 +220,13 @@ func gkeMemory(bytes int64) (reserved int64, steps []string) {
 		return 255 * mib, []string{"less than 1Gi of memory: 255Mi"}
 	}
 
-	tiers := []tier{{4 * gib, 25}, {8 * gib, 20}, {16 * gib, 10}, {128 * gib, 6}, {0, 2}}
+	tiers := []tier{
+		{4 * gib, 25},
+		{8 * gib, 20},
+		{16 * gib, 10},
+		{128 * gib, 6},
+		{0, 2},
+	}
 	hundredths := int64(0) // of a byte
 	for _, s := range splitIntoSpans(bytes, tiers) {
 		part := s.size() * s.rate

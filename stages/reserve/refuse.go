@@ -59,9 +59,10 @@ func (f finished) cpuSum() sum {
 			{fieldSystem, f.amounts[cpu].system},
 		}
 	} else {
-		s.less = []subtrahend{
-			{fieldCPUs + " (" + f.cpus.String() + ")", int64(f.cpus.Size()) * 1000},
-		}
+		s.less = []subtrahend{{
+			what:   fieldCPUs + " (" + f.cpus.String() + ")",
+			amount: int64(f.cpus.Size()) * 1000,
+		}}
 	}
 
 	return s
@@ -93,7 +94,9 @@ func (f finished) isOwn(name string) bool {
 		return f.req.topology && f.cpus.Equals(f.decision.cpus)
 	}
 
-	return f.amounts[name] == both{f.decision.kube.amounts[name], f.decision.system.amounts[name]}
+	d := f.decision
+
+	return f.amounts[name] == both{d.kube.amounts[name], d.system.amounts[name]}
 }
 
 // computeLeast returns what must remain of a resource for pods, and why.

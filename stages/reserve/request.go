@@ -81,7 +81,12 @@ type decoder struct {
 	diags   hcl.Diagnostics
 }
 
-func (d *decoder) errorf(code fault.Code, at hcl.Range, summary, detail string, args ...any) {
+func (d *decoder) errorf(
+	code fault.Code,
+	at hcl.Range,
+	summary, detail string,
+	args ...any,
+) {
 	d.diags = append(d.diags, origin.Error(code, at, summary, detail, args...))
 }
 

@@ -195,11 +195,16 @@ func (Stage) Outputs(stages.Declared) cty.Type {
 }
 
 func reservedMemoryType() cty.Type {
-	return cty.Object(map[string]cty.Type{"numaNode": cty.Number, "limits": cty.Map(cty.String)})
+	return cty.Object(map[string]cty.Type{
+		"numaNode": cty.Number,
+		"limits":   cty.Map(cty.String),
+	})
 }
 
 // Decide implements stages.Decider.
-func (s Stage) Decide(cfg schema.Body, in stages.Inputs) (node.Contribution, stages.Output, hcl.Diagnostics) {
+func (s Stage) Decide(
+	cfg schema.Body, in stages.Inputs,
+) (node.Contribution, stages.Output, hcl.Diagnostics) {
 	unknown := stages.Output{Value: value.UnknownOutput(s.Outputs(stages.Declared{}))}
 
 	req, isKnown, diags := read(cfg, in.Address)

@@ -195,7 +195,12 @@ type renderer struct {
 	diags hcl.Diagnostics
 }
 
-func (r *renderer) errorf(code fault.Code, at hcl.Range, summary, detail string, args ...any) {
+func (r *renderer) errorf(
+	code fault.Code,
+	at hcl.Range,
+	summary, detail string,
+	args ...any,
+) {
 	r.diags = append(r.diags, origin.Error(code, at, summary, detail, args...))
 }
 
@@ -261,7 +266,8 @@ func (r *renderer) refuseKubeletArguments() {
 			refuse(v.Range, attr.Name)
 		}
 	}
-	for _, b := range slices.Concat(r.cfg.Blocks[verifyBlock], r.cfg.Blocks[preconditionBlock]) {
+	blocks := r.cfg.Blocks
+	for _, b := range slices.Concat(blocks[verifyBlock], blocks[preconditionBlock]) {
 		if b.Written {
 			refuse(b.Range, b.Type)
 		}
@@ -282,7 +288,8 @@ func (r *renderer) kubelet() *node.Activation {
 	if unit.Null() {
 		name = DefaultUnit
 	}
-	if unit.Set() && (!strings.HasSuffix(name, ".service") || strings.ContainsAny(name, "/ ")) {
+	isService := strings.HasSuffix(name, ".service") && !strings.ContainsAny(name, "/ ")
+	if unit.Set() && !isService {
 		r.errorf(
 			fault.WrongType,
 			unit.Range,

@@ -31,7 +31,9 @@ type additions struct {
 
 // Add implements stages.Adder. It adds the patch of the configuration, the flags, and the node's taints if they are
 // in the configuration.
-func (Stage) Add(cfg schema.Body, n node.Node, in stages.Inputs) (node.Contribution, hcl.Diagnostics) {
+func (Stage) Add(
+	cfg schema.Body, n node.Node, in stages.Inputs,
+) (node.Contribution, hcl.Diagnostics) {
 	a := computeAdditions(cfg, n, in)
 
 	return a.Contribution, a.diags
@@ -174,7 +176,8 @@ func (a *adder) addPatch(b schema.Body) {
 	})
 	for _, s := range settings {
 		if s.Delete && isDropIn(b) {
-			a.refuseDelete(v.ItemRange(s.Path[0]), strings.Join(s.Path, ".")+" = null")
+			null := strings.Join(s.Path, ".") + " = null"
+			a.refuseDelete(v.ItemRange(s.Path[0]), null)
 		}
 	}
 	a.Settings = append(a.Settings, settings...)
@@ -236,7 +239,12 @@ func (a *adder) addFlagMap(v schema.Value[cty.Value], flags map[string]cty.Value
 }
 
 // addFlag adds one flag by its canonical name. A null adds none, and keeps the flag of the base.
-func (a *adder) addFlag(name string, v cty.Value, at hcl.Range, from []origin.Origin) {
+func (a *adder) addFlag(
+	name string,
+	v cty.Value,
+	at hcl.Range,
+	from []origin.Origin,
+) {
 	switch {
 	case name == nodeLabels || name == taintFlag:
 		a.fail(fault.Conflict, at, "--"+name+" is generated from stages and cannot be set here",
@@ -310,7 +318,8 @@ func (a *adder) refuseTaints(cfg schema.Body, n node.Node) {
 		return
 	}
 	at := cfg.Range
-	if from := n.Taints[i].Origins; len(from) > 0 && from[0].Range.Filename != "" {
+	from := n.Taints[i].Origins
+	if len(from) > 0 && from[0].Range.Filename != "" {
 		at = from[0].Range
 	}
 	a.fail(fault.Conflict, at, "Taint "+n.Taints[i].String()+" has no effect here",

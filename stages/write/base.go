@@ -205,7 +205,9 @@ func isFetched(from []origin.Origin) bool {
 
 // readFile returns the text of a file of the node as it was before prelet. code is the code of a path that is not a
 // file.
-func (r baseReader) readFile(p string, at hcl.Range, code fault.Code) (src source, exists bool, diags hcl.Diagnostics) {
+func (r baseReader) readFile(
+	p string, at hcl.Range, code fault.Code,
+) (src source, exists bool, diags hcl.Diagnostics) {
 	a, err := r.original(p)
 	if err != nil {
 		questions, diags := r.reportUnreadable(code, at, p, err)
@@ -224,7 +226,12 @@ func (r baseReader) readFile(p string, at hcl.Range, code fault.Code) (src sourc
 // reportUnreadable returns the diagnostics for a file of the node that could not be read, and the unanswered
 // questions. code is the code of a path that is not a file: prelet could not replace that either, so the disk is
 // wrong and not the site.
-func (r baseReader) reportUnreadable(code fault.Code, at hcl.Range, p string, err error) ([]string, hcl.Diagnostics) {
+func (r baseReader) reportUnreadable(
+	code fault.Code,
+	at hcl.Range,
+	p string,
+	err error,
+) ([]string, hcl.Diagnostics) {
 	var f *fault.Fault
 	switch {
 	case !errors.As(err, &f):
@@ -243,7 +250,9 @@ func (r baseReader) reportUnreadable(code fault.Code, at hcl.Range, p string, er
 
 // isPlaceKnown reports whether the place of a file is known: its path, and a second attribute that it depends on.
 func (r baseReader) isPlaceKnown(path, more schema.Value[string]) bool {
-	return path.Cty.IsKnown() && more.Cty.IsKnown() && (path.Set() || !r.in.Unread.Facts)
+	isDecided := path.Set() || !r.in.Unread.Facts
+
+	return isDecided && path.Cty.IsKnown() && more.Cty.IsKnown()
 }
 
 // reportUnknownPlace returns the base of a file whose place is unknown. The decoder has reported unknown
@@ -333,7 +342,9 @@ func (r baseReader) isUsed(file, variable string) bool {
 		return false
 	}
 
-	return slices.Contains(s.Words, "$"+variable) || slices.Contains(s.Words, "${"+variable+"}")
+	isBare := slices.Contains(s.Words, "$"+variable)
+
+	return isBare || slices.Contains(s.Words, "${"+variable+"}")
 }
 
 // chooseFlagsSource returns the text of the site, or else the node's own file.
@@ -355,8 +366,10 @@ func (r baseReader) chooseFlagsSource(v schema.Value[string], path string) (sour
 }
 
 func (s source) refuseFlags(err error) *hcl.Diagnostic {
+	detail := stages.Sentence(s.where + ": " + err.Error())
+
 	return origin.Error(
-		fault.FlagsInvalid, s.at, "The kubelet's flags cannot be read", "%s", stages.Sentence(s.where+": "+err.Error()),
+		fault.FlagsInvalid, s.at, "The kubelet's flags cannot be read", "%s", detail,
 	)
 }
 
@@ -467,7 +480,12 @@ func makeConfigTaints(config map[string]any, at hcl.Range) (_ []node.Taint, diag
 // makeTaints returns taints of the kubelet's flag or configuration as taints of the node.
 func makeTaints(list []kubelet.Taint, from []origin.Origin) (out []node.Taint) {
 	for _, t := range list {
-		out = append(out, node.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect, Origins: from})
+		out = append(out, node.Taint{
+			Key:     t.Key,
+			Value:   t.Value,
+			Effect:  t.Effect,
+			Origins: from,
+		})
 	}
 
 	return out

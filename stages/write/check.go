@@ -127,10 +127,20 @@ func (f *findings) report(ds ...*hcl.Diagnostic) {
 	f.diags = append(f.diags, ds...)
 }
 
-func (f *findings) fail(c fault.Code, at hcl.Range, summary, detail string, args ...any) {
+func (f *findings) fail(
+	c fault.Code,
+	at hcl.Range,
+	summary, detail string,
+	args ...any,
+) {
 	f.report(origin.Error(c, at, summary, detail, args...))
 }
 
-func (f *findings) warn(c fault.Code, at hcl.Range, summary, detail string, args ...any) {
+func (f *findings) warn(
+	c fault.Code,
+	at hcl.Range,
+	summary, detail string,
+	args ...any,
+) {
 	f.report(origin.Warning(c, at, summary, detail, args...))
 }

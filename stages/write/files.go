@@ -119,6 +119,7 @@ func (r *renderer) renderFile(b schema.Body) {
 	mode := fileMode.Of(b)
 	owner := fileOwner.Of(b)
 	content, _, unread := value.Plain(c.Cty)
+	isDecided := areKnown(content, p.Cty, mode.Cty, owner.Cty, createOnly.Of(b).Cty)
 	switch {
 	case len(unread) > 0:
 		r.report(origin.NotRead(c.Range, "file "+name, unread))
@@ -127,7 +128,7 @@ func (r *renderer) renderFile(b schema.Body) {
 	case !p.Set() && p.Cty.IsKnown():
 		r.refuseNullPath(p.Range, b)
 		return
-	case r.isSkipped(b) || !areKnown(content, p.Cty, mode.Cty, owner.Cty, createOnly.Of(b).Cty):
+	case r.isSkipped(b) || !isDecided:
 		r.whole = false
 		return
 	case content.IsNull():

@@ -78,7 +78,9 @@ func (r baseReader) readsMore(start world.StartAns, ownFile string) bool {
 		return !slices.Contains(known, file)
 	}
 
-	return slices.ContainsFunc(start.Files, isOther) && len(findRun(start.Words)) < len(start.Words)
+	hasOther := slices.ContainsFunc(start.Files, isOther)
+
+	return hasOther && len(findRun(start.Words)) < len(start.Words)
 }
 
 // findRun returns the words before the first one with a variable.
@@ -165,7 +167,8 @@ func (r baseReader) readVariables(base node.Base, files []string, own, ownFile s
 // or if a recording does not contain it. denied is why this user may not read it.
 func (r baseReader) readEnvFile(p string) (env *kubelet.EnvFile, denied *fault.Fault) {
 	a, err := r.original(p)
-	if f := (*fault.Fault)(nil); errors.As(err, &f) && f.Code == fault.Denied {
+	var f *fault.Fault
+	if errors.As(err, &f) && f.Code == fault.Denied {
 		return nil, f
 	}
 	if err != nil || !a.Exists {
@@ -276,7 +279,8 @@ func collectFromFiles(cfg schema.Body, in stages.Inputs) *node.Contribution {
 	for _, b := range cfg.Blocks["file"] {
 		file := filePath.Of(b).V
 		content, secrets, _ := value.Plain(fileContent.Of(b).Cty)
-		isText := len(secrets) == 0 && content.IsKnown() && !content.IsNull() && content.Type() == cty.String
+		hasValue := content.IsKnown() && !content.IsNull()
+		isText := len(secrets) == 0 && hasValue && content.Type() == cty.String
 		if variables[file] == "" || b.Undecided || createOnly.Of(b).V || !isText {
 			continue
 		}

@@ -28,7 +28,9 @@ type renderer struct {
 }
 
 // Render implements stages.Renderer. Files are rendered only if the additions of the stage fit the node.
-func (Stage) Render(cfg schema.Body, n node.Node, in stages.Inputs) (stages.Rendering, stages.Output, hcl.Diagnostics) {
+func (Stage) Render(
+	cfg schema.Body, n node.Node, in stages.Inputs,
+) (stages.Rendering, stages.Output, hcl.Diagnostics) {
 	added := computeAdditions(cfg, n, in)
 	r := &renderer{
 		cfg:   cfg,
@@ -246,10 +248,11 @@ func (r *renderer) warnPlace(b schema.Body, n node.Node) {
 // dropInValue returns the value that means "none" where a drop-in cannot remove a field of config.yaml: "0" for an
 // amount, "" for CPUs. Other fields have no such value: a drop-in can replace and add, and cannot remove.
 func dropInValue(s node.Setting) (any, bool) {
+	owners := []string{"kubeReserved", "systemReserved"}
 	switch {
 	case !s.Delete:
 		return s.Value, true
-	case len(s.Path) == 2 && (s.Path[0] == "kubeReserved" || s.Path[0] == "systemReserved"):
+	case len(s.Path) == 2 && slices.Contains(owners, s.Path[0]):
 		return "0", true
 	case len(s.Path) == 1 && s.Path[0] == "reservedSystemCPUs":
 		return "", true

@@ -72,7 +72,12 @@ func listRefusals() []refusal {
 
 // listAliases returns folders that are links to others on today's systems, each with the other.
 func listAliases() [][2]string {
-	return [][2]string{{"/bin/", "/usr/bin/"}, {"/sbin/", "/usr/sbin/"}, {"/lib/", "/usr/lib/"}, {"/var/run/", "/run/"}}
+	return [][2]string{
+		{"/bin/", "/usr/bin/"},
+		{"/sbin/", "/usr/sbin/"},
+		{"/lib/", "/usr/lib/"},
+		{"/var/run/", "/run/"},
+	}
 }
 
 // listUnitFolders returns where systemd looks for units and their drop-ins.

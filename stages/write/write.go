@@ -265,7 +265,8 @@ func (Stage) Outputs(stages.Declared) cty.Type {
 
 func checkOwner(s string) error {
 	u, g, ok := strings.Cut(s, ":")
-	if !ok || u == "" || g == "" || strings.ContainsAny(s, " /\n\x00") || strings.Contains(g, ":") {
+	isPair := ok && u != "" && g != "" && !strings.Contains(g, ":")
+	if !isPair || strings.ContainsAny(s, " /\n\x00") {
 		return fmt.Errorf("%q is not an owner; write USER:GROUP", s)
 	}
 

@@ -42,12 +42,12 @@ const (
 var mutants = []mutant{
 	{
 		name: "no fsync of files", file: inDisk, scenario: "update", by: []string{bySweep, byOrder},
-		old: "		err = n.d.fsync(n.fd())\n",
+		old: "		err = n.d.timeSync(n.fd(), n.f.Name())\n",
 		new: "		_ = n.fd()\n",
 	},
 	{
 		name: "no fsync of folders", file: inDisk, scenario: "update", by: []string{byBtrfs, byOrder},
-		old: "	return wrapIO(opFsync, f.path, d.fsync(f.fd))\n",
+		old: "	return wrapIO(opFsync, f.path, d.timeSync(f.fd, f.path))\n",
 		new: "	return nil\n",
 	},
 	{

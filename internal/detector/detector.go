@@ -185,7 +185,9 @@ func requestedDevices(r world.DetectorReq) []contract.PCIDevice {
 
 // skipReason returns why a detector is not started on this machine, or nothing if it is. An error means that this is
 // unknown.
-func (h *Host) skipReason(ctx context.Context, m contract.Match, devices []world.PCIDevice) (string, error) {
+func (h *Host) skipReason(
+	ctx context.Context, m contract.Match, devices []world.PCIDevice,
+) (string, error) {
 	if m.Always || len(devices) > 0 {
 		return "", nil
 	}
@@ -269,7 +271,9 @@ func cutStacks(stderr string) string {
 
 // Describe runs a program without a lock, confined and with no more than the given grants, and returns the lock for
 // the file as it is now.
-func (h *Host) Describe(ctx context.Context, program string, grants world.Grants) (world.LockEntry, Trace, error) {
+func (h *Host) Describe(
+	ctx context.Context, program string, grants world.Grants,
+) (world.LockEntry, Trace, error) {
 	absolute, err := filepath.Abs(program)
 	if err != nil {
 		return world.LockEntry{}, Trace{}, err

@@ -218,7 +218,9 @@ func (p *process) ask(
 		return reply, err
 	}
 	_ = p.stdout.SetReadDeadline(deadline)
-	stop := context.AfterFunc(ctx, func() { _ = p.stdout.SetReadDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, func() {
+		_ = p.stdout.SetReadDeadline(time.Unix(1, 0))
+	})
 	defer stop()
 	go func() {
 		_, _ = p.stdin.Write(append(b, '\n')) // a failure shows as a missing reply
@@ -282,7 +284,8 @@ func (p *process) end() bool {
 	}
 
 	// The processes that it started are our children now.
-	for pause := 50 * time.Microsecond; time.Now().Before(deadline); pause = min(2*pause, 5*time.Millisecond) {
+	pause := 50 * time.Microsecond
+	for ; time.Now().Before(deadline); pause = min(2*pause, 5*time.Millisecond) {
 		pid, err := unix.Wait4(-group, nil, unix.WNOHANG, nil)
 		switch {
 		case err != nil && !errors.Is(err, unix.EINTR): // mostly ECHILD: no process is left
@@ -329,7 +332,8 @@ func (h *Host) sweep(uid int) bool {
 func reapUser(uid int) {
 	const pid, user = 4, 5 // in struct siginfo, in words of 32 bits, on 64-bit machines
 	const flags = unix.WEXITED | unix.WNOHANG | unix.WNOWAIT
-	for end := time.Now().Add(20 * time.Millisecond); time.Now().Before(end); {
+	end := time.Now().Add(20 * time.Millisecond)
+	for time.Now().Before(end) {
 		var info [32]int32
 		// The address is taken inside of the call, because the variable may move before it.
 		_, _, errno := unix.Syscall6(

@@ -41,7 +41,9 @@ func (r Row) Runs() bool {
 }
 
 // Survey returns all declared and installed detectors, sorted by name. It hashes programs and starts none.
-func (h *Host) Survey(ctx context.Context, declared []stages.Detector, pci []world.PCIDevice) []Row {
+func (h *Host) Survey(
+	ctx context.Context, declared []stages.Detector, pci []world.PCIDevice,
+) []Row {
 	names := h.Installed()
 	for _, d := range declared {
 		names = append(names, d.Name)
@@ -62,7 +64,12 @@ func (h *Host) Survey(ctx context.Context, declared []stages.Detector, pci []wor
 }
 
 // surveyOne describes one detector. The declaration is empty if the site does not declare it.
-func (h *Host) surveyOne(ctx context.Context, name string, d stages.Detector, pci []world.PCIDevice) Row {
+func (h *Host) surveyOne(
+	ctx context.Context,
+	name string,
+	d stages.Detector,
+	pci []world.PCIDevice,
+) Row {
 	r := Row{
 		Name:     name,
 		Program:  h.Program(world.LockEntry{Name: name}),

@@ -170,7 +170,8 @@ func (l *Live) findKnownCA(a world.Access) (world.TrustAns, bool) {
 			continue
 		}
 
-		if len(a.CACertHashes) > 0 && cluster.Covers([]byte(t.PEM), a.CACertHashes) != nil {
+		isPinned := len(a.CACertHashes) > 0
+		if isPinned && cluster.Covers([]byte(t.PEM), a.CACertHashes) != nil {
 			continue
 		}
 
@@ -233,7 +234,9 @@ func (l *Live) answerObject(ctx context.Context, r world.ObjectReq) world.Answer
 }
 
 // newRequest returns a request with the servers and the verified CA of the cluster.
-func (l *Live) newRequest(ctx context.Context, a world.Access) (cluster.ObjectRequest, *fault.Fault) {
+func (l *Live) newRequest(
+	ctx context.Context, a world.Access,
+) (cluster.ObjectRequest, *fault.Fault) {
 	trust := l.answerTrust(ctx, world.TrustReq{Access: a})
 	if trust.Fault != nil {
 		return cluster.ObjectRequest{}, trust.Fault

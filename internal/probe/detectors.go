@@ -16,7 +16,9 @@ func (l *Live) answerLock(ctx context.Context, r world.LockReq) world.Answer {
 // answerDetector returns the report of a detector. The output of a vendor's program may contain a secret of this node
 // that the program found, so the redactor gets all secrets of the site before any output is kept.
 func (l *Live) answerDetector(ctx context.Context, r world.DetectorReq) world.Answer {
-	return l.redactDetector(r.Name, l.askDetectors(ctx, r.Name, world.Detector.Question(r)))
+	q := world.Detector.Question(r)
+
+	return l.redactDetector(r.Name, l.askDetectors(ctx, r.Name, q))
 }
 
 func (l *Live) redactDetector(name string, a world.Answer) world.Answer {
@@ -27,7 +29,8 @@ func (l *Live) redactDetector(name string, a world.Answer) world.Answer {
 	l.LearnSecrets()
 
 	if f := a.Fault; f != nil {
-		return world.Failure(f.Code, l.o.Redactor.String(f.Why), l.o.Redactor.String(f.Next))
+		redact := l.o.Redactor.String
+		return world.Failure(f.Code, redact(f.Why), redact(f.Next))
 	}
 
 	if text := string(a.Value); l.o.Redactor.String(text) != text {

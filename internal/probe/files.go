@@ -93,7 +93,8 @@ func (l *Live) answerExists(_ context.Context, r world.ExistsReq) world.Answer {
 	}
 
 	out := world.ExistsAns{Exists: err == nil}
-	if to, err := filepath.EvalSymlinks(r.Path); err == nil && to != filepath.Clean(r.Path) {
+	to, err := filepath.EvalSymlinks(r.Path)
+	if err == nil && to != filepath.Clean(r.Path) {
 		out.Target = to
 	}
 

@@ -88,7 +88,11 @@ func (l *Live) membership() world.KubeletAns {
 		return *l.joined
 	}
 
-	n := joined.Node{Root: l.root(), Now: l.o.Now, Recorded: l.o.Hardware != ""}
+	n := joined.Node{
+		Root:     l.root(),
+		Now:      l.o.Now,
+		Recorded: l.o.Hardware != "",
+	}
 	id := n.Identity()
 	k := world.KubeletAns{}
 	k.Joined, k.JoinedWhy = id.Joined()

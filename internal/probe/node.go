@@ -22,7 +22,8 @@ const (
 // answer does not prevent a join. A folder that replaces the cluster has no nodes.
 func (l *Live) answerNode(ctx context.Context, r world.NodeReq) world.Answer {
 	if r.Name == "" {
-		r.Name = joined.Node{Root: l.root(), Now: l.o.Now}.HostName()
+		n := joined.Node{Root: l.root(), Now: l.o.Now}
+		r.Name = n.HostName()
 	}
 
 	out := world.NodeAns{Name: r.Name}

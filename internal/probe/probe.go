@@ -158,7 +158,9 @@ type adapter struct {
 }
 
 // adapt returns an adapter that decodes the request of a question and calls f with it.
-func adapt[Req, Ans any](t world.Topic[Req, Ans], f func(context.Context, Req) world.Answer) adapter {
+func adapt[Req, Ans any](
+	t world.Topic[Req, Ans], f func(context.Context, Req) world.Answer,
+) adapter {
 	return adapter{t.Kind, func(ctx context.Context, q world.Question) world.Answer {
 		r, err := t.Request(q)
 		if err != nil {

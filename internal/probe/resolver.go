@@ -26,7 +26,8 @@ func (l *Live) chooseResolver(ctx context.Context) string {
 			return ""
 		}
 
-		if _, f := l.root().Text(resolver); f != nil && f.Code == fault.Absent {
+		_, f := l.root().Text(resolver)
+		if f != nil && f.Code == fault.Absent {
 			return ""
 		}
 

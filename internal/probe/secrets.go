@@ -108,7 +108,8 @@ var processSecret = regexp.MustCompile(`^/proc/[^/]+(/task/[^/]+)?/(environ|mem|
 // refusePath returns why a file must not be read, by its path below the root; "" if it may.
 func (l *Live) refusePath(p string) string {
 	paths := secretPaths
-	if c, ok := l.o.Credentials.(interface{ Folder() string }); ok && c.Folder() != "" {
+	c, ok := l.o.Credentials.(interface{ Folder() string })
+	if ok && c.Folder() != "" {
 		paths = append(slices.Clip(paths), path.Clean(c.Folder()))
 	}
 

@@ -84,7 +84,8 @@ func describeStart(u systemd.Unit) *world.StartAns {
 			out.Sets = append(out.Sets, name)
 		}
 
-		if slices.Contains(u.Command, "$"+name) || slices.Contains(u.Command, "${"+name+"}") {
+		isBare := slices.Contains(u.Command, "$"+name)
+		if isBare || slices.Contains(u.Command, "${"+name+"}") {
 			out.Vars[name] = text
 		}
 	}

@@ -266,7 +266,15 @@ func moveStack() error {
 		if err != nil {
 			return err
 		}
-		_, _, errno := unix.Syscall6(unix.SYS_MREMAP, low, 4096, 1<<30, unix.MREMAP_MAYMOVE, 0, 0)
+		_, _, errno := unix.Syscall6(
+			unix.SYS_MREMAP,
+			low,
+			4096,
+			1<<30,
+			unix.MREMAP_MAYMOVE,
+			0,
+			0,
+		)
 		if errno == 0 {
 			return nil
 		}

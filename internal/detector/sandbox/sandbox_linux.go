@@ -71,7 +71,8 @@ func (r *Report) addLack(what, why string) {
 func (p *Policy) expand() error {
 	var errs []error
 
-	for _, list := range []*[]string{&p.Devices, &p.Read, &p.Execute, &p.Sockets} {
+	lists := []*[]string{&p.Devices, &p.Read, &p.Execute, &p.Sockets}
+	for _, list := range lists {
 		var err error
 		*list, err = expand(*list...)
 		errs = append(errs, err)
@@ -120,7 +121,8 @@ func Process(p *Policy) (r Report) {
 	}
 
 	// Everything ends with prelet. This needs rights that are dropped below.
-	r.note("the end with prelet", unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0))
+	endWithParent := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
+	r.note("the end with prelet", endWithParent)
 	r.note("no_new_privs", noNewPrivileges())
 	r.note("Landlock", p.expand())
 	if !p.Without.Landlock {
@@ -184,7 +186,8 @@ func (r *Report) limits(p Policy) {
 		if err == nil && now.Max < v {
 			v = now.Max // the unit has a lower limit
 		}
-		r.note("limit of "+name, unix.Setrlimit(which, &unix.Rlimit{Cur: v, Max: v}))
+		err = unix.Setrlimit(which, &unix.Rlimit{Cur: v, Max: v})
+		r.note("limit of "+name, err)
 	}
 	// 0 would still start a core_pattern that is a program, as root and with the detector's memory as input.
 	limit("core files", unix.RLIMIT_CORE, contract.MaxCore)

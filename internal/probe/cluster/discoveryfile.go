@@ -20,7 +20,9 @@ const (
 // FetchDiscoveryFile fetches a discovery file of at most 1 MiB over https, and trusts the CAs of this system. It
 // follows no redirect, uses no proxy of the environment, and requests no compression. Certificates are verified
 // at the time that now returns.
-func FetchDiscoveryFile(ctx context.Context, url string, now func() time.Time) (string, *fault.Fault) {
+func FetchDiscoveryFile(
+	ctx context.Context, url string, now func() time.Time,
+) (string, *fault.Fault) {
 	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
 	defer cancel()
 

@@ -256,7 +256,12 @@ func failCredential(name string, err error) *failure {
 }
 
 // getAs is getReady with a credential.
-func (c *Client) getAs(ctx context.Context, t target, cred credential, path string) (*reply, *failure) {
+func (c *Client) getAs(
+	ctx context.Context,
+	t target,
+	cred credential,
+	path string,
+) (*reply, *failure) {
 	config, f := cred.identify(ctx)
 	if f != nil {
 		return nil, f

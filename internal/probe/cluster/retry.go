@@ -253,7 +253,9 @@ func (s *search) isWaiting(server *url.URL) bool {
 // resolve returns the addresses of a server: the current ones of DNS, and the earlier ones of this search, which keep
 // their state. A name that has never been resolved is returned without an address, and with the failure. With a proxy
 // the name is the address. The lookup takes at most share.
-func (s *search) resolve(ctx context.Context, server *url.URL, share time.Duration) ([]target, *failure) {
+func (s *search) resolve(
+	ctx context.Context, server *url.URL, share time.Duration,
+) ([]target, *failure) {
 	name := server.Hostname()
 	if _, err := netip.ParseAddr(name); err == nil || s.proxied {
 		return []target{{server.Host, server.Host}}, nil

@@ -144,7 +144,12 @@ func (c *Client) useProxy(transport *http.Transport, proxy *url.URL) {
 }
 
 // checkConnect refuses every response of a proxy to CONNECT but 200.
-func checkConnect(_ context.Context, _ *url.URL, _ *http.Request, resp *http.Response) error {
+func checkConnect(
+	_ context.Context,
+	_ *url.URL,
+	_ *http.Request,
+	resp *http.Response,
+) error {
 	if resp.StatusCode == http.StatusOK {
 		return nil
 	}
@@ -274,7 +279,12 @@ func isOverloaded(status int) bool {
 }
 
 // get requests one path from a target and reads the complete response. It does not retry.
-func (c *Client) get(ctx context.Context, t target, config *rest.Config, path string) (*reply, *failure) {
+func (c *Client) get(
+	ctx context.Context,
+	t target,
+	config *rest.Config,
+	path string,
+) (*reply, *failure) {
 	client, g, err := c.httpClient(t, config)
 	if err != nil {
 		return nil, failCredential("the kubeconfig", err)
@@ -336,7 +346,12 @@ func send(ctx context.Context, client *http.Client, url string) (*reply, error) 
 
 // getReady is get for an API server that may have just started. Such a server refuses every request with 403
 // until its roles are loaded; its /readyz then fails, or is refused as well.
-func (c *Client) getReady(ctx context.Context, t target, config *rest.Config, path string) (*reply, *failure) {
+func (c *Client) getReady(
+	ctx context.Context,
+	t target,
+	config *rest.Config,
+	path string,
+) (*reply, *failure) {
 	r, f := c.get(ctx, t, config, path)
 	if f != nil || r.status != http.StatusForbidden {
 		return r, f

@@ -25,7 +25,12 @@ const waitInterval = 100 * time.Millisecond
 // WaitFor returns when all links are up and all drivers have a device, after the timeout, or early enough for a
 // detection before ctx ends. It returns the links and drivers that are missing then. A file that hangs counts as
 // missing and is abandoned. A recorded tree is checked once. It fails only if the root cannot be opened.
-func WaitFor(ctx context.Context, o Options, links, drivers []string, timeout time.Duration) (Missing, error) {
+func WaitFor(
+	ctx context.Context,
+	o Options,
+	links, drivers []string,
+	timeout time.Duration,
+) (Missing, error) {
 	tree, isLive, done, err := o.openTree()
 	if err != nil {
 		return Missing{}, err

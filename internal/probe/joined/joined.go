@@ -89,7 +89,9 @@ func (n Node) Identity() Identity {
 
 // readPair reads the certificate and the key of a kubeconfig.
 func (h *Identity) readPair(n Node, c cluster.Kubeconfig) {
-	read := func(file string) (string, *fault.Fault) { return h.read(n.Root, file) }
+	read := func(file string) (string, *fault.Fault) {
+		return h.read(n.Root, file)
+	}
 	certPEM, f := readMaterial(c.User.ClientCertificateData, c.User.ClientCertificate, read)
 	if f != nil {
 		h.setFault(Conf+" names a certificate that cannot be read: ", f)
@@ -302,7 +304,8 @@ func (n Node) Files(h Identity) []string {
 	}
 	for _, name := range stateFiles() {
 		file := path.Join(kubeletDir, name)
-		if st, err := os.Lstat(n.Root.Path(file)); err == nil && st.Mode().IsRegular() {
+		st, err := os.Lstat(n.Root.Path(file))
+		if err == nil && st.Mode().IsRegular() {
 			files = append(files, file)
 		}
 	}

@@ -139,6 +139,8 @@ type limited struct {
 }
 
 func (l *limited) Write(p []byte) (int, error) {
-	l.b.Write(p[:min(len(p), l.most-l.b.Len())])
+	free := l.most - l.b.Len()
+	l.b.Write(p[:min(len(p), free)])
+
 	return len(p), nil
 }

@@ -103,7 +103,9 @@ func (p Probe) Healthz(ctx context.Context, url string) error {
 	}
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, 512)) // a partial body is good enough
 
-	return fmt.Errorf("%s answered %s: %s", url, resp.Status, strings.Join(strings.Fields(string(b)), " "))
+	body := strings.Join(strings.Fields(string(b)), " ")
+
+	return fmt.Errorf("%s answered %s: %s", url, resp.Status, body)
 }
 
 // Kubeconfig returns nil if the node has joined. Otherwise it checks whether the cluster is reachable, with the

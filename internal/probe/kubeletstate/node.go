@@ -155,7 +155,11 @@ func (r nodeResponse) status() (s apiStatus) {
 }
 
 // send sends a request about one Node. A body is a JSON patch.
-func (c *nodeClient) send(ctx context.Context, method, name string, body []byte) (nodeResponse, error) {
+func (c *nodeClient) send(
+	ctx context.Context,
+	method, name string,
+	body []byte,
+) (nodeResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 

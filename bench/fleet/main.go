@@ -69,7 +69,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 1
 	}
 	used.print(stdout, o.n)
-	if f := *failAbove; f > 0 && (used.millisEach(o.n) > f*maxMillisEach || used.miB > f*maxMiB) {
+	f := *failAbove
+	isAbove := used.millisEach(o.n) > f*maxMillisEach || used.miB > f*maxMiB
+	if f > 0 && isAbove {
 		fmt.Fprintf(stderr, "bench: a figure is above %.1f times its budget\n", f)
 		return 1
 	}
@@ -83,7 +85,9 @@ type usage struct {
 	miB       float64 // largest resident set
 }
 
-func (u usage) millisEach(n int) float64 { return float64(u.wall.Microseconds()) / 1000 / float64(n) }
+func (u usage) millisEach(n int) float64 {
+	return float64(u.wall.Microseconds()) / 1000 / float64(n)
+}
 
 func (u usage) print(w io.Writer, n int) {
 	fmt.Fprintf(w, "%d recordings: wall %.1f s, CPU %.1f s, peak memory %.0f MiB\n",
@@ -117,7 +121,8 @@ func measureFleet(ctx context.Context, o options) (usage, error) {
 		}
 	}
 
-	out, used, err := execute(ctx, o.prelet, "plan", "--from", fleet, "--config", o.site, "--summary")
+	plan := []string{o.prelet, "plan", "--from", fleet, "--config", o.site, "--summary"}
+	out, used, err := execute(ctx, plan...)
 	if err != nil {
 		return usage{}, err
 	}
@@ -141,8 +146,16 @@ func recordMachine(ctx context.Context, o options, base string) ([]byte, error) 
 	}
 
 	name := filepath.Join(base, "machine.prelet")
-	_, _, err := execute(ctx, o.prelet, "record", "--with-identity", "--config", o.site, "--hardware", machine,
-		"--objects", o.objects, "--root", root, "--var", "zone=az1-r07", name)
+	record := []string{
+		o.prelet, "record", "--with-identity",
+		"--config", o.site,
+		"--hardware", machine,
+		"--objects", o.objects,
+		"--root", root,
+		"--var", "zone=az1-r07",
+		name,
+	}
+	_, _, err := execute(ctx, record...)
 	if err != nil {
 		return nil, err
 	}

@@ -82,7 +82,9 @@ func verify(server, kubeconfig, hash string, state *tls.ConnectionState) (string
 	}
 	roots := x509.NewCertPool()
 	roots.AddCert(ca)
-	_, err = state.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, DNSName: at.Hostname()})
+	wanted := x509.VerifyOptions{Roots: roots, DNSName: at.Hostname()}
+	_, err = state.PeerCertificates[0].Verify(wanted)
+
 	return string(text), err
 }
 

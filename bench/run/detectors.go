@@ -50,7 +50,8 @@ func measureDetectors(ctx context.Context, o options) (map[string][]sample, erro
 	samples := map[string][]sample{}
 	for i := range o.n + 1 {
 		for _, name := range []string{noDetector, absentDetector, oneDetector, fourDetectors} {
-			s, output, err := d.run(ctx, "detect", "-o", "json", "--root", root, "--config", d.sitePath(name))
+			site := d.sitePath(name)
+			s, output, err := d.run(ctx, "detect", "-o", "json", "--root", root, "--config", site)
 			if err == nil {
 				err = checkStates(output, sites[name])
 			}

@@ -19,7 +19,8 @@ func layOver(machine string) error {
 	if err := syscall.Unshare(syscall.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("new mount namespace: %w", err)
 	}
-	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+	const private = syscall.MS_REC | syscall.MS_PRIVATE
+	if err := syscall.Mount("", "/", "", private, ""); err != nil {
 		return fmt.Errorf("make / private: %w", err)
 	}
 

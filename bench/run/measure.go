@@ -165,7 +165,8 @@ func measure(
 	err := cmd.Run()
 	wall := time.Since(start)
 	if err != nil {
-		return sample{}, nil, fmt.Errorf("%s: %w\n%s%s", strings.Join(command, " "), err, &stdout, &stderr)
+		line := strings.Join(command, " ")
+		return sample{}, nil, fmt.Errorf("%s: %w\n%s%s", line, err, &stdout, &stderr)
 	}
 
 	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)

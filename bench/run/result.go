@@ -131,7 +131,13 @@ func (r result) print(w io.Writer) error {
 	for _, p := range r.Programs {
 		m := p.Median
 		fmt.Fprintf(t, "%s\t%.1f\t%.2f\t%.1f\t%.2f\t%.1f\t%.2f\t%.0f\t%.0f\t\n",
-			p.Name, m.WallMS, p.Wall, m.CPUMS, p.CPU, m.RSSMiB, p.RSS, m.Requests, m.Written)
+			p.Name,
+			m.WallMS, p.Wall,
+			m.CPUMS, p.CPU,
+			m.RSSMiB, p.RSS,
+			m.Requests,
+			m.Written,
+		)
 	}
 
 	fmt.Fprintln(t)

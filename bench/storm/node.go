@@ -89,7 +89,11 @@ func (n node) prepare(root, prelet, config string) error {
 }
 
 func write(file, text string) error {
-	return errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600))
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+
+	return os.WriteFile(file, []byte(text), 0o600)
 }
 
 // outcome is one boot.
@@ -137,7 +141,8 @@ func (n node) boot(s *lang.Site, root string) (out outcome) {
 		},
 	)
 	defer l.Close()
-	p := boot.Run(context.Background(), s, boot.Options{Source: l, Now: time.Now})
+	options := boot.Options{Source: l, Now: time.Now}
+	p := boot.Run(context.Background(), s, options)
 	mu.Lock()
 	defer mu.Unlock()
 	if p.Diagnostics.HasErrors() || !p.Complete {

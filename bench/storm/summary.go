@@ -25,7 +25,11 @@ type result struct {
 }
 
 func summary(all []outcome, took time.Duration) result {
-	r := result{Boots: len(all), Seconds: round(took.Seconds()), Causes: map[string]int{}}
+	r := result{
+		Boots:   len(all),
+		Seconds: round(took.Seconds()),
+		Causes:  map[string]int{},
+	}
 	var seconds []float64
 	slots := map[int64]int{}
 	for _, o := range all {
@@ -54,7 +58,8 @@ func summary(all []outcome, took time.Duration) result {
 		if len(seconds) == 0 {
 			return 0
 		}
-		return round(seconds[min(len(seconds)-1, int(q*float64(len(seconds))))])
+		rank := int(q * float64(len(seconds)))
+		return round(seconds[min(len(seconds)-1, rank)])
 	}
 	r.P50, r.P90, r.Max = at(0.5), at(0.9), at(1)
 	return r

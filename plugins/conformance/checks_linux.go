@@ -214,7 +214,12 @@ func (k *kit) checkConfigRefused(client protocol.Client, config map[string]any, 
 }
 
 // sendInvalid asks with an invalid attribute and returns the fault of the response, if any.
-func (k *kit) sendInvalid(client protocol.Client, config map[string]any, attribute string, m machine) string {
+func (k *kit) sendInvalid(
+	client protocol.Client,
+	config map[string]any,
+	attribute string,
+	m machine,
+) string {
 	ctx, cancel := context.WithTimeout(k.ctx, 5*time.Second)
 	defer cancel()
 
@@ -239,7 +244,9 @@ func (k *kit) sendInvalid(client protocol.Client, config map[string]any, attribu
 }
 
 // detect asks about a machine and checks the answer.
-func (k *kit) detect(client protocol.Client, config map[string]any, m machine) (contract.Answer, error) {
+func (k *kit) detect(
+	client protocol.Client, config map[string]any, m machine,
+) (contract.Answer, error) {
 	ctx, cancel := context.WithTimeout(k.ctx, k.options.Timeout)
 	defer cancel()
 
@@ -329,7 +336,12 @@ func (k *kit) checkDetect(client protocol.Client, config map[string]any, machine
 }
 
 // compareAnswer asks again and returns how the answer differs, if it does.
-func (k *kit) compareAnswer(client protocol.Client, config map[string]any, m machine, want string) string {
+func (k *kit) compareAnswer(
+	client protocol.Client,
+	config map[string]any,
+	m machine,
+	want string,
+) string {
 	a, err := k.detect(client, config, m)
 	if err != nil {
 		return err.Error()
@@ -354,7 +366,12 @@ func (k *kit) compareAnswer(client protocol.Client, config map[string]any, m mac
 
 // checkOdd asks about a machine with spoilt files. An error is a valid response; the end of the process and an answer
 // that breaks the description are not.
-func (k *kit) checkOdd(p *process, client protocol.Client, config map[string]any, m machine) {
+func (k *kit) checkOdd(
+	p *process,
+	client protocol.Client,
+	config map[string]any,
+	m machine,
+) {
 	_, err := k.detect(client, config, m)
 	var problems contract.Problems
 	code := status.Code(err)

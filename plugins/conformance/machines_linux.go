@@ -59,7 +59,9 @@ func (k *kit) makeMachines() (plain []machine, odd, stuck machine, err error) {
 	return plain, odd, stuck, errors.Join(oddErr, stuckErr)
 }
 
-func (k *kit) writeMachine(name string, tree *fakeroot.Tree, devices []contract.PCIDevice) (machine, error) {
+func (k *kit) writeMachine(
+	name string, tree *fakeroot.Tree, devices []contract.PCIDevice,
+) (machine, error) {
 	m := machine{
 		name:    name,
 		dir:     filepath.Join(k.dir, "root-"+name),

@@ -68,7 +68,8 @@ func (o *output) Write(p []byte) (int, error) {
 	o.kept.Write(p[:size])
 
 	isFull := size == room
-	if !o.hasLine && (isFull || bytes.Contains(o.kept.Bytes(), []byte("\n"))) {
+	hasLine := bytes.Contains(o.kept.Bytes(), []byte("\n"))
+	if !o.hasLine && (isFull || hasLine) {
 		o.hasLine = true
 		close(o.line)
 	}

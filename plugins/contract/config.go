@@ -28,7 +28,12 @@ func Config(declared []Attribute, config map[string]any) (map[string]any, Proble
 }
 
 // object checks and completes an object. In a configuration, required attributes must be set.
-func (c *checker) object(path string, declared []Attribute, v map[string]any, isConfig bool) map[string]any {
+func (c *checker) object(
+	path string,
+	declared []Attribute,
+	v map[string]any,
+	isConfig bool,
+) map[string]any {
 	var names []string
 	out := make(map[string]any, len(declared))
 	for _, a := range declared {
@@ -162,14 +167,20 @@ func (c *checker) listValue(path string, a Attribute, list []any, isConfig bool)
 	return out
 }
 
-func (c *checker) mapValue(path string, a Attribute, m map[string]any, isConfig bool) map[string]any {
+func (c *checker) mapValue(
+	path string,
+	a Attribute,
+	m map[string]any,
+	isConfig bool,
+) map[string]any {
 	out := make(map[string]any, len(m))
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		if len(k) > MaxText || !isPrintable(k) {
 			c.text(path, k)
 			continue
 		}
-		out[k] = c.value(key(path, k), elementOf(a), m[k], isConfig)
+		at := key(path, k)
+		out[k] = c.value(at, elementOf(a), m[k], isConfig)
 	}
 
 	return out

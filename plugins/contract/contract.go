@@ -47,7 +47,12 @@ type Needs struct {
 
 // Empty reports whether a detector needs nothing.
 func (n Needs) Empty() bool {
-	count := len(n.Devices) + len(n.Read) + len(n.Execute) + len(n.Sockets) + len(n.Groups)
+	count := len(n.Devices) +
+		len(n.Read) +
+		len(n.Execute) +
+		len(n.Sockets) +
+		len(n.Groups)
+
 	return count == 0 && !n.AnyPCIDevice
 }
 

@@ -56,7 +56,9 @@ func (p Plugin) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
 }
 
 // GRPCClient implements plugin.GRPCPlugin. It returns a Client.
-func (Plugin) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, conn *grpc.ClientConn) (any, error) {
+func (Plugin) GRPCClient(
+	_ context.Context, _ *plugin.GRPCBroker, conn *grpc.ClientConn,
+) (any, error) {
 	return NewClient(conn), nil
 }
 

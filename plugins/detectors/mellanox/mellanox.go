@@ -96,7 +96,8 @@ func (d Detector) Detect(_ context.Context, r sdk.Request, a *sdk.Answer) error 
 	}
 	evidence := top.Evidence["speed_gbps"]
 	a.AddFacts(fastest.Is(*top.SpeedGbps, evidence))
-	a.Recommend(Domain+"/nic.speed", strconv.FormatFloat(*top.SpeedGbps, 'f', -1, 64)+"G", evidence)
+	speed := strconv.FormatFloat(*top.SpeedGbps, 'f', -1, 64)
+	a.Recommend(Domain+"/nic.speed", speed+"G", evidence)
 	if top.Model != nil {
 		a.Recommend(Domain+"/nic.model", sdk.LabelValue(*top.Model), top.Evidence["model"])
 	}

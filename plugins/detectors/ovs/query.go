@@ -173,7 +173,9 @@ func parseRows(rows map[string][]ovsdb.Row) state {
 		slices.Sort(b.Ports)
 		s.bridges = append(s.bridges, b)
 	}
-	slices.SortFunc(s.bridges, func(a, b bridge) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(s.bridges, func(a, b bridge) int {
+		return strings.Compare(a.Name, b.Name)
+	})
 
 	for _, r := range rows["Interface"] {
 		l := parseInterface(r)
@@ -182,7 +184,9 @@ func parseRows(rows map[string][]ovsdb.Row) state {
 		}
 		s.interfaces = append(s.interfaces, l)
 	}
-	slices.SortFunc(s.interfaces, func(a, b link) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(s.interfaces, func(a, b link) int {
+		return strings.Compare(a.Name, b.Name)
+	})
 
 	return s
 }

@@ -69,7 +69,12 @@ func Root(t testing.TB, description string) sdk.Root {
 // Detect runs a detector twice as prelet would, with the devices of the root that match. The test fails at once if
 // prelet would reject the result: an invalid description or answer, a panic, a timeout, or two different answers.
 // Problems of the configuration are in the answer.
-func Detect(t testing.TB, d sdk.Detector, root sdk.Root, config map[string]any) contract.Answer {
+func Detect(
+	t testing.TB,
+	d sdk.Detector,
+	root sdk.Root,
+	config map[string]any,
+) contract.Answer {
 	t.Helper()
 	description := Describe(t, d)
 	ctx, cancel := context.WithTimeout(t.Context(), Timeout)

@@ -209,7 +209,8 @@ func describeFunction(d contract.PCIDevice) string {
 
 	modalias := "pci:v0000" + vendor + "d0000" + device
 	modalias += "sv0000" + subVendor + "sd0000" + subDevice
-	modalias += "bc" + d.Class[:2] + "sc" + d.Class[2:4] + "i" + d.Class[4:]
+	base, sub, programming := d.Class[:2], d.Class[2:4], d.Class[4:]
+	modalias += "bc" + base + "sc" + sub + "i" + programming
 
 	lines := []string{
 		"PCI_CLASS=" + class,

@@ -2,6 +2,7 @@ package language
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -256,8 +257,18 @@ func outputType(t schema.StageType) cty.Type {
 func (x *Index) addVariableUses(body *hclsyntax.Body) {
 	for _, name := range sortedKeys(body.Attributes) {
 		r := body.Attributes[name].NameRange
-		x.Uses = append(x.Uses, Use{Address: Symbol{Kind: Variable, Name: name}.Address(), Range: r, Whole: r})
+		x.addVariableUse(name, r)
 	}
+}
+
+// addVariableUse adds the name of a variable at a place.
+func (x *Index) addVariableUse(name string, at hcl.Range) {
+	variable := Symbol{Kind: Variable, Name: name}
+	x.Uses = append(x.Uses, Use{
+		Address: variable.Address(),
+		Range:   at,
+		Whole:   at,
+	})
 }
 
 // addTest adds the variables that a test file sets, in blocks and in objects.
@@ -283,8 +294,7 @@ func (x *Index) addVariableKeys(e hclsyntax.Expression) {
 
 	for _, item := range object.Items {
 		if name := hcl.ExprAsKeyword(item.KeyExpr); name != "" {
-			r := item.KeyExpr.Range()
-			x.Uses = append(x.Uses, Use{Address: Symbol{Kind: Variable, Name: name}.Address(), Range: r, Whole: r})
+			x.addVariableUse(name, item.KeyExpr.Range())
 		}
 	}
 }
@@ -304,8 +314,9 @@ func (x *Index) addReference(t hcl.Traversal) {
 	words := attributeWords(t)
 	at := 0 // of the name
 
+	twoWords := []string{string(Variable), string(Local)}
 	switch {
-	case len(words) > 1 && (words[0] == string(Variable) || words[0] == string(Local)):
+	case len(words) > 1 && slices.Contains(twoWords, words[0]):
 		at = 1
 	case len(words) > 2 && words[0] == string(Stage):
 		at = 2
@@ -371,7 +382,8 @@ func literalText(e hclsyntax.Expression) string {
 		return ""
 	}
 	v, diags := t.Value(nil)
-	if diags.HasErrors() || v.Type() != cty.String || v.IsNull() || !v.IsKnown() {
+	hasValue := v.IsKnown() && !v.IsNull()
+	if diags.HasErrors() || !hasValue || v.Type() != cty.String {
 		return ""
 	}
 

@@ -54,13 +54,16 @@ func (x *Index) resolve(t hcl.Traversal, depth int) (Resolved, bool) {
 		if s.Kind == Local && s.Type == cty.NilType { // inference has not reached it
 			s.Type = x.infer(s.expr, depth+1)
 		}
-		return follow(Resolved{Address: s.Address(), Type: s.Type, Doc: s.Doc}, t[2:], nil), true
+		symbol := Resolved{Address: s.Address(), Type: s.Type, Doc: s.Doc}
+		return follow(symbol, t[2:], nil), true
 	case string(Stage):
 		return x.resolveStage(words, t)
 	case "node":
-		return follow(Resolved{Address: "node", Type: eval.NodeType(), Doc: nodeDoc}, t[1:], nil), true
+		node := Resolved{Address: "node", Type: eval.NodeType(), Doc: nodeDoc}
+		return follow(node, t[1:], nil), true
 	case "each":
-		return follow(Resolved{Address: "each", Type: cty.DynamicPseudoType, Doc: eachDoc}, t[1:], nil), true
+		each := Resolved{Address: "each", Type: cty.DynamicPseudoType, Doc: eachDoc}
+		return follow(each, t[1:], nil), true
 	}
 
 	return Resolved{}, false
@@ -215,7 +218,8 @@ func (x *Index) membersOf(reference string) []Member {
 	case words[0] == string(Stage) && len(words) == 1:
 		return x.stageTypeMembers()
 	case words[0] == string(Stage) && len(words) == 2:
-		stagesOfType := slices.DeleteFunc(x.Of(Stage), func(s Symbol) bool { return s.StageType != words[1] })
+		isOtherType := func(s Symbol) bool { return s.StageType != words[1] }
+		stagesOfType := slices.DeleteFunc(x.Of(Stage), isOtherType)
 		return symbolMembers(stagesOfType)
 	}
 

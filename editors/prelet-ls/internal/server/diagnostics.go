@@ -55,9 +55,10 @@ func (s *Server) check(file string) {
 // checkTest returns what `prelet test` finds in a test file before it runs it.
 func (s *Server) checkTest(file, text string) hcl.Diagnostics {
 	files := newOverlay(s.texts())
-	_, diags := testfile.Parse(file, []byte(text), func(name string) ([]byte, error) {
+	readBeside := func(name string) ([]byte, error) {
 		return files.ReadFile(path.Join(path.Dir(file), name), lang.MaxBytes)
-	})
+	}
+	_, diags := testfile.Parse(file, []byte(text), readBeside)
 
 	return diags
 }

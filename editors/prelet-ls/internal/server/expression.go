@@ -85,8 +85,11 @@ func wordOfExpression(here at) (string, bool) {
 		last = t
 	}
 
-	isElement := last.Type == hclsyntax.TokenComma && len(open) > 0 &&
-		(open[len(open)-1] == hclsyntax.TokenOParen || open[len(open)-1] == hclsyntax.TokenOBrack)
+	isElement := false
+	if last.Type == hclsyntax.TokenComma && len(open) > 0 {
+		inner := open[len(open)-1]
+		isElement = inner == hclsyntax.TokenOParen || inner == hclsyntax.TokenOBrack
+	}
 
 	return word, isElement || slices.Contains(startsExpression, last.Type)
 }

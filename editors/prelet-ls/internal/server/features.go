@@ -40,7 +40,14 @@ func (s *Server) locate(p positionParams) (at, bool) {
 		return at{}, false
 	}
 
-	return at{site: x, file: file, text: d.text, offset: offsetOf(d.text, p.Position)}, true
+	here := at{
+		site:   x,
+		file:   file,
+		text:   d.text,
+		offset: offsetOf(d.text, p.Position),
+	}
+
+	return here, true
 }
 
 // complete offers what may be written at a position: the members of the reference before it, or what hcl-lang finds in
@@ -259,7 +266,13 @@ func (s *Server) signature(p positionParams) (any, error) {
 		return nil, nil
 	}
 
-	sig := signature{Label: found.Name, Documentation: &markup{Kind: "markdown", Value: found.Description.Value}}
+	sig := signature{
+		Label: found.Name,
+		Documentation: &markup{
+			Kind:  "markdown",
+			Value: found.Description.Value,
+		},
+	}
 	for _, x := range found.Parameters {
 		sig.Parameters = append(sig.Parameters, parameter{Label: x.Name})
 	}
@@ -306,7 +319,8 @@ func (s *Server) useAt(p positionParams) (at, language.Use, bool) {
 	}
 	use, ok := here.index.At(here.file, here.offset)
 	if !ok || use.Address == "" {
-		if use, ok = here.index.ReferenceAt(here.file, here.offset); !ok || use.Address == "" {
+		use, ok = here.index.ReferenceAt(here.file, here.offset)
+		if !ok || use.Address == "" {
 			return at{}, language.Use{}, false
 		}
 	}
@@ -351,7 +365,8 @@ func (s *Server) rename(p positionParams) (any, error) {
 
 	renamed := symbol
 	renamed.Name = p.NewName
-	if _, exists := here.index.Find(renamed.Address()); exists && p.NewName != symbol.Name {
+	_, exists := here.index.Find(renamed.Address())
+	if exists && p.NewName != symbol.Name {
 		return nil, refuse("the site has %s already", renamed.Address())
 	}
 	for _, file := range slices.Sorted(maps.Keys(here.texts)) {
@@ -519,7 +534,9 @@ func (here at) encodeTokens(found []hcllang.SemanticToken) semanticTokens {
 			return x.hcl == t.Type
 		})
 		r := here.rangeIn(t.Range)
-		isLater := r.Start.Line > last.Line || r.Start.Line == last.Line && r.Start.Character >= last.Character
+		isSameLine := r.Start.Line == last.Line
+		isAfter := isSameLine && r.Start.Character >= last.Character
+		isLater := r.Start.Line > last.Line || isAfter
 		if i < 0 || !isLater || r.Start.Line != r.End.Line {
 			continue // a heredoc: clients need tokens of one line
 		}
@@ -530,7 +547,12 @@ func (here at) encodeTokens(found []hcllang.SemanticToken) semanticTokens {
 		}
 		length := r.End.Character - r.Start.Character
 		out.Data = append(out.Data,
-			r.Start.Line-last.Line, column, length, slices.Index(types, tokenTypes[i].name), 0)
+			r.Start.Line-last.Line,
+			column,
+			length,
+			slices.Index(types, tokenTypes[i].name),
+			0, // no modifiers
+		)
 		last = r.Start
 	}
 

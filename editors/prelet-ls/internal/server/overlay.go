@@ -37,8 +37,8 @@ func (o overlay) Lstat(name string) (fs.FileInfo, error) {
 func (o overlay) ReadDir(name string) ([]fs.DirEntry, error) {
 	entries, err := o.Files.ReadDir(name)
 	for _, file := range slices.Sorted(maps.Keys(o.texts)) {
-		isListed := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == path.Base(file) })
-		if path.Dir(file) == name && !isListed {
+		isFile := func(e fs.DirEntry) bool { return e.Name() == path.Base(file) }
+		if path.Dir(file) == name && !slices.ContainsFunc(entries, isFile) {
 			entries = append(entries, fs.FileInfoToDirEntry(unsaved{
 				name: path.Base(file),
 				size: int64(len(o.texts[file])),

@@ -255,8 +255,9 @@ func (s *Server) change(p changeParams) (any, error) {
 			d.text = c.Text
 			continue
 		}
-		start, end := offsetOf(d.text, c.Range.Start), offsetOf(d.text, c.Range.End)
-		d.text = d.text[:start] + c.Text + d.text[max(start, end):]
+		start := offsetOf(d.text, c.Range.Start)
+		end := max(start, offsetOf(d.text, c.Range.End))
+		d.text = d.text[:start] + c.Text + d.text[end:]
 	}
 	s.check(file)
 
@@ -305,4 +306,6 @@ func (s *Server) texts() map[string]string {
 }
 
 // rangeIn converts a range of a file of the site.
-func (x site) rangeIn(r hcl.Range) span { return spanOf(x.texts[r.Filename], r) }
+func (x site) rangeIn(r hcl.Range) span {
+	return spanOf(x.texts[r.Filename], r)
+}

@@ -160,7 +160,9 @@ type pathReader struct {
 }
 
 // Paths implements decoder.PathReader.
-func (r pathReader) Paths(context.Context) []hcllang.Path { return []hcllang.Path{{Path: r.dir}} }
+func (r pathReader) Paths(context.Context) []hcllang.Path {
+	return []hcllang.Path{{Path: r.dir}}
+}
 
 // PathContext implements decoder.PathReader.
 func (r pathReader) PathContext(hcllang.Path) (*decoder.PathContext, error) { return r.context, nil }

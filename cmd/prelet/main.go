@@ -228,6 +228,7 @@ func (a *cli) root() *cobra.Command {
 		a.record(),
 		a.status(),
 		a.analyze(),
+		a.report(),
 		a.history(),
 		a.rollback(),
 		a.verify(),

@@ -85,11 +85,17 @@ func FactsText(w io.Writer, f world.Facts, s Style) error {
 
 // writeMachine writes one line for each part that a machine has once.
 func (b *page) writeMachine(f world.Facts) {
+	for _, row := range machineRows(f) {
+		first := b.bold(pad(row[0], 7)) + "  "
+		b.writeLines(first, strings.Repeat(" ", 9), b.wrap(row[1], b.Width-9))
+	}
+}
+
+// machineRows returns the parts that a machine has once, each with its name.
+func machineRows(f world.Facts) (rows [][]string) {
 	row := func(name string, parts ...string) {
-		text := joinParts(", ", parts...)
-		if text != "" {
-			first := b.bold(pad(name, 7)) + "  "
-			b.writeLines(first, strings.Repeat(" ", 9), b.wrap(text, b.Width-9))
+		if text := joinParts(", ", parts...); text != "" {
+			rows = append(rows, []string{name, text})
 		}
 	}
 
@@ -103,6 +109,8 @@ func (b *page) writeMachine(f world.Facts) {
 		driver := prefixed("cgroup driver ", f.Runtime.CgroupDriver)
 		row("runtime", *f.Runtime.Name, driver, textOf(f.Runtime.Endpoint))
 	}
+
+	return rows
 }
 
 func prefixed[T any](prefix string, v *T) string {

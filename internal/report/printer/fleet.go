@@ -7,6 +7,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/prelet/prelet/internal/report/fleet"
 )
@@ -288,7 +290,12 @@ func noteGroup(g fleet.Group) (notes []string) {
 }
 
 func upperFirst(text string) string {
-	return strings.ToUpper(text[:1]) + text[1:]
+	first, size := utf8.DecodeRuneInString(text)
+	if size < 1 || first == utf8.RuneError {
+		return text
+	}
+
+	return string(unicode.ToUpper(first)) + text[size:]
 }
 
 func ofCount(n, all int) string {

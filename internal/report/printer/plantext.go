@@ -112,25 +112,27 @@ func (b *page) writeReserved(r *node.Reserved) {
 		return
 	}
 
-	maxPods := ""
-	if r.MaxPods > 0 {
-		maxPods = fmt.Sprint(r.MaxPods)
+	fmt.Fprintf(b, "%s  %s\n", b.bold("Reserved"), b.dim("policy "+r.Policy))
+	b.writeTable("  ", reservedRows(r), nil)
+	b.writeLine("")
+}
+
+// reservedRows returns what is reserved, and what is left; none for nil.
+func reservedRows(r *node.Reserved) [][]string {
+	if r == nil {
+		return nil
 	}
+
 	rows := [][]string{
 		{"kubeReserved", formatAmounts(r.Kube)},
 		{"systemReserved", formatAmounts(r.System)},
 		{"evictionHard", formatAmounts(r.EvictionHard)},
 		{"allocatable", formatAmounts(r.Allocatable)},
 		{"reservedSystemCPUs", r.CPUs},
-		{"max pods", maxPods},
+		{"max pods", formatNumber(r.MaxPods)},
 	}
-	rows = slices.DeleteFunc(rows, func(row []string) bool {
-		return row[1] == ""
-	})
 
-	fmt.Fprintf(b, "%s  %s\n", b.bold("Reserved"), b.dim("policy "+r.Policy))
-	b.writeTable("  ", rows, nil)
-	b.writeLine("")
+	return slices.DeleteFunc(rows, func(row []string) bool { return row[1] == "" })
 }
 
 func formatAmounts(amounts map[string]string) string {

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/report/printer"
+)
+
+func (a *cli) report() *cobra.Command {
+	var w where
+	var against, file string
+	c := &cobra.Command{
+		Use:     "report --html FILE",
+		GroupID: "node",
+		Args:    refuseArguments,
+		Short:   "Write a page about the last boot of this node, or about the plan of a fleet",
+		Long: `Plans the site on this node, as prelet plan does, and writes one HTML page:
+the timeline of the last run of this boot, messages, labels, taints, flags and fields with what they come from,
+the differences on the disk, and the facts.
+With --from it is the page of a recording, which has no timeline.
+
+With --from FOLDER, and with --against SITE, it is the page of a fleet, as prelet plan groups it:
+which effect each group has, each group, and each machine, with filters.
+
+The page needs no network and no other file. It contains no secrets, and host names, IP addresses and the site.
+The file is readable by its owner only. - is standard output.
+
+Exit status: that of prelet plan. The page of a plan that failed is written, too.`,
+		Example: "  prelet report --html /tmp/node17.html\n" +
+			"  ssh root@node17 prelet report --html - > node17.html\n" +
+			"  prelet report --from fleet/ --config ./site --against main --html fleet.html",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if file == "" {
+				return failure(fault.Usage, "--html FILE needed: the page to write, or - for standard output")
+			}
+			ctx, stop := stopOnSignal(c.Context())
+			defer stop()
+
+			isStdout := file == "-"
+			a.printed = isStdout // a failure has no document there
+			found, err := a.env().Report(ctx, app.ReportOptions{Where: w.Where, Against: against})
+			if err != nil {
+				return err
+			}
+			err = app.WritePage(file, printer.Unscreened(a.stdout), func(o io.Writer) error {
+				return a.encodePage(o, found)
+			})
+			if err != nil {
+				return err
+			}
+			if found.Plan != nil {
+				a.say(found.Plan.Site, printer.Sorted(found.Plan.Diagnostics))
+			}
+			if !isStdout {
+				fmt.Fprintln(a.stderr, "Wrote "+file+". Open it with a browser.")
+			}
+			return quit(found.Code)
+		},
+	}
+	w.addNodeFlags(c)
+	w.addFromFlag(c)
+	_ = c.Flags().MarkHidden("output")
+	c.Flags().StringVar(&file, "html", "", "write the page to `FILE`, or to standard output for -")
+	c.Flags().StringVar(&against, "against", "",
+		"compare with another `SITE`: a file, a folder, or a revision of git for the paths of --config")
+	return c
+}
+
+// encodePage writes the page of a boot or of a fleet.
+func (a *cli) encodePage(w io.Writer, found app.Reported) error {
+	if found.Fleet != nil {
+		return printer.FleetHTML(w, found.Fleet, a.secrets())
+	}
+
+	return printer.BootHTML(w, printer.BootView{
+		View: printer.View{
+			Plan:       found.Plan,
+			Version:    version,
+			Generation: found.Generation,
+			Source:     found.Source,
+		},
+		Held:    found.Held,
+		Status:  found.Status,
+		NoTimes: found.NoTimes,
+		Now:     time.Now(),
+	}, a.secrets())
+}

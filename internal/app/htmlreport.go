@@ -1,0 +1,75 @@
+package app
+
+import (
+	"context"
+	"io"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/platform/atomicfile"
+	"github.com/prelet/prelet/internal/report"
+	"github.com/prelet/prelet/internal/report/fleet"
+)
+
+// ReportOptions are the node or the recordings of a report.
+type ReportOptions struct {
+	Where
+	Against string // see PlanOptions
+}
+
+// Reported is what a report shows: a boot of one node, or the plans of a fleet.
+type Reported struct {
+	Planned                // of one node
+	Fleet   *fleet.Report  // nil for one node
+	Status  *report.Status // of the last run; nil for a recording, and where there is none
+	NoTimes string         // why Status has no times; "" where it has
+	Code    fault.Code     // of the plans; "" where every plan has been made
+}
+
+// Report plans the node of o or, where o.From is a folder, each recording in it, as Plan does. Of a node it reads the
+// report of the last run as well. It writes nothing.
+func (e *Env) Report(ctx context.Context, o ReportOptions) (Reported, error) {
+	var out Reported
+	plans, err := e.Plan(ctx, PlanOptions{Where: o.Where, Against: o.Against}, func(p Planned) error {
+		out.Planned = p
+		return nil
+	})
+	if err != nil {
+		return out, err
+	}
+	out.Fleet = plans.Report
+	out.Code = plans.Code
+	if out.Fleet != nil {
+		return out, nil
+	}
+
+	if o.From != "" {
+		out.Source = o.From
+		out.NoTimes = "a recording has the answers of a run, not how long they took"
+		return out, nil
+	}
+	found, err := e.Analyze(ctx, o.Root)
+	if err != nil {
+		return out, err
+	}
+	out.NoTimes = found.Problem
+	if found.Status.State != "" {
+		out.Status = found.Status
+	}
+
+	return out, nil
+}
+
+// WritePage writes a page to a file in one step, for its owner only, or to stdout for "-".
+func WritePage(path string, stdout io.Writer, encode func(io.Writer) error) error {
+	var err error
+	if path == "-" {
+		err = encode(stdout)
+	} else {
+		err = atomicfile.With(path, 0o600, encode)
+	}
+	if err != nil {
+		return failure(fault.CannotWrite, "%s: %s", path, err)
+	}
+
+	return nil
+}

@@ -1,0 +1,257 @@
+package printer
+
+import (
+	"cmp"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/report/fleet"
+)
+
+// fleetPage is the page of a fleet's plan.
+type fleetPage struct {
+	Lead     safe
+	Head     []htmlRow
+	Tiles    []htmlTile
+	Assumed  []safe
+	Kinds    []string // of changes, for the filter
+	Groups   []htmlGroup
+	Matrix   []htmlEffect // one row for each effect, one cell for each group
+	Hidden   int          // effects that are not in Matrix
+	Machines []htmlMachine
+}
+
+// htmlTile is a number with its meaning.
+type htmlTile struct {
+	Class, Name string
+	Count       int
+}
+
+// htmlGroup is the machines with equal effect.
+type htmlGroup struct {
+	Number   int
+	State    fleet.State
+	Count    int
+	Heading  safe
+	Kinds    string // of its changes, separated by spaces
+	Changes  []htmlChange
+	Messages []htmlMessage
+	Notes    []safe
+	First    safe // a machine of the group
+}
+
+// htmlChange is a change with its values.
+type htmlChange struct {
+	Action, Sign, Kind string
+	Name, Values       safe
+	Lines              []htmlLine
+}
+
+// htmlEffect is a change of some groups.
+type htmlEffect struct {
+	Kind  string
+	Name  safe
+	Cells []htmlCell
+}
+
+// htmlCell is what a group has of an effect; without a sign it has none.
+type htmlCell struct {
+	Group        int
+	Action, Sign string
+	Text         safe
+}
+
+// htmlMachine is a machine with the number of changes of each kind in fleetPage.Kinds.
+type htmlMachine struct {
+	Group  int
+	State  fleet.State
+	Name   safe
+	Reason safe
+	Counts []string
+}
+
+// maxEffects bounds the rows of the matrix.
+const maxEffects = 400
+
+// FleetHTML writes the page of a fleet's plan.
+func FleetHTML(w io.Writer, r *fleet.Report, redactor *value.Redactor) error {
+	s := htmlStyle(redactor)
+	page := fleetPage{
+		Lead:   s.safe(upperFirst(sumFleet(r)) + "."),
+		Head:   s.htmlRows(fleetHead(r)),
+		Tiles:  fleetTiles(r),
+		Kinds:  listKinds(r),
+		Matrix: s.fleetMatrix(r),
+	}
+	if hidden := len(page.Matrix) - maxEffects; hidden > 0 {
+		page.Matrix = page.Matrix[:maxEffects]
+		page.Hidden = hidden
+	}
+	for _, a := range r.Assumed {
+		page.Assumed = append(page.Assumed, s.safe("Assumed: "+describeFleetAssumed(a)+"."))
+	}
+	for i, g := range r.Groups {
+		page.Groups = append(page.Groups, s.htmlGroup(i+1, g))
+		page.Machines = append(page.Machines, s.htmlMachines(i+1, g, page.Kinds)...)
+	}
+
+	return writeHTML(w, "fleet.gohtml", htmlPage{
+		Title:   "prelet: plan of " + s.safe(Count(r.Recordings, "machine")),
+		Version: s.safe(r.PreletVersion),
+		Body:    page,
+	})
+}
+
+func fleetHead(r *fleet.Report) [][]string {
+	rows := [][]string{
+		{"compared with", cmp.Or(r.Against, "the disks of the machines")},
+		{"site", cmp.Or(r.Site, "the one in each recording")},
+	}
+	if r.AgainstSite != "" {
+		rows = append(rows, []string{"compared site", r.AgainstSite})
+	}
+
+	return rows
+}
+
+func fleetTiles(r *fleet.Report) []htmlTile {
+	tiles := []htmlTile{
+		{"changed", "would change", r.Changed},
+		{"unchanged", "no change", r.Unchanged},
+		{"unknown", "not complete", r.Incomplete},
+		{"degraded", "degraded", r.Degraded},
+		{"failed", "failed", r.Failed},
+	}
+	for i, t := range tiles {
+		if t.Count == 0 {
+			tiles[i].Class = "zero"
+		}
+	}
+
+	return append([]htmlTile{{"", "recordings", r.Recordings}}, tiles...)
+}
+
+// listKinds returns the kinds of all changes, in the order in which they occur.
+func listKinds(r *fleet.Report) (kinds []string) {
+	order := []string{"label", "taint", "flag", "config", "file", "activation", "diagnostic"}
+	for _, kind := range order {
+		isKind := func(c fleet.Change) bool { return c.Kind == kind }
+		hasKind := func(g fleet.Group) bool { return slices.ContainsFunc(g.Changes, isKind) }
+		if slices.ContainsFunc(r.Groups, hasKind) {
+			kinds = append(kinds, kind)
+		}
+	}
+
+	return kinds
+}
+
+// fleetMatrix returns each effect with the groups that have it.
+func (s Style) fleetMatrix(r *fleet.Report) (rows []htmlEffect) {
+	known := map[[2]string]int{}
+	for i, g := range r.Groups {
+		for _, c := range g.Changes {
+			key := [2]string{c.Kind, c.Name}
+			at, isKnown := known[key]
+			if !isKnown {
+				at = len(rows)
+				known[key] = at
+				rows = append(rows, htmlEffect{Kind: c.Kind, Name: s.safe(c.Name), Cells: emptyCells(len(r.Groups))})
+			}
+			cell := &rows[at].Cells[i]
+			cell.Action = c.Action
+			cell.Sign = signOfChange(c)
+			cell.Text = s.safe(describeFleetChange(c))
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b htmlEffect) int {
+		kinds := listKinds(r)
+		return cmp.Or(
+			slices.Index(kinds, a.Kind)-slices.Index(kinds, b.Kind),
+			cmp.Compare(a.Name, b.Name),
+		)
+	})
+
+	return rows
+}
+
+func emptyCells(n int) []htmlCell {
+	out := make([]htmlCell, n)
+	for i := range out {
+		out[i].Group = i + 1
+	}
+
+	return out
+}
+
+func (s Style) htmlGroup(number int, g fleet.Group) htmlGroup {
+	out := htmlGroup{
+		Number:  number,
+		State:   g.State,
+		Count:   g.Count,
+		Heading: s.safe(headGroup(g)),
+		Notes:   s.safeAll(noteGroup(g)),
+	}
+	if len(g.Machines) > 0 {
+		out.First = s.safe(shortenMachine(g.Machines[0]))
+	}
+
+	var kinds []string
+	for _, c := range g.Changes {
+		change := htmlChange{
+			Action: c.Action,
+			Sign:   signOfChange(c),
+			Kind:   c.Kind,
+			Name:   s.safe(c.Name),
+			Values: s.safe(describeValues(c)),
+		}
+		if !c.Listed {
+			change.Lines = s.htmlLines(s.clean(c.Diff))
+		}
+		out.Changes = append(out.Changes, change)
+		kinds = append(kinds, c.Kind)
+	}
+	out.Kinds = strings.Join(slices.Compact(kinds), " ")
+	for _, m := range g.Messages {
+		out.Messages = append(out.Messages, htmlMessage{
+			Severity: m.Severity,
+			Code:     s.safe(m.Code),
+			Summary:  s.safe(m.Summary),
+			Place:    s.safe(m.Place),
+		})
+	}
+
+	return out
+}
+
+func (s Style) htmlMachines(group int, g fleet.Group, kinds []string) (out []htmlMachine) {
+	var counts []string
+	for _, kind := range kinds {
+		n := 0
+		for _, c := range g.Changes {
+			if c.Kind == kind {
+				n++
+			}
+		}
+		counts = append(counts, formatNumber(n))
+	}
+	for _, m := range g.Machines {
+		out = append(out, htmlMachine{
+			Group:  group,
+			State:  g.State,
+			Name:   s.safe(cmp.Or(shortenMachine(m), "This node")),
+			Reason: s.safe(m.Reason),
+			Counts: counts,
+		})
+	}
+
+	return out
+}
+
+// shortenMachine returns the name of a machine without the folder of its recording.
+func shortenMachine(m fleet.Machine) string {
+	m.Source = shortenPath(m.Source)
+
+	return nameMachine(m)
+}

@@ -95,6 +95,10 @@ e2e-detectors: build packages ## test detectors and their packages (C compiler, 
 e2e-monitoring: ## scrape metrics with a real Prometheus, check its alerts and the dashboard (Debian packages)
 	PRELET_MONITORING=1 $(GO) test -count=1 ./test/monitoring
 
+.PHONY: e2e-browser
+e2e-browser: build machines ## open the pages of `report --html` in a headless Chromium (Debian package)
+	cd test/browser && PRELET_BROWSER=1 $(GO) test -count=1 .
+
 .PHONY: check-vscode
 check-vscode: ## test the extension and the grammar for VS Code (Node.js, packages of npm)
 	cd editors/vscode && npm ci --ignore-scripts --no-audit --no-fund && npm test

@@ -1,0 +1,105 @@
+package browser
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/report/fleet"
+	"github.com/prelet/prelet/internal/report/printer"
+)
+
+// hostile is a text as a recording could have it: an element, a quote, and a character that turns the direction.
+const hostile = "\"><script>hacked=1</script><img src=x onerror=hacked=1>\u202egnp.exe'"
+
+// writeBoot writes the page of a recorded GPU machine whose last run was degraded.
+func writeBoot(t *testing.T) string {
+	root := t.TempDir()
+	writeFile(t, filepath.Join(root, "run/prelet/status.json"), readFile(t, "testdata/status.json"))
+	page := filepath.Join(t.TempDir(), "boot.html")
+	c := exec.Command("../../bin/prelet", "report", "--html", page, "--config", "../../examples/gpu-training",
+		"--objects", "../../examples/objects", "--hardware", "../../bin/machines/dgx-h100", "--root", root,
+		"--var", "zone=az1-r07")
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("prelet report: got %v, want a page\n%s", err, out)
+	}
+
+	return page
+}
+
+// The fleet of writeFleet.
+const (
+	changedMachines = 700 // accelerator is new
+	movedMachines   = 250 // zone changes
+	sameMachines    = 49
+	failedMachines  = 1 // with hostile texts
+)
+
+// writeFleet writes the page of 1,000 machines in four groups.
+func writeFleet(t *testing.T) string {
+	r := fleet.NewReport("0.1.0")
+	n := 0
+	add := func(count int, e fleet.Effect) {
+		for range count {
+			n++
+			e.Source = fmt.Sprintf("fleet/node%04d.prelet", n)
+			e.Node = fmt.Sprintf("node%04d", n)
+			r.Add(e)
+		}
+	}
+	add(changedMachines, fleet.Effect{State: fleet.Changed, Restarts: true, Changes: []fleet.Change{
+		{Kind: "label", Name: "accelerator", Action: "create", To: "nvidia-h100"},
+		{Kind: "file", Name: "/etc/sysctl.d/90-gpu.conf", Action: "create", Diff: "+vm.nr_hugepages = 64\n"},
+	}})
+	add(movedMachines, fleet.Effect{State: fleet.Changed, Waits: true, Changes: []fleet.Change{
+		{Kind: "label", Name: "topology.kubernetes.io/zone", Action: "update", From: "az1-r07", To: "az1-r08"},
+		{Kind: "taint", Name: "nvidia.com/gpu:NoSchedule", Action: "delete", From: "true"},
+	}})
+	add(sameMachines, fleet.Effect{State: fleet.Unchanged})
+	failed := fleet.FailedToRead("fleet/"+hostile, errors.New(hostile))
+	failed.Code = fault.RecordingInvalid
+	failed.Node = hostile
+	r.Add(failed)
+	r.Finish()
+
+	page := filepath.Join(t.TempDir(), "fleet.html")
+	err := writeTo(page, func(w io.Writer) error { return printer.FleetHTML(w, r, value.NewRedactor()) })
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return page
+}
+
+func writeTo(path string, write func(io.Writer) error) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+
+	return errors.Join(write(f), f.Close())
+}
+
+func writeFile(t *testing.T, path string, text []byte) {
+	t.Helper()
+	err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, text, 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func readFile(t *testing.T, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return text
+}

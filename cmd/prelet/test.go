@@ -41,7 +41,7 @@ or has several layers.`,
 			defer stop()
 
 			o.Paths = args
-			shown := &testsShown{cli: a, output: output}
+			shown := &testsShown{cli: a, output: output, isUpdate: o.Update}
 			found, err := a.env().Test(ctx, o, shown.show)
 			if err != nil {
 				return err
@@ -52,7 +52,7 @@ or has several layers.`,
 	c.Flags().StringArrayVar(&o.Config, "config", nil,
 		"site `PATH`, a file or a folder, instead of the folder of the test file (repeatable)")
 	c.Flags().StringVar(&o.Run, "run", "", "only runs whose name matches `REGEX`")
-	c.Flags().BoolVar(&o.Update, "update", false, "write the snapshots that are missing or differ")
+	c.Flags().BoolVar(&o.Update, "update", false, "write the snapshots that are missing or differ, and remove those that no run reads")
 	c.Flags().StringVarP(&output, "output", "o", "text",
 		"`FORMAT`: text, json, or github: text and annotations")
 	c.Flags().StringVar(&junit, "junit", "", "write the results as JUnit's XML to `FILE`, too")
@@ -62,8 +62,18 @@ or has several layers.`,
 // testsShown prints the results of tests: as text one by one, as JSON all at the end.
 type testsShown struct {
 	*cli
-	output string
-	all    []testfile.Result
+	output   string
+	isUpdate bool // snapshots are written
+	all      []testfile.Result
+}
+
+// describeStale describes a snapshot that no run reads.
+func describeStale(path string, isRemoved bool) string {
+	if isRemoved {
+		return "removed " + path + ", which no run reads"
+	}
+
+	return "warning: no run reads " + path + "; prelet test --update removes it"
 }
 
 // show prints one result.
@@ -91,6 +101,9 @@ func (a *testsShown) end(found app.Tests, junit string) error {
 		Took:   found.Took,
 	}
 	isInvalid := found.Diagnostics.HasErrors()
+	for _, path := range found.Stale {
+		a.complain(describeStale(path, a.isUpdate))
+	}
 	if junit != "" && !isInvalid {
 		var report bytes.Buffer
 		if err := printer.JUnit(&report, a.all, a.redact); err != nil {

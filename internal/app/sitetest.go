@@ -29,7 +29,7 @@ type TestOptions struct {
 	Paths  []string // folders of sites, and files of tests; none is the current folder
 	Config []string // the site of all tests; none: each test is of the site in its folder
 	Run    string   // a regular expression that the names of runs must match
-	Update bool     // write snapshots
+	Update bool     // write snapshots, and remove those that no run reads
 }
 
 // Tests are the tests of a command.
@@ -38,6 +38,7 @@ type Tests struct {
 	Diagnostics hcl.Diagnostics // with errors, no test was run
 	Runs        int             // that were selected
 	Passed      int             // results
+	Stale       []string        // snapshots that no run reads, by name; removed with Update
 	Failed      int             // results
 	Took        time.Duration
 }
@@ -69,7 +70,9 @@ func (e *Env) Test(
 	if err != nil {
 		return s.tests, err
 	}
-	err = s.runAll(ctx, all, show)
+	if err = s.runAll(ctx, all, show); err == nil {
+		err = s.handleStale()
+	}
 	s.tests.Took = time.Since(start)
 
 	return s.tests, err

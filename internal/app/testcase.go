@@ -383,7 +383,7 @@ func (c testCase) compareSnapshot(p *boot.Plan) *testfile.Failure {
 
 // snapshotPath returns the file of the snapshot: one for the run, or one for each machine of a glob.
 func (c testCase) snapshotPath() string {
-	path := filepath.Join(filepath.Dir(c.File.Name), "snapshots", c.Snapshot)
+	path := filepath.Join(filepath.Dir(c.File.Name), snapshotsFolder, c.Snapshot)
 	if !c.isOne {
 		name := strings.NewReplacer("/", "-", "..", "").Replace(filepath.ToSlash(c.machineName()))
 		path = filepath.Join(path, strings.Trim(name, "-"))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,6 +42,12 @@ var (
 		Default: "5m",
 		Check:   Duration,
 		Const:   true,
+	}
+	RecordingGroup = Attr[string]{
+		Name:  "recording_group",
+		Doc:   "The group that may read the recording of the last run, `/run/prelet/recording.prelet`, with which an agent sees what this node becomes. Without a group it is not kept.",
+		Check: checkGroup,
+		Const: true,
 	}
 
 	Servers = Attr[[]string]{
@@ -204,7 +211,7 @@ var (
 		Type:   "prelet",
 		Max:    1,
 		Doc:    "What holds for the whole site.",
-		Fields: []Field{RequiredVersion, OnClusterError, MaxAge, Deadline},
+		Fields: []Field{RequiredVersion, OnClusterError, MaxAge, Deadline, RecordingGroup},
 	}
 
 	VariableBlock = Block{
@@ -375,6 +382,16 @@ func checkProxy(s string) error {
 func absolutePath(s string) error {
 	if !strings.HasPrefix(s, "/") {
 		return fmt.Errorf("%q is not an absolute path: write %q", s, path.Join("/", s))
+	}
+	return nil
+}
+
+// groupName is what groupadd takes.
+var groupName = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}$`)
+
+func checkGroup(s string) error {
+	if !groupName.MatchString(s) {
+		return fmt.Errorf("invalid group %q: write the name of a group, as in /etc/group", s)
 	}
 	return nil
 }

@@ -151,6 +151,7 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	r.Off = h.isOff()
 	res := r.Do(ctx)
 	p.Remember(res)
+	p.keepRecording(res.Plan)
 
 	isUnfinished := res.Code == fault.Interrupted && store.ReadOnly() != nil // the next run cannot finish it either
 	e.countAttempt(h, attempts, isUnfinished || commit.NeedsDelay(res.Code))

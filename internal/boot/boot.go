@@ -70,6 +70,7 @@ type Plan struct {
 	Eval        *eval.Eval    // for explain and test: the scope at the end
 	OnCluster   string        // last-good | fail
 	MaxAge      time.Duration // of a last good answer
+	Group       string        // that may read the recording of the last run; "" is none
 }
 
 // Unread is one place that depends on a question that a recording was never asked, or that this user may not read.
@@ -402,6 +403,7 @@ func (p *progress) makePlan() *Plan {
 		Access:      p.prepared.env.Access,
 		OnCluster:   p.settings.onCluster,
 		MaxAge:      p.settings.maxAge,
+		Group:       p.settings.group,
 		Complete:    isComplete(p.rendered.isDone, p.Diags, p.Unknown),
 	}
 	if plan.Complete {

@@ -21,6 +21,7 @@ type Settings struct {
 	onCluster string        // last-good | fail
 	maxAge    time.Duration // of an answer of the last good generation
 	deadline  time.Duration // of all reads of the world
+	group     string        // that may read the recording of the last run; "" is none
 }
 
 // decodeSettings is the step settings: it decodes the prelet block.
@@ -34,6 +35,7 @@ func decodeSettings(s *lang.Site, e *eval.Eval) (Settings, Findings) {
 		deadline = 5 * time.Minute
 	}
 	out := Settings{onCluster: schema.OnClusterError.Of(b).V, deadline: deadline}
+	out.group = schema.RecordingGroup.Of(b).V
 	out.maxAge, _ = time.ParseDuration(schema.MaxAge.Of(b).V)
 
 	return out, Findings{Diags: diags, Unknown: findUnknown(b, partAccess)}

@@ -216,12 +216,10 @@ func (w *walker) follow(link *Look) (string, error) {
 	w.left--
 	w.loose = cmp.Or(w.loose, link.Loose)
 
-	buf := make([]byte, unix.PathMax)
-	n, err := unix.Readlinkat(link.fd, "", buf)
+	to, err := link.Target()
 	if err != nil {
-		return "", err
+		return "", stripPath(err)
 	}
-	to := string(buf[:n])
 	for path.IsAbs(to) && len(w.levels) > 1 {
 		w.leave()
 	}
@@ -235,6 +233,20 @@ func splitPath(p string) []string {
 
 // Close releases the file.
 func (l *Look) Close() { _ = unix.Close(l.fd) }
+
+// Path returns the path on the node, without the links that were followed.
+func (l *Look) Path() string { return l.path }
+
+// Target returns where the link that was found leads.
+func (l *Look) Target() (string, error) {
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(l.fd, "", buf)
+	if err != nil {
+		return "", pathError("readlink", l.path, err)
+	}
+
+	return string(buf[:n]), nil
+}
 
 // Mode returns the kind of the file and its permissions.
 func (l *Look) Mode() fs.FileMode {

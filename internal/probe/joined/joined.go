@@ -295,23 +295,48 @@ func (n Node) Files(h Identity) []string {
 	}
 
 	for _, dir := range dirs {
-		entries, _ := os.ReadDir(n.Root.Path(dir)) // the folder may be missing
-		for _, e := range entries {
-			if e.Type().IsRegular() && isKubeletCertificate(e.Name()) {
-				files = append(files, path.Join(dir, e.Name()))
+		for _, name := range n.listRegular(dir) {
+			if isKubeletCertificate(name) {
+				files = append(files, path.Join(dir, name))
 			}
 		}
 	}
 	for _, name := range stateFiles() {
 		file := path.Join(kubeletDir, name)
-		st, err := os.Lstat(n.Root.Path(file))
-		if err == nil && st.Mode().IsRegular() {
+		if slices.Contains(n.listRegular(path.Dir(file)), path.Base(file)) {
 			files = append(files, file)
 		}
 	}
 	slices.Sort(files)
 
 	return files
+}
+
+// maxNames is how many names of a folder are read.
+const maxNames = 10_000
+
+// listRegular returns the names of the regular files in a folder, none if it cannot be read. A link of the folder's
+// path stays below the root.
+func (n Node) listRegular(dir string) (out []string) {
+	folder, err := n.Root.Look(dir, nodefile.FollowAll)
+	if err != nil {
+		return nil
+	}
+	defer folder.Close()
+
+	names, _ := folder.Names(maxNames)
+	for _, name := range names {
+		file, err := n.Root.Look(path.Join(folder.Path(), name), nodefile.FollowNone)
+		if err != nil {
+			continue
+		}
+		if file.Mode().IsRegular() {
+			out = append(out, name)
+		}
+		file.Close()
+	}
+
+	return out
 }
 
 // isKubeletCertificate reports whether a name is that of a client or server certificate, rotated

@@ -34,8 +34,15 @@ Without root it works too, and lists what it could not check.
 As root it also asks the kubelet's binary again and keeps the result,
 so that the next boot does not have to.
 
+With --root it checks the root folder of an image that does not run: the site on
+sample machines, the kubelet, whether units are enabled and the gate is in place,
+the users of detectors, the configured runtime, permissions, and what an image
+must not contain. It starts no program of the image and lists the checks that
+need a running machine as skipped.
+
 Exit status 0 if nothing prevents a boot, 3 otherwise.`,
-		Example: "  prelet doctor\n  prelet doctor -o json | jq '.findings[] | select(.state != \"ok\")'",
+		Example: "  prelet doctor\n  prelet doctor --root /mnt/image\n" +
+			"  prelet doctor -o json | jq '.findings[] | select(.state != \"ok\")'",
 		RunE: func(c *cobra.Command, _ []string) error {
 			asJSON, err := w.isJSON()
 			if err != nil {
@@ -48,11 +55,15 @@ Exit status 0 if nothing prevents a boot, 3 otherwise.`,
 				return err
 			}
 
+			subject := "node"
+			if w.Root != "" {
+				subject = "image"
+			}
 			if asJSON {
 				err = a.printJSON(examination{1, found.Fit, found.Findings})
 			} else {
 				err = a.print(func(o io.Writer) error {
-					return printer.Doctor(o, found.Findings, printer.StyleOf(a.stdout, a.getenv))
+					return printer.Doctor(o, subject, found.Findings, printer.StyleOf(a.stdout, a.getenv))
 				})
 			}
 			if err == nil && !found.Fit {
@@ -62,6 +73,7 @@ Exit status 0 if nothing prevents a boot, 3 otherwise.`,
 		},
 	}
 	w.addSiteFlags(c)
+	c.Flags().StringVar(&w.Root, "root", "", "check the image below `DIR`")
 	c.Flags().
 		StringArrayVar(&w.Variables, "var", nil, "value of a variable, `NAME=VALUE` (repeatable)")
 	return c

@@ -234,6 +234,7 @@ func (a *cli) root() *cobra.Command {
 		a.verify(),
 		a.recover(),
 		a.doctor(),
+		a.seal(),
 		a.bundle(),
 		a.version(),
 		manCommand(),

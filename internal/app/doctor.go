@@ -32,10 +32,14 @@ type Examined struct {
 }
 
 // Doctor checks whether this node is fit for a boot with the site of w. As root it stores the output of the kubelet's
-// binary; it writes nothing else.
+// binary; it writes nothing else. Below a root it checks an image that does not run, and writes nothing.
 func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 	if err := w.check(); err != nil {
 		return Examined{}, err
+	}
+	if w.Root != "" {
+		i, err := e.openImage(ctx, w)
+		return Examined{Findings: i.findings, Fit: doctor.Fit(i.findings)}, err
 	}
 
 	h := e.host(ctx)

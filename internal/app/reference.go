@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/prelet/prelet/internal/app/image"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet/rules"
@@ -46,6 +47,7 @@ func referencePages() (map[string]string, error) {
 		"reference/exit-codes.md":    schema.Generated + fault.ExitStatusPage(),
 		"reference/activation.md":    schema.Generated + activation.Page(),
 		"reference/kubelet-rules.md": schema.Generated + rules.Page(),
+		"reference/seal.md":          schema.Generated + image.Page(),
 		"reference/targets.md":       schema.Generated + write.TargetsPage(),
 		"reference/tests.md":         schema.Generated + testfile.Page(),
 	}

@@ -12,7 +12,7 @@ func order() [][]string {
 		{"cmd/..."},
 		{"internal/app"},
 		{"internal/commit", "internal/report/printer"},
-		{"internal/app/compare"},
+		{"internal/app/compare", "internal/app/image"},
 		{
 			"internal/app/doctor",
 			"internal/app/importer",

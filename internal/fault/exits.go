@@ -36,7 +36,8 @@ func ExitStatuses() []ExitStatus {
 		},
 		{
 			3,
-			"A check found a problem: `doctor`, `fmt --check`, `test`. `analyze`: no finished run of this boot.",
+			"A check found a problem: `doctor`, `fmt --check`, `seal`, `test`. " +
+				"`analyze`: no finished run of this boot.",
 			"the site's author",
 			AgainNever,
 		},

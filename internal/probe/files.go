@@ -29,7 +29,7 @@ func (l *Live) answerFile(r world.FileReq) world.Answer {
 	}
 
 	why := cmp.Or(l.refusePath(path.Clean(r.Path)), l.refusePath(resolved))
-	if what := describeSecret(text); why == "" && what != "" {
+	if what := DescribeSecret(text); why == "" && what != "" {
 		why = "it contains " + what
 	}
 

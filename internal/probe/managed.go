@@ -100,7 +100,7 @@ func (l *Live) isPrivate(s nodefile.State, text string) bool {
 
 	isClosed := s.Closed || s.Mode&0o044 == 0
 
-	return describeSecret(text) != "" || isClosed && !isOfKubelet(text)
+	return DescribeSecret(text) != "" || isClosed && !isOfKubelet(text)
 }
 
 // isOfKubelet reports whether a text is a configuration of the kubelet without its only secret field, or the state of

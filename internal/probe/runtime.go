@@ -79,3 +79,13 @@ func deref(s *string) string {
 
 	return *s
 }
+
+// ConfiguredRuntime returns the endpoint of the container runtime that the files below a root configure; "" for none.
+func ConfiguredRuntime(ctx context.Context, root string) string {
+	endpoint := hardware.RuntimeOf(ctx, root).Endpoint
+	if endpoint == nil {
+		return ""
+	}
+
+	return *endpoint
+}

@@ -139,8 +139,8 @@ var (
 	passwordHash = regexp.MustCompile(`(?m)^[^:\s]+:[!*]*\$[0-9a-z]{1,4}\$[^:\s]+:`) // crypt(5), in a line of shadow(5)
 )
 
-// describeSecret returns the kind of a secret that a text contains, by its form; "" if it contains none.
-func describeSecret(text string) string {
+// DescribeSecret returns the kind of a secret that a text contains, by its form; "" if it contains none.
+func DescribeSecret(text string) string {
 	keys := newKeyFinder()
 	joined := strings.Join(strings.Fields(text), "") // base64 is often broken into lines
 

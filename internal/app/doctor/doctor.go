@@ -26,6 +26,7 @@ const (
 	Warning State = "warning" // a boot succeeds, but probably not as intended
 	Problem State = "problem" // a boot fails
 	Unread  State = "unread"  // this user may not read it, or it is not known now
+	Skipped State = "skipped" // only a running machine can be checked for it
 )
 
 // Finding is the result of one check.
@@ -232,7 +233,7 @@ func (e *examination) checkSite() {
 	}
 	for _, d := range messages {
 		isSkipped := origin.CodeOf(d) == fault.Unread && !origin.IsDenied(d)
-		f := newFinding(d)
+		f := NewFinding(d)
 		if !isSkipped && !origin.IsNote(d) && !slices.Contains(e.found, f) {
 			e.add(f)
 		}
@@ -252,8 +253,8 @@ func (e *examination) checkSite() {
 	}
 }
 
-// newFinding returns the finding of a message.
-func newFinding(d *hcl.Diagnostic) Finding {
+// NewFinding returns the finding of a message.
+func NewFinding(d *hcl.Diagnostic) Finding {
 	code := origin.CodeOf(d)
 	f := Finding{
 		Check:   cmp.Or(checksByCode[code], "site"),

@@ -10,14 +10,34 @@ import (
 // indentFindings is the width of the columns before the text of a finding.
 const indentFindings = 22
 
-// Doctor writes findings, a line for each, and below those that are not fine their place, the reason and the next step.
-func Doctor(w io.Writer, found []doctor.Finding, s Style) error {
+// Doctor writes findings and the conclusion. The subject is "node" or "image".
+func Doctor(w io.Writer, subject string, found []doctor.Finding, s Style) error {
 	b := page{Style: s}
+	b.writeFindings(found)
+	b.writeLine("")
+	b.writeText("", concludeFindings(subject, found))
+
+	return b.flush(w)
+}
+
+// Findings writes findings without a conclusion.
+func Findings(w io.Writer, found []doctor.Finding, s Style) error {
+	b := page{Style: s}
+	b.writeFindings(found)
+
+	return b.flush(w)
+}
+
+// writeFindings writes a line for each finding, and below those that are not fine their place, the reason and the next
+// step.
+func (b *page) writeFindings(found []doctor.Finding) {
+	s := b.Style
 	paint := map[doctor.State]func(string) string{
 		doctor.OK:      s.green,
 		doctor.Warning: s.yellow,
 		doctor.Problem: s.red,
 		doctor.Unread:  s.dim,
+		doctor.Skipped: s.dim,
 	}
 	next := strings.Repeat(" ", indentFindings)
 
@@ -30,10 +50,6 @@ func Doctor(w io.Writer, found []doctor.Finding, s Style) error {
 			b.writeLines(next, next, findingDetails(f, s))
 		}
 	}
-	b.writeLine("")
-	b.writeText("", concludeFindings(found))
-
-	return b.flush(w)
 }
 
 // findingDetails returns the lines below a finding. Commands to paste are not broken.
@@ -57,21 +73,25 @@ func findingDetails(f doctor.Finding, s Style) (out []string) {
 }
 
 // concludeFindings returns the last sentence of the doctor.
-func concludeFindings(found []doctor.Finding) string {
+func concludeFindings(subject string, found []doctor.Finding) string {
 	count := map[doctor.State]int{}
 	for _, f := range found {
 		count[f.State]++
 	}
 
-	conclusion := "The node is fit for a boot"
+	conclusion := "The " + subject + " is fit for a boot"
 	if !doctor.Fit(found) {
-		conclusion = "The node is not fit for a boot: " + Count(count[doctor.Problem], "problem")
+		conclusion = "The " + subject + " is not fit for a boot: " + Count(count[doctor.Problem], "problem")
 	}
 	if n := count[doctor.Warning]; n > 0 {
 		conclusion += ", " + Count(n, "warning")
 	}
 	if n := count[doctor.Unread]; n > 0 {
 		conclusion += ", and " + Count(n, "check") + " could not be made"
+	}
+
+	if n := count[doctor.Skipped]; n > 0 {
+		conclusion += "; " + Count(n, "check") + " need a running machine"
 	}
 
 	return conclusion + "."

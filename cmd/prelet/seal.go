@@ -1,0 +1,116 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/doctor"
+	"github.com/prelet/prelet/internal/app/image"
+	"github.com/prelet/prelet/internal/report/printer"
+)
+
+// sealing is the document of `seal -o json`.
+type sealing struct {
+	FormatVersion int              `json:"format_version"`
+	Sealed        bool             `json:"sealed"`
+	Refused       string           `json:"refused,omitempty"`
+	Findings      []doctor.Finding `json:"findings"`
+	Statement     *app.Statement   `json:"statement"`
+}
+
+func (a *cli) seal() *cobra.Command {
+	var w where
+	var yes bool
+	c := &cobra.Command{
+		Use:     "seal",
+		GroupID: "node",
+		Args:    refuseArguments,
+		Short:   "Seal an image that has no identity and no secrets",
+		Long: `The last step of an image build. It makes the checks of "doctor --root" and
+refuses an image that has identity, secrets or state of the machine on which
+it was built: the kubelet's kubeconfig, certificates and state, bootstrap tokens,
+keys of a control plane, prelet's generations, the machine id, SSH host keys,
+random seeds, DHCP leases, cloud-init's instance, recordings, secrets in the site.
+
+--yes removes these files, and empties /etc/machine-id. It does not edit the site.
+Then it keeps the output of the kubelet's --version and --help for the first boot,
+and writes ` + app.StatementPath + `: versions, the site's files
+and the detectors with their hashes, the checks, and what was removed.
+
+It works on this machine's own root, or on that of an image with --root.
+With --root it does not start the kubelet: name its version by --kubelet-version.
+It can be repeated, also after a power cut: a sealed image is not changed.
+
+Exit status 0 if the image is sealed, 3 if it is refused, 40 if it cannot be written.`,
+		Example: "  prelet seal\n  prelet seal --yes --root /mnt/image --kubelet-version 1.36",
+		RunE: func(c *cobra.Command, _ []string) error {
+			asJSON, err := w.isJSON()
+			if err != nil {
+				return err
+			}
+			ctx, stop := stopOnSignal(c.Context())
+			defer stop()
+			got, err := a.env().Seal(ctx, app.SealOptions{Where: w.Where, Yes: yes})
+			if err != nil {
+				return err
+			}
+
+			if asJSON {
+				err = a.printJSON(sealing{1, got.Refused == "", got.Refused, got.Findings, got.Statement})
+			} else {
+				err = a.print(func(o io.Writer) error {
+					return printSealed(o, got, printer.StyleOf(a.stdout, a.getenv))
+				})
+			}
+			if err == nil && got.Refused != "" {
+				err = exit(3)
+			}
+			return err
+		},
+	}
+	c.Flags().BoolVar(&yes, "yes", false, "remove what an image must not contain")
+	c.Flags().StringVar(&w.Root, "root", "",
+		"seal the image below `DIR`; / seals this machine, also while it is a node")
+	c.Flags().StringVar(&w.KubeletVersion, "kubelet-version", "",
+		"check for a kubelet of `VERSION`, as 1.36 or v1.36.3, in place of the installed one")
+	c.Flags().StringVarP(&w.output, "output", "o", "text", "`FORMAT`: text or json")
+	return c
+}
+
+// printSealed prints what was found, or what was removed and where the statement is.
+func printSealed(o io.Writer, got app.Sealed, s printer.Style) error {
+	isSkipped := func(f doctor.Finding) bool { return f.State == doctor.Skipped }
+	checked := slices.DeleteFunc(slices.Clone(got.Findings), isSkipped)
+	if err := printer.Findings(o, checked, s); err != nil {
+		return err
+	}
+	fmt.Fprintln(o)
+	switch {
+	case got.Refused != "":
+		fmt.Fprintf(o, "The image is not sealed: %s.\n", got.Refused)
+		return nil
+	case got.Unchanged:
+		fmt.Fprintf(o, "The image is sealed already, and nothing has changed: %s\n", app.StatementPath)
+		return nil
+	}
+	for _, l := range got.Statement.Removed {
+		fmt.Fprintf(o, "%s: %s\n", l.Path, pastOf(l.Action))
+	}
+	for _, path := range got.Statement.Warmed {
+		fmt.Fprintf(o, "%s: kept for the first boot\n", path)
+	}
+	fmt.Fprintf(o, "The image is sealed: %s\n", app.StatementPath)
+	return nil
+}
+
+// pastOf returns an action as it is reported.
+func pastOf(action image.Action) string {
+	if action == image.Empty {
+		return "emptied"
+	}
+	return "removed"
+}

@@ -1,0 +1,72 @@
+package app
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"github.com/prelet/prelet/internal/app/doctor"
+	"github.com/prelet/prelet/internal/app/image"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/probe"
+	"github.com/prelet/prelet/internal/probe/kubeletbin"
+)
+
+// openedImage is the root folder of an image with everything that was found in it.
+type openedImage struct {
+	env      *Env
+	where    Where
+	in       image.Input
+	keep     []byte // the output of the kubelet's binary, to be kept; nil for none
+	findings []doctor.Finding
+}
+
+// openImage examines the image below w.Root; "" is this machine's own root. It writes nothing.
+func (e *Env) openImage(ctx context.Context, w Where) (*openedImage, error) {
+	i := &openedImage{env: e, where: w}
+	found := kubeletbin.Examine(ctx, w.Root, filepath.Join(w.stateDir(), filepath.Base(image.Cache)))
+	i.keep = found.Keep
+	i.in.Kubelet = image.Kubelet{Path: found.Path, Version: found.Version}
+	switch {
+	case w.KubeletVersion != "":
+		i.in.Kubelet.Version = w.KubeletVersion
+	case checkKubeletVersion(found.Version) == nil:
+		w.KubeletVersion = found.Version
+	}
+
+	v, err := e.Validate(ValidateOptions{Where: w})
+	if err != nil {
+		return i, err
+	}
+	i.in.Root = nodefile.Root(w.Root)
+	i.in.Site = v.Site
+	i.in.Loaded = v.Diagnostics
+	i.in.Machines = v.Machines
+	i.in.Detectors = e.detectorHost(w).Survey(ctx, nil, nil)
+	i.in.Runtime = probe.ConfiguredRuntime(ctx, w.Root)
+	i.look()
+
+	return i, checkStopped(ctx)
+}
+
+// look looks for leftovers again, and updates the findings.
+func (i *openedImage) look() {
+	i.in.Found = image.Find(image.Options{
+		Root:        i.in.Root,
+		Now:         time.Now,
+		IsPublic:    i.isPublic,
+		SiteFolders: []string{"/etc/prelet", "/usr/lib/prelet/site"},
+	})
+	i.findings = image.Examine(i.in)
+}
+
+// isPublic reports whether the site declares a variable that is not sensitive.
+func (i *openedImage) isPublic(name string) bool {
+	var v *lang.Variable
+	if i.in.Site != nil {
+		v = i.in.Site.Variables[name]
+	}
+
+	return v != nil && !v.Sensitive
+}

@@ -1,0 +1,172 @@
+// Package image looks at the root folder of an image that does not run. Find returns what an image must not contain:
+// identity, secrets and state of the machine on which it was built. Remove removes it, and Examine checks the rest:
+// units, kubelet, users, permissions. Every path stays below the root, links included. Only Remove and WriteFile write.
+package image
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/probe/joined"
+)
+
+// Action is what Remove does with a leftover.
+type Action string
+
+// The actions.
+const (
+	Delete Action = "remove" // a folder with all that it contains
+	Empty  Action = "empty"
+	ByHand Action = "by hand" // nothing: the file may be needed
+)
+
+// Leftover is a file or a folder that an image must not contain.
+type Leftover struct {
+	Path   string `json:"path"` // on the node, without links
+	Check  string `json:"check"`
+	Why    string `json:"why"`
+	Action Action `json:"action"`
+	Do     string `json:"do,omitempty"` // the next step, for ByHand
+}
+
+// Found is what an image must not contain.
+type Found struct {
+	Leftovers []Leftover // in the order in which Remove must remove them
+	Unread    []error    // of folders and files that this user may not read
+}
+
+// Options are the image, and what its site knows.
+type Options struct {
+	Root nodefile.Root
+	Now  func() time.Time
+	// IsPublic reports whether a variable of the site is not a secret, so that its credential may be in the image.
+	IsPublic func(variable string) bool
+	// SiteFolders contain the site.
+	SiteFolders []string
+}
+
+// maxNames is how many names of one folder are looked at.
+const maxNames = 100_000
+
+// Find returns what an image must not contain.
+func Find(o Options) Found {
+	s := &search{Options: o, seen: map[string]bool{}}
+	node := joined.Node{Root: o.Root, Now: o.Now}
+	identity := rule{check: "identity", action: Delete, why: whyIdentity}
+	for _, file := range node.Files(node.Identity()) {
+		s.match(path.Dir(file), []string{path.Base(file)}, identity)
+	}
+	for _, r := range o.rules() {
+		s.match("/", splitPattern(r.pattern), r)
+	}
+	slices.SortStableFunc(s.found.Leftovers, func(a, b Leftover) int {
+		return cmp.Compare(slices.Index(checkNames(), a.Check), slices.Index(checkNames(), b.Check))
+	})
+
+	return s.found
+}
+
+// search looks for the files of rules.
+type search struct {
+	Options
+	found Found
+	seen  map[string]bool
+}
+
+// match looks for the paths below a folder that match the parts of a pattern. It follows links to folders.
+func (s *search) match(dir string, parts []string, r rule) {
+	look, err := s.Root.Look(dir, nodefile.FollowAll)
+	if err != nil {
+		s.note(err)
+		return
+	}
+	defer look.Close()
+	if !look.Mode().IsDir() {
+		return
+	}
+
+	names := parts[:1]
+	if isPattern(parts[0]) {
+		if names, err = look.Names(maxNames); err != nil {
+			s.note(err)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		matches, _ := path.Match(parts[0], name) // the patterns are well formed: a test parses all of them
+		switch file := path.Join(look.Path(), name); {
+		case !matches:
+		case len(parts) == 1:
+			s.judge(file, r)
+		default:
+			s.match(file, parts[1:], r)
+		}
+	}
+}
+
+// judge adds a file, link or folder if the rule applies to it. The path has no links, except the last name. With a link
+// its target is added too.
+func (s *search) judge(file string, r rule) {
+	look, err := s.Root.Look(file, nodefile.FollowNone)
+	if err != nil {
+		s.note(err)
+		return
+	}
+	defer look.Close()
+
+	isLink := look.Mode()&fs.ModeSymlink != 0
+	if isLink {
+		s.judgeTarget(file, r)
+		if r.action != Delete || r.keepLinks {
+			return
+		}
+	}
+	if why := r.apply(look); why != "" && !s.seen[file] {
+		s.seen[file] = true
+		s.found.Leftovers = append(s.found.Leftovers, Leftover{
+			Path:   file,
+			Check:  r.check,
+			Why:    why,
+			Action: r.action,
+			Do:     r.do,
+		})
+	}
+}
+
+// judgeTarget judges the file that a link leads to.
+func (s *search) judgeTarget(link string, r rule) {
+	target, err := s.Root.Look(link, nodefile.FollowAll)
+	if err != nil {
+		s.note(err)
+		return
+	}
+	defer target.Close()
+
+	if target.Mode().IsRegular() && target.Path() != link && target.Path() != machineID {
+		s.judge(target.Path(), r)
+	}
+}
+
+// note keeps the error of a file that this user may not read. A missing file, and a path through a file, are not
+// errors.
+func (s *search) note(err error) {
+	if errors.Is(err, fs.ErrPermission) {
+		s.found.Unread = append(s.found.Unread, err)
+	}
+}
+
+// readText returns the text of a regular file, nil if it cannot be read.
+func readText(look *nodefile.Look) []byte {
+	if !look.Mode().IsRegular() {
+		return nil
+	}
+	text, _ := look.Read(nodefile.Max)
+
+	return bytes.TrimSpace(text)
+}

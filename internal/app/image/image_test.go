@@ -1,0 +1,384 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prelet/prelet/internal/app/doctor"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/platform/nodefile"
+)
+
+const token = "abcdef.0123456789abcdef"
+
+// used returns the files of a machine that has joined, by path; "-> TARGET" is a link.
+func used() map[string]string {
+	return map[string]string{
+		"/etc/kubernetes/kubelet.conf":                       "kind: Config\n",
+		"/var/lib/kubelet/pki/kubelet-client-2026-01-01.pem": "key",
+		"/var/lib/kubelet/pki/kubelet-client-current.pem":    "-> /var/lib/kubelet/pki/kubelet-client-2026-01-01.pem",
+		"/var/lib/kubelet/cpu_manager_state":                 "{}",
+		"/etc/kubernetes/bootstrap-kubelet.conf":             "token: " + token + "\n",
+		"/etc/kubernetes/pki/ca.key":                         "key",
+		"/etc/credstore/bootstrap-token":                     token,
+		"/etc/credstore/prelet.var.password":                 "x",
+		"/etc/machine-id":                                    "0123456789abcdef0123456789abcdef\n",
+		"/etc/ssh/ssh_host_rsa_key":                          "key",
+		"/etc/ssh/ssh_host_rsa_key.pub":                      "key",
+		"/var/lib/systemd/random-seed":                       "seed",
+		"/var/lib/systemd/credential.secret":                 "key",
+		"/var/lib/prelet/generations/1/manifest.json":        "{}",
+		"/var/lib/prelet/journal.json":                       "{}",
+		"/var/lib/dhcp/dhclient.eth0.leases":                 "lease",
+		"/var/lib/cloud/instances/i-1/user-data.txt":         "x",
+		"/var/lib/cloud/instance":                            "-> instances/i-1",
+		"/root/node.prelet":                                  `{"format":1,"prelet":"0.1.0","site":[],"answers":[]}`,
+	}
+}
+
+// kept returns files that an image may contain.
+func kept() map[string]string {
+	return map[string]string{
+		"/usr/bin/prelet":                "program",
+		"/etc/kubernetes/pki/ca.crt":     "certificate",
+		"/etc/kubernetes/exec.conf":      "kind: Config\n",
+		"/etc/ssh/sshd_config":           "Port 22\n",
+		"/etc/credstore/other-service":   "x",
+		"/etc/credstore/prelet.var.zone": "az1",
+		"/etc/prelet/site.hcl":           "stage \"label\" \"x\" {}\n",
+		"/var/lib/prelet/kubelet.json":   "{}",
+		"/var/lib/kubelet/config.yaml":   "kind: KubeletConfiguration\n",
+		"/var/lib/dbus/machine-id":       "-> /etc/machine-id",
+		"/var/lib/cloud/seed/nocloud/x":  "x",
+		"/root/notes.prelet":             "not a recording",
+	}
+}
+
+// newImage makes a root folder with files.
+func newImage(t *testing.T, files ...map[string]string) nodefile.Root {
+	t.Helper()
+	root := t.TempDir()
+	for _, some := range files {
+		for name, text := range some {
+			put(t, root, name, text)
+		}
+	}
+
+	return nodefile.Root(root)
+}
+
+func put(t *testing.T, root, name, text string) {
+	t.Helper()
+	file := filepath.Join(root, name)
+	err := os.MkdirAll(filepath.Dir(file), 0o755)
+	if to, isLink := strings.CutPrefix(text, "-> "); isLink {
+		err = errors.Join(err, os.Symlink(to, file))
+	} else {
+		err = errors.Join(err, os.WriteFile(file, []byte(text), 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func find(root nodefile.Root) Found {
+	return Find(Options{
+		Root:        root,
+		Now:         time.Now,
+		IsPublic:    func(name string) bool { return name == "zone" },
+		SiteFolders: []string{"/etc/prelet"},
+	})
+}
+
+// list returns the files and links below a root, by path.
+func list(t *testing.T, root string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		name := strings.TrimPrefix(file, root)
+		switch {
+		case err != nil:
+			return err
+		case d.Type()&fs.ModeSymlink != 0:
+			to, err := os.Readlink(file)
+			out[name] = "-> " + to
+			return err
+		case d.Type().IsRegular():
+			text, err := os.ReadFile(file)
+			out[name] = string(text)
+			return err
+		}
+
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return out
+}
+
+// sealed returns the files of newImage after Remove.
+func sealed() map[string]string {
+	out := kept()
+	out["/etc/machine-id"] = ""
+
+	return out
+}
+
+// Remove leaves exactly the files that an image may contain, and a second Find returns nothing.
+func TestRemove(t *testing.T) {
+	root := newImage(t, used(), kept())
+	found := find(root)
+	for _, l := range found.Leftovers {
+		if l.Why == "" || l.Check == "" {
+			t.Errorf("%s: got check %q, why %q; want both", l.Path, l.Check, l.Why)
+		}
+	}
+	if _, err := Remove(t.Context(), root, found.Leftovers); err != nil {
+		t.Fatalf("Remove: got %v; want no error", err)
+	}
+	if diff := cmp.Diff(sealed(), list(t, string(root))); diff != "" {
+		t.Errorf("files after Remove (-want +got):\n%s", diff)
+	}
+	if again := find(root); len(again.Leftovers) > 0 || len(again.Unread) > 0 {
+		t.Errorf("second Find: got %+v; want nothing", again)
+	}
+}
+
+// A run that ends after any number of steps, as by a power cut, is completed by the next one.
+func TestInterrupted(t *testing.T) {
+	steps := len(find(newImage(t, used(), kept())).Leftovers)
+	if steps < 15 {
+		t.Fatalf("got %d leftovers; want at least 15", steps)
+	}
+	for n := range steps {
+		root := newImage(t, used(), kept())
+		ctx, stop := context.WithCancel(t.Context())
+		if _, err := Remove(ctx, root, find(root).Leftovers[:n]); err != nil {
+			t.Fatal(err)
+		}
+		stop()
+		rest := find(root).Leftovers
+		if _, err := Remove(ctx, root, rest); fault.CodeOf(err) != fault.Interrupted {
+			t.Fatalf("stopped after %d steps: got %v; want %s", n, err, fault.Interrupted)
+		}
+		if _, err := Remove(t.Context(), root, rest); err != nil {
+			t.Fatalf("after %d steps: got %v; want no error", n, err)
+		}
+		if diff := cmp.Diff(sealed(), list(t, string(root))); diff != "" {
+			t.Errorf("after %d steps (-want +got):\n%s", n, diff)
+		}
+	}
+}
+
+// Links of an image are followed inside of the image: what is outside stays, whatever they name.
+func TestLinksOutside(t *testing.T) {
+	outside := t.TempDir()
+	for name, text := range used() {
+		if !strings.HasPrefix(text, "-> ") {
+			put(t, outside, name, text)
+		}
+	}
+	before := list(t, outside)
+	links := map[string]string{}
+	for _, dir := range []string{"/etc/kubernetes", "/etc/ssh", "/etc/credstore", "/var/lib/prelet", "/var/lib/kubelet",
+		"/var/lib/systemd", "/var/lib/cloud", "/root", "/etc/machine-id"} {
+		links[dir] = "-> " + outside + dir
+	}
+	climbing := map[string]string{}
+	for dir, to := range links {
+		climbing[dir] = "-> " + strings.Repeat("../", 40) + strings.TrimPrefix(to, "-> /")
+	}
+
+	for name, files := range map[string]map[string]string{"absolute": links, "climbing": climbing} {
+		t.Run(name, func(t *testing.T) {
+			root := newImage(t, files)
+			if _, err := Remove(t.Context(), root, find(root).Leftovers); err != nil {
+				t.Errorf("got %v; want no error", err)
+			}
+			if diff := cmp.Diff(before, list(t, outside)); diff != "" {
+				t.Errorf("files outside of the image changed (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A link that was made after Find does not lead Remove outside.
+func TestLinkMadeLater(t *testing.T) {
+	root := newImage(t, used())
+	outside := t.TempDir()
+	put(t, outside, "/ssh_host_rsa_key", "key")
+	found := find(root).Leftovers
+	dir := root.Path("/etc/ssh")
+	if err := errors.Join(os.RemoveAll(dir), os.Symlink(outside, dir)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Remove(t.Context(), root, found)
+	if fault.CodeOf(err) != fault.CannotWrite {
+		t.Errorf("got %v; want %s", err, fault.CannotWrite)
+	}
+	if got := list(t, outside); len(got) != 1 {
+		t.Errorf("files outside: got %q; want ssh_host_rsa_key", got)
+	}
+}
+
+// A folder of the image that is a link inside of it is cleaned where it is.
+func TestLinksInside(t *testing.T) {
+	root := newImage(t, map[string]string{
+		"/var/lib/prelet":              "-> /data/prelet",
+		"/data/prelet/journal.json":    "{}",
+		"/etc/kubernetes/kubelet.conf": "-> ../../data/kubelet.conf",
+		"/data/kubelet.conf":           "kind: Config\n",
+		"/etc/machine-id":              "-> /data/machine-id",
+		"/data/machine-id":             "0123456789abcdef0123456789abcdef\n",
+	})
+	if _, err := Remove(t.Context(), root, find(root).Leftovers); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"/var/lib/prelet":  "-> /data/prelet",
+		"/etc/machine-id":  "-> /data/machine-id",
+		"/data/machine-id": "",
+	}
+	if diff := cmp.Diff(want, list(t, string(root))); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+}
+
+// A secret in the site is reported and never edited.
+func TestSiteSecret(t *testing.T) {
+	root := newImage(t, map[string]string{"/etc/prelet/site.hcl": "# " + token + "\n"})
+	found := find(root).Leftovers
+	if len(found) != 1 || found[0].Action != ByHand || found[0].Do == "" || strings.Contains(found[0].Why, token) {
+		t.Fatalf("got %+v; want one leftover to be removed by hand, without the token", found)
+	}
+	if done, err := Remove(t.Context(), root, found); err != nil || len(done) > 0 {
+		t.Errorf("Remove: got %v, %v; want nothing removed", done, err)
+	}
+}
+
+// A folder that this user may not read is reported: it may contain anything.
+func TestUnread(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root reads every folder")
+	}
+	root := newImage(t, used())
+	if err := os.Chmod(root.Path("/etc/ssh"), 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(root.Path("/etc/ssh"), 0o755) })
+	if found := find(root); len(found.Unread) == 0 {
+		t.Error("got no unread folder; want /etc/ssh")
+	}
+}
+
+// All patterns are well formed, which search.match relies on.
+func TestPatterns(t *testing.T) {
+	for _, r := range (Options{SiteFolders: []string{"/etc/prelet"}}).rules() {
+		if _, err := path.Match(r.pattern, ""); err != nil || !path.IsAbs(r.pattern) {
+			t.Errorf("pattern %q: got %v; want an absolute, well-formed pattern", r.pattern, err)
+		}
+		if !slices.Contains(checkNames(), r.check) || r.action == "" || r.why == "" && r.describe == nil {
+			t.Errorf("rule of %s: got %+v; want a check, an action and a reason", r.pattern, r)
+		}
+	}
+}
+
+const (
+	kubeletUnit = "[Service]\nExecStart=/usr/bin/kubelet\n"
+	gateDropIn  = "[Service]\nEnvironmentFile=/run/prelet/kubelet.env\n"
+	units       = "/usr/lib/systemd/system/"
+	wants       = "/etc/systemd/system/multi-user.target.wants/"
+)
+
+// installed returns the files of an image with all that a boot needs.
+func installed() map[string]string {
+	return map[string]string{
+		units + "kubelet.service":                       kubeletUnit,
+		units + "kubelet.service.d/05-prelet-gate.conf": gateDropIn,
+		units + "prelet.service":                        "[Service]\n",
+		units + "prelet-verify.service":                 "[Service]\n",
+		wants + "kubelet.service":                       "-> " + units + "kubelet.service",
+		wants + "prelet.service":                        "-> " + units + "prelet.service",
+		wants + "prelet-verify.service":                 "-> " + units + "prelet-verify.service",
+		"/etc/passwd":                                   "prelet-detector-1:x:999:999::/:/bin/false\n",
+	}
+}
+
+func examine(root nodefile.Root) []doctor.Finding {
+	return Examine(Input{
+		Root:    root,
+		Kubelet: Kubelet{Path: "/usr/bin/kubelet", Version: "v1.36.3"},
+		Runtime: "unix:///run/containerd/containerd.sock",
+		Found:   find(root),
+	})
+}
+
+// Each row breaks one part of an image, and names the finding. An image with every part has none.
+func TestExamine(t *testing.T) {
+	const kubeletFile = units + "kubelet.service"
+	for name, c := range map[string]struct {
+		change map[string]string // "" removes the file
+		check  string
+		state  doctor.State
+		text   string
+	}{
+		"complete":         {nil, "unit", doctor.OK, "waits at the gate"},
+		"no unit":          {map[string]string{kubeletFile: ""}, "unit", doctor.Problem, "does not exist"},
+		"no prelet":        {map[string]string{units + "prelet.service": ""}, "unit", doctor.Problem, "prelet.service"},
+		"masked":           {map[string]string{"/etc/systemd/system/kubelet.service": "-> /dev/null"}, "unit", doctor.Problem, "masked"},
+		"not enabled":      {map[string]string{wants + "prelet.service": ""}, "unit", doctor.Warning, "not enabled"},
+		"no gate":          {map[string]string{kubeletFile + ".d/05-prelet-gate.conf": ""}, "unit", doctor.Problem, "does not wait"},
+		"gate removed":     {map[string]string{"/etc/systemd/system/kubelet.service.d/20.conf": "[Service]\nEnvironmentFile=\n"}, "unit", doctor.Problem, "does not wait"},
+		"gate masked":      {map[string]string{"/etc/systemd/system/kubelet.service.d/05-prelet-gate.conf": "-> /dev/null"}, "unit", doctor.Problem, "does not wait"},
+		"gate is optional": {map[string]string{kubeletFile + ".d/05-prelet-gate.conf": "[Service]\nEnvironmentFile=-/run/prelet/kubelet.env\n"}, "unit", doctor.Problem, "does not wait"},
+		"no users":         {map[string]string{"/etc/passwd": ""}, "users", doctor.Warning, "prelet-detector-1"},
+		"an id":            {map[string]string{"/etc/machine-id": "1\n"}, "identity", doctor.Warning, "/etc/machine-id"},
+		"a token":          {map[string]string{"/etc/credstore/bootstrap-token": token}, "secrets", doctor.Warning, "bootstrap-token"},
+		"a generation":     {map[string]string{"/var/lib/prelet/generations": "x"}, "state", doctor.Warning, "generations"},
+		"clock":            {nil, "clock", doctor.Skipped, "running machine"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := installed()
+			for file, text := range c.change {
+				files[file] = text
+				if text == "" {
+					delete(files, file)
+				}
+			}
+			found := examine(newImage(t, files))
+			isFound := slices.ContainsFunc(found, func(f doctor.Finding) bool {
+				return f.Check == c.check && f.State == c.state && strings.Contains(f.Summary, c.text)
+			})
+			if !isFound {
+				t.Errorf("got %+v; want a finding of %s, %s, with %q", found, c.check, c.state, c.text)
+			}
+			for _, f := range found {
+				if c.change == nil && (f.State == doctor.Problem || f.State == doctor.Warning || f.State == doctor.Unread) {
+					t.Errorf("complete image: got %+v; want ok or skipped", f)
+				}
+			}
+		})
+	}
+}
+
+// The reference lists every place.
+func TestReference(t *testing.T) {
+	for _, r := range (Options{}).rules() {
+		place := strings.TrimSuffix(r.pattern, "/*")
+		if !strings.Contains(Page(), "`"+r.pattern+"`") && !strings.Contains(Page(), "`"+place+"`") {
+			t.Errorf("Page: got no %s; want it in the list", r.pattern)
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/platform/nodefile"
+)
+
+// Cache is the file with the output of the kubelet's binary. A boot uses it while the binary is the same file.
+const Cache = "/var/lib/prelet/" + cacheName
+
+const cacheName = "kubelet.json"
+
+// Remove removes leftovers, in their order, and makes each durable before the next. It returns those that it removed,
+// also with an error, whose fault has the code CannotWrite or Interrupted. A leftover that is missing is not an error,
+// so that a second call completes an interrupted one.
+func Remove(ctx context.Context, root nodefile.Root, all []Leftover) (done []Leftover, err error) {
+	dir, err := openRoot(root)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+
+	for _, l := range all {
+		if l.Action == ByHand {
+			continue
+		}
+		if ctx.Err() != nil {
+			return done, &fault.Fault{
+				Code:    fault.Interrupted,
+				Summary: fmt.Sprintf("stopped by a signal before %s was removed", l.Path),
+				Next:    "Run the command again: it removes the rest",
+			}
+		}
+		if err := removeOne(dir, l); err != nil {
+			return done, cannotWrite(l.Path, err)
+		}
+		done = append(done, l)
+	}
+
+	return done, nil
+}
+
+// CheckWritable returns the reason why a folder of the image cannot be changed: it is on a read-only file system.
+func CheckWritable(root nodefile.Root, file string) error {
+	disk := root.FindDisk(file)
+	if disk.Err != nil || !disk.ReadOnly {
+		return nil // a change reports any other error
+	}
+
+	return cannotWrite(file, unix.EROFS)
+}
+
+func openRoot(root nodefile.Root) (*os.Root, error) {
+	dir, err := os.OpenRoot(root.Path("/"))
+	if err != nil {
+		return nil, &fault.Fault{Code: fault.CannotWrite, Summary: "the root of the image cannot be opened", Err: err}
+	}
+
+	return dir, nil
+}
+
+// removeOne removes or empties one file or folder, and syncs the folder above it.
+func removeOne(dir *os.Root, l Leftover) error {
+	name := strings.TrimPrefix(l.Path, "/")
+	if l.Action == Empty {
+		return writeFile(dir, name, os.O_TRUNC, nil)
+	}
+	if err := dir.RemoveAll(name); err != nil {
+		return err
+	}
+
+	return syncFolder(dir, path.Dir(name))
+}
+
+// WriteFile replaces a file of the image with mode 0644, durably. The folders above it are made if they are missing.
+func WriteFile(root nodefile.Root, file string, text []byte) error {
+	dir, err := openRoot(root)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+
+	name := strings.TrimPrefix(file, "/")
+	temporary := name + ".tmp"
+	err = dir.MkdirAll(path.Dir(name), 0o755)
+	if err == nil {
+		err = writeFile(dir, temporary, os.O_CREATE|os.O_TRUNC, text)
+	}
+	if err == nil {
+		err = dir.Rename(temporary, name)
+	}
+	if err == nil {
+		err = syncFolder(dir, path.Dir(name))
+	}
+	if err != nil {
+		return cannotWrite(file, err)
+	}
+
+	return nil
+}
+
+func writeFile(dir *os.Root, name string, flags int, text []byte) error {
+	f, err := dir.OpenFile(name, os.O_WRONLY|flags, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Sync()
+	}
+
+	return errors.Join(err, f.Close())
+}
+
+func syncFolder(dir *os.Root, name string) error {
+	f, err := dir.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// cannotWrite returns the fault of a path that cannot be changed, with the next step.
+func cannotWrite(file string, err error) error {
+	f := &fault.Fault{
+		Code:    fault.CannotWrite,
+		Summary: file + " cannot be changed",
+		Err:     errors.New(nodefile.Reason(err)), // without the path on this machine
+	}
+	switch {
+	case errors.Is(err, unix.EROFS):
+		f.Next = "Mount the image read-write, and run the command again"
+	case errors.Is(err, unix.EPERM) && os.Geteuid() == 0:
+		f.Next = "It may be immutable: lsattr " + file + ", chattr -i; then run the command again"
+	case errors.Is(err, fs.ErrPermission):
+		f.Next = "Run the command as root"
+	}
+
+	return f
+}

@@ -1,0 +1,333 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"path"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prelet/prelet/internal/app/doctor"
+	"github.com/prelet/prelet/internal/app/image"
+	"github.com/prelet/prelet/internal/commit"
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/probe/joined"
+	"github.com/prelet/prelet/internal/report/printer"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// StatementPath is the file in which a sealed image states what it contains.
+const StatementPath = "/usr/lib/prelet/seal.json"
+
+// Statement is what a sealed image contains. Its fields are documented in docs/reference/seal.md.
+type Statement struct {
+	FormatVersion int              `json:"format_version"`
+	Prelet        string           `json:"prelet"`
+	Time          time.Time        `json:"time"`
+	Kubelet       image.Kubelet    `json:"kubelet"`
+	Site          []sealedFile     `json:"site"`
+	Detectors     []sealedDetector `json:"detectors"`
+	Checks        []sealedCheck    `json:"checks"`
+	Removed       []image.Leftover `json:"removed"`
+	Warmed        []string         `json:"warmed"` // paths of caches
+}
+
+// sealedFile is a file of the site.
+type sealedFile struct {
+	Path   string `json:"path"`
+	SHA256 string `json:"sha256"`
+}
+
+// sealedDetector is a detector that is installed and locked.
+type sealedDetector struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	Path    string `json:"path"`
+	SHA256  string `json:"sha256"`
+}
+
+// sealedCheck is the result of a check: ok, or a warning that does not prevent sealing.
+type sealedCheck struct {
+	Check   string       `json:"check"`
+	State   doctor.State `json:"state"`
+	Summary string       `json:"summary"`
+}
+
+// SealOptions are the image, and whether leftovers are removed.
+type SealOptions struct {
+	Where
+	Yes bool
+}
+
+// Sealed is the result of sealing an image.
+type Sealed struct {
+	Findings  []doctor.Finding
+	Refused   string     // why the image is not sealed; "" if it is
+	Statement *Statement // nil if the image is not sealed
+	Unchanged bool       // the image was sealed before, and nothing has changed since
+}
+
+// Seal checks the image below o.Root ("" is this machine's own root), removes what belongs to the machine on which it
+// was built if o.Yes, and writes the statement. Findings are in the result; an error is about the options or a write.
+func (e *Env) Seal(ctx context.Context, o SealOptions) (Sealed, error) {
+	if err := o.check(); err != nil {
+		return Sealed{}, err
+	}
+	h := e.host(ctx)
+	defer h.Units.Close()
+
+	isAsked := o.Root == "/"
+	isRunning := h.Systemd && (o.Root == "" || isAsked)
+	if isAsked {
+		o.Root = ""
+	}
+	o.Root = cmp.Or(o.Root, h.Root)
+
+	i, err := e.openImage(ctx, o.Where)
+	if err != nil {
+		return Sealed{}, err
+	}
+	if o.Yes && isRunning && len(i.in.Found.Leftovers) > 0 {
+		if err := i.checkRunning(ctx, h, isAsked); err != nil {
+			return Sealed{}, err
+		}
+	}
+	if why := i.refuse(o.Yes); why != "" {
+		return Sealed{Findings: i.findings, Refused: why}, nil
+	}
+
+	return i.seal(ctx)
+}
+
+// refuse returns why the image must not be sealed; "" if it may be.
+func (i *openedImage) refuse(yes bool) string {
+	problems, leftovers := 0, 0
+	for _, f := range i.findings {
+		if f.State == doctor.Problem || f.State == doctor.Unread {
+			problems++
+		}
+	}
+	for _, l := range i.in.Found.Leftovers {
+		if !yes || l.Action == image.ByHand {
+			leftovers++
+		}
+	}
+	switch {
+	case problems > 0:
+		return "not passed: " + printer.Count(problems, "check")
+	case leftovers > 0:
+		return printer.Count(leftovers, "path") + " must not be in an image"
+	}
+
+	return ""
+}
+
+// checkRunning refuses to remove the identity of a running node. isAsked: the user named the running root.
+func (i *openedImage) checkRunning(ctx context.Context, h *Host, isAsked bool) error {
+	id := joined.Node{Root: i.in.Root, Now: time.Now}.Identity()
+	if isJoined, _ := id.Joined(); isJoined && !isAsked {
+		return failure(fault.Usage, "this machine is the running node %s, and --yes would remove its identity. "+
+			"For an image of another root name --root. To make an image of this node: kubectl drain, "+
+			"systemctl stop kubelet, prelet seal --yes --root /", cmp.Or(id.Node, h.Hostname))
+	}
+	if u, err := h.Units.Look(ctx, "kubelet.service"); err == nil && u.Active == "active" {
+		return failure(fault.Usage, "kubelet.service is running, and would write its identity again: "+
+			"systemctl stop kubelet, then prelet seal again")
+	}
+
+	return nil
+}
+
+// seal removes the leftovers, looks again, and writes the statement. Until the statement is written, the image has
+// none: an earlier one is removed first.
+func (i *openedImage) seal(ctx context.Context) (Sealed, error) {
+	file, err := i.findStatement()
+	if err != nil {
+		return Sealed{}, err
+	}
+	old := i.readStatement(file)
+	removed, err := i.remove(ctx, file)
+	if err != nil {
+		return Sealed{}, err
+	}
+	if why := i.refuse(false); why != "" {
+		return Sealed{Findings: i.findings, Refused: why + ", and something still writes to them"}, nil
+	}
+
+	s := i.newStatement()
+	if s.Warmed, err = i.warm(); err != nil {
+		return Sealed{}, err
+	}
+	if old != nil && len(removed) == 0 && old.isSame(s) {
+		return Sealed{Findings: i.findings, Statement: old, Unchanged: true}, nil
+	}
+	s.Removed = append(s.Removed, removed...)
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err == nil {
+		err = image.WriteFile(i.in.Root, file, append(text, '\n'))
+	}
+
+	return Sealed{Findings: i.findings, Statement: s}, addMessages(err)
+}
+
+// remove removes the leftovers, and before them an earlier statement.
+func (i *openedImage) remove(ctx context.Context, statement string) ([]image.Leftover, error) {
+	all := i.in.Found.Leftovers
+	for _, file := range append([]string{statement}, listPaths(all)...) {
+		if err := image.CheckWritable(i.in.Root, file); err != nil {
+			return nil, addMessages(err)
+		}
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+
+	if err := i.checkLock(); err != nil {
+		return nil, err
+	}
+	if _, err := image.Remove(ctx, i.in.Root, []image.Leftover{{Path: statement, Action: image.Delete}}); err != nil {
+		return nil, addMessages(err)
+	}
+	done, err := image.Remove(ctx, i.in.Root, all)
+	if err != nil {
+		return nil, addMessages(err)
+	}
+	i.look()
+
+	return done, nil
+}
+
+func listPaths(all []image.Leftover) (out []string) {
+	for _, l := range all {
+		out = append(out, l.Path)
+	}
+
+	return out
+}
+
+// checkLock refuses while another prelet works on the image.
+func (i *openedImage) checkLock() error {
+	store, err := generation.OpenReadOnly(generation.Options{Root: i.where.Root, Dir: i.where.stateDir()})
+	if err != nil { // there is no state, or none that a process could use
+		return nil
+	}
+	defer store.Close()
+	if pid, isHeld := store.LockHolder(); isHeld {
+		return failure(fault.Locked, "process %d, another prelet, works on the image: wait for it to end", pid)
+	}
+
+	return nil
+}
+
+// warm keeps the output of the kubelet's binary, so that the first boot does not start it. That is the only cache.
+func (i *openedImage) warm() ([]string, error) {
+	if i.keep == nil {
+		return []string{}, nil
+	}
+	if err := os.MkdirAll(i.where.stateDir(), 0o700); err != nil {
+		return nil, failure(fault.CannotWrite, "%s", err)
+	}
+	cache := filepath.Join(i.where.stateDir(), path.Base(image.Cache))
+	if err := commit.WriteIfChanged(cache, i.keep); err != nil {
+		return nil, failure(fault.CannotWrite, "%s: %s", image.Cache, err)
+	}
+
+	return []string{image.Cache}, nil
+}
+
+// findStatement returns the path of the statement without links above it.
+func (i *openedImage) findStatement() (string, error) {
+	folder, err := i.in.Root.Look(path.Dir(path.Dir(StatementPath)), nodefile.FollowAll)
+	if err != nil {
+		return "", failure(fault.Usage, "this is not the root of an image: %s", err)
+	}
+	defer folder.Close()
+
+	return path.Join(folder.Path(), "prelet", path.Base(StatementPath)), nil
+}
+
+// readStatement returns the statement of an earlier seal; nil if there is none, or none that can be read.
+func (i *openedImage) readStatement(file string) *Statement {
+	text, f := i.in.Root.Bytes(file)
+	if f != nil {
+		return nil
+	}
+	var s Statement
+	if json.Unmarshal(text, &s) != nil {
+		return nil
+	}
+
+	return &s
+}
+
+// newStatement returns the statement of the image as it is.
+func (i *openedImage) newStatement() *Statement {
+	s := &Statement{
+		FormatVersion: 1,
+		Prelet:        i.env.Version,
+		Time:          i.env.buildTime(),
+		Kubelet:       i.in.Kubelet,
+		Site:          []sealedFile{},
+		Detectors:     []sealedDetector{},
+		Checks:        []sealedCheck{},
+		Removed:       []image.Leftover{},
+	}
+	for _, f := range i.siteFiles() {
+		hash := sha256.Sum256([]byte(f.Text))
+		s.Site = append(s.Site, sealedFile{Path: i.onNode(f.Name), SHA256: hex.EncodeToString(hash[:])})
+	}
+	host := i.env.detectorHost(i.where)
+	for _, r := range i.in.Detectors {
+		if l, err := host.Lock(r.Name); err == nil && r.Installed && r.Locked {
+			s.Detectors = append(s.Detectors, sealedDetector{r.Name, r.Version, r.Program, l.SHA256})
+		}
+	}
+	for _, f := range i.findings {
+		if f.State != doctor.Skipped {
+			s.Checks = append(s.Checks, sealedCheck{f.Check, f.State, f.Summary})
+		}
+	}
+
+	return s
+}
+
+// onNode returns a path below the root as the node sees it.
+func (i *openedImage) onNode(file string) string {
+	return path.Join("/", strings.TrimPrefix(file, i.where.Root))
+}
+
+// siteFiles returns the files of the site; nil without one.
+func (i *openedImage) siteFiles() []world.SiteFile {
+	if i.in.Site == nil {
+		return nil
+	}
+
+	return i.in.Site.Files
+}
+
+// isSame reports whether two statements are about the same image, whenever and from whatever it was sealed.
+func (s *Statement) isSame(other *Statement) bool {
+	a, b := *s, *other
+	a.Time, a.Removed, a.Warmed = b.Time, b.Removed, b.Warmed
+
+	return reflect.DeepEqual(a, b)
+}
+
+// buildTime returns the time of a build: $SOURCE_DATE_EPOCH in seconds, or else now.
+func (e *Env) buildTime() time.Time {
+	seconds, err := strconv.ParseInt(strings.TrimSpace(e.Getenv("SOURCE_DATE_EPOCH")), 10, 64)
+	if err != nil {
+		return time.Now().UTC().Truncate(time.Second)
+	}
+
+	return time.Unix(seconds, 0).UTC()
+}

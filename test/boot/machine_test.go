@@ -2,6 +2,7 @@ package boot
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,6 +37,7 @@ type machine struct {
 	dir     string // of the machine: tmpfs, console.log
 	root    string // its disk
 	cluster *cluster
+	network string // the name of its network namespace; "": its own
 	site    string
 
 	image string // of its disk, where that can lose its power; else the disk is memory
@@ -272,7 +274,7 @@ exec unshare -m --propagation slave sh -c 'umount -R /sys/fs/cgroup && mount -t 
 		"--boot",
 		"--register=no",
 		"--keep-unit",
-		"--network-namespace-path=/run/netns/"+m.name,
+		"--network-namespace-path=/run/netns/"+cmp.Or(m.network, m.name),
 		"--machine="+m.name,
 		"--hostname="+nodeName,
 		"--console=read-only",

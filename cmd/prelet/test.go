@@ -52,7 +52,8 @@ or has several layers.`,
 	c.Flags().StringArrayVar(&o.Config, "config", nil,
 		"site `PATH`, a file or a folder, instead of the folder of the test file (repeatable)")
 	c.Flags().StringVar(&o.Run, "run", "", "only runs whose name matches `REGEX`")
-	c.Flags().BoolVar(&o.Update, "update", false, "write the snapshots that are missing or differ, and remove those that no run reads")
+	c.Flags().BoolVar(&o.Update, "update", false,
+		"write the snapshots that are missing or differ, and remove those that no run reads")
 	c.Flags().StringVarP(&output, "output", "o", "text",
 		"`FORMAT`: text, json, or github: text and annotations")
 	c.Flags().StringVar(&junit, "junit", "", "write the results as JUnit's XML to `FILE`, too")

@@ -33,8 +33,8 @@ func (s *suite) handleStale() (err error) {
 	return nil
 }
 
-// listStale returns the snapshots that no run reads, by name. All test files of a folder share its snapshots, so a folder
-// is checked only if all of them are part of the command. Runs that --run leaves out read theirs, too.
+// listStale returns the snapshots that no run reads, by name. All test files of a folder share its snapshots, so a
+// folder is checked only if all of them are part of the command. Runs that --run leaves out read theirs, too.
 func (s *suite) listStale() ([]string, error) {
 	read := map[string]bool{}
 	byFolder := map[string][]string{}

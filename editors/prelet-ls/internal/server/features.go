@@ -409,7 +409,7 @@ func (s *Server) format(p documentParams) (any, error) {
 }
 
 // lineEdits returns one edit for each line that differs, so that the cursor stays. Formatting changes only the spaces
-// of lines.
+// of lines. The ends of lines, LF or CR LF, are not part of an edit.
 func lineEdits(before, after string) []textEdit {
 	from, to := strings.Split(before, "\n"), strings.Split(after, "\n")
 	out := []textEdit{}
@@ -419,10 +419,11 @@ func lineEdits(before, after string) []textEdit {
 	}
 
 	for i := range from {
-		if from[i] != to[i] {
-			end := positionOf(from[i], len(from[i])).Character
+		old, new := strings.TrimSuffix(from[i], "\r"), strings.TrimSuffix(to[i], "\r")
+		if old != new {
+			end := positionOf(old, len(old)).Character
 			whole := span{Start: position{Line: i}, End: position{Line: i, Character: end}}
-			out = append(out, textEdit{Range: whole, NewText: to[i]})
+			out = append(out, textEdit{Range: whole, NewText: new})
 		}
 	}
 

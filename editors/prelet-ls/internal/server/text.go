@@ -26,6 +26,9 @@ func offsetOf(text string, p position) int {
 	end := len(text)
 	if n := strings.IndexByte(text[start:], '\n'); n >= 0 {
 		end = start + n
+		if end > start && text[end-1] == '\r' {
+			end--
+		}
 	}
 	at, units := start, 0
 	for at < end && units < p.Character {
@@ -37,9 +40,14 @@ func offsetOf(text string, p position) int {
 	return at
 }
 
-// positionOf returns the position of a byte in a text. A byte outside of the text is moved to its end.
+// positionOf returns the position of a byte in a text. A byte outside of the text is moved to its end, and one between
+// CR and LF to the end of the line.
 func positionOf(text string, offset int) position {
-	before := text[:min(max(offset, 0), len(text))]
+	offset = min(max(offset, 0), len(text))
+	before := text[:offset]
+	if strings.HasPrefix(text[offset:], "\n") {
+		before = strings.TrimSuffix(before, "\r")
+	}
 	start := strings.LastIndexByte(before, '\n') + 1
 	p := position{Line: strings.Count(before, "\n")}
 	for _, r := range before[start:] {

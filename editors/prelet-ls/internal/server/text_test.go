@@ -15,6 +15,7 @@ func TestPositions(t *testing.T) {
 		{position{0, 1}, text[1:]},
 		{position{0, 3}, text[5:]},
 		{position{1, 5}, " x\nend"},
+		{position{0, 4}, text[6:]},
 		{position{2, 3}, ""},
 	} {
 		offset := offsetOf(text, c.at)
@@ -26,6 +27,12 @@ func TestPositions(t *testing.T) {
 		}
 	}
 
+	if got, want := positionOf(text, 7), (position{0, 4}); got != want { // between CR and LF
+		t.Errorf("positionOf(7): got %v, want %v, the end of the line", got, want)
+	}
+	if got := text[offsetOf(text, position{0, 99}):]; got != text[6:] {
+		t.Errorf("offsetOf behind the end of a line: got the place before %q, want before %q", got, text[6:])
+	}
 	for _, outside := range []position{{0, 99}, {9, 0}, {2, 99}, {-1, -1}} {
 		if offset := offsetOf(text, outside); offset < 0 || offset > len(text) {
 			t.Errorf("offsetOf(%v): got %d, want a byte of the text", outside, offset)

@@ -349,7 +349,8 @@ func (s *Server) prepareRename(p positionParams) (any, error) {
 var nameOf = regexp.MustCompile(`^\pL[\pL\pN_-]*$`)
 
 // rename changes a name everywhere in the site, its vars files and its tests. It refuses a name that the language does
-// not allow or the site has already, and a site with JSON that contains the name, which it cannot change.
+// not allow or the site has already, and a site in which it cannot change every place: one with JSON that contains the
+// name, and one with a file that it cannot read as a whole.
 func (s *Server) rename(p positionParams) (any, error) {
 	here, use, ok := s.useAt(p)
 	if !ok {
@@ -369,11 +370,8 @@ func (s *Server) rename(p positionParams) (any, error) {
 	if exists && p.NewName != symbol.Name {
 		return nil, refuse("the site has %s already", renamed.Address())
 	}
-	for _, file := range slices.Sorted(maps.Keys(here.texts)) {
-		if strings.HasSuffix(file, jsonSuffix) && strings.Contains(here.texts[file], symbol.Name) {
-			return nil, refuse("%s contains %s, and JSON is not changed: rename it there by hand",
-				path.Base(file), symbol.Name)
-		}
+	if err := here.refuseToChange(symbol.Name); err != nil {
+		return nil, err
 	}
 
 	edit := workspaceEdit{Changes: map[string][]textEdit{}}
@@ -384,6 +382,20 @@ func (s *Server) rename(p positionParams) (any, error) {
 	}
 
 	return edit, nil
+}
+
+// refuseToChange returns why the places where a name is written cannot all be found and changed.
+func (here at) refuseToChange(name string) error {
+	for _, file := range slices.Sorted(maps.Keys(here.unread)) {
+		return refuse("%s: its references to %s may be incomplete; fix that file first", here.unread[file], name)
+	}
+	for _, file := range slices.Sorted(maps.Keys(here.texts)) {
+		if strings.HasSuffix(file, jsonSuffix) && strings.Contains(here.texts[file], name) {
+			return refuse("%s contains %s, and JSON is not changed: rename it there by hand", path.Base(file), name)
+		}
+	}
+
+	return nil
 }
 
 // codeRequestFailed is the protocol's error for a valid request that has no result.

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"context"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -8,8 +10,6 @@ import (
 	"github.com/hashicorp/hcl-lang/decoder"
 	hcllang "github.com/hashicorp/hcl-lang/lang"
 	"github.com/hashicorp/hcl/v2"
-
-	"context"
 
 	"github.com/prelet/prelet/editors/prelet-ls/internal/language"
 	"github.com/prelet/prelet/internal/lang"
@@ -27,32 +27,37 @@ const testFolder = "tests"
 
 // site is a site as an editor sees it: files with errors included, and its tests.
 type site struct {
-	texts map[string]string    // all files, by path
-	files map[string]*hcl.File // the native ones, as far as they could be parsed
-	index *language.Index
+	texts  map[string]string    // all files, by path
+	files  map[string]*hcl.File // the native ones, as far as they could be parsed
+	unread map[string]string    // why a file could not be read, or not as a whole, by path
+	index  *language.Index
 }
 
 // parsed is a file in the form in which it was parsed last.
 type parsed struct {
 	text string
 	file *hcl.File // nil for a text beyond the limits of the language
+	err  string    // the first syntax error; "" without
 }
 
 // readSite reads the site of a document. Files that cannot be read are left out: diagnostics report them.
 func (s *Server) readSite(file string) site {
 	files := newOverlay(s.texts())
-	out := site{texts: map[string]string{}, files: map[string]*hcl.File{}}
+	out := site{
+		texts:  map[string]string{},
+		files:  map[string]*hcl.File{},
+		unread: map[string]string{},
+	}
 
 	for _, name := range s.listFiles(files, file) {
 		text, err := files.ReadFile(name, lang.MaxBytes)
 		if err != nil {
+			out.unread[name] = fmt.Sprintf("%s cannot be read", path.Base(name))
 			continue
 		}
 		out.texts[name] = string(text)
 		if strings.HasSuffix(name, ".hcl") || strings.HasSuffix(name, varsSuffix) {
-			if f := s.parseFile(name, string(text)); f != nil {
-				out.files[name] = f
-			}
+			out.add(name, s.parseFile(name, string(text)))
 		}
 	}
 	out.index = s.language.NewIndex(out.files)
@@ -60,16 +65,42 @@ func (s *Server) readSite(file string) site {
 	return out
 }
 
+// add adds a native file to a site.
+func (x site) add(name string, p parsed) {
+	if p.file != nil {
+		x.files[name] = p.file
+	}
+	if p.err != "" {
+		x.unread[name] = p.err
+	}
+}
+
 // parseFile parses a native file, once for each text.
-func (s *Server) parseFile(name, text string) *hcl.File {
+func (s *Server) parseFile(name, text string) parsed {
 	if p, ok := s.parsed[name]; ok && p.text == text {
-		return p.file
+		return p
 	}
 
-	f, _ := lang.ParseFile(name, []byte(text))
-	s.parsed[name] = parsed{text: text, file: f}
+	file, diags := lang.ParseFile(name, []byte(text))
+	p := parsed{text: text, file: file, err: describeError(name, diags)}
+	s.parsed[name] = p
 
-	return f
+	return p
+}
+
+// describeError returns where the first error of a file is; "" without one.
+func describeError(name string, diags hcl.Diagnostics) string {
+	for _, d := range diags {
+		switch {
+		case d.Severity != hcl.DiagError:
+		case d.Subject == nil:
+			return path.Base(name) + " has a syntax error"
+		default:
+			return fmt.Sprintf("%s has a syntax error in line %d", path.Base(name), d.Subject.Start.Line)
+		}
+	}
+
+	return ""
 }
 
 // maxSiteFiles bounds the files that are read for a document: a site may have 64, and some tests.

@@ -1,6 +1,7 @@
 package language
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -311,7 +312,7 @@ func (x *Index) addReferences(body *hclsyntax.Body) {
 
 func (x *Index) addReference(t hcl.Traversal) {
 	use := Use{Traversal: t, Whole: t.SourceRange()}
-	words := attributeWords(t)
+	words := namesOf(t)
 	at := 0 // of the name
 
 	twoWords := []string{string(Variable), string(Local)}
@@ -323,27 +324,65 @@ func (x *Index) addReference(t hcl.Traversal) {
 	}
 	if at > 0 {
 		use.Address = strings.Join(words[:at+1], ".")
-		use.Range = lastBytes(t[at].SourceRange(), len(words[at]))
+		use.Range = x.nameIn(t[at], words[at])
 	}
 
 	x.Uses = append(x.Uses, use)
 }
 
-// attributeWords returns the names at the beginning of a reference, up to the first index.
-func attributeWords(t hcl.Traversal) []string {
-	var words []string
+// namesOf returns the names at the beginning of a reference, up to the first index that is not a text. An index by a
+// text is a name as well: var["zone"] is var.zone.
+func namesOf(t hcl.Traversal) []string {
+	var names []string
 	for _, step := range t {
-		switch s := step.(type) {
-		case hcl.TraverseRoot:
-			words = append(words, s.Name)
-		case hcl.TraverseAttr:
-			words = append(words, s.Name)
-		default:
-			return words
+		name, ok := nameOf(step)
+		if !ok {
+			break
+		}
+		names = append(names, name)
+	}
+
+	return names
+}
+
+// nameOf returns the name in one step of a reference.
+func nameOf(step hcl.Traverser) (string, bool) {
+	switch s := step.(type) {
+	case hcl.TraverseRoot:
+		return s.Name, true
+	case hcl.TraverseAttr:
+		return s.Name, true
+	case hcl.TraverseIndex:
+		if s.Key.Type() == cty.String && s.Key.IsKnown() && !s.Key.IsNull() {
+			return s.Key.AsString(), true
 		}
 	}
 
-	return words
+	return "", false
+}
+
+// nameIn returns the range of the name in a step: what is between the quotes of an index, or behind the dot.
+func (x *Index) nameIn(step hcl.Traverser, name string) hcl.Range {
+	r := step.SourceRange()
+	if _, isIndex := step.(hcl.TraverseIndex); !isIndex {
+		return lastBytes(r, len(name))
+	}
+	file := x.files[r.Filename]
+	if file == nil || !r.CanSliceBytes(file.Bytes) {
+		return r
+	}
+
+	text := r.SliceBytes(file.Bytes)
+	first, last := bytes.IndexByte(text, '"'), bytes.LastIndexByte(text, '"')
+	if first < 0 {
+		return r
+	}
+	r.End.Column -= len(text) - last
+	r.End.Byte -= len(text) - last
+	r.Start.Column += first + 1
+	r.Start.Byte += first + 1
+
+	return r
 }
 
 // lastBytes returns the last n bytes of a range on one line: the name in ".name".

@@ -1,6 +1,7 @@
 package language
 
 import (
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -37,7 +38,7 @@ func (x *Index) Resolve(t hcl.Traversal) (Resolved, bool) {
 }
 
 func (x *Index) resolve(t hcl.Traversal, depth int) (Resolved, bool) {
-	words := attributeWords(t)
+	words := namesOf(t)
 	if len(words) == 0 {
 		return Resolved{}, false
 	}
@@ -107,15 +108,16 @@ func (x *Index) resolveStage(words []string, t hcl.Traversal) (Resolved, bool) {
 func follow(r Resolved, steps hcl.Traversal, docs map[string]string) Resolved {
 	path := ""
 	for _, step := range steps {
-		switch s := step.(type) {
-		case hcl.TraverseAttr:
-			r.Address += "." + s.Name
+		name, isName := nameOf(step)
+		switch {
+		case isName:
+			r.Address += showStep(name)
 			if r.Type.IsMapType() {
 				path += "{}"
 			} else {
-				path = strings.TrimPrefix(path+"."+s.Name, ".")
+				path = strings.TrimPrefix(path+"."+name, ".")
 			}
-			r.Type = attributeType(r.Type, s.Name)
+			r.Type = attributeType(r.Type, name)
 		default:
 			r.Address += "[…]"
 			if r.Type.IsMapType() {
@@ -129,6 +131,15 @@ func follow(r Resolved, steps hcl.Traversal, docs map[string]string) Resolved {
 	}
 
 	return r
+}
+
+// showStep returns a name as a step of a reference: .model, or ["example.com/rack"].
+func showStep(name string) string {
+	if hclsyntax.ValidIdentifier(name) {
+		return "." + name
+	}
+
+	return fmt.Sprintf("[%q]", name)
 }
 
 func attributeType(t cty.Type, name string) cty.Type {
@@ -187,24 +198,35 @@ func (x *Index) infer(e hclsyntax.Expression, depth int) cty.Type {
 
 // written finds a reference that ends at the cursor, as far as it is typed. An index may be computed.
 var written = regexp.MustCompile(
-	`(?:^|[^\w.\-\]])((?:var|local|stage|node|each)(?:\.[\w-]+|\[[^\[\]\n]*\])*)\.([\w-]*)$`)
+	`(?:^|[^\w.\-\]])((?:var|local|stage|node|each)(?:\.[\w-]+|\[[^\[\]\n]*\])*)(\.|\[")([\w-]*)$`)
 
 // computedIndex is an index that is not a text in quotes.
 var computedIndex = regexp.MustCompile(`\[[^"\]]*\]`)
 
-// Members returns what may follow the reference before the cursor, and how many bytes of the last name are typed
-// already. It is false where the cursor is not behind the dot of a reference.
-func (x *Index) Members(line string) (members []Member, typed int, ok bool) {
+// Place is where the name of a member is typed.
+type Place struct {
+	Typed   int  // bytes of the name before the cursor
+	IsIndex bool // in the quotes of an index, not behind a dot
+}
+
+// Members returns what may follow the reference before the cursor. It is false where the cursor is neither behind the
+// dot of a reference nor in the quotes of its index.
+func (x *Index) Members(line string) ([]Member, Place, bool) {
 	m := written.FindStringSubmatch(line)
 	if m == nil {
-		return nil, 0, false
+		return nil, Place{}, false
 	}
+	place := Place{Typed: len(m[3]), IsIndex: m[2] != "."}
 
-	return x.membersOf(computedIndex.ReplaceAllString(m[1], "[0]")), len(m[2]), true
+	return x.membersOf(computedIndex.ReplaceAllString(m[1], "[0]")), place, true
 }
 
 func (x *Index) membersOf(reference string) []Member {
-	words := strings.Split(reference, ".")
+	t, diags := hclsyntax.ParseTraversalAbs([]byte(reference), "", hcl.InitialPos)
+	if diags.HasErrors() {
+		return nil
+	}
+	words := namesOf(t)
 	switch {
 	case reference == string(Variable):
 		return symbolMembers(x.Of(Variable))
@@ -215,18 +237,14 @@ func (x *Index) membersOf(reference string) []Member {
 			{Name: "key", Type: cty.DynamicPseudoType, Doc: eachDoc},
 			{Name: "value", Type: cty.DynamicPseudoType, Doc: eachDoc},
 		}
-	case words[0] == string(Stage) && len(words) == 1:
+	case words[0] == string(Stage) && len(t) == 1:
 		return x.stageTypeMembers()
-	case words[0] == string(Stage) && len(words) == 2:
+	case words[0] == string(Stage) && len(t) == 2 && len(words) == 2:
 		isOtherType := func(s Symbol) bool { return s.StageType != words[1] }
 		stagesOfType := slices.DeleteFunc(x.Of(Stage), isOtherType)
 		return symbolMembers(stagesOfType)
 	}
 
-	t, diags := hclsyntax.ParseTraversalAbs([]byte(reference), "", hcl.InitialPos)
-	if diags.HasErrors() {
-		return nil
-	}
 	r, found := x.Resolve(t)
 	if !found {
 		return nil

@@ -58,8 +58,9 @@ func (s *Server) complete(ctx context.Context, p positionParams) (any, error) {
 		return completionList{Items: []completionItem{}}, nil
 	}
 
-	if members, typed, ok := here.index.Members(lastLine(here.text, here.offset)); ok {
-		return completionList{Items: memberItems(here, members, typed)}, nil
+	members, place, ok := here.index.Members(lastLine(here.text, here.offset))
+	if ok && place.IsIndex == isInText(here) {
+		return completionList{Items: memberItems(here, members, place.Typed)}, nil
 	}
 
 	d, err := s.decoder(here.site, here.file)
@@ -79,17 +80,35 @@ func (s *Server) complete(ctx context.Context, p positionParams) (any, error) {
 	return out, nil
 }
 
-// isInComment reports whether a position is inside of a comment, where nothing is offered.
+// isInComment reports whether a position is inside of a comment, where nothing is offered. The token of a comment of
+// one line has the end of the line, if there is one.
 func isInComment(here at) bool {
+	t, ok := tokenBefore(here)
+	isOpen := !strings.HasSuffix(string(t.Bytes), "*/") && !strings.HasSuffix(string(t.Bytes), "\n")
+
+	return ok && t.Type == hclsyntax.TokenComment && (here.offset < t.Range.End.Byte || isOpen)
+}
+
+// isInText reports whether a position is in quotes or in a heredoc, and not in ${ }.
+func isInText(here at) bool {
+	t, ok := tokenBefore(here)
+	texts := []hclsyntax.TokenType{
+		hclsyntax.TokenOQuote, hclsyntax.TokenQuotedLit, hclsyntax.TokenOHeredoc, hclsyntax.TokenStringLit,
+	}
+
+	return ok && slices.Contains(texts, t.Type)
+}
+
+// tokenBefore returns the token of the byte before a position.
+func tokenBefore(here at) (hclsyntax.Token, bool) {
 	tokens, _ := hclsyntax.LexConfig([]byte(here.text), here.file, hcl.InitialPos)
 	for _, t := range tokens {
-		isInside := t.Range.Start.Byte < here.offset && here.offset < t.Range.End.Byte
-		if t.Type == hclsyntax.TokenComment && isInside {
-			return true
+		if t.Range.Start.Byte < here.offset && here.offset <= t.Range.End.Byte {
+			return t, true
 		}
 	}
 
-	return false
+	return hclsyntax.Token{}, false
 }
 
 func memberItems(here at, members []language.Member, typed int) []completionItem {

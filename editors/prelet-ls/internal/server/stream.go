@@ -35,8 +35,8 @@ func newStream(in io.Reader, out io.Writer, log *log.Logger) *stream {
 	return &stream{in: textproto.NewReader(source), source: source, log: log, out: out}
 }
 
-// ReadObject implements jsonrpc2.ObjectStream. A broken header is logged here: the connection would log it only after it
-// has told Serve of its end.
+// ReadObject implements jsonrpc2.ObjectStream. A broken header is logged here: the connection would log it only after
+// it has told Serve of its end.
 func (s *stream) ReadObject(v any) error {
 	for {
 		if s.isClosed() {

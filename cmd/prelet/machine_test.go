@@ -11,8 +11,10 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -52,8 +54,12 @@ type machine struct {
 	labels     map[string]string // of the Node object
 	taints     []kubelet.Taint
 	patched    []string
-	configz    []string     // how /configz differs from the plan
-	log        bytes.Buffer // journal entries, one JSON document a line
+
+	annotations  map[string]string // of the Node object
+	annotated    []string          // each patch of them: KEY=VALUE, and KEY- for a removed one
+	annotateFail error
+	configz      []string     // how /configz differs from the plan
+	log          bytes.Buffer // journal entries, one JSON document a line
 }
 
 // units is systemd with virtual time.
@@ -316,7 +322,7 @@ func (m *machine) Files(ctx context.Context, want map[string]string) error {
 }
 func (m *machine) ChangedAgo([]string) (time.Duration, bool) { return m.now - m.changed, m.changed > 0 }
 func (m *machine) Node(_ context.Context, name string) (kubelet.Node, error) {
-	return kubelet.Node{Name: name, Labels: m.labels, Taints: m.taints, Age: -1}, nil
+	return kubelet.Node{Name: name, Labels: m.labels, Taints: m.taints, Annotations: m.annotations, Age: -1}, nil
 }
 func (m *machine) PatchLabels(_ context.Context, _ string, changes []kubelet.LabelChange) error {
 	for _, c := range changes {
@@ -325,6 +331,24 @@ func (m *machine) PatchLabels(_ context.Context, _ string, changes []kubelet.Lab
 			delete(m.labels, c.Key)
 		}
 	}
+	return nil
+}
+func (m *machine) PatchAnnotations(_ context.Context, _ string, changes map[string]*string) error {
+	if m.annotateFail != nil {
+		return m.annotateFail
+	}
+	var words []string
+	for _, key := range slices.Sorted(maps.Keys(changes)) {
+		name := strings.TrimPrefix(key, "prelet.github.io/")
+		if value := changes[key]; value != nil {
+			m.annotations[key] = *value
+			words = append(words, name+"="+*value)
+		} else {
+			delete(m.annotations, key)
+			words = append(words, name+"-")
+		}
+	}
+	m.annotated = append(m.annotated, strings.Join(words, " "))
 	return nil
 }
 func (m *machine) Configz(context.Context, kubelet.Configz) ([]string, error) { return m.configz, nil }

@@ -203,6 +203,7 @@ func (e *Env) rollbackNode(ctx context.Context, h *Host, o RollbackOptions) (Rol
 	})
 	_, err = rep.Finish(res.Code, res.Summary)
 	e.sayError(err)
+	e.annotate(ctx, h, r, res)
 	if res.Err != nil {
 		return RolledBack{}, addMessages(res.Err)
 	}

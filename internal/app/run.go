@@ -161,6 +161,7 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	if !isReported {
 		status, err = rep.Finish(res.Code, res.Summary)
 		e.sayError(err)
+		e.annotate(ctx, h, r, res)
 	}
 
 	out := Ran{Result: res}

@@ -169,6 +169,7 @@ func (e *Env) judge(ctx context.Context, h *Host, store *generation.Store) (comm
 	}
 
 	_, err := rep.Finish(reported.Code, reported.Summary)
+	e.annotate(ctx, h, r, res)
 	res.Code = code
 
 	return res, err

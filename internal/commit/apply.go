@@ -370,6 +370,7 @@ func buildActivation(o Options) activation.Plan {
 		a.Unit = x.Unit
 		a.Rollback = x.Rollback
 		a.Reconcile = x.ReconcileLabels
+		a.Annotations = (*activation.Annotations)(x.Annotations)
 		a.Settle = toDuration(x.SettleMillis)
 		a.Timeout = toDuration(x.TimeoutMillis)
 		a.Bound = toDuration(x.BoundMillis)

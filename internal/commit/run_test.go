@@ -179,6 +179,8 @@ func (b *bench) Mounts(context.Context, []string) ([]activation.Mount, error) {
 
 func (b *bench) PatchLabels(context.Context, string, []kubelet.LabelChange) error { return nil }
 
+func (b *bench) PatchAnnotations(context.Context, string, map[string]*string) error { return nil }
+
 func (b *bench) Stop(context.Context, string, time.Duration) (string, error) {
 	b.kubelet.Active, b.kubelet.Sub, b.kubelet.MainPID = "inactive", "dead", 0
 

@@ -11,7 +11,10 @@ type Node struct {
 	Name   string
 	Labels map[string]string
 	Taints []Taint
-	Age    time.Duration // since its creation, by the API server's clock; negative if unknown
+
+	Annotations map[string]string
+
+	Age time.Duration // since its creation, by the API server's clock; negative if unknown
 
 	MachineID, SystemUUID string // of the machine whose kubelet reported last; "" if none has
 	Ready                 bool
@@ -23,9 +26,10 @@ func ParseNode(body []byte, date string) (Node, error) {
 	var doc struct {
 		Kind     string `json:"kind"`
 		Metadata struct {
-			Name    string            `json:"name"`
-			Labels  map[string]string `json:"labels"`
-			Created string            `json:"creationTimestamp"`
+			Name        string            `json:"name"`
+			Labels      map[string]string `json:"labels"`
+			Annotations map[string]string `json:"annotations"`
+			Created     string            `json:"creationTimestamp"`
 		} `json:"metadata"`
 		Spec struct {
 			Taints []Taint `json:"taints"`
@@ -44,9 +48,12 @@ func ParseNode(body []byte, date string) (Node, error) {
 	}
 
 	n := Node{
-		Name:       doc.Metadata.Name,
-		Labels:     doc.Metadata.Labels,
-		Taints:     doc.Spec.Taints,
+		Name:   doc.Metadata.Name,
+		Labels: doc.Metadata.Labels,
+		Taints: doc.Spec.Taints,
+
+		Annotations: doc.Metadata.Annotations,
+
 		Age:        -1,
 		MachineID:  doc.Status.NodeInfo.MachineID,
 		SystemUUID: doc.Status.NodeInfo.SystemUUID,
@@ -102,6 +109,15 @@ func LabelPatch(changes []LabelChange) []byte {
 		}
 	}
 	b, err := json.Marshal(operations)
+	if err != nil {
+		panic(fmt.Sprintf("kubelet: strings do not encode: %v", err))
+	}
+	return b
+}
+
+// AnnotationPatch returns changes of annotations as a merge patch (RFC 7386) of a Node. A nil value removes one.
+func AnnotationPatch(changes map[string]*string) []byte {
+	b, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": changes}})
 	if err != nil {
 		panic(fmt.Sprintf("kubelet: strings do not encode: %v", err))
 	}

@@ -148,6 +148,15 @@ type Activation struct {
 	ReconcileLabels bool      `json:"reconcile_labels,omitempty"`   // the node patches its labels once healthy
 	Configz         string    `json:"configz_credential,omitempty"` // the name of the credential for /configz
 	Range           hcl.Range `json:"-"`
+
+	// Annotations is nil if the node does not annotate its Node. It is outside of the hash: it changes no file of the
+	// node, and the revision of a site changes more often than its plans.
+	Annotations *Annotations `json:"-"`
+}
+
+// Annotations is what the annotations of the Node need of the site.
+type Annotations struct {
+	Revision string `json:"revision,omitempty"` // of the site; "": there is no such annotation
 }
 
 // Unit describes how apply activates a unit of the site when a file that notifies it changes.

@@ -173,6 +173,32 @@ func (r *Reporter) isOvertaken() bool {
 	return s.Verdict != "pending" && !s.Started.Equal(r.status.Started)
 }
 
+// IsLast reports whether status.json is that of this run: no other run has begun since.
+func (r *Reporter) IsLast() bool {
+	s, err := Load(r.o.Dir)
+	if err != nil {
+		return false
+	}
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	return s.BootID == r.o.BootID && s.Started.Equal(r.status.Started)
+}
+
+// NoteAfterEnd adds a note to the status of a run that has ended, unless another run has begun since.
+func (r *Reporter) NoteAfterEnd(code, summary string) error {
+	if !r.IsLast() {
+		return nil
+	}
+	r.Note(code, summary)
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	return r.write()
+}
+
 // Degrade adds a reason why this run is not completely as the site says. The same code and summary count once.
 func (r *Reporter) Degrade(code, summary string) {
 	r.addReason(&r.status.Degraded, code, summary, MessageDegraded)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -31,7 +33,10 @@ const (
 	defaultUnitTimeout = time.Minute
 
 	verifyBlock       = "verify"
+	annotationsBlock  = "annotations"
 	preconditionBlock = "precondition"
+
+	maxRevision = 200 // characters
 )
 
 var (
@@ -108,6 +113,14 @@ var (
 			"(`LoadCredential=`); where they lack it, the rest is judged.",
 	}
 
+	revisionAttr = schema.Attr[string]{
+		Name:        "revision",
+		Check:       checkRevision,
+		DefaultText: "none: there is no such annotation",
+		Doc: "The revision of the site, at most 200 characters, as `kubectl prelet` shows it: " +
+			"a commit, or the version of an image. It does not count as a change of the plan.",
+	}
+
 	conditionAttr = schema.Attr[cty.Value]{
 		Name:     "condition",
 		Required: true,
@@ -132,6 +145,18 @@ func (Stage) Spec() stages.Spec {
 		Doc:    "When the kubelet counts as healthy.",
 		Fields: []schema.Field{settleAttr, timeoutAttr, configzAttr},
 	}
+	annotations := schema.Block{
+		Type: annotationsBlock,
+		Max:  1,
+		Doc: "With this block, a node reports itself in annotations of its own Node, " +
+			"with the kubelet's credentials, after a good verdict and after a run by hand: " +
+			"`prelet.github.io/generation`, `plan`, `revision` and `degraded`, " +
+			"which is a JSON list of codes and summaries. A boot without a change sends nothing. " +
+			"At most one PATCH per run, only if a value differs, after a random wait of up to 30 s. " +
+			"Everyone who may read Nodes can read them; they contain no secrets. " +
+			"A patch that the cluster refuses is a note in `prelet status`, never part of a verdict.",
+		Fields: []schema.Field{revisionAttr},
+	}
 	precondition := schema.Block{
 		Type:   preconditionBlock,
 		Doc:    "What must be true before anything is written; `node` is the finished node.",
@@ -147,7 +172,7 @@ func (Stage) Spec() stages.Spec {
 				"The stage named `kubelet` is the kubelet's, and so is the only one without `unit`. " +
 				"Each other is another unit, of which there are 16 at most; " +
 				"`action` and `settle` are for those, and `rollback`, `reconcile_labels`, " +
-				"`verify` and `precondition` for the kubelet.",
+				"`verify`, `annotations` and `precondition` for the kubelet.",
 			Fields: []schema.Field{
 				unitAttr,
 				actionAttr,
@@ -155,7 +180,7 @@ func (Stage) Spec() stages.Spec {
 				rollbackAttr,
 				reconcileAttr,
 			},
-			Blocks: []schema.Block{verify, precondition},
+			Blocks: []schema.Block{verify, annotations, precondition},
 		},
 	}
 }
@@ -267,7 +292,7 @@ func (r *renderer) refuseKubeletArguments() {
 		}
 	}
 	blocks := r.cfg.Blocks
-	for _, b := range slices.Concat(blocks[verifyBlock], blocks[preconditionBlock]) {
+	for _, b := range slices.Concat(blocks[verifyBlock], blocks[annotationsBlock], blocks[preconditionBlock]) {
 		if b.Written {
 			refuse(b.Range, b.Type)
 		}
@@ -316,8 +341,19 @@ func (r *renderer) kubelet() *node.Activation {
 		Rollback:        rollbackAttr.Of(r.cfg).V,
 		ReconcileLabels: reconcileAttr.Of(r.cfg).V,
 		Configz:         configzAttr.Of(verify).V,
+		Annotations:     r.annotations(),
 		Range:           r.cfg.Range,
 	}
+}
+
+// annotations returns what the annotations of the Node need of the site; nil if the site does not enable them.
+func (r *renderer) annotations() *node.Annotations {
+	b, ok := r.cfg.One(annotationsBlock)
+	if !ok {
+		return nil
+	}
+
+	return &node.Annotations{Revision: revisionAttr.Of(b).V}
 }
 
 // refuseUnitArguments refuses what only stages of other units take.
@@ -399,6 +435,18 @@ func checkCredential(name string) error {
 
 	if !isFileName || strings.ContainsFunc(name, isBad) {
 		return fmt.Errorf("invalid credential name %q: write a name such as kubelet-configz", name)
+	}
+
+	return nil
+}
+
+// checkRevision refuses what is not one short line.
+func checkRevision(s string) error {
+	isControl := func(r rune) bool { return !unicode.IsPrint(r) }
+
+	if utf8.RuneCountInString(s) > maxRevision || strings.ContainsFunc(s, isControl) {
+		return fmt.Errorf("revision must be one line of at most %d printable characters: "+
+			"use trimspace() for the content of a file", maxRevision)
 	}
 
 	return nil

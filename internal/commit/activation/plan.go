@@ -44,6 +44,9 @@ type Plan struct {
 	GoneTaints []string            // of earlier generations and no longer planned
 	Reconcile  bool                // the node patches its own labels after a good verdict
 
+	// Annotations is nil if the node does not annotate its Node. It is never part of a verdict.
+	Annotations *Annotations
+
 	// Configz is checked if the site gives credentials for it; nil: not checked.
 	Configz *kubelet.Configz
 
@@ -62,6 +65,11 @@ type Plan struct {
 	// Retire lists files that are removed as soon as the generation is good, such as the kubeconfig with the bootstrap
 	// token. Files must not contain them: they may be gone when a later boot checks.
 	Retire []string
+}
+
+// Annotations is what the annotations of the Node need of the site.
+type Annotations struct {
+	Revision string `json:"revision,omitempty"` // of the site; "": there is no such annotation
 }
 
 // Defaults of a Plan.
@@ -144,6 +152,8 @@ type planDocument struct {
 	Pods       string              `json:"pods,omitempty"`
 	Units      []UnitPlan          `json:"units,omitempty"`
 	Others     []string            `json:"others,omitempty"`
+
+	Annotations *Annotations `json:"annotations,omitempty"`
 }
 
 // Encode writes the plan for Proposal.Blobs[PlanBlob]. Equal plans give equal bytes.
@@ -186,6 +196,7 @@ func (p Plan) Encode() ([]byte, error) {
 			p.Pods,
 			p.Units,
 			p.Others,
+			p.Annotations,
 		},
 	)
 }
@@ -254,5 +265,7 @@ func DecodePlan(text []byte) (Plan, error) {
 		Pods:       d.Pods,
 		Units:      d.Units,
 		Others:     d.Others,
+
+		Annotations: d.Annotations,
 	}, nil
 }

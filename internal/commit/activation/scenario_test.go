@@ -206,6 +206,11 @@ type refusedError struct{ error }
 
 func (refusedError) Refused() bool { return true }
 
+func (n *node) PatchAnnotations(context.Context, string, map[string]*string) error {
+	n.t.Error("activation patches no annotations: the run does, after its end")
+	return nil
+}
+
 // PatchLabels behaves as the API server with NodeRestriction, which refuses a patch as a whole.
 func (n *node) PatchLabels(_ context.Context, _ string, changes []kubelet.LabelChange) error {
 	if n.locked {

@@ -31,6 +31,8 @@ type Probe interface {
 	// PatchLabels changes labels of the Node with the node's own identity, all or none. An error with a method
 	// Refused() bool that returns true means that the cluster does not allow it.
 	PatchLabels(ctx context.Context, name string, changes []kubelet.LabelChange) error
+	// PatchAnnotations changes annotations of the Node in the same way; nil removes one.
+	PatchAnnotations(ctx context.Context, name string, changes map[string]*string) error
 	// Configz returns the fields in which the running configuration differs from the planned one.
 	Configz(ctx context.Context, c kubelet.Configz) (differ []string, err error)
 	// Log returns the log of the unit's processes since a time, oldest line first.

@@ -299,6 +299,43 @@ func TestPatchLabels(t *testing.T) {
 	}
 }
 
+// Annotations are sent as a merge patch, where null removes one.
+func TestPatchAnnotations(t *testing.T) {
+	d, err := demo.Start(demo.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	conf, err := d.NodeKubeconfig("n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := http.StatusOK
+	got := ""
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		got = r.Method + " " + r.URL.Path + " " + r.Header.Get("Content-Type") + " " + string(b)
+		w.WriteHeader(code)
+		_, _ = w.Write([]byte(`{"kind":"Status","message":"not here"}`))
+	}))
+	defer s.Close()
+	root := t.TempDir()
+	place(t, root, joined.Conf, rewrite(string(conf), d.URL(), s))
+	value := "1"
+	changes := map[string]*string{"a/b": &value, "c": nil}
+
+	err = Probe{Root: root, Now: time.Now}.PatchAnnotations(t.Context(), "n1", changes)
+	want := `PATCH /api/v1/nodes/n1 application/merge-patch+json {"metadata":{"annotations":{"a/b":"1","c":null}}}`
+	if got != want || err != nil {
+		t.Errorf("got %v, sent %s\nwant %s", err, got, want)
+	}
+	code = http.StatusForbidden
+	err = Probe{Root: root, Now: time.Now}.PatchAnnotations(t.Context(), "n1", changes)
+	if err == nil || !strings.Contains(err.Error(), "not here") {
+		t.Errorf("403: got %v, want the message of the cluster", err)
+	}
+}
+
 func TestChangedAgo(t *testing.T) {
 	root := t.TempDir()
 	if err := os.WriteFile(root+"/a", []byte("x"), 0o600); err != nil {

@@ -41,13 +41,24 @@ func (p Probe) Node(ctx context.Context, name string) (kubelet.Node, error) {
 // PatchLabels changes labels of a Node with the identity of its kubelet. If the cluster refuses the change, so that
 // another attempt is useless, the error has a method Refused() bool that returns true.
 func (p Probe) PatchLabels(ctx context.Context, name string, changes []kubelet.LabelChange) error {
+	return p.patch(ctx, name, "application/json-patch+json", kubelet.LabelPatch(changes))
+}
+
+// PatchAnnotations changes annotations of a Node with the identity of its kubelet; nil removes one. Its errors are
+// those of PatchLabels.
+func (p Probe) PatchAnnotations(ctx context.Context, name string, changes map[string]*string) error {
+	return p.patch(ctx, name, "application/merge-patch+json", kubelet.AnnotationPatch(changes))
+}
+
+// patch sends a patch of a Node. contentType names the kind of patch.
+func (p Probe) patch(ctx context.Context, name, contentType string, body []byte) error {
 	c, err := p.connectAsNode()
 	if err != nil {
 		return err
 	}
 	defer c.CloseIdleConnections()
 
-	resp, err := c.send(ctx, http.MethodPatch, name, kubelet.LabelPatch(changes))
+	resp, err := c.send(ctx, http.MethodPatch, name, contentType, body)
 	if err != nil {
 		return err
 	}
@@ -154,10 +165,10 @@ func (r nodeResponse) status() (s apiStatus) {
 	return s
 }
 
-// send sends a request about one Node. A body is a JSON patch.
+// send sends a request about one Node. A body has a content type.
 func (c *nodeClient) send(
 	ctx context.Context,
-	method, name string,
+	method, name, contentType string,
 	body []byte,
 ) (nodeResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
@@ -169,7 +180,7 @@ func (c *nodeClient) send(
 		return nodeResponse{}, newUnclear("invalid URL of the node: %w", err)
 	}
 	if len(body) > 0 {
-		req.Header.Set("Content-Type", "application/json-patch+json")
+		req.Header.Set("Content-Type", contentType)
 	}
 	resp, err := c.Do(req)
 	if err != nil {
@@ -184,7 +195,7 @@ func (c *nodeClient) send(
 }
 
 func (c *nodeClient) readNode(ctx context.Context, name string) (kubelet.Node, error) {
-	resp, err := c.send(ctx, http.MethodGet, name, nil)
+	resp, err := c.send(ctx, http.MethodGet, name, "", nil)
 	if err != nil {
 		return kubelet.Node{}, err
 	}

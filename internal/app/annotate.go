@@ -1,0 +1,69 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prelet/prelet/internal/commit"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/platform/machineid"
+	"github.com/prelet/prelet/internal/report/annotation"
+)
+
+// maxSpread is the longest wait before a patch of annotations: nodes that change at once must not patch at once.
+const maxSpread = 30 * time.Second
+
+// annotate reports a run in the annotations of its Node, if the site enables that. The run has ended and its status is
+// written, so a failure is only a note. The lock is free afterwards.
+func (e *Env) annotate(ctx context.Context, h *Host, r *commit.Run, res commit.Result) {
+	name, a, ok := r.Annotation(ctx, res, r.Report.Status())
+	if !ok {
+		return
+	}
+
+	err := r.Store.Unlock()
+	if err == nil {
+		err = e.patchAnnotations(ctx, h, r, name, a)
+	}
+	if err != nil {
+		note := fmt.Sprintf("annotations: node %s does not have them: %v", name, err)
+		e.sayError(r.Report.NoteAfterEnd(string(fault.NodeDrift), note))
+	}
+}
+
+// patchAnnotations patches the annotations that differ. It does not patch the Node of another machine, or once another
+// run has begun, which reports itself.
+func (e *Env) patchAnnotations(
+	ctx context.Context, h *Host, r *commit.Run, name string, a annotation.Report,
+) error {
+	n, err := h.Probe.Node(ctx, name)
+	if err != nil {
+		return err
+	}
+	if why := describeOtherMachine(n, machineid.Of(h.Root)); why != "" {
+		return errors.New(why)
+	}
+
+	values := a.Values()
+	for key, value := range values {
+		values[key] = e.Redactor.String(value)
+	}
+	changes := annotation.Changes(n.Annotations, values)
+	if len(changes) == 0 {
+		return nil
+	}
+
+	wait := time.Duration(h.Jitter() * float64(maxSpread)).Round(time.Second)
+	e.Say(fmt.Sprintf("patching the annotations of node %s in %s", n.Name, wait))
+	_ = h.Notify.Extend(wait + keepAlive)
+	if err := h.Clock.Sleep(ctx, wait); err != nil {
+		return fmt.Errorf("stopped while waiting to patch them: %w", err)
+	}
+	if !r.Report.IsLast() {
+		return nil
+	}
+
+	return h.Probe.PatchAnnotations(ctx, n.Name, changes)
+}

@@ -1,0 +1,93 @@
+package commit
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/report"
+	"github.com/prelet/prelet/internal/report/annotation"
+)
+
+// Annotation returns what a run that has ended reports in the annotations of its Node, and the name of the Node. ok is
+// false if nothing is to be reported: the site does not enable it, the generation in place is not good, or this is a
+// boot that reached no verdict. status is that of the run.
+func (r *Run) Annotation(
+	ctx context.Context, res Result, status report.Status,
+) (name string, a annotation.Report, ok bool) {
+	cur := readCurrent(r.Store)
+	if r.Off || cur == nil || cur.Status != generation.StatusGood {
+		return "", a, false
+	}
+
+	plan, err := r.Machine.PlanOf(cur.Gen)
+	if err != nil {
+		return "", a, false
+	}
+
+	enabled := plan.Annotations
+	if isSitesPlan(res) {
+		enabled = annotationsOfSite(res)
+	}
+	if enabled == nil || plan.Node == "" || !r.mayAnnotate(ctx, res, plan) {
+		return "", a, false
+	}
+
+	hash, _, _ := strings.Cut(cur.PlanID, "@")
+
+	return plan.Node, annotation.Report{
+		Generation: cur.Gen,
+		Plan:       hash,
+		Revision:   enabled.Revision,
+		Degraded:   listReasons(status),
+	}, true
+}
+
+// mayAnnotate reports whether this process has reached a good verdict, or is a run outside of the boot. A boot without
+// a change sends nothing, because a whole fleet may boot at once.
+func (r *Run) mayAnnotate(ctx context.Context, res Result, plan activation.Plan) bool {
+	verdict := res.Outcome.Verdict
+	if res.Outcome.InPlace != activation.Unchanged {
+		verdict = res.Outcome.InPlace
+	}
+	if verdict == activation.Good {
+		return true
+	}
+	if r.Plan == nil { // not a run
+		return false
+	}
+
+	mayWait, err := r.Machine.Units.MayWait(ctx, plan.Unit)
+
+	return err == nil && mayWait
+}
+
+// isSitesPlan reports whether the generation in place is that of the site's plan.
+func isSitesPlan(res Result) bool {
+	return res.Plan != nil && res.Plan.Complete && res.Code == "" && res.Held == "" && res.Outcome.From == 0
+}
+
+func annotationsOfSite(res Result) *activation.Annotations {
+	if res.Plan.Node.Activation == nil {
+		return nil
+	}
+
+	return (*activation.Annotations)(res.Plan.Node.Activation.Annotations)
+}
+
+// listReasons returns why a node is degraded. A held plan is a reason too.
+func listReasons(status report.Status) (out []annotation.Reason) {
+	for _, d := range status.Degraded {
+		out = append(out, annotation.Reason(d))
+	}
+
+	isHeld := func(d annotation.Reason) bool { return d.Code == string(fault.Held) }
+	if status.Held != nil && !slices.ContainsFunc(out, isHeld) {
+		out = append(out, annotation.Reason{Code: string(fault.Held), Summary: status.Held.Why})
+	}
+
+	return out
+}

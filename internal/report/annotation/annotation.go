@@ -1,0 +1,113 @@
+// Package annotation is the report of a run in the annotations of its Node: a run writes it, and kubectl prelet reads
+// it. The package is pure, and imports only the standard library, because kubectl prelet also runs where prelet does
+// not.
+package annotation
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// The keys of the annotations.
+const (
+	Generation = "prelet.github.io/generation"
+	Plan       = "prelet.github.io/plan"
+	Revision   = "prelet.github.io/revision"
+	Degraded   = "prelet.github.io/degraded"
+)
+
+// Limits of what is written: the annotations of a Node together may have 256 KiB, and other parties write some too.
+const (
+	maxReasons = 16
+	maxSummary = 300 // characters
+)
+
+// Report is what the annotations contain.
+type Report struct {
+	Generation int      `json:"generation"`         // in place
+	Plan       string   `json:"plan_hash"`          // of that generation
+	Revision   string   `json:"revision,omitempty"` // of the site, as the site gives it
+	Degraded   []Reason `json:"degraded"`           // why not everything is as the site says
+}
+
+// Reason is one reason why a node is degraded. The code has a page: prelet explain code/NAME.
+type Reason struct {
+	Code    string `json:"code"`
+	Summary string `json:"summary"`
+}
+
+// Values returns the annotations by key. What the report lacks has no annotation.
+func (r Report) Values() map[string]string {
+	values := map[string]string{
+		Generation: strconv.Itoa(r.Generation),
+		Plan:       r.Plan,
+	}
+	if r.Revision != "" {
+		values[Revision] = r.Revision
+	}
+	if len(r.Degraded) > 0 {
+		values[Degraded] = encodeReasons(r.Degraded)
+	}
+
+	return values
+}
+
+func encodeReasons(reasons []Reason) string {
+	short := slices.Clone(reasons[:min(len(reasons), maxReasons)])
+	for i, reason := range short {
+		if text := []rune(reason.Summary); len(text) > maxSummary {
+			short[i].Summary = string(text[:maxSummary-1]) + "…"
+		}
+	}
+
+	text, err := json.Marshal(short)
+	if err != nil {
+		panic(fmt.Sprintf("annotation: strings do not encode: %v", err))
+	}
+
+	return string(text)
+}
+
+// Changes returns what has to change at a Node so that it has the values: the new value by key, nil for an annotation
+// to remove. Annotations of others are left out.
+func Changes(have, values map[string]string) map[string]*string {
+	changes := map[string]*string{}
+	for _, key := range []string{Generation, Plan, Revision, Degraded} {
+		was, isThere := have[key]
+		value, isWanted := values[key]
+		switch {
+		case isWanted && (!isThere || was != value):
+			changes[key] = &value
+		case isThere && !isWanted:
+			changes[key] = nil
+		}
+	}
+
+	return changes
+}
+
+// Parse reads the annotations of a Node. ok is false if prelet has written none. Annotations that another program
+// changed so that they cannot be read are an error.
+func Parse(annotations map[string]string) (r Report, ok bool, err error) {
+	text, ok := annotations[Generation]
+	if !ok {
+		return Report{}, false, nil
+	}
+
+	r.Plan = annotations[Plan]
+	r.Revision = annotations[Revision]
+	r.Generation, err = strconv.Atoi(text)
+	if err != nil {
+		return r, true, fmt.Errorf("annotation %s is %q, not a number", Generation, text)
+	}
+
+	if text := annotations[Degraded]; text != "" {
+		if err := json.Unmarshal([]byte(text), &r.Degraded); err != nil {
+			return r, true, fmt.Errorf("annotation %s is not a list of reasons: %w", Degraded, err)
+		}
+	}
+
+	return r, true, nil
+}

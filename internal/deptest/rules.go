@@ -190,7 +190,7 @@ func rules() []Rule {
 		},
 		{
 			Packages: []string{"cmd/...", "internal/...", "schema/...", "stages/..."},
-			Except:   []string{"internal/probe/cluster/..."},
+			Except:   []string{"internal/probe/cluster/...", "cmd/kubectl-prelet"},
 			Forbidden: []string{
 				"k8s.io/client-go/rest/...",
 				"k8s.io/client-go/tools/...",
@@ -202,7 +202,19 @@ func rules() []Rule {
 			Direct: true,
 			Reason: "only internal/probe/cluster may send requests to the cluster and read kubeconfigs, so " +
 				"that its limits, its proxy and its check of the server before credentials are sent " +
-				"apply to every request",
+				"apply to every request; kubectl-prelet is not part of a boot: it connects as kubectl does",
+		},
+		{
+			Packages: []string{"cmd/kubectl-prelet"},
+			Forbidden: []string{
+				module + "internal/platform/...",
+				module + "internal/probe/...",
+				module + "internal/app/...",
+				"k8s.io/client-go/kubernetes/...",
+				"k8s.io/api/...",
+			},
+			Reason: "the plugin of kubectl runs on macOS and Windows too, and only reads Nodes; rest and " +
+				"clientcmd are enough for that",
 		},
 		{
 			Packages: []string{"cmd/prelet", "internal/...", "schema/...", "stages/..."},

@@ -1,0 +1,164 @@
+// Command kubectl-prelet is a plugin of kubectl: `kubectl prelet` lists nodes with the report that each has written to
+// its annotations (`annotations {}` in the site), and shows one node's report. It only reads Nodes, with the user's
+// kubeconfig.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+
+	root := newCommand(os.Stdout, os.Stderr)
+	if err := root.ExecuteContext(ctx); err != nil {
+		fmt.Fprintf(os.Stderr, "error: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// version is set by the linker.
+var version = "unknown"
+
+// options are the flags.
+type options struct {
+	output   string // "" or json
+	selector string
+	degraded bool
+
+	connect clientcmd.ClientConfig
+}
+
+const longHelp = `Lists nodes with what prelet has reported of them, or shows the report of NODE.
+
+A node reports itself if its site has "annotations {}" in the restart stage: after
+a good verdict, and after each "prelet run" outside of the boot. A boot without a
+change reports nothing, so the node is the truth: "prelet status" there.
+
+The list ends with nodes that have no report, and then degraded nodes.`
+
+const examples = `  kubectl prelet                        # all nodes
+  kubectl prelet -l wave=1 --degraded   # what a wave has broken
+  kubectl prelet n1                     # the report of node n1`
+
+// newCommand returns the command line.
+func newCommand(stdout, stderr io.Writer) *cobra.Command {
+	var o options
+	root := &cobra.Command{
+		Use:           "kubectl-prelet [NODE]",
+		Short:         "Show what prelet has reported of nodes",
+		Long:          longHelp,
+		Example:       examples,
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl prelet"},
+		Version:       version,
+		Args:          cobra.MaximumNArgs(1),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return o.show(cmd.Context(), stdout, args[0])
+			}
+			return o.list(cmd.Context(), stdout, stderr)
+		},
+	}
+	root.CompletionOptions.DisableDefaultCmd = true // kubectl does not use it
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+
+	flags := root.PersistentFlags()
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	flags.StringVar(&rules.ExplicitPath, "kubeconfig", "", "`FILE` to use instead of $KUBECONFIG or ~/.kube/config")
+	overrides := &clientcmd.ConfigOverrides{}
+	names := clientcmd.RecommendedConfigOverrideFlags("")
+	names.ContextOverrideFlags.Namespace.LongName = "" // Nodes are in none
+	clientcmd.BindOverrideFlags(overrides, flags, names)
+	o.connect = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
+
+	flags.StringVarP(&o.output, "output", "o", "", "`FORMAT`: json, or text without this flag")
+	root.Flags().StringVarP(&o.selector, "selector", "l", "", "list only nodes with these `LABELS`, as KEY=VALUE")
+	root.Flags().BoolVar(&o.degraded, "degraded", false, "list only degraded nodes")
+
+	root.AddCommand(&cobra.Command{
+		Use:   "show NODE",
+		Short: "Show the report of one node",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.show(cmd.Context(), stdout, args[0])
+		},
+	})
+
+	return root
+}
+
+// checkOutput refuses an unknown format.
+func (o *options) checkOutput() error {
+	if o.output != "" && o.output != "json" {
+		return fmt.Errorf("invalid -o %q: the only other format is json", o.output)
+	}
+
+	return nil
+}
+
+// list prints the nodes, and a summary to stderr.
+func (o *options) list(ctx context.Context, stdout, stderr io.Writer) error {
+	if err := o.checkOutput(); err != nil {
+		return err
+	}
+
+	c, err := connect(o.connect)
+	if err != nil {
+		return err
+	}
+	nodes, err := c.list(ctx, o.selector)
+	if err != nil {
+		return err
+	}
+
+	sortNodes(nodes)
+	shown := nodes
+	if o.degraded {
+		shown = keepDegraded(nodes)
+	}
+	if o.output == "json" {
+		return printJSON(stdout, document{FormatVersion: 1, Nodes: shown})
+	}
+
+	if len(shown) > 0 {
+		if err := printTable(stdout, shown); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(stderr, summarize(nodes))
+
+	return nil
+}
+
+// show prints the report of one node.
+func (o *options) show(ctx context.Context, stdout io.Writer, name string) error {
+	if err := o.checkOutput(); err != nil {
+		return err
+	}
+
+	c, err := connect(o.connect)
+	if err != nil {
+		return err
+	}
+	n, err := c.get(ctx, name)
+	if err != nil {
+		return err
+	}
+
+	if o.output == "json" {
+		return printJSON(stdout, document{FormatVersion: 1, Nodes: []node{n}})
+	}
+
+	return printNode(stdout, n)
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// These are the Nodes of the API server, as it returns them.
+var apiNodes = map[string]string{
+	"n1": `{"metadata":{"name":"n1","annotations":{"prelet.github.io/generation":"7","prelet.github.io/plan":` +
+		`"sha256:0123456789abcdef0123","prelet.github.io/revision":"v2","prelet.github.io/degraded":` +
+		`"[{\"code\":\"stale\",\"summary\":\"ConfigMap x is of an earlier boot\\u001b[2J\"}]"},` +
+		`"managedFields":[{"manager":"prelet","time":"2026-01-02T03:04:05Z","fieldsV1":` +
+		`{"f:metadata":{"f:annotations":{"f:prelet.github.io/generation":{}}}}}]},"spec":{"unschedulable":true},` +
+		`"status":{"conditions":[{"type":"Ready","status":"True"}],"nodeInfo":{"kubeletVersion":"v1.37.1"}}}`,
+	"n2": `{"metadata":{"name":"n2"},"status":{"conditions":[{"type":"Ready","status":"Unknown",` +
+		`"message":"Kubelet stopped posting node status."}]}}`,
+	"n3": `{"metadata":{"name":"n3","annotations":{"prelet.github.io/generation":"4","prelet.github.io/plan":` +
+		`"sha256:aaaa","prelet.github.io/revision":"v1"}},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`,
+	"n4": `{"metadata":{"name":"n4","annotations":{"prelet.github.io/generation":"x"}}}`,
+}
+
+// serveNodes is an API server with two pages of Nodes.
+func serveNodes(t *testing.T) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/api/v1/nodes"), "/")
+		one, ok := apiNodes[name]
+		switch {
+		case ok:
+			fmt.Fprint(w, one)
+		case name != "":
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprintf(w, `{"kind":"Status","message":"no node %s"}`, name)
+		case r.URL.Query().Get("labelSelector") == "wave=1":
+			fmt.Fprintf(w, `{"items":[%s]}`, apiNodes["n3"])
+		case r.URL.Query().Get("continue") == "":
+			fmt.Fprintf(w, `{"metadata":{"continue":"more"},"items":[%s,%s]}`, apiNodes["n1"], apiNodes["n2"])
+		default:
+			fmt.Fprintf(w, `{"items":[%s,%s]}`, apiNodes["n3"], apiNodes["n4"])
+		}
+	}))
+	t.Cleanup(s.Close)
+
+	return s
+}
+
+// runPlugin runs a command line against a server.
+func runPlugin(t *testing.T, s *httptest.Server, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	var out, messages bytes.Buffer
+	cmd := newCommand(&out, &messages)
+	cmd.SetArgs(append(args, "--server", s.URL))
+	err = cmd.ExecuteContext(t.Context())
+
+	return out.String(), messages.String(), err
+}
+
+func TestList(t *testing.T) {
+	s := serveNodes(t)
+	const head = "NODE   STATUS                     GENERATION   PLAN           REVISION   DEGRADED\n"
+	for _, c := range []struct {
+		args, want, summary string
+	}{
+		{"", head +
+			"n3     Ready                      4            aaaa           v1         -\n" +
+			"n2     NotReady                   -            -              -          no report\n" +
+			"n4     Unknown                    -            -              -          report is damaged\n" +
+			"n1     Ready,SchedulingDisabled   7            0123456789ab   v2         stale\n",
+			"nodes: 4, degraded: 1, without a report: 1, with a damaged report: 1, revision v1: 1, revision v2: 1\n"},
+		{"--selector wave=1",
+			"NODE   STATUS   GENERATION   PLAN   REVISION   DEGRADED\n" +
+				"n3     Ready    4            aaaa   v1         -\n",
+			"nodes: 1, degraded: 0, revision v1: 1\n"},
+		{"-l wave=1 --degraded", "", "nodes: 1, degraded: 0, revision v1: 1\n"},
+	} {
+		out, summary, err := runPlugin(t, s, strings.Fields(c.args)...)
+		if out != c.want || summary != c.summary || err != nil {
+			t.Errorf("%s: got %v\n%s%swant\n%s%s", c.args, err, out, summary, c.want, c.summary)
+		}
+	}
+
+	out, _, err := runPlugin(t, s, "--degraded", "-o", "json")
+	var d document
+	if json.Unmarshal([]byte(out), &d) != nil || err != nil || len(d.Nodes) != 1 || d.Nodes[0].Report.Generation != 7 ||
+		d.Nodes[0].Report.Degraded[0].Code != "stale" {
+		t.Errorf("-o json: got %v\n%s\nwant node n1 with generation 7, degraded by stale", err, out)
+	}
+}
+
+func TestShow(t *testing.T) {
+	s := serveNodes(t)
+	for args, want := range map[string][]string{
+		"n1":      {"generation  7\n", "revision    v2\n", "stale: ConfigMap x is of an earlier boot?[2J\n", "explain code/stale\n", "2026"},
+		"show n2": {"NotReady: Kubelet stopped posting", "report  none: the site has no annotations {}", "prelet status"},
+		"show n3": {"degraded    no\n"},
+		"n4":      {`annotation prelet.github.io/generation is "x", not a number`},
+	} {
+		out, _, err := runPlugin(t, s, strings.Fields(args)...)
+		for _, part := range want {
+			if err != nil || !strings.Contains(out, part) {
+				t.Errorf("%s: got %v\n%s\nwant text with %q", args, err, out, part)
+			}
+		}
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	s := serveNodes(t)
+	for args, want := range map[string]string{
+		"n9":        `cannot get node n9 at ` + s.URL + `: 404 Not Found: no node n9`,
+		"../secret": "404",
+		"-o yaml":   `invalid -o "yaml": the only other format is json`,
+		"n1 n2":     "accepts at most 1 arg",
+	} {
+		out, _, err := runPlugin(t, s, strings.Fields(args)...)
+		if err == nil || !strings.Contains(err.Error(), want) || out != "" {
+			t.Errorf("%s: got %v, %q; want an error with %q and no output", args, err, out, want)
+		}
+	}
+}
+
+// The manifest names an archive with the program, by its checksum.
+func TestKrewManifest(t *testing.T) {
+	if testing.Short() || runtime.GOOS != "linux" {
+		t.Skip("builds the program, with GNU tar")
+	}
+	out := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "../../packaging/krew/build.sh", "v9.8.7", out)
+	cmd.Env = append(os.Environ(), "KREW_PLATFORMS=linux/"+runtime.GOARCH)
+	if b, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build.sh: got %v, want no error\n%s", err, b)
+	}
+
+	text, err := os.ReadFile(filepath.Join(out, "prelet.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var manifest struct {
+		Kind     string
+		Metadata struct{ Name string }
+		Spec     struct {
+			Version   string
+			Platforms []struct{ URI, SHA256, Bin string }
+		}
+	}
+	err = yaml.Unmarshal(text, &manifest)
+	if err != nil || manifest.Kind != "Plugin" || manifest.Spec.Version != "v9.8.7" || len(manifest.Spec.Platforms) != 1 {
+		t.Fatalf("got %v\n%s\nwant a Plugin of v9.8.7 for one platform", err, text)
+	}
+
+	platform := manifest.Spec.Platforms[0]
+	archive := filepath.Join(out, filepath.Base(platform.URI))
+	content, err := os.ReadFile(archive)
+	if sum := fmt.Sprintf("%x", sha256.Sum256(content)); err != nil || sum != platform.SHA256 {
+		t.Errorf("%s: got %v and sha256 %s, want %s", archive, err, sum, platform.SHA256)
+	}
+	if b, err := exec.CommandContext(t.Context(), "tar", "-xzf", archive, "-C", out).CombinedOutput(); err != nil {
+		t.Fatalf("tar: got %v, want no error\n%s", err, b)
+	}
+	b, err := exec.CommandContext(t.Context(), filepath.Join(out, platform.Bin), "--version").CombinedOutput()
+	if err != nil || !strings.Contains(string(b), "v9.8.7") {
+		t.Errorf("%s --version: got %v, %s; want v9.8.7", platform.Bin, err, b)
+	}
+}

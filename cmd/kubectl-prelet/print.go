@@ -1,0 +1,192 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+)
+
+// document is the JSON output.
+type document struct {
+	FormatVersion int    `json:"format_version"`
+	Nodes         []node `json:"nodes"`
+}
+
+func printJSON(w io.Writer, d document) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+
+	return e.Encode(d)
+}
+
+// clean replaces characters that change a terminal's state or the order of a text: annotations are written by nodes.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, s)
+}
+
+// rank orders nodes: what needs attention is at the end, where it stays visible on a terminal.
+func (n node) rank() int {
+	switch {
+	case n.isDegraded():
+		return 3
+	case n.Problem != "":
+		return 2
+	case n.Report == nil:
+		return 1
+	}
+
+	return 0
+}
+
+// sortNodes orders nodes by rank, revision, generation, plan and name.
+func sortNodes(nodes []node) {
+	slices.SortFunc(nodes, func(a, b node) int {
+		byReport := 0
+		if a.Report != nil && b.Report != nil {
+			byReport = cmp.Or(
+				cmp.Compare(a.Report.Revision, b.Report.Revision),
+				cmp.Compare(a.Report.Generation, b.Report.Generation),
+				cmp.Compare(a.Report.Plan, b.Report.Plan),
+			)
+		}
+
+		return cmp.Or(cmp.Compare(a.rank(), b.rank()), byReport, cmp.Compare(a.Name, b.Name))
+	})
+}
+
+func keepDegraded(nodes []node) []node {
+	return slices.DeleteFunc(slices.Clone(nodes), func(n node) bool { return !n.isDegraded() })
+}
+
+// codes returns the codes of the reasons, each once.
+func (n node) codes() (out []string) {
+	for _, d := range n.Report.Degraded {
+		if code := clean(d.Code); !slices.Contains(out, code) {
+			out = append(out, code)
+		}
+	}
+
+	return out
+}
+
+// printTable prints one line for each node.
+func printTable(w io.Writer, nodes []node) error {
+	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(t, "NODE\tSTATUS\tGENERATION\tPLAN\tREVISION\tDEGRADED")
+
+	for _, n := range nodes {
+		cells := []string{"-", "-", "-", "no report"}
+		switch {
+		case n.Problem != "":
+			cells[3] = "report is damaged"
+		case n.Report != nil:
+			cells[0] = strconv.Itoa(n.Report.Generation)
+			cells[1] = cmp.Or(clean(shortenHash(n.Report.Plan)), "-")
+			cells[2] = cmp.Or(clean(n.Report.Revision), "-")
+			cells[3] = cmp.Or(strings.Join(n.codes(), ","), "-")
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\n", clean(n.Name), n.Status, strings.Join(cells, "\t"))
+	}
+
+	return t.Flush()
+}
+
+const shownDigits = 12 // of a hash, as prelet history shows it
+
+func shortenHash(hash string) string {
+	hash = strings.TrimPrefix(hash, "sha256:")
+	return hash[:min(len(hash), shownDigits)]
+}
+
+// summarize returns one line about all nodes.
+func summarize(nodes []node) string {
+	revisions := map[string]int{}
+	var silent, damaged, degraded int
+	for _, n := range nodes {
+		switch {
+		case n.Problem != "":
+			damaged++
+		case n.Report == nil:
+			silent++
+		default:
+			revisions[n.Report.Revision]++
+		}
+		if n.isDegraded() {
+			degraded++
+		}
+	}
+
+	parts := []string{fmt.Sprintf("nodes: %d", len(nodes)), fmt.Sprintf("degraded: %d", degraded)}
+	if silent > 0 {
+		parts = append(parts, fmt.Sprintf("without a report: %d", silent))
+	}
+	if damaged > 0 {
+		parts = append(parts, fmt.Sprintf("with a damaged report: %d", damaged))
+	}
+	for _, revision := range slices.Sorted(maps.Keys(revisions)) {
+		if revision != "" {
+			parts = append(parts, fmt.Sprintf("revision %s: %d", clean(revision), revisions[revision]))
+		}
+	}
+
+	return strings.Join(parts, ", ")
+}
+
+// printNode prints the report of one node.
+func printNode(w io.Writer, n node) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(t, "%s\t%s\n", name, clean(value))
+		}
+	}
+
+	line("node", n.Name)
+	status := n.Status
+	if n.Why != "" {
+		status += ": " + n.Why
+	}
+	line("status", status)
+	line("kubelet", n.Kubelet)
+
+	if n.Report == nil {
+		line("report", cmp.Or(n.Problem, "none: the site has no annotations {}, the kubelet may not patch its Node, "+
+			"or no run has ended since"))
+		line("next", "on the node: prelet status")
+		return t.Flush()
+	}
+
+	line("generation", strconv.Itoa(n.Report.Generation))
+	line("plan", n.Report.Plan)
+	line("revision", n.Report.Revision)
+	if n.Time != nil {
+		line("changed", n.Time.Local().Format(time.DateTime+" MST"))
+	}
+
+	if !n.isDegraded() {
+		line("degraded", "no")
+	}
+	for _, d := range n.Report.Degraded {
+		line("degraded", d.Code+": "+d.Summary)
+	}
+	for _, code := range n.codes() {
+		line("next", "prelet explain code/"+code)
+	}
+	line("next", "on the node: prelet status, prelet history")
+
+	return t.Flush()
+}

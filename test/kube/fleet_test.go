@@ -111,8 +111,7 @@ func runPod(ctx context.Context, t *testing.T, c *Cluster, work string, pod *cor
 	for _, e := range container.Env {
 		value := e.Value
 		if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
-			key := strings.TrimSuffix(strings.TrimPrefix(e.ValueFrom.FieldRef.FieldPath, "metadata.annotations['"), "']")
-			value = pod.Annotations[key]
+			value = readField(t, pod, e.ValueFrom.FieldRef.FieldPath)
 		}
 		replace = append(replace, "$("+e.Name+")", value)
 	}
@@ -131,6 +130,18 @@ func runPod(ctx context.Context, t *testing.T, c *Cluster, work string, pod *cor
 	pod.Status.Phase = corev1.PodSucceeded
 	_, err = c.Client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
 	must(t, err)
+}
+
+// readField returns a label or an annotation of a pod, as the downward API does: metadata.labels['KEY'].
+func readField(t *testing.T, pod *corev1.Pod, path string) string {
+	t.Helper()
+	field, key, _ := strings.Cut(strings.TrimSuffix(path, "']"), "['")
+	values := map[string]map[string]string{"metadata.labels": pod.Labels, "metadata.annotations": pod.Annotations}
+	value, ok := values[field][key]
+	if !ok {
+		t.Fatalf("pod %s: got no field %s, want one", pod.Name, path)
+	}
+	return value
 }
 
 // runPrelet returns the output of a command, whatever its exit status.

@@ -198,6 +198,12 @@ func (c *Cluster) patchNode(t *testing.T, name, patch string) error {
 // refuse keeps nodes from setting one label on themselves, as a site's own policy may.
 func refuse(t *testing.T, c *Cluster, why metav1.StatusReason, label string) {
 	t.Helper()
+	refuseIn(t, c, why, "labels", label)
+}
+
+// refuseIn is refuse for a key of the labels or of the annotations.
+func refuseIn(t *testing.T, c *Cluster, why metav1.StatusReason, field, label string) {
+	t.Helper()
 	name := "no-" + strings.ReplaceAll(label, "/", "-")
 	policies := c.Client.AdmissionregistrationV1()
 	fail := admission.Fail
@@ -225,7 +231,9 @@ func refuse(t *testing.T, c *Cluster, why metav1.StatusReason, label string) {
 				Validations: []admission.Validation{
 					{
 						Expression: fmt.Sprintf(
-							`!request.userInfo.username.startsWith("system:node:") || !(%q in object.metadata.labels)`,
+							`!request.userInfo.username.startsWith("system:node:") || `+
+								`!has(object.metadata.%[1]s) || !(%[2]q in object.metadata.%[1]s)`,
+							field,
 							label,
 						),
 						Message: label + " is not allowed here",
@@ -254,7 +262,9 @@ func refuse(t *testing.T, c *Cluster, why metav1.StatusReason, label string) {
 	must(t, waitFor(t.Context(), 30*time.Second, "the policy is in force", func() string {
 		_, err := probe.CoreV1().
 			Nodes().
-			Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "probe", Labels: map[string]string{label: "x"}}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+				Name: "probe", Labels: map[string]string{label: "x"}, Annotations: map[string]string{label: "x"},
+			}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err == nil || !strings.Contains(err.Error(), label+" is not allowed here") {
 			return fmt.Sprint("the answer is ", err)
 		}

@@ -40,17 +40,18 @@ func (e *Env) HistoryDiff(ctx context.Context, root string, from, to int) (compa
 		to = all[len(all)-1].Gen
 	}
 
-	var found [2]compare.Generation
-	for n, number := range []int{from, to} {
+	r := historyReader{env: e, store: store, all: all}
+	for _, number := range []int{from, to} {
 		i := slices.IndexFunc(all, func(g generation.Info) bool { return g.Gen == number })
 		if i < 0 {
 			return compare.Difference{}, failure(fault.Usage,
 				"generation %d does not exist; prelet history lists the kept ones", number)
 		}
-		found[n] = e.readGeneration(ctx, store, all[i])
+		r.addPaths(all[i])
+		r.places = append(r.places, i)
 	}
 
-	return compare.Generations(found[0], found[1]), nil
+	return compare.Generations(r.read(ctx, r.places[0]), r.read(ctx, r.places[1])), nil
 }
 
 // openHistory opens the generations of this node, or of those below a root, for reading. The caller closes the store.
@@ -71,68 +72,140 @@ func (e *Env) openHistory(ctx context.Context, root string) (*generation.Store, 
 	return store, addMessages(err)
 }
 
-// readGeneration reads what is kept of a generation.
-func (e *Env) readGeneration(ctx context.Context, store *generation.Store, g generation.Info) compare.Generation {
+// historyReader reads generations for a comparison.
+type historyReader struct {
+	env    *Env
+	store  *generation.Store
+	all    []generation.Info
+	places []int    // of the compared generations in all
+	paths  []string // that one of them manages
+}
+
+// addPaths adds the paths that a generation manages.
+func (r *historyReader) addPaths(g generation.Info) {
+	for _, e := range g.Entries {
+		if isManaged(g, e) && !slices.Contains(r.paths, e.Path) {
+			r.paths = append(r.paths, e.Path)
+		}
+	}
+}
+
+func isManaged(g generation.Info, e generation.Entry) bool {
+	return !e.Dropped && e.New.Kind != generation.Absent && !slices.Contains(g.Retired, e.Path)
+}
+
+// reportFunc takes what cannot be compared.
+type reportFunc = func(format string, args ...any)
+
+// read reads what is kept of the generation at a place.
+func (r *historyReader) read(ctx context.Context, place int) compare.Generation {
+	g := r.all[place]
 	out := compare.Generation{Number: g.Gen, Time: g.Time.UTC()}
 	report := func(format string, args ...any) {
 		out.Problems = append(out.Problems, fmt.Sprintf("generation %d: ", g.Gen)+fmt.Sprintf(format, args...))
 	}
-	if g.Status == generation.StatusDamaged {
+	switch {
+	case g.Status == generation.StatusDamaged:
 		report("%s", g.Why)
 		out.IsDamaged = true
 		return out
-	}
-	if g.Restores == 0 {
+	case g.Restores == 0:
 		report("it has the files as before prelet, so it has no plan")
+		out.Rollback = "the rollback to the state before prelet"
+	case g.Restores > 0:
+		out.Rollback = fmt.Sprintf("the rollback to generation %d", g.Restores)
 	}
 
-	for _, entry := range g.Entries {
-		if f, ok := readManagedFile(store, g, entry, report); ok {
+	for _, path := range r.paths {
+		if f, ok := r.readFile(place, path, report); ok {
 			out.Files = append(out.Files, f)
 		}
 	}
 	if g.Restores != 0 {
-		out.Node = readStoredNode(store, g.Gen, report)
-		out.Recording = readStoredRecording(store, g.Gen, report)
+		out.Node = readStoredNode(r.store, g.Gen, report)
+		out.Recording = readStoredRecording(r.store, g.Gen, report)
 	}
 	if out.Recording != nil {
-		out.Run = e.replay(ctx, out.Recording)
+		out.Run = r.env.replay(ctx, out.Recording)
 	}
 
 	return out
 }
 
-// readManagedFile reads a file as a generation wrote it; ok is false if the generation does not have it.
-func readManagedFile(
-	store *generation.Store, g generation.Info, e generation.Entry, report func(string, ...any),
-) (f compare.File, ok bool) {
-	if e.Dropped || e.New.Kind == generation.Absent || slices.Contains(g.Retired, e.Path) {
+// readFile reads a file as a generation wrote or left it; ok is false if it did not exist then.
+func (r *historyReader) readFile(place int, path string, report reportFunc) (f compare.File, ok bool) {
+	s, e, left := r.findState(place, path)
+	if left == "release" {
+		return compare.File{Path: path, Left: left}, true
+	}
+	if s.Kind == generation.Absent {
 		return f, false
 	}
 
 	const forOthers = 0o044
 	f = compare.File{
-		Path:      e.Path,
-		IsDir:     e.New.Kind == generation.Dir,
-		Mode:      uint32(e.New.Mode),
-		UID:       e.New.UID,
-		GID:       e.New.GID,
-		SHA256:    e.New.SHA256,
+		Path:      path,
+		Left:      left,
+		IsDir:     s.Kind == generation.Dir,
+		Mode:      uint32(s.Mode),
+		UID:       s.UID,
+		GID:       s.GID,
+		SHA256:    s.SHA256,
 		Sensitive: e.Secret,
-		Private:   e.New.Mode&forOthers == 0,
+		Private:   s.Mode&forOthers == 0,
 	}
-	if f.IsDir || f.Sensitive || f.Private {
+	if f.IsDir || f.Sensitive || f.Private || left != "" {
 		return f, true
 	}
 
-	text, err := store.Content(e.New.SHA256)
+	text, err := r.store.Content(s.SHA256)
 	if err != nil {
-		report("%s: %s", e.Path, err)
+		report("%s: %s", path, err)
 		return f, true
 	}
 	f.Content = append([]byte{}, text...)
 
 	return f, true
+}
+
+// findState returns the state of a file in the generation at a place, and the entry that has it. left is "" for a file
+// that the generation manages, else what prelet did with it, as in compare.File. A file is released by the last earlier
+// entry of its path; before the first one it is as that one found it.
+func (r *historyReader) findState(place int, path string) (s generation.State, e generation.Entry, left string) {
+	absent := generation.State{Kind: generation.Absent}
+	for i := place; i >= 0; i-- {
+		e, ok := findEntry(r.all[i], path)
+		switch {
+		case !ok:
+		case slices.Contains(r.all[i].Retired, path):
+			return absent, e, "delete"
+		case e.Dropped && e.Action == generation.ActionRestore:
+			return e.New, e, "restore"
+		case e.Dropped:
+			return e.New, e, "keep"
+		case i == place:
+			return e.New, e, ""
+		default:
+			return absent, e, "release" // by a generation that is not kept
+		}
+	}
+	for _, g := range r.all[place+1:] {
+		if e, ok := findEntry(g, path); ok {
+			return e.Old, e, "restore"
+		}
+	}
+
+	return absent, e, "release"
+}
+
+// findEntry returns the entry of a path in a generation.
+func findEntry(g generation.Info, path string) (e generation.Entry, ok bool) {
+	i := slices.IndexFunc(g.Entries, func(e generation.Entry) bool { return e.Path == path })
+	if i < 0 {
+		return e, false
+	}
+
+	return g.Entries[i], true
 }
 
 // readStoredNode reads the plan of a generation; nil if it cannot be read.

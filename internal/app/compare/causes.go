@@ -1,10 +1,13 @@
 package compare
 
 import (
+	"encoding/json"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/lang/explain"
@@ -12,65 +15,191 @@ import (
 )
 
 // causes finds the inputs that an item depends on. A plan is a function of the site and the answers, so an input that
-// did not change is never a cause.
+// did not change is not a cause; but the content of a credential is not kept, so nothing shows whether it changed.
 type causes struct {
 	before, after Generation
 	inputs        []Input
 }
 
-// find returns the names of the changed inputs in the chains of an item, in the plans of both generations. If no chain
-// has one, and only one input changed at all, it is that one.
+// find returns the names of the changed inputs in the chains of an item, in the plans of both generations.
 func (c causes) find(item string) (names []string) {
-	c.addChain(&names, item, c.before.Run, c.after.Recording)
-	c.addChain(&names, item, c.after.Run, c.before.Recording)
-	if names == nil && len(c.inputs) == 1 {
-		return []string{c.inputs[0].Name}
+	before := newChain(c.before.Run, item)
+	after := newChain(c.after.Run, item)
+	before.addCauses(&names, after, c.after.Recording)
+	after.addCauses(&names, before, c.before.Recording)
+
+	return slices.DeleteFunc(names, func(name string) bool { return !c.isChanged(name) })
+}
+
+// findPossible returns the names of inputs that may have changed an item: of one with a secret the credentials in its
+// chains, and prelet itself where it is another one and the item has no other cause.
+func (c causes) findPossible(item string, isSensitive bool, because []string) (names []string) {
+	if isSensitive {
+		newChain(c.before.Run, item).addCredentials(&names)
+		newChain(c.after.Run, item).addCredentials(&names)
+	}
+	if len(because) == 0 && c.isChanged(preletInput) {
+		addName(&names, preletInput)
 	}
 
 	return names
-}
-
-// addChain adds the changed inputs that the chain of an item in a plan names. other is the other generation's
-// recording.
-func (c causes) addChain(names *[]string, item string, p *boot.Plan, other *world.Recording) {
-	i, ok := explain.Parse(item)
-	if p == nil || p.Eval == nil || other == nil || !ok {
-		return
-	}
-
-	x, _ := explain.Explain(p, i)
-	add := func(name string) {
-		if c.isChanged(name) && !slices.Contains(*names, name) {
-			*names = append(*names, name)
-		}
-	}
-	ranges := []hcl.Range{x.Range}
-	for _, s := range x.Chain {
-		ranges = append(ranges, s.Range)
-		if s.Answer != nil {
-			add(NameOf(world.Question{Kind: s.Answer.Kind, Args: string(s.Answer.Args)}))
-		}
-	}
-	for _, r := range ranges {
-		if r.Filename != "" && isNew(p.Site.Sources[r.Filename], r, siteTexts(other.Header.Site)[r.Filename]) {
-			add("site file " + r.Filename)
-		}
-	}
 }
 
 func (c causes) isChanged(name string) bool {
 	return slices.ContainsFunc(c.inputs, func(i Input) bool { return i.Name == name })
 }
 
-// isNew reports whether a line of a range is not in the other text of the file.
-func isNew(source []byte, r hcl.Range, other string) bool {
+// findOfFile returns the causes of a file. One that is rendered from items has those of its items that differ.
+func (c causes) findOfFile(f FileChange, items []ItemChange) (names []string) {
+	for _, i := range items {
+		isPart := isPartOf(c.before.Run, f.Path, i.Item) || isPartOf(c.after.Run, f.Path, i.Item)
+		if f.Action == "update" && isPart {
+			addName(&names, i.Because...)
+		}
+	}
+	if names != nil {
+		return names
+	}
+
+	return c.find("file" + f.Path)
+}
+
+// isPartOf reports whether a file of a plan is rendered from an item.
+func isPartOf(p *boot.Plan, file, item string) bool {
+	if p == nil {
+		return false
+	}
+
+	kind, _, _ := strings.Cut(item, "/")
+	for _, f := range p.Node.Files {
+		isTaint := kind == explain.Taint
+		switch {
+		case f.Path != file:
+		case f.Purpose == "kubelet-config":
+			return kind == explain.Config || isTaint && !p.Node.TaintFlag
+		case f.Purpose == "kubelet-flags":
+			return kind == explain.Flag || kind == explain.Label || isTaint && p.Node.TaintFlag
+		}
+	}
+
+	return false
+}
+
+func addName(names *[]string, more ...string) {
+	for _, name := range more {
+		if !slices.Contains(*names, name) {
+			*names = append(*names, name)
+		}
+	}
+}
+
+// chain is the chain of an item in one plan. It is empty where there is no plan.
+type chain struct {
+	plan  *boot.Plan
+	steps []explain.Step // the place of the item is the first
+}
+
+func newChain(p *boot.Plan, item string) chain {
+	i, ok := explain.Parse(item)
+	if p == nil || p.Eval == nil || !ok {
+		return chain{}
+	}
+	x, _ := explain.Explain(p, i)
+
+	return chain{p, append([]explain.Step{{Ref: item, Range: x.Range}}, x.Chain...)}
+}
+
+// addCauses adds the inputs of a chain: its answers, and the site files of the steps that other does not have. recording
+// is that of other.
+func (c chain) addCauses(names *[]string, other chain, recording *world.Recording) {
+	if recording == nil {
+		return
+	}
+
+	texts := siteTexts(recording.Header.Site)
+	for _, s := range c.steps {
+		if s.Answer != nil {
+			addName(names, NameOf(world.Question{Kind: s.Answer.Kind, Args: string(s.Answer.Args)}))
+		}
+		if s.Range.Filename != "" && c.isNew(s, other, texts[s.Range.Filename]) {
+			addName(names, "site file "+s.Range.Filename)
+		}
+	}
+}
+
+// addCredentials adds the credentials of a chain.
+func (c chain) addCredentials(names *[]string) {
+	for _, s := range c.steps {
+		if s.Answer == nil {
+			continue
+		}
+		q := world.Question{Kind: s.Answer.Kind, Args: string(s.Answer.Args)}
+		var request struct{ Name string }
+		_ = json.Unmarshal(s.Answer.Args, &request)
+		if v := c.plan.Site.Variables[request.Name]; q.Kind == world.KindVariable && v != nil && v.Sensitive {
+			q = world.Credential.Question(world.CredentialReq{Name: "prelet.var." + request.Name})
+		}
+		if q.Kind == world.KindCredential {
+			addName(names, NameOf(q)+", whose content is not kept")
+		}
+	}
+}
+
+// isNew reports whether the text of a step is not in the other chain, or, where that has no such step, not in the other
+// text of the file. Spaces and comments do not count.
+func (c chain) isNew(s explain.Step, other chain, text string) bool {
+	i := slices.IndexFunc(other.steps, func(o explain.Step) bool {
+		isSame := o.Text == s.Text && o.Ref == s.Ref && o.Range.Filename != ""
+		return isSame && (o.Answer == nil) == (s.Answer == nil)
+	})
+	if i >= 0 {
+		return c.textOf(s.Range) != other.textOf(other.steps[i].Range)
+	}
+
+	return hasNewLine(c.plan.Site.Sources[s.Range.Filename], s.Range, text)
+}
+
+// textOf returns the text of a place in the site without spaces and comments.
+func (c chain) textOf(r hcl.Range) string {
+	source := c.plan.Site.Sources[r.Filename]
+	if r.End.Byte > len(source) || r.Start.Byte > r.End.Byte {
+		return ""
+	}
+
+	return stripSpaces(r.Filename, string(source[r.Start.Byte:r.End.Byte]))
+}
+
+// hasNewLine reports whether a line of a range is not in the other text of the file.
+func hasNewLine(source []byte, r hcl.Range, other string) bool {
 	lines := strings.Split(string(source), "\n")
-	known := strings.Split(other, "\n")
+	known := map[string]bool{}
+	for _, l := range strings.Split(other, "\n") {
+		known[stripSpaces(r.Filename, l)] = true
+	}
 	for n := r.Start.Line; n <= r.End.Line && n <= len(lines); n++ {
-		if !slices.Contains(known, lines[n-1]) {
+		if !known[stripSpaces(r.Filename, lines[n-1])] {
 			return true
 		}
 	}
 
 	return false
+}
+
+// stripSpaces returns the tokens of HCL without the comments, one per line. A text of another language is returned as
+// it is.
+func stripSpaces(filename, text string) string {
+	if path.Ext(filename) != ".hcl" {
+		return text
+	}
+
+	var b strings.Builder
+	tokens, _ := hclsyntax.LexConfig([]byte(text), filename, hcl.InitialPos)
+	for _, t := range tokens {
+		if t.Type != hclsyntax.TokenComment && t.Type != hclsyntax.TokenNewline {
+			b.Write(t.Bytes)
+			b.WriteByte('\n')
+		}
+	}
+
+	return b.String()
 }

@@ -21,13 +21,15 @@ type Generation struct {
 	Node      *node.Stored
 	Recording *world.Recording
 	Run       *boot.Plan // over the recording: for the causes of single items
+	Rollback  string     // of a rollback: its name as an Input; "" for a run
 	Problems  []string
 	IsDamaged bool // not even its files could be read
 }
 
-// File is a managed file as a generation wrote it. A file without content that is not hidden could not be read.
+// File is a file as a generation wrote or left it. A file without content that is not hidden could not be read.
 type File struct {
 	Path      string
+	Left      string // of a file that the generation does not manage: restore | keep | release, as FileChange.Action
 	IsDir     bool
 	Mode      uint32
 	UID, GID  int
@@ -54,16 +56,20 @@ type ItemChange struct {
 	Before, After string
 	Sensitive     bool     // a value contains a secret; then both are ""
 	Because       []string // names of Inputs that it depends on; empty where that is not known
+	Perhaps       []string // names of inputs that may have changed it, which nothing shows
 }
 
-// FileChange is a file that differs.
+// FileChange is a file that differs. A file that is no longer managed is deleted, restored as before prelet, kept, or,
+// where the generation that released it is not kept, just released.
 type FileChange struct {
 	Path          string
-	Action        string // create | delete | update
+	Action        string // create | delete | update | restore | keep | release
 	Hidden        string // why the contents are not shown; "" where they are
 	Before, After string
 	Attributes    string // the change of mode and owner in words; ""
 	Because       []string
+	Perhaps       []string // as in ItemChange
+	Sensitive     bool     // it contains a secret
 }
 
 // Generations compares two generations, the earlier one first.
@@ -77,13 +83,36 @@ func Generations(a, b Generation) Difference {
 		Inputs:   []Input{},
 	}
 	if a.Recording != nil && b.Recording != nil {
-		d.Inputs = findInputs(a.Recording, b.Recording)
+		d.Inputs = findInputs(a, b)
 	}
 	if a.Node != nil && b.Node != nil {
 		d.Items = findItems(*a.Node, *b.Node)
 	}
 	if !a.IsDamaged && !b.IsDamaged {
 		d.Files = findFiles(a.Files, b.Files)
+	}
+
+	d.addCauses(a, b)
+
+	return d
+}
+
+// addCauses adds the causes of items and files. What a rollback changed has no other cause: no input changed for it.
+func (d *Difference) addCauses(a, b Generation) {
+	later := b
+	if a.Number > b.Number {
+		later = a
+	}
+	isChanged := len(d.Items)+len(d.Files) > 0
+	if later.Rollback != "" && isChanged {
+		d.Inputs = []Input{{Name: later.Rollback, Kind: "rollback"}}
+		for n := range d.Items {
+			d.Items[n].Because = []string{later.Rollback}
+		}
+		for n := range d.Files {
+			d.Files[n].Because = []string{later.Rollback}
+		}
+		return
 	}
 
 	c := causes{
@@ -93,12 +122,12 @@ func Generations(a, b Generation) Difference {
 	}
 	for n, i := range d.Items {
 		d.Items[n].Because = c.find(i.Item)
+		d.Items[n].Perhaps = c.findPossible(i.Item, i.Sensitive, d.Items[n].Because)
 	}
 	for n, f := range d.Files {
-		d.Files[n].Because = c.find("file" + f.Path)
+		d.Files[n].Because = c.findOfFile(f, d.Items)
+		d.Files[n].Perhaps = c.findPossible("file"+f.Path, f.Sensitive, d.Files[n].Because)
 	}
-
-	return d
 }
 
 // union returns the keys of two maps, sorted.

@@ -119,11 +119,16 @@ func TestFindInputs(t *testing.T) {
 			`ConfigMap kube-system/kubelet-config: .data.k "a\n" "b\n"`},
 		{"the kubelet", kubelet, `{"version":"v1.35.0"}`, `{"version":"v1.36.0"}`,
 			`the installed kubelet: .version "\"v1.35.0\"" "\"v1.36.0\""`},
+		{"prelet's own trace", kubelet, `{"version":"v1"}`, `{"version":"v1","identity":{"ours":true}}`, ``},
+		{"another identity", kubelet, `{"identity":{"node":"a"}}`, `{"identity":{"node":"b","ours":true}}`,
+			`the installed kubelet: .identity.node "\"a\"" "\"b\""`},
+		{"a file of the node", world.File.Question(world.FileReq{Path: "/x"}), `{"text":"pw=1"}`, `{"text":"pw=2"}`,
+			`file /x: .text "a text" "another one; not shown, because recordings do not have the mode of the file"`},
 		{"not JSON", kubelet, `{`, `{"version":"v1"}`, `the installed kubelet:  "" "{\"version\":\"v1\"}"`},
 	} {
 		a, b := answers(c.question, c.before, c.then)
 		got := ""
-		for _, i := range findInputs(a, b) {
+		for _, i := range findInputs(Generation{Recording: a}, Generation{Recording: b}) {
 			for _, d := range i.Details {
 				got += fmt.Sprintf("%s: %s %q %q\n", i.Name, d.Path, d.Before, d.After)
 			}
@@ -153,4 +158,54 @@ func FuzzGenerations(f *testing.F) {
 			t.Fatalf("%q and itself: got %+v, want no item", one, d.Items)
 		}
 	})
+}
+
+// TestLeftFiles: a file that a generation does not manage is not deleted by it, unless it is gone.
+func TestLeftFiles(t *testing.T) {
+	ours := File{Path: "/x", SHA256: "a", Content: []byte("ours")}
+	left := func(how string) []File {
+		return []File{{Path: "/x", Left: how, SHA256: "b"}}
+	}
+	for _, c := range []struct {
+		name          string
+		before, after []File
+		want          string
+	}{
+		{"gone", []File{ours}, nil, "delete"},
+		{"restored", []File{ours}, left("restore"), "restore"},
+		{"kept", []File{ours}, left("keep"), "keep"},
+		{"released by a generation that is not kept", []File{ours}, left("release"), "release"},
+		{"there before prelet", left("restore"), []File{ours}, "update"},
+		{"not there before prelet", nil, []File{ours}, "create"},
+		{"not managed", left("restore"), left("keep"), ""},
+	} {
+		got := ""
+		for _, f := range findFiles(c.before, c.after) {
+			got += f.Action
+			if len(c.before) == len(c.after) && f.Hidden == "" {
+				t.Errorf("%s: got its contents, want none of a file that is not from prelet", c.name)
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestRollbackIsTheCause: what a rollback changed has no other cause, whichever way round it is compared.
+func TestRollbackIsTheCause(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	a := randomGeneration(r, 1)
+	b := randomGeneration(r, 2)
+	b.Rollback = "the rollback to generation 0"
+	for _, d := range []Difference{Generations(a, b), Generations(b, a)} {
+		if len(d.Items) == 0 || len(d.Inputs) != 1 || d.Inputs[0].Name != b.Rollback {
+			t.Fatalf("got the inputs %+v for %d items, want only the rollback", d.Inputs, len(d.Items))
+		}
+		for _, i := range d.Items {
+			if len(i.Because) != 1 || i.Because[0] != b.Rollback {
+				t.Errorf("%s: got because of %q, want the rollback", i.Item, i.Because)
+			}
+		}
+	}
 }

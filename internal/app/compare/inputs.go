@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang/explain"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -14,7 +17,7 @@ import (
 // or the cluster.
 type Input struct {
 	Name    string // in words: "variable zone", "ConfigMap kube-system/kubelet-config", "site file site.hcl"
-	Kind    string // site | prelet | machine, or the kind of the question as in recordings
+	Kind    string // site | prelet | machine | rollback, or the kind of the question as in recordings
 	Details []Detail
 	Left    int // how many more details there are
 }
@@ -29,15 +32,20 @@ type Detail struct {
 // maxDetails is how many parts of one input are listed.
 const maxDetails = 20
 
-// findInputs returns what differs between two recordings: the site, prelet, the machine, then the answers.
-func findInputs(a, b *world.Recording) []Input {
-	out := findSiteFiles(a.Header.Site, b.Header.Site)
-	isSameSite := len(out) == 0
-	out = append(out, headerInput("prelet", "prelet", a.Header.Prelet, b.Header.Prelet)...)
-	out = append(out, headerInput("the machine", "machine", a.Header.Machine, b.Header.Machine)...)
+// preletInput is the name of prelet as an input.
+const preletInput = "prelet"
 
-	before := byName(a)
-	after := byName(b)
+// findInputs returns what differs between two recordings: the site, prelet, the machine, then the answers.
+func findInputs(a, b Generation) []Input {
+	x := a.Recording.Header
+	y := b.Recording.Header
+	out := findSiteFiles(x.Site, y.Site)
+	isSameSite := len(out) == 0
+	out = append(out, headerInput(preletInput, "prelet", x.Prelet, y.Prelet)...)
+	out = append(out, headerInput("the machine", "machine", x.Machine, y.Machine)...)
+
+	before := byName(a.Recording)
+	after := byName(b.Recording)
 	names := union(before, after)
 	slices.SortStableFunc(names, func(x, y string) int {
 		return rank(before, after, x) - rank(before, after, y)
@@ -47,6 +55,10 @@ func findInputs(a, b *world.Recording) []Input {
 		y, isAsked := after[name]
 		if (!wasAsked || !isAsked) && !isSameSite {
 			continue // the site that asks differs, and is listed
+		}
+		if x.Code() != y.Code() {
+			x = withDefault(a.Run, x)
+			y = withDefault(b.Run, y)
 		}
 		if i := compareAnswers(name, x, y); len(i.Details) > 0 {
 			out = append(out, i)
@@ -107,6 +119,27 @@ func byName(r *world.Recording) map[string]answer {
 	}
 
 	return out
+}
+
+// withDefault returns the answer of a variable that no source has as its default. Other answers are returned unchanged.
+func withDefault(p *boot.Plan, a answer) answer {
+	r, _ := world.Variable.Request(a.Question)
+	if p == nil || p.Eval == nil || r.Name == "" || r.Sensitive || a.Code() != fault.Absent {
+		return a
+	}
+	v := p.Site.Variables[r.Name]
+	if v == nil || v.Default == nil || p.Site.Values[r.Name] != nil {
+		return a
+	}
+
+	x, _ := explain.Explain(p, explain.Item{Kind: explain.Var, Name: r.Name})
+	text, isText := x.Whole.(string)
+	if !isText {
+		text = encode(x.Whole)
+	}
+	a.Answer = world.Variable.Answer(world.VariableAns{Text: text, Source: "default"})
+
+	return a
 }
 
 // subjects are the kinds of questions in the order of their inputs, with the name of an input in words: a template, and
@@ -184,7 +217,10 @@ func compareAnswers(name string, a, b answer) Input {
 	}
 
 	var d differ
-	d.compare("", decode(a.Value), decode(b.Value))
+	d.compare("", decode(kind, a.Value), decode(kind, b.Value))
+	if kind == world.KindFile {
+		d.hideTexts()
+	}
 	all := slices.DeleteFunc(d.found, func(x Detail) bool {
 		return isIgnored(kind, x.Path)
 	})
@@ -236,7 +272,9 @@ func isIgnored(kind world.Kind, path string) bool {
 	return false
 }
 
-func decode(text json.RawMessage) any {
+// decode returns the value of an answer; nil if it has none. That a file of the kubelet is prelet's own follows from the
+// earlier generation, and is left out.
+func decode(kind world.Kind, text json.RawMessage) any {
 	var v any
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -244,11 +282,31 @@ func decode(text json.RawMessage) any {
 		return nil
 	}
 
+	answer, _ := v.(map[string]any)
+	if identity, ok := answer["identity"].(map[string]any); ok && kind == world.KindKubelet {
+		delete(identity, "ours")
+		if len(identity) == 0 {
+			delete(answer, "identity")
+		}
+	}
+
 	return v
 }
 
 // differ collects the leaves that differ between two JSON values.
 type differ struct{ found []Detail }
+
+// hideTexts replaces the texts of a file of the node. Recordings do not have its mode, so it may be one that only its
+// owner may read.
+func (d *differ) hideTexts() {
+	for n, x := range d.found {
+		d.found[n] = Detail{
+			Path:   x.Path,
+			Before: "a text",
+			After:  "another one; not shown, because recordings do not have the mode of the file",
+		}
+	}
+}
 
 func (d *differ) compare(path string, a, b any) {
 	switch a := a.(type) {

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -96,28 +97,33 @@ func encode(v any) string {
 	return strings.TrimSpace(b.String())
 }
 
-// findFiles returns the files that differ, by path.
+// findFiles returns the files that differ, by path. A file that neither generation manages is not compared.
 func findFiles(a, b []File) (out []FileChange) {
 	before := byPath(a)
 	after := byPath(b)
 	for _, path := range union(before, after) {
 		x, isBefore := before[path]
 		y, isAfter := after[path]
+		isManaged := isBefore && x.Left == "" || isAfter && y.Left == ""
 		change := FileChange{
-			Path:   path,
-			Before: string(x.Content),
-			After:  string(y.Content),
-			Hidden: whyHidden(x, y),
-			Action: "update",
+			Path:      path,
+			Before:    string(x.Content),
+			After:     string(y.Content),
+			Hidden:    whyHidden(x, y),
+			Action:    "update",
+			Sensitive: x.Sensitive || y.Sensitive,
 		}
 		switch {
+		case !isManaged:
+			continue
 		case !isBefore:
 			change.Action = "create"
 		case !isAfter:
 			change.Action = "delete"
 		default:
+			change.Action = cmp.Or(y.Left, "update")
 			change.Attributes = describeAttributes(x, y)
-			if x.SHA256 == y.SHA256 && x.IsDir == y.IsDir && change.Attributes == "" {
+			if x.Left == y.Left && x.SHA256 == y.SHA256 && x.IsDir == y.IsDir && change.Attributes == "" {
 				continue
 			}
 		}
@@ -147,6 +153,8 @@ func whyHidden(before, after File) string {
 		return "it contains a secret"
 	case before.Private || after.Private:
 		return "only its owner may read it"
+	case before.Left != "" || after.Left != "":
+		return "one of them is not from prelet"
 	case before.isLost() || after.isLost():
 		return "a content is lost"
 	}
@@ -162,6 +170,9 @@ func (f File) isLost() bool {
 // describeAttributes returns the change of mode and owner in words; "" for none.
 func describeAttributes(a, b File) string {
 	var parts []string
+	if a.Left == "release" || b.Left == "release" {
+		return "" // nothing is known of it
+	}
 	if a.Mode != b.Mode {
 		parts = append(parts, fmt.Sprintf("mode %04o → %04o", a.Mode, b.Mode))
 	}

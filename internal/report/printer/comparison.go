@@ -85,15 +85,19 @@ func (b *page) writeItem(i compare.ItemChange) {
 	default:
 		b.writeLine(head + ": " + b.cell(i.Before) + " → " + b.cell(i.After))
 	}
-	b.writeCauses(i.Because)
+	b.writeCauses(i.Because, i.Perhaps)
 }
 
-func (b *page) writeCauses(because []string) {
+func (b *page) writeCauses(because, perhaps []string) {
+	text := "the cause is not known"
 	if len(because) > 0 {
-		text := "because of " + strings.Join(because, ", ")
-		for _, l := range b.wrap(text, b.Width-8) {
-			b.writeLine("        " + b.dim(l))
-		}
+		text = "because of " + strings.Join(because, ", ")
+	}
+	if len(perhaps) > 0 {
+		text += "; perhaps " + strings.Join(perhaps, ", ")
+	}
+	for _, l := range b.wrap(text, b.Width-8) {
+		b.writeLine("        " + b.dim(l))
 	}
 }
 
@@ -106,7 +110,7 @@ func (b *page) writeFileChange(f compare.FileChange) {
 		sign = b.yellow("~")
 	}
 	b.writeLine("  " + sign + " " + b.cell(joinParts("  ", f.Path, f.Action, f.Attributes)))
-	b.writeCauses(f.Because)
+	b.writeCauses(f.Because, f.Perhaps)
 	switch {
 	case f.Hidden != "":
 		b.writeLine("      the contents are not shown: " + b.cell(f.Hidden))
@@ -188,6 +192,7 @@ type itemDocument struct {
 	After     any      `json:"after"`
 	Sensitive bool     `json:"sensitive,omitempty"`
 	Because   []string `json:"because"`
+	Perhaps   []string `json:"perhaps,omitempty"`
 }
 
 type fileDiffJSON struct {
@@ -197,6 +202,7 @@ type fileDiffJSON struct {
 	Hidden     string   `json:"hidden,omitempty"`
 	Diff       string   `json:"diff,omitempty"`
 	Because    []string `json:"because"`
+	Perhaps    []string `json:"perhaps,omitempty"`
 }
 
 type inputJSON struct {
@@ -231,6 +237,7 @@ func ComparisonJSON(w io.Writer, d compare.Difference) error {
 			After:     rawOrText(i.After),
 			Sensitive: i.Sensitive,
 			Because:   orEmpty(i.Because),
+			Perhaps:   i.Perhaps,
 		})
 	}
 	for _, f := range d.Files {
@@ -240,6 +247,7 @@ func ComparisonJSON(w io.Writer, d compare.Difference) error {
 			Attributes: f.Attributes,
 			Hidden:     f.Hidden,
 			Because:    orEmpty(f.Because),
+			Perhaps:    f.Perhaps,
 		}
 		if f.Hidden == "" {
 			x.Diff = unified(f.Before, f.After)

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/testfile"
@@ -80,10 +81,24 @@ func (s *Server) schedule(file string) {
 	v.timer = time.AfterFunc(s.options.Delay, s.validatePending)
 }
 
-// scheduleAll has the sites of all open documents validated.
+// scheduleAll has the sites of all open documents validated, and of all files with diagnostics.
 func (s *Server) scheduleAll() {
 	for file := range s.documents {
 		s.schedule(file)
+	}
+	for _, files := range s.validation.shown {
+		for file := range files {
+			s.schedule(file)
+		}
+	}
+}
+
+// checkTests checks the open tests again, because a file that one reads may have changed.
+func (s *Server) checkTests() {
+	for _, file := range slices.Sorted(maps.Keys(s.documents)) {
+		if strings.HasSuffix(file, testSuffix) {
+			s.check(file)
+		}
 	}
 }
 
@@ -118,37 +133,31 @@ func (s *Server) validatePending() {
 }
 
 // validateSite runs `prelet validate` over a site with the open documents, and shows the result. Findings without a
-// place are shown at the beginning of the document that was changed.
+// place are shown at the beginning of the document that was changed. A setting that validation refuses is such a
+// finding; the site is validated without it.
 func (s *Server) validateSite(file, site string, places []string) {
 	s.mu.Lock()
 	texts := s.texts()
 	kubelet := s.settings.KubeletVersion
 	s.mu.Unlock()
 
-	redactor := value.NewRedactor()
-	env := &app.Env{
-		Version:  s.options.Version,
-		Getenv:   func(string) string { return "" },
-		Redactor: redactor,
-		Say:      func(string) {},
+	var refused hcl.Diagnostics
+	found, err := s.runValidation(texts, places, kubelet)
+	if err != nil {
+		refused = append(refused, refusedSetting(file, err))
+		if found, err = s.runValidation(texts, places, ""); err != nil {
+			s.options.Log.Printf("validate %s: %v", file, err)
+		}
 	}
-	found, err := env.Validate(app.ValidateOptions{
-		Where: app.Where{Config: places, KubeletVersion: kubelet},
-		Files: newOverlay(texts),
-	})
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !maps.Equal(texts, s.texts()) {
 		return // a newer validation is scheduled
 	}
-	if err != nil {
-		s.options.Log.Printf("validate %s: %v", file, err)
-		return
-	}
 
 	byFile := map[string]hcl.Diagnostics{}
-	for _, d := range found.Diagnostics {
+	for _, d := range append(refused, found.Diagnostics...) {
 		at := file
 		if d.Subject != nil && path.IsAbs(d.Subject.Filename) {
 			at = d.Subject.Filename
@@ -156,7 +165,35 @@ func (s *Server) validateSite(file, site string, places []string) {
 		byFile[at] = append(byFile[at], d)
 	}
 
-	s.show(site, byFile, found.Site.Sources)
+	var sources map[string][]byte
+	if found.Site != nil {
+		sources = found.Site.Sources
+	}
+	s.show(site, byFile, sources)
+}
+
+func (s *Server) runValidation(texts map[string]string, places []string, kubelet string) (app.Validated, error) {
+	env := &app.Env{
+		Version:  s.options.Version,
+		Getenv:   func(string) string { return "" },
+		Redactor: value.NewRedactor(),
+		Say:      func(string) {},
+	}
+
+	return env.Validate(app.ValidateOptions{
+		Where: app.Where{Config: places, KubeletVersion: kubelet},
+		Files: newOverlay(texts),
+	})
+}
+
+func refusedSetting(file string, err error) *hcl.Diagnostic {
+	return origin.Error(
+		fault.Usage,
+		hcl.Range{Filename: file},
+		"Invalid setting of the editor",
+		"%v. The site was validated without it. Correct prelet.kubeletVersion in the settings of the editor.",
+		err,
+	)
 }
 
 // show replaces the diagnostics of a site in the editor.
@@ -180,7 +217,11 @@ func (s *Server) show(site string, byFile map[string]hcl.Diagnostics, sources ma
 	}
 
 	v.shown[site] = map[string]bool{}
+	existing := newOverlay(s.texts())
 	for _, file := range slices.Sorted(maps.Keys(files)) {
+		if _, err := existing.Lstat(file); err != nil {
+			byFile[file] = nil // nothing is shown in a file that was removed
+		}
 		text := string(sources[file])
 		if d := s.documents[file]; d != nil {
 			text = d.text

@@ -1,6 +1,9 @@
 package server
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // The parts of the Language Server Protocol, version 3.17, that this server uses. Positions are zero-based lines and
 // UTF-16 code units, which every client supports.
@@ -21,8 +24,9 @@ type location struct {
 }
 
 type initializeParams struct {
-	RootURI      string `json:"rootUri"`
-	Capabilities struct {
+	RootURI          string            `json:"rootUri"`
+	WorkspaceFolders []workspaceFolder `json:"workspaceFolders"`
+	Capabilities     struct {
 		TextDocument struct {
 			Completion struct {
 				CompletionItem struct {
@@ -31,13 +35,32 @@ type initializeParams struct {
 			} `json:"completion"`
 		} `json:"textDocument"`
 	} `json:"capabilities"`
-	InitializationOptions settings `json:"initializationOptions"`
+	InitializationOptions json.RawMessage `json:"initializationOptions"` // settings
+}
+
+type workspaceFolder struct {
+	URI string `json:"uri"`
+}
+
+// roots returns the folders of the workspace; the root of the file system without any.
+func (p initializeParams) roots() []string {
+	var out []string
+	for _, f := range append(p.WorkspaceFolders, workspaceFolder{URI: p.RootURI}) {
+		if folder, ok := pathOf(f.URI); ok && !slices.Contains(out, folder) {
+			out = append(out, folder)
+		}
+	}
+	if len(out) == 0 {
+		out = []string{"/"}
+	}
+
+	return out
 }
 
 // settings are what a user may configure in the editor.
 type settings struct {
-	// Config lists the files and folders of the site, relative to the workspace, as --config does. Without it, the
-	// site of a file is its folder.
+	// Config lists the files and folders of the site, relative to each folder of the workspace, as --config does.
+	// Without it, the site of a file is its folder.
 	Config []string `json:"config"`
 	// KubeletVersion is the kubelet that the site is checked for, as --kubelet-version.
 	KubeletVersion string `json:"kubeletVersion"`
@@ -138,7 +161,7 @@ type positionParams struct {
 
 type configurationParams struct {
 	Settings struct {
-		Prelet settings `json:"prelet"`
+		Prelet json.RawMessage `json:"prelet"` // settings
 	} `json:"settings"`
 }
 
@@ -222,6 +245,14 @@ type documentSymbol struct {
 	Range          span             `json:"range"`
 	SelectionRange span             `json:"selectionRange"`
 	Children       []documentSymbol `json:"children,omitempty"`
+}
+
+// messageError is the type of a message about an error.
+const messageError = 1
+
+type showMessageParams struct {
+	Type    int    `json:"type"`
+	Message string `json:"message"`
 }
 
 type publishParams struct {

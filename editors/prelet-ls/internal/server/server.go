@@ -5,11 +5,14 @@ package server
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
 	"path"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,8 +44,8 @@ type Server struct {
 	mu          sync.Mutex
 	documents   map[string]*document // by path
 	parsed      map[string]parsed    // by path
-	root        string               // of the workspace; "" without
-	config      []string             // absolute paths of the configured site
+	roots       []string             // folders of the workspace
+	sites       [][]string           // absolute paths of the configured site, in each folder of the workspace
 	settings    settings
 	hasSnippets bool
 	state       state
@@ -144,6 +147,7 @@ func (s *Server) dispatch(ctx context.Context, r *jsonrpc2.Request) (any, error)
 		return with(r, s.configure)
 	case "workspace/didChangeWatchedFiles":
 		s.scheduleAll()
+		s.checkTests()
 		return nil, nil
 	case "textDocument/formatting":
 		return with(r, s.format)
@@ -188,7 +192,7 @@ func (s *Server) initialize(p initializeParams) (any, error) {
 		return nil, &jsonrpc2.Error{Code: jsonrpc2.CodeInvalidRequest, Message: "initialize comes once"}
 	}
 	s.state = initialized
-	s.root, _ = pathOf(p.RootURI)
+	s.roots = p.roots()
 	s.hasSnippets = p.Capabilities.TextDocument.Completion.CompletionItem.SnippetSupport
 	s.use(p.InitializationOptions)
 
@@ -210,16 +214,48 @@ func (s *Server) initialize(p initializeParams) (any, error) {
 	}, nil
 }
 
-// use applies the user's settings.
-func (s *Server) use(o settings) {
-	s.settings = o
-	s.config = nil
-	for _, place := range o.Config {
-		if !path.IsAbs(place) {
-			place = path.Join("/", s.root, place)
-		}
-		s.config = append(s.config, path.Clean(place))
+// use applies the user's settings. One of another type than expected is reported and left out.
+func (s *Server) use(raw json.RawMessage) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return // those that an editor sent before stay
 	}
+	var o settings
+	if err := json.Unmarshal(raw, &o); err != nil {
+		s.notify("window/showMessage", showMessageParams{Type: messageError, Message: describeSetting(err)})
+	}
+
+	s.settings = o
+	s.sites = nil
+	for _, root := range s.roots {
+		if len(o.Config) > 0 {
+			s.sites = append(s.sites, placesIn(root, o.Config))
+		}
+	}
+}
+
+// placesIn returns the absolute paths of places in a folder of the workspace.
+func placesIn(root string, places []string) []string {
+	var out []string
+	for _, place := range places {
+		if !path.IsAbs(place) {
+			place = path.Join(root, place)
+		}
+		out = append(out, path.Clean(place))
+	}
+
+	return out
+}
+
+// describeSetting returns what is wrong with settings that cannot be decoded.
+func describeSetting(err error) string {
+	place := "prelet"
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) && wrong.Field != "" {
+		place += "." + wrong.Field
+	}
+
+	return fmt.Sprintf("invalid setting %s, which is not used: %v. Write prelet.config as a list, such as "+
+		`["base", "gpu"], and prelet.kubeletVersion as a text, such as "1.36".`, place, err)
 }
 
 func (s *Server) configure(p configurationParams) (any, error) {
@@ -267,12 +303,13 @@ func (s *Server) change(p changeParams) (any, error) {
 func (s *Server) save(p documentParams) (any, error) {
 	if file, d := s.find(p.TextDocument.URI); d != nil {
 		s.schedule(file)
+		s.checkTests()
 	}
 
 	return nil, nil
 }
 
-// close forgets a document. Its site is checked again, with what is saved.
+// close forgets a document. Its site is checked again, with what is saved; a test is checked only while it is open.
 func (s *Server) close(p documentParams) (any, error) {
 	file, d := s.find(p.TextDocument.URI)
 	if d == nil {
@@ -280,6 +317,9 @@ func (s *Server) close(p documentParams) (any, error) {
 	}
 	delete(s.documents, file)
 	delete(s.parsed, file)
+	if strings.HasSuffix(file, testSuffix) {
+		s.publish(file, []diagnostic{})
+	}
 	s.schedule(file)
 
 	return nil, nil

@@ -147,9 +147,9 @@ func (s *Server) sitePaths(file string) []string {
 	if strings.HasSuffix(file, testSuffix) && path.Base(folder) == testFolder {
 		folder = path.Dir(folder)
 	}
-	for _, place := range s.config {
-		if place == file || place == folder {
-			return s.config
+	for _, places := range s.sites {
+		if slices.Contains(places, file) || slices.Contains(places, folder) {
+			return places
 		}
 	}
 

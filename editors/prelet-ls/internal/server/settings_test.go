@@ -1,0 +1,197 @@
+package server
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// editor keeps what a server has shown.
+type editor struct {
+	messages []string
+	shown    map[string][]diagnostic // by URI
+}
+
+func watch(s *Server) *editor {
+	e := &editor{shown: map[string][]diagnostic{}}
+	s.notify = func(_ string, params any) {
+		switch p := params.(type) {
+		case publishParams:
+			e.shown[p.URI] = p.Diagnostics
+		case showMessageParams:
+			e.messages = append(e.messages, p.Message)
+		}
+	}
+
+	return e
+}
+
+// summaries returns the first lines of the diagnostics that are shown in a file.
+func (e *editor) summaries(file string) string {
+	var out []string
+	for _, d := range e.shown[uriOf(file)] {
+		summary, _, _ := strings.Cut(d.Message, "\n")
+		out = append(out, summary)
+	}
+
+	return strings.Join(out, "; ")
+}
+
+func configure(t *testing.T, s *Server, prelet any) {
+	t.Helper()
+	params := map[string]any{"settings": map[string]any{"prelet": prelet}}
+	if _, err := ask(t, s, "workspace/didChangeConfiguration", params); err != nil {
+		t.Fatal(err)
+	}
+	s.validatePending()
+}
+
+// readSample returns a file of the site that the session's test has.
+func readSample(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../../testdata/site", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return string(text)
+}
+
+// A version of the kubelet that is refused is a finding, and the site is validated without it.
+func TestRefusedKubeletVersion(t *testing.T) {
+	good := readSample(t, "main.hcl") + readSample(t, "variables.hcl")
+	bad := strings.Replace(good, "= var.zone", "= var.nope", 1)
+	s, dir, params := openSite(t, map[string]string{"site.hcl": bad, "a.prelet.vars": readSample(t, "site.prelet.vars")})
+	file := filepath.Join(dir, "site.hcl")
+	e := watch(s)
+
+	for _, version := range []string{"abc", "9.99"} {
+		configure(t, s, map[string]any{"kubeletVersion": version})
+		want := `Invalid setting of the editor; Unknown variable "nope"`
+		if got := e.summaries(file); got != want {
+			t.Errorf("diagnostics with kubeletVersion %q: got %q, want %q", version, got, want)
+		}
+		if got := e.shown[uriOf(file)][0].Message; !strings.Contains(got, version) {
+			t.Errorf("the diagnostic of kubeletVersion %q: got %q, want one with the version", version, got)
+		}
+	}
+
+	params["contentChanges"] = []any{map[string]any{"text": good}}
+	if _, err := ask(t, s, "textDocument/didChange", params); err != nil {
+		t.Fatal(err)
+	}
+	s.validatePending()
+	if got := e.summaries(file); got != "Invalid setting of the editor" {
+		t.Errorf("diagnostics of the corrected text: got %q, want only the one of the setting", got)
+	}
+	configure(t, s, map[string]any{"kubeletVersion": ""})
+	if got := e.summaries(file); got != "" {
+		t.Errorf("diagnostics with a corrected setting: got %q, want none", got)
+	}
+}
+
+// A setting of another type is reported, the others are used, and the session goes on.
+func TestSettingsOfAnotherType(t *testing.T) {
+	for _, c := range []struct {
+		settings any
+		want     string
+	}{
+		{map[string]any{"config": "base", "kubeletVersion": "1.36"}, "invalid setting prelet.config, which is not used"},
+		{map[string]any{"kubeletVersion": 1.36}, "invalid setting prelet.kubeletVersion, which is not used"},
+		{"base", "invalid setting prelet, which is not used"},
+	} {
+		s := New(Options{Delay: 1 << 40})
+		e := watch(s)
+		params := map[string]any{"rootUri": "file:///x", "initializationOptions": c.settings}
+		if _, err := ask(t, s, "initialize", params); err != nil {
+			t.Errorf("initialize with %v: got %v, want a message only", c.settings, err)
+		}
+		if got := strings.Join(e.messages, "; "); !strings.HasPrefix(got, c.want) {
+			t.Errorf("messages for %v: got %q, want %q", c.settings, got, c.want)
+		}
+	}
+
+	s := New(Options{Delay: 1 << 40})
+	e := watch(s)
+	params := map[string]any{"rootUri": "file:///x", "initializationOptions": map[string]any{"kubeletVersion": "1.36"}}
+	if _, err := ask(t, s, "initialize", params); err != nil {
+		t.Fatal(err)
+	}
+	for _, settings := range []any{nil, map[string]any{}, map[string]any{"prelet": nil}} {
+		if _, err := ask(t, s, "workspace/didChangeConfiguration", map[string]any{"settings": settings}); err != nil {
+			t.Fatal(err)
+		}
+		if s.settings.KubeletVersion != "1.36" || len(e.messages) > 0 {
+			t.Errorf("settings %v without prelet's: got %+v and %q, want the ones from initialize", settings, s.settings, e.messages)
+		}
+	}
+}
+
+// The configured site is looked for in each folder of the workspace.
+func TestWorkspaceFolders(t *testing.T) {
+	s := New(Options{Delay: 1 << 40})
+	params := map[string]any{
+		"rootUri":               "file:///one",
+		"workspaceFolders":      []workspaceFolder{{URI: "file:///one"}, {URI: "file:///two"}},
+		"initializationOptions": map[string]any{"config": []string{"base", "gpu"}},
+	}
+	if _, err := ask(t, s, "initialize", params); err != nil {
+		t.Fatal(err)
+	}
+
+	for file, want := range map[string]string{
+		"/one/gpu/a.hcl":  "/one/base /one/gpu",
+		"/two/base/a.hcl": "/two/base /two/gpu",
+		"/two/test/a.hcl": "/two/test",
+	} {
+		if got := strings.Join(s.sitePaths(file), " "); got != want {
+			t.Errorf("site of %s: got %s, want %s", file, got, want)
+		}
+	}
+}
+
+// Nothing stays in the editor of a test that is closed, and of a file that was removed.
+func TestStaleDiagnostics(t *testing.T) {
+	const text = "stage \"label\" \"l\" {\n  labels = { a = var.nope }\n}\n"
+	s, dir, _ := openSite(t, map[string]string{"site.hcl": text, "b.prelettest.hcl": ""})
+	e := watch(s)
+
+	test := filepath.Join(dir, "b.prelettest.hcl")
+	open := map[string]any{"uri": uriOf(test), "version": 1, "text": "run \"x\" {\n  hardwar = 1\n}\n"}
+	for _, step := range []struct {
+		method string
+		params any
+		want   bool
+	}{
+		{"didOpen", map[string]any{"textDocument": open}, true},
+		{"didClose", map[string]any{"textDocument": textDocument{URI: uriOf(test)}}, false},
+	} {
+		if _, err := ask(t, s, "textDocument/"+step.method, step.params); err != nil {
+			t.Fatal(err)
+		}
+		if got := e.summaries(test); (got != "") != step.want {
+			t.Errorf("diagnostics of a test after %s: got %q, want some: %v", step.method, got, step.want)
+		}
+	}
+
+	file := filepath.Join(dir, "site.hcl")
+	params := map[string]any{"textDocument": textDocument{URI: uriOf(file)}}
+	if _, err := ask(t, s, "textDocument/didClose", params); err != nil {
+		t.Fatal(err)
+	}
+	s.validatePending()
+	if got := e.summaries(file); got == "" {
+		t.Error("diagnostics of a closed file: got none, want those of what is saved")
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ask(t, s, "workspace/didChangeWatchedFiles", map[string]any{}); err != nil {
+		t.Fatal(err)
+	}
+	s.validatePending()
+	if got := e.summaries(file); got != "" {
+		t.Errorf("diagnostics of a removed file: got %q, want none", got)
+	}
+}

@@ -19,7 +19,7 @@ func (a *cli) report() *cobra.Command {
 		Use:     "report --html FILE",
 		GroupID: "node",
 		Args:    refuseArguments,
-		Short:   "Write a page about the last boot of this node, or about the plan of a fleet",
+		Short:   "Write a page about a boot, or about the plan of a fleet",
 		Long: `Plans the site on this node, as prelet plan does, and writes one HTML page:
 the timeline of the last run of this boot, messages, labels, taints, flags and fields with what they come from,
 the differences on the disk, and the facts.

@@ -230,6 +230,30 @@ func TestFleetOwnValues(t *testing.T) {
 	wantContains(t, "plan", out, "4 recordings", "2 groups")
 }
 
+// A new file is a change of the site, although the recordings were never asked for its state. Where the new site asks for
+// an answer that decides the rest, nothing is reported as deleted.
+func TestFleetAgainstUnread(t *testing.T) {
+	f := newTestFleet(t)
+	f.put("a.prelet", "gpu", `"02:00:5e:00:53:02"`, `""`) // a damaged address, too
+	old, added, moved := t.TempDir(), t.TempDir(), t.TempDir()
+	putGPUSite(t, old, readSite(t, "gpu"))
+	putGPUSite(t, added, readSite(t, "gpu", "stage \"write\" \"kubelet\" {",
+		"stage \"write\" \"kubelet\" {\n  file \"x\" {\n    path = \"/etc/sysctl.d/x.conf\"\n    content = \"x\"\n  }"))
+	putGPUSite(t, moved, readSite(t, "gpu", "config_map = \"kube-system/kubelet-config\"", "config_map = \"kube-system/other\""))
+
+	_, out, errText := f.plan("--config", added, "--against", old)
+	if strings.Contains(out, "not complete") || errText != "" {
+		t.Errorf("with a new file: got %s%s\nwant a complete comparison", out, errText)
+	}
+	wantContains(t, "with a new file", out, "+  file  /etc/sysctl.d/x.conf  create", "1 would change")
+
+	_, out, errText = f.plan("--config", moved, "--against", old)
+	if strings.Contains(out, "delete") || strings.Contains(out, "\n  -") || errText != "" {
+		t.Errorf("with another ConfigMap: got %s%s\nwant no deletion", out, errText)
+	}
+	wantContains(t, "with another ConfigMap", out, "1 not complete")
+}
+
 // --against compares two sites over the same machines, whatever is on their disks.
 func TestFleetAgainst(t *testing.T) {
 	f := newTestFleet(t)

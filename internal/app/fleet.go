@@ -4,7 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"slices"
+	"strings"
 
 	"github.com/prelet/prelet/internal/fault"
 )
@@ -15,13 +15,16 @@ func listRecordings(from string) ([]string, error) {
 		return nil, nil
 	}
 
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return nil, failure(fault.Usage, "--from %s: %s", from, err)
+	}
 	var out []string
-	for _, pattern := range []string{"*.prelet", "*.prelet.gz"} {
-		matches, err := filepath.Glob(filepath.Join(from, pattern))
-		if err != nil {
-			return nil, failure(fault.Usage, "--from %s: %s", from, err)
+	for _, entry := range entries {
+		name := entry.Name()
+		if strings.HasSuffix(name, ".prelet") || strings.HasSuffix(name, ".prelet.gz") {
+			out = append(out, filepath.Join(from, name))
 		}
-		out = append(out, matches...)
 	}
 	if len(out) == 0 {
 		hint := ""
@@ -32,7 +35,6 @@ func listRecordings(from string) ([]string, error) {
 			"--from %s: this folder has no recording (*.prelet, *.prelet.gz)%s", from, hint)
 	}
 
-	slices.Sort(out)
 	return out, nil
 }
 

@@ -28,7 +28,10 @@ func (e *Env) Graph(o GraphOptions) (Graphed, error) {
 	if err := o.Where.check(); err != nil {
 		return Graphed{}, err
 	}
-	s, diags := o.load(nil, e.Version)
+	options := siteOptions(e.Version)
+	options.Paths = o.Config
+	options.Root = o.Root
+	s, diags := lang.Load(anyOwner{lang.OS()}, options)
 	if !diags.HasErrors() {
 		locks := e.detectorHost(o.Where)
 		diags = append(diags, boot.Check(s, nil, boot.CheckOptions{Locks: locks})...)

@@ -3,7 +3,11 @@ package app
 import (
 	"context"
 	_ "embed"
+	"encoding/json"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
@@ -64,8 +68,63 @@ func (h hermetic) Ask(ctx context.Context, q world.Question) world.Answer {
 		return world.Node.Answer(world.NodeAns{Name: req.Name})
 	case world.KindOwner:
 		return world.Owner.Answer(world.OwnerAns{})
+	case world.KindTarget:
+		return ownedByRoot(world.Target, h.node.Ask(ctx, q))
+	case world.KindOriginal:
+		return ownedByRoot(world.Original, h.node.Ask(ctx, q))
 	}
 	return h.node.Ask(ctx, q)
+}
+
+// ownedByRoot returns the state of a file as of one that belongs to root.
+func ownedByRoot[Req any](topic world.Topic[Req, world.TargetAns], a world.Answer) world.Answer {
+	var state world.TargetAns
+	if a.Fault != nil || json.Unmarshal(a.Value, &state) != nil {
+		return a
+	}
+	state.UID = 0
+	state.GID = 0
+	state.Owner = ""
+	state.Own = false
+
+	return topic.Answer(state)
+}
+
+// copyRoot copies the root of a test to a new folder, which the caller removes. A checkout has the owner and the umask
+// of whoever made it: in the copy all folders have the mode 0755, and all files 0755 if they are executable, else 0644.
+func copyRoot(root string) (string, error) {
+	folder, err := os.MkdirTemp("", "prelet-test-root-*")
+	if err != nil {
+		return "", err
+	}
+	err = os.CopyFS(folder, os.DirFS(root))
+	if err == nil {
+		err = filepath.WalkDir(folder, setPlainMode)
+	}
+	if err != nil {
+		_ = os.RemoveAll(folder)
+		return "", err
+	}
+
+	return folder, nil
+}
+
+// setPlainMode is an fs.WalkDirFunc.
+func setPlainMode(path string, d fs.DirEntry, err error) error {
+	if err != nil || d.Type() == fs.ModeSymlink {
+		return err
+	}
+	info, err := d.Info()
+	if err != nil {
+		return err
+	}
+	mode := fs.FileMode(0o644)
+	isExecutable := info.Mode()&0o100 != 0
+	if d.IsDir() || isExecutable {
+		mode = 0o755
+	}
+
+	return os.Chmod(path, mode)
 }
 
 func existingCredential() world.Answer {

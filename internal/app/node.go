@@ -20,6 +20,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/platform/machineid"
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/probe"
@@ -197,8 +198,18 @@ func (w *Where) load(rec *world.Recording, version string) (*lang.Site, hcl.Diag
 	if rec != nil && len(w.Config) == 0 {
 		return lang.Parse(rec.Header.Site, o)
 	}
+	if w.From != "" {
+		return lang.Load(anyOwner{lang.OS()}, o)
+	}
 	return lang.Load(lang.OS(), o)
 }
+
+// anyOwner has the files of a site that does not control this machine, as in a checkout or in a container of CI: other
+// users may change them.
+type anyOwner struct{ lang.Files }
+
+// Judge implements lang.Files.
+func (anyOwner) Judge(string) error { return nil }
 
 // siteOptions returns the options of every site that this program reads.
 func siteOptions(version string) lang.Options {
@@ -240,7 +251,7 @@ func (e *Env) open(w Where, store *generation.Store) (*openNode, hcl.Diagnostics
 		return nil, nil, err
 	}
 	s, diags := w.load(rec, e.Version)
-	e.redactVariables(given, s)
+	redactVariables(e.Redactor, given, s)
 	n, diags := e.openSite(w, store, rec, given, s, diags)
 
 	return n, diags, nil
@@ -286,14 +297,14 @@ func (e *Env) openSite(
 }
 
 // redactVariables redacts the values of sensitive variables that come from files.
-func (e *Env) redactVariables(given map[string]probe.Given, s *lang.Site) {
-	if e.Redactor == nil {
+func redactVariables(r *value.Redactor, given map[string]probe.Given, s *lang.Site) {
+	if r == nil {
 		return
 	}
 	for name, v := range given {
 		d := s.Variables[name]
 		if d != nil && d.Sensitive && v.IsFile {
-			e.Redactor.Add([]byte(v.Text))
+			r.Add([]byte(v.Text))
 		}
 	}
 }

@@ -5,10 +5,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"hash/fnv"
+	"maps"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,7 +39,6 @@ type fleetPlanner struct {
 type siteLoader struct {
 	fixed   *loadedSite // nil: the one in each recording
 	version string
-	onLoad  func(*lang.Site) // called once for each site
 
 	mu    sync.Mutex
 	known map[[sha256.Size]byte]*loadedSite
@@ -72,6 +74,9 @@ func (e *Env) planFleet(
 	report.Site = planner.planned.hash()
 	report.AgainstSite = planner.against.hash()
 	report.Shard = shard
+	if shard != nil {
+		report.Inputs = hashOptions(o, planner.given)
+	}
 
 	add := func(p Planned, effect fleet.Effect) error {
 		report.Add(effect)
@@ -105,17 +110,15 @@ func (e *Env) newFleetPlanner(ctx context.Context, o PlanOptions) (*fleetPlanner
 		return nil, err
 	}
 
-	learn := func(s *lang.Site) { e.redactVariables(given, s) }
 	p := &fleetPlanner{
 		env:     e,
 		options: o,
 		given:   given,
-		planned: &siteLoader{version: e.Version, onLoad: learn},
+		planned: &siteLoader{version: e.Version},
 	}
 	isOwnSite := len(o.Config) > 0 || o.From == "" // else each recording has its own
 	if isOwnSite {
 		site, diags := o.load(nil, e.Version)
-		learn(site)
 		p.planned.fixed = &loadedSite{site: site, diags: diags}
 	}
 	if o.Against != "" {
@@ -181,15 +184,26 @@ func (p *fleetPlanner) planAll(
 }
 
 // planOne plans one recording, or the node of the options where from is "".
-func (p *fleetPlanner) planOne(ctx context.Context, from, source string) (Planned, fleet.Effect) {
+// A failure of prelet itself over one recording does not end the report of the others.
+func (p *fleetPlanner) planOne(ctx context.Context, from, source string) (planned Planned, effect fleet.Effect) {
+	defer func() {
+		if failed := recover(); failed != nil {
+			err := failure(fault.Internal, "%s: %v\n%s", source, failed, debug.Stack())
+			planned = Planned{Source: source, Err: err}
+			effect = fleet.FailedToRead(source, err)
+		}
+	}()
+
 	w := p.options.Where
 	w.From = from
 	rec, err := w.readRecording()
 	if err != nil {
 		return Planned{Source: source, Err: err}, fleet.FailedToRead(source, err)
 	}
+	env := p.env.withOwnRedactor()
 	site, diags := p.planned.load(rec)
-	n, found := p.env.openSite(w, nil, rec, p.given, site, diags)
+	redactVariables(env.Redactor, p.given, site)
+	n, found := env.openSite(w, nil, rec, p.given, site, diags)
 	defer n.Close()
 
 	plan := n.planUnless(ctx, found, nil)
@@ -205,10 +219,20 @@ func (p *fleetPlanner) planOne(ctx context.Context, from, source string) (Planne
 	}
 
 	site, diags = p.against.load(rec)
-	old, found := p.env.openSite(w, nil, n.rec, p.givenOld(), site, diags)
+	old, found := env.openSite(w, nil, n.rec, p.givenOld(), site, diags)
 	defer old.Close()
 
 	return out, fleet.NewEffectAgainst(source, old.planUnless(ctx, found, nil), plan, rec)
+}
+
+// withOwnRedactor returns the environment of one of several plans: a secret of one must not change another.
+func (e *Env) withOwnRedactor() *Env {
+	out := *e
+	if e.Redactor != nil {
+		out.Redactor = e.Redactor.NewChild()
+	}
+
+	return &out
 }
 
 // givenOld returns the variables of the command line that the older site declares. One that only the new site has is
@@ -244,7 +268,6 @@ func (l *siteLoader) load(rec *world.Recording) (*lang.Site, hcl.Diagnostics) {
 
 	one.once.Do(func() {
 		one.site, one.diags = lang.Parse(rec.Header.Site, siteOptions(l.version))
-		l.onLoad(one.site)
 	})
 
 	return one.site, one.diags
@@ -260,6 +283,21 @@ func (l *siteLoader) hash() string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
+// hashOptions returns a hash of the options that must be equal in all parts of a fleet, without the values of variables
+// from files, which may be secrets.
+func hashOptions(o PlanOptions, given map[string]probe.Given) string {
+	inputs := []string{o.From, o.Objects, o.KubeletVersion}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		inputs = append(inputs, name)
+		if !given[name].IsFile {
+			inputs = append(inputs, given[name].Text)
+		}
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", inputs))
+
+	return hex.EncodeToString(sum[:6])
+}
+
 func hashFiles(files []world.SiteFile) [sha256.Size]byte {
 	text, err := json.Marshal(files)
 	if err != nil {
@@ -270,6 +308,9 @@ func hashFiles(files []world.SiteFile) [sha256.Size]byte {
 	return sha256.Sum256(text)
 }
 
+// maxShards bounds the number of parts.
+const maxShards = 1 << 20
+
 // parseShard parses I/N, where I counts from 0 as JOB_COMPLETION_INDEX does; nil for "".
 func parseShard(text string) (*fleet.Shard, error) {
 	if text == "" {
@@ -278,9 +319,9 @@ func parseShard(text string) (*fleet.Shard, error) {
 	index, of, _ := strings.Cut(text, "/")
 	i, err := strconv.Atoi(index)
 	n, errOf := strconv.Atoi(of)
-	if err != nil || errOf != nil || i < 0 || i >= n {
+	if err != nil || errOf != nil || i < 0 || i >= n || n > maxShards {
 		return nil, failure(fault.Usage,
-			"--shard %s: write I/N, the number of this part and how many there are: 0/4 to 3/4", text)
+			"--shard %s: write I/N, the number of this part and how many there are, at most %d: 0/4 to 3/4", text, maxShards)
 	}
 
 	return &fleet.Shard{Index: i, Of: n}, nil

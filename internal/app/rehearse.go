@@ -32,7 +32,9 @@ type rehearsal struct {
 	mu         sync.Mutex
 	hasObjects bool // some object that was asked for is in objects
 	notes      []boot.Assumed
-	notFound   []string // devices to remove that the hardware does not have
+	// hasHardware is set once the hardware was asked for.
+	hasHardware bool
+	notFound    []string // devices to remove that the hardware does not have
 }
 
 // Ask implements world.Source.
@@ -198,8 +200,21 @@ func (r *rehearsal) answerHardware(was world.Answer) world.Answer {
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.hasHardware = true
 	r.notFound = notFound
 	return a
+}
+
+// lookForDevices looks for the devices to remove where the site has not asked for the hardware.
+func (r *rehearsal) lookForDevices(ctx context.Context) {
+	if len(r.without.addresses) == 0 || r.hasHardware {
+		return
+	}
+
+	a := r.Ask(ctx, world.Hardware.Question(world.HardwareReq{}))
+	if a.Fault != nil {
+		r.notFound = r.without.addresses
+	}
 }
 
 // answerDetector returns the replaced reply of a detector. A replaced detector need not have a lock: then its facts are

@@ -114,7 +114,34 @@ func (e *Env) loadTests(o TestOptions) (*suite, error) {
 			return s, err
 		}
 	}
+	s.checkSnapshots()
+
 	return s, nil
+}
+
+// checkSnapshots refuses two runs of a folder with one snapshot: each would write its plan over that of the other.
+func (s *suite) checkSnapshots() {
+	first := map[string]*testfile.Run{}
+	for _, f := range s.files {
+		for _, r := range f.Runs {
+			if r.Snapshot == "" {
+				continue
+			}
+			key := filepath.Join(filepath.Dir(f.Name), r.Snapshot)
+			other := first[key]
+			if other == nil {
+				first[key] = r
+				continue
+			}
+			s.tests.Diagnostics = append(s.tests.Diagnostics, origin.Error(
+				fault.Duplicate,
+				r.SnapAt,
+				fmt.Sprintf("Duplicate snapshot %q", r.Snapshot),
+				"The run %q at %s:%d has it already. Each run needs a name of its own.",
+				other.Name, other.SnapAt.Filename, other.SnapAt.Start.Line,
+			))
+		}
+	}
 }
 
 // listTestFiles returns the test files that paths mean: a file, or those of a folder and of its folder tests.
@@ -206,8 +233,9 @@ func (s *suite) loadSite(config []string) *lang.Site {
 		return site
 	}
 
-	w := Where{Config: config}
-	site, diags := w.load(nil, s.env.Version)
+	o := siteOptions(s.env.Version)
+	o.Paths = config
+	site, diags := lang.Load(anyOwner{lang.OS()}, o)
 	for name, source := range site.Sources {
 		s.tests.Site.Sources[name] = source
 	}

@@ -29,6 +29,7 @@ import (
 type testCase struct {
 	suite *suite
 	*testfile.Run
+	env     *Env   // with a redactor of its own: a secret of one run must not change another
 	machine string // the path of the hardware or the recording; "" where the pattern matches none
 	isOne   bool   // the run has no other machine
 }
@@ -36,11 +37,11 @@ type testCase struct {
 // expand returns the cases of a run: one for each machine, and one that fails where there is none.
 func (s *suite) expand(r *testfile.Run) (out []testCase) {
 	for _, m := range findMachines(r) {
-		out = append(out, testCase{suite: s, Run: r, machine: m})
+		out = append(out, testCase{suite: s, Run: r, env: s.env.withOwnRedactor(), machine: m})
 	}
 	switch len(out) {
 	case 0:
-		return []testCase{{suite: s, Run: r}}
+		return []testCase{{suite: s, Run: r, env: s.env}}
 	case 1:
 		out[0].isOne = !strings.ContainsAny(r.Machines.Text, globSigns)
 	}
@@ -136,9 +137,17 @@ func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
 	if refused != nil {
 		return nil, refused
 	}
+	if w.Root != "" && w.Root != c.suite.empty {
+		root, err := copyRoot(w.Root)
+		if err != nil {
+			return nil, c.refuse(c.RootAt, "The root cannot be used", err)
+		}
+		defer os.RemoveAll(root)
+		w.Root = root
+	}
 	site := c.suite.siteOf[c.File]
 	given := givenByTest(c.Run, site)
-	c.suite.env.redactVariables(given, site)
+	redactVariables(c.env.Redactor, given, site)
 
 	asked := &rehearsal{
 		site:      site,
@@ -166,8 +175,9 @@ func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
 	p := boot.Run(ctx, site, boot.Options{
 		Source: asked,
 		Now:    time.Now,
-		Redact: c.suite.env.Redactor.String,
+		Redact: c.env.Redactor.String,
 	})
+	asked.lookForDevices(ctx)
 	if len(asked.notFound) > 0 {
 		return nil, c.refuse(c.WithoutAt, "The machine does not have this device",
 			fmt.Errorf("%s is not in the list pci of its facts; `prelet detect -o json` shows the list",
@@ -237,7 +247,7 @@ func (c testCase) machineSource(w Where, given map[string]probe.Given) (world.So
 		Hardware:  w.Hardware,
 		Site:      site,
 		Variables: given,
-		Redactor:  c.suite.env.Redactor,
+		Redactor:  c.env.Redactor,
 	})
 	objects := c.objects(w)
 	if objects == nil {
@@ -246,7 +256,7 @@ func (c testCase) machineSource(w Where, given map[string]probe.Given) (world.So
 	return hermetic{
 		node:    live,
 		objects: objects,
-		locks:   c.suite.env.detectorHost(Where{Config: c.suite.config[c.File], Root: c.suite.empty}),
+		locks:   c.env.detectorHost(Where{Config: c.suite.config[c.File], Root: c.suite.empty}),
 		site:    site,
 		given:   given,
 	}, live.Close
@@ -350,7 +360,7 @@ func (c testCase) compareSnapshot(p *boot.Plan) *testfile.Failure {
 	if err := printer.PlanText(&text, printer.View{Plan: p}, printer.Style{Width: snapshotWidth}); err != nil {
 		return c.refuse(c.SnapAt, "The plan cannot be printed", err)
 	}
-	got := c.suite.env.Redactor.String(text.String())
+	got := c.env.Redactor.String(text.String())
 	path := c.snapshotPath()
 	want, err := readBounded(path)
 	switch isMissing := errors.Is(err, fs.ErrNotExist); {

@@ -71,7 +71,11 @@ func (p *Plan) filesValue() cty.Value {
 		files[c.File.Path] = fileValue(c)
 	}
 
-	return makeObject(files)
+	if len(files) == 0 {
+		return cty.MapValEmpty(cty.DynamicPseudoType)
+	}
+
+	return cty.MapVal(files) // of a map, a condition may ask for a path that is not there: try(node.files[PATH], null)
 }
 
 // fileValue returns one file. Its content is marked with the credentials in it; that of a folder, and of a file that is

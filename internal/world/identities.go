@@ -50,18 +50,24 @@ func (c identityCollector) collect(e Entry) {
 	}
 }
 
-// minIdentity is the length of the shortest serial number that is not taken for a number of another meaning.
-const minIdentity = 4
+// minIdentity is the length of the shortest serial number that is not taken for a number of another meaning, and
+// minDigits that of one without a letter: ports, sizes and counts have fewer digits.
+const (
+	minIdentity = 4
+	minDigits   = 7
+)
 
 // add adds a value under a name, unless it is too short or too common to identify a machine.
 func (c identityCollector) add(value, name string) {
 	value = strings.TrimSpace(value)
-	if c[value] == "" && len(value) >= minIdentity && !isPlaceholder(value) {
+	isShort := len(value) < minIdentity || len(value) < minDigits && strings.Trim(value, "0123456789") == ""
+	if c[value] == "" && !isShort && !isPlaceholder(value) {
 		c[value] = name
 	}
 }
 
-// addHost adds the name of a node and, of a qualified one, its first label.
+// addHost adds the name of a node and, of a qualified one, its first label, unless that is a plain word, as in
+// gpu.r1.example.com: it occurs in other names.
 func (c identityCollector) addHost(name string) {
 	const shortest = 2 // a single letter is in too many words
 	if len(name) < shortest || strings.HasPrefix(name, "localhost") || c[name] != "" {
@@ -70,7 +76,8 @@ func (c identityCollector) addHost(name string) {
 
 	c[name] = "node name"
 	short, _, isQualified := strings.Cut(name, ".")
-	if isQualified && len(short) >= shortest && c[short] == "" {
+	isOwn := len(short) >= shortest && strings.ContainsAny(short, "0123456789")
+	if isQualified && isOwn && c[short] == "" {
 		c[short] = "host name"
 	}
 }
@@ -78,6 +85,9 @@ func (c identityCollector) addHost(name string) {
 // isPlaceholder reports whether firmware has this value where the vendor set none: a text of one repeated character, or
 // one of the usual words.
 func isPlaceholder(value string) bool {
+	if value == "" {
+		return true
+	}
 	lower := strings.ToLower(value)
 	if strings.Trim(lower, lower[:1]+"-:. ") == "" {
 		return true
@@ -100,8 +110,10 @@ func isPlaceholder(value string) bool {
 func (c identityCollector) addFacts(f Facts) {
 	for _, name := range slices.Sorted(maps.Keys(f.Interfaces)) { // a bond and its members have one MAC address
 		i := f.Interfaces[name]
-		c.addAddresses(i.IPv4, "address of "+name)
-		c.addAddresses(i.IPv6, "IPv6 address of "+name)
+		if !isOfCluster(name) {
+			c.addAddress(i.IPv4, "address of "+name)
+			c.addAddress(i.IPv6, "IPv6 address of "+name)
+		}
 		c.addMAC(i.MAC, "MAC address of "+name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.GUIDs)) {
@@ -139,20 +151,28 @@ func (c identityCollector) addMAC(mac *string, name string) {
 	c.add(hexDigits(*mac), "digits of the "+name)
 }
 
-// addAddresses adds the addresses of an interface, except those that every machine has.
-func (c identityCollector) addAddresses(all []string, name string) {
-	for i, text := range all {
+// isOfCluster reports whether an interface is made on each node by the cluster or a container runtime, with addresses
+// that are not the machine's own: all Services with kube-proxy in IPVS mode, or the bridge of a runtime.
+func isOfCluster(name string) bool {
+	for _, prefix := range []string{"kube-", "nodelocaldns", "docker", "cni", "br-", "virbr", "cali", "cilium", "flannel"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+
+	return false
+}
+
+// addAddress adds the first address of an interface that not every machine has. Further ones may be virtual addresses,
+// which move between machines.
+func (c identityCollector) addAddress(all []string, name string) {
+	for _, text := range all {
 		ip, err := netip.ParseAddr(text)
 		isCommon := ip.IsLoopback() || ip.IsUnspecified() || ip.Is4() && ip.IsLinkLocalUnicast()
-		if err != nil || isCommon {
-			continue
+		if err == nil && !isCommon {
+			c.add(text, name)
+			return
 		}
-
-		own := name
-		if i > 0 {
-			own = strconv.Itoa(i+1) + ". " + name
-		}
-		c.add(text, own)
 	}
 }
 

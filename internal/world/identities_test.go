@@ -18,6 +18,7 @@ func TestIdentities(t *testing.T) {
 		entry(KindHardware, `{}`, `{
 			"interfaces": {
 				"eth0": {"ipv4": ["198.51.100.7", "198.51.100.8"], "ipv6": ["fe80::1"], "mac": "02:00:5e:00:53:01"},
+				"kube-ipvs0": {"ipv4": ["10.96.0.10", "10.96.0.1"], "mac": ""},
 				"bond0": {"mac": "02:00:5e:00:53:01"},
 				"lo": {"ipv4": ["127.0.0.1", "169.254.0.9"], "ipv6": ["::1"], "mac": "00:00:00:00:00:00"}
 			},
@@ -33,7 +34,6 @@ func TestIdentities(t *testing.T) {
 		"gpu-17":                               "host name",
 		"0123456789abcdef0123456789abcd01":     "machine id",
 		"198.51.100.7":                         "address of eth0",
-		"198.51.100.8":                         "2. address of eth0",
 		"fe80::1":                              "IPv6 address of eth0",
 		"02:00:5e:00:53:01":                    "MAC address of bond0",
 		"02:00:5E:00:53:01":                    "MAC address of bond0",

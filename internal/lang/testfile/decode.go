@@ -120,8 +120,8 @@ func (d *decoder) decodeRun(b schema.Body, shared map[string]Literal) *Run {
 func (d *decoder) decodeMachines(r *Run, b schema.Body) {
 	hardware := hardwareAttr.Of(b)
 	from := fromAttr.Of(b)
-	isHardware := hardware.Expr != nil
-	r.IsFrom = from.Expr != nil
+	isHardware := hardware.Expr != nil && !hardware.Cty.IsNull()
+	r.IsFrom = from.Expr != nil && !from.Cty.IsNull()
 	switch {
 	case isHardware && r.IsFrom:
 		d.errorf(fault.Conflict, from.Range, "hardware and from exclude each other",

@@ -47,7 +47,21 @@ func compare(a, b cty.Value) cty.Value {
 		return cty.True
 	}
 
+	// cty answers false for two types, also where a value that is not known could turn out to be equal.
+	isOpen := !a.IsWhollyKnown() || !b.IsWhollyKnown()
+	if isOpen && !a.Type().Equals(b.Type()) && isComparable(a.Type(), b.Type()) {
+		return cty.UnknownVal(cty.Bool)
+	}
+
 	return a.Equals(b)
+}
+
+// isComparable reports whether values of both types have elements by position, or elements by name.
+func isComparable(a, b cty.Type) bool {
+	isSequence := func(t cty.Type) bool { return t.IsListType() || t.IsTupleType() }
+	isMapping := func(t cty.Type) bool { return t.IsMapType() || t.IsObjectType() }
+
+	return isSequence(a) && isSequence(b) || isMapping(a) && isMapping(b)
 }
 
 // makeLiteral returns a value of the types that literals have: tuples and objects, no lists and maps.

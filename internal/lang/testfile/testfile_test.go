@@ -181,6 +181,26 @@ func TestMistakesOfFiles(t *testing.T) {
 	}
 }
 
+// TestCompare compares values of the types that the finished node has with literals.
+func TestCompare(t *testing.T) {
+	texts := cty.Map(cty.String)
+	literal := cty.ObjectVal(map[string]cty.Value{"a": cty.StringVal("b")})
+	for _, c := range []struct {
+		a, b cty.Value
+		want cty.Value
+	}{
+		{cty.MapVal(map[string]cty.Value{"a": cty.StringVal("b")}), literal, cty.True},
+		{cty.UnknownVal(texts), literal, cty.UnknownVal(cty.Bool)},
+		{literal, cty.UnknownVal(texts), cty.UnknownVal(cty.Bool)},
+		{cty.UnknownVal(cty.List(cty.String)), cty.EmptyTupleVal, cty.UnknownVal(cty.Bool)},
+		{cty.UnknownVal(cty.List(cty.String)), literal, cty.False},
+	} {
+		if got := compare(c.a, c.b); !got.RawEquals(c.want) {
+			t.Errorf("%#v == %#v: got %#v, want %#v", c.a, c.b, got, c.want)
+		}
+	}
+}
+
 func TestFormat(t *testing.T) {
 	long := cty.StringVal(strings.Repeat("x", 60))
 	for _, c := range []struct {

@@ -20,6 +20,8 @@ const minSecret = 4
 //
 // All methods are safe for concurrent use. [NewRedactor] makes a Redactor; the zero value is not usable.
 type Redactor struct {
+	parent *Redactor // also gets each secret; nil: none
+
 	mu    sync.RWMutex
 	known map[string]bool
 	all   []string
@@ -37,8 +39,21 @@ func NewRedactor() *Redactor {
 	}
 }
 
+// NewChild returns a redactor without secrets whose secrets are also added to r. It is for one of several plans that a
+// command makes: what is printed must contain no secret of any plan, and the secret of one must not change another.
+func (r *Redactor) NewChild() *Redactor {
+	child := NewRedactor()
+	child.parent = r
+
+	return child
+}
+
 // Add adds a secret, also for writers that exist already.
 func (r *Redactor) Add(secret []byte) {
+	if r.parent != nil {
+		r.parent.Add(secret)
+	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.known[string(secret)] { // each part of a run that reads a credential adds it

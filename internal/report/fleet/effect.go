@@ -59,6 +59,8 @@ type Effect struct {
 
 	Degraded bool
 	Restarts bool // the kubelet is restarted
+	// hidden has a hash for each change of a file whose content is not shown: of its path and its planned text.
+	hidden []string
 	// Waits is set for a node that has joined, where a changed label or taint takes effect only when the node registers
 	// again.
 	Waits bool
@@ -73,7 +75,8 @@ func (e Effect) signature() string {
 	slices.Sort(codes)
 
 	codes = slices.Compact(codes)
-	text, err := json.Marshal([]any{e.State, e.Changes, codes})
+	hidden := slices.Sorted(slices.Values(e.hidden))
+	text, err := json.Marshal([]any{e.State, e.Changes, codes, hidden})
 	if err != nil {
 		// Cannot happen: it has only texts.
 		panic("fleet: encode an effect: " + err.Error())
@@ -97,8 +100,9 @@ func FailedToRead(source string, err error) Effect {
 	}
 }
 
-// finish sorts changes, replaces the machine's own values, and adds what a plan reports.
-func (e *Effect) finish(p *boot.Plan, own names) {
+// finish sorts changes, replaces the machine's own values, and adds what a plan reports. isKnown is false where there may
+// be other changes.
+func (e *Effect) finish(p *boot.Plan, own names, isKnown bool) {
 	e.Degraded = len(p.Degraded) > 0
 	for _, a := range p.Assumed {
 		e.Assumed = append(e.Assumed, Assumed{
@@ -107,7 +111,6 @@ func (e *Effect) finish(p *boot.Plan, own names) {
 			From: a.From,
 		})
 	}
-	e.Restarts = p.Restart.Needed
 	e.Code = origin.Code(p.Diagnostics)
 	if e.Code != "" {
 		e.State = Failed
@@ -126,7 +129,6 @@ func (e *Effect) finish(p *boot.Plan, own names) {
 	}
 	e.Changes = sortedChanges(e.Changes)
 
-	isKnown := p.Complete
 	switch {
 	case !isKnown:
 		e.State = Unknown
@@ -135,6 +137,12 @@ func (e *Effect) finish(p *boot.Plan, own names) {
 	default:
 		e.State = Changed
 	}
+}
+
+// hide adds the planned text of a file that is not shown to the signature. A placeholder stands for a secret.
+func (e *Effect) hide(path, template string, own names) {
+	sum := sha256.Sum256([]byte(path + "\x00" + own.replace(template)))
+	e.hidden = append(e.hidden, hex.EncodeToString(sum[:]))
 }
 
 // sortedChanges returns each distinct change once, sorted.

@@ -112,6 +112,7 @@ func (r *Report) checkSame(part *Report, name, partName string) error {
 		{"site (hash)", r.Site, part.Site},
 		{"--against", r.Against, part.Against},
 		{"site of --against (hash)", r.AgainstSite, part.AgainstSite},
+		{"--from, --var, --objects or --kubelet-version (hash)", r.Inputs, part.Inputs},
 		{"number of shards", fmt.Sprint(r.Shard.Of), fmt.Sprint(part.Shard.Of)},
 	} {
 		if c.first != c.other {

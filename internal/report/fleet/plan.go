@@ -17,15 +17,20 @@ func NewEffect(source string, p *boot.Plan, r *world.Recording) Effect {
 	own := newNames(p, r)
 	e := Effect{Source: source, Node: findNodeName(p), Messages: listMessages(p.Diagnostics, own)}
 	for _, c := range p.Changes {
-		if c.Changes() {
-			e.Changes = append(e.Changes, listFileChanges(p, c)...)
+		if !c.Changes() {
+			continue
+		}
+		e.Changes = append(e.Changes, listFileChanges(p, c)...)
+		if !isShown(c) {
+			e.hide(c.File.Path, c.File.Text.Template(), own)
 		}
 	}
 	for _, path := range p.Unjudged {
 		e.Changes = append(e.Changes, Change{Kind: "file", Name: path, Action: "unknown"})
 	}
 	e.Waits = isWaiting(p, e.Changes)
-	e.finish(p, own)
+	e.Restarts = p.Restart.Needed
+	e.finish(p, own, p.Complete)
 
 	return e
 }

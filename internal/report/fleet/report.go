@@ -19,7 +19,8 @@ type Report struct {
 	Against       string `json:"against,omitempty"` // the older site; "": the disks
 	Site          string `json:"site,omitempty"`    // the hash of the site's files; "": each recording's own site
 	AgainstSite   string `json:"against_site,omitempty"`
-	Shard         *Shard `json:"shard,omitempty"` // of a partial result
+	Shard         *Shard `json:"shard,omitempty"`  // of a partial result
+	Inputs        string `json:"inputs,omitempty"` // a hash of the options; parts of other options are not merged
 
 	Recordings int `json:"recordings"`
 	Changed    int `json:"changed"`

@@ -250,10 +250,10 @@ func (b *page) writeChangedLines(diff string) {
 		lines = lines[:maxChangedLines]
 	}
 	for i, l := range lines {
-		switch l[0] {
-		case '+':
+		switch {
+		case strings.HasPrefix(l, "+"):
 			lines[i] = b.green(l)
-		case '-':
+		case strings.HasPrefix(l, "-"):
 			lines[i] = b.red(l)
 		}
 	}

@@ -12,7 +12,8 @@ import (
 //go:embed metrics.prom.tmpl
 var metricsText string
 
-// Metrics returns the status in the text format that node_exporter's textfile collector reads.
+// Metrics returns the status in the text format that node_exporter's textfile collector reads. While a run is in
+// progress, the results are those of the last finished one: an alert on them is not reset by a run that is repeated.
 func (s Status) Metrics() ([]byte, error) {
 	t, err := template.New(MetricsFile).Funcs(template.FuncMap{
 		"label":  quoteLabel,

@@ -88,19 +88,17 @@ type Reporter struct {
 // writeEvery limits how often status.json is written during a run: `status --wait` needs no more.
 const writeEvery = 100 * time.Millisecond
 
-// New begins a report and writes to status.json that a run is in progress. If that write fails, the Reporter can be
-// used nevertheless.
+// New begins a report and writes to status.json and metrics.prom that a run is in progress. The results of the earlier
+// runs of this boot stay in both. If a write fails, the Reporter can be used nevertheless.
 func New(o Options) (*Reporter, error) {
 	r := &Reporter{o: o, began: map[string]time.Time{}}
-	if o.Continue {
-		before, err := Load(o.Dir)
-		switch {
-		case err == nil && before.BootID == o.BootID:
-			r.status = *before
-		case err != nil && !errors.Is(err, fs.ErrNotExist):
-			line := "the status of the earlier run cannot be read: " + err.Error()
-			r.log(slog.LevelWarn, line, Event{Stage: "report"})
-		}
+	before, err := Load(o.Dir)
+	switch {
+	case err == nil && before.BootID == o.BootID:
+		r.status.takeOver(*before, o.Continue)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		line := "the status of the earlier run cannot be read: " + err.Error()
+		r.log(slog.LevelWarn, line, Event{Stage: "report"})
 	}
 
 	r.status.FormatVersion = FormatVersion
@@ -112,7 +110,7 @@ func New(o Options) (*Reporter, error) {
 	r.status.Started = o.Now().UTC()
 	r.status.Finished = nil
 
-	return r, r.write()
+	return r, errors.Join(r.write(), r.writeMetrics())
 }
 
 // Event reports an event: a journal entry, a STATUS= line, and the stage's line in the status.
@@ -318,16 +316,13 @@ func (r *Reporter) Finish(code fault.Code, summary string) (Status, error) {
 	default:
 		r.status.State = OK
 	}
+	r.status.countResult(r.o.Continue)
 	e.Summary = r.status.State + ": " + r.status.Summary
 	r.publish(e)
 
-	writeErr := r.write()
-	metrics, err := r.status.Metrics()
-	if err == nil {
-		err = writeFile(r.o.Dir, MetricsFile, metrics)
-	}
+	err := errors.Join(r.write(), r.writeMetrics())
 
-	return r.status.clone(), errors.Join(writeErr, err)
+	return r.status.clone(), err
 }
 
 // Status returns the status so far.
@@ -346,6 +341,15 @@ func (r *Reporter) write() error {
 	}
 
 	return writeFile(r.o.Dir, StatusFile, text)
+}
+
+func (r *Reporter) writeMetrics() error {
+	text, err := r.status.Metrics()
+	if err != nil {
+		return err
+	}
+
+	return writeFile(r.o.Dir, MetricsFile, text)
 }
 
 // publish sends an event to the journal and to systemctl status.

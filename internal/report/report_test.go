@@ -287,6 +287,7 @@ func TestMetrics(t *testing.T) {
 		`prelet_generation 3`, `prelet_verdict{verdict="bad"} 1`, `prelet_verdict{verdict="good"} 0`, `prelet_held 0`,
 		`prelet_degraded{code="stale"} 2`, `prelet_last_run_timestamp_seconds 1772366400`, `prelet_last_run_duration_seconds 1.5`,
 		`prelet_stage_duration_seconds{stage="restart",state="ok"} 1.25`,
+		`prelet_last_result{result="failed"} 1`, `prelet_last_result{result="ok"} 0`, `prelet_failed_runs_total 1`,
 	} {
 		if !strings.Contains("\n"+string(text), "\n"+want+"\n") {
 			t.Errorf("%s is missing in\n%s", want, text)
@@ -307,6 +308,96 @@ func TestMetrics(t *testing.T) {
 		}
 		seen[series] = true
 	}
+}
+
+// metrics returns the samples of metrics.prom: name and labels → value.
+func (b *bench) metrics(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(b.dir, MetricsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	out := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok && name != "#" {
+			out[name] = value
+		}
+	}
+
+	return out
+}
+
+// TestResultsSurviveTheStart: systemd repeats a failed run, and a killed one. What the last finished run found stays in
+// the metrics meanwhile.
+func TestResultsSurviveTheStart(t *testing.T) {
+	b := newBench(t)
+	again := func(o *Options) { o.Continue = true }
+	const (
+		running = `prelet_state{state="running"}`
+		failed  = `prelet_last_result{result="failed"}`
+		ok      = `prelet_last_result{result="ok"}`
+		code    = `prelet_error{code="cluster-unreachable"}`
+		runs    = "prelet_failed_runs_total"
+		success = "prelet_last_success_timestamp_seconds"
+		held    = "prelet_held"
+		exit    = "prelet_exit_code"
+	)
+	check := func(when string, want map[string]string) {
+		t.Helper()
+		got := b.metrics(t)
+		for name, value := range want {
+			if got[name] != value {
+				t.Errorf("%s: got %s %q, want %q", when, name, got[name], value)
+			}
+		}
+	}
+	finish := func(r *Reporter, code fault.Code) {
+		t.Helper()
+		b.now = b.now.Add(time.Minute)
+		if _, err := r.Finish(code, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	run := b.reporter(t, nil)
+	check("first run", map[string]string{running: "1", failed: "0", ok: "0", runs: "0", success: "", exit: ""})
+	run.Held("abc", "crash loop")
+	finish(run, fault.ClusterUnreachable)
+	check("failed", map[string]string{running: "0", failed: "1", code: "1", runs: "1", held: "1", exit: "20"})
+
+	b.reporter(t, nil)
+	inProgress := map[string]string{running: "1", failed: "1", code: "1", runs: "1", held: "1", exit: "20"}
+	check("repeated", inProgress)
+	run = b.reporter(t, nil)
+	check("killed and repeated", inProgress)
+	finish(run, fault.ClusterUnreachable)
+	check("failed again", map[string]string{failed: "1", runs: "2", held: "0"})
+
+	verify := b.reporter(t, again)
+	finish(verify, fault.ClusterUnreachable)
+	check("verify keeps the failure", map[string]string{failed: "1", runs: "2"})
+
+	run = b.reporter(t, nil)
+	run.Verdict("pending", "")
+	finish(run, "")
+	check("pending", map[string]string{ok: "1", failed: "0", code: "", runs: "2", success: ""})
+
+	verify = b.reporter(t, again)
+	verify.Verdict("good", "")
+	finish(verify, "")
+	judged := formatNumber(float64(b.now.Unix()))
+	check("good", map[string]string{ok: "1", runs: "2", success: judged})
+
+	verify = b.reporter(t, again)
+	finish(verify, fault.RolledBack)
+	check("unhealthy later", map[string]string{failed: "1", runs: "3", success: judged})
+
+	if s := b.load(t); s.Last != nil {
+		t.Errorf("finished: got last_run %+v, want none", s.Last)
+	}
+	b.reporter(t, func(o *Options) { o.BootID = strings.Repeat("b", 32) })
+	check("next boot", map[string]string{running: "1", failed: "0", ok: "0", runs: "0", success: ""})
 }
 
 func TestFilesAreReplacedWhole(t *testing.T) {

@@ -42,6 +42,10 @@ type Status struct {
 	Started       time.Time  `json:"started,omitzero"` // UTC
 	Finished      *time.Time `json:"finished"`         // UTC; null while it runs
 	Spans         []Span     `json:"spans,omitempty"`  // what took time, in the order in which it ended
+
+	FailedRuns int       `json:"failed_runs,omitempty"` // of this boot
+	Succeeded  time.Time `json:"succeeded,omitzero"`    // end of the last successful run of this boot, UTC
+	Last       *Status   `json:"last_run,omitempty"`    // while it runs: the last finished run of this boot, without spans
 }
 
 // Held is a plan that is not applied until it changes or is released.
@@ -84,6 +88,18 @@ func (s Status) ErrorCode() fault.Code {
 		return fault.Internal
 	}
 	return s.Code
+}
+
+// Result returns the last finished run of this boot; the zero value before the first has finished.
+func (s Status) Result() Status {
+	switch {
+	case s.Finished != nil:
+		return s
+	case s.Last != nil:
+		return *s.Last
+	}
+
+	return Status{}
 }
 
 // Load reads status.json of a run folder. The error wraps fs.ErrNotExist if prelet has not run.
@@ -138,7 +154,41 @@ func (s *Status) clone() Status {
 		held := *s.Held
 		out.Held = &held
 	}
+	if s.Last != nil {
+		last := s.Last.clone()
+		out.Last = &last
+	}
 	return out
+}
+
+// takeOver sets what survives the start of a run: the results of the runs of this boot. A report that continues the
+// earlier one keeps everything.
+func (s *Status) takeOver(before Status, again bool) {
+	s.FailedRuns = before.FailedRuns
+	s.Succeeded = before.Succeeded
+	if again {
+		*s = before
+	}
+
+	s.Last = nil
+	if last := before.Result(); last.State != "" {
+		last.Spans = nil
+		s.Last = &last
+	}
+}
+
+// countResult counts a run that has finished. A failure that an earlier process of the same run has reported counts
+// once, and a run whose generation awaits its verdict is not yet a success.
+func (s *Status) countResult(again bool) {
+	hasFailed := s.State == Failed
+	isKnown := again && s.Last != nil && s.Last.State == Failed
+	if hasFailed && !isKnown {
+		s.FailedRuns++
+	}
+	if !hasFailed && s.Verdict != "pending" {
+		s.Succeeded = *s.Finished
+	}
+	s.Last = nil
 }
 
 // setStage sets a stage's line. A stage that ended may begin again (a second restart), and gets another line then.

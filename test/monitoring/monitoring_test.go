@@ -42,8 +42,9 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestScrape scrapes a healthy, a degraded and a failed node. Every query of the dashboard must have a result, and the
-// alerts must be pending for the nodes that they are about.
+// TestScrape scrapes a healthy, a degraded and a failed node, one that systemd runs again after a failure, and one
+// without prelet. Every query of the dashboard must have a result, and the alerts must be pending for the nodes that
+// they are about.
 func TestScrape(t *testing.T) {
 	requirePrograms(t, "prometheus", "prometheus-node-exporter")
 
@@ -62,11 +63,13 @@ func TestScrape(t *testing.T) {
 		"failed": startExporter(t, writeMetrics(t, func(r *report.Reporter) (fault.Code, string) {
 			return fault.ClusterDenied, "the cluster denies the cluster's CA"
 		})),
+		"repeated": startExporter(t, repeatRun(t)),
+		"missing":  startExporter(t, t.TempDir()),
 	}
 	server := startPrometheus(t, nodes)
 
 	waitFor(t, "a scrape of each node", func() error {
-		samples, err := server.query(t, "prelet_info")
+		samples, err := server.query(t, "node_exporter_build_info")
 		if err == nil && len(samples) != len(nodes) {
 			err = fmt.Errorf("got %d nodes, want %d", len(samples), len(nodes))
 		}
@@ -84,6 +87,9 @@ func TestScrape(t *testing.T) {
 		}
 		for _, want := range []string{
 			"PreletFailed " + nodes["failed"],
+			"PreletFailed " + nodes["repeated"],
+			"PreletStuck " + nodes["repeated"],
+			"PreletMissing " + nodes["missing"],
 			"PreletDegraded " + nodes["degraded"],
 			"PreletVerdictMissing " + nodes["degraded"],
 		} {
@@ -91,8 +97,8 @@ func TestScrape(t *testing.T) {
 				return fmt.Errorf("got alerts %v, want %s", got, want)
 			}
 		}
-		if len(got) != 3 {
-			return fmt.Errorf("got alerts %v, want 3", got)
+		if len(got) != 6 {
+			return fmt.Errorf("got alerts %v, want 6", got)
 		}
 		return nil
 	})
@@ -121,6 +127,30 @@ func requirePrograms(t *testing.T, names ...string) {
 func writeMetrics(t *testing.T, run func(*report.Reporter) (fault.Code, string)) string {
 	t.Helper()
 	dir := t.TempDir()
+	r := startRun(t, dir)
+	r.Event(report.Event{Stage: "fetch-ca.cluster", State: report.Started})
+	r.Event(report.Event{Stage: "fetch-ca.cluster", State: report.OK})
+	code, summary := run(r)
+	if _, err := r.Finish(code, summary); err != nil {
+		t.Fatal(err)
+	}
+
+	return dir
+}
+
+// repeatRun writes metrics.prom as during the run after a failed one, and returns its folder.
+func repeatRun(t *testing.T) string {
+	t.Helper()
+	dir := writeMetrics(t, func(*report.Reporter) (fault.Code, string) {
+		return fault.ClusterUnreachable, "the cluster does not answer"
+	})
+	startRun(t, dir)
+
+	return dir
+}
+
+func startRun(t *testing.T, dir string) *report.Reporter {
+	t.Helper()
 	r, err := report.New(report.Options{
 		Dir:     dir,
 		BootID:  strings.Repeat("0", 32),
@@ -132,14 +162,7 @@ func writeMetrics(t *testing.T, run func(*report.Reporter) (fault.Code, string))
 		t.Fatal(err)
 	}
 
-	r.Event(report.Event{Stage: "fetch-ca.cluster", State: report.Started})
-	r.Event(report.Event{Stage: "fetch-ca.cluster", State: report.OK})
-	code, summary := run(r)
-	if _, err := r.Finish(code, summary); err != nil {
-		t.Fatal(err)
-	}
-
-	return dir
+	return r
 }
 
 // startExporter starts a node_exporter that reads a folder, and returns its address.

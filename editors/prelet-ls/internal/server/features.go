@@ -58,9 +58,15 @@ func (s *Server) complete(ctx context.Context, p positionParams) (any, error) {
 		return completionList{Items: []completionItem{}}, nil
 	}
 
+	if types, ok := s.stageItems(here); ok {
+		return completionList{Items: types}, nil
+	}
 	members, place, ok := here.index.Members(lastLine(here.text, here.offset))
 	if ok && place.IsIndex == isInText(here) {
 		return completionList{Items: memberItems(here, members, place.Typed)}, nil
+	}
+	if isBehindDot(here) {
+		return completionList{Items: []completionItem{}}, nil // of a value that only an evaluation knows
 	}
 
 	d, err := s.decoder(here.site, here.file)
@@ -74,7 +80,9 @@ func (s *Server) complete(ctx context.Context, p positionParams) (any, error) {
 
 	out := completionList{IsIncomplete: !found.IsComplete, Items: []completionItem{}}
 	for _, c := range found.List {
-		out.Items = append(out.Items, s.candidateItem(here, c))
+		if isUseful(here, c) {
+			out.Items = append(out.Items, s.candidateItem(here, c))
+		}
 	}
 
 	return out, nil
@@ -156,6 +164,9 @@ func (s *Server) candidateItem(here at, c hcllang.Candidate) completionItem {
 	}
 	if c.TriggerSuggest && s.hasSnippets {
 		item.Command = &command{Title: "Suggest", Command: "editor.action.triggerSuggest"}
+	}
+	if isName(c.Kind) {
+		fitName(here, &item)
 	}
 
 	return item

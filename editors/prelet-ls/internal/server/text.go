@@ -112,3 +112,10 @@ func lastLine(text string, offset int) string {
 
 	return before[strings.LastIndexByte(before, '\n')+1:]
 }
+
+// restOfLine returns the part of the line behind a byte, without its end.
+func restOfLine(text string, offset int) string {
+	rest, _, _ := strings.Cut(text[offset:], "\n")
+
+	return strings.TrimSuffix(rest, "\r")
+}

@@ -21,7 +21,7 @@ func (a *cli) analyze() *cobra.Command {
 		Short:   "Show what took time in the run of this boot",
 		Long: `Shows where the last run of this boot spent its time:
 stages, detectors, requests to the cluster, fsyncs, jobs of systemd.
-Exit status 3: there is no finished run of this boot.`,
+With --root it reads the report in DIR/run/prelet. Exit status 3: there is no finished run of this boot.`,
 		Example: "  prelet analyze blame\n  prelet analyze chain -o json",
 	}
 	c.AddCommand(
@@ -45,26 +45,23 @@ func (a *cli) analysis(
 	asText func(io.Writer, report.Status, printer.Style) error,
 	asDocument func(io.Writer, report.Status, string) error,
 ) *cobra.Command {
-	w := where{output: "text"}
+	var w where
 	c := &cobra.Command{
-		Use:   name,
-		Args:  refuseArguments,
-		Short: short,
-		Long:  long,
+		Use:     name,
+		Args:    refuseArguments,
+		Short:   short,
+		Long:    long,
+		Example: "  prelet analyze " + name + "\n  prelet analyze " + name + " --root /host -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
-			asJSON, err := w.isJSON()
-			if err != nil {
-				return err
-			}
 			found, err := a.env().Analyze(c.Context(), w.Root)
 			if err != nil {
 				return err
 			}
-			return a.showAnalysis(found, asJSON, asText, asDocument)
+			return a.showAnalysis(found, w.output.isJSON(), asText, asDocument)
 		},
 	}
-	c.Flags().StringVar(&w.Root, "root", "", "the report of the node below `DIR`, in DIR/run/prelet")
-	c.Flags().StringVarP(&w.output, "output", "o", "text", "`FORMAT`: text or json")
+	addRootFlag(c, &w.Root)
+	w.output.addFlag(c, "text", "json")
 	return c
 }
 

@@ -48,8 +48,7 @@ It contains host names, IP addresses, the site and ConfigMaps: read it before yo
 			return nil
 		},
 	}
-	w.addNodeFlags(c)
-	_ = c.Flags().MarkHidden("output")
+	w.addPlaceFlags(c)
 	return c
 }
 

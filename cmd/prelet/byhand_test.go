@@ -313,7 +313,7 @@ func TestVersionCache(t *testing.T) {
 	if got := m.read("/var/lib/prelet/kubelet.json"); got != kept {
 		t.Errorf("%s", got)
 	}
-	m.want("history", m.as("", "history", "--show", "1"), ended{0, "on kubelet v1.36.3", ""})
+	m.want("history", m.as("", "history", "show", "1"), ended{0, "on kubelet v1.36.3", ""})
 	m.put("/usr/bin/kubelet", "another program")
 	m.reboot()
 	if run, _ = m.boot(); run.exit != 0 {
@@ -374,7 +374,7 @@ func TestBootstrapStaysUntilJudged(t *testing.T) {
 // Lines that programs read have one document on stdout, also on failure.
 func TestJSON(t *testing.T) {
 	m := newMachine(t)
-	for _, args := range [][]string{{"run", "-o", "json"}, {"status", "-o", "json"}, {"verify", "-o", "json"}, {"history", "-o", "json"}, {"history", "--show", "1", "-o", "json"}} {
+	for _, args := range [][]string{{"run", "-o", "json"}, {"status", "-o", "json"}, {"verify", "-o", "json"}, {"history", "-o", "json"}, {"history", "show", "1", "-o", "json"}} {
 		var doc map[string]any
 		if got := m.as("", args...); json.Unmarshal([]byte(got.out), &doc) != nil {
 			t.Errorf("%q: %+v", args, got)

@@ -36,10 +36,6 @@ else 64 if a line had an error and standard input is not a terminal.`,
 		Example: "  prelet console --from node17.prelet --config ./site\n" +
 			"  echo 'node.labels' | prelet console",
 		RunE: func(c *cobra.Command, _ []string) error {
-			asJSON, err := w.isJSON()
-			if err != nil {
-				return err
-			}
 			ctx, stop := stopOnSignal(c.Context())
 			defer stop()
 
@@ -52,11 +48,11 @@ else 64 if a line had an error and standard input is not a terminal.`,
 			if console.Plan.Eval == nil {
 				return refuse(console.Plan.Site, console.Plan.Diagnostics)
 			}
-			return a.runConsole(ctx, console, asJSON)
+			return a.runConsole(ctx, console, w.output.isJSON())
 		},
 	}
-	w.addNodeFlags(c)
-	w.addFromFlag(c)
+	w.addRecordedFlags(c)
+	w.output.addFlag(c, "text", "json")
 	return c
 }
 

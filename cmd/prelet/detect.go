@@ -22,12 +22,12 @@ func (a *cli) detect() *cobra.Command {
 		Short:   "Show the hardware as sites see it",
 		Long: `Shows the hardware of this machine, or of a recorded one.
 The names are those of stage.detect-hw.NAME in a site.
-With a site (this node's, or --config) its detectors run too, with the permissions that it grants.`,
+With a site (this node's, or --config) its detectors run too, with the permissions that it grants.
+With --hardware, detectors are asked about a tree, and only with --config.`,
+		Example: "  prelet detect\n  prelet detect --topology\n  prelet detect -o json > node17.json\n" +
+			"  prelet detect --hardware ./machines/dgx",
 		RunE: func(c *cobra.Command, _ []string) error {
-			asJSON, err := w.isJSON()
-			if err != nil {
-				return err
-			}
+			asJSON := w.output.isJSON()
 			if topology && asJSON {
 				return failure(fault.Usage, "--topology is a picture for people; "+
 					"-o json has the same facts, with the node of each device under numa")
@@ -55,14 +55,9 @@ With a site (this node's, or --config) its detectors run too, with the permissio
 			return quit(code)
 		},
 	}
-	c.Flags().StringArrayVar(&w.Config, "config", nil,
-		"site `PATH` whose detectors are asked, in place of that of this node (repeatable)")
-	c.Flags().
-		StringVar(&w.Root, "root", "", "look for the site, its detectors and their locks below `DIR`")
-	c.Flags().StringVar(&w.Hardware, "hardware", "",
-		"a recorded machine: a tree, a snapshot of ghw or hwloc, or the output of detect -o json, at `PATH`; "+
-			"detectors are asked about a tree, with --config")
-	c.Flags().StringVarP(&w.output, "output", "o", "text", "`text` or json")
+	w.addSiteFlags(c)
+	addRootFlag(c, &w.Root)
+	w.addHardwareFlag(c)
 	c.Flags().
 		BoolVar(&topology, "topology", false, "show a tree by NUMA node: which devices are near which CPUs")
 	return c

@@ -34,12 +34,9 @@ func (a *cli) detectorsList() *cobra.Command {
 		Short: "Show what is declared, installed, locked, matching and granted",
 		Long: `Shows each detector that the site declares or that is installed:
 whether a boot would start it on this machine, and what is missing if not.
-It starts nothing.`,
+It starts nothing. With --hardware it shows what would match on that machine.`,
+		Example: "  prelet detectors list --long\n  prelet detectors list --config ./site --hardware ./machines/dgx",
 		RunE: func(c *cobra.Command, _ []string) error {
-			asJSON, err := w.isJSON()
-			if err != nil {
-				return err
-			}
 			ctx, stop := stopOnSignal(c.Context())
 			defer stop()
 			found, err := a.env().ListDetectors(ctx, w.Where)
@@ -49,7 +46,7 @@ It starts nothing.`,
 			if found.Diagnostics.HasErrors() {
 				return refuse(found.Site, found.Diagnostics)
 			}
-			if asJSON {
+			if w.output.isJSON() {
 				return a.printJSON(detectorRows{1, append([]detector.Row{}, found.Rows...)})
 			}
 			return a.print(func(o io.Writer) error {
@@ -58,11 +55,9 @@ It starts nothing.`,
 		},
 	}
 	w.addSiteFlags(c)
-	c.Flags().StringVar(&w.Root, "root", "", "look for the site, detectors and locks below `DIR`")
-	c.Flags().
-		StringVar(&w.Hardware, "hardware", "", "what would match on a recorded machine at `PATH`")
-	c.Flags().
-		BoolVar(&long, "long", false, "also show each detector's configuration, facts and permissions")
+	addRootFlag(c, &w.Root)
+	w.addHardwareFlag(c)
+	c.Flags().BoolVar(&long, "long", false, "more: each detector's configuration, facts and permissions")
 	return c
 }
 
@@ -81,6 +76,7 @@ func (a *cli) detectorsLock() *cobra.Command {
 		Short: "Lock detectors: allow these exact programs to run",
 		Long: "Starts each program in the sandbox and writes its description and sha256 as a lock.\n" +
 			"The lock goes into " + detector.Fragments + "/NAME.json, the place for packages,\n" +
+			"with --out into that folder, for a package,\n" +
 			"or with --site into the site's own file, which takes precedence.\n" +
 			"A program that changed does not run until it is locked again.",
 		Example: "  prelet detectors lock /usr/lib/prelet/detectors/gaudi\n  prelet detectors lock --out " +
@@ -90,11 +86,11 @@ func (a *cli) detectorsLock() *cobra.Command {
 			return a.env().LockDetectors(c.Context(), o, args, a.printLocked)
 		},
 	}
-	c.Flags().StringVar(&o.Out, "out", "", "write the lock into `DIR`, for a package")
+	addOutFlag(c, &o.Out)
 	c.Flags().BoolVar(&o.Site, "site", false,
 		"write into the site's lock: "+detector.SiteLock+", or "+app.SiteLockName+" in the folder of --config")
-	c.Flags().StringArrayVar(&w.Config, "config", nil, "with --site: the site's `PATH`")
-	c.Flags().StringVar(&w.Root, "root", "", "programs and locks are below `DIR`")
+	w.addConfigFlag(c)
+	addRootFlag(c, &w.Root)
 	c.Flags().StringArrayVar(&o.Grant.Read, "read", nil,
 		"a `PATH` that the program must read to describe itself (repeatable)")
 	c.Flags().StringArrayVar(&o.Grant.Execute, "execute", nil,
@@ -116,6 +112,7 @@ func (a *cli) printLocked(l app.Locked) {
 
 func (a *cli) detectorsCheck() *cobra.Command {
 	var o app.CheckOptions
+	var output format
 	c := &cobra.Command{
 		Use:   "check BINARY [-- ARGUMENTS]",
 		Args:  cobra.MinimumNArgs(1),
@@ -123,8 +120,11 @@ func (a *cli) detectorsCheck() *cobra.Command {
 		Long: `Starts a detector, written in any language, as a boot would,
 watches for access that it did not declare, and prints what its author has to fix:
 handshake, description, configuration, deadline, sizes, determinism, files, network.`,
+		Example: "  prelet detectors check ./gaudi\n" +
+			"  prelet detectors check ./gaudi --machine ./machines/gaudi3 --detector-config '{\"ports\": 3}'",
 		RunE: func(c *cobra.Command, args []string) error {
 			o.Command = args
+			o.Output = output.name
 			checked, err := a.env().CheckDetector(c.Context(), o, a.stdout, a.stderr)
 			if err != nil {
 				return err
@@ -136,11 +136,11 @@ handshake, description, configuration, deadline, sizes, determinism, files, netw
 			return exit(checked.Status)
 		},
 	}
-	c.Flags().StringVarP(&o.Output, "output", "o", "text", "`FORMAT`: text or json")
-	c.Flags().StringVar(&o.Config, "config", "{}",
-		"a configuration, as `JSON` or @FILE, where the detector has required attributes")
+	output.addFlag(c, "text", "json")
+	c.Flags().StringVar(&o.Config, "detector-config", "{}",
+		"the detector's configuration, as `JSON` or @FILE, where it has required attributes")
 	c.Flags().StringVar(&o.Timeout, "timeout", "10s", "how long one detection may take")
-	c.Flags().StringArrayVar(&o.Roots, "root", nil,
+	c.Flags().StringArrayVar(&o.Roots, "machine", nil,
 		"a machine with devices that the detector knows, as a tree at `DIR` (repeatable)")
 	return c
 }

@@ -44,10 +44,6 @@ Exit status 0 if nothing prevents a boot, 3 otherwise.`,
 		Example: "  prelet doctor\n  prelet doctor --root /mnt/image\n" +
 			"  prelet doctor -o json | jq '.findings[] | select(.state != \"ok\")'",
 		RunE: func(c *cobra.Command, _ []string) error {
-			asJSON, err := w.isJSON()
-			if err != nil {
-				return err
-			}
 			ctx, stop := stopOnSignal(c.Context())
 			defer stop()
 			found, err := a.env().Doctor(ctx, w.Where)
@@ -59,7 +55,7 @@ Exit status 0 if nothing prevents a boot, 3 otherwise.`,
 			if w.Root != "" {
 				subject = "image"
 			}
-			if asJSON {
+			if w.output.isJSON() {
 				err = a.printJSON(examination{1, found.Fit, found.Findings})
 			} else {
 				err = a.print(func(o io.Writer) error {
@@ -73,8 +69,7 @@ Exit status 0 if nothing prevents a boot, 3 otherwise.`,
 		},
 	}
 	w.addSiteFlags(c)
-	c.Flags().StringVar(&w.Root, "root", "", "check the image below `DIR`")
-	c.Flags().
-		StringArrayVar(&w.Variables, "var", nil, "value of a variable, `NAME=VALUE` (repeatable)")
+	addRootFlag(c, &w.Root)
+	w.addVarFlag(c)
 	return c
 }

@@ -33,15 +33,11 @@ An error in EXPR exits with 64.
 			"  prelet eval node.labels --from node17.prelet --config ./site\n" +
 			"  prelet eval 'length(stage.detect-hw.node.gpus)' --from fleet/ -o json",
 		RunE: func(c *cobra.Command, args []string) error {
-			asJSON, err := w.isJSON()
-			if err != nil {
-				return err
-			}
 			ctx, stop := stopOnSignal(c.Context())
 			defer stop()
 
-			begin := func(source string) { a.printRecording(source, asJSON) }
-			show := func(x app.Evaluated) error { return a.showEvaluated(x, asJSON) }
+			begin := func(source string) { a.printRecording(source, w.output.isJSON()) }
+			show := func(x app.Evaluated) error { return a.showEvaluated(x, w.output.isJSON()) }
 			o := app.EvalOptions{Where: w.Where, Text: args[0]}
 			code, err := a.env().Eval(ctx, o, begin, show)
 			if err != nil {
@@ -50,8 +46,8 @@ An error in EXPR exits with 64.
 			return quit(code)
 		},
 	}
-	w.addNodeFlags(c)
-	w.addFromFlag(c)
+	w.addRecordedFlags(c)
+	w.output.addFlag(c, "text", "json")
 	return c
 }
 

@@ -33,10 +33,7 @@ it shows the value, its type, and the places that refer to it.
 		Example: "  prelet explain label/accelerator\n  prelet explain config/evictionHard --from node17.prelet\n" +
 			"  prelet explain label/accelerator --from fleet/\n  prelet explain code/null-fact",
 		RunE: func(c *cobra.Command, args []string) error {
-			asJSON, err := w.isJSON()
-			if err != nil {
-				return err
-			}
+			asJSON := w.output.isJSON()
 			ctx, stop := stopOnSignal(c.Context())
 			defer stop()
 
@@ -63,8 +60,8 @@ it shows the value, its type, and the places that refer to it.
 			return quit(code)
 		},
 	}
-	w.addNodeFlags(c)
-	w.addFromFlag(c)
+	w.addRecordedFlags(c)
+	w.output.addFlag(c, "text", "json")
 	return c
 }
 

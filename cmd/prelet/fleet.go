@@ -55,7 +55,7 @@ func (a *cli) fleetCommand() *cobra.Command {
 
 func (a *cli) mergeFleet() *cobra.Command {
 	var f fleetOutput
-	var format string
+	var output format
 	c := &cobra.Command{
 		Use:   "merge FILE...",
 		Args:  cobra.ArbitraryArgs,
@@ -74,35 +74,20 @@ It refuses parts that do not belong together, and a part that is missing or give
 			if err != nil {
 				return err
 			}
-			if err := checkFormat(format); err != nil {
-				return err
-			}
 			report, err := a.env().MergeFleet(args)
 			if err != nil {
 				return err
 			}
-			if err := a.printFleet(report, format, detail); err != nil {
+			if err := a.printFleet(report, output.name, detail); err != nil {
 				return err
 			}
 			return quit(report.Code())
 		},
 	}
 	f.addFlags(c)
-	c.Flags().StringVarP(&format, "output", "o", "text", fleetFormats)
+	output.addFlag(c, "text", "json", "markdown")
 
 	return c
-}
-
-// fleetFormats describes the formats of a report.
-const fleetFormats = "`FORMAT`: text, markdown or json"
-
-func checkFormat(format string) error {
-	switch format {
-	case "text", "markdown", "json", "":
-		return nil
-	}
-
-	return failure(fault.Usage, "-o %s: text, markdown or json", format)
 }
 
 // printFleet prints the report about many machines.
@@ -155,6 +140,6 @@ func (f *planFlags) toOptions() app.PlanOptions {
 		Against: f.against,
 		Shard:   f.shard,
 		Each:    f.isEach(),
-		Report:  f.names || f.summary || f.full || f.output == "markdown",
+		Report:  f.names || f.summary || f.full || f.output.name == "markdown",
 	}
 }

@@ -62,6 +62,10 @@ func describeFlagError(c *cobra.Command, err error) error {
 		}
 		text = fmt.Sprintf("--%s %s: it takes %s", bad.GetFlag().Name, bad.GetValue(), takes)
 	}
+	var refused *fault.Fault
+	if errors.As(err, &refused) { // of the flag's own type
+		text = refused.Summary
+	}
 	return failure(fault.Usage, "%s\nprelet: `%s --help` lists its flags", text, c.CommandPath())
 }
 

@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/internal/report/printer"
 )
@@ -20,7 +19,7 @@ var graphFormats = map[string]func(io.Writer, eval.Graph) error{
 
 func (a *cli) graph() *cobra.Command {
 	var o app.GraphOptions
-	var format string
+	var output format
 	c := &cobra.Command{
 		Use:     "graph [PATH...]",
 		GroupID: "site",
@@ -34,22 +33,18 @@ It needs no machine and no network.`,
 			"  prelet graph ./site -o mermaid",
 		RunE: func(_ *cobra.Command, args []string) error {
 			o.Config = append(o.Config, args...)
-			return a.showGraph(o, format)
+			return a.showGraph(o, output)
 		},
 	}
 	c.Flags().StringArrayVar(&o.Config, "config", nil,
 		"site `PATH`, a file or a folder, instead of /etc/prelet and the other default folders (repeatable)")
-	c.Flags().StringVar(&o.Root, "root", "", "look for the site below `DIR`")
+	addRootFlag(c, &o.Root)
 	c.Flags().BoolVar(&o.OnlyStages, "stages", false, "only stages")
-	c.Flags().StringVarP(&format, "output", "o", "text", "`FORMAT`: text, json, dot or mermaid")
+	output.addFlag(c, "text", "json", "dot", "mermaid")
 	return c
 }
 
-func (a *cli) showGraph(o app.GraphOptions, format string) error {
-	show, isText := graphFormats[format]
-	if !isText && format != "json" {
-		return failure(fault.Usage, "-o %s: text, json, dot or mermaid", format)
-	}
+func (a *cli) showGraph(o app.GraphOptions, output format) error {
 	got, err := a.env().Graph(o)
 	if err != nil {
 		return err
@@ -58,7 +53,7 @@ func (a *cli) showGraph(o app.GraphOptions, format string) error {
 		return refuse(got.Site, got.Diagnostics)
 	}
 
-	if isText {
+	if show := graphFormats[output.name]; show != nil {
 		return a.print(func(w io.Writer) error { return show(w, got.Graph) })
 	}
 	return a.printDocument(func(w io.Writer) error { return printer.GraphJSON(w, got.Graph) })

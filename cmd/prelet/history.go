@@ -17,53 +17,65 @@ import (
 )
 
 func (a *cli) history() *cobra.Command {
-	w := where{output: "text"}
-	show := 0
+	var w where
 	c := &cobra.Command{
 		Use:     "history",
 		GroupID: "node",
 		Args:    refuseArguments,
 		Short:   "List the generations of this node",
+		Long: `Lists the kept generations with their time, their status and the number of files that each changed.
+An asterisk marks the generation in place. Below the list is what is pinned or held, and why.`,
+		Example: "  prelet history\n  prelet history --root /mnt/node17\n  prelet history -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
-			asJSON, err := w.isJSON()
-			if err != nil {
-				return err
-			}
-			if c.Flags().Changed("show") {
-				one, err := a.env().Generation(c.Context(), w.Root, show)
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					return a.printJSON(one)
-				}
-				return a.print(func(o io.Writer) error {
-					return printHistoryEntry(o, one)
-				})
-			}
-
 			past, err := a.env().History(c.Context(), w.Root)
-			if err != nil {
+			switch {
+			case err != nil:
 				return err
-			}
-			if asJSON {
+			case w.output.isJSON():
 				return a.printJSON(past)
 			}
-			return a.print(func(o io.Writer) error {
-				return printHistory(o, past)
-			})
+			return a.print(func(o io.Writer) error { return printHistory(o, past) })
 		},
 	}
-	c.AddCommand(a.historyDiff())
-	c.Flags().IntVar(&show, "show", 0, "what generation `N` did to each file")
-	c.Flags().StringVar(&w.Root, "root", "", "the generations below `DIR`")
-	c.Flags().StringVarP(&w.output, "output", "o", "text", "`FORMAT`: text or json")
+	c.AddCommand(a.historyShow(), a.historyDiff())
+	addRootFlag(c, &w.Root)
+	w.output.addFlag(c, "text", "json")
+	return c
+}
+
+// historyShow shows one generation.
+func (a *cli) historyShow() *cobra.Command {
+	var w where
+	c := &cobra.Command{
+		Use:   "show N",
+		Args:  exactArgs(1, "the number of a generation; prelet history lists them"),
+		Short: "Show what a generation did to each file",
+		Long: `Shows the status of generation N, why it was made, and what it did to each file.
+prelet history diff shows what it changed in the node, and why.`,
+		Example: "  prelet history show 12\n  prelet history show 12 -o json",
+		RunE: func(c *cobra.Command, args []string) error {
+			n, err := parseGeneration(args[0])
+			if err != nil {
+				return err
+			}
+			one, err := a.env().Generation(c.Context(), w.Root, n)
+			switch {
+			case err != nil:
+				return err
+			case w.output.isJSON():
+				return a.printJSON(one)
+			}
+			return a.print(func(o io.Writer) error { return printHistoryEntry(o, one) })
+		},
+	}
+	addRootFlag(c, &w.Root)
+	w.output.addFlag(c, "text", "json")
 	return c
 }
 
 // historyDiff compares two generations.
 func (a *cli) historyDiff() *cobra.Command {
-	w := where{output: "text"}
+	var w where
 	c := &cobra.Command{
 		Use:   "diff A [B]",
 		Args:  cobra.RangeArgs(1, 2),
@@ -77,22 +89,20 @@ Contents with a secret are never shown.
 What is damaged or missing in a generation is named, and the rest is compared.`,
 		Example: "  prelet history diff 11\n  prelet history diff 11 12 -o json",
 		RunE: func(c *cobra.Command, args []string) error {
-			asJSON, err := w.isJSON()
-			if err != nil {
-				return err
-			}
 			numbers := []int{0, app.InPlace}
-			for n, text := range args {
-				if numbers[n], err = parseGeneration(text); err != nil {
+			for i, text := range args {
+				n, err := parseGeneration(text)
+				if err != nil {
 					return err
 				}
+				numbers[i] = n
 			}
 
 			d, err := a.env().HistoryDiff(c.Context(), w.Root, numbers[0], numbers[1])
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			if w.output.isJSON() {
 				return a.printDocument(func(o io.Writer) error {
 					return printer.ComparisonJSON(o, d)
 				})
@@ -102,8 +112,8 @@ What is damaged or missing in a generation is named, and the rest is compared.`,
 			})
 		},
 	}
-	c.Flags().StringVar(&w.Root, "root", "", "the generations below `DIR`")
-	c.Flags().StringVarP(&w.output, "output", "o", "text", "`FORMAT`: text or json")
+	addRootFlag(c, &w.Root)
+	w.output.addFlag(c, "text", "json")
 	return c
 }
 
@@ -178,7 +188,7 @@ func printHistory(o io.Writer, c app.History) error {
 			describeOrigin(g),
 		)
 		if isDamaged(g) { // nothing else is known, and the reason takes more than a line
-			line = fmt.Sprintf("%s %4d  %-19s  %-11s  %7s  see prelet history --show %[2]d",
+			line = fmt.Sprintf("%s %4d  %-19s  %-11s  %7s  see prelet history show %[2]d",
 				mark, g.Generation, "-", generationStatus(g), "-")
 		}
 		b.WriteString(strings.TrimRight(line, " ") + "\n")

@@ -21,8 +21,9 @@ func (a *cli) importSite() *cobra.Command {
 		Short:   "Make a site of the init-config of init-k8s-node.py",
 		Long: `Reads the /etc/kubernetes/init-config of a node that init-k8s-node.py sets up,
 and writes a site that does the same, without the script's bugs.
-It reports what it cannot convert, and reads nothing else of the machine.`,
-		Example: "  prelet import init-config.json --ca-cert-hash sha256:… -o ./site",
+It reports what it cannot convert, and reads nothing else of the machine.
+--out and --ca-cert-hash are needed; the folder is new or empty.`,
+		Example: "  prelet import init-config.json --ca-cert-hash sha256:… --out ./site",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return failure(fault.Usage, "import needs one file, the /etc/kubernetes/init-config of a node")
@@ -45,8 +46,8 @@ It reports what it cannot convert, and reads nothing else of the machine.`,
 		},
 	}
 	c.Flags().StringArrayVar(&o.Hashes, "ca-cert-hash", nil,
-		"`HASH` of the cluster's CA, sha256:… (repeatable, needed)")
-	c.Flags().StringVarP(&o.Dir, "output", "o", "", "`DIR` to write to, new or empty (needed)")
+		"`HASH` of the cluster's CA, sha256:… (repeatable)")
+	addOutFlag(c, &o.Dir)
 	c.Flags().StringVar(&o.Credential, "token-credential", "bootstrap-token",
 		"`NAME` of the systemd credential with the bootstrap token")
 	return c

@@ -28,7 +28,7 @@ func TestImport(t *testing.T) {
 		strings.Replace(importPin, "c4", "c5", 1),
 		"--token-credential",
 		"join",
-		"-o",
+		"--out",
 		dir,
 	)
 	if code != 0 {
@@ -71,7 +71,7 @@ func TestImport(t *testing.T) {
 		"../../internal/app/importer/testdata/troubled.json",
 		"--ca-cert-hash",
 		importPin,
-		"-o",
+		"--out",
 		dir,
 	); code != 64 {
 		t.Errorf("a second import over the first: exit %d, want 64", code)
@@ -100,19 +100,19 @@ func TestImportRefuses(t *testing.T) {
 		code int
 		says []string
 	}{
-		{"no pin", []string{good, "-o", fresh}, 64, []string{"--ca-cert-hash", "kubeadm token create " +
+		{"no pin", []string{good, "--out", fresh}, 64, []string{"--ca-cert-hash", "kubeadm token create " +
 			"--print-join-command", "openssl x509", "not offered"}},
-		{"a bad pin", []string{good, "-o", fresh, "--ca-cert-hash", "c4fb"}, 64, []string{"sha256:", "openssl x509"}},
-		{"no folder", []string{good, "--ca-cert-hash", importPin}, 64, []string{"-o is missing"}},
-		{"no file", []string{"-o", fresh, "--ca-cert-hash", importPin}, 64, []string{"/etc/kubernetes/init-config"}},
-		{"a file that is not there", []string{tmp + "/none.json", "-o", fresh, "--ca-cert-hash", importPin}, 64, []string{"none.json"}},
-		{"a folder as the file", []string{tmp, "-o", fresh, "--ca-cert-hash", importPin}, 64, []string{"directory"}},
-		{"a full folder", []string{good, "-o", full, "--ca-cert-hash", importPin}, 64, []string{"not empty"}},
-		{"a file for a folder", []string{good, "-o", bad, "--ca-cert-hash", importPin}, 64, []string{"this is a file"}},
-		{"below a file", []string{good, "-o", bad + "/x", "--ca-cert-hash", importPin}, 64, []string{"this is a file"}},
-		{"a bad credential", []string{good, "-o", fresh, "--ca-cert-hash", importPin, "--token-credential", "a/b"}, 64, []string{"--token-credential"}},
-		{"no JSON", []string{bad, "-o", fresh, "--ca-cert-hash", importPin}, 10, []string{"bad.json:2:14", "Invalid JSON"}},
-		{"http", []string{file("http.json", `{"apiserver": "http://h:8080"}`), "-o", fresh, "--ca-cert-hash", importPin}, 10, []string{"http.json:1:15", "http is refused"}},
+		{"a bad pin", []string{good, "--out", fresh, "--ca-cert-hash", "c4fb"}, 64, []string{"sha256:", "openssl x509"}},
+		{"no folder", []string{good, "--ca-cert-hash", importPin}, 64, []string{"--out is missing"}},
+		{"no file", []string{"--out", fresh, "--ca-cert-hash", importPin}, 64, []string{"/etc/kubernetes/init-config"}},
+		{"a file that is not there", []string{tmp + "/none.json", "--out", fresh, "--ca-cert-hash", importPin}, 64, []string{"none.json"}},
+		{"a folder as the file", []string{tmp, "--out", fresh, "--ca-cert-hash", importPin}, 64, []string{"directory"}},
+		{"a full folder", []string{good, "--out", full, "--ca-cert-hash", importPin}, 64, []string{"not empty"}},
+		{"a file for a folder", []string{good, "--out", bad, "--ca-cert-hash", importPin}, 64, []string{"this is a file"}},
+		{"below a file", []string{good, "--out", bad + "/x", "--ca-cert-hash", importPin}, 64, []string{"this is a file"}},
+		{"a bad credential", []string{good, "--out", fresh, "--ca-cert-hash", importPin, "--token-credential", "a/b"}, 64, []string{"--token-credential"}},
+		{"no JSON", []string{bad, "--out", fresh, "--ca-cert-hash", importPin}, 10, []string{"bad.json:2:14", "Invalid JSON"}},
+		{"http", []string{file("http.json", `{"apiserver": "http://h:8080"}`), "--out", fresh, "--ca-cert-hash", importPin}, 10, []string{"http.json:1:15", "http is refused"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			code, stdout, stderr := imports(c.args...)

@@ -275,8 +275,9 @@ func manCommand() *cobra.Command {
 // helpCommand replaces cobra's, which exits with 0 for an unknown command.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "help [COMMAND]",
-		Short: "Show the help of a command",
+		Use:     "help [COMMAND]",
+		GroupID: "other",
+		Short:   "Show the help of a command",
 		RunE: func(c *cobra.Command, args []string) error {
 			sub, rest, err := c.Root().Find(args)
 			if err != nil || len(rest) > 0 {

@@ -38,7 +38,8 @@ what would another variable, ConfigMap or kubelet change?
 
 --from FOLDER plans each recording in the folder, and groups machines on which the site has the same effect.
 --names lists the machines of each group, --summary prints one line for each group,
---full prints each plan. -o json prints a document for each recording; with --names, --summary, --against or --shard
+--full prints each plan. -o markdown is for a folder and for --against.
+-o json prints a document for each recording; with --names, --summary, --against or --shard
 it prints the report of the groups as one document.
 
 --against SITE compares the site with another one, a path or a revision of git, over the same machines.
@@ -62,7 +63,7 @@ or is not known because a recording lacks an answer.`,
 			defer stop()
 
 			sum, err := a.env().Plan(ctx, f.toOptions(), func(p app.Planned) error {
-				return a.showPlanned(p, f.output == "json")
+				return a.showPlanned(p, f.output.isJSON())
 			})
 			if err != nil {
 				return err
@@ -70,10 +71,9 @@ or is not known because a recording lacks an answer.`,
 			return a.endPlan(sum, &f, detail)
 		},
 	}
-	f.addNodeFlags(c)
-	f.addFromFlag(c)
+	f.addRecordedFlags(c)
+	f.output.addFlag(c, "text", "json", "markdown")
 	f.addFlags(c)
-	c.Flags().Lookup("output").Usage = fleetFormats + "; markdown is for a folder and for --against"
 	c.Flags().StringVar(&f.against, "against", "",
 		"compare with another `SITE`: a file, a folder, or a revision of git for the paths of --config")
 	c.Flags().StringVar(&f.shard, "shard", "",
@@ -87,9 +87,6 @@ or is not known because a recording lacks an answer.`,
 
 // check refuses flags that exclude each other, and returns how much of a report is printed.
 func (f *planFlags) check() (printer.FleetDetail, error) {
-	if err := checkFormat(f.output); err != nil {
-		return 0, err
-	}
 	detail, err := f.detail()
 	isReport := f.names || f.summary || f.against != "" || f.shard != ""
 	switch {
@@ -98,9 +95,9 @@ func (f *planFlags) check() (printer.FleetDetail, error) {
 	case f.full && isReport:
 		return 0, failure(fault.Usage, "--full excludes --names, --summary, --against and --shard")
 	case f.shard != "":
-		f.output = "json"
+		f.output.name = "json"
 		return printer.FleetNames, nil
-	case f.against != "" && f.output == "json" && !f.summary:
+	case f.against != "" && f.output.isJSON() && !f.summary:
 		return printer.FleetNames, nil
 	}
 
@@ -111,7 +108,7 @@ func (f *planFlags) check() (printer.FleetDetail, error) {
 func (f *planFlags) isEach() bool {
 	isReport := f.names || f.summary || f.against != "" || f.shard != ""
 
-	return f.full || f.output == "json" && !isReport
+	return f.full || f.output.isJSON() && !isReport
 }
 
 // showPlanned prints one plan, or why there is none.
@@ -168,12 +165,12 @@ func (a *cli) showPlan(planned app.Planned, asJSON bool) error {
 
 // endPlan prints the report of a folder or of a comparison, and returns how the command ends.
 func (a *cli) endPlan(sum app.Plans, f *planFlags, detail printer.FleetDetail) error {
-	isPrinted := f.isEach() && f.output == "json"
+	isPrinted := f.isEach() && f.output.isJSON()
 	if sum.Report != nil && !isPrinted {
 		if f.isEach() {
 			detail = printer.FleetSummary
 		}
-		if err := a.printFleet(sum.Report, f.output, detail); err != nil {
+		if err := a.printFleet(sum.Report, f.output.name, detail); err != nil {
 			return err
 		}
 	}

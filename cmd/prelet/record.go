@@ -49,8 +49,7 @@ Serial numbers, uuids, MAC addresses and GUIDs are left out without --with-ident
 			return quit(origin.Code(r.Diagnostics))
 		},
 	}
-	w.addNodeFlags(c)
-	_ = c.Flags().MarkHidden("output")
+	w.addPlaceFlags(c)
 	c.Flags().
 		BoolVar(&whole, "with-identity", false, "keep serial numbers, uuids, machine id, MAC addresses and GUIDs")
 	return c

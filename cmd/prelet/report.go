@@ -63,9 +63,7 @@ Exit status: that of prelet plan. The page of a plan that failed is written, too
 			return quit(found.Code)
 		},
 	}
-	w.addNodeFlags(c)
-	w.addFromFlag(c)
-	_ = c.Flags().MarkHidden("output")
+	w.addRecordedFlags(c)
 	c.Flags().StringVar(&file, "html", "", "write the page to `FILE`, or to standard output for -")
 	c.Flags().StringVar(&against, "against", "",
 		"compare with another `SITE`: a file, a folder, or a revision of git for the paths of --config")

@@ -13,6 +13,7 @@ import (
 
 func (a *cli) rollback() *cobra.Command {
 	var w app.Where
+	var output format
 	var release bool
 	c := &cobra.Command{
 		Use:     "rollback [N]",
@@ -43,26 +44,37 @@ prelet history lists the generations.`,
 				Root:    w.Root,
 				To:      to,
 				Release: release,
-				Request: append([]string{"rollback"}, args...),
+				Request: append([]string{"rollback", "-o", output.name}, args...),
 			})
 			if err != nil {
 				return err
 			}
-			return a.endRollback(back)
+			return a.endRollback(back, output.isJSON())
 		},
 	}
 	c.Flags().
 		BoolVar(&release, "release", false, "release the pinned generation and held plans")
-	c.Flags().
-		StringVar(&w.Root, "root", "", "generations and targets below `DIR`; no unit is touched")
+	addRootFlag(c, &w.Root)
+	output.addFlag(c, "text", "json")
 	return c
 }
 
+// rolledBack is the document of `rollback -o json`.
+type rolledBack struct {
+	FormatVersion int    `json:"format_version"`
+	Released      bool   `json:"released"`          // the pinned generation and held plans; there is nothing else
+	Generation    int    `json:"generation"`        // the new one
+	Restores      int    `json:"restores"`          // the generation whose contents it has; 0: as before prelet
+	Verdict       string `json:"verdict,omitempty"` // good, pending, unknown; absent below --root
+}
+
 // endRollback prints the result of going back and returns how the command ends.
-func (a *cli) endRollback(back app.RolledBack) error {
+func (a *cli) endRollback(back app.RolledBack, asJSON bool) error {
 	switch {
 	case back.Reply != nil:
 		return a.printReply(back.Reply)
+	case asJSON:
+		return a.printJSON(rolledBack{1, back.Released, back.Generation, back.To, string(back.Verdict)})
 	case back.Released:
 		fmt.Fprintln(a.stdout, "Released. The next run applies the site again: prelet run")
 		return nil

@@ -34,11 +34,8 @@ By hand, it requests a run from prelet-apply.service, and shows how that ends:
 the unit has the credentials, and it continues after your session ends.
 With --config it runs in this process.
 With --root it writes files below a folder and touches no unit.`,
+		Example: "  prelet run\n  prelet run --retry\n  prelet run --config ./site --root /mnt/image",
 		RunE: func(c *cobra.Command, _ []string) error {
-			asJSON, err := w.isJSON()
-			if err != nil {
-				return err
-			}
 			ctx, stop := stopWriteOnSignal(c.Context())
 			defer stop()
 			r, err := a.env().Run(ctx, app.RunOptions{
@@ -49,7 +46,7 @@ With --root it writes files below a folder and touches no unit.`,
 			if err != nil {
 				return err
 			}
-			return a.endRun(r, asJSON)
+			return a.endRun(r, w.output.isJSON())
 		},
 	}
 	w.addNodeFlags(c)
@@ -91,10 +88,8 @@ func (w *where) buildRequest(command string, retry bool) []string {
 	for _, v := range w.Variables {
 		args = append(args, "--var", v)
 	}
-	if w.output != "" {
-		args = append(args, "-o", w.output)
-	}
-	return args
+
+	return append(args, "-o", w.output.name)
 }
 
 // runResult is the document of `run -o json`.

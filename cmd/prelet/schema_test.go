@@ -32,7 +32,7 @@ func TestSchemaPrints(t *testing.T) {
 	if code := run([]string{"schema"}, &stdout, &stderr); code != 0 || !strings.HasPrefix(stdout.String(), "# Blocks") {
 		t.Errorf("exit %d: %.80s", code, stdout.String())
 	}
-	for _, args := range [][]string{{"schema", "-o", "yaml"}, {"schema", "-o", "json", "--dir", t.TempDir()}, {"schema", "label"}} {
+	for _, args := range [][]string{{"schema", "-o", "yaml"}, {"schema", "-o", "json", "--out", t.TempDir()}, {"schema", "label"}} {
 		if code := run(args, io.Discard, io.Discard); code != 64 {
 			t.Errorf("prelet %s: exit %d, want 64", strings.Join(args, " "), code)
 		}

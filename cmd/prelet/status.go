@@ -16,28 +16,31 @@ import (
 )
 
 func (a *cli) status() *cobra.Command {
-	var output string
+	var output format
+	var root string
 	var wait, long bool
 	c := &cobra.Command{
 		Use:     "status",
 		GroupID: "node",
 		Args:    refuseArguments,
 		Short:   "Show the last run and the state of the node",
-		Long: `Exit status 0 ok, 1 failed, 2 degraded (successful, but different from the site),
+		Long: `Shows how the last run of this boot ended, its generation and the verdict on it,
+whether the kubelet may start, and why the node is degraded or held.
+With --root it reads the report of another node's files, such as /host in a debug container.
+
+Exit status 0 ok, 1 failed, 2 degraded (successful, but different from the site),
 3 not run in this boot, or still running, the wait for the verdict on the kubelet included.`,
+		Example: "  prelet status\n  prelet status --wait && kubectl uncordon node17\n" +
+			"  prelet status --root /host -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
-			asJSON, err := (&where{output: output}).isJSON()
-			if err != nil {
-				return err
-			}
 			ctx, stop := stopOnSignal(c.Context())
 			defer stop()
-			s, err := a.env().Status(ctx, wait)
+			s, err := a.env().Status(ctx, root, wait)
 			if err != nil {
 				return err
 			}
 
-			if asJSON {
+			if output.isJSON() {
 				err = a.printJSON(newStatusDocument(s))
 			} else {
 				err = a.print(func(o io.Writer) error {
@@ -50,10 +53,11 @@ func (a *cli) status() *cobra.Command {
 			return exit(statusExit(s.Condition))
 		},
 	}
-	c.Flags().StringVarP(&output, "output", "o", "text", "`FORMAT`: text or json")
+	addRootFlag(c, &root)
+	output.addFlag(c, "text", "json")
 	c.Flags().
 		BoolVar(&wait, "wait", false, "wait until the run has ended and its generation has been judged")
-	c.Flags().BoolVar(&long, "long", false, "the stages and their times as well")
+	c.Flags().BoolVar(&long, "long", false, "more: the stages and their times")
 	return c
 }
 

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/testfile"
 	"github.com/prelet/prelet/internal/report/printer"
@@ -15,7 +14,8 @@ import (
 
 func (a *cli) test() *cobra.Command {
 	var o app.TestOptions
-	var output, junit string
+	var output format
+	var junit string
 	c := &cobra.Command{
 		Use:     "test [PATH...]",
 		GroupID: "site",
@@ -24,6 +24,8 @@ func (a *cli) test() *cobra.Command {
 *.prelettest.hcl files say. PATH is such a file, or the folder of a site:
 then its test files are those in it and in its folder tests.
 The default is the current folder.
+
+-o github prints text, and annotations for GitHub's checks.
 
 It needs no machine, no network and no credential.
 A run has one result for each machine. Exit status 3 means that a test failed.
@@ -34,14 +36,11 @@ or has several layers.`,
 			"  prelet test --config base --config prod prod/tests\n" +
 			"  prelet test -o github --junit results.xml\n  prelet test --update",
 		RunE: func(c *cobra.Command, args []string) error {
-			if output != "text" && output != "json" && output != "github" {
-				return failure(fault.Usage, "-o %s: text, json or github", output)
-			}
 			ctx, stop := stopOnSignal(c.Context())
 			defer stop()
 
 			o.Paths = args
-			shown := &testsShown{cli: a, output: output, isUpdate: o.Update}
+			shown := &testsShown{cli: a, output: output.name, isUpdate: o.Update}
 			found, err := a.env().Test(ctx, o, shown.show)
 			if err != nil {
 				return err
@@ -54,8 +53,7 @@ or has several layers.`,
 	c.Flags().StringVar(&o.Run, "run", "", "only runs whose name matches `REGEX`")
 	c.Flags().BoolVar(&o.Update, "update", false,
 		"write the snapshots that are missing or differ, and remove those that no run reads")
-	c.Flags().StringVarP(&output, "output", "o", "text",
-		"`FORMAT`: text, json, or github: text and annotations")
+	output.addFlag(c, "text", "json", "github")
 	c.Flags().StringVar(&junit, "junit", "", "write the results as JUnit's XML to `FILE`, too")
 	return c
 }

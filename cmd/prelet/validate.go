@@ -31,24 +31,19 @@ only if the site sets or removes all of them.`,
 		Example: "  prelet validate\n  prelet validate ./site --strict\n  prelet validate ./site --kubelet-version " +
 			"1.36",
 		RunE: func(_ *cobra.Command, args []string) error {
-			asJSON, err := w.isJSON()
-			if err != nil {
-				return err
-			}
 			w.Config = append(w.Config, args...)
 
 			found, err := a.env().Validate(app.ValidateOptions{Where: w.Where, Strict: strict})
 			if err != nil {
 				return err
 			}
-			return a.showValidated(found, asJSON)
+			return a.showValidated(found, w.output.isJSON())
 		},
 	}
 	w.addSiteFlags(c)
-	c.Flags().StringVar(&w.Root, "root", "", "look for the site below `DIR`")
+	addRootFlag(c, &w.Root)
 	c.Flags().BoolVar(&strict, "strict", false, "warnings are errors")
-	c.Flags().StringVar(&w.KubeletVersion, "kubelet-version", "",
-		"judge the site for a kubelet of `VERSION`, as 1.36 or v1.36.3")
+	w.addKubeletVersionFlag(c)
 	return c
 }
 

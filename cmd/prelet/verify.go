@@ -12,7 +12,7 @@ import (
 )
 
 func (a *cli) verify() *cobra.Command {
-	var output string
+	var output format
 	c := &cobra.Command{
 		Use:     "verify",
 		GroupID: "node",
@@ -27,11 +27,8 @@ It reports labels and taints that others changed as drift.
 Without a generation it checks nothing.
 
 Exit status 0 healthy, 50 unhealthy, 51 unhealthy after a rollback too.`,
+		Example: "  prelet verify\n  prelet verify -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
-			asJSON, err := (&where{output: output}).isJSON()
-			if err != nil {
-				return err
-			}
 			ctx, stop := stopOnSignal(c.Context())
 			defer stop()
 			found, err := a.env().Verify(ctx)
@@ -42,10 +39,10 @@ Exit status 0 healthy, 50 unhealthy, 51 unhealthy after a rollback too.`,
 				a.complain("prelet=off is on the kernel command line: nothing is judged")
 				return nil
 			}
-			return a.endVerify(found, asJSON)
+			return a.endVerify(found, output.isJSON())
 		},
 	}
-	c.Flags().StringVarP(&output, "output", "o", "text", "`FORMAT`: text or json")
+	output.addFlag(c, "text", "json")
 	return c
 }
 

@@ -250,9 +250,9 @@ func (e *Env) CheckDetector(ctx context.Context, o CheckOptions, stdout, stderr 
 
 // arguments returns the command line of the conformance kit.
 func (o CheckOptions) arguments() []string {
-	args := []string{"-o", o.Output, "--timeout", o.Timeout, "--config", o.Config}
+	args := []string{"-o", o.Output, "--timeout", o.Timeout, "--detector-config", o.Config}
 	for _, r := range o.Roots {
-		args = append(args, "--root", r)
+		args = append(args, "--machine", r)
 	}
 
 	args = append(args, o.Command[0])

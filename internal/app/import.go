@@ -77,7 +77,7 @@ func (o ImportOptions) check() error {
 		return failure(fault.Usage, "--token-credential: %s", err)
 	}
 	if o.Dir == "" {
-		return failure(fault.Usage, "-o is missing: the folder for the site, new or empty")
+		return failure(fault.Usage, "--out is missing: the folder for the site, new or empty")
 	}
 
 	return checkNewFolder(o.Dir)
@@ -90,13 +90,13 @@ func checkNewFolder(dir string) error {
 	case err == nil && len(entries) > 0:
 		return failure(
 			fault.Usage,
-			"-o %s: the folder is not empty, and nothing is overwritten; name a new one",
+			"--out %s: the folder is not empty, and nothing is overwritten; name a new one",
 			dir,
 		)
 	case errors.Is(err, syscall.ENOTDIR):
-		return failure(fault.Usage, "-o %s: this is a file; name a folder that is new or empty", dir)
+		return failure(fault.Usage, "--out %s: this is a file; name a folder that is new or empty", dir)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return failure(fault.CannotWrite, "-o %s: %s", dir, err)
+		return failure(fault.CannotWrite, "--out %s: %s", dir, err)
 	}
 	return nil
 }

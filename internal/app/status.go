@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/report"
 )
 
@@ -45,9 +48,13 @@ const (
 // idleLooks is the number of checks in a row, longer than systemd waits before it restarts a unit (RestartSec=).
 const idleLooks = 25
 
-// Status returns the state of the node. With wait it returns when the run has ended and its generation has a verdict,
-// or when no unit is going to give one.
-func (e *Env) Status(ctx context.Context, wait bool) (NodeStatus, error) {
+// Status returns the state of this node, or of the one below a root. With wait it returns when the run has ended and
+// its generation has a verdict, or when no unit is going to give one.
+func (e *Env) Status(ctx context.Context, root string, wait bool) (NodeStatus, error) {
+	if root != "" {
+		return e.statusBelow(ctx, root, wait)
+	}
+
 	h := e.host(ctx)
 	defer h.Units.Close()
 
@@ -71,6 +78,43 @@ func (e *Env) Status(ctx context.Context, wait bool) (NodeStatus, error) {
 			return out, nil // the state when the wait was stopped
 		}
 	}
+}
+
+// statusBelow returns the state of the node whose files are below a root, such as the host in a debug container. What
+// is not in files is not known: the report counts as that of the present boot, and no unit is asked.
+func (e *Env) statusBelow(ctx context.Context, root string, wait bool) (NodeStatus, error) {
+	w := Where{Root: root}
+	if err := w.check(); err != nil {
+		return NodeStatus{}, err
+	}
+	if wait {
+		return NodeStatus{}, failure(fault.Usage, "--wait excludes --root: only on the node itself a run can end")
+	}
+
+	h := &Host{
+		Root:   w.Root,
+		RunDir: filepath.Join(w.Root, "/run/prelet"),
+		Units:  noUnits{},
+		Clock:  systemd.Clock{},
+	}
+	if s, err := report.Load(h.RunDir); err == nil {
+		h.BootID = s.BootID
+	}
+
+	out := readNodeStatus(ctx, h)
+	if out.State == "" && out.Problem == "" {
+		out.Problem = h.RunDir + " has no report: it is in memory, so a disk does not have it; " +
+			"prelet history --root " + root + " lists the generations"
+	}
+
+	return out, nil
+}
+
+// noUnits is a systemd that cannot be asked, because it is that of another machine. Only Look is ever called.
+type noUnits struct{ Manager }
+
+func (noUnits) Look(context.Context, string) (activation.Unit, error) {
+	return activation.Unit{}, errors.New("this is not the systemd of the node")
 }
 
 // readNodeStatus returns the state of the node: the report of the last run, the gate and the store.

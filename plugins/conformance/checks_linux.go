@@ -169,7 +169,7 @@ func (k *kit) checkInterpreter() {
 func (k *kit) checkConfig(client protocol.Client) map[string]any {
 	complete, problems := contract.Config(k.description.Config, k.options.Config)
 	if len(problems) > 0 {
-		const fix = "Run the check with a configuration that fits the description: --config '{…}'."
+		const fix = "Run the check with a configuration that fits the description: --detector-config '{…}'."
 		k.judgeError("config", problems, fix)
 		return nil
 	}
@@ -181,7 +181,7 @@ func (k *kit) checkConfig(client protocol.Client) map[string]any {
 		err = problems.Err()
 	}
 	const fix = "Accept a configuration that fits the description, unless it breaks a rule that the " +
-		"description cannot express. Then run the check with a valid one: --config '{…}'."
+		"description cannot express. Then run the check with a valid one: --detector-config '{…}'."
 	if !k.judgeError("config", err, fix) {
 		return nil
 	}

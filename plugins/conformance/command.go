@@ -18,14 +18,14 @@ const usage = `check PROGRAM [-- ARGUMENTS OF THE PROGRAM]
 
 Starts a detector as prelet does and reports what to fix. No device is needed.
 
-  -o text|json         output format
-  --config JSON|@FILE  a configuration, if the detector has required attributes
-  --root DIR           a machine with devices that the detector knows; repeatable
-  --timeout 10s        time limit of one detection
+  -o text|json                  output format
+  --detector-config JSON|@FILE  a configuration, if the detector has required attributes
+  --machine DIR                 a machine with devices that the detector knows; repeatable
+  --timeout 10s                 time limit of one detection
 
 check machine FILE.machine DIR
 
-Writes the machine that a file of package detectortest describes to a folder, for --root and for prelet's --hardware.
+Writes the machine that a file of package detectortest describes to a folder, for --machine and for prelet's --hardware.
 `
 
 // Command is `detectors check`: it runs the checks, prints the report and returns an exit status, which is 1 if a
@@ -76,8 +76,8 @@ func parseArguments(args []string) (program, format string, o Options, err error
 	flags := cli.NewFlags("check")
 	flags.StringVar(&format, "o", "text", "")
 	flags.DurationVar(&o.Timeout, "timeout", 10*time.Second, "")
-	cli.AddConfig(flags, &o.Config)
-	flags.Func("root", "", func(s string) error {
+	cli.AddConfig(flags, "detector-config", &o.Config)
+	flags.Func("machine", "", func(s string) error {
 		o.Roots = append(o.Roots, s)
 		return nil
 	})

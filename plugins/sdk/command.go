@@ -87,7 +87,7 @@ func parse(args []string) (call, error) {
 	flags.StringVar(&c.root, "root", "/", "")
 	flags.StringVar(&c.program, "program", "", "")
 	flags.DurationVar(&c.timeout, "timeout", 10*time.Second, "")
-	cli.AddConfig(flags, &c.config)
+	cli.AddConfig(flags, "config", &c.config)
 
 	err := flags.Parse(args[1:])
 	helpWords := []string{"help", "-h", "--help"}

@@ -26,10 +26,10 @@ func NewFlags(name string) *flag.FlagSet {
 	return flags
 }
 
-// AddConfig adds the flag --config, which sets config to a JSON object: its value, or the content of the file that
-// the value names after @.
-func AddConfig(flags *flag.FlagSet, config *map[string]any) {
-	flags.Func("config", "", func(value string) error {
+// AddConfig adds a flag that sets config to a JSON object: its value, or the content of the file that the value names
+// after @.
+func AddConfig(flags *flag.FlagSet, name string, config *map[string]any) {
+	flags.Func(name, "", func(value string) error {
 		text := []byte(value)
 		if file, isFile := strings.CutPrefix(value, "@"); isFile {
 			var err error

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/fault"
+)
+
+// where are the flags for the node and the site of a command, and for its output. A flag has the same name, meaning
+// and help in each command that has it; TestFlagsHaveOneMeaning lists the exceptions.
+type where struct {
+	app.Where
+	output format
+}
+
+// addSiteFlags adds the flags of a command that reads a site and prints a result.
+func (w *where) addSiteFlags(c *cobra.Command) {
+	w.addConfigFlag(c)
+	w.output.addFlag(c, "text", "json")
+}
+
+// addPlaceFlags adds the flags for what a plan is made of: the site, the machine, the cluster and the variables.
+func (w *where) addPlaceFlags(c *cobra.Command) {
+	w.addConfigFlag(c)
+	addRootFlag(c, &w.Root)
+	w.addHardwareFlag(c)
+	c.Flags().StringVar(&w.Objects, "objects", "",
+		"ConfigMaps (NAMESPACE/NAME.yaml) and ca.crt from `DIR`, in place of the cluster")
+	w.addVarFlag(c)
+}
+
+// addNodeFlags adds the flags of a command that plans a node and prints a result.
+func (w *where) addNodeFlags(c *cobra.Command) {
+	w.addPlaceFlags(c)
+	w.output.addFlag(c, "text", "json")
+}
+
+// addRecordedFlags adds the flags of a command that plans this node or recorded ones.
+func (w *where) addRecordedFlags(c *cobra.Command) {
+	w.addPlaceFlags(c)
+	w.addKubeletVersionFlag(c)
+
+	c.Flags().StringVar(&w.From, "from", "",
+		"read everything from the recording `FILE`, or from each recording in a folder; "+
+			"from this machine only site files, and the values of --var, --var-file and --objects")
+	c.Flags().StringArrayVar(&w.VarFiles, "var-file", nil,
+		"values of variables, also sensitive ones, from `FILE`, written as a vars file (repeatable)")
+}
+
+func (w *where) addConfigFlag(c *cobra.Command) {
+	c.Flags().StringArrayVar(&w.Config, "config", nil,
+		"site `PATH`, a file or a folder, instead of /etc/prelet and the other default folders (repeatable)")
+}
+
+func (w *where) addVarFlag(c *cobra.Command) {
+	c.Flags().StringArrayVar(&w.Variables, "var", nil, "value of a variable, `NAME=VALUE` (repeatable)")
+}
+
+func (w *where) addHardwareFlag(c *cobra.Command) {
+	c.Flags().StringVar(&w.Hardware, "hardware", "",
+		"a recorded machine at `PATH` in place of this one: a tree, a snapshot of ghw or hwloc, "+
+			"or the output of detect -o json")
+}
+
+func (w *where) addKubeletVersionFlag(c *cobra.Command) {
+	c.Flags().StringVar(&w.KubeletVersion, "kubelet-version", "",
+		"a kubelet of `VERSION`, as 1.36 or v1.36.3, in place of the installed one")
+}
+
+// addRootFlag adds --root, for commands about a node whose files are not below /.
+func addRootFlag(c *cobra.Command, root *string) {
+	c.Flags().StringVar(root, "root", "",
+		"the files of the node are below `DIR`, as in a mounted image; no unit is touched")
+}
+
+// addOutFlag adds --out, for commands that write files into a folder.
+func addOutFlag(c *cobra.Command, dir *string) {
+	c.Flags().StringVar(dir, "out", "", "write into the folder `DIR`")
+}
+
+// format is the value of -o.
+type format struct {
+	name  string
+	known []string // the first is the default
+}
+
+// addFlag adds -o with the formats that a command prints; the first is the default.
+func (f *format) addFlag(c *cobra.Command, known ...string) {
+	f.name = known[0]
+	f.known = known
+
+	c.Flags().VarP(f, "output", "o", "`FORMAT`: "+f.list())
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(known, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// list returns the formats as text: "text, markdown or json".
+func (f *format) list() string {
+	last := len(f.known) - 1
+
+	return strings.Join(f.known[:last], ", ") + " or " + f.known[last]
+}
+
+func (f *format) isJSON() bool { return f.name == "json" }
+
+// String returns the format, for package pflag.
+func (f *format) String() string { return f.name }
+
+// Type returns the kind of value, for package pflag.
+func (f *format) Type() string { return "format" }
+
+// Set sets the format, for package pflag. It refuses one that the command does not print.
+func (f *format) Set(name string) error {
+	if !slices.Contains(f.known, name) {
+		return failure(fault.Usage, "-o %s: %s", name, f.list())
+	}
+	f.name = name
+
+	return nil
+}

@@ -1,0 +1,303 @@
+package main
+
+import (
+	"cmp"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prelet/prelet/internal/probe/hardware/hwtree"
+)
+
+// repository is the folder of the checkout.
+const repository = "../.."
+
+// shellBlock is a block of shell commands of a page.
+type shellBlock struct {
+	page   string // path in the repository
+	line   int
+	text   string
+	reason string // why it is not run; "" for a block that is run
+}
+
+// readPages returns the text of each page in Markdown, by its path in the repository.
+func readPages(t *testing.T) map[string]string {
+	t.Helper()
+
+	pages := map[string]string{}
+	err := filepath.WalkDir(repository, func(path string, d fs.DirEntry, err error) error {
+		isSkipped := slices.Contains([]string{"testdata", "node_modules", "bin", "dist"}, d.Name()) ||
+			strings.HasPrefix(d.Name(), ".") && path != repository
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && isSkipped:
+			return fs.SkipDir
+		case filepath.Ext(path) != ".md":
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		name, _ := filepath.Rel(repository, path)
+		pages[name] = string(text)
+		return err
+	})
+	if err != nil || len(pages) < 100 {
+		t.Fatalf("read the pages: got %d, %v; want 100 or more", len(pages), err)
+	}
+	return pages
+}
+
+// blockPattern matches a block of shell commands, and the comment before it that gives the reason not to run it.
+var blockPattern = regexp.MustCompile("(?ms)(?:^ *<!-- not run: ([^\n]*) -->\n)?^ *```(?:sh|bash|shell)\n(.*?)^ *```$")
+
+// shellBlocks returns the blocks of shell commands of all pages.
+func shellBlocks(t *testing.T) (blocks []shellBlock) {
+	t.Helper()
+
+	pages := readPages(t)
+	for _, page := range slices.Sorted(maps.Keys(pages)) {
+		text := pages[page]
+		for _, m := range blockPattern.FindAllStringSubmatchIndex(text, -1) {
+			b := shellBlock{page: page, line: strings.Count(text[:m[4]], "\n") + 1, text: text[m[4]:m[5]]}
+			if m[2] >= 0 {
+				b.reason = text[m[2]:m[3]]
+			}
+			blocks = append(blocks, b)
+		}
+	}
+	return blocks
+}
+
+// Each block of shell commands in the pages runs without an error, in a folder with a site and recorded machines,
+// unless the page gives a reason. The log lists those.
+func TestShellBlocks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short is set, and the blocks start many processes")
+	}
+
+	ran := 0
+	dir := ""
+	for _, b := range shellBlocks(t) {
+		checked := exec.Command("bash", "-n")
+		checked.Stdin = strings.NewReader(b.text)
+		if out, err := checked.CombinedOutput(); err != nil {
+			t.Errorf("%s:%d: bash -n: got %v, want none\n%s", b.page, b.line, err, out)
+		}
+		if b.reason != "" {
+			t.Logf("%s:%d is not run: %s", b.page, b.line, b.reason)
+			continue
+		}
+
+		dir = cmp.Or(dir, makeDocsFolder(t))
+		ran++
+		c := exec.Command("bash", "--noprofile", "--norc", "-euo", "pipefail", "-c", b.text)
+		c.Dir = dir
+		c.Env = append(os.Environ(), "CREDENTIALS_DIRECTORY="+dir+"/credentials")
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Errorf("%s:%d: got %v, want none\n%s\n%s", b.page, b.line, err, b.text, out)
+		}
+	}
+	if ran < 12 {
+		t.Errorf("blocks that run: got %d, want 12 or more", ran)
+	}
+}
+
+// makeDocsFolder returns a folder with the files that the pages name: sites, objects, machines, recordings. Its make
+// does nothing: CI runs the targets, and TestCommandsOfPages checks their names.
+func makeDocsFolder(t *testing.T) string {
+	t.Helper()
+
+	dir := t.TempDir()
+	repo, err := filepath.Abs(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const spec = repository + "/testdata/hardware/spec/dgx-h100.json"
+	for _, machine := range []string{"machines/dgx", "bin/machines/dgx-h100"} {
+		if err := hwtree.BuildFile(spec, filepath.Join(dir, machine)); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	setUp := exec.Command("bash", "-euc", docsFolder)
+	setUp.Dir = dir
+	setUp.Env = append(os.Environ(), "REPO="+repo, "CREDENTIALS_DIRECTORY="+dir+"/credentials")
+	if out, err := setUp.CombinedOutput(); err != nil {
+		t.Fatalf("set up the folder for the blocks: got %v, want none\n%s", err, out)
+	}
+	t.Setenv("PATH", filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
+
+	return dir
+}
+
+// docsFolder makes the files of makeDocsFolder.
+const docsFolder = `
+ln -s "$(command -v prelet)" bin/prelet
+printf '#!/bin/sh\n' >bin/make && chmod +x bin/make
+mkdir -p credentials examples site image site3 base prod/tests fleet root
+printf 'abcdef.0123456789abcdef' >credentials/bootstrap-token && chmod 400 credentials/bootstrap-token
+cp -r "$REPO"/examples/minimal "$REPO"/examples/objects examples
+cp -r examples/objects .
+for folder in site image base .; do cp examples/minimal/site.hcl $folder; done
+printf 'variable "zone" { default = "az1" }\nstage "label" "a" { labels = { "example.com/zone" = var.zone } }\n' |
+  tee site3/zone.hcl prod/zone.hcl >site/zone.hcl
+prelet fmt site site3 prod >/dev/null
+prelet detect -o json --hardware machines/dgx >machines/dgx.json
+for folder in . prod/tests; do
+  machine=$(realpath --relative-to=$folder machines/dgx.json)
+  printf 'run "a" {\n  hardware = "%s"\n  assert { condition = plan.complete }\n}\n' "$machine" \
+    >$folder/a.prelettest.hcl
+done
+printf 'node.labels\nvar.zone\n' >questions.txt
+prelet record --config site --hardware machines/dgx --objects objects --root root node17.prelet 2>/dev/null
+cp node17.prelet fleet/node17.prelet
+cp node17.prelet fleet/node18.prelet
+git init -q -b main . && git add site && git -c user.name=a -c user.email=a@example.com commit -q -m site
+git update-ref refs/remotes/origin/main main
+`
+
+// TestCommandsOfPages checks each command line of prelet and make that a page shows, in a block or in its text, against
+// the program: the command, its flags and its formats exist. It also checks the examples of prelet's own help.
+func TestCommandsOfPages(t *testing.T) {
+	makefile, err := os.ReadFile(repository + "/Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	checked := 0
+	pages := readPages(t)
+	delete(pages, "CHANGELOG.md")                                           // names what was removed
+	pages["README.md"], _, _ = strings.Cut(pages["README.md"], "## Status") // names what does not exist yet
+	for path, c := range commandsByPath(t) {
+		pages["the help of "+path] = "```sh\n" + c.Example + "\n```\n"
+	}
+	for page, text := range pages {
+		for _, line := range commandLines(text) {
+			words := shellWords(line)
+			switch {
+			case len(words) < 2:
+			case words[0] == "make" && strings.HasPrefix(page, "examples/"):
+			case words[0] == "make":
+				for _, word := range words[1:] {
+					isTarget := !strings.ContainsAny(word, "=-A…")
+					if isTarget && !strings.Contains(string(makefile), "\n"+word+":") {
+						t.Errorf("%s: %s: got no target %q in the Makefile, want one", page, line, word)
+					}
+				}
+			case words[0] == "prelet" || words[0] == "bin/prelet":
+				checked++
+				if problem := checkCommandLine(words[1:]); problem != "" {
+					t.Errorf("%s: %s: %s", page, line, problem)
+				}
+			}
+		}
+	}
+	if checked < 300 {
+		t.Errorf("command lines of prelet in the pages: got %d, want 300 or more", checked)
+	}
+}
+
+var (
+	fencePattern  = regexp.MustCompile("(?ms)^ *```[a-z]*\n.*?^ *```$")
+	inlinePattern = regexp.MustCompile("`((?:bin/)?prelet [^`]+|make [^`]+)`")
+	indentPattern = regexp.MustCompile(`(?m)^    ((?:bin/)?prelet .*|make .*)$`)
+	breakPattern  = regexp.MustCompile(`\$\(|\|\||&&|[|;()]`)
+)
+
+// commandLines returns the commands of a page: of its blocks, and those in its text. A pipeline is several.
+func commandLines(text string) (lines []string) {
+	for _, block := range fencePattern.FindAllString(text, -1) {
+		isConsole := strings.HasPrefix(strings.TrimSpace(block), "```console")
+		if !isConsole && !blockPattern.MatchString(block) {
+			continue
+		}
+		for line := range strings.Lines(strings.ReplaceAll(block, "\\\n", " ")) {
+			line, isCommand := strings.CutPrefix(strings.TrimSpace(line), "$ ")
+			if isConsole && !isCommand {
+				continue
+			}
+			line, _, _ = strings.Cut(line, " #")
+			for _, part := range breakPattern.Split(line, -1) {
+				lines = append(lines, strings.TrimSpace(part))
+			}
+		}
+	}
+
+	text = fencePattern.ReplaceAllString(text, "")
+	for _, pattern := range []*regexp.Regexp{inlinePattern, indentPattern} {
+		for _, m := range pattern.FindAllStringSubmatch(text, -1) {
+			for _, part := range breakPattern.Split(strings.ReplaceAll(m[1], "\n", " "), -1) {
+				lines = append(lines, strings.TrimSpace(part))
+			}
+		}
+	}
+	return lines
+}
+
+// shellWords splits a command at spaces outside of quotes, and drops what is redirected.
+func shellWords(line string) (words []string) {
+	quoted := regexp.MustCompile(`'[^']*'|"[^"]*"`).ReplaceAllString(line, "QUOTED")
+	for _, word := range strings.Fields(quoted) {
+		if strings.ContainsAny(word, "<>") {
+			break
+		}
+		words = append(words, strings.Trim(word, "[].,:"))
+	}
+	return words
+}
+
+// checkCommandLine returns what is wrong with the arguments of prelet; "" for nothing. Values may be placeholders.
+func checkCommandLine(words []string) string {
+	root := (&cli{getenv: os.Getenv}).root()
+	isPlaceholder := strings.Trim(words[0], "abcdefghijklmnopqrstuvwxyz-") != ""
+	if isPlaceholder || strings.HasPrefix(words[0], "-") || words[0] == "help" {
+		return ""
+	}
+	c, rest, err := root.Find(words)
+	if err != nil || c == root {
+		return "got an unknown command, want one of prelet"
+	}
+	for i, word := range rest {
+		name, value, _ := strings.Cut(word, "=")
+		switch {
+		case word == "--":
+			return ""
+		case strings.HasPrefix(name, "--"):
+			if name != "--help" && c.Flags().Lookup(strings.TrimPrefix(name, "--")) == nil {
+				return "got the unknown flag " + name
+			}
+		case name == "-o" && i+1 < len(rest):
+			value = rest[i+1]
+			fallthrough
+		case strings.HasPrefix(name, "-o"):
+			if problem := checkOutput(c, value); problem != "" {
+				return problem
+			}
+		}
+	}
+	return ""
+}
+
+// checkOutput returns what is wrong with the format of -o; "" for nothing, and for a placeholder.
+func checkOutput(c *cobra.Command, value string) string {
+	output := c.Flags().Lookup("output")
+	isPlaceholder := strings.ToLower(value) != value || strings.Contains(value, "|")
+	switch {
+	case output == nil:
+		return "got the unknown flag -o"
+	case isPlaceholder || value == "":
+		return ""
+	}
+	if err := output.Value.Set(value); err != nil {
+		return err.Error()
+	}
+	return ""
+}

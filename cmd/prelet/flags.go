@@ -29,7 +29,7 @@ func (w *where) addPlaceFlags(c *cobra.Command) {
 	addRootFlag(c, &w.Root)
 	w.addHardwareFlag(c)
 	c.Flags().StringVar(&w.Objects, "objects", "",
-		"ConfigMaps (NAMESPACE/NAME.yaml) and ca.crt from `DIR`, in place of the cluster")
+		"in place of the cluster: ca.crt, and NAMESPACE/NAME.yaml for each ConfigMap, in `DIR`")
 	w.addVarFlag(c)
 }
 

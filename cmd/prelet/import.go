@@ -41,7 +41,7 @@ It reports what it cannot convert, and reads nothing else of the machine.
 				return quit(code)
 			}
 			return a.print(func(w io.Writer) error {
-				return printImported(w, o, done)
+				return printImported(w, o, done, a.width())
 			})
 		},
 	}
@@ -54,10 +54,10 @@ It reports what it cannot convert, and reads nothing else of the machine.
 }
 
 // printImported prints the written files, their differences from the script, and the next steps.
-func printImported(w io.Writer, o app.ImportOptions, done app.Imported) error {
+func printImported(w io.Writer, o app.ImportOptions, done app.Imported, width int) error {
 	fmt.Fprintf(w, "%s is written.\n", done.Path)
-	printList(w, "Differences from init-k8s-node.py", done.Differences)
-	printList(w, "Look at", done.Open)
+	printList(w, width, "Differences from init-k8s-node.py", done.Differences)
+	printList(w, width, "Look at", done.Open)
 
 	_, err := fmt.Fprintf(w, "\nNext:\n  prelet validate %[1]s\n  prelet plan --config %[1]s\n"+
 		"The second one on a node: it shows what would change there, and writes nothing.\n"+
@@ -66,8 +66,8 @@ func printImported(w io.Writer, o app.ImportOptions, done app.Imported) error {
 	return err
 }
 
-// printList prints a title and a list of sentences, at most 80 columns wide. It prints nothing where there are none.
-func printList(w io.Writer, title string, sentences []string) {
+// printList prints a title and a list of sentences, at most width columns wide. It prints nothing where there are none.
+func printList(w io.Writer, width int, title string, sentences []string) {
 	if len(sentences) == 0 {
 		return
 	}

@@ -181,8 +181,8 @@ func failure(c fault.Code, format string, args ...any) error {
 	return &fault.Fault{Code: c, Summary: fmt.Sprintf(format, args...)}
 }
 
-// width is how many columns help and messages fill: those of a server console.
-const width = 80
+// width returns how many columns help and messages fill.
+func (a *cli) width() int { return printer.WidthOf(a.stdout, a.getenv) }
 
 // root is the program's command, with all others below it.
 func (a *cli) root() *cobra.Command {
@@ -206,7 +206,7 @@ func (a *cli) root() *cobra.Command {
 	c.SetHelpCommandGroupID("other")
 	c.SetCompletionCommandGroupID("other")
 	c.SetHelpCommand(helpCommand())
-	wrapped := fmt.Sprintf("FlagUsagesWrapped %d", width)
+	wrapped := fmt.Sprintf("FlagUsagesWrapped %d", a.width())
 	c.SetUsageTemplate(strings.ReplaceAll(c.UsageTemplate(), "FlagUsages", wrapped))
 
 	c.AddCommand(
@@ -239,11 +239,12 @@ func (a *cli) root() *cobra.Command {
 		a.version(),
 		manCommand(),
 	)
+	a.addCompletions(c)
 	c.InitDefaultCompletionCmd()
 
 	help := c.HelpFunc()
 	c.SetHelpFunc(func(sub *cobra.Command, args []string) {
-		sub.Long = printer.Reflow(sub.Long, width)
+		sub.Long = printer.Reflow(sub.Long, a.width())
 		help(sub, args)
 	})
 

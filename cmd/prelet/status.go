@@ -44,7 +44,7 @@ Exit status 0 ok, 1 failed, 2 degraded (successful, but different from the site)
 				err = a.printJSON(newStatusDocument(s))
 			} else {
 				err = a.print(func(o io.Writer) error {
-					return printStatus(o, s, long)
+					return printStatus(o, s, long, a.width())
 				})
 			}
 			if err != nil {
@@ -121,14 +121,17 @@ func describeVerdict(s app.NodeStatus) string {
 	}
 }
 
-// rows is text in rows of a name and a text, wrapped at 80 columns.
-type rows struct{ strings.Builder }
+// rows is text in rows of a name and a text, wrapped at a width.
+type rows struct {
+	strings.Builder
+	width int // in columns
+}
 
 // add adds a row. Further lines of its text have no name.
 func (r *rows) add(name, format string, args ...any) {
-	const indent, columns = 12, 80
+	const indent = 12
 
-	text := printer.Reflow(fmt.Sprintf(format, args...), columns-indent)
+	text := printer.Reflow(fmt.Sprintf(format, args...), r.width-indent)
 	for i, line := range strings.Split(text, "\n") {
 		if i > 0 {
 			name = ""
@@ -145,8 +148,8 @@ func (r *rows) addSet(name, text string) {
 }
 
 // printStatus prints a status in rows of a name and a text; with long, the stages as well.
-func printStatus(o io.Writer, s app.NodeStatus, long bool) error {
-	var b rows
+func printStatus(o io.Writer, s app.NodeStatus, long bool, width int) error {
+	b := rows{width: width}
 	b.addRun(s)
 	b.addGate(s)
 

@@ -194,23 +194,24 @@ func ExplainJSON(w io.Writer, x explain.Explanation, source string, ds hcl.Diagn
 // CodeText writes the page of a diagnostic's code.
 func CodeText(w io.Writer, c fault.Code, p fault.Page, s Style) error {
 	var body []string
-	for _, l := range strings.Split(p.Text, "\n") {
-		if strings.HasPrefix(l, " ") || strings.HasPrefix(l, "\t") { // an example
-			body = append(body, l)
-			continue
+	for _, paragraph := range strings.Split(p.Text, "\n\n") {
+		isProse := !strings.HasPrefix(paragraph, verbatim) && !strings.Contains(paragraph, "\n- ")
+		if isProse {
+			paragraph = strings.Join(s.wrap(strings.ReplaceAll(paragraph, "\n", " "), s.Width), "\n")
 		}
-		body = append(body, s.wrap(l, s.Width)...)
+		body = append(body, paragraph)
 	}
+	title := s.wrap(string(c)+"  "+p.Title, s.Width)
+	title[0] = s.bold(string(c)) + " " + strings.TrimPrefix(title[0], string(c))
 	status := fmt.Sprintf("Exit status %d.", c.Exit())
 	if p.Warning {
 		status = "A warning: it changes no exit status, but under `prelet validate --strict`."
 	}
 	_, err := fmt.Fprintf(
 		w,
-		"%s  %s\n\n%s\n\n%s\n",
-		s.bold(string(c)),
-		p.Title,
-		strings.Join(body, "\n"),
+		"%s\n\n%s\n\n%s\n",
+		strings.Join(title, "\n"),
+		strings.Join(body, "\n\n"),
 		s.dim(status),
 	)
 	return err

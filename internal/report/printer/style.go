@@ -7,7 +7,11 @@ package printer
 
 import (
 	"io"
+	"os"
+	"strconv"
 	"strings"
+
+	"golang.org/x/term"
 
 	"github.com/prelet/prelet/internal/lang/value"
 )
@@ -27,9 +31,34 @@ func StyleOf(w io.Writer, getenv func(string) string) Style {
 
 	return Style{
 		Colour: IsTerminal(w) && !isPlain,
-		Width:  80,
+		Width:  WidthOf(w, getenv),
 		screen: screen,
 	}
+}
+
+// Widths of text, in columns. Where the output is not a terminal, its width is the same on each machine.
+const (
+	plainWidth = 80
+	minWidth   = 40
+)
+
+// WidthOf returns how many columns text for a writer fills: those of a terminal, which COLUMNS overrides, and 80
+// elsewhere.
+func WidthOf(w io.Writer, getenv func(string) string) int {
+	f, isFile := Unscreened(w).(*os.File)
+	if !isFile || !IsTerminal(w) {
+		return plainWidth
+	}
+
+	columns, err := strconv.Atoi(getenv("COLUMNS"))
+	if err != nil || columns <= 0 {
+		columns, _, err = term.GetSize(int(f.Fd()))
+	}
+	if err != nil || columns <= 0 { // as on a serial console
+		return plainWidth
+	}
+
+	return max(columns, minWidth)
 }
 
 func (s Style) paint(code, text string) string {

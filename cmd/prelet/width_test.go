@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+)
+
+// onTerminal runs prelet on a terminal of a width, and returns its output without colours.
+func onTerminal(t *testing.T, columns uint16, env []string, args ...string) string {
+	t.Helper()
+
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("no terminal can be made here: %v", err)
+	}
+	defer master.Close()
+	fd := int(master.Fd())
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		err = unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns})
+	}
+	if err != nil {
+		t.Fatalf("set up a terminal: got %v, want none", err)
+	}
+	terminal, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatalf("open the terminal: got %v, want none", err)
+	}
+
+	c := exec.Command("prelet", args...)
+	c.Stdout, c.Stderr = terminal, terminal
+	c.Env = append(os.Environ(), env...)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = terminal.Close() // so that the read below ends with the process
+	out, _ := io.ReadAll(master)
+	_ = c.Wait() // some of the commands fail
+
+	text := regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(string(out), "")
+	return strings.ReplaceAll(text, "\r\n", "\n")
+}
+
+// verbatimLine matches a line that is never broken: a command, a difference of a file, a line of a site.
+var verbatimLine = regexp.MustCompile(`^ +(prelet |[+@-]|[0-9]* *│)`)
+
+// widest returns the number of columns of the longest line that can be broken.
+func widest(text string) (columns int) {
+	for line := range strings.Lines(text) {
+		if verbatimLine.MatchString(line) {
+			continue
+		}
+		columns = max(columns, utf8.RuneCountInString(strings.TrimRight(line, "\n")))
+	}
+
+	return columns
+}
+
+// Help, pages, plans and messages are as wide as the terminal, at most; COLUMNS overrides its width. Elsewhere they fill
+// 80 columns, whatever COLUMNS is, and JSON is never broken.
+func TestTerminalWidth(t *testing.T) {
+	root := t.TempDir()
+	commands := [][]string{
+		{"plan", "--help"},
+		{"detectors", "check", "--help"},
+		{"explain", "code/file-late"},
+		{"status", "--root", root},
+		{"validate", "../../internal/lang/testfile/page_head.txt"},
+		{"history", "diff", "--help"},
+	}
+
+	for _, args := range commands {
+		for _, columns := range []uint16{60, 80, 200} {
+			got := onTerminal(t, columns, nil, args...)
+			if n := widest(got); n > int(columns) || n < 20 {
+				t.Errorf("prelet %s on %d columns: got lines of up to %d, want 20 to %d\n%s", args, columns, n, columns, got)
+			}
+		}
+	}
+
+	help := []string{"plan", "--help"}
+	if n := widest(onTerminal(t, 200, nil, help...)); n <= 80 {
+		t.Errorf("help on 200 columns: got %d columns, want more than 80", n)
+	}
+	if n := widest(onTerminal(t, 200, []string{"COLUMNS=60"}, help...)); n > 60 {
+		t.Errorf("help with COLUMNS=60: got %d columns, want 60 or fewer", n)
+	}
+
+	piped := exec.Command("prelet", help...)
+	piped.Env = append(os.Environ(), "COLUMNS=200")
+	out, err := piped.Output()
+	if n := widest(string(out)); err != nil || n > 80 || n < 70 {
+		t.Errorf("help in a pipe: got %d columns, %v; want 70 to 80", n, err)
+	}
+	document := onTerminal(t, 60, nil, "plan", "--from", "../../testdata/recordings/v1/gpu.prelet", "-o", "json")
+	if lines := strings.Count(strings.TrimSpace(document), "\n"); lines != 0 {
+		t.Errorf("JSON on a terminal: got %d line breaks, want none\n%.300s", lines, document)
+	}
+}

@@ -16,8 +16,9 @@ LINT    := $(GO) tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint
 VULN    := $(GO) tool -modfile=$(CURDIR)/tools/vuln/go.mod govulncheck
 
 # The modules that are built and tested together: the program, the generator of the kubelet's tables, the SDK for
-# detectors, the template that vendors copy, and the language server, whose libraries must not be in the program.
-MODULES := . tools/kubetables plugins examples/detector-template editors/prelet-ls
+# detectors, the template that vendors copy, and the language server and the web site of the documentation, whose
+# libraries must not be in the program.
+MODULES := . tools/kubetables tools/site plugins examples/detector-template editors/prelet-ls
 
 # How long `make fuzz` stays with each target, and how often `make bench` runs each program.
 T ?= 30s
@@ -114,6 +115,11 @@ kubetables-check: ## fail if these tables are stale, and compare the rules with 
 .PHONY: check-docs
 check-docs: ## fail if a reference page is stale or a link is broken
 	tools/check-docs.sh
+
+.PHONY: site
+site: ## write the documentation as a web site with search into bin/site
+	rm -rf bin/site
+	cd tools/site && $(GO) run . $(CURDIR) $(CURDIR)/bin/site
 
 ##@ Longer checks
 

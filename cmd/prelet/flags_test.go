@@ -107,7 +107,6 @@ func TestCommandsAreComplete(t *testing.T) {
 func TestCommandsHaveRoot(t *testing.T) {
 	without := map[string]string{
 		"detectors check": "is about a program",
-		"doctor":          "is about this machine",
 		"fleet merge":     "reads reports",
 		"fmt":             "is about files",
 		"import":          "is about a file",

@@ -43,15 +43,13 @@ and the detectors with their hashes, the checks, and what was removed.
 
 It works on this machine's own root, or on that of an image with --root.
 With --root it does not start the kubelet: name its version by --kubelet-version.
+--root / seals this machine, also while it is a node.
 It can be repeated, also after a power cut: a sealed image is not changed.
 
 Exit status 0 if the image is sealed, 3 if it is refused, 40 if it cannot be written.`,
 		Example: "  prelet seal\n  prelet seal --yes --root /mnt/image --kubelet-version 1.36",
 		RunE: func(c *cobra.Command, _ []string) error {
-			asJSON, err := w.isJSON()
-			if err != nil {
-				return err
-			}
+			asJSON := w.output.isJSON()
 			ctx, stop := stopOnSignal(c.Context())
 			defer stop()
 			got, err := a.env().Seal(ctx, app.SealOptions{Where: w.Where, Yes: yes})
@@ -73,11 +71,9 @@ Exit status 0 if the image is sealed, 3 if it is refused, 40 if it cannot be wri
 		},
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "remove what an image must not contain")
-	c.Flags().StringVar(&w.Root, "root", "",
-		"seal the image below `DIR`; / seals this machine, also while it is a node")
-	c.Flags().StringVar(&w.KubeletVersion, "kubelet-version", "",
-		"check for a kubelet of `VERSION`, as 1.36 or v1.36.3, in place of the installed one")
-	c.Flags().StringVarP(&w.output, "output", "o", "text", "`FORMAT`: text or json")
+	addRootFlag(c, &w.Root)
+	w.addKubeletVersionFlag(c)
+	w.output.addFlag(c, "text", "json")
 	return c
 }
 

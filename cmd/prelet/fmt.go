@@ -25,7 +25,8 @@ func (a *cli) fmt() *cobra.Command {
 		GroupID: "site",
 		Short:   "Format site files",
 		Long: `Rewrites *.hcl and *.prelet.vars files in the canonical format,
-by default those of the current folder. It does not enter folders.
+by default those of the current folder. Of a folder, the tests in its
+folder tests are formatted as well; other folders are not entered.
 
 With - it formats standard input and writes the result to standard output,
 as an editor needs it. A text with a syntax error writes nothing there.`,

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -43,8 +44,8 @@ func (f Formatted) Changed() []string {
 }
 
 // Format rewrites site files in the canonical form. A path is a file, or a folder whose *.hcl and *.prelet.vars files
-// are meant; without paths it is the current folder. With check it writes nothing. An error ends it; the result then
-// has the files up to there.
+// are meant, and the tests in its folder tests; without paths it is the current folder. With check it writes nothing.
+// An error ends it; the result then has the files up to there.
 func Format(paths []string, check bool) (Formatted, error) {
 	files, err := listSiteFiles(paths)
 	if err != nil {
@@ -78,7 +79,8 @@ func Format(paths []string, check bool) (Formatted, error) {
 	return out, nil
 }
 
-// listSiteFiles returns the files that paths mean. It does not enter folders below a folder.
+// listSiteFiles returns the files that paths mean: a file, or those of a folder and the tests in its folder tests.
+// Files whose names begin with a dot are not part of a site.
 func listSiteFiles(paths []string) ([]string, error) {
 	if len(paths) == 0 {
 		paths = []string{"."}
@@ -97,8 +99,10 @@ func listSiteFiles(paths []string) ([]string, error) {
 
 		for _, pattern := range []string{"*.hcl", "*.prelet.vars"} {
 			matches, _ := filepath.Glob(filepath.Join(p, pattern)) // the only error is a bad pattern
-			files = append(files, matches...)
+			isHidden := func(name string) bool { return strings.HasPrefix(filepath.Base(name), ".") }
+			files = append(files, slices.DeleteFunc(matches, isHidden)...)
 		}
+		files = append(files, testsIn(filepath.Join(p, testsFolder))...)
 	}
 	return files, nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,6 +38,12 @@ func TestAnalyze(t *testing.T) {
 	chain := m.as("", "analyze", "chain", "-o", "json")
 	if err := json.Unmarshal([]byte(chain.out), &doc); err != nil || len(doc.Chain) < 4 {
 		t.Fatalf("analyze chain -o json: got %s, %v; want a chain", chain.out, err)
+	}
+	isOwned := func(l report.Link) bool {
+		return len(l.Parts) > 0 && l.Parts[0].Stage == l.Name
+	}
+	if !slices.ContainsFunc(doc.Chain, isOwned) {
+		t.Errorf("chain: got %s, want a gather stage with its part", chain.out)
 	}
 	first, last := doc.Chain[0], doc.Chain[len(doc.Chain)-1]
 	if first.Name != "lock" && first.Name != "read the site" || last.Name != "verify" {

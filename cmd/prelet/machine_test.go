@@ -428,8 +428,10 @@ func (m *machine) as(unit string, args ...string) ended {
 func (m *machine) boot() (run, verify ended) {
 	m.t.Helper()
 	m.inside = true
+	began := time.Now()
 	run = m.as(app.BootUnit, "run")
 	m.inside = false
+	m.now += time.Since(began)
 	m.units.start()
 	verify.exit = -1
 	if _, err := os.Stat(m.gate); err != nil || m.read("/var/lib/prelet/journal.json") != "" {

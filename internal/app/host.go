@@ -133,6 +133,7 @@ func (e *Env) startReport(h *Host, again bool) *report.Reporter {
 		BootID:   h.BootID,
 		Version:  e.Version,
 		Now:      h.Clock.Now,
+		Mono:     h.Clock.Monotonic,
 		Redact:   e.Redactor.String,
 		Notify:   h.Notify.Status,
 		Log:      h.Log,

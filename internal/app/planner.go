@@ -43,7 +43,7 @@ func (p *planner) Plan(ctx context.Context) *boot.Plan {
 		return &boot.Plan{Diagnostics: hcl.Diagnostics{failed}}
 	}
 	p.node = n
-	n.source = timeQuestions(n.source, p.Host.Clock.Now, p.Report.Span)
+	n.source = timeQuestions(n.source, p.Host.Clock.Now, p.Report.StageSpan)
 	if diags.HasErrors() {
 		return &boot.Plan{Site: n.Site, Diagnostics: diags}
 	}

@@ -23,13 +23,17 @@ func (s spans) add(kind, name string, began time.Time, took time.Duration) {
 	}
 }
 
-// timeQuestions returns a source that reports how long each answer took. The tape in front of it asks a question once.
-func timeQuestions(next world.Source, now func() time.Time, add spanFunc) world.Source {
+// stageSpanFunc takes a part of a stage that took time.
+type stageSpanFunc = func(stage, kind, name string, began time.Time, took time.Duration)
+
+// timeQuestions returns a source that reports how long each answer took, and for which stage. The tape in front of it
+// asks a question once.
+func timeQuestions(next world.Source, now func() time.Time, add stageSpanFunc) world.Source {
 	return world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
 		began := now()
 		a := next.Ask(ctx, q)
 		name := cmp.Or(compare.NameOf(q), "the "+string(q.Kind)+" files")
-		add(spanKind(q.Kind), name, began, now().Sub(began))
+		add(world.StageOf(ctx), spanKind(q.Kind), name, began, now().Sub(began))
 
 		return a
 	})

@@ -337,7 +337,7 @@ func (g gatherer) callGatherer(
 		}
 	}()
 	stage := i.Stage.(stages.Gatherer)
-	r.out, r.diags = stage.Gather(ctx, cfg, g.env, g.tape)
+	r.out, r.diags = stage.Gather(world.WithStage(ctx, i.Addr()), cfg, g.env, g.tape)
 
 	return r
 }

@@ -62,13 +62,15 @@ const (
 
 // Options configure a Reporter. Notify and Log may be nil.
 type Options struct {
-	Dir     string              // the run folder; it exists
-	BootID  string              // 32 hexadecimal digits
-	Version string              // of prelet
-	Now     func() time.Time    // the clock
-	Redact  func(string) string // removes the secrets of this run
-	Notify  func(string) error  // one line for systemctl status
-	Log     *slog.Logger        // attributes: stage, generation, message_id, unit
+	Dir     string           // the run folder; it exists
+	BootID  string           // 32 hexadecimal digits
+	Version string           // of prelet
+	Now     func() time.Time // the clock
+	// Mono returns the time since boot, on a clock that is never set; nil: as Now.
+	Mono   func() time.Duration
+	Redact func(string) string // removes the secrets of this run
+	Notify func(string) error  // one line for systemctl status
+	Log    *slog.Logger        // attributes: stage, generation, message_id, unit
 
 	// Continue adds to the status of an earlier process of this boot: prelet-verify adds its verdict to the report of
 	// prelet.service. A status of another boot, or one that cannot be read, is replaced.
@@ -82,6 +84,8 @@ type Reporter struct {
 	mu      sync.Mutex
 	status  Status
 	began   map[string]time.Time // by stage
+	created time.Time
+	mono    time.Duration // at created, since boot
 	written time.Time
 }
 
@@ -91,7 +95,11 @@ const writeEvery = 100 * time.Millisecond
 // New begins a report and writes to status.json and metrics.prom that a run is in progress. The results of the earlier
 // runs of this boot stay in both. If a write fails, the Reporter can be used nevertheless.
 func New(o Options) (*Reporter, error) {
-	r := &Reporter{o: o, began: map[string]time.Time{}}
+	r := &Reporter{o: o, began: map[string]time.Time{}, created: o.Now()}
+	r.mono = time.Duration(r.created.UnixNano())
+	if o.Mono != nil {
+		r.mono = o.Mono()
+	}
 	before, err := Load(o.Dir)
 	switch {
 	case err == nil && before.BootID == o.BootID:
@@ -134,7 +142,7 @@ func (r *Reporter) Event(e Event) {
 		took := max(0, e.Time.Sub(began))
 		r.status.setStage(e.Stage, e.State, took.Milliseconds())
 		if (ok || e.Took > 0) && e.State != Skipped {
-			r.status.addSpan(stageKind(e.Stage), e.Stage, began, took)
+			r.addSpan(Span{Kind: stageKind(e.Stage), Name: e.Stage}, began, took)
 		}
 	}
 
@@ -146,10 +154,27 @@ func (r *Reporter) Event(e Event) {
 
 // Span adds a part of the run that took time.
 func (r *Reporter) Span(kind, name string, began time.Time, took time.Duration) {
+	r.StageSpan("", kind, name, began, took)
+}
+
+// StageSpan adds a part of a stage that took time. stage is its address, or "".
+func (r *Reporter) StageSpan(stage, kind, name string, began time.Time, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
-	r.status.addSpan(kind, r.o.Redact(name), began, took)
+	r.addSpan(Span{Kind: kind, Name: r.o.Redact(name), Stage: stage}, began, took)
+}
+
+// addSpan adds a span to the status. Times of this process have a reading of the monotonic clock, so that their
+// distance does not change when the clock is set.
+func (r *Reporter) addSpan(s Span, began time.Time, took time.Duration) {
+	now := r.o.Now()
+	s.Boot = (r.mono + began.Sub(r.created)).Microseconds()
+	s.Micros = max(0, took).Microseconds()
+	sinceBoot := r.mono + now.Sub(r.created)
+
+	const noMonotonic = 0
+	r.status.addSpan(s, now.Round(noMonotonic).Add(-sinceBoot))
 }
 
 // IsOvertaken reports whether status.json belongs to another run of this boot that has ended since this one began.

@@ -32,6 +32,7 @@ func newBench(t *testing.T) *bench {
 func (b *bench) reporter(t *testing.T, change func(*Options)) *Reporter {
 	t.Helper()
 	o := Options{Dir: b.dir, BootID: strings.Repeat("a", 32), Version: "1.2.3", Now: func() time.Time { return b.now },
+		Mono:   func() time.Duration { return 5 * time.Second },
 		Redact: strings.NewReplacer(canary, "(sensitive)").Replace,
 		Notify: func(line string) error { b.status = append(b.status, line); return nil },
 		Log:    slog.New(slog.NewTextHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
@@ -108,6 +109,7 @@ func TestRun(t *testing.T) {
       "kind": "stage",
       "name": "fetch-ca.cluster",
       "start": "2026-03-01T12:00:00Z",
+      "boot_us": 5000000,
       "us": 40000
     }
   ]

@@ -22,10 +22,13 @@ const (
 
 // Span is one part of a run that took time. The parts of a stage or a step lie within it; stages may run in parallel.
 type Span struct {
-	Kind   string    `json:"kind"`
-	Name   string    `json:"name"`
-	Start  time.Time `json:"start"` // UTC
-	Micros int64     `json:"us"`
+	Kind  string    `json:"kind"`
+	Name  string    `json:"name"`
+	Stage string    `json:"stage,omitempty"` // that it is a part of, where that is known
+	Start time.Time `json:"start"`           // UTC, on the clock at the end of the run
+	// Boot is the start in microseconds since boot, which no change of the clock moves.
+	Boot   int64 `json:"boot_us,omitempty"`
+	Micros int64 `json:"us"`
 }
 
 // Took returns the duration of a span.
@@ -35,27 +38,33 @@ func (s Span) Took() time.Duration { return time.Duration(s.Micros) * time.Micro
 func (s Span) End() time.Time { return s.Start.Add(s.Took()) }
 
 const (
-	maxSpans = 500                  // of one boot; later ones are left out
+	maxSpans = 500                  // of one boot; later parts are left out, stages and steps from twice as many on
 	minSpan  = time.Millisecond / 2 // of parts that are not a stage, a step, a request or a detector
 )
 
 // addSpan adds a span, unless it is one of many short ones. A step that reports its end twice has ended at the first.
-func (s *Status) addSpan(kind, name string, began time.Time, took time.Duration) {
-	isListed := slices.Contains([]string{KindStage, KindStep, KindRequest, KindDetector}, kind)
+// booted is the time of the boot on the clock as it is now: the starts of all spans follow it.
+func (s *Status) addSpan(span Span, booted time.Time) {
+	isListed := slices.Contains([]string{KindStage, KindStep, KindRequest, KindDetector}, span.Kind)
 	isKnown := slices.ContainsFunc(s.Spans, func(known Span) bool {
-		return known.Kind == kind && known.Name == name && known.Start.Equal(began)
+		return known.Kind == span.Kind && known.Name == span.Name && known.Boot == span.Boot
 	})
-	if isKnown || !isListed && took < minSpan || len(s.Spans) >= maxSpans {
+	limit := maxSpans
+	if span.isLink() {
+		limit *= 2
+	}
+	if isKnown || !isListed && span.Took() < minSpan || len(s.Spans) >= limit {
 		return
 	}
 
-	s.Spans = append(s.Spans, Span{
-		Kind:   kind,
-		Name:   name,
-		Start:  began.UTC(),
-		Micros: max(0, took).Microseconds(),
-	})
+	s.Spans = append(s.Spans, span)
+	for n, known := range s.Spans {
+		s.Spans[n].Start = booted.Add(time.Duration(known.Boot) * time.Microsecond).UTC()
+	}
 }
+
+// isLink reports whether a span can be a link of the critical chain.
+func (s Span) isLink() bool { return s.Kind == KindStage || s.Kind == KindStep }
 
 // stageKind returns the kind of what an event reports: the address of a stage is TYPE.NAME.
 func stageKind(address string) string {
@@ -97,9 +106,7 @@ func (s Status) Extent() (first, last time.Time) {
 // CriticalChain returns the stages and steps that the end of a run waited for: the one that ended last, before it the
 // one that ended last before that began, and so on. A shorter run needs a shorter link.
 func (s Status) CriticalChain() (chain []Link) {
-	links := slices.DeleteFunc(slices.Clone(s.Spans), func(span Span) bool {
-		return span.Kind != KindStage && span.Kind != KindStep
-	})
+	links := slices.DeleteFunc(slices.Clone(s.Spans), func(span Span) bool { return !span.isLink() })
 	next, ok := lastEnded(links, time.Time{})
 	for ok {
 		chain = append(chain, Link{Span: next, Parts: s.partsOf(next)})
@@ -133,11 +140,11 @@ const (
 	minPart  = time.Millisecond
 )
 
-// partsOf returns the longest parts of a stage or step. Stages run in parallel, so the kind of a part decides as well.
+// partsOf returns the longest parts of a stage or step.
 func (s Status) partsOf(link Span) (parts []Span) {
 	for _, p := range s.Blame() {
 		isInside := !p.Start.Before(link.Start) && !p.End().After(link.End())
-		if isInside && isPartOf(link, p.Kind) && p.Took() >= minPart && len(parts) < maxParts {
+		if isInside && isPartOf(link, p) && p.Took() >= minPart && len(parts) < maxParts {
 			parts = append(parts, p)
 		}
 	}
@@ -145,17 +152,19 @@ func (s Status) partsOf(link Span) (parts []Span) {
 	return parts
 }
 
-// isPartOf reports whether a stage or a step can have parts of a kind.
-func isPartOf(link Span, kind string) bool {
+// isPartOf reports whether a stage or a step can have a part that lies within it. Stages that gather run in parallel,
+// and only a part that names its stage is one of theirs; the others and the steps run one after the other.
+func isPartOf(link, part Span) bool {
 	stageType, _, _ := strings.Cut(link.Name, ".")
+	isGatherer := slices.Contains([]string{"fetch-ca", "fetch-config", "detect-hw"}, stageType)
 	switch {
-	case link.Kind == KindStep:
-		return kind == KindSync || kind == KindSystemd
-	case stageType == "fetch-ca", stageType == "fetch-config":
-		return kind == KindRequest || kind == KindRead
-	case stageType == "detect-hw":
-		return kind == KindHardware || kind == KindDetector
+	case part.isLink():
+		return false
+	case part.Stage != "" || isGatherer:
+		return part.Stage == link.Name
+	case link.Kind == KindStage:
+		return part.Kind == KindRead
 	}
 
-	return kind == KindRead
+	return true
 }

@@ -15,15 +15,23 @@ func at(kind, name string, begin, end int) Span {
 	return Span{Kind: kind, Name: name, Start: start, Micros: int64(end-begin) * 1000}
 }
 
+// of returns a span as a part of a stage.
+func of(stage string, s Span) Span {
+	s.Stage = stage
+
+	return s
+}
+
 // bootSpans are those of a first boot: two gather stages in parallel, a decide stage, a commit with its fsyncs, a restart.
 func bootSpans() []Span {
 	return []Span{
 		at(KindStep, "read the site", 0, 10),
-		at(KindRequest, "the cluster's CA", 11, 100),
+		of("fetch-ca.cluster", at(KindRequest, "the cluster's CA", 11, 100)),
+		of("fetch-config.other", at(KindRequest, "ConfigMap kube-system/other", 102, 299)),
 		at(KindStage, "fetch-ca.cluster", 10, 101),
-		at(KindHardware, "the hardware", 12, 150),
+		of("detect-hw.node", at(KindHardware, "the hardware", 12, 150)),
 		at(KindStage, "detect-hw.node", 10, 151),
-		at(KindRequest, "ConfigMap kube-system/kubelet-config", 102, 300),
+		of("fetch-config.kubelet", at(KindRequest, "ConfigMap kube-system/kubelet-config", 102, 300)),
 		at(KindStage, "fetch-config.kubelet", 101, 301),
 		at(KindStage, "label.node", 301, 303),
 		at(KindSync, "/etc/default", 330, 340),
@@ -31,6 +39,8 @@ func bootSpans() []Span {
 		at(KindStep, "commit", 320, 350),
 		at(KindSystemd, "restart kubelet.service", 351, 850),
 		at(KindStep, "restart", 350, 851),
+		at(KindRequest, "the Node of this name in the cluster", 860, 1700),
+		at(KindStep, "verify", 851, 1800),
 	}
 }
 
@@ -49,12 +59,13 @@ fetch-ca.cluster 0s+91ms [the cluster's CA]
 fetch-config.kubelet 0s+200ms [ConfigMap kube-system/kubelet-config]
 label.node 0s+2ms
 commit 17ms+30ms [/etc/default] [/var/lib/prelet]
-restart 0s+501ms [restart kubelet.service]`
+restart 0s+501ms [restart kubelet.service]
+verify 0s+949ms [the Node of this name in the cluster]`
 	if strings.Join(got, "\n") != want {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
 	}
-	if b := s.Blame(); b[0].Name != "restart" || b[len(b)-1].Name != "/var/lib/prelet" {
-		t.Errorf("got %v first and %v last, want restart first and the shortest fsync last", b[0], b[len(b)-1])
+	if b := s.Blame(); b[0].Name != "verify" || b[len(b)-1].Name != "/var/lib/prelet" {
+		t.Errorf("got %v first and %v last, want verify first and the shortest fsync last", b[0], b[len(b)-1])
 	}
 }
 
@@ -118,10 +129,41 @@ func TestSpans(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 
-	for n := range 2 * maxSpans {
+	for n := range 4 * maxSpans {
 		r.Span(KindSync, fmt.Sprint(n), b.now, time.Second)
 	}
 	if n := len(r.Status().Spans); n != maxSpans {
 		t.Errorf("got %d spans, want at most %d", n, maxSpans)
+	}
+
+	b.now = b.now.Add(time.Second)
+	step(Event{Stage: "last", State: Started})
+	step(Event{Stage: "last", State: OK})
+	chain := r.Status().CriticalChain()
+	if last := chain[len(chain)-1]; last.Name != "last" {
+		t.Errorf("got %s as the end of the chain, want the step after the limit of parts", last.Name)
+	}
+}
+
+// TestSpansOfSetClock: the clock is set between two steps. The distance of the steps is that of the clock that is never
+// set, and all starts are those of the clock at the end.
+func TestSpansOfSetClock(t *testing.T) {
+	final := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for name, early := range map[string]time.Time{
+		"forward": time.Unix(0, 0),
+		"back":    final.Add(time.Hour),
+	} {
+		var s Status
+		s.addSpan(Span{Kind: KindStep, Name: "read the site", Boot: 5_000_000, Micros: 1_000_000}, early)
+		s.addSpan(Span{Kind: KindStage, Name: "fetch-ca.cluster", Boot: 6_000_000, Micros: 3_000_000}, final)
+
+		got := ""
+		for _, l := range s.CriticalChain() {
+			got += fmt.Sprintf("%s %s+%s; ", l.Name, l.Start.Format(time.DateTime), l.Took())
+		}
+		want := "read the site 2026-03-01 12:00:05+1s; fetch-ca.cluster 2026-03-01 12:00:06+3s; "
+		if first, last := s.Extent(); got != want || last.Sub(first) != 4*time.Second {
+			t.Errorf("set %s: got %s from %s to %s, want %s", name, got, first, last, want)
+		}
 	}
 }

@@ -109,8 +109,8 @@ func newChain(p *boot.Plan, item string) chain {
 	return chain{p, append([]explain.Step{{Ref: item, Range: x.Range}}, x.Chain...)}
 }
 
-// addCauses adds the inputs of a chain: its answers, and the site files of the steps that other does not have. recording
-// is that of other.
+// addCauses adds the inputs of a chain: its answers, and the site files of the steps that other does not have.
+// recording is that of other.
 func (c chain) addCauses(names *[]string, other chain, recording *world.Recording) {
 	if recording == nil {
 		return

@@ -272,8 +272,8 @@ func isIgnored(kind world.Kind, path string) bool {
 	return false
 }
 
-// decode returns the value of an answer; nil if it has none. That a file of the kubelet is prelet's own follows from the
-// earlier generation, and is left out.
+// decode returns the value of an answer; nil if it has none. That a file of the kubelet is prelet's own follows from
+// the earlier generation, and is left out.
 func decode(kind world.Kind, text json.RawMessage) any {
 	var v any
 	d := json.NewDecoder(bytes.NewReader(text))

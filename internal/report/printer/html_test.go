@@ -71,6 +71,8 @@ func TestBootHTML(t *testing.T) {
 	span := func(kind, name string, at, took time.Duration) report.Span {
 		return report.Span{Kind: kind, Name: name, Start: began.Add(at), Micros: took.Microseconds()}
 	}
+	hardware := span(report.KindHardware, "the hardware", 0, 400*time.Millisecond)
+	hardware.Stage = "detect-hw.node"
 	ended := began.Add(2 * time.Second)
 	v := BootView{
 		View: View{Version: "1.2.3", Plan: &boot.Plan{
@@ -89,7 +91,7 @@ func TestBootHTML(t *testing.T) {
 			Degraded: []report.Reason{{Code: "mount-missing", Summary: htmlHostile}},
 			Spans: []report.Span{
 				span(report.KindStage, "detect-hw.node", 0, 500*time.Millisecond),
-				span(report.KindHardware, "the hardware", 0, 400*time.Millisecond),
+				hardware,
 				span(report.KindStage, "fetch-ca.cluster", 0, 100*time.Millisecond),
 				span(report.KindStep, "verify", time.Second, time.Second),
 			},

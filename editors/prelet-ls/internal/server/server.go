@@ -248,14 +248,15 @@ func placesIn(root string, places []string) []string {
 
 // describeSetting returns what is wrong with settings that cannot be decoded.
 func describeSetting(err error) string {
-	place := "prelet"
+	place, why := "prelet", err.Error()
 	var wrong *json.UnmarshalTypeError
-	if errors.As(err, &wrong) && wrong.Field != "" {
-		place += "." + wrong.Field
+	if errors.As(err, &wrong) {
+		place = strings.TrimSuffix(place+"."+wrong.Field, ".")
+		why = "it is a " + wrong.Value
 	}
 
-	return fmt.Sprintf("invalid setting %s, which is not used: %v. Write prelet.config as a list, such as "+
-		`["base", "gpu"], and prelet.kubeletVersion as a text, such as "1.36".`, place, err)
+	return fmt.Sprintf("invalid setting %s, which is not used: %s. Write prelet.config as a list, such as "+
+		`["base", "gpu"], and prelet.kubeletVersion as a text, such as "1.36".`, place, why)
 }
 
 func (s *Server) configure(p configurationParams) (any, error) {

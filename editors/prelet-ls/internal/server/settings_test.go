@@ -97,9 +97,9 @@ func TestSettingsOfAnotherType(t *testing.T) {
 		settings any
 		want     string
 	}{
-		{map[string]any{"config": "base", "kubeletVersion": "1.36"}, "invalid setting prelet.config, which is not used"},
-		{map[string]any{"kubeletVersion": 1.36}, "invalid setting prelet.kubeletVersion, which is not used"},
-		{"base", "invalid setting prelet, which is not used"},
+		{map[string]any{"config": "base", "kubeletVersion": "1.36"}, "invalid setting prelet.config, which is not used: it is a string. "},
+		{map[string]any{"kubeletVersion": 1.36}, "invalid setting prelet.kubeletVersion, which is not used: it is a number"},
+		{"base", "invalid setting prelet, which is not used: it is a string. "},
 	} {
 		s := New(Options{Delay: 1 << 40})
 		e := watch(s)

@@ -154,7 +154,7 @@ func whyHidden(before, after File) string {
 	case before.Private || after.Private:
 		return "only its owner may read it"
 	case before.Left != "" || after.Left != "":
-		return "one of them is not from prelet"
+		return "prelet did not write both of them"
 	case before.isLost() || after.isLost():
 		return "a content is lost"
 	}

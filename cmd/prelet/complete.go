@@ -12,7 +12,6 @@ import (
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/lang/explain"
 )
 
@@ -65,7 +64,7 @@ func completeFolders(*cobra.Command, []string, string) ([]string, cobra.ShellCom
 
 // completeKubeletVersions offers the minor versions that prelet knows, the newest first.
 func completeKubeletVersions(*cobra.Command, []string, string) (versions []string, _ cobra.ShellCompDirective) {
-	oldest, newest := known.Range()
+	oldest, newest := app.KnownKubelets()
 	for minor := newest; minor >= oldest; minor-- {
 		versions = append(versions, fmt.Sprintf("1.%d", minor))
 	}
@@ -119,8 +118,8 @@ func (a *cli) completeNames(c *cobra.Command, args []string, _ string) (out []st
 	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// completeItems offers what explain explains: first the kinds, then the items of that kind. The labels, taints and files
-// of a plan are known only with --from.
+// completeItems offers what explain explains: first the kinds, then the items of that kind. The labels, taints and
+// files of a plan are known only with --from.
 func (a *cli) completeItems(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	kind, _, hasKind := strings.Cut(word, "/")
 	switch {
@@ -132,16 +131,15 @@ func (a *cli) completeItems(c *cobra.Command, args []string, word string) ([]str
 	}
 
 	var names []string
-	_, newest := known.Range()
 	switch kind {
 	case explain.Code:
 		for _, code := range fault.Codes() {
 			names = append(names, string(code))
 		}
 	case explain.Flag:
-		names = known.Flags(newest)
+		names = app.KnownFlags()
 	case explain.Config:
-		names = known.Fields(newest)
+		names = app.KnownFields()
 	case explain.Var, explain.Local, explain.Stage:
 		for _, name := range a.siteNames(c) {
 			if rest, ok := strings.CutPrefix(name, kind+"."); ok {

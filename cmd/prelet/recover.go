@@ -56,7 +56,7 @@ Afterwards all files are of one generation, and the kubelet may start on it.`,
 // recovery is the document of `recover -o json`.
 type recovery struct {
 	FormatVersion int      `json:"format_version"`
-	InPlace       int      `json:"in_place,omitempty"`    // the generation; absent for none, and after an interrupted one
+	InPlace       int      `json:"in_place,omitempty"`    // absent for none, and after an interrupted one
 	Interrupted   int      `json:"interrupted,omitempty"` // the generation that was finished or undone; absent for none
 	Phase         string   `json:"phase,omitempty"`       // of that one
 	Differing     []string `json:"differing"`             // files that are not as the generation in place made them

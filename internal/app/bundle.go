@@ -115,8 +115,8 @@ func (e *Env) Bundle(ctx context.Context, o BundleOptions) (Bundled, error) {
 	return Bundled{Parts: parts.names(), Missing: parts.missing}, nil
 }
 
-// addOutputs adds a recording, which is written to a file, and the outputs of the other commands. The only error is that
-// the command was stopped.
+// addOutputs adds a recording, which is written to a file, and the outputs of the other commands. The only error is
+// that the command was stopped.
 func (o BundleOptions) addOutputs(ctx context.Context, parts *bundle, recording string) error {
 	reply := o.Run(append([]string{"record", recording}, o.Where.flags()...))
 	parts.add(recordingName+messages, reply.Stdout+reply.Stderr)

@@ -91,7 +91,8 @@ func ownedByRoot[Req any](topic world.Topic[Req, world.TargetAns], a world.Answe
 }
 
 // copyRoot copies the root of a test to a new folder, which the caller removes. A checkout has the owner and the umask
-// of whoever made it: in the copy all folders have the mode 0755, and all files 0755 if they are executable, else 0644.
+// of the user who made it: in the copy all folders and executable files have the mode 0755, and other
+// files 0644.
 func copyRoot(root string) (string, error) {
 	folder, err := os.MkdirTemp("", "prelet-test-root-*")
 	if err != nil {

@@ -321,7 +321,8 @@ func parseShard(text string) (*fleet.Shard, error) {
 	n, errOf := strconv.Atoi(of)
 	if err != nil || errOf != nil || i < 0 || i >= n || n > maxShards {
 		return nil, failure(fault.Usage,
-			"--shard %s: write I/N, the number of this part and how many there are, at most %d: 0/4 to 3/4", text, maxShards)
+			"--shard %s: write I/N, the number of this part and how many there are, at most %d: 0/4 to 3/4",
+			text, maxShards)
 	}
 
 	return &fleet.Shard{Index: i, Of: n}, nil

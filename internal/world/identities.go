@@ -154,7 +154,9 @@ func (c identityCollector) addMAC(mac *string, name string) {
 // isOfCluster reports whether an interface is made on each node by the cluster or a container runtime, with addresses
 // that are not the machine's own: all Services with kube-proxy in IPVS mode, or the bridge of a runtime.
 func isOfCluster(name string) bool {
-	for _, prefix := range []string{"kube-", "nodelocaldns", "docker", "cni", "br-", "virbr", "cali", "cilium", "flannel"} {
+	for _, prefix := range []string{
+		"kube-", "nodelocaldns", "docker", "cni", "br-", "virbr", "cali", "cilium", "flannel",
+	} {
 		if strings.HasPrefix(name, prefix) {
 			return true
 		}

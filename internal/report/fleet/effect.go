@@ -100,8 +100,8 @@ func FailedToRead(source string, err error) Effect {
 	}
 }
 
-// finish sorts changes, replaces the machine's own values, and adds what a plan reports. isKnown is false where there may
-// be other changes.
+// finish sorts changes, replaces the machine's own values, and adds what a plan reports. isKnown is false where there
+// may be other changes.
 func (e *Effect) finish(p *boot.Plan, own names, isKnown bool) {
 	e.Degraded = len(p.Degraded) > 0
 	for _, a := range p.Assumed {

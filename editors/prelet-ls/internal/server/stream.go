@@ -36,7 +36,7 @@ func newStream(in io.Reader, out io.Writer, log *log.Logger) *stream {
 }
 
 // ReadObject implements jsonrpc2.ObjectStream. A broken header is logged here: the connection would log it only after
-// it has told Serve of its end.
+// it has ended Serve.
 func (s *stream) ReadObject(v any) error {
 	for {
 		if s.isClosed() {

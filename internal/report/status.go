@@ -45,7 +45,7 @@ type Status struct {
 
 	FailedRuns int       `json:"failed_runs,omitempty"` // of this boot
 	Succeeded  time.Time `json:"succeeded,omitzero"`    // end of the last successful run of this boot, UTC
-	Last       *Status   `json:"last_run,omitempty"`    // while it runs: the last finished run of this boot; no spans
+	Last       *Status   `json:"last_run,omitempty"`    // during a run: the last finished one, without spans
 }
 
 // Held is a plan that is not applied until it changes or is released.

@@ -58,7 +58,7 @@ func labels(items []completionItem) []string {
 	return out
 }
 
-// Only what begins with the word at the cursor is offered, and nothing where nothing of the site can be written.
+// Only what begins with the word at the cursor is offered, and nothing where no name can be written.
 func TestCompletionOffers(t *testing.T) {
 	for _, c := range []struct {
 		text string

@@ -16,6 +16,7 @@ import (
 	"github.com/prelet/prelet/internal/platform/atomicfile"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
+	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/report"
 )
 
@@ -65,7 +66,10 @@ func (o BundleOptions) listCommands() []bundleCommand {
 		{"analyze.txt", append([]string{"analyze", "blame"}, root...)},
 	}
 	if o.Root == "" {
-		doctor := append([]string{"doctor", "-o", "json"}, o.Where.flags()...)
+		doctor := []string{"doctor", "-o", "json"}
+		for _, path := range o.Config {
+			doctor = append(doctor, "--config", path)
+		}
 		commands = append(commands, bundleCommand{"doctor.json", doctor})
 	}
 
@@ -96,6 +100,7 @@ func (e *Env) Bundle(ctx context.Context, o BundleOptions) (Bundled, error) {
 	}
 	defer os.RemoveAll(work)
 
+	e.learnSecrets(o.Where)
 	parts := bundle{modified: time.Now()}
 	if err := o.addOutputs(ctx, &parts, filepath.Join(work, recordingName)); err != nil {
 		return Bundled{}, err
@@ -115,6 +120,20 @@ func (e *Env) Bundle(ctx context.Context, o BundleOptions) (Bundled, error) {
 	return Bundled{Parts: parts.names(), Missing: parts.missing}, nil
 }
 
+// learnSecrets adds the credentials of the node to the redactor: the commands of a bundle do so only if the site is
+// valid, and status and journal may contain them in any case.
+func (e *Env) learnSecrets(w Where) {
+	site, _ := w.load(nil, e.Version)
+	live := probe.New(probe.Options{
+		Root:        w.Root,
+		Site:        site,
+		Redactor:    e.Redactor,
+		Credentials: systemd.NewCredentials(e.Getenv),
+	})
+	defer live.Close()
+	live.LearnSecrets()
+}
+
 // addOutputs adds a recording, which is written to a file, and the outputs of the other commands. The only error is
 // that the command was stopped.
 func (o BundleOptions) addOutputs(ctx context.Context, parts *bundle, recording string) error {
@@ -128,7 +147,9 @@ func (o BundleOptions) addOutputs(ctx context.Context, parts *bundle, recording 
 	} else {
 		reason := errors.New("the recording failed; " + recordingName + messages + " has the reason")
 		parts.miss(recordingName, reason)
-		parts.miss("plan.txt", reason)
+		for _, c := range listPlans(recording) {
+			parts.miss(c.file, reason)
+		}
 	}
 
 	for _, c := range commands {
@@ -137,8 +158,12 @@ func (o BundleOptions) addOutputs(ctx context.Context, parts *bundle, recording 
 		}
 
 		reply := o.Run(c.args)
-		parts.add(c.file, reply.Stdout)
 		parts.add(c.file+messages, reply.Stderr)
+		if reply.Stdout == "" || reply.Code == fault.Usage {
+			parts.miss(c.file, errors.New("the command failed; "+c.file+messages+" has the reason"))
+			continue
+		}
+		parts.add(c.file, reply.Stdout)
 	}
 
 	return checkStopped(ctx)

@@ -100,7 +100,19 @@ func (l *Live) isPrivate(s nodefile.State, text string) bool {
 
 	isClosed := s.Closed || s.Mode&0o044 == 0
 
-	return DescribeSecret(text) != "" || isClosed && !isOfKubelet(text)
+	return DescribeSecret(text) != "" || hasSecretField(text) || isClosed && !isOfKubelet(text)
+}
+
+// hasSecretField reports whether a text is a configuration of the kubelet with the only field that contains secrets:
+// headers of requests for static pods, such as Authorization.
+func hasSecretField(text string) bool {
+	c, err := kubelet.ParseConfig(text)
+	if err != nil {
+		return false
+	}
+	object := c.Object()
+
+	return object["kind"] == "KubeletConfiguration" && object["staticPodURLHeader"] != nil
 }
 
 // isOfKubelet reports whether a text is a configuration of the kubelet without its only secret field, or the state of

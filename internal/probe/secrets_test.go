@@ -118,6 +118,8 @@ func TestPrivateTargets(t *testing.T) {
 	place(t, root, "/etc/token", "abcdef.0123456789abcdef\n")
 	place(t, root, "/etc/kubelet", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n")
 	place(t, root, "/etc/header", "kind: KubeletConfiguration\nstaticPodURLHeader: {Authorization: [x]}\n")
+	place(t, root, "/etc/header-for-all", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+
+		"staticPodURLHeader: {Authorization: [x]}\n")
 	place(t, root, "/etc/state", `{"policyName":"static","checksum":1}`)
 	for path, mode := range map[string]os.FileMode{"/etc/own/a/x": 0o700, "/etc/group/a/x": 0o750, "/etc/all/a/x": 0o751, "/etc/own/config": 0o700,
 		"/var/lib/kubelet/b/a/x": 0o750, "/srv/var/lib/kubelet/a/x": 0o750} {
@@ -142,6 +144,7 @@ func TestPrivateTargets(t *testing.T) {
 	if err := errors.Join(
 		os.Chmod(filepath.Join(root, "etc/open"), 0o644),
 		os.Chmod(filepath.Join(root, "etc/canary"), 0o644),
+		os.Chmod(filepath.Join(root, "etc/header-for-all"), 0o644),
 		os.Chmod(filepath.Join(root, "etc/token"), 0o640),
 	); err != nil {
 		t.Fatal(err)
@@ -150,7 +153,7 @@ func TestPrivateTargets(t *testing.T) {
 
 	for path, want := range map[string]bool{
 		"/etc/private": true, "/etc/open": false, "/etc/canary": true, "/etc/token": true,
-		"/etc/kubelet": false, "/etc/header": true, "/etc/state": false,
+		"/etc/kubelet": false, "/etc/header": true, "/etc/header-for-all": true, "/etc/state": false,
 		"/etc/own/a/x": true, "/etc/group/a/x": true, "/etc/all/a/x": false, "/etc/own/config": false,
 		"/var/lib/kubelet/creds.yaml": false, "/var/lib/kubelet/own": true, "/var/lib/kubelet/b/a/x": true, "/srv/var/lib/kubelet/a/x": true,
 	} {

@@ -21,7 +21,7 @@ const (
 	maxResponse    = 256 << 20        // bytes
 )
 
-// node is what is shown of a Node.
+// node holds the shown fields of a Node.
 type node struct {
 	Name    string             `json:"name"`
 	Status  string             `json:"status"` // as kubectl get nodes shows it
@@ -55,7 +55,7 @@ type apiNode struct {
 	} `json:"status"`
 }
 
-// toNode returns what is shown of a Node.
+// toNode returns the shown fields of a Node.
 func (a apiNode) toNode() node {
 	n := node{Name: a.Metadata.Name, Status: "Unknown", Kubelet: a.Status.NodeInfo.KubeletVersion}
 

@@ -15,7 +15,7 @@ import (
 	"github.com/prelet/prelet/internal/lang/explain"
 )
 
-// addCompletions adds what a shell offers for arguments and values of flags. It reads files only: no cluster, no
+// addCompletions adds the completions of arguments and values of flags. It reads files only: no cluster, no
 // hardware. What cannot be read is not offered.
 func (a *cli) addCompletions(root *cobra.Command) {
 	arguments := map[string]cobra.CompletionFunc{

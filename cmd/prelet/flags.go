@@ -23,7 +23,7 @@ func (w *where) addSiteFlags(c *cobra.Command) {
 	w.output.addFlag(c, "text", "json")
 }
 
-// addPlaceFlags adds the flags for what a plan is made of: the site, the machine, the cluster and the variables.
+// addPlaceFlags adds the flags for the inputs of a plan: the site, the machine, the cluster and the variables.
 func (w *where) addPlaceFlags(c *cobra.Command) {
 	w.addConfigFlag(c)
 	addRootFlag(c, &w.Root)
@@ -112,7 +112,7 @@ func (f *format) String() string { return f.name }
 // Type returns the kind of value, for package pflag.
 func (f *format) Type() string { return "format" }
 
-// Set sets the format, for package pflag. It refuses one that the command does not print.
+// Set sets the format, for package pflag. It refuses a format that the command does not print.
 func (f *format) Set(name string) error {
 	if !slices.Contains(f.known, name) {
 		return failure(fault.Usage, "-o %s: %s", name, f.list())

@@ -77,7 +77,7 @@ Exit status 0 if the image is sealed, 3 if it is refused, 40 if it cannot be wri
 	return c
 }
 
-// printSealed prints what was found, or what was removed and where the statement is.
+// printSealed prints the findings, or the removed files and the place of the statement.
 func printSealed(o io.Writer, got app.Sealed, s printer.Style) error {
 	isSkipped := func(f doctor.Finding) bool { return f.State == doctor.Skipped }
 	checked := slices.DeleteFunc(slices.Clone(got.Findings), isSkipped)

@@ -84,9 +84,9 @@ func listPlans(recording string) []bundleCommand {
 	}
 }
 
-// Bundle collects what a report of a bug needs: the outputs of other commands, the status and the journal of this boot.
-// It contains no secrets: each text passes the redactor, which then knows the secrets that the commands have read. A
-// part that fails is named in the bundle, and the others are collected.
+// Bundle collects the parts of a report of a bug: the outputs of other commands, the status and the journal of this
+// boot. It contains no secrets: each text passes the redactor, which then knows the secrets that the commands have
+// read. A part that fails is named in the bundle, and the others are collected.
 func (e *Env) Bundle(ctx context.Context, o BundleOptions) (Bundled, error) {
 	if o.File != "-" && !strings.HasSuffix(o.File, ".tar.gz") {
 		return Bundled{}, failure(fault.Usage, "%s: a bundle's name ends in .tar.gz; - is standard output", o.File)

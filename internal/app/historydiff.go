@@ -97,7 +97,7 @@ func isManaged(g generation.Info, e generation.Entry) bool {
 // reportFunc takes what cannot be compared.
 type reportFunc = func(format string, args ...any)
 
-// read reads what is kept of the generation at a place.
+// read reads the kept files of the generation at a place.
 func (r *historyReader) read(ctx context.Context, place int) compare.Generation {
 	g := r.all[place]
 	out := compare.Generation{Number: g.Gen, Time: g.Time.UTC()}

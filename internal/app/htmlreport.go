@@ -16,7 +16,7 @@ type ReportOptions struct {
 	Against string // see PlanOptions
 }
 
-// Reported is what a report shows: a boot of one node, or the plans of a fleet.
+// Reported is the content of a report: a boot of one node, or the plans of a fleet.
 type Reported struct {
 	Planned                // of one node
 	Fleet   *fleet.Report  // nil for one node

@@ -25,10 +25,10 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// StatementPath is the file in which a sealed image states what it contains.
+// StatementPath is the path of the statement of a sealed image.
 const StatementPath = "/usr/lib/prelet/seal.json"
 
-// Statement is what a sealed image contains. Its fields are documented in docs/reference/seal.md.
+// Statement describes the content of a sealed image. Its fields are documented in docs/reference/seal.md.
 type Statement struct {
 	FormatVersion int              `json:"format_version"`
 	Prelet        string           `json:"prelet"`

@@ -154,9 +154,9 @@ type Activation struct {
 	Annotations *Annotations `json:"-"`
 }
 
-// Annotations is what the annotations of the Node need of the site.
+// Annotations has the settings of the site for the annotations of the Node.
 type Annotations struct {
-	Revision string `json:"revision,omitempty"` // of the site; "": there is no such annotation
+	Revision string `json:"revision,omitempty"` // of the site; "": without this annotation
 }
 
 // Unit describes how apply activates a unit of the site when a file that notifies it changes.

@@ -116,7 +116,7 @@ var (
 	revisionAttr = schema.Attr[string]{
 		Name:        "revision",
 		Check:       checkRevision,
-		DefaultText: "none: there is no such annotation",
+		DefaultText: "none, without this annotation",
 		Doc: "The revision of the site, at most 200 characters, as `kubectl prelet` shows it: " +
 			"a commit, or the version of an image. It does not count as a change of the plan.",
 	}
@@ -346,7 +346,7 @@ func (r *renderer) kubelet() *node.Activation {
 	}
 }
 
-// annotations returns what the annotations of the Node need of the site; nil if the site does not enable them.
+// annotations returns the settings of the site for the annotations of the Node; nil if the site does not enable them.
 func (r *renderer) annotations() *node.Annotations {
 	b, ok := r.cfg.One(annotationsBlock)
 	if !ok {
@@ -440,7 +440,7 @@ func checkCredential(name string) error {
 	return nil
 }
 
-// checkRevision refuses what is not one short line.
+// checkRevision refuses a text that is not one short line.
 func checkRevision(s string) error {
 	isControl := func(r rune) bool { return !unicode.IsPrint(r) }
 

@@ -49,7 +49,7 @@ func (c causes) isChanged(name string) bool {
 	return slices.ContainsFunc(c.inputs, func(i Input) bool { return i.Name == name })
 }
 
-// findOfFile returns the causes of a file. One that is rendered from items has those of its items that differ.
+// findOfFile returns the causes of a file. A file that is rendered from items has those of its items that differ.
 func (c causes) findOfFile(f FileChange, items []ItemChange) (names []string) {
 	for _, i := range items {
 		isPart := isPartOf(c.before.Run, f.Path, i.Item) || isPartOf(c.after.Run, f.Path, i.Item)

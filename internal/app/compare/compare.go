@@ -13,7 +13,7 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// Generation is what is kept of one generation. What could not be read is nil, and Problems name it.
+// Generation has the kept files of one generation. What could not be read is nil, and Problems name it.
 type Generation struct {
 	Number    int
 	Time      time.Time

@@ -23,7 +23,7 @@ type Kubelet struct {
 	Version string `json:"version"` // "" where it is not known
 }
 
-// Input is what the caller knows of an image.
+// Input has the facts of an image that the caller has collected.
 type Input struct {
 	Root      nodefile.Root
 	Site      *lang.Site      // nil if it could not be loaded
@@ -117,7 +117,7 @@ func (e *examination) checkKubelet() {
 	e.addOK("kubelet", k.Version+", "+k.Path)
 }
 
-// gateFile is what the kubelet's unit must require.
+// gateFile is the file that the kubelet's unit must require.
 const gateFile = "/run/prelet/kubelet.env"
 
 func (e *examination) checkUnits() {

@@ -67,9 +67,9 @@ type Plan struct {
 	Retire []string
 }
 
-// Annotations is what the annotations of the Node need of the site.
+// Annotations has the settings of the site for the annotations of the Node.
 type Annotations struct {
-	Revision string `json:"revision,omitempty"` // of the site; "": there is no such annotation
+	Revision string `json:"revision,omitempty"` // of the site; "": without this annotation
 }
 
 // Defaults of a Plan.

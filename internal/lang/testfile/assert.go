@@ -205,7 +205,7 @@ func formatPair(a, b cty.Value) (string, string) {
 	return formatLong(plainA), formatLong(plainB)
 }
 
-// describeHidden returns what is shown in place of a value with a secret or without an answer. isHidden is false for
+// describeHidden returns the text in place of a value with a secret or without an answer. isHidden is false for
 // any other value.
 func describeHidden(v cty.Value) (text string, isHidden bool) {
 	plain, secrets, unread := value.Plain(v)

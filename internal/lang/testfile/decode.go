@@ -311,7 +311,7 @@ func decodeDetector(v cty.Value) (out Detector, why string) {
 	return out, ""
 }
 
-// decodeReply returns what a detector reports. Its fields have the names of the detector's own reply.
+// decodeReply returns the reply of a detector. Its fields have the names of the detector's own reply.
 func decodeReply(fields map[string]cty.Value) (world.DetectorAns, error) {
 	reply := world.DetectorAns{
 		Version:    "0.0.0-test",

@@ -18,13 +18,13 @@ const (
 	Degraded   = "prelet.github.io/degraded"
 )
 
-// Limits of what is written: the annotations of a Node together may have 256 KiB, and other parties write some too.
+// Limits of the values: the annotations of a Node together may have 256 KiB, and other parties write some too.
 const (
 	maxReasons = 16
 	maxSummary = 300 // characters
 )
 
-// Report is what the annotations contain.
+// Report is the content of the annotations.
 type Report struct {
 	Generation int      `json:"generation"`         // in place
 	Plan       string   `json:"plan_hash"`          // of that generation
@@ -38,7 +38,7 @@ type Reason struct {
 	Summary string `json:"summary"`
 }
 
-// Values returns the annotations by key. What the report lacks has no annotation.
+// Values returns the annotations by key. A field that the report lacks has no annotation.
 func (r Report) Values() map[string]string {
 	values := map[string]string{
 		Generation: strconv.Itoa(r.Generation),
@@ -70,7 +70,7 @@ func encodeReasons(reasons []Reason) string {
 	return string(text)
 }
 
-// Changes returns what has to change at a Node so that it has the values: the new value by key, nil for an annotation
+// Changes returns the changes that give a Node the values: the new value by key, nil for an annotation
 // to remove. Annotations of others are left out.
 func Changes(have, values map[string]string) map[string]*string {
 	changes := map[string]*string{}

@@ -13,7 +13,7 @@ import (
 )
 
 // NewEffectAgainst returns what a site changes for a machine relative to an older site: the difference of two plans
-// over the same recording. What is on the disk does not count, so whether the kubelet is restarted is not known.
+// over the same recording. The disk does not count, so whether the kubelet is restarted is not known.
 func NewEffectAgainst(source string, old, planned *boot.Plan, r *world.Recording) Effect {
 	own := newNames(planned, r)
 	before := listSiteMessages(old, own)
@@ -185,7 +185,7 @@ func (e *Effect) hideFiles(old, planned *boot.Plan, own names) {
 	}
 }
 
-// plannedFile is what a site wants a file to be.
+// plannedFile is the planned state of a file.
 type plannedFile struct {
 	meta     string // kind, mode and owner
 	text     string

@@ -46,7 +46,7 @@ type Message struct {
 	Place    string `json:"place,omitempty"` // FILE:LINE
 }
 
-// Effect is what a site changes on one machine, compared with its disk or with another site.
+// Effect is the set of changes of a site on one machine, compared with its disk or with another site.
 type Effect struct {
 	Source   string // the recording; "" for this machine
 	Node     string // its node name; "" if unknown

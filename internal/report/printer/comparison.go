@@ -48,7 +48,7 @@ func generationTitle(number int, at time.Time) string {
 	return text + ", " + at.Local().Format(time.DateTime)
 }
 
-// writeConclusion writes what is not known, and that nothing differs.
+// writeConclusion writes the gaps of the comparison, and that nothing differs.
 func (b *page) writeConclusion(d compare.Difference) {
 	if len(d.Problems) > 0 {
 		b.writeLine("\nNot compared")

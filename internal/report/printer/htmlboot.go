@@ -158,7 +158,7 @@ func describeBoot(v BootView) string {
 	return summarizePlan(v.View)
 }
 
-// summarizePlan returns what a run would change, in a line.
+// summarizePlan returns the changes of the next run, in a line.
 func summarizePlan(v View) string {
 	switch {
 	case v.Changes():
@@ -224,7 +224,7 @@ func (s Style) htmlRows(rows [][]string) (out []htmlRow) {
 	return out
 }
 
-// bootMessages returns what is wrong: the reasons in the status first, then the diagnostics of the plan, errors first.
+// bootMessages returns the messages: the reasons in the status first, then the diagnostics of the plan, errors first.
 func (s Style) bootMessages(v BootView) (out []htmlMessage) {
 	add := func(severity, code, summary string) {
 		out = append(out, htmlMessage{Severity: severity, Code: s.safe(code), Summary: s.safe(summary)})

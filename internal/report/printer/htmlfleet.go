@@ -56,7 +56,7 @@ type htmlEffect struct {
 	Cells []htmlCell
 }
 
-// htmlCell is what a group has of an effect; without a sign it has none.
+// htmlCell is the part of an effect that a group has; none without a sign.
 type htmlCell struct {
 	Group        int
 	Action, Sign string

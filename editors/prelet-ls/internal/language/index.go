@@ -14,7 +14,7 @@ import (
 	"github.com/prelet/prelet/schema"
 )
 
-// Kind is what a name of a site stands for, as the first word of its references.
+// Kind is the kind of a name of a site: the first word of its references.
 type Kind string
 
 // The kinds of names that a site defines.

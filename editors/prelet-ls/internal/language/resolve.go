@@ -15,7 +15,7 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// Resolved is what a reference stands for.
+// Resolved is the target of a reference.
 type Resolved struct {
 	Address string   // as it is written, with 0 for each computed index
 	Type    cty.Type // cty.DynamicPseudoType where it is not known
@@ -32,7 +32,7 @@ type Member struct {
 // maxDepth is how many locals inference looks through.
 const maxDepth = 8
 
-// Resolve returns what a reference stands for. It is false for a name that the site does not define.
+// Resolve returns the target of a reference. It is false for a name that the site does not define.
 func (x *Index) Resolve(t hcl.Traversal) (Resolved, bool) {
 	return x.resolve(t, 0)
 }
@@ -70,7 +70,7 @@ func (x *Index) resolve(t hcl.Traversal, depth int) (Resolved, bool) {
 	return Resolved{}, false
 }
 
-// What is shown about the names that no block defines.
+// Documentation of the names that no block defines.
 const (
 	nodeDoc = "The node with the contributions of all decide stages."
 	eachDoc = "The current element of `for_each`: `each.key` and `each.value`."

@@ -66,7 +66,7 @@ func (s *Server) stageItems(here at) ([]completionItem, bool) {
 	return out, true
 }
 
-// stageSnippet returns what is written behind the first quote of a stage: its name and its required arguments are to be
+// stageSnippet returns the text behind the first quote of a stage: its name and its required arguments are to be
 // filled in.
 func stageSnippet(t schema.StageType) string {
 	var text strings.Builder
@@ -121,7 +121,7 @@ func isName(k hcllang.CandidateKind) bool {
 }
 
 // fitName makes the name of an argument or a block replace the word at the cursor and nothing else: hcl-lang would
-// replace the value behind it too. What is behind the name already is not written again.
+// replace the value behind it too. The text behind the name is not written again.
 func fitName(here at, item *completionItem) {
 	w := wordAround(here)
 	item.TextEdit.Range = span{

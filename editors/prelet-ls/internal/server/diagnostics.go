@@ -22,7 +22,7 @@ import (
 // codePages is where each code of a diagnostic is explained.
 const codePages = "https://github.com/prelet/prelet/blob/main/docs/codes/"
 
-// validation is what is known about running validations. Its mutex is held while one runs, so that there is one at a
+// validation is the state of the running validations. Its mutex is held while one runs, so that there is one at a
 // time; pending and shown are guarded by the server's.
 type validation struct {
 	running   sync.Mutex

@@ -246,7 +246,7 @@ func placesIn(root string, places []string) []string {
 	return out
 }
 
-// describeSetting returns what is wrong with settings that cannot be decoded.
+// describeSetting describes settings that cannot be decoded.
 func describeSetting(err error) string {
 	place, why := "prelet", err.Error()
 	var wrong *json.UnmarshalTypeError

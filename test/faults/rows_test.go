@@ -218,7 +218,7 @@ func TestJournal(t *testing.T) {
 			b.put("/var/lib/prelet/journal.json", content, 0o600)
 			start := b.look()
 			for _, line := range [][]string{b.runs("2"), b.line("recover"), b.line("rollback")} {
-				b.expect(41, line, "journal.json", "manual recovery needed")
+				b.expect(41, line, "journal.json", "Manual recovery needed")
 				b.unchanged(start)
 			}
 			must(t, os.Remove(b.path("/var/lib/prelet/journal.json")))

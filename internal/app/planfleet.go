@@ -188,7 +188,7 @@ func (p *fleetPlanner) planAll(
 func (p *fleetPlanner) planOne(ctx context.Context, from, source string) (planned Planned, effect fleet.Effect) {
 	defer func() {
 		if failed := recover(); failed != nil {
-			err := failure(fault.Internal, "%s: %v\n%s", source, failed, debug.Stack())
+			err := failure(fault.Internal, "a bug in prelet: %v; report it with this recording", failed)
 			planned = Planned{Source: source, Err: err}
 			effect = fleet.FailedToRead(source, err)
 		}

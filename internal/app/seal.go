@@ -123,7 +123,7 @@ func (i *openedImage) refuse(yes bool) string {
 	}
 	switch {
 	case problems > 0:
-		return "not passed: " + printer.Count(problems, "check")
+		return printer.Count(problems, "check") + " failed"
 	case leftovers > 0:
 		return printer.Count(leftovers, "path") + " must not be in an image"
 	}

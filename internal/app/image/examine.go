@@ -148,7 +148,7 @@ func (e *examination) checkUsers() {
 	const user = "prelet-detector-1"
 	if _, err := e.Root.FindID(nodefile.Users, user); err != nil {
 		e.add("users", doctor.Warning, "user "+user+" does not exist",
-			"detectors run as it and its like; without them no detector starts", "systemd-sysusers, in the image")
+			"each detector has a user of its own, and does not start without it", "systemd-sysusers, in the image")
 	}
 	e.addOK("users", "the users of detectors exist")
 }

@@ -70,12 +70,11 @@ func widest(text string) (columns int) {
 // Help, pages, plans and messages are as wide as the terminal, at most; COLUMNS overrides its width. Elsewhere they fill
 // 80 columns, whatever COLUMNS is, and JSON is never broken.
 func TestTerminalWidth(t *testing.T) {
-	root := t.TempDir()
 	commands := [][]string{
 		{"plan", "--help"},
 		{"detectors", "check", "--help"},
 		{"explain", "code/file-late"},
-		{"status", "--root", root},
+		{"status", "--root", "testdata"},
 		{"validate", "../../internal/lang/testfile/page_head.txt"},
 		{"history", "diff", "--help"},
 	}

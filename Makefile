@@ -27,8 +27,8 @@ FAIL_ABOVE ?= 0
 
 # The built components of Kubernetes: 0.5 GB.
 KUBE_CACHE := $(or $(PRELET_KUBE_CACHE),$(CURDIR)/test/kube/.cache)
-# Compiles like test/kube/build.sh: the tests import 1,300 of the same packages, which would take four minutes again.
-AS_KUBE := CGO_ENABLED=0 GOFLAGS="$$($(GO) env GOFLAGS) -trimpath" $(GO)
+# Compiles like `make build` and test/kube/build.sh, so that no package is compiled twice: four minutes for test/kube.
+AS_BUILT := CGO_ENABLED=0 GOFLAGS="$$($(GO) env GOFLAGS) -trimpath" $(GO)
 
 DESTDIR ?=
 PREFIX  ?= /usr
@@ -60,9 +60,10 @@ machines: ## write recorded machines for --hardware into bin/machines
 .PHONY: check
 check: build test lint check-docs ## run before each commit: build, test, lint, generated files (5 minutes)
 
+# GOGC: fewer collections for more memory, which saves an eighth of the time.
 .PHONY: test
 test: ## run the tests that need only Go
-	@for m in $(MODULES); do (cd $$m && $(GO) test ./...); done
+	@for m in $(MODULES); do (cd $$m && GOGC=400 $(AS_BUILT) test ./...); done
 
 .PHONY: lint
 lint: ## run golangci-lint: imports between packages, style, line length, complexity
@@ -178,25 +179,25 @@ e2e-hostile: build packages ## run hostile detectors under the hardened unit, bo
 .PHONY: e2e-kube
 e2e-kube: build machines ## join a real cluster with a real kubelet, as root; RUN=TestName selects
 	test/kube/build.sh "$(KUBE_CACHE)"
-	cd test/kube && PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(AS_KUBE) test -count=1 -v -timeout 30m -parallel 3 -run '$(RUN)' .
+	cd test/kube && PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(AS_BUILT) test -count=1 -v -timeout 30m -parallel 3 -run '$(RUN)' .
 
 .PHONY: kubelet-agreement
 kubelet-agreement: build ## compare plan with the real kubelet on N=100 random inputs of each kind, as root; SEED=
 	test/kube/build.sh "$(KUBE_CACHE)"
 	cd test/kube && PRELET_KUBE_AGREEMENT_CASES=$(if $(filter file,$(origin N)),100,$(N)) PRELET_KUBE_AGREEMENT_SEED=$(or $(SEED),random) PRELET_KUBE_CACHE="$(KUBE_CACHE)" \
-		$(AS_KUBE) test -count=1 -v -timeout 40m -run '^TestAgreement$$' .
+		$(AS_BUILT) test -count=1 -v -timeout 40m -run '^TestAgreement$$' .
 
 .PHONY: storm
 storm: build ## boot N=1000 nodes at once against one slow API server that is killed and restarted, as root
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o bin/bench/ ./bench/...
 	test/kube/build.sh "$(KUBE_CACHE)"
-	cd test/kube && PRELET_KUBE_STORM=$(if $(filter file,$(origin N)),1000,$(N)) PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(AS_KUBE) test -count=1 -v -timeout 20m -run TestStorm .
+	cd test/kube && PRELET_KUBE_STORM=$(if $(filter file,$(origin N)),1000,$(N)) PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(AS_BUILT) test -count=1 -v -timeout 20m -run TestStorm .
 
 .PHONY: e2e-kube-old
 e2e-kube-old: build ## join a cluster of an older version, as root (builds it once)
 	test/kube/build.sh "$(KUBE_CACHE)"
 	test/kube/build.sh "$(KUBE_CACHE)" old
-	cd test/kube && PRELET_KUBE_OLD=1 PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(AS_KUBE) test -count=1 -v -timeout 30m -run TestOlderMinor .
+	cd test/kube && PRELET_KUBE_OLD=1 PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(AS_BUILT) test -count=1 -v -timeout 30m -run TestOlderMinor .
 
 .PHONY: faults
 faults: ## kill the writer, cut the power and break the disk at selected points, as root; RUN=TestName selects

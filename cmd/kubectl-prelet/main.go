@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -30,7 +31,7 @@ var version = "unknown"
 
 // options are the flags.
 type options struct {
-	output   string // "" or json
+	output   string // "", wide or json
 	selector string
 	degraded bool
 
@@ -39,9 +40,9 @@ type options struct {
 
 const longHelp = `Lists nodes with what prelet has reported of them, or shows the report of NODE.
 
-A node reports itself if its site has "annotations {}" in the restart stage: after
-a good verdict, and after each "prelet run" outside of the boot. A boot without a
-change reports nothing, so the node is the truth: "prelet status" there.
+A node reports itself if its site has "annotations {}" in the restart stage:
+after a good verdict, and after each "prelet run" outside of the boot. A boot
+without a change reports nothing. The node is the truth: "prelet status" there.
 
 The list ends with nodes that have no report, and then degraded nodes.`
 
@@ -63,10 +64,13 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				return o.show(cmd.Context(), stdout, args[0])
+			switch {
+			case len(args) == 0:
+				return o.list(cmd.Context(), stdout, stderr)
+			case o.selector != "" || o.degraded:
+				return errors.New("NODE excludes --selector and --degraded, which are for the list")
 			}
-			return o.list(cmd.Context(), stdout, stderr)
+			return o.show(cmd.Context(), stdout, args[0])
 		},
 	}
 	root.CompletionOptions.DisableDefaultCmd = true // kubectl does not use it
@@ -79,10 +83,12 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 	overrides := &clientcmd.ConfigOverrides{}
 	names := clientcmd.RecommendedConfigOverrideFlags("")
 	names.ContextOverrideFlags.Namespace.LongName = "" // Nodes are in none
+	names.Timeout.Default = "30s"
+	names.Timeout.Description = "How long to wait for one response. 0 waits without a limit."
 	clientcmd.BindOverrideFlags(overrides, flags, names)
 	o.connect = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
 
-	flags.StringVarP(&o.output, "output", "o", "", "`FORMAT`: json, or text without this flag")
+	flags.StringVarP(&o.output, "output", "o", "", "`FORMAT`: json or wide, a short list without this flag")
 	root.Flags().StringVarP(&o.selector, "selector", "l", "", "list only nodes with these `LABELS`, as KEY=VALUE")
 	root.Flags().BoolVar(&o.degraded, "degraded", false, "list only degraded nodes")
 
@@ -100,11 +106,12 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 
 // checkOutput refuses an unknown format.
 func (o *options) checkOutput() error {
-	if o.output != "" && o.output != "json" {
-		return fmt.Errorf("invalid -o %q: the only other format is json", o.output)
+	switch o.output {
+	case "", "wide", "json":
+		return nil
 	}
 
-	return nil
+	return fmt.Errorf("invalid -o %q: the formats are json and wide", o.output)
 }
 
 // list prints the nodes, and a summary to stderr.
@@ -122,6 +129,9 @@ func (o *options) list(ctx context.Context, stdout, stderr io.Writer) error {
 		return err
 	}
 
+	if len(nodes) == 0 {
+		fmt.Fprintln(stderr, o.describeNone())
+	}
 	sortNodes(nodes)
 	shown := nodes
 	if o.degraded {
@@ -132,13 +142,24 @@ func (o *options) list(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 
 	if len(shown) > 0 {
-		if err := printTable(stdout, shown); err != nil {
+		if err := printTable(stdout, shown, o.output == "wide"); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintln(stderr, summarize(nodes))
+	if len(nodes) > 0 {
+		fmt.Fprintln(stderr, summarize(nodes))
+	}
 
 	return nil
+}
+
+// describeNone returns why the list is empty.
+func (o *options) describeNone() string {
+	if o.selector == "" {
+		return "The cluster has no nodes."
+	}
+
+	return fmt.Sprintf("No node has the labels %q: kubectl get nodes --show-labels lists them.", o.selector)
 }
 
 // show prints the report of one node.

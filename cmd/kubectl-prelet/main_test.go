@@ -13,23 +13,26 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/prelet/prelet/internal/report/annotation"
 )
 
 // These are the Nodes of the API server, as it returns them.
 var apiNodes = map[string]string{
-	"n1": `{"metadata":{"name":"n1","annotations":{"prelet.github.io/generation":"7","prelet.github.io/plan":` +
+	"n1": `{"kind":"Node","metadata":{"name":"n1","annotations":{"prelet.github.io/generation":"7","prelet.github.io/plan":` +
 		`"sha256:0123456789abcdef0123","prelet.github.io/revision":"v2","prelet.github.io/degraded":` +
 		`"[{\"code\":\"stale\",\"summary\":\"ConfigMap x is of an earlier boot\\u001b[2J\"}]"},` +
 		`"managedFields":[{"manager":"prelet","time":"2026-01-02T03:04:05Z","fieldsV1":` +
 		`{"f:metadata":{"f:annotations":{"f:prelet.github.io/generation":{}}}}}]},"spec":{"unschedulable":true},` +
 		`"status":{"conditions":[{"type":"Ready","status":"True"}],"nodeInfo":{"kubeletVersion":"v1.37.1"}}}`,
-	"n2": `{"metadata":{"name":"n2"},"status":{"conditions":[{"type":"Ready","status":"Unknown",` +
+	"n2": `{"kind":"Node","metadata":{"name":"n2"},"status":{"conditions":[{"type":"Ready","status":"Unknown",` +
 		`"message":"Kubelet stopped posting node status."}]}}`,
-	"n3": `{"metadata":{"name":"n3","annotations":{"prelet.github.io/generation":"4","prelet.github.io/plan":` +
+	"n3": `{"kind":"Node","metadata":{"name":"n3","annotations":{"prelet.github.io/generation":"4","prelet.github.io/plan":` +
 		`"sha256:aaaa","prelet.github.io/revision":"v1"}},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`,
-	"n4": `{"metadata":{"name":"n4","annotations":{"prelet.github.io/generation":"x"}}}`,
+	"n4": `{"kind":"Node","metadata":{"name":"n4","annotations":{"prelet.github.io/generation":"x"}}}`,
 }
 
 // serveNodes is an API server with two pages of Nodes.
@@ -45,11 +48,13 @@ func serveNodes(t *testing.T) *httptest.Server {
 			w.WriteHeader(http.StatusNotFound)
 			fmt.Fprintf(w, `{"kind":"Status","message":"no node %s"}`, name)
 		case r.URL.Query().Get("labelSelector") == "wave=1":
-			fmt.Fprintf(w, `{"items":[%s]}`, apiNodes["n3"])
+			fmt.Fprintf(w, `{"kind":"NodeList","items":[%s]}`, apiNodes["n3"])
+		case r.URL.Query().Get("labelSelector") == "wave=typo":
+			fmt.Fprint(w, `{"kind":"NodeList","items":[]}`)
 		case r.URL.Query().Get("continue") == "":
-			fmt.Fprintf(w, `{"metadata":{"continue":"more"},"items":[%s,%s]}`, apiNodes["n1"], apiNodes["n2"])
+			fmt.Fprintf(w, `{"kind":"NodeList","metadata":{"continue":"more"},"items":[%s,%s]}`, apiNodes["n1"], apiNodes["n2"])
 		default:
-			fmt.Fprintf(w, `{"items":[%s,%s]}`, apiNodes["n3"], apiNodes["n4"])
+			fmt.Fprintf(w, `{"kind":"NodeList","items":[%s,%s]}`, apiNodes["n3"], apiNodes["n4"])
 		}
 	}))
 	t.Cleanup(s.Close)
@@ -86,6 +91,12 @@ func TestList(t *testing.T) {
 				"n3     Ready    4            aaaa   v1         -\n",
 			"nodes: 1, degraded: 0, revision v1: 1\n"},
 		{"-l wave=1 --degraded", "", "nodes: 1, degraded: 0, revision v1: 1\n"},
+		{"-l wave=typo --degraded", "",
+			`No node has the labels "wave=typo": kubectl get nodes --show-labels lists them.` + "\n"},
+		{"-l wave=1 -o wide",
+			"NODE   STATUS   GENERATION   PLAN   REVISION   DEGRADED   KUBELET   CHANGED\n" +
+				"n3     Ready    4            aaaa   v1         -          -         -\n",
+			"nodes: 1, degraded: 0, revision v1: 1\n"},
 	} {
 		out, summary, err := runPlugin(t, s, strings.Fields(c.args)...)
 		if out != c.want || summary != c.summary || err != nil {
@@ -107,7 +118,7 @@ func TestShow(t *testing.T) {
 		"n1":      {"generation  7\n", "revision    v2\n", "stale: ConfigMap x is of an earlier boot?[2J\n", "explain code/stale\n", "2026"},
 		"show n2": {"NotReady: Kubelet stopped posting", "report  none: the site has no annotations {}", "prelet status"},
 		"show n3": {"degraded    no\n"},
-		"n4":      {`annotation prelet.github.io/generation is "x", not a number`},
+		"n4":      {`annotation prelet.github.io/generation is "x", not the number of a generation`},
 	} {
 		out, _, err := runPlugin(t, s, strings.Fields(args)...)
 		for _, part := range want {
@@ -121,15 +132,96 @@ func TestShow(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	s := serveNodes(t)
 	for args, want := range map[string]string{
-		"n9":        `cannot get node n9 at ` + s.URL + `: 404 Not Found: no node n9`,
-		"../secret": "404",
-		"-o yaml":   `invalid -o "yaml": the only other format is json`,
-		"n1 n2":     "accepts at most 1 arg",
+		"n9":            `cannot get node n9 at ` + s.URL + `: 404 Not Found: no node n9`,
+		"../secret":     `invalid node name "../secret"`,
+		"..":            `invalid node name ".."`,
+		"-o yaml":       `invalid -o "yaml": the formats are json and wide`,
+		"n1 n2":         "accepts at most 1 arg",
+		"n1 --degraded": "NODE excludes --selector and --degraded",
+		"n1 -l wave=1":  "NODE excludes --selector and --degraded",
 	} {
 		out, _, err := runPlugin(t, s, strings.Fields(args)...)
 		if err == nil || !strings.Contains(err.Error(), want) || out != "" {
 			t.Errorf("%s: got %v, %q; want an error with %q and no output", args, err, out, want)
 		}
+	}
+}
+
+// Responses that are not a list of Nodes are errors: an empty list would be read as "nothing is degraded".
+func TestOtherResponses(t *testing.T) {
+	for name, c := range map[string]struct {
+		code       int
+		body, want string
+	}{
+		"object":    {200, `{}`, `not a NodeList of Kubernetes, its kind is ""`},
+		"null":      {200, `null`, `not a NodeList of Kubernetes, its kind is ""`},
+		"status":    {200, `{"kind":"Status","status":"Failure"}`, `its kind is "Status"`},
+		"portal":    {200, `<html>`, "not JSON of Kubernetes"},
+		"repeated":  {200, `{"kind":"NodeList","metadata":{"continue":"x"}}`, "the server repeats a page"},
+		"expired":   {410, `{"message":"too old"}`, "410 Gone: too old"},
+		"forbidden": {403, `{"message":"no\u001b[2J"}`, "403 Forbidden: no?[2J. It needs the right to get and list nodes"},
+		"gateway":   {502, `<html>`, "502 Bad Gateway"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(c.code)
+				fmt.Fprint(w, c.body)
+			}))
+			defer s.Close()
+			out, _, err := runPlugin(t, s, "-o", "json")
+			if err == nil || !strings.Contains(err.Error(), c.want) || out != "" {
+				t.Errorf("got %v, %q; want an error with %q and no output", err, out, c.want)
+			}
+			if name == "repeated" || name == "expired" {
+				return
+			}
+			if out, _, err := runPlugin(t, s, "n1"); err == nil || out != "" {
+				t.Errorf("one node: got no error, %q; want an error and no output", out)
+			}
+		})
+	}
+}
+
+// Pages that expire while they are read are replaced by one page with all nodes.
+func TestExpiredPages(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		query := r.URL.Query()
+		switch {
+		case query.Get("continue") != "":
+			w.WriteHeader(http.StatusGone)
+		case query.Get("limit") != "":
+			fmt.Fprintf(w, `{"kind":"NodeList","metadata":{"continue":"more"},"items":[%s]}`, apiNodes["n1"])
+		default:
+			fmt.Fprintf(w, `{"kind":"NodeList","items":[%s,%s]}`, apiNodes["n1"], apiNodes["n3"])
+		}
+	}))
+	defer s.Close()
+	_, summary, err := runPlugin(t, s)
+	if !strings.HasPrefix(summary, "nodes: 2,") || err != nil {
+		t.Errorf("got %q, %v; want 2 nodes", summary, err)
+	}
+}
+
+// Long values of one node do not widen the list of all others, and its codes are never part of a command to paste.
+func TestLongAndHostileReports(t *testing.T) {
+	long := strings.Repeat("é", 3000)
+	wide := node{Name: "n1", Status: "Ready", Report: &annotation.Report{Plan: "sha256:" + long, Revision: long}}
+	var b bytes.Buffer
+	if err := printTable(&b, []node{wide}, false); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(b.String()) {
+		if n := len([]rune(line)); n > 120 || !utf8.ValidString(line) {
+			t.Errorf("got a line of %d characters, want at most 120, in UTF-8: %q", n, line)
+		}
+	}
+
+	_, _, err := annotation.Parse(map[string]string{
+		annotation.Generation: "1",
+		annotation.Degraded:   `[{"code":"; rm -rf / #","summary":"x"}]`,
+	})
+	if err == nil || !strings.Contains(err.Error(), "invalid code") {
+		t.Errorf("code with a command: got %v, want an error about an invalid code", err)
 	}
 }
 

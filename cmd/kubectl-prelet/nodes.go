@@ -3,12 +3,15 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -16,9 +19,8 @@ import (
 )
 
 const (
-	requestTimeout = 30 * time.Second // unless --request-timeout is given
-	pageSize       = 500              // Nodes in one response of the API server
-	maxResponse    = 256 << 20        // bytes
+	pageSize    = 500       // Nodes in one response of the API server
+	maxResponse = 256 << 20 // bytes
 )
 
 // node holds the shown fields of a Node.
@@ -37,6 +39,7 @@ func (n node) isDegraded() bool { return n.Report != nil && len(n.Report.Degrade
 
 // apiNode has the fields of a Node that are read.
 type apiNode struct {
+	Kind     string // "" for an item of a list
 	Metadata struct {
 		Name          string            `json:"name"`
 		Annotations   map[string]string `json:"annotations"`
@@ -117,9 +120,6 @@ func connect(from clientcmd.ClientConfig) (*client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
-	if config.Timeout == 0 {
-		config.Timeout = requestTimeout
-	}
 	config.UserAgent = "kubectl-prelet"
 
 	server, _, err := rest.DefaultServerUrlFor(config)
@@ -134,46 +134,113 @@ func connect(from clientcmd.ClientConfig) (*client, error) {
 	return &client{http: h, server: server}, nil
 }
 
-// list returns the nodes with these labels, all for "".
+// nodePage is one response to a request for Nodes.
+type nodePage struct {
+	Kind     string
+	Metadata struct {
+		Continue string `json:"continue"`
+	} `json:"metadata"`
+	Items []apiNode `json:"items"`
+}
+
+// list returns the nodes with these labels, all for "". If the pages expire while they are read, it asks once more,
+// for one page with all nodes.
 func (c *client) list(ctx context.Context, selector string) ([]node, error) {
-	nodes := []node{}
-	query := url.Values{"limit": {fmt.Sprint(pageSize)}}
+	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
 	if selector != "" {
 		query.Set("labelSelector", selector)
 	}
 
+	nodes, err := c.listPages(ctx, query)
+	var refused *responseError
+	if errors.As(err, &refused) && refused.code == http.StatusGone {
+		query.Del("limit")
+		query.Del("continue")
+		nodes, err = c.listPages(ctx, query)
+	}
+
+	return nodes, err
+}
+
+// listPages reads pages until the last. It changes query.
+func (c *client) listPages(ctx context.Context, query url.Values) ([]node, error) {
+	const what = "list nodes"
+	nodes := []node{}
+
 	for {
-		var page struct {
-			Metadata struct {
-				Continue string `json:"continue"`
-			} `json:"metadata"`
-			Items []apiNode `json:"items"`
-		}
-		if err := c.read(ctx, "list nodes", query, &page, "api", "v1", "nodes"); err != nil {
+		var page nodePage
+		if err := c.read(ctx, what, query, &page, "api", "v1", "nodes"); err != nil {
 			return nil, err
+		}
+		if page.Kind != "NodeList" {
+			return nil, c.wrongResponse(what, "NodeList", page.Kind)
 		}
 		for _, item := range page.Items {
 			nodes = append(nodes, item.toNode())
 		}
 
-		if page.Metadata.Continue == "" {
+		next := page.Metadata.Continue
+		switch next {
+		case "":
 			return nodes, nil
+		case query.Get("continue"):
+			return nil, fmt.Errorf("cannot %s at %s: the server repeats a page", what, c.server)
 		}
-		query.Set("continue", page.Metadata.Continue)
+		query.Set("continue", next)
 	}
 }
 
 // get returns one node.
 func (c *client) get(ctx context.Context, name string) (node, error) {
-	var a apiNode
-	err := c.read(ctx, "get node "+clean(name), nil, &a, "api", "v1", "nodes", url.PathEscape(name))
+	if why := content.IsPathSegmentName(name); len(why) > 0 || name == "" {
+		return node{}, fmt.Errorf("invalid node name %q: kubectl get nodes lists the names", name)
+	}
 
-	return a.toNode(), err
+	what := "get node " + clean(name)
+	var a apiNode
+	if err := c.read(ctx, what, nil, &a, "api", "v1", "nodes", url.PathEscape(name)); err != nil {
+		return node{}, err
+	}
+	if a.Kind != "Node" {
+		return node{}, c.wrongResponse(what, "Node", a.Kind)
+	}
+
+	return a.toNode(), nil
+}
+
+// wrongResponse returns the error of a response that is another object than the requested one.
+func (c *client) wrongResponse(what, want, got string) error {
+	const format = "cannot %s at %s: the response is not a %s of Kubernetes, its kind is %.40q"
+	return fmt.Errorf(format, what, c.server, want, got)
+}
+
+// responseError is a response with another status than 200.
+type responseError struct {
+	code int
+	text string
+}
+
+func (r *responseError) Error() string { return r.text }
+
+// newResponseError describes a response. body is a Status, unless a proxy has answered with another page.
+func (c *client) newResponseError(what string, resp *http.Response, body []byte) error {
+	text := fmt.Sprintf("cannot %s at %s: %s", what, c.server, resp.Status)
+
+	var status struct{ Message string }
+	if json.Unmarshal(body, &status) == nil && status.Message != "" {
+		text += ": " + clean(status.Message)
+	}
+	switch resp.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		text += ". It needs the right to get and list nodes: kubectl auth can-i list nodes"
+	}
+
+	return &responseError{resp.StatusCode, text}
 }
 
 // read sends a GET and decodes the response. what is for messages.
-func (c *client) read(ctx context.Context, what string, query url.Values, into any, path ...string) error {
-	at := c.server.JoinPath(path...)
+func (c *client) read(ctx context.Context, what string, query url.Values, into any, parts ...string) error {
+	at := c.server.JoinPath(parts...)
 	at.RawQuery = query.Encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err != nil {
@@ -191,9 +258,7 @@ func (c *client) read(ctx context.Context, what string, query url.Values, into a
 		return fmt.Errorf("cannot %s at %s: %w", what, c.server, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		var status struct{ Message string }
-		_ = json.Unmarshal(body, &status) // a proxy may answer with another page
-		return fmt.Errorf("cannot %s at %s: %s: %s", what, c.server, resp.Status, clean(status.Message))
+		return c.newResponseError(what, resp, body)
 	}
 	if err := json.Unmarshal(body, into); err != nil {
 		return fmt.Errorf("cannot %s at %s: the response is not JSON of Kubernetes: %w", what, c.server, err)

@@ -75,18 +75,36 @@ func keepDegraded(nodes []node) []node {
 // codes returns the codes of the reasons, each once.
 func (n node) codes() (out []string) {
 	for _, d := range n.Report.Degraded {
-		if code := clean(d.Code); !slices.Contains(out, code) {
-			out = append(out, code)
+		if !slices.Contains(out, d.Code) {
+			out = append(out, d.Code)
 		}
 	}
 
 	return out
 }
 
-// printTable prints one line for each node.
-func printTable(w io.Writer, nodes []node) error {
+// maxCell limits the columns of a table that nodes write, in characters: one node must not push the others' columns
+// out of sight.
+const maxCell = 40
+
+// shorten cuts a text that is longer than a cell.
+func shorten(s string) string {
+	text := []rune(clean(s))
+	if len(text) <= maxCell {
+		return string(text)
+	}
+
+	return string(text[:maxCell-1]) + "…"
+}
+
+// printTable prints one line for each node, with the version of its kubelet and the time of its report if isWide.
+func printTable(w io.Writer, nodes []node, isWide bool) error {
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(t, "NODE\tSTATUS\tGENERATION\tPLAN\tREVISION\tDEGRADED")
+	more := ""
+	if isWide {
+		more = "\tKUBELET\tCHANGED"
+	}
+	fmt.Fprintln(t, "NODE\tSTATUS\tGENERATION\tPLAN\tREVISION\tDEGRADED"+more)
 
 	for _, n := range nodes {
 		cells := []string{"-", "-", "-", "no report"}
@@ -96,8 +114,11 @@ func printTable(w io.Writer, nodes []node) error {
 		case n.Report != nil:
 			cells[0] = strconv.Itoa(n.Report.Generation)
 			cells[1] = cmp.Or(clean(shortenHash(n.Report.Plan)), "-")
-			cells[2] = cmp.Or(clean(n.Report.Revision), "-")
-			cells[3] = cmp.Or(strings.Join(n.codes(), ","), "-")
+			cells[2] = cmp.Or(shorten(n.Report.Revision), "-")
+			cells[3] = cmp.Or(shorten(strings.Join(n.codes(), ",")), "-")
+		}
+		if isWide {
+			cells = append(cells, cmp.Or(clean(n.Kubelet), "-"), cmp.Or(n.changed(), "-"))
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\n", clean(n.Name), n.Status, strings.Join(cells, "\t"))
 	}
@@ -105,11 +126,20 @@ func printTable(w io.Writer, nodes []node) error {
 	return t.Flush()
 }
 
+// changed returns when the report changed; "" if that is not known.
+func (n node) changed() string {
+	if n.Time == nil {
+		return ""
+	}
+
+	return n.Time.Local().Format(time.DateTime + " MST")
+}
+
 const shownDigits = 12 // of a hash, as prelet history shows it
 
 func shortenHash(hash string) string {
-	hash = strings.TrimPrefix(hash, "sha256:")
-	return hash[:min(len(hash), shownDigits)]
+	digits := []rune(strings.TrimPrefix(hash, "sha256:"))
+	return string(digits[:min(len(digits), shownDigits)])
 }
 
 // summarize returns one line about all nodes.
@@ -139,7 +169,7 @@ func summarize(nodes []node) string {
 	}
 	for _, revision := range slices.Sorted(maps.Keys(revisions)) {
 		if revision != "" {
-			parts = append(parts, fmt.Sprintf("revision %s: %d", clean(revision), revisions[revision]))
+			parts = append(parts, fmt.Sprintf("revision %s: %d", shorten(revision), revisions[revision]))
 		}
 	}
 
@@ -173,9 +203,7 @@ func printNode(w io.Writer, n node) error {
 	line("generation", strconv.Itoa(n.Report.Generation))
 	line("plan", n.Report.Plan)
 	line("revision", n.Report.Revision)
-	if n.Time != nil {
-		line("changed", n.Time.Local().Format(time.DateTime+" MST"))
-	}
+	line("changed", n.changed())
 
 	if !n.isDegraded() {
 		line("degraded", "no")

@@ -6,6 +6,7 @@ package annotation
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 )
@@ -88,6 +89,10 @@ func Changes(have, values map[string]string) map[string]*string {
 	return changes
 }
 
+// codePattern matches the codes of reasons. A reader may print a command with one, so it must not contain anything that
+// a shell interprets.
+var codePattern = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)
+
 // Parse reads the annotations of a Node. ok is false if prelet has written none. Annotations that another program
 // changed so that they cannot be read are an error.
 func Parse(annotations map[string]string) (r Report, ok bool, err error) {
@@ -99,13 +104,18 @@ func Parse(annotations map[string]string) (r Report, ok bool, err error) {
 	r.Plan = annotations[Plan]
 	r.Revision = annotations[Revision]
 	r.Generation, err = strconv.Atoi(text)
-	if err != nil {
-		return r, true, fmt.Errorf("annotation %s is %q, not a number", Generation, text)
+	if err != nil || r.Generation < 0 {
+		return r, true, fmt.Errorf("annotation %s is %.40q, not the number of a generation", Generation, text)
 	}
 
 	if text := annotations[Degraded]; text != "" {
 		if err := json.Unmarshal([]byte(text), &r.Degraded); err != nil {
 			return r, true, fmt.Errorf("annotation %s is not a list of reasons: %w", Degraded, err)
+		}
+	}
+	for _, reason := range r.Degraded {
+		if !codePattern.MatchString(reason.Code) {
+			return r, true, fmt.Errorf("annotation %s has a reason with the invalid code %.40q", Degraded, reason.Code)
 		}
 	}
 

@@ -25,7 +25,10 @@ func TestParse(t *testing.T) {
 	}
 	for _, broken := range []map[string]string{
 		{Generation: "seven"},
+		{Generation: "-7"},
 		{Generation: "7", Degraded: "stale"},
+		{Generation: "7", Degraded: "[null]"},
+		{Generation: "7", Degraded: `[{"code":"a; b","summary":"x"}]`},
 	} {
 		if _, _, err := Parse(broken); err == nil {
 			t.Errorf("%v: got no error, want one", broken)

@@ -41,20 +41,22 @@ func serveNodes(t *testing.T) *httptest.Server {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/api/v1/nodes"), "/")
 		one, ok := apiNodes[name]
+		w.Header().Set("Content-Type", "application/json")
 		switch {
 		case ok:
 			fmt.Fprint(w, one)
 		case name != "":
 			w.WriteHeader(http.StatusNotFound)
-			fmt.Fprintf(w, `{"kind":"Status","message":"no node %s"}`, name)
+			fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,`+
+				`"message":"no node %s"}`, name)
 		case r.URL.Query().Get("labelSelector") == "wave=1":
-			fmt.Fprintf(w, `{"kind":"NodeList","items":[%s]}`, apiNodes["n3"])
+			fmt.Fprintf(w, `{"kind":"NodeList","metadata":{"resourceVersion":"1"},"items":[%s]}`, apiNodes["n3"])
 		case r.URL.Query().Get("labelSelector") == "wave=typo":
-			fmt.Fprint(w, `{"kind":"NodeList","items":[]}`)
+			fmt.Fprint(w, `{"kind":"NodeList","metadata":{"resourceVersion":"1"},"items":[]}`)
 		case r.URL.Query().Get("continue") == "":
-			fmt.Fprintf(w, `{"kind":"NodeList","metadata":{"continue":"more"},"items":[%s,%s]}`, apiNodes["n1"], apiNodes["n2"])
+			fmt.Fprintf(w, `{"kind":"NodeList","metadata":{"resourceVersion":"1","continue":"more"},"items":[%s,%s]}`, apiNodes["n1"], apiNodes["n2"])
 		default:
-			fmt.Fprintf(w, `{"kind":"NodeList","items":[%s,%s]}`, apiNodes["n3"], apiNodes["n4"])
+			fmt.Fprintf(w, `{"kind":"NodeList","metadata":{"resourceVersion":"1"},"items":[%s,%s]}`, apiNodes["n3"], apiNodes["n4"])
 		}
 	}))
 	t.Cleanup(s.Close)
@@ -132,7 +134,7 @@ func TestShow(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	s := serveNodes(t)
 	for args, want := range map[string]string{
-		"n9":            `cannot get node n9 at ` + s.URL + `: 404 Not Found: no node n9`,
+		"n9":            `cannot get node n9 at ` + s.URL + `: no node n9`,
 		"../secret":     `invalid node name "../secret"`,
 		"..":            `invalid node name ".."`,
 		"-o yaml":       `invalid -o "yaml": the formats are json and wide`,
@@ -147,23 +149,35 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
+// statusText returns the error of an API server as JSON.
+func statusText(reason, message string) string {
+	text, err := json.Marshal(map[string]string{
+		"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "message": message,
+	})
+	if err != nil {
+		panic(err)
+	}
+
+	return string(text)
+}
+
 // Responses that are not a list of Nodes are errors: an empty list would be read as "nothing is degraded".
 func TestOtherResponses(t *testing.T) {
 	for name, c := range map[string]struct {
 		code       int
 		body, want string
 	}{
-		"object":    {200, `{}`, `not a NodeList of Kubernetes, its kind is ""`},
-		"null":      {200, `null`, `not a NodeList of Kubernetes, its kind is ""`},
-		"status":    {200, `{"kind":"Status","status":"Failure"}`, `its kind is "Status"`},
-		"portal":    {200, `<html>`, "not JSON of Kubernetes"},
-		"repeated":  {200, `{"kind":"NodeList","metadata":{"continue":"x"}}`, "the server repeats a page"},
-		"expired":   {410, `{"message":"too old"}`, "410 Gone: too old"},
-		"forbidden": {403, `{"message":"no\u001b[2J"}`, "403 Forbidden: no?[2J. It needs the right to get and list nodes"},
-		"gateway":   {502, `<html>`, "502 Bad Gateway"},
+		"object":    {200, `{}`, "the response is not of an API server"},
+		"null":      {200, `null`, "the response is not of an API server"},
+		"status":    {200, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"x"}`, "x"},
+		"portal":    {200, `<html>`, "invalid character '<'"},
+		"expired":   {410, statusText("Expired", "too old"), "too old"},
+		"forbidden": {403, statusText("Forbidden", "no\x1b[2J"), "no?[2J. It needs the right to get and list nodes"},
+		"gateway":   {502, `<html>`, "an error on the server"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
 				w.WriteHeader(c.code)
 				fmt.Fprint(w, c.body)
 			}))
@@ -171,9 +185,6 @@ func TestOtherResponses(t *testing.T) {
 			out, _, err := runPlugin(t, s, "-o", "json")
 			if err == nil || !strings.Contains(err.Error(), c.want) || out != "" {
 				t.Errorf("got %v, %q; want an error with %q and no output", err, out, c.want)
-			}
-			if name == "repeated" || name == "expired" {
-				return
 			}
 			if out, _, err := runPlugin(t, s, "n1"); err == nil || out != "" {
 				t.Errorf("one node: got no error, %q; want an error and no output", out)
@@ -186,13 +197,15 @@ func TestOtherResponses(t *testing.T) {
 func TestExpiredPages(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		query := r.URL.Query()
+		w.Header().Set("Content-Type", "application/json")
 		switch {
 		case query.Get("continue") != "":
 			w.WriteHeader(http.StatusGone)
+			fmt.Fprint(w, statusText("Expired", "too old"))
 		case query.Get("limit") != "":
-			fmt.Fprintf(w, `{"kind":"NodeList","metadata":{"continue":"more"},"items":[%s]}`, apiNodes["n1"])
+			fmt.Fprintf(w, `{"kind":"NodeList","metadata":{"resourceVersion":"1","continue":"more"},"items":[%s]}`, apiNodes["n1"])
 		default:
-			fmt.Fprintf(w, `{"kind":"NodeList","items":[%s,%s]}`, apiNodes["n1"], apiNodes["n3"])
+			fmt.Fprintf(w, `{"kind":"NodeList","metadata":{"resourceVersion":"1"},"items":[%s,%s]}`, apiNodes["n1"], apiNodes["n3"])
 		}
 	}))
 	defer s.Close()

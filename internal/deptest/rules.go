@@ -210,11 +210,8 @@ func rules() []Rule {
 				module + "internal/platform/...",
 				module + "internal/probe/...",
 				module + "internal/app/...",
-				"k8s.io/client-go/kubernetes/...",
-				"k8s.io/api/...",
 			},
-			Reason: "the plugin of kubectl runs on macOS and Windows too, and only reads Nodes; rest and " +
-				"clientcmd are enough for that",
+			Reason: "the plugin of kubectl runs on macOS and Windows too, and only reads Nodes",
 		},
 		{
 			Packages: []string{"cmd/prelet", "internal/...", "schema/...", "stages/..."},

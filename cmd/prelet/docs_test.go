@@ -158,6 +158,7 @@ for folder in . prod/tests; do
 done
 printf 'node.labels\nvar.zone\n' >questions.txt
 prelet record --config site --hardware machines/dgx --objects objects --root root node17.prelet 2>/dev/null
+prelet bundle --config site --hardware machines/dgx --objects objects --root root bug.tar.gz 2>/dev/null
 cp node17.prelet fleet/node17.prelet
 cp node17.prelet fleet/node18.prelet
 git init -q -b main . && git add site && git -c user.name=a -c user.email=a@example.com commit -q -m site

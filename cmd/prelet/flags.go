@@ -45,7 +45,7 @@ func (w *where) addRecordedFlags(c *cobra.Command) {
 	w.addKubeletVersionFlag(c)
 
 	c.Flags().StringVar(&w.From, "from", "",
-		"read everything from the recording `FILE`, or from each recording in a folder; "+
+		"read everything from the recording or bundle `FILE`, or from each recording in a folder; "+
 			"from this machine only site files, and the values of --var, --var-file and --objects")
 	c.Flags().StringArrayVar(&w.VarFiles, "var-file", nil,
 		"values of variables, also sensitive ones, from `FILE`, written as a vars file (repeatable)")

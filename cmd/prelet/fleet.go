@@ -56,38 +56,62 @@ func (a *cli) fleetCommand() *cobra.Command {
 func (a *cli) mergeFleet() *cobra.Command {
 	var f fleetOutput
 	var output format
+	var file string
 	c := &cobra.Command{
 		Use:   "merge FILE...",
 		Args:  cobra.ArbitraryArgs,
 		Short: "Merge the partial results of `prelet plan --shard` into one report",
 		Long: `Merges the partial results of all shards into the report that one run over all recordings gives.
 It refuses parts that do not belong together, and a part that is missing or given twice.
+--html writes a page instead, as prelet report does for a folder.
 
 ` + folderExit,
 		Example: "  prelet plan --from fleet/ --config site/ --shard 0/2 > 0.json\n" +
-			"  prelet plan --from fleet/ --config site/ --shard 1/2 > 1.json\n  prelet fleet merge 0.json 1.json",
-		RunE: func(_ *cobra.Command, args []string) error {
+			"  prelet plan --from fleet/ --config site/ --shard 1/2 > 1.json\n  prelet fleet merge 0.json 1.json\n" +
+			"  prelet fleet merge 0.json 1.json --html fleet.html",
+		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return failure(fault.Usage, "1 argument or more needed: the partial results of `prelet plan --shard`")
+			}
+			if err := checkPageFlags(c); err != nil {
+				return err
 			}
 			detail, err := f.detail()
 			if err != nil {
 				return err
 			}
+			a.printed = file == "-" // a failure has no document there
 			report, err := a.env().MergeFleet(args)
 			if err != nil {
 				return err
 			}
-			if err := a.printFleet(report, output.name, detail); err != nil {
+			if file != "" {
+				err = a.writePage(file, app.Reported{Fleet: report})
+			} else {
+				err = a.printFleet(report, output.name, detail)
+			}
+			if err != nil {
 				return err
 			}
 			return quit(report.Code())
 		},
 	}
 	f.addFlags(c)
+	addPageFlag(c, &file)
 	output.addFlag(c, "text", "json", "markdown")
 
 	return c
+}
+
+// checkPageFlags refuses --html with flags that change what is printed: a page has all of it.
+func checkPageFlags(c *cobra.Command) error {
+	for _, name := range []string{"output", "names", "summary"} {
+		if c.Flags().Changed("html") && c.Flags().Changed(name) {
+			return failure(fault.Usage, "--html and --%s exclude each other: the page has everything", name)
+		}
+	}
+
+	return nil
 }
 
 // printFleet prints the report about many machines.

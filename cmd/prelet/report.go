@@ -23,7 +23,7 @@ func (a *cli) report() *cobra.Command {
 		Long: `Plans the site on this node, as prelet plan does, and writes one HTML page:
 the timeline of the last run of this boot, messages, labels, taints, flags and fields with what they come from,
 the differences on the disk, and the facts.
-With --from it is the page of a recording, which has no timeline.
+With --from it is the page of a recording, which has no timeline, or of a bundle (.tar.gz), which has one.
 
 With --from FOLDER, and with --against SITE, it is the page of a fleet, as prelet plan groups it:
 which effect each group has, each group, and each machine, with filters.
@@ -34,6 +34,7 @@ The file is readable by its owner only. - is standard output.
 Exit status: that of prelet plan. The page of a plan that failed is written, too.`,
 		Example: "  prelet report --html /tmp/node17.html\n" +
 			"  ssh root@node17 prelet report --html - > node17.html\n" +
+			"  prelet report --from node17.tar.gz --html node17.html\n" +
 			"  prelet report --from fleet/ --config ./site --against main --html fleet.html",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if file == "" {
@@ -42,32 +43,45 @@ Exit status: that of prelet plan. The page of a plan that failed is written, too
 			ctx, stop := stopOnSignal(c.Context())
 			defer stop()
 
-			isStdout := file == "-"
-			a.printed = isStdout // a failure has no document there
+			a.printed = file == "-" // a failure has no document there
 			found, err := a.env().Report(ctx, app.ReportOptions{Where: w.Where, Against: against})
 			if err != nil {
 				return err
 			}
-			err = app.WritePage(file, printer.Unscreened(a.stdout), func(o io.Writer) error {
-				return a.encodePage(o, found)
-			})
-			if err != nil {
+			if err := a.writePage(file, found); err != nil {
 				return err
-			}
-			if found.Plan != nil {
-				a.say(found.Plan.Site, printer.Sorted(found.Plan.Diagnostics))
-			}
-			if !isStdout {
-				fmt.Fprintln(a.stderr, "Wrote "+file+". Open it with a browser.")
 			}
 			return quit(found.Code)
 		},
 	}
 	w.addRecordedFlags(c)
-	c.Flags().StringVar(&file, "html", "", "write the page to `FILE`, or to standard output for -")
+	addPageFlag(c, &file)
 	c.Flags().StringVar(&against, "against", "",
 		"compare with another `SITE`: a file, a folder, or a revision of git for the paths of --config")
 	return c
+}
+
+func addPageFlag(c *cobra.Command, file *string) {
+	c.Flags().StringVar(file, "html", "", "write the page to `FILE`, or to standard output for -")
+}
+
+// writePage writes the page of a boot or of a fleet to a file, or to standard output for "-".
+func (a *cli) writePage(file string, found app.Reported) error {
+	err := app.WritePage(file, printer.Unscreened(a.stdout), func(o io.Writer) error {
+		return a.encodePage(o, found)
+	})
+	if err != nil {
+		return err
+	}
+
+	if found.Plan != nil {
+		a.say(found.Plan.Site, printer.Sorted(found.Plan.Diagnostics))
+	}
+	if file != "-" {
+		fmt.Fprintln(a.stderr, "Wrote "+file+". Open it with a browser.")
+	}
+
+	return nil
 }
 
 // encodePage writes the page of a boot or of a fleet.

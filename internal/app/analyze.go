@@ -33,11 +33,17 @@ func (e *Env) Analyze(ctx context.Context, root string) (Analysis, error) {
 	}
 
 	s, err := report.Load(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errors.New("prelet has not run in this boot: " + dir + " has no report. A run with --root writes none")
+	}
+
+	return analyzeStatus(s, err, boot), nil
+}
+
+// analyzeStatus returns the analysis of a status that was read with an error, or of no boot in particular for "".
+func analyzeStatus(s *report.Status, err error, boot string) Analysis {
 	out := Analysis{Status: s}
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		out.Problem = "prelet has not run in this boot: " + dir + " has no report. " +
-			"A run with --root writes none"
 	case err != nil:
 		out.Problem = err.Error()
 	case boot != "" && s.BootID != boot:
@@ -51,5 +57,5 @@ func (e *Env) Analyze(ctx context.Context, root string) (Analysis, error) {
 		out.Status = emptyStatus()
 	}
 
-	return out, nil
+	return out
 }

@@ -43,6 +43,12 @@ const (
 	messages      = ".messages"
 )
 
+// The name of a bundle ends in bundleSuffix, and its files are in bundleFolder.
+const (
+	bundleSuffix = ".tar.gz"
+	bundleFolder = "prelet-bundle/"
+)
+
 // maxBundled limits a recording in a bundle, in bytes.
 const maxBundled = 64 << 20
 
@@ -88,7 +94,7 @@ func listPlans(recording string) []bundleCommand {
 // boot. It contains no secrets: each text passes the redactor, which then knows the secrets that the commands have
 // read. A part that fails is named in the bundle, and the others are collected.
 func (e *Env) Bundle(ctx context.Context, o BundleOptions) (Bundled, error) {
-	if o.File != "-" && !strings.HasSuffix(o.File, ".tar.gz") {
+	if o.File != "-" && !isBundle(o.File) {
 		return Bundled{}, failure(fault.Usage, "%s: a bundle's name ends in .tar.gz; - is standard output", o.File)
 	}
 	if err := o.Where.check(); err != nil {
@@ -256,7 +262,8 @@ func (b *bundle) describe() string {
 		"addresses; it contains host names, IP addresses, the site and the cluster's ConfigMaps. Read it before you",
 		"send it.",
 		"",
-		"`prelet plan --from recording.prelet` makes the same plan on another machine. NAME.messages is what the",
+		"`prelet plan --from THIS.tar.gz` makes the same plan on another machine, and",
+		"`prelet report --from THIS.tar.gz --html FILE` a page with the times of the last run. NAME.messages is what the",
 		"command of NAME printed to standard error.",
 		"",
 	}
@@ -275,7 +282,7 @@ func (b *bundle) encode(w io.Writer) error {
 	archive := tar.NewWriter(zip)
 	for _, f := range b.files {
 		header := tar.Header{
-			Name:    "prelet-bundle/" + f.name,
+			Name:    bundleFolder + f.name,
 			Mode:    0o600,
 			Size:    int64(len(f.text)),
 			ModTime: b.modified,

@@ -105,7 +105,7 @@ func TestExplainOverFolder(t *testing.T) {
 		{"JSON, a folder", dir, true, "", "", 1},
 		{"text, one recording", filepath.Join(dir, "a.prelet"), false, fault.Usage, "", 1},
 		{"JSON, one recording", filepath.Join(dir, "a.prelet"), true, fault.Usage, "", 1},
-		{"a recording that is missing", filepath.Join(dir, "none"), true, "", fault.Usage, 0},
+		{"a recording that is missing", filepath.Join(dir, "none"), true, "", fault.RecordingInvalid, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			shown := 0

@@ -2,6 +2,8 @@ package app
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -20,7 +22,7 @@ type ReportOptions struct {
 type Reported struct {
 	Planned                // of one node
 	Fleet   *fleet.Report  // nil for one node
-	Status  *report.Status // of the last run; nil for a recording, and where there is none
+	Status  *report.Status // of the last run; nil for a recording, unless it is in a bundle, and where there is none
 	NoTimes string         // why Status has no times; "" where it has
 	Code    fault.Code     // of the plans; "" where every plan has been made
 }
@@ -41,13 +43,9 @@ func (e *Env) Report(ctx context.Context, o ReportOptions) (Reported, error) {
 	if out.Fleet != nil {
 		return out, nil
 	}
+	out.Source = o.From
 
-	if o.From != "" {
-		out.Source = o.From
-		out.NoTimes = "a recording has the answers of a run, not how long they took"
-		return out, nil
-	}
-	found, err := e.Analyze(ctx, o.Root)
+	found, err := e.analyzeFrom(ctx, o.Where)
 	if err != nil {
 		return out, err
 	}
@@ -57,6 +55,26 @@ func (e *Env) Report(ctx context.Context, o ReportOptions) (Reported, error) {
 	}
 
 	return out, nil
+}
+
+// analyzeFrom analyzes the last run of the node of w. A recording has none, and a bundle that of its node.
+func (e *Env) analyzeFrom(ctx context.Context, w Where) (Analysis, error) {
+	switch {
+	case w.From == "":
+		return e.Analyze(ctx, w.Root)
+	case !isBundle(w.From):
+		err := errors.New("a recording has the answers of a run, not how long they took; a bundle has both")
+		return analyzeStatus(nil, err, ""), nil
+	}
+
+	text, err := readFromBundle(w.From, report.StatusFile)
+	if err != nil {
+		err = fmt.Errorf("%s: %s: %w", w.From, report.StatusFile, err)
+		return analyzeStatus(nil, err, ""), nil
+	}
+	s, err := report.Decode(text)
+
+	return analyzeStatus(s, err, ""), nil
 }
 
 // WritePage writes a page to a file in one step, for its owner only, or to stdout for "-".

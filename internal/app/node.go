@@ -477,20 +477,32 @@ func (n *openNode) checkStore() hcl.Diagnostics {
 	return nil
 }
 
+// readRecording reads a recording, or the one in a bundle.
 func readRecording(path string) (*world.Recording, error) {
-	f, err := openRegular(path)
-	if err != nil {
-		if os.IsNotExist(err) {
-			return nil, failure(fault.Usage, "--from %s: no such recording", path)
-		}
-		return nil, failure(fault.Usage, "--from %s: %s", path, err)
+	read := readRecordingFile
+	if isBundle(path) {
+		read = readBundledRecording
 	}
-	defer f.Close()
-	r, err := world.Decode(f)
-	if err != nil {
+
+	r, err := read(path)
+	switch {
+	case os.IsNotExist(err):
+		return nil, failure(fault.RecordingInvalid, "--from %s: no such recording", path)
+	case err != nil:
 		return nil, failure(fault.RecordingInvalid, "--from %s: %s", path, err)
 	}
+
 	return r, nil
+}
+
+func readRecordingFile(path string) (*world.Recording, error) {
+	f, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+
+	return world.Decode(f)
 }
 
 // Recording returns the tape of p as a recording, with the site.

@@ -159,7 +159,7 @@ func TestErrorCode(t *testing.T) {
 		`{"format_version":1,"state":"failed","exit":10,"code":"label-invalid"}`: fault.LabelInvalid,
 		`{"format_version":1,"state":"failed","exit":50}`:                        fault.Internal,
 	} {
-		s, err := decodeStatus([]byte(text))
+		s, err := Decode([]byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -474,7 +474,7 @@ func FuzzStatus(f *testing.F) {
 		),
 	)
 	f.Fuzz(func(t *testing.T, text []byte) {
-		s, err := decodeStatus(text)
+		s, err := Decode(text)
 		if err != nil {
 			return
 		}
@@ -482,7 +482,7 @@ func FuzzStatus(f *testing.F) {
 		if err != nil {
 			t.Skip() // a time out of range
 		}
-		back, err := decodeStatus(out)
+		back, err := Decode(out)
 		if err != nil {
 			t.Fatalf("%s: reading its own output %s: got %v, want no error", text, out, err)
 		}

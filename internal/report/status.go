@@ -109,14 +109,15 @@ func Load(dir string) (*Status, error) {
 	if err != nil {
 		return nil, fmt.Errorf("status of the last run: %w", err)
 	}
-	s, err := decodeStatus(text)
+	s, err := Decode(text)
 	if err != nil {
 		return nil, fmt.Errorf("status of the last run: %s: %w", path, err)
 	}
 	return s, nil
 }
 
-func decodeStatus(text []byte) (*Status, error) {
+// Decode reads the text of a status.json. It fails for one of a newer prelet.
+func Decode(text []byte) (*Status, error) {
 	var s Status
 	if err := json.Unmarshal(text, &s); err != nil {
 		return nil, err

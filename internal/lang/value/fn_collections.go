@@ -66,6 +66,7 @@ func listOf(element cty.Type, values []cty.Value) cty.Value {
 func lengthFunc() function.Function {
 	value := anything("value")
 	value.AllowUnknown, value.AllowDynamicType = true, true
+	value.AllowMarked = true // the number of elements does not depend on a secret in one of them
 
 	return function.New(&function.Spec{
 		Description: "The number of elements of a list, set, map, tuple or object, or of characters of a string.",
@@ -84,15 +85,17 @@ func lengthFunc() function.Function {
 			)
 		},
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			switch t := args[0].Type(); {
+			v, marks := args[0].Unmark()
+			switch t := v.Type(); {
 			case t.IsObjectType():
-				return cty.NumberIntVal(int64(len(t.AttributeTypes()))), nil
-			case t == cty.String && args[0].IsKnown():
-				return stdlib.Strlen(args[0])
+				return cty.NumberIntVal(int64(len(t.AttributeTypes()))).WithMarks(marks), nil
+			case t == cty.String && v.IsKnown():
+				n, err := stdlib.Strlen(v)
+				return n.WithMarks(marks), err
 			case t == cty.String:
-				return unknownOf(cty.Number), nil
+				return unknownOf(cty.Number).WithMarks(marks), nil
 			}
-			return args[0].Length(), nil
+			return v.Length().WithMarks(marks), nil
 		},
 	})
 }
@@ -297,23 +300,27 @@ func coalesceFunc() function.Function {
 func lookupFunc() function.Function {
 	preset := anything("default")
 	preset.AllowNull, preset.AllowDynamicType = true, true
+	container := anything("inputMap")
+	container.AllowMarked = true // the result has the marks of one element
 
 	return function.New(&function.Spec{
 		Description: "The element of a map, or attribute of an object, with a key; without one the default, " +
 			"which may be null. " +
 			"Without a default: an error.",
-		Params:   []function.Parameter{anything("inputMap"), text("key")},
+		Params:   []function.Parameter{container, text("key")},
 		VarParam: &preset,
 		Type:     lookupType,
 		Impl: func(args []cty.Value, t cty.Type) (cty.Value, error) {
-			from, key := args[0], args[1]
+			from, marks := args[0].Unmark()
+			key := args[1]
 			switch {
 			case from.Type().IsObjectType() && from.Type().HasAttribute(key.AsString()):
-				return from.GetAttr(key.AsString()), nil
+				return from.GetAttr(key.AsString()).WithMarks(marks), nil
 			case from.Type().IsMapType() && from.HasIndex(key).True():
-				return from.Index(key), nil
+				return from.Index(key).WithMarks(marks), nil
 			case len(args) == 3:
-				return convert.Convert(args[2], t)
+				found, err := convert.Convert(args[2], t)
+				return found.WithMarks(marks), err
 			}
 			return refuseArg(
 				1,

@@ -126,7 +126,8 @@ func TestFunctionsWork(t *testing.T) {
 }
 
 // TestFunctionsRefuseOrMark: a secret in any argument of any function, by itself or inside of a collection, is
-// refused, also where try could catch it, or its mark is on the result. What can answers holds no secret.
+// refused, also where try could catch it, or its mark is on the result. What can answers holds no secret. The names and
+// the number of elements of a collection are none.
 func TestFunctionsRefuseOrMark(t *testing.T) {
 	carriers := []string{"join", "try", "base64encode", "jsonencode", "yamlencode"}
 	vars := map[string]cty.Value{"sec": Credential("c")}
@@ -153,6 +154,10 @@ func TestFunctionsRefuseOrMark(t *testing.T) {
 					}
 					if w, again := evaluate(t, "can("+src+")", vars); !isSecretRefused(again) {
 						t.Errorf("can(%s): got %#v, want the refusal", src, w)
+					}
+				case i == 0 && secret != "sec" && slices.Contains(containerFunctions, name):
+					if err := checkUnmarked(v, nil, nil); err != nil {
+						t.Errorf("%s: got %v, want each placeholder covered by a mark", src, err)
 					}
 				case name == "can":
 					if diags.HasErrors() || len(Secrets(v)) > 0 {

@@ -33,7 +33,11 @@ func CheckSecrets(e hclsyntax.Expression, ctx *hcl.EvalContext) hcl.Diagnostics 
 	}
 	walkScopes(e, ctx, func(e hclsyntax.Expression, ctx *hcl.EvalContext, isFilter bool) {
 		for _, o := range dependentOperands(e) {
-			refuse(o.user, o.expr, ctx, Secrets)
+			find := Secrets
+			if o.isContainer {
+				find = secretsOfContainer
+			}
+			refuse(o.user, o.expr, ctx, find)
 		}
 		if _, ok := e.(*hclsyntax.ConditionalExpr); ok { // it may convert a list into a set
 			refuse("This set", e, ctx, secretsOfSets)
@@ -68,6 +72,14 @@ func refusal(user string, secrets []string, at hcl.Range) *hcl.Diagnostic {
 		Subject: at.Ptr(),
 		Extra:   sensitiveExtra{},
 	}
+}
+
+// secretsOfContainer returns the names of the credentials that the names and the number of a value's elements may depend
+// on: not those in its elements.
+func secretsOfContainer(v cty.Value) []string {
+	_, marks := v.Unmark()
+
+	return Secrets(cty.True.WithMarks(marks))
 }
 
 // secretsOfSets returns the names of the credentials in the sets of v. A set compares and sorts its elements.
@@ -105,13 +117,15 @@ func mayHoldSecret(e hclsyntax.Expression, ctx *hcl.EvalContext) bool {
 type operand struct {
 	expr hclsyntax.Expression
 	user string // what depends on it, as the beginning of a sentence
+	// isContainer: the result depends on the names and the number of its elements only.
+	isContainer bool
 }
 
 func dependentOperands(e hclsyntax.Expression) (out []operand) {
 	add := func(user string, parts ...hclsyntax.Expression) {
 		for _, part := range parts {
 			if part != nil {
-				out = append(out, operand{part, user})
+				out = append(out, operand{expr: part, user: user})
 			}
 		}
 	}
@@ -131,10 +145,17 @@ func dependentOperands(e hclsyntax.Expression) (out []operand) {
 		}
 	case *hclsyntax.FunctionCallExpr:
 		add(e.Name+"()", dependentArguments(e)...)
+		isArgument := len(out) > 0 && !e.ExpandFinal // with ... the elements are the arguments
+		if isArgument && slices.Contains(containerFunctions, e.Name) {
+			out[0].isContainer = true
+		}
 	}
 
 	return out
 }
+
+// containerFunctions depend on the names and the number of elements of their first argument, not on the elements.
+var containerFunctions = []string{"keys", "length", "lookup"}
 
 // dependentArguments returns the arguments of a call that must not be secrets.
 func dependentArguments(call *hclsyntax.FunctionCallExpr) []hclsyntax.Expression {

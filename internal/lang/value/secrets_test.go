@@ -34,6 +34,14 @@ func TestSecretsInLoopsAndSets(t *testing.T) {
 		`[for x in [] : x if sec]`,
 		`can([for x in [] : x if sec])`,
 		`[for x in null : upper(sec)]`,
+
+		`length(sec)`,
+		`length([sec]...)`,
+		`length(toset([sec]))`,
+		`keys({ for x in ["a"] : sec => x })`,
+		`lookup({ a = "b" }, sec, "c")`,
+		`lookup({ a = sec }, "a", "c") == "d"`,
+		`keys(sec)`,
 		`[for x in [] : [for y in x : upper(sec)]]`,
 		`"%{ for x in [] }${upper(sec)}%{ endfor }"`,
 	} {
@@ -51,6 +59,11 @@ func TestSecretsInLoopsAndSets(t *testing.T) {
 		`[for k, v in [sec, "b"] : k > 0 ? "y" : "n"]`: `["n", "y"]`,
 		`true ? "a" : sec`:                             `"a"`,
 		`length(false ? toset(["a"]) : ["b"])`:         `1`,
+		`length([sec, "a"])`:                           `2`,
+		`length({ a = { b = sec } })`:                  `1`,
+		`contains(keys({ a = sec }), "b")`:             `false`,
+		`lookup({ a = sec, b = "c" }, "b", "")`:        `"c"`,
+		`lookup({ a = { b = sec } }, "c", null)`:       `null`,
 		`[for x in ["a"] : "${upper(x)}" if x != "b"]`: `["A"]`,
 	} {
 		got, _, _ := Plain(must(t, src, vars))

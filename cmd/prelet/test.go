@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -118,9 +119,10 @@ func (a *testsShown) end(found app.Tests, junit string) error {
 	for _, path := range found.Stale {
 		a.complain(describeStale(path, a.isUpdate))
 	}
-	if junit != "" && !isInvalid {
+	if junit != "" {
 		var report bytes.Buffer
-		if err := printer.JUnit(&report, a.all, a.redact); err != nil {
+		all := slices.Concat(a.all, testfile.Mistakes(found.Diagnostics))
+		if err := printer.JUnit(&report, all, a.redact); err != nil {
 			return err
 		}
 		if err := app.WriteReport(junit, report.Bytes()); err != nil {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
@@ -90,6 +91,10 @@ func ownedByRoot[Req any](topic world.Topic[Req, world.TargetAns], a world.Answe
 	return topic.Answer(state)
 }
 
+// timeOfRoot returns the time of all files below the root of a test, and the time at which certificates in it are judged:
+// the result of a test must not depend on when it runs, or when its files were checked out.
+func timeOfRoot() time.Time { return time.Unix(0, 0) }
+
 // copyRoot copies the root of a test to a new folder, which the caller removes. A checkout has the owner and the umask
 // of the user who made it: in the copy all folders and executable files have the mode 0755, and other
 // files 0644.
@@ -125,7 +130,11 @@ func setPlainMode(path string, d fs.DirEntry, err error) error {
 		mode = 0o755
 	}
 
-	return os.Chmod(path, mode)
+	if err := os.Chmod(path, mode); err != nil {
+		return err
+	}
+
+	return os.Chtimes(path, timeOfRoot(), timeOfRoot())
 }
 
 func existingCredential() world.Answer {

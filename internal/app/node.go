@@ -418,6 +418,14 @@ func (n *openNode) Plan(ctx context.Context, event func(boot.Event)) *boot.Plan 
 	p := boot.Run(ctx, n.Site, o)
 	if n.asked != nil {
 		p.Assumed = n.asked.listAssumed()
+		if f := n.asked.noKubelet; f != nil {
+			p.Diagnostics = append(
+				p.Diagnostics,
+				origin.Warning(fault.Usage, hcl.Range{}, "--kubelet-version is not used",
+					"There is no answer about the kubelet to put the version into: %s.",
+					strings.TrimSuffix(f.Why, ".")),
+			)
+		}
 		if n.asked.objects != nil && !n.asked.hasObjects {
 			p.Diagnostics = append(
 				p.Diagnostics,

@@ -34,7 +34,8 @@ type rehearsal struct {
 	notes      []boot.Assumed
 	// hasHardware is set once the hardware was asked for.
 	hasHardware bool
-	notFound    []string // devices to remove that the hardware does not have
+	notFound    []string     // devices to remove that the hardware does not have
+	noKubelet   *fault.Fault // why the recording has no kubelet to give the version to
 }
 
 // Ask implements world.Source.
@@ -175,6 +176,11 @@ func compareObjects(assumed *boot.Assumed, q world.Question, a, was world.Answer
 // answerKubelet returns the recorded answer with the assumed version.
 func (r *rehearsal) answerKubelet(was world.Answer) world.Answer {
 	var k world.KubeletAns
+	if r.kubelet != "" && was.Fault != nil {
+		r.mu.Lock()
+		r.noKubelet = was.Fault
+		r.mu.Unlock()
+	}
 	if r.kubelet == "" || was.Fault != nil || json.Unmarshal(was.Value, &k) != nil {
 		return was
 	}

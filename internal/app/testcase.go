@@ -183,6 +183,9 @@ func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
 			fmt.Errorf("%s is not in the list pci of its facts; `prelet detect -o json` shows the list",
 				strings.Join(asked.notFound, ", ")))
 	}
+	if f := asked.noKubelet; f != nil {
+		return nil, c.refuse(c.KubeletAt, "The recording has no kubelet to give this version to", f)
+	}
 	if c.IsFrom {
 		p.Assumed = asked.listAssumed()
 	}
@@ -248,6 +251,7 @@ func (c testCase) machineSource(w Where, given map[string]probe.Given) (world.So
 		Site:      site,
 		Variables: given,
 		Redactor:  c.env.Redactor,
+		Now:       timeOfRoot,
 	})
 	objects := c.objects(w)
 	if objects == nil {
@@ -283,7 +287,7 @@ func (c testCase) compare(p *boot.Plan) []testfile.Failure {
 	var errs hcl.Diagnostics
 	for _, d := range p.Diagnostics {
 		if d.Severity == hcl.DiagError {
-			errs = append(errs, d)
+			errs = append(errs, adviseTest(d))
 		}
 	}
 	if len(c.Expected) > 0 {
@@ -310,6 +314,17 @@ func (c testCase) compare(p *boot.Plan) []testfile.Failure {
 		out = append(out, *failed)
 	}
 	return out
+}
+
+// adviseTest returns an error of a plan with what a test can do about it.
+func adviseTest(d *hcl.Diagnostic) *hcl.Diagnostic {
+	if origin.CodeOf(d) != fault.VariableMissing {
+		return d
+	}
+	out := *d
+	out.Detail = "Give it a value in the run, variables = { … }, or for all runs in the block variables of the test file."
+
+	return &out
 }
 
 // compareErrors compares the codes of errors with the expected ones. Each must occur, and no other.
@@ -366,7 +381,7 @@ func (c testCase) compareSnapshot(p *boot.Plan) *testfile.Failure {
 	switch isMissing := errors.Is(err, fs.ErrNotExist); {
 	case err != nil && !isMissing:
 		return c.refuse(c.SnapAt, "The snapshot cannot be read", fmt.Errorf("%s: %w", path, err))
-	case err == nil && string(want) == got:
+	case err == nil && unifyLines(want) == got:
 		return nil
 	case c.suite.update:
 		if err := writeSnapshot(path, got); err != nil {
@@ -386,9 +401,14 @@ func (c testCase) compareSnapshot(p *boot.Plan) *testfile.Failure {
 		At:      c.SnapAt,
 		Summary: "The plan differs from its snapshot",
 		Message: path + ". `prelet test --update` writes it again: read the difference before you commit it.",
-		Want:    string(want),
+		Want:    unifyLines(want),
 		Got:     got,
 	}
+}
+
+// unifyLines returns text with the ends of lines that prelet writes: git may have made CR LF of them in a checkout.
+func unifyLines(text []byte) string {
+	return strings.ReplaceAll(string(text), "\r\n", "\n")
 }
 
 // snapshotPath returns the file of the snapshot: one for the run, or one for each machine of a glob.

@@ -127,6 +127,9 @@ func checkPattern(pattern string) error {
 		return errors.New("write a path or a glob, relative to the test file")
 	case err != nil:
 		return fmt.Errorf("%q is not a valid glob: a bracket is not closed", pattern)
+	case strings.Contains(pattern, "**"):
+		return fmt.Errorf("%q has **, which would match within one folder only, as * does; write */* for two levels",
+			pattern)
 	}
 
 	return nil

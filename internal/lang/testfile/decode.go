@@ -89,6 +89,7 @@ func (d *decoder) decodeRun(b schema.Body, shared map[string]Literal) *Run {
 		Without:   withoutAttr.Of(b).V,
 		WithoutAt: withoutAttr.Of(b).Range,
 		Kubelet:   kubeletAttr.Of(b).V,
+		KubeletAt: kubeletAttr.Of(b).Range,
 		Snapshot:  snapshotAttr.Of(b).V,
 		SnapAt:    snapshotAttr.Of(b).Range,
 	}

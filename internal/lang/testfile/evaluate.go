@@ -105,6 +105,12 @@ func (ev evaluator) Value(
 		}
 	}()
 	v, diags = x.Value(ev.ctx)
+	if s.Name == kubeletAttr.Name && v.Type() == cty.Number {
+		return cty.DynamicVal, hcl.Diagnostics{origin.Error(
+			fault.WrongType, x.Range(), "Wrong type for "+s.Name,
+			"Write the version in quotes, %s = \"1.30\": without them it is a number, and 1.30 is 1.3.", s.Name,
+		)}
+	}
 
 	return v, origin.WithCode(diags, fault.Evaluation)
 }

@@ -20,6 +20,32 @@ type Result struct {
 // Passed reports whether nothing has failed.
 func (r Result) Passed() bool { return len(r.Failures) == 0 }
 
+// Mistakes returns each error of a site or a test file, for which no test was run, as the result of its file.
+func Mistakes(diags hcl.Diagnostics) (out []Result) {
+	for _, d := range diags {
+		if d.Severity != hcl.DiagError {
+			continue
+		}
+		at := hcl.Range{}
+		if d.Subject != nil {
+			at = *d.Subject
+		}
+		out = append(out, Result{
+			File: at.Filename,
+			Run:  d.Summary,
+			At:   at,
+			Failures: []Failure{{
+				Kind:    KindInput,
+				At:      at,
+				Summary: d.Summary,
+				Message: d.Detail,
+			}},
+		})
+	}
+
+	return out
+}
+
 // The kinds of failures.
 const (
 	KindAssert   = "assert"       // a condition is false, unknown or cannot be evaluated

@@ -45,6 +45,7 @@ type Run struct {
 	Without       []string // PCI addresses
 	WithoutAt     hcl.Range
 	Kubelet       string // a version; "" is unknown
+	KubeletAt     hcl.Range
 
 	Asserts  []Assert
 	Expected []fault.Code // the plan must fail with these

@@ -114,6 +114,10 @@ func TestMistakes(t *testing.T) {
 		{`hardware = ["x"]`, `2:12 wrong-type Wrong type for hardware: A string is needed, and this is a tuple. ` +
 			`Write one text, in quotes.`},
 		{`hardware = "x["`, `2:12 wrong-type Wrong value for hardware: "x[" is not a valid glob: a bracket is not closed`},
+		{`hardware = "a/**/*.json"`, `2:12 wrong-type Wrong value for hardware: "a/**/*.json" has **, which would ` +
+			`match within one folder only, as * does; write */* for two levels`},
+		{"hardware = \"x\"\nkubelet_version = 1.30", `3:19 wrong-type Wrong type for kubelet_version: Write the version ` +
+			`in quotes, kubelet_version = "1.30": without them it is a number, and 1.30 is 1.3.`},
 		{``, `1:1 missing-argument A run without a machine: Write hardware = "PATH" for a recorded machine, or ` +
 			`from = "PATH" for a recording. Both may be globs, and are relative to this file.`},
 		{"hardware = \"x\"\nfrom = \"y\"", `3:8 conflict hardware and from exclude each other: A recording has the ` +

@@ -86,9 +86,13 @@ func JUnit(w io.Writer, all []testfile.Result, redact func(string) string) error
 }
 
 func newJUnitCase(r testfile.Result, redact func(string) string) junitCase {
+	name := r.Run
+	if r.Machine != "" {
+		name += " [" + r.Machine + "]"
+	}
 	c := junitCase{
 		Class: redact(r.File),
-		Name:  redact(r.Run + " [" + r.Machine + "]"),
+		Name:  redact(name),
 		File:  redact(r.File),
 		Line:  r.At.Start.Line,
 		Time:  junitTime(r.Took),

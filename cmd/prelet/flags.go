@@ -86,6 +86,7 @@ func addOutFlag(c *cobra.Command, dir *string) {
 type format struct {
 	name  string
 	known []string // the first is the default
+	isSet bool     // the user chose it
 }
 
 // addFlag adds -o with the formats that a command prints; the first is the default.
@@ -118,6 +119,7 @@ func (f *format) Set(name string) error {
 		return failure(fault.Usage, "-o %s: %s", name, f.list())
 	}
 	f.name = name
+	f.isSet = true
 
 	return nil
 }

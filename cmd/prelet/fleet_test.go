@@ -106,6 +106,9 @@ func TestPlanOverBadRecordings(t *testing.T) {
 	for name, text := range map[string]string{
 		"foreign.prelet": `{"kind": "List", "items": []}`,
 		"empty.prelet":   "",
+		"list.prelet":    "[]",
+		"text.prelet":    `{"format": "1"}`,
+		"a.prelet.gz":    "of the same name",
 		"z.prelet.gz":    "\x1f\x8bnot gzip",
 	} {
 		if err := os.WriteFile(filepath.Join(f.dir, name), []byte(text), 0o644); err != nil {
@@ -113,18 +116,28 @@ func TestPlanOverBadRecordings(t *testing.T) {
 		}
 	}
 
+	if err := os.Mkdir(filepath.Join(f.dir, "folder.prelet"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("nowhere", filepath.Join(f.dir, "link.prelet")); err != nil {
+		t.Fatal(err)
+	}
+
 	code, out, _ := f.plan("--detailed-exitcode")
 	if code != 64 {
 		t.Errorf("plan: got exit %d, want 64", code)
 	}
 	wantContains(t, "plan", strings.Join(strings.Fields(out), " "),
-		"1 node: ", "5 nodes: failed: recording", "6 recordings: 1 would change, 5 failed",
+		"1 node: ", "10 nodes: failed: recording", "11 recordings: 1 would change, 10 failed",
 		"newer.prelet: the recording is of a newer prelet", "cut.prelet: not a recording: invalid character",
+		"list.prelet: not a recording: it is a JSON array, and an object is needed",
+		"text.prelet: not a recording: its field format cannot be a JSON string",
+		"a.prelet.gz: the folder also has a.prelet", "folder.prelet: ", "link.prelet: no such recording",
 		"foreign.prelet: not a recording: it has no format", "empty.prelet: not a recording: unexpected end",
 		"z.prelet.gz: recording: ")
 	code, out, errText := f.plan("-o", "json")
-	if code != 64 || strings.Count(out, "\n") != 6 || strings.Count(errText, "prelet: --from ") != 5 {
-		t.Errorf("plan -o json: got exit %d, %d documents, and on stderr\n%s\nwant 64, 6, and 5 messages",
+	if code != 64 || strings.Count(out, "\n") != 11 || strings.Count(errText, "prelet: --from ") != 10 {
+		t.Errorf("plan -o json: got exit %d, %d documents, and on stderr\n%s\nwant 64, 11, and 10 messages",
 			code, strings.Count(out, "\n"), errText)
 	}
 
@@ -137,7 +150,7 @@ func TestPlanOverBadRecordings(t *testing.T) {
 	if code != 10 {
 		t.Errorf("plan with a wrong site: got exit %d, want 10", code)
 	}
-	wantContains(t, "plan with a wrong site", out, "6 recordings: 0 would change, 6 failed", "1 node: failed: ", "bad.hcl:1")
+	wantContains(t, "plan with a wrong site", out, "11 recordings: 0 would change, 11 failed", "1 node: failed: ", "bad.hcl:1")
 }
 
 // Flags for many machines have no effect on one, so they are refused.
@@ -163,6 +176,8 @@ func TestFleetFlagsOnOneNode(t *testing.T) {
 		{"--full", "--names"},
 		{"--shard", "2/2"},
 		{"--shard", "1"},
+		{"--shard", "0/2", "-o", "markdown"},
+		{"--shard", "0/2", "-o", "text"},
 		{"-o", "yaml"},
 		{"--against", "no-such-revision"},
 		{"--against", "-x", "--config", "../../examples/minimal"},
@@ -354,6 +369,24 @@ func TestFleetAgainstRevision(t *testing.T) {
 	code, out, errText = f.plan(append(files, "--against", "main")...)
 	if code != 0 || !strings.Contains(out, "config  maxPods: 64 → 110") {
 		t.Errorf("two files: got exit %d, %s%s\nwant 0 and the change of maxPods", code, out, errText)
+	}
+
+	// A folder of the revision's name, and a layer that the revision does not have.
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("main", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	layer := filepath.Join(repository, "new.hcl")
+	text := "stage \"label\" \"new\" {\n  labels = { new = \"layer\" }\n}\n"
+	if err := os.WriteFile(layer, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errText = f.plan("--config", site, "--config", layer, "--against", "git:main")
+	if code != 0 || !strings.Contains(out, "label   new = layer") {
+		t.Errorf("a new layer: got exit %d, %s%s\nwant 0 and the new label", code, out, errText)
+	}
+	if want := layer + " has no file at this revision"; !strings.Contains(errText, want) {
+		t.Errorf("a new layer: got on stderr %q, want %q", errText, want)
 	}
 
 	for name, c := range map[string]struct {

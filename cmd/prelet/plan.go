@@ -44,6 +44,7 @@ it prints the report of the groups as one document.
 
 --against SITE compares the site with another one, a path or a revision of git, over the same machines.
 It shows what the new site changes relative to the old site, whatever is on the disks.
+A path has precedence; git:main is the revision also if there is a folder main.
 
 ` + folderExit + `
 With --detailed-exitcode, 2 means that none failed, and that something would change
@@ -75,7 +76,8 @@ or is not known because a recording lacks an answer.`,
 	f.output.addFlag(c, "text", "json", "markdown")
 	f.addFlags(c)
 	c.Flags().StringVar(&f.against, "against", "",
-		"compare with another `SITE`: a file, a folder, or a revision of git for the paths of --config")
+		"compare with another `SITE`: a file, a folder, or a revision of git for the paths of --config,\n"+
+			"as main or git:main")
 	c.Flags().StringVar(&f.shard, "shard", "",
 		"only part `I/N` of the recordings of a folder, I from 0 to N-1 as JOB_COMPLETION_INDEX has it;\n"+
 			"prints JSON for `prelet fleet merge`")
@@ -94,6 +96,9 @@ func (f *planFlags) check() (printer.FleetDetail, error) {
 		return 0, err
 	case f.full && isReport:
 		return 0, failure(fault.Usage, "--full excludes --names, --summary, --against and --shard")
+	case f.shard != "" && f.output.isSet && !f.output.isJSON():
+		return 0, failure(fault.Usage,
+			"--shard prints JSON for `prelet fleet merge`, so it excludes -o %s; write that at the merge", f.output.name)
 	case f.shard != "":
 		f.output.name = "json"
 		return printer.FleetNames, nil

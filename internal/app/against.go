@@ -26,10 +26,15 @@ func (e *Env) loadAgainst(ctx context.Context, o PlanOptions) (*siteLoader, erro
 	options := siteOptions(e.Version)
 	files := lang.OS()
 	options.Paths = []string{o.Against}
-	if _, err := os.Lstat(o.Against); err != nil {
-		revision := &gitFiles{revision: o.Against, files: map[string]*gitFile{}}
+	name, isRevision := strings.CutPrefix(o.Against, gitPrefix)
+	_, err := os.Lstat(o.Against)
+	if isRevision || err != nil {
+		revision := &gitFiles{revision: name, files: map[string]*gitFile{}}
 		if err := revision.read(ctx, o.Config); err != nil {
 			return nil, err
+		}
+		for _, p := range revision.missing {
+			e.Say(fmt.Sprintf("--against %s: %s has no file at this revision, so all of it is new", o.Against, p))
 		}
 		options.Paths = revision.paths
 		files = revision
@@ -45,11 +50,15 @@ func (e *Env) loadAgainst(ctx context.Context, o PlanOptions) (*siteLoader, erro
 	return &siteLoader{fixed: &loadedSite{site: site, diags: diags}}, nil
 }
 
+// gitPrefix marks a revision of git where a path of that name exists, too.
+const gitPrefix = "git:"
+
 // gitFiles are the files of a site at a revision of git, as git ls-tree and git cat-file return them: no filter, no
 // attribute and no work tree changes them.
 type gitFiles struct {
 	revision string
 	paths    []string            // REVISION:PATH of each path of the site
+	missing  []string            // paths of the site that the revision does not have
 	files    map[string]*gitFile // by REVISION:PATH
 }
 
@@ -78,6 +87,12 @@ func (g *gitFiles) read(ctx context.Context, config []string) error {
 			return err
 		}
 	}
+	if len(g.paths) == 0 {
+		return failure(fault.Usage,
+			"--against %s: %s has no file at this revision; if it had another name then, "+
+				"check the revision out (git worktree add) and give its path",
+			g.revision, strings.Join(g.missing, ", "))
+	}
 
 	return nil
 }
@@ -100,7 +115,8 @@ func (g *gitFiles) readPath(ctx context.Context, p string) error {
 		return err
 	}
 	if len(list) == 0 {
-		return failure(fault.Usage, "--against %s: %s has no file at this revision", g.revision, p)
+		g.missing = append(g.missing, p)
+		return nil
 	}
 
 	name := g.revision + ":" + filepath.ToSlash(p)

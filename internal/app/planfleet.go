@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -164,7 +165,7 @@ func (p *fleetPlanner) planAll(
 				return
 			}
 			go func() {
-				planned, effect := p.planOne(ctx, source, source)
+				planned, effect := p.planListed(ctx, source)
 				out <- result{planned, effect}
 			}()
 		}
@@ -181,6 +182,25 @@ func (p *fleetPlanner) planAll(
 	}
 
 	return checkStopped(ctx)
+}
+
+// planListed plans one recording of a folder. What its name promises and its content is not is a damaged recording, not
+// a mistake of the command line.
+func (p *fleetPlanner) planListed(ctx context.Context, source string) (Planned, fleet.Effect) {
+	plain, isPacked := strings.CutSuffix(source, ".gz")
+	if _, err := os.Lstat(plain); isPacked && err == nil {
+		err := failure(fault.RecordingInvalid, "--from %s: the folder also has %s; remove one of them",
+			source, filepath.Base(plain))
+		return Planned{Source: source, Err: err}, fleet.FailedToRead(source, err)
+	}
+
+	planned, effect := p.planOne(ctx, source, source)
+	if planned.Err != nil && fault.CodeOf(planned.Err) == fault.Usage {
+		planned.Err = failure(fault.RecordingInvalid, "%s", planned.Err)
+		effect = fleet.FailedToRead(source, planned.Err)
+	}
+
+	return planned, effect
 }
 
 // planOne plans one recording, or the node of the options where from is "".

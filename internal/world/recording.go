@@ -196,7 +196,7 @@ func parse(text []byte) (d document, err error) {
 		Format int `json:"format"`
 	}
 	if err := json.Unmarshal(text, &head); err != nil {
-		return d, fmt.Errorf("not a recording: %w", err)
+		return d, fmt.Errorf("not a recording: %w", ExplainJSON(err))
 	}
 	switch {
 	case head.Format <= 0:
@@ -212,9 +212,22 @@ func parse(text []byte) (d document, err error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&d); err != nil {
-		return d, fmt.Errorf("recording: %w", err)
+		return d, fmt.Errorf("recording: %w", ExplainJSON(err))
 	}
 	return d, nil
+}
+
+// ExplainJSON returns an error of package json without the types of Go in it.
+func ExplainJSON(err error) error {
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case !errors.As(err, &wrong):
+		return err
+	case wrong.Field == "":
+		return fmt.Errorf("it is a JSON %s, and an object is needed", wrong.Value)
+	}
+
+	return fmt.Errorf("its field %s cannot be a JSON %s", wrong.Field, wrong.Value)
 }
 
 // checkKeysUnique refuses duplicate keys in an object, because readers differ about which one counts. text is valid

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/world"
 )
 
 // Shard is the part of the recordings that a partial result is of.
@@ -22,7 +23,7 @@ func Decode(text []byte) (*Report, error) {
 		Kind          string `json:"kind"`
 	}
 	if err := json.Unmarshal(text, &head); err != nil {
-		return nil, refuse("this is not a partial result of --shard: %s", err)
+		return nil, refuse("this is not a partial result of --shard: %s", world.ExplainJSON(err))
 	}
 	switch {
 	case head.Kind != "fleet":
@@ -37,7 +38,7 @@ func Decode(text []byte) (*Report, error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&r); err != nil {
-		return nil, refuse("%s", err)
+		return nil, refuse("%s", world.ExplainJSON(err))
 	}
 	if _, err := dec.Token(); err != io.EOF {
 		return nil, refuse("there is more text after the partial result")

@@ -50,7 +50,7 @@ func (b *page) writeGroupMarkdown(g fleet.Group, detail FleetDetail) {
 	}
 
 	b.writeLine("")
-	b.writeLine("<details><summary>" + b.escape(headGroup(g)) + "</summary>")
+	b.writeLine("<details><summary>" + b.escapeHTML(headGroup(g)) + "</summary>")
 	b.writeLine("")
 	if len(g.Changes) > 0 {
 		b.writeFence(listChanges(g))
@@ -128,6 +128,14 @@ func (b *page) code(text string) string {
 func (b *page) escape(text string) string {
 	return strings.NewReplacer(
 		"\\", "\\\\", "|", "\\|", "`", "\\`", "*", "\\*", "_", "\\_", "[", "\\[", "]", "\\]",
-		"<", "&lt;", ">", "&gt;", "&", "&amp;", "#", "\\#", "@", "@\u200b",
+		"<", "&lt;", ">", "&gt;", "&", "&amp;", "#", "\\#", "@", unmention,
 	).Replace(b.cell(text))
 }
+
+// escapeHTML returns a text for a block of HTML in Markdown, where signs of Markdown have no meaning.
+func (b *page) escapeHTML(text string) string {
+	return strings.NewReplacer("<", "&lt;", ">", "&gt;", "&", "&amp;", "@", unmention).Replace(b.cell(text))
+}
+
+// unmention is an @ that mentions nobody: a comment of HTML follows, which is not shown.
+const unmention = "@<!-- -->"

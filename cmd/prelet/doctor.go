@@ -37,11 +37,11 @@ so that the next boot does not have to.
 With --root it checks the root folder of an image that does not run: the site on
 sample machines, the kubelet, whether units are enabled and the gate is in place,
 the users of detectors, the configured runtime, permissions, and what an image
-must not contain. It starts no program of the image and lists the checks that
-need a running machine as skipped.
+must not contain. It starts no program of the image: name the version of its
+kubelet by --kubelet-version. Checks that need a running machine are skipped.
 
 Exit status 0 if nothing prevents a boot, 3 otherwise.`,
-		Example: "  prelet doctor\n  prelet doctor --root /mnt/image\n" +
+		Example: "  prelet doctor\n  prelet doctor --root /mnt/image --kubelet-version 1.36\n" +
 			"  prelet doctor -o json | jq '.findings[] | select(.state != \"ok\")'",
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx, stop := stopOnSignal(c.Context())
@@ -71,5 +71,6 @@ Exit status 0 if nothing prevents a boot, 3 otherwise.`,
 	w.addSiteFlags(c)
 	addRootFlag(c, &w.Root)
 	w.addVarFlag(c)
+	w.addKubeletVersionFlag(c)
 	return c
 }

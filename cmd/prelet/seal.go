@@ -36,7 +36,8 @@ it was built: the kubelet's kubeconfig, certificates and state, bootstrap tokens
 keys of a control plane, prelet's generations, the machine id, SSH host keys,
 random seeds, DHCP leases, cloud-init's instance, recordings, secrets in the site.
 
---yes removes these files, and empties /etc/machine-id. It does not edit the site.
+--yes removes these files, and empties /etc/machine-id. It does not edit the site,
+and nothing that is on a bind mount. A path that a person must change prevents it.
 Then it keeps the output of the kubelet's --version and --help for the first boot,
 and writes ` + app.StatementPath + `: versions, the site's files
 and the detectors with their hashes, the checks, and what was removed.
@@ -81,18 +82,17 @@ Exit status 0 if the image is sealed, 3 if it is refused, 40 if it cannot be wri
 func printSealed(o io.Writer, got app.Sealed, s printer.Style) error {
 	isSkipped := func(f doctor.Finding) bool { return f.State == doctor.Skipped }
 	checked := slices.DeleteFunc(slices.Clone(got.Findings), isSkipped)
-	if err := printer.Findings(o, checked, s); err != nil {
-		return err
-	}
-	fmt.Fprintln(o)
+	conclusion := ""
 	switch {
 	case got.Refused != "":
-		fmt.Fprintf(o, "The image is not sealed: %s.\n", got.Refused)
-		return nil
+		conclusion = "The image is not sealed: " + got.Refused + "."
 	case got.Unchanged:
-		fmt.Fprintf(o, "The image is sealed already, and nothing has changed: %s\n", app.StatementPath)
-		return nil
+		conclusion = "The image is sealed already, and nothing has changed: " + app.StatementPath
 	}
+	if err := printer.Findings(o, checked, conclusion, s); err != nil || conclusion != "" {
+		return err
+	}
+
 	for _, l := range got.Statement.Removed {
 		fmt.Fprintf(o, "%s: %s\n", l.Path, pastOf(l.Action))
 	}

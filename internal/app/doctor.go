@@ -42,6 +42,10 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 		return Examined{Findings: i.findings, Fit: doctor.Fit(i.findings)}, err
 	}
 
+	if w.KubeletVersion != "" {
+		return Examined{}, failure(fault.Usage, "--kubelet-version needs --root: here the installed kubelet is asked")
+	}
+
 	h := e.host(ctx)
 	defer h.Units.Close()
 	w.Root = h.Root

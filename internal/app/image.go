@@ -27,7 +27,7 @@ func (e *Env) openImage(ctx context.Context, w Where) (*openedImage, error) {
 	i := &openedImage{env: e, where: w}
 	found := kubeletbin.Examine(ctx, w.Root, filepath.Join(w.stateDir(), filepath.Base(image.Cache)))
 	i.keep = found.Keep
-	i.in.Kubelet = image.Kubelet{Path: found.Path, Version: found.Version}
+	i.in.Kubelet = image.Kubelet{Path: found.Path, Version: found.Version, Asked: found.Version}
 	switch {
 	case w.KubeletVersion != "":
 		i.in.Kubelet.Version = w.KubeletVersion
@@ -52,11 +52,15 @@ func (e *Env) openImage(ctx context.Context, w Where) (*openedImage, error) {
 
 // look looks for leftovers again, and updates the findings.
 func (i *openedImage) look() {
+	const maxMounts = 16 << 20 // bytes
+
+	mounts, _ := nodefile.ReadFile("/proc/self/mountinfo", maxMounts) // a chroot may lack /proc
 	i.in.Found = image.Find(image.Options{
 		Root:        i.in.Root,
 		Now:         time.Now,
 		IsPublic:    i.isPublic,
 		SiteFolders: []string{"/etc/prelet", "/usr/lib/prelet/site"},
+		Mounts:      mounts,
 	})
 	i.findings = image.Examine(i.in)
 }

@@ -96,7 +96,7 @@ func (e *Env) Seal(ctx context.Context, o SealOptions) (Sealed, error) {
 	if err != nil {
 		return Sealed{}, err
 	}
-	if o.Yes && isRunning && len(i.in.Found.Leftovers) > 0 {
+	if o.Yes && isRunning && len(i.listRemovable()) > 0 {
 		if err := i.checkRunning(ctx, h, isAsked); err != nil {
 			return Sealed{}, err
 		}
@@ -110,22 +110,28 @@ func (e *Env) Seal(ctx context.Context, o SealOptions) (Sealed, error) {
 
 // refuse returns why the image must not be sealed; "" if it may be.
 func (i *openedImage) refuse(yes bool) string {
-	problems, leftovers := 0, 0
+	var problems, removable int
+	var byHand []string
 	for _, f := range i.findings {
 		if f.State == doctor.Problem || f.State == doctor.Unread {
 			problems++
 		}
 	}
 	for _, l := range i.in.Found.Leftovers {
-		if !yes || l.Action == image.ByHand {
-			leftovers++
+		switch {
+		case l.Action == image.ByHand:
+			byHand = append(byHand, l.Path)
+		case l.Action.IsRemoved():
+			removable++
 		}
 	}
 	switch {
 	case problems > 0:
 		return printer.Count(problems, "check") + " failed"
-	case leftovers > 0:
-		return printer.Count(leftovers, "path") + " must not be in an image"
+	case yes && len(byHand) > 0:
+		return "nothing was removed, because --yes does not change " + strings.Join(byHand, ", ")
+	case !yes && len(byHand)+removable > 0:
+		return printer.Count(len(byHand)+removable, "path") + " must not be in an image"
 	}
 
 	return ""
@@ -181,7 +187,7 @@ func (i *openedImage) seal(ctx context.Context) (Sealed, error) {
 
 // remove removes the leftovers, and before them an earlier statement.
 func (i *openedImage) remove(ctx context.Context, statement string) ([]image.Leftover, error) {
-	all := i.in.Found.Leftovers
+	all := i.listRemovable()
 	for _, file := range append([]string{statement}, listPaths(all)...) {
 		if err := image.CheckWritable(i.in.Root, file); err != nil {
 			return nil, addMessages(err)
@@ -204,6 +210,17 @@ func (i *openedImage) remove(ctx context.Context, statement string) ([]image.Lef
 	i.look()
 
 	return done, nil
+}
+
+// listRemovable returns the leftovers that --yes removes.
+func (i *openedImage) listRemovable() (out []image.Leftover) {
+	for _, l := range i.in.Found.Leftovers {
+		if l.Action.IsRemoved() {
+			out = append(out, l)
+		}
+	}
+
+	return out
 }
 
 func listPaths(all []image.Leftover) (out []string) {

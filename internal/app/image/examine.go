@@ -2,7 +2,9 @@ package image
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
@@ -21,6 +23,7 @@ import (
 type Kubelet struct {
 	Path    string `json:"path"`    // "" for none
 	Version string `json:"version"` // "" where it is not known
+	Asked   string `json:"-"`       // the version that the binary itself has reported; "" if it was not asked
 }
 
 // Input has the facts of an image that the caller has collected.
@@ -110,11 +113,22 @@ func (e *examination) checkKubelet() {
 	case k.Version == "":
 		e.add("kubelet", doctor.Unread, "the version of "+k.Path+" is not known",
 			"a program below another root is not started", "run prelet inside of the image, or name --kubelet-version")
+	case k.Asked != "" && !isSameMinor(k.Asked, k.Version):
+		e.add("kubelet", doctor.Problem, k.Path+" is "+k.Asked+", and --kubelet-version is "+k.Version,
+			"the site would be judged for another kubelet", "leave --kubelet-version out")
 	case isVersion && (minor < oldest || minor > newest):
 		e.add("kubelet", doctor.Warning, k.Version+" is not a version that this prelet knows",
 			fmt.Sprintf("it knows 1.%d to 1.%d", oldest, newest), "use a prelet that knows it")
 	}
 	e.addOK("kubelet", k.Version+", "+k.Path)
+}
+
+// isSameMinor reports whether two versions are of one minor version, or one of them is not a version.
+func isSameMinor(a, b string) bool {
+	minorA, isA := known.Minor(a)
+	minorB, isB := known.Minor(b)
+
+	return !isA || !isB || minorA == minorB
 }
 
 // gateFile is the file that the kubelet's unit must require.
@@ -197,10 +211,18 @@ func (e *examination) checkDetectors() {
 
 func (e *examination) checkLeftovers() {
 	for _, l := range e.Found.Leftovers {
-		e.add(l.Check, doctor.Warning, l.Path+" must not be in an image", l.Why, l.next())
+		must := " must not be in an image"
+		if l.Action == Keep {
+			must = " may not belong into an image"
+		}
+		e.add(l.Check, doctor.Warning, l.Path+must, l.Why, l.next())
 	}
-	for _, err := range e.Found.Unread {
-		e.add("state", doctor.Unread, "cannot look for what an image must not contain", err.Error(), "run it as root")
+	for _, u := range e.Found.Unread {
+		do := "remove it from the image, or repair it"
+		if errors.Is(u.Err, fs.ErrPermission) {
+			do = "run it as root"
+		}
+		e.add(u.Check, doctor.Unread, "cannot look for what an image must not contain", u.Err.Error(), do)
 	}
 	e.addOK("identity", "the image has none")
 	e.addOK("secrets", "the image has none that prelet knows of")
@@ -210,7 +232,7 @@ func (e *examination) checkLeftovers() {
 // next returns the next step for a leftover.
 func (l Leftover) next() string {
 	switch l.Action {
-	case ByHand:
+	case ByHand, Keep:
 		return l.Do
 	case Empty:
 		return "prelet seal --yes empties it"

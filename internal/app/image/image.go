@@ -7,10 +7,14 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/probe/joined"
@@ -24,7 +28,11 @@ const (
 	Delete Action = "remove" // a folder with all that it contains
 	Empty  Action = "empty"
 	ByHand Action = "by hand" // nothing: the file may be needed
+	Keep   Action = "keep"    // nothing, and the image may be sealed with it
 )
+
+// IsRemoved reports whether Remove changes something.
+func (a Action) IsRemoved() bool { return a == Delete || a == Empty }
 
 // Leftover is a file or a folder that an image must not contain.
 type Leftover struct {
@@ -32,13 +40,19 @@ type Leftover struct {
 	Check  string `json:"check"`
 	Why    string `json:"why"`
 	Action Action `json:"action"`
-	Do     string `json:"do,omitempty"` // the next step, for ByHand
+	Do     string `json:"do,omitempty"` // the next step, for ByHand and Keep
+}
+
+// Unread is a file or folder that could not be examined.
+type Unread struct {
+	Check string
+	Err   error
 }
 
 // Found is what an image must not contain.
 type Found struct {
 	Leftovers []Leftover // in the order in which Remove must remove them
-	Unread    []error    // of folders and files that this user may not read
+	Unread    []Unread
 }
 
 // Options are the image, and what its site knows.
@@ -49,14 +63,19 @@ type Options struct {
 	IsPublic func(variable string) bool
 	// SiteFolders contain the site.
 	SiteFolders []string
+	// Mounts is the text of /proc/self/mountinfo; empty if it cannot be read.
+	Mounts []byte
 }
 
-// maxNames is how many names of one folder are looked at.
-const maxNames = 100_000
+// Limits of what is examined. A folder or file with more is reported as unread.
+const (
+	maxNames = 100_000
+	maxText  = 16 << 20 // bytes of one file
+)
 
 // Find returns what an image must not contain.
 func Find(o Options) Found {
-	s := &search{Options: o, seen: map[string]bool{}}
+	s := &search{Options: o, seen: map[string]bool{}, mounts: parseMounts(string(o.Root), o.Mounts)}
 	node := joined.Node{Root: o.Root, Now: o.Now}
 	identity := rule{check: "identity", action: Delete, why: whyIdentity}
 	for _, file := range node.Files(node.Identity()) {
@@ -64,6 +83,9 @@ func Find(o Options) Found {
 	}
 	for _, r := range o.rules() {
 		s.match("/", splitPattern(r.pattern), r)
+		if strings.HasPrefix(r.pattern, "/etc/") { // an OSTree image has its /etc there
+			s.match("/", splitPattern("/usr"+r.pattern), r)
+		}
 	}
 	slices.SortStableFunc(s.found.Leftovers, func(a, b Leftover) int {
 		return cmp.Compare(slices.Index(checkNames(), a.Check), slices.Index(checkNames(), b.Check))
@@ -75,15 +97,16 @@ func Find(o Options) Found {
 // search looks for the files of rules.
 type search struct {
 	Options
-	found Found
-	seen  map[string]bool
+	found  Found
+	seen   map[string]bool
+	mounts mounts
 }
 
 // match looks for the paths below a folder that match the parts of a pattern. It follows links to folders.
 func (s *search) match(dir string, parts []string, r rule) {
 	look, err := s.Root.Look(dir, nodefile.FollowAll)
 	if err != nil {
-		s.note(err)
+		s.note(r, err)
 		return
 	}
 	defer look.Close()
@@ -93,9 +116,11 @@ func (s *search) match(dir string, parts []string, r rule) {
 
 	names := parts[:1]
 	if isPattern(parts[0]) {
-		if names, err = look.Names(maxNames); err != nil {
-			s.note(err)
+		names, err = look.Names(maxNames)
+		if err == nil && len(names) == maxNames {
+			err = fmt.Errorf("%s has too many files: %d were examined", look.Path(), maxNames)
 		}
+		s.note(r, err)
 	}
 	slices.Sort(names)
 	for _, name := range names {
@@ -115,7 +140,7 @@ func (s *search) match(dir string, parts []string, r rule) {
 func (s *search) judge(file string, r rule) {
 	look, err := s.Root.Look(file, nodefile.FollowNone)
 	if err != nil {
-		s.note(err)
+		s.note(r, err)
 		return
 	}
 	defer look.Close()
@@ -127,23 +152,36 @@ func (s *search) judge(file string, r rule) {
 			return
 		}
 	}
-	if why := r.apply(look); why != "" && !s.seen[file] {
+	why, err := r.apply(look)
+	s.note(r, err)
+	if why != "" && !s.seen[file] {
 		s.seen[file] = true
-		s.found.Leftovers = append(s.found.Leftovers, Leftover{
-			Path:   file,
-			Check:  r.check,
-			Why:    why,
-			Action: r.action,
-			Do:     r.do,
-		})
+		s.found.Leftovers = append(s.found.Leftovers, s.newLeftover(file, why, r))
 	}
+}
+
+// newLeftover returns a leftover. What is on a mount that may not belong to the image is not removed.
+func (s *search) newLeftover(file, why string, r rule) Leftover {
+	l := Leftover{
+		Path:   file,
+		Check:  r.check,
+		Why:    why,
+		Action: r.action,
+		Do:     r.do,
+	}
+	if place := s.mounts.findForeign(file); place != "" && l.Action.IsRemoved() {
+		l.Action = ByHand
+		l.Do = "a mount may show files from outside of the image: umount " + place + ", and run the command again"
+	}
+
+	return l
 }
 
 // judgeTarget judges the file that a link leads to.
 func (s *search) judgeTarget(link string, r rule) {
 	target, err := s.Root.Look(link, nodefile.FollowAll)
 	if err != nil {
-		s.note(err)
+		s.note(r, err)
 		return
 	}
 	defer target.Close()
@@ -153,20 +191,24 @@ func (s *search) judgeTarget(link string, r rule) {
 	}
 }
 
-// note keeps the error of a file that this user may not read. A missing file, and a path through a file, are not
-// errors.
-func (s *search) note(err error) {
-	if errors.Is(err, fs.ErrPermission) {
-		s.found.Unread = append(s.found.Unread, err)
+// note keeps the error of a file that a rule could not examine; nil is none. A missing file, and a path through a file,
+// are not errors.
+func (s *search) note(r rule, err error) {
+	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		return
+	}
+	isKnown := func(u Unread) bool { return u.Check == r.check && u.Err.Error() == err.Error() }
+	if !slices.ContainsFunc(s.found.Unread, isKnown) {
+		s.found.Unread = append(s.found.Unread, Unread{r.check, err})
 	}
 }
 
-// readText returns the text of a regular file, nil if it cannot be read.
-func readText(look *nodefile.Look) []byte {
+// readText returns the text of a regular file, "" of any other.
+func readText(look *nodefile.Look) (string, error) {
 	if !look.Mode().IsRegular() {
-		return nil
+		return "", nil
 	}
-	text, _ := look.Read(nodefile.Max)
+	text, err := look.Read(maxText)
 
-	return bytes.TrimSpace(text)
+	return string(bytes.TrimSpace(text)), err
 }

@@ -43,24 +43,40 @@ func used() map[string]string {
 		"/var/lib/cloud/instances/i-1/user-data.txt":         "x",
 		"/var/lib/cloud/instance":                            "-> instances/i-1",
 		"/root/node.prelet":                                  `{"format":1,"prelet":"0.1.0","site":[],"answers":[]}`,
+		"/root/.kube/config":                                 "token: " + token + "\n",
+		"/home/someone/.kube/config":                         "token: " + token + "\n",
+		"/etc/cni/net.d/calico-kubeconfig":                   "token: " + token + "\n",
+		"/etc/kubernetes/admin.conf.bak":                     "token: " + token + "\n",
+		"/etc/kubernetes/tmp/kubeadm-backup-1/ca.key":        "key",
+		"/usr/local/lib/credstore/bootstrap-token":           token,
+		"/usr/etc/ssh/ssh_host_rsa_key":                      "key",
+		"/var/lib/dhcpcd/duid":                               "00:01",
+		"/etc/nvme/hostnqn":                                  "nqn.2014-08.org.nvmexpress:uuid:1",
+		"/etc/openvswitch/system-id.conf":                    "1",
+		"/var/lib/cni/networks/cbr0/10.0.0.5":                "pod",
+		"/etc/lvm/devices/system.devices":                    "IDTYPE=devname",
 	}
 }
 
 // kept returns files that an image may contain.
 func kept() map[string]string {
 	return map[string]string{
-		"/usr/bin/prelet":                "program",
-		"/etc/kubernetes/pki/ca.crt":     "certificate",
-		"/etc/kubernetes/exec.conf":      "kind: Config\n",
-		"/etc/ssh/sshd_config":           "Port 22\n",
-		"/etc/credstore/other-service":   "x",
-		"/etc/credstore/prelet.var.zone": "az1",
-		"/etc/prelet/site.hcl":           "stage \"label\" \"x\" {}\n",
-		"/var/lib/prelet/kubelet.json":   "{}",
-		"/var/lib/kubelet/config.yaml":   "kind: KubeletConfiguration\n",
-		"/var/lib/dbus/machine-id":       "-> /etc/machine-id",
-		"/var/lib/cloud/seed/nocloud/x":  "x",
-		"/root/notes.prelet":             "not a recording",
+		"/usr/bin/prelet":                              "program",
+		"/etc/kubernetes/pki/ca.crt":                   "certificate",
+		"/etc/kubernetes/exec.conf":                    "kind: Config\n",
+		"/etc/ssh/sshd_config":                         "Port 22\n",
+		"/etc/credstore/other-service":                 "x",
+		"/etc/credstore/prelet.var.zone":               "az1",
+		"/etc/prelet/site.hcl":                         "stage \"label\" \"x\" {}\n",
+		"/var/lib/prelet/kubelet.json":                 "{}",
+		"/var/lib/kubelet/config.yaml":                 "kind: KubeletConfiguration\n",
+		"/var/lib/dbus/machine-id":                     "-> /etc/machine-id",
+		"/var/lib/cloud/seed/nocloud/x":                "x",
+		"/root/notes.prelet":                           "not a recording",
+		"/etc/iscsi/initiatorname.iscsi":               "GenerateName=yes\n",
+		"/etc/cni/net.d/10-x.conflist":                 "{}",
+		"/etc/hostname":                                "localhost\n",
+		"/etc/systemd/system/prelet.service.d/10.conf": "[Service]\nSetCredential=prelet.var.zone:az1\n",
 	}
 }
 
@@ -268,6 +284,75 @@ func TestSiteSecret(t *testing.T) {
 	}
 }
 
+// What a person must change is not changed, and prevents sealing; what is only reported does not.
+func TestByHand(t *testing.T) {
+	for name, c := range map[string]struct {
+		file, text string
+		want       Action
+	}{
+		"initiator":  {"/etc/iscsi/initiatorname.iscsi", "# a name\nInitiatorName=iqn.1993-08.org.debian:01:1\n", ByHand},
+		"database":   {"/var/lib/etcd/member/snap/db", "x", ByHand},
+		"credential": {"/etc/systemd/system/prelet.service.d/x.conf", "SetCredential=bootstrap-token:x\n", ByHand},
+		"token":      {"/etc/systemd/system/kubelet.service.d/x.conf", "Environment=T=" + token + "\n", ByHand},
+		"host name":  {"/etc/hostname", "node17\n", Keep},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := newImage(t, map[string]string{c.file: c.text})
+			found := find(root).Leftovers
+			if len(found) != 1 || found[0].Action != c.want || found[0].Do == "" || found[0].Why == "" {
+				t.Fatalf("%s: got %+v; want one leftover with action %q", c.file, found, c.want)
+			}
+			if done, err := Remove(t.Context(), root, found); err != nil || len(done) > 0 {
+				t.Errorf("Remove: got %v, %v; want nothing removed", done, err)
+			}
+		})
+	}
+}
+
+// A file that cannot be examined is reported under its check: it may be anything.
+func TestTooLarge(t *testing.T) {
+	for check, file := range map[string]string{
+		"identity": "/etc/machine-id",
+		"secrets":  "/etc/kubernetes/admin.conf",
+		"state":    "/root/node.prelet",
+	} {
+		root := newImage(t, map[string]string{file: ""})
+		if err := os.Truncate(root.Path(file), maxText+1); err != nil {
+			t.Fatal(err)
+		}
+		found := find(root)
+		if len(found.Unread) != 1 || found.Unread[0].Check != check {
+			t.Errorf("%s: got unread %+v; want one of %s", file, found.Unread, check)
+		}
+		isOK := func(f doctor.Finding) bool { return f.Check == check && f.State == doctor.OK }
+		if slices.ContainsFunc(examine(root), isOK) {
+			t.Errorf("%s: got ok for %s; want only unread", file, check)
+		}
+	}
+}
+
+// The other names of a file keep its content.
+func TestHardLinks(t *testing.T) {
+	root := newImage(t, map[string]string{"/etc/machine-id": "0123456789abcdef0123456789abcdef\n"})
+	other := filepath.Join(t.TempDir(), "machine-id")
+	err := errors.Join(os.Link(root.Path("/etc/machine-id"), other), os.Chmod(other, 0o444))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Remove(t.Context(), root, find(root).Leftovers); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"/etc/machine-id": ""}
+	if diff := cmp.Diff(want, list(t, string(root))); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+	outside, _ := os.ReadFile(other)
+	st, err := os.Stat(root.Path("/etc/machine-id"))
+	if len(outside) == 0 || err != nil || st.Mode().Perm() != 0o444 {
+		t.Errorf("got %d bytes in the other file, mode %v, %v; want its content, and mode 0444", len(outside), st.Mode(), err)
+	}
+}
+
 // A folder that this user may not read is reported: it may contain anything.
 func TestUnread(t *testing.T) {
 	if os.Geteuid() == 0 {
@@ -370,6 +455,21 @@ func TestExamine(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A version that the kubelet itself contradicts is refused: the statement would be wrong, and the site judged for
+// another kubelet.
+func TestKubeletVersion(t *testing.T) {
+	for given, want := range map[string]doctor.State{"1.36": doctor.OK, "v1.36.9": doctor.OK, "1.35": doctor.Problem} {
+		found := Examine(Input{
+			Root:    newImage(t, installed()),
+			Kubelet: Kubelet{Path: "/usr/bin/kubelet", Version: given, Asked: "v1.36.3"},
+		})
+		isWanted := func(f doctor.Finding) bool { return f.Check == "kubelet" && f.State == want }
+		if !slices.ContainsFunc(found, isWanted) {
+			t.Errorf("--kubelet-version %s of a kubelet v1.36.3: got %+v; want %s", given, found, want)
+		}
 	}
 }
 

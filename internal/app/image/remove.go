@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -31,7 +32,7 @@ func Remove(ctx context.Context, root nodefile.Root, all []Leftover) (done []Lef
 	defer dir.Close()
 
 	for _, l := range all {
-		if l.Action == ByHand {
+		if !l.Action.IsRemoved() {
 			continue
 		}
 		if ctx.Err() != nil {
@@ -73,13 +74,39 @@ func openRoot(root nodefile.Root) (*os.Root, error) {
 func removeOne(dir *os.Root, l Leftover) error {
 	name := strings.TrimPrefix(l.Path, "/")
 	if l.Action == Empty {
-		return writeFile(dir, name, os.O_TRUNC, nil)
+		return emptyFile(dir, name)
 	}
 	if err := dir.RemoveAll(name); err != nil {
 		return err
 	}
 
 	return syncFolder(dir, path.Dir(name))
+}
+
+// emptyFile empties a file in place, which keeps its labels. A file with other names, as in an image that is a copy of
+// another by hard links, is replaced, so that those keep their content.
+func emptyFile(dir *os.Root, name string) error {
+	st, err := dir.Lstat(name)
+	if err != nil {
+		return err
+	}
+	if s, ok := st.Sys().(*syscall.Stat_t); !ok || s.Nlink < 2 {
+		return writeFile(dir, name, os.O_TRUNC, nil)
+	}
+
+	temporary := name + ".tmp"
+	err = writeFile(dir, temporary, os.O_CREATE|os.O_TRUNC, nil)
+	if err == nil {
+		err = dir.Chmod(temporary, st.Mode().Perm())
+	}
+	if err == nil {
+		err = dir.Rename(temporary, name)
+	}
+	if err == nil {
+		err = syncFolder(dir, path.Dir(name))
+	}
+
+	return err
 }
 
 // WriteFile replaces a file of the image with mode 0644, durably. The folders above it are made if they are missing.

@@ -1,13 +1,16 @@
 package image
 
 import (
-	"bytes"
 	"io/fs"
 	"path"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/probe"
+	"github.com/prelet/prelet/internal/probe/joined"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -21,23 +24,25 @@ type rule struct {
 	why     string
 	do      string
 	// describe returns why the file must not be in an image, "" if it may be. Nil: it must not.
-	describe  func(*nodefile.Look) string
+	describe  func(*nodefile.Look) (string, error)
 	keepLinks bool // a link itself may stay
 }
 
 // apply returns why a file must not be in an image; "" if it may be.
-func (r rule) apply(look *nodefile.Look) string {
+func (r rule) apply(look *nodefile.Look) (string, error) {
 	if r.describe != nil {
 		return r.describe(look)
 	}
 
-	return r.why
+	return r.why, nil
 }
 
 const (
 	whyIdentity = "with it, each machine of this image is the same node, until prelet removes it at boot"
 	whyRandom   = "machines with one seed may make the same keys"
 	whyState    = "prelet would take it for the state of the machine that boots"
+	whyStorage  = "a storage server would take all machines for one, and mix their writes"
+	whyCNI      = "the addresses in it are of pods of the machine that made the image"
 	whyLease    = "two machines with one lease ask for one address"
 	whyCloud    = "cloud-init would take it for the state of the machine that boots; user data may contain secrets"
 )
@@ -51,17 +56,40 @@ func (o Options) rules() []rule {
 		{pattern: machineID, action: Empty, describe: describeMachineID},
 		{pattern: "/var/lib/dbus/machine-id", describe: describeMachineID, keepLinks: true},
 		{pattern: "/etc/ssh/ssh_host_*_key", why: "all machines would have one host key"},
-		{pattern: "/etc/ssh/ssh_host_*_key.pub", why: "it belongs to a host key of the machine that made the image"},
+		{pattern: "/etc/ssh/ssh_host_*_key*.pub", why: "it belongs to a host key of the machine that made the image"},
 		{pattern: "/var/lib/NetworkManager/secret_key", why: "machines with one key make the same addresses"},
+		{pattern: "/var/lib/dhcpcd/duid", why: whyLease},
+		{pattern: "/etc/dhcpcd.duid", why: whyLease},
+		{pattern: "/var/lib/dhcpcd/secret", why: "machines with one key make the same addresses"},
+		{pattern: "/var/lib/wicked/*duid.xml", why: whyLease},
+		{pattern: "/etc/nvme/hostnqn", why: whyStorage},
+		{pattern: "/etc/nvme/hostid", why: whyStorage},
+		{pattern: "/etc/iscsi/initiatorname.iscsi", action: ByHand, describe: describeInitiator,
+			do: "write GenerateName=yes into it (Debian, Ubuntu), or remove it, and iscsi-init.service makes a name"},
+		{pattern: "/etc/openvswitch/system-id.conf", why: "a network controller would take all machines for one"},
+		{pattern: "/etc/hostname", action: Keep, describe: o.describeHostname,
+			do: "fine if DHCP, cloud-init or node { name = … } of the site names each machine; else remove it"},
 	}
 	secrets := []rule{
-		{pattern: "/etc/kubernetes/*.conf", describe: describeKubeconfig},
+		{pattern: "/etc/kubernetes/*", describe: describeKubeconfig},
+		{pattern: "/etc/kubernetes/tmp/*", why: "kubeadm keeps copies of keys and kubeconfigs here"},
+		{pattern: "/var/lib/kubelet/*kubeconfig*", describe: describeKubeconfig},
+		{pattern: "/etc/cni/net.d/*kubeconfig*", describe: describeKubeconfig},
+		{pattern: "/etc/cni/net.d/*/*kubeconfig*", describe: describeKubeconfig},
+		{pattern: "/root/.kube/config", describe: describeKubeconfig},
+		{pattern: "/home/*/.kube/config", describe: describeKubeconfig},
+		{pattern: "/var/lib/etcd/member", action: ByHand, why: "it is the database of a cluster, with all its Secrets",
+			do: "if no cluster needs it any more, remove it yourself"},
 		{pattern: "/etc/kubernetes/pki/*.key", why: "with this key, its finder is a control plane"},
 		{pattern: "/etc/kubernetes/pki/etcd/*.key", why: "with this key its finder reads and writes etcd"},
 		{pattern: "/etc/credstore/*", describe: o.describeCredential},
 		{pattern: "/usr/lib/credstore/*", describe: o.describeCredential},
+		{pattern: "/usr/local/lib/credstore/*", describe: o.describeCredential},
 		{pattern: "/var/lib/systemd/credential.secret", why: "each machine could decrypt the credentials of all"},
 		{pattern: "/var/lib/systemd/random-seed", why: whyRandom},
+		{pattern: "/var/lib/urandom/random-seed", why: whyRandom},
+		{pattern: "/var/lib/misc/random-seed", why: whyRandom},
+		{pattern: "/var/lib/seedrng/*", why: whyRandom},
 		{pattern: "/boot/loader/random-seed", why: whyRandom},
 		{pattern: "/boot/efi/loader/random-seed", why: whyRandom},
 		{pattern: "/efi/loader/random-seed", why: whyRandom},
@@ -71,6 +99,11 @@ func (o Options) rules() []rule {
 		{pattern: "/var/lib/dhcp/*.lease*", why: whyLease},
 		{pattern: "/var/lib/dhclient/*.lease*", why: whyLease},
 		{pattern: "/var/lib/NetworkManager/*.lease", why: whyLease},
+		{pattern: "/var/lib/dhcpcd/*.lease*", why: whyLease},
+		{pattern: "/var/lib/wicked/lease*", why: whyLease},
+		{pattern: "/var/lib/cni/networks/*", why: whyCNI},
+		{pattern: "/var/lib/cni/results/*", why: whyCNI},
+		{pattern: "/etc/lvm/devices/system.devices", why: "LVM would ignore every disk that is not in this list"},
 		{pattern: "/var/lib/cloud/instance", why: whyCloud},
 		{pattern: "/var/lib/cloud/instances/*", why: whyCloud},
 		{pattern: "/var/lib/cloud/data/*", why: whyCloud},
@@ -81,7 +114,7 @@ func (o Options) rules() []rule {
 	}
 
 	out := withDefaults("identity", identity)
-	out = append(out, withDefaults("secrets", append(secrets, o.siteRules()...))...)
+	out = append(out, withDefaults("secrets", slices.Concat(secrets, o.siteRules(), o.unitRules()))...)
 
 	return append(out, withDefaults("state", state)...)
 }
@@ -102,6 +135,22 @@ func (o Options) siteRules() (out []rule) {
 	return out
 }
 
+// unitRules returns the rules for drop-ins of prelet's and the kubelet's units, which only a person may change.
+func (o Options) unitRules() (out []rule) {
+	for _, dir := range []string{"/etc", "/usr/lib"} {
+		for _, unit := range []string{"prelet*.service.d", "kubelet.service.d"} {
+			out = append(out, rule{
+				pattern:  dir + "/systemd/system/" + unit + "/*.conf",
+				action:   ByHand,
+				describe: o.describeUnit,
+				do:       "remove the secret from the file, and give it to each machine as a credential",
+			})
+		}
+	}
+
+	return out
+}
+
 func withDefaults(check string, rules []rule) []rule {
 	for i := range rules {
 		rules[i].check = check
@@ -113,67 +162,121 @@ func withDefaults(check string, rules []rule) []rule {
 	return rules
 }
 
-func describeMachineID(look *nodefile.Look) string {
+func describeMachineID(look *nodefile.Look) (string, error) {
 	if look.Mode()&fs.ModeSymlink != 0 {
-		return ""
+		return "", nil
 	}
-	switch string(readText(look)) {
-	case "", "uninitialized":
-		return ""
+	text, err := readText(look)
+	if err == nil && (text == "" || text == "uninitialized") {
+		return "", nil
 	}
 
-	return "all machines would have one id; by it prelet recognises a copied disk"
+	return "all machines would have one id; by it prelet recognises a copied disk", err
 }
 
-func describeKubeconfig(look *nodefile.Look) string {
-	what := probe.DescribeSecret(string(readText(look)))
-	if what == "" {
-		return ""
+// describeInitiator returns why a file of open-iscsi must not be in an image: it has a name instead of the request to
+// make one.
+func describeInitiator(look *nodefile.Look) (string, error) {
+	text, err := readText(look)
+	if !initiatorName.MatchString(text) {
+		return "", err
 	}
 
-	return "it is " + what + ": everybody who gets the image can use it"
+	return whyStorage, err
+}
+
+var initiatorName = regexp.MustCompile(`(?m)^\s*InitiatorName\s*=`)
+
+// describeHostname returns why a host name should not be in an image. A name that identifies no machine may be.
+func (o Options) describeHostname(look *nodefile.Look) (string, error) {
+	if !look.Mode().IsRegular() {
+		return "", nil
+	}
+	name := joined.Node{Root: o.Root, Recorded: true}.HostName()
+	if name == "" {
+		return "", nil
+	}
+
+	return "with it, each machine of this image is node " + strconv.Quote(name), nil
+}
+
+func describeKubeconfig(look *nodefile.Look) (string, error) {
+	text, err := readText(look)
+	what := probe.DescribeSecret(text)
+	if what == "" {
+		return "", err
+	}
+
+	return "it is " + what + ": everybody who gets the image can use it", err
+}
+
+// isSecret reports whether a credential of prelet is a secret.
+func (o Options) isSecret(credential string) bool {
+	variable, isVariable := strings.CutPrefix(credential, "prelet.var.")
+
+	return credential == "bootstrap-token" || isVariable && !o.IsPublic(variable)
 }
 
 // describeCredential returns why a credential of prelet must not be in a store of the image.
-func (o Options) describeCredential(look *nodefile.Look) string {
-	name := path.Base(look.Path())
-	variable, isVariable := strings.CutPrefix(name, "prelet.var.")
-	isSecret := name == "bootstrap-token" || isVariable && !o.IsPublic(variable)
-	if !isSecret {
-		return ""
+func (o Options) describeCredential(look *nodefile.Look) (string, error) {
+	if !o.isSecret(path.Base(look.Path())) {
+		return "", nil
 	}
 
-	return "everybody who gets the image can use this credential; give it to each machine instead"
+	return "everybody who gets the image can use this credential; give it to each machine instead", nil
 }
 
-func describeSiteSecret(look *nodefile.Look) string {
-	what := probe.DescribeSecret(string(readText(look)))
+var setCredential = regexp.MustCompile(`(?m)^\s*SetCredential\s*=\s*([^:\s]+):`)
+
+// describeUnit returns why a drop-in must not be in an image: it sets a secret of prelet, or contains one.
+func (o Options) describeUnit(look *nodefile.Look) (string, error) {
+	text, err := readText(look)
+	for _, match := range setCredential.FindAllStringSubmatch(text, -1) {
+		if o.isSecret(match[1]) {
+			return "it sets the credential " + match[1] + ", which everybody who gets the image can use", nil
+		}
+	}
+	what := probe.DescribeSecret(text)
 	if what == "" {
-		return ""
+		return "", err
 	}
 
-	return "it contains " + what + ", and each recording contains the site"
+	return "it contains " + what + ", which everybody who gets the image can use", err
+}
+
+func describeSiteSecret(look *nodefile.Look) (string, error) {
+	text, err := readText(look)
+	what := probe.DescribeSecret(text)
+	if what == "" {
+		return "", err
+	}
+
+	return "it contains " + what + ", and each recording contains the site", err
 }
 
 // describeState returns why a file of prelet's folder must not be in an image. The kubelet's output is of its binary,
 // and the next boot checks that it is of the same file.
-func describeState(look *nodefile.Look) string {
+func describeState(look *nodefile.Look) (string, error) {
 	if path.Base(look.Path()) == cacheName {
-		return ""
+		return "", nil
 	}
 
-	return whyState
+	return whyState, nil
 }
 
-func describeRecording(look *nodefile.Look) string {
+func describeRecording(look *nodefile.Look) (string, error) {
 	if path.Ext(look.Path()) != ".prelet" {
-		return ""
+		return "", nil
 	}
-	if _, err := world.Decode(bytes.NewReader(readText(look))); err != nil {
-		return ""
+	text, err := readText(look)
+	if err != nil {
+		return "", err
+	}
+	if _, err := world.Decode(strings.NewReader(text)); err != nil {
+		return "", nil // the file is not a recording
 	}
 
-	return "it is the recording of a machine, with its addresses and the cluster's objects"
+	return "it is the recording of a machine, with its addresses and the cluster's objects", nil
 }
 
 func isPattern(name string) bool { return strings.Contains(name, "*") }

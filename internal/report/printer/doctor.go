@@ -12,18 +12,17 @@ const indentFindings = 22
 
 // Doctor writes findings and the conclusion. The subject is "node" or "image".
 func Doctor(w io.Writer, subject string, found []doctor.Finding, s Style) error {
+	return Findings(w, found, concludeFindings(subject, found), s)
+}
+
+// Findings writes findings and a conclusion, which may be "".
+func Findings(w io.Writer, found []doctor.Finding, conclusion string, s Style) error {
 	b := page{Style: s}
 	b.writeFindings(found)
 	b.writeLine("")
-	b.writeText("", concludeFindings(subject, found))
-
-	return b.flush(w)
-}
-
-// Findings writes findings without a conclusion.
-func Findings(w io.Writer, found []doctor.Finding, s Style) error {
-	b := page{Style: s}
-	b.writeFindings(found)
+	if conclusion != "" {
+		b.writeText("", conclusion)
+	}
 
 	return b.flush(w)
 }

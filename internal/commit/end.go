@@ -26,8 +26,8 @@ const (
 	byHand                        // prelet rollback
 )
 
-// ending contains all inputs of the decision how a run ends. The last fields are filled by complete, the others by the
-// caller of end.
+// ending contains all inputs of the decision how a run ends. The caller of end sets the first fields, and end the
+// others.
 type ending struct {
 	kind    endingKind
 	changed bool // a generation was committed
@@ -43,9 +43,11 @@ type ending struct {
 	why              string // the reason given with that choice
 	generationBefore int    // the generation in place when the run began; 0: there never was one
 
-	// The result of the activation. For a run that activated nothing yet, complete fills it.
+	// The result of the activation. If the run has activated nothing, carryOut does, and end sets both.
 	out         activation.Outcome
 	activateErr error
+
+	// What inspect has found after that.
 
 	planHeld      string // why the site's plan is not applied; "" when it is
 	releaseFailed bool   // the plan was to be released, and that failed before the commit
@@ -73,8 +75,8 @@ type outcome struct {
 	quiet         bool            // the generation in place is not reported
 }
 
-// decide returns how a run ends. It is pure, and the only place of this decision.
-func decide(e ending) outcome {
+// decideEnding returns how a run ends. It is pure, and the only place of this decision.
+func decideEnding(e ending) outcome {
 	var o outcome
 
 	switch e.kind {
@@ -311,10 +313,12 @@ func decideByHand(e ending) outcome {
 	return o
 }
 
-// end ends a run: it completes the ending, decides the outcome and reports it.
+// end ends a run: it keeps the generation in place or shuts the gate, looks at the node after that, decides how the run
+// has ended, and reports it.
 func (r *Run) end(ctx context.Context, p *boot.Plan, h hold, e ending) Result {
-	e = r.complete(ctx, p, h, e)
-	o := decide(e)
+	e.out, e.activateErr = r.carryOut(ctx, e)
+	e = r.inspect(p, h, e)
+	o := decideEnding(e)
 	r.reportOutcome(p, e, o)
 
 	if e.kind == withoutSite && e.generationBefore == 0 {
@@ -333,9 +337,9 @@ func (r *Run) end(ctx context.Context, p *boot.Plan, h hold, e ending) Result {
 	}
 }
 
-// complete carries out an ending, and fills its fields about the result and about the node after that.
-func (r *Run) complete(ctx context.Context, p *boot.Plan, h hold, e ending) ending {
-	e.out, e.activateErr = r.carryOut(ctx, e)
+// inspect returns an ending with the state of the node after carryOut: the gate, the generation in place, and whether
+// the plan is held.
+func (r *Run) inspect(p *boot.Plan, h hold, e ending) ending {
 	e.isGateShut = r.isGateShut()
 	e.isForeign = r.isForeign()
 

@@ -11,8 +11,8 @@ import (
 	"github.com/prelet/prelet/internal/report"
 )
 
-// TestDecide covers how a run ends, for each kind of ending.
-func TestDecide(t *testing.T) {
+// TestDecideEnding covers how a run ends, for each kind of ending.
+func TestDecideEnding(t *testing.T) {
 	const (
 		stays  = "the site is wrong; generation 3 stays in charge"
 		chosen = "generation 1 is pinned (me); to apply the site again: prelet rollback --release"
@@ -269,7 +269,7 @@ func TestDecide(t *testing.T) {
 			},
 		},
 	} {
-		got := decide(c.in)
+		got := decideEnding(c.in)
 
 		for _, err := range []error{c.in.err, c.in.activateErr} {
 			if err != nil && !errors.Is(got.err, err) && !(c.in.kind == broken && err == c.in.activateErr) {
@@ -302,7 +302,7 @@ func TestDecideMindsTheCluster(t *testing.T) {
 			want = ""
 		}
 
-		if got := decide(e).code; got != want {
+		if got := decideEnding(e).code; got != want {
 			t.Errorf("%s on a node that may go on: code %q; want %q", code, got, want)
 		}
 	}
@@ -356,7 +356,7 @@ func TestDecideKeepsItsPromises(t *testing.T) {
 	}
 
 	each(func(e ending) {
-		o := decide(e)
+		o := decideEnding(e)
 
 		switch {
 		case o.summary == "":

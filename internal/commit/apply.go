@@ -410,6 +410,8 @@ func encodePlan(p *boot.Plan, on machineid.Machine) ([]byte, error) {
 func RunBelowRoot(p *boot.Plan, options func(*boot.Plan) Options, retry bool, root string) Result {
 	res := Result{Plan: p, Code: p.Code()}
 	if !p.Complete {
+		res.Reason = describeFailure(p, nil)
+		res.Summary = res.Reason
 		return res
 	}
 

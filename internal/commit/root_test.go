@@ -36,7 +36,7 @@ func TestRunBelowRoot(t *testing.T) {
 	run := func(hash string, retry bool) Result { return RunBelowRoot(complete(hash), b.Options, retry, "/image") }
 
 	check("a plan with an error", RunBelowRoot(unreachable(), nil, false, "/image"),
-		want{code: fault.ClusterUnreachable})
+		want{code: fault.ClusterUnreachable, summary: "no answer: Why: so"})
 	check("the first", run("one", false), want{summary: "generation 1 is in place", changed: true, content: "one"})
 	check("the same again", run("one", false), want{summary: "no changes; generation 1 is in place", content: "one"})
 

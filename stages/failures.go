@@ -30,8 +30,9 @@ func Unanswered(t cty.Type, question string, ans world.Answer) Output {
 	return Output{Value: out}
 }
 
-// ClusterFailure returns the error for a failed question to the cluster. what names the object: "the cluster's CA".
-func ClusterFailure(at hcl.Range, what string, f *fault.Fault) hcl.Diagnostics {
+// DiagnoseCluster is Diagnose for a failed question to the cluster, with a summary by code. what names the object:
+// "the cluster's CA".
+func DiagnoseCluster(at hcl.Range, what string, f *fault.Fault) hcl.Diagnostics {
 	switch f.Code {
 	case fault.Unread:
 		return hcl.Diagnostics{origin.NotRead(at, what, []string{what})}
@@ -52,8 +53,8 @@ func ClusterFailure(at hcl.Range, what string, f *fault.Fault) hcl.Diagnostics {
 	return hcl.Diagnostics{Diagnose(at, f)}
 }
 
-// StaleWarning returns the warning that an answer comes from the recording of the last good generation.
-func StaleWarning(at hcl.Range, what string, ans world.Answer) *hcl.Diagnostic {
+// WarnStale warns that an answer comes from the recording of the last good generation.
+func WarnStale(at hcl.Range, what string, ans world.Answer) *hcl.Diagnostic {
 	next := "The answer of an earlier boot is used, and this boot is degraded; " +
 		"prelet status reports it until the cluster answers correctly."
 

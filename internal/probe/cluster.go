@@ -73,7 +73,7 @@ func (l *Live) fetchTrust(ctx context.Context, a world.Access) world.Answer {
 	}
 
 	req := cluster.TrustRequest{
-		Endpoint:     endpoint(a),
+		Endpoint:     makeEndpoint(a),
 		CACertHashes: a.CACertHashes,
 		TokenTrust:   a.TrustToken,
 	}
@@ -97,13 +97,13 @@ func (l *Live) fetchTrust(ctx context.Context, a world.Access) world.Answer {
 
 	// The token of a joined node may have expired, and then cluster-info has no signature by it.
 	if a.Token != "" && (a.TrustToken || !l.membership().Joined) {
-		req.Token = l.token(a.Token)
+		req.Token = l.newTokenReader(a.Token)
 	}
 
 	ctx, cancel := l.limit(ctx, a)
 	defer cancel()
 
-	return trustAnswer(l.client.FetchTrust(ctx, req))
+	return makeTrustAnswer(l.client.FetchTrust(ctx, req))
 }
 
 // Objects returns a source that answers from a folder instead of a cluster, and does not read this machine.
@@ -120,16 +120,17 @@ func Objects(folder string) world.Source {
 }
 
 func readTrust(folder string, a world.Access) world.Answer {
-	return trustAnswer(cluster.Folder(folder).ReadTrust(a.Servers, a.CACertHashes))
+	return makeTrustAnswer(cluster.Folder(folder).ReadTrust(a.Servers, a.CACertHashes))
 }
 
 func readObject(folder string, r world.ObjectReq) world.Answer {
-	return objectAnswer(cluster.Folder(folder).ReadConfigMap(r.Namespace, r.Name))
+	return makeObjectAnswer(cluster.Folder(folder).ReadConfigMap(r.Namespace, r.Name))
 }
 
-func trustAnswer(t cluster.Trust, err error) world.Answer {
+// makeTrustAnswer turns what package cluster returned about the cluster's CA into an answer.
+func makeTrustAnswer(t cluster.Trust, err error) world.Answer {
 	if err != nil {
-		return clusterFailure(err)
+		return world.Answer{Fault: toFault(err)}
 	}
 
 	return world.Trust.Answer(world.TrustAns{
@@ -140,9 +141,10 @@ func trustAnswer(t cluster.Trust, err error) world.Answer {
 	})
 }
 
-func objectAnswer(o cluster.Object, err error) world.Answer {
+// makeObjectAnswer turns what package cluster returned for a ConfigMap into an answer.
+func makeObjectAnswer(o cluster.Object, err error) world.Answer {
 	if err != nil {
-		return clusterFailure(err)
+		return world.Answer{Fault: toFault(err)}
 	}
 
 	return world.Object.Answer(world.ObjectAns{
@@ -230,7 +232,7 @@ func (l *Live) answerObject(ctx context.Context, r world.ObjectReq) world.Answer
 	ctx, cancel := l.limit(ctx, r.Access)
 	defer cancel()
 
-	return objectAnswer(l.client.FetchConfigMap(ctx, req))
+	return makeObjectAnswer(l.client.FetchConfigMap(ctx, req))
 }
 
 // newRequest returns a request with the servers and the verified CA of the cluster.
@@ -244,10 +246,10 @@ func (l *Live) newRequest(
 
 	var ca world.TrustAns
 	if err := json.Unmarshal(trust.Value, &ca); err != nil {
-		return cluster.ObjectRequest{}, clusterFailure(err).Fault
+		return cluster.ObjectRequest{}, toFault(err)
 	}
 
-	req := cluster.ObjectRequest{Endpoint: endpoint(a), CAPEM: []byte(ca.PEM)}
+	req := cluster.ObjectRequest{Endpoint: makeEndpoint(a), CAPEM: []byte(ca.PEM)}
 	if len(req.Servers) == 0 {
 		req.Servers = ca.Servers
 	}
@@ -260,7 +262,7 @@ func (l *Live) newRequest(
 // plugin.
 func (l *Live) addCredentials(req *cluster.ObjectRequest, token string) *fault.Fault {
 	if token != "" {
-		req.Token = l.token(token)
+		req.Token = l.newTokenReader(token)
 	}
 
 	conf := ""
@@ -318,13 +320,13 @@ func (l *Live) limit(ctx context.Context, a world.Access) (context.Context, cont
 	return context.WithTimeout(ctx, d)
 }
 
-func endpoint(a world.Access) cluster.Endpoint {
+func makeEndpoint(a world.Access) cluster.Endpoint {
 	return cluster.Endpoint{Servers: a.Servers, ProxyURL: a.ProxyURL}
 }
 
-// token returns a reader of the credential that contains a token. Its errors have the code CredentialMissing,
+// newTokenReader returns a reader of the credential that contains a token. Its errors have the code CredentialMissing,
 // which has its own exit status.
-func (l *Live) token(name string) cluster.Token {
+func (l *Live) newTokenReader(name string) cluster.Token {
 	return func(context.Context) (string, error) {
 		b, err := l.Secret(name)
 		if err != nil {
@@ -345,19 +347,19 @@ func (l *Live) checkToken(ctx context.Context, a world.Access) *fault.Fault {
 		return nil
 	}
 
-	if err := cluster.CheckToken(ctx, l.token(a.Token)); err != nil {
-		return clusterFailure(err).Fault
+	if err := cluster.CheckToken(ctx, l.newTokenReader(a.Token)); err != nil {
+		return toFault(err)
 	}
 
 	return nil
 }
 
-// clusterFailure returns an error of the cluster package as an answer.
-func clusterFailure(err error) world.Answer {
+// toFault returns the fault of an error of package cluster.
+func toFault(err error) *fault.Fault {
 	var f *fault.Fault
-	if !errors.As(err, &f) {
-		return world.Failure(fault.ClusterUnusable, err.Error(), "")
+	if errors.As(err, &f) {
+		return f
 	}
 
-	return world.Answer{Fault: f}
+	return &fault.Fault{Code: fault.ClusterUnusable, Why: err.Error()}
 }

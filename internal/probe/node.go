@@ -76,13 +76,13 @@ func (l *Live) readNode(ctx context.Context, r world.NodeReq) (taken, note strin
 	}
 
 	req.Name = r.Name
-	req.Token = l.token(r.Token)
+	req.Token = l.newTokenReader(r.Token)
 
 	body, exists, why, err := l.client.FetchNode(ctx, req)
 
 	switch {
 	case err != nil:
-		return "", clusterFailure(err).Fault.Reason()
+		return "", toFault(err).Reason()
 	case !exists:
 		return "", why
 	}

@@ -14,7 +14,7 @@ import (
 func ObjectsOf(ca string, data map[string]map[string]string) world.Source {
 	return adapters{
 		adapt(world.Trust, func(_ context.Context, r world.TrustReq) world.Answer {
-			return givenTrust(ca, r.Access)
+			return answerGivenTrust(ca, r.Access)
 		}),
 		adapt(world.Object, func(_ context.Context, r world.ObjectReq) world.Answer {
 			name := r.Namespace + "/" + r.Name
@@ -29,7 +29,7 @@ func ObjectsOf(ca string, data map[string]map[string]string) world.Source {
 	}
 }
 
-func givenTrust(ca string, a world.Access) world.Answer {
+func answerGivenTrust(ca string, a world.Access) world.Answer {
 	if ca == "" {
 		return world.Failure(fault.Absent, "no CA is given", "")
 	}

@@ -51,7 +51,7 @@ type Options struct {
 // Retry is a failed attempt to reach the cluster, before the next attempt.
 type Retry = cluster.Retry
 
-// Live is a world.Source. Close it at the end.
+// Live is the world.Source of a real node: it answers each question by reading. Close it at the end.
 type Live struct {
 	o      Options
 	client *cluster.Client

@@ -67,13 +67,13 @@ func (s Stage) Gather(
 	outputs := s.Outputs(stages.Declared{})
 	trust, ans, err := world.Trust.Ask(ctx, r, world.TrustReq{Access: env.Access})
 	if err != nil {
-		failed := stages.ClusterFailure(env.Cluster, what, ans.Fault)
+		failed := stages.DiagnoseCluster(env.Cluster, what, ans.Fault)
 		return stages.Unanswered(outputs, what, ans), failed
 	}
 
 	var diags hcl.Diagnostics
 	if ans.Stale != 0 {
-		diags = append(diags, stages.StaleWarning(cfg.Range, "The cluster's CA", ans))
+		diags = append(diags, stages.WarnStale(cfg.Range, "The cluster's CA", ans))
 	}
 
 	if value.HasPlaceholder(trust.PEM) {

@@ -171,15 +171,15 @@ func (s Stage) gatherConfigMap(
 	case ans.Code() == fault.Absent && isOptional:
 		return stages.Output{Value: value.Absent(outputs)}, nil
 	case ans.Code() == fault.Unread:
-		failed := stages.ClusterFailure(source.Range, what, ans.Fault)
+		failed := stages.DiagnoseCluster(source.Range, what, ans.Fault)
 		return stages.Unanswered(outputs, what, ans), failed
 	case err != nil:
-		return stages.Output{}, stages.ClusterFailure(source.Range, what, ans.Fault)
+		return stages.Output{}, stages.DiagnoseCluster(source.Range, what, ans.Fault)
 	}
 
 	var diags hcl.Diagnostics
 	if ans.Stale != 0 {
-		diags = append(diags, stages.StaleWarning(cfg.Range, what, ans))
+		diags = append(diags, stages.WarnStale(cfg.Range, what, ans))
 	}
 	if len(object.Binary) > 0 {
 		diags = append(

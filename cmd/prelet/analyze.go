@@ -75,7 +75,9 @@ func (a *cli) showAnalysis(
 	var err error
 	switch {
 	case asJSON:
-		err = a.printDocument(func(o io.Writer) error { return asDocument(o, *found.Status, found.Problem) })
+		err = a.printDocument(func(o io.Writer) error {
+			return asDocument(o, *found.Status, found.Problem)
+		})
 	case found.Problem == "":
 		err = a.print(func(o io.Writer) error {
 			return asText(o, *found.Status, printer.StyleOf(a.stdout, a.getenv))

@@ -39,7 +39,7 @@ It contains host names, IP addresses, the site and ConfigMaps: read it before yo
 				return err
 			}
 			for _, line := range got.Missing {
-				a.complain("not in the bundle: " + line)
+				a.printNotice("not in the bundle: " + line)
 			}
 			if !isStdout {
 				_, _ = fmt.Fprintf(a.stderr, "Wrote %s with %d files. Read it before you send it.\n",

@@ -59,7 +59,7 @@ else 64 if a line had an error and standard input is not a terminal.`,
 // runConsole evaluates the lines of standard input until it ends.
 func (a *cli) runConsole(ctx context.Context, console *app.Console, asJSON bool) error {
 	if console.Plan.Diagnostics.HasErrors() {
-		a.say(console.Plan.Site, printer.Sorted(console.Plan.Diagnostics))
+		a.printDiagnostics(console.Plan.Site, printer.Sorted(console.Plan.Diagnostics))
 	}
 	in := a.openLines()
 
@@ -111,11 +111,11 @@ func (a *cli) showLine(x app.Evaluated, asJSON bool) error {
 			return printer.EvaluationJSON(o, x.Evaluation, "", nil)
 		})
 	case x.Err != nil:
-		a.say(failed.site, failed.diags)
+		a.printDiagnostics(failed.site, failed.diags)
 		return nil
 	}
 
-	a.say(x.Plan.Site, printer.Sorted(x.Diagnostics))
+	a.printDiagnostics(x.Plan.Site, printer.Sorted(x.Diagnostics))
 	return a.print(func(o io.Writer) error {
 		return printer.ConsoleText(o, x.Evaluation, printer.StyleOf(a.stdout, a.getenv))
 	})

@@ -65,7 +65,7 @@ With --hardware, detectors are asked about a tree, and only with --config.`,
 
 // printFacts prints facts and what detectors found; with topology, the facts by NUMA node.
 func (a *cli) printFacts(found app.Detected, topology bool) error {
-	a.say(found.Site, printer.Sorted(removeUnknownFacts(found.Diagnostics)))
+	a.printDiagnostics(found.Site, printer.Sorted(removeUnknownFacts(found.Diagnostics)))
 
 	style := printer.StyleOf(a.stdout, a.getenv)
 	show := printer.FactsText

@@ -69,7 +69,7 @@ func (a *cli) showEvaluated(x app.Evaluated, asJSON bool) error {
 		})
 	}
 
-	a.sayIfFailed(x)
+	a.printFailure(x)
 	if x.Plan.Eval == nil {
 		return nil
 	}
@@ -82,11 +82,11 @@ func (a *cli) showEvaluated(x app.Evaluated, asJSON bool) error {
 	return err
 }
 
-// sayIfFailed prints the messages of a site that failed, and those about the expression.
-func (a *cli) sayIfFailed(x app.Evaluated) {
+// printFailure prints the messages of a site that failed, and those about the expression.
+func (a *cli) printFailure(x app.Evaluated) {
 	ds := x.Diagnostics
 	if x.Plan.Diagnostics.HasErrors() {
 		ds = append(append(hcl.Diagnostics{}, x.Plan.Diagnostics...), ds...)
 	}
-	a.say(x.Plan.Site, printer.Sorted(ds))
+	a.printDiagnostics(x.Plan.Site, printer.Sorted(ds))
 }

@@ -80,7 +80,7 @@ func (a *cli) requireItem(_ *cobra.Command, args []string) error {
 func (a *cli) showExplanation(x app.Explanation, asJSON bool) error {
 	p := x.Plan
 	if p != nil && (p.Eval == nil || p.Diagnostics.HasErrors()) && !asJSON {
-		a.say(x.Plan.Site, printer.Sorted(x.Plan.Diagnostics))
+		a.printDiagnostics(x.Plan.Site, printer.Sorted(x.Plan.Diagnostics))
 	}
 
 	switch {

@@ -139,7 +139,7 @@ func (a *cli) printRecording(source string, asJSON bool) {
 
 // showFailure prints why a command failed for one recording of a folder. In JSON each recording has its document.
 func (a *cli) showFailure(source string, err error, asJSON bool) error {
-	a.complainOf(source, err)
+	a.printUnusable(source, err)
 	if !asJSON {
 		return nil
 	}
@@ -148,8 +148,8 @@ func (a *cli) showFailure(source string, err error, asJSON bool) error {
 	})
 }
 
-// complainOf prints why a recording cannot be used, with its name.
-func (a *cli) complainOf(source string, err error) {
+// printUnusable prints why a recording cannot be used, with its name.
+func (a *cli) printUnusable(source string, err error) {
 	text := err.Error()
 	if !strings.Contains(text, source) {
 		text = source + ": " + text

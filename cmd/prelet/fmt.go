@@ -69,7 +69,8 @@ as an editor needs it. A text with a syntax error writes nothing there.`,
 func (a *cli) showFormatted(f app.FormattedFile, flags formatFlags) {
 	switch {
 	case f.Diagnostics != nil:
-		a.say(&lang.Site{Sources: map[string][]byte{f.Path: f.Source}}, f.Diagnostics)
+		shown := &lang.Site{Sources: map[string][]byte{f.Path: f.Source}}
+		a.printDiagnostics(shown, f.Diagnostics)
 	case flags.diff:
 		_ = printer.FileDiff(a.stdout, f.Path, f.Source, f.Text)
 	default:

@@ -33,7 +33,7 @@ It reports what it cannot convert, and reads nothing else of the machine.
 		RunE: func(_ *cobra.Command, args []string) error {
 			o.File = args[0]
 			done, err := a.env().Import(o)
-			a.say(done.Site, printer.Sorted(done.Diagnostics))
+			a.printDiagnostics(done.Site, printer.Sorted(done.Diagnostics))
 			if err != nil {
 				return err
 			}

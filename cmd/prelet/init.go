@@ -30,7 +30,7 @@ or, with --from-node, from a node that has joined.`,
 				return err
 			}
 			if done.Diagnostics.HasErrors() {
-				a.say(done.Site, done.Diagnostics)
+				a.printDiagnostics(done.Site, done.Diagnostics)
 				return quit(fault.Usage)
 			}
 			fmt.Fprintf(

@@ -70,13 +70,15 @@ func (a *cli) execute(args []string) exitError {
 	if len(args) > 0 && args[0] == "--version" { // what people type first
 		args = append([]string{"version"}, args[1:]...)
 	}
-	a.exact = a.stdout
+
 	stdout := printer.NewScreen(a.stdout, a.secrets())
 	stderr := printer.NewScreen(a.stderr, a.secrets())
-	a.stdout = stdout
-	a.stderr = stderr
 	defer stdout.Close()
 	defer stderr.Close()
+	a.exact = a.stdout
+	a.stdout = stdout
+	a.stderr = stderr
+
 	root := a.root()
 	root.SetArgs(args)
 	root.SetOut(a.stdout)
@@ -86,21 +88,24 @@ func (a *cli) execute(args []string) exitError {
 
 	err := root.Execute()
 	x := toExitError(describeUnknownCommand(root, args, err))
+
 	switch {
 	case len(x.diags) > 0:
-		a.say(x.site, x.diags)
+		a.printDiagnostics(x.site, x.diags)
 	case x.err != nil:
 		fmt.Fprintln(a.stderr, "prelet:", x.err.Error())
 	}
+
 	if x.code != "" && !a.printed && wantsJSON(args) {
 		_ = a.printDocument(func(o io.Writer) error {
 			return failureJSON(o, "", x)
 		})
 	}
+
 	return x
 }
 
-// exitError is how a command ends: its exit status, and what main has to print.
+// exitError is how a command ends, also with success: its exit status, and what main has to print.
 type exitError struct {
 	status int
 	code   fault.Code      // of a failure; "" for a success, and for a status that is not a failure
@@ -177,6 +182,7 @@ func refuse(s *lang.Site, diags hcl.Diagnostics) error {
 	}
 }
 
+// failure returns an error of the command line or of the terminal.
 func failure(c fault.Code, format string, args ...any) error {
 	return &fault.Fault{Code: c, Summary: fmt.Sprintf(format, args...)}
 }
@@ -313,7 +319,7 @@ func (a *cli) env() *app.Env {
 		Version:   version,
 		Getenv:    a.getenv,
 		Redactor:  a.secrets(),
-		Say:       a.complain,
+		Say:       a.printNotice,
 		Progress:  a.newProgress(),
 		On:        a.on,
 		Journaled: a.discardStdout,

@@ -153,7 +153,7 @@ func (a *cli) showPlan(planned app.Planned, asJSON bool) error {
 		})
 	}
 
-	a.say(p.Site, printer.Sorted(p.Diagnostics))
+	a.printDiagnostics(p.Site, printer.Sorted(p.Diagnostics))
 	if !p.Diagnostics.HasErrors() {
 		err := a.print(func(o io.Writer) error {
 			return printer.PlanText(o, v, printer.StyleOf(a.stdout, a.getenv))
@@ -163,7 +163,7 @@ func (a *cli) showPlan(planned app.Planned, asJSON bool) error {
 		}
 	}
 	if planned.Held != "" && v.Changes() {
-		a.complain("a run would change none of this: " + planned.Held)
+		a.printNotice("a run would change none of this: " + planned.Held)
 	}
 	return nil
 }

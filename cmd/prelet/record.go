@@ -42,7 +42,7 @@ Serial numbers, uuids, MAC addresses and GUIDs are left out without --with-ident
 			if err != nil {
 				return err
 			}
-			a.say(r.Site, printer.Sorted(r.Diagnostics))
+			a.printDiagnostics(r.Site, printer.Sorted(r.Diagnostics))
 			if r.Written && !isStdout {
 				_, _ = io.WriteString(a.stderr, "Recorded "+args[0]+". Try: prelet plan --from "+args[0]+"\n")
 			}

@@ -75,7 +75,7 @@ func (a *cli) writePage(file string, found app.Reported) error {
 	}
 
 	if found.Plan != nil {
-		a.say(found.Plan.Site, printer.Sorted(found.Plan.Diagnostics))
+		a.printDiagnostics(found.Plan.Site, printer.Sorted(found.Plan.Diagnostics))
 	}
 	if file != "-" {
 		fmt.Fprintln(a.stderr, "Wrote "+file+". Open it with a browser.")

@@ -123,16 +123,16 @@ func (a *cli) endRun(run app.Ran, asJSON bool) error {
 	diags = append(diags, run.Messages...)
 	if asJSON {
 		if err := a.printJSON(newRunResult(run, diags)); err != nil {
-			a.complain(err.Error()) // the change itself succeeded
+			a.printNotice(err.Error()) // the change itself succeeded
 		}
 		return quit(run.Code)
 	}
 
 	if len(diags) > 0 {
-		a.say(run.Site, removeNotes(diags))
+		a.printDiagnostics(run.Site, removeNotes(diags))
 	}
 	if run.Err != nil && run.Messages == nil {
-		a.complain(run.Err.Error())
+		a.printNotice(run.Err.Error())
 	}
 	if s := origin.Capitalize(summaryAfterReason(run.Result)); s != "" {
 		to := a.stdout
@@ -145,7 +145,7 @@ func (a *cli) endRun(run app.Ran, asJSON bool) error {
 		fmt.Fprintln(a.stdout, a.redact(origin.Capitalize(run.Held))+".")
 	}
 	if run.Outcome.HeldBack != "" {
-		a.complain("the kubelet may not start: " + run.Outcome.HeldBack)
+		a.printNotice("the kubelet may not start: " + run.Outcome.HeldBack)
 	}
 	return quit(run.Code)
 }
@@ -187,8 +187,8 @@ func summaryAfterReason(res commit.Result) string {
 	return res.Summary
 }
 
-// complain prints a line to stderr.
-func (a *cli) complain(s string) {
+// printNotice prints a line to stderr.
+func (a *cli) printNotice(s string) {
 	fmt.Fprintln(a.stderr, "prelet:", a.redact(s))
 }
 

@@ -117,7 +117,7 @@ func (a *testsShown) end(found app.Tests, junit string) error {
 	}
 	isInvalid := found.Diagnostics.HasErrors()
 	for _, path := range found.Stale {
-		a.complain(describeStale(path, a.isUpdate))
+		a.printNotice(describeStale(path, a.isUpdate))
 	}
 	if junit != "" {
 		var report bytes.Buffer
@@ -140,9 +140,11 @@ func (a *testsShown) end(found app.Tests, junit string) error {
 		return quit(found.Code())
 	}
 
-	a.say(found.Site, printer.Sorted(found.Diagnostics))
+	a.printDiagnostics(found.Site, printer.Sorted(found.Diagnostics))
 	if a.output == "github" {
-		err := a.print(func(o io.Writer) error { return printer.DiagnosticAnnotations(o, found.Diagnostics) })
+		err := a.print(func(o io.Writer) error {
+			return printer.DiagnosticAnnotations(o, found.Diagnostics)
+		})
 		if err != nil {
 			return err
 		}

@@ -62,7 +62,7 @@ func (a *cli) showValidated(v app.Validated, asJSON bool) error {
 			return err
 		}
 	} else {
-		a.say(v.Site, diags)
+		a.printDiagnostics(v.Site, diags)
 	}
 
 	if code := origin.Code(v.Diagnostics); code != "" {

@@ -36,7 +36,7 @@ Exit status 0 healthy, 50 unhealthy, 51 unhealthy after a rollback too.`,
 			case err != nil:
 				return err
 			case found.Off:
-				a.complain("prelet=off is on the kernel command line: nothing is judged")
+				a.printNotice("prelet=off is on the kernel command line: nothing is judged")
 				return nil
 			}
 			return a.endVerify(found, output.isJSON())
@@ -63,7 +63,7 @@ type verdict struct {
 func (a *cli) endVerify(v app.Verified, asJSON bool) error {
 	if asJSON {
 		if err := a.printJSON(newVerdict(v)); err != nil {
-			a.complain(err.Error()) // the verdict itself was reached
+			a.printNotice(err.Error()) // the verdict itself was reached
 		}
 		return quit(v.Code)
 	}
@@ -73,13 +73,13 @@ func (a *cli) endVerify(v app.Verified, asJSON bool) error {
 	}
 	switch {
 	case v.Messages != nil:
-		a.say(nil, v.Messages)
+		a.printDiagnostics(nil, v.Messages)
 	case v.Err != nil:
-		a.complain(v.Err.Error())
+		a.printNotice(v.Err.Error())
 	case v.Outcome.HeldBack != "":
-		a.complain("the kubelet may not start: " + v.Outcome.HeldBack)
+		a.printNotice("the kubelet may not start: " + v.Outcome.HeldBack)
 	case v.Code != "":
-		a.complain(v.Summary)
+		a.printNotice(v.Summary)
 	case v.Outcome.Generation == 0 && v.Outcome.Why != "":
 		fmt.Fprintln(a.stdout, origin.Capitalize(v.Outcome.Why)+".")
 	case v.Outcome.Generation == 0:

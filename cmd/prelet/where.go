@@ -11,8 +11,8 @@ import (
 	"github.com/prelet/prelet/internal/report/printer"
 )
 
-// say prints diagnostics for people, redacted.
-func (a *cli) say(s *lang.Site, ds hcl.Diagnostics) {
+// printDiagnostics prints diagnostics for people, redacted.
+func (a *cli) printDiagnostics(s *lang.Site, ds hcl.Diagnostics) {
 	var sources map[string][]byte
 	if s != nil {
 		sources = s.Sources

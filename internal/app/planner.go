@@ -35,27 +35,34 @@ func (p *planner) Close() {
 // Plan opens the node again and evaluates its site.
 func (p *planner) Plan(ctx context.Context) *boot.Plan {
 	p.Close()
-	began := p.Host.Clock.Now()
+
+	now := p.Host.Clock.Now
+	began := now()
 	n, diags, err := p.Env.open(p.Where, p.Store)
-	p.Report.Span(report.KindStep, "read the site", began, p.Host.Clock.Now().Sub(began))
+	took := now().Sub(began)
+	p.Report.Span(report.KindStep, "read the site", began, took)
 	if err != nil {
 		failed := origin.Error(fault.Internal, hcl.Range{}, "The site cannot be opened", "%s", err)
 		return &boot.Plan{Diagnostics: hcl.Diagnostics{failed}}
 	}
+
 	p.node = n
-	n.source = timeQuestions(n.source, p.Host.Clock.Now, p.Report.StageSpan)
+	n.source = timeQuestions(n.source, now, p.Report.StageSpan)
 	if diags.HasErrors() {
 		return &boot.Plan{Site: n.Site, Diagnostics: diags}
 	}
-	defer p.Host.extendTimeout()()
-	show := p.Env.Progress
+
+	stopExtending := p.Host.extendTimeout()
+	defer stopExtending()
+
 	out := n.Plan(ctx, func(e boot.Event) {
 		p.Report.Event(newEvent(e))
-		if show != nil {
-			show(e)
+		if p.Env.Progress != nil {
+			p.Env.Progress(e)
 		}
 	})
 	out.Diagnostics = append(diags, out.Diagnostics...)
+
 	return out
 }
 

@@ -115,16 +115,19 @@ func (e *Env) sayError(err error) {
 	}
 }
 
-// runNode is a run on this node, in this process.
+// runNode is a run on this node, in this process: it locks the generations, lets package commit plan and apply, and
+// reports how that ended.
 func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	if err := h.createRunDir(); err != nil {
 		return Ran{}, err
 	}
+
 	attempts := commit.Attempts{Dir: h.RunDir}
 	reply, err := e.waitToRun(ctx, h, attempts)
 	if reply != nil || err != nil {
 		return Ran{Reply: reply}, err
 	}
+
 	began := h.Clock.Now()
 	store, err := h.lock(ctx)
 	if err != nil {
@@ -132,9 +135,11 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 		return Ran{}, addMessages(err)
 	}
 	defer store.Close()
+
 	locked := h.Clock.Now()
 	rep := e.startReport(h, false)
 	rep.Span(report.KindStep, "lock", began, locked.Sub(began))
+
 	o.Root = h.Root
 	p := &planner{
 		Env:    e,
@@ -144,34 +149,45 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 		Report: rep,
 	}
 	defer p.Close()
+
 	r := h.newRun(store, rep)
 	r.Plan = p.Plan
 	r.Options = p.Options
 	r.Retry = o.Retry
 	r.Off = h.isOff()
 	res := r.Do(ctx)
+
 	p.Remember(res)
 	p.keepRecording(res.Plan)
 
 	isUnfinished := res.Code == fault.Interrupted && store.ReadOnly() != nil // the next run cannot finish it either
 	e.countAttempt(h, attempts, isUnfinished || commit.NeedsDelay(res.Code))
 
-	status := rep.Status()
-	isReported := res.Outcome.Overtaken && rep.IsOvertaken() // by the process that took over
+	out := Ran{Result: res, Degraded: e.finishReport(ctx, h, r, res)}
+	if p.node != nil {
+		out.Site = p.node.Site
+	}
+
+	return out, nil
+}
+
+// finishReport writes the status and the annotations of a run that has ended, unless the process that took over has
+// done that. It returns the differences from the site.
+func (e *Env) finishReport(ctx context.Context, h *Host, r *commit.Run, res commit.Result) (out []boot.Degraded) {
+	status := r.Report.Status()
+	isReported := res.Outcome.Overtaken && r.Report.IsOvertaken()
 	if !isReported {
-		status, err = rep.Finish(res.Code, res.Summary)
+		var err error
+		status, err = r.Report.Finish(res.Code, res.Summary)
 		e.sayError(err)
 		e.annotate(ctx, h, r, res)
 	}
 
-	out := Ran{Result: res}
-	if p.node != nil {
-		out.Site = p.node.Site
+	for _, reason := range status.Degraded {
+		out = append(out, boot.Degraded{Code: fault.Code(reason.Code), Summary: reason.Summary})
 	}
-	for _, r := range status.Degraded {
-		out.Degraded = append(out.Degraded, boot.Degraded{Code: fault.Code(r.Code), Summary: r.Summary})
-	}
-	return out, nil
+
+	return out
 }
 
 // countFailure counts a run that failed. A run by hand is not repeated, so it does not count.
@@ -191,6 +207,7 @@ func (e *Env) reportUnopened(h *Host, attempts commit.Attempts, err error) {
 	if code == fault.Locked {
 		return
 	}
+
 	rep := e.startReport(h, false)
 	shut, gateErr := h.machine(nil, nil).KeepShut(err.Error())
 	if shut {
@@ -210,22 +227,23 @@ func (e *Env) runRoot(ctx context.Context, o RunOptions) (Ran, error) {
 		return Ran{}, err
 	}
 	defer store.Close()
+
 	_, err = store.Recover()
 	if err != nil && !generation.IsOutdated(err) {
 		return Ran{}, addMessages(err)
 	}
+
 	n, diags, err := e.open(o.Where, store)
 	if err != nil {
 		return Ran{}, err
 	}
 	defer n.Close()
+
 	p := n.planUnless(ctx, diags, e.Progress)
 	res := commit.RunBelowRoot(p, n.ApplyOptions, o.Retry, o.Root)
-
 	if res.Err != nil && commit.Diagnose(p, res.Err) == nil {
 		return Ran{}, addMessages(res.Err)
 	}
-
 	if res.Changed && res.Err == nil {
 		e.sayError(commit.Collect(store))
 	}

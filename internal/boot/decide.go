@@ -190,7 +190,7 @@ func (in decideInput) runStage(i *lang.Instance, failed map[string]bool) decided
 		}
 		state = combineStates(i, all)
 		out.output = combineOutputs(i, t, copies, all)
-		out.adds, out.maybe = in.sortAdditions(copies.Known, all)
+		out.adds, out.maybe = in.splitAdditions(copies.Known, all)
 	}
 	if !diags.HasErrors() && !copies.Known {
 		out.addUnknown(copies.Unread, listParts(i)...)
@@ -215,7 +215,7 @@ func (in decideInput) stageScope(i *lang.Instance) eval.Scope {
 // and the boot is degraded; any other error is fatal.
 func (out *decidedStage) addDiags(i *lang.Instance, ds hcl.Diagnostics) {
 	for _, d := range ds {
-		if eval.LeftOut(d) {
+		if eval.IsLeftOut(d) {
 			at := findPlace(d)
 			out.degrade(fault.NullFact, fmt.Sprintf(
 				"stage %s left out an item because a fact is null: %s", i.Addr(), formatPlace(at),
@@ -323,9 +323,9 @@ func combineOutputs(
 	return makeObject(outputs)
 }
 
-// sortAdditions returns the contributions of copies without an error. If the condition of the stage is unknown, it
-// adds nothing; in a check the contributions are returned as possible ones.
-func (in decideInput) sortAdditions(isKnown bool, copies []decidedCopy) (adds, maybe []node.Contribution) {
+// splitAdditions splits the contributions of copies without an error into sure and possible ones: if the condition of
+// the stage is unknown, it adds nothing, and in a check its contributions are possible.
+func (in decideInput) splitAdditions(isKnown bool, copies []decidedCopy) (adds, maybe []node.Contribution) {
 	for _, c := range copies {
 		switch {
 		case c.diags.HasErrors():

@@ -294,39 +294,50 @@ func (d *decision) addRecommended(patterns schema.Value[[]string]) {
 	}
 
 	for _, detector := range slices.Sorted(maps.Keys(d.in.Recommended)) {
-		recommended := d.in.Recommended[detector]
-
-		for _, key := range slices.Sorted(maps.Keys(recommended)) {
-			matches := func(p string) bool { ok, _ := path.Match(p, key); return ok }
-			isSet := slices.ContainsFunc(d.labels, func(l node.Label) bool {
-				return l.Key == key
-			})
-			if isSet || !slices.ContainsFunc(patterns.V, matches) {
-				continue
+		labels := d.in.Recommended[detector]
+		for _, key := range slices.Sorted(maps.Keys(labels)) {
+			if matchesAny(patterns.V, key) && !d.isSet(key) {
+				d.addRecommendedLabel(patterns, detector, key, labels[key])
 			}
-
-			val := recommended[key]
-			diag := cmp.Or(
-				checkKey(key, patterns.Range, d.in),
-				checkValue(key, val, patterns.Range),
-			)
-			if diag != nil {
-				d.diags = append(d.diags, diag)
-				continue
-			}
-
-			from := origin.Origin{
-				Kind: origin.Detector,
-				Role: origin.Value,
-				Ref:  "detector." + detector,
-				Text: key + "=" + val,
-			}
-			origins := append(patterns.Origins(), from)
-			d.labels = append(d.labels, node.Label{
-				Key:     key,
-				Value:   val,
-				Origins: origins,
-			})
 		}
 	}
+}
+
+// matchesAny reports whether a key matches one of the patterns, which are valid.
+func matchesAny(patterns []string, key string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		isMatch, _ := path.Match(p, key)
+		return isMatch
+	})
+}
+
+// isSet reports whether the stage has a label with this key already.
+func (d *decision) isSet(key string) bool {
+	return slices.ContainsFunc(d.labels, func(l node.Label) bool {
+		return l.Key == key
+	})
+}
+
+// addRecommendedLabel adds one label of a detector, at the place of the patterns that match it.
+func (d *decision) addRecommendedLabel(patterns schema.Value[[]string], detector, key, val string) {
+	diag := cmp.Or(
+		checkKey(key, patterns.Range, d.in),
+		checkValue(key, val, patterns.Range),
+	)
+	if diag != nil {
+		d.diags = append(d.diags, diag)
+		return
+	}
+
+	from := origin.Origin{
+		Kind: origin.Detector,
+		Role: origin.Value,
+		Ref:  "detector." + detector,
+		Text: key + "=" + val,
+	}
+	d.labels = append(d.labels, node.Label{
+		Key:     key,
+		Value:   val,
+		Origins: append(patterns.Origins(), from),
+	})
 }

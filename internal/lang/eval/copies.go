@@ -40,7 +40,7 @@ func (s Scope) Expand(body *hclsyntax.Body) ([]schema.Copy, hcl.Diagnostics) {
 	}
 
 	copies, diags := s.Copies(when, forEach)
-	if s.said != 0 && phase <= s.said {
+	if s.reported != 0 && phase <= s.reported {
 		diags = nil
 	}
 

@@ -80,8 +80,8 @@ func nullFact(d *hcl.Diagnostic, soft bool) *hcl.Diagnostic {
 	return &c
 }
 
-// LeftOut reports whether a diagnostic is about a label or a taint that is left out for a null fact.
-func LeftOut(d *hcl.Diagnostic) bool {
+// IsLeftOut reports whether a diagnostic is about a label or a taint that is left out for a null fact.
+func IsLeftOut(d *hcl.Diagnostic) bool {
 	extra, ok := d.Extra.(nullFactExtra)
 	return ok && extra.soft
 }
@@ -95,7 +95,7 @@ func FactCaused(d *hcl.Diagnostic) bool {
 // AreLeftOut reports whether every error is about something that is left out.
 func AreLeftOut(diags hcl.Diagnostics) bool {
 	isOther := func(d *hcl.Diagnostic) bool {
-		return d.Severity == hcl.DiagError && !LeftOut(d)
+		return d.Severity == hcl.DiagError && !IsLeftOut(d)
 	}
 
 	return !slices.ContainsFunc(diags, isOther)
@@ -105,7 +105,7 @@ func AreLeftOut(diags hcl.Diagnostics) bool {
 func Soften(diags hcl.Diagnostics) hcl.Diagnostics {
 	out := slices.Clone(diags)
 	for i, d := range out {
-		if LeftOut(d) {
+		if IsLeftOut(d) {
 			c := *d
 			c.Severity = hcl.DiagWarning
 			out[i] = &c

@@ -17,14 +17,14 @@ import (
 
 // Scope is how the attributes of one block are evaluated. It implements schema.Evaluator.
 type Scope struct {
-	e       *Eval
-	addr    string
-	each    cty.Value
-	forEach hclsyntax.Expression // the collection that each is an element of
-	when    hclsyntax.Expression
-	only    schema.Phase // attributes of a later phase are unknown; 0: all are evaluated
-	said    schema.Phase // diagnostics of that phase's attributes have been reported; 0: of none
-	soft    bool         // an error that a null fact causes is a warning (label, taint)
+	e        *Eval
+	addr     string
+	each     cty.Value
+	forEach  hclsyntax.Expression // the collection that each is an element of
+	when     hclsyntax.Expression
+	only     schema.Phase // attributes of a later phase are unknown; 0: all are evaluated
+	reported schema.Phase // diagnostics of that phase's attributes have been reported; 0: of none
+	soft     bool         // an error that a null fact causes is a warning (label, taint)
 }
 
 // Scope makes the scope of a block. Origins show addr as the owner.
@@ -37,17 +37,26 @@ func (e *Eval) Scope(addr string) Scope {
 }
 
 // Soft returns s with warnings in place of the errors that null facts cause.
-func (s Scope) Soft() Scope { s.soft = true; return s }
+func (s Scope) Soft() Scope {
+	s.soft = true
+	return s
+}
 
 // Only returns s for attributes of one phase. All others are unknown.
-func (s Scope) Only(p schema.Phase) Scope { s.only = p; return s }
+func (s Scope) Only(p schema.Phase) Scope {
+	s.only = p
+	return s
+}
 
 // After returns s without the diagnostics that Only of that phase has reported for the same block.
-func (s Scope) After(p schema.Phase) Scope { s.said = p; return s }
+func (s Scope) After(p schema.Phase) Scope {
+	s.reported = p
+	return s
+}
 
 // IsReported implements schema.Quiet.
 func (s Scope) IsReported(spec schema.Spec) bool {
-	return s.said != 0 && spec.Phase == s.said
+	return s.reported != 0 && spec.Phase == s.reported
 }
 
 // With returns s with an each.

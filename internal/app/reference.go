@@ -48,7 +48,7 @@ func referencePages() (map[string]string, error) {
 		"reference/activation.md":    schema.Generated + activation.Page(),
 		"reference/kubelet-rules.md": schema.Generated + rules.Page(),
 		"reference/seal.md":          schema.Generated + image.Page(),
-		"reference/targets.md":       schema.Generated + write.TargetsPage(),
+		"reference/paths.md":         schema.Generated + write.PathsPage(),
 		"reference/tests.md":         schema.Generated + testfile.Page(),
 	}
 	for _, p := range Language().Pages() {

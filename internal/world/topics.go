@@ -203,20 +203,20 @@ type ServingAns struct {
 	Refused string `json:"refused,omitempty"`
 }
 
-// OriginalReq asks for the content of a target before prelet wrote it.
+// OriginalReq asks for the content of a managed file before prelet wrote it.
 type OriginalReq struct {
 	Path string `json:"path"`
 }
 
-// TargetReq asks for the state of a target. With Secret the planned text is compared on the node, and the answer has no
-// text: Want has placeholders for secrets.
+// TargetReq asks for the state of a file that is planned or managed. With Secret the planned text is compared on the
+// node, and the answer has no text: Want has placeholders for secrets.
 type TargetReq struct {
 	Path   string `json:"path"`
 	Secret bool   `json:"secret,omitempty"`
 	Want   string `json:"want,omitempty"`
 }
 
-// TargetAns is a target's state. Same is for secrets only.
+// TargetAns is the state of such a file. Same is for secrets only.
 type TargetAns struct {
 	Exists bool   `json:"exists"`
 	Dir    bool   `json:"dir,omitempty"`
@@ -232,17 +232,17 @@ type TargetAns struct {
 	// Private: the answer has neither content nor hash, because the file has a secret, or only its owner may read it.
 	// To compare it with the plan, ask with Secret.
 	Private bool `json:"private,omitempty"`
-	// Uncompared is why a target could not be compared: its credential is not here, or this user may not read it.
+	// Uncompared is why the file could not be compared: its credential is not here, or this user may not read it.
 	Uncompared string `json:"uncompared,omitempty"`
 	// Loose is the folder above it that others may write, so that nothing in it was read; Uncompared names them.
 	Loose string `json:"loose,omitempty"`
 	Drift string `json:"drift,omitempty"` // the difference to the content that the last generation wrote; "": none
-	// Left is the mode and owner of a managed target where the site sets none; nil: the present ones. Older
+	// Left is the mode and owner of a managed file where the site sets none; nil: the present ones. Older
 	// recordings do not have it.
 	Left *TargetMeta `json:"left,omitempty"`
 }
 
-// TargetMeta is the mode and the owner of a target.
+// TargetMeta is the mode and the owner of a managed file.
 type TargetMeta struct {
 	Mode uint32 `json:"mode"`
 	UID  int    `json:"uid"`
@@ -284,7 +284,7 @@ type StartAns struct {
 	Sets  []string          `json:"sets,omitempty"`  // the names of those in Environment= that are not empty
 }
 
-// ManagedReq asks for the targets of the generation in place.
+// ManagedReq asks for the managed files of the generation in place.
 type ManagedReq struct{}
 
 // ManagedAns is empty before the first generation.
@@ -293,7 +293,7 @@ type ManagedAns struct {
 	Targets    []ManagedTarget `json:"targets"`
 }
 
-// ManagedTarget is one target of the generation in place, and the action if the site does not declare it.
+// ManagedTarget is one managed file of the generation in place, and the action if the site does not declare it.
 type ManagedTarget struct {
 	Path    string `json:"path"`
 	Purpose string `json:"purpose,omitempty"`

@@ -34,12 +34,12 @@ const (
 	KindExists     Kind = "exists"     // does a path exist that the kubelet will use?
 	KindDropIns    Kind = "drop-ins"   // which drop-ins of the kubelet's configuration are in a folder?
 	KindServing    Kind = "serving"    // would the kubelet accept the certificates of its API?
-	KindOriginal   Kind = "original"   // the content of a target before prelet
-	KindTarget     Kind = "target"     // the state of a target
+	KindOriginal   Kind = "original"   // the content of a managed file before prelet
+	KindTarget     Kind = "target"     // the state of a file that is planned or managed
 	KindNode       Kind = "node"       // does another machine have the name of this node?
 	KindOwner      Kind = "owner"      // do this user and this group exist?
 	KindUnit       Kind = "unit"       // does this unit exist, and what may it write?
-	KindManaged    Kind = "managed"    // the targets of the generation in place
+	KindManaged    Kind = "managed"    // the managed files of the generation in place
 	KindValidation Kind = "validation" // does a sensitive variable pass its rule?
 )
 

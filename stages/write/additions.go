@@ -84,7 +84,11 @@ type adder struct {
 }
 
 func (a *adder) appendFlag(name, text string, from []origin.Origin) {
-	a.Flags = append(a.Flags, node.Flag{Name: name, Value: text, Origins: from})
+	a.Flags = append(a.Flags, node.Flag{
+		Name:    name,
+		Value:   text,
+		Origins: from,
+	})
 }
 
 // markTaintsUnread marks flags and configuration as unread if the kubelet's version is unread and decides the place

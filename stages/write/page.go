@@ -7,10 +7,10 @@ import (
 )
 
 //go:embed page.tmpl
-var targetsText string
+var pathsText string
 
-// TargetsPage is docs/reference/targets.md: page.tmpl with the rows of its table.
-func TargetsPage() string {
+// PathsPage is docs/reference/paths.md: page.tmpl with the rows of its table.
+func PathsPage() string {
 	var rows strings.Builder
 	for _, r := range listRefusals() {
 		fmt.Fprintf(&rows, "| `%s` | %s |\n", strings.Join(r.places, "`, `"), r.why)
@@ -27,5 +27,5 @@ func TargetsPage() string {
 		strings.Join(listOwnUnits(), "`, `"),
 	)
 
-	return strings.Replace(targetsText, "ROWS\n", rows.String(), 1)
+	return strings.Replace(pathsText, "ROWS\n", rows.String(), 1)
 }

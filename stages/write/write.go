@@ -125,7 +125,7 @@ var (
 		Required: true,
 		Check:    checkPath,
 		Doc: "Absolute. Missing folders above it are made, 0755, with the owner of the folder above. " +
-			"[Some places are refused](targets.md).",
+			"[Some places are refused](paths.md).",
 	}
 	fileContent = schema.Attr[cty.Value]{
 		Name:     "content",
@@ -163,7 +163,7 @@ var (
 		Name:     "path",
 		Required: true,
 		Check:    checkPath,
-		Doc:      "Absolute. Missing parents are made as well. [Some places are refused](targets.md).",
+		Doc:      "Absolute. Missing parents are made as well. [Some places are refused](paths.md).",
 	}
 	dirMode = schema.Attr[string]{
 		Name:        "mode",
@@ -296,7 +296,7 @@ func checkVariable(s string) error {
 	return nil
 }
 
-// listNotified returns the names of the stages that a block notifies; nil if it does not say.
+// listNotified returns the names of the stages that a block notifies; nil if it has no `notify`.
 func listNotified(v schema.Value[[]string]) []string {
 	if v.Expr == nil || !v.Set() {
 		return nil

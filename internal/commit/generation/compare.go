@@ -441,7 +441,7 @@ func (t Target) check(own string) error {
 	case t.Kind != File && t.Kind != Dir && t.Kind != Absent:
 		return fmt.Errorf("unknown kind %q", t.Kind)
 	case t.Forget && t.Kind != Absent:
-		return errors.New("only an absent target can be forgotten")
+		return errors.New("only a removed file can be forgotten")
 	case t.Kind != File && t.Content != nil, len(t.Content) > MaxContent:
 		return fmt.Errorf("content of %d bytes for a %s (only a file may have content, up to %d)",
 			len(t.Content), t.Kind, MaxContent)

@@ -12,13 +12,13 @@ import (
 
 var (
 	// ErrNothing is returned by Begin when every target already is as proposed. Nothing was written.
-	ErrNothing = errors.New("every target already is as planned")
+	ErrNothing = errors.New("every file already is as planned")
 	// ErrDiffers is returned by Adopt when a target is not as proposed. Nothing was written.
-	ErrDiffers = errors.New("a target is not as planned")
+	ErrDiffers = errors.New("a file is not as planned")
 	// ErrLocked is wrapped by each fault with the code fault.Locked.
 	ErrLocked = errors.New("another prelet holds the lock")
 	// ErrChanged reports that a target is no longer in the state that the caller planned for. The caller plans again.
-	ErrChanged = errors.New("the target changed since it was observed")
+	ErrChanged = errors.New("the file changed since it was observed")
 	// ErrSuperseded reports that the journal is no longer about the generation that the caller judged.
 	ErrSuperseded = errors.New("another run has superseded this generation")
 	// ErrNoGeneration reports that a generation does not exist, or no longer exists.
@@ -143,11 +143,11 @@ var hints = []struct {
 		"look for an immutable or append-only flag with lsattr, and remove it with chattr -i -a",
 	},
 	{unix.EACCES, "run as root, or check the permissions of the folders above"},
-	{unix.ELOOP, "a link at or above a target is refused: name the real path in the site"},
-	{unix.ENOTDIR, "a folder above the target is not a folder: name another path"},
+	{unix.ELOOP, "a link at or above a managed file is refused: name the real path in the site"},
+	{unix.ENOTDIR, "a part of the path above it is not a folder: name another path"},
 	{unix.ENOENT, "create the folder, or declare it in the site"},
-	{unix.EBUSY, "the target is a mount point: write to the mounted file system, or unmount it"},
-	{unix.EXDEV, "the target is on another file system than its folder: unmount it"},
+	{unix.EBUSY, "it is a mount point: write to the mounted file system, or unmount it"},
+	{unix.EXDEV, "it is on another file system than its folder: unmount it"},
 	{
 		unix.EIO,
 		"the device failed and the write is not repeated, because its result is unknown: look at dmesg",

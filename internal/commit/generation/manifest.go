@@ -87,7 +87,7 @@ func parseManifest(b []byte) (*manifest, error) {
 			return nil, err
 		}
 		if isListed[e.Path] {
-			return nil, fmt.Errorf("duplicate target %s", e.Path)
+			return nil, fmt.Errorf("duplicate path %s", e.Path)
 		}
 		isListed[e.Path] = true
 	}
@@ -154,7 +154,7 @@ func (s State) check() error {
 		}
 	case Absent, Dir:
 		if s.SHA256 != "" || s.Size != 0 {
-			return errors.New("unexpected content: the target is not a file")
+			return errors.New("unexpected content: it is not a file")
 		}
 	default:
 		return fmt.Errorf("unknown kind %q", s.Kind)

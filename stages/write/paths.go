@@ -116,7 +116,7 @@ func checkPath(p string) error {
 		return fmt.Errorf("%q contains an invisible character, or a character that controls a terminal", p)
 	}
 	if why := explainRefusal(p); why != "" {
-		return fmt.Errorf("%q cannot be a target: %s", p, why)
+		return fmt.Errorf("%q cannot be written by a site: %s", p, why)
 	}
 
 	return nil

@@ -89,7 +89,7 @@ func (s StageType) usage() Block {
 	return b
 }
 
-// Takes says whether the type takes an argument of the language.
+// Takes reports whether the type takes an argument of the language.
 func (s StageType) Takes(name string) bool {
 	for _, f := range s.Meta {
 		if f.Spec().Name == name {

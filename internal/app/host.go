@@ -173,7 +173,7 @@ func (h *Host) machine(store *generation.Store, rep *report.Reporter) *activatio
 	}
 }
 
-// describeOtherMachine returns how a Node is that of another machine than the one here; "" where nothing says so.
+// describeOtherMachine returns how a Node is that of another machine than the one here; "" where nothing shows that.
 func describeOtherMachine(n kubelet.Node, here machineid.Machine) string {
 	if !here.IsOther(machineid.OfNode(n.MachineID, n.SystemUUID)) {
 		return ""

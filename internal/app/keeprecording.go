@@ -16,7 +16,7 @@ const RecordingFile = "recording.prelet"
 
 // keepRecording keeps the recording of a run for the group that the site names, or removes an older one where it names
 // none. A plan with errors that names no group changes nothing: its prelet block may not have been read. A failure is a
-// note of the run, because the node is as the site says without this file.
+// note of the run, because the node is as the site wants it without this file.
 func (p *planner) keepRecording(plan *boot.Plan) {
 	if plan == nil || p.node == nil {
 		return
@@ -31,7 +31,7 @@ func (p *planner) keepRecording(plan *boot.Plan) {
 		err = removeExisting(path)
 	}
 	if err != nil {
-		p.Report.Note(string(fault.CannotWrite), "the recording for others is not as the site says: "+err.Error())
+		p.Report.Note(string(fault.CannotWrite), "the recording for others could not be kept: "+err.Error())
 	}
 }
 

@@ -227,8 +227,8 @@ type openNode struct {
 	rec    *world.Recording
 	Store  *generation.Store      // nil where it could not be opened
 	past   func() *world.LastGood // the last good generation's recording; nil where none counts
-	waits  *waits
-	units  Manager // to be closed; nil where another has it, or there is none
+	waits  *waits                 // prints what is waited for; nil with a recording
+	units  Manager                // to be closed; nil where another has it, or there is none
 }
 
 // stateDir returns prelet's own folder.
@@ -342,7 +342,7 @@ func (n *openNode) openLive(given map[string]probe.Given) {
 		StateDir:    n.stateDir(),
 		Detectors:   e.detectorHost(n.Where),
 		OnRetry:     n.waits.retry,
-		WaitClock:   n.waits.clock(systemd.WaitClock),
+		WaitClock:   n.waits.announceClock(systemd.WaitClock),
 	}
 	if m := e.manager(); m != nil {
 		options.Units = m

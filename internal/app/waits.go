@@ -47,21 +47,18 @@ func (w *waits) retry(r probe.Retry) {
 		return
 	}
 
-	w.say(fmt.Sprintf("waiting for %s: %s; trying until %s", r.Server, r.Why, r.Until.Local().Format(time.TimeOnly)))
+	until := r.Until.Local().Format(time.TimeOnly)
+	w.say(fmt.Sprintf("waiting for %s: %s; trying until %s", r.Server, r.Why, until))
 }
 
-// clock says that a certificate's dates do not fit this machine's clock, which often is 1970 or the image's at this
-// point of a boot, and that the next request waits until it is set.
-func (w *waits) clock(set func(context.Context) error) func(context.Context) error {
+// announceClock returns set, which waits for the clock, with a line about that wait before it: a certificate's dates do
+// not fit the clock, which often shows 1970 or the image's time at this point of a boot.
+func (w *waits) announceClock(set func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		w.mu.Lock()
 		if !w.over {
-			w.say(
-				fmt.Sprintf(
-					"waiting for the clock to be set: it is %s, outside a certificate's validity",
-					time.Now().UTC().Format(time.RFC3339),
-				),
-			)
+			now := time.Now().UTC().Format(time.RFC3339)
+			w.say(fmt.Sprintf("waiting for the clock to be set: it is %s, outside a certificate's validity", now))
 		}
 		w.mu.Unlock()
 		return set(ctx)

@@ -43,11 +43,11 @@ func TestWaitForTheClockIsTold(t *testing.T) {
 	var said []string
 	w := &waits{say: func(s string) { said = append(said, s) }}
 	never := errors.New("nobody set it")
-	if err := w.clock(func(context.Context) error { return never })(t.Context()); !errors.Is(err, never) {
+	if err := w.announceClock(func(context.Context) error { return never })(t.Context()); !errors.Is(err, never) {
 		t.Errorf("the machine's answer became %v", err)
 	}
 	w.end()
-	if err := w.clock(func(context.Context) error { return nil })(t.Context()); err != nil {
+	if err := w.announceClock(func(context.Context) error { return nil })(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if len(said) != 1 || !strings.HasPrefix(said[0], "waiting for the clock to be set: it is 20") {

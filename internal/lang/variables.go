@@ -98,7 +98,7 @@ var (
 	wordStart = regexp.MustCompile(`([a-z0-9])([A-Z])`)
 )
 
-// soundsSecret reports whether a name says that the value is a secret: db_password, apiToken, private_key; not
+// soundsSecret reports whether a value is a secret by its name: db_password, apiToken, private_key; not
 // token_id.
 func soundsSecret(name string) bool {
 	return secretName.MatchString(strings.ToLower(wordStart.ReplaceAllString(name, "${1}_$2")))

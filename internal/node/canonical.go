@@ -66,7 +66,7 @@ func (n Node) Canonical() []byte {
 	return b
 }
 
-// Stored is what a plan that was stored in its canonical form says of the node, apart from its files.
+// Stored is the node of a plan that was stored in its canonical form, without its files.
 type Stored struct {
 	Labels [][2]string // key and value
 	Taints []string    // KEY=VALUE:EFFECT

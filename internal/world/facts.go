@@ -27,8 +27,8 @@ type Facts struct {
 	GUIDs          map[string]string `json:"guids"`   // of RDMA devices, by name: "mlx5_0": "0002:c903:0000:1234"
 	Unknown        []UnknownFact     `json:"unknown"` // what could not be found out, and why
 	// Evidence is where each fact was read, by the fact's name, "cpu.model": "/proc/cpuinfo". A name that ends early
-	// ("os") speaks for all below it; "nics[].link" speaks for every card, with {address} and {interface} in the file's
-	// name, unless "nics[0000:1b:00.0].link" says otherwise for one.
+	// ("os") is for all below it; "nics[].link" is for every card, with {address} and {interface} in the file's name,
+	// unless there is "nics[0000:1b:00.0].link" for one.
 	Evidence map[string]string `json:"evidence"`
 }
 

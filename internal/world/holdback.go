@@ -8,7 +8,7 @@ import (
 )
 
 // HoldBack keeps secrets out of a recording, whichever way they came into an answer. holds reports whether a text
-// holds a secret, and redact writes a text without. An answer with a secret is replaced by a failure that says so,
+// holds a secret, and redact writes a text without. An answer with a secret is replaced by a failure with that reason,
 // which a replay sees; a question with one is left out; in the site's files and in reasons the secret is redacted.
 func (r *Recording) HoldBack(holds func(string) bool, redact func(string) string) {
 	r.Header.Site = slices.Clone(r.Header.Site)

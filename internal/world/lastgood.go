@@ -75,7 +75,7 @@ func readKept(s Generations, name string) *LastGood {
 // no replacement: hardware, files and variables are always read now. last may return nil.
 //
 // reached returns the newest time at which this machine is known to have been. Where the clock shows an earlier one,
-// as without a battery, the age is counted to that, and the answer says that it is not known.
+// as without a battery, the age is counted to that, and Because contains that the age is not known.
 func AnswerFromLastGood(
 	last func() *LastGood, maxAge time.Duration, now time.Time, reached func() time.Time,
 ) Fallback {

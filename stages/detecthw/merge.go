@@ -67,7 +67,7 @@ func removeDisputed(address string, all []claim) (out []claim) {
 	})
 }
 
-// apply writes claims into the facts of one PCI device, which becomes an accelerator or a NIC if its kind says so.
+// apply writes claims into the facts of one PCI device, which becomes an accelerator or a NIC depending on its kind.
 func apply(facts *world.Facts, pci world.PCIDevice, claims []claim) {
 	isThis := func(address *string) bool {
 		return address != nil && *address == pci.Address

@@ -26,7 +26,7 @@ func wrapAfterCommit(what string, err error) error {
 	}
 }
 
-// promisesUnchanged reports whether an error says that nothing was changed, or has no code.
+// promisesUnchanged reports whether the code of an error means that nothing was changed, or is missing.
 func promisesUnchanged(err error) bool {
 	switch fault.CodeOf(err) {
 	case fault.Systemd, fault.CannotWrite, fault.Locked:

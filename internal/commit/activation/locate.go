@@ -138,7 +138,7 @@ func (m *Machine) locate(ctx context.Context, t *walkState, on trigger) (locatio
 }
 
 // isRunDirLost reports whether somebody has emptied the run folder: a run of this boot has ended, and nothing in the
-// folder says that the gate is shut on purpose.
+// folder records that the gate is shut on purpose.
 func (m *Machine) isRunDirLost(ctx context.Context, on trigger) bool {
 	if on != onVerify || m.Gate.Reason() != "" {
 		return false

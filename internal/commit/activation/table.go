@@ -214,7 +214,8 @@ var table = []row{
 // next returns the row for a location and a trigger. It is pure.
 func next(rows []row, h location, on trigger) row {
 	for _, row := range rows {
-		if slices.Contains(row.In, h.phase) && slices.Contains(row.On, on) && h.holds(row.When) {
+		isInPhase := slices.Contains(row.In, h.phase)
+		if isInPhase && slices.Contains(row.On, on) && h.holds(row.When) {
 			return row
 		}
 	}

@@ -364,7 +364,7 @@ func (m *Machine) concludeAct(
 	return why, nil
 }
 
-// createTmpfiles makes what changed files of tmpfiles.d say, and returns what failed as actUnit does.
+// createTmpfiles creates the files and folders of changed files of tmpfiles.d, and returns what failed as actUnit does.
 func (m *Machine) createTmpfiles(
 	ctx context.Context, u UnitPlan, h location, key string, wait time.Duration,
 ) (why string, err error) {

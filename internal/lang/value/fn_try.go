@@ -47,7 +47,7 @@ func tryFunc(opts Options) function.Function {
 	})
 }
 
-// canFunc is can of our own. That an expression works says that a credential exists, which is not a secret, so the
+// canFunc is can of our own. That an expression works shows that a credential exists, which is not a secret, so the
 // result has no marks.
 func canFunc(opts Options) function.Function {
 	return function.New(&function.Spec{

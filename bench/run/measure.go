@@ -102,7 +102,9 @@ func measureBoots(ctx context.Context, o options) (map[string][]sample, error) {
 		{name: first, command: preletRun},
 		{name: unjoined, command: preletRun},
 		{name: again, command: preletRun, before: joinNode},
-		{name: version, command: func(string) []string { return []string{o.prelet, "version"} }},
+		{name: version, command: func(string) []string {
+			return []string{o.prelet, "version"}
+		}},
 	}
 
 	samples := map[string][]sample{}

@@ -32,7 +32,9 @@ type node struct {
 }
 
 // isDegraded reports whether the node reports that it is degraded.
-func (n node) isDegraded() bool { return n.Report != nil && len(n.Report.Degraded) > 0 }
+func (n node) isDegraded() bool {
+	return n.Report != nil && len(n.Report.Degraded) > 0
+}
 
 // newNode returns the shown fields of a Node.
 func newNode(from *corev1.Node) node {

@@ -64,12 +64,18 @@ func sortNodes(nodes []node) {
 			)
 		}
 
-		return cmp.Or(cmp.Compare(a.rank(), b.rank()), byReport, cmp.Compare(a.Name, b.Name))
+		return cmp.Or(
+			cmp.Compare(a.rank(), b.rank()),
+			byReport,
+			cmp.Compare(a.Name, b.Name),
+		)
 	})
 }
 
 func keepDegraded(nodes []node) []node {
-	return slices.DeleteFunc(slices.Clone(nodes), func(n node) bool { return !n.isDegraded() })
+	return slices.DeleteFunc(slices.Clone(nodes), func(n node) bool {
+		return !n.isDegraded()
+	})
 }
 
 // codes returns the codes of the reasons, each once.

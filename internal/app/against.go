@@ -110,7 +110,8 @@ func (g *gitFiles) readPath(ctx context.Context, p string) error {
 		names = []string{"./" + filepath.Base(p)}
 	}
 
-	list, err := g.git(ctx, dir, append([]string{"ls-tree", "-z", g.revision, "--"}, names...)...)
+	args := append([]string{"ls-tree", "-z", g.revision, "--"}, names...)
+	list, err := g.git(ctx, dir, args...)
 	if err != nil {
 		return err
 	}
@@ -215,7 +216,9 @@ func (g *gitFiles) ReadDir(name string) (out []fs.DirEntry, err error) {
 			out = append(out, fs.FileInfoToDirEntry(f))
 		}
 	}
-	slices.SortFunc(out, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
+	slices.SortFunc(out, func(a, b fs.DirEntry) int {
+		return cmp.Compare(a.Name(), b.Name())
+	})
 
 	return out, nil
 }

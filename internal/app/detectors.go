@@ -122,13 +122,17 @@ func (e *Env) detectorSite(w *Where) (*lang.Site, hcl.Diagnostics) {
 	if w.Hardware != "" && len(w.Config) == 0 {
 		return &lang.Site{}, nil
 	}
+
 	s, diags := w.load(nil, e.Version)
+	isMissing := slices.ContainsFunc(diags, func(d *hcl.Diagnostic) bool {
+		return origin.CodeOf(d) == fault.NoSite
+	})
 	switch {
 	case !diags.HasErrors():
 		return s, nil
 	case len(w.Config) > 0:
 		return s, diags
-	case !slices.ContainsFunc(diags, func(d *hcl.Diagnostic) bool { return origin.CodeOf(d) == fault.NoSite }):
+	case !isMissing:
 		e.Say("the site of this node has errors, so its detectors are not asked: `prelet validate` shows them")
 	}
 	return &lang.Site{}, nil

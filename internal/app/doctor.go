@@ -157,7 +157,9 @@ func listPlaces(h *Host, p *boot.Plan) (out []doctor.Place) {
 	}
 	for _, file := range paths {
 		d := nodefile.Root(h.Root).FindDisk(file)
-		if slices.ContainsFunc(out, func(p doctor.Place) bool { return p.Path == d.Path }) {
+		if slices.ContainsFunc(out, func(p doctor.Place) bool {
+			return p.Path == d.Path
+		}) {
 			continue
 		}
 		out = append(out, doctor.Place{Disk: d, For: path.Dir(file)})

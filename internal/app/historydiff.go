@@ -42,7 +42,9 @@ func (e *Env) HistoryDiff(ctx context.Context, root string, from, to int) (compa
 
 	r := historyReader{env: e, store: store, all: all}
 	for _, number := range []int{from, to} {
-		i := slices.IndexFunc(all, func(g generation.Info) bool { return g.Gen == number })
+		i := slices.IndexFunc(all, func(g generation.Info) bool {
+			return g.Gen == number
+		})
 		if i < 0 {
 			return compare.Difference{}, failure(fault.Usage,
 				"generation %d does not exist; prelet history lists the kept ones", number)
@@ -51,7 +53,10 @@ func (e *Env) HistoryDiff(ctx context.Context, root string, from, to int) (compa
 		r.places = append(r.places, i)
 	}
 
-	return compare.Generations(r.read(ctx, r.places[0]), r.read(ctx, r.places[1])), nil
+	before := r.read(ctx, r.places[0])
+	after := r.read(ctx, r.places[1])
+
+	return compare.Generations(before, after), nil
 }
 
 // openHistory opens the generations of this node, or of those below a root, for reading. The caller closes the store.
@@ -102,7 +107,8 @@ func (r *historyReader) read(ctx context.Context, place int) compare.Generation 
 	g := r.all[place]
 	out := compare.Generation{Number: g.Gen, Time: g.Time.UTC()}
 	report := func(format string, args ...any) {
-		out.Problems = append(out.Problems, fmt.Sprintf("generation %d: ", g.Gen)+fmt.Sprintf(format, args...))
+		problem := fmt.Sprintf(format, args...)
+		out.Problems = append(out.Problems, fmt.Sprintf("generation %d: %s", g.Gen, problem))
 	}
 	switch {
 	case g.Status == generation.StatusDamaged:
@@ -200,7 +206,9 @@ func (r *historyReader) findState(place int, path string) (s generation.State, e
 
 // findEntry returns the entry of a path in a generation.
 func findEntry(g generation.Info, path string) (e generation.Entry, ok bool) {
-	i := slices.IndexFunc(g.Entries, func(e generation.Entry) bool { return e.Path == path })
+	i := slices.IndexFunc(g.Entries, func(e generation.Entry) bool {
+		return e.Path == path
+	})
 	if i < 0 {
 		return e, false
 	}

@@ -59,7 +59,8 @@ func (e *Env) Init(o InitOptions) (Initialized, error) {
 
 	path := filepath.Join(o.Dir, "site.hcl")
 	text := writeFirstSite(servers, hashes)
-	parsed, diags := lang.Parse([]world.SiteFile{{Name: path, Text: string(text)}}, siteOptions(e.Version))
+	files := []world.SiteFile{{Name: path, Text: string(text)}}
+	parsed, diags := lang.Parse(files, siteOptions(e.Version))
 	if !diags.HasErrors() {
 		diags = boot.Check(parsed, boot.SampleMachines()[:1], boot.CheckOptions{})
 	}

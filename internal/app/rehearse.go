@@ -263,7 +263,10 @@ func (r *rehearsal) listAssumed() []boot.Assumed {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := slices.SortedFunc(slices.Values(r.notes), func(x, y boot.Assumed) int {
-		return cmp.Or(cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Name, y.Name))
+		return cmp.Or(
+			cmp.Compare(x.Kind, y.Kind),
+			cmp.Compare(x.Name, y.Name),
+		)
 	})
 	return slices.Compact(out)
 }

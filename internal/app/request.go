@@ -258,7 +258,8 @@ func (e *Env) serveOne(name string) replyFile {
 	if err == nil {
 		err = json.Unmarshal(b, &r)
 	}
-	if err == nil && (len(r.Args) == 0 || r.Args[0] != "run" && r.Args[0] != "rollback") {
+	isAllowed := len(r.Args) > 0 && (r.Args[0] == "run" || r.Args[0] == "rollback")
+	if err == nil && !isAllowed {
 		err = errors.New("it asks for something else than run or rollback")
 	}
 	if err != nil {

@@ -200,9 +200,12 @@ func (i *openedImage) remove(ctx context.Context, statement string) ([]image.Lef
 	if err := i.checkLock(); err != nil {
 		return nil, err
 	}
-	if _, err := image.Remove(ctx, i.in.Root, []image.Leftover{{Path: statement, Action: image.Delete}}); err != nil {
+
+	oldStatement := []image.Leftover{{Path: statement, Action: image.Delete}}
+	if _, err := image.Remove(ctx, i.in.Root, oldStatement); err != nil {
 		return nil, addMessages(err)
 	}
+
 	done, err := image.Remove(ctx, i.in.Root, all)
 	if err != nil {
 		return nil, addMessages(err)

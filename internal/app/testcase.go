@@ -37,7 +37,12 @@ type testCase struct {
 // expand returns the cases of a run: one for each machine, and one that fails where there is none.
 func (s *suite) expand(r *testfile.Run) (out []testCase) {
 	for _, m := range findMachines(r) {
-		out = append(out, testCase{suite: s, Run: r, env: s.env.withOwnRedactor(), machine: m})
+		out = append(out, testCase{
+			suite:   s,
+			Run:     r,
+			env:     s.env.withOwnRedactor(),
+			machine: m,
+		})
 	}
 	switch len(out) {
 	case 0:
@@ -257,10 +262,12 @@ func (c testCase) machineSource(w Where, given map[string]probe.Given) (world.So
 	if objects == nil {
 		objects = sampleObjects()
 	}
+	atSite := Where{Config: c.suite.config[c.File], Root: c.suite.empty}
+
 	return hermetic{
 		node:    live,
 		objects: objects,
-		locks:   c.env.detectorHost(Where{Config: c.suite.config[c.File], Root: c.suite.empty}),
+		locks:   c.env.detectorHost(atSite),
 		site:    site,
 		given:   given,
 	}, live.Close

@@ -35,8 +35,12 @@ func (w withoutDevices) removeFacts(was world.Answer) (a world.Answer, notFound 
 		return slices.ContainsFunc(f.PCI, func(d world.PCIDevice) bool { return d.Address == address })
 	})
 
-	f.PCI = slices.DeleteFunc(f.PCI, func(d world.PCIDevice) bool { return w.removes(d.Address) })
-	f.Accelerators = slices.DeleteFunc(f.Accelerators, func(a world.Accelerator) bool { return w.removesAt(a.Address) })
+	f.PCI = slices.DeleteFunc(f.PCI, func(d world.PCIDevice) bool {
+		return w.removes(d.Address)
+	})
+	f.Accelerators = slices.DeleteFunc(f.Accelerators, func(a world.Accelerator) bool {
+		return w.removesAt(a.Address)
+	})
 	f.NICs = slices.DeleteFunc(f.NICs, func(n world.NIC) bool {
 		if !w.removesAt(n.Address) {
 			return false
@@ -51,7 +55,9 @@ func (w withoutDevices) removeFacts(was world.Answer) (a world.Answer, notFound 
 		}
 		return true
 	})
-	f.Unknown = slices.DeleteFunc(f.Unknown, func(u world.UnknownFact) bool { return w.names(u.Fact) })
+	f.Unknown = slices.DeleteFunc(f.Unknown, func(u world.UnknownFact) bool {
+		return w.names(u.Fact)
+	})
 	maps.DeleteFunc(f.Evidence, func(fact, _ string) bool { return w.names(fact) })
 
 	a = world.Hardware.Answer(f)
@@ -61,7 +67,9 @@ func (w withoutDevices) removeFacts(was world.Answer) (a world.Answer, notFound 
 
 // names reports whether the name of a fact contains the address of a removed device, as nics[0000:1b:00.0].link.
 func (w withoutDevices) names(fact string) bool {
-	return slices.ContainsFunc(w.addresses, func(a string) bool { return strings.Contains(fact, "["+a+"]") })
+	return slices.ContainsFunc(w.addresses, func(a string) bool {
+		return strings.Contains(fact, "["+a+"]")
+	})
 }
 
 // removeReported returns the reply of a detector without the devices. A recording has the reply to the question with
@@ -78,7 +86,9 @@ func (w withoutDevices) removeReported(req world.DetectorReq, was world.Answer) 
 	if was.Fault != nil || json.Unmarshal(was.Value, &reply) != nil {
 		return was
 	}
-	reply.Devices = slices.DeleteFunc(reply.Devices, func(d world.DetectorDevice) bool { return w.removes(d.Address) })
+	reply.Devices = slices.DeleteFunc(reply.Devices, func(d world.DetectorDevice) bool {
+		return w.removes(d.Address)
+	})
 
 	a := world.Detector.Answer(reply)
 	a.Withheld = was.Withheld
@@ -92,7 +102,9 @@ func (w withoutDevices) findRecorded(req world.DetectorReq) (world.Answer, bool)
 		if e.Kind != world.KindDetector || err != nil || was.Name != req.Name {
 			continue
 		}
-		was.Devices = slices.DeleteFunc(was.Devices, func(d world.PCIDevice) bool { return w.removes(d.Address) })
+		was.Devices = slices.DeleteFunc(was.Devices, func(d world.PCIDevice) bool {
+			return w.removes(d.Address)
+		})
 		if len(was.Devices) == 0 {
 			was.Devices = nil
 		}

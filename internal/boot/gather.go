@@ -337,7 +337,8 @@ func (g gatherer) callGatherer(
 		}
 	}()
 	stage := i.Stage.(stages.Gatherer)
-	r.out, r.diags = stage.Gather(world.WithStage(ctx, i.Addr()), cfg, g.env, g.tape)
+	ctx = world.WithStage(ctx, i.Addr())
+	r.out, r.diags = stage.Gather(ctx, cfg, g.env, g.tape)
 
 	return r
 }
@@ -384,7 +385,11 @@ func (g gatherer) finishStage(i *lang.Instance, copies []copyResult) gatheredSta
 		report.Took = max(report.Took, c.took)
 		out.report(diags...)
 		out.degradeFor(diags)
-		g.event(Event{Stage: i.Addr(), State: report.State, Took: c.took})
+		g.event(Event{
+			Stage: i.Addr(),
+			State: report.State,
+			Took:  c.took,
+		})
 	}
 
 	out.output = outputs[""]

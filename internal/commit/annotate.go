@@ -67,7 +67,9 @@ func (r *Run) mayAnnotate(ctx context.Context, res Result, plan activation.Plan)
 
 // isSitesPlan reports whether the generation in place is that of the site's plan.
 func isSitesPlan(res Result) bool {
-	return res.Plan != nil && res.Plan.Complete && res.Code == "" && res.Held == "" && res.Outcome.From == 0
+	isComplete := res.Plan != nil && res.Plan.Complete
+
+	return isComplete && res.Code == "" && res.Held == "" && res.Outcome.From == 0
 }
 
 func annotationsOfSite(res Result) *activation.Annotations {

@@ -90,7 +90,9 @@ func (g Graph) Own() []*Package {
 				return
 			}
 		}
-	}, func(a, b *Package) int { return cmp.Compare(a.ImportPath, b.ImportPath) })
+	}, func(a, b *Package) int {
+		return cmp.Compare(a.ImportPath, b.ImportPath)
+	})
 }
 
 // Match returns the packages of the main module that pattern names: an import path, with "/..." at its end for
@@ -105,7 +107,7 @@ func (g Graph) Match(pattern string) []*Package {
 	return found
 }
 
-// Matches says whether pattern names the import path. A pattern ends in "/..." for a path and all below it.
+// Matches reports whether pattern names the import path. A pattern ends in "/..." for a path and all below it.
 func Matches(pattern, path string) bool {
 	root, below := strings.CutSuffix(pattern, "/...")
 	return path == root || below && strings.HasPrefix(path, root+"/")

@@ -31,7 +31,9 @@ func libraries() []Library {
 func CheckLibraries(g Graph) []string {
 	var lost []string
 	for _, l := range libraries() {
-		chain := g.Chain(module+l.Program, func(p *Package) bool { return p.ImportPath == l.Path })
+		chain := g.Chain(module+l.Program, func(p *Package) bool {
+			return p.ImportPath == l.Path
+		})
 		if chain == nil {
 			lost = append(
 				lost,

@@ -95,7 +95,11 @@ const writeEvery = 100 * time.Millisecond
 // New begins a report and writes to status.json and metrics.prom that a run is in progress. The results of the earlier
 // runs of this boot stay in both. If a write fails, the Reporter can be used nevertheless.
 func New(o Options) (*Reporter, error) {
-	r := &Reporter{o: o, began: map[string]time.Time{}, created: o.Now()}
+	r := &Reporter{
+		o:       o,
+		began:   map[string]time.Time{},
+		created: o.Now(),
+	}
 	r.mono = time.Duration(r.created.UnixNano())
 	if o.Mono != nil {
 		r.mono = o.Mono()
@@ -162,7 +166,11 @@ func (r *Reporter) StageSpan(stage, kind, name string, began time.Time, took tim
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
-	r.addSpan(Span{Kind: kind, Name: r.o.Redact(name), Stage: stage}, began, took)
+	r.addSpan(Span{
+		Kind:  kind,
+		Name:  r.o.Redact(name),
+		Stage: stage,
+	}, began, took)
 }
 
 // addSpan adds a span to the status. Times of this process have a reading of the monotonic clock, so that their
@@ -222,7 +230,7 @@ func (r *Reporter) NoteAfterEnd(code, summary string) error {
 	return r.write()
 }
 
-// Degrade adds a reason why this run is not completely as the site says. The same code and summary count once.
+// Degrade adds a reason why this run is not completely as the site wants it. The same code and summary count once.
 func (r *Reporter) Degrade(code, summary string) {
 	r.addReason(&r.status.Degraded, code, summary, MessageDegraded)
 }

@@ -106,7 +106,9 @@ func (s Status) Extent() (first, last time.Time) {
 // CriticalChain returns the stages and steps that the end of a run waited for: the one that ended last, before it the
 // one that ended last before that began, and so on. A shorter run needs a shorter link.
 func (s Status) CriticalChain() (chain []Link) {
-	links := slices.DeleteFunc(slices.Clone(s.Spans), func(span Span) bool { return !span.isLink() })
+	links := slices.DeleteFunc(slices.Clone(s.Spans), func(span Span) bool {
+		return !span.isLink()
+	})
 	next, ok := lastEnded(links, time.Time{})
 	for ok {
 		chain = append(chain, Link{Span: next, Parts: s.partsOf(next)})

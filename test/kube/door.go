@@ -29,7 +29,12 @@ type Door struct {
 
 // Door opens a door at an address of the node ("10.0.0.11:6443") to an address outside ("127.0.0.1:41234").
 func (n *Node) Door(address, to string) (*Door, error) {
-	d := &Door{node: n, address: address, to: to, open: map[net.Conn]bool{}}
+	d := &Door{
+		node:    n,
+		address: address,
+		to:      to,
+		open:    map[net.Conn]bool{},
+	}
 	if err := d.Open(); err != nil {
 		return nil, err
 	}

@@ -67,7 +67,12 @@ func (p Programs) NewNode(ctx context.Context, o NodeOptions) (n *Node, err erro
 	if err != nil {
 		return nil, err
 	}
-	n = &Node{Programs: p, Name: o.Name, Dir: dir, otherKubelet: o.Kubelet != ""}
+	n = &Node{
+		Programs:     p,
+		Name:         o.Name,
+		Dir:          dir,
+		otherKubelet: o.Kubelet != "",
+	}
 	defer func() {
 		if err != nil {
 			n.Stop()

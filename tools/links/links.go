@@ -14,7 +14,9 @@ import (
 	"unicode"
 )
 
-func main() { os.Exit(run(os.DirFS("."), os.Stdout, os.Stderr)) }
+func main() {
+	os.Exit(run(os.DirFS("."), os.Stdout, os.Stderr))
+}
 
 func run(tree fs.FS, stdout, stderr io.Writer) int {
 	pages, links, broken, err := check(tree)

@@ -16,7 +16,9 @@ import (
 	"github.com/prelet/prelet/internal/probe/hardware/hwtree"
 )
 
-func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
 
 func run(args []string, stdout, stderr io.Writer) int {
 	if len(args) != 2 {

@@ -255,7 +255,9 @@ func (h *headingIDs) Generate(value []byte, _ ast.NodeKind) []byte {
 }
 
 // Put records an anchor that the page gives itself.
-func (h *headingIDs) Put(value []byte) { h.all = append(h.all, string(value)) }
+func (h *headingIDs) Put(value []byte) {
+	h.all = append(h.all, string(value))
+}
 
 // linkText replaces links in a heading by their text.
 func linkText(heading string) string {

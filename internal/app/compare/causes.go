@@ -46,14 +46,17 @@ func (c causes) findPossible(item string, isSensitive bool, because []string) (n
 }
 
 func (c causes) isChanged(name string) bool {
-	return slices.ContainsFunc(c.inputs, func(i Input) bool { return i.Name == name })
+	return slices.ContainsFunc(c.inputs, func(i Input) bool {
+		return i.Name == name
+	})
 }
 
 // findOfFile returns the causes of a file. A file that is rendered from items has those of its items that differ.
 func (c causes) findOfFile(f FileChange, items []ItemChange) (names []string) {
 	for _, i := range items {
-		isPart := isPartOf(c.before.Run, f.Path, i.Item) || isPartOf(c.after.Run, f.Path, i.Item)
-		if f.Action == "update" && isPart {
+		wasPart := isPartOf(c.before.Run, f.Path, i.Item)
+		isPart := isPartOf(c.after.Run, f.Path, i.Item)
+		if f.Action == "update" && (wasPart || isPart) {
 			addName(&names, i.Because...)
 		}
 	}
@@ -104,9 +107,12 @@ func newChain(p *boot.Plan, item string) chain {
 	if p == nil || p.Eval == nil || !ok {
 		return chain{}
 	}
-	x, _ := explain.Explain(p, i)
 
-	return chain{p, append([]explain.Step{{Ref: item, Range: x.Range}}, x.Chain...)}
+	x, _ := explain.Explain(p, i)
+	first := explain.Step{Ref: item, Range: x.Range}
+	steps := append([]explain.Step{first}, x.Chain...)
+
+	return chain{p, steps}
 }
 
 // addCauses adds the inputs of a chain: its answers, and the site files of the steps that other does not have.
@@ -119,7 +125,8 @@ func (c chain) addCauses(names *[]string, other chain, recording *world.Recordin
 	texts := siteTexts(recording.Header.Site)
 	for _, s := range c.steps {
 		if s.Answer != nil {
-			addName(names, NameOf(world.Question{Kind: s.Answer.Kind, Args: string(s.Answer.Args)}))
+			q := world.Question{Kind: s.Answer.Kind, Args: string(s.Answer.Args)}
+			addName(names, NameOf(q))
 		}
 		if s.Range.Filename != "" && c.isNew(s, other, texts[s.Range.Filename]) {
 			addName(names, "site file "+s.Range.Filename)
@@ -136,7 +143,9 @@ func (c chain) addCredentials(names *[]string) {
 		q := world.Question{Kind: s.Answer.Kind, Args: string(s.Answer.Args)}
 		var request struct{ Name string }
 		_ = json.Unmarshal(s.Answer.Args, &request)
-		if v := c.plan.Site.Variables[request.Name]; q.Kind == world.KindVariable && v != nil && v.Sensitive {
+		v := c.plan.Site.Variables[request.Name]
+		isSensitive := v != nil && v.Sensitive
+		if q.Kind == world.KindVariable && isSensitive {
 			q = world.Credential.Question(world.CredentialReq{Name: "prelet.var." + request.Name})
 		}
 		if q.Kind == world.KindCredential {

@@ -121,12 +121,14 @@ func (d *Difference) addCauses(a, b Generation) {
 		inputs: d.Inputs,
 	}
 	for n, i := range d.Items {
-		d.Items[n].Because = c.find(i.Item)
-		d.Items[n].Perhaps = c.findPossible(i.Item, i.Sensitive, d.Items[n].Because)
+		because := c.find(i.Item)
+		d.Items[n].Because = because
+		d.Items[n].Perhaps = c.findPossible(i.Item, i.Sensitive, because)
 	}
 	for n, f := range d.Files {
-		d.Files[n].Because = c.findOfFile(f, d.Items)
-		d.Files[n].Perhaps = c.findPossible("file"+f.Path, f.Sensitive, d.Files[n].Because)
+		because := c.findOfFile(f, d.Items)
+		d.Files[n].Because = because
+		d.Files[n].Perhaps = c.findPossible("file"+f.Path, f.Sensitive, because)
 	}
 }
 

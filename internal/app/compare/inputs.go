@@ -75,9 +75,13 @@ func findSiteFiles(a, b []world.SiteFile) []Input {
 	for _, name := range union(before, after) {
 		if before[name] != after[name] {
 			out = append(out, Input{
-				Name:    "site file " + name,
-				Kind:    "site",
-				Details: []Detail{{Before: before[name], After: after[name], IsText: true}},
+				Name: "site file " + name,
+				Kind: "site",
+				Details: []Detail{{
+					Before: before[name],
+					After:  after[name],
+					IsText: true,
+				}},
 			})
 		}
 	}
@@ -99,7 +103,11 @@ func headerInput(name, kind, before, after string) []Input {
 		return nil
 	}
 
-	return []Input{{Name: name, Kind: kind, Details: []Detail{{Before: before, After: after}}}}
+	return []Input{{
+		Name:    name,
+		Kind:    kind,
+		Details: []Detail{{Before: before, After: after}},
+	}}
 }
 
 // answer is an answer with its question.
@@ -336,7 +344,12 @@ func (d *differ) compareLeaf(path string, a, b any) {
 	x, isText := a.(string)
 	y, isAlsoText := b.(string)
 	if isText && isAlsoText && strings.Contains(x+y, "\n") {
-		d.found = append(d.found, Detail{Path: path, Before: x, After: y, IsText: true})
+		d.found = append(d.found, Detail{
+			Path:   path,
+			Before: x,
+			After:  y,
+			IsText: true,
+		})
 		return
 	}
 	d.found = append(d.found, Detail{Path: path, Before: before, After: after})

@@ -75,12 +75,20 @@ type examination struct {
 }
 
 func (e *examination) add(check string, state doctor.State, summary, why, do string) {
-	e.found = append(e.found, doctor.Finding{Check: check, State: state, Summary: summary, Why: why, Do: do})
+	e.found = append(e.found, doctor.Finding{
+		Check:   check,
+		State:   state,
+		Summary: summary,
+		Why:     why,
+		Do:      do,
+	})
 }
 
 // addOK adds a summary unless the check has found something.
 func (e *examination) addOK(check, summary string) {
-	if !slices.ContainsFunc(e.found, func(f doctor.Finding) bool { return f.Check == check }) {
+	if !slices.ContainsFunc(e.found, func(f doctor.Finding) bool {
+		return f.Check == check
+	}) {
 		e.add(check, doctor.OK, summary, "", "")
 	}
 }

@@ -50,7 +50,9 @@ type reader struct {
 	diags hcl.Diagnostics
 }
 
-func (r *reader) add(d *hcl.Diagnostic) { r.diags = append(r.diags, d) }
+func (r *reader) add(d *hcl.Diagnostic) {
+	r.diags = append(r.diags, d)
+}
 
 // readObject returns the values of an object's known keys. Of a duplicate key the last one counts, as in Python.
 func (r *reader) readObject(n *lang.JSONNode, what string, known ...string) map[string]*lang.JSONNode {
@@ -148,7 +150,11 @@ func (r *reader) readServer(n, doc *lang.JSONNode) string {
 	}
 
 	if len(r.diags) == before {
-		at := hcl.Range{Filename: doc.Range.Filename, Start: doc.Range.Start, End: doc.Range.Start}
+		at := hcl.Range{
+			Filename: doc.Range.Filename,
+			Start:    doc.Range.Start,
+			End:      doc.Range.Start,
+		}
 		if n != nil {
 			at = n.Range
 		}
@@ -354,7 +360,9 @@ func (r *reader) readTaints(n *lang.JSONNode) (out []taint) {
 			continue
 		}
 
-		same := slices.IndexFunc(out, func(o taint) bool { return o.Key == t.Key && o.Effect == t.Effect })
+		same := slices.IndexFunc(out, func(o taint) bool {
+			return o.Key == t.Key && o.Effect == t.Effect
+		})
 		if same < 0 {
 			out = append(out, taint{t, i.at})
 			continue

@@ -31,7 +31,7 @@ const (
 	virtualMachine = "virtualMachine"
 )
 
-// page is the data of the site's template. The flags say which labels and taints of the script it sets; those in the
+// page is the data of the site's template. The flags are which labels and taints of the script it sets; those in the
 // init-config win over them.
 type page struct {
 	config
@@ -74,7 +74,9 @@ func (r *reader) hasScriptLabel(p *page, key, value string) bool {
 // hasScriptTaint reports whether the site sets a taint of the script: the init-config does not have it with another
 // value.
 func (r *reader) hasScriptTaint(p *page, key, value string) bool {
-	i := slices.IndexFunc(p.Taints, func(t taint) bool { return t.Key == key && t.Effect == "NoSchedule" })
+	i := slices.IndexFunc(p.Taints, func(t taint) bool {
+		return t.Key == key && t.Effect == "NoSchedule"
+	})
 	if i < 0 || p.Taints[i].Value == value {
 		return true
 	}

@@ -236,7 +236,9 @@ func (n *newFile) setMetadata(s State) error {
 		}
 	}
 
-	return n.d.do(opChmod, p, func() error { return unix.Fchmod(fd, s.Mode) })
+	return n.d.do(opChmod, p, func() error {
+		return unix.Fchmod(fd, s.Mode)
+	})
 }
 
 // sync makes the file durable and closes it.

@@ -54,12 +54,16 @@ func listSiteMessages(p *boot.Plan, own names) []Message {
 		return all
 	}
 
-	return slices.DeleteFunc(all, func(m Message) bool { return m.Code == string(fault.Unread) })
+	return slices.DeleteFunc(all, func(m Message) bool {
+		return m.Code == string(fault.Unread)
+	})
 }
 
 // isRendered reports whether a plan came as far as its files. It did not if the recording lacks the answer of a gather
 // stage.
-func isRendered(p *boot.Plan) bool { return p.Complete || len(p.Node.Files) > 0 }
+func isRendered(p *boot.Plan) bool {
+	return p.Complete || len(p.Node.Files) > 0
+}
 
 // doubt turns changes into unknown ones where a plan is not complete: what a plan lacks may be there on the node.
 // Diagnostics that it lacks are left out.

@@ -31,15 +31,16 @@ func ChainText(w io.Writer, st report.Status, s Style) error {
 		if l.Gap >= time.Millisecond {
 			b.writeLine(b.dim(fmt.Sprintf("%10s  %9s  between", "", formatTook(l.Gap))))
 		}
-		b.writeLine(fmt.Sprintf("%10s  %9s  %s",
-			"@"+formatTook(l.Start.Sub(first)), formatTook(l.Took()), b.bold(b.cell(l.Name))))
+		at := "@" + formatTook(l.Start.Sub(first))
+		name := b.bold(b.cell(l.Name))
+		b.writeLine(fmt.Sprintf("%10s  %9s  %s", at, formatTook(l.Took()), name))
 		for n, p := range l.Parts {
 			branch := "├ "
 			if n == len(l.Parts)-1 {
 				branch = "└ "
 			}
-			b.writeLine(fmt.Sprintf("%10s  %9s  %s%s %s",
-				"", "", b.dim(branch), formatTook(p.Took()), b.cell(p.Kind+" "+p.Name)))
+			name := b.cell(p.Kind + " " + p.Name)
+			b.writeLine(fmt.Sprintf("%10s  %9s  %s%s %s", "", "", b.dim(branch), formatTook(p.Took()), name))
 		}
 	}
 

@@ -109,7 +109,8 @@ func (b *page) writeFileChange(f compare.FileChange) {
 	if sign == "" {
 		sign = b.yellow("~")
 	}
-	b.writeLine("  " + sign + " " + b.cell(joinParts("  ", f.Path, f.Action, f.Attributes)))
+	line := joinParts("  ", f.Path, f.Action, f.Attributes)
+	b.writeLine("  " + sign + " " + b.cell(line))
 	b.writeCauses(f.Because, f.Perhaps)
 	switch {
 	case f.Hidden != "":
@@ -152,7 +153,8 @@ func (b *page) writeInput(i compare.Input) {
 		case d.After == "":
 			b.writeLine("    " + joinParts(": ", at, "gone; it was "+b.cell(d.Before)))
 		default:
-			b.writeLine("    " + joinParts(": ", at, b.cell(d.Before)+" → "+b.cell(d.After)))
+			change := b.cell(d.Before) + " → " + b.cell(d.After)
+			b.writeLine("    " + joinParts(": ", at, change))
 		}
 	}
 	if i.Left > 0 {
@@ -262,7 +264,12 @@ func ComparisonJSON(w io.Writer, d compare.Difference) error {
 }
 
 func inputToJSON(i compare.Input) inputJSON {
-	out := inputJSON{Name: i.Name, Kind: i.Kind, Details: []detailJSON{}, Left: i.Left}
+	out := inputJSON{
+		Name:    i.Name,
+		Kind:    i.Kind,
+		Details: []detailJSON{},
+		Left:    i.Left,
+	}
 	for _, d := range i.Details {
 		x := detailJSON{Path: d.Path}
 		if d.IsText {

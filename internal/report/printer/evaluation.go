@@ -50,7 +50,8 @@ func (b *page) writeValue(v explain.Evaluation) {
 		if at == "" {
 			at = "it"
 		}
-		b.writeLines("", "  ", b.wrap(at+" is "+h.State+": "+h.Why, b.Width-2))
+		text := at + " is " + h.State + ": " + h.Why
+		b.writeLines("", "  ", b.wrap(text, b.Width-2))
 	}
 }
 

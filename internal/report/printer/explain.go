@@ -62,7 +62,8 @@ func (b *page) writeUses(uses []eval.Use) {
 	b.writeLine("Used by")
 	var rows [][]string
 	for _, u := range uses {
-		rows = append(rows, []string{u.Owner, fmt.Sprintf("%s:%d", shortenPath(u.Range.Filename), u.Range.Start.Line)})
+		at := fmt.Sprintf("%s:%d", shortenPath(u.Range.Filename), u.Range.Start.Line)
+		rows = append(rows, []string{u.Owner, at})
 	}
 	b.writeTable("  ", rows, b.dim)
 }

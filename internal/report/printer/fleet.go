@@ -264,7 +264,11 @@ func (b *page) writeChangedLines(diff string) {
 }
 
 func (b *page) writeMessage(m fleet.Message) {
-	paint := map[string]func(string) string{"error": b.red, "warning": b.yellow, "note": b.dim}[m.Severity]
+	paint := map[string]func(string) string{
+		"error":   b.red,
+		"warning": b.yellow,
+		"note":    b.dim,
+	}[m.Severity]
 	if paint == nil {
 		paint = b.dim
 	}

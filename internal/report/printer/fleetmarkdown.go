@@ -56,7 +56,8 @@ func (b *page) writeGroupMarkdown(g fleet.Group, detail FleetDetail) {
 		b.writeFence(listChanges(g))
 	}
 	for _, m := range g.Messages {
-		b.writeLine(fmt.Sprintf("- %s: %s %s", m.Severity, b.escape(m.Summary+" ["+m.Code+"]"), b.code(m.Place)))
+		summary := b.escape(m.Summary + " [" + m.Code + "]")
+		b.writeLine(fmt.Sprintf("- %s: %s %s", m.Severity, summary, b.code(m.Place)))
 	}
 	for _, note := range noteGroup(g) {
 		b.writeLine("- " + b.escape(note))
@@ -64,7 +65,8 @@ func (b *page) writeGroupMarkdown(g fleet.Group, detail FleetDetail) {
 	if hasNames {
 		b.writeLine("")
 		for _, m := range g.Machines {
-			b.writeLine("- " + strings.TrimSuffix(b.code(nameMachine(m))+" "+b.escape(m.Reason), " "))
+			line := b.code(nameMachine(m)) + " " + b.escape(m.Reason)
+			b.writeLine("- " + strings.TrimSuffix(line, " "))
 		}
 	}
 	b.writeLine("")

@@ -227,7 +227,11 @@ func (s Style) htmlRows(rows [][]string) (out []htmlRow) {
 // bootMessages returns the messages: the reasons in the status first, then the diagnostics of the plan, errors first.
 func (s Style) bootMessages(v BootView) (out []htmlMessage) {
 	add := func(severity, code, summary string) {
-		out = append(out, htmlMessage{Severity: severity, Code: s.safe(code), Summary: s.safe(summary)})
+		out = append(out, htmlMessage{
+			Severity: severity,
+			Code:     s.safe(code),
+			Summary:  s.safe(summary),
+		})
 	}
 	if v.Held != "" {
 		add("warning", "", "A run would change none of this: "+v.Held)
@@ -300,14 +304,16 @@ func (s Style) bootItems(p *boot.Plan) (out []htmlItems) {
 	var items []htmlItem
 	for _, l := range p.Node.Labels {
 		note := joinParts("; ", place(l.Origins), describeWhen(p, p.TakesEffect(l.Key)))
-		items = append(items, s.htmlItem(p, explain.Item{Kind: explain.Label, Name: l.Key}, l.Key+"="+l.Value, note))
+		i := explain.Item{Kind: explain.Label, Name: l.Key}
+		items = append(items, s.htmlItem(p, i, l.Key+"="+l.Value, note))
 	}
 	add("labels", "Labels", items)
 
 	items = nil
 	for _, t := range p.Node.Taints {
 		note := joinParts("; ", place(t.Origins), describeWhen(p, "registration"))
-		items = append(items, s.htmlItem(p, explain.Item{Kind: explain.Taint, Name: t.Key}, t.String(), note))
+		i := explain.Item{Kind: explain.Taint, Name: t.Key}
+		items = append(items, s.htmlItem(p, i, t.String(), note))
 	}
 	add("taints", "Taints", items)
 
@@ -329,7 +335,8 @@ func (s Style) bootItems(p *boot.Plan) (out []htmlItems) {
 			text = s.formatBrief(v, s.Width)
 		}
 		i := explain.Item{Kind: explain.Config, Name: name}
-		items = append(items, s.htmlItem(p, i, name+" = "+text, place(p.Node.ConfigOrigins[pointer])))
+		at := place(p.Node.ConfigOrigins[pointer])
+		items = append(items, s.htmlItem(p, i, name+" = "+text, at))
 	}
 	add("config", "KubeletConfiguration, beyond its base", items)
 
@@ -383,7 +390,9 @@ func (s Style) bootFiles(p *boot.Plan) (out []htmlFile) {
 		case c.Old.Private:
 			f.Hidden = "Readable by root only, or with a secret in it: not shown."
 		default:
-			f.Lines = s.htmlLines(unified(s.clean(c.Old.Text), s.clean(c.File.Text.Template())))
+			before := s.clean(c.Old.Text)
+			after := s.clean(c.File.Text.Template())
+			f.Lines = s.htmlLines(unified(before, after))
 		}
 		out = append(out, f)
 	}

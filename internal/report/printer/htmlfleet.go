@@ -157,7 +157,11 @@ func (s Style) fleetMatrix(r *fleet.Report) (rows []htmlEffect) {
 			if !isKnown {
 				at = len(rows)
 				known[key] = at
-				rows = append(rows, htmlEffect{Kind: c.Kind, Name: s.safe(c.Name), Cells: emptyCells(len(r.Groups))})
+				rows = append(rows, htmlEffect{
+					Kind:  c.Kind,
+					Name:  s.safe(c.Name),
+					Cells: emptyCells(len(r.Groups)),
+				})
 			}
 			cell := &rows[at].Cells[i]
 			cell.Action = c.Action

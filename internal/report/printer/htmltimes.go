@@ -59,7 +59,10 @@ func (s Style) bootTimes(st report.Status) *htmlTimes {
 		out.Chain = append(out.Chain, s.safe(l.Name))
 	}
 	spans := slices.SortedStableFunc(slices.Values(st.Spans), func(a, b report.Span) int {
-		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(b.Micros, a.Micros))
+		return cmp.Or(
+			a.Start.Compare(b.Start),
+			cmp.Compare(b.Micros, a.Micros),
+		)
 	})
 	for _, span := range spans {
 		if span.Kind != report.KindStage && span.Kind != report.KindStep {

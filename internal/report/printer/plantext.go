@@ -103,8 +103,9 @@ func describeWhen(p *boot.Plan, when string) string {
 
 // writeNote writes a text after a coloured word.
 func (b *page) writeNote(word, text string) {
-	indent := columns(word) + 1
-	b.writeLines(b.yellow(word)+" ", strings.Repeat(" ", indent), b.wrap(text, b.Width-indent))
+	width := columns(word) + 1
+	indent := strings.Repeat(" ", width)
+	b.writeLines(b.yellow(word)+" ", indent, b.wrap(text, b.Width-width))
 }
 
 func (b *page) writeReserved(r *node.Reserved) {
@@ -248,7 +249,9 @@ func (b *page) writeDiff(c boot.Change) {
 		return
 	}
 
-	lines := splitLines(unified(b.clean(c.Old.Text), b.clean(c.File.Text.Template())))
+	before := b.clean(c.Old.Text)
+	after := b.clean(c.File.Text.Template())
+	lines := splitLines(unified(before, after))
 	for i, l := range lines {
 		switch l[0] {
 		case '+':

@@ -28,7 +28,9 @@ func TestText(w io.Writer, sources map[string][]byte, r testfile.Result, s Style
 	if !r.Passed() {
 		word = b.red("FAIL")
 	}
-	fmt.Fprintf(&b, "%s  %s  %s  %s\n", word, b.cell(r.File), b.bold(b.cell(r.Run)), b.dim(b.cell(r.Machine)))
+	run := b.bold(b.cell(r.Run))
+	machine := b.dim(b.cell(r.Machine))
+	fmt.Fprintf(&b, "%s  %s  %s  %s\n", word, b.cell(r.File), run, machine)
 	for _, note := range r.Notes {
 		b.writeText("      ", note)
 	}

@@ -196,7 +196,9 @@ func second() generation.Proposal {
 		file("/etc/kubernetes/pki/ca.crt", "the CA of the second generation\n"),
 		with(
 			file("/etc/kubernetes/extra.conf", "second\n"),
-			func(t *generation.Target) { t.Mode, t.UID, t.GID = 0o600, 21, 22 },
+			func(t *generation.Target) {
+				t.Mode, t.UID, t.GID = 0o600, 21, 22
+			},
 		),
 		// Only its mode.
 		with(

@@ -65,7 +65,11 @@ func run() (int, error) {
 	if err := hideVDSO(first); err != nil {
 		return 0, err
 	}
-	t := tracer{seconds: seconds, set: os.Args[2], inside: map[int]bool{}}
+	t := tracer{
+		seconds: seconds,
+		set:     os.Args[2],
+		inside:  map[int]bool{},
+	}
 	if err := unix.PtraceSyscall(first, 0); err != nil {
 		return 0, err
 	}
@@ -128,7 +132,9 @@ func (t *tracer) call(pid int) {
 		if r.Orig_rax == unix.SYS_ADJTIMEX && int64(r.Rax) == unix.TIME_ERROR {
 			r.Rax = unix.TIME_OK
 			_ = unix.PtraceSetRegs(pid, &r)
-			t.status(pid, uintptr(r.Rdi), func(s int32) int32 { return s &^ unix.STA_UNSYNC })
+			t.status(pid, uintptr(r.Rdi), func(s int32) int32 {
+				return s &^ unix.STA_UNSYNC
+			})
 		}
 		return
 	}
@@ -142,7 +148,9 @@ func (t *tracer) call(pid int) {
 	case unix.SYS_ADJTIMEX:
 		r.Rax = unix.TIME_ERROR
 		_ = unix.PtraceSetRegs(pid, &r)
-		t.status(pid, uintptr(r.Rdi), func(s int32) int32 { return s | unix.STA_UNSYNC })
+		t.status(pid, uintptr(r.Rdi), func(s int32) int32 {
+			return s | unix.STA_UNSYNC
+		})
 	}
 }
 

@@ -154,11 +154,17 @@ func (s *Server) dispatch(ctx context.Context, r *jsonrpc2.Request) (any, error)
 	case "textDocument/documentSymbol":
 		return with(r, s.symbols)
 	case "textDocument/semanticTokens/full":
-		return with(r, func(p documentParams) (any, error) { return s.tokens(ctx, p) })
+		return with(r, func(p documentParams) (any, error) {
+			return s.tokens(ctx, p)
+		})
 	case "textDocument/completion":
-		return with(r, func(p positionParams) (any, error) { return s.complete(ctx, p) })
+		return with(r, func(p positionParams) (any, error) {
+			return s.complete(ctx, p)
+		})
 	case "textDocument/hover":
-		return with(r, func(p positionParams) (any, error) { return s.hover(ctx, p) })
+		return with(r, func(p positionParams) (any, error) {
+			return s.hover(ctx, p)
+		})
 	case "textDocument/signatureHelp":
 		return with(r, s.signature)
 	case "textDocument/definition":

@@ -111,6 +111,9 @@ func (e *Env) Bundle(ctx context.Context, o BundleOptions) (Bundled, error) {
 	if err := o.addOutputs(ctx, &parts, filepath.Join(work, recordingName)); err != nil {
 		return Bundled{}, err
 	}
+	if o.Root != "" {
+		parts.miss("doctor.json", errors.New("the node below --root does not run"))
+	}
 	e.addRunFiles(ctx, o.Root, &parts)
 	parts.add("README.txt", parts.describe())
 
@@ -238,9 +241,11 @@ type bundle struct {
 
 type bundleFile struct{ name, text string }
 
+// add adds a text without what is a credential by its form: a log or a flag may contain one that no credential of this
+// node holds.
 func (b *bundle) add(name, text string) {
 	if text != "" {
-		b.files = append(b.files, bundleFile{name, text})
+		b.files = append(b.files, bundleFile{name, probe.HideByForm(text)})
 	}
 }
 
@@ -264,7 +269,8 @@ func (b *bundle) describe() string {
 		"",
 		"`prelet plan --from THIS.tar.gz` makes the same plan on another machine, and",
 		"`prelet report --from THIS.tar.gz --html FILE` a page with the times of the last run. NAME.messages is what the",
-		"command of NAME printed to standard error.",
+		"command of NAME printed to standard error. (sensitive) replaces secrets, and what looks like one: private",
+		"keys, tokens, passwords in URLs, Authorization headers.",
 		"",
 	}
 	lines = append(lines, b.names()...)

@@ -8,11 +8,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/platform/atomicfile"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
@@ -106,13 +108,18 @@ func (e *Env) Bundle(ctx context.Context, o BundleOptions) (Bundled, error) {
 	}
 	defer os.RemoveAll(work)
 
-	e.learnSecrets(o.Where)
-	parts := bundle{modified: time.Now()}
+	parts := bundle{modified: time.Now(), work: work + "/"}
+	site := e.learnSecrets(o.Where)
 	if err := o.addOutputs(ctx, &parts, filepath.Join(work, recordingName)); err != nil {
 		return Bundled{}, err
 	}
 	if o.Root != "" {
 		parts.miss("doctor.json", errors.New("the node below --root does not run"))
+	}
+	if !parts.has(recordingName) {
+		for _, f := range site.Files {
+			parts.add(filepath.Join("site", filepath.Clean("/"+f.Name)), e.redact(f.Text))
+		}
 	}
 	e.addRunFiles(ctx, o.Root, &parts)
 	parts.add("README.txt", parts.describe())
@@ -130,8 +137,8 @@ func (e *Env) Bundle(ctx context.Context, o BundleOptions) (Bundled, error) {
 }
 
 // learnSecrets adds the credentials of the node to the redactor: the commands of a bundle do so only if the site is
-// valid, and status and journal may contain them in any case.
-func (e *Env) learnSecrets(w Where) {
+// valid, and status and journal may contain them in any case. It returns the site, which may have errors.
+func (e *Env) learnSecrets(w Where) *lang.Site {
 	site, _ := w.load(nil, e.Version)
 	live := probe.New(probe.Options{
 		Root:        w.Root,
@@ -141,6 +148,8 @@ func (e *Env) learnSecrets(w Where) {
 	})
 	defer live.Close()
 	live.LearnSecrets()
+
+	return site
 }
 
 // addOutputs adds a recording, which is written to a file, and the outputs of the other commands. The only error is
@@ -235,6 +244,7 @@ func (w *Where) flags() (args []string) {
 // bundle are the files of a bundle, in order.
 type bundle struct {
 	modified time.Time
+	work     string // the folder that the recording is written to, which readers do not have
 	files    []bundleFile
 	missing  []string
 }
@@ -245,8 +255,13 @@ type bundleFile struct{ name, text string }
 // node holds.
 func (b *bundle) add(name, text string) {
 	if text != "" {
+		text = strings.ReplaceAll(text, b.work, "")
 		b.files = append(b.files, bundleFile{name, probe.HideByForm(text)})
 	}
+}
+
+func (b *bundle) has(name string) bool {
+	return slices.ContainsFunc(b.files, func(f bundleFile) bool { return f.name == name })
 }
 
 func (b *bundle) miss(name string, err error) {

@@ -26,7 +26,7 @@ func (a *cli) console() *cobra.Command {
 		Args:    refuseArguments,
 		Short:   "Evaluate expressions, line by line",
 		Long: `Plans this node or a recorded one once, reads one expression from each line of standard input,
-and shows its value and its type, as eval does.
+and shows its value, its type and where its parts come from, as eval does.
 Empty lines and lines that begin with # are skipped; exit or Ctrl-D ends it.
 On a terminal it has a history: the arrow keys.
 
@@ -116,9 +116,14 @@ func (a *cli) showLine(x app.Evaluated, asJSON bool) error {
 	}
 
 	a.printDiagnostics(x.Plan.Site, printer.Sorted(x.Diagnostics))
-	return a.print(func(o io.Writer) error {
-		return printer.ConsoleText(o, x.Evaluation, printer.StyleOf(a.stdout, a.getenv))
+	err := a.print(func(o io.Writer) error {
+		return printer.EvaluationText(o, x.Evaluation, printer.StyleOf(a.stdout, a.getenv))
 	})
+	if len(x.Chain) > 0 {
+		fmt.Fprintln(a.stdout)
+	}
+
+	return err
 }
 
 // lines are the lines of standard input. On a terminal they can be edited and have a history. The terminal is in raw

@@ -38,7 +38,7 @@ func TestExplain(t *testing.T) {
 		{[]string{"accelerator"}, 0, `label/accelerator = "nvidia-h100-80gb-hbm3"`, ""}, // fits one
 		{[]string{"taint/hardware.example.com/incomplete"}, 0, "is not in the plan.", ""},
 		{[]string{"fabric"}, 64, "", "\"fabric\" fits several:\n  label/fabric.example.com/"},
-		{[]string{"label/acelerator"}, 64, "", "There is:\n  label/accelerator\n"},
+		{[]string{"label/acelerator"}, 64, "", "There is, for example:\n  label/accelerator\n"},
 		{[]string{"acelerator"}, 64, "", "label/accelerator"},
 		{[]string{"config/noSuchField"}, 64, "", "config/noSuchField is not in the plan, and nothing in the site " +
 			"could set it."},

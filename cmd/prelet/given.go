@@ -53,6 +53,9 @@ func describeFlagError(c *cobra.Command, err error) error {
 			text += "; did you mean --" + near + "?"
 		}
 	}
+	if strings.HasPrefix(text, "unknown shorthand flag: ") && strings.HasSuffix(c.Use, " EXPR") {
+		text += "\nprelet: an expression that begins with - follows after --: " + c.CommandPath() + " -- '-1'"
+	}
 	var bad *pflag.InvalidValueError
 	var number *strconv.NumError
 	if errors.As(err, &bad) && errors.As(err, &number) {

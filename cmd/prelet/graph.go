@@ -27,7 +27,8 @@ func (a *cli) graph() *cobra.Command {
 		Long: `Lists variables, locals, detectors, blocks and stages with what each refers to.
 Stages are in the order in which they run.
 A dashed arrow is a default: an argument that is not written takes its value from another stage.
-Not drawn, because every site has them: detect-hw runs the detectors, and fetch stages use the cluster block.
+Not drawn, because every site has them: detect-hw runs the detectors, fetch stages use the cluster block,
+and write and restart come last, with all that label, taint and reserve have added.
 It needs no machine and no network.`,
 		Example: "  prelet graph ./site\n  prelet graph ./site --stages -o dot | dot -Tsvg > site.svg\n" +
 			"  prelet graph ./site -o mermaid",

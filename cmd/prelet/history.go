@@ -73,12 +73,21 @@ prelet history diff shows what it changed in the node, and why.`,
 	return c
 }
 
+func requireGenerations(_ *cobra.Command, args []string) error {
+	if len(args) < 1 || len(args) > 2 {
+		return failure(fault.Usage,
+			"history diff takes one or two numbers of generations: prelet history diff 11 12; prelet history lists them")
+	}
+
+	return nil
+}
+
 // historyDiff compares two generations.
 func (a *cli) historyDiff() *cobra.Command {
 	var w where
 	c := &cobra.Command{
 		Use:   "diff A [B]",
-		Args:  cobra.RangeArgs(1, 2),
+		Args:  requireGenerations,
 		Short: "Show what changed between two generations, and why",
 		Long: `Compares generation A with generation B, or with the one in place:
 labels, taints, flags, each field of the kubelet's configuration, each file.

@@ -152,7 +152,7 @@ func explainItem(p *boot.Plan, item explain.Item) Explanation {
 		x.Summary = "The run failed, so nothing is known of it."
 	}
 	if near := explain.Near(p, item); len(near) > 0 {
-		message += " There is:\n" + listItems(near)
+		message += " There is, for example:\n" + listItems(near)
 	}
 	return Explanation{
 		Explanation: x,
@@ -163,6 +163,13 @@ func explainItem(p *boot.Plan, item explain.Item) Explanation {
 
 // findItem returns the item that a bare word means, if there is only one.
 func findItem(p *boot.Plan, word string) (explain.Item, error) {
+	if kind, isKind := strings.CutSuffix(word, "/"); isKind {
+		if all := explain.Near(p, explain.Item{Kind: kind}); len(all) > 0 {
+			return explain.Item{}, failure(fault.Usage,
+				"%s needs a name. There is, for example:\n%s", word, listItems(all))
+		}
+	}
+
 	items := explain.Match(p, word)
 	switch {
 	case len(items) == 1:
@@ -173,7 +180,7 @@ func findItem(p *boot.Plan, word string) (explain.Item, error) {
 
 	if near := explain.Near(p, explain.Item{Name: word}); len(near) > 0 {
 		return explain.Item{}, failure(fault.Usage,
-			"%q is not in this plan. Similar names:\n%s", word, listItems(near))
+			"%q is not in this plan. There is, for example:\n%s", word, listItems(near))
 	}
 	return explain.Item{}, failure(fault.Usage,
 		"%q is not in this plan. To explain why a label is missing, write label/%s", word, word)

@@ -10,6 +10,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/value"
@@ -60,6 +61,14 @@ func Evaluate(p *boot.Plan, name string, text []byte, x hclsyntax.Expression) Ev
 		return out
 	}
 
+	if hasInfinity(v) {
+		out.Diagnostics = append(out.Diagnostics, origin.Error(
+			fault.Evaluation, x.Range(), "The result is not finite",
+			"A number in it is the result of a division by zero.",
+		))
+		return out
+	}
+
 	out.Chain = chainOf(p, e, x)
 	h := hider{isFailed: p.Diagnostics.HasErrors(), notReached: p.Eval.NotReached(x)}
 	out.Value = h.write(v, "", 0)
@@ -69,6 +78,19 @@ func Evaluate(p *boot.Plan, name string, text []byte, x hclsyntax.Expression) Ev
 	out.explainNull()
 
 	return out
+}
+
+// hasInfinity reports whether a number of a value is infinite, which neither JSON nor the language can write.
+func hasInfinity(v cty.Value) (found bool) {
+	_ = cty.Walk(v, func(_ cty.Path, part cty.Value) (bool, error) { // the callback returns no error
+		plain, _ := part.Unmark()
+		isNumber := plain.Type() == cty.Number && plain.IsKnown() && !plain.IsNull()
+		found = found || isNumber && plain.AsBigFloat().IsInf()
+
+		return !found, nil
+	})
+
+	return found
 }
 
 // chainOf returns the steps of an expression's references.

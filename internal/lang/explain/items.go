@@ -175,7 +175,8 @@ func Match(p *boot.Plan, word string) (out []Item) {
 	return out
 }
 
-// Near returns the items of the same kind with the most similar name, or the first ones if no name is similar.
+// Near returns the items of the same kind with the most similar name, or the first ones if no name is similar; none of
+// any kind.
 func Near(p *boot.Plan, wanted Item) []Item {
 	var names []string
 	all := withCodes(p)
@@ -193,6 +194,8 @@ func Near(p *boot.Plan, wanted Item) []Item {
 		items = slices.DeleteFunc(items, func(i Item) bool {
 			return i.Name != nearest
 		})
+	} else if wanted.Kind == "" {
+		return nil
 	}
 
 	return items[:min(maxNear, len(items))]

@@ -24,14 +24,6 @@ func EvaluationText(w io.Writer, v explain.Evaluation, s Style) error {
 	return b.flush(w)
 }
 
-// ConsoleText writes the same without where the value comes from.
-func ConsoleText(w io.Writer, v explain.Evaluation, s Style) error {
-	b := page{Style: s}
-	b.writeValue(v)
-
-	return b.flush(w)
-}
-
 func (b *page) writeValue(v explain.Evaluation) {
 	for _, l := range strings.Split(v.Value, "\n") {
 		b.writeLine(b.clean(l))

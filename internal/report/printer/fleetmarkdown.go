@@ -139,5 +139,5 @@ func (b *page) escapeHTML(text string) string {
 	return strings.NewReplacer("<", "&lt;", ">", "&gt;", "&", "&amp;", "@", unmention).Replace(b.cell(text))
 }
 
-// unmention is an @ that mentions nobody: a comment of HTML follows, which is not shown.
+// unmention is an @ that is not a mention: a comment of HTML follows, which is not shown.
 const unmention = "@<!-- -->"

@@ -8,7 +8,7 @@ import (
 	"github.com/prelet/prelet/internal/report/fleet"
 )
 
-// TestFleetMarkdownEscapes holds that a value has no meaning in Markdown, and that nobody is mentioned. A summary is
+// TestFleetMarkdownEscapes holds that a value has no meaning in Markdown, and does not mention users. A summary is
 // HTML, in which a backslash would be shown.
 func TestFleetMarkdownEscapes(t *testing.T) {
 	r := &fleet.Report{Groups: []fleet.Group{{

@@ -7,6 +7,8 @@ import (
 
 	"github.com/prelet/prelet/internal/app/doctor"
 	"github.com/prelet/prelet/internal/app/image"
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/probe"
@@ -41,6 +43,10 @@ func (e *Env) openImage(ctx context.Context, w Where) (*openedImage, error) {
 	}
 	i.in.Root = nodefile.Root(w.Root)
 	i.in.Site = v.Site
+	i.in.Unit = activation.DefaultUnit
+	if v.Site != nil {
+		i.in.Unit = boot.KubeletUnit(v.Site)
+	}
 	i.in.Loaded = v.Diagnostics
 	i.in.Machines = v.Machines
 	i.in.Detectors = e.detectorHost(w).Survey(ctx, nil, nil)

@@ -96,8 +96,14 @@ func (e *Env) Seal(ctx context.Context, o SealOptions) (Sealed, error) {
 	if err != nil {
 		return Sealed{}, err
 	}
-	if o.Yes && isRunning && len(i.listRemovable()) > 0 {
-		if err := i.checkRunning(ctx, h, isAsked); err != nil {
+	if o.Yes && len(i.listRemovable()) > 0 {
+		switch {
+		case isRunning:
+			err = i.checkRunning(ctx, h, isAsked)
+		case i.where.Root != "":
+			err = i.checkBooted()
+		}
+		if err != nil {
 			return Sealed{}, err
 		}
 	}
@@ -145,12 +151,30 @@ func (i *openedImage) checkRunning(ctx context.Context, h *Host, isAsked bool) e
 			"For an image of another root name --root. To make an image of this node: kubectl drain, "+
 			"systemctl stop kubelet, prelet seal --yes --root /", cmp.Or(id.Node, h.Hostname))
 	}
-	if u, err := h.Units.Look(ctx, "kubelet.service"); err == nil && u.Active == "active" {
-		return failure(fault.Usage, "kubelet.service is running, and would write its identity again: "+
-			"systemctl stop kubelet, then prelet seal again")
+	if u, err := h.Units.Look(ctx, i.in.Unit); err == nil && u.Active == "active" {
+		return failure(fault.Usage, "%s is running, and would write its identity again: "+
+			"systemctl stop %[1]s, then prelet seal again", i.in.Unit)
 	}
 
 	return nil
+}
+
+// checkBooted refuses to remove the identity of a running node whose root is mounted somewhere else, as in a container:
+// below the root of an image there is no /run of systemd.
+func (i *openedImage) checkBooted() error {
+	look, err := i.in.Root.Look("/run/systemd/system", nodefile.FollowAll)
+	if err != nil {
+		return nil
+	}
+	look.Close()
+	id := joined.Node{Root: i.in.Root, Now: time.Now}.Identity()
+	if isJoined, _ := id.Joined(); !isJoined {
+		return nil
+	}
+
+	return failure(fault.Usage, "the machine below %s is running, as node %s, and --yes would remove its identity: "+
+		"it has /run/systemd/system. To make an image of this node, run prelet seal on it; for an image, unmount its /run",
+		i.where.Root, cmp.Or(id.Node, "of another name"))
 }
 
 // seal removes the leftovers, looks again, and writes the statement. Until the statement is written, the image has

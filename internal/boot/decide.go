@@ -382,18 +382,27 @@ func (in decideInput) readStart() *world.StartAns {
 		return nil
 	}
 
-	unit := "kubelet.service"
-	i := in.checked.site.Stage(stages.RestartKubelet)
-	if i != nil && i.Body.Attributes["unit"] != nil {
-		v, diags := i.Body.Attributes["unit"].Expr.Value(nil)
-		if !diags.HasErrors() && isString(v) {
-			unit = v.AsString()
-		}
-	}
-	req := world.UnitReq{Name: unit, Start: true}
+	req := world.UnitReq{Name: KubeletUnit(in.checked.site), Start: true}
 	a, _, _ := world.Unit.Ask(in.eval.AskContext(), in.tape, req) // a failed answer has no start
 
 	return a.Start
+}
+
+// KubeletUnit returns the kubelet's unit as far as a site names it without a machine: the literal of its restart stage,
+// or else kubelet.service.
+func KubeletUnit(site *lang.Site) string {
+	const usual = "kubelet.service"
+
+	i := site.Stage(stages.RestartKubelet)
+	if i == nil || i.Body.Attributes["unit"] == nil {
+		return usual
+	}
+	v, diags := i.Body.Attributes["unit"].Expr.Value(nil)
+	if diags.HasErrors() || !isString(v) {
+		return usual
+	}
+
+	return v.AsString()
 }
 
 // isString reports whether a value is a known string.

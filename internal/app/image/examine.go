@@ -33,6 +33,7 @@ type Input struct {
 	Loaded    hcl.Diagnostics // of loading the site and of trying it on the sample machines
 	Machines  int             // sample machines
 	Kubelet   Kubelet
+	Unit      string // the kubelet's
 	Runtime   string // the endpoint that the image configures; "" for none
 	Detectors []detector.Row
 	Found     Found
@@ -143,9 +144,9 @@ func isSameMinor(a, b string) bool {
 const gateFile = "/run/prelet/kubelet.env"
 
 func (e *examination) checkUnits() {
-	for _, name := range []string{"kubelet.service", "prelet.service", "prelet-verify.service"} {
+	for _, name := range []string{e.Unit, "prelet.service", "prelet-verify.service"} {
 		u, err := systemd.ReadUnitFile(e.Root, name)
-		isGated := name != "kubelet.service" || slices.Contains(u.Gate, gateFile)
+		isGated := name != e.Unit || slices.Contains(u.Gate, gateFile)
 		switch {
 		case err != nil:
 			e.add("unit", doctor.Unread, name+" cannot be read", nodefile.Reason(err), "")

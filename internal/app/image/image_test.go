@@ -405,6 +405,7 @@ func examine(root nodefile.Root) []doctor.Finding {
 	return Examine(Input{
 		Root:    root,
 		Kubelet: Kubelet{Path: "/usr/bin/kubelet", Version: "v1.36.3"},
+		Unit:    "kubelet.service",
 		Runtime: "unix:///run/containerd/containerd.sock",
 		Found:   find(root),
 	})

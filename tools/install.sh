@@ -60,7 +60,7 @@ mkdir "$completions/man"
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || true)}
 export SOURCE_DATE_EPOCH
 bin/prelet man "$completions/man"
-for page in "$completions"/man/*.8; do put 0644 "$page" "$prefix/share/man/man8/$(basename "$page")"; done
+for page in "$completions"/man/*; do put 0644 "$page" "$prefix/share/man/man${page##*.}/$(basename "$page")"; done
 
 for page in LICENSE README.md CHANGELOG.md SECURITY.md; do put 0644 "$page" "$prefix/share/doc/prelet/$page"; done
 while IFS= read -r page; do

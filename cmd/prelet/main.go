@@ -16,7 +16,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/app"
@@ -243,7 +242,7 @@ func (a *cli) root() *cobra.Command {
 		a.seal(),
 		a.bundle(),
 		a.version(),
-		manCommand(),
+		a.manCommand(),
 	)
 	a.addCompletions(c)
 	c.InitDefaultCompletionCmd()
@@ -255,28 +254,6 @@ func (a *cli) root() *cobra.Command {
 	})
 
 	return c
-}
-
-// manCommand writes the manual pages, for packages. Their month is that of $SOURCE_DATE_EPOCH, or else the current one.
-func manCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "man DIR", Hidden: true, Args: cobra.ExactArgs(1), Short: "Write the manual pages",
-		RunE: func(c *cobra.Command, args []string) error {
-			c.Root().DisableAutoGenTag = true // it contains the day and the generator
-			header := doc.GenManHeader{
-				Section: "8",
-				Source:  "prelet " + version,
-				Manual:  "prelet",
-			}
-
-			err := doc.GenManTree(c.Root(), &header, args[0])
-			if err != nil {
-				return failure(fault.CannotWrite, "the manual pages: %s", err)
-			}
-
-			return nil
-		},
-	}
 }
 
 // helpCommand replaces cobra's, which exits with 0 for an unknown command.

@@ -58,7 +58,7 @@ func order() [][]string {
 			"internal/platform/machineid",
 		},
 		{"internal/platform/nodefile"},
-		{"internal/platform/apiaddress", "internal/report/annotation", "internal/fault"},
+		{"internal/platform/apiaddress", "internal/report/annotation", "internal/fault", "internal/manual"},
 	}
 }
 

@@ -112,7 +112,7 @@ func connect(from clientcmd.ClientConfig) (*client, error) {
 	return &client{server: config.Host, nodes: core.Nodes()}, nil
 }
 
-// list returns the nodes with these labels, all for "". The pager reads pages of 500 nodes, and all at once if the pages
+// list returns the nodes with these labels, all for "". The pager reads pages of 500 nodes, and all at once if pages
 // expire while it reads.
 func (c *client) list(ctx context.Context, selector string) ([]node, error) {
 	nodes := []node{}

@@ -284,8 +284,8 @@ func (b *bundle) describe() string {
 		"",
 		"`prelet plan --from THIS.tar.gz` makes the same plan on another machine, and",
 		"`prelet report --from THIS.tar.gz --html FILE` a page with the times of the last run. NAME.messages is",
-		"what the command of NAME printed to standard error. (sensitive) replaces secrets, and what looks like one: private",
-		"keys, tokens, passwords in URLs, Authorization headers.",
+		"what the command of NAME printed to standard error. (sensitive) replaces secrets, and what looks like",
+		"one: private keys, tokens, passwords in URLs, Authorization headers.",
 		"",
 	}
 	lines = append(lines, b.names()...)

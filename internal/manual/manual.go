@@ -48,8 +48,8 @@ func (p *Page) AddText(markdown string) {
 	}
 }
 
-// addPart adds the first part of some lines: a heading, a block of code, a table or a line of text. It returns the number
-// of lines of the part.
+// addPart adds the first part of some lines: a heading, a block of code, a table or a line of text. It returns how many
+// lines that is.
 func (p *Page) addPart(lines []string) int {
 	line := lines[0]
 	level, title, _ := strings.Cut(line, " ")

@@ -138,6 +138,19 @@ func TestBootHTMLOfAFailure(t *testing.T) {
 			t.Errorf("page of a failure: got none of %q, want it", want)
 		}
 	}
+
+	// A site that fails now is before what an earlier run warned of.
+	v.Status = &report.Status{
+		State: report.Degraded, Summary: "generation 7 is in place",
+		Degraded: []report.Reason{{Code: "mount-missing", Summary: "an old warning"}},
+	}
+	page = encodePage(t, func(b *bytes.Buffer) error { return BootHTML(b, v, htmlRedactor()) })
+	if want := "Generation 7 is in place. The site cannot be planned on this node"; !strings.Contains(page, want) {
+		t.Errorf("page of a failure after a run: got none of %q, want it", want)
+	}
+	if first, second := strings.Index(page, "no next step"), strings.Index(page, "an old warning"); first > second {
+		t.Errorf("page of a failure after a run: got the error at %d, the warning at %d; want the error first", first, second)
+	}
 }
 
 func TestFleetHTML(t *testing.T) {
@@ -170,6 +183,34 @@ func TestFleetHTML(t *testing.T) {
 	} {
 		if got := strings.Count(page, want); got != times {
 			t.Errorf("page of a fleet: got %d times %s, want %d", got, want, times)
+		}
+	}
+}
+
+// A fleet in which each machine is a group of its own has a page that a browser can show.
+func TestFleetHTMLOfManyGroups(t *testing.T) {
+	r := fleet.NewReport("1.2.3")
+	for n := range 1000 {
+		r.Add(fleet.Effect{
+			Source: fmt.Sprintf("fleet/node%d.prelet", n),
+			State:  fleet.Changed,
+			Changes: []fleet.Change{
+				{Kind: "taint", Name: "rack", Action: "create", To: fmt.Sprint("r", n)},
+				{Kind: "label", Name: fmt.Sprint("of-", n), Action: "create", To: "x"},
+			},
+		})
+	}
+	r.Finish()
+
+	page := encodePage(t, func(b *bytes.Buffer) error { return FleetHTML(b, r, htmlRedactor()) })
+	for want, times := range map[string]int{
+		`<article class="group"`:                 1000,
+		`<th scope="col" data-column`:            maxColumns,
+		`<tr data-effect=`:                       maxColumns + 1,
+		"The first 50 of 1000 groups are shown.": 1,
+	} {
+		if got := strings.Count(page, want); got != times {
+			t.Errorf("page of 1,000 groups: got %d times %s, want %d", got, want, times)
 		}
 	}
 }

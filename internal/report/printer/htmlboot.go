@@ -146,16 +146,20 @@ func bootState(v BootView) string {
 	return "planned"
 }
 
-// describeBoot returns the page's first sentence.
+// describeBoot returns the page's first sentences: how the last run ended, and whether the site can be planned.
 func describeBoot(v BootView) string {
+	ended := ""
 	if v.Status != nil && v.Status.Summary != "" {
-		return upperFirst(v.Status.Summary) + "."
+		ended = upperFirst(v.Status.Summary) + "."
 	}
-	if v.Plan.Diagnostics.HasErrors() {
-		return "The site cannot be planned on this node: see the messages."
+	switch {
+	case v.Plan.Diagnostics.HasErrors():
+		return joinParts(" ", ended, "The site cannot be planned on this node: see the messages.")
+	case ended == "":
+		return summarizePlan(v.View)
 	}
 
-	return summarizePlan(v.View)
+	return ended
 }
 
 // summarizePlan returns the changes of the next run, in a line.
@@ -224,7 +228,8 @@ func (s Style) htmlRows(rows [][]string) (out []htmlRow) {
 	return out
 }
 
-// bootMessages returns the messages: the reasons in the status first, then the diagnostics of the plan, errors first.
+// bootMessages returns the messages, errors first. Of the same severity the reasons in the status are first, then the
+// diagnostics of the plan.
 func (s Style) bootMessages(v BootView) (out []htmlMessage) {
 	add := func(severity, code, summary string) {
 		out = append(out, htmlMessage{
@@ -262,6 +267,11 @@ func (s Style) bootMessages(v BootView) (out []htmlMessage) {
 	for _, u := range v.Plan.Unread {
 		add("warning", "", "Unread: "+describeUnread(u))
 	}
+
+	severities := []string{"error", "warning", "note"}
+	slices.SortStableFunc(out, func(a, b htmlMessage) int {
+		return slices.Index(severities, a.Severity) - slices.Index(severities, b.Severity)
+	})
 
 	return out
 }

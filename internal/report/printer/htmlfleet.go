@@ -18,7 +18,8 @@ type fleetPage struct {
 	Assumed  []safe
 	Kinds    []string // of changes, for the filter
 	Groups   []htmlGroup
-	Matrix   []htmlEffect // one row for each effect, one cell for each group
+	Columns  []htmlGroup  // of Matrix: the first groups
+	Matrix   []htmlEffect // one row for each effect, one cell for each column
 	Hidden   int          // effects that are not in Matrix
 	Machines []htmlMachine
 }
@@ -72,8 +73,11 @@ type htmlMachine struct {
 	Counts []string
 }
 
-// maxEffects bounds the rows of the matrix.
-const maxEffects = 400
+// maxEffects and maxColumns bound the matrix: the largest groups are first.
+const (
+	maxEffects = 400
+	maxColumns = 50
+)
 
 // FleetHTML writes the page of a fleet's plan.
 func FleetHTML(w io.Writer, r *fleet.Report, redactor *value.Redactor) error {
@@ -83,7 +87,7 @@ func FleetHTML(w io.Writer, r *fleet.Report, redactor *value.Redactor) error {
 		Head:   s.htmlRows(fleetHead(r)),
 		Tiles:  fleetTiles(r),
 		Kinds:  listKinds(r),
-		Matrix: s.fleetMatrix(r),
+		Matrix: s.fleetMatrix(r.Groups[:min(len(r.Groups), maxColumns)]),
 	}
 	if hidden := len(page.Matrix) - maxEffects; hidden > 0 {
 		page.Matrix = page.Matrix[:maxEffects]
@@ -96,6 +100,7 @@ func FleetHTML(w io.Writer, r *fleet.Report, redactor *value.Redactor) error {
 		page.Groups = append(page.Groups, s.htmlGroup(i+1, g))
 		page.Machines = append(page.Machines, s.htmlMachines(i+1, g, page.Kinds)...)
 	}
+	page.Columns = page.Groups[:min(len(page.Groups), maxColumns)]
 
 	return writeHTML(w, "fleet.gohtml", htmlPage{
 		Title:   "prelet: plan of " + s.safe(Count(r.Recordings, "machine")),
@@ -133,10 +138,12 @@ func fleetTiles(r *fleet.Report) []htmlTile {
 	return append([]htmlTile{{"", "recordings", r.Recordings}}, tiles...)
 }
 
-// listKinds returns the kinds of all changes, in the order in which they occur.
+// changeKinds are the kinds of changes, in the order in which they are shown.
+var changeKinds = []string{"label", "taint", "flag", "config", "file", "activation", "diagnostic"}
+
+// listKinds returns the kinds of all changes, in their order.
 func listKinds(r *fleet.Report) (kinds []string) {
-	order := []string{"label", "taint", "flag", "config", "file", "activation", "diagnostic"}
-	for _, kind := range order {
+	for _, kind := range changeKinds {
 		isKind := func(c fleet.Change) bool { return c.Kind == kind }
 		hasKind := func(g fleet.Group) bool { return slices.ContainsFunc(g.Changes, isKind) }
 		if slices.ContainsFunc(r.Groups, hasKind) {
@@ -148,9 +155,9 @@ func listKinds(r *fleet.Report) (kinds []string) {
 }
 
 // fleetMatrix returns each effect with the groups that have it.
-func (s Style) fleetMatrix(r *fleet.Report) (rows []htmlEffect) {
+func (s Style) fleetMatrix(groups []fleet.Group) (rows []htmlEffect) {
 	known := map[[2]string]int{}
-	for i, g := range r.Groups {
+	for i, g := range groups {
 		for _, c := range g.Changes {
 			key := [2]string{c.Kind, c.Name}
 			at, isKnown := known[key]
@@ -160,7 +167,7 @@ func (s Style) fleetMatrix(r *fleet.Report) (rows []htmlEffect) {
 				rows = append(rows, htmlEffect{
 					Kind:  c.Kind,
 					Name:  s.safe(c.Name),
-					Cells: emptyCells(len(r.Groups)),
+					Cells: emptyCells(len(groups)),
 				})
 			}
 			cell := &rows[at].Cells[i]
@@ -170,9 +177,8 @@ func (s Style) fleetMatrix(r *fleet.Report) (rows []htmlEffect) {
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b htmlEffect) int {
-		kinds := listKinds(r)
 		return cmp.Or(
-			slices.Index(kinds, a.Kind)-slices.Index(kinds, b.Kind),
+			slices.Index(changeKinds, a.Kind)-slices.Index(changeKinds, b.Kind),
 			cmp.Compare(a.Name, b.Name),
 		)
 	})

@@ -1298,7 +1298,7 @@ func excusesKnown() []excuseKnown {
 			"asked without an API server; a kubelet that has one ends with these words",
 		},
 		{true, "is set without tls", "the kubelet runs without a certificate, and every connection to its API fails"},
-		{true, `the effect "" is none of`, "the kubelet runs, and the API server refuses its Node"},
+		{true, `invalid effect ""`, "the kubelet runs, and the API server refuses its Node"},
 		{
 			false,
 			"validate CRI v1 image API for endpoint",

@@ -44,9 +44,9 @@ func findHelper() string {
 	if err != nil {
 		return ""
 	}
-	beside := filepath.Join(filepath.Dir(self), filepath.Base(detector.DefaultHelper))
-	if _, err := os.Stat(beside); err != nil {
+	next := filepath.Join(filepath.Dir(self), filepath.Base(detector.DefaultHelper))
+	if _, err := os.Stat(next); err != nil {
 		return ""
 	}
-	return beside
+	return next
 }

@@ -111,7 +111,7 @@ func findRuntime(ctx context.Context, p *boot.Plan) (r doctor.Runtime) {
 	case p.Kubelet.Runtime != nil:
 		k := p.Kubelet.Runtime
 		r.Endpoint = k.Endpoint
-		r.Driver = cmp.Or(k.Told, k.Driver)
+		r.Driver = cmp.Or(k.Reported, k.Driver)
 		if k.Version != "" {
 			return r
 		}

@@ -42,7 +42,7 @@ func TestWaitsAreToldOnce(t *testing.T) {
 func TestWaitForTheClockIsTold(t *testing.T) {
 	var said []string
 	w := &waits{say: func(s string) { said = append(said, s) }}
-	never := errors.New("nobody set it")
+	never := errors.New("it was not set")
 	if err := w.announceClock(func(context.Context) error { return never })(t.Context()); !errors.Is(err, never) {
 		t.Errorf("the machine's answer became %v", err)
 	}

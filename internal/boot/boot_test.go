@@ -178,16 +178,16 @@ func TestSignalDuringGather(t *testing.T) {
 		p := Run(ctx, mustParse(t, writeFetches(2, "  on_failure = \"continue\"\n"+
 			"")+`stage "fetch-config" "needed" { config_map = "a/b" }`), Options{Source: src})
 		cancel(nil)
-		told := showDiagnostics(p.Diagnostics)
+		shown := showDiagnostics(p.Diagnostics)
 		if !stopped {
 			if code := origin.Exit(p.Diagnostics); code != 20 || p.Complete {
-				t.Errorf("after the deadline: got exit %d, complete %t: %s\nwant exit 20", code, p.Complete, told)
+				t.Errorf("after the deadline: got exit %d, complete %t: %s\nwant exit 20", code, p.Complete, shown)
 			}
 			continue
 		}
 		if p.Complete || len(p.Diagnostics) != 1 || origin.Exit(p.Diagnostics) != 42 ||
-			!strings.Contains(told, "terminated signal received") || !strings.Contains(told, "Nothing was changed") {
-			t.Errorf("after a signal: got complete %t: %s\nwant only the signal, and exit 42", p.Complete, told)
+			!strings.Contains(shown, "terminated signal received") || !strings.Contains(shown, "Nothing was changed") {
+			t.Errorf("after a signal: got complete %t: %s\nwant only the signal, and exit 42", p.Complete, shown)
 		}
 	}
 }

@@ -214,7 +214,7 @@ func fakeWorld(t testing.TB, a *txtar.Archive) world.Source {
 				select {} // for ever, whatever ctx says
 			case "wait":
 				<-ctx.Done()
-				return world.Failure(fault.ClusterUnreachable, "nobody answered", "")
+				return world.Failure(fault.ClusterUnreachable, "no server answered", "")
 			case "panic":
 				panic("a broken adapter")
 			}

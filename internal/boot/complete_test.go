@@ -69,8 +69,8 @@ func TestComplete(t *testing.T) {
 		{"a fact that is used", detect + write(fmt.Sprintf(aFile, "stage.detect-hw.node.product.name")), world.KindHardware,
 			false, false, true},
 		// Whether the stage fails is a condition.
-		{"facts that nobody uses", detect + write(""), world.KindHardware, false, false, true},
-		{"a local that nobody uses", "locals {\n  a = " + unknown + "\n}\n" + write(""), world.KindFile, true, true, true},
+		{"facts that nothing uses", detect + write(""), world.KindHardware, false, false, true},
+		{"a local that nothing uses", "locals {\n  a = " + unknown + "\n}\n" + write(""), world.KindFile, true, true, true},
 		// The expression may have failed.
 		{"the branch that is not taken", write(fmt.Sprintf(aFile, "true ? \"a\" : "+unknown)), world.KindFile, true, false,
 			true},
@@ -92,8 +92,8 @@ func TestComplete(t *testing.T) {
 			false, true},
 		{"whether it works", write(fmt.Sprintf(aFile, "\"${can("+unknown+")}\"")), world.KindFile, false, false, true},
 		{"the first that works", write(fmt.Sprintf(aFile, "try("+unknown+", \"b\")")), world.KindFile, false, false, true},
-		{"a variable that nobody uses", "variable \"a\" {}\n" + write(""), world.KindVariable, true, false, true},
-		{"a variable with a default that nobody uses", "variable \"a\" {\n  default = \"b\"\n}\n" + write(""),
+		{"a variable that nothing uses", "variable \"a\" {}\n" + write(""), world.KindVariable, true, false, true},
+		{"a variable with a default that nothing uses", "variable \"a\" {\n  default = \"b\"\n}\n" + write(""),
 			world.KindVariable, true, true, true},
 		{"an element that is not a variable", "variable \"a\" {\n  default = \"b\"\n}\n" +
 			write(fmt.Sprintf(aFile, "[var.a, \"b\"][1]")), world.KindVariable, true, false, true},
@@ -108,7 +108,7 @@ func TestComplete(t *testing.T) {
 			world.KindServing, true, false, true},
 		{"a path that is only warned of", patch("resolvConf = \"/etc/a\""), world.KindExists, true, true, true},
 		{"what a version of the tables accepts", withFlag, world.KindAccepts, true, true, true},
-		{"a token that nobody needs", token + write(""), world.KindCredential, false, true, true},
+		{"a token that nothing needs", token + write(""), world.KindCredential, false, true, true},
 		{"the token of a file", token + strings.Replace(write(""), "bootstrap_kubeconfig { when = false }", "", 1),
 			world.KindCredential, false, false, true},
 		{"the file on the disk", write(fmt.Sprintf(aFile, "\"a\"")), world.KindTarget, true, false, true},

@@ -76,7 +76,7 @@ func detectorWorld(t testing.TB, facts world.Facts, locks []contract.Description
 				return a
 			}
 			t.Errorf("got the question %s, want none to an unknown detector", q)
-			return world.Failure(fault.FileUnusable, "nobody should ask", "")
+			return world.Failure(fault.FileUnusable, "must not be asked", "")
 		}
 		return answerAsUsual(q, all)
 	})

@@ -50,7 +50,7 @@ stage "write" "kubelet" {
 		for _, f := range p.Node.Files {
 			if text, ok := strings.CutPrefix(f.Text.Template(),
 				"apiVersion: kubelet.config.k8s.io/v1beta1\n"); f.Purpose == "kubelet-config" && (!ok || text != want) {
-				t.Errorf("beside %s: %q, want %q", base, text, want)
+				t.Errorf("next to %s: got %q, want %q", base, text, want)
 			}
 		}
 	}
@@ -69,7 +69,7 @@ func TestDropInsOfTheImage(t *testing.T) {
 			want: "exit 10\nerror conflict site.hcl:3:31 Taint s=1:NoSchedule has no effect here\n95-z.conf"},
 		{name: "a later one has them too", stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`, late: "registerWithTaints: [{key: s, value: \"1\", effect: NoSchedule}]\n",
 			want: "exit 0\n!no effect\ntaint s=1:NoSchedule of taint.t"},
-		{name: "a later one is nobody's loss", late: "registerWithTaints: [{key: z, effect: NoSchedule}]\n", want: "exit 0\ntaint z:NoSchedule of " + dir + "/95-z.conf"},
+		{name: "a later one loses nothing", late: "registerWithTaints: [{key: z, effect: NoSchedule}]\n", want: "exit 0\ntaint z:NoSchedule of " + dir + "/95-z.conf"},
 		{name: "taints by flag", stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`, flags: `taints = "flag"`, late: "registerWithTaints: [{key: z, effect: NoSchedule}]\n",
 			want: "exit 0\ntaint s=1:NoSchedule of taint.t\n!taint z"},
 		{name: "a later one takes amounts", config: `patch = { maxPods = 20, kubeReserved = { memory = "1Gi" }, podPidsLimit = 100 }`, late: "kubeReserved: {memory: 6Gi}\nmaxPods: 30\npodPidsLimit: 100\n",
@@ -79,7 +79,7 @@ func TestDropInsOfTheImage(t *testing.T) {
 			want: "exit 0\nregisterWithTaints of the image is replaced\n10-a.conf\ntaint s=1:NoSchedule of taint.t"},
 		{name: "an earlier one keeps taints", early: "registerWithTaints: [{key: d, effect: NoSchedule}]\n", want: "exit 0\ntaint d:NoSchedule of " + dir + "/10-a.conf"},
 		{name: "an earlier one sets resolvConf", early: "resolvConf: /etc/own.conf\n", want: "exit 0\n!/run/systemd"},
-		{name: "nobody sets resolvConf", want: "exit 0\nsetting /resolvConf"},
+		{name: "resolvConf is not set", want: "exit 0\nsetting /resolvConf"},
 	} {
 		for _, layout := range []string{"drop-in", "file"} {
 			t.Run(c.name+", layout "+layout, func(t *testing.T) {

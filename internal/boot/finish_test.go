@@ -124,7 +124,7 @@ config {"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"
 			want: "!taint b:NoSchedule"},
 		{name: "taints of the base, deleted", base: "registerWithTaints: [{key: b, effect: NoSchedule}]\n", patch: `registerWithTaints = null`,
 			want: "!taint b:NoSchedule"},
-		{name: "taints of patch beside the flag", patch: `registerWithTaints = [{ key = "z", effect = "NoSchedule" }]`, baseFlags: "--register-with-taints=a=b:NoSchedule",
+		{name: "taints of patch next to the flag", patch: `registerWithTaints = [{ key = "z", effect = "NoSchedule" }]`, baseFlags: "--register-with-taints=a=b:NoSchedule",
 			want: "error conflict\nregisterWithTaints has no effect here"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -135,7 +135,7 @@ config {"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"
 			text := fmt.Sprintf(`
 stage "restart" "kubelet" {
   precondition {
-    condition     = jsonencode(node.reserved) == "" # always false: it tells what it sees
+    condition     = jsonencode(node.reserved) == "" # always false: it shows what it sees
     error_message = "SEEN ${jsonencode(node.reserved)} ${join(" ", [for t in node.taints : "taint ${t}"])} END"
   }
 }

@@ -53,10 +53,10 @@ func TestInheritedFlags(t *testing.T) {
 			want: "exit 10\nregisterWithTaints has no effect here"},
 		{name: "taints where the flags are left out", world: known, stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`, kubeadm: "--register-with-taints=a=b:NoSchedule",
 			flags: "when = false", want: "exit 10\nTaint s=1:NoSchedule has no effect here\n" + kubeadm},
-		{name: "taints of a unit that nobody knows", stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`, kubeadm: "--register-with-taints=a=b:NoSchedule",
+		{name: "taints of an unknown unit", stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`, kubeadm: "--register-with-taints=a=b:NoSchedule",
 			flags: `taints = "config"`, want: "exit 0\nwarning conflict\nThe taints may have no effect\ntaints " +
 				"s=1:NoSchedule\nregisterWithTaints"},
-		{name: "more reserved than there is, by a unit that nobody knows", stages: `stage "reserve" "r" { policy = "gke" }`, kubeadm: "--kube-reserved=memory=6Gi", want: "exit 0\nwarning reserve-refused\nToo little memory is left to pods"},
+		{name: "more reserved than there is, by an unknown unit", stages: `stage "reserve" "r" { policy = "gke" }`, kubeadm: "--kube-reserved=memory=6Gi", want: "exit 0\nwarning reserve-refused\nToo little memory is left to pods"},
 		{name: "flags of another life, and the site writes the unit", kubeadm: "--network-plugin=cni", world: known, more: `file "u" {
     path    = "/etc/systemd/system/kubelet.service.d/20-site.conf"
     content = "[Service]\n"
@@ -79,7 +79,7 @@ func TestInheritedFlags(t *testing.T) {
 			want:  "!max-pods\n--v=2"},
 		{name: "a unit that does not pass the variable", kubeadm: "--max-pods=20",
 			world: unit(`{"words":["/usr/bin/kubelet","$KUBELET_EXTRA_ARGS"],"files":["` + kubeadm + `","/etc/default/kubelet"]}`), want: "!max-pods"},
-		{name: "a word that is not a flag, and nobody knows the unit", own: "--v=2 # old", want: "exit 0\nwarning flags-invalid\n\"#\" is not a flag"},
+		{name: "a word that is not a flag, and the unit is not known", own: "--v=2 # old", want: "exit 0\nwarning flags-invalid\n\"#\" is not a flag"},
 		{name: "a word that is not a flag, in a file that the unit reads", own: "--v=2 # old",
 			world: unit(`{"words":["/usr/bin/kubelet","$KUBELET_EXTRA_ARGS"],"files":["/etc/default/kubelet"]}`), want: "exit 10\nerror flags-invalid\n\"#\" is not a flag"},
 		{name: "a word that is not a flag, in a file that the unit does not read", own: "--v=2 # old",

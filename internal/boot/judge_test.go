@@ -89,14 +89,14 @@ func TestCheckForWholeBase(t *testing.T) {
 }
 `
 	diags := Check(mustParse(t, site), SampleMachines(), CheckOptions{Kubelet: "1.36"})
-	told := showDiagnostics(diags)
+	shown := showDiagnostics(diags)
 	for _, want := range []string{"maxPods", "oomScoreAdj", "NoSuch", "NodeSwap"} {
-		if !strings.Contains(told, want) {
-			t.Errorf("%s is not told:\n%s", want, told)
+		if !strings.Contains(shown, want) {
+			t.Errorf("%s is not reported:\n%s", want, shown)
 		}
 	}
 	if len(diags) != 4 {
-		t.Errorf("%d messages, want 4:\n%s", len(diags), told)
+		t.Errorf("%d messages, want 4:\n%s", len(diags), shown)
 	}
 }
 
@@ -176,16 +176,16 @@ func TestCgroupDriverOfRuntime(t *testing.T) {
 		severity    hcl.DiagnosticSeverity
 		says        string
 	}{
-		{"nobody knows of a runtime", `{ cgroupDriver = "cgroupfs" }`, nil, 0, 0, ""},
-		{"it runs, and does not tell", `{ cgroupDriver = "cgroupfs" }`,
+		{"no runtime is known", `{ cgroupDriver = "cgroupfs" }`, nil, 0, 0, ""},
+		{"it runs, and does not report its driver", `{ cgroupDriver = "cgroupfs" }`,
 			&world.RuntimeAns{Name: "containerd", Version: "1.6.20", Driver: "systemd"}, 6, hcl.DiagWarning,
 			"no pod starts (set by write.kubelet)"},
-		{"nobody sets it", `{ maxPods = 20 }`, &world.RuntimeAns{Name: "containerd", Version: "1.6.20", Driver: "systemd"}, 4,
+		{"it is not set", `{ maxPods = 20 }`, &world.RuntimeAns{Name: "containerd", Version: "1.6.20", Driver: "systemd"}, 4,
 			hcl.DiagWarning, "no pod starts (set by the kubelet's default)"},
 		{"it does not run", `{ cgroupDriver = "cgroupfs" }`, &world.RuntimeAns{Name: "containerd", Driver: "systemd"}, 6,
 			hcl.DiagWarning, "unless the runtime reports its driver"},
-		{"it tells", `{ cgroupDriver = "cgroupfs" }`, &world.RuntimeAns{Name: "containerd", Version: "v2.1.0",
-			Told: "systemd", Driver: "cgroupfs"}, 0, 0, ""},
+		{"it reports its driver", `{ cgroupDriver = "cgroupfs" }`, &world.RuntimeAns{Name: "containerd", Version: "v2.1.0",
+			Reported: "systemd", Driver: "cgroupfs"}, 0, 0, ""},
 		{"it has the same", `{ cgroupDriver = "systemd" }`,
 			&world.RuntimeAns{Name: "containerd", Version: "1.6.20", Driver: "systemd"}, 0, 0, ""},
 	} {
@@ -209,20 +209,20 @@ func TestCgroupDriverOfRuntime(t *testing.T) {
 				return answerAsUsual(q, nil)
 			})},
 		)
-		var told hcl.Diagnostics
+		var shown hcl.Diagnostics
 		for _, d := range p.Diagnostics {
 			if origin.CodeOf(d) == fault.KubeletMachine {
-				told = append(told, d)
+				shown = append(shown, d)
 			}
 		}
 		if c.line == 0 {
-			if len(told) > 0 {
-				t.Errorf("%s: got %s\nwant nothing", c.name, showDiagnostics(told))
+			if len(shown) > 0 {
+				t.Errorf("%s: got %s\nwant nothing", c.name, showDiagnostics(shown))
 			}
 			continue
 		}
-		if len(told) != 1 || told[0].Severity != c.severity || told[0].Subject.Start.Line != c.line ||
-			!strings.Contains(told[0].Detail, c.says) {
+		if len(shown) != 1 || shown[0].Severity != c.severity || shown[0].Subject.Start.Line != c.line ||
+			!strings.Contains(shown[0].Detail, c.says) {
 			t.Errorf("%s: got %s\nwant line %d, %q", c.name, showDiagnostics(p.Diagnostics), c.line, c.says)
 		}
 	}

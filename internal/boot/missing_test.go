@@ -132,7 +132,7 @@ func compareWithout(whole *Plan, s *lang.Site, rec world.Recording) (problems []
 			t.Action == "none"
 		if !theirs && slices.ContainsFunc(whole.Changes, is) && !slices.ContainsFunc(p.Changes, is) &&
 			!slices.Contains(p.Unjudged, t.Path) {
-			say("nothing is told of %s, which a generation has written", t.Path)
+			say("%s is not reported, which a generation has written", t.Path)
 		}
 	}
 	return problems

@@ -72,7 +72,7 @@ func listNasty() []string {
 	}
 }
 
-// slots are the places where an expression may stand.
+// slots are the places where an expression may be.
 func listSlots() map[string]string {
 	return map[string]string{
 		"when": "stage \"label\" \"x\" {\n  when = EXPR\n  labels = {}\n}\n",
@@ -212,7 +212,7 @@ func TestEverySlot(t *testing.T) {
 				if p.Complete {
 					complete.Add(1)
 					n := p.Node
-					n.Files = nil // the only place where secrets may stand, by name
+					n.Files = nil // the only place where secrets may be, by name
 					if b := string(n.Canonical()); value.HasPlaceholder(b) {
 						t.Errorf("%s: got a secret in the plan: %s\nwant none", x, b)
 					}

@@ -97,7 +97,7 @@ func TestDecideEnding(t *testing.T) {
 			},
 		},
 		{
-			"what is in place was never judged, and is ill",
+			"what is in place was never judged, and is unhealthy",
 			ending{kind: failed, code: fault.Syntax, failure: "the site is wrong", out: wentBack},
 			outcome{
 				code: fault.Syntax, reason: "the site is wrong", summary: "the site is wrong; " + left,
@@ -224,7 +224,7 @@ func TestDecideEnding(t *testing.T) {
 			},
 		},
 		{
-			"a way back by hand, to one that is ill as well",
+			"a way back by hand, to one that is unhealthy as well",
 			ending{
 				kind: byHand, to: 1, why: "me",
 				out: activation.Outcome{Code: fault.RollbackFails, Why: "crash loop", Generation: 3},

@@ -18,7 +18,7 @@ import (
 // Each error of writing, recovering and activating has its own code, and its message contains the object, the reason
 // and the next step.
 func TestExplain(t *testing.T) {
-	stuck := generation.Stuck("/etc/a", "it is neither of both", "prelet recover tells how", nil)
+	stuck := generation.Stuck("/etc/a", "it is neither of both", "prelet recover shows how", nil)
 	stuck.Journal = "/state/journal.json"
 
 	stuck.Commands = []string{"mv /state/journal.json /state/journal.json.aside", "prelet run"}
@@ -72,7 +72,7 @@ func TestExplain(t *testing.T) {
 
 	ds := Explain(errors.Join(stuck, fmt.Errorf("and: %w", &fault.Fault{Code: fault.Systemd, Summary: "no bus"})))
 	if len(ds) != 2 {
-		t.Errorf("of two errors %d are told", len(ds))
+		t.Errorf("of two errors %d are reported", len(ds))
 	}
 }
 

@@ -285,7 +285,7 @@ func TestRun(t *testing.T) {
 			got{Generation: 1, Open: true},
 		},
 		{
-			"the cluster is unreachable, on a generation that nobody could judge",
+			"the cluster is unreachable, on a generation that was not judged",
 			func(b *bench) (Result, *report.Status) {
 				b.do(b.t.Context(), complete("one"))
 				b.away = true
@@ -483,7 +483,7 @@ func TestRetryKilledAnywhere(t *testing.T) {
 		b.open(true)
 		two := complete("two")
 		if err := errors.Join(
-			b.Store.Hold(PlanID(two), "it was ill"),
+			b.Store.Hold(PlanID(two), "it was unhealthy"),
 			os.WriteFile(b.dir+"/etc/a", []byte("two"), 0o644),
 		); err != nil {
 			t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 // TestDecideVerify covers each combination of a shut gate, a failed run before, and the caller.
 func TestDecideVerify(t *testing.T) {
 	good := Result{Summary: "healthy"}
-	bad := Result{Code: fault.RolledBack, Summary: "ill"}
+	bad := Result{Code: fault.RolledBack, Summary: "unhealthy"}
 	shut := Result{Summary: "shut", Outcome: activation.Outcome{HeldBack: "no run has finished"}}
 	stuck := Result{Code: fault.CannotWrite, Summary: "full", Outcome: activation.Outcome{HeldBack: "full"}}
 	wrongSite := Ending{fault.Conflict, "the site is wrong"}
@@ -28,8 +28,8 @@ func TestDecideVerify(t *testing.T) {
 		{"good, the site is still wrong", good, wrongSite, false, Ending{fault.Conflict, "the site is wrong; " +
 			"healthy"}, ""},
 		{"good, an interruption is over", good, stopped, false, Ending{"", "healthy"}, ""},
-		{"bad", bad, Ending{}, false, Ending{fault.RolledBack, "ill"}, fault.RolledBack},
-		{"bad, the site is wrong too", bad, wrongSite, true, Ending{fault.RolledBack, "ill"}, fault.RolledBack},
+		{"bad", bad, Ending{}, false, Ending{fault.RolledBack, "unhealthy"}, fault.RolledBack},
+		{"bad, the site is wrong too", bad, wrongSite, true, Ending{fault.RolledBack, "unhealthy"}, fault.RolledBack},
 		{"shut by hand", shut, Ending{}, false, Ending{fault.RolledBack, "shut"}, fault.RolledBack},
 		{"shut, by the unit", shut, Ending{}, true, Ending{fault.RolledBack, "shut"}, ""},
 		{"shut after a failed run", shut, wrongSite, false, wrongSite, fault.RolledBack},

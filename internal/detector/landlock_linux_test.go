@@ -70,10 +70,10 @@ func TestLandlockVersions(t *testing.T) {
 			if got["read_file"] != "ok" || got["read_cpuinfo"] != "ok" || got["null"] != "ok" {
 				t.Errorf("granted access: got %q, %q, %q, want ok", got["read_file"], got["read_cpuinfo"], got["null"])
 			}
-			if told := strings.Contains(
+			if isReported := strings.Contains(
 				strings.Join(said.Sandbox, "\n"),
 				fmt.Sprintf("version %d; below %d", abi, sandbox.ABIScopes),
-			); told != (abi < sandbox.ABIScopes) {
+			); isReported != (abi < sandbox.ABIScopes) {
 				t.Errorf("got missing parts %q, want the version of Landlock", said.Sandbox)
 			}
 		})

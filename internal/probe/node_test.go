@@ -37,7 +37,7 @@ func TestNodeName(t *testing.T) {
 		{"another machine that goes", node(other, otherUUID, "True"), node(other, otherUUID, "Unknown"), free, ""},
 		{"another machine, and then no answer", node(other, otherUUID, "True"), "hidden", taken, ""},
 		{"this machine", node(ours, ourUUID, "True"), "", free, ""},
-		{"this machine, installed anew", node(other, ourUUIDInUpperCase, "True"), "", free, ""},
+		{"this machine, installed again", node(other, ourUUIDInUpperCase, "True"), "", free, ""},
 		{"this disk in another machine", node(ours, otherUUID, "True"), "", free, ""},
 		{"a node that no kubelet has reported to", node("", "", "True"), "", free, ""},
 		{"a cluster that does not say", "hidden", "", free, hidden},

@@ -62,7 +62,7 @@ func mergeRuntime(
 
 		r.Name = cmp.Or(reported.Name, r.Name)
 		r.Version = reported.Version
-		r.Told = reported.Driver
+		r.Reported = reported.Driver
 	}
 
 	if r.Name == "" {

@@ -16,9 +16,9 @@ func TestMergeRuntime(t *testing.T) {
 	p := func(s string) *string { return &s }
 	configured := world.Runtime{Endpoint: p("unix:///run/x.sock"), Name: p("containerd"), CgroupDriver: p("systemd")}
 	refused := errors.New("connection refused")
-	containerd := func(version, told, driver string) *world.RuntimeAns {
+	containerd := func(version, reported, driver string) *world.RuntimeAns {
 		return &world.RuntimeAns{
-			Endpoint: "unix:///run/x.sock", Name: "containerd", Version: version, Told: told, Driver: driver,
+			Endpoint: "unix:///run/x.sock", Name: "containerd", Version: version, Reported: reported, Driver: driver,
 		}
 	}
 

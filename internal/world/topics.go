@@ -136,7 +136,7 @@ type RuntimeAns struct {
 	Endpoint string `json:"endpoint"` // unix:///run/containerd/containerd.sock
 	Name     string `json:"name,omitempty"`
 	Version  string `json:"version,omitempty"`       // as it reports it
-	Told     string `json:"told,omitempty"`          // its cgroup driver, as it reports it: systemd | cgroupfs
+	Reported string `json:"told,omitempty"`          // its cgroup driver, as it reports it: systemd | cgroupfs
 	Driver   string `json:"cgroup_driver,omitempty"` // by its configuration
 }
 

@@ -207,9 +207,9 @@ func TestNamesOfMACAddressesAreOneName(t *testing.T) {
 	for what, tt := range map[string]struct {
 		site, file, want string
 	}{
-		"nobody says it": {"", "", "enx-2"},
-		"the site":       {`local.hw.interfaces["enx02fc00000002"]`, "", "enx02fc00000002"},
-		"a file":         {"", `{"listenInterface":"enx02fc00000002"}`, "enx02fc00000002"},
+		"not reported": {"", "", "enx-2"},
+		"the site":     {`local.hw.interfaces["enx02fc00000002"]`, "", "enx02fc00000002"},
+		"a file":       {"", `{"listenInterface":"enx02fc00000002"}`, "enx02fc00000002"},
 	} {
 		mac, name := "02:fc:00:00:00:02", "enx02fc00000002"
 		f := Facts{

@@ -326,7 +326,7 @@ func TestUnknownGivesUnknown(t *testing.T) {
 	if r := mustDecide(t, "policy = \"gke\"\nstatic { cpu = unknown }", known); !r.out["max_pods"].IsKnown() {
 		t.Error("the block of another policy makes the outputs unknown")
 	}
-	// A witness machine is computed for real, though the base is unknown.
+	// A sample machine is computed for real, though the base is unknown.
 	in := known
 	in.Check = true
 	if r := mustDecide(t, `policy = "gke"`, in); !r.out["max_pods"].RawEquals(cty.NumberIntVal(110)) {

@@ -16,7 +16,7 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 // What is refused on a machine, with the whole message: the arithmetic in it is for people to follow.
 func TestRefusals(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 type badAnswer struct {
 	name string
 	make func(*testing.T, *cluster)
-	mend func(*cluster)
+	fix  func(*cluster)
 	exit int    // of a node that never joined
 	says string // in its summary
 	code string // for which a node that has joined is degraded
@@ -75,13 +75,13 @@ func TestBadAnswerOnJoinedNode(t *testing.T) {
 			metrics,
 			fmt.Sprintf("prelet_degraded{code=%q} ", bad.code),
 		) {
-			t.Errorf("%s: the metrics do not tell it:\n%s", bad.name, metrics)
+			t.Errorf("%s: the metrics do not contain it:\n%s", bad.name, metrics)
 		}
 		m.off()
 		if d := differs(before, m.disk()); len(d) > 0 {
 			t.Errorf("%s: written: got %q; want none", bad.name, d)
 		}
-		bad.mend(m.cluster)
+		bad.fix(m.cluster)
 	}
 	m.boot()
 	m.well(1)
@@ -106,7 +106,7 @@ func TestBadAnswerOnFreshNode(t *testing.T) {
 				m.exists("/etc/kubernetes/bootstrap-kubelet.conf") {
 				t.Error("something was written, or the kubelet was executed")
 			}
-			bad.mend(m.cluster)
+			bad.fix(m.cluster)
 			m.verdict("good")
 			m.well(1)
 		})

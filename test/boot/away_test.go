@@ -24,7 +24,7 @@ func TestAwayOnFirstBoot(t *testing.T) {
 		t.Errorf("the kubelet was executed %d times; want 0", n)
 	}
 	const why = "Cannot reach the cluster"
-	m.within(45*time.Second, "systemctl status kubelet tells the reason", func() string {
+	m.within(45*time.Second, "systemctl status kubelet shows the reason", func() string {
 		if out := m.try("systemctl", "status", "--no-pager", "kubelet").out; !strings.Contains(out, why) {
 			return out
 		}
@@ -145,7 +145,7 @@ func TestTypingErrorAtReboot(t *testing.T) {
 		t.Errorf("written: got %q; want none", d)
 	}
 	if n := m.property("prelet", "NRestarts"); n != "0" {
-		t.Errorf("tried again %s times, and only a person can mend it; want \"0\"", n)
+		t.Errorf("tried again %s times, and only a person can fix it; want \"0\"", n)
 	}
 	if out := m.try("journalctl", "-b", "--no-pager", "-u", "prelet").out; !strings.Contains(out, "lables") {
 		t.Errorf("journalctl -u prelet; want text with \"lables\":\n%s", out)
@@ -170,7 +170,7 @@ func TestTypingErrorOnFirstBoot(t *testing.T) {
 		}
 		return ""
 	})
-	m.within(30*time.Second, "systemctl status kubelet tells the reason", func() string {
+	m.within(30*time.Second, "systemctl status kubelet shows the reason", func() string {
 		if out := m.try("systemctl", "status", "--no-pager", "kubelet").out; !strings.Contains(out, "site.hcl:") {
 			return out
 		}

@@ -37,7 +37,7 @@ func TestClone(t *testing.T) {
 	}
 	if log := m.journal(); !strings.Contains(log, "the identity of node n1 was on this disk") {
 		t.Errorf(
-			"the journal does not tell that this is a copy; want text with \"the identity of node n1 was on "+
+			"the journal does not contain that this is a copy; want text with \"the identity of node n1 was on "+
 				"this disk\":\n%s",
 			log,
 		)

@@ -65,9 +65,9 @@ func (m *machine) degradedBy(want reason) {
 		len(s.Degraded) != want.count {
 		t.Errorf("status: %+v", s)
 	}
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for _, d := range s.Degraded {
-		told[d.Code+": "+d.Summary] = true
+		reported[d.Code+": "+d.Summary] = true
 		for _, w := range want.words {
 			if d.Code != want.code || !strings.Contains(d.Summary, w) {
 				t.Errorf("degraded by %s: %q, want %s with %q", d.Code, d.Summary, want.code, w)
@@ -86,10 +86,10 @@ func (m *machine) degradedBy(want reason) {
 	}
 	entries := m.entries("MESSAGE_ID=" + messageDegraded)
 	for _, e := range entries {
-		if !told[e.Message] || e.Stage != "report" || e.Generation != "1" || e.Unit != "prelet.service" ||
+		if !reported[e.Message] || e.Stage != "report" || e.Generation != "1" || e.Unit != "prelet.service" ||
 			e.Priority != "4" {
 			t.Errorf(
-				"journal: got %+v; want told, Stage \"report\", Generation \"1\", Unit \"prelet.service\" and "+
+				"journal: got %+v; want reported, Stage \"report\", Generation \"1\", Unit \"prelet.service\" and "+
 					"Priority \"4\"",
 				e,
 			)

@@ -42,7 +42,7 @@ func TestIllOnFirstBoot(t *testing.T) {
 	m := newMachine(t)
 	m.edit(pool, crash)
 	m.boot()
-	ill := func(when string) {
+	wantUnhealthy := func(when string) {
 		m.within(90*time.Second, "a bad verdict "+when, func() string {
 			if s := m.status(); s.Verdict != "bad" || s.State == "running" || s.Exit != 50 || s.Held != nil ||
 				s.Generation != 1 ||
@@ -52,10 +52,10 @@ func TestIllOnFirstBoot(t *testing.T) {
 			return ""
 		})
 	}
-	ill("on the first boot")
+	wantUnhealthy("on the first boot")
 	m.off()
 	m.boot()
-	ill("on the second")
+	wantUnhealthy("on the second")
 	m.put("/etc/prelet/site.hcl", m.site)
 	if r := m.try("prelet", "run"); r.exit != 0 {
 		t.Errorf("with the site fixed: got %+v; want exit 0", r)

@@ -94,7 +94,7 @@ func (m *machine) killedForMemory(limit string) string {
 	m.t.Helper()
 	if limit == "" {
 		if !strings.Contains(m.journal(), "killed by the OOM killer") {
-			return "systemd reports nothing that was killed for want of memory"
+			return "systemd reports nothing that was killed for lack of memory"
 		}
 		return ""
 	}

@@ -161,7 +161,7 @@ func TestApplyKilled(t *testing.T) {
 			t.Errorf("%s: process %s was not killed %d times: %q", at.name, before, n+1, killed)
 		}
 		if !strings.Contains(r.errors, "was killed") {
-			t.Errorf("%s: who asked was told %+v; want text with \"was killed\"", at.name, r)
+			t.Errorf("%s: the caller got %+v; want text with \"was killed\"", at.name, r)
 		}
 		m.well(n + 2)
 	}
@@ -201,7 +201,7 @@ func TestStoppedInTheMiddle(t *testing.T) {
 		)
 		t.Logf("%s: ended %s after it could go on", at.name, time.Since(began).Round(time.Millisecond))
 		if r := <-run; r.exit != 42 || !strings.Contains(r.errors, "prelet-apply.service was stopped") {
-			t.Errorf("%s: who asked was told %+v; want exit 42 and text with \"somebody stopped prelet-apply.service\"",
+			t.Errorf("%s: the caller got %+v; want exit 42 and text with \"somebody stopped prelet-apply.service\"",
 				at.name, r)
 		}
 		s, j := m.status(), m.journalNow()
@@ -327,10 +327,10 @@ func TestAskerGoesAway(t *testing.T) {
 	h.reached()
 	m.do("sh", "-c", "kill -KILL $(cat /run/asker)")
 	if r := <-run; r.exit == 0 {
-		t.Errorf("who asked had an answer: got %+v; want exit other than 0", r)
+		t.Errorf("the caller had a reply: got %+v; want exit other than 0", r)
 	}
 	h.release()
-	m.runsOn("who asked went away", "left1")
+	m.runsOn("the caller ended", "left1")
 	m.well(2)
 }
 

@@ -265,7 +265,7 @@ func TestRetryOfHeldPlan(t *testing.T) {
 			len(m.starts())-starts, r, starts)
 	}
 	if r := m.try("prelet", "run", "--retry"); r.exit != 50 || len(m.starts()) <= starts {
-		t.Errorf("prelet run --retry, still ill: got %+v; want exit 50 and starts above %v", r, starts)
+		t.Errorf("prelet run --retry, still unhealthy: got %+v; want exit 50 and starts above %v", r, starts)
 	}
 	m.heldOn(5, "prelet-apply.service")
 	m.put("/etc/standin/fixed", "")

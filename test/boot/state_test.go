@@ -108,7 +108,7 @@ func TestPolicyByHand(t *testing.T) {
 		out,
 		"drain the node and reboot it",
 	) {
-		t.Errorf("nobody tells what to do; want text with \"drain the node and reboot it\":\n%s", out)
+		t.Errorf("the next step is not reported; want text with \"drain the node and reboot it\":\n%s", out)
 	}
 	if d := differs(before, m.disk()); len(d) > 0 || len(m.starts()) != 1 {
 		t.Errorf("written: got %q; starts: %+v; want none and 1 start", d, m.starts())

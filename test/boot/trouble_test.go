@@ -92,7 +92,7 @@ func TestHeldOverThreeReboots(t *testing.T) {
 		if text := m.try("prelet", "status").out; !strings.Contains(text, "held") ||
 			!strings.Contains(text, "--retry") {
 			t.Errorf(
-				"reboot %d: status tells neither that the plan is held nor how to try it; want text with "+
+				"reboot %d: status contains neither that the plan is held nor how to try it; want text with "+
 					"\"held\" and text with \"--retry\":\n%s",
 				reboot+1,
 				text,

@@ -429,7 +429,7 @@ func TestUnitNotStarted(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
 	const token = "/etc/credstore/bootstrap-token"
-	told := func(want string) {
+	wantReason := func(want string) {
 		t.Helper()
 		m.within(30*time.Second, "status names it", func() string {
 			r := m.try("prelet", "status")
@@ -439,17 +439,17 @@ func TestUnitNotStarted(t *testing.T) {
 			return ""
 		})
 	}
-	for n, ill := range [][]string{{"mkdir", m.root + token}, {"ln", "-s", "bootstrap-token", m.root + token}} {
+	for n, damage := range [][]string{{"mkdir", m.root + token}, {"ln", "-s", "bootstrap-token", m.root + token}} {
 		m.off()
 		text := m.read(token)
 		if err := os.Remove(m.root + token); err != nil {
 			t.Fatal(err)
 		}
-		if out, err := exec.Command(ill[0], ill[1:]...).CombinedOutput(); err != nil {
+		if out, err := exec.Command(damage[0], damage[1:]...).CombinedOutput(); err != nil {
 			t.Fatalf("got %v: %s; want no error", err, out)
 		}
 		m.start()
-		told("(243/CREDENTIALS): a credential of the unit is there and cannot be read")
+		wantReason("(243/CREDENTIALS): a credential of the unit is there and cannot be read")
 		m.within(30*time.Second, "the kubelet runs on the last good generation", func() string {
 			if got := m.starts(); len(got) != 2+n {
 				return fmt.Sprintf("%d starts", len(got))
@@ -476,7 +476,7 @@ func TestUnitNotStarted(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.start()
-	told("/var/lib/prelet")
+	wantReason("/var/lib/prelet")
 	if err := errors.Join(
 		os.Remove(m.root+"/var/lib/prelet"),
 		os.Rename(m.root+"/var/lib/aside", m.root+"/var/lib/prelet"),

@@ -60,8 +60,8 @@ func (m *machine) good() {
 		m.t.Errorf("got %+v; want exit 0, State \"ok\", Attributes[firmware] \"1.20\", Labels \"1.20\" and no facts.Degraded",
 			s)
 	}
-	if strings.Contains(s.told, "sandbox") {
-		m.t.Errorf("something of the sandbox is missing in the unit: got %s; want no \"sandbox\" in it", s.told)
+	if strings.Contains(s.messages, "sandbox") {
+		m.t.Errorf("something of the sandbox is missing in the unit: got %s; want no \"sandbox\" in it", s.messages)
 	}
 	m.nothingLeft("good")
 }
@@ -128,21 +128,21 @@ func (m *machine) hostile() {
 					row.name,
 					fmt.Sprintf("detector %q {\n  required = %t\n  timeout  = %q\n}", row.name, required, timeout),
 				)
-				text := s.told
+				text := s.messages
 				state := s.facts.Facts.Detectors[row.name].State
 				t.Logf("required %t: exit %d after %s, %s", required, s.exit, s.took.Round(time.Millisecond), state)
 				switch bad := row.want != ""; {
 				case bad && !strings.Contains(text, row.want):
-					t.Errorf("it does not say %q: %s", row.want, s.told)
+					t.Errorf("it does not say %q: %s", row.want, s.messages)
 				case bad && !required && (s.exit != 0 || state != "failed" && state != "absent" || len(s.facts.Degraded) != 1):
 					t.Errorf("got exit %d, state %q, degraded %v; want 0, failed or absent, and one", s.exit, state, s.facts.Degraded)
 				case bad && required && s.exit != failed:
 					t.Errorf("got exit %d, want %d", s.exit, failed)
 				case !bad && s.exit != 0 && s.exit != failed:
-					t.Errorf("got exit %d: %s; want 0 or %d", s.exit, s.told, failed)
+					t.Errorf("got exit %d: %s; want 0 or %d", s.exit, s.messages, failed)
 				}
 				if strings.Contains(s.journal+s.written, hostile.Secret) {
-					t.Errorf("a credential of the unit is told: got %s; want no hostile.Secret in it", s.journal)
+					t.Errorf("a credential of the unit is printed: got %s; want no hostile.Secret in it", s.journal)
 				}
 				if s.took > timeout+2*time.Second {
 					t.Errorf("it took %s; want at most %s", s.took, timeout+2*time.Second)
@@ -179,7 +179,7 @@ func (m *machine) sandbox() {
 		m.t.Helper()
 		s := m.detect("tries", site(allow))
 		if s.exit != 0 {
-			m.t.Fatalf("exit %d: got %s; want 0", s.exit, s.told)
+			m.t.Fatalf("exit %d: got %s; want 0", s.exit, s.messages)
 		}
 		return s.facts.Facts.Detectors["tries"].Attributes
 	}
@@ -253,11 +253,11 @@ func (m *machine) fills() {
 	n, err := strconv.Atoi(d.Attributes["files"])
 	if err != nil || n == 0 || n > 256 || !strings.Contains(d.Attributes["last"], "no space left on device") {
 		m.t.Errorf("got %q files and then %q; want 1 to 256 and no space then: %s",
-			d.Attributes["files"], d.Attributes["last"], s.told)
+			d.Attributes["files"], d.Attributes["last"], s.messages)
 	}
-	if s.exit != 0 || s.facts.Facts.Detectors["good"].State != "ok" || strings.Contains(s.told, "limit of files") {
+	if s.exit != 0 || s.facts.Facts.Detectors["good"].State != "ok" || strings.Contains(s.messages, "limit of files") {
 		m.t.Errorf("exit %d, the good one is %s: got %s; want exit 0, facts.Facts.Detectors[good].State \"ok\" and no \"limit of files\" in it",
-			s.exit, s.facts.Facts.Detectors["good"].State, s.told)
+			s.exit, s.facts.Facts.Detectors["good"].State, s.messages)
 	}
 	if after := free(); after+64 < before { // locks and the like
 		m.t.Errorf("free inodes of /run: got %d, want about %d as before", after, before)
@@ -271,9 +271,9 @@ func (m *machine) swapped() {
 	m.must(os.Remove(m.root + programs + "/good"))
 	m.put(programs+"/good", "#!/bin/sh\ntouch /var/lib/prelet/ran /tmp/ran\n", 0o755)
 	s := m.detect("swapped", `detector "good" { required = true }`)
-	if s.exit != failed || !strings.Contains(s.told, "was not executed, because it is not the locked program") {
+	if s.exit != failed || !strings.Contains(s.messages, "was not executed, because it is not the locked program") {
 		m.t.Errorf("exit %d: got %s; want exit %d and text with \"was not executed, because it is not the locked program\"",
-			s.exit, s.told, failed)
+			s.exit, s.messages, failed)
 	}
 	for _, p := range []string{"/var/lib/prelet/ran", "/tmp/ran"} {
 		if _, err := os.Stat(m.root + p); err == nil {
@@ -312,7 +312,7 @@ func (m *machine) killed() {
 	); s.exit != 0 ||
 		s.facts.Facts.Detectors["good"].State != "ok" {
 		m.t.Errorf("the next run: exit %d: got %s; want exit 0 and facts.Facts.Detectors[good].State \"ok\"",
-			s.exit, s.told)
+			s.exit, s.messages)
 	}
 	m.nothingLeft("killed")
 }
@@ -357,11 +357,11 @@ func (m *machine) stuck() {
 			at+"/file",
 		),
 	)
-	m.t.Logf("%s: %s", s.took, strings.TrimSpace(s.told))
+	m.t.Logf("%s: %s", s.took, strings.TrimSpace(s.messages))
 	if d := s.facts.Facts.Detectors["tries"]; s.exit != 0 || d.State != "failed" || s.took > timeout+2*time.Second ||
-		!strings.Contains(s.told, "One of its processes cannot be killed") {
+		!strings.Contains(s.messages, "One of its processes cannot be killed") {
 		m.t.Errorf("exit %d after %s, %s: got %s; want exit 0, State \"failed\" and took at most %s",
-			s.exit, s.took, d.State, s.told, timeout+2*time.Second)
+			s.exit, s.took, d.State, s.messages, timeout+2*time.Second)
 	}
 	if len(m.left()) == 0 {
 		m.t.Error("nothing is stuck, so this shows nothing")
@@ -372,7 +372,7 @@ func (m *machine) stuck() {
 	); s.exit != 0 ||
 		s.facts.Facts.Detectors["good"].State != "ok" {
 		m.t.Errorf("another one meanwhile: exit %d: got %s; want exit 0 and facts.Facts.Detectors[good].State \"ok\"",
-			s.exit, s.told)
+			s.exit, s.messages)
 	}
 	m.try("systemctl", "kill", "--signal=KILL", "stuck.service")
 	until("all is over", func() bool { return len(m.left()) == 0 })
@@ -400,14 +400,14 @@ func (m *machine) consent() {
 	m.install("needy")
 	s := m.detect("consent", `detector "needy" {}`)
 	if d := s.facts.Facts.Detectors["needy"]; s.exit != 0 || d.State != "failed" ||
-		!strings.Contains(s.told, `execute = ["/usr/bin/id"]`) ||
-		!strings.Contains(s.told, "allow {") {
+		!strings.Contains(s.messages, `execute = ["/usr/bin/id"]`) ||
+		!strings.Contains(s.messages, "allow {") {
 		m.t.Errorf("exit %d: got %+v: %s; want exit 0, State \"failed\", text with `execute = [\"/usr/bin/id\"]` and text with \"allow {\"",
-			s.exit, d, s.told)
+			s.exit, d, s.messages)
 	}
 	s = m.detect("consent", "detector \"needy\" {\n  allow {\n    execute = [\"/usr/bin/id\"]\n  }\n}")
 	if d := s.facts.Facts.Detectors["needy"]; s.exit != 0 || d.State != "ok" {
-		m.t.Errorf("exit %d: got %+v: %s; want exit 0 and State \"ok\"", s.exit, d, s.told)
+		m.t.Errorf("exit %d: got %+v: %s; want exit 0 and State \"ok\"", s.exit, d, s.messages)
 	}
 }
 
@@ -416,14 +416,14 @@ func (m *machine) disagree() {
 	m.install("good")
 	m.install("contrary")
 	s := m.detect("disagree", "detector \"good\" {}\ndetector \"contrary\" {}")
-	if s.exit != 0 || !strings.Contains(s.told, `Detectors "contrary" and "good" disagree`) ||
+	if s.exit != 0 || !strings.Contains(s.messages, `Detectors "contrary" and "good" disagree`) ||
 		len(s.facts.Degraded) != 1 {
 		m.t.Errorf("exit %d: got %v %s; want exit 0, text with `Detectors \"contrary\" and \"good\" disagree` and 1 facts.Degraded",
-			s.exit, s.facts.Degraded, s.told)
+			s.exit, s.facts.Degraded, s.messages)
 	}
 	s = m.detect("disagree", "detector \"good\" { required = true }\ndetector \"contrary\" {}")
 	if s.exit != failed {
-		m.t.Errorf("exit %d: got %s; want %d", s.exit, s.told, failed)
+		m.t.Errorf("exit %d: got %s; want %d", s.exit, s.messages, failed)
 	}
 }
 
@@ -439,9 +439,9 @@ func (m *machine) refused() {
 	s := m.detect("refused", `detector "good" {}`)
 	m.must(os.RemoveAll(m.root + "/etc/systemd/system/detect@.service.d"))
 	m.try("systemctl", "daemon-reload")
-	if s.exit != 0 || len(s.facts.Degraded) != 1 || !strings.Contains(s.told, "refuses it (EPERM)") {
+	if s.exit != 0 || len(s.facts.Degraded) != 1 || !strings.Contains(s.messages, "refuses it (EPERM)") {
 		m.t.Errorf("exit %d, %v: got %s; want exit 0, 1 facts.Degraded and text with \"refuses it (EPERM)\"",
-			s.exit, s.facts.Degraded, s.told)
+			s.exit, s.facts.Degraded, s.messages)
 	}
 }
 

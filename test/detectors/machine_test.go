@@ -254,8 +254,8 @@ type said struct {
 		Degraded    []struct{ Code, Summary string }
 		Diagnostics []struct{ Severity, Summary, Detail string }
 	}
-	told    string // all diagnostics
-	written string // on standard output
+	messages string // all diagnostics
+	written  string // on standard output
 }
 
 // detect starts the unit with a site, and waits for its end.
@@ -293,7 +293,7 @@ func (m *machine) detect(name, site string) said {
 			m.t.Errorf("%s: got %v; want no error:\n%s", name, err, b)
 		}
 		for _, d := range s.facts.Diagnostics {
-			s.told += d.Severity + ": " + d.Summary + ": " + d.Detail + "\n"
+			s.messages += d.Severity + ": " + d.Summary + ": " + d.Detail + "\n"
 		}
 	}
 	return s

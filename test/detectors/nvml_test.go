@@ -92,7 +92,7 @@ func TestNVML(t *testing.T) {
 				func(w string) bool { return strings.Contains(w, "the devices are not granted") },
 			) {
 			t.Errorf("%s: exit %d: got %+v; want exit 0, State \"ok\" and Facts[cuda_version] nil:\n%s",
-				name, s.exit, d, s.told)
+				name, s.exit, d, s.messages)
 		}
 		if g := s.facts.Facts.GPUs; len(g) != 2 {
 			t.Errorf("%s: got GPUs %+v, want the two that the kernel shows", name, g)
@@ -116,7 +116,7 @@ func TestNVML(t *testing.T) {
 		d.Facts["mig_enabled"] != true ||
 		len(s.facts.Degraded) > 0 {
 		t.Errorf("exit %d: got %+v; want exit 0, State \"ok\", Facts[driver_version] \"570.86.15\", Facts[cuda_version] \"12.8\", Facts[mig_enabled] true and no facts.Degraded:\n%s",
-			s.exit, d, s.told)
+			s.exit, d, s.messages)
 	}
 	if mig, _ := d.Facts["mig_devices"].(map[string]any); mig["1g.10gb"] != 2.0 || mig["3g.40gb"] != 1.0 {
 		t.Errorf("MIG devices: got %v; want mig[1g.10gb] 2.0 and mig[3g.40gb] 1.0", d.Facts["mig_devices"])

@@ -24,7 +24,7 @@ var preletOnce = sync.OnceValues(func() (string, error) {
 	return at, nil
 })
 
-// site has what a worker has, and files of its own: %s stands for more of them.
+// site has what a worker has, and files of its own: %s is replaced by more of them.
 const site = `
 variable "v" { default = "1" }
 cluster {

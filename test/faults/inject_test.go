@@ -139,7 +139,7 @@ func (b *box) fails(c call, errno string, after bool) string {
 		}
 	}
 	benign := errno == "EINTR" || // done again
-		strings.HasSuffix(path, "/lock") || // of space set aside
+		strings.HasSuffix(path, "/lock") || // of reserved space
 		hit.name == "linkat" && errno == "EPERM" // a file system without links
 	switch {
 	case e.exit == 0 && (benign || committed && hit.name == "unlinkat"):

@@ -120,7 +120,7 @@ func (t tree) litter() (out []string) {
 	return out
 }
 
-// holding lists the files in which a text stands.
+// holding lists the files that contain a text.
 func (t tree) holding(text string) (out []string) {
 	for p, n := range t {
 		if strings.Contains(n.content, text) {

@@ -17,7 +17,7 @@ import (
 type mutant struct {
 	name     string
 	file     string // below the root of the repository
-	old, new string // old stands there once
+	old, new string // old is there once
 	scenario string
 	by       []string // each of these must catch it
 }
@@ -253,7 +253,7 @@ func (m mutant) build(t *testing.T) string {
 	b, err := os.ReadFile(file)
 	must(t, err)
 	if n := strings.Count(string(b), m.old); n != 1 {
-		t.Fatalf("what the mutant changes stands %d times in %s: mend the mutant; want 1:\n%s", n, m.file, m.old)
+		t.Fatalf("what the mutant changes is %d times in %s: fix the mutant; want 1:\n%s", n, m.file, m.old)
 	}
 	changed := filepath.Join(dir, "mutant.go")
 	must(t, os.WriteFile(changed, []byte(strings.Replace(string(b), m.old, m.new, 1)), 0o600))

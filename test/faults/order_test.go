@@ -184,7 +184,7 @@ func (o *order) phase() func(p string, c change) bool {
 }
 
 // pending lists what is not durable, without what is spared. The lock always is: it is worth nothing after a power
-// cut, and the space that it holds is set aside again.
+// cut, and the space that it holds is reserved again.
 func (o *order) pending(spared func(p string, c change) bool) (out []string) {
 	add := func(p string, c change) {
 		if p = o.rel(p); p != stateDir+"/lock" && (spared == nil || !spared(p, c)) {

@@ -23,7 +23,7 @@ type stage struct {
 	line   func(verb string, d *disk, run string) []string // the writer, or the real binary
 	loose  bool                                            // it runs on several threads: a kill may miss
 	missed int
-	fresh  string // stands only in what the step brings
+	fresh  string // is only in what the step brings
 	dir    string
 	base   string // image of before the step
 	before tree

@@ -1290,7 +1290,7 @@ type excuseKnown struct {
 // excusesKnown is at most 20 long.
 func excusesKnown() []excuseKnown {
 	return []excuseKnown{
-		{true, "healthzPort are both", "a race: one of two listeners ends the kubelet, or nobody ever serves /healthz"},
+		{true, "healthzPort are both", "a race: one of two listeners ends the kubelet, or /healthz is never served"},
 		{false, "no client provided", "asked without an API server; a kubelet that has one starts"},
 		{
 			true,

@@ -67,10 +67,10 @@ func TestClock(t *testing.T) {
 		// The same machine, and its time service gets an answer while prelet waits.
 		o.cluster(server, o.pin(), token, `retry = "60s"`)
 		must(t, os.Remove(o.Root()+set+".asked"))
-		told := make(chan error, 1)
-		go func() { told <- errors.Join(waits(o, set), o.Write(set, "", 0o644)) }()
+		done := make(chan error, 1)
+		go func() { done <- errors.Join(waits(o, set), o.Write(set, "", 0o644)) }()
 		r = preletAt(o, year1970, set, "run")
-		must(t, <-told)
+		must(t, <-done)
 		if r.Exit != 0 || !strings.Contains(r.Out, "healthy") {
 			t.Fatalf("got %s; want Exit 0 and text with \"healthy\"", r)
 		}
@@ -132,14 +132,14 @@ func TestClock(t *testing.T) {
 		door, err := o.Door("10.0.0.11:6443", serve(t, cert, (&between{}).handler(t, c)))
 		must(t, err)
 		o.cluster(server, o.pin(), token, `retry = "60s"`)
-		told := make(chan error, 1)
+		done := make(chan error, 1)
 		go func() {
 			err := waits(o, never)
 			door.Shut()
-			told <- errors.Join(err, o.Reach(c, door.address), o.Write("/run/systemd/timesync/synchronized", "", 0o644))
+			done <- errors.Join(err, o.Reach(c, door.address), o.Write("/run/systemd/timesync/synchronized", "", 0o644))
 		}()
 		r := preletAt(o, 0, never, "run")
-		must(t, <-told)
+		must(t, <-done)
 		if r.Exit != 0 || !strings.Contains(r.Out, "healthy") {
 			t.Fatalf("got %s; want Exit 0 and text with \"healthy\"", r)
 		}

@@ -143,7 +143,7 @@ func TestReconcile(t *testing.T) {
 	if !strings.Contains(status, "is not allowed here") || !strings.Contains(status, "/etc/prelet/site.hcl:") ||
 		!strings.Contains(status, "kubectl label node n1 --overwrite example.com/locked=no") {
 		t.Errorf(
-			"the refusal is not told: got %s; want text with \"is not allowed here\", text with "+
+			"the refusal is not reported: got %s; want text with \"is not allowed here\", text with "+
 				"\"/etc/prelet/site.hcl:\" and text with \"kubectl label node n1 --overwrite example.com/locked=no\"",
 			status,
 		)
@@ -387,7 +387,7 @@ func TestTwoMachinesOfOneName(t *testing.T) {
 	first.run(0) // the machine whose name it is asks nothing
 
 	second.run(0, "--takeover")
-	must(t, waitFor(t.Context(), 2*time.Minute, "verify tells of two machines", func() string {
+	must(t, waitFor(t.Context(), 2*time.Minute, "verify reports two machines", func() string {
 		r, err := first.Prelet(t.Context(), "verify")
 		if err != nil || r.Exit != 50 || !strings.Contains(r.Out+r.Err, "is another machine") {
 			return fmt.Sprint(r, err)

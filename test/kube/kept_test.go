@@ -44,7 +44,7 @@ func TestKubeletReplaced(t *testing.T) {
 	}
 	m.run(0)
 	if again, now := kept(); again != first || !os.SameFile(at, now) {
-		t.Errorf("nobody touched the kubelet, and it is written anew: got %s; want again %s", again, first)
+		t.Errorf("the kubelet did not change, and its output was written again: got %s; want again %s", again, first)
 	}
 
 	must(t, os.Link(mine, mine+".link"))

@@ -33,7 +33,7 @@ func TestCgroupDriver(t *testing.T) {
 	c := refusal{Config: map[string]any{}}
 	const says = "the runtime's cgroup driver is systemd, the kubelet's is cgroupfs: the kubelet runs, and no " +
 		"pod starts"
-	told := func(when, severity, says string, said []string) {
+	wantMessage := func(when, severity, says string, said []string) {
 		t.Helper()
 		i := slices.IndexFunc(said, func(s string) bool { return strings.Contains(s, "cgroup driver") })
 		if says == "" && i >= 0 ||
@@ -48,16 +48,16 @@ func TestCgroupDriver(t *testing.T) {
 		must(t, n.Site(map[string]string{"site.hcl": strings.Replace(site, `stage "detect-hw" "node" {}`, "", 1)}))
 		return c.planMessages(t, n)
 	}
-	told("it runs", "warning", says+" (set by ", judged(t, n, c))
-	told("it runs, and nothing asks for facts", "warning", says+" (set by ", blind())
+	wantMessage("it runs", "warning", says+" (set by ", judged(t, n, c))
+	wantMessage("it runs, and nothing asks for facts", "warning", says+" (set by ", blind())
 	pod(t, n, c, "expected cgroupsPath to be of format")
 
 	c.Config = map[string]any{"containerRuntimeEndpoint": "unix:///run/another.sock"}
-	told("the kubelet uses another runtime", "", "", judged(t, n, c))
+	wantMessage("the kubelet uses another runtime", "", "", judged(t, n, c))
 	c.Config = map[string]any{}
 	must(t, n.StopContainerd(t.Context()))
-	told("it does not run", "note", says+", unless the runtime reports its driver", judged(t, n, c))
-	told("it does not run, and nothing asks for facts", "note", says+", unless the runtime reports its driver", blind())
+	wantMessage("it does not run", "note", says+", unless the runtime reports its driver", judged(t, n, c))
+	wantMessage("it does not run, and nothing asks for facts", "note", says+", unless the runtime reports its driver", blind())
 }
 
 // TestRuntimeTells has a runtime that reports its driver, which a kubelet from 1.31 on uses, whatever its own
@@ -187,7 +187,7 @@ stage "restart" "kubelet" {
 	// The runtime has another driver from now on, as by an update of its package, and the kubelet is as it was.
 	must(t, n.StopContainerd(t.Context()))
 	must(t, n.StartContainerd(t.Context(), "systemd"))
-	must(t, waitFor(t.Context(), time.Minute, "verify tells it", func() string {
+	must(t, waitFor(t.Context(), time.Minute, "verify reports it", func() string {
 		r, err := n.Prelet(t.Context(), "verify", "-o", "json")
 		var j verdict
 		if err != nil || r.Exit != 50 || json.Unmarshal([]byte(r.Out), &j) != nil || j.Cause == nil {

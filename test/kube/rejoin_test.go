@@ -227,7 +227,7 @@ func TestTakesEffect(t *testing.T) {
 		waitFor(
 			t.Context(),
 			30*time.Second,
-			"labels that nobody wants are gone, and the kubelet's own are as it makes them",
+			"labels that nothing wants are gone, and the kubelet's own are as it makes them",
 			func() string {
 				node, err := c.Node(t.Context(), "n1")
 				if err != nil {
@@ -264,7 +264,7 @@ func TestTakesEffect(t *testing.T) {
 	must(t, err)
 	if line, err := m.Read(fmt.Sprintf("/proc/%d/cmdline", s.PID)); err != nil ||
 		!strings.Contains(line, "--node-labels="+own) {
-		t.Errorf("the kubelet was never told of another system: got %q, %v; want no error and text with %q",
+		t.Errorf("the kubelet never got the label of another system: got %q, %v; want no error and text with %q",
 			line, err, "--node-labels="+own)
 	}
 	m.site("stage \"label\" \"x\" {\n  labels = { \"kubernetes.io/os\" = \"plan9\" }\n}\n", quick)

@@ -74,7 +74,7 @@ func TestNodeRestriction(t *testing.T) {
 		) ||
 			!strings.Contains(out, "; kubectl label node n1 --overwrite node-role.kubernetes.io/worker=old") {
 			t.Errorf(
-				"the refusal is not told: got %s; want text with \"; kubectl label node n1 --overwrite "+
+				"the refusal is not reported: got %s; want text with \"; kubectl label node n1 --overwrite "+
 					"node-role.kubernetes.io/worker=old\"",
 				out,
 			)

@@ -185,7 +185,7 @@ func (s *storm) check(t *testing.T, stdout *bytes.Buffer, boots int, seen []Requ
 		}
 	}
 	if len(soon) > 0 {
-		t.Errorf("got %d were told to wait and came within a second, such as %s; want no soon", len(soon), soon[0])
+		t.Errorf("got %d were asked to wait and came within a second, such as %s; want no soon", len(soon), soon[0])
 	}
 	return r
 }

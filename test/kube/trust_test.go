@@ -244,7 +244,7 @@ func TestTrust(t *testing.T) {
 			t.Errorf("a server that the site does not name was asked %q; want none", got)
 		}
 		if took > 30*time.Second { // of 2 minutes
-			t.Errorf("it took %s, and nothing mends it; want at most 30s", took)
+			t.Errorf("it took %s, and nothing fixes it; want at most 30s", took)
 		}
 		o.moved(impostor)
 		o.joins()

@@ -102,7 +102,7 @@ func heard(t *testing.T, ran []trial) {
 		switch {
 		case len(rules) == 0 && !excused:
 			t.Errorf(
-				"no kubelet was made to say %q with prelet telling the same, so nobody knows which rule finds it: %s",
+				"no kubelet was made to say %q with the message of a rule of prelet, so it is not known which rule finds it: %s",
 				refusal,
 				unsaid,
 			)

@@ -67,7 +67,7 @@ func TestWell(t *testing.T) {
 
 // Each row makes one part unhealthy, and names the expected finding.
 func TestIll(t *testing.T) {
-	ill := errors.New("because")
+	broken := errors.New("because")
 	at := hcl.Range{Filename: "site.hcl", Start: hcl.Pos{Line: 3, Column: 5}}
 	for _, c := range []struct {
 		name  string
@@ -82,35 +82,35 @@ func TestIll(t *testing.T) {
 		{"an old kubelet", func(i *Input) { i.Binary.Version = "v1.11.0" }, "kubelet", Warning, "older than"},
 		{"kubeadm's file", func(i *Input) { i.Kubeadm = "KUBELET_KUBEADM_ARGS=\x00\n" }, "kubelet", Warning, "cannot be read"},
 		{"no systemd", func(i *Input) { i.Systemd = false }, "unit", Unread, "cannot be checked"},
-		{"no D-Bus", func(i *Input) { i.Unit.Err = ill }, "unit", Unread, "from systemd"},
+		{"no D-Bus", func(i *Input) { i.Unit.Err = broken }, "unit", Unread, "from systemd"},
 		{"masked", func(i *Input) { i.Unit.Load = "masked" }, "unit", Problem, "is masked"},
 		{"masked for this boot", func(i *Input) { i.Unit.File = "masked-runtime" }, "unit", Problem, "is masked"},
 		{"no unit", func(i *Input) { i.Unit.Load = "not-found" }, "unit", Problem, "does not exist"},
 		{"no gate", func(i *Input) { i.Unit.Gated = false }, "unit", Problem, "does not wait for prelet"},
 		{"disabled", func(i *Input) { i.Unit.File = "disabled" }, "unit", Warning, "is disabled"},
 		{"shut", func(i *Input) { i.Gate = Gate{Why: "the plan failed"} }, "unit", Warning, "the gate is shut"},
-		{"a gate that cannot be read", func(i *Input) { i.Gate = Gate{Err: ill} }, "unit", Unread, "cannot be read"},
+		{"a gate that cannot be read", func(i *Input) { i.Gate = Gate{Err: broken} }, "unit", Unread, "cannot be read"},
 		{"no runtime", func(i *Input) { i.Runtime = Runtime{} }, "runtime", Warning, "no container runtime"},
-		{"a runtime that is away", func(i *Input) { i.Runtime.Err = ill }, "runtime", Warning, "does not answer"},
+		{"a runtime that is away", func(i *Input) { i.Runtime.Err = broken }, "runtime", Warning, "does not answer"},
 		{"no facts", func(i *Input) { i.Plan.Facts, i.Runtime = nil, Runtime{} }, "runtime", Unread, "not looked for"},
-		{"the clock", func(i *Input) { i.Clock = ill }, "clock", Warning, "not set"},
-		{"a credential", func(i *Input) { i.Secrets[0].Err = ill }, "credentials", Problem, "token cannot be read"},
-		{"a credential that this user may not see", func(i *Input) { i.Secrets[0].Err, i.Root = ill, false }, "credentials", Unread, "token"},
+		{"the clock", func(i *Input) { i.Clock = broken }, "clock", Warning, "not set"},
+		{"a credential", func(i *Input) { i.Secrets[0].Err = broken }, "credentials", Problem, "token cannot be read"},
+		{"a credential that this user may not see", func(i *Input) { i.Secrets[0].Err, i.Root = broken, false }, "credentials", Unread, "token"},
 		{"a file system", func(i *Input) { i.Places[0].ReadOnly = true }, "disk", Problem, "read-only"},
 		{"room", func(i *Input) { i.Places[0].FreeBytes = 1 << 20 }, "disk", Problem, "1 MiB left"},
 		{"inodes", func(i *Input) { i.Places[0].FreeFiles = 3 }, "disk", Problem, "3 inodes"},
 		{"permission", func(i *Input) { i.Places[0].Writable = false }, "disk", Problem, "cannot be written to"},
-		{"a folder that is none", func(i *Input) { i.Places[0].Err = ill }, "disk", Problem, "/etc"},
+		{"a folder that is none", func(i *Input) { i.Places[0].Err = broken }, "disk", Problem, "/etc"},
 		{"not root", func(i *Input) { i.Root = false }, "disk", Unread, "whether 1 folder"},
 		{"a clone", func(i *Input) { i.Plan.Previous = &boot.PreviousIdentity{Why: "another id"} }, "identity", Warning, "another machine's"},
 		{"no machine id", func(i *Input) { i.Plan.Facts.MachineID = nil }, "identity", Warning, "no id"},
 		{"an expired identity", func(i *Input) { i.Plan.Kubelet.Joined, i.Plan.Kubelet.Identity = false, &world.IdentityAns{} }, "identity", Warning, "has not joined"},
 		{"a generation without a verdict", func(i *Input) { i.Kept.Journal = &generation.Journal{Phase: generation.PhaseVerify, Gen: 4} }, "state", Warning, "generation 4 awaits"},
 		{"an interrupted run", func(i *Input) { i.Kept.Journal = &generation.Journal{Phase: generation.PhasePublish, Gen: 4} }, "state", Warning, "half in place"},
-		{"a hold", func(i *Input) { i.Kept.Held = map[string]string{"0123456789abcdef": "ill"} }, "state", Warning, "plan 0123456789ab is held"},
+		{"a hold", func(i *Input) { i.Kept.Held = map[string]string{"0123456789abcdef": "unhealthy"} }, "state", Warning, "plan 0123456789ab is held"},
 		{"a pin", func(i *Input) { i.Kept.Pinned = "by hand" }, "state", Warning, "every plan is held"},
 		{"the lock", func(i *Input) { i.Kept.Lock = "process 7" }, "state", Warning, "process 7"},
-		{"a journal that cannot be read", func(i *Input) { i.Kept.Err = ill }, "state", Problem, "cannot be read"},
+		{"a journal that cannot be read", func(i *Input) { i.Kept.Err = broken }, "state", Problem, "cannot be read"},
 		{"a mistake in the site", func(i *Input) { i.Loaded = hcl.Diagnostics{origin.Error(fault.Reference, at, "There is no x", "d")} }, "site", Problem, "There is no x"},
 		{"no site", func(i *Input) { i.Loaded = hcl.Diagnostics{origin.Error(fault.NoSite, hcl.Range{}, "No site", "d")} }, "site", Problem, "No site"},
 		{"a rule of the kubelet", func(i *Input) {

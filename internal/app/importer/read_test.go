@@ -142,7 +142,7 @@ func TestDiagnostics(t *testing.T) {
 
 		{"labels as an object", with(`"nodeLabels": {"a": "b"}`), "error wrong-type 1:39-49 Wrong type for nodeLabels"},
 		{"label without value", with(`"nodeLabels": "a, b=c"`), "note label-invalid 1:40-41 Label a has no value"},
-		{"label that nobody takes", with(`"nodeLabels": "a=b,c d=e"`), "warning label-invalid 1:44-49 A label " +
+		{"label that nothing takes", with(`"nodeLabels": "a=b,c d=e"`), "warning label-invalid 1:44-49 A label " +
 			"is left out: no cluster takes it"},
 		{"label that kubelets refuse", with(`"nodeLabels": "node-role.kubernetes.io/db="`), "warning label-forbidden 1:40-67 A label is left out: kubelets from 1.16 on refuse to start with it"},
 		{"label twice, the same", with(`"nodeLabels": "a=b,a=b"`), ""},

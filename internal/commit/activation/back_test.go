@@ -70,7 +70,7 @@ func TestBackAtBootIsJudged(t *testing.T) {
 		checkOutcome(t, "next boot", run, Outcome{Generation: 3})
 		checkOutcome(t, "next boot's verify", verify, Outcome{Generation: 3})
 	})
-	t.Run("ill: not held, 51", func(t *testing.T) {
+	t.Run("unhealthy: not held, 51", func(t *testing.T) {
 		n, _ := threeBoots(t)
 		n.systemd.behave = func() conduct { return conduct{dies: time.Second} } // the machine itself is broken
 		n.finishPrelet()
@@ -84,7 +84,7 @@ func TestBackAtBootIsJudged(t *testing.T) {
 				n.journal(), n.isHeld("two"), n.status(3))
 		}
 	})
-	t.Run("nobody looked: the next boot goes on with it, and does not try the plan", func(t *testing.T) {
+	t.Run("it was not looked at: the next boot goes on with it, and does not try the plan", func(t *testing.T) {
 		n, _ := threeBoots(t)
 		for range maxTries + 2 { // nor does it roll back again
 			n.reboot()

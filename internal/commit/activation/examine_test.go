@@ -107,7 +107,7 @@ func TestExamine(t *testing.T) {
 				t.Errorf("got checks %s; want %s", all, allOK)
 			}
 		}},
-		{"what others changed, and what cannot be told", func(t *testing.T, n *node) {
+		{"what others changed, and what cannot be compared", func(t *testing.T, n *node) {
 			n.shape = func(p *Plan) {
 				p.Labels = map[string]string{"example.com/a": "1"}
 				p.Configz = &kubelet.Configz{Credential: "configz"}
@@ -134,7 +134,7 @@ func TestExamine(t *testing.T) {
 // TestConfigz: an unknown result does not delay the verdict, and another configuration is unhealthy.
 func TestConfigz(t *testing.T) {
 	play(t, []scenario{
-		{"no credential: good all the same, and told", func(t *testing.T, n *node) {
+		{"no credential: good all the same, and reported", func(t *testing.T, n *node) {
 			n.shape = func(p *Plan) { p.Configz = &kubelet.Configz{Credential: "configz"} }
 			_, verify := n.bootWith("one")
 			checkOutcome(t, "verify", verify, Outcome{Verdict: Good, Generation: 1})

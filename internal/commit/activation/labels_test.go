@@ -60,7 +60,7 @@ func TestLabels(t *testing.T) {
 				t.Errorf("%+v after %d patches; want ok and one patch of a, b and old", c, n.patches)
 			}
 		}},
-		{"one is refused: the others are patched, and it is told with its line", func(t *testing.T, n *node) {
+		{"one is refused: the others are patched, and it is reported with its line", func(t *testing.T, n *node) {
 			joined(n)
 			plans(n, true, map[string]string{"example.com/a": "2", "node-restriction.kubernetes.io/r": "1"})
 			out, err := n.runSite(t.Context(), "two")
@@ -99,7 +99,7 @@ func TestLabels(t *testing.T) {
 				t.Errorf("%+v, %d patches; want drift and no patch", c, n.patches)
 			}
 		}},
-		{"without reconcile: drift, told with the command, and never ill", func(t *testing.T, n *node) {
+		{"without reconcile: drift, reported with the command, and never unhealthy", func(t *testing.T, n *node) {
 			joined(n)
 			plans(n, false, map[string]string{"example.com/a": "2"})
 			out, err := n.runSite(t.Context(), "two")
@@ -130,7 +130,7 @@ func TestLabels(t *testing.T) {
 				t.Errorf("%+v\nwant %s", c, want)
 			}
 		}},
-		{"a Node that this generation made without its labels is ill", func(t *testing.T, n *node) {
+		{"a Node that this generation made without its labels is unhealthy", func(t *testing.T, n *node) {
 			n.shape = func(p *Plan) { p.Labels, p.Joins = map[string]string{"example.com/a": "1"}, true }
 			n.labels, n.age = map[string]string{"kubernetes.io/os": "linux"}, 3*time.Second
 			_, verify := n.bootWith("one")
@@ -197,7 +197,7 @@ func TestLabels(t *testing.T) {
 				}
 			},
 		},
-		{"the cluster is away after the verdict: that is told, and the verdict stays", func(t *testing.T, n *node) {
+		{"the cluster is away after the verdict: that is reported, and the verdict stays", func(t *testing.T, n *node) {
 			joined(n)
 			plans(n, true, map[string]string{"example.com/a": "2"})
 			n.shape = func(shape func(*Plan)) func(*Plan) {

@@ -48,7 +48,7 @@ func TestPods(t *testing.T) {
 		"write.kubelet)"
 
 	play(t, []scenario{
-		{"of the first generation: ill, and told by the line of the site", func(t *testing.T, n *node) {
+		{"of the first generation: unhealthy, and reported with the line of the site", func(t *testing.T, n *node) {
 			n.shape = driven("cgroupfs")
 			_, verify := n.bootWith("pods=driver")
 			checkOutcome(t, "verify", verify, Outcome{Verdict: Bad, Generation: 1, Code: fault.RolledBack})
@@ -118,7 +118,7 @@ func TestPods(t *testing.T) {
 			}
 		}},
 		{
-			"later: told while it goes on, also when the cluster does not answer, and not when it is over",
+			"later: reported while it goes on, also when the cluster does not answer, and not when it is over",
 			func(t *testing.T, n *node) {
 				n.shape = driven("cgroupfs")
 				n.bootWith("pods=alone")

@@ -280,7 +280,7 @@ func TestTrouble(t *testing.T) {
 		}},
 		{"prelet is not in use: the gate opens on nothing", func(t *testing.T, n *node) {
 			_, err := n.process(func(m *Machine) (Outcome, error) { return m.KeepWithoutSite(t.Context()) })
-			n.mustSucceed(err, "stand aside")
+			n.mustSucceed(err, "keep without a site")
 			n.finishPrelet()
 
 			if n.systemd.unit.Active != "active" || n.readGate() != "PRELET_GENERATION=0" {

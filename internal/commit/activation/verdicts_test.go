@@ -199,7 +199,7 @@ func TestVerdicts(t *testing.T) {
 			checkOutcome(t, "run", out, Outcome{Verdict: Unknown, Generation: 2})
 
 			if n.journal() == nil {
-				t.Error("nobody will judge it any more")
+				t.Error("nothing will judge it any more")
 			}
 		}},
 		{
@@ -238,7 +238,7 @@ func TestVerdicts(t *testing.T) {
 			},
 		},
 		{
-			"the kubelet dies of what may pass: the loop decides, and its last words are told",
+			"the kubelet dies of what may pass: the loop decides, and its last words are reported",
 			func(t *testing.T, n *node) {
 				n.bootWith("one")
 				n.log = []string{`E0101 00:00:00.000000 1 server.go:1] "Something new" err="that nobody knows"`}
@@ -256,7 +256,7 @@ func TestVerdicts(t *testing.T) {
 			},
 		},
 		{
-			"somebody restarts the kubelet during the watch: it settles anew, and that is no death",
+			"somebody restarts the kubelet during the watch: it settles again, and that is no death",
 			func(t *testing.T, n *node) {
 				n.bootWith("one")
 
@@ -349,7 +349,7 @@ func TestVerdicts(t *testing.T) {
 				t.Errorf("why: %s; want the overridden flag", out.Why)
 			}
 		}},
-		{"what is gone back to is ill as well: 51, the plan is not held", func(t *testing.T, n *node) {
+		{"what is gone back to is unhealthy as well: 51, the plan is not held", func(t *testing.T, n *node) {
 			n.bootWith("one")
 
 			broken := false
@@ -535,7 +535,7 @@ func TestVerdicts(t *testing.T) {
 			checkOutcome(t, "the first run", out, Outcome{Verdict: Good, Generation: 3, Overtaken: true})
 		}},
 		{
-			"two at once, the second while the first writes: it is told that the lock is held",
+			"two at once, the second while the first writes: it reports that the lock is held",
 			func(t *testing.T, n *node) {
 				n.bootWith("one")
 				n.onCommit = func() {

@@ -62,7 +62,7 @@ func (n *node) switchOff() {
 }
 
 func (n *node) keepWithoutSite() Outcome {
-	return n.enterMachine("stand aside", func(m *Machine) (Outcome, error) { return m.KeepWithoutSite(n.t.Context()) })
+	return n.enterMachine("keep without a site", func(m *Machine) (Outcome, error) { return m.KeepWithoutSite(n.t.Context()) })
 }
 
 // rollbackTo rolls back by hand, unless that was done already.
@@ -251,7 +251,7 @@ func stories() []story {
 			name: "a run that fails, on other files", prepare: func(n *node) { bootOne(n); n.editFile(flagsPath) },
 			act: func(n *node) { n.keep() }, config: "one by hand",
 		},
-		{name: "a boot that fails, on what nobody has judged", prepare: func(n *node) {
+		{name: "a boot that fails, on what was not judged", prepare: func(n *node) {
 			n.apiserver = false
 			n.mustRun("one")
 			n.reboot()
@@ -329,7 +329,7 @@ func stories() []story {
 			n.mustBeOpen()
 
 			if slices.ContainsFunc(n.systemd.starts, func(s startSeen) bool { return s.gate == gateVariable+"2" }) {
-				n.t.Error("the kubelet started a fourth time on what nobody could judge")
+				n.t.Error("the kubelet started a fourth time on what was not judged")
 			}
 
 			n.finishPrelet()
@@ -447,7 +447,7 @@ func stories() []story {
 		}, config: "one"},
 		{name: "the kubelet has failed at the gate", prepare: func(n *node) { bootOne(n); n.reboot(); n.waitAtGate() },
 			act: func(n *node) { n.mustRun("one"); n.finishPrelet() }, config: "one"},
-		{name: "the kubelet has failed at the gate, on what nobody has judged", prepare: func(n *node) {
+		{name: "the kubelet has failed at the gate, on what was not judged", prepare: func(n *node) {
 			bootOne(n)
 			n.apiserver = false
 			n.mustRun("two")
@@ -531,18 +531,18 @@ func stories() []story {
 			afterKill: func(n *node) { n.verify() },
 			config:    "two",
 		},
-		{name: "the way back is ill as well", prepare: func(n *node) {
+		{name: "the way back is unhealthy as well", prepare: func(n *node) {
 			bootOne(n)
 			n.systemd.behave = func() conduct { return conduct{dies: time.Second} }
 		}, act: runs("two"), finish: func(n *node) {
 			if n.isHeld("two") {
-				n.t.Error("the plan is held, and the node is as ill without it")
+				n.t.Error("the plan is held, and the node is as unhealthy without it")
 			}
 
 			n.systemd.behave = n.behave
 			n.mustRun("two")
 		}, config: "two", late: true},
-		{name: "ill, with nothing to go back to", prepare: func(n *node) {}, act: func(n *node) {
+		{name: "unhealthy, with nothing to go back to", prepare: func(n *node) {}, act: func(n *node) {
 			n.mustRun("one healthz=bad")
 			n.finishPrelet()
 			n.verify()
@@ -593,7 +593,7 @@ func stories() []story {
 			},
 			config: "one",
 		},
-		{name: "a commit that never happened, on what nobody has judged", prepare: func(n *node) {
+		{name: "a commit that never happened, on what was not judged", prepare: func(n *node) {
 			bootOne(n)
 			n.apiserver = false
 			n.mustRun("two")
@@ -1214,11 +1214,11 @@ func TestKilledAtEveryStep(t *testing.T) {
 
 		for _, s := range r.Do {
 			if at := momentOf(r, s, false); !killed[at] {
-				t.Errorf("nobody was killed %s; want a kill at each moment", at)
+				t.Errorf("no process was killed %s; want a kill at each moment", at)
 			}
 
 			if at := momentOf(r, s, true); endsWith(r, s) && !killed[at] {
-				t.Errorf("nobody was killed %s; want a kill at each moment", at)
+				t.Errorf("no process was killed %s; want a kill at each moment", at)
 			}
 		}
 	}
@@ -1341,7 +1341,7 @@ var surviving = map[string]string{
 	"reload before sweep: returning, finish, ":       "they are independent",
 	"without count try: returning, judge, may wait":  "only a pending generation is rolled back for its tries",
 	"without publish: mixed, committed, ":            "what follows finds it interrupted, and completes it",
-	"without its condition: pending, bad, gate open": "the row below is for a unit beside the kubelet: TestOtherUnitFailsAtFirst",
+	"without its condition: pending, bad, gate open": "the row below is for a unit next to the kubelet: TestOtherUnitFailsAtFirst",
 	"without retire: returning, good, ":              "no story goes back to a generation with files to retire",
 	"without uncount try: returning, unknown, ":      "only a pending generation is rolled back for its tries",
 }
@@ -1349,7 +1349,7 @@ var surviving = map[string]string{
 // unused contains the expanded rows that no story uses, each with the reason.
 var unused = map[string]string{
 	"returning, superseded, too many rounds": "as on pending: the row has both phases",
-	"pending, bad, ":                         "it needs a unit beside the kubelet: TestOtherUnitFailsAtFirst",
+	"pending, bad, ":                         "it needs a unit next to the kubelet: TestOtherUnitFailsAtFirst",
 	"settled, finish, ":                      notRead,
 	"settled, change, ":                      notRead,
 	"mixed, resume, ":                        finishedFirst,

@@ -186,7 +186,7 @@ func (w adoptWorld) goBack(t *testing.T, b *box, s *Store, gen int) {
 			t.Errorf("KnowsBefore: got %v, want %s", err, fault.Usage)
 		}
 	}
-	if _, err := s.Rollback(gen+1, gen, "ill", false); !w.before && (err != nil || b.read("/etc/kubernetes/a") != "2") {
+	if _, err := s.Rollback(gen+1, gen, "unhealthy", false); !w.before && (err != nil || b.read("/etc/kubernetes/a") != "2") {
 		t.Errorf("Rollback to %d: got %v, content %q; want the content of that generation",
 			gen, err, b.read("/etc/kubernetes/a"))
 	}

@@ -262,7 +262,7 @@ func TestRetire(t *testing.T) {
 	b.o.Fault = nil
 	s = b.open()
 	b.apply(s, plan("p2", file("/etc/kubernetes/a", "2")))
-	if _, err := s.Rollback(2, 1, "ill", false); err != nil {
+	if _, err := s.Rollback(2, 1, "unhealthy", false); err != nil {
 		t.Fatal(err)
 	}
 	if b.read("/etc/kubernetes/bootstrap") != "absent" || b.read("/etc/kubernetes/a") != "1" {
@@ -303,7 +303,7 @@ func TestCollect(t *testing.T) {
 	if _, c, ok, err := s.Original("/etc/kubernetes/a"); string(c) != "original" || !ok || err != nil {
 		t.Errorf("Original: got %q %v %v, want it kept", c, ok, err)
 	}
-	if _, err := s.Rollback(8, 2, "ill", false); err != nil {
+	if _, err := s.Rollback(8, 2, "unhealthy", false); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Rollback(9, 0, "by hand", false); err != nil || b.read("/etc/kubernetes/a") != "original" {
@@ -354,7 +354,7 @@ func TestRollbackToJudge(t *testing.T) {
 			t.Error(j, err)
 		}
 	})
-	t.Run("ill", func(t *testing.T) {
+	t.Run("unhealthy", func(t *testing.T) {
 		_, s := setUp(t)
 		if err := s.MarkUnhealthy(3, "the disk"); err != nil {
 			t.Fatal(err)
@@ -404,7 +404,7 @@ func TestRollbackToJudge(t *testing.T) {
 		n, err := s.RollbackToJudge(
 			4,
 			1,
-			"ill",
+			"unhealthy",
 			true,
 			"/var/lib/kubelet/state",
 			"/etc/kubernetes/a",

@@ -327,7 +327,7 @@ func TestDamagedContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := b.look()
-	if _, err := s.Rollback(2, 1, "ill", false); err == nil || !strings.Contains(err.Error(), p) {
+	if _, err := s.Rollback(2, 1, "unhealthy", false); err == nil || !strings.Contains(err.Error(), p) {
 		t.Fatal(err)
 	}
 	if !reflect.DeepEqual(before, b.look()) {
@@ -374,7 +374,7 @@ func goBackOnAFullDisk(t *testing.T, where string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Rollback(cur.Gen, 1, "ill", false); err != nil {
+	if _, err := s.Rollback(cur.Gen, 1, "unhealthy", false); err != nil {
 		t.Fatal(err)
 	}
 	if b.read("/etc/kubernetes/a") != "1" {
@@ -383,7 +383,7 @@ func goBackOnAFullDisk(t *testing.T, where string) {
 	b.o.Fault = nil
 	b.apply(s, plan("p3", file("/etc/kubernetes/a", "3")))
 	if i, err := os.Stat(filepath.Join(b.o.Dir, lockName)); err != nil || i.Size() < ballastMin {
-		t.Error("nothing is set aside again:", err)
+		t.Error("nothing is reserved again:", err)
 	}
 }
 

@@ -95,7 +95,7 @@ func flipStates(t *testing.T) (all []flipState) {
 				return endIf(ended)
 			}
 			if name == "mid-rollback" {
-				_, err = s.Rollback(2, 1, "ill", true)
+				_, err = s.Rollback(2, 1, "unhealthy", true)
 			} else {
 				_, err = apply(s, flipNext("3"))
 			}

@@ -9,8 +9,8 @@ func TestForget(t *testing.T) {
 	const id, key = "/etc/kubernetes/kubelet.conf", "/etc/kubernetes/key.pem"
 	for name, leave := range map[string]func(b *box, s *Store) error{
 		"the next plan": func(b *box, s *Store) error { b.apply(s, plan("p3", file("/etc/kubernetes/a", "a3"))); return nil },
-		"back to 1":     func(_ *box, s *Store) error { _, err := s.Rollback(2, 1, "ill", false); return err },
-		"back to 0":     func(_ *box, s *Store) error { _, err := s.Rollback(2, 0, "ill", false); return err },
+		"back to 1":     func(_ *box, s *Store) error { _, err := s.Rollback(2, 1, "unhealthy", false); return err },
+		"back to 0":     func(_ *box, s *Store) error { _, err := s.Rollback(2, 0, "unhealthy", false); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBox(t)

@@ -57,7 +57,7 @@ func sampleManifest() *manifest {
 		Folders: []string{"/etc/d"},
 		Leaving: []string{"/etc/e"},
 		Making:  []string{"/etc/d"},
-		Judged:  &status{Version: 1, Status: StatusGood, Report: []byte(`{"why":"nobody judges"}`)},
+		Judged:  &status{Version: 1, Status: StatusGood, Report: []byte(`{"why":"not judged"}`)},
 		Parts: []part{
 			{SHA256: Checksum([]byte("x")), Size: 1},
 			{SHA256: Checksum(nil)},

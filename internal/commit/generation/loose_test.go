@@ -113,12 +113,12 @@ func TestWayBackThroughLooseFolder(t *testing.T) {
 	publishGood(t, s, looseFolder(0o755, 0), looseFile("b"))
 	give(t, root+"/etc/app", 1000, 0o755)
 
-	told, err := s.CheckRollback(2, 1)
+	problems, err := s.CheckRollback(2, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(told) != 0 { // generation 1 has the folder, and makes it root's first
-		t.Errorf("got %q, want nothing: the way back makes the folder root's", told)
+	if len(problems) != 0 { // generation 1 has the folder, and makes it root's first
+		t.Errorf("got %q, want nothing: the way back makes the folder root's", problems)
 	}
 	if _, err := s.Rollback(2, 1, "test", false); err != nil {
 		t.Fatal(err)
@@ -130,12 +130,12 @@ func TestWayBackThroughLooseFolder(t *testing.T) {
 	wantOwner(t, root+"/etc/app", 0)
 
 	give(t, root+"/etc", 1000, 0o755)
-	if told, err = s.CheckRollback(3, 0); err != nil || len(told) != 0 { // nothing is written, only removed
-		t.Errorf("got %q, %v, want neither", told, err)
+	if problems, err = s.CheckRollback(3, 0); err != nil || len(problems) != 0 { // nothing is written, only removed
+		t.Errorf("got %q, %v, want neither", problems, err)
 	}
-	if told, err = s.CheckRollback(3, 2); err != nil || len(told) != 1 ||
-		!strings.Contains(told[0], "chown root: /etc") {
-		t.Errorf("got %q, %v, want a word on /etc", told, err)
+	if problems, err = s.CheckRollback(3, 2); err != nil || len(problems) != 1 ||
+		!strings.Contains(problems[0], "chown root: /etc") {
+		t.Errorf("got %q, %v, want a word on /etc", problems, err)
 	}
 	if err := os.Rename(root+"/etc/app", root+"/etc/moved"); err != nil {
 		t.Fatal(err)

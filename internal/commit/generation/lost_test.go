@@ -18,7 +18,7 @@ func TestLostJournal(t *testing.T) {
 	next.Targets = append(next.Targets, secret, file("/etc/kubernetes/z", "z"))
 	for name, do := range map[string]func(s *Store) error{
 		"publish":  func(s *Store) error { _, err := apply(s, next); return err },
-		"rollback": func(s *Store) error { _, err := s.Rollback(2, 1, "ill", true); return err },
+		"rollback": func(s *Store) error { _, err := s.Rollback(2, 1, "unhealthy", true); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			litter := 0

@@ -116,7 +116,7 @@ func testInNamespace(t *testing.T) {
 	// A full disk: no commit, but a way back.
 	fill(t, filepath.Join(dir, "fill"))
 	refused(unix.ENOSPC, p3)
-	if _, err := s.Rollback(2, 1, "ill", false); err != nil {
+	if _, err := s.Rollback(2, 1, "unhealthy", false); err != nil {
 		t.Fatal(err)
 	}
 	if b.read("/etc/kubernetes/a") != strings.Repeat("1", 5000) || b.litter() != nil {
@@ -431,7 +431,7 @@ func readFrozen(t *testing.T, b *box, st flipState) {
 		}
 		for name, do := range map[string]func() error{
 			"Begin":    func() error { _, err := s.Begin(flipNext("5")); return err },
-			"Rollback": func() error { _, err := s.Rollback(2, 1, "ill", true); return err },
+			"Rollback": func() error { _, err := s.Rollback(2, 1, "unhealthy", true); return err },
 			"Hold":     func() error { return s.Hold("p", "w") },
 			"Pin":      func() error { return s.Pin(1, "w") },
 			"Release":  s.Release,

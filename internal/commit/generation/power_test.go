@@ -226,7 +226,7 @@ func powerCut(
 	}
 	in, err2 := s.Current()
 	if err2 != nil || in == nil || (in.Gen == 2) != same(now, want) {
-		return err == nil, fmt.Sprintf("the generation in place is told to be %+v (%v)", in, err2)
+		return err == nil, fmt.Sprintf("the generation in place is reported as %+v (%v)", in, err2)
 	}
 	return err == nil, incomplete(s)
 }
@@ -415,7 +415,7 @@ func TestPowerCutFindsAForgottenFsync(t *testing.T) {
 					}
 				}
 			}
-			t.Error("nobody noticed")
+			t.Error("it was not noticed")
 		})
 	}
 }

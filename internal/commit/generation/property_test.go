@@ -53,7 +53,7 @@ func TestLifeFindsForgottenFsyncs(t *testing.T) {
 					return
 				}
 			}
-			t.Error("nobody noticed")
+			t.Error("it was not noticed")
 		})
 	}
 }
@@ -119,7 +119,7 @@ func (w *walk) site(n int) Proposal {
 		)
 	}
 	if w.r.IntN(3) == 0 {
-		p.Unjudged = []byte(`{"why":"nobody judges"}`)
+		p.Unjudged = []byte(`{"why":"not judged"}`)
 	}
 	return p
 }

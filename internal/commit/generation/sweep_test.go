@@ -138,7 +138,7 @@ type step struct {
 
 func steps() []step {
 	commit := func(s *Store, p Proposal) error { _, err := apply(s, p); return err }
-	back := func(s *Store, _ Proposal) error { _, err := s.Rollback(1, 0, "ill", true); return err }
+	back := func(s *Store, _ Proposal) error { _, err := s.Rollback(1, 0, "unhealthy", true); return err }
 	after := func(do func(s *Store, p Proposal) error) func(*testing.T, *box, Proposal) map[string]node {
 		return func(t *testing.T, b *box, p Proposal) map[string]node {
 			c := b.copyTo(t, memory(t))
@@ -165,7 +165,7 @@ func steps() []step {
 func backUnheld() step {
 	st := steps()[1]
 	st.name = "rollback unheld "
-	st.do = func(s *Store, _ Proposal) error { _, err := s.Rollback(1, 0, "ill", false); return err }
+	st.do = func(s *Store, _ Proposal) error { _, err := s.Rollback(1, 0, "unhealthy", false); return err }
 	return st
 }
 
@@ -173,7 +173,7 @@ func backUnheld() step {
 func backToJudge() step {
 	st := steps()[1]
 	st.name = "rollback to judge "
-	st.do = func(s *Store, _ Proposal) error { _, err := s.RollbackToJudge(1, 0, "ill", true); return err }
+	st.do = func(s *Store, _ Proposal) error { _, err := s.RollbackToJudge(1, 0, "unhealthy", true); return err }
 	return st
 }
 
@@ -295,7 +295,7 @@ func killedAt(
 		if st.name == "unjudged" {
 			s := b.open()
 			if in, err := s.Current(); err != nil || j != nil || in.Gen != 2 || in.Status != StatusGood {
-				t.Fatalf("k=%d: new targets that nobody judges: got %+v, %v, journal %+v; want it good", k, in, err, j)
+				t.Fatalf("k=%d: new targets without a verdict: got %+v, %v, journal %+v; want it good", k, in, err, j)
 			}
 			s.Close()
 		}
@@ -366,7 +366,7 @@ func recoverOnTemporary(t *testing.T, bare bool) {
 	*hook = func(op, p string) error {
 		synced = synced || op == opFsync && strings.HasSuffix(p, ".prelet-1-0.tmp")
 		if op == opRename && strings.HasSuffix(p, "/a") && !synced {
-			t.Error("renamed, and nobody has fsynced it")
+			t.Error("renamed without an fsync")
 		}
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/want.txt")
 
-func told(lines []string) string {
+func describeCause(lines []string) string {
 	c, ok := Recognise(lines)
 	if !ok {
 		return "nothing is recognised; the last error: " + LastError(lines)
@@ -41,7 +41,7 @@ func TestRealLogs(t *testing.T) {
 			&b,
 			"%s\n  %s\n",
 			strings.TrimSuffix(filepath.Base(f), ".log"),
-			told(strings.Split(string(text), "\n")),
+			describeCause(strings.Split(string(text), "\n")),
 		)
 	}
 	if *update {
@@ -138,7 +138,7 @@ func TestRecogniseInPods(t *testing.T) {
 	}
 }
 
-// What ends a kubelet counts before what only keeps it waiting, wherever it stands.
+// What ends a kubelet counts before what only keeps it waiting, wherever it is.
 func TestOrder(t *testing.T) {
 	wait := `E0101 00:00:00.000000 1 x.go:1] "x" err="cannot create certificate signing request: Unauthorized"`
 	end := `E0101 00:00:00.000000 1 run.go:1] "command failed" err="failed to parse kubelet flag: unknown flag: --a"`

@@ -1969,7 +1969,7 @@ func TestMachineOf(t *testing.T) {
 		m.Endpoint != "unix:///x" {
 		t.Errorf("got %+v, want the runtime's configuration", m)
 	}
-	r.Told = "systemd"
+	r.Reported = "systemd"
 	if m := NewMachine(nil, world.KubeletAns{Runtime: r}); m.CgroupDriver != "systemd" || !m.RuntimeReports {
 		t.Errorf("got %+v, want the driver that the runtime reported", m)
 	}

@@ -59,8 +59,8 @@ func NewMachine(f *world.Facts, k world.KubeletAns) *Machine {
 		m.Runtime = r.Name
 		m.RuntimeVersion = r.Version
 		m.Endpoint = r.Endpoint
-		m.CgroupDriver = cmp.Or(r.Told, r.Driver)
-		m.RuntimeReports = r.Told != ""
+		m.CgroupDriver = cmp.Or(r.Reported, r.Driver)
+		m.RuntimeReports = r.Reported != ""
 	}
 	if f != nil {
 		m.addFacts(f)

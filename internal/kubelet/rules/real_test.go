@@ -39,7 +39,7 @@ func elsewhere() map[string]string {
 		"flag-config-dir": "it needs a kubelet of 1.28 or 1.29, which is built nowhere here; " +
 			"tools/kubetables holds its words against the source of both",
 		"flag-hostname":           "it needs a cluster: test/kube, TestKubeletSaysWhy",
-		"machine-cgroup-driver":   "it needs a runtime that does not tell its driver: test/kube, TestCgroupDriver",
+		"machine-cgroup-driver":   "it needs a runtime that does not report its driver: test/kube, TestCgroupDriver",
 		"machine-many-numa-nodes": "it needs a machine of more than 8 NUMA nodes, and none was recorded",
 	}
 }

@@ -34,8 +34,8 @@ func TestUnsetFields(t *testing.T) {
 		{"a key of it", "", "config/evictionHard.memory.available", `so the kubelet's default holds: "100Mi".`},
 		{"a key without a default", "", "config/evictionHard.pid.available", "the kubelet has no such " +
 			"threshold by itself"},
-		{"a key beside others", "patch = { evictionHard = { \"pid.available\" = \"5%\" } }", "config/evictionHard.memory.available", "the thresholds in it and no others"},
-		{"a key beside others, merged", "patch = { mergeDefaultEvictionSettings = true, evictionHard = { " +
+		{"a key next to others", "patch = { evictionHard = { \"pid.available\" = \"5%\" } }", "config/evictionHard.memory.available", "the thresholds in it and no others"},
+		{"a key next to others, merged", "patch = { mergeDefaultEvictionSettings = true, evictionHard = { " +
 			"\"pid.available\" = \"5%\" } }", "config/evictionHard.memory.available", `default holds: "100Mi"`},
 		{"a default that is not known", "", "config/podPidsLimit", "so the kubelet's default holds."},
 	} {

@@ -12,7 +12,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 // TestMarksGolden keeps what becomes of marks in each of 125 expressions: libraries change it between versions, and
 // a mark that is lost is a secret that is printed. Each line of testdata/marks.golden is an expression and what

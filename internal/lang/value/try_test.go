@@ -84,15 +84,15 @@ func TestTryTellsUnsupportedAttributes(t *testing.T) {
 		`try(where(gpus, {name = "x"})[0].nmae, null)`: 1,
 		`try([][0], null)`:                             0, // no attribute
 	} {
-		var told []string
+		var unsupported []string
 		v, diags := evaluateWith(
 			t,
 			src,
 			vars,
-			Options{OnUnsupported: func(d *hcl.Diagnostic) { told = append(told, d.Summary) }},
+			Options{OnUnsupported: func(d *hcl.Diagnostic) { unsupported = append(unsupported, d.Summary) }},
 		)
-		if len(told) != want || diags.HasErrors() {
-			t.Errorf("%s tells %q, want %d (%#v, %v)", src, told, want, v, diags)
+		if len(unsupported) != want || diags.HasErrors() {
+			t.Errorf("%s tells %q, want %d (%#v, %v)", src, unsupported, want, v, diags)
 		}
 	}
 }

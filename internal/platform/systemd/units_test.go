@@ -63,7 +63,7 @@ var mounts = []string{
 func TestUnitsSayWhatWasProven(t *testing.T) {
 	for _, tc := range []struct {
 		file, key string
-		want      []string // words; nil: the key must not stand there
+		want      []string // words; nil: the key must not be there
 	}{
 		{"prelet.service", "Unit.Before", []string{"kubelet.service"}},
 		{"prelet.service", "Unit.Wants", []string{"network-online.target"}},

@@ -39,8 +39,8 @@ func TestClock(t *testing.T) {
 	}{
 		{"set while we wait", early, right, true, true, false, nil},
 		{"moves by itself", early, right, false, true, false, nil},
-		{"never set, told", early, early, true, false, true, append(both, "1970-01-01T01:00:00Z")},
-		{"never set, not told", early, early, false, false, true, append(both, "1970-01-01T01:00:00Z")},
+		{"never set, reported", early, early, true, false, true, append(both, "1970-01-01T01:00:00Z")},
+		{"never set, not reported", early, early, false, false, true, append(both, "1970-01-01T01:00:00Z")},
 		{"expired, and the clock was wrong", after, right, true, true, false, nil},
 		{"expired", after, after, false, false, false, append(both, "2035-01-01T00:00:00Z")},
 	}

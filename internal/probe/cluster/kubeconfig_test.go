@@ -173,7 +173,7 @@ func TestIdentity(t *testing.T) {
 	w := newWitness(t, newTestCA(t, "cluster"))
 	one, two := pinOf(t, d.cert), pinOf(t, d.cert2)
 	const plugin, nobody = "./plugin", `{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","spec":{"interactive":false}}`
-	told := func(more, config string) string {
+	wantInput := func(more, config string) string {
 		return `{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","spec":{"cluster":{"server":"` + w.URL +
 			`",` + more + `"certificate-authority-data":"` + base64.StdEncoding.EncodeToString(
 			w.ca.pem(),
@@ -184,7 +184,7 @@ func TestIdentity(t *testing.T) {
 	for name, c := range map[string]struct {
 		cluster, user string
 		token, cert   string
-		told          string
+		input         string
 	}{
 		"data":               {"", data("client-certificate-data", d.cert) + data("client-key-data", d.key), "", one, ""},
 		"files":              {"", "    client-certificate: cert.pem\n    client-key: key.pem\n", "", two, ""},
@@ -203,12 +203,12 @@ func TestIdentity(t *testing.T) {
 		"plugin's both":              {"", execBlock("v1", "Never", plugin, "says-both", ""), "plugin-token", one, nobody},
 		"plugin in YAML":             {"", execBlock("v1", "Never", plugin, "says-yaml", ""), "plugin-token", "", nobody},
 		"plugin of v1beta1":          {"", execBlock("v1beta1", "", plugin, "says-beta", ""), "plugin-token", "", strings.Replace(nobody, "/v1", "/v1beta1", 1)},
-		"plugin that is told":        {info, execBlock("v1", "Never", plugin, "says-token", "      provideClusterInfo: true\n"), "plugin-token", "", told("", `{"audience":["a",1],"deep":{"b":null}}`)},
-		"plugin that is told less":   {"", execBlock("v1", "Never", plugin, "says-token", "      provideClusterInfo: true\n"), "plugin-token", "", told("", "null")},
-		"plugin that is not told":    {info, execBlock("v1", "Never", plugin, "says-token", ""), "plugin-token", "", nobody},
-		"plugin told a name":         {"    tls-server-name: localhost\n    disable-compression: true\n", execBlock("v1", "Never", plugin, "says-token", "      provideClusterInfo: true\n"), "plugin-token", "", told(`"tls-server-name":"localhost","disable-compression":true,`, "null")},
-		"plugin beside a token":      {"", "    token: text-token\n" + execBlock("v1", "Never", plugin, "says-cert", ""), "text-token", "", ""},
-		"plugin beside a cert":       {"", "    client-certificate: pair.pem\n    client-key: pair.pem\n" + execBlock("v1", "Never", plugin, "says-token", ""), "", one, ""},
+		"plugin with the cluster":    {info, execBlock("v1", "Never", plugin, "says-token", "      provideClusterInfo: true\n"), "plugin-token", "", wantInput("", `{"audience":["a",1],"deep":{"b":null}}`)},
+		"plugin with less of it":     {"", execBlock("v1", "Never", plugin, "says-token", "      provideClusterInfo: true\n"), "plugin-token", "", wantInput("", "null")},
+		"plugin without the cluster": {info, execBlock("v1", "Never", plugin, "says-token", ""), "plugin-token", "", nobody},
+		"plugin with a name":         {"    tls-server-name: localhost\n    disable-compression: true\n", execBlock("v1", "Never", plugin, "says-token", "      provideClusterInfo: true\n"), "plugin-token", "", wantInput(`"tls-server-name":"localhost","disable-compression":true,`, "null")},
+		"plugin next to a token":     {"", "    token: text-token\n" + execBlock("v1", "Never", plugin, "says-cert", ""), "text-token", "", ""},
+		"plugin next to a cert":      {"", "    client-certificate: pair.pem\n    client-key: pair.pem\n" + execBlock("v1", "Never", plugin, "says-token", ""), "", one, ""},
 		"plugin with an environment": {"", execBlock("v1", "Never", "sh", `"-c", "cd '`+d.dir+`' && ./plugin $SAYS"`, "      env: [{name: SAYS, value: says-token}]\n"), "plugin-token", "", nobody},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -219,17 +219,17 @@ func TestIdentity(t *testing.T) {
 			if got := w.take(); got != wantShown {
 				t.Errorf("the server was shown %q, want %q", got, wantShown)
 			}
-			var wantTold any
-			if c.told != "" {
-				if err := json.Unmarshal([]byte(c.told), &wantTold); err != nil {
+			var expected any
+			if c.input != "" {
+				if err := json.Unmarshal([]byte(c.input), &expected); err != nil {
 					t.Fatal(err)
 				}
 			}
 			got, runs := d.readInput(t)
-			if diff := cmp.Diff(wantTold, got); diff != "" {
-				t.Errorf("the plugin was told (-want +got):\n%s", diff)
+			if diff := cmp.Diff(expected, got); diff != "" {
+				t.Errorf("the input of the plugin (-want +got):\n%s", diff)
 			}
-			if wantRuns := min(len(c.told), 1); runs != wantRuns {
+			if wantRuns := min(len(c.input), 1); runs != wantRuns {
 				t.Errorf("the plugin ran %d times, want %d", runs, wantRuns)
 			}
 		})

@@ -25,8 +25,8 @@ func TestSeveralServers(t *testing.T) {
 	evil := newHostile(t, ca, func(_ *hostile, c *tls.Config) {
 		c.Certificates = []tls.Certificate{newTestCA(t, "evil").leaf(t, time.Time{}, time.Time{})}
 	})
-	ill := newHostile(t, ca)
-	ill.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { return answerWith(503)(ill, w, r, n) }
+	unhealthy := newHostile(t, ca)
+	unhealthy.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { return answerWith(503)(unhealthy, w, r, n) }
 	denies := newHostile(t, ca)
 	denies.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { return answerWith(401)(denies, w, r, n) }
 	full := newHostile(t, ca)
@@ -59,7 +59,7 @@ func TestSeveralServers(t *testing.T) {
 	}{
 		{"the first is dead", []string{dead, good.URL}, "", nil, 0},
 		{"the first is a hole", []string{hole, good.URL}, "", nil, 0},
-		{"the first is ill", []string{ill.URL, good.URL}, "", nil, 0},
+		{"the first is unhealthy", []string{unhealthy.URL, good.URL}, "", nil, 0},
 		{"the first is not trusted", []string{dead, evil.URL, good.URL}, "", nil, 0},
 		{"the first turns away, and the next is not trusted", []string{full.URL, evil.URL, good.URL}, "", nil, 0},
 		{"the first denies", []string{denies.URL, good.URL}, "", nil, 0},

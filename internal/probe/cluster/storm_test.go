@@ -165,7 +165,7 @@ func (c *crowded) admit(req *http.Request, node, life int) (status int) {
 		c.mu.Unlock()
 		return http.StatusServiceUnavailable // the body is never read
 	}
-	if until, told := c.until[node]; told {
+	if until, isAsked := c.until[node]; isAsked {
 		if now.Before(until) {
 			c.early++
 		}
@@ -323,7 +323,7 @@ func TestTurnedAway(t *testing.T) {
 		}
 		t.Logf("%v, %d at once, all done after %s", c.asked, herd, last.Round(time.Millisecond))
 		if c.asked["429 t-info"]+c.asked["429 config"] < nodes/2 {
-			t.Errorf("got %v, want many that are told to wait: this shows nothing", c.asked)
+			t.Errorf("got %v, want many that are asked to wait: this shows nothing", c.asked)
 		}
 		if c.early > 0 {
 			t.Errorf("%d came before the server wanted them, want none", c.early)

@@ -47,8 +47,8 @@ func TestKindsOfCores(t *testing.T) {
 			capacities(arm, 1024, 1010, 990, 1024),
 			[]string{"", "", "", ""},
 		},
-		"Arm, one core does not tell": {capacities(arm, 446, 446, 1024), []string{"", "", "", ""}},
-		"x86 tells capacities that are only clocks": {
+		"Arm, one core reports nothing": {capacities(arm, 446, 446, 1024), []string{"", "", "", ""}},
+		"x86 reports capacities that are only clocks": {
 			capacities(intel, 400, 400, 1024, 1024),
 			[]string{"", "", "", ""},
 		},
@@ -101,7 +101,7 @@ func TestSMTAndOffline(t *testing.T) {
 			&no,
 			[]int{1},
 		},
-		"a kernel that does not tell": {
+		"a kernel that reports nothing": {
 			map[string]string{cpu + "online": "0-1", cpu + "present": "0-1"},
 			nil,
 			[]int{},

@@ -23,7 +23,7 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-var update = flag.Bool("update", false, "write the golden facts anew")
+var update = flag.Bool("update", false, "write the golden facts again")
 
 const machines = "../../../testdata/hardware"
 

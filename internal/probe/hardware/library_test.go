@@ -321,7 +321,7 @@ func TestFirmware(t *testing.T) {
 				"baseboard.asset_tag": "the firmware gives bytes that are not a text",
 			},
 		},
-		"a type that nobody knows": {id(map[string]string{"chassis_type": "99\n"}), map[string]string{},
+		"an unknown type": {id(map[string]string{"chassis_type": "99\n"}), map[string]string{},
 			map[string]string{"chassis.type": "the firmware leaves it at a placeholder"}},
 		"a device tree": {
 			map[string]string{

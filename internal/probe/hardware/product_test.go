@@ -70,8 +70,8 @@ func TestVirtualization(t *testing.T) {
 			with(nil, "proc/device-tree/hypervisor/compatible", "linux,kvm\x00"),
 			"kvm",
 		},
-		"Arm board":        {arm, with(nil, dmiFolder+"/sys_vendor", "Supermicro"), "none"},
-		"Arm, nobody says": {arm, nil, nil},
+		"Arm board":         {arm, with(nil, dmiFolder+"/sys_vendor", "Supermicro"), "none"},
+		"Arm, not reported": {arm, nil, nil},
 		"mainframe, z/VM": {
 			arm,
 			with(nil, "proc/sysinfo", "Manufacturer: IBM\nVM00 Control Program: z/VM    7.3.0\n"),

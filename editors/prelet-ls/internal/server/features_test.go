@@ -196,7 +196,7 @@ func TestRenameRefusesSyntaxErrors(t *testing.T) {
 		params["newName"] = "region"
 		got, err := ask(t, s, "textDocument/rename", params)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("rename beside %s with %q: got %v, %v; want an error with %q", c.file, c.text, got, err, c.want)
+			t.Errorf("rename next to %s with %q: got %v, %v; want an error with %q", c.file, c.text, got, err, c.want)
 		}
 	}
 

@@ -23,8 +23,8 @@ type candidate struct {
 	isRecommendable bool                 // detectors could recommend it
 }
 
-// absent explains why a label or a taint is absent: which stages could set it, and why they do not.
-func (w *walker) absent(i Item) (Explanation, bool) {
+// explainAbsent explains why a label or a taint is absent: which stages could set it, and why they do not.
+func (w *walker) explainAbsent(i Item) (Explanation, bool) {
 	var named, computed []candidate
 	for _, stage := range w.plan.Site.OfType(i.Kind) {
 		values := stage.Body.Attributes[i.Kind+"s"]
@@ -50,7 +50,7 @@ func (w *walker) absent(i Item) (Explanation, bool) {
 
 // findCandidate returns the first copy of a stage that names an item; values are its labels or taints.
 func (w *walker) findCandidate(i *lang.Instance, values *hclsyntax.Attribute, wanted Item) candidate {
-	for _, s := range w.copies(i, i.ForEach) {
+	for _, s := range w.listCopies(i, i.ForEach) {
 		c := candidate{
 			scope:           s,
 			stage:           i,
@@ -128,7 +128,7 @@ func (w *walker) isFromDetectors(i *lang.Instance, c scope, key string) bool {
 	if a == nil {
 		return false
 	}
-	v, _ := w.value(a.Expr, c)
+	v, _ := w.evaluate(a.Expr, c)
 	patterns, _, _ := value.Plain(v)
 	if !patterns.IsWhollyKnown() || patterns.IsNull() || !patterns.CanIterateElements() {
 		return false
@@ -152,7 +152,7 @@ func (w *walker) whyAbsent(c candidate, i Item) string {
 		Range: c.stage.Range,
 		Ref:   whose,
 	})
-	w.overrides(c.stage, nil)
+	w.addOverrides(c.stage, nil)
 
 	ended := firstError(w.plan.Diagnostics)
 	if why := w.whyLeftOut(c.stage, whose); why != "" && ended == nil {
@@ -168,7 +168,7 @@ func (w *walker) whyAbsent(c candidate, i Item) string {
 		return "The run ended: " + summary(ended) + "."
 	}
 	if c.isRecommendable {
-		w.recommended(i.Name, 1)
+		w.addRecommended(i.Name, 1)
 		return "No detector recommends it."
 	}
 
@@ -178,7 +178,7 @@ func (w *walker) whyAbsent(c candidate, i Item) string {
 		name = i.Kind + "s"
 		x = c.stage.Body.Attributes[name].Expr
 	}
-	w.argument(name, x, scope{}, whose, 1)
+	w.addArgument(name, x, scope{}, whose, 1)
 
 	return fmt.Sprintf("%s computes its %ss: on this machine it sets others.", whose, i.Kind)
 }
@@ -189,12 +189,12 @@ func (w *walker) whyLeftOut(i *lang.Instance, whose string) string {
 		return ""
 	}
 
-	isTrue, isKnown := w.when(i.When, whose, 1)
+	isTrue, isKnown := w.addWhen(i.When, whose, 1)
 	switch {
 	case !isKnown:
-		return fmt.Sprintf("It is not known whether %s applies: %s.", whose, w.text(i.When))
+		return fmt.Sprintf("It is not known whether %s applies: %s.", whose, w.formatSource(i.When))
 	case !isTrue:
-		return fmt.Sprintf("%s is left out, because its condition is not true: %s.", whose, w.text(i.When))
+		return fmt.Sprintf("%s is left out, because its condition is not true: %s.", whose, w.formatSource(i.When))
 	}
 
 	return ""
@@ -202,12 +202,12 @@ func (w *walker) whyLeftOut(i *lang.Instance, whose string) string {
 
 // whyNoValue adds the expression that a stage could set an item with, and returns why it does not.
 func (w *walker) whyNoValue(c candidate) string {
-	v, err := w.value(c.x, c.scope)
+	v, err := w.evaluate(c.x, c.scope)
 	if err != nil {
-		s := Step{Text: w.text(c.x)}
+		s := Step{Text: w.formatSource(c.x)}
 		w.addValue(1, s, c.x, c.scope)
 	}
-	w.expression("", c.x, c.scope, nil, 1)
+	w.addExpression("", c.x, c.scope, nil, 1)
 
 	plain, _, _ := value.Plain(v)
 	isNull := plain.IsKnown() && plain.IsNull()
@@ -227,11 +227,11 @@ func (w *walker) whyNoValue(c candidate) string {
 	return "gives it the value " + w.show(v) + "."
 }
 
-// absentField explains a field that the site removes, or that is left to the kubelet.
-func (w *walker) absentField(name string) (Explanation, bool) {
+// explainAbsentField explains a field that the site removes, or that is left to the kubelet.
+func (w *walker) explainAbsentField(name string) (Explanation, bool) {
 	for _, e := range listEntries(w.plan) {
 		if e.Item == (Item{Config, name}) {
-			w.field(e, 0)
+			w.addField(e, 0)
 			summary := "The site removes it: null in a merge patch removes the field of the base."
 			return Explanation{Origins: e.origins, Summary: summary}, true
 		}
@@ -258,7 +258,7 @@ func (w *walker) describeDefault(name, version string) string {
 		return isUnset + " in the kubelet's configuration; the kubelet's flag --" + flag + " is what counts."
 	}
 
-	w.base(origin.Origin{Ref: "kubelet_config"}, 0)
+	w.addBase(origin.Origin{Ref: "kubelet_config"}, 0)
 	config := w.plan.Node.Config
 	isThreshold := field == "evictionHard"
 	isKeyLeftOut := isThreshold && key != "" && config[field] != nil
@@ -281,7 +281,7 @@ func (w *walker) addFlagOf(field string) string {
 	for _, e := range listEntries(w.plan) {
 		name := strings.ReplaceAll(e.Name, "-", "")
 		if e.Kind == Flag && name == strings.ToLower(field) {
-			w.entryStep(e, 0)
+			w.addEntry(e, 0)
 			return e.Name
 		}
 	}

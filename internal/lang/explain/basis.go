@@ -22,17 +22,17 @@ func (w *walker) addBasis(e entry, depth int) {
 		isDetector := o.Kind == origin.Detector && strings.HasPrefix(o.Ref, "detector.")
 		switch {
 		case o.Kind == origin.Site:
-			w.owner(e, o, depth)
+			w.addOwner(e, o, depth)
 		case o.Kind == origin.Base:
-			w.base(o, depth)
+			w.addBase(o, depth)
 		case o.Kind == origin.Default && strings.HasPrefix(o.Ref, "stage.fetch-ca"):
-			w.trust(Step{
+			w.addTrust(Step{
 				Text:  o.Ref,
 				Ref:   o.Ref,
 				Range: o.Range,
 			}, "/pem", depth)
 		case isDetector:
-			w.recommended(e.Name, depth)
+			w.addRecommended(e.Name, depth)
 		case isFormula:
 			w.add(depth, Step{
 				Kind: o.Kind,
@@ -44,14 +44,14 @@ func (w *walker) addBasis(e entry, depth int) {
 
 	for _, o := range e.origins {
 		if i := w.plan.Site.Stage(o.Ref); i != nil {
-			w.overrides(i, e.origins)
+			w.addOverrides(i, e.origins)
 		}
 	}
 }
 
-// owner adds the expression of a stage or of the node that an origin names. Origins of locals have no step of their
+// addOwner adds the expression of a stage or of the node that an origin names. Origins of locals have no step of their
 // own: they are references.
-func (w *walker) owner(e entry, o origin.Origin, depth int) {
+func (w *walker) addOwner(e entry, o origin.Origin, depth int) {
 	i := w.plan.Site.Stage(o.Ref)
 	isOfNode := strings.HasPrefix(o.Ref, "node.")
 	isOwner := i != nil || isOfNode
@@ -63,7 +63,7 @@ func (w *walker) owner(e entry, o origin.Origin, depth int) {
 		i = &lang.Instance{Body: w.plan.Site.Node}
 	}
 	if i.When != nil && i.When.Range() == o.Range {
-		w.when(i.When, "stage."+o.Ref, depth)
+		w.addWhen(i.When, "stage."+o.Ref, depth)
 		return
 	}
 
@@ -71,18 +71,18 @@ func (w *walker) owner(e entry, o origin.Origin, depth int) {
 	switch {
 	case x == nil:
 	case o.Role == origin.Condition:
-		w.when(x, "it", depth)
+		w.addWhen(x, "it", depth)
 	default:
-		c := w.copyWith(i, x, e)
-		element := w.elementWith(x, c, e)
-		w.expression(name, element, c, path{e.Name}, depth)
+		c := w.findCopyWith(i, x, e)
+		element := w.findElementWith(x, c, e)
+		w.addExpression(name, element, c, path{e.Name}, depth)
 	}
 }
 
-// expression adds an expression that gives an item: name is the argument that consists of it, "" for a part of one; at
-// is the item's place in the value.
-func (w *walker) expression(name string, x hclsyntax.Expression, c scope, at path, depth int) {
-	v, _ := w.value(x, c)
+// addExpression adds an expression that gives an item: name is the argument that consists of it, "" for a part of one;
+// at is the item's place in the value.
+func (w *walker) addExpression(name string, x hclsyntax.Expression, c scope, at path, depth int) {
+	v, _ := w.evaluate(x, c)
 	if _, ok := at.findIn(v); !ok {
 		at = nil
 	}
@@ -91,10 +91,10 @@ func (w *walker) expression(name string, x hclsyntax.Expression, c scope, at pat
 	isLiteral := len(w.findOperands(x, c)) == 0
 	switch {
 	case isReference:
-		w.reference(x, c, at, depth)
+		w.addReference(x, c, at, depth)
 	case isLiteral && name != "":
 		w.add(depth, Step{
-			Text:  name + " = " + w.text(x),
+			Text:  name + " = " + w.formatSource(x),
 			Range: x.Range(),
 		})
 	case isLiteral:
@@ -104,9 +104,9 @@ func (w *walker) expression(name string, x hclsyntax.Expression, c scope, at pat
 			Range: x.Range(),
 		})
 	case name != "":
-		w.argument(name, x, c, "", depth)
+		w.addArgument(name, x, c, "", depth)
 	default:
-		w.operands(x, c, depth)
+		w.addOperands(x, c, depth)
 	}
 }
 
@@ -128,14 +128,14 @@ func findExpression(body *hclsyntax.Body, r hcl.Range) (name string, found hclsy
 	return name, found
 }
 
-// copyWith returns the first copy of a stage or block in which an expression gives an entry; the zero scope if there is
-// none.
-func (w *walker) copyWith(i *lang.Instance, x hclsyntax.Expression, e entry) scope {
+// findCopyWith returns the first copy of a stage or block in which an expression gives an entry; the zero scope if
+// there is none.
+func (w *walker) findCopyWith(i *lang.Instance, x hclsyntax.Expression, e entry) scope {
 	labels := i.Body.Attributes["labels"]
 	wanted, _ := e.value.(string)
-	for _, c := range w.copies(i, forEachAround(i, x)) {
+	for _, c := range w.listCopies(i, forEachAround(i, x)) {
 		isNamed := labels == nil || c.Scope.Item(labels.Expr, e.Name) != nil
-		v, _ := w.value(x, c)
+		v, _ := w.evaluate(x, c)
 		if isNamed && (wanted == "" || textOf(v) == wanted) {
 			return c
 		}
@@ -156,14 +156,14 @@ func forEachAround(i *lang.Instance, x hclsyntax.Expression) hclsyntax.Expressio
 	return i.ForEach
 }
 
-// elementWith returns the element of a literal list that gives a taint; x for other expressions.
-func (w *walker) elementWith(x hclsyntax.Expression, c scope, e entry) hclsyntax.Expression {
+// findElementWith returns the element of a literal list that gives a taint; x for other expressions.
+func (w *walker) findElementWith(x hclsyntax.Expression, c scope, e entry) hclsyntax.Expression {
 	list, ok := value.Unwrap(x).(*hclsyntax.TupleConsExpr)
 	if !ok || e.Kind != Taint {
 		return x
 	}
 	for _, element := range list.Exprs {
-		if v, _ := w.value(element, c); textOf(v) == e.value {
+		if v, _ := w.evaluate(element, c); textOf(v) == e.value {
 			return element
 		}
 	}
@@ -183,14 +183,14 @@ func (w *walker) explainEntry(i Item) (x Explanation, known bool) {
 		x.Origins = append(x.Origins, e.origins...)
 		x.TakesEffect = e.effect
 		w.addBasis(e, 0)
-		w.replaced(e, 0)
+		w.addReplaced(e, 0)
 	}
 
 	switch {
 	case values == nil && i.Kind == Flag:
 		return w.explainListFlag(i.Name)
 	case values == nil:
-		return w.absent(i)
+		return w.explainAbsent(i)
 	}
 	x.Present, x.Value = true, strings.Join(shown, ", ")
 	x.Whole = values
@@ -208,8 +208,8 @@ func (e entry) isNamed(i Item) bool {
 	return e.Item == i || i.Kind == Taint && isTaint
 }
 
-// replaced adds the base's value of an entry that a stage changed.
-func (w *walker) replaced(e entry, depth int) {
+// addReplaced adds the base's value of an entry that a stage changed.
+func (w *walker) addReplaced(e entry, depth int) {
 	for _, d := range w.plan.Diagnostics {
 		if origin.IsReplaced(d, e.address) {
 			text := e.Item.String() + " of the base"
@@ -233,7 +233,7 @@ func (w *walker) explainListFlag(name string) (x Explanation, known bool) {
 		x.Summary = "The taints are in the kubelet's registerWithTaints: config/registerWithTaints."
 		return x, true
 	}
-	if all := w.list(0, kind); all != nil {
+	if all := w.addEntries(0, kind); all != nil {
 		x = Explanation{
 			Present:     true,
 			TakesEffect: "registration",
@@ -248,7 +248,7 @@ func (w *walker) explainListFlag(name string) (x Explanation, known bool) {
 			scopeOfStage := w.e.Scope(i.Addr())
 			flag := scopeOfStage.Item(a.Expr, kubelet.FlagName(name))
 			if flag != nil {
-				w.expression("", flag, scope{}, nil, 0)
+				w.addExpression("", flag, scope{}, nil, 0)
 				return Explanation{Summary: "The site sets it to null, so it is not set."}, true
 			}
 		}
@@ -257,14 +257,14 @@ func (w *walker) explainListFlag(name string) (x Explanation, known bool) {
 	return x, false
 }
 
-// list adds a step for each entry of some kinds that the site gives, and returns their names with their values.
-func (w *walker) list(depth int, kinds ...string) (all []string) {
+// addEntries adds a step for each entry of some kinds that the site gives, and returns their names with their values.
+func (w *walker) addEntries(depth int, kinds ...string) (all []string) {
 	for _, e := range listEntries(w.plan) {
 		isOfBase := findPlace(e.origins).Filename == ""
 		if !slices.Contains(kinds, e.Kind) || isOfBase && e.Kind != Label && e.Kind != Taint {
 			continue
 		}
-		w.entryStep(e, depth)
+		w.addEntry(e, depth)
 		text, _ := e.value.(string)
 		all = append(all, e.Name+"="+text)
 	}
@@ -272,8 +272,8 @@ func (w *walker) list(depth int, kinds ...string) (all []string) {
 	return all
 }
 
-// entryStep adds a step with the value and the place of an entry.
-func (w *walker) entryStep(e entry, depth int) {
+// addEntry adds a step with the value and the place of an entry.
+func (w *walker) addEntry(e entry, depth int) {
 	address := e.Item.String()
 	w.add(
 		depth,
@@ -290,7 +290,7 @@ func (w *walker) entryStep(e entry, depth int) {
 func (w *walker) explainField(name string) (x Explanation, known bool) {
 	keys, v, ok := findField(w.plan.Node.Config, name)
 	if !ok {
-		return w.absentField(name)
+		return w.explainAbsentField(name)
 	}
 
 	x = Explanation{
@@ -308,11 +308,11 @@ func (w *walker) explainField(name string) (x Explanation, known bool) {
 		switch {
 		case e.address == address || strings.HasPrefix(address, e.address+"/"):
 			ofBase = 0
-			w.field(e, 0)
+			w.addField(e, 0)
 		case strings.HasPrefix(e.address, address+"/"):
 			ofBase -= countFields(e.value)
-			w.entryStep(e, 0)
-			w.field(e, 1)
+			w.addEntry(e, 0)
+			w.addField(e, 1)
 		default:
 			continue
 		}
@@ -325,23 +325,23 @@ func (w *walker) explainField(name string) (x Explanation, known bool) {
 			Ref:  "kubelet_config",
 		}
 		x.Origins = append(x.Origins, o)
-		w.base(o, 0)
+		w.addBase(o, 0)
 	}
 
 	return x, true
 }
 
-// field adds what sets a field. registerWithTaints consists of taints.
-func (w *walker) field(e entry, depth int) {
+// addField adds what sets a field. registerWithTaints consists of taints.
+func (w *walker) addField(e entry, depth int) {
 	if e.Name != "registerWithTaints" {
 		w.addBasis(e, depth)
-		w.replaced(e, depth)
+		w.addReplaced(e, depth)
 		return
 	}
 
 	for _, t := range listEntries(w.plan) {
 		if t.Kind == Taint {
-			w.entryStep(t, depth)
+			w.addEntry(t, depth)
 			w.addBasis(t, depth+1)
 		}
 	}

@@ -104,7 +104,7 @@ func chainOf(p *boot.Plan, e *eval.Eval, x hclsyntax.Expression) []Step {
 	if p.Tape != nil {
 		w.entries = p.Tape.Entries()
 	}
-	w.operands(x, scope{}, 0)
+	w.addOperands(x, scope{}, 0)
 	for n, s := range w.steps {
 		if s.Range.Filename == x.Range().Filename {
 			w.steps[n].Range = hcl.Range{} // the reader has just written it

@@ -55,7 +55,7 @@ func (w *walker) explainFile(name string) (Explanation, bool) {
 		}
 	}
 
-	return w.absentFile(name)
+	return w.explainAbsentFile(name)
 }
 
 func (w *walker) explainChange(c boot.Change) Explanation {
@@ -89,16 +89,16 @@ func (w *walker) explainChange(c boot.Change) Explanation {
 	)
 	switch f.Purpose {
 	case "kubelet-config":
-		w.base(origin.Origin{Ref: "kubelet_config"}, 0)
-		w.list(0, Config)
+		w.addBase(origin.Origin{Ref: "kubelet_config"}, 0)
+		w.addEntries(0, Config)
 	case "kubelet-flags":
-		w.base(origin.Origin{Ref: "kubelet_flags"}, 0)
-		w.list(0, Flag, Label)
+		w.addBase(origin.Origin{Ref: "kubelet_flags"}, 0)
+		w.addEntries(0, Flag, Label)
 	case "bootstrap-kubeconfig":
 		if b := w.plan.Site.Cluster; b != nil && b.Attributes["token"] != nil {
-			w.operands(b.Attributes["token"].Expr, scope{}, 0)
+			w.addOperands(b.Attributes["token"].Expr, scope{}, 0)
 		}
-		w.trust(Step{Text: "the cluster's CA", Ref: "trust"}, "/pem", 0)
+		w.addTrust(Step{Text: "the cluster's CA", Ref: "trust"}, "/pem", 0)
 	default:
 		w.addBasis(entry{origins: f.Origins}, 0)
 	}
@@ -123,8 +123,8 @@ func (w *walker) fileEffect(c boot.Change) (effect string, units []string) {
 	return "", nil
 }
 
-// absentFile explains a file whose block is left out.
-func (w *walker) absentFile(name string) (x Explanation, known bool) {
+// explainAbsentFile explains a file whose block is left out.
+func (w *walker) explainAbsentFile(name string) (x Explanation, known bool) {
 	for _, i := range w.plan.Site.OfType("write") {
 		for _, b := range i.Body.Blocks {
 			file := b.Body.Attributes["path"]
@@ -132,12 +132,12 @@ func (w *walker) absentFile(name string) (x Explanation, known bool) {
 			if file == nil || when == nil {
 				continue
 			}
-			v, _ := w.value(file.Expr, scope{})
+			v, _ := w.evaluate(file.Expr, scope{})
 			if textOf(v) != name {
 				continue
 			}
 			whose := b.Type + " \"" + strings.Join(b.Labels, " ") + "\""
-			isTrue, _ := w.when(when.Expr, whose, 0)
+			isTrue, _ := w.addWhen(when.Expr, whose, 0)
 			x.Summary = whose + " is left out, because its condition is not true."
 			x.Range = file.SrcRange
 
@@ -159,9 +159,9 @@ func findArgument(i *lang.Instance, block, name string) *hclsyntax.Attribute {
 	return nil
 }
 
-// base adds an item or a document of the base, and where the base was read: an argument, the only fetch-config stage,
-// or the file before prelet.
-func (w *walker) base(o origin.Origin, depth int) {
+// addBase adds an item or a document of the base, and where the base was read: an argument, the only fetch-config
+// stage, or the file before prelet.
+func (w *walker) addBase(o origin.Origin, depth int) {
 	block := "kubelet_config"
 	if o.Ref == "kubelet_flags" || strings.HasPrefix(o.Ref, "/") {
 		block = "kubelet_flags"
@@ -178,7 +178,7 @@ func (w *walker) base(o origin.Origin, depth int) {
 
 	for _, i := range w.plan.Site.OfType("write") {
 		if a := findArgument(i, block, "base"); a != nil {
-			w.argument("base", a.Expr, scope{}, "write."+block+".base", depth+1)
+			w.addArgument("base", a.Expr, scope{}, "write."+block+".base", depth+1)
 			return
 		}
 		for _, e := range w.plan.Edges {
@@ -190,16 +190,16 @@ func (w *walker) base(o origin.Origin, depth int) {
 					Range: from.Range,
 					Ref:   "stage." + e.To,
 				}
-				w.fetched(from, s, p, depth+1)
+				w.addFetched(from, s, p, depth+1)
 				return
 			}
 		}
-		w.original(block, i, depth+1)
+		w.addOriginal(block, i, depth+1)
 	}
 }
 
-// original adds the file of a block as it was before prelet.
-func (w *walker) original(block string, i *lang.Instance, depth int) {
+// addOriginal adds the file of a block as it was before prelet.
+func (w *walker) addOriginal(block string, i *lang.Instance, depth int) {
 	for _, e := range w.entries {
 		r, _ := world.Original.Request(e.Question)
 		isConfig := strings.HasSuffix(r.Path, ".yaml")

@@ -29,7 +29,7 @@ func (w *walker) explainName(i Item) (x Explanation, known bool) {
 	names := strings.Split(i.Name, ".")
 	x.Uses = w.e.Uses(append([]string{i.Kind}, names...)...)
 	if i.Kind == Stage {
-		x.Uses = append(x.Uses, w.defaultUses(i.Name)...)
+		x.Uses = append(x.Uses, w.listDefaultUses(i.Name)...)
 	}
 	if v == cty.NilVal {
 		x.Summary = "The run ended before it."
@@ -45,8 +45,8 @@ func (w *walker) explainName(i Item) (x Explanation, known bool) {
 	return x, true
 }
 
-// defaultUses returns the stages that use an output of a stage by default: the site does not write the reference.
-func (w *walker) defaultUses(addr string) (uses []eval.Use) {
+// listDefaultUses returns the stages that use an output of a stage by default: the site does not write the reference.
+func (w *walker) listDefaultUses(addr string) (uses []eval.Use) {
 	for _, e := range w.plan.Edges {
 		user := w.plan.Site.Stage(e.From)
 		if e.To == addr && user != nil {
@@ -81,7 +81,7 @@ func (w *walker) explainVariable(name string) (v cty.Value, at hcl.Range, known 
 	}
 
 	v, _ = w.e.Variable(name)
-	w.variable(Step{Text: "var." + name, Value: w.showIfThere(v)}, name, 0)
+	w.addVariable(Step{Text: "var." + name, Value: w.showIfThere(v)}, name, 0)
 
 	return v, declared.Range, true
 }
@@ -97,7 +97,7 @@ func (w *walker) explainLocal(name string) (v cty.Value, at hcl.Range, known boo
 	if err := firstError(diags); err != nil {
 		w.add(0, Step{Text: "local." + name, Value: "(error)", Note: describe(err)})
 	}
-	w.operands(l.Expr, scope{}, 0)
+	w.addOperands(l.Expr, scope{}, 0)
 
 	return v, l.Expr.Range(), true
 }
@@ -111,12 +111,12 @@ func (w *walker) explainStage(addr string) (v cty.Value, at hcl.Range, known boo
 	}
 
 	if i.When != nil {
-		w.when(i.When, "stage."+addr, 0)
+		w.addWhen(i.When, "stage."+addr, 0)
 	}
 	v, _ = w.e.Output(addr)
 	s := Step{Text: "stage." + addr, Value: w.showIfThere(v), Range: i.Range}
 	s.Note = w.describeFailure(i)
-	w.output(s, path{i.Type, i.Name}, 0)
+	w.addOutput(s, path{i.Type, i.Name}, 0)
 
 	return v, i.Range, true
 }

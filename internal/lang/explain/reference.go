@@ -35,7 +35,7 @@ func (w *walker) parseReference(x hclsyntax.Expression, c scope) (r reference, o
 		r.follow(p, isKnown)
 	case *hclsyntax.IndexExpr:
 		r, ok = w.parseReference(x.Collection, c)
-		v, _ := w.value(x.Key, c)
+		v, _ := w.evaluate(x.Key, c)
 		key, isKnown := keyOf(v)
 		r.follow(path{key}, isKnown)
 		r.indexes = append(r.indexes, x.Key)
@@ -54,17 +54,17 @@ func (r *reference) follow(p path, isKnown bool) {
 	}
 }
 
-// operands adds a step for each reference and each read (file, credential) in an expression, in the order of the
+// addOperands adds a step for each reference and each read (file, credential) in an expression, in the order of the
 // source, and below it the inputs of that. Functions and operators get no step: the step above has their result.
-func (w *walker) operands(x hclsyntax.Expression, c scope, depth int) {
+func (w *walker) addOperands(x hclsyntax.Expression, c scope, depth int) {
 	for _, o := range w.findOperands(x, c) {
 		switch o := o.(type) {
 		case *hclsyntax.ConditionalExpr:
-			w.conditional(o, c, depth)
+			w.addConditional(o, c, depth)
 		case *hclsyntax.FunctionCallExpr:
-			w.read(o, c, depth)
+			w.addRead(o, c, depth)
 		default:
-			w.reference(o, c, nil, depth)
+			w.addReference(o, c, nil, depth)
 		}
 	}
 }
@@ -97,27 +97,28 @@ func (w *walker) isOperand(x hclsyntax.Expression, c scope) bool {
 	return ok
 }
 
-// conditional adds the condition of `? :`, which branch it selects, and the operands of that branch.
-func (w *walker) conditional(x *hclsyntax.ConditionalExpr, c scope, depth int) {
-	yes := w.text(x.TrueResult)
-	no := w.text(x.FalseResult)
+// addConditional adds the condition of `? :`, which branch it selects, and the operands of that branch.
+func (w *walker) addConditional(x *hclsyntax.ConditionalExpr, c scope, depth int) {
+	yes := w.formatSource(x.TrueResult)
+	no := w.formatSource(x.FalseResult)
 	s := conditionStep{
 		Step:    Step{Text: w.e.Text(x.Condition.Range())},
 		ifTrue:  "so it is " + yes + ", not " + no,
 		ifFalse: "so it is " + no + ", not " + yes,
 	}
-	isTrue, isKnown := w.condition(s, x.Condition, c, depth)
+	isTrue, isKnown := w.addCondition(s, x.Condition, c, depth)
 
 	if isTrue || !isKnown {
-		w.operands(x.TrueResult, c, depth)
+		w.addOperands(x.TrueResult, c, depth)
 	}
 	if !isTrue {
-		w.operands(x.FalseResult, c, depth)
+		w.addOperands(x.FalseResult, c, depth)
 	}
 }
 
-// reference adds the step of a reference, at a path inside of it, and its inputs. The variable of a `for` has no step.
-func (w *walker) reference(x hclsyntax.Expression, c scope, inside path, depth int) {
+// addReference adds the step of a reference, at a path inside of it, and its inputs. The variable of a `for` has no
+// step.
+func (w *walker) addReference(x hclsyntax.Expression, c scope, inside path, depth int) {
 	r, _ := w.parseReference(x, c)
 	r.follow(inside, true)
 	indexes := r.indexes
@@ -140,32 +141,32 @@ func (w *walker) reference(x hclsyntax.Expression, c scope, inside path, depth i
 
 	switch name {
 	case "var":
-		w.variable(s, r.path[0], depth)
+		w.addVariable(s, r.path[0], depth)
 	case "local":
-		w.local(s, r.path, depth)
+		w.addLocal(s, r.path, depth)
 	case "stage":
-		w.output(s, r.path, depth)
+		w.addOutput(s, r.path, depth)
 	case "each":
 		if c.forEach == nil {
 			return
 		}
 		s.Ref = "each"
 		s.Note = "of for_each"
-		w.definition(s, c.Scope.Each(), r.path, c.forEach, depth)
+		w.addDefinition(s, c.Scope.Each(), r.path, c.forEach, depth)
 	case "node":
 		s.Ref = s.Text
 		s.Note = "of the node as it was merged"
 		w.add(depth, s)
-		w.partOfNode(r.path, depth+1)
+		w.addPartOfNode(r.path, depth+1)
 	}
 	for _, index := range indexes {
-		w.operands(index, c, depth)
+		w.addOperands(index, c, depth)
 	}
 }
 
-// partOfNode adds what sets a part of the node: its labels, taints or flags, one of them, or a field of the
+// addPartOfNode adds what sets a part of the node: its labels, taints or flags, one of them, or a field of the
 // configuration.
-func (w *walker) partOfNode(p path, depth int) {
+func (w *walker) addPartOfNode(p path, depth int) {
 	kind := map[string]string{
 		"labels":         Label,
 		"taints":         Taint,
@@ -176,7 +177,7 @@ func (w *walker) partOfNode(p path, depth int) {
 	case kind == "":
 		return
 	case len(p) == 1 && kind != Config:
-		w.list(depth, kind)
+		w.addEntries(depth, kind)
 		return
 	}
 
@@ -208,8 +209,8 @@ func (w *walker) resolveAlias(r reference) reference {
 	return r
 }
 
-// local adds the step of a local.
-func (w *walker) local(s Step, p path, depth int) {
+// addLocal adds the step of a local.
+func (w *walker) addLocal(s Step, p path, depth int) {
 	l := w.plan.Site.Locals[p[0]]
 	if l == nil {
 		return
@@ -221,12 +222,12 @@ func (w *walker) local(s Step, p path, depth int) {
 	if err := firstError(ds); err != nil {
 		s.Value, s.Note = "(error)", describe(err)
 	}
-	w.definition(s, v, p[1:], l.Expr, depth)
+	w.addDefinition(s, v, p[1:], l.Expr, depth)
 }
 
-// definition adds the step of a part of a local or of each, the fact that it is, and once the operands of the
+// addDefinition adds the step of a part of a local or of each, the fact that it is, and once the operands of the
 // expression that defines it.
-func (w *walker) definition(
+func (w *walker) addDefinition(
 	s Step,
 	v cty.Value,
 	p path,
@@ -241,14 +242,14 @@ func (w *walker) definition(
 	}
 
 	w.add(depth, s)
-	w.device(v, p, depth+1)
+	w.addDevice(v, p, depth+1)
 	if w.isFirst("definition " + s.Range.String()) {
-		w.operands(x, scope{}, depth+1)
+		w.addOperands(x, scope{}, depth+1)
 	}
 }
 
-// device adds the fact that a path leads to, if it passes through an object that is one of the detected devices.
-func (w *walker) device(v cty.Value, p path, depth int) {
+// addDevice adds the fact that a path leads to, if it passes through an object that is one of the detected devices.
+func (w *walker) addDevice(v cty.Value, p path, depth int) {
 	for n := range p {
 		object, _ := p[:n].findIn(v)
 		for _, i := range w.plan.Site.OfType("detect-hw") {
@@ -258,7 +259,7 @@ func (w *walker) device(v cty.Value, p path, depth int) {
 				continue
 			}
 			device = device.extend(p[n:]...)
-			w.output(
+			w.addOutput(
 				Step{
 					Text:  "stage" + device.String(),
 					Value: w.show(found),

@@ -78,8 +78,8 @@ func literal(v cty.Value) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// text returns the source of an expression in one line, abbreviated.
-func (w *walker) text(x hclsyntax.Expression) string {
+// formatSource returns the source of an expression in one line, abbreviated.
+func (w *walker) formatSource(x hclsyntax.Expression) string {
 	return cut(w.e.Text(x.Range()))
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// answer returns the tape's answer to a question; ok is false if the question was not asked.
-func (w *walker) answer(q world.Question) (a world.Answer, ok bool) {
+// findAnswer returns the tape's answer to a question; ok is false if the question was not asked.
+func (w *walker) findAnswer(q world.Question) (a world.Answer, ok bool) {
 	for _, e := range w.entries {
 		if e.Question == q {
 			return e.Answer, true
@@ -67,8 +67,8 @@ func describeSource(name, source string) string {
 	return "from " + source
 }
 
-// variable adds the step of a variable, with the place that its value comes from.
-func (w *walker) variable(s Step, name string, depth int) {
+// addVariable adds the step of a variable, with the place that its value comes from.
+func (w *walker) addVariable(s Step, name string, depth int) {
 	v := w.plan.Site.Variables[name]
 	if v == nil {
 		return
@@ -77,7 +77,7 @@ func (w *walker) variable(s Step, name string, depth int) {
 	s.Kind = origin.Variable
 	s.Ref = "var." + name
 	q := world.Variable.Question(world.VariableReq{Name: name, Sensitive: v.Sensitive})
-	a, isAsked := w.answer(q)
+	a, isAsked := w.findAnswer(q)
 	var given world.VariableAns
 	switch {
 	case isAsked && json.Unmarshal(a.Value, &given) == nil:
@@ -98,8 +98,8 @@ func (w *walker) variable(s Step, name string, depth int) {
 	w.add(depth, s)
 }
 
-// output adds the step of a stage's output, and its inputs. The path is that of `stage`: TYPE, NAME, output, …
-func (w *walker) output(s Step, p path, depth int) {
+// addOutput adds the step of a stage's output, and its inputs. The path is that of `stage`: TYPE, NAME, output, …
+func (w *walker) addOutput(s Step, p path, depth int) {
 	if len(p) < 2 {
 		return
 	}
@@ -118,20 +118,20 @@ func (w *walker) output(s Step, p path, depth int) {
 		s.Note = w.describeFailure(i)
 		w.add(depth, s)
 	case i.Type == "detect-hw":
-		w.fact(&s, p)
+		w.setFact(&s, p)
 		w.add(depth, s)
 	case i.Type == "fetch-config":
-		w.fetched(i, s, p, depth)
+		w.addFetched(i, s, p, depth)
 	case i.Type == "fetch-ca":
-		w.trust(s, node.Pointer(p), depth)
+		w.addTrust(s, node.Pointer(p), depth)
 	default:
 		w.add(depth, s)
-		w.addBasis(w.outputEntry(i, p), depth+1)
+		w.addBasis(w.findOutputEntry(i, p), depth+1)
 	}
 }
 
-// outputEntry returns the value of the plan that an output is: a label of `labels`, or what reserve computed.
-func (w *walker) outputEntry(i *lang.Instance, p path) (e entry) {
+// findOutputEntry returns the value of the plan that an output is: a label of `labels`, or what reserve computed.
+func (w *walker) findOutputEntry(i *lang.Instance, p path) (e entry) {
 	if r := w.plan.Node.Reserved; i.Type == "reserve" && r != nil {
 		e.origins = r.Origins
 	}
@@ -146,8 +146,8 @@ func (w *walker) outputEntry(i *lang.Instance, p path) (e entry) {
 	return e
 }
 
-// trust adds the cluster's CA, with the answer that it comes from.
-func (w *walker) trust(s Step, pointer string, depth int) {
+// addTrust adds the cluster's CA, with the answer that it comes from.
+func (w *walker) addTrust(s Step, pointer string, depth int) {
 	s.Kind = origin.Object
 	for _, e := range w.entries {
 		var t world.TrustAns
@@ -162,12 +162,12 @@ func (w *walker) trust(s Step, pointer string, depth int) {
 	w.add(depth, s)
 }
 
-// fact sets the answer that a fact of the hardware comes from, its device and the file that it was read from.
-func (w *walker) fact(s *Step, p path) {
+// setFact sets the answer that a fact of the hardware comes from, its device and the file that it was read from.
+func (w *walker) setFact(s *Step, p path) {
 	s.Kind = origin.Fact
 	if len(p) > 1 && p[0] == "detectors" {
 		s.Kind = origin.Detector
-		w.detectorFact(s, p[1], p[2:])
+		w.setDetectorFact(s, p[1], p[2:])
 		return
 	}
 
@@ -184,9 +184,9 @@ func (w *walker) fact(s *Step, p path) {
 	}
 }
 
-// detectors returns the tape's entries about detectors by name: the report, or the lock if that kept the detector from
-// running.
-func (w *walker) detectors(each func(name string, e world.Entry, report world.DetectorAns)) {
+// eachDetector calls each with the tape's entries about detectors, by name: the report, or the lock if that kept the
+// detector from running.
+func (w *walker) eachDetector(each func(name string, e world.Entry, report world.DetectorAns)) {
 	for _, e := range w.entries {
 		lock, _ := world.Lock.Request(e.Question)
 		detector, _ := world.Detector.Request(e.Question)
@@ -203,9 +203,9 @@ func (w *walker) detectors(each func(name string, e world.Entry, report world.De
 	}
 }
 
-// detectorFact sets the answer of a detector, and where it read the fact.
-func (w *walker) detectorFact(s *Step, wanted string, p path) {
-	w.detectors(func(name string, e world.Entry, report world.DetectorAns) {
+// setDetectorFact sets the answer of a detector, and where it read the fact.
+func (w *walker) setDetectorFact(s *Step, wanted string, p path) {
+	w.eachDetector(func(name string, e world.Entry, report world.DetectorAns) {
 		if name != wanted {
 			return
 		}
@@ -219,9 +219,9 @@ func (w *walker) detectorFact(s *Step, wanted string, p path) {
 	})
 }
 
-// recommended adds which detectors recommend a label.
-func (w *walker) recommended(key string, depth int) {
-	w.detectors(func(name string, e world.Entry, report world.DetectorAns) {
+// addRecommended adds which detectors recommend a label.
+func (w *walker) addRecommended(key string, depth int) {
+	w.eachDetector(func(name string, e world.Entry, report world.DetectorAns) {
 		s := Step{
 			Kind: origin.Detector,
 			Text: "detector " + name,
@@ -250,8 +250,8 @@ func prefixed(prefix, s string) string {
 	return prefix + s
 }
 
-// fetched adds the step of an object or a file that a fetch-config stage read, and the references in its name.
-func (w *walker) fetched(i *lang.Instance, s Step, p path, depth int) {
+// addFetched adds the step of an object or a file that a fetch-config stage read, and the references in its name.
+func (w *walker) addFetched(i *lang.Instance, s Step, p path, depth int) {
 	key := ""
 	if i.ForEach != nil && len(p) > 0 {
 		key = p[0]
@@ -259,7 +259,7 @@ func (w *walker) fetched(i *lang.Instance, s Step, p path, depth int) {
 	}
 
 	s.Kind = origin.Object
-	for _, c := range w.copies(i, i.ForEach) {
+	for _, c := range w.listCopies(i, i.ForEach) {
 		if c.Key != key {
 			continue
 		}
@@ -268,10 +268,10 @@ func (w *walker) fetched(i *lang.Instance, s Step, p path, depth int) {
 			if a == nil {
 				continue
 			}
-			name, _ := w.value(a.Expr, c)
+			name, _ := w.evaluate(a.Expr, c)
 			w.setFetched(&s, textOf(name), p)
 			w.add(depth, s)
-			w.operands(a.Expr, c, depth+1)
+			w.addOperands(a.Expr, c, depth+1)
 		}
 	}
 }
@@ -294,12 +294,12 @@ func (w *walker) setFetched(s *Step, name string, p path) {
 	}
 }
 
-// read adds the step of a call that reads a file, whether it exists, or a credential.
-func (w *walker) read(x *hclsyntax.FunctionCallExpr, c scope, depth int) {
-	s := Step{Text: w.text(x), Ref: x.Name}
+// addRead adds the step of a call that reads a file, whether it exists, or a credential.
+func (w *walker) addRead(x *hclsyntax.FunctionCallExpr, c scope, depth int) {
+	s := Step{Text: w.formatSource(x), Ref: x.Name}
 	name := ""
 	if len(x.Args) == 1 {
-		v, _ := w.value(x.Args[0], c)
+		v, _ := w.evaluate(x.Args[0], c)
 		name = textOf(v)
 	}
 
@@ -311,11 +311,11 @@ func (w *walker) read(x *hclsyntax.FunctionCallExpr, c scope, depth int) {
 	case "file":
 		pointer = "/text"
 	}
-	if a, ok := w.answer(q); ok {
+	if a, ok := w.findAnswer(q); ok {
 		s.setAnswer(world.Entry{Question: q, Answer: a}, pointer)
 	}
 	w.addValue(depth, s, x, c)
 	for _, a := range x.Args {
-		w.operands(a, c, depth+1)
+		w.addOperands(a, c, depth+1)
 	}
 }

@@ -61,8 +61,8 @@ func (w *walker) isFirst(key string) bool {
 	return !isShown
 }
 
-// value evaluates an expression in a scope.
-func (w *walker) value(x hclsyntax.Expression, c scope) (cty.Value, *hcl.Diagnostic) {
+// evaluate evaluates an expression in a scope.
+func (w *walker) evaluate(x hclsyntax.Expression, c scope) (cty.Value, *hcl.Diagnostic) {
 	v, ds := w.e.Value(x, c.Scope.Each())
 
 	return v, firstError(ds)
@@ -70,13 +70,13 @@ func (w *walker) value(x hclsyntax.Expression, c scope) (cty.Value, *hcl.Diagnos
 
 // addValue adds a step with the value of an expression, or with the error of its evaluation.
 func (w *walker) addValue(depth int, s Step, x hclsyntax.Expression, c scope) {
-	v, err := w.value(x, c)
+	v, err := w.evaluate(x, c)
 	s.Value = w.show(v)
 	if err != nil {
 		s.Value = "(error)"
 		s.Note = describe(err)
 	}
-	if s.Value == w.text(x) {
+	if s.Value == w.formatSource(x) {
 		s.Value = "" // the text has it already
 	}
 
@@ -84,11 +84,11 @@ func (w *walker) addValue(depth int, s Step, x hclsyntax.Expression, c scope) {
 	w.add(depth, s)
 }
 
-// argument adds an argument with its value and its references.
-func (w *walker) argument(name string, x hclsyntax.Expression, c scope, ref string, depth int) {
-	s := Step{Text: name + " = " + w.text(x), Ref: ref}
+// addArgument adds an argument with its value and its references.
+func (w *walker) addArgument(name string, x hclsyntax.Expression, c scope, ref string, depth int) {
+	s := Step{Text: name + " = " + w.formatSource(x), Ref: ref}
 	w.addValue(depth, s, x, c)
-	w.operands(x, c, depth+1)
+	w.addOperands(x, c, depth+1)
 }
 
 // conditionStep is the step of a condition, with its effects if it is true and if it is false.
@@ -97,11 +97,11 @@ type conditionStep struct {
 	ifTrue, ifFalse string
 }
 
-// condition adds a condition with its effect and its references, and returns whether it is true and known.
-func (w *walker) condition(
+// addCondition adds a condition with its effect and its references, and returns whether it is true and known.
+func (w *walker) addCondition(
 	s conditionStep, x hclsyntax.Expression, c scope, depth int,
 ) (isTrue, isKnown bool) {
-	isTrue, isKnown = w.truth(x, c)
+	isTrue, isKnown = w.evaluateCondition(x, c)
 	switch {
 	case !isKnown:
 		s.Note = "so its effect is not known"
@@ -114,26 +114,26 @@ func (w *walker) condition(
 	outer := w.role
 	w.role = origin.Condition
 	w.addValue(depth, s.Step, x, c)
-	w.operands(x, c, depth+1)
+	w.addOperands(x, c, depth+1)
 	w.role = outer
 
 	return isTrue, isKnown
 }
 
-// when adds the `when` of a stage or block.
-func (w *walker) when(x hclsyntax.Expression, whose string, depth int) (isTrue, isKnown bool) {
+// addWhen adds the `when` of a stage or block.
+func (w *walker) addWhen(x hclsyntax.Expression, whose string, depth int) (isTrue, isKnown bool) {
 	s := conditionStep{
 		Step:    Step{Text: "when " + w.e.Text(x.Range()), Ref: whose},
 		ifTrue:  "so " + whose + " applies",
 		ifFalse: "so " + whose + " is left out",
 	}
 
-	return w.condition(s, x, scope{}, depth)
+	return w.addCondition(s, x, scope{}, depth)
 }
 
-// truth returns whether a condition is true, and whether that is known.
-func (w *walker) truth(x hclsyntax.Expression, c scope) (isTrue, isKnown bool) {
-	v, err := w.value(x, c)
+// evaluateCondition returns whether a condition is true, and whether that is known.
+func (w *walker) evaluateCondition(x hclsyntax.Expression, c scope) (isTrue, isKnown bool) {
+	v, err := w.evaluate(x, c)
 	plain, _, _ := value.Plain(v)
 	if err != nil || !plain.IsKnown() {
 		return false, false
@@ -142,8 +142,8 @@ func (w *walker) truth(x hclsyntax.Expression, c scope) (isTrue, isKnown bool) {
 	return !plain.IsNull() && plain.Type() == cty.Bool && plain.True(), true
 }
 
-// copies returns the copies of a block of a stage.
-func (w *walker) copies(i *lang.Instance, forEach hclsyntax.Expression) (out []scope) {
+// listCopies returns the copies of a block of a stage.
+func (w *walker) listCopies(i *lang.Instance, forEach hclsyntax.Expression) (out []scope) {
 	copies, _ := w.e.Scope(i.Addr()).Copies(nil, forEach)
 	for _, c := range copies.All {
 		out = append(out, scope{c, forEach})
@@ -171,8 +171,8 @@ func (w *walker) describeFailure(i *lang.Instance) string {
 	return "failed"
 }
 
-// overrides adds the overrides of a stage's conditions and of the expressions that origins name.
-func (w *walker) overrides(i *lang.Instance, os []origin.Origin) {
+// addOverrides adds the overrides of a stage's conditions and of the expressions that origins name.
+func (w *walker) addOverrides(i *lang.Instance, os []origin.Origin) {
 	for _, o := range w.plan.Site.Overrides {
 		argument, isOfStage := strings.CutPrefix(o.Address, "stage."+i.Addr()+" ")
 		isNamed := slices.ContainsFunc(os, func(f origin.Origin) bool {

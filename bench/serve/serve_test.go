@@ -30,7 +30,7 @@ func TestServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := decoder.Decode(&count); err != nil || count != (asked{}) {
-		t.Errorf("%+v, %v; nobody has asked anything", count, err)
+		t.Errorf("without a request: got %+v, %v; want zero and no error", count, err)
 	}
 	_ = questions.Close()
 	if err := <-ended; err != nil {

@@ -343,7 +343,7 @@ func TestBackToForeign(t *testing.T) {
 	m.boot()
 	m.want("rollback", m.as("", "rollback", "1"), ended{64, "", "made on another machine"})
 	if got := m.as("", "rollback", "1"); strings.Contains(got.errors, "internal") {
-		t.Errorf("a question that cannot be answered is told as a fault of prelet: %s", got.errors)
+		t.Errorf("a question that cannot be answered is reported as a fault of prelet: %s", got.errors)
 	}
 	if got := m.read("/var/lib/prelet/held.json"); got != "" {
 		t.Errorf("the node is pinned: %s", got)

@@ -125,7 +125,7 @@ func TestExplainJSON(t *testing.T) {
 		"json",
 	); got.exit != 64 || json.Unmarshal([]byte(got.out), &failed) != nil || failed.FormatVersion != 1 ||
 		failed.Complete {
-		t.Errorf("a failure is no document: exit %d\n%s", got.exit, got.out)
+		t.Errorf("a failure: got exit %d and no document:\n%s", got.exit, got.out)
 	}
 }
 

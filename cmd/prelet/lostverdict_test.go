@@ -201,8 +201,8 @@ func TestStateLostInVerdict(t *testing.T) {
 		},
 	} {
 		for _, who := range []string{"", app.VerifyUnit} {
-			for _, ill := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s, %s ill %v", name, who, ill), func(t *testing.T) {
+			for _, isUnhealthy := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, %s unhealthy %v", name, who, isUnhealthy), func(t *testing.T) {
 					m := goodNode(t)
 					command := "run"
 					if m.relabel("b"); who != "" {
@@ -210,7 +210,7 @@ func TestStateLostInVerdict(t *testing.T) {
 					}
 					m.slept = func(context.Context) {
 						lose(m)
-						if ill {
+						if isUnhealthy {
 							m.sick = func() error { return errors.New("500") }
 						}
 					}

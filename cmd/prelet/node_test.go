@@ -41,7 +41,7 @@ func TestBoots(t *testing.T) {
 		t.Errorf("status: %+v", s)
 	}
 	if !strings.Contains(m.status.String(), "fetch-ca.cluster") {
-		t.Errorf("STATUS= never told of a stage:\n%s", m.status)
+		t.Errorf("STATUS=: got no stage:\n%s", m.status)
 	}
 
 	for text, want := range map[string]map[string]any{

@@ -306,6 +306,6 @@ func cmdRefused(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if e := ts.ReadFile("stderr"); !strings.HasPrefix(e, "Error: ") && !strings.Contains(e, "\nError: ") &&
 		!strings.Contains(e, "prelet: ") {
-		ts.Fatalf("no error was told")
+		ts.Fatalf("got no error; want one")
 	}
 }

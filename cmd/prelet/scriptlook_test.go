@@ -101,7 +101,7 @@ func document(ts *testscript.TestScript) map[string]any {
 	d := json.NewDecoder(strings.NewReader(ts.ReadFile("stdout")))
 	var m map[string]any
 	if err := d.Decode(&m); err != nil {
-		ts.Fatalf("stdout is no JSON document: %v", err)
+		ts.Fatalf("stdout is not a JSON document: %v", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
 		ts.Fatalf("stdout goes on after its document")

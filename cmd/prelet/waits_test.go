@@ -23,6 +23,6 @@ func TestRunTellsWhatItWaitsFor(t *testing.T) {
 	got := m.as(app.BootUnit, "run")
 	if n := strings.Count(got.errors, "prelet: waiting for "+m.server.URL()+": HTTP 404"); n != 1 ||
 		!strings.Contains(got.errors, "trying until ") {
-		t.Errorf("told %d times; exit %d\n%s", n, got.exit, got.errors)
+		t.Errorf("reported %d times; exit %d\n%s", n, got.exit, got.errors)
 	}
 }

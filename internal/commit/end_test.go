@@ -366,9 +366,9 @@ func TestDecideKeepsItsPromises(t *testing.T) {
 		case e.kind == failed && o.code == "" && (e.stopped || !e.isGood || !e.lastGood):
 			t.Errorf("%+v failed and ends without a code", e)
 		case e.out.HeldBack != "" && e.activateErr == nil && e.kind != broken && e.kind != switchedOff && o.gateShut == "":
-			t.Errorf("%+v is held back, and nobody says so", e)
+			t.Errorf("%+v is held back, and that is not reported", e)
 		case e.planHeld != "" && o.planHeld != e.planHeld:
-			t.Errorf("%+v is held, and nobody says so", e)
+			t.Errorf("%+v is held, and that is not reported", e)
 		}
 	})
 }

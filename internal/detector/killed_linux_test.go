@@ -80,7 +80,7 @@ func TestPreletIsKilled(t *testing.T) {
 		return
 	}
 	if !runs("sleeper") {
-		t.Fatal("the child is gone too: this shows nothing of the slot")
+		t.Fatal("the child is gone too: this does not test the slot")
 	}
 	if _, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 20*time.Second); ans.Fault != nil {
 		t.Errorf("next detector: got %s: %s, want an answer", ans.Name(), ans.Why())

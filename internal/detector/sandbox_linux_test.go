@@ -124,7 +124,7 @@ func TestSandbox(t *testing.T) {
 			}
 		}
 	})
-	t.Run("told", func(t *testing.T) {
+	t.Run("reported", func(t *testing.T) {
 		want := map[string]string{
 			"status_CapEff":     "0000000000000000",
 			"status_CapPrm":     "0000000000000000",

@@ -222,7 +222,7 @@ func TestIdentityOfOthers(t *testing.T) {
 			}
 			if (k.Identity.Loose == "") != (c.want == "") ||
 				c.want != "" && !strings.HasSuffix(k.Identity.Fix, "\n    "+c.want) {
-				t.Errorf("got %q and %q, want that it is mended by %q", k.Identity.Loose, k.Identity.Fix, c.want)
+				t.Errorf("got %q and %q, want that it is fixed by %q", k.Identity.Loose, k.Identity.Fix, c.want)
 			}
 		})
 	}

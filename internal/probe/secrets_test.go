@@ -208,7 +208,7 @@ func TestTargetsOfOthersAreNotRead(t *testing.T) {
 			got, a, err := ask()
 			if err == nil && got.Loose == "" || got.Text+got.SHA256 != "" ||
 				!strings.Contains(a.Why()+got.Uncompared, want) {
-				t.Errorf("%s: got %+v, %v; want nothing of it, and %q", path, got, err, want)
+				t.Errorf("%s: got %+v, %v; want no part of it, and %q", path, got, err, want)
 			}
 		}
 	}

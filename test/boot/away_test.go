@@ -154,7 +154,7 @@ func TestTypingErrorAtReboot(t *testing.T) {
 	m.do("systemctl", "restart", "prelet")
 	m.well(1)
 	if n := len(m.starts()); n != 2 {
-		t.Errorf("mending it restarted the kubelet: got %d starts; want 2", n)
+		t.Errorf("fixing it restarted the kubelet: got %d starts; want 2", n)
 	}
 }
 

@@ -33,7 +33,7 @@ func TestClone(t *testing.T) {
 	}
 	starts := m.starts()
 	if last := starts[len(starts)-1]; len(starts) != 2 || last.Joined {
-		t.Errorf("the kubelet started as somebody who has joined: got %+v; want 2 starts and not Joined", starts)
+		t.Errorf("the kubelet started as a node that has joined: got %+v; want 2 starts and not Joined", starts)
 	}
 	if log := m.journal(); !strings.Contains(log, "the identity of node n1 was on this disk") {
 		t.Errorf(

@@ -223,7 +223,7 @@ func (m *machine) sandbox() {
 					key, with[key])
 			}
 			if without[key] != "ok" {
-				m.t.Errorf("%s: got %q without %s: that it fails proves nothing of it; want \"ok\"",
+				m.t.Errorf("%s: got %q without %s: its failure proves nothing; want \"ok\"",
 					key, without[key], line)
 			}
 		}

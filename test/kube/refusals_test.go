@@ -119,7 +119,7 @@ func TestRefusals(t *testing.T) {
 			}
 			if c.Rule == "" {
 				if len(said) > 0 {
-					t.Errorf("prelet minds it: got %q; want no said", said)
+					t.Errorf("prelet rejects it: got %q; want no message", said)
 				}
 				return
 			}

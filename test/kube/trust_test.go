@@ -359,7 +359,7 @@ func TestTrust(t *testing.T) {
 			user + " /api/v1/nodes/discovery-file 404",
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("asked %q, want %q: the CA is at hand", got, want)
+			t.Errorf("asked %q, want %q: the CA is known", got, want)
 		}
 
 		web := newAuthority(t, "a public CA")

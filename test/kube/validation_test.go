@@ -114,7 +114,7 @@ func heard(t *testing.T, ran []trial) {
 		delete(missing, refusal)
 	}
 	for refusal := range missing {
-		t.Errorf("%q is no refusal of this version", refusal)
+		t.Errorf("%q is not a refusal of this version", refusal)
 	}
 }
 

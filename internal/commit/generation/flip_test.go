@@ -261,7 +261,7 @@ func flipOnce(
 	case err != nil && !same(nodes(was), nodes(now)) && !oneOf(nodes(now), st.nodes): // recovery may be done by then
 		t.Errorf("%s: bit %d flipped: refused, and a target changed\ngot  %v\nwant %v", at, bit, nodes(now), nodes(was))
 	case err == nil && !oneOf(nodes(now), st.nodes):
-		t.Errorf("%s: bit %d flipped: done, and the node is no generation's\ngot  %v\nwant one of %v",
+		t.Errorf("%s: bit %d flipped: done, and the node has the files of no generation\ngot  %v\nwant one of %v",
 			at, bit, nodes(now), st.nodes)
 	}
 	var stuck *StuckError

@@ -40,8 +40,8 @@ type hit struct {
 	advice     string
 }
 
-// TestRepository checks the Go files, pages, scripts and settings of this repository. Of a test only the comments are
-// checked, because its strings quote other programs.
+// TestRepository checks the Go files, pages, scripts and settings of this repository. Of a test the comments, the names
+// of its parts and the messages of its failures are checked: its other strings quote other programs.
 func TestRepository(t *testing.T) {
 	list := readWords(t)
 	root := filepath.Join("..", "..", "..")
@@ -95,7 +95,7 @@ type T struct {
 `
 	page := "It is no longer so, and `beside` is code.\n\n" +
 		"This is no page, it will swallow it.\n```\nin vain\n```\n"
-	testFile := "package p\n\n// anew is checked.\nconst message = `anew`\n"
+	testFile := "package p\n\n// anew is checked.\nconst text = `anew`\n\nfunc f() {\n\tt.Errorf(`told`)\n}\n"
 	script := "#!/bin/sh\necho anew # twice, anew\n"
 
 	got := slices.Concat(list.checkFile("a.go", goFile), list.checkFile("b.md", page),
@@ -108,6 +108,7 @@ type T struct {
 		`b.md:3:6: "is no page": write instead: "is not a …"`,
 		`b.md:3:26: "swallow": write instead: silently ignores`,
 		`c_test.go:3:4: "anew": write instead: again`,
+		`c_test.go:7:12: "told": write instead: reports`,
 		`tools/d.sh:2:20: "anew": write instead: again`,
 	}
 	if !slices.EqualFunc(got, want, strings.HasPrefix) {
@@ -179,9 +180,9 @@ func (l wordList) checkFile(path, content string) []string {
 	var hits []hit
 	switch {
 	case strings.HasSuffix(path, "_test.go"):
-		hits = l.findInGo(content, true)
+		hits = l.findInGo(content, l.findInMessages)
 	case strings.HasSuffix(path, ".go"):
-		hits = l.findInGo(content, false)
+		hits = l.findInGo(content, l.findInCode)
 	case hasHashComments(path):
 		code := regexp.MustCompile(`(?m)^[^#\n]*`)
 		hits = l.text.find(blank(content, code), 0)
@@ -203,43 +204,67 @@ func (l wordList) checkFile(path, content string) []string {
 	return messages
 }
 
-// findInGo returns the forbidden words in the comments, and unless onlyComments in the string literals and function
-// names, of a Go file. It leaves out struct tags and generated files; the compiler reports files that cannot be parsed.
-func (l wordList) findInGo(content string, onlyComments bool) []hit {
+// findFunc returns the forbidden words in a part of a Go file. offset returns the place of a position in the file.
+type findFunc func(part ast.Node, offset func(token.Pos) int) []hit
+
+// findInGo returns the forbidden words of a Go file: those in its comments, and those that findOthers finds. It leaves
+// out generated files; the compiler reports files that cannot be parsed.
+func (l wordList) findInGo(content string, findOthers findFunc) []hit {
 	files := token.NewFileSet()
 	tree, err := parser.ParseFile(files, "", content, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil || ast.IsGenerated(tree) {
 		return nil
 	}
 
+	offset := func(p token.Pos) int { return files.Position(p).Offset }
+	hits := findOthers(tree, offset)
+	for _, group := range tree.Comments {
+		for _, comment := range group.List {
+			hits = append(hits, l.text.find(comment.Text, offset(comment.Pos()))...)
+		}
+	}
+
+	return hits
+}
+
+// findInMessages finds words in the messages of a test's failures, and in the names of its parts.
+func (l wordList) findInMessages(tree ast.Node, offset func(token.Pos) int) (hits []hit) {
+	reporting := []string{"Error", "Errorf", "Fatal", "Fatalf", "Run"}
+	ast.Inspect(tree, func(node ast.Node) bool {
+		call, ok := node.(*ast.CallExpr)
+		if !ok || len(call.Args) == 0 {
+			return true
+		}
+		f, ok := call.Fun.(*ast.SelectorExpr)
+		if ok && slices.Contains(reporting, f.Sel.Name) {
+			hits = append(hits, l.findInCode(call.Args[0], offset)...)
+		}
+		return true
+	})
+
+	return hits
+}
+
+// findInCode finds words in string literals and in the names of functions. It leaves out struct tags.
+func (l wordList) findInCode(part ast.Node, offset func(token.Pos) int) (hits []hit) {
 	// An escape sequence is not a part of the next word.
 	escape := regexp.MustCompile(`\\.`)
 
-	var hits []hit
-	ast.Inspect(tree, func(node ast.Node) bool {
-		if onlyComments {
-			return false
-		}
-
+	ast.Inspect(part, func(node ast.Node) bool {
 		switch n := node.(type) {
 		case *ast.ImportSpec:
 			return false
 		case *ast.Field:
 			n.Tag = nil
 		case *ast.FuncDecl:
-			hits = append(hits, l.names.find(n.Name.Name, files.Position(n.Name.Pos()).Offset)...)
+			hits = append(hits, l.names.find(n.Name.Name, offset(n.Name.Pos()))...)
 		case *ast.BasicLit:
 			if n.Kind == token.STRING {
-				hits = append(hits, l.text.find(blank(n.Value, escape), files.Position(n.Pos()).Offset)...)
+				hits = append(hits, l.text.find(blank(n.Value, escape), offset(n.Pos()))...)
 			}
 		}
 		return true
 	})
-	for _, group := range tree.Comments {
-		for _, comment := range group.List {
-			hits = append(hits, l.text.find(comment.Text, files.Position(comment.Pos()).Offset)...)
-		}
-	}
 
 	return hits
 }

@@ -92,7 +92,7 @@ func TestTryTellsUnsupportedAttributes(t *testing.T) {
 			Options{OnUnsupported: func(d *hcl.Diagnostic) { unsupported = append(unsupported, d.Summary) }},
 		)
 		if len(unsupported) != want || diags.HasErrors() {
-			t.Errorf("%s tells %q, want %d (%#v, %v)", src, unsupported, want, v, diags)
+			t.Errorf("%s: got messages %q, want %d (%#v, %v)", src, unsupported, want, v, diags)
 		}
 	}
 }

@@ -29,7 +29,11 @@ func (e *Env) openImage(ctx context.Context, w Where) (*openedImage, error) {
 	i := &openedImage{env: e, where: w}
 	found := kubeletbin.Examine(ctx, w.Root, filepath.Join(w.stateDir(), filepath.Base(image.Cache)))
 	i.keep = found.Keep
-	i.in.Kubelet = image.Kubelet{Path: found.Path, Version: found.Version, Asked: found.Version}
+	i.in.Kubelet = image.Kubelet{
+		Path:    found.Path,
+		Version: found.Version,
+		Asked:   found.Version,
+	}
 	switch {
 	case w.KubeletVersion != "":
 		i.in.Kubelet.Version = w.KubeletVersion

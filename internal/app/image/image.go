@@ -75,7 +75,11 @@ const (
 
 // Find returns what an image must not contain.
 func Find(o Options) Found {
-	s := &search{Options: o, seen: map[string]bool{}, mounts: parseMounts(string(o.Root), o.Mounts)}
+	s := &search{
+		Options: o,
+		seen:    map[string]bool{},
+		mounts:  parseMounts(string(o.Root), o.Mounts),
+	}
 	node := joined.Node{Root: o.Root, Now: o.Now}
 	identity := rule{check: "identity", action: Delete, why: whyIdentity}
 	for _, file := range node.Files(node.Identity()) {
@@ -197,7 +201,9 @@ func (s *search) note(r rule, err error) {
 	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 		return
 	}
-	isKnown := func(u Unread) bool { return u.Check == r.check && u.Err.Error() == err.Error() }
+	isKnown := func(u Unread) bool {
+		return u.Check == r.check && u.Err.Error() == err.Error()
+	}
 	if !slices.ContainsFunc(s.found.Unread, isKnown) {
 		s.found.Unread = append(s.found.Unread, Unread{r.check, err})
 	}

@@ -105,7 +105,9 @@ func (a *cli) showLine(x app.Evaluated, asJSON bool) error {
 	failed := toExitError(x.Err)
 	switch {
 	case asJSON && x.Err != nil:
-		return a.printDocument(func(o io.Writer) error { return failureJSON(o, "", failed) })
+		return a.printDocument(func(o io.Writer) error {
+			return failureJSON(o, "", failed)
+		})
 	case asJSON:
 		return a.printDocument(func(o io.Writer) error {
 			return printer.EvaluationJSON(o, x.Evaluation, "", nil)

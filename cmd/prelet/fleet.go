@@ -118,7 +118,9 @@ func checkPageFlags(c *cobra.Command) error {
 func (a *cli) printFleet(r *fleet.Report, format string, detail printer.FleetDetail) error {
 	switch format {
 	case "json":
-		return a.printDocument(func(o io.Writer) error { return printer.FleetJSON(o, r, detail) })
+		return a.printDocument(func(o io.Writer) error {
+			return printer.FleetJSON(o, r, detail)
+		})
 	case "markdown":
 		return a.print(func(o io.Writer) error {
 			return printer.FleetMarkdown(o, r, detail, printer.StyleOf(a.stdout, a.getenv))

@@ -55,7 +55,11 @@ func (a *cli) showGraph(o app.GraphOptions, output format) error {
 	}
 
 	if show := graphFormats[output.name]; show != nil {
-		return a.print(func(w io.Writer) error { return show(w, got.Graph) })
+		return a.print(func(w io.Writer) error {
+			return show(w, got.Graph)
+		})
 	}
-	return a.printDocument(func(w io.Writer) error { return printer.GraphJSON(w, got.Graph) })
+	return a.printDocument(func(w io.Writer) error {
+		return printer.GraphJSON(w, got.Graph)
+	})
 }

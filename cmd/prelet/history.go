@@ -34,7 +34,9 @@ An asterisk marks the generation in place. Below the list is what is pinned or h
 			case w.output.isJSON():
 				return a.printJSON(past)
 			}
-			return a.print(func(o io.Writer) error { return printHistory(o, past) })
+			return a.print(func(o io.Writer) error {
+				return printHistory(o, past)
+			})
 		},
 	}
 	c.AddCommand(a.historyShow(), a.historyDiff())
@@ -65,7 +67,9 @@ prelet history diff shows what it changed in the node, and why.`,
 			case w.output.isJSON():
 				return a.printJSON(one)
 			}
-			return a.print(func(o io.Writer) error { return printHistoryEntry(o, one) })
+			return a.print(func(o io.Writer) error {
+				return printHistoryEntry(o, one)
+			})
 		},
 	}
 	addRootFlag(c, &w.Root)

@@ -95,7 +95,9 @@ func (a *testsShown) show(sources *lang.Site, r testfile.Result) error {
 	if err != nil || a.output != "github" {
 		return err
 	}
-	return a.print(func(o io.Writer) error { return printer.TestAnnotations(o, r) })
+	return a.print(func(o io.Writer) error {
+		return printer.TestAnnotations(o, r)
+	})
 }
 
 // stopCommands makes GitHub's runner take the following text as it is: a value in it may look like a command of a

@@ -340,7 +340,9 @@ func (c testCase) compareErrors(errs hcl.Diagnostics) (out []testfile.Failure) {
 	missing := slices.Clone(c.Expected)
 	for _, d := range errs {
 		code := origin.CodeOf(d)
-		missing = slices.DeleteFunc(missing, func(m fault.Code) bool { return m == code })
+		missing = slices.DeleteFunc(missing, func(m fault.Code) bool {
+			return m == code
+		})
 		if !slices.Contains(c.Expected, code) {
 			other = append(other, d)
 		}

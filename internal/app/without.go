@@ -32,7 +32,9 @@ func (w withoutDevices) removeFacts(was world.Answer) (a world.Answer, notFound 
 	}
 
 	notFound = slices.DeleteFunc(slices.Clone(w.addresses), func(address string) bool {
-		return slices.ContainsFunc(f.PCI, func(d world.PCIDevice) bool { return d.Address == address })
+		return slices.ContainsFunc(f.PCI, func(d world.PCIDevice) bool {
+			return d.Address == address
+		})
 	})
 
 	f.PCI = slices.DeleteFunc(f.PCI, func(d world.PCIDevice) bool {
@@ -58,7 +60,9 @@ func (w withoutDevices) removeFacts(was world.Answer) (a world.Answer, notFound 
 	f.Unknown = slices.DeleteFunc(f.Unknown, func(u world.UnknownFact) bool {
 		return w.names(u.Fact)
 	})
-	maps.DeleteFunc(f.Evidence, func(fact, _ string) bool { return w.names(fact) })
+	maps.DeleteFunc(f.Evidence, func(fact, _ string) bool {
+		return w.names(fact)
+	})
 
 	a = world.Hardware.Answer(f)
 	a.Withheld = was.Withheld

@@ -102,7 +102,9 @@ func place(path string) (row int, pattern string, found bool) {
 
 // isIn reports whether one of these patterns, relative to the module, matches a package.
 func isIn(patterns []string, path string) bool {
-	return slices.ContainsFunc(patterns, func(pattern string) bool { return Matches(module+pattern, path) })
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		return Matches(module+pattern, path)
+	})
 }
 
 // CheckOrder returns one message for each import of a package in the same or a higher row, and for each package that is

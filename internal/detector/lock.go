@@ -185,7 +185,9 @@ func AddToSite(path string, l world.LockEntry) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 
-	locks = slices.DeleteFunc(locks, func(o world.LockEntry) bool { return o.Name == l.Name })
+	locks = slices.DeleteFunc(locks, func(o world.LockEntry) bool {
+		return o.Name == l.Name
+	})
 	locks = append(locks, l)
 	byName := func(a, b world.LockEntry) int {
 		return strings.Compare(a.Name, b.Name)

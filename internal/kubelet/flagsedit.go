@@ -160,7 +160,9 @@ func (f *Flags) add(name, value string) {
 	if f.prefersSpace() && canBeSpaced(name, value) {
 		words = []string{"--" + name, value}
 	}
-	at := slices.IndexFunc(f.words, func(w word) bool { return w.text == "--" })
+	at := slices.IndexFunc(f.words, func(w word) bool {
+		return w.text == "--"
+	})
 	if at < 0 {
 		at = len(f.words)
 	}

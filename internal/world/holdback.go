@@ -48,7 +48,9 @@ func HoldsIn(v any, holds func(string) bool) bool {
 	case string:
 		return holds(v)
 	case []any:
-		return slices.ContainsFunc(v, func(x any) bool { return HoldsIn(x, holds) })
+		return slices.ContainsFunc(v, func(x any) bool {
+			return HoldsIn(x, holds)
+		})
 	case map[string]any:
 		for k, x := range v {
 			if holds(k) || HoldsIn(x, holds) {

@@ -56,7 +56,9 @@ func (x *anonymous) hide(v any, at string, out *[]string) {
 	switch v := v.(type) {
 	case map[string]any:
 		for k, in := range v {
-			each(in, k, at+"/"+EscapePointer(k), func() { v[k] = nil })
+			each(in, k, at+"/"+EscapePointer(k), func() {
+				v[k] = nil
+			})
 		}
 	case []any:
 		for i, in := range v {

@@ -437,7 +437,9 @@ func (c *Cluster) Stop() {
 	c.mu.Unlock()
 	var all sync.WaitGroup
 	for _, p := range []*process{c.manager, api, c.etcd} {
-		all.Go(func() { p.stop(syscall.SIGKILL, time.Second) })
+		all.Go(func() {
+			p.stop(syscall.SIGKILL, time.Second)
+		})
 	}
 	all.Wait()
 	_ = os.RemoveAll(c.Dir)

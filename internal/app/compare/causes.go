@@ -28,7 +28,9 @@ func (c causes) find(item string) (names []string) {
 	before.addCauses(&names, after, c.after.Recording)
 	after.addCauses(&names, before, c.before.Recording)
 
-	return slices.DeleteFunc(names, func(name string) bool { return !c.isChanged(name) })
+	return slices.DeleteFunc(names, func(name string) bool {
+		return !c.isChanged(name)
+	})
 }
 
 // findPossible returns the names of inputs that may have changed an item: of one with a secret the credentials in its

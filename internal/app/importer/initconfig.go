@@ -335,7 +335,9 @@ func (r *reader) readLabels(n *lang.JSONNode) (out []label) {
 				"The site sets the empty value: %s = \"\".", l.Key))
 		}
 
-		same := slices.IndexFunc(out, func(o label) bool { return o.Key == l.Key })
+		same := slices.IndexFunc(out, func(o label) bool {
+			return o.Key == l.Key
+		})
 		if same < 0 {
 			out = append(out, l)
 			continue

@@ -63,7 +63,9 @@ func (r *reader) resolve(p *page) {
 
 // hasScriptLabel reports whether the site sets a label of the script: the init-config does not have it.
 func (r *reader) hasScriptLabel(p *page, key, value string) bool {
-	i := slices.IndexFunc(p.Labels, func(l label) bool { return l.Key == key })
+	i := slices.IndexFunc(p.Labels, func(l label) bool {
+		return l.Key == key
+	})
 	if i >= 0 && p.Labels[i].Value != value {
 		r.noteScript(p.Labels[i].at, "Label "+key)
 	}

@@ -282,7 +282,9 @@ func isRefused(err error) bool {
 // replaceCheck replaces the check with the same name, or appends the check.
 func replaceCheck(checks []Check, c Check) []Check {
 	out := slices.Clone(checks)
-	i := slices.IndexFunc(out, func(x Check) bool { return x.Name == c.Name })
+	i := slices.IndexFunc(out, func(x Check) bool {
+		return x.Name == c.Name
+	})
 	if i >= 0 {
 		out[i] = c
 		return out

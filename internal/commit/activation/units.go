@@ -55,8 +55,13 @@ func isQuiet(path string, plans []Plan) bool {
 // generation, so it is also known after a crash. If it is unreadable, the result is false.
 func (m *Machine) keepsKubelet(h *location) bool {
 	plans := m.plansOfChange(h)
-	if !slices.ContainsFunc(plans, func(p Plan) bool { return len(p.Others) > 0 }) ||
-		slices.ContainsFunc(plans, func(p Plan) bool { return p.Unit != h.plan.Unit }) {
+	hasOthers := slices.ContainsFunc(plans, func(p Plan) bool {
+		return len(p.Others) > 0
+	})
+	changesUnit := slices.ContainsFunc(plans, func(p Plan) bool {
+		return p.Unit != h.plan.Unit
+	})
+	if !hasOthers || changesUnit {
 		return false
 	}
 
@@ -130,7 +135,10 @@ func (m *Machine) rollbackKeepsKubelet(h *location, goal Plan, w *rollback) bool
 // touchedUnits returns the units that files of the generation in place notify which it changed, systemd's first.
 func (m *Machine) touchedUnits(h *location) (out []UnitPlan) {
 	plans := m.plansOfChange(h)
-	if !slices.ContainsFunc(plans, func(p Plan) bool { return len(p.Units) > 0 }) {
+	hasUnits := slices.ContainsFunc(plans, func(p Plan) bool {
+		return len(p.Units) > 0
+	})
+	if !hasUnits {
 		return nil
 	}
 

@@ -212,7 +212,9 @@ func (s *Store) Original(p string) (st State, content []byte, ok bool, err error
 	}
 
 	inPlace, lost := s.listRestorable(m, ms)
-	i := slices.IndexFunc(inPlace, func(e Entry) bool { return e.Path == p })
+	i := slices.IndexFunc(inPlace, func(e Entry) bool {
+		return e.Path == p
+	})
 	if i < 0 {
 		return State{}, nil, false, nil
 	}

@@ -362,7 +362,10 @@ func (s *Store) compareRollback(to int, without []string) (*Comparison, Proposal
 		return nil, p, err
 	}
 	for _, path := range without {
-		if !slices.ContainsFunc(p.Targets, func(t Target) bool { return t.Path == path }) {
+		isProposed := slices.ContainsFunc(p.Targets, func(t Target) bool {
+			return t.Path == path
+		})
+		if !isProposed {
 			t := Target{
 				Path:   path,
 				Mode:   Keep,

@@ -149,7 +149,9 @@ func Gates(minor int) []string { return listNames("gate", minor) }
 // Needs returns the gates that must be on in a version if a gate is on.
 func Needs(name string, minor int) []string {
 	h, _ := findHistory("needs", name)
-	return strings.FieldsFunc(h.stateIn(minor), func(r rune) bool { return r == ',' })
+	return strings.FieldsFunc(h.stateIn(minor), func(r rune) bool {
+		return r == ','
+	})
 }
 
 // Needing returns the gates that need others in a version.

@@ -241,7 +241,9 @@ func checkLogSize(c *checker) {
 // checkLogDir reports an absolute path that is not clean. Relative paths begin at the folder of the configuration file.
 func checkLogDir(c *checker) {
 	dir := c.textAt("podLogsDir")
-	isASCII := !strings.ContainsFunc(dir, func(r rune) bool { return r > 127 })
+	isASCII := !strings.ContainsFunc(dir, func(r rune) bool {
+		return r > 127
+	})
 	switch {
 	case path.IsAbs(dir) && path.Clean(dir) != dir:
 		c.reportField("podLogsDir", "write "+path.Clean(dir),

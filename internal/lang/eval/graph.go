@@ -107,7 +107,9 @@ func (e *Eval) OnlyStages() Graph {
 		defaults := e.Edges(i)
 		for _, need := range e.Needs(i) {
 			edge := GraphEdge{From: n.Name, To: "stage." + need}
-			at := slices.IndexFunc(defaults, func(d Edge) bool { return d.To == need })
+			at := slices.IndexFunc(defaults, func(d Edge) bool {
+				return d.To == need
+			})
 			if at >= 0 && !slices.Contains(e.Reach(expressionsOf(i)...).Stages, need) {
 				edge.Default = defaults[at].Attribute
 			}

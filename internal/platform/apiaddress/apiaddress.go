@@ -31,7 +31,9 @@ func Parse(s string) (address string, err error) {
 }
 
 func parseURL(s string) (host string, port uint64, err error) {
-	if strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+	if strings.ContainsFunc(s, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f
+	}) {
 		return "", 0, errors.New(
 			"contains a space, a control character or a character outside ASCII; write host:port or https://host:port",
 		)

@@ -198,7 +198,9 @@ func (s Style) bootHead(v BootView) []htmlRow {
 		[]string{"plan", v.Plan.Hash},
 		[]string{"kubelet", textOf(v.Plan.Kubelet.Version)},
 	)
-	rows = slices.DeleteFunc(rows, func(row []string) bool { return row[1] == "" })
+	rows = slices.DeleteFunc(rows, func(row []string) bool {
+		return row[1] == ""
+	})
 
 	return s.htmlRows(rows)
 }

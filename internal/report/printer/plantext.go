@@ -133,7 +133,9 @@ func reservedRows(r *node.Reserved) [][]string {
 		{"max pods", formatNumber(r.MaxPods)},
 	}
 
-	return slices.DeleteFunc(rows, func(row []string) bool { return row[1] == "" })
+	return slices.DeleteFunc(rows, func(row []string) bool {
+		return row[1] == ""
+	})
 }
 
 func formatAmounts(amounts map[string]string) string {

@@ -91,8 +91,8 @@ func ownedByRoot[Req any](topic world.Topic[Req, world.TargetAns], a world.Answe
 	return topic.Answer(state)
 }
 
-// timeOfRoot returns the time of all files below the root of a test, and the time at which certificates in it are judged:
-// the result of a test must not depend on when it runs, or when its files were checked out.
+// timeOfRoot returns the time of all files below the root of a test, and the time at which certificates in it are
+// judged: the result of a test must not depend on when it runs, or when its files were checked out.
 func timeOfRoot() time.Time { return time.Unix(0, 0) }
 
 // copyRoot copies the root of a test to a new folder, which the caller removes. A checkout has the owner and the umask

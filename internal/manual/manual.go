@@ -1,5 +1,5 @@
 // Package manual writes manual pages: the text of a page as roff, which man(1) formats. It knows the Markdown of
-// prelet's reference pages, nothing of prelet.
+// prelet's reference pages, and no other package of prelet.
 package manual
 
 import (

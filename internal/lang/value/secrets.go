@@ -74,8 +74,8 @@ func refusal(user string, secrets []string, at hcl.Range) *hcl.Diagnostic {
 	}
 }
 
-// secretsOfContainer returns the names of the credentials that the names and the number of a value's elements may depend
-// on: not those in its elements.
+// secretsOfContainer returns the names of the credentials that the names and the number of a value's elements may
+// depend on: not those in its elements.
 func secretsOfContainer(v cty.Value) []string {
 	_, marks := v.Unmark()
 

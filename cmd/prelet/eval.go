@@ -26,7 +26,8 @@ It may refer to var, local, stage and node. It writes nothing.
 A part without a plain value is shown as null, (unknown), (unread) or (sensitive), with the reason.
 A secret is never printed.
 If the site fails on this node, what the run reached before is known, and the exit status is that of plan.
-node is known once no stage before write has failed: before that, explain label/KEY shows single items.
+node is known once it was merged, so not if the base of write or a stage before it failed;
+explain label/KEY then shows single items.
 An error in EXPR exits with 64.
 
 --from FOLDER evaluates it for each recording in the folder. ` + folderExit,

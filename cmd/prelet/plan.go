@@ -76,8 +76,7 @@ or is not known because a recording lacks an answer.`,
 	f.output.addFlag(c, "text", "json", "markdown")
 	f.addFlags(c)
 	c.Flags().StringVar(&f.against, "against", "",
-		"compare with another `SITE`: a file, a folder, or a revision of git for the paths of --config,\n"+
-			"as main or git:main")
+		"compare with another `SITE`: a file, a folder, or a revision of git for the paths of --config")
 	c.Flags().StringVar(&f.shard, "shard", "",
 		"only part `I/N` of the recordings of a folder, I from 0 to N-1 as JOB_COMPLETION_INDEX has it;\n"+
 			"prints JSON for `prelet fleet merge`")

@@ -82,6 +82,10 @@ func (e *Env) Seal(ctx context.Context, o SealOptions) (Sealed, error) {
 	if err := o.check(); err != nil {
 		return Sealed{}, err
 	}
+	now, err := e.buildTime()
+	if err != nil {
+		return Sealed{}, err
+	}
 	h := e.host(ctx)
 	defer h.Units.Close()
 
@@ -111,7 +115,7 @@ func (e *Env) Seal(ctx context.Context, o SealOptions) (Sealed, error) {
 		return Sealed{Findings: i.findings, Refused: why}, nil
 	}
 
-	return i.seal(ctx)
+	return i.seal(ctx, now)
 }
 
 // refuse returns why the image must not be sealed; "" if it may be.
@@ -173,13 +177,13 @@ func (i *openedImage) checkBooted() error {
 	}
 
 	return failure(fault.Usage, "the machine below %s is running, as node %s, and --yes would remove its identity: "+
-		"it has /run/systemd/system. To make an image of this node, run prelet seal on it; for an image, unmount its /run",
-		i.where.Root, cmp.Or(id.Node, "of another name"))
+		"it has /run/systemd/system. To make an image of this node, run prelet seal on it; "+
+		"for an image, unmount its /run", i.where.Root, cmp.Or(id.Node, "of another name"))
 }
 
 // seal removes the leftovers, looks again, and writes the statement. Until the statement is written, the image has
 // none: an earlier one is removed first.
-func (i *openedImage) seal(ctx context.Context) (Sealed, error) {
+func (i *openedImage) seal(ctx context.Context, now time.Time) (Sealed, error) {
 	file, err := i.findStatement()
 	if err != nil {
 		return Sealed{}, err
@@ -193,7 +197,7 @@ func (i *openedImage) seal(ctx context.Context) (Sealed, error) {
 		return Sealed{Findings: i.findings, Refused: why + ", and something still writes to them"}, nil
 	}
 
-	s := i.newStatement()
+	s := i.newStatement(now)
 	if s.Warmed, err = i.warm(); err != nil {
 		return Sealed{}, err
 	}
@@ -314,11 +318,11 @@ func (i *openedImage) readStatement(file string) *Statement {
 }
 
 // newStatement returns the statement of the image as it is.
-func (i *openedImage) newStatement() *Statement {
+func (i *openedImage) newStatement(now time.Time) *Statement {
 	s := &Statement{
 		FormatVersion: 1,
 		Prelet:        i.env.Version,
-		Time:          i.env.buildTime(),
+		Time:          now,
 		Kubelet:       i.in.Kubelet,
 		Site:          []sealedFile{},
 		Detectors:     []sealedDetector{},
@@ -366,12 +370,21 @@ func (s *Statement) isSame(other *Statement) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// buildTime returns the time of a build: $SOURCE_DATE_EPOCH in seconds, or else now.
-func (e *Env) buildTime() time.Time {
-	seconds, err := strconv.ParseInt(strings.TrimSpace(e.Getenv("SOURCE_DATE_EPOCH")), 10, 64)
-	if err != nil {
-		return time.Now().UTC().Truncate(time.Second)
+// maxEpoch is the last second that a time in JSON can have: that of the year 9999.
+const maxEpoch = 253402300799
+
+// buildTime returns the time of a build: $SOURCE_DATE_EPOCH in seconds, or now if that is not set.
+func (e *Env) buildTime() (time.Time, error) {
+	text := e.Getenv("SOURCE_DATE_EPOCH")
+	if text == "" {
+		return time.Now().UTC().Truncate(time.Second), nil
 	}
 
-	return time.Unix(seconds, 0).UTC()
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || seconds < 0 || seconds > maxEpoch {
+		return time.Time{}, failure(fault.Usage, "invalid $SOURCE_DATE_EPOCH %q: it must be a number of seconds since "+
+			"1970, as date +%%s prints it; unset it for the time of now", text)
+	}
+
+	return time.Unix(seconds, 0).UTC(), nil
 }

@@ -222,7 +222,7 @@ func (e *examination) checkLeftovers() {
 	for _, l := range e.Found.Leftovers {
 		must := " must not be in an image"
 		if l.Action == Keep {
-			must = " may not belong into an image"
+			must = " may not belong in an image"
 		}
 		e.add(l.Check, doctor.Warning, l.Path+must, l.Why, l.next())
 	}

@@ -168,6 +168,7 @@ func cannotWrite(file string, err error) error {
 		Summary: file + " cannot be changed",
 		Err:     errors.New(nodefile.Reason(err)), // without the path on this machine
 	}
+	f.Next = "Repair this path, and run the command again, which completes what this one began"
 	switch {
 	case errors.Is(err, unix.EROFS):
 		f.Next = "Mount the image read-write, and run the command again"

@@ -80,7 +80,8 @@ prelet history diff shows what it changed in the node, and why.`,
 func requireGenerations(_ *cobra.Command, args []string) error {
 	if len(args) < 1 || len(args) > 2 {
 		return failure(fault.Usage,
-			"history diff takes one or two numbers of generations: prelet history diff 11 12; prelet history lists them")
+			"history diff takes one or two numbers of generations: prelet history diff 11 12; "+
+				"prelet history lists them")
 	}
 
 	return nil

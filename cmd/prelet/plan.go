@@ -97,7 +97,8 @@ func (f *planFlags) check() (printer.FleetDetail, error) {
 		return 0, failure(fault.Usage, "--full excludes --names, --summary, --against and --shard")
 	case f.shard != "" && f.output.isSet && !f.output.isJSON():
 		return 0, failure(fault.Usage,
-			"--shard prints JSON for `prelet fleet merge`, so it excludes -o %s; write that at the merge", f.output.name)
+			"--shard prints JSON for `prelet fleet merge`, so it excludes -o %s: write that at the merge",
+			f.output.name)
 	case f.shard != "":
 		f.output.name = "json"
 		return printer.FleetNames, nil

@@ -329,7 +329,8 @@ func adviseTest(d *hcl.Diagnostic) *hcl.Diagnostic {
 		return d
 	}
 	out := *d
-	out.Detail = "Give it a value in the run, variables = { … }, or for all runs in the block variables of the test file."
+	out.Detail = "Give it a value in the run, variables = { … }, " +
+		"or for all runs in the block variables of the test file."
 
 	return &out
 }

@@ -82,10 +82,10 @@ func Evaluate(p *boot.Plan, name string, text []byte, x hclsyntax.Expression) Ev
 
 // hasInfinity reports whether a number of a value is infinite, which neither JSON nor the language can write.
 func hasInfinity(v cty.Value) (found bool) {
-	_ = cty.Walk(v, func(_ cty.Path, part cty.Value) (bool, error) { // the callback returns no error
-		plain, _ := part.Unmark()
-		isNumber := plain.Type() == cty.Number && plain.IsKnown() && !plain.IsNull()
-		found = found || isNumber && plain.AsBigFloat().IsInf()
+	plain, _, _ := value.Plain(v)
+	_ = cty.Walk(plain, func(_ cty.Path, part cty.Value) (bool, error) { // the callback returns no error
+		isNumber := part.Type() == cty.Number && part.IsKnown() && !part.IsNull()
+		found = found || isNumber && part.AsBigFloat().IsInf()
 
 		return !found, nil
 	})

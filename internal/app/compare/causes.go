@@ -3,6 +3,7 @@ package compare
 import (
 	"encoding/json"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/lang/explain"
+	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -27,10 +29,27 @@ func (c causes) find(item string) (names []string) {
 	after := newChain(c.after.Run, item)
 	before.addCauses(&names, after, c.after.Recording)
 	after.addCauses(&names, before, c.before.Recording)
+	if before.hasFormula() || after.hasFormula() {
+		c.addSize(&names)
+	}
 
 	return slices.DeleteFunc(names, func(name string) bool {
 		return !c.isChanged(name)
 	})
+}
+
+// addSize adds the hardware if its CPUs or its memory differ, from which a formula computes reservations.
+func (c causes) addSize(names *[]string) {
+	was, is := c.before.Run, c.after.Run
+	if was == nil || is == nil || was.Facts == nil || is.Facts == nil {
+		return
+	}
+	isEqual := reflect.DeepEqual(was.Facts.CPU.Cores, is.Facts.CPU.Cores) &&
+		reflect.DeepEqual(was.Facts.CPU.Logical, is.Facts.CPU.Logical) &&
+		reflect.DeepEqual(was.Facts.Memory, is.Facts.Memory)
+	if !isEqual {
+		addName(names, hardwareInput)
+	}
 }
 
 // findPossible returns the names of inputs that may have changed an item: of one with a secret the credentials in its
@@ -102,6 +121,13 @@ func addName(names *[]string, more ...string) {
 type chain struct {
 	plan  *boot.Plan
 	steps []explain.Step // the place of the item is the first
+}
+
+// hasFormula reports whether a value was computed from the size of the machine.
+func (c chain) hasFormula() bool {
+	return slices.ContainsFunc(c.steps, func(s explain.Step) bool {
+		return s.Kind == origin.Policy && s.Range.Filename == ""
+	})
 }
 
 func newChain(p *boot.Plan, item string) chain {

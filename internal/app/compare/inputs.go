@@ -32,8 +32,11 @@ type Detail struct {
 // maxDetails is how many parts of one input are listed.
 const maxDetails = 20
 
-// preletInput is the name of prelet as an input.
-const preletInput = "prelet"
+// preletInput and hardwareInput are the names of prelet and of the hardware as inputs.
+const (
+	preletInput   = "prelet"
+	hardwareInput = "the hardware"
+)
 
 // findInputs returns what differs between two recordings: the site, prelet, the machine, then the answers.
 func findInputs(a, b Generation) []Input {
@@ -162,7 +165,7 @@ var subjects = []struct {
 	{world.KindValidation, "rule %s of variable %s", []string{"rule", "variable"}},
 	{world.KindObject, "ConfigMap %s/%s", []string{"namespace", "name"}},
 	{world.KindTrust, "the cluster's CA", nil},
-	{world.KindHardware, "the hardware", nil},
+	{world.KindHardware, hardwareInput, nil},
 	{world.KindDetector, "detector %s", []string{"name"}},
 	{world.KindLock, "the lock of detector %s", []string{"name"}},
 	{world.KindKubelet, "the installed kubelet", nil},

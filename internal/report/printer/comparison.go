@@ -149,17 +149,25 @@ func (b *page) writeInput(i compare.Input) {
 		case d.IsText:
 			b.writeLine("    " + joinParts(": ", at, b.describeText(d)))
 		case d.Before == "":
-			b.writeLine("    " + joinParts(": ", at, "new: "+b.cell(d.After)))
+			b.writeLine("    " + joinParts(": ", at, "new: "+b.detail(d.After)))
 		case d.After == "":
-			b.writeLine("    " + joinParts(": ", at, "gone; it was "+b.cell(d.Before)))
+			b.writeLine("    " + joinParts(": ", at, "gone; it was "+b.detail(d.Before)))
 		default:
-			change := b.cell(d.Before) + " → " + b.cell(d.After)
+			change := b.detail(d.Before) + " → " + b.detail(d.After)
 			b.writeLine("    " + joinParts(": ", at, change))
 		}
 	}
 	if i.Left > 0 {
 		b.writeLine("    … and " + Count(i.Left, "more difference"))
 	}
+}
+
+// maxDetail is how many characters of a value of an input are shown, such as the list of all cores.
+const maxDetail = 100
+
+// detail returns a value of an input for a line. -o json has all of it.
+func (b *page) detail(text string) string {
+	return b.cell(cut(text, maxDetail))
 }
 
 // maxNewLines is how many lines of a text that only one side has are shown.

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"html/template"
 	"io/fs"
 	"os"
@@ -142,7 +143,8 @@ func (s *site) convert(p *page) error {
 		return fmt.Errorf("%s: %w", p.Name, err)
 	}
 	p.Body = template.HTML(body.String()) // goldmark escapes what is not Markdown; raw HTML is left out
-	p.text = strings.Join(strings.Fields(tagPattern.ReplaceAllString(body.String(), " ")), " ")
+	shown := html.UnescapeString(tagPattern.ReplaceAllString(body.String(), " "))
+	p.text = strings.Join(strings.Fields(shown), " ")
 
 	return nil
 }
@@ -282,8 +284,8 @@ func (s *site) write(dir string, names []string) error {
 	var index []entry
 	for _, name := range names {
 		p := s.pages[name]
-		var html bytes.Buffer
-		err := layout.Execute(&html, map[string]any{
+		var out bytes.Buffer
+		err := layout.Execute(&out, map[string]any{
 			"Page":   p,
 			"Root":   rootOf(p.Out),
 			"Source": source + p.Name,
@@ -292,7 +294,7 @@ func (s *site) write(dir string, names []string) error {
 		if err != nil {
 			return err
 		}
-		if err := put(dir, p.Out, html.Bytes()); err != nil {
+		if err := put(dir, p.Out, out.Bytes()); err != nil {
 			return err
 		}
 		index = append(index, entry{p.Title, p.Out, p.text})

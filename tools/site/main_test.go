@@ -99,9 +99,17 @@ func TestSearch(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	// The header stays in sight when a page is scrolled, so the results are in it.
+	text, _ := os.ReadFile(filepath.Join(dir, "index.html"))
+	header, _, _ := strings.Cut(string(text), "</header>")
+	if !strings.Contains(header, `id="results"`) {
+		t.Error("the header has no results of the search, want them next to the search box")
+	}
+
 	for query, want := range map[string]string{
 		"gate+shut":    `<ol id="results"><li><a href="`,
 		"null-fact":    `href="codes/null-fact.html"`,
+		"%26%26+null":  `href="reference/functions.html"`, // && is what a reader types
 		"zzzunknown":   "No page contains these words.",
 		"<b>+x</b>zzz": "No page contains these words.",
 	} {

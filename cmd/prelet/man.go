@@ -42,7 +42,13 @@ func (a *cli) manCommand() *cobra.Command {
 
 // languagePage returns the page of the language, made of the reference.
 func languagePage(date time.Time) string {
-	p := manual.Page{Name: "prelet", Section: 5, Short: "the language of a site", Date: date, Version: manVersion()}
+	p := manual.Page{
+		Name:    "prelet",
+		Section: 5,
+		Short:   "the language of a site",
+		Date:    date,
+		Version: manVersion(),
+	}
 	p.AddHeading("Description")
 	p.AddText("A site is a set of HCL files, `*.hcl`, in `/etc/prelet`: blocks with arguments. " +
 		"A stage gathers, decides or renders. This page lists the blocks, the types of stages, the functions " +
@@ -77,7 +83,9 @@ func listManCommands(c *cobra.Command) (out []*cobra.Command) {
 }
 
 // nameManPage returns the name of a command's page: prelet-history-diff.
-func nameManPage(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
+func nameManPage(c *cobra.Command) string {
+	return strings.ReplaceAll(c.CommandPath(), " ", "-")
+}
 
 func commandPage(c *cobra.Command, date time.Time) *manual.Page {
 	c.InitDefaultHelpFlag()
@@ -107,7 +115,9 @@ func commandPage(c *cobra.Command, date time.Time) *manual.Page {
 		}
 	}
 	p.AddHeading("Options")
-	c.NonInheritedFlags().VisitAll(func(f *pflag.Flag) { addManFlag(p, f) })
+	c.NonInheritedFlags().VisitAll(func(f *pflag.Flag) {
+		addManFlag(p, f)
+	})
 	if c.Example != "" {
 		p.AddHeading("Examples")
 		p.AddLiteral(strings.Split(strings.ReplaceAll(c.Example, "\n  ", "\n"), "\n"))

@@ -261,7 +261,9 @@ func (b *bundle) add(name, text string) {
 }
 
 func (b *bundle) has(name string) bool {
-	return slices.ContainsFunc(b.files, func(f bundleFile) bool { return f.name == name })
+	return slices.ContainsFunc(b.files, func(f bundleFile) bool {
+		return f.name == name
+	})
 }
 
 func (b *bundle) miss(name string, err error) {

@@ -67,7 +67,8 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 	found := askKubelet(ctx, h)
 	in.Binary = doctor.Binary{Path: found.Path, Version: found.Version}
 	if !diags.HasErrors() {
-		in.Loaded = append(in.Loaded, boot.Check(n.Site, boot.SampleMachines(), boot.CheckOptions{})...)
+		diags := boot.Check(n.Site, boot.SampleMachines(), boot.CheckOptions{})
+		in.Loaded = append(in.Loaded, diags...)
 		n.source = doctor.LimitSource(n.source, n.joined(), given)
 		short, cancel := context.WithTimeout(ctx, doctorTimeout)
 		in.Plan = n.Plan(short, e.Progress)

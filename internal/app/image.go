@@ -27,7 +27,8 @@ type openedImage struct {
 // openImage examines the image below w.Root; "" is this machine's own root. It writes nothing.
 func (e *Env) openImage(ctx context.Context, w Where) (*openedImage, error) {
 	i := &openedImage{env: e, where: w}
-	found := kubeletbin.Examine(ctx, w.Root, filepath.Join(w.stateDir(), filepath.Base(image.Cache)))
+	cache := filepath.Join(w.stateDir(), filepath.Base(image.Cache))
+	found := kubeletbin.Examine(ctx, w.Root, cache)
 	i.keep = found.Keep
 	i.in.Kubelet = image.Kubelet{
 		Path:    found.Path,

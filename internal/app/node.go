@@ -422,7 +422,7 @@ func (n *openNode) Plan(ctx context.Context, event func(boot.Event)) *boot.Plan 
 			p.Diagnostics = append(
 				p.Diagnostics,
 				origin.Warning(fault.Usage, hcl.Range{}, "--kubelet-version is not used",
-					"There is no answer about the kubelet to put the version into: %s.",
+					"The answer about the kubelet is missing, so no version can be put into it: %s.",
 					strings.TrimSuffix(f.Why, ".")),
 			)
 		}

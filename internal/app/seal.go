@@ -331,7 +331,8 @@ func (i *openedImage) newStatement(now time.Time) *Statement {
 	}
 	for _, f := range i.siteFiles() {
 		hash := sha256.Sum256([]byte(f.Text))
-		s.Site = append(s.Site, sealedFile{Path: i.onNode(f.Name), SHA256: hex.EncodeToString(hash[:])})
+		sum := hex.EncodeToString(hash[:])
+		s.Site = append(s.Site, sealedFile{Path: i.onNode(f.Name), SHA256: sum})
 	}
 	host := i.env.detectorHost(i.where)
 	for _, r := range i.in.Detectors {

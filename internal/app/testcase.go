@@ -382,7 +382,8 @@ func (c testCase) compareSnapshot(p *boot.Plan) *testfile.Failure {
 	}
 
 	var text bytes.Buffer
-	if err := printer.PlanText(&text, printer.View{Plan: p}, printer.Style{Width: snapshotWidth}); err != nil {
+	style := printer.Style{Width: snapshotWidth}
+	if err := printer.PlanText(&text, printer.View{Plan: p}, style); err != nil {
 		return c.refuse(c.SnapAt, "The plan cannot be printed", err)
 	}
 	got := c.env.Redactor.String(text.String())

@@ -94,7 +94,8 @@ func readSettled(h *Host, store *generation.Store) (gen int, isSettled bool) {
 // judgeOrRun judges the kubelet on the current generation, and requests a run if only a run helps.
 func (e *Env) judgeOrRun(ctx context.Context, h *Host, store *generation.Store) (Verified, error) {
 	// A gate that was open in this boot, over files that are not those of the generation, or of none: only a run helps.
-	needsRun := h.Self != "" && (h.gate().WasOpened() || h.machine(store, nil).WhyLost(ctx) != "")
+	isUnit := h.Self != ""
+	needsRun := isUnit && (h.gate().WasOpened() || h.machine(store, nil).WhyLost(ctx) != "")
 
 	res, err := e.judge(ctx, h, store)
 	e.sayError(err)

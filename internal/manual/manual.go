@@ -61,11 +61,15 @@ func (p *Page) addPart(lines []string) int {
 	case level == "##", level == "###":
 		p.body.WriteString(".SS " + Escape(strings.ReplaceAll(title, "`", "")) + "\n")
 	case strings.HasPrefix(line, "```"):
-		n := count(lines[1:], func(l string) bool { return l != "```" })
+		n := count(lines[1:], func(l string) bool {
+			return l != "```"
+		})
 		p.AddLiteral(lines[1 : n+1])
 		return n + 2
 	case strings.HasPrefix(line, "|"):
-		n := count(lines, func(l string) bool { return strings.HasPrefix(l, "|") })
+		n := count(lines, func(l string) bool {
+			return strings.HasPrefix(l, "|")
+		})
 		p.addTable(lines[:n])
 		return n
 	case strings.HasPrefix(line, "- [") && strings.HasSuffix(line, ")"):

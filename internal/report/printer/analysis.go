@@ -12,7 +12,8 @@ import (
 func BlameText(w io.Writer, st report.Status, s Style) error {
 	b := page{Style: s}
 	for _, span := range st.Blame() {
-		b.writeLine(fmt.Sprintf("%9s  %-8s  %s", formatTook(span.Took()), span.Kind, b.cell(span.Name)))
+		took := formatTook(span.Took())
+		b.writeLine(fmt.Sprintf("%9s  %-8s  %s", took, span.Kind, b.cell(span.Name)))
 	}
 
 	return b.flush(w)
@@ -40,7 +41,8 @@ func ChainText(w io.Writer, st report.Status, s Style) error {
 				branch = "└ "
 			}
 			name := b.cell(p.Kind + " " + p.Name)
-			b.writeLine(fmt.Sprintf("%10s  %9s  %s%s %s", "", "", b.dim(branch), formatTook(p.Took()), name))
+			took := formatTook(p.Took())
+			b.writeLine(fmt.Sprintf("%10s  %9s  %s%s %s", "", "", b.dim(branch), took, name))
 		}
 	}
 
@@ -88,7 +90,8 @@ func ChainJSON(w io.Writer, st report.Status, problem string) error {
 	d := newAnalysisDocument(st, problem)
 	if problem == "" {
 		for _, l := range st.CriticalChain() {
-			d.Chain = append(d.Chain, linkJSON{l.Span, l.Gap.Microseconds(), orEmpty(l.Parts)})
+			gap := l.Gap.Microseconds()
+			d.Chain = append(d.Chain, linkJSON{l.Span, gap, orEmpty(l.Parts)})
 		}
 	}
 

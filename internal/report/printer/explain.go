@@ -203,7 +203,8 @@ func CodeText(w io.Writer, c fault.Code, p fault.Page, s Style) error {
 		body = append(body, paragraph)
 	}
 	title := s.wrap(string(c)+"  "+p.Title, s.Width)
-	title[0] = s.bold(string(c)) + " " + strings.TrimPrefix(title[0], string(c))
+	rest := strings.TrimPrefix(title[0], string(c))
+	title[0] = s.bold(string(c)) + " " + rest
 	status := fmt.Sprintf("Exit status %d.", c.Exit())
 	if p.Warning {
 		status = "A warning: it changes no exit status, but under `prelet validate --strict`."

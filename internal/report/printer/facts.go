@@ -87,7 +87,8 @@ func FactsText(w io.Writer, f world.Facts, s Style) error {
 func (b *page) writeMachine(f world.Facts) {
 	for _, row := range machineRows(f) {
 		first := b.bold(pad(row[0], 7)) + "  "
-		b.writeLines(first, strings.Repeat(" ", 9), b.wrap(row[1], b.Width-9))
+		indent := strings.Repeat(" ", 9)
+		b.writeLines(first, indent, b.wrap(row[1], b.Width-9))
 	}
 }
 

@@ -274,7 +274,8 @@ func (b *page) writeMessage(m fleet.Message) {
 	}
 	text := joinParts("  ", m.Summary+" ["+m.Code+"]", m.Place)
 	word := m.Severity + ": "
-	b.writeLines("  "+paint(word), "    ", b.wrap(text, b.Width-2-columns(word)))
+	width := b.Width - 2 - columns(word)
+	b.writeLines("  "+paint(word), "    ", b.wrap(text, width))
 }
 
 // noteGroup returns what else happens on the machines of a group.

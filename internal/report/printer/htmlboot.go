@@ -335,7 +335,8 @@ func (s Style) bootItems(p *boot.Plan) (out []htmlItems) {
 			continue
 		}
 		i := explain.Item{Kind: explain.Flag, Name: f.Name}
-		items = append(items, s.htmlItem(p, i, "--"+f.Name+"="+f.Value, place(f.Origins)))
+		text := "--" + f.Name + "=" + f.Value
+		items = append(items, s.htmlItem(p, i, text, place(f.Origins)))
 	}
 	add("flags", "Flags that the site adds", items)
 

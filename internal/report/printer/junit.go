@@ -137,7 +137,8 @@ func DiagnosticAnnotations(w io.Writer, ds hcl.Diagnostics) error {
 func (b *page) writeAnnotations(ds hcl.Diagnostics) {
 	for _, d := range ds {
 		if d.Subject != nil && d.Severity == hcl.DiagError {
-			b.writeAnnotation(*d.Subject, d.Summary+" ["+string(origin.CodeOf(d))+"]", d.Detail)
+			title := d.Summary + " [" + string(origin.CodeOf(d)) + "]"
+			b.writeAnnotation(*d.Subject, title, d.Detail)
 		}
 	}
 }

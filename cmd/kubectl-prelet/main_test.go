@@ -108,9 +108,9 @@ func TestList(t *testing.T) {
 
 	out, _, err := runPlugin(t, s, "--degraded", "-o", "json")
 	var d document
-	if json.Unmarshal([]byte(out), &d) != nil || err != nil || len(d.Nodes) != 1 || d.Nodes[0].Report.Generation != 7 ||
-		d.Nodes[0].Report.Degraded[0].Code != "stale" {
-		t.Errorf("-o json: got %v\n%s\nwant node n1 with generation 7, degraded by stale", err, out)
+	if json.Unmarshal([]byte(out), &d) != nil || err != nil || len(d.Nodes) != 2 || d.Nodes[0].Problem == "" ||
+		d.Nodes[1].Report.Generation != 7 || d.Nodes[1].Report.Degraded[0].Code != "stale" {
+		t.Errorf("-o json: got %v\n%s\nwant n4 with a damaged report, n1 with generation 7, degraded by stale", err, out)
 	}
 }
 

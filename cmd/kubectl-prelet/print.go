@@ -72,9 +72,10 @@ func sortNodes(nodes []node) {
 	})
 }
 
+// keepDegraded returns the nodes that are degraded, and those whose damaged report may hide that.
 func keepDegraded(nodes []node) []node {
 	return slices.DeleteFunc(slices.Clone(nodes), func(n node) bool {
-		return !n.isDegraded()
+		return !n.isDegraded() && n.Problem == ""
 	})
 }
 

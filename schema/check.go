@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -76,12 +77,17 @@ func (b Block) checkRequired(body *hclsyntax.Body, head hcl.Range) (diags hcl.Di
 		diags = append(
 			diags,
 			origin.Error(fault.MissingArgument, head, fmt.Sprintf("Missing argument %q", s.Name),
-				"Block %s needs %s (%s). %s", b.Type, s.Name, TypeName(s.Type), s.Doc),
+				"Block %s needs %s (%s). %s", b.Type, s.Name, TypeName(s.Type), removeLinks(s.Doc)),
 		)
 	}
 
 	return diags
 }
+
+var linkPattern = regexp.MustCompile(`\[([^\]]+)\]\([^)]*\)`)
+
+// removeLinks leaves the text of links in Markdown: a message has nothing that they could lead to.
+func removeLinks(doc string) string { return linkPattern.ReplaceAllString(doc, "$1") }
 
 // checkBlocks checks the blocks of a body, and how many there are of each type.
 func (b Block) checkBlocks(body *hclsyntax.Body) (diags hcl.Diagnostics) {

@@ -90,7 +90,7 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 
 	flags.StringVarP(&o.output, "output", "o", "", "`FORMAT`: json or wide, a short list without this flag")
 	root.Flags().StringVarP(&o.selector, "selector", "l", "", "list only nodes with these `LABELS`, as KEY=VALUE")
-	root.Flags().BoolVar(&o.degraded, "degraded", false, "list only nodes that are degraded, or whose report is damaged")
+	root.Flags().BoolVar(&o.degraded, "degraded", false, "list only degraded nodes, and damaged reports")
 
 	root.AddCommand(&cobra.Command{
 		Use:   "show NODE",

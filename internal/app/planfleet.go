@@ -132,7 +132,7 @@ func (e *Env) newFleetPlanner(ctx context.Context, o PlanOptions) (*fleetPlanner
 // How often garbage is collected while a fleet is planned: as a percentage of the live heap, and more often above a
 // size in bytes.
 const (
-	fleetGCPercent = 400
+	fleetGCPercent = 1500
 	fleetMemory    = 200 << 20
 )
 

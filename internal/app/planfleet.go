@@ -153,8 +153,8 @@ func (p *fleetPlanner) planAll(
 		planned Planned
 		effect  fleet.Effect
 	}
-	// The queue bounds how many plans exist at once.
-	queue := make(chan chan result, max(1, runtime.GOMAXPROCS(0)-1))
+	// The queue bounds how many plans exist at once: enough for all CPUs while one plan takes longer.
+	queue := make(chan chan result, 2*runtime.GOMAXPROCS(0))
 	go func() {
 		defer close(queue)
 		for _, source := range sources {

@@ -291,9 +291,10 @@ func (e *Eval) Value(x hclsyntax.Expression, each cty.Value) (cty.Value, hcl.Dia
 	}
 
 	asked := sortedUnique((*e.unread)[before:])
-	if !v.IsWhollyKnown() {
-		v = value.Because(v, asked)
+	if len(asked) == 0 { // as on each node that can answer
+		return v, diags
 	}
+	v = value.Because(v, asked)
 
 	reported := value.Questions(v)
 	for _, d := range diags { // of a local

@@ -1,13 +1,16 @@
 package image
 
 import (
+	"bytes"
+	"fmt"
 	"path"
 	"path/filepath"
-	"strconv"
 	"strings"
+
+	"github.com/moby/sys/mountinfo"
 )
 
-// mount is one line of /proc/self/mountinfo, see proc_pid_mountinfo(5).
+// mount is one mount of /proc/self/mountinfo, see proc_pid_mountinfo(5).
 type mount struct {
 	device string // MAJOR:MINOR
 	within string // the folder of the file system that is mounted
@@ -26,8 +29,8 @@ type mounts struct {
 	all  []mount
 }
 
-// parseMounts reads the text of /proc/self/mountinfo. root "" is this machine's own root. Lines of another form are
-// skipped.
+// parseMounts reads the text of /proc/self/mountinfo. root "" is this machine's own root. Text of another form has no
+// mounts, as the root of a chroot without /proc.
 func parseMounts(root string, text []byte) mounts {
 	m := mounts{root: "/"}
 	if root != "" {
@@ -37,38 +40,17 @@ func parseMounts(root string, text []byte) mounts {
 		}
 	}
 
-	for line := range strings.Lines(string(text)) {
-		before, after, _ := strings.Cut(line, " - ")
-		fields, kind := strings.Fields(before), strings.Fields(after)
-		if len(fields) < 5 || len(kind) == 0 {
-			continue
-		}
+	all, _ := mountinfo.GetMountsFromReader(bytes.NewReader(text), nil)
+	for _, one := range all {
 		m.all = append(m.all, mount{
-			device: fields[2],
-			within: unescape(fields[3]),
-			place:  unescape(fields[4]),
-			kind:   kind[0],
+			device: fmt.Sprintf("%d:%d", one.Major, one.Minor),
+			within: one.Root,
+			place:  one.Mountpoint,
+			kind:   one.FSType,
 		})
 	}
 
 	return m
-}
-
-// unescape replaces \NNN, which is a byte in octal.
-func unescape(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if i+4 <= len(s) && s[i] == '\\' {
-			if c, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
-				b.WriteByte(byte(c))
-				i += 3
-				continue
-			}
-		}
-		b.WriteByte(s[i])
-	}
-
-	return b.String()
 }
 
 // findForeign returns the place of a mount whose files may not belong to the image, so that a removal of the file

@@ -2,8 +2,8 @@ package image
 
 import "testing"
 
-// mountinfo is that of a machine that builds an image in /mnt/image, and others in a folder of its own disk.
-const mountinfo = `22 1 8:1 / / rw - ext4 /dev/sda1 rw
+// onBuilder is that of a machine that builds an image in /mnt/image, and others in a folder of its own disk.
+const onBuilder = `22 1 8:1 / / rw - ext4 /dev/sda1 rw
 23 22 0:20 / /tmp rw - tmpfs tmpfs rw
 30 22 7:1 / /mnt/image rw shared:1 - ext4 /dev/loop1 rw
 31 30 7:2 / /mnt/image/boot rw - vfat /dev/loop2 rw
@@ -14,7 +14,6 @@ const mountinfo = `22 1 8:1 / / rw - ext4 /dev/sda1 rw
 40 22 0:40 /@ /mnt/btrfs rw - btrfs /dev/loop3 rw
 41 40 0:40 /@var /mnt/btrfs/var rw - btrfs /dev/loop3 rw
 50 22 8:1 /images/a/cache /images/a/var rw - ext4 /dev/sda1 rw
-damaged
 `
 
 // inChroot is the same seen from a chroot in a folder, where only mounts in that folder are visible.
@@ -33,20 +32,21 @@ func TestFindForeign(t *testing.T) {
 	for name, c := range map[string]struct {
 		text, root, file, want string
 	}{
-		"the image":              {mountinfo, "/mnt/image", "/etc/ssh/ssh_host_rsa_key", ""},
-		"its boot":               {mountinfo, "/mnt/image", "/boot/loader/random-seed", ""},
-		"tmp of the machine":     {mountinfo, "/mnt/image", "/tmp/a.prelet", "/mnt/image/tmp"},
-		"one file":               {mountinfo, "/mnt/image", "/etc/machine-id", "/mnt/image/etc/machine-id"},
-		"below a folder":         {mountinfo, "/mnt/image", "/var/lib/cloud/instances/i 1", "/mnt/image/var/lib/cloud/instances/i 1/data"},
-		"a name that begins so":  {mountinfo, "/mnt/image", "/var/lib/cloud/instances/i", ""},
-		"of the image itself":    {mountinfo, "/mnt/image", "/var/lib/prelet/journal", ""},
-		"a subvolume":            {mountinfo, "/mnt/btrfs", "/var/lib/prelet/journal", ""},
-		"a folder as image":      {mountinfo, "/images/b", "/var/lib/prelet/journal", ""},
-		"a mount in such a one":  {mountinfo, "/images/a", "/var/lib/prelet/journal", "/images/a/var"},
+		"the image":              {onBuilder, "/mnt/image", "/etc/ssh/ssh_host_rsa_key", ""},
+		"its boot":               {onBuilder, "/mnt/image", "/boot/loader/random-seed", ""},
+		"tmp of the machine":     {onBuilder, "/mnt/image", "/tmp/a.prelet", "/mnt/image/tmp"},
+		"one file":               {onBuilder, "/mnt/image", "/etc/machine-id", "/mnt/image/etc/machine-id"},
+		"below a folder":         {onBuilder, "/mnt/image", "/var/lib/cloud/instances/i 1", "/mnt/image/var/lib/cloud/instances/i 1/data"},
+		"a name that begins so":  {onBuilder, "/mnt/image", "/var/lib/cloud/instances/i", ""},
+		"of the image itself":    {onBuilder, "/mnt/image", "/var/lib/prelet/journal", ""},
+		"a subvolume":            {onBuilder, "/mnt/btrfs", "/var/lib/prelet/journal", ""},
+		"a folder as image":      {onBuilder, "/images/b", "/var/lib/prelet/journal", ""},
+		"a mount in such a one":  {onBuilder, "/images/a", "/var/lib/prelet/journal", "/images/a/var"},
 		"in a chroot":            {inChroot, "", "/tmp/a.prelet", "/tmp"},
 		"in a chroot, the image": {inChroot, "", "/etc/machine-id", ""},
 		"var of OSTree":          {onOSTree, "", "/var/lib/prelet/journal", ""},
 		"boot of OSTree":         {onOSTree, "", "/boot/loader/random-seed", ""},
+		"a text of another form": {"damaged", "/mnt/image", "/etc/machine-id", ""},
 		"without a list of them": {"", "/mnt/image", "/etc/machine-id", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -373,10 +373,10 @@ func TestRequestTimeout(t *testing.T) {
 	if _, err := fetchConfigMap(within(t, 30*time.Second), h.object(), opts); err != nil {
 		t.Error(err)
 	}
-	// A busy machine may need more than 100 ms for what does answer.
-	if len(whys) < 2 ||
-		slices.ContainsFunc(whys, func(s string) bool { return s != "no complete response within 100ms" }) {
-		t.Errorf("got %q", whys)
+	// A busy machine may need more than 100 ms for what does answer, and net/http may repeat a request by itself.
+	const want = "no complete response within 100ms"
+	if len(whys) == 0 || slices.ContainsFunc(whys, func(s string) bool { return s != want }) {
+		t.Errorf("got %q, want one %q or more", whys, want)
 	}
 }
 

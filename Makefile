@@ -15,10 +15,10 @@ TAGS    := grpcnotrace
 LINT    := $(GO) tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint
 VULN    := $(GO) tool -modfile=$(CURDIR)/tools/vuln/go.mod govulncheck
 
-# The modules that are built and tested together: the program, the generator of the kubelet's tables, the SDK for
-# detectors, the template that vendors copy, and the language server and the web site of the documentation, whose
-# libraries must not be in the program.
-MODULES := . tools/kubetables tools/site plugins examples/detector-template editors/prelet-ls
+# The modules that are built and tested together: the program, the generators of the kubelet's tables, of the files of a
+# release and of the web site, the SDK for detectors, the template that vendors copy, and the language server. The
+# libraries of one must not be in another.
+MODULES := . tools/kubetables tools/release tools/site plugins examples/detector-template editors/prelet-ls
 
 # How long `make fuzz` stays with each target, and how often `make bench` runs each program.
 T ?= 30s
@@ -216,6 +216,10 @@ nightly: ## run what is too long for .ci/run and print a table of times, as root
 .PHONY: packages
 packages: detectors ## build deb and rpm packages of the shipped detectors into dist/ (needs a C compiler)
 	tools/packages.sh "$(VERSION)"
+
+.PHONY: package
+package: build ## build deb and rpm packages of prelet into dist/
+	CGO_ENABLED=0 tools/package.sh "$(VERSION)"
 
 .PHONY: install
 install: build ## install programs, units, completions, man pages and docs; DESTDIR= PREFIX=/usr

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/google/licensecheck"
+)
+
+const apache = "Apache-2.0"
+
+const head = `prelet is free software: Copyright The prelet authors, Apache-2.0. The licence is in
+/usr/share/common-licenses/Apache-2.0 or in LICENSE beside this file.
+
+Source: https://` + project + `
+
+The programs contain these libraries, unchanged. The source of each is the Go module of that name and version.
+`
+
+// isApache reports whether the file is the Apache licence and nothing else.
+func (t text) isApache() bool {
+	cover := licensecheck.Scan([]byte(t.content))
+	return len(cover.Match) == 1 && cover.Match[0].ID == apache && !cover.Match[0].IsURL
+}
+
+// writeCopyright writes the file that a package installs: all libraries, then each licence text once. The text of the
+// Apache licence is left out: every package has it as LICENSE.
+func writeCopyright(out io.Writer, libraries []library) error {
+	w := bufio.NewWriter(out)
+	fmt.Fprint(w, head+"\n")
+	for _, l := range libraries {
+		fmt.Fprintf(w, "  %s %s: %s\n", l.path, l.version, strings.Join(l.licences, " AND "))
+	}
+
+	users := map[string][]string{} // of a text
+	var order []string
+	for _, l := range libraries {
+		for _, t := range l.texts {
+			if t.isApache() {
+				continue
+			}
+			if users[t.content] == nil {
+				order = append(order, t.content)
+			}
+			users[t.content] = append(users[t.content], l.path+" "+t.name)
+		}
+	}
+
+	for _, content := range order {
+		fmt.Fprintf(w, "\n%s\n", strings.Repeat("-", 80))
+		for _, user := range users[content] {
+			fmt.Fprintln(w, user)
+		}
+		fmt.Fprintf(w, "\n%s\n", content)
+	}
+
+	return w.Flush()
+}

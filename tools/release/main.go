@@ -1,0 +1,39 @@
+// Command release writes what a release contains beside its programs, from the programs themselves:
+//
+//	release copyright PROGRAM...           the licences of all libraries that are linked into them
+//	release sbom NAME VERSION PROGRAM...   a bill of materials: SPDX 2.3, JSON
+//
+// The text goes to standard output. Two runs over the same programs give the same bytes.
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+)
+
+const usage = `usage: release copyright PROGRAM...
+       release sbom NAME VERSION PROGRAM...`
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, out io.Writer) error {
+	switch {
+	case len(args) >= 2 && args[0] == "copyright":
+		libraries, err := readPrograms(args[1:])
+		if err != nil {
+			return err
+		}
+		return writeCopyright(out, libraries)
+
+	case len(args) >= 4 && args[0] == "sbom":
+		return writeSBOM(out, args[1], args[2], args[3:])
+	}
+
+	return fmt.Errorf("wrong arguments %q\n%s", args, usage)
+}

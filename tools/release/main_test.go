@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+)
+
+// The test itself is a program with libraries: what it must say of them is known.
+func runOnSelf(t *testing.T, args ...string) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")
+
+	var first, second bytes.Buffer
+	for _, out := range []*bytes.Buffer{&first, &second} {
+		if err := run(append(args, self), out); err != nil {
+			t.Fatalf("release %s: got %v, want no error", args, err)
+		}
+	}
+	if first.String() != second.String() {
+		t.Errorf("release %s: got two results, want the same bytes", args)
+	}
+
+	return first.String()
+}
+
+func TestCopyright(t *testing.T) {
+	got := runOnSelf(t, "copyright")
+	for _, want := range []string{
+		"  Go go1.",
+		"  github.com/google/licensecheck v0.3.1: BSD-3-Clause\n",
+		"  golang.org/x/mod v0.30.0: BSD-3-Clause\n",
+		"Redistribution and use in source and binary forms",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got\n%.3000s\nwant it to contain %q", got, want)
+		}
+	}
+}
+
+func TestSBOM(t *testing.T) {
+	var document struct {
+		SPDXVersion string `json:"spdxVersion"`
+		Created     struct {
+			Created string `json:"created"`
+		} `json:"creationInfo"`
+		Packages []struct {
+			Name    string `json:"name"`
+			Version string `json:"versionInfo"`
+		} `json:"packages"`
+		Files []struct {
+			Checksums []struct {
+				Value string `json:"checksumValue"`
+			} `json:"checksums"`
+		} `json:"files"`
+	}
+	got := runOnSelf(t, "sbom", "prelet", "1.2.3")
+	if err := json.Unmarshal([]byte(got), &document); err != nil {
+		t.Fatalf("got %v, want JSON\n%s", err, got)
+	}
+
+	if document.SPDXVersion != "SPDX-2.3" || document.Created.Created != "2023-11-14T22:13:20Z" {
+		t.Errorf("got version %q of %q, want SPDX-2.3 of $SOURCE_DATE_EPOCH", document.SPDXVersion, document.Created.Created)
+	}
+	if len(document.Files) != 1 || len(document.Files[0].Checksums[0].Value) != 64 {
+		t.Errorf("got files %+v, want one with its sha256", document.Files)
+	}
+	if p := document.Packages; len(p) < 4 || p[0].Name != "prelet" || p[0].Version != "1.2.3" {
+		t.Errorf("got packages %+v, want prelet 1.2.3 and its libraries", p)
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	for want, args := range map[string][]string{
+		"wrong arguments":   {"sign"},
+		"no such file":      {"copyright", "none"},
+		"SOURCE_DATE_EPOCH": {"sbom", "prelet", "1", os.Args[0]},
+	} {
+		t.Setenv("SOURCE_DATE_EPOCH", "")
+		var out bytes.Buffer
+		if err := run(args, &out); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("release %s: got %v, want an error with %q", args, err, want)
+		}
+	}
+}

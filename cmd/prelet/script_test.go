@@ -94,9 +94,9 @@ func setUp(e *testscript.Env, shared *machines) error {
 	e.Setenv("PIN", s.ca.pin())
 	// A scenario of answers that are final sets more: then a loaded machine has time to give them. One of answers that
 	// are waited for takes this long each time.
-	e.Setenv("RETRY", scenarioRetry)
+	e.Setenv("RETRY", "600ms")
 	return expandSite(s, func(k string) string {
-		return map[string]string{"SERVER": "https://127.0.0.1:1", "PIN": s.ca.pin(), "RETRY": scenarioRetry}[k]
+		return map[string]string{"SERVER": "https://127.0.0.1:1", "PIN": s.ca.pin(), "RETRY": "600ms"}[k]
 	})
 }
 

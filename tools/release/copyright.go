@@ -12,7 +12,7 @@ import (
 const apache = "Apache-2.0"
 
 const head = `prelet is free software: Copyright The prelet authors, Apache-2.0. The licence is in
-/usr/share/common-licenses/Apache-2.0 or in LICENSE beside this file.
+/usr/share/common-licenses/Apache-2.0 or in the file LICENSE.
 
 Source: https://` + project + `
 

@@ -1,4 +1,4 @@
-// Command release writes what a release contains beside its programs, from the programs themselves:
+// Command release writes what a release contains in addition to its programs, from the programs themselves:
 //
 //	release copyright PROGRAM...           the licences of all libraries that are linked into them
 //	release sbom NAME VERSION PROGRAM...   a bill of materials: SPDX 2.3, JSON

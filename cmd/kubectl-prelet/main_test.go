@@ -171,6 +171,7 @@ func TestOtherResponses(t *testing.T) {
 		"null":      {200, `null`, "the response is not of an API server"},
 		"status":    {200, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"x"}`, "x"},
 		"portal":    {200, `<html>`, "invalid character '<'"},
+		"repeated":  {200, `{"kind":"NodeList","metadata":{"resourceVersion":"1","continue":"x"}}`, "not of an API server"},
 		"expired":   {410, statusText("Expired", "too old"), "too old"},
 		"forbidden": {403, statusText("Forbidden", "no\x1b[2J"), "no?[2J. It needs the right to get and list nodes"},
 		"gateway":   {502, `<html>`, "an error on the server"},

@@ -118,10 +118,14 @@ func (c *client) list(ctx context.Context, selector string) ([]node, error) {
 	nodes := []node{}
 	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		page, err := c.nodes.List(ctx, o)
-		if err == nil && page.ResourceVersion == "" {
+		if err != nil {
+			return nil, err
+		}
+		isRepeated := page.Continue != "" && page.Continue == o.Continue
+		if page.ResourceVersion == "" || isRepeated {
 			return nil, errNotKubernetes
 		}
-		return page, err
+		return page, nil
 	})
 
 	all, _, err := pages.List(ctx, metav1.ListOptions{LabelSelector: selector})

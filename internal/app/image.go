@@ -65,13 +65,14 @@ func (e *Env) openImage(ctx context.Context, w Where) (*openedImage, error) {
 func (i *openedImage) look() {
 	const maxMounts = 16 << 20 // bytes
 
-	mounts, _ := nodefile.ReadFile("/proc/self/mountinfo", maxMounts) // a chroot may lack /proc
+	mounts, err := nodefile.ReadFile("/proc/self/mountinfo", maxMounts)
 	i.in.Found = image.Find(image.Options{
 		Root:        i.in.Root,
 		Now:         time.Now,
 		IsPublic:    i.isPublic,
 		SiteFolders: []string{"/etc/prelet", "/usr/lib/prelet/site"},
 		Mounts:      mounts,
+		MountsErr:   err,
 	})
 	i.findings = image.Examine(i.in)
 }

@@ -63,8 +63,9 @@ type Options struct {
 	IsPublic func(variable string) bool
 	// SiteFolders contain the site.
 	SiteFolders []string
-	// Mounts is the text of /proc/self/mountinfo; empty if it cannot be read.
-	Mounts []byte
+	// Mounts is the text of /proc/self/mountinfo. MountsErr is why it could not be read; a missing file is no error.
+	Mounts    []byte
+	MountsErr error
 }
 
 // Limits of what is examined. A folder or file with more is reported as unread.
@@ -78,8 +79,10 @@ func Find(o Options) Found {
 	s := &search{
 		Options: o,
 		seen:    map[string]bool{},
-		mounts:  parseMounts(string(o.Root), o.Mounts),
 	}
+	mounts, err := parseMounts(string(o.Root), o.Mounts)
+	s.mounts = mounts
+	s.note(rule{check: "state"}, cmp.Or(err, o.MountsErr))
 	node := joined.Node{Root: o.Root, Now: o.Now}
 	identity := rule{check: "identity", action: Delete, why: whyIdentity}
 	for _, file := range node.Files(node.Identity()) {

@@ -29,9 +29,9 @@ type mounts struct {
 	all  []mount
 }
 
-// parseMounts reads the text of /proc/self/mountinfo. root "" is this machine's own root. Text of another form has no
-// mounts, as the root of a chroot without /proc.
-func parseMounts(root string, text []byte) mounts {
+// parseMounts reads the text of /proc/self/mountinfo. root "" is this machine's own root. Without text, as in a chroot
+// without /proc, there are no mounts. A text that cannot be parsed is an error: its mounts are not known.
+func parseMounts(root string, text []byte) (mounts, error) {
 	m := mounts{root: "/"}
 	if root != "" {
 		m.root = root
@@ -40,7 +40,10 @@ func parseMounts(root string, text []byte) mounts {
 		}
 	}
 
-	all, _ := mountinfo.GetMountsFromReader(bytes.NewReader(text), nil)
+	all, err := mountinfo.GetMountsFromReader(bytes.NewReader(text), nil)
+	if err != nil {
+		return m, fmt.Errorf("/proc/self/mountinfo: %w", err)
+	}
 	for _, one := range all {
 		m.all = append(m.all, mount{
 			device: fmt.Sprintf("%d:%d", one.Major, one.Minor),
@@ -50,7 +53,7 @@ func parseMounts(root string, text []byte) mounts {
 		})
 	}
 
-	return m
+	return m, nil
 }
 
 // findForeign returns the place of a mount whose files may not belong to the image, so that a removal of the file

@@ -1,6 +1,13 @@
 package image
 
-import "testing"
+import (
+	"io/fs"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/platform/nodefile"
+)
 
 // onBuilder is that of a machine that builds an image in /mnt/image, and others in a folder of its own disk.
 const onBuilder = `22 1 8:1 / / rw - ext4 /dev/sda1 rw
@@ -46,13 +53,31 @@ func TestFindForeign(t *testing.T) {
 		"in a chroot, the image": {inChroot, "", "/etc/machine-id", ""},
 		"var of OSTree":          {onOSTree, "", "/var/lib/prelet/journal", ""},
 		"boot of OSTree":         {onOSTree, "", "/boot/loader/random-seed", ""},
-		"a text of another form": {"damaged", "/mnt/image", "/etc/machine-id", ""},
 		"without a list of them": {"", "/mnt/image", "/etc/machine-id", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := parseMounts(c.root, []byte(c.text)).findForeign(c.file); got != c.want {
-				t.Errorf("%s in %q: got %q; want %q", c.file, c.root, got, c.want)
+			m, err := parseMounts(c.root, []byte(c.text))
+			if got := m.findForeign(c.file); got != c.want || err != nil {
+				t.Errorf("%s in %q: got %q, %v; want %q", c.file, c.root, got, err, c.want)
 			}
 		})
+	}
+}
+
+// Where the mounts are not known, the image cannot be examined: a removal could change files outside of it. A chroot
+// without /proc has no list of them.
+func TestMountsUnknown(t *testing.T) {
+	root := nodefile.Root(t.TempDir())
+	for name, c := range map[string]struct {
+		o    Options
+		want int // unread
+	}{
+		"damaged":    {Options{Root: root, Mounts: []byte("22 1 8:1\n")}, 1},
+		"unreadable": {Options{Root: root, MountsErr: unix.EIO}, 1},
+		"missing":    {Options{Root: root, MountsErr: fs.ErrNotExist}, 0},
+	} {
+		if got := Find(c.o).Unread; len(got) != c.want {
+			t.Errorf("%s: got %v unread; want %d", name, got, c.want)
+		}
 	}
 }

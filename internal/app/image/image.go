@@ -63,7 +63,8 @@ type Options struct {
 	IsPublic func(variable string) bool
 	// SiteFolders contain the site.
 	SiteFolders []string
-	// Mounts is the text of /proc/self/mountinfo. MountsErr is why it could not be read; a missing file is no error.
+	// Mounts is the text of /proc/self/mountinfo. MountsErr is why it could not be read; that of a missing file is
+	// ignored.
 	Mounts    []byte
 	MountsErr error
 }

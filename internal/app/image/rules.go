@@ -1,6 +1,7 @@
 package image
 
 import (
+	"fmt"
 	"io/fs"
 	"path"
 	"regexp"
@@ -71,13 +72,13 @@ func (o Options) rules() []rule {
 			do: "fine if DHCP, cloud-init or node { name = … } of the site names each machine; else remove it"},
 	}
 	secrets := []rule{
-		{pattern: "/etc/kubernetes/*", describe: describeKubeconfig},
+		{pattern: "/etc/kubernetes/*", describe: describeSecret(whySecret)},
 		{pattern: "/etc/kubernetes/tmp/*", why: "kubeadm keeps copies of keys and kubeconfigs here"},
-		{pattern: "/var/lib/kubelet/*kubeconfig*", describe: describeKubeconfig},
-		{pattern: "/etc/cni/net.d/*kubeconfig*", describe: describeKubeconfig},
-		{pattern: "/etc/cni/net.d/*/*kubeconfig*", describe: describeKubeconfig},
-		{pattern: "/root/.kube/config", describe: describeKubeconfig},
-		{pattern: "/home/*/.kube/config", describe: describeKubeconfig},
+		{pattern: "/var/lib/kubelet/*kubeconfig*", describe: describeSecret(whySecret)},
+		{pattern: "/etc/cni/net.d/*kubeconfig*", describe: describeSecret(whySecret)},
+		{pattern: "/etc/cni/net.d/*/*kubeconfig*", describe: describeSecret(whySecret)},
+		{pattern: "/root/.kube/config", describe: describeSecret(whySecret)},
+		{pattern: "/home/*/.kube/config", describe: describeSecret(whySecret)},
 		{pattern: "/var/lib/etcd/member", action: ByHand, why: "it is the database of a cluster, with all its Secrets",
 			do: "if no cluster needs it any more, remove it yourself"},
 		{pattern: "/etc/kubernetes/pki/*.key", why: "with this key, its finder is a control plane"},
@@ -126,7 +127,7 @@ func (o Options) siteRules() (out []rule) {
 			out = append(out, rule{
 				pattern:  pattern,
 				action:   ByHand,
-				describe: describeSiteSecret,
+				describe: describeSecret(whySiteSecret),
 				do:       "remove the secret from the file, and read it with credential(\"NAME\")",
 			})
 		}
@@ -200,14 +201,27 @@ func (o Options) describeHostname(look *nodefile.Look) (string, error) {
 	return "with it, each machine of this image is node " + strconv.Quote(name), nil
 }
 
-func describeKubeconfig(look *nodefile.Look) (string, error) {
-	text, err := readText(look)
+const (
+	whySecret     = "it contains %s, which everybody who gets the image can use"
+	whySiteSecret = "it contains %s, and each recording contains the site"
+)
+
+// describeSecret returns a function that describes a file with a secret. format has a %s for what it is.
+func describeSecret(format string) func(*nodefile.Look) (string, error) {
+	return func(look *nodefile.Look) (string, error) {
+		text, err := readText(look)
+		return describeText(format, text), err
+	}
+}
+
+// describeText describes a text with a secret; "" if it has none.
+func describeText(format, text string) string {
 	what := probe.DescribeSecret(text)
 	if what == "" {
-		return "", err
+		return ""
 	}
 
-	return "it is " + what + ": everybody who gets the image can use it", err
+	return fmt.Sprintf(format, what)
 }
 
 // isSecret reports whether a credential of prelet is a secret.
@@ -236,22 +250,8 @@ func (o Options) describeUnit(look *nodefile.Look) (string, error) {
 			return "it sets the credential " + match[1] + ", which everybody who gets the image can use", nil
 		}
 	}
-	what := probe.DescribeSecret(text)
-	if what == "" {
-		return "", err
-	}
 
-	return "it contains " + what + ", which everybody who gets the image can use", err
-}
-
-func describeSiteSecret(look *nodefile.Look) (string, error) {
-	text, err := readText(look)
-	what := probe.DescribeSecret(text)
-	if what == "" {
-		return "", err
-	}
-
-	return "it contains " + what + ", and each recording contains the site", err
+	return describeText(whySecret, text), err
 }
 
 // describeState returns why a file of prelet's folder must not be in an image. The kubelet's output is of its binary,

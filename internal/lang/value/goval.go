@@ -1,7 +1,6 @@
 package value
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -199,28 +198,6 @@ func checkString(s string) error {
 func FromJSONTyped(raw []byte, t cty.Type) (cty.Value, error) {
 	parsed, err := parseJSON(raw, 16*maxDocument)
 	if err != nil {
-		return cty.UnknownVal(t), err
-	}
-
-	v, err := typedFromGo(parsed, t, nil)
-	if err != nil {
-		return cty.UnknownVal(t), fmt.Errorf("%s: %w", FormatPath(err), err)
-	}
-
-	return v, nil
-}
-
-// FromStruct is FromJSONTyped for the JSON of a Go value. It has no duplicate keys and no limits, so it is parsed
-// faster.
-func FromStruct(source any, t cty.Type) (cty.Value, error) {
-	raw, err := json.Marshal(source)
-	if err != nil {
-		return cty.UnknownVal(t), err
-	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	var parsed any
-	if err := dec.Decode(&parsed); err != nil {
 		return cty.UnknownVal(t), err
 	}
 

@@ -170,10 +170,9 @@ func isKubeletConfig(f node.File) bool {
 // planned file, in the kubelet's unit, or in kubeadm's file. nil: not known, because the unit reads another file
 // too.
 func (j judgement) findDropInVariable(ctx context.Context) *bool {
-	setting := regexp.MustCompile(`(?m)^[^#;\n]*\b` + rules.DropInVariable + `=["']?[^\s"']`)
 	planned := []string{"/run/prelet/kubelet.env"}
 	for _, f := range j.node.Files {
-		if setting.MatchString(f.Text.Template()) {
+		if setsDropInVariable(f.Text.Template()) {
 			return new(true)
 		}
 		planned = append(planned, f.Path)
@@ -197,7 +196,7 @@ func (j judgement) findDropInVariable(ctx context.Context) *bool {
 			continue
 		}
 		a, _, err := world.Original.Ask(ctx, j.tape, world.OriginalReq{Path: file})
-		if setting.MatchString(a.Text) {
+		if setsDropInVariable(a.Text) {
 			return new(true)
 		}
 		isComplete = isComplete && err == nil
@@ -207,6 +206,17 @@ func (j judgement) findDropInVariable(ctx context.Context) *bool {
 	}
 
 	return new(false)
+}
+
+// setsDropInVariable reports whether a unit's file or an environment file sets the variable. Most texts are long and
+// do not contain its name.
+func setsDropInVariable(text string) bool {
+	if !strings.Contains(text, rules.DropInVariable) {
+		return false
+	}
+	setting := regexp.MustCompile(`(?m)^[^#;\n]*\b` + rules.DropInVariable + `=["']?[^\s"']`)
+
+	return setting.MatchString(text)
 }
 
 // makeConfig returns the kubelet's configuration as it will be; nil if it is not known. If its base is

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/cpuset"
@@ -95,9 +96,11 @@ func (m managerState) listChanges(old, planned map[string]any) (changed []string
 
 // configChange is how the kubelet's configuration changes.
 type configChange struct {
-	old, planned map[string]any // the effective configuration, with the files in place and with the planned files
-	isKnown      bool           // the plan writes the configuration
-	isNew        bool           // the configuration does not exist yet: it does not show the options of a state
+	// The effective configuration, with the files in place and with the planned files. It is computed at its first use:
+	// most nodes have no state that depends on it.
+	old, planned func() map[string]any
+	isKnown      bool // the plan writes the configuration
+	isNew        bool // the configuration does not exist yet: it does not show the options of a state
 	isUpdate     bool
 	isUnchanged  bool // no managed file changes
 }
@@ -117,7 +120,7 @@ func (in observation) observeStates(ctx context.Context, o Observed) (out []obse
 
 	change := in.compareConfig(o.files, at)
 	if at >= 0 && o.files[at].file.Purpose != "kubelet-config" {
-		in.node.Effective = change.planned
+		in.node.Effective = change.planned()
 	}
 	for _, m := range listManagerStates() {
 		isOwn := func(f node.Flag) bool {
@@ -151,7 +154,7 @@ func (in observation) observeStates(ctx context.Context, o Observed) (out []obse
 func (in observation) affects(m managerState, change configChange) bool {
 	isOn := m.findPolicy(in.node.Effective) != m.byDefault
 
-	return isOn || len(m.listChanges(change.old, change.planned)) > 0
+	return isOn || len(m.listChanges(change.old(), change.planned())) > 0
 }
 
 // refuseState returns why the planned kubelet would not start with a state; "" if it would, or if that is not
@@ -160,7 +163,7 @@ func (in observation) refuseState(ctx context.Context, m managerState, doc manag
 	why string, isOutdated bool,
 ) {
 	policy := m.findPolicy(in.node.Effective)
-	changed := m.listChanges(change.old, change.planned)
+	changed := m.listChanges(change.old(), change.planned())
 	isPolicyKnown := !in.node.Inherited.Partly || !change.isNew && slices.Contains(changed, m.policy)
 	if doc.PolicyName != "" { // more exact than the configuration on the disk
 		changed = slices.DeleteFunc(changed, func(field string) bool {
@@ -247,8 +250,12 @@ func (in observation) compareConfig(files []observedFile, at int) configChange {
 	change.isUnchanged = !slices.ContainsFunc(files, func(s observedFile) bool {
 		return s.err != nil || compareTarget(s.file, s.is).Changes()
 	})
-	change.old = in.computeEffective(files, config, oldText)
-	change.planned = in.computeEffective(files, config, plannedText)
+	change.old = sync.OnceValue(func() map[string]any {
+		return in.computeEffective(files, config, oldText)
+	})
+	change.planned = sync.OnceValue(func() map[string]any {
+		return in.computeEffective(files, config, plannedText)
+	})
 
 	return change
 }

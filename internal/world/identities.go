@@ -36,7 +36,7 @@ func (c identityCollector) collect(e Entry) {
 			c.addHost(k.Identity.Host)
 		}
 	case KindHardware:
-		var f Facts
+		var f identityFacts
 		if json.Unmarshal(e.Answer.Value, &f) == nil {
 			c.addFacts(f)
 		}
@@ -107,7 +107,18 @@ func isPlaceholder(value string) bool {
 	return false
 }
 
-func (c identityCollector) addFacts(f Facts) {
+// identityFacts is the part of Facts that identifies a machine. Most facts are CPUs and devices, and take long to decode.
+type identityFacts struct {
+	Interfaces   map[string]Interface `json:"interfaces"`
+	GUIDs        map[string]string    `json:"guids"`
+	BlockDevices []BlockDevice        `json:"block_devices"`
+	MachineID    *string              `json:"machine_id"`
+	Product      Product              `json:"product"`
+	Chassis      Chassis              `json:"chassis"`
+	Baseboard    Baseboard            `json:"baseboard"`
+}
+
+func (c identityCollector) addFacts(f identityFacts) {
 	for _, name := range slices.Sorted(maps.Keys(f.Interfaces)) { // a bond and its members have one MAC address
 		i := f.Interfaces[name]
 		if !isOfCluster(name) {

@@ -190,31 +190,45 @@ func Decode(r io.Reader) (*Recording, error) {
 	return out, nil
 }
 
-// parse parses the document. It checks the format first, since new fields of a newer format are not errors.
+// parse parses the document.
 func parse(text []byte) (d document, err error) {
-	var head struct {
-		Format int `json:"format"`
-	}
-	if err := json.Unmarshal(text, &head); err != nil {
-		return d, fmt.Errorf("not a recording: %w", ExplainJSON(err))
-	}
-	switch {
-	case head.Format <= 0:
-		return d, errors.New("not a recording: it has no format")
-	case head.Format > Format:
-		return d, ErrNewer
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	failed := dec.Decode(&d)
+	hasMore := dec.InputOffset() < int64(len(bytes.TrimRight(text, " \t\r\n")))
+	if failed != nil || hasMore || d.Format != Format {
+		// New fields of a newer format are not errors.
+		if err := checkFormat(text); err != nil {
+			return d, err
+		}
 	}
 
 	if err := checkKeysUnique(text); err != nil {
 		return d, fmt.Errorf("recording: %w", err)
 	}
-
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&d); err != nil {
-		return d, fmt.Errorf("recording: %w", ExplainJSON(err))
+	if failed != nil {
+		return d, fmt.Errorf("recording: %w", ExplainJSON(failed))
 	}
+
 	return d, nil
+}
+
+// checkFormat refuses what is not JSON, and the formats that this prelet does not know.
+func checkFormat(text []byte) error {
+	var head struct {
+		Format int `json:"format"`
+	}
+	if err := json.Unmarshal(text, &head); err != nil {
+		return fmt.Errorf("not a recording: %w", ExplainJSON(err))
+	}
+	switch {
+	case head.Format <= 0:
+		return errors.New("not a recording: it has no format")
+	case head.Format > Format:
+		return ErrNewer
+	}
+
+	return nil
 }
 
 // ExplainJSON returns an error of package json without the types of Go in it.

@@ -87,8 +87,9 @@ func findHistory(kind, name string) (History, bool) {
 	if !ok {
 		return History{}, false
 	}
-	var h History
-	for _, part := range strings.Split(line, ";") {
+	n := strings.Count(line, ";") + 1
+	h := History{make([]int, 0, n), make([]string, 0, n)}
+	for part := range strings.SplitSeq(line, ";") {
 		minor, state, _ := strings.Cut(part, "=")
 		if state == "-" {
 			state = ""

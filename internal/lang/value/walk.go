@@ -80,7 +80,11 @@ func walkScopes(
 ) {
 	var walk func(e hclsyntax.Expression, ctx *hcl.EvalContext, isFilter bool)
 	walk = func(e hclsyntax.Expression, ctx *hcl.EvalContext, isFilter bool) {
-		if e == nil || !mayHoldSecret(e, ctx) {
+		_, isReference := e.(*hclsyntax.ScopeTraversalExpr)
+		if e == nil || isReference && !isFilter { // a reference alone passes a value on, however large
+			return
+		}
+		if !mayHoldSecret(e, ctx) {
 			return
 		}
 		if loop, ok := e.(*hclsyntax.ForExpr); ok {

@@ -129,18 +129,16 @@ func (w *walker) isFromDetectors(i *lang.Instance, c scope, key string) bool {
 		return false
 	}
 	v, _ := w.evaluate(a.Expr, c)
-	patterns, _, _ := value.Plain(v)
-	if !patterns.IsWhollyKnown() || patterns.IsNull() || !patterns.CanIterateElements() {
-		return false
-	}
+	plain, _, _ := value.Plain(v)
+	x, _ := value.ToGo(plain) // nil if a part is unknown
+	patterns, _ := x.([]any)
 
-	for _, pattern := range patterns.AsValueSlice() {
-		if isMatch, _ := shell.Match(textOf(pattern), key); isMatch {
-			return true
-		}
-	}
+	return slices.ContainsFunc(patterns, func(pattern any) bool {
+		text, _ := pattern.(string)
+		isMatch, _ := shell.Match(text, key)
 
-	return false
+		return isMatch
+	})
 }
 
 // whyAbsent adds how a stage could set an item, and returns in a sentence why the plan does not have it.
@@ -155,21 +153,34 @@ func (w *walker) whyAbsent(c candidate, i Item) string {
 	w.addOverrides(c.stage, nil)
 
 	ended := firstError(w.plan.Diagnostics)
-	if why := w.whyLeftOut(c.stage, whose); why != "" && ended == nil {
-		return why
+	leftOut := w.whyLeftOut(c.stage, whose)
+	noValue := ""
+	if leftOut == "" || ended != nil {
+		noValue = w.addCandidate(c, i)
 	}
-	if c.x != nil {
-		return whose + " " + w.whyNoValue(c)
-	}
-	if failure := w.describeFailure(c.stage); failure != "" {
+	failure := w.describeFailure(c.stage)
+	switch {
+	case ended == nil && leftOut != "":
+		return leftOut
+	case failure != "":
 		return whose + " " + failure + "."
-	}
-	if ended != nil {
+	case ended != nil:
 		return "The run ended: " + summary(ended) + "."
+	case c.x == nil && c.isRecommendable:
+		return "No detector recommends it."
+	}
+
+	return whose + " " + noValue
+}
+
+// addCandidate adds what a stage could set an item with, and returns why it does not.
+func (w *walker) addCandidate(c candidate, i Item) string {
+	if c.x != nil {
+		return w.addCandidateValue(c)
 	}
 	if c.isRecommendable {
 		w.addRecommended(i.Name, 1)
-		return "No detector recommends it."
+		return ""
 	}
 
 	name := "for_each"
@@ -178,9 +189,9 @@ func (w *walker) whyAbsent(c candidate, i Item) string {
 		name = i.Kind + "s"
 		x = c.stage.Body.Attributes[name].Expr
 	}
-	w.addArgument(name, x, scope{}, whose, 1)
+	w.addArgument(name, x, scope{}, "stage."+c.stage.Addr(), 1)
 
-	return fmt.Sprintf("%s computes its %ss: on this machine it sets others.", whose, i.Kind)
+	return "computes its " + i.Kind + "s: on this machine it sets others."
 }
 
 // whyLeftOut adds the condition of a stage, and returns why the stage does not apply; "" if it does.
@@ -200,8 +211,8 @@ func (w *walker) whyLeftOut(i *lang.Instance, whose string) string {
 	return ""
 }
 
-// whyNoValue adds the expression that a stage could set an item with, and returns why it does not.
-func (w *walker) whyNoValue(c candidate) string {
+// addCandidateValue adds the expression that a stage could set an item with, and returns why it does not.
+func (w *walker) addCandidateValue(c candidate) string {
 	v, err := w.evaluate(c.x, c.scope)
 	if err != nil {
 		s := Step{Text: w.formatSource(c.x)}
@@ -210,18 +221,11 @@ func (w *walker) whyNoValue(c candidate) string {
 	w.addExpression("", c.x, c.scope, nil, 1)
 
 	plain, _, _ := value.Plain(v)
-	isNull := plain.IsKnown() && plain.IsNull()
-	failure := w.describeFailure(c.stage)
-	ended := firstError(w.plan.Diagnostics)
 	switch {
-	case failure != "":
-		return failure + "."
 	case err != nil:
 		return "left it out: " + summary(err) + "."
-	case isNull:
+	case plain.IsKnown() && plain.IsNull():
 		return "sets it to null, so the node does not have it."
-	case ended != nil:
-		return "would set it, but the run ended: " + summary(ended) + "."
 	}
 
 	return "gives it the value " + w.show(v) + "."
@@ -229,12 +233,10 @@ func (w *walker) whyNoValue(c candidate) string {
 
 // explainAbsentField explains a field that the site removes, or that is left to the kubelet.
 func (w *walker) explainAbsentField(name string) (Explanation, bool) {
-	for _, e := range listEntries(w.plan) {
-		if e.Item == (Item{Config, name}) {
-			w.addField(e, 0)
-			summary := "The site removes it: null in a merge patch removes the field of the base."
-			return Explanation{Origins: e.origins, Summary: summary}, true
-		}
+	for _, e := range w.findEntries(Item{Config, name}) {
+		w.addField(e, 0)
+		summary := "The site removes it: null in a merge patch removes the field of the base."
+		return Explanation{Origins: e.origins, Summary: summary}, true
 	}
 
 	version := ""

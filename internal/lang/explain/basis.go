@@ -174,10 +174,7 @@ func (w *walker) findElementWith(x hclsyntax.Expression, c scope, e entry) hclsy
 // explainEntry explains a label, a taint or a flag.
 func (w *walker) explainEntry(i Item) (x Explanation, known bool) {
 	var values, shown []string
-	for _, e := range listEntries(w.plan) {
-		if !e.isNamed(i) {
-			continue
-		}
+	for _, e := range w.findEntries(i) {
 		text, _ := e.value.(string)
 		values, shown = append(values, text), append(shown, quote(text))
 		x.Origins = append(x.Origins, e.origins...)
@@ -201,11 +198,13 @@ func (w *walker) explainEntry(i Item) (x Explanation, known bool) {
 	return x, true
 }
 
-// isNamed reports whether an item's name means an entry. That of a taint is KEY, KEY:EFFECT or KEY=VALUE:EFFECT.
-func (e entry) isNamed(i Item) bool {
-	isTaint := e.Kind == Taint && (i.String() == e.address || i.Name == e.value)
+// findEntries returns the entries that an item's name means. That of a taint is KEY, KEY:EFFECT or KEY=VALUE:EFFECT.
+func (w *walker) findEntries(i Item) []entry {
+	return slices.DeleteFunc(listEntries(w.plan), func(e entry) bool {
+		isTaint := i.Kind == Taint && (i.String() == e.address || i.Name == e.value)
 
-	return e.Item == i || i.Kind == Taint && isTaint
+		return e.Item != i && !isTaint
+	})
 }
 
 // addReplaced adds the base's value of an entry that a stage changed.

@@ -12,6 +12,7 @@ import (
 type device struct {
 	address, port string // of a disk: its name; port is the interface of a network card
 	isDisk        bool
+	identity      string // the file that the path, of a name, a model or a kind of an accelerator, was read from
 }
 
 // String returns the device in words; "" for none.
@@ -24,17 +25,29 @@ func (d device) String() string {
 	return join(address, prefixed("interface ", d.port))
 }
 
-// names returns the names under which facts list a field of the device, the most specific one first.
-func (d device) names(list, field string) []string {
+// names returns the names under which facts can have what a path leads to or is in, the most specific one first.
+func (d device) names(p path) (names []string) {
 	if d.address == "" {
-		return []string{list + field}
+		names = append(names, p[0]+p[1:].String())
+		for n := len(p); n > 0; n-- {
+			names = append(names, p[0]+fieldName(p[1:n]))
+		}
+		return names
 	}
 
-	return []string{
-		list + "[" + d.address + " " + d.port + "]" + field,
-		list + "[" + d.address + "]" + field,
-		list + "[]" + field,
+	for _, list := range []string{p[0], "pci"} { // pci has every device on the bus: ids, driver, NUMA node
+		for n := len(p); n > 1; n-- {
+			field := fieldName(p[2:n])
+			names = append(
+				names,
+				list+"["+d.address+" "+d.port+"]"+field,
+				list+"["+d.address+"]"+field,
+				list+"[]"+field,
+			)
+		}
 	}
+
+	return names
 }
 
 // factPath returns the path in the answer of a path in the outputs of detect-hw: gpus are accelerators there.
@@ -74,7 +87,12 @@ func findDevice(f *world.Facts, p path) device {
 
 	switch list := p[0]; {
 	case list == "accelerators" && n < len(f.Accelerators):
-		return device{address: stringOrEmpty(f.Accelerators[n].Address)}
+		a := f.Accelerators[n]
+		d := device{address: stringOrEmpty(a.Address)}
+		if len(p) > 2 && slices.Contains([]string{"name", "model", "kind"}, p[2]) {
+			d.identity = stringOrEmpty(a.Evidence)
+		}
+		return d
 	case list == "nics" && n < len(f.NICs):
 		return device{
 			address: stringOrEmpty(f.NICs[n].Address),
@@ -97,71 +115,30 @@ func stringOrEmpty(s *string) string {
 	return *s
 }
 
-// describeEvidence returns the file that a fact was read from, or why it is unknown; "" if the facts do not contain it.
-func describeEvidence(f *world.Facts, p path, d device) string {
-	rest := p[1:]
-	if d.address != "" {
-		rest = p[2:]
-	}
-	for _, u := range f.Unknown {
-		for _, name := range d.names(p[0], rest.String()) {
-			isOfLink := strings.HasSuffix(u.Fact, ".pcie") && strings.HasPrefix(name, u.Fact+".")
-			if u.Fact == name || isOfLink {
-				return "unknown: " + u.Why
-			}
-		}
-	}
-
-	return prefixed("read from ", evidence(f, p))
-}
-
-// evidence returns the file that a fact was read from; "" for facts of old recordings, counts and lists.
-func evidence(f *world.Facts, p path) string {
-	d := device{}
-	if len(p) > 0 {
-		d = findDevice(f, p)
-	}
-	if len(p) == 0 || isUnaddressed(p, d) {
-		return ""
-	}
-
-	rest := p[1:]
-	lists := []string{p[0]}
-	if d.address != "" {
-		rest = p[2:]
-		lists = append(lists, "pci") // every device on the bus: ids, driver, NUMA node
-	}
-	exact := f.Evidence[p[0]+"["+d.address+"]"+rest.String()]
-	if strings.HasPrefix(exact, "detector ") {
-		return exact
-	}
-	if file := identityEvidence(f, p); file != "" {
-		return file
-	}
-
-	for _, list := range lists {
-		if file := d.evidence(f, list, rest); file != "" {
-			return file
+// evidence returns the file that a fact was read from; "" if the facts do not name it.
+func (d device) evidence(f *world.Facts, p path) string {
+	placeholders := strings.NewReplacer("{address}", d.address, "{interface}", d.port)
+	for _, name := range d.names(p) {
+		file := f.Evidence[name]
+		isGeneral := strings.Contains(name, "[]")
+		isOfNoDevice := d.address == "" && strings.Contains(file, "{")
+		switch {
+		case isGeneral && d.identity != "":
+			return d.identity
+		case file != "" && !isOfNoDevice:
+			return placeholders.Replace(file)
 		}
 	}
 
 	return ""
 }
 
-// isUnaddressed reports whether a path leads into an element of a list of devices that has no address.
-func isUnaddressed(p path, d device) bool {
-	isDevices := slices.Contains([]string{"accelerators", "nics", "pci"}, p[0])
-
-	return isDevices && len(p) > 1 && isIndex(p[1]) && d.address == ""
-}
-
-// evidence returns the file of the longest part of a path for which facts name one.
-func (d device) evidence(f *world.Facts, list string, rest path) string {
-	placeholders := strings.NewReplacer("{address}", d.address, "{interface}", d.port)
-	for n := len(rest); n >= 0; n-- {
-		for _, name := range d.names(list, fieldName(rest[:n])) {
-			if file := f.Evidence[name]; file != "" {
-				return placeholders.Replace(file)
+// whyUnknown returns why a fact is unknown; "" if the facts do not say it.
+func (d device) whyUnknown(f *world.Facts, p path) string {
+	for _, name := range d.names(p) {
+		for _, u := range f.Unknown {
+			if u.Fact == name {
+				return u.Why
 			}
 		}
 	}
@@ -181,19 +158,4 @@ func fieldName(p path) string {
 	}
 
 	return name
-}
-
-// identityEvidence returns the file that the name, the model or the kind of an accelerator was read from.
-func identityEvidence(f *world.Facts, p path) string {
-	fields := []string{"name", "model", "kind"}
-	isIdentity := len(p) > 2 && slices.Contains(fields, p[2])
-	if p[0] != "accelerators" || !isIdentity {
-		return ""
-	}
-	n, err := strconv.Atoi(p[1])
-	if err != nil || n >= len(f.Accelerators) {
-		return ""
-	}
-
-	return stringOrEmpty(f.Accelerators[n].Evidence)
 }

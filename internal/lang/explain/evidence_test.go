@@ -51,19 +51,19 @@ func TestEvidence(t *testing.T) {
 			path{"accelerators", "0", "name"},
 			"/proc/driver/nvidia/gpus/0000:1b:00.0/information",
 		},
-		"what is not the name":            {path{"accelerators", "0", "pcie", "width"}, "/sys/0000:1b:00.0/*_link_*"},
-		"what every PCI device has":       {path{"accelerators", "0", "driver"}, "/sys/0000:1b:00.0/uevent"},
-		"of a device that differs":        {path{"nics", "1", "driver"}, "/sys/0000:29:00.0/"},
-		"by the interface":                {path{"nics", "1", "speed_gbps"}, "/sys/ens3/speed"},
-		"a card that differs":             {path{"nics", "0", "speed_gbps"}, "/sys/0000:18:00.0/rate"},
-		"a port that differs":             {path{"nics", "2", "speed_gbps"}, "/odd"},
-		"an element that is not there":    {path{"nics", "9", "speed_gbps"}, ""},
-		"a list of devices as a whole":    {path{"nics"}, ""},
-		"a device as a whole":             {path{"pci", "1"}, "/sys/0000:29:00.0/"},
-		"facts of an old recording, root": {nil, ""},
+		"what is not the name":         {path{"accelerators", "0", "pcie", "width"}, "/sys/0000:1b:00.0/*_link_*"},
+		"what every PCI device has":    {path{"accelerators", "0", "driver"}, "/sys/0000:1b:00.0/uevent"},
+		"of a device that differs":     {path{"nics", "1", "driver"}, "/sys/0000:29:00.0/"},
+		"by the interface":             {path{"nics", "1", "speed_gbps"}, "/sys/ens3/speed"},
+		"a card that differs":          {path{"nics", "0", "speed_gbps"}, "/sys/0000:18:00.0/rate"},
+		"a port that differs":          {path{"nics", "2", "speed_gbps"}, "/odd"},
+		"an element that is not there": {path{"nics", "9", "speed_gbps"}, ""},
+		"a list of devices as a whole": {path{"nics"}, ""},
+		"a device as a whole":          {path{"pci", "1"}, "/sys/0000:29:00.0/"},
 	}
 	for name, tt := range tests {
-		if got := evidence(f, tt.path); got != tt.want {
+		if got := findDevice(f, tt.path).evidence(f, tt.path); got != tt.want {
+
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
 	}
@@ -101,7 +101,7 @@ func TestEveryFactHasEvidence(t *testing.T) {
 				}
 			case nil:
 			default:
-				if evidence(&f, p) == "" {
+				if findDevice(&f, p).evidence(&f, p) == "" {
 					missing[p.String()] = true
 				}
 			}

@@ -72,7 +72,7 @@ func Evaluate(p *boot.Plan, name string, text []byte, x hclsyntax.Expression) Ev
 	out.Chain = chainOf(p, e, x)
 	h := hider{isFailed: p.Diagnostics.HasErrors(), notReached: p.Eval.NotReached(x)}
 	out.Value = h.write(v, "", 0)
-	out.Whole = h.toGo(v)
+	out.Whole = toGo(v)
 	out.Type = typeName(v.Type())
 	out.Hidden = h.hidden
 	out.explainNull()
@@ -256,33 +256,15 @@ func joinElements(parts []string, isObject bool, depth int) string {
 }
 
 // toGo returns a value for programs, with null in place of hidden parts.
-func (h *hider) toGo(v cty.Value) any {
-	secrets, unread := value.OwnMarks(v)
-	plain, _ := value.Open(v)
-	if len(secrets)+len(unread) > 0 || !plain.IsKnown() || plain.IsNull() {
-		return nil
-	}
+func toGo(v cty.Value) any {
+	plain, _ := cty.Transform(v, func(_ cty.Path, part cty.Value) (cty.Value, error) { // the callback returns no error
+		if part.IsMarked() || !part.IsKnown() {
+			return cty.NullVal(part.Type()), nil
+		}
 
-	switch {
-	case plain.Type().IsObjectType() || plain.Type().IsMapType():
-		out := map[string]any{}
-		for it := plain.ElementIterator(); it.Next(); {
-			key, element := it.Element()
-			out[key.AsString()] = h.toGo(element)
-		}
-		return out
-	case plain.CanIterateElements():
-		out := []any{}
-		for it := plain.ElementIterator(); it.Next(); {
-			_, element := it.Element()
-			out = append(out, h.toGo(element))
-		}
-		return out
-	}
-	x, err := value.ToGo(plain)
-	if err != nil {
-		return nil
-	}
+		return part, nil
+	})
+	x, _ := value.ToGo(plain)
 
 	return x
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/lang/eval"
-	"github.com/prelet/prelet/internal/lang/value"
 )
 
 // explainName explains a variable, a local or a stage: its value, its type, where the value comes from, and which
@@ -36,10 +35,9 @@ func (w *walker) explainName(i Item) (x Explanation, known bool) {
 		return x, true
 	}
 
-	var h hider
 	x.Present = true
-	x.Value = w.showName(v)
-	x.Whole = h.toGo(v)
+	x.Value = w.show(v)
+	x.Whole = toGo(v)
 	x.Type = typeName(v.Type())
 
 	return x, true
@@ -58,21 +56,6 @@ func (w *walker) listDefaultUses(addr string) (uses []eval.Use) {
 	return uses
 }
 
-// showName is show for a value that may be large: of a collection that is not hidden as a whole it shows the size, even
-// if a part is unknown.
-func (w *walker) showName(v cty.Value) string {
-	secrets, unread := value.OwnMarks(v)
-	isHidden := len(secrets)+len(unread) > 0
-	isCollection := !isHidden && v.IsKnown() && !v.IsNull() && v.CanIterateElements()
-	if text := w.show(v); !isCollection || v.IsWhollyKnown() && !v.ContainsMarked() {
-		return text
-	}
-
-	inside, _ := value.Open(v)
-
-	return w.abbreviate(inside)
-}
-
 // explainVariable adds the step of a variable. The value is cty.NilVal if the run ended before it.
 func (w *walker) explainVariable(name string) (v cty.Value, at hcl.Range, known bool) {
 	declared := w.plan.Site.Variables[name]
@@ -81,7 +64,7 @@ func (w *walker) explainVariable(name string) (v cty.Value, at hcl.Range, known 
 	}
 
 	v, _ = w.e.Variable(name)
-	w.addVariable(Step{Text: "var." + name, Value: w.showIfThere(v)}, name, 0)
+	w.addVariable(Step{Text: "var." + name, Value: w.show(v)}, name, 0)
 
 	return v, declared.Range, true
 }
@@ -114,18 +97,9 @@ func (w *walker) explainStage(addr string) (v cty.Value, at hcl.Range, known boo
 		w.addWhen(i.When, "stage."+addr, 0)
 	}
 	v, _ = w.e.Output(addr)
-	s := Step{Text: "stage." + addr, Value: w.showIfThere(v), Range: i.Range}
+	s := Step{Text: "stage." + addr, Value: w.show(v), Range: i.Range}
 	s.Note = w.describeFailure(i)
 	w.addOutput(s, path{i.Type, i.Name}, 0)
 
 	return v, i.Range, true
-}
-
-// showIfThere is show for a value that may be cty.NilVal.
-func (w *walker) showIfThere(v cty.Value) string {
-	if v == cty.NilVal {
-		return ""
-	}
-
-	return w.showName(v)
 }

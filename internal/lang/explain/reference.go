@@ -181,11 +181,8 @@ func (w *walker) addPartOfNode(p path, depth int) {
 		return
 	}
 
-	name := strings.Join(p[1:], ".")
-	for _, e := range listEntries(w.plan) {
-		if e.Item == (Item{kind, name}) {
-			w.addBasis(e, depth)
-		}
+	for _, e := range w.findEntries(Item{kind, strings.Join(p[1:], ".")}) {
+		w.addBasis(e, depth)
 	}
 }
 

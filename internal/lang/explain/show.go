@@ -18,22 +18,29 @@ const (
 	maxShown  = 60 // characters of one value
 )
 
-// show returns a value as a site writes it, in about 60 characters. A value that contains a credential is
-// "(sensitive)".
+// show returns a value as a site writes it, in about 60 characters: of a larger collection, or one with parts that are
+// hidden, its size. It is "" for cty.NilVal, and "(sensitive)" for a value that a credential flowed into.
 func (w *walker) show(v cty.Value) string {
-	plain, secrets, unread := value.Plain(v)
+	if v == cty.NilVal {
+		return ""
+	}
+
+	secrets, unread := value.OwnMarks(v)
+	inside, _ := value.Open(v)
 	switch {
 	case len(secrets) > 0:
 		return sensitive
 	case len(unread) > 0:
 		return "(not in this recording)"
-	case !plain.IsWhollyKnown():
+	case !inside.IsKnown():
 		return unknown
+	case inside.ContainsMarked() || !inside.IsWhollyKnown():
+		return w.abbreviate(inside)
 	}
 
-	full := literal(plain)
+	full := literal(inside)
 	if utf8.RuneCountInString(full) > maxShown {
-		return w.abbreviate(plain)
+		return w.abbreviate(inside)
 	}
 
 	return full

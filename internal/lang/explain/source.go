@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -126,24 +127,19 @@ func (w *walker) addOutput(s Step, p path, depth int) {
 		w.addTrust(s, node.Pointer(p), depth)
 	default:
 		w.add(depth, s)
-		w.addBasis(w.findOutputEntry(i, p), depth+1)
+		w.addComputed(i, p, depth+1)
 	}
 }
 
-// findOutputEntry returns the value of the plan that an output is: a label of `labels`, or what reserve computed.
-func (w *walker) findOutputEntry(i *lang.Instance, p path) (e entry) {
-	if r := w.plan.Node.Reserved; i.Type == "reserve" && r != nil {
-		e.origins = r.Origins
+// addComputed adds what an output is based on that is in the plan: a label of `labels`, or what reserve computed.
+func (w *walker) addComputed(i *lang.Instance, p path, depth int) {
+	r := w.plan.Node.Reserved
+	switch {
+	case i.Type == "reserve" && r != nil:
+		w.addBasis(entry{origins: r.Origins}, depth)
+	case i.Type == Label && len(p) == 2:
+		w.addPartOfNode(path{"labels", p[1]}, depth)
 	}
-	if i.Type == Label && len(p) == 2 {
-		for _, l := range listEntries(w.plan) {
-			if l.Item == (Item{Label, p[1]}) {
-				e = l
-			}
-		}
-	}
-
-	return e
 }
 
 // addTrust adds the cluster's CA, with the answer that it comes from.
@@ -175,7 +171,11 @@ func (w *walker) setFact(s *Step, p path) {
 	if f != nil && len(p) > 0 {
 		p = factPath(f, p)
 		d := findDevice(f, p)
-		s.Note = join(d.String(), describeEvidence(f, p, d))
+		why := prefixed("read from ", d.evidence(f, p))
+		if s.Value == "null" {
+			why = cmp.Or(prefixed("unknown: ", d.whyUnknown(f, p)), why)
+		}
+		s.Note = join(d.String(), why)
 	}
 	for _, e := range w.entries {
 		if e.Kind == world.KindHardware {

@@ -10,7 +10,6 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/origin"
-	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/node"
 )
 
@@ -74,8 +73,7 @@ func (w *walker) addOwner(e entry, o origin.Origin, depth int) {
 		w.addWhen(x, "it", depth)
 	default:
 		c := w.findCopyWith(i, x, e)
-		element := w.findElementWith(x, c, e)
-		w.addExpression(name, element, c, path{e.Name}, depth)
+		w.addExpression(name, x, c, path{e.Name}, depth)
 	}
 }
 
@@ -154,21 +152,6 @@ func forEachAround(i *lang.Instance, x hclsyntax.Expression) hclsyntax.Expressio
 	}
 
 	return i.ForEach
-}
-
-// findElementWith returns the element of a literal list that gives a taint; x for other expressions.
-func (w *walker) findElementWith(x hclsyntax.Expression, c scope, e entry) hclsyntax.Expression {
-	list, ok := value.Unwrap(x).(*hclsyntax.TupleConsExpr)
-	if !ok || e.Kind != Taint {
-		return x
-	}
-	for _, element := range list.Exprs {
-		if v, _ := w.evaluate(element, c); textOf(v) == e.value {
-			return element
-		}
-	}
-
-	return x
 }
 
 // explainEntry explains a label, a taint or a flag.

@@ -94,16 +94,7 @@ func (s Step) MarshalJSON() ([]byte, error) {
 // Explain explains an item of a plan. known is false if nothing in the site could give the item; the explanation is
 // empty then.
 func Explain(p *boot.Plan, i Item) (x Explanation, known bool) {
-	w := &walker{
-		plan:  p,
-		e:     p.Eval,
-		role:  origin.Value,
-		shown: map[string]bool{},
-	}
-	if p.Tape != nil {
-		w.entries = p.Tape.Entries()
-	}
-
+	w := newWalker(p, p.Eval)
 	switch i.Kind {
 	case Label, Taint, Flag:
 		x, known = w.explainEntry(i)

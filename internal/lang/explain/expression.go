@@ -73,7 +73,7 @@ func Evaluate(p *boot.Plan, name string, text []byte, x hclsyntax.Expression) Ev
 	h := hider{isFailed: p.Diagnostics.HasErrors(), notReached: p.Eval.NotReached(x)}
 	out.Value = h.write(v, "", 0)
 	out.Whole = toGo(v)
-	out.Type = typeName(v.Type())
+	out.Type = typeexpr.TypeString(v.Type())
 	out.Hidden = h.hidden
 	out.explainNull()
 
@@ -95,15 +95,7 @@ func hasInfinity(v cty.Value) (found bool) {
 
 // chainOf returns the steps of an expression's references.
 func chainOf(p *boot.Plan, e *eval.Eval, x hclsyntax.Expression) []Step {
-	w := &walker{
-		plan:  p,
-		e:     e,
-		role:  origin.Value,
-		shown: map[string]bool{},
-	}
-	if p.Tape != nil {
-		w.entries = p.Tape.Entries()
-	}
+	w := newWalker(p, e)
 	w.addOperands(x, scope{}, 0)
 	for n, s := range w.steps {
 		if s.Range.Filename == x.Range().Filename {
@@ -112,15 +104,6 @@ func chainOf(p *boot.Plan, e *eval.Eval, x hclsyntax.Expression) []Step {
 	}
 
 	return w.steps
-}
-
-// typeName returns a type as a variable declares it.
-func typeName(t cty.Type) string {
-	if t == cty.NilType {
-		return ""
-	}
-
-	return typeexpr.TypeString(t)
 }
 
 // explainNull adds why a null is null, where the chain has the reason: a fact that could not be detected.

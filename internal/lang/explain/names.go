@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/ext/typeexpr"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/lang/eval"
@@ -38,7 +39,7 @@ func (w *walker) explainName(i Item) (x Explanation, known bool) {
 	x.Present = true
 	x.Value = w.show(v)
 	x.Whole = toGo(v)
-	x.Type = typeName(v.Type())
+	x.Type = typeexpr.TypeString(v.Type())
 
 	return x, true
 }

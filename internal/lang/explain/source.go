@@ -54,20 +54,6 @@ func (s *Step) setAnswer(e world.Entry, pointer string) {
 	s.Note = join(s.Note, why)
 }
 
-// describeSource returns where the value of a variable comes from.
-func describeSource(name, source string) string {
-	switch source {
-	case "credential":
-		return "from credential prelet.var." + name
-	case "cmdline":
-		return "from the kernel command line: prelet.var." + name + "="
-	case "flag":
-		return "from --var " + name
-	}
-
-	return "from " + source
-}
-
 // addVariable adds the step of a variable, with the place that its value comes from.
 func (w *walker) addVariable(s Step, name string, depth int) {
 	v := w.plan.Site.Variables[name]
@@ -86,7 +72,7 @@ func (w *walker) addVariable(s Step, name string, depth int) {
 		if v.Sensitive {
 			pointer = ""
 		}
-		s.Note = describeSource(name, given.Source)
+		s.Note = "from " + given.Source
 		s.setAnswer(world.Entry{Question: q, Answer: a}, pointer)
 	case w.plan.Site.Values[name] != nil:
 		s.Note, s.Range = "from the vars file", w.plan.Site.Values[name].Range()

@@ -30,6 +30,21 @@ type walker struct {
 	role    origin.Role     // of the steps that are added
 }
 
+// newWalker returns a walker over a plan, whose expressions e evaluates.
+func newWalker(p *boot.Plan, e *eval.Eval) *walker {
+	w := &walker{
+		plan:  p,
+		e:     e,
+		role:  origin.Value,
+		shown: map[string]bool{},
+	}
+	if p.Tape != nil {
+		w.entries = p.Tape.Entries()
+	}
+
+	return w
+}
+
 // scope is the copy of a stage or block that an expression is evaluated in. The zero value has no `each`.
 type scope struct {
 	eval.Copy

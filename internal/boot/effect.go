@@ -1,6 +1,10 @@
 package boot
 
-import "github.com/prelet/prelet/internal/kubelet"
+import (
+	"slices"
+
+	"github.com/prelet/prelet/internal/kubelet"
+)
 
 // TakesEffect returns when a label takes effect: "registration" when the Node object is made; on a node that has
 // joined, "restart" for the few labels that the kubelet updates when it starts, and "reconcile" for labels that
@@ -16,4 +20,24 @@ func (p *Plan) TakesEffect(key string) string {
 	}
 
 	return "registration"
+}
+
+// FileTakesEffect returns when a change of a file takes effect: "restart" of the kubelet, "unit" with the units that
+// follow the change, or "reader" for a file of the site that names no unit. It is "" if nothing changes, or if the
+// recording was never asked whether something does.
+func (p *Plan) FileTakesEffect(c Change) (effect string, units []string) {
+	isOfKubelet := slices.Contains(c.Notifies, p.Restart.Unit)
+	isUnread := slices.Contains(p.Unjudged, c.File.Path)
+	switch {
+	case isUnread || isOfKubelet && !c.Changes():
+		return "", nil
+	case isOfKubelet:
+		return "restart", nil
+	case len(c.Notifies) > 0:
+		return "unit", c.Notifies
+	case c.File.Purpose == "file":
+		return "reader", nil
+	}
+
+	return "", nil
 }

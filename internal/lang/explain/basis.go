@@ -40,12 +40,6 @@ func (w *walker) addBasis(e entry, depth int) {
 			})
 		}
 	}
-
-	for _, o := range e.origins {
-		if i := w.plan.Site.Stage(o.Ref); i != nil {
-			w.addOverrides(i, e.origins)
-		}
-	}
 }
 
 // addOwner adds the expression of a stage or of the node that an origin names. Origins of locals have no step of their
@@ -74,6 +68,7 @@ func (w *walker) addOwner(e entry, o origin.Origin, depth int) {
 	default:
 		c := w.findCopyWith(i, x, e)
 		w.addExpression(name, x, c, path{e.Name}, depth)
+		w.addOverrides(i, e.origins)
 	}
 }
 

@@ -77,7 +77,7 @@ func (w *walker) explainChange(c boot.Change) Explanation {
 	if !x.Present {
 		x.Summary = "It is to be absent: " + c.Why + "."
 	}
-	x.TakesEffect, x.Units = w.fileEffect(c)
+	x.TakesEffect, x.Units = w.plan.FileTakesEffect(c)
 
 	w.add(
 		0,
@@ -104,23 +104,6 @@ func (w *walker) explainChange(c boot.Change) Explanation {
 	}
 
 	return x
-}
-
-// fileEffect returns when a file takes effect, and the units that follow its change.
-func (w *walker) fileEffect(c boot.Change) (effect string, units []string) {
-	isOfKubelet := slices.Contains(c.Notifies, w.plan.Restart.Unit)
-	switch {
-	case c.Action == "unread" || isOfKubelet && !c.Changes():
-		return "", nil
-	case isOfKubelet:
-		return "restart", nil
-	case len(c.Notifies) > 0:
-		return "unit", c.Notifies
-	case c.File.Purpose == "file":
-		return "reader", nil
-	}
-
-	return "", nil
 }
 
 // explainAbsentFile explains a file whose block is left out.

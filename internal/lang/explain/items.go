@@ -91,10 +91,16 @@ func Parse(word string) (i Item, ok bool) {
 
 // Items lists the items of a plan: labels, taints, flags, the fields of the configuration and files.
 func Items(p *boot.Plan) (out []Item) {
+	fields := slices.Collect(maps.Keys(p.Node.Config))
 	for _, e := range listEntries(p) {
-		out = append(out, e.Item)
+		if e.Kind == Config {
+			fields = append(fields, e.Name)
+		} else {
+			out = append(out, e.Item)
+		}
 	}
-	for field := range p.Node.Config {
+	slices.Sort(fields)
+	for _, field := range fields {
 		out = append(out, Item{Config, field})
 	}
 	for _, c := range listFiles(p) {
@@ -102,16 +108,6 @@ func Items(p *boot.Plan) (out []Item) {
 			out = append(out, Item{File, c.File.Path})
 		}
 	}
-
-	order := []string{Label, Taint, Flag, Config, File}
-	slices.SortStableFunc(out, func(a, b Item) int {
-		byKind := slices.Index(order, a.Kind) - slices.Index(order, b.Kind)
-		if byKind == 0 && a.Kind == Config {
-			return strings.Compare(a.Name, b.Name)
-		}
-
-		return byKind
-	})
 
 	return slices.Compact(out)
 }

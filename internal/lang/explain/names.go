@@ -5,43 +5,59 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
-	"github.com/zclconf/go-cty/cty"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/prelet/prelet/internal/lang/eval"
 )
 
-// explainName explains a variable, a local or a stage: its value, its type, where the value comes from, and which
-// places of the site refer to it.
+// explainName explains a variable, a local or a stage as a reference to it: its value, its type, where the value comes
+// from, and which places of the site refer to it.
 func (w *walker) explainName(i Item) (x Explanation, known bool) {
-	var v cty.Value
-	switch i.Kind {
-	case Var:
-		v, x.Range, known = w.explainVariable(i.Name)
-	case Local:
-		v, x.Range, known = w.explainLocal(i.Name)
-	case Stage:
-		v, x.Range, known = w.explainStage(i.Name)
-	}
+	x.Range, known = w.findDeclaration(i)
 	if !known {
 		return Explanation{}, false
 	}
 
-	names := strings.Split(i.Name, ".")
-	x.Uses = w.e.Uses(append([]string{i.Kind}, names...)...)
-	if i.Kind == Stage {
+	address := i.Kind + "." + i.Name
+	x.Uses = w.e.Uses(strings.Split(address, ".")...)
+	if stage := w.plan.Site.Stage(i.Name); i.Kind == Stage {
 		x.Uses = append(x.Uses, w.listDefaultUses(i.Name)...)
+		if stage.When != nil {
+			w.addWhen(stage.When, address, 0)
+		}
 	}
-	if v == cty.NilVal {
+
+	reference, _ := hclsyntax.ParseExpression([]byte(address), "", hcl.InitialPos) // it consists of declared names
+	w.addReference(reference, scope{}, nil, 0)
+	if len(w.e.NotReached(reference)) > 0 {
 		x.Summary = "The run ended before it."
 		return x, true
 	}
 
+	v, _ := w.evaluate(reference, scope{})
 	x.Present = true
 	x.Value = w.show(v)
 	x.Whole = toGo(v)
 	x.Type = typeexpr.TypeString(v.Type())
 
 	return x, true
+}
+
+// findDeclaration returns where the site declares a variable, a local or a stage.
+func (w *walker) findDeclaration(i Item) (at hcl.Range, known bool) {
+	variable := w.plan.Site.Variables[i.Name]
+	local := w.plan.Site.Locals[i.Name]
+	stage := w.plan.Site.Stage(i.Name)
+	switch {
+	case i.Kind == Var && variable != nil:
+		return variable.Range, true
+	case i.Kind == Local && local != nil:
+		return local.Expr.Range(), true
+	case i.Kind == Stage && stage != nil:
+		return stage.Range, true
+	}
+
+	return at, false
 }
 
 // listDefaultUses returns the stages that use an output of a stage by default: the site does not write the reference.
@@ -55,52 +71,4 @@ func (w *walker) listDefaultUses(addr string) (uses []eval.Use) {
 	}
 
 	return uses
-}
-
-// explainVariable adds the step of a variable. The value is cty.NilVal if the run ended before it.
-func (w *walker) explainVariable(name string) (v cty.Value, at hcl.Range, known bool) {
-	declared := w.plan.Site.Variables[name]
-	if declared == nil {
-		return v, at, false
-	}
-
-	v, _ = w.e.Variable(name)
-	w.addVariable(Step{Text: "var." + name, Value: w.show(v)}, name, 0)
-
-	return v, declared.Range, true
-}
-
-// explainLocal adds the references in a local.
-func (w *walker) explainLocal(name string) (v cty.Value, at hcl.Range, known bool) {
-	l := w.plan.Site.Locals[name]
-	if l == nil {
-		return v, at, false
-	}
-
-	v, diags := w.e.Local(name)
-	if err := firstError(diags); err != nil {
-		w.add(0, Step{Text: "local." + name, Value: "(error)", Note: describe(err)})
-	}
-	w.addOperands(l.Expr, scope{}, 0)
-
-	return v, l.Expr.Range(), true
-}
-
-// explainStage adds the condition of a stage, and the answer that its output comes from. The value is cty.NilVal if the
-// run ended before it.
-func (w *walker) explainStage(addr string) (v cty.Value, at hcl.Range, known bool) {
-	i := w.plan.Site.Stage(addr)
-	if i == nil {
-		return v, at, false
-	}
-
-	if i.When != nil {
-		w.addWhen(i.When, "stage."+addr, 0)
-	}
-	v, _ = w.e.Output(addr)
-	s := Step{Text: "stage." + addr, Value: w.show(v), Range: i.Range}
-	s.Note = w.describeFailure(i)
-	w.addOutput(s, path{i.Type, i.Name}, 0)
-
-	return v, i.Range, true
 }

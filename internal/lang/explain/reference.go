@@ -101,12 +101,12 @@ func (w *walker) isOperand(x hclsyntax.Expression, c scope) bool {
 func (w *walker) addConditional(x *hclsyntax.ConditionalExpr, c scope, depth int) {
 	yes := w.formatSource(x.TrueResult)
 	no := w.formatSource(x.FalseResult)
-	s := conditionStep{
-		Step:    Step{Text: w.e.Text(x.Condition.Range())},
-		ifTrue:  "so it is " + yes + ", not " + no,
-		ifFalse: "so it is " + no + ", not " + yes,
+	s := Step{Text: w.e.Text(x.Condition.Range())}
+	do := effects{
+		true:  "so it is " + yes + ", not " + no,
+		false: "so it is " + no + ", not " + yes,
 	}
-	isTrue, isKnown := w.addCondition(s, x.Condition, c, depth)
+	isTrue, isKnown := w.addCondition(s, x.Condition, c, do, depth)
 
 	if isTrue || !isKnown {
 		w.addOperands(x.TrueResult, c, depth)
@@ -283,7 +283,7 @@ func (w *walker) findDevice(i *lang.Instance, device cty.Value) path {
 	names := slices.Sorted(maps.Keys(lists))
 	for _, name := range slices.Backward(names) { // gpus rather than accelerators
 		l := lists[name]
-		if !isList(l) {
+		if !l.Type().IsListType() || !l.CanIterateElements() {
 			continue
 		}
 		if n := slices.IndexFunc(l.AsValueSlice(), device.RawEquals); n >= 0 {
@@ -292,10 +292,4 @@ func (w *walker) findDevice(i *lang.Instance, device cty.Value) path {
 	}
 
 	return nil
-}
-
-func isList(v cty.Value) bool {
-	isList := v.Type().IsListType() || v.Type().IsTupleType()
-
-	return isList && v.IsKnown() && !v.IsNull()
 }

@@ -16,14 +16,14 @@ import (
 )
 
 // findAnswer returns the tape's answer to a question; ok is false if the question was not asked.
-func (w *walker) findAnswer(q world.Question) (a world.Answer, ok bool) {
+func (w *walker) findAnswer(q world.Question) (e world.Entry, ok bool) {
 	for _, e := range w.entries {
 		if e.Question == q {
-			return e.Answer, true
+			return e, true
 		}
 	}
 
-	return world.Answer{}, false
+	return e, false
 }
 
 // setAnswer sets the answer of a step, and adds to its note why the answer has no value or is an old one.
@@ -64,16 +64,16 @@ func (w *walker) addVariable(s Step, name string, depth int) {
 	s.Kind = origin.Variable
 	s.Ref = "var." + name
 	q := world.Variable.Question(world.VariableReq{Name: name, Sensitive: v.Sensitive})
-	a, isAsked := w.findAnswer(q)
+	e, isAsked := w.findAnswer(q)
 	var given world.VariableAns
 	switch {
-	case isAsked && json.Unmarshal(a.Value, &given) == nil:
+	case isAsked && json.Unmarshal(e.Answer.Value, &given) == nil:
 		pointer := "/text"
 		if v.Sensitive {
 			pointer = ""
 		}
 		s.Note = "from " + given.Source
-		s.setAnswer(world.Entry{Question: q, Answer: a}, pointer)
+		s.setAnswer(e, pointer)
 	case w.plan.Site.Values[name] != nil:
 		s.Note, s.Range = "from the vars file", w.plan.Site.Values[name].Range()
 	case v.Default != nil:
@@ -96,13 +96,13 @@ func (w *walker) addOutput(s Step, p path, depth int) {
 	}
 
 	s.Ref = "stage." + i.Addr()
+	s.Note = w.describeFailure(i)
 	p = p[2:]
 	switch {
 	case !w.isFirst("output " + s.Text):
 		s.Note = "as above"
 		w.add(depth, s)
 	case len(p) == 1 && p[0] == "state":
-		s.Note = w.describeFailure(i)
 		w.add(depth, s)
 	case i.Type == "detect-hw":
 		w.setFact(&s, p)
@@ -297,8 +297,8 @@ func (w *walker) addRead(x *hclsyntax.FunctionCallExpr, c scope, depth int) {
 	case "file":
 		pointer = "/text"
 	}
-	if a, ok := w.findAnswer(q); ok {
-		s.setAnswer(world.Entry{Question: q, Answer: a}, pointer)
+	if e, ok := w.findAnswer(q); ok {
+		s.setAnswer(e, pointer)
 	}
 	w.addValue(depth, s, x, c)
 	for _, a := range x.Args {

@@ -106,29 +106,22 @@ func (w *walker) addArgument(name string, x hclsyntax.Expression, c scope, ref s
 	w.addOperands(x, c, depth+1)
 }
 
-// conditionStep is the step of a condition, with its effects if it is true and if it is false.
-type conditionStep struct {
-	Step
-	ifTrue, ifFalse string
-}
+// effects are what a condition does if it is true and if it is false.
+type effects map[bool]string
 
 // addCondition adds a condition with its effect and its references, and returns whether it is true and known.
 func (w *walker) addCondition(
-	s conditionStep, x hclsyntax.Expression, c scope, depth int,
+	s Step, x hclsyntax.Expression, c scope, do effects, depth int,
 ) (isTrue, isKnown bool) {
 	isTrue, isKnown = w.evaluateCondition(x, c)
-	switch {
-	case !isKnown:
+	s.Note = do[isTrue]
+	if !isKnown {
 		s.Note = "so its effect is not known"
-	case isTrue:
-		s.Note = s.ifTrue
-	default:
-		s.Note = s.ifFalse
 	}
 
 	outer := w.role
 	w.role = origin.Condition
-	w.addValue(depth, s.Step, x, c)
+	w.addValue(depth, s, x, c)
 	w.addOperands(x, c, depth+1)
 	w.role = outer
 
@@ -137,13 +130,13 @@ func (w *walker) addCondition(
 
 // addWhen adds the `when` of a stage or block.
 func (w *walker) addWhen(x hclsyntax.Expression, whose string, depth int) (isTrue, isKnown bool) {
-	s := conditionStep{
-		Step:    Step{Text: "when " + w.e.Text(x.Range()), Ref: whose},
-		ifTrue:  "so " + whose + " applies",
-		ifFalse: "so " + whose + " is left out",
+	s := Step{Text: "when " + w.e.Text(x.Range()), Ref: whose}
+	do := effects{
+		true:  "so " + whose + " applies",
+		false: "so " + whose + " is left out",
 	}
 
-	return w.addCondition(s, x, scope{}, depth)
+	return w.addCondition(s, x, scope{}, do, depth)
 }
 
 // evaluateCondition returns whether a condition is true, and whether that is known.

@@ -7,14 +7,13 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
-	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
 )
 
 // addBasis adds what an entry is based on, as its origins name it: expressions of the site, conditions, steps of a
-// formula, recommendations of detectors, the base; and the overrides of these.
+// formula, recommendations of detectors, the base; the overrides of these; and the value of the base that a stage changed.
 func (w *walker) addBasis(e entry, depth int) {
 	for _, o := range e.origins {
 		isFormula := o.Kind == origin.Policy && o.Range.Filename == ""
@@ -37,6 +36,17 @@ func (w *walker) addBasis(e entry, depth int) {
 				Kind: o.Kind,
 				Text: o.Text,
 				Ref:  o.Ref,
+			})
+		}
+	}
+
+	for _, d := range w.plan.Diagnostics {
+		if origin.IsReplaced(d, e.address) {
+			w.add(depth, Step{
+				Kind: origin.Base,
+				Text: e.Item.String() + " of the base",
+				Note: strings.TrimSuffix(d.Detail, "."),
+				Ref:  "base",
 			})
 		}
 	}
@@ -158,7 +168,6 @@ func (w *walker) explainEntry(i Item) (x Explanation, known bool) {
 		x.Origins = append(x.Origins, e.origins...)
 		x.TakesEffect = e.effect
 		w.addBasis(e, 0)
-		w.addReplaced(e, 0)
 	}
 
 	switch {
@@ -185,24 +194,6 @@ func (w *walker) findEntries(i Item) []entry {
 	})
 }
 
-// addReplaced adds the base's value of an entry that a stage changed.
-func (w *walker) addReplaced(e entry, depth int) {
-	for _, d := range w.plan.Diagnostics {
-		if origin.IsReplaced(d, e.address) {
-			text := e.Item.String() + " of the base"
-			w.add(
-				depth,
-				Step{
-					Kind: origin.Base,
-					Text: text,
-					Note: strings.TrimSuffix(d.Detail, "."),
-					Ref:  "base",
-				},
-			)
-		}
-	}
-}
-
 // explainListFlag explains the two flags that consist of labels and taints, and a flag that the site sets to null.
 func (w *walker) explainListFlag(name string) (x Explanation, known bool) {
 	kind := map[string]string{"node-labels": Label, "register-with-taints": Taint}[name]
@@ -222,9 +213,7 @@ func (w *walker) explainListFlag(name string) (x Explanation, known bool) {
 
 	for _, i := range w.plan.Site.OfType("write") {
 		if a := findArgument(i, "kubelet_flags", "flags"); a != nil {
-			scopeOfStage := w.e.Scope(i.Addr())
-			flag := scopeOfStage.Item(a.Expr, kubelet.FlagName(name))
-			if flag != nil {
+			if flag := w.e.Scope(i.Addr()).Item(a.Expr, name); flag != nil {
 				w.addExpression("", flag, scope{}, nil, 0)
 				return Explanation{Summary: "The site sets it to null, so it is not set."}, true
 			}
@@ -251,16 +240,12 @@ func (w *walker) addEntries(depth int, kinds ...string) (all []string) {
 
 // addEntry adds a step with the value and the place of an entry.
 func (w *walker) addEntry(e entry, depth int) {
-	address := e.Item.String()
-	w.add(
-		depth,
-		Step{
-			Text:  address,
-			Value: w.showGo(e.value),
-			Range: findPlace(e.origins),
-			Ref:   address,
-		},
-	)
+	w.add(depth, Step{
+		Text:  e.Item.String(),
+		Value: w.showGo(e.value),
+		Range: findPlace(e.origins),
+		Ref:   e.Item.String(),
+	})
 }
 
 // explainField explains a field of the kubelet's configuration.
@@ -312,7 +297,6 @@ func (w *walker) explainField(name string) (x Explanation, known bool) {
 func (w *walker) addField(e entry, depth int) {
 	if e.Name != "registerWithTaints" {
 		w.addBasis(e, depth)
-		w.addReplaced(e, depth)
 		return
 	}
 

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -56,20 +58,18 @@ func factPath(f *world.Facts, p path) path {
 		return p
 	}
 
+	var gpus []string
+	for n, a := range f.Accelerators {
+		if a.Kind == "gpu" {
+			gpus = append(gpus, strconv.Itoa(n))
+		}
+	}
 	p = path{"accelerators"}.extend(p[1:]...)
 	if len(p) == 1 {
 		return p
 	}
-	n, _ := strconv.Atoi(p[1])
-	for i, a := range f.Accelerators {
-		if a.Kind != "gpu" {
-			continue
-		}
-		if n == 0 {
-			p[1] = strconv.Itoa(i)
-			break
-		}
-		n--
+	if n, err := strconv.Atoi(p[1]); err == nil && n < len(gpus) {
+		p[1] = gpus[n]
 	}
 
 	return p
@@ -88,15 +88,15 @@ func findDevice(f *world.Facts, p path) device {
 	switch list := p[0]; {
 	case list == "accelerators" && n < len(f.Accelerators):
 		a := f.Accelerators[n]
-		d := device{address: stringOrEmpty(a.Address)}
+		d := device{address: ptr.Deref(a.Address, "")}
 		if len(p) > 2 && slices.Contains([]string{"name", "model", "kind"}, p[2]) {
-			d.identity = stringOrEmpty(a.Evidence)
+			d.identity = ptr.Deref(a.Evidence, "")
 		}
 		return d
 	case list == "nics" && n < len(f.NICs):
 		return device{
-			address: stringOrEmpty(f.NICs[n].Address),
-			port:    stringOrEmpty(f.NICs[n].Interface),
+			address: ptr.Deref(f.NICs[n].Address, ""),
+			port:    ptr.Deref(f.NICs[n].Interface, ""),
 		}
 	case list == "pci" && n < len(f.PCI):
 		return device{address: f.PCI[n].Address}
@@ -105,14 +105,6 @@ func findDevice(f *world.Facts, p path) device {
 	}
 
 	return device{}
-}
-
-func stringOrEmpty(s *string) string {
-	if s == nil {
-		return ""
-	}
-
-	return *s
 }
 
 // evidence returns the file that a fact was read from; "" if the facts do not name it.

@@ -174,17 +174,13 @@ func (w *walker) setFact(s *Step, p path) {
 // detector from running.
 func (w *walker) eachDetector(each func(name string, e world.Entry, report world.DetectorAns)) {
 	for _, e := range w.entries {
-		lock, _ := world.Lock.Request(e.Question)
-		detector, _ := world.Detector.Request(e.Question)
-		var report world.DetectorAns
-		code := e.Answer.Code()
-		hasFailed := e.Answer.Fault != nil && code != fault.Unread
-		switch {
-		case e.Kind == world.KindDetector:
+		var request struct{ Name string } // of a detector or its lock
+		_ = json.Unmarshal([]byte(e.Args), &request)
+		hasFailed := e.Answer.Fault != nil && e.Answer.Code() != fault.Unread
+		if e.Kind == world.KindDetector || e.Kind == world.KindLock && hasFailed {
+			var report world.DetectorAns
 			_ = json.Unmarshal(e.Answer.Value, &report)
-			each(detector.Name, e, report)
-		case e.Kind == world.KindLock && hasFailed:
-			each(lock.Name, e, report)
+			each(request.Name, e, report)
 		}
 	}
 }

@@ -257,13 +257,12 @@ func join(parts ...string) string {
 	return strings.Join(given, "; ")
 }
 
-// textOf returns a value that is a known string and not a secret; else "".
+// textOf returns the text of a known string, number or bool that is not a secret; else "".
 func textOf(v cty.Value) string {
-	plain, secrets, _ := value.Plain(v)
-	hasValue := plain.IsKnown() && !plain.IsNull()
-	if len(secrets) > 0 || !hasValue || plain.Type() != cty.String {
+	if len(value.Secrets(v)) > 0 {
 		return ""
 	}
+	text, _ := keyOf(v)
 
-	return plain.AsString()
+	return text
 }

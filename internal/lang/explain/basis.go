@@ -12,8 +12,9 @@ import (
 	"github.com/prelet/prelet/internal/node"
 )
 
-// addBasis adds what an entry is based on, as its origins name it: expressions of the site, conditions, steps of a
-// formula, recommendations of detectors, the base; the overrides of these; and the value of the base that a stage changed.
+// addBasis adds what an entry is based on, as its origins name it: expressions of the site, with their overrides,
+// conditions, steps of a formula, recommendations of detectors, the base; and the value of the base that a stage
+// changed.
 func (w *walker) addBasis(e entry, depth int) {
 	for _, o := range e.origins {
 		isFormula := o.Kind == origin.Policy && o.Range.Filename == ""

@@ -1,22 +1,29 @@
 #!/usr/bin/env bash
-# Builds deb and rpm of prelet in dist/ from bin/, for the architecture of GOARCH: package.sh VERSION. The bytes depend
-# only on the commit: all times are $SOURCE_DATE_EPOCH, by default that of the commit.
+# Builds deb and rpm of prelet from bin/, for the architecture of GOARCH: package.sh VERSION [FOLDER], by default in
+# dist/. The bytes depend only on the commit: all times are $SOURCE_DATE_EPOCH, by default that of the commit.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+umask 022 # packages have the modes of files and folders
 VERSION=$1 ARCH=$(go env GOARCH)
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export VERSION ARCH SOURCE_DATE_EPOCH
+dist=${2:-dist}
 
 stage=bin/package
-doc=$stage/usr/share/doc/prelet
 rm -rf "$stage"
 tools/install.sh "$PWD/$stage" /usr >/dev/null
 
+# Documents are apart, because rpm marks them.
+mkdir "$stage/documents"
+mv "$stage/usr/share/doc" "$stage/usr/share/man" "$stage/documents/"
+doc=$stage/documents/doc/prelet
+
 # What Debian's policy wants: licences and a changelog at their places, compressed pages.
 (cd tools/release && go build -o ../../bin/release .)
-bin/release copyright bin/prelet bin/prelet-detect bin/prelet-detector-check >"$doc/copyright"
+programs=(bin/prelet bin/prelet-detect bin/prelet-detector-check)
+bin/release copyright "${programs[@]}" >"$doc/copyright"
+license=$(bin/release license "${programs[@]}")
 rm "$doc/LICENSE" # it is in copyright, by its name
-install -D -m 0644 LICENSE "$stage/usr/share/licenses/prelet/LICENSE"
 mv "$doc/CHANGELOG.md" "$doc/NEWS"
 cat >"$doc/changelog" <<EOF
 prelet ($VERSION) unstable; urgency=medium
@@ -25,18 +32,27 @@ prelet ($VERSION) unstable; urgency=medium
 
  -- prelet <maintainers@prelet.invalid>  $(date -u -R -d "@$SOURCE_DATE_EPOCH")
 EOF
-find "$stage/usr/share/man" "$doc/changelog" "$doc/NEWS" -type f -exec gzip -9n {} +
+find "$stage/documents/man" "$doc/changelog" "$doc/NEWS" -type f -exec gzip -9n {} +
 
-mkdir -p dist
+mkdir -p "$dist"
 go build -modfile=tools/nfpm/go.mod -o bin/nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm
 find "$stage" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
-for packager in deb rpm; do
-	config=packaging/prelet/prelet.yaml
-	if [ "$packager" = deb ]; then # dpkg does not know the field License
-		grep -v '^license:' "$config" >bin/prelet.deb.yaml
-		config=bin/prelet.deb.yaml
+
+config() { # config PACKAGER: prints packaging/prelet/prelet.yaml with what only this packager knows
+	cat packaging/prelet/prelet.yaml
+	if [ "$1" = deb ]; then
+		printf '  - {src: %s, dst: /usr/share, type: tree}\n' "$stage/documents"
+		return
 	fi
-	rm -f dist/prelet[_-]"$VERSION"*."$packager"
-	bin/nfpm package --config "$config" --packager "$packager" --target dist/ >/dev/null
+
+	(cd "$stage/documents" && find . -type f -printf '%P\n' | LC_ALL=C sort) | while IFS= read -r file; do
+		printf '  - {src: "%s", dst: "/usr/share/%s", type: doc}\n' "$stage/documents/$file" "$file"
+	done
+	printf 'license: %s\n' "$license"
+}
+
+for packager in deb rpm; do
+	config "$packager" >"bin/package/$packager.yaml"
+	bin/nfpm package --config "bin/package/$packager.yaml" --packager "$packager" --target "$dist/"
 done
-ls -1 dist/prelet[_-][0-9]*
+rm -rf "$stage"

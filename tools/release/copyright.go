@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/google/licensecheck"
@@ -57,4 +58,16 @@ func writeCopyright(out io.Writer, libraries []library) error {
 	}
 
 	return w.Flush()
+}
+
+// writeLicense writes one SPDX expression for a program: the licences of the project and of all libraries.
+func writeLicense(out io.Writer, libraries []library) error {
+	licences := []string{apache}
+	for _, l := range libraries {
+		licences = append(licences, l.licences...)
+	}
+	slices.Sort(licences)
+	_, err := fmt.Fprintln(out, strings.Join(slices.Compact(licences), " AND "))
+
+	return err
 }

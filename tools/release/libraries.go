@@ -157,10 +157,16 @@ func readTexts(from fs.FS, dir string) (texts []text, err error) {
 	return texts, nil
 }
 
-// classify finds the names of a library's licences.
+var declared = regexp.MustCompile(`(?m)SPDX-License-Identifier: ([\w.+() -]*[\w)])`)
+
+// classify finds the names of a library's licences: what a text declares itself to be, or else what it contains.
 func (l *library) classify() error {
 	for _, t := range l.texts {
 		if !t.isLicence() {
+			continue
+		}
+		if d := declared.FindStringSubmatch(t.content); d != nil {
+			l.licences = append(l.licences, "("+d[1]+")")
 			continue
 		}
 

@@ -1,6 +1,7 @@
 // Command release writes what a release contains in addition to its programs, from the programs themselves:
 //
 //	release copyright PROGRAM...           the licences of all libraries that are linked into them
+//	release license PROGRAM...             the same as one SPDX expression
 //	release sbom NAME VERSION PROGRAM...   a bill of materials: SPDX 2.3, JSON
 //
 // The text goes to standard output. Two runs over the same programs give the same bytes.
@@ -13,6 +14,7 @@ import (
 )
 
 const usage = `usage: release copyright PROGRAM...
+       release license PROGRAM...
        release sbom NAME VERSION PROGRAM...`
 
 func main() {
@@ -30,6 +32,13 @@ func run(args []string, out io.Writer) error {
 			return err
 		}
 		return writeCopyright(out, libraries)
+
+	case len(args) >= 2 && args[0] == "license":
+		libraries, err := readPrograms(args[1:])
+		if err != nil {
+			return err
+		}
+		return writeLicense(out, libraries)
 
 	case len(args) >= 4 && args[0] == "sbom":
 		return writeSBOM(out, args[1], args[2], args[3:])

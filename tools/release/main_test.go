@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -41,6 +42,20 @@ func TestCopyright(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("got\n%.3000s\nwant it to contain %q", got, want)
 		}
+	}
+}
+
+func TestLicense(t *testing.T) {
+	const want = "Apache-2.0 AND BSD-3-Clause\n"
+	if got := runOnSelf(t, "license"); !strings.HasPrefix(got, "Apache-2.0 AND ") || !strings.Contains(got, "BSD-3-Clause") {
+		t.Errorf("got %q, want it to be like %q", got, want)
+	}
+}
+
+func TestDeclaredLicence(t *testing.T) {
+	l := library{texts: []text{{"License", "/* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0-only */\n\nTerms"}}}
+	if err := l.classify(); err != nil || !slices.Equal(l.licences, []string{"(BSD-3-Clause OR GPL-2.0-only)"}) {
+		t.Errorf("got %q, %v; want (BSD-3-Clause OR GPL-2.0-only) and no error", l.licences, err)
 	}
 }
 

@@ -2,9 +2,7 @@
 # Disables the units when the package is removed, not when it is replaced by another version. A kubelet that runs
 # continues, with the files that prelet wrote.
 #
-# $1 is "remove" (deb), or the number of versions that stay (rpm).
+# $1 is the number of versions that stay.
 set -e
 
-case $1 in
-remove | 0) systemctl --no-reload disable prelet.service prelet-verify.service ;;
-esac
+[ "$1" != 0 ] || systemctl --no-reload disable prelet.service prelet-verify.service

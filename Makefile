@@ -1,5 +1,5 @@
 # The commands of developers, CI and packagers. `make` lists them.
-# Modules are downloaded once. Root is needed by e2e-boot, e2e-hostile, e2e-kube, faults, sweep, storm,
+# Modules are downloaded once. Root is needed by e2e-boot, e2e-hostile, e2e-kube, e2e-packages, faults, sweep, storm,
 # kubelet-agreement and nightly; all other targets need neither root nor a cluster nor a network.
 
 SHELL       := /bin/bash
@@ -100,6 +100,11 @@ e2e-monitoring: ## scrape metrics with a real Prometheus, check its alerts and t
 .PHONY: e2e-browser
 e2e-browser: build machines ## open the pages of `report --html` in a headless Chromium (Debian package)
 	cd test/browser && PRELET_BROWSER=1 $(GO) test -count=1 .
+
+.PHONY: e2e-packages
+e2e-packages: build ## lint, install, upgrade and remove deb and rpm in Debian 12 and 13, as root; RUN=TestName selects
+	test/packages/roots.sh
+	PRELET_PACKAGES=1 $(AS_BUILT) test -count=1 -v -timeout 20m -run '$(RUN)' ./test/packages
 
 .PHONY: check-vscode
 check-vscode: ## test the extension and the grammar for VS Code (Node.js, packages of npm)

@@ -17,6 +17,7 @@ run() { # run PART
 	boot) make e2e-boot ;;
 	kube) make e2e-kube ;;
 	kube-old) make e2e-kube-old ;;
+	packages) make e2e-packages ;;
 	hostile) make e2e-hostile ;;
 	agreement) make kubelet-agreement N=40 ;;
 	storm) make storm ;;
@@ -30,7 +31,7 @@ run() { # run PART
 	esac
 }
 
-all=(boot kube kube-old hostile agreement storm bench tables race activation fuzz sweep)
+all=(boot kube kube-old packages hostile agreement storm bench tables race activation fuzz sweep)
 [ $# -gt 0 ] || set -- "${all[@]}"
 
 table=""

@@ -1,0 +1,129 @@
+package packages
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// builds are the paths of a deb and an rpm.
+type builds struct{ deb, rpm string }
+
+var (
+	buildMutex sync.Mutex // tools/package.sh collects files in bin/package
+	built      = map[string]builds{}
+)
+
+// buildPackages makes packages of this tree's programs in .cache, once for each version.
+func buildPackages(t *testing.T, version string) builds {
+	t.Helper()
+	buildMutex.Lock()
+	defer buildMutex.Unlock()
+	if b, ok := built[version]; ok {
+		return b
+	}
+
+	folder, err := filepath.Abs(filepath.Join(".cache", "packages-"+version))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(folder); err != nil {
+		t.Fatal(err)
+	}
+	build(t, "../..", nil, "tools/package.sh", version, folder)
+	built[version] = findPackages(t, folder)
+
+	return built[version]
+}
+
+func build(t *testing.T, dir string, env []string, name string, args ...string) {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Env = append(cmd.Env, env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s %s: got %v, want no error\n%s", name, strings.Join(args, " "), err, out)
+	}
+}
+
+func findPackages(t *testing.T, folder string) builds {
+	t.Helper()
+	debs, _ := filepath.Glob(folder + "/prelet_*.deb")
+	rpms, _ := filepath.Glob(folder + "/prelet-[0-9]*.rpm")
+	if len(debs) != 1 || len(rpms) != 1 {
+		t.Fatalf("packages in %s: got %q, %q; want one deb and one rpm", folder, debs, rpms)
+	}
+
+	return builds{debs[0], rpms[0]}
+}
+
+// TestReproducible builds the programs and packages again from a copy of the tree in another folder, with another umask,
+// time zone, language and home folder.
+func TestReproducible(t *testing.T) {
+	requireWanted(t)
+	first := buildPackages(t, older)
+
+	dir := t.TempDir()
+	build(t, "../..", nil, "sh", "-c", `git ls-files -z -co --exclude-standard |
+		tar -c --null --files-from=- --ignore-failed-read | tar -x -C "$1"`, "sh", dir)
+	env := []string{"SOURCE_DATE_EPOCH=" + commitTime(t), "TZ=Asia/Tokyo", "LC_ALL=C.UTF-8"}
+	build(t, dir, env, "sh", "-c", `umask 077; make build VERSION="$1" && tools/package.sh "$2" dist`,
+		"sh", builtVersion(t), older)
+	second := findPackages(t, filepath.Join(dir, "dist"))
+
+	for _, pair := range [][2]string{{first.deb, second.deb}, {first.rpm, second.rpm}} {
+		if !bytes.Equal(readFile(t, pair[0]), readFile(t, pair[1])) {
+			t.Errorf("%s: got other bytes of a second build, want the same. Try: diffoscope", filepath.Base(pair[0]))
+		}
+	}
+}
+
+// commitTime returns the time that packages get: that of the commit, in seconds.
+func commitTime(t *testing.T) string {
+	t.Helper()
+	if epoch := os.Getenv("SOURCE_DATE_EPOCH"); epoch != "" {
+		return epoch
+	}
+
+	return output(t, "git", "log", "-1", "--format=%ct")
+}
+
+// builtVersion returns the version in bin/prelet.
+func builtVersion(t *testing.T) string {
+	t.Helper()
+	line, _, _ := strings.Cut(output(t, "../../bin/prelet", "version"), "\n")
+	return strings.Fields(line)[1]
+}
+
+func output(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(name, args...).Output()
+	if err != nil {
+		t.Fatalf("%s %s: %v", name, strings.Join(args, " "), err)
+	}
+
+	return strings.TrimSpace(string(out))
+}
+
+func readFile(t *testing.T, path string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return content
+}
+
+// TestLint fails on each error and warning of lintian and rpmlint that packaging/prelet does not give a reason for.
+func TestLint(t *testing.T) {
+	requireWanted(t)
+	b := buildPackages(t, older)
+	build(t, "../..", nil, "lintian", "--allow-root", "--fail-on", "error,warning", b.deb)
+	build(t, "../..", nil, "rpmlint", "--strict", "--config", "packaging/prelet/rpmlint.toml", b.rpm)
+}

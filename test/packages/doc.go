@@ -1,0 +1,8 @@
+// Package packages tests the deb and the rpm of prelet: what linters find, that two builds give the same bytes, and
+// what installing, upgrading and removing them does to a node.
+//
+// `make e2e-packages` runs it, as root; without its roots, all tests here are skipped. Packages are installed in real
+// Debian roots, each an overlay in a mount namespace of its test, which ends with the test. No systemd is started: the
+// root's systemctl writes its arguments to a file, and enables units only. What a booted machine does is tested by
+// test/boot.
+package packages

@@ -1,0 +1,299 @@
+package packages
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	older = "1.0.0"
+	newer = "1.1.0"
+
+	// wanted is set by make e2e-packages: without it these tests are skipped, with it they need their roots and tools.
+	wanted = "PRELET_PACKAGES"
+)
+
+func requireWanted(t *testing.T) {
+	t.Helper()
+	if os.Getenv(wanted) == "" {
+		t.Skip("make e2e-packages runs this test")
+	}
+}
+
+// What systemctl is called with. Nothing else may be: a start, stop or restart could end a kubelet or shut the gate.
+const (
+	preset  = "preset prelet.service prelet-verify.service"
+	reload  = "daemon-reload"
+	disable = "--no-reload disable prelet.service prelet-verify.service"
+)
+
+// What prelet, its site's author and the kubelet have on a node. A package must not change it.
+var nodeFiles = map[string]string{
+	"/run/prelet/kubelet.env":                       "KUBELET_EXTRA_ARGS=\n",
+	"/run/prelet/status.json":                       "{}\n",
+	"/var/lib/prelet/generations/1/state.json":      "{}\n",
+	"/var/lib/prelet/generations/1/files/config":    "the file before prelet\n",
+	"/etc/prelet/site.hcl":                          "# the operator's\n",
+	"/etc/systemd/system/prelet.service.d/own.conf": "[Service]\nNice=1\n",
+	"/etc/kubernetes/kubelet.conf":                  "the identity\n",
+	"/var/lib/kubelet/config.yaml":                  "maxPods: 110\n",
+}
+
+var nodeFolders = []string{
+	"/run/prelet", "/var/lib/prelet", "/etc/prelet", "/etc/systemd/system/prelet.service.d", "/etc/kubernetes",
+	"/var/lib/kubelet",
+}
+
+var links = []string{
+	"/etc/systemd/system/multi-user.target.wants/prelet.service",
+	"/etc/systemd/system/kubelet.service.wants/prelet-verify.service",
+}
+
+// installed are files of both packages, with their modes.
+var installed = map[string]os.FileMode{
+	"/usr/bin/prelet":                                               0o755,
+	"/usr/lib/prelet/prelet-detect":                                 0o755,
+	"/usr/lib/prelet/prelet-detector-check":                         0o755,
+	"/usr/lib/prelet/site":                                          os.ModeDir | 0o755,
+	"/usr/lib/prelet/detectors":                                     os.ModeDir | 0o755,
+	"/usr/lib/prelet/detectors.lock.d":                              os.ModeDir | 0o755,
+	"/etc/prelet":                                                   os.ModeDir | 0o755,
+	"/usr/lib/systemd/system/prelet.service":                        0o644,
+	"/usr/lib/systemd/system/prelet-apply.service":                  0o644,
+	"/usr/lib/systemd/system/prelet-verify.service":                 0o644,
+	"/usr/lib/systemd/system/kubelet.service.d/05-prelet-gate.conf": 0o644,
+	"/usr/lib/systemd/system-preset/90-prelet.preset":               0o644,
+	"/usr/lib/sysusers.d/prelet.conf":                               0o644,
+	"/usr/lib/tmpfiles.d/prelet.conf":                               0o644,
+	"/usr/share/bash-completion/completions/prelet":                 0o644,
+	"/usr/share/zsh/site-functions/_prelet":                         0o644,
+	"/usr/share/fish/vendor_completions.d/prelet.fish":              0o644,
+	"/usr/share/man/man5/prelet.5.gz":                               0o644,
+	"/usr/share/man/man8/prelet.8.gz":                               0o644,
+	"/usr/share/man/man8/prelet-run.8.gz":                           0o644,
+	"/usr/share/doc/prelet/copyright":                               0o644,
+	"/usr/share/doc/prelet/README.md":                               0o644,
+	"/usr/share/doc/prelet/how-to/operators.md":                     0o644,
+	"/usr/share/doc/prelet/NEWS.gz":                                 0o644,
+	"/var/lib/prelet":                                               os.ModeDir | 0o700,
+}
+
+func TestDebian12(t *testing.T) { testDeb(t, newRoot(t, "bookworm")) }
+func TestDebian13(t *testing.T) { testDeb(t, newRoot(t, "trixie")) }
+
+// testDeb takes a node through the life of its package.
+func testDeb(t *testing.T, r *root) {
+	old, next := copyTo(r, buildPackages(t, older).deb), copyTo(r, buildPackages(t, newer).deb)
+
+	r.dpkg("--install", old)
+	r.checkCalls("install", preset, reload)
+	r.checkInstalled(older)
+	r.checkLinks("install", true)
+
+	before := r.makeNode()
+	for _, step := range []struct{ name, deb, version string }{
+		{"reinstall", old, older},
+		{"upgrade", next, newer},
+		{"downgrade", old, older},
+	} {
+		r.dpkg("--install", step.deb)
+		r.checkCalls(step.name, reload, reload)
+		r.checkInstalled(step.version)
+		r.checkNode(step.name, before)
+	}
+
+	r.run("systemctl", "disable", "prelet-verify.service")
+	r.calls()
+	r.dpkg("--install", next)
+	r.checkCalls("upgrade of a disabled unit", reload, reload)
+	if r.exists(links[1]) {
+		t.Errorf("upgrade of a disabled unit: got it enabled, want it disabled")
+	}
+	r.run("systemctl", "enable", "prelet-verify.service")
+	r.calls()
+
+	r.dpkg("--remove", "prelet")
+	r.checkCalls("remove", reload)
+	r.checkRemoved("remove")
+	r.checkNode("remove", before)
+
+	r.dpkg("--install", old)
+	r.checkCalls("install after a removal", reload)
+	r.checkInstalled(older)
+	r.checkLinks("install after a removal", true)
+	r.checkNode("install after a removal", before)
+
+	r.dpkg("--purge", "prelet")
+	r.checkCalls("purge", reload, reload)
+	r.checkRemoved("purge")
+	r.checkLinks("purge", false)
+	for path := range before {
+		isPreletState := strings.HasPrefix(path, "/var/lib/prelet/") || strings.HasPrefix(path, "/run/prelet/")
+		if isPreletState {
+			delete(before, path)
+		}
+	}
+	r.run("mkdir", "/run/prelet", "/var/lib/prelet") // fails if they are still there
+	r.checkNode("purge", before)
+}
+
+// TestRPM does the same with Debian's rpm in a root of Debian 12. Dependencies are not checked, because its systemd is
+// not in rpm's database.
+func TestRPM(t *testing.T) {
+	r := newRoot(t, "bookworm")
+	old, next := buildPackages(t, older).rpm, buildPackages(t, newer).rpm
+
+	r.rpm("--install", old)
+	r.checkCalls("install", preset, reload)
+	r.checkInstalled(older)
+	r.checkLinks("install", true)
+
+	before := r.makeNode()
+	for _, step := range []struct {
+		name    string
+		args    []string
+		version string
+	}{
+		{"reinstall", []string{"--upgrade", "--replacepkgs", old}, older},
+		{"upgrade", []string{"--upgrade", next}, newer},
+		{"downgrade", []string{"--upgrade", "--oldpackage", old}, older},
+	} {
+		r.rpm(step.args...)
+		r.checkCalls(step.name, reload, reload)
+		r.checkInstalled(step.version)
+		r.checkNode(step.name, before)
+		r.checkLinks(step.name, true)
+	}
+
+	r.rpm("--erase", "prelet")
+	r.checkCalls("erase", disable, reload)
+	r.checkRemoved("erase")
+	r.checkLinks("erase", false)
+	r.checkNode("erase", before)
+}
+
+// copyTo copies a package into the root and returns its path there.
+func copyTo(r *root, deb string) string {
+	r.t.Helper()
+	content, err := os.ReadFile(deb)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.write("/"+filepath.Base(deb), string(content))
+
+	return "/" + filepath.Base(deb)
+}
+
+func (r *root) dpkg(args ...string) {
+	r.t.Helper()
+	r.run("dpkg", append([]string{"--force-confold"}, args...)...)
+}
+
+// rpm runs the rpm of this machine on the root, in which it runs the scripts of the package.
+func (r *root) rpm(args ...string) {
+	r.t.Helper()
+	out, err := exec.Command("rpm", append([]string{"--root", r.dir, "--nodeps"}, args...)...).CombinedOutput()
+	if err != nil {
+		r.t.Fatalf("rpm %s: got %v, want no error\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// makeNode writes the files of a node that runs, and returns its state.
+func (r *root) makeNode() map[string]string {
+	r.t.Helper()
+	for path, content := range nodeFiles {
+		r.write(path, content)
+	}
+
+	return r.state(nodeFolders...)
+}
+
+func (r *root) checkNode(step string, want map[string]string) {
+	r.t.Helper()
+	if d := diff(r.state(nodeFolders...), want); d != "" {
+		r.t.Errorf("files of the node after %s: %s", step, d)
+	}
+}
+
+func (r *root) checkCalls(step string, want ...string) {
+	r.t.Helper()
+	if got := r.calls(); !slices.Equal(got, want) {
+		r.t.Errorf("calls of systemctl by %s: got %q, want %q", step, got, want)
+	}
+}
+
+func (r *root) checkLinks(step string, want bool) {
+	r.t.Helper()
+	for _, link := range links {
+		if got := r.exists(link); got != want {
+			r.t.Errorf("%s exists after %s: got %t, want %t", link, step, got, want)
+		}
+	}
+}
+
+func (r *root) checkInstalled(version string) {
+	r.t.Helper()
+	for path, want := range installed {
+		info, err := os.Lstat(filepath.Join(r.dir, path))
+		if err != nil || info.Mode() != want {
+			r.t.Errorf("%s of %s: got %v, %v; want mode %v", path, version, info, err, want)
+		}
+	}
+
+	if got := r.run("prelet", "version"); !strings.HasPrefix(got, "prelet ") {
+		r.t.Errorf("prelet version: got %q, want it to begin with prelet", got)
+	}
+	if got := r.run("getent", "passwd", "prelet-detector-1", "prelet-detector-16"); strings.Count(got, "\n") != 2 {
+		r.t.Errorf("users of detectors: got %q, want two lines", got)
+	}
+	if got := r.read("/usr/share/doc/prelet/copyright"); !strings.Contains(got, "github.com/hashicorp/hcl/v2") {
+		r.t.Errorf("copyright: got %.300q, want it to contain github.com/hashicorp/hcl/v2", got)
+	}
+	if got := r.read("/usr/share/doc/prelet/changelog.gz"); !strings.HasPrefix(got, "prelet ("+version+")") {
+		r.t.Errorf("changelog.gz: got %q, want the version %s", got, version)
+	}
+	if got := r.read("/usr/share/man/man8/prelet.8.gz"); !strings.Contains(got, ".TH") {
+		r.t.Errorf("prelet.8.gz: got %.300q, want a manual page", got)
+	}
+}
+
+// read returns the content of a file, of a .gz file the uncompressed one.
+func (r *root) read(path string) string {
+	r.t.Helper()
+	content, err := os.ReadFile(filepath.Join(r.dir, path))
+	if err != nil {
+		r.t.Error(err)
+		return ""
+	}
+	if filepath.Ext(path) != ".gz" {
+		return string(content)
+	}
+
+	var text []byte
+	packed, err := gzip.NewReader(bytes.NewReader(content))
+	if err == nil {
+		text, err = io.ReadAll(packed)
+	}
+	if err != nil {
+		r.t.Errorf("%s: %v", path, err)
+	}
+
+	return string(text)
+}
+
+// checkRemoved checks that no file of the package is left.
+func (r *root) checkRemoved(step string) {
+	r.t.Helper()
+	for path, mode := range installed {
+		if mode.IsRegular() && r.exists(path) {
+			r.t.Errorf("%s exists after %s: got true, want false", path, step)
+		}
+	}
+}

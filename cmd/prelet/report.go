@@ -97,6 +97,7 @@ func (a *cli) encodePage(w io.Writer, found app.Reported) error {
 			Generation: found.Generation,
 			Source:     found.Source,
 		},
+		Machine: found.Machine,
 		Held:    found.Held,
 		Status:  found.Status,
 		NoTimes: found.NoTimes,

@@ -13,15 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onTerminal runs prelet on a terminal of a width, and returns its output without colours.
-func onTerminal(t *testing.T, columns uint16, env []string, args ...string) string {
+// openTerminal makes a terminal of a width. The caller closes its end once a process has it.
+func openTerminal(t *testing.T, columns uint16) (master, terminal *os.File) {
 	t.Helper()
 
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
 		t.Skipf("no terminal can be made here: %v", err)
 	}
-	defer master.Close()
+	t.Cleanup(func() { _ = master.Close() })
 	fd := int(master.Fd())
 	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
 	if err == nil {
@@ -33,11 +33,19 @@ func onTerminal(t *testing.T, columns uint16, env []string, args ...string) stri
 	if err != nil {
 		t.Fatalf("set up a terminal: got %v, want none", err)
 	}
-	terminal, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatalf("open the terminal: got %v, want none", err)
 	}
 
+	return master, terminal
+}
+
+// onTerminal runs prelet on a terminal of a width, and returns its output without colours.
+func onTerminal(t *testing.T, columns uint16, env []string, args ...string) string {
+	t.Helper()
+
+	master, terminal := openTerminal(t, columns)
 	c := exec.Command("prelet", args...)
 	c.Stdout, c.Stderr = terminal, terminal
 	c.Env = append(os.Environ(), env...)
@@ -52,8 +60,8 @@ func onTerminal(t *testing.T, columns uint16, env []string, args ...string) stri
 	return strings.ReplaceAll(text, "\r\n", "\n")
 }
 
-// verbatimLine matches a line that is never broken: a command, a difference of a file, a line of a site.
-var verbatimLine = regexp.MustCompile(`^ +(prelet |[+@-]|[0-9]* *│)`)
+// verbatimLine matches a line that is never broken: a command, a difference of a file, a line of a site, a hash.
+var verbatimLine = regexp.MustCompile(`^ +(prelet |[+@-]|[0-9]* *│)|^Plan sha256:`)
 
 // widest returns the number of columns of the longest line that can be broken.
 func widest(text string) (columns int) {
@@ -77,6 +85,7 @@ func TestTerminalWidth(t *testing.T) {
 		{"status", "--root", "testdata"},
 		{"validate", "../../internal/lang/testfile/page_head.txt"},
 		{"history", "diff", "--help"},
+		{"plan", "--from", "../../testdata/recordings/v1/gpu.prelet"},
 	}
 
 	for _, args := range commands {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ type Reported struct {
 	Fleet   *fleet.Report  // nil for one node
 	Status  *report.Status // of the last run; nil for a recording, unless it is in a bundle, and where there is none
 	NoTimes string         // why Status has no times; "" where it has
+	Machine string         // the path of the machine in place of this one; "" for this one
 	Code    fault.Code     // of the plans; "" where every plan has been made
 }
 
@@ -44,6 +46,7 @@ func (e *Env) Report(ctx context.Context, o ReportOptions) (Reported, error) {
 		return out, nil
 	}
 	out.Source = o.From
+	out.Machine = cmp.Or(o.Hardware, o.Root)
 
 	found, err := e.analyzeFrom(ctx, o.Where)
 	if err != nil {

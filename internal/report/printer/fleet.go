@@ -98,8 +98,8 @@ func headGroup(g fleet.Group) string {
 // maxDescribed is how many changes a heading names.
 const maxDescribed = 2
 
-// summarizeChanges returns the changes of a group in one line: each of a few, or their numbers. A file of the kubelet
-// counts only if nothing else does: what changes in it is listed.
+// summarizeChanges returns the changes of a group in one line: each of a few, or the numbers of all. A few leave out
+// a file of the kubelet unless nothing else changes: what changes in it is named.
 func summarizeChanges(changes []fleet.Change) string {
 	isListed := func(c fleet.Change) bool { return c.Listed }
 	counted := slices.DeleteFunc(slices.Clone(changes), isListed)
@@ -107,7 +107,7 @@ func summarizeChanges(changes []fleet.Change) string {
 		counted = changes
 	}
 	if len(counted) > maxDescribed {
-		return countKinds(counted)
+		return countKinds(changes)
 	}
 
 	var parts []string

@@ -23,6 +23,7 @@ import (
 // BootView is a boot of one node: its plan, and the report of its last run.
 type BootView struct {
 	View
+	Machine string         // the path of the machine in place of this one; "" for this one
 	Held    string         // why a run would not apply the plan; "" where it would
 	Status  *report.Status // nil without one
 	NoTimes string         // why there is no timeline; "" where Status has one
@@ -129,7 +130,7 @@ func nameNode(v BootView) string {
 		return cmp.Or(id.Node, id.Host)
 	}
 
-	return cmp.Or(v.Source, "This node")
+	return cmp.Or(v.Source, v.Machine, "This node")
 }
 
 // bootState returns the word of the badge: the state of the last run, or without one that of the plan.

@@ -279,13 +279,12 @@ func (b *page) writeSummary(v View) {
 	p := v.Plan
 	switch {
 	case v.Changes():
-		b.WriteString(b.bold("Files:") + " " + countChanges(p.Changes) + "." + describeUnits(p))
+		b.writeHeaded("Files:", countChanges(p.Changes)+"."+describeUnits(p))
 	case !p.Complete:
-		b.WriteString(b.bold("Files:") + " none of those that could be compared would change.")
+		b.writeHeaded("Files:", "none of those that could be compared would change.")
 	default:
-		b.WriteString(b.bold("No changes.") + " Every file is as planned.")
+		b.writeHeaded("No changes.", "Every file is as planned.")
 	}
-	b.writeLine("")
 	if p.Hash != "" {
 		b.writeLine(b.dim("Plan " + p.Hash))
 		return
@@ -301,6 +300,16 @@ func (b *page) writeSummary(v View) {
 	}
 	for _, l := range b.wrap(text+".", b.Width) {
 		b.writeLine(b.yellow(l))
+	}
+}
+
+// writeHeaded writes a text after a bold word, over several lines where it is long.
+func (b *page) writeHeaded(word, text string) {
+	for i, l := range b.wrap(word+" "+text, b.Width) {
+		if i == 0 {
+			l = b.bold(word) + strings.TrimPrefix(l, word)
+		}
+		b.writeLine(l)
 	}
 }
 

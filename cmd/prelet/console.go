@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +29,7 @@ func (a *cli) console() *cobra.Command {
 		Long: `Plans this node or a recorded one once, reads one expression from each line of standard input,
 and shows its value, its type and where its parts come from, as eval does.
 Empty lines and lines that begin with # are skipped; exit or Ctrl-D ends it.
-On a terminal it has a history: the arrow keys.
+On a terminal it has a history, the arrow keys, and Ctrl-C empties the line.
 
 An error in a line is printed and the next line is read.
 The exit status is that of plan if the site fails on this node;
@@ -145,14 +146,27 @@ func (a *cli) openLines() *lines {
 	screen := struct {
 		io.Reader
 		io.Writer
-	}{os.Stdin, os.Stderr}
+	}{dropLines{os.Stdin}, os.Stderr}
 
 	terminal := term.NewTerminal(screen, "> ")
-	if columns, rows, err := term.GetSize(int(os.Stdin.Fd())); err == nil {
-		_ = terminal.SetSize(columns, rows) // else a long line is broken at 80 columns
+	columns, rows, err := term.GetSize(int(os.Stdin.Fd()))
+	if err == nil && columns > 0 { // a serial console has no size: a long line is broken at 80 columns
+		_ = terminal.SetSize(columns, rows)
 	}
 
 	return &lines{terminal: terminal}
+}
+
+// dropLines reads keys of a terminal in raw mode. Ctrl-C is read as Ctrl-E Ctrl-U, which empties the line: the terminal
+// itself takes Ctrl-C for the end of the input.
+type dropLines struct{ keys io.Reader }
+
+// Read implements io.Reader.
+func (d dropLines) Read(buffer []byte) (int, error) {
+	n, err := d.keys.Read(buffer[:(len(buffer)+1)/2])
+	text := bytes.ReplaceAll(buffer[:n], []byte{'C' - '@'}, []byte{'E' - '@', 'U' - '@'})
+
+	return copy(buffer, text), err
 }
 
 func (l *lines) isTerminal() bool { return l.terminal != nil }

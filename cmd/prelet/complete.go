@@ -53,6 +53,17 @@ func (a *cli) addCompletions(root *cobra.Command) {
 	}
 }
 
+// describeFlagsPlainly removes what only help understands from the descriptions of flags: the marks around the name of
+// a value, and breaks of lines, where a shell ends a description.
+func describeFlagsPlainly(c *cobra.Command) {
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		f.Usage = strings.NewReplacer("`", "", "\n", " ").Replace(f.Usage)
+	})
+	for _, child := range c.Commands() {
+		describeFlagsPlainly(child)
+	}
+}
+
 // completeFiles offers files with these extensions, and folders.
 func completeFiles(extensions ...string) cobra.CompletionFunc {
 	return cobra.FixedCompletions(extensions, cobra.ShellCompDirectiveFilterFileExt)
@@ -92,15 +103,22 @@ func (a *cli) completeGenerations(
 	return numbers, directive
 }
 
-// completeVariables offers the variables of the site, as NAME=.
+// completeVariables offers the variables of the site, as NAME=, each with its description. A sensitive one is left out:
+// --var refuses it.
 func (a *cli) completeVariables(c *cobra.Command, _ []string, _ string) (out []string, _ cobra.ShellCompDirective) {
-	for _, name := range a.siteNames(c) {
-		if variable, ok := strings.CutPrefix(name, "var."); ok {
-			out = append(out, variable+"=")
+	const directive = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+
+	found, err := a.env().Graph(app.GraphOptions{Where: whereOf(c)})
+	if err != nil || found.Site == nil {
+		return nil, directive
+	}
+	for _, name := range slices.Sorted(maps.Keys(found.Site.Variables)) {
+		if v := found.Site.Variables[name]; !v.Sensitive {
+			out = append(out, cobra.CompletionWithDesc(name+"=", v.Description))
 		}
 	}
 
-	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	return out, directive
 }
 
 // completeNames offers the names of the site that an expression may begin with.

@@ -84,6 +84,9 @@ func (a *cli) execute(args []string) exitError {
 	root.SetErr(a.stderr)
 	requireSubcommand(root)
 	refuseAsUsage(root)
+	if len(args) > 0 && args[0] == cobra.ShellCompRequestCmd {
+		describeFlagsPlainly(root)
+	}
 
 	err := root.Execute()
 	x := toExitError(describeUnknownCommand(root, args, err))

@@ -165,6 +165,20 @@ git init -q -b main . && git add site && git -c user.name=a -c user.email=a@exam
 git update-ref refs/remotes/origin/main main
 `
 
+// A block that is indented in place of fenced would not be run, so only the pages of codes have those: their commands
+// are for a node in trouble.
+func TestNoIndentedBlocks(t *testing.T) {
+	indented := regexp.MustCompile(`(?m)^\n    \S.*`)
+	for page, text := range readPages(t) {
+		if strings.HasPrefix(page, "docs/codes/") {
+			continue
+		}
+		for _, block := range indented.FindAllString(fencePattern.ReplaceAllString(text, ""), -1) {
+			t.Errorf("%s: got the indented block %q, want it between ```", page, strings.TrimSpace(block))
+		}
+	}
+}
+
 // TestCommandsOfPages checks each command line of prelet and make that a page shows, in a block or in its text, against
 // the program: the command, its flags and its formats exist. It also checks the examples of prelet's own help.
 func TestCommandsOfPages(t *testing.T) {

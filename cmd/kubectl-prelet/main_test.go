@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -255,17 +256,15 @@ func TestKrewManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var manifest struct {
-		Kind     string
-		Metadata struct{ Name string }
-		Spec     struct {
-			Version   string
-			Platforms []struct{ URI, SHA256, Bin string }
-		}
+	var manifest krewPlugin
+	if err := yaml.UnmarshalStrict(text, &manifest); err != nil || len(manifest.Spec.Platforms) != 1 {
+		t.Fatalf("got %v\n%s\nwant the fields of a Plugin, for one platform", err, text)
 	}
-	err = yaml.Unmarshal(text, &manifest)
-	if err != nil || manifest.Kind != "Plugin" || manifest.Spec.Version != "v9.8.7" || len(manifest.Spec.Platforms) != 1 {
-		t.Fatalf("got %v\n%s\nwant a Plugin of v9.8.7 for one platform", err, text)
+	if manifest.Spec.Version != "v9.8.7" {
+		t.Errorf("version: got %q, want v9.8.7", manifest.Spec.Version)
+	}
+	for _, problem := range manifest.check() {
+		t.Error(problem)
 	}
 
 	platform := manifest.Spec.Platforms[0]
@@ -281,4 +280,53 @@ func TestKrewManifest(t *testing.T) {
 	if err != nil || !strings.Contains(string(b), "v9.8.7") {
 		t.Errorf("%s --version: got %v, %s; want v9.8.7", platform.Bin, err, b)
 	}
+}
+
+// krewPlugin has the fields of krew's manifest v1alpha2 that are used. krew refuses unknown fields.
+type krewPlugin struct {
+	APIVersion string                `json:"apiVersion"`
+	Kind       string                `json:"kind"`
+	Metadata   struct{ Name string } `json:"metadata"`
+	Spec       struct {
+		Version          string         `json:"version"`
+		Homepage         string         `json:"homepage"`
+		ShortDescription string         `json:"shortDescription"`
+		Description      string         `json:"description"`
+		Caveats          string         `json:"caveats"`
+		Platforms        []krewPlatform `json:"platforms"`
+	} `json:"spec"`
+}
+
+type krewPlatform struct {
+	Selector struct {
+		MatchLabels map[string]string `json:"matchLabels"`
+	} `json:"selector"`
+	URI    string `json:"uri"`
+	SHA256 string `json:"sha256"`
+	Bin    string `json:"bin"`
+}
+
+// check returns what krew's validation of manifests would refuse. Without files, krew installs the whole archive.
+func (p krewPlugin) check() (problems []string) {
+	want := func(isRight bool, what string, got any) {
+		if !isRight {
+			problems = append(problems, fmt.Sprintf("%s: got %q", what, got))
+		}
+	}
+
+	want(p.APIVersion == "krew.googlecontainertools.github.com/v1alpha2", "want the API version of krew", p.APIVersion)
+	want(p.Kind == "Plugin", "want the kind Plugin", p.Kind)
+	want(p.Metadata.Name == "prelet", "want the name of the file", p.Metadata.Name)
+	want(regexp.MustCompile(`^v\d+\.\d+\.\d+`).MatchString(p.Spec.Version), "want a semantic version", p.Spec.Version)
+	want(p.Spec.ShortDescription != "", "want a short description", p.Spec.ShortDescription)
+	want(!strings.Contains(p.Spec.ShortDescription, "\n"), "want one line", p.Spec.ShortDescription)
+	for _, platform := range p.Spec.Platforms {
+		labels := platform.Selector.MatchLabels
+		want(len(labels) == 2 && labels["os"] != "" && labels["arch"] != "", "want os and arch", labels)
+		want(regexp.MustCompile(`^[a-f0-9]{64}$`).MatchString(platform.SHA256), "want a sha256", platform.SHA256)
+		want(regexp.MustCompile(`^https://.*\.(tar\.gz|zip)$`).MatchString(platform.URI), "want an archive", platform.URI)
+		want(filepath.IsLocal(platform.Bin), "want a file of the archive", platform.Bin)
+	}
+
+	return problems
 }

@@ -173,6 +173,8 @@ kubernetes: ## build the Kubernetes components that e2e-kube starts (minutes, on
 
 .PHONY: e2e-boot
 e2e-boot: build packages ## boot a real systemd in containers, as root; RUN=TestName selects
+	rm -rf bin/boot
+	CGO_ENABLED=0 tools/package.sh "$(VERSION)" bin/boot
 	test/boot/image.sh
 	cd test/boot && PRELET_BOOT_CACHE=$(CURDIR)/test/boot/.cache $(if $(wildcard $(KUBE_CACHE)/helpers),PRELET_KUBE_CACHE="$(KUBE_CACHE)") $(GO) test -count=1 -v -timeout 45m -parallel 4 -run '$(RUN)' .
 

@@ -50,3 +50,15 @@ func must(t testing.TB, src string, vars map[string]cty.Value) cty.Value {
 	}
 	return v
 }
+
+// A reference alone has the questions of what it refers to, each at its own part.
+func TestKeepQuestionsOfReference(t *testing.T) {
+	facts := cty.ObjectVal(map[string]cty.Value{
+		"serial": UnreadVal(cty.String, "the serial number"),
+		"uuid":   UnreadVal(cty.String, "the uuid"),
+	})
+	got, _ := evaluate(t, "facts", map[string]cty.Value{"facts": facts})
+	if !got.RawEquals(facts) {
+		t.Errorf("got %#v, want %#v", got, facts)
+	}
+}

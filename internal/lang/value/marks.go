@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 )
 
@@ -57,6 +58,10 @@ func Because(v cty.Value, questions []string) cty.Value {
 // KeepQuestions marks the unknown parts of v, the value of e, with the questions of all values that e refers to. HCL
 // loses marks where a part of an expression is unknown.
 func KeepQuestions(v cty.Value, e hcl.Expression, ctx *hcl.EvalContext) cty.Value {
+	_, isReference := e.(*hclsyntax.ScopeTraversalExpr)
+	if isReference && v.IsKnown() { // a part of another value, with the marks that it has there
+		return v
+	}
 	if v.IsWhollyKnown() {
 		return v
 	}

@@ -229,6 +229,7 @@ type openNode struct {
 	past   func() *world.LastGood // the last good generation's recording; nil where none counts
 	waits  *waits                 // prints what is waited for; nil with a recording
 	units  Manager                // to be closed; nil where another has it, or there is none
+	checks *boot.Checks           // of the site, in plans of many machines; nil otherwise
 }
 
 // stateDir returns prelet's own folder.
@@ -403,6 +404,7 @@ func (n *openNode) Plan(ctx context.Context, event func(boot.Event)) *boot.Plan 
 		Source:   n.source,
 		Now:      time.Now,
 		Event:    event,
+		Checks:   n.checks,
 		Takeover: n.Takeover,
 	}
 	if n.env.Redactor != nil {

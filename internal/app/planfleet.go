@@ -19,6 +19,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/probe"
@@ -46,9 +47,10 @@ type siteLoader struct {
 }
 
 type loadedSite struct {
-	once  sync.Once
-	site  *lang.Site
-	diags hcl.Diagnostics
+	once   sync.Once
+	site   *lang.Site
+	diags  hcl.Diagnostics
+	checks boot.Checks
 }
 
 // maxKnownSites bounds how many sites of recordings are kept.
@@ -221,10 +223,11 @@ func (p *fleetPlanner) planOne(ctx context.Context, from, source string) (planne
 		return Planned{Source: source, Err: err}, fleet.FailedToRead(source, err)
 	}
 	env := p.env.withOwnRedactor()
-	site, diags := p.planned.load(rec)
-	redactVariables(env.Redactor, p.given, site)
-	n, found := env.openSite(w, nil, rec, p.given, site, diags)
+	loaded := p.planned.load(rec)
+	redactVariables(env.Redactor, p.given, loaded.site)
+	n, found := env.openSite(w, nil, rec, p.given, loaded.site, loaded.diags)
 	defer n.Close()
+	n.checks = &loaded.checks
 
 	plan := n.planUnless(ctx, found, nil)
 	out := Planned{Source: source, Plan: plan, Generation: n.Generation()}
@@ -238,9 +241,10 @@ func (p *fleetPlanner) planOne(ctx context.Context, from, source string) (planne
 		return out, fleet.NewEffect(source, plan, rec)
 	}
 
-	site, diags = p.against.load(rec)
-	old, found := env.openSite(w, nil, n.rec, p.givenOld(), site, diags)
+	loaded = p.against.load(rec)
+	old, found := env.openSite(w, nil, n.rec, p.givenOld(), loaded.site, loaded.diags)
 	defer old.Close()
+	old.checks = &loaded.checks
 
 	return out, fleet.NewEffectAgainst(source, old.planUnless(ctx, found, nil), plan, rec)
 }
@@ -269,9 +273,9 @@ func (p *fleetPlanner) givenOld() map[string]probe.Given {
 }
 
 // load returns the site for a recording, nil for this machine.
-func (l *siteLoader) load(rec *world.Recording) (*lang.Site, hcl.Diagnostics) {
+func (l *siteLoader) load(rec *world.Recording) *loadedSite {
 	if l.fixed != nil {
-		return l.fixed.site, l.fixed.diags
+		return l.fixed
 	}
 
 	key := hashFiles(rec.Header.Site)
@@ -290,7 +294,7 @@ func (l *siteLoader) load(rec *world.Recording) (*lang.Site, hcl.Diagnostics) {
 		one.site, one.diags = lang.Parse(rec.Header.Site, siteOptions(l.version))
 	})
 
-	return one.site, one.diags
+	return one
 }
 
 // hash returns the hash of the site's files; "" for the sites of recordings, and for no site.

@@ -35,6 +35,8 @@ type Options struct {
 	LastGood func(maxAge time.Duration) world.Fallback
 	// Hurry limits the wait for the cluster. It is called before the first question to the cluster if LastGood is used.
 	Hurry func()
+	// Checks has the check of earlier runs of the same site; nil: none.
+	Checks *Checks
 	// Takeover lets the node join under the name of another machine, as the site's takeover does.
 	Takeover bool
 }
@@ -155,6 +157,7 @@ type progress struct {
 	site       *lang.Site
 	tape       *world.Tape             // nil: a check, without a machine
 	locks      map[string]detectorLock // by the name of the detector
+	checks     *Checks
 	isTakeover bool
 
 	eval     *eval.Eval // the scope after the last step
@@ -210,7 +213,11 @@ func startRun(ctx context.Context, s *lang.Site, o Options, limits evalLimits) *
 	p := &progress{
 		runtimeEnv: newRuntimeEnv(o, limits),
 		site:       s,
+		checks:     o.Checks,
 		isTakeover: o.Takeover,
+	}
+	if p.checks == nil {
+		p.checks = &Checks{}
 	}
 	var answers world.Source
 	locks := o.Locks
@@ -259,8 +266,9 @@ func runLimited[T any](p *progress, step func() (T, Findings)) T {
 func (p *progress) runCheck(context.Context) {
 	s := p.site
 	locks := p.locks
+	checks := p.checks
 	p.checked = runLimited(p, func() (Checked, Findings) {
-		return check(s, locks)
+		return checks.check(s, locks)
 	})
 }
 

@@ -107,7 +107,8 @@ func isPlaceholder(value string) bool {
 	return false
 }
 
-// identityFacts is the part of Facts that identifies a machine. Most facts are CPUs and devices, and take long to decode.
+// identityFacts is the part of Facts that identifies a machine. Most facts are CPUs and devices, and take longer to
+// decode.
 type identityFacts struct {
 	Interfaces   map[string]Interface `json:"interfaces"`
 	GUIDs        map[string]string    `json:"guids"`

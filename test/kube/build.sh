@@ -18,13 +18,16 @@ export CGO_ENABLED=0
 mkdir -p "$bin"
 # What is ours changes often and is cheap.
 [ ! -d pid1 ] || go build -trimpath -buildvcs=false -ldflags '-s -w' -o "$cache/helpers/" ./pid1 ./fakecri
-# A runtime that runs containers: Debian's, unpacked and not installed. Without apt its tests are skipped.
-if [ -d pid1 ] && [ ! -d "$cache/containerd" ] && command -v apt-get >/dev/null; then
-	rm -rf "$cache/containerd.part"
+# A runtime that runs containers, and a shell for these: Debian's, unpacked and not installed. Without apt its tests are
+# skipped.
+if [ -d pid1 ] && [ ! -e "$cache/containerd/usr/bin/busybox" ] && command -v apt-get >/dev/null; then
+	debs=(containerd runc busybox-static)
+	rm -rf "$cache/containerd" "$cache/containerd.part"
 	mkdir -p "$cache/containerd.part/packages"
 	chmod 777 "$cache/containerd.part/packages" # apt reads as a user of its own
-	(cd "$cache/containerd.part/packages" && { apt-get download -qq containerd runc || { apt-get update -qq -o DPkg::Lock::Timeout=300 && apt-get download -qq containerd runc; }; })
+	(cd "$cache/containerd.part/packages" && { apt-get download -qq "${debs[@]}" || { apt-get update -qq -o DPkg::Lock::Timeout=300 && apt-get download -qq "${debs[@]}"; }; })
 	for package in "$cache"/containerd.part/packages/*.deb; do dpkg -x "$package" "$cache/containerd.part"; done
+	[ -e "$cache/containerd.part/usr/bin/busybox" ] || mv "$cache/containerd.part/bin/busybox" "$cache/containerd.part/usr/bin/"
 	mv "$cache/containerd.part" "$cache/containerd"
 fi
 stamp=$(cat go.mod go.sum "$here/build.sh" | sha256sum | cut -d' ' -f1)

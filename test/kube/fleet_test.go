@@ -1,9 +1,8 @@
 package kube
 
 import (
-	"context"
+	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,60 +12,116 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestFleetJob creates the Indexed Job of the page on fleets. The API server and the job controller are real: they make
-// the pods, with their numbers. No pod has a container: the test runs each pod's command, with its environment, on this
-// machine, and reports it as done. Then the Job is complete, and the merged parts are the report of one run.
+// fleetDir is the folder of the node with the recordings, the site and the results.
+const fleetDir = "/srv/fleet"
+
+// TestFleetJob runs the Indexed Job of the page on fleets: the job controller makes the pods, with their numbers, and a
+// node runs them. Instead of a scheduler the test assigns them. Instead of an image from a registry and a claim of a
+// volume they have an imported image and a folder of the node, and the node's network. Then the Job is complete, and
+// the merged parts are the report of one run.
 func TestFleetJob(t *testing.T) {
 	t.Parallel()
-	c := start(t, Options{Controllers: defaultControllers + ",job"})
-	work := fleetFolder(t)
-
-	_, err := c.Client.CoreV1().ServiceAccounts("default").Create(t.Context(), &corev1.ServiceAccount{
-		ObjectMeta: metav1.ObjectMeta{Name: "default"},
-	}, metav1.CreateOptions{})
-	must(t, err)
-	manifest := filepath.Join(work, "job.yaml")
-	must(t, os.WriteFile(manifest, []byte(readJob(t)), 0o644))
-	_, err = c.Kubectl(t.Context(), "apply", "-f", manifest)
-	must(t, err)
-
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	done := map[string]bool{}
-	for {
-		job, err := c.Client.BatchV1().Jobs("default").Get(ctx, "prelet-fleet", metav1.GetOptions{})
-		must(t, err)
-		if job.Status.Succeeded == *job.Spec.Completions {
-			break
-		}
-
-		pods, err := c.Client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
-		must(t, err)
-		for _, pod := range pods.Items {
-			if done[pod.Name] {
-				continue
-			}
-			done[pod.Name] = true
-			runPod(ctx, t, c, work, &pod)
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("the Job: got %d succeeded of %d pods after a minute, want %d",
-				job.Status.Succeeded, len(done), *job.Spec.Completions)
-		case <-time.After(100 * time.Millisecond):
-		}
+	if !programs(t).HasContainerd() {
+		t.Skip("no containerd: build.sh takes it from Debian")
 	}
+	c := start(t, Options{Controllers: defaultControllers + ",job"})
+	n := nodeWith(t, c, Containerd, NodeOptions{}, "10.0.0.11:6443")
+	must(t, n.Write("/run/ci.tar", image(t, PauseImage, []string{"/bin/sleep", "1d"}, ciFiles(t, c)...), 0o644))
+	in(t, n, "ctr", "-n", "k8s.io", "images", "import", "/run/ci.tar")
+	pin, err := c.Pin()
+	must(t, err)
+	m := member{n, t, c, pin}
+	must(t, n.Credential("bootstrap-token", c.Token))
+	m.site(quick)
+	m.run(0)
+	_, err = c.Ready(t.Context(), n.Name)
+	must(t, err)
+
+	work := filepath.Join(n.Root(), fleetDir)
+	must(t, os.CopyFS(work, os.DirFS(fleetFolder(t))))
+	createJob(t, c)
+	runJob(t, c, n)
 
 	parts, err := filepath.Glob(filepath.Join(work, "out", "*.json"))
 	must(t, err)
 	for i, part := range parts {
 		parts[i] = "out/" + filepath.Base(part)
 	}
-	merged := runPrelet(ctx, t, c, work, append([]string{"fleet", "merge", "--names"}, parts...)...)
-	whole := runPrelet(ctx, t, c, work, "plan", "--from", "fleet", "--config", "site", "--names")
+	merged := runPrelet(t, n, append([]string{"fleet", "merge", "--names"}, parts...)...)
+	whole := runPrelet(t, n, "plan", "--from", "fleet", "--config", "site", "--names")
 	if len(parts) != 4 || merged != whole || !strings.Contains(whole, "recordings: ") {
 		t.Errorf("merge of %q: got\n%s\nwant 4 parts and\n%s", parts, merged, whole)
 	}
+}
+
+// ciFiles returns the files of an image for CI: prelet and a shell. It serves as the image of a sandbox too, which
+// sleeps.
+func ciFiles(t *testing.T, c *Cluster) (files [][2]string) {
+	t.Helper()
+	busybox := filepath.Join(c.Cache, "containerd", "usr/bin/busybox")
+	for to, from := range map[string]string{
+		"bin/sh":         busybox,
+		"bin/sleep":      busybox,
+		"usr/bin/prelet": c.Prelet,
+	} {
+		program, err := os.ReadFile(from)
+		must(t, err)
+		files = append(files, [2]string{to, string(program)})
+	}
+	return files
+}
+
+// createJob creates the Job of the page, and the service account of its pods.
+func createJob(t *testing.T, c *Cluster) {
+	t.Helper()
+	_, err := c.Client.CoreV1().ServiceAccounts("default").Create(t.Context(), &corev1.ServiceAccount{
+		ObjectMeta: metav1.ObjectMeta{Name: "default"},
+	}, metav1.CreateOptions{})
+	must(t, err)
+
+	text := readJob(t)
+	for _, replace := range [][2]string{
+		{"registry.example/prelet-ci:1", PauseImage},
+		{"persistentVolumeClaim:\n            claimName: prelet-fleet", "hostPath:\n            path: " + fleetDir},
+		{"      restartPolicy: Never\n", "      restartPolicy: Never\n      hostNetwork: true\n"},
+	} {
+		if !strings.Contains(text, replace[0]) {
+			t.Fatalf("the manifest of the page: want text with %q, got:\n%s", replace[0], text)
+		}
+		text = strings.Replace(text, replace[0], replace[1], 1)
+	}
+	manifest := filepath.Join(t.TempDir(), "job.yaml")
+	must(t, os.WriteFile(manifest, []byte(text), 0o644))
+	_, err = c.Kubectl(t.Context(), "apply", "-f", manifest)
+	must(t, err)
+}
+
+// runJob assigns the pods of the Job to a node until all of them have succeeded.
+func runJob(t *testing.T, c *Cluster, n *Node) {
+	t.Helper()
+	pods := c.Client.CoreV1().Pods("default")
+	must(t, waitFor(t.Context(), 2*time.Minute, "the Job succeeds", func() string {
+		list, err := pods.List(t.Context(), metav1.ListOptions{})
+		must(t, err)
+		var states []string
+		for _, pod := range list.Items {
+			states = append(states, fmt.Sprintf("%s: %s %v", pod.Name, pod.Status.Phase, pod.Status.ContainerStatuses))
+			if pod.Spec.NodeName != "" {
+				continue
+			}
+			must(t, pods.Bind(t.Context(), &corev1.Binding{
+				ObjectMeta: metav1.ObjectMeta{Name: pod.Name},
+				Target:     corev1.ObjectReference{Kind: "Node", Name: n.Name},
+			}, metav1.CreateOptions{}))
+		}
+
+		job, err := c.Client.BatchV1().Jobs("default").Get(t.Context(), "prelet-fleet", metav1.GetOptions{})
+		must(t, err)
+		if job.Status.Succeeded != *job.Spec.Completions {
+			return fmt.Sprintf("%d succeeded\n%s", job.Status.Succeeded, strings.Join(states, "\n"))
+		}
+		return ""
+	}))
 }
 
 // readJob returns the manifest on the page.
@@ -103,55 +158,10 @@ func fleetFolder(t *testing.T) string {
 	return work
 }
 
-// runPod runs the command of a pod in place of a kubelet, with /work at another path, and reports how it ended.
-func runPod(ctx context.Context, t *testing.T, c *Cluster, work string, pod *corev1.Pod) {
+// runPrelet returns the output of a command in fleetDir, whatever its exit status.
+func runPrelet(t *testing.T, n *Node, args ...string) string {
 	t.Helper()
-	container := pod.Spec.Containers[0]
-	replace := []string{"/work", work}
-	for _, e := range container.Env {
-		value := e.Value
-		if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
-			value = readField(t, pod, e.ValueFrom.FieldRef.FieldPath)
-		}
-		replace = append(replace, "$("+e.Name+")", value)
-	}
-	words := append([]string{}, container.Command...)
-	for _, arg := range container.Args {
-		words = append(words, strings.NewReplacer(replace...).Replace(arg))
-	}
-
-	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(c.Prelet)+":"+os.Getenv("PATH"))
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("pod %s, %q: got %v, want no error\n%s", pod.Name, words, err, out)
-	}
-
-	pod.Status.Phase = corev1.PodSucceeded
-	_, err = c.Client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+	r, err := n.Run(t.Context(), append([]string{"env", "--chdir=" + fleetDir, "prelet"}, args...)...)
 	must(t, err)
-}
-
-// readField returns a label or an annotation of a pod, as the downward API does: metadata.labels['KEY'].
-func readField(t *testing.T, pod *corev1.Pod, path string) string {
-	t.Helper()
-	field, key, _ := strings.Cut(strings.TrimSuffix(path, "']"), "['")
-	values := map[string]map[string]string{"metadata.labels": pod.Labels, "metadata.annotations": pod.Annotations}
-	value, ok := values[field][key]
-	if !ok {
-		t.Fatalf("pod %s: got no field %s, want one", pod.Name, path)
-	}
-	return value
-}
-
-// runPrelet returns the output of a command, whatever its exit status.
-func runPrelet(ctx context.Context, t *testing.T, c *Cluster, dir string, args ...string) string {
-	t.Helper()
-	cmd := exec.CommandContext(ctx, c.Prelet, args...)
-	cmd.Dir = dir
-	out, err := cmd.Output()
-	if err != nil && cmd.ProcessState == nil {
-		t.Fatalf("prelet %q: got %v, want it to run", args, err)
-	}
-	return string(out)
+	return r.Out
 }

@@ -26,7 +26,7 @@ func TestCgroupDriver(t *testing.T) {
 	must(t, err)
 	t.Cleanup(n.Stop)
 	must(t, n.StartContainerd(t.Context(), "systemd"))
-	must(t, n.Write("/run/pause.tar", image(t, PauseImage), 0o644))
+	must(t, n.Write("/run/pause.tar", image(t, PauseImage, []string{"/none"}), 0o644))
 	in(t, n, "ctr", "-n", "k8s.io", "images", "import", "/run/pause.tar")
 	must(t, n.Write(caseBase, baseline, 0o644))
 
@@ -110,7 +110,7 @@ func TestPodsCannotStart(t *testing.T) {
 	n := nodeWith(t, c, Containerd, NodeOptions{}, "10.0.0.11:6443")
 	journal(t, n)
 	must(t, n.StartOtherContainerd(t.Context(), "systemd"))
-	must(t, n.Write("/run/pause.tar", image(t, PauseImage), 0o644))
+	must(t, n.Write("/run/pause.tar", image(t, PauseImage, []string{"/none"}), 0o644))
 	for _, at := range []string{socket, OtherSocket} {
 		in(t, n, "ctr", "-a", at, "-n", "k8s.io", "images", "import", "/run/pause.tar")
 	}
@@ -246,9 +246,9 @@ func pod(t *testing.T, n *Node, c refusal, says string) {
 	in(t, n, "pidof", "kubelet")
 }
 
-// image is an archive, as docker save makes it, of an image that has nothing but an empty program: its sandbox never
-// starts.
-func image(t *testing.T, name string) string {
+// image returns an archive, as docker save makes it, of an image with these files, as pairs of path and content. The
+// sandbox of an image without its program never starts.
+func image(t *testing.T, name string, entrypoint []string, files ...[2]string) string {
 	t.Helper()
 	archive := func(files ...[2]string) string {
 		var b bytes.Buffer
@@ -266,7 +266,7 @@ func image(t *testing.T, name string) string {
 		must(t, err)
 		return string(b)
 	}
-	layer := archive([2]string{"pause", ""})
+	layer := archive(files...)
 	return archive(
 		[2]string{"layer.tar", layer},
 		[2]string{
@@ -274,7 +274,7 @@ func image(t *testing.T, name string) string {
 			object(map[string]any{
 				"architecture": runtime.GOARCH,
 				"os":           "linux",
-				"config":       map[string]any{"Entrypoint": []string{"/pause"}},
+				"config":       map[string]any{"Entrypoint": entrypoint},
 				"rootfs": map[string]any{
 					"type":     "layers",
 					"diff_ids": []string{fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(layer)))},

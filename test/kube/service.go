@@ -176,6 +176,7 @@ const (
 	// PauseImage is the image of a pod's sandbox. It is imported, not pulled.
 	PauseImage = "localhost/pause:1"
 
+	// Where root may not lower oom_score_adj, as in some containers, runc starts nothing that asks for it.
 	containerdConfig = `version = 2
 root = "/var/lib/containerd/%[1]s"
 state = "/run/%[1]s"
@@ -183,6 +184,7 @@ state = "/run/%[1]s"
   address = "/run/%[1]s/containerd.sock"
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "%[2]s"
+  restrict_oom_score_adj = true
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
   runtime_type = "io.containerd.runc.v2"
   [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]

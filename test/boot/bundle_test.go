@@ -1,0 +1,35 @@
+package boot
+
+import (
+	"strings"
+	"testing"
+)
+
+// A bundle of a booted node has the journal of prelet and of the kubelet, and in no file the token, although a unit
+// logs it.
+func TestBundle(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	token := m.cluster.Token()
+	m.put("/etc/systemd/system/kubelet.service.d/90-canary.conf",
+		"[Service]\nExecStartPre=/bin/echo the token is "+token+"\n")
+	m.boot()
+	m.verdict("good")
+
+	m.do("prelet", "bundle", "/root/bundle.tar.gz")
+	m.do("tar", "--extract", "--file=/root/bundle.tar.gz", "--directory=/root")
+	journal := m.read("/root/prelet-bundle/journal.txt")
+	for _, want := range []string{"the token is ", "systemd[1]: Finished prelet.service"} {
+		if !strings.Contains(journal, want) {
+			t.Errorf("journal.txt: want text with %q, got:\n%s", want, journal)
+		}
+	}
+
+	if logged := m.do("journalctl", "--boot", "--no-pager", "--unit=kubelet"); !strings.Contains(logged, token) {
+		t.Errorf("the kubelet's journal: want text with the token, got:\n%s", logged)
+	}
+	secret := strings.Split(token, ".")[1]
+	if r := m.try("grep", "--recursive", "--files-with-matches", secret, "/root/prelet-bundle"); r.exit != 1 {
+		t.Errorf("files of the bundle with the token: got %+v, want exit 1 and none", r)
+	}
+}

@@ -46,6 +46,10 @@ func StuckFilesystem(at string) error {
 	in := make([]byte, 1<<17)
 	for {
 		n, err := dev.Read(in)
+		isGone := errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINTR) // the caller does not wait any more
+		if isGone {
+			continue
+		}
 		if err != nil {
 			return err
 		}

@@ -68,7 +68,7 @@ func factPath(f *world.Facts, p path) path {
 	if len(p) == 1 {
 		return p
 	}
-	if n, err := strconv.Atoi(p[1]); err == nil && n < len(gpus) {
+	if n, ok := indexOf(p[1]); ok && n < len(gpus) {
 		p[1] = gpus[n]
 	}
 
@@ -80,8 +80,8 @@ func findDevice(f *world.Facts, p path) device {
 	if len(p) < 2 {
 		return device{}
 	}
-	n, err := strconv.Atoi(p[1])
-	if err != nil {
+	n, ok := indexOf(p[1])
+	if !ok {
 		return device{}
 	}
 

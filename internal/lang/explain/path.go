@@ -35,8 +35,15 @@ func (p path) String() string {
 }
 
 func isIndex(key string) bool {
-	_, err := strconv.ParseUint(key, 10, 0)
-	return err == nil
+	_, ok := indexOf(key)
+	return ok
+}
+
+// indexOf returns the index that a key is; ok is false for other keys, also for a negative number.
+func indexOf(key string) (n int, ok bool) {
+	n, err := strconv.Atoi(key)
+
+	return n, err == nil && n >= 0
 }
 
 func (p path) extend(keys ...string) path {

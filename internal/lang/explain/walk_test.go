@@ -42,6 +42,10 @@ locals { bad = tonumber("x") }
 		{`merge({ b = "1" }, { b = slug(local.hw.gpus[6].model) }).b`, "h100-80gb-hbm3", []string{gpu("6", "model")}},
 		{`coalesce(local.hw.gpus[0].memory_gib, length(local.hw.numa))`, "2", []string{gpu("0", "memory_gib") + " = null", "stage.detect-hw.node.numa = [2 elements]"}},
 		{`try(local.hw.gpus[99].model, "none")`, "none", []string{gpu("99", "model") + " = (not there)"}},
+		{`try(local.hw.gpus[length(local.hw.gpus)-9].model, "none")`, "none", []string{
+			`stage.detect-hw.node.gpus["-1"].model = (not there)`,
+		}},
+		{`try(local.hw.nics[-1].model, "none")`, "none", []string{`(not there)`}},
 		{`concat(["a"], [local.hw.cpu.vendor])[1]`, "GenuineIntel", []string{`stage.detect-hw.node.cpu.vendor = "GenuineIntel"`}},
 		{`slug(reverse(local.hw.gpus)[0].address)`, "0000-df-00.0", []string{"stage.detect-hw.node.gpus = [8 " +
 			"elements]"}},

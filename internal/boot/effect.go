@@ -26,12 +26,11 @@ func (p *Plan) TakesEffect(key string) string {
 // follow the change, or "reader" for a file of the site that names no unit. It is "" if nothing changes, or if the
 // recording was never asked whether something does.
 func (p *Plan) FileTakesEffect(c Change) (effect string, units []string) {
-	isOfKubelet := slices.Contains(c.Notifies, p.Restart.Unit)
 	isUnread := slices.Contains(p.Unjudged, c.File.Path)
 	switch {
-	case isUnread || isOfKubelet && !c.Changes():
+	case isUnread || !c.Changes():
 		return "", nil
-	case isOfKubelet:
+	case slices.Contains(c.Notifies, p.Restart.Unit):
 		return "restart", nil
 	case len(c.Notifies) > 0:
 		return "unit", c.Notifies

@@ -35,7 +35,8 @@ type options struct {
 	selector string
 	degraded bool
 
-	connect clientcmd.ClientConfig
+	connect   clientcmd.ClientConfig
+	overrides clientcmd.ConfigOverrides
 }
 
 const longHelp = `Lists nodes with what prelet has reported of them, or shows the report of NODE.
@@ -80,13 +81,12 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 	flags := root.PersistentFlags()
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	flags.StringVar(&rules.ExplicitPath, "kubeconfig", "", "`FILE` to use instead of $KUBECONFIG or ~/.kube/config")
-	overrides := &clientcmd.ConfigOverrides{}
 	names := clientcmd.RecommendedConfigOverrideFlags("")
 	names.ContextOverrideFlags.Namespace.LongName = "" // Nodes are in none
 	names.Timeout.Default = "30s"
 	names.Timeout.Description = "How long to wait for one response. 0 waits without a limit."
-	clientcmd.BindOverrideFlags(overrides, flags, names)
-	o.connect = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
+	clientcmd.BindOverrideFlags(&o.overrides, flags, names)
+	o.connect = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &o.overrides)
 
 	flags.StringVarP(&o.output, "output", "o", "", "`FORMAT`: json or wide, a short list without this flag")
 	root.Flags().StringVarP(&o.selector, "selector", "l", "", "list only nodes with these `LABELS`, as KEY=VALUE")
@@ -120,7 +120,7 @@ func (o *options) list(ctx context.Context, stdout, stderr io.Writer) error {
 		return err
 	}
 
-	c, err := connect(o.connect)
+	c, err := connect(o.connect, o.overrides.Timeout)
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (o *options) show(ctx context.Context, stdout io.Writer, name string) error
 		return err
 	}
 
-	c, err := connect(o.connect)
+	c, err := connect(o.connect, o.overrides.Timeout)
 	if err != nil {
 		return err
 	}

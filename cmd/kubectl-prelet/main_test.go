@@ -14,8 +14,12 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
 	"github.com/prelet/prelet/internal/report/annotation"
@@ -192,6 +196,66 @@ func TestOtherResponses(t *testing.T) {
 				t.Errorf("one node: got no error, %q; want an error and no output", out)
 			}
 		})
+	}
+}
+
+// podConfig is what client-go returns in a pod without a kubeconfig: the values of flags are not in it.
+type podConfig struct {
+	otherMethods
+
+	host string
+}
+
+type otherMethods = clientcmd.ClientConfig
+
+func (p podConfig) ClientConfig() (*rest.Config, error) { return &rest.Config{Host: p.host}, nil }
+
+func TestTimeoutInPod(t *testing.T) {
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	defer silent.Close()
+
+	c, err := connect(podConfig{host: silent.URL}, "50ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.list(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "exceeded") {
+		t.Errorf("nodes of a silent API server: got %v, want an error with %q", err, "exceeded")
+	}
+	if _, err := connect(podConfig{host: silent.URL}, "soon"); err == nil || !strings.Contains(err.Error(), "--request-timeout") {
+		t.Errorf("--request-timeout=soon: got %v, want an error with the flag", err)
+	}
+}
+
+func TestHidePassword(t *testing.T) {
+	for server, want := range map[string]string{
+		"https://10.0.0.1:6443":          "https://10.0.0.1:6443",
+		"https://me:hunter2@proxy/k8s/1": "https://me:xxxxx@proxy/k8s/1",
+		"https://me:hunter2@[":           "the API server",
+	} {
+		if got := hidePassword(server); got != want {
+			t.Errorf("%s: got %s, want %s", server, got, want)
+		}
+	}
+}
+
+// The annotations changed last when the latest of those who set them did.
+func TestFindTime(t *testing.T) {
+	entry := func(field, at string) metav1.ManagedFieldsEntry {
+		when, err := time.Parse(time.RFC3339, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fields := fmt.Sprintf(`{"f:metadata":{"f:annotations":{%q:{}}}}`, "f:"+field)
+
+		return metav1.ManagedFieldsEntry{Time: &metav1.Time{Time: when}, FieldsV1: metav1.NewFieldsV1(fields)}
+	}
+	got := findTime([]metav1.ManagedFieldsEntry{
+		entry(annotation.Generation, "2026-01-02T00:00:00Z"),
+		entry(annotation.Generation, "2026-01-01T00:00:00Z"),
+		entry("example.com/other", "2026-01-03T00:00:00Z"),
+	})
+	if want := "2026-01-02"; got == nil || got.Format(time.DateOnly) != want {
+		t.Errorf("got %v, want %s", got, want)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -82,7 +83,8 @@ func findTime(managed []metav1.ManagedFieldsEntry) (last *time.Time) {
 		if json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields) != nil {
 			continue
 		}
-		if _, ok := fields.Metadata.Annotations["f:"+annotation.Generation]; ok {
+		_, isOurs := fields.Metadata.Annotations["f:"+annotation.Generation]
+		if isOurs && (last == nil || last.Before(m.Time.Time)) {
 			last = &m.Time.Time
 		}
 	}
@@ -96,11 +98,16 @@ type client struct {
 	nodes  typedv1.NodeInterface
 }
 
-// connect returns a client for the cluster of a kubeconfig.
-func connect(from clientcmd.ClientConfig) (*client, error) {
+// connect returns a client for the cluster of a kubeconfig, or of the pod that it runs in. timeout is that of
+// --request-timeout, which client-go ignores in a pod.
+func connect(from clientcmd.ClientConfig, timeout string) (*client, error) {
 	config, err := from.ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	config.Timeout, err = clientcmd.ParseTimeout(timeout)
+	if err != nil {
+		return nil, fmt.Errorf("--request-timeout: %w", err)
 	}
 	config.UserAgent = "kubectl-prelet"
 
@@ -109,7 +116,17 @@ func connect(from clientcmd.ClientConfig) (*client, error) {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
 
-	return &client{server: config.Host, nodes: core.Nodes()}, nil
+	return &client{server: hidePassword(config.Host), nodes: core.Nodes()}, nil
+}
+
+// hidePassword returns the URL of a server for messages.
+func hidePassword(server string) string {
+	u, err := url.Parse(server)
+	if err != nil {
+		return "the API server"
+	}
+
+	return u.Redacted()
 }
 
 // list returns the nodes with these labels, all for "". The pager reads pages of 500 nodes, and all at once if pages

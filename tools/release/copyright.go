@@ -20,14 +20,20 @@ Source: https://` + project + `
 The programs contain these libraries, unchanged. The source of each is the Go module of that name and version.
 `
 
+// minApache is how many percent of a text must be the Apache licence, for its terms to be no others: the rest is a line
+// of copyright.
+const minApache = 98
+
 // isApache reports whether the file is the Apache licence and nothing else.
 func (t text) isApache() bool {
 	cover := licensecheck.Scan([]byte(t.content))
-	return len(cover.Match) == 1 && cover.Match[0].ID == apache && !cover.Match[0].IsURL
+	isOnly := len(cover.Match) == 1 && cover.Percent >= minApache
+
+	return isOnly && cover.Match[0].ID == apache && !cover.Match[0].IsURL
 }
 
 // writeCopyright writes the file that a package installs: all libraries, then each licence text once. The text of the
-// Apache licence is left out: every package has it as LICENSE.
+// Apache licence is left out: it is in the deb's /usr/share/common-licenses and in the rpm's LICENSE.
 func writeCopyright(out io.Writer, libraries []library) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprint(w, head+"\n")

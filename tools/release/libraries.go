@@ -27,7 +27,6 @@ const (
 // library is a module that is linked into a program.
 type library struct {
 	path, version string
-	sum           string   // as in go.sum; "" for Go itself
 	licences      []string // SPDX identifiers, sorted
 	texts         []text
 }
@@ -58,7 +57,7 @@ func readPrograms(programs []string) ([]library, error) {
 			return nil, err
 		}
 		found := []library{{path: goName, version: info.GoVersion}}
-		found[0].texts, err = readTexts(os.DirFS(goRoot), ".")
+		found[0].texts, err = readTexts(os.DirFS(goRoot))
 		if err != nil {
 			return nil, err
 		}
@@ -91,7 +90,7 @@ func linkedModules(info *debug.BuildInfo) (modules []*debug.Module) {
 		if dep.Replace != nil {
 			dep = dep.Replace
 		}
-		isOwn := strings.HasPrefix(dep.Path, project) || strings.HasPrefix(dep.Path, ".")
+		isOwn := strings.HasPrefix(dep.Path+"/", project+"/") || strings.HasPrefix(dep.Path, ".")
 		if !isOwn {
 			modules = append(modules, dep)
 		}
@@ -121,7 +120,7 @@ func readModule(cache string, dep *debug.Module) (library, error) {
 	}
 
 	dir := filepath.Join(cache, name+"@"+version)
-	texts, err := readTexts(os.DirFS(dir), ".")
+	texts, err := readTexts(os.DirFS(dir))
 	if err != nil {
 		return library{}, fmt.Errorf("%s: %w. Try: go mod download", dep.Path, err)
 	}
@@ -129,14 +128,14 @@ func readModule(cache string, dep *debug.Module) (library, error) {
 		return library{}, fmt.Errorf("%s has no licence file in %s", dep.Path, dir)
 	}
 
-	return library{path: dep.Path, version: dep.Version, sum: dep.Sum, texts: texts}, nil
+	return library{path: dep.Path, version: dep.Version, texts: texts}, nil
 }
 
 var textName = regexp.MustCompile(`(?i)^(LICEN[CS]E|COPYING|NOTICE|PATENTS)([.-].*)?$`)
 
 // readTexts returns the licence and notice files at the top of a module.
-func readTexts(from fs.FS, dir string) (texts []text, err error) {
-	entries, err := fs.ReadDir(from, dir)
+func readTexts(from fs.FS) (texts []text, err error) {
+	entries, err := fs.ReadDir(from, ".")
 	if err != nil {
 		return nil, err
 	}

@@ -46,9 +46,30 @@ func TestCopyright(t *testing.T) {
 }
 
 func TestLicense(t *testing.T) {
-	const want = "Apache-2.0 AND BSD-3-Clause\n"
-	if got := runOnSelf(t, "license"); !strings.HasPrefix(got, "Apache-2.0 AND ") || !strings.Contains(got, "BSD-3-Clause") {
-		t.Errorf("got %q, want it to be like %q", got, want)
+	const want = "Apache-2.0 AND BSD-3-Clause AND CC-BY-4.0 AND GPL-2.0\n" // of this tool's libraries
+	if got := runOnSelf(t, "license"); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestApacheAlone(t *testing.T) {
+	licence, err := os.ReadFile("../../LICENSE")
+	if err != nil {
+		t.Fatal(err)
+	}
+	terms := "\nIn addition, nobody may use this software on Sundays, and everybody who does must write to the authors first.\n"
+	for name, tt := range map[string]struct {
+		content string
+		want    bool
+	}{
+		"the licence":                   {string(licence), true},
+		"with a copyright":              {"Copyright 2024 The Authors. All rights reserved.\n\n" + string(licence), true},
+		"with terms in addition":        {string(licence) + strings.Repeat(terms, 4), false},
+		"another licence's declaration": {"SPDX-License-Identifier: MIT", false},
+	} {
+		if got := (text{"LICENSE", tt.content}).isApache(); got != tt.want {
+			t.Errorf("%s: got %t, want %t", name, got, tt.want)
+		}
 	}
 }
 

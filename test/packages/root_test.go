@@ -120,21 +120,16 @@ func (r *root) calls() []string {
 	return strings.FieldsFunc(string(content), func(c rune) bool { return c == '\n' })
 }
 
-// state returns the files below some folders: from path to mode, time of change and content.
+// state returns what is below some folders: from path to what describe returns.
 func (r *root) state(folders ...string) map[string]string {
 	r.t.Helper()
 	state := map[string]string{}
 	for _, folder := range folders {
 		err := filepath.WalkDir(filepath.Join(r.dir, folder), func(path string, e fs.DirEntry, err error) error {
-			if err != nil || !e.Type().IsRegular() {
+			if err != nil || path == filepath.Join(r.dir, folder) {
 				return err
 			}
-			info, err := e.Info()
-			if err != nil {
-				return err
-			}
-			content, err := os.ReadFile(path)
-			state[strings.TrimPrefix(path, r.dir)] = fmt.Sprintf("%s %s\n%s", info.Mode(), info.ModTime(), content)
+			state[strings.TrimPrefix(path, r.dir)], err = describe(path, e)
 
 			return err
 		})
@@ -144,6 +139,28 @@ func (r *root) state(folders ...string) map[string]string {
 	}
 
 	return state
+}
+
+// describe returns the mode and the owner of a file, and for a regular one its time and its content, for a link its
+// target.
+func describe(path string, e fs.DirEntry) (string, error) {
+	info, err := e.Info()
+	if err != nil {
+		return "", err
+	}
+
+	var content string
+	owner := info.Sys().(*syscall.Stat_t)
+	switch {
+	case e.Type().IsRegular():
+		var text []byte
+		text, err = os.ReadFile(path)
+		content = fmt.Sprintf("%s\n%s", info.ModTime(), text)
+	case e.Type() == fs.ModeSymlink:
+		content, err = os.Readlink(path)
+	}
+
+	return fmt.Sprintf("%s %d:%d %s", info.Mode(), owner.Uid, owner.Gid, content), err
 }
 
 // diff describes the first file that differs between two states, or is empty.

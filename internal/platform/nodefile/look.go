@@ -337,9 +337,16 @@ func (l *Look) Read(limit int64) ([]byte, error) {
 	return b, nil
 }
 
+// ErrNoProc is in the error of a file that exists and cannot be opened because /proc is not mounted.
+var ErrNoProc = errors.New("/proc is not mounted")
+
 // reopen opens the file that was found for reading, even if its name means another file by now.
 func (l *Look) reopen(flags int) (*os.File, error) {
-	fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(l.fd), flags|unix.O_CLOEXEC, 0)
+	const folder = "/proc/self/fd/"
+	fd, err := unix.Open(folder+strconv.Itoa(l.fd), flags|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) && unix.Access(folder, unix.F_OK) != nil {
+		err = ErrNoProc // not a missing file
+	}
 	if err != nil {
 		return nil, pathError("open", l.path, err)
 	}

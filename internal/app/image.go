@@ -2,6 +2,9 @@ package app
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -66,6 +69,9 @@ func (i *openedImage) look() {
 	const maxMounts = 16 << 20 // bytes
 
 	mounts, err := nodefile.ReadFile("/proc/self/mountinfo", maxMounts)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nodefile.ErrNoProc
+	}
 	i.in.Found = image.Find(image.Options{
 		Root:        i.in.Root,
 		Now:         time.Now,
@@ -73,8 +79,28 @@ func (i *openedImage) look() {
 		SiteFolders: []string{"/etc/prelet", "/usr/lib/prelet/site"},
 		Mounts:      mounts,
 		MountsErr:   err,
+		OnMachine:   isMachine("/", "/proc"),
 	})
 	i.findings = image.Examine(i.in)
+}
+
+// firstProcesses is the PID namespace of a machine, PID_NS_INIT_INO in the kernel's include/uapi/linux/nsfs.h. A
+// container has another one.
+const firstProcesses = "pid:[4026531836]"
+
+// isMachine reports whether a root folder is that of the machine itself, not of a container or a chroot: it is that of
+// the machine's first process. It is false if that cannot be known.
+func isMachine(root, proc string) bool {
+	if name, err := os.Readlink(proc + "/self/ns/pid"); err != nil || name != firstProcesses {
+		return false
+	}
+	here, err := os.Stat(root)
+	if err != nil {
+		return false
+	}
+	first, err := os.Stat(proc + "/1/root")
+
+	return err == nil && os.SameFile(here, first)
 }
 
 // isPublic reports whether the site declares a variable that is not sensitive.

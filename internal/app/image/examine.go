@@ -227,15 +227,23 @@ func (e *examination) checkLeftovers() {
 		e.add(l.Check, doctor.Warning, l.Path+must, l.Why, l.next())
 	}
 	for _, u := range e.Found.Unread {
-		do := "remove it from the image, or repair it"
-		if errors.Is(u.Err, fs.ErrPermission) {
-			do = "run it as root"
-		}
-		e.add(u.Check, doctor.Unread, "cannot look for what an image must not contain", u.Err.Error(), do)
+		e.add(u.Check, doctor.Unread, "cannot look for what an image must not contain", u.Err.Error(), stepFor(u.Err))
 	}
 	e.addOK("identity", "the image has none")
 	e.addOK("secrets", "the image has none that prelet knows of")
 	e.addOK("state", "the image has none")
+}
+
+// stepFor returns the next step for a file that cannot be examined.
+func stepFor(err error) string {
+	switch {
+	case errors.Is(err, nodefile.ErrNoProc):
+		return "mount -t proc proc /proc"
+	case errors.Is(err, fs.ErrPermission):
+		return "run it as root"
+	}
+
+	return "remove it from the image, or repair it"
 }
 
 // next returns the next step for a leftover.

@@ -63,10 +63,11 @@ type Options struct {
 	IsPublic func(variable string) bool
 	// SiteFolders contain the site.
 	SiteFolders []string
-	// Mounts is the text of /proc/self/mountinfo. MountsErr is why it could not be read; that of a missing file is
-	// ignored.
+	// Mounts is the text of /proc/self/mountinfo. MountsErr is why it could not be read.
 	Mounts    []byte
 	MountsErr error
+	// OnMachine is set if this process is neither in a container nor in a chroot, so that Mounts has all mounts.
+	OnMachine bool
 }
 
 // Limits of what is examined. A folder or file with more is reported as unread.
@@ -83,7 +84,10 @@ func Find(o Options) Found {
 	}
 	mounts, err := parseMounts(string(o.Root), o.Mounts)
 	s.mounts = mounts
-	s.note(rule{check: "state"}, cmp.Or(err, o.MountsErr))
+	s.mounts.isWhole = o.OnMachine
+	if err = cmp.Or(o.MountsErr, err); err != nil {
+		s.addUnread("state", fmt.Errorf("the mounts are not known: %w", err))
+	}
 	node := joined.Node{Root: o.Root, Now: o.Now}
 	identity := rule{check: "identity", action: Delete, why: whyIdentity}
 	for _, file := range node.Files(node.Identity()) {
@@ -179,7 +183,8 @@ func (s *search) newLeftover(file, why string, r rule) Leftover {
 	}
 	if place := s.mounts.findForeign(file); place != "" && l.Action.IsRemoved() {
 		l.Action = ByHand
-		l.Do = "a mount may show files from outside of the image: umount " + place + ", and run the command again"
+		l.Do = "a mount may show files from outside of the image: umount " + place + " and run the command again; " +
+			"if it is a part of the image, remove the file yourself"
 	}
 
 	return l
@@ -202,14 +207,22 @@ func (s *search) judgeTarget(link string, r rule) {
 // note keeps the error of a file that a rule could not examine; nil is none. A missing file, and a path through a file,
 // are not errors.
 func (s *search) note(r rule, err error) {
-	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
-		return
+	switch {
+	case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
+	case errors.Is(err, nodefile.ErrNoProc):
+		s.addUnread(r.check, nodefile.ErrNoProc) // once, not for each file
+	default:
+		s.addUnread(r.check, err)
 	}
+}
+
+// addUnread adds an error unless the check has it already.
+func (s *search) addUnread(check string, err error) {
 	isKnown := func(u Unread) bool {
-		return u.Check == r.check && u.Err.Error() == err.Error()
+		return u.Check == check && u.Err.Error() == err.Error()
 	}
 	if !slices.ContainsFunc(s.found.Unread, isKnown) {
-		s.found.Unread = append(s.found.Unread, Unread{r.check, err})
+		s.found.Unread = append(s.found.Unread, Unread{check, err})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/moby/sys/mountinfo"
@@ -12,10 +13,10 @@ import (
 
 // mount is one mount of /proc/self/mountinfo, see proc_pid_mountinfo(5).
 type mount struct {
-	device string // MAJOR:MINOR
-	within string // the folder of the file system that is mounted
-	place  string // where it is mounted
-	kind   string // of the file system
+	device  string // MAJOR:MINOR
+	within  string // the folder of the file system that is mounted
+	place   string // where it is mounted
+	isLocal bool   // no other machine has this file system, as far as its kind shows
 }
 
 // reaches reports whether the content of another mount is also below this one.
@@ -25,12 +26,13 @@ func (m mount) reaches(other mount) bool {
 
 // mounts are the mounts of this machine, seen from an image.
 type mounts struct {
-	root string // of the image, absolute and without links
-	all  []mount
+	root    string // of the image, absolute and without links
+	isWhole bool   // all are visible, see Options.OnMachine
+	all     []mount
 }
 
-// parseMounts reads the text of /proc/self/mountinfo. root "" is this machine's own root. Without text, as in a chroot
-// without /proc, there are no mounts. A text that cannot be parsed is an error: its mounts are not known.
+// parseMounts reads the text of /proc/self/mountinfo. root "" is this machine's own root. Without text there are no
+// mounts. A text that cannot be parsed is an error: its mounts are not known.
 func parseMounts(root string, text []byte) (mounts, error) {
 	m := mounts{root: "/"}
 	if root != "" {
@@ -46,14 +48,20 @@ func parseMounts(root string, text []byte) (mounts, error) {
 	}
 	for _, one := range all {
 		m.all = append(m.all, mount{
-			device: fmt.Sprintf("%d:%d", one.Major, one.Minor),
-			within: one.Root,
-			place:  one.Mountpoint,
-			kind:   one.FSType,
+			device:  fmt.Sprintf("%d:%d", one.Major, one.Minor),
+			within:  one.Root,
+			place:   one.Mountpoint,
+			isLocal: one.Major != 0 || slices.Contains(localKinds(), one.FSType),
 		})
 	}
 
 	return m, nil
+}
+
+// localKinds returns the file systems without a block device of their own that are always of this machine. Others
+// without one, as NFS or virtiofs, may be of another machine.
+func localKinds() []string {
+	return []string{"btrfs", "overlay", "tmpfs", "zfs"}
 }
 
 // findForeign returns the place of a mount whose files may not belong to the image, so that a removal of the file
@@ -82,21 +90,34 @@ func (m mounts) isInside(one mount) bool {
 	return one.place != m.root && isBelow(one.place, m.root)
 }
 
-// isOwn reports whether a mount in the image is a part of it: a file system of its own, as its /boot or a subvolume, or
-// a folder that is also elsewhere in the image, as /var of OSTree; and neither is mounted outside of the image.
+// isOwn reports whether a mount in the image is certainly a part of it: a folder of the image itself; on a machine that
+// is sealed from inside, a local file system; in another folder, a whole local file system, as the image's /boot, or a
+// subvolume of the image's own, and no part of it is mounted outside of the image. A container or a chroot does not see
+// what is mounted outside.
 func (m mounts) isOwn(one mount) bool {
-	isOwn := one.within == "/" || one.kind == "btrfs"
-	for _, other := range m.all {
-		switch {
-		case other == one || !other.reaches(one):
-		case isBelow(other.place, m.root):
-			isOwn = true
-		default:
-			return false
+	root := m.findRoot()
+	if root.reaches(one) {
+		return true
+	}
+	isOutside := slices.ContainsFunc(m.all, func(other mount) bool {
+		return other.device == one.device && !isBelow(other.place, m.root)
+	})
+	if !m.isWhole || !one.isLocal || isOutside {
+		return false
+	}
+
+	return m.root == "/" || one.within == "/" || one.device == root.device
+}
+
+// findRoot returns the mount at the root of the image, of several the upper one; an empty one if the root is a folder.
+func (m mounts) findRoot() (root mount) {
+	for _, one := range m.all {
+		if one.place == m.root {
+			root = one
 		}
 	}
 
-	return isOwn
+	return root
 }
 
 // isBelow reports whether a path is a folder or below it.

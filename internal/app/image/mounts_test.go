@@ -28,35 +28,81 @@ const inChroot = `33 30 8:1 /tmp /tmp rw - ext4 /dev/sda1 rw
 34 30 0:21 / /proc rw - proc proc rw
 `
 
-// onOSTree is that of a machine whose root and /var are folders of one file system.
-const onOSTree = `22 1 8:4 /ostree/deploy/os/deploy/1.0 / rw - ext4 /dev/sda4 rw
+// onOSTree is that of a machine whose root and /var are folders of one file system, and onComposefs that of one whose
+// root is an overlay.
+const (
+	onOSTree = `22 1 8:4 /ostree/deploy/os/deploy/1.0 / rw - ext4 /dev/sda4 rw
 23 22 8:4 / /sysroot ro - ext4 /dev/sda4 rw
 24 22 8:4 /ostree/deploy/os/var /var rw - ext4 /dev/sda4 rw
 25 22 8:2 / /boot rw - ext4 /dev/sda2 rw
+26 22 0:50 / /home rw - nfs4 server:/home rw
 `
+	onComposefs = `22 1 0:30 / / ro - overlay composefs ro
+23 22 8:4 / /sysroot ro - ext4 /dev/sda4 rw
+24 22 8:4 /ostree/deploy/os/var /var rw - ext4 /dev/sda4 rw
+`
+)
+
+// What is mounted of the machine that runs a container, by the file system of that machine and by the container.
+const (
+	inPodman = `22 1 0:60 / / rw - overlay overlay rw
+23 22 0:40 /@home/me /root rw - btrfs /dev/sda2 rw
+24 22 8:5 / /home rw - ext4 /dev/sda5 rw
+`
+	inPodmanOnBtrfs = `22 1 0:40 /@/var/lib/containers/storage/btrfs/subvolumes/1 / rw - btrfs /dev/sda2 rw
+23 22 0:40 /@home/me /root rw - btrfs /dev/sda2 rw
+`
+	withHost = `22 1 0:60 / / rw - overlay overlay rw
+23 22 8:1 / /host rw - ext4 /dev/sda1 rw
+24 22 8:1 /root /root rw - ext4 /dev/sda1 rw
+`
+	inNspawn = `22 1 8:1 /var/lib/machines/a / rw - ext4 /dev/sda1 rw
+23 22 8:1 /home/me /root rw - ext4 /dev/sda1 rw
+24 22 8:1 /var/lib/machines/a/data /var/lib/prelet rw - ext4 /dev/sda1 rw
+`
+)
 
 func TestFindForeign(t *testing.T) {
+	const (
+		machine = true
+		inside  = false // in a container or a chroot
+		config  = "/root/.kube/config"
+		journal = "/var/lib/prelet/journal"
+	)
 	for name, c := range map[string]struct {
-		text, root, file, want string
+		text, root string
+		where      bool
+		file, want string
 	}{
-		"the image":              {onBuilder, "/mnt/image", "/etc/ssh/ssh_host_rsa_key", ""},
-		"its boot":               {onBuilder, "/mnt/image", "/boot/loader/random-seed", ""},
-		"tmp of the machine":     {onBuilder, "/mnt/image", "/tmp/a.prelet", "/mnt/image/tmp"},
-		"one file":               {onBuilder, "/mnt/image", "/etc/machine-id", "/mnt/image/etc/machine-id"},
-		"below a folder":         {onBuilder, "/mnt/image", "/var/lib/cloud/instances/i 1", "/mnt/image/var/lib/cloud/instances/i 1/data"},
-		"a name that begins so":  {onBuilder, "/mnt/image", "/var/lib/cloud/instances/i", ""},
-		"of the image itself":    {onBuilder, "/mnt/image", "/var/lib/prelet/journal", ""},
-		"a subvolume":            {onBuilder, "/mnt/btrfs", "/var/lib/prelet/journal", ""},
-		"a folder as image":      {onBuilder, "/images/b", "/var/lib/prelet/journal", ""},
-		"a mount in such a one":  {onBuilder, "/images/a", "/var/lib/prelet/journal", "/images/a/var"},
-		"in a chroot":            {inChroot, "", "/tmp/a.prelet", "/tmp"},
-		"in a chroot, the image": {inChroot, "", "/etc/machine-id", ""},
-		"var of OSTree":          {onOSTree, "", "/var/lib/prelet/journal", ""},
-		"boot of OSTree":         {onOSTree, "", "/boot/loader/random-seed", ""},
-		"without a list of them": {"", "/mnt/image", "/etc/machine-id", ""},
+		"the image":                   {onBuilder, "/mnt/image", machine, "/etc/ssh/ssh_host_rsa_key", ""},
+		"its boot":                    {onBuilder, "/mnt/image", machine, "/boot/loader/random-seed", ""},
+		"its boot, in a container":    {onBuilder, "/mnt/image", inside, "/boot/loader/random-seed", "/mnt/image/boot"},
+		"tmp of the machine":          {onBuilder, "/mnt/image", machine, "/tmp/a.prelet", "/mnt/image/tmp"},
+		"one file":                    {onBuilder, "/mnt/image", machine, "/etc/machine-id", "/mnt/image/etc/machine-id"},
+		"below a folder":              {onBuilder, "/mnt/image", machine, "/var/lib/cloud/instances/i 1", "/mnt/image/var/lib/cloud/instances/i 1/data"},
+		"a name that begins so":       {onBuilder, "/mnt/image", machine, "/var/lib/cloud/instances/i", ""},
+		"of the image itself":         {onBuilder, "/mnt/image", inside, journal, ""},
+		"a subvolume":                 {onBuilder, "/mnt/btrfs", machine, journal, ""},
+		"a subvolume, in a container": {onBuilder, "/mnt/btrfs", inside, journal, "/mnt/btrfs/var"},
+		"a folder as image":           {onBuilder, "/images/b", machine, journal, ""},
+		"a mount in such a one":       {onBuilder, "/images/a", machine, journal, "/images/a/var"},
+		"in a chroot":                 {inChroot, "", inside, "/tmp/a.prelet", "/tmp"},
+		"in a chroot, the image":      {inChroot, "", inside, "/etc/machine-id", ""},
+		"var of OSTree":               {onOSTree, "", machine, journal, ""},
+		"boot of OSTree":              {onOSTree, "", machine, "/boot/loader/random-seed", ""},
+		"var of composefs":            {onComposefs, "", machine, journal, ""},
+		"a server's home":             {onOSTree, "", machine, "/home/me/.kube/config", "/home"},
+		"a folder of btrfs":           {inPodman, "", inside, config, "/root"},
+		"a whole file system":         {inPodman, "", inside, "/home/me/.kube/config", "/home"},
+		"a container on btrfs":        {inPodmanOnBtrfs, "", inside, config, "/root"},
+		"with the host's root":        {withHost, "", inside, config, "/root"},
+		"a container in a folder":     {inNspawn, "", inside, config, "/root"},
+		"and of itself":               {inNspawn, "", inside, journal, ""},
+		"without a list of them":      {"", "/mnt/image", machine, "/etc/machine-id", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, err := parseMounts(c.root, []byte(c.text))
+			m.isWhole = c.where
 			if got := m.findForeign(c.file); got != c.want || err != nil {
 				t.Errorf("%s in %q: got %q, %v; want %q", c.file, c.root, got, err, c.want)
 			}
@@ -64,8 +110,7 @@ func TestFindForeign(t *testing.T) {
 	}
 }
 
-// Where the mounts are not known, the image cannot be examined: a removal could change files outside of it. A chroot
-// without /proc has no list of them.
+// Where the mounts are not known, the image cannot be examined: a removal could change files outside of it.
 func TestMountsUnknown(t *testing.T) {
 	root := nodefile.Root(t.TempDir())
 	for name, c := range map[string]struct {
@@ -74,7 +119,8 @@ func TestMountsUnknown(t *testing.T) {
 	}{
 		"damaged":    {Options{Root: root, Mounts: []byte("22 1 8:1\n")}, 1},
 		"unreadable": {Options{Root: root, MountsErr: unix.EIO}, 1},
-		"missing":    {Options{Root: root, MountsErr: fs.ErrNotExist}, 0},
+		"missing":    {Options{Root: root, MountsErr: fs.ErrNotExist}, 1},
+		"none":       {Options{Root: root}, 0},
 	} {
 		if got := Find(c.o).Unread; len(got) != c.want {
 			t.Errorf("%s: got %v unread; want %d", name, got, c.want)

@@ -34,7 +34,8 @@ func (a *cli) seal() *cobra.Command {
 refuses an image that has identity, secrets or state of the machine on which
 it was built: the kubelet's kubeconfig, certificates and state, bootstrap tokens,
 keys of a control plane, prelet's generations, the machine id, SSH host keys,
-random seeds, DHCP leases, cloud-init's instance, recordings, secrets in the site.
+random seeds, DHCP leases, cloud-init's instance, recordings, bundles, secrets in
+the site.
 
 --yes removes these files, and empties /etc/machine-id. It does not edit the site,
 and nothing on a mount that may show files from outside of the image.

@@ -1,8 +1,12 @@
 package image
 
 import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -19,7 +23,37 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
-const token = "abcdef.0123456789abcdef"
+const (
+	token     = "abcdef.0123456789abcdef"
+	recording = `{"format":1,"prelet":"0.1.0","site":[],"answers":[]}`
+)
+
+// pack returns a text in the form of gzip.
+func pack(text string) string {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, err := io.WriteString(z, text)
+	if err = errors.Join(err, z.Close()); err != nil {
+		panic(err) // a buffer takes everything
+	}
+
+	return b.String()
+}
+
+// packFile returns a .tar.gz with one file.
+func packFile(name, text string) string {
+	var b strings.Builder
+	w := tar.NewWriter(&b)
+	err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(text))})
+	if err == nil {
+		_, err = io.WriteString(w, text)
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
+		panic(err)
+	}
+
+	return pack(b.String())
+}
 
 // used returns the files of a machine that has joined, by path; "-> TARGET" is a link.
 func used() map[string]string {
@@ -42,7 +76,9 @@ func used() map[string]string {
 		"/var/lib/dhcp/dhclient.eth0.leases":                 "lease",
 		"/var/lib/cloud/instances/i-1/user-data.txt":         "x",
 		"/var/lib/cloud/instance":                            "-> instances/i-1",
-		"/root/node.prelet":                                  `{"format":1,"prelet":"0.1.0","site":[],"answers":[]}`,
+		"/root/node.prelet":                                  recording,
+		"/root/node.prelet.gz":                               pack(recording),
+		"/tmp/node.tar.gz":                                   packFile("prelet-bundle/README.txt", "x"),
 		"/root/.kube/config":                                 "token: " + token + "\n",
 		"/home/someone/.kube/config":                         "token: " + token + "\n",
 		"/etc/cni/net.d/calico-kubeconfig":                   "token: " + token + "\n",
@@ -72,7 +108,7 @@ func kept() map[string]string {
 		"/var/lib/kubelet/config.yaml":                 "kind: KubeletConfiguration\n",
 		"/var/lib/dbus/machine-id":                     "-> /etc/machine-id",
 		"/var/lib/cloud/seed/nocloud/x":                "x",
-		"/root/notes.prelet":                           "not a recording",
+		"/root/notes.tar.gz":                           "not a bundle",
 		"/etc/iscsi/initiatorname.iscsi":               "GenerateName=yes\n",
 		"/etc/cni/net.d/10-x.conflist":                 "{}",
 		"/etc/hostname":                                "localhost\n",
@@ -328,6 +364,28 @@ func TestTooLarge(t *testing.T) {
 		if slices.ContainsFunc(examine(root), isOK) {
 			t.Errorf("%s: got ok for %s; want only unread", file, check)
 		}
+	}
+}
+
+// A file with the name of a recording that cannot be decoded is reported, and not removed: it may be damaged, or of a
+// newer prelet. Another archive than a bundle may stay.
+func TestDamagedRecording(t *testing.T) {
+	for name, text := range map[string]string{
+		"/root/a.prelet":       recording[:20],
+		"/tmp/a.prelet":        `{"format":9}`,
+		"/tmp/a.prelet.gz":     pack(recording)[:20],
+		"/home/x/b.prelet":     "notes",
+		"/etc/prelet/a.prelet": "",
+	} {
+		root := newImage(t, map[string]string{name: text})
+		found := find(root)
+		if len(found.Leftovers) > 0 || len(found.Unread) != 1 || !strings.Contains(found.Unread[0].Err.Error(), name) {
+			t.Errorf("%s: got %+v; want nothing to remove, and one unread file with its name", name, found)
+		}
+	}
+	root := newImage(t, map[string]string{"/root/cni.tar.gz": packFile("bin/bridge", "x"), "/tmp/x.tar.gz": pack("x")})
+	if found := find(root); len(found.Leftovers) > 0 || len(found.Unread) > 0 {
+		t.Errorf("other archives: got %+v; want nothing", found)
 	}
 }
 

@@ -1,6 +1,9 @@
 package image
 
 import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
 	"fmt"
 	"io/fs"
 	"path"
@@ -264,19 +267,52 @@ func describeState(look *nodefile.Look) (string, error) {
 	return whyState, nil
 }
 
+// describeRecording returns why a recording or a bundle must not be in an image. A file with the name of a recording
+// that cannot be decoded is an error: it may be damaged, or of a newer prelet.
 func describeRecording(look *nodefile.Look) (string, error) {
-	if path.Ext(look.Path()) != ".prelet" {
+	name := look.Path()
+	switch {
+	case !look.Mode().IsRegular():
+		return "", nil
+	case strings.HasSuffix(name, ".tar.gz"):
+		return describeBundle(look)
+	case !strings.HasSuffix(name, ".prelet") && !strings.HasSuffix(name, ".prelet.gz"):
 		return "", nil
 	}
-	text, err := readText(look)
+
+	text, err := look.Read(maxText)
 	if err != nil {
 		return "", err
 	}
-	if _, err := world.Decode(strings.NewReader(text)); err != nil {
-		return "", nil // the file is not a recording
+	if _, err := world.Decode(bytes.NewReader(text)); err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
 	}
 
 	return "it is the recording of a machine, with its addresses and the cluster's objects", nil
+}
+
+// bundleFolder contains all files of a bundle.
+const bundleFolder = "prelet-bundle/"
+
+// describeBundle returns why an archive must not be in an image if it is a bundle. It reads only the beginning, because
+// another archive may be large.
+func describeBundle(look *nodefile.Look) (string, error) {
+	f, err := look.Open()
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+
+	text, err := gzip.NewReader(f)
+	if err != nil {
+		return "", nil // the file is not an archive
+	}
+	first, err := tar.NewReader(text).Next()
+	if err != nil || !strings.HasPrefix(first.Name, bundleFolder) {
+		return "", nil
+	}
+
+	return "it is the bundle of a machine, with its addresses, its journal and the cluster's objects", nil
 }
 
 func isPattern(name string) bool { return strings.Contains(name, "*") }

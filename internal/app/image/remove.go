@@ -87,29 +87,25 @@ func removeOne(dir *os.Root, l Leftover) error {
 // another by hard links, is replaced, so that those keep their content.
 func emptyFile(dir *os.Root, name string) error {
 	st, err := dir.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	if s, ok := st.Sys().(*syscall.Stat_t); !ok || s.Nlink < 2 {
-		return writeFile(dir, name, os.O_TRUNC, nil)
+	if s, ok := st.Sys().(*syscall.Stat_t); ok && s.Nlink > 1 {
+		return replaceFile(dir, name, st.Mode().Perm(), nil)
 	}
 
-	temporary := name + ".tmp"
-	err = writeFile(dir, temporary, os.O_CREATE|os.O_TRUNC, nil)
-	if err == nil {
-		err = dir.Chmod(temporary, st.Mode().Perm())
-	}
-	if err == nil {
-		err = dir.Rename(temporary, name)
-	}
-	if err == nil {
-		err = syncFolder(dir, path.Dir(name))
+	f, err := dir.OpenFile(name, os.O_WRONLY|os.O_TRUNC, 0)
+	if err != nil {
+		return err
 	}
 
-	return err
+	return errors.Join(f.Sync(), f.Close())
 }
 
-// WriteFile replaces a file of the image with mode 0644, durably. The folders above it are made if they are missing.
+// WriteFile replaces a file of the image with mode 0644, durably. Its folder is made with mode 0755 if it is missing.
 func WriteFile(root nodefile.Root, file string, text []byte) error {
 	dir, err := openRoot(root)
 	if err != nil {
@@ -118,16 +114,9 @@ func WriteFile(root nodefile.Root, file string, text []byte) error {
 	defer dir.Close()
 
 	name := strings.TrimPrefix(file, "/")
-	temporary := name + ".tmp"
-	err = dir.MkdirAll(path.Dir(name), 0o755)
+	err = makeFolder(dir, path.Dir(name))
 	if err == nil {
-		err = writeFile(dir, temporary, os.O_CREATE|os.O_TRUNC, text)
-	}
-	if err == nil {
-		err = dir.Rename(temporary, name)
-	}
-	if err == nil {
-		err = syncFolder(dir, path.Dir(name))
+		err = replaceFile(dir, name, 0o644, text)
 	}
 	if err != nil {
 		return cannotWrite(file, err)
@@ -136,17 +125,49 @@ func WriteFile(root nodefile.Root, file string, text []byte) error {
 	return nil
 }
 
-func writeFile(dir *os.Root, name string, flags int, text []byte) error {
-	f, err := dir.OpenFile(name, os.O_WRONLY|flags, 0o644)
+// makeFolder makes a folder with mode 0755, whatever the umask, unless it exists.
+func makeFolder(dir *os.Root, name string) error {
+	err := dir.Mkdir(name, 0o755)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err == nil {
+		err = dir.Chmod(name, 0o755)
+	}
+	if err == nil {
+		err = syncFolder(dir, path.Dir(name))
+	}
+
+	return err
+}
+
+// replaceFile replaces a file durably, with this mode, whatever the umask. A temporary file that an earlier call has
+// left is removed.
+func replaceFile(dir *os.Root, name string, mode fs.FileMode, text []byte) error {
+	temporary := name + ".tmp"
+	if err := dir.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := dir.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
+
 	_, err = f.Write(text)
+	if err == nil {
+		err = f.Chmod(mode)
+	}
 	if err == nil {
 		err = f.Sync()
 	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = dir.Rename(temporary, name)
+	}
+	if err == nil {
+		err = syncFolder(dir, path.Dir(name))
+	}
 
-	return errors.Join(err, f.Close())
+	return err
 }
 
 func syncFolder(dir *os.Root, name string) error {

@@ -149,7 +149,7 @@ func (e *examination) checkUnits() {
 		isGated := name != e.Unit || slices.Contains(u.Gate, gateFile)
 		switch {
 		case err != nil:
-			e.add("unit", doctor.Unread, name+" cannot be read", nodefile.Reason(err), "")
+			e.add("unit", doctor.Unread, name+" cannot be read", nodefile.Reason(err), stepFor(err))
 		case u.Masked:
 			e.add("unit", doctor.Problem, name+" is masked", "it does not start at boot", "systemctl unmask "+name)
 		case u.Path == "":
@@ -169,7 +169,12 @@ func (e *examination) checkUnits() {
 // checkUsers checks the users of detectors, which the package makes.
 func (e *examination) checkUsers() {
 	const user = "prelet-detector-1"
-	if _, err := e.Root.FindID(nodefile.Users, user); err != nil {
+	_, unread := e.Root.Text(nodefile.Users)
+	_, missing := e.Root.FindID(nodefile.Users, user)
+	switch {
+	case unread != nil && unread.Code != fault.Absent:
+		e.add("users", doctor.Unread, "the users cannot be read", unread.Why, cmp.Or(unread.Next, "repair this file"))
+	case missing != nil:
 		e.add("users", doctor.Warning, "user "+user+" does not exist",
 			"each detector has a user of its own, and does not start without it", "systemd-sysusers, in the image")
 	}
@@ -193,8 +198,12 @@ func (e *examination) checkPermissions() {
 			continue
 		}
 		look, err := e.Root.Look(file, nodefile.FollowAll)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // that is the finding of another check
+		}
 		if err != nil {
-			continue // a missing file is the finding of another check
+			e.add("permissions", doctor.Unread, file+" cannot be examined", nodefile.Reason(err), stepFor(err))
+			continue
 		}
 		look.Close()
 		if look.Loose != nil {

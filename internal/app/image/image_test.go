@@ -488,6 +488,9 @@ func TestExamine(t *testing.T) {
 		"gate masked":      {map[string]string{"/etc/systemd/system/kubelet.service.d/05-prelet-gate.conf": "-> /dev/null"}, "unit", doctor.Problem, "does not wait"},
 		"gate is optional": {map[string]string{kubeletFile + ".d/05-prelet-gate.conf": "[Service]\nEnvironmentFile=-/run/prelet/kubelet.env\n"}, "unit", doctor.Problem, "does not wait"},
 		"no users":         {map[string]string{"/etc/passwd": ""}, "users", doctor.Warning, "prelet-detector-1"},
+		"users unread":     {map[string]string{"/etc/passwd": "-> /etc/passwd"}, "users", doctor.Unread, "cannot be read"},
+		"unit unread":      {map[string]string{kubeletFile: "-> kubelet.service"}, "unit", doctor.Unread, "cannot be read"},
+		"a link to itself": {map[string]string{"/etc/prelet": "-> prelet"}, "permissions", doctor.Unread, "/etc/prelet cannot be examined"},
 		"an id":            {map[string]string{"/etc/machine-id": "1\n"}, "identity", doctor.Warning, "/etc/machine-id"},
 		"a token":          {map[string]string{"/etc/credstore/bootstrap-token": token}, "secrets", doctor.Warning, "bootstrap-token"},
 		"a generation":     {map[string]string{"/var/lib/prelet/generations": "x"}, "state", doctor.Warning, "generations"},
@@ -503,10 +506,11 @@ func TestExamine(t *testing.T) {
 			}
 			found := examine(newImage(t, files))
 			isFound := slices.ContainsFunc(found, func(f doctor.Finding) bool {
-				return f.Check == c.check && f.State == c.state && strings.Contains(f.Summary, c.text)
+				hasStep := f.State == doctor.OK || f.State == doctor.Skipped || f.Do != ""
+				return f.Check == c.check && f.State == c.state && strings.Contains(f.Summary, c.text) && hasStep
 			})
 			if !isFound {
-				t.Errorf("got %+v; want a finding of %s, %s, with %q", found, c.check, c.state, c.text)
+				t.Errorf("got %+v; want a finding of %s, %s, with %q and a next step", found, c.check, c.state, c.text)
 			}
 			for _, f := range found {
 				if c.change == nil && (f.State == doctor.Problem || f.State == doctor.Warning || f.State == doctor.Unread) {

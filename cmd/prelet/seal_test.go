@@ -5,6 +5,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prelet/prelet/internal/probe/kubeletbin"
 )
 
 // seal runs it on the running machine.
@@ -32,5 +36,44 @@ func TestSealRunningNode(t *testing.T) {
 		ended{64, "", "is running, as node n1, and --yes would remove its identity"})
 	if after := m.disk(); len(after) != len(before) || m.node() != "n1" {
 		t.Errorf("got %d files and node %q; want %d files and node n1", len(after), m.node(), len(before))
+	}
+}
+
+// sealable is a machine whose disk has all that an image needs, and a machine id.
+func sealable(t *testing.T) *machine {
+	t.Helper()
+	m := newMachine(t)
+	const units = "/usr/lib/systemd/system/"
+	for _, unit := range []string{"kubelet.service", "prelet.service", "prelet-verify.service"} {
+		m.put(units+unit, "[Service]\n")
+	}
+	m.put(units+"kubelet.service.d/05-prelet-gate.conf", "[Service]\nEnvironmentFile=/run/prelet/kubelet.env\n")
+	m.put("/usr/bin/kubelet", "program\n")
+	if err := os.Chmod(filepath.Join(m.root, "usr/bin/kubelet"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+
+	return m
+}
+
+// A second seal changes nothing, also if the version that the kubelet has reported is known.
+func TestSealTwice(t *testing.T) {
+	m := sealable(t)
+	cache, isSame := kubeletbin.Find(m.root, "").Keep("v1.36.3", nil)
+	text, err := cache.Marshal()
+	if err != nil || !isSame {
+		t.Fatalf("the kubelet's cache: got %v, %t; want the same file", err, isSame)
+	}
+	m.put("/var/lib/prelet/kubelet.json", string(text))
+
+	if first := m.seal("--yes"); first.exit != 0 || !strings.Contains(first.out, "/etc/machine-id: emptied") {
+		t.Fatalf("seal: got %+v; want exit 0, and the id emptied", first)
+	}
+	before := m.disk()
+	if again := m.seal("--yes"); again.exit != 0 || !strings.Contains(again.out, "nothing has changed") {
+		t.Errorf("second seal: got %+v; want exit 0, and nothing has changed", again)
+	}
+	if diff := cmp.Diff(before, m.disk()); diff != "" {
+		t.Errorf("second seal (-before +after):\n%s", diff)
 	}
 }

@@ -36,8 +36,8 @@ func (e *Env) openImage(ctx context.Context, w Where) (*openedImage, error) {
 	i.in.Kubelet = image.Kubelet{
 		Path:    found.Path,
 		Version: found.Version,
-		Asked:   found.Version,
 	}
+	i.in.Reported = found.Version
 	switch {
 	case w.KubeletVersion != "":
 		i.in.Kubelet.Version = w.KubeletVersion

@@ -23,7 +23,6 @@ import (
 type Kubelet struct {
 	Path    string `json:"path"`    // "" for none
 	Version string `json:"version"` // "" where it is not known
-	Asked   string `json:"-"`       // the version that the binary itself has reported; "" if it was not asked
 }
 
 // Input has the facts of an image that the caller has collected.
@@ -33,6 +32,7 @@ type Input struct {
 	Loaded    hcl.Diagnostics // of loading the site and of trying it on the sample machines
 	Machines  int             // sample machines
 	Kubelet   Kubelet
+	Reported  string // the version that the kubelet's binary has reported, now or earlier; "" if that is not known
 	Unit      string // the kubelet's
 	Runtime   string // the endpoint that the image configures; "" for none
 	Detectors []detector.Row
@@ -122,8 +122,8 @@ func (e *examination) checkKubelet() {
 	case k.Version == "":
 		e.add("kubelet", doctor.Unread, "the version of "+k.Path+" is not known",
 			"a program below another root is not started", "run prelet inside of the image, or name --kubelet-version")
-	case k.Asked != "" && !isSameMinor(k.Asked, k.Version):
-		e.add("kubelet", doctor.Problem, k.Path+" is "+k.Asked+", and --kubelet-version is "+k.Version,
+	case e.Reported != "" && !isSameMinor(e.Reported, k.Version):
+		e.add("kubelet", doctor.Problem, k.Path+" is "+e.Reported+", and --kubelet-version is "+k.Version,
 			"the site would be judged for another kubelet", "leave --kubelet-version out")
 	case isVersion && (minor < oldest || minor > newest):
 		e.add("kubelet", doctor.Warning, k.Version+" is not a version that this prelet knows",

@@ -526,8 +526,9 @@ func TestExamine(t *testing.T) {
 func TestKubeletVersion(t *testing.T) {
 	for given, want := range map[string]doctor.State{"1.36": doctor.OK, "v1.36.9": doctor.OK, "1.35": doctor.Problem} {
 		found := Examine(Input{
-			Root:    newImage(t, installed()),
-			Kubelet: Kubelet{Path: "/usr/bin/kubelet", Version: given, Asked: "v1.36.3"},
+			Root:     newImage(t, installed()),
+			Kubelet:  Kubelet{Path: "/usr/bin/kubelet", Version: given},
+			Reported: "v1.36.3",
 		})
 		isWanted := func(f doctor.Finding) bool { return f.Check == "kubelet" && f.State == want }
 		if !slices.ContainsFunc(found, isWanted) {

@@ -77,3 +77,24 @@ func TestSealTwice(t *testing.T) {
 		t.Errorf("second seal (-before +after):\n%s", diff)
 	}
 }
+
+// The identity is removed only if the kubelet is known to be stopped: between two tries of systemd it is not.
+func TestSealRunningKubelet(t *testing.T) {
+	m := sealable(t)
+	before := m.disk()
+	m.gone = true
+	m.want("without systemd", m.seal("--yes"), ended{52, "", "did not report whether kubelet.service runs"})
+	m.gone = false
+	for _, state := range []string{"active", "reloading", "activating", "deactivating", "maintenance"} {
+		m.kubelet.Active = state
+		m.want(state, m.seal("--yes"), ended{64, "", "systemctl stop kubelet"})
+	}
+	if diff := cmp.Diff(before, m.disk()); diff != "" {
+		t.Errorf("refused seals (-before +after):\n%s", diff)
+	}
+
+	m.kubelet.Active = "failed"
+	if got := m.seal("--yes"); got.exit != 0 {
+		t.Errorf("with a failed kubelet: got %+v; want exit 0", got)
+	}
+}

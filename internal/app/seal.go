@@ -155,9 +155,15 @@ func (i *openedImage) checkRunning(ctx context.Context, h *Host, isAsked bool) e
 			"For an image of another root name --root. To make an image of this node: kubectl drain, "+
 			"systemctl stop kubelet, prelet seal --yes --root /", cmp.Or(id.Node, h.Hostname))
 	}
-	if u, err := h.Units.Look(ctx, i.in.Unit); err == nil && u.Active == "active" {
-		return failure(fault.Usage, "%s is running, and would write its identity again: "+
-			"systemctl stop %[1]s, then prelet seal again", i.in.Unit)
+	u, err := h.Units.Look(ctx, i.in.Unit)
+	switch {
+	case err != nil:
+		return failure(fault.Systemd, "systemd did not report whether %s runs, which would write its identity again: "+
+			"%s. Run the command again when systemd answers, or seal the disk from another machine, with --root",
+			i.in.Unit, err)
+	case u.Active != "inactive" && u.Active != "failed":
+		return failure(fault.Usage, "%s is %s, and would write its identity again: "+
+			"systemctl stop %[1]s, then prelet seal again", i.in.Unit, u.Active)
 	}
 
 	return nil

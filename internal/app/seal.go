@@ -120,13 +120,9 @@ func (e *Env) Seal(ctx context.Context, o SealOptions) (Sealed, error) {
 
 // refuse returns why the image must not be sealed; "" if it may be.
 func (i *openedImage) refuse(yes bool) string {
-	var problems, removable int
+	var removable int
 	var byHand []string
-	for _, f := range i.findings {
-		if f.State == doctor.Problem || f.State == doctor.Unread {
-			problems++
-		}
-	}
+	problems := i.countProblems()
 	for _, l := range i.in.Found.Leftovers {
 		switch {
 		case l.Action == image.ByHand:
@@ -145,6 +141,17 @@ func (i *openedImage) refuse(yes bool) string {
 	}
 
 	return ""
+}
+
+// countProblems returns the number of findings that prevent sealing, besides leftovers.
+func (i *openedImage) countProblems() (n int) {
+	for _, f := range i.findings {
+		if f.State == doctor.Problem || f.State == doctor.Unread {
+			n++
+		}
+	}
+
+	return n
 }
 
 // checkRunning refuses to remove the identity of a running node. isAsked: the user named the running root.
@@ -187,8 +194,8 @@ func (i *openedImage) checkBooted() error {
 		"for an image, unmount its /run", i.where.Root, cmp.Or(id.Node, "of another name"))
 }
 
-// seal removes the leftovers, looks again, and writes the statement. Until the statement is written, the image has
-// none: an earlier one is removed first.
+// seal removes the leftovers, looks again, and writes the statement. An earlier statement of other content is removed
+// before the first change, so that the image has none until the new one is written.
 func (i *openedImage) seal(ctx context.Context, now time.Time) (Sealed, error) {
 	file, err := i.findStatement()
 	if err != nil {
@@ -200,14 +207,23 @@ func (i *openedImage) seal(ctx context.Context, now time.Time) (Sealed, error) {
 		return Sealed{}, err
 	}
 	if why := i.refuse(false); why != "" {
-		return Sealed{Findings: i.findings, Refused: why + ", and something still writes to them"}, nil
+		if i.countProblems() == 0 {
+			why += ", and something still writes to them"
+		}
+		return Sealed{Findings: i.findings, Refused: why}, nil
 	}
 
 	s := i.newStatement(now)
+	isSame := old != nil && len(removed) == 0 && old.isSame(s)
+	if !isSame {
+		if err := i.removeStatement(ctx, file); err != nil {
+			return Sealed{}, err
+		}
+	}
 	if s.Warmed, err = i.warm(); err != nil {
 		return Sealed{}, err
 	}
-	if old != nil && len(removed) == 0 && old.isSame(s) {
+	if isSame {
 		return Sealed{Findings: i.findings, Statement: old, Unchanged: true}, nil
 	}
 	s.Removed = append(s.Removed, removed...)
@@ -235,9 +251,8 @@ func (i *openedImage) remove(ctx context.Context, statement string) ([]image.Lef
 		return nil, err
 	}
 
-	oldStatement := []image.Leftover{{Path: statement, Action: image.Delete}}
-	if _, err := image.Remove(ctx, i.in.Root, oldStatement); err != nil {
-		return nil, addMessages(err)
+	if err := i.removeStatement(ctx, statement); err != nil {
+		return nil, err
 	}
 
 	done, err := image.Remove(ctx, i.in.Root, all)
@@ -247,6 +262,13 @@ func (i *openedImage) remove(ctx context.Context, statement string) ([]image.Lef
 	i.look()
 
 	return done, nil
+}
+
+// removeStatement removes an earlier statement.
+func (i *openedImage) removeStatement(ctx context.Context, file string) error {
+	_, err := image.Remove(ctx, i.in.Root, []image.Leftover{{Path: file, Action: image.Delete}})
+
+	return addMessages(err)
 }
 
 // listRemovable returns the leftovers that --yes removes.

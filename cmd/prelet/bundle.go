@@ -22,6 +22,7 @@ detectors list and analyze, the status of the last run, and the journal of prele
 A part that fails is named in README.txt of the archive, and the others are collected.
 
 It contains no secrets, and no serial numbers, uuids or MAC addresses.
+What has the form of a secret is hidden, too: keys, tokens, passwords in URLs, Authorization headers.
 It contains host names, IP addresses, the site and ConfigMaps: read it before you send it.`,
 		Example: "  prelet bundle /tmp/node17.tar.gz\n  ssh root@node17 prelet bundle - > node17.tar.gz",
 		RunE: func(c *cobra.Command, args []string) error {

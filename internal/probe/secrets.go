@@ -134,8 +134,11 @@ func newKeyFinder() *value.Redactor {
 	return r
 }
 
+// jwtForm is a JSON Web Token: two objects and a signature.
+const jwtForm = `eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`
+
 var (
-	jwt          = regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`)
+	jwt          = regexp.MustCompile(`\b` + jwtForm)
 	passwordHash = regexp.MustCompile(`(?m)^[^:\s]+:[!*]*\$[0-9a-z]{1,4}\$[^:\s]+:`) // crypt(5), in a line of shadow(5)
 )
 
@@ -158,27 +161,4 @@ func DescribeSecret(text string) string {
 	}
 
 	return ""
-}
-
-// Texts that are credentials by their form, where they may be in the middle of any text. No match contains the end of a
-// string of JSON.
-var (
-	keyBlock    = regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[^"]*?-----END [A-Z ]*PRIVATE KEY-----`)
-	userInfo    = regexp.MustCompile(`(://)[^/\s"'@\\]*:[^/\s"'@\\]+@`)
-	header      = regexp.MustCompile(`(\bAuthorization[ \t]*[:=][ \t]*(?:(?:Bearer|Basic)[ \t]+)?)[^\s"',\\]+`)
-	lowerHeader = regexp.MustCompile(`(\bauthorization[ \t]*[:=][ \t]*(?i:bearer|basic)[ \t]+)[^\s"',\\]+`)
-)
-
-// HideByForm returns a text without private keys in PEM, JSON Web Tokens, passwords in URLs and the values of
-// Authorization headers, also those that no credential of this node holds. It is for texts of other programs. JSON
-// stays JSON.
-func HideByForm(text string) string {
-	const hidden = "(sensitive)"
-
-	text = keyBlock.ReplaceAllString(text, hidden)
-	text = jwt.ReplaceAllString(text, hidden)
-	text = userInfo.ReplaceAllString(text, "${1}"+hidden+"@")
-	text = header.ReplaceAllString(text, "${1}"+hidden)
-
-	return lowerHeader.ReplaceAllString(text, "${1}"+hidden)
 }

@@ -455,7 +455,8 @@ func TestLoadRefuses(t *testing.T) {
 		"newer":   `{"format_version":2,"state":"ok"}`,
 		"foreign": `{"state":"ok"}`,
 		"a state": `{"format_version":1,"state":"great"}`,
-		"huge":    `{"format_version":1,"state":"ok","summary":"` + strings.Repeat("x", statusLimit) + `"}`,
+		"spans":   `{"format_version":1,"state":"ok","spans":[{}` + strings.Repeat(",{}", maxLinks) + `]}`,
+		"huge":    `{"format_version":1,"state":"ok","summary":"` + strings.Repeat("x", StatusLimit) + `"}`,
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, StatusFile), []byte(text), 0o600); err != nil {

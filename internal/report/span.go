@@ -38,7 +38,8 @@ func (s Span) Took() time.Duration { return time.Duration(s.Micros) * time.Micro
 func (s Span) End() time.Time { return s.Start.Add(s.Took()) }
 
 const (
-	maxSpans = 500                  // of one boot; later parts are left out, stages and steps from twice as many on
+	maxSpans = 500                  // of one boot; later parts are left out,
+	maxLinks = 2 * maxSpans         // and stages and steps from here on
 	minSpan  = time.Millisecond / 2 // of parts that are not a stage, a step, a request or a detector
 )
 
@@ -51,7 +52,7 @@ func (s *Status) addSpan(span Span, booted time.Time) {
 	})
 	limit := maxSpans
 	if span.isLink() {
-		limit *= 2
+		limit = maxLinks
 	}
 	if isKnown || !isListed && span.Took() < minSpan || len(s.Spans) >= limit {
 		return
@@ -104,15 +105,19 @@ func (s Status) Extent() (first, last time.Time) {
 }
 
 // CriticalChain returns the stages and steps that the end of a run waited for: the one that ended last, before it the
-// one that ended last before that began, and so on. A shorter run needs a shorter link.
+// one that ended last before that began, and so on. A shorter run needs a shorter link. A span without a duration that
+// begins with the next link is not before it.
 func (s Status) CriticalChain() (chain []Link) {
 	links := slices.DeleteFunc(slices.Clone(s.Spans), func(span Span) bool {
 		return !span.isLink()
 	})
-	next, ok := lastEnded(links, time.Time{})
+	next, ok := lastEnded(links)
 	for ok {
 		chain = append(chain, Link{Span: next, Parts: s.partsOf(next)})
-		next, ok = lastEnded(links, next.Start)
+		links = slices.DeleteFunc(links, func(span Span) bool {
+			return span.End().After(next.Start) || !span.Start.Before(next.Start)
+		})
+		next, ok = lastEnded(links)
 	}
 	slices.Reverse(chain)
 	for n := 1; n < len(chain); n++ {
@@ -122,13 +127,11 @@ func (s Status) CriticalChain() (chain []Link) {
 	return chain
 }
 
-// lastEnded returns the span that ended last before a time, the zero time for any, and of several the longest. A span
-// without a duration that begins at that time is not before it.
-func lastEnded(spans []Span, before time.Time) (found Span, ok bool) {
+// lastEnded returns the span that ended last, and of several the longest.
+func lastEnded(spans []Span) (found Span, ok bool) {
 	for _, s := range spans {
-		isBefore := before.IsZero() || !s.End().After(before) && s.Start.Before(before)
 		byEnd := s.End().Compare(found.End())
-		if isBefore && (!ok || byEnd > 0 || byEnd == 0 && s.Micros > found.Micros) {
+		if !ok || byEnd > 0 || byEnd == 0 && s.Micros > found.Micros {
 			found = s
 			ok = true
 		}

@@ -167,3 +167,19 @@ func TestSpansOfSetClock(t *testing.T) {
 		}
 	}
 }
+
+// TestCriticalChainOfForeignStatus: spans without a start or with a negative duration end the chain, too.
+func TestCriticalChainOfForeignStatus(t *testing.T) {
+	for name, spans := range map[string][]Span{
+		"without a start":   {{Kind: KindStep, Name: "x"}},
+		"without all":       {{Kind: KindStep}, {Kind: KindStep}},
+		"negative":          {at(KindStep, "x", 10, 5), at(KindStep, "y", 7, 6)},
+		"one has no start":  {{Kind: KindStep, Name: "x"}, at(KindStep, "y", 1, 2)},
+		"at the same start": {at(KindStep, "x", 1, 2), at(KindStep, "y", 1, 1)},
+	} {
+		chain := Status{Spans: spans}.CriticalChain()
+		if len(chain) == 0 || len(chain) > len(spans) {
+			t.Errorf("%s: got %d links of %d spans, want at least one and not more than spans", name, len(chain), len(spans))
+		}
+	}
+}

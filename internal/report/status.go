@@ -20,8 +20,8 @@ const (
 	MetricsFile = "metrics.prom"
 )
 
-// statusLimit is the largest status that Load reads, in bytes. A status may come from a bundle of another machine.
-const statusLimit = 1 << 20
+// StatusLimit is the largest status that is read, in bytes. A status may come from a bundle of another machine.
+const StatusLimit = 1 << 20
 
 // Status is status.json.
 type Status struct {
@@ -105,7 +105,7 @@ func (s Status) Result() Status {
 // Load reads status.json of a run folder. The error wraps fs.ErrNotExist if prelet has not run.
 func Load(dir string) (*Status, error) {
 	path := filepath.Join(dir, StatusFile)
-	text, err := nodefile.ReadFile(path, statusLimit)
+	text, err := nodefile.ReadFile(path, StatusLimit)
 	if err != nil {
 		return nil, fmt.Errorf("status of the last run: %w", err)
 	}
@@ -116,7 +116,8 @@ func Load(dir string) (*Status, error) {
 	return s, nil
 }
 
-// Decode reads the text of a status.json. It fails for one of a newer prelet.
+// Decode reads the text of a status.json. It fails for one of a newer prelet, and for one with more spans than a run
+// reports.
 func Decode(text []byte) (*Status, error) {
 	var s Status
 	if err := json.Unmarshal(text, &s); err != nil {
@@ -128,6 +129,9 @@ func Decode(text []byte) (*Status, error) {
 	states := []string{Running, OK, Degraded, Failed}
 	if !slices.Contains(states, s.State) {
 		return nil, fmt.Errorf("invalid state %q: valid states: %s", s.State, strings.Join(states, ", "))
+	}
+	if len(s.Spans) > maxLinks {
+		return nil, fmt.Errorf("it has %d spans; a run reports at most %d", len(s.Spans), maxLinks)
 	}
 	return &s, nil
 }

@@ -167,7 +167,7 @@ const maxDetail = 100
 
 // detail returns a value of an input for a line. -o json has all of it.
 func (b *page) detail(text string) string {
-	return b.cell(cut(text, maxDetail))
+	return cut(b.cell(text), maxDetail)
 }
 
 // maxNewLines is how many lines of a text that only one side has are shown.

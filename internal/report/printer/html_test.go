@@ -208,6 +208,7 @@ func TestFleetHTMLOfManyGroups(t *testing.T) {
 		`<th scope="col" data-column`:            maxColumns,
 		`<tr data-effect=`:                       maxColumns + 1,
 		"The first 50 of 1000 groups are shown.": 1,
+		"950 more effects are in the groups":     1,
 	} {
 		if got := strings.Count(page, want); got != times {
 			t.Errorf("page of 1,000 groups: got %d times %s, want %d", got, want, times)

@@ -89,10 +89,8 @@ func FleetHTML(w io.Writer, r *fleet.Report, redactor *value.Redactor) error {
 		Kinds:  listKinds(r),
 		Matrix: s.fleetMatrix(r.Groups[:min(len(r.Groups), maxColumns)]),
 	}
-	if hidden := len(page.Matrix) - maxEffects; hidden > 0 {
-		page.Matrix = page.Matrix[:maxEffects]
-		page.Hidden = hidden
-	}
+	page.Matrix = page.Matrix[:min(len(page.Matrix), maxEffects)]
+	page.Hidden = countEffects(r.Groups) - len(page.Matrix)
 	for _, a := range r.Assumed {
 		page.Assumed = append(page.Assumed, s.safe("Assumed: "+describeFleetAssumed(a)+"."))
 	}
@@ -152,6 +150,18 @@ func listKinds(r *fleet.Report) (kinds []string) {
 	}
 
 	return kinds
+}
+
+// countEffects returns how many effects some groups have together.
+func countEffects(groups []fleet.Group) int {
+	known := map[[2]string]bool{}
+	for _, g := range groups {
+		for _, c := range g.Changes {
+			known[[2]string{c.Kind, c.Name}] = true
+		}
+	}
+
+	return len(known)
 }
 
 // fleetMatrix returns each effect with the groups that have it.

@@ -284,10 +284,11 @@ func (b *bundle) describe() string {
 		"addresses; it contains host names, IP addresses, the site and the cluster's ConfigMaps. Read it before you",
 		"send it.",
 		"",
-		"`prelet plan --from THIS.tar.gz` makes the same plan on another machine, and",
-		"`prelet report --from THIS.tar.gz --html FILE` a page with the times of the last run. NAME.messages is",
-		"what the command of NAME printed to standard error. (sensitive) replaces secrets, and what looks like",
-		"one: private keys, tokens, passwords in URLs, Authorization headers.",
+		"`prelet plan --from THIS.tar.gz` makes the same plan on another machine, unless a credential was hidden in",
+		"what the plan is made from, and `prelet report --from THIS.tar.gz --html FILE` makes a page with the times",
+		"of the last run. NAME.messages is what the command of NAME printed to standard error. (sensitive) replaces",
+		"secrets, and what looks like one: private keys, also in base64, tokens, users and passwords in URLs,",
+		"Authorization headers, --manifest-url-header, tokens and passwords of kubeconfigs, hashes of passwords.",
 		"",
 	}
 	lines = append(lines, b.names()...)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/prelet/prelet/internal/report"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -18,8 +19,8 @@ func isBundle(path string) bool { return strings.HasSuffix(path, bundleSuffix) }
 // maxExpanded limits what is expanded of a bundle, in bytes: it may come from anyone.
 const maxExpanded = 4 * maxBundled
 
-// readFromBundle returns a file of a bundle. The error is errNotBundled if the bundle lacks the file.
-func readFromBundle(path, name string) ([]byte, error) {
+// readFromBundle returns a file of a bundle, if it has at most limit bytes.
+func readFromBundle(path, name string, limit int64) ([]byte, error) {
 	f, err := openRegular(path)
 	if err != nil {
 		return nil, err
@@ -35,11 +36,15 @@ func readFromBundle(path, name string) ([]byte, error) {
 		header, err := archive.Next()
 		switch {
 		case errors.Is(err, io.EOF):
-			return nil, errNotBundled
+			return nil, fmt.Errorf("%s: %w", name, errNotBundled)
 		case err != nil:
 			return nil, fmt.Errorf("not a bundle: %w", err)
 		case header.Name != bundleFolder+name:
 			continue
+		}
+
+		if header.Size > limit {
+			return nil, fmt.Errorf("%s has %d bytes; at most %d are read", name, header.Size, limit)
 		}
 
 		return io.ReadAll(archive)
@@ -49,12 +54,23 @@ func readFromBundle(path, name string) ([]byte, error) {
 // errNotBundled is the error of a file that a bundle does not have.
 var errNotBundled = errors.New("the bundle does not contain it; README.txt in it has the reason")
 
+// readBundledStatus returns the status in a bundle.
+func readBundledStatus(path string) (*report.Status, error) {
+	text, err := readFromBundle(path, report.StatusFile, report.StatusLimit)
+	if err != nil {
+		return nil, err
+	}
+	s, err := report.Decode(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w; the plan is not affected", report.StatusFile, err)
+	}
+
+	return s, nil
+}
+
 // readBundledRecording returns the recording in a bundle.
 func readBundledRecording(path string) (*world.Recording, error) {
-	text, err := readFromBundle(path, recordingName)
-	if errors.Is(err, errNotBundled) {
-		err = fmt.Errorf("%s: %w", recordingName, err)
-	}
+	text, err := readFromBundle(path, recordingName, maxBundled)
 	if err != nil {
 		return nil, err
 	}

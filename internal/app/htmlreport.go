@@ -70,12 +70,10 @@ func (e *Env) analyzeFrom(ctx context.Context, w Where) (Analysis, error) {
 		return analyzeStatus(nil, err, ""), nil
 	}
 
-	text, err := readFromBundle(w.From, report.StatusFile)
+	s, err := readBundledStatus(w.From)
 	if err != nil {
-		err = fmt.Errorf("%s: %s: %w", w.From, report.StatusFile, err)
-		return analyzeStatus(nil, err, ""), nil
+		err = fmt.Errorf("%s: %w", w.From, err)
 	}
-	s, err := report.Decode(text)
 
 	return analyzeStatus(s, err, ""), nil
 }

@@ -420,7 +420,7 @@ func (n *openNode) Plan(ctx context.Context, event func(boot.Event)) *boot.Plan 
 	p := boot.Run(ctx, n.Site, o)
 	if n.asked != nil {
 		p.Assumed = n.asked.listAssumed()
-		if f := n.asked.noKubelet; f != nil {
+		if f := n.asked.whyNoKubelet(); f != nil {
 			p.Diagnostics = append(
 				p.Diagnostics,
 				origin.Warning(fault.Usage, hcl.Range{}, "--kubelet-version is not used",
@@ -428,7 +428,7 @@ func (n *openNode) Plan(ctx context.Context, event func(boot.Event)) *boot.Plan 
 					strings.TrimSuffix(f.Why, ".")),
 			)
 		}
-		if n.asked.objects != nil && !n.asked.hasObjects {
+		if n.asked.ignoresObjects() {
 			p.Diagnostics = append(
 				p.Diagnostics,
 				origin.Warning(fault.Usage, hcl.Range{}, "No object of --objects is used",

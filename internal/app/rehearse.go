@@ -35,7 +35,7 @@ type rehearsal struct {
 	// hasHardware is set once the hardware was asked for.
 	hasHardware bool
 	notFound    []string     // devices to remove that the hardware does not have
-	noKubelet   *fault.Fault // why the recording has no kubelet to give the version to
+	noKubelet   *fault.Fault // why there is no kubelet to give the version to
 }
 
 // Ask implements world.Source.
@@ -200,6 +200,23 @@ func (r *rehearsal) answerKubelet(was world.Answer) world.Answer {
 	return world.Kubelet.Answer(k)
 }
 
+// whyNoKubelet returns why there is no kubelet to give the version to; nil if there is one. As the methods below, it
+// may be called while a question that was abandoned still gets its answer.
+func (r *rehearsal) whyNoKubelet() *fault.Fault {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	return r.noKubelet
+}
+
+// ignoresObjects reports whether objects are given and none of them was asked for.
+func (r *rehearsal) ignoresObjects() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	return r.objects != nil && !r.hasObjects
+}
+
 // answerHardware returns the hardware without the devices that are removed.
 func (r *rehearsal) answerHardware(was world.Answer) world.Answer {
 	a, notFound := r.without.removeFacts(was)
@@ -211,16 +228,27 @@ func (r *rehearsal) answerHardware(was world.Answer) world.Answer {
 	return a
 }
 
-// lookForDevices looks for the devices to remove where the site has not asked for the hardware.
-func (r *rehearsal) lookForDevices(ctx context.Context) {
-	if len(r.without.addresses) == 0 || r.hasHardware {
-		return
+// listNotFound returns the devices to remove that the machine does not have. Where the site has not asked for the
+// hardware, it does.
+func (r *rehearsal) listNotFound(ctx context.Context) []string {
+	if len(r.without.addresses) == 0 {
+		return nil
+	}
+	if !r.isHardwareAsked() && r.Ask(ctx, world.Hardware.Question(world.HardwareReq{})).Fault != nil {
+		return r.without.addresses
 	}
 
-	a := r.Ask(ctx, world.Hardware.Question(world.HardwareReq{}))
-	if a.Fault != nil {
-		r.notFound = r.without.addresses
-	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	return r.notFound
+}
+
+func (r *rehearsal) isHardwareAsked() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	return r.hasHardware
 }
 
 // answerDetector returns the replaced reply of a detector. A replaced detector need not have a lock: then its facts are

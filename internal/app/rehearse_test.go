@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"sync"
 	"testing"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -26,11 +27,46 @@ func TestRehearsalWithoutAKubelet(t *testing.T) {
 		}
 		r.Ask(context.Background(), world.Kubelet.Question(world.KubeletReq{}))
 		got := ""
-		if r.noKubelet != nil {
-			got = r.noKubelet.Why
+		if f := r.whyNoKubelet(); f != nil {
+			got = f.Why
 		}
 		if got != c.want {
 			t.Errorf("%s: got the reason %q, want %q", c.name, got, c.want)
 		}
+	}
+}
+
+// TestRehearsalAfterAbandonedQuestions: with the race detector, what a rehearsal has noticed may be read while a question
+// that a stage no longer waits for gets its answer.
+func TestRehearsalAfterAbandonedQuestions(t *testing.T) {
+	answer := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
+		if q.Kind == world.KindHardware {
+			return world.Hardware.Answer(world.Facts{})
+		}
+		return world.Failure(fault.Denied, "kubelet.conf is private", "")
+	})
+	r := &rehearsal{
+		recording: answer,
+		objects:   answer,
+		kubelet:   "1.30",
+		without:   withoutDevices{addresses: []string{"0000:ff:00.0"}},
+	}
+
+	var asked sync.WaitGroup
+	for _, q := range []world.Question{
+		world.Kubelet.Question(world.KubeletReq{}),
+		world.Hardware.Question(world.HardwareReq{}),
+		world.Object.Question(world.ObjectReq{}),
+	} {
+		asked.Go(func() { r.Ask(t.Context(), q) })
+	}
+	_ = r.whyNoKubelet()
+	_ = r.ignoresObjects()
+	notFound := r.listNotFound(t.Context())
+	asked.Wait()
+
+	if f := r.whyNoKubelet(); f == nil || r.ignoresObjects() || len(notFound) != 1 {
+		t.Errorf("got the reason %v, ignored objects %t, devices not found %q; want the reason, false and one device",
+			f, r.ignoresObjects(), notFound)
 	}
 }

@@ -182,14 +182,13 @@ func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
 		Now:    time.Now,
 		Redact: c.env.Redactor.String,
 	})
-	asked.lookForDevices(ctx)
-	if len(asked.notFound) > 0 {
+	if notFound := asked.listNotFound(ctx); len(notFound) > 0 {
 		return nil, c.refuse(c.WithoutAt, "The machine does not have this device",
 			fmt.Errorf("%s is not in the list pci of its facts; `prelet detect -o json` shows the list",
-				strings.Join(asked.notFound, ", ")))
+				strings.Join(notFound, ", ")))
 	}
-	if f := asked.noKubelet; f != nil {
-		return nil, c.refuse(c.KubeletAt, "The recording has no kubelet to give this version to", f)
+	if f := asked.whyNoKubelet(); f != nil {
+		return nil, c.refuse(c.KubeletAt, "The machine has no kubelet to give this version to", f)
 	}
 	if c.IsFrom {
 		p.Assumed = asked.listAssumed()

@@ -186,8 +186,7 @@ func (p *fleetPlanner) planAll(
 	return checkStopped(ctx)
 }
 
-// planListed plans one recording of a folder. What its name promises and its content is not is a damaged recording, not
-// a mistake of the command line.
+// planListed plans one recording of a folder, unless the folder has it twice.
 func (p *fleetPlanner) planListed(ctx context.Context, source string) (Planned, fleet.Effect) {
 	plain, isPacked := strings.CutSuffix(source, ".gz")
 	if _, err := os.Lstat(plain); isPacked && err == nil {
@@ -196,13 +195,7 @@ func (p *fleetPlanner) planListed(ctx context.Context, source string) (Planned, 
 		return Planned{Source: source, Err: err}, fleet.FailedToRead(source, err)
 	}
 
-	planned, effect := p.planOne(ctx, source, source)
-	if planned.Err != nil && fault.CodeOf(planned.Err) == fault.Usage {
-		planned.Err = failure(fault.RecordingInvalid, "%s", planned.Err)
-		effect = fleet.FailedToRead(source, planned.Err)
-	}
-
-	return planned, effect
+	return p.planOne(ctx, source, source)
 }
 
 // planOne plans one recording, or the node of the options where from is "".

@@ -29,7 +29,7 @@ func (e *Env) loadAgainst(ctx context.Context, o PlanOptions) (*siteLoader, erro
 	name, isRevision := strings.CutPrefix(o.Against, gitPrefix)
 	_, err := os.Lstat(o.Against)
 	if isRevision || err != nil {
-		revision := &gitFiles{revision: name, files: map[string]*gitFile{}}
+		revision := &gitFiles{argument: o.Against, revision: name, files: map[string]*gitFile{}}
 		if err := revision.read(ctx, o.Config); err != nil {
 			return nil, err
 		}
@@ -56,6 +56,7 @@ const gitPrefix = "git:"
 // gitFiles are the files of a site at a revision of git, as git ls-tree and git cat-file return them: no filter, no
 // attribute and no work tree changes them.
 type gitFiles struct {
+	argument string // as it was typed: the revision, or git: before it
 	revision string
 	paths    []string            // REVISION:PATH of each path of the site
 	missing  []string            // paths of the site that the revision does not have
@@ -74,12 +75,16 @@ const gitTimeout = time.Minute
 
 // read reads the paths of the site at the revision.
 func (g *gitFiles) read(ctx context.Context, config []string) error {
-	if len(config) == 0 {
+	switch {
+	case g.revision == "":
+		return failure(fault.Usage, "--against %s: the revision is missing; write git:main, for example", g.argument)
+	case strings.HasPrefix(g.revision, "-"):
+		return failure(fault.Usage, "--against %s: a revision of git does not begin with -", g.argument)
+	case len(config) == 0 && g.isMarked():
+		return failure(fault.Usage, "--against %s: name the site with --config: its files are read", g.argument)
+	case len(config) == 0:
 		return failure(fault.Usage,
-			"--against %s: no such file or folder; for a revision of git, name the site with --config", g.revision)
-	}
-	if strings.HasPrefix(g.revision, "-") {
-		return failure(fault.Usage, "--against %s: a revision of git does not begin with -", g.revision)
+			"--against %s: no such file or folder; for a revision of git, name the site with --config", g.argument)
 	}
 
 	for _, p := range config {
@@ -91,11 +96,14 @@ func (g *gitFiles) read(ctx context.Context, config []string) error {
 		return failure(fault.Usage,
 			"--against %s: %s has no file at this revision; if it had another name then, "+
 				"check the revision out (git worktree add) and give its path",
-			g.revision, strings.Join(g.missing, ", "))
+			g.argument, strings.Join(g.missing, ", "))
 	}
 
 	return nil
 }
+
+// isMarked reports whether the argument cannot be a path.
+func (g *gitFiles) isMarked() bool { return g.argument != g.revision }
 
 // readPath reads one path: a file, or the files directly in a folder.
 func (g *gitFiles) readPath(ctx context.Context, p string) error {
@@ -171,9 +179,11 @@ func (g *gitFiles) git(ctx context.Context, dir string, args ...string) ([]byte,
 	c.Stderr = &stderr
 	if err := c.Run(); err != nil {
 		why := cmp.Or(strings.TrimSpace(stderr.String()), err.Error())
-		return nil, failure(fault.Usage,
-			"--against %s: no such file or folder, and as a revision of git: `git %s`: %s",
-			g.revision, strings.Join(args, " "), why)
+		path := "no such file or folder, and as a revision of git: "
+		if g.isMarked() {
+			path = ""
+		}
+		return nil, failure(fault.Usage, "--against %s: %s`git %s`: %s", g.argument, path, strings.Join(args, " "), why)
 	}
 
 	return stdout.Bytes(), nil

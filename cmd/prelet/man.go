@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -22,9 +21,9 @@ func (a *cli) manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "man DIR", Hidden: true, Args: cobra.ExactArgs(1), Short: "Write the manual pages",
 		RunE: func(c *cobra.Command, args []string) error {
-			date := time.Now()
-			if seconds, err := strconv.ParseInt(a.getenv("SOURCE_DATE_EPOCH"), 10, 64); err == nil {
-				date = time.Unix(seconds, 0)
+			date, err := a.env().BuildTime()
+			if err != nil {
+				return err
 			}
 
 			pages := map[string]string{"prelet.5": languagePage(date)}

@@ -7,6 +7,17 @@ import (
 	"testing"
 )
 
+// Pages of a package must not depend on the day: a time that cannot be read is an error.
+func TestManPagesAtNoTime(t *testing.T) {
+	t.Setenv("SOURCE_DATE_EPOCH", "yesterday")
+	dir := t.TempDir()
+	var out strings.Builder
+	code := run([]string{"man", dir}, &out, &out)
+	if want := "invalid $SOURCE_DATE_EPOCH \"yesterday\""; code != 64 || !strings.Contains(out.String(), want) {
+		t.Errorf("prelet man: got exit %d, %s; want 64 and %q", code, &out, want)
+	}
+}
+
 // Each command has a manual page with its flags, and the language has one with its blocks.
 func TestManPages(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "1772323200") // 2026-03-01

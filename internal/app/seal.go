@@ -82,7 +82,7 @@ func (e *Env) Seal(ctx context.Context, o SealOptions) (Sealed, error) {
 	if err := o.check(); err != nil {
 		return Sealed{}, err
 	}
-	now, err := e.buildTime()
+	now, err := e.BuildTime()
 	if err != nil {
 		return Sealed{}, err
 	}
@@ -402,8 +402,8 @@ func (s *Statement) isSame(other *Statement) bool {
 // maxEpoch is the last second that a time in JSON can have: that of the year 9999.
 const maxEpoch = 253402300799
 
-// buildTime returns the time of a build: $SOURCE_DATE_EPOCH in seconds, or now if that is not set.
-func (e *Env) buildTime() (time.Time, error) {
+// BuildTime returns the time of a build: $SOURCE_DATE_EPOCH in seconds, or now if that is not set.
+func (e *Env) BuildTime() (time.Time, error) {
 	text := e.Getenv("SOURCE_DATE_EPOCH")
 	if text == "" {
 		return time.Now().UTC().Truncate(time.Second), nil

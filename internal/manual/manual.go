@@ -65,7 +65,7 @@ func (p *Page) addPart(lines []string) int {
 			return l != "```"
 		})
 		p.AddLiteral(lines[1 : n+1])
-		return n + 2
+		return min(n+2, len(lines)) // the end may be missing
 	case strings.HasPrefix(line, "|"):
 		n := count(lines, func(l string) bool {
 			return strings.HasPrefix(l, "|")
@@ -165,14 +165,17 @@ func Inline(text string) string {
 
 var escapes = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "^", `\(ha`, "~", `\(ti`, "`", `\(ga`)
 
-// Escape returns a text in which no character has a meaning in roff. Of several lines, protect does so for each.
+// Escape returns a text in which no character has a meaning in roff, except at the beginning of a line: see protect.
 func Escape(text string) string { return escapes.Replace(text) }
 
-// protect keeps a line that begins with a dot or a quote from being a request.
-func protect(line string) string {
-	if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {
-		return `\&` + line
+// protect keeps lines that begin with a dot or a quote from being requests.
+func protect(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {
+			lines[i] = `\&` + line
+		}
 	}
 
-	return line
+	return strings.Join(lines, "\n")
 }

@@ -70,6 +70,18 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// A block of code without an end goes to the end of the text, and no line of a description is a request.
+func TestPageOfUnusualText(t *testing.T) {
+	p := Page{Name: "x", Section: 5}
+	p.AddText("```sh\n.a")
+	p.AddItem("--flag", "one\n.two\n'three")
+	for _, want := range []string{".nf\n\\&.a\n.fi\n", "one\n\\&.two\n\\&'three\n"} {
+		if got := p.String(); !strings.Contains(got, want) {
+			t.Errorf("page: got\n%s\nwant it to contain %q", got, want)
+		}
+	}
+}
+
 // A page shows each character of its text, whatever it means to roff.
 func TestEveryCharacterIsShown(t *testing.T) {
 	man, err := exec.LookPath("groff")

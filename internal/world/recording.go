@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -234,14 +235,20 @@ func checkFormat(text []byte) error {
 // ExplainJSON returns an error of package json without the types of Go in it.
 func ExplainJSON(err error) error {
 	var wrong *json.UnmarshalTypeError
-	switch {
-	case !errors.As(err, &wrong):
+	if !errors.As(err, &wrong) {
+		if text, isOfPackage := strings.CutPrefix(err.Error(), "json: "); isOfPackage {
+			return errors.New(text)
+		}
 		return err
-	case wrong.Field == "":
+	}
+	if wrong.Field != "" {
+		return fmt.Errorf("its field %s cannot be a JSON %s", wrong.Field, wrong.Value)
+	}
+	if wrong.Type.Kind() == reflect.Struct {
 		return fmt.Errorf("it is a JSON %s, and an object is needed", wrong.Value)
 	}
 
-	return fmt.Errorf("its field %s cannot be a JSON %s", wrong.Field, wrong.Value)
+	return fmt.Errorf("a JSON %s is in a place for something else", wrong.Value)
 }
 
 // checkKeysUnique refuses duplicate keys in an object, because readers differ about which one counts. text is valid

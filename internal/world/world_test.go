@@ -373,3 +373,28 @@ func TestReplayOfAQuestionThatIsAlike(t *testing.T) {
 		}
 	}
 }
+
+// TestExplainJSON: no error has the words of Go in it.
+func TestExplainJSON(t *testing.T) {
+	var document struct {
+		A int `json:"a"`
+	}
+	for text, want := range map[string]string{
+		`[]`:        "it is a JSON array, and an object is needed",
+		`{"a":"x"}`: "its field a cannot be a JSON string",
+		`{"b":1}`:   `unknown field "b"`,
+		`{`:         "unexpected EOF",
+	} {
+		d := json.NewDecoder(strings.NewReader(text))
+		d.DisallowUnknownFields()
+		if got := ExplainJSON(d.Decode(&document)); got == nil || got.Error() != want {
+			t.Errorf("%s: got error %v, want %q", text, got, want)
+		}
+	}
+
+	var list []int
+	want := "a JSON object is in a place for something else"
+	if got := ExplainJSON(json.Unmarshal([]byte(`{}`), &list)); got == nil || got.Error() != want {
+		t.Errorf("an object for a list: got error %v, want %q", got, want)
+	}
+}

@@ -25,47 +25,54 @@ const (
 	words     = word + `(?:[ \t]+-?(?:[^\s"\\$-]|\\[^"n\s])` + character + `*)*`
 )
 
-// secretForms are texts that are credentials by their form, where they may be in the middle of any text. The groups of
-// a form are kept. They are applied in this order.
-var secretForms = sync.OnceValue(func() (forms []*regexp.Regexp) {
-	for _, form := range []string{
+// secretForm is a text that is a credential by its form, where it may be in the middle of any text. The groups of the
+// pattern are kept. A text without the literal, in lower case, has none; most have not, and the search for it is fast.
+type secretForm struct {
+	literal string
+	pattern *regexp.Regexp
+}
+
+// secretForms are applied in this order.
+var secretForms = sync.OnceValue(func() (forms []secretForm) {
+	for _, form := range [][2]string{
 		// A private key in PEM.
-		`-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[^"]*?-----END [A-Z0-9 ]*PRIVATE KEY-----`,
+		{`private key-----`, `-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[^"]*?-----END [A-Z0-9 ]*PRIVATE KEY-----`},
 
 		// One whose end was cut off: to the end of the string, or all lines that may be of a key.
-		`(?m)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----(?:[^"\\\n]|\\[^"])*` +
-			`(?:\n(?:` + keyLine + `|[ \t]*[A-Za-z0-9+/=]*)\r?$)*`,
+		{`private key-----`, `(?m)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----(?:[^"\\\n]|\\[^"])*` +
+			`(?:\n(?:` + keyLine + `|[ \t]*[A-Za-z0-9+/=]*)\r?$)*`},
 
 		// One whose beginning was cut off. Its last line is often short.
-		`(?m)(^|"|\\n)(?:` + keyLine + newLine + `)*(?:[^"\\\n]*` + newLine + `)?` +
-			`[^"\\\n]*-----END [A-Z0-9 ]*PRIVATE KEY-----`,
+		{`private key-----`, `(?m)(^|"|\\n)(?:` + keyLine + newLine + `)*(?:[^"\\\n]*` + newLine + `)?` +
+			`[^"\\\n]*-----END [A-Z0-9 ]*PRIVATE KEY-----`},
 
 		// A JSON Web Token, as of a service account.
-		boundary + jwtForm,
+		{`eyj`, boundary + jwtForm},
 
 		// User and password in a URL, to the last @.
-		`(://)(?:[^/\s"\\$]|\\[^"nrt\s]|\$[^{@/\s"\\])+\$?(@)`,
+		{`://`, `(://)(?:[^/\s"\\$]|\\[^"nrt\s]|\$[^{@/\s"\\])+\$?(@)`},
 
 		// An Authorization header with any scheme: as a header, in a list of YAML, in a map of Go.
-		`(?i)(\bauthorization[ \t]*[:=](?:` + space + `-[ \t])?[ \t]*(?:\[|\\*["'])?)` + words,
+		{`authorization`, `(?i)(\bauthorization[ \t]*[:=](?:` + space + `-[ \t])?[ \t]*(?:\[|\\*["'])?)` + words},
 
 		// The same where the name has quotes, as in JSON, HCL and Go. The value then has quotes, too.
-		`(?i)(\bauthorization\\*["'][ \t]*[:=]` + space + `(?:\[\]string\{|\[` + space + `)?\\*["'])` + words,
+		{`authorization`, `(?i)(\bauthorization\\*["'][ \t]*[:=]` + space +
+			`(?:\[\]string\{|\[` + space + `)?\\*["'])` + words},
 
 		// A header of the kubelet's requests for static pods: as a flag, as two words, in the plan as JSON.
-		`(manifest-url-header(?:=|[ \t]+|\\*",` + space + `(?:\\*"value\\*":` + space + `)?)` +
-			`\\*["']?[\w-]+:[ \t]*)` + words,
+		{`manifest-url-header`, `(manifest-url-header(?:=|[ \t]+|\\*",` + space + `(?:\\*"value\\*":` + space + `)?)` +
+			`\\*["']?[\w-]+:[ \t]*)` + words},
 
 		// Token and password of a kubeconfig: a line of YAML, a member of JSON in one line, or in a string. In the
 		// questions of a recording, where each member has a line, "token" is the name of a credential.
-		`(?m)((?:^|"|\\n)[ \t-]*(?:token|password):[ \t]+\\*["']?)[^\s"'\\${}\[\]()]+`,
-		`([{,][ \t]*"(?:token|password)"[ \t]*:[ \t]*")(?:[^"\\$]|\\.)(?:[^"\\]|\\.)*`,
-		`(\\"(?:token|password)\\+"[ \t]*:[ \t]*\\+")[^"\\$](?:[^"\\]|\\[^"])*`,
+		{`:`, `(?m)((?:^|"|\\n)[ \t-]*(?:token|password):[ \t]+\\*["']?)[^\s"'\\${}\[\]()]+`},
+		{`"`, `([{,][ \t]*"(?:token|password)"[ \t]*:[ \t]*")(?:[^"\\$]|\\.)(?:[^"\\]|\\.)*`},
+		{`\"`, `(\\"(?:token|password)\\+"[ \t]*:[ \t]*\\+")[^"\\$](?:[^"\\]|\\[^"])*`},
 
 		// A hash of a password, as crypt(5) makes them.
-		`\$(?:1|2[abxy]|5|6|7|y|gy)\$[./A-Za-z0-9$=,]{20,}`,
+		{`$`, `\$(?:1|2[abxy]|5|6|7|y|gy)\$[./A-Za-z0-9$=,]{20,}`},
 	} {
-		forms = append(forms, regexp.MustCompile(form))
+		forms = append(forms, secretForm{form[0], regexp.MustCompile(form[1])})
 	}
 
 	return forms
@@ -91,8 +98,11 @@ const hidden = "(sensitive)"
 // Authorization headers and of --manifest-url-header, tokens and passwords of kubeconfigs, hashes of passwords. It is
 // for texts of other programs, and hides too much rather than too little. JSON stays JSON.
 func HideByForm(text string) string {
+	lower := strings.ToLower(text)
 	for _, form := range secretForms() {
-		text = form.ReplaceAllString(text, "${1}"+hidden+"${2}")
+		if strings.Contains(lower, form.literal) {
+			text = form.pattern.ReplaceAllString(text, "${1}"+hidden+"${2}")
+		}
 	}
 
 	return hideTokens(hideEncodedKeys(text))

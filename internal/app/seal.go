@@ -213,7 +213,10 @@ func (i *openedImage) seal(ctx context.Context, now time.Time) (Sealed, error) {
 		return Sealed{Findings: i.findings, Refused: why}, nil
 	}
 
-	s := i.newStatement(now)
+	s, err := i.newStatement(now)
+	if err != nil {
+		return Sealed{}, err
+	}
 	isSame := old != nil && len(removed) == 0 && old.isSame(s)
 	if !isSame {
 		if err := i.removeStatement(ctx, file); err != nil {
@@ -345,8 +348,8 @@ func (i *openedImage) readStatement(file string) *Statement {
 	return &s
 }
 
-// newStatement returns the statement of the image as it is.
-func (i *openedImage) newStatement(now time.Time) *Statement {
+// newStatement returns the statement of the image as it is. The error is that of the lock of a detector.
+func (i *openedImage) newStatement(now time.Time) (*Statement, error) {
 	s := &Statement{
 		FormatVersion: 1,
 		Prelet:        i.env.Version,
@@ -364,9 +367,15 @@ func (i *openedImage) newStatement(now time.Time) *Statement {
 	}
 	host := i.env.detectorHost(i.where)
 	for _, r := range i.in.Detectors {
-		if l, err := host.Lock(r.Name); err == nil && r.Installed && r.Locked {
-			s.Detectors = append(s.Detectors, sealedDetector{r.Name, r.Version, r.Program, l.SHA256})
+		if !r.Installed || !r.Locked {
+			continue
 		}
+		l, err := host.Lock(r.Name)
+		if err != nil {
+			return nil, failure(fault.DetectorFailed, "the lock of detector %s cannot be used: %s. Try: prelet detectors lock %s",
+				r.Name, err, r.Program)
+		}
+		s.Detectors = append(s.Detectors, sealedDetector{r.Name, r.Version, r.Program, l.SHA256})
 	}
 	for _, f := range i.findings {
 		if f.State != doctor.Skipped {
@@ -374,7 +383,7 @@ func (i *openedImage) newStatement(now time.Time) *Statement {
 		}
 	}
 
-	return s
+	return s, nil
 }
 
 // onNode returns a path below the root as the node sees it.

@@ -372,8 +372,8 @@ func (i *openedImage) newStatement(now time.Time) (*Statement, error) {
 		}
 		l, err := host.Lock(r.Name)
 		if err != nil {
-			return nil, failure(fault.DetectorFailed, "the lock of detector %s cannot be used: %s. Try: prelet detectors lock %s",
-				r.Name, err, r.Program)
+			return nil, failure(fault.DetectorFailed, "the lock of detector %s cannot be used: %s. "+
+				"Try: prelet detectors lock %s", r.Name, err, r.Program)
 		}
 		s.Detectors = append(s.Detectors, sealedDetector{r.Name, r.Version, r.Program, l.SHA256})
 	}

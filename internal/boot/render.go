@@ -1,8 +1,8 @@
 package boot
 
 import (
+	"encoding/json"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -368,21 +368,8 @@ func makeNodeValue(n node.Node) cty.Value {
 
 // makeReservedValue returns node.reserved, whose attributes are those of the plan's JSON.
 func makeReservedValue(r *node.Reserved) cty.Value {
-	if r == nil {
-		return value.Absent(eval.NodeType().AttributeType("reserved"))
-	}
-	cpus := cty.NullVal(cty.String)
-	if r.CPUs != "" {
-		cpus = cty.StringVal(r.CPUs)
-	}
+	text, _ := json.Marshal(r) // cannot fail: it has texts and numbers only
+	v, _ := value.FromJSONTyped(text, eval.NodeType().AttributeType("reserved"))
 
-	return cty.ObjectVal(map[string]cty.Value{
-		"policy":          cty.StringVal(r.Policy),
-		"kube_reserved":   value.StringMap(r.Kube),
-		"system_reserved": value.StringMap(r.System),
-		"reserved_cpus":   cpus,
-		"eviction_hard":   value.StringMap(r.EvictionHard),
-		"allocatable":     value.StringMap(r.Allocatable),
-		"max_pods":        cty.MustParseNumberVal(strconv.Itoa(r.MaxPods)),
-	})
+	return v
 }

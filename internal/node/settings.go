@@ -15,10 +15,11 @@ import (
 
 // Pointer returns a path as a JSON pointer (RFC 6901).
 func Pointer(path []string) string {
+	escape := strings.NewReplacer("~", "~0", "/", "~1")
+
 	var b strings.Builder
 	for _, p := range path {
-		b.WriteByte('/')
-		b.WriteString(strings.ReplaceAll(strings.ReplaceAll(p, "~", "~0"), "/", "~1"))
+		b.WriteString("/" + escape.Replace(p))
 	}
 
 	return b.String()

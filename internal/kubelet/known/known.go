@@ -87,9 +87,8 @@ func findHistory(kind, name string) (History, bool) {
 	if !ok {
 		return History{}, false
 	}
-	n := strings.Count(line, ";") + 1
-	h := History{make([]int, 0, n), make([]string, 0, n)}
-	for part := range strings.SplitSeq(line, ";") {
+	var h History
+	for _, part := range strings.Split(line, ";") {
 		minor, state, _ := strings.Cut(part, "=")
 		if state == "-" {
 			state = ""

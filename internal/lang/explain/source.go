@@ -16,14 +16,14 @@ import (
 )
 
 // findAnswer returns the tape's answer to a question; ok is false if the question was not asked.
-func (w *walker) findAnswer(q world.Question) (e world.Entry, ok bool) {
+func (w *walker) findAnswer(q world.Question) (found world.Entry, ok bool) {
 	for _, e := range w.entries {
 		if e.Question == q {
 			return e, true
 		}
 	}
 
-	return e, false
+	return found, false
 }
 
 // setAnswer sets the answer of a step, and adds to its note why the answer has no value or is an old one.

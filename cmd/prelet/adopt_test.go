@@ -164,6 +164,7 @@ func (m *machine) halfPublished(dir string) {
 // The state folder of a healthy node is lost, in whole or in part, or restored from a backup: a run by hand adopts the
 // files, touches none of them, and neither stops the kubelet nor shuts the gate.
 func TestAdoptByHand(t *testing.T) {
+	t.Parallel()
 	for _, l := range losses() {
 		t.Run(l.name, func(t *testing.T) {
 			m := losingNode(t)
@@ -185,6 +186,7 @@ func TestAdoptByHand(t *testing.T) {
 
 // The same at a boot: the gate opens, and the kubelet starts.
 func TestAdoptAtBoot(t *testing.T) {
+	t.Parallel()
 	for _, l := range losses() {
 		t.Run(l.name, func(t *testing.T) {
 			m := losingNode(t)
@@ -256,6 +258,7 @@ func (m *machine) adopted(gen int, before bool) {
 // The existing files are already as the site now wants them, and the kubelet runs with other flags: it is restarted
 // once, and no plan is blamed. A kubelet that still lacks the flags after that is unhealthy.
 func TestAdoptWithOldFlags(t *testing.T) {
+	t.Parallel()
 	for _, lost := range []bool{false, true} {
 		for _, reads := range []bool{true, false} {
 			t.Run(fmt.Sprintf("lost=%t reads=%t", lost, reads), func(t *testing.T) {
@@ -299,6 +302,7 @@ func TestAdoptWithOldFlags(t *testing.T) {
 
 // The same with files that leave no trace on the command line: the kubelet is restarted if it is older than they are.
 func TestAdoptWithOldFiles(t *testing.T) {
+	t.Parallel()
 	for _, older := range []bool{true, false} {
 		t.Run(fmt.Sprintf("older=%t", older), func(t *testing.T) {
 			m := goodNode(t)
@@ -320,6 +324,7 @@ func TestAdoptWithOldFiles(t *testing.T) {
 
 // A journal that awaits a verdict is left, and its generation is lost.
 func TestAdoptWithJournal(t *testing.T) {
+	t.Parallel()
 	m := losingNode(t)
 	m.relabel("c")
 	m.reboot()
@@ -336,6 +341,7 @@ func TestAdoptWithJournal(t *testing.T) {
 
 // A first run on a node whose files are as planned already, such as one of an image that was made from a node.
 func TestAdoptAtFirstBoot(t *testing.T) {
+	t.Parallel()
 	m := goodNode(t)
 	if err := os.RemoveAll(m.stateDir()); err != nil {
 		t.Fatal(err)
@@ -353,6 +359,7 @@ func TestAdoptAtFirstBoot(t *testing.T) {
 // A plan is held or a generation was chosen by hand, and the generations are lost: the node stays as it is, and the
 // kubelet starts on that.
 func TestHeldWithoutGenerations(t *testing.T) {
+	t.Parallel()
 	m := losingNode(t)
 	m.want("rollback", m.as("", "rollback"), ended{0, "has the contents of generation 1", ""})
 	if err := os.RemoveAll(m.stateDir() + "/generations"); err != nil {
@@ -372,6 +379,7 @@ func TestHeldWithoutGenerations(t *testing.T) {
 
 // A site that writes and decides nothing: the kubelet starts as it is, and no generation is made.
 func TestSiteWithNothingToWrite(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.put("/etc/prelet/site.hcl", "stage \"restart\" \"kubelet\" {}\n")
 	for range 2 {
@@ -389,6 +397,7 @@ func TestSiteWithNothingToWrite(t *testing.T) {
 
 // A run that fails before its commit leaves what a restored backup has in flight alone, and the kubelet that runs.
 func TestOutdatedJournalWithoutPlan(t *testing.T) {
+	t.Parallel()
 	m := losingNode(t)
 	m.copyState(m.root+"/backup-middle", m.stateDir())
 	m.put("/etc/prelet/site.hcl", m.site+"stage \"lable\" \"x\" {}\n")
@@ -408,6 +417,7 @@ func TestOutdatedJournalWithoutPlan(t *testing.T) {
 
 // Below a root the files of an image may be as planned already.
 func TestAdoptBelowRoot(t *testing.T) {
+	t.Parallel()
 	root, site := t.TempDir(), t.TempDir()+"/site.hcl"
 	text := "stage \"write\" \"x\" {\n  file \"motd\" {\n    path = \"/motd\"\n    content = \"a\"\n  }\n" +
 		"  bootstrap_kubeconfig { when = false }\n  ca_certificate { when = false }\n  kubelet_config { when = " +

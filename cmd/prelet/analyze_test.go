@@ -13,6 +13,7 @@ import (
 // A boot that writes, judged by prelet-verify: the times of its stages, requests, fsyncs and jobs are in its report,
 // and the chain begins with the site and ends with the verdict.
 func TestAnalyze(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.want("blame before a run", m.as("", "analyze", "blame"),
 		ended{noRun, "", "prelet has not run in this boot"})

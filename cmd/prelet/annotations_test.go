@@ -51,6 +51,7 @@ func (m *machine) wantPatches(what string, want ...string) {
 
 // A boot with a change annotates the Node after its good verdict; a boot or a run without a change sends nothing.
 func TestAnnotations(t *testing.T) {
+	t.Parallel()
 	m := newAnnotated(t)
 	m.inside = true
 	m.as(app.BootUnit, "run")
@@ -96,6 +97,7 @@ func TestAnnotations(t *testing.T) {
 
 // The annotations say why a node is degraded, and of a rollback that the plan is held.
 func TestAnnotationsOfADegradedNode(t *testing.T) {
+	t.Parallel()
 	m := newAnnotated(t)
 	m.boot()
 	m.annotated = nil
@@ -124,6 +126,7 @@ func TestAnnotationsOfADegradedNode(t *testing.T) {
 
 // A cluster that refuses the patch, or does not answer, is a note; the run and its verdict stay good.
 func TestAnnotationsRefused(t *testing.T) {
+	t.Parallel()
 	m := newAnnotated(t)
 	m.annotateFail = errors.New("annotations are not allowed here")
 	_, verify := m.boot()
@@ -151,6 +154,7 @@ func TestAnnotationsRefused(t *testing.T) {
 
 // A revision is one line, and not a secret.
 func TestAnnotationsRevision(t *testing.T) {
+	t.Parallel()
 	for body, want := range map[string]string{
 		`revision = "a\nb"`:                        "trimspace()",
 		`revision = credential("bootstrap-token")`: "sensitive",

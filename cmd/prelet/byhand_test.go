@@ -37,6 +37,7 @@ func (m *machine) served() {
 
 // By hand a run is done by prelet-apply.service, and looks as if it were done here.
 func TestRunByHandIsServed(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.served()
 	m.units.start() // without a gate: it waits to try again
@@ -54,6 +55,7 @@ func TestRunByHandIsServed(t *testing.T) {
 
 // A unit that ran already, for somebody else, when the request came: start merges, so it is started once more.
 func TestRequestThatCameLate(t *testing.T) {
+	t.Parallel()
 	m := goodNode(t)
 	m.served()
 	serve, starts := m.units.apply, 0
@@ -72,6 +74,7 @@ func TestRequestThatCameLate(t *testing.T) {
 
 // A unit that somebody stopped is not started again: that would cancel the stop.
 func TestServerStopped(t *testing.T) {
+	t.Parallel()
 	m := goodNode(t)
 	starts := 0
 	m.units.apply, m.units.job = func() { starts++ }, "canceled"
@@ -83,6 +86,7 @@ func TestServerStopped(t *testing.T) {
 
 // A request whose server was killed is answered, and not done twice.
 func TestKilledServer(t *testing.T) {
+	t.Parallel()
 	m := goodNode(t)
 	if err := os.WriteFile(m.run+"/serving-AB.json", []byte(`{"args":["rollback","0"]}`), 0o600); err != nil {
 		t.Fatal(err)
@@ -100,6 +104,7 @@ func TestKilledServer(t *testing.T) {
 // TestReply: a run by hand ends as the unit's reply says, and in JSON with one document that has the code and a
 // summary.
 func TestReply(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		reply string
 		exit  int
@@ -147,6 +152,7 @@ func (m *machine) requests() []string {
 
 // A request contains a command line, and only that of one of two commands.
 func TestRequestForSomethingElse(t *testing.T) {
+	t.Parallel()
 	m := goodNode(t)
 	if err := os.WriteFile(m.run+"/request-AB.json", []byte(`{"args":["record","/etc/x.prelet"]}`), 0o600); err != nil {
 		t.Fatal(err)
@@ -160,6 +166,7 @@ func TestRequestForSomethingElse(t *testing.T) {
 
 // A verification that is not due looks, and writes nothing.
 func TestVerifyByHand(t *testing.T) {
+	t.Parallel()
 	m := goodNode(t)
 	before, status := m.disk(), m.says()
 	m.want("verify", m.as("", "verify"), ended{0, "healthz    ok", ""})
@@ -179,6 +186,7 @@ func TestVerifyByHand(t *testing.T) {
 
 // Where prelet never ran there is nothing to judge, and a look leaves nothing behind: no status, no folder.
 func TestVerifyBeforeTheFirstRun(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	before := m.disk()
 	m.want("verify", m.as("", "verify"), ended{0, "No generation to judge", ""})
@@ -192,6 +200,7 @@ func TestVerifyBeforeTheFirstRun(t *testing.T) {
 
 // A lost gate is opened by verify, and the status of the run before stays.
 func TestLostGate(t *testing.T) {
+	t.Parallel()
 	m := goodNode(t)
 	if err := os.Remove(m.gate); err != nil {
 		t.Fatal(err)
@@ -205,6 +214,7 @@ func TestLostGate(t *testing.T) {
 
 // prelet was killed between COMMIT and the last file: recover finishes, by itself and before a run.
 func TestRecover(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"recover", "run", "verify"} {
 		t.Run(how, func(t *testing.T) {
 			m := goodNode(t)
@@ -306,6 +316,7 @@ func targetsOf(m *machine, cur *generation.Info, store *generation.Store) (out [
 
 // The kubelet's version is remembered at a commit, so that the binary is never started by a later boot.
 func TestVersionCache(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	kept := m.answered("v1.36.3")
 	run, _ := m.boot()
@@ -340,6 +351,7 @@ func (m *machine) answered(version string) (kept string) {
 
 // prelet=off judges nothing, also what awaits a verdict.
 func TestOffWhilePending(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.inside = true
 	m.want("run", m.as(app.BootUnit, "run"), ended{0, "prelet-verify judges it", ""})
@@ -356,6 +368,7 @@ func TestOffWhilePending(t *testing.T) {
 // The kubeconfig with the token goes with the verdict, not by a generation of its own, when the node joined and
 // rebooted before it could be judged.
 func TestBootstrapStaysUntilJudged(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.inside = true
 	m.want("run", m.as(app.BootUnit, "run"), ended{0, "prelet-verify judges it", ""})
@@ -373,6 +386,7 @@ func TestBootstrapStaysUntilJudged(t *testing.T) {
 
 // Lines that programs read have one document on stdout, also on failure.
 func TestJSON(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	for _, args := range [][]string{{"run", "-o", "json"}, {"status", "-o", "json"}, {"verify", "-o", "json"}, {"history", "-o", "json"}, {"history", "show", "1", "-o", "json"}} {
 		var doc map[string]any
@@ -396,6 +410,7 @@ func TestJSON(t *testing.T) {
 // A managed file is changed after each plan and before its commit: prelet plans again, twice at most, and overwrites
 // nothing unseen.
 func TestChangedUnderThePlan(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ edits, exit int }{{2, 0}, {3, 40}} {
 		m := goodNode(t)
 		m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `= "a"`, `= "b"`, 1))
@@ -420,6 +435,7 @@ func TestChangedUnderThePlan(t *testing.T) {
 
 // --wait ends with the verdict, not with the run.
 func TestStatusWait(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.want("status", m.as("", "status"), ended{3, "has not run", ""})
 	m.inside = true
@@ -437,6 +453,7 @@ func TestStatusWait(t *testing.T) {
 
 // --wait ends if no process is going to judge the change, and if the process that wrote it is gone.
 func TestStatusWaitsForNobody(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.inside = true
 	m.want("run", m.as(app.BootUnit, "run"), ended{0, "prelet-verify judges it", ""})
@@ -453,6 +470,7 @@ func TestStatusWaitsForNobody(t *testing.T) {
 // The kubelet is stopped while a change is judged: its health cannot be detected, and status does not say ok. The next
 // start of the kubelet judges.
 func TestStatusOfAnUnknownVerdict(t *testing.T) {
+	t.Parallel()
 	m := goodNode(t)
 	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `= "a"`, `= "b"`, 1))
 	m.slept = func(context.Context) {

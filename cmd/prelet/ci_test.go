@@ -53,6 +53,7 @@ func readYAML(t *testing.T, name string, into any) {
 // TestPreCommitHooks runs each hook as pre-commit does: its entry with its arguments. The changed files are not passed,
 // because those of other programs end in .hcl too.
 func TestPreCommitHooks(t *testing.T) {
+	t.Parallel()
 	var hooks []struct {
 		ID            string `json:"id"`
 		Name          string `json:"name"`
@@ -146,6 +147,7 @@ var expression = regexp.MustCompile(`\$\{\{ *([a-z_.-]+) *\}\}`)
 // TestAction runs the steps of the Action as GitHub does, but with this build of prelet: on a good site, and on sites
 // that each fail one step.
 func TestAction(t *testing.T) {
+	t.Parallel()
 	var a action
 	readYAML(t, "action.yml", &a)
 
@@ -219,6 +221,7 @@ func TestAction(t *testing.T) {
 
 // TestActionBuilds runs the step that builds prelet.
 func TestActionBuilds(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it links the program")
 	}

@@ -100,6 +100,7 @@ func (m *machine) copied(path, text string) {
 
 // A disk that was copied to another machine: that one sets the identity aside and joins under its own name.
 func TestClone(t *testing.T) {
+	t.Parallel()
 	for what, change := range map[string][2]string{
 		"machine id":   {"/etc/machine-id", "fedcba9876543210fedcba9876543210\n"},
 		"product uuid": {"/sys/class/dmi/id/product_uuid", "4c4c4544-0042-3510-8054-b4c04f4d3332\n"},
@@ -209,6 +210,7 @@ func (m *machine) unchanged(what string, before map[string]string) {
 
 // A copy that cannot be planned for must not start as the other machine: the gate stays shut, whatever is in place.
 func TestCloneWithoutCluster(t *testing.T) {
+	t.Parallel()
 	m := template(t)
 	_ = m.server.Close()
 	m.copied("/etc/machine-id", "fedcba9876543210fedcba9876543210\n")
@@ -229,6 +231,7 @@ func TestCloneWithoutCluster(t *testing.T) {
 // A copy that has joined under its own name stays that node when the generation in place is damaged or lost, and the
 // newest that is left is of the machine that was copied.
 func TestCloneWithoutItsGeneration(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		spoil func(m *machine)
@@ -312,6 +315,7 @@ func (m *machine) flip(name, text string) {
 // A copy on which the kubelet is unhealthy has no generation to roll back to: a verdict from the other machine does
 // not count.
 func TestCloneThatIsIll(t *testing.T) {
+	t.Parallel()
 	m := template(t)
 	m.sick = func() error { return errors.New("503 Service Unavailable") }
 	m.copied("/etc/machine-id", "fedcba9876543210fedcba9876543210\n")
@@ -324,6 +328,7 @@ func TestCloneThatIsIll(t *testing.T) {
 
 // A held plan or a pinned generation of the copied machine does not apply to the copy.
 func TestCloneOfHeld(t *testing.T) {
+	t.Parallel()
 	m := template(t)
 	m.want("rollback", m.as("", "rollback", "0"), ended{0, "", ""})
 	m.copied("/etc/machine-id", "fedcba9876543210fedcba9876543210\n")
@@ -338,6 +343,7 @@ func TestCloneOfHeld(t *testing.T) {
 // The copy does not roll back to a generation of the copied machine, and a refused rollback does not prevent the next
 // apply.
 func TestBackToForeign(t *testing.T) {
+	t.Parallel()
 	m := template(t)
 	m.copied("/etc/machine-id", "fedcba9876543210fedcba9876543210\n")
 	m.boot()
@@ -352,6 +358,7 @@ func TestBackToForeign(t *testing.T) {
 
 // A retry below a root that cannot write keeps the pin.
 func TestRetryBelowRootThatCannotWrite(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.gone = true
 	with := func(args ...string) ended { return m.as("", append(args, "--root", m.root)...) }
@@ -375,6 +382,7 @@ func TestRetryBelowRootThatCannotWrite(t *testing.T) {
 
 // An image without an identity and with a generation is taken over: later failures then find one of this machine.
 func TestImageWithGeneration(t *testing.T) {
+	t.Parallel()
 	m := template(t)
 	for _, p := range []string{kubeletConf, oldPEM, current} {
 		if err := os.Remove(m.root + p); err != nil {
@@ -396,6 +404,7 @@ func TestImageWithGeneration(t *testing.T) {
 
 // An image made from a node that joined without prelet has no generation: it is recognised only by names and times.
 func TestImageWithoutGeneration(t *testing.T) {
+	t.Parallel()
 	older := time.Now().Add(-time.Hour)
 	for _, c := range []struct {
 		name, site, host string
@@ -441,6 +450,7 @@ func TestImageWithoutGeneration(t *testing.T) {
 
 // A node that has joined keeps its name: a typing error in a site must not make new nodes of a fleet.
 func TestRenamedBySite(t *testing.T) {
+	t.Parallel()
 	m := template(t)
 	m.put("/etc/prelet/site.hcl", "node { name = \"n3\" }\n"+m.site)
 	m.want("run", m.as("", "run"), ended{10, "", "A node that has joined keeps its name"})
@@ -452,6 +462,7 @@ func TestRenamedBySite(t *testing.T) {
 // A kubelet.conf whose key does not belong to its certificate is not an identity: the kubelet would bootstrap, and so
 // does the plan.
 func TestForeignKey(t *testing.T) {
+	t.Parallel()
 	m := template(t)
 	_, key, err := m.server.IssueNode("n1")
 	if err != nil {

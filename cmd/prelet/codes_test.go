@@ -13,6 +13,7 @@ import (
 
 // TestExamplesOfPages tries what the pages of codes show: each site is refused with the code whose page has it.
 func TestExamplesOfPages(t *testing.T) {
+	t.Parallel()
 	const kubelet = "stage \"write\" \"x\" {\n  bootstrap_kubeconfig { when = false }\n  ca_certificate { when " +
 		"= false }\n  kubelet_config {\n    base = \"apiVersion: kubelet.config.k8s.io/v1beta1\\nkind: " +
 		"KubeletConfiguration\\n\"\n%s\n  }\n  kubelet_flags {\n    base = \"\"\n%s\n  }\n}"

@@ -11,6 +11,7 @@ import (
 
 // On a terminal, also on one without a size, Ctrl-C empties the line, Tab is ignored, and Ctrl-D ends the console.
 func TestConsoleKeys(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // ends a read that gets nothing
 	defer cancel()
 

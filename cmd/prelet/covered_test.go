@@ -11,6 +11,7 @@ import (
 // Something is mounted over the files of the generation in place while prelet-apply.service is failed, of an earlier
 // run that systemd does not repeat: prelet-verify requests a run, once for each reason, and says what it did.
 func TestCoveredAfterFailedRun(t *testing.T) {
+	t.Parallel()
 	m := goodNode(t)
 	asked := 0
 	m.apply, m.applyIs = func() { asked++ }, "failed"
@@ -52,6 +53,7 @@ func TestCoveredAfterFailedRun(t *testing.T) {
 
 // The same where the gate was lost and a file was changed.
 func TestChangedAfterFailedRun(t *testing.T) {
+	t.Parallel()
 	m := goodNode(t)
 	asked := 0
 	m.apply, m.applyIs = func() { asked++ }, "failed"
@@ -67,6 +69,7 @@ func TestChangedAfterFailedRun(t *testing.T) {
 
 // A mount whose job never ends is waited for once, not before each plan.
 func TestMountJobNeverEnds(t *testing.T) {
+	t.Parallel()
 	m := goodNode(t)
 	m.mounts = []activation.Mount{
 		{Path: "/var/lib/kubelet", Unit: "var-lib-kubelet.mount", Job: true, State: "activating"},

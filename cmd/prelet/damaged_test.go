@@ -31,6 +31,7 @@ func goodThree(t *testing.T) *machine {
 
 // The last good generation is damaged in what it keeps: the next older good one comes back.
 func TestDamagedLastGood(t *testing.T) {
+	t.Parallel()
 	bad := func(m *machine, boot bool) (res ended) {
 		m.relabel("bad")
 		if !boot {
@@ -71,6 +72,7 @@ func TestDamagedLastGood(t *testing.T) {
 
 // By hand a damaged generation is refused before the kubelet is stopped, and the newest good one is one that is not.
 func TestDamagedByHand(t *testing.T) {
+	t.Parallel()
 	m := goodThree(t)
 	m.damage("generations/2", -2)
 	before, pid := m.disk(), m.kubelet.MainPID
@@ -85,6 +87,7 @@ func TestDamagedByHand(t *testing.T) {
 // The generation in place is damaged in what it keeps, anywhere but in its first line: the next run makes another of
 // the files, which are as planned, and the kubelet starts.
 func TestDamagedInPlace(t *testing.T) {
+	t.Parallel()
 	m := goodThree(t)
 	text, err := os.ReadFile(m.stateDir() + "/generations/3")
 	if err != nil {
@@ -126,6 +129,7 @@ func (m *machine) withMotd() {
 // What a file was before prelet is damaged in the only generation that keeps it: runs adopt the file and apply changes,
 // and going back to before prelet is refused before the kubelet is stopped.
 func TestDamagedOriginal(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.withMotd()
 	m.boot()
@@ -153,6 +157,7 @@ func TestDamagedOriginal(t *testing.T) {
 
 // The same in a generation whose file was changed by the plan at once: the change is applied.
 func TestDamagedOriginalAndChange(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.withMotd()
 	m.boot()
@@ -170,6 +175,7 @@ func TestDamagedOriginalAndChange(t *testing.T) {
 // The plan that is bad declares a file first, and what that was is damaged: the way back leaves the file, and the
 // kubelet runs on the good generation.
 func TestDamagedOriginalOfUnhealthy(t *testing.T) {
+	t.Parallel()
 	m := goodThree(t)
 	m.withMotd()
 	m.relabel("bad")
@@ -191,6 +197,7 @@ func TestDamagedOriginalOfUnhealthy(t *testing.T) {
 
 // Below a root a generation that is damaged in what a file was, or in what it is, is adopted, and changes are applied.
 func TestDamagedBelowRoot(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{"old motd of", "new\n"} {
 		m := newMachine(t)
 		m.gone = true
@@ -211,6 +218,7 @@ func TestDamagedBelowRoot(t *testing.T) {
 // The newest generation is lost, or damaged, on a node where a generation was chosen by hand or a plan is held: what
 // that one had in place stays, and what was gone back from does not come back.
 func TestNewestLostWhileHeld(t *testing.T) {
+	t.Parallel()
 	holds := []struct {
 		name, newest, files string
 		hold                func(m *machine)
@@ -281,6 +289,7 @@ func TestNewestLostWhileHeld(t *testing.T) {
 // error in the site, or the cluster away. The kubelet starts on what is in place; where a file was changed as well it
 // does not.
 func TestDamagedPlanInPlace(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		spoil func(m *machine)
 		exit  int
@@ -337,6 +346,7 @@ func TestDamagedPlanInPlace(t *testing.T) {
 // The current generation's contents are damaged, while a generation is pinned or the site's plan is held, and no other
 // generation has the damaged content: the files stay and are adopted once, and the kubelet starts.
 func TestDamagedWhileHeld(t *testing.T) {
+	t.Parallel()
 	holds := map[string]struct {
 		hold    func(m *machine)
 		damaged []string

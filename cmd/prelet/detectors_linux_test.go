@@ -93,6 +93,7 @@ func putSite(t *testing.T, root, text string) {
 
 // A detector from its program to its facts: not locked, locked, asked, checked along its lock, changed.
 func TestDetectorsCommand(t *testing.T) {
+	t.Parallel()
 	root, run := detectorMachine(t)
 	putSite(t, root, `detector "good" {}`)
 	expect := func(code int, out, want string) {
@@ -158,6 +159,7 @@ func TestDetectorsCommand(t *testing.T) {
 
 // What a detector said is in the recording: who replays it needs no program.
 func TestDetectorsAreRecorded(t *testing.T) {
+	t.Parallel()
 	root, run := detectorMachine(t)
 	putSite(
 		t,
@@ -199,6 +201,7 @@ func TestDetectorsAreRecorded(t *testing.T) {
 
 // A signal is the reason why a list ends early, and not what it then found wrong in the site.
 func TestDetectorsListIsStopped(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	if err := os.MkdirAll(root+"/etc/prelet", 0o755); err != nil {
 		t.Fatal(err)

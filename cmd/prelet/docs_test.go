@@ -188,6 +188,7 @@ git update-ref refs/remotes/origin/main main
 // A block that is indented in place of fenced would not be run, so only the pages of codes have those: their commands
 // are for a node in trouble.
 func TestNoIndentedBlocks(t *testing.T) {
+	t.Parallel()
 	indented := regexp.MustCompile(`(?m)^\n    \S.*`)
 	for page, text := range readPages(t) {
 		if strings.HasPrefix(page, "docs/codes/") {
@@ -202,6 +203,7 @@ func TestNoIndentedBlocks(t *testing.T) {
 // TestCommandsOfPages checks each command line of prelet and make that a page shows, in a block or in its text, against
 // the program: the command, its flags and its formats exist. It also checks the examples of prelet's own help.
 func TestCommandsOfPages(t *testing.T) {
+	t.Parallel()
 	makefile, err := os.ReadFile(repository + "/Makefile")
 	if err != nil {
 		t.Fatal(err)

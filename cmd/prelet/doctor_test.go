@@ -45,6 +45,7 @@ func finding(fs []doctor.Finding, check string, s doctor.State) string {
 // The preflight of a node before it joined, after it did, and with its unit masked. It writes nothing and sends no
 // token.
 func TestDoctor(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.answered("v1.36.3")
 	m.put("/var/lib/kubelet/kubeadm-flags.env", "KUBELET_KUBEADM_ARGS=\"--container-runtime=remote --max-pods=20\"\n")
@@ -112,6 +113,7 @@ func TestDoctor(t *testing.T) {
 
 // If the site cannot be read, everything else is still reported.
 func TestDoctorWithoutSite(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.put("/etc/prelet/site.hcl", "stage \"label\" {\n")
 	e, fs := m.findings()

@@ -58,6 +58,7 @@ func (m *machine) writeDropIn(text string) {
 
 // TestDropInThatRefuses finds what refuses the kubelet's unit in a drop-in of the site before the kubelet is stopped.
 func TestDropInThatRefuses(t *testing.T) {
+	t.Parallel()
 	for _, line := range []string{
 		"[Unit]\nRefuseManualStart=yes", "[Unit]\nRefuseManualStop=yes", "[Unit]\nConflicts=prelet.service", "[Service]\nEnvironmentFile=",
 	} {
@@ -105,6 +106,7 @@ func (m *machine) wantUntouched(gate string, started time.Duration) {
 
 // TestDropInThatRefusesGoes removes and changes a drop-in of the site that refuses the kubelet's unit.
 func TestDropInThatRefusesGoes(t *testing.T) {
+	t.Parallel()
 	for name, mended := range map[string]func(m *machine){
 		"removed": func(m *machine) { m.put("/etc/prelet/site.hcl", m.site) },
 		"changed": func(m *machine) { m.writeDropIn("[Service]\nNice=-5") },
@@ -136,6 +138,7 @@ func TestDropInThatRefusesGoes(t *testing.T) {
 // TestTrialOfKilledRun ends what a run that was killed before its commit has tried, also the largest file that a site
 // may write.
 func TestTrialOfKilledRun(t *testing.T) {
+	t.Parallel()
 	for name, text := range map[string]string{
 		"small":   "[Unit]\nRefuseManualStop=yes\n",
 		"largest": "[Unit]\nRefuseManualStop=yes\n" + strings.Repeat("#", generation.MaxContent-28),

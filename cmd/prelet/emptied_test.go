@@ -27,6 +27,7 @@ func (m *machine) emptyRun() {
 // /run/prelet is emptied on a healthy node, and then the kubelet crashes: prelet-verify opens the gate again, and the
 // status says what is so before and after.
 func TestRunFolderEmptied(t *testing.T) {
+	t.Parallel()
 	m := goodNode(t)
 	m.self.Active = "active" // prelet.service has ended well
 	m.emptyRun()
@@ -51,6 +52,7 @@ func TestRunFolderEmptied(t *testing.T) {
 // The same after a boot whose run failed and kept the node on its last good generation, and after prelet.service was
 // stopped. A generation without a verdict on a node that has not joined stays shut, as that run left it.
 func TestRunFolderEmptiedAfterFailure(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		active string
 		spoil  func(*machine)
@@ -98,6 +100,7 @@ func TestRunFolderEmptiedAfterFailure(t *testing.T) {
 
 // The same where it must not heal: the files are not those of the generation, or prelet.service has not succeeded.
 func TestRunFolderEmptiedAndShut(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range map[string]func(*machine){
 		"no run has ended well": func(m *machine) { m.self.Active = "activating" },
 		"no run has begun":      func(m *machine) { m.self.Active = "failed" },
@@ -120,6 +123,7 @@ func TestRunFolderEmptiedAndShut(t *testing.T) {
 
 // What is in /run/prelet cannot be read: the status says so, and still says the rest.
 func TestStatusOfDamagedRunFolder(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		spoil func(m *machine)
 		want  string
@@ -173,6 +177,7 @@ func (m *machine) write(name, text string) {
 // folder and the gate: every command says what to do, the next crash of the kubelet asks for a run, and that adopts
 // the files.
 func TestStateAndRunFolderEmptied(t *testing.T) {
+	t.Parallel()
 	for name, empty := range map[string]func(*machine){
 		"both":                     (*machine).emptyRun,
 		"the state and the gate":   func(m *machine) { m.remove(m.gate) },

@@ -25,6 +25,7 @@ func explaining(t *testing.T, machine string, args ...string) ended {
 }
 
 func TestExplain(t *testing.T) {
+	t.Parallel()
 	dgx := filepath.Join(t.TempDir(), "dgx")
 	if err := hwtree.BuildFile("../../testdata/hardware/spec/dgx-h100.json", dgx); err != nil {
 		t.Fatal(err)
@@ -61,6 +62,7 @@ func TestExplain(t *testing.T) {
 
 // TestExplainJSON holds the promise of format version 1.
 func TestExplainJSON(t *testing.T) {
+	t.Parallel()
 	dgx := filepath.Join(t.TempDir(), "dgx")
 	if err := hwtree.BuildFile("../../testdata/hardware/spec/dgx-h100.json", dgx); err != nil {
 		t.Fatal(err)
@@ -131,6 +133,7 @@ func TestExplainJSON(t *testing.T) {
 
 // TestExplainFleet asks one question of each recording in a folder.
 func TestExplainFleet(t *testing.T) {
+	t.Parallel()
 	fleet := t.TempDir()
 	for _, m := range []string{"dgx-h100", "two-sockets"} {
 		machine := filepath.Join(t.TempDir(), m)
@@ -191,6 +194,7 @@ func TestExplainFleet(t *testing.T) {
 
 // TestExplainInvalidSite ends with the site's own exit status, and with a document.
 func TestExplainInvalidSite(t *testing.T) {
+	t.Parallel()
 	site := filepath.Join(t.TempDir(), "site.hcl")
 	if err := os.WriteFile(site, []byte("stage \"label\" \"x\" { lables = {} }\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -218,6 +222,7 @@ func TestExplainInvalidSite(t *testing.T) {
 
 // A failed run does not report what the site could have set.
 func TestExplainAfterFailure(t *testing.T) {
+	t.Parallel()
 	dgx := filepath.Join(t.TempDir(), "dgx")
 	if err := hwtree.BuildFile("../../testdata/hardware/spec/dgx-h100.json", dgx); err != nil {
 		t.Fatal(err)
@@ -232,6 +237,7 @@ func TestExplainAfterFailure(t *testing.T) {
 
 // A pin that is not of the ca.crt in --objects is a matter of trust there as well.
 func TestObjectsOfAnotherCluster(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	dgx, site := filepath.Join(dir, "dgx"), filepath.Join(dir, "site.hcl")
 	if err := hwtree.BuildFile("../../testdata/hardware/spec/dgx-h100.json", dgx); err != nil {

@@ -12,6 +12,7 @@ import (
 
 // A FIFO or a folder in the place of one of prelet's own small files keeps no command waiting, and no kubelet down.
 func TestSmallFileIsNotAFile(t *testing.T) {
+	t.Parallel()
 	stateFiles := []string{"unknown.json", "kubelet.json"}
 	runFiles := []string{
 		"kubelet.reason", "kubelet.opened", "kubelet.owed", "kubelet.seen", "units.done", "units.failed",

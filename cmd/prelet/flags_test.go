@@ -38,6 +38,7 @@ func commandsByPath(t *testing.T) map[string]*cobra.Command {
 
 // A flag has one meaning: the same help and the same kind of value in each command.
 func TestFlagsHaveOneMeaning(t *testing.T) {
+	t.Parallel()
 	otherwise := map[string]string{
 		"test --config":         "the default is the folder of the test file",
 		"init --root":           "only with --from-node",
@@ -76,6 +77,7 @@ func TestFlagsHaveOneMeaning(t *testing.T) {
 
 // A command has a description and an example, and -o json unless its result is a file or another program's.
 func TestCommandsAreComplete(t *testing.T) {
+	t.Parallel()
 	withoutJSON := map[string]string{
 		"bundle":         "writes an archive",
 		"detectors lock": "writes a lock, which is JSON",
@@ -105,6 +107,7 @@ func TestCommandsAreComplete(t *testing.T) {
 
 // A command about a node or a site finds both below --root.
 func TestCommandsHaveRoot(t *testing.T) {
+	t.Parallel()
 	without := map[string]string{
 		"detectors check": "is about a program",
 		"fleet merge":     "reads reports",

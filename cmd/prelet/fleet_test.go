@@ -52,6 +52,7 @@ func wantContains(t *testing.T, what, got string, wants ...string) {
 // A folder of recordings ends with one line that counts the plans by result, and with the exit status of the failure
 // to fix first. Equal effects are one group.
 func TestPlanOverAFolder(t *testing.T) {
+	t.Parallel()
 	f := newTestFleet(t)
 	f.put("a.prelet", "gpu")
 	f.put("b.prelet", "gpu")
@@ -99,6 +100,7 @@ func TestPlanOverAFolder(t *testing.T) {
 
 // Recordings that cannot be used are named with the reason, and the others go on.
 func TestPlanOverBadRecordings(t *testing.T) {
+	t.Parallel()
 	f := newTestFleet(t)
 	f.put("a.prelet", "gpu")
 	f.put("newer.prelet", "gpu", `"format": 1`, `"format": 99`)
@@ -155,6 +157,7 @@ func TestPlanOverBadRecordings(t *testing.T) {
 
 // Flags for many machines have no effect on one, so they are refused.
 func TestFleetFlagsOnOneNode(t *testing.T) {
+	t.Parallel()
 	const recording = "../../testdata/recordings/v1/gpu.prelet"
 	for _, args := range [][]string{
 		{"--names"},
@@ -224,6 +227,7 @@ func putGPUSite(t *testing.T, dir, text string) {
 // Machines that differ only in their own values are in one group, and the report has names in place of the values. A
 // machine that differs in something else is in another group.
 func TestFleetOwnValues(t *testing.T) {
+	t.Parallel()
 	f := newTestFleet(t)
 	f.put("a.prelet", "gpu")
 	f.put("b.prelet", "gpu", "EXAMPLE-0001", "EXAMPLE-0002", "02:00:5e:00:53:02", "02:00:5e:00:53:99",
@@ -248,6 +252,7 @@ func TestFleetOwnValues(t *testing.T) {
 // A new file is a change of the site, although the recordings were never asked for its state. Where the new site asks for
 // an answer that decides the rest, nothing is reported as deleted.
 func TestFleetAgainstUnread(t *testing.T) {
+	t.Parallel()
 	f := newTestFleet(t)
 	f.put("a.prelet", "gpu", `"02:00:5e:00:53:02"`, `""`) // a damaged address, too
 	old, added, moved := t.TempDir(), t.TempDir(), t.TempDir()
@@ -271,6 +276,7 @@ func TestFleetAgainstUnread(t *testing.T) {
 
 // --against compares two sites over the same machines, whatever is on their disks.
 func TestFleetAgainst(t *testing.T) {
+	t.Parallel()
 	f := newTestFleet(t)
 	f.put("a.prelet", "gpu")
 	f.put("b.prelet", "gpu")
@@ -412,6 +418,7 @@ func TestFleetAgainstRevision(t *testing.T) {
 
 // The partial results of all shards make the report of one run; parts that do not belong together are refused.
 func TestFleetMerge(t *testing.T) {
+	t.Parallel()
 	f := newTestFleet(t)
 	for i, from := range []string{"gpu", "base", "joined", "gpu", "gpu", "states", "drop-in", "gpu"} {
 		f.put(string(rune('a'+i))+".prelet", from)

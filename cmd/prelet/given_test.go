@@ -18,6 +18,7 @@ import (
 // No command takes an empty value for one that was not given, whichever of its flags has it; and none steps out of
 // the check.
 func TestNotEmpty(t *testing.T) {
+	t.Parallel()
 	seen := map[string]int{}
 	fresh := func() *cobra.Command { return (&cli{getenv: os.Getenv}).root() }
 	var walk func(c *cobra.Command, path []string)
@@ -63,6 +64,7 @@ func TestNotEmpty(t *testing.T) {
 
 // An output that takes nothing ends each command that prints with the same status.
 func TestNothingPrinted(t *testing.T) {
+	t.Parallel()
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatalf("open /dev/full: got error %v, want none", err)
@@ -79,6 +81,7 @@ func TestNothingPrinted(t *testing.T) {
 
 // Before the first run there is no time at which it began.
 func TestStatusBeforeAnyRun(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	for _, args := range [][]string{{"status"}, {"status", "-o", "json"}} {
 		e := m.as("", args...)
@@ -94,6 +97,7 @@ func TestStatusBeforeAnyRun(t *testing.T) {
 
 // TestWrongUsage: what cobra finds wrong with a command line is a fault of its caller.
 func TestWrongUsage(t *testing.T) {
+	t.Parallel()
 	for _, line := range []string{
 		"nosuch", "rollback 1 2", "init a b", "man", "detectors lock", "detectors nosuch", "completion bash x", "run --nosuch",
 		"status x",
@@ -108,6 +112,7 @@ func TestWrongUsage(t *testing.T) {
 
 // TestErrorWithoutFault: an error that is not about the command line is one of prelet, which its unit tries again.
 func TestErrorWithoutFault(t *testing.T) {
+	t.Parallel()
 	for _, line := range []string{"run", "rollback 1", "detectors list"} {
 		root := (&cli{getenv: os.Getenv}).root()
 		err := describeUnknownCommand(root, strings.Fields(line), errors.New("attempts: no space"))
@@ -128,6 +133,7 @@ func TestErrorWithoutFault(t *testing.T) {
 
 // TestNoSiteInJSON: a command without a result because of the site prints the site's errors as its document.
 func TestNoSiteInJSON(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "site.hcl")
 	if err := os.WriteFile(file, []byte("stage {"), 0o600); err != nil {
 		t.Fatal(err)
@@ -145,6 +151,7 @@ func TestNoSiteInJSON(t *testing.T) {
 
 // TestLockNothing: a program that is not there is named as it was given; no lock names it.
 func TestLockNothing(t *testing.T) {
+	t.Parallel()
 	var stdout, stderr bytes.Buffer
 	file := filepath.Join(t.TempDir(), "none")
 	code := run([]string{"detectors", "lock", file}, &stdout, &stderr)

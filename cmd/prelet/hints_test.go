@@ -143,6 +143,7 @@ func (m *machine) interrupted(path string) {
 // Each command that a message of 41 prints is run as it is printed, by hand and after a reboot: it ends with the gate
 // open, the kubelet healthy, and nothing left behind.
 func TestWaysOutOfNeedsPerson(t *testing.T) {
+	t.Parallel()
 	for _, c := range stuckNodes() {
 		for _, boot := range []bool{false, true} {
 			name := c.name
@@ -197,6 +198,7 @@ func wayOut(t *testing.T, c stuckNode, boot bool) {
 // The journal is moved aside in the middle of a publish: recover removes what was staged, a secret among it, and names
 // the file that is of no generation; the kubelet does not start on it, and a run puts it in place.
 func TestJournalMovedAside(t *testing.T) {
+	t.Parallel()
 	m := losingNode(t)
 	m.interrupted("/etc/default/kubelet")
 	m.put("/etc/default/kubelet", "of neither")
@@ -221,6 +223,7 @@ func TestJournalMovedAside(t *testing.T) {
 
 // A held.json that cannot be read stops neither history nor rollback.
 func TestHeldUnreadable(t *testing.T) {
+	t.Parallel()
 	m := losingNode(t)
 	m.putState("held.json", "{")
 	m.want("history", m.as("", "history"), ended{0, "What is held on this node cannot be read", ""})

@@ -41,6 +41,7 @@ func wayBackAwaits(t *testing.T) *machine {
 // While the way back awaits its verdict, its plan counts as held, whatever is put in place meanwhile: a file that
 // drifted, or a generation that is adopted because the one in place is damaged.
 func TestHoldWhileWayBackAwaits(t *testing.T) {
+	t.Parallel()
 	for name, do := range map[string]func(m *machine){
 		"a file drifted":         func(m *machine) { m.put("/etc/default/kubelet", "drift\n") },
 		"it is damaged":          func(m *machine) { m.flip("generations/5", `"unit":"kubelet.service"`) },
@@ -80,6 +81,7 @@ func TestHoldWhileWayBackAwaits(t *testing.T) {
 // The journal of a way back is lost before its verdict, on a node that goes on with what came back: it is judged, and
 // is what the next bad plan goes back to.
 func TestWayBackWithoutJournal(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		leave func(m *machine)
 		files string

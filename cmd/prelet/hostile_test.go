@@ -50,6 +50,7 @@ func spoil(v any) any {
 // TestHostileRecordings shows recordings in which a stranger has written to the terminal of who looks at them: in one
 // kind of answer at a time, in reasons, and in the site.
 func TestHostileRecordings(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"gpu", "base", "joined"} {
 		text, err := os.ReadFile("../../testdata/recordings/v1/" + name + ".prelet")
 		if err != nil {
@@ -109,6 +110,7 @@ func TestHostileRecordings(t *testing.T) {
 
 // TestHostileFiles has hostile text in the site, the cluster's objects, the old files, what is kept of runs, and names.
 func TestHostileFiles(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.boot()
 	m.put("/etc/motd", "old "+hostileText+"\n")

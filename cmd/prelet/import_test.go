@@ -19,6 +19,7 @@ func imports(args ...string) (code int, stdout, stderr string) {
 
 // TestImport makes a site, validates it strictly and finds it laid out as fmt does.
 func TestImport(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "new", "site")
 	code, stdout, stderr := imports(
 		"../../internal/app/importer/testdata/troubled.json",
@@ -80,6 +81,7 @@ func TestImport(t *testing.T) {
 
 // TestImportRefuses: each refusal has its exit status, says what to do, and leaves no folder.
 func TestImportRefuses(t *testing.T) {
+	t.Parallel()
 	tmp := t.TempDir()
 	file := func(name, text string) string {
 		p := filepath.Join(tmp, name)

@@ -40,6 +40,7 @@ func (m *machine) notes() string {
 // Each run replaces the recording, which makes the same plan elsewhere and has no secret and no identity. Without the
 // setting it is removed.
 func TestKeptRecording(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.keepsRecording("agents")
 	run, _ := m.boot()
@@ -78,6 +79,7 @@ func TestKeptRecording(t *testing.T) {
 
 // A recording that cannot be kept is a note, and an older one does not stay in its place.
 func TestRecordingThatCannotBeKept(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		group string
 		spoil func(m *machine)

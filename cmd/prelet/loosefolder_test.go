@@ -57,6 +57,7 @@ func (m *machine) giveApp() {
 
 // TestFolderOfAnotherUser refuses a folder in which another user could replace a target, before anything is written.
 func TestFolderOfAnotherUser(t *testing.T) {
+	t.Parallel()
 	m := withApp(t)
 	for _, more := range []string{`owner = "1000:1000"`, `mode = "0777"`, "owner = \"0:1000\"\nmode = \"0775\""} {
 		m.writeApp("bad", more)
@@ -72,6 +73,7 @@ func TestFolderOfAnotherUser(t *testing.T) {
 // TestFolderMended gets out of a folder that became another user's: by a site that takes it back, by one that leaves
 // it, by hand, and not by one that goes on writing there.
 func TestFolderMended(t *testing.T) {
+	t.Parallel()
 	m := withApp(t)
 	m.giveApp()
 	m.put(
@@ -113,6 +115,7 @@ func TestFolderMended(t *testing.T) {
 // TestWayBackThroughFolderOfAnotherUser goes back though the folder became another user's after the commit, and says
 // so.
 func TestWayBackThroughFolderOfAnotherUser(t *testing.T) {
+	t.Parallel()
 	m := withApp(t)
 	m.writeApp("bad", "")
 	m.reboot()
@@ -138,6 +141,7 @@ func TestWayBackThroughFolderOfAnotherUser(t *testing.T) {
 
 // TestNoWayBack leaves the kubelet on a bad generation, with the reason, where the way back leads over a link.
 func TestNoWayBack(t *testing.T) {
+	t.Parallel()
 	m := withApp(t)
 	m.writeApp("bad", "")
 	m.reboot()
@@ -175,6 +179,7 @@ func TestNoWayBack(t *testing.T) {
 // reads nothing from the cluster is applied, with the command that fixes the owner. No request is made with
 // kubelet.conf, and no file is written there; the kubelet of a good generation starts.
 func TestFolderOfKube(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to give a folder to another user")
 	}

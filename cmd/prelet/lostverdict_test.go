@@ -40,6 +40,7 @@ func (m *machine) lose(names ...string) {
 // A generation is lost while its verdict is awaited: prelet-verify has nothing to judge and leaves the kubelet alone,
 // and the next run adopts the files.
 func TestVerifyOfLostGeneration(t *testing.T) {
+	t.Parallel()
 	for _, lost := range []string{"generations", "generations/2"} {
 		t.Run(lost, func(t *testing.T) {
 			m := awaitsVerdict(t)
@@ -58,6 +59,7 @@ func TestVerifyOfLostGeneration(t *testing.T) {
 
 // The same on a site that has nothing to write: the next boot opens the gate.
 func TestLostGenerationWithNothingToWrite(t *testing.T) {
+	t.Parallel()
 	m := awaitsVerdict(t)
 	m.lose("generations")
 	m.put("/etc/prelet/site.hcl", "stage \"restart\" \"kubelet\" {}\n")
@@ -72,6 +74,7 @@ func TestLostGenerationWithNothingToWrite(t *testing.T) {
 
 // A generation is removed while it is watched: there is no verdict, and the next run adopts the files.
 func TestGenerationLostInVerdict(t *testing.T) {
+	t.Parallel()
 	for _, lost := range []string{"generations", "generations/2"} {
 		t.Run(lost, func(t *testing.T) {
 			m := awaitsVerdict(t)
@@ -88,6 +91,7 @@ func TestGenerationLostInVerdict(t *testing.T) {
 // What was recorded of a verdict is lost, or the journal that awaits one is damaged and moved aside as prelet says: the
 // files are judged again, and are what the next bad plan goes back to.
 func TestLostVerdict(t *testing.T) {
+	t.Parallel()
 	ways := map[string]func(t *testing.T) *machine{
 		"the status of the generation in place": func(t *testing.T) *machine {
 			m := goodThree(t)
@@ -159,6 +163,7 @@ func TestLostVerdict(t *testing.T) {
 // The generation in place is lost while the kubelet runs on it: every command says so, and what to do, and none says
 // that prelet has never run or that the generation is good.
 func TestCommandsAfterLoss(t *testing.T) {
+	t.Parallel()
 	for _, l := range losses() {
 		if strings.Contains(l.name, "middle") {
 			continue // recover finishes or refuses that
@@ -181,6 +186,7 @@ func TestCommandsAfterLoss(t *testing.T) {
 // The state folder, or all that is in it, is removed during the verdict of a run by hand: the kubelet runs on, the
 // run ends without a verdict and promises nothing that is gone, and the next run adopts the files.
 func TestStateLostInVerdict(t *testing.T) {
+	t.Parallel()
 	for name, lose := range map[string]func(m *machine){
 		"the folder":    func(m *machine) { m.lose("") },
 		"what is in it": func(m *machine) { m.lose("journal.json", "generations", "lock", "held.json") },
@@ -240,6 +246,7 @@ func TestStateLostInVerdict(t *testing.T) {
 
 // The same during the verdict on a way back: the run still ends with 50 and says what it went back from.
 func TestStateLostInVerdictOnWayBack(t *testing.T) {
+	t.Parallel()
 	m := goodThree(t)
 	sick, starts := m.sick, len(m.starts)
 	m.sick = func() error {

@@ -21,6 +21,7 @@ func inode(st fs.FileInfo) uint64 { return st.Sys().(*syscall.Stat_t).Ino }
 
 // The first boot writes, joins, judges; the second reads, opens the gate, and writes nothing at all.
 func TestBoots(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	run, verify := m.boot()
 	m.want("run", run, ended{0, "Generation 1 is in place; prelet-verify judges it", ""})
@@ -81,6 +82,7 @@ func TestBoots(t *testing.T) {
 
 // A typo must not take a fleet down at its next reboot, and the exit status stays the typo's.
 func TestSiteError(t *testing.T) {
+	t.Parallel()
 	m := goodNode(t)
 	m.put("/etc/prelet/site.hcl", m.site+"stage \"lable\" \"x\" {}\n")
 	m.reboot()
@@ -101,6 +103,7 @@ func TestSiteError(t *testing.T) {
 
 // The same on a node that never had a generation: the gate stays shut, and says why.
 func TestSiteErrorOnFreshNode(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.put("/etc/prelet/site.hcl", m.site+"stage \"lable\" \"x\" {}\n")
 	run, verify := m.boot()
@@ -123,6 +126,7 @@ func TestSiteErrorOnFreshNode(t *testing.T) {
 
 // A failed run whose code an older prelet did not store stays failed after verify, as a failure that is not known.
 func TestStatusWithoutCode(t *testing.T) {
+	t.Parallel()
 	m := goodNode(t)
 	status := filepath.Join(m.run, report.StatusFile)
 	text, err := json.Marshal(map[string]any{
@@ -153,6 +157,7 @@ func TestStatusWithoutCode(t *testing.T) {
 
 // The cluster is away at a reboot: what it said last counts, and status says so.
 func TestClusterAway(t *testing.T) {
+	t.Parallel()
 	m := goodNode(t)
 	_ = m.server.Close()
 	m.reboot()
@@ -169,6 +174,7 @@ func TestClusterAway(t *testing.T) {
 
 // The same with a question that the last good recording does not hold: the whole last good plan stays.
 func TestClusterAwayWithNewQuestion(t *testing.T) {
+	t.Parallel()
 	m := goodNode(t)
 	_ = m.server.Close()
 	m.put("/etc/prelet/more.hcl", "stage \"fetch-config\" \"more\" { config_map = \"kube-system/more\" }\n")
@@ -202,6 +208,7 @@ func TestClusterAwayWithNewQuestion(t *testing.T) {
 
 // A node that never joined fails, tries again slower each time, and comes up as soon as the cluster does.
 func TestClusterAwayOnFreshNode(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, m.server.URL(), "https://127.0.0.1:1", 1))
 	run, verify := m.boot()
@@ -248,6 +255,7 @@ func TestClusterAwayOnFreshNode(t *testing.T) {
 // A plan with which the kubelet became unhealthy is rolled back, held, and not tried again until an operator requests
 // it.
 func TestHeldPlan(t *testing.T) {
+	t.Parallel()
 	m := goodNode(t)
 	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `= "a"`, `= "b"`, 1))
 	m.sick = func() error {
@@ -315,6 +323,7 @@ func TestHeldPlan(t *testing.T) {
 
 // prelet=off opens the gate on what is in place, and does nothing else: also when that awaits a verdict.
 func TestOff(t *testing.T) {
+	t.Parallel()
 	m := goodNode(t)
 	m.put("/etc/prelet/site.hcl", "this is no site")
 	m.put("/proc/cmdline", "quiet prelet=off\n")
@@ -337,6 +346,7 @@ func TestOff(t *testing.T) {
 }
 
 func TestNoSite(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	if err := os.Remove(m.root + "/etc/prelet/site.hcl"); err != nil {
 		t.Fatal(err)
@@ -362,6 +372,7 @@ func TestNoSite(t *testing.T) {
 
 // Back by hand, pinned over a reboot and a changed site, and let go of.
 func TestRollbackByHand(t *testing.T) {
+	t.Parallel()
 	m := goodNode(t)
 	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `= "a"`, `= "b"`, 1))
 	m.want("run", m.as("", "run"), ended{0, "Generation 2 is in place, and the kubelet is healthy on it.", ""})
@@ -406,6 +417,7 @@ func TestStopped(t *testing.T) {
 }
 
 func TestMaskedKubelet(t *testing.T) {
+	t.Parallel()
 	m := goodNode(t)
 	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `= "a"`, `= "b"`, 1))
 	m.masked = true

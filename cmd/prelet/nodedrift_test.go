@@ -11,6 +11,7 @@ import (
 // A Node whose labels differ from the plan is reported, with the command that fixes it. The kubelet is healthy in
 // spite of that.
 func TestNodeDrift(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.labels = map[string]string{"example.com/pool": "a"}
 	m.boot()

@@ -61,6 +61,7 @@ stage "write" "kubelet" {
 
 // A unit that was unhealthy before the commit, or that somebody stops, is not what a generation is judged by.
 func TestUnitNotToBlame(t *testing.T) {
+	t.Parallel()
 	for name, prepare := range map[string]func(m *machine){
 		"it waits for its next restart": func(m *machine) {
 			m.crashChrony("activating", "auto-restart")
@@ -109,6 +110,7 @@ func TestUnitNotToBlame(t *testing.T) {
 
 // A unit that was healthy before the commit is: the generation goes back.
 func TestUnitToBlame(t *testing.T) {
+	t.Parallel()
 	for name, prepare := range map[string]func(m *machine){
 		"its restart fails": func(m *machine) {
 			m.act = func(string) (string, error) { m.crashChrony("failed", "failed"); return "failed", nil }
@@ -139,6 +141,7 @@ func TestUnitToBlame(t *testing.T) {
 
 // What systemd refuses to do with a unit is reported, and nothing is rolled back for it.
 func TestUnitRefuses(t *testing.T) {
+	t.Parallel()
 	m := withChrony(t)
 	m.act = func(string) (string, error) {
 		return "unanswered", errors.New("systemd refused: it may be requested by dependency only")

@@ -12,6 +12,7 @@ import (
 // `prelet rollback` takes over from a prelet-verify that watches: the report stays that of the rollback, and
 // prelet-verify ends well.
 func TestRollbackTakesOver(t *testing.T) {
+	t.Parallel()
 	m := goodNode(t)
 	m.relabel("b")
 	m.reboot()

@@ -22,6 +22,7 @@ const mountNamespace = "PRELET_TEST_NAMESPACE"
 // TestReadOnlyState tests boots and commands while /var/lib/prelet is read-only or full. It starts itself in a user and
 // mount namespace of its own, where any user may mount.
 func TestReadOnlyState(t *testing.T) {
+	t.Parallel()
 	if os.Getenv(mountNamespace) != "" {
 		testReadOnlyState(t)
 		return
@@ -239,6 +240,7 @@ func testReadOnlyState(t *testing.T) {
 
 // The state folder cannot be opened: the status says so, tries are spaced, and the next one that can goes on.
 func TestUnopenedState(t *testing.T) {
+	t.Parallel()
 	m := goodNode(t)
 	m.reboot()
 	lock := m.stateDir() + "/lock"

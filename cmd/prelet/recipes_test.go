@@ -15,6 +15,7 @@ import (
 
 // TestHardwareRecipes holds that what the page on hardware shows is a site, and makes the labels that it promises.
 func TestHardwareRecipes(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../docs/how-to/hardware.md")
 	if err != nil {
 		t.Fatal(err)

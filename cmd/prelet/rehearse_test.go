@@ -92,6 +92,7 @@ stage "label" "tier" {
 // TestRehearsalEqualsNode holds that a plan over a recording, with what the command line replaces, is the plan of the
 // node with the same flags, and says what it assumed.
 func TestRehearsalEqualsNode(t *testing.T) {
+	t.Parallel()
 	r := newRehearsalRig(t)
 	tier := r.put(t, "tier/60-tier.hcl", tierSite)
 	varFile := r.put(t, "x.vars", "zone = \"az9-r01\"\ntier = \"lead\"\npods = { a = 1 }\n")
@@ -157,6 +158,7 @@ func TestRehearsalEqualsNode(t *testing.T) {
 
 // TestRehearsalObjects replaces a ConfigMap, which the folder has alone, and a CA.
 func TestRehearsalObjects(t *testing.T) {
+	t.Parallel()
 	r := newRehearsalRig(t)
 	text, err := os.ReadFile("../../examples/objects/kube-system/kubelet-config-site3.yaml")
 	if err != nil {
@@ -203,6 +205,7 @@ func TestRehearsalObjects(t *testing.T) {
 
 // TestRehearsalSecret gives a sensitive variable, which the recording has no value of, in a file only.
 func TestRehearsalSecret(t *testing.T) {
+	t.Parallel()
 	r := newRehearsalRig(t)
 	r.site = append(r.site, "--config", r.put(t, "pw/60-pw.hcl", `variable "pw" {
   sensitive = true
@@ -243,6 +246,7 @@ override {
 
 // TestRehearsalOfGivenVariable holds that a value of the command line is distinguished from one that was recorded.
 func TestRehearsalOfGivenVariable(t *testing.T) {
+	t.Parallel()
 	r := newRehearsalRig(t)
 	given := filepath.Join(r.dir, "given.prelet")
 	var out, errs bytes.Buffer
@@ -259,6 +263,7 @@ func TestRehearsalOfGivenVariable(t *testing.T) {
 
 // TestRehearsalOfAFolder applies the flags to each recording.
 func TestRehearsalOfAFolder(t *testing.T) {
+	t.Parallel()
 	r := newRehearsalRig(t)
 	b, err := os.ReadFile(r.recording)
 	if err != nil {
@@ -292,6 +297,7 @@ func TestRehearsalOfAFolder(t *testing.T) {
 // makes it. A changed site is planned over that to the end, and what others could not read there stays out of the
 // recording.
 func TestRehearsalOfKubeletsFolder(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []os.FileMode{0o750, 0o700} {
 		r := rehearsalRig{dir: t.TempDir()}
 		r.recording = filepath.Join(r.dir, "node.prelet")

@@ -10,6 +10,7 @@ import (
 )
 
 func TestSchemaPrints(t *testing.T) {
+	t.Parallel()
 	var stdout, stderr strings.Builder
 	if code := run([]string{"schema", "-o", "json"}, &stdout, &stderr); code != 0 {
 		t.Fatalf("exit %d: %s", code, &stderr)

@@ -21,6 +21,7 @@ func (m *machine) seal(args ...string) ended {
 // A running node keeps its identity: only a user who names its root, and has stopped the kubelet, may remove it. To
 // list what an image must not contain is always possible.
 func TestSealRunningNode(t *testing.T) {
+	t.Parallel()
 	m := template(t)
 	if err := os.MkdirAll(filepath.Join(m.root, "run/systemd/system"), 0o755); err != nil {
 		t.Fatal(err)
@@ -58,6 +59,7 @@ func sealable(t *testing.T) *machine {
 
 // A second seal changes nothing, also if the version that the kubelet has reported is known.
 func TestSealTwice(t *testing.T) {
+	t.Parallel()
 	m := sealable(t)
 	cache, isSame := kubeletbin.Find(m.root, "").Keep("v1.36.3", nil)
 	text, err := cache.Marshal()
@@ -80,6 +82,7 @@ func TestSealTwice(t *testing.T) {
 
 // The identity is removed only if the kubelet is known to be stopped: between two tries of systemd it is not.
 func TestSealRunningKubelet(t *testing.T) {
+	t.Parallel()
 	m := sealable(t)
 	before := m.disk()
 	m.gone = true

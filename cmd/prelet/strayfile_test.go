@@ -10,6 +10,7 @@ import (
 // A file of another user lies in the state folder, as a copy that kept its owner leaves one: what bears no name of
 // prelet's is passed over, a generation or a verdict counts as damaged, and the node comes up.
 func TestStrayFile(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to give a file to another user")
 	}

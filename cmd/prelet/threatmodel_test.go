@@ -14,6 +14,7 @@ var namedTests = regexp.MustCompile("`([^`]+)`: (`[^`]+`(?:, `[^`]+`)*)")
 // TestThreatModel checks that each test that the threat model names exists, and that each of its threats names a test
 // or has **none**.
 func TestThreatModel(t *testing.T) {
+	t.Parallel()
 	const page = "docs/explanation/threat-model.md"
 	text, err := os.ReadFile(filepath.Join(repository, page))
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 
 // systemd does not answer at a boot with nothing to do: the gate opens all the same, the unit says 52.
 func TestNoSystemdAtBoot(t *testing.T) {
+	t.Parallel()
 	m := goodNode(t)
 	m.reboot()
 	m.gone = true
@@ -38,6 +39,7 @@ func TestNoSystemdAtBoot(t *testing.T) {
 // What the CPU manager's state lists may be held by pods: it goes only where no kubelet has run since the boot, or
 // somebody stopped it.
 func TestStateWhilePodsMayRun(t *testing.T) {
+	t.Parallel()
 	m := goodNode(t)
 	const state = "/var/lib/kubelet/cpu_manager_state"
 	m.put(state, `{"policyName":"none"}`)
@@ -58,6 +60,7 @@ func TestStateWhilePodsMayRun(t *testing.T) {
 
 // A unit that waits to try again must not hold up a kubelet that may start.
 func TestShortWaitWhileTheGateIsOpen(t *testing.T) {
+	t.Parallel()
 	m := goodNode(t)
 	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `= "a"`, `= "b"`, 1))
 	m.masked = true
@@ -102,6 +105,7 @@ func TestStoppedBeforeCommit(t *testing.T) {
 
 // The reader of a command's output may close it early (run | head): that must not end a command that writes files.
 func TestNobodyReads(t *testing.T) {
+	t.Parallel()
 	for _, command := range []string{"run", "rollback", "recover"} {
 		m := goodNode(t)
 		signal.Reset(syscall.SIGPIPE)
@@ -115,6 +119,7 @@ func TestNobodyReads(t *testing.T) {
 
 // The kubelet is unhealthy after the rollback too: 51, and the plan is not held.
 func TestStillIll(t *testing.T) {
+	t.Parallel()
 	m := goodNode(t)
 	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `= "a"`, `= "b"`, 1))
 	m.sick = func() error { return errors.New("503 Service Unavailable") }
@@ -131,6 +136,7 @@ func TestStillIll(t *testing.T) {
 
 // A credential that is missing has an exit status of its own.
 func TestNoToken(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	if err := os.Remove(m.creds + "/bootstrap-token"); err != nil {
 		t.Fatal(err)
@@ -144,6 +150,7 @@ func TestNoToken(t *testing.T) {
 
 // TestLocked: while another prelet holds the lock, a run waits and changes nothing. It goes on after the release.
 func TestLocked(t *testing.T) {
+	t.Parallel()
 	m := goodNode(t)
 	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `= "a"`, `= "b"`, 1))
 	store := m.lock()
@@ -166,6 +173,7 @@ func TestLocked(t *testing.T) {
 
 // Files below a root: back, pinned, released, recovered; no unit is asked.
 func TestRollbackBelowRoot(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.gone = true
 	root := []string{"--root", m.root}
@@ -193,6 +201,7 @@ func TestRollbackBelowRoot(t *testing.T) {
 // Somebody asks while a unit waits for its next try: it does not wait on, and in prelet-apply.service the request is
 // what it does next.
 func TestRequestEndsTheWait(t *testing.T) {
+	t.Parallel()
 	for _, unit := range []string{app.BootUnit, app.ApplyUnit} {
 		m := newMachine(t)
 		m.units.start() // without a gate: it waits to try again
@@ -223,6 +232,7 @@ func TestRequestEndsTheWait(t *testing.T) {
 // The current generation is damaged: no plan is made on top of the unknown state, the gate stays shut at boot, and the
 // message says what to do.
 func TestDamagedGeneration(t *testing.T) {
+	t.Parallel()
 	m := goodNode(t)
 	m.put("/var/lib/prelet/generations/1", `{"cut`)
 	before := m.disk()

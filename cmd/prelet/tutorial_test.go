@@ -55,6 +55,7 @@ func like(page, lines []string) bool {
 }
 
 func TestLike(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		page, lines []string
 		want        bool
@@ -75,6 +76,7 @@ func TestLike(t *testing.T) {
 
 // TestTutorial types every command of docs/tutorial.md into one shell and compares what it prints with the page.
 func TestTutorial(t *testing.T) {
+	t.Parallel()
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		t.Fatalf("look for bash, which the tutorial uses: got error %v, want none", err)

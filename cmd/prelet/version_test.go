@@ -8,6 +8,7 @@ import (
 
 // The flag that people try first does what the command does, its own flags included.
 func TestVersionFlag(t *testing.T) {
+	t.Parallel()
 	for _, rest := range [][]string{nil, {"-o", "json"}} {
 		var command, flag, errors bytes.Buffer
 		if code := run(append([]string{"version"}, rest...), &command, &errors); code != 0 {

@@ -10,6 +10,7 @@ import (
 // A server without the ConfigMap is asked until the site's retry has ended, and a run without a terminal logs that it
 // waits.
 func TestRunTellsWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.put(
 		"/etc/prelet/site.hcl",

@@ -78,6 +78,7 @@ func widest(text string) (columns int) {
 // Help, pages, plans and messages are as wide as the terminal, at most; COLUMNS overrides its width. Elsewhere they fill
 // 80 columns, whatever COLUMNS is, and JSON is never broken.
 func TestTerminalWidth(t *testing.T) {
+	t.Parallel()
 	commands := [][]string{
 		{"plan", "--help"},
 		{"detectors", "check", "--help"},

@@ -147,6 +147,10 @@ race-all: ## run all tests with the race detector (20 minutes, C compiler)
 vulnerabilities: ## list known vulnerabilities in linked packages (needs vuln.go.dev)
 	@for m in $(MODULES); do (cd $$m && $(VULN) -tags "$(TAGS)" ./...); done
 
+.PHONY: secrets
+secrets: ## fail if a secret is in the history or in the work tree, and if the scanner finds no made-up one
+	tools/secrets.sh
+
 .PHONY: fuzz-seeds
 fuzz-seeds: ## run each fuzz target on its seeds and on earlier findings
 	@for m in $(MODULES); do (cd $$m && $(CURDIR)/tools/fuzz.sh seeds); done

@@ -31,10 +31,13 @@ func readFromBundle(path, name string, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("not a bundle: %w", err)
 	}
 
-	archive := tar.NewReader(io.LimitReader(zip, maxExpanded))
+	expanded := &io.LimitedReader{R: zip, N: maxExpanded}
+	archive := tar.NewReader(expanded)
 	for {
 		header, err := archive.Next()
 		switch {
+		case err != nil && expanded.N == 0:
+			return nil, fmt.Errorf("it expands to more than %d bytes, and %s is behind that", int64(maxExpanded), name)
 		case errors.Is(err, io.EOF):
 			return nil, fmt.Errorf("%s: %w", name, errNotBundled)
 		case err != nil:

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"archive/tar"
+	"compress/gzip"
 	"errors"
 	"os"
 	"path/filepath"
@@ -52,5 +54,34 @@ func TestReadFromBundle(t *testing.T) {
 	}
 	if _, err := readFromBundle(path, "b", 4); !errors.Is(err, errNotBundled) {
 		t.Errorf("another file: got error %v, want errNotBundled", err)
+	}
+}
+
+// A recording behind more than is expanded is not looked for: a small file would keep a reader busy for long.
+func TestBundleThatExpands(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "node.tar.gz")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	zip := gzip.NewWriter(f)
+	archive := tar.NewWriter(zip)
+	if err := archive.WriteHeader(&tar.Header{Name: bundleFolder + "large", Size: maxExpanded}); err != nil {
+		t.Fatal(err)
+	}
+	chunk := make([]byte, maxExpanded/64)
+	for range 64 {
+		if _, err := archive.Write(chunk); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(archive.Close(), zip.Close()); err != nil {
+		t.Fatal(err)
+	}
+
+	const want = "it expands to more than 268435456 bytes"
+	if _, err := readBundledRecording(path); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a bundle of %d bytes and a header: got %v, want %q", int64(maxExpanded), err, want)
 	}
 }

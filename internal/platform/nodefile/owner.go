@@ -39,10 +39,7 @@ func (r Root) findName(file string, id int) string {
 // FindID returns the id of a name in a file like /etc/passwd below the root, or of a number.
 func (r Root) FindID(file, name string) (int, error) {
 	if n, err := strconv.ParseUint(name, 10, 64); err == nil {
-		if n > maxID {
-			return 0, fmt.Errorf("%s is more than %d, the highest id", name, uint32(maxID))
-		}
-		return int(n), nil
+		return checkID(n)
 	}
 	if name == "root" {
 		return 0, nil
@@ -53,7 +50,19 @@ func (r Root) FindID(file, name string) (int, error) {
 		return 0, fmt.Errorf("it is not in %s", file)
 	}
 
-	return strconv.Atoi(entry[2])
+	n, err := strconv.ParseUint(entry[2], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("its id in %s is not a number: %q", file, entry[2])
+	}
+	return checkID(n)
+}
+
+// checkID refuses an id that the kernel would cut to 32 bits, and so 4294967296, which would be root's.
+func checkID(n uint64) (int, error) {
+	if n > maxID {
+		return 0, fmt.Errorf("%d is more than %d, the highest id", n, uint32(maxID))
+	}
+	return int(n), nil
 }
 
 // findEntry returns the fields of the first line of a file like /etc/passwd with this text in a field; nil if there is

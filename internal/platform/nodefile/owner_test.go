@@ -35,3 +35,23 @@ func TestOwnerName(t *testing.T) {
 		}
 	}
 }
+
+// TestFindID wants that no id is cut to 32 bits: 4294967296 would be root's.
+func TestFindID(t *testing.T) {
+	root := t.TempDir()
+	text := "etcd:x:997:\nhuge:x:4294967296:\nminus:x:-1:\nword:x:etcd:\n"
+	if err := os.WriteFile(filepath.Join(root, "group"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+
+	for name, want := range map[string]int{"etcd": 997, "12": 12, "root": 0} {
+		if got, err := Root(root).FindID("/group", name); got != want || err != nil {
+			t.Errorf("id of %s: got %d, %v; want %d, no error", name, got, err, want)
+		}
+	}
+	for _, name := range []string{"huge", "minus", "word", "absent", "4294967296"} {
+		if got, err := Root(root).FindID("/group", name); err == nil {
+			t.Errorf("id of %s: got %d and no error, want an error", name, got)
+		}
+	}
+}

@@ -193,6 +193,7 @@ func (d detectBench) chown() error {
 	}
 
 	return filepath.WalkDir(d.root, func(path string, _ os.DirEntry, err error) error {
+		//nolint:gosec // the folder belongs to this program
 		return errors.Join(err, os.Lchown(path, unprivilegedUser, unprivilegedUser))
 	})
 }

@@ -130,11 +130,11 @@ func setPlainMode(path string, d fs.DirEntry, err error) error {
 		mode = 0o755
 	}
 
-	if err := os.Chmod(path, mode); err != nil {
+	if err := os.Chmod(path, mode); err != nil { //nolint:gosec // the folder belongs to this program
 		return err
 	}
 
-	return os.Chtimes(path, timeOfRoot(), timeOfRoot())
+	return os.Chtimes(path, timeOfRoot(), timeOfRoot()) //nolint:gosec // the folder belongs to this program
 }
 
 func existingCredential() world.Answer {

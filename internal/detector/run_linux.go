@@ -337,6 +337,7 @@ func reapUser(uid int) {
 		var info [32]int32
 		// The address is taken inside of the call, because the variable may move before it.
 		_, _, errno := unix.Syscall6(
+			//nolint:gosec // x/sys does not name the fields of its Siginfo
 			unix.SYS_WAITID, unix.P_ALL, 0, uintptr(unsafe.Pointer(&info)), flags, 0, 0,
 		)
 		switch {

@@ -85,7 +85,7 @@ func run(ctx context.Context, program string, o Options) (Report, error) {
 		// No account has one of these uids on Debian and Fedora. The limit of processes counts all that a user runs,
 		// so each run uses another uid.
 		const first, count = 65000, 500
-		k.user = first + rand.IntN(count)
+		k.user = first + rand.IntN(count) //nolint:gosec // not a secret
 	}
 
 	k.runChecks()

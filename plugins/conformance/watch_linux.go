@@ -124,7 +124,7 @@ func (w *watcher) serve() {
 // handle receives one call, decides and responds. Errors are ignored: the caller was killed in between.
 func (w *watcher) handle() {
 	var n notification
-	if ioctl(w.listener, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n)) != 0 {
+	if ioctl(w.listener, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n)) != 0 { //nolint:gosec // no wrapper exists
 		return
 	}
 
@@ -132,7 +132,7 @@ func (w *watcher) handle() {
 	if errno := w.decide(n); errno != 0 {
 		r = response{ID: n.ID, Error: -int32(errno)}
 	}
-	ioctl(w.listener, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&r))
+	ioctl(w.listener, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&r)) //nolint:gosec // no wrapper exists
 }
 
 func ioctl(fd int, request uintptr, argument unsafe.Pointer) unix.Errno {

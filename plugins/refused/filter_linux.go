@@ -177,6 +177,7 @@ func Load(code []bpf.Instruction, flags uintptr) (result int, err error) {
 	program := unix.SockFprog{Len: uint16(len(instructions)), Filter: &instructions[0]}
 	// The address is taken inside of the call, because the variable may move before it.
 	r, _, errno := unix.Syscall(
+		//nolint:gosec // no wrapper exists
 		unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&program)),
 	)
 	runtime.KeepAlive(instructions)

@@ -142,7 +142,7 @@ func (s *site) convert(p *page) error {
 	if err := converter.Renderer().Render(&body, markdown, tree); err != nil {
 		return fmt.Errorf("%s: %w", p.Name, err)
 	}
-	p.Body = template.HTML(body.String()) // goldmark escapes what is not Markdown; raw HTML is left out
+	p.Body = template.HTML(body.String()) //nolint:gosec // goldmark escapes what is not Markdown; raw HTML is left out
 	shown := html.UnescapeString(tagPattern.ReplaceAllString(body.String(), " "))
 	p.text = strings.Join(strings.Fields(shown), " ")
 

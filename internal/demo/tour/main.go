@@ -312,7 +312,7 @@ func (t *guide) checkSecret() {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		b, err := os.ReadFile(p)
+		b, err := os.ReadFile(p) //nolint:gosec // the folder belongs to this program
 		if bytes.Contains(b, []byte(secret)) {
 			where = append(where, p)
 		}

@@ -166,8 +166,9 @@ func (a attempts) tryCalls() {
 		"keyring": errorOf(
 			unix.KeyctlInt(unix.KEYCTL_GET_KEYRING_ID, unix.KEY_SPEC_SESSION_KEYRING, 1, 0, 0),
 		),
-		"mount":    unix.Mount("none", "/mnt", "tmpfs", 0, ""),
-		"setuid":   unix.Setuid(0),
+		"mount":  unix.Mount("none", "/mnt", "tmpfs", 0, ""),
+		"setuid": unix.Setuid(0),
+		//nolint:gosec // no wrapper exists
 		"io_uring": call(unix.SYS_IO_URING_SETUP, 8, uintptr(unsafe.Pointer(&params))),
 		"bpf":      call(unix.SYS_BPF, 0, 0),
 		"perf":     call(unix.SYS_PERF_EVENT_OPEN, 0, 0),

@@ -61,8 +61,8 @@ func writeHTML(w io.Writer, name string, p htmlPage) error {
 		return err
 	}
 
-	p.CSS = template.CSS(css)
-	p.JS = template.JS(js)
+	p.CSS = template.CSS(css) //nolint:gosec // a file of this package
+	p.JS = template.JS(js)    //nolint:gosec // a file of this package
 	p.Policy = "default-src 'none'; style-src " + hashSource(css) + "; script-src " + hashSource(js) +
 		"; img-src data:; base-uri 'none'; form-action 'none'"
 

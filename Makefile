@@ -32,6 +32,8 @@ AS_BUILT := CGO_ENABLED=0 GOFLAGS="$$($(GO) env GOFLAGS) -trimpath" $(GO)
 
 DESTDIR ?=
 PREFIX  ?= /usr
+# Where `build` puts programs, and `install` takes them from. GOARCH in the environment selects another architecture.
+BIN     ?= bin
 
 ##@ For every change
 
@@ -43,7 +45,7 @@ help: ## print this list
 
 .PHONY: build
 build: ## build the programs of cmd/, static, into bin/
-	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -tags "$(TAGS)" -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -tags "$(TAGS)" -ldflags "$(LDFLAGS)" -o $(BIN)/ ./cmd/...
 
 .PHONY: language-server
 language-server: ## build the language server for editors, bin/prelet-ls
@@ -236,9 +238,13 @@ packages: detectors ## build deb and rpm packages of the shipped detectors into 
 package: build ## build deb and rpm packages of prelet into dist/
 	CGO_ENABLED=0 tools/package.sh "$(VERSION)"
 
+.PHONY: release
+release: detectors ## build all files of a release into dist/release/ (C compiler, mksquashfs); RELEASE_KEY_FILE signs
+	tools/release.sh "$(VERSION)"
+
 .PHONY: install
 install: build ## install programs, units, completions, man pages and docs; DESTDIR= PREFIX=/usr
-	tools/install.sh "$(DESTDIR)" "$(PREFIX)"
+	BIN="$(BIN)" tools/install.sh "$(DESTDIR)" "$(PREFIX)"
 
 .PHONY: clean
 clean: ## remove build output

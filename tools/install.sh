@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # Installs the built programs and the files of packaging/ to their places in a distribution: install.sh DESTDIR PREFIX.
-# Unit files contain /usr/bin/prelet and /usr/lib/prelet; another prefix replaces /usr in them.
+# Unit files contain /usr/bin/prelet and /usr/lib/prelet; another prefix replaces /usr in them. BIN is the folder of the
+# programs, by default bin; HOST_BIN that of programs that run on this machine, if those do not.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 destdir=$1 prefix=${2:-/usr}
+bin=${BIN:-bin}
+host_bin=${HOST_BIN:-$bin}
 case $prefix in
 /*) ;;
 *) echo "PREFIX=$prefix is no absolute path" >&2 && exit 64 ;;
@@ -26,9 +29,9 @@ put_text() { # like put, and replaces the prefix in the text
 	rm -f "$text"
 }
 
-put 0755 bin/prelet "$prefix/bin/prelet"
+put 0755 "$bin/prelet" "$prefix/bin/prelet"
 for helper in prelet-detect prelet-detector-check; do
-	[ ! -f "bin/$helper" ] || put 0755 "bin/$helper" "$prefix/lib/prelet/$helper"
+	[ ! -f "$bin/$helper" ] || put 0755 "$bin/$helper" "$prefix/lib/prelet/$helper"
 done
 
 # Units and drop-ins keep their paths below packaging/systemd.
@@ -50,7 +53,7 @@ done
 
 completions=$(mktemp -d)
 trap 'rm -rf "$completions"' EXIT
-for shell in bash zsh fish; do bin/prelet completion "$shell" >"$completions/$shell"; done
+for shell in bash zsh fish; do "$host_bin/prelet" completion "$shell" >"$completions/$shell"; done
 put 0644 "$completions/bash" "$prefix/share/bash-completion/completions/prelet"
 put 0644 "$completions/zsh" "$prefix/share/zsh/site-functions/_prelet"
 put 0644 "$completions/fish" "$prefix/share/fish/vendor_completions.d/prelet.fish"
@@ -59,7 +62,7 @@ mkdir "$completions/man"
 # The pages contain a month. Use that of the commit, so that builds are reproducible.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || true)}
 export SOURCE_DATE_EPOCH
-bin/prelet man "$completions/man"
+"$host_bin/prelet" man "$completions/man"
 for page in "$completions"/man/*; do put 0644 "$page" "$prefix/share/man/man${page##*.}/$(basename "$page")"; done
 
 for page in LICENSE README.md CHANGELOG.md SECURITY.md; do put 0644 "$page" "$prefix/share/doc/prelet/$page"; done

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds deb and rpm of prelet from bin/, for the architecture of GOARCH: package.sh VERSION [FOLDER], by default in
-# dist/. The bytes depend only on the commit: all times are $SOURCE_DATE_EPOCH, by default that of the commit.
+# Builds deb and rpm of prelet for the architecture of GOARCH: package.sh VERSION [FOLDER], by default in dist/. BIN and
+# HOST_BIN are folders of programs as for install.sh. The bytes depend only on the commit: all times are
+# $SOURCE_DATE_EPOCH, by default that of the commit.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 umask 022 # packages have the modes of files and folders
@@ -19,8 +20,9 @@ mv "$stage/usr/share/doc" "$stage/usr/share/man" "$stage/documents/"
 doc=$stage/documents/doc/prelet
 
 # What Debian's policy wants: licences and a changelog at their places, compressed pages.
-(cd tools/release && go build -o ../../bin/release .)
-programs=(bin/prelet bin/prelet-detect bin/prelet-detector-check)
+(cd tools/release && GOARCH= go build -o ../../bin/release .)
+bin=${BIN:-bin}
+programs=("$bin/prelet" "$bin/prelet-detect" "$bin/prelet-detector-check")
 bin/release copyright "${programs[@]}" >"$doc/copyright"
 license=$(bin/release license "${programs[@]}")
 rm "$doc/LICENSE" # it is in copyright, by its name
@@ -35,7 +37,7 @@ EOF
 find "$stage/documents/man" "$doc/changelog" "$doc/NEWS" -type f -exec gzip -9n {} +
 
 mkdir -p "$dist"
-go build -modfile=tools/nfpm/go.mod -o bin/nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm
+GOARCH= go build -modfile=tools/nfpm/go.mod -o bin/nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm
 find "$stage" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 
 config() { # config PACKAGER: prints packaging/prelet/prelet.yaml with what only this packager knows

@@ -68,9 +68,7 @@ func TestReproducible(t *testing.T) {
 	requireWanted(t)
 	first := buildPackages(t, older)
 
-	dir := t.TempDir()
-	build(t, "../..", nil, "sh", "-c", `git ls-files -z -co --exclude-standard |
-		tar -c --null --files-from=- --ignore-failed-read | tar -x -C "$1"`, "sh", dir)
+	dir := copyTree(t)
 	env := []string{"SOURCE_DATE_EPOCH=" + commitTime(t), "TZ=Asia/Tokyo", "LC_ALL=C.UTF-8"}
 	build(t, dir, env, "sh", "-c", `umask 077; make build VERSION="$1" && tools/package.sh "$2" dist`,
 		"sh", builtVersion(t), older)
@@ -81,6 +79,16 @@ func TestReproducible(t *testing.T) {
 			t.Errorf("%s: got other bytes of a second build, want the same. Try: diffoscope", filepath.Base(pair[0]))
 		}
 	}
+}
+
+// copyTree returns a copy of the tree without what git ignores.
+func copyTree(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	build(t, "../..", nil, "sh", "-c", `git ls-files -z -co --exclude-standard |
+		tar -c --null --files-from=- --ignore-failed-read | tar -x -C "$1"`, "sh", dir)
+
+	return dir
 }
 
 // commitTime returns the time that packages get: that of the commit, in seconds.

@@ -247,12 +247,7 @@ func (r *root) checkInstalled(version string) {
 		}
 	}
 
-	if got := r.run("prelet", "version"); !strings.HasPrefix(got, "prelet ") {
-		r.t.Errorf("prelet version: got %q, want it to begin with prelet", got)
-	}
-	if got := r.run("getent", "passwd", "prelet-detector-1", "prelet-detector-16"); strings.Count(got, "\n") != 2 {
-		r.t.Errorf("users of detectors: got %q, want two lines", got)
-	}
+	r.checkProgram()
 	if got := r.read("/usr/share/doc/prelet/copyright"); !strings.Contains(got, "github.com/hashicorp/hcl/v2") {
 		r.t.Errorf("copyright: got %.300q, want it to contain github.com/hashicorp/hcl/v2", got)
 	}
@@ -261,6 +256,17 @@ func (r *root) checkInstalled(version string) {
 	}
 	if got := r.read("/usr/share/man/man8/prelet.8.gz"); !strings.Contains(got, ".TH") {
 		r.t.Errorf("prelet.8.gz: got %.300q, want a manual page", got)
+	}
+}
+
+// checkProgram checks that prelet runs, and that the users of detectors exist.
+func (r *root) checkProgram() {
+	r.t.Helper()
+	if got := r.run("prelet", "version"); !strings.HasPrefix(got, "prelet ") {
+		r.t.Errorf("prelet version: got %q, want it to begin with prelet", got)
+	}
+	if got := r.run("getent", "passwd", "prelet-detector-1", "prelet-detector-16"); strings.Count(got, "\n") != 2 {
+		r.t.Errorf("users of detectors: got %q, want two lines", got)
 	}
 }
 

@@ -6,7 +6,7 @@ cd "$(dirname "$0")"
 [ "$(id -u)" = 0 ] || { echo "roots are made by root only" >&2; exit 1; }
 
 missing=()
-for tool in mmdebstrap rpm lintian rpmlint; do
+for tool in mmdebstrap rpm lintian rpmlint skopeo; do
 	command -v "$tool" >/dev/null || missing+=("$tool")
 done
 if [ ${#missing[@]} -gt 0 ]; then

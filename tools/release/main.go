@@ -3,8 +3,10 @@
 //	release copyright PROGRAM...           the licences of all libraries that are linked into them
 //	release license PROGRAM...             the same as one SPDX expression
 //	release sbom NAME VERSION PROGRAM...   a bill of materials: SPDX 2.3, JSON
+//	release image FOLDER VERSION ARCH=ROOT...
+//	                                       an OCI layout of an image; each ROOT is a tar archive of its files
 //
-// The text goes to standard output. Two runs over the same programs give the same bytes.
+// Texts go to standard output. Two runs over the same files give the same bytes.
 package main
 
 import (
@@ -15,7 +17,8 @@ import (
 
 const usage = `usage: release copyright PROGRAM...
        release license PROGRAM...
-       release sbom NAME VERSION PROGRAM...`
+       release sbom NAME VERSION PROGRAM...
+       release image FOLDER VERSION ARCH=ROOT...`
 
 func main() {
 	if err := run(os.Args[1:], os.Stdout); err != nil {
@@ -42,6 +45,9 @@ func run(args []string, out io.Writer) error {
 
 	case len(args) >= 4 && args[0] == "sbom":
 		return writeSBOM(out, args[1], args[2], args[3:])
+
+	case len(args) >= 4 && args[0] == "image":
+		return writeImage(args[1], args[2], args[3:])
 	}
 
 	return fmt.Errorf("wrong arguments %q\n%s", args, usage)

@@ -1,0 +1,217 @@
+package packages
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// releaseKey signs the release of this test.
+const releaseKey = ".cache/release-key"
+
+// makeRelease builds a release, signed with a new key, and returns the folder of its files.
+var makeRelease = sync.OnceValues(func() (string, error) {
+	_ = os.Remove(releaseKey)
+	_ = os.Remove(releaseKey + ".pub")
+	out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", releaseKey).CombinedOutput()
+	if err != nil {
+		return string(out), err
+	}
+
+	key, err := filepath.Abs(releaseKey)
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.Command("make", "release", "VERSION="+older)
+	cmd.Dir = "../.."
+	cmd.Env = append(os.Environ(), "RELEASE_KEY_FILE="+key)
+	if out, err = cmd.CombinedOutput(); err != nil {
+		return string(out), err
+	}
+
+	return filepath.Abs("../../dist/release")
+})
+
+func release(t *testing.T) string {
+	t.Helper()
+	requireWanted(t)
+	buildMutex.Lock()
+	defer buildMutex.Unlock()
+	folder, err := makeRelease()
+	if err != nil {
+		t.Fatalf("make release: got %v, want no error\n%s", err, folder)
+	}
+
+	return folder
+}
+
+// releaseFile returns the path of the release's only file that matches a pattern.
+func releaseFile(t *testing.T, pattern string) string {
+	t.Helper()
+	files, _ := filepath.Glob(filepath.Join(release(t), pattern))
+	if len(files) != 1 {
+		t.Fatalf("%s: got the files %q, want one", pattern, files)
+	}
+
+	return files[0]
+}
+
+// TestSums: the sums are those of all files, and the signature is that of the sums.
+func TestSums(t *testing.T) {
+	folder := release(t)
+	sums := readFile(t, filepath.Join(folder, "SHA256SUMS"))
+	build(t, folder, nil, "sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS")
+
+	files, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		isSum := strings.HasPrefix(f.Name(), "SHA256SUMS")
+		if !isSum && !bytes.Contains(sums, []byte("  "+f.Name()+"\n")) {
+			t.Errorf("SHA256SUMS: got no line of %s, want one", f.Name())
+		}
+	}
+
+	signers := filepath.Join(t.TempDir(), "allowed_signers")
+	if err := os.WriteFile(signers, append([]byte("prelet "), readFile(t, releaseKey+".pub")...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	verify := func(text []byte) error {
+		cmd := exec.Command("ssh-keygen", "-Y", "verify", "-f", signers, "-I", "prelet", "-n", "file",
+			"-s", filepath.Join(folder, "SHA256SUMS.sig"))
+		cmd.Stdin = bytes.NewReader(text)
+
+		return cmd.Run()
+	}
+	if err := verify(sums); err != nil {
+		t.Errorf("the signature of SHA256SUMS: got %v, want it valid", err)
+	}
+	if err := verify(append(sums, '\n')); err == nil {
+		t.Error("the signature of other sums: got it valid, want an error")
+	}
+}
+
+// TestReleaseReproducible builds the release again from a copy of the tree in another folder, with another umask and time
+// zone. Sums of both must be the same.
+func TestReleaseReproducible(t *testing.T) {
+	first := readFile(t, filepath.Join(release(t), "SHA256SUMS"))
+
+	dir := copyTree(t)
+	env := []string{"SOURCE_DATE_EPOCH=" + commitTime(t), "TZ=Asia/Tokyo", "LC_ALL=C.UTF-8"}
+	build(t, dir, env, "sh", "-c", `umask 077; make release VERSION="$1"`, "sh", older)
+	second := readFile(t, filepath.Join(dir, "dist/release/SHA256SUMS"))
+
+	for line := range strings.Lines(string(first)) {
+		if !bytes.Contains(second, []byte(line)) {
+			t.Errorf("got another file, want the same bytes as %s. Try: diffoscope", strings.TrimSpace(line))
+		}
+	}
+}
+
+// TestTarball installs the archive as its page says.
+func TestTarball(t *testing.T) {
+	r := newRoot(t, "bookworm")
+	archive := releaseFile(t, "prelet-"+older+"-linux-"+runtime.GOARCH+".tar.gz")
+	build(t, r.dir, nil, "tar", "-xzf", archive)
+	r.run("systemd-sysusers", "prelet.conf")
+	r.run("systemd-tmpfiles", "--create", "prelet.conf")
+	r.run("systemctl", "preset", "prelet.service", "prelet-verify.service")
+
+	r.checkProgram()
+	r.checkLinks("tar", true)
+	for path, want := range installed {
+		isOfPackages := strings.HasPrefix(path, "/usr/share/") || path == "/etc/prelet" || path == "/usr/lib/prelet/site"
+		if got, err := os.Lstat(filepath.Join(r.dir, path)); !isOfPackages && (err != nil || got.Mode() != want) {
+			t.Errorf("%s: got %v, %v; want mode %v", path, got, err, want)
+		}
+	}
+}
+
+func TestSystemExtensionDebian12(t *testing.T) { testSystemExtension(t, newRoot(t, "bookworm")) }
+func TestSystemExtensionDebian13(t *testing.T) { testSystemExtension(t, newRoot(t, "trixie")) }
+
+// testSystemExtension merges the image of a system extension, and takes it off again.
+func testSystemExtension(t *testing.T, r *root) {
+	image := readFile(t, releaseFile(t, "prelet-"+older+"-"+map[string]string{
+		"amd64": "x86-64",
+		"arm64": "arm64",
+	}[runtime.GOARCH]+".raw"))
+	mount(t, "/dev", r.dir+"/dev", "", syscall.MS_BIND|syscall.MS_REC, "")
+	mount(t, "sysfs", r.dir+"/sys", "sysfs", 0, "")
+	mount(t, "tmpfs", r.dir+"/run", "tmpfs", 0, "mode=0755")
+	mount(t, "none", r.dir, "", syscall.MS_SHARED|syscall.MS_REC, "") // or the merge stays in systemd-sysext's namespace
+	t.Cleanup(func() {
+		for _, dir := range []string{"/usr", "/run", "/sys", "/dev"} {
+			_ = syscall.Unmount(r.dir+dir, syscall.MNT_DETACH)
+		}
+	})
+	r.write("/var/lib/extensions/prelet.raw", string(image))
+
+	r.sysext("merge")
+	r.run("systemd-sysusers", "prelet.conf")
+	r.checkProgram()
+	for _, path := range []string{
+		"/usr/lib/systemd/system/kubelet.service.d/05-prelet-gate.conf",
+		"/usr/lib/systemd/system/multi-user.target.wants/prelet.service",
+		"/usr/lib/systemd/system/kubelet.service.wants/prelet-verify.service",
+	} {
+		if _, err := os.Stat(filepath.Join(r.dir, path)); err != nil {
+			t.Errorf("after the merge: %v, want the file", err)
+		}
+	}
+
+	r.sysext("unmerge")
+	if r.exists("/usr/bin/prelet") {
+		t.Error("/usr/bin/prelet after unmerge: got it, want it gone")
+	}
+}
+
+// sysext runs systemd-sysext. Debian 13's reloads the manager in the end, and there is none.
+func (r *root) sysext(verb string) {
+	r.t.Helper()
+	out, err := exec.Command("/usr/sbin/chroot", r.dir, "systemd-sysext", verb).CombinedOutput()
+	if err != nil && !strings.Contains(string(out), "Failed to get D-Bus connection") {
+		r.t.Fatalf("systemd-sysext %s: got %v, want no error\n%s", verb, err, out)
+	}
+}
+
+// TestImage copies the image for CI with skopeo, as registries get it, and runs prelet of it on a site.
+func TestImage(t *testing.T) {
+	archive := releaseFile(t, "prelet-"+older+".oci.tar")
+	dir := t.TempDir()
+	for _, arch := range []string{"amd64", "arm64"} {
+		build(t, dir, nil, "skopeo", "--override-arch", arch, "--insecure-policy", "copy", "oci-archive:"+archive, "dir:"+arch)
+	}
+
+	rootDir := filepath.Join(dir, "root")
+	if err := os.Mkdir(rootDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	build(t, dir, nil, "sh", "-ec", `for layer in "$1"/*; do
+		if tar -tzf "$layer" >/dev/null 2>&1; then tar -C root -xpzf "$layer"; fi
+	done; mkdir root/work/site root/proc; cp "$2" root/work/site/`, "sh", runtime.GOARCH, absolute(t, "../../examples/minimal/site.hcl"))
+
+	build(t, rootDir, nil, "unshare", "--pid", "--fork", "--mount-proc="+filepath.Join(rootDir, "proc"),
+		"chroot", rootDir, "/usr/bin/prelet", "validate", "/work/site")
+	r := &root{t: t, dir: rootDir}
+	if got := r.read("/etc/passwd"); strings.Count(got, "prelet-detector-") != 16 {
+		t.Errorf("/etc/passwd: got %q, want 16 users of detectors", got)
+	}
+}
+
+func absolute(t *testing.T, path string) string {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return path
+}

@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Builds all files of a release in dist/release/: release.sh VERSION. `make release` runs it after it has built
+# bin/detectors. The bytes depend only on the commit, the tools and, for detectors, the C compiler.
+#
+# If RELEASE_KEY_FILE names a private key of SSH, SHA256SUMS is signed with it:
+#   ssh-keygen -Y verify -f allowed_signers -I prelet -n file -s SHA256SUMS.sig <SHA256SUMS
+set -euo pipefail
+cd "$(dirname "$0")/.."
+umask 022
+version=$1
+host=$(go env GOHOSTARCH)
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+export HOST_BIN=$PWD/bin/release-$host
+
+command -v mksquashfs >/dev/null || {
+	[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || {
+		echo "missing: apt-get install squashfs-tools" >&2
+		exit 1
+	}
+	DEBIAN_FRONTEND=noninteractive apt-get update -qq
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends squashfs-tools
+}
+
+dist=$PWD/dist/release
+rm -rf "$dist"
+mkdir -p "$dist"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+archive() { # archive ROOT: prints a tar archive, whose bytes depend only on what it contains
+	tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" --format=gnu -C "$1" -c .
+}
+
+# make_root ROOT: what `make install` puts into a system, with presets and licences.
+make_root() {
+	tools/install.sh "$1" /usr >/dev/null
+	install -D -m 0644 packaging/prelet/90-prelet.preset "$1/usr/lib/systemd/system-preset/90-prelet.preset"
+	bin/release copyright "$BIN"/prelet "$BIN"/prelet-detect "$BIN"/prelet-detector-check \
+		>"$1/usr/share/doc/prelet/copyright"
+}
+
+# make_sysext ROOT ARCH: turns a root into that of a system extension. It has links instead of presets, because
+# `systemctl preset` does not run when an extension is merged.
+make_sysext() {
+	local units=$1/usr/lib/systemd/system release=$1/usr/lib/extension-release.d
+	rm -r "$1/usr/lib/systemd/system-preset"
+	mkdir -p "$units/multi-user.target.wants" "$units/kubelet.service.wants" "$release"
+	ln -s ../prelet.service "$units/multi-user.target.wants/"
+	ln -s ../prelet-verify.service "$units/kubelet.service.wants/"
+	printf 'ID=_any\nARCHITECTURE=%s\nEXTENSION_RELOAD_MANAGER=1\n' "$2" >"$release/extension-release.prelet"
+}
+
+# make_image_root ROOT: the programs, and the users of detectors, for a container.
+make_image_root() {
+	mkdir -p "$1/etc" "$1/tmp" "$1/work"
+	chmod 1777 "$1/tmp"
+	install -D -m 0755 "$BIN/prelet" "$1/usr/bin/prelet"
+	install -D -m 0755 -t "$1/usr/lib/prelet" "$BIN/prelet-detect" "$BIN/prelet-detector-check"
+	install -D -m 0644 "$work/$arch/usr/share/doc/prelet/copyright" "$1/usr/share/doc/prelet/copyright"
+	awk 'BEGIN { id = 900; print "root:x:0:0:root:/:/sbin/nologin"; print "nobody:x:65534:65534:nobody:/:/sbin/nologin" }
+		$1 == "u" { printf "%s:x:%d:%d:prelet detector:/:/sbin/nologin\n", $2, id, id; id++ }' \
+		packaging/systemd/sysusers.d/prelet.conf >"$1/etc/passwd"
+	awk -F: '{ printf "%s:x:%s:\n", $1, $4 }' "$1/etc/passwd" >"$1/etc/group"
+}
+
+declare -A systemd_arch=([amd64]=x86-64 [arm64]=arm64)
+roots=()
+GOARCH=$host make build BIN="$HOST_BIN" VERSION="$version"
+for arch in amd64 arm64; do
+	export GOARCH=$arch BIN=$PWD/bin/release-$arch
+	make build BIN="$BIN" VERSION="$version"
+	CGO_ENABLED=0 tools/package.sh "$version" "$dist"
+	bin/release sbom prelet "$version" "$BIN"/* >"$dist/prelet-$version-$arch.spdx.json"
+
+	make_root "$work/$arch"
+	archive "$work/$arch" | gzip -n9 >"$dist/prelet-$version-linux-$arch.tar.gz"
+
+	make_image_root "$work/image-$arch"
+	archive "$work/image-$arch" >"$work/$arch.tar"
+	roots+=("$arch=$work/$arch.tar")
+
+	make_sysext "$work/$arch" "${systemd_arch[$arch]}"
+	mksquashfs "$work/$arch" "$dist/prelet-$version-${systemd_arch[$arch]}.raw" -quiet -no-progress -noappend -all-root \
+		-no-xattrs >/dev/null # its times are $SOURCE_DATE_EPOCH
+done
+unset GOARCH BIN
+
+bin/release image "$work/oci" "$version" "${roots[@]}"
+archive "$work/oci" >"$dist/prelet-$version.oci.tar"
+
+tools/packages.sh "$version" "$dist" >/dev/null
+bin/release sbom prelet-detectors "$version" bin/detectors/* >"$dist/prelet-detectors-$version-$host.spdx.json"
+packaging/krew/build.sh "v$version" "$dist"
+
+(cd "$dist" && sha256sum -- * >SHA256SUMS)
+if [ -n "${RELEASE_KEY_FILE:-}" ]; then
+	ssh-keygen -q -Y sign -f "$RELEASE_KEY_FILE" -n file "$dist/SHA256SUMS"
+else
+	echo "SHA256SUMS is not signed, because RELEASE_KEY_FILE is not set" >&2
+fi
+ls -1 "$dist"

@@ -200,6 +200,7 @@ func readKept(store *generation.Store, h *Host) doctor.Kept {
 		k.Current = cur.Gen
 		k.Adopted = cur.Adopted
 	}
+	k.Newer = h.machine(store, nil).Newer()
 	k.Damaged = listDamaged(store)
 	if j, err := store.Journal(); err != nil {
 		k.Err = err

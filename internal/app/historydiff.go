@@ -73,6 +73,9 @@ func (e *Env) openHistory(ctx context.Context, root string) (*generation.Store, 
 		o = h.storeOptions()
 	}
 	store, err := generation.OpenReadOnly(o)
+	if err == nil {
+		e.sayError(store.Newer())
+	}
 
 	return store, addMessages(err)
 }

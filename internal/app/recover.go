@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 
+	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
 )
@@ -33,6 +34,10 @@ func (e *Env) Recover(ctx context.Context, root string) (Recovered, error) {
 	}
 	defer store.Close()
 
+	if newer := h.machine(store, nil).Newer(); newer != nil {
+		return e.recoverNewer(store, newer)
+	}
+
 	was, err := store.Journal()
 	if err == nil && (!was.IsUnfinished() || store.Outdated(was)) {
 		_, err = h.machine(store, nil).Recover(ctx) // removes files that were staged and never committed
@@ -47,6 +52,20 @@ func (e *Env) Recover(ctx context.Context, root string) (Recovered, error) {
 	r.Lost = h.machine(store, nil).WhyLost(ctx)
 
 	return r, err
+}
+
+// recoverNewer describes a store with files of a newer prelet. Only that one can finish what it began.
+func (e *Env) recoverNewer(store *generation.Store, newer error) (Recovered, error) {
+	if err := commit.CheckFinished(store); err != nil {
+		return Recovered{}, addMessages(err)
+	}
+	e.sayError(newer)
+	was, err := store.Journal()
+	if err != nil {
+		return Recovered{}, addMessages(err)
+	}
+
+	return describeRecovered(store, was)
 }
 
 // describeRecovered describes a store without an interrupted commit. Its journal may have been removed during a
@@ -70,6 +89,10 @@ func (e *Env) recoverRoot(ctx context.Context, w Where) (Recovered, error) {
 		return Recovered{}, err
 	}
 	defer store.Close()
+
+	if newer := store.Newer(); newer != nil {
+		return e.recoverNewer(store, newer)
+	}
 
 	was, err := store.Journal()
 	if err == nil {

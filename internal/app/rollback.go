@@ -70,6 +70,9 @@ func (e *Env) Rollback(ctx context.Context, o RollbackOptions) (RolledBack, erro
 }
 
 func release(store *generation.Store) (RolledBack, error) {
+	if err := store.Newer(); err != nil {
+		return RolledBack{}, addMessages(err)
+	}
 	if err := store.Release(); err != nil {
 		return RolledBack{}, addMessages(err)
 	}
@@ -158,6 +161,9 @@ func (e *Env) rollbackRoot(ctx context.Context, o RollbackOptions) (RolledBack, 
 	if _, err := store.Recover(); err != nil {
 		return RolledBack{}, addMessages(err)
 	}
+	if err := store.Newer(); err != nil {
+		return RolledBack{}, addMessages(err)
+	}
 	to, err := findTarget(store, o.To)
 	if err != nil {
 		return RolledBack{}, addMessages(err)
@@ -184,7 +190,7 @@ func (e *Env) rollbackNode(ctx context.Context, h *Host, o RollbackOptions) (Rol
 		return RolledBack{}, err
 	}
 	defer store.Close()
-	if err := store.ReadOnly(); err != nil {
+	if err := cmp.Or(h.machine(store, nil).Newer(), store.ReadOnly()); err != nil {
 		return RolledBack{}, addMessages(err)
 	}
 	// A mistyped number is not a run: status keeps the last run. An interrupted commit is finished first.

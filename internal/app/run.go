@@ -233,6 +233,10 @@ func (e *Env) runRoot(ctx context.Context, o RunOptions) (Ran, error) {
 		return Ran{}, addMessages(err)
 	}
 
+	if err := store.Newer(); err != nil {
+		return Ran{}, addMessages(err)
+	}
+
 	n, diags, err := e.open(o.Where, store)
 	if err != nil {
 		return Ran{}, err

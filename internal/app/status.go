@@ -169,6 +169,9 @@ func readReport(ctx context.Context, h *Host) NodeStatus {
 	case !errors.Is(err, fs.ErrNotExist):
 		out.Status = emptyStatus()
 		out.Condition = Failing
+		if errors.Is(err, report.ErrNewer) { // nothing shows that the node is unhealthy
+			out.Condition = Degraded
+		}
 		out.Problem = err.Error() + " (prelet run writes it again)"
 	case activation.HasRun(ctx, h.Units):
 		out.Status = emptyStatus()

@@ -23,6 +23,7 @@ const (
 	broken                        // the files may be mixed, or the generations could not be read
 	withoutSite                   // no site was found
 	switchedOff                   // prelet=off
+	madeByNewer                   // a newer prelet made the generation in place
 	byHand                        // prelet rollback
 )
 
@@ -88,6 +89,8 @@ func decideEnding(e ending) outcome {
 		o = decideWithoutSite(e)
 	case switchedOff:
 		o = decideSwitchedOff(e)
+	case madeByNewer:
+		o = decideMadeByNewer(e)
 	case byHand:
 		o = decideByHand(e)
 	default:
@@ -279,6 +282,25 @@ func decideSwitchedOff(e ending) outcome {
 	}
 }
 
+// decideMadeByNewer handles a generation of a newer prelet: nothing is changed, and the gate opens if its files are in
+// place.
+func decideMadeByNewer(e ending) outcome {
+	if e.activateErr != nil {
+		return failQuietly(e.activateErr)
+	}
+	if e.out.HeldBack != "" {
+		why := e.out.HeldBack + "; " + e.failure
+		return outcome{code: e.code, err: e.err, summary: why, gateShut: why}
+	}
+
+	why := fmt.Sprintf("generation %d stays: %s", e.out.Generation, e.failure)
+
+	return outcome{
+		summary:  why,
+		degraded: []report.Reason{{Code: string(e.code), Summary: why}},
+	}
+}
+
 // decideByHand handles a rollback by hand. A failed rollback is not reported.
 func decideByHand(e ending) outcome {
 	if e.activateErr != nil {
@@ -409,8 +431,50 @@ func (r *Run) endError(ctx context.Context, p *boot.Plan, h hold, err error) Res
 	return r.endFailed(ctx, p, h, fault.CodeOf(err), err)
 }
 
+// EndNewer ends a run, a verification or a rollback on a node whose generation in place a newer prelet made: it opens
+// the gate and writes nothing else. isNewer is false if none did, and then nothing has happened.
+func (r *Run) EndNewer(ctx context.Context) (res Result, isNewer bool) {
+	err := r.Machine.Newer()
+	if err == nil {
+		return Result{}, false
+	}
+	if unfinished := CheckFinished(r.Store); unfinished != nil {
+		return r.endBroken(ctx, unfinished), true
+	}
+
+	kind := madeByNewer
+	if r.Off {
+		kind = switchedOff
+	}
+
+	return r.end(ctx, nil, hold{}, ending{
+		kind:    kind,
+		code:    fault.NewerPrelet,
+		failure: err.Error(),
+		err:     err,
+	}), true
+}
+
+// CheckFinished returns the fault for a node on which a newer prelet was interrupted while it published files.
+func CheckFinished(s *generation.Store) error {
+	j, err := s.Journal()
+	if err != nil || !j.IsUnfinished() {
+		return err
+	}
+
+	return generation.Stuck(
+		fmt.Sprintf("generation %d", j.Gen),
+		"a newer prelet was interrupted while it published its files",
+		"install that version again: its next run finishes them",
+		generation.ErrNewer,
+	)
+}
+
 // KeepWithoutRun ends a boot in which no run could begin: the generation in place stays if possible.
 func (r *Run) KeepWithoutRun(ctx context.Context, err error) Result {
+	if res, isNewer := r.EndNewer(ctx); isNewer {
+		return res
+	}
 	if _, broken := r.Machine.Recover(ctx); broken != nil {
 		return r.endBroken(ctx, broken)
 	}
@@ -482,6 +546,8 @@ func (r *Run) carryOut(ctx context.Context, e ending) (activation.Outcome, error
 		return r.Machine.KeepWithoutSite(ctx)
 	case switchedOff:
 		return r.Machine.SwitchOff(ctx)
+	case madeByNewer:
+		return r.Machine.KeepNewer(ctx)
 	}
 
 	return e.out, e.activateErr

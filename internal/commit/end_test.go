@@ -209,6 +209,31 @@ func TestDecideEnding(t *testing.T) {
 			outcome{code: fault.Internal, summary: "the bus is gone", quiet: true},
 		},
 
+		// Made by a newer prelet.
+		{
+			"a newer prelet's generation",
+			ending{kind: madeByNewer, code: fault.NewerPrelet, failure: "a newer one", out: inPlace},
+			outcome{
+				summary:  "generation 3 stays: a newer one",
+				degraded: code(fault.NewerPrelet, "generation 3 stays: a newer one"),
+			},
+		},
+		{
+			"a newer prelet's generation, and a file differs",
+			ending{
+				kind: madeByNewer, code: fault.NewerPrelet, failure: "a newer one", err: gone,
+				out: activation.Outcome{HeldBack: "a mixture"}, isGateShut: true,
+			},
+			outcome{
+				code: fault.NewerPrelet, err: gone, summary: "a mixture; a newer one", gateShut: "a mixture; a newer one",
+			},
+		},
+		{
+			"a newer prelet's generation, and the gate cannot be opened",
+			ending{kind: madeByNewer, code: fault.NewerPrelet, failure: "a newer one", activateErr: gone, isGateShut: true},
+			outcome{code: fault.Internal, summary: "the bus is gone", quiet: true},
+		},
+
 		// Held.
 		// By hand.
 		{

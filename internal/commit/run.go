@@ -20,6 +20,7 @@ import (
 
 // Run is one run on a node, from the recovery of an interrupted change to the verdict:
 //
+//	a newer prelet made what is in place ────▶ open the gate
 //	recover ─▶ no site, never a generation ─▶ open the gate
 //	   │       plan ── fails ─────────────────▶ keep the generation in place, if it is complete and good
 //	   │        ├─ held ──────────────────────▶ restore the files of the generation in place, resume
@@ -60,6 +61,10 @@ const keepTimeout = 10 * time.Second
 
 // Do runs. The lock is held before and after.
 func (r *Run) Do(ctx context.Context) Result {
+	if res, isNewer := r.EndNewer(ctx); isNewer {
+		return res
+	}
+
 	_, err := r.Machine.Recover(ctx)
 	if err != nil && !generation.IsOutdated(err) {
 		return r.endBroken(ctx, fmt.Errorf("recovering what an interrupted run left: %w", err))

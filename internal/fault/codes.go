@@ -85,6 +85,7 @@ const (
 	Usage         Code = "usage"
 	Internal      Code = "internal"
 	Locked        Code = "locked"
+	NewerPrelet   Code = "newer-prelet"
 	Held          Code = "held"
 	Unjudged      Code = "unjudged"
 	MountMissing  Code = "mount-missing"
@@ -114,6 +115,7 @@ var exitStatuses = map[Code]int{
 	KubeletMachine:     30,
 	DetectorFailed:     31,
 	CannotWrite:        40,
+	NewerPrelet:        40,
 	NeedsPerson:        41,
 	Interrupted:        42,
 	RolledBack:         50,

@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -102,6 +103,9 @@ func (s Status) Result() Status {
 	return Status{}
 }
 
+// ErrNewer is the error for the status of a newer prelet.
+var ErrNewer = errors.New("a newer prelet wrote it")
+
 // Load reads status.json of a run folder. The error wraps fs.ErrNotExist if prelet has not run.
 func Load(dir string) (*Status, error) {
 	path := filepath.Join(dir, StatusFile)
@@ -116,14 +120,18 @@ func Load(dir string) (*Status, error) {
 	return s, nil
 }
 
-// Decode reads the text of a status.json. It fails for one of a newer prelet, and for one with more spans than a run
-// reports.
+// Decode reads the text of a status.json. It fails for one of a newer prelet (ErrNewer), and for one with more spans
+// than a run reports.
 func Decode(text []byte) (*Status, error) {
 	var s Status
 	if err := json.Unmarshal(text, &s); err != nil {
 		return nil, err
 	}
-	if s.FormatVersion < 1 || s.FormatVersion > FormatVersion {
+	if s.FormatVersion > FormatVersion {
+		return nil, fmt.Errorf("%w: format_version is %d; this prelet reads 1 to %d",
+			ErrNewer, s.FormatVersion, FormatVersion)
+	}
+	if s.FormatVersion < 1 {
 		return nil, fmt.Errorf("format_version is %d; this prelet reads 1 to %d", s.FormatVersion, FormatVersion)
 	}
 	states := []string{Running, OK, Degraded, Failed}

@@ -298,6 +298,12 @@ func (e *examination) checkState() {
 		return
 	}
 
+	if k.Newer != nil {
+		e.warn("state", "a newer prelet made what is in place, so this one changes nothing", k.Newer.Error(),
+			"prelet explain code/newer-prelet")
+		return
+	}
+
 	e.checkJournal()
 	e.checkDamage()
 	e.checkHolds()

@@ -122,6 +122,7 @@ type Place struct {
 // Kept is the state of earlier runs.
 type Kept struct {
 	Err     error
+	Newer   error // a newer prelet wrote it, so this one changes nothing; else nil
 	Current int
 	Damaged []generation.DamagedGeneration // generations whose files are damaged
 	Adopted bool                           // the files of Current were as planned before it

@@ -110,6 +110,7 @@ func TestIll(t *testing.T) {
 		{"a hold", func(i *Input) { i.Kept.Held = map[string]string{"0123456789abcdef": "unhealthy"} }, "state", Warning, "plan 0123456789ab is held"},
 		{"a pin", func(i *Input) { i.Kept.Pinned = "by hand" }, "state", Warning, "every plan is held"},
 		{"the lock", func(i *Input) { i.Kept.Lock = "process 7" }, "state", Warning, "process 7"},
+		{"a generation of a newer prelet", func(i *Input) { i.Kept.Newer = broken }, "state", Warning, "a newer prelet"},
 		{"a journal that cannot be read", func(i *Input) { i.Kept.Err = broken }, "state", Problem, "cannot be read"},
 		{"a mistake in the site", func(i *Input) { i.Loaded = hcl.Diagnostics{origin.Error(fault.Reference, at, "There is no x", "d")} }, "site", Problem, "There is no x"},
 		{"no site", func(i *Input) { i.Loaded = hcl.Diagnostics{origin.Error(fault.NoSite, hcl.Range{}, "No site", "d")} }, "site", Problem, "No site"},

@@ -2,6 +2,7 @@ package activation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/prelet/prelet/internal/commit/generation"
@@ -71,6 +72,48 @@ func (m *Machine) ResumeUnchanged(ctx context.Context, p Plan) (Outcome, error) 
 // nothing.
 func (m *Machine) SwitchOff(ctx context.Context) (Outcome, error) {
 	return m.recoverThen(ctx, &walkState{}, onOff)
+}
+
+// Newer returns a fault with fault.NewerPrelet if a newer prelet wrote the generation in place, or something else that
+// this one would have to change; else nil.
+func (m *Machine) Newer() error {
+	if err := m.Store.Newer(); err != nil {
+		return err
+	}
+	current, err := m.Store.Current()
+	if err != nil || current == nil {
+		return nil
+	}
+	if _, err = m.readPlan(current.Gen); errors.Is(err, generation.ErrNewer) {
+		return generation.NewerFault(fmt.Sprintf("%s of generation %d", PlanBlob, current.Gen))
+	}
+
+	return nil
+}
+
+// KeepNewer opens the gate on a generation that a newer prelet made, judged or not, as SwitchOff does. If the files are
+// not those of that generation, a gate that is shut stays so, and HeldBack has the reason. The caller has checked that
+// no commit is unfinished.
+func (m *Machine) KeepNewer(ctx context.Context) (Outcome, error) {
+	current, err := m.Store.Current()
+	if err != nil {
+		return Outcome{}, err
+	}
+
+	why := ""
+	if current != nil {
+		why = m.whyMixed(ctx, current.Gen)
+	}
+	if why == "" {
+		return m.walk(ctx, &walkState{}, onOff)
+	}
+
+	shut, err := m.KeepShut(why)
+	if shut {
+		return Outcome{HeldBack: why}, err
+	}
+
+	return Outcome{Generation: current.Gen}, err
 }
 
 // KeepShut writes the reason of a gate that is shut, and reports whether it is. It is not in the table, which needs the

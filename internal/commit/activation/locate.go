@@ -506,8 +506,8 @@ func (m *Machine) hasJoined(ctx context.Context, gen int) bool {
 }
 
 // planOf returns the plan of a generation. After a rollback this is the plan of the generation whose contents were
-// restored. If the stored plan is damaged, the files are those of the generation's manifest, and the unit is that of
-// the newest readable plan: the files are known, and the kubelet may start with them.
+// restored. If the stored plan is damaged or of a newer prelet, the files are those of the generation's manifest,
+// and the unit is that of the newest readable plan: the files are known, and the kubelet may start with them.
 func (m *Machine) planOf(gen int) (Plan, error) {
 	all, err := m.Store.List()
 	if err != nil {
@@ -524,7 +524,8 @@ func (m *Machine) planOf(gen int) (Plan, error) {
 	}
 
 	plan, err := m.readPlan(gen)
-	if i < 0 || !isDamaged(err) || all[i].Status == generation.StatusDamaged {
+	isNewer := err != nil && i >= 0 && all[i].Newer
+	if i < 0 || !isDamaged(err) && !isNewer || all[i].Status == generation.StatusDamaged {
 		return plan, err
 	}
 
@@ -547,11 +548,12 @@ func (m *Machine) planOf(gen int) (Plan, error) {
 // PlanOf returns how the unit is started on a generation, as far as that can be read.
 func (m *Machine) PlanOf(gen int) (Plan, error) { return m.planOf(gen) }
 
-// isDamaged reports whether an error is about something that the store keeps and that is not as it was stored.
+// isDamaged reports whether an error is about something that the store keeps and that is not as it was stored, or that
+// a newer prelet wrote.
 func isDamaged(err error) bool {
 	var stuck *generation.StuckError
 
-	return errors.As(err, &stuck) && !errors.Is(err, generation.ErrNewer)
+	return errors.As(err, &stuck) || errors.Is(err, generation.ErrNewer)
 }
 
 func (m *Machine) readPlan(gen int) (Plan, error) {
@@ -573,7 +575,8 @@ func (m *Machine) readPlan(gen int) (Plan, error) {
 func (m *Machine) newestPlan(all []generation.Info) (Plan, error) {
 	for i := len(all) - 1; i >= 0; i-- {
 		if all[i].Restores != 0 && all[i].Status != generation.StatusDamaged {
-			if plan, err := m.readPlan(all[i].Gen); !isDamaged(err) {
+			plan, err := m.readPlan(all[i].Gen)
+			if err == nil || !isDamaged(err) && !all[i].Newer {
 				return plan, err
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 )
@@ -211,19 +212,23 @@ func planFault(err error) error {
 	}
 }
 
-// DecodePlan reads the output of Encode. An unknown field is an error: with half of a newer plan an unhealthy kubelet
-// could be judged good. The errors have the code fault.NeedsPerson.
+// DecodePlan reads the output of Encode. An unknown field is an error that wraps generation.ErrNewer: with half of a
+// newer plan an unhealthy kubelet could be judged good. The errors have the code fault.NeedsPerson.
 func DecodePlan(text []byte) (Plan, error) {
 	var d planDocument
 
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 
-	if err := decoder.Decode(&d); err != nil {
+	err := decoder.Decode(&d)
+	hasUnknownField := err != nil && json.Unmarshal(text, &d) == nil
+	switch {
+	case hasUnknownField || d.FormatVersion > 1:
+		return Plan{}, planFault(fmt.Errorf("%w (format_version %d, or an unknown field)", generation.ErrNewer,
+			d.FormatVersion))
+	case err != nil:
 		return Plan{}, planFault(err)
-	}
-
-	if d.FormatVersion != 1 {
+	case d.FormatVersion != 1:
 		return Plan{}, planFault(fmt.Errorf("format_version is %d; this prelet reads 1", d.FormatVersion))
 	}
 

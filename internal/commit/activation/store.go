@@ -16,6 +16,8 @@ type Store interface {
 	Journal() (*generation.Journal, error)
 	// ReadOnly returns why nothing can be written, or nil.
 	ReadOnly() error
+	// Newer returns that a newer prelet wrote what is in place, or nil.
+	Newer() error
 	// Outdated reports whether a journal's commit need not be finished, because the state folder was restored from a
 	// backup.
 	Outdated(*generation.Journal) bool

@@ -16,11 +16,14 @@ import (
 //
 //	{"version":2,...,"sha256":"0123..."}
 //
-// Documents of format 1 have no checksum. They can be read, and are always written again in format 2. A prelet that
-// knows only format 1 refuses format 2 as written by a newer version. Later formats must keep the checksum, so that a
-// damaged document is not taken for a newer one.
+// Documents of format 1 have no checksum. They can be read, and are always written again in format 2.
+//
+// A change of a document, also a new member, needs a new format. Later formats must keep the checksum, so that a
+// damaged document is not taken for a newer one, and should keep the meaning of the members of this one: an earlier
+// prelet reads them, opens the gate if the files are those of the manifest, and writes nothing (see Store.Newer). What
+// it cannot decode it does not check, except for the journal: a publish that it cannot rule out keeps the gate shut.
 const (
-	formatVersion = 2 // the format that is written; a higher one is refused, because its meaning is unknown
+	formatVersion = 2 // the format that is written; of a higher one the known members are read, and nothing is written
 	unsealed      = 1 // the last format without a checksum
 )
 
@@ -69,7 +72,8 @@ func openSeal(b []byte) (doc []byte, sealed, whole bool) {
 	return append(body, '}', '\n'), true, Checksum(body) == seal
 }
 
-// decode reads a document. version is the version field of into; it becomes formatVersion, also for an older format.
+// decode reads a document. version is the version field of into; it becomes formatVersion, also for an older format. A
+// newer format keeps its version, and its unknown members are ignored.
 func decode(b []byte, into any, version *int) error {
 	doc, sealed, whole := openSeal(b)
 	if sealed && !whole {
@@ -89,8 +93,10 @@ func decode(b []byte, into any, version *int) error {
 	}
 
 	switch {
-	case found > formatVersion:
-		return fmt.Errorf("%w (format %d; this version reads up to %d)", ErrNewer, found, formatVersion)
+	case isNewer(found) && sealed:
+		return explainNewer(found, json.Unmarshal(doc, into))
+	case isNewer(found):
+		return reportNewer(found)
 	case found == formatVersion && !sealed:
 		return errSum
 	case sealed && found != formatVersion, !sealed && found != unsealed:

@@ -30,6 +30,9 @@ func parseHeld(b []byte) (*held, error) {
 	if err := decode(b, h, &h.Version); err != nil {
 		return nil, err
 	}
+	if isNewer(h.Version) { // it may hold plans in a way that is not known here: each plan is held
+		return nil, reportNewer(h.Version)
+	}
 	if h.Pin != nil && h.Pin.Gen < Unreadable {
 		return nil, fmt.Errorf("invalid generation %d of a pin", h.Pin.Gen)
 	}

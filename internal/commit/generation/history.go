@@ -156,6 +156,9 @@ func (s *Store) readStatusFile(gen int) (*status, error) {
 	if errors.Is(err, errForeignOwner) { // listing ignores it as well
 		return nil, nil
 	}
+	if errors.Is(err, ErrNewer) {
+		return &status{Version: unknownFormat, Gen: gen, Status: StatusPending}, nil
+	}
 	if err == nil && st != nil && st.Gen != 0 && st.Gen != gen {
 		err = s.stuckDocument(s.gens.name(name), fmt.Errorf("it belongs to generation %d", st.Gen))
 	}
@@ -286,6 +289,7 @@ func newInfo(m *manifest, st *status, newest bool) Info {
 		Restores: -1,
 		Entries:  m.Entries,
 		Adopted:  m.Adopted,
+		Newer:    isNewer(m.Version),
 	}
 	if m.Restores != nil {
 		i.Restores = *m.Restores
@@ -327,9 +331,9 @@ func (s *Store) LastGood() (int, bool) {
 }
 
 func (s *Store) isGood(gen int) (bool, error) {
-	_, st, err := s.readGeneration(gen)
+	m, st, err := s.readGeneration(gen)
 
-	return err == nil && st != nil && st.Status == StatusGood, err
+	return err == nil && !isNewer(m.Version) && st != nil && st.Status == StatusGood, err
 }
 
 // Blob returns a blob of a generation by its name: one of the proposal's blobs, or report.json. The error of a missing

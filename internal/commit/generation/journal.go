@@ -53,14 +53,18 @@ func parseJournal(b []byte) (*Journal, error) {
 		return nil, err
 	}
 
+	return j, explainNewer(j.Version, j.check())
+}
+
+func (j *Journal) check() error {
 	switch j.Phase {
 	case PhasePublish, PhaseVerify, PhaseRollback:
 	default:
-		return nil, fmt.Errorf("unknown phase %q", j.Phase)
+		return fmt.Errorf("unknown phase %q", j.Phase)
 	}
 	isNegative := min(j.Gen-1, j.From, j.To, j.Tries) < 0
 	if isNegative || max(j.From, j.To) >= j.Gen {
-		return nil, fmt.Errorf(
+		return fmt.Errorf(
 			"invalid numbers: generation %d, from %d to %d, %d tries",
 			j.Gen,
 			j.From,
@@ -69,10 +73,10 @@ func parseJournal(b []byte) (*Journal, error) {
 		)
 	}
 	if !sha256Hex.MatchString(j.Manifest) {
-		return nil, fmt.Errorf("invalid checksum %q of a manifest", j.Manifest)
+		return fmt.Errorf("invalid checksum %q of a manifest", j.Manifest)
 	}
 
-	return j, nil
+	return nil
 }
 
 // Journal returns the transaction in progress, or nil. A journal that cannot be read, or that a newer version wrote, is

@@ -73,37 +73,42 @@ func parseManifest(b []byte) (*manifest, error) {
 	if err := decode(b, m, &m.Version); err != nil {
 		return nil, err
 	}
+
+	return m, explainNewer(m.Version, m.check())
+}
+
+func (m *manifest) check() error {
 	earlier := []int{m.Parent}
 	if m.Restores != nil {
 		earlier = append(earlier, *m.Restores)
 	}
 	if slices.Min(earlier) < 0 || slices.Max(earlier) >= m.Gen {
-		return nil, fmt.Errorf("invalid numbers: generation %d after %v", m.Gen, earlier)
+		return fmt.Errorf("invalid numbers: generation %d after %v", m.Gen, earlier)
 	}
 
 	isListed := map[string]bool{}
 	for _, e := range m.Entries {
 		if err := e.check(); err != nil {
-			return nil, err
+			return err
 		}
 		if isListed[e.Path] {
-			return nil, fmt.Errorf("duplicate path %s", e.Path)
+			return fmt.Errorf("duplicate path %s", e.Path)
 		}
 		isListed[e.Path] = true
 	}
 
 	for _, f := range slices.Concat(m.Folders, m.Leaving, m.Making) {
 		if err := checkPath(f); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if m.Judged != nil {
 		if err := m.Judged.check(); err != nil {
-			return nil, err
+			return err
 		}
 	}
 
-	return m, m.checkParts()
+	return m.checkParts()
 }
 
 // checkParts refuses an invalid list of parts, and one without a content that the entries need.
@@ -172,7 +177,7 @@ func parseStatus(b []byte) (*status, error) {
 		return nil, err
 	}
 
-	return s, s.check()
+	return s, explainNewer(s.Version, s.check())
 }
 
 func (s *status) check() error {

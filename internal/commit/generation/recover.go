@@ -31,6 +31,9 @@ func (s *Store) Recover() (*Journal, error) {
 		return nil, err
 	}
 	if s.frozen != nil { // leftovers are harmless, and cannot be removed
+		if j.IsUnfinished() && errors.Is(s.frozen, ErrNewer) {
+			return nil, s.stuckDocument(s.dir.name(journalName), s.frozen)
+		}
 		if j.IsUnfinished() {
 			return nil, afterCommit(s.frozen)
 		}

@@ -160,6 +160,7 @@ type Info struct {
 	Entries  []Entry
 	Retired  []string // files that were removed after its verdict
 	Adopted  bool     // made by Adopt
+	Newer    bool     // a newer prelet made it; fields that this one cannot read are zero
 }
 
 // checkPath refuses every path that is not an absolute, clean path below the root.

@@ -87,7 +87,7 @@ type Store struct {
 	gens   *folder // nil: no generation yet
 	lockFD int     // -1: none. Not an os.File, because its finalizer would release the lock
 	locked bool
-	frozen error // why the store cannot be written even under the lock: its file system is read-only
+	frozen error // why the store cannot be written even under the lock: its file system is read-only, or Newer
 }
 
 const (
@@ -140,7 +140,8 @@ func newStore(o Options) (*Store, error) {
 // returns a fault with fault.Locked that wraps ErrLocked. The caller calls Recover next.
 //
 // A store on a read-only file system can be opened as well, and ReadOnly returns the reason. It can be read and
-// compared under the lock, and Recover has nothing to do unless a commit was interrupted.
+// compared under the lock, and Recover has nothing to do unless a commit was interrupted. The same is true for a store
+// with files of a newer prelet: see Store.Newer.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	s, err := newStore(o)
 	if err != nil {
@@ -276,8 +277,8 @@ func (s *Store) freezeOn(err error) error {
 	return nil
 }
 
-// ReadOnly returns why nothing can be written: a fault with fault.CannotWrite, the state folder and the next step. It
-// returns nil if the file system was writable when the store was opened, and for a store of OpenReadOnly.
+// ReadOnly returns why nothing can be written: a fault with fault.CannotWrite, the state folder and the next step, or
+// Newer. It returns nil if neither was the case when the store was opened, and for a store of OpenReadOnly.
 func (s *Store) ReadOnly() error { return s.frozen }
 
 func (s *Store) openLock() (fd int, err error) {
@@ -414,6 +415,7 @@ func (s *Store) Relock(ctx context.Context) error {
 		switch {
 		case err == nil:
 			s.locked = true
+			s.freezeOnNewer()
 			return nil
 		case errors.Is(err, unix.EINTR):
 			continue

@@ -328,6 +328,9 @@ func (s *Store) resolveRollback(fromGen, toGen int) (to int, from *manifest, err
 		if err != nil {
 			return 0, nil, err
 		}
+		if isNewer(m.Version) {
+			return 0, nil, NewerFault(s.gens.name(itoa(toGen)))
+		}
 		// It may have restored the state before prelet, and keep no contents of a plan.
 		if m.Restores != nil && *m.Restores == 0 {
 			toGen = 0

@@ -105,3 +105,32 @@ func TestNewerGenerationIsNoGoal(t *testing.T) {
 		t.Errorf("Rollback: got %v, want ErrNewer", err)
 	}
 }
+
+// TestReleasedDocuments: the journal and the list of held plans of each released version are read.
+func TestReleasedDocuments(t *testing.T) {
+	journals, err := filepath.Glob("../../../testdata/stability/*/" + journalName)
+	if err != nil || len(journals) == 0 {
+		t.Fatalf("got %d journals, %v; want some", len(journals), err)
+	}
+	for _, path := range journals {
+		j, err := parseJournal(readTestFile(t, path))
+		if err != nil || j.Phase != PhaseVerify || j.Gen != 2 || j.Tries != 1 {
+			t.Errorf("%s: got %+v, %v; want generation 2, which awaits its verdict after one try", path, j, err)
+		}
+		list := filepath.Join(filepath.Dir(path), heldName)
+		h, err := parseHeld(readTestFile(t, list))
+		if err != nil || h.Pin == nil || h.Pin.Gen != 1 || h.Pin.Why != "prelet rollback" {
+			t.Errorf("%s: got %+v, %v; want a pin of generation 1", list, h, err)
+		}
+	}
+}
+
+func readTestFile(t *testing.T, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return text
+}

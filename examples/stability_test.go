@@ -1,0 +1,227 @@
+package examples
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/stages/builtin"
+)
+
+const (
+	stabilityDir = "../testdata/stability"
+
+	// inProgress is the version whose files may still be written again; "" while all of them are released.
+	inProgress = "0.1.0"
+
+	// frozenFile lists the checksums of the files of a released version, as sha256sum does.
+	frozenFile = "SHA256SUMS"
+)
+
+// TestStability makes the managed files of each stored recording, which has its site, and compares them with those that
+// a released version made of it.
+func TestStability(t *testing.T) {
+	versions, err := os.ReadDir(stabilityDir)
+	if err != nil || len(versions) == 0 {
+		t.Fatalf("%s: got %d versions, %v; want some", stabilityDir, len(versions), err)
+	}
+	if *update && inProgress != "" {
+		recordStability(t)
+	}
+
+	for _, v := range versions {
+		dir := filepath.Join(stabilityDir, v.Name())
+		checkFrozen(t, dir)
+
+		recordings, err := filepath.Glob(filepath.Join(dir, "*.prelet*"))
+		if err != nil || len(recordings) == 0 {
+			t.Errorf("%s: got %d recordings, %v; want some", dir, len(recordings), err)
+		}
+		for _, path := range recordings {
+			name, _, _ := strings.Cut(filepath.Base(path), ".")
+			t.Run(v.Name()+"/"+name, func(t *testing.T) {
+				compareManaged(t, filepath.Join(dir, name+".txt"), renderRecording(t, path))
+			})
+		}
+	}
+}
+
+// compareManaged compares the managed files of a site with those that an earlier version made.
+func compareManaged(t *testing.T, path, got string) {
+	t.Helper()
+	if *update && filepath.Base(filepath.Dir(path)) == inProgress {
+		writeFile(t, path, []byte(got))
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("%s: the managed files differ from those of that version (- that version, + now).\n"+
+			"Each node with such a site would change its files at its next boot, and restart its kubelet. Keep the "+
+			"output for existing sites: take the change back, or make it depend on a new attribute of the site.\n%s", path, d)
+	}
+}
+
+// recordStability writes the recordings of all examples again, for the version in progress.
+func recordStability(t *testing.T) {
+	t.Helper()
+	dir := filepath.Join(stabilityDir, inProgress)
+	if _, err := os.Stat(filepath.Join(dir, frozenFile)); err == nil {
+		t.Fatalf("%s is released, so -update does not write it: nodes have its files. Set inProgress to the next version, "+
+			"or to \"\"", dir)
+	}
+	for _, e := range append(all(), cloud()) {
+		for i, m := range e.machines {
+			suffix := ".prelet.gz"
+			if e.name == "minimal" && i == 0 { // recordings may be plain
+				suffix = ".prelet"
+			}
+			writeFile(t, filepath.Join(dir, e.name+"-"+m+suffix), recordExample(t, e, m, suffix))
+		}
+	}
+}
+
+func recordExample(t *testing.T, e example, machine, suffix string) []byte {
+	t.Helper()
+	s := e.load(t)
+	p := boot.Run(context.Background(), s, boot.Options{Source: e.world(t, s, machine, stableSecrets)})
+	if !p.Complete {
+		t.Fatalf("%s on %s is not complete: %v", e.name, machine, p.Diagnostics)
+	}
+
+	var b bytes.Buffer
+	r := &world.Recording{Header: world.Header{Site: s.Files, Prelet: inProgress}, Entries: p.Tape.Entries()}
+	if err := r.Encode(&b); err != nil {
+		t.Fatal(err)
+	}
+	if suffix == ".prelet" {
+		return b.Bytes()
+	}
+
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := z.Write(b.Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	return packed.Bytes()
+}
+
+// stableSecrets are the credentials of recordings, which do not contain their values.
+var stableSecrets = secrets{"bootstrap-token": "abcdef.0123456789abcdef", "cloud-password": `pa"ss\word`}
+
+// renderRecording plans a recording with the site in it, and returns the managed files as text.
+func renderRecording(t *testing.T, path string) string {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, err := world.Decode(f)
+	if err != nil {
+		t.Fatalf("%s: %v; want it read, as that version wrote it", path, err)
+	}
+
+	site, diags := lang.Parse(r.Header.Site, lang.Options{Stages: builtin.Stages(), Version: "0.1.0"})
+	if diags.HasErrors() {
+		t.Fatalf("%s: got %v; want its site valid, as for that version", path, diags)
+	}
+	p := boot.Run(context.Background(), site, boot.Options{Source: r.Source()})
+	if !p.Complete {
+		t.Fatalf("%s: the plan is not complete: unread %v, %v", path, p.Unread, p.Diagnostics)
+	}
+
+	var b strings.Builder
+	for _, file := range p.Node.Files {
+		writeManaged(t, &b, file)
+	}
+
+	return b.String()
+}
+
+// writeManaged writes one managed file: a line with everything but its content, and the content, each line after "| ".
+func writeManaged(t *testing.T, b *strings.Builder, f node.File) {
+	t.Helper()
+	text, err := f.Text.Bytes(func(name string) ([]byte, error) {
+		if v, ok := stableSecrets[name]; ok {
+			return []byte(v), nil
+		}
+		return nil, fs.ErrNotExist
+	})
+	if err != nil {
+		t.Fatalf("%s: %v", f.Path, err)
+	}
+
+	fmt.Fprintf(b, "%s kind=%v mode=%04o owner=%q create_only=%t purpose=%s\n",
+		f.Path, f.Kind, f.Mode, f.Owner, f.CreateOnly, f.Purpose)
+	lines := strings.SplitAfter(string(text), "\n")
+	for _, line := range lines {
+		switch {
+		case strings.HasSuffix(line, "\n"):
+			b.WriteString("| " + line)
+		case line != "":
+			b.WriteString("| " + line + "\n(no line break at the end)\n")
+		}
+	}
+	b.WriteString("\n")
+}
+
+// checkFrozen checks that no file of a released version was changed, added or removed.
+func checkFrozen(t *testing.T, dir string) {
+	t.Helper()
+	want, err := os.ReadFile(filepath.Join(dir, frozenFile))
+	if err != nil {
+		if filepath.Base(dir) != inProgress {
+			t.Errorf("%s: got %v; want the checksums of a released version. In that folder: sha256sum * > %s",
+				dir, err, frozenFile)
+		}
+		return
+	}
+
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for _, f := range files {
+		if f.Name() == frozenFile {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got += generation.Checksum(text) + "  " + f.Name() + "\n"
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("%s is of a released version, and was changed; restore it (- released, + now):\n%s", dir, d)
+	}
+}
+
+func writeFile(t *testing.T, path string, text []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -180,7 +180,7 @@ func NotGranted(d contract.Description, have world.Grants) (detail, hint string)
 			"to one socket can reach every stream socket that its user and groups may open. "
 	}
 	if len(missing.Devices) > 0 {
-		hint += "A device also needs DeviceAllow= in a drop-in for prelet.service and prelet-apply.service, " +
+		hint += "A device also needs PrivateDevices=no and DeviceAllow= in a drop-in for prelet.service and prelet-apply.service, " +
 			"which the detector's package brings. "
 	}
 

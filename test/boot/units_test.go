@@ -314,8 +314,8 @@ func TestUnits(t *testing.T) {
 			t.Errorf("%s: got %s; want level other than nil", unit, out)
 			continue
 		}
-		if n, err := strconv.ParseFloat(level[1], 64); err != nil || n > 2.8 {
-			t.Errorf("%s: exposure %s, want at most 2.8\n%s", unit, level[1], out)
+		if n, err := strconv.ParseFloat(level[1], 64); err != nil || n > 2.6 {
+			t.Errorf("%s: exposure %s, want at most 2.6\n%s", unit, level[1], out)
 		}
 		t.Logf("%s: %s", unit, level[1])
 	}

@@ -451,9 +451,8 @@ func (m *machine) security() {
 		out, _ := m.try("systemd-analyze", "security", "--no-pager", unit)
 		_, level, _ := strings.Cut(out, "Overall exposure level for "+unit+": ")
 		var x float64
-		// 2.6 before the units lost PrivateTmp=, which requires the mounts above /tmp and /var/tmp.
-		if _, err := fmt.Sscan(level, &x); err != nil || x > 2.8 {
-			m.t.Errorf("%s: got %s, %v; want at most 2.8", unit, level, err)
+		if _, err := fmt.Sscan(level, &x); err != nil || x > 2.6 {
+			m.t.Errorf("%s: got %s, %v; want at most 2.6", unit, level, err)
 		}
 	}
 }

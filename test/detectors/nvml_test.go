@@ -143,12 +143,14 @@ func (m *machine) beforeTheDriver(dropIn string) {
 	if out, exit := m.try("mknod", "-m", "666", "/dev/nvidia15", "c", "195", "15"); exit != 0 {
 		m.t.Fatal(out)
 	}
-	run := []string{"systemd-run", "--quiet", "--wait", "--pipe", "-p", "DevicePolicy=closed"}
-	if out, _ := m.try(append(run, "cat", "/dev/nvidia15")...); !strings.Contains(out, "Operation not permitted") {
-		m.t.Errorf("without the drop-in: got %s; want text with \"Operation not permitted\"", out)
+	run := []string{
+		"systemd-run", "--quiet", "--wait", "--pipe", "-p", "DevicePolicy=closed", "-p", "PrivateDevices=yes",
+	}
+	if out, _ := m.try(append(run, "cat", "/dev/nvidia15")...); !strings.Contains(out, "No such file") {
+		m.t.Errorf("without the drop-in: got %s; want text with \"No such file\"", out)
 	}
 	for line := range strings.Lines(dropIn) {
-		if strings.HasPrefix(line, "DeviceAllow=") {
+		if strings.HasPrefix(line, "DeviceAllow=") || strings.HasPrefix(line, "PrivateDevices=") {
 			run = append(run, "-p", strings.TrimSpace(line))
 		}
 	}

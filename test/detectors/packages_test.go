@@ -1,6 +1,7 @@
 package detectors
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -168,7 +169,8 @@ func dropIns(t *testing.T, name string, d contract.Description, deb archive) {
 	devices := len(d.Needs.Devices)+len(d.Wants.Devices) > 0
 	for _, unit := range []string{"prelet.service", "prelet-apply.service"} {
 		f, there := deb.files["/usr/lib/systemd/system/"+unit+".d/50-detector-"+name+".conf"]
-		allows := regexp.MustCompile(`(?m)^DeviceAllow=char-[a-z*-]+ rw$`).Match(f.text)
+		allows := regexp.MustCompile(`(?m)^DeviceAllow=char-[a-z*-]+ rw$`).Match(f.text) &&
+			bytes.Contains(f.text, []byte("\nPrivateDevices=no\n"))
 		if there != devices || allows != devices {
 			t.Errorf("it asks for devices: got %t; %s has a drop-in: %t, with DeviceAllow=: %t; want there %t and allows %t",
 				devices, unit, there, allows, devices, devices)

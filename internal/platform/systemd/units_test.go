@@ -170,9 +170,6 @@ func TestUnitsOfRunsCanMakeSandboxes(t *testing.T) {
 				t.Errorf("%s: SystemCallFilter=: want %s in it", name, call)
 			}
 		}
-		if got := u["Service.PrivateDevices"]; !slices.Equal(got, []string{"no"}) {
-			t.Errorf("%s: got PrivateDevices=%q, want it off, because it hides the devices of detectors", name, got)
-		}
 	}
 }
 

@@ -69,7 +69,7 @@ func compareManaged(t *testing.T, path, got string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(string(want), got); d != "" {
+	if d := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); d != "" {
 		t.Errorf("%s: the managed files differ from those of that version (- that version, + now).\n"+
 			"Each node with such a site would change its files at its next boot, and restart its kubelet. Keep the "+
 			"output for existing sites: take the change back, or make it depend on a new attribute of the site.\n%s", path, d)

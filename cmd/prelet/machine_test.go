@@ -189,7 +189,7 @@ cluster {
   servers        = ["SERVER"]
   ca_cert_hashes = ["PIN"]
   token          = credential("bootstrap-token")
-  retry          = "2s"
+  retry          = "5s"
 }
 stage "fetch-ca" "cluster" {}
 stage "fetch-config" "kubelet" { config_map = "kube-system/kubelet-config" }

@@ -269,7 +269,7 @@ func TestStoppedWhileItGathers(t *testing.T) {
 	}()
 	m.put(
 		"/etc/prelet/site.hcl",
-		strings.Replace(strings.Replace(m.site, m.server.URL(), "https://"+l.Addr().String(), 1), `"2s"`, `"1m"`, 1),
+		strings.Replace(strings.Replace(m.site, m.server.URL(), "https://"+l.Addr().String(), 1), `"5s"`, `"1m"`, 1),
 	)
 	got := m.as("", "run")
 	m.want("run", got, ended{42, "", "Stopped by a signal"})

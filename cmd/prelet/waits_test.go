@@ -16,7 +16,7 @@ func TestRunTellsWhatItWaitsFor(t *testing.T) {
 		"/etc/prelet/site.hcl",
 		strings.Replace(
 			strings.Replace(m.site, "kube-system/kubelet-config", "kube-system/none", 1),
-			`"2s"`,
+			`"5s"`,
 			`"3s"`,
 			1,
 		),

@@ -180,8 +180,8 @@ func NotGranted(d contract.Description, have world.Grants) (detail, hint string)
 			"to one socket can reach every stream socket that its user and groups may open. "
 	}
 	if len(missing.Devices) > 0 {
-		hint += "A device also needs PrivateDevices=no and DeviceAllow= in a drop-in for prelet.service and prelet-apply.service, " +
-			"which the detector's package brings. "
+		hint += "A device also needs PrivateDevices=no and DeviceAllow= in a drop-in for prelet.service and " +
+			"prelet-apply.service, which the detector's package brings. "
 	}
 
 	block := strings.ReplaceAll(AllowBlock(have, d.Needs), "\n", "\n    ")

@@ -1479,6 +1479,6 @@ func isSampled(name string) bool {
 }
 
 // sampleOf is the divisor of the sample of a quick run.
-const sampleOf = 4
+const sampleOf = 8
 
 func isFullSweep() bool { return os.Getenv("PRELET_SWEEP") == "full" }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,7 +45,9 @@ func TestStability(t *testing.T) {
 
 	for _, v := range versions {
 		dir := filepath.Join(stabilityDir, v.Name())
-		checkFrozen(t, dir)
+		if err := checkFrozen(dir); err != nil {
+			t.Error(err)
+		}
 
 		recordings, err := filepath.Glob(filepath.Join(dir, "*.prelet*"))
 		if err != nil || len(recordings) == 0 {
@@ -184,35 +187,63 @@ func writeManaged(t *testing.T, b *strings.Builder, f node.File) {
 	b.WriteString("\n")
 }
 
-// checkFrozen checks that no file of a released version was changed, added or removed.
-func checkFrozen(t *testing.T, dir string) {
-	t.Helper()
-	want, err := os.ReadFile(filepath.Join(dir, frozenFile))
+// checkFrozen returns an error if a file of a released version was changed, added or removed.
+func checkFrozen(dir string) error {
+	sums, err := os.ReadFile(filepath.Join(dir, frozenFile))
 	if err != nil {
-		if filepath.Base(dir) != inProgress {
-			t.Errorf("%s: got %v; want the checksums of a released version. In that folder: sha256sum * > %s",
-				dir, err, frozenFile)
+		if filepath.Base(dir) == inProgress {
+			return nil
 		}
-		return
+		return fmt.Errorf("%w; want the checksums of a released version. In that folder: sha256sum * > %s", err, frozenFile)
 	}
 
 	files, err := os.ReadDir(dir)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	got := ""
+	var got []string
 	for _, f := range files {
 		if f.Name() == frozenFile {
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join(dir, f.Name()))
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
-		got += generation.Checksum(text) + "  " + f.Name() + "\n"
+		got = append(got, generation.Checksum(text)+"  "+f.Name())
 	}
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("%s is of a released version, and was changed; restore it (- released, + now):\n%s", dir, d)
+
+	want := strings.Split(strings.TrimSpace(string(sums)), "\n")
+	slices.Sort(want) // the order of sha256sum depends on the locale
+	slices.Sort(got)
+	if d := cmp.Diff(want, got); d != "" {
+		return fmt.Errorf("%s is of a released version, and was changed; restore it (- released, + now):\n%s", dir, d)
+	}
+
+	return nil
+}
+
+// TestFrozen: each change in the folder of a released version is found.
+func TestFrozen(t *testing.T) {
+	for name, change := range map[string]struct {
+		path, text string
+		isAllowed  bool
+	}{
+		"none":    {"a.txt", "a", true},
+		"changed": {"a.txt", "b", false},
+		"added":   {"c.txt", "c", false},
+	} {
+		dir := t.TempDir()
+		writeFile(t, filepath.Join(dir, "a.txt"), []byte("a"))
+		writeFile(t, filepath.Join(dir, frozenFile), []byte(generation.Checksum([]byte("a"))+"  a.txt\n"))
+		writeFile(t, filepath.Join(dir, change.path), []byte(change.text))
+		if err := checkFrozen(dir); (err == nil) != change.isAllowed {
+			t.Errorf("%s: got %v, want an error: %t", name, err, !change.isAllowed)
+		}
+	}
+
+	if err := checkFrozen(t.TempDir()); err == nil {
+		t.Error("a version without checksums: got no error, want one")
 	}
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds all files of a release in dist/release/: release.sh VERSION. `make release` runs it after it has built
-# bin/detectors. The bytes depend only on the commit, the tools and, for detectors, the C compiler.
+# Builds all files of a release: release.sh VERSION [FOLDER], by default in dist/release/. `make release` runs it after it
+# has built bin/detectors. The bytes depend only on the commit, the tools and, for detectors, the C compiler.
 #
 # If RELEASE_KEY_FILE names a private key of SSH, SHA256SUMS is signed with it:
 #   ssh-keygen -Y verify -f allowed_signers -I prelet -n file -s SHA256SUMS.sig <SHA256SUMS
@@ -21,9 +21,10 @@ command -v mksquashfs >/dev/null || {
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends squashfs-tools
 }
 
-dist=$PWD/dist/release
+dist=${2:-dist/release}
 rm -rf "$dist"
 mkdir -p "$dist"
+dist=$(cd "$dist" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -31,19 +32,20 @@ archive() { # archive ROOT: prints a tar archive, whose bytes depend only on wha
 	tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" --format=gnu -C "$1" -c .
 }
 
-# make_root ROOT: what `make install` puts into a system, with presets and licences.
+# make_root ROOT: what `make install` puts into a system, with presets, licences and the folders of sites.
 make_root() {
 	tools/install.sh "$1" /usr >/dev/null
+	mkdir -p "$1/etc/prelet" "$1/usr/lib/prelet/site"
 	install -D -m 0644 packaging/prelet/90-prelet.preset "$1/usr/lib/systemd/system-preset/90-prelet.preset"
 	bin/release copyright "$BIN"/prelet "$BIN"/prelet-detect "$BIN"/prelet-detector-check \
 		>"$1/usr/share/doc/prelet/copyright"
 }
 
-# make_sysext ROOT ARCH: turns a root into that of a system extension. It has links instead of presets, because
-# `systemctl preset` does not run when an extension is merged.
+# make_sysext ROOT ARCH: turns a root into that of a system extension, which has /usr only. It has links instead of
+# presets, because `systemctl preset` does not run when an extension is merged.
 make_sysext() {
 	local units=$1/usr/lib/systemd/system release=$1/usr/lib/extension-release.d
-	rm -r "$1/usr/lib/systemd/system-preset"
+	rm -r "$1/etc" "$1/usr/lib/systemd/system-preset"
 	mkdir -p "$units/multi-user.target.wants" "$units/kubelet.service.wants" "$release"
 	ln -s ../prelet.service "$units/multi-user.target.wants/"
 	ln -s ../prelet-verify.service "$units/kubelet.service.wants/"
@@ -52,7 +54,7 @@ make_sysext() {
 
 # make_image_root ROOT: the programs, and the users of detectors, for a container.
 make_image_root() {
-	mkdir -p "$1/etc" "$1/tmp" "$1/work"
+	mkdir -p "$1/etc" "$1/tmp" "$1/workspace"
 	chmod 1777 "$1/tmp"
 	install -D -m 0755 "$BIN/prelet" "$1/usr/bin/prelet"
 	install -D -m 0755 -t "$1/usr/lib/prelet" "$BIN/prelet-detect" "$BIN/prelet-detector-check"

@@ -28,14 +28,18 @@ var makeRelease = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.Command("make", "release", "VERSION="+older)
+	folder, err := filepath.Abs(".cache/release")
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.Command("sh", "-ec", `make detectors VERSION="$1"; tools/release.sh "$1" "$2"`, "sh", older, folder)
 	cmd.Dir = "../.."
 	cmd.Env = append(os.Environ(), "RELEASE_KEY_FILE="+key)
 	if out, err = cmd.CombinedOutput(); err != nil {
 		return string(out), err
 	}
 
-	return filepath.Abs("../../dist/release")
+	return folder, nil
 })
 
 func release(t *testing.T) string {
@@ -127,7 +131,7 @@ func TestTarball(t *testing.T) {
 	r.checkProgram()
 	r.checkLinks("tar", true)
 	for path, want := range installed {
-		isOfPackages := strings.HasPrefix(path, "/usr/share/") || path == "/etc/prelet" || path == "/usr/lib/prelet/site"
+		isOfPackages := strings.HasPrefix(path, "/usr/share/") // documents, which are packed there
 		if got, err := os.Lstat(filepath.Join(r.dir, path)); !isOfPackages && (err != nil || got.Mode() != want) {
 			t.Errorf("%s: got %v, %v; want mode %v", path, got, err, want)
 		}
@@ -196,10 +200,10 @@ func TestImage(t *testing.T) {
 	}
 	build(t, dir, nil, "sh", "-ec", `for layer in "$1"/*; do
 		if tar -tzf "$layer" >/dev/null 2>&1; then tar -C root -xpzf "$layer"; fi
-	done; mkdir root/work/site root/proc; cp "$2" root/work/site/`, "sh", runtime.GOARCH, absolute(t, "../../examples/minimal/site.hcl"))
+	done; mkdir root/workspace/site root/proc; cp "$2" root/workspace/site/`, "sh", runtime.GOARCH, absolute(t, "../../examples/minimal/site.hcl"))
 
 	build(t, rootDir, nil, "unshare", "--pid", "--fork", "--mount-proc="+filepath.Join(rootDir, "proc"),
-		"chroot", rootDir, "/usr/bin/prelet", "validate", "/work/site")
+		"chroot", rootDir, "/usr/bin/prelet", "validate", "/workspace/site")
 	r := &root{t: t, dir: rootDir}
 	if got := r.read("/etc/passwd"); strings.Count(got, "prelet-detector-") != 16 {
 		t.Errorf("/etc/passwd: got %q, want 16 users of detectors", got)

@@ -9,6 +9,7 @@ missing=()
 for tool in mmdebstrap rpm lintian rpmlint skopeo; do
 	command -v "$tool" >/dev/null || missing+=("$tool")
 done
+command -v ssh-keygen >/dev/null || missing+=(openssh-client)
 if [ ${#missing[@]} -gt 0 ]; then
 	DEBIAN_FRONTEND=noninteractive apt-get update -qq
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"

@@ -76,7 +76,7 @@ func makeImage(file, arch, version string, created time.Time) (v1.Image, error) 
 		Config: v1.Config{
 			Entrypoint: []string{"/usr/bin/prelet"},
 			Env:        []string{"PATH=/usr/bin"},
-			WorkingDir: "/work",
+			WorkingDir: "/workspace",
 			Labels: map[string]string{
 				"org.opencontainers.image.title":    "prelet",
 				"org.opencontainers.image.version":  version,

@@ -183,7 +183,7 @@ func TestEveryFlippedBitIsFound(t *testing.T) {
 // TestFlippedBitsNeverMakeAnotherNode: whatever bit of the state folder is flipped, a command is refused and touches
 // nothing, or leaves one generation's node whole.
 func TestFlippedBitsNeverMakeAnotherNode(t *testing.T) {
-	stride := 997
+	stride := 401
 	if os.Getenv("PRELET_SWEEP") == "full" {
 		stride = 1
 	}

@@ -56,9 +56,16 @@ func order() [][]string {
 			"internal/lang/origin",
 			"internal/platform/atomicfile",
 			"internal/platform/machineid",
+			"internal/platform/signature",
 		},
 		{"internal/platform/nodefile"},
-		{"internal/platform/apiaddress", "internal/report/annotation", "internal/fault", "internal/manual"},
+		{
+			"internal/platform/apiaddress",
+			"internal/report/annotation",
+			"internal/fault",
+			"internal/manual",
+			"internal/quantity",
+		},
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
+	"github.com/prelet/prelet/internal/quantity"
 )
 
 // Configz is a request for the configuration that a kubelet runs with, and the planned one.
@@ -124,8 +124,8 @@ func isSameText(a, b string) bool {
 	if dErr == nil && eErr == nil {
 		return d == e
 	}
-	p, pErr := resource.ParseQuantity(a)
-	q, qErr := resource.ParseQuantity(b)
+	p, pErr := quantity.Parse(a)
+	q, qErr := quantity.Parse(b)
 
 	return pErr == nil && qErr == nil && p.Cmp(q) == 0
 }

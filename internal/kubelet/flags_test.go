@@ -90,6 +90,9 @@ func TestFlagsSet(t *testing.T) {
 		{"--node-labels=a=1 --x=0 --node-labels=b=2", "node-labels", "c=3", "--x=0 --node-labels=c=3"},
 		{"--a=b -- stray", "c", "d", "--a=b --c=d -- stray"},
 		{"-- stray", "c", "d", "--c=d -- stray"},
+		{"--a=b --hostname-override", "c", "d", "--a=b --c=d --hostname-override"}, // it needs a value
+		{"--hostname-override -- stray", "c", "d", "--c=d --hostname-override -- stray"},
+		{"--a=b --fail-swap-on", "c", "d", "--a=b --fail-swap-on --c=d"},
 		{`--a="b c" --d=e`, "d", "f", `--a="b c" --d=f`},
 		{`"--a=b 'c"`, "a", "x", "--a=x"},
 		{" --a=b\n\t", "c", "d", " --a=b --c=d\n\t"},
@@ -247,8 +250,8 @@ func checkSet(t testing.TB, text, name, value string) {
 		if other == name || rejoins {
 			continue
 		}
-		was, _ := before.Lookup(other)
-		if is, ok := flags.Lookup(other); !ok || is != was {
+		was, had := before.Lookup(other)
+		if is, ok := flags.Lookup(other); ok != had || is != was {
 			t.Fatalf("%q: want Set(%s, %q) to keep --%s, got %q of %q in %q",
 				text, name, value, other, is, was, flags.raw)
 		}

@@ -166,7 +166,18 @@ func (f *Flags) add(name, value string) {
 	if at < 0 {
 		at = len(f.words)
 	}
+	if f.isWithoutValue(at - 1) {
+		at--
+	}
 	*f = *f.apply(replacement{at, at - 1, words})
+}
+
+// isWithoutValue reports whether a word is a flag without a value. The kubelet would take the next word as its value,
+// whatever that is.
+func (f *Flags) isWithoutValue(at int) bool {
+	return slices.ContainsFunc(f.uses, func(u use) bool {
+		return u.first == at && u.form == alone && !isBoolFlag(u.name)
+	})
 }
 
 func (f *Flags) prefersSpace() bool {

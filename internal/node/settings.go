@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/quantity"
 )
 
 // Pointer returns a path as a JSON pointer (RFC 6901).
@@ -174,8 +174,8 @@ func isSameValue(a, b Setting) bool {
 	quantities := []string{"kubeReserved", "systemReserved", "evictionHard", "evictionSoft"}
 
 	if isText && areTexts && slices.Contains(quantities, a.Path[0]) {
-		p, errX := resource.ParseQuantity(x)
-		q, errY := resource.ParseQuantity(y)
+		p, errX := quantity.Parse(x)
+		q, errY := quantity.Parse(y)
 		if errX == nil && errY == nil {
 			return p.Cmp(q) == 0
 		}

@@ -100,7 +100,7 @@ func (d *decision) collectMachine() hcl.Diagnostics {
 				"%d huge pages of %s in %s of memory. Look at `prelet detect`.",
 				n,
 				size,
-				quantity(memory, d.capacity),
+				formatQuantity(memory, d.capacity),
 			)
 		}
 	}
@@ -223,7 +223,7 @@ func (d *decision) applyShare(s share) (diags hcl.Diagnostics) {
 		isRounded := s.isComputed && d.req.policy != eks && d.capacity != d.m.memory
 		if isRounded {
 			d.addStep(memory, fmt.Sprintf("MemTotal %s, rounded down to 64Mi: %s",
-				quantity(memory, d.capacity), quantity(memory, d.m.memory)), nil)
+				formatQuantity(memory, d.capacity), formatQuantity(memory, d.m.memory)), nil)
 		}
 		if s.isHalved && s.kube == 0 && *d.req.percent > 0 {
 			diags = append(
@@ -288,7 +288,7 @@ func (d *decision) setSum(name, boundName string, sum int64, b bound) {
 
 	d.decided[name] = true
 	d.addStep(name, fmt.Sprintf("%s.%s: %s becomes %s",
-		boundName, name, quantity(name, sum), quantity(name, b.amount)), b.origins)
+		boundName, name, formatQuantity(name, sum), formatQuantity(name, b.amount)), b.origins)
 }
 
 // chooseCPUs chooses reservedSystemCPUs, or decides that those of the base are removed.

@@ -5,10 +5,9 @@ import (
 	"maps"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/quantity"
 	"github.com/prelet/prelet/stages"
 )
 
@@ -90,8 +89,8 @@ func isSameThreshold(a, b string) bool {
 	if a == b {
 		return true
 	}
-	p, errA := resource.ParseQuantity(a)
-	q, errB := resource.ParseQuantity(b)
+	p, errA := quantity.Parse(a)
+	q, errB := quantity.Parse(b)
 
 	return errA == nil && errB == nil && p.Cmp(q) == 0
 }

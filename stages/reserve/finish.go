@@ -182,7 +182,7 @@ func (f finished) checkBounds() (diags hcl.Diagnostics) {
 func (f finished) violation(boundName, resource string, sum int64, b bound, advice string) hcl.Diagnostics {
 	return refuse(b.at, boundName+"."+resource+" is not kept",
 		"%s reserved in all, and the %s is %s: patch, a drop-in or a flag overrides policy %s. %s",
-		quantity(resource, sum), boundName, quantity(resource, b.amount), f.req.policy, advice)
+		formatQuantity(resource, sum), boundName, formatQuantity(resource, b.amount), f.req.policy, advice)
 }
 
 // checkPods warns of a formula that counts another number of pods than the kubelet takes.
@@ -279,16 +279,16 @@ func (f finished) reserved() *node.Reserved {
 	}
 
 	for _, s := range []sum{f.cpuSum(), f.memorySum()} {
-		r.Allocatable[s.resource] = quantity(s.resource, s.rest())
+		r.Allocatable[s.resource] = formatQuantity(s.resource, s.rest())
 	}
 	for size, bytes := range f.hugePages() {
-		r.Allocatable[hugePagesPrefix+size] = quantity(memory, bytes)
+		r.Allocatable[hugePagesPrefix+size] = formatQuantity(memory, bytes)
 	}
 	for _, of := range []string{cpu, memory, storage, stepsEviction, stepsTopology} {
 		r.Origins = append(r.Origins, f.stepOrigins(f.steps[of])...)
 	}
 	for _, m := range f.reservedMemory() {
-		limits := map[string]any{memory: quantity(memory, m.bytes)}
+		limits := map[string]any{memory: formatQuantity(memory, m.bytes)}
 		r.Memory = append(r.Memory, map[string]any{"numaNode": m.node, "limits": limits})
 	}
 

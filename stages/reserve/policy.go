@@ -101,7 +101,7 @@ func (r request) computeShares(m machine) (out []share, eviction map[string]stri
 func (r request) staticShares() (out []share) {
 	for _, name := range resources() {
 		if b, ok := r.static[name]; ok {
-			step := fmt.Sprintf("%s as written: %s", name, quantity(name, b.amount))
+			step := fmt.Sprintf("%s as written: %s", name, formatQuantity(name, b.amount))
 			out = append(out, share{
 				resource: name,
 				kube:     b.amount,
@@ -237,11 +237,11 @@ func gkeMemory(bytes int64) (reserved int64, steps []string) {
 		}
 		text := decimal(part/mib, 100) + "Mi"
 		if part%(100*mib) == 0 {
-			text = quantity(memory, part/100)
+			text = formatQuantity(memory, part/100)
 		}
 		steps = append(
 			steps,
-			fmt.Sprintf("%d%% of %s %s: %s", s.rate, which, quantity(memory, s.size()), text),
+			fmt.Sprintf("%d%% of %s %s: %s", s.rate, which, formatQuantity(memory, s.size()), text),
 		)
 		hundredths += part
 	}
@@ -256,7 +256,7 @@ func eksMemory(pods int64) (reserved int64, steps []string) {
 	reserved = (11*pods + 255) * mib
 
 	return reserved, []string{
-		fmt.Sprintf("11Mi × %d pods + 255Mi: %s", pods, quantity(memory, reserved)),
+		fmt.Sprintf("11Mi × %d pods + 255Mi: %s", pods, formatQuantity(memory, reserved)),
 	}
 }
 
@@ -268,9 +268,9 @@ func aksMemory(bytes, pods int64) (reserved int64, steps []string) {
 	reserved = min(byPods, quarter)
 
 	return reserved, []string{
-		fmt.Sprintf("20Mi × %d pods + 50Mi: %s", pods, quantity(memory, byPods)),
-		fmt.Sprintf("25%% of %s: %s", quantity(memory, bytes), quantity(memory, quarter)),
-		"the lesser one: " + quantity(memory, reserved),
+		fmt.Sprintf("20Mi × %d pods + 50Mi: %s", pods, formatQuantity(memory, byPods)),
+		fmt.Sprintf("25%% of %s: %s", formatQuantity(memory, bytes), formatQuantity(memory, quarter)),
+		"the lesser one: " + formatQuantity(memory, reserved),
 	}
 }
 
@@ -278,7 +278,7 @@ func aksMemory(bytes, pods int64) (reserved int64, steps []string) {
 func gdcCPU(cpus int64) (millis int64, steps []string) {
 	millis = 80 + 10*cpus
 
-	return millis, []string{fmt.Sprintf("80m + 1%% of %d CPUs: %s", cpus, quantity(cpu, millis))}
+	return millis, []string{fmt.Sprintf("80m + 1%% of %d CPUs: %s", cpus, formatQuantity(cpu, millis))}
 }
 
 // gdcMemory is 330 MiB and 5% of the memory, rounded down to 1 MiB. Source: as gdcCPU.
@@ -286,7 +286,7 @@ func gdcMemory(bytes int64) (reserved int64, steps []string) {
 	reserved = roundToMiB(330*mib + bytes*5/100)
 
 	return reserved, []string{
-		fmt.Sprintf("330Mi + 5%% of %s: %s", quantity(memory, bytes), quantity(memory, reserved)),
+		fmt.Sprintf("330Mi + 5%% of %s: %s", formatQuantity(memory, bytes), formatQuantity(memory, reserved)),
 	}
 }
 
@@ -297,7 +297,7 @@ func remainderOfCPUs(cpus, remain int64) (half int64, steps []string) {
 
 	return half, []string{
 		fmt.Sprintf("%d CPUs − %d that remain for pods: %d, half of it for each: %s",
-			cpus, remain, cpus-remain, quantity(cpu, half)),
+			cpus, remain, cpus-remain, formatQuantity(cpu, half)),
 	}
 }
 
@@ -309,7 +309,7 @@ func remainderOfMemory(bytes, percent int64) (half int64, steps []string) {
 	half = part / 2 * gib
 
 	return half, []string{fmt.Sprintf("%d%% of %dGi: %dGi, half of it for each, in whole Gi: %s",
-		percent, whole, part, quantity(memory, half))}
+		percent, whole, part, formatQuantity(memory, half))}
 }
 
 func roundToMiB(bytes int64) int64 {
@@ -322,7 +322,7 @@ func appendTotal(steps []string, resource string, n int64) []string {
 		return steps
 	}
 
-	return append(steps, "together: "+quantity(resource, n))
+	return append(steps, "together: "+formatQuantity(resource, n))
 }
 
 // decimal formats n/scale without trailing zeros; scale is 10 or 100.

@@ -19,8 +19,8 @@ func TestCPUOfEachPolicy(t *testing.T) {
 	} {
 		for cpus, want := range c.want {
 			got, steps := c.formula(cpus)
-			if quantity(cpu, got) != want {
-				t.Errorf("%s: %d CPUs: got %s, want %s", name, cpus, quantity(cpu, got), want)
+			if formatQuantity(cpu, got) != want {
+				t.Errorf("%s: %d CPUs: got %s, want %s", name, cpus, formatQuantity(cpu, got), want)
 			}
 			if last := steps[len(steps)-1]; !strings.HasSuffix(last, ": "+want) {
 				t.Errorf("%s: %d CPUs: the arithmetic ends with %q, want %s in it", name, cpus, last, want)
@@ -53,16 +53,16 @@ func TestMemoryOfEachPolicy(t *testing.T) {
 		{"gdc 8 GiB", gdcMemory, 8 * gib, "739Mi"},
 	} {
 		got, steps := c.formula(c.bytes)
-		if quantity(memory, got) != c.want {
-			t.Errorf("%s: %s, want %s (%s)", c.name, quantity(memory, got), c.want, strings.Join(steps, "; "))
+		if formatQuantity(memory, got) != c.want {
+			t.Errorf("%s: %s, want %s (%s)", c.name, formatQuantity(memory, got), c.want, strings.Join(steps, "; "))
 		}
 		if last := steps[len(steps)-1]; !strings.HasSuffix(last, ": "+c.want) {
 			t.Errorf("%s: the arithmetic ends with %q, want %s", c.name, last, c.want)
 		}
 	}
 	for pods, want := range map[int64]string{8: "343Mi", 29: "574Mi", 58: "893Mi", 110: "1465Mi", 234: "2829Mi", 737: "8362Mi"} {
-		if got, _ := eksMemory(pods); quantity(memory, got) != want {
-			t.Errorf("eks: %d pods reserve %s, want %s", pods, quantity(memory, got), want)
+		if got, _ := eksMemory(pods); formatQuantity(memory, got) != want {
+			t.Errorf("eks: %d pods reserve %s, want %s", pods, formatQuantity(memory, got), want)
 		}
 	}
 }
@@ -106,15 +106,15 @@ func TestFormulasAreMonotone(t *testing.T) {
 				t.Fatalf(
 					"%s: at %s got %s reserved and %s left; want at least %s and %s, as with 64Mi less",
 					name,
-					quantity(memory, bytes),
-					quantity(memory, now),
-					quantity(memory, bytes-now),
-					quantity(memory, before),
-					quantity(memory, remained),
+					formatQuantity(memory, bytes),
+					formatQuantity(memory, now),
+					formatQuantity(memory, bytes-now),
+					formatQuantity(memory, before),
+					formatQuantity(memory, remained),
 				)
 			}
 			if now%mib != 0 {
-				t.Fatalf("%s: at %s got %d bytes, want whole MiB", name, quantity(memory, bytes), now)
+				t.Fatalf("%s: at %s got %d bytes, want whole MiB", name, formatQuantity(memory, bytes), now)
 			}
 			before, remained = now, bytes-now
 		}
@@ -137,7 +137,7 @@ func TestQuantitiesComeBack(t *testing.T) {
 			if name == cpu && n > maxCPUs*1000 {
 				break
 			}
-			text := quantity(name, n)
+			text := formatQuantity(name, n)
 			back, err := parseQuantity(name, text)
 			if err != nil || back != n {
 				t.Fatalf("%s %d is printed %s, got %d and %v when parsed; want the same amount",
@@ -149,13 +149,13 @@ func TestQuantitiesComeBack(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]string{"2000m": "2", "0.5": "500m", "1e1": "10"} {
-		if n, err := parseQuantity(cpu, in); err != nil || quantity(cpu, n) != want {
-			t.Errorf("cpu %s: %s, %v, want %s", in, quantity(cpu, n), err, want)
+		if n, err := parseQuantity(cpu, in); err != nil || formatQuantity(cpu, n) != want {
+			t.Errorf("cpu %s: %s, %v, want %s", in, formatQuantity(cpu, n), err, want)
 		}
 	}
 	for in, want := range map[string]string{"2048Mi": "2Gi", "8G": "8G", "1000Mi": "1000Mi", "16265420Ki": "16265420Ki", "0": "0", "17179869184": "16Gi"} {
-		if n, err := parseQuantity(memory, in); err != nil || quantity(memory, n) != want {
-			t.Errorf("memory %s: %s, %v, want %s", in, quantity(memory, n), err, want)
+		if n, err := parseQuantity(memory, in); err != nil || formatQuantity(memory, n) != want {
+			t.Errorf("memory %s: %s, %v, want %s", in, formatQuantity(memory, n), err, want)
 		}
 	}
 	for in, why := range map[string]string{"1x": "invalid quantity", "-1Gi": "negative", "100m": "too fine", "1Ei": "more than any machine", "": "invalid quantity", "99999999999999999999Ei": "more than any machine"} {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/quantity"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -37,7 +38,7 @@ func resources() []string {
 // parseQuantity parses a Kubernetes quantity. Parts of a millicore or of a byte are refused, because they would
 // silently be rounded.
 func parseQuantity(name, text string) (int64, error) {
-	q, err := resource.ParseQuantity(text)
+	q, err := quantity.Parse(text)
 
 	switch {
 	case err != nil:
@@ -72,7 +73,7 @@ func parseQuantity(name, text string) (int64, error) {
 }
 
 // quantity formats an amount in Kubernetes' canonical form: the shorter one of powers of two and of ten for bytes.
-func quantity(name string, n int64) string {
+func formatQuantity(name string, n int64) string {
 	if name == cpu {
 		return resource.NewMilliQuantity(n, resource.DecimalSI).String()
 	}

@@ -42,11 +42,11 @@ func (s sum) rest() int64 {
 
 func (s sum) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Capacity %s", quantity(s.resource, s.capacity))
+	fmt.Fprintf(&b, "Capacity %s", formatQuantity(s.resource, s.capacity))
 	for _, t := range s.less {
-		fmt.Fprintf(&b, " − %s %s", t.what, quantity(s.resource, t.amount))
+		fmt.Fprintf(&b, " − %s %s", t.what, formatQuantity(s.resource, t.amount))
 	}
-	fmt.Fprintf(&b, " = allocatable %s", quantity(s.resource, s.rest()))
+	fmt.Fprintf(&b, " = allocatable %s", formatQuantity(s.resource, s.rest()))
 
 	return b.String()
 }
@@ -124,7 +124,7 @@ func (f finished) checkRest(s sum) hcl.Diagnostics {
 
 	parts := []string{
 		s.String(),
-		fmt.Sprintf("At least %s%s must remain", quantity(s.resource, least), why),
+		fmt.Sprintf("At least %s%s must remain", formatQuantity(s.resource, least), why),
 	}
 	if lines := f.lines(s.resource); len(lines) > 0 {
 		parts = append(parts, "Policy "+f.req.policy+": "+strings.Join(lines, "; "))

@@ -214,9 +214,9 @@ func FuzzQuantity(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			if back, err := parseQuantity(name, quantity(name, n)); n < 0 || n > maxBytes || err != nil || back != n {
+			if back, err := parseQuantity(name, formatQuantity(name, n)); n < 0 || n > maxBytes || err != nil || back != n {
 				t.Errorf("%s %q is %d, printed %s: got %d and %v when parsed, want the same amount",
-					name, text, n, quantity(name, n), back, err)
+					name, text, n, formatQuantity(name, n), back, err)
 			}
 		}
 	})

@@ -279,8 +279,8 @@ func (d *decoder) checkBounds(r request) {
 				floor.at,
 				"floor."+name+" is above cap."+name,
 				"At least %s and at most %s contradict each other. Lower the floor, or raise the cap.",
-				quantity(name, floor.amount),
-				quantity(name, limit.amount),
+				formatQuantity(name, floor.amount),
+				formatQuantity(name, limit.amount),
 			)
 		}
 	}

@@ -55,7 +55,7 @@ func (d *decision) contribution() node.Contribution {
 				set(d.origins(stepsTopology), nil, h.field, name)
 			case isReplaced || !d.decided[name]:
 			case hasAmount:
-				set(d.origins(name), quantity(name, n), h.field, name)
+				set(d.origins(name), formatQuantity(name, n), h.field, name)
 			case isInBase:
 				set(d.origins(name), nil, h.field, name)
 			}
@@ -121,7 +121,7 @@ func (f finished) output() cty.Value {
 	for _, m := range f.reservedMemory() {
 		list = append(list, cty.ObjectVal(map[string]cty.Value{
 			"numaNode": cty.NumberIntVal(int64(m.node)),
-			"limits":   value.StringMap(map[string]string{memory: quantity(memory, m.bytes)}),
+			"limits":   value.StringMap(map[string]string{memory: formatQuantity(memory, m.bytes)}),
 		}))
 	}
 	if len(list) > 0 {

@@ -7,9 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/quantity"
 )
 
 const (
@@ -84,7 +83,7 @@ func checkThresholds(c *checker) {
 func (c *checker) checkThreshold(path []string, signal, value string) {
 	part, isPercent, err := kubelet.ParsePercentage(value)
 	if !isPercent {
-		amount, err := resource.ParseQuantity(value)
+		amount, err := quantity.Parse(value)
 		if err == nil && amount.Sign() <= 0 {
 			c.reportAt(path, "to disable a threshold write 0%",
 				"eviction threshold %s must be positive: %s", signal, value)
@@ -112,7 +111,7 @@ func (c *checker) checkThreshold(path []string, signal, value string) {
 
 func (c *checker) checkReclaim(path []string, signal, value string) {
 	part, isPercent, err := kubelet.ParsePercentage(value)
-	amount, amountErr := resource.ParseQuantity(value)
+	amount, amountErr := quantity.Parse(value)
 	switch {
 	case err != nil:
 		c.reportAt(path, percentHint, "%s", err)
@@ -126,7 +125,7 @@ func (c *checker) checkReclaim(path []string, signal, value string) {
 func checkThresholdQuantities(c *checker) {
 	for _, field := range []string{"evictionHard", "evictionSoft", "evictionMinimumReclaim"} {
 		c.forEachSignal(field, func(path []string, _, value string) {
-			_, err := resource.ParseQuantity(value)
+			_, err := quantity.Parse(value)
 			if err != nil && !strings.HasSuffix(value, "%") {
 				c.reportAt(path, quantityHint, "failed to parse quantity %q: %s", value, err)
 			}

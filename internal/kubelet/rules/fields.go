@@ -8,10 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
+	"github.com/prelet/prelet/internal/quantity"
 )
 
 const (
@@ -265,7 +264,7 @@ func (w walker) checkText(path []string, t known.Type, text string) bool {
 
 		return true
 	case known.Quantity:
-		if _, err := resource.ParseQuantity(text); err != nil {
+		if _, err := quantity.Parse(text); err != nil {
 			w.report(badQuantity, path, quantityHint, "failed to parse quantity %q: %s", text, err)
 		}
 

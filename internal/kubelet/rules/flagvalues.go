@@ -9,9 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	"github.com/prelet/prelet/internal/kubelet/known"
+	"github.com/prelet/prelet/internal/quantity"
 )
 
 // badFlag is a flag whose value cannot be parsed.
@@ -125,7 +124,7 @@ func parseFlagValue(f Flag, t known.Type) (any, error) {
 
 		return f.Value, err
 	case known.Quantity:
-		_, err := resource.ParseQuantity(f.Value)
+		_, err := quantity.Parse(f.Value)
 
 		return f.Value, err
 	case known.StringList:

@@ -12,9 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/quantity"
 )
 
 // otherRules returns the rules about taints, addresses, cgroups, images, logs, traces and sysctls.
@@ -229,7 +228,7 @@ func checkLogSize(c *checker) {
 	if text == "" && c.isZeroUnset(field) {
 		return
 	}
-	size, err := resource.ParseQuantity(text)
+	size, err := quantity.Parse(text)
 	if _, isInteger := size.AsInt64(); err == nil && !isInteger {
 		err = fmt.Errorf("invalid max log size")
 	}
@@ -319,7 +318,7 @@ func (c *checker) checkAlphaLogging() {
 	for _, format := range []string{"text", "json"} {
 		c.startFinding()
 		field := "logging.options." + format + ".infoBufferSize"
-		size, err := resource.ParseQuantity(fmt.Sprint(c.valueAt(field)))
+		size, err := quantity.Parse(fmt.Sprint(c.valueAt(field)))
 		hasBuffer := err == nil && !size.IsZero()
 		if hasBuffer && !c.isGateOn(gate) {
 			c.reportField(field, gateHint, gateMessage, field)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/quantity"
 )
 
 const (
@@ -222,7 +223,7 @@ func checkReservedAmounts(c *checker) {
 				continue
 			}
 			path := []string{field.name, name}
-			amount, err := resource.ParseQuantity(text)
+			amount, err := quantity.Parse(text)
 			switch {
 			case err != nil:
 				c.reportAt(path, quantityHint, "%s value failed to parse: "+
@@ -261,7 +262,7 @@ func checkTinyAmounts(c *checker) {
 }
 
 func (c *checker) checkTinyAmount(path []string, text string) {
-	amount, err := resource.ParseQuantity(text)
+	amount, err := quantity.Parse(text)
 	if err != nil || amount.Sign() <= 0 || amount.CmpInt64(kubelet.MinAmount) >= 0 {
 		return
 	}
@@ -346,7 +347,7 @@ func (c *checker) sumReserved(name string) resource.Quantity {
 
 func (c *checker) reservedAmount(field, name string) resource.Quantity {
 	text, _ := c.memberAt(field, name)
-	amount, err := resource.ParseQuantity(text)
+	amount, err := quantity.Parse(text)
 	if err != nil {
 		return resource.Quantity{}
 	}
@@ -381,7 +382,7 @@ func (c *checker) evictionAmount(signal string, capacity int64) (amount resource
 		return amount, false
 	}
 	if !isPercent {
-		amount, err = resource.ParseQuantity(threshold)
+		amount, err = quantity.Parse(threshold)
 
 		return amount, err == nil
 	}
@@ -440,7 +441,7 @@ func checkStaticMemory(c *checker) {
 
 	var got resource.Quantity
 	for _, limit := range c.memoryLimits() {
-		amount, err := resource.ParseQuantity(limit.text)
+		amount, err := quantity.Parse(limit.text)
 		if err != nil { // config-bad-quantity reports it
 			return
 		}
@@ -473,7 +474,7 @@ func checkReservedMemory(c *checker) {
 			c.reportAt(limit.path(), "reserve memory or hugepages-SIZE", "invalid configuration: "+
 				"the limit type %q for NUMA node %s is not supported", limit.kind, limit.node)
 		}
-		if amount, err := resource.ParseQuantity(limit.text); err == nil && amount.IsZero() {
+		if amount, err := quantity.Parse(limit.text); err == nil && amount.IsZero() {
 			c.reportAt(limit.path(), "remove it", "invalid configuration: "+
 				"reserved memory may not be zero for NUMA node %s and resource %q", limit.node, limit.kind)
 		}

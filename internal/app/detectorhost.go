@@ -16,6 +16,7 @@ func (e *Env) detectorHost(w Where) *detector.Host {
 		Root:   w.Root,
 		Redact: e.Redactor.String,
 		Helper: findHelper(),
+		NoSite: verifier(w.Root) != nil,
 	}
 	if w.Hardware != "" {
 		o.Tree = w.Hardware

@@ -41,6 +41,8 @@ type Where struct {
 
 	KubeletVersion string // in place of the installed kubelet's; "" is that one
 	Takeover       bool   // join under the name of another machine
+
+	mustBeSigned bool // also if Config names the site's files
 }
 
 // check refuses flags that exclude each other, and missing paths. It makes Root absolute.
@@ -201,7 +203,16 @@ func (w *Where) load(rec *world.Recording, version string) (*lang.Site, hcl.Diag
 	if w.From != "" {
 		return lang.Load(anyOwner{lang.OS()}, o)
 	}
-	return lang.Load(lang.OS(), o)
+	if w.mustBeSigned || len(w.Config) == 0 {
+		o.Verify = verifier(w.Root)
+	}
+
+	s, diags := lang.Load(lang.OS(), o)
+	if refused := checkCounter(w.stateDir(), s.Counter); refused != nil {
+		diags = append(diags, refused)
+	}
+
+	return s, diags
 }
 
 // anyOwner has the files of a site that does not control this machine, as in a checkout or in a container of CI: other

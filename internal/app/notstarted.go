@@ -18,9 +18,9 @@ var setupStatuses = map[int32][2]string{
 	233: {"RUNTIME_DIRECTORY", "/run/prelet cannot be made, or is not a folder"},
 	243: {
 		"CREDENTIALS",
-		"a credential of the unit is there and cannot be read: in /etc/credstore, /run/credstore and " +
-			"/usr/lib/credstore it " +
-			"must be a regular file of at most 1 MiB, no folder and no link to itself",
+		"a credential of the unit cannot be read or decrypted: in /etc/credstore, /run/credstore and " +
+			"/usr/lib/credstore it must be a regular file of at most 1 MiB; a file of LoadCredentialEncrypted= must " +
+			"exist, and have been encrypted with the TPM or the host key of this machine",
 	},
 }
 

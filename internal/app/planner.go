@@ -62,6 +62,7 @@ func (p *planner) Plan(ctx context.Context) *boot.Plan {
 		}
 	})
 	out.Diagnostics = append(diags, out.Diagnostics...)
+	keepCounter(p.Where.stateDir(), out)
 
 	return out
 }

@@ -51,6 +51,7 @@ func (e *Env) run(ctx context.Context, o RunOptions) (Ran, error) {
 	if err := o.Where.check(); err != nil {
 		return Ran{}, err
 	}
+	o.mustBeSigned = true
 
 	if o.Root != "" {
 		if err := e.refuseRunningRoot(o.Root); err != nil {
@@ -244,6 +245,7 @@ func (e *Env) runRoot(ctx context.Context, o RunOptions) (Ran, error) {
 	defer n.Close()
 
 	p := n.planUnless(ctx, diags, e.Progress)
+	keepCounter(o.stateDir(), p)
 	res := commit.RunBelowRoot(p, n.ApplyOptions, o.Retry, o.Root)
 	if res.Err != nil && commit.Diagnose(p, res.Err) == nil {
 		return Ran{}, addMessages(res.Err)

@@ -45,10 +45,16 @@ func (e *Env) Validate(o ValidateOptions) (Validated, error) {
 	files := o.Files
 	if files == nil {
 		files = lang.OS()
+		if len(o.Config) == 0 {
+			options.Verify = verifier(o.Root)
+		}
 	}
 
 	machines := boot.SampleMachines()
 	s, diags := lang.Load(files, options)
+	if refused := checkCounter(o.stateDir(), s.Counter); refused != nil {
+		diags = append(diags, refused)
+	}
 	if !diags.HasErrors() {
 		diags = append(
 			diags,

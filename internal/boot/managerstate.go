@@ -10,11 +10,11 @@ import (
 	"strings"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/cpuset"
 
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/quantity"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -409,7 +409,7 @@ func listMemorySizes(n world.NUMANode) map[string]uint64 {
 
 	out := map[string]uint64{"memory": uint64(*n.MemoryBytes)}
 	for size, pages := range n.HugePages {
-		bytes, err := resource.ParseQuantity(size) // 64Ki, 2Mi, 1Gi
+		bytes, err := quantity.Parse(size) // 64Ki, 2Mi, 1Gi
 		if err != nil {
 			return nil
 		}
@@ -427,7 +427,7 @@ func sumReservedMemory(config map[string]any) map[string]uint64 {
 		one, _ := item.(map[string]any)
 		limits, _ := one["limits"].(map[string]any)
 		for name, amount := range limits {
-			q, err := resource.ParseQuantity(fmt.Sprint(amount))
+			q, err := quantity.Parse(fmt.Sprint(amount))
 			if err == nil && q.Sign() > 0 {
 				out[fmt.Sprint(one["numaNode"], " ", name)] += uint64(q.Value())
 			}

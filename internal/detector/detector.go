@@ -41,6 +41,7 @@ type Options struct {
 	SiteLocks []string // lock files with precedence over fragments, in order; nil is SiteLock below Root
 	RunDir    string   // slots and sockets; "" is /run/prelet/detectors
 	Helper    string   // prelet-detect; "" is DefaultHelper
+	NoSite    bool     // ignore SiteLocks, because they are not signed
 	Tree      string   // root of a recorded machine that detectors read instead of /
 	Passwd    string   // where the users of detectors are looked up; "" is /etc/passwd
 

@@ -54,7 +54,7 @@ func (h *Host) Lock(name string) (world.LockAns, error) {
 		return world.LockAns{}, fmt.Errorf(text, name)
 	}
 
-	for _, path := range h.siteLocks() {
+	for _, path := range h.usedLocks() {
 		locks, err := readSiteLock(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -106,6 +106,15 @@ func (h *Host) siteLocks() []string {
 	}
 
 	return []string{h.path(SiteLock)}
+}
+
+// usedLocks returns the site's lock files that are read.
+func (h *Host) usedLocks() []string {
+	if h.o.NoSite {
+		return nil
+	}
+
+	return h.siteLocks()
 }
 
 // checkLock checks a lock of a file.
@@ -221,7 +230,7 @@ func (h *Host) Installed() []string {
 			}
 		}
 	}
-	for _, path := range h.siteLocks() {
+	for _, path := range h.usedLocks() {
 		locks, _ := readSiteLock(path)
 		for _, l := range locks {
 			names[l.Name] = true

@@ -31,6 +31,7 @@ const (
 	DefaultChoice   Code = "default-choice"
 	NullFact        Code = "null-fact"
 	NoSite          Code = "no-site"
+	SiteSignature   Code = "site-signature"
 
 	// Errors from stages.
 	LabelInvalid   Code = "label-invalid"

@@ -23,17 +23,30 @@ type Options struct {
 	Root    string         // the search directories are below it
 	Stages  []stages.Stage // the stage types
 	Version string         // of prelet, for required_version; not checked if it is not a version
+
+	// Verify returns an error unless one of the image's keys has signed text. nil: the image has none, so that an
+	// unsigned site is evaluated.
+	Verify func(text, signature []byte) error
 }
 
 // Load finds, reads and checks a site. The site is never nil, so that its Sources can be printed; it may be used only
 // if the diagnostics have no error. The error for a site without files has the code no-site.
 func Load(fsys Files, opts Options) (*Site, hcl.Diagnostics) {
+	var files []world.SiteFile
 	names, diags := find(fsys, opts)
-	if diags.HasErrors() {
-		return newSite(), diags
+	if !diags.HasErrors() {
+		files, diags = read(fsys, names)
 	}
 
-	files, diags := read(fsys, names)
+	var counter uint64
+	if opts.Verify != nil && (!diags.HasErrors() || isNoSite(diags)) {
+		var refused *hcl.Diagnostic
+		counter, refused = checkSigned(fsys, opts, files)
+		if refused != nil {
+			diags = hcl.Diagnostics{refused}
+		}
+	}
+
 	if diags.HasErrors() {
 		s := newSite()
 		s.Files = files
@@ -41,7 +54,10 @@ func Load(fsys Files, opts Options) (*Site, hcl.Diagnostics) {
 		return s, diags
 	}
 
-	return Parse(files, opts)
+	s, diags := Parse(files, opts)
+	s.Counter = counter
+
+	return s, diags
 }
 
 // Parse checks a site whose files were read before, in the order given. The type of a file depends on its name.

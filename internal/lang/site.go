@@ -30,6 +30,7 @@ type Site struct {
 	Values    map[string]hclsyntax.Expression // from *.prelet.vars
 	Overrides []Override
 	Templates map[string]hclsyntax.Expression // the *.tftpl files, by name without folder
+	Counter   uint64                          // of a signed site; 0: no signature was checked
 }
 
 // Variable is a variable block. The default type is string.

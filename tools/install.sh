@@ -42,7 +42,7 @@ done < <(find packaging/systemd -type f \( -name '*.service' -o -name '*.conf' \
 for kind in tmpfiles.d sysusers.d; do
 	while IFS= read -r file; do
 		put_text 0644 "$file" "$prefix/lib/$kind/$(basename "$file")"
-	done < <(find packaging -type f -path "*/$kind/*.conf" | sort)
+	done < <(find packaging/systemd -type f -path "*/$kind/*.conf" | sort)
 done
 
 # Packages of detectors install their programs and locks in these folders.
@@ -68,4 +68,4 @@ for page in "$completions"/man/*; do put 0644 "$page" "$prefix/share/man/man${pa
 for page in LICENSE README.md CHANGELOG.md SECURITY.md; do put 0644 "$page" "$prefix/share/doc/prelet/$page"; done
 while IFS= read -r page; do
 	put 0644 "$page" "$prefix/share/doc/prelet/${page#docs/}"
-done < <(find docs -type f \( -name '*.md' -o -name '*.patch' \) | sort)
+done < <(find docs -type f \( -name '*.md' -o -name '*.svg' -o -name '*.patch' \) | sort)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds all files of a release: release.sh VERSION [FOLDER], by default in dist/release/. `make release` runs it after it
-# has built bin/detectors. The bytes depend only on the commit, the tools and, for detectors, the C compiler.
+# Builds all files of a release: release.sh VERSION [FOLDER], by default in dist/release/. The bytes depend only on the
+# commit, the tools and, for detectors, the C compiler. Installs missing Debian packages as root, if apt-get is available.
 #
 # If RELEASE_KEY_FILE names a private key of SSH, SHA256SUMS is signed with it:
 #   ssh-keygen -Y verify -f allowed_signers -I prelet -n file -s SHA256SUMS.sig <SHA256SUMS
@@ -12,14 +12,19 @@ host=$(go env GOHOSTARCH)
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export HOST_BIN=$PWD/bin/release-$host
 
-command -v mksquashfs >/dev/null || {
+missing=()
+command -v mksquashfs >/dev/null || missing+=(squashfs-tools)
+# The detector nvidia without NVML would know less, so that is not released.
+echo '#include <dlfcn.h>' | $(go env CC) -E - >/dev/null 2>&1 || missing+=(gcc libc6-dev)
+[ -z "${RELEASE_KEY_FILE:-}" ] || command -v ssh-keygen >/dev/null || missing+=(openssh-client)
+if [ ${#missing[@]} -gt 0 ]; then
 	[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || {
-		echo "missing: apt-get install squashfs-tools" >&2
+		echo "missing: apt-get install ${missing[*]}" >&2
 		exit 1
 	}
 	DEBIAN_FRONTEND=noninteractive apt-get update -qq
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends squashfs-tools
-}
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+fi
 
 dist=${2:-dist/release}
 rm -rf "$dist"
@@ -27,6 +32,8 @@ mkdir -p "$dist"
 dist=$(cd "$dist" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+
+make detectors VERSION="$version"
 
 archive() { # archive ROOT: prints a tar archive, whose bytes depend only on what it contains
 	tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" --format=gnu -C "$1" -c .
@@ -39,17 +46,6 @@ make_root() {
 	install -D -m 0644 packaging/prelet/90-prelet.preset "$1/usr/lib/systemd/system-preset/90-prelet.preset"
 	bin/release copyright "$BIN"/prelet "$BIN"/prelet-detect "$BIN"/prelet-detector-check \
 		>"$1/usr/share/doc/prelet/copyright"
-}
-
-# make_sysext ROOT ARCH: turns a root into that of a system extension, which has /usr only. It has links instead of
-# presets, because `systemctl preset` does not run when an extension is merged.
-make_sysext() {
-	local units=$1/usr/lib/systemd/system release=$1/usr/lib/extension-release.d
-	rm -r "$1/etc" "$1/usr/lib/systemd/system-preset"
-	mkdir -p "$units/multi-user.target.wants" "$units/kubelet.service.wants" "$release"
-	ln -s ../prelet.service "$units/multi-user.target.wants/"
-	ln -s ../prelet-verify.service "$units/kubelet.service.wants/"
-	printf 'ID=_any\nARCHITECTURE=%s\nEXTENSION_RELOAD_MANAGER=1\n' "$2" >"$release/extension-release.prelet"
 }
 
 # make_image_root ROOT: the programs, and the users of detectors, for a container.
@@ -81,9 +77,7 @@ for arch in amd64 arm64; do
 	archive "$work/image-$arch" >"$work/$arch.tar"
 	roots+=("$arch=$work/$arch.tar")
 
-	make_sysext "$work/$arch" "${systemd_arch[$arch]}"
-	mksquashfs "$work/$arch" "$dist/prelet-$version-${systemd_arch[$arch]}.raw" -quiet -no-progress -noappend -all-root \
-		-no-xattrs >/dev/null # its times are $SOURCE_DATE_EPOCH
+	tools/sysext.sh "$work/$arch" "${systemd_arch[$arch]}" "$dist/prelet-$version-${systemd_arch[$arch]}.raw"
 done
 unset GOARCH BIN
 

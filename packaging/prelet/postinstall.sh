@@ -7,7 +7,8 @@
 set -e
 
 systemd-sysusers prelet.conf
-systemd-tmpfiles --create prelet.conf
+# Needs /proc, which the root of an image may not have mounted. The units make these folders as well, when they start.
+systemd-tmpfiles --create prelet.conf || [ ! -e /proc/self ]
 
 if { [ "$1" = configure ] && [ -z "$2" ]; } || [ "$1" = 1 ]; then
 	systemctl preset prelet.service prelet-verify.service

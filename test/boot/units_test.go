@@ -449,7 +449,7 @@ func TestUnitNotStarted(t *testing.T) {
 			t.Fatalf("got %v: %s; want no error", err, out)
 		}
 		m.start()
-		wantReason("(243/CREDENTIALS): a credential of the unit is there and cannot be read")
+		wantReason("(243/CREDENTIALS): a credential of the unit cannot be read or decrypted")
 		m.within(30*time.Second, "the kubelet runs on the last good generation", func() string {
 			if got := m.starts(); len(got) != 2+n {
 				return fmt.Sprintf("%d starts", len(got))

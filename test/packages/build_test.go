@@ -18,7 +18,11 @@ var (
 	built      = map[string]builds{}
 )
 
-// buildPackages makes packages of this tree's programs in .cache, once for each version.
+// laterLine is at the end of each unit and of the gate's drop-in in packages of the version newer.
+const laterLine = "# Of a later version."
+
+// buildPackages makes packages once for each version: older of this tree's programs in .cache, and newer of a copy of
+// this tree in which the units, the gate's drop-in and the program's version differ.
 func buildPackages(t *testing.T, version string) builds {
 	t.Helper()
 	buildMutex.Lock()
@@ -34,7 +38,14 @@ func buildPackages(t *testing.T, version string) builds {
 	if err := os.RemoveAll(folder); err != nil {
 		t.Fatal(err)
 	}
-	build(t, "../..", nil, "tools/package.sh", version, folder)
+	if version == newer {
+		env := []string{"SOURCE_DATE_EPOCH=" + commitTime(t)}
+		build(t, copyTree(t), env, "sh", "-c", `
+			for file in packaging/systemd/*.service packaging/systemd/kubelet.service.d/*; do echo "$1" >>"$file"; done
+			make build VERSION="$2" && tools/package.sh "$2" "$3"`, "sh", laterLine, version, folder)
+	} else {
+		build(t, "../..", nil, "tools/package.sh", version, folder)
+	}
 	built[version] = findPackages(t, folder)
 
 	return built[version]

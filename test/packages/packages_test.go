@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -83,6 +84,21 @@ var installed = map[string]os.FileMode{
 	"/usr/share/doc/prelet/how-to/operators.md":                     0o644,
 	"/usr/share/doc/prelet/NEWS.gz":                                 0o644,
 	"/var/lib/prelet":                                               os.ModeDir | 0o700,
+}
+
+// TestContents: outside of /usr/share the package has the files of installed, and no other.
+func TestContents(t *testing.T) {
+	requireWanted(t)
+	listing := output(t, "sh", "-c", `dpkg-deb --fsys-tarfile "$1" | tar -t`, "sh", buildPackages(t, older).deb)
+
+	for _, path := range strings.Fields(listing) {
+		path = strings.TrimPrefix(path, ".")
+		_, isKnown := installed[strings.TrimSuffix(path, "/")]
+		isFolder := strings.HasSuffix(path, "/")
+		if !isKnown && !isFolder && !strings.HasPrefix(path, "/usr/share/") {
+			t.Errorf("the deb has %s, which is not one of prelet's files", path)
+		}
+	}
 }
 
 func TestDebian12(t *testing.T) { testDeb(t, newRoot(t, "bookworm")) }
@@ -179,6 +195,22 @@ func TestRPM(t *testing.T) {
 	r.checkNode("erase", before)
 }
 
+// TestDebWithoutProc installs the package in the root of an image, where nothing is mounted.
+func TestDebWithoutProc(t *testing.T) {
+	r := newRoot(t, "bookworm")
+	deb := copyTo(r, buildPackages(t, older).deb)
+	if err := syscall.Unmount(r.dir+"/proc", 0); err != nil {
+		t.Fatal(err)
+	}
+
+	r.dpkg("--install", deb)
+	r.checkCalls("install without /proc", preset, reload)
+	r.checkLinks("install without /proc", true)
+	if got := r.read("/var/lib/dpkg/info/prelet.list"); !strings.Contains(got, "/usr/bin/prelet\n") {
+		r.t.Errorf("installed files: got %s, want /usr/bin/prelet", got)
+	}
+}
+
 // copyTo copies a package into the root and returns its path there.
 func copyTo(r *root, deb string) string {
 	r.t.Helper()
@@ -248,6 +280,7 @@ func (r *root) checkInstalled(version string) {
 	}
 
 	r.checkProgram()
+	r.checkVersion(version)
 	if got := r.read("/usr/share/doc/prelet/copyright"); !strings.Contains(got, "github.com/hashicorp/hcl/v2") {
 		r.t.Errorf("copyright: got %.300q, want it to contain github.com/hashicorp/hcl/v2", got)
 	}
@@ -256,6 +289,25 @@ func (r *root) checkInstalled(version string) {
 	}
 	if got := r.read("/usr/share/man/man8/prelet.8.gz"); !strings.Contains(got, ".TH") {
 		r.t.Errorf("prelet.8.gz: got %.300q, want a manual page", got)
+	}
+}
+
+// checkVersion checks that the program, the units and the gate are of a version.
+func (r *root) checkVersion(version string) {
+	r.t.Helper()
+	isNewer := version == newer
+	if got := r.run("prelet", "version"); strings.HasPrefix(got, "prelet "+newer) != isNewer {
+		r.t.Errorf("prelet version of the package %s: got %q, want %q only in %s", version, got, newer, newer)
+	}
+
+	for _, path := range []string{
+		"/usr/lib/systemd/system/prelet.service",
+		"/usr/lib/systemd/system/prelet-verify.service",
+		"/usr/lib/systemd/system/kubelet.service.d/05-prelet-gate.conf",
+	} {
+		if got := strings.Contains(r.read(path), laterLine); got != isNewer {
+			r.t.Errorf("%s of the package %s: got the line %q %t, want %t", path, version, laterLine, got, isNewer)
+		}
 	}
 }
 

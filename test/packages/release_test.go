@@ -32,7 +32,7 @@ var makeRelease = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.Command("sh", "-ec", `make detectors VERSION="$1"; tools/release.sh "$1" "$2"`, "sh", older, folder)
+	cmd := exec.Command("tools/release.sh", older, folder)
 	cmd.Dir = "../.."
 	cmd.Env = append(os.Environ(), "RELEASE_KEY_FILE="+key)
 	if out, err = cmd.CombinedOutput(); err != nil {

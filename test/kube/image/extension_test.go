@@ -1,0 +1,76 @@
+package image
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// extension returns the path of the system extension, which build.sh makes in the disk's folder of the same prelet.
+func extension() string { return filepath.Join(filepath.Dir(os.Getenv(imageVariable)), "prelet.raw") }
+
+// recipe is the folder of the image's recipe for a machine that has prelet as an extension.
+const recipe = "../../../packaging/image/extension"
+
+// TestExtension removes the package from a machine, installs the system extension, and boots from it. Without the
+// extension no kubelet starts.
+func TestExtension(t *testing.T) {
+	c := newCluster(t)
+	m := newMachine(t, "EXT-1")
+	const name = "ext-1"
+
+	// Without the cluster's address this boot ends before prelet writes anything.
+	m.start("-drive", "if=virtio,format=raw,readonly=on,file="+extension())
+	m.run("sh", "-ec", `systemctl stop kubelet prelet
+		dpkg --purge prelet
+		! test -e /usr/bin/prelet
+		mkdir -p /var/lib/extensions
+		cat /dev/vdb >/var/lib/extensions/prelet.raw`)
+	files, err := exec.Command("tar", "-C", recipe, "--owner=0", "--group=0", "-c", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := m.agent.run(string(files), "tar", "-C", "/", "-x", "--keep-directory-symlink")
+	if err != nil || r.exit != 0 {
+		t.Fatalf("unpack %s in the machine: got %v, %s; want exit 0", recipe, err, r)
+	}
+	m.off()
+
+	m.start(append(credentials(t, c), m.smbiosToken(c.Token)...)...)
+	n := node(t, c, m, name)
+	s := m.healthy()
+	t.Logf("joined from the extension:\n%s\n%s", m.try("systemd-sysext", "status"), m.try("prelet", "status"))
+	if s.Generation != 1 {
+		t.Errorf("got generation %d; want 1", s.Generation)
+	}
+	got := m.run("findmnt", "-n", "-o", "FSTYPE", "--target", "/usr/bin/prelet")
+	if strings.TrimSpace(got) != "overlay" {
+		t.Errorf("file system of /usr/bin/prelet: got %s; want overlay", got)
+	}
+
+	m.reboot()
+	if s := m.healthy(); s.Generation != 1 {
+		t.Errorf("after a reboot: got generation %d; want 1", s.Generation)
+	}
+	if got := m.property("kubelet", "NRestarts"); got != "0" {
+		t.Errorf("after a reboot: the kubelet was restarted %s times; want 0", got)
+	}
+	if again := node(t, c, m, name); again.UID != n.UID {
+		t.Errorf("after a reboot: got Node %s; want %s", again.UID, n.UID)
+	}
+
+	m.run("rm", "/var/lib/extensions/prelet.raw")
+	m.reboot()
+	m.within(2*time.Minute, "the kubelet waits for its gate", func() string {
+		if got := m.property("kubelet", "Result"); got != "resources" {
+			return "Result=" + got
+		}
+		return ""
+	})
+	if got := m.property("kubelet", "MainPID"); got != "0" {
+		t.Errorf("without the extension: got a kubelet with pid %s; want none", got)
+	}
+}

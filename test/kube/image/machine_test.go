@@ -1,0 +1,261 @@
+package image
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The firmware of Debian's package ovmf, and where it stores its variables.
+const firmware, variables = "/usr/share/OVMF/OVMF_CODE_4M.fd", "/usr/share/OVMF/OVMF_VARS_4M.fd"
+
+// machine is a virtual machine with a disk of its own, whose first content is the golden image.
+type machine struct {
+	t      *testing.T
+	dir    string
+	serial string   // of the product, which names the node
+	args   []string // of QEMU, at the last start
+	cmd    *exec.Cmd
+	ended  chan struct{}
+	agent  *agent
+}
+
+// newMachine makes the disk of a machine.
+func newMachine(t *testing.T, serial string) *machine {
+	t.Helper()
+	image := os.Getenv(imageVariable)
+	m := &machine{t: t, dir: t.TempDir(), serial: serial}
+	m.command("qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", image, m.path("disk"))
+	m.command("cp", variables, m.path("variables"))
+	t.Cleanup(func() {
+		if t.Failed() {
+			m.explain()
+		}
+		m.cut()
+	})
+
+	return m
+}
+
+func (m *machine) path(name string) string { return filepath.Join(m.dir, name) }
+
+// command runs a program of this machine.
+func (m *machine) command(words ...string) {
+	m.t.Helper()
+	if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
+		m.t.Fatalf("%q: got %v: %s; want no error", words, err, out)
+	}
+}
+
+// hasKVM reports whether QEMU can use the kernel's virtual machines. A device that can be opened is not enough.
+func hasKVM() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", "-machine", "q35,accel=kvm", "-cpu", "host",
+		"-display", "none", "-S", "-monitor", "stdio")
+	cmd.Stdin = strings.NewReader("quit\n")
+
+	return cmd.Run() == nil
+}
+
+// start turns the machine on and waits until its agent answers.
+func (m *machine) start(args ...string) {
+	m.t.Helper()
+	m.args = args
+	processor := []string{"-accel", "tcg,thread=multi", "-cpu", "max"}
+	if hasKVM() {
+		processor = []string{"-accel", "kvm", "-cpu", "host"}
+	}
+	words := append(append([]string{
+		"-machine", "q35", "-smp", "2", "-m", "2560", "-display", "none", "-monitor", "none", "-no-reboot",
+		"-drive", "if=pflash,format=raw,unit=0,readonly=on,file=" + firmware,
+		"-drive", "if=pflash,format=raw,unit=1,file=" + m.path("variables"),
+		"-drive", "if=virtio,format=qcow2,file=" + m.path("disk"),
+		"-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net",
+		"-serial", "file:" + m.path("console"),
+		"-chardev", "socket,id=agent,server=on,wait=off,path=" + m.path("agent"),
+		"-device", "virtio-serial", "-device", "virtserialport,chardev=agent,name=org.qemu.guest_agent.0",
+		"-smbios", "type=1,product=Golden Machine,serial=" + m.serial,
+	}, processor...), args...)
+
+	m.cmd = exec.Command("qemu-system-x86_64", words...)
+	var output bytes.Buffer
+	m.cmd.Stdout, m.cmd.Stderr = &output, &output
+	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := m.cmd.Start(); err != nil {
+		m.t.Fatal(err)
+	}
+	m.ended = make(chan struct{})
+	go func() { defer close(m.ended); _ = m.cmd.Wait() }()
+
+	began := time.Now()
+	m.within(10*time.Minute, "the machine's agent answers", func() string {
+		select {
+		case <-m.ended:
+			m.t.Fatalf("QEMU ended; want a machine that runs:\n%s", output.String())
+		default:
+		}
+		return m.connect()
+	})
+	m.t.Logf("the agent answered after %s", time.Since(began).Round(time.Second))
+}
+
+// connect returns why the agent does not answer, or "".
+func (m *machine) connect() string {
+	if m.agent != nil {
+		_ = m.agent.conn.Close()
+		m.agent = nil
+	}
+
+	var err error
+	if m.agent, err = dial(m.path("agent")); err != nil {
+		return err.Error()
+	}
+
+	return ""
+}
+
+// cut cuts the power: what the guest's kernel has not written to the disk is lost. What it has written stays, also
+// without a flush.
+func (m *machine) cut() {
+	if m.cmd == nil {
+		return
+	}
+	_ = m.cmd.Process.Kill()
+	<-m.ended
+	m.cmd = nil
+}
+
+// off shuts the machine down.
+func (m *machine) off() { m.t.Helper(); m.stop("poweroff") }
+
+// reboot reboots the machine. QEMU ends instead of resetting it (-no-reboot) and is started again, because the firmware
+// sometimes hangs after a reset of an emulated processor.
+func (m *machine) reboot() {
+	m.t.Helper()
+	m.stop("reboot")
+	m.start(m.args...)
+}
+
+func (m *machine) stop(verb string) {
+	m.t.Helper()
+	_, _ = m.agent.run("", "systemctl", "--no-block", verb) // the agent may end before it answers
+	select {
+	case <-m.ended:
+		m.cmd = nil
+	case <-time.After(3 * time.Minute):
+		m.t.Fatalf("the machine runs 3 minutes after `systemctl %s`; want its end", verb)
+	}
+}
+
+// try runs a command in the machine.
+func (m *machine) try(words ...string) result {
+	m.t.Helper()
+	r, err := m.agent.run("", words...)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+
+	return r
+}
+
+// run runs a command that succeeds, and returns its output.
+func (m *machine) run(words ...string) string {
+	m.t.Helper()
+	r := m.try(words...)
+	if r.exit != 0 {
+		m.t.Fatalf("%q: got %s; want exit 0", words, r)
+	}
+
+	return r.out
+}
+
+// put writes a file in the machine, for root only.
+func (m *machine) put(path, text string) {
+	m.t.Helper()
+	r, err := m.agent.run(text, "sh", "-c", `umask 077 && mkdir -p -m 755 "${0%/*}" && cat >"$0"`, path)
+	if err != nil || r.exit != 0 {
+		m.t.Fatalf("write %s: got %v, %s; want exit 0", path, err, r)
+	}
+}
+
+func (m *machine) property(unit, name string) string {
+	m.t.Helper()
+
+	return strings.TrimSpace(m.run("systemctl", "show", "--value", "-p", name, unit))
+}
+
+func (m *machine) within(d time.Duration, what string, look func() string) {
+	m.t.Helper()
+	for deadline := time.Now().Add(d); ; time.Sleep(500 * time.Millisecond) {
+		why := look()
+		if why == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			m.t.Fatalf("not within %s: %s: %s", d, what, why)
+		}
+	}
+}
+
+// status is what the test reads of `prelet status -o json`.
+type status struct {
+	State      string
+	Code       string
+	Summary    string
+	Generation int
+	Verdict    string
+	Degraded   []struct{ Code, Summary string }
+	Gate       struct{ Open bool }
+	Exit       int `json:"status_exit"` // of `prelet status`: 0 if this boot has ended well
+}
+
+func (m *machine) status() status {
+	m.t.Helper()
+	r := m.try("prelet", "status", "-o", "json")
+	var s status
+	if err := json.Unmarshal([]byte(r.out), &s); err != nil {
+		m.t.Fatalf("prelet status -o json: got %s; want JSON: %v", r, err)
+	}
+
+	return s
+}
+
+// healthy waits until the run of this boot has ended well, with the kubelet's verdict if there was a change.
+func (m *machine) healthy() status {
+	m.t.Helper()
+	var s status
+	m.within(5*time.Minute, "prelet is healthy", func() string {
+		if s = m.status(); s.Exit == 0 && s.Gate.Open {
+			return ""
+		}
+		return fmt.Sprintf("%+v", s)
+	})
+
+	return s
+}
+
+// explain logs what a person would look at after a failure.
+func (m *machine) explain() {
+	if file, err := os.Open(m.path("console")); err == nil {
+		defer file.Close()
+		text, _ := io.ReadAll(file)
+		m.t.Logf("the end of the console:\n%s", text[max(0, len(text)-3000):])
+	}
+	if m.agent == nil {
+		return
+	}
+	r, err := m.agent.run("", "sh", "-c", `prelet status; systemctl --no-pager --failed; systemctl --no-pager list-jobs
+		journalctl -b --no-pager -n 60 -u prelet -u prelet-verify -u kubelet -u containerd
+		networkctl status --no-pager`)
+	m.t.Logf("in the machine: %v, %s", err, r)
+}

@@ -16,13 +16,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
-	"time"
 
+	"github.com/prelet/prelet/bench/measure"
 	"github.com/prelet/prelet/internal/probe/hardware/hwtree"
 )
 
@@ -59,7 +57,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.StringVar(&o.objects, "objects", "examples/objects", "the cluster's objects, a `FOLDER`")
 	flags.StringVar(&o.dir, "dir", "bin", "`FOLDER` for the recordings")
 	failAbove := flags.Float64("fail-above", 0, "end with 1 if a figure is above `FACTOR` times its budget; 0: never")
+	output := flags.String("o", "text", "`FORMAT`: text or json, the sample of bench/measure")
 	if err := flags.Parse(args); err != nil {
+		return 64
+	}
+	if *output != "text" && *output != "json" || o.n < 1 {
+		fmt.Fprintln(stderr, "bench: invalid flags: -n must be at least 1, -o text or json")
 		return 64
 	}
 
@@ -68,9 +71,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "bench:", err)
 		return 1
 	}
-	used.print(stdout, o.n)
+	if *output == "json" {
+		if err := json.NewEncoder(stdout).Encode(used); err != nil {
+			fmt.Fprintln(stderr, "bench:", err)
+			return 1
+		}
+	} else {
+		print(stdout, used, o.n)
+	}
 	f := *failAbove
-	isAbove := used.millisEach(o.n) > f*maxMillisEach || used.miB > f*maxMiB
+	isAbove := millisEach(used, o.n) > f*maxMillisEach || used.RSSMiB > f*maxMiB
 	if f > 0 && isAbove {
 		fmt.Fprintf(stderr, "bench: a figure is above %.1f times its budget\n", f)
 		return 1
@@ -79,56 +89,49 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// usage is what one execution used.
-type usage struct {
-	wall, cpu time.Duration
-	miB       float64 // largest resident set
-}
+func millisEach(s measure.Sample, n int) float64 { return s.WallMS / float64(n) }
 
-func (u usage) millisEach(n int) float64 {
-	return float64(u.wall.Microseconds()) / 1000 / float64(n)
-}
-
-func (u usage) print(w io.Writer, n int) {
+func print(w io.Writer, s measure.Sample, n int) {
 	fmt.Fprintf(w, "%d recordings: wall %.1f s, CPU %.1f s, peak memory %.0f MiB\n",
-		n, u.wall.Seconds(), u.cpu.Seconds(), u.miB)
-	fmt.Fprintf(w, "each: %.1f ms, budget %.1f; memory budget %.0f MiB\n", u.millisEach(n), maxMillisEach, maxMiB)
+		n, s.WallMS/1000, s.CPUMS/1000, s.RSSMiB)
+	fmt.Fprintf(w, "each: %.1f ms, budget %.1f; memory budget %.0f MiB\n", millisEach(s, n), maxMillisEach, maxMiB)
 }
 
-func measureFleet(ctx context.Context, o options) (usage, error) {
+func measureFleet(ctx context.Context, o options) (measure.Sample, error) {
 	base, err := os.MkdirTemp(o.dir, "fleet-")
 	if err != nil {
-		return usage{}, err
+		return measure.Sample{}, err
 	}
 	defer os.RemoveAll(base)
 
 	recording, err := recordMachine(ctx, o, base)
 	if err != nil {
-		return usage{}, err
+		return measure.Sample{}, err
 	}
 	fleet := filepath.Join(base, "fleet")
 	if err := os.Mkdir(fleet, 0o755); err != nil {
-		return usage{}, err
+		return measure.Sample{}, err
 	}
 	for i := range o.n {
 		text, err := changeMachine(recording, i)
 		if err != nil {
-			return usage{}, err
+			return measure.Sample{}, err
 		}
 		name := filepath.Join(fleet, fmt.Sprintf("gpu-%05d.prelet", i))
 		if err := os.WriteFile(name, text, 0o600); err != nil {
-			return usage{}, err
+			return measure.Sample{}, err
 		}
 	}
 
 	plan := []string{o.prelet, "plan", "--from", fleet, "--config", o.site, "--summary"}
-	out, used, err := execute(ctx, plan...)
+	used, output, err := measure.Command{Args: plan, Env: os.Environ()}.Run(ctx)
+	out := string(output.Stdout)
 	if err != nil {
-		return usage{}, err
+		return measure.Sample{}, err
 	}
 	want := fmt.Sprintf("━━ %d recordings: %d would change, 0 failed, ", o.n, o.n)
 	if !strings.Contains(out, want) || !strings.HasSuffix(out, "; 1 group\n") {
-		return usage{}, fmt.Errorf("plan: got\n%s\nwant %q and one group", out, want)
+		return measure.Sample{}, fmt.Errorf("plan: got\n%s\nwant %q and one group", out, want)
 	}
 
 	return used, nil
@@ -155,7 +158,7 @@ func recordMachine(ctx context.Context, o options, base string) ([]byte, error) 
 		"--var", "zone=az1-r07",
 		name,
 	}
-	_, _, err := execute(ctx, record...)
+	_, _, err := measure.Command{Args: record, Env: os.Environ()}.Run(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -208,29 +211,4 @@ func changeFacts(facts map[string]any, number int) {
 		one["mac"] = fmt.Sprintf("02:00:5e:%02x:%02x:%02x", at, high, low)
 		one["ipv4"] = []any{fmt.Sprintf("10.%d.%d.%d", at, high, low)}
 	}
-}
-
-// execute runs a command and returns its output and what it used.
-func execute(ctx context.Context, command ...string) (string, usage, error) {
-	var stdout, stderr bytes.Buffer
-	c := exec.CommandContext(ctx, command[0], command[1:]...)
-	c.Stdout = &stdout
-	c.Stderr = &stderr
-
-	start := time.Now()
-	err := c.Run()
-	wall := time.Since(start)
-	if err != nil {
-		return "", usage{}, fmt.Errorf("%s: %w\n%s", strings.Join(command, " "), err, &stderr)
-	}
-	used, ok := c.ProcessState.SysUsage().(*syscall.Rusage)
-	if !ok {
-		return "", usage{}, errors.New("this system does not report the resource usage of a process")
-	}
-
-	return stdout.String(), usage{
-		wall: wall,
-		cpu:  c.ProcessState.UserTime() + c.ProcessState.SystemTime(),
-		miB:  float64(used.Maxrss) / 1024,
-	}, nil
 }

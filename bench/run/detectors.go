@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/prelet/prelet/bench/measure"
 )
 
 // unprivilegedUser runs the detectors if this program runs as root: their own users come with packages.
@@ -22,7 +24,7 @@ var detectorNames = []string{"one", "two", "three", "four", "absent"}
 
 // measureDetectors runs `prelet detect` in turns without a detector, with a detector that has no device, with one and
 // with four, and returns the samples by name.
-func measureDetectors(ctx context.Context, o options) (map[string][]sample, error) {
+func measureDetectors(ctx context.Context, o options) (map[string][]measure.Sample, error) {
 	// Not below o.dir, which an unprivileged user cannot reach.
 	root, err := os.MkdirTemp("", "bench-detect-")
 	if err != nil {
@@ -47,13 +49,13 @@ func measureDetectors(ctx context.Context, o options) (map[string][]sample, erro
 		}
 	}
 
-	samples := map[string][]sample{}
+	samples := map[string][]measure.Sample{}
 	for i := range o.n + 1 {
 		for _, name := range []string{noDetector, absentDetector, oneDetector, fourDetectors} {
 			site := d.sitePath(name)
 			s, output, err := d.run(ctx, "detect", "-o", "json", "--root", root, "--config", site)
 			if err == nil {
-				err = checkStates(output, sites[name])
+				err = checkStates(output.Stdout, sites[name])
 			}
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
@@ -198,7 +200,7 @@ func (d detectBench) chown() error {
 	})
 }
 
-func (d detectBench) run(ctx context.Context, args ...string) (sample, []byte, error) {
+func (d detectBench) run(ctx context.Context, args ...string) (measure.Sample, measure.Output, error) {
 	environment := []string{"PATH=/usr/bin:/bin", "GOMAXPROCS=4"} // as the units set it
 
 	var credential *syscall.Credential
@@ -206,5 +208,5 @@ func (d detectBench) run(ctx context.Context, args ...string) (sample, []byte, e
 		credential = &syscall.Credential{Uid: unprivilegedUser, Gid: unprivilegedUser}
 	}
 
-	return measure(ctx, environment, credential, append([]string{d.prelet}, args...))
+	return measure.Command{Args: append([]string{d.prelet}, args...), Env: environment, User: credential}.Run(ctx)
 }

@@ -17,6 +17,8 @@ import (
 	"os/signal"
 	"path/filepath"
 	"time"
+
+	"github.com/prelet/prelet/bench/measure"
 )
 
 func main() {
@@ -125,7 +127,7 @@ func measureAll(ctx context.Context, o options) (result, error) {
 		return result{}, err
 	}
 
-	before, err := readLoad()
+	before, err := measure.ReadLoad()
 	if err != nil {
 		return result{}, err
 	}
@@ -140,7 +142,7 @@ func measureAll(ctx context.Context, o options) (result, error) {
 	}
 	maps.Copy(samples, detectors)
 
-	after, err := readLoad()
+	after, err := measure.ReadLoad()
 	if err != nil {
 		return result{}, err
 	}
@@ -149,7 +151,7 @@ func measureAll(ctx context.Context, o options) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	r.Machine = after.describeSince(before)
+	r.Machine = after.DescribeSince(before)
 
 	return r, nil
 }

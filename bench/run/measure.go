@@ -1,26 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
-	"syscall"
-	"time"
-)
 
-// sample is one execution of one program, with all processes that it started and waited for.
-type sample struct {
-	WallMS   float64 `json:"wall_ms"`
-	CPUMS    float64 `json:"cpu_ms"`  // user and system time
-	RSSMiB   float64 `json:"rss_mib"` // largest resident set of one process; see ownRSS
-	Requests float64 `json:"requests"`
-	Written  float64 `json:"written"` // blocks of 512 bytes written to the file system
-}
+	"github.com/prelet/prelet/bench/measure"
+)
 
 // program is one row of the table.
 type program struct {
@@ -36,7 +23,7 @@ type program struct {
 //
 // No round is removed before the end: ext4 without a journal walks over the inodes that were deleted in the last half
 // minute, so a program that creates files would pay for the rounds before it.
-func measureBoots(ctx context.Context, o options) (map[string][]sample, error) {
+func measureBoots(ctx context.Context, o options) (map[string][]measure.Sample, error) {
 	base, err := os.MkdirTemp(o.dir, "bench-")
 	if err != nil {
 		return nil, err
@@ -49,10 +36,10 @@ func measureBoots(ctx context.Context, o options) (map[string][]sample, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer cluster.stop()
+	defer cluster.Stop()
 
 	if os.Geteuid() == 0 {
-		if err := layOver(machine); err != nil {
+		if err := measure.LayOver(machine); err != nil {
 			return nil, err
 		}
 	}
@@ -89,11 +76,11 @@ func measureBoots(ctx context.Context, o options) (map[string][]sample, error) {
 			return err
 		}
 
-		if _, _, err := measure(ctx, environment, nil, preletRun(round)); err != nil {
+		if _, _, err := (measure.Command{Args: preletRun(round), Env: environment}).Run(ctx); err != nil {
 			return err
 		}
 
-		_, err := cluster.countRequests()
+		_, err := cluster.CountRequests()
 		return err
 	}
 
@@ -107,7 +94,7 @@ func measureBoots(ctx context.Context, o options) (map[string][]sample, error) {
 		}},
 	}
 
-	samples := map[string][]sample{}
+	samples := map[string][]measure.Sample{}
 	for i := range o.n + 1 {
 		round, err := makeRound(base, i)
 		if err != nil {
@@ -130,73 +117,22 @@ func measureBoots(ctx context.Context, o options) (map[string][]sample, error) {
 
 // measureProgram prepares and runs one program in one round.
 func measureProgram(
-	ctx context.Context, p program, round string, environment []string, c *cluster,
-) (sample, error) {
+	ctx context.Context, p program, round string, environment []string, c *measure.Server,
+) (measure.Sample, error) {
 	if p.before != nil {
 		if err := p.before(ctx, round); err != nil {
-			return sample{}, fmt.Errorf("before %s: %w", p.name, err)
+			return measure.Sample{}, fmt.Errorf("before %s: %w", p.name, err)
 		}
 	}
 
-	s, _, err := measure(ctx, environment, nil, p.command(round))
+	s, _, err := measure.Command{Args: p.command(round), Env: environment}.Run(ctx)
 	if err != nil {
-		return sample{}, fmt.Errorf("%s: %w", p.name, err)
+		return measure.Sample{}, fmt.Errorf("%s: %w", p.name, err)
 	}
 
-	s.Requests, err = c.countRequests()
+	s.Requests, err = c.CountRequests()
 
 	return s, err
-}
-
-// measure runs a command, as credential's user unless that is nil, and also returns its standard output. The error
-// contains the command's output.
-func measure(
-	ctx context.Context, environment []string, credential *syscall.Credential, command []string,
-) (sample, []byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-
-	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Env = environment
-	cmd.Stdout = &stdout
-	cmd.Stderr = &stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential}
-
-	start := time.Now()
-	err := cmd.Run()
-	wall := time.Since(start)
-	if err != nil {
-		line := strings.Join(command, " ")
-		return sample{}, nil, fmt.Errorf("%s: %w\n%s%s", line, err, &stdout, &stderr)
-	}
-
-	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	if !ok {
-		return sample{}, nil, errors.New("this system does not report the resource usage of a process")
-	}
-
-	return sample{
-		WallMS:  milliseconds(wall),
-		CPUMS:   milliseconds(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()),
-		RSSMiB:  float64(usage.Maxrss) / 1024,
-		Written: float64(usage.Oublock),
-	}, stdout.Bytes(), nil
-}
-
-func milliseconds(d time.Duration) float64 {
-	return float64(d.Microseconds()) / 1000
-}
-
-// ownRSS returns the largest resident set of this process in MiB. Linux passes it on to a child between fork and
-// exec, so no child appears smaller. That is why the server is not in this process.
-func ownRSS() float64 {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		return 0
-	}
-
-	return float64(usage.Maxrss) / 1024
 }
 
 // makeRound makes the folder of one round: an empty one for the floor, and a root as the package leaves it.

@@ -3,8 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 	"text/tabwriter"
+
+	"github.com/prelet/prelet/bench/measure"
 )
 
 // The programs, as the table names them.
@@ -36,12 +37,12 @@ type result struct {
 }
 
 type row struct {
-	Name    string   `json:"name"`
-	Median  sample   `json:"median"`
-	Wall    float64  `json:"wall_to_floor"`
-	CPU     float64  `json:"cpu_to_floor"`
-	RSS     float64  `json:"rss_to_floor"`
-	Samples []sample `json:"samples"`
+	Name    string           `json:"name"`
+	Median  measure.Sample   `json:"median"`
+	Wall    float64          `json:"wall_to_floor"`
+	CPU     float64          `json:"cpu_to_floor"`
+	RSS     float64          `json:"rss_to_floor"`
+	Samples []measure.Sample `json:"samples"`
 }
 
 // budget is a limit of the project. It is an alarm and not an aim: below it nothing is made faster or smaller at the
@@ -54,13 +55,13 @@ type budget struct {
 
 // summarize reduces samples to medians and compares them. programMB is the size of the stripped program in units of
 // 10^6 bytes. It fails when a program, above all the floor, was not measured: a budget of nothing would be met.
-func summarize(samples map[string][]sample, programMB float64) (result, error) {
-	r := result{OwnRSS: ownRSS()}
+func summarize(samples map[string][]measure.Sample, programMB float64) (result, error) {
+	r := result{OwnRSS: measure.OwnRSS()}
 
-	medians := map[string]sample{}
+	medians := map[string]measure.Sample{}
 	var peak float64
 	for _, name := range rows {
-		medians[name] = medianOf(samples[name])
+		medians[name] = measure.MedianOf(samples[name])
 		if medians[name].WallMS <= 0 || medians[name].RSSMiB <= 0 {
 			return result{}, fmt.Errorf(
 				"%s was not measured: got medians of %.1f ms and %.1f MiB of %d runs",
@@ -169,38 +170,4 @@ func ratio(a, b float64) float64 {
 	}
 
 	return a / b
-}
-
-func medianOf(samples []sample) sample {
-	of := func(field func(sample) float64) float64 {
-		values := make([]float64, len(samples))
-		for i, s := range samples {
-			values[i] = field(s)
-		}
-
-		return median(values)
-	}
-
-	return sample{
-		WallMS:   of(func(s sample) float64 { return s.WallMS }),
-		CPUMS:    of(func(s sample) float64 { return s.CPUMS }),
-		RSSMiB:   of(func(s sample) float64 { return s.RSSMiB }),
-		Requests: of(func(s sample) float64 { return s.Requests }),
-		Written:  of(func(s sample) float64 { return s.Written }),
-	}
-}
-
-// median returns the middle value, the mean of the middle two for an even number of values, and 0 for none.
-func median(values []float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-
-	sorted := slices.Sorted(slices.Values(values))
-	half := len(sorted) / 2
-	if len(sorted)%2 == 1 {
-		return sorted[half]
-	}
-
-	return (sorted[half-1] + sorted[half]) / 2
 }

@@ -3,34 +3,16 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"math"
-	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/prelet/prelet/bench/measure"
 )
 
-func TestMedian(t *testing.T) {
-	tests := []struct {
-		values []float64
-		want   float64
-	}{
-		{nil, 0}, {[]float64{7}, 7}, {[]float64{9, 1, 5}, 5}, {[]float64{4, 1, 3, 2}, 2.5},
-	}
-	for _, test := range tests {
-		before := slices.Clone(test.values)
-		if got := median(test.values); got != test.want {
-			t.Errorf("median(%v) = %v, want %v", test.values, got, test.want)
-		}
-		if !slices.Equal(before, test.values) {
-			t.Errorf("median reordered its argument: %v", test.values)
-		}
-	}
-}
-
 // samplesAtBudget returns samples for which each budget is just met with a program of 40 MB.
-func samplesAtBudget() map[string][]sample {
-	return map[string][]sample{
+func samplesAtBudget() map[string][]measure.Sample {
+	return map[string][]measure.Sample{
 		floor:          {{WallMS: 10, CPUMS: 5, RSSMiB: 11, Requests: 2, Written: 32}},
 		first:          {{WallMS: 50, CPUMS: 20, RSSMiB: 64, Requests: 4, Written: 200}},
 		unjoined:       {{WallMS: 70, CPUMS: 10, RSSMiB: 20, Requests: 3}}, // no budget of its own
@@ -51,15 +33,15 @@ func TestBudgets(t *testing.T) {
 
 	tests := []struct {
 		what   string
-		change func(map[string][]sample)
+		change func(map[string][]measure.Sample)
 		size   float64
 	}{
-		{"first run, wall over floor", func(s map[string][]sample) { s[first][0].WallMS++ }, size},
-		{"nothing to do, wall over floor", func(s map[string][]sample) { s[again][0].WallMS++ }, size},
-		{"one detector adds, wall over floor", func(s map[string][]sample) { s[oneDetector][0].WallMS++ }, size},
-		{"four detectors add, wall over floor", func(s map[string][]sample) { s[fourDetectors][0].WallMS++ }, size},
-		{"peak memory, MiB", func(s map[string][]sample) { s[fourDetectors][0].RSSMiB = 65 }, size},
-		{"program, MB", func(map[string][]sample) {}, size + 1},
+		{"first run, wall over floor", func(s map[string][]measure.Sample) { s[first][0].WallMS++ }, size},
+		{"nothing to do, wall over floor", func(s map[string][]measure.Sample) { s[again][0].WallMS++ }, size},
+		{"one detector adds, wall over floor", func(s map[string][]measure.Sample) { s[oneDetector][0].WallMS++ }, size},
+		{"four detectors add, wall over floor", func(s map[string][]measure.Sample) { s[fourDetectors][0].WallMS++ }, size},
+		{"peak memory, MiB", func(s map[string][]measure.Sample) { s[fourDetectors][0].RSSMiB = 65 }, size},
+		{"program, MB", func(map[string][]measure.Sample) {}, size + 1},
 	}
 	for _, test := range tests {
 		samples := samplesAtBudget()
@@ -85,10 +67,10 @@ func TestBudgets(t *testing.T) {
 
 // TestNotMeasured: a program without a figure is an error, and not a budget that is met.
 func TestNotMeasured(t *testing.T) {
-	for _, change := range []func(map[string][]sample){
-		func(s map[string][]sample) { delete(s, floor) },
-		func(s map[string][]sample) { s[floor][0].WallMS = 0 },
-		func(s map[string][]sample) { s[floor][0].RSSMiB = 0 },
+	for _, change := range []func(map[string][]measure.Sample){
+		func(s map[string][]measure.Sample) { delete(s, floor) },
+		func(s map[string][]measure.Sample) { s[floor][0].WallMS = 0 },
+		func(s map[string][]measure.Sample) { s[floor][0].RSSMiB = 0 },
 	} {
 		samples := samplesAtBudget()
 		change(samples)
@@ -100,7 +82,7 @@ func TestNotMeasured(t *testing.T) {
 	}
 }
 
-func mustSummarize(t *testing.T, samples map[string][]sample, programMB float64) result {
+func mustSummarize(t *testing.T, samples map[string][]measure.Sample, programMB float64) result {
 	t.Helper()
 	r, err := summarize(samples, programMB)
 	if err != nil {
@@ -152,27 +134,5 @@ func TestCheckStates(t *testing.T) {
 			test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("checkStates(%s, %q): got %v, want %q", test.output, test.detectors, err, test.want)
 		}
-	}
-}
-
-// TestMeasure measures this test's own program doing nothing.
-func TestMeasure(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, _, err := measure(t.Context(), os.Environ(), nil, []string{self, "-test.run=^$"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, v := range map[string]float64{"wall": s.WallMS, "CPU": s.CPUMS, "RSS": s.RSSMiB} {
-		if v <= 0 || math.IsNaN(v) {
-			t.Errorf("%s is %v", name, v)
-		}
-	}
-
-	_, _, err = measure(t.Context(), os.Environ(), nil, []string{self, "-test.nonsense"})
-	if err == nil || !strings.Contains(err.Error(), "nonsense") {
-		t.Errorf("a program that fails: got error %v, want its output in the error", err)
 	}
 }

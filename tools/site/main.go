@@ -43,8 +43,9 @@ type page struct {
 
 // site is all pages of a repository.
 type site struct {
-	root  string
-	pages map[string]*page // by Name
+	root   string
+	pages  map[string]*page // by Name
+	images []string         // files of the repository below docs/
 }
 
 func main() {
@@ -160,6 +161,8 @@ func (s *site) visit(p *page, n ast.Node, markdown []byte) {
 		}
 	case *ast.Link:
 		n.Destination = []byte(s.resolve(p, string(n.Destination)))
+	case *ast.Image: // next to the page, as in the repository
+		s.images = append(s.images, path.Join(path.Dir(p.Name), string(n.Destination)))
 	}
 }
 
@@ -307,6 +310,15 @@ func (s *site) write(dir string, names []string) error {
 	}
 	if err := put(dir, "index.js", append([]byte("const pages = "), document...)); err != nil {
 		return err
+	}
+	for _, name := range s.images {
+		image, err := os.ReadFile(filepath.Join(s.root, filepath.FromSlash(name)))
+		if err != nil {
+			return err
+		}
+		if err := put(dir, strings.TrimPrefix(name, "docs/"), image); err != nil {
+			return err
+		}
 	}
 	for _, name := range []string{"style.css", "search.js"} {
 		asset, err := assets.ReadFile("assets/" + name)

@@ -88,6 +88,32 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// Images of pages are in the site, and a missing one is named.
+func TestImages(t *testing.T) {
+	root, dir := t.TempDir(), t.TempDir()
+	putAll(t, root, map[string]string{
+		"docs/README.md":     "# Start\n",
+		"docs/a.md":          "# A\n![a line](images/a.svg)\n",
+		"docs/images/a.svg":  "<svg/>",
+		"docs/images/no.svg": "<svg/>",
+	})
+	if err := build(root, dir); err != nil {
+		t.Fatalf("build: got %v, want none", err)
+	}
+	page, _ := os.ReadFile(filepath.Join(dir, "a.html"))
+	if want := `<img src="images/a.svg" alt="a line">`; !strings.Contains(string(page), want) {
+		t.Errorf("a.html: got\n%s\nwant it to contain %s", page, want)
+	}
+	if image, err := os.ReadFile(filepath.Join(dir, "images/a.svg")); err != nil || string(image) != "<svg/>" {
+		t.Errorf("images/a.svg: got %q, %v; want the image", image, err)
+	}
+
+	putAll(t, root, map[string]string{"docs/b.md": "# B\n![b](images/missing.svg)\n"})
+	if err := build(root, t.TempDir()); err == nil || !strings.Contains(err.Error(), "missing.svg") {
+		t.Errorf("build without an image: got %v, want its name", err)
+	}
+}
+
 // The search finds a page by its words, in a real browser, from a file.
 func TestSearch(t *testing.T) {
 	browser, err := exec.LookPath("chromium")

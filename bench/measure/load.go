@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"fmt"
@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// load is the CPU time that the machine has spent since it started, in ticks of 10 ms.
-type load struct {
+// Load is the CPU time that the machine has spent since it started, in ticks of 10 ms.
+type Load struct {
 	all, busy, stolen float64
 	ours              float64 // this process and the children that it waited for
 }
 
-// readLoad reads the first line of /proc/stat, see proc_stat(5), and getrusage(2).
-func readLoad() (load, error) {
+// ReadLoad reads the first line of /proc/stat, see proc_stat(5), and getrusage(2).
+func ReadLoad() (Load, error) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
-		return load{}, err
+		return Load{}, err
 	}
 
-	var l load
+	var l Load
 	line, _, _ := strings.Cut(string(text), "\n")
 	for i, word := range strings.Fields(line) {
 		if i == 0 || i > 8 { // the name, and guests, which are counted twice
@@ -32,7 +32,7 @@ func readLoad() (load, error) {
 
 		ticks, err := strconv.ParseFloat(word, 64)
 		if err != nil {
-			return load{}, fmt.Errorf("/proc/stat: %w", err)
+			return Load{}, fmt.Errorf("/proc/stat: %w", err)
 		}
 
 		l.all += ticks
@@ -48,7 +48,7 @@ func readLoad() (load, error) {
 	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
 		var usage syscall.Rusage
 		if err := syscall.Getrusage(who, &usage); err != nil {
-			return load{}, err
+			return Load{}, err
 		}
 		l.ours += float64(
 			time.Duration(usage.Utime.Nano()+usage.Stime.Nano()),
@@ -58,8 +58,8 @@ func readLoad() (load, error) {
 	return l, nil
 }
 
-// describeSince returns a sentence on the machine and on what other programs did meanwhile.
-func (l load) describeSince(before load) string {
+// DescribeSince returns a sentence on the machine and on what other programs did meanwhile.
+func (l Load) DescribeSince(before Load) string {
 	all := max(l.all-before.all, 1)
 	others := max(l.busy-before.busy-(l.ours-before.ours), 0)
 

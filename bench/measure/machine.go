@@ -1,19 +1,18 @@
-package main
+package measure
 
 import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"runtime"
 	"syscall"
 )
 
-// layOver mounts the files of a recorded machine over /sys and /proc, in a mount namespace of the calling thread, to
+// LayOver mounts the files of a recorded machine over /sys and /proc, in a mount namespace of the calling thread, to
 // which the caller stays locked. With --hardware prelet would read a copy, which costs more than a boot. It needs
 // root.
-func layOver(machine string) error {
+func LayOver(machine string) error {
 	runtime.LockOSThread() // never unlocked: this thread alone is in the namespace, and the children that it starts
 
 	if err := syscall.Unshare(syscall.CLONE_NEWNS); err != nil {
@@ -33,13 +32,4 @@ func layOver(machine string) error {
 	}
 
 	return nil
-}
-
-// hardwareFlag returns the flag that names the recorded machine, for a user who may not mount.
-func hardwareFlag(machine string) []string {
-	if os.Geteuid() == 0 {
-		return nil
-	}
-
-	return []string{"--hardware", machine}
 }

@@ -87,7 +87,7 @@ func recordStability(t *testing.T) {
 		t.Fatalf("%s is released, so -update does not write it: nodes have its files. Set inProgress to the next version, "+
 			"or to \"\"", dir)
 	}
-	for _, e := range append(all(), cloud()) {
+	for _, e := range slices.Concat(all(), policies(), []example{cloud()}) {
 		for i, m := range e.machines {
 			suffix := ".prelet.gz"
 			if e.name == "minimal" && i == 0 { // recordings may be plain
@@ -96,6 +96,21 @@ func recordStability(t *testing.T) {
 			writeFile(t, filepath.Join(dir, e.name+"-"+m+suffix), recordExample(t, e, m, suffix))
 		}
 	}
+}
+
+// policies reserve with each policy that no other example has.
+func policies() []example {
+	var examples []example
+	for _, policy := range []string{"eks", "aks", "gdc"} {
+		examples = append(examples, example{
+			name:     "policy-" + policy,
+			paths:    []string{"testdata/policy"},
+			machines: []string{"bare-vm", "two-sockets"},
+			vars:     map[string]string{"policy": policy},
+		})
+	}
+
+	return examples
 }
 
 func recordExample(t *testing.T, e example, machine, suffix string) []byte {

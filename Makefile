@@ -1,6 +1,7 @@
 # The commands of developers, CI and packagers. `make` lists them.
-# Modules are downloaded once. Root is needed by e2e-boot, e2e-hostile, e2e-kube, e2e-packages, faults, sweep, storm,
-# kubelet-agreement and nightly; all other targets need neither root nor a cluster nor a network.
+# Modules are downloaded once. Root is needed by bench-peers, e2e-boot, e2e-hostile, e2e-image, e2e-kube, e2e-packages,
+# e2e-recipes, faults, sweep, storm, kubelet-agreement, golden-image and nightly; all other targets need neither root
+# nor a cluster nor a network.
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -15,10 +16,10 @@ TAGS    := grpcnotrace
 LINT    := $(GO) tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint
 VULN    := $(GO) tool -modfile=$(CURDIR)/tools/vuln/go.mod govulncheck
 
-# The modules that are built and tested together: the program, the generators of the kubelet's tables, of the files of a
-# release and of the web site, the SDK for detectors, the template that vendors copy, and the language server. The
-# libraries of one must not be in another.
-MODULES := . tools/kubetables tools/release tools/site plugins examples/detector-template editors/prelet-ls
+# The modules that are built and tested together: the program, the generators of the kubelet's tables, of plots, of the
+# files of a release and of the web site, the SDK for detectors, the template that vendors copy, and the language
+# server. The libraries of one must not be in another.
+MODULES := . tools/kubetables tools/peers tools/release tools/site plugins examples/detector-template editors/prelet-ls
 
 # How long `make fuzz` stays with each target, and how often `make bench` runs each program.
 T ?= 30s
@@ -115,6 +116,12 @@ e2e-packages: build ## lint, install, upgrade and remove deb and rpm in Debian 1
 	test/packages/roots.sh
 	PRELET_PACKAGES=1 $(AS_BUILT) test -count=1 -v -timeout 20m -run '$(RUN)' ./test/packages
 
+.PHONY: e2e-recipes
+e2e-recipes: build ## make machines by mkosi, cloud-init, Ansible and others, which join a real cluster, as root; RUN=TestName
+	test/kube/build.sh "$(KUBE_CACHE)"
+	test/recipes/prepare.sh "$(KUBE_CACHE)"
+	PRELET_RECIPES=1 PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(AS_BUILT) test -count=1 -v -timeout 30m -run '$(RUN)' ./test/recipes
+
 .PHONY: check-vscode
 check-vscode: ## test the extension and the grammar for VS Code (Node.js, packages of npm)
 	cd editors/vscode && npm ci --ignore-scripts --no-audit --no-fund && npm test
@@ -172,6 +179,19 @@ bench: build ## compare prelet with the floor, N=15 rounds; FAIL_ABOVE=1.5 fails
 	bin/bench/fleet -n 1000 -fail-above $(FAIL_ABOVE)
 	bin/bench/fleet -n 10000 -fail-above $(FAIL_ABOVE)
 
+# DOCS: rewrite the pages; DOCS= only prints. NODEADM: a newer program than the newest that Go's module proxy has.
+DOCS ?= 1
+.PHONY: bench-peers
+bench-peers: build ## measure prelet and its peers in turns, N=15 rounds, as root; rewrites docs/performance.md unless DOCS=
+	test/kube/build.sh "$(KUBE_CACHE)"
+	tools/peers/build.sh tools/peers/.cache
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "-s -w" -o bin/bench/ ./bench/...
+	cd test/kube && $(AS_BUILT) build -buildvcs=false -o ../../bin/bench/kube-serve ./cmd/serve
+	cd test/kube && PRELET_KUBE_STORM_GROWTH=$(CURDIR)/bin/storm.json PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(AS_BUILT) test -count=1 -timeout 20m -run TestStormGrowth .
+	bin/bench/peers -n $(N) -kube "$(KUBE_CACHE)" -nodeadm "$(NODEADM)" -storm bin/storm.json -o bin/peers.json
+	cd tools/peers && $(GO) run . ../../bin/peers.json
+	if [ -n "$(DOCS)" ]; then cp bin/peers.json bench/testdata/peers.json && cd tools/peers && $(GO) generate .; fi
+
 .PHONY: size
 size: build ## fail if the program is larger than its limit
 	@tools/size.sh bin/prelet
@@ -200,6 +220,15 @@ e2e-hostile: build packages ## run hostile detectors under the hardened unit, bo
 e2e-kube: build machines ## join a real cluster with a real kubelet, as root; RUN=TestName selects
 	test/kube/build.sh "$(KUBE_CACHE)"
 	cd test/kube && PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(AS_BUILT) test -count=1 -v -timeout 30m -parallel 3 -run '$(RUN)' .
+
+.PHONY: e2e-image
+e2e-image: build ## boot a golden image in QEMU and join a real cluster with it, as root; RUN=TestName selects
+	test/kube/build.sh "$(KUBE_CACHE)"
+	rm -rf bin/golden
+	CGO_ENABLED=0 tools/package.sh "$(VERSION)" bin/golden
+	test/kube/image/build.sh bin/golden/disk.raw "$(KUBE_CACHE)" bin/golden/prelet_*.deb
+	cd test/kube/image && PRELET_IMAGE=$(CURDIR)/bin/golden/disk.raw PRELET_KUBE_CACHE="$(KUBE_CACHE)" \
+		$(AS_BUILT) test -count=1 -v -timeout 60m -run '$(RUN)' .
 
 .PHONY: kubelet-agreement
 kubelet-agreement: build ## compare plan with the real kubelet on N=100 random inputs of each kind, as root; SEED=
@@ -242,8 +271,13 @@ package: build ## build deb and rpm packages of prelet into dist/
 	CGO_ENABLED=0 tools/package.sh "$(VERSION)"
 
 .PHONY: release
-release: detectors ## build all files of a release into dist/release/ (C compiler, mksquashfs); RELEASE_KEY_FILE signs
+release: ## build all files of a release into dist/release/ (C compiler, mksquashfs); RELEASE_KEY_FILE signs
 	tools/release.sh "$(VERSION)"
+
+.PHONY: golden-image
+golden-image: package ## build a disk of Debian 12 in dist/golden.raw, as root; KUBELET_VERSION=1.37.1 PARTS="kubelet/ site/"
+	packaging/image/mmdebstrap/build.sh dist/golden.raw $(KUBELET_VERSION) "dist/prelet_$(VERSION)_$$($(GO) env GOARCH).deb" \
+		packaging/image/node $(PARTS)
 
 .PHONY: install
 install: build ## install programs, units, completions, man pages and docs; DESTDIR= PREFIX=/usr

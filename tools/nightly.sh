@@ -16,22 +16,26 @@ run() { # run PART
 	case $1 in
 	boot) make e2e-boot ;;
 	kube) make e2e-kube ;;
+	image) make e2e-image ;;
 	kube-old) make e2e-kube-old ;;
 	packages) make e2e-packages ;;
+	recipes) make e2e-recipes ;;
 	hostile) make e2e-hostile ;;
 	agreement) make kubelet-agreement N=40 ;;
 	storm) make storm ;;
+	peers) make bench-peers DOCS= ;;
 	bench) make bench FAIL_ABOVE=1.5 ;;
 	tables) make kubetables-check ;;
 	race) make race-all ;;
 	activation) PRELET_SWEEP=full go test -count=1 -timeout 40m ./internal/commit/activation ;;
+	generation) PRELET_SWEEP=full go test -count=1 -timeout 60m ./internal/commit/generation ;;
 	fuzz) make fuzz T=10s ;;
 	sweep) make sweep SWEEP=nightly RUN='^TestSweep' ;;
 	*) echo "nightly.sh: unknown part $1; parts: ${all[*]}" >&2 && return 64 ;;
 	esac
 }
 
-all=(boot kube kube-old packages hostile agreement storm bench tables race activation fuzz sweep)
+all=(boot kube image kube-old packages recipes hostile agreement storm bench peers tables race activation generation fuzz sweep)
 [ $# -gt 0 ] || set -- "${all[@]}"
 
 table=""

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -250,4 +251,36 @@ func TestActionBuilds(t *testing.T) {
 		return
 	}
 	t.Error("action.yml: got no step that builds prelet, want one")
+}
+
+// TestNightlyParts compares the parts that GitHub runs each night with those of `make nightly`.
+func TestNightlyParts(t *testing.T) {
+	t.Parallel()
+	read := func(name string) []byte {
+		text, err := os.ReadFile(filepath.Join("..", "..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+
+	var workflow struct {
+		Jobs map[string]struct {
+			Strategy struct {
+				Matrix map[string][]string `json:"matrix"`
+			} `json:"strategy"`
+		} `json:"jobs"`
+	}
+	if err := yaml.Unmarshal(read(".github/workflows/nightly.yml"), &workflow); err != nil {
+		t.Fatal(err)
+	}
+	all := regexp.MustCompile(`(?m)^all=\((.*)\)$`).FindSubmatch(read("tools/nightly.sh"))
+	if all == nil {
+		t.Fatal("tools/nightly.sh: got no line all=(…), want the parts")
+	}
+
+	got, want := workflow.Jobs["nightly"].Strategy.Matrix["part"], strings.Fields(string(all[1]))
+	if !slices.Equal(got, want) {
+		t.Errorf("parts of .github/workflows/nightly.yml: got %q, want those of tools/nightly.sh: %q", got, want)
+	}
 }

@@ -26,7 +26,7 @@ const (
 	stabilityDir = "../testdata/stability"
 
 	// inProgress is the version whose files may still be written again; "" while all of them are released.
-	inProgress = "0.1.0"
+	inProgress = ""
 
 	// frozenFile lists the checksums of the files of a released version, as sha256sum does.
 	frozenFile = "SHA256SUMS"

@@ -485,7 +485,7 @@ func (c *Cluster) NewToken(ctx context.Context, ttl string, flags ...string) (st
 // Signed waits until cluster-info has the signature of a token.
 func (c *Cluster) Signed(ctx context.Context, token string) error {
 	id, _, _ := strings.Cut(token, ".")
-	return waitFor(ctx, 30*time.Second, "cluster-info is signed for token "+id, func() string {
+	return waitFor(ctx, 2*time.Minute, "cluster-info is signed for token "+id, func() string {
 		info, err := c.ConfigMap(ctx, "kube-public", "cluster-info")
 		if err != nil {
 			return err.Error()

@@ -8,7 +8,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 [ "$(id -u)" = 0 ] || { echo "machines are booted by root only" >&2; exit 1; }
-kubelet=$(find "${1:?the folder of test/kube/build.sh}" -path '*/v*/kubelet' | sort -V | tail -n 1)
+kubelet=$(find "$(realpath "${1:?the folder of test/kube/build.sh}")" -path '*/v*/kubelet' | sort -V | tail -n 1)
 cache=$PWD/.cache
 
 missing=()

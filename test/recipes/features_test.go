@@ -51,14 +51,17 @@ override {
 `, pool, revision), 0o644)
 }
 
-// requirePool compares the label and the annotations of a Node.
+// requirePool waits until a Node has a label and annotations, which prelet patches up to half a minute after a verdict.
 func (m *machine) requirePool(want string) {
 	m.t.Helper()
-	got, err := shared.kubectl("get", "node", m.name, "-o", `jsonpath={.metadata.labels.example\.com/pool} `+
-		`{.metadata.annotations.prelet\.github\.io/generation} {.metadata.annotations.prelet\.github\.io/revision}`)
-	if err != nil || got != want {
-		m.t.Errorf("pool, generation and revision of node %s: got %q, %v; want %q", m.name, got, err, want)
-	}
+	m.waitFor(commandTime, "pool, generation and revision are "+want, func() string {
+		got, err := shared.kubectl("get", "node", m.name, "-o", `jsonpath={.metadata.labels.example\.com/pool} `+
+			`{.metadata.annotations.prelet\.github\.io/generation} {.metadata.annotations.prelet\.github\.io/revision}`)
+		if err != nil || got != want {
+			return fmt.Sprintf("got %q, %v", got, err)
+		}
+		return ""
+	})
 }
 
 // TestFeaturesUnderUnits joins, and is changed by hand, in the sandbox of the units: annotations, a label that prelet

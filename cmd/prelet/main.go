@@ -28,7 +28,7 @@ import (
 )
 
 // version is set by the build.
-var version = "0.1.0+dev"
+var version = "0.2.0+dev"
 
 func main() {
 	abortOnThrow()

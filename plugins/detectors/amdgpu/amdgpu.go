@@ -1,5 +1,5 @@
-// Package amdgpu is the detector of AMD's GPUs: memory, compute units, target and partitions, as the kernel's drivers
-// amdgpu and amdkfd show them in sysfs. It needs no grant.
+// Package amdgpu is the detector of AMD's GPUs: memory, compute units, target, partitions and XGMI hives, as the
+// kernel's drivers amdgpu and amdkfd show them in sysfs. It needs no grant.
 package amdgpu
 
 import (
@@ -31,6 +31,11 @@ var (
 		Name: "kfd_nodes",
 		Doc:  "How many GPUs ROCm sees. Each partition is one.",
 	}
+	xgmiHives = sdk.Fact[[]int]{
+		Name: "xgmi_hives",
+		Doc: "How many GPUs each XGMI hive has, in the order of PCI addresses: [8] if all eight are connected. " +
+			"GPUs without a hive do not count.",
+	}
 )
 
 // Domain is the domain of the recommended labels, which have the names of AMD's node labeller.
@@ -42,8 +47,8 @@ func (d Detector) Describe() sdk.Description {
 		Name:    "amd-gpu",
 		Version: d.Version,
 		Vendor:  "prelet",
-		Doc:     "AMD GPUs: memory, compute units, target, partitions.",
-		Facts:   []sdk.Declaration{targets, modes, driver, nodes},
+		Doc:     "AMD GPUs: memory, compute units, target, partitions, XGMI hives.",
+		Facts:   []sdk.Declaration{targets, modes, driver, nodes, xgmiHives},
 		Domains: []string{Domain},
 		// Class 12: Instinct from MI300 on. 0380: older Instinct. 0300: with a display.
 		Match: sdk.Match{PCIIDs: []string{"1002:*:12", "1002:*:0380", "1002:*:0300"}},
@@ -60,10 +65,15 @@ func (d Detector) Detect(_ context.Context, r sdk.Request, a *sdk.Answer) error 
 
 	countTargets := map[string]int{}
 	countModes := map[string]int{}
+	countHives := hives{numbers: map[uint64]int{}, sizes: []int{}}
 	var labels map[string]string
 	for _, p := range r.Devices {
 		gpu := readGPU(r.Root, p)
-		addNodes(&gpu, byAddress[p.Address])
+		list := byAddress[p.Address]
+		addNodes(&gpu, list)
+		if len(list) > 0 {
+			addHive(&gpu, list[0], &countHives)
+		}
 		a.Add(gpu)
 		count(countTargets, gpu.Attributes["target"])
 		count(countModes, gpu.Attributes["compute_partition"])
@@ -74,6 +84,11 @@ func (d Detector) Detect(_ context.Context, r sdk.Request, a *sdk.Answer) error 
 		targets.Is(countTargets, nodeFolder),
 		modes.Is(countModes, "current_compute_partition"),
 	)
+	if seen > 0 {
+		a.AddFacts(xgmiHives.Is(countHives.sizes, nodeFolder))
+	} else {
+		a.AddFacts(xgmiHives.Unknown("no GPU has a compute node"))
+	}
 	reportDriver(r.Root, a)
 	if len(r.Devices) > 0 && seen == 0 {
 		a.Warn("no GPU has a compute node, so memory and targets are unknown: " +
@@ -160,6 +175,14 @@ func addNodes(gpu *sdk.Device, list []node) {
 	devices.SetAttribute(gpu, "simds", strconv.FormatUint(simds, 10), dir+"/properties")
 	if len(list) > 1 {
 		devices.SetAttribute(gpu, "partitions", strconv.Itoa(len(list)), dir+"/properties")
+	}
+}
+
+// addHive adds the number of a GPU's hive. The partitions of a GPU are in the same hive.
+func addHive(gpu *sdk.Device, n node, h *hives) {
+	number, hasHive := h.add(n.hive)
+	if hasHive {
+		devices.SetAttribute(gpu, "xgmi_hive", strconv.Itoa(number), nodeFolder+"/"+n.name+"/properties")
 	}
 }
 

@@ -18,6 +18,7 @@ type node struct {
 	simdsPerUnit uint64
 	gfx          uint64 // gfx_target_version
 	memory       uint64 // bytes
+	hive         uint64 // of GPUs that XGMI connects; 0: none
 }
 
 // readNodes returns the compute nodes of GPUs by the address of their function 0. Sources: Linux
@@ -37,6 +38,7 @@ func readNodes(r sdk.Root) map[string][]node {
 			simds:        p["simd_count"],
 			simdsPerUnit: p["simd_per_cu"],
 			gfx:          p["gfx_target_version"],
+			hive:         p["hive_id"],
 		}
 		for _, bank := range r.Names(dir + "/mem_banks") {
 			n.memory += framebuffer(readProperties(r, dir+"/mem_banks/"+bank+"/properties"))
@@ -47,6 +49,30 @@ func readNodes(r sdk.Root) map[string][]node {
 	}
 
 	return nodes
+}
+
+// hives counts the GPUs of each hive: GPUs that XGMI links connect. Ids of hives are made of serial numbers, so they
+// are replaced by numbers, in the order in which they are first seen.
+type hives struct {
+	numbers map[uint64]int // by id
+	sizes   []int          // GPUs, by number
+}
+
+// add counts a GPU, and returns the number of its hive. It is false for a GPU without one.
+func (h *hives) add(id uint64) (number int, hasHive bool) {
+	if id == 0 {
+		return 0, false
+	}
+
+	number, isKnown := h.numbers[id]
+	if !isKnown {
+		number = len(h.sizes)
+		h.numbers[id] = number
+		h.sizes = append(h.sizes, 0)
+	}
+	h.sizes[number]++
+
+	return number, true
 }
 
 // framebuffer returns the size of a memory bank in the framebuffer, public (1) or private (2), or 0.

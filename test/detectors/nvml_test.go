@@ -118,6 +118,11 @@ func TestNVML(t *testing.T) {
 		t.Errorf("exit %d: got %+v; want exit 0, State \"ok\", Facts[driver_version] \"570.86.15\", Facts[cuda_version] \"12.8\", Facts[mig_enabled] true and no facts.Degraded:\n%s",
 			s.exit, d, s.messages)
 	}
+	if d.Facts["gpus_complete"] != true || d.Facts["fabric_state"] != "completed" || d.Facts["fabric_health"] != "healthy" ||
+		d.Labels["nvidia.com/gpu.clique"] != "a0a1a2a3-a4a5-a6a7-a8a9-aaabacadaeaf.7" {
+		t.Errorf("got gpus_complete %v, fabric %v, %v, labels %v; want a complete machine in clique 7",
+			d.Facts["gpus_complete"], d.Facts["fabric_state"], d.Facts["fabric_health"], d.Labels)
+	}
 	if mig, _ := d.Facts["mig_devices"].(map[string]any); mig["1g.10gb"] != 2.0 || mig["3g.40gb"] != 1.0 {
 		t.Errorf("MIG devices: got %v; want mig[1g.10gb] 2.0 and mig[3g.40gb] 1.0", d.Facts["mig_devices"])
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/prelet/prelet/plugins/internal/devices"
 	"github.com/prelet/prelet/plugins/internal/nics"
 	"github.com/prelet/prelet/plugins/sdk"
 )
@@ -66,7 +67,7 @@ func (d Detector) Detect(_ context.Context, r sdk.Request, a *sdk.Answer) error 
 		if !isPhysical {
 			c = virtuals[p.Device]
 		}
-		_, isVirtual := nics.Virtual(r.Root, p)
+		_, isVirtual := devices.Virtual(r.Root, p)
 		isHidden := (isVirtual || !isPhysical) && !virtual.Of(r.Config)
 		if c.id == "" || isHidden {
 			continue

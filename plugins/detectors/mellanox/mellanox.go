@@ -61,7 +61,7 @@ func (d Detector) Detect(_ context.Context, r sdk.Request, a *sdk.Answer) error 
 	seenLayers := map[string]bool{}
 	var top sdk.Device
 	for _, p := range r.Devices {
-		_, isVirtual := nics.Virtual(r.Root, p)
+		_, isVirtual := devices.Virtual(r.Root, p)
 		if isVirtual && !virtual.Of(r.Config) {
 			continue
 		}

@@ -1,5 +1,5 @@
 // Package nvidia is the detector of NVIDIA's GPUs. It always reads names, driver, kernel module and MIG instances
-// from /proc/driver/nvidia. Memory, MIG mode and CUDA need NVML: a build with cgo and the tag nvml,
+// from /proc/driver/nvidia. Memory, MIG mode, the NVLink fabric and CUDA need NVML: a build with cgo and the tag nvml,
 // libnvidia-ml.so.1, and the site's grant of the devices. Without NVML they are unknown.
 package nvidia
 
@@ -37,6 +37,7 @@ type library interface {
 type machine struct {
 	driver, cuda string
 	gpus         []gpu
+	failures     []string // of GPUs that NVML lists and cannot open
 }
 
 // gpu is NVML's result about one GPU. Empty and zero fields are unknown.
@@ -48,6 +49,9 @@ type gpu struct {
 	compute    string // 9.0
 	mig        string // enabled, disabled; empty if the GPU cannot use MIG
 	migDevices []string
+	// none, passthrough, vgpu, host-vgpu or host-vsga: whether this machine is a guest with it, or has guests on it.
+	virtualization string
+	fabric         fabric
 }
 
 var (
@@ -55,6 +59,13 @@ var (
 		Name:    "nvml",
 		Doc:     "Whether to use NVML where it exists.",
 		Default: new(true),
+	}
+
+	expectedGPUs = sdk.Attr[int]{
+		Name:    "expected_gpus",
+		Minimum: new(0.0),
+		Doc: "How many GPUs this machine must have. Without it, those on the PCI bus that are not given to " +
+			"virtual machines: then a GPU that has left the bus is not missed.",
 	}
 
 	driverVersion = sdk.Fact[string]{
@@ -75,6 +86,11 @@ var (
 		Name: "mig_devices",
 		Doc:  `How many MIG devices there are of each profile: { "1g.10gb" = 7 }.`,
 	}
+	vgpuTypes = sdk.Fact[map[string]int]{
+		Name: "vgpu_types",
+		Doc: `How many virtual functions are set to each type of vGPU, by its number: { "588" = 4 }. ` +
+			"Their address and physical function are in `devices`.",
+	}
 )
 
 // Domain is the domain of the recommended labels, which have the names of NVIDIA's GPU feature discovery.
@@ -86,8 +102,8 @@ func (d Detector) Describe() sdk.Description {
 		Name:    "nvidia",
 		Version: d.Version,
 		Vendor:  "prelet",
-		Doc:     "NVIDIA GPUs: names, driver, MIG instances. Without memory and CUDA: built without NVML.",
-		Config:  []sdk.Declaration{useNVML},
+		Doc:     "NVIDIA GPUs: names, driver, MIG instances. Without memory, fabric and CUDA: built without NVML.",
+		Config:  []sdk.Declaration{useNVML, expectedGPUs},
 		Facts: []sdk.Declaration{
 			driverVersion,
 			kernelModule,
@@ -95,12 +111,21 @@ func (d Detector) Describe() sdk.Description {
 			products,
 			migEnabled,
 			migDevices,
+			vgpuTypes,
+			gpusExpected,
+			gpusAttached,
+			gpusMissing,
+			gpusComplete,
+			fabricState,
+			fabricHealth,
+			fabricCluster,
+			fabricClique,
 		},
 		Domains: []string{Domain},
 		Match:   sdk.Match{PCIIDs: []string{"10de:*:0300", "10de:*:0302"}},
 	}
 	if d.library != nil {
-		out.Doc = "NVIDIA GPUs: names, driver, MIG; with NVML also memory and CUDA."
+		out.Doc = "NVIDIA GPUs: names, driver, MIG; with NVML also memory, NVLink fabric and CUDA."
 		out.Wants = sdk.Needs{Devices: []string{"/dev/nvidiactl", "/dev/nvidia*"}}
 	}
 
@@ -115,23 +140,39 @@ func (d Detector) Detect(ctx context.Context, r sdk.Request, a *sdk.Answer) erro
 		byAddress[g.address] = g
 	}
 
+	hasDriver := reportDriver(r.Root, result, unknown, a)
 	s := newSummary(unknown)
+	i := newInventory(r, unknown == "", hasDriver)
 	for _, p := range r.Devices {
 		x := readGPU(r.Root, p)
+		if physical, isVirtual := devices.Virtual(r.Root, p); isVirtual {
+			x.Attributes["physical_function"] = physical
+			s.addVirtual(r.Root, p, &x)
+			a.Add(x)
+			continue
+		}
+
 		g, isKnown := byAddress[p.Address]
 		if isKnown {
 			addNVML(&x, g)
 			s.known = append(s.known, g)
 		}
 		s.add(x, g)
+		i.add(p, x, isKnown)
 		a.Add(x)
 	}
 	if missing := len(result.gpus) - len(s.known); missing > 0 {
 		a.Warn("NVML reports %d GPUs that are not on the PCI bus", missing)
 	}
-	reportDriver(r.Root, result, unknown, a)
+	for _, failure := range result.failures {
+		a.Warn("NVML: %s", failure)
+	}
+	i.report(a)
 	s.report(a)
 	s.recommend(a)
+
+	f := joinFabrics(s.known)
+	f.report(a, unknown)
 
 	return nil
 }
@@ -169,7 +210,7 @@ func (d Detector) queryLibrary(
 		done <- outcome{m, err}
 	}()
 
-	const warning = "NVML failed: %v. Memory, MIG and CUDA are unknown"
+	const warning = "NVML failed: %v. Memory, MIG, the fabric and CUDA are unknown"
 	select {
 	case o := <-done:
 		if o.err != nil {
@@ -187,10 +228,15 @@ func (d Detector) queryLibrary(
 // version matches the version of a driver: 570.86.15.
 var version = regexp.MustCompile(`^\d+(\.\d+)+$`)
 
+// informationFile is the driver's file about a GPU, which exists while the driver has the GPU.
+func informationFile(p sdk.PCIDevice) string {
+	return "/proc/driver/nvidia/gpus/" + p.Address + "/information"
+}
+
 // readGPU reads the files of NVIDIA's driver about one GPU. With another driver there are none.
 func readGPU(r sdk.Root, p sdk.PCIDevice) sdk.Device {
 	x := devices.New(p, "gpu", "nvidia")
-	file := "/proc/driver/nvidia/gpus/" + p.Address + "/information"
+	file := informationFile(p)
 	text, err := r.Text(file)
 	if err != nil {
 		return x
@@ -233,10 +279,13 @@ func addNVML(x *sdk.Device, g gpu) {
 	devices.SetAttribute(x, "compute_capability", g.compute, evidence)
 	devices.SetAttribute(x, "mig", g.mig, evidence)
 	devices.SetAttribute(x, "mig_devices", strings.Join(g.migDevices, " "), evidence)
+	devices.SetAttribute(x, "virtualization", g.virtualization, evidence)
+	devices.SetAttribute(x, "fabric_state", g.fabric.state, evidence)
+	devices.SetAttribute(x, "fabric_health", g.fabric.health, evidence)
 }
 
-// reportDriver reports the loaded driver and its CUDA.
-func reportDriver(r sdk.Root, result machine, unknown string, a *sdk.Answer) {
+// reportDriver reports the loaded driver and its CUDA, and returns whether there is one.
+func reportDriver(r sdk.Root, result machine, unknown string, a *sdk.Answer) (isLoaded bool) {
 	const file = "/proc/driver/nvidia/version"
 	text, err := r.Text(file)
 	number, module := parseDriver(text)
@@ -259,12 +308,15 @@ func reportDriver(r sdk.Root, result machine, unknown string, a *sdk.Answer) {
 		)
 	}
 
+	isLoaded = err == nil || result.driver != ""
 	if result.cuda == "" {
 		a.AddFacts(cudaVersion.Unknown("%s", cmp.Or(unknown, "NVML does not report it")))
-		return
+		return isLoaded
 	}
 	a.AddFacts(cudaVersion.Is(result.cuda, "nvml"))
 	a.Recommend(Domain+"/cuda.runtime-version.full", sdk.LabelValue(result.cuda), "nvml")
+
+	return isLoaded
 }
 
 // parseDriver reads the first line of /proc/driver/nvidia/version, in one of two forms:

@@ -3,6 +3,7 @@ package nvidia
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -37,6 +38,11 @@ func (f fake) query() (machine, error) {
 // ask runs the detector on this machine's root, where it uses NVML, with invented devices.
 func ask(t *testing.T, l library) contract.Answer {
 	t.Helper()
+	return askConfigured(t, l, nil)
+}
+
+func askConfigured(t *testing.T, l library, config map[string]any) contract.Answer {
+	t.Helper()
 	root, err := sdk.NewRoot("/")
 	if err != nil {
 		t.Fatalf("NewRoot: got %v, want no error", err)
@@ -47,7 +53,7 @@ func ask(t *testing.T, l library) contract.Answer {
 		{Address: "00ff:17:00.0", Vendor: "10de", Device: "2330", Class: "030200", Driver: "nvidia"},
 		{Address: "00ff:3d:00.0", Vendor: "10de", Device: "2330", Class: "030200", Driver: "nvidia"},
 	}
-	a, err := sdk.Detect(ctx, Detector{"1.0.0", l}, nil, devices, root)
+	a, err := sdk.Detect(ctx, Detector{"1.0.0", l}, config, devices, root)
 	if err != nil {
 		t.Fatalf("Detect: got %v, want no error", err)
 	}
@@ -59,7 +65,7 @@ func TestNVML(t *testing.T) {
 	first, second := h100, h100
 	first.address, second.address = "00ff:17:00.0", "00ff:3d:00.0"
 	second.mig, second.migDevices = "enabled", []string{"1g.10gb", "1g.10gb", "3g.40gb"}
-	a := ask(t, fake{machine: machine{"570.86.15", "12.8", []gpu{first, second}}})
+	a := ask(t, fake{machine: machine{driver: "570.86.15", cuda: "12.8", gpus: []gpu{first, second}}})
 	if d := a.Devices[1]; *d.MemoryBytes != 80<<30 || *d.Model != "H100 80GB HBM3" ||
 		d.Attributes["mig_devices"] != "1g.10gb 1g.10gb 3g.40gb" {
 		t.Errorf("second GPU: got %+v, want NVML's memory, model and MIG devices", d)
@@ -95,6 +101,104 @@ func TestNVMLFails(t *testing.T) {
 	}
 }
 
+// sameFabric is a GPU of a rack's NVLink domain.
+func sameFabric(address string) gpu {
+	const rack = "6f1c2ad4-9d0e-4b2a-8c3f-0123456789ab"
+	return gpu{address: address, fabric: fabric{fabricCompleted, healthy, rack, 32766}}
+}
+
+// TestFabric: the facts are of the GPU that is worst, and the clique only of GPUs that all are in it.
+func TestFabric(t *testing.T) {
+	good := sameFabric("00ff:17:00.0")
+	other := sameFabric("00ff:3d:00.0")
+	change := func(f func(*fabric)) gpu {
+		g := other
+		f(&g.fabric)
+		return g
+	}
+
+	for name, tt := range map[string]struct {
+		second               gpu
+		state, health, label any
+		warning              string
+	}{
+		"all": {other, fabricCompleted, healthy, "6f1c2ad4-9d0e-4b2a-8c3f-0123456789ab.32766", ""},
+		"one is not ready": {change(func(f *fabric) { *f = fabric{state: fabricInProgress} }), fabricInProgress, healthy, nil,
+			"are not registered with the NVLink fabric yet (in-progress)"},
+		"one has failed": {change(func(f *fabric) { *f = fabric{state: fabricFailed} }), fabricFailed, healthy, nil,
+			"could not be registered"},
+		"two cliques": {change(func(f *fabric) { f.clique = 7 }), fabricCompleted, healthy, nil,
+			"the GPUs are in 2 cliques: nvidia.com/gpu.clique is not recommended"},
+		"one is unhealthy": {change(func(f *fabric) { f.health = unhealthy }), fabricCompleted, unhealthy,
+			"6f1c2ad4-9d0e-4b2a-8c3f-0123456789ab.32766", "the NVLink fabric is unhealthy"},
+		"not reported": {change(func(f *fabric) { *f = fabric{} }), fabricCompleted, healthy,
+			"6f1c2ad4-9d0e-4b2a-8c3f-0123456789ab.32766", ""},
+	} {
+		a := ask(t, fake{machine: machine{driver: "570.86.15", gpus: []gpu{good, tt.second}}})
+		if s, h := fact(a, "fabric_state"), fact(a, "fabric_health"); s != tt.state || h != tt.health {
+			t.Errorf("%s: got fabric_state %v, fabric_health %v; want %v, %v", name, s, h, tt.state, tt.health)
+		}
+		if got := label(a, "nvidia.com/gpu.clique"); got != tt.label {
+			t.Errorf("%s: got gpu.clique %v, want %v", name, got, tt.label)
+		}
+		hasClique := fact(a, "fabric_clique") == 32766.0 && fact(a, "fabric_cluster") != nil
+		if hasClique != (tt.label != nil) {
+			t.Errorf("%s: got clique %v of %v, want one: %v", name, fact(a, "fabric_clique"), fact(a, "fabric_cluster"), tt.label != nil)
+		}
+		if got := strings.Join(a.Warnings, "\n"); !strings.Contains(got, tt.warning) || (got == "") != (tt.warning == "") {
+			t.Errorf("%s: got warnings %q, want %q", name, got, tt.warning)
+		}
+	}
+}
+
+// TestNoFabric: GPUs without a fabric, and a fabric that ends at the machine, have no clique, and nothing is wrong.
+func TestNoFabric(t *testing.T) {
+	for state, why := range map[string]string{
+		fabricNotSupported: "the GPUs have no NVLink fabric",
+		fabricCompleted:    "the fabric ends at this machine: it has no cluster UUID",
+	} {
+		g := fabric{state: state}
+		a := ask(t, fake{machine: machine{driver: "570.86.15", gpus: []gpu{
+			{address: "00ff:17:00.0", fabric: g}, {address: "00ff:3d:00.0", fabric: g}}}})
+		if got := reason(a, "fabric_cluster"); fact(a, "fabric_state") != state || got != why || len(a.Warnings) > 0 {
+			t.Errorf("%s: got state %v, no cluster because %q, warnings %q; want that state, %q and no warning",
+				state, fact(a, "fabric_state"), got, a.Warnings, why)
+		}
+	}
+}
+
+// TestSevenOfEight: a GPU that NVML does not have, one that left the bus, and a machine that is complete.
+func TestSevenOfEight(t *testing.T) {
+	two := []gpu{{address: "00ff:17:00.0"}, {address: "00ff:3d:00.0"}}
+	for name, tt := range map[string]struct {
+		gpus      []gpu
+		failures  []string
+		config    map[string]any
+		attached  any
+		missing   string
+		complete  any
+		complaint string
+	}{
+		"complete":          {two, nil, nil, 2.0, "[]", true, ""},
+		"as the site wants": {two, nil, map[string]any{"expected_gpus": 2.0}, 2.0, "[]", true, ""},
+		"one without the driver": {two[:1], []string{"GPU 1: it has fallen off the bus"}, nil, 1.0, "[00ff:3d:00.0]", false,
+			"1 of 2 GPUs are attached. On the bus without the driver: 00ff:3d:00.0. See"},
+		"one left the bus": {two, nil, map[string]any{"expected_gpus": 3.0}, 2.0, "[]", false,
+			"2 of 3 GPUs are attached. 1 not on the PCI bus. See"},
+	} {
+		a := askConfigured(t, fake{machine: machine{driver: "570.86.15", gpus: tt.gpus, failures: tt.failures}}, tt.config)
+		missing := fmt.Sprint(fact(a, "gpus_missing"))
+		if fact(a, "gpus_attached") != tt.attached || missing != tt.missing || fact(a, "gpus_complete") != tt.complete {
+			t.Errorf("%s: got %v attached, missing %s, complete %v; want %v, %s, %v", name, fact(a, "gpus_attached"), missing,
+				fact(a, "gpus_complete"), tt.attached, tt.missing, tt.complete)
+		}
+		got := strings.Join(a.Warnings, "\n")
+		if !strings.Contains(got, tt.complaint) || (got == "") != (tt.complaint == "") || !strings.Contains(got, strings.Join(tt.failures, "")) {
+			t.Errorf("%s: got warnings %q, want %q and %q", name, got, tt.complaint, tt.failures)
+		}
+	}
+}
+
 // TestBuild checks that the description depends on whether NVML is built in.
 func TestBuild(t *testing.T) {
 	for _, tt := range []struct {
@@ -107,6 +211,25 @@ func TestBuild(t *testing.T) {
 			t.Errorf("got doc %q, wants %v; want %q and %d devices", d.Doc, d.Wants, tt.doc, tt.asks)
 		}
 	}
+}
+
+func label(a contract.Answer, key string) any {
+	for _, l := range a.Labels {
+		if l.Key == key {
+			return l.Value
+		}
+	}
+	return nil
+}
+
+// reason returns why a fact is unknown.
+func reason(a contract.Answer, name string) string {
+	for _, f := range a.Facts {
+		if f.Name == name {
+			return f.Unknown
+		}
+	}
+	return "no such fact"
 }
 
 func fact(a contract.Answer, name string) any {

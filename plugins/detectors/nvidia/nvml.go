@@ -11,10 +11,23 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-func buildLibrary() library { return realNVML{nvml.New()} }
+func buildLibrary() library { return newNVML(nvml.New()) }
 
 // realNVML uses go-nvml, which opens libnvidia-ml.so.1 in Init.
-type realNVML struct{ nvml.Interface }
+type realNVML struct {
+	nvml.Interface
+
+	fabricOf func(nvml.Device) (nvml.GpuFabricInfo_v2, nvml.Return)
+}
+
+func newNVML(l nvml.Interface) realNVML {
+	return realNVML{
+		Interface: l,
+		fabricOf: func(d nvml.Device) (nvml.GpuFabricInfo_v2, nvml.Return) {
+			return d.GetGpuFabricInfoV().V2()
+		},
+	}
+}
 
 // query implements library.
 func (l realNVML) query() (out machine, err error) {
@@ -32,24 +45,90 @@ func (l realNVML) query() (out machine, err error) {
 	if r != nvml.SUCCESS {
 		return out, fmt.Errorf("nvmlDeviceGetCount: %s", describe(r))
 	}
-	var failures []error
+	// A library of an older driver lacks functions, and a call of one would end this program.
+	hasFabric := l.Extensions().LookupSymbol("nvmlDeviceGetGpuFabricInfoV") == nil
 	for i := range n {
 		d, r := l.DeviceGetHandleByIndex(i)
 		if r != nvml.SUCCESS { // a GPU that has fallen off the bus does not hide the others
-			failures = append(failures, fmt.Errorf("GPU %d: %s", i, describe(r)))
+			out.failures = append(out.failures, fmt.Sprintf("GPU %d: %s", i, describe(r)))
 			continue
 		}
 		g, err := gpuOf(d)
 		if err != nil {
-			failures = append(failures, fmt.Errorf("GPU %d: %w", i, err))
+			out.failures = append(out.failures, fmt.Sprintf("GPU %d: %v", i, err))
 			continue
+		}
+		if hasFabric {
+			g.fabric = l.readFabric(d)
 		}
 		out.gpus = append(out.gpus, g)
 	}
-	if len(out.gpus) == 0 {
-		return out, errors.Join(failures...)
+	if len(out.gpus) == 0 && len(out.failures) > 0 {
+		return out, errors.New(strings.Join(out.failures, "; "))
 	}
 	return out, nil
+}
+
+// readFabric returns the state of a GPU's NVLink fabric. A fabric that has completed with an error has failed.
+func (l realNVML) readFabric(d nvml.Device) (f fabric) {
+	info, r := l.fabricOf(d)
+	if r == nvml.ERROR_NOT_SUPPORTED {
+		return fabric{state: fabricNotSupported}
+	}
+	if r != nvml.SUCCESS {
+		return fabric{}
+	}
+
+	f.state = map[uint8]string{
+		nvml.GPU_FABRIC_STATE_NOT_SUPPORTED: fabricNotSupported,
+		nvml.GPU_FABRIC_STATE_NOT_STARTED:   fabricNotStarted,
+		nvml.GPU_FABRIC_STATE_IN_PROGRESS:   fabricInProgress,
+		nvml.GPU_FABRIC_STATE_COMPLETED:     fabricCompleted,
+	}[info.State]
+	if f.state != fabricCompleted {
+		return f
+	}
+	if nvml.Return(info.Status) != nvml.SUCCESS {
+		f.state = fabricFailed
+		return f
+	}
+
+	f.health = summarizeHealth(info.HealthMask)
+	if info.ClusterUuid != [16]uint8{} {
+		u := info.ClusterUuid
+		f.cluster = fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
+		f.clique = int(info.CliqueId)
+	}
+
+	return f
+}
+
+// summarizeHealth returns the health in a mask, "" if the GPU reports none. Each field of the mask has two bits, of
+// which 1 is bad and 2 is good, and the last one four bits, of which 1 is good and more is bad.
+// Source: nvml.h, NVML_GPU_FABRIC_HEALTH_MASK_….
+func summarizeHealth(mask uint32) string {
+	const isTrue = 1
+	field := func(shift int, width uint32) uint32 { return mask >> shift & width }
+
+	degraded := field(nvml.GPU_FABRIC_HEALTH_MASK_SHIFT_DEGRADED_BW, nvml.GPU_FABRIC_HEALTH_MASK_WIDTH_DEGRADED_BW)
+	recovery := field(nvml.GPU_FABRIC_HEALTH_MASK_SHIFT_ROUTE_RECOVERY, nvml.GPU_FABRIC_HEALTH_MASK_WIDTH_ROUTE_RECOVERY)
+	route := field(nvml.GPU_FABRIC_HEALTH_MASK_SHIFT_ROUTE_UNHEALTHY, nvml.GPU_FABRIC_HEALTH_MASK_WIDTH_ROUTE_UNHEALTHY)
+	timeout := field(
+		nvml.GPU_FABRIC_HEALTH_MASK_SHIFT_ACCESS_TIMEOUT_RECOVERY,
+		nvml.GPU_FABRIC_HEALTH_MASK_WIDTH_ACCESS_TIMEOUT_RECOVERY,
+	)
+	wrong := mask >> 8 & 0xf // INCORRECT_CONFIGURATION: since driver 570
+
+	switch {
+	case mask == 0:
+		return ""
+	case route == isTrue || timeout == isTrue || wrong > 1:
+		return unhealthy
+	case degraded == isTrue || recovery == isTrue:
+		return limitedCapacity
+	}
+
+	return healthy
 }
 
 // describe returns the text of an error. nvmlErrorString needs the library.
@@ -88,6 +167,15 @@ func gpuOf(d nvml.Device) (g gpu, err error) {
 	}
 	if major, minor, r := d.GetCudaComputeCapability(); r == nvml.SUCCESS {
 		g.compute = fmt.Sprintf("%d.%d", major, minor)
+	}
+	if mode, r := d.GetVirtualizationMode(); r == nvml.SUCCESS {
+		g.virtualization = map[nvml.GpuVirtualizationMode]string{
+			nvml.GPU_VIRTUALIZATION_MODE_NONE:        "none",
+			nvml.GPU_VIRTUALIZATION_MODE_PASSTHROUGH: "passthrough",
+			nvml.GPU_VIRTUALIZATION_MODE_VGPU:        "vgpu",
+			nvml.GPU_VIRTUALIZATION_MODE_HOST_VGPU:   "host-vgpu",
+			nvml.GPU_VIRTUALIZATION_MODE_HOST_VSGA:   "host-vsga",
+		}[mode]
 	}
 	mode, _, r := d.GetMigMode()
 	if r != nvml.SUCCESS { // NOT_SUPPORTED: no MIG

@@ -3,6 +3,10 @@
 package nvidia
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -27,7 +31,10 @@ func mocked() *mock.Interface {
 		GetArchitectureFunc:          func() (nvml.DeviceArchitecture, nvml.Return) { return nvml.DEVICE_ARCH_AMPERE, nvml.SUCCESS },
 		GetCudaComputeCapabilityFunc: func() (int, int, nvml.Return) { return 8, 0, nvml.SUCCESS },
 		GetMigModeFunc:               func() (int, int, nvml.Return) { return nvml.DEVICE_MIG_ENABLE, nvml.DEVICE_MIG_ENABLE, nvml.SUCCESS },
-		GetMaxMigDeviceCountFunc:     func() (int, nvml.Return) { return 7, nvml.SUCCESS },
+		GetVirtualizationModeFunc: func() (nvml.GpuVirtualizationMode, nvml.Return) {
+			return nvml.GPU_VIRTUALIZATION_MODE_HOST_VGPU, nvml.SUCCESS
+		},
+		GetMaxMigDeviceCountFunc: func() (int, nvml.Return) { return 7, nvml.SUCCESS },
 		GetMigDeviceHandleByIndexFunc: func(i int) (nvml.Device, nvml.Return) {
 			if i > 1 {
 				return nil, nvml.ERROR_NOT_FOUND
@@ -36,6 +43,9 @@ func mocked() *mock.Interface {
 		},
 	}
 	return &mock.Interface{
+		ExtensionsFunc: func() nvml.ExtendedInterface {
+			return &mock.ExtendedInterface{LookupSymbolFunc: func(string) error { return nil }}
+		},
 		InitFunc:                       func() nvml.Return { return nvml.SUCCESS },
 		ShutdownFunc:                   func() nvml.Return { return nvml.SUCCESS },
 		SystemGetDriverVersionFunc:     func() (string, nvml.Return) { return "550.54.15", nvml.SUCCESS },
@@ -50,10 +60,19 @@ func mocked() *mock.Interface {
 	}
 }
 
+// query asks a mock, whose GPUs have this fabric.
+func query(l nvml.Interface, info nvml.GpuFabricInfo_v2, r nvml.Return) (machine, error) {
+	fabricOf := func(nvml.Device) (nvml.GpuFabricInfo_v2, nvml.Return) { return info, r }
+	return realNVML{l, fabricOf}.query()
+}
+
 func TestQuery(t *testing.T) {
-	m, err := realNVML{mocked()}.query()
+	m, err := query(mocked(), nvml.GpuFabricInfo_v2{}, nvml.ERROR_NOT_SUPPORTED)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if len(m.failures) != 1 || m.failures[0] != "GPU 1: it has fallen off the bus" || m.gpus[0].virtualization != "host-vgpu" {
+		t.Errorf("got failures %q, virtualization %q; want GPU 1 and host-vgpu", m.failures, m.gpus[0].virtualization)
 	}
 	if m.driver != "550.54.15" || m.cuda != "12.4" || len(m.gpus) != 1 {
 		t.Fatalf("%+v", m)
@@ -79,12 +98,94 @@ func TestNoLibrary(t *testing.T) {
 func TestRefused(t *testing.T) {
 	l := mocked()
 	l.InitFunc = func() nvml.Return { return nvml.ERROR_NO_PERMISSION }
-	if _, err := (realNVML{l}).query(); err == nil {
+	if _, err := query(l, nvml.GpuFabricInfo_v2{}, nvml.SUCCESS); err == nil {
 		t.Error("no error")
 	}
 	l = mocked()
 	l.DeviceGetHandleByIndexFunc = func(int) (nvml.Device, nvml.Return) { return nil, nvml.ERROR_GPU_IS_LOST }
-	if _, err := (realNVML{l}).query(); err == nil {
+	if _, err := query(l, nvml.GpuFabricInfo_v2{}, nvml.SUCCESS); err == nil {
 		t.Error("all GPUs are lost, and no error")
+	}
+}
+
+// TestFabricInfo: what NVML reports of one GPU's fabric, and what it means.
+func TestFabricInfo(t *testing.T) {
+	rack := [16]uint8{0xa0, 15: 1}
+	const name = "a0000000-0000-0000-0000-000000000001"
+	done := nvml.GpuFabricInfo_v2{State: nvml.GPU_FABRIC_STATE_COMPLETED, ClusterUuid: rack, CliqueId: 7}
+	with := func(change func(*nvml.GpuFabricInfo_v2)) nvml.GpuFabricInfo_v2 {
+		i := done
+		change(&i)
+		return i
+	}
+
+	for what, tt := range map[string]struct {
+		info nvml.GpuFabricInfo_v2
+		r    nvml.Return
+		want fabric
+	}{
+		"not supported": {r: nvml.ERROR_NOT_SUPPORTED, want: fabric{state: fabricNotSupported}},
+		"no answer":     {r: nvml.ERROR_UNKNOWN},
+		"completed":     {done, nvml.SUCCESS, fabric{fabricCompleted, "", name, 7}},
+		"in progress": {with(func(i *nvml.GpuFabricInfo_v2) { i.State = nvml.GPU_FABRIC_STATE_IN_PROGRESS }), nvml.SUCCESS,
+			fabric{state: fabricInProgress}},
+		"not started": {with(func(i *nvml.GpuFabricInfo_v2) { i.State = nvml.GPU_FABRIC_STATE_NOT_STARTED }), nvml.SUCCESS,
+			fabric{state: fabricNotStarted}},
+		"a new state": {with(func(i *nvml.GpuFabricInfo_v2) { i.State = 9 }), nvml.SUCCESS, fabric{}},
+		"completed with an error": {with(func(i *nvml.GpuFabricInfo_v2) { i.Status = uint32(nvml.ERROR_UNKNOWN) }), nvml.SUCCESS,
+			fabric{state: fabricFailed}},
+		"of this machine only": {with(func(i *nvml.GpuFabricInfo_v2) { i.ClusterUuid = [16]uint8{} }), nvml.SUCCESS,
+			fabric{state: fabricCompleted}},
+		"healthy": {with(func(i *nvml.GpuFabricInfo_v2) { i.HealthMask = 0x1aa }), nvml.SUCCESS,
+			fabric{fabricCompleted, healthy, name, 7}},
+		"degraded bandwidth": {with(func(i *nvml.GpuFabricInfo_v2) { i.HealthMask = 0xa9 }), nvml.SUCCESS,
+			fabric{fabricCompleted, limitedCapacity, name, 7}},
+		"unhealthy route": {with(func(i *nvml.GpuFabricInfo_v2) { i.HealthMask = 0x9a }), nvml.SUCCESS,
+			fabric{fabricCompleted, unhealthy, name, 7}},
+		"wrong configuration": {with(func(i *nvml.GpuFabricInfo_v2) { i.HealthMask = 0x2aa }), nvml.SUCCESS,
+			fabric{fabricCompleted, unhealthy, name, 7}},
+	} {
+		m, err := query(mocked(), tt.info, tt.r)
+		if err != nil || m.gpus[0].fabric != tt.want {
+			t.Errorf("%s: got %+v, %v; want %+v", what, m.gpus[0].fabric, err, tt.want)
+		}
+	}
+}
+
+// TestOldLibrary: a library without the function is not asked for the fabric, which would end the program.
+func TestOldLibrary(t *testing.T) {
+	l := mocked()
+	l.ExtensionsFunc = func() nvml.ExtendedInterface {
+		return &mock.ExtendedInterface{LookupSymbolFunc: func(name string) error { return os.ErrNotExist }}
+	}
+	m, err := newNVML(l).query()
+	if err != nil || m.gpus[0].fabric != (fabric{}) {
+		t.Errorf("got %+v, %v; want no fabric and no error", m.gpus, err)
+	}
+}
+
+// TestLibrary asks a real library: a mock of libnvidia-ml.so.1 that is built with the real header, and checks the version
+// of the structure for the fabric.
+func TestLibrary(t *testing.T) {
+	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/NVIDIA/go-nvml").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "libnvidia-ml.so.1")
+	header := filepath.Join(strings.TrimSpace(string(dir)), "pkg/nvml")
+	const source = "../../../test/detectors/nvml/mock.c"
+	out, err := exec.Command("gcc", "-Wall", "-Werror", "-shared", "-fPIC", "-I", header, "-o", file, source).CombinedOutput()
+	if err != nil {
+		t.Fatalf("gcc: got %v, want no error:\n%s", err, out)
+	}
+
+	t.Setenv("NVML_MOCK_CONTROL", "/dev/null")
+	m, err := newNVML(nvml.New(nvml.WithLibraryPath(file))).query()
+	if err != nil || len(m.gpus) != 2 {
+		t.Fatalf("got %+v, %v; want two GPUs", m, err)
+	}
+	want := fabric{fabricCompleted, healthy, "a0a1a2a3-a4a5-a6a7-a8a9-aaabacadaeaf", 7}
+	if g := m.gpus[1]; g.fabric != want || g.virtualization != "none" || len(g.migDevices) != 3 {
+		t.Errorf("got %+v, want fabric %+v, virtualization none, three MIG devices", g, want)
 	}
 }

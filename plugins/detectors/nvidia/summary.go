@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/prelet/prelet/plugins/internal/devices"
 	"github.com/prelet/prelet/plugins/sdk"
 )
 
@@ -15,6 +16,7 @@ type summary struct {
 	unknown  string // why NVML returned nothing
 	names    map[string]int
 	profiles map[string]int // of MIG devices
+	vgpus    map[string]int // virtual functions, by the type of vGPU that is set
 	memory   map[uint64]bool
 	isMIG    *bool // whether any GPU is in MIG mode; nil: unknown
 }
@@ -24,6 +26,7 @@ func newSummary(unknown string) *summary {
 		unknown:  unknown,
 		names:    map[string]int{},
 		profiles: map[string]int{},
+		vgpus:    map[string]int{},
 		memory:   map[uint64]bool{},
 	}
 }
@@ -49,9 +52,26 @@ func (s *summary) add(x sdk.Device, g gpu) {
 	}
 }
 
+// addVirtual adds a virtual function. Its file has the type of vGPU that is set, 0 for none. Without it the driver
+// makes vGPUs as mediated devices, or none. Source: Virtual GPU Software User Guide, "vendor-specific VFIO framework".
+func (s *summary) addVirtual(r sdk.Root, p sdk.PCIDevice, x *sdk.Device) {
+	file := devices.Folder(p) + "/nvidia/current_vgpu_type"
+	number, err := r.Int(file)
+	if err != nil || number <= 0 {
+		return
+	}
+
+	name := strconv.FormatInt(number, 10)
+	devices.SetAttribute(x, "vgpu_type", name, file)
+	s.vgpus[name]++
+}
+
 // report adds facts.
 func (s *summary) report(a *sdk.Answer) {
-	a.AddFacts(products.Is(s.names, "/proc/driver/nvidia/gpus"))
+	a.AddFacts(
+		products.Is(s.names, "/proc/driver/nvidia/gpus"),
+		vgpuTypes.Is(s.vgpus, "current_vgpu_type of virtual functions"),
+	)
 	switch {
 	case s.isMIG != nil:
 		a.AddFacts(migEnabled.Is(*s.isMIG, "nvml, /proc/driver/nvidia/capabilities"))

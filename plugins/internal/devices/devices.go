@@ -15,6 +15,13 @@ func Folder(p sdk.PCIDevice) string {
 	return "/sys/bus/pci/devices/" + p.Address
 }
 
+// Virtual returns the physical function of a virtual one, and whether it is one.
+func Virtual(r sdk.Root, p sdk.PCIDevice) (physical string, isVirtual bool) {
+	physical, err := r.Link(Folder(p) + "/physfn")
+
+	return physical, err == nil
+}
+
 // New returns a device with the fields that the request has.
 func New(p sdk.PCIDevice, kind, vendor string) sdk.Device {
 	d := sdk.Device{

@@ -18,7 +18,7 @@ import (
 func Card(r sdk.Root, p sdk.PCIDevice) sdk.Device {
 	dir := devices.Folder(p)
 	card := devices.New(p, "nic", "")
-	if physical, isVirtual := Virtual(r, p); isVirtual {
+	if physical, isVirtual := devices.Virtual(r, p); isVirtual {
 		card.Attributes["physical_function"] = physical
 	} else {
 		devices.ReadSRIOV(&card, r, dir)
@@ -37,14 +37,6 @@ func Card(r sdk.Root, p sdk.PCIDevice) sdk.Device {
 	readInfiniBand(&card, r, dir)
 
 	return card
-}
-
-// Virtual returns the physical function of a virtual one, and whether it is one.
-func Virtual(r sdk.Root, p sdk.PCIDevice) (physical string, isVirtual bool) {
-	link := devices.Folder(p) + "/physfn"
-	physical, err := r.Link(link)
-
-	return physical, err == nil
 }
 
 // uplink matches the names of physical ports. A card in switchdev mode also shows representors, such as pf0vf3.

@@ -1,7 +1,9 @@
 // libnvidia-ml.so.1 of a machine with two GPUs, one of them in MIG mode: what the detector "nvidia" asks, by the real
-// header's declarations. Like the real one it opens the driver's control device first, and says no where it may not.
+// header's declarations. Like the real one it opens the driver's control device first, and says no where it may not. Tests
+// without such a device name another file in NVML_MOCK_CONTROL, and the fabric's state in NVML_MOCK_FABRIC.
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -14,7 +16,8 @@ static int gpus[2], instances[3];
 #define INDEX(table, of) ((int *)(of).handle - (table))
 
 nvmlReturn_t nvmlInit_v2(void) {
-	int fd = open("/dev/nvidiactl", O_RDWR | O_CLOEXEC);
+	const char *control = getenv("NVML_MOCK_CONTROL");
+	int fd = open(control ? control : "/dev/nvidiactl", O_RDWR | O_CLOEXEC);
 	if (fd < 0) {
 		perror("NVML: /dev/nvidiactl");
 		return NVML_ERROR_NO_PERMISSION;
@@ -54,6 +57,21 @@ nvmlReturn_t nvmlDeviceGetArchitecture(nvmlDevice_t device, nvmlDeviceArchitectu
 nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor) { *major = 9; *minor = 0; return NVML_SUCCESS; }
 nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current, unsigned int *pending) {
 	*current = *pending = INDEX(gpus, device) ? NVML_DEVICE_MIG_ENABLE : NVML_DEVICE_MIG_DISABLE;
+	return NVML_SUCCESS;
+}
+nvmlReturn_t nvmlDeviceGetVirtualizationMode(nvmlDevice_t device, nvmlGpuVirtualizationMode_t *mode) {
+	*mode = NVML_GPU_VIRTUALIZATION_MODE_NONE;
+	return NVML_SUCCESS;
+}
+// A fabric of a rack. As the real one it refuses a structure of another version, whose fields are in other places.
+nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfoV_t *info) {
+	const char *state = getenv("NVML_MOCK_FABRIC");
+	if (info->version != nvmlGpuFabricInfo_v2) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+	for (int i = 0; i < NVML_GPU_FABRIC_UUID_LEN; i++) info->clusterUuid[i] = (unsigned char)(0xa0 + i);
+	info->status = NVML_SUCCESS;
+	info->cliqueId = 7;
+	info->state = state ? (unsigned char)atoi(state) : NVML_GPU_FABRIC_STATE_COMPLETED;
+	info->healthMask = 0xaa; // each flag: no
 	return NVML_SUCCESS;
 }
 nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned int *count) { *count = 7; return NVML_SUCCESS; }

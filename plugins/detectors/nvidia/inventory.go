@@ -1,0 +1,116 @@
+package nvidia
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/prelet/prelet/plugins/sdk"
+)
+
+var (
+	gpusExpected = sdk.Fact[int]{
+		Name: "gpus_expected",
+		Doc:  "`expected_gpus` of the site, or how many GPUs on the PCI bus are not given to virtual machines.",
+	}
+	gpusAttached = sdk.Fact[int]{
+		Name: "gpus_attached",
+		Doc: "How many GPUs of the PCI bus NVML reports. " +
+			"Without NVML: how many the driver lists and does not exclude.",
+	}
+	gpusMissing = sdk.Fact[[]string]{
+		Name: "gpus_missing",
+		Doc:  "Addresses of the GPUs that are on the PCI bus, and that the driver does not have.",
+	}
+	gpusComplete = sdk.Fact[bool]{
+		Name: "gpus_complete",
+		Doc:  "Whether at least `gpus_expected` GPUs are attached. Null without a driver, if the PCI bus has enough.",
+	}
+)
+
+// inventory compares the GPUs that a machine should have with those that the driver has. Virtual functions, and GPUs
+// that are given to virtual machines, do not count.
+type inventory struct {
+	root      sdk.Root
+	expected  *int // of the site
+	byNVML    bool // NVML decides which GPUs are attached
+	hasDriver bool
+
+	onBus    int
+	attached int
+	missing  []string // addresses
+}
+
+func newInventory(r sdk.Request, byNVML, hasDriver bool) *inventory {
+	i := &inventory{root: r.Root, byNVML: byNVML, hasDriver: hasDriver, missing: []string{}}
+	if n, ok := expectedGPUs.Lookup(r.Config); ok {
+		i.expected = &n
+	}
+
+	return i
+}
+
+// add counts a GPU. isKnown reports whether NVML has it.
+func (i *inventory) add(p sdk.PCIDevice, x sdk.Device, isKnown bool) {
+	if strings.Contains(p.Driver, "vfio") || p.Driver == "pci-stub" {
+		return
+	}
+
+	i.onBus++
+	isAttached := isKnown
+	if !i.byNVML {
+		isAttached = i.root.Exists(informationFile(p)) && x.Attributes["excluded"] == ""
+	}
+	if isAttached {
+		i.attached++
+		return
+	}
+	i.missing = append(i.missing, p.Address)
+}
+
+// report adds the facts, and a warning if a GPU is missing.
+func (i *inventory) report(a *sdk.Answer) {
+	const bus = "PCI functions of class 03"
+	expected := i.onBus
+	if i.expected != nil {
+		expected = *i.expected
+		a.AddFacts(gpusExpected.Is(expected, "expected_gpus of the site"))
+	} else {
+		a.AddFacts(gpusExpected.Is(expected, bus))
+	}
+
+	evidence := "nvml"
+	if !i.byNVML {
+		evidence = "/proc/driver/nvidia/gpus"
+	}
+	switch {
+	case i.hasDriver:
+		a.AddFacts(
+			gpusAttached.Is(i.attached, evidence),
+			gpusMissing.Is(i.missing, evidence),
+			gpusComplete.Is(i.attached >= expected, evidence),
+		)
+		if i.attached < expected {
+			a.Warn("%s", i.describe(expected))
+		}
+		return
+	case i.onBus < expected:
+		a.AddFacts(gpusComplete.Is(false, bus))
+		a.Warn("%d of %d GPUs are on the PCI bus", i.onBus, expected)
+	default:
+		a.AddFacts(gpusComplete.Unknown("the driver is not loaded"))
+	}
+	a.AddFacts(gpusAttached.Unknown("the driver is not loaded"), gpusMissing.Unknown("the driver is not loaded"))
+}
+
+// describe returns which GPUs are missing, and where to look.
+func (i *inventory) describe(expected int) string {
+	text := fmt.Sprintf("%d of %d GPUs are attached.", i.attached, expected)
+	if n := expected - i.onBus; n > 0 {
+		text += fmt.Sprintf(" %d not on the PCI bus.", n)
+	}
+	if len(i.missing) > 0 {
+		text += fmt.Sprintf(" On the bus without the driver: %s.", strings.Join(i.missing, ", "))
+	}
+
+	return text + " See `journalctl -k -b -g 'NVRM|Xid'`"
+}

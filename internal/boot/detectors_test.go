@@ -531,3 +531,75 @@ func TestWarningsAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// fabricSite waits for the fabric with the arguments of detect-hw's block wait.
+const fabricSite = `detector "nvidia" {}
+stage "detect-hw" "node" {
+  wait {
+    fabric  = "completed"
+    timeout = "5s"
+  }
+}
+stage "label" "clique" {
+  labels = { "example.com/state" = stage.detect-hw.node.detectors.nvidia.facts.fabric_state }
+}
+stage "write" "kubelet" {
+  bootstrap_kubeconfig { when = false }
+  ca_certificate { when = false }
+  kubelet_config { base = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" }
+}
+`
+
+// TestFabricWait: a fabric that is not complete degrades the boot, at the site's line, and the plan goes on. A machine
+// without a fabric is not degraded.
+func TestFabricWait(t *testing.T) {
+	text := contract.Type{Kind: contract.String}
+	describe := contract.Description{Name: "nvidia", Version: "1", Match: contract.Match{Always: true},
+		Facts: []contract.Attribute{{Name: "fabric_state", Type: text}}}
+	other := describe
+	other.Facts = nil
+
+	for name, tt := range map[string]struct {
+		describe contract.Description
+		facts    map[string]any
+		unknown  string
+		want     string // of the diagnostics
+	}{
+		"completed":   {describe, map[string]any{"fabric_state": "completed"}, "", ""},
+		"no fabric":   {describe, map[string]any{"fabric_state": "not-supported"}, "", ""},
+		"never ready": {describe, map[string]any{"fabric_state": "in-progress"}, "", `hardware-degraded 4:15 Timed out waiting for the NVLink fabric: Detector "nvidia" reports fabric_state = "in-progress".`},
+		"failed":      {describe, map[string]any{"fabric_state": "failed"}, "", `hardware-degraded 4:15 The NVLink fabric has failed: Detector "nvidia" reports fabric_state = "failed".`},
+		"no NVML": {describe, map[string]any{"fabric_state": nil}, "libnvidia-ml.so.1 does not exist",
+			`hardware-degraded 4:15 Timed out waiting for the NVLink fabric: Detector "nvidia" cannot report it: libnvidia-ml.so.1 does not exist.`},
+		"no such fact": {other, nil, "", `hardware-degraded 4:15 Nothing reports the fabric: No detector of this stage has the fact fabric_state`},
+	} {
+		ans := world.Detector.Answer(world.DetectorAns{Version: "1", Attributes: map[string]string{}, Labels: map[string]string{},
+			Warnings: []string{}, Facts: tt.facts, Unknown: map[string]string{"facts.fabric_state": tt.unknown}})
+		site := fabricSite
+		if tt.facts == nil {
+			site = strings.Replace(site, "detectors.nvidia.facts.fabric_state", "detectors.nvidia.version", 1)
+		}
+		from := detectorWorld(t, *makeBareVM(), []contract.Description{tt.describe}, map[string]world.Answer{"nvidia": ans})
+		_, diags := Detect(t.Context(), parseSite(t, site), from)
+		var got []string
+		for _, d := range diags {
+			if d.Severity == hcl.DiagWarning && !origin.IsNote(d) {
+				at := d.Subject.Start
+				got = append(got, fmt.Sprintf("%s %d:%d %s: %s", origin.CodeOf(d), at.Line, at.Column, d.Summary, d.Detail))
+			}
+		}
+		if all := strings.Join(got, "\n"); !strings.HasPrefix(all, tt.want) || (all == "") != (tt.want == "") {
+			t.Errorf("%s: got %q, want %q", name, all, tt.want)
+		}
+	}
+}
+
+// TestFabricWaitReplays: the wait is a part of the question, and an older recording without it has the answer.
+func TestFabricWaitReplays(t *testing.T) {
+	asked := world.Detector.Question(world.DetectorReq{Name: "nvidia"})
+	r := &world.Recording{Entries: []world.Entry{{Question: asked, Answer: world.Detector.Answer(world.DetectorAns{Version: "7"})}}}
+	waits := world.DetectorReq{Name: "nvidia", WaitFor: map[string][]string{"fabric_state": {"completed"}}, WaitMillis: 5000}
+	if got, _, err := world.Detector.Ask(t.Context(), r.Source(), waits); err != nil || got.Version != "7" {
+		t.Errorf("got %+v, %v; want the recorded answer", got, err)
+	}
+}

@@ -2,8 +2,11 @@ package probe
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
+	"time"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/world"
@@ -16,9 +19,76 @@ func (l *Live) answerLock(ctx context.Context, r world.LockReq) world.Answer {
 // answerDetector returns the report of a detector. The output of a vendor's program may contain a secret of this node
 // that the program found, so the redactor gets all secrets of the site before any output is kept.
 func (l *Live) answerDetector(ctx context.Context, r world.DetectorReq) world.Answer {
-	q := world.Detector.Question(r)
+	return l.redactDetector(r.Name, l.waitForDetector(ctx, r))
+}
 
-	return l.redactDetector(r.Name, l.askDetectors(ctx, r.Name, q))
+// detectorInterval is the time between the end of a detector and its next start.
+const detectorInterval = 500 * time.Millisecond
+
+// waitForDetector asks a detector, and asks it again until it reports what the site waits for, the time of the wait is
+// over, or an attempt fails. A recorded tree does not change, so its detectors are asked once.
+func (l *Live) waitForDetector(ctx context.Context, r world.DetectorReq) world.Answer {
+	q := world.Detector.Question(r)
+	if len(r.WaitFor) == 0 || l.o.Hardware != "" {
+		return l.askDetectors(ctx, r.Name, q)
+	}
+
+	wait, attempt := divideWait(ctx, time.Duration(r.WaitMillis)*time.Millisecond)
+	until := time.Now().Add(wait)
+
+	for {
+		once, cancel := context.WithTimeout(ctx, attempt)
+		a := l.askDetectors(once, r.Name, q)
+		cancel()
+
+		left := time.Until(until)
+		if !isAwaited(a, r.WaitFor) || left <= 0 {
+			return a
+		}
+
+		select {
+		case <-time.After(min(detectorInterval, left)):
+		case <-ctx.Done():
+			return a
+		}
+	}
+}
+
+// attemptTime is reserved for the last attempt: the time that a detector has by default.
+const attemptTime = 10 * time.Second
+
+// divideWait returns how long to wait before ctx ends, and the time for one attempt. The caller's deadline is the wait
+// and one attempt; an earlier deadline, of its stage, shortens the wait.
+func divideWait(ctx context.Context, wait time.Duration) (limit, attempt time.Duration) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return wait, attemptTime
+	}
+
+	left := time.Until(deadline)
+	limit = min(wait, left-min(attemptTime, left/2))
+
+	return limit, left - limit
+}
+
+// isAwaited reports whether a detector has returned, and a fact does not have one of the values that end the wait.
+func isAwaited(a world.Answer, waitFor map[string][]string) bool {
+	var report world.DetectorAns
+	if a.Fault != nil || json.Unmarshal(a.Value, &report) != nil {
+		return false
+	}
+	if report.Skipped != "" || len(report.Problems) > 0 {
+		return false
+	}
+
+	for fact, values := range waitFor {
+		v, _ := report.Facts[fact].(string)
+		if !slices.Contains(values, v) {
+			return true
+		}
+	}
+
+	return false
 }
 
 func (l *Live) redactDetector(name string, a world.Answer) world.Answer {

@@ -43,6 +43,10 @@ type DetectorReq struct {
 	Devices []PCIDevice    `json:"devices,omitempty"`
 	Allow   Grants         `json:"allow,omitzero"`
 	Memory  int64          `json:"memory,omitempty"` // bytes
+	// WaitFor has the values of facts that end a wait: the detector is asked again until it reports one of each, for
+	// at most WaitMillis. The answer does not depend on them, so a recording without a wait has it too.
+	WaitFor    map[string][]string `json:"wait_for,omitempty"`
+	WaitMillis int64               `json:"wait_ms,omitempty"`
 	// Millis is in the questions of recordings from before locks existed only.
 	Millis int64 `json:"ms,omitempty"`
 }

@@ -392,7 +392,7 @@ func (q Question) alike() string {
 	if json.Unmarshal([]byte(q.Args), &args) != nil {
 		return q.Args
 	}
-	for _, name := range []string{"wait_ms", "retry_ms", "optional"} {
+	for _, name := range []string{"wait_ms", "wait_for", "retry_ms", "optional"} {
 		delete(args, name)
 	}
 	if args["secret"] == true {

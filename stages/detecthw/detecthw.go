@@ -39,17 +39,24 @@ var (
 		Type: cty.List(cty.String),
 		Doc:  "Drivers that must be bound to a device.",
 	}
+	fabricAttr = schema.Attr[string]{
+		Name:  "fabric",
+		OneOf: []string{fabricCompleted},
+		Doc: "The state of the NVLink fabric, which a detector reports as its fact `fabric_state`: it is asked again " +
+			"until the state is `completed`, `not-supported` or `failed`. GPUs without a fabric are not waited for.",
+	}
 	timeoutAttr = schema.Attr[string]{
 		Name:    "timeout",
 		Default: "30s",
 		Check:   schema.Duration,
-		Doc:     "How long to wait. After that detection continues, and the boot is degraded.",
+		Doc: "How long to wait for links and drivers, and then as long for the fabric. " +
+			"After that detection continues, and the boot is degraded.",
 	}
 	waitBlock = schema.Block{
 		Type:   "wait",
 		Max:    1,
 		Doc:    "What to wait for before detection.",
-		Fields: []schema.Field{linksAttr, driversAttr, timeoutAttr},
+		Fields: []schema.Field{linksAttr, driversAttr, fabricAttr, timeoutAttr},
 	}
 )
 
@@ -143,7 +150,8 @@ func (s Stage) Gather(
 	isChosen := func(name string) bool {
 		return !chosen.Set() || slices.Contains(chosen.V, name)
 	}
-	detections := askAll(ctx, env.Detectors, isChosen, facts, r)
+	detections := askAll(ctx, env.Detectors, isChosen, facts, fabricWait(cfg), r)
+	diags = append(diags, warnOfFabric(cfg, detections)...)
 	merge(&facts, detections)
 
 	out, diag := factsOutput(cfg, facts, ans.Withheld)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -57,6 +58,7 @@ func detectorType(d *contract.Description) cty.Type {
 // detection is the result of one detector.
 type detection struct {
 	stages.Detector
+	wait     time.Duration     // for its fabric
 	state    string            // "": unknown, because the recording lacks the answer
 	ans      world.DetectorAns // if the state is ok
 	raw      json.RawMessage   // the same as JSON
@@ -71,6 +73,7 @@ func askAll(
 	all []stages.Detector,
 	isChosen func(name string) bool,
 	facts world.Facts,
+	fabric time.Duration,
 	r world.Source,
 ) []*detection {
 	out := make([]*detection, len(all))
@@ -78,6 +81,9 @@ func askAll(
 	var wg sync.WaitGroup
 	for i, d := range all {
 		out[i] = &detection{Detector: d}
+		if out[i].hasFact(fabricFact) {
+			out[i].wait = fabric
+		}
 		if !isChosen(d.Name) {
 			out[i].state = stateSkipped
 			continue
@@ -100,7 +106,7 @@ func (d *detection) ask(ctx context.Context, facts world.Facts, r world.Source) 
 
 	if d.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, d.Timeout)
+		ctx, cancel = context.WithTimeout(ctx, d.Timeout+d.wait)
 		defer cancel()
 	}
 	report, ans, err := world.Detector.Ask(ctx, r, req)
@@ -132,6 +138,10 @@ func (d *detection) request(facts world.Facts) (world.DetectorReq, bool) {
 		Config: d.Config,
 		Allow:  d.Allow,
 		Memory: d.Memory,
+	}
+	if d.wait > 0 {
+		req.WaitFor = map[string][]string{fabricFact: fabricEnds()}
+		req.WaitMillis = d.wait.Milliseconds()
 	}
 
 	if d.Lock.Code() == fault.Unread { // recordings before there were locks have this question

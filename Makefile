@@ -1,6 +1,6 @@
 # The commands of developers, CI and packagers. `make` lists them.
-# Modules are downloaded once. Root is needed by bench-peers, e2e-boot, e2e-hostile, e2e-image, e2e-kube, e2e-packages,
-# e2e-recipes, faults, sweep, storm, kubelet-agreement, golden-image and nightly; all other targets need neither root
+# Modules are downloaded once. Root is needed by bench-peers, e2e-boot, e2e-hostile, e2e-image, e2e-kube, e2e-nfd,
+# e2e-packages, e2e-recipes, faults, sweep, storm, kubelet-agreement, golden-image and nightly; all others need neither root
 # nor a cluster nor a network.
 
 SHELL       := /bin/bash
@@ -102,6 +102,11 @@ detectors: ## build the shipped detectors and detector-check into bin/detectors/
 .PHONY: e2e-detectors
 e2e-detectors: build packages ## test detectors and their packages (C compiler, ovsdb-server, python3-grpcio, Node.js)
 	tools/detectors.sh
+
+.PHONY: e2e-nfd
+e2e-nfd: ## give a feature file to the real worker of Node Feature Discovery, as root
+	cd tools/peers/nfd && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w' -o $(CURDIR)/bin/nfd-worker tool
+	PRELET_NFD_WORKER=$(CURDIR)/bin/nfd-worker $(GO) test -count=1 -v -run '^TestFeatures$$' ./internal/lang/value
 
 .PHONY: e2e-monitoring
 e2e-monitoring: ## scrape metrics with a real Prometheus, check its alerts and the dashboard (Debian packages)

@@ -20,6 +20,7 @@ run() { # run PART
 	kube-old) make e2e-kube-old ;;
 	packages) make e2e-packages ;;
 	recipes) make e2e-recipes ;;
+	nfd) make e2e-nfd ;;
 	hostile) make e2e-hostile ;;
 	agreement) make kubelet-agreement N=40 ;;
 	storm) make storm ;;
@@ -35,7 +36,7 @@ run() { # run PART
 	esac
 }
 
-all=(boot kube image kube-old packages recipes hostile agreement storm bench peers tables race activation generation fuzz sweep)
+all=(boot kube image kube-old packages recipes nfd hostile agreement storm bench peers tables race activation generation fuzz sweep)
 [ $# -gt 0 ] || set -- "${all[@]}"
 
 table=""

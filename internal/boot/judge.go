@@ -50,6 +50,7 @@ func judge(ctx context.Context, j judgement) (found Findings) {
 	j.missing = new([]string)
 	found.report(j.check(ctx)...)
 	found.report(j.checkStub(ctx)...)
+	found.report(j.checkFeatures()...)
 	if len(*j.missing) == 0 && !j.isOlder {
 		return found
 	}

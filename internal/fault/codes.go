@@ -36,6 +36,7 @@ const (
 	// Errors from stages.
 	LabelInvalid   Code = "label-invalid"
 	LabelForbidden Code = "label-forbidden"
+	LabelShared    Code = "label-shared"
 	TaintInvalid   Code = "taint-invalid"
 	Conflict       Code = "conflict"
 	RemovalRefused Code = "removal-refused"

@@ -140,6 +140,7 @@ var common = sync.OnceValue(func() map[string]function.Function {
 		"base64encode": base64EncodeFunc(),
 		"jsonencode":   documentEncoder(stdlib.JSONEncodeFunc),
 		"yamlencode":   documentEncoder(ctyyaml.YAMLEncodeFunc),
+		"nfd_features": nfdFeaturesFunc(),
 		"sha256":       textFunc("The SHA-256 digest of a string, in hexadecimal.", digest),
 	}
 })

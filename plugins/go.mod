@@ -7,6 +7,7 @@ toolchain go1.26.8
 require (
 	github.com/NVIDIA/go-nvml v0.12.9-0
 	github.com/go-logr/logr v1.4.3
+	github.com/gopacket/gopacket v1.7.7
 	github.com/hashicorp/go-hclog v1.6.3
 	github.com/hashicorp/go-plugin v1.8.0
 	github.com/ovn-kubernetes/libovsdb v0.8.1

@@ -10,8 +10,8 @@ import (
 )
 
 // withholdSaid removes the machine's identity from a detector's answer. Only the vendor knows the meaning of free
-// attributes, facts and labels, so it removes those with the name of a serial number, a uuid, a GUID or a MAC
-// address, and texts with a MAC address inside.
+// attributes, facts and labels, so it removes those with the name of a serial number, an asset tag, a uuid, a GUID, a
+// MAC address or an LLDP neighbour, and texts with a MAC address inside.
 func (a *Answer) withholdSaid(x *anonymous) error {
 	var v map[string]any
 	if err := json.Unmarshal(a.Value, &v); err != nil {
@@ -92,6 +92,12 @@ func saysIdentity(name string) bool {
 			if isLast || slices.Contains(numbers, words[i+1]) {
 				return true
 			}
+		case "asset":
+			if i+1 < len(words) && (words[i+1] == "tag" || words[i+1] == "tags") {
+				return true
+			}
+		case "lldp": // the switch and the port that the machine is connected to
+			return true
 		case "serials", "serialnumber", "sn", "uuid", "uuids", "guid", "guids", "mac", "macs":
 			return true
 		}

@@ -299,6 +299,8 @@ func TestWithholdDetector(t *testing.T) {
 			"02:00:5e:00:53:03": "up",
 			"state":             "port 02:00:5e:00:53:01 (up)",
 			"serial_number":     "canary",
+			"assetTag":          "canary",
+			"asset_class":       "stays",
 			"board.UUID":        "canary",
 			"firmware":          "1.20",
 			"macro":             "stays",
@@ -309,6 +311,7 @@ func TestWithholdDetector(t *testing.T) {
 		Devices: []DetectorDevice{{Attributes: map[string]string{"sn": "canary", "slot": "3", "serialPorts": "4"}}},
 		Facts: map[string]any{
 			"node_guid":      "canary",
+			"lldp_neighbors": []any{map[string]any{"system": "canary", "port": "canary"}},
 			"ports":          []any{map[string]any{"mac": "canary", "speed": 100.0}, "02-00-5e-00-53-02"},
 			"serials":        []any{"canary"},
 			"missing_serial": nil,
@@ -325,13 +328,14 @@ func TestWithholdDetector(t *testing.T) {
 			strings.Contains(text, "5e0053") {
 			t.Errorf("got %s, want it without identities", text)
 		}
-		for _, stays := range []string{`"firmware":"1.20"`, `"macro":"stays"`, `"serial_ports":"2"`, `"slot":"3"`, `"serialPorts":"4"`, `"hwaddr-3":"up"`, `"example.com/kind":"stays"`, `"example.com/boardSerial":"withheld"`, `the port hwaddr-1 is down`, `/enx-1/speed`, `"speed":100`, `"address":"0000:5e:00.0"`} {
+		for _, stays := range []string{`"firmware":"1.20"`, `"macro":"stays"`, `"serial_ports":"2"`, `"asset_class":"stays"`, `"slot":"3"`, `"serialPorts":"4"`, `"hwaddr-3":"up"`, `"example.com/kind":"stays"`, `"example.com/boardSerial":"withheld"`, `the port hwaddr-1 is down`, `/enx-1/speed`, `"speed":100`, `"address":"0000:5e:00.0"`} {
 			if !strings.Contains(text, stays) {
 				t.Errorf("want %s in it, got %s", stays, text)
 			}
 		}
 		want := []string{
 			"/attributes/MACAddress",
+			"/attributes/assetTag",
 			"/attributes/board.UUID",
 			"/attributes/nodeGuid",
 			"/attributes/port",
@@ -339,6 +343,7 @@ func TestWithholdDetector(t *testing.T) {
 			"/attributes/state",
 			"/attributes/systemUUIDs",
 			"/devices/0/attributes/sn",
+			"/facts/lldp_neighbors",
 			"/facts/node_guid",
 			"/facts/ports/0/mac",
 			"/facts/ports/1",

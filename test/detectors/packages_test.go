@@ -40,7 +40,7 @@ func TestPackages(t *testing.T) {
 	}
 	t.Run("examples", func(t *testing.T) { examples(t, dirs) })
 	slices.Sort(names)
-	if want := []string{"amd-gpu", "intel-net", "mellanox", "nvidia", "one", "ovs"}; !slices.Equal(names, want) {
+	if want := []string{"amd-gpu", "intel-net", "lldp", "mellanox", "nvidia", "one", "ovs"}; !slices.Equal(names, want) {
 		t.Errorf("there are packages of %q, want %q", names, want)
 	}
 }

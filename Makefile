@@ -119,7 +119,7 @@ e2e-browser: build machines ## open the pages of `report --html` in a headless C
 .PHONY: e2e-packages
 e2e-packages: build ## lint, install, upgrade and remove deb and rpm in Debian 12 and 13, as root; RUN=TestName selects
 	test/packages/roots.sh
-	PRELET_PACKAGES=1 $(AS_BUILT) test -count=1 -v -timeout 20m -run '$(RUN)' ./test/packages
+	PRELET_PACKAGES=1 $(AS_BUILT) test -count=1 -v -timeout 60m -run '$(RUN)' ./test/packages
 
 .PHONY: e2e-recipes
 e2e-recipes: build ## make machines by mkosi, cloud-init, Ansible and others, which join a real cluster, as root; RUN=TestName
@@ -163,6 +163,8 @@ race-all: ## run all tests with the race detector (20 minutes, C compiler)
 .PHONY: vulnerabilities
 vulnerabilities: ## list known vulnerabilities in linked packages (needs vuln.go.dev)
 	@for m in $(MODULES); do (cd $$m && $(VULN) -tags "$(TAGS)" ./...); done
+	cd plugins && CGO_ENABLED=1 $(VULN) -tags "nvml $(TAGS)" ./detectors/nvidia
+	for os in darwin windows; do GOOS=$$os $(VULN) ./cmd/kubectl-prelet; done
 
 .PHONY: secrets
 secrets: ## fail if a secret is in the history or in the work tree, and if the scanner finds no made-up one

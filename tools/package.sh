@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 umask 022 # packages have the modes of files and folders
 VERSION=$1 ARCH=$(go env GOARCH)
-SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+SOURCE_DATE_EPOCH=$(tools/source-date.sh)
 export VERSION ARCH SOURCE_DATE_EPOCH
 dist=${2:-dist}
 

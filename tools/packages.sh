@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 umask 022 # packages have the modes of files
 VERSION=$1 ARCH=$(go env GOARCH)
-SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+SOURCE_DATE_EPOCH=$(tools/source-date.sh)
 export VERSION ARCH SOURCE_DATE_EPOCH
 dist=${2:-dist}
 
@@ -17,11 +17,51 @@ dist=${2:-dist}
 mkdir -p bin/detectors.lock.d "$dist"
 go build -modfile=tools/nfpm/go.mod -o bin/nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm
 rm -f "$dist"/prelet-detector-*
+(cd tools/release && GOARCH= go build -o ../../bin/release .)
+
+stage=bin/detectors.stage
+rm -rf "$stage"
+trap 'rm -rf "$stage"' EXIT
+
+config() { # config NAME PACKAGER: prints the configuration of a package with the files that are made here
+	local package=prelet-detector-$1 doc=$stage/$1 kind=file
+	[ "$2" = deb ] || kind=doc # rpm marks documents
+	awk -v package="$package" -v doc="$doc" -v kind="$kind" '
+		function put(source, target) {
+			print "  - {src: " doc "/" source ", dst: " target ", type: " (source == "overrides" ? "file" : kind) \
+				", file_info: {mode: 0644}}"
+		}
+		{ print }
+		/^contents:/ {
+			put("copyright", "/usr/share/doc/" package "/copyright")
+			put("changelog.gz", "/usr/share/doc/" package "/changelog.gz")
+			if (kind == "file")
+				put("overrides", "/usr/share/lintian/overrides/" package)
+		}' "packaging/detectors/$1.yaml"
+	[ "$2" = deb ] || printf 'license: %s\n' "$(bin/release license "bin/detectors/$1")"
+}
+
 for config in packaging/detectors/*.yaml; do
 	name=$(basename "$config" .yaml)
 	bin/detectors/"$name" describe -o lock >bin/detectors.lock.d/"$name".json
+
+	mkdir -p "$stage/$name"
+	bin/release copyright "bin/detectors/$name" >"$stage/$name/copyright"
+	gzip -9n >"$stage/$name/changelog.gz" <<-EOF
+	prelet-detector-$name ($VERSION) unstable; urgency=medium
+
+	  * The package prelet has the changes of each version, in NEWS.gz.
+
+	 -- prelet <maintainers@prelet.invalid>  $(date -u -R -d "@$SOURCE_DATE_EPOCH")
+	EOF
+	overrides=packaging/detectors/$name/lintian-overrides
+	[ -e "$overrides" ] || overrides=packaging/detectors/lintian-overrides
+	sed "s/NAME/$name/g" "$overrides" >"$stage/$name/overrides"
+	find "$stage/$name" -exec touch -d "@$SOURCE_DATE_EPOCH" {} +
+
 	for packager in deb rpm; do
-		bin/nfpm package --config "$config" --packager "$packager" --target "$dist/" >/dev/null
+		config "$name" "$packager" >"$stage/$packager.yaml"
+		bin/nfpm package --config "$stage/$packager.yaml" --packager "$packager" --target "$dist/" >/dev/null
 	done
 done
 ls -1 "$dist"/prelet-detector-*

@@ -9,7 +9,8 @@ cd "$(dirname "$0")/.."
 umask 022
 version=$1
 host=$(go env GOHOSTARCH)
-export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+SOURCE_DATE_EPOCH=$(tools/source-date.sh)
+export SOURCE_DATE_EPOCH
 export HOST_BIN=$PWD/bin/release-$host
 
 missing=()

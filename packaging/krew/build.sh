@@ -1,5 +1,6 @@
 #!/bin/bash
-# Builds the archives of kubectl-prelet for each system and the manifest for krew, with their checksums.
+# Builds the archives of kubectl-prelet for each system, a bill of materials of each, and the manifest for krew, with the
+# checksums of the archives.
 # usage: packaging/krew/build.sh VERSION FOLDER, for example v0.1.0 bin/krew
 # KREW_PLATFORMS selects systems, for example linux/amd64.
 set -euo pipefail
@@ -9,6 +10,8 @@ mkdir -p "$2"
 out=$(cd "$2" && pwd)
 cd "$(dirname "$0")/../.."
 platforms=${KREW_PLATFORMS:-linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64}
+
+(cd tools/release && GOOS= GOARCH= "${GO:-go}" build -o ../../bin/release .)
 
 manifest=$out/prelet.yaml
 sed "s|VERSION|$version|" packaging/krew/prelet.yaml.in >"$manifest"
@@ -22,6 +25,8 @@ for platform in $platforms; do
   work=$(mktemp -d)
   CGO_ENABLED=0 GOOS=$os GOARCH=$arch "${GO:-go}" build -trimpath -buildvcs=false \
     -ldflags "-s -w -X main.version=$version" -o "$work/$program" ./cmd/kubectl-prelet
+  bin/release sbom kubectl-prelet "$version" "$work/$program" >"$out/kubectl-prelet-$os-$arch.spdx.json"
+  bin/release copyright "$work/$program" >"$work/copyright"
   cp LICENSE "$work/"
   # The same sources give the same archive.
   tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -C "$work" -c . | gzip -n >"$out/$archive"

@@ -42,6 +42,21 @@ var makeRelease = sync.OnceValues(func() (string, error) {
 	return folder, nil
 })
 
+// TestReleaseLint fails on errors and warnings of lintian and rpmlint for any package of a release.
+func TestReleaseLint(t *testing.T) {
+	folder := release(t)
+	for pattern, lint := range map[string][]string{
+		"*.deb": {"lintian", "--allow-root", "--fail-on", "error,warning"},
+		"*.rpm": {"rpmlint", "--strict", "--config", "packaging/prelet/rpmlint.toml"},
+	} {
+		packages, err := filepath.Glob(filepath.Join(folder, pattern))
+		if err != nil || len(packages) < 7 { // prelet for two architectures, and five detectors
+			t.Fatalf("%s of the release: got %q, %v; want at least 7", pattern, packages, err)
+		}
+		build(t, "../..", nil, lint[0], append(lint[1:], packages...)...)
+	}
+}
+
 func release(t *testing.T) string {
 	t.Helper()
 	requireWanted(t)

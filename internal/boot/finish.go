@@ -31,7 +31,23 @@ func (b basis) finish(n node.Node, isWritten bool) (node.Node, hcl.Diagnostics) 
 	}
 	n, refused := b.finishReserved(n, base, dropIns)
 
-	return n, append(diags, refused...)
+	return b.replaceReserved(n), append(diags, refused...)
+}
+
+// replaceReserved gives a node the settings of its finished reservation, such as reservedMemory: a drop-in or a flag
+// may have changed the amounts in it.
+func (b basis) replaceReserved(n node.Node) node.Node {
+	if n.Reserved == nil || len(n.Reserved.Settings) == 0 {
+		return n
+	}
+
+	n = n.Replace(n.Reserved.Settings)
+	base, dropIns := b.separate(n, makeOwnConfig(n.Settings))
+	if config, err := b.mergeDropIns(base, dropIns); err == nil {
+		n.Effective = config
+	}
+
+	return n
 }
 
 // makeOwnConfig returns the configuration that settings make without a base.

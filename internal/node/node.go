@@ -106,6 +106,10 @@ type Reserved struct {
 	MaxPods      int               `json:"max_pods"`
 	Origins      []origin.Origin   `json:"origins,omitempty"`
 
+	// Settings are those of its contribution that follow from the whole reservation, such as reservedMemory. Finish
+	// returns them as they are for the finished node.
+	Settings []Setting `json:"-"`
+
 	// Finish computes the reservation again for the finished node, from the configuration that its kubelet works with
 	// (as stages.EffectiveConfig returns it) and its flags. Its diagnostics are the values that are refused. It
 	// returns nil if the reservation cannot be computed from them.

@@ -161,6 +161,26 @@ func (m *merger) mergeSettings(base Base, in []Contribution) {
 	}
 }
 
+// Replace returns a node in which settings that it has get other values and origins.
+func (n Node) Replace(settings []Setting) Node {
+	n.Settings = slices.Clone(n.Settings)
+	n.Config = cloneObject(n.Config)
+	n.ConfigOrigins = maps.Clone(n.ConfigOrigins)
+
+	for _, s := range settings {
+		i := slices.IndexFunc(n.Settings, func(old Setting) bool {
+			return old.Pointer() == s.Pointer()
+		})
+		if i >= 0 {
+			n.Settings[i] = s
+			n.ConfigOrigins[s.Pointer()] = s.Origins
+			applySetting(n.Config, s)
+		}
+	}
+
+	return n
+}
+
 // isSet reports whether a value of the base is worth a note when it is replaced. kubeadm's ConfigMap contains
 // "0s" for each duration that is not set.
 func isSet(old any) bool {

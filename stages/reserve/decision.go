@@ -25,6 +25,8 @@ const (
 	fieldKube   = "kubeReserved"
 	fieldSystem = "systemReserved"
 	fieldCPUs   = "reservedSystemCPUs"
+	fieldMemory = "reservedMemory"
+	fieldPolicy = "memoryManagerPolicy"
 )
 
 // decision turns a request into a contribution. Its steps run in the order of Decide.

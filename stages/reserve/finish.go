@@ -152,6 +152,7 @@ func (d *decision) finish(
 		diags = append(diags, f.checkBounds()...)
 	}
 	diags = append(diags, f.checkPods()...)
+	diags = append(diags, f.checkMemoryManager()...)
 
 	return f.reserved(), append(diags, d.warnOfFlags(flags)...)
 }
@@ -290,6 +291,9 @@ func (f finished) reserved() *node.Reserved {
 	for _, m := range f.reservedMemory() {
 		limits := map[string]any{memory: formatQuantity(memory, m.bytes)}
 		r.Memory = append(r.Memory, map[string]any{"numaNode": m.node, "limits": limits})
+	}
+	if s, ok := f.memorySetting(); ok {
+		r.Settings = []node.Setting{s}
 	}
 
 	return r

@@ -22,6 +22,8 @@ type request struct {
 	floor   map[string]bound
 	cap     map[string]bound
 
+	memoryManager *bound // nil: the site leaves it alone
+
 	topology bool
 	cores    bound
 	spread   string
@@ -60,6 +62,9 @@ func read(cfg schema.Body, address string) (r request, isKnown bool, diags hcl.D
 	r.maxPods = d.decodeNumber(maxPodsAttr.Of(cfg))
 	r.floor = d.decodeAmounts(floorAttr.Of(cfg))
 	r.cap = d.decodeAmounts(capAttr.Of(cfg))
+	if v := memoryManagerAttr.Of(cfg); d.hasValue(v.Cty) {
+		r.memoryManager = &bound{at: v.Range, origins: d.origins(v.Origins(), v.Range)}
+	}
 	if b, ok := cfg.One("topology"); ok {
 		r.topology = true
 		r.cores, r.spread = d.decodeTopology(b)
@@ -226,7 +231,7 @@ func (d *decoder) decodeStatic(b schema.Body) map[string]bound {
 	out := map[string]bound{}
 	attributes := map[string]schema.Attr[string]{
 		cpu:     staticCPU,
-		memory:  staticMemory,
+		memory:  staticBytes,
 		storage: staticStorage,
 	}
 	for name, attr := range attributes {

@@ -27,6 +27,9 @@ const (
 	remainder = "remainder"
 )
 
+// staticMemory is the value of memory_manager, and the kubelet's policy.
+const staticMemory = "Static"
+
 // The values of topology.spread.
 const (
 	spreadNUMA   = "numa"
@@ -62,6 +65,16 @@ var (
 		Doc:   "The most that is reserved in all, by resource.",
 	}
 
+	memoryManagerAttr = schema.Attr[string]{
+		Name:  "memory_manager",
+		OneOf: []string{staticMemory},
+		Doc: "With `Static`, the kubelet gets `memoryManagerPolicy: Static`, and the `reservedMemory` " +
+			"that this requires, to the byte: what kubeReserved, systemReserved and the threshold of " +
+			"memory.available of the finished node come to, drop-ins and flags included, in equal parts " +
+			"on the NUMA nodes that have CPUs, as far as their memory without huge pages reaches. " +
+			"Null: neither is set.",
+	}
+
 	coresAttr = schema.Attr[float64]{
 		Name:     "cores",
 		Required: true,
@@ -81,7 +94,7 @@ var (
 		Check: quantityOf(cpu),
 		Doc:   "CPUs for Kubernetes, as `\"2\"` or `\"500m\"`.",
 	}
-	staticMemory = schema.Attr[string]{
+	staticBytes = schema.Attr[string]{
 		Name:  "memory",
 		Check: quantityOf(memory),
 		Doc:   "Memory for Kubernetes, as `\"8Gi\"`; 0, or at least 16Mi.",
@@ -153,7 +166,7 @@ func (Stage) Spec() stages.Spec {
 				"this stage, the base, `patch`, a drop-in of the image in `--config-dir`, or a flag, " +
 				"which the kubelet prefers. The bounds of this stage apply to that as well. " +
 				"The outputs of this stage are of the base and its own part only.",
-			Fields: []schema.Field{policyAttr, maxPodsAttr, floorAttr, capAttr},
+			Fields: []schema.Field{policyAttr, maxPodsAttr, floorAttr, capAttr, memoryManagerAttr},
 			Blocks: []schema.Block{
 				block(
 					"topology",
@@ -165,7 +178,7 @@ func (Stage) Spec() stages.Spec {
 					static,
 					"What policy static reserves; all of it is Kubernetes' (kubeReserved).",
 					staticCPU,
-					staticMemory,
+					staticBytes,
 					staticStorage,
 				),
 				block(remainder, "What policy remainder leaves to pods.", remainderCPUs, remainderMemory),
@@ -251,6 +264,7 @@ func (s Stage) Decide(
 		return node.Contribution{}, unknown, append(diags, d.configError(err.Error())...)
 	}
 	c.Reserved = own.reserved()
+	c.Settings = append(c.Settings, c.Reserved.Settings...)
 
 	return c, stages.Output{Value: own.output()}, diags
 }

@@ -71,47 +71,14 @@ func (d *decision) contribution() node.Contribution {
 	if d.dropCPUs {
 		set(d.origins(cpu), nil, fieldCPUs)
 	}
+	if d.req.memoryManager != nil {
+		set(d.req.memoryManager.origins, staticMemory, fieldPolicy)
+	}
 	if d.req.maxPods.amount > 0 {
 		set(d.req.maxPods.origins, d.maxPods, "maxPods")
 	}
 
 	return c
-}
-
-// nodeMemory is the reserved memory of one NUMA node.
-type nodeMemory struct {
-	node  int
-	bytes int64
-}
-
-// reservedMemory divides kubeReserved + systemReserved + evictionHard evenly over the NUMA nodes that have CPUs and
-// memory, in whole MiB, the rest on the first. The memory manager's static policy requires exactly this sum (kubelet
-// v1.36.3: "the total amount … of type "memory" is not equal to the value … determined by Node Allocatable feature").
-func (f finished) reservedMemory() (out []nodeMemory) {
-	var nodes []int
-	for _, n := range f.in.Facts.NUMA {
-		if len(n.CPUs) > 0 && (n.MemoryBytes == nil || *n.MemoryBytes > 0) {
-			nodes = append(nodes, n.ID)
-		}
-	}
-	slices.Sort(nodes)
-	if len(nodes) == 0 {
-		nodes = []int{0}
-	}
-
-	total := f.amounts[memory].kube + f.amounts[memory].system + f.hardMemory
-	each := roundToMiB(total / int64(len(nodes)))
-	for i, n := range nodes {
-		bytes := each
-		if i == 0 {
-			bytes = total - each*int64(len(nodes)-1)
-		}
-		if bytes > 0 {
-			out = append(out, nodeMemory{n, bytes})
-		}
-	}
-
-	return out
 }
 
 // output returns the stage's outputs, of the type that Outputs declares.

@@ -1,0 +1,229 @@
+package reserve
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// nodeMemory is the reserved memory of one NUMA node.
+type nodeMemory struct {
+	node  int
+	bytes int64
+}
+
+// total returns the bytes that the memory manager requires of reservedMemory in all.
+//
+// Source: pkg/kubelet/cm/memorymanager/memory_manager.go, validateReservedMemory: the reservation of Node Allocatable.
+// A percentage of memory.available counts of MemTotal, also with HugepageAwareEviction (1.37): that changes only when
+// pods are evicted.
+func (f finished) total() int64 {
+	return f.amounts[memory].kube + f.amounts[memory].system + f.hardMemory
+}
+
+// reservedMemory divides the total evenly over the NUMA nodes that have CPUs and memory, in whole MiB, the rest on the
+// first. With memory_manager, no node gets more than it has without huge pages: the kubelet would subtract without a
+// check (policy_static.go, getDefaultMachineState), and count on almost 2^64 bytes there.
+func (f finished) reservedMemory() []nodeMemory {
+	total := f.total()
+	if total == 0 {
+		return nil
+	}
+
+	withCPUs := func(n world.NUMANode) bool { return len(n.CPUs) > 0 }
+	others := func(n world.NUMANode) bool { return len(n.CPUs) == 0 && n.MemoryBytes != nil }
+
+	rooms := f.listRooms(withCPUs)
+	spare := f.listRooms(others) // such as the memory of GPUs
+	rest := total
+	for i := range rooms {
+		rest -= rooms[i].usable()
+	}
+
+	switch {
+	case len(rooms) == 0: // a kernel without NUMA has node 0
+		return []nodeMemory{{0, total}}
+	case f.req.memoryManager == nil || rest <= 0 || len(spare) == 0:
+		return divideMemory(total, rooms)
+	}
+
+	return append(divideMemory(total-rest, rooms), divideMemory(rest, spare)...)
+}
+
+// nodeRoom is how many bytes a NUMA node could keep.
+type nodeRoom struct {
+	node  int
+	bytes int64
+}
+
+// usable returns the room in steps of 64 MiB: as the memory of a machine differs by some pages from boot to boot, the
+// configuration must not follow it.
+func (r nodeRoom) usable() int64 {
+	const step = 64 * mib
+
+	return r.bytes / step * step
+}
+
+// listRooms returns the room of some NUMA nodes. Nodes that can keep nothing are left out.
+func (f finished) listRooms(isWanted func(world.NUMANode) bool) (rooms []nodeRoom) {
+	for _, n := range f.in.Facts.NUMA {
+		room := maxBytes
+		switch {
+		case n.MemoryBytes == nil:
+		case f.req.memoryManager != nil:
+			room = *n.MemoryBytes - countHugePages(n)
+		case *n.MemoryBytes == 0:
+			room = 0
+		}
+		if isWanted(n) && room > 0 {
+			rooms = append(rooms, nodeRoom{n.ID, room})
+		}
+	}
+	slices.SortFunc(rooms, func(a, b nodeRoom) int {
+		return a.node - b.node
+	})
+
+	return rooms
+}
+
+// countHugePages returns the bytes of a node's huge pages.
+func countHugePages(n world.NUMANode) (sum int64) {
+	for size, pages := range n.HugePages {
+		if one, err := parseQuantity(memory, size); err == nil {
+			sum += one * int64(pages)
+		}
+	}
+
+	return sum
+}
+
+// divideMemory gives each node the same part of total, in whole MiB, or as much as it has room for.
+func divideMemory(total int64, rooms []nodeRoom) (out []nodeMemory) {
+	parts := make([]int64, len(rooms))
+	open := make([]int, len(rooms))
+	for i := range rooms {
+		open[i] = i
+	}
+
+	left := total
+	for len(open) > 0 {
+		each := roundToMiB(left / int64(len(open)))
+		isFull := func(i int) bool {
+			return rooms[i].usable() < each
+		}
+		if !slices.ContainsFunc(open, isFull) {
+			for _, i := range open {
+				parts[i] = each
+				left -= each
+			}
+			break
+		}
+
+		for _, i := range open {
+			if isFull(i) {
+				parts[i] = rooms[i].usable()
+				left -= parts[i]
+			}
+		}
+		open = slices.DeleteFunc(open, isFull)
+	}
+	addRest(left, parts, rooms)
+
+	for i, r := range rooms {
+		if parts[i] > 0 {
+			out = append(out, nodeMemory{r.node, parts[i]})
+		}
+	}
+
+	return out
+}
+
+// addRest adds what remains of a division to the first part with room for it. If none has, as much as possible goes to
+// each, and what is still left to the first: checkRest refuses a reservation of the whole memory.
+func addRest(left int64, parts []int64, rooms []nodeRoom) {
+	for i, r := range rooms {
+		if r.usable()-parts[i] >= left {
+			parts[i] += left
+			return
+		}
+	}
+
+	for i, r := range rooms {
+		more := min(left, r.bytes-parts[i])
+		parts[i] += more
+		left -= more
+	}
+	parts[0] += left
+}
+
+// memorySetting returns reservedMemory as the kubelet's configuration has it; false without memory_manager, or if
+// nothing is reserved.
+func (f finished) memorySetting() (s node.Setting, ok bool) {
+	parts := f.reservedMemory()
+	if f.req.memoryManager == nil || len(parts) == 0 {
+		return s, false
+	}
+
+	var list []any
+	var nodes []string
+	for _, m := range parts {
+		text := formatQuantity(memory, m.bytes)
+		nodes = append(nodes, fmt.Sprintf("%s on NUMA node %d", text, m.node))
+		list = append(list, map[string]any{
+			"numaNode": int64(m.node),
+			"limits":   map[string]any{memory: text},
+		})
+	}
+
+	sum := fmt.Sprintf(
+		"kubeReserved %s + systemReserved %s + evictionHard %s = %s: %s",
+		formatQuantity(memory, f.amounts[memory].kube),
+		formatQuantity(memory, f.amounts[memory].system),
+		formatQuantity(memory, f.hardMemory),
+		formatQuantity(memory, f.total()),
+		strings.Join(nodes, ", "),
+	)
+	from := slices.Clone(f.req.memoryManager.origins)
+
+	return node.Setting{
+		Path:    []string{fieldMemory},
+		Value:   list,
+		Origins: append(from, f.stepOrigins([]step{{text: sum}})...),
+	}, true
+}
+
+// checkMemoryManager refuses a memory manager that has nothing to reserve, and notes a threshold in percent: the memory
+// of a machine differs by some bytes from boot to boot, and so would the configuration.
+func (f finished) checkMemoryManager() hcl.Diagnostics {
+	if f.req.memoryManager == nil {
+		return nil
+	}
+
+	at := f.req.memoryManager.at
+	if f.total() == 0 {
+		return refuse(at, "The memory manager needs some reserved memory",
+			"kubeReserved, systemReserved and the threshold of memory.available come to 0, and the kubelet ends with "+
+				"%q. Reserve some, for example with floor = { memory = \"1Gi\" }.",
+			"[memorymanager] you should specify the system reserved memory")
+	}
+
+	threshold := f.eviction[signalMemory]
+	if _, isPercent, _ := kubelet.ParsePercentage(threshold); !isPercent || f.hardMemory == 0 {
+		return nil
+	}
+
+	return hcl.Diagnostics{origin.Note(
+		fault.ReserveRefused, at, "reservedMemory follows the size of the memory",
+		"evictionHard of %s is %s, which is %s here. The size of the memory differs by some bytes from boot to boot, "+
+			"and with it the configuration and the kubelet's state of this manager. Write an amount, such as 500Mi.",
+		signalMemory, threshold, formatQuantity(memory, f.hardMemory),
+	)}
+}

@@ -47,6 +47,13 @@ func listManagerStates() []managerState {
 	}
 }
 
+// IsManagerState reports whether a path is that of a state file of the kubelet's managers.
+func IsManagerState(path string) bool {
+	return slices.ContainsFunc(listManagerStates(), func(m managerState) bool {
+		return m.path == path
+	})
+}
+
 // States returns the state files of the managers that are on in a configuration, by path, each with the fields that
 // it depends on; nil for none.
 func States(config map[string]any) map[string]string {
@@ -107,8 +114,9 @@ type configChange struct {
 
 // observeStates returns the states of the kubelet's managers with which the planned kubelet would not start: made
 // by another policy, with other values that the state depends on, or on a machine that had other memory or other
-// CPUs. Such a state is removed in the commit, and the kubelet makes a new one. A reboot may bring another machine:
-// the firmware and the kernel reserve a little more or less (kubernetes#131253), a DIMM or a CPU is gone.
+// CPUs, or garbled. Such a state is removed in the commit, and the kubelet makes a new one. A reboot may bring
+// another machine: the firmware and the kernel reserve a little more or less (kubernetes#131253), a DIMM or a CPU is
+// gone.
 //
 // Without an answer (facts that could not be read, a recording that was never asked) it keeps a state, unless the
 // configuration changes.
@@ -139,7 +147,7 @@ func (in observation) observeStates(ctx context.Context, o Observed) (out []obse
 		case s.isUnread() && change.isUpdate && in.affects(m, change):
 			out = append(out, s)
 		case s.err == nil && s.is.Exists:
-			s.why, s.isOutdated = in.refuseState(ctx, m, decodeState(s.is.Text), change)
+			s.why, s.isOutdated = in.refuseState(ctx, m, s.is, change)
 			if s.why != "" {
 				s.why += ", so the kubelet refuses to start with it"
 				out = append(out, s)
@@ -159,9 +167,14 @@ func (in observation) affects(m managerState, change configChange) bool {
 
 // refuseState returns why the planned kubelet would not start with a state; "" if it would, or if that is not
 // known. isOutdated: the machine is the reason, and not a change of the plan.
-func (in observation) refuseState(ctx context.Context, m managerState, doc managerStateDoc, change configChange) (
+func (in observation) refuseState(ctx context.Context, m managerState, is world.TargetAns, change configChange) (
 	why string, isOutdated bool,
 ) {
+	if is.Garbled { // whatever the policy: the kubelet reads it before it compares
+		return "it is not a state that the kubelet can read", true
+	}
+
+	doc := decodeState(is.Text)
 	policy := m.findPolicy(in.node.Effective)
 	changed := m.listChanges(change.old(), change.planned())
 	isPolicyKnown := !in.node.Inherited.Partly || !change.isNew && slices.Contains(changed, m.policy)

@@ -62,6 +62,10 @@ func TestStateInTheWay(t *testing.T) {
 		{name: "reserved CPUs that are free", config: `patch = { cpuManagerPolicy = "static", reservedSystemCPUs = "1" }`, state: free1},
 		{name: "a recording that is older", config: `patch = { cpuManagerPolicy = "static", reservedSystemCPUs = "0" }`, state: none,
 			world: "target cpu_manager_state => {\"fail\":\"unread\",\"detail\":\"never asked\"}\n"},
+		{name: "garbage, of whatever policy", config: "patch = { maxPods = 20 }", isGone: true, why: "not a state that the kubelet can read",
+			world: "target cpu_manager_state => {\"value\":{\"exists\":true,\"mode\":384,\"private\":true,\"garbled\":true}}\n"},
+		{name: "a state that cannot be read", config: `patch = { cpuManagerPolicy = "static", reservedSystemCPUs = "0" }`,
+			world: "target cpu_manager_state => {\"fail\":\"unusable\",\"detail\":\"input/output error\"}\n"},
 		{name: "policy by flag, and the site leaves the configuration out", config: "when = false", state: none, isGone: true,
 			flags: `flags = { "cpu-manager-policy" = "static", "reserved-cpus" = "0" }`, why: `cpuManagerPolicy is "static"`},
 		{name: "the same with a state of it", config: "when = false", state: static,
@@ -136,7 +140,7 @@ stage "write" "kubelet" {
 					)
 				}
 			}
-			check(p, strings.Contains(c.name, "container holds"))
+			check(p, strings.Contains(c.name, "container holds") || strings.Contains(c.name, "garbage"))
 			if strings.Contains(c.why, "changes") || strings.Contains(world, "unread") {
 				return
 			}

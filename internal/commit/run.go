@@ -177,6 +177,16 @@ func (r *Run) reportReleased(h hold) {
 	}
 }
 
+// reportStates reports the removed states of the kubelet's managers, with the reason: a pod may get other CPUs or
+// another NUMA node than before.
+func (r *Run) reportStates(p *boot.Plan) {
+	for _, c := range p.Changes {
+		if c.File.Purpose == "state" && c.Action == "delete" {
+			r.notify("commit", fmt.Sprintf("%s is removed, and the kubelet makes a new one: %s", c.File.Path, c.Why))
+		}
+	}
+}
+
 // checkUnit refuses to act on another unit than before because no restart stage names it any more: a layer that is
 // missing must not start a second kubelet.
 func (r *Run) checkUnit(p *boot.Plan, unit string) error {
@@ -360,7 +370,10 @@ func (r *Run) commit(
 	}
 
 	change := activation.Change{
-		Txn:       reportingTxn{txn, r.Report, func() { r.reportReleased(h) }},
+		Txn: reportingTxn{txn, r.Report, func() {
+			r.reportReleased(h)
+			r.reportStates(p)
+		}},
 		Plan:      act,
 		Reload:    changesUnitFiles(txn.Entries()),
 		UnitFiles: activation.UnitFilesOf(act.Unit, txn.Entries(), r.readFor(proposal)),

@@ -1,9 +1,11 @@
 package commit
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,6 +36,7 @@ type bench struct {
 	Run
 
 	t    *testing.T
+	log  bytes.Buffer // of the reports
 	dir  string
 	plan *boot.Plan
 
@@ -91,6 +94,7 @@ func (b *bench) open(again bool) {
 
 	rep, err := report.New(report.Options{
 		Dir: b.dir + "/run", BootID: bootID, Now: b.Now, Redact: func(s string) string { return s }, Continue: again,
+		Log: slog.New(slog.NewTextHandler(&b.log, nil)),
 	})
 	if err != nil {
 		b.t.Fatal(err)
@@ -167,6 +171,7 @@ func (b *bench) Files(ctx context.Context, _ map[string]string) error       { re
 func (b *bench) ChangedAgo([]string) (time.Duration, bool)                  { return 0, false }
 func (b *bench) Configz(context.Context, kubelet.Configz) ([]string, error) { return nil, nil }
 func (b *bench) Log(context.Context, string, time.Time) ([]string, error)   { return nil, nil }
+func (b *bench) StartLog(context.Context, string, uint32) ([]string, error) { return nil, nil }
 
 func (b *bench) Mounts(context.Context, []string) ([]activation.Mount, error) {
 	b.looked++
@@ -465,6 +470,10 @@ func TestOutdatedState(t *testing.T) {
 		res, status := b.do(t.Context(), plan())
 		_, err := os.Stat(b.dir + path)
 		isSaid := strings.Contains(fmt.Sprint(status.Degraded), "the kubelet's next start fails")
+		removed := path + " is removed, and the kubelet makes a new one: NUMA node 0 had 2 bytes and has 1"
+		if got := b.log.String(); strings.Contains(got, removed) == runs {
+			t.Errorf("a kubelet runs: %v: got the log %q; want %q in it only if none does", runs, got, removed)
+		}
 		if res.Code != "" || (err == nil) != runs || isSaid != runs {
 			t.Errorf("a kubelet runs: %v: got %+v, the state: %v, degraded %v; want it kept, and degraded, only then",
 				runs, res, err, status.Degraded)

@@ -40,6 +40,8 @@ func (l *Live) answerTarget(_ context.Context, r world.TargetReq) world.Answer {
 	}
 
 	hadSecret := l.compareEntry(&out, r.Path, state)
+	isReadable := out.Loose == "" && state.Exists && !state.Dir
+	out.Garbled = isReadable && boot.IsManagerState(r.Path) && !isJSONObject(content)
 
 	switch {
 	case out.Loose != "":
@@ -128,6 +130,13 @@ func isOfKubelet(text string) bool {
 	}
 
 	return json.Unmarshal([]byte(text), &state) == nil && state.PolicyName != ""
+}
+
+// isJSONObject reports whether a text is a JSON object, as the states of the kubelet's managers are.
+func isJSONObject(text []byte) bool {
+	var object map[string]json.RawMessage
+
+	return json.Unmarshal(text, &object) == nil && object != nil
 }
 
 // compareSecret sets whether a file has the planned content, or why that is unknown, and removes the hash.

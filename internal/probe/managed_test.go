@@ -116,6 +116,39 @@ func TestTarget(t *testing.T) {
 	}
 }
 
+// TestGarbledState: the content of a file that is not a state of a manager stays on the node. The answer only has that.
+func TestGarbledState(t *testing.T) {
+	root := t.TempDir()
+	l := New(Options{Root: root})
+	defer l.Close()
+
+	for _, c := range []struct {
+		name, path, text string
+		want             bool
+	}{
+		{"a state", "memory_manager_state", `{"policyName":"Static","machineState":{},"checksum":1}`, false},
+		{"an empty file", "memory_manager_state", "", true},
+		{"cut off", "cpu_manager_state", `{"policyName":"static","defaultCp`, true},
+		{"bytes", "cpu_manager_state", "\x00\xff", true},
+		{"not an object", "cpu_manager_state", "null", true},
+		{"another file", "device_state", "\x00\xff", false},
+	} {
+		path := "/var/lib/kubelet/" + c.path
+		place(t, root, path, c.text)
+		if err := os.Chmod(filepath.Join(root, path), 0o600); err != nil {
+			t.Fatal(err)
+		}
+
+		got, _, err := world.Target.Ask(t.Context(), l, world.TargetReq{Path: path})
+		if err != nil || got.Garbled != c.want || c.want && (got.Text != "" || got.SHA256 != "") {
+			t.Errorf("%s: got %+v, %v; want garbled %v, and no content of such a file", c.name, got, err, c.want)
+		}
+		if err := os.Remove(filepath.Join(root, path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestOriginal(t *testing.T) {
 	root, store := newGeneration(t)
 	place(t, root, "/etc/other", "now")

@@ -636,6 +636,14 @@ func cases() []one {
 			not:   flags(Flag{"experimental-allocatable-ignore-eviction", "true"}),
 		},
 		{
+			rule:    "config-static-memory-without-reserved",
+			version: "1.36.3",
+			config:  "{memoryManagerPolicy: Static, evictionHard: {nodefs.available: 5%}}",
+			place:   "/memoryManagerPolicy",
+			says:    "you should specify the system reserved memory",
+			not:     flags(Flag{"memory-manager-policy", "None"}),
+		},
+		{
 			rule:    "config-reserved-memory",
 			version: "1.36.3",
 			config: "{memoryManagerPolicy: Static, kubeReserved: {memory: 924Mi}, reservedMemory: [{numaNode: " +

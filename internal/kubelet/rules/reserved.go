@@ -81,6 +81,13 @@ func reservationRules() []Rule {
 			check:   checkStaticMemory,
 		},
 		{
+			ID:      "config-static-memory-without-reserved",
+			Summary: "the static memory manager without reserved memory",
+			Since:   21,
+			Source:  "pkg/kubelet/cm/memorymanager/policy_static.go, NewPolicyStatic",
+			check:   checkSomeMemory,
+		},
+		{
 			ID:      "config-reserved-memory",
 			Summary: "`reservedMemory` of an unknown type, of zero, or with a duplicate",
 			Since:   21,
@@ -460,6 +467,28 @@ func checkStaticMemory(c *checker) {
 			"memory",
 			want.String(),
 		)
+	}
+}
+
+// checkSomeMemory reports a static memory manager with nothing to reserve.
+func checkSomeMemory(c *checker) {
+	if c.textAt("memoryManagerPolicy") != "Static" {
+		return
+	}
+
+	sum := c.sumReserved("memory")
+	if threshold, isKnown := c.evictionAmount("memory.available", 0); !isKnown || !threshold.IsZero() {
+		return
+	}
+	for _, limit := range c.memoryLimits() {
+		if limit.kind == "memory" { // config-reserved-memory-sum compares it
+			return
+		}
+	}
+	if sum.IsZero() {
+		c.reportField("memoryManagerPolicy",
+			"reserve memory in kubeReserved or systemReserved, and the same in reservedMemory",
+			"[memorymanager] you should specify the system reserved memory")
 	}
 }
 

@@ -410,6 +410,8 @@ func summarize(f rules.Finding) string {
 		return "The kubelet of some machines would not start with " + item
 	case f.Effect == rules.Exits:
 		return "The kubelet would not start with " + item
+	case f.Effect == rules.Ends:
+		return "A later kubelet would not start with " + item
 	case f.Effect == rules.Differs:
 		return "The meaning of " + item + " has changed"
 	case f.Effect == rules.Ignores && strings.HasPrefix(f.Message, "unknown field"):

@@ -209,11 +209,18 @@ func TestCgroupDriverOfRuntime(t *testing.T) {
 				return answerAsUsual(q, nil)
 			})},
 		)
-		var shown hcl.Diagnostics
+		var shown, ends hcl.Diagnostics
 		for _, d := range p.Diagnostics {
-			if origin.CodeOf(d) == fault.KubeletMachine {
+			switch {
+			case strings.Contains(d.Detail, "does not implement RuntimeConfig"):
+				ends = append(ends, d)
+			case origin.CodeOf(d) == fault.KubeletMachine:
 				shown = append(shown, d)
 			}
+		}
+		isOld := c.runtime != nil && c.runtime.Version == "1.6.20"
+		if isOld != (len(ends) == 1) || isOld && ends[0].Severity != hcl.DiagWarning {
+			t.Errorf("%s: got %s\nwant a warning about RuntimeConfig: %v", c.name, showDiagnostics(ends), isOld)
 		}
 		if c.line == 0 {
 			if len(shown) > 0 {

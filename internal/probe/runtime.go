@@ -63,6 +63,7 @@ func mergeRuntime(
 		r.Name = cmp.Or(reported.Name, r.Name)
 		r.Version = reported.Version
 		r.Reported = reported.Driver
+		r.NoConfig = reported.NoConfig
 	}
 
 	if r.Name == "" {

@@ -138,6 +138,9 @@ type RuntimeAns struct {
 	Version  string `json:"version,omitempty"`       // as it reports it
 	Reported string `json:"told,omitempty"`          // its cgroup driver, as it reports it: systemd | cgroupfs
 	Driver   string `json:"cgroup_driver,omitempty"` // by its configuration
+	// NoConfig: it has answered, and does not implement RuntimeConfig. Older recordings do not have it; then its
+	// version decides.
+	NoConfig bool `json:"no_runtime_config,omitempty"`
 }
 
 // IdentityAns is the identity that a kubelet.conf gives.
@@ -237,8 +240,8 @@ type TargetAns struct {
 	// Loose is the folder above it that others may write, so that nothing in it was read; Uncompared names them.
 	Loose string `json:"loose,omitempty"`
 	Drift string `json:"drift,omitempty"` // the difference to the content that the last generation wrote; "": none
-	// Garbled: it is at the path of a state of the kubelet's managers, and is not a JSON object, so the kubelet does not
-	// start with it. Older recordings do not have it, so such a state stays in their plans.
+	// Garbled: it is at the path of a state of the kubelet's managers, and is not a JSON object, so the kubelet does
+	// not start with it. Older recordings do not have it, so such a state stays in their plans.
 	Garbled bool `json:"garbled,omitempty"`
 	// Left is the mode and owner of a managed file where the site sets none; nil: the present ones. Older
 	// recordings do not have it.

@@ -34,6 +34,28 @@ func checkCgroupDriver(c *checker, m *Machine) {
 		m.CgroupDriver, driver, effect, unless)
 }
 
+// checkRuntimeConfig reports a runtime from which a kubelet cannot learn the cgroup driver. The fallback to the
+// kubelet's own cgroupDriver is announced to end with 1.38.
+func checkRuntimeConfig(c *checker, m *Machine) {
+	if !m.lacksRuntimeConfig() || c.usesOtherRuntime(m) {
+		return
+	}
+
+	name := strings.TrimSpace(cmp.Or(m.Runtime, "the container runtime") + " " + m.RuntimeVersion)
+	c.reportField("containerRuntimeEndpoint", "update the runtime: containerd 2.0, CRI-O 1.28, or newer",
+		"%s does not implement RuntimeConfig: kubelets up to 1.37 use the cgroupDriver of their configuration "+
+			"instead, and a kubelet from 1.38 on exits", name)
+}
+
+// lacksRuntimeConfig reports whether the runtime certainly does not implement RuntimeConfig, by its own answer or by
+// its version.
+func (m *Machine) lacksRuntimeConfig() bool {
+	isVersionKnown := isAtLeast(m.RuntimeVersion, 0, 0)
+	isJudged := m.Runtime == "containerd" || m.Runtime == "cri-o"
+
+	return !m.RuntimeReports && (m.NoRuntimeConfig || isVersionKnown && isJudged && !m.reportsDriver())
+}
+
 // usesOtherRuntime reports whether the kubelet uses another runtime than the machine's known one.
 func (c *checker) usesOtherRuntime(m *Machine) bool {
 	endpoint := c.textAt("containerRuntimeEndpoint")

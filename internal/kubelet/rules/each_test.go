@@ -1225,6 +1225,37 @@ func cases() []one {
 			not:   flags(Flag{"container-runtime-endpoint", "unix:///run/crio/crio.sock"}),
 		},
 		{
+			rule:    "machine-runtime-config",
+			version: "1.37.1",
+			config:  "cgroupDriver: cgroupfs",
+			machine: with(func(m *Machine) { m.Runtime, m.RuntimeVersion = "containerd", "1.7.27" }),
+			place:   "/containerRuntimeEndpoint",
+			says:    "containerd 1.7.27 does not implement RuntimeConfig: kubelets up to 1.37",
+			not:     version("1.33.0"),
+		},
+		{
+			rule:    "machine-runtime-config",
+			version: "1.34.0",
+			config:  "cgroupDriver: cgroupfs",
+			machine: with(func(m *Machine) { m.Runtime, m.NoRuntimeConfig = "cri-dockerd", true }),
+			place:   "/containerRuntimeEndpoint",
+			says:    "cri-dockerd does not implement RuntimeConfig",
+			not: machine(with(func(m *Machine) { // without an answer only the versions of two runtimes are known
+				m.Runtime, m.RuntimeVersion = "cri-dockerd", "0.3.4"
+			})),
+		},
+		{
+			rule:    "machine-runtime-config",
+			version: "1.38.0",
+			config:  "cgroupDriver: cgroupfs",
+			machine: with(func(m *Machine) { m.Runtime, m.RuntimeVersion = "cri-o", "1.27.4" }),
+			place:   "/containerRuntimeEndpoint",
+			says:    "a kubelet from 1.38 on exits",
+			not: machine(with(func(m *Machine) {
+				m.Runtime, m.RuntimeVersion, m.CgroupDriver = "cri-o", "1.28.0", "cgroupfs"
+			})),
+		},
+		{
 			rule:    "machine-cgroup-v1",
 			version: "1.35.0",
 			config:  "maxPods: 10",

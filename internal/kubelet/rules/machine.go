@@ -19,20 +19,21 @@ import (
 
 // Machine has the known facts of the kubelet's machine. A zero value is unknown.
 type Machine struct {
-	CPUs           []int // those that are online
-	MemoryBytes    int64
-	DiskBytes      int64 // the filesystem of the kubelet's folder
-	NUMA           []int // the numbers of its nodes
-	Addresses      []netip.Addr
-	Runtime        string   // containerd, cri-o
-	RuntimeVersion string   // 1.7.2
-	CgroupDriver   string   // the runtime's
-	RuntimeReports bool     // the runtime itself reported the driver, as it does to the kubelet
-	Endpoint       string   // the runtime's
-	Cgroup         int      // the version, 1 or 2
-	Hierarchies    []string // with cgroup v1: their roots
-	Swap           *bool
-	Kernel         map[string]int64 // parameters by path below /proc/sys
+	CPUs            []int // those that are online
+	MemoryBytes     int64
+	DiskBytes       int64 // the filesystem of the kubelet's folder
+	NUMA            []int // the numbers of its nodes
+	Addresses       []netip.Addr
+	Runtime         string   // containerd, cri-o
+	RuntimeVersion  string   // 1.7.2
+	CgroupDriver    string   // the runtime's
+	RuntimeReports  bool     // the runtime itself reported the driver, as it does to the kubelet
+	NoRuntimeConfig bool     // the runtime has answered that it does not implement RuntimeConfig
+	Endpoint        string   // the runtime's
+	Cgroup          int      // the version, 1 or 2
+	Hierarchies     []string // with cgroup v1: their roots
+	Swap            *bool
+	Kernel          map[string]int64 // parameters by path below /proc/sys
 	// Exists reports whether a path exists. A nil function knows nothing.
 	Exists func(path string) (exists, isKnown bool)
 }
@@ -61,6 +62,7 @@ func NewMachine(f *world.Facts, k world.KubeletAns) *Machine {
 		m.Endpoint = r.Endpoint
 		m.CgroupDriver = cmp.Or(r.Reported, r.Driver)
 		m.RuntimeReports = r.Reported != ""
+		m.NoRuntimeConfig = r.NoConfig
 	}
 	if f != nil {
 		m.addFacts(f)
@@ -144,6 +146,14 @@ func machineRules() []Rule {
 			Effect:  Ignores,
 			Source:  "cmd/kubelet/app/server.go, getCgroupDriverFromCRI",
 			check:   forMachine(checkCgroupDriver),
+		},
+		{
+			ID:      "machine-runtime-config",
+			Summary: "a container runtime without RuntimeConfig, such as containerd 1.7: 1.38 does not start with it",
+			Since:   34,
+			Effect:  Ends,
+			Source:  "cmd/kubelet/app/server.go, getCgroupDriverFromCRI; KEP-4033, kubernetes#136846",
+			check:   forMachine(checkRuntimeConfig),
 		},
 		{
 			ID:      "machine-cgroup-v1",

@@ -14,9 +14,9 @@ with these rules. Flags, fields and feature gates of 1.%d to 1.%d are known from
 kubelet's ` + "`--help`" + ` overrides them.
 
 *exits*: the kubelet does not start, or its Node is rejected. *ignores*: it runs, and silently does not do what is
-configured. *deprecated*: a later version will not accept it. *differs*: it does something else than an older version
-with the same configuration. If the base, not the site, sets what the kubelet silently ignores, the finding is at most
-a warning.
+configured. *deprecated*: a later version will not accept it. *ends*: it runs on this machine, and a later version
+does not start on it. *differs*: it does something else than an older version with the same configuration. If the
+base, not the site, sets what the kubelet silently ignores, the finding is at most a warning.
 
 | rule | rejects | kubelet | since | severity | source |
 |---|---|---|---|---|---|

@@ -40,6 +40,7 @@ func elsewhere() map[string]string {
 			"tools/kubetables holds its words against the source of both",
 		"flag-hostname":           "it needs a cluster: test/kube, TestKubeletSaysWhy",
 		"machine-cgroup-driver":   "it needs a runtime that does not report its driver: test/kube, TestCgroupDriver",
+		"machine-runtime-config":  "it needs a runtime without RuntimeConfig: test/kube, TestCgroupDriver",
 		"machine-many-numa-nodes": "it needs a machine of more than 8 NUMA nodes, and none was recorded",
 	}
 }

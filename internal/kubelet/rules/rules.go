@@ -30,6 +30,7 @@ const (
 	Ignores    Effect = "ignores"    // it runs, and silently ignores the setting
 	Deprecated Effect = "deprecated" // it follows the setting; a later version will not
 	Differs    Effect = "differs"    // it does something else than an older version with the same configuration
+	Ends       Effect = "ends"       // it runs on this machine; a later version does not start on it
 )
 
 // Rule is one check.

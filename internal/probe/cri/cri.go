@@ -14,8 +14,10 @@ import (
 	"sync"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/grpclog"
+	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -27,6 +29,8 @@ type Runtime struct {
 	Name    string // containerd, cri-o
 	Version string // 1.6.20~ds1, v2.0.1
 	Driver  string // its cgroup driver, systemd or cgroupfs: from containerd 2.0 and CRI-O 1.28 on
+	// NoConfig: it does not implement RuntimeConfig, so it cannot report its driver to a kubelet either.
+	NoConfig bool
 }
 
 // Ask queries the runtime at a socket until ctx ends. After an error, the fields received before it are set.
@@ -61,6 +65,8 @@ func Ask(ctx context.Context, socket string) (Runtime, error) {
 		Name:    keepPrintable(version.GetRuntimeName()),
 		Version: keepPrintable(version.GetRuntimeVersion()),
 		Driver:  driverName(config.GetLinux()),
+
+		NoConfig: errVersion == nil && status.Code(errConfig) == codes.Unimplemented,
 	}, errors.Join(errVersion, errConfig)
 }
 

@@ -66,43 +66,43 @@ func TestAsk(t *testing.T) {
 		{
 			name:    "cgroupfs",
 			runtime: &runtime{name: "containerd", config: withDriver(runtimeapi.CgroupDriver_CGROUPFS)},
-			want:    Runtime{"containerd", "0.1.0", "cgroupfs"},
+			want:    Runtime{"containerd", "0.1.0", "cgroupfs", false},
 		},
 		{
 			name:    "systemd",
 			runtime: &runtime{name: "containerd", config: withDriver(runtimeapi.CgroupDriver_SYSTEMD)},
-			want:    Runtime{"containerd", "0.1.0", "systemd"},
+			want:    Runtime{"containerd", "0.1.0", "systemd", false},
 		},
 		{
 			name:    "a response without Linux",
 			runtime: &runtime{name: "containerd", config: &runtimeapi.RuntimeConfigResponse{}},
-			want:    Runtime{"containerd", "0.1.0", ""},
+			want:    Runtime{"containerd", "0.1.0", "", false},
 		},
 		{
 			name:    "a driver that is not known",
 			runtime: &runtime{name: "containerd", config: withDriver(2)},
-			want:    Runtime{"containerd", "0.1.0", ""},
+			want:    Runtime{"containerd", "0.1.0", "", false},
 		},
 		{
 			name:    "containerd 1.6, which has no RuntimeConfig",
 			runtime: &runtime{name: "containerd"},
-			want:    Runtime{"containerd", "0.1.0", ""},
+			want:    Runtime{"containerd", "0.1.0", "", true},
 			wantErr: "Unimplemented",
 		},
 		{
 			name:    "a name with an escape sequence",
 			runtime: &runtime{name: "\x1b[1mRuntime", config: withDriver(runtimeapi.CgroupDriver_CGROUPFS)},
-			want:    Runtime{"", "0.1.0", "cgroupfs"},
+			want:    Runtime{"", "0.1.0", "cgroupfs", false},
 		},
 		{
 			name:    "a long name",
 			runtime: &runtime{name: strings.Repeat("x", 65), config: withDriver(runtimeapi.CgroupDriver_CGROUPFS)},
-			want:    Runtime{"", "0.1.0", "cgroupfs"},
+			want:    Runtime{"", "0.1.0", "cgroupfs", false},
 		},
 		{
 			name:    "a response above the limit",
 			runtime: &runtime{name: strings.Repeat("x", maxMessage+1), config: withDriver(runtimeapi.CgroupDriver_CGROUPFS)},
-			want:    Runtime{"", "", "cgroupfs"},
+			want:    Runtime{"", "", "cgroupfs", false},
 			wantErr: "larger than max",
 		},
 	} {

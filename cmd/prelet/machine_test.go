@@ -356,6 +356,10 @@ func (m *machine) Log(context.Context, string, time.Time) ([]string, error) {
 	return m.kubeletLog, nil
 }
 
+func (m *machine) StartLog(context.Context, string, uint32) ([]string, error) {
+	return nil, nil // as of a kubelet that does not log its configuration
+}
+
 func (m *machine) Sleep(ctx context.Context, d time.Duration) error {
 	if f := m.slept; f != nil {
 		m.slept = nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/node"
 )
 
@@ -113,8 +114,27 @@ func buildConfigz(p *boot.Plan, credential string) *kubelet.Configz {
 		URL:        "https://" + at + "/configz",
 		Credential: credential,
 		Served:     served,
-		Planned:    p.Node.Config,
+		Planned:    kubelet.WithoutSecrets(p.Node.Config),
 	}
+}
+
+// buildLoggedConfig returns the planned configuration, to compare it with the one that the kubelet logs. It returns nil
+// for a kubelet that does not log it, for a configuration that this plan does not write, and where it is not known
+// which flags the kubelet gets.
+func buildLoggedConfig(p *boot.Plan) *kubelet.Configz {
+	minor, isKnown := 0, false
+	if v := p.Kubelet.Version; v != nil {
+		minor, isKnown = known.Minor(*v)
+	}
+	isWritten := slices.ContainsFunc(p.Node.Files, func(f node.File) bool {
+		return f.Purpose == "kubelet-config" && f.Kind == node.Regular && len(f.Text.Secrets()) == 0
+	})
+	isAssumed := slices.ContainsFunc(p.Node.Flags, func(f node.Flag) bool { return f.Assumed })
+	if !isKnown || minor < kubelet.LoggedConfigSince || !isWritten || isAssumed || p.Node.Effective == nil {
+		return nil
+	}
+
+	return &kubelet.Configz{Planned: kubelet.WithoutSecrets(p.Node.Effective)}
 }
 
 // listenAddress returns the address of the planned kubelet as host:port, from its flags, its configuration or its

@@ -19,6 +19,9 @@ func addNodeObject(o Options, act *activation.Plan) {
 	if x := o.Plan.Node.Activation; x != nil && x.Configz != "" {
 		act.Configz = buildConfigz(o.Plan, x.Configz)
 	}
+	if act.Configz == nil {
+		act.Configz = buildLoggedConfig(o.Plan)
+	}
 
 	act.Labels = map[string]string{}
 	for _, l := range o.Plan.Node.Labels {

@@ -107,14 +107,19 @@ func reportVerdict(rep *report.Reporter, out activation.Outcome) {
 	}
 }
 
-// reportDrift reports where the Node object differs from the plan.
+// reportDrift reports where the Node object, or the configuration that the kubelet has logged, differs from the plan.
 func reportDrift(rep *report.Reporter, checks []activation.Check) {
 	if len(checks) > 0 {
 		rep.ClearNotes(string(fault.NodeDrift))
+		rep.ClearNotes(string(fault.ConfigDrift))
 	}
 
 	for _, c := range checks {
-		if c.State == activation.Drift {
+		switch {
+		case c.State != activation.Drift:
+		case c.Name == activation.ConfigCheck:
+			rep.Note(string(fault.ConfigDrift), c.Message)
+		default:
 			rep.Note(string(fault.NodeDrift), c.Name+": "+c.Message)
 		}
 	}

@@ -93,6 +93,7 @@ const (
 	MountMissing  Code = "mount-missing"
 	Drift         Code = "drift"
 	NodeDrift     Code = "node-drift"
+	ConfigDrift   Code = "config-drift"
 	Adopted       Code = "adopted"
 	UnitMissing   Code = "unit-missing"
 	UnitRefuses   Code = "unit-refuses"

@@ -11,7 +11,8 @@ import (
 	"github.com/prelet/prelet/internal/quantity"
 )
 
-// Configz is a request for the configuration that a kubelet runs with, and the planned one.
+// Configz is a request for the configuration that a kubelet runs with, and the planned one. Without a URL, only the
+// configuration that the kubelet logs at its start is compared.
 type Configz struct {
 	URL        string         `json:"url"`
 	Credential string         `json:"credential"`          // its name: a client certificate and its key, PEM
@@ -26,6 +27,17 @@ type Configz struct {
 // Source: cmd/kubelet/app/server.go.
 func ConfigDifferences(planned, running map[string]any) []string {
 	return diffObjects("", planned, running)
+}
+
+// secretField is the only field with secrets: headers of requests for static pods, such as Authorization.
+const secretField = "staticPodURLHeader"
+
+// WithoutSecrets returns a configuration without its only field with secrets.
+func WithoutSecrets(config map[string]any) map[string]any {
+	out := maps.Clone(config)
+	delete(out, secretField)
+
+	return out
 }
 
 func diffObjects(prefix string, planned, running map[string]any) []string {
@@ -52,6 +64,8 @@ func diffObjects(prefix string, planned, running map[string]any) []string {
 func isSetByKubelet(field string, running any) bool {
 	switch field {
 	case "apiVersion", "kind", "cgroupDriver":
+		return true
+	case secretField: // its values do not belong into a message, and the log masks them
 		return true
 	case "kubeReserved.cpu", "systemReserved.cpu":
 		return running == nil

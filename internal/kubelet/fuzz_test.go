@@ -67,6 +67,18 @@ func FuzzConfig(f *testing.F) {
 	})
 }
 
+// FuzzLoggedConfig: what a log has is a configuration, an error, or nothing.
+func FuzzLoggedConfig(f *testing.F) {
+	f.Add(loggedConfig)
+	f.Add(`{"msg":"Effective KubeletConfiguration","config":"` + strings.ReplaceAll(header, "\n", `\n`) + `maxPods: 5"}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := ParseLoggedConfig(strings.Split(text, "\n"))
+		if err == nil && got != nil && got["kind"] != ConfigKind {
+			t.Fatalf("%q: got kind %v, want %s", text, got["kind"], ConfigKind)
+		}
+	})
+}
+
 // FuzzTaint: what is read prints as the same taint, and so does a list.
 func FuzzTaint(f *testing.F) {
 	f.Add("a=b:NoSchedule")

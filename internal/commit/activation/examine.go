@@ -112,29 +112,3 @@ func (m *Machine) judgedSince(gen int) time.Duration {
 
 	return time.Duration(r.Since) * time.Microsecond
 }
-
-// checkConfigz compares the configuration that the kubelet runs with to the plan. An unknown result does not delay the
-// verdict, because the check is optional.
-func (w *watcher) checkConfigz(ctx context.Context) (ok bool) {
-	c := w.plan.Configz
-
-	differ, err := w.m.Probe.Configz(ctx, *c)
-	switch {
-	case err != nil:
-		w.checkProbe("configz", err)
-		return w.unknown
-	case len(differ) > 0:
-		w.addBad(
-			"configz",
-			"the kubelet runs with another configuration than planned: %s; "+
-				"a flag, or a drop-in that is read later, wins over its file",
-			joinShort(differ),
-		)
-
-		return false
-	}
-
-	w.addOK("configz")
-
-	return true
-}

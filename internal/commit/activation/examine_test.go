@@ -1,6 +1,7 @@
 package activation
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -170,4 +171,65 @@ func TestConfigz(t *testing.T) {
 			}
 		}},
 	})
+}
+
+// TestLoggedConfig: without a credential, the configuration that the kubelet logs is compared. A difference is drift, and
+// whatever is wrong with the log leaves the verdict as it is.
+func TestLoggedConfig(t *testing.T) {
+	const entry = `I1122 22:10:03.251417    4711 server.go:256] "Effective KubeletConfiguration" config=<
+	apiVersion: kubelet.config.k8s.io/v1beta1
+	kind: KubeletConfiguration
+	maxPods: 64
+ >`
+	shape := func(maxPods int) func(*Plan) {
+		return func(p *Plan) { p.Configz = &kubelet.Configz{Planned: map[string]any{"maxPods": maxPods}} }
+	}
+	withCredential := func(p *Plan) {
+		p.Configz = &kubelet.Configz{Credential: "configz", Planned: map[string]any{"maxPods": 110}}
+	}
+
+	var scenarios []scenario
+	for _, c := range []struct {
+		name, log     string
+		shape         func(*Plan)
+		state, says   string
+		configzIsLost bool // the check with the credential is unknown as well
+	}{
+		{name: "as planned", log: entry, shape: shape(64), state: "ok"},
+		{name: "another configuration", log: entry, shape: shape(110), state: Drift,
+			says: "maxPods is 64 and not 110; a flag, or a drop-in that is read later"},
+		{name: "an older kubelet, or a rotated journal", log: "I1122 22:10:03.2 1 x.go:1] \"x\"", shape: shape(110)},
+		{name: "an empty journal", shape: shape(110)},
+		{name: "an entry that is cut off", log: entry[:170], shape: shape(110), state: "unknown", says: "is cut off"},
+		{name: "garbage", log: strings.Replace(entry, "maxPods: 64", "maxPods: [", 1), shape: shape(110),
+			state: "unknown", says: "the configuration in the kubelet's log: "},
+		{name: "the credential is not here", log: entry, shape: withCredential, state: Drift,
+			says: "maxPods is 64 and not 110", configzIsLost: true},
+	} {
+		scenarios = append(scenarios, scenario{c.name, func(t *testing.T, n *node) {
+			n.shape = c.shape
+			n.startLog = c.log
+			_, verify := n.bootWith("one")
+			checkOutcome(t, "verify", verify, Outcome{Verdict: Good, Generation: 1})
+
+			if got := checkOf(verify, ConfigCheck); got.State != c.state || !strings.Contains(got.Message, c.says) {
+				t.Errorf("got check %+v; want state %q and %q", got, c.state, c.says)
+			}
+			if got := checkOf(verify, "configz"); (got.State == "unknown") != c.configzIsLost {
+				t.Errorf("got check %+v; want it unknown: %v", got, c.configzIsLost)
+			}
+		}})
+	}
+	scenarios = append(scenarios, scenario{"a journal that may not be read", func(t *testing.T, n *node) {
+		n.shape = shape(110)
+		n.logErr = errors.New("No journal files were opened due to insufficient permissions")
+		_, verify := n.bootWith("one")
+		checkOutcome(t, "verify", verify, Outcome{Verdict: Good, Generation: 1})
+
+		got := checkOf(verify, ConfigCheck)
+		if got.State != "unknown" || !strings.Contains(got.Message, "insufficient permissions") {
+			t.Errorf("got check %+v; want unknown because of the journal", got)
+		}
+	}})
+	play(t, scenarios)
 }

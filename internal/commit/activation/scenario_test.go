@@ -46,6 +46,7 @@ type node struct {
 	age        time.Duration
 	patches    int
 	configz    func() []string
+	startLog   string      // the first lines of each kubelet process
 	shape      func(*Plan) // changes the plan
 	log        []string    // log of the kubelet
 	logErr     error
@@ -249,6 +250,10 @@ func (n *node) Configz(_ context.Context, c kubelet.Configz) ([]string, error) {
 func (n *node) Log(_ context.Context, _ string, since time.Time) ([]string, error) {
 	n.logged = since
 	return append(slices.Clone(n.log), n.podLog(since)...), n.logErr
+}
+
+func (n *node) StartLog(context.Context, string, uint32) ([]string, error) {
+	return strings.Split(n.startLog, "\n"), n.logErr
 }
 
 // lockedStore records whether the lock is held, so that the fake systemd can check it.

@@ -37,6 +37,8 @@ type Probe interface {
 	Configz(ctx context.Context, c kubelet.Configz) (differ []string, err error)
 	// Log returns the log of the unit's processes since a time, oldest line first.
 	Log(ctx context.Context, unit string, since time.Time) ([]string, error)
+	// StartLog returns the first lines of the log of one process of the unit, oldest first.
+	StartLog(ctx context.Context, unit string, pid uint32) ([]string, error)
 }
 
 // Check is the result of one check.
@@ -360,7 +362,7 @@ func (w *watcher) checkSettled(ctx context.Context, u Unit, now time.Duration) (
 
 	isSettled = w.checkIdentity(ctx, now) && isSettled
 
-	if w.plan.Configz != nil && !w.checkConfigz(ctx) {
+	if w.plan.Configz != nil && !w.checkConfigz(ctx, u) {
 		return Bad, w.reason
 	}
 

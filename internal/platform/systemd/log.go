@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"strings"
 	"time"
@@ -14,13 +15,15 @@ const (
 	logLines = 4000
 	logBytes = 1 << 20
 	logTime  = 5 * time.Second
+
+	startBytes = 256 << 10 // a kubelet's configuration has 10 KiB
 )
 
 // Log returns the lines that the processes of a unit have written to the journal since a time, oldest first, without
 // messages of systemd about the unit. It runs journalctl, because go-systemd needs cgo and libsystemd to read the
 // journal.
 func Log(ctx context.Context, unit string, since time.Time) ([]string, error) {
-	text, err := runJournalctl(
+	text, err := readNewest(
 		ctx,
 		"--output=cat",
 		fmt.Sprintf("--since=@%d.%06d", since.Unix(), since.Nanosecond()/1000),
@@ -43,7 +46,7 @@ func BootLog(ctx context.Context, units ...string) (string, error) {
 		args = append(args, "--unit="+unit)
 	}
 
-	text, err := runJournalctl(ctx, args...)
+	text, err := readNewest(ctx, args...)
 	if err != nil {
 		return "", fmt.Errorf("reading the journal of this boot: %w", err)
 	}
@@ -51,23 +54,70 @@ func BootLog(ctx context.Context, units ...string) (string, error) {
 	return text, nil
 }
 
-// runJournalctl returns the newest lines that journalctl prints, without the last line break.
-func runJournalctl(ctx context.Context, args ...string) (string, error) {
+// StartLog returns the first lines that a process of a unit has written to the journal in this boot, oldest first: at
+// most startBytes.
+func StartLog(ctx context.Context, unit string, pid uint32) ([]string, error) {
+	first := &head{limit: startBytes}
+	err := runJournalctl(
+		ctx,
+		first,
+		"--boot",
+		"--output=cat",
+		"_SYSTEMD_UNIT="+unit,
+		fmt.Sprintf("_PID=%d", pid),
+	)
+	if err != nil && !first.isFull {
+		return nil, fmt.Errorf("reading the first lines of %s: %w", unit, err)
+	}
+
+	lines := strings.Split(string(first.b), "\n")
+
+	return lines[:len(lines)-1], nil // the last one is empty, or cut off
+}
+
+// readNewest returns the newest lines that journalctl prints, without the last line break.
+func readNewest(ctx context.Context, args ...string) (string, error) {
+	newest := &tail{limit: logBytes}
+	err := runJournalctl(ctx, newest, append([]string{fmt.Sprintf("--lines=%d", logLines)}, args...)...)
+
+	return newest.text(), err
+}
+
+// runJournalctl writes to stdout what journalctl prints. Its error is that of journalctl.
+func runJournalctl(ctx context.Context, stdout io.Writer, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, logTime)
 	defer cancel()
 
-	args = append([]string{"--quiet", "--no-pager", fmt.Sprintf("--lines=%d", logLines)}, args...)
+	args = append([]string{"--quiet", "--no-pager"}, args...)
 	cmd := exec.CommandContext(ctx, "journalctl", args...)
 	cmd.Env = []string{"LC_ALL=C.UTF-8"}
 	cmd.WaitDelay = time.Second
-	stdout, stderr := &tail{limit: logBytes}, &tail{limit: 4 << 10}
+	stderr := &tail{limit: 4 << 10}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	err := cmd.Run()
 	if why := stderr.text(); err != nil && why != "" {
 		err = errors.New(why)
 	}
 
-	return stdout.text(), err
+	return err
+}
+
+// head is a writer that keeps the first bytes, and refuses more.
+type head struct {
+	limit  int
+	b      []byte
+	isFull bool
+}
+
+func (h *head) Write(p []byte) (int, error) {
+	n := min(len(p), h.limit-len(h.b))
+	h.b = append(h.b, p[:n]...)
+	if n < len(p) {
+		h.isFull = true
+		return n, io.ErrShortWrite // ends journalctl
+	}
+
+	return n, nil
 }
 
 // tail is a writer that keeps the last bytes.

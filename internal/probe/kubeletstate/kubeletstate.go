@@ -261,3 +261,12 @@ func (p Probe) Log(ctx context.Context, unit string, since time.Time) ([]string,
 
 	return systemd.Log(ctx, unit, since)
 }
+
+// StartLog returns the first lines that a process of the unit has written to the journal.
+func (p Probe) StartLog(ctx context.Context, unit string, pid uint32) ([]string, error) {
+	if p.Root != "" {
+		return nil, nil // the journal belongs to another machine
+	}
+
+	return systemd.StartLog(ctx, unit, pid)
+}

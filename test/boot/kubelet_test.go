@@ -206,6 +206,9 @@ func TestRealKubelet(t *testing.T) {
 	if m.exists("/etc/kubernetes/bootstrap-kubelet.conf") {
 		t.Error("bootstrap-kubelet.conf is still there")
 	}
+	if out := m.try("prelet", "verify", "-o", "json").out; !strings.Contains(out, `{"name":"config","state":"ok"}`) {
+		t.Errorf("the configuration in the journal: got %s; want text with `{\"name\":\"config\",\"state\":\"ok\"}`", out)
+	}
 
 	// Unchanged, and the token is gone.
 	m.off()

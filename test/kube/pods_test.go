@@ -48,7 +48,15 @@ func TestCgroupDriver(t *testing.T) {
 		must(t, n.Site(map[string]string{"site.hcl": strings.Replace(site, `stage "detect-hw" "node" {}`, "", 1)}))
 		return c.planMessages(t, n)
 	}
-	wantMessage("it runs", "warning", says+" (set by ", judged(t, n, c))
+	said := judged(t, n, c)
+	wantMessage("it runs", "warning", says+" (set by ", said)
+	const ends = "does not implement RuntimeConfig: kubelets up to 1.37"
+	if !strings.Contains(strings.Join(said, "\n"), ends) {
+		t.Errorf("it runs: got %q, want a warning with %q", said, ends)
+	}
+	if r := prelet(t, n, 0, "doctor", "-o", "json"); !strings.Contains(r.Out, ends) {
+		t.Errorf("doctor: got %s, want a warning with %q", r, ends)
+	}
 	wantMessage("it runs, and nothing asks for facts", "warning", says+" (set by ", blind())
 	pod(t, n, c, "expected cgroupsPath to be of format")
 

@@ -247,11 +247,13 @@ stage "restart" "kubelet" {
 }
 
 // journal replaces journald on a node without it: journalctl prints the kubelet's log since a time, by the time in
-// each of its lines, and lines without a time with the line before.
+// each of its lines, and lines without a time with the line before. Without a time it prints the lines of one process,
+// by the number in each of its lines.
 func journal(t *testing.T, n *Node) {
 	t.Helper()
 	must(t, n.Write("/usr/local/bin/journalctl", `#!/bin/sh
-for word; do case $word in --since=*) since=${word#--since=};; esac; done
+for word; do case $word in --since=*) since=${word#--since=};; _PID=*) pid=${word#_PID=};; esac; done
+[ -n "$since" ] || exec awk -v pid="$pid" '/^[IWEF][0-9][0-9][0-9][0-9] / { own = $3 == pid } own' /var/log/kubelet.log
 from=$(date -d "$since" "+%m%d %H:%M:%S.%6N") || exit 1
 exec awk -v from="$from" '/^[IWEF][0-9][0-9][0-9][0-9] / { new = substr($1, 2) " " $2 >= from } new || !NF' /var/log/kubelet.log
 `, 0o755))

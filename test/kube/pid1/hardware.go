@@ -122,7 +122,8 @@ func completeCPUs(system string) error {
 		if err != nil {
 			return err
 		}
-		for _, part := range strings.Split(strings.TrimSpace(string(list)), ",") {
+		isComma := func(r rune) bool { return r == ',' }
+		for _, part := range strings.FieldsFunc(strings.TrimSpace(string(list)), isComma) { // none: memory only
 			from, to, isRange := strings.Cut(part, "-")
 			a, bad := strconv.Atoi(from)
 			b := a

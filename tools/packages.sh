@@ -10,7 +10,7 @@ SOURCE_DATE_EPOCH=$(tools/source-date.sh)
 export VERSION ARCH SOURCE_DATE_EPOCH
 dist=${2:-dist}
 
-! bin/detectors/nvidia describe | grep 'This build has no NVML' >/dev/null || {
+! bin/detectors/nvidia describe | grep 'built without NVML' >/dev/null || {
 	echo "bin/detectors/nvidia was built without NVML: apt-get install gcc libc6-dev, make detectors" >&2
 	exit 1
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -15,10 +16,14 @@ import (
 	"github.com/prelet/prelet/internal/report/printer"
 )
 
+// imageWait is longer than a boot takes until its verdict, a rollback included (TimeoutStartSec= and RuntimeMaxSec= of the
+// units). Then nothing is known about the image, so it stays.
+const imageWait = 10 * time.Minute
+
 func (a *cli) status() *cobra.Command {
 	var output format
 	var root string
-	var wait, long bool
+	var wait, long, image bool
 	c := &cobra.Command{
 		Use:     "status",
 		GroupID: "node",
@@ -29,17 +34,29 @@ whether the kubelet may start, and why the node is degraded or held.
 With --root it reads the report of another node's files, such as /host in a debug container.
 
 Exit status 0 ok, 1 failed, 2 degraded (successful, but different from the site),
-3 not run in this boot, or still running, the wait for the verdict on the kubelet included.`,
+3 not run in this boot, or still running, the wait for the verdict on the kubelet included.
+
+With --image it shows whether the image of this boot works: exit status 1 if the kubelet, the
+site or prelet does not work with it, 0 if it works or if nothing is known. An unreachable
+cluster does not give an image back.`,
 		Example: "  prelet status\n  prelet status --wait && kubectl uncordon node17\n" +
-			"  prelet status --root /host -o json",
+			"  prelet status --root /host -o json\n  prelet status --wait --image",
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx, stop := stopOnSignal(c.Context())
 			defer stop()
+			if image {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, imageWait)
+				defer cancel()
+			}
 			s, err := a.env().Status(ctx, root, wait)
 			if err != nil {
 				return err
 			}
 
+			if image {
+				return a.printImageVerdict(app.JudgeImage(s), output)
+			}
 			if output.isJSON() {
 				err = a.printJSON(newStatusDocument(s))
 			} else {
@@ -57,8 +74,33 @@ Exit status 0 ok, 1 failed, 2 degraded (successful, but different from the site)
 	output.addFlag(c, "text", "json")
 	c.Flags().
 		BoolVar(&wait, "wait", false, "wait until the run has ended and its generation has been judged")
+	c.Flags().BoolVar(&image, "image", false, "only whether the image of this boot works")
+	c.MarkFlagsMutuallyExclusive("image", "root")
 	c.Flags().BoolVar(&long, "long", false, "more: the stages and their times")
 	return c
+}
+
+// printImageVerdict prints whether the image of this boot may stay. Exit status 1 gives it back.
+func (a *cli) printImageVerdict(v app.ImageVerdict, output format) error {
+	status, word := 0, "works"
+	if !v.Keep {
+		status, word = 1, "does not work"
+	}
+
+	var err error
+	if output.isJSON() {
+		err = a.printJSON(v)
+	} else {
+		err = a.print(func(o io.Writer) error {
+			_, err := fmt.Fprintln(o, printer.Reflow("The image "+word+": "+v.Why, a.width()))
+			return err
+		})
+	}
+	if err != nil {
+		return err
+	}
+
+	return exit(status)
 }
 
 // statusDocument is the document of `status -o json`: status.json with the state of the node at this moment.

@@ -23,6 +23,7 @@ type NodeStatus struct {
 	Kept        string // status of the generation in place, as it is stored; "" where this user may not read it
 	ThisBoot    bool   // the last run was in this boot
 	Problem     string // why the report of the last run cannot be read; else ""
+	Pinned      bool   // an operator has rolled back by hand, so that no plan is applied
 	Lost        string // that the generation in place was lost, and what to do; "" when it was not
 	NotStarted  string // why systemd could not start prelet.service; "" when it could
 }
@@ -270,6 +271,7 @@ func readStore(ctx context.Context, h *Host, out *NodeStatus) {
 			"prelet recover finishes it, if no unit of prelet does", j.Gen)
 	}
 
+	_, _, out.Pinned = store.Pinned()
 	out.Lost = h.machine(store, nil).WhyLost(ctx)
 	cur, err := store.Current()
 	if err == nil && cur != nil && cur.Gen == out.Generation {

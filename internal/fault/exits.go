@@ -135,7 +135,7 @@ const exitStatusTail = `
 restart.
 
 ~prelet status~ has its own statuses: 0 healthy, 1 failed, 2 degraded, 3 not run in this boot, or still running, the
-check of the kubelet included.
+check of the kubelet included. With ~--image~: 0 the image works, or nothing is known, 1 it does not.
 ~prelet verify~: 0 healthy, 50 unhealthy, 51 unhealthy after a rollback too.
 
 If Go's runtime cannot continue (no thread, no memory), prelet ends by SIGABRT (134 in a shell) without a core dump. If

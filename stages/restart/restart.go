@@ -263,7 +263,9 @@ func (r *renderer) unit() *node.Unit {
 	case !isUnitName(unit.V):
 		r.errorf(fault.WrongType, unit.Range, "Not a unit",
 			"%q: the name of a service, timer or socket is needed, as chrony.service.", unit.V)
-	case slices.Contains([]string{"prelet.service", "prelet-apply.service", "prelet-verify.service"}, unit.V):
+	case slices.Contains([]string{
+		"prelet.service", "prelet-apply.service", "prelet-verify.service", "prelet-boot-check.service",
+	}, unit.V):
 		r.errorf(fault.Conflict, unit.Range, "A unit of prelet's",
 			"%s runs prelet, so prelet cannot restart it. Remove this stage.", unit.V)
 	}

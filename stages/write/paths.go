@@ -96,8 +96,8 @@ func listUnitFolders() []string {
 // the gate.
 func listOwnUnits() []string {
 	return []string{
-		"prelet.service", "prelet-apply.service", "prelet-verify.service", "prelet-.service.d", "service.d",
-		"05-prelet-gate.conf",
+		"prelet.service", "prelet-apply.service", "prelet-verify.service", "prelet-boot-check.service",
+		"prelet-.service.d", "service.d", "05-prelet-gate.conf",
 	}
 }
 

@@ -288,7 +288,7 @@ func TestUnits(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.boot()
-	units := []string{"prelet.service", "prelet-apply.service", "prelet-verify.service"}
+	units := []string{"prelet.service", "prelet-apply.service", "prelet-verify.service", "prelet-boot-check.service"}
 	m.put("/etc/systemd/system/wrong.service", "[Service]\nExecStart=/bin/true\nNoSuchKey=1\n")
 	verified := m.try(
 		append(

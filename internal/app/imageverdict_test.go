@@ -1,0 +1,43 @@
+package app
+
+import (
+	"testing"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/report"
+)
+
+func TestJudgeImage(t *testing.T) {
+	t.Parallel()
+	failed := func(code fault.Code, exit int) *report.Status {
+		return &report.Status{State: report.Failed, Code: code, Exit: exit}
+	}
+	held := &report.Status{State: report.Degraded, Held: &report.Held{Plan: "sha256:1", Why: "it was unhealthy"}}
+
+	for name, test := range map[string]struct {
+		status NodeStatus
+		want   bool
+	}{
+		"good":                   {NodeStatus{Status: &report.Status{State: report.OK, Verdict: "good"}}, true},
+		"not run":                {NodeStatus{Status: emptyStatus(), Condition: Unfinished}, true},
+		"report is lost":         {NodeStatus{Status: emptyStatus(), Condition: Degraded, Problem: "gone"}, true},
+		"prelet cannot start":    {NodeStatus{Status: emptyStatus(), Condition: Failing, NotStarted: "226"}, false},
+		"rolled back":            {NodeStatus{Status: failed(fault.RolledBack, 50)}, false},
+		"rollback failed":        {NodeStatus{Status: failed(fault.RollbackFails, 51)}, false},
+		"name of another node":   {NodeStatus{Status: failed(fault.OtherMachine, 50)}, true},
+		"invalid site":           {NodeStatus{Status: failed(fault.Syntax, 10)}, false},
+		"variable is missing":    {NodeStatus{Status: failed(fault.VariableMissing, 10)}, true},
+		"cluster is unreachable": {NodeStatus{Status: failed(fault.ClusterUnreachable, 20)}, true},
+		"cluster denies access":  {NodeStatus{Status: failed(fault.ClusterDenied, 22)}, true},
+		"no space":               {NodeStatus{Status: failed(fault.CannotWrite, 40)}, true},
+		"systemd refuses":        {NodeStatus{Status: failed(fault.Systemd, 52)}, false},
+		"unhealthy, no rollback": {NodeStatus{Status: &report.Status{State: report.OK, Verdict: "bad"}}, false},
+		"unknown verdict":        {NodeStatus{Status: &report.Status{State: report.OK, Verdict: "unknown"}}, true},
+		"held":                   {NodeStatus{Status: held}, false},
+		"pinned by an operator":  {NodeStatus{Status: held, Pinned: true}, true},
+	} {
+		if got := JudgeImage(test.status); got.Keep != test.want {
+			t.Errorf("%s: got keep %t (%s), want %t", name, got.Keep, got.Why, test.want)
+		}
+	}
+}

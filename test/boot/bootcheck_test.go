@@ -1,0 +1,106 @@
+package boot
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const checkUnit = "prelet-boot-check.service"
+
+// countsBoots enables the check of the image on the disk, and a unit that marks a complete boot as good, as
+// systemd-bless-boot or bootc does.
+func (m *machine) countsBoots() {
+	m.t.Helper()
+	m.put("/etc/systemd/system/bless.service", `[Unit]
+Requires=boot-complete.target
+After=boot-complete.target
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/bin/true
+`)
+	for link, unit := range map[string]string{
+		"boot-complete.target.requires/" + checkUnit: "/usr/lib/systemd/system/" + checkUnit,
+		"multi-user.target.wants/bless.service":      "/etc/systemd/system/bless.service",
+	} {
+		path := m.root + "/etc/systemd/system/" + link
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.Symlink(unit, path)); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+}
+
+// requireBlessed waits until the check has ended, and compares whether the boot counts as good.
+func (m *machine) requireBlessed(want bool, says string) {
+	m.t.Helper()
+	m.within(90*time.Second, checkUnit+" ends", func() string {
+		switch state := m.property(checkUnit, "ActiveState"); state {
+		case "active", "failed":
+			return ""
+		default:
+			return state
+		}
+	})
+	log := m.do("journalctl", "-b", "--no-pager", "-o", "cat", "-u", checkUnit)
+	if text := strings.Join(strings.Fields(log), " "); !strings.Contains(text, says) {
+		m.t.Errorf("journal of %s: got\n%s\nwant text with %q", checkUnit, log, says)
+	}
+
+	m.settled()
+	if state := m.property("bless.service", "ActiveState"); (state == "active") != want {
+		m.t.Errorf("bless.service: got %s; want active: %t", state, want)
+	}
+}
+
+// TestImageOfBadBoot has an image whose site makes the kubelet end: that boot is not complete, nor is the next one, in
+// which the plan is held. A rollback by hand is not the fault of the image.
+func TestImageOfBadBoot(t *testing.T) {
+	t.Parallel()
+	m := joined(t)
+	m.off()
+	m.countsBoots()
+	m.start()
+	m.requireBlessed(true, "The image works:")
+	m.off()
+
+	m.edit(pool, crash)
+	for _, says := range []string{
+		"The image does not work: generation 2 was unhealthy",
+		"The image does not work: the plan of the site is held",
+	} {
+		m.start()
+		m.requireBlessed(false, says)
+		m.off()
+	}
+
+	m.edit(pool, `"example.com/pool" = "b"`)
+	m.start()
+	m.requireBlessed(true, "The image works:")
+	if r := m.try("prelet", "rollback"); r.exit != 0 {
+		t.Fatalf("prelet rollback: got %+v, want exit 0", r)
+	}
+	m.off()
+	m.start()
+	m.requireBlessed(true, "The image works:")
+}
+
+// TestImageAway boots while no API server answers: nothing is known of the image, so it stays. A site that cannot be
+// read is its fault.
+func TestImageAway(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.countsBoots()
+	m.cluster.away()
+	m.start()
+	m.requireBlessed(true, "nothing shows that the image is at fault: exit status 20")
+	m.off()
+
+	m.edit(`stage "label" "node"`, `stage "lable" "node"`)
+	m.start()
+	m.requireBlessed(false, "The image does not work:")
+}

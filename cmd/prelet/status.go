@@ -16,8 +16,8 @@ import (
 	"github.com/prelet/prelet/internal/report/printer"
 )
 
-// imageWait is longer than a boot takes until its verdict, a rollback included (TimeoutStartSec= and RuntimeMaxSec= of the
-// units). Then nothing is known about the image, so it stays.
+// imageWait is longer than a boot takes until its verdict, a rollback included (TimeoutStartSec= and RuntimeMaxSec= of
+// the units). Then nothing is known about the image, so it stays.
 const imageWait = 10 * time.Minute
 
 func (a *cli) status() *cobra.Command {

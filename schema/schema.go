@@ -33,6 +33,8 @@ type Attr[T any] struct {
 	// An object literal whose items are evaluated one by one: an item that fails for a null fact is left out.
 	Items bool
 	Const bool // a literal: no references, no functions
+	// Soft is set if an evaluation that fails is a note, and the value is null: a missing device must not end a boot.
+	Soft bool
 	// Refs is the type of the stages that a list of static references names: [stage.TYPE.NAME]. The loader checks them,
 	// and the value is the list of the names.
 	Refs string
@@ -84,7 +86,7 @@ type Spec struct {
 	Name, Doc, DefaultText string
 	Type                   cty.Type
 	Required, Raw, Items   bool
-	Const                  bool
+	Const, Soft            bool
 	Refs                   string
 	OneOf                  []string
 	Default                cty.Value
@@ -117,6 +119,7 @@ func (a Attr[T]) Spec() Spec {
 		Phase:       a.Phase,
 		Items:       a.Items,
 		Const:       a.Const,
+		Soft:        a.Soft,
 		Refs:        a.Refs,
 		DefaultText: a.DefaultText,
 		OneOf:       a.OneOf,

@@ -27,6 +27,7 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/probe/kubeletstate"
 	"github.com/prelet/prelet/internal/report"
+	"github.com/prelet/prelet/internal/report/condition"
 )
 
 // machine is a node as the commands see one: a scratch root that survives reboots, a run folder that does not, a real
@@ -58,8 +59,13 @@ type machine struct {
 	annotations  map[string]string // of the Node object
 	annotated    []string          // each patch of them: KEY=VALUE, and KEY- for a removed one
 	annotateFail error
-	configz      []string     // how /configz differs from the plan
-	log          bytes.Buffer // journal entries, one JSON document a line
+
+	conditions    []condition.Condition // of the Node object
+	conditioned   []string              // each patch of them: TYPE=STATUS(REASON), and TYPE- for a removed one
+	conditionFail error                 // of each PATCH
+	nodeFail      error                 // of each GET
+	configz       []string              // how /configz differs from the plan
+	log           bytes.Buffer          // journal entries, one JSON document a line
 }
 
 // units is systemd with virtual time.
@@ -74,9 +80,11 @@ type units struct {
 	starts  []string        // what the gate said at each start of the kubelet
 	onStart func()
 	reloads int
-	apply   func() // prelet-apply.service's body
-	job     string // how its start ends; empty: done
-	applyIs string // its ActiveState
+	restart bool     // the job of prelet.service is a restart
+	wanted  []string // units whose start was requested
+	apply   func()   // prelet-apply.service's body
+	job     string   // how its start ends; empty: done
+	applyIs string   // its ActiveState
 	mounts  []activation.Mount
 	other   activation.Unit // one of the site's; no name: there is none
 	act     func(verb string) (string, error)
@@ -120,7 +128,10 @@ func (u *units) Reload(context.Context) error {
 	return nil
 }
 
+func (u *units) IsRestarting(context.Context, string) (bool, error) { return u.restart, nil }
+
 func (u *units) Start(_ context.Context, name string, _ time.Duration) (string, error) {
+	u.wanted = append(u.wanted, name)
 	if name == app.ApplyUnit && u.apply != nil {
 		u.apply()
 		return cmp.Or(u.job, "done"), nil
@@ -322,7 +333,32 @@ func (m *machine) Files(ctx context.Context, want map[string]string) error {
 }
 func (m *machine) ChangedAgo([]string) (time.Duration, bool) { return m.now - m.changed, m.changed > 0 }
 func (m *machine) Node(_ context.Context, name string) (kubelet.Node, error) {
-	return kubelet.Node{Name: name, Labels: m.labels, Taints: m.taints, Annotations: m.annotations, Age: -1}, nil
+	if m.nodeFail != nil {
+		return kubelet.Node{}, m.nodeFail
+	}
+	return kubelet.Node{
+		Name: name, Labels: m.labels, Taints: m.taints, Annotations: m.annotations, Conditions: m.conditions, Age: -1,
+	}, nil
+}
+
+func (m *machine) PatchConditions(_ context.Context, _ string, change condition.Change) error {
+	if m.conditionFail != nil {
+		return m.conditionFail
+	}
+	isOf := func(typ string) func(condition.Condition) bool {
+		return func(c condition.Condition) bool { return c.Type == typ }
+	}
+	var words []string
+	for _, c := range change.Set {
+		m.conditions = append(slices.DeleteFunc(m.conditions, isOf(c.Type)), c)
+		words = append(words, fmt.Sprintf("%s=%s(%s)", strings.TrimPrefix(c.Type, "example.com/"), c.Status, c.Reason))
+	}
+	for _, typ := range change.Remove {
+		m.conditions = slices.DeleteFunc(m.conditions, isOf(typ))
+		words = append(words, strings.TrimPrefix(typ, "example.com/")+"-")
+	}
+	m.conditioned = append(m.conditioned, strings.Join(words, " "))
+	return nil
 }
 func (m *machine) PatchLabels(_ context.Context, _ string, changes []kubelet.LabelChange) error {
 	for _, c := range changes {
@@ -438,7 +474,9 @@ func (m *machine) boot() (run, verify ended) {
 	m.now += time.Since(began)
 	m.units.start()
 	verify.exit = -1
-	if _, err := os.Stat(m.gate); err != nil || m.read("/var/lib/prelet/journal.json") != "" {
+	_, noGate := os.Stat(m.gate)
+	_, notOwed := os.Stat(filepath.Join(m.run, "conditions.owed"))
+	if noGate != nil || notOwed == nil || m.read("/var/lib/prelet/journal.json") != "" {
 		verify = m.as(app.VerifyUnit, "verify")
 	}
 	return run, verify

@@ -240,6 +240,7 @@ func (a *cli) root() *cobra.Command {
 		a.history(),
 		a.rollback(),
 		a.verify(),
+		a.stopping(),
 		a.recover(),
 		a.doctor(),
 		a.seal(),

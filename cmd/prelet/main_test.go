@@ -63,7 +63,7 @@ func TestScenarios(t *testing.T) {
 		Dir:                 "testdata/scenarios",
 		Setup:               func(e *testscript.Env) error { return setUp(e, shared) },
 		Cmds:                scriptCommands(),
-		Condition:           condition,
+		Condition:           isRunAs,
 		RequireUniqueNames:  true,
 		RequireExplicitExec: true,
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",

@@ -146,7 +146,7 @@ func expandSite(s *scene, env func(string) string) error {
 	})
 }
 
-func condition(c string) (bool, error) {
+func isRunAs(c string) (bool, error) {
 	if c == "root" {
 		return os.Geteuid() == 0, nil
 	}

@@ -51,6 +51,7 @@ type Host struct {
 type Manager interface {
 	activation.Units
 	Start(ctx context.Context, unit string, wait time.Duration) (string, error)
+	IsRestarting(ctx context.Context, unit string) (bool, error)
 	Close()
 }
 

@@ -210,6 +210,11 @@ func (e *Env) rollbackNode(ctx context.Context, h *Host, o RollbackOptions) (Rol
 	_, err = rep.Finish(res.Code, res.Summary)
 	e.sayError(err)
 	e.annotate(ctx, h, r, res)
+	if results, ok := h.readConditionResults(); ok {
+		e.sayError(h.writeConditionResults(results))
+		_ = store.Unlock() // annotations may have done so
+		e.settleConditions(ctx, h)
+	}
 	if res.Err != nil {
 		return RolledBack{}, addMessages(res.Err)
 	}

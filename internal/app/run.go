@@ -152,14 +152,24 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	defer p.Close()
 
 	r := h.newRun(store, rep)
-	r.Plan = p.Plan
 	r.Options = p.Options
 	r.Retry = o.Retry
 	r.Off = h.isOff()
+
+	waitForConditions := e.beginConditions(ctx, h, rep)
+	defer waitForConditions()
+	r.Plan = func(ctx context.Context) *boot.Plan {
+		defer waitForConditions()
+		return p.Plan(ctx)
+	}
 	res := r.Do(ctx)
+	waitForConditions()
 
 	p.Remember(res)
 	p.keepRecording(res.Plan)
+	if !r.Off {
+		e.keepConditions(h, p, res)
+	}
 
 	isUnfinished := res.Code == fault.Interrupted && store.ReadOnly() != nil // the next run cannot finish it either
 	e.countAttempt(h, attempts, isUnfinished || commit.NeedsDelay(res.Code))
@@ -167,6 +177,10 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	out := Ran{Result: res, Degraded: e.finishReport(ctx, h, r, res)}
 	if p.node != nil {
 		out.Site = p.node.Site
+	}
+	if !r.Off {
+		_ = store.Unlock() // annotations may have done so
+		e.settleConditions(ctx, h)
 	}
 
 	return out, nil

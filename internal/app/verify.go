@@ -33,6 +33,16 @@ func (e *Env) verify(ctx context.Context) (Verified, error) {
 	h := e.host(ctx)
 	defer h.Units.Close()
 
+	v, err := e.verifyOnce(ctx, h)
+	if err == nil && !v.Off {
+		e.settleConditions(ctx, h)
+	}
+
+	return v, err
+}
+
+// verifyOnce is verify without the conditions of the Node.
+func (e *Env) verifyOnce(ctx context.Context, h *Host) (Verified, error) {
 	if h.Self == "" && !h.isOff() {
 		if v, ok := describeWithoutGeneration(ctx, h); ok {
 			return v, nil

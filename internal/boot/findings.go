@@ -82,6 +82,15 @@ func (f *Findings) degradeFor(ds hcl.Diagnostics) {
 	}
 }
 
+// degradeForConditions adds a reason for each condition of the Node that will not be True.
+func (f *Findings) degradeForConditions(ds hcl.Diagnostics) {
+	for _, d := range ds {
+		if origin.CodeOf(d) == fault.NodeCondition {
+			f.degrade(fault.NodeCondition, d.Summary+": "+d.Detail)
+		}
+	}
+}
+
 // makeWarning returns a copy of a diagnostic that does not stop the boot.
 func makeWarning(d *hcl.Diagnostic) *hcl.Diagnostic {
 	out := *d

@@ -218,6 +218,7 @@ func (r renderer) runCopy(
 	out.Findings = out.join(more)
 	o, rendered, diags := r.addAndRender(i, cfg, in, n)
 	out.report(diags...)
+	out.degradeForConditions(diags)
 	if rendered == nil {
 		return out
 	}

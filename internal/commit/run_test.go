@@ -26,6 +26,7 @@ import (
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/platform/machineid"
 	"github.com/prelet/prelet/internal/report"
+	"github.com/prelet/prelet/internal/report/condition"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -183,6 +184,8 @@ func (b *bench) Mounts(context.Context, []string) ([]activation.Mount, error) {
 }
 
 func (b *bench) PatchLabels(context.Context, string, []kubelet.LabelChange) error { return nil }
+
+func (b *bench) PatchConditions(context.Context, string, condition.Change) error { return nil }
 
 func (b *bench) PatchAnnotations(context.Context, string, map[string]*string) error { return nil }
 

@@ -61,8 +61,12 @@ func (s *Server) respond(r *http.Request, user string, groups []string, isAuthen
 		})
 	}
 
-	node, isNode := nodePath(r.URL.Path)
-	if isNode {
+	path, isStatus := strings.CutSuffix(r.URL.Path, "/status")
+	node, isNode := nodePath(path)
+	switch {
+	case isNode && isStatus && r.Method == http.MethodPatch:
+		return s.respondNodeStatus(r, node, user, groups)
+	case isNode && !isStatus:
 		return s.respondNode(r, node, user, groups)
 	}
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -130,4 +131,58 @@ func (s *Server) Node(name string) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.nodes[name])
+}
+
+// respondNodeStatus changes the conditions of a Node, for the node itself: a strategic merge patch, in which a
+// condition is found by its type.
+func (s *Server) respondNodeStatus(r *http.Request, name, user string, groups []string) (int, []byte) {
+	isOwn := user == "system:node:"+name && slices.Contains(groups, "system:nodes")
+	if !isOwn {
+		message := fmt.Sprintf("nodes %q is forbidden: User %q cannot patch resource \"nodes/status\"", name, user)
+		return failure(http.StatusForbidden, message, nodeDetails(name))
+	}
+
+	type status struct {
+		Conditions []map[string]string `json:"conditions"`
+	}
+	var patch struct {
+		Status status `json:"status"`
+	}
+	err := json.NewDecoder(io.LimitReader(r.Body, maxNodeSize)).Decode(&patch)
+	if err != nil {
+		return failure(http.StatusBadRequest, err.Error(), map[string]string{})
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var object map[string]any
+	if json.Unmarshal(s.nodes[name], &object) != nil {
+		return failure(http.StatusNotFound, fmt.Sprintf("nodes %q not found", name), nodeDetails(name))
+	}
+	var have struct {
+		Status status `json:"status"`
+	}
+	_ = json.Unmarshal(s.nodes[name], &have) // a Node of the demo has no other status
+	object["status"] = status{mergeConditions(have.Status.Conditions, patch.Status.Conditions)}
+	code, body := encode(http.StatusOK, object)
+	s.nodes[name] = body
+
+	return code, body
+}
+
+// mergeConditions returns conditions with those of a patch.
+func mergeConditions(have, patch []map[string]string) []map[string]string {
+	for _, c := range patch {
+		i := slices.IndexFunc(have, func(h map[string]string) bool { return h["type"] == c["type"] })
+		switch {
+		case c["$patch"] == "delete":
+			have = slices.DeleteFunc(have, func(h map[string]string) bool { return h["type"] == c["type"] })
+		case i < 0:
+			have = append(have, c)
+		default:
+			maps.Copy(have[i], c)
+		}
+	}
+
+	return have
 }

@@ -62,6 +62,7 @@ func order() [][]string {
 		{
 			"internal/platform/apiaddress",
 			"internal/report/annotation",
+			"internal/report/condition",
 			"internal/fault",
 			"internal/manual",
 			"internal/quantity",

@@ -94,6 +94,7 @@ const (
 	Drift         Code = "drift"
 	NodeDrift     Code = "node-drift"
 	ConfigDrift   Code = "config-drift"
+	NodeCondition Code = "node-condition"
 	Adopted       Code = "adopted"
 	UnitMissing   Code = "unit-missing"
 	UnitRefuses   Code = "unit-refuses"

@@ -3,7 +3,10 @@ package kubelet
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/prelet/prelet/internal/report/condition"
 )
 
 // Node has the parts of a Node object that prelet reads.
@@ -13,6 +16,7 @@ type Node struct {
 	Taints []Taint
 
 	Annotations map[string]string
+	Conditions  []condition.Condition // those of the kubelet and of other parties, too
 
 	Age time.Duration // since its creation, by the API server's clock; negative if unknown
 
@@ -35,7 +39,7 @@ func ParseNode(body []byte, date string) (Node, error) {
 			Taints []Taint `json:"taints"`
 		} `json:"spec"`
 		Status struct {
-			Conditions []struct{ Type, Status string }
+			Conditions []condition.Condition
 			Addresses  []struct{ Type, Address string }
 			NodeInfo   struct{ MachineID, SystemUUID string }
 		} `json:"status"`
@@ -53,6 +57,7 @@ func ParseNode(body []byte, date string) (Node, error) {
 		Taints: doc.Spec.Taints,
 
 		Annotations: doc.Metadata.Annotations,
+		Conditions:  doc.Status.Conditions,
 
 		Age:        -1,
 		MachineID:  doc.Status.NodeInfo.MachineID,
@@ -121,5 +126,36 @@ func AnnotationPatch(changes map[string]*string) []byte {
 	if err != nil {
 		panic(fmt.Sprintf("kubelet: strings do not encode: %v", err))
 	}
+	return b
+}
+
+// ConditionPatch returns a change of conditions as a strategic merge patch of the status of a Node, in which a
+// condition is found by its type. The time of the last transition stays that of the Node unless the status turns.
+func ConditionPatch(change condition.Change, now time.Time) []byte {
+	at := now.UTC().Format(time.RFC3339)
+
+	list := []map[string]string{}
+	for _, c := range change.Set {
+		item := map[string]string{
+			"type":              c.Type,
+			"status":            c.Status,
+			"reason":            c.Reason,
+			"message":           c.Message,
+			"lastHeartbeatTime": at,
+		}
+		if slices.Contains(change.Turned, c.Type) {
+			item["lastTransitionTime"] = at
+		}
+		list = append(list, item)
+	}
+	for _, typ := range change.Remove {
+		list = append(list, map[string]string{"$patch": "delete", "type": typ})
+	}
+
+	b, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": list}})
+	if err != nil {
+		panic(fmt.Sprintf("kubelet: strings do not encode: %v", err))
+	}
+
 	return b
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/report/condition"
 )
 
 // Label is a label that the kubelet registers with.
@@ -156,6 +157,15 @@ type Activation struct {
 	// Annotations is nil if the node does not annotate its Node. It is outside of the hash: it changes no file of the
 	// node, and the revision of a site changes more often than its plans.
 	Annotations *Annotations `json:"-"`
+	// Conditions are those of the Node that the site declares, by its checks alone. They are outside of the hash too:
+	// they change no file, and their checks may find something else at each boot.
+	Conditions []Condition `json:"-"`
+}
+
+// Condition is a condition of the Node that the site declares.
+type Condition struct {
+	condition.Condition      // of a healthy kubelet, by the checks of the site
+	Checked             bool // the site has checks for it
 }
 
 // Annotations has the settings of the site for the annotations of the Node.

@@ -230,6 +230,31 @@ func (r *Reporter) NoteAfterEnd(code, summary string) error {
 	return r.write()
 }
 
+// ReplaceNote replaces the notes with a code in the status of the last run of this boot, once that has ended, by one
+// with this summary; "" removes them. It is for a process that works on after the report of a run.
+func ReplaceNote(dir, bootID, code, summary string) error {
+	s, err := Load(dir)
+	if err != nil || s.BootID != bootID || s.Finished == nil {
+		return nil // a run is in progress, which reports by itself, or there was none
+	}
+
+	has := func(n Reason) bool { return n.Code == code }
+	was := slices.Clone(s.Notes)
+	s.Notes = slices.DeleteFunc(s.Notes, has)
+	if summary != "" {
+		s.Notes = append(s.Notes, Reason{Code: code, Summary: summary})
+	}
+	if slices.Equal(was, s.Notes) {
+		return nil
+	}
+	text, err := s.encode()
+	if err != nil {
+		return err
+	}
+
+	return writeFile(dir, StatusFile, text)
+}
+
 // Degrade adds a reason why this run is not completely as the site wants it. The same code and summary count once.
 func (r *Reporter) Degrade(code, summary string) {
 	r.addReason(&r.status.Degraded, code, summary, MessageDegraded)

@@ -35,6 +35,8 @@ const (
 	verifyBlock       = "verify"
 	annotationsBlock  = "annotations"
 	preconditionBlock = "precondition"
+	nodeCondBlock     = "condition"
+	checkBlock        = "check"
 
 	maxRevision = 200 // characters
 )
@@ -131,6 +133,20 @@ var (
 		Required: true,
 		Doc:      "Why not, and what to do.",
 	}
+
+	checkedAttr = schema.Attr[cty.Value]{
+		Name:     "condition",
+		Required: true,
+		Soft:     true,
+		Doc: "Must be true for the status `True`; `node` is the finished node. " +
+			"Where it is null or cannot be evaluated on this machine, the status is `Unknown`.",
+	}
+	checkMessageAttr = schema.Attr[string]{
+		Name:     "error_message",
+		Required: true,
+		Soft:     true,
+		Doc:      "The message of the condition while this check does not hold. Everyone who may read Nodes can read it.",
+	}
 )
 
 // Stage implements stages.Renderer.
@@ -163,6 +179,23 @@ func (Stage) Spec() stages.Spec {
 		Fields: []schema.Field{conditionAttr, messageAttr},
 	}
 
+	nodeCondition := schema.Block{
+		Type:    nodeCondBlock,
+		Labels:  []string{"type"},
+		ForEach: true,
+		Doc: "A condition of the own Node, as `example.com/GPUReady`, for programs that keep pods away from the node " +
+			"until it is `True`, at each boot. It is `False` from the begin of a boot until the kubelet is healthy " +
+			"and each `check` holds, while the gate stays shut, and when the node shuts down. " +
+			"It is patched with the kubelet's credentials, and only if it differs. " +
+			"It is never part of a verdict: while the cluster does not answer, prelet tries again. " +
+			"See [node conditions](../how-to/node-conditions.md). There are 16 at most.",
+		Blocks: []schema.Block{{
+			Type:   checkBlock,
+			Doc:    "What must be true of this machine for the status `True`. Without one, a healthy kubelet is enough.",
+			Fields: []schema.Field{checkedAttr, checkMessageAttr},
+		}},
+	}
+
 	return stages.Spec{
 		Phase:  schema.Render,
 		Bounds: &boundAttr,
@@ -172,7 +205,7 @@ func (Stage) Spec() stages.Spec {
 				"The stage named `kubelet` is the kubelet's, and so is the only one without `unit`. " +
 				"Each other is another unit, of which there are 16 at most; " +
 				"`action` and `settle` are for those, and `rollback`, `reconcile_labels`, " +
-				"`verify`, `annotations` and `precondition` for the kubelet.",
+				"`verify`, `annotations`, `condition` and `precondition` for the kubelet.",
 			Fields: []schema.Field{
 				unitAttr,
 				actionAttr,
@@ -180,7 +213,7 @@ func (Stage) Spec() stages.Spec {
 				rollbackAttr,
 				reconcileAttr,
 			},
-			Blocks: []schema.Block{verify, annotations, precondition},
+			Blocks: []schema.Block{verify, annotations, nodeCondition, precondition},
 		},
 	}
 }
@@ -294,7 +327,13 @@ func (r *renderer) refuseKubeletArguments() {
 		}
 	}
 	blocks := r.cfg.Blocks
-	for _, b := range slices.Concat(blocks[verifyBlock], blocks[annotationsBlock], blocks[preconditionBlock]) {
+	kubelets := slices.Concat(
+		blocks[verifyBlock],
+		blocks[annotationsBlock],
+		blocks[nodeCondBlock],
+		blocks[preconditionBlock],
+	)
+	for _, b := range kubelets {
 		if b.Written {
 			refuse(b.Range, b.Type)
 		}
@@ -329,6 +368,7 @@ func (r *renderer) kubelet() *node.Activation {
 	for _, b := range r.cfg.Blocks[preconditionBlock] {
 		r.checkPrecondition(b)
 	}
+	conditions := r.conditions()
 
 	if !unit.Cty.IsKnown() {
 		return nil
@@ -344,6 +384,7 @@ func (r *renderer) kubelet() *node.Activation {
 		ReconcileLabels: reconcileAttr.Of(r.cfg).V,
 		Configz:         configzAttr.Of(verify).V,
 		Annotations:     r.annotations(),
+		Conditions:      conditions,
 		Range:           r.cfg.Range,
 	}
 }

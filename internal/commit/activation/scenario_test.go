@@ -17,6 +17,7 @@ import (
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/report/condition"
 )
 
 // node is a machine: a real store on a disk that survives reboots, the fake systemd, a kubelet that behaves as its
@@ -206,6 +207,8 @@ func (n *node) Node(_ context.Context, name string) (kubelet.Node, error) {
 type refusedError struct{ error }
 
 func (refusedError) Refused() bool { return true }
+
+func (n *node) PatchConditions(context.Context, string, condition.Change) error { return nil }
 
 func (n *node) PatchAnnotations(context.Context, string, map[string]*string) error {
 	n.t.Error("activation patches no annotations: the run does, after its end")

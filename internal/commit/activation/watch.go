@@ -9,6 +9,7 @@ import (
 
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/report/condition"
 )
 
 // Probe checks a running kubelet, in addition to systemd. A method returns nil when the check passes, and an error with
@@ -33,6 +34,8 @@ type Probe interface {
 	PatchLabels(ctx context.Context, name string, changes []kubelet.LabelChange) error
 	// PatchAnnotations changes annotations of the Node in the same way; nil removes one.
 	PatchAnnotations(ctx context.Context, name string, changes map[string]*string) error
+	// PatchConditions changes conditions of the Node in the same way.
+	PatchConditions(ctx context.Context, name string, change condition.Change) error
 	// Configz returns the fields in which the running configuration differs from the planned one.
 	Configz(ctx context.Context, c kubelet.Configz) (differ []string, err error)
 	// Log returns the log of the unit's processes since a time, oldest line first.

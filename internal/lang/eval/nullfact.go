@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/value"
 )
 
@@ -110,6 +111,19 @@ func Soften(diags hcl.Diagnostics) hcl.Diagnostics {
 			c.Severity = hcl.DiagWarning
 			out[i] = &c
 		}
+	}
+
+	return out
+}
+
+// toNotes returns the diagnostics with notes in place of errors.
+func toNotes(diags hcl.Diagnostics) hcl.Diagnostics {
+	out := slices.Clone(diags)
+	for i, d := range out {
+		c := *d
+		c.Severity = hcl.DiagWarning
+		c.Extra = origin.Extra{Code: origin.CodeOf(d), Note: true}
+		out[i] = &c
 	}
 
 	return out

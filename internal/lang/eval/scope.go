@@ -88,7 +88,12 @@ func (s Scope) Value(spec schema.Spec, x hclsyntax.Expression) (cty.Value, hcl.D
 	}
 
 	v, diags := s.e.Value(x, s.each)
-	if diags.HasErrors() {
+	switch {
+	case diags.HasErrors() && spec.Soft && !s.e.Checking():
+		return cty.NullVal(spec.Type), toNotes(s.classify(diags, x))
+	case diags.HasErrors() && spec.Soft:
+		return cty.UnknownVal(spec.Type), toNotes(s.classify(diags, x))
+	case diags.HasErrors():
 		return cty.UnknownVal(spec.Type), s.classify(diags, x)
 	}
 

@@ -56,6 +56,7 @@ type manager interface {
 	) (int, error)
 	StopUnitContext(ctx context.Context, name, mode string, result chan<- string) (int, error)
 	ReloadContext(ctx context.Context) error
+	ListJobsContext(ctx context.Context) ([]dbus.JobStatus, error)
 	Connected() bool
 	Close()
 }
@@ -310,6 +311,19 @@ func (c *Conn) MayWait(ctx context.Context, name string) (bool, error) {
 	ours, err := c.Look(ctx, own)
 
 	return err == nil && ours.Job == 0, err
+}
+
+// IsRestarting reports whether the job of a unit is a restart: until the unit has stopped, its job is not yet a start.
+func (c *Conn) IsRestarting(ctx context.Context, name string) (isRestarting bool, err error) {
+	err = c.call(ctx, "listing jobs", func(ctx context.Context, m manager) error {
+		jobs, err := m.ListJobsContext(ctx)
+		isRestarting = slices.ContainsFunc(jobs, func(j dbus.JobStatus) bool {
+			return j.Unit == name && j.JobType == "restart"
+		})
+		return err
+	})
+
+	return isRestarting, err
 }
 
 // Reload makes systemd read unit files again, and takes 200 to 450 ms. Queued jobs survive it, so it is safe inside a

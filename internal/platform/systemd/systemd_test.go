@@ -23,6 +23,7 @@ type fakeManager struct {
 	mounts     map[string]dbus.UnitStatus
 	down       bool // Connected is false
 	asked      []string
+	jobs       []dbus.JobStatus
 	heard      bool // a transient unit of that name is there
 	buffer     int  // capacity of the last result channel; -1: nil
 	err        error
@@ -65,6 +66,10 @@ func (f *fakeManager) RestartUnitContext(_ context.Context, name, mode string, r
 func (f *fakeManager) StopUnitContext(_ context.Context, name, mode string, result chan<- string) (int, error) {
 	return f.job("stop", name, mode, result)
 }
+func (f *fakeManager) ListJobsContext(context.Context) ([]dbus.JobStatus, error) {
+	return f.jobs, nil
+}
+
 func (f *fakeManager) ResetFailedUnitContext(context.Context, string) error {
 	return f.err
 }

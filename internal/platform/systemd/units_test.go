@@ -71,6 +71,7 @@ func TestUnitsSayWhatWasProven(t *testing.T) {
 		{"prelet.service", "Service.Type", []string{"oneshot"}},
 		{"prelet.service", "Service.RemainAfterExit", []string{"yes"}},
 		{"prelet.service", "Service.ExecStart", []string{"/usr/bin/prelet", "run"}},
+		{"prelet.service", "Service.ExecStop", []string{"-/usr/bin/prelet", "stopping"}},
 		{"prelet.service", "Service.RestartPreventExitStatus", []string{"10", "41", "51", "64"}},
 		{"prelet.service", "Install.WantedBy", []string{"multi-user.target"}},
 
@@ -84,7 +85,9 @@ func TestUnitsSayWhatWasProven(t *testing.T) {
 		{"prelet-apply.service", "Install.WantedBy", nil},
 
 		{"prelet-verify.service", "Unit.After", append([]string{"kubelet.service", "prelet.service", "prelet-apply.service"}, mounts...)},
-		{"prelet-verify.service", "Unit.ConditionPathExists", []string{"|/var/lib/prelet/journal.json", "|!/run/prelet/kubelet.env"}},
+		{"prelet-verify.service", "Unit.ConditionPathExists", []string{
+			"|/var/lib/prelet/journal.json", "|!/run/prelet/kubelet.env", "|/run/prelet/conditions.owed",
+		}},
 		{"prelet-verify.service", "Service.Type", []string{"exec"}},
 		{"prelet-verify.service", "Service.ExecStart", []string{"/usr/bin/prelet", "verify"}},
 		{"prelet-verify.service", "Service.RestartSec", []string{"1"}},

@@ -15,6 +15,7 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/probe/cluster"
 	"github.com/prelet/prelet/internal/probe/joined"
+	"github.com/prelet/prelet/internal/report/condition"
 )
 
 // Node reads the Node object of this kubelet, under the planned name or the name in its certificate: if the site
@@ -41,24 +42,32 @@ func (p Probe) Node(ctx context.Context, name string) (kubelet.Node, error) {
 // PatchLabels changes labels of a Node with the identity of its kubelet. If the cluster refuses the change, so that
 // another attempt is useless, the error has a method Refused() bool that returns true.
 func (p Probe) PatchLabels(ctx context.Context, name string, changes []kubelet.LabelChange) error {
-	return p.patch(ctx, name, "application/json-patch+json", kubelet.LabelPatch(changes))
+	return p.patch(ctx, nodePath(name), "application/json-patch+json", kubelet.LabelPatch(changes))
 }
 
 // PatchAnnotations changes annotations of a Node with the identity of its kubelet; nil removes one. Its errors are
 // those of PatchLabels.
 func (p Probe) PatchAnnotations(ctx context.Context, name string, changes map[string]*string) error {
-	return p.patch(ctx, name, "application/merge-patch+json", kubelet.AnnotationPatch(changes))
+	return p.patch(ctx, nodePath(name), "application/merge-patch+json", kubelet.AnnotationPatch(changes))
 }
 
-// patch sends a patch of a Node. contentType names the kind of patch.
-func (p Probe) patch(ctx context.Context, name, contentType string, body []byte) error {
+// PatchConditions changes conditions in the status of a Node with the identity of its kubelet, which its NodeRestriction
+// plugin allows for its own Node. Its errors are those of PatchLabels.
+func (p Probe) PatchConditions(ctx context.Context, name string, change condition.Change) error {
+	path := nodePath(name) + "/status?fieldManager=prelet"
+
+	return p.patch(ctx, path, "application/strategic-merge-patch+json", kubelet.ConditionPatch(change, p.Now()))
+}
+
+// patch sends a patch to a path. contentType names the kind of patch.
+func (p Probe) patch(ctx context.Context, path, contentType string, body []byte) error {
 	c, err := p.connectAsNode()
 	if err != nil {
 		return err
 	}
 	defer c.CloseIdleConnections()
 
-	resp, err := c.send(ctx, http.MethodPatch, name, contentType, body)
+	resp, err := c.send(ctx, http.MethodPatch, path, contentType, body)
 	if err != nil {
 		return err
 	}
@@ -72,6 +81,8 @@ func (p Probe) patch(ctx context.Context, name, contentType string, body []byte)
 		return nil
 	case http.StatusForbidden, http.StatusUnprocessableEntity:
 		return &refusedError{message}
+	case http.StatusUnauthorized:
+		return c.unauthorized()
 	}
 
 	return newUnclear("%s answered %d: %s", c.server, resp.code, message)
@@ -165,16 +176,19 @@ func (r nodeResponse) status() (s apiStatus) {
 	return s
 }
 
-// send sends a request about one Node. A body has a content type.
+// nodePath returns the path of a Node.
+func nodePath(name string) string { return "/api/v1/nodes/" + url.PathEscape(name) }
+
+// send sends a request to a path. A body has a content type.
 func (c *nodeClient) send(
 	ctx context.Context,
-	method, name, contentType string,
+	method, path, contentType string,
 	body []byte,
 ) (nodeResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 
-	at := strings.TrimSuffix(c.server, "/") + "/api/v1/nodes/" + url.PathEscape(name)
+	at := strings.TrimSuffix(c.server, "/") + path
 	req, err := http.NewRequestWithContext(ctx, method, at, bytes.NewReader(body))
 	if err != nil {
 		return nodeResponse{}, newUnclear("invalid URL of the node: %w", err)
@@ -194,8 +208,14 @@ func (c *nodeClient) send(
 	return nodeResponse{resp.StatusCode, text, resp.Header.Get("Date")}, nil
 }
 
+// unauthorized is the error for a certificate of the kubelet that the cluster does not accept.
+func (c *nodeClient) unauthorized() error {
+	return newUnclear("%s answered 401: the certificate that %s names has expired, or is of another cluster; "+
+		"journalctl -u kubelet shows why it was not renewed", c.server, joined.Conf)
+}
+
 func (c *nodeClient) readNode(ctx context.Context, name string) (kubelet.Node, error) {
-	resp, err := c.send(ctx, http.MethodGet, name, "", nil)
+	resp, err := c.send(ctx, http.MethodGet, nodePath(name), "", nil)
 	if err != nil {
 		return kubelet.Node{}, err
 	}
@@ -205,6 +225,10 @@ func (c *nodeClient) readNode(ctx context.Context, name string) (kubelet.Node, e
 			return n, newUnclear("%s answered for node %s: %w", c.server, name, err)
 		}
 		return n, nil
+	}
+
+	if resp.code == http.StatusUnauthorized {
+		return kubelet.Node{}, c.unauthorized()
 	}
 
 	// A portal, or an API server without this path, answers 404 as well. Only a Status about nodes is certain.

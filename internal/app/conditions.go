@@ -1,0 +1,378 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/commit"
+	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/platform/machineid"
+	"github.com/prelet/prelet/internal/probe/joined"
+	"github.com/prelet/prelet/internal/report"
+	"github.com/prelet/prelet/internal/report/condition"
+)
+
+// The conditions of the Node that the site declares. Nothing waits for them: a failure is a note.
+//
+//	boot      prelet.service makes them False while it plans, before the kubelet starts
+//	run       keeps what their checks found, and notes that the Node does not have it yet
+//	verdict   prelet-verify.service, or a run outside of the boot, patches them, and tries again until the Node has them
+//	shutdown  prelet.service makes them False
+
+const (
+	// beginTimeout limits the patch at the begin of a boot, which the kubelet may have to wait for, and at its end.
+	beginTimeout = 3 * time.Second
+
+	// The waits before the next try: while the kubelet starts, after a failure (each time twice as long), and after
+	// the cluster has refused the patch.
+	healthWait  = time.Second
+	maxTryWait  = time.Minute
+	refusedWait = 5 * time.Minute
+	// unhealthyWait is the wait after the Node has got that its kubelet is unhealthy.
+	unhealthyWait = 30 * time.Second
+	// lookEvery is how often a wait looks for a generation that awaits its verdict.
+	lookEvery = 5 * time.Second
+)
+
+// beginConditions makes the conditions False while the gate is shut, in parallel with the plan. wait returns after
+// that, or after beginTimeout; it may be called more than once.
+func (e *Env) beginConditions(ctx context.Context, h *Host, rep *report.Reporter) (wait func()) {
+	record := h.readConditionRecord()
+	_, isOpen, err := h.gate().State()
+	_, isRepeated := h.readConditionResults() // of an earlier run of this boot
+	isUsed := len(record.Conditions) > 0 && h.hasKubeconfig() && !h.isOff()
+	if !isUsed || isOpen || isRepeated || err != nil {
+		return func() {}
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
+	done := make(chan error, 1)
+	go func() {
+		booting := condition.All(record.types(), condition.False, condition.Booting,
+			"this boot has no verdict on the kubelet yet")
+		done <- h.patchConditions(ctx, record.Node, booting, nil)
+	}()
+
+	return sync.OnceFunc(func() {
+		err := <-done
+		cancel()
+		if err != nil {
+			rep.Note(string(fault.NodeCondition), fmt.Sprintf("conditions: node %s has those from before this boot "+
+				"until prelet-verify.service reaches the cluster: %v", record.Node, err))
+		}
+	})
+}
+
+// hasKubeconfig reports whether a kubelet has begun to join on this disk.
+func (h *Host) hasKubeconfig() bool {
+	_, err := os.Lstat(filepath.Join("/", h.Root, joined.Conf))
+
+	return err == nil
+}
+
+// patchConditions gives a Node the conditions in want, and removes owned ones that are not among them. It sends
+// nothing if the Node has them, and does not patch the Node of another machine.
+func (h *Host) patchConditions(ctx context.Context, name string, want []condition.Condition, owned []string) error {
+	n, err := h.Probe.Node(ctx, name)
+	if err != nil {
+		return err
+	}
+	if why := describeOtherMachine(n, machineid.Of(h.Root)); why != "" {
+		return errors.New(why)
+	}
+
+	change := condition.Changes(n.Conditions, want, owned)
+	if change.IsEmpty() {
+		return nil
+	}
+
+	return h.Probe.PatchConditions(ctx, n.Name, change)
+}
+
+// keepConditions keeps what the checks of a run found. A run without a complete plan keeps the results of an earlier
+// one of this boot; without one, a condition with checks is Unknown.
+func (e *Env) keepConditions(h *Host, p *planner, res commit.Result) {
+	record := h.readConditionRecord()
+	results, hasResults := h.readConditionResults()
+	next := record
+
+	switch {
+	case res.Plan != nil && res.Plan.Complete && p.node != nil:
+		results.Node = p.Options(res.Plan).NodeName
+		results.Conditions, next = e.takeConditions(res.Plan, results.Node, record)
+	case !hasResults:
+		results.Node = record.Node
+		results.Conditions = assumeConditions(record)
+	}
+	if len(results.Conditions) == 0 && len(record.Conditions) == 0 {
+		return
+	}
+
+	if err := h.writeConditionRecord(next); err != nil {
+		e.sayError(fmt.Errorf("the next boot will not make the conditions of the Node False: %w", err))
+	}
+	e.sayError(h.writeConditionResults(results))
+}
+
+// takeConditions returns the conditions of a plan, without the secrets of this node, and the next record.
+func (e *Env) takeConditions(
+	p *boot.Plan, nodeName string, record conditionRecord,
+) (found []condition.Condition, next conditionRecord) {
+	next.Node = nodeName
+	if p.Node.Activation != nil {
+		for _, c := range p.Node.Activation.Conditions {
+			c.Message = e.Redactor.String(c.Message)
+			found = append(found, c.Condition)
+			next.Conditions = append(next.Conditions, conditionState{c.Type, c.Checked})
+		}
+	}
+
+	// Conditions that the site no longer has stay in the record until the Node does not have them.
+	for _, c := range record.Conditions {
+		if record.Node == nodeName && !slices.Contains(next.types(), c.Type) {
+			next.Conditions = append(next.Conditions, c)
+		}
+	}
+
+	return found, next
+}
+
+// assumeConditions returns the results of a run whose plan is not complete: those with checks are Unknown.
+func assumeConditions(record conditionRecord) (out []condition.Condition) {
+	for _, c := range record.Conditions {
+		found := condition.Condition{
+			Type:    c.Type,
+			Status:  condition.True,
+			Reason:  condition.Verified,
+			Message: condition.Healthy,
+		}
+		if c.Checked {
+			found.Status = condition.Unknown
+			found.Reason = condition.CheckUnknown
+			found.Message = "the checks of the site were not evaluated in this boot: prelet status has the reason"
+		}
+		out = append(out, found)
+	}
+
+	return out
+}
+
+// settleConditions patches the conditions that the Node may not have. prelet-verify.service tries until the Node has
+// them; other processes try once, and leave the rest to it. The lock is free.
+func (e *Env) settleConditions(ctx context.Context, h *Host) {
+	if !h.owesConditions() {
+		return
+	}
+	if h.Self == BootUnit { // the kubelet's start waits for this unit, and starts prelet-verify.service
+		u, err := h.Units.Look(ctx, activation.DefaultUnit)
+		if err == nil && u.Active == "active" {
+			e.requestVerify(ctx, h)
+		}
+		return
+	}
+
+	began := h.Clock.Monotonic()
+	for failures := 0; ctx.Err() == nil; {
+		isLate := h.Clock.Monotonic()-began > activation.DefaultTimeout
+		wait, err := e.deliverConditions(ctx, h, isLate)
+		e.noteConditions(h, err)
+
+		switch {
+		case err != nil:
+			wait = max(wait, min(healthWait<<min(failures, 10), maxTryWait))
+			failures++
+		case wait == 0:
+			return
+		}
+
+		isLeft := err != nil || wait != healthWait
+		switch {
+		case h.Self == VerifyUnit && !e.waitForVerdict(ctx, h, wait):
+			return
+		case h.Self != VerifyUnit && isLeft:
+			e.requestVerify(ctx, h)
+			return
+		case h.Self != VerifyUnit && h.Clock.Sleep(ctx, wait) != nil:
+			return
+		}
+	}
+}
+
+// requestVerify starts prelet-verify.service, which tries on. Where it is not installed, the next run does.
+func (e *Env) requestVerify(ctx context.Context, h *Host) {
+	if _, err := h.Units.Start(ctx, VerifyUnit, 0); err != nil {
+		e.sayError(fmt.Errorf("%s patches the conditions of the Node, and was not started: %w", VerifyUnit, err))
+	}
+}
+
+// noteConditions writes into the status of the last run why the Node does not have its conditions; nil: it has them.
+func (e *Env) noteConditions(h *Host, why error) {
+	note := ""
+	if why != nil {
+		note = e.Redactor.String(fmt.Sprintf("conditions: the Node does not have them: %v; %s tries again", why, VerifyUnit))
+	}
+	e.sayError(report.ReplaceNote(h.RunDir, h.BootID, string(fault.NodeCondition), note))
+}
+
+// waitForVerdict waits before the next try, and judges a generation that awaits its verdict meanwhile: systemd does not
+// start this unit again while it runs. It reports whether to go on.
+func (e *Env) waitForVerdict(ctx context.Context, h *Host, wait time.Duration) bool {
+	wait = time.Duration(float64(wait) * (1 + h.Jitter()) / 2)
+
+	for left := wait; left > 0; left -= lookEvery {
+		_ = h.Notify.Extend(lookEvery + keepAlive)
+		if h.Clock.Sleep(ctx, min(left, lookEvery)) != nil {
+			return false
+		}
+		if h.awaitsVerdict() {
+			break
+		}
+	}
+	if !h.awaitsVerdict() {
+		return true
+	}
+	_, err := e.verifyOnce(ctx, h)
+	e.sayError(err)
+
+	return err == nil
+}
+
+// awaitsVerdict reports whether a generation awaits its verdict, without the lock.
+func (h *Host) awaitsVerdict() bool {
+	store, err := generation.OpenReadOnly(h.storeOptions())
+	if err != nil {
+		return false
+	}
+	defer store.Close()
+	j, err := store.Journal()
+
+	return err == nil && j != nil
+}
+
+// kubeletHealth is what is known about the kubelet when its conditions are patched.
+type kubeletHealth int
+
+const (
+	isHealthy   kubeletHealth = iota
+	isStarting                // a check fails, and the kubelet may have just started
+	isAwaiting                // a generation awaits its verdict
+	isUnhealthy               // until another run or verdict
+)
+
+// deliverConditions patches the conditions if it is known what they are. It returns the wait before the next try, 0 if
+// the Node has its conditions. isLate is set if the kubelet had time to start.
+func (e *Env) deliverConditions(ctx context.Context, h *Host, isLate bool) (wait time.Duration, err error) {
+	results, ok := h.readConditionResults()
+	if !ok || !h.owesConditions() {
+		return 0, removeFile(filepath.Join(h.RunDir, owedFile))
+	}
+	record := h.readConditionRecord()
+
+	want, health := h.judgeConditions(ctx, results.Conditions)
+	switch {
+	case health == isStarting && !isLate:
+		return healthWait, nil
+	case health == isAwaiting && !isLate:
+		return lookEvery, nil
+	}
+
+	err = h.patchConditions(ctx, results.Node, want, record.types())
+	var refusal interface{ Refused() bool }
+	switch {
+	case errors.As(err, &refusal) && refusal.Refused():
+		return refusedWait, fmt.Errorf("the cluster does not let the node patch its status: %w", err)
+	case err != nil:
+		return 0, err
+	case health != isHealthy:
+		return unhealthyWait, nil
+	}
+
+	record.Conditions = slices.DeleteFunc(record.Conditions, func(c conditionState) bool {
+		return !slices.Contains(condition.Types(want), c.Type)
+	})
+
+	return 0, errors.Join(h.writeConditionRecord(record), h.endOwing(results))
+}
+
+// judgeConditions returns the conditions of the Node as the kubelet is now. found are those of a healthy kubelet.
+func (h *Host) judgeConditions(
+	ctx context.Context, found []condition.Condition,
+) (want []condition.Condition, health kubeletHealth) {
+	fail := func(health kubeletHealth, reason, message string) ([]condition.Condition, kubeletHealth) {
+		return condition.Replace(found, condition.False, reason, message), health
+	}
+	_, isOpen, err := h.gate().State()
+	if err == nil && !isOpen {
+		return fail(isUnhealthy, condition.GateShut,
+			"prelet does not let the kubelet start: prelet status has the reason")
+	}
+
+	store, err := generation.OpenReadOnly(h.storeOptions())
+	if err != nil {
+		return fail(isUnhealthy, condition.KubeletUnhealthy, "the generation in place cannot be read: prelet status")
+	}
+	defer store.Close()
+
+	journal, journalErr := store.Journal()
+	cur, err := store.Current()
+	switch {
+	case journal != nil:
+		return fail(isAwaiting, condition.KubeletUnhealthy, "there is no verdict yet: prelet status has the reason")
+	case journalErr != nil || err != nil:
+		return fail(isUnhealthy, condition.KubeletUnhealthy, "the generation in place cannot be read: prelet status")
+	case cur == nil || cur.Status != generation.StatusGood:
+		return fail(isUnhealthy, condition.KubeletUnhealthy, "no good generation is in place: prelet status")
+	}
+
+	checks, _, err := h.machine(store, nil).Examine(ctx, cur.Gen)
+	if err != nil {
+		return fail(isUnhealthy, condition.KubeletUnhealthy, "the plan of the generation cannot be read: prelet verify")
+	}
+	i := slices.IndexFunc(checks, func(c activation.Check) bool { return c.State == "failed" })
+	if i >= 0 {
+		return fail(isStarting, condition.KubeletUnhealthy, "check "+checks[i].Name+" failed: prelet verify shows more")
+	}
+
+	return found, isHealthy
+}
+
+// ReportStop makes the conditions False because the node shuts down, or prelet.service is stopped. A restart of the
+// unit changes nothing. A failure is only printed: the machine goes down anyway.
+func (e *Env) ReportStop(ctx context.Context) {
+	h := e.host(ctx)
+	defer h.Units.Close()
+
+	record := h.readConditionRecord()
+	if len(record.Conditions) == 0 || !h.hasKubeconfig() {
+		return
+	}
+	if h.isRestarting(ctx) {
+		return
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
+	defer cancel()
+	stopping := condition.All(record.types(), condition.False, condition.Stopping, "the node shuts down")
+	err := h.patchConditions(ctx, record.Node, stopping, nil)
+	if err != nil {
+		e.Say(fmt.Sprintf("the conditions of node %s stay as they are: %v", record.Node, err))
+	}
+}
+
+// isRestarting reports whether the unit of this process is stopped for a restart. At a shutdown systemd may be slow.
+func (h *Host) isRestarting(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	isRestarting, err := h.Units.IsRestarting(ctx, h.Self)
+
+	return err == nil && isRestarting
+}

@@ -1,0 +1,101 @@
+// Package condition is the report of a machine in the conditions of its Node: their statuses and reasons, and what a
+// patch has to change. The package is pure, and imports only the standard library.
+package condition
+
+import "slices"
+
+// Condition is one condition of a Node, without its times.
+type Condition struct {
+	Type    string `json:"type"`
+	Status  string `json:"status"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// The statuses of a condition.
+const (
+	True    = "True"
+	False   = "False"
+	Unknown = "Unknown"
+)
+
+// The reasons that prelet gives. Programs may compare them, so they do not change.
+const (
+	Verified         = "Verified"         // True: the kubelet is healthy, and all checks hold
+	Booting          = "Booting"          // False: from the begin of a boot to its verdict
+	Stopping         = "Stopping"         // False: the node shuts down, or prelet.service was stopped
+	GateShut         = "GateShut"         // False: prelet does not let the kubelet start
+	KubeletUnhealthy = "KubeletUnhealthy" // False: the kubelet is not healthy on the generation in place
+	CheckFailed      = "CheckFailed"      // False: a check of the site does not hold
+	CheckUnknown     = "CheckUnknown"     // Unknown: a check of the site is null, or was not evaluated
+)
+
+// Healthy is the message of a condition that is True. It has no number and no time, so that it does not change.
+const Healthy = "the kubelet is healthy, and all checks of the site hold"
+
+// All returns conditions of these types with one status.
+func All(types []string, status, reason, message string) (out []Condition) {
+	for _, t := range types {
+		out = append(out, Condition{t, status, reason, message})
+	}
+
+	return out
+}
+
+// Replace returns the conditions with another status. What the checks of the site have found is replaced as well.
+func Replace(cs []Condition, status, reason, message string) []Condition {
+	return All(Types(cs), status, reason, message)
+}
+
+// Types returns the types of conditions.
+func Types(cs []Condition) (out []string) {
+	for _, c := range cs {
+		out = append(out, c.Type)
+	}
+
+	return out
+}
+
+// Change is what a patch changes in the conditions of a Node.
+type Change struct {
+	Set    []Condition
+	Turned []string // the types of Set whose status is another one, or that are new
+	Remove []string // types
+}
+
+// IsEmpty reports whether nothing changes.
+func (c Change) IsEmpty() bool { return len(c.Set) == 0 && len(c.Remove) == 0 }
+
+// Changes returns what gives a Node that has some conditions those that are wanted. A condition that is not wanted is
+// removed if it is owned; all others belong to other parties.
+func Changes(have, want []Condition, owned []string) (out Change) {
+	for _, w := range want {
+		was, isThere := find(have, w.Type)
+		if isThere && was == w {
+			continue
+		}
+		out.Set = append(out.Set, w)
+		if !isThere || was.Status != w.Status {
+			out.Turned = append(out.Turned, w.Type)
+		}
+	}
+
+	for _, t := range owned {
+		_, isThere := find(have, t)
+		_, isWanted := find(want, t)
+		if isThere && !isWanted {
+			out.Remove = append(out.Remove, t)
+		}
+	}
+
+	return out
+}
+
+func find(cs []Condition, typ string) (Condition, bool) {
+	i := slices.IndexFunc(cs, func(c Condition) bool { return c.Type == typ })
+	if i < 0 {
+		return Condition{}, false
+	}
+
+	return cs[i], true
+}

@@ -60,6 +60,9 @@ type machine struct {
 	annotated    []string          // each patch of them: KEY=VALUE, and KEY- for a removed one
 	annotateFail error
 
+	tainted   []string // each patch of taints: the arguments of kubectl taint
+	taintFail error
+
 	conditions    []condition.Condition // of the Node object
 	conditioned   []string              // each patch of them: TYPE=STATUS(REASON), and TYPE- for a removed one
 	conditionFail error                 // of each PATCH
@@ -339,6 +342,24 @@ func (m *machine) Node(_ context.Context, name string) (kubelet.Node, error) {
 	return kubelet.Node{
 		Name: name, Labels: m.labels, Taints: m.taints, Annotations: m.annotations, Conditions: m.conditions, Age: -1,
 	}, nil
+}
+
+func (m *machine) PatchTaints(_ context.Context, _, _ string, change kubelet.TaintChange) error {
+	if m.taintFail != nil {
+		return m.taintFail
+	}
+	m.taints = slices.DeleteFunc(m.taints, func(t kubelet.Taint) bool { return slices.Contains(change.Remove, t) })
+	m.taints = append(m.taints, change.Add...)
+	var owned []string
+	for _, t := range change.Owned {
+		owned = append(owned, t.String())
+	}
+	if m.annotations == nil {
+		m.annotations = map[string]string{}
+	}
+	m.annotations["prelet.github.io/taints"] = strings.Join(owned, " ")
+	m.tainted = append(m.tainted, change.String())
+	return nil
 }
 
 func (m *machine) PatchConditions(_ context.Context, _ string, change condition.Change) error {

@@ -218,7 +218,8 @@ func (e *Env) requestVerify(ctx context.Context, h *Host) {
 func (e *Env) noteConditions(h *Host, why error) {
 	note := ""
 	if why != nil {
-		note = e.Redactor.String(fmt.Sprintf("conditions: the Node does not have them: %v; %s tries again", why, VerifyUnit))
+		const format = "conditions: the Node does not have them: %v; %s tries again"
+		note = e.Redactor.String(fmt.Sprintf(format, why, VerifyUnit))
 	}
 	e.sayError(report.ReplaceNote(h.RunDir, h.BootID, string(fault.NodeCondition), note))
 }

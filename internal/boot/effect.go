@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/node"
 )
 
 // TakesEffect returns when a label takes effect: "registration" when the Node object is made; on a node that has
@@ -16,6 +17,18 @@ func (p *Plan) TakesEffect(key string) string {
 	case kubelet.FollowsRestart(key):
 		return "restart"
 	case a != nil && a.ReconcileLabels && kubelet.CheckNodeKey(key, "") == nil:
+		return "reconcile"
+	}
+
+	return "registration"
+}
+
+// TaintTakesEffect returns when a taint takes effect: "registration" when the Node object is made, and on a node that
+// has joined "reconcile" for taints of the site that are patched with the site's credential.
+func (p *Plan) TaintTakesEffect(t node.Taint) string {
+	a := p.Node.Activation
+	isPatched := p.Kubelet.Joined && a != nil && a.TaintCredential != ""
+	if isPatched && t.IsOfSite() && !kubelet.IsStartupTaint(t.String()) {
 		return "reconcile"
 	}
 

@@ -77,7 +77,7 @@ func BuildProposal(o Options) (generation.Proposal, activation.Plan, error) {
 		return out, act, err
 	}
 
-	if act.Reconcile { // needed even if no file changes
+	if act.Reconcile || act.TaintCredential != "" { // needed even if no file changes
 		addNodeObject(o, &act)
 	}
 
@@ -140,7 +140,7 @@ func buildBlobs(o Options, act activation.Plan) (map[string][]byte, error) {
 		out[name] = text.Bytes()
 	}
 
-	if !act.Reconcile {
+	if !act.Reconcile && act.TaintCredential == "" {
 		addNodeObject(o, &act)
 	}
 
@@ -370,6 +370,7 @@ func buildActivation(o Options) activation.Plan {
 		a.Unit = x.Unit
 		a.Rollback = x.Rollback
 		a.Reconcile = x.ReconcileLabels
+		a.TaintCredential = x.TaintCredential
 		a.Annotations = (*activation.Annotations)(x.Annotations)
 		a.Settle = toDuration(x.SettleMillis)
 		a.Timeout = toDuration(x.TimeoutMillis)

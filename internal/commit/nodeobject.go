@@ -6,6 +6,7 @@ import (
 
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/platform/machineid"
 )
 
@@ -30,6 +31,9 @@ func addNodeObject(o Options, act *activation.Plan) {
 
 	for _, t := range o.Plan.Node.Taints {
 		act.Taints = append(act.Taints, t.String())
+		if act.TaintCredential != "" && t.IsOfSite() && !kubelet.IsStartupTaint(t.String()) {
+			act.OwnTaints = append(act.OwnTaints, t.String())
+		}
 	}
 
 	act.GoneLabels = map[string][]string{}

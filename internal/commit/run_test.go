@@ -185,7 +185,8 @@ func (b *bench) Mounts(context.Context, []string) ([]activation.Mount, error) {
 
 func (b *bench) PatchLabels(context.Context, string, []kubelet.LabelChange) error { return nil }
 
-func (b *bench) PatchConditions(context.Context, string, condition.Change) error { return nil }
+func (b *bench) PatchTaints(context.Context, string, string, kubelet.TaintChange) error { return nil }
+func (b *bench) PatchConditions(context.Context, string, condition.Change) error        { return nil }
 
 func (b *bench) PatchAnnotations(context.Context, string, map[string]*string) error { return nil }
 

@@ -38,6 +38,7 @@ const (
 	LabelForbidden Code = "label-forbidden"
 	LabelShared    Code = "label-shared"
 	TaintInvalid   Code = "taint-invalid"
+	StartupTaint   Code = "startup-taint"
 	Conflict       Code = "conflict"
 	RemovalRefused Code = "removal-refused"
 	BaseReplaced   Code = "base-replaced"

@@ -18,6 +18,9 @@ type Node struct {
 	Annotations map[string]string
 	Conditions  []condition.Condition // those of the kubelet and of other parties, too
 
+	ResourceVersion string
+	rawTaints       []json.RawMessage // those of Taints, with fields that Taint lacks
+
 	Age time.Duration // since its creation, by the API server's clock; negative if unknown
 
 	MachineID, SystemUUID string // of the machine whose kubelet reported last; "" if none has
@@ -34,9 +37,10 @@ func ParseNode(body []byte, date string) (Node, error) {
 			Labels      map[string]string `json:"labels"`
 			Annotations map[string]string `json:"annotations"`
 			Created     string            `json:"creationTimestamp"`
+			Version     string            `json:"resourceVersion"`
 		} `json:"metadata"`
 		Spec struct {
-			Taints []Taint `json:"taints"`
+			Taints []json.RawMessage `json:"taints"`
 		} `json:"spec"`
 		Status struct {
 			Conditions []condition.Condition
@@ -54,7 +58,9 @@ func ParseNode(body []byte, date string) (Node, error) {
 	n := Node{
 		Name:   doc.Metadata.Name,
 		Labels: doc.Metadata.Labels,
-		Taints: doc.Spec.Taints,
+
+		ResourceVersion: doc.Metadata.Version,
+		rawTaints:       doc.Spec.Taints,
 
 		Annotations: doc.Metadata.Annotations,
 		Conditions:  doc.Status.Conditions,
@@ -62,6 +68,13 @@ func ParseNode(body []byte, date string) (Node, error) {
 		Age:        -1,
 		MachineID:  doc.Status.NodeInfo.MachineID,
 		SystemUUID: doc.Status.NodeInfo.SystemUUID,
+	}
+	for _, raw := range doc.Spec.Taints {
+		var t Taint
+		if err := json.Unmarshal(raw, &t); err != nil {
+			return Node{}, fmt.Errorf("invalid Node: a taint: %w", err)
+		}
+		n.Taints = append(n.Taints, t)
 	}
 	for _, c := range doc.Status.Conditions {
 		n.Ready = n.Ready || c.Type == "Ready" && c.Status == "True"

@@ -30,6 +30,11 @@ type Taint struct {
 	Origins            []origin.Origin
 }
 
+// IsOfSite reports whether a stage of the site has the taint. Those of the base belong to the cluster.
+func (t Taint) IsOfSite() bool {
+	return slices.ContainsFunc(t.Origins, func(o origin.Origin) bool { return o.Kind == origin.Site })
+}
+
 // String returns kubectl's form: key=value:Effect, or key:Effect without a value.
 func (t Taint) String() string {
 	if t.Value == "" {
@@ -152,6 +157,7 @@ type Activation struct {
 	Rollback        bool      `json:"rollback"`
 	ReconcileLabels bool      `json:"reconcile_labels,omitempty"`   // the node patches its labels once healthy
 	Configz         string    `json:"configz_credential,omitempty"` // the name of the credential for /configz
+	TaintCredential string    `json:"taint_credential,omitempty"`   // the name of the credential for taints
 	Range           hcl.Range `json:"-"`
 
 	// Annotations is nil if the node does not annotate its Node. It is outside of the hash: it changes no file of the

@@ -15,6 +15,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/node"
@@ -75,7 +76,19 @@ var (
 			"A label that the site no longer sets is removed if it still has the value " +
 			"that the last generation gave it. Without this, " +
 			"labels count when the kubelet registers the node, but for the few that follow a restart. " +
-			"Taints a node cannot change: `kubectl taint`.",
+			"Taints a node cannot change: `taint_credential`, or `kubectl taint`.",
+	}
+	taintCredentialAttr = schema.Attr[string]{
+		Name:  "taint_credential",
+		Check: checkCredential,
+		Doc: "The name of a credential with which the taints of the site's `taint` stages are patched " +
+			"on a node that has joined, after a good verdict and in each `prelet run`: " +
+			"a client certificate and its key, PEM in one text, of a user who may patch Nodes. " +
+			"A node's own may not. prelet owns the taints that it lists in the annotation " +
+			"`prelet.github.io/taints`: one that the site no longer has is removed. " +
+			"Taints of others stay, and startup taints are never patched. " +
+			"`prelet-verify.service` and `prelet-apply.service` need the credential " +
+			"(`LoadCredential=`); where they lack it, the `kubectl` command is reported.",
 	}
 	// boundAttr limits the whole activation: stop, start, verdict, and after a bad verdict the rollback and its
 	// verdict. timeoutAttr limits one verdict, so it must not be longer. An activation that reaches the bound is
@@ -145,7 +158,8 @@ var (
 		Name:     "error_message",
 		Required: true,
 		Soft:     true,
-		Doc:      "The message of the condition while this check does not hold. Everyone who may read Nodes can read it.",
+		Doc: "The message of the condition while this check does not hold. " +
+			"Everyone who may read Nodes can read it.",
 	}
 )
 
@@ -190,8 +204,9 @@ func (Stage) Spec() stages.Spec {
 			"It is never part of a verdict: while the cluster does not answer, prelet tries again. " +
 			"See [node conditions](../how-to/node-conditions.md). There are 16 at most.",
 		Blocks: []schema.Block{{
-			Type:   checkBlock,
-			Doc:    "What must be true of this machine for the status `True`. Without one, a healthy kubelet is enough.",
+			Type: checkBlock,
+			Doc: "What must be true of this machine for the status `True`. " +
+				"Without one, a healthy kubelet is enough.",
 			Fields: []schema.Field{checkedAttr, checkMessageAttr},
 		}},
 	}
@@ -204,7 +219,7 @@ func (Stage) Spec() stages.Spec {
 			Doc: "What happens after files changed: start or restart, verify, roll back. " +
 				"The stage named `kubelet` is the kubelet's, and so is the only one without `unit`. " +
 				"Each other is another unit, of which there are 16 at most; " +
-				"`action` and `settle` are for those, and `rollback`, `reconcile_labels`, " +
+				"`action` and `settle` are for those, and `rollback`, `reconcile_labels`, `taint_credential`, " +
 				"`verify`, `annotations`, `condition` and `precondition` for the kubelet.",
 			Fields: []schema.Field{
 				unitAttr,
@@ -212,6 +227,7 @@ func (Stage) Spec() stages.Spec {
 				unitSettleAttr,
 				rollbackAttr,
 				reconcileAttr,
+				taintCredentialAttr,
 			},
 			Blocks: []schema.Block{verify, annotations, nodeCondition, precondition},
 		},
@@ -226,7 +242,7 @@ func (Stage) Outputs(stages.Declared) cty.Type {
 // Render implements stages.Renderer.
 func (Stage) Render(
 	cfg schema.Body,
-	_ node.Node,
+	n node.Node,
 	in stages.Inputs,
 ) (stages.Rendering, stages.Output, hcl.Diagnostics) {
 	r := renderer{
@@ -238,6 +254,7 @@ func (Stage) Render(
 	var out stages.Rendering
 	if r.name == "kubelet" || in.IsOnly && unitAttr.Of(cfg).Expr == nil {
 		out.Activation = r.kubelet()
+		r.checkTaints(n)
 	} else {
 		out.Unit = r.unit()
 	}
@@ -326,6 +343,9 @@ func (r *renderer) refuseKubeletArguments() {
 			refuse(v.Range, attr.Name)
 		}
 	}
+	if v := taintCredentialAttr.Of(r.cfg); v.Expr != nil {
+		refuse(v.Range, taintCredentialAttr.Name)
+	}
 	blocks := r.cfg.Blocks
 	kubelets := slices.Concat(
 		blocks[verifyBlock],
@@ -382,10 +402,30 @@ func (r *renderer) kubelet() *node.Activation {
 		BoundMillis:     parseDuration(r.in.Timeout).Milliseconds(),
 		Rollback:        rollbackAttr.Of(r.cfg).V,
 		ReconcileLabels: reconcileAttr.Of(r.cfg).V,
+		TaintCredential: taintCredentialAttr.Of(r.cfg).V,
 		Configz:         configzAttr.Of(verify).V,
 		Annotations:     r.annotations(),
 		Conditions:      conditions,
 		Range:           r.cfg.Range,
+	}
+}
+
+// checkTaints reports startup taints of a site that has taints patched: they are not.
+func (r *renderer) checkTaints(n node.Node) {
+	credential := taintCredentialAttr.Of(r.cfg)
+	if !credential.Set() {
+		return
+	}
+	for _, t := range n.Taints {
+		known, ok := kubelet.FindStartupTaint(t.Key)
+		if !ok || !t.IsOfSite() {
+			continue
+		}
+		r.diags = append(r.diags, origin.Warning(
+			fault.StartupTaint, credential.Range, fmt.Sprintf("%s does not keep taint %s", credential.V, t),
+			"%s. prelet sets it when the node registers, and never puts it back. To keep pods away permanently, "+
+				"use a key of your own.", origin.Capitalize(known.RemoveBy),
+		))
 	}
 }
 

@@ -38,7 +38,7 @@ func (Stage) Spec() stages.Spec {
 		Block: schema.Block{
 			Type: "taint",
 			Doc: "Adds taints that the node registers with. They count when its Node object is made; " +
-				"later, only `kubectl taint` changes them.",
+				"later, only `kubectl taint` changes them, or `taint_credential` of the `restart` stage.",
 			Fields: []schema.Field{taintsAttr},
 		},
 	}
@@ -81,6 +81,7 @@ func (Stage) Decide(
 			isKnown = isKnown && element.IsKnown() && len(missing) == 0
 
 			if t != nil {
+				diags = append(diags, checkStartup(*t, at)...)
 				t.Origins = attr.Origins()
 				if len(t.Origins) > 0 {
 					t.Origins[0].Range = at
@@ -104,6 +105,26 @@ func (Stage) Decide(
 	}
 
 	return out, output(list), diags
+}
+
+// checkStartup reports a taint that another program removes once the node is ready: who does, and a wrong effect.
+func checkStartup(t node.Taint, at hcl.Range) hcl.Diagnostics {
+	known, ok := kubelet.FindStartupTaint(t.Key)
+	switch {
+	case !ok:
+		return nil
+	case known.Effect != "" && known.Effect != t.Effect:
+		return hcl.Diagnostics{origin.Warning(
+			fault.StartupTaint, at, fmt.Sprintf("Taint %s has another effect than its owner looks for", t),
+			"%s, with the effect %s. Write %s:%s.",
+			origin.Capitalize(known.RemoveBy), known.Effect, t.Key, known.Effect,
+		)}
+	}
+
+	return hcl.Diagnostics{origin.Note(
+		fault.StartupTaint, at, fmt.Sprintf("Taint %s is for the start of the node", t),
+		"%s. prelet never puts it back.", origin.Capitalize(known.RemoveBy),
+	)}
 }
 
 func output(taints cty.Value) stages.Output {

@@ -17,6 +17,7 @@ import (
 	admission "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -211,10 +212,13 @@ func TestConditions(t *testing.T) {
 	must(t, err)
 }
 
-// refuseStatus keeps nodes from setting the condition, as a policy of the cluster may; it returns what takes it away.
-func refuseStatus(t *testing.T, c *Cluster) (allow func()) {
+// deny makes a policy that refuses updates of a resource unless an expression is true. isDenied makes such an update.
+// The returned function takes the policy away.
+func deny(
+	t *testing.T, c *Cluster, resource, expression, message string, isDenied func() error,
+) (allow func()) {
 	t.Helper()
-	const name = "no-conditions"
+	const name = "denied"
 	forbidden := metav1.StatusReasonForbidden
 	fail := admission.Fail
 	policies := c.Client.AdmissionregistrationV1()
@@ -227,17 +231,12 @@ func refuseStatus(t *testing.T, c *Cluster) (allow func()) {
 					RuleWithOperations: admission.RuleWithOperations{
 						Operations: []admission.OperationType{admission.Update},
 						Rule: admission.Rule{
-							APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"nodes/status"},
+							APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{resource},
 						},
 					},
 				}},
 			},
-			Validations: []admission.Validation{{
-				Expression: `object.status.conditions.filter(c, c.type == "` + gpuReady + `") == ` +
-					`oldObject.status.conditions.filter(c, c.type == "` + gpuReady + `")`,
-				Message: gpuReady + " is not allowed here",
-				Reason:  &forbidden,
-			}},
+			Validations: []admission.Validation{{Expression: expression, Message: message, Reason: &forbidden}},
 		},
 	}, metav1.CreateOptions{})
 	must(t, err)
@@ -249,22 +248,8 @@ func refuseStatus(t *testing.T, c *Cluster) (allow func()) {
 		},
 	}, metav1.CreateOptions{})
 	must(t, err)
-
-	config := rest.CopyConfig(c.Config)
-	config.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:node:n1",
-		Groups:   []string{"system:nodes", "system:authenticated"},
-	}
-	node, err := kubernetes.NewForConfig(config)
-	must(t, err)
-	isRefused := func() error {
-		patch := `{"status":{"conditions":[{"type":"` + gpuReady + `","status":"Unknown","reason":"Test"}]}}`
-		_, err := node.CoreV1().Nodes().Patch(t.Context(), "n1", "application/strategic-merge-patch+json", []byte(patch),
-			metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, "status")
-		return err
-	}
 	must(t, waitFor(t.Context(), 30*time.Second, "the policy is in force", func() string {
-		if err := isRefused(); err == nil || !strings.Contains(err.Error(), "is not allowed here") {
+		if err := isDenied(); err == nil || !strings.Contains(err.Error(), message) {
 			return fmt.Sprint("the answer is ", err)
 		}
 		return ""
@@ -274,12 +259,37 @@ func refuseStatus(t *testing.T, c *Cluster) (allow func()) {
 		t.Helper()
 		must(t, policies.ValidatingAdmissionPolicyBindings().Delete(t.Context(), name, metav1.DeleteOptions{}))
 		must(t, waitFor(t.Context(), 30*time.Second, "the policy is gone", func() string {
-			if err := isRefused(); err != nil {
+			if err := isDenied(); err != nil {
 				return err.Error()
 			}
 			return ""
 		}))
 	}
+}
+
+// patchAs patches a Node as a user, without effect.
+func patchAs(t *testing.T, c *Cluster, user string, groups []string, patch string, subresources ...string) error {
+	t.Helper()
+	config := rest.CopyConfig(c.Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append(groups, "system:authenticated")}
+	client, err := kubernetes.NewForConfig(config)
+	must(t, err)
+	_, err = client.CoreV1().Nodes().Patch(t.Context(), "n1", types.StrategicMergePatchType, []byte(patch),
+		metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, subresources...)
+	return err
+}
+
+// refuseStatus keeps nodes from setting the condition, as a policy of the cluster may.
+func refuseStatus(t *testing.T, c *Cluster) (allow func()) {
+	t.Helper()
+	conditions := func(object string) string {
+		return object + `.status.conditions.filter(c, c.type == "` + gpuReady + `")`
+	}
+	return deny(t, c, "nodes/status", conditions("object")+" == "+conditions("oldObject"),
+		gpuReady+" is not allowed here", func() error {
+			patch := `{"status":{"conditions":[{"type":"` + gpuReady + `","status":"Unknown","reason":"Test"}]}}`
+			return patchAs(t, c, "system:node:n1", []string{"system:nodes"}, patch, "status")
+		})
 }
 
 // TestConditionsFail refuses the patch by admission and by authorization, takes the API server away during a boot, and

@@ -72,7 +72,7 @@ func (w *watcher) checkNodeObject(n kubelet.Node, now time.Duration) (ok bool) {
 
 	// Taints are not judged even on a new Node: controllers remove startup taints within seconds.
 	if differ, kubectl := w.plan.taintDrift(n); len(differ) > 0 {
-		w.reportDrift("taints", "%s; a node cannot change its own taints: %s", joinShort(differ), kubectl)
+		w.reportDrift("taints", "%s; %s: %s", joinShort(differ), w.plan.whoPatchesTaints(), kubectl)
 	} else if len(w.plan.Taints) > 0 {
 		w.addOK("taints")
 	}
@@ -134,8 +134,17 @@ func (p Plan) labelDrift(n kubelet.Node) (differ []string, kubectl string) {
 	return differ, "kubectl label node " + n.Name + " --overwrite " + strings.Join(words, " ")
 }
 
+// whoPatchesTaints returns why the taints of the Node differ.
+func (p Plan) whoPatchesTaints() string {
+	if p.TaintCredential != "" {
+		return "the next verdict or prelet run patches those of the site's taint stages, or by hand"
+	}
+
+	return "a node cannot change its own taints"
+}
+
 // taintDrift returns how the taints of a Node differ from the planned and formerly planned ones, and the command that
-// fixes them.
+// fixes them. Startup taints are left out: their owners remove them, and may add them again.
 func (p Plan) taintDrift(n kubelet.Node) (differ []string, kubectl string) {
 	have := map[string]bool{}
 	for _, t := range n.Taints {
@@ -145,7 +154,7 @@ func (p Plan) taintDrift(n kubelet.Node) (differ []string, kubectl string) {
 	var words []string
 
 	for _, t := range p.Taints {
-		if !have[t] {
+		if !have[t] && !kubelet.IsStartupTaint(t) {
 			key, _, _ := strings.Cut(strings.SplitN(t, ":", 2)[0], "=")
 			differ = append(differ, "taint "+t+" is missing"+p.sourceSuffix("taint/"+key))
 			words = append(words, t)
@@ -153,7 +162,7 @@ func (p Plan) taintDrift(n kubelet.Node) (differ []string, kubectl string) {
 	}
 
 	for _, t := range p.GoneTaints {
-		if have[t] {
+		if have[t] && !kubelet.IsStartupTaint(t) {
 			differ = append(differ, "taint "+t+" is there, and no longer planned")
 			words = append(words, t+"-")
 		}
@@ -235,6 +244,93 @@ func (m *Machine) reconcile(ctx context.Context, p Plan, checks []Check) []Check
 			strings.TrimPrefix(message+"; not patched: "+joinShort(failed), "; "),
 		},
 	)
+}
+
+// maxTaintTries is how often the taints are patched if the Node changes meanwhile: its kubelet and controllers change
+// it, too.
+const maxTaintTries = 5
+
+// reconcileTaints patches the taints of the site with the credential of the site. The lock is free. As with labels, it
+// changes no verdict, and the check "taints" has the result.
+func (m *Machine) reconcileTaints(ctx context.Context, p Plan, checks []Check) []Check {
+	if p.TaintCredential == "" || p.Node == "" {
+		return checks
+	}
+
+	done, err := m.patchTaints(ctx, p)
+	switch {
+	case err == nil && done == "":
+		return checks
+	case err == nil:
+		m.note("taints", "ok", "patched node %s: %s", p.Node, done)
+		return replaceCheck(checks, Check{"taints", "ok", "patched: " + done})
+	}
+
+	m.note("taints", "notice", "not patched: %v", err)
+
+	return replaceCheck(checks, Check{"taints", Drift, "not patched: " + err.Error()})
+}
+
+// patchTaints returns the changes that it has made; "" if there was nothing to change. Its errors contain the kubectl
+// command, if it is known.
+func (m *Machine) patchTaints(ctx context.Context, p Plan) (done string, err error) {
+	want := parseTaints(p.OwnTaints)
+	gone := slices.DeleteFunc(parseTaints(p.GoneTaints), func(t kubelet.Taint) bool {
+		return kubelet.IsStartupTaint(t.String())
+	})
+
+	for range maxTaintTries {
+		n, err := m.Probe.Node(ctx, p.Node)
+		if err != nil {
+			return "", err
+		}
+		if why := m.whyOtherMachine(n); why != "" {
+			return "", errors.New(why)
+		}
+
+		change, ok := n.ChangeTaints(want, gone)
+		if !ok {
+			return "", nil
+		}
+
+		err = m.Probe.PatchTaints(ctx, n.Name, p.TaintCredential, change)
+		var changed interface{ Changed() bool }
+		switch {
+		case err == nil:
+			return change.String(), nil
+		case errors.As(err, &changed) && changed.Changed():
+			continue
+		case change.OnlyNote:
+			return "", nil // the taints are as planned; only their owner is not noted
+		case isRefused(err):
+			const format = "the cluster does not let the client of credential %s do that (%w)"
+			err = fmt.Errorf(format, p.TaintCredential, err)
+		}
+
+		return "", fmt.Errorf("%w; kubectl taint node %s --overwrite %s", err, n.Name, change)
+	}
+
+	return "", fmt.Errorf("node %s changed %d times while its taints were patched: prelet run tries again",
+		p.Node, maxTaintTries)
+}
+
+// parseTaints parses taints of a plan, which were checked before.
+func parseTaints(texts []string) (out []kubelet.Taint) {
+	for _, text := range texts {
+		if t, err := kubelet.ParseTaint(text); err == nil {
+			out = append(out, t)
+		}
+	}
+
+	return out
+}
+
+func (m *Machine) whyOtherMachine(n kubelet.Node) string {
+	if m.OtherMachine == nil {
+		return ""
+	}
+
+	return m.OtherMachine(n)
 }
 
 // patchAll makes all changes in one request. If the cluster refuses that, it tries each change alone, so that one

@@ -241,7 +241,7 @@ func (m *Machine) readFacts(
 		}
 	case on == onUnchanged:
 		h.plan, err = m.planOf(h.current.Gen)
-		if err == nil && h.phase == settled && t.planned.Reconcile {
+		if err == nil && h.phase == settled && t.planned.patchesNode() {
 			may, unanswered := m.Units.MayWait(steady, t.planned.Unit)
 			h.mayPatch = may && unanswered == nil // labels are not worth a failure
 		}

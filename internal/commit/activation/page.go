@@ -72,7 +72,7 @@ var factNames = []word{
 	hasTooManyRounds: {"too many rounds", "other processes took over five times"},
 	mayPatch: {
 		"may patch",
-		"the site lets the node patch its own labels (`reconcile_labels`), and this process may wait: " +
+		"the site has `reconcile_labels` or `taint_credential`, and this process may wait: " +
 			"it is not prelet.service at boot",
 	},
 }

@@ -44,6 +44,10 @@ type Plan struct {
 	GoneLabels map[string][]string // of earlier generations and no longer planned: key → values
 	GoneTaints []string            // of earlier generations and no longer planned
 	Reconcile  bool                // the node patches its own labels after a good verdict
+	// TaintCredential is the name of the credential with which the taints of the site are patched after a good verdict;
+	// "": they are not. OwnTaints are those taints, without startup taints.
+	TaintCredential string
+	OwnTaints       []string
 
 	// Annotations is nil if the node does not annotate its Node. It is never part of a verdict.
 	Annotations *Annotations
@@ -95,6 +99,9 @@ func (p Plan) withDefaults() Plan {
 
 	return p
 }
+
+// patchesNode reports whether labels or taints of the Node are patched.
+func (p Plan) patchesNode() bool { return p.Reconcile || p.TaintCredential != "" }
 
 // planWithoutPrelet returns the plan for the state before prelet: the kubelet runs and is healthy.
 func (p Plan) planWithoutPrelet() Plan {
@@ -155,6 +162,9 @@ type planDocument struct {
 	Others     []string            `json:"others,omitempty"`
 
 	Annotations *Annotations `json:"annotations,omitempty"`
+
+	TaintCredential string   `json:"taint_credential,omitempty"`
+	OwnTaints       []string `json:"own_taints,omitempty"`
 }
 
 // Encode writes the plan for Proposal.Blobs[PlanBlob]. Equal plans give equal bytes.
@@ -198,6 +208,8 @@ func (p Plan) Encode() ([]byte, error) {
 			p.Units,
 			p.Others,
 			p.Annotations,
+			p.TaintCredential,
+			p.OwnTaints,
 		},
 	)
 }
@@ -272,5 +284,8 @@ func DecodePlan(text []byte) (Plan, error) {
 		Others:     d.Others,
 
 		Annotations: d.Annotations,
+
+		TaintCredential: d.TaintCredential,
+		OwnTaints:       d.OwnTaints,
 	}, nil
 }

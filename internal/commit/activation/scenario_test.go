@@ -208,7 +208,8 @@ type refusedError struct{ error }
 
 func (refusedError) Refused() bool { return true }
 
-func (n *node) PatchConditions(context.Context, string, condition.Change) error { return nil }
+func (n *node) PatchTaints(context.Context, string, string, kubelet.TaintChange) error { return nil }
+func (n *node) PatchConditions(context.Context, string, condition.Change) error        { return nil }
 
 func (n *node) PatchAnnotations(context.Context, string, map[string]*string) error {
 	n.t.Error("activation patches no annotations: the run does, after its end")

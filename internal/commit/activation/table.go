@@ -53,7 +53,7 @@ const (
 	mayWait               // this process may wait for a start of the unit
 	canGoBack             // a rollback is possible and may help; else location.stayReason has the reason
 	hasTooManyRounds      // others took over maxRounds times
-	mayPatch              // the site lets the node patch its own labels, and this process may wait for the API server
+	mayPatch              // the site has labels or taints patched, and this process may wait for the API server
 )
 
 // step is one action of a row. Each step may run again after it has finished, or after it was interrupted.
@@ -83,7 +83,7 @@ const (
 	reportShut                // report the reason why the gate is shut
 	reportOther               // report the verdict of the process that took over
 	leavePending              // leave the verdict to the process that takes over
-	patchLabels               // without the lock: patch the labels of the Node that differ from the site's plan
+	patchLabels               // without the lock: patch labels and taints of the Node that differ from the site's plan
 )
 
 // row contains the steps for a trigger in a phase.

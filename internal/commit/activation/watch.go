@@ -34,6 +34,9 @@ type Probe interface {
 	PatchLabels(ctx context.Context, name string, changes []kubelet.LabelChange) error
 	// PatchAnnotations changes annotations of the Node in the same way; nil removes one.
 	PatchAnnotations(ctx context.Context, name string, changes map[string]*string) error
+	// PatchTaints changes taints of the Node as the client of a credential. An error with a method Changed() bool that
+	// returns true means that the Node was changed after it was read.
+	PatchTaints(ctx context.Context, name, credential string, change kubelet.TaintChange) error
 	// PatchConditions changes conditions of the Node in the same way.
 	PatchConditions(ctx context.Context, name string, change condition.Change) error
 	// Configz returns the fields in which the running configuration differs from the planned one.

@@ -43,7 +43,7 @@ func listEntries(p *boot.Plan) (out []entry) {
 			Item:    i,
 			value:   t.String(),
 			origins: t.Origins,
-			effect:  "registration",
+			effect:  p.TaintTakesEffect(t),
 			address: i.String() + ":" + t.Effect,
 		})
 	}

@@ -24,7 +24,7 @@ import (
 // The kubelet signs its serving certificate itself, unless the site arranges otherwise. Therefore the certificate is
 // compared with the kubelet's file, and no chain is verified.
 func (p Probe) Configz(ctx context.Context, c kubelet.Configz) ([]string, error) {
-	client, err := p.readClient(c.Credential)
+	client, _, err := p.readClient(c.Credential, "/configz cannot be read")
 	if err != nil {
 		return nil, err
 	}
@@ -64,25 +64,26 @@ func (p Probe) Configz(ctx context.Context, c kubelet.Configz) ([]string, error)
 	return kubelet.ConfigDifferences(c.Planned, doc.Config), nil
 }
 
-// readClient reads the client certificate and its key from a credential.
-func (p Probe) readClient(credential string) (tls.Certificate, error) {
+// readClient reads the client certificate and its key from a credential, and returns its text as well. failed are the
+// first words of an error: what is not done without it.
+func (p Probe) readClient(credential, failed string) (client tls.Certificate, pair []byte, err error) {
 	if p.Credentials == nil {
-		return tls.Certificate{}, newUnclear("no credential for /configz")
+		return client, nil, newUnclear("%s: no credentials here", failed)
 	}
 
-	pair, err := p.Credentials.Read(credential)
+	pair, err = p.Credentials.Read(credential)
 	if err != nil {
 		why := systemd.CredentialFault(credential, err).Why
-		const format = "/configz cannot be read: %s; prelet-verify.service and prelet-apply.service need " +
-			"LoadCredential=%s"
-		return tls.Certificate{}, newUnclear(format, why, credential)
+		const format = "%s: %s; prelet-verify.service and prelet-apply.service need LoadCredential=%s"
+		return client, nil, newUnclear(format, failed, why, credential)
 	}
-	client, err := tls.X509KeyPair(pair, pair)
+	client, err = tls.X509KeyPair(pair, pair)
 	if err != nil { // the error may quote the key
-		return client, newUnclear("credential %s is not a certificate and its key in one PEM text", credential)
+		const format = "%s: credential %s is not a certificate and its key in one PEM text"
+		return client, nil, newUnclear(format, failed, credential)
 	}
 
-	return client, nil
+	return client, pair, nil
 }
 
 // newConfigzClient returns a client that accepts only the kubelet's own certificates, from the files in served.

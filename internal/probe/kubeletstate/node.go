@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/platform/nodefile"
@@ -51,15 +52,27 @@ func (p Probe) PatchAnnotations(ctx context.Context, name string, changes map[st
 	return p.patch(ctx, nodePath(name), "application/merge-patch+json", kubelet.AnnotationPatch(changes))
 }
 
-// PatchConditions changes conditions in the status of a Node with the identity of its kubelet, which its NodeRestriction
-// plugin allows for its own Node. Its errors are those of PatchLabels.
+// PatchConditions changes conditions in the status of a Node with the identity of its kubelet, which the
+// NodeRestriction plugin allows for its own Node. Its errors are those of PatchLabels.
 func (p Probe) PatchConditions(ctx context.Context, name string, change condition.Change) error {
 	path := nodePath(name) + "/status?fieldManager=prelet"
 
 	return p.patch(ctx, path, "application/strategic-merge-patch+json", kubelet.ConditionPatch(change, p.Now()))
 }
 
-// patch sends a patch to a path. contentType names the kind of patch.
+// PatchTaints changes the taints of a Node as the client of a credential: a node itself may not. The error has a method
+// Changed() bool that returns true if the Node was changed after it was read; else it is as that of PatchLabels.
+func (p Probe) PatchTaints(ctx context.Context, name, credential string, change kubelet.TaintChange) error {
+	c, err := p.connectAs(credential)
+	if err != nil {
+		return err
+	}
+	defer c.CloseIdleConnections()
+
+	return c.patch(ctx, nodePath(name)+"?fieldManager=prelet", "application/merge-patch+json", change.Patch())
+}
+
+// patch sends a patch to a path as the node. contentType names the kind of patch.
 func (p Probe) patch(ctx context.Context, path, contentType string, body []byte) error {
 	c, err := p.connectAsNode()
 	if err != nil {
@@ -67,6 +80,10 @@ func (p Probe) patch(ctx context.Context, path, contentType string, body []byte)
 	}
 	defer c.CloseIdleConnections()
 
+	return c.patch(ctx, path, contentType, body)
+}
+
+func (c *nodeClient) patch(ctx context.Context, path, contentType string, body []byte) error {
 	resp, err := c.send(ctx, http.MethodPatch, path, contentType, body)
 	if err != nil {
 		return err
@@ -83,10 +100,20 @@ func (p Probe) patch(ctx context.Context, path, contentType string, body []byte)
 		return &refusedError{message}
 	case http.StatusUnauthorized:
 		return c.unauthorized()
+	case http.StatusConflict:
+		return &changedError{message}
 	}
 
 	return newUnclear("%s answered %d: %s", c.server, resp.code, message)
 }
+
+// changedError is a patch of a Node that was changed after it was read.
+type changedError struct{ message string }
+
+func (c *changedError) Error() string { return c.message }
+
+// Changed distinguishes this error for internal/commit/activation.
+func (c *changedError) Changed() bool { return true }
 
 // refusedError is a change that the cluster does not allow a node to make.
 type refusedError struct{ message string }
@@ -101,10 +128,32 @@ type nodeClient struct {
 	*http.Client
 	server string
 	name   string // in the client certificate (system:node:NAME)
+	owner  string // of the client certificate, for messages
+}
+
+// connectAs makes a nodeClient from the server and the CA of kubelet.conf, for the client of a credential: its
+// certificate and key, PEM in one text.
+func (p Probe) connectAs(credential string) (*nodeClient, error) {
+	client, pair, err := p.readClient(credential, "taints cannot be patched")
+	if err != nil {
+		return nil, err
+	}
+	if end := client.Leaf.NotAfter; p.Now().After(end) {
+		return nil, newUnclear("taints cannot be patched: the certificate of credential %s has expired at %s: issue "+
+			"another one", credential, end.UTC().Format(time.RFC3339))
+	}
+
+	return p.connect(pair, "credential "+credential)
 }
 
 // connectAsNode makes a nodeClient from kubelet.conf.
 func (p Probe) connectAsNode() (*nodeClient, error) {
+	return p.connect(nil, "the certificate that "+joined.Conf+" names")
+}
+
+// connect makes a nodeClient from kubelet.conf. pair replaces its certificate and key, unless it is nil; owner
+// describes them.
+func (p Probe) connect(pair []byte, owner string) (*nodeClient, error) {
 	n := p.node()
 	text, f := n.Root.TrustedText(joined.Conf)
 	if f != nil {
@@ -114,10 +163,17 @@ func (p Probe) connectAsNode() (*nodeClient, error) {
 	if err != nil {
 		return nil, newUnclear("the node object cannot be read: %s %w", joined.Conf, err)
 	}
+	if pair != nil {
+		u := k.User
+		u.ClientCertificateData, u.ClientCertificate = pair, ""
+		u.ClientKeyData, u.ClientKey = pair, ""
+		u.Token, u.TokenFile, u.Exec = "", "", nil
+	}
 	c, err := newNodeClient(n, k)
 	if err != nil {
 		return nil, newUnclear("the node object cannot be read: %w", err)
 	}
+	c.owner = owner
 
 	return c, nil
 }
@@ -151,7 +207,7 @@ func newNodeClient(n joined.Node, k cluster.Kubeconfig) (*nodeClient, error) {
 	}
 	name, _ := n.Certificate(k.User.ClientCertificateData)
 
-	return &nodeClient{client, k.Cluster.Server, name}, nil
+	return &nodeClient{Client: client, server: k.Cluster.Server, name: name}, nil
 }
 
 // nodeResponse is the response to a request about one Node.
@@ -208,10 +264,10 @@ func (c *nodeClient) send(
 	return nodeResponse{resp.StatusCode, text, resp.Header.Get("Date")}, nil
 }
 
-// unauthorized is the error for a certificate of the kubelet that the cluster does not accept.
+// unauthorized is the error for a certificate that the cluster does not accept.
 func (c *nodeClient) unauthorized() error {
-	return newUnclear("%s answered 401: the certificate that %s names has expired, or is of another cluster; "+
-		"journalctl -u kubelet shows why it was not renewed", c.server, joined.Conf)
+	return newUnclear("%s answered 401: %s has expired, or is of another cluster; the kubelet renews its own "+
+		"(journalctl -u kubelet)", c.server, c.owner)
 }
 
 func (c *nodeClient) readNode(ctx context.Context, name string) (kubelet.Node, error) {

@@ -17,6 +17,8 @@ const (
 	Plan       = "prelet.github.io/plan"
 	Revision   = "prelet.github.io/revision"
 	Degraded   = "prelet.github.io/degraded"
+	// Taints is the list of taints that prelet owns on the Node, separated by spaces. It is not a part of a Report.
+	Taints = "prelet.github.io/taints"
 )
 
 // Limits of the values: the annotations of a Node together may have 256 KiB, and other parties write some too.

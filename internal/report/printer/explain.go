@@ -69,7 +69,7 @@ func (b *page) writeUses(uses []eval.Use) {
 }
 
 var effects = map[string]string{
-	"reconcile":    "when the node patches its own labels, after a good verdict.",
+	"reconcile":    "when it is patched, after a good verdict.",
 	"registration": "when the kubelet registers the node: on one that has joined, `kubectl` changes it.",
 	"restart":      "when the kubelet is restarted.",
 	"reader":       "when a program reads it: nothing is restarted for it, since it has no `notify`.",

@@ -324,7 +324,7 @@ func (s Style) bootItems(p *boot.Plan) (out []htmlItems) {
 
 	items = nil
 	for _, t := range p.Node.Taints {
-		note := joinParts("; ", place(t.Origins), describeWhen(p, "registration"))
+		note := joinParts("; ", place(t.Origins), describeWhen(p, p.TaintTakesEffect(t)))
 		i := explain.Item{Kind: explain.Taint, Name: t.Key}
 		items = append(items, s.htmlItem(p, i, t.String(), note))
 	}

@@ -57,7 +57,7 @@ func labelRows(p *boot.Plan) (rows [][]string) {
 
 func taintRows(p *boot.Plan) (rows [][]string) {
 	for _, t := range p.Node.Taints {
-		note := joinParts("; ", place(t.Origins), describeWhen(p, "registration"))
+		note := joinParts("; ", place(t.Origins), describeWhen(p, p.TaintTakesEffect(t)))
 		rows = append(rows, []string{t.String(), note})
 	}
 

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/kubelet"
+)
+
+// putTaints writes the site with taints and, unless credential is empty, with a taint_credential.
+func (m *machine) putTaints(credential string, taints ...string) {
+	m.t.Helper()
+	site := m.site + "stage \"taint\" \"x\" { taints = [\"" + strings.Join(taints, `", "`) + "\"] }\n"
+	if len(taints) == 0 {
+		site = m.site
+	}
+	if credential != "" {
+		site = strings.Replace(site, `stage "restart" "kubelet" {}`,
+			`stage "restart" "kubelet" { taint_credential = "`+credential+`" }`, 1)
+	}
+	m.put("/etc/prelet/site.hcl", site)
+}
+
+func (m *machine) wantTainted(what string, want ...string) {
+	m.t.Helper()
+	got := m.tainted
+	m.tainted = nil
+	if !slices.Equal(got, want) {
+		m.t.Errorf("%s: got patches %q, want %q", what, got, want)
+	}
+}
+
+// With a credential the taints of the site are put on a node that has joined, and taken away when the site has them no
+// longer; those of others and startup taints stay as they are.
+func TestTaintCredential(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.putTaints("taints", "example.com/a=b:NoSchedule", "karpenter.sh/unregistered:NoExecute")
+	foreign := kubelet.Taint{Key: "node.kubernetes.io/unschedulable", Effect: "NoSchedule"}
+	m.taints = []kubelet.Taint{ // Karpenter has removed its own
+		{Key: "example.com/a", Value: "b", Effect: "NoSchedule"}, foreign,
+	}
+	m.boot()
+	m.wantTainted("registered as planned: only the owner is noted", "")
+
+	m.taints = []kubelet.Taint{foreign} // somebody removes it
+	m.want("verify", m.as("", "verify"), ended{0, "example.com/a=b:NoSchedule is missing", ""})
+	m.want("run", m.as(app.ApplyUnit, "run"), ended{0, "No changes", ""})
+	m.wantTainted("put back", "example.com/a=b:NoSchedule")
+	if out := m.as("", "verify").out; strings.Contains(out, "karpenter") {
+		t.Errorf("verify: got\n%s\nwant no drift for a startup taint", out)
+	}
+
+	m.putTaints("taints", "example.com/c:NoExecute")
+	m.as(app.ApplyUnit, "run")
+	m.wantTainted("another one", "example.com/c:NoExecute example.com/a=b:NoSchedule-")
+	m.putTaints("taints")
+	m.as(app.ApplyUnit, "run")
+	m.wantTainted("none", "example.com/c:NoExecute-")
+	if !slices.Equal(m.taints, []kubelet.Taint{foreign}) {
+		t.Errorf("taints: got %v, want that of another party", m.taints)
+	}
+
+	m.reboot()
+	m.boot()
+	m.wantTainted("a boot without a change")
+}
+
+// Without the credential, or when it cannot be used, the difference is reported with the kubectl command.
+func TestTaintCredentialFails(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		credential string
+		err        error
+		want       string
+	}{
+		"none":    {"", nil, "a node cannot change its own taints"},
+		"missing": {"taints", errors.New("prelet-apply.service needs LoadCredential=taints"), "LoadCredential=taints"},
+		"refused": {"taints", refusal{}, "does not let the client of credential taints do that"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine(t)
+			m.boot()
+			m.taintFail = c.err
+			m.putTaints(c.credential, "example.com/a=b:NoSchedule")
+			m.want("run", m.as(app.ApplyUnit, "run"), ended{0, "healthy", ""})
+			m.wantTainted("a failure")
+			status := m.as("", "status")
+			for _, text := range []string{c.want, "kubectl taint node n1 --overwrite example.com/a=b:NoSchedule"} {
+				if status.exit != 0 || !mentions(status.out, text) {
+					t.Errorf("status: got exit %d and\n%s\nwant exit 0 and %q", status.exit, status.out, text)
+				}
+			}
+		})
+	}
+}
+
+type changed struct{}
+
+func (changed) Error() string { return "the object has been modified" }
+func (changed) Changed() bool { return true }
+
+// A Node that changes again and again while it is patched is left to the next run.
+func TestTaintsOfABusyNode(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.boot()
+	m.taintFail = changed{}
+	m.putTaints("taints", "example.com/a=b:NoSchedule")
+	m.want("run", m.as(app.ApplyUnit, "run"), ended{0, "healthy", ""})
+	m.want("status", m.as("", "status"), ended{0, "changed 5 times", ""})
+	m.taintFail = nil
+	m.as(app.ApplyUnit, "run")
+	m.wantTainted("the next run", "example.com/a=b:NoSchedule")
+}

@@ -1,0 +1,53 @@
+package kubelet
+
+import "strings"
+
+// StartupTaint is a taint that a node registers with and that another program removes when the node may take pods.
+// prelet sets it only by the registration: to put it back would shut a node that its owner has opened.
+type StartupTaint struct {
+	Key      string // a prefix if it ends with /
+	Effect   string // the only one that the owner knows; "" for any
+	RemoveBy string // who removes it, and when
+}
+
+// startupTaints lists the taints of programs that many clusters run. Sources: karpenter.sh/docs/concepts/nodepools;
+// Cilium's documentation, "Considerations on node pool taints"; node-readiness-controller, concepts.md; cluster
+// autoscaler, FAQ "--startup-taint"; Kubernetes, "Well-Known Labels, Annotations and Taints".
+var startupTaints = []StartupTaint{
+	{"karpenter.sh/unregistered", "NoExecute", "Karpenter removes it when it has registered the node"},
+	{"node.cilium.io/agent-not-ready", "", "the Cilium operator removes it when the agent runs on the node"},
+	{
+		"readiness.k8s.io/", "",
+		"node-readiness-controller removes it when the conditions of a NodeReadinessRule hold, and adds it again in " +
+			"continuous mode",
+	},
+	{
+		"startup-taint.cluster-autoscaler.kubernetes.io/", "",
+		"the program that the node waits for removes it; the cluster autoscaler ignores it",
+	},
+	{
+		"node.cloudprovider.kubernetes.io/uninitialized", "NoSchedule",
+		"the cloud controller manager removes it when it has initialized the node",
+	},
+}
+
+// FindStartupTaint returns the startup taint with a key.
+func FindStartupTaint(key string) (found StartupTaint, ok bool) {
+	for _, s := range startupTaints {
+		isPrefix := strings.HasSuffix(s.Key, "/") && strings.HasPrefix(key, s.Key)
+		if isPrefix || key == s.Key {
+			return s, true
+		}
+	}
+
+	return StartupTaint{}, false
+}
+
+// IsStartupTaint reports whether a taint in the form key=value:Effect or key:Effect is a startup taint.
+func IsStartupTaint(text string) bool {
+	key, _, _ := strings.Cut(text, ":")
+	key, _, _ = strings.Cut(key, "=")
+	_, ok := FindStartupTaint(key)
+
+	return ok
+}

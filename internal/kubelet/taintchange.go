@@ -1,0 +1,126 @@
+package kubelet
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/prelet/prelet/internal/report/annotation"
+)
+
+// TaintChange is a change of the taints of a Node, with the annotation that says which of them prelet owns.
+type TaintChange struct {
+	Add    []Taint
+	Remove []Taint // those of Add with another value are among them
+	Owned  []Taint // afterwards
+	// OnlyNote is set if only the annotation changes.
+	OnlyNote bool
+
+	node Node // as it was read
+}
+
+// OwnedTaints returns the taints of a Node that prelet owns by its annotation. One that another program has damaged
+// owns none.
+func (n Node) OwnedTaints() (owned []Taint) {
+	for _, text := range strings.Fields(n.Annotations[annotation.Taints]) {
+		if t, err := ParseTaint(text); err == nil {
+			owned = append(owned, t)
+		}
+	}
+
+	return owned
+}
+
+// ChangeTaints returns what gives a Node the taints in want, and takes those away that are owned and not wanted. ok is
+// false if the Node and its annotation are so already. Taints of other parties stay, also with their times.
+func (n Node) ChangeTaints(want, owned []Taint) (c TaintChange, ok bool) {
+	c = TaintChange{Owned: want, node: n}
+	isSame := func(t Taint) func(Taint) bool {
+		return func(other Taint) bool { return other.isSame(t) }
+	}
+
+	for _, t := range want {
+		i := slices.IndexFunc(n.Taints, isSame(t))
+		switch {
+		case i < 0:
+			c.Add = append(c.Add, t)
+		case n.Taints[i] != t:
+			c.Add = append(c.Add, t)
+			c.Remove = append(c.Remove, n.Taints[i])
+		}
+	}
+	for _, t := range slices.Concat(owned, n.OwnedTaints()) {
+		isWanted := slices.ContainsFunc(want, isSame(t))
+		if !isWanted && slices.Contains(n.Taints, t) && !slices.Contains(c.Remove, t) {
+			c.Remove = append(c.Remove, t)
+		}
+	}
+
+	c.OnlyNote = len(c.Add)+len(c.Remove) == 0
+	isNoted := n.Annotations[annotation.Taints] == formatOwned(want)
+
+	return c, !c.OnlyNote || !isNoted
+}
+
+// String returns the arguments of kubectl taint.
+func (c TaintChange) String() string {
+	var words []string
+	for _, t := range c.Add {
+		words = append(words, t.String())
+	}
+	for _, t := range c.Remove {
+		isReplaced := slices.ContainsFunc(c.Add, t.isSame)
+		if !isReplaced {
+			words = append(words, t.String()+"-")
+		}
+	}
+
+	return strings.Join(words, " ")
+}
+
+func formatOwned(taints []Taint) string {
+	var words []string
+	for _, t := range taints {
+		words = append(words, t.String())
+	}
+	slices.Sort(words)
+
+	return strings.Join(words, " ")
+}
+
+// Patch returns the change as a merge patch (RFC 7386), which the API server refuses with 409 if the Node has changed
+// since it was read: the list of taints has other owners, too, and is replaced as a whole.
+func (c TaintChange) Patch() []byte {
+	taints := []json.RawMessage{}
+	for i, t := range c.node.Taints {
+		if !slices.Contains(c.Remove, t) {
+			taints = append(taints, c.node.rawTaints[i])
+		}
+	}
+	for _, t := range c.Add {
+		taints = append(taints, encode(t))
+	}
+
+	var owned *string // null removes it
+	if text := formatOwned(c.Owned); text != "" {
+		owned = &text
+	}
+
+	return encode(map[string]any{
+		"metadata": map[string]any{
+			"resourceVersion": c.node.ResourceVersion,
+			"annotations":     map[string]any{annotation.Taints: owned},
+		},
+		"spec": map[string]any{"taints": taints},
+	})
+}
+
+func encode(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("kubelet: strings do not encode: %v", err))
+	}
+
+	return b
+}

@@ -1,0 +1,90 @@
+package kubelet
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// parseNode returns a Node with taints and the annotation of prelet.
+func parseNode(t *testing.T, taints, owned string) Node {
+	t.Helper()
+	text := `{"kind": "Node", "metadata": {"name": "n1", "resourceVersion": "7", "annotations": {
+	  "other": "x", "prelet.github.io/taints": "` + owned + `"}}, "spec": {"taints": [` + taints + `]}}`
+	n, err := ParseNode([]byte(text), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestChangeTaints(t *testing.T) {
+	t.Parallel()
+	const foreign = `{"key": "foreign", "effect": "NoExecute", "timeAdded": "2026-01-02T03:04:05Z"}`
+	const ours = `{"key": "a", "value": "1", "effect": "NoSchedule"}`
+	for _, c := range []struct {
+		name, have, owned string
+		want, gone        string // in the form of the annotation
+		change            string
+		patch             string // a part of it; "" if nothing is sent
+	}{
+		{"as planned", foreign + "," + ours, "a=1:NoSchedule", "a=1:NoSchedule", "", "", ""},
+		{"only the owner is noted", ours, "", "a=1:NoSchedule", "", "", `"prelet.github.io/taints":"a=1:NoSchedule"`},
+		{"missing", foreign, "", "a=1:NoSchedule", "", "a=1:NoSchedule",
+			`"taints":[{"key":"foreign","effect":"NoExecute","timeAdded":"2026-01-02T03:04:05Z"},` +
+				`{"key":"a","value":"1","effect":"NoSchedule"}]`},
+		{"another value", ours, "a=1:NoSchedule", "a=2:NoSchedule", "", "a=2:NoSchedule",
+			`"taints":[{"key":"a","value":"2","effect":"NoSchedule"}]`},
+		{"no longer planned", foreign + "," + ours, "a=1:NoSchedule", "", "", "a=1:NoSchedule-",
+			`"prelet.github.io/taints":null`},
+		{"no longer planned, by the generation", ours, "", "", "a=1:NoSchedule", "a=1:NoSchedule-", `"taints":[]`},
+		{"changed by somebody", `{"key": "a", "value": "9", "effect": "NoSchedule"}`, "a=1:NoSchedule", "", "", "",
+			`"taints":[{"key":"a","value":"9","effect":"NoSchedule"}]`},
+		{"of others", foreign, "", "", "", "", ""},
+		{"a damaged annotation", foreign, "foreign:Never nonsense", "", "", "", `"prelet.github.io/taints":null`},
+	} {
+		n := parseNode(t, c.have, c.owned)
+		parse := func(text string) (out []Taint) {
+			for _, word := range strings.Fields(text) {
+				taint, err := ParseTaint(word)
+				if err != nil {
+					t.Fatal(err)
+				}
+				out = append(out, taint)
+			}
+			return out
+		}
+		change, ok := n.ChangeTaints(parse(c.want), parse(c.gone))
+		if got := change.String(); got != c.change || ok != (c.patch != "") {
+			t.Errorf("%s: got %q, %t; want %q, %t", c.name, got, ok, c.change, c.patch != "")
+		}
+		var plain map[string]any
+		patch := change.Patch()
+		if err := json.Unmarshal(patch, &plain); err != nil {
+			t.Fatalf("%s: got the patch %s, %v; want JSON", c.name, patch, err)
+		}
+		if !strings.Contains(string(patch), `"resourceVersion":"7"`) || !strings.Contains(string(patch), c.patch) {
+			t.Errorf("%s: got the patch %s, want the version 7 and %s in it", c.name, patch, c.patch)
+		}
+	}
+}
+
+func TestStartupTaints(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"karpenter.sh/unregistered:NoExecute":                               true,
+		"karpenter.sh/disrupted:NoSchedule":                                 false,
+		"node.cilium.io/agent-not-ready=true:NoExecute":                     true,
+		"readiness.k8s.io/gpu=pending:NoSchedule":                           true,
+		"startup-taint.cluster-autoscaler.kubernetes.io/gpu=1:NoSchedule":   true,
+		"node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule":    true,
+		"nvidia.com/gpu=true:NoSchedule":                                    false,
+		"example.com/readiness.k8s.io:NoSchedule":                           false,
+		"node-role.kubernetes.io/control-plane:NoSchedule":                  false,
+		"other.startup-taint.cluster-autoscaler.kubernetes.io/x:NoSchedule": false,
+	} {
+		if got := IsStartupTaint(text); got != want {
+			t.Errorf("IsStartupTaint(%q): got %t, want %t", text, got, want)
+		}
+	}
+}

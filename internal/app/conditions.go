@@ -107,7 +107,7 @@ func (e *Env) keepConditions(h *Host, p *planner, res commit.Result) {
 
 	switch {
 	case res.Plan != nil && res.Plan.Complete && p.node != nil:
-		results.Node = p.Options(res.Plan).NodeName
+		results.Node = commit.NodeName(res.Plan, h.Hostname)
 		results.Conditions, next = e.takeConditions(res.Plan, results.Node, record)
 	case !hasResults:
 		results.Node = record.Node

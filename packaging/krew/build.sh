@@ -11,6 +11,8 @@ out=$(cd "$2" && pwd)
 cd "$(dirname "$0")/../.."
 platforms=${KREW_PLATFORMS:-linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64}
 
+SOURCE_DATE_EPOCH=$(tools/source-date.sh)
+export SOURCE_DATE_EPOCH
 (cd tools/release && GOOS= GOARCH= "${GO:-go}" build -o ../../bin/release .)
 
 manifest=$out/prelet.yaml

@@ -25,7 +25,7 @@ import (
 //
 //	boot      prelet.service makes them False while it plans, before the kubelet starts
 //	run       keeps what their checks found, and notes that the Node does not have it yet
-//	verdict   prelet-verify.service, or a run outside of the boot, patches them, and tries again until the Node has them
+//	verdict   prelet-verify.service, or a run outside of the boot, patches them, until the Node has them
 //	shutdown  prelet.service makes them False
 
 const (

@@ -32,7 +32,7 @@ func requireWanted(t *testing.T) {
 const (
 	preset  = "preset prelet.service prelet-verify.service"
 	reload  = "daemon-reload"
-	disable = "--no-reload disable prelet.service prelet-verify.service"
+	disable = "--no-reload disable prelet.service prelet-verify.service prelet-boot-check.service"
 )
 
 // What prelet, its site's author and the kubelet have on a node. A package must not change it.
@@ -69,6 +69,7 @@ var installed = map[string]os.FileMode{
 	"/usr/lib/systemd/system/prelet.service":                        0o644,
 	"/usr/lib/systemd/system/prelet-apply.service":                  0o644,
 	"/usr/lib/systemd/system/prelet-verify.service":                 0o644,
+	"/usr/lib/systemd/system/prelet-boot-check.service":             0o644,
 	"/usr/lib/systemd/system/kubelet.service.d/05-prelet-gate.conf": 0o644,
 	"/usr/lib/systemd/system-preset/90-prelet.preset":               0o644,
 	"/usr/lib/sysusers.d/prelet.conf":                               0o644,

@@ -73,7 +73,7 @@ test: ## run the tests that need only Go
 	dir=$${TMPDIR:-$$fast}/prelet-test-$$(id -u)-$$(echo "$$PWD" | cksum | cut -d' ' -f1); \
 	rm -rf "$$dir"; mkdir -m 755 "$$dir"; \
 	trap 'rm -rf "$$dir"' EXIT; \
-	for m in $(MODULES); do (cd $$m && TMPDIR=$$dir GOGC=400 $(AS_BUILT) test -p 4 -vet=off ./...); done
+	for m in $(MODULES); do (cd $$m && TMPDIR=$$dir GOGC=400 $(AS_BUILT) test -p 4 -vet=off -timeout 20m ./...); done
 
 .PHONY: lint
 lint: ## run golangci-lint: imports between packages, style, line length, complexity
@@ -153,7 +153,7 @@ site: ## write the documentation as a web site with search into bin/site
 # Most scenarios start one goroutine; those that ask clusters, detectors and fleets are run also for every change.
 .PHONY: race
 race: ## run the tests with the race detector, of the scenarios those with many goroutines (C compiler)
-	@for m in $(MODULES); do (cd $$m && CGO_ENABLED=1 $(GO) test -race -short -vet=off ./...); done
+	@for m in $(MODULES); do (cd $$m && CGO_ENABLED=1 $(GO) test -race -short -vet=off -timeout 20m ./...); done
 	CGO_ENABLED=1 $(GO) test -race -vet=off -run 'TestScenarios/(net|detect|wait|fleet|test)' ./cmd/prelet
 
 .PHONY: race-all

@@ -150,6 +150,7 @@ func (j judgement) makeSubject(ctx context.Context) rules.Subject {
 		s.Dir = path.Dir(j.node.Files[i].Path)
 	}
 
+	s.Plugins = j.listPlugins()
 	s.CheckFile = func(cert, key string) (string, bool) {
 		return j.refuseServing(ctx, cert, key)
 	}
@@ -158,9 +159,53 @@ func (j judgement) makeSubject(ctx context.Context) rules.Subject {
 		s.Machine.Exists = func(p string) (exists, isKnown bool) {
 			return j.pathExists(ctx, p)
 		}
+		s.Machine.LookUpProgram = func(p string) (rules.Program, bool) {
+			return j.lookUpProgram(ctx, p)
+		}
 	}
 
 	return s
+}
+
+// listPlugins returns the names of the plugins in the planned configuration of image credential providers: the file of
+// the flag, or the files of its folder that the kubelet reads.
+func (j judgement) listPlugins() (names []string) {
+	flag, ok := node.FindFlag(j.node.Flags, "image-credential-provider-config")
+	if !ok {
+		return nil
+	}
+	for _, f := range j.node.Files {
+		isRead := slices.Contains([]string{".json", ".yaml", ".yml"}, path.Ext(f.Path))
+		if f.Kind == node.Regular && (f.Path == flag.Value || path.Dir(f.Path) == path.Clean(flag.Value) && isRead) {
+			names = append(names, kubelet.ListCredentialProviders(f.Text.Template())...)
+		}
+	}
+
+	return names
+}
+
+// lookUpProgram looks up a program that the kubelet executes: a planned file, or one of the disk.
+func (j judgement) lookUpProgram(ctx context.Context, p string) (program rules.Program, isKnown bool) {
+	isPlanned := func(f node.File) bool {
+		return f.Kind == node.Regular && f.Path == p
+	}
+	if i := slices.IndexFunc(j.node.Files, isPlanned); i >= 0 {
+		program.Exists = true
+		if mode := j.node.Files[i].Mode; mode != 0 && mode&0o111 == 0 {
+			program.Refused = "permission denied"
+		}
+		return program, true
+	}
+	if j.tape == nil {
+		return program, false
+	}
+
+	a, ans, err := world.Exists.Ask(ctx, j.tape, world.ExistsReq{Path: p, Program: true})
+	if j.noteMissing("whether "+p+" can be executed", ans) && j.assumed != nil {
+		return rules.Program{Exists: j.assumed.pathsExist}, true
+	}
+
+	return rules.Program{Exists: a.Exists, Refused: a.Refused}, err == nil
 }
 
 func isKubeletConfig(f node.File) bool {

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
+	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -93,12 +95,39 @@ func (l *Live) answerExists(_ context.Context, r world.ExistsReq) world.Answer {
 	}
 
 	out := world.ExistsAns{Exists: err == nil}
+	if r.Program {
+		out.Refused = refuseProgram(r.Path)
+	}
 	to, err := filepath.EvalSymlinks(r.Path)
 	if err == nil && to != filepath.Clean(r.Path) {
 		out.Target = to
 	}
 
 	return world.Exists.Answer(out)
+}
+
+// refuseProgram returns why the kubelet, which is root, cannot execute an existing file; "" if it can. It looks as the
+// kubelet does before it starts with a plugin: os/exec, LookPath.
+func refuseProgram(file string) string {
+	info, err := os.Stat(file)
+	isRoot := os.Geteuid() == 0 // other users may be refused what root may do
+	switch {
+	case err != nil:
+		return ""
+	case info.IsDir():
+		return syscall.EISDIR.Error()
+	case info.Mode()&0o111 == 0:
+		return fs.ErrPermission.Error()
+	case isRoot:
+		_, err = exec.LookPath(file)
+	}
+
+	var refusal *exec.Error
+	if errors.As(err, &refusal) {
+		return refusal.Err.Error()
+	}
+
+	return ""
 }
 
 const maxDropIns = 256 // files of one folder

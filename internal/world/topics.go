@@ -169,15 +169,18 @@ type AcceptsAns struct {
 	Beta       []string `json:"beta"`
 }
 
-// ExistsReq asks whether a path exists. Path is absolute.
+// ExistsReq asks whether a path exists and, with Program, whether it can be executed. Path is absolute.
 type ExistsReq struct {
-	Path string `json:"path"`
+	Path    string `json:"path"`
+	Program bool   `json:"program,omitempty"`
 }
 
 // ExistsAns reports whether it does.
 type ExistsAns struct {
 	Exists bool   `json:"exists"`
 	Target string `json:"target,omitempty"` // the target of links; "" if the path is the file itself
+	// Refused is why a program cannot be executed; "" if it can, or if the question was not asked.
+	Refused string `json:"refused,omitempty"`
 }
 
 // DropInsReq asks which files of a folder the kubelet merges into its configuration. Dir is absolute. In a recording

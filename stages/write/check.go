@@ -33,6 +33,7 @@ func (r *renderer) checkPaths() {
 	c.claimAll("ca_certificate", caPath)
 	c.claimAll("kubelet_config", configPath)
 	c.claimAll("kubelet_flags", flagsPath)
+	c.claimAll(providersBlock, providersPath)
 	c.claimAll("file", filePath)
 	c.claimAll("directory", dirPath)
 
@@ -143,4 +144,13 @@ func (f *findings) warn(
 	args ...any,
 ) {
 	f.report(origin.Warning(c, at, summary, detail, args...))
+}
+
+func (f *findings) note(
+	c fault.Code,
+	at hcl.Range,
+	summary, detail string,
+	args ...any,
+) {
+	f.report(origin.Note(c, at, summary, detail, args...))
 }

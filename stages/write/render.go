@@ -50,7 +50,7 @@ func (Stage) Render(
 	return stages.Rendering{Files: r.out}, r.makeOutput(), r.diags
 }
 
-// renderKubeletFiles renders the files of the four blocks of the kubelet.
+// renderKubeletFiles renders the files of the kubelet's blocks.
 func (r *renderer) renderKubeletFiles(n node.Node) {
 	if b, ok := r.cfg.One("bootstrap_kubeconfig"); ok && !r.in.Kubelet.Joined {
 		r.renderBootstrap(b)
@@ -63,6 +63,9 @@ func (r *renderer) renderKubeletFiles(n node.Node) {
 	}
 	if b, ok := r.cfg.One("kubelet_flags"); ok {
 		r.renderFlags(b, n)
+	}
+	if b, ok := r.cfg.One(providersBlock); ok {
+		r.renderProviders(b, n)
 	}
 }
 

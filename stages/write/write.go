@@ -239,6 +239,8 @@ func (Stage) Spec() stages.Spec {
 						"flags behind them win, with a warning.",
 					Fields: []schema.Field{flagsBase, flagsValues, flagsPath, flagsVariable, flagsTaints},
 				},
+				declareProviders(),
+				declarePreloaded(),
 				{
 					Type:    "file",
 					Labels:  []string{"name"},

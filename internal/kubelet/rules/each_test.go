@@ -35,6 +35,17 @@ func with(f func(*Machine)) *Machine {
 	return m
 }
 
+// pluginFlags names a folder in which the kubelet looks for credential plugins.
+var pluginFlags = []Flag{
+	{"image-credential-provider-config", "/etc/kubernetes/providers.yaml"},
+	{"image-credential-provider-bin-dir", "/opt/bin"},
+}
+
+// plugin is a machine with one program.
+func plugin(p Program) *Machine {
+	return with(func(m *Machine) { m.LookUpProgram = func(string) (Program, bool) { return p, true } })
+}
+
 // one is an input that one rule rejects, and the version before or after, or another machine, with which it is right.
 type one struct {
 	rule    string
@@ -1445,6 +1456,26 @@ func cases() []one {
 			not:     machine(with(func(m *Machine) { m.Exists = exists("/x") })),
 		},
 		{
+			rule:    "machine-credential-plugin",
+			version: "1.36.3",
+			config:  "maxPods: 10",
+			flags:   pluginFlags,
+			machine: plugin(Program{}),
+			place:   "--image-credential-provider-bin-dir",
+			says:    "did not exist: /opt/bin/ecr",
+			not:     machine(plugin(Program{Exists: true})),
+		},
+		{
+			rule:    "machine-credential-plugin",
+			version: "1.36.3",
+			config:  "maxPods: 10",
+			flags:   pluginFlags,
+			machine: plugin(Program{Exists: true, Refused: "permission denied"}),
+			place:   "--image-credential-provider-bin-dir",
+			says:    `exec: "/opt/bin/ecr": permission denied`,
+			not:     version("1.23.17"),
+		},
+		{
 			rule:    "machine-listen-address",
 			version: "1.36.3",
 			config:  "address: '2001:db8::1'",
@@ -1857,7 +1888,14 @@ func cases() []one {
 }
 
 func (c one) subject(t testing.TB) Subject {
-	s := Subject{Flags: c.flags, Version: c.version, Machine: c.machine, Accepts: c.accepts, Dir: "/var/lib/kubelet"}
+	s := Subject{
+		Flags:   c.flags,
+		Version: c.version,
+		Machine: c.machine,
+		Accepts: c.accepts,
+		Dir:     "/var/lib/kubelet",
+		Plugins: []string{"ecr"},
+	}
 	if c.config != "" || c.machine != nil {
 		s.Config = config(t, c.config)
 	}

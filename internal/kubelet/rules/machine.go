@@ -36,6 +36,14 @@ type Machine struct {
 	Kernel          map[string]int64 // parameters by path below /proc/sys
 	// Exists reports whether a path exists. A nil function knows nothing.
 	Exists func(path string) (exists, isKnown bool)
+	// LookUpProgram looks a program up as the kubelet does before it starts with a plugin. A nil function knows nothing.
+	LookUpProgram func(path string) (p Program, isKnown bool)
+}
+
+// Program is a file that the kubelet executes.
+type Program struct {
+	Exists  bool
+	Refused string // why it cannot be executed; "" if it can
 }
 
 // NewMachine returns a machine as its facts and the kubelet's surroundings describe it.
@@ -226,6 +234,13 @@ func machineRules() []Rule {
 			Summary: "a missing folder or file of a flag",
 			Source:  "cmd/kubelet/app/server.go, mergeKubeletConfigurations; pkg/credentialprovider/plugin",
 			check:   checkFlagPaths,
+		},
+		{
+			ID:      "machine-credential-plugin",
+			Summary: "a credential plugin that is missing, or that cannot be executed",
+			Since:   24,
+			Source:  "pkg/credentialprovider/plugin/plugin.go, RegisterCredentialProviderPlugins",
+			check:   checkPlugins,
 		},
 		{
 			ID:      "machine-listen-address",
@@ -637,6 +652,30 @@ func checkFlagPaths(c *checker) {
 		}
 	}
 }
+
+// checkPlugins reports plugins that the kubelet does not find. Its own messages do not contain their paths.
+func checkPlugins(c *checker) {
+	folder, _ := c.flagValue(pluginFolderFlag)
+	if !path.IsAbs(folder) || c.Machine == nil || c.Machine.LookUpProgram == nil || c.isMissing(folder) {
+		return
+	}
+
+	for _, name := range c.Plugins {
+		file := path.Join(folder, name)
+		program, isKnown := c.Machine.LookUpProgram(file)
+		switch {
+		case !isKnown:
+		case !program.Exists:
+			c.reportFlag(pluginFolderFlag, "install it in the image, or remove its provider",
+				"plugin binary executable  did not exist: %s", file)
+		case program.Refused != "":
+			c.reportFlag(pluginFolderFlag, "correct it in the image (chmod 0755), or remove its provider",
+				"error inspecting binary executable : exec: %q: %s", file, program.Refused)
+		}
+	}
+}
+
+const pluginFolderFlag = "image-credential-provider-bin-dir"
 
 // checkImageEndpoint reports a missing socket. It may appear before the kubelet starts.
 func checkImageEndpoint(c *checker) {

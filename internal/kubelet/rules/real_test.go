@@ -38,10 +38,11 @@ func elsewhere() map[string]string {
 	return map[string]string{
 		"flag-config-dir": "it needs a kubelet of 1.28 or 1.29, which is built nowhere here; " +
 			"tools/kubetables holds its words against the source of both",
-		"flag-hostname":           "it needs a cluster: test/kube, TestKubeletSaysWhy",
-		"machine-cgroup-driver":   "it needs a runtime that does not report its driver: test/kube, TestCgroupDriver",
-		"machine-runtime-config":  "it needs a runtime without RuntimeConfig: test/kube, TestCgroupDriver",
-		"machine-many-numa-nodes": "it needs a machine of more than 8 NUMA nodes, and none was recorded",
+		"flag-hostname":             "it needs a cluster: test/kube, TestKubeletSaysWhy",
+		"machine-cgroup-driver":     "it needs a runtime that does not report its driver: test/kube, TestCgroupDriver",
+		"machine-credential-plugin": "it needs a configuration of plugins: test/kube, TestCredentialPlugins",
+		"machine-runtime-config":    "it needs a runtime without RuntimeConfig: test/kube, TestCgroupDriver",
+		"machine-many-numa-nodes":   "it needs a machine of more than 8 NUMA nodes, and none was recorded",
 	}
 }
 

@@ -109,6 +109,13 @@ func TestInheritedFlags(t *testing.T) {
 		{name: "a file that this user may not read", world: "original kubeadm-flags.env => " +
 			"{\"fail\":\"denied\",\"detail\":\"not root\"}\n",
 			want: "complete false\nnot root"},
+		{name: "a file of kubeadm that is not text", own: "--v=2", world: "original kubeadm-flags.env => " +
+			`{"value":{"exists":true,"text":"KUBELET_KUBEADM_ARGS=\u0000"}}` + "\n",
+			want: "exit 0\ncomplete true\nwarning flags-invalid\nThe kubelet gets no flags of " + kubeadm + "\n--v=2"},
+		{name: "a word in kubeadm's file that is not a flag", kubeadm: "--v=2 garbage", own: "--v=3",
+			want: "exit 0\nwarning flags-invalid\n\"garbage\" is not a flag\n" + kubeadm + "\n--v=3"},
+		{name: "kubeadm's file without its variable", world: "original kubeadm-flags.env => " +
+			`{"value":{"exists":true,"text":"OTHER=--max-pods=20\n"}}` + "\n", want: "exit 0\n!warning\n!max-pods"},
 		{name: "a recording that is older", world: "original kubeadm-flags.env => " +
 			"{\"fail\":\"unread\",\"detail\":\"never asked\"}\n", want: "exit 0\ncomplete true"},
 	} {

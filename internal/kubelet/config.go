@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -447,6 +448,84 @@ func mergePatch(target, patch any) any {
 	}
 
 	return merged
+}
+
+// ParseFields parses a document with fields of a KubeletConfiguration, as ParseConfig does, and returns them without
+// apiVersion and kind. These may be missing, a key may not be repeated, and a text without content has no fields.
+func ParseFields(text string) (map[string]any, error) {
+	if isBlank(text) {
+		return map[string]any{}, nil
+	}
+	doc, repeated, err := parseDocument(text)
+	if err == nil && len(repeated) > 0 {
+		err = errors.New(strings.Join(repeated, "; "))
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	for field, want := range map[string]string{"apiVersion": ConfigAPIVersion, "kind": ConfigKind} {
+		if _, isSet := doc[field]; !isSet {
+			continue
+		}
+		if err := checkHeader(doc, field, want); err != nil {
+			return nil, err
+		}
+		delete(doc, field)
+	}
+
+	return doc, nil
+}
+
+// isBlank reports whether a text has only spaces, comments and the marker of a document.
+func isBlank(text string) bool {
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line != "" && line != "---" && line[0] != '#' {
+			return false
+		}
+	}
+
+	return true
+}
+
+// FormatFields returns fields as YAML with sorted keys.
+func FormatFields(fields map[string]any) []byte {
+	return (&Config{doc: fields}).Canonical()
+}
+
+// MergePatch returns the JSON merge patch (RFC 7386) that makes the document to of the document from, without
+// apiVersion and kind. null removes a field. It is a strategic merge patch of a KubeletConfiguration as well, because
+// no list of that type has a merge key.
+func MergePatch(from, to map[string]any) map[string]any {
+	patch := diffFields(from, to)
+	delete(patch, "apiVersion")
+	delete(patch, "kind")
+
+	return patch
+}
+
+func diffFields(from, to map[string]any) map[string]any {
+	patch := map[string]any{}
+	for name := range from {
+		if _, ok := to[name]; !ok {
+			patch[name] = nil
+		}
+	}
+	for name, want := range to {
+		got, exists := from[name]
+		inner, isObject := want.(map[string]any)
+		gotInner, wasObject := got.(map[string]any)
+		switch {
+		case exists && reflect.DeepEqual(got, want):
+		case isObject && wasObject:
+			patch[name] = diffFields(gotInner, inner)
+		default:
+			patch[name] = clone(want)
+		}
+	}
+
+	return patch
 }
 
 // Canonical returns the document as YAML with sorted keys, as Kubernetes itself writes it. The same document gives

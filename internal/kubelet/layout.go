@@ -18,6 +18,10 @@ type Layout struct {
 
 	KubeadmFlagsFile     string // written by kubeadm; FlagsFile overrides its flags
 	KubeadmFlagsVariable string
+
+	// InstanceConfig has the fields of this node, which kubeadm merges over the cluster's KubeletConfiguration each
+	// time that it writes ConfigFile. `kubeadm join` replaces it, `kubeadm upgrade node` keeps it.
+	InstanceConfig string
 }
 
 func kubeadm(name, flagsFile string) Layout {
@@ -33,6 +37,7 @@ func kubeadm(name, flagsFile string) Layout {
 		UnitDropIns:          "/etc/systemd/system/kubelet.service.d",
 		KubeadmFlagsFile:     "/var/lib/kubelet/kubeadm-flags.env",
 		KubeadmFlagsVariable: "KUBELET_KUBEADM_ARGS",
+		InstanceConfig:       "/var/lib/kubelet/instance-config.yaml",
 	}
 }
 

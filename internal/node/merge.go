@@ -20,10 +20,13 @@ type Base struct {
 	Contribution
 	Config map[string]any // the KubeletConfiguration document; never changed by Merge
 
-	ConfigKnown bool         // false: no base could be read (a check without a machine)
-	FlagsFile   fmt.Stringer // the environment file of the flags, as its renderer has parsed it
-	FlagsKnown  bool
-	TaintFlag   bool // the base has --register-with-taints, so taints go there
+	ConfigKnown bool // false: no base could be read (a check without a machine)
+	// Instance are the fields of kubeadm's instance-config.yaml before prelet, empty without such a file; nil: it is not
+	// known or not usable.
+	Instance   map[string]any
+	FlagsFile  fmt.Stringer // the environment file of the flags, as its renderer has parsed it
+	FlagsKnown bool
+	TaintFlag  bool // the base has --register-with-taints, so taints go there
 
 	// Inherited are the labels and flags that the kubelet gets from its unit, before those of the flags file.
 	// Inherited taints are here only if they are assumed. All others are taints of the base, unless the flags

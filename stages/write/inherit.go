@@ -2,6 +2,7 @@ package write
 
 import (
 	"errors"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -33,7 +34,7 @@ func (r baseReader) collectInherited(base *node.Base, cfg schema.Body) hcl.Diagn
 	}
 
 	start, isKnown := r.chooseStart(ownFile)
-	files, denied := r.readVariables(*base, start.Files, own, ownFile)
+	files, diags, denied := r.readVariables(*base, start.Files, own, ownFile, cfg.Range)
 	if denied != nil {
 		base.FlagsKnown = false
 		base.Unread = append(base.Unread, "the kubelet's flags")
@@ -59,6 +60,7 @@ func (r baseReader) collectInherited(base *node.Base, cfg schema.Body) hcl.Diagn
 		case isVariable && name == own:
 			how.isLate = true
 		case isOfFile:
+			diags = append(diags, r.warnStray(file, name, cfg.Range)...)
 			addInherited(base, file.flags, inheritedFrom(file.path), how)
 		case isVariable:
 			if f, err := kubelet.ParseFlags(start.Vars[name]); err == nil {
@@ -67,7 +69,21 @@ func (r baseReader) collectInherited(base *node.Base, cfg schema.Body) hcl.Diagn
 		}
 	}
 
-	return nil
+	return diags
+}
+
+// warnStray warns of a word in kubeadm's file that is not a flag.
+func (r baseReader) warnStray(file flagsOfFile, variable string, at hcl.Range) hcl.Diagnostics {
+	stray := file.flags.Stray()
+	if len(stray) == 0 || file.path != chooseLayout(r.in).KubeadmFlagsFile {
+		return nil
+	}
+
+	return hcl.Diagnostics{origin.Warning(
+		fault.FlagsInvalid, at, fmt.Sprintf("%q is not a flag", stray[0]),
+		"%s: the kubelet refuses to start with it. Remove it from %s there; prelet does not write that file.",
+		file.path, variable,
+	)}
 }
 
 // readsMore reports whether a unit's command line has variables, and the unit reads files that this stage does not
@@ -137,8 +153,8 @@ type flagsOfFile struct {
 // readVariables returns the variables of kubeadm's file and of the flags file, each from the last file that has it.
 // Other files are not read, since they may contain secrets. A file that is missing or malformed, or that a
 // recording does not have, has no variables. denied is why this user may not read one.
-func (r baseReader) readVariables(base node.Base, files []string, own, ownFile string) (
-	out map[string]flagsOfFile, denied *fault.Fault,
+func (r baseReader) readVariables(base node.Base, files []string, own, ownFile string, at hcl.Range) (
+	out map[string]flagsOfFile, diags hcl.Diagnostics, denied *fault.Fault,
 ) {
 	out = map[string]flagsOfFile{}
 	for _, p := range files {
@@ -146,8 +162,15 @@ func (r baseReader) readVariables(base node.Base, files []string, own, ownFile s
 		if read, ok := base.FlagsFile.(flagsRead); ok && p == ownFile && own != "" {
 			env = read.EnvFile
 		} else if p == chooseLayout(r.in).KubeadmFlagsFile || p == ownFile {
-			if env, denied = r.readEnvFile(p); denied != nil {
-				return nil, denied
+			var err error
+			if env, err = r.readEnvFile(p); errors.As(err, &denied) {
+				return nil, nil, denied
+			}
+			if err != nil {
+				diags = append(diags, origin.Warning(
+					fault.FlagsInvalid, at, "The kubelet gets no flags of "+p,
+					"%s", stages.Sentence(p+": "+err.Error(), "systemd ignores such a file. Fix or remove it"),
+				))
 			}
 		}
 		if env == nil {
@@ -160,12 +183,12 @@ func (r baseReader) readVariables(base node.Base, files []string, own, ownFile s
 		}
 	}
 
-	return out, nil
+	return out, diags, nil
 }
 
-// readEnvFile returns an environment file of the node as it was before prelet; nil if it is missing or malformed,
-// or if a recording does not contain it. denied is why this user may not read it.
-func (r baseReader) readEnvFile(p string) (env *kubelet.EnvFile, denied *fault.Fault) {
+// readEnvFile returns an environment file of the node as it was before prelet; nil if it is missing or if a recording
+// does not contain it. It fails with a *fault.Fault if this user may not read it, and for a malformed file.
+func (r baseReader) readEnvFile(p string) (*kubelet.EnvFile, error) {
 	a, err := r.original(p)
 	var f *fault.Fault
 	if errors.As(err, &f) && f.Code == fault.Denied {
@@ -174,12 +197,8 @@ func (r baseReader) readEnvFile(p string) (env *kubelet.EnvFile, denied *fault.F
 	if err != nil || !a.Exists {
 		return nil, nil
 	}
-	env, err = kubelet.ParseEnvFile(a.Text)
-	if err != nil {
-		return nil, nil
-	}
 
-	return env, nil
+	return kubelet.ParseEnvFile(a.Text)
 }
 
 // inheriting describes how a kubelet inherits flags.

@@ -60,6 +60,7 @@ func (r *renderer) renderKubeletFiles(n node.Node) {
 	}
 	if b, ok := r.cfg.One("kubelet_config"); ok {
 		r.renderConfig(b, n)
+		r.renderInstance(b, n)
 	}
 	if b, ok := r.cfg.One("kubelet_flags"); ok {
 		r.renderFlags(b, n)

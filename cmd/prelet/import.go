@@ -18,15 +18,20 @@ func (a *cli) importSite() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "import FILE",
 		GroupID: "site",
-		Short:   "Make a site of the init-config of init-k8s-node.py",
-		Long: `Reads the /etc/kubernetes/init-config of a node that init-k8s-node.py sets up,
-and writes a site that does the same, without the script's bugs.
-It reports what it cannot convert, and reads nothing else of the machine.
---out and --ca-cert-hash are needed; the folder is new or empty.`,
-		Example: "  prelet import init-config.json --ca-cert-hash sha256:… --out ./site",
+		Short:   "Make a site of a file of kubeadm, nodeadm or init-k8s-node.py",
+		Long: `Reads a JoinConfiguration of kubeadm (v1beta4) with its patches, a NodeConfig of
+nodeadm, or the /etc/kubernetes/init-config of init-k8s-node.py, and writes a
+site that does the same. It reports what it cannot convert, with its place.
+Tokens are never printed, and are not in the site.
+--out is needed; the folder is new or empty. A file without pins of the
+cluster's CA needs --ca-cert-hash.`,
+		Example: `  prelet import join.yaml --patches ./patches --out ./site
+  prelet import node-config.yaml --out ./site
+  prelet import init-config.json --ca-cert-hash sha256:… --out ./site`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return failure(fault.Usage, "import needs one file, the /etc/kubernetes/init-config of a node")
+				return failure(fault.Usage, "import needs one file: a JoinConfiguration of kubeadm, a NodeConfig of "+
+					"nodeadm, or the /etc/kubernetes/init-config of a node")
 			}
 			return nil
 		},
@@ -46,23 +51,31 @@ It reports what it cannot convert, and reads nothing else of the machine.
 		},
 	}
 	c.Flags().StringArrayVar(&o.Hashes, "ca-cert-hash", nil,
-		"`HASH` of the cluster's CA, sha256:… (repeatable)")
+		"`HASH` of the cluster's CA, sha256:… (repeatable); default: those of the file")
+	c.Flags().StringArrayVar(&o.Servers, "server", nil,
+		"`HOST:PORT` of the cluster (repeatable); default: those of the file")
+	c.Flags().StringVar(&o.Patches, "patches", "",
+		"`FOLDER` with kubeadm's patches; default: that of the file")
 	addOutFlag(c, &o.Dir)
 	c.Flags().StringVar(&o.Credential, "token-credential", "bootstrap-token",
 		"`NAME` of the systemd credential with the bootstrap token")
 	return c
 }
 
-// printImported prints the written files, their differences from the script, and the next steps.
+// printImported prints the written files, their differences from the program, and the next steps.
 func printImported(w io.Writer, o app.ImportOptions, done app.Imported, width int) error {
 	fmt.Fprintf(w, "%s is written.\n", done.Path)
-	printList(w, width, "Differences from init-k8s-node.py", done.Differences)
+	printList(w, width, "Differences from "+done.From, done.Differences)
 	printList(w, width, "Look at", done.Open)
 
-	_, err := fmt.Fprintf(w, "\nNext:\n  prelet validate %[1]s\n  prelet plan --config %[1]s\n"+
-		"The second one on a node: it shows what would change there, and writes nothing.\n"+
-		"Then put the file into /etc/prelet, and give prelet.service the token as\ncredential %[2]q.\n",
-		o.Dir, o.Credential)
+	fmt.Fprintf(w, "\nNext:\n  prelet validate %[1]s\n  prelet plan --config %[1]s\n"+
+		"The second one on a node: it shows what would change there, and writes nothing.\n", o.Dir)
+	if done.Credential == "" {
+		_, err := fmt.Fprintln(w, "Then put the file into /etc/prelet.")
+		return err
+	}
+	_, err := fmt.Fprintf(w, "Then put the file into /etc/prelet, and give prelet.service the token as\ncredential %q.\n",
+		done.Credential)
 	return err
 }
 

@@ -2,6 +2,7 @@ package app
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -14,39 +15,52 @@ import (
 	"github.com/prelet/prelet/internal/lang/value"
 )
 
-// ImportOptions are an init-config and the site to make of it.
+// ImportOptions are a file of another program and the site to make of it.
 type ImportOptions struct {
-	File       string   // the init-config
+	File       string   // a JoinConfiguration of kubeadm, a NodeConfig of nodeadm, or an init-config
 	Dir        string   // where the site is written: a new folder, or an empty one
-	Hashes     []string // pins of the cluster's CA; at least one
+	Hashes     []string // pins of the cluster's CA; none: those of the file
+	Servers    []string // HOST:PORT; none: those of the file
+	Patches    string   // folder of kubeadm's patches; "": that of the file
 	Credential string   // name of the systemd credential with the bootstrap token
 }
 
-// Imported is a site that was made of an init-config. Where the diagnostics have errors, nothing was written.
+// maxPatches is how many files of a folder of patches are read.
+const maxPatches = 100
+
+// Imported is a site that was made of a file. Where the diagnostics have errors, nothing was written.
 type Imported struct {
 	importer.Result
-	Site *lang.Site // has the init-config as its source, for the diagnostics
+	Site *lang.Site // has the imported files as its sources, without secrets, for the diagnostics
 	Path string     // of the written file
 }
 
-// Import makes a site of the init-config of init-k8s-node.py and writes it. It overwrites nothing. Where the site
-// cannot be written, the result has the diagnostics all the same.
+// Import makes a site of a file of kubeadm, nodeadm or init-k8s-node.py, and writes it. It overwrites nothing. Where
+// the site cannot be written, the result has the diagnostics all the same.
 func (e *Env) Import(o ImportOptions) (Imported, error) {
 	if err := o.check(); err != nil {
 		return Imported{}, err
 	}
 
-	src, err := readInitConfig(o.File)
+	src, err := readImported(o.File)
 	if err != nil {
 		return Imported{}, err
 	}
+	if len(o.Hashes) == 0 && importer.IsInitConfig(src) {
+		return Imported{}, failure(
+			fault.Usage, "--ca-cert-hash is missing: the pin of the cluster's CA.\n%s", importer.CAHashHelp,
+		)
+	}
 
 	result := importer.Import(o.File, src, importer.Options{
-		Hashes:     o.Hashes,
-		Credential: o.Credential,
-		Version:    e.Version,
+		Hashes:      o.Hashes,
+		Servers:     o.Servers,
+		Credential:  o.Credential,
+		Patches:     o.Patches,
+		Version:     e.Version,
+		ReadPatches: readPatches,
 	})
-	out := Imported{Result: result, Site: sourceOnly(o.File, src)}
+	out := Imported{Result: result, Site: &lang.Site{Sources: result.Sources}}
 	if result.Diagnostics.HasErrors() {
 		return out, nil
 	}
@@ -61,13 +75,6 @@ func (e *Env) Import(o ImportOptions) (Imported, error) {
 
 // check refuses options that are missing or not valid, and a folder that is not empty.
 func (o ImportOptions) check() error {
-	if len(o.Hashes) == 0 {
-		return failure(
-			fault.Usage,
-			"--ca-cert-hash is missing: the pin of the cluster's CA.\n%s",
-			importer.CAHashHelp,
-		)
-	}
 	for _, h := range o.Hashes {
 		if err := importer.CheckHash(h); err != nil {
 			return failure(fault.Usage, "--ca-cert-hash: %s", err)
@@ -101,9 +108,8 @@ func checkNewFolder(dir string) error {
 	return nil
 }
 
-// readInitConfig reads one byte more than the importer takes, so that the importer can report that the file is too
-// large.
-func readInitConfig(path string) ([]byte, error) {
+// readImported reads one byte more than the importer takes, so that the importer can report that the file is too large.
+func readImported(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, failure(fault.Usage, "%s", err)
@@ -115,6 +121,22 @@ func readInitConfig(path string) ([]byte, error) {
 		return nil, failure(fault.Usage, "%s", err)
 	}
 	return b, nil
+}
+
+// readPatches returns the files of a folder and of those below it, as kubeadm finds them.
+func readPatches(dir string) (files []importer.PatchFile, err error) {
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		if len(files) == maxPatches {
+			return fmt.Errorf("%s has more than %d files", dir, maxPatches)
+		}
+		text, err := readImported(path)
+		files = append(files, importer.PatchFile{Name: path, Text: text})
+		return err
+	})
+	return files, err
 }
 
 // sourceOnly returns a site without any block, for diagnostics that show lines of one file.

@@ -1,9 +1,11 @@
-// Package importer turns the input of init-k8s-node.py, the script that sites used before prelet, into a site.
-// Import takes the init-config (JSON of one node): its values become literals, and what the script detected on the node
-// (address, GPU, network card, port) becomes expressions over facts and files. It must not read or write files.
+// Package importer turns the input of other programs into a site: a JoinConfiguration of kubeadm with its patches, a
+// NodeConfig of nodeadm, and the init-config of init-k8s-node.py, the script that sites used before prelet. Values
+// become literals; what the script detected on the node (address, GPU, network card, port) becomes expressions over
+// facts and files. Tokens are never in a result. It must not read or write files.
 package importer
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"path"
@@ -34,19 +36,27 @@ var (
 	hashPattern = regexp.MustCompile(`^sha256:[0-9a-fA-F]{64}$`)
 )
 
-// Options are the values that an init-config lacks.
+// Options are the values that an imported file lacks.
 type Options struct {
-	Hashes     []string // pins of the cluster's CA, "sha256:" and 64 hex digits; at least one
+	Hashes     []string // pins of the cluster's CA, "sha256:" and 64 hex digits; an init-config needs one
+	Servers    []string // HOST:PORT; none: those of the file
 	Credential string   // name of the systemd credential with the bootstrap token
+	Patches    string   // folder of kubeadm's patches; "": that of the file
 	Version    string   // of prelet, for the check of the result
+
+	// ReadPatches returns the files of a folder, sorted by name.
+	ReadPatches func(dir string) ([]PatchFile, error)
 }
 
 // Result is a site with remarks.
 type Result struct {
-	Text        []byte          // of FileName; nil if Diagnostics has an error
-	Diagnostics hcl.Diagnostics // places are in the init-config
-	Differences []string        // from the script, for this init-config
-	Open        []string        // decisions for a person before the site is used
+	Text        []byte            // of FileName; nil if Diagnostics has an error
+	Diagnostics hcl.Diagnostics   // places are in the imported file and in patches
+	Sources     map[string][]byte // the texts of these places, by file, without secrets
+	From        string            // the program whose file was imported
+	Credential  string            // name of the credential with the token; "": the site has none
+	Differences []string          // from that program, for this file
+	Open        []string          // decisions for a person before the site is used
 }
 
 // CheckHash checks a pin.
@@ -67,14 +77,45 @@ func shorten(s string, most int) string {
 	return s
 }
 
-// Import makes a site of an init-config, and checks it as `prelet validate` does.
+// Import makes a site of a file, and checks it as `prelet validate` does.
 func Import(name string, src []byte, o Options) Result {
-	doc, diags := lang.ReadJSON(name, src)
-	if diags.HasErrors() {
-		return Result{Diagnostics: diags}
+	r := &reader{
+		src:     src,
+		name:    name,
+		sources: map[string][]byte{name: hideSecrets(src)},
+		places:  map[string]hcl.Range{},
+	}
+	var out Result
+	if IsInitConfig(src) {
+		out = r.importInitConfig(name, o)
+	} else {
+		out = r.importDocuments(name, o)
+	}
+	out.Diagnostics = r.diags
+	out.Sources = r.sources
+	if r.diags.HasErrors() {
+		out.Text = nil
 	}
 
-	r := &reader{src: src}
+	return out
+}
+
+// IsInitConfig reports whether a text is the JSON of the script, whose import needs a pin. kubeadm and nodeadm read JSON
+// too, with a kind.
+func IsInitConfig(src []byte) bool {
+	text := bytes.TrimLeft(src, " \t\r\n")
+
+	return len(text) == 0 || (text[0] == '{' || text[0] == '[') && !bytes.Contains(src, []byte(`"kind"`))
+}
+
+// importInitConfig imports the init-config of the script.
+func (r *reader) importInitConfig(name string, o Options) Result {
+	doc, diags := lang.ReadJSON(name, r.src)
+	r.diags = append(r.diags, diags...)
+	if diags.HasErrors() {
+		return Result{}
+	}
+
 	c := r.readConfig(doc)
 	p := page{
 		config:     c,
@@ -83,33 +124,138 @@ func Import(name string, src []byte, o Options) Result {
 		Credential: o.Credential,
 	}
 	r.resolve(&p)
-	if r.diags.HasErrors() {
-		return Result{Diagnostics: r.diags}
+	out := Result{From: "init-k8s-node.py", Credential: o.Credential, Differences: p.differences(), Open: p.open()}
+	if !r.diags.HasErrors() {
+		out.Text = r.finish(siteTemplate, p, o, true)
 	}
 
-	text, err := p.render()
-	if err == nil {
-		err = Check(text, o.Version)
+	return out
+}
+
+// importDocuments imports the document of a YAML file that is for a node.
+func (r *reader) importDocuments(name string, o Options) Result {
+	docs, diags := readYAML(name, r.src)
+	r.diags = append(r.diags, diags...)
+	if diags.HasErrors() {
+		return Result{}
+	}
+
+	doc := r.chooseDocument(name, docs)
+	if doc == nil {
+		return Result{}
+	}
+	source := path.Base(filepath.ToSlash(name))
+	if kindOf(doc) == "NodeConfig" {
+		p := r.readNodeConfig(doc)
+		p.Source = source
+		p.addDefaultFlags()
+		out := Result{From: "nodeadm", Differences: p.differences(), Open: p.open()}
+		if !r.diags.HasErrors() {
+			out.Text = r.finish(nodeConfigTemplate, p, o, false)
+		}
+		return out
+	}
+
+	p := r.readJoin(doc, o)
+	p.Source = source
+	out := Result{From: "kubeadm", Credential: p.Credential, Differences: p.differences(), Open: p.open}
+	if !r.diags.HasErrors() {
+		out.Text = r.finish(joinTemplate, p, o, false)
+	}
+
+	return out
+}
+
+func kindOf(doc *lang.JSONNode) string {
+	for i, key := range doc.Keys {
+		if key.Text == "kind" {
+			return doc.Items[i].Text
+		}
+	}
+
+	return ""
+}
+
+// chooseDocument returns the only JoinConfiguration or NodeConfig, and reports all other documents.
+func (r *reader) chooseDocument(name string, docs []*lang.JSONNode) (chosen *lang.JSONNode) {
+	start := hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}
+	for _, doc := range docs {
+		switch kind := kindOf(doc); {
+		case doc.Kind == lang.JSONNull:
+		case kind != "JoinConfiguration" && kind != "NodeConfig":
+			r.add(origin.Note(fault.UnknownArgument, doc.Range, "A document is not imported",
+				"Its kind is %q. Imported are a JoinConfiguration of kubeadm and a NodeConfig of nodeadm. What a cluster's "+
+					"nodes share is in its ConfigMap kube-system/kubelet-config.", shorten(kind, 28)))
+		case chosen != nil:
+			r.add(origin.Error(fault.Duplicate, doc.Range, "A second "+kind, "A site is for one: keep one of them."))
+		default:
+			chosen = doc
+		}
+	}
+	if chosen == nil {
+		r.add(origin.Error(fault.WrongType, start, "Nothing to import",
+			"A JoinConfiguration (%s), a NodeConfig (%s) or the JSON of init-k8s-node.py is needed.",
+			kubeadmNow, nodeadmVersion))
+	}
+
+	return chosen
+}
+
+// finish renders a site and checks it. What the kubelet would refuse is a finding about a foreign file, which may have
+// any flag and any field; isOwn is false for one. Everything else that validate refuses is a bug of this package.
+func (r *reader) finish(text string, data any, o Options, isOwn bool) []byte {
+	out, err := render(text, data)
+	if err == nil && isOwn {
+		err = Check(out, o.Version)
+	}
+	if err == nil && !isOwn {
+		err = r.checkForeign(out, o.Version)
 	}
 	if err != nil {
-		r.add(origin.Error(fault.Internal, hcl.Range{}, "The imported site is not valid",
+		r.add(origin.Error(fault.Internal, r.start(), "The imported site is not valid",
 			"This is a bug of prelet, nothing was written: %s", err))
-
-		return Result{Diagnostics: r.diags}
+		return nil
 	}
 
-	return Result{
-		Text:        text,
-		Diagnostics: r.diags,
-		Differences: p.differences(),
-		Open:        p.open(),
+	return out
+}
+
+// start returns the begin of the imported file.
+func (r *reader) start() hcl.Range {
+	return hcl.Range{Filename: r.name, Start: hcl.InitialPos, End: hcl.InitialPos}
+}
+
+// checkForeign reports what validate says of a site that was made of a foreign file. It fails if the site itself is not
+// valid.
+func (r *reader) checkForeign(text []byte, version string) error {
+	s, diags := parse(text, version)
+	if diags.HasErrors() {
+		return diags
 	}
+	for _, d := range boot.Check(s, boot.SampleMachines(), boot.CheckOptions{}) {
+		if origin.IsNote(d) {
+			continue
+		}
+		report := origin.Warning
+		if d.Severity == hcl.DiagError {
+			report = origin.Error
+		}
+		at := r.placeFor(d.Summary + " " + d.Detail)
+		r.add(report(origin.CodeOf(d), at, d.Summary, "prelet validate reports of the site: %s", d.Detail))
+	}
+
+	return nil
+}
+
+func parse(text []byte, version string) (*lang.Site, hcl.Diagnostics) {
+	files := []world.SiteFile{{Name: FileName, Text: string(text)}}
+
+	return lang.Parse(files, lang.Options{Stages: builtin.Stages(), Version: version})
 }
 
 // Check returns what `prelet validate --strict` would refuse of a site of one file.
 func Check(text []byte, version string) error {
-	files := []world.SiteFile{{Name: FileName, Text: string(text)}}
-	s, diags := lang.Parse(files, lang.Options{Stages: builtin.Stages(), Version: version})
+	s, diags := parse(text, version)
 	if !diags.HasErrors() {
 		diags = append(diags, boot.Check(s, boot.SampleMachines(), boot.CheckOptions{})...)
 	}

@@ -46,8 +46,11 @@ type taint struct {
 
 // reader turns JSON into a config and reports entries that cannot be imported.
 type reader struct {
-	src   []byte
-	diags hcl.Diagnostics
+	src     []byte
+	name    string            // of the imported file
+	sources map[string][]byte // without secrets, by file
+	places  map[string]hcl.Range
+	diags   hcl.Diagnostics
 }
 
 func (r *reader) add(d *hcl.Diagnostic) {

@@ -15,8 +15,17 @@ import (
 	"github.com/prelet/prelet/internal/lang/origin"
 )
 
-//go:embed site.hcl.tmpl
-var siteTemplate string
+// The templates of sites, by imported file. That of a JoinConfiguration also defines the labels of a NodeConfig.
+var (
+	//go:embed site.hcl.tmpl
+	siteTemplate string
+	//go:embed join.hcl.tmpl
+	joinTemplate string
+	//go:embed nodeconfig.hcl.tmpl
+	nodeConfigTemplate string
+	//go:embed labels.hcl.tmpl
+	labelsTemplate string
+)
 
 // The keys that the script itself sets.
 const (
@@ -105,8 +114,17 @@ func isOlderThan(version string, minor int) bool {
 	return n == 2 && (major < 1 || major == 1 && actual < minor)
 }
 
-// render returns the site's text in its canonical form.
-func (p page) render() ([]byte, error) {
+// heredoc returns a text of several lines as one, or else as a quoted string.
+func heredoc(text string) string {
+	if strings.ContainsAny(text, "$%\\\r") || strings.Contains(text, "EOT") || !strings.HasSuffix(text, "\n") {
+		return lang.Quote(text)
+	}
+
+	return "<<-EOT\n" + text + "EOT\n"
+}
+
+// render returns a site's text in its canonical form.
+func render(page string, data any) ([]byte, error) {
 	list := func(texts []string) string {
 		quoted := make([]string, len(texts))
 		for i, s := range texts {
@@ -118,14 +136,16 @@ func (p page) render() ([]byte, error) {
 	comment := func(s string) string { return strings.Trim(strconv.QuoteToGraphic(s), `"`) } // in one line
 
 	t, err := template.New(FileName).
-		Funcs(template.FuncMap{"quote": lang.Quote, "list": list, "comment": comment}).
-		Parse(siteTemplate)
+		Funcs(template.FuncMap{
+			"quote": lang.Quote, "list": list, "comment": comment, "literal": literal, "heredoc": heredoc,
+		}).
+		Parse(labelsTemplate + page)
 	if err != nil {
 		return nil, err
 	}
 
 	var text strings.Builder
-	if err := t.Execute(&text, p); err != nil {
+	if err := t.Execute(&text, data); err != nil {
 		return nil, err
 	}
 

@@ -284,11 +284,26 @@ func FuzzImport(f *testing.F) {
 	}
 	f.Add(`{"apiserver": "[::1]:1", "nodeLabels": "a=${b},%{if=x,\"=y", "nodeTaints": "a:NoSchedule,a=1:NoSchedule"}`)
 	f.Add(`{"apiserver": "h:1", "listenInterface": "${x}", "k8s_version": 1e3, "resources": {"cpuRemained": "1"}}`)
+	join, _ := filepath.Glob("testdata/*.yaml")
+	for _, name := range join {
+		src, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(src))
+	}
 	f.Fuzz(func(t *testing.T, text string) {
-		r := importer.Import("fuzz.json", []byte(text), options())
+		o := options()
+		o.ReadPatches = func(string) ([]importer.PatchFile, error) {
+			return []importer.PatchFile{{Name: "/p/kubeletconfiguration+json.yaml", Text: []byte(text)}}, nil
+		}
+		r := importer.Import("fuzz.json", []byte(text), o)
 		for _, d := range r.Diagnostics {
 			if origin.CodeOf(d) == fault.Internal {
 				t.Fatal(d.Detail)
+			}
+			if d.Subject != nil && d.Subject.Filename == "" {
+				t.Fatalf("%s: got a place without a file", d.Summary)
 			}
 			if d.Subject == nil || d.Subject.Start.Byte > d.Subject.End.Byte || d.Subject.End.Byte > len(text) {
 				t.Fatalf("%s: got place %v, want one inside of the file", d.Summary, d.Subject)

@@ -116,10 +116,14 @@ func Soften(diags hcl.Diagnostics) hcl.Diagnostics {
 	return out
 }
 
-// toNotes returns the diagnostics with notes in place of errors.
+// toNotes returns the diagnostics with notes in place of errors. A secret in the wrong place stays an error: no machine
+// is the cause.
 func toNotes(diags hcl.Diagnostics) hcl.Diagnostics {
 	out := slices.Clone(diags)
 	for i, d := range out {
+		if origin.CodeOf(d) == fault.Sensitive {
+			continue
+		}
 		c := *d
 		c.Severity = hcl.DiagWarning
 		c.Extra = origin.Extra{Code: origin.CodeOf(d), Note: true}

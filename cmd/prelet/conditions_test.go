@@ -295,3 +295,255 @@ func TestConditionsAfterARollback(t *testing.T) {
 		t.Errorf("unhealthy after a rollback: got starts of %q, want one of %s", m.wanted, app.VerifyUnit)
 	}
 }
+
+// bootTo is the part of a boot before prelet-verify.service: prelet.service, then the kubelet.
+func (m *machine) bootTo() ended {
+	m.t.Helper()
+	m.inside = true
+	run := m.as(app.BootUnit, "run")
+	m.inside = false
+	m.units.start()
+
+	return run
+}
+
+// during calls look at each sleep of one command, which must end within a limit of virtual time.
+func (m *machine) during(limit time.Duration, look func(), unit string, args ...string) ended {
+	m.t.Helper()
+	began := m.now
+	var each func(context.Context)
+	each = func(context.Context) {
+		m.slept = each
+		if m.now-began > limit {
+			m.t.Fatalf("%v still goes on after %s: conditions of the Node: got %+v", args, limit, m.conditions)
+		}
+		if look != nil {
+			look()
+		}
+	}
+	m.slept = each
+	defer func() { m.slept = nil }()
+
+	return m.as(unit, args...)
+}
+
+// A site that writes nothing has no generation: the kubelet itself decides.
+func TestConditionsWithoutAGeneration(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		sick error
+		want []string
+	}{
+		"healthy":   {nil, []string{"X=True(Verified)"}},
+		"unhealthy": {errors.New("connection refused"), []string{"X=False(KubeletUnhealthy)", "X=True(Verified)"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine(t)
+			m.put("/etc/prelet/site.hcl", "stage \"restart\" \"kubelet\" {\n  condition \"example.com/X\" {}\n}\n")
+			conf, err := m.server.NodeKubeconfig("n1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.put("/etc/kubernetes/kubelet.conf", string(conf))
+			m.sick = func() error { return test.sick }
+
+			m.want("run", m.bootTo(), ended{0, "Nothing to write", ""})
+			began := m.now
+			m.want("verify", m.during(10*time.Minute, func() {
+				if m.now-began > 4*time.Minute {
+					test.sick = nil
+				}
+			}, app.VerifyUnit, "verify"), ended{0, "", ""})
+			m.wantConditions("a kubelet that prelet wrote nothing for", test.want...)
+		})
+	}
+}
+
+// While nothing is known about the kubelet the condition is Unknown, and tried again.
+func TestConditionsWhileSystemdDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	m := newConditioned(t, gpuReady)
+	m.boot()
+	m.reboot()
+	m.bootTo()
+	m.conditioned = nil
+
+	m.gone = true
+	began := m.now
+	m.want("verify", m.during(10*time.Minute, func() {
+		m.gone = m.now-began < 4*time.Minute
+	}, app.VerifyUnit, "verify"), ended{0, "", ""})
+	m.wantConditions("systemd does not answer for 4 minutes",
+		"GPUReady=Unknown(KubeletUnknown)", "GPUReady=True(Verified)")
+}
+
+// A gate that is lost while prelet-verify tries to patch is written again, with conditions as without.
+func TestGateIsLostWhileConditionsAreTried(t *testing.T) {
+	t.Parallel()
+	m := newConditioned(t, gpuReady)
+	m.boot()
+	m.reboot()
+	m.conditions = nil // the Node was made again
+	m.conditionFail = refusal{}
+	m.bootTo()
+	m.conditioned = nil
+
+	var lost, back time.Duration
+	began := m.now
+	m.want("verify", m.during(time.Hour, func() {
+		_, err := os.Stat(m.gate)
+		switch {
+		case lost == 0 && m.now-began > time.Minute:
+			m.remove(m.gate)
+			_, _ = m.Stop(t.Context(), "kubelet.service", 0)
+			m.units.start() // fails: prelet-verify.service is active, and is not started again
+			lost = m.now
+		case lost != 0 && back == 0 && err == nil:
+			m.conditionFail = nil
+			m.units.start()
+			back = m.now
+		}
+	}, app.VerifyUnit, "verify"), ended{0, "", ""})
+
+	if back == 0 || back-lost > 30*time.Second {
+		t.Errorf("the gate, lost at %s: got it back at %s, want within 30 s", lost, back)
+	}
+	m.wantConditions("after that", "GPUReady=True(Verified)")
+}
+
+// While prelet keeps the gate shut, prelet-verify ends: the kubelet's next start starts it again.
+func TestConditionsEndBehindAShutGate(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]error{"patched": nil, "refused": refusal{}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newConditioned(t, gpuReady)
+			m.boot()
+			m.reboot()
+			m.bootTo()
+			m.conditioned = nil
+
+			m.conditionFail = fail
+			m.put("/etc/default/kubelet", "by hand\n") // the files are not those of the generation
+			m.remove(m.gate)
+			_, _ = m.Stop(t.Context(), "kubelet.service", 0)
+			m.units.start()
+			m.during(time.Minute, nil, app.VerifyUnit, "verify")
+
+			if _, err := os.Stat(m.gate); err == nil {
+				t.Fatal("the gate over files of another: got it open, want it shut")
+			}
+			if fail == nil {
+				m.wantConditions("behind a shut gate", "GPUReady=False(GateShut)")
+			}
+			if _, err := os.Stat(filepath.Join(m.run, "conditions.owed")); err != nil {
+				t.Errorf("conditions.owed: got %v, want the file: the next start of the kubelet tries again", err)
+			}
+		})
+	}
+}
+
+// A run that replaces the conditions while prelet-verify patches the earlier ones loses nothing: the next boot makes
+// all of them False.
+func TestConditionsOfTwoAtOnce(t *testing.T) {
+	t.Parallel()
+	m := newConditioned(t, gpuReady)
+	m.boot()
+	m.reboot()
+	m.bootTo()
+
+	isFirst := true
+	m.sick = func() error {
+		if isFirst {
+			isFirst = false
+			m.putConditions(gpuReady + "\n  condition \"example.com/Fabric\" {}")
+			m.want("the run meanwhile", m.as(app.ApplyUnit, "run"), ended{0, "No changes", ""})
+		}
+		return nil
+	}
+	m.during(5*time.Minute, nil, app.VerifyUnit, "verify")
+	m.sick = nil
+
+	record := m.read("/var/lib/prelet/conditions.json")
+	for _, typ := range []string{"example.com/GPUReady", "example.com/Fabric"} {
+		if !strings.Contains(record, typ) {
+			t.Errorf("conditions.json: got %s, want %s in it", record, typ)
+		}
+	}
+	m.conditioned = nil
+	m.reboot()
+	m.onStart = func() {
+		m.wantConditions("before the kubelet starts", "GPUReady=False(Booting) Fabric=False(Booting)")
+	}
+	m.bootTo()
+}
+
+// A command by hand does not wait for a kubelet that is stopped or unhealthy.
+func TestConditionsByHandAreTriedOnce(t *testing.T) {
+	t.Parallel()
+	holds := `condition "example.com/GPUReady" {
+    check {
+      condition     = true
+      error_message = "x"
+    }
+  }`
+	for name, prepare := range map[string]func(m *machine){
+		"unhealthy": func(m *machine) { m.sick = func() error { return errors.New("it answers 500") } },
+		"stopped":   func(m *machine) { _, _ = m.Stop(m.t.Context(), "kubelet.service", 0) },
+	} {
+		for _, command := range []string{"run", "verify"} {
+			t.Run(name+" "+command, func(t *testing.T) {
+				t.Parallel()
+				m := newConditioned(t, gpuReady)
+				m.boot()
+				m.putConditions(holds)
+				if command == "verify" { // an earlier process was killed
+					owed := filepath.Join(m.run, "conditions.owed")
+					if err := os.WriteFile(owed, []byte("{}"), 0o644); err != nil {
+						t.Fatal(err)
+					}
+				}
+				prepare(m)
+				m.conditioned = nil
+
+				before := m.now
+				m.as("", command)
+				if took := m.now - before; took > 15*time.Second {
+					t.Errorf("prelet %s with a kubelet that is %s: took %s, want at most 15 s", command, name, took)
+				}
+				if !slices.Contains(m.wanted, app.VerifyUnit) {
+					t.Errorf("prelet %s: got starts of %q, want one of %s", command, m.wanted, app.VerifyUnit)
+				}
+				m.wantConditions("prelet " + command)
+			})
+		}
+	}
+}
+
+// With prelet=off the condition says so, once for each boot.
+func TestConditionsWhileOff(t *testing.T) {
+	t.Parallel()
+	m := newConditioned(t, gpuReady)
+	m.boot()
+	m.as(app.BootUnit, "stopping")
+	m.conditioned = nil
+
+	m.reboot()
+	m.put("/proc/cmdline", "quiet prelet=off\n")
+	m.boot()
+	m.wantConditions("a boot with prelet=off", "GPUReady=Unknown(TurnedOff)")
+	m.as("", "run")
+	m.wantConditions("prelet run with prelet=off")
+
+	m.reboot()
+	m.nodeFail = errors.New("connection refused")
+	m.boot()
+	m.nodeFail = nil
+	m.want("status", m.as("", "status"), ended{2, "has those from before this boot: connection refused", ""})
+
+	m.reboot()
+	m.put("/proc/cmdline", "quiet\n")
+	m.boot()
+	m.wantConditions("a boot without it", "GPUReady=False(Booting)", "GPUReady=True(Verified)")
+}

@@ -1,14 +1,17 @@
 package app
 
 import (
-	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 
 	"github.com/prelet/prelet/internal/commit"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/platform/atomicfile"
 	"github.com/prelet/prelet/internal/platform/machineid"
 	"github.com/prelet/prelet/internal/platform/nodefile"
@@ -51,6 +54,7 @@ type conditionResults struct {
 	FormatVersion int                   `json:"format_version"`
 	BootID        string                `json:"boot_id"`
 	Node          string                `json:"node"`
+	Healthz       string                `json:"healthz,omitempty"` // URL of the planned kubelet; "": not known
 	Conditions    []condition.Condition `json:"conditions"`
 }
 
@@ -113,19 +117,27 @@ func (h *Host) owesConditions() bool {
 	return err == nil
 }
 
-// endOwing notes that the Node has these results, unless another run has replaced them since.
-func (h *Host) endOwing(r conditionResults) error {
-	path := filepath.Join(h.RunDir, owedFile)
-	now, err := nodefile.ReadFile(path, nodefile.Max)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	was, _ := json.Marshal(r) // it was decoded from such a text
-	if err == nil && !bytes.Equal(now, was) {
-		return nil
+// endOwing notes that the Node has these results, and no owned condition that is not among them. It takes the lock, and
+// reports false if a run has replaced the results since they were read: the Node may not have those.
+func (h *Host) endOwing(ctx context.Context, was conditionResults, owned []string) (isEnded bool, err error) {
+	store, err := h.lock(ctx)
+	if err == nil {
+		defer store.Close()
+	} else if fault.CodeOf(err) != fault.CannotWrite { // else no run can write now either
+		return false, err
 	}
 
-	return removeFile(path)
+	now, ok := h.readConditionResults()
+	if ok && !reflect.DeepEqual(now, was) {
+		return false, h.writeConditionResults(now)
+	}
+
+	record := h.readConditionRecord()
+	record.Conditions = slices.DeleteFunc(record.Conditions, func(c conditionState) bool {
+		return slices.Contains(owned, c.Type) && !slices.Contains(condition.Types(was.Conditions), c.Type)
+	})
+
+	return true, errors.Join(h.writeConditionRecord(record), removeFile(filepath.Join(h.RunDir, owedFile)))
 }
 
 // removeFile removes a file, if it exists.

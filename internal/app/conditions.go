@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,35 +40,40 @@ const (
 	refusedWait = 5 * time.Minute
 	// unhealthyWait is the wait after the Node has got that its kubelet is unhealthy.
 	unhealthyWait = 30 * time.Second
-	// lookEvery is how often a wait looks for a generation that awaits its verdict.
+	// lookEvery is how often a wait looks whether verify has something to do.
 	lookEvery = 5 * time.Second
 )
 
-// beginConditions makes the conditions False while the gate is shut, in parallel with the plan. wait returns after
-// that, or after beginTimeout; it may be called more than once.
+// beginConditions makes the conditions False while the gate is shut, in parallel with the plan; with prelet=off they
+// are Unknown. wait returns after that, or after beginTimeout; it may be called more than once.
 func (e *Env) beginConditions(ctx context.Context, h *Host, rep *report.Reporter) (wait func()) {
 	record := h.readConditionRecord()
 	_, isOpen, err := h.gate().State()
 	_, isRepeated := h.readConditionResults() // of an earlier run of this boot
-	isUsed := len(record.Conditions) > 0 && h.hasKubeconfig() && !h.isOff()
+	isUsed := len(record.Conditions) > 0 && h.hasKubeconfig()
 	if !isUsed || isOpen || isRepeated || err != nil {
 		return func() {}
 	}
 
+	want := condition.All(record.types(), condition.False, condition.Booting,
+		"this boot has no verdict on the kubelet yet")
+	until := " until prelet-verify.service reaches the cluster"
+	if h.isOff() {
+		want = condition.All(record.types(), condition.Unknown, condition.TurnedOff,
+			"prelet is turned off (prelet=off), and does not check the kubelet")
+		until = ""
+	}
+
 	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
 	done := make(chan error, 1)
-	go func() {
-		booting := condition.All(record.types(), condition.False, condition.Booting,
-			"this boot has no verdict on the kubelet yet")
-		done <- h.patchConditions(ctx, record.Node, booting, nil)
-	}()
+	go func() { done <- h.patchConditions(ctx, record.Node, want, nil) }()
 
 	return sync.OnceFunc(func() {
 		err := <-done
 		cancel()
 		if err != nil {
-			rep.Note(string(fault.NodeCondition), fmt.Sprintf("conditions: node %s has those from before this boot "+
-				"until prelet-verify.service reaches the cluster: %v", record.Node, err))
+			rep.Note(string(fault.NodeCondition), fmt.Sprintf(
+				"conditions: node %s has those from before this boot%s: %v", record.Node, until, err))
 		}
 	})
 }
@@ -108,6 +114,7 @@ func (e *Env) keepConditions(h *Host, p *planner, res commit.Result) {
 	switch {
 	case res.Plan != nil && res.Plan.Complete && p.node != nil:
 		results.Node = commit.NodeName(res.Plan, h.Hostname)
+		results.Healthz = commit.HealthzURL(res.Plan)
 		results.Conditions, next = e.takeConditions(res.Plan, results.Node, record)
 	case !hasResults:
 		results.Node = record.Node
@@ -167,7 +174,8 @@ func assumeConditions(record conditionRecord) (out []condition.Condition) {
 }
 
 // settleConditions patches the conditions that the Node may not have. prelet-verify.service tries until the Node has
-// them; other processes try once, and leave the rest to it. The lock is free.
+// them, or until only a start of the kubelet or a run helps: these start it again. Other processes try once, and leave
+// the rest to it. The lock is free.
 func (e *Env) settleConditions(ctx context.Context, h *Host) {
 	if !h.owesConditions() {
 		return
@@ -182,26 +190,23 @@ func (e *Env) settleConditions(ctx context.Context, h *Host) {
 
 	began := h.Clock.Monotonic()
 	for failures := 0; ctx.Err() == nil; {
-		isLate := h.Clock.Monotonic()-began > activation.DefaultTimeout
+		isStuck := h.needsVerify(ctx) // verify has just done what it can
+		isLate := isStuck || h.Clock.Monotonic()-began > activation.DefaultTimeout
+
 		wait, err := e.deliverConditions(ctx, h, isLate)
 		e.noteConditions(h, err)
-
-		switch {
-		case err != nil:
+		if err != nil {
 			wait = max(wait, min(healthWait<<min(failures, 10), maxTryWait))
 			failures++
-		case wait == 0:
-			return
 		}
 
-		isLeft := err != nil || wait != healthWait
 		switch {
-		case h.Self == VerifyUnit && !e.waitForVerdict(ctx, h, wait):
+		case wait == 0:
 			return
-		case h.Self != VerifyUnit && isLeft:
+		case h.Self != VerifyUnit:
 			e.requestVerify(ctx, h)
 			return
-		case h.Self != VerifyUnit && h.Clock.Sleep(ctx, wait) != nil:
+		case isStuck || !e.waitAndVerify(ctx, h, wait):
 			return
 		}
 	}
@@ -224,9 +229,9 @@ func (e *Env) noteConditions(h *Host, why error) {
 	e.sayError(report.ReplaceNote(h.RunDir, h.BootID, string(fault.NodeCondition), note))
 }
 
-// waitForVerdict waits before the next try, and judges a generation that awaits its verdict meanwhile: systemd does not
-// start this unit again while it runs. It reports whether to go on.
-func (e *Env) waitForVerdict(ctx context.Context, h *Host, wait time.Duration) bool {
+// waitAndVerify waits before the next try, and verifies at once where that is needed: systemd does not start this unit
+// again while it runs. It reports whether to go on.
+func (e *Env) waitAndVerify(ctx context.Context, h *Host, wait time.Duration) bool {
 	wait = time.Duration(float64(wait) * (1 + h.Jitter()) / 2)
 
 	for left := wait; left > 0; left -= lookEvery {
@@ -234,29 +239,38 @@ func (e *Env) waitForVerdict(ctx context.Context, h *Host, wait time.Duration) b
 		if h.Clock.Sleep(ctx, min(left, lookEvery)) != nil {
 			return false
 		}
-		if h.awaitsVerdict() {
-			break
+		if h.needsVerify(ctx) {
+			_, err := e.verifyOnce(ctx, h)
+			e.sayError(err)
+
+			return err == nil
 		}
 	}
-	if !h.awaitsVerdict() {
-		return true
-	}
-	_, err := e.verifyOnce(ctx, h)
-	e.sayError(err)
 
-	return err == nil
+	return true
 }
 
-// awaitsVerdict reports whether a generation awaits its verdict, without the lock.
-func (h *Host) awaitsVerdict() bool {
+// needsVerify reports, without the lock, whether verify has something to do: the gate is not open, a generation awaits
+// its verdict, or a mount covers files of the generation in place.
+func (h *Host) needsVerify(ctx context.Context) bool {
+	_, isOpen, err := h.gate().State()
+	if err == nil && !isOpen {
+		return true
+	}
+
 	store, err := generation.OpenReadOnly(h.storeOptions())
 	if err != nil {
 		return false
 	}
 	defer store.Close()
-	j, err := store.Journal()
 
-	return err == nil && j != nil
+	j, err := store.Journal()
+	if err != nil || j != nil {
+		return err == nil
+	}
+	cur, err := store.Current()
+
+	return err == nil && h.machine(store, nil).WhyCovered(ctx, cur) != ""
 }
 
 // kubeletHealth is what is known about the kubelet when its conditions are patched.
@@ -264,7 +278,7 @@ type kubeletHealth int
 
 const (
 	isHealthy   kubeletHealth = iota
-	isStarting                // a check fails, and the kubelet may have just started
+	isStarting                // a check fails or has no result, and the kubelet may have just started
 	isAwaiting                // a generation awaits its verdict
 	isUnhealthy               // until another run or verdict
 )
@@ -278,7 +292,7 @@ func (e *Env) deliverConditions(ctx context.Context, h *Host, isLate bool) (wait
 	}
 	record := h.readConditionRecord()
 
-	want, health := h.judgeConditions(ctx, results.Conditions)
+	want, health := e.judgeConditions(ctx, h, results)
 	switch {
 	case health == isStarting && !isLate:
 		return healthWait, nil
@@ -297,19 +311,21 @@ func (e *Env) deliverConditions(ctx context.Context, h *Host, isLate bool) (wait
 		return unhealthyWait, nil
 	}
 
-	record.Conditions = slices.DeleteFunc(record.Conditions, func(c conditionState) bool {
-		return !slices.Contains(condition.Types(want), c.Type)
-	})
+	isEnded, err := h.endOwing(ctx, results, record.types())
+	if err == nil && !isEnded {
+		wait = lookEvery
+	}
 
-	return 0, errors.Join(h.writeConditionRecord(record), h.endOwing(results))
+	return wait, err
 }
 
-// judgeConditions returns the conditions of the Node as the kubelet is now. found are those of a healthy kubelet.
-func (h *Host) judgeConditions(
-	ctx context.Context, found []condition.Condition,
+// judgeConditions returns the conditions of the Node as the kubelet is now. Those of the results are for a healthy
+// kubelet: they stay only if its unit, its process and its health are known.
+func (e *Env) judgeConditions(
+	ctx context.Context, h *Host, r conditionResults,
 ) (want []condition.Condition, health kubeletHealth) {
 	fail := func(health kubeletHealth, reason, message string) ([]condition.Condition, kubeletHealth) {
-		return condition.Replace(found, condition.False, reason, message), health
+		return condition.Replace(r.Conditions, condition.False, reason, message), health
 	}
 	_, isOpen, err := h.gate().State()
 	if err == nil && !isOpen {
@@ -330,11 +346,11 @@ func (h *Host) judgeConditions(
 		return fail(isAwaiting, condition.KubeletUnhealthy, "there is no verdict yet: prelet status has the reason")
 	case journalErr != nil || err != nil:
 		return fail(isUnhealthy, condition.KubeletUnhealthy, "the generation in place cannot be read: prelet status")
-	case cur == nil || cur.Status != generation.StatusGood:
+	case cur != nil && cur.Status != generation.StatusGood:
 		return fail(isUnhealthy, condition.KubeletUnhealthy, "no good generation is in place: prelet status")
 	}
 
-	checks, _, err := h.machine(store, nil).Examine(ctx, cur.Gen)
+	checks, err := examineKubelet(ctx, h.machine(store, nil), cur, r.Healthz)
 	if err != nil {
 		return fail(isUnhealthy, condition.KubeletUnhealthy, "the plan of the generation cannot be read: prelet verify")
 	}
@@ -342,8 +358,42 @@ func (h *Host) judgeConditions(
 	if i >= 0 {
 		return fail(isStarting, condition.KubeletUnhealthy, "check "+checks[i].Name+" failed: prelet verify shows more")
 	}
+	if why := whyHealthUnknown(checks); why != "" {
+		why = e.Redactor.String("it is not known whether the kubelet is healthy: " + why)
+		return condition.Replace(r.Conditions, condition.Unknown, condition.KubeletUnknown, why), isStarting
+	}
 
-	return found, isHealthy
+	return r.Conditions, isHealthy
+}
+
+// examineKubelet checks the kubelet on a generation; without one, that it runs and is healthy at a URL, or at its
+// default one.
+func examineKubelet(
+	ctx context.Context, m *activation.Machine, cur *generation.Info, healthz string,
+) (checks []activation.Check, err error) {
+	if cur == nil {
+		return m.ExamineUnmanaged(ctx, cmp.Or(healthz, activation.DefaultHealthz)), nil
+	}
+	checks, _, err = m.Examine(ctx, cur.Gen)
+
+	return checks, err
+}
+
+// whyHealthUnknown returns which check of the health has no result; "" if the kubelet runs and answers.
+func whyHealthUnknown(checks []activation.Check) string {
+	missing := []string{"unit", "started"}
+	for _, c := range checks {
+		isHealth := c.Name == "healthz" || slices.Contains(missing, c.Name)
+		if isHealth && c.State != "ok" {
+			return c.Name + ": " + c.Message
+		}
+		missing = slices.DeleteFunc(missing, func(name string) bool { return name == c.Name })
+	}
+	if len(missing) > 0 {
+		return missing[0] + " was not checked"
+	}
+
+	return ""
 }
 
 // ReportStop makes the conditions False because the node shuts down, or prelet.service is stopped. A restart of the

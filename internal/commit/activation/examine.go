@@ -15,10 +15,24 @@ func (m *Machine) Examine(ctx context.Context, gen int) ([]Check, *Cause, error)
 		return nil, nil, err
 	}
 
+	checks, cause := m.examine(ctx, plan, m.judgedSince(gen))
+
+	return checks, cause, nil
+}
+
+// ExamineUnmanaged is Examine on a node without a generation: that the kubelet runs, and answers at a URL.
+func (m *Machine) ExamineUnmanaged(ctx context.Context, healthz string) []Check {
+	checks, _ := m.examine(ctx, Plan{Healthz: healthz}.withDefaults(), 0)
+
+	return checks
+}
+
+// examine is Examine on a plan whose files are in place since a time on the monotonic clock; 0: not known.
+func (m *Machine) examine(ctx context.Context, plan Plan, since time.Duration) ([]Check, *Cause) {
 	w := watcher{
 		m:           m,
 		plan:        plan,
-		since:       m.judgedSince(gen),
+		since:       since,
 		fullTimeout: true,
 	}
 	begun := m.Clock.Monotonic()
@@ -28,14 +42,14 @@ func (m *Machine) Examine(ctx context.Context, gen int) ([]Check, *Cause, error)
 	for first := true; ; first = false {
 		u, err := m.Units.Look(ctx, plan.Unit)
 		if err != nil {
-			return []Check{{"unit", "unknown", err.Error()}}, nil, nil
+			return []Check{{"unit", "unknown", err.Error()}}, nil
 		}
 
 		if u.Active != "active" {
 			w.checks = nil
 			w.addInactive(u)
 
-			return w.checks, m.findRecentCause(ctx, w), nil
+			return w.checks, m.findRecentCause(ctx, w)
 		}
 
 		if first {
@@ -57,7 +71,7 @@ func (m *Machine) Examine(ctx context.Context, gen int) ([]Check, *Cause, error)
 
 	for _, c := range w.checks {
 		if c.State == "failed" && !w.podsFailed {
-			return w.checks, m.findRecentCause(ctx, w), nil
+			return w.checks, m.findRecentCause(ctx, w)
 		}
 	}
 
@@ -66,7 +80,7 @@ func (m *Machine) Examine(ctx context.Context, gen int) ([]Check, *Cause, error)
 		w.checkPods(ctx, last, m.Clock.Monotonic())
 	}
 
-	return w.checks, w.cause, nil
+	return w.checks, w.cause
 }
 
 // findRecentCause reads the cause of a failure from the part of the log that the site's timeout covers.

@@ -82,6 +82,8 @@ const (
 	DefaultUnit    = "kubelet.service"
 	DefaultSettle  = 10 * time.Second
 	DefaultTimeout = 2 * time.Minute
+	// DefaultHealthz is where a kubelet answers if nothing else is known (pkg/kubelet/apis/config/v1beta1/defaults.go).
+	DefaultHealthz = "http://127.0.0.1:10248/healthz"
 )
 
 func (p Plan) withDefaults() Plan {

@@ -24,8 +24,10 @@ const (
 	Verified         = "Verified"         // True: the kubelet is healthy, and all checks hold
 	Booting          = "Booting"          // False: from the begin of a boot to its verdict
 	Stopping         = "Stopping"         // False: the node shuts down, or prelet.service was stopped
+	TurnedOff        = "TurnedOff"        // Unknown: the node was booted with prelet=off
 	GateShut         = "GateShut"         // False: prelet does not let the kubelet start
 	KubeletUnhealthy = "KubeletUnhealthy" // False: the kubelet is not healthy on the generation in place
+	KubeletUnknown   = "KubeletUnknown"   // Unknown: nothing shows whether the kubelet is healthy
 	CheckFailed      = "CheckFailed"      // False: a check of the site does not hold
 	CheckUnknown     = "CheckUnknown"     // Unknown: a check of the site is null, or was not evaluated
 )

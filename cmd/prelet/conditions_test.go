@@ -547,3 +547,30 @@ func TestConditionsWhileOff(t *testing.T) {
 	m.boot()
 	m.wantConditions("a boot without it", "GPUReady=False(Booting)", "GPUReady=True(Verified)")
 }
+
+// Where prelet-verify.service is not installed, nobody else waits for a kubelet that has just started.
+func TestConditionsWithoutPreletVerify(t *testing.T) {
+	t.Parallel()
+	m := newConditioned(t, gpuReady)
+	m.boot()
+	m.conditioned = nil
+	m.conditions = nil
+	if err := os.WriteFile(filepath.Join(m.run, "conditions.owed"), []byte("{}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+
+	m.noVerify = true
+	began := m.now
+	m.sick = func() error {
+		if m.now-began < 20*time.Second {
+			return errors.New("connection refused")
+		}
+		return nil
+	}
+	got := m.during(5*time.Minute, nil, "", "run")
+	m.want("run", got, ended{0, "No changes", "Unit prelet-verify.service not found."})
+	if n := strings.Count(got.errors, "not found"); n != 1 {
+		t.Errorf("messages about prelet-verify.service: got %d, want 1:\n%s", n, got.errors)
+	}
+	m.wantConditions("a kubelet that starts", "GPUReady=True(Verified)")
+}

@@ -93,6 +93,7 @@ type units struct {
 	act     func(verb string) (string, error)
 
 	onReload func()
+	noVerify bool // prelet-verify.service is not installed
 }
 
 func (u *units) Close() {}
@@ -135,6 +136,9 @@ func (u *units) IsRestarting(context.Context, string) (bool, error) { return u.r
 
 func (u *units) Start(_ context.Context, name string, _ time.Duration) (string, error) {
 	u.wanted = append(u.wanted, name)
+	if name == app.VerifyUnit && u.noVerify {
+		return "", errors.New("Unit prelet-verify.service not found.")
+	}
 	if name == app.ApplyUnit && u.apply != nil {
 		u.apply()
 		return cmp.Or(u.job, "done"), nil

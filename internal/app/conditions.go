@@ -175,7 +175,7 @@ func assumeConditions(record conditionRecord) (out []condition.Condition) {
 
 // settleConditions patches the conditions that the Node may not have. prelet-verify.service tries until the Node has
 // them, or until only a start of the kubelet or a run helps: these start it again. Other processes try once, and leave
-// the rest to it. The lock is free.
+// the rest to it; where it is not installed they wait for a kubelet that starts. The lock is free.
 func (e *Env) settleConditions(ctx context.Context, h *Host) {
 	if !h.owesConditions() {
 		return
@@ -188,6 +188,7 @@ func (e *Env) settleConditions(ctx context.Context, h *Host) {
 		return
 	}
 
+	isHandedOver := sync.OnceValue(func() bool { return e.requestVerify(ctx, h) })
 	began := h.Clock.Monotonic()
 	for failures := 0; ctx.Err() == nil; {
 		isStuck := h.needsVerify(ctx) // verify has just done what it can
@@ -203,8 +204,7 @@ func (e *Env) settleConditions(ctx context.Context, h *Host) {
 		switch {
 		case wait == 0:
 			return
-		case h.Self != VerifyUnit:
-			e.requestVerify(ctx, h)
+		case h.Self != VerifyUnit && (isHandedOver() || err != nil || wait != healthWait):
 			return
 		case isStuck || !e.waitAndVerify(ctx, h, wait):
 			return
@@ -212,11 +212,14 @@ func (e *Env) settleConditions(ctx context.Context, h *Host) {
 	}
 }
 
-// requestVerify starts prelet-verify.service, which tries on. Where it is not installed, the next run does.
-func (e *Env) requestVerify(ctx context.Context, h *Host) {
-	if _, err := h.Units.Start(ctx, VerifyUnit, 0); err != nil {
+// requestVerify starts prelet-verify.service. It reports false where that unit is not installed.
+func (e *Env) requestVerify(ctx context.Context, h *Host) bool {
+	_, err := h.Units.Start(ctx, VerifyUnit, 0)
+	if err != nil {
 		e.sayError(fmt.Errorf("%s patches the conditions of the Node, and was not started: %w", VerifyUnit, err))
 	}
+
+	return err == nil
 }
 
 // noteConditions writes into the status of the last run why the Node does not have its conditions; nil: it has them.

@@ -47,7 +47,7 @@ func (p *Plan) FileTakesEffect(c Change) (effect string, units []string) {
 		return "restart", nil
 	case len(c.Notifies) > 0:
 		return "unit", c.Notifies
-	case c.File.Purpose == "file":
+	case c.File.Purpose == "file", c.File.Purpose == "runtime":
 		return "reader", nil
 	}
 

@@ -82,11 +82,13 @@ func (f *Findings) degradeFor(ds hcl.Diagnostics) {
 	}
 }
 
-// degradeForConditions adds a reason for each condition of the Node that will not be True.
+// degradeForConditions adds a reason for each condition of the Node that will not be True, and for a container runtime
+// that would not follow the site.
 func (f *Findings) degradeForConditions(ds hcl.Diagnostics) {
 	for _, d := range ds {
-		if origin.CodeOf(d) == fault.NodeCondition {
-			f.degrade(fault.NodeCondition, d.Summary+": "+d.Detail)
+		switch c := origin.CodeOf(d); c {
+		case fault.NodeCondition, fault.RuntimeUnfit:
+			f.degrade(c, d.Summary+": "+d.Detail)
 		}
 	}
 }

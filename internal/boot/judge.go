@@ -156,6 +156,9 @@ func (j judgement) makeSubject(ctx context.Context) rules.Subject {
 	}
 	if !j.checking && s.Config != nil {
 		s.Machine = rules.NewMachine(j.basis.facts, j.basis.kubelet)
+		if driver := findPlannedDriver(j.node); driver != "" {
+			s.Machine.CgroupDriver = driver
+		}
 		s.Machine.Exists = func(p string) (exists, isKnown bool) {
 			return j.pathExists(ctx, p)
 		}
@@ -165,6 +168,17 @@ func (j judgement) makeSubject(ctx context.Context) rules.Subject {
 	}
 
 	return s
+}
+
+// findPlannedDriver returns the cgroup driver that the planned settings of the container runtime give; "" if none.
+func findPlannedDriver(n node.Node) string {
+	for _, f := range n.Files {
+		if f.Runtime != nil && f.Runtime.CgroupDriver != "" {
+			return f.Runtime.CgroupDriver
+		}
+	}
+
+	return ""
 }
 
 // listPlugins returns the names of the plugins in the planned configuration of image credential providers: the file of

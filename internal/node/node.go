@@ -134,17 +134,28 @@ const (
 
 // File is one managed file. Path is absolute on the node.
 type File struct {
-	Path        string
-	Kind        FileKind
-	Text        value.Text
-	Mode        uint32 // permission bits; 0 keeps those of an existing file; new files get 0644, new folders 0755
-	Owner       string // "user:group" or numbers; "" keeps that of an existing file, and gives a new one root
-	OwnerRange  hcl.Range
-	Notify      []string // names of restart stages; nil if the site does not set them
-	CreateOnly  bool
-	Purpose     string // bootstrap-kubeconfig | ca | kubelet-config | kubelet-flags | file | directory | state
-	OutsideHash bool   // bootstrap-kubelet.conf: planned only while the node has not joined
+	Path       string
+	Kind       FileKind
+	Text       value.Text
+	Mode       uint32 // permission bits; 0 keeps those of an existing file; new files get 0644, new folders 0755
+	Owner      string // "user:group" or numbers; "" keeps that of an existing file, and gives a new one root
+	OwnerRange hcl.Range
+	Notify     []string // names of restart stages; nil if the site does not set them
+	Runtime    *Runtime // of a file that the container runtime reads when it starts; nil: another file
+	CreateOnly bool
+	// bootstrap-kubeconfig | ca | kubelet-config | kubelet-flags | credential-providers | runtime | file | directory |
+	// state
+	Purpose     string
+	OutsideHash bool // bootstrap-kubelet.conf: planned only while the node has not joined
 	Origins     []origin.Origin
+}
+
+// Runtime is what follows a change of the container runtime's settings: its unit is restarted, and then the kubelet,
+// which reads the runtime's cgroup driver when it starts, and does not start without a healthy runtime.
+type Runtime struct {
+	Unit         string
+	CgroupDriver string // that the settings give; "" if they give none
+	Range        hcl.Range
 }
 
 // Activation describes how apply activates a generation on the kubelet.

@@ -25,15 +25,23 @@ func (l *Live) findRuntime(ctx context.Context) *world.RuntimeAns {
 		return nil
 	}
 
-	configured := hardware.RuntimeOf(ctx, l.o.Root)
+	ask := cri.Ask
 	if l.o.Root != "" {
-		return mergeRuntime(ctx, configured, nil)
+		ask = nil
 	}
+	configured := hardware.RuntimeOf(ctx, l.o.Root)
+	file := hardware.ContainerdOf(ctx, l.o.Root)
 
 	ctx, cancel := context.WithTimeout(ctx, runtimeTimeout)
 	defer cancel()
 
-	return mergeRuntime(ctx, configured, cri.Ask)
+	r := mergeRuntime(ctx, configured, ask)
+	if r != nil && r.Name == "containerd" {
+		r.ConfigVersion = file.Version
+		r.Imports = file.Imports
+	}
+
+	return r
 }
 
 // mergeRuntime returns a runtime by its configuration and its responses, nil if none is known. ask connects to its

@@ -96,9 +96,15 @@ func TestRuntimeBelowARoot(t *testing.T) {
 		}
 	}()
 
-	place(t, root, "/etc/containerd/config.toml", "version = 2\n[grpc]\naddress = \""+socket+"\"\n")
-	want := world.RuntimeAns{Endpoint: "unix://" + socket, Name: "containerd", Driver: "cgroupfs"}
-	if r := l.findRuntime(t.Context()); r == nil || *r != want {
+	place(t, root, "/etc/containerd/config.toml", "version = 2\nimports = [\"conf.d/*.toml\"]\n[grpc]\naddress = \""+socket+"\"\n")
+	want := &world.RuntimeAns{
+		Endpoint:      "unix://" + socket,
+		Name:          "containerd",
+		Driver:        "cgroupfs",
+		ConfigVersion: 2,
+		Imports:       []string{"conf.d/*.toml"},
+	}
+	if r := l.findRuntime(t.Context()); !reflect.DeepEqual(r, want) {
 		t.Errorf("with a configuration: got %+v, want %+v", r, want)
 	}
 	if r := New(Options{Root: root, Hardware: root}).findRuntime(t.Context()); r != nil {

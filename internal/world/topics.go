@@ -138,6 +138,10 @@ type RuntimeAns struct {
 	Version  string `json:"version,omitempty"`       // as it reports it
 	Reported string `json:"told,omitempty"`          // its cgroup driver, as it reports it: systemd | cgroupfs
 	Driver   string `json:"cgroup_driver,omitempty"` // by its configuration
+	// ConfigVersion and Imports are of containerd's config.toml; 0: there is none. Older recordings do not have them,
+	// so that a drop-in is planned as for a machine that reads it.
+	ConfigVersion int      `json:"config_version,omitempty"`
+	Imports       []string `json:"imports,omitempty"`
 	// NoConfig: it has answered, and does not implement RuntimeConfig. Older recordings do not have it; then its
 	// version decides.
 	NoConfig bool `json:"no_runtime_config,omitempty"`

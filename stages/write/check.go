@@ -34,6 +34,7 @@ func (r *renderer) checkPaths() {
 	c.claimAll("kubelet_config", configPath)
 	c.claimAll("kubelet_flags", flagsPath)
 	c.claimAll(providersBlock, providersPath)
+	c.claimAll(runtimeBlock, runtimePath)
 	c.claimAll("file", filePath)
 	c.claimAll("directory", dirPath)
 

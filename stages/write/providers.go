@@ -115,8 +115,9 @@ func declareProviders() schema.Block {
 		Type:    providersBlock,
 		Max:     1,
 		ForEach: true,
-		Doc: "Plugins that get credentials for images from a cloud or a vault. Writes a CredentialProviderConfig, and " +
-			"sets `--image-credential-provider-config` and `--image-credential-provider-bin-dir`. A kubelet exits " +
+		Doc: "Plugins that get credentials for images from a cloud or a vault. " +
+			"Writes a CredentialProviderConfig, and sets `--image-credential-provider-config` and " +
+			"`--image-credential-provider-bin-dir`. A kubelet exits " +
 			"if a plugin is missing or cannot be executed, so `plan` and `run` report that on the node. " +
 			"See [images](../how-to/images.md).",
 		Fields: []schema.Field{providersPath, providersFolder},

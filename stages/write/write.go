@@ -251,6 +251,7 @@ func (Stage) Spec() stages.Spec {
 				},
 				declareProviders(),
 				declarePreloaded(),
+				declareRuntime(),
 				{
 					Type:    "file",
 					Labels:  []string{"name"},

@@ -36,7 +36,7 @@ type Machine struct {
 	Kernel          map[string]int64 // parameters by path below /proc/sys
 	// Exists reports whether a path exists. A nil function knows nothing.
 	Exists func(path string) (exists, isKnown bool)
-	// LookUpProgram looks a program up as the kubelet does before it starts with a plugin. A nil function knows nothing.
+	// LookUpProgram looks a program up as the kubelet does when it starts. A nil function knows nothing.
 	LookUpProgram func(path string) (p Program, isKnown bool)
 }
 

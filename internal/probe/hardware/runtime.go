@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/prelet/prelet/internal/world"
@@ -30,6 +31,34 @@ func RuntimeOf(ctx context.Context, root string) world.Runtime {
 	}
 
 	return runtime
+}
+
+// Containerd is the version of config.toml, 0 without one, and its imports.
+type Containerd struct {
+	Version int
+	Imports []string
+}
+
+// ContainerdOf reads containerd's config.toml. Root is as in RuntimeOf.
+func ContainerdOf(ctx context.Context, root string) Containerd {
+	d := &detection{
+		Tree:     hostTree{root},
+		ctx:      ctx,
+		patience: defaultPatience,
+		facts:    emptyFacts(),
+		evidence: map[string]string{},
+	}
+
+	found, err := callWithin(d, "reading the configuration of containerd", func() (Containerd, error) {
+		config, err := d.readTOML(containerdFile)
+		version, _ := strconv.Atoi(config.text("1", "version")) // a file without one has version 1
+		return Containerd{version, config.list("imports")}, err
+	})
+	if err != nil || ctx.Err() != nil {
+		return Containerd{}
+	}
+
+	return found
 }
 
 const (

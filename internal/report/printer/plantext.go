@@ -220,7 +220,8 @@ func describeChange(p *boot.Plan, c boot.Change) string {
 // describeFollows returns what follows a change of a file of the site, except the restart of the kubelet; "" for
 // nothing.
 func describeFollows(p *boot.Plan, c boot.Change) string {
-	if !c.Changes() || c.File.Purpose != "file" {
+	isOfSite := c.File.Purpose == "file" || c.File.Purpose == "runtime"
+	if !c.Changes() || !isOfSite {
 		return ""
 	}
 

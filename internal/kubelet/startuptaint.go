@@ -25,6 +25,11 @@ var startupTaints = []StartupTaint{
 		"startup-taint.cluster-autoscaler.kubernetes.io/", "",
 		"the program that the node waits for removes it; the cluster autoscaler ignores it",
 	},
+	{ // the name of the same prefix before cluster autoscaler 1.29, which it still accepts
+		"ignore-taint.cluster-autoscaler.kubernetes.io/", "",
+		"the program that the node waits for removes it (as the Cilium operator, where agent-not-ready-taint-key is " +
+			"set to such a key); the cluster autoscaler ignores it",
+	},
 	{
 		"node.cloudprovider.kubernetes.io/uninitialized", "NoSchedule",
 		"the cloud controller manager removes it when it has initialized the node",

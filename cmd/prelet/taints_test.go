@@ -69,6 +69,108 @@ func TestTaintCredential(t *testing.T) {
 	m.wantTainted("a boot without a change")
 }
 
+const baseTaints = clusterConfig + "registerWithTaints: [{key: example.com/base, value: x, effect: NoSchedule}]\n"
+
+func (m *machine) putKubeletConfig(text string) {
+	m.server.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": text})
+}
+
+// wantStatus checks that the status succeeds and has the texts.
+func (m *machine) wantStatus(texts ...string) {
+	m.t.Helper()
+	status := m.as("", "status")
+	for _, text := range texts {
+		if status.exit != 0 || !mentions(status.out, text) {
+			m.t.Errorf("status: got exit %d and\n%s\nwant exit 0 and %q", status.exit, status.out, text)
+		}
+	}
+}
+
+// A taint of the base that the base drops is not the site's: it stays, as drift with the command.
+func TestTaintCredentialKeepsTaintsOfTheBase(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.putKubeletConfig(baseTaints)
+	m.putTaints("taints", "example.com/a=b:NoSchedule")
+	m.taints = []kubelet.Taint{
+		{Key: "example.com/a", Value: "b", Effect: "NoSchedule"},
+		{Key: "example.com/base", Value: "x", Effect: "NoSchedule"},
+	}
+	m.boot()
+	m.wantTainted("registered as planned: only the owner is noted", "")
+	m.putKubeletConfig(clusterConfig)
+	m.want("run", m.as(app.ApplyUnit, "run"), ended{0, "Generation 2", ""})
+	m.wantTainted("the base dropped its taint")
+	m.wantStatus("example.com/base=x:NoSchedule is there, and no longer planned", "only taints of its own",
+		"kubectl taint node n1 --overwrite example.com/base=x:NoSchedule-")
+}
+
+// A taint that moves from a stage to the base is planned all the time, so the Node keeps it; prelet owns it no longer.
+func TestTaintMovesToTheBase(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.putTaints("taints", "example.com/base=x:NoSchedule")
+	m.taints = []kubelet.Taint{{Key: "example.com/base", Value: "x", Effect: "NoSchedule"}}
+	m.boot()
+	m.wantTainted("registered as planned: only the owner is noted", "")
+	m.putKubeletConfig(baseTaints)
+	m.putTaints("taints")
+	m.as(app.ApplyUnit, "run")
+	m.wantTainted("moved: only the owner is noted", "")
+	if owned := m.annotations["prelet.github.io/taints"]; owned != "" || len(m.taints) != 1 {
+		t.Errorf("got annotation %q and taints %v, want none and that of the base", owned, m.taints)
+	}
+
+	m.taints = nil // somebody removes it
+	m.as(app.ApplyUnit, "run")
+	m.wantTainted("the base's taint is missing")
+	m.wantStatus("example.com/base=x:NoSchedule is missing", "only taints of its own",
+		"kubectl taint node n1 --overwrite example.com/base=x:NoSchedule")
+}
+
+// Another party's value for the key and effect of a taint is neither overwritten nor removed later.
+func TestTaintOfAnotherParty(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	infra := kubelet.Taint{Key: "dedicated", Value: "infra", Effect: "NoSchedule"}
+	m.taints = []kubelet.Taint{infra}
+	m.boot()
+	m.putTaints("taints", "dedicated=gpu:NoSchedule", "example.com/a:NoSchedule")
+	m.as(app.ApplyUnit, "run")
+	m.wantTainted("a conflict", "example.com/a:NoSchedule")
+	m.wantStatus("patched: example.com/a:NoSchedule",
+		"dedicated=gpu:NoSchedule is missing: the Node has dedicated=infra:NoSchedule",
+		"kubectl taint node n1 --overwrite dedicated=gpu:NoSchedule")
+	m.putTaints("taints")
+	m.as(app.ApplyUnit, "run")
+	m.wantTainted("the site drops both", "example.com/a:NoSchedule-")
+	if !slices.Equal(m.taints, []kubelet.Taint{infra}) {
+		t.Errorf("taints: got %v, want that of another party", m.taints)
+	}
+}
+
+// Without an answer of the server the command has all taints of the site.
+func TestTaintsWhileTheServerIsAway(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.putTaints("taints", "example.com/a=b:NoSchedule", "karpenter.sh/unregistered:NoExecute")
+	m.boot()
+	m.wantTainted("a boot", "example.com/a=b:NoSchedule")
+	m.taints = nil // somebody removes it
+	m.nodeFail = errors.New("the apiserver does not answer")
+	m.want("run", m.as(app.ApplyUnit, "run"), ended{0, "No changes", ""})
+	m.wantTainted("the server is away")
+	m.wantStatus("the apiserver does not answer",
+		"kubectl taint node n1 --overwrite example.com/a=b:NoSchedule")
+	if out := m.as("", "status").out; strings.Contains(out, "overwrite example.com/a=b:NoSchedule karpenter") {
+		t.Errorf("status: got\n%s\nwant no startup taint in the command", out)
+	}
+
+	m.nodeFail = nil
+	m.as(app.ApplyUnit, "run")
+	m.wantTainted("a later run", "example.com/a=b:NoSchedule")
+}
+
 // Without the credential, or when it cannot be used, the difference is reported with the kubectl command.
 func TestTaintCredentialFails(t *testing.T) {
 	t.Parallel()

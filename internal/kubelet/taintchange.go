@@ -32,35 +32,60 @@ func (n Node) OwnedTaints() (owned []Taint) {
 	return owned
 }
 
-// ChangeTaints returns what gives a Node the taints in want, and takes those away that are owned and not wanted. ok is
-// false if the Node and its annotation are so already. Taints of other parties stay, also with their times.
-func (n Node) ChangeTaints(want, owned []Taint) (c TaintChange, ok bool) {
-	c = TaintChange{Owned: want, node: n}
-	isSame := func(t Taint) func(Taint) bool {
-		return func(other Taint) bool { return other.isSame(t) }
-	}
+// ChangeTaints returns what gives a Node the taints in want, and takes those away that its annotation lists and that
+// are not planned. planned has all taints of the plan, want among them: one that is no longer wanted and still planned
+// only leaves the annotation. ok is false if the Node and its annotation are so already.
+//
+// Taints of other parties stay, also with their times. A Node has one taint for a key and an effect, so another party's
+// value is a conflict: it stays, and the annotation does not list it.
+func (n Node) ChangeTaints(want, planned []Taint) (c TaintChange, ok bool) {
+	c = TaintChange{node: n}
+	owned := n.OwnedTaints()
 
 	for _, t := range want {
-		i := slices.IndexFunc(n.Taints, isSame(t))
+		i := slices.IndexFunc(n.Taints, t.isSame)
 		switch {
 		case i < 0:
 			c.Add = append(c.Add, t)
-		case n.Taints[i] != t:
+		case n.Taints[i] == t:
+		case slices.ContainsFunc(owned, t.isSame):
 			c.Add = append(c.Add, t)
 			c.Remove = append(c.Remove, n.Taints[i])
+		default:
+			continue // another party's value
 		}
+		c.Owned = append(c.Owned, t)
 	}
-	for _, t := range slices.Concat(owned, n.OwnedTaints()) {
-		isWanted := slices.ContainsFunc(want, isSame(t))
-		if !isWanted && slices.Contains(n.Taints, t) && !slices.Contains(c.Remove, t) {
+
+	for _, t := range owned {
+		isPlanned := slices.ContainsFunc(planned, t.isSame)
+		if !isPlanned && slices.Contains(n.Taints, t) {
 			c.Remove = append(c.Remove, t)
 		}
 	}
 
 	c.OnlyNote = len(c.Add)+len(c.Remove) == 0
-	isNoted := n.Annotations[annotation.Taints] == formatOwned(want)
+	isNoted := n.Annotations[annotation.Taints] == formatOwned(c.Owned)
 
 	return c, !c.OnlyNote || !isNoted
+}
+
+// After returns the Node with the change.
+func (c TaintChange) After() Node {
+	n := c.node
+	isRemoved := func(t Taint) bool { return slices.Contains(c.Remove, t) }
+	n.Taints = append(slices.DeleteFunc(slices.Clone(n.Taints), isRemoved), c.Add...)
+
+	return n
+}
+
+// FindSame returns the taint of a Node with the key and the effect of t, which excludes t if the values differ.
+func (n Node) FindSame(t Taint) (found Taint, ok bool) {
+	if i := slices.IndexFunc(n.Taints, t.isSame); i >= 0 {
+		return n.Taints[i], true
+	}
+
+	return Taint{}, false
 }
 
 // String returns the arguments of kubectl taint.

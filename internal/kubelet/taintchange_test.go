@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -24,7 +25,7 @@ func TestChangeTaints(t *testing.T) {
 	const ours = `{"key": "a", "value": "1", "effect": "NoSchedule"}`
 	for _, c := range []struct {
 		name, have, owned string
-		want, gone        string // in the form of the annotation
+		want, planned     string // in the form of the annotation; planned besides want
 		change            string
 		patch             string // a part of it; "" if nothing is sent
 	}{
@@ -35,11 +36,21 @@ func TestChangeTaints(t *testing.T) {
 				`{"key":"a","value":"1","effect":"NoSchedule"}]`},
 		{"another value", ours, "a=1:NoSchedule", "a=2:NoSchedule", "", "a=2:NoSchedule",
 			`"taints":[{"key":"a","value":"2","effect":"NoSchedule"}]`},
+		{"another value of another party", ours, "", "a=2:NoSchedule", "", "", ""},
+		{"another party's value and a missing taint", ours, "", "a=2:NoSchedule b:NoSchedule", "", "b:NoSchedule",
+			`"prelet.github.io/taints":"b:NoSchedule"`},
 		{"no longer planned", foreign + "," + ours, "a=1:NoSchedule", "", "", "a=1:NoSchedule-",
 			`"prelet.github.io/taints":null`},
-		{"no longer planned, by the generation", ours, "", "", "a=1:NoSchedule", "a=1:NoSchedule-", `"taints":[]`},
+		{"no longer planned, and not owned", ours, "", "", "", "", ""},
+		{"moved to the base", ours, "a=1:NoSchedule", "", "a=1:NoSchedule", "",
+			`"taints":[{"key":"a","value":"1","effect":"NoSchedule"}]`},
+		{"moved to the base with another value", ours, "a=1:NoSchedule", "", "a=2:NoSchedule", "",
+			`"prelet.github.io/taints":null`},
+		{"missing, and of the base", foreign, "", "", "a=1:NoSchedule", "", ""},
 		{"changed by somebody", `{"key": "a", "value": "9", "effect": "NoSchedule"}`, "a=1:NoSchedule", "", "", "",
 			`"taints":[{"key":"a","value":"9","effect":"NoSchedule"}]`},
+		{"changed by somebody, and planned", `{"key": "a", "value": "9", "effect": "NoSchedule"}`, "a=1:NoSchedule",
+			"a=1:NoSchedule", "", "a=1:NoSchedule", `"taints":[{"key":"a","value":"1","effect":"NoSchedule"}]`},
 		{"of others", foreign, "", "", "", "", ""},
 		{"a damaged annotation", foreign, "foreign:Never nonsense", "", "", "", `"prelet.github.io/taints":null`},
 	} {
@@ -54,14 +65,27 @@ func TestChangeTaints(t *testing.T) {
 			}
 			return out
 		}
-		change, ok := n.ChangeTaints(parse(c.want), parse(c.gone))
+		change, ok := n.ChangeTaints(parse(c.want), parse(c.want+" "+c.planned))
 		if got := change.String(); got != c.change || ok != (c.patch != "") {
 			t.Errorf("%s: got %q, %t; want %q, %t", c.name, got, ok, c.change, c.patch != "")
 		}
-		var plain map[string]any
+		var left []string
+		for _, taint := range change.After().Taints {
+			left = append(left, taint.String())
+		}
+		var plain struct {
+			Spec struct{ Taints []Taint }
+		}
 		patch := change.Patch()
 		if err := json.Unmarshal(patch, &plain); err != nil {
 			t.Fatalf("%s: got the patch %s, %v; want JSON", c.name, patch, err)
+		}
+		var sent []string
+		for _, taint := range plain.Spec.Taints {
+			sent = append(sent, taint.String())
+		}
+		if !slices.Equal(left, sent) {
+			t.Errorf("%s: got the taints %q after the change, want those of the patch %q", c.name, left, sent)
 		}
 		if !strings.Contains(string(patch), `"resourceVersion":"7"`) || !strings.Contains(string(patch), c.patch) {
 			t.Errorf("%s: got the patch %s, want the version 7 and %s in it", c.name, patch, c.patch)
@@ -77,6 +101,7 @@ func TestStartupTaints(t *testing.T) {
 		"node.cilium.io/agent-not-ready=true:NoExecute":                     true,
 		"readiness.k8s.io/gpu=pending:NoSchedule":                           true,
 		"startup-taint.cluster-autoscaler.kubernetes.io/gpu=1:NoSchedule":   true,
+		"ignore-taint.cluster-autoscaler.kubernetes.io/cilium:NoExecute":    true,
 		"node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule":    true,
 		"nvidia.com/gpu=true:NoSchedule":                                    false,
 		"example.com/readiness.k8s.io:NoSchedule":                           false,

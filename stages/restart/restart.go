@@ -85,8 +85,9 @@ var (
 			"on a node that has joined, after a good verdict and in each `prelet run`: " +
 			"a client certificate and its key, PEM in one text, of a user who may patch Nodes. " +
 			"A node's own may not. prelet owns the taints that it lists in the annotation " +
-			"`prelet.github.io/taints`: one that the site no longer has is removed. " +
-			"Taints of others stay, and startup taints are never patched. " +
+			"`prelet.github.io/taints`: one of these that neither the site nor the base has is removed. " +
+			"Taints of others stay, also with another value of a planned taint, " +
+			"and startup taints are never patched. " +
 			"`prelet-verify.service` and `prelet-apply.service` need the credential " +
 			"(`LoadCredential=`); where they lack it, the `kubectl` command is reported.",
 	}

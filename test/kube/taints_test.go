@@ -143,6 +143,37 @@ func TestTaintCredential(t *testing.T) {
 	m.site(tainting)
 	m.run(0)
 	wantTaints(t, c, "none", "example.com/other=x:NoExecute")
+
+	// A taint of the site that moves to the base stays on the Node, also when the base drops it: prelet owns it no longer.
+	m.site(taintStage("example.com/base=x:NoSchedule"), tainting)
+	m.run(0)
+	base, err := c.ConfigMap(t.Context(), "kube-system", "kubelet-config")
+	must(t, err)
+	setBase := func(more string) {
+		t.Helper()
+		must(t, c.SetConfigMap(t.Context(), "kube-system", "kubelet-config",
+			map[string]string{"kubelet": base["kubelet"] + more}))
+	}
+	setBase("registerWithTaints: [{key: example.com/base, value: x, effect: NoSchedule}]\n")
+	m.site(tainting)
+	m.run(0)
+	wantTaints(t, c, "moved to the base", "example.com/base=x:NoSchedule", "example.com/other=x:NoExecute")
+	setBase("")
+	m.run(0)
+	wantTaints(t, c, "dropped by the base", "example.com/base=x:NoSchedule", "example.com/other=x:NoExecute")
+
+	// Another party's value for the key and effect of a taint of the site is a conflict.
+	m.site(taintStage("example.com/other=y:NoExecute"), tainting)
+	m.run(0)
+	wantTaints(t, c, "a conflict", "example.com/base=x:NoSchedule", "example.com/other=x:NoExecute")
+	status := prelet(t, n, 0, "status")
+	const command = "kubectl taint node n1 --overwrite example.com/other=y:NoExecute"
+	if !strings.Contains(strings.Join(strings.Fields(status.Out), " "), command) {
+		t.Errorf("a conflict: got status\n%s\nwant %q in it", status.Out, command)
+	}
+	m.site(tainting)
+	m.run(0)
+	wantTaints(t, c, "after a conflict", "example.com/base=x:NoSchedule", "example.com/other=x:NoExecute")
 }
 
 func otherTaint(t *testing.T, c *Cluster) corev1.Taint {
@@ -166,7 +197,7 @@ func TestTaintCredentialFails(t *testing.T) {
 	m := newMember(t, c, NodeOptions{}, tainting)
 	m.site(taintStage("example.com/a=b:NoSchedule"), tainting)
 
-	wantDrift := func(what string, texts ...string) {
+	wantStatus := func(what string, texts ...string) {
 		t.Helper()
 		r := prelet(t, m.Node, 0, "status")
 		out := strings.Join(strings.Fields(r.Out), " ")
@@ -175,6 +206,10 @@ func TestTaintCredentialFails(t *testing.T) {
 				t.Errorf("%s: got status\n%s\nwant %q in it", what, r.Out, text)
 			}
 		}
+	}
+	wantDrift := func(what string, texts ...string) {
+		t.Helper()
+		wantStatus(what, texts...)
 		wantTaints(t, c, what)
 	}
 	const command = "kubectl taint node n1 --overwrite example.com/a=b:NoSchedule"
@@ -204,6 +239,7 @@ func TestTaintCredentialFails(t *testing.T) {
 
 	c.StopAPIServer()
 	m.run(0)
+	wantStatus("the server is away", "not patched", command)
 	must(t, c.StartAPIServer(t.Context()))
 	_, err := c.Ready(t.Context(), "n1")
 	must(t, err)

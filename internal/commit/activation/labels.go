@@ -71,8 +71,8 @@ func (w *watcher) checkNodeObject(n kubelet.Node, now time.Duration) (ok bool) {
 	}
 
 	// Taints are not judged even on a new Node: controllers remove startup taints within seconds.
-	if differ, kubectl := w.plan.taintDrift(n); len(differ) > 0 {
-		w.reportDrift("taints", "%s; %s: %s", joinShort(differ), w.plan.whoPatchesTaints(), kubectl)
+	if drift := w.plan.describeTaintDrift(n); drift != "" {
+		w.reportDrift("taints", "%s", drift)
 	} else if len(w.plan.Taints) > 0 {
 		w.addOK("taints")
 	}
@@ -134,41 +134,74 @@ func (p Plan) labelDrift(n kubelet.Node) (differ []string, kubectl string) {
 	return differ, "kubectl label node " + n.Name + " --overwrite " + strings.Join(words, " ")
 }
 
-// whoPatchesTaints returns why the taints of the Node differ.
-func (p Plan) whoPatchesTaints() string {
-	if p.TaintCredential != "" {
+// describeTaintDrift returns how the taints of a Node differ from the plan, why, and the command that fixes them; "" if
+// they do not.
+func (p Plan) describeTaintDrift(n kubelet.Node) string {
+	differ, kubectl := p.taintDrift(n)
+	if len(differ) == 0 {
+		return ""
+	}
+
+	return fmt.Sprintf("%s; %s: %s", joinShort(differ), p.whoPatchesTaints(n), kubectl)
+}
+
+// whoPatchesTaints returns who changes the taints of a Node that differ.
+func (p Plan) whoPatchesTaints(n kubelet.Node) string {
+	if p.TaintCredential == "" {
+		return "a node cannot change its own taints"
+	}
+
+	change, _ := p.taintChange(n)
+	left, _ := p.taintDrift(change.After())
+	switch {
+	case change.OnlyNote:
+		return "prelet changes only taints of its own, so by hand"
+	case len(left) > 0:
 		return "the next verdict or prelet run patches those of the site's taint stages, or by hand"
 	}
 
-	return "a node cannot change its own taints"
+	return "the next verdict or prelet run patches this, or by hand"
+}
+
+// taintChange returns the change of the taints that the site owns, or owned.
+func (p Plan) taintChange(n kubelet.Node) (change kubelet.TaintChange, ok bool) {
+	return n.ChangeTaints(parseTaints(p.OwnTaints), parseTaints(p.Taints))
 }
 
 // taintDrift returns how the taints of a Node differ from the planned and formerly planned ones, and the command that
 // fixes them. Startup taints are left out: their owners remove them, and may add them again.
 func (p Plan) taintDrift(n kubelet.Node) (differ []string, kubectl string) {
-	have := map[string]bool{}
-	for _, t := range n.Taints {
-		have[t.String()] = true
-	}
-
 	var words []string
+	replaced := map[string]bool{}
 
-	for _, t := range p.Taints {
-		if !have[t] && !kubelet.IsStartupTaint(t) {
-			key, _, _ := strings.Cut(strings.SplitN(t, ":", 2)[0], "=")
-			differ = append(differ, "taint "+t+" is missing"+p.sourceSuffix("taint/"+key))
-			words = append(words, t)
+	for _, t := range parseTaints(p.Taints) {
+		have, exists := n.FindSame(t)
+		if have == t || kubelet.IsStartupTaint(t.String()) {
+			continue
+		}
+
+		why := "missing"
+		if exists {
+			why = "missing: the Node has " + have.String()
+			replaced[have.String()] = true
+		}
+		differ = append(differ, fmt.Sprintf("taint %s is %s%s", t, why, p.sourceSuffix("taint/"+t.Key)))
+		words = append(words, t.String())
+	}
+
+	for _, t := range parseTaints(p.GoneTaints) {
+		if slices.Contains(n.Taints, t) && !replaced[t.String()] && !kubelet.IsStartupTaint(t.String()) {
+			differ = append(differ, fmt.Sprintf("taint %s is there, and no longer planned", t))
+			words = append(words, t.String()+"-")
 		}
 	}
 
-	for _, t := range p.GoneTaints {
-		if have[t] && !kubelet.IsStartupTaint(t) {
-			differ = append(differ, "taint "+t+" is there, and no longer planned")
-			words = append(words, t+"-")
-		}
-	}
+	return differ, taintCommand(n.Name, words)
+}
 
-	return differ, "kubectl taint node " + n.Name + " --overwrite " + strings.Join(words, " ")
+// taintCommand returns the command that gives a Node taints. A word of the form TAINT- removes one.
+func taintCommand(node string, words []string) string {
+	return "kubectl taint node " + node + " --overwrite " + strings.Join(words, " ")
 }
 
 func (p Plan) sourceSuffix(item string) string {
@@ -257,61 +290,74 @@ func (m *Machine) reconcileTaints(ctx context.Context, p Plan, checks []Check) [
 		return checks
 	}
 
-	done, err := m.patchTaints(ctx, p)
-	switch {
-	case err == nil && done == "":
-		return checks
-	case err == nil:
-		m.note("taints", "ok", "patched node %s: %s", p.Node, done)
-		return replaceCheck(checks, Check{"taints", "ok", "patched: " + done})
+	done, drift, err := m.patchTaints(ctx, p)
+	if err != nil {
+		m.note("taints", "notice", "not patched: %v", err)
+		return replaceCheck(checks, Check{"taints", Drift, "not patched: " + err.Error()})
 	}
 
-	m.note("taints", "notice", "not patched: %v", err)
+	message := ""
+	if done != "" {
+		m.note("taints", "ok", "patched node %s: %s", p.Node, done)
+		message = "patched: " + done
+	}
 
-	return replaceCheck(checks, Check{"taints", Drift, "not patched: " + err.Error()})
+	switch {
+	case drift != "":
+		return replaceCheck(checks, Check{"taints", Drift, strings.TrimPrefix(message+"; "+drift, "; ")})
+	case done != "":
+		return replaceCheck(checks, Check{"taints", "ok", message})
+	}
+
+	return checks
 }
 
-// patchTaints returns the changes that it has made; "" if there was nothing to change. Its errors contain the kubectl
-// command, if it is known.
-func (m *Machine) patchTaints(ctx context.Context, p Plan) (done string, err error) {
-	want := parseTaints(p.OwnTaints)
-	gone := slices.DeleteFunc(parseTaints(p.GoneTaints), func(t kubelet.Taint) bool {
-		return kubelet.IsStartupTaint(t.String())
-	})
-
+// patchTaints returns the changes that it has made ("" if there was nothing to change), and how the taints of the Node
+// differ from the plan afterwards. Its errors contain the kubectl command, if there is one.
+func (m *Machine) patchTaints(ctx context.Context, p Plan) (done, drift string, err error) {
 	for range maxTaintTries {
 		n, err := m.Probe.Node(ctx, p.Node)
 		if err != nil {
-			return "", err
+			return "", "", p.addTaintCommand(err)
 		}
 		if why := m.whyOtherMachine(n); why != "" {
-			return "", errors.New(why)
+			return "", "", errors.New(why)
 		}
 
-		change, ok := n.ChangeTaints(want, gone)
+		change, ok := p.taintChange(n)
 		if !ok {
-			return "", nil
+			return "", p.describeTaintDrift(n), nil
 		}
 
 		err = m.Probe.PatchTaints(ctx, n.Name, p.TaintCredential, change)
 		var changed interface{ Changed() bool }
 		switch {
 		case err == nil:
-			return change.String(), nil
+			return change.String(), p.describeTaintDrift(change.After()), nil
 		case errors.As(err, &changed) && changed.Changed():
 			continue
-		case change.OnlyNote:
-			return "", nil // the taints are as planned; only their owner is not noted
+		case change.OnlyNote: // the taints that prelet owns are as planned; only their owner is not noted
+			return "", p.describeTaintDrift(n), nil
 		case isRefused(err):
 			const format = "the cluster does not let the client of credential %s do that (%w)"
 			err = fmt.Errorf(format, p.TaintCredential, err)
 		}
 
-		return "", fmt.Errorf("%w; kubectl taint node %s --overwrite %s", err, n.Name, change)
+		return "", "", fmt.Errorf("%w; %s", err, taintCommand(n.Name, []string{change.String()}))
 	}
 
-	return "", fmt.Errorf("node %s changed %d times while its taints were patched: prelet run tries again",
+	return "", "", fmt.Errorf("node %s changed %d times while its taints were patched: prelet run tries again",
 		p.Node, maxTaintTries)
+}
+
+// addTaintCommand adds the command for all taints of the site to the error of a Node that cannot be read.
+func (p Plan) addTaintCommand(err error) error {
+	if len(p.OwnTaints) == 0 {
+		return fmt.Errorf("%w; the next verdict or prelet run looks again", err)
+	}
+
+	return fmt.Errorf("%w; the next verdict or prelet run patches them, or by hand: %s", err,
+		taintCommand(p.Node, p.OwnTaints))
 }
 
 // parseTaints parses taints of a plan, which were checked before.

@@ -130,6 +130,20 @@ func TestLabels(t *testing.T) {
 				t.Errorf("%+v\nwant %s", c, want)
 			}
 		}},
+		{"a taint with another value: one command, without its removal", func(t *testing.T, n *node) {
+			joined(n)
+			n.taints = []kubelet.Taint{{Key: "gpu", Value: "no", Effect: "NoSchedule"}}
+			n.shape = func(p *Plan) {
+				p.Taints, p.GoneTaints = []string{"gpu=yes:NoSchedule"}, []string{"gpu=no:NoSchedule"}
+			}
+			out, err := n.runSite(t.Context(), "two")
+			n.mustSucceed(err, "run")
+
+			want := `taint gpu=yes:NoSchedule is missing: the Node has gpu=no:NoSchedule; a node cannot change its own taints: kubectl taint node n1 --overwrite gpu=yes:NoSchedule`
+			if c := checkOf(out, "taints"); c.State != Drift || c.Message != want {
+				t.Errorf("%+v\nwant %s", c, want)
+			}
+		}},
 		{"a Node that this generation made without its labels is unhealthy", func(t *testing.T, n *node) {
 			n.shape = func(p *Plan) { p.Labels, p.Joins = map[string]string{"example.com/a": "1"}, true }
 			n.labels, n.age = map[string]string{"kubernetes.io/os": "linux"}, 3*time.Second

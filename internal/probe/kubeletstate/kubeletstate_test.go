@@ -257,6 +257,14 @@ func TestPatchLabels(t *testing.T) {
 		{200, "{}", ""},
 		{403, `{"kind":"Status","message":"is not allowed to modify labels: a.k8s.io/x"}`, "refused: is not allowed to modify labels: a.k8s.io/x"},
 		{422, `{"kind":"Status","message":"the server rejected our request due to an error in our request"}`, "refused: the server rejected"},
+		{400, `{"kind":"Status","message":"admission webhook \"x\" denied the request: no"}`, "refused: admission webhook"},
+		{401, `{"kind":"Status","message":"ValidatingAdmissionPolicy 'x' with binding 'y' denied request: no"}`,
+			"refused: ValidatingAdmissionPolicy 'x' with binding 'y' denied request: no"},
+		{401, `{"kind":"Status","message":"Unauthorized"}`, "unknown: "},
+		{413, `{"kind":"Status","message":"denied request: too large"}`, "refused: denied request: too large"},
+		{400, `<html>a portal</html>`, "unknown: "},
+		{404, `{"kind":"Status","message":"nodes \"n1\" not found"}`, "unknown: "},
+		{429, `{"kind":"Status","message":"too many requests"}`, "unknown: "},
 		{500, ``, "unknown: "},
 	} {
 		got := ""

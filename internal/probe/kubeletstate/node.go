@@ -2,6 +2,7 @@ package kubeletstate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -88,23 +89,45 @@ func (c *nodeClient) patch(ctx context.Context, path, contentType string, body [
 	if err != nil {
 		return err
 	}
-	message := resp.status().Message
-	if message == "" {
-		message = http.StatusText(resp.code)
-	}
+	message := cmp.Or(resp.status().Message, http.StatusText(resp.code))
 
-	switch resp.code {
-	case http.StatusOK:
+	switch {
+	case resp.code == http.StatusOK:
 		return nil
-	case http.StatusForbidden, http.StatusUnprocessableEntity:
-		return &refusedError{message}
-	case http.StatusUnauthorized:
-		return c.unauthorized()
-	case http.StatusConflict:
+	case resp.code == http.StatusConflict:
 		return &changedError{message}
+	case resp.isRefusal():
+		return &refusedError{message}
+	case resp.code == http.StatusUnauthorized:
+		return c.unauthorized()
 	}
 
 	return newUnclear("%s answered %d: %s", c.server, resp.code, message)
+}
+
+// isRefusal reports whether the cluster refuses a change, so that the same change is refused again. An admission
+// webhook that denies a request without a code gets 400; policies and webhooks may choose another code, also 401.
+//
+// Source: k8s.io/apiserver, pkg/admission/plugin/webhook/errors/statuserror.go; the reasons of a
+// ValidatingAdmissionPolicy.
+func (r nodeResponse) isRefusal() bool {
+	switch r.code {
+	case http.StatusForbidden, http.StatusUnprocessableEntity:
+		return true
+	case http.StatusUnauthorized:
+		return isDenial(r.status().Message)
+	case http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
+		return false
+	}
+
+	isClientError := r.code >= 400 && r.code < 500
+	return isClientError && r.status().Kind == "Status"
+}
+
+// isDenial reports whether a message is that of a policy or a webhook. The text of a client without a valid certificate
+// is "Unauthorized".
+func isDenial(message string) bool {
+	return strings.Contains(message, " denied ") // … denied request: …, … denied the request: …
 }
 
 // changedError is a patch of a Node that was changed after it was read.
@@ -219,6 +242,7 @@ type nodeResponse struct {
 
 // apiStatus is the part of a Kubernetes Status that is read.
 type apiStatus struct {
+	Kind    string `json:"kind"`
 	Message string `json:"message"`
 	Reason  string `json:"reason"`
 	Details struct {

@@ -3,6 +3,7 @@ package commit
 import (
 	"fmt"
 	"net"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -114,7 +115,7 @@ func buildConfigz(p *boot.Plan, credential string) *kubelet.Configz {
 		URL:        "https://" + at + "/configz",
 		Credential: credential,
 		Served:     served,
-		Planned:    kubelet.WithoutSecrets(p.Node.Config),
+		Planned:    resolvePaths(p, p.Node.Config),
 	}
 }
 
@@ -127,14 +128,32 @@ func buildLoggedConfig(p *boot.Plan) *kubelet.Configz {
 		minor, isKnown = known.Minor(*v)
 	}
 	isWritten := slices.ContainsFunc(p.Node.Files, func(f node.File) bool {
-		return f.Purpose == "kubelet-config" && f.Kind == node.Regular && len(f.Text.Secrets()) == 0
+		return isKubeletConfig(f) && len(f.Text.Secrets()) == 0
 	})
 	isAssumed := slices.ContainsFunc(p.Node.Flags, func(f node.Flag) bool { return f.Assumed })
 	if !isKnown || minor < kubelet.LoggedConfigSince || !isWritten || isAssumed || p.Node.Effective == nil {
 		return nil
 	}
 
-	return &kubelet.Configz{Planned: kubelet.WithoutSecrets(p.Node.Effective)}
+	return &kubelet.Configz{Planned: resolvePaths(p, p.Node.Effective)}
+}
+
+func isKubeletConfig(f node.File) bool {
+	return f.Purpose == "kubelet-config" && f.Kind == node.Regular
+}
+
+// resolvePaths returns a planned configuration as the running kubelet has it, without secrets.
+func resolvePaths(p *boot.Plan, config map[string]any) map[string]any {
+	file := p.Node.Inherited.ConfigFile
+	if i := slices.IndexFunc(p.Node.Files, isKubeletConfig); i >= 0 {
+		file = p.Node.Files[i].Path
+	}
+	config = kubelet.WithoutSecrets(config)
+	if file == "" {
+		return config
+	}
+
+	return kubelet.ResolvePaths(config, p.Node.Config, path.Dir(file))
 }
 
 // listenAddress returns the address of the planned kubelet as host:port, from its flags, its configuration or its

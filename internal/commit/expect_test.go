@@ -10,6 +10,7 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
@@ -206,5 +207,33 @@ func TestSeen(t *testing.T) {
 
 	if observedState(&boot.Plan{}, "/x", false) != nil {
 		t.Error("a target that was not looked at was seen")
+	}
+}
+
+// The running kubelet has relative paths of its file as absolute ones.
+func TestPlannedPathsAreThoseOfTheKubelet(t *testing.T) {
+	config := map[string]any{"staticPodPath": "manifests", "maxPods": 20}
+	text, err := value.TextOf(cty.StringVal("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := "1.37.1"
+	p := &boot.Plan{Node: node.Node{
+		Config:    config,
+		Effective: config,
+		Files:     []node.File{{Path: "/etc/kubelet/config.yaml", Kind: node.Regular, Purpose: "kubelet-config", Text: text}},
+	}}
+	p.Kubelet.Version = &version
+
+	for name, got := range map[string]*kubelet.Configz{
+		"log":     buildLoggedConfig(p),
+		"configz": buildConfigz(p, "kubelet-configz"),
+	} {
+		if got == nil || got.Planned["staticPodPath"] != "/etc/kubelet/manifests" {
+			t.Errorf("%s: got %+v, want staticPodPath /etc/kubelet/manifests", name, got)
+		}
+	}
+	if config["staticPodPath"] != "manifests" {
+		t.Errorf("plan: got staticPodPath %v afterwards, want it unchanged", config["staticPodPath"])
 	}
 }

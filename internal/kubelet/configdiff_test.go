@@ -32,3 +32,31 @@ func TestConfigDifferences(t *testing.T) {
 		}
 	}
 }
+
+// A kubelet makes relative paths of its file absolute before it logs its configuration, and those of flags not.
+func TestResolvePaths(t *testing.T) {
+	const file = `{"staticPodPath":"manifests","resolvConf":"/etc/resolv.conf","tlsCertFile":"","volumePluginDir":"../plugins",
+		"tlsPrivateKeyFile":"a.key","authentication":{"x509":{"clientCAFile":"pki/ca.crt"},"anonymous":{"enabled":false}}}`
+	const planned = `{"staticPodPath":"manifests","resolvConf":"/etc/resolv.conf","tlsCertFile":"","volumePluginDir":"../plugins",
+		"tlsPrivateKeyFile":"flag.key","podLogsDir":"dropin",
+		"authentication":{"x509":{"clientCAFile":"pki/ca.crt"},"anonymous":{"enabled":false}}}`
+	const running = `{"staticPodPath":"/var/lib/kubelet/manifests","resolvConf":"/etc/resolv.conf","volumePluginDir":"/var/lib/plugins",
+		"tlsPrivateKeyFile":"flag.key","podLogsDir":"dropin",
+		"authentication":{"x509":{"clientCAFile":"/var/lib/kubelet/pki/ca.crt"},"anonymous":{"enabled":false}}}`
+	var objects [3]map[string]any
+	for i, text := range []string{file, planned, running} {
+		if err := json.Unmarshal([]byte(text), &objects[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := ConfigDifferences(objects[1], objects[2]); len(got) != 3 {
+		t.Errorf("not resolved: got differences %q, want those of three paths", got)
+	}
+	resolved := ResolvePaths(objects[1], objects[0], "/var/lib/kubelet")
+	if got := ConfigDifferences(resolved, objects[2]); len(got) > 0 {
+		t.Errorf("resolved: got differences %q, want none", got)
+	}
+	if got := objects[1]["staticPodPath"]; got != "manifests" {
+		t.Errorf("planned configuration: got staticPodPath %v afterwards, want it unchanged", got)
+	}
+}

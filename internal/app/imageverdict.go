@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
 )
 
@@ -18,14 +19,18 @@ type ImageVerdict struct {
 func JudgeImage(s NodeStatus) ImageVerdict {
 	const unknown = "nothing shows that the image is at fault: "
 
-	switch {
+	switch code := s.ErrorCode(); {
+	case s.NotStarted != "" && s.NotGiven:
+		return ImageVerdict{Keep: true, Why: unknown + s.NotStarted}
 	case s.NotStarted != "":
 		return ImageVerdict{Why: "systemd could not start prelet: " + s.NotStarted}
 	case s.Problem != "":
 		return ImageVerdict{Keep: true, Why: unknown + s.Problem}
 	case s.Condition == Unfinished:
 		return ImageVerdict{Keep: true, Why: unknown + "this boot has no verdict"}
-	case isImageFault(s.ErrorCode()):
+	case isSiteFault(code) && s.runsOnGood():
+		return ImageVerdict{Keep: true, Why: "the kubelet may start on a good generation: " + s.Summary}
+	case isSiteFault(code), isKubeletFault(code):
 		return ImageVerdict{Why: s.Summary}
 	case s.Verdict == "bad":
 		return ImageVerdict{Why: s.Why}
@@ -38,24 +43,41 @@ func JudgeImage(s NodeStatus) ImageVerdict {
 	return ImageVerdict{Keep: true, Why: s.Summary}
 }
 
-// isImageFault reports whether an image with another site, kubelet or prelet could do better than one whose run ended
-// with a code.
-func isImageFault(code fault.Code) bool {
-	switch code {
-	case "":
-		return false
-	case fault.VariableMissing, fault.VariableInvalid, fault.SiteSignature: // what a machine was given
-		return false
-	case fault.OtherMachine: // a name that two machines have
-		return false
-	}
+// runsOnGood reports whether the kubelet may start on a generation whose verdict was good.
+func (s NodeStatus) runsOnGood() bool {
+	isGood := s.Kept == string(generation.StatusGood) && s.Verdict != "bad"
+	return isGood && s.Gate.Open && s.Gate.Generation == s.Generation
+}
 
-	const invalidSite = 10 // of all codes about the site
-	return slices.Contains([]int{
-		invalidSite,
-		fault.RolledBack.Exit(),
-		fault.RollbackFails.Exit(),
-		fault.Systemd.Exit(),
-		fault.Internal.Exit(),
-	}, code.Exit())
+// isSiteFault reports whether a site with a code cannot work on any machine with this image: its text is wrong, or the
+// kubelet does not accept it. All other codes of sites depend on the machine as well: on a file, a variable, a host
+// name or a label's value that it was given, or on the cluster's configuration.
+func isSiteFault(code fault.Code) bool {
+	return slices.Contains([]fault.Code{
+		fault.Syntax,
+		fault.Encoding,
+		fault.UnknownBlock,
+		fault.UnknownStage,
+		fault.UnknownArgument,
+		fault.MissingArgument,
+		fault.Duplicate,
+		fault.OverrideMissing,
+		fault.Cycle,
+		fault.Reference,
+		fault.WrongType,
+		fault.RequiredVersion,
+		fault.KubeletFlag,
+		fault.KubeletGate,
+	}, code)
+}
+
+// isKubeletFault reports whether a run ended with an unhealthy kubelet, a systemd that refuses its unit, or a prelet
+// that fails, which the image has. A Node that another machine has is none of these.
+func isKubeletFault(code fault.Code) bool {
+	return slices.Contains([]fault.Code{
+		fault.RolledBack,
+		fault.RollbackFails,
+		fault.Systemd,
+		fault.Internal,
+	}, code)
 }

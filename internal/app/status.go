@@ -26,6 +26,7 @@ type NodeStatus struct {
 	Pinned      bool   // an operator has rolled back by hand, so that no plan is applied
 	Lost        string // that the generation in place was lost, and what to do; "" when it was not
 	NotStarted  string // why systemd could not start prelet.service; "" when it could
+	NotGiven    bool   // NotStarted may be the fault of what the machine was given, not of its image
 }
 
 // Gate is whether the kubelet may start.
@@ -132,7 +133,8 @@ func readNodeStatus(ctx context.Context, h *Host) NodeStatus {
 		out.Generation = readInPlace(h)
 	}
 
-	out.NotStarted = whyNotStarted(ctx, h)
+	failedStart := whyNotStarted(ctx, h)
+	out.NotStarted, out.NotGiven = failedStart.Why, failedStart.IsGiven
 	if out.NotStarted != "" {
 		out.Condition = Failing
 	}

@@ -74,7 +74,7 @@ func (e *Env) verifyLocked(ctx context.Context, h *Host, store *generation.Store
 	}
 
 	if h.Self == VerifyUnit && !hasBegun(h) {
-		why := whyNotStarted(ctx, h)
+		why := whyNotStarted(ctx, h).Why
 		if why != "" {
 			return e.keepWithoutRun(ctx, h, store, why)
 		}

@@ -548,7 +548,7 @@ func TestConditionsWhileOff(t *testing.T) {
 	m.wantConditions("a boot without it", "GPUReady=False(Booting)", "GPUReady=True(Verified)")
 }
 
-// Where prelet-verify.service is not installed, nobody else waits for a kubelet that has just started.
+// Where prelet-verify.service is not installed, a run waits itself for a kubelet that has just started.
 func TestConditionsWithoutPreletVerify(t *testing.T) {
 	t.Parallel()
 	m := newConditioned(t, gpuReady)

@@ -136,6 +136,7 @@ func checkUnit(ctx context.Context, h *Host, p *boot.Plan) (doctor.Unit, doctor.
 		u.Err = err
 		u.Load = look.Load
 		u.File = look.File
+		u.Watchdog = look.Watchdog
 		for _, f := range look.EnvironmentFiles {
 			u.Gated = u.Gated || f.Path == h.gate().Path() && !f.Optional
 		}

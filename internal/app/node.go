@@ -360,6 +360,7 @@ func (n *openNode) openLive(given map[string]probe.Given) {
 		options.Units = m
 		if e.On == nil {
 			n.units = m
+			options.InhibitDelay = systemd.InhibitDelay
 		}
 	}
 

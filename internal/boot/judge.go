@@ -50,6 +50,7 @@ func judge(ctx context.Context, j judgement) (found Findings) {
 	j.missing = new([]string)
 	found.report(j.check(ctx)...)
 	found.report(j.checkStub(ctx)...)
+	found.report(j.checkWatchdog()...)
 	found.report(j.checkFeatures()...)
 	if len(*j.missing) == 0 && !j.isOlder {
 		return found
@@ -164,6 +165,9 @@ func (j judgement) makeSubject(ctx context.Context) rules.Subject {
 		}
 		s.Machine.LookUpProgram = func(p string) (rules.Program, bool) {
 			return j.lookUpProgram(ctx, p)
+		}
+		s.Machine.Logind = func() (rules.Logind, bool) {
+			return j.askLogind(ctx)
 		}
 	}
 

@@ -42,7 +42,10 @@ type Options struct {
 	// Detectors answers the questions "lock" and "detector". If it is nil, each detector counts as absent.
 	Detectors world.Source
 	// Units is systemd, nil if it is not available.
-	Units     Units
+	Units Units
+	// InhibitDelay asks logind for its InhibitDelayMaxSec, nil if that is not possible.
+	InhibitDelay func(ctx context.Context) (time.Duration, error)
+
 	Now       func() time.Time
 	OnRetry   func(Retry) // called before the cluster is asked again
 	WaitClock func(ctx context.Context) error
@@ -145,6 +148,7 @@ func (l *Live) listAdapters() adapters {
 		adapt(world.Node, l.answerNode),
 		adapt(world.Owner, l.answerOwner),
 		adapt(world.Unit, l.answerUnit),
+		adapt(world.Logind, l.answerLogind),
 		adapt(world.Managed, l.answerManaged),
 	}
 }

@@ -73,7 +73,11 @@ func describeUnit(u systemd.Unit) world.UnitAns {
 // describeStart returns how a unit starts its process. A variable may contain a secret, so only the values that
 // become words of the command line are returned, which every user can read.
 func describeStart(u systemd.Unit) *world.StartAns {
-	out := &world.StartAns{Words: u.Command, Vars: map[string]string{}}
+	out := &world.StartAns{
+		Words:          u.Command,
+		Vars:           map[string]string{},
+		WatchdogMicros: u.Watchdog.Microseconds(),
+	}
 	for _, f := range u.EnvironmentFiles {
 		out.Files = append(out.Files, f.Path)
 	}

@@ -1,4 +1,4 @@
-// Package quantity parses amounts of resources in texts from a site, a cluster or a node.
+// Package quantity parses amounts of resources, and time spans of systemd, in texts from a site, a cluster or a node.
 package quantity
 
 import (

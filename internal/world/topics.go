@@ -295,6 +295,27 @@ type StartAns struct {
 	Files []string          `json:"files,omitempty"` // EnvironmentFile=
 	Vars  map[string]string `json:"vars,omitempty"`  // of Environment=, those that words name
 	Sets  []string          `json:"sets,omitempty"`  // the names of those in Environment= that are not empty
+	// WatchdogMicros is WatchdogSec=, 0 for none. Older recordings do not have it: then no watchdog is judged.
+	WatchdogMicros int64 `json:"watchdog_us,omitempty"`
+}
+
+// LogindReq asks how long logind delays a shutdown for a program such as the kubelet. It is asked only with a
+// shutdownGracePeriod.
+type LogindReq struct{}
+
+// LogindAns is what decides logind's InhibitDelayMaxSec. In a recording that is older than the question there is no
+// answer, and no warning.
+type LogindAns struct {
+	Missing     bool           `json:"missing,omitempty"`   // systemd-logind is not installed, or masked
+	DelayMicros int64          `json:"delay_us,omitempty"`  // the present one; 0: logind does not run or answer
+	DropIns     []LogindDropIn `json:"drop_ins,omitempty"`  // those that set it, in the order in which logind reads them
+	ReadOnly    bool           `json:"read_only,omitempty"` // the folder of the kubelet's own drop-in
+}
+
+// LogindDropIn is a drop-in of logind's configuration that sets InhibitDelayMaxSec.
+type LogindDropIn struct {
+	Path  string `json:"path"`
+	Value string `json:"value"` // as it is written: 30, 1min 30s
 }
 
 // ManagedReq asks for the managed files of the generation in place.

@@ -39,6 +39,7 @@ const (
 	KindNode       Kind = "node"       // does another machine have the name of this node?
 	KindOwner      Kind = "owner"      // do this user and this group exist?
 	KindUnit       Kind = "unit"       // does this unit exist, and what may it write?
+	KindLogind     Kind = "logind"     // how long does logind delay a shutdown?
 	KindManaged    Kind = "managed"    // the managed files of the generation in place
 	KindValidation Kind = "validation" // does a sensitive variable pass its rule?
 )
@@ -130,6 +131,7 @@ var (
 	Node       = Topic[NodeReq, NodeAns]{KindNode}
 	Owner      = Topic[OwnerReq, OwnerAns]{KindOwner}
 	Unit       = Topic[UnitReq, UnitAns]{KindUnit}
+	Logind     = Topic[LogindReq, LogindAns]{KindLogind}
 	Managed    = Topic[ManagedReq, ManagedAns]{KindManaged}
 	Validation = Topic[ValidationReq, ValidationAns]{KindValidation}
 )

@@ -176,6 +176,7 @@ var subjects = []struct {
 	{world.KindCredential, "credential %s", []string{"name"}},
 	{world.KindServing, "the certificates of the kubelet's API", nil},
 	{world.KindUnit, "unit %s", []string{"name"}},
+	{world.KindLogind, "how long logind delays a shutdown", nil},
 	{world.KindOwner, "user and group %s", []string{"owner"}},
 	{world.KindNode, "the Node of this name in the cluster", nil},
 }

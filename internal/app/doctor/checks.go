@@ -89,7 +89,28 @@ func (e *examination) checkUnit() {
 			gate = fmt.Sprintf("it is open, on generation %d", g.Generation)
 		}
 		e.ok("unit", u.Name+" is there and waits at the gate; "+gate)
+		e.recommendWatchdog()
 	}
+}
+
+// watchdogSince is the minor version from which kubelets report to systemd's watchdog.
+const watchdogSince = 32
+
+// recommendWatchdog recommends a watchdog where a unit without findings has none and the kubelet reports to one. The plan warns of a
+// wrong one.
+func (e *examination) recommendWatchdog() {
+	minor, isVersion := known.Minor(e.in.Binary.Version)
+	if e.in.Unit.Watchdog > 0 || !isVersion || minor < watchdogSince {
+		return
+	}
+
+	e.add(Finding{
+		Check:   "unit",
+		State:   OK,
+		Summary: e.in.Unit.Name + " has no watchdog",
+		Why:     "with one systemd restarts a kubelet that hangs; kubelets report to it from 1.32 on",
+		Do:      "optional: WatchdogSec=30s below [Service] in a drop-in of " + e.in.Unit.Name,
+	})
 }
 
 func (e *examination) checkGate() {

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -89,6 +90,8 @@ type Unit struct {
 	Load  string // LoadState
 	File  string // UnitFileState
 	Gated bool   // an EnvironmentFile= without "-" names the gate
+
+	Watchdog time.Duration // WatchdogSec=; 0: none
 }
 
 // Gate is the file without which the kubelet does not start.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -154,6 +155,31 @@ func TestIll(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestWatchdog recommends a watchdog only for a kubelet that reports to one, and only where there is none.
+func TestWatchdog(t *testing.T) {
+	for _, c := range []struct {
+		version string
+		timeout time.Duration
+		load    string
+		want    bool
+	}{
+		{"v1.32.0", 0, "loaded", true},
+		{"v1.31.9", 0, "loaded", false},
+		{"v1.37.1", 30 * time.Second, "loaded", false},
+		{"", 0, "loaded", false},
+		{"v1.37.1", 0, "not-found", false},
+	} {
+		in := well()
+		in.Binary.Version, in.Unit.Watchdog, in.Unit.Load = c.version, c.timeout, c.load
+		got := slices.ContainsFunc(Examine(in), func(f Finding) bool {
+			return f.Check == "unit" && f.State == OK && strings.Contains(f.Summary, "has no watchdog") && f.Do != ""
+		})
+		if got != c.want {
+			t.Errorf("%+v: got a recommendation: %t, want %t", c, got, c.want)
+		}
 	}
 }
 

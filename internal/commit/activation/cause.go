@@ -31,6 +31,20 @@ func (c *Cause) String() string {
 	return fmt.Sprintf("%s (%s, %s)", c.Sentence, c.Item, c.At)
 }
 
+// resultWatchdog is the Result of a service that systemd killed because its watchdog heard nothing. The log of such a
+// kubelet ends with the stacks of its goroutines, as of each program in Go that gets SIGABRT.
+const resultWatchdog = "watchdog"
+
+// newWatchdogCause returns the cause of a kubelet that systemd's watchdog killed.
+func newWatchdogCause(unit string, timeout time.Duration) *Cause {
+	return &Cause{
+		ID: resultWatchdog,
+		Sentence: fmt.Sprintf("systemd's watchdog killed it, because it did not report for WatchdogSec=%s: a kubelet "+
+			"reports while it is healthy, from 1.32 on, as the main process of %s; write a longer WatchdogSec=, or 0 "+
+			"to turn the watchdog off", timeout, unit),
+	}
+}
+
 // findCause reads the cause of a failure from the kubelet's log since the files were in place. It returns nil when the
 // log has none or cannot be read: the cause only explains a verdict and does not change it.
 func (m *Machine) findCause(ctx context.Context, p Plan, since time.Duration) *Cause {

@@ -144,7 +144,7 @@ func (n *node) read(path string) string {
 	return string(text)
 }
 
-// behave reads the configuration as words: dies=3s, ready=never, healthz=bad.
+// behave reads the configuration as words: dies=3s, result=watchdog, ready=never, healthz=bad.
 func (n *node) behave() conduct {
 	c := conduct{ready: 50 * time.Millisecond, healthz: true}
 
@@ -154,6 +154,8 @@ func (n *node) behave() conduct {
 		case "dies":
 			c.dies, _ = time.ParseDuration(value)
 			c.ready = 0
+		case "result":
+			c.result = value
 		case "ready":
 			c.ready = -1
 		case "healthz":

@@ -1,6 +1,7 @@
 package activation
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"errors"
@@ -119,6 +120,7 @@ type fakeSystemd struct {
 type conduct struct {
 	ready   time.Duration // until READY=1; negative: never
 	dies    time.Duration // after its start; 0: never
+	result  string        // of the unit when it dies; "": exit-code
 	healthz bool
 	pods    string // why pods fail: driver, alone; "" when they do not
 }
@@ -383,7 +385,7 @@ func (f *fakeSystemd) exec() {
 	}
 
 	if f.conduct.dies > 0 {
-		f.schedule(life, f.conduct.dies, func() { f.fail("exit-code") })
+		f.schedule(life, f.conduct.dies, func() { f.fail(cmp.Or(f.conduct.result, "exit-code")) })
 	}
 }
 

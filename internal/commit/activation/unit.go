@@ -20,7 +20,8 @@ type Unit = struct {
 	Job    uint32 // id of the queued job, 0 for none
 	Unread bool   // NeedDaemonReload: a unit file has changed since systemd read it
 
-	Type      string // of a service
+	Type      string        // of a service
+	Watchdog  time.Duration // WatchdogSec=; 0: none
 	CanReload bool
 	Since     time.Duration // when it last began to start since boot, on CLOCK_MONOTONIC; 0: never
 

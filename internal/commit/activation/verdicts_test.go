@@ -100,6 +100,24 @@ func TestVerdicts(t *testing.T) {
 			}
 		}},
 		{
+			"systemd's watchdog kills the new one: the reason is the watchdog, and not its last error",
+			func(t *testing.T, n *node) {
+				n.bootWith("one")
+				n.systemd.unit.Watchdog = 2 * time.Second
+				n.log = []string{`E1122 10:00:00.000000       1 reflector.go:1] "Failed to watch" err="x"`}
+				out, err := n.runSite(t.Context(), "two dies=2s result=watchdog")
+				n.mustSucceed(err, "run")
+				checkOutcome(
+					t, "run", out,
+					Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack},
+				)
+				const want = "the kubelet: systemd's watchdog killed it, because it did not report for WatchdogSec=2s"
+				if !strings.Contains(out.Why, want) {
+					t.Errorf("why: got %s; want %q", out.Why, want)
+				}
+			},
+		},
+		{
 			"run time, the new one crashes in a loop: back, good again, held and not applied again",
 			func(t *testing.T, n *node) {
 				n.bootWith("one")

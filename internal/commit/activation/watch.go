@@ -107,6 +107,9 @@ func (m *Machine) watch(
 		if w.cause == nil {
 			w.cause = m.findCause(ctx, p, since)
 		}
+		if isGuess := w.cause == nil || w.cause.ID == ""; isGuess && w.watchdog > 0 {
+			w.cause = newWatchdogCause(p.Unit, w.watchdog)
+		}
 
 		if f.cause = w.cause; f.cause != nil {
 			f.reason += "; the kubelet: " + f.cause.String()
@@ -141,6 +144,7 @@ type watcher struct {
 	pid         uint32        // of the last look
 	restarts    uint32        // NRestarts at the first look, or after a manual restart
 	deaths      uint32        // that were seen
+	watchdog    time.Duration // WatchdogSec= of a process that systemd killed because of it; 0: none was seen
 	steadySince time.Duration // since when the same process has been healthy; 0: it is not
 	lastProbe   time.Duration // when checkSettled last ran its checks
 	lastChecks  []Check       // and their results
@@ -347,6 +351,9 @@ func (w *watcher) countDeaths(u Unit) {
 	}
 
 	w.pid = u.MainPID
+	if u.Result == resultWatchdog {
+		w.watchdog = u.Watchdog
+	}
 }
 
 // checkSettled runs the checks that only a settled kubelet can pass. A failure that cannot go away is bad at once.

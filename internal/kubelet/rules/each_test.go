@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
@@ -58,6 +59,11 @@ type one struct {
 	place   string // a pointer, or --flag
 	says    string
 	not     func(*Subject) // makes it right
+}
+
+// logind is a machine with the answer of logind.
+func logind(l Logind) *Machine {
+	return with(func(m *Machine) { m.Logind = func() (Logind, bool) { return l, true } })
 }
 
 func version(v string) func(*Subject)    { return func(s *Subject) { s.Version = v } }
@@ -1265,6 +1271,42 @@ func cases() []one {
 			not: machine(with(func(m *Machine) {
 				m.Runtime, m.RuntimeVersion, m.CgroupDriver = "cri-o", "1.28.0", "cgroupfs"
 			})),
+		},
+		{
+			rule:    "machine-shutdown-delay",
+			version: "1.37.1",
+			config:  "shutdownGracePeriod: 60s",
+			machine: logind(Logind{Delay: 5 * time.Second, Later: "/usr/lib/systemd/logind.conf.d/u.conf", LaterDelay: 30 * time.Second}),
+			place:   "/shutdownGracePeriod",
+			says:    "by 30s at most, and shutdownGracePeriod needs 1m0s: /usr/lib/systemd/logind.conf.d/u.conf is read after",
+			not:     machine(logind(Logind{Delay: 5 * time.Second})), // the kubelet raises it
+		},
+		{
+			rule:    "machine-shutdown-delay",
+			version: "1.24.0",
+			config:  "shutdownGracePeriodByPodPriority: [{priority: 0, shutdownGracePeriodSeconds: 40}, {priority: 9, shutdownGracePeriodSeconds: 20}]",
+			machine: logind(Logind{Later: "/etc/systemd/logind.conf.d/z.conf"}), // logind does not run yet
+			place:   "/shutdownGracePeriodByPodPriority",
+			says:    "by 0s at most, and shutdownGracePeriodByPodPriority needs 1m0s",
+			not:     machine(logind(Logind{Later: "/etc/systemd/logind.conf.d/z.conf", LaterDelay: time.Minute})),
+		},
+		{
+			rule:    "machine-shutdown-delay",
+			version: "1.37.1",
+			config:  "shutdownGracePeriod: 60s",
+			machine: logind(Logind{Delay: 5 * time.Second, ReadOnly: true}),
+			place:   "/shutdownGracePeriod",
+			says:    "/etc/systemd is on a read-only file system",
+			not:     machine(logind(Logind{Delay: 2 * time.Minute, ReadOnly: true})),
+		},
+		{
+			rule:    "machine-shutdown-delay",
+			version: "1.37.1",
+			config:  "shutdownGracePeriod: 60s",
+			machine: logind(Logind{Missing: true}),
+			place:   "/shutdownGracePeriod",
+			says:    "systemd-logind is not installed or masked",
+			not:     machine(single()), // not known
 		},
 		{
 			rule:    "machine-cgroup-v1",

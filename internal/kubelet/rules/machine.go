@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/cpuset"
@@ -38,12 +39,26 @@ type Machine struct {
 	Exists func(path string) (exists, isKnown bool)
 	// LookUpProgram looks a program up as the kubelet does when it starts. A nil function knows nothing.
 	LookUpProgram func(path string) (p Program, isKnown bool)
+	// Logind returns what decides how long a shutdown can be delayed. It is called only where a kubelet delays one. A
+	// nil function knows nothing.
+	Logind func() (l Logind, isKnown bool)
 }
 
 // Program is a file that the kubelet executes.
 type Program struct {
 	Exists  bool
 	Refused string // why it cannot be executed; "" if it can
+}
+
+// Logind is what decides whether a kubelet gets the InhibitDelayMaxSec= that it needs. A kubelet that gets less writes
+// 99-kubelet.conf and makes logind read it.
+type Logind struct {
+	Missing  bool          // systemd-logind is not installed, or masked
+	Delay    time.Duration // the present one; 0: not known
+	ReadOnly bool          // the folder of 99-kubelet.conf
+	// Later is the last drop-in that sets the delay and is read after the kubelet's, "" for none.
+	Later      string
+	LaterDelay time.Duration
 }
 
 // NewMachine returns a machine as its facts and the kubelet's surroundings describe it.
@@ -162,6 +177,14 @@ func machineRules() []Rule {
 			Effect:  Ends,
 			Source:  "cmd/kubelet/app/server.go, getCgroupDriverFromCRI; KEP-4033, kubernetes#136846",
 			check:   forMachine(checkRuntimeConfig),
+		},
+		{
+			ID:      "machine-shutdown-delay",
+			Summary: "a `shutdownGracePeriod` for which logind does not delay a shutdown, and the kubelet cannot change that",
+			Since:   21,
+			Effect:  Ignores,
+			Source:  "pkg/kubelet/nodeshutdown/nodeshutdown_manager_linux.go, start; systemd/inhibit_linux.go; kubernetes#102818",
+			check:   forMachine(checkShutdownDelay),
 		},
 		{
 			ID:      "machine-cgroup-v1",

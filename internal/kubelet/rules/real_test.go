@@ -42,6 +42,7 @@ func elsewhere() map[string]string {
 		"machine-cgroup-driver":     "it needs a runtime that does not report its driver: test/kube, TestCgroupDriver",
 		"machine-credential-plugin": "it needs a configuration of plugins: test/kube, TestCredentialPlugins",
 		"machine-runtime-config":    "it needs a runtime without RuntimeConfig: test/kube, TestCgroupDriver",
+		"machine-shutdown-delay":    "it needs logind: test/boot, TestShutdownDelay",
 		"machine-many-numa-nodes":   "it needs a machine of more than 8 NUMA nodes, and none was recorded",
 	}
 }

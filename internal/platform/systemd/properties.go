@@ -3,6 +3,7 @@ package systemd
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -24,6 +25,7 @@ func decode(name string, properties map[string]any) (Unit, error) {
 		Result:    read[string](&r, "Result"),
 		Unread:    read[bool](&r, "NeedDaemonReload"),
 		Type:      read[string](&r, "Type"),
+		Watchdog:  readWatchdog(&r),
 		CanReload: read[bool](&r, "CanReload"),
 		Since:     readTime(&r, "InactiveExitTimestampMonotonic"),
 
@@ -97,6 +99,25 @@ func read[T any](r *reader, name string) T {
 // readTime returns a timestamp as the time since boot.
 func readTime(r *reader, name string) time.Duration {
 	return time.Duration(read[uint64](r, name)) * time.Microsecond
+}
+
+// readWatchdog returns WatchdogSec=, 0 for none. systemd has both 0 and its largest number for none.
+func readWatchdog(r *reader) time.Duration {
+	span := limitedDuration(read[uint64](r, "WatchdogUSec"))
+	if span == math.MaxInt64 {
+		return 0
+	}
+
+	return span
+}
+
+// limitedDuration returns a number of microseconds as a duration, or the longest one if it does not fit.
+func limitedDuration(micros uint64) time.Duration {
+	if micros > math.MaxInt64/uint64(time.Microsecond) {
+		return math.MaxInt64
+	}
+
+	return time.Duration(micros) * time.Microsecond
 }
 
 // readCommand returns the words of a unit's last ExecStart=, the program first. Variables in them are not expanded.

@@ -1,0 +1,101 @@
+package boot
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet/known"
+	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/quantity"
+)
+
+const (
+	// watchdogSince is the minor version from which kubelets report to systemd's watchdog.
+	watchdogSince = 32
+	// watchdogLocked is the version from which they do so without regard to a feature gate.
+	watchdogLocked = 35
+	// shortestWatchdog is the longest WatchdogSec= with which a kubelet does not start.
+	// Source: pkg/kubelet/watchdog/watchdog_linux.go, minimalNotifyInterval.
+	shortestWatchdog = time.Second
+)
+
+// checkWatchdog reports a WatchdogSec= of the kubelet's unit with which the installed kubelet is killed again and
+// again. In a recording that is older than the answer the unit has none.
+func (j judgement) checkWatchdog() hcl.Diagnostics {
+	timeout, at := j.findWatchdog()
+	if j.basis.kubelet.Version == nil || timeout <= 0 {
+		return nil
+	}
+	version := *j.basis.kubelet.Version
+	minor, isKnown := known.Minor(version)
+	if !isKnown {
+		return nil
+	}
+
+	gates, _ := j.node.Effective["featureGates"].(map[string]any)
+	isOff := gates["SystemdWatchdog"] == false && minor < watchdogLocked
+	switch {
+	case minor < watchdogSince || isOff:
+		why := "kubelets do so from 1.32 on"
+		if isOff {
+			why = "the feature gate SystemdWatchdog is off"
+		}
+
+		return hcl.Diagnostics{origin.Warning(
+			fault.KubeletMachine, at, "systemd would kill the kubelet",
+			"%s has WatchdogSec=%s, and %s does not report to the watchdog (%s): systemd kills it after that time, "+
+				"again and again. Remove WatchdogSec= from the unit's drop-ins, or set it to 0 in a later one.",
+			findKubeletUnit(j.node), timeout, version, why,
+		)}
+	case timeout <= shortestWatchdog:
+		return hcl.Diagnostics{origin.Error(
+			fault.KubeletMachine, at, "The kubelet would not start with its watchdog",
+			"configure watchdog timeout too small: %s has WatchdogSec=%s, and a kubelet needs more than %s. "+
+				"Write WatchdogSec=30s, or remove it.",
+			findKubeletUnit(j.node), timeout, shortestWatchdog,
+		)}
+	}
+
+	return nil
+}
+
+// findWatchdog returns the WatchdogSec= of the kubelet's unit, and where the site sets it: that of a planned file, or
+// else what systemd has loaded. 0: none, or not known.
+func (j judgement) findWatchdog() (timeout time.Duration, at hcl.Range) {
+	unit := findKubeletUnit(j.node)
+	at = findWriterRange(j.site)
+	if s := j.basis.start; s != nil {
+		timeout = time.Duration(s.WatchdogMicros) * time.Microsecond
+	}
+
+	files := slices.SortedFunc(slices.Values(j.node.Files), func(a, b node.File) int {
+		return cmp.Compare(path.Base(a.Path), path.Base(b.Path))
+	})
+	for _, f := range files {
+		if f.Kind != node.Regular || path.Base(path.Dir(f.Path)) != unit+".d" || path.Ext(f.Path) != ".conf" {
+			continue
+		}
+		text, isSet := findSetting(f.Text.Template(), "WatchdogSec")
+		planned, isValid := quantity.ParseTimespan(text)
+		if isSet && (isValid || text == "") {
+			timeout = planned
+			if len(f.Origins) > 0 {
+				at = f.Origins[0].Range
+			}
+		}
+	}
+	if timeout == foreverWatchdog {
+		return 0, at
+	}
+
+	return timeout, at
+}
+
+// foreverWatchdog is WatchdogSec=infinity.
+const foreverWatchdog = 1<<63 - 1

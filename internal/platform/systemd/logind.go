@@ -1,0 +1,113 @@
+package systemd
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/unit"
+	godbus "github.com/godbus/dbus/v5"
+
+	"github.com/prelet/prelet/internal/platform/nodefile"
+)
+
+// logindTimeout limits the request to logind. A running one responds within a millisecond.
+const logindTimeout = 2 * time.Second
+
+// InhibitDelay returns how long the running logind delays a shutdown for a program that asks for it, its
+// InhibitDelayMaxSec=. It does not start logind.
+func InhibitDelay(ctx context.Context) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, logindTimeout)
+	defer cancel()
+
+	type reply struct {
+		delay time.Duration
+		err   error
+	}
+	replies := make(chan reply, 1)
+	go func() { // a bus that accepts connections and is not up yet keeps the library waiting
+		delay, err := askInhibitDelay(ctx)
+		replies <- reply{delay, err}
+	}()
+
+	select {
+	case r := <-replies:
+		return r.delay, r.err
+	case <-ctx.Done():
+		return 0, fmt.Errorf("logind does not answer: %w", context.Cause(ctx))
+	}
+}
+
+func askInhibitDelay(ctx context.Context) (time.Duration, error) {
+	bus, err := godbus.ConnectSystemBus(godbus.WithContext(ctx))
+	if err != nil {
+		return 0, fmt.Errorf("the system bus does not answer: %w", err)
+	}
+	defer bus.Close()
+
+	var micros uint64
+	err = bus.Object("org.freedesktop.login1", "/org/freedesktop/login1").CallWithContext(
+		ctx,
+		"org.freedesktop.DBus.Properties.Get",
+		godbus.FlagNoAutoStart,
+		"org.freedesktop.login1.Manager",
+		"InhibitDelayMaxUSec",
+	).Store(&micros)
+	if err != nil {
+		return 0, fmt.Errorf("logind does not answer: %w", err)
+	}
+
+	return limitedDuration(micros), nil
+}
+
+// LogindFolders are the folders of drop-ins of logind.conf, the one that takes precedence first.
+func LogindFolders() []string {
+	return []string{
+		"/etc/systemd/logind.conf.d",
+		"/run/systemd/logind.conf.d",
+		"/usr/local/lib/systemd/logind.conf.d",
+		"/usr/lib/systemd/logind.conf.d",
+	}
+}
+
+// LogindDropIn is a drop-in that sets InhibitDelayMaxSec=, and the value as it is written.
+type LogindDropIn struct{ Path, Value string }
+
+// ReadLogindDropIns returns the drop-ins below a root that set InhibitDelayMaxSec=, in the order in which logind reads
+// them: by name, and of two with one name that of the first folder. A drop-in that cannot be read is left out.
+func ReadLogindDropIns(root nodefile.Root) (out []LogindDropIn) {
+	files := map[string]string{}
+	for _, folder := range slices.Backward(LogindFolders()) {
+		for _, name := range listNames(root, folder) {
+			if path.Ext(name) == ".conf" {
+				files[name] = path.Join(folder, name)
+			}
+		}
+	}
+
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		text, _, err := readUnitText(root, files[name])
+		if err != nil {
+			continue
+		}
+		options, err := unit.DeserializeOptions(bytes.NewReader(text))
+		if err != nil {
+			continue
+		}
+		value, isSet := "", false
+		for _, o := range options {
+			if o.Section == "Login" && o.Name == "InhibitDelayMaxSec" {
+				value, isSet = o.Value, true
+			}
+		}
+		if isSet {
+			out = append(out, LogindDropIn{files[name], value})
+		}
+	}
+
+	return out
+}

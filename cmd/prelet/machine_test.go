@@ -68,7 +68,8 @@ type machine struct {
 	conditionFail error                 // of each PATCH
 	nodeFail      error                 // of each GET
 	configz       []string              // how /configz differs from the plan
-	log           bytes.Buffer          // journal entries, one JSON document a line
+	serving       error
+	log           bytes.Buffer // journal entries, one JSON document a line
 }
 
 // units is systemd with virtual time.
@@ -412,6 +413,10 @@ func (m *machine) PatchAnnotations(_ context.Context, _ string, changes map[stri
 	m.annotated = append(m.annotated, strings.Join(words, " "))
 	return nil
 }
+
+// Serving implements activation.Probe.
+func (m *machine) Serving(context.Context, string) error { return m.serving }
+
 func (m *machine) Configz(context.Context, kubelet.Configz) ([]string, error) { return m.configz, nil }
 func (m *machine) Log(context.Context, string, time.Time) ([]string, error) {
 	return m.kubeletLog, nil

@@ -84,6 +84,11 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 	in.Secrets = checkCredentials(in.Plan, given)
 	in.Places = listPlaces(h, in.Plan)
 	in.Kept = readKept(n.Store, h)
+	if p := in.Plan; p != nil && p.Kubelet.Joined {
+		if dir := commit.ServingFolder(p); dir != "" {
+			in.Serving = h.Probe.Serving(ctx, dir)
+		}
+	}
 	if err := checkStopped(ctx); err != nil {
 		return Examined{}, err
 	}

@@ -156,6 +156,20 @@ func resolvePaths(p *boot.Plan, config map[string]any) map[string]any {
 	return kubelet.ResolvePaths(config, p.Node.Config, path.Dir(file))
 }
 
+// ServingFolder returns the folder of the kubelet's certificates if the planned kubelet requests the certificate of its
+// API from the cluster, and "" otherwise. Source: pkg/kubelet/kubelet.go, NewMainKubelet.
+func ServingFolder(p *boot.Plan) string {
+	gates, _ := p.Node.Effective["featureGates"].(map[string]any)
+	if p.Node.Effective["serverTLSBootstrap"] != true || gates["RotateKubeletServerCertificate"] == false {
+		return ""
+	}
+	if f, ok := node.FindFlag(p.Node.Flags, "cert-dir"); ok && f.Value != "" {
+		return f.Value
+	}
+
+	return "/var/lib/kubelet/pki"
+}
+
 // listenAddress returns the address of the planned kubelet as host:port, from its flags, its configuration or its
 // defaults.
 func listenAddress(p *boot.Plan, address, port string, fields, flags [2]string) string {

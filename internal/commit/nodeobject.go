@@ -24,6 +24,8 @@ func addNodeObject(o Options, act *activation.Plan) {
 		act.Configz = buildLoggedConfig(o.Plan)
 	}
 
+	act.Serving = ServingFolder(o.Plan)
+
 	act.Labels = map[string]string{}
 	for _, l := range o.Plan.Node.Labels {
 		act.Labels[l.Key] = l.Value

@@ -171,6 +171,9 @@ func (b *bench) Flags(context.Context, uint32, []string) error              { re
 func (b *bench) Files(ctx context.Context, _ map[string]string) error       { return ctx.Err() }
 func (b *bench) ChangedAgo([]string) (time.Duration, bool)                  { return 0, false }
 func (b *bench) Configz(context.Context, kubelet.Configz) ([]string, error) { return nil, nil }
+
+// Serving implements activation.Probe.
+func (b *bench) Serving(context.Context, string) error                      { return nil }
 func (b *bench) Log(context.Context, string, time.Time) ([]string, error)   { return nil, nil }
 func (b *bench) StartLog(context.Context, string, uint32) ([]string, error) { return nil, nil }
 

@@ -107,11 +107,13 @@ func reportVerdict(rep *report.Reporter, out activation.Outcome) {
 	}
 }
 
-// reportDrift reports where the Node object, or the configuration that the kubelet has logged, differs from the plan.
+// reportDrift reports where the Node object, or the configuration that the kubelet has logged, differs from the plan, and
+// why the kubelet has no certificate for its API.
 func reportDrift(rep *report.Reporter, checks []activation.Check) {
 	if len(checks) > 0 {
 		rep.ClearNotes(string(fault.NodeDrift))
 		rep.ClearNotes(string(fault.ConfigDrift))
+		rep.ClearNotes(string(fault.ServingCertificate))
 	}
 
 	for _, c := range checks {
@@ -119,6 +121,8 @@ func reportDrift(rep *report.Reporter, checks []activation.Check) {
 		case c.State != activation.Drift:
 		case c.Name == activation.ConfigCheck:
 			rep.Note(string(fault.ConfigDrift), c.Message)
+		case c.Name == activation.ServingCheck:
+			rep.Note(string(fault.ServingCertificate), c.Message)
 		default:
 			rep.Note(string(fault.NodeDrift), c.Name+": "+c.Message)
 		}

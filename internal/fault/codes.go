@@ -95,13 +95,15 @@ const (
 	Drift         Code = "drift"
 	NodeDrift     Code = "node-drift"
 	ConfigDrift   Code = "config-drift"
-	NodeCondition Code = "node-condition"
-	Adopted       Code = "adopted"
-	UnitMissing   Code = "unit-missing"
-	RuntimeUnfit  Code = "runtime-unfit"
-	UnitRefuses   Code = "unit-refuses"
-	UnitFailed    Code = "unit-failed"
-	TestFailed    Code = "test-failed"
+	// ServingCertificate is for a kubelet whose API has no certificate yet.
+	ServingCertificate Code = "serving-certificate"
+	NodeCondition      Code = "node-condition"
+	Adopted            Code = "adopted"
+	UnitMissing        Code = "unit-missing"
+	RuntimeUnfit       Code = "runtime-unfit"
+	UnitRefuses        Code = "unit-refuses"
+	UnitFailed         Code = "unit-failed"
+	TestFailed         Code = "test-failed"
 )
 
 // exitStatuses contains the codes whose exit status is not 10 (the site is invalid).

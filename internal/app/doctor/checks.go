@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/world"
@@ -303,6 +305,26 @@ func (e *examination) checkIdentity() {
 			p.Kubelet.JoinedWhy, "nothing, if a bootstrap token is available: the node joins again")
 	default:
 		e.ok("identity", fmt.Sprintf("the node has not joined yet: %s", p.Kubelet.JoinedWhy))
+	}
+}
+
+// checkServing reports a kubelet whose API has no certificate.
+func (e *examination) checkServing() {
+	err := e.in.Serving
+	var unknown interface{ Unknown() bool }
+	switch {
+	case err == nil:
+	case errors.As(err, &unknown) && unknown.Unknown():
+		e.unread("identity", "whether the kubelet gets a serving certificate", err.Error(), "")
+	default:
+		e.add(Finding{
+			Check:   "identity",
+			State:   Warning,
+			Summary: "the kubelet has no certificate for its API",
+			Why:     err.Error(),
+			Do:      "prelet explain code/" + string(fault.ServingCertificate),
+			Code:    fault.ServingCertificate,
+		})
 	}
 }
 

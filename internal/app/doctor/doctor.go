@@ -75,6 +75,7 @@ type Input struct {
 	Places  []Place
 	Kept    Kept
 	Kubeadm string // text of kubeadm-flags.env, "" for none
+	Serving error  // why the kubelet has no certificate for its API; nil: it has one, or requests none
 }
 
 // Binary is the kubelet's program.
@@ -147,6 +148,7 @@ func Examine(in Input) []Finding {
 	e.checkCredentials()
 	e.checkCluster()
 	e.checkDisk()
+	e.checkServing()
 	e.checkIdentity()
 	e.checkState()
 	e.checkDetectors()

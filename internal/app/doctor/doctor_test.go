@@ -66,6 +66,11 @@ func TestWell(t *testing.T) {
 	}
 }
 
+// away is an error of a request that was not answered.
+type away struct{ error }
+
+func (away) Unknown() bool { return true }
+
 // Each row makes one part unhealthy, and names the expected finding.
 func TestIll(t *testing.T) {
 	broken := errors.New("because")
@@ -104,6 +109,8 @@ func TestIll(t *testing.T) {
 		{"a folder that is none", func(i *Input) { i.Places[0].Err = broken }, "disk", Problem, "/etc"},
 		{"not root", func(i *Input) { i.Root = false }, "disk", Unread, "whether 1 folder"},
 		{"a clone", func(i *Input) { i.Plan.Previous = &boot.PreviousIdentity{Why: "another id"} }, "identity", Warning, "another machine's"},
+		{"no serving certificate", func(i *Input) { i.Serving = broken }, "identity", Warning, "no certificate for its API"},
+		{"a serving certificate of a cluster that is away", func(i *Input) { i.Serving = away{broken} }, "identity", Unread, "serving certificate"},
 		{"no machine id", func(i *Input) { i.Plan.Facts.MachineID = nil }, "identity", Warning, "no id"},
 		{"an expired identity", func(i *Input) { i.Plan.Kubelet.Joined, i.Plan.Kubelet.Identity = false, &world.IdentityAns{} }, "identity", Warning, "has not joined"},
 		{"a generation without a verdict", func(i *Input) { i.Kept.Journal = &generation.Journal{Phase: generation.PhaseVerify, Gen: 4} }, "state", Warning, "generation 4 awaits"},

@@ -55,6 +55,10 @@ type Plan struct {
 	// Configz is checked if the site gives credentials for it; nil: not checked.
 	Configz *kubelet.Configz
 
+	// Serving is the folder of the kubelet's certificates, if the kubelet requests the certificate of its API from the
+	// cluster (serverTLSBootstrap); "": not checked, as in generations of 0.1.0. It is never part of a verdict.
+	Serving string
+
 	// Sources contains the place of an item in the site, as used in messages ("site.hcl:12:5, label.gpu"). The keys are
 	// the names of items in package failure.
 	Sources map[string]string
@@ -167,6 +171,8 @@ type planDocument struct {
 
 	TaintCredential string   `json:"taint_credential,omitempty"`
 	OwnTaints       []string `json:"own_taints,omitempty"`
+
+	Serving string `json:"serving,omitempty"`
 }
 
 // Encode writes the plan for Proposal.Blobs[PlanBlob]. Equal plans give equal bytes.
@@ -212,6 +218,7 @@ func (p Plan) Encode() ([]byte, error) {
 			p.Annotations,
 			p.TaintCredential,
 			p.OwnTaints,
+			p.Serving,
 		},
 	)
 }
@@ -289,5 +296,7 @@ func DecodePlan(text []byte) (Plan, error) {
 
 		TaintCredential: d.TaintCredential,
 		OwnTaints:       d.OwnTaints,
+
+		Serving: d.Serving,
 	}, nil
 }

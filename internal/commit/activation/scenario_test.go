@@ -47,6 +47,7 @@ type node struct {
 	age        time.Duration
 	patches    int
 	configz    func() []string
+	serving    error
 	startLog   string      // the first lines of each kubelet process
 	shape      func(*Plan) // changes the plan
 	log        []string    // log of the kubelet
@@ -252,6 +253,8 @@ func (n *node) Configz(_ context.Context, c kubelet.Configz) ([]string, error) {
 
 	return n.configz(), nil
 }
+
+func (n *node) Serving(context.Context, string) error { return n.serving }
 
 func (n *node) Log(_ context.Context, _ string, since time.Time) ([]string, error) {
 	n.logged = since

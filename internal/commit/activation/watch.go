@@ -41,6 +41,8 @@ type Probe interface {
 	PatchConditions(ctx context.Context, name string, change condition.Change) error
 	// Configz returns the fields in which the running configuration differs from the planned one.
 	Configz(ctx context.Context, c kubelet.Configz) (differ []string, err error)
+	// Serving checks that the kubelet has a certificate for its API, in a folder, or that the cluster has signed one.
+	Serving(ctx context.Context, dir string) error
 	// Log returns the log of the unit's processes since a time, oldest line first.
 	Log(ctx context.Context, unit string, since time.Time) ([]string, error)
 	// StartLog returns the first lines of the log of one process of the unit, oldest first.
@@ -377,6 +379,10 @@ func (w *watcher) checkSettled(ctx context.Context, u Unit, now time.Duration) (
 
 	if w.plan.Configz != nil && !w.checkConfigz(ctx, u) {
 		return Bad, w.reason
+	}
+
+	if isSettled && w.plan.Serving != "" {
+		w.checkServing(ctx)
 	}
 
 	if isSettled && !w.checkPods(ctx, u, now) {

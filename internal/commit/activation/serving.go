@@ -1,0 +1,21 @@
+package activation
+
+import "context"
+
+// ServingCheck is the name of the check that the kubelet has a certificate for its API.
+const ServingCheck = "serving"
+
+// checkServing checks whether the cluster has signed the certificate of the kubelet's API. That is never the fault of a
+// generation: a person or a program in the cluster approves it. A cluster that does not answer is not reported.
+func (w *watcher) checkServing(ctx context.Context) {
+	err := w.m.Probe.Serving(ctx, w.plan.Serving)
+
+	switch {
+	case err == nil:
+		w.addOK(ServingCheck)
+	case isUnknown(err): // not addUnknown, so that the reason of another check stays
+		w.checks = append(w.checks, Check{Name: ServingCheck, State: "unknown", Message: err.Error()})
+	default:
+		w.reportDrift(ServingCheck, "%v", err)
+	}
+}

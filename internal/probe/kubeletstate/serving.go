@@ -1,0 +1,116 @@
+package kubeletstate
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"path"
+	"time"
+
+	"github.com/prelet/prelet/internal/kubelet"
+)
+
+// servingFile is the kubelet's own certificate for its API, with its key, in the folder of its certificates. Source:
+// client-go, util/certificate/certificate_store.go; pkg/kubelet/certificate/kubelet.go.
+const servingFile = "kubelet-server-current.pem"
+
+// Serving returns nil if the folder has a valid certificate of the kubelet's API, or the cluster has signed one for this
+// node. Otherwise its error is the next step: which request of the node has to be approved. It is an Unclear only if the
+// cluster does not answer. Nothing of the key is in an error.
+func (p Probe) Serving(ctx context.Context, dir string) error {
+	why := p.checkServingFile(path.Join(dir, servingFile))
+	if why == "" {
+		return nil
+	}
+
+	c, err := p.connectAsNode()
+	if err != nil {
+		return newUnclear("%s, and why is not known: %w", why, err)
+	}
+	defer c.CloseIdleConnections()
+
+	resp, err := c.send(ctx, http.MethodGet, kubelet.ServingRequestsPath(), "", nil)
+	if err != nil {
+		return newUnclear("%s, and why is not known: %w", why, err)
+	}
+
+	const all = "kubectl get csr --field-selector spec.signerName=" + kubelet.ServingSigner
+	switch resp.code {
+	case http.StatusOK:
+	case http.StatusUnauthorized:
+		return newUnclear("%s, and why is not known: %w", why, c.unauthorized())
+	case http.StatusForbidden:
+		return fmt.Errorf("%s. Its request cannot be looked up, because the node may not list "+
+			"CertificateSigningRequests (%s). %s shows it; approve it with kubectl certificate approve NAME",
+			why, resp.status().Message, all)
+	default:
+		return newUnclear("%s, and why is not known: %s answered %d", why, c.server, resp.code)
+	}
+
+	own, isComplete, err := kubelet.ParseServingRequests(resp.body, c.name)
+	if err != nil {
+		return newUnclear("%s, and why is not known: %s answered: %w", why, c.server, err)
+	}
+	if len(own) == 0 {
+		which := "the cluster has no request of it"
+		if !isComplete {
+			which = "the cluster has too many requests to look for that of this node"
+		}
+
+		return fmt.Errorf("%s, and %s. %s and journalctl -u kubelet show more", why, which, all)
+	}
+
+	return p.describeRequest(why, own)
+}
+
+// describeRequest returns what has to be done about the newest request; nil if it is signed: then the kubelet is about
+// to fetch the certificate.
+func (p Probe) describeRequest(why string, own []kubelet.ServingRequest) error {
+	r := own[0]
+	switch r.State {
+	case "signed":
+		return nil
+	case "approved":
+		return fmt.Errorf("%s: request %s is approved, and not signed. The controller csrsigning of "+
+			"kube-controller-manager signs it (--cluster-signing-cert-file); its log has the reason", why, r.Name)
+	case "denied", "failed":
+		return fmt.Errorf("%s: request %s is %s (%s). Correct the reason, and restart the kubelet, so that it makes "+
+			"another one", why, r.Name, r.State, r.Why)
+	}
+
+	return fmt.Errorf("%s: request %s has waited for approval for %s, and no part of Kubernetes approves it. Run: "+
+		"kubectl certificate approve %s", why, r.Name, p.Now().Sub(r.Created).Round(time.Second), r.Name)
+}
+
+// checkServingFile returns why a file has no valid certificate, "" if it has one.
+func (p Probe) checkServingFile(file string) string {
+	const effect = "the kubelet has no serving certificate, so kubectl logs and exec, and metrics, fail on this node"
+	text, f := p.node().Root.Bytes(file)
+	if f != nil {
+		return effect + " (" + f.Why + ")"
+	}
+
+	for len(text) > 0 {
+		var block *pem.Block
+		block, text = pem.Decode(text)
+		if block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			break
+		}
+		if now := p.Now(); now.After(cert.NotAfter) {
+			return fmt.Sprintf("%s (that in %s has expired at %s)", effect, file, cert.NotAfter.UTC().Format(time.RFC3339))
+		}
+
+		return ""
+	}
+
+	return effect + " (" + file + " contains none)"
+}

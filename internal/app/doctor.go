@@ -81,6 +81,7 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 	in.Unit, in.Gate = checkUnit(ctx, h, in.Plan)
 	in.Clock = systemd.CheckClock(ctx)
 	in.Runtime = findRuntime(ctx, in.Plan)
+	in.Images = findRefusedImages(ctx, nodefile.Root(h.Root), in.Plan)
 	in.Secrets = checkCredentials(in.Plan, given)
 	in.Places = listPlaces(h, in.Plan)
 	in.Kept = readKept(n.Store, h)

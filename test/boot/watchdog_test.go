@@ -21,6 +21,7 @@ func TestWatchdogKills(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
 	m.off()
+	m.site = strings.Replace(m.site, `settle  = "1s"`, `settle  = "4s"`, 1) // longer than the watchdog waits
 	m.edit(`stage "write" "kubelet" {}`, `stage "write" "kubelet" {`+watchdogBlock+"}")
 	m.boot()
 	m.within(120*time.Second, "prelet-verify goes back", func() string {

@@ -133,6 +133,7 @@ func (e *examination) checkRuntime() {
 		driver = ", cgroup driver " + r.Driver
 	}
 	switch {
+	case r.Err == nil && r.Endpoint != "" && !e.isFine("runtime"): // checkImages has more
 	case r.Endpoint == "" && (e.in.Plan == nil || e.in.Plan.Facts == nil):
 		e.unread("runtime", "the container runtime was not looked for",
 			"the site has no detect-hw, or cannot be read", "")
@@ -144,6 +145,38 @@ func (e *examination) checkRuntime() {
 			r.Err.Error(), "systemctl status containerd (or crio)")
 	default:
 		e.ok("runtime", fmt.Sprintf("%s answers%s", r.Endpoint, driver))
+	}
+}
+
+// maxShownImages is the highest number of images in a finding.
+const maxShownImages = 5
+
+// checkImages reports images of the runtime that pods get only from their registry, by the reason.
+func (e *examination) checkImages() {
+	images := e.in.Images
+	if images.Policy == "" {
+		return
+	}
+	if images.Err != nil {
+		e.unread("runtime", "whether the kubelet lets pods use preloaded images", images.Err.Error(),
+			"run it as root, while the runtime runs")
+		return
+	}
+
+	byReason := map[string][]string{}
+	for _, image := range images.Refused {
+		byReason[image.Why] = append(byReason[image.Why], image.Name)
+	}
+	for _, why := range slices.Sorted(maps.Keys(byReason)) {
+		names := byReason[why]
+		shown := strings.Join(names[:min(len(names), maxShownImages)], ", ")
+		if len(names) > maxShownImages {
+			shown += fmt.Sprintf(" and %d more", len(names)-maxShownImages)
+		}
+		e.warn("runtime", "pods without pull credentials get these images only from their registry: "+shown,
+			why+", so offline, or with imagePullPolicy Never, such a pod does not start although the image is there",
+			"remove a record that a golden image has brought along (while the kubelet is stopped), or name "+
+				"the images in the block preloaded_images of the write stage")
 	}
 }
 

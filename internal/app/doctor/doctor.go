@@ -60,6 +60,17 @@ func Checks() []string {
 	}
 }
 
+// Images are the images of the runtime that the kubelet gives to no pod without credentials of its own.
+type Images struct {
+	Policy  string // imagePullCredentialsVerificationPolicy; "": nothing was looked for
+	Err     error  // of the runtime, or of reading the kubelet's records
+	Count   int    // of all images
+	Refused []Image
+}
+
+// Image is one of them.
+type Image struct{ Name, Why string }
+
 // Input is the state of the node that the caller collects.
 type Input struct {
 	Root    bool            // the user may read and write everything
@@ -75,7 +86,8 @@ type Input struct {
 	Places  []Place
 	Kept    Kept
 	Kubeadm string // text of kubeadm-flags.env, "" for none
-	Serving error  // why the kubelet has no certificate for its API; nil: it has one, or requests none
+	Images  Images
+	Serving error // why the kubelet has no certificate for its API; nil: it has one, or requests none
 }
 
 // Binary is the kubelet's program.
@@ -142,6 +154,7 @@ func Examine(in Input) []Finding {
 	e.checkSite()
 	e.checkBinary()
 	e.checkUnit()
+	e.checkImages()
 	e.checkRuntime()
 	e.checkMachine()
 	e.checkClock()

@@ -98,6 +98,18 @@ func TestIll(t *testing.T) {
 		{"a gate that cannot be read", func(i *Input) { i.Gate = Gate{Err: broken} }, "unit", Unread, "cannot be read"},
 		{"no runtime", func(i *Input) { i.Runtime = Runtime{} }, "runtime", Warning, "no container runtime"},
 		{"a runtime that is away", func(i *Input) { i.Runtime.Err = broken }, "runtime", Warning, "does not answer"},
+		{"a preloaded image", func(i *Input) {
+			i.Images = Images{Policy: "AlwaysVerify", Refused: []Image{{"r.example.com/a:1", "because"}}}
+		}, "runtime", Warning, "r.example.com/a:1"},
+		{"records of images that this user may not read", func(i *Input) {
+			i.Images = Images{Policy: "AlwaysVerify", Err: broken}
+		}, "runtime", Unread, "preloaded images"},
+		{"many preloaded images", func(i *Input) {
+			i.Images = Images{Policy: "AlwaysVerify"}
+			for n := range 7 {
+				i.Images.Refused = append(i.Images.Refused, Image{string(rune('a' + n)), "because"})
+			}
+		}, "runtime", Warning, "a, b, c, d, e and 2 more"},
 		{"no facts", func(i *Input) { i.Plan.Facts, i.Runtime = nil, Runtime{} }, "runtime", Unread, "not looked for"},
 		{"the clock", func(i *Input) { i.Clock = broken }, "clock", Warning, "not set"},
 		{"a credential", func(i *Input) { i.Secrets[0].Err = broken }, "credentials", Problem, "token cannot be read"},

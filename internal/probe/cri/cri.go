@@ -24,6 +24,9 @@ import (
 // maxMessage limits each response and its headers, in bytes. Real responses have less than 200.
 const maxMessage = 16 << 10
 
+// maxImages limits the list of images, in bytes. An image has less than 1 KiB.
+const maxImages = 4 << 20
+
 // Runtime is a container runtime's own description. A missing field is "".
 type Runtime struct {
 	Name    string // containerd, cri-o
@@ -33,13 +36,47 @@ type Runtime struct {
 	NoConfig bool
 }
 
-// Ask queries the runtime at a socket until ctx ends. After an error, the fields received before it are set.
-func Ask(ctx context.Context, socket string) (Runtime, error) {
-	silenceLibrary()
+// Image is one image of a runtime.
+type Image struct {
+	ID    string
+	Names []string // its tags, or its digests if it has none
+}
 
+// Images returns the images of the runtime at a socket.
+func Images(ctx context.Context, socket string) ([]Image, error) {
 	ctx, cancel := context.WithCancel(ctx)
 
-	conn, err := grpc.NewClient("passthrough:///runtime",
+	conn, err := connect(ctx, socket, maxImages)
+	if err != nil {
+		cancel()
+
+		return nil, err
+	}
+	defer conn.Close()
+	defer cancel() // before Close, as in Ask
+
+	list, err := runtimeapi.NewImageServiceClient(conn).ListImages(ctx, &runtimeapi.ListImagesRequest{})
+	if err != nil {
+		return nil, err
+	}
+
+	var out []Image
+	for _, image := range list.GetImages() {
+		names := image.GetRepoTags()
+		if len(names) == 0 {
+			names = image.GetRepoDigests()
+		}
+		out = append(out, Image{ID: image.GetId(), Names: names})
+	}
+
+	return out, nil
+}
+
+// connect returns a connection to the runtime at a socket that ends with ctx. limit is the largest message, in bytes.
+func connect(ctx context.Context, socket string, limit int) (*grpc.ClientConn, error) {
+	silenceLibrary()
+
+	return grpc.NewClient("passthrough:///runtime",
 		grpc.WithContextDialer(dialUntil(ctx, socket)),
 		grpc.WithAuthority("localhost"),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -47,8 +84,15 @@ func Ask(ctx context.Context, socket string) (Runtime, error) {
 		grpc.WithDisableRetry(),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithMaxHeaderListSize(maxMessage),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(limit)),
 	)
+}
+
+// Ask queries the runtime at a socket until ctx ends. After an error, the fields received before it are set.
+func Ask(ctx context.Context, socket string) (Runtime, error) {
+	ctx, cancel := context.WithCancel(ctx)
+
+	conn, err := connect(ctx, socket, maxMessage)
 	if err != nil {
 		cancel()
 

@@ -18,7 +18,7 @@ const servingFile = "kubelet-server-current.pem"
 
 // Serving returns nil if the folder has a valid certificate of the kubelet's API, or the cluster has signed one for this
 // node. Otherwise its error is the next step: which request of the node has to be approved. It is an Unclear only if the
-// cluster does not answer. Nothing of the key is in an error.
+// cluster does not answer. An error never contains the key.
 func (p Probe) Serving(ctx context.Context, dir string) error {
 	why := p.checkServingFile(path.Join(dir, servingFile))
 	if why == "" {

@@ -41,7 +41,7 @@ func listOf(more string, items ...string) string {
 	return `{"kind":"CertificateSigningRequestList","metadata":{` + more + `},"items":[` + strings.Join(items, ",") + `]}`
 }
 
-// TestServing checks what a node without a serving certificate is told, for each response of the cluster.
+// TestServing checks the error for a node without a serving certificate, for each response of the cluster.
 func TestServing(t *testing.T) {
 	const (
 		own      = "system:node:n1"
@@ -82,7 +82,7 @@ func TestServing(t *testing.T) {
 		{"signed", listOf("", request("csr-1", own, "3s", approved+`,"certificate":"eA=="`)), 200, "ok", ""},
 		{"an old one is signed, the new one is pending", listOf("", request("csr-1", own, "3h", approved+`,"certificate":"eA=="`),
 			request("csr-2", own, "5s", "")), 200, "failed", "approve csr-2"},
-		{"approved, and nobody signs", listOf("", request("csr-1", own, "3s", approved)), 200, "failed", "approved, and not signed"},
+		{"approved, and not signed", listOf("", request("csr-1", own, "3s", approved)), 200, "failed", "approved, and not signed"},
 		{"denied", listOf("", request("csr-1", own, "3s", `"conditions":[{"type":"Denied","reason":"Policy","message":"no"}]`)),
 			200, "failed", "is denied (Policy: no)"},
 		{"failed", listOf("", request("csr-1", own, "3s", `"conditions":[{"type":"Failed","reason":"SignerValidationFailure"},{"type":"Approved"}]`)),

@@ -21,8 +21,8 @@ type Base struct {
 	Config map[string]any // the KubeletConfiguration document; never changed by Merge
 
 	ConfigKnown bool // false: no base could be read (a check without a machine)
-	// Instance are the fields of kubeadm's instance-config.yaml before prelet, empty without such a file; nil: it is not
-	// known or not usable.
+	// Instance are the fields of kubeadm's instance-config.yaml before prelet, empty without such a file; nil: it is
+	// not known or not usable.
 	Instance   map[string]any
 	FlagsFile  fmt.Stringer // the environment file of the flags, as its renderer has parsed it
 	FlagsKnown bool

@@ -23,8 +23,8 @@ func (a *cli) importSite() *cobra.Command {
 nodeadm, or the /etc/kubernetes/init-config of init-k8s-node.py, and writes a
 site that does the same. It reports what it cannot convert, with its place.
 Tokens are never printed, and are not in the site.
---out is needed; the folder is new or empty. A file without pins of the
-cluster's CA needs --ca-cert-hash.`,
+--out is needed; the folder is new or empty. --ca-cert-hash and --server replace
+what the file has. A file without pins of the cluster's CA needs the first.`,
 		Example: `  prelet import join.yaml --patches ./patches --out ./site
   prelet import node-config.yaml --out ./site
   prelet import init-config.json --ca-cert-hash sha256:… --out ./site`,
@@ -50,10 +50,8 @@ cluster's CA needs --ca-cert-hash.`,
 			})
 		},
 	}
-	c.Flags().StringArrayVar(&o.Hashes, "ca-cert-hash", nil,
-		"`HASH` of the cluster's CA, sha256:… (repeatable); default: those of the file")
-	c.Flags().StringArrayVar(&o.Servers, "server", nil,
-		"`HOST:PORT` of the cluster (repeatable); default: those of the file")
+	c.Flags().StringArrayVar(&o.Hashes, "ca-cert-hash", nil, "`HASH` of the cluster's CA, sha256:… (repeatable)")
+	c.Flags().StringArrayVar(&o.Servers, "server", nil, "apiserver, `HOST:PORT` (repeatable)")
 	c.Flags().StringVar(&o.Patches, "patches", "",
 		"`FOLDER` with kubeadm's patches; default: that of the file")
 	addOutFlag(c, &o.Dir)
@@ -74,8 +72,8 @@ func printImported(w io.Writer, o app.ImportOptions, done app.Imported, width in
 		_, err := fmt.Fprintln(w, "Then put the file into /etc/prelet.")
 		return err
 	}
-	_, err := fmt.Fprintf(w, "Then put the file into /etc/prelet, and give prelet.service the token as\ncredential %q.\n",
-		done.Credential)
+	_, err := fmt.Fprintf(w,
+		"Then put the file into /etc/prelet, and give prelet.service the token as\ncredential %q.\n", done.Credential)
 	return err
 }
 

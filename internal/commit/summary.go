@@ -107,8 +107,8 @@ func reportVerdict(rep *report.Reporter, out activation.Outcome) {
 	}
 }
 
-// reportDrift reports where the Node object, or the configuration that the kubelet has logged, differs from the plan, and
-// why the kubelet has no certificate for its API.
+// reportDrift reports where the Node object, or the configuration that the kubelet has logged, differs from the plan,
+// and why the kubelet has no certificate for its API.
 func reportDrift(rep *report.Reporter, checks []activation.Check) {
 	if len(checks) > 0 {
 		rep.ClearNotes(string(fault.NodeDrift))

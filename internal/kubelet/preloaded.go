@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// ImageRecords are folders of a kubelet with its records of image pulls: those that it completed, by image ID, and those
-// that it began, by name. Source: pkg/kubelet/images/pullmanager/fs_pullrecords.go.
+// ImageRecords are folders of a kubelet with its records of image pulls: those that it completed, by image ID, and
+// those that it began, by name. Source: pkg/kubelet/images/pullmanager/fs_pullrecords.go.
 const (
 	PulledImages  = "/var/lib/kubelet/image_manager/pulled"
 	PullingImages = "/var/lib/kubelet/image_manager/pulling"
@@ -22,9 +22,9 @@ func ImageRecordFile(image string) string {
 	return fmt.Sprintf("sha256-%x", sha256.Sum256([]byte(image)))
 }
 
-// PolicyOfImages is a kubelet's imagePullCredentialsVerificationPolicy. Of an image that the policy verifies, and that a
-// pod may not use by a record, the kubelet asks the registry: offline, or with imagePullPolicy Never, the pod does not
-// start although the image is there.
+// PolicyOfImages is a kubelet's imagePullCredentialsVerificationPolicy. Of an image that the policy verifies, and that
+// a pod may not use by a record, the kubelet asks the registry: offline, or with imagePullPolicy Never, the pod does
+// not start although the image is there.
 type PolicyOfImages struct {
 	Policy    string   // NeverVerify, NeverVerifyPreloadedImages, NeverVerifyAllowlistedImages or AlwaysVerify
 	Allowlist []string // preloadedImagesVerificationAllowlist

@@ -80,7 +80,9 @@ func (c csr) describe() ServingRequest {
 	r := ServingRequest{Name: c.Metadata.Name, Created: c.Metadata.Created, State: "pending"}
 	for _, condition := range c.Status.Conditions { // Failed comes in addition to Approved
 		isWorse := r.State != "denied" && r.State != "failed"
-		if state := strings.ToLower(condition.Type); isWorse && slices.Contains([]string{"approved", "denied", "failed"}, state) {
+		state := strings.ToLower(condition.Type)
+		isKnown := slices.Contains([]string{"approved", "denied", "failed"}, state)
+		if isWorse && isKnown {
 			r.State = state
 			r.Why = strings.Trim(condition.Reason+": "+condition.Message, ": ")
 		}

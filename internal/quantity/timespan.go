@@ -11,8 +11,8 @@ import (
 // timespanPart is one number of a time span with its unit.
 var timespanPart = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Zµμ]*)\s*`)
 
-// ParseTimespan parses a time span of systemd, such as 30, 1min 30s or infinity, which is the longest duration. A number
-// without a unit counts seconds. ok is false for a text that systemd does not accept, and then ignores. Source:
+// ParseTimespan parses a time span of systemd, such as 30, 1min 30s or infinity, which is the longest duration. A
+// number without a unit counts seconds. ok is false for a text that systemd does not accept, and then ignores. Source:
 // systemd.time(7), "Parsing Time Spans".
 func ParseTimespan(text string) (span time.Duration, ok bool) {
 	text = strings.TrimSpace(text)

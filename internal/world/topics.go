@@ -308,7 +308,7 @@ type LogindReq struct{}
 type LogindAns struct {
 	Missing     bool           `json:"missing,omitempty"`   // systemd-logind is not installed, or masked
 	DelayMicros int64          `json:"delay_us,omitempty"`  // the present one; 0: logind does not run or answer
-	DropIns     []LogindDropIn `json:"drop_ins,omitempty"`  // those that set it, in the order in which logind reads them
+	DropIns     []LogindDropIn `json:"drop_ins,omitempty"`  // those that set it, as logind orders them
 	ReadOnly    bool           `json:"read_only,omitempty"` // the folder of the kubelet's own drop-in
 }
 

@@ -92,8 +92,9 @@ var (
 		Phase:   schema.Gather,
 		Doc: "For nodes on which `kubeadm upgrade node` is run, from kubeadm 1.36 on: what differs from the base is " +
 			"also written to kubeadm's `/var/lib/kubelet/instance-config.yaml`, which kubeadm merges over the " +
-			"cluster's configuration. Its fields before prelet stay, and are part of the base. All fields are written " +
-			"if `base` is not the default from `kube-system/kubelet-config`. See [kubeadm](../how-to/kubeadm.md).",
+			"cluster's configuration. Its fields before prelet stay, and are part of the base. All fields are " +
+			"written if `base` is not the default from `kube-system/kubelet-config`. See " +
+			"[kubeadm](../how-to/kubeadm.md).",
 	}
 
 	flagsBase = schema.Attr[string]{

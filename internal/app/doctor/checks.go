@@ -98,8 +98,8 @@ func (e *examination) checkUnit() {
 // watchdogSince is the minor version from which kubelets report to systemd's watchdog.
 const watchdogSince = 32
 
-// recommendWatchdog recommends a watchdog where a unit without findings has none and the kubelet reports to one. The plan warns of a
-// wrong one.
+// recommendWatchdog recommends a watchdog where a unit without findings has none and the kubelet reports to one. The
+// plan warns of a wrong one.
 func (e *examination) recommendWatchdog() {
 	minor, isVersion := known.Minor(e.in.Binary.Version)
 	if e.in.Unit.Watchdog > 0 || !isVersion || minor < watchdogSince {

@@ -226,7 +226,8 @@ func (r *reader) addLabel(s *settings, item string, at hcl.Range) {
 		err = kubelet.CheckNodeKey(key, "")
 	}
 	if err != nil {
-		r.add(origin.Warning(fault.LabelInvalid, at, "A label is not imported: the kubelet would refuse it", "%s.", err))
+		summary := "A label is not imported: the kubelet would refuse it"
+		r.add(origin.Warning(fault.LabelInvalid, at, summary, "%s.", err))
 		return
 	}
 	s.Labels = slices.DeleteFunc(s.Labels, func(l label) bool { return l.Key == key })
@@ -236,7 +237,8 @@ func (r *reader) addLabel(s *settings, item string, at hcl.Range) {
 func (r *reader) addTaint(s *settings, item string, at hcl.Range) {
 	t, err := kubelet.ParseTaint(item)
 	if err != nil {
-		r.add(origin.Warning(fault.TaintInvalid, at, "A taint is not imported: the kubelet would refuse it", "%s.", err))
+		summary := "A taint is not imported: the kubelet would refuse it"
+		r.add(origin.Warning(fault.TaintInvalid, at, summary, "%s.", err))
 		return
 	}
 	s.Taints = slices.DeleteFunc(s.Taints, func(o taint) bool { return o.Key == t.Key && o.Effect == t.Effect })

@@ -100,8 +100,8 @@ func Import(name string, src []byte, o Options) Result {
 	return out
 }
 
-// IsInitConfig reports whether a text is the JSON of the script, whose import needs a pin. kubeadm and nodeadm read JSON
-// too, with a kind.
+// IsInitConfig reports whether a text is the JSON of the script, whose import needs a pin. kubeadm and nodeadm read
+// JSON too, with a kind.
 func IsInitConfig(src []byte) bool {
 	text := bytes.TrimLeft(src, " \t\r\n")
 
@@ -184,8 +184,8 @@ func (r *reader) chooseDocument(name string, docs []*lang.JSONNode) (chosen *lan
 		case doc.Kind == lang.JSONNull:
 		case kind != "JoinConfiguration" && kind != "NodeConfig":
 			r.add(origin.Note(fault.UnknownArgument, doc.Range, "A document is not imported",
-				"Its kind is %q. Imported are a JoinConfiguration of kubeadm and a NodeConfig of nodeadm. What a cluster's "+
-					"nodes share is in its ConfigMap kube-system/kubelet-config.", shorten(kind, 28)))
+				"Its kind is %q. Imported are a JoinConfiguration of kubeadm and a NodeConfig of nodeadm. What a "+
+					"cluster's nodes share is in its ConfigMap kube-system/kubelet-config.", shorten(kind, 28)))
 		case chosen != nil:
 			r.add(origin.Error(fault.Duplicate, doc.Range, "A second "+kind, "A site is for one: keep one of them."))
 		default:

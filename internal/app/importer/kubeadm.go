@@ -48,7 +48,8 @@ func (r *reader) readJoin(doc *lang.JSONNode, o Options) joinPage {
 			"kubeadm reads it until 1.36. Its kubeletExtraArgs are an object; all else is imported as v1beta4."))
 	default:
 		r.add(origin.Error(fault.WrongType, f.at("apiVersion"), "This version of kubeadm's configuration is not known",
-			"%s is needed. `kubeadm config migrate --old-config FILE --new-config NEW` of a kubeadm that reads it converts it.",
+			"%s is needed. `kubeadm config migrate --old-config FILE --new-config NEW` of a kubeadm that reads it "+
+				"converts it.",
 			kubeadmNow))
 		return p
 	}
@@ -80,7 +81,8 @@ func joinFields() []string {
 // registrationFields returns the fields of nodeRegistration.
 func registrationFields() []string {
 	return []string{
-		"name", "criSocket", "taints", "kubeletExtraArgs", "ignorePreflightErrors", "imagePullPolicy", "imagePullSerial",
+		"name", "criSocket", "taints", "kubeletExtraArgs", "ignorePreflightErrors", "imagePullPolicy",
+		"imagePullSerial",
 	}
 }
 
@@ -209,7 +211,8 @@ func (r *reader) trustToken(p *joinPage, byToken, discovery fields) {
 	n := byToken.values[skip]
 	if n == nil || n.Kind != lang.JSONBool || n.Text != "true" || p.Credential == "" {
 		if !r.diags.HasErrors() {
-			r.add(origin.Error(fault.MissingArgument, discovery.placeOf("bootstrapToken", "file"), "No pin of the cluster's CA",
+			at := discovery.placeOf("bootstrapToken", "file")
+			r.add(origin.Error(fault.MissingArgument, at, "No pin of the cluster's CA",
 				"Give it with --ca-cert-hash. %s", CAHashHelp))
 		}
 		return
@@ -238,7 +241,8 @@ func (r *reader) readPatchFolder(p *joinPage, n *lang.JSONNode, o Options) {
 		files, err = o.ReadPatches(dir)
 	}
 	if err != nil {
-		r.add(origin.Warning(fault.FileMissing, at, "The patches are not imported", "%s. %s", err, describePatches(dir)))
+		r.add(origin.Warning(fault.FileMissing, at, "The patches are not imported",
+			"%s. %s", err, describePatches(dir)))
 		return
 	}
 	for _, file := range files {
@@ -255,7 +259,8 @@ func (r *reader) readPatchFolder(p *joinPage, n *lang.JSONNode, o Options) {
 func (r *reader) isSet(f fields, name string) bool {
 	n := f.values[name]
 	if n != nil && n.Kind != lang.JSONNull && n.Kind != lang.JSONString {
-		r.add(origin.Error(fault.WrongType, f.keys[name], "Wrong type for "+name, "A string is needed, not %s.", n.Kind))
+		r.add(origin.Error(fault.WrongType, f.keys[name], "Wrong type for "+name,
+			"A string is needed, not %s.", n.Kind))
 	}
 
 	return n != nil && n.Kind == lang.JSONString && n.Text != ""
@@ -276,10 +281,10 @@ func (f fields) placeOf(names ...string) hcl.Range {
 func (p joinPage) differences() []string {
 	return []string{
 		"The token is a credential of prelet.service, and not in a file of the node's configuration.",
-		"A node that has joined keeps its identity. All files are written or none, the kubelet is verified, and a second " +
-			"run writes nothing.",
-		"Labels, taints, name and flags are in the flags file (/etc/default/kubelet) and in config.yaml: prelet does not " +
-			"write kubeadm-flags.env.",
+		"A node that has joined keeps its identity. All files are written or none, the kubelet is verified, and a " +
+			"second run writes nothing.",
+		"Labels, taints, name and flags are in the flags file (/etc/default/kubelet) and in config.yaml: prelet does " +
+			"not write kubeadm-flags.env.",
 		"instance_config = true keeps kubeadm's instance-config.yaml right, so `kubeadm upgrade node` undoes nothing.",
 	}
 }

@@ -126,7 +126,8 @@ func (r *reader) readServiceCIDR(c fields) string {
 	}
 	prefix, err := netip.ParsePrefix(text)
 	if err != nil {
-		r.add(origin.Error(fault.WrongType, c.at("cidr"), "cidr is not a range of addresses", "Write it as 10.100.0.0/16."))
+		r.add(origin.Error(fault.WrongType, c.at("cidr"), "cidr is not a range of addresses",
+			"Write it as 10.100.0.0/16."))
 		return ""
 	}
 	bytes := prefix.Masked().Addr().AsSlice()
@@ -221,8 +222,8 @@ func (p eksPage) open() []string {
 	out := []string{
 		"nodeadm asks EC2 for the node's name and provider id. This site has variables for them: node_name " +
 			"(the private DNS name of the instance, or its id) and provider_id (aws:///ZONE/INSTANCE).",
-		"The site's reserve policy counts the pods: write max_pods for instances that do not run 110. nodeadm computes it " +
-			"from the network interfaces of the instance's type.",
+		"The site's reserve policy counts the pods: write max_pods for instances that do not run 110. nodeadm " +
+			"computes it from the network interfaces of the instance's type.",
 		"The image needs the program aws, with which the kubelet gets its token, and a role that EKS maps to nodes.",
 		"Prelet does not write containerd's configuration, and no image credential provider for ECR.",
 	}
@@ -239,7 +240,8 @@ func (p eksPage) open() []string {
 // differences returns what is different on nodes of the site.
 func (p eksPage) differences() []string {
 	return []string{
-		"The kubelet's configuration is one file, /var/lib/kubelet/config.yaml: nodeadm writes the user's part as a drop-in.",
+		"The kubelet's configuration is one file, /var/lib/kubelet/config.yaml: nodeadm writes the user's part as a " +
+			"drop-in.",
 		"The reserved resources are those of reserve's policy eks, which are nodeadm's.",
 		"All files are written or none, the kubelet is verified, and a second run writes nothing.",
 	}

@@ -60,7 +60,8 @@ func (r *reader) readPatch(into map[string]any, f PatchFile, isJSONPatch bool) {
 			r.readOperations(into, doc)
 		case doc.Kind == lang.JSONNull:
 		case doc.Kind != lang.JSONObject:
-			r.add(origin.Error(fault.WrongType, doc.Range, "This is not a patch", "An object is needed, not %s.", doc.Kind))
+			r.add(origin.Error(fault.WrongType, doc.Range, "This is not a patch",
+				"An object is needed, not %s.", doc.Kind))
 		case r.hasDirective(doc):
 		default:
 			fields := toAny(doc).(map[string]any)
@@ -107,8 +108,8 @@ func compose(into, patch map[string]any) {
 // a list is not imported: that list is in the cluster.
 func (r *reader) readOperations(into map[string]any, doc *lang.JSONNode) {
 	if doc.Kind != lang.JSONArray {
-		r.add(origin.Error(fault.WrongType, doc.Range, "This is not a JSON patch", "A list of operations is needed, not %s.",
-			doc.Kind))
+		r.add(origin.Error(fault.WrongType, doc.Range, "This is not a JSON patch",
+			"A list of operations is needed, not %s.", doc.Kind))
 		return
 	}
 

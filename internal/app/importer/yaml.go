@@ -66,7 +66,8 @@ func readYAML(name string, src []byte) (docs []*lang.JSONNode, diags hcl.Diagnos
 		return nil, hcl.Diagnostics{origin.Error(fault.Limit, r.at(1, 1, 0), "This file is too large",
 			"At most %d bytes are read.", lang.MaxBytes)}
 	case !utf8.Valid(src):
-		return nil, hcl.Diagnostics{origin.Error(fault.Encoding, r.at(1, 1, 0), "This is not UTF-8", "Save it as UTF-8.")}
+		notUTF8 := origin.Error(fault.Encoding, r.at(1, 1, 0), "This is not UTF-8", "Save it as UTF-8.")
+		return nil, hcl.Diagnostics{notUTF8}
 	}
 
 	d := yaml.NewDecoder(bytes.NewReader(src))

@@ -179,12 +179,14 @@ func machineRules() []Rule {
 			check:   forMachine(checkRuntimeConfig),
 		},
 		{
-			ID:      "machine-shutdown-delay",
-			Summary: "a `shutdownGracePeriod` for which logind does not delay a shutdown, and the kubelet cannot change that",
-			Since:   21,
-			Effect:  Ignores,
-			Source:  "pkg/kubelet/nodeshutdown/nodeshutdown_manager_linux.go, start; systemd/inhibit_linux.go; kubernetes#102818",
-			check:   forMachine(checkShutdownDelay),
+			ID: "machine-shutdown-delay",
+			Summary: "a `shutdownGracePeriod` for which logind does not delay a shutdown, and the kubelet cannot " +
+				"change that",
+			Since:  21,
+			Effect: Ignores,
+			Source: "pkg/kubelet/nodeshutdown/nodeshutdown_manager_linux.go, start; systemd/inhibit_linux.go; " +
+				"kubernetes#102818",
+			check: forMachine(checkShutdownDelay),
 		},
 		{
 			ID:      "machine-cgroup-v1",

@@ -27,8 +27,8 @@ func checkShutdownDelay(c *checker, m *Machine) {
 	case l.Delay >= period:
 	case l.Later != "" && l.LaterDelay < period:
 		c.reportField(field, fmt.Sprintf(hint, seconds(period)),
-			"logind delays a shutdown by %s at most, and %s needs %s: %s is read after the kubelet's own 99-kubelet.conf, "+
-				"so %s", l.LaterDelay, field, period, l.Later, effect)
+			"logind delays a shutdown by %s at most, and %s needs %s: %s is read after the kubelet's own "+
+				"99-kubelet.conf, so %s", l.LaterDelay, field, period, l.Later, effect)
 	case l.Later == "" && l.ReadOnly && l.Delay > 0:
 		c.reportField(field, fmt.Sprintf(hint, seconds(period))+" of the image",
 			"logind delays a shutdown by %s at most, and %s needs %s: the kubelet cannot write its drop-in, because "+

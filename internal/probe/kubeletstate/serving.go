@@ -16,9 +16,9 @@ import (
 // client-go, util/certificate/certificate_store.go; pkg/kubelet/certificate/kubelet.go.
 const servingFile = "kubelet-server-current.pem"
 
-// Serving returns nil if the folder has a valid certificate of the kubelet's API, or the cluster has signed one for this
-// node. Otherwise its error is the next step: which request of the node has to be approved. It is an Unclear only if the
-// cluster does not answer. An error never contains the key.
+// Serving returns nil if the folder has a valid certificate of the kubelet's API, or the cluster has signed one for
+// this node. Otherwise its error is the next step: which request of the node has to be approved. It is an Unclear only
+// if the cluster does not answer. An error never contains the key.
 func (p Probe) Serving(ctx context.Context, dir string) error {
 	why := p.checkServingFile(path.Join(dir, servingFile))
 	if why == "" {
@@ -106,7 +106,8 @@ func (p Probe) checkServingFile(file string) string {
 			break
 		}
 		if now := p.Now(); now.After(cert.NotAfter) {
-			return fmt.Sprintf("%s (that in %s has expired at %s)", effect, file, cert.NotAfter.UTC().Format(time.RFC3339))
+			end := cert.NotAfter.UTC().Format(time.RFC3339)
+			return fmt.Sprintf("%s (that in %s has expired at %s)", effect, file, end)
 		}
 
 		return ""

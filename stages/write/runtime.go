@@ -35,8 +35,9 @@ const (
 	imagesPlugin  = "io.containerd.cri.v1.images"
 	runtimePlugin = "io.containerd.cri.v1.runtime"
 
-	runcHandler = "runc"
-	runcType    = "io.containerd.runc.v2"
+	runcHandler   = "runc"
+	runcType      = "io.containerd.runc.v2"
+	systemdCgroup = "SystemdCgroup" // the option of runc's shim
 )
 
 var (
@@ -62,7 +63,7 @@ var (
 		Name:        "cgroup_driver",
 		OneOf:       []string{"systemd", "cgroupfs"},
 		DefaultText: "`cgroupDriver` of the kubelet's configuration, if that is set",
-		Doc:         "The cgroup driver of `runc`.",
+		Doc:         "The cgroup driver of `runc`. `config` wins, and without this argument an option of its handler.",
 	}
 	runtimeConfig = schema.Attr[cty.Value]{
 		Name: "config",
@@ -296,20 +297,7 @@ func (r *renderer) makeRuntimeConfig(b schema.Body, n node.Node) (config map[str
 		return nil, "", false
 	}
 
-	driver = runtimeDriver.Of(b).V
-	if driver == "" {
-		driver, _ = n.Config["cgroupDriver"].(string)
-	}
-	if driver != "" {
-		runc := []string{"plugins", runtimePlugin, "containerd", "runtimes", runcHandler}
-		isWritten := slices.ContainsFunc(b.Blocks[handlerBlock], func(h schema.Body) bool {
-			return h.Labels[0] == runcHandler
-		})
-		if !isWritten {
-			set(config, runcType, append(runc, "runtime_type")...)
-		}
-		set(config, driver == "systemd", append(runc, "options", "SystemdCgroup")...)
-	}
+	addDriver(config, runtimeDriver.Of(b).V, n)
 
 	more, fits := r.object(runtimeConfig.Of(b), "the settings of containerd")
 	if !fits {
@@ -317,7 +305,55 @@ func (r *renderer) makeRuntimeConfig(b schema.Body, n node.Node) (config map[str
 	}
 	merge(config, more)
 
-	return config, driver, true
+	return config, driverOf(config), true
+}
+
+// addDriver adds the cgroup driver of runc. Without one in the site it is the kubelet's, if that is set and the options
+// of the handler leave it open.
+func addDriver(config map[string]any, driver string, n node.Node) {
+	_, isChosen := get(config, optionOf(runcHandler, systemdCgroup)...)
+	if driver == "" && !isChosen {
+		driver, _ = n.Config["cgroupDriver"].(string)
+	}
+	if driver == "" {
+		return
+	}
+
+	kind := handlerAt(runcHandler, "runtime_type")
+	if _, has := get(config, kind...); !has {
+		set(config, runcType, kind...)
+	}
+	set(config, driver == "systemd", optionOf(runcHandler, systemdCgroup)...)
+}
+
+// driverOf returns the cgroup driver that containerd reports with these settings; "" if they do not say. containerd
+// asks its default handler first: internal/cri/server/runtime_config_linux.go, getCgroupDriver.
+func driverOf(config map[string]any) string {
+	preset, _ := get(config, "plugins", runtimePlugin, "containerd", "default_runtime_name")
+	name, isText := preset.(string)
+	if !isText {
+		name = runcHandler
+	}
+
+	isSystemd, has := get(config, optionOf(name, systemdCgroup)...)
+	switch {
+	case !has:
+		return ""
+	case isSystemd == true:
+		return "systemd"
+	default:
+		return "cgroupfs"
+	}
+}
+
+// handlerAt returns the place of a setting of a runtime handler.
+func handlerAt(name string, setting ...string) []string {
+	return append([]string{"plugins", runtimePlugin, "containerd", "runtimes", name}, setting...)
+}
+
+// optionOf returns the place of an option of the handler's shim.
+func optionOf(name, option string) []string {
+	return handlerAt(name, "options", option)
 }
 
 // addHandlers adds the runtime handlers.
@@ -330,10 +366,9 @@ func (r *renderer) addHandlers(config map[string]any, b schema.Body) (ok bool) {
 		if !fits {
 			return false
 		}
-		at := []string{"plugins", runtimePlugin, "containerd", "runtimes", name}
-		set(config, handlerType.Of(h).V, append(at, "runtime_type")...)
+		set(config, handlerType.Of(h).V, handlerAt(name, "runtime_type")...)
 		if len(options) > 0 {
-			set(config, options, append(at, "options")...)
+			set(config, options, handlerAt(name, "options")...)
 		}
 
 		isSame := func(o schema.Body) bool { return o.Labels[0] == name }
@@ -432,6 +467,19 @@ func (r *renderer) object(v schema.Value[cty.Value], what string) (settings map[
 	}
 
 	return settings, true
+}
+
+// get returns a value in nested tables.
+func get(table map[string]any, at ...string) (v any, ok bool) {
+	for _, key := range at[:len(at)-1] {
+		table, ok = table[key].(map[string]any)
+		if !ok {
+			return nil, false
+		}
+	}
+	v, ok = table[at[len(at)-1]]
+
+	return v, ok
 }
 
 // set sets a value in nested tables.

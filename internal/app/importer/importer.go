@@ -29,8 +29,8 @@ const FileName = "site.hcl"
 // CAHashHelp explains where a pin comes from, and why it is required.
 const CAHashHelp = "On a control plane, `kubeadm token create --print-join-command` prints it, and so does\n" +
 	"    openssl x509 -in /etc/kubernetes/pki/ca.crt -noout -pubkey | openssl pkey -pubin -outform der | sha256sum\n" +
-	"with sha256: before its 64 digits. The script fetched the CA without verifying TLS; that is not offered,\n" +
-	"because any server that answered would get the bootstrap token and could configure the node."
+	"with sha256: before its 64 digits. To join without verifying TLS is not offered, because " +
+	"any server that answered would get the bootstrap token and could configure the node."
 
 var (
 	hashPattern = regexp.MustCompile(`^sha256:[0-9a-fA-F]{64}$`)

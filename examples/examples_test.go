@@ -54,6 +54,13 @@ func all() []example {
 			machines: []string{"dgx-h100", "mi300x", "two-sockets"},
 			vars:     map[string]string{"zone": "az1-r07"},
 		},
+		{
+			name:     "containerd",
+			machines: []string{"dgx-h100", "bare-vm"},
+			root: map[string]string{
+				"etc/containerd/config.toml": read("containerd/testdata/node/etc/containerd/config.toml"),
+			},
+		},
 		{name: "legacy-vm", machines: []string{"legacy-mt27710", "legacy-82599", "bare-vm"}, root: etc},
 		{
 			name:     "layered",

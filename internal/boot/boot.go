@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/internal/lang/origin"
@@ -62,8 +63,9 @@ type Plan struct {
 	Restart     Restart
 	Units       []UnitChange // other units that managed files notify, in the order in which they are acted on
 	Kubelet     world.KubeletAns
-	Previous    *PreviousIdentity // the identity on the disk that the node gives up; nil: none
-	Accepts     *world.AcceptsAns // nil: the binary was not asked, or did not answer
+	Previous    *PreviousIdentity   // the identity on the disk that the node gives up; nil: none
+	Accepts     *world.AcceptsAns   // nil: the binary was not asked, or did not answer
+	Declares    []rules.Declaration // in the Node's status.declaredFeatures; nil: not known
 	Facts       *world.Facts
 	Access      world.Access
 	Stages      []StageReport
@@ -168,6 +170,7 @@ type progress struct {
 	kubelet  Kubelet
 	decided  Decided
 	rendered Rendered
+	declares []rules.Declaration
 	changed  Changed
 	Findings
 }
@@ -342,7 +345,7 @@ func (p *progress) runRender(context.Context) {
 func (p *progress) runJudge(ctx context.Context) {
 	access := p.prepared.env.Access
 	p.add(reportUnreadToken(ctx, p.site, access, p.rendered.node, p.tape))
-	p.add(judge(ctx, judgement{
+	j := judgement{
 		site:     p.site,
 		tape:     p.tape,
 		checking: p.eval.Checking(),
@@ -350,7 +353,9 @@ func (p *progress) runJudge(ctx context.Context) {
 		basis:    p.decided.basis,
 		accepts:  p.kubelet.accepts,
 		isOlder:  p.kubelet.isOlder,
-	}))
+	}
+	p.add(judge(ctx, j))
+	p.declares = j.findDeclared()
 }
 
 func (p *progress) runNameCheck(ctx context.Context) {
@@ -406,6 +411,7 @@ func (p *progress) makePlan() *Plan {
 		Units:       p.changed.units,
 		Kubelet:     p.kubelet.KubeletAns,
 		Accepts:     p.kubelet.accepts,
+		Declares:    p.declares,
 		Previous:    p.decided.previous,
 		Facts:       p.gathered.facts,
 		Access:      p.prepared.env.Access,

@@ -142,9 +142,7 @@ func (j judgement) makeSubject(ctx context.Context) rules.Subject {
 	}
 
 	s.Config, s.Part, s.Unset = j.makeConfig()
-	for _, f := range j.node.Flags {
-		s.Flags = append(s.Flags, rules.Flag{Name: f.Name, Value: f.Value})
-	}
+	s.Flags = j.listFlags()
 	// With drop-ins, relative paths of the configuration start at another folder.
 	_, hasDropIns := node.FindFlag(j.node.Flags, "config-dir")
 	if i := slices.IndexFunc(j.node.Files, isKubeletConfig); i >= 0 && !hasDropIns {
@@ -172,6 +170,30 @@ func (j judgement) makeSubject(ctx context.Context) rules.Subject {
 	}
 
 	return s
+}
+
+// findDeclared returns the features that the node will declare, as far as feature gates decide; nil if they are not
+// known.
+func (j judgement) findDeclared() []rules.Declaration {
+	s := rules.Subject{Accepts: makeAccepts(j.accepts)}
+	if j.basis.kubelet.Version == nil {
+		return nil
+	}
+	s.Version = *j.basis.kubelet.Version
+	s.Config, s.Part, _ = j.makeConfig()
+	s.Flags = j.listFlags()
+	list, _ := rules.Declarations(s)
+
+	return list
+}
+
+// listFlags returns the planned flags.
+func (j judgement) listFlags() (flags []rules.Flag) {
+	for _, f := range j.node.Flags {
+		flags = append(flags, rules.Flag{Name: f.Name, Value: f.Value})
+	}
+
+	return flags
 }
 
 // findPlannedDriver returns the cgroup driver that the planned settings of the container runtime give; "" if none.
@@ -377,7 +399,8 @@ type setter struct {
 // a rejection by a later version, and a rejection that only some versions might make.
 func (j judgement) diagnose(f rules.Finding, pointers []string) *hcl.Diagnostic {
 	set := j.findSetter(f, pointers)
-	if set.isBase && (f.Effect == rules.Deprecated || f.Uncertain && f.Effect == rules.Exits) {
+	isBasesOwn := f.Effect == rules.Deprecated || f.Effect == rules.Places || f.Uncertain && f.Effect == rules.Exits
+	if set.isBase && isBasesOwn {
 		return nil
 	}
 
@@ -477,6 +500,8 @@ func summarize(f rules.Finding) string {
 		return "A later kubelet would not start with " + item
 	case f.Effect == rules.Differs:
 		return "The meaning of " + item + " has changed"
+	case f.Effect == rules.Places:
+		return item + " changes where pods are placed"
 	case f.Effect == rules.Ignores && strings.HasPrefix(f.Message, "unknown field"):
 		return "The kubelet would silently ignore " + item
 	case f.Effect == rules.Ignores:
@@ -503,6 +528,8 @@ func chooseCode(f rules.Finding) fault.Code {
 	switch {
 	case f.Effect == rules.Deprecated:
 		return fault.KubeletDeprecated
+	case f.Effect == rules.Places:
+		return fault.DeclaredFeatures
 	case strings.HasPrefix(f.Rule, "machine-"):
 		return fault.KubeletMachine
 	case strings.HasPrefix(f.Rule, "gate-"):

@@ -52,9 +52,11 @@ const (
 	KubeletMachine Code = "kubelet-machine"
 	// KubeletDeprecated is for settings that the installed kubelet still accepts.
 	KubeletDeprecated Code = "kubelet-deprecated"
-	NodeName          Code = "node-name"
-	NodeNameTaken     Code = "node-name-taken"
-	Identity          Code = "identity"
+	// DeclaredFeatures is for feature gates that change where pods are placed.
+	DeclaredFeatures Code = "declared-features"
+	NodeName         Code = "node-name"
+	NodeNameTaken    Code = "node-name-taken"
+	Identity         Code = "identity"
 
 	// Failures of inputs: cluster, files, hardware, detectors.
 	CredentialMissing  Code = "credential"

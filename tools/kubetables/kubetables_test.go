@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +14,7 @@ func tree(t *testing.T, version string, files map[string]string) *source {
 	t.Helper()
 	root := t.TempDir()
 	s := &source{version: version, offline: true, dirs: map[string]string{}, parsed: map[string]*pkg{}}
-	for _, m := range []string{"kubernetes", "kubelet", "component-base", "apiserver", "client-go", "apiextensions-apiserver"} {
+	for _, m := range []string{"kubernetes", "kubelet", "component-base", "apiserver", "client-go", "apiextensions-apiserver", "component-helpers"} {
 		s.dirs["k8s.io/"+m] = filepath.Join(root, m)
 	}
 	for name, text := range files {
@@ -251,6 +252,64 @@ var needs = map[featuregate.Feature][]featuregate.Feature{
 	}
 	if len(needs) != 1 || needs["Log"] != "ServedByName,Late" {
 		t.Errorf("needs %q", needs)
+	}
+}
+
+const registry = `package features
+
+import (
+	"k8s.io/component-helpers/nodedeclaredfeatures/features/resize"
+	"k8s.io/component-helpers/nodedeclaredfeatures/types"
+)
+
+var AllFeatures = []types.Feature{resize.Pod, resize.Init}
+`
+
+const features = `package resize
+
+const InitGate = "InitResize"
+
+var Pod = &pod{}
+var Init = &initContainers{}
+
+type pod struct{}
+type initContainers struct{}
+
+func (f *pod) Name() string { return "PodResize" }
+func (f *pod) Requirements() *types.FeatureRequirements {
+	return &types.FeatureRequirements{
+		EnabledFeatureGates: []string{"A", "B"},
+		RequiredRuntimeFeatures: &types.RuntimeFeatures{MountOptions: true},
+	}
+}
+func (f *pod) MaxVersion() *version.Version { return nil }
+
+func (f *initContainers) Name() string { return InitGate }
+func (f *initContainers) Requirements() *types.FeatureRequirements {
+	return &types.FeatureRequirements{EnabledFeatureGates: []string{InitGate}}
+}
+func (f *initContainers) MaxVersion() *version.Version { return MAX }
+`
+
+func TestDeclared(t *testing.T) {
+	const folder = "component-helpers/nodedeclaredfeatures/features/"
+	read := func(version, newest string) (map[string]string, error) {
+		return tree(t, version, map[string]string{
+			folder + "registry.go":       registry,
+			folder + "resize/feature.go": strings.ReplaceAll(features, "MAX", newest),
+		}).declared()
+	}
+
+	got, err := read("1.36.3", "nil")
+	want := map[string]string{"PodResize": "A,B runtime", "InitResize": "InitResize"}
+	if err != nil || !maps.Equal(got, want) {
+		t.Errorf("got %q, %v; want %q", got, err, want)
+	}
+	if got, err = read("1.35.4", "nil"); err != nil || len(got) != 0 {
+		t.Errorf("1.35: got %q, %v; want nothing", got, err)
+	}
+	if got, err = read("1.36.3", "newest"); err == nil {
+		t.Errorf("a feature with a last version: got %q, want an error", got)
 	}
 }
 

@@ -100,11 +100,16 @@ func readRelease(version string, offline bool) (map[string]map[string]string, er
 	if err != nil {
 		return nil, fmt.Errorf("feature gates: %w", err)
 	}
+	declared, err := src.declared()
+	if err != nil {
+		return nil, fmt.Errorf("declared features: %w", err)
+	}
 
 	return map[string]map[string]string{
-		"field": fields.states(),
-		"flag":  flags,
-		"gate":  gates,
-		"needs": needs,
+		"declared": declared,
+		"field":    fields.states(),
+		"flag":     flags,
+		"gate":     gates,
+		"needs":    needs,
 	}, nil
 }

@@ -30,7 +30,7 @@ func (t *table) set(kind, name string, release int, state string) {
 
 const header = `# The kubelet of each minor version of Kubernetes. Made by "make kubetables"; do not edit.
 # Facts read on %s from the source of k8s.io/{kubernetes,kubelet,component-base,apiserver,client-go,
-# apiextensions-apiserver,controller-manager} and k8s.io/klog, Copyright The Kubernetes Authors,
+# apiextensions-apiserver,component-helpers,controller-manager} and k8s.io/klog, Copyright The Kubernetes Authors,
 # Apache License 2.0, in the versions
 # %s.
 #
@@ -41,6 +41,7 @@ const header = `# The kubelet of each minor version of Kubernetes. Made by "make
 # field: type; then =DEFAULT
 # gate:  alpha, beta, ga or deprecated; then + (on) or - (off by default), and ! if it is locked to that
 # needs: the gates that must be on if a gate is on
+# declared: what a feature of the Node's status.declaredFeatures needs: its gates, and the runtime
 `
 
 func (t *table) print(w io.Writer) {

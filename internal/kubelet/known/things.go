@@ -156,3 +156,23 @@ func Needs(name string, minor int) []string {
 
 // Needing returns the gates that need others in a version.
 func Needing(minor int) []string { return listNames("needs", minor) }
+
+// Declared is a feature that a Node may list in status.declaredFeatures, by which the scheduler places pods.
+type Declared struct {
+	Gates     []string // all must be on
+	ByRuntime bool     // the container runtime must support it too
+}
+
+// DeclaredAt returns what a declared feature needs in a version; false if the version does not have it.
+func DeclaredAt(name string, minor int) (Declared, bool) {
+	h, _ := findHistory("declared", name)
+	gates, runtime, _ := strings.Cut(h.stateIn(minor), " ")
+	if gates == "" {
+		return Declared{}, false
+	}
+
+	return Declared{Gates: strings.Split(gates, ","), ByRuntime: runtime != ""}, true
+}
+
+// DeclaredFeatures returns the features that a node of a version may declare. They are known since 1.36.
+func DeclaredFeatures(minor int) []string { return listNames("declared", minor) }

@@ -44,6 +44,15 @@ func gateRules() []Rule {
 			Source:  "cmd/kubelet/app/server.go, run",
 			check:   checkQoSGate,
 		},
+		{
+			ID:       "gate-declares",
+			Summary:  "a feature gate that changes which features the node declares",
+			Since:    36,
+			Effect:   Places,
+			Severity: Note,
+			Source:   "k8s.io/component-helpers/nodedeclaredfeatures/features",
+			check:    checkDeclared,
+		},
 	}
 }
 

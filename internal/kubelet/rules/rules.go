@@ -31,6 +31,7 @@ const (
 	Deprecated Effect = "deprecated" // it follows the setting; a later version will not
 	Differs    Effect = "differs"    // it does something else than an older version with the same configuration
 	Ends       Effect = "ends"       // it runs on this machine; a later version does not start on it
+	Places     Effect = "places"     // it runs; the scheduler places other pods on the node
 )
 
 // Rule is one check.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/internal/lang/origin"
 )
 
@@ -56,6 +57,7 @@ type Effect struct {
 	Code     fault.Code
 	Reason   string // of a failure, in one line
 	Assumed  []Assumed
+	Declares []rules.Declaration // in the Node's status.declaredFeatures; nil: not known
 
 	Degraded bool
 	Restarts bool // the kubelet is restarted
@@ -104,6 +106,7 @@ func FailedToRead(source string, err error) Effect {
 // may be other changes.
 func (e *Effect) finish(p *boot.Plan, own names, isKnown bool) {
 	e.Degraded = len(p.Degraded) > 0
+	e.Declares = p.Declares
 	for _, a := range p.Assumed {
 		e.Assumed = append(e.Assumed, Assumed{
 			Kind: a.Kind,

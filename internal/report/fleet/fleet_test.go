@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet/rules"
 )
 
 // randomEffect returns one of few effects, for a machine with a number.
@@ -29,6 +30,11 @@ func randomEffect(rng *rand.Rand, number int) Effect {
 	case Changed, Unknown:
 		to := string(rune('a' + rng.IntN(3)))
 		e.Changes = []Change{{Kind: "label", Name: "x", Action: "update", From: "o", To: to}}
+	}
+	for _, name := range []string{"InPlaceA", "InPlaceB"} {
+		if rng.IntN(3) == 0 {
+			e.Declares = append(e.Declares, rules.Declaration{Name: name, Declared: rng.IntN(2) == 0})
+		}
 	}
 	if rng.IntN(5) == 0 {
 		e.Assumed = []Assumed{{Kind: "variable", Name: string(rune('a' + rng.IntN(3))), From: "--var"}}

@@ -62,6 +62,11 @@ func (r *Report) check() error {
 			return refuse("group %q is damaged", g.ID)
 		}
 	}
+	for _, f := range r.Declares {
+		if f.Nodes < 0 || f.Without < 0 {
+			return refuse("declared feature %q is damaged", f.Name)
+		}
+	}
 
 	return nil
 }
@@ -94,6 +99,9 @@ func Merge(parts []*Report, names []string) (*Report, error) {
 			out.addGroup(g)
 		}
 		out.addAssumed(part.Assumed)
+		for _, f := range part.Declares {
+			out.addFeature(f)
+		}
 	}
 	for i := range first.Shard.Of {
 		if seen[i] == "" {

@@ -30,7 +30,9 @@ type Report struct {
 	Failed     int `json:"failed"`
 	// Assumed are the answers that the command line replaced on some machine.
 	Assumed []Assumed `json:"assumed,omitempty"`
-	Groups  []Group   `json:"groups"`
+	// Declares are the features that nodes may list in status.declaredFeatures, sorted by name.
+	Declares []Feature `json:"declared_features,omitempty"`
+	Groups   []Group   `json:"groups"`
 
 	groups map[string]*Group
 }
@@ -40,6 +42,15 @@ type Assumed struct {
 	Kind string `json:"kind"` // variable, object, ca or kubelet
 	Name string `json:"name"`
 	From string `json:"from"` // --var, a file, --objects, …
+}
+
+// Feature counts the nodes that would declare a feature, as far as their feature gates decide, and those that would
+// not. Nodes of which it is not known are in neither number.
+type Feature struct {
+	Name      string `json:"name"`
+	ByRuntime bool   `json:"by_runtime,omitempty"` // only where the container runtime supports it
+	Nodes     int    `json:"nodes"`
+	Without   int    `json:"without"`
 }
 
 // Group is the machines with equal effect.
@@ -93,6 +104,28 @@ func (r *Report) Add(e Effect) {
 	}
 	r.addGroup(g)
 	r.addAssumed(e.Assumed)
+	for _, d := range e.Declares {
+		r.addFeature(Feature{
+			Name:      d.Name,
+			ByRuntime: d.ByRuntime,
+			Nodes:     count(d.Declared),
+			Without:   count(!d.Declared),
+		})
+	}
+}
+
+// addFeature adds the nodes of a feature.
+func (r *Report) addFeature(f Feature) {
+	i, isKnown := slices.BinarySearchFunc(r.Declares, f, func(a, b Feature) int {
+		return cmp.Compare(a.Name, b.Name)
+	})
+	if !isKnown {
+		r.Declares = slices.Insert(r.Declares, i, Feature{Name: f.Name})
+	}
+	known := &r.Declares[i]
+	known.ByRuntime = known.ByRuntime || f.ByRuntime
+	known.Nodes += f.Nodes
+	known.Without += f.Without
 }
 
 // addAssumed adds those that are not known yet, sorted.

@@ -68,9 +68,32 @@ func FleetText(w io.Writer, r *fleet.Report, detail FleetDetail, s Style) error 
 	if detail == FleetSummary {
 		b.writeLine("")
 	}
+	if rows := listDeclared(r); len(rows) > 0 {
+		b.writeText("", declaredHeading+":")
+		b.writeTable("  ", rows, nil)
+		b.writeLine("")
+	}
 	b.writeLine("━━ " + sumFleet(r))
 
 	return b.flush(w)
+}
+
+const declaredHeading = "Not all nodes would declare these features (status.declaredFeatures), by which pods are placed"
+
+// listDeclared returns the features that some nodes would declare and others would not, with how many do.
+func listDeclared(r *fleet.Report) (rows [][]string) {
+	for _, f := range r.Declares {
+		if f.Nodes == 0 || f.Without == 0 {
+			continue
+		}
+		count := ofCount(f.Nodes, f.Nodes+f.Without)
+		if f.ByRuntime {
+			count += ", if their runtime supports it"
+		}
+		rows = append(rows, []string{f.Name, count})
+	}
+
+	return rows
 }
 
 // describeFleetAssumed returns an answer that the command line replaced.

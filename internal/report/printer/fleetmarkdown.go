@@ -34,6 +34,14 @@ func FleetMarkdown(w io.Writer, r *fleet.Report, detail FleetDetail, s Style) er
 		effect := strings.TrimPrefix(headGroup(g), Count(g.Count, "node")+": ")
 		b.writeLine(fmt.Sprintf("| %d | %s | %s |", g.Count, b.escape(effect), example))
 	}
+	if rows := listDeclared(r); len(rows) > 0 {
+		b.writeLine("")
+		b.writeLine(declaredHeading + ":")
+		b.writeLine("")
+		for _, row := range rows {
+			b.writeLine("- " + b.code(row[0]) + ": " + row[1])
+		}
+	}
 	for _, g := range r.Groups {
 		b.writeGroupMarkdown(g, detail)
 	}

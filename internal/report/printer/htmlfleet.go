@@ -16,6 +16,7 @@ type fleetPage struct {
 	Head     []htmlRow
 	Tiles    []htmlTile
 	Assumed  []safe
+	Declares []safe   // the declared features of only some nodes
 	Kinds    []string // of changes, for the filter
 	Groups   []htmlGroup
 	Columns  []htmlGroup  // of Matrix: the first groups
@@ -93,6 +94,9 @@ func FleetHTML(w io.Writer, r *fleet.Report, redactor *value.Redactor) error {
 	page.Hidden = countEffects(r.Groups) - len(page.Matrix)
 	for _, a := range r.Assumed {
 		page.Assumed = append(page.Assumed, s.safe("Assumed: "+describeFleetAssumed(a)+"."))
+	}
+	for _, row := range listDeclared(r) {
+		page.Declares = append(page.Declares, s.safe(row[0]+": "+row[1]))
 	}
 	for i, g := range r.Groups {
 		page.Groups = append(page.Groups, s.htmlGroup(i+1, g))

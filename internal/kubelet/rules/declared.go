@@ -1,0 +1,105 @@
+package rules
+
+import (
+	"strings"
+
+	"github.com/prelet/prelet/internal/kubelet/known"
+)
+
+// Declaration is a feature that a node may list in status.declaredFeatures, by which pods are placed (KEP-5328).
+type Declaration struct {
+	Name      string
+	Declared  bool // as far as feature gates decide
+	ByRuntime bool // if so, the container runtime decides
+}
+
+// Declarations returns the features that a node of this version may declare, sorted by name. isKnown is false where the
+// version or the whole configuration is not known. What versions before 1.36 declare is not known.
+func Declarations(s Subject) (list []Declaration, isKnown bool) {
+	c := newChecker(s)
+	isOlder := len(known.DeclaredFeatures(c.minor)) == 0
+	if isOlder || !c.hasTables || s.Config == nil || s.Part {
+		return nil, false
+	}
+
+	for _, f := range c.listDeclared() {
+		list = append(list, f.Declaration)
+	}
+
+	return list, true
+}
+
+type declared struct {
+	Declaration
+	isDefault bool
+	gates     []string
+}
+
+// listDeclared returns what the node may declare, with the gates that decide.
+func (c *checker) listDeclared() (list []declared) {
+	for _, name := range known.DeclaredFeatures(c.minor) {
+		needs, _ := known.DeclaredAt(name, c.minor)
+		f := declared{gates: append([]string{"NodeDeclaredFeatures"}, needs.Gates...), isDefault: true}
+		f.Name = name
+		f.ByRuntime = needs.ByRuntime
+		f.Declared = true
+		for _, gate := range f.gates {
+			g, _ := c.findGate(gate)
+			f.isDefault = f.isDefault && g.On
+			f.Declared = f.Declared && c.isGateOn(gate)
+		}
+		list = append(list, f)
+	}
+
+	return list
+}
+
+// checkDeclared reports feature gates that change what the node declares, if the configuration sets them.
+func checkDeclared(c *checker) {
+	if !c.hasTables {
+		return
+	}
+
+	type change struct {
+		gate string
+		isOn bool
+	}
+	changes := map[change][]string{}
+	set := c.setGates()
+	for _, f := range c.listDeclared() {
+		if f.Declared == f.isDefault {
+			continue
+		}
+		for _, gate := range append(f.gates, "AllAlpha", "AllBeta") {
+			isOn, isSet := set[gate].(bool)
+			if isSet && isOn == f.Declared {
+				at := change{gate, isOn}
+				changes[at] = append(changes[at], f.describe())
+				break
+			}
+		}
+	}
+
+	for at, names := range changes {
+		c.reportDeclared(at.gate, at.isOn, strings.Join(names, ", "))
+	}
+}
+
+func (c *checker) reportDeclared(gate string, isOn bool, names string) {
+	const hint = "set it alike on all nodes of a pool"
+	const effect = "status.declaredFeatures: pods that need it are placed on nodes that declare it"
+	if isOn {
+		c.reportMember("featureGates", gate, hint, "the node adds %s to its %s", names, effect)
+		return
+	}
+	c.reportMember("featureGates", gate, hint, "the node leaves %s out of its %s, and the kubelet refuses those that "+
+		"are on this one when it starts", names, effect)
+}
+
+func (f declared) describe() string {
+	if f.ByRuntime && f.Declared {
+		return f.Name + " (if the container runtime supports it)"
+	}
+
+	return f.Name
+}

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/pelletier/go-toml/v2"
 	"golang.org/x/tools/txtar"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -12,8 +13,8 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// FuzzSite checks, plans and replays every input that parses: no step may panic, and a plan without an answer is not
-// complete.
+// FuzzSite checks, plans and replays every input that parses: no step may panic, a plan without an answer is not
+// complete, and the files of a container runtime are TOML.
 func FuzzSite(f *testing.F) {
 	for _, dir := range []string{"check", "run"} {
 		names, err := filepath.Glob("testdata/" + dir + "/*.txt")
@@ -43,6 +44,14 @@ func FuzzSite(f *testing.F) {
 		for _, d := range append(append(all, p.Diagnostics...), q.Diagnostics...) {
 			if origin.CodeOf(d) == fault.Internal {
 				t.Errorf("got %s, want no fault of prelet", d)
+			}
+		}
+		for _, file := range p.Node.Files {
+			if file.Purpose != "runtime" {
+				continue
+			}
+			if err := toml.Unmarshal([]byte(file.Text.Template()), &map[string]any{}); err != nil {
+				t.Errorf("%s: got %v, want valid TOML in\n%s", file.Path, err, file.Text.Template())
 			}
 		}
 		if q.Complete && len(q.Tape.Entries()) > 0 && len(q.Node.Files) > 0 {

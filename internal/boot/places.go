@@ -29,10 +29,12 @@ func checkOnNode(ctx context.Context, tape *world.Tape, n node.Node) (found Find
 	for _, u := range n.Units {
 		checkUnit(ctx, tape, u, &found)
 	}
+	var checked []string
 	for _, f := range planned {
-		if f.Runtime == nil {
+		if f.Runtime == nil || slices.Contains(checked, f.Runtime.Unit) {
 			continue
 		}
+		checked = append(checked, f.Runtime.Unit)
 		units, _ := findNotified(n, f, nil)
 		if u := units[0].Unit; u.Stage == "" { // the others are in n.Units
 			checkUnit(ctx, tape, u, &found)

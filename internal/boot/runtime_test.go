@@ -1,6 +1,8 @@
 package boot
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -8,20 +10,9 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// TestRuntimeFiles compares the files of a container runtime, and that of hosts in its order.
-func TestRuntimeFiles(t *testing.T) {
-	a, err := txtar.ParseFile("testdata/run/runtime.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, diags := parseCase(a)
-	if diags.HasErrors() {
-		t.Fatal(diags)
-	}
-	texts := map[string]string{}
-	for _, f := range Run(t.Context(), s, Options{Source: fakeWorld(t, a)}).Node.Files {
-		texts[f.Path] = f.Text.Template()
-	}
+// TestContainerdFiles compares the drop-in of containerd, and the file of a registry with its hosts in their order.
+func TestContainerdFiles(t *testing.T) {
+	texts := renderRuntimeFiles(t, "runtime")
 
 	const hosts = `# Written by prelet, from write.kubelet of the site.
 server = 'https://registry-1.docker.io'
@@ -62,14 +53,190 @@ options = {BinaryName = "/usr/bin/nvidia-container-runtime", SystemdCgroup = tru
 runtime_type = "io.containerd.runc.v2"
 options = {BinaryName = "/usr/bin/crun", SystemdCgroup = true}
 `
-	var want, got map[string]any
-	if err := toml.Unmarshal([]byte(dropIn), &want); err != nil {
+	compareTOML(t, texts, "/etc/containerd/conf.d/90-prelet.toml", dropIn)
+}
+
+// TestCRIOFiles compares the drop-in of CRI-O and the files of its registries.
+func TestCRIOFiles(t *testing.T) {
+	texts := renderRuntimeFiles(t, "crio")
+
+	compareTOML(t, texts, "/etc/crio/crio.conf.d/90-prelet.conf", `
+[crio.image]
+pause_image = "registry.example/pause:3.10"
+
+[crio.runtime]
+cgroup_manager = "cgroupfs"
+conmon_cgroup = "pod"
+cdi_spec_dirs = ["/etc/cdi", "/run/cdi"]
+default_runtime = "nvidia"
+pids_limit = 4096
+
+[crio.runtime.runtimes.nvidia]
+runtime_path = "/usr/bin/nvidia-container-runtime"
+monitor_path = "/usr/libexec/crio/conmon"
+
+[crio.runtime.runtimes.kata]
+runtime_type = "vm"
+runtime_path = "/usr/bin/containerd-shim-kata-v2"
+runtime_root = "/run/vc"
+privileged_without_host_devices = true
+
+[crio.runtime.runtimes.runc]
+`)
+	compareTOML(t, texts, "/etc/containers/registries.conf.d/90-prelet-docker.io.conf", `
+[[registry]]
+prefix = "docker.io"
+location = "docker.io"
+
+[[registry.mirror]]
+location = "mirror.example"
+
+[[registry.mirror]]
+location = "second.example:5000/hub"
+insecure = true
+pull-from-mirror = "digest-only"
+`)
+	compareTOML(t, texts, "/etc/containers/registries.conf.d/90-prelet-registry.example:8443.conf", `
+[[registry]]
+prefix = "registry.example:8443"
+location = "inner.example"
+insecure = true
+`)
+}
+
+// TestCRIOSettings plans settings of CRI-O one by one: the drop-in, or the error with which the site is refused.
+func TestCRIOSettings(t *testing.T) {
+	for _, c := range []struct{ name, settings, want string }{
+		{
+			name:     "no settings",
+			settings: ``,
+			want:     ``,
+		},
+		{
+			name:     "CDI is always on",
+			settings: `cdi {}`,
+			want:     ``,
+		},
+		{
+			name:     "no folders of CDI",
+			settings: `cdi { enabled = false }`,
+			want:     "[crio.runtime]\ncdi_spec_dirs = []\n",
+		},
+		{
+			name:     "systemd leaves conmon's cgroup as it is",
+			settings: `cgroup_driver = "systemd"`,
+			want:     "[crio.runtime]\ncgroup_manager = 'systemd'\n",
+		},
+		{
+			name:     "a cgroup of conmon in config",
+			settings: `config = { crio = { runtime = { cgroup_manager = "cgroupfs", conmon_cgroup = "" } } }`,
+			want:     "[crio.runtime]\ncgroup_manager = 'cgroupfs'\nconmon_cgroup = ''\n",
+		},
+		{
+			name:     "folders of CDI that is off",
+			settings: "cdi {\nenabled = false\nspec_dirs = [\"/etc/cdi\"]\n}",
+			want:     `error conflict site.hcl:10:13 CDI is off, and has folders: `,
+		},
+		{
+			name:     "no table in config",
+			settings: `config = { crio = "x" }`,
+			want:     `error conflict site.hcl:8:12 CRI-O has no setting crio: `,
+		},
+		{
+			name:     "a shim of containerd",
+			settings: `handler "a" { runtime_type = "io.containerd.runc.v2" }`,
+			want:     `error conflict site.hcl:8:30 CRI-O has no runtime_type io.containerd.runc.v2: `,
+		},
+		{
+			name:     "a program of containerd's shim",
+			settings: `handler "a" { options = { BinaryName = "/usr/bin/runc" } }`,
+			want:     `error conflict site.hcl:8:27 CRI-O has no option BinaryName: Write runtime_path.`,
+		},
+		{
+			name:     "a driver of containerd's shim",
+			settings: `handler "a" { options = { SystemdCgroup = true } }`,
+			want:     `error conflict site.hcl:8:27 CRI-O has no option SystemdCgroup: Write cgroup_driver `,
+		},
+		{
+			name:     "another option of containerd's shim",
+			settings: `handler "a" { options = { NoPivotRoot = true } }`,
+			want:     `error conflict site.hcl:8:27 CRI-O has no option NoPivotRoot: Options with capital letters `,
+		},
+		{
+			name:     "two places for a type",
+			settings: `handler "a" { options = { runtime_type = "vm" } }`,
+			want:     `error conflict site.hcl:8:27 CRI-O has no option runtime_type: Write it as the argument `,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := &txtar.Archive{Files: []txtar.File{
+				{Name: "site.hcl", Data: fmt.Appendf(nil, `stage "write" "kubelet" {
+  bootstrap_kubeconfig { when = false }
+  ca_certificate { when = false }
+  kubelet_config { base = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" }
+  runtime {
+    name = "cri-o"
+
+%s
+  }
+}
+`, c.settings)},
+				{Name: "world", Data: []byte(`unit => {"value":{"load":"loaded"}}` + "\n")},
+			}}
+			s, diags := parseCase(a)
+			if diags.HasErrors() {
+				t.Fatalf("parsing the site: got %v, want no error", diags)
+			}
+			p := Run(t.Context(), s, Options{Source: fakeWorld(t, a)})
+
+			var got string
+			for _, f := range p.Node.Files {
+				if f.Purpose == "runtime" {
+					_, got, _ = strings.Cut(f.Text.Template(), "\n")
+				}
+			}
+			if p.Diagnostics.HasErrors() {
+				got = showDiagnostics(p.Diagnostics)
+			}
+			got = strings.TrimPrefix(got, "[crio]\n")
+			if got != c.want && (!strings.HasPrefix(c.want, "error ") || !strings.HasPrefix(got, c.want)) {
+				t.Errorf("got\n%s\nwant\n%s", got, c.want)
+			}
+		})
+	}
+}
+
+// renderRuntimeFiles returns the planned files of a case in testdata/run, by path.
+func renderRuntimeFiles(t *testing.T, name string) map[string]string {
+	t.Helper()
+	a, err := txtar.ParseFile("testdata/run/" + name + ".txt")
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := toml.Unmarshal([]byte(texts["/etc/containerd/conf.d/90-prelet.toml"]), &got); err != nil {
-		t.Fatalf("the drop-in: %v", err)
+	s, diags := parseCase(a)
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+
+	texts := map[string]string{}
+	for _, f := range Run(t.Context(), s, Options{Source: fakeWorld(t, a)}).Node.Files {
+		texts[f.Path] = f.Text.Template()
+	}
+
+	return texts
+}
+
+// compareTOML compares the values of a planned file with those of a text.
+func compareTOML(t *testing.T, texts map[string]string, file, text string) {
+	t.Helper()
+	var want, got map[string]any
+	if err := toml.Unmarshal([]byte(text), &want); err != nil {
+		t.Fatal(err)
+	}
+	if err := toml.Unmarshal([]byte(texts[file]), &got); err != nil {
+		t.Fatalf("%s: got %v, want valid TOML", file, err)
 	}
 	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("the drop-in (-want +got):\n%s", d)
+		t.Errorf("%s (-want +got):\n%s", file, d)
 	}
 }

@@ -58,6 +58,8 @@ func (c *pathCheck) choosePreset(b schema.Body) string {
 		return configTarget(b, c.in) // the same on all distributions
 	case b.Type == "kubelet_flags" && c.in.Facts != nil:
 		return flagsTarget(b, c.in)
+	case b.Type == runtimeBlock && runtimeName.Of(b).Cty.IsKnown():
+		return runtimeTarget(b)
 	}
 
 	return ""

@@ -1,11 +1,11 @@
 package write
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"net/url"
-	"path"
 	"slices"
 	"strings"
 
@@ -26,33 +26,28 @@ const (
 	handlerBlock  = "handler"
 
 	purposeRuntime = "runtime"
-
-	containerdConfig = "/etc/containerd/config.toml"
-	containerdDropIn = "/etc/containerd/conf.d/90-prelet.toml"
-	containerdCerts  = "/etc/containerd/certs.d"
-
-	// The plugins of containerd 2 in whose sections the settings are. Source: containerd's docs/cri/config.md.
-	imagesPlugin  = "io.containerd.cri.v1.images"
-	runtimePlugin = "io.containerd.cri.v1.runtime"
-
-	runcHandler   = "runc"
-	runcType      = "io.containerd.runc.v2"
-	systemdCgroup = "SystemdCgroup" // the option of runc's shim
 )
 
 var (
+	runtimeName = schema.Attr[string]{
+		Name:    "name",
+		Default: containerd,
+		OneOf:   []string{containerd, crio},
+		Doc: "Which runtime the settings are for. It is written down because an image may be planned on another " +
+			"machine. On a machine with another runtime the block is left out, with a warning.",
+	}
 	runtimeUnit = schema.Attr[string]{
-		Name:    "unit",
-		Default: "containerd.service",
-		Check:   checkNotEmpty,
+		Name:        "unit",
+		DefaultText: "`" + containerdUnit + "`, or `" + crioUnit + "`",
+		Check:       checkNotEmpty,
 		Doc: "Its unit. It is restarted, and after it the kubelet, when the settings change; a restart stage with " +
 			"the same unit sets `timeout` and `settle`.",
 	}
 	runtimePath = schema.Attr[string]{
-		Name:    "path",
-		Default: containerdDropIn,
-		Check:   checkPath,
-		Doc:     "The drop-in with the settings.",
+		Name:        "path",
+		DefaultText: "`" + containerdDropIn + "`, or `" + crioDropIn + "`",
+		Check:       checkPath,
+		Doc:         "The drop-in with the settings.",
 	}
 	runtimeSandbox = schema.Attr[string]{
 		Name:  "sandbox_image",
@@ -63,12 +58,13 @@ var (
 		Name:        "cgroup_driver",
 		OneOf:       []string{"systemd", "cgroupfs"},
 		DefaultText: "`cgroupDriver` of the kubelet's configuration, if that is set",
-		Doc:         "The cgroup driver of `runc`. `config` wins, and without this argument an option of its handler.",
+		Doc: "The cgroup driver: that of `runc` in containerd, `cgroup_manager` of CRI-O. `config` wins, and in " +
+			"containerd, without this argument, an option of the handler `runc`.",
 	}
 	runtimeConfig = schema.Attr[cty.Value]{
 		Name: "config",
-		Doc: "More settings, as an object: it is merged into the drop-in last. `containerd config dump` prints all " +
-			"settings with their names.",
+		Doc: "More settings, as an object: it is merged into the drop-in last. `containerd config dump` and " +
+			"`crio config` print all settings with their names.",
 	}
 
 	registryServer = schema.Attr[string]{
@@ -80,43 +76,46 @@ var (
 		Name:    "capabilities",
 		Default: []string{"pull", "resolve"},
 		Check:   checkCapabilities,
-		Doc:     "`pull`, `resolve`, `push`. A host without `resolve` is not asked what a tag is.",
+		Doc: "`pull`, `resolve`, `push`. A host without `resolve` is not asked what a tag is; CRI-O asks it for " +
+			"digests only, and has no `push`.",
 	}
 	hostCA = schema.Attr[string]{
 		Name:  "ca",
 		Check: checkProgramFolder,
-		Doc:   "The path of a CA certificate, PEM.",
+		Doc:   "The path of a CA certificate, PEM. For containerd only.",
 	}
 	hostSkipVerify = schema.Attr[bool]{
 		Name:    "skip_verify",
 		Default: false,
-		Doc:     "Whether any certificate is accepted.",
+		Doc:     "Whether any certificate is accepted; by CRI-O also a host without TLS.",
 	}
 	hostOverridePath = schema.Attr[bool]{
 		Name:    "override_path",
 		Default: false,
-		Doc:     "Whether the URL has the whole path of the API, so that `/v2` is not added.",
+		Doc: "Whether the URL has the whole path of the API, so that `/v2` is not added. For CRI-O that path has to " +
+			"start with `/v2`.",
 	}
 
 	cdiEnabled = schema.Attr[bool]{
 		Name:    "enabled",
 		Default: true,
-		Doc:     "Whether the Container Device Interface is used.",
+		Doc:     "Whether the Container Device Interface is used. Without it, CRI-O gets an empty list of folders.",
 	}
 	cdiFolders = schema.Attr[[]string]{
 		Name: "spec_dirs",
-		Doc:  "The folders with its specifications; containerd's own are `/etc/cdi` and `/var/run/cdi`.",
+		Doc:  "The folders with its specifications; those of the runtimes are `/etc/cdi` and `/var/run/cdi`.",
 	}
 
 	handlerType = schema.Attr[string]{
-		Name:    "runtime_type",
-		Default: runcType,
-		Check:   checkNotEmpty,
-		Doc:     "The shim.",
+		Name:        "runtime_type",
+		DefaultText: "`" + runcType + "`; CRI-O's own, `oci`",
+		Check:       checkNotEmpty,
+		Doc:         "The shim of containerd; for CRI-O `oci`, `vm` or `pod`.",
 	}
 	handlerOptions = schema.Attr[cty.Value]{
 		Name: "options",
-		Doc:  "Options of the shim, as an object: `BinaryName`, `SystemdCgroup`.",
+		Doc: "An object: for containerd the options of the shim (`BinaryName`, `SystemdCgroup`), for CRI-O the " +
+			"other settings of the handler (`runtime_path`, `runtime_root`, `monitor_path`).",
 	}
 	handlerDefault = schema.Attr[bool]{
 		Name:    "default",
@@ -131,8 +130,9 @@ func declareRuntime() schema.Block {
 		Type:    registryBlock,
 		Labels:  []string{"name"},
 		ForEach: true,
-		Doc: "A registry, as `docker.io`, or `_default` for all others: " +
-			"`/etc/containerd/certs.d/NAME/hosts.toml`. containerd reads it at each pull, so nothing is restarted.",
+		Doc: "A registry, as `docker.io`: `/etc/containerd/certs.d/NAME/hosts.toml`, which containerd reads at each " +
+			"pull, so nothing is restarted, or `/etc/containers/registries.conf.d/90-prelet-NAME.conf`, for which " +
+			"CRI-O is restarted. In containerd `_default` is for all others.",
 		Fields: []schema.Field{registryServer},
 		Blocks: []schema.Block{{
 			Type:    hostBlock,
@@ -147,10 +147,10 @@ func declareRuntime() schema.Block {
 		Type:    runtimeBlock,
 		Max:     1,
 		ForEach: true,
-		Doc: "Settings of containerd 2, in a drop-in. When they change, containerd is restarted and then the " +
-			"kubelet, and both are judged: if one is unhealthy, the whole generation is rolled back. " +
+		Doc: "Settings of containerd 2 or CRI-O, in a drop-in. When they change, the runtime is restarted and then " +
+			"the kubelet, and both are judged: if one is unhealthy, the whole generation is rolled back. " +
 			"See [the container runtime](../how-to/runtime.md).",
-		Fields: []schema.Field{runtimeSandbox, runtimeDriver, runtimeConfig, runtimePath, runtimeUnit},
+		Fields: []schema.Field{runtimeName, runtimeSandbox, runtimeDriver, runtimeConfig, runtimePath, runtimeUnit},
 		Blocks: []schema.Block{
 			registry,
 			{
@@ -170,278 +170,156 @@ func declareRuntime() schema.Block {
 	}
 }
 
-// renderRuntime renders the drop-in of containerd and the files of its registries.
+// renderRuntime renders the files of the container runtime.
 func (r *renderer) renderRuntime(b schema.Body, n node.Node) {
-	if r.isSkipped(b) || !b.Known() {
+	switch {
+	case r.isSkipped(b), !b.Known():
 		r.whole = false
-		return
+	case !r.isRuntime(b):
+	case isCRIO(b):
+		r.renderCRIO(b, n)
+	default:
+		r.renderContainerd(b, n)
 	}
-
-	if !r.isRuntimeFit(b) {
-		return
-	}
-	config, driver, ok := r.makeRuntimeConfig(b, n)
-	if !ok {
-		return
-	}
-	for _, registry := range b.Blocks[registryBlock] {
-		r.renderRegistry(registry)
-	}
-	if len(config) == 0 {
-		return
-	}
-	if !r.isImported(runtimePath.Of(b).V) {
-		driver = ""
-	}
-	config["version"] = int64(3)
-	r.addTOML(b, config, node.File{
-		Path: runtimePath.Of(b).V,
-		Runtime: &node.Runtime{
-			Unit:         runtimeUnit.Of(b).V,
-			CgroupDriver: driver,
-			Range:        runtimeUnit.Of(b).Range,
-		},
-	})
 }
 
-// addTOML adds a file of the runtime.
-func (r *renderer) addTOML(b schema.Body, document map[string]any, f node.File) {
+// isRuntime reports whether the settings are for the runtime of this machine, as far as that is known. It warns if they
+// are not.
+func (r *renderer) isRuntime(b schema.Body) bool {
+	name := runtimeName.Of(b)
+	found := r.in.Kubelet.Runtime
+	if found == nil || r.in.Check || found.Name == name.V {
+		return true
+	}
+
+	next := fmt.Sprintf("Write name = %q and settings of it", found.Name)
+	if found.Name != containerd && found.Name != crio {
+		next = "Write the settings of that runtime with a file block and notify"
+	}
+	r.warn(
+		fault.RuntimeUnfit, b.Range, "The runtime is not "+name.V,
+		"This machine is configured for %s, so the block is left out. %s, or leave the block out on such machines: "+
+			"when = …", found.Name, next,
+	)
+
+	return false
+}
+
+// runtimeTarget returns the path of the drop-in.
+func runtimeTarget(b schema.Body) string {
+	preset := containerdDropIn
+	if isCRIO(b) {
+		preset = crioDropIn
+	}
+
+	return cmp.Or(runtimePath.Of(b).V, preset)
+}
+
+// addRuntimeFile adds a file of the block runtime, or of one in it, which the runtime reads when it starts. driver is
+// the cgroup driver that the file gives; "" if it gives none.
+func (r *renderer) addRuntimeFile(runtime, b schema.Body, file string, document any, driver string) {
 	text, err := toml.Marshal(document)
 	if err != nil {
 		r.fail(fault.WrongType, b.Range, "The settings of the runtime cannot be written", "%s.", err)
 		return
 	}
-	f.Kind = node.Regular
-	f.Mode = 0o644
-	f.Text = value.PlainText("# Written by prelet, from " + r.in.Address + " of the site.\n" + string(text))
-	f.Purpose = purposeRuntime
-	f.Origins = place(r.in.Address, b.Range)
-	r.add(b, f)
-}
 
-// isRuntimeFit reports whether the settings may be written, and warns of a runtime that would not read them as they are
-// meant. Up to 1.7 a drop-in replaces the whole section of a plugin: services/server/config/config.go, mergeConfig.
-func (r *renderer) isRuntimeFit(b schema.Body) bool {
-	runtime := r.in.Kubelet.Runtime
-	if runtime == nil || r.in.Check {
-		return true
+	unit := containerdUnit
+	if isCRIO(runtime) {
+		unit = crioUnit
 	}
-
-	file := runtimePath.Of(b)
-	isOldVersion := strings.HasPrefix(strings.TrimPrefix(runtime.Version, "v"), "1.")
-	isOldConfig := runtime.ConfigVersion == 1 || runtime.ConfigVersion == 2
-	switch {
-	case runtime.Name != "containerd":
-		r.warn(
-			fault.RuntimeUnfit, b.Range, "The runtime is not containerd",
-			"This machine is configured for %s, so the block is left out. Write its settings with a file block "+
-				"and notify.", runtime.Name,
-		)
-		return false
-	case isOldVersion, isOldConfig:
-		what := fmt.Sprintf("%s has version %d", containerdConfig, runtime.ConfigVersion)
-		if isOldVersion {
-			what = "this is containerd " + runtime.Version
-		}
-		r.warn(
-			fault.RuntimeUnfit, b.Range, "The runtime is too old for a drop-in",
-			"The block is for containerd 2 with a configuration of version 3, and %s. A containerd before 2.0 would "+
-				"replace whole sections, so the block is left out. Update it, with `containerd config migrate`, or "+
-				"write all of %s with a file block.", what, containerdConfig,
-		)
-		return false
-	case !r.isImported(file.V):
-		r.warn(
-			fault.RuntimeUnfit, file.Range, "containerd does not read "+file.V,
-			"%s does not import it, so the settings have no effect. Add this line at its top: imports = [%q]",
-			containerdConfig, path.Join(path.Dir(file.V), "*.toml"),
-		)
-	}
-
-	return true
-}
-
-// isImported reports whether containerd reads a drop-in, as far as that is known. Imports are patterns, absolute or
-// relative to config.toml.
-func (r *renderer) isImported(file string) bool {
-	runtime := r.in.Kubelet.Runtime
-	if runtime == nil || runtime.ConfigVersion == 0 {
-		return true
-	}
-
-	return slices.ContainsFunc(runtime.Imports, func(pattern string) bool {
-		if !path.IsAbs(pattern) {
-			pattern = path.Join(path.Dir(containerdConfig), pattern)
-		}
-		isMatch, err := path.Match(pattern, file)
-		return isMatch && err == nil
+	r.add(b, node.File{
+		Path:    file,
+		Kind:    node.Regular,
+		Mode:    0o644,
+		Text:    value.PlainText("# Written by prelet, from " + r.in.Address + " of the site.\n" + string(text)),
+		Purpose: purposeRuntime,
+		Origins: place(r.in.Address, b.Range),
+		Runtime: &node.Runtime{
+			Unit:         cmp.Or(runtimeUnit.Of(runtime).V, unit),
+			CgroupDriver: driver,
+			Range:        runtimeUnit.Of(runtime).Range,
+		},
 	})
 }
 
-// makeRuntimeConfig returns the settings of the drop-in, and the cgroup driver that they give; "" if they give none.
-func (r *renderer) makeRuntimeConfig(b schema.Body, n node.Node) (config map[string]any, driver string, ok bool) {
-	config = map[string]any{}
-	if image := runtimeSandbox.Of(b); image.Set() {
-		set(config, image.V, "plugins", imagesPlugin, "pinned_images", "sandbox")
-	}
-	if len(b.Blocks[registryBlock]) > 0 {
-		set(config, containerdCerts, "plugins", imagesPlugin, "registry", "config_path")
-	}
-	if cdi, has := b.One(cdiBlock); has {
-		set(config, cdiEnabled.Of(cdi).V, "plugins", runtimePlugin, "enable_cdi")
-		if folders := cdiFolders.Of(cdi); folders.Set() {
-			set(config, folders.V, "plugins", runtimePlugin, "cdi_spec_dirs")
-		}
-	}
-	if !r.addHandlers(config, b) {
-		return nil, "", false
-	}
-
-	addDriver(config, runtimeDriver.Of(b).V, n)
-
-	more, fits := r.object(runtimeConfig.Of(b), "the settings of containerd")
-	if !fits {
-		return nil, "", false
-	}
-	merge(config, more)
-
-	return config, driverOf(config), true
-}
-
-// addDriver adds the cgroup driver of runc. Without one in the site it is the kubelet's, if that is set and the options
-// of the handler leave it open.
-func addDriver(config map[string]any, driver string, n node.Node) {
-	_, isChosen := get(config, optionOf(runcHandler, systemdCgroup)...)
+// chooseDriver returns the cgroup driver of the site. Without one it is the kubelet's, if that is set and the settings
+// leave it open; "" for none.
+func chooseDriver(b schema.Body, n node.Node, isChosen bool) string {
+	driver := runtimeDriver.Of(b).V
 	if driver == "" && !isChosen {
 		driver, _ = n.Config["cgroupDriver"].(string)
 	}
-	if driver == "" {
-		return
-	}
 
-	kind := handlerAt(runcHandler, "runtime_type")
-	if _, has := get(config, kind...); !has {
-		set(config, runcType, kind...)
-	}
-	set(config, driver == "systemd", optionOf(runcHandler, systemdCgroup)...)
+	return driver
 }
 
-// driverOf returns the cgroup driver that containerd reports with these settings; "" if they do not say. containerd
-// asks its default handler first: internal/cri/server/runtime_config_linux.go, getCgroupDriver.
-func driverOf(config map[string]any) string {
-	preset, _ := get(config, "plugins", runtimePlugin, "containerd", "default_runtime_name")
-	name, isText := preset.(string)
-	if !isText {
-		name = runcHandler
-	}
+// mergeMore merges the argument config into the settings; it wins.
+func (r *renderer) mergeMore(config map[string]any, b schema.Body) (ok bool) {
+	more, ok := r.object(runtimeConfig.Of(b), "the settings of the runtime")
+	merge(config, more)
 
-	isSystemd, has := get(config, optionOf(name, systemdCgroup)...)
-	switch {
-	case !has:
-		return ""
-	case isSystemd == true:
-		return "systemd"
-	default:
-		return "cgroupfs"
-	}
+	return ok
 }
 
-// handlerAt returns the place of a setting of a runtime handler.
-func handlerAt(name string, setting ...string) []string {
-	return append([]string{"plugins", runtimePlugin, "containerd", "runtimes", name}, setting...)
+// runtimeHandler is a block handler.
+type runtimeHandler struct {
+	name      string
+	options   map[string]any
+	isDefault bool
+	body      schema.Body
 }
 
-// optionOf returns the place of an option of the handler's shim.
-func optionOf(name, option string) []string {
-	return handlerAt(name, "options", option)
-}
-
-// addHandlers adds the runtime handlers.
-func (r *renderer) addHandlers(config map[string]any, b schema.Body) (ok bool) {
-	handlers := b.Blocks[handlerBlock]
+// listHandlers returns the runtime handlers.
+func (r *renderer) listHandlers(b schema.Body) (handlers []runtimeHandler, ok bool) {
 	var preset *schema.Body
-	for i, h := range handlers {
+	for _, h := range b.Blocks[handlerBlock] {
 		name := h.Labels[0]
-		options, fits := r.object(handlerOptions.Of(h), "the options of a shim")
-		if !fits {
-			return false
-		}
-		set(config, handlerType.Of(h).V, handlerAt(name, "runtime_type")...)
-		if len(options) > 0 {
-			set(config, options, handlerAt(name, "options")...)
+		options, ok := r.object(handlerOptions.Of(h), "the options of a handler")
+		if !ok {
+			return nil, false
 		}
 
-		isSame := func(o schema.Body) bool { return o.Labels[0] == name }
-		if first := slices.IndexFunc(handlers[:i], isSame); first >= 0 {
+		isSame := func(o runtimeHandler) bool { return o.name == name }
+		if first := slices.IndexFunc(handlers, isSame); first >= 0 {
 			r.fail(fault.Conflict, h.Range, "Two handlers with the name "+name,
-				"The first is at %s. Give one another name.", formatPlace(handlers[first].Range))
-			return false
+				"The first is at %s. Give one another name.", formatPlace(handlers[first].body.Range))
+			return nil, false
 		}
-		if !handlerDefault.Of(h).V {
-			continue
-		}
-		if preset != nil {
+
+		isDefault := handlerDefault.Of(h).V
+		switch {
+		case !isDefault:
+		case preset != nil:
 			r.fail(fault.Conflict, handlerDefault.Of(h).Range, "Two default handlers",
 				"%s is the default too, at %s. Keep one.", preset.Labels[0], formatPlace(preset.Range))
-			return false
+			return nil, false
+		default:
+			preset = &h
 		}
-		preset = &h
-		set(config, name, "plugins", runtimePlugin, "containerd", "default_runtime_name")
+		handlers = append(handlers, runtimeHandler{name, options, isDefault, h})
 	}
 
-	return true
+	return handlers, true
 }
 
-// renderRegistry renders one hosts.toml. Source: containerd's docs/hosts.md.
-func (r *renderer) renderRegistry(b schema.Body) {
+// isRegistry reports whether the block names a registry, with valid hosts.
+func (r *renderer) isRegistry(b schema.Body) bool {
 	name := b.Labels[0]
 	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/ \n") {
 		r.fail(fault.WrongType, b.Range, "Not a registry",
 			"%q: a host name is needed, with a port if it has one, as docker.io; or _default.", name)
-		return
+		return false
 	}
 
-	document := map[string]any{}
-	if server := registryServer.Of(b); server.Set() {
-		document["server"] = server.V
-	}
-	// A table of TOML has no order, and containerd asks the hosts in the order of the text.
-	var text strings.Builder
-	head, _ := toml.Marshal(document) // cannot fail: it has one text
-	text.WriteString("# Written by prelet, from " + r.in.Address + " of the site.\n" + string(head))
 	for _, h := range b.Blocks[hostBlock] {
-		u := h.Labels[0]
-		if err := checkRegistryURL(u); err != nil {
+		if err := checkRegistryURL(h.Labels[0]); err != nil {
 			r.fail(fault.WrongType, h.Range, "Not a host", "%s.", err)
-			return
+			return false
 		}
-		options := map[string]any{"capabilities": hostCapabilities.Of(h).V}
-		if ca := hostCA.Of(h); ca.Set() {
-			options["ca"] = ca.V
-		}
-		if hostSkipVerify.Of(h).V {
-			options["skip_verify"] = true
-		}
-		if hostOverridePath.Of(h).V {
-			options["override_path"] = true
-		}
-		part, err := toml.Marshal(map[string]any{"host": map[string]any{u: options}})
-		if err != nil {
-			r.fail(fault.WrongType, h.Range, "The host cannot be written", "%s.", err)
-			return
-		}
-		text.WriteString("\n" + strings.TrimPrefix(string(part), "[host]\n"))
 	}
 
-	r.add(b, node.File{
-		Path:    path.Join(containerdCerts, name, "hosts.toml"),
-		Kind:    node.Regular,
-		Text:    value.PlainText(text.String()),
-		Mode:    0o644,
-		Notify:  []string{}, // containerd reads it at each pull
-		Purpose: purposeRuntime,
-		Origins: place(r.in.Address, b.Range),
-	})
+	return true
 }
 
 // object returns an attribute that is an object of settings; nil if it is not set.

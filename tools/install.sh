@@ -45,6 +45,8 @@ for kind in tmpfiles.d sysusers.d; do
 	done < <(find packaging/systemd -type f -path "*/$kind/*.conf" | sort)
 done
 
+put_text 0755 packaging/greenboot/50-prelet.sh "$prefix/share/prelet/greenboot/50-prelet.sh"
+
 # Packages of detectors install their programs and locks in these folders.
 for folder in detectors detectors.lock.d; do
 	install -d -m 0755 "$destdir$prefix/lib/prelet/$folder"

@@ -9,10 +9,14 @@ import (
 	"time"
 )
 
-const checkUnit = "prelet-boot-check.service"
+const (
+	checkUnit   = "prelet-boot-check.service"
+	scriptsUnit = "greenboot-healthcheck.service"
+	script      = "50-prelet.sh"
+)
 
 // countsBoots enables the check of the image on the disk, and a unit that marks a complete boot as good, as
-// systemd-bless-boot or bootc does.
+// systemd-bless-boot or bootc does. Another unit runs the script for greenboot as greenboot does; it marks nothing.
 func (m *machine) countsBoots() {
 	m.t.Helper()
 	m.put("/etc/systemd/system/bless.service", `[Unit]
@@ -24,28 +28,51 @@ Type=oneshot
 RemainAfterExit=yes
 ExecStart=/bin/true
 `)
+	m.put("/etc/systemd/system/"+scriptsUnit, `[Unit]
+Before=boot-complete.target
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+# The id of this boot: in a container, that of /proc is the host's.
+Environment=PRELET_BOOT_ID=%b
+ExecStart=/bin/sh -ec 'for check in /etc/greenboot/check/required.d/*.sh; do "$check"; done'
+`)
 	for link, unit := range map[string]string{
+		"boot-complete.target.wants/" + scriptsUnit:  "/etc/systemd/system/" + scriptsUnit,
 		"boot-complete.target.requires/" + checkUnit: "/usr/lib/systemd/system/" + checkUnit,
 		"multi-user.target.wants/bless.service":      "/etc/systemd/system/bless.service",
 	} {
-		path := m.root + "/etc/systemd/system/" + link
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.Symlink(unit, path)); err != nil {
-			m.t.Fatal(err)
-		}
+		m.link(unit, "/etc/systemd/system/"+link)
+	}
+	m.link("/usr/share/prelet/greenboot/"+script, "/etc/greenboot/check/required.d/"+script)
+}
+
+// link makes a symbolic link on the disk, and its folder.
+func (m *machine) link(target, path string) {
+	m.t.Helper()
+	path = m.root + path
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.Symlink(target, path)); err != nil {
+		m.t.Fatal(err)
 	}
 }
 
 // requireBlessed waits until the check has ended, and compares whether the boot counts as good.
 func (m *machine) requireBlessed(want bool, says string) {
 	m.t.Helper()
-	m.within(90*time.Second, checkUnit+" ends", func() string {
-		switch state := m.property(checkUnit, "ActiveState"); state {
-		case "active", "failed":
-			return ""
-		default:
-			return state
-		}
-	})
+	for _, unit := range []string{checkUnit, scriptsUnit} {
+		m.within(90*time.Second, unit+" ends", func() string {
+			switch state := m.property(unit, "ActiveState"); state {
+			case "active", "failed":
+				return ""
+			default:
+				return state
+			}
+		})
+	}
+	if state := m.property(scriptsUnit, "ActiveState"); (state == "active") != want {
+		m.t.Errorf("%s: got %s; want active: %t", scriptsUnit, state, want)
+	}
 	log := m.do("journalctl", "-b", "--no-pager", "-o", "cat", "-u", checkUnit)
 	if text := strings.Join(strings.Fields(log), " "); !strings.Contains(text, says) {
 		m.t.Errorf("journal of %s: got\n%s\nwant text with %q", checkUnit, log, says)

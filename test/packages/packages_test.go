@@ -78,6 +78,7 @@ var installed = map[string]os.FileMode{
 	"/usr/share/zsh/site-functions/_prelet":                         0o644,
 	"/usr/share/fish/vendor_completions.d/prelet.fish":              0o644,
 	"/usr/share/man/man5/prelet.5.gz":                               0o644,
+	"/usr/share/prelet/greenboot/50-prelet.sh":                      0o755,
 	"/usr/share/man/man8/prelet.8.gz":                               0o644,
 	"/usr/share/man/man8/prelet-run.8.gz":                           0o644,
 	"/usr/share/doc/prelet/copyright":                               0o644,

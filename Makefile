@@ -1,7 +1,7 @@
 # The commands of developers, CI and packagers. `make` lists them.
 # Modules are downloaded once. Root is needed by bench-peers, e2e-boot, e2e-hostile, e2e-image, e2e-kube, e2e-nfd,
-# e2e-packages, e2e-recipes, faults, sweep, storm, kubelet-agreement, golden-image and nightly; all others need neither root
-# nor a cluster nor a network.
+# e2e-packages, e2e-recipes, e2e-runtime, faults, sweep, storm, kubelet-agreement, golden-image and nightly; all others need
+# neither root nor a cluster nor a network.
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -217,6 +217,14 @@ e2e-boot: build packages ## boot a real systemd in containers, as root; RUN=Test
 	CGO_ENABLED=0 tools/package.sh "$(VERSION)" bin/boot
 	test/boot/image.sh
 	cd test/boot && PRELET_BOOT_CACHE=$(CURDIR)/test/boot/.cache $(if $(wildcard $(KUBE_CACHE)/helpers),PRELET_KUBE_CACHE="$(KUBE_CACHE)") $(GO) test -count=1 -v -timeout 45m -parallel 4 -run '$(RUN)' .
+
+.PHONY: e2e-runtime
+e2e-runtime: build ## restart a real containerd 2 with drop-ins, under a real systemd and kubelet, as root (builds it once)
+	test/kube/build.sh "$(KUBE_CACHE)"
+	test/boot/containerd/build.sh test/boot/.cache
+	test/boot/image.sh
+	cd test/boot && PRELET_BOOT_CACHE=$(CURDIR)/test/boot/.cache PRELET_KUBE_CACHE="$(KUBE_CACHE)" \
+		PRELET_CONTAINERD=$(CURDIR)/test/boot/.cache/containerd $(AS_BUILT) test -count=1 -v -timeout 15m -run '^TestContainerd$$' .
 
 .PHONY: e2e-hostile
 e2e-hostile: build packages ## run hostile detectors under the hardened unit, booted, as root; RUN=TestName selects

@@ -16,6 +16,7 @@ run() { # run PART
 	case $1 in
 	boot) make e2e-boot ;;
 	kube) make e2e-kube ;;
+	runtime) make e2e-runtime ;;
 	image) make e2e-image ;;
 	kube-old) make e2e-kube-old ;;
 	packages) make e2e-packages ;;
@@ -36,7 +37,7 @@ run() { # run PART
 	esac
 }
 
-all=(boot kube image kube-old packages recipes nfd hostile agreement storm bench peers tables race activation generation fuzz sweep)
+all=(boot kube runtime image kube-old packages recipes nfd hostile agreement storm bench peers tables race activation generation fuzz sweep)
 [ $# -gt 0 ] || set -- "${all[@]}"
 
 table=""

@@ -1,0 +1,377 @@
+package boot
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+const (
+	containerdVariable = "PRELET_CONTAINERD" // the folder that containerd/build.sh has filled
+
+	runtimeDropIn = "/etc/containerd/conf.d/90-prelet.toml"
+	runtimeSocket = "/run/containerd/containerd.sock"
+)
+
+// imageConfig is the configuration of the image, which the drop-in of the site changes. A container may not lower its
+// score for the OOM killer.
+const imageConfig = `version = 3
+imports = ["/etc/containerd/conf.d/*.toml"]
+
+[plugins.'io.containerd.cri.v1.runtime']
+restrict_oom_score_adj = true
+
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+runtime_type = 'io.containerd.runc.v2'
+
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+SystemdCgroup = true
+`
+
+// kernelUnit prepares what a real kubelet needs of a machine that a container does not have.
+const kernelUnit = `[Unit]
+Before=containerd.service kubelet.service prelet.service
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/bin/sh -c 'mkdir -p /run/kernel; [ -e /dev/kmsg ] || ln -s /dev/null /dev/kmsg; \
+for v in vm/overcommit_memory=1 vm/panic_on_oom=0 kernel/panic=10 kernel/panic_on_oops=1 kernel/keys/root_maxkeys=1000000 kernel/keys/root_maxbytes=25000000; do \
+f=/run/kernel/$$(echo $${v%%=*} | tr / .); echo $${v#*=} >$$f; mount --bind $$f /proc/sys/$${v%%=*}; done'
+[Install]
+WantedBy=multi-user.target
+`
+
+// configures writes a site that configures containerd. more is added to the block.
+func (m *machine) configures(pause, mirror, more string) {
+	m.t.Helper()
+	m.put("/etc/prelet/runtime.hcl", fmt.Sprintf(`override {
+  stage "write" "kubelet" {
+    runtime {
+      sandbox_image = "registry.example/pause:%s"
+      registry "registry.example" {
+        host "%s" {}
+      }
+      cdi { spec_dirs = ["/etc/cdi-of-site"] }
+      handler "other" {
+        options = { BinaryName = "/usr/local/bin/other-runc" }
+      }
+      %s
+    }
+  }
+}
+stage "restart" "containerd" {
+  unit    = "containerd.service"
+  timeout = "60s"
+}
+`, pause, mirror, more))
+}
+
+// newContainerdMachine is a machine with containerd 2, its own unit and a real kubelet, which was never booted.
+func newContainerdMachine(t *testing.T) (m *machine, arguments []string) {
+	t.Helper()
+	built := os.Getenv(containerdVariable)
+	if built == "" {
+		t.Skip("this runs containerd 2 with a real kubelet: make e2e-runtime builds both")
+	}
+	runc := filepath.Join(os.Getenv(kubeVariable), "containerd/usr/sbin/runc")
+	if _, err := os.Stat(runc); err != nil {
+		t.Skip("no runc: test/kube/build.sh takes it from Debian, with apt-get")
+	}
+	c := newControl(t)
+	m = newMachine(t)
+	m.wire(outside, inside)
+
+	// A kubelet without cgroupsPerQOS can use cgroupfs only.
+	site := strings.ReplaceAll(realSite, `= "systemd"`, `= "cgroupfs"`)
+	m.site = strings.NewReplacer("SERVER", "https://"+outside+":"+c.port, "PIN", c.pin).Replace(site)
+	m.put("/etc/prelet/site.hcl", m.site)
+	m.put("/etc/credstore/bootstrap-token", c.token+"\n")
+
+	unit, err := os.ReadFile(filepath.Join(built, "containerd.service"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.put("/etc/systemd/system/containerd.service", string(unit))
+	m.put("/etc/systemd/system/kernel.service", kernelUnit)
+	m.put("/etc/containerd/config.toml", imageConfig)
+	enable := exec.Command("chroot", m.root, "systemctl", "enable", "kernel.service", "containerd.service")
+	if out, err := enable.CombinedOutput(); err != nil {
+		t.Fatalf("systemctl enable: got %v: %s; want no error", err, out)
+	}
+
+	// containerd's folder is a tmpfs, because overlayfs cannot be on another one. runc needs the system calls.
+	arguments = []string{"--tmpfs=/var/lib/containerd", "--system-call-filter=@keyring bpf"}
+	for path, program := range map[string]string{
+		"/usr/bin/kubelet":                       c.kubelet,
+		"/usr/local/bin/containerd":              filepath.Join(built, "containerd"),
+		"/usr/local/bin/containerd-shim-runc-v2": filepath.Join(built, "containerd-shim-runc-v2"),
+		"/usr/local/bin/ctr":                     filepath.Join(built, "ctr"),
+		"/usr/local/bin/runc":                    runc,
+		"/usr/local/bin/other-runc":              runc,
+	} {
+		if !m.exists(path) {
+			m.put(path, "")
+		}
+		arguments = append(arguments, "--bind-ro="+program+":"+path)
+	}
+
+	return m, arguments
+}
+
+// containerd is what containerd reports over CRI.
+type containerd struct {
+	Driver   string
+	Handlers []string
+	Config   struct {
+		EnableCDI   bool
+		CDISpecDirs []string
+	}
+}
+
+// dialCRI connects to containerd.
+func (m *machine) dialCRI() *grpc.ClientConn {
+	m.t.Helper()
+	socket := fmt.Sprintf("unix:///proc/%d/root%s", m.leader, runtimeSocket)
+	conn, err := grpc.NewClient(socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+
+	return conn
+}
+
+// askCRI returns what containerd reports of itself.
+func (m *machine) askCRI() containerd {
+	m.t.Helper()
+	conn := m.dialCRI()
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(m.t.Context(), 20*time.Second)
+	defer cancel()
+	client := runtimeapi.NewRuntimeServiceClient(conn)
+
+	status, err := client.Status(ctx, &runtimeapi.StatusRequest{Verbose: true})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	config, err := client.RuntimeConfig(ctx, &runtimeapi.RuntimeConfigRequest{})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+
+	c := containerd{Driver: config.GetLinux().GetCgroupDriver().String()}
+	if err := json.Unmarshal([]byte(status.GetInfo()["config"]), &c.Config); err != nil {
+		m.t.Fatal(err)
+	}
+	for _, h := range status.GetRuntimeHandlers() {
+		if h.GetName() != "" { // the default handler
+			c.Handlers = append(c.Handlers, h.GetName())
+		}
+	}
+
+	return c
+}
+
+// pull lets containerd pull an image as for a pod, and reports whether it is pinned, as the sandbox image is.
+func (m *machine) pull(image string) (isPinned bool) {
+	m.t.Helper()
+	conn := m.dialCRI()
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(m.t.Context(), 20*time.Second)
+	defer cancel()
+	client := runtimeapi.NewImageServiceClient(conn)
+	spec := &runtimeapi.ImageSpec{Image: image}
+
+	if _, err := client.PullImage(ctx, &runtimeapi.PullImageRequest{Image: spec}); err != nil {
+		m.t.Fatal(err)
+	}
+	found, err := client.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: spec})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+
+	return found.GetImage().GetPinned()
+}
+
+// processes are those of containerd, of the kubelet and of the container, which a restart of containerd must not end.
+type processes struct{ containerd, kubelet, container string }
+
+// sleeper is a container that ctr starts, and the kubelet does not see.
+const sleeper = "sleeper"
+
+func (m *machine) processes() processes {
+	m.t.Helper()
+	found := processes{containerd: m.property("containerd", "MainPID"), kubelet: m.property("kubelet", "MainPID")}
+	for line := range strings.Lines(m.do("/usr/local/bin/ctr", "-n", "k8s.io", "tasks", "list")) {
+		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == sleeper && fields[2] == "RUNNING" {
+			found.container = fields[1]
+		}
+	}
+
+	return found
+}
+
+// checkProcesses checks that the container runs, and that containerd and then the kubelet were restarted, or neither.
+func (m *machine) checkProcesses(what string, before processes, isRestarted bool) {
+	m.t.Helper()
+	now := m.processes()
+	if before.container == "" || now.container != before.container {
+		m.t.Errorf("%s: got container %q, want %q still", what, now.container, before.container)
+	}
+	if got := now.containerd != before.containerd; got != isRestarted {
+		m.t.Errorf("%s: containerd was restarted: got %t, want %t", what, got, isRestarted)
+	}
+	if got := now.kubelet != before.kubelet; got != isRestarted {
+		m.t.Errorf("%s: the kubelet was restarted: got %t, want %t", what, got, isRestarted)
+	}
+	m.checkStartOrder(what)
+}
+
+func (m *machine) checkStartOrder(what string) {
+	m.t.Helper()
+	runtime, kubelet := m.monotonic("containerd", "ExecMainStart"), m.monotonic("kubelet", "ExecMainStart")
+	if runtime >= kubelet {
+		m.t.Errorf("%s: containerd started at %s, and the kubelet at %s; want containerd first", what, runtime, kubelet)
+	}
+}
+
+// countStarts returns how often containerd was started in this boot.
+func (m *machine) countStarts() int {
+	m.t.Helper()
+	log := m.do("journalctl", "-b", "--no-pager", "-o", "cat", "-u", "containerd")
+
+	return strings.Count(log, "starting containerd")
+}
+
+// checkDump checks what containerd itself makes of all its files.
+func (m *machine) checkDump(what string, want ...string) {
+	m.t.Helper()
+	got := m.do("/usr/local/bin/containerd", "config", "dump")
+	for _, w := range want {
+		if !strings.Contains(got, w) {
+			m.t.Errorf("%s: containerd config dump: got\n%s\nwant text with %q", what, got, w)
+		}
+	}
+}
+
+// TestContainerd: a real containerd 2 under a real systemd, with a real kubelet on a real cluster. The settings of the
+// site reach containerd, which is restarted before the kubelet; containers go on. Settings that containerd refuses, or
+// with which it has no CRI, are rolled back. A mirror is used without a restart.
+func TestContainerd(t *testing.T) {
+	t.Parallel()
+	m, arguments := newContainerdMachine(t)
+	busybox := filepath.Join(os.Getenv(kubeVariable), "containerd/usr/bin/busybox")
+	mirror, other := newRegistry(t, outside+":0", busybox), newRegistry(t, outside+":0", busybox)
+	m.configures("one", mirror.url, "")
+	m.boot(arguments...)
+	m.verdict("good")
+	m.checkFirstBoot(mirror)
+
+	const image = "registry.example/app:one"
+	if m.pull(image) {
+		t.Errorf("%s is pinned, want the sandbox image only", image)
+	}
+	m.do("/usr/local/bin/ctr", "-n", "k8s.io", "run", "--detach", "--cpu-shares=0", image, sleeper) // no controllers here
+
+	before := m.processes()
+	m.configures("two", mirror.url, "")
+	m.do("prelet", "run")
+	m.checkProcesses("another sandbox image", before, true)
+	m.checkDump("another sandbox image", "sandbox = 'registry.example/pause:two'")
+	if !m.pull("registry.example/pause:two") {
+		t.Error("another sandbox image: containerd has not pinned it")
+	}
+
+	before = m.processes()
+	m.configures("two", other.url, "")
+	m.do("prelet", "run")
+	m.checkProcesses("another mirror", before, false)
+	const late = "registry.example/app:late"
+	m.pull(late)
+	if mirror.hasAsked("app:late") || !other.hasAsked("app:late") {
+		t.Errorf("another mirror: the first was asked for %q, the second for %q; want app:late of the second only",
+			mirror.asked, other.asked)
+	}
+
+	m.checkRefused("a wrong type", other.url,
+		`config = { plugins = { "io.containerd.cri.v1.runtime" = { enable_cdi = "maybe" } } }`,
+		"containerd.service")
+	m.checkRefused("no CRI", other.url,
+		`config = { plugins = { "io.containerd.cri.v1.runtime" = { containerd = { default_runtime_name = "none" } } } }`,
+		"the container runtime answers and has no CRI")
+
+	before = m.processes()
+	starts := m.countStarts()
+	m.put("/etc/prelet/runtime.hcl", "")
+	m.do("prelet", "run")
+	m.checkProcesses("without the block", before, true)
+	if got := m.countStarts() - starts; got != 1 || m.exists(runtimeDropIn) {
+		t.Errorf("without the block: got %d starts of containerd, drop-in %t; want 1 and false", got, m.exists(runtimeDropIn))
+	}
+	if got := m.askCRI(); got.Driver != "SYSTEMD" || len(got.Handlers) != 1 {
+		t.Errorf("without the block: got %+v, want the image's cgroup driver and its handler", got)
+	}
+	m.running()
+}
+
+// checkFirstBoot checks that containerd has the settings of the site, and started before the kubelet.
+func (m *machine) checkFirstBoot(mirror *registry) {
+	m.t.Helper()
+	m.checkStartOrder("first boot")
+	m.checkDump("first boot",
+		"sandbox = 'registry.example/pause:one'",
+		"config_path = '/etc/containerd/certs.d'",
+		"cdi_spec_dirs = ['/etc/cdi-of-site']",
+		"BinaryName = '/usr/local/bin/other-runc'",
+		"restrict_oom_score_adj = true", // of config.toml
+	)
+
+	got := m.askCRI()
+	isCDI := got.Config.EnableCDI && strings.Join(got.Config.CDISpecDirs, " ") == "/etc/cdi-of-site"
+	if got.Driver != "CGROUPFS" || strings.Join(got.Handlers, " ") != "other runc" || !isCDI {
+		m.t.Errorf("first boot: got %+v, want CGROUPFS, handlers other and runc, and CDI from /etc/cdi-of-site", got)
+	}
+	if isPinned := m.pull("registry.example/pause:one"); !isPinned || !mirror.hasAsked("pause:one") {
+		m.t.Errorf("first boot: the sandbox image: got pinned %t, of the mirror %q; want true, and pause:one",
+			isPinned, mirror.asked)
+	}
+}
+
+// checkRefused runs prelet with settings that are rolled back: containerd and the kubelet run again with the old ones.
+func (m *machine) checkRefused(what, mirror, more string, says ...string) {
+	m.t.Helper()
+	before, old := m.processes(), m.read(runtimeDropIn)
+	m.configures("two", mirror, more)
+	r := m.try("prelet", "run")
+	if r.exit != 50 {
+		m.t.Errorf("%s: prelet run: got %+v, want 50", what, r)
+	}
+	for _, s := range says {
+		if !strings.Contains(r.errors, s) {
+			m.t.Errorf("%s: prelet run: got %s; want text with %q", what, r.errors, s)
+		}
+	}
+
+	m.within(time.Minute, what+" is rolled back", func() string {
+		if state := m.property("containerd", "ActiveState") + m.property("kubelet", "ActiveState"); state != "activeactive" {
+			return state
+		}
+		return ""
+	})
+	if got := m.read(runtimeDropIn); got != old {
+		m.t.Errorf("%s: got the drop-in\n%s\nwant\n%s", what, got, old)
+	}
+	m.checkProcesses(what, before, true)
+	if !m.pull("registry.example/pause:two") {
+		m.t.Errorf("%s: the sandbox image is not pinned; want the old settings", what)
+	}
+}

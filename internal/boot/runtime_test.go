@@ -2,6 +2,10 @@ package boot
 
 import (
 	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -67,7 +71,7 @@ pause_image = "registry.example/pause:3.10"
 [crio.runtime]
 cgroup_manager = "cgroupfs"
 conmon_cgroup = "pod"
-cdi_spec_dirs = ["/etc/cdi", "/run/cdi"]
+cdi_spec_dirs = ["/etc/cdi", "/run/cdi", "/opt/cdi"]
 default_runtime = "nvidia"
 pids_limit = 4096
 
@@ -102,6 +106,72 @@ prefix = "registry.example:8443"
 location = "inner.example"
 insecure = true
 `)
+}
+
+// TestCRIOReads gives the drop-in to the program that PRELET_CRIO names, over a file as a package has it: the
+// configuration that CRI-O reads has each setting of the drop-in.
+func TestCRIOReads(t *testing.T) {
+	program := os.Getenv("PRELET_CRIO")
+	if program == "" {
+		t.Skip("needs the path of a crio in PRELET_CRIO")
+	}
+	const dropIn = "/etc/crio/crio.conf.d/90-prelet.conf"
+	text := renderRuntimeFiles(t, "crio")[dropIn]
+
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"90-prelet.conf": text,
+		"10-crio.conf": `
+[crio.runtime]
+cgroup_manager = "systemd"
+conmon_cgroup = "crio.slice"
+default_runtime = "crun"
+[crio.runtime.runtimes.crun]
+runtime_path = "/usr/libexec/crio/crun"
+[crio.runtime.runtimes.runc]
+runtime_path = "/usr/libexec/crio/runc"
+`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	printed, err := exec.CommandContext(t.Context(), program, "--config", "", "--config-dir", dir, "config").Output()
+	if err != nil {
+		t.Fatalf("%s config: got %v, want no error", program, err)
+	}
+
+	var want, got map[string]any
+	if err := toml.Unmarshal([]byte(text), &want); err != nil {
+		t.Fatal(err)
+	}
+	if err := toml.Unmarshal(printed, &got); err != nil {
+		t.Fatalf("the output of crio config: got %v, want valid TOML", err)
+	}
+	for path, v := range flattenTables("", want) {
+		if d := cmp.Diff(v, flattenTables("", got)[path]); d != "" {
+			t.Errorf("%s (-want +got):\n%s", path, d)
+		}
+	}
+	// The empty table of runc replaces that of the package.
+	const replaced = "crio.runtime.runtimes.runc.runtime_path"
+	if got := flattenTables("", got)[replaced]; got != "" {
+		t.Errorf("%s: got %v, want an empty text", replaced, got)
+	}
+}
+
+// flattenTables returns the settings of nested tables, by their paths.
+func flattenTables(at string, table map[string]any) map[string]any {
+	out := map[string]any{}
+	for key, v := range table {
+		if inner, isTable := v.(map[string]any); isTable {
+			maps.Copy(out, flattenTables(at+key+".", inner))
+			continue
+		}
+		out[at+key] = v
+	}
+
+	return out
 }
 
 // TestCRIOSettings plans settings of CRI-O one by one: the drop-in, or the error with which the site is refused.

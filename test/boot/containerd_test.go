@@ -304,7 +304,8 @@ func TestContainerd(t *testing.T) {
 
 	m.checkRefused("a wrong type", other.url,
 		`config = { plugins = { "io.containerd.cri.v1.runtime" = { enable_cdi = "maybe" } } }`,
-		"containerd.service")
+		"containerd.service: its try-restart ended with",
+		"cannot decode TOML string into struct field config.RuntimeConfig.EnableCDI of type bool")
 	m.checkRefused("no CRI", other.url,
 		`config = { plugins = { "io.containerd.cri.v1.runtime" = { containerd = { default_runtime_name = "none" } } } }`,
 		"the container runtime answers and has no CRI")

@@ -48,7 +48,7 @@ func newWatchdogCause(unit string, timeout time.Duration) *Cause {
 // findCause reads the cause of a failure from the kubelet's log since the files were in place. It returns nil when the
 // log has none or cannot be read: the cause only explains a verdict and does not change it.
 func (m *Machine) findCause(ctx context.Context, p Plan, since time.Duration) *Cause {
-	lines, err := m.readLog(ctx, p, since)
+	lines, err := m.readLog(ctx, p.Unit, since)
 	if err != nil || len(lines) == 0 {
 		return nil
 	}
@@ -65,11 +65,11 @@ func (m *Machine) findCause(ctx context.Context, p Plan, since time.Duration) *C
 	return p.withItem(found)
 }
 
-// readLog returns the kubelet's log since a moment of the monotonic clock.
-func (m *Machine) readLog(ctx context.Context, p Plan, since time.Duration) ([]string, error) {
+// readLog returns the log of a unit since a moment of the monotonic clock.
+func (m *Machine) readLog(ctx context.Context, unit string, since time.Duration) ([]string, error) {
 	at := m.Clock.Now().Add(since - m.Clock.Monotonic())
 
-	return m.Probe.Log(ctx, p.Unit, at)
+	return m.Probe.Log(ctx, unit, at)
 }
 
 // withItem returns a cause with the item of the plan that it refers to.

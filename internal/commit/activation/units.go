@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/kubelet/failure"
 )
 
 // UnitPlan is what follows a change of some files of a generation: a unit other than the kubelet's, or
@@ -303,6 +304,7 @@ func (m *Machine) actUnit(
 	m.note("units", "started", "%s %s", verb, u.Unit)
 	m.extendTimeout(wait + time.Duration(u.SettleMillis)*time.Millisecond)
 
+	begin := m.Clock.Monotonic()
 	result, err := m.Units.Act(steady, verb, u.Unit, wait)
 	if err != nil {
 		return "", err
@@ -322,7 +324,28 @@ func (m *Machine) actUnit(
 		return "", nil
 	}
 
-	return m.concludeAct(ctx, u, verb, result)
+	why, err = m.concludeAct(ctx, u, verb, result)
+	if why != "" {
+		why += m.quoteLog(steady, u.Unit, begin)
+	}
+
+	return why, err
+}
+
+// quoteLog returns what a unit wrote last to the journal since a moment, and how to read more. It only explains a
+// failure and does not change it.
+func (m *Machine) quoteLog(ctx context.Context, unit string, since time.Duration) string {
+	see := fmt.Sprintf("; journalctl -u %s shows more", unit)
+
+	lines, err := m.readLog(ctx, unit, since)
+	if err != nil {
+		return see
+	}
+	if last := failure.LastLine(lines); last != "" {
+		return "; its last line is: " + last + see
+	}
+
+	return see
 }
 
 // chooseVerb returns the job for a unit that is notified.

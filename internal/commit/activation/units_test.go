@@ -76,13 +76,16 @@ func TestOtherUnitFails(t *testing.T) {
 	n := joinedNode(t, "restart")
 	pid := n.systemd.unit.MainPID
 	n.ntp = "broken"
+	n.log = []string{"reading", "ntp: bad line 3", ""}
 
 	out, err := n.runSite(t.Context(), "good")
 	if err != nil || out.Verdict != Bad || out.Code != fault.RolledBack || out.InPlace != Good || !out.Held {
 		t.Errorf("got %+v, %v; want a rollback to a good generation, and the plan held", out, err)
 	}
-	if !strings.Contains(out.Why, ntpUnit) {
-		t.Errorf("why: got %q, want the unit in it", out.Why)
+	for _, want := range []string{ntpUnit + ": ", "its last line is: ntp: bad line 3; journalctl -u " + ntpUnit + " shows more"} {
+		if !strings.Contains(out.Why, want) {
+			t.Errorf("why: got %q, want %q in it", out.Why, want)
+		}
 	}
 	if got := n.read(ntpPath); got != "one" {
 		t.Errorf("%s: got %q, want %q", ntpPath, got, "one")

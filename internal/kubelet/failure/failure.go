@@ -96,6 +96,18 @@ func LastError(lines []string) string {
 	return ""
 }
 
+// LastLine returns the last line of the log of any unit; "" if it has none.
+func LastLine(lines []string) string {
+	for _, line := range slices.Backward(lines) {
+		line = strings.ToValidUTF8(line[:min(len(line), maxLine)], "?")
+		if text := strings.Join(strings.Fields(line), " "); text != "" {
+			return redact(text)
+		}
+	}
+
+	return ""
+}
+
 // joinEntries returns each entry as one text: klog writes a value with line breaks as err=< … >, with a tab before
 // each line, and escapes quotes within quotes.
 func joinEntries(lines []string) []string {

@@ -155,6 +155,23 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+func TestLastLine(t *testing.T) {
+	for name, c := range map[string]struct {
+		lines []string
+		want  string
+	}{
+		"no log":        {nil, ""},
+		"empty lines":   {[]string{"", " "}, ""},
+		"the last one":  {[]string{"reading", "line\t3: bad ", ""}, "line 3: bad"},
+		"a secret":      {[]string{"token abcdef.0123456789abcdef"}, "token (secret)"},
+		"a broken text": {[]string{"bad \xff"}, "bad ?"},
+	} {
+		if got := LastLine(c.lines); got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 func TestLastError(t *testing.T) {
 	long := strings.Repeat("é", 500)
 	for _, c := range []struct {

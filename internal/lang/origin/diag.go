@@ -91,9 +91,11 @@ func IsNote(d *hcl.Diagnostic) bool {
 	return ok && e.Note
 }
 
-// Capitalize makes a text the beginning of a sentence.
+// Capitalize makes a text the beginning of a sentence. A name such as containerd.service stays as it is.
 func Capitalize(s string) string {
-	if s == "" {
+	word, _, _ := strings.Cut(s, " ")
+	isName := strings.Contains(strings.TrimRight(word, ".:,;"), ".")
+	if s == "" || isName {
 		return s
 	}
 

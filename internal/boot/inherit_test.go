@@ -112,6 +112,10 @@ func TestInheritedFlags(t *testing.T) {
 		{name: "a file of kubeadm that is not text", own: "--v=2", world: "original kubeadm-flags.env => " +
 			`{"value":{"exists":true,"text":"KUBELET_KUBEADM_ARGS=\u0000"}}` + "\n",
 			want: "exit 0\ncomplete true\nwarning flags-invalid\nThe kubelet gets no flags of " + kubeadm + "\n--v=2"},
+		{name: "a file of kubeadm that is not UTF-8", own: "--v=2", world: "original kubeadm-flags.env => " +
+			`{"fail":"unusable","detail":"/var/lib/kubelet/kubeadm-flags.env is not UTF-8 text"}` + "\n",
+			want: "exit 0\ncomplete true\nwarning flags-invalid\nThe kubelet gets no flags of " + kubeadm +
+				": " + kubeadm + " is not UTF-8 text. systemd\n--v=2"},
 		{name: "a word in kubeadm's file that is not a flag", kubeadm: "--v=2 garbage", own: "--v=3",
 			want: "exit 0\nwarning flags-invalid\n\"garbage\" is not a flag\n" + kubeadm + "\n--v=3"},
 		{name: "kubeadm's file without its variable", world: "original kubeadm-flags.env => " +

@@ -23,6 +23,8 @@ func TestInstanceConfig(t *testing.T) {
 		patch = `patch = { maxPods = 64, evictionHard = { "memory.available" = "1Gi", "nodefs.available" = null }, clusterDNS = null }`
 		on    = "instance_config = true\n"
 		file  = "original instance-config.yaml => "
+
+		notText = file + `{"fail":"unusable","detail":"/var/lib/kubelet/instance-config.yaml is not UTF-8 text"}` + "\n"
 	)
 	exists := func(text string) string {
 		quoted, _ := json.Marshal(text)
@@ -47,7 +49,11 @@ func TestInstanceConfig(t *testing.T) {
 				"  nodefs.available: 10%\nfeatureGates:\n  AllBeta: true\nmaxPods: 64\npodPidsLimit: 99\n",
 			want: "exit 0\n!config clusterDNS\nconfig podPidsLimit: 99\nnote base-replaced\nThe base has 30"},
 		{name: "its field is removed", config: on + `patch = { podPidsLimit = null }`, world: exists("podPidsLimit: 99\n"),
-			file: "{}\n", want: "exit 0\n!config podPidsLimit"},
+			file: "podPidsLimit: null\n", want: "exit 0\n!config podPidsLimit"},
+		{name: "what the cluster has too", config: on + `patch = { maxPods = 110, podPidsLimit = 5, clusterDomain = null,
+			evictionHard = { "memory.available" = "100Mi", "imagefs.available" = null }, kubeReserved = { cpu = null } }`,
+			file: "clusterDomain: null\nevictionHard:\n  imagefs.available: null\n  memory.available: 100Mi\n" +
+				"maxPods: 110\npodPidsLimit: 5\n", want: "exit 0\n!config kubeReserved"},
 		{name: "a header and comments", config: on, world: exists("# of us\n---\nkind: KubeletConfiguration\nmaxPods: 30\n"),
 			file: "maxPods: 30\n", want: "exit 0"},
 		{name: "empty", config: on + `patch = { maxPods = 64 }`, world: exists("\n"), file: "maxPods: 64\n", want: "exit 0"},
@@ -61,7 +67,17 @@ func TestInstanceConfig(t *testing.T) {
 		{name: "a list", config: on + patch, world: exists("- a\n"), want: "exit 0\ncomplete true\nwarning kubelet-config site.hcl\na list"},
 		{name: "another kind", config: on + patch, world: exists("kind: Pod\n"), want: "exit 0\nwarning kubelet-config\nkind is \"Pod\""},
 		{name: "two documents", config: on + patch, world: exists("maxPods: 3\n---\nmaxPods: 4\n"),
-			want: "exit 0\nwarning kubelet-config\nsecond document\nconfig maxPods: 64"},
+			want: "exit 0\nwarning kubelet-config\nseveral documents, which only kubeadm merges\nconfig maxPods: 64\n!the kubelet ignores"},
+		{name: "a wrong type", config: on + `patch = { podPidsLimit = 5 }`, world: exists("maxPods: abc\n"),
+			want: "exit 0\ncomplete true\nwarning kubelet-config site.hcl\ninstance-config.yaml: the kubelet would not start with maxPods: " +
+				"json: cannot unmarshal string\nleft as it is\nconfig maxPods: 110"},
+		{name: "a value that no kubelet takes", config: on, world: exists("evictionHard: {memory.free: 1Gi}\n"),
+			want: "exit 0\nwarning kubelet-config\nwould not start with evictionHard\n!config   memory.free"},
+		{name: "a field that needs one of the site", config: on + `patch = { kubeReservedCgroup = "/k", kubeReserved = { cpu = "1" } }`,
+			world: exists("enforceNodeAllocatable: [pods, kube-reserved]\n"),
+			file: "enforceNodeAllocatable:\n- pods\n- kube-reserved\nkubeReserved:\n  cpu: \"1\"\nkubeReservedCgroup: /k\n", want: "exit 0\n!warning"},
+		{name: "not UTF-8", config: on + patch, world: notText,
+			want: "exit 0\ncomplete true\nwarning kubelet-config\ncannot be used: /var/lib/kubelet/instance-config.yaml is not UTF-8 text. It is left"},
 		{name: "repeated keys", config: on + patch, world: exists("maxPods: 3\nmaxPods: 4\n"),
 			want: "exit 0\nwarning kubelet-config\nis repeated\nconfig maxPods: 64"},
 		{name: "a directive", config: on + patch, world: exists("evictionHard: {$patch: replace}\n"),
@@ -85,6 +101,14 @@ func TestInstanceConfig(t *testing.T) {
 			want: "exit 0\n!warning\n!undo"},
 		{name: "off, without a file", config: patch, want: "exit 0\n!warning\n!undo"},
 		{name: "off, and garbage", config: patch, world: exists("a: [\n"), want: "exit 0\nwarning kubelet-config\n!left as it is"},
+		{name: "off, and not UTF-8", config: patch, world: notText,
+			want: "exit 0\nwarning kubelet-config\nused: /var/lib/kubelet/instance-config.yaml is not UTF-8 text. Fix"},
+		{name: "off, and a wrong type", config: patch, world: exists("maxPods: abc\n"), want: "exit 0\nwarning kubelet-config\nwith maxPods"},
+		{name: "off, and not readable", config: patch, world: file + `{"fail":"denied","detail":"not root"}` + "\n", want: "exit 0\n!warning"},
+		{name: "off, and its fields are dropped", config: `patch = { podPidsLimit = 7 }`, world: exists("maxPods: 5\npodPidsLimit: 9\n"),
+			want: "exit 0\n!warning\nnote conflict site.hcl:11:3 Settings of kubeadm's instance-config.yaml are dropped\n" +
+				"has maxPods, and this site writes /var/lib/kubelet/config.yaml without them: the kubelet gets the cluster's values\n" +
+				"would bring them back\nagain without podPidsLimit.\nconfig maxPods: 110"},
 		{name: "off, and an older recording", config: patch, world: file + `{"fail":"unread","detail":"never asked"}` + "\n",
 			want: "exit 0\ncomplete true\n!undo"},
 	} {

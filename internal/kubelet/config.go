@@ -37,6 +37,9 @@ type Config struct {
 	repeated []string // keys of its text, see Repeated
 }
 
+// ErrSecondDocument is the failure to parse a text with several documents.
+var ErrSecondDocument = errors.New("a second document begins")
+
 // NewConfig returns a configuration that has only apiVersion and kind.
 func NewConfig() *Config {
 	return &Config{doc: map[string]any{"apiVersion": ConfigAPIVersion, "kind": ConfigKind}}
@@ -302,10 +305,7 @@ func checkSingleDocument(text string) error {
 			continue
 		}
 		if isEnded {
-			return fmt.Errorf(
-				"line %d: a second document begins, which the kubelet ignores: keep one",
-				number,
-			)
+			return fmt.Errorf("line %d: %w, which the kubelet ignores: keep one", number, ErrSecondDocument)
 		}
 		hasContent = true
 	}

@@ -163,13 +163,15 @@ func (r baseReader) readVariables(base node.Base, files []string, own, ownFile s
 			env = read.EnvFile
 		} else if p == chooseLayout(r.in).KubeadmFlagsFile || p == ownFile {
 			var err error
-			if env, err = r.readEnvFile(p); errors.As(err, &denied) {
+			env, err = r.readEnvFile(p)
+			if errors.As(err, &denied) && denied.Code == fault.Denied {
 				return nil, nil, denied
 			}
+			denied = nil
 			if err != nil {
 				diags = append(diags, origin.Warning(
 					fault.FlagsInvalid, at, "The kubelet gets no flags of "+p,
-					"%s", stages.Sentence(p+": "+err.Error(), "systemd ignores such a file. Fix or remove it"),
+					"%s", stages.Sentence(nameFile(p, err), "systemd ignores such a file. Fix or remove it"),
 				))
 			}
 		}
@@ -187,14 +189,15 @@ func (r baseReader) readVariables(base node.Base, files []string, own, ownFile s
 }
 
 // readEnvFile returns an environment file of the node as it was before prelet; nil if it is missing or if a recording
-// does not contain it. It fails with a *fault.Fault if this user may not read it, and for a malformed file.
+// does not contain it. It fails with a *fault.Fault if this user may not read it, and for a malformed file, such as one
+// that is not UTF-8.
 func (r baseReader) readEnvFile(p string) (*kubelet.EnvFile, error) {
 	a, err := r.original(p)
 	var f *fault.Fault
-	if errors.As(err, &f) && f.Code == fault.Denied {
+	switch isFault := errors.As(err, &f); {
+	case isFault && (f.Code == fault.Denied || f.Code == fault.FileUnusable):
 		return nil, f
-	}
-	if err != nil || !a.Exists {
+	case err != nil || !a.Exists:
 		return nil, nil
 	}
 

@@ -2,6 +2,7 @@ package write
 
 import (
 	"errors"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/node"
@@ -50,22 +52,62 @@ func (r baseReader) addInstance(base *node.Base, b schema.Body) hcl.Diagnostics 
 	if err == nil {
 		err = checkDirectives(fields)
 	}
+	merged := kubelet.NewConfig()
+	if err == nil {
+		err = errors.Join(merged.Merge(base.Config), merged.Merge(fields))
+	}
+	if err == nil {
+		err = r.checkMerged(base.Config, merged.Object())
+	}
 	if err != nil {
 		return hcl.Diagnostics{warnInstance(v, file, err)}
 	}
 	base.Instance = fields
-	if !v.V {
-		return nil
+	if v.V {
+		base.Config = merged.Object()
 	}
-
-	merged := kubelet.NewConfig()
-	if err := errors.Join(merged.Merge(base.Config), merged.Merge(fields)); err != nil {
-		base.Instance = nil
-		return hcl.Diagnostics{warnInstance(v, file, err)}
-	}
-	base.Config = merged.Object()
 
 	return nil
+}
+
+// checkMerged refuses fields of an instance-config.yaml with which the kubelet would not start, such as a text where
+// a number is needed. What the cluster's configuration has wrong itself is not the fault of that file.
+func (r baseReader) checkMerged(cluster, merged map[string]any) error {
+	before, err := r.refuseConfig(cluster)
+	if err != nil {
+		return err
+	}
+	after, err := r.refuseConfig(merged)
+	if err != nil {
+		return err
+	}
+	for _, why := range after {
+		if !slices.Contains(before, why) {
+			return errors.New(why)
+		}
+	}
+
+	return nil
+}
+
+// refuseConfig returns why the installed kubelet certainly would not start with a configuration, of which a site may
+// set more fields.
+func (r baseReader) refuseConfig(config map[string]any) (why []string, err error) {
+	s := rules.Subject{Config: kubelet.NewConfig(), Part: true}
+	if err := s.Config.Merge(config); err != nil {
+		return nil, err
+	}
+	if version := r.in.Kubelet.Version; version != nil {
+		s.Version = *version
+	}
+	for _, f := range rules.Check(s) {
+		if f.Effect == rules.Exits && f.Severity == rules.Error && !f.Uncertain && f.Pointer != "" {
+			field := strings.ReplaceAll(strings.TrimPrefix(f.Pointer, "/"), "/", ".")
+			why = append(why, "the kubelet would not start with "+field+": "+f.Message)
+		}
+	}
+
+	return why, nil
 }
 
 // isWrittenByKubeadm reports whether a block writes the file that `kubeadm upgrade node` writes.
@@ -74,16 +116,17 @@ func (r baseReader) isWrittenByKubeadm(b schema.Body) bool {
 }
 
 // reportInstance returns the diagnostics for an instance-config.yaml that could not be read. Without
-// `instance_config` nothing depends on it, so a replay of an older recording and a check continue without the file.
+// `instance_config` nothing depends on it, so a replay of an older recording, a check and a user who may not read the
+// file continue without it.
 func (r baseReader) reportInstance(
 	base *node.Base, v schema.Value[bool], file string, err error,
 ) hcl.Diagnostics {
 	var f *fault.Fault
-	isFault := errors.As(err, &f)
+	isUnread := errors.As(err, &f) && (f.Code == fault.Unread || f.Code == fault.Denied)
 	switch {
-	case !v.V:
+	case isUnread && !v.V:
 		return nil
-	case isFault && (f.Code == fault.Unread || f.Code == fault.Denied):
+	case isUnread:
 		questions, diags := r.reportUnreadable(fault.FileUnusable, v.Range, file, err)
 		base.ConfigKnown = base.ConfigKnown && r.in.Check
 		base.Unread = append(base.Unread, questions...)
@@ -97,13 +140,25 @@ func (r baseReader) reportInstance(
 func warnInstance(v schema.Value[bool], file string, err error) *hcl.Diagnostic {
 	next := "Fix or remove it, as root: `kubeadm upgrade node` makes a missing one"
 	if v.V {
-		next = "It is left as it is, so `kubeadm upgrade node` would fail, or undo settings of this site. " + next
+		next = "It is left as it is, so `kubeadm upgrade node` would fail, or merge it over settings of this site. " + next
+	}
+	why := nameFile(file, err)
+	if errors.Is(err, kubelet.ErrSecondDocument) {
+		why = file + ": it has several documents, which only kubeadm merges, one after the other"
 	}
 
 	return origin.Warning(
-		fault.ConfigInvalid, v.Range, "kubeadm's instance-config.yaml cannot be used",
-		"%s", stages.Sentence(file+": "+err.Error(), next),
+		fault.ConfigInvalid, v.Range, "kubeadm's instance-config.yaml cannot be used", "%s", stages.Sentence(why, next),
 	)
+}
+
+// nameFile returns the text of an error, with the file that it is about.
+func nameFile(file string, err error) string {
+	if strings.HasPrefix(err.Error(), file) {
+		return err.Error()
+	}
+
+	return file + ": " + err.Error()
 }
 
 // checkDirectives refuses directives of a strategic merge patch, such as $patch: only kubeadm applies them.
@@ -148,8 +203,8 @@ func (r *renderer) renderInstance(b schema.Body, n node.Node) {
 	}
 }
 
-// addInstanceFile adds instance-config.yaml: what differs from the cluster's configuration, and fields that were in
-// the file before prelet. A file without fields is not made.
+// addInstanceFile adds instance-config.yaml: what differs from the cluster's configuration, all that stages set, and
+// fields that were in the file before prelet. A file without fields is not made.
 func (r *renderer) addInstanceFile(b schema.Body, n node.Node) {
 	from := map[string]any{}
 	base := configBase.Of(b)
@@ -167,6 +222,9 @@ func (r *renderer) addInstanceFile(b schema.Body, n node.Node) {
 	fields := kubelet.MergePatch(from, config)
 	before := r.in.Base.Instance
 	keepSame(fields, before, config)
+	for _, s := range n.Settings {
+		keepSetting(fields, config, s.Path)
+	}
 	if e, ok := config[runtimeEndpoint]; ok {
 		fields[runtimeEndpoint] = e // kubeadm reads it as the node's CRI socket
 	}
@@ -202,6 +260,33 @@ func keepSame(fields, before, config map[string]any) {
 	}
 }
 
+// keepSetting adds to fields the value of a setting, also where the cluster's configuration has the same value now: it
+// stays if the cluster gets another one. A removed field is null. It is left out if the object around it is not set,
+// because null in it would make an empty object.
+func keepSetting(fields, config map[string]any, path []string) {
+	name := path[0]
+	v, isSet := config[name]
+	inner, isObject := v.(map[string]any)
+	switch {
+	case len(path) > 1 && !isObject:
+	case len(path) > 1:
+		own, _ := fields[name].(map[string]any)
+		if own == nil {
+			own = map[string]any{}
+		}
+		keepSetting(own, inner, path[1:])
+		if len(own) > 0 {
+			fields[name] = own
+		}
+	case !isSet:
+		fields[name] = nil
+	case !isObject:
+		fields[name] = v
+	case fields[name] == nil:
+		fields[name] = map[string]any{}
+	}
+}
+
 // noteUpgrade warns if the site drops the runtime's socket that kubeadm wrote, and notes settings that `kubeadm
 // upgrade node` would undo. Without an instance-config.yaml the node is not taken for one of kubeadm.
 func (r *renderer) noteUpgrade(b schema.Body, n node.Node) {
@@ -222,11 +307,20 @@ func (r *renderer) noteUpgrade(b schema.Body, n node.Node) {
 		)
 	}
 
-	if names := listUndone(r.in.Base.Config, before, n.Config); len(names) > 0 {
+	undone, dropped := listUndone(r.in.Base.Config, before, n)
+	if len(dropped) > 0 {
+		r.report(origin.Note(
+			fault.Conflict, b.Range, "Settings of kubeadm's instance-config.yaml are dropped",
+			"%s has %s, and this site writes %s without them: the kubelet gets the cluster's values. "+
+				"`kubeadm upgrade node` would bring them back. %s.",
+			file, shortList(dropped), configTarget(b, r.in), next,
+		))
+	}
+	if len(undone) > 0 {
 		r.report(origin.Note(
 			fault.Conflict, b.Range, "kubeadm upgrade node would undo settings",
 			"This node has kubeadm's %s. `kubeadm upgrade node` writes %s again without %s. %s.",
-			file, configTarget(b, r.in), names, next,
+			file, configTarget(b, r.in), shortList(undone), next,
 		))
 	}
 }
@@ -248,23 +342,37 @@ func trimVar(socket string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(socket, "unix://"), "/var")
 }
 
-// listUndone names the fields of a configuration that differ after `kubeadm upgrade node`; "" for none.
-func listUndone(base, instance, config map[string]any) string {
+// listUndone returns the fields of a node's configuration that differ after `kubeadm upgrade node`: those of the site
+// that are undone, and those of instance-config.yaml that the site does not set and drops.
+func listUndone(base, instance map[string]any, n node.Node) (undone, dropped []string) {
 	after := kubelet.NewConfig()
 	planned := kubelet.NewConfig()
-	if err := errors.Join(after.Merge(base), after.Merge(instance), planned.Merge(config)); err != nil {
-		return ""
+	if err := errors.Join(after.Merge(base), after.Merge(instance), planned.Merge(n.Config)); err != nil {
+		return nil, nil
 	}
 
-	var names []string
-	for name := range kubelet.MergePatch(planned.Object(), after.Object()) {
-		if name != runtimeEndpoint {
-			names = append(names, name)
+	differing := kubelet.MergePatch(planned.Object(), after.Object())
+	for _, name := range slices.Sorted(maps.Keys(differing)) {
+		_, isOfFile := instance[name]
+		isOfSite := slices.ContainsFunc(n.Settings, func(s node.Setting) bool {
+			return s.Path[0] == name
+		})
+		switch {
+		case name == runtimeEndpoint:
+		case isOfFile && !isOfSite:
+			dropped = append(dropped, name)
+		default:
+			undone = append(undone, name)
 		}
 	}
-	slices.Sort(names)
+
+	return undone, dropped
+}
+
+// shortList joins the first names of a list.
+func shortList(names []string) string {
 	if len(names) > maxNamed {
-		names = append(names[:maxNamed], "…")
+		names = append(names[:maxNamed:maxNamed], "…")
 	}
 
 	return strings.Join(names, ", ")

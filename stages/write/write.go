@@ -90,8 +90,8 @@ var (
 		Name:    "instance_config",
 		Default: false,
 		Phase:   schema.Gather,
-		Doc: "For nodes on which `kubeadm upgrade node` is run, from kubeadm 1.36 on: what differs from the base is " +
-			"also written to kubeadm's `/var/lib/kubelet/instance-config.yaml`, which kubeadm merges over the " +
+		Doc: "For nodes on which `kubeadm upgrade node` is run, from kubeadm 1.36 on: what stages set is also " +
+			"written to kubeadm's `/var/lib/kubelet/instance-config.yaml`, which kubeadm merges over the " +
 			"cluster's configuration. Its fields before prelet stay, and are part of the base. All fields are " +
 			"written if `base` is not the default from `kube-system/kubelet-config`. See " +
 			"[kubeadm](../how-to/kubeadm.md).",

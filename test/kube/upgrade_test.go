@@ -34,6 +34,7 @@ stage "write" "kubelet" {
       clusterDomain = null
       evictionHard  = { "memory.available" = "150Mi", "nodefs.available" = "6%%" }
       featureGates  = { AllAlpha = false }
+      podsPerCore   = 7 # as the cluster, until it changes
     }
   }
 }
@@ -100,6 +101,11 @@ func upgradeKeeps(t *testing.T, c *Cluster) {
 	m := member{n, t, c, pin}
 	must(t, n.Credential("bootstrap-token", c.Token))
 
+	base, err := c.ConfigMap(t.Context(), "kube-system", "kubelet-config")
+	must(t, err)
+	base["kubelet"] = base["kubelet"] + "podsPerCore: 7\n"
+	must(t, c.SetConfigMap(t.Context(), "kube-system", "kubelet-config", base))
+
 	r, err := n.Run(t.Context(), "/usr/bin/env", "-i", "PATH=/nonexistent", "HOME=/root",
 		"/usr/bin/kubeadm", "join", "phase", "kubelet-start", "10.0.0.11:6443",
 		"--token", c.Token, "--discovery-token-ca-cert-hash", pin, "--node-name", n.Name,
@@ -159,9 +165,8 @@ func upgradeKeeps(t *testing.T, c *Cluster) {
 	}
 
 	// The cluster's configuration changes: kubeadm takes the new value, and keeps those of the site.
-	base, err := c.ConfigMap(t.Context(), "kube-system", "kubelet-config")
-	must(t, err)
-	base["kubelet"] = base["kubelet"] + "podPidsLimit: 4321\nmaxPods: 99\n"
+	base["kubelet"] = strings.Replace(base["kubelet"], "podsPerCore: 7", "podsPerCore: 9", 1) +
+		"podPidsLimit: 4321\nmaxPods: 99\n"
 	must(t, c.SetConfigMap(t.Context(), "kube-system", "kubelet-config", base))
 	if r := m.upgrade(); r.Exit != 0 {
 		t.Fatalf("kubeadm upgrade node: got %s, want exit 0", r)

@@ -75,7 +75,7 @@ func TestInstanceConfig(t *testing.T) {
 			want: "exit 0\nwarning kubelet-config\nwould not start with evictionHard\n!config   memory.free"},
 		{name: "a field that needs one of the site", config: on + `patch = { kubeReservedCgroup = "/k", kubeReserved = { cpu = "1" } }`,
 			world: exists("enforceNodeAllocatable: [pods, kube-reserved]\n"),
-			file: "enforceNodeAllocatable:\n- pods\n- kube-reserved\nkubeReserved:\n  cpu: \"1\"\nkubeReservedCgroup: /k\n", want: "exit 0\n!warning"},
+			file:  "enforceNodeAllocatable:\n- pods\n- kube-reserved\nkubeReserved:\n  cpu: \"1\"\nkubeReservedCgroup: /k\n", want: "exit 0\n!warning"},
 		{name: "not UTF-8", config: on + patch, world: notText,
 			want: "exit 0\ncomplete true\nwarning kubelet-config\ncannot be used: /var/lib/kubelet/instance-config.yaml is not UTF-8 text. It is left"},
 		{name: "repeated keys", config: on + patch, world: exists("maxPods: 3\nmaxPods: 4\n"),

@@ -17,12 +17,12 @@ const (
 	runtimeTimeout = 200 * time.Millisecond
 )
 
-// findRuntime returns the container runtime that this machine is configured for, nil if none is known. It is not
-// an error if the runtime does not run yet, or if this user may not connect to it. The runtime of a recorded
-// machine is in its facts.
-func (l *Live) findRuntime(ctx context.Context) *world.RuntimeAns {
+// findRuntime returns the container runtime that this machine is configured for, nil if none is known, and whether
+// there is no configuration of containerd. It is not an error if the runtime does not run yet, or if this user may not
+// connect to it. The runtime of a recorded machine is in its facts.
+func (l *Live) findRuntime(ctx context.Context) (found *world.RuntimeAns, hasNoConfig bool) {
 	if l.o.Hardware != "" {
-		return nil
+		return nil, false
 	}
 
 	ask := cri.Ask
@@ -41,7 +41,7 @@ func (l *Live) findRuntime(ctx context.Context) *world.RuntimeAns {
 		r.Imports = file.Imports
 	}
 
-	return r
+	return r, file.IsAbsent
 }
 
 // mergeRuntime returns a runtime by its configuration and its responses, nil if none is known. ask connects to its

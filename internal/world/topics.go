@@ -129,6 +129,8 @@ type KubeletAns struct {
 	Resolver string `json:"resolver,omitempty"`
 	// Runtime is the container runtime that this machine is configured for, nil: none is known.
 	Runtime *RuntimeAns `json:"runtime,omitempty"`
+	// NoContainerdConfig: there is no config.toml of containerd. Older recordings do not have it.
+	NoContainerdConfig bool `json:"no_containerd_config,omitempty"`
 }
 
 // RuntimeAns is a container runtime, as it reports itself if it runs, and by its configuration. Unknown fields are "".

@@ -12,6 +12,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -60,12 +61,15 @@ func (r *renderer) renderContainerd(b schema.Body, n node.Node) {
 // they are meant. Up to 1.7 a drop-in replaces the whole section of a plugin: services/server/config/config.go,
 // mergeConfig.
 func (r *renderer) isContainerdFit(b schema.Body) bool {
-	runtime := r.in.Kubelet.Runtime
-	if runtime == nil || r.in.Check {
+	if r.in.Check {
 		return true
 	}
 
 	file := runtimeTarget(b)
+	runtime := world.RuntimeAns{}
+	if found := r.in.Kubelet.Runtime; found != nil {
+		runtime = *found
+	}
 	isOldVersion := strings.HasPrefix(strings.TrimPrefix(runtime.Version, "v"), "1.")
 	isOldConfig := runtime.ConfigVersion == 1 || runtime.ConfigVersion == 2
 	switch {
@@ -81,6 +85,13 @@ func (r *renderer) isContainerdFit(b schema.Body) bool {
 				"write all of %s with a file block.", what, containerdConfig,
 		)
 		return false
+	case r.in.Kubelet.NoContainerdConfig && !r.writesContainerdConfig():
+		r.warn(
+			fault.RuntimeUnfit, runtimePath.Of(b).Range, "containerd does not read "+file,
+			"There is no %s, and without it containerd reads no drop-ins, so the settings have no effect. Write it into "+
+				"the image, with two lines: version = 3 and imports = [%q]",
+			containerdConfig, path.Join(path.Dir(file), "*.toml"),
+		)
 	case !r.isImported(file):
 		r.warn(
 			fault.RuntimeUnfit, runtimePath.Of(b).Range, "containerd does not read "+file,
@@ -92,10 +103,20 @@ func (r *renderer) isContainerdFit(b schema.Body) bool {
 	return true
 }
 
+// writesContainerdConfig reports whether the stage writes containerd's config.toml too.
+func (r *renderer) writesContainerdConfig() bool {
+	return slices.ContainsFunc(r.cfg.Blocks["file"], func(b schema.Body) bool {
+		return filePath.Of(b).V == containerdConfig
+	})
+}
+
 // isImported reports whether containerd reads a drop-in, as far as that is known. Imports are patterns, absolute or
 // relative to config.toml.
 func (r *renderer) isImported(file string) bool {
 	runtime := r.in.Kubelet.Runtime
+	if r.in.Kubelet.NoContainerdConfig {
+		return r.writesContainerdConfig()
+	}
 	if runtime == nil || runtime.ConfigVersion == 0 {
 		return true
 	}

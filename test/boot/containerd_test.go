@@ -265,7 +265,8 @@ func (m *machine) checkDump(what string, want ...string) {
 
 // TestContainerd: a real containerd 2 under a real systemd, with a real kubelet on a real cluster. The settings of the
 // site reach containerd, which is restarted before the kubelet; containers go on. Settings that containerd refuses, or
-// with which it has no CRI, are rolled back. A mirror is used without a restart.
+// with which it has no CRI, are rolled back. A mirror is used without a restart. Without a config.toml, containerd reads
+// no drop-ins.
 func TestContainerd(t *testing.T) {
 	t.Parallel()
 	m, arguments := newContainerdMachine(t)
@@ -322,6 +323,17 @@ func TestContainerd(t *testing.T) {
 		t.Errorf("without the block: got %+v, want the image's cgroup driver and its handler", got)
 	}
 	m.running()
+
+	if err := os.Remove(m.root + "/etc/containerd/config.toml"); err != nil {
+		t.Fatal(err)
+	}
+	m.configures("three", other.url, "")
+	if r := m.try("prelet", "run"); r.exit != 0 || !strings.Contains(r.errors, "There is no /etc/containerd/config.toml") {
+		t.Errorf("without config.toml: prelet run: got %+v, want 0 with a warning", r)
+	}
+	if got := m.askCRI(); !m.exists(runtimeDropIn) || len(got.Handlers) != 1 {
+		t.Errorf("without config.toml: got %+v, want the drop-in without effect", got)
+	}
 }
 
 // checkFirstBoot checks that containerd has the settings of the site, and started before the kubelet.

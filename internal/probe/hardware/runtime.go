@@ -33,10 +33,11 @@ func RuntimeOf(ctx context.Context, root string) world.Runtime {
 	return runtime
 }
 
-// Containerd is the version of config.toml, 0 without one, and its imports.
+// Containerd is the version of config.toml, 0 if it could not be read, and its imports.
 type Containerd struct {
-	Version int
-	Imports []string
+	Version  int
+	Imports  []string
+	IsAbsent bool // there is no config.toml
 }
 
 // ContainerdOf reads containerd's config.toml. Root is as in RuntimeOf.
@@ -52,10 +53,10 @@ func ContainerdOf(ctx context.Context, root string) Containerd {
 	found, err := callWithin(d, "reading the configuration of containerd", func() (Containerd, error) {
 		config, err := d.readTOML(containerdFile)
 		version, _ := strconv.Atoi(config.text("1", "version")) // a file without one has version 1
-		return Containerd{version, config.list("imports")}, err
+		return Containerd{Version: version, Imports: config.list("imports")}, err
 	})
 	if err != nil || ctx.Err() != nil {
-		return Containerd{}
+		return Containerd{IsAbsent: err != nil && isAbsent(err)}
 	}
 
 	return found

@@ -15,6 +15,8 @@ func TestImport(t *testing.T) {
 	dir := t.TempDir()
 	putTestFiles(t, dir, map[string]string{
 		"good.json": `{"apiserver": "h:6443"}`, "bad.json": "{\n\"apiserver\": }", "full/x": "", "file": "",
+		"flow.yaml": "{apiVersion: kubeadm.k8s.io/v1beta4, kind: JoinConfiguration, discovery: {bootstrapToken: " +
+			"{apiServerEndpoint: 'h:6443', caCertHashes: ['" + testPin + "']}}}",
 	})
 	in := func(name string) string { return filepath.Join(dir, name) }
 
@@ -46,6 +48,14 @@ func TestImport(t *testing.T) {
 		},
 		{"no init-config", func(o *ImportOptions) { o.File = in("none") }, fault.Usage, "none", false},
 		{"a folder for the init-config", func(o *ImportOptions) { o.File = dir }, fault.Usage, "directory", false},
+		{name: "an empty file", change: func(o *ImportOptions) {
+			o.File = in("file")
+			o.Hashes = nil
+		}, diags: true},
+		{name: "a JoinConfiguration in flow style", change: func(o *ImportOptions) {
+			o.File = in("flow.yaml")
+			o.Hashes = nil
+		}},
 		{name: "not JSON", change: func(o *ImportOptions) { o.File = in("bad.json") }, diags: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -140,7 +140,8 @@ func (r baseReader) reportInstance(
 func warnInstance(v schema.Value[bool], file string, err error) *hcl.Diagnostic {
 	next := "Fix or remove it, as root: `kubeadm upgrade node` makes a missing one"
 	if v.V {
-		next = "It is left as it is, so `kubeadm upgrade node` would fail, or merge it over settings of this site. " + next
+		next = "It is left as it is, so `kubeadm upgrade node` would fail, or merge it over settings of this site. " +
+			next
 	}
 	why := nameFile(file, err)
 	if errors.Is(err, kubelet.ErrSecondDocument) {

@@ -181,7 +181,7 @@ func (r *reader) placeFor(message string) hcl.Range {
 }
 
 // addFlag adds a flag of the kubelet. Labels, taints, name and address have places of their own in a site. Several
-// uses of one flag add up where the kubelet adds them up; otherwise the last one counts.
+// uses of one flag add up where the kubelet adds them up; otherwise the last one counts, as for taints.
 func (r *reader) addFlag(s *settings, written, text string, at hcl.Range) {
 	name := kubelet.FlagName(written)
 	r.locate("--"+name, at)
@@ -194,7 +194,12 @@ func (r *reader) addFlag(s *settings, written, text string, at hcl.Range) {
 				r.addLabel(s, item, at)
 			}
 		}
-	case "register-with-taints":
+	case "register-with-taints": // each use replaces the earlier ones, and kubeadm's own
+		if len(s.Taints) > 0 {
+			r.add(origin.Note(fault.Duplicate, at, "Earlier taints are not imported",
+				"The kubelet takes the taints of the last --register-with-taints only."))
+		}
+		s.Taints = nil
 		for item := range strings.SplitSeq(text, ",") {
 			if item = strings.TrimSpace(item); item != "" {
 				r.addTaint(s, item, at)
@@ -243,4 +248,18 @@ func (r *reader) addTaint(s *settings, item string, at hcl.Range) {
 	}
 	s.Taints = slices.DeleteFunc(s.Taints, func(o taint) bool { return o.Key == t.Key && o.Effect == t.Effect })
 	s.Taints = append(s.Taints, taint{t, at})
+}
+
+// dropTaints removes the taints of a patch if the kubelet has the flag too, which replaces them.
+func (r *reader) dropTaints(s *settings, at hcl.Range) {
+	const field = "registerWithTaints"
+	if _, isSet := s.Patch[field]; !isSet || len(s.Taints) == 0 {
+		return
+	}
+	if place, ok := r.places[field]; ok {
+		at = place
+	}
+	delete(s.Patch, field)
+	r.add(origin.Note(fault.Duplicate, at, field+" is not imported",
+		"The kubelet takes the taints of --register-with-taints instead."))
 }

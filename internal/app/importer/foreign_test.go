@@ -134,6 +134,15 @@ func TestForeignRefused(t *testing.T) {
 		{"no certificate", eks("    name: x\n    apiServerEndpoint: h\n    certificateAuthority: AAAA\n"), "error wrong-type 7:27-31 This is not a certificate"},
 		{"no name", eks("    apiServerEndpoint: h\n    certificateAuthority: AAAA\n"), "error missing-argument 4:3-10 cluster.name is missing"},
 		{"no range", eks("    name: x\n    apiServerEndpoint: h\n    certificateAuthority: AAAA\n    cidr: 10\n"), "error wrong-type 8:5-9 Wrong type for cidr"},
+		{"an empty file", "", "error wrong-type 1:1-1 Nothing to import"},
+		{"an experimental version", strings.Replace(join(""), "v1beta4", "v1", 1), "it needs --allow-experimental-api too"},
+		{"a token and a file", join("  file: {kubeConfigPath: /etc/d.conf}\n"), "error conflict 8:3-7 bootstrapToken and file cannot both be set"},
+		{"a token and a file without a path", join("  file: {}\n"), "error conflict 8:3-7 bootstrapToken and file cannot both be set"},
+		{"no pin, and two tokens", strings.Replace(join("  tlsBootstrapToken: other1.0123456789abcdef\n"),
+			"caCertHashes: ["+pin+"]", "unsafeSkipCAVerification: true", 1), "error missing-argument 8:3-20 No pin, and two tokens"},
+		{"a boolean that is a text", join("    unsafeSkipCAVerification: \"true\"\n"), "error wrong-type 8:5-29 Wrong type for unsafeSkipCAVerification"},
+		{"a gate that is a text", eks("    name: x\n  featureGates: {InstanceIdNodeName: \"true\"}\n"), "error wrong-type 6:18-36 Wrong type for InstanceIdNodeName"},
+		{"reserved resources that are a text", eks("    name: x\n  kubelet: {config: {kubeReserved: all}}\n"), "error wrong-type 6:22-34 Wrong type for kubeReserved"},
 		{"a newer NodeConfig", strings.Replace(eks(""), "v1alpha1", "v2", 1), "error wrong-type 1:1-11 This version of NodeConfig is not known"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -148,6 +157,137 @@ func TestForeignRefused(t *testing.T) {
 			}
 			if !r.Diagnostics.HasErrors() || r.Text != nil || !strings.Contains(strings.Join(got, "\n"), c.want) {
 				t.Errorf("got %q and a site %t, want %q", got, r.Text != nil, c.want)
+			}
+		})
+	}
+}
+
+// TestForeignSecrets: the place of a discovery file is refused if it may contain a secret, and no secret is shown.
+func TestForeignSecrets(t *testing.T) {
+	for _, place := range []string{
+		"https://user:SECRETPASS@h/kc", "https://SECRETPASS@h/kc", "https://h/kc?key=SECRETPASS", "https://h/kc#SECRETPASS",
+		"https://h/" + known, "/etc/" + known, "https://user:SECRETPASS@h:x/%zz", "http://user:SECRETPASS@h/kc",
+	} {
+		for _, text := range []string{
+			"apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\ndiscovery:\n  file:\n    kubeConfigPath: " + place + "\n",
+			`{"apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "JoinConfiguration", "discovery": {"file": {"kubeConfigPath": "` + place + `"}}}`,
+		} {
+			o := foreignOptions()
+			o.Servers = []string{"h:6443"}
+			r := importer.Import("join.yaml", []byte(text), o)
+			checkNoSecrets(t, r)
+			shown := string(r.Text) + string(r.Sources["join.yaml"]) + strings.Join(r.Open, "\n") + r.Diagnostics.Error()
+			if strings.Contains(shown, "SECRETPASS") || !strings.Contains(shown, "kubeConfigPath") || r.Text != nil {
+				t.Errorf("%s: got %s and a site %t, want a refusal without the secret", place, shown, r.Text != nil)
+			}
+		}
+	}
+}
+
+// TestReplacedObjects: kubeadm replaces these objects, so they are not imported, and the patch is named.
+func TestReplacedObjects(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		files []string // name and text
+		field string
+		want  string // in the site
+	}{
+		{"replace", []string{"1+json.yaml", "- {op: replace, path: /evictionHard, value: {memory.available: 1Gi}}\n- {op: add, path: /maxPods, value: 7}"},
+			"evictionHard", "maxPods                  = 7"},
+		{"remove and add", []string{"1+json.yaml", "- {op: remove, path: /authentication}\n- {op: add, path: /authentication, value: {webhook: {enabled: true}}}"},
+			"authentication", ""},
+		{"below", []string{"1+json.yaml", "[{op: add, path: /logging/options, value: {json: {}}}]"}, "logging.options", ""},
+		{"null, then an object", []string{"1+merge.yaml", "evictionSoft: null\n", "2.yaml", "evictionSoft: {memory.available: 2Gi}\nmaxPods: 7\n"},
+			"evictionSoft", "maxPods                  = 7"},
+		{"null below, then an object", []string{"1.yaml", "authentication: {webhook: null, x509: {clientCAFile: /a}}\n",
+			"2.yaml", "authentication: {webhook: {enabled: true}}\n"}, "authentication.webhook", `clientCAFile = "/a"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := foreignOptions()
+			o.Patches = "p"
+			last := ""
+			o.ReadPatches = func(string) (files []importer.PatchFile, err error) {
+				for i := 0; i < len(c.files); i += 2 {
+					last = "p/kubeletconfiguration" + c.files[i]
+					files = append(files, importer.PatchFile{Name: last, Text: []byte(c.files[i+1])})
+				}
+				return files, nil
+			}
+			r := importer.Import("join.yaml", []byte(join("nodeRegistration: {criSocket: /c}\n")), o)
+			var got []string
+			for _, d := range r.Diagnostics {
+				if d.Subject.Filename == last {
+					got = append(got, d.Summary)
+				}
+			}
+			if want := []string{c.field + " is not imported"}; !slices.Equal(got, want) {
+				t.Errorf("diagnostics at %s: got %q, want %q", last, got, want)
+			}
+			name := c.field[strings.LastIndex(c.field, ".")+1:]
+			if strings.Contains(string(r.Text), name) || !strings.Contains(string(r.Text), c.want) || r.Text == nil {
+				t.Errorf("got %s\nwant no %s, and %q", r.Text, name, c.want)
+			}
+		})
+	}
+}
+
+// TestNodeConfig: what a NodeConfig sets has one owner in its site, which can be planned, and nothing is left out
+// silently.
+func TestNodeConfig(t *testing.T) {
+	src, err := os.ReadFile("testdata/eks.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, _, _ := strings.Cut(string(src), "  kubelet:\n")
+	for _, c := range []struct {
+		name, kubelet string
+		reserved      string   // of the plan; "": reserve's policy
+		want          []string // of the site and the messages
+	}{
+		{"nothing", "{}", "", []string{`policy = "eks"`, `"nodefs.inodesFree" = "5%"`, "nodeadm sets --node-ip", "`credential_providers`"}},
+		{"all amounts", "{config: {kubeReserved: {cpu: 100m, memory: 1Gi, ephemeral-storage: 2Gi}}}",
+			"map[cpu:100m ephemeral-storage:2Gi memory:1Gi]", []string{"those of the file", "!would not be reserved"}},
+		{"one amount", "{config: {kubeReserved: {cpu: 100m}}}", "map[cpu:100m ephemeral-storage:1Gi]",
+			[]string{"warning missing-argument 12:22-34 kubeReserved.memory would not be reserved"}},
+		{"no amount", "{config: {kubeReserved: {}}}", "", []string{`policy = "eks"`, "!kubeReserved ="}},
+		{"null", "{config: {kubeReserved: null}}", "", []string{`policy = "eks"`, "!kubeReserved ="}},
+		{"a flag with amounts", "{flags: ['--kube-reserved=cpu=1']}", "<nil>", []string{`kube-reserved  = "cpu=1"`, "!policy ="}},
+		{"a name", "{flags: ['--hostname-override=ip-1']}", "", []string{`default     = "ip-1"`, "--hostname-override=ip-1, the name of one node"}},
+		{"an address", "{flags: ['--node-ip=192.0.2.1']}", "", []string{`ip   = "192.0.2.1"`, "!nodeadm sets --node-ip"}},
+		{"taints of both", "{config: {registerWithTaints: [{key: e, effect: NoSchedule}]}, flags: ['--register-with-taints=a=1:NoSchedule']}", "",
+			[]string{`"a=1:NoSchedule"`, "registerWithTaints is not imported", "!registerWithTaints = "}},
+		{"taints of the configuration", "{config: {registerWithTaints: [{key: e, effect: NoSchedule}]}}", "", []string{"registerWithTaints = "}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := importer.Import("node.yaml", []byte(head+"  kubelet: "+c.kubelet+"\n"), foreignOptions())
+			shown := string(r.Text) + strings.Join(slices.Concat(r.Open, r.Differences), "\n") + "\n"
+			for _, d := range r.Diagnostics {
+				shown += formatDiagnostic(d) + "\n"
+			}
+			for _, want := range c.want {
+				unwanted, isUnwanted := strings.CutPrefix(want, "!")
+				if strings.Contains(shown, unwanted) == isUnwanted {
+					t.Errorf("got %s\nwant %q", shown, want)
+				}
+			}
+
+			text := strings.Replace(string(r.Text), "type        = string\n  description = \"The instance's", "type = string\n  default = \"n\"\n  description = \"", 1)
+			text = strings.Replace(text, "description = \"aws:", "default = \"aws:///z/i\"\n  description = \"aws:", 1)
+			s, diags := lang.Parse(
+				[]world.SiteFile{{Name: importer.FileName, Text: text}},
+				lang.Options{Stages: builtin.Stages(), Version: "0.1.0"},
+			)
+			if diags.HasErrors() {
+				t.Fatal(diags)
+			}
+			p := boot.Run(context.Background(), s, boot.Options{Source: world.SourceFunc(answerJoin)})
+			for _, d := range p.Diagnostics {
+				if origin.CodeOf(d) == fault.Conflict {
+					t.Errorf("plan: got %v, want no conflict", d)
+				}
+			}
+			if got := fmt.Sprint(p.Node.Config["kubeReserved"]); c.reserved != "" && got != c.reserved {
+				t.Errorf("kubeReserved: got %s, want %s: %v", got, c.reserved, p.Diagnostics)
 			}
 		})
 	}
@@ -175,7 +315,26 @@ func TestForeignAccepts(t *testing.T) {
 			[]string{`trust   = "token"`, "warning cluster-untrusted 7:5-29"}},
 		{"a pin of the command line", strings.Replace(join(""), "caCertHashes: ["+pin+"]", "unsafeSkipCAVerification: true", 1),
 			func(o *importer.Options) { o.Hashes = []string{pin} }, []string{`ca_cert_hashes = ["` + pin}},
-		{"no token", strings.Replace(join(""), "    token: "+known+"\n", "", 1), nil, []string{"!token", "The file has no token"}},
+		{"no token", strings.Replace(join(""), "    token: "+known+"\n", "", 1), nil, []string{"!\n  token ", "The file has no token"}},
+		{"without a pin, the help is about pins", strings.Replace(join(""), "caCertHashes: ["+pin+"]", "unsafeSkipCAVerification: true", 1), nil,
+			[]string{"print-join-command", "!not offered"}},
+		{"the flow style", "{apiVersion: kubeadm.k8s.io/v1beta4, kind: JoinConfiguration, discovery: {bootstrapToken: {token: " + known +
+			", apiServerEndpoint: 'h:6443', caCertHashes: ['" + pin + "']}}}", nil, []string{`servers        = ["https://h:6443"]`}},
+		{"a second token", join("  tlsBootstrapToken: other1.0123456789abcdef\n"), nil, []string{"bootstrap-token must contain that of tlsBootstrapToken", "!other1"}},
+		{"the same token twice", join("  tlsBootstrapToken: " + known + "\n"), nil, []string{"!two tokens"}},
+		{"no socket", join(""), nil, []string{"The file has no criSocket"}},
+		{"a socket", join("nodeRegistration: {criSocket: /run/crio/crio.sock}\n"), nil, []string{"!no criSocket", "unix:///run/crio/crio.sock"}},
+		{"a flag with taints replaces earlier ones", join("nodeRegistration:\n  taints: [{key: a, value: '1', effect: NoSchedule}]\n  kubeletExtraArgs:\n" +
+			"  - {name: register-with-taints, value: 'b=2:NoSchedule,d=4:NoSchedule'}\n  - {name: register-with-taints, value: 'c=3:NoSchedule'}\n"), nil,
+			[]string{`"c=3:NoSchedule"`, "!a=1:NoSchedule", "!b=2", "!d=4", "note duplicate 11:5-6 Earlier taints are not imported"}},
+		{"a flag without taints", join("nodeRegistration:\n  taints: [{key: a, value: '1', effect: NoSchedule}]\n  kubeletExtraArgs:\n" +
+			"  - {name: register-with-taints, value: ''}\n"), nil, []string{"!a=1:NoSchedule", "note duplicate"}},
+		{"taints of the flag and of a patch", join("nodeRegistration: {taints: [{key: a, value: '1', effect: NoSchedule}]}\n"), func(o *importer.Options) {
+			o.Patches = "p"
+			o.ReadPatches = func(string) ([]importer.PatchFile, error) {
+				return []importer.PatchFile{{Name: "p/kubeletconfiguration.yaml", Text: []byte("registerWithTaints: [{key: e, effect: NoSchedule}]\n")}}, nil
+			}
+		}, []string{"a=1:NoSchedule", "registerWithTaints is not imported", "!registerWithTaints = "}},
 		{"a folder that is not here", join("patches: {directory: /none}\n"), func(o *importer.Options) {
 			o.ReadPatches = func(string) ([]importer.PatchFile, error) { return nil, errors.New("no such folder") }
 		}, []string{"warning file-missing 8:22-27 The patches are not imported", "--patches"}},
@@ -215,8 +374,8 @@ func TestForeignAccepts(t *testing.T) {
 			for _, want := range c.want {
 				unwanted, isUnwanted := strings.CutPrefix(want, "!")
 				if isUnwanted {
-					if strings.Contains(string(r.Text), unwanted) {
-						t.Errorf("got %s\nwant no %q", r.Text, unwanted)
+					if strings.Contains(shown, unwanted) {
+						t.Errorf("got %s\nwant no %q", shown, unwanted)
 					}
 				} else if !strings.Contains(shown, want) {
 					t.Errorf("got %s\nwant %q", shown, want)

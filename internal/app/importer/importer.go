@@ -26,14 +26,18 @@ import (
 // FileName is the name of the site's only file.
 const FileName = "site.hcl"
 
-// CAHashHelp explains where a pin comes from, and why it is required.
-const CAHashHelp = "On a control plane, `kubeadm token create --print-join-command` prints it, and so does\n" +
+// pinHelp explains where a pin comes from.
+const pinHelp = "On a control plane, `kubeadm token create --print-join-command` prints it, and so does\n" +
 	"    openssl x509 -in /etc/kubernetes/pki/ca.crt -noout -pubkey | openssl pkey -pubin -outform der | sha256sum\n" +
-	"with sha256: before its 64 digits. To join without verifying TLS is not offered, because " +
+	"with sha256: before its 64 digits."
+
+// CAHashHelp explains where a pin comes from, and why it is required.
+const CAHashHelp = pinHelp + " To join without verifying TLS is not offered, because " +
 	"any server that answered would get the bootstrap token and could configure the node."
 
 var (
 	hashPattern = regexp.MustCompile(`^sha256:[0-9a-fA-F]{64}$`)
+	kindPattern = regexp.MustCompile(`\bkind["']?[ \t]*:`) // in JSON, or in the flow style of YAML
 )
 
 // Options are the values that an imported file lacks.
@@ -101,11 +105,11 @@ func Import(name string, src []byte, o Options) Result {
 }
 
 // IsInitConfig reports whether a text is the JSON of the script, whose import needs a pin. kubeadm and nodeadm read
-// JSON too, with a kind.
+// JSON and YAML in its flow style too, with a kind.
 func IsInitConfig(src []byte) bool {
 	text := bytes.TrimLeft(src, " \t\r\n")
 
-	return len(text) == 0 || (text[0] == '{' || text[0] == '[') && !bytes.Contains(src, []byte(`"kind"`))
+	return len(text) > 0 && (text[0] == '{' || text[0] == '[') && !kindPattern.Match(src)
 }
 
 // importInitConfig imports the init-config of the script.

@@ -2,6 +2,7 @@ package importer
 
 import (
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -33,6 +34,7 @@ type joinPage struct {
 	Credential    string // "": the file has no token
 	CAPath        string // "": the default
 	open          []string
+	hasTwoTokens  bool // that of discovery is not the one of TLS
 }
 
 // readJoin reads a JoinConfiguration. Its names and types are those of cmd/kubeadm/app/apis/kubeadm/v1beta4 of
@@ -49,7 +51,7 @@ func (r *reader) readJoin(doc *lang.JSONNode, o Options) joinPage {
 	default:
 		r.add(origin.Error(fault.WrongType, f.at("apiVersion"), "This version of kubeadm's configuration is not known",
 			"%s is needed. `kubeadm config migrate --old-config FILE --new-config NEW` of a kubeadm that reads it "+
-				"converts it.",
+				"converts it. For v1, which is experimental, it needs --allow-experimental-api too.",
 			kubeadmNow))
 		return p
 	}
@@ -66,6 +68,11 @@ func (r *reader) readJoin(doc *lang.JSONNode, o Options) joinPage {
 	r.readRegistration(&p, f.values["nodeRegistration"], version)
 	r.readDiscovery(&p, f, o)
 	r.readPatchFolder(&p, f.values["patches"], o)
+	if _, isSet := p.Patch["containerRuntimeEndpoint"]; !isSet {
+		p.open = append(p.open, "The file has no criSocket: kubeadm finds the runtime's socket on the node. The "+
+			"kubelet of this site uses the one of kubeadm's instance-config.yaml or of the cluster's configuration, "+
+			"else unix:///run/containerd/containerd.sock. For another one, write containerRuntimeEndpoint in patch.")
+	}
 
 	return p
 }
@@ -135,36 +142,74 @@ func (r *reader) readDiscovery(p *joinPage, join fields, o Options) {
 	byToken := r.object(f.values["bootstrapToken"], "bootstrapToken",
 		"token", "apiServerEndpoint", "caCertHashes", "unsafeSkipCAVerification")
 	byFile := r.object(f.values["file"], "file", "kubeConfigPath")
+	if f.has("bootstrapToken") && f.has("file") {
+		r.add(origin.Error(fault.Conflict, f.keys["file"], "bootstrapToken and file cannot both be set",
+			"kubeadm refuses it too: keep the one that says how to trust the cluster."))
+	}
+	r.checkBool(byToken, "unsafeSkipCAVerification")
 
 	p.Hashes = o.Hashes
 	if len(p.Hashes) == 0 {
 		p.Hashes = r.readHashes(byToken)
 	}
-	if p.DiscoveryFile = r.text(byFile, "kubeConfigPath"); p.DiscoveryFile != "" {
+	if p.DiscoveryFile = r.readDiscoveryPath(byFile); p.DiscoveryFile != "" {
 		p.Hashes = nil
 	}
-	if r.isSet(byToken, "token") || r.isSet(f, "tlsBootstrapToken") {
-		p.Credential = o.Credential
-		p.open = append(p.open, "The token of the file is not in the site. It is a credential of prelet.service: "+
-			o.Credential+".")
-	} else {
-		p.open = append(p.open, "The file has no token. Without one, a machine joins with the bootstrap kubeconfig of "+
-			"its image.")
-	}
-
+	r.readToken(p, byToken, f, o)
 	r.readServers(p, byToken, f, o)
 	if p.DiscoveryFile == "" && len(p.Hashes) == 0 {
 		r.trustToken(p, byToken, f)
 	}
-	switch {
-	case p.DiscoveryFile == "":
-	case strings.HasPrefix(p.DiscoveryFile, "https://"), strings.HasPrefix(p.DiscoveryFile, "/"):
+	if p.DiscoveryFile != "" {
 		p.open = append(p.open, "The image needs "+p.DiscoveryFile+", or that URL must be reachable: "+
 			"the site takes the cluster's CA from there.")
-	default:
-		r.add(origin.Error(fault.PathInvalid, byFile.at("kubeConfigPath"), "kubeConfigPath cannot be used",
-			"Write an absolute path, or an https URL."))
 	}
+}
+
+// readToken decides whether the site has a token, and says which one, without reading it.
+func (r *reader) readToken(p *joinPage, byToken, discovery fields, o Options) {
+	hasToken := r.isSet(byToken, "token")
+	hasTLS := r.isSet(discovery, "tlsBootstrapToken")
+	if !hasToken && !hasTLS {
+		p.open = append(p.open, "The file has no token. Without one, a machine joins with the bootstrap kubeconfig of "+
+			"its image.")
+		return
+	}
+
+	p.Credential = o.Credential
+	p.open = append(p.open, "The token of the file is not in the site. It is a credential of prelet.service: "+
+		o.Credential+".")
+	if hasToken && hasTLS && byToken.values["token"].Text != discovery.values["tlsBootstrapToken"].Text {
+		p.hasTwoTokens = true
+		p.open = append(p.open, "The file has two tokens: "+o.Credential+" must contain that of tlsBootstrapToken, "+
+			"with which the kubelet joins. The one of bootstrapToken is not needed, because a pin decides which "+
+			"cluster is trusted.")
+	}
+}
+
+// readDiscoveryPath reads the place of a discovery file. A URL may not contain a secret: it would be in the site.
+func (r *reader) readDiscoveryPath(byFile fields) string {
+	const field = "kubeConfigPath"
+	path := r.text(byFile, field)
+	u, err := url.Parse(path)
+	isPath := strings.HasPrefix(path, "/")
+	isURL := err == nil && strings.HasPrefix(path, "https://") && u.Host != ""
+	hasMore := isURL && (u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "")
+	switch {
+	case path == "":
+		return ""
+	case hasMore, tokenPattern.MatchString(path), err != nil && !isPath:
+		r.add(origin.Error(fault.PathInvalid, byFile.at(field), "kubeConfigPath may contain a secret",
+			"A user, a password, a query, a fragment or a token would be in the site, where every user of the node "+
+				"can read it. Put the file into the image, or serve it under a URL without them."))
+		return ""
+	case !isPath && !isURL:
+		r.add(origin.Error(fault.PathInvalid, byFile.at(field), "kubeConfigPath cannot be used",
+			"Write an absolute path, or an https URL."))
+		return ""
+	}
+
+	return path
 }
 
 // readServers reads the address of the API server. A discovery file has it on the node only.
@@ -209,6 +254,12 @@ func (r *reader) readHashes(byToken fields) (out []string) {
 func (r *reader) trustToken(p *joinPage, byToken, discovery fields) {
 	const skip = "unsafeSkipCAVerification"
 	n := byToken.values[skip]
+	if p.hasTwoTokens {
+		r.add(origin.Error(fault.MissingArgument, discovery.keys["tlsBootstrapToken"], "No pin, and two tokens",
+			"A site has one token, with which it joins. To trust the cluster without the other one, give a pin with "+
+				"--ca-cert-hash. %s", CAHashHelp))
+		return
+	}
 	if n == nil || n.Kind != lang.JSONBool || n.Text != "true" || p.Credential == "" {
 		if !r.diags.HasErrors() {
 			at := discovery.placeOf("bootstrapToken", "file")
@@ -220,7 +271,7 @@ func (r *reader) trustToken(p *joinPage, byToken, discovery fields) {
 
 	p.IsTokenTrust = true
 	r.add(origin.Warning(fault.ClusterUntrusted, byToken.keys[skip], "The cluster is trusted by the token alone",
-		"A program that has the token can pretend to be the cluster. Import with --ca-cert-hash. %s", CAHashHelp))
+		"A program that has the token can pretend to be the cluster. Import with --ca-cert-hash. %s", pinHelp))
 }
 
 // readPatchFolder reads the patches of the kubelet's configuration.
@@ -253,6 +304,7 @@ func (r *reader) readPatchFolder(p *joinPage, n *lang.JSONNode, o Options) {
 		patch["containerRuntimeEndpoint"] = socket // kubeadm applies instance-config.yaml behind the patches
 	}
 	p.Patch = patch
+	r.dropTaints(&p.settings, at)
 }
 
 // isSet reports whether a field has a value, without reading it: it may be a secret.
@@ -264,6 +316,21 @@ func (r *reader) isSet(f fields, name string) bool {
 	}
 
 	return n != nil && n.Kind == lang.JSONString && n.Text != ""
+}
+
+// checkBool reports a field that is not a boolean.
+func (r *reader) checkBool(f fields, name string) {
+	if n := f.values[name]; n != nil && n.Kind != lang.JSONNull && n.Kind != lang.JSONBool {
+		r.add(origin.Error(fault.WrongType, f.keys[name], "Wrong type for "+name,
+			"true or false is needed, not %s.", n.Kind))
+	}
+}
+
+// has reports whether a field is set to more than null.
+func (f fields) has(name string) bool {
+	n := f.values[name]
+
+	return n != nil && n.Kind != lang.JSONNull
 }
 
 // placeOf returns the place of the first of these keys that is set.

@@ -30,6 +30,7 @@ type eksPage struct {
 	CA      string // PEM
 	DNS     string // of the cluster; "" if the file has no service CIDR
 	IsByID  bool   // the Node has the name of the instance's id
+	HasOwn  bool   // the file has reserved resources of its own, so none are computed
 }
 
 // readNodeConfig reads a NodeConfig of nodeadm. Its names and types are those of nodeadm/api/v1alpha1 of
@@ -43,7 +44,7 @@ func (r *reader) readNodeConfig(doc *lang.JSONNode) eksPage {
 		return p
 	}
 	spec := r.object(f.values["spec"], "spec", "cluster", "containerd", "instance", "kubelet", "featureGates")
-	r.leave(spec, "Write the runtime's configuration with `file` blocks, or into the image", "containerd")
+	r.leave(spec, "Write it in a `runtime` block of the write stage, or into the image", "containerd")
 	r.leave(spec, "It is about disks and the network of the instance, which prelet does not set up", "instance")
 
 	if n := spec.values["cluster"]; n == nil {
@@ -55,6 +56,7 @@ func (r *reader) readNodeConfig(doc *lang.JSONNode) eksPage {
 	}
 	r.readEKSKubelet(&p, spec.values["kubelet"])
 	gates := r.object(spec.values["featureGates"], "featureGates", "InstanceIdNodeName")
+	r.checkBool(gates, "InstanceIdNodeName")
 	if n := gates.values["InstanceIdNodeName"]; n != nil {
 		p.IsByID = n.Kind == lang.JSONBool && n.Text == "true"
 	}
@@ -163,6 +165,46 @@ func (r *reader) readEKSKubelet(p *eksPage, n *lang.JSONNode) {
 			r.addFlag(&p.settings, name, text, item.Range)
 		}
 	}
+	r.dropTaints(&p.settings, k.at("config"))
+	r.readReserved(p, k)
+}
+
+// readReserved decides who reserves resources. Amounts of the file are in the patch, and one owner has all of them: the
+// policy is left out then.
+func (r *reader) readReserved(p *eksPage, k fields) {
+	const field = "kubeReserved"
+	_, hasFlag := p.Flags["kube-reserved"]
+	own, isObject := p.Patch[field].(map[string]any)
+	isNull := p.Patch[field] == nil
+	p.HasOwn = len(own) > 0 || hasFlag
+	if !isObject && !isNull {
+		r.add(origin.Error(fault.WrongType, r.places[field], "Wrong type for "+field,
+			"An object is needed, such as { cpu: 100m }."))
+		return
+	}
+	if !p.HasOwn {
+		delete(p.Patch, field) // an empty object or null changes nothing for nodeadm
+		return
+	}
+	if hasFlag {
+		return // it replaces all amounts
+	}
+
+	var missing []string
+	for _, name := range []string{"cpu", "memory"} {
+		if own[name] == nil {
+			missing = append(missing, field+"."+name)
+		}
+	}
+	if own["ephemeral-storage"] == nil {
+		own["ephemeral-storage"] = "1Gi" // nodeadm's, on all instances
+	}
+	if len(missing) > 0 {
+		r.add(origin.Warning(fault.MissingArgument, r.places[field],
+			strings.Join(missing, " and ")+" would not be reserved",
+			"nodeadm adds its own amount for each instance. One owner has all amounts in a site, here the file: write "+
+				"the missing ones too, or remove kubeReserved for those of reserve's policy eks."))
+	}
 }
 
 // addDefaultFlags adds the flags that nodeadm sets, unless the file has them.
@@ -197,12 +239,17 @@ func (p eksPage) Base() map[string]any {
 		"cgroupRoot":               "/",
 		"clusterDomain":            "cluster.local",
 		"containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
-		"hairpinMode":              "hairpin-veth",
-		"logging":                  map[string]any{"verbosity": 2},
-		"protectKernelDefaults":    true,
-		"readOnlyPort":             0,
-		"serializeImagePulls":      false,
-		"serverTLSBootstrap":       true,
+		"evictionHard": map[string]any{
+			"memory.available":  "100Mi",
+			"nodefs.available":  "10%",
+			"nodefs.inodesFree": "5%",
+		},
+		"hairpinMode":           "hairpin-veth",
+		"logging":               map[string]any{"verbosity": 2},
+		"protectKernelDefaults": true,
+		"readOnlyPort":          0,
+		"serializeImagePulls":   false,
+		"serverTLSBootstrap":    true,
 		"tlsCipherSuites": []any{
 			"TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
 			"TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
@@ -222,10 +269,24 @@ func (p eksPage) open() []string {
 	out := []string{
 		"nodeadm asks EC2 for the node's name and provider id. This site has variables for them: node_name " +
 			"(the private DNS name of the instance, or its id) and provider_id (aws:///ZONE/INSTANCE).",
-		"The site's reserve policy counts the pods: write max_pods for instances that do not run 110. nodeadm " +
-			"computes it from the network interfaces of the instance's type.",
 		"The image needs the program aws, with which the kubelet gets its token, and a role that EKS maps to nodes.",
-		"Prelet does not write containerd's configuration, and no image credential provider for ECR.",
+		"nodeadm also configures containerd, and the image credential provider for ECR. This site does not: write a " +
+			"`runtime` and a `credential_providers` block in its write stage, or have both in the image.",
+	}
+	if p.HasOwn {
+		out = append(out, "nodeadm computes maxPods from the network interfaces of the instance's type: write it in "+
+			"patch for instances that do not run 110.")
+	} else {
+		out = append(out, "The site's reserve policy counts the pods: write max_pods for instances that do not run "+
+			"110. nodeadm computes it from the network interfaces of the instance's type.")
+	}
+	if p.IP == "" {
+		out = append(out, "nodeadm sets --node-ip to the instance's address in EC2. This site leaves the address to "+
+			"the kubelet: for instances with several, write ip in the node block, with a variable.")
+	}
+	if p.Name != "" {
+		out = append(out, "The file has --hostname-override="+p.Name+", the name of one node: it is the default of "+
+			"the variable node_name.")
 	}
 	if p.DNS == "" {
 		out = append(out, "The file has no cidr: write clusterDNS in base.")
@@ -239,10 +300,15 @@ func (p eksPage) open() []string {
 
 // differences returns what is different on nodes of the site.
 func (p eksPage) differences() []string {
+	reserved := "The reserved resources are those of reserve's policy eks, which are nodeadm's."
+	if p.HasOwn {
+		reserved = "The reserved resources are those of the file, and none is computed."
+	}
+
 	return []string{
 		"The kubelet's configuration is one file, /var/lib/kubelet/config.yaml: nodeadm writes the user's part as a " +
 			"drop-in.",
-		"The reserved resources are those of reserve's policy eks, which are nodeadm's.",
+		reserved,
 		"All files are written or none, the kubelet is verified, and a second run writes nothing.",
 	}
 }

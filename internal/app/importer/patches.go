@@ -2,8 +2,10 @@ package importer
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -70,7 +72,10 @@ func (r *reader) readPatch(into map[string]any, f PatchFile, isJSONPatch bool) {
 			for _, key := range doc.Keys {
 				r.locate(key.Text, key.Range)
 			}
-			compose(into, fields)
+			for _, field := range compose(into, fields) {
+				name, _, _ := strings.Cut(field, ".")
+				r.refuseObject(keyRange(doc, name), field)
+			}
 		}
 	}
 }
@@ -92,20 +97,51 @@ func (r *reader) hasDirective(n *lang.JSONNode) bool {
 	return false
 }
 
-// compose adds a merge patch to one that is applied before it.
-func compose(into, patch map[string]any) {
-	for name, v := range patch {
-		inner, isObject := v.(map[string]any)
-		if old, wasObject := into[name].(map[string]any); isObject && wasObject {
-			compose(old, inner)
-			continue
+// compose adds a merge patch to one that is applied before it. It returns the fields that it leaves out: those that
+// the earlier patch removes, and that this one sets to an object. kubeadm gives exactly that object, but one merge
+// patch can only add it to the cluster's.
+func compose(into, patch map[string]any) (replaced []string) {
+	for _, name := range slices.Sorted(maps.Keys(patch)) {
+		inner, isObject := patch[name].(map[string]any)
+		old, wasSet := into[name]
+		oldInner, wasObject := old.(map[string]any)
+		switch {
+		case isObject && wasObject:
+			for _, below := range compose(oldInner, inner) {
+				replaced = append(replaced, name+"."+below)
+			}
+		case isObject && wasSet:
+			delete(into, name)
+			replaced = append(replaced, name)
+		default:
+			into[name] = patch[name]
 		}
-		into[name] = v
 	}
+
+	return replaced
+}
+
+// refuseObject reports a field that a patch sets to a whole new object.
+func (r *reader) refuseObject(at hcl.Range, field string) {
+	r.add(origin.Warning(fault.UnknownArgument, at, shorten(field, 60)+" is not imported",
+		"kubeadm replaces this object, with what the cluster has in it. patch of kubelet_config adds to the "+
+			"cluster's: write its fields there, and null for those to remove."))
+}
+
+// keyRange returns the place of a key of an object, or else that of the object.
+func keyRange(object *lang.JSONNode, name string) hcl.Range {
+	for _, key := range object.Keys {
+		if key.Text == name {
+			return key.Range
+		}
+	}
+
+	return object.Range
 }
 
 // readOperations adds the operations of a JSON patch (RFC 6902) that set or remove a field. What changes an element of
-// a list is not imported: that list is in the cluster.
+// a list is not imported, because that list is in the cluster, and neither is a new object, which replaces the
+// cluster's.
 func (r *reader) readOperations(into map[string]any, doc *lang.JSONNode) {
 	if doc.Kind != lang.JSONArray {
 		r.add(origin.Error(fault.WrongType, doc.Range, "This is not a JSON patch",
@@ -130,11 +166,30 @@ func (r *reader) readOperations(into map[string]any, doc *lang.JSONNode) {
 		if isSet {
 			v = toAny(value)
 		}
+		if _, isObject := v.(map[string]any); isObject {
+			removeField(into, names)
+			r.refuseObject(o.Range, strings.Join(names, "."))
+			continue
+		}
 		for i := len(names) - 1; i > 0; i-- {
 			v = map[string]any{names[i]: v}
 		}
-		compose(into, map[string]any{names[0]: v})
+		for _, field := range compose(into, map[string]any{names[0]: v}) {
+			r.refuseObject(o.Range, field)
+		}
 	}
+}
+
+// removeField removes what earlier patches do to a field.
+func removeField(patch map[string]any, path []string) {
+	for _, name := range path[:len(path)-1] {
+		inner, isObject := patch[name].(map[string]any)
+		if !isObject {
+			return
+		}
+		patch = inner
+	}
+	delete(patch, path[len(path)-1])
 }
 
 // splitPointer splits a JSON pointer to a field; not ok for one to an element of a list.

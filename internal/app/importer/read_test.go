@@ -100,7 +100,7 @@ func TestDiagnostics(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"plain", `{"apiserver": "10.0.0.1:6443"}`, ""},
 		{"nulls and empty texts are not set", with(`"k8s_version": null, "listenInterface": "", "nodeLabels": null, "nodeTaints": "", "resources": null`), ""},
-		{"no text", ``, "error syntax 1:1-2 Invalid JSON"},
+		{"no text", ``, "error wrong-type 1:1-1 Nothing to import"},
 		{"cut off", `{"apiserver": "10`, "error syntax 1:17-18 Invalid JSON"},
 		{"a comma too many", "{\n  \"apiserver\": \"h:6443\",\n}", "error syntax 3:1-2 Invalid JSON"},
 		{"two documents", `{"apiserver": "h:6443"} {}`, "error syntax 1:25-26 Invalid JSON"},

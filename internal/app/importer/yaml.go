@@ -30,7 +30,10 @@ var (
 	tokenPattern = regexp.MustCompile(`[a-z0-9]{6}\.[a-z0-9]{16}`)
 	// A line with the value of a key that has a secret, in block or flow style.
 	secretPattern = regexp.MustCompile(`(?i)((?:token|certificateKey)["']?[ \t]*:[ \t]*)([^ \t\r\n{][^\r\n]*)`)
-	linePattern   = regexp.MustCompile(`line (\d+)`)
+	// The user and the query of a URL, which may be its only secret.
+	userPattern  = regexp.MustCompile(`(://)([^\s"'/?#]*@)`)
+	queryPattern = regexp.MustCompile(`(://[^\s"'?#]*[?#])([^\s"']+)`)
+	linePattern  = regexp.MustCompile(`line (\d+)`)
 )
 
 // hideSecrets replaces secrets of a text by as many stars, for the source lines of diagnostics. It also hides text that
@@ -39,10 +42,14 @@ func hideSecrets(src []byte) []byte {
 	hide := func(secret []byte) []byte { return bytes.Repeat([]byte("*"), len(secret)) }
 	out := tokenPattern.ReplaceAllFunc(src, hide)
 
-	return secretPattern.ReplaceAllFunc(out, func(line []byte) []byte {
-		m := secretPattern.FindSubmatch(line)
-		return append(bytes.Clone(m[1]), hide(m[2])...)
-	})
+	for _, pattern := range []*regexp.Regexp{secretPattern, userPattern, queryPattern} {
+		out = pattern.ReplaceAllFunc(out, func(text []byte) []byte {
+			m := pattern.FindSubmatch(text)
+			return append(bytes.Clone(m[1]), hide(m[2])...)
+		})
+	}
+
+	return out
 }
 
 // yamlReader converts YAML to the tree of JSON that messages with places need.

@@ -88,8 +88,13 @@ EOT
       clusterDNS               = ["10.100.0.10"]
       clusterDomain            = "cluster.local"
       containerRuntimeEndpoint = "unix:///run/containerd/containerd.sock"
-      hairpinMode              = "hairpin-veth"
-      kind                     = "KubeletConfiguration"
+      evictionHard = {
+        "memory.available"  = "100Mi"
+        "nodefs.available"  = "10%"
+        "nodefs.inodesFree" = "5%"
+      }
+      hairpinMode = "hairpin-veth"
+      kind        = "KubeletConfiguration"
       logging = {
         verbosity = 2
       }

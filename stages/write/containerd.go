@@ -88,8 +88,8 @@ func (r *renderer) isContainerdFit(b schema.Body) bool {
 	case r.in.Kubelet.NoContainerdConfig && !r.writesContainerdConfig():
 		r.warn(
 			fault.RuntimeUnfit, runtimePath.Of(b).Range, "containerd does not read "+file,
-			"There is no %s, and without it containerd reads no drop-ins, so the settings have no effect. Write it into "+
-				"the image, with two lines: version = 3 and imports = [%q]",
+			"There is no %s, and without it containerd reads no drop-ins, so the settings have no effect. Write it "+
+				"into the image, with two lines: version = 3 and imports = [%q]",
 			containerdConfig, path.Join(path.Dir(file), "*.toml"),
 		)
 	case !r.isImported(file):

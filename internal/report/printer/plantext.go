@@ -225,7 +225,12 @@ func describeFollows(p *boot.Plan, c boot.Change) string {
 		return ""
 	}
 
-	follows := "then " + strings.Join(c.Notifies, ", ")
+	// The kubelet is the last one to be restarted.
+	units := slices.DeleteFunc(slices.Clone(c.Notifies), func(unit string) bool { return unit == p.Restart.Unit })
+	if len(units) < len(c.Notifies) {
+		units = append(units, p.Restart.Unit)
+	}
+	follows := "then " + strings.Join(units, ", ")
 	switch {
 	case len(c.Notifies) == 0:
 		follows = "nothing is restarted for it"

@@ -12,7 +12,7 @@ import (
 	"github.com/prelet/prelet/internal/app/doctor"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/kubelet/known"
+	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/probe/kubeletstate"
 )
@@ -25,14 +25,12 @@ func imagePolicy(p *boot.Plan) (policy kubelet.PolicyOfImages, ok bool) {
 	if p == nil || p.Node.Effective == nil || p.Kubelet.Version == nil {
 		return policy, false
 	}
-	minor, isKnown := known.Minor(*p.Kubelet.Version)
-	gate, hasGate := known.GateAt("KubeletEnsureSecretPulledImages", minor)
-	isOn := gate.On
-	gates, _ := p.Node.Effective["featureGates"].(map[string]any)
-	if set, isSet := gates["KubeletEnsureSecretPulledImages"].(bool); isSet && !gate.Locked {
-		isOn = set
+	config := kubelet.NewConfig()
+	if config.Merge(p.Node.Effective) != nil {
+		return policy, false
 	}
-	if !isKnown || !hasGate || !isOn {
+	subject := rules.Subject{Config: config, Version: *p.Kubelet.Version}
+	if isOn, isKnown := rules.IsGateOn(subject, "KubeletEnsureSecretPulledImages"); !isOn || !isKnown {
 		return policy, false
 	}
 
@@ -99,9 +97,14 @@ func judgeImages(root nodefile.Root, policy kubelet.PolicyOfImages, images []kub
 	return out
 }
 
-// isSandboxImage reports whether the runtime uses an image itself, for the sandboxes of pods. The kubelet does not
-// verify it.
-func isSandboxImage(name string) bool { return strings.HasPrefix(path.Base(name), "pause") }
+// isSandboxImage reports whether the runtime uses an image itself, for the sandboxes of pods: pause or pause-amd64, with
+// a tag. The kubelet does not verify it.
+func isSandboxImage(name string) bool {
+	base, _, _ := strings.Cut(path.Base(name), ":")
+	base, arch, _ := strings.Cut(base, "-")
+
+	return base == "pause" && slices.Contains([]string{"", "amd64", "arm64", "ppc64le", "s390x"}, arch)
+}
 
 // readRecord returns the record of an image in a folder, nil if there is none.
 func readRecord(root nodefile.Root, folder, image string) ([]byte, error) {

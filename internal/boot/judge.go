@@ -142,7 +142,9 @@ func (j judgement) makeSubject(ctx context.Context) rules.Subject {
 	}
 
 	s.Config, s.Part, s.Unset = j.makeConfig()
-	s.Flags = j.listFlags()
+	for _, f := range j.node.Flags {
+		s.Flags = append(s.Flags, rules.Flag{Name: f.Name, Value: f.Value})
+	}
 	// With drop-ins, relative paths of the configuration start at another folder.
 	_, hasDropIns := node.FindFlag(j.node.Flags, "config-dir")
 	if i := slices.IndexFunc(j.node.Files, isKubeletConfig); i >= 0 && !hasDropIns {
@@ -172,28 +174,26 @@ func (j judgement) makeSubject(ctx context.Context) rules.Subject {
 	return s
 }
 
+// makeEffective returns the kubelet with the configuration that it works with: drop-ins merged, and flags over them.
+func (j judgement) makeEffective() (s rules.Subject) {
+	s.Accepts = makeAccepts(j.accepts)
+	if j.basis.kubelet.Version != nil {
+		s.Version = *j.basis.kubelet.Version
+	}
+	c := kubelet.NewConfig()
+	if j.node.Effective != nil && c.Merge(j.node.Effective) == nil {
+		s.Config = c
+	}
+
+	return s
+}
+
 // findDeclared returns the features that the node will declare, as far as feature gates decide; nil if they are not
 // known.
 func (j judgement) findDeclared() []rules.Declaration {
-	s := rules.Subject{Accepts: makeAccepts(j.accepts)}
-	if j.basis.kubelet.Version == nil {
-		return nil
-	}
-	s.Version = *j.basis.kubelet.Version
-	s.Config, s.Part, _ = j.makeConfig()
-	s.Flags = j.listFlags()
-	list, _ := rules.Declarations(s)
+	list, _ := rules.Declarations(j.makeEffective())
 
 	return list
-}
-
-// listFlags returns the planned flags.
-func (j judgement) listFlags() (flags []rules.Flag) {
-	for _, f := range j.node.Flags {
-		flags = append(flags, rules.Flag{Name: f.Name, Value: f.Value})
-	}
-
-	return flags
 }
 
 // findPlannedDriver returns the cgroup driver that the planned settings of the container runtime give; "" if none.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet/known"
+	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/quantity"
@@ -38,8 +39,8 @@ func (j judgement) checkWatchdog() hcl.Diagnostics {
 		return nil
 	}
 
-	gates, _ := j.node.Effective["featureGates"].(map[string]any)
-	isOff := gates["SystemdWatchdog"] == false && minor < watchdogLocked
+	isOn, isGateKnown := rules.IsGateOn(j.makeEffective(), "SystemdWatchdog")
+	isOff := isGateKnown && !isOn && minor < watchdogLocked
 	switch {
 	case minor < watchdogSince || isOff:
 		why := "kubelets do so from 1.32 on"

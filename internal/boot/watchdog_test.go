@@ -75,6 +75,8 @@ func TestKubeletWatchdog(t *testing.T) {
 			says: "kubelet.service has WatchdogSec=30s, and v1.31.2 does not report"},
 		{name: "a gate that is off", version: "v1.33.0", loaded: 30 * time.Second, severity: hcl.DiagWarning, line: 1,
 			patch: `{ featureGates = { SystemdWatchdog = false } }`, says: "the feature gate SystemdWatchdog is off"},
+		{name: "all beta gates off", version: "v1.33.0", loaded: 30 * time.Second, severity: hcl.DiagWarning, line: 1,
+			patch: `{ featureGates = { AllBeta = false } }`, says: "the feature gate SystemdWatchdog is off"},
 		{name: "too short", version: "v1.37.1", loaded: time.Second, severity: hcl.DiagError, line: 1,
 			says: "configure watchdog timeout too small"},
 		{name: "the site writes one", version: "v1.31.2", blocks: dropIn(`[Service]\nWatchdogSec=1min 30s\n`),

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/distribution/reference"
 )
 
 // ImageRecords are folders of a kubelet with its records of image pulls: those that it completed, by image ID, and
@@ -70,25 +72,64 @@ func (p PolicyOfImages) Refuses(id, name string, r ImageRecord) string {
 	return "a kubelet began to pull it, and has noted no credentials: " + PullingImages + "/" + ImageRecordFile(name)
 }
 
-// allows reports whether the list has a name, or a prefix of it. Source: image_pull_policies.go, imageMatches.
+// allows reports whether the list has a name, or a prefix of it. The kubelet compares the name that a pod gives:
+// "nginx" where the runtime has "docker.io/library/nginx". Source: image_pull_policies.go, imageMatches.
 func (p PolicyOfImages) allows(name string) bool {
-	name = trimImageName(name)
+	names := []string{trimImageName(name)}
+	if named, err := reference.ParseNormalizedNamed(name); err == nil {
+		names = append(names, reference.FamiliarName(named))
+	}
 
 	return slices.ContainsFunc(p.Allowlist, func(pattern string) bool {
 		prefix, isPrefix := strings.CutSuffix(pattern, "*")
 
-		return name == pattern || isPrefix && strings.HasPrefix(name, prefix)
+		return slices.ContainsFunc(names, func(name string) bool {
+			return name == pattern || isPrefix && strings.HasPrefix(name, prefix)
+		})
 	})
 }
 
-// trimImageName returns an image's name without its tag and its digest.
-func trimImageName(name string) string {
-	name, _, _ = strings.Cut(name, "@")
-	if at := strings.LastIndexByte(name, ':'); at > strings.LastIndexByte(name, '/') {
-		name = name[:at]
+// CheckImagePattern returns why a kubelet refuses an entry of preloadedImagesVerificationAllowlist, in its words; nil if
+// it does not. Source: pkg/kubelet/images/pullmanager/image_pull_policies.go, getAllowlistImagePattern.
+func CheckImagePattern(pattern string) error {
+	name, isPrefix := strings.CutSuffix(pattern, "*")
+	isPrefix = isPrefix && strings.HasSuffix(name, "/")
+	if !isPrefix {
+		name = pattern
 	}
 
-	return name
+	switch {
+	case pattern != strings.TrimSpace(pattern):
+		return fmt.Errorf("leading/trailing spaces are not allowed: %s", pattern)
+	case name == "":
+		return fmt.Errorf("the supplied pattern is too short: %s", pattern)
+	case strings.Contains(name, "*"):
+		return fmt.Errorf("not a valid wildcard pattern, only patterns ending with '/*' are allowed: %s", pattern)
+	case isPrefix && name == "/":
+		return errors.New("at least registry hostname is required")
+	case isPrefix:
+		return nil
+	}
+
+	if _, err := reference.Parse(name); err != nil {
+		return fmt.Errorf("failed to parse as an image name: %w", err)
+	}
+	if trimImageName(name) != name {
+		return fmt.Errorf("neither tag nor digest is accepted in an image reference: %s", pattern)
+	}
+
+	return nil
+}
+
+// trimImageName returns an image's name without its tag and its digest; a text that is not a name as it is.
+func trimImageName(name string) string {
+	parsed, err := reference.Parse(name)
+	named, isNamed := parsed.(reference.Named)
+	if err != nil || !isNamed {
+		return name
+	}
+
+	return named.Name()
 }
 
 // pulledRecord has the fields of an ImagePulledRecord (kubelet.config.k8s.io) that are read.

@@ -47,7 +47,9 @@ func TestPolicyOfImages(t *testing.T) {
 		{"always", always, name, ImageRecord{}, "AlwaysVerify"},
 		{"always, and pulled for all pods", always, name, ImageRecord{Pulled: public}, ""},
 		{"in the list", list("registry.example.com/team/app"), name, ImageRecord{}, ""},
-		{"in the list, with a digest", list("registry.example.com:5000/app"), "registry.example.com:5000/app@sha256:ab", ImageRecord{}, ""},
+		{"in the list, with a digest", list("registry.example.com:5000/app"), "registry.example.com:5000/app@sha256:" + strings.Repeat("ab", 32),
+			ImageRecord{}, ""},
+		{"in the list, as pods write it", list("nginx"), "docker.io/library/nginx:1", ImageRecord{}, ""},
 		{"below a prefix of the list", list("registry.example.com/*"), name, ImageRecord{Pulled: secret}, ""},
 		{"not in the list", list("registry.example.com/te", "registry.example.com/team/other"), name, ImageRecord{},
 			"preloadedImagesVerificationAllowlist does not have it"},
@@ -62,5 +64,29 @@ func TestPolicyOfImages(t *testing.T) {
 	if got, want := ImageRecordFile("registry.k8s.io/pause:3.10"),
 		"sha256-"; !strings.HasPrefix(got, want) || len(got) != len(want)+64 {
 		t.Errorf("got file %s, want %s and 64 digits", got, want)
+	}
+}
+
+// TestCheckImagePattern compares with what a kubelet 1.37 says.
+func TestCheckImagePattern(t *testing.T) {
+	for pattern, want := range map[string]string{
+		"registry.example/team/tool":   "",
+		"registry.example:5000/tool":   "",
+		"registry.example/*":           "",
+		"nginx":                        "",
+		"NGINX":                        "repository name must be lowercase",
+		"https://registry.example/a":   "invalid reference format",
+		"nginx:1":                      "neither tag nor digest is accepted",
+		"registry.example/a@sha256:ab": "invalid reference format",
+		" nginx":                       "leading/trailing spaces are not allowed",
+		"":                             "too short",
+		"/*":                           "at least registry hostname is required",
+		"*":                            "not a valid wildcard pattern",
+		"registry.example/*/a":         "not a valid wildcard pattern",
+	} {
+		err := CheckImagePattern(pattern)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: got %v, want %q", pattern, err, want)
+		}
 	}
 }

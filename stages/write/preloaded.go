@@ -1,13 +1,14 @@
 package write
 
 import (
+	"maps"
 	"slices"
-	"strings"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/schema"
+	"github.com/prelet/prelet/stages"
 )
 
 const (
@@ -118,15 +119,29 @@ func (a *adder) addField(b schema.Body, field string, v any, from []origin.Origi
 // that it would not start with the settings. The gate is on from 1.35.
 func (a *adder) isWithoutVerification(n node.Node) bool {
 	version := a.in.Kubelet.Version
-	gates, _ := n.Config["featureGates"].(map[string]any)
-	isAsked := gates[pulledGate] == true
-	for _, s := range a.Settings {
-		if strings.Join(s.Path, ".") == "featureGates."+pulledGate {
-			isAsked = s.Value == true
-		}
+	if version == nil || !isOlderThan(*version, 35) {
+		return false
 	}
 
-	return version != nil && isOlderThan(*version, 35) && (isOlderThan(*version, 33) || !isAsked)
+	// What this stage adds is not in the node yet.
+	gates := map[string]any{}
+	if set, isSet := n.Config["featureGates"].(map[string]any); isSet {
+		maps.Copy(gates, set)
+	}
+	for _, s := range a.Settings {
+		if len(s.Path) == 2 && s.Path[0] == "featureGates" && !s.Delete {
+			gates[s.Path[1]] = s.Value
+		}
+	}
+	n.Config = maps.Clone(n.Config)
+	if n.Config == nil {
+		n.Config = map[string]any{}
+	}
+	n.Config["featureGates"] = gates
+	n.Flags = slices.Concat(n.Flags, a.Flags)
+	isOn, isKnown := stages.IsGateOn(n, version, pulledGate)
+
+	return isKnown && !isOn
 }
 
 // noteNotVerified reports that the settings are left out. A site that wants images to be verified gets a warning.

@@ -17,6 +17,7 @@ import (
 	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/schema"
+	"github.com/prelet/prelet/stages"
 )
 
 const (
@@ -291,7 +292,7 @@ const tokenGate = "KubeletServiceAccountTokenForCredentialProviders"
 // checkToken checks the attributes of a token against the kubelet, and against each other.
 func (r *renderer) checkToken(provider, b schema.Body, n node.Node) {
 	const summary = "The kubelet would not start with token_attributes"
-	gates, _ := n.Config["featureGates"].(map[string]any)
+	isOn, isGateKnown := stages.IsGateOn(n, r.in.Kubelet.Version, tokenGate)
 	required := tokenRequiredKeys.Of(b)
 	optional := tokenOptionalKeys.Of(b)
 	api := providerAPI.Of(provider)
@@ -300,9 +301,9 @@ func (r *renderer) checkToken(provider, b schema.Body, n node.Node) {
 	case r.isOlderKubelet(34):
 		r.fail(fault.ConfigInvalid, b.Range, summary,
 			"Kubelets from 1.34 on know them, and this one is %s. Remove the block.", *r.in.Kubelet.Version)
-	case gates[tokenGate] == false:
+	case isGateKnown && !isOn:
 		r.fail(fault.KubeletGate, b.Range, summary,
-			"The feature gate %s is false. Remove the gate, or this block.", tokenGate)
+			"The feature gate %s is off. Set it to true, or remove this block.", tokenGate)
 	case api.Set() && api.V != kubelet.CredentialProviderAPI:
 		r.fail(fault.ConfigInvalid, api.Range, summary,
 			"Only plugins of %s can get a token.", kubelet.CredentialProviderAPI)

@@ -163,6 +163,10 @@ func (e *examination) checkImages() {
 		return
 	}
 
+	remedy := "name the images in the block preloaded_images of the write stage"
+	if images.Policy == "AlwaysVerify" { // a list would be refused
+		remedy = "choose another policy in the block preloaded_images of the write stage"
+	}
 	byReason := map[string][]string{}
 	for _, image := range images.Refused {
 		byReason[image.Why] = append(byReason[image.Why], image.Name)
@@ -175,8 +179,7 @@ func (e *examination) checkImages() {
 		}
 		e.warn("runtime", "pods without pull credentials get these images only from their registry: "+shown,
 			why+", so offline, or with imagePullPolicy Never, such a pod does not start although the image is there",
-			"remove a record that a golden image has brought along (while the kubelet is stopped), or name "+
-				"the images in the block preloaded_images of the write stage")
+			"remove a record that a golden image has brought along (while the kubelet is stopped), or "+remedy)
 	}
 }
 

@@ -190,28 +190,16 @@ func checkPreloadedImages(c *checker) {
 
 	c.startFinding()
 	for i, pattern := range c.textsAt(field) {
-		if !isImagePattern(pattern) {
+		if err := kubelet.CheckImagePattern(pattern); err != nil {
 			c.reportElement(
 				field,
 				i,
 				"write an image without tag and digest, or everything below a name: registry.example/team/*",
 				"invalid configuration: invalid image pattern in `preloadedImagesVerificationAllowlist`: %s",
-				pattern,
+				err,
 			)
 		}
 	}
-}
-
-// isImagePattern reports whether a text is an image without tag and digest, or all images below a name.
-func isImagePattern(pattern string) bool {
-	name, isFolder := strings.CutSuffix(pattern, "/*")
-	base := name[strings.LastIndexByte(name, '/')+1:]
-	hasTag := strings.ContainsAny(base, ":@")
-	if hasTag && !isFolder || strings.Contains(name, "*") {
-		return false
-	}
-
-	return name != "" && strings.TrimSpace(pattern) == pattern
 }
 
 func checkLogQuery(c *checker) {

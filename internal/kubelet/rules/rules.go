@@ -134,5 +134,13 @@ func All() []Rule {
 // Effective returns the configuration that a kubelet works with: its own, changed by its flags.
 func Effective(s Subject) map[string]any { return newChecker(s).config }
 
+// IsGateOn reports whether a feature gate of a kubelet is on: as it is set, by AllAlpha or AllBeta, or by default.
+// isKnown is false where the version, or the configuration, is not known.
+func IsGateOn(s Subject, name string) (isOn, isKnown bool) {
+	c := newChecker(s)
+
+	return c.isGateOn(name), c.hasTables && s.Config != nil
+}
+
 // IsVersionKnown reports whether the tables have a version, so that they decide what its binary accepts.
 func IsVersionKnown(version string) bool { return newChecker(Subject{Version: version}).hasTables }

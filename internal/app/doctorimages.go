@@ -97,8 +97,8 @@ func judgeImages(root nodefile.Root, policy kubelet.PolicyOfImages, images []kub
 	return out
 }
 
-// isSandboxImage reports whether the runtime uses an image itself, for the sandboxes of pods: pause or pause-amd64, with
-// a tag. The kubelet does not verify it.
+// isSandboxImage reports whether the runtime uses an image itself, for the sandboxes of pods: pause or pause-amd64,
+// with a tag. The kubelet does not verify it.
 func isSandboxImage(name string) bool {
 	base, _, _ := strings.Cut(path.Base(name), ":")
 	base, arch, _ := strings.Cut(base, "-")

@@ -5,7 +5,6 @@ import (
 	"context"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -63,7 +62,8 @@ func mergeLogindDropIns(found []world.LogindDropIn, planned []node.File) []world
 			continue
 		}
 		delete(byName, name)
-		if value, isSet := findSetting(f.Text.Template(), "InhibitDelayMaxSec"); isSet && f.Kind == node.Regular {
+		value, isSet := findSetting(f.Text.Template(), "Login", "InhibitDelayMaxSec")
+		if isSet && f.Kind == node.Regular {
 			byName[name] = world.LogindDropIn{Path: f.Path, Value: value}
 		}
 	}
@@ -73,11 +73,20 @@ func mergeLogindDropIns(found []world.LogindDropIn, planned []node.File) []world
 	})
 }
 
-// findSetting returns the last value of a setting in a file of systemd's syntax.
-func findSetting(text, name string) (value string, isSet bool) {
-	setting := regexp.MustCompile(`(?m)^[ \t]*` + regexp.QuoteMeta(name) + `[ \t]*=(.*)$`)
-	for _, match := range setting.FindAllStringSubmatch(text, -1) {
-		value, isSet = strings.TrimSpace(match[1]), true
+// findSetting returns the last value of a setting in a section of a file in systemd's syntax.
+func findSetting(text, section, name string) (value string, isSet bool) {
+	isInSection := false
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "[") {
+			isInSection = line == "["+section+"]"
+			continue
+		}
+		key, after, _ := strings.Cut(line, "=")
+		if isInSection && strings.TrimSpace(key) == name {
+			value = strings.TrimSpace(after)
+			isSet = true
+		}
 	}
 
 	return value, isSet

@@ -60,6 +60,26 @@ options = {BinaryName = "/usr/bin/crun", SystemdCgroup = true}
 	compareTOML(t, texts, "/etc/containerd/conf.d/90-prelet.toml", dropIn)
 }
 
+// TestDriverOfHandlers compares the handlers that get the kubelet's cgroup driver: those with runc's shim that choose
+// none.
+func TestDriverOfHandlers(t *testing.T) {
+	texts := renderRuntimeFiles(t, "runtime-default-handler")
+
+	compareTOML(t, texts, "/etc/containerd/conf.d/90-prelet.toml", `version = 3
+[plugins.'io.containerd.cri.v1.runtime'.containerd]
+default_runtime_name = "nvidia"
+
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes]
+runc = {runtime_type = "io.containerd.runc.v2", options = {SystemdCgroup = true}}
+own = {runtime_type = "io.containerd.runc.v2", options = {SystemdCgroup = false}}
+kata = {runtime_type = "io.containerd.kata.v2"}
+
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.nvidia]
+runtime_type = "io.containerd.runc.v2"
+options = {BinaryName = "/usr/bin/nvidia-container-runtime", SystemdCgroup = true}
+`)
+}
+
 // TestCRIOFiles compares the drop-in of CRI-O and the files of its registries.
 func TestCRIOFiles(t *testing.T) {
 	texts := renderRuntimeFiles(t, "crio")

@@ -67,7 +67,7 @@ func (j judgement) checkWatchdog() hcl.Diagnostics {
 }
 
 // findWatchdog returns the WatchdogSec= of the kubelet's unit, and where the site sets it: that of a planned file, or
-// else what systemd has loaded. 0: none, or not known.
+// else what systemd has loaded. 0: none, or not known. Of a planned unit, drop-ins of the disk are not known.
 func (j judgement) findWatchdog() (timeout time.Duration, at hcl.Range) {
 	unit := findKubeletUnit(j.node)
 	at = findWriterRange(j.site)
@@ -75,14 +75,24 @@ func (j judgement) findWatchdog() (timeout time.Duration, at hcl.Range) {
 		timeout = time.Duration(s.WatchdogMicros) * time.Microsecond
 	}
 
-	files := slices.SortedFunc(slices.Values(j.node.Files), func(a, b node.File) int {
+	var units, dropIns []node.File // systemd reads drop-ins after the unit, in the order of their names
+	for _, f := range j.node.Files {
+		folder := path.Base(path.Dir(f.Path))
+		switch {
+		case f.Kind != node.Regular:
+		case path.Base(f.Path) == unit && folder == "system":
+			units = append(units, f)
+			timeout = 0
+		case folder == unit+".d" && path.Ext(f.Path) == ".conf":
+			dropIns = append(dropIns, f)
+		}
+	}
+	slices.SortFunc(dropIns, func(a, b node.File) int {
 		return cmp.Compare(path.Base(a.Path), path.Base(b.Path))
 	})
-	for _, f := range files {
-		if f.Kind != node.Regular || path.Base(path.Dir(f.Path)) != unit+".d" || path.Ext(f.Path) != ".conf" {
-			continue
-		}
-		text, isSet := findSetting(f.Text.Template(), "WatchdogSec")
+
+	for _, f := range slices.Concat(units, dropIns) {
+		text, isSet := findSetting(f.Text.Template(), "Service", "WatchdogSec")
 		planned, isValid := quantity.ParseTimespan(text)
 		if isSet && (isValid || text == "") {
 			timeout = planned

@@ -86,6 +86,12 @@ func TestKubeletWatchdog(t *testing.T) {
 		{name: "the site writes something else", version: "v1.31.2", loaded: 30 * time.Second,
 			blocks: dropIn(`[Service]\n#WatchdogSec=0\nNice=1\n`), severity: hcl.DiagWarning, line: 1, says: "WatchdogSec=30s"},
 		{name: "an invalid value, which systemd ignores", version: "v1.31.2", blocks: dropIn(`[Service]\nWatchdogSec=soon\n`)},
+		{name: "in a section where systemd ignores it", version: "v1.37.1", blocks: dropIn(`[Unit]\nWatchdogSec=1\n`)},
+		{name: "the site writes the unit", version: "v1.37.1", loaded: 30 * time.Second, severity: hcl.DiagError, line: 11,
+			blocks: fileBlock("/etc/systemd/system/kubelet.service", `[Service]\nExecStart=/usr/bin/kubelet\nWatchdogSec=1\n`),
+			says:   "configure watchdog timeout too small"},
+		{name: "the site writes a unit without one", version: "v1.31.2", loaded: 30 * time.Second,
+			blocks: fileBlock("/etc/systemd/system/kubelet.service", `[Service]\nExecStart=/usr/bin/kubelet\n`)},
 		{name: "for ever", version: "v1.31.2", blocks: dropIn(`[Service]\nWatchdogSec=infinity\n`)},
 	} {
 		patch := c.patch

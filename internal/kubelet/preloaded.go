@@ -89,8 +89,8 @@ func (p PolicyOfImages) allows(name string) bool {
 	})
 }
 
-// CheckImagePattern returns why a kubelet refuses an entry of preloadedImagesVerificationAllowlist, in its words; nil if
-// it does not. Source: pkg/kubelet/images/pullmanager/image_pull_policies.go, getAllowlistImagePattern.
+// CheckImagePattern returns why a kubelet refuses an entry of preloadedImagesVerificationAllowlist, in its words; nil
+// if it does not. Source: pkg/kubelet/images/pullmanager/image_pull_policies.go, getAllowlistImagePattern.
 func CheckImagePattern(pattern string) error {
 	name, isPrefix := strings.CutSuffix(pattern, "*")
 	isPrefix = isPrefix && strings.HasSuffix(name, "/")

@@ -39,6 +39,7 @@ func (l *Live) findRuntime(ctx context.Context) (found *world.RuntimeAns, hasNoC
 	if r != nil && r.Name == "containerd" {
 		r.ConfigVersion = file.Version
 		r.Imports = file.Imports
+		r.Mirrors = file.Mirrors
 	}
 
 	return r, file.IsAbsent

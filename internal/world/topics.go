@@ -144,6 +144,8 @@ type RuntimeAns struct {
 	// so that a drop-in is planned as for a machine that reads it.
 	ConfigVersion int      `json:"config_version,omitempty"`
 	Imports       []string `json:"imports,omitempty"`
+	// Mirrors: config.toml has mirrors of registries, with which containerd refuses a folder of hosts.toml.
+	Mirrors bool `json:"mirrors,omitempty"`
 	// NoConfig: it has answered, and does not implement RuntimeConfig. Older recordings do not have it; then its
 	// version decides.
 	NoConfig bool `json:"no_runtime_config,omitempty"`

@@ -3,6 +3,7 @@ package write
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -34,9 +35,20 @@ const (
 
 // renderContainerd renders the drop-in of containerd and the files of its registries.
 func (r *renderer) renderContainerd(b schema.Body, n node.Node) {
+	if runtimeTarget(b) == containerdConfig {
+		r.fail(fault.PathInvalid, runtimePath.Of(b).Range, "This is not a drop-in",
+			"The settings would replace all of %s. Write the path of a file that it imports, as %s.",
+			containerdConfig, containerdDropIn)
+		return
+	}
 	if !r.isContainerdFit(b) {
 		return
 	}
+	if r.in.Unread.Kubelet && len(b.Blocks[registryBlock]) > 0 { // mirrors of the image decide the drop-in
+		r.whole = false
+		return
+	}
+	b = r.dropRegistries(b)
 
 	config, ok := r.makeContainerdConfig(b, n)
 	if !ok {
@@ -96,7 +108,7 @@ func (r *renderer) isContainerdFit(b schema.Body) bool {
 		r.warn(
 			fault.RuntimeUnfit, runtimePath.Of(b).Range, "containerd does not read "+file,
 			"%s does not import it, so the settings have no effect. Add this line at its top: imports = [%q]",
-			containerdConfig, path.Join(path.Dir(file), "*.toml"),
+			containerdConfig, importOf(file),
 		)
 	}
 
@@ -108,6 +120,35 @@ func (r *renderer) writesContainerdConfig() bool {
 	return slices.ContainsFunc(r.cfg.Blocks["file"], func(b schema.Body) bool {
 		return filePath.Of(b).V == containerdConfig
 	})
+}
+
+// dropRegistries returns the block without its registries, with a warning, if containerd would not load its CRI plugin
+// with them.
+func (r *renderer) dropRegistries(b schema.Body) schema.Body {
+	registries := b.Blocks[registryBlock]
+	runtime := r.in.Kubelet.Runtime
+	if len(registries) == 0 || runtime == nil || !runtime.Mirrors {
+		return b
+	}
+
+	r.warn(
+		fault.RuntimeUnfit, registries[0].Range, "containerd would not start its CRI plugin with the registries",
+		"%s, or a file that it imports, has registry.mirrors, which containerd refuses together with a folder of "+
+			"hosts.toml. The registries are left out. Remove registry.mirrors from the image.", containerdConfig,
+	)
+	b.Blocks = maps.Clone(b.Blocks)
+	delete(b.Blocks, registryBlock)
+
+	return b
+}
+
+// importOf returns the import by which containerd reads a file.
+func importOf(file string) string {
+	if path.Ext(file) == ".toml" {
+		return path.Join(path.Dir(file), "*.toml")
+	}
+
+	return file
 }
 
 // isImported reports whether containerd reads a drop-in, as far as that is known. Imports are patterns, absolute or
@@ -160,6 +201,13 @@ func (r *renderer) makeContainerdConfig(b schema.Body, n node.Node) (config map[
 		}
 	}
 
+	setDriver(config, handlers, b, n)
+
+	return config, r.mergeMore(config, b)
+}
+
+// setDriver sets the cgroup driver of runc, and of the other handlers with runc's shim that do not choose one.
+func setDriver(config map[string]any, handlers []runtimeHandler, b schema.Body, n node.Node) {
 	_, isChosen := get(config, optionOf(runcHandler, systemdCgroup)...)
 	if driver := chooseDriver(b, n, isChosen); driver != "" {
 		kind := handlerAt(runcHandler, "runtime_type")
@@ -169,7 +217,14 @@ func (r *renderer) makeContainerdConfig(b schema.Body, n node.Node) (config map[
 		set(config, driver == "systemd", optionOf(runcHandler, systemdCgroup)...)
 	}
 
-	return config, r.mergeMore(config, b)
+	driver := chooseDriver(b, n, false)
+	for _, h := range handlers {
+		kind, _ := get(config, handlerAt(h.name, "runtime_type")...)
+		_, isChosen = get(config, optionOf(h.name, systemdCgroup)...)
+		if driver != "" && kind == runcType && !isChosen {
+			set(config, driver == "systemd", optionOf(h.name, systemdCgroup)...)
+		}
+	}
 }
 
 // driverOf returns the cgroup driver that containerd reports with these settings; "" if they do not say. containerd

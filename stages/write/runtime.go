@@ -3,6 +3,7 @@ package write
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -58,8 +59,8 @@ var (
 		Name:        "cgroup_driver",
 		OneOf:       []string{"systemd", "cgroupfs"},
 		DefaultText: "`cgroupDriver` of the kubelet's configuration, if that is set",
-		Doc: "The cgroup driver: that of `runc` in containerd, `cgroup_manager` of CRI-O. `config` wins, and in " +
-			"containerd, without this argument, an option of the handler `runc`.",
+		Doc: "The cgroup driver: `cgroup_manager` of CRI-O; in containerd that of `runc`, and of other handlers with " +
+			"its shim that choose none. `config` wins, and without this argument an option of the handler `runc`.",
 	}
 	runtimeConfig = schema.Attr[cty.Value]{
 		Name: "config",
@@ -256,8 +257,13 @@ func chooseDriver(b schema.Body, n node.Node, isChosen bool) string {
 
 // mergeMore merges the argument config into the settings; it wins.
 func (r *renderer) mergeMore(config map[string]any, b schema.Body) (ok bool) {
-	more, ok := r.object(runtimeConfig.Of(b), "the settings of the runtime")
-	merge(config, more)
+	at := runtimeConfig.Of(b)
+	more, ok := r.object(at, "the settings of the runtime")
+	if lost := merge(config, more); ok && lost != "" {
+		r.fail(fault.WrongType, at.Range, "config would remove other settings of the block",
+			"%s is a table with settings, and config has another value for it. Write a table.", lost)
+		return false
+	}
 
 	return ok
 }
@@ -373,17 +379,24 @@ func set(table map[string]any, v any, at ...string) {
 	table[at[len(at)-1]] = v
 }
 
-// merge merges tables; more wins.
-func merge(table, more map[string]any) {
-	for key, v := range more {
+// merge merges tables; more wins. lost is the name of a table that another value would replace; "" for none.
+func merge(table, more map[string]any) (lost string) {
+	for _, key := range slices.Sorted(maps.Keys(more)) {
 		inner, isTable := table[key].(map[string]any)
-		added, isAdded := v.(map[string]any)
-		if isTable && isAdded {
-			merge(inner, added)
-			continue
+		added, isAdded := more[key].(map[string]any)
+		switch {
+		case isTable && isAdded:
+			if below := merge(inner, added); below != "" {
+				lost = key + "." + below
+			}
+		case isTable:
+			lost = key
+		default:
+			table[key] = more[key]
 		}
-		table[key] = v
 	}
+
+	return lost
 }
 
 // isUnfit reports whether settings contain a null, which TOML does not have, or a fraction, which no setting has.
@@ -411,6 +424,9 @@ func checkRegistryURL(s string) error {
 
 func checkCapabilities(words []string) error {
 	all := []string{"pull", "resolve", "push"}
+	if len(words) == 0 {
+		return errors.New("an empty list means all of them to containerd; name some, or leave the argument out")
+	}
 	for _, w := range words {
 		if !slices.Contains(all, w) {
 			return fmt.Errorf("%q is not one of %s", w, strings.Join(all, ", "))

@@ -33,10 +33,11 @@ func RuntimeOf(ctx context.Context, root string) world.Runtime {
 	return runtime
 }
 
-// Containerd is the version of config.toml, 0 if it could not be read, and its imports.
+// Containerd is what config.toml has.
 type Containerd struct {
-	Version  int
+	Version  int // 0 if it could not be read
 	Imports  []string
+	Mirrors  bool // it, or an imported file, has mirrors of registries
 	IsAbsent bool // there is no config.toml
 }
 
@@ -53,7 +54,13 @@ func ContainerdOf(ctx context.Context, root string) Containerd {
 	found, err := callWithin(d, "reading the configuration of containerd", func() (Containerd, error) {
 		config, err := d.readTOML(containerdFile)
 		version, _ := strconv.Atoi(config.text("1", "version")) // a file without one has version 1
-		return Containerd{Version: version, Imports: config.list("imports")}, err
+		out := Containerd{Version: version, Imports: config.list("imports")}
+		if err == nil {
+			d.importInto(config)
+			out.Mirrors = config.hasMirrors()
+		}
+
+		return out, err
 	})
 	if err != nil || ctx.Err() != nil {
 		return Containerd{IsAbsent: err != nil && isAbsent(err)}
@@ -149,15 +156,7 @@ func (d *detection) readContainerd() (world.Runtime, error) {
 		return world.Runtime{}, err
 	}
 
-	for _, name := range d.expandImports(config.list("imports")) {
-		imported, err := d.readTOML(name)
-		if err != nil {
-			d.noteConfigError("runtime", err)
-			continue
-		}
-
-		config.merge(imported)
-	}
+	d.importInto(config)
 
 	if slices.ContainsFunc(config.list("disabled_plugins"), isCRIPlugin) {
 		return world.Runtime{}, errNoCRI
@@ -178,6 +177,31 @@ func (d *detection) readContainerd() (world.Runtime, error) {
 	socket := config.text("/run/containerd/containerd.sock", "grpc", "address")
 
 	return newRuntime("containerd", socket, driver), nil
+}
+
+// importInto merges the files that config.toml imports over it.
+func (d *detection) importInto(config table) {
+	for _, name := range d.expandImports(config.list("imports")) {
+		imported, err := d.readTOML(name)
+		if err != nil {
+			d.noteConfigError("runtime", err)
+			continue
+		}
+
+		config.merge(imported)
+	}
+}
+
+// hasMirrors reports whether a configuration of containerd has mirrors of registries, with which it refuses a folder of
+// hosts.toml. Source: internal/cri/config/config.go, ValidateImageConfig.
+func (t table) hasMirrors() bool {
+	for _, plugin := range []string{"io.containerd.cri.v1.images", "io.containerd.grpc.v1.cri"} {
+		if mirrors, _ := t.lookup("plugins", plugin, "registry", "mirrors").(map[string]any); len(mirrors) > 0 {
+			return true
+		}
+	}
+
+	return false
 }
 
 func isCRIPlugin(name string) bool {

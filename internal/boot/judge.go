@@ -391,6 +391,7 @@ type setter struct {
 	at        hcl.Range
 	name      string // for the message
 	isBase    bool   // no stage set it
+	isOfFile  bool   // the base has it from a file of this node, and not from the cluster
 	isDefault bool   // the base does not have it either
 	isAssumed bool   // it is not known whether the kubelet gets it
 }
@@ -411,7 +412,8 @@ func (j judgement) diagnose(f rules.Finding, pointers []string) *hcl.Diagnostic 
 	}
 	code := chooseCode(f)
 	at := set.at
-	if set.isBase && !set.isDefault && severity == rules.Error && isContentError(code) {
+	isOfServer := set.isBase && !set.isDefault && !set.isOfFile
+	if isOfServer && severity == rules.Error && isContentError(code) {
 		if where, ok := j.findServer(f); ok {
 			code = fault.ClusterUnusable
 			at = where
@@ -441,6 +443,9 @@ func (j judgement) findSetter(f rules.Finding, pointers []string) setter {
 	case f.Flag == "" && !j.hasField(f.Pointer):
 		set.name = "the kubelet's default"
 		set.isDefault = true
+	case f.Flag == "" && j.isOfInstance(f.Pointer):
+		set.name = "kubeadm's instance-config.yaml"
+		set.isOfFile = true
 	case isFlag && flag.Inherited:
 		set.name = from[0].Ref
 		set.isAssumed = flag.Assumed || writesUnit(j.node)
@@ -450,6 +455,14 @@ func (j judgement) findSetter(f rules.Finding, pointers []string) setter {
 	}
 
 	return set
+}
+
+// isOfInstance reports whether the base has a field from kubeadm's instance-config.yaml.
+func (j judgement) isOfInstance(pointer string) bool {
+	name, _, _ := strings.Cut(strings.TrimPrefix(pointer, "/"), "/")
+	_, isSet := j.basis.base.Instance[name]
+
+	return isSet && j.basis.base.InstanceMerged
 }
 
 // writesUnit reports whether a planned file belongs to the kubelet's unit: the unit that was read is outdated then.

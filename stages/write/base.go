@@ -44,6 +44,7 @@ func (Stage) Base(
 	base.ConfigKnown = c.ConfigKnown
 	base.ConfigFrom = c.ConfigFrom
 	base.Instance = c.Instance
+	base.InstanceMerged = c.InstanceMerged
 	base.Unread = append(c.Unread, base.Unread...)
 	diags = append(ofConfig, diags...)
 	if base.ConfigKnown && !base.TaintFlag { // the flag would override them

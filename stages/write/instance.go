@@ -65,6 +65,7 @@ func (r baseReader) addInstance(base *node.Base, b schema.Body) hcl.Diagnostics 
 	base.Instance = fields
 	if v.V {
 		base.Config = merged.Object()
+		base.InstanceMerged = true
 	}
 
 	return nil
@@ -87,7 +88,12 @@ func (r baseReader) checkMerged(cluster, merged map[string]any) error {
 		}
 	}
 
-	return nil
+	_, err = kubelet.ConfigTaints(merged)
+	if _, ofCluster := kubelet.ConfigTaints(cluster); ofCluster != nil {
+		return nil
+	}
+
+	return err
 }
 
 // refuseConfig returns why the installed kubelet certainly would not start with a configuration, of which a site may

@@ -164,6 +164,14 @@ func TestForeignRefused(t *testing.T) {
 
 // TestForeignSecrets: the place of a discovery file is refused if it may contain a secret, and no secret is shown.
 func TestForeignSecrets(t *testing.T) {
+	for _, server := range []string{"https://user:SECRETPASS@h:6443", "https://h:6443/?token=SECRETPASS", "https://h:6443#SECRETPASS"} {
+		text := strings.Replace(join(""), "h:6443", `"`+server+`"`, 1)
+		r := importer.Import("join.yaml", []byte(text), foreignOptions())
+		shown := string(r.Text) + string(r.Sources["join.yaml"]) + r.Diagnostics.Error()
+		if strings.Contains(shown, "SECRETPASS") || !strings.Contains(shown, "The API server cannot be used") {
+			t.Errorf("%s: got %s, want a refusal without the secret", server, shown)
+		}
+	}
 	for _, place := range []string{
 		"https://user:SECRETPASS@h/kc", "https://SECRETPASS@h/kc", "https://h/kc?key=SECRETPASS", "https://h/kc#SECRETPASS",
 		"https://h/" + known, "/etc/" + known, "https://user:SECRETPASS@h:x/%zz", "http://user:SECRETPASS@h/kc",

@@ -46,10 +46,7 @@ func parseURL(s string) (host string, port uint64, err error) {
 
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
 		if rest[i:] != "/" {
-			return "", 0, fmt.Errorf(
-				"a path, query or fragment (%q) is refused: an API server is a host and a port",
-				rest[i:],
-			)
+			return "", 0, errors.New("a path, query or fragment is refused: an API server is a host and a port")
 		}
 
 		rest = rest[:i]
@@ -185,9 +182,12 @@ func isNotHostRune(r rune) bool {
 	return !strings.ContainsRune(allowed, r)
 }
 
-// Redact removes the user name and password of a URL, for messages.
+// Redact removes the user name, password, query and fragment of a URL, for messages: each may be a secret.
 func Redact(s string) string {
 	at := strings.LastIndexByte(s, '@')
+	if i := strings.IndexAny(s[max(at, 0):], "?#"); i >= 0 {
+		s = s[:max(at, 0)+i+1] + "…"
+	}
 	if at < 0 {
 		return s
 	}

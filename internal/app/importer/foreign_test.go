@@ -143,6 +143,8 @@ func TestForeignRefused(t *testing.T) {
 		{"a boolean that is a text", join("    unsafeSkipCAVerification: \"true\"\n"), "error wrong-type 8:5-29 Wrong type for unsafeSkipCAVerification"},
 		{"a gate that is a text", eks("    name: x\n  featureGates: {InstanceIdNodeName: \"true\"}\n"), "error wrong-type 6:18-36 Wrong type for InstanceIdNodeName"},
 		{"reserved resources that are a text", eks("    name: x\n  kubelet: {config: {kubeReserved: all}}\n"), "error wrong-type 6:22-34 Wrong type for kubeReserved"},
+		{"no version", "kind: JoinConfiguration\n", "error wrong-type 1:1-1 This version of kubeadm's configuration is not known"},
+		{"no discovery", "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\n", "error missing-argument 1:1-1 No API server"},
 		{"a newer NodeConfig", strings.Replace(eks(""), "v1alpha1", "v2", 1), "error wrong-type 1:1-11 This version of NodeConfig is not known"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

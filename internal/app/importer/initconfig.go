@@ -53,7 +53,12 @@ type reader struct {
 	diags   hcl.Diagnostics
 }
 
+// add adds a diagnostic. One about a field that is missing, so without a place, gets the begin of the file.
 func (r *reader) add(d *hcl.Diagnostic) {
+	if d.Subject == nil || d.Subject.Filename == "" {
+		start := r.start()
+		d.Subject = &start
+	}
 	r.diags = append(r.diags, d)
 }
 

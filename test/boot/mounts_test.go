@@ -85,6 +85,17 @@ func TestLateMount(t *testing.T) {
 	}
 }
 
+// knowsMount waits until systemd has read that a mount was made or removed by hand. It does so a moment later.
+func (m *machine) knowsMount(state string) {
+	m.t.Helper()
+	m.within(10*time.Second, "systemd has read the mounts", func() string {
+		if now := m.property("var-lib-kubelet.mount", "ActiveState"); now != state {
+			return now
+		}
+		return ""
+	})
+}
+
 // A mount that fails (nofail): the node boots without it, and says so. When something is mounted there by hand,
 // prelet verify finds that it hides the files, keeps the kubelet from starting, and asks for a run, which puts them
 // there.
@@ -107,6 +118,7 @@ func TestMountMissing(t *testing.T) {
 	for _, line := range [][]string{{"prelet", "verify"}, {"prelet", "run"}} {
 		m.do("mkdir", "-p", "/data/absent")
 		m.do("mount", "--bind", "/data/absent", "/var/lib/kubelet")
+		m.knowsMount("active")
 		r := m.try(line...)
 		if want := map[string]int{"verify": 50, "run": 0}[line[1]]; r.exit != want {
 			t.Errorf("%q: got %+v, want %d", line, r, want)
@@ -127,6 +139,7 @@ func TestMountMissing(t *testing.T) {
 		}
 		m.do("systemctl", "stop", "kubelet")
 		m.do("umount", "/var/lib/kubelet")
+		m.knowsMount("inactive")
 		m.do("rm", "-r", "/data/absent")
 		m.do("systemctl", "start", "kubelet")
 		if r := m.try("prelet", "run"); r.exit != 0 {

@@ -63,9 +63,9 @@ type Plan struct {
 	Restart     Restart
 	Units       []UnitChange // other units that managed files notify, in the order in which they are acted on
 	Kubelet     world.KubeletAns
-	Previous    *PreviousIdentity   // the identity on the disk that the node gives up; nil: none
-	Accepts     *world.AcceptsAns   // nil: the binary was not asked, or did not answer
-	Declares    []rules.Declaration // in the Node's status.declaredFeatures; nil: not known
+	Previous    *PreviousIdentity    // the identity on the disk that the node gives up; nil: none
+	Accepts     *world.AcceptsAns    // nil: the binary was not asked, or did not answer
+	Declares    *[]rules.Declaration // in the Node's status.declaredFeatures; nil: not known
 	Facts       *world.Facts
 	Access      world.Access
 	Stages      []StageReport
@@ -170,7 +170,7 @@ type progress struct {
 	kubelet  Kubelet
 	decided  Decided
 	rendered Rendered
-	declares []rules.Declaration
+	declares *[]rules.Declaration
 	changed  Changed
 	Findings
 }

@@ -190,10 +190,13 @@ func (j judgement) makeEffective() (s rules.Subject) {
 
 // findDeclared returns the features that the node will declare, as far as feature gates decide; nil if they are not
 // known.
-func (j judgement) findDeclared() []rules.Declaration {
-	list, _ := rules.Declarations(j.makeEffective())
+func (j judgement) findDeclared() *[]rules.Declaration {
+	list, isKnown := rules.Declarations(j.makeEffective())
+	if !isKnown {
+		return nil
+	}
 
-	return list
+	return &list
 }
 
 // findPlannedDriver returns the cgroup driver that the planned settings of the container runtime give; "" if none.

@@ -84,16 +84,17 @@ func (m member) compareDeclared(when string) {
 	must(m.t, m.Write("/srv/one/n1.prelet", prelet(m.t, m.Node, 0, "record", "-").Out, 0o600))
 	r := prelet(m.t, m.Node, 0, "plan", "--from", "/srv/one", "-o", "json", "--names")
 	var report struct {
-		Declares []struct {
-			Name      string
-			Nodes     int
-			ByRuntime bool `json:"by_runtime"`
+		Declares struct {
+			Features []struct {
+				Name      string
+				ByRuntime bool `json:"by_runtime"`
+			}
 		} `json:"declared_features"`
 	}
 	must(m.t, json.Unmarshal([]byte(r.Out), &report))
 	var want []string
-	for _, f := range report.Declares {
-		if f.Nodes == 1 && !f.ByRuntime { // the runtime of this test supports none of those
+	for _, f := range report.Declares.Features {
+		if !f.ByRuntime { // the runtime of this test supports none of those
 			want = append(want, f.Name)
 		}
 	}

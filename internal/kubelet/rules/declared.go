@@ -14,12 +14,14 @@ type Declaration struct {
 }
 
 // Declarations returns the features that a node of this version may declare, sorted by name. isKnown is false where the
-// version or the whole configuration is not known. What versions before 1.36 declare is not known.
+// version or the whole configuration is not known. Up to 1.35 a node declares nothing, unless an alpha gate is on.
 func Declarations(s Subject) (list []Declaration, isKnown bool) {
 	c := newChecker(s)
-	isOlder := len(known.DeclaredFeatures(c.minor)) == 0
-	if isOlder || !c.hasTables || s.Config == nil || s.Part {
+	if !c.hasTables || s.Config == nil || s.Part {
 		return nil, false
+	}
+	if c.minor < 36 {
+		return nil, !c.isGateOn(declaredGate)
 	}
 
 	for _, f := range c.listDeclared() {
@@ -28,6 +30,9 @@ func Declarations(s Subject) (list []Declaration, isKnown bool) {
 
 	return list, true
 }
+
+// declaredGate is the feature gate of the whole list.
+const declaredGate = "NodeDeclaredFeatures"
 
 type declared struct {
 	Declaration
@@ -39,7 +44,7 @@ type declared struct {
 func (c *checker) listDeclared() (list []declared) {
 	for _, name := range known.DeclaredFeatures(c.minor) {
 		needs, _ := known.DeclaredAt(name, c.minor)
-		f := declared{gates: append([]string{"NodeDeclaredFeatures"}, needs.Gates...), isDefault: true}
+		f := declared{gates: append([]string{declaredGate}, needs.Gates...), isDefault: true}
 		f.Name = name
 		f.ByRuntime = needs.ByRuntime
 		f.Declared = true
@@ -72,7 +77,9 @@ func checkDeclared(c *checker) {
 		}
 		for _, gate := range append(f.gates, "AllAlpha", "AllBeta") {
 			isOn, isSet := set[gate].(bool)
-			if isSet && isOn == f.Declared {
+			g, _ := c.findGate(gate)
+			isGroup := gate == "AllAlpha" || gate == "AllBeta"
+			if isSet && isOn == f.Declared && (isGroup || isOn != g.On) {
 				at := change{gate, isOn}
 				changes[at] = append(changes[at], f.describe())
 				break

@@ -57,7 +57,7 @@ type Effect struct {
 	Code     fault.Code
 	Reason   string // of a failure, in one line
 	Assumed  []Assumed
-	Declares []rules.Declaration // in the Node's status.declaredFeatures; nil: not known
+	Declares *[]rules.Declaration // in the Node's status.declaredFeatures; nil: not known
 
 	Degraded bool
 	Restarts bool // the kubelet is restarted
@@ -106,7 +106,6 @@ func FailedToRead(source string, err error) Effect {
 // may be other changes.
 func (e *Effect) finish(p *boot.Plan, own names, isKnown bool) {
 	e.Degraded = len(p.Degraded) > 0
-	e.Declares = p.Declares
 	for _, a := range p.Assumed {
 		e.Assumed = append(e.Assumed, Assumed{
 			Kind: a.Kind,
@@ -123,6 +122,7 @@ func (e *Effect) finish(p *boot.Plan, own names, isKnown bool) {
 		return
 	}
 
+	e.Declares = p.Declares
 	for i, c := range e.Changes {
 		c.Name = own.replace(c.Name)
 		c.From = own.replace(c.From)

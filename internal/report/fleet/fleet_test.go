@@ -31,9 +31,10 @@ func randomEffect(rng *rand.Rand, number int) Effect {
 		to := string(rune('a' + rng.IntN(3)))
 		e.Changes = []Change{{Kind: "label", Name: "x", Action: "update", From: "o", To: to}}
 	}
-	for _, name := range []string{"InPlaceA", "InPlaceB"} {
-		if rng.IntN(3) == 0 {
-			e.Declares = append(e.Declares, rules.Declaration{Name: name, Declared: rng.IntN(2) == 0})
+	if rng.IntN(3) > 0 {
+		e.Declares = &[]rules.Declaration{}
+		for _, name := range []string{"InPlaceA", "InPlaceB"} {
+			*e.Declares = append(*e.Declares, rules.Declaration{Name: name, Declared: rng.IntN(2) == 0})
 		}
 	}
 	if rng.IntN(5) == 0 {

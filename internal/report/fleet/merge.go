@@ -62,8 +62,8 @@ func (r *Report) check() error {
 			return refuse("group %q is damaged", g.ID)
 		}
 	}
-	for _, f := range r.Declares {
-		if f.Nodes < 0 || f.Without < 0 {
+	for _, f := range r.Declares.Features {
+		if !isUpTo(f.Nodes, r.Declares.Nodes) {
 			return refuse("declared feature %q is damaged", f.Name)
 		}
 	}
@@ -99,9 +99,7 @@ func Merge(parts []*Report, names []string) (*Report, error) {
 			out.addGroup(g)
 		}
 		out.addAssumed(part.Assumed)
-		for _, f := range part.Declares {
-			out.addFeature(f)
-		}
+		out.Declares.merge(part.Declares)
 	}
 	for i := range first.Shard.Of {
 		if seen[i] == "" {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet/rules"
 )
 
 // FormatVersion is the number of the format of a report as JSON.
@@ -29,9 +30,8 @@ type Report struct {
 	Degraded   int `json:"degraded"`
 	Failed     int `json:"failed"`
 	// Assumed are the answers that the command line replaced on some machine.
-	Assumed []Assumed `json:"assumed,omitempty"`
-	// Declares are the features that nodes may list in status.declaredFeatures, sorted by name.
-	Declares []Feature `json:"declared_features,omitempty"`
+	Assumed  []Assumed `json:"assumed,omitempty"`
+	Declares Declares  `json:"declared_features,omitzero"`
 	Groups   []Group   `json:"groups"`
 
 	groups map[string]*Group
@@ -44,13 +44,17 @@ type Assumed struct {
 	From string `json:"from"` // --var, a file, --objects, …
 }
 
-// Feature counts the nodes that would declare a feature, as far as their feature gates decide, and those that would
-// not. Nodes of which it is not known are in neither number.
+// Declares counts the nodes that would declare features in status.declaredFeatures, as far as feature gates decide.
+type Declares struct {
+	Nodes    int       `json:"nodes"`    // of which it is known
+	Features []Feature `json:"features"` // sorted by name
+}
+
+// Feature is a feature with the nodes that would declare it.
 type Feature struct {
 	Name      string `json:"name"`
-	ByRuntime bool   `json:"by_runtime,omitempty"` // only where the container runtime supports it
 	Nodes     int    `json:"nodes"`
-	Without   int    `json:"without"`
+	ByRuntime bool   `json:"by_runtime,omitempty"` // only where the container runtime supports it
 }
 
 // Group is the machines with equal effect.
@@ -104,28 +108,39 @@ func (r *Report) Add(e Effect) {
 	}
 	r.addGroup(g)
 	r.addAssumed(e.Assumed)
-	for _, d := range e.Declares {
-		r.addFeature(Feature{
-			Name:      d.Name,
-			ByRuntime: d.ByRuntime,
-			Nodes:     count(d.Declared),
-			Without:   count(!d.Declared),
-		})
+	if e.Declares != nil {
+		r.Declares.add(*e.Declares)
 	}
 }
 
-// addFeature adds the nodes of a feature.
-func (r *Report) addFeature(f Feature) {
-	i, isKnown := slices.BinarySearchFunc(r.Declares, f, func(a, b Feature) int {
+// add adds the features of a node.
+func (d *Declares) add(list []rules.Declaration) {
+	d.Nodes++
+	for _, f := range list {
+		if f.Declared {
+			d.addFeature(Feature{Name: f.Name, Nodes: 1, ByRuntime: f.ByRuntime})
+		}
+	}
+}
+
+// merge adds the features of other nodes.
+func (d *Declares) merge(other Declares) {
+	d.Nodes += other.Nodes
+	for _, f := range other.Features {
+		d.addFeature(f)
+	}
+}
+
+func (d *Declares) addFeature(f Feature) {
+	i, isKnown := slices.BinarySearchFunc(d.Features, f, func(a, b Feature) int {
 		return cmp.Compare(a.Name, b.Name)
 	})
 	if !isKnown {
-		r.Declares = slices.Insert(r.Declares, i, Feature{Name: f.Name})
+		d.Features = slices.Insert(d.Features, i, Feature{Name: f.Name})
 	}
-	known := &r.Declares[i]
-	known.ByRuntime = known.ByRuntime || f.ByRuntime
+	known := &d.Features[i]
 	known.Nodes += f.Nodes
-	known.Without += f.Without
+	known.ByRuntime = known.ByRuntime || f.ByRuntime
 }
 
 // addAssumed adds those that are not known yet, sorted.
@@ -199,6 +214,9 @@ func (r *Report) addGroup(g Group) {
 // last.
 func (r *Report) Finish() {
 	r.Groups = []Group{}
+	if r.Declares.Nodes > 0 {
+		r.Declares.Features = orEmpty(r.Declares.Features)
+	}
 	for _, g := range r.groups {
 		slices.SortFunc(g.Machines, func(a, b Machine) int {
 			return cmp.Compare(a.Source, b.Source)

@@ -82,11 +82,11 @@ const declaredHeading = "Not all nodes would declare these features (status.decl
 
 // listDeclared returns the features that some nodes would declare and others would not, with how many do.
 func listDeclared(r *fleet.Report) (rows [][]string) {
-	for _, f := range r.Declares {
-		if f.Nodes == 0 || f.Without == 0 {
+	for _, f := range r.Declares.Features {
+		if f.Nodes == r.Declares.Nodes {
 			continue
 		}
-		count := ofCount(f.Nodes, f.Nodes+f.Without)
+		count := ofCount(f.Nodes, r.Declares.Nodes)
 		if f.ByRuntime {
 			count += ", if their runtime supports it"
 		}

@@ -194,6 +194,69 @@ func TestForeignSecrets(t *testing.T) {
 	}
 }
 
+// TestSourcesHideSecrets: a shown line has no part of a URL that may have a secret, in any form of YAML. The last
+// discovery and the last server are refused without their text.
+func TestSourcesHideSecrets(t *testing.T) {
+	const head = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\ndiscovery:\n"
+	for _, c := range []struct{ discovery, want string }{
+		{`  file: {kubeConfigPath: "https://user:S3C/S3CR3T@h.example/kc"}`, "may contain a secret"},
+		{`  file: {kubeConfigPath: "https://user:8/S3CR3T@h.example/kc"}`, "may contain a secret"},
+		{`  file: {kubeConfigPath: "//user:S3CR3T@h.example/kc"}`, "may contain a secret"},
+		{`  file: {kubeConfigPath: "https://user:S3C S3CR3T@h.example/kc"}`, "may contain a secret"},
+		{`  file: {kubeConfigPath: 'https://user:it''s-S3CR3T@h.example/kc'}`, "may contain a secret"},
+		{`  file: {kubeConfigPath: "https:\u002f\u002fuser:S3CR3T@h.example/kc"}`, "may contain a secret"},
+		{`  file: {"kube\u0043onfigPath": "https://user:S3C/S3CR3T@h.example/kc"}`, "may contain a secret"},
+		{"  file: {kubeConfigPath: \"https:\\/\\/user:S3CR3T@h.example\\/kc?token=S3CR\n", "Invalid YAML"},
+		{`  file: {kubeConfigPath: "https://user:S3CR3T?x#y@h.example/kc"}`, "may contain a secret"},
+		{`  file: {kubeConfigPath: "user:S3CR3T@h.example/kc"}`, "kubeConfigPath"},
+		{`  file: {kubeConfigPath: "user S3CR3T"}`, "kubeConfigPath"},
+		{"  file:\n    kubeConfigPath:\n      https://user:S3C/S3CR3T@h.example/kc", "may contain a secret"},
+		{"  file:\n    kubeConfigPath: \"https://user:S3C\n     S3CR3T: @h.example/kc\"", "may contain a secret"},
+		{"  file:\n    kubeConfigPath: >-\n      https://user:S3C\n      S3CR3T@h.example/kc", "may contain a secret"},
+		{"  file:\n    ? kubeConfigPath\n    : https://user:S3C/S3CR3T@h.example/kc", "may contain a secret"},
+		{"  file: {kubeConfigPath:\n    \"https://user:S3C/S3CR3T\"}", "may contain a secret"},
+		{"  x: &a\n    user:S3CR3T\n  file: {kubeConfigPath: *a}", "kubeConfigPath"},
+		{"  file: {kubeConfigPath: *S3CR3T}", "Invalid YAML"},
+		{`  bootstrapToken: {apiServerEndpoint: "user:S3CR3T@10.0.0.1:6443"}`, "The API server cannot be used"},
+		{`  bootstrapToken: {apiServerEndpoint: "10.0.0.1:6443?token=S3CR3T"}`, "The API server cannot be used"},
+		{`  bootstrapToken: {apiServerEndpoint: "https://user:S3C/S3CR3T@h:6443"}`, "The API server cannot be used"},
+		{`  bootstrapToken: {apiServerEndpoint: "user:S3CR3T"}`, "The API server cannot be used"},
+		{`  bootstrapToken: {apiServerEndpoint: "S3CR3T://h"}`, "The API server cannot be used"},
+		{`  bootstrapToken: S3CR3T`, "Wrong type for bootstrapToken"},
+		{"  bootstrapToken:\n    token:\n    - S3CR3T", "Wrong type for token"},
+	} {
+		o := foreignOptions()
+		if !strings.Contains(c.discovery, "apiServerEndpoint") {
+			o.Servers = []string{"h:6443"}
+		}
+		r := importer.Import("join.yaml", []byte(head+c.discovery+"\n"), o)
+		source := string(r.Sources["join.yaml"])
+		shown := source + strings.Join(r.Open, "\n") + r.Diagnostics.Error()
+		for _, d := range r.Diagnostics {
+			shown += d.Summary + d.Detail
+		}
+		if strings.Contains(shown, "S3C") || !strings.Contains(shown, c.want) || r.Text != nil {
+			t.Errorf("%s: got %s and a site %t, want a refusal about %q without the secret",
+				c.discovery, shown, r.Text != nil, c.want)
+		}
+		if len(source) != len(head+c.discovery)+1 || !strings.HasPrefix(source, head) {
+			t.Errorf("%s: got the source %s, want only stars in place of text", c.discovery, source)
+		}
+	}
+
+	r := importer.Import("init.json", []byte(`{"nodeLabels": "a=b", "apiserver": "user:S3CR3T"}`), foreignOptions())
+	if shown := string(r.Sources["init.json"]) + r.Diagnostics.Error(); strings.Contains(shown, "S3C") {
+		t.Errorf("init-config: got %s, want no secret", shown)
+	}
+
+	r = importer.Import("join.yaml", []byte(join("nodeRegistration: {name: x}\n")), foreignOptions())
+	for _, want := range []string{"\n  bootstrapToken:\n", "\n    caCertHashes: [" + pin + "]\n", "\nnodeRegistration: {name: x}\n"} {
+		if source := string(r.Sources["join.yaml"]); !strings.Contains(source, want) {
+			t.Errorf("got the source %s, want the line %q in it", source, want)
+		}
+	}
+}
+
 // TestReplacedObjects: kubeadm replaces these objects, so they are not imported, and the patch is named.
 func TestReplacedObjects(t *testing.T) {
 	for _, c := range []struct {
@@ -266,6 +329,13 @@ func TestNodeConfig(t *testing.T) {
 		{"an address", "{flags: ['--node-ip=192.0.2.1']}", "", []string{`ip   = "192.0.2.1"`, "!nodeadm sets --node-ip"}},
 		{"taints of both", "{config: {registerWithTaints: [{key: e, effect: NoSchedule}]}, flags: ['--register-with-taints=a=1:NoSchedule']}", "",
 			[]string{`"a=1:NoSchedule"`, "registerWithTaints is not imported", "!registerWithTaints = "}},
+		{"pods", "{config: {maxPods: 58}}", "", []string{"max_pods = 58", "!maxPods", "!for instances that do not run"}},
+		{"many pods", "{config: {maxPods: 250}}", "", []string{"max_pods = 250", "!maxPods"}},
+		{"pods of a flag", "{config: {maxPods: 58}, flags: ['--max-pods=29']}", "", []string{"max_pods = 29", "!maxPods", "!max-pods"}},
+		{"pods and amounts", "{config: {maxPods: 58, kubeReserved: {cpu: 1m, memory: 1Gi}}}",
+			"map[cpu:1m ephemeral-storage:1Gi memory:1Gi]", []string{"maxPods = 58", "!max_pods", "!write it in patch"}},
+		{"amounts without pods", "{config: {kubeReserved: {cpu: 1m, memory: 1Gi}}}",
+			"map[cpu:1m ephemeral-storage:1Gi memory:1Gi]", []string{"write it in patch"}},
 		{"taints of the configuration", "{config: {registerWithTaints: [{key: e, effect: NoSchedule}]}}", "", []string{"registerWithTaints = "}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -292,14 +362,41 @@ func TestNodeConfig(t *testing.T) {
 			}
 			p := boot.Run(context.Background(), s, boot.Options{Source: world.SourceFunc(answerJoin)})
 			for _, d := range p.Diagnostics {
-				if origin.CodeOf(d) == fault.Conflict {
-					t.Errorf("plan: got %v, want no conflict", d)
+				if origin.CodeOf(d) == fault.Conflict || strings.Contains(d.Detail, "Write max_pods") {
+					t.Errorf("plan: got %v, want no conflict, and pods that the policy counts", d)
 				}
 			}
 			if got := fmt.Sprint(p.Node.Config["kubeReserved"]); c.reserved != "" && got != c.reserved {
 				t.Errorf("kubeReserved: got %s, want %s: %v", got, c.reserved, p.Diagnostics)
 			}
 		})
+	}
+}
+
+// TestNodeConfigChecked: what the kubelet does not take has its place, and nothing is made if it would not start.
+func TestNodeConfigChecked(t *testing.T) {
+	src, err := os.ReadFile("testdata/eks.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, _, _ := strings.Cut(string(src), "  kubelet:\n")
+	for _, c := range []struct{ config, want string }{
+		{"{kubeReserved: {cpu: 1, memory: 1Gi}}", "error kubelet-config 12:22-34 "},
+		{"{maxPodz: 5}", "warning kubelet-config 12:22-29 "},
+		{"{maxPods: x}", "error kubelet-config 12:22-29 "},
+		{"{maxPods: -1}", "error kubelet-config 12:22-29 "},
+	} {
+		r := importer.Import("node.yaml", []byte(head+"  kubelet: {config: "+c.config+"}\n"), foreignOptions())
+		var got []string
+		for _, d := range r.Diagnostics {
+			if !origin.IsNote(d) {
+				got = append(got, formatDiagnostic(d))
+			}
+		}
+		isRefused := strings.HasPrefix(c.want, "error")
+		if len(got) != 1 || !strings.HasPrefix(got[0], c.want) || isRefused != (r.Text == nil) {
+			t.Errorf("%s: got %q and a site %t, want %q", c.config, got, r.Text != nil, c.want)
+		}
 	}
 }
 

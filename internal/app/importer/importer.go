@@ -150,6 +150,7 @@ func (r *reader) importDocuments(name string, o Options) Result {
 	}
 	source := path.Base(filepath.ToSlash(name))
 	if kindOf(doc) == "NodeConfig" {
+		r.values = `provider_id = "aws:///zone/instance"` // a patch with an unknown value is not checked
 		p := r.readNodeConfig(doc)
 		p.Source = source
 		p.addDefaultFlags()
@@ -232,7 +233,7 @@ func (r *reader) start() hcl.Range {
 // checkForeign reports what validate says of a site that was made of a foreign file. It fails if the site itself is not
 // valid.
 func (r *reader) checkForeign(text []byte, version string) error {
-	s, diags := parse(text, version)
+	s, diags := parse(text, version, world.SiteFile{Name: "check.prelet.vars", Text: r.values})
 	if diags.HasErrors() {
 		return diags
 	}
@@ -251,8 +252,8 @@ func (r *reader) checkForeign(text []byte, version string) error {
 	return nil
 }
 
-func parse(text []byte, version string) (*lang.Site, hcl.Diagnostics) {
-	files := []world.SiteFile{{Name: FileName, Text: string(text)}}
+func parse(text []byte, version string, more ...world.SiteFile) (*lang.Site, hcl.Diagnostics) {
+	files := append([]world.SiteFile{{Name: FileName, Text: string(text)}}, more...)
 
 	return lang.Parse(files, lang.Options{Stages: builtin.Stages(), Version: version})
 }

@@ -50,6 +50,7 @@ type reader struct {
 	name    string            // of the imported file
 	sources map[string][]byte // without secrets, by file
 	places  map[string]hcl.Range
+	values  string // of the site's variables, for its check
 	diags   hcl.Diagnostics
 }
 
@@ -150,7 +151,7 @@ func (r *reader) readServer(n, doc *lang.JSONNode) string {
 	if s != "" {
 		server, err := apiaddress.Parse(s)
 		if err != nil {
-			r.add(origin.Error(fault.WrongType, n.Range, "apiserver cannot be used", "%s.", err))
+			r.add(origin.Error(fault.WrongType, n.Range, "apiserver cannot be used", serverHelp))
 			return ""
 		}
 

@@ -23,6 +23,11 @@ const (
 	defaultCA    = "/etc/kubernetes/pki/ca.crt"
 )
 
+// serverHelp is the message about an address that cannot be used. It does not have the address: that may contain a
+// secret in any part.
+const serverHelp = "Write HOST:PORT or https://HOST:PORT, with an IPv6 address in brackets and a port from 1 to " +
+	"65535. http, a user, a path, a query and a fragment are refused."
+
 // joinPage is the data of the template for a JoinConfiguration.
 type joinPage struct {
 	settings
@@ -194,14 +199,15 @@ func (r *reader) readDiscoveryPath(byFile fields) string {
 	u, err := url.Parse(path)
 	isPath := strings.HasPrefix(path, "/")
 	isURL := err == nil && strings.HasPrefix(path, "https://") && u.Host != ""
-	hasMore := isURL && (u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "")
+	hasMore := strings.ContainsAny(path, `@?#\`)
 	switch {
 	case path == "":
 		return ""
 	case hasMore, tokenPattern.MatchString(path), err != nil && !isPath:
 		r.add(origin.Error(fault.PathInvalid, byFile.at(field), "kubeConfigPath may contain a secret",
 			"A user, a password, a query, a fragment or a token would be in the site, where every user of the node "+
-				"can read it. Put the file into the image, or serve it under a URL without them."))
+				"can read it, so @, ?, # and \\ are refused. Put the file into the image, or serve it under a URL "+
+				"without them."))
 		return ""
 	case !isPath && !isURL:
 		r.add(origin.Error(fault.PathInvalid, byFile.at(field), "kubeConfigPath cannot be used",
@@ -228,7 +234,7 @@ func (r *reader) readServers(p *joinPage, byToken, discovery fields, o Options) 
 	for i, s := range p.Servers {
 		address, err := apiaddress.Parse(s)
 		if err != nil {
-			r.add(origin.Error(fault.WrongType, at, "The API server cannot be used", "%s.", err))
+			r.add(origin.Error(fault.WrongType, at, "The API server cannot be used", serverHelp))
 			continue
 		}
 		p.Servers[i] = "https://" + address

@@ -2,8 +2,11 @@ package importer
 
 import (
 	"encoding/base64"
+	"encoding/json"
+	"fmt"
 	"net/netip"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -31,6 +34,8 @@ type eksPage struct {
 	DNS     string // of the cluster; "" if the file has no service CIDR
 	IsByID  bool   // the Node has the name of the instance's id
 	HasOwn  bool   // the file has reserved resources of its own, so none are computed
+	HasPods bool   // the file says how many pods the node takes
+	Pods    string // for the policy, which writes maxPods; "": the patch or the flags have it
 }
 
 // readNodeConfig reads a NodeConfig of nodeadm. Its names and types are those of nodeadm/api/v1alpha1 of
@@ -88,7 +93,7 @@ func (r *reader) readEKSCluster(p *eksPage, spec fields) {
 	}
 	address, err := apiaddress.Parse(endpoint)
 	if err != nil {
-		r.add(origin.Error(fault.WrongType, c.at("apiServerEndpoint"), "apiServerEndpoint cannot be used", "%s.", err))
+		r.add(origin.Error(fault.WrongType, c.at("apiServerEndpoint"), "apiServerEndpoint cannot be used", serverHelp))
 	}
 	p.Server = "https://" + address
 	if m := eksHost.FindStringSubmatch(address); m != nil {
@@ -167,6 +172,32 @@ func (r *reader) readEKSKubelet(p *eksPage, n *lang.JSONNode) {
 	}
 	r.dropTaints(&p.settings, k.at("config"))
 	r.readReserved(p, k)
+	p.movePods()
+}
+
+// movePods gives the number of pods to the policy, which reserves memory for each. A flag replaces the field. What is
+// no count stays where it is, for the check of the site.
+func (p *eksPage) movePods() {
+	const field, flag = "maxPods", "max-pods"
+	text := fmt.Sprint(p.Patch[field])
+	fromFlag, hasFlag := p.Flags[flag]
+	if hasFlag {
+		text = fmt.Sprint(fromFlag)
+	}
+	_, isNumber := p.Patch[field].(json.Number)
+	p.HasPods = hasFlag || p.Patch[field] != nil
+	n, err := strconv.ParseUint(text, 10, 31)
+	if p.HasOwn || err != nil || n == 0 || !hasFlag && !isNumber {
+		return
+	}
+
+	p.Pods = text
+	if hasFlag {
+		delete(p.Flags, flag)
+	}
+	if isNumber {
+		delete(p.Patch, field)
+	}
 }
 
 // readReserved decides who reserves resources. Amounts of the file are in the patch, and one owner has all of them: the
@@ -273,10 +304,12 @@ func (p eksPage) open() []string {
 		"nodeadm also configures containerd, and the image credential provider for ECR. This site does not: write a " +
 			"`runtime` and a `credential_providers` block in its write stage, or have both in the image.",
 	}
-	if p.HasOwn {
+	switch {
+	case p.HasPods:
+	case p.HasOwn:
 		out = append(out, "nodeadm computes maxPods from the network interfaces of the instance's type: write it in "+
 			"patch for instances that do not run 110.")
-	} else {
+	default:
 		out = append(out, "The site's reserve policy counts the pods: write max_pods for instances that do not run "+
 			"110. nodeadm computes it from the network interfaces of the instance's type.")
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -28,28 +29,71 @@ const (
 
 var (
 	tokenPattern = regexp.MustCompile(`[a-z0-9]{6}\.[a-z0-9]{16}`)
-	// A line with the value of a key that has a secret, in block or flow style.
-	secretPattern = regexp.MustCompile(`(?i)((?:token|certificateKey)["']?[ \t]*:[ \t]*)([^ \t\r\n{][^\r\n]*)`)
-	// The user and the query of a URL, which may be its only secret.
-	userPattern  = regexp.MustCompile(`(://)([^\s"'/?#]*@)`)
-	queryPattern = regexp.MustCompile(`(://[^\s"'?#]*[?#])([^\s"']+)`)
-	linePattern  = regexp.MustCompile(`line (\d+)`)
+	// What comes before a value that may be a secret: its key, in block or flow style, or an anchor that the key refers
+	// to. A URL may have a user and a query.
+	secretPattern = regexp.MustCompile(`(?i)(?:token|certificateKey)["']?[ \t]*:[ \t]*|` +
+		`kubeConfigPath|apiServerEndpoint|["']apiserver["']|staticPodURL|&`)
+	// A field with others in it.
+	objectPattern = regexp.MustCompile(`bootstrapToken["']?[ \t]*:[ \t]*(?:$|[{#])`)
+	// A user or a query of a URL, and escapes, which may spell such a key.
+	suspectPattern = regexp.MustCompile(`[@\\]|://.*[?#]`)
+	// The begin of a line with a key, or of a document.
+	keyPattern  = regexp.MustCompile(`^[ \t]*(?:[\[{,-][ \t]*)*(?:"[^"]*"[ \t]*:|[\w.-]+[ \t]*:(?:[ \t]|$))|^---`)
+	linePattern = regexp.MustCompile(`line (\d+)`)
 )
 
 // hideSecrets replaces secrets of a text by as many stars, for the source lines of diagnostics. It also hides text that
-// only might be a secret, because a file with a syntax error cannot be parsed.
+// only might be a secret, because a file with a syntax error cannot be parsed: the rest of a line behind such a key,
+// and the lines below it that belong to its value.
 func hideSecrets(src []byte) []byte {
-	hide := func(secret []byte) []byte { return bytes.Repeat([]byte("*"), len(secret)) }
-	out := tokenPattern.ReplaceAllFunc(src, hide)
+	out := tokenPattern.ReplaceAllFunc(src, func(token []byte) []byte {
+		return bytes.Repeat([]byte("*"), len(token))
+	})
 
-	for _, pattern := range []*regexp.Regexp{secretPattern, userPattern, queryPattern} {
-		out = pattern.ReplaceAllFunc(out, func(text []byte) []byte {
-			m := pattern.FindSubmatch(text)
-			return append(bytes.Clone(m[1]), hide(m[2])...)
-		})
+	indent := -1 // of the key whose value is hidden; -1: none
+	for line := range bytes.Lines(out) {
+		line = bytes.TrimRight(line, "\r\n")
+		own := len(line) - len(bytes.TrimLeft(line, " \t"))
+		if indent >= 0 && (own > indent || !keyPattern.Match(line)) {
+			hide(line)
+			continue
+		}
+
+		indent = -1
+		if at := findSecret(line); at >= 0 {
+			indent = own
+			hide(line[at:])
+		}
+		if suspectPattern.Match(line) {
+			indent = own
+			hide(line)
+		}
 	}
 
 	return out
+}
+
+// findSecret returns where a secret begins in a line, or -1.
+func findSecret(line []byte) int {
+	objects := objectPattern.FindAllIndex(line, -1)
+	for _, m := range secretPattern.FindAllIndex(line, -1) {
+		isObject := slices.ContainsFunc(objects, func(o []int) bool {
+			return o[0] <= m[0] && m[0] < o[1]
+		})
+		if !isObject {
+			return m[1]
+		}
+	}
+
+	return -1
+}
+
+// hide replaces a text by stars, but not the spaces before it.
+func hide(text []byte) {
+	first := len(text) - len(bytes.TrimLeft(text, " \t"))
+	for i := first; i < len(text); i++ {
+		text[i] = '*'
+	}
 }
 
 // yamlReader converts YAML to the tree of JSON that messages with places need.
@@ -112,11 +156,18 @@ func decode(d *yaml.Decoder, n *yaml.Node) (err error) {
 	return d.Decode(n)
 }
 
-// refuseSyntax returns the diagnostic for a text that is not YAML. The library's message has no text of the file.
+// refuseSyntax returns the diagnostic for a text that is not YAML. The library's message has no text of the file but
+// the name of an anchor, which is left out.
 func (r *yamlReader) refuseSyntax(err error) *hcl.Diagnostic {
 	line := 1
 	if m := linePattern.FindStringSubmatch(err.Error()); m != nil {
 		line, _ = strconv.Atoi(m[1])
+	}
+
+	text, _, isAnchor := strings.Cut(strings.TrimPrefix(err.Error(), "yaml: "), " '")
+	if isAnchor && strings.HasSuffix(text, "unknown anchor") {
+		return origin.Error(fault.Syntax, r.at(line, 1, 0), "Invalid YAML",
+			"A value begins with *, and there is no anchor of this name. Quote it if it is a text.")
 	}
 
 	return origin.Error(fault.Syntax, r.at(line, 1, 0), "Invalid YAML", "%s.",

@@ -27,7 +27,10 @@ node {
 }
 
 stage "detect-hw" "node" {}
-stage "reserve" "node" { policy = "eks" }
+stage "reserve" "node" {
+  policy   = "eks"
+  max_pods = 58
+}
 
 stage "label" "site" {
   labels = {
@@ -108,7 +111,6 @@ EOT
       featureGates = {
         AllAlpha = false
       }
-      maxPods                         = 58
       shutdownGracePeriod             = "30s"
       shutdownGracePeriodCriticalPods = "10s"
     })

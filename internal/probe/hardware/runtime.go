@@ -37,7 +37,7 @@ func RuntimeOf(ctx context.Context, root string) world.Runtime {
 type Containerd struct {
 	Version  int // 0 if it could not be read
 	Imports  []string
-	Mirrors  bool // it, or an imported file, has mirrors of registries
+	Mirrors  bool // it, or an imported file that is not prelet's, has mirrors of registries
 	IsAbsent bool // there is no config.toml
 }
 
@@ -56,7 +56,7 @@ func ContainerdOf(ctx context.Context, root string) Containerd {
 		version, _ := strconv.Atoi(config.text("1", "version")) // a file without one has version 1
 		out := Containerd{Version: version, Imports: config.list("imports")}
 		if err == nil {
-			d.importInto(config)
+			d.importInto(config, preletFile)
 			out.Mirrors = config.hasMirrors()
 		}
 
@@ -71,6 +71,7 @@ func ContainerdOf(ctx context.Context, root string) Containerd {
 
 const (
 	containerdFile = "etc/containerd/config.toml"
+	preletFile     = "etc/containerd/conf.d/90-prelet.toml" // which the next run replaces
 	crioFolder     = "etc/crio/"
 )
 
@@ -156,7 +157,7 @@ func (d *detection) readContainerd() (world.Runtime, error) {
 		return world.Runtime{}, err
 	}
 
-	d.importInto(config)
+	d.importInto(config, "")
 
 	if slices.ContainsFunc(config.list("disabled_plugins"), isCRIPlugin) {
 		return world.Runtime{}, errNoCRI
@@ -179,9 +180,12 @@ func (d *detection) readContainerd() (world.Runtime, error) {
 	return newRuntime("containerd", socket, driver), nil
 }
 
-// importInto merges the files that config.toml imports over it.
-func (d *detection) importInto(config table) {
+// importInto merges the files that config.toml imports over it, without one of them; "" for all.
+func (d *detection) importInto(config table, without string) {
 	for _, name := range d.expandImports(config.list("imports")) {
+		if name == without {
+			continue
+		}
 		imported, err := d.readTOML(name)
 		if err != nil {
 			d.noteConfigError("runtime", err)

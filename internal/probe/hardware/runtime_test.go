@@ -268,6 +268,10 @@ func TestContainerdMirrors(t *testing.T) {
 			"config.toml":   "version = 3\nimports = [\"conf.d/*.toml\"]\n",
 			"conf.d/m.toml": mirrors,
 		}, true},
+		"of prelet": {map[string]string{
+			"config.toml":           "version = 3\nimports = [\"conf.d/*.toml\"]\n",
+			"conf.d/90-prelet.toml": mirrors,
+		}, false},
 		"empty": {map[string]string{"config.toml": "version = 3\n[plugins.\"io.containerd.cri.v1.images\".registry.mirrors]\n"}, false},
 	} {
 		root := t.TempDir()

@@ -203,9 +203,9 @@ func TestCRIOSettings(t *testing.T) {
 			want:     ``,
 		},
 		{
-			name:     "CDI is always on",
+			name:     "CRI-O's own folders of CDI",
 			settings: `cdi {}`,
-			want:     ``,
+			want:     "[crio.runtime]\ncdi_spec_dirs = ['/etc/cdi', '/var/run/cdi']\n",
 		},
 		{
 			name:     "no folders of CDI",
@@ -256,6 +256,52 @@ func TestCRIOSettings(t *testing.T) {
 			name:     "two places for a type",
 			settings: `handler "a" { options = { runtime_type = "vm" } }`,
 			want:     `error conflict site.hcl:8:27 CRI-O has no option runtime_type: Write it as the argument `,
+		},
+		{
+			name:     "the main configuration",
+			settings: `path = "/etc/crio/crio.conf"`,
+			want:     `error path-invalid site.hcl:8:8 This is not a drop-in: The settings would replace all of `,
+		},
+		{
+			name:     "no folders of CDI that is on",
+			settings: `cdi { spec_dirs = [] }`,
+			want:     `error wrong-type site.hcl:8:19 Wrong value for spec_dirs: without folders no device is found; `,
+		},
+		{
+			name:     "a handler without a name",
+			settings: `handler "" {}`,
+			want:     `error wrong-type site.hcl:8:1 Not the name of a handler: "": `,
+		},
+		{
+			name:     "a handler that no RuntimeClass can name",
+			settings: `handler "a b\nc" {}`,
+			want:     `error wrong-type site.hcl:8:1 Not the name of a handler: "a b\nc": `,
+		},
+		{
+			name:     "a part of a registry",
+			settings: `registry "quay.io/team" {}`,
+			want:     `error wrong-type site.hcl:8:1 Not a registry: "quay.io/team": a host name without a path is needed`,
+		},
+		{
+			name:     "a name that images do not have",
+			settings: `registry "index.docker.io" {}`,
+			want:     `error conflict site.hcl:8:1 No image has the registry index.docker.io: `,
+		},
+		{
+			name:     "the other name of docker.io",
+			settings: "registry \"docker.io\" {\nserver = \"https://index.docker.io\"\n}",
+			want:     "[[registry]]\nprefix = 'docker.io'\nlocation = 'docker.io'\n",
+		},
+		{
+			name:     "a server with the path of the API",
+			settings: "registry \"docker.io\" {\nserver = \"https://mirror.example/v2/hub\"\n}",
+			want:     "[[registry]]\nprefix = 'docker.io'\nlocation = 'mirror.example/hub'\n",
+		},
+		{
+			name:     "a server with another path",
+			settings: "registry \"docker.io\" {\nserver = \"https://mirror.example/hub\"\n}",
+			want: `error conflict site.hcl:9:10 CRI-O cannot use this server: it has the path /hub, and CRI-O asks ` +
+				`below /v2 only. If the registry is there too, write https://mirror.example/v2/PATH.`,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -78,10 +78,7 @@ func (r *renderer) isContainerdFit(b schema.Body) bool {
 	}
 
 	file := runtimeTarget(b)
-	runtime := world.RuntimeAns{}
-	if found := r.in.Kubelet.Runtime; found != nil {
-		runtime = *found
-	}
+	runtime, hasConfig := r.findContainerd()
 	isOldVersion := strings.HasPrefix(strings.TrimPrefix(runtime.Version, "v"), "1.")
 	isOldConfig := runtime.ConfigVersion == 1 || runtime.ConfigVersion == 2
 	switch {
@@ -97,7 +94,7 @@ func (r *renderer) isContainerdFit(b schema.Body) bool {
 				"write all of %s with a file block.", what, containerdConfig,
 		)
 		return false
-	case r.in.Kubelet.NoContainerdConfig && !r.writesContainerdConfig():
+	case !hasConfig:
 		r.warn(
 			fault.RuntimeUnfit, runtimePath.Of(b).Range, "containerd does not read "+file,
 			"There is no %s, and without it containerd reads no drop-ins, so the settings have no effect. Write it "+
@@ -115,26 +112,54 @@ func (r *renderer) isContainerdFit(b schema.Body) bool {
 	return true
 }
 
-// writesContainerdConfig reports whether the stage writes containerd's config.toml too.
-func (r *renderer) writesContainerdConfig() bool {
-	return slices.ContainsFunc(r.cfg.Blocks["file"], func(b schema.Body) bool {
-		return filePath.Of(b).V == containerdConfig
+// findContainerd returns what is known of containerd, and whether it has a config.toml. If the stage writes that file,
+// its text counts, and not the file of the machine. Mirrors of the machine count all the same: they may be in a file
+// that config.toml imports.
+func (r *renderer) findContainerd() (runtime world.RuntimeAns, hasConfig bool) {
+	if found := r.in.Kubelet.Runtime; found != nil {
+		runtime = *found
+	}
+
+	hasConfig = !r.in.Kubelet.NoContainerdConfig
+	i := slices.IndexFunc(r.cfg.Blocks["file"], func(b schema.Body) bool {
+		return filePath.Of(b).V == containerdConfig && !(hasConfig && createOnly.Of(b).V)
 	})
+	if i < 0 {
+		return runtime, hasConfig
+	}
+
+	var planned struct {
+		Version int
+		Imports []string
+		Plugins map[string]struct {
+			Registry struct{ Mirrors map[string]any }
+		}
+	}
+	runtime.ConfigVersion, runtime.Imports = 0, nil // unknown
+	text, err := value.TextOf(fileContent.Of(r.cfg.Blocks["file"][i]).Cty)
+	if err != nil || toml.Unmarshal([]byte(text.Template()), &planned) != nil {
+		return runtime, true
+	}
+	runtime.ConfigVersion = cmp.Or(planned.Version, 1)
+	runtime.Imports = planned.Imports
+	runtime.Mirrors = runtime.Mirrors || len(planned.Plugins[imagesPlugin].Registry.Mirrors) > 0
+
+	return runtime, true
 }
 
 // dropRegistries returns the block without its registries, with a warning, if containerd would not load its CRI plugin
 // with them.
 func (r *renderer) dropRegistries(b schema.Body) schema.Body {
 	registries := b.Blocks[registryBlock]
-	runtime := r.in.Kubelet.Runtime
-	if len(registries) == 0 || runtime == nil || !runtime.Mirrors {
+	runtime, _ := r.findContainerd()
+	if len(registries) == 0 || !runtime.Mirrors {
 		return b
 	}
 
 	r.warn(
 		fault.RuntimeUnfit, registries[0].Range, "containerd would not start its CRI plugin with the registries",
 		"%s, or a file that it imports, has registry.mirrors, which containerd refuses together with a folder of "+
-			"hosts.toml. The registries are left out. Remove registry.mirrors from the image.", containerdConfig,
+			"hosts.toml. The registries are left out. Remove registry.mirrors there.", containerdConfig,
 	)
 	b.Blocks = maps.Clone(b.Blocks)
 	delete(b.Blocks, registryBlock)
@@ -154,12 +179,9 @@ func importOf(file string) string {
 // isImported reports whether containerd reads a drop-in, as far as that is known. Imports are patterns, absolute or
 // relative to config.toml.
 func (r *renderer) isImported(file string) bool {
-	runtime := r.in.Kubelet.Runtime
-	if r.in.Kubelet.NoContainerdConfig {
-		return r.writesContainerdConfig()
-	}
-	if runtime == nil || runtime.ConfigVersion == 0 {
-		return true
+	runtime, hasConfig := r.findContainerd()
+	if !hasConfig || runtime.ConfigVersion == 0 {
+		return hasConfig
 	}
 
 	return slices.ContainsFunc(runtime.Imports, func(pattern string) bool {
@@ -202,8 +224,20 @@ func (r *renderer) makeContainerdConfig(b schema.Body, n node.Node) (config map[
 	}
 
 	setDriver(config, handlers, b, n)
+	if !r.mergeMore(config, b) {
+		return nil, false
+	}
 
-	return config, r.mergeMore(config, b)
+	// Source: internal/cri/config/config.go, ValidateImageConfig.
+	mirrors, _ := get(config, "plugins", imagesPlugin, "registry", "mirrors")
+	if table, _ := mirrors.(map[string]any); len(table) > 0 && len(b.Blocks[registryBlock]) > 0 {
+		r.fail(fault.Conflict, runtimeConfig.Of(b).KeyRange("plugins"), "Two kinds of mirrors",
+			"containerd refuses registry.mirrors together with the folder of the blocks registry. Write all mirrors "+
+				"as blocks.")
+		return nil, false
+	}
+
+	return config, true
 }
 
 // setDriver sets the cgroup driver of runc, and of the other handlers with runc's shim that do not choose one.

@@ -3,7 +3,6 @@ package write
 import (
 	"fmt"
 	"maps"
-	"net/url"
 	"path"
 	"regexp"
 	"slices"
@@ -17,10 +16,16 @@ import (
 const (
 	crio           = "cri-o"
 	crioUnit       = "crio.service"
+	crioConfig     = "/etc/crio/crio.conf"
 	crioFolder     = "/etc/crio/crio.conf.d"
 	crioDropIn     = crioFolder + "/90-prelet.conf"
 	crioRegistries = "/etc/containers/registries.conf.d"
 	crioCerts      = "/etc/containers/certs.d"
+
+	// dockerHub is the name of docker.io in images. CRI-O knows its host, has credentials for this name, and refuses
+	// images of the other name.
+	dockerHub      = "docker.io"
+	otherDockerHub = "index.docker.io"
 
 	// digestOnly is for a mirror that is not asked what a tag is.
 	digestOnly = "digest-only"
@@ -35,6 +40,11 @@ func isCRIO(b schema.Body) bool {
 // reads registries again when it is reloaded, but then it only logs an error in them, and fails at its next start:
 // server/server.go, startReloadWatcher. So it is restarted for them too.
 func (r *renderer) renderCRIO(b schema.Body, n node.Node) {
+	if runtimeTarget(b) == crioConfig {
+		r.fail(fault.PathInvalid, runtimePath.Of(b).Range, "This is not a drop-in",
+			"The settings would replace all of %s. Leave path out, or write a path in %s.", crioConfig, crioFolder)
+		return
+	}
 	config, ok := r.makeCRIOConfig(b, n)
 	if !ok {
 		return
@@ -105,10 +115,11 @@ func (r *renderer) addCDI(config map[string]any, b schema.Body) (ok bool) {
 		return true
 	}
 
+	// The folders of CRI-O itself are written too: an earlier file may have an empty list.
 	folders := cdiFolders.Of(cdi)
 	isOff := !cdiEnabled.Of(cdi).V
 	switch {
-	case isOff && len(folders.V) > 0:
+	case isOff && folders.Set():
 		r.fail(fault.Conflict, folders.Range, "CDI is off, and has folders",
 			"CRI-O has no switch for CDI: enabled = false writes an empty list of folders. Keep one of the two.")
 		return false
@@ -116,6 +127,8 @@ func (r *renderer) addCDI(config map[string]any, b schema.Body) (ok bool) {
 		set(config, []string{}, "crio", "runtime", "cdi_spec_dirs")
 	case folders.Set():
 		set(config, folders.V, "crio", "runtime", "cdi_spec_dirs")
+	default:
+		set(config, []string{"/etc/cdi", "/var/run/cdi"}, "crio", "runtime", "cdi_spec_dirs")
 	}
 
 	return true
@@ -204,6 +217,11 @@ func (r *renderer) renderRegistry(runtime, b schema.Body) {
 		return
 	}
 	name := b.Labels[0]
+	if name == otherDockerHub {
+		r.fail(fault.Conflict, b.Range, "No image has the registry "+name,
+			"CRI-O reads the names of its images as those of %s. Write registry %q.", dockerHub, dockerHub)
+		return
+	}
 	if !isLocation(name) {
 		r.fail(fault.Conflict, b.Range, "CRI-O needs the host name of a registry",
 			"%q: write it as in the name of an image, with a dot or a port: registry \"docker.io\". CRI-O has no "+
@@ -213,7 +231,7 @@ func (r *renderer) renderRegistry(runtime, b schema.Body) {
 
 	entry := registryEntry{Prefix: name, Location: name}
 	if server := registryServer.Of(b); server.Set() {
-		location, isInsecure, err := parseLocation(server.V, false)
+		location, isInsecure, err := parseServer(server.V)
 		if err != nil {
 			r.fail(fault.Conflict, server.Range, "CRI-O cannot use this server", "%s.", err)
 			return
@@ -221,8 +239,8 @@ func (r *renderer) renderRegistry(runtime, b schema.Body) {
 		entry.Location = location
 		entry.Insecure = isInsecure
 	}
-	if entry.Location == "registry-1.docker.io" && name == "docker.io" {
-		entry.Location = name // CRI-O knows the host of docker.io, and has credentials for this name
+	if entry.Location == "registry-1.docker.io" && name == dockerHub {
+		entry.Location = name
 	}
 
 	for _, h := range b.Blocks[hostBlock] {
@@ -271,15 +289,29 @@ func (r *renderer) makeMirror(h schema.Body) (mirror mirrorEntry, ok bool) {
 	return mirror, true
 }
 
-// parseLocation returns a URL of a registry as a location: its host, and its path below /v2. isWhole: the URL has the
-// whole path of the API. A location without TLS is insecure.
-func parseLocation(text string, isWhole bool) (location string, isInsecure bool, err error) {
-	u, err := url.Parse(text)
+// parseServer returns the URL of a server as a location, see parseLocation. A path below /v2 is the whole path of the
+// API.
+func parseServer(text string) (location string, isInsecure bool, err error) {
+	u, err := parseRegistryURL(text)
 	if err != nil {
 		return "", false, err
 	}
-	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "", false, fmt.Errorf("%s: remove all but the host and the path", u.Redacted())
+
+	api := path.Clean("/" + u.Path)
+	if api != "/" && !strings.HasPrefix(api+"/", "/v2/") {
+		return "", false, fmt.Errorf("it has the path %s, and CRI-O asks below /v2 only. If the registry is there "+
+			"too, write %s", api, u.Scheme+"://"+u.Host+"/v2/PATH")
+	}
+
+	return parseLocation(text, api != "/")
+}
+
+// parseLocation returns a URL of a registry as a location: its host, and its path below /v2. isWhole: the URL has the
+// whole path of the API. A location without TLS is insecure.
+func parseLocation(text string, isWhole bool) (location string, isInsecure bool, err error) {
+	u, err := parseRegistryURL(text)
+	if err != nil {
+		return "", false, err
 	}
 
 	api := path.Clean("/" + u.Path)
@@ -292,7 +324,11 @@ func parseLocation(text string, isWhole bool) (location string, isInsecure bool,
 			"there too is written as %s, with override_path = true", text, api, u.Scheme+"://"+u.Host+"/v2/PATH")
 	}
 
-	location = path.Join(u.Host, below)
+	host := u.Host
+	if host == otherDockerHub {
+		host = dockerHub
+	}
+	location = path.Join(host, below)
 	if !isLocation(location) {
 		return "", false, fmt.Errorf("%q cannot be part of the name of an image: write a host name with a dot or a "+
 			"port, not an IPv6 address, and a path in small letters", location)

@@ -20,6 +20,7 @@ func TestParseLocation(t *testing.T) {
 		{url: "http://mirror:5000", location: "mirror:5000", isInsecure: true},
 		{url: "http://localhost", location: "localhost", isInsecure: true},
 		{url: "https://Mirror.example", location: "Mirror.example"},
+		{url: "https://index.docker.io", location: "docker.io"}, // another name is not canonical
 
 		{url: "https://mirror.example", isWhole: true},
 		{url: "https://mirror.example/hub"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/zclconf/go-cty/cty"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/value"
@@ -58,7 +59,7 @@ var (
 	runtimeDriver = schema.Attr[string]{
 		Name:        "cgroup_driver",
 		OneOf:       []string{"systemd", "cgroupfs"},
-		DefaultText: "`cgroupDriver` of the kubelet's configuration, if that is set",
+		DefaultText: "the kubelet's, if its configuration, a drop-in of it or a flag sets one",
 		Doc: "The cgroup driver: `cgroup_manager` of CRI-O; in containerd that of `runc`, and of other handlers with " +
 			"its shim that choose none. `config` wins, and without this argument an option of the handler `runc`.",
 	}
@@ -71,7 +72,8 @@ var (
 	registryServer = schema.Attr[string]{
 		Name:  "server",
 		Check: checkRegistryURL,
-		Doc:   "The registry itself, which is asked after all hosts; without it, `https://NAME`.",
+		Doc: "The registry itself, which is asked after all hosts; without it, `https://NAME`. For CRI-O a path has " +
+			"to start with `/v2`, and is the whole path of the API.",
 	}
 	hostCapabilities = schema.Attr[[]string]{
 		Name:    "capabilities",
@@ -103,8 +105,9 @@ var (
 		Doc:     "Whether the Container Device Interface is used. Without it, CRI-O gets an empty list of folders.",
 	}
 	cdiFolders = schema.Attr[[]string]{
-		Name: "spec_dirs",
-		Doc:  "The folders with its specifications; those of the runtimes are `/etc/cdi` and `/var/run/cdi`.",
+		Name:  "spec_dirs",
+		Check: checkSpecFolders,
+		Doc:   "The folders with its specifications; those of the runtimes are `/etc/cdi` and `/var/run/cdi`.",
 	}
 
 	handlerType = schema.Attr[string]{
@@ -249,7 +252,7 @@ func (r *renderer) addRuntimeFile(runtime, b schema.Body, file string, document 
 func chooseDriver(b schema.Body, n node.Node, isChosen bool) string {
 	driver := runtimeDriver.Of(b).V
 	if driver == "" && !isChosen {
-		driver, _ = n.Config["cgroupDriver"].(string)
+		driver, _ = n.Effective["cgroupDriver"].(string) // with drop-ins and flags
 	}
 
 	return driver
@@ -281,6 +284,11 @@ func (r *renderer) listHandlers(b schema.Body) (handlers []runtimeHandler, ok bo
 	var preset *schema.Body
 	for _, h := range b.Blocks[handlerBlock] {
 		name := h.Labels[0]
+		if len(content.IsDNS1123Label(name)) > 0 {
+			r.fail(fault.WrongType, h.Range, "Not the name of a handler",
+				"%q: a RuntimeClass can name only small letters, digits and - inside, at most 63.", name)
+			return nil, false
+		}
 		options, ok := r.object(handlerOptions.Of(h), "the options of a handler")
 		if !ok {
 			return nil, false
@@ -312,9 +320,13 @@ func (r *renderer) listHandlers(b schema.Body) (handlers []runtimeHandler, ok bo
 // isRegistry reports whether the block names a registry, with valid hosts.
 func (r *renderer) isRegistry(b schema.Body) bool {
 	name := b.Labels[0]
-	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/ \n") {
+	switch {
+	case strings.Contains(name, "@"): // the text before it may be a password
+		r.fail(fault.WrongType, b.Range, "Not a registry", "Its name has an @. Write a host name, as docker.io.")
+		return false
+	case name == "", name == ".", name == "..", strings.ContainsAny(name, "/ \n"):
 		r.fail(fault.WrongType, b.Range, "Not a registry",
-			"%q: a host name is needed, with a port if it has one, as docker.io; or _default.", name)
+			"%q: a host name without a path is needed, with a port if it has one, as docker.io.", name)
 		return false
 	}
 
@@ -414,9 +426,32 @@ func isUnfit(v any) bool {
 }
 
 func checkRegistryURL(s string) error {
+	_, err := parseRegistryURL(s)
+
+	return err
+}
+
+// parseRegistryURL parses the URL of a registry. All users of the node can read it, so it must not have credentials,
+// and no error repeats a text that may have them.
+func parseRegistryURL(s string) (*url.URL, error) {
+	if strings.ContainsAny(s, "@?#") {
+		return nil, errors.New("a URL with a user, a query or a fragment is refused: all users of the node could " +
+			"read it. Write the scheme, the host and the path, as https://mirror.example")
+	}
 	u, err := url.Parse(s)
-	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
-		return fmt.Errorf("%q is not a URL of a registry; write it as https://mirror.example", s)
+	if err != nil {
+		return nil, errors.New("this is not a URL of a registry; write it as https://mirror.example")
+	}
+	if u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return nil, fmt.Errorf("%q is not a URL of a registry; write it as https://mirror.example", s)
+	}
+
+	return u, nil
+}
+
+func checkSpecFolders(folders []string) error {
+	if len(folders) == 0 {
+		return errors.New("without folders no device is found; name some, or write enabled = false")
 	}
 
 	return nil

@@ -26,7 +26,7 @@ const (
 // serverHelp is the message about an address that cannot be used. It does not have the address: that may contain a
 // secret in any part.
 const serverHelp = "Write HOST:PORT or https://HOST:PORT, with an IPv6 address in brackets and a port from 1 to " +
-	"65535. http, a user, a path, a query and a fragment are refused."
+	"65535. http is refused, and so are a user, a path, a query and a fragment."
 
 // joinPage is the data of the template for a JoinConfiguration.
 type joinPage struct {

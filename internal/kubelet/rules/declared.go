@@ -70,26 +70,35 @@ func checkDeclared(c *checker) {
 		isOn bool
 	}
 	changes := map[change][]string{}
-	set := c.setGates()
 	for _, f := range c.listDeclared() {
-		if f.Declared == f.isDefault {
-			continue
-		}
-		for _, gate := range append(f.gates, "AllAlpha", "AllBeta") {
-			isOn, isSet := set[gate].(bool)
-			g, _ := c.findGate(gate)
-			isGroup := gate == "AllAlpha" || gate == "AllBeta"
-			if isSet && isOn == f.Declared && (isGroup || isOn != g.On) {
-				at := change{gate, isOn}
-				changes[at] = append(changes[at], f.describe())
-				break
-			}
+		if gate := c.findCause(f); gate != "" {
+			at := change{gate, f.Declared}
+			changes[at] = append(changes[at], f.describe())
 		}
 	}
 
 	for at, names := range changes {
 		c.reportDeclared(at.gate, at.isOn, strings.Join(names, ", "))
 	}
+}
+
+// findCause returns the gate by which the configuration changes whether a feature is declared; "" if it does not.
+func (c *checker) findCause(f declared) string {
+	if f.Declared == f.isDefault {
+		return ""
+	}
+
+	set := c.setGates()
+	for _, gate := range append(f.gates, "AllAlpha", "AllBeta") {
+		isOn, isSet := set[gate].(bool)
+		preset, _ := c.findGate(gate)
+		isGroup := gate == "AllAlpha" || gate == "AllBeta"
+		if isSet && isOn == f.Declared && (isGroup || isOn != preset.On) {
+			return gate
+		}
+	}
+
+	return ""
 }
 
 func (c *checker) reportDeclared(gate string, isOn bool, names string) {

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/commit/generation"
 )
 
 // goodThree is a node at generation 3, with three good generations, whose kubelet is unhealthy with the label bad.
@@ -409,5 +412,133 @@ func TestDamagedWhileHeld(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// spoilt are the forms in which a file of the state folder is damaged.
+func spoilt() map[string]func(t *testing.T, path string) {
+	write := func(change func(text []byte) []byte) func(t *testing.T, path string) {
+		return func(t *testing.T, path string) {
+			t.Helper()
+			text, err := os.ReadFile(path)
+			if err == nil {
+				err = os.WriteFile(path, change(text), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	replace := func(with func(path string) error) func(t *testing.T, path string) {
+		return func(t *testing.T, path string) {
+			t.Helper()
+			if err := errors.Join(os.Remove(path), with(path)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+
+	return map[string]func(t *testing.T, path string){
+		"empty":   write(func([]byte) []byte { return nil }),
+		"half":    write(func(text []byte) []byte { return text[:len(text)/2] }),
+		"garbage": write(func([]byte) []byte { return []byte("\x00\xff\n{}[") }),
+		"short":   write(func(text []byte) []byte { return text[:len(text)-1] }),
+		"folder":  replace(func(path string) error { return os.MkdirAll(path+"/x", 0o755) }),
+		"a link":  replace(func(path string) error { return os.Symlink("/dev/null", path) }),
+		"a pipe":  replace(func(path string) error { return syscall.Mkfifo(path, 0o600) }),
+	}
+}
+
+// TestSettledNodeWithDamagedFile damages a file of the newest generation, of the last good one before it, or of what
+// was staged, on a node whose files are all as planned: the next boot, or run by hand, ends as if the file was lost,
+// degraded, and writes to no managed file.
+func TestSettledNodeWithDamagedFile(t *testing.T) {
+	t.Parallel()
+	files := []struct {
+		name       string
+		gen        int // in place after it
+		isDegraded bool
+		prepare    func(m *machine)
+	}{
+		{"generations/3", 4, true, nil},
+		{"generations/3.status.json", 4, true, nil},
+		{"generations/2", 3, false, nil},
+		{"generations/2.status.json", 3, false, nil},
+		{"generations/4.staged", 3, true, func(m *machine) {
+			m.staged("/etc/default/kubelet", func(*generation.Txn) error { return nil })
+		}},
+		{"journal.json", 3, true, func(m *machine) {
+			m.staged("/etc/default/kubelet", func(t *generation.Txn) error { _, err := t.Commit(); return err })
+		}},
+	}
+	for _, f := range files {
+		for form, spoil := range spoilt() {
+			for _, boot := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s, %s, boot %v", f.name, form, boot), func(t *testing.T) {
+					t.Parallel()
+					m := goodThree(t)
+					before, flags := m.managed(), m.read("/etc/default/kubelet")
+					if f.prepare != nil {
+						f.prepare(m)
+					}
+					spoil(t, m.stateDir()+"/"+f.name)
+
+					run := ended{}
+					if boot {
+						m.reboot()
+						run, _ = m.boot()
+					} else {
+						run = m.as("", "run")
+					}
+					m.want("run", run, ended{0, fmt.Sprintf("eneration %d is in place", f.gen), ""})
+					s := m.says()
+					hasReason := len(s.Degraded) == 1 && s.Degraded[0].Code == "adopted" &&
+						strings.Contains(s.Degraded[0].Summary, f.name+" is damaged (")
+					if hasReason != f.isDegraded {
+						t.Errorf("degraded: got %+v, want that %s is damaged: %v", s.Degraded, f.name, f.isDegraded)
+					}
+					if m.gateSays() != fmt.Sprintf("PRELET_GENERATION=%d", f.gen) || m.kubelet.Active != "active" {
+						t.Errorf("gate %q, kubelet %+v; want it to run on %d", m.gateSays(), m.kubelet, f.gen)
+					}
+					if f.prepare == nil {
+						m.sameFiles(before)
+					}
+					if got := m.read("/etc/default/kubelet"); got != flags {
+						t.Errorf("flags: got %q, want %q", got, flags)
+					}
+					for p := range m.disk() {
+						if strings.HasPrefix(filepath.Base(p), ".prelet-") {
+							t.Errorf("left behind: %s", p)
+						}
+					}
+					m.want("run again", m.as("", "run"), ended{0, "No changes", ""})
+				})
+			}
+		}
+	}
+}
+
+// A damaged newest generation and a site that changes at the same boot: the change is applied.
+func TestDamagedNewestAndChange(t *testing.T) {
+	t.Parallel()
+	m := goodThree(t)
+	m.putState("generations/3", "")
+	m.relabel("d")
+	m.reboot()
+	run, verify := m.boot()
+	m.want("run", run, ended{0, "Generation 4 is in place", ""})
+	m.want("verify", verify, ended{0, "the kubelet is healthy on it", ""})
+	m.want("status", m.as("", "status"), ended{2, "generations/3 is damaged", ""})
+}
+
+// A name with a number that prelet never gave is not a generation.
+func TestForeignNumber(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"9223372036854775807", "9223372036854775807.status.json", "4000000000.staged"} {
+		m := goodThree(t)
+		m.putState("generations/"+name, "x")
+		m.relabel("d")
+		m.want(name, m.as("", "run"), ended{0, "Generation 4 is in place", ""})
+		m.want("history", m.as("", "history"), ended{0, "4", ""})
 	}
 }

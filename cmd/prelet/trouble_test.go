@@ -229,15 +229,16 @@ func TestRequestEndsTheWait(t *testing.T) {
 	}
 }
 
-// The current generation is damaged: no plan is made on top of the unknown state, the gate stays shut at boot, and the
-// message says what to do.
-func TestDamagedGeneration(t *testing.T) {
+// The journal is damaged, and a file is not as committed, so that the files may be a mixture: no plan is made on top of
+// the unknown state, the gate stays shut at boot, and the message says what to do.
+func TestDamagedJournal(t *testing.T) {
 	t.Parallel()
 	m := goodNode(t)
-	m.put("/var/lib/prelet/generations/1", `{"cut`)
+	m.put("/var/lib/prelet/journal.json", `{"cut`)
+	m.put("/etc/default/kubelet", "edited")
 	before := m.disk()
 	for _, unit := range []string{"", app.BootUnit} {
-		m.want("run", m.as(unit, "run"), ended{41, "", "/generations/1.aside"})
+		m.want("run", m.as(unit, "run"), ended{41, "", "/journal.json.aside"})
 		m.unchanged("refused", before)
 	}
 	m.reboot()

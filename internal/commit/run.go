@@ -65,6 +65,8 @@ func (r *Run) Do(ctx context.Context) Result {
 		return res
 	}
 
+	r.setAside()
+
 	_, err := r.Machine.Recover(ctx)
 	if err != nil && !generation.IsOutdated(err) {
 		return r.endBroken(ctx, fmt.Errorf("recovering what an interrupted run left: %w", err))
@@ -98,6 +100,18 @@ func (r *Run) Do(ctx context.Context) Result {
 		}
 
 		r.notify("commit", "planned again: "+res.Err.Error())
+	}
+}
+
+// setAside moves damaged files of the generations aside, so that the run goes on without them. What cannot be moved is
+// an error of the steps that need it.
+func (r *Run) setAside() {
+	moved, err := r.Store.SetAside()
+	for _, why := range moved {
+		r.Report.Degrade(string(fault.Adopted), why+"; the run goes on as if it was lost")
+	}
+	if err != nil {
+		r.notify("recover", err.Error())
 	}
 }
 

@@ -243,7 +243,16 @@ func (b *bench) Node(_ context.Context, name string) (kubelet.Node, error) {
 
 // damage replaces the journal, so that nothing can be read.
 func (b *bench) damage() {
+	b.t.Helper()
 	if err := os.WriteFile(b.dir+"/state/journal.json", []byte("{"), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// edit changes the managed file, as a commit that was interrupted may have.
+func (b *bench) edit() {
+	b.t.Helper()
+	if err := os.WriteFile(b.dir+"/etc/a", []byte("edited"), 0o644); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -333,19 +342,31 @@ func TestRun(t *testing.T) {
 			got{Code: fault.Interrupted, Generation: 1, Open: true},
 		},
 		{
-			"the journal is damaged, and the gate is shut", func(b *bench) (Result, *report.Status) {
+			"the journal is damaged, every file is as committed, and the gate is shut", func(b *bench) (Result, *report.Status) {
 				b.do(b.t.Context(), complete("one"))
 				b.loseGate()
 				b.damage()
 
 				return b.do(b.t.Context(), complete("two"))
 			},
+			got{Generation: 2, Open: true, Changed: true},
+		},
+		{
+			"the journal is damaged, a file differs, and the gate is shut", func(b *bench) (Result, *report.Status) {
+				b.do(b.t.Context(), complete("one"))
+				b.loseGate()
+				b.damage()
+				b.edit()
+
+				return b.do(b.t.Context(), complete("two"))
+			},
 			got{Code: fault.NeedsPerson, Generation: 1, HasErr: true},
 		},
 		{
-			"the journal is damaged, and the gate is open", func(b *bench) (Result, *report.Status) {
+			"the journal is damaged, a file differs, and the gate is open", func(b *bench) (Result, *report.Status) {
 				b.do(b.t.Context(), complete("one"))
 				b.damage()
+				b.edit()
 
 				return b.do(b.t.Context(), complete("two"))
 			},

@@ -364,7 +364,7 @@ func TestVerdictOnUnnamedAdoption(t *testing.T) {
 
 // TestAdoptNumbers: the number is above the highest that is known from anywhere.
 func TestAdoptNumbers(t *testing.T) {
-	for _, c := range []struct{ above, want int }{{0, 1}, {7, 8}, {maxAbove + 1, 1}, {-3, 1}} {
+	for _, c := range []struct{ above, want int }{{0, 1}, {7, 8}, {maxNumber + 1, 1}, {-3, 1}} {
 		b := newBox(t)
 		b.write("/etc/kubernetes/a", "a", 0o644)
 		s := b.open()

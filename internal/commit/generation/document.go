@@ -139,7 +139,7 @@ func readDocument[T any](
 		return nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, s.wrapRead(dir.name(base), err)
 	}
 
 	v, err := parse(b)
@@ -148,6 +148,21 @@ func readDocument[T any](
 	}
 
 	return v, nil
+}
+
+// wrapRead returns an error of reading a file of the store. It needs a person if it is about the file itself: a folder
+// or a link of its name, or a block that cannot be read. A file that is missing, or that this user may not read, is not
+// damaged.
+func (s *Store) wrapRead(p string, err error) error {
+	for _, damage := range []error{
+		errNotFile, unix.EISDIR, unix.ELOOP, unix.ENXIO, unix.EIO, unix.EBADMSG, unix.EUCLEAN,
+	} {
+		if errors.Is(err, damage) {
+			return s.stuckDocument(p, damage)
+		}
+	}
+
+	return wrapIO("read", p, err)
 }
 
 func (s *Store) stuckDocument(p string, err error) error {

@@ -46,7 +46,7 @@ func (s *Store) listing() (listing, error) {
 	for _, name := range all {
 		stem, _, _ := strings.Cut(name, ".")
 		n, err := strconv.Atoi(stem)
-		if err == nil && n >= 1 && itoa(n) == stem {
+		if err == nil && n >= 1 && n <= maxNumber && itoa(n) == stem {
 			isOwned := checkOwner(s.gens, name) == nil
 			l.add(n, name, name[len(stem):], isOwned)
 		}
@@ -73,6 +73,7 @@ func (l *listing) add(n int, name, suffix string, isOurs bool) {
 		return
 	case asideSuffix, stagedSuffix + asideSuffix, statusSuffix + asideSuffix:
 		l.asides[name] = n
+		l.last = max(l.last, n)
 		return
 	default:
 		return
@@ -84,12 +85,12 @@ func (l *listing) add(n int, name, suffix string, isOurs bool) {
 	}
 }
 
-// maxAbove bounds a number from outside the store: prelet has not written a higher one.
-const maxAbove = 1 << 30
+// maxNumber bounds numbers of generations: prelet has not written a higher one, so a name with one is not its own.
+const maxNumber = 1 << 30
 
 // nextAbove returns a number that no generation ever had and that is higher than above.
 func (l listing) nextAbove(above int) int {
-	if above > maxAbove {
+	if above > maxNumber {
 		above = 0
 	}
 
@@ -241,7 +242,10 @@ func (s *Store) Differing() ([]string, error) {
 		return nil, err
 	}
 
-	var out []string
+	return s.listDiffering(m, st), nil
+}
+
+func (s *Store) listDiffering(m *manifest, st *status) (out []string) {
 	for _, e := range listInPlace(m, st) {
 		if e.CreateOnly {
 			continue
@@ -252,7 +256,7 @@ func (s *Store) Differing() ([]string, error) {
 		}
 	}
 
-	return out, nil
+	return out
 }
 
 // List returns all generations that are kept, ascending. A generation that cannot be read has StatusDamaged.

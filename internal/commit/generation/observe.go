@@ -148,6 +148,9 @@ func readAll(f *os.File) ([]byte, error) {
 	return b, err
 }
 
+// errNotFile reports a folder, a pipe or a device with the name of a file of the store.
+var errNotFile = errors.New("it is not a file")
+
 // readFile reads a file of the store. The error of a missing file is unix.ENOENT.
 func readFile(dir *folder, base string) ([]byte, error) {
 	f, err := openToRead(dir, base)
@@ -158,7 +161,7 @@ func readFile(dir *folder, base string) ([]byte, error) {
 
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is not a file")
+		err = errNotFile
 	}
 	if err != nil {
 		return nil, wrapIO("read", dir.name(base), err)

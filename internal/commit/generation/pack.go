@@ -59,21 +59,21 @@ func (s *Store) readPack(n int, name string) (*pack, error) {
 	}
 	f, err := openToRead(s.gens, name)
 	if err != nil {
-		return nil, wrapIO("read", at, err)
+		return nil, s.wrapRead(at, err)
 	}
 	defer f.Close()
 
 	info, err := f.Stat()
-	if err != nil {
-		return nil, wrapIO("read", at, err)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errNotFile
 	}
-	if !info.Mode().IsRegular() {
-		return nil, s.stuckDocument(at, errors.New("it is not a file"))
+	if err != nil {
+		return nil, s.wrapRead(at, err)
 	}
 
 	head, err := bufio.NewReader(io.LimitReader(f, maxManifest)).ReadBytes('\n')
 	if err != nil && err != io.EOF { // without a line break the manifest cannot be parsed
-		return nil, wrapIO("read", at, err)
+		return nil, s.wrapRead(at, err)
 	}
 	m, err := parseManifest(head)
 	if errors.Is(err, ErrNewer) {

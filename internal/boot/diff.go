@@ -129,6 +129,13 @@ func reportDeclared(o Observed) (found Findings) {
 		default:
 			found.report(warnLoose(compareTarget(s.file, s.is))...)
 		}
+		if owner := o.owners[s.file.Path]; owner != "" {
+			found.report(origin.Warning(
+				fault.SystemFile, at, s.file.Path+" is of package "+owner,
+				"The next update of the package may replace the file, or stop with a question about it. "+
+					"Write a drop-in instead if the program reads some.",
+			))
+		}
 	}
 
 	for _, s := range slices.Concat(o.previous, o.states) {

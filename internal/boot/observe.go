@@ -26,6 +26,7 @@ type Observed struct {
 	states     []observedFile // of the kubelet's managers: to be removed, or not known whether
 	undeclared []observedFile // of the current generation, which the site no longer declares
 
+	owners  map[string]string     // packages of the system, by the path of a file that the plan would change
 	managed failure               // of the question which files the current generation manages
 	targets []world.ManagedTarget // of the current generation
 	skipped []string              // undeclared files that were not read, because the plan is partial
@@ -73,6 +74,7 @@ func observe(ctx context.Context, in observation) (o Observed) {
 		}
 	}
 
+	o.owners = in.askPackages(ctx, o.files)
 	o.previous = in.observePrevious(ctx)
 	o.states = in.observeStates(ctx, o)
 	in.observeUndeclared(ctx, &o)
@@ -95,6 +97,27 @@ func (in observation) observeFile(ctx context.Context, f node.File, req world.Ta
 	}
 
 	return observedFile{file: f, is: a, failure: failure{err, ans}}
+}
+
+// askPackages returns which packages own the existing files that file blocks would change; nil if it is not known.
+func (in observation) askPackages(ctx context.Context, files []observedFile) map[string]string {
+	var req world.PackagesReq
+	for _, s := range files {
+		isOfBlock := s.file.Purpose == "file" && s.err == nil
+		if isOfBlock && s.is.Exists && compareTarget(s.file, s.is).Changes() {
+			req.Paths = append(req.Paths, s.file.Path)
+		}
+	}
+	if len(req.Paths) == 0 {
+		return nil
+	}
+	slices.Sort(req.Paths)
+	a, _, err := world.Packages.Ask(ctx, in.tape, req)
+	if err != nil { // a machine without dpkg, or an older recording
+		return nil
+	}
+
+	return a.Owners
 }
 
 // isTightened reports whether the plan restricts a folder to root in which other users may still replace files.

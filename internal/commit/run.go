@@ -270,11 +270,15 @@ func (r *Run) checkPodState(ctx context.Context, p *boot.Plan, unit string) erro
 		))
 }
 
-// degrade reports deviations from the site. For cached data of an earlier boot the reason is in the diagnostic.
+// degrade reports deviations from the site, and files of the system that it writes. For cached data of an earlier boot
+// the reason is in the diagnostic.
 func (r *Run) degrade(p *boot.Plan) {
 	stale := map[string]bool{}
 
 	for _, d := range p.Diagnostics {
+		if origin.CodeOf(d) == fault.SystemFile && origin.IsNote(d) {
+			r.Report.Note(string(fault.SystemFile), d.Summary+": "+d.Detail)
+		}
 		if origin.CodeOf(d) == fault.Stale {
 			why, _, _ := strings.Cut(d.Detail, ". ")
 			stale[d.Summary] = true

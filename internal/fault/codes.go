@@ -44,6 +44,7 @@ const (
 	BaseReplaced   Code = "base-replaced"
 	ReserveRefused Code = "reserve-refused"
 	PathInvalid    Code = "path-invalid"
+	SystemFile     Code = "system-file"
 	FlagsInvalid   Code = "flags-invalid"
 	ConfigInvalid  Code = "kubelet-config"
 	Precondition   Code = "precondition"

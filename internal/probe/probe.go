@@ -149,6 +149,7 @@ func (l *Live) listAdapters() adapters {
 		adapt(world.Owner, l.answerOwner),
 		adapt(world.Unit, l.answerUnit),
 		adapt(world.Logind, l.answerLogind),
+		adapt(world.Packages, l.answerPackages),
 		adapt(world.Managed, l.answerManaged),
 	}
 }

@@ -322,6 +322,16 @@ type LogindDropIn struct {
 	Value string `json:"value"` // as it is written: 30, 1min 30s
 }
 
+// PackagesReq asks which packages of the system own files, by dpkg's database.
+type PackagesReq struct {
+	Paths []string `json:"paths"`
+}
+
+// PackagesAns has the owners of those files that a package owns. Older recordings have no answer: then nothing is said.
+type PackagesAns struct {
+	Owners map[string]string `json:"owners,omitempty"` // packages by path
+}
+
 // ManagedReq asks for the managed files of the generation in place.
 type ManagedReq struct{}
 

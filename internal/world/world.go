@@ -40,6 +40,7 @@ const (
 	KindOwner      Kind = "owner"      // do this user and this group exist?
 	KindUnit       Kind = "unit"       // does this unit exist, and what may it write?
 	KindLogind     Kind = "logind"     // how long does logind delay a shutdown?
+	KindPackages   Kind = "packages"   // which packages of the system own these files?
 	KindManaged    Kind = "managed"    // the managed files of the generation in place
 	KindValidation Kind = "validation" // does a sensitive variable pass its rule?
 )
@@ -132,6 +133,7 @@ var (
 	Owner      = Topic[OwnerReq, OwnerAns]{KindOwner}
 	Unit       = Topic[UnitReq, UnitAns]{KindUnit}
 	Logind     = Topic[LogindReq, LogindAns]{KindLogind}
+	Packages   = Topic[PackagesReq, PackagesAns]{KindPackages}
 	Managed    = Topic[ManagedReq, ManagedAns]{KindManaged}
 	Validation = Topic[ValidationReq, ValidationAns]{KindValidation}
 )

@@ -210,6 +210,39 @@ func (r *renderer) renderFolder(b schema.Body) {
 	r.add(b, f)
 }
 
+// checkSystemPaths refuses files and folders at paths that the system needs, unless the block has a reason.
+func (r *renderer) checkSystemPaths() {
+	for _, b := range r.cfg.Blocks["file"] {
+		r.checkSystemPath(b, filePath.Of(b), fileForce.Of(b))
+	}
+	for _, b := range r.cfg.Blocks["directory"] {
+		r.checkSystemPath(b, dirPath.Of(b), dirForce.Of(b))
+	}
+}
+
+// checkSystemPath is checkSystemPaths for one block.
+func (r *renderer) checkSystemPath(b schema.Body, p, force schema.Value[string]) {
+	if !p.Set() || r.isSkipped(b) || !areKnown(p.Cty, force.Cty) {
+		return
+	}
+
+	why := explainSystem(p.V)
+	switch {
+	case why == "":
+	case force.Set():
+		r.note(
+			fault.SystemFile, p.Range, p.V+" is of the system",
+			"%s %q writes it, because of force: %s.", b.Type, b.Labels[0], strings.TrimSuffix(force.V, "."),
+		)
+	default:
+		r.fail(
+			fault.SystemFile, p.Range, p.V+" is of the system",
+			"%s %q writes it, and %s. Name another path. If this site has to write it, add the reason to the block: "+
+				"force = \"REASON\".", b.Type, b.Labels[0], why,
+		)
+	}
+}
+
 // isSystemFolder reports whether every machine has a folder, all users need it, and root reads its files.
 func isSystemFolder(path string) bool {
 	return slices.Contains([]string{

@@ -78,6 +78,41 @@ func TestCheckPath(t *testing.T) {
 	}
 }
 
+// TestSystemPaths wants files of the system in each spelling, and no drop-in folder of others.
+func TestSystemPaths(t *testing.T) {
+	for path, want := range map[string]string{
+		"/etc/passwd": "looks up a user", "/etc/shadow": "looks up a user", "/etc/nsswitch.conf": "looks up a user",
+		"/etc/sudoers": "sudo reads it", "/etc/sudoers.d/site": "", "/etc/pam.d": "login", "/etc/pam.d/sshd": "login",
+		"/etc/fstab": "mounts by it", "/etc/crypttab": "mounts by it", "/etc/fstab.d/x": "",
+		"/etc/ld.so.preload": "the loader", "/etc/ld.so.conf": "the loader", "/etc/ld.so.conf.d/x.conf": "",
+		"/etc/ssh/sshd_config": "sshd reads it", "/etc/ssh/sshd_config.d/x.conf": "", "/etc/ssh/ssh_config": "",
+		"/etc/ssh/ssh_host_ed25519_key": "keys of sshd", "/root/.ssh/authorized_keys": "keys of root", "/root/x": "",
+		"/bin": "programs of the system", "/bin/sh": "programs of the system", "/usr/sbin/init": "programs of the system",
+		"/usr/local/bin/x": "", "/opt/bin/kubelet": "", "/lib64/ld-linux-x86-64.so.2": "shared libraries",
+		"/lib/x86_64-linux-gnu/libc.so.6": "shared libraries", "/usr/lib/libx.so": "shared libraries",
+		"/usr/lib/sysctl.d/x.conf": "", "/lib/modules/6.1/vmlinuz": "kernel", "/boot/grub/grub.cfg": "kernel",
+		"/etc/kernel/cmdline": "command line", "/etc/default/kubelet": "", "/etc/dbus-1/system.conf": "D-Bus",
+		"/etc/dbus-1/system.d/x.conf": "", "/lib/systemd/systemd": "systemd itself",
+		"/etc/systemd/system/systemd-udevd.service":                "replaces a unit",
+		"/lib/systemd/system/multi-user.target":                    "replaces a unit",
+		"/etc/systemd/system/getty@tty1.service":                   "replaces a unit",
+		"/etc/systemd/system/systemd-udevd.service.d/10-x.conf":    "",
+		"/etc/systemd/system/multi-user.target.wants/x.service":    "",
+		"/etc/systemd/system/kubelet.service":                      "",
+		"/etc/systemd/system/kubelet.service.d/20-site.conf":       "",
+		"/etc/systemd/system/containerd.service.d/http-proxy.conf": "",
+		"/etc/systemd/journald.conf.d/x.conf":                      "",
+	} {
+		why := explainSystem(path)
+		if want == "" && why != "" || !strings.Contains(why, want) {
+			t.Errorf("reason for %s: got %q, want %q", path, why, want)
+		}
+		if err := checkKubeletPath(path); want != "" && err == nil {
+			t.Errorf("%s as a path of the kubelet's blocks: got no error, want one", path)
+		}
+	}
+}
+
 func TestModes(t *testing.T) {
 	for mode, want := range map[string][2]string{
 		"0644": {"", ""},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/prelet/prelet/internal/lang/value"
 )
@@ -17,58 +18,175 @@ type refusal struct {
 	places []string
 }
 
+// listRefusals returns the places that no block may write.
 func listRefusals() []refusal {
 	return []refusal{
-		{"it is the kernel's, not a place for files", []string{"/proc/", "/sys/", "/dev/"}},
 		{
-			"it is in prelet's own folder, which contains the gate; choose a path outside of it",
-			[]string{"/run/prelet/"},
+			why:    "it is the kernel's, not a place for files",
+			places: []string{"/proc/", "/sys/", "/dev/"},
 		},
 		{
-			"it is in prelet's own folder, which contains the journal; choose a path outside of it",
-			[]string{"/var/lib/prelet/"},
+			why:    "it is in prelet's own folder, which contains the gate; choose a path outside of it",
+			places: []string{"/run/prelet/"},
 		},
 		{
-			"it is in prelet's own folder: a site that writes a site makes the next boot another one",
-			[]string{"/etc/prelet/"},
-		},
-		{"it is in prelet's own folder of the image", []string{"/usr/lib/prelet/", "/usr/local/lib/prelet/"}},
-		{"it is prelet's program", []string{"/usr/bin/prelet*", "/usr/local/bin/prelet*"}},
-		{
-			"it is a file of prelet's package",
-			[]string{"/usr/lib/tmpfiles.d/prelet.conf", "/usr/lib/sysusers.d/prelet.conf"},
+			why:    "it is in prelet's own folder, which contains the journal; choose a path outside of it",
+			places: []string{"/var/lib/prelet/"},
 		},
 		{
-			"it hides a file of prelet's package",
-			[]string{
+			why:    "it is in prelet's own folder: a site that writes a site makes the next boot another one",
+			places: []string{"/etc/prelet/"},
+		},
+		{
+			why:    "it is in prelet's own folder of the image",
+			places: []string{"/usr/lib/prelet/", "/usr/local/lib/prelet/"},
+		},
+		{
+			why:    "it is prelet's program",
+			places: []string{"/usr/bin/prelet*", "/usr/local/bin/prelet*"},
+		},
+		{
+			why:    "it is a file of prelet's package",
+			places: []string{"/usr/lib/tmpfiles.d/prelet.conf", "/usr/lib/sysusers.d/prelet.conf"},
+		},
+		{
+			why: "it hides a file of prelet's package",
+			places: []string{
 				"/etc/tmpfiles.d/prelet.conf", "/etc/sysusers.d/prelet.conf",
 				"/usr/local/lib/tmpfiles.d/prelet.conf", "/usr/local/lib/sysusers.d/prelet.conf",
 				"/run/tmpfiles.d/prelet.conf", "/run/sysusers.d/prelet.conf",
 			},
 		},
-		{"systemd puts the credentials of units there", []string{"/run/credentials/"}},
 		{
-			"systemd takes credentials from there, and a run must not read credentials that a run has written",
-			[]string{
+			why:    "systemd puts the credentials of units there",
+			places: []string{"/run/credentials/"},
+		},
+		{
+			why: "systemd takes credentials from there, and a run must not read credentials that a run has written",
+			places: []string{
 				"/run/credstore/", "/run/credstore.encrypted/", "/etc/credstore/", "/etc/credstore.encrypted/",
 				"/usr/lib/credstore/", "/usr/lib/credstore.encrypted/",
 			},
 		},
-		{"it is the key of this machine's credentials", []string{"/var/lib/systemd/credential.secret"}},
-		{"it identifies this machine", []string{"/etc/machine-id", "/var/lib/dbus/machine-id"}},
 		{
-			"the kubelet writes it when it joins: it identifies this node",
-			[]string{
+			why:    "it is the key of this machine's credentials",
+			places: []string{"/var/lib/systemd/credential.secret"},
+		},
+		{
+			why:    "it identifies this machine",
+			places: []string{"/etc/machine-id", "/var/lib/dbus/machine-id"},
+		},
+		{
+			why: "the kubelet writes it when it joins: it identifies this node",
+			places: []string{
 				"/etc/kubernetes/kubelet.conf", "/var/lib/kubelet/pki/kubelet-client*",
 				"/var/lib/kubelet/pki/kubelet-server*",
 			},
 		},
 		{
-			"the kubelet stores there which pods and devices run on this node",
-			[]string{"/var/lib/kubelet/*_state", "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"},
+			why:    "the kubelet stores there which pods and devices run on this node",
+			places: []string{"/var/lib/kubelet/*_state", "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"},
 		},
 	}
 }
+
+// listSystemPlaces returns the places that a login, a boot or each program needs. Only a file or a directory block with
+// force may write them. Folders for drop-ins of others are not among them.
+func listSystemPlaces() []refusal {
+	return []refusal{
+		{
+			why: "each login, and each program that looks up a user or a group, reads it",
+			places: []string{
+				"/etc/passwd", "/etc/passwd-", "/etc/shadow", "/etc/shadow-", "/etc/group", "/etc/group-",
+				"/etc/gshadow", "/etc/gshadow-", "/etc/nsswitch.conf",
+			},
+		},
+		{
+			why: "login, ssh and sudo read it: an error in it, or the file itself, refuses each of them",
+			places: []string{
+				"/etc/pam.d/", "/etc/pam.conf", "/usr/lib/pam.d/", "/etc/login.defs", "/etc/securetty",
+				"/etc/security/access.conf", "/etc/security/faillock.conf", "/etc/security/namespace.conf",
+				"/etc/nologin", "/run/nologin",
+			},
+		},
+		{
+			why:    "sudo reads it, and refuses everybody after an error in it. A file in /etc/sudoers.d adds to it",
+			places: []string{"/etc/sudoers", "/etc/sudo.conf"},
+		},
+		{
+			why: "sshd reads it, and does not start after an error in it. A file in /etc/ssh/sshd_config.d adds to " +
+				"it",
+			places: []string{"/etc/ssh/sshd_config"},
+		},
+		{
+			why:    "clients know this machine by these keys of sshd",
+			places: []string{"/etc/ssh/ssh_host_*"},
+		},
+		{
+			why:    "it has the keys of root, who would log in with others",
+			places: []string{"/root/.ssh/", "/var/roothome/.ssh/"},
+		},
+		{
+			why:    "the loader reads it at the start of each program, also of systemd and of a shell",
+			places: []string{"/etc/ld.so.preload", "/etc/ld.so.conf", "/etc/ld.so.cache"},
+		},
+		{
+			why: "each program loads shared libraries from there",
+			places: []string{
+				"/usr/lib/*.so", "/usr/lib/*.so.*", "/usr/lib/*-linux-gnu*", "/usr/lib/*-linux-musl*", "/usr/lib32/",
+				"/usr/lib64/", "/usr/libx32/",
+			},
+		},
+		{
+			why: "the programs of the system are there, shells and init too. A program of the site fits in /opt or " +
+				"/usr/local/bin",
+			places: []string{"/usr/bin/", "/usr/sbin/"},
+		},
+		{
+			why:    "systemd mounts by it before each login: an error in it ends a boot in the emergency mode",
+			places: []string{"/etc/fstab", "/etc/crypttab", "/etc/veritytab", "/etc/integritytab"},
+		},
+		{
+			why:    "the boot loader, the kernel and its initrd are there",
+			places: []string{"/boot/", "/efi/", "/usr/lib/modules/"},
+		},
+		{
+			why:    "the command line of the kernel is made from it",
+			places: []string{"/etc/default/grub", "/etc/kernel/cmdline"},
+		},
+		{
+			why:    "systemd reads it before it starts any unit, and stops the boot after an error in it",
+			places: []string{"/etc/selinux/config"},
+		},
+		{
+			why: "D-Bus reads it, and does not start after an error in it: then no program reaches systemd",
+			places: []string{
+				"/etc/dbus-1/system.conf", "/etc/dbus-1/session.conf", "/usr/share/dbus-1/system.conf",
+				"/usr/share/dbus-1/session.conf",
+			},
+		},
+		{
+			why:    "it is systemd itself",
+			places: []string{"/usr/lib/systemd/systemd*", "/usr/lib/systemd/libsystemd*"},
+		},
+	}
+}
+
+// systemUnits are units that systemd, its logins and D-Bus need: a file with this name in a folder of units replaces
+// one of them. Drop-ins only add to them. Source: systemd.special(7).
+const systemUnits = `
+-.mount -.slice basic.target boot-complete.target console-getty.service container-getty@.service
+cryptsetup-pre.target cryptsetup.target ctrl-alt-del.target dbus-broker.service dbus.service dbus.socket
+default.target emergency.service emergency.target exit.target final.target first-boot-complete.target getty-pre.target
+getty.target getty@.service graphical.target halt.target hibernate.target hybrid-sleep.target init.scope
+initrd-fs.target initrd-root-device.target initrd-root-fs.target initrd-switch-root.target initrd.target
+integritysetup.target kexec.target local-fs-pre.target local-fs.target machine.slice multi-user.target
+network-online.target network-pre.target network.target nss-lookup.target nss-user-lookup.target paths.target
+poweroff.target reboot.target remote-fs-pre.target remote-fs.target rescue.service rescue.target rpcbind.target
+runlevel0.target runlevel1.target runlevel2.target runlevel3.target runlevel4.target runlevel5.target runlevel6.target
+serial-getty@.service shutdown.target sleep.target slices.target sockets.target ssh.service ssh.socket sshd.service
+sshd.socket soft-reboot.target suspend.target swap.target sysinit.target system.slice time-set.target time-sync.target
+timers.target umount.target user-.slice user-runtime-dir@.service user.slice user@.service veritysetup.target`
 
 // listAliases returns folders that are links to others on today's systems, each with the other.
 func listAliases() [][2]string {
@@ -76,6 +194,9 @@ func listAliases() [][2]string {
 		{"/bin/", "/usr/bin/"},
 		{"/sbin/", "/usr/sbin/"},
 		{"/lib/", "/usr/lib/"},
+		{"/lib32/", "/usr/lib32/"},
+		{"/lib64/", "/usr/lib64/"},
+		{"/libx32/", "/usr/libx32/"},
 		{"/var/run/", "/run/"},
 	}
 }
@@ -104,6 +225,7 @@ func listOwnUnits() []string {
 // ownTemporaries begins the name of each temporary file that prelet makes in the folder of a managed file.
 const ownTemporaries = ".prelet-"
 
+// checkPath checks a path of a file or directory block, without what force decides.
 func checkPath(p string) error {
 	switch {
 	case !strings.HasPrefix(p, "/"):
@@ -122,33 +244,103 @@ func checkPath(p string) error {
 	return nil
 }
 
-// explainRefusal returns why no site may write a path; "" if sites may write it.
-func explainRefusal(p string) string {
+// checkKubeletPath checks a path of a block of the kubelet, which has no force.
+func checkKubeletPath(p string) error {
+	if err := checkPath(p); err != nil {
+		return err
+	}
+	if why := explainSystem(p); why != "" {
+		return fmt.Errorf("%q is not a file of the kubelet: %s", p, why)
+	}
+
+	return nil
+}
+
+// checkForce checks a reason for writing a file of the system.
+func checkForce(s string) error {
+	isText := strings.ContainsFunc(s, unicode.IsLetter) && !strings.ContainsFunc(s, func(r rune) bool {
+		return r != ' ' && !value.IsVisible(r)
+	})
+	if !isText || len(s) > maxForce {
+		return fmt.Errorf("write the reason in one line of at most %d characters, which plan and status show", maxForce)
+	}
+
+	return nil
+}
+
+const maxForce = 200
+
+// resolveAliases returns a path on today's systems.
+func resolveAliases(p string) string {
 	for _, a := range listAliases() {
-		if rest, ok := strings.CutPrefix(p, a[0]); ok {
-			p = a[1] + rest
+		if rest, ok := strings.CutPrefix(p+"/", a[0]); ok {
+			p = path.Clean(a[1] + rest)
 		}
 	}
 
-	isAtPath := func(place string) bool {
-		return isAt(place, p)
-	}
-	for _, r := range listRefusals() {
-		if slices.ContainsFunc(r.places, isAtPath) {
+	return p
+}
+
+// findRefusal returns the reason of the first refusal of a path; "" if there is none.
+func findRefusal(refusals []refusal, p string) string {
+	for _, r := range refusals {
+		if slices.ContainsFunc(r.places, func(place string) bool {
+			return isAt(place, p)
+		}) {
 			return r.why
-		}
-	}
-	if strings.Contains(p, "/"+ownTemporaries) {
-		return "prelet's own temporaries begin with " + ownTemporaries
-	}
-	for _, dir := range listUnitFolders() {
-		rest, ok := strings.CutPrefix(p, dir+"/")
-		if ok && slices.ContainsFunc(strings.Split(rest, "/"), isOwnUnit) {
-			return "it is a unit of prelet's, or changes one"
 		}
 	}
 
 	return ""
+}
+
+// listUnitNames returns the names of a path below a folder of units; nil if it is elsewhere.
+func listUnitNames(p string) []string {
+	for _, dir := range listUnitFolders() {
+		if rest, ok := strings.CutPrefix(p, dir+"/"); ok {
+			return strings.Split(rest, "/")
+		}
+	}
+
+	return nil
+}
+
+// explainRefusal returns why no site may write a path; "" if sites may write it.
+func explainRefusal(p string) string {
+	p = resolveAliases(p)
+	if why := findRefusal(listRefusals(), p); why != "" {
+		return why
+	}
+
+	switch {
+	case strings.Contains(p, "/"+ownTemporaries):
+		return "prelet's own temporaries begin with " + ownTemporaries
+	case slices.ContainsFunc(listUnitNames(p), isOwnUnit):
+		return "it is a unit of prelet's, or changes one"
+	}
+
+	return ""
+}
+
+// explainSystem returns why a path needs force; "" if it needs none.
+func explainSystem(p string) string {
+	p = resolveAliases(p)
+	names := listUnitNames(p)
+	if len(names) == 1 && isSystemUnit(names[0]) {
+		return "it replaces a unit that each boot or login needs. A drop-in in " + p + ".d changes it"
+	}
+
+	return findRefusal(listSystemPlaces(), p)
+}
+
+// isSystemUnit reports whether systemd, a login or D-Bus needs a unit, or an instance of it.
+func isSystemUnit(name string) bool {
+	template, instance, _ := strings.Cut(name, "@")
+	if i := strings.LastIndexByte(instance, '.'); i >= 0 {
+		template += "@" + instance[i:]
+	}
+
+	return strings.HasPrefix(name, "systemd-") || slices.Contains(strings.Fields(systemUnits), template)
 }
 
 // isAt reports whether a path is at a refused place, or below it.

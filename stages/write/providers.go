@@ -33,7 +33,7 @@ var (
 	providersPath = schema.Attr[string]{
 		Name:    "path",
 		Default: "/etc/kubernetes/credential-providers.yaml",
-		Check:   checkPath,
+		Check:   checkKubeletPath,
 		Doc:     "Where the CredentialProviderConfig is written.",
 	}
 	providersFolder = schema.Attr[string]{

@@ -42,6 +42,7 @@ func (Stage) Render(
 		r.renderKubeletFiles(n)
 		r.renderSiteFiles()
 	}
+	r.checkSystemPaths()
 	if r.in.Check {
 		r.checkPaths()
 	}

@@ -48,7 +48,7 @@ var (
 	runtimePath = schema.Attr[string]{
 		Name:        "path",
 		DefaultText: "`" + containerdDropIn + "`, or `" + crioDropIn + "`",
-		Check:       checkPath,
+		Check:       checkKubeletPath,
 		Doc:         "The drop-in with the settings.",
 	}
 	runtimeSandbox = schema.Attr[string]{

@@ -19,7 +19,7 @@ var (
 	bootPath = schema.Attr[string]{
 		Name:    "path",
 		Default: "/etc/kubernetes/bootstrap-kubelet.conf",
-		Check:   checkPath,
+		Check:   checkKubeletPath,
 		Doc:     "Where it is written.",
 	}
 	bootServer = schema.Attr[string]{
@@ -38,7 +38,7 @@ var (
 	caPath = schema.Attr[string]{
 		Name:    "path",
 		Default: "/etc/kubernetes/pki/ca.crt",
-		Check:   checkPath,
+		Check:   checkKubeletPath,
 		Doc:     "Where it is written.",
 	}
 	caContent = schema.Attr[string]{
@@ -52,7 +52,7 @@ var (
 		Name: "path",
 		DefaultText: "`/var/lib/kubelet/config.yaml`; with `layout = \"drop-in\"` " +
 			"`/etc/kubernetes/kubelet.conf.d/90-prelet.conf`",
-		Check: checkPath,
+		Check: checkKubeletPath,
 		Phase: schema.Gather,
 		Doc:   "Where it is written.",
 	}
@@ -112,7 +112,7 @@ var (
 		Name:        "path",
 		Phase:       schema.Gather,
 		DefaultText: "`/etc/default/kubelet`, or `/etc/sysconfig/kubelet` on rpm systems",
-		Check:       checkPath,
+		Check:       checkKubeletPath,
 		Doc:         "The environment file.",
 	}
 	flagsVariable = schema.Attr[string]{
@@ -161,6 +161,13 @@ var (
 		Doc:     "Only if there is none: never overwritten, never removed.",
 	}
 
+	fileForce = schema.Attr[string]{
+		Name:        "force",
+		DefaultText: "none",
+		Check:       checkForce,
+		Doc: "Why this site writes a [file of the system](paths.md#files-of-the-system). " +
+			"Without it such a path is an error; plan and status show the reason.",
+	}
 	fileNotify = schema.Attr[[]string]{
 		Name:        "notify",
 		Refs:        "restart",
@@ -187,6 +194,12 @@ var (
 		DefaultText: "that of the folder before prelet; new: root, or that of its parent",
 		Check:       checkOwner,
 		Doc:         "`USER:GROUP`, names or numbers.",
+	}
+	dirForce = schema.Attr[string]{
+		Name:        "force",
+		DefaultText: "none",
+		Check:       checkForce,
+		Doc:         "As in `file`.",
 	}
 	dirNotify = schema.Attr[[]string]{
 		Name:        "notify",
@@ -258,14 +271,16 @@ func (Stage) Spec() stages.Spec {
 					Labels:  []string{"name"},
 					ForEach: true,
 					Doc:     "A file.",
-					Fields:  []schema.Field{filePath, fileContent, fileMode, fileOwner, createOnly, fileNotify},
+					Fields: []schema.Field{
+						filePath, fileContent, fileMode, fileOwner, createOnly, fileForce, fileNotify,
+					},
 				},
 				{
 					Type:    "directory",
 					Labels:  []string{"name"},
 					ForEach: true,
 					Doc:     "A folder.",
-					Fields:  []schema.Field{dirPath, dirMode, dirOwner, dirNotify},
+					Fields:  []schema.Field{dirPath, dirMode, dirOwner, dirForce, dirNotify},
 				},
 			},
 		},

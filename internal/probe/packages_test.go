@@ -1,0 +1,33 @@
+package probe
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/prelet/prelet/internal/world"
+)
+
+// TestPackages finds the owners of files in dpkg's database, also with the paths from before a merge of /usr.
+func TestPackages(t *testing.T) {
+	root := t.TempDir()
+	place(t, root, "/var/lib/dpkg/info/chrony.list", "/.\n/etc\n/etc/chrony\n/etc/chrony/chrony.conf\n")
+	place(t, root, "/var/lib/dpkg/info/libc6:amd64.list", "/.\n/lib/x86_64-linux-gnu/libc.so.6\n")
+	place(t, root, "/var/lib/dpkg/info/chrony.md5sums", "/etc/own\n")
+	l := New(Options{Root: root})
+	defer l.Close()
+
+	req := world.PackagesReq{Paths: []string{
+		"/etc/chrony/chrony.conf", "/etc/chrony/chrony.confx", "/etc/own", "/usr/lib/x86_64-linux-gnu/libc.so.6",
+	}}
+	got, a, err := world.Packages.Ask(t.Context(), l, req)
+	want := map[string]string{"/etc/chrony/chrony.conf": "chrony", "/usr/lib/x86_64-linux-gnu/libc.so.6": "libc6:amd64"}
+	if err != nil || !maps.Equal(got.Owners, want) {
+		t.Errorf("owners: got %v, %+v; want %v", got.Owners, a, want)
+	}
+
+	without := New(Options{Root: t.TempDir()})
+	defer without.Close()
+	if _, a, err := world.Packages.Ask(t.Context(), without, req); err == nil {
+		t.Errorf("without dpkg: got %+v, want a failure", a)
+	}
+}

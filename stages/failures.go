@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -53,11 +54,23 @@ func DiagnoseCluster(at hcl.Range, what string, f *fault.Fault) hcl.Diagnostics 
 	return hcl.Diagnostics{Diagnose(at, f)}
 }
 
-// WarnStale warns that an answer comes from the recording of the last good generation.
+// WarnStale warns that an answer of the cluster comes from the recording of the last good generation.
 func WarnStale(at hcl.Range, what string, ans world.Answer) *hcl.Diagnostic {
 	next := "The answer of an earlier boot is used, and this boot is degraded; " +
 		"prelet status reports it until the cluster answers correctly."
 
+	return warnStale(at, what, ans, next)
+}
+
+// WarnKept warns that a variable has the value of the last good generation.
+func WarnKept(at hcl.Range, name string, ans world.Answer) *hcl.Diagnostic {
+	next := "That value stays in use, and a boot with it is degraded. Give the variable its value again, or accept " +
+		"once that it has none: prelet run --accept-missing-variables"
+
+	return warnStale(at, fmt.Sprintf("The value of variable %q", name), ans, next)
+}
+
+func warnStale(at hcl.Range, what string, ans world.Answer, next string) *hcl.Diagnostic {
 	return origin.Warning(fault.Stale, at, what+" is from the last good generation", "%s",
 		Sentence(ans.Because, next))
 }

@@ -52,10 +52,14 @@ With --root it writes files below a folder and touches no unit.`,
 	w.addNodeFlags(c)
 	c.Flags().BoolVar(&w.Takeover, "takeover", false,
 		"join under a name that a Ready node of another machine has")
+	c.Flags().BoolVar(&w.AcceptMissing, acceptMissingFlag, false,
+		"accept that variables have lost the value of the last good generation (a credential, the kernel command line)")
 	c.Flags().BoolVar(&retry, "retry", false,
 		"try a held plan again, and release a pinned generation")
 	return c
 }
+
+const acceptMissingFlag = "accept-missing-variables"
 
 // stopOnSignal returns a context that ends on SIGTERM, SIGINT and SIGHUP. Under nohup, SIGHUP stays ignored.
 func stopOnSignal(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -84,6 +88,9 @@ func (w *where) buildRequest(command string, retry bool) []string {
 	}
 	if w.Takeover {
 		args = append(args, "--takeover")
+	}
+	if w.AcceptMissing {
+		args = append(args, "--"+acceptMissingFlag)
 	}
 	for _, v := range w.Variables {
 		args = append(args, "--var", v)

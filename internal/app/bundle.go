@@ -144,7 +144,7 @@ func (e *Env) learnSecrets(w Where) *lang.Site {
 		Root:        w.Root,
 		Site:        site,
 		Redactor:    e.Redactor,
-		Credentials: systemd.NewCredentials(e.Getenv),
+		Credentials: e.credentials(w),
 	})
 	defer live.Close()
 	live.LearnSecrets()

@@ -16,7 +16,6 @@ import (
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/platform/atomicfile"
-	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/stages"
@@ -45,7 +44,7 @@ func (e *Env) Detect(ctx context.Context, w Where) (Detected, error) {
 		Root:        w.Root,
 		Site:        s,
 		Redactor:    e.Redactor,
-		Credentials: systemd.NewCredentials(e.Getenv),
+		Credentials: e.credentials(w),
 		Detectors:   e.detectorHost(w),
 	})
 	defer l.Close()

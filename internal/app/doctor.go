@@ -61,8 +61,9 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 		Loaded:  diags,
 		Kubeadm: nodefile.Root(h.Root).TextIfReadable(kubelet.KubeadmDeb().KubeadmFlagsFile),
 	}
+	credentials := e.credentials(w)
 	given := func(name string) error {
-		return systemd.NewCredentials(e.Getenv).CheckGiven(h.Root, BootUnit, name)
+		return credentials.CheckGiven(h.Root, BootUnit, name)
 	}
 	found := askKubelet(ctx, h)
 	in.Binary = doctor.Binary{Path: found.Path, Version: found.Version}

@@ -76,10 +76,9 @@ func (e *Env) host(ctx context.Context) *Host {
 		Clock:    systemd.Clock{},
 		Notify:   systemd.Notifier{},
 		Jitter:   rand.Float64,
-		Probe:    kubeletstate.Probe{Now: time.Now, Credentials: systemd.NewCredentials(e.Getenv)},
+		Probe:    kubeletstate.Probe{Now: time.Now, Credentials: e.credentials(Where{})},
 	}
-	switch unit := systemd.OwnUnit(); unit {
-	case BootUnit, ApplyUnit, VerifyUnit:
+	if unit := systemd.OwnUnit(); isPreletUnit(unit) {
 		h.Self = unit
 		h.Log = systemd.NewJournalLogger(e.Redactor.String) // by hand, the printed output is enough
 		if h.Log != nil && e.Journaled != nil {
@@ -87,6 +86,11 @@ func (e *Env) host(ctx context.Context) *Host {
 		}
 	}
 	return h
+}
+
+// isPreletUnit reports whether a unit runs prelet on a node.
+func isPreletUnit(unit string) bool {
+	return unit == BootUnit || unit == ApplyUnit || unit == VerifyUnit
 }
 
 // stateDir returns prelet's own folder.

@@ -41,6 +41,7 @@ type Where struct {
 
 	KubeletVersion string // in place of the installed kubelet's; "" is that one
 	Takeover       bool   // join under the name of another machine
+	AcceptMissing  bool   // do not keep the values that variables had in the last good generation
 
 	mustBeSigned bool // also if Config names the site's files
 }
@@ -349,7 +350,7 @@ func (n *openNode) openLive(given map[string]probe.Given) {
 		Site:        n.Site,
 		Variables:   given,
 		Redactor:    e.Redactor,
-		Credentials: systemd.NewCredentials(e.Getenv),
+		Credentials: e.credentials(n.Where),
 		Store:       n.Store,
 		StateDir:    n.stateDir(),
 		Detectors:   e.detectorHost(n.Where),
@@ -377,6 +378,19 @@ func (n *openNode) openLive(given map[string]probe.Given) {
 	if n.Store != nil {
 		n.past = n.live.LastGood
 	}
+}
+
+// credentials returns the credentials of this process. By hand on a node they are those that a run would get: systemd
+// gives them to prelet's units only.
+func (e *Env) credentials(w Where) systemd.Credentials {
+	own := systemd.NewCredentials(e.Getenv)
+
+	isNode := w.Root == "" && w.Hardware == "" && e.On == nil && systemd.IsRunning()
+	if !isNode || isPreletUnit(systemd.OwnUnit()) {
+		return own
+	}
+
+	return own.OfUnit(ApplyUnit, BootUnit)
 }
 
 // manager returns systemd of the machine that commands work on; nil where there is none.
@@ -425,6 +439,9 @@ func (n *openNode) Plan(ctx context.Context, event func(boot.Event)) *boot.Plan 
 	if n.past != nil && n.joined() { // a node that never joined must not use unverified answers
 		o.Hurry = n.hurry
 		o.LastGood = n.answerFromLastGood
+		if !n.AcceptMissing {
+			o.KeepVariables = world.KeepVariables(n.live.Kept)
+		}
 	}
 	if n.waits != nil {
 		defer n.waits.end()

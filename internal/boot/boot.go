@@ -34,6 +34,9 @@ type Options struct {
 	// LastGood answers from the last good generation, up to the site's max_age; nil if no such generation exists. It is
 	// used only if the site allows it with on_cluster_error.
 	LastGood func(maxAge time.Duration) world.Fallback
+	// KeepVariables answers for variables that have lost their value since the last good generation; nil if no such
+	// generation exists.
+	KeepVariables world.Fallback
 	// Hurry limits the wait for the cluster. It is called before the first question to the cluster if LastGood is used.
 	Hurry func()
 	// Checks has the check of earlier runs of the same site; nil: none.
@@ -131,10 +134,7 @@ func runSteps(ctx context.Context, s *lang.Site, o Options, limits evalLimits) *
 		return p.makePlan()
 	}
 
-	if p.tape != nil && o.LastGood != nil && p.settings.onCluster == "last-good" {
-		o.Hurry()
-		p.tape.SetFallback(o.LastGood(p.settings.maxAge))
-	}
+	p.setFallback(o)
 	ctx, cancel := context.WithTimeout(ctx, p.settings.deadline)
 	defer cancel()
 
@@ -150,6 +150,20 @@ func runSteps(ctx context.Context, s *lang.Site, o Options, limits evalLimits) *
 	)
 
 	return p.makePlan()
+}
+
+// setFallback sets what replaces failed answers of the tape.
+func (p *progress) setFallback(o Options) {
+	if p.tape == nil {
+		return
+	}
+
+	fallback := o.KeepVariables
+	if o.LastGood != nil && p.settings.onCluster == "last-good" {
+		o.Hurry()
+		fallback = fallback.Or(o.LastGood(p.settings.maxAge))
+	}
+	p.tape.SetFallback(fallback)
 }
 
 // progress is a run: its input, and the results of its steps. The result of a step that did not run is zero. Only

@@ -225,7 +225,7 @@ func (r *Run) proposeGeneration(
 	}
 
 	out = generation.Proposal{PlanID: cur.PlanID, Blobs: map[string][]byte{}}
-	for _, name := range []string{activation.PlanBlob, "plan.json", world.RecordingBlob, world.TrustBlob} {
+	for _, name := range []string{activation.PlanBlob, "plan.json", world.RecordingBlob, world.KeptBlob} {
 		blob, err := r.readBlob(p, cur.Gen, name, &act)
 		if err != nil {
 			return out, act, false, err

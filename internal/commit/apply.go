@@ -129,7 +129,7 @@ func buildBlobs(o Options, act activation.Plan) (map[string][]byte, error) {
 
 	recordings := map[string]*world.Recording{
 		world.RecordingBlob: &rec,
-		world.TrustBlob:     rec.Only(world.KindTrust),
+		world.KeptBlob:      rec.Only(world.KindTrust, world.KindVariable),
 	}
 	for name, r := range recordings {
 		var text bytes.Buffer

@@ -162,7 +162,12 @@ func (l *Live) findKnownCA(a world.Access) (world.TrustAns, bool) {
 		return world.TrustAns{}, false
 	}
 
-	for _, e := range world.ReadTrust(l.o.Store, l.past) {
+	kept := l.kept()
+	if kept == nil {
+		return world.TrustAns{}, false
+	}
+
+	for _, e := range kept.Recording.Entries {
 		if e.Kind != world.KindTrust || e.Answer.Fault != nil {
 			continue
 		}

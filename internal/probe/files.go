@@ -176,7 +176,7 @@ func (l *Live) answerVariable(_ context.Context, r world.VariableReq) world.Answ
 	case isParameter && r.Sensitive:
 		return leaked(r, "is on the kernel command line")
 	case isParameter:
-		return world.Variable.Answer(world.VariableAns{Text: parameter, Source: "the kernel command line"})
+		return world.Variable.Answer(world.VariableAns{Text: parameter, Source: world.SourceCommandLine})
 	}
 
 	b, err := l.readVariable(r)
@@ -187,12 +187,12 @@ func (l *Live) answerVariable(_ context.Context, r world.VariableReq) world.Answ
 	case err != nil:
 		return world.Answer{Fault: systemd.CredentialFault(name, err)}
 	case r.Sensitive:
-		return world.Variable.Answer(world.VariableAns{Source: "credential " + name})
+		return world.Variable.Answer(world.VariableAns{Source: world.SourceCredential + name})
 	case !utf8.Valid(b):
 		return world.Answer{Fault: nodefile.Unusable("credential %s is not UTF-8 text", name)}
 	}
 
-	return world.Variable.Answer(world.VariableAns{Text: string(b), Source: "credential " + name})
+	return world.Variable.Answer(world.VariableAns{Text: string(b), Source: world.SourceCredential + name})
 }
 
 // readVariable reads the credential of a variable, without one newline at its end. The redactor gets the values of

@@ -59,6 +59,7 @@ type Live struct {
 	o      Options
 	client *cluster.Client
 	past   func() *world.LastGood    // memoised
+	kept   func() *world.LastGood    // memoised
 	found  func() *kubeletbin.Binary // memoised
 
 	patience  time.Duration // see Hurry; 0 for the site's retry
@@ -94,6 +95,13 @@ func New(o Options) *Live {
 
 		return world.ReadLastGood(o.Store)
 	})
+	l.kept = sync.OnceValue(func() *world.LastGood {
+		if o.Store == nil {
+			return nil
+		}
+
+		return world.ReadKept(o.Store, l.past)
+	})
 	l.found = sync.OnceValue(func() *kubeletbin.Binary {
 		return kubeletbin.Find(o.Root, l.cacheFile())
 	})
@@ -104,6 +112,12 @@ func New(o Options) *Live {
 	})
 
 	return l
+}
+
+// Kept returns those answers of the last good generation that most boots need, nil if there are none. They are read
+// once.
+func (l *Live) Kept() *world.LastGood {
+	return l.kept()
 }
 
 // LastGood returns the recording of this node's last good generation, nil if there is none. It is read once.

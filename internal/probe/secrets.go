@@ -91,6 +91,8 @@ var secretPaths = []string{
 	"/etc/credstore.encrypted",
 	"/run/credstore",
 	"/run/credstore.encrypted",
+	"/usr/local/lib/credstore",
+	"/usr/local/lib/credstore.encrypted",
 	"/usr/lib/credstore",
 	"/usr/lib/credstore.encrypted",
 	"/var/lib/systemd/credential.secret",

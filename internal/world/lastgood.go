@@ -2,19 +2,22 @@ package world
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // Names of the recordings that a generation keeps.
 const (
 	// RecordingBlob is the whole recording of the plan that the generation was made of.
 	RecordingBlob = "recording.json"
-	// TrustBlob is a recording with the answers about the cluster's CA only. Each boot of a node that has joined needs
-	// them, and reading the whole recording takes a tenth of such a boot.
-	TrustBlob = "trust.json"
+	// KeptBlob is a recording with the answers that most boots of a node that has joined need: about the cluster's CA and
+	// about variables. Reading the whole recording takes a tenth of such a boot.
+	KeptBlob = "kept.json"
 )
 
 // Generations is the part of a store of generations that is read here. *generation.Store implements it.
@@ -35,19 +38,14 @@ type LastGood struct {
 // its recording cannot be read.
 func ReadLastGood(s Generations) *LastGood { return readKept(s, RecordingBlob) }
 
-// ReadTrust returns the answers about the cluster's CA of the last good generation. A generation of an older prelet
-// has no TrustBlob: then it returns all answers of whole, which may return nil.
-func ReadTrust(s Generations, whole func() *LastGood) []Entry {
-	kept := readKept(s, TrustBlob)
-	if kept == nil {
-		kept = whole()
+// ReadKept returns the answers of KeptBlob of the last good generation. A generation of an older prelet has no such blob,
+// so the result of whole is returned. The result is nil if no answers are kept.
+func ReadKept(s Generations, whole func() *LastGood) *LastGood {
+	if kept := readKept(s, KeptBlob); kept != nil {
+		return kept
 	}
 
-	if kept == nil {
-		return nil
-	}
-
-	return kept.Recording.Entries
+	return whole()
 }
 
 // readKept reads one recording of the last good generation, nil if it cannot be read.
@@ -70,9 +68,66 @@ func readKept(s Generations, name string) *LastGood {
 	return &LastGood{Generation: gen, Recording: r}
 }
 
+// Sources of a variable on the machine itself. The name of a credential follows the first one.
+const (
+	SourceCredential  = "credential "
+	SourceCommandLine = "the kernel command line"
+)
+
+// KeepVariables returns a Fallback for variables that the machine gave a value in the last good generation, and gives
+// none now: for example, a provisioner passed a credential to the first boot only. The value stays, marked stale. The
+// value of a sensitive variable is in no recording; it has no default, so its absence is an error. kept may return nil.
+func KeepVariables(kept func() *LastGood) Fallback {
+	return func(q Question, failed Answer) (Answer, bool) {
+		isGone := failed.Code() == fault.Absent || failed.Code() == fault.CredentialMissing
+		if q.Kind != KindVariable || !isGone {
+			return failed, false
+		}
+
+		good := kept()
+		if good == nil {
+			return failed, false
+		}
+
+		req, err := Variable.Request(q)
+		old, ok := good.Recording.Find(q)
+		var was VariableAns
+		if err != nil || req.Sensitive || !ok || old.Fault != nil || json.Unmarshal(old.Value, &was) != nil {
+			return failed, false
+		}
+		if !strings.HasPrefix(was.Source, SourceCredential) && was.Source != SourceCommandLine {
+			return failed, false // by a flag, for one run
+		}
+
+		why := strings.TrimSuffix(failed.Why(), ".")
+		old.Stale = good.Generation
+		old.Because = fmt.Sprintf("%s gave it a value then, and now: %s", was.Source, why)
+
+		return old, true
+	}
+}
+
+// Or returns a Fallback that asks other where f has no replacement. Each of them may be nil.
+func (f Fallback) Or(other Fallback) Fallback {
+	switch {
+	case f == nil:
+		return other
+	case other == nil:
+		return f
+	}
+
+	return func(q Question, failed Answer) (Answer, bool) {
+		if a, ok := f(q, failed); ok {
+			return a, true
+		}
+
+		return other(q, failed)
+	}
+}
+
 // AnswerFromLastGood returns a Fallback that replaces a failed answer of the cluster by the answer of the last good
-// generation to the same question, marked stale, if that is not older than maxAge. Questions about anything else have
-// no replacement: hardware, files and variables are always read now. last may return nil.
+// generation to the same question, marked stale, if that is not older than maxAge. Questions about hardware and files
+// have no replacement: they are always read now. See KeepVariables for variables. last may return nil.
 //
 // reached returns the newest time at which this machine is known to have been. Where the clock shows an earlier one,
 // as without a battery, the age is counted to that, and Because contains that the age is not known.

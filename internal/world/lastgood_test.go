@@ -59,6 +59,53 @@ func TestAnswerFromLastGood(t *testing.T) {
 	}
 }
 
+// TestKeepVariables keeps the value that the machine gave a variable in the last good generation, and no other.
+func TestKeepVariables(t *testing.T) {
+	question := func(name string, isSensitive bool) Question {
+		return Variable.Question(VariableReq{Name: name, Sensitive: isSensitive})
+	}
+	given := func(name, source string) Entry {
+		return Entry{question(name, false), Variable.Answer(VariableAns{Text: "az1", Source: source})}
+	}
+	good := &LastGood{Generation: 7, Recording: &Recording{Entries: []Entry{
+		given("credential", "credential prelet.var.credential"),
+		given("kernel", SourceCommandLine),
+		given("flag", "--var"),
+		{question("default", false), Failure(fault.Absent, "no source has it", "")},
+		{question("secret", true), Variable.Answer(VariableAns{Source: "credential prelet.var.secret"})},
+	}}}
+	absent := Failure(fault.Absent, "no source has it", "")
+
+	for name, c := range map[string]struct {
+		good   *LastGood
+		q      Question
+		failed Answer
+		want   string // the text that is kept; "": the failed answer
+	}{
+		"a credential":                 {good, question("credential", false), absent, "az1"},
+		"one only systemd can decrypt": {good, question("credential", false), Failure(fault.CredentialMissing, "encrypted", ""), "az1"},
+		"one that others may read":     {good, question("credential", false), Failure(fault.FileUnusable, "mode 0644", ""), ""},
+		"the kernel command line":      {good, question("kernel", false), absent, "az1"},
+		"a flag, for one run":          {good, question("flag", false), absent, ""},
+		"a default, as before":         {good, question("default", false), absent, ""},
+		"a new variable":               {good, question("new", false), absent, ""},
+		"no good generation":           {nil, question("credential", false), absent, ""},
+		"a secret":                     {good, question("secret", true), absent, ""},
+		"the cluster's":                {good, Question{Kind: KindTrust}, absent, ""},
+	} {
+		a, ok := KeepVariables(func() *LastGood { return c.good })(c.q, c.failed)
+
+		got := ""
+		var v VariableAns
+		if ok && json.Unmarshal(a.Value, &v) == nil {
+			got = v.Text
+		}
+		if got != c.want || (a.Stale == 7) != (c.want == "az1") {
+			t.Errorf("%s: got %q (%+v), want %q", name, got, a, c.want)
+		}
+	}
+}
+
 // generations is a store with one good generation, number 3, unless it is nil.
 type generations map[string][]byte
 
@@ -84,16 +131,16 @@ func TestReadLastGood(t *testing.T) {
 		}
 		return text.Bytes()
 	}
-	whole, trust := recordingOf(KindFile, KindTrust), recordingOf(KindTrust)
+	whole, kept := recordingOf(KindFile, KindTrust), recordingOf(KindTrust)
 
 	for name, c := range map[string]struct {
 		store               generations
-		wantWhole, wantOnly int // answers of ReadLastGood and ReadTrust; -1: ReadLastGood returns nil
+		wantWhole, wantOnly int // answers of ReadLastGood and ReadKept; -1: ReadLastGood returns nil
 	}{
-		"both are kept":            {generations{RecordingBlob: whole, TrustBlob: trust}, 2, 1},
+		"both are kept":            {generations{RecordingBlob: whole, KeptBlob: kept}, 2, 1},
 		"of an older prelet":       {generations{RecordingBlob: whole}, 2, 2},
-		"trust cannot be read":     {generations{RecordingBlob: whole, TrustBlob: []byte("{")}, 2, 2},
-		"the whole cannot be read": {generations{RecordingBlob: []byte("{"), TrustBlob: trust}, -1, 1},
+		"kept cannot be read":      {generations{RecordingBlob: whole, KeptBlob: []byte("{")}, 2, 2},
+		"the whole cannot be read": {generations{RecordingBlob: []byte("{"), KeptBlob: kept}, -1, 1},
 		"nothing is kept":          {generations{}, -1, 0},
 		"there is no such at all":  {nil, -1, 0},
 	} {
@@ -106,9 +153,12 @@ func TestReadLastGood(t *testing.T) {
 			t.Errorf("%s: ReadLastGood: got %d answers (%+v), want %d of generation 3", name, got, good, c.wantWhole)
 		}
 
-		only := ReadTrust(c.store, func() *LastGood { return good })
-		if len(only) != c.wantOnly {
-			t.Errorf("%s: ReadTrust: got %d answers, want %d", name, len(only), c.wantOnly)
+		only := 0
+		if kept := ReadKept(c.store, func() *LastGood { return good }); kept != nil {
+			only = len(kept.Recording.Entries)
+		}
+		if only != c.wantOnly {
+			t.Errorf("%s: ReadKept: got %d answers, want %d", name, only, c.wantOnly)
 		}
 	}
 }

@@ -125,12 +125,12 @@ func (r *Recording) Encode(w io.Writer) error {
 	return enc.Encode(d)
 }
 
-// Only returns the recording with the answers of one kind.
-func (r *Recording) Only(kind Kind) *Recording {
+// Only returns the recording with the answers of some kinds.
+func (r *Recording) Only(kinds ...Kind) *Recording {
 	out := &Recording{Header: r.Header, Compact: r.Compact}
 	out.Header.Site = nil
 	for _, e := range r.Entries {
-		if e.Kind == kind {
+		if slices.Contains(kinds, e.Kind) {
 			out.Entries = append(out.Entries, e)
 		}
 	}

@@ -51,6 +51,9 @@ func (e *Eval) variable(v *lang.Variable) (cty.Value, hcl.Diagnostics) {
 		switch {
 		case err == nil && v.Sensitive:
 			return sensitiveVariable(v), nil
+		case err == nil && ans.Stale != 0:
+			val, diags := parseVariable(v, a)
+			return val, append(diags, stages.WarnKept(v.Range, v.Name, ans))
 		case err == nil:
 			return parseVariable(v, a)
 		case ans.Code() == fault.Unread:

@@ -10,7 +10,8 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
-// CredentialFault returns the fault of a credential that could not be read. Its code is Absent, Denied or FileUnusable.
+// CredentialFault returns the fault of a credential that could not be read. Its code is Absent, Denied,
+// CredentialMissing or FileUnusable.
 func CredentialFault(name string, err error) *fault.Fault {
 	prefix := fmt.Sprintf("credential %q: ", name)
 	why := strings.TrimSuffix(nodefile.Reason(err), ": file does not exist")
@@ -26,6 +27,9 @@ func CredentialFault(name string, err error) *fault.Fault {
 			name,
 			name,
 		)
+	case errors.Is(err, ErrEncrypted):
+		f.Code = fault.CredentialMissing
+		f.Next = "Let the unit do it: systemctl start prelet-apply"
 	case errors.Is(err, fs.ErrPermission):
 		f.Code = fault.Denied
 		f.Next = "Run as root, or let the unit do it: systemctl start prelet-apply"

@@ -14,13 +14,14 @@ import (
 )
 
 // credentialStores returns the folders in which ImportCredential=, and LoadCredential= without a path, look for a
-// credential, apart from systemd's own environment (systemd.exec(5)).
+// credential, the first first (systemd.exec(5), load_credential in systemd's source).
 func credentialStores() []string {
 	return []string{
+		"/run/credentials/@system", "/run/credentials/@encrypted", // those that systemd received itself
 		"/etc/credstore", "/etc/credstore.encrypted",
 		"/run/credstore", "/run/credstore.encrypted",
+		"/usr/local/lib/credstore", "/usr/local/lib/credstore.encrypted",
 		"/usr/lib/credstore", "/usr/lib/credstore.encrypted",
-		"/run/credentials/@system", "/run/credentials/@encrypted",
 	}
 }
 
@@ -39,7 +40,10 @@ func unitFolders() []string {
 // content is not read. root is a folder; "" is /.
 func (c Credentials) CheckGiven(root, unit, name string) error {
 	_, err := c.Read(name)
-	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case err == nil, errors.Is(err, ErrEncrypted): // systemd decrypts it for the unit
+		return nil
+	case c.unit != nil, !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
 

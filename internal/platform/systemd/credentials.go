@@ -38,8 +38,12 @@ func unusable(format string, args ...any) error {
 	return unusableError{fmt.Errorf(format, args...)}
 }
 
-// Credentials reads the credentials that systemd passed to this unit. Its errors never contain a byte of a credential.
-type Credentials struct{ folder string }
+// Credentials reads the credentials that systemd passed to this unit, or those of a unit, see OfUnit. Its errors never
+// contain a byte of a credential.
+type Credentials struct {
+	folder string           // "" outside of a unit with credentials
+	unit   *unitCredentials // nil: only those of folder
+}
 
 // NewCredentials uses the folder of $CREDENTIALS_DIRECTORY, which getenv returns.
 func NewCredentials(getenv func(string) string) Credentials {
@@ -62,7 +66,10 @@ func (c Credentials) read(name string) ([]byte, error) {
 	if err := value.CheckCredentialName(name); err != nil {
 		return nil, unusable("%w", err)
 	}
-	if c.folder == "" {
+	switch {
+	case c.folder == "" && c.unit != nil:
+		return c.unit.read(name)
+	case c.folder == "":
 		return nil, fmt.Errorf("%w: %w", ErrNoCredentials, fs.ErrNotExist)
 	}
 
@@ -103,9 +110,12 @@ func (c Credentials) read(name string) ([]byte, error) {
 	return content, nil
 }
 
-// Names returns the names of this unit's credentials, sorted. It does not check whether each can be used: see Read.
+// Names returns the names of the credentials, sorted. It does not check whether each can be used: see Read.
 func (c Credentials) Names() ([]string, error) {
-	if c.folder == "" {
+	switch {
+	case c.folder == "" && c.unit != nil:
+		return c.unit.names()
+	case c.folder == "":
 		return nil, nil
 	}
 	entries, err := os.ReadDir(c.folder)

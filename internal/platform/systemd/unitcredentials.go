@@ -1,0 +1,242 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/platform/nodefile"
+)
+
+// ErrEncrypted is wrapped if a unit has a credential that only systemd can decrypt, and no running unit has it.
+var ErrEncrypted = errors.New("it is encrypted, and only systemd can decrypt it, for a unit that it starts")
+
+// unitCredentials are the credentials that systemd would pass to a unit that it started now. They are read by a process
+// outside of the unit, from the places of systemd.exec(5), which only root may read.
+type unitCredentials struct {
+	root     string // "" is /; tests pass another one
+	unit     string
+	siblings []string // units with the same credentials: one that runs has them decrypted
+	lines    func() ([]credentialLine, error)
+}
+
+// credentialLine is one LoadCredential=, LoadCredentialEncrypted=, ImportCredential= or SetCredential= of a unit.
+type credentialLine struct {
+	name        string // a glob with isPattern
+	path        string // of LoadCredential=: a path, or a name in the stores
+	isEncrypted bool
+	isPattern   bool
+	data        []byte // of SetCredential=; nil for the others
+}
+
+// matches reports whether the line may give a credential its content.
+func (l credentialLine) matches(name string) bool {
+	if !l.isPattern {
+		return l.name == name
+	}
+
+	ok, err := filepath.Match(l.name, name)
+
+	return err == nil && ok
+}
+
+// OfUnit returns the credentials of the process. If it has no folder of them, it returns those that systemd would pass
+// to unit. Siblings are further units with the same credentials.
+func (c Credentials) OfUnit(unit string, siblings ...string) Credentials {
+	if c.folder != "" {
+		return c
+	}
+
+	lines := sync.OnceValues(func() ([]credentialLine, error) {
+		conn := NewConn()
+		defer conn.Close()
+
+		properties, err := conn.readProperties(context.Background(), unit)
+		if err != nil {
+			return nil, err
+		}
+
+		return decodeCredentialLines(properties)
+	})
+	c.unit = &unitCredentials{unit: unit, siblings: siblings, lines: lines}
+
+	return c
+}
+
+// decodeCredentialLines returns the lines of a unit's D-Bus properties, by descending priority. Older versions of
+// systemd lack some of them.
+func decodeCredentialLines(properties map[string]any) (out []credentialLine, err error) {
+	r := reader{properties: properties}
+
+	for _, property := range []string{"LoadCredential", "LoadCredentialEncrypted"} { // a(ss)
+		var loaded []struct{ Name, Path string }
+		r.store(property, &loaded)
+		for _, l := range loaded {
+			isEncrypted := property == "LoadCredentialEncrypted"
+			out = append(out, credentialLine{name: l.Name, path: l.Path, isEncrypted: isEncrypted})
+		}
+	}
+
+	for _, pattern := range read[[]string](&r, "ImportCredential") {
+		out = append(out, credentialLine{name: pattern, isPattern: true})
+	}
+
+	for _, property := range []string{"SetCredential", "SetCredentialEncrypted"} { // a(say)
+		var set []struct {
+			Name string
+			Data []byte
+		}
+		r.store(property, &set)
+		for _, s := range set {
+			isEncrypted := property == "SetCredentialEncrypted"
+			out = append(out, credentialLine{name: s.Name, data: s.Data, isEncrypted: isEncrypted})
+		}
+	}
+
+	return out, r.err
+}
+
+// read returns the bytes of a credential. The error wraps fs.ErrNotExist if the unit would start without it.
+func (u *unitCredentials) read(name string) ([]byte, error) {
+	lines, err := u.lines()
+	if err != nil {
+		return nil, fmt.Errorf("the credentials of %s: %w", u.unit, err)
+	}
+
+	var denied error
+	for _, l := range lines {
+		if !l.matches(name) {
+			continue
+		}
+
+		content, err := u.readLine(l, name)
+		switch {
+		case err == nil:
+			return content, nil
+		case errors.Is(err, fs.ErrPermission):
+			denied = err
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, err
+		}
+	}
+	if denied != nil {
+		return nil, denied
+	}
+
+	return nil, fmt.Errorf("%s does not get it: %w", u.unit, fs.ErrNotExist)
+}
+
+// readLine returns the content that one line gives a credential.
+func (u *unitCredentials) readLine(l credentialLine, name string) ([]byte, error) {
+	switch {
+	case l.isEncrypted && (l.data != nil || filepath.IsAbs(l.path)):
+		return u.readDecrypted(name)
+	case l.data != nil:
+		return l.data, nil
+	case filepath.IsAbs(l.path):
+		return u.readFile(l.path)
+	case l.isPattern:
+		return u.search(name, "credstore", "credstore.encrypted")
+	case l.isEncrypted:
+		return u.search(l.path, "credstore.encrypted")
+	default:
+		return u.search(l.path, "credstore")
+	}
+}
+
+// search looks for a credential in stores of these kinds, in systemd's order.
+func (u *unitCredentials) search(name string, kinds ...string) ([]byte, error) {
+	denied := error(fs.ErrNotExist)
+
+	for _, dir := range credentialStores() {
+		isEncrypted := isEncryptedStore(dir)
+		if isEncrypted && !slices.Contains(kinds, "credstore.encrypted") ||
+			!isEncrypted && !slices.Contains(kinds, "credstore") {
+			continue
+		}
+
+		content, err := u.readFile(filepath.Join(dir, name))
+		switch {
+		case err == nil && isEncrypted:
+			return u.readDecrypted(name)
+		case err == nil:
+			return content, nil
+		case errors.Is(err, fs.ErrPermission):
+			denied = err
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, err
+		}
+	}
+
+	return nil, denied
+}
+
+// isEncryptedStore reports whether the files of a store are encrypted.
+func isEncryptedStore(dir string) bool {
+	return strings.HasSuffix(dir, ".encrypted") || strings.HasSuffix(dir, "@encrypted")
+}
+
+// readDecrypted returns a credential that systemd has decrypted for a unit that is active.
+func (u *unitCredentials) readDecrypted(name string) ([]byte, error) {
+	for _, unit := range append([]string{u.unit}, u.siblings...) {
+		content, err := u.readFile(filepath.Join("/run/credentials", unit, name))
+		if err == nil || errors.Is(err, fs.ErrPermission) {
+			return content, err
+		}
+	}
+
+	return nil, ErrEncrypted
+}
+
+// readFile reads a credential's file, as systemd does for the unit.
+func (u *unitCredentials) readFile(path string) ([]byte, error) {
+	content, err := nodefile.ReadFile(filepath.Join("/", u.root, path), CredentialLimit)
+	if errors.Is(err, unix.ENOTDIR) {
+		err = fs.ErrNotExist
+	}
+
+	return content, err
+}
+
+// names returns the names of the credentials that the unit may get, sorted.
+func (u *unitCredentials) names() ([]string, error) {
+	lines, err := u.lines()
+	if err != nil {
+		return nil, fmt.Errorf("credentials of %s: %w", u.unit, err)
+	}
+
+	var out []string
+	for _, l := range lines {
+		if l.isPattern {
+			out = append(out, u.listMatches(l)...)
+		} else if value.CheckCredentialName(l.name) == nil {
+			out = append(out, l.name)
+		}
+	}
+	slices.Sort(out)
+
+	return slices.Compact(out), nil
+}
+
+// listMatches returns the names of the credentials in the stores that a pattern matches.
+func (u *unitCredentials) listMatches(l credentialLine) (out []string) {
+	for _, dir := range credentialStores() {
+		entries, _ := os.ReadDir(filepath.Join("/", u.root, dir)) // a store that is missing or closed has none
+		for _, entry := range entries {
+			if l.matches(entry.Name()) && value.CheckCredentialName(entry.Name()) == nil {
+				out = append(out, entry.Name())
+			}
+		}
+	}
+
+	return out
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/fault"
 )
 
@@ -92,6 +93,22 @@ func TestStatusBeforeAnyRun(t *testing.T) {
 			!strings.Contains(strings.Join(strings.Fields(e.out), " "), "prelet history --root DIR") {
 			t.Errorf("it does not say where runs with --root are: %s", e.out)
 		}
+	}
+}
+
+// A boot that has no report: status names what prelet.service does, as systemd knows it.
+func TestStatusWithoutReport(t *testing.T) {
+	t.Parallel()
+	for want, unit := range map[string]activation.Unit{
+		"process 17 of prelet.service has begun, and has not reported yet": {Active: "activating", MainPID: 17, Started: 1},
+		"prelet.service waits for other units":                             {Active: "inactive", Job: 3},
+		"has not run on this node":                                         {Active: "inactive"},
+	} {
+		m := newMachine(t)
+		m.self = unit
+		status := m.as("", "status")
+		status.out = strings.Join(strings.Fields(status.out), " ")
+		m.want("status", status, ended{3, want, ""})
 	}
 }
 

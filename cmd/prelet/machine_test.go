@@ -70,6 +70,7 @@ type machine struct {
 	configz       []string              // how /configz differs from the plan
 	serving       error
 	log           bytes.Buffer // journal entries, one JSON document a line
+	console       []string     // lines of units on the machine's console
 }
 
 // units is systemd with virtual time.
@@ -483,10 +484,11 @@ func (m *machine) as(unit string, args ...string) ended {
 		Systemd: m.units.apply != nil, Jitter: func() float64 { return m.jitter }}}
 	if unit != "" {
 		a.on.Log = slog.New(slog.NewJSONHandler(&m.log, nil))
+		a.on.Console = func(line string) error { m.console = append(m.console, line); return nil }
 	}
 	code := a.main(args)
 	if secret := strings.Split(m.server.Token(), ".")[1]; strings.Contains(
-		stdout.String()+stderr.String()+m.status.String()+m.log.String(),
+		stdout.String()+stderr.String()+m.status.String()+m.log.String()+strings.Join(m.console, "\n"),
 		secret,
 	) {
 		m.t.Errorf("the token was printed by %q:\n%s%s%s", args, &stdout, &stderr, m.status)

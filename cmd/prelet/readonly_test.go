@@ -117,6 +117,33 @@ func testReadOnlyState(t *testing.T) {
 		}
 	}
 
+	t.Run("the run folder is full", func(t *testing.T) {
+		m := goodNode(t)
+		m.relabel("b")
+		m.reboot()
+		if err := unix.Mount("tmpfs", m.run, "tmpfs", 0, "size=1m"); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = unix.Unmount(m.run, unix.MNT_DETACH) })
+		if err := os.WriteFile(m.run+"/filler", make([]byte, 2<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
+			t.Fatalf("filling %s: got %v, want no space left", m.run, err)
+		}
+		before := m.managed()
+		m.inside = true
+		m.want("run", m.as(app.BootUnit, "run"), ended{40, "", "no space left on device"})
+		m.inside = false
+		m.sameFiles(before)
+
+		m.self.Started, m.self.Result, m.self.Status, m.self.Sub = m.now, "exit-code", 40, "auto-restart"
+		status := m.as("", "status")
+		m.want("status", status, ended{3, "prelet.service has ended (exit-code, status 40) and could not report", ""})
+		if strings.Contains(status.out, "has not run") || strings.Contains(status.out, "killed") {
+			t.Errorf("status: got %s; want neither that prelet has not run nor that it was killed", status.out)
+		}
+		m.remove(m.run + "/filler")
+		m.units.start()
+		m.want("the next run", m.as("", "run"), ended{0, "Generation 2 is in place", ""})
+	})
 	t.Run("nothing to change", func(t *testing.T) {
 		m := goodNode(t)
 		m.reboot()

@@ -33,7 +33,7 @@ func (a *cli) status() *cobra.Command {
 whether the kubelet may start, and why the node is degraded or held.
 With --root it reads the report of another node's files, such as /host in a debug container.
 
-Exit status 0 ok, 1 failed, 2 degraded (successful, but different from the site),
+Exit status 0 ok, 1 failed, 2 degraded (the kubelet may start, but not as the site says),
 3 not run in this boot, or still running, the wait for the verdict on the kubelet included.
 
 With --image it shows whether the image of this boot works: exit status 1 if the kubelet, the
@@ -115,7 +115,7 @@ type statusDocument struct {
 	Interrupted string `json:"interrupted,omitempty"`
 	Lost        string `json:"lost,omitempty"`        // that the generation in place was lost
 	Problem     string `json:"problem,omitempty"`     // why the last run's report cannot be read
-	NotStarted  string `json:"not_started,omitempty"` // why systemd could not start prelet.service
+	NotStarted  string `json:"not_started,omitempty"` // why prelet.service could not start, or dies at each try
 }
 
 func newStatusDocument(s app.NodeStatus) statusDocument {
@@ -225,6 +225,8 @@ func (r *rows) addRun(s app.NodeStatus) {
 	switch {
 	case s.Problem != "":
 		r.add("prelet", "%s", s.Problem)
+	case s.Begun != "":
+		r.add("prelet", "%s", s.Begun)
 	case s.State == "":
 		r.add(
 			"prelet",
@@ -233,14 +235,19 @@ func (r *rows) addRun(s app.NodeStatus) {
 		)
 	case !s.ThisBoot:
 		r.add("prelet", "has not run in this boot; what follows is of an earlier one")
+	case s.State == report.Failed && s.Condition == app.Degraded:
+		r.add("prelet", "degraded: the run failed, and the generation in place stays")
 	default:
 		r.add("prelet", "%s", s.State)
 	}
 
 	r.addSet("systemd", s.NotStarted)
 	r.addSet("last run", s.Summary)
-	if s.Exit != 0 {
-		r.add("", "exit status %d; journalctl -u %s has the messages", s.Exit, app.BootUnit)
+	switch {
+	case s.Exit != 0 && s.Unit != "":
+		r.add("", "exit status %d; journalctl -u %s has the messages", s.Exit, s.Unit)
+	case s.Exit != 0:
+		r.add("", "exit status %d; if it did not print the messages, journalctl -u 'prelet*' has them", s.Exit)
 	}
 
 	if s.Generation > 0 {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/report"
 )
 
@@ -281,5 +283,93 @@ func TestStoppedWhileItGathers(t *testing.T) {
 		if m.read(p) != "" {
 			t.Errorf("%s was written", p)
 		}
+	}
+}
+
+// prelet.service is killed at each try, in a boot of a node with a good generation: from the third death on
+// prelet-verify opens the gate on it. Once the gate is open, its report is not written again.
+func TestKilledAtEachTry(t *testing.T) {
+	t.Parallel()
+	for _, hasBegun := range []bool{false, true} {
+		for name, c := range map[string]struct {
+			unit activation.Unit
+			want string // "" where nothing shows that prelet cannot run
+		}{
+			"twice":     {activation.Unit{Result: "signal", Status: 9, Restarts: 1}, ""},
+			"runs":      {activation.Unit{Result: "success", MainPID: 7, Restarts: 4}, ""},
+			"fails":     {activation.Unit{Result: "exit-code", Status: 40, Restarts: 4}, ""},
+			"three":     {activation.Unit{Result: "signal", Status: 9, Restarts: 2}, "(signal, SIGKILL): the kernel kills it"},
+			"no memory": {activation.Unit{Result: "oom-kill", Status: 9, Restarts: 2}, "(oom-kill, SIGKILL)"},
+			"aborts":    {activation.Unit{Result: "core-dump", Status: 6, Restarts: 7}, "at each of 8 tries (core-dump, SIGABRT)"},
+			"panics":    {activation.Unit{Result: "exit-code", Status: 2, Restarts: 2}, "(exit-code, status 2)"},
+			"hangs":     {activation.Unit{Result: "timeout", Status: 15, Started: 3, Restarts: 2}, "(timeout, SIGTERM)"},
+		} {
+			t.Run(fmt.Sprintf("%s, has begun %v", name, hasBegun), func(t *testing.T) {
+				t.Parallel()
+				m := goodNode(t)
+				m.reboot()
+				m.apply = func() {}
+				m.units.start()
+				if hasBegun {
+					m.write("status.json", `{"format_version":1,"state":"running","boot_id":"`+m.bootID()+`"}`)
+				}
+				c.unit.Name, c.unit.Load, c.unit.Active, c.unit.Sub = app.BootUnit, "loaded", "activating", "auto-restart"
+				m.self = c.unit
+				m.want("verify", m.as(app.VerifyUnit, "verify"), ended{0, "", ""})
+				if c.want == "" {
+					if m.gateSays() != "" {
+						t.Errorf("gate: got %q, want it shut", m.gateSays())
+					}
+					return
+				}
+				if m.gateSays() != "PRELET_GENERATION=1" {
+					t.Errorf("gate: got %q, want generation 1", m.gateSays())
+				}
+				status := m.as("", "status")
+				status.out = strings.Join(strings.Fields(status.out), " ")
+				m.want("status", status, ended{1, c.want, ""})
+				m.want("status", status, ended{1, "prelet run tries again", ""})
+				if len(m.console) != 1 || !strings.Contains(m.console[0], "the kubelet starts on generation 1") {
+					t.Errorf("console: got %q, want one line with the generation", m.console)
+				}
+			})
+		}
+	}
+}
+
+// A site with an error on a node with a good generation: status is degraded, with the journal that has the messages,
+// and the console has one line for each different failure.
+func TestBrokenSiteIsDegraded(t *testing.T) {
+	t.Parallel()
+	m := goodNode(t)
+	m.put("/etc/prelet/site.hcl", m.site+"stage \"lable\" \"x\" {}\n")
+	m.reboot()
+	for _, c := range []struct {
+		unit, exit string
+		lines      int
+	}{{app.BootUnit, "journalctl -u prelet.service", 1}, {app.BootUnit, "journalctl -u prelet.service", 1},
+		{app.ApplyUnit, "journalctl -u prelet-apply.service", 1}, {"", "if it did not print the messages", 1}} {
+		m.inside = c.unit == app.BootUnit
+		m.want("run", m.as(c.unit, "run"), ended{10, "", "lable"})
+		m.inside = false
+		status := m.as("", "status")
+		status.out = strings.Join(strings.Fields(status.out), " ")
+		m.want("status", status, ended{2, "prelet degraded: the run failed, and the generation in place stays", ""})
+		m.want("status", status, ended{2, c.exit, ""})
+		if len(m.console) != c.lines || !strings.Contains(m.console[0],
+			"prelet failed (10), the kubelet starts on generation 1, which was in place: ") ||
+			!strings.Contains(m.console[0], "site.hcl:13:") {
+			t.Errorf("console: got %q, want one line with the place", m.console)
+		}
+	}
+	m.want("status", m.as("", "status", "-o", "json"), ended{2, `"state":"failed"`, ""})
+
+	m = newMachine(t) // without a generation it is a failure
+	m.put("/etc/prelet/site.hcl", m.site+"stage \"lable\" \"x\" {}\n")
+	run, _ := m.boot()
+	m.want("run", run, ended{10, "", "lable"})
+	m.want("status", m.as("", "status"), ended{1, "failed", ""})
+	if len(m.console) != 1 || !strings.Contains(m.console[0], "the kubelet may not start") {
+		t.Errorf("console: got %q, want that the kubelet may not start", m.console)
 	}
 }

@@ -43,6 +43,8 @@ type Host struct {
 	Notify Notifier
 	Log    *slog.Logger   // the journal; nil without one
 	Jitter func() float64 // in [0,1)
+	// Console prints a line on the console of the machine; nil: there is none, as for a command by hand.
+	Console func(line string) error
 
 	spans spans // of the command that writes a report
 }
@@ -80,6 +82,7 @@ func (e *Env) host(ctx context.Context) *Host {
 	}
 	if unit := systemd.OwnUnit(); isPreletUnit(unit) {
 		h.Self = unit
+		h.Console = systemd.PrintOnConsole
 		h.Log = systemd.NewJournalLogger(e.Redactor.String) // by hand, the printed output is enough
 		if h.Log != nil && e.Journaled != nil {
 			e.Journaled()
@@ -136,6 +139,7 @@ func (e *Env) startReport(h *Host, again bool) *report.Reporter {
 	rep, err := report.New(report.Options{
 		Dir:      h.RunDir,
 		BootID:   h.BootID,
+		Unit:     h.Self,
 		Version:  e.Version,
 		Now:      h.Clock.Now,
 		Mono:     h.Clock.Monotonic,
@@ -149,6 +153,34 @@ func (e *Env) startReport(h *Host, again bool) *report.Reporter {
 	}
 	h.spans.report = rep.Span
 	return rep
+}
+
+// consoleLimit is the longest line for the console, in characters: three lines of 80 columns.
+const consoleLimit = 240
+
+// printOnConsole says on the console how a run ended that failed, unless the run before in this boot ended in the same
+// way: where a node does not come up, nothing else may be readable.
+func (e *Env) printOnConsole(h *Host, code fault.Code, summary string) {
+	if h.Console == nil || h.Self == ApplyUnit || code == "" {
+		return
+	}
+	summary = e.Redactor.String(summary)
+	if s, err := report.Load(h.RunDir); err == nil && s.BootID == h.BootID {
+		if last := s.Result(); last.Code == code && last.Summary == summary {
+			return
+		}
+	}
+
+	kubelet := "the kubelet may not start"
+	if gen, open, err := h.gate().State(); err == nil && open {
+		kubelet = fmt.Sprintf("the kubelet starts on generation %d, which was in place", gen)
+	}
+	line := []rune(fmt.Sprintf("prelet failed (%d), %s: %s", code.Exit(), kubelet, summary))
+	const next = " (prelet status)"
+	if limit := consoleLimit - len(next); len(line) > limit {
+		line = append(line[:limit-1], '…')
+	}
+	e.sayError(h.Console(string(line) + next))
 }
 
 // machine returns what activates a generation. rep may be nil.

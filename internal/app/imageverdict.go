@@ -23,7 +23,7 @@ func JudgeImage(s NodeStatus) ImageVerdict {
 	case s.NotStarted != "" && s.NotGiven:
 		return ImageVerdict{Keep: true, Why: unknown + s.NotStarted}
 	case s.NotStarted != "":
-		return ImageVerdict{Why: "systemd could not start prelet: " + s.NotStarted}
+		return ImageVerdict{Why: s.NotStarted}
 	case s.Problem != "":
 		return ImageVerdict{Keep: true, Why: unknown + s.Problem}
 	case s.Condition == Unfinished:

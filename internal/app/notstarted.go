@@ -3,7 +3,11 @@ package app
 import (
 	"context"
 	"fmt"
+	"syscall"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/report"
 )
 
@@ -24,16 +28,25 @@ var setupStatuses = map[int32][2]string{
 	},
 }
 
-// notStarted is why systemd could not start prelet.service, before a line of prelet ran. Why is "" if it could, or if
-// that is not known.
+// notStarted is why systemd could not start prelet.service, before a line of prelet ran, or why none of its processes
+// of this boot came to an end. Why is "" if it could, or if that is not known.
 type notStarted struct {
 	Why string
+	// IsKilled is set if processes of prelet began, and were killed or died each time.
+	IsKilled bool
 	// IsGiven is set if something outside of the image may be the cause: a credential that the machine was given, a
 	// source of one that does not answer, or resources that the machine lacks.
 	IsGiven bool
 }
 
 const exitCredentials = 243
+
+// deathLimit is how often a prelet.service in a row is killed or dies before the node goes on without a run.
+const deathLimit = 3
+
+// exitPanic is the exit status of a Go program that the runtime ends: a panic, or no memory or thread. prelet run has
+// no such status of its own.
+const exitPanic = 2
 
 // whyNotStarted asks systemd about prelet.service.
 func whyNotStarted(ctx context.Context, h *Host) notStarted {
@@ -61,6 +74,8 @@ func whyNotStarted(ctx context.Context, h *Host) notStarted {
 			Why:     fmt.Sprintf("systemd could not start %s (%s, status %d); %s", BootUnit, u.Result, u.Status, see),
 			IsGiven: u.Result == "resources",
 		}
+	case hasDied(u) && u.Restarts+1 >= deathLimit:
+		return describeDeath(u)
 	case u.Result == "timeout" && !hasBegun(h):
 		const format = "systemd could not start %s in time, and prelet has not run: something that it opens for the " +
 			"unit does not answer, such as a FIFO in /etc/credstore; %s"
@@ -68,6 +83,45 @@ func whyNotStarted(ctx context.Context, h *Host) notStarted {
 	}
 
 	return notStarted{}
+}
+
+// hasDied reports whether the last process of prelet.service did not end by itself, and no other one has begun since.
+func hasDied(u activation.Unit) bool {
+	if u.MainPID != 0 {
+		return false
+	}
+
+	switch u.Result {
+	case "signal", "core-dump", "oom-kill", "watchdog":
+		return true
+	case "timeout": // it was killed at TimeoutStartSec=
+		return u.Started != 0
+	}
+
+	return u.Result == "exit-code" && u.Status == exitPanic
+}
+
+// describeDeath describes a prelet.service that was killed or died at each try.
+func describeDeath(u activation.Unit) notStarted {
+	how := fmt.Sprintf("%s, status %d", u.Result, u.Status)
+	if name := unix.SignalName(syscall.Signal(u.Status)); u.Result != "exit-code" && name != "" {
+		how = fmt.Sprintf("%s, %s", u.Result, name)
+	}
+
+	hint := "its last lines have the reason"
+	isMemory := u.Result == "oom-kill" || u.Result != "exit-code" && u.Status == int32(unix.SIGKILL)
+	if isMemory {
+		hint = "the kernel kills it where the machine or MemoryMax= of the unit has too little memory, and dmesg names that"
+	}
+
+	return notStarted{
+		Why: fmt.Sprintf(
+			"%s was killed or died at each of %d tries (%s): %s; see journalctl -b -u %s; prelet run tries again",
+			BootUnit, u.Restarts+1, how, hint, BootUnit,
+		),
+		IsKilled: true,
+		IsGiven:  isMemory || u.Result == "timeout",
+	}
 }
 
 // hasBegun reports whether a prelet has begun a run in this boot.

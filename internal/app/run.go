@@ -192,6 +192,8 @@ func (e *Env) finishReport(ctx context.Context, h *Host, r *commit.Run, res comm
 	status := r.Report.Status()
 	isReported := res.Outcome.Overtaken && r.Report.IsOvertaken()
 	if !isReported {
+		e.printOnConsole(h, res.Code, res.Summary)
+
 		var err error
 		status, err = r.Report.Finish(res.Code, res.Summary)
 		e.sayError(err)
@@ -228,6 +230,7 @@ func (e *Env) reportUnopened(h *Host, attempts commit.Attempts, err error) {
 	if shut {
 		rep.HeldBack(activation.DefaultUnit, err.Error())
 	}
+	e.printOnConsole(h, code, err.Error())
 	_, reportErr := rep.Finish(code, err.Error())
 	if gateErr != nil || reportErr != nil {
 		e.Say(errors.Join(gateErr, reportErr).Error())

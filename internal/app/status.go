@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
@@ -22,10 +23,11 @@ type NodeStatus struct {
 	Interrupted string // a commit whose writer is gone, and the next step
 	Kept        string // status of the generation in place, as it is stored; "" where this user may not read it
 	ThisBoot    bool   // the last run was in this boot
+	Begun       string // what prelet.service does in a boot without a report; else ""
 	Problem     string // why the report of the last run cannot be read; else ""
 	Pinned      bool   // an operator has rolled back by hand, so that no plan is applied
 	Lost        string // that the generation in place was lost, and what to do; "" when it was not
-	NotStarted  string // why systemd could not start prelet.service; "" when it could
+	NotStarted  string // why systemd could not start prelet.service, or how that dies at each try; "" when it runs
 	NotGiven    bool   // NotStarted may be the fault of what the machine was given, not of its image
 }
 
@@ -43,7 +45,7 @@ type Condition string
 const (
 	Healthy    Condition = "healthy"
 	Failing    Condition = "failing"
-	Degraded   Condition = "degraded"   // done, but not as the site says
+	Degraded   Condition = "degraded"   // the kubelet may start, but not as the site says
 	Unfinished Condition = "unfinished" // not run in this boot, or still running
 )
 
@@ -125,8 +127,11 @@ func readNodeStatus(ctx context.Context, h *Host) NodeStatus {
 
 	gate, err := readGate(h, out)
 	out.Gate = gate
-	if err != nil {
+	switch {
+	case err != nil:
 		out.Condition = Failing
+	case out.Condition == Failing && out.keepsGeneration():
+		out.Condition = Degraded
 	}
 
 	if out.Problem != "" {
@@ -179,15 +184,47 @@ func readReport(ctx context.Context, h *Host) NodeStatus {
 	case activation.HasRun(ctx, h.Units):
 		out.Status = emptyStatus()
 		out.Condition = Degraded
-		out.Problem = "has run in this boot; its report is gone from " + h.RunDir + " (prelet run writes it again)"
+		out.Problem = "has run in this boot, and its report is not in " + h.RunDir +
+			": it was removed, or could not be written (prelet run writes it again)"
 	default:
 		out.Status = emptyStatus()
 		out.Condition = Unfinished
+		out.Begun = describeBegun(ctx, h)
 	}
 
 	out.ThisBoot = out.BootID == h.BootID
 
 	return out
+}
+
+// describeBegun returns what prelet.service does, in a boot without a report; "" if it has not begun, or if systemd does
+// not answer.
+func describeBegun(ctx context.Context, h *Host) string {
+	u, err := h.Units.Look(ctx, BootUnit)
+
+	switch {
+	case err != nil:
+		return ""
+	case u.MainPID != 0:
+		return fmt.Sprintf("process %d of %s has begun, and has not reported yet", u.MainPID, BootUnit)
+	case u.Started != 0:
+		const format = "%s has ended (%s, status %d) and could not report: journalctl -b -u %s"
+		return fmt.Sprintf(format, BootUnit, u.Result, u.Status, BootUnit)
+	case u.Job != 0:
+		return BootUnit + " waits for other units: systemctl list-jobs names them"
+	}
+
+	return ""
+}
+
+// keepsGeneration reports whether the last run failed because of its site, before a commit, and the kubelet may start
+// on the generation in place.
+func (s NodeStatus) keepsGeneration() bool {
+	isReason := func(r report.Reason) bool { return r.Code == string(s.Code) }
+	isInPlace := s.Gate.Open && s.Generation > 0 && s.Gate.Generation == s.Generation
+
+	return s.State == report.Failed && s.Exit == fault.Syntax.Exit() && isInPlace &&
+		slices.ContainsFunc(s.Status.Degraded, isReason)
 }
 
 // readGate returns the state of the gate. A gate that is missing without a reason was removed.
@@ -269,7 +306,7 @@ func readStore(ctx context.Context, h *Host, out *NodeStatus) {
 	defer store.Close()
 
 	if j := store.Abandoned(); j != nil {
-		out.Interrupted = fmt.Sprintf("the process that published generation %d was killed; "+
+		out.Interrupted = fmt.Sprintf("the process that published generation %d was killed, or failed before the end; "+
 			"prelet recover finishes it, if no unit of prelet does", j.Gen)
 	}
 

@@ -73,10 +73,11 @@ func (e *Env) verifyLocked(ctx context.Context, h *Host, store *generation.Store
 		return e.verifyNewer(ctx, h, store, newer)
 	}
 
-	if h.Self == VerifyUnit && !hasBegun(h) {
-		why := whyNotStarted(ctx, h).Why
-		if why != "" {
-			return e.keepWithoutRun(ctx, h, store, why)
+	if h.Self == VerifyUnit {
+		_, isOpen, _ := h.gate().State() // a gate that cannot be read is not open
+		found := whyNotStarted(ctx, h)
+		if found.Why != "" && (!hasBegun(h) || found.IsKilled && !isOpen) {
+			return e.keepWithoutRun(ctx, h, store, found.Why)
 		}
 	}
 
@@ -326,13 +327,14 @@ func requestRun(ctx context.Context, h *Host, why string) (asked string, err err
 	return ApplyUnit + " was requested", nil
 }
 
-// keepWithoutRun ends a boot in which systemd cannot start prelet.service as a run that failed before its commit: a
+// keepWithoutRun ends a boot in which prelet.service cannot start, or dies at each try, as a run that failed before its commit: a
 // node with a good generation starts on it.
 func (e *Env) keepWithoutRun(ctx context.Context, h *Host, store *generation.Store, why string) (Verified, error) {
 	rep := e.startReport(h, true)
 	r := h.newRun(store, rep)
 	res := r.KeepWithoutRun(ctx, failure(fault.Systemd, "%s", why))
 
+	e.printOnConsole(h, res.Code, res.Summary)
 	_, err := rep.Finish(res.Code, res.Summary)
 	res.Code = "" // prelet.service shows the failure
 

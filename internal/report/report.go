@@ -64,6 +64,7 @@ const (
 type Options struct {
 	Dir     string           // the run folder; it exists
 	BootID  string           // 32 hexadecimal digits
+	Unit    string           // of this process; "" for none of prelet's
 	Version string           // of prelet
 	Now     func() time.Time // the clock
 	// Mono returns the time since boot, on a clock that is never set; nil: as Now.
@@ -116,6 +117,7 @@ func New(o Options) (*Reporter, error) {
 	r.status.FormatVersion = FormatVersion
 	r.status.BootID = o.BootID
 	r.status.Version = o.Version
+	r.status.Unit = o.Unit
 	r.status.State = Running
 	r.status.Code = ""
 	r.status.Exit = 0
@@ -360,6 +362,9 @@ func (r *Reporter) Finish(code fault.Code, summary string) (Status, error) {
 	r.status.Code = code
 	r.status.Exit = code.Exit()
 	r.status.Summary = r.o.Redact(summary)
+	if last := r.status.Last; r.o.Continue && last != nil && last.Code == code {
+		r.status.Unit = last.Unit // the failure is that of the earlier process
+	}
 	e := Event{
 		Stage:   "report",
 		State:   OK,

@@ -36,6 +36,7 @@ type Status struct {
 	Generation    int        `json:"generation"`       // in place; 0 for none
 	Verdict       string     `json:"verdict"`          // pending, good, bad, unknown; empty if nothing was judged
 	Why           string     `json:"why,omitempty"`    // of the verdict
+	Unit          string     `json:"unit,omitempty"`   // whose journal has the messages; "" if a run printed them
 	Held          *Held      `json:"held"`             // the site's plan is not applied
 	Degraded      []Reason   `json:"degraded"`         // why not everything is as the site says
 	Notes         []Reason   `json:"notes,omitempty"`  // information although nothing is wrong

@@ -491,3 +491,87 @@ func TestUnitNotStarted(t *testing.T) {
 	m.do("systemctl", "reset-failed")
 	m.well(1)
 }
+
+// prelet.service is killed at each try, before a line of prelet runs or in the middle of a run: after the third death a
+// node with a good generation starts on it, degraded; status and the console name it; it heals.
+func TestKilledAtEachTry(t *testing.T) {
+	t.Parallel()
+	m := joined(t)
+	const dropIn = "/etc/systemd/system/prelet.service.d/50-killed.conf"
+	for n, c := range []struct{ command, want string }{
+		{"kill -ABRT $$$$", ", SIGABRT)"},
+		{"/usr/bin/prelet run & until [ -e /run/prelet/status.json ]; do :; done; kill -KILL $! $$$$", ", SIGKILL)"},
+	} {
+		m.off()
+		m.put(dropIn, "[Service]\nExecStart=\nExecStart=/bin/sh -c '"+c.command+"'\n")
+		m.start()
+		m.within(60*time.Second, "the kubelet runs on the last good generation", func() string {
+			if got := m.starts(); len(got) != 2+n {
+				return fmt.Sprintf("%d starts", len(got))
+			}
+			return ""
+		})
+		m.within(10*time.Second, "status names it", func() string {
+			r := m.try("prelet", "status")
+			said := strings.Join(strings.Fields(r.out), " ")
+			if r.exit != 1 || !strings.Contains(said, "prelet.service was killed or died at each of") ||
+				!strings.Contains(said, c.want) || !strings.Contains(said, "may start, on generation 1") {
+				return fmt.Sprintf("got %+v, want 1 and %q", r, c.want)
+			}
+			return ""
+		})
+		console := "prelet failed (52), the kubelet starts on generation 1, which was in place: prelet.service was killed"
+		if !strings.Contains(m.console(), console) {
+			t.Errorf("console: got\n%s\nwant text with %q", m.console(), console)
+		}
+		if err := os.Remove(m.root + dropIn); err != nil {
+			t.Fatal(err)
+		}
+		m.do("systemctl", "daemon-reload")
+		m.within(
+			30*time.Second,
+			"prelet.service runs",
+			func() string { return trouble("active", m.property("prelet", "ActiveState")) },
+		)
+		m.well(1)
+	}
+}
+
+// TestBrokenSite boots a node with a good generation on a site with a typing error: the kubelet runs on that
+// generation, status is degraded (2), and the console has the file, the line and what is in use; no line of systemd
+// about prelet's units is longer than a console.
+func TestBrokenSite(t *testing.T) {
+	t.Parallel()
+	m := joined(t)
+	m.off()
+	m.edit(`stage "label" "node"`, `stage "lable" "node"`)
+	m.boot()
+	m.running("prelet.service")
+	r := m.try("prelet", "status")
+	if said := strings.Join(strings.Fields(r.out), " "); r.exit != 2 ||
+		!strings.Contains(said, "degraded: the run failed, and the generation in place stays") ||
+		!strings.Contains(said, "journalctl -u prelet.service has the messages") {
+		t.Errorf("prelet status: got %+v; want 2, degraded, and where the messages are", r)
+	}
+	line := regexp.MustCompile(`prelet failed \(10\), the kubelet starts on generation 1, which was in place: ` +
+		`/etc/prelet/site.hcl:[0-9]+:[0-9]+: .*lable`)
+	if !line.MatchString(m.console()) {
+		t.Errorf("console: got\n%s\nwant a line as %s", m.console(), line)
+	}
+	for line := range strings.Lines(m.console()) {
+		if strings.Contains(line, " prelet") && strings.Contains(line, ".service") && strings.Contains(line, "…") {
+			t.Errorf("console: got %q, want the whole line", line)
+		}
+	}
+}
+
+// console is what the machine has printed since it was made.
+func (m *machine) console() string {
+	m.t.Helper()
+	text, err := os.ReadFile(m.dir + "/console.log")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+
+	return string(text)
+}

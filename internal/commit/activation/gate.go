@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/platform/atomicfile"
@@ -36,6 +38,7 @@ const (
 	failedFile   = "units.failed"
 	exemptFile   = "units.exempt"
 	askedFile    = "run.asked"
+	spaceFile    = "kubelet.space"
 	gateVariable = "PRELET_GENERATION="
 )
 
@@ -63,6 +66,17 @@ func (g Gate) Shut(why string) error {
 	}
 
 	return g.write(reasonFile, oneLine(why))
+}
+
+// gateSpace is the space in bytes that the gate and its notes need at most for a commit.
+const gateSpace = 64 << 10
+
+// checkSpace returns a fault if the run folder has no space for the gate and its notes: a commit could not shut the
+// gate, or open it again. It leaves nothing behind.
+func (g Gate) checkSpace() error {
+	err := g.write(spaceFile, strings.Repeat(" ", gateSpace))
+
+	return errors.Join(err, g.remove(spaceFile))
 }
 
 // State reports whether the gate is open, and on which generation; -1 when the file is not from prelet.
@@ -232,6 +246,8 @@ func (g Gate) fault(op, name string, err error) error {
 		next = "move that folder away, it has the name of a file of prelet"
 	case errors.Is(err, fs.ErrNotExist):
 		next = "create the folder " + g.Dir + " with mode 0755"
+	case errors.Is(err, unix.ENOSPC):
+		next = "free space and inodes of " + g.Dir + ", which is in memory: df -h " + g.Dir + ", df -i " + g.Dir
 	}
 
 	var at *fs.PathError

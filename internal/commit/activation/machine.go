@@ -105,9 +105,14 @@ func (m *Machine) extendTimeout(d time.Duration) {
 	}
 }
 
-// Preflight checks whether a commit could be activated, and changes nothing. Its errors have the code fault.Systemd:
-// systemd does not answer, the unit is masked or missing, or it would start without the gate.
+// Preflight checks whether a commit could be activated, and changes nothing. Its errors have the code fault.Systemd
+// (systemd does not answer, the unit is masked or missing, or it would start without the gate), or fault.CannotWrite if
+// the run folder is full.
 func (m *Machine) Preflight(ctx context.Context, unit string) (Unit, error) {
+	if err := m.Gate.checkSpace(); err != nil {
+		return Unit{}, err
+	}
+
 	u, err := m.Units.Look(ctx, unit)
 	if err != nil {
 		return Unit{}, systemdFault("looking at "+unit, err)

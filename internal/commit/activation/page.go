@@ -81,8 +81,8 @@ var stepNames = []word{
 	sweep: {"sweep", "remove what a commit that never happened has staged"},
 	preflight: {
 		"preflight",
-		"check that systemd answers, and that the unit exists and waits for the gate, as the change makes it; " +
-			"else exit status 52, nothing changed",
+		"check that systemd answers, that the unit exists and waits for the gate, as the change makes it, " +
+			"and that the run folder has space; else exit status 52 or 40, nothing changed",
 	},
 	preflightBack: {"preflight", ""},
 	commit:        {"commit", "write the journal: from here on only forward"},

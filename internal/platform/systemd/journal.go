@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"os"
 	"strings"
 	"sync"
@@ -56,6 +58,32 @@ func NewJournalLogger(redact func(string) string) *slog.Logger {
 	}
 
 	return slog.New(NewJournalHandler(journal.Send, redact, slog.LevelInfo))
+}
+
+// journalStream is where services have their standard output, each with a line for each setting of theirs.
+const journalStream = "/run/systemd/journal/stdout"
+
+// PrintOnConsole writes a line to the journal and to the console of the machine, as StandardOutput=journal+console does.
+// For a program in a unit with PrivateDevices=yes there is no other way to the console.
+func PrintOnConsole(line string) error {
+	err := sendWithin(journalTimeout, func() error {
+		c, err := net.Dial("unix", journalStream)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+
+		// Identifier, unit (that of this process), priority (err), level prefix, forward to syslog, kmsg and console.
+		const header = "prelet\n\n3\n0\n0\n0\n1\n"
+		_, err = io.WriteString(c, header+strings.Join(strings.Fields(line), " ")+"\n")
+
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("console: %w", err)
+	}
+
+	return nil
 }
 
 // journalQueue stops waiting for a journald that does not read, because journal.Send has no deadline. It is safe for

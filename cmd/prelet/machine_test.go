@@ -69,6 +69,7 @@ type machine struct {
 	nodeFail      error                 // of each GET
 	configz       []string              // how /configz differs from the plan
 	serving       error
+	expired       string       // what Expired returns, whatever the certificate
 	log           bytes.Buffer // journal entries, one JSON document a line
 	console       []string     // lines of units on the machine's console
 }
@@ -340,6 +341,7 @@ func (m *machine) Flags(_ context.Context, pid uint32, flags []string) error {
 func (m *machine) Files(ctx context.Context, want map[string]string) error {
 	return m.probe().Files(ctx, want)
 }
+func (m *machine) Expired() string                           { return cmp.Or(m.expired, m.probe().Expired()) }
 func (m *machine) ChangedAgo([]string) (time.Duration, bool) { return m.now - m.changed, m.changed > 0 }
 func (m *machine) Node(_ context.Context, name string) (kubelet.Node, error) {
 	if m.nodeFail != nil {

@@ -97,8 +97,8 @@ func TestSiteError(t *testing.T) {
 		t.Error("a run that failed wrote to the disk")
 	}
 	s := m.as("", "status")
-	m.want("status", s, ended{1, "site.hcl", ""})
-	m.want("status", s, ended{1, "may start, on generation 1", ""})
+	m.want("status", s, ended{2, "site.hcl", ""})
+	m.want("status", s, ended{2, "may start, on generation 1", ""})
 }
 
 // The same on a node that never had a generation: the gate stays shut, and says why.

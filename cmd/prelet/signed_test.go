@@ -102,7 +102,7 @@ func TestSignedSite(t *testing.T) {
 		if said := strings.Join(strings.Fields(run.errors), " "); !strings.Contains(said, test.want) {
 			t.Errorf("%s: got %q, want %q", test.what, said, test.want)
 		}
-		m.want("status, "+test.what, m.as("", "status"), ended{1, "site-signature", ""})
+		m.want("status, "+test.what, m.as("", "status"), ended{2, "site-signature", ""})
 		if got, want := m.gateSays(), "PRELET_GENERATION=1"; got != want {
 			t.Errorf("gate, %s: got %q, want %q", test.what, got, want)
 		}

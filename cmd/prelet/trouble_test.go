@@ -373,3 +373,21 @@ func TestBrokenSiteIsDegraded(t *testing.T) {
 		t.Errorf("console: got %q, want that the kubelet may not start", m.console)
 	}
 }
+
+// The kubelet's certificate expires after a commit and before its verdict, and the kubelet ends: the plan is not to
+// blame, and is not held; with the clock right again it is judged good.
+func TestExpiredWhileJudged(t *testing.T) {
+	t.Parallel()
+	m := goodNode(t)
+	m.relabel("b")
+	m.sick = func() error { return errors.New("connection refused") }
+	m.expired = "the certificate of /etc/kubernetes/kubelet.conf expired (the clock is at 2099-01-01T00:00:00Z)"
+	res := m.as("", "run")
+	m.want("run", res, ended{0, "the plan is not at fault", ""})
+	m.want("status", m.as("", "status"), ended{2, "unjudged", ""})
+	if held := m.read("/var/lib/prelet/held.json"); strings.Contains(held, "unhealthy") {
+		t.Errorf("held: got %s, want no plan", held)
+	}
+	m.expired, m.sick = "", nil
+	m.want("verify", m.as(app.VerifyUnit, "verify"), ended{0, "Generation 2 is in place, and the kubelet is healthy", ""})
+}

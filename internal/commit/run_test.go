@@ -169,6 +169,7 @@ func (b *bench) Monotonic() time.Duration                                   { re
 func (b *bench) Kubeconfig(ctx context.Context, _ string) error             { return ctx.Err() }
 func (b *bench) Flags(context.Context, uint32, []string) error              { return nil }
 func (b *bench) Files(ctx context.Context, _ map[string]string) error       { return ctx.Err() }
+func (b *bench) Expired() string                                            { return "" }
 func (b *bench) ChangedAgo([]string) (time.Duration, bool)                  { return 0, false }
 func (b *bench) Configz(context.Context, kubelet.Configz) ([]string, error) { return nil, nil }
 

@@ -359,6 +359,9 @@ func (r *Reporter) Finish(code fault.Code, summary string) (Status, error) {
 
 	now := r.o.Now().UTC()
 	r.status.Finished = &now
+	if r.o.Mono != nil && now.Before(r.status.Started) { // the clock was set back meanwhile
+		r.status.Started = now.Add(r.mono - r.o.Mono())
+	}
 	r.status.Code = code
 	r.status.Exit = code.Exit()
 	r.status.Summary = r.o.Redact(summary)

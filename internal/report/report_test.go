@@ -506,3 +506,42 @@ func TestMessageIDsAreDocumented(t *testing.T) {
 		}
 	}
 }
+
+// TestClockSetBack sets the clock back during a run: it took as long as the monotonic clock says, not less than nothing.
+func TestClockSetBack(t *testing.T) {
+	b := newBench(t)
+	mono := 5 * time.Second
+	r := b.reporter(t, func(o *Options) { o.Mono = func() time.Duration { return mono } })
+	b.now, mono = b.now.Add(-time.Hour), mono+3*time.Second
+	if _, err := r.Finish("", "done"); err != nil {
+		t.Fatal(err)
+	}
+	if s := b.load(t); s.Finished.Sub(s.Started) != 3*time.Second || !r.IsLast() {
+		t.Errorf("got started %s and finished %s; want 3s between them", s.Started, s.Finished)
+	}
+}
+
+// TestUnitOfMessages checks which unit's journal has the messages of a failure: that of the process that failed.
+func TestUnitOfMessages(t *testing.T) {
+	b := newBench(t)
+	finish := func(unit string, again bool, code fault.Code) {
+		t.Helper()
+		r := b.reporter(t, func(o *Options) { o.Unit, o.Continue = unit, again })
+		if _, err := r.Finish(code, "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	finish("prelet.service", false, fault.Syntax)
+	finish("prelet-verify.service", true, fault.Syntax)
+	if got := b.load(t).Unit; got != "prelet.service" {
+		t.Errorf("unit: got %q, want that of the run", got)
+	}
+	finish("prelet-verify.service", true, fault.RolledBack)
+	if got := b.load(t).Unit; got != "prelet-verify.service" {
+		t.Errorf("unit: got %q, want that of the verdict", got)
+	}
+	finish("", false, "")
+	if got := b.load(t).Unit; got != "" {
+		t.Errorf("unit: got %q, want none of a run by hand", got)
+	}
+}

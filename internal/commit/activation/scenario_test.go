@@ -48,6 +48,7 @@ type node struct {
 	patches    int
 	configz    func() []string
 	serving    error
+	expired    string // what Expired returns
 	startLog   string      // the first lines of each kubelet process
 	shape      func(*Plan) // changes the plan
 	log        []string    // log of the kubelet
@@ -181,6 +182,7 @@ func (n *node) Healthz(context.Context, string) error {
 	return nil
 }
 func (n *node) Kubeconfig(context.Context, string) error { return nil }
+func (n *node) Expired() string                          { return n.expired }
 func (n *node) Flags(_ context.Context, pid uint32, _ []string) error {
 	if n.foreign != nil {
 		return n.foreign(pid)

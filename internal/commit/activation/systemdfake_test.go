@@ -15,6 +15,7 @@ import (
 // sim is a clock that only advances in sleeps and waits. Scheduled events run in order.
 type sim struct {
 	now   time.Duration
+	set   time.Duration // how much the wall clock was set
 	queue events
 	order int
 }
@@ -62,7 +63,7 @@ func (s *sim) runUntil(d time.Duration, stop func() bool) {
 	}
 }
 
-func (s *sim) Now() time.Time           { return time.Unix(1_800_000_000, 0).Add(s.now) }
+func (s *sim) Now() time.Time           { return time.Unix(1_800_000_000, 0).Add(s.now + s.set) }
 func (s *sim) Monotonic() time.Duration { return s.now }
 func (s *sim) Sleep(ctx context.Context, d time.Duration) error {
 	s.runUntil(d, func() bool { return ctx.Err() != nil })

@@ -118,6 +118,60 @@ func TestVerdicts(t *testing.T) {
 			},
 		},
 		{
+			"the kubelet's certificate has expired: no verdict, nothing is undone or held, and it is judged again",
+			func(t *testing.T, n *node) {
+				n.bootWith("one")
+				n.expired = "the certificate expired"
+				out, err := n.runSite(t.Context(), "two dies=2s")
+				n.mustSucceed(err, "run")
+				checkOutcome(t, "run", out, Outcome{Verdict: Unknown, Generation: 2})
+				if !strings.Contains(out.Why, "set the clock") || n.journal() == nil || n.read(configPath) != "two dies=2s" {
+					t.Errorf("why %s, journal %+v, config %q; want a verdict that is awaited", out.Why, n.journal(), n.read(configPath))
+				}
+
+				n.expired = "" // the clock is right again, and the plan is at fault
+				out = n.verify()
+				checkOutcome(
+					t, "verify", out,
+					Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack},
+				)
+			},
+		},
+		{
+			"the certificate has expired, and the kubelet's log names the plan: rolled back",
+			func(t *testing.T, n *node) {
+				n.bootWith("one")
+				n.expired = "the certificate expired"
+				const line = `E1122 10:00:00.000000       1 run.go:72] "command failed" err="failed to parse kubelet flag: ` +
+					`unknown flag: --x"`
+				n.log = []string{line}
+				out, err := n.runSite(t.Context(), "two dies=2s")
+				n.mustSucceed(err, "run")
+				if out.Verdict != Bad || out.From != 2 {
+					t.Errorf("got %+v; want it rolled back", out)
+				}
+			},
+		},
+		{
+			"the clock is set while the kubelet is watched: no verdict, and it is judged again",
+			func(t *testing.T, n *node) {
+				n.bootWith("one")
+				n.systemd.onStart = func() { n.clk.set += 24 * time.Hour }
+				out, err := n.runSite(t.Context(), "two dies=2s")
+				n.mustSucceed(err, "run")
+				checkOutcome(t, "run", out, Outcome{Verdict: Unknown, Generation: 2})
+				if !strings.Contains(out.Why, "the clock was set by") {
+					t.Errorf("why: got %s; want that the clock was set", out.Why)
+				}
+
+				n.systemd.onStart = func() {}
+				out = n.verify()
+				if out.Verdict != Bad || out.From != 2 {
+					t.Errorf("got %+v; want it rolled back", out)
+				}
+			},
+		},
+		{
 			"run time, the new one crashes in a loop: back, good again, held and not applied again",
 			func(t *testing.T, n *node) {
 				n.bootWith("one")

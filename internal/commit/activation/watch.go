@@ -21,6 +21,9 @@ type Probe interface {
 	// Kubeconfig checks that the file exists and is usable. While it is missing and the API server is unreachable, the
 	// result is unknown.
 	Kubeconfig(ctx context.Context, path string) error
+	// Expired returns that the kubelet's client certificate has expired, with its end and the clock's time; "" if it has
+	// not, or if there is none.
+	Expired() string
 	// Flags checks that the process has all flags on its command line.
 	Flags(ctx context.Context, pid uint32, flags []string) error
 	// Files checks the content of each path by its sha256.
@@ -104,6 +107,7 @@ func (m *Machine) watch(
 		})
 	}
 
+	before := m.clockOffset()
 	f, err := w.run(ctx, deadline)
 	if err == nil && f.verdict == Bad {
 		if w.cause == nil {
@@ -115,6 +119,11 @@ func (m *Machine) watch(
 
 		if f.cause = w.cause; f.cause != nil {
 			f.reason += "; the kubelet: " + f.cause.String()
+		}
+
+		if why := m.whyClock(p, f.cause, m.clockOffset()-before); why != "" {
+			f.verdict = Unknown
+			f.reason = why + "; " + f.reason
 		}
 	}
 
@@ -130,6 +139,35 @@ func (m *Machine) watch(
 	}
 
 	return f, err
+}
+
+// clockJump is how much the clock is set at least for a verdict to be doubtful: slewing sets it by less.
+const clockJump = 10 * time.Minute
+
+// clockOffset returns the wall clock without the time since boot. It changes only if the wall clock is set.
+func (m *Machine) clockOffset() time.Duration {
+	return time.Duration(m.Clock.Now().UnixNano()) - m.Clock.Monotonic()
+}
+
+// whyClock returns why an unhealthy kubelet says nothing about its plan, or "": its certificate has expired, which is the
+// same on each generation, or the clock was set by jump while it was watched. A cause in its log that no clock changes
+// counts nevertheless.
+func (m *Machine) whyClock(p Plan, cause *Cause, jump time.Duration) string {
+	if cause != nil && cause.final {
+		return ""
+	}
+	if p.Kubeconfig != "" {
+		if expired := m.Probe.Expired(); expired != "" {
+			return expired + ", on each generation: set the clock, or join again with a token; the plan is not at fault " +
+				"and is judged again"
+		}
+	}
+	if jump.Abs() >= clockJump {
+		const format = "the clock was set by %s while the kubelet was watched, so it is judged again"
+		return fmt.Sprintf(format, jump.Round(time.Second))
+	}
+
+	return ""
 }
 
 type watcher struct {

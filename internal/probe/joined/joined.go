@@ -46,8 +46,10 @@ type Identity struct {
 	Denied *fault.Fault // this user may not read all of it
 	Loose  *fault.Fault // other users may change a part of it; it counts nevertheless, as for the kubelet
 	Node   string       // NAME of system:node:NAME; "" for a certificate of another kind
-	dir    string       // folder of the certificate, if that is a file
-	since  time.Time    // when it was written
+	// Expired is the flaw of a certificate that was valid until some time; "" if it has none, or another one.
+	Expired string
+	dir     string    // folder of the certificate, if that is a file
+	since   time.Time // when it was written
 }
 
 // Joined reports whether the node has joined, by its files alone, and why.
@@ -109,6 +111,7 @@ func (h *Identity) readPair(n Node, c cluster.Kubeconfig) {
 		return
 	}
 	if h.Node, h.Flaw = n.Certificate(certPEM); h.Flaw != "" {
+		h.Expired = n.describeExpired(certPEM)
 		return
 	}
 
@@ -208,14 +211,20 @@ func (n Node) Certificate(certPEM []byte) (node, flaw string) {
 	if !ok {
 		node = ""
 	}
+
+	return node, n.describeExpired(certPEM)
+}
+
+// describeExpired returns that a certificate or one of its chain has expired; "" if none has.
+func (n Node) describeExpired(certPEM []byte) string {
+	chain, _ := cert.ParseCertsPEM(certPEM) // one that cannot be parsed has another flaw
 	for _, c := range chain {
 		if n.Now().After(c.NotAfter) {
-			end := c.NotAfter.UTC().Format(time.RFC3339)
-			return node, fmt.Sprintf("the certificate of %s expired at %s", Conf, end)
+			return fmt.Sprintf("the certificate of %s expired at %s", Conf, c.NotAfter.UTC().Format(time.RFC3339))
 		}
 	}
 
-	return node, ""
+	return ""
 }
 
 // HostName returns the name that the kubelet gives its node unless prelet sets a flag: that of kubeadm's flags, else

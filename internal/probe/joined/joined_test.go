@@ -86,6 +86,9 @@ func TestJoined(t *testing.T) {
 			if joined != (c.why == "") || !strings.Contains(why, c.why) || strings.Contains(why, "PRIVATE") {
 				t.Errorf("%v: %s, want %q", joined, why, c.why)
 			}
+			if expired := n.Identity().Expired; (expired != "") != (c.name == "expired") {
+				t.Errorf("expired: got %q", expired)
+			}
 			if c.pem != "" && c.why == "" && !slices.Contains(n.Files(n.Identity()), pem) {
 				t.Errorf("what holds it: got %q, want %s among them", n.Files(n.Identity()), pem)
 			}

@@ -147,6 +147,16 @@ func (p Probe) Kubeconfig(ctx context.Context, path string) error {
 	return p.checkCluster(ctx, k, why)
 }
 
+// Expired returns that the kubelet's client certificate has expired, with the time of the clock; "" if it has not.
+func (p Probe) Expired() string {
+	expired := p.node().Identity().Expired
+	if expired == "" {
+		return ""
+	}
+
+	return fmt.Sprintf("%s (the clock is at %s)", expired, p.node().Now().UTC().Format(time.RFC3339))
+}
+
 // checkCluster returns why the node has not joined, and whether its cluster is reachable.
 func (p Probe) checkCluster(ctx context.Context, k cluster.Kubeconfig, why string) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)

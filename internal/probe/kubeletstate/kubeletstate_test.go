@@ -166,6 +166,13 @@ func TestKubeconfigAndNode(t *testing.T) {
 	) == "ok" {
 		t.Error("an expired certificate counts as joined")
 	}
+	later := Probe{Root: root, Now: func() time.Time { return time.Now().AddDate(5, 0, 0) }}
+	if got := later.Expired(); !strings.Contains(got, "expired at") || !strings.Contains(got, "the clock is at") {
+		t.Errorf("in five years: got %q, want when it expired, and the clock's time", got)
+	}
+	if got := p.Expired(); got != "" {
+		t.Errorf("today: got %q, want that it has not expired", got)
+	}
 	_ = s.Close()
 	if err := os.Remove(root + conf); err != nil {
 		t.Fatal(err)

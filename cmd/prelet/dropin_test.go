@@ -158,3 +158,28 @@ func TestTrialOfKilledRun(t *testing.T) {
 		})
 	}
 }
+
+// TestDropInWithFailingPre has a drop-in of the site whose ExecStartPre= fails: the verdict names that command, and the
+// file of the generation that brings it.
+func TestDropInWithFailingPre(t *testing.T) {
+	t.Parallel()
+	m := goodNode(t)
+	m.readsDropIn()
+	m.writeDropIn("[Service]\nExecStartPre=/bin/false")
+	m.onStart = func() {
+		k := &m.kubelet
+		if strings.Contains(m.read(siteDropIn), "/bin/false") {
+			k.Active, k.Sub, k.Result, k.MainPID, k.Restarts = "failed", "failed", "exit-code", 0, 5
+			k.FailedPre = "ExecStartPre=/bin/false ended with status 1"
+			return
+		}
+		k.FailedPre = ""
+	}
+	res := m.as("", "run")
+	for _, want := range []string{
+		"result exit-code: ExecStartPre=/bin/false ended with status 1",
+		"this generation changed " + siteDropIn,
+	} {
+		m.want("run", res, ended{exit: 50, errors: want})
+	}
+}

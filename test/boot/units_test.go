@@ -575,3 +575,29 @@ func (m *machine) console() string {
 
 	return string(text)
 }
+
+// TestFailingPre has a drop-in of the site whose ExecStartPre= fails: rolled back, and the verdict names that command
+// and the file.
+func TestFailingPre(t *testing.T) {
+	t.Parallel()
+	m := joined(t)
+	m.edit(`stage "write" "kubelet" {}`, `stage "write" "kubelet" {
+  file "drop-in" {
+    path    = "/etc/systemd/system/kubelet.service.d/20-site.conf"
+    content = "[Service]\nExecStartPre=/bin/false\nRestartSec=100ms\n"
+  }
+}`)
+	r := m.try("prelet", "run")
+	said := strings.Join(strings.Fields(r.out+r.errors), " ")
+	for _, want := range []string{
+		"ExecStartPre=/bin/false ended with status 1",
+		"this generation changed /etc/systemd/system/kubelet.service.d/20-site.conf",
+	} {
+		if r.exit != 50 || !strings.Contains(said, want) {
+			t.Errorf("prelet run: got %d, %s\nwant 50 and %q", r.exit, said, want)
+		}
+	}
+	if status := m.try("prelet", "status").out; !strings.Contains(status, "journalctl -u prelet-apply.service") {
+		t.Errorf("prelet status: got\n%s\nwant the journal of prelet-apply.service", status)
+	}
+}

@@ -48,7 +48,7 @@ type node struct {
 	patches    int
 	configz    func() []string
 	serving    error
-	expired    string // what Expired returns
+	expired    string      // what Expired returns
 	startLog   string      // the first lines of each kubelet process
 	shape      func(*Plan) // changes the plan
 	log        []string    // log of the kubelet

@@ -26,9 +26,7 @@ func UnitFilesOf(
 	unit string, entries []generation.Entry, read func(sha string) ([]byte, error),
 ) (out []UnitFile) {
 	for _, e := range entries {
-		name := nameInUnits(e.Path)
-		isOfUnit := name == unit || strings.HasPrefix(name, unit+".d/")
-		if !isOfUnit || e.Old.Equal(e.New) {
+		if !isFileOf(unit, e) {
 			continue
 		}
 		f := UnitFile{Path: e.Path, Gone: e.New.Kind == generation.Absent}
@@ -44,6 +42,14 @@ func UnitFilesOf(
 	}
 
 	return out
+}
+
+// isFileOf reports whether an entry changes a file of a unit: the unit's own or a drop-in.
+func isFileOf(unit string, e generation.Entry) bool {
+	name := nameInUnits(e.Path)
+	isOfUnit := name == unit || strings.HasPrefix(name, unit+".d/")
+
+	return isOfUnit && !e.Old.Equal(e.New)
 }
 
 // nameInUnits returns the name of a file below a folder of units; "" for another file.

@@ -38,6 +38,7 @@ type Unit = struct {
 	NeverWith       []string      // Conflicts= of either unit
 	FailsWith       []string      // Requires=, Requisite=, BindsTo=
 	Skipped         time.Duration // a Condition= or Assert= did not hold at the last start: when; else 0
+	FailedPre       string        // the ExecStartPre= that failed at the last start, and how; "" if none did
 
 	EnvironmentFiles []struct {
 		Path     string

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prelet/prelet/internal/commit/generation"
@@ -120,6 +121,9 @@ func (m *Machine) watch(
 		if f.cause = w.cause; f.cause != nil {
 			f.reason += "; the kubelet: " + f.cause.String()
 		}
+		if changed := listUnitFiles(p.Unit, h.current); len(changed) > 0 {
+			f.reason += "; this generation changed " + strings.Join(changed, ", ")
+		}
 
 		if why := m.whyClock(p, f.cause, m.clockOffset()-before); why != "" {
 			f.verdict = Unknown
@@ -139,6 +143,20 @@ func (m *Machine) watch(
 	}
 
 	return f, err
+}
+
+// listUnitFiles returns the files of a unit that a generation changed. current may be nil.
+func listUnitFiles(unit string, current *generation.Info) (paths []string) {
+	if current == nil {
+		return nil
+	}
+	for _, e := range current.Entries {
+		if isFileOf(unit, e) {
+			paths = append(paths, e.Path)
+		}
+	}
+
+	return paths
 }
 
 // clockJump is how much the clock is set at least for a verdict to be doubtful: slewing sets it by less.
@@ -307,9 +325,9 @@ func (w *watcher) judgeUnit(ctx context.Context, u Unit, now time.Duration) (Ver
 	switch {
 	case deaths >= crashLoopDeaths:
 		const format = "crash loop: it died %d times (%s/%s, result %s)"
-		return Bad, w.addBad("unit", format, deaths, u.Active, u.Sub, u.Result)
+		return Bad, w.addBad("unit", format, deaths, u.Active, u.Sub, describeResult(u))
 	case w.cannotRecover(ctx, u, now):
-		return Bad, w.addBad("unit", "it ended (%s/%s, result %s), and will each time", u.Active, u.Sub, u.Result)
+		return Bad, w.addBad("unit", "it ended (%s/%s, result %s), and will each time", u.Active, u.Sub, describeResult(u))
 	case isStopped(u) && w.result == jobDependency:
 		return Bad, w.addBad("unit", "it was not started, because a unit that it requires failed")
 	case wasSkipped(u) && u.Skipped >= w.since:
@@ -322,7 +340,7 @@ func (w *watcher) judgeUnit(ctx context.Context, u Unit, now time.Duration) (Ver
 	case isStopped(u):
 		return Unknown, w.addUnknown("unit", "it is stopped, not failed: it was not started, or was stopped by hand")
 	case hasGivenUp(u):
-		return Bad, w.addBad("unit", "it failed (result %s), and systemd does not start it again", u.Result)
+		return Bad, w.addBad("unit", "it failed (result %s), and systemd does not start it again", describeResult(u))
 	case u.Active != "active":
 		w.steadySince = 0
 		w.addInactive(u)
@@ -335,10 +353,19 @@ func (w *watcher) judgeUnit(ctx context.Context, u Unit, now time.Duration) (Ver
 	return Good, ""
 }
 
+// describeResult returns the result of a unit, with what failed before its process.
+func describeResult(u Unit) string {
+	if u.FailedPre == "" {
+		return u.Result
+	}
+
+	return u.Result + ": " + u.FailedPre
+}
+
 // addInactive adds the failed check of a unit that is not active.
 func (w *watcher) addInactive(u Unit) {
 	const format = "it is %s/%s (last result %s, %d automatic restarts)"
-	w.addBad("unit", format, u.Active, u.Sub, u.Result, u.Restarts)
+	w.addBad("unit", format, u.Active, u.Sub, describeResult(u), u.Restarts)
 }
 
 // checkProcess checks that the process has read the new files, and that it answers.

@@ -64,6 +64,7 @@ func decode(name string, properties map[string]any) (Unit, error) {
 	state.Job = job.ID
 	r.store("EnvironmentFiles", &state.EnvironmentFiles) // a(sb)
 	state.Command = readCommand(&r)
+	state.FailedPre = readFailedPre(&r)
 
 	if state.Load == "" {
 		r.fail(errors.New("LoadState is missing"))
@@ -120,23 +121,45 @@ func limitedDuration(micros uint64) time.Duration {
 	return time.Duration(micros) * time.Microsecond
 }
 
+// command is one line of ExecStart= or ExecStartPre=, and how it ended: a(sasbttttuii).
+type command struct {
+	Path                 string
+	Words                []string
+	Ignore               bool
+	Started, StartedMono uint64
+	Stopped, StoppedMono uint64
+	PID                  uint32
+	Code, Status         int32 // of waitid(2), 0 before the end
+}
+
 // readCommand returns the words of a unit's last ExecStart=, the program first. Variables in them are not expanded.
 func readCommand(r *reader) []string {
-	var commands []struct { // a(sasbttttuii)
-		Path                 string
-		Words                []string
-		Ignore               bool
-		Started, StartedMono uint64
-		Stopped, StoppedMono uint64
-		PID                  uint32
-		Code, Status         int32
-	}
+	var commands []command
 	r.store("ExecStart", &commands)
 	if len(commands) == 0 {
 		return nil
 	}
 
 	return commands[len(commands)-1].Words
+}
+
+// readFailedPre returns the ExecStartPre= with which the last start of a unit failed.
+func readFailedPre(r *reader) string {
+	const exited = 1 // CLD_EXITED
+
+	var commands []command
+	r.store("ExecStartPre", &commands)
+	for _, c := range commands {
+		switch {
+		case c.Ignore, c.Code == 0, c.Code == exited && c.Status == 0:
+		case c.Code == exited:
+			return fmt.Sprintf("ExecStartPre=%s ended with status %d", c.Path, c.Status)
+		default:
+			return fmt.Sprintf("ExecStartPre=%s was killed by signal %d", c.Path, c.Status)
+		}
+	}
+
+	return ""
 }
 
 // isFalse reports whether a property exists and is false.

@@ -380,6 +380,27 @@ func TestLookAtWhatKeepsAUnit(t *testing.T) {
 	}
 }
 
+// TestFailedPre reads which ExecStartPre= failed; one with "-" does not count.
+func TestFailedPre(t *testing.T) {
+	line := func(path string, ignore bool, code, status int32) []any {
+		var zero uint64
+		return []any{path, []string{path}, ignore, zero, zero, zero, zero, uint32(7), code, status}
+	}
+	for want, lines := range map[string][][]any{
+		"": {line("/bin/a", false, 1, 0), line("/bin/b", true, 1, 1), line("/bin/c", false, 0, 0)},
+		"ExecStartPre=/bin/b ended with status 3":     {line("/bin/a", false, 1, 0), line("/bin/b", false, 1, 3)},
+		"ExecStartPre=/bin/a was killed by signal 11": {line("/bin/a", false, 2, 11)},
+	} {
+		f := &fakeManager{properties: map[string]map[string]any{
+			"kubelet.service": kubelet(map[string]any{"ExecStartPre": lines}),
+		}}
+		u, err := conn(f).Look(t.Context(), "kubelet.service")
+		if err != nil || u.FailedPre != want {
+			t.Errorf("got %q, %v; want %q", u.FailedPre, err, want)
+		}
+	}
+}
+
 // TestMounts asks for the mount units at and above paths, and joins each with its automount unit.
 func TestMounts(t *testing.T) {
 	f := &fakeManager{mounts: map[string]dbus.UnitStatus{

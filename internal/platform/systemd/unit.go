@@ -38,7 +38,8 @@ type Unit = struct {
 	// FailsWith are the units without which this one is not started: Requires=, Requisite=, BindsTo=.
 	FailsWith []string
 	// Skipped is when a Condition= or Assert= prevented the last start; else 0.
-	Skipped time.Duration
+	Skipped   time.Duration
+	FailedPre string // the ExecStartPre= that failed at the last start, and how; "" if none did
 
 	// EnvironmentFiles are the EnvironmentFile= lines after all drop-ins. Optional is set by a leading "-": the file
 	// may be missing.

@@ -151,7 +151,8 @@ func (r *historyReader) readFile(place int, path string, report reportFunc) (f c
 		return f, false
 	}
 
-	const forOthers = 0o044
+	const forAll = 0o444
+	isPublic := s.Mode&forAll == forAll && r.store.IsReachable(path)
 	f = compare.File{
 		Path:      path,
 		Left:      left,
@@ -161,7 +162,7 @@ func (r *historyReader) readFile(place int, path string, report reportFunc) (f c
 		GID:       s.GID,
 		SHA256:    s.SHA256,
 		Sensitive: e.Secret,
-		Private:   s.Mode&forOthers == 0,
+		Private:   !isPublic,
 	}
 	if f.IsDir || f.Sensitive || f.Private || left != "" {
 		return f, true

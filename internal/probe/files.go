@@ -23,26 +23,34 @@ import (
 )
 
 // answerFile returns the text of a file. It refuses secrets, by the file's path or by the form of the text, because
-// plans and recordings contain the text. Ask refuses the secrets that this node was given.
+// plans and recordings contain the text, and returns no text of a file that is not public. Ask refuses the secrets that
+// this node was given.
 func (l *Live) answerFile(r world.FileReq) world.Answer {
-	text, resolved, f := l.root().TextAt(r.Path)
+	found, f := l.root().FindText(r.Path)
 	if f != nil {
 		return world.Answer{Fault: f}
 	}
 
-	why := cmp.Or(l.refusePath(path.Clean(r.Path)), l.refusePath(resolved))
-	if what := DescribeSecret(text); why == "" && what != "" {
+	why := cmp.Or(l.refusePath(path.Clean(r.Path)), l.refusePath(found.Path))
+	what := cmp.Or(DescribeSecret(found.Text), describeSecretKey(found.Text))
+	if why == "" && what != "" {
 		why = "it contains " + what
 	}
 
-	if why != "" {
+	switch {
+	case why != "":
 		return world.Failure(fault.Denied, fmt.Sprintf("%s: %s, and the text of a file is in plans "+
 			"and recordings. Read it by credential(\"NAME\"), "+
 			"with LoadCredential=NAME:%[1]s in a drop-in of prelet.service",
 			r.Path, why), "")
+	case !found.IsPublic && !isOfKubelet(found.Text):
+		return world.File.Answer(world.FileAns{Private: "not every user may read it, and the text of a file is in plans " +
+			"and recordings. If it is not a secret, give it a mode such as 0644, and each folder above it one such as " +
+			"0755. If it is one, read it by credential(\"NAME\"), with LoadCredential=NAME:" + r.Path + " in a drop-in " +
+			"of prelet.service"})
 	}
 
-	return world.File.Answer(world.FileAns{Text: text})
+	return world.File.Answer(world.FileAns{Text: found.Text})
 }
 
 // filePeriod is the interval of looking for a file that may come late.

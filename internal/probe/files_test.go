@@ -82,13 +82,13 @@ func (c creds) Read(name string) ([]byte, error) {
 	return nil, os.ErrNotExist
 }
 
-// place writes a file below a root.
+// place writes a file that everyone may read below a root.
 func place(t *testing.T, root, path, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(filepath.Join(root, path)), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(root, path), []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(root, path), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -97,13 +97,15 @@ func place(t *testing.T, root, path, text string) {
 // missing files of another machine it does not wait.
 func TestFileThatComesLate(t *testing.T) {
 	dir := t.TempDir()
-	late := filepath.Join(dir, "late.json")
+	late := filepath.Join(dir, "late.yaml")
+	// Its text is an answer although not every user may pass this folder.
+	const text = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 	l := New(Options{})
 	defer l.Close()
-	time.AfterFunc(300*time.Millisecond, func() { place(t, "/", late, "{}\n") })
+	time.AfterFunc(300*time.Millisecond, func() { place(t, "/", late, text) })
 
 	got, a, _ := world.File.Ask(t.Context(), l, world.FileReq{Path: late, WaitMillis: 20_000})
-	if got.Text != "{}\n" {
+	if got.Text != text {
 		t.Errorf("a file that comes late: got %+v, %+v; want its text", got, a)
 	}
 

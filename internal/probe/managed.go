@@ -88,9 +88,8 @@ func (l *Live) compareEntry(out *world.TargetAns, path string, state nodefile.St
 }
 
 // isPrivate reports whether the content of a managed file must not leave this package, not even as a hash: it
-// contains a secret that this process was given, or other users may not read it, by its mode or by that of a
-// folder above. The configuration and the states of the kubelet are never private for their mode, because the
-// plan is made from them.
+// contains a secret that this process was given, or looks like one, or the file is not public. The configuration and
+// the states of the kubelet are never private for their mode, because the plan is made from them.
 func (l *Live) isPrivate(s nodefile.State, text string) bool {
 	if l.o.Redactor != nil {
 		l.LearnSecrets()
@@ -100,9 +99,9 @@ func (l *Live) isPrivate(s nodefile.State, text string) bool {
 		}
 	}
 
-	isClosed := s.Closed || s.Mode&0o044 == 0
+	isSecret := DescribeSecret(text) != "" || describeSecretKey(text) != "" || hasSecretField(text)
 
-	return DescribeSecret(text) != "" || hasSecretField(text) || isClosed && !isOfKubelet(text)
+	return isSecret || !s.Public && !isOfKubelet(text)
 }
 
 // hasSecretField reports whether a text is a configuration of the kubelet with the only field that contains secrets:

@@ -27,7 +27,7 @@ func newGeneration(t *testing.T) (root string, store *generation.Store) {
 
 	target := func(path, text string, secret bool) generation.Target {
 		return generation.Target{
-			Path: path, Kind: generation.File, Content: []byte(text), Mode: 0o640, Secret: secret,
+			Path: path, Kind: generation.File, Content: []byte(text), Mode: 0o644, Secret: secret,
 			UID: generation.Keep, GID: generation.Keep,
 		}
 	}

@@ -164,3 +164,19 @@ func DescribeSecret(text string) string {
 
 	return ""
 }
+
+// secretKey is a line of YAML, or a member of JSON, with a credential of a kubeconfig that has a value.
+var secretKey = regexp.MustCompile(
+	`(?m)(?:^[ \t-]*|[{,]\s*)["']?(token|password|client-key-data)(?:["']:[ \t]*|:[ \t]+)["']?([^\s"'{}\[\],]+)`)
+
+// describeSecretKey returns the kind of a credential that a document contains outside of a kubeconfig; "" if it
+// contains none.
+func describeSecretKey(text string) string {
+	for _, found := range secretKey.FindAllStringSubmatch(text, -1) {
+		if value := found[2]; value != "null" && value != "~" && value[0] != '#' {
+			return "a value of " + found[1]
+		}
+	}
+
+	return ""
+}

@@ -69,7 +69,11 @@ func TestSecretsAreNoAnswers(t *testing.T) {
 			kubeconfig("{username: a, password: b}"),
 			"a kubeconfig with credentials",
 		},
-		"/etc/token": {"abcdef.0123456789abcdef\n", "a bootstrap token"},
+		"/etc/token":             {"abcdef.0123456789abcdef\n", "a bootstrap token"},
+		"/etc/own-token.yaml":    {"server:\n  - token: CANARY-own\n", "a value of token"},
+		"/etc/own-password.json": {`{"a": 1, "password": "CANARY-own"}`, "a value of password"},
+		"/etc/own-key.yaml":      {"client-key-data: Q0FOQVJZ\n", "a value of client-key-data"},
+		"/etc/no-token.yaml":     {"token:\npassword: null\nclient-key-data: \"\"\n# token: x\ntoken_file: /x\n", ""},
 		"/etc/jwt": {
 			"eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJl",
 			"a token of a service account",
@@ -90,6 +94,9 @@ func TestSecretsAreNoAnswers(t *testing.T) {
 	files["/etc/link"] = struct{ text, want string }{"", "/run/credentials"}
 	l := newSecretive(t, root)
 
+	if err := os.Chmod(filepath.Join(root, "run/credentials"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for p, f := range files {
 		got, a, err := world.File.Ask(t.Context(), l, world.FileReq{Path: p})
 		switch {
@@ -141,11 +148,21 @@ func TestPrivateTargets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for path, mode := range map[string]os.FileMode{
+		"/etc/private": 0o600, "/etc/kubelet": 0o600, "/etc/header": 0o600, "/etc/state": 0o600, "/etc/token": 0o640,
+		"/var/lib/kubelet/own": 0o600, "/etc/0640": 0o640, "/etc/0660": 0o660, "/etc/0604": 0o604, "/etc/0444": 0o444,
+		"/etc/below/0705/x": 0o644, "/etc/below/0711/x": 0o644,
+	} {
+		if !strings.Contains(path, "/var/lib") && strings.ContainsAny(path, "0") {
+			place(t, root, path, "plain\n")
+		}
+		if err := os.Chmod(filepath.Join(root, path), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := errors.Join(
-		os.Chmod(filepath.Join(root, "etc/open"), 0o644),
-		os.Chmod(filepath.Join(root, "etc/canary"), 0o644),
-		os.Chmod(filepath.Join(root, "etc/header-for-all"), 0o644),
-		os.Chmod(filepath.Join(root, "etc/token"), 0o640),
+		os.Chmod(filepath.Join(root, "etc/below/0705"), 0o705),
+		os.Chmod(filepath.Join(root, "etc/below/0711"), 0o711),
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -155,11 +172,20 @@ func TestPrivateTargets(t *testing.T) {
 		"/etc/private": true, "/etc/open": false, "/etc/canary": true, "/etc/token": true,
 		"/etc/kubelet": false, "/etc/header": true, "/etc/header-for-all": true, "/etc/state": false,
 		"/etc/own/a/x": true, "/etc/group/a/x": true, "/etc/all/a/x": false, "/etc/own/config": false,
+		"/etc/0640": true, "/etc/0660": true, "/etc/0604": true, "/etc/0444": false,
+		"/etc/below/0705/x": true, "/etc/below/0711/x": false,
 		"/var/lib/kubelet/creds.yaml": false, "/var/lib/kubelet/own": true, "/var/lib/kubelet/b/a/x": true, "/srv/var/lib/kubelet/a/x": true,
 	} {
 		got, _, err := world.Target.Ask(t.Context(), l, world.TargetReq{Path: path})
 		if err != nil || got.Private != want || want != (got.SHA256 == "") || want != (got.Text == "") {
 			t.Errorf("%s: got %+v, %v; want private %t", path, got, err, want)
+		}
+		if path == "/etc/canary" || path == "/etc/token" || strings.HasPrefix(path, "/etc/header") {
+			continue // secrets by their content: file() has no text of them either
+		}
+		file, a, err := world.File.Ask(t.Context(), l, world.FileReq{Path: path})
+		if err != nil || (file.Private != "") != want || want != (file.Text == "") {
+			t.Errorf("text of %s: got %+v, %+v; want none %t", path, file, a, want)
 		}
 	}
 	for text, want := range map[string]bool{"password=x\n": true, "password=y\n": false} {

@@ -9,6 +9,8 @@ type FileReq struct {
 // FileAns is the file's text, UTF-8.
 type FileAns struct {
 	Text string `json:"text"`
+	// Private is why the text stays on the node, although the file exists: not every user may read it.
+	Private string `json:"private,omitempty"`
 }
 
 // CredentialReq asks whether a credential exists.
@@ -243,7 +245,8 @@ type TargetAns struct {
 	SHA256 string `json:"sha256,omitempty"`
 	Text   string `json:"text,omitempty"`
 	Same   bool   `json:"same,omitempty"`
-	// Private: the answer has neither content nor hash, because the file has a secret, or only its owner may read it.
+	// Private: the answer has neither content nor hash, because the file has a secret, or not every user may
+	// read it.
 	// To compare it with the plan, ask with Secret.
 	Private bool `json:"private,omitempty"`
 	// Uncompared is why the file could not be compared: its credential is not here, or this user may not read it.

@@ -34,7 +34,8 @@ var (
 	fileAttr = schema.Attr[string]{
 		Name:  "file",
 		Check: checkFile,
-		Doc:   "A file of the node, YAML or JSON. Its name may depend on other gather stages.",
+		Doc:   "A file of the node, YAML or JSON, that [every user may read]" +
+			"(../explanation/secrets.md#what-is-public). Its name may depend on other gather stages.",
 	}
 	optionalAttr = schema.Attr[bool]{
 		Name:    "optional",
@@ -255,6 +256,12 @@ func (s Stage) gatherFile(
 		unusable := ans.Fault.Raise(fault.FileUnusable, "Cannot read "+source.V)
 
 		return stages.Output{}, hcl.Diagnostics{stages.Diagnose(source.Range, unusable)}
+	}
+
+	if file.Private != "" {
+		return stages.Output{}, failure(
+			fault.FileUnusable, source.Range, "Cannot read "+source.V, "%s: %s.", source.V, file.Private,
+		)
 	}
 
 	diags := checkText(fault.FileUnusable, source.Range, source.V, file.Text)

@@ -36,7 +36,7 @@ type File struct {
 	Content   []byte
 	SHA256    string
 	Sensitive bool // it contains a secret
-	Private   bool // only its owner may read it
+	Private   bool // not every user may read it
 }
 
 // Difference is what differs between two generations.

@@ -152,7 +152,7 @@ func whyHidden(before, after File) string {
 	case before.Sensitive || after.Sensitive:
 		return "it contains a secret"
 	case before.Private || after.Private:
-		return "only its owner may read it"
+		return "not every user may read it"
 	case before.Left != "" || after.Left != "":
 		return "prelet did not write both of them"
 	case before.isLost() || after.isLost():

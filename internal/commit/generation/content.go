@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
 // Content returns the bytes of a file of any generation by their sha256, and looks into the newest generation first.
@@ -21,6 +23,12 @@ func (s *Store) Content(sha string) ([]byte, error) {
 	}
 
 	return nil, wrapIO("find content", sha, unix.ENOENT)
+}
+
+// IsReachable reports whether every user may pass the folders above a path, as they are now: a generation does not keep
+// their modes.
+func (s *Store) IsReachable(path string) bool {
+	return nodefile.Root(s.o.Root).IsReachable(path)
 }
 
 // contentOf returns one content of a generation. The error of a missing content is unix.ENOENT.

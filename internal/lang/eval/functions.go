@@ -62,6 +62,8 @@ func (e *Eval) readFile(path string) (cty.Value, error) {
 			"there is no %[1]s on this machine; put it into the image, or ask first: fileexists(%[1]q)", path)
 	case err != nil:
 		return cty.NilVal, fileError(path, ans)
+	case a.Private != "":
+		return cty.NilVal, fmt.Errorf("%s: %s", path, a.Private)
 	case value.HasPlaceholder(a.Text):
 		return cty.NilVal, fmt.Errorf("%s contains U+E000 or U+E001, which prelet reserves; remove them", path)
 	case !value.IsExact(a.Text):

@@ -37,9 +37,10 @@ type Look struct {
 	Stat  unix.Stat_t
 	Loose *Loose // the first place of the path, its end included, that other users may change; nil: none
 	Above *Loose // the same of the folders above; in the nearest one a sticky bit does not help
-	// Closed is set in a folder that some users may not enter. The root itself does not count, because a copy of a node
-	// may be in any folder. Neither does the kubelet's folder, which the kubelet makes 0750 and kubeadm 0700.
-	Closed bool
+	// IsPublic: each user of the node may read the file, so that its content may be shown and recorded. Everyone may
+	// read it, and pass each folder above it. The root itself does not count, because a copy of a node may be in any
+	// folder. Neither does the kubelet's folder, which the kubelet makes 0750 and kubeadm 0700.
+	IsPublic bool
 
 	fd   int
 	path string
@@ -90,8 +91,9 @@ type level struct {
 // kubeletDir is created by the kubelet (pkg/kubelet/kubelet.go, setupDataDirs) and by kubeadm, with different modes.
 const kubeletDir = "/var/lib/kubelet"
 
+// isClosed reports whether somebody may not pass a folder.
 func (l level) isClosed() bool {
-	return l.stat.Mode&0o001 == 0 && l.path != kubeletDir
+	return l.path != kubeletDir && !isForAll(l.fd, &l.stat, aclExecute)
 }
 
 // walker walks a path below a root.
@@ -185,7 +187,7 @@ func (w *walker) find(name string, isLast bool) (*Look, error) {
 // finish adds the judgement of the whole path.
 func (w *walker) finish(look *Look) {
 	look.Loose = cmp.Or(w.loose, look.Loose)
-	look.Closed = slices.ContainsFunc(w.levels[1:], level.isClosed)
+	look.IsPublic = isForAll(look.fd, &look.Stat, aclRead) && !slices.ContainsFunc(w.levels[1:], level.isClosed)
 	if look.Above == nil {
 		top := w.top()
 		look.Above = Judge(top.fd, top.path, &top.stat, false)

@@ -33,19 +33,33 @@ func (r Root) Path(p string) string {
 
 // Text reads a regular file that is UTF-8.
 func (r Root) Text(path string) (string, *fault.Fault) {
-	text, _, f := r.TextAt(path)
+	found, f := r.FindText(path)
 
-	return text, f
+	return found.Text, f
 }
 
-// TextAt is Text, and also returns the path of the file without links.
-func (r Root) TextAt(path string) (text, at string, f *fault.Fault) {
-	b, at, f := r.read(path)
+// FoundText is the text of a file.
+type FoundText struct {
+	Text     string
+	Path     string // without links
+	IsPublic bool   // see Look.IsPublic
+}
+
+// FindText is Text, and also returns which file it is, and whether everyone may read it.
+func (r Root) FindText(path string) (FoundText, *fault.Fault) {
+	b, look, f := r.read(path)
 	if f == nil && !utf8.Valid(b) {
-		return "", at, Unusable("%s is not UTF-8 text", path)
+		f = Unusable("%s is not UTF-8 text", path)
+	}
+	if f != nil {
+		return FoundText{}, f
 	}
 
-	return string(b), at, f
+	return FoundText{
+		Text:     string(b),
+		Path:     look.path,
+		IsPublic: look.IsPublic,
+	}, nil
 }
 
 // TextIfReadable reads a regular file that is UTF-8. It returns "" if that fails.
@@ -63,19 +77,20 @@ func (r Root) Bytes(path string) ([]byte, *fault.Fault) {
 	return b, f
 }
 
-func (r Root) read(path string) (content []byte, at string, f *fault.Fault) {
+// read reads a regular file, and returns it closed.
+func (r Root) read(path string) ([]byte, *Look, *fault.Fault) {
 	look, err := r.Look(path, FollowTrusted)
 	if err != nil {
-		return nil, path, Failure(path, err)
+		return nil, nil, Failure(path, err)
 	}
 	defer look.Close()
 
 	b, err := look.Read(Max)
 	if err != nil {
-		return nil, path, Failure(path, err)
+		return nil, nil, Failure(path, err)
 	}
 
-	return b, look.path, nil
+	return b, look, nil
 }
 
 // Unusable returns the fault of a file that cannot be used. The format and its arguments are the reason.

@@ -13,7 +13,7 @@ type State struct {
 	Exists   bool
 	Dir      bool   // a folder
 	Empty    bool   // a folder without entries
-	Closed   bool   // in a folder that some users may not enter
+	Public   bool   // everyone may read it, see Look.IsPublic
 	Mode     uint32 // permissions, with the setuid, setgid and sticky bits of stat(2)
 	UID, GID int
 	SHA256   string // of a file's content, hexadecimal
@@ -38,7 +38,7 @@ func (r Root) Observe(path string, limit int64) (State, []byte, error) {
 	out := State{
 		Exists: true,
 		Dir:    mode.IsDir(),
-		Closed: look.Closed,
+		Public: look.IsPublic,
 		Mode:   st.Mode & 0o7777,
 		UID:    int(st.Uid),
 		GID:    int(st.Gid),

@@ -33,7 +33,7 @@ func TestObserve(t *testing.T) {
 	}
 
 	uid, gid := os.Getuid(), os.Getgid()
-	other := State{Exists: true, Dir: true, Empty: true, Mode: 0o755, UID: uid, GID: gid}
+	other := State{Exists: true, Dir: true, Empty: true, Public: true, Mode: 0o755, UID: uid, GID: gid}
 	if uid == 0 {
 		other.UID, other.GID = 998, 997
 	}
@@ -46,9 +46,9 @@ func TestObserve(t *testing.T) {
 		"/file":   {State{Exists: true, Mode: 0o4640, UID: uid, GID: gid, SHA256: hex.EncodeToString(sum[:])}, "text", ""},
 		"/none":   {State{}, "", ""},
 		"/empty":  {other, "", ""},
-		"/sticky": {State{Exists: true, Dir: true, Mode: 0o1777, UID: uid, GID: gid}, "", ""},
+		"/sticky": {State{Exists: true, Dir: true, Public: true, Mode: 0o1777, UID: uid, GID: gid}, "", ""},
 		"/large":  {State{Exists: true, Mode: 0o600, UID: uid, GID: gid}, "", "it has 8 bytes, more than"},
-		"/link":   {State{Exists: true, Mode: 0o777, UID: uid, GID: gid}, "", "it is a link"},
+		"/link":   {State{Exists: true, Public: true, Mode: 0o777, UID: uid, GID: gid}, "", "it is a link"},
 		"/file/x": {State{}, "", "not a directory"},
 	} {
 		state, text, err := Root(root).Observe(path, 7)

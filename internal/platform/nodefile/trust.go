@@ -4,7 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path"
 	"strconv"
 	"unicode/utf8"
 
@@ -96,7 +98,9 @@ const (
 	aclOwnerGroup = 0x04
 	aclGroup      = 0x08
 	aclMask       = 0x10
+	aclExecute    = 1
 	aclWrite      = 2
+	aclRead       = 4
 )
 
 // readACL reads the access ACL of an open file; nil: it has none. A descriptor with O_PATH cannot be asked for
@@ -117,6 +121,46 @@ func readACL(fd int) (accessACL, error) {
 	}
 
 	return buf[aclHeader:n], nil
+}
+
+// isForAll reports whether the mode and the ACL of an open file give a permission to everyone: aclRead, or aclExecute
+// to pass a folder. An entry without it takes it from a user or a group although all others have it.
+func isForAll(fd int, st *unix.Stat_t, permission uint16) bool {
+	all := uint32(permission) * 0o111
+	if st.Mode&all != all {
+		return false
+	}
+	acl, err := readACL(fd)
+	if err != nil {
+		return false
+	}
+	for ; len(acl) > 0; acl = acl[aclEntry:] {
+		if binary.LittleEndian.Uint16(acl[2:])&permission == 0 {
+			return false
+		}
+	}
+
+	return true
+}
+
+// IsReachable reports whether everyone may pass the existing folders above a path.
+func (r Root) IsReachable(p string) bool {
+	for dir := path.Dir(p); dir != "/"; dir = path.Dir(dir) {
+		look, err := r.Look(dir, FollowNone)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return false
+		}
+		isClosed := level{fd: look.fd, path: dir, stat: look.Stat}.isClosed()
+		look.Close()
+		if isClosed {
+			return false
+		}
+	}
+
+	return true
 }
 
 // findWriter returns the first user or group that an ACL allows to write and that is neither root's nor that of this

@@ -102,6 +102,61 @@ func TestCheckTrusted(t *testing.T) {
 	}
 }
 
+// TestPublic wants a file to be public only if each user may read it and pass the folders above it, by ACLs too.
+func TestPublic(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(t *testing.T, folder, file string)
+		want   bool
+	}{
+		"0644":                    {func(*testing.T, string, string) {}, true},
+		"0444":                    {func(t *testing.T, _, file string) { must(t, os.Chmod(file, 0o444)) }, true},
+		"0640":                    {func(t *testing.T, _, file string) { must(t, os.Chmod(file, 0o640)) }, false},
+		"0604":                    {func(t *testing.T, _, file string) { must(t, os.Chmod(file, 0o604)) }, false},
+		"folder 0711":             {func(t *testing.T, folder, _ string) { must(t, os.Chmod(folder, 0o711)) }, true},
+		"folder 0750":             {func(t *testing.T, folder, _ string) { must(t, os.Chmod(folder, 0o750)) }, false},
+		"folder 0705":             {func(t *testing.T, folder, _ string) { must(t, os.Chmod(folder, 0o705)) }, false},
+		"ACL that adds a user":    {func(t *testing.T, _, file string) { setACL(t, file, aclUser, stranger) }, true},
+		"ACL that refuses a user": {func(t *testing.T, _, file string) { setUserACL(t, file, stranger, 0) }, false},
+		"ACL of the folder":       {func(t *testing.T, folder, _ string) { setUserACL(t, folder, stranger, 0) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			folder := filepath.Join(root, "folder")
+			file := filepath.Join(folder, "x")
+			must(t, errors.Join(os.Mkdir(folder, 0o755), os.WriteFile(file, nil, 0o644), os.Chmod(root, 0o700)))
+			c.change(t, folder, file)
+
+			found, f := Root(root).FindText("/folder/x")
+			if f != nil || found.IsPublic != c.want {
+				t.Errorf("got %+v, %v; want public %t", found, f, c.want)
+			}
+			isOpen := strings.Contains(name, "older") == c.want || !strings.Contains(name, "older")
+			if got := Root(root).IsReachable("/folder/missing/x"); got != isOpen {
+				t.Errorf("reachable: got %t, want %t", got, isOpen)
+			}
+		})
+	}
+}
+
+// setUserACL gives a path the ACL of mode 0755, and other permissions of one user.
+func setUserACL(t *testing.T, path string, uid uint32, perm uint16) {
+	t.Helper()
+	acl := binary.LittleEndian.AppendUint32(nil, aclVersion)
+	for _, e := range []struct {
+		tag, perm uint16
+		id        uint32
+	}{{0x01, 7, ^uint32(0)}, {aclUser, perm, uid}, {aclOwnerGroup, 5, ^uint32(0)}, {aclMask, 5, ^uint32(0)}, {0x20, 5, ^uint32(0)}} {
+		acl = binary.LittleEndian.AppendUint16(acl, e.tag)
+		acl = binary.LittleEndian.AppendUint16(acl, e.perm)
+		acl = binary.LittleEndian.AppendUint32(acl, e.id)
+	}
+	if err := unix.Setxattr(path, aclName, acl, 0); errors.Is(err, unix.ENOTSUP) {
+		t.Skip("needs a TMPDIR whose file system has ACLs")
+	} else if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestLinksOfOthers reads through a link only where root made it, and stays below the root.
 func TestLinksOfOthers(t *testing.T) {
 	needRoot(t)

@@ -252,7 +252,7 @@ func (b *page) writeDiff(c boot.Change) {
 	}
 	const indent = "      "
 	if c.Old.Private {
-		note := b.dim("(readable by root only, or with a secret in it: not shown)")
+		note := b.dim("(not for every user, or with a secret in it: not shown)")
 		b.writeLine(indent + note)
 		return
 	}

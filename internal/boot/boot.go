@@ -272,36 +272,36 @@ func (p *progress) setEval(e *eval.Eval) {
 }
 
 // runLimited runs a step within the run's limits, adds its findings to the run, and sends the events of its stages.
-func runLimited[T any](p *progress, step func() (T, Findings)) T {
-	value, found := runStep(p.limits, step)
+func runLimited[T any](ctx context.Context, p *progress, step func() (T, Findings)) T {
+	value, found := runStep(ctx, p.limits, step)
 	p.add(found)
 	p.reportStages(found.Stages)
 
 	return value
 }
 
-func (p *progress) runCheck(context.Context) {
+func (p *progress) runCheck(ctx context.Context) {
 	s := p.site
 	locks := p.locks
 	checks := p.checks
-	p.checked = runLimited(p, func() (Checked, Findings) {
+	p.checked = runLimited(ctx, p, func() (Checked, Findings) {
 		return checks.check(s, locks)
 	})
 }
 
-func (p *progress) runSettings(context.Context) {
+func (p *progress) runSettings(ctx context.Context) {
 	s := p.site
 	e := p.eval.Fork()
-	p.settings = runLimited(p, func() (Settings, Findings) {
+	p.settings = runLimited(ctx, p, func() (Settings, Findings) {
 		return decodeSettings(s, e)
 	})
 }
 
-func (p *progress) runPrepare(context.Context) {
+func (p *progress) runPrepare(ctx context.Context) {
 	s := p.site
 	locks := p.locks
 	e := p.eval.Fork()
-	p.prepared = runLimited(p, func() (Prepared, Findings) {
+	p.prepared = runLimited(ctx, p, func() (Prepared, Findings) {
 		return prepare(s, locks, e)
 	})
 	p.setEval(p.prepared.eval)
@@ -321,7 +321,7 @@ func (p *progress) runGather(ctx context.Context) {
 	p.add(found)
 }
 
-func (p *progress) runDecide(context.Context) {
+func (p *progress) runDecide(ctx context.Context) {
 	in := decideInput{
 		checked:  p.checked,
 		eval:     p.eval.Fork(),
@@ -336,7 +336,7 @@ func (p *progress) runDecide(context.Context) {
 			unknown:  p.Unknown,
 		},
 	}
-	p.decided = runLimited(p, func() (Decided, Findings) {
+	p.decided = runLimited(ctx, p, func() (Decided, Findings) {
 		return decide(in)
 	})
 	p.setEval(p.decided.eval)
@@ -345,12 +345,12 @@ func (p *progress) runDecide(context.Context) {
 	}
 }
 
-func (p *progress) runRender(context.Context) {
+func (p *progress) runRender(ctx context.Context) {
 	c := p.checked
 	d := p.decided
 	e := p.eval.Fork()
 	now := p.now
-	p.rendered = runLimited(p, func() (Rendered, Findings) {
+	p.rendered = runLimited(ctx, p, func() (Rendered, Findings) {
 		return render(c, d, e, now)
 	})
 	p.setEval(p.rendered.eval)
@@ -368,8 +368,9 @@ func (p *progress) runJudge(ctx context.Context) {
 		accepts:  p.kubelet.accepts,
 		isOlder:  p.kubelet.isOlder,
 	}
-	p.add(judge(ctx, j))
-	p.declares = j.findDeclared()
+	p.declares = runLimited(ctx, p, func() (*[]rules.Declaration, Findings) {
+		return j.findDeclared(), judge(ctx, j)
+	})
 }
 
 func (p *progress) runNameCheck(ctx context.Context) {

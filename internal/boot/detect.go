@@ -73,7 +73,7 @@ func runDetect(ctx context.Context, s *lang.Site, i *lang.Instance, from world.S
 	}
 
 	e := p.eval.Fork()
-	cfg, found := runStep(p.limits, func() (schema.Body, Findings) {
+	cfg, found := runStep(ctx, p.limits, func() (schema.Body, Findings) {
 		cfg, diags := decodeStage(i, e.Scope(i.Addr()))
 		return cfg, Findings{Diags: diags}
 	})

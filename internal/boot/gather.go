@@ -176,7 +176,7 @@ func (g gatherer) runStage(ctx context.Context, i *lang.Instance, needed map[str
 	}
 
 	e := g.eval.Fork().With(outputs)
-	calls, found := runStep(g.limits, func() (stageCalls, Findings) {
+	calls, found := runStep(ctx, g.limits, func() (stageCalls, Findings) {
 		return prepareCalls(i, e)
 	})
 	if !calls.isEvaluated {

@@ -2,6 +2,7 @@ package boot
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"path"
 	"regexp"
@@ -29,6 +30,7 @@ type judgement struct {
 	node     node.Node
 	basis    basis
 	accepts  *world.AcceptsAns // nil: the binary was not asked, or did not answer
+	config   *kubelet.Config   // of node, in check
 
 	isOlder bool      // the recording is older than the question about the accepted flags
 	missing *[]string // the questions that a recording was never asked, in the order in which they were needed
@@ -110,13 +112,46 @@ func (j judgement) checkStub(ctx context.Context) hcl.Diagnostics {
 // check applies the rules.
 func (j judgement) check(ctx context.Context) (out hcl.Diagnostics) {
 	pointers := slices.Sorted(maps.Keys(j.node.ConfigOrigins))
+	j.config = kubelet.NewConfig()
+	if j.config.Merge(j.node.Config) != nil {
+		j.config = kubelet.NewConfig()
+	}
+
+	kinds := map[findingKind]int{}
+	var rest []findingKind // with more findings than are printed, in their order
 	for _, f := range rules.Check(j.makeSubject(ctx)) {
+		kind := findingKind{f.Rule, f.Severity, path.Dir(f.Pointer)}
+		kinds[kind]++
+		if n := kinds[kind]; n > manyFindings {
+			if n == manyFindings+1 {
+				rest = append(rest, kind)
+			}
+			continue
+		}
+		if d := j.diagnose(f, pointers); d != nil {
+			out = append(out, d)
+		}
+	}
+
+	for _, kind := range rest {
+		message := fmt.Sprintf("%d more like these", kinds[kind]-manyFindings)
+		f := rules.Finding{Rule: kind.rule, Pointer: kind.parent, Severity: kind.severity, Message: message}
 		if d := j.diagnose(f, pointers); d != nil {
 			out = append(out, d)
 		}
 	}
 
 	return out
+}
+
+// manyFindings is how many findings of one kind are printed. The others are counted.
+const manyFindings = 10
+
+// findingKind is what findings of one kind have in common: the keys of one map that break one rule.
+type findingKind struct {
+	rule     string
+	severity rules.Severity
+	parent   string // pointer of the map or list
 }
 
 // noteMissing reports whether a recording was never asked a question, and remembers that question.
@@ -529,11 +564,7 @@ func summarize(f rules.Finding) string {
 
 // hasField reports whether the configuration has a value at a pointer.
 func (j judgement) hasField(pointer string) bool {
-	c := kubelet.NewConfig()
-	if c.Merge(j.node.Config) != nil {
-		return false
-	}
-	_, ok := c.Get(pointer)
+	_, ok := j.config.Get(pointer)
 
 	return ok
 }

@@ -2,6 +2,7 @@ package boot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"time"
@@ -27,7 +28,7 @@ import (
 //	one request      25s       cluster.Options.RequestTimeout       "no complete response within …"
 //	one connection   10s       cluster.Options.DialTimeout          "no connection within …"
 //
-// Evaluation takes no part in these: evalLimits bounds it.
+// Steps that read nothing are bounded by evalLimits, and by the run's deadline.
 
 // evalLimits bounds evaluation: HCL's evaluator takes no context, and limits on the site's text cannot foresee
 // every combination (two nested for over ten thousand elements each, a number of a gigabyte).
@@ -46,10 +47,20 @@ func defaultLimits() evalLimits {
 	}
 }
 
-// runStep runs a step of the boot within limits. A step that reaches a limit or panics has the zero value and one
-// error: fault.Limit or fault.Internal. A step cannot be stopped: an abandoned step still runs, so a step must
-// not write to anything but its result.
-func runStep[T any](limits evalLimits, step func() (T, Findings)) (value T, found Findings) {
+// lateStep is the time of a step that starts at the end of the run's deadline or later: where the cluster did not
+// answer, a run goes on with the answers of its last good generation.
+const lateStep = 5 * time.Second
+
+// runStep runs a step of the boot within limits and within ctx's deadline. A step that reaches a limit, is interrupted
+// or panics has the zero value and one error: fault.Limit, fault.Interrupted or fault.Internal. A step cannot be
+// stopped: an abandoned step still runs, so a step must not write to anything but its result.
+func runStep[T any](ctx context.Context, limits evalLimits, step func() (T, Findings)) (value T, found Findings) {
+	if deadline, ok := ctx.Deadline(); ok {
+		limits.time = min(limits.time, max(time.Until(deadline), lateStep))
+	}
+	interrupted, release := waitForCancel(ctx)
+	defer release()
+
 	type result struct {
 		value    T
 		found    Findings
@@ -74,21 +85,36 @@ func runStep[T any](limits evalLimits, step func() (T, Findings)) (value T, foun
 			return r.value, r.found
 		}
 		found.report(reportPanic(hcl.Range{}, "prelet failed while it evaluated the site", r.panicked))
+	case <-interrupted:
+		found.report(origin.Error(fault.Interrupted, hcl.Range{}, "Stopped by a signal", "%s.", context.Cause(ctx)))
 	case limit := <-limits.watch(watched):
 		found.report(origin.Error(
 			fault.Limit, hcl.Range{}, "Evaluating the site took "+limit,
-			"An expression of the site is too large: look for nested for expressions, "+
-				"and for texts and numbers that are multiplied.",
+			"An expression of the site is too large, or the deadline of the prelet block too short: look for nested "+
+				"for expressions, and for texts and numbers that are multiplied.",
 		))
 	}
 
 	return value, found
 }
 
+// waitForCancel returns a channel that is closed when ctx is cancelled, but not when its deadline passes. release ends
+// the wait.
+func waitForCancel(ctx context.Context) (cancelled <-chan struct{}, release func() bool) {
+	out := make(chan struct{})
+	release = context.AfterFunc(ctx, func() {
+		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			close(out)
+		}
+	})
+
+	return out, release
+}
+
 // EvaluateWithinLimits runs a function that evaluates in a plan's scope, within the limits of a run. An evaluation
 // cannot be stopped, so the function must use a fork of the scope. ok is false if it reached a limit or panicked.
 func EvaluateWithinLimits[T any](evaluate func() T) (value T, diags hcl.Diagnostics, ok bool) {
-	value, found := runStep(defaultLimits(), func() (T, Findings) {
+	value, found := runStep(context.Background(), defaultLimits(), func() (T, Findings) {
 		return evaluate(), Findings{}
 	})
 

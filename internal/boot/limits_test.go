@@ -15,7 +15,7 @@ func TestWatchdog(t *testing.T) { synctest.Test(t, testWatchdog) }
 func testWatchdog(t *testing.T) {
 	w := evalLimits{time: time.Minute, heap: 64 << 20, look: time.Millisecond}
 	watch := func(f func()) *hcl.Diagnostic {
-		_, found := runStep(w, func() (struct{}, Findings) { f(); return struct{}{}, Findings{} })
+		_, found := runStep(t.Context(), w, func() (struct{}, Findings) { f(); return struct{}{}, Findings{} })
 		if len(found.Diags) == 0 {
 			return nil
 		}

@@ -177,7 +177,7 @@ func runOnSample(s *lang.Site, m SampleMachine, o CheckOptions) *progress {
 	if o.Kubelet != "" {
 		p.kubelet.Version = &o.Kubelet
 	}
-	if p.runGatherOnSample(m); p.gathered.eval == nil {
+	if p.runGatherOnSample(ctx, m); p.gathered.eval == nil {
 		return p // abandoned
 	}
 	if p.runDecide(ctx); p.decided.eval == nil {
@@ -191,10 +191,10 @@ func runOnSample(s *lang.Site, m SampleMachine, o CheckOptions) *progress {
 	return p
 }
 
-func (p *progress) runGatherOnSample(m SampleMachine) {
+func (p *progress) runGatherOnSample(ctx context.Context, m SampleMachine) {
 	g := sampleGatherer{checked: p.checked, env: p.prepared.env, machine: m}
 	e := p.eval.Fork()
-	p.gathered = runLimited(p, func() (Gathered, Findings) {
+	p.gathered = runLimited(ctx, p, func() (Gathered, Findings) {
 		return g.gather(e)
 	})
 	p.setEval(p.gathered.eval)

@@ -1,0 +1,104 @@
+package boot
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// TestManyWrongKeys judges a ConfigMap with 30,000 wrong keys of one map. The time must not grow with the square of that
+// number, and one kind of message is counted after the tenth.
+func TestManyWrongKeys(t *testing.T) {
+	var config strings.Builder
+	config.WriteString(testKubeletConfig + "evictionHard:\n")
+	for i := range 30_000 {
+		fmt.Fprintf(&config, "  x%d.available: 1Mi\n", i)
+	}
+	source := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
+		if q.Kind == world.KindObject {
+			return world.Object.Answer(world.ObjectAns{Data: map[string]string{"kubelet": config.String()}})
+		}
+		return answerAsUsual(q, nil)
+	})
+	s := mustParse(t, cluster+`
+stage "fetch-ca" "c" {}
+stage "fetch-config" "k" { config_map = "kube-system/kubelet-config" }
+stage "write" "kubelet" {
+  bootstrap_kubeconfig { when = false }
+}
+`)
+
+	started := cpuTime(t)
+	p := Run(context.Background(), s, Options{Source: source})
+	took := cpuTime(t) - started
+
+	if took > 10*time.Second {
+		t.Errorf("CPU time: got %s, want at most 10s", took)
+	}
+	wrong, counted := 0, ""
+	for _, d := range p.Diagnostics {
+		if d.Severity == hcl.DiagError {
+			wrong++
+			counted = d.Summary + ": " + d.Detail
+		}
+	}
+	if wrong != manyFindings+1 || !strings.Contains(counted, "29990 more") {
+		t.Errorf("got %d errors, the last one %q; want %d and one that counts 29990 more", wrong, counted, manyFindings)
+	}
+}
+
+// TestStepWithinDeadline: a step that no read limits ends with the run's deadline, or by a signal. After the deadline,
+// with the answers of the last good generation, it still has time.
+func TestStepWithinDeadline(t *testing.T) {
+	for name, c := range map[string]struct {
+		deadline, work, want time.Duration
+		signal               time.Duration
+		code                 fault.Code
+	}{
+		"it ends":                 {deadline: time.Minute, work: time.Second, want: time.Second},
+		"the deadline comes":      {deadline: 10 * time.Second, work: time.Hour, want: 10 * time.Second, code: fault.Limit},
+		"the deadline has passed": {deadline: 0, work: time.Second, want: time.Second},
+		"it takes too long then":  {deadline: 0, work: time.Hour, want: lateStep, code: fault.Limit},
+		"a signal": {
+			deadline: time.Minute, work: time.Hour, signal: 2 * time.Second,
+			want: 2 * time.Second, code: fault.Interrupted,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				if c.signal > 0 {
+					time.AfterFunc(c.signal, cancel)
+				}
+				ctx, stop := context.WithTimeout(ctx, c.deadline)
+				defer stop()
+
+				ended := make(chan struct{})
+				defer close(ended)
+				limits := defaultLimits()
+				limits.look = time.Hour
+				began := time.Now()
+				_, found := runStep(ctx, limits, func() (struct{}, Findings) {
+					select {
+					case <-time.After(c.work):
+					case <-ended:
+					}
+					return struct{}{}, Findings{}
+				})
+				if took := time.Since(began); took != c.want || origin.Code(found.Diags) != c.code {
+					t.Errorf("got %s, %q; want %s, %q", took, origin.Code(found.Diags), c.want, c.code)
+				}
+			})
+		})
+	}
+}

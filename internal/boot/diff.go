@@ -200,7 +200,8 @@ func findDeclaration(f node.File) hcl.Range {
 	return f.Origins[0].Range
 }
 
-// warnLoose warns of a secret that other users can read, or could until now: they still know it after the fix.
+// warnLoose warns of a secret that other users can read, or could until now: they still know it after the fix. If the
+// mode is the one of the last generation, or there is none, the file has the secret only if its content is as planned.
 func warnLoose(c Change) (out hcl.Diagnostics) {
 	f := c.File
 	a := c.Old
@@ -209,20 +210,39 @@ func warnLoose(c Change) (out hcl.Diagnostics) {
 		return nil
 	}
 
-	if c.Action == "update" && a.Mode&^f.Mode&0o077 != 0 {
+	isLoose := c.Action == "update" && a.Mode&^f.Mode&0o077 != 0
+	switch {
+	case isLoose && a.Drift != "":
 		out = append(out, origin.Warning(
 			fault.Drift, findDeclaration(f), "Others could read "+f.Path,
 			"It contains a secret, and its mode is %04o; applying the plan makes it %04o. "+
 				"Find out who changed the mode, and replace the secret if others may have read it.",
 			a.Mode, f.Mode,
 		))
+	case isLoose && a.Same:
+		out = append(out, origin.Warning(
+			fault.Sensitive, findDeclaration(f), "Others could read "+f.Path,
+			"It has the secret already, and its mode is %04o; applying the plan makes it %04o. "+
+				"Replace the secret if others may have read it.",
+			a.Mode, f.Mode,
+		))
 	}
-	if f.Owner == "" && a.UID != 0 && !a.Own {
+	isOfGroup := a.GID != 0 && f.Mode&0o040 != 0
+	switch {
+	case f.Owner != "" || a.Own:
+	case a.UID != 0:
 		out = append(out, origin.Warning(
 			fault.Sensitive, findDeclaration(f), "A secret in a file of another user",
 			"%s belongs to %s, who stays its owner and can read the secret in it. "+
 				"Write owner = %q if that is intended, or owner = \"root:root\".",
 			f.Path, formatOwner(a), formatOwner(a),
+		))
+	case isOfGroup:
+		out = append(out, origin.Warning(
+			fault.Sensitive, findDeclaration(f), "A secret in a file of another group",
+			"%s belongs to %s, and its mode %04o lets that group read the secret in it. "+
+				"Write owner = %q if that is intended, or owner = \"root:root\".",
+			f.Path, formatOwner(a), f.Mode, formatOwner(a),
 		))
 	}
 

@@ -1,6 +1,7 @@
 package write
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -164,15 +165,34 @@ func (r *renderer) renderFile(b schema.Body) {
 		Origins:    c.Origins(),
 	}
 	if len(text.Secrets()) > 0 {
-		if f.Mode&0o077 != 0 {
-			r.warn(
-				fault.Sensitive, mode.Range, "Others could read a secret",
-				"file %q contains a secret, and its mode lets others read it. It is written 0600; write that.", name,
-			)
-		}
-		f.Mode = 0o600
+		f.Mode = cmp.Or(r.limitSecretMode(b, mode, f.Mode), 0o600)
 	}
 	r.add(b, f)
+}
+
+// maxSecretMode has the permissions that a file with a secret may have: its group may read it.
+const maxSecretMode = 0o640
+
+// limitSecretMode returns the mode of a file with a secret; 0: the site sets none, or one with which more than the owner
+// and the readers of one group could use the secret. A check refuses such a mode. A node boots with a warning, because
+// prelet 0.1.0 did.
+func (r *renderer) limitSecretMode(b schema.Body, v schema.Value[string], mode uint32) uint32 {
+	if mode&^maxSecretMode == 0 {
+		return mode
+	}
+
+	report, written := r.fail, ""
+	if !r.in.Check {
+		report, written = r.warn, "It is written 0600. "
+	}
+	report(
+		fault.Sensitive, v.Range, "Others could use a secret",
+		"file %q contains a secret, so its mode is at most 0640: others may not read it, and its group may not "+
+			"change it. %sWrite mode = \"%04o\"; owner = \"root:GROUP\" names a group that reads it.",
+		b.Labels[0], written, cmp.Or(mode&maxSecretMode, 0o600),
+	)
+
+	return 0
 }
 
 func (r *renderer) refuseNullPath(at hcl.Range, b schema.Body) {

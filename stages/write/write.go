@@ -141,13 +141,13 @@ var (
 	fileContent = schema.Attr[cty.Value]{
 		Name:     "content",
 		Required: true,
-		Doc:      "Its text. With a secret in it, the file is sensitive whole and 0600.",
+		Doc:      "Its text. With a secret in it, the file is sensitive whole, and its mode is 0600 or up to 0640.",
 	}
 	fileMode = schema.Attr[string]{
 		Name:        "mode",
 		DefaultText: "that of the file before prelet; new: `0644`, with a secret `0600`",
 		Check:       checkFileMode,
-		Doc:         "Octal, `0001` to `0777`.",
+		Doc:         "Octal, `0001` to `0777`; with a secret in the file at most `0640`.",
 	}
 	fileOwner = schema.Attr[string]{
 		Name:        "owner",

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
@@ -290,6 +291,10 @@ func (s *Store) resolveTarget(t Target, now, defaults State) (State, error) {
 		n.Xattrs = t.xattrs
 		if n.Xattrs == nil {
 			n.Xattrs = now.Xattrs
+		}
+		if t.Secret && n.Xattrs[accessACL] != nil { // the old file's readers must not read the secret
+			n.Xattrs = maps.Clone(n.Xattrs)
+			delete(n.Xattrs, accessACL)
 		}
 	}
 

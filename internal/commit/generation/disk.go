@@ -37,6 +37,9 @@ const (
 	opTruncate = "truncate"
 )
 
+// accessACL is the attribute with the ACL of a file.
+const accessACL = "system.posix_acl_access"
+
 const tmpSuffix = ".tmp"
 
 // folder is an open directory and its name in messages.
@@ -220,6 +223,18 @@ func (n *newFile) setMetadata(s State) error {
 	if int(st.Uid) != s.UID || int(st.Gid) != s.GID {
 		chown := func() error { return unix.Fchown(fd, s.UID, s.GID) }
 		if err := n.d.do(opChown, p, chown); err != nil {
+			return err
+		}
+	}
+
+	// Of a file that not everyone may read, no default ACL of the folder adds readers.
+	isInherited := false
+	if s.Mode&0o007 == 0 && s.Xattrs[accessACL] == nil {
+		_, isInherited = getXattr(fd, accessACL)
+	}
+	if isInherited {
+		remove := func() error { return unix.Fremovexattr(fd, accessACL) }
+		if err := n.d.do(opSetxattr, p, remove); err != nil {
 			return err
 		}
 	}

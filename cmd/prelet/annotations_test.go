@@ -58,8 +58,13 @@ func TestAnnotations(t *testing.T) {
 	m.inside = false
 	m.wantPatches("before the verdict")
 	m.units.start()
-	m.want("verify", m.as(app.VerifyUnit, "verify"), ended{0, "", "patching the annotations of node n1 in 0s"})
+	m.jitter = 0.5 // of at most 30 s: a fleet may boot at once
+	before := m.now
+	m.want("verify", m.as(app.VerifyUnit, "verify"), ended{0, "", "patching the annotations of node n1 in 15s"})
 	m.wantPatches("after the verdict", "generation=1 plan=sha256:")
+	if waited := m.now - before; waited < 15*time.Second {
+		t.Errorf("after the verdict: got a wait of %s, want 15s and the verdict's", waited)
+	}
 	if m.annotations["prelet.github.io/revision"] != "r1" || m.annotations["example.com/other"] != "x" {
 		t.Errorf("annotations: got %v, want revision r1 and those of others", m.annotations)
 	}
@@ -70,14 +75,13 @@ func TestAnnotations(t *testing.T) {
 	m.want("verify by hand", m.as("", "verify"), ended{0, "", ""})
 	m.wantPatches("without a change")
 
-	// Only what differs is sent, after a random wait of at most 30 s.
-	m.jitter = 0.5
+	// Only what differs is sent, and by hand at once.
 	m.putAnnotated(m.site, `revision = "r2"`)
-	before := m.now
-	m.want("another revision", m.as(app.ApplyUnit, "run"), ended{0, "No changes", "in 15s"})
+	before = m.now
+	m.want("another revision", m.as(app.ApplyUnit, "run"), ended{0, "No changes", ""})
 	m.wantPatches("another revision", "revision=r2")
-	if waited := m.now - before; waited != 15*time.Second {
-		t.Errorf("another revision: got a wait of %s, want 15s", waited)
+	if waited := m.now - before; waited != 0 {
+		t.Errorf("another revision: got a wait of %s, want none", waited)
 	}
 	m.reboot()
 	m.putAnnotated(m.site, "")
@@ -139,14 +143,24 @@ func TestAnnotationsRefused(t *testing.T) {
 	// Another run that begins during the wait reports itself; this one keeps quiet.
 	m.annotateFail = nil
 	m.jitter = 0.9
-	m.putAnnotated(m.site, `revision = "late"`)
-	m.slept = func(context.Context) {
+	m.relabel("late")
+	late := m.read("/etc/prelet/site.hcl")
+	m.putAnnotated(late, `revision = "late"`)
+	m.reboot()
+	m.bootTo()
+	var atWait func(context.Context)
+	atWait = func(context.Context) {
+		if m.says().Finished == nil || m.says().Verdict != "good" { // it watches the kubelet
+			m.slept = atWait
+			return
+		}
 		m.jitter = 0
-		m.putAnnotated(m.site, `revision = "newer"`)
+		m.putAnnotated(late, `revision = "newer"`)
 		m.as(app.ApplyUnit, "run")
 	}
-	m.as(app.ApplyUnit, "run")
-	m.wantPatches("two runs", "generation=1 plan=")
+	m.slept = atWait
+	m.as(app.VerifyUnit, "verify")
+	m.wantPatches("two runs", "generation=2 plan=")
 	if got := m.annotations["prelet.github.io/revision"]; got != "newer" {
 		t.Errorf("two runs: got revision %q, want newer", got)
 	}

@@ -574,3 +574,19 @@ func TestConditionsWithoutPreletVerify(t *testing.T) {
 	}
 	m.wantConditions("a kubelet that starts", "GPUReady=True(Verified)")
 }
+
+// A run that failed does not wait for a kubelet that does not come up, also where prelet-verify.service is not
+// installed.
+func TestConditionsOfFailedRun(t *testing.T) {
+	t.Parallel()
+	m := newConditioned(t, gpuReady)
+	m.boot()
+	m.noVerify = true
+	m.sick = func() error { return errors.New("connection refused") }
+	m.put("/etc/prelet/site.hcl", m.read("/etc/prelet/site.hcl")+"stage \"lable\" \"x\" {}\n")
+	began := m.now
+	m.want("run", m.during(5*time.Minute, nil, "", "run"), ended{10, "", "lable"})
+	if took := m.now - began; took > 5*time.Second {
+		t.Errorf("the run took %s, want its answer at once", took)
+	}
+}

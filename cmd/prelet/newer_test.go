@@ -138,13 +138,12 @@ func TestNewerGeneration(t *testing.T) {
 			m.want("recover", m.as("", "recover"), ended{0, "Nothing was interrupted", "a newer prelet"})
 			m.want("rollback", m.as("", "rollback", "1"), ended{40, "", "a newer prelet made what is in place"})
 			m.want("rollback 0", m.as("", "rollback", "0"), ended{40, "", "a newer prelet made what is in place"})
-			if c.name != "plan" && c.name != "member of the plan" { // the store is understood, and changes no file
-				m.want("run --root", m.as("", "run", "--root", m.root), ended{40, "", "a newer prelet"})
-				m.want("recover --root", m.as("", "recover", "--root", m.root), ended{0, "", "a newer prelet"})
-				m.want("rollback --root", m.as("", "rollback", "1", "--root", m.root), ended{40, "", "a newer prelet"})
-				m.want("release", m.as("", "rollback", "--release"), ended{40, "", "a newer prelet"})
-				m.want("history", m.as("", "history"), ended{0, "2 ", "a newer prelet"})
-			}
+			m.want("run --root", m.as("", "run", "--root", m.root), ended{40, "", "a newer prelet"})
+			m.want("recover --root", m.as("", "recover", "--root", m.root), ended{0, "", "a newer prelet"})
+			m.want("rollback --root", m.as("", "rollback", "1", "--root", m.root), ended{40, "", "a newer prelet"})
+			m.want("release", m.as("", "rollback", "--release"), ended{40, "", "a newer prelet"})
+			m.want("release --root", m.as("", "rollback", "--release", "--root", m.root), ended{40, "", "a newer prelet"})
+			m.want("history", m.as("", "history"), ended{0, "2 ", "a newer prelet"})
 			m.want("doctor", m.as("", "doctor"), ended{m.as("", "doctor").exit, "a newer prelet", ""})
 
 			if after := m.disk(); !maps.Equal(before, after) {

@@ -12,7 +12,8 @@ import (
 	"github.com/prelet/prelet/internal/report/annotation"
 )
 
-// maxSpread is the longest wait before a patch of annotations: nodes that change at once must not patch at once.
+// maxSpread is the longest wait before a patch of annotations: nodes that boot at once must not patch at once. A person
+// waits for the end of a run by hand.
 const maxSpread = 30 * time.Second
 
 // annotate reports a run in the annotations of its Node, if the site enables that. The run has ended and its status is
@@ -55,11 +56,13 @@ func (e *Env) patchAnnotations(
 		return nil
 	}
 
-	wait := time.Duration(h.Jitter() * float64(maxSpread)).Round(time.Second)
-	e.Say(fmt.Sprintf("patching the annotations of node %s in %s", n.Name, wait))
-	_ = h.Notify.Extend(wait + keepAlive)
-	if err := h.Clock.Sleep(ctx, wait); err != nil {
-		return fmt.Errorf("stopped while waiting to patch them: %w", err)
+	if h.Self == VerifyUnit {
+		wait := time.Duration(h.Jitter() * float64(maxSpread)).Round(time.Second)
+		e.Say(fmt.Sprintf("patching the annotations of node %s in %s", n.Name, wait))
+		_ = h.Notify.Extend(wait + keepAlive)
+		if err := h.Clock.Sleep(ctx, wait); err != nil {
+			return fmt.Errorf("stopped while waiting to patch them: %w", err)
+		}
 	}
 	if !r.Report.IsLast() {
 		return nil

@@ -175,8 +175,9 @@ func assumeConditions(record conditionRecord) (out []condition.Condition) {
 
 // settleConditions patches the conditions that the Node may not have. prelet-verify.service tries until the Node has
 // them, or until only a start of the kubelet or a run helps: these start it again. Other processes try once, and leave
-// the rest to it; where it is not installed they wait for a kubelet that starts. The lock is free.
-func (e *Env) settleConditions(ctx context.Context, h *Host) {
+// the rest to it; where it is not installed they wait for a kubelet that starts, unless the run has failed (hasFailed):
+// then the conditions are those of the kubelet at once. The lock is free.
+func (e *Env) settleConditions(ctx context.Context, h *Host, hasFailed bool) {
 	if !h.owesConditions() {
 		return
 	}
@@ -192,7 +193,7 @@ func (e *Env) settleConditions(ctx context.Context, h *Host) {
 	began := h.Clock.Monotonic()
 	for failures := 0; ctx.Err() == nil; {
 		isStuck := h.needsVerify(ctx) // verify has just done what it can
-		isLate := isStuck || h.Clock.Monotonic()-began > activation.DefaultTimeout
+		isLate := isStuck || hasFailed || h.Clock.Monotonic()-began > activation.DefaultTimeout
 
 		wait, err := e.deliverConditions(ctx, h, isLate)
 		e.noteConditions(h, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prelet/prelet/internal/app/compare"
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
@@ -74,7 +75,7 @@ func (e *Env) openHistory(ctx context.Context, root string) (*generation.Store, 
 	}
 	store, err := generation.OpenReadOnly(o)
 	if err == nil {
-		e.sayError(store.Newer())
+		e.sayError(activation.Newer(store))
 	}
 
 	return store, addMessages(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/prelet/prelet/internal/commit"
+	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
 )
@@ -90,7 +91,7 @@ func (e *Env) recoverRoot(ctx context.Context, w Where) (Recovered, error) {
 	}
 	defer store.Close()
 
-	if newer := store.Newer(); newer != nil {
+	if newer := activation.Newer(store); newer != nil {
 		return e.recoverNewer(store, newer)
 	}
 

@@ -70,7 +70,7 @@ func (e *Env) Rollback(ctx context.Context, o RollbackOptions) (RolledBack, erro
 }
 
 func release(store *generation.Store) (RolledBack, error) {
-	if err := store.Newer(); err != nil {
+	if err := activation.Newer(store); err != nil {
 		return RolledBack{}, addMessages(err)
 	}
 	if err := store.Release(); err != nil {
@@ -161,7 +161,7 @@ func (e *Env) rollbackRoot(ctx context.Context, o RollbackOptions) (RolledBack, 
 	if _, err := store.Recover(); err != nil {
 		return RolledBack{}, addMessages(err)
 	}
-	if err := store.Newer(); err != nil {
+	if err := activation.Newer(store); err != nil {
 		return RolledBack{}, addMessages(err)
 	}
 	to, err := findTarget(store, o.To)
@@ -213,7 +213,7 @@ func (e *Env) rollbackNode(ctx context.Context, h *Host, o RollbackOptions) (Rol
 	if results, ok := h.readConditionResults(); ok {
 		e.sayError(h.writeConditionResults(results))
 		_ = store.Unlock() // annotations may have done so
-		e.settleConditions(ctx, h)
+		e.settleConditions(ctx, h, res.Code != "")
 	}
 	if res.Err != nil {
 		return RolledBack{}, addMessages(res.Err)

@@ -180,7 +180,7 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	}
 	if !r.Off {
 		_ = store.Unlock() // annotations may have done so
-		e.settleConditions(ctx, h)
+		e.settleConditions(ctx, h, res.Code != "")
 	}
 
 	return out, nil
@@ -251,7 +251,7 @@ func (e *Env) runRoot(ctx context.Context, o RunOptions) (Ran, error) {
 		return Ran{}, addMessages(err)
 	}
 
-	if err := store.Newer(); err != nil {
+	if err := activation.Newer(store); err != nil {
 		return Ran{}, addMessages(err)
 	}
 

@@ -35,7 +35,7 @@ func (e *Env) verify(ctx context.Context) (Verified, error) {
 
 	v, err := e.verifyOnce(ctx, h)
 	if err == nil && !v.Off {
-		e.settleConditions(ctx, h)
+		e.settleConditions(ctx, h, false)
 	}
 
 	return v, err

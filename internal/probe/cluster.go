@@ -337,6 +337,9 @@ func (l *Live) newTokenReader(name string) cluster.Token {
 		if err != nil {
 			f := systemd.CredentialFault(name, err)
 			f.Code = fault.CredentialMissing
+			if k := l.membership(); k.Identity != nil && !k.Joined { // a node that had joined
+				f.Why += "; the node has to join again, because " + k.JoinedWhy
+			}
 
 			return "", f
 		}

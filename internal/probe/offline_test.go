@@ -1,11 +1,14 @@
 package probe
 
 import (
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prelet/prelet/internal/demo"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/probe/joined"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -56,6 +59,41 @@ func TestOffline(t *testing.T) {
 		}
 		if _, a, _ := world.Trust.Ask(t.Context(), l, world.TrustReq{Access: access}); a.Code() != c.trust {
 			t.Errorf("%q: trust: got %+v, want code %q", c.token, a, c.trust)
+		}
+		l.Close()
+	}
+}
+
+// TestWhyToken asks for a token that is missing, on a node that had joined: the message has the reason why it joins
+// again.
+func TestWhyToken(t *testing.T) {
+	s, err := demo.Start(demo.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	conf, err := s.NodeKubeconfig("n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, hadJoined := range map[string]bool{
+		"; the node has to join again, because the certificate of /etc/kubernetes/kubelet.conf expired at ": true,
+		"": false,
+	} {
+		root := t.TempDir()
+		if hadJoined {
+			place(t, root, joined.Conf, string(conf))
+		}
+		l := New(Options{
+			Root:        root,
+			Credentials: creds{},
+			Now:         func() time.Time { return time.Now().AddDate(5, 0, 0) },
+		})
+		_, err := l.newTokenReader("t")(t.Context())
+		var f *fault.Fault
+		if !errors.As(err, &f) || f.Code != fault.CredentialMissing || !strings.Contains(f.Why, want) ||
+			!hadJoined && strings.Contains(f.Why, "join again") {
+			t.Errorf("joined before %v: got %+v, want %q", hadJoined, err, want)
 		}
 		l.Close()
 	}

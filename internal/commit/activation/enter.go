@@ -77,14 +77,19 @@ func (m *Machine) SwitchOff(ctx context.Context) (Outcome, error) {
 // Newer returns a fault with fault.NewerPrelet if a newer prelet wrote the generation in place, or something else that
 // this one would have to change; else nil.
 func (m *Machine) Newer() error {
-	if err := m.Store.Newer(); err != nil {
+	return Newer(m.Store)
+}
+
+// Newer is Machine.Newer for a store of a node that is not running.
+func Newer(s Store) error {
+	if err := s.Newer(); err != nil {
 		return err
 	}
-	current, err := m.Store.Current()
+	current, err := s.Current()
 	if err != nil || current == nil {
 		return nil
 	}
-	if _, err = m.readPlan(current.Gen); errors.Is(err, generation.ErrNewer) {
+	if _, err = readPlan(s, current.Gen); errors.Is(err, generation.ErrNewer) {
 		return generation.NewerFault(fmt.Sprintf("%s of generation %d", PlanBlob, current.Gen))
 	}
 

@@ -523,7 +523,7 @@ func (m *Machine) planOf(gen int) (Plan, error) {
 		return plan.planWithoutPrelet(), err
 	}
 
-	plan, err := m.readPlan(gen)
+	plan, err := readPlan(m.Store, gen)
 	isNewer := err != nil && i >= 0 && all[i].Newer
 	if i < 0 || !isDamaged(err) && !isNewer || all[i].Status == generation.StatusDamaged {
 		return plan, err
@@ -556,8 +556,8 @@ func isDamaged(err error) bool {
 	return errors.As(err, &stuck) || errors.Is(err, generation.ErrNewer)
 }
 
-func (m *Machine) readPlan(gen int) (Plan, error) {
-	text, err := m.Store.Blob(gen, PlanBlob)
+func readPlan(s Store, gen int) (Plan, error) {
+	text, err := s.Blob(gen, PlanBlob)
 	if err != nil {
 		return Plan{}, fmt.Errorf("the plan of generation %d: %w", gen, err)
 	}
@@ -575,7 +575,7 @@ func (m *Machine) readPlan(gen int) (Plan, error) {
 func (m *Machine) newestPlan(all []generation.Info) (Plan, error) {
 	for i := len(all) - 1; i >= 0; i-- {
 		if all[i].Restores != 0 && all[i].Status != generation.StatusDamaged {
-			plan, err := m.readPlan(all[i].Gen)
+			plan, err := readPlan(m.Store, all[i].Gen)
 			if err == nil || !isDamaged(err) && !all[i].Newer {
 				return plan, err
 			}

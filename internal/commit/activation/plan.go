@@ -175,6 +175,25 @@ type planDocument struct {
 	Serving string `json:"serving,omitempty"`
 }
 
+// The formats of a stored plan. An earlier prelet refuses the second one, opens the gate and writes nothing (Newer):
+// with half of a plan it would judge wrongly.
+const (
+	planFormat1 = 1 // of 0.1.0
+	planFormat2 = 2 // 0.2.0: has a field, or a meaning of one, that 0.1.0 does not know
+)
+
+// format returns the lowest format that has everything of a plan, so that an earlier prelet reads what it can.
+// A new field, or a new meaning of one, belongs here: TestEarlierReaders fails without.
+func (p Plan) format() int {
+	// 0.1.0 always asks /configz, and has no verdict without it.
+	hasOnlyLog := p.Configz != nil && (p.Configz.URL == "" || p.Configz.Credential == "")
+	if p.TaintCredential != "" || len(p.OwnTaints) > 0 || p.Serving != "" || hasOnlyLog {
+		return planFormat2
+	}
+
+	return planFormat1
+}
+
 // Encode writes the plan for Proposal.Blobs[PlanBlob]. Equal plans give equal bytes.
 func (p Plan) Encode() ([]byte, error) {
 	p = p.withDefaults()
@@ -190,7 +209,7 @@ func (p Plan) Encode() ([]byte, error) {
 
 	return json.Marshal(
 		planDocument{
-			1,
+			p.format(),
 			p.Unit,
 			p.Settle.Milliseconds(),
 			p.Timeout.Milliseconds(),
@@ -244,13 +263,14 @@ func DecodePlan(text []byte) (Plan, error) {
 	err := decoder.Decode(&d)
 	hasUnknownField := err != nil && json.Unmarshal(text, &d) == nil
 	switch {
-	case hasUnknownField || d.FormatVersion > 1:
+	case hasUnknownField || d.FormatVersion > planFormat2:
 		return Plan{}, planFault(fmt.Errorf("%w (format_version %d, or an unknown field)", generation.ErrNewer,
 			d.FormatVersion))
 	case err != nil:
 		return Plan{}, planFault(err)
-	case d.FormatVersion != 1:
-		return Plan{}, planFault(fmt.Errorf("format_version is %d; this prelet reads 1", d.FormatVersion))
+	case d.FormatVersion < planFormat1:
+		const format = "format_version is %d; this prelet reads %d to %d"
+		return Plan{}, planFault(fmt.Errorf(format, d.FormatVersion, planFormat1, planFormat2))
 	}
 
 	const longest = int64(24 * time.Hour / time.Millisecond)

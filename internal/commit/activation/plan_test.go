@@ -80,7 +80,7 @@ func TestDecodePlanRefuses(t *testing.T) {
 
 	for name, text := range map[string]string{
 		"nothing":       ``,
-		"newer":         strings.Replace(good, `:1,"unit"`, `:2,"unit"`, 1),
+		"newer":         strings.Replace(good, `:1,"unit"`, `:3,"unit"`, 1),
 		"unknown field": strings.Replace(good, `"rollback"`, `"require_gpu"`, 1),
 		"no unit":       strings.Replace(good, `kubelet.service`, ``, 1),
 		"no settle":     strings.Replace(good, `"settle_ms":1`, `"settle_ms":0`, 1),

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -169,6 +170,10 @@ func TestKubeconfigAndNode(t *testing.T) {
 	later := Probe{Root: root, Now: func() time.Time { return time.Now().AddDate(5, 0, 0) }}
 	if got := later.Expired(); !strings.Contains(got, "expired at") || !strings.Contains(got, "the clock is at") {
 		t.Errorf("in five years: got %q, want when it expired, and the clock's time", got)
+	}
+	_, err = later.Node(t.Context(), "n1")
+	if verdictOf(err) != "unknown" || !strings.Contains(fmt.Sprint(err), "set the clock, or join again") {
+		t.Errorf("in five years: got %v, want no request with a certificate that has expired", err)
 	}
 	if got := p.Expired(); got != "" {
 		t.Errorf("today: got %q, want that it has not expired", got)

@@ -169,8 +169,12 @@ func (p Probe) connectAs(credential string) (*nodeClient, error) {
 	return p.connect(pair, "credential "+credential)
 }
 
-// connectAsNode makes a nodeClient from kubelet.conf.
+// connectAsNode makes a nodeClient from kubelet.conf. With a certificate that has expired, nothing is sent.
 func (p Probe) connectAsNode() (*nodeClient, error) {
+	if expired := p.Expired(); expired != "" {
+		return nil, newUnclear("the node object cannot be read: %s: set the clock, or join again with a token", expired)
+	}
+
 	return p.connect(nil, "the certificate that "+joined.Conf+" names")
 }
 

@@ -164,7 +164,7 @@ func TestRequestForSomethingElse(t *testing.T) {
 	}
 }
 
-// A verification that is not due looks, and writes nothing.
+// A verification that is not due looks, and writes nothing but what it has found into the status.
 func TestVerifyByHand(t *testing.T) {
 	t.Parallel()
 	m := goodNode(t)
@@ -176,8 +176,9 @@ func TestVerifyByHand(t *testing.T) {
 	m.put("/etc/default/kubelet", "")
 	m.kubelet.Active, m.kubelet.Sub, m.kubelet.Result = "failed", "failed", "exit-code"
 	m.want("verify", m.as("", "verify"), ended{50, "unit       failed", "exit-code"})
-	if now := m.says(); now.State != status.State || !now.Started.Equal(status.Started) {
-		t.Errorf("a look changed the status: %+v", now)
+	now := m.says()
+	if now.State != report.Degraded || len(now.Degraded) != 1 || !now.Started.Equal(status.Started) {
+		t.Errorf("a look that fails: got %+v, want the same status, degraded", now)
 	}
 	if before["/var/lib/prelet/generations"] != m.disk()["/var/lib/prelet/generations"] {
 		t.Error("a look made a generation")

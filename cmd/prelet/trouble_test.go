@@ -391,3 +391,24 @@ func TestExpiredWhileJudged(t *testing.T) {
 	m.expired, m.sick = "", nil
 	m.want("verify", m.as(app.VerifyUnit, "verify"), ended{0, "Generation 2 is in place, and the kubelet is healthy", ""})
 }
+
+// The Node object is deleted while the kubelet runs: verify finds that, and status is not ok until the kubelet is
+// healthy again.
+func TestNodeDeleted(t *testing.T) {
+	t.Parallel()
+	m := goodNode(t)
+	m.want("status", m.as("", "status"), ended{0, "ok", ""})
+	m.nodeFail = errors.New("node n1 is not registered")
+	for range 2 {
+		m.want("verify", m.as("", "verify"), ended{50, "", "node n1 is not registered"})
+		status := m.as("", "status")
+		status.out = strings.Join(strings.Fields(status.out), " ")
+		m.want("status", status, ended{2, "prelet verify: the kubelet is unhealthy on generation 1: node", ""})
+		if n := strings.Count(status.out, "prelet verify:"); n != 1 {
+			t.Errorf("status has it %d times, want once: %s", n, status.out)
+		}
+	}
+	m.nodeFail = nil
+	m.want("verify", m.as("", "verify"), ended{0, "", ""})
+	m.want("status", m.as("", "status"), ended{0, "ok", ""})
+}

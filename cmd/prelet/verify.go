@@ -22,7 +22,8 @@ func (a *cli) verify() *cobra.Command {
 If the kubelet is healthy, the generation is good.
 If not, the node rolls back to the last good generation.
 
-When no generation awaits a verdict, it runs the same checks and changes nothing.
+When no generation awaits a verdict, it runs the same checks and changes nothing;
+prelet status shows what it found, until the kubelet is healthy again.
 It reports labels and taints that others changed as drift.
 Without a generation it checks nothing.
 

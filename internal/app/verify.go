@@ -88,6 +88,11 @@ func (e *Env) verifyLocked(ctx context.Context, h *Host, store *generation.Store
 
 	if gen, isSettled := readSettled(h, store); isSettled {
 		res, err := checkKubelet(ctx, h, store, gen)
+		if err == nil && h.Self == "" { // status must not say that all is well
+			summary := e.Redactor.String(res.Summary)
+			e.sayError(report.ReplaceVerified(h.RunDir, h.BootID, res.Code, summary))
+		}
+
 		return Verified{Result: res}, err
 	}
 
@@ -242,7 +247,7 @@ func describeWithoutGeneration(ctx context.Context, h *Host) (v Verified, ok boo
 	return v, err == nil && cur == nil && h.gate().Reason() == ""
 }
 
-// checkKubelet checks a kubelet that was judged already, and writes nothing.
+// checkKubelet checks a kubelet that was judged already. It writes nothing.
 func checkKubelet(ctx context.Context, h *Host, store *generation.Store, gen int) (commit.Result, error) {
 	var res commit.Result
 

@@ -7,11 +7,13 @@
 package report
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -235,22 +237,47 @@ func (r *Reporter) NoteAfterEnd(code, summary string) error {
 // ReplaceNote replaces the notes with a code in the status of the last run of this boot, once that has ended, by one
 // with this summary; "" removes them. It is for a process that works on after the report of a run.
 func ReplaceNote(dir, bootID, code, summary string) error {
+	return changeEnded(dir, bootID, func(s *Status) {
+		s.Notes = slices.DeleteFunc(slices.Clone(s.Notes), func(n Reason) bool { return n.Code == code })
+		if summary != "" {
+			s.Notes = append(s.Notes, Reason{Code: code, Summary: summary})
+		}
+	})
+}
+
+// verified begins the reason that ReplaceVerified writes.
+const verified = "prelet verify: "
+
+// ReplaceVerified replaces what a check of the kubelet has found since the last run of this boot has ended: a run that
+// was ok is degraded by it. summary is "" if the kubelet is healthy.
+func ReplaceVerified(dir, bootID string, code fault.Code, summary string) error {
+	return changeEnded(dir, bootID, func(s *Status) {
+		s.Degraded = slices.DeleteFunc(slices.Clone(s.Degraded), func(r Reason) bool {
+			return strings.HasPrefix(r.Summary, verified)
+		})
+		if summary != "" {
+			s.Degraded = append(s.Degraded, Reason{Code: string(code), Summary: verified + summary})
+		}
+		if s.State != Failed {
+			s.State = s.successState()
+		}
+	})
+}
+
+// changeEnded changes the status of the last run of this boot, if that has ended.
+func changeEnded(dir, bootID string, change func(*Status)) error {
 	s, err := Load(dir)
 	if err != nil || s.BootID != bootID || s.Finished == nil {
 		return nil // a run is in progress, which reports by itself, or there was none
 	}
 
-	has := func(n Reason) bool { return n.Code == code }
-	was := slices.Clone(s.Notes)
-	s.Notes = slices.DeleteFunc(s.Notes, has)
-	if summary != "" {
-		s.Notes = append(s.Notes, Reason{Code: code, Summary: summary})
-	}
-	if slices.Equal(was, s.Notes) {
-		return nil
-	}
-	text, err := s.encode()
+	was, err := s.encode()
 	if err != nil {
+		return err
+	}
+	change(s)
+	text, err := s.encode()
+	if err != nil || bytes.Equal(was, text) {
 		return err
 	}
 
@@ -377,10 +404,8 @@ func (r *Reporter) Finish(code fault.Code, summary string) (Status, error) {
 	case code != "":
 		r.status.State = Failed
 		e.State = Failed
-	case len(r.status.Degraded) > 0 || r.status.Held != nil:
-		r.status.State = Degraded
 	default:
-		r.status.State = OK
+		r.status.State = r.status.successState()
 	}
 	r.status.countResult(r.o.Continue)
 	e.Summary = r.status.State + ": " + r.status.Summary

@@ -83,6 +83,15 @@ func (s Status) InBoot(bootID string) string {
 	return Failed
 }
 
+// successState returns the state of a run that has not failed.
+func (s *Status) successState() string {
+	if len(s.Degraded) > 0 || s.Held != nil {
+		return Degraded
+	}
+
+	return OK
+}
+
 // ErrorCode returns the code of the failure of a run; "" if it did not fail or has not ended. An earlier prelet did not
 // store the code; then it is Internal.
 func (s Status) ErrorCode() fault.Code {

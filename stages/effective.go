@@ -1,43 +1,95 @@
 package stages
 
 import (
+	"encoding/json"
+
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/internal/node"
 )
 
+// MergedConfig is the KubeletConfiguration of a kubelet's files, before its flags.
+type MergedConfig struct {
+	// Config is the node's configuration with the drop-ins merged over it in their order.
+	Config *kubelet.Config
+	// thresholds is the evictionHard of the file of --config, which has defaults.
+	thresholds map[string]any
+	isPreset   bool // Config has them: a drop-in was merged over them
+}
+
+// MergeDropIns merges drop-ins over the configuration of a node, as the kubelet does. It fails for values that JSON
+// cannot express.
+//
+// Source: cmd/kubelet/app/server.go, loadConfigFile and mergeKubeletConfigurations. With --config-dir the kubelet
+// writes the file of --config out with its defaults, without empty lists, and merges drop-ins over that. So a
+// drop-in adds to the default thresholds, the default of serializeImagePulls does not follow a maxParallelImagePulls
+// of a drop-in, and an empty enforceNodeAllocatable becomes its default.
+func MergeDropIns(n node.Node, dropIns []map[string]any, version *string) (m MergedConfig, err error) {
+	m.Config = kubelet.NewConfig()
+	if err := m.Config.Merge(n.Config); err != nil {
+		return m, err
+	}
+	m.thresholds = map[string]any{}
+	for signal, threshold := range kubelet.EffectiveEvictionHard(m.Config, orEmpty(version)) {
+		m.thresholds[signal] = threshold
+	}
+
+	if folder, _ := node.FindFlag(n.Flags, "config-dir"); folder.Value != "" || len(dropIns) > 0 {
+		m.dropEmptyList()
+	}
+	isSerialSet := n.Config["serializeImagePulls"] != nil
+	pulls, _ := m.Config.Get("/maxParallelImagePulls")
+	for _, d := range dropIns {
+		if _, isSet := d["evictionHard"]; isSet && !m.isPreset {
+			m.isPreset = true
+			_ = m.Config.Set([]string{"evictionHard"}, m.thresholds) // cannot fail: all values are texts
+		}
+		if _, isSet := d["maxParallelImagePulls"]; isSet && !isSerialSet {
+			isSerialSet = true
+			number, _ := pulls.(json.Number)
+			n, _ := number.Int64()
+			_ = m.Config.Set([]string{"serializeImagePulls"}, n < 2)
+		}
+		if err := m.Config.Merge(d); err != nil {
+			return m, err
+		}
+	}
+
+	return m, nil
+}
+
+func (m MergedConfig) dropEmptyList() {
+	const field = "enforceNodeAllocatable"
+	value, _ := m.Config.Get(kubelet.Pointer(field))
+	if list, isList := value.([]any); isList && len(list) == 0 {
+		_ = m.Config.Set([]string{field}, nil)
+	}
+}
+
+func orEmpty(version *string) string {
+	if version == nil {
+		return ""
+	}
+
+	return *version
+}
+
 // EffectiveConfig returns the KubeletConfiguration that the kubelet of a node works with: the node's configuration, the
 // drop-ins merged over it in their order, and the flags over both. It fails for values that JSON cannot express.
-//
-// Source: cmd/kubelet/app/server.go, NewKubeletCommand. The defaults of evictionHard belong to the file of --config, so
-// drop-ins are merged over them.
 func EffectiveConfig(
 	n node.Node,
 	dropIns []map[string]any,
 	version *string,
 ) (map[string]any, error) {
-	c := kubelet.NewConfig()
-	if err := c.Merge(n.Config); err != nil {
+	m, err := MergeDropIns(n, dropIns, version)
+	if err != nil {
 		return nil, err
 	}
-
-	s := rules.Subject{Config: c}
-	if version != nil {
-		s.Version = *version
+	if !m.isPreset {
+		_ = m.Config.Set([]string{"evictionHard"}, m.thresholds)
 	}
 
-	preset := map[string]any{}
-	for signal, threshold := range kubelet.EffectiveEvictionHard(c, s.Version) {
-		preset[signal] = threshold
-	}
-	_ = c.Set([]string{"evictionHard"}, preset) // cannot fail: all values are texts
-
-	for _, d := range dropIns {
-		if err := c.Merge(d); err != nil {
-			return nil, err
-		}
-	}
-
+	s := rules.Subject{Config: m.Config, Version: orEmpty(version)}
 	for _, f := range n.Flags {
 		s.Flags = append(s.Flags, rules.Flag{Name: f.Name, Value: f.Value})
 	}

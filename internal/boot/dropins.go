@@ -17,12 +17,13 @@ import (
 
 // dropIn is a drop-in of the kubelet's configuration.
 type dropIn struct {
-	path   string
-	config map[string]any
+	path    string
+	config  map[string]any
+	refusal error // why the kubelet does not start with it; its configuration is empty then
 }
 
-// readDropIns returns the drop-ins in a folder of the image, as they are without prelet. A drop-in that cannot be
-// read or parsed is left out: the kubelet refuses to start with it.
+// readDropIns returns the drop-ins in a folder of the image, as they are without prelet. A drop-in that cannot be read
+// is left out.
 func (in decideInput) readDropIns(dir string) (out []dropIn) {
 	if in.tape == nil {
 		return nil
@@ -38,9 +39,13 @@ func (in decideInput) readDropIns(dir string) (out []dropIn) {
 		if err != nil || !a.Exists {
 			continue
 		}
-		if c, err := kubelet.ParseConfig(a.Text); err == nil {
-			out = append(out, dropIn{path, c.Object()})
+		d := dropIn{path: path}
+		c, err := kubelet.ParseDropIn(a.Text)
+		if err == nil {
+			d.config = c.Object()
 		}
+		d.refusal = err
+		out = append(out, d)
 	}
 
 	return out
@@ -85,7 +90,52 @@ func (b basis) separate(n node.Node, own map[string]any) (node.Node, []dropIn) {
 	}
 	n.Config = dropDeleted(b.base.Config, n.Settings)
 
-	return n, slices.Insert(dropIns, at, dropIn{n.DropIn, own})
+	return n, slices.Insert(dropIns, at, dropIn{path: n.DropIn, config: own})
+}
+
+// configFiles are the files of the configuration of a finished node.
+type configFiles struct {
+	file    map[string]any // that of --config; nil: no drop-ins are merged over it
+	dropIns []dropIn
+	merged  map[string]any
+}
+
+// mergeFiles returns the files of the kubelet's configuration, as finish has merged them.
+func (b basis) mergeFiles(n node.Node) configFiles {
+	files := configFiles{merged: n.Config}
+	if folder, _ := node.FindFlag(n.Flags, "config-dir"); folder.Value == "" {
+		return files
+	}
+
+	base, dropIns := b.separate(n, makeOwnConfig(n))
+	m, err := stages.MergeDropIns(base, listConfigs(dropIns), b.kubelet.Version)
+	if err != nil {
+		return files // the stage that renders the configuration reports it
+	}
+	files.file = base.Config
+	if n.DropIn != "" && b.base.File != nil {
+		files.file = b.base.File
+	}
+	files.dropIns = dropIns
+	files.merged = m.Config.Object()
+
+	return files
+}
+
+// findDropIn returns the drop-in that the kubelet has a field from; nil for none, or a field that none has.
+func (f configFiles) findDropIn(pointer string) *dropIn {
+	for p := pointer; p != ""; p = p[:strings.LastIndexByte(p, '/')] {
+		for i := range slices.Backward(f.dropIns) {
+			if _, ok := kubelet.LookUp(f.dropIns[i].config, p); ok {
+				return &f.dropIns[i]
+			}
+		}
+		if _, ok := kubelet.LookUp(f.file, p); ok {
+			return nil
+		}
+	}
+
+	return nil
 }
 
 // mergeDropIns returns the configuration that the kubelet of a separated node works with.

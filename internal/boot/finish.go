@@ -17,7 +17,7 @@ import (
 func (b basis) finish(n node.Node, isWritten bool) (node.Node, hcl.Diagnostics) {
 	overridden := warnOverridden(n)
 	n = applyInherited(n)
-	base, dropIns := b.separate(n, makeOwnConfig(n.Settings))
+	base, dropIns := b.separate(n, makeOwnConfig(n))
 	config, err := b.mergeDropIns(base, dropIns)
 	if err != nil {
 		return n, nil // the stage that renders the configuration reports it
@@ -42,7 +42,7 @@ func (b basis) replaceReserved(n node.Node) node.Node {
 	}
 
 	n = n.Replace(n.Reserved.Settings)
-	base, dropIns := b.separate(n, makeOwnConfig(n.Settings))
+	base, dropIns := b.separate(n, makeOwnConfig(n))
 	if config, err := b.mergeDropIns(base, dropIns); err == nil {
 		n.Effective = config
 	}
@@ -50,13 +50,18 @@ func (b basis) replaceReserved(n node.Node) node.Node {
 	return n
 }
 
-// makeOwnConfig returns the configuration that settings make without a base.
-func makeOwnConfig(settings []node.Setting) map[string]any {
+// makeOwnConfig returns the configuration of a node's own drop-in: its settings, and an empty list of the base that
+// the kubelet would lose (stages/write, setDropIn).
+func makeOwnConfig(n node.Node) map[string]any {
 	c := kubelet.NewConfig()
-	for _, s := range settings {
+	for _, s := range n.Settings {
 		if !s.Delete {
 			_ = c.Set(s.Path, s.Value) // the stage that renders the settings reports an error
 		}
+	}
+	const field = "enforceNodeAllocatable"
+	if list, isList := n.Config[field].([]any); isList && len(list) == 0 {
+		_ = c.Set([]string{field}, list)
 	}
 
 	return c.Object()

@@ -30,7 +30,7 @@ type judgement struct {
 	node     node.Node
 	basis    basis
 	accepts  *world.AcceptsAns // nil: the binary was not asked, or did not answer
-	config   *kubelet.Config   // of node, in check
+	files    configFiles
 
 	isOlder bool      // the recording is older than the question about the accepted flags
 	missing *[]string // the questions that a recording was never asked, in the order in which they were needed
@@ -50,7 +50,9 @@ type worstCase struct{ pathsExist bool }
 // question that a recording was never asked is an unknown if one of its answers is a failure.
 func judge(ctx context.Context, j judgement) (found Findings) {
 	j.missing = new([]string)
+	j.files = j.basis.mergeFiles(j.node)
 	found.report(j.check(ctx)...)
+	found.report(j.checkDropIns()...)
 	found.report(j.checkStub(ctx)...)
 	found.report(j.checkWatchdog()...)
 	found.report(j.checkFeatures()...)
@@ -89,7 +91,7 @@ func isSamePlace(d, o *hcl.Diagnostic) bool {
 // node, which is another address inside a pod. A recording that is older than the target of a link has no target.
 func (j judgement) checkStub(ctx context.Context) hcl.Diagnostics {
 	const stub = "stub-resolv.conf"
-	file, _ := j.node.Config["resolvConf"].(string)
+	file, _ := j.files.merged["resolvConf"].(string)
 	if file == "" || j.tape == nil {
 		return nil
 	}
@@ -109,14 +111,23 @@ func (j judgement) checkStub(ctx context.Context) hcl.Diagnostics {
 	)}
 }
 
+// checkDropIns reports drop-ins of others with which the kubelet does not start.
+func (j judgement) checkDropIns() (out hcl.Diagnostics) {
+	for _, d := range j.files.dropIns {
+		if d.refusal != nil {
+			out = append(out, origin.Error(
+				fault.ConfigInvalid, j.findFileRange("kubelet-config"), "The kubelet would not start with "+d.path,
+				"%s", stages.Sentence(d.refusal.Error(), "Fix the file, or remove it"),
+			))
+		}
+	}
+
+	return out
+}
+
 // check applies the rules.
 func (j judgement) check(ctx context.Context) (out hcl.Diagnostics) {
 	pointers := slices.Sorted(maps.Keys(j.node.ConfigOrigins))
-	j.config = kubelet.NewConfig()
-	if j.config.Merge(j.node.Config) != nil {
-		j.config = kubelet.NewConfig()
-	}
-
 	kinds := map[findingKind]int{}
 	var rest []findingKind // with more findings than are printed, in their order
 	for _, f := range rules.Check(j.makeSubject(ctx)) {
@@ -177,6 +188,9 @@ func (j judgement) makeSubject(ctx context.Context) rules.Subject {
 	}
 
 	s.Config, s.Part, s.Unset = j.makeConfig()
+	if s.Config != nil && !s.Part && j.files.file != nil {
+		s.File = kubelet.ConfigOf(j.files.file)
+	}
 	for _, f := range j.node.Flags {
 		s.Flags = append(s.Flags, rules.Flag{Name: f.Name, Value: f.Value})
 	}
@@ -349,7 +363,7 @@ func setsDropInVariable(text string) bool {
 func (j judgement) makeConfig() (c *kubelet.Config, isPart bool, unset []string) {
 	c = kubelet.NewConfig()
 	if slices.ContainsFunc(j.node.Files, isKubeletConfig) {
-		if err := c.Merge(j.node.Config); err != nil {
+		if err := c.Merge(j.files.merged); err != nil {
 			return nil, false, nil
 		}
 		return c, false, nil
@@ -472,12 +486,19 @@ func (j judgement) findSetter(f rules.Finding, pointers []string) setter {
 		purpose = "kubelet-flags"
 		from = flag.Origins
 	}
-	if len(from) > 0 && from[0].Kind != origin.Base {
+	dropIn := j.files.findDropIn(f.Pointer)
+	isOthers := dropIn != nil && dropIn.path != j.node.DropIn && !f.InFile
+	if isOthers {
+		return setter{at: j.findFileRange(purpose), name: dropIn.path, isBase: true, isOfFile: true}
+	}
+	isBelow := f.InFile && j.node.DropIn != "" // settings of the site are in the drop-in
+	if !isBelow && len(from) > 0 && from[0].Kind != origin.Base {
 		return setter{at: from[0].Range, name: from[0].Ref}
 	}
 
 	set := setter{at: j.findFileRange(purpose), name: "the base", isBase: true}
 	switch {
+	case isBelow:
 	case f.Flag == "" && !j.hasField(f.Pointer):
 		set.name = "the kubelet's default"
 		set.isDefault = true
@@ -564,7 +585,7 @@ func summarize(f rules.Finding) string {
 
 // hasField reports whether the configuration has a value at a pointer.
 func (j judgement) hasField(pointer string) bool {
-	_, ok := j.config.Get(pointer)
+	_, ok := kubelet.LookUp(j.files.merged, pointer)
 
 	return ok
 }

@@ -45,6 +45,16 @@ func NewConfig() *Config {
 	return &Config{doc: map[string]any{"apiVersion": ConfigAPIVersion, "kind": ConfigKind}}
 }
 
+// ConfigOf returns a document as a configuration, with its nulls; nil for values that JSON does not have.
+func ConfigOf(doc map[string]any) *Config {
+	plain, err := normalize(doc, maxConfigDepth)
+	if err != nil {
+		return nil
+	}
+
+	return &Config{doc: plain.(map[string]any)}
+}
+
 // ParseConfig parses one YAML or JSON document as the kubelet does: aliases and merge keys are expanded, and the last
 // one of a repeated key counts (see Repeated). It rejects a second document and what exceeds the limits. apiVersion
 // and kind must be those of v1beta1, because the kubelet exits without them, for its --config and for drop-ins.
@@ -61,6 +71,28 @@ func ParseConfig(text string) (*Config, error) {
 	}
 
 	return &Config{doc: doc, repeated: repeated}, nil
+}
+
+// ParseConfigFile parses a file that the kubelet itself reads. Other than ParseConfig it rejects YAML that begins with
+// a brace, which the kubelet reads as JSON.
+func ParseConfigFile(text string) (*Config, error) {
+	trimmed := strings.TrimLeftFunc(text, unicode.IsSpace)
+	if strings.HasPrefix(trimmed, "{") && !json.Valid([]byte(trimmed)) {
+		return nil, errors.New("kubelet configuration: it begins with {, so the kubelet reads it as JSON, and it is " +
+			"not: write it as YAML in lines, or quote its keys and texts")
+	}
+
+	return ParseConfig(text)
+}
+
+// ParseDropIn parses a drop-in of the kubelet. It rejects duplicate keys too: the kubelet decodes drop-ins strictly.
+func ParseDropIn(text string) (*Config, error) {
+	c, err := ParseConfigFile(text)
+	if err == nil && len(c.repeated) > 0 {
+		err = fmt.Errorf("kubelet configuration: %s: keep one", strings.Join(c.repeated, "; "))
+	}
+
+	return c, err
 }
 
 func checkHeader(doc map[string]any, field, want string) error {
@@ -329,9 +361,16 @@ func (c *Config) Object() map[string]any { return c.Clone().doc }
 
 // Get returns a copy of the value at a JSON pointer (RFC 6901) like "/kubeReserved/memory"; "" is the whole document.
 func (c *Config) Get(pointer string) (any, bool) {
-	var value any = c.doc
+	value, ok := LookUp(c.doc, pointer)
+
+	return clone(value), ok
+}
+
+// LookUp returns the value at a JSON pointer of a document, as Get does, without a copy.
+func LookUp(doc map[string]any, pointer string) (any, bool) {
+	var value any = doc
 	if pointer == "" {
-		return clone(value), true
+		return value, true
 	}
 	if pointer[0] != '/' {
 		return nil, false
@@ -345,7 +384,7 @@ func (c *Config) Get(pointer string) (any, bool) {
 		}
 	}
 
-	return clone(value), true
+	return value, true
 }
 
 // getMember returns a member of an object, or an element of a list.

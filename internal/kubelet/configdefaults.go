@@ -34,6 +34,26 @@ func KnownField(name, version string) bool {
 	return f.Type == known.Strings || f.Type == known.Bools
 }
 
+// DecodeNulls replaces the nulls in the maps of a document by what the kubelet decodes of them: an empty text, false, 0.
+// A null field is an absent one.
+func DecodeNulls(doc map[string]any) {
+	_, newest := known.Range()
+	zeros := map[known.Type]any{known.Strings: "", known.Bools: false, known.Quantities: json.Number("0")}
+	for name, value := range doc {
+		field, _ := known.FieldAt(name, newest)
+		members, isObject := value.(map[string]any)
+		zero, hasZero := zeros[field.Type]
+		if !isObject || !hasZero {
+			continue
+		}
+		for key, member := range members {
+			if member == nil {
+				members[key] = zero
+			}
+		}
+	}
+}
+
 func findMinor(version string) int {
 	if m, ok := known.Minor(version); ok && version != "" {
 		return m

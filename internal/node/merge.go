@@ -19,6 +19,8 @@ import (
 type Base struct {
 	Contribution
 	Config map[string]any // the KubeletConfiguration document; never changed by Merge
+	// File is the configuration as it is in the file that a drop-in adds to, with nulls; nil: Config.
+	File map[string]any
 
 	ConfigKnown bool // false: no base could be read (a check without a machine)
 	// Instance are the fields of kubeadm's instance-config.yaml before prelet, empty without such a file; nil: it is

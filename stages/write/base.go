@@ -97,10 +97,18 @@ func (r baseReader) readConfig(b schema.Body) (node.Base, hcl.Diagnostics) {
 	if !src.known {
 		return base, diags
 	}
-	c, err := kubelet.ParseConfig(src.text)
+	parse := kubelet.ParseConfig
+	if isDropIn(b) {
+		parse = kubelet.ParseConfigFile // the kubelet reads it, and not what prelet makes of it
+	}
+	c, err := parse(src.text)
 	plain := kubelet.NewConfig() // without nulls, which mean unset
 	if err == nil {
-		err = plain.Merge(c.Object())
+		doc := c.Object()
+		if isDropIn(b) {
+			kubelet.DecodeNulls(doc)
+		}
+		err = plain.Merge(doc)
 	}
 	if err != nil {
 		next := "Fix it at its source; nothing was changed on this node"
@@ -114,6 +122,9 @@ func (r baseReader) readConfig(b schema.Body) (node.Base, hcl.Diagnostics) {
 	}
 
 	base.Config = plain.Object()
+	if isDropIn(b) {
+		base.File = c.Object()
+	}
 	base.ConfigKnown = true
 	diags = append(diags, src.warnConfig(c.Repeated())...)
 

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// agreementFew is how many inputs of each kind are tried where nothing else is asked for: 154 in all.
+// agreementFew is how many inputs of each kind are tried where nothing else is asked for: 165 in all.
 const agreementFew = 11
 
 // inputKind makes inputs of one kind; i counts them.
@@ -45,6 +45,7 @@ func inputKinds() []inputKind {
 		{"threshold", (*inputs).threshold},
 		{"quantity", (*inputs).reserved},
 		{"list", (*inputs).list},
+		{"drop-in", (*inputs).dropIn},
 	}
 }
 
@@ -615,6 +616,67 @@ func (g *inputs) list(int) inputCase {
 	}
 
 	return with(nil, name+"="+strings.Join(words, ","))
+}
+
+// dropIn has a folder of drop-ins that others have left, over a configuration of another kind. Each may set, replace or
+// remove what an earlier file has, so that either of the two decides.
+func (g *inputs) dropIn(i int) inputCase {
+	c := g.oneOf(i)
+	c.DropIns = map[string]string{}
+	var last *knownField
+	for range 1 + g.IntN(3) {
+		names := []string{
+			"10-a.conf", "40-nodeadm.conf", "9.conf", "Z.conf", "sub/20-b.conf", "00-first.conf", "99.conf", ".conf",
+		}
+		name := pick(g, names...)
+		if g.IntN(10) == 0 {
+			name = pick(g, "README", "50-off.yaml", "50-off.conf.bak")
+		}
+		c.DropIns[name] = g.dropInText(i, &last)
+	}
+
+	return c
+}
+
+// oneOf is an input of a kind that makes a configuration.
+func (g *inputs) oneOf(i int) inputCase {
+	return pick(
+		g,
+		(*inputs).oneField, (*inputs).combination, (*inputs).duration, (*inputs).integer, (*inputs).manager,
+		(*inputs).valid, (*inputs).valid, (*inputs).valid, (*inputs).valid, (*inputs).valid, (*inputs).valid,
+		(*inputs).threshold, (*inputs).reserved,
+	)(g, i)
+}
+
+// dropInText is the text of a drop-in: one field, which may be that of the last one, all of another input, or now and
+// then something that the kubelet may not read.
+func (g *inputs) dropInText(i int, last **knownField) string {
+	const header = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+	if g.IntN(12) == 0 {
+		return pick(
+			g, "", "maxPods: 20\n", header, header+"maxPods: 20\nmaxPods: 30\n", header+"---\n", "---\n"+header, "{}",
+			`{"apiVersion":"kubelet.config.k8s.io/v1beta1","kind":"KubeletConfiguration","maxPods":20}`,
+			`{apiVersion: kubelet.config.k8s.io/v1beta1, kind: KubeletConfiguration, maxPods: 20}`,
+			header+"\tmaxPods: 20\n", header+"nosuch: 1\n", header+"maxPods: [\n", "kind: KubeletConfiguration\n",
+			"apiVersion: v1\nkind: ConfigMap\n", header+"failCgroupV1: null\n", header+"enforceNodeAllocatable: []\n",
+		)
+	}
+	if g.IntN(4) == 0 {
+		return g.oneOf(i).Config
+	}
+	if *last == nil || g.IntN(3) > 0 {
+		*last = &g.fields[g.IntN(len(g.fields))]
+	}
+	value := g.value(**last)
+	if g.IntN(8) == 0 {
+		value = nil
+	}
+	text, err := yaml.Marshal(nested((*last).path, value))
+	if err != nil {
+		panic(err)
+	}
+
+	return header + string(text)
 }
 
 func (g *inputs) gate(int) inputCase {

@@ -40,6 +40,8 @@ type inputCase struct {
 	Kind   string   `json:"kind"`
 	Config string   `json:"config"` // the whole file; "" is the baseline
 	Flags  []string `json:"flags"`  // NAME=VALUE, in this order
+	// DropIns are the files of a --config-dir of the image, by path below it; nil: without the flag.
+	DropIns map[string]string `json:"dropIns,omitempty"`
 }
 
 func (c inputCase) String() string {
@@ -187,6 +189,7 @@ func runAgreement(t *testing.T, p Programs, cases []inputCase) []agreement {
 
 const (
 	agreementConfig = "/etc/prelet-case/raw.yaml"
+	agreementFolder = "/etc/prelet-case/conf.d"
 	agreementSite   = `
 stage "detect-hw" "node" {}
 stage "write" "kubelet" {
@@ -223,6 +226,12 @@ func compare(n *Node, c inputCase) (agreement, error) {
 	if err != nil {
 		return r, err
 	}
+	if c.DropIns != nil {
+		base = append(base, "--config-dir="+agreementFolder)
+	}
+	if err := writeDropIns(n, c.DropIns); err != nil {
+		return r, err
+	}
 
 	env := ""
 	if len(base) > 0 {
@@ -255,6 +264,20 @@ func compare(n *Node, c inputCase) (agreement, error) {
 	return r, nil
 }
 
+// writeDropIns replaces the files of the folder.
+func writeDropIns(n *Node, files map[string]string) error {
+	if err := os.RemoveAll(n.Root() + agreementFolder); err != nil {
+		return err
+	}
+	for name, text := range files {
+		if err := n.Write(agreementFolder+"/"+name, text, 0o644); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
 // errorsOf are the errors of a plan, in one line each.
 func errorsOf(r Result) string {
 	var p struct {
@@ -284,6 +307,9 @@ func started1(n *Node, c inputCase) (complaint string, err error) {
 	}
 
 	words := []string{"/usr/bin/kubelet", "--config=" + agreementConfig, "--root-dir=" + dir, "--hostname-override=n1"}
+	if c.DropIns != nil {
+		words = append(words, "--config-dir="+agreementFolder)
+	}
 	for _, f := range c.Flags {
 		words = append(words, "--"+f)
 	}

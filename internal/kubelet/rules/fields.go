@@ -3,6 +3,7 @@ package rules
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,8 +69,16 @@ func fieldRules() []Rule {
 	}
 }
 
+// checkFields checks what the kubelet decodes before it applies the flags: the file of --config alone, and drop-ins
+// merged over it. It parses the flags itself (flag-bad-value).
 func checkFields(c *checker) {
-	walker{c}.checkObject(nil, "", c.raw)
+	if c.Config == nil {
+		return
+	}
+	walker{checker: c}.checkObject(nil, "", c.Config.Object())
+	if c.File != nil {
+		walker{checker: c, isFile: true}.checkObject(nil, "", c.File.Object())
+	}
 }
 
 // checkFieldNames is checkFields for findings that are certain only if the version is known.
@@ -92,13 +101,29 @@ func checkQuantities(c *checker) {
 }
 
 // walker compares a configuration with the fields of the version.
-type walker struct{ *checker }
+type walker struct {
+	*checker
+	isFile bool // it walks through the file of --config, whose findings are new only where a drop-in hides the value
+}
 
 // report reports findings of the running rule only.
 func (w walker) report(rule string, path []string, hint, format string, args ...any) {
-	if rule == w.rule.ID {
-		w.reportAt(path, hint, format, args...)
+	if rule != w.rule.ID {
+		return
 	}
+	f := Finding{
+		Pointer: kubelet.Pointer(path...),
+		Message: fmt.Sprintf(format, args...),
+		Hint:    hint,
+		InFile:  w.isFile,
+	}
+	if w.isFile {
+		inFile, _ := w.File.Get(f.Pointer)
+		if merged, ok := w.Config.Get(f.Pointer); ok && reflect.DeepEqual(inFile, merged) {
+			return
+		}
+	}
+	w.add(f)
 }
 
 // checkObject checks the fields of an object. prefix is "" for the root, otherwise the object's name in the tables
@@ -204,8 +229,12 @@ var elementTypes = map[known.Type]known.Type{
 	known.IntList:    known.Int32,
 }
 
-// checkValue checks a value against the type of its field. null counts as absent.
+// checkValue checks a value against the type of its field. null counts as absent, except for a duration: metav1.Duration
+// parses it as an empty text.
 func (w walker) checkValue(path []string, field string, t known.Type, value any) {
+	if value == nil && t == known.Duration {
+		value = ""
+	}
 	isValid := value == nil
 	switch v := value.(type) {
 	case map[string]any:

@@ -56,12 +56,14 @@ type Finding struct {
 	Severity  Severity
 	Message   string
 	Hint      string // the next step
+	InFile    bool   // it is in Subject.File, and drop-ins may hide it
 	Uncertain bool   // it depends on a version, a feature gate or a flag that is not known
 }
 
 // Subject is a kubelet that is about to start.
 type Subject struct {
 	Config  *kubelet.Config // merged, drop-ins included; nil: unknown
+	File    *kubelet.Config // the file of --config, if drop-ins are merged over it; nil: Config
 	Part    bool            // Config is only a part: fields that it does not set may be set elsewhere
 	Unset   []string        // with Part: pointers of fields that are certainly not set
 	Flags   []Flag          // in their order; the last one of a name counts

@@ -69,6 +69,46 @@ func TestTaintCredential(t *testing.T) {
 	m.wantTainted("a boot without a change")
 }
 
+// TestStartupTaint: a taint that the site declares as one of another program, with a key that prelet does not know, is set at
+// registration, and then never compared, put back or removed.
+func TestStartupTaint(t *testing.T) {
+	t.Parallel()
+	const key = "nic.example.com/validation-pending"
+	m := newMachine(t)
+	m.putTaints("taints", "example.com/a=b:NoSchedule")
+	own := m.read("/etc/prelet/site.hcl")
+	m.put("/etc/prelet/site.hcl", own+"stage \"taint\" \"startup\" {\n  startup = true\n  taints = [\""+key+":NoSchedule\"]\n}\n")
+	m.boot()
+	if flags := m.read("/etc/default/kubelet") + m.read("/var/lib/kubelet/config.yaml"); !strings.Contains(flags, key) {
+		t.Errorf("got %s, want a registration with %s", flags, key)
+	}
+	m.wantTainted("a boot", "example.com/a=b:NoSchedule")
+
+	m.taints = []kubelet.Taint{{Key: "example.com/a", Value: "b", Effect: "NoSchedule"}} // its owner removes it
+	m.wantNoWord(key, "verify")
+	m.want("run", m.as(app.ApplyUnit, "run"), ended{0, "No changes", ""})
+	m.wantTainted("its owner has removed it")
+	m.wantNoWord(key, "status")
+
+	pending := kubelet.Taint{Key: key, Effect: "NoSchedule"}
+	m.taints = append(m.taints, pending) // its owner adds it again
+	m.put("/etc/prelet/site.hcl", own)
+	m.as(app.ApplyUnit, "run")
+	m.wantTainted("the site drops it")
+	if !slices.Contains(m.taints, pending) {
+		t.Errorf("got taints %v, want that of its owner", m.taints)
+	}
+	m.wantNoWord(key, "verify")
+}
+
+// wantNoWord checks that the output of a command by hand does not have a word.
+func (m *machine) wantNoWord(word string, args ...string) {
+	m.t.Helper()
+	if r := m.as("", args...); strings.Contains(r.out+r.errors, word) {
+		m.t.Errorf("%s: got %s%s; want nothing about %s", args, r.out, r.errors, word)
+	}
+}
+
 const baseTaints = clusterConfig + "registerWithTaints: [{key: example.com/base, value: x, effect: NoSchedule}]\n"
 
 func (m *machine) putKubeletConfig(text string) {

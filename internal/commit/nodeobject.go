@@ -31,7 +31,12 @@ func addNodeObject(o Options, act *activation.Plan) {
 		act.Labels[l.Key] = l.Value
 	}
 
+	planned := map[string]bool{}
 	for _, t := range o.Plan.Node.Taints {
+		planned[t.String()] = true
+		if t.Startup {
+			continue // its owner removes it: it is neither compared nor patched
+		}
 		act.Taints = append(act.Taints, t.String())
 		if act.TaintCredential != "" && t.IsOfSite() && !kubelet.IsStartupTaint(t.String()) {
 			act.OwnTaints = append(act.OwnTaints, t.String())
@@ -40,12 +45,12 @@ func addNodeObject(o Options, act *activation.Plan) {
 
 	act.GoneLabels = map[string][]string{}
 	for _, was := range nodesSinceGood(o) {
-		addGone(act, was)
+		addGone(act, was, planned)
 	}
 }
 
-// addGone adds the labels and taints of an earlier node that are no longer planned.
-func addGone(act *activation.Plan, was canonical) {
+// addGone adds the labels and taints of an earlier node that are no longer planned, except for startup taints.
+func addGone(act *activation.Plan, was canonical, planned map[string]bool) {
 	for _, l := range was.Labels {
 		key := l[0]
 		value := l[1]
@@ -55,7 +60,7 @@ func addGone(act *activation.Plan, was canonical) {
 	}
 
 	for _, t := range was.Taints {
-		if !slices.Contains(act.Taints, t) {
+		if !planned[t] && !slices.Contains(was.StartupTaints, t) {
 			act.GoneTaints = appendNew(act.GoneTaints, t)
 		}
 	}
@@ -73,6 +78,8 @@ func appendNew(list []string, s string) []string {
 type canonical struct {
 	Labels [][2]string
 	Taints []string
+
+	StartupTaints []string
 }
 
 // nodesSinceGood returns the nodes of the generations from the last good one to the one in place.

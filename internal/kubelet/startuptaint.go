@@ -2,8 +2,9 @@ package kubelet
 
 import "strings"
 
-// StartupTaint is a taint that a node registers with and that another program removes when the node may take pods.
-// prelet sets it only by the registration: to put it back would shut a node that its owner has opened.
+// StartupTaint is a well-known taint that a node registers with and that another program removes when the node may take
+// pods. prelet sets it only by the registration: to put it back would shut a node that its owner has opened. The site
+// declares any other key with startup.
 type StartupTaint struct {
 	Key      string // a prefix if it ends with /
 	Effect   string // the only one that the owner knows; "" for any
@@ -30,6 +31,10 @@ var startupTaints = []StartupTaint{
 		"the program that the node waits for removes it (as the Cilium operator, where agent-not-ready-taint-key is " +
 			"set to such a key); the cluster autoscaler ignores it",
 	},
+	{"ebs.csi.aws.com/agent-not-ready", "", "the EBS CSI driver removes it when it runs on the node"},
+	{"efs.csi.aws.com/agent-not-ready", "", "the EFS CSI driver removes it when it runs on the node"},
+	{"nvsentinel.nvidia.com/", "", "NVSentinel removes it when the node has passed its validation"},
+	{"skyhook.nvidia.com", "", "the Skyhook operator removes it when its packages are installed on the node"},
 	{
 		"node.cloudprovider.kubernetes.io/uninitialized", "NoSchedule",
 		"the cloud controller manager removes it when it has initialized the node",

@@ -18,6 +18,8 @@ type canonicalNode struct {
 	Files      []canonicalFile
 	Activation *Activation
 	Units      []Unit `json:",omitempty"`
+
+	StartupTaints []string `json:",omitempty"`
 }
 
 type canonicalFile struct {
@@ -45,6 +47,9 @@ func (n Node) Canonical() []byte {
 
 	for _, t := range n.Taints {
 		doc.Taints = append(doc.Taints, t.String())
+		if t.Startup {
+			doc.StartupTaints = append(doc.StartupTaints, t.String())
+		}
 	}
 
 	for _, f := range n.Flags {

@@ -27,6 +27,7 @@ type Taint struct {
 	Key, Value, Effect string
 	Inherited          bool // see Flag.Inherited
 	Late               bool // see Flag.Late
+	Startup            bool // another program removes it when the node may take pods: it is set at registration only
 	Origins            []origin.Origin
 }
 

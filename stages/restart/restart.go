@@ -419,7 +419,7 @@ func (r *renderer) checkTaints(n node.Node) {
 	}
 	for _, t := range n.Taints {
 		known, ok := kubelet.FindStartupTaint(t.Key)
-		if !ok || !t.IsOfSite() {
+		if !ok || !t.IsOfSite() || t.Startup {
 			continue
 		}
 		r.diags = append(r.diags, origin.Warning(

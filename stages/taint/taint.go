@@ -25,6 +25,13 @@ var taintsAttr = schema.Attr[cty.Value]{
 		"Effects: NoSchedule, PreferNoSchedule, NoExecute. Null adds no taint.",
 }
 
+var startupAttr = schema.Attr[bool]{
+	Name:    "startup",
+	Default: false,
+	Doc: "Another program removes these taints when the node may take pods: they are set at registration, and then they " +
+		"are never compared, put back or removed.",
+}
+
 // Stage implements stages.Decider.
 type Stage struct{}
 
@@ -39,7 +46,7 @@ func (Stage) Spec() stages.Spec {
 			Type: "taint",
 			Doc: "Adds taints that the node registers with. They count when its Node object is made; " +
 				"later, only `kubectl taint` changes them, or `taint_credential` of the `restart` stage.",
-			Fields: []schema.Field{taintsAttr},
+			Fields: []schema.Field{taintsAttr, startupAttr},
 		},
 	}
 }
@@ -62,6 +69,7 @@ func (Stage) Decide(
 		return node.Contribution{}, unknown, hcl.Diagnostics{diag}
 	}
 
+	isStartup := startupAttr.Of(cfg).V
 	var diags hcl.Diagnostics
 	var out node.Contribution
 	var texts []cty.Value
@@ -81,6 +89,7 @@ func (Stage) Decide(
 			isKnown = isKnown && element.IsKnown() && len(missing) == 0
 
 			if t != nil {
+				t.Startup = isStartup
 				diags = append(diags, checkStartup(*t, at)...)
 				t.Origins = attr.Origins()
 				if len(t.Origins) > 0 {
@@ -121,9 +130,14 @@ func checkStartup(t node.Taint, at hcl.Range) hcl.Diagnostics {
 		)}
 	}
 
+	if t.Startup {
+		return nil
+	}
+
 	return hcl.Diagnostics{origin.Note(
 		fault.StartupTaint, at, fmt.Sprintf("Taint %s is for the start of the node", t),
-		"%s. prelet never puts it back.", origin.Capitalize(known.RemoveBy),
+		"%s. prelet never puts it back. Write startup = true to declare that.",
+		origin.Capitalize(known.RemoveBy),
 	)}
 }
 

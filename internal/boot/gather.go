@@ -179,7 +179,10 @@ func (g gatherer) runStage(ctx context.Context, i *lang.Instance, needed map[str
 	calls, found := runStep(ctx, g.limits, func() (stageCalls, Findings) {
 		return prepareCalls(i, e)
 	})
-	if !calls.isEvaluated {
+	switch {
+	case !calls.isEvaluated && ctx.Err() != nil:
+		return g.endStage(i, stateFailed, true)
+	case !calls.isEvaluated:
 		return gatheredStage{abandoned: found.Diags[0]}
 	}
 

@@ -28,18 +28,20 @@ func SampleMachines() []SampleMachine {
 		{Name: "null facts", Facts: makeNullFacts()},
 		{Name: "8×H100", Facts: makeAccelerated(s.H100, s.NIC)},
 		{Name: "8×MI300X", Facts: makeAccelerated(s.MI300X, s.NIC)},
-		{Name: "two sockets", Facts: makeMachine(2, 32, 256<<30)},
+		{Name: "two sockets", Facts: makeTwoSockets(s.Ethernet)},
 	}
 }
 
 //go:embed samples.json
 var samplesText []byte
 
-// samples has the facts that sample machines have in common, in the form of a recording.
+// samples has the facts that sample machines have in common, in the form of a recording. Names are as real vendors write
+// them: with spaces and parentheses, empty, and longer than a label.
 type samples struct {
 	Machine      world.Facts // without CPUs, NUMA nodes and the size of the memory
 	H100, MI300X world.Accelerator
 	NIC          world.NIC // with one port
+	Ethernet     world.NIC // with a name as the list of PCI names has it
 }
 
 func parseSamples() (s samples) {
@@ -53,6 +55,15 @@ func parseSamples() (s samples) {
 func makeBareVM() *world.Facts {
 	f := makeMachine(1, 2, 4<<30)
 	f.Virtualization = new("kvm")
+	f.Product.Name = new("Standard PC (Q35 + ICH9, 2009)")
+	f.Product.Vendor = new("QEMU")
+
+	return f
+}
+
+func makeTwoSockets(ethernet world.NIC) *world.Facts {
+	f := makeMachine(2, 32, 256<<30)
+	f.NICs = append(f.NICs, ethernet)
 
 	return f
 }
@@ -87,6 +98,7 @@ func makeMachine(sockets, cores int, memory int64) *world.Facts {
 // makeAccelerated returns a machine with two sockets and eight accelerators, each with an InfiniBand card.
 func makeAccelerated(gpu world.Accelerator, nic world.NIC) *world.Facts {
 	f := makeMachine(2, 32, 2<<40)
+	f.Product.Name = new("DGXH100")
 	for i := range 8 {
 		gpu.NUMA = new(i / 4)
 		gpu.Address = new(fmt.Sprintf("0000:%d1:00.0", i+1))

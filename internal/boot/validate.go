@@ -16,6 +16,7 @@ import (
 	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
@@ -42,13 +43,23 @@ func Check(s *lang.Site, machines []SampleMachine, o CheckOptions) hcl.Diagnosti
 	p.report(checkDetectorNames(s, p.locks, o.Locks)...)
 
 	var found sampleFindings
+	valid := map[string]bool{} // places of labels that are valid on a sample machine
 	for _, m := range machines {
-		for _, d := range checkOnSample(s, m, o) {
+		diags, labels := checkOnSample(s, m, o)
+		for _, d := range diags {
 			found.add(m, d)
+		}
+		for _, l := range labels {
+			valid[l.Origins[0].Range.String()] = true
 		}
 	}
 
 	diags := append(p.Diags, found.list(machines)...)
+	for n, d := range diags { // the names of the site's own machines may be such that the label is valid
+		if origin.CodeOf(d) == fault.LabelInvalid && d.Subject != nil && valid[d.Subject.String()] {
+			diags[n] = makeWarning(d)
+		}
+	}
 	if !diags.HasErrors() {
 		diags = append(diags, checkHasWriter(s)...)
 	}
@@ -119,8 +130,9 @@ func makeKey(d *hcl.Diagnostic) string {
 }
 
 // checkOnSample checks the site on one sample machine. Errors that depend on the machine's facts become warnings,
-// and a machine that the site refuses becomes a note, because the site may be meant for other machines.
-func checkOnSample(s *lang.Site, m SampleMachine, o CheckOptions) hcl.Diagnostics {
+// and a machine that the site refuses becomes a note, because the site may be meant for other machines. It also returns
+// the labels of that machine.
+func checkOnSample(s *lang.Site, m SampleMachine, o CheckOptions) (hcl.Diagnostics, []node.Label) {
 	p := runOnSample(s, m, o)
 	diags := append(slices.Clip(p.Diags), p.eval.Unsupported()...)
 
@@ -136,7 +148,7 @@ func checkOnSample(s *lang.Site, m SampleMachine, o CheckOptions) hcl.Diagnostic
 		}
 	}
 
-	return diags
+	return diags, p.rendered.node.Labels
 }
 
 // mayRefuse reports whether an error may concern this sample machine only: another one may have other facts or

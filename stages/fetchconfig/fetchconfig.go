@@ -34,7 +34,7 @@ var (
 	fileAttr = schema.Attr[string]{
 		Name:  "file",
 		Check: checkFile,
-		Doc:   "A file of the node, YAML or JSON, that [every user may read]" +
+		Doc: "A file of the node, YAML or JSON, that [every user may read]" +
 			"(../explanation/secrets.md#what-is-public). Its name may depend on other gather stages.",
 	}
 	optionalAttr = schema.Attr[bool]{

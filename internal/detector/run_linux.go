@@ -10,9 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 	"unsafe"
@@ -113,7 +111,7 @@ func (j job) open() (*os.File, error) {
 // end ends all processes of a run and reports whether it could.
 func (h *Host) end(p *process, s *slot, reply wire.Reply) bool {
 	clean := p.end()
-	if s.own && mayHaveLeftGroup(reply) {
+	if s.own && !reply.Contained { // also without a reply
 		clean = h.sweep(s.uid)
 	}
 
@@ -297,15 +295,6 @@ func (p *process) end() bool {
 	}
 
 	return false
-}
-
-// mayHaveLeftGroup reports whether the filter that keeps all processes in the group is not known to have been loaded.
-func mayHaveLeftGroup(reply wire.Reply) bool {
-	isAboutFilter := func(finding string) bool {
-		return strings.HasPrefix(finding, "seccomp") || strings.HasPrefix(finding, "no_new_privs")
-	}
-
-	return len(reply.Micros) == 0 || slices.ContainsFunc(reply.Findings, isAboutFilter)
 }
 
 // sweep kills all processes of a detector's user and reports whether it could. A prelet-detect under that user does

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/detector/sandbox"
+	"github.com/prelet/prelet/internal/detector/wire"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -180,6 +181,10 @@ func TestSandbox(t *testing.T) {
 			t.Errorf("%s: got ok, want a refusal", key)
 		}
 	}
+	limits := []string{"write_next_to_the_socket", "allocate_a_file"}
+	if os.Geteuid() == 0 { // the kernel counts timers of a user
+		limits = append(limits, "timers")
+	}
 	for _, line := range []struct {
 		name    string
 		forbids []string
@@ -192,8 +197,10 @@ func TestSandbox(t *testing.T) {
 		{name: "connect", forbids: []string{"connect_path"}},
 		{name: "seccomp", forbids: []string{"setsid", "memfd", "shared_memory", "system_v_memory", "keyring", "socket_tcp", "socket_tcp6", "socket_udp",
 			"socket_netlink", "socket_unix_datagram", "socket_unix_packets", "send_path", "xattr", "xattr_of_a_link", "xattr_of_a_descriptor",
-			"growing_memory", "moved_stack", "send_buffer", "receive_buffer"}},
-		{name: "limits", forbids: []string{"write_next_to_the_socket", "allocate_a_file"}},
+			"growing_memory", "moved_stack", "send_buffer", "receive_buffer",
+			"huge_pages", "shmat", "shmctl", "semop", "semtimedop", "semctl", "msgsnd", "msgrcv", "msgctl", "mq_unlink", "mq_getsetattr",
+			"io_setup", "fsync", "fdatasync", "drop_cached_pages", "flock", "record_lock"}},
+		{name: "limits", forbids: limits},
 	} {
 		t.Run(line.name, func(t *testing.T) {
 			if abi < line.abi {
@@ -304,6 +311,29 @@ func TestSweep(t *testing.T) {
 		t.Fatalf("without seccomp: got %v, want a process outside of the group", said.Attributes)
 	}
 	b.nothingLeft(t)
+}
+
+// TestContained checks what decides whether a detector's user is swept: a field of the reply, not the texts of its
+// findings. A reply that is missing or from a program that does not set the field means that the user is swept.
+func TestContained(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to run a detector as a user of the pool")
+	}
+	for without, want := range map[string]bool{"": true, "landlock": true, "limits": true, "seccomp": false} {
+		b := newBench(t)
+		b.install("good")
+		o := b.host.o
+		if without != "" {
+			o.Helper = b.link(helperName + "-without-" + without)
+		}
+		j := job{program: filepath.Join(b.dir, Programs, "good"), memory: MinMemory}
+		j.request.Ask, j.request.Name = wire.Describe, "good"
+		reply, _, err := New(o).run(t.Context(), j)
+		if err != nil || reply.Contained != want {
+			t.Errorf("without %q: got contained %t, error %v; want %t and no error", without, reply.Contained, err, want)
+		}
+	}
 }
 
 // TestReapUser: a child of the given user that has ended is waited for, and one of another user is not. No other test

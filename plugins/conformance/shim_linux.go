@@ -102,6 +102,7 @@ func setLimits(order shimOrder) error {
 			return fmt.Errorf("changing to uid %d: %w", order.UID, err)
 		}
 		limits[unix.RLIMIT_NPROC] = contract.MaxProcesses
+		limits[unix.RLIMIT_SIGPENDING] = contract.MaxTimers
 	}
 
 	for resource, value := range limits {

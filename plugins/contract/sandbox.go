@@ -5,10 +5,11 @@ import (
 	"strings"
 )
 
-// Limits of each process of a detector; MaxProcesses is for all together. A Go program needs about twenty threads, a
+// Limits of each process of a detector; MaxProcesses and MaxTimers are for all together. A Go program needs about twenty threads, a
 // vendor's library a few more. The sandbox and the conformance kit set the same limits.
 const (
 	MaxProcesses = 64
+	MaxTimers    = 256     // timers of POSIX and queued signals
 	MaxFiles     = 256     // open at the same time
 	MaxCore      = 1       // bytes; 0 would still start a core_pattern that is a program
 	MaxStack     = 1 << 20 // bytes; glibc reserves as much for each thread, which counts as memory

@@ -64,6 +64,8 @@ func Filter(refuse, absent uint32, watched ...uint32) []bpf.Instruction {
 	f.onCall(unix.SYS_SOCKET, checkSocket)
 	f.onCall(unix.SYS_SOCKETPAIR, checkSocket)
 	f.onCall(unix.SYS_MMAP, checkMmap)
+	f.onCall(unix.SYS_FADVISE64, checkFadvise)
+	f.onCall(unix.SYS_FCNTL, checkFcntl)
 	f.onCall(unix.SYS_SETSOCKOPT, checkSetsockopt)
 	f.onCall(unix.SYS_CLONE, checkClone)
 	f.finish(permitted)
@@ -81,11 +83,23 @@ func checkSocket(f *filter) {
 
 func checkMmap(f *filter) {
 	f.loadArgument(3)
-	f.mask(stackMemory)
+	f.mask(stackMemory | hugePages)
 	f.returnIf(bpf.JumpNotEqual, 0, f.refuse)
 	f.loadArgument(3)
 	f.mask(sharedMemory)
 	f.returnIf(bpf.JumpEqual, sharedMemory, f.refuse)
+}
+
+func checkFadvise(f *filter) {
+	f.loadArgument(3)
+	f.returnIf(bpf.JumpEqual, unix.FADV_DONTNEED, f.refuse)
+}
+
+func checkFcntl(f *filter) {
+	f.loadArgument(1)
+	for _, command := range sharedCommands() {
+		f.returnIf(bpf.JumpEqual, command, f.refuse)
+	}
 }
 
 func checkSetsockopt(f *filter) {

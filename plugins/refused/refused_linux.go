@@ -19,6 +19,10 @@ const (
 	// stackMemory is the flag of mmap(2) for memory that the kernel counts as stack and not as data.
 	stackMemory = unix.MAP_GROWSDOWN
 
+	// hugePages is the flag of mmap(2) for the machine's huge pages, which count towards no limit of memory. The kernel
+	// reserves them at the call, so that one call could take them all from the kubelet.
+	hugePages = unix.MAP_HUGETLB
+
 	// socketKind masks the kind in the second argument of socket(2). The other bits are flags.
 	socketKind = 0xf
 )
@@ -30,14 +34,17 @@ const (
 	setxattrat     = 463
 )
 
-// Absent returns the system calls that fail with ENOSYS in a detector, by number, with their names. Libraries fall
-// back when a call is absent, so a detector that tries one is correct.
+// Absent returns the system calls that fail with ENOSYS in a detector, by number, with their names. Libraries go
+// on when a call is absent, so a detector that tries one is correct.
 func Absent() map[uint32]string {
 	return map[uint32]string{
 		// The flags of clone3 are in memory, which no filter can read. Libraries fall back to clone.
 		unix.SYS_CLONE3: "clone3",
 		// mremap can grow a page of the stack without a limit. Libraries fall back to copying.
 		unix.SYS_MREMAP: "mremap",
+		// fsync of a descriptor that can only read still flushes the disk. go-plugin calls it for standard output.
+		unix.SYS_FSYNC:     "fsync",
+		unix.SYS_FDATASYNC: "fdatasync",
 		// map_shadow_stack makes a stack without a limit.
 		mapShadowStack: "map_shadow_stack",
 	}
@@ -46,6 +53,14 @@ func Absent() map[uint32]string {
 // bufferOptions returns the options of SOL_SOCKET that raise how much kernel memory a socket may use.
 func bufferOptions() []uint32 {
 	return []uint32{unix.SO_SNDBUF, unix.SO_RCVBUF, unix.SO_SNDBUFFORCE, unix.SO_RCVBUFFORCE}
+}
+
+// sharedCommands returns the commands of fcntl(2) that change what other programs share: locks of a file, which
+// others would wait for, and the size of a pipe, whose memory counts towards no limit.
+func sharedCommands() []uint32 {
+	return []uint32{
+		unix.F_SETLK, unix.F_SETLKW, unix.F_OFD_SETLK, unix.F_OFD_SETLKW, unix.F_SETLEASE, unix.F_SETPIPE_SZ,
+	}
 }
 
 // Calls returns the system calls that are refused for any arguments, by number, with their names. A detector and its
@@ -70,13 +85,29 @@ func Calls() map[uint32]string {
 		unix.SYS_IO_URING_ENTER:    "io_uring_enter",
 		unix.SYS_IO_URING_REGISTER: "io_uring_register",
 
+		// Shared memory, semaphores and queues of System V and POSIX: they count towards no limit, remain after their
+		// process, and those of other users can be used by their number, without a file that Landlock could refuse.
+		unix.SYS_SHMGET:          "shmget",
+		unix.SYS_SHMAT:           "shmat",
+		unix.SYS_SHMCTL:          "shmctl",
+		unix.SYS_SEMGET:          "semget",
+		unix.SYS_SEMOP:           "semop",
+		unix.SYS_SEMTIMEDOP:      "semtimedop",
+		unix.SYS_SEMCTL:          "semctl",
+		unix.SYS_MSGGET:          "msgget",
+		unix.SYS_MSGSND:          "msgsnd",
+		unix.SYS_MSGRCV:          "msgrcv",
+		unix.SYS_MSGCTL:          "msgctl",
+		unix.SYS_MQ_OPEN:         "mq_open",
+		unix.SYS_MQ_UNLINK:       "mq_unlink",
+		unix.SYS_MQ_TIMEDSEND:    "mq_timedsend",
+		unix.SYS_MQ_TIMEDRECEIVE: "mq_timedreceive",
+		unix.SYS_MQ_NOTIFY:       "mq_notify",
+		unix.SYS_MQ_GETSETATTR:   "mq_getsetattr",
+
 		// Memory that counts towards no limit.
 		unix.SYS_MEMFD_CREATE: "memfd_create",
 		memfdSecret:           "memfd_secret",
-		unix.SYS_SHMGET:       "shmget",
-		unix.SYS_MSGGET:       "msgget",
-		unix.SYS_SEMGET:       "semget",
-		unix.SYS_MQ_OPEN:      "mq_open",
 		unix.SYS_SETXATTR:     "setxattr",
 		unix.SYS_LSETXATTR:    "lsetxattr",
 		unix.SYS_FSETXATTR:    "fsetxattr",
@@ -115,9 +146,17 @@ func Calls() map[uint32]string {
 		unix.SYS_QUOTACTL:          "quotactl",
 		unix.SYS_QUOTACTL_FD:       "quotactl_fd",
 
-		// Flushing the disk, which would slow the boot down.
-		unix.SYS_SYNC:   "sync",
-		unix.SYS_SYNCFS: "syncfs",
+		// Requests of asynchronous input and output: all programs share their number (fs.aio-max-nr).
+		unix.SYS_IO_SETUP: "io_setup",
+
+		// Flushing the disk, which would slow the boot down, also through a descriptor that can only read.
+		unix.SYS_SYNC:            "sync",
+		unix.SYS_SYNCFS:          "syncfs",
+		unix.SYS_SYNC_FILE_RANGE: "sync_file_range",
+		unix.SYS_MSYNC:           "msync",
+
+		// Locks of readable files, which others would wait for.
+		unix.SYS_FLOCK: "flock",
 	}
 }
 
@@ -136,10 +175,18 @@ func Call(number uint32, args [6]uint64) (what string, isRefused bool) {
 	case unix.SYS_CLONE:
 		return "clone with a new namespace", args[0]&namespaces != 0
 	case unix.SYS_MMAP:
-		if args[3]&stackMemory != 0 {
+		switch {
+		case args[3]&stackMemory != 0:
 			return "mmap of memory that grows like a stack", true
+		case args[3]&hugePages != 0:
+			return "mmap of huge pages", true
 		}
 		return "mmap of shared memory without a file", args[3]&sharedMemory == sharedMemory
+	case unix.SYS_FADVISE64:
+		return "fadvise64 that drops cached pages", uint32(args[3]) == unix.FADV_DONTNEED
+	case unix.SYS_FCNTL:
+		isShared := slices.Contains(sharedCommands(), uint32(args[1]))
+		return "fcntl of a lock or of a pipe's size", isShared
 	case unix.SYS_SETSOCKOPT:
 		isBuffer := slices.Contains(bufferOptions(), uint32(args[2]))
 		return "setsockopt of a buffer size", uint32(args[1]) == unix.SOL_SOCKET && isBuffer

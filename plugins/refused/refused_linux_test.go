@@ -19,20 +19,22 @@ func TestCalls(t *testing.T) {
 		setsid setpgid
 		ptrace process_vm_readv process_vm_writev pidfd_getfd kcmp process_madvise
 		io_uring_setup io_uring_enter io_uring_register
-		memfd_create memfd_secret shmget msgget semget mq_open
+		memfd_create memfd_secret
+		shmget shmat shmctl semget semop semtimedop semctl msgget msgsnd msgrcv msgctl
+		mq_open mq_unlink mq_timedsend mq_timedreceive mq_notify mq_getsetattr
 		setxattr lsetxattr fsetxattr setxattrat
 		bpf perf_event_open userfaultfd keyctl add_key request_key
 		init_module finit_module delete_module kexec_load kexec_file_load fanotify_init
 		mount umount2 pivot_root chroot unshare setns open_tree move_mount
 		fsopen fsmount fspick mount_setattr personality
 		open_by_handle_at name_to_handle_at quotactl quotactl_fd
-		sync syncfs`)
+		io_setup sync syncfs sync_file_range msync flock`)
 	slices.Sort(want)
 	if got := slices.Sorted(maps.Values(Calls())); !slices.Equal(got, want) {
 		t.Errorf("refused calls: got\n%v, want\n%v", got, want)
 	}
 
-	want = []string{"clone3", "map_shadow_stack", "mremap"}
+	want = []string{"clone3", "fdatasync", "fsync", "map_shadow_stack", "mremap"}
 	if got := slices.Sorted(maps.Values(Absent())); !slices.Equal(got, want) {
 		t.Errorf("absent calls: got %v, want %v", got, want)
 	}
@@ -85,6 +87,8 @@ func TestFilter(t *testing.T) {
 		0, 1, 2, 3, 10, 16, 1 << 40,
 		unix.MAP_ANONYMOUS, unix.MAP_SHARED | unix.MAP_ANONYMOUS, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS,
 		unix.MAP_SHARED_VALIDATE | unix.MAP_ANONYMOUS, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_GROWSDOWN,
+		unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_HUGETLB,
+		unix.FADV_DONTNEED, unix.F_SETLK, unix.F_SETLKW, unix.F_OFD_SETLK, unix.F_SETPIPE_SZ,
 		unix.SOL_SOCKET, unix.SO_SNDBUF, unix.SO_RCVBUFFORCE,
 		unix.SOCK_STREAM | unix.SOCK_CLOEXEC, unix.SOCK_DGRAM | unix.SOCK_NONBLOCK,
 		unix.CLONE_NEWUSER, unix.CLONE_NEWNET | unix.CLONE_VM, unix.CLONE_VM | unix.CLONE_THREAD | unix.CLONE_FS,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -52,6 +53,7 @@ func tries(config map[string]any) map[string]string {
 	a.tryCalls()
 	a.trySocketDir()
 	a.tryMemory()
+	a.tryShared()
 	a.tryLimits()
 	a.reportSelf()
 
@@ -177,7 +179,12 @@ func (a attempts) tryCalls() {
 
 // call makes a system call with two arguments.
 func call(number, first, second uintptr) error {
-	_, _, errno := unix.Syscall(number, first, second, 0)
+	return call3(number, first, second, 0)
+}
+
+// call3 makes a system call with three arguments.
+func call3(number, first, second, third uintptr) error {
+	_, _, errno := unix.Syscall(number, first, second, third)
 	if errno == 0 {
 		return nil
 	}
@@ -234,6 +241,53 @@ func (a attempts) tryMemory() {
 	a.putAll(map[string]error{
 		"send buffer":    setBuffer(unix.SO_SNDBUF),
 		"receive buffer": setBuffer(unix.SO_RCVBUF),
+	})
+}
+
+// tryShared uses what all programs of the machine share: huge pages, System V's and POSIX's means of communication,
+// requests of asynchronous input and output, timers, the disk, its cache, and locks.
+func (a attempts) tryShared() {
+	const hugePages = unix.MAP_PRIVATE | unix.MAP_HUGETLB | unix.MAP_NORESERVE // also where the machine has none
+	a.put("huge pages", describe(errorOf(mapMemory(2<<20, hugePages))))
+
+	// Numbers that do not exist: only a filter answers EPERM.
+	for name, number := range map[string]uintptr{
+		"shmat": unix.SYS_SHMAT, "shmctl": unix.SYS_SHMCTL,
+		"semop": unix.SYS_SEMOP, "semtimedop": unix.SYS_SEMTIMEDOP, "semctl": unix.SYS_SEMCTL,
+		"msgsnd": unix.SYS_MSGSND, "msgrcv": unix.SYS_MSGRCV, "msgctl": unix.SYS_MSGCTL,
+		"mq_unlink": unix.SYS_MQ_UNLINK, "mq_getsetattr": unix.SYS_MQ_GETSETATTR,
+	} {
+		err := call(number, math.MaxInt32, 0)
+		if err != nil && !errors.Is(err, unix.EPERM) {
+			err = nil // it reached the kernel
+		}
+		a.put(name, describe(err))
+	}
+
+	var requests uintptr
+	//nolint:gosec // no wrapper exists
+	a.put("io_setup", describe(call(unix.SYS_IO_SETUP, 1, uintptr(unsafe.Pointer(&requests)))))
+	timers, err := repeat(1<<12, func(int) error {
+		var timer int32
+		//nolint:gosec // no wrapper exists
+		return call3(unix.SYS_TIMER_CREATE, unix.CLOCK_MONOTONIC, 0, uintptr(unsafe.Pointer(&timer)))
+	})
+	a.put("timers", describe(err))
+	a.put("number of timers", strconv.Itoa(timers))
+
+	f, err := os.Open("/proc/self/fd/3") // the program, which each detector may read
+	if err != nil {
+		a.put("fsync", describe(err))
+		return
+	}
+	defer f.Close()
+	fd := int(f.Fd())
+	a.putAll(map[string]error{
+		"fsync":             unix.Fsync(fd),
+		"fdatasync":         unix.Fdatasync(fd),
+		"drop cached pages": unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED),
+		"flock":             unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB),
+		"record lock":       unix.FcntlFlock(uintptr(fd), unix.F_SETLK, &unix.Flock_t{Type: unix.F_RDLCK}),
 	})
 }
 

@@ -112,6 +112,7 @@ func (r *run) do(ctx context.Context) {
 		ended:     make(chan struct{}),
 	}
 	err := r.call(ctx, d)
+	r.reply.Contained = report.Contained
 	r.reply.Lacks = report.Lacks
 	r.reply.Findings = report.Failed
 

@@ -55,6 +55,10 @@ func (p Policy) landlockABI() (int, error) {
 // not have; Failed are parts that something on this machine prevents, which a person should fix.
 type Report struct {
 	Lacks, Failed []string
+
+	// Contained reports that no_new_privs and the filter of system calls are in force: no process can leave the group
+	// or this user.
+	Contained bool
 }
 
 func (r *Report) note(what string, err error) {
@@ -123,7 +127,8 @@ func Process(p *Policy) (r Report) {
 	// Everything ends with prelet. This needs rights that are dropped below.
 	endWithParent := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
 	r.note("the end with prelet", endWithParent)
-	r.note("no_new_privs", noNewPrivileges())
+	noPrivs := noNewPrivileges()
+	r.note("no_new_privs", noPrivs)
 	r.note("Landlock", p.expand())
 	if !p.Without.Landlock {
 		r.restrictHost(*p)
@@ -133,7 +138,9 @@ func Process(p *Policy) (r Report) {
 	r.note("closing its memory", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
 
 	if !p.Without.Seccomp {
-		r.note("seccomp", loadProcessFilter())
+		err := loadProcessFilter()
+		r.note("seccomp", err)
+		r.Contained = noPrivs == nil && err == nil
 	}
 
 	return r
@@ -197,8 +204,9 @@ func (r *Report) limits(p Policy) {
 	limit("memory", unix.RLIMIT_DATA, p.Memory)
 	if p.Own {
 		limit("processes", unix.RLIMIT_NPROC, contract.MaxProcesses)
+		limit("timers and queued signals", unix.RLIMIT_SIGPENDING, contract.MaxTimers)
 	} else { // the kernel counts all that this user runs
-		r.addLack("limit of processes", "not without a user of the detector's own")
+		r.addLack("limit of processes and timers", "not without a user of the detector's own")
 	}
 	r.note("oom_score_adj", os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0))
 }

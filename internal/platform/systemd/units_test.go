@@ -252,7 +252,7 @@ func TestUnitsBoundDetectors(t *testing.T) {
 		want := map[string][]string{"Service.LimitCORE": {"1"}, "Service.TemporaryFileSystem": {tmp}}
 		if slices.Contains(runs, name) {
 			want["Service.OOMPolicy"], want["Service.MemoryMax"] = []string{"continue"}, []string{"25%"}
-			want["Service.MemorySwapMax"] = []string{"0"}
+			want["Service.MemorySwapMax"], want["Service.PrivateIPC"] = []string{"0"}, []string{"yes"}
 			want["Service.TasksMax"], want["Service.TemporaryFileSystem"] = []string{
 				"1200",
 			}, append(

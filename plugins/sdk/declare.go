@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/prelet/prelet/plugins/contract"
 )
@@ -140,6 +141,11 @@ func typeOf(t reflect.Type, depth int) contract.Type {
 		panic(fmt.Sprintf("sdk: %s is nested too deep, or in itself", t))
 	}
 
+	if t == reflect.TypeFor[time.Duration]() { // it would be a number of nanoseconds
+		panic("sdk: cannot declare time.Duration: declare a number with a unit, for example " +
+			`Attr[int]{Name: "wait", Unit: "s"}, and multiply it by time.Second`)
+	}
+
 	switch t.Kind() {
 	case reflect.Pointer:
 		return typeOf(t.Elem(), depth)
@@ -192,6 +198,10 @@ func structType(t reflect.Type, depth int) contract.Type {
 			a.OneOf = strings.Split(s, ",")
 		}
 		out.Attributes = append(out.Attributes, a)
+	}
+	if len(out.Attributes) == 0 { // time.Time, netip.Addr, big.Int
+		const text = "sdk: cannot declare type %s, which has no exported fields: declare a string or a number and convert it"
+		panic(fmt.Sprintf(text, t))
 	}
 
 	return out

@@ -3,8 +3,10 @@ package sdk_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -365,5 +367,32 @@ func TestStandsAlone(t *testing.T) {
 				t.Errorf("got the import %s, want none of %s", p, bad)
 			}
 		}
+	}
+}
+
+// TestRefusedTypes declares types whose JSON is not what a site would write: a number of nanoseconds, and nothing.
+func TestRefusedTypes(t *testing.T) {
+	type nested struct {
+		Wait time.Duration `json:"wait"`
+	}
+	for name, test := range map[string]struct {
+		declaration sdk.Declaration
+		want        string
+	}{
+		"duration":         {sdk.Attr[time.Duration]{Name: "wait"}, "cannot declare time.Duration"},
+		"list of these":    {sdk.Fact[[]time.Duration]{Name: "waits"}, "cannot declare time.Duration"},
+		"field of a block": {sdk.Attr[nested]{Name: "block"}, "cannot declare time.Duration"},
+		"time":             {sdk.Fact[time.Time]{Name: "at"}, "time.Time, which has no exported fields"},
+		"address":          {sdk.Attr[netip.Addr]{Name: "address"}, "netip.Addr, which has no exported fields"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				got := fmt.Sprint(recover())
+				if !strings.Contains(got, test.want) {
+					t.Errorf("got the panic %q, want %q in it", got, test.want)
+				}
+			}()
+			test.declaration.Declare()
+		})
 	}
 }

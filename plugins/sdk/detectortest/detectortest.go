@@ -66,6 +66,11 @@ func Root(t testing.TB, description string) sdk.Root {
 	return root
 }
 
+// differs is the message of a detector whose answer to the same machine changes.
+const differs = "Detect of %s gave two different answers for the same machine, and a boot would change the node each " +
+	"time. No answer is written before it gives the same answer twice: sort what comes from a map, and leave out " +
+	"times and counters\n%s"
+
 // Detect runs a detector twice as prelet would, with the devices of the root that match. The test fails at once if
 // prelet would reject the result: an invalid description or answer, a panic, a timeout, or two different answers.
 // Problems of the configuration are in the answer.
@@ -91,7 +96,7 @@ func Detect(
 	want := toJSON(t, first)
 	got := toJSON(t, second)
 	if got != want {
-		t.Fatalf("second Detect of %s: got\n%s\nwant the first answer\n%s", description.Name, got, want)
+		t.Fatalf(differs, description.Name, diff(want, got))
 	}
 
 	return first
@@ -171,7 +176,8 @@ func testMachine(t *testing.T, d sdk.Detector, file string) {
 	update := os.Getenv(Update) != ""
 	if !found && !update {
 		line := strings.TrimSpace(answerLine)
-		t.Fatalf("%s: got no line %q, want one; %s=1 writes it", file, line, Update)
+		t.Fatalf("%s: got no line %q with the expected answer below it, want one. `%s=1 go test` writes both, "+
+			"once the detector gives the same answer twice", file, line, Update)
 	}
 	config, tree, err := cutConfig(description)
 	if err != nil {

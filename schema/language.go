@@ -66,7 +66,7 @@ var (
 	CAFile = Attr[string]{
 		Name:  "ca_file",
 		Doc:   "The cluster's CA as a PEM file on the node. Instead of pins.",
-		Check: absolutePath,
+		Check: nodeFile,
 	}
 	Discovery = Attr[string]{
 		Name:  "discovery_file",
@@ -376,6 +376,9 @@ func checkProxy(s string) error {
 	case !ok || host == "" || strings.ContainsAny(strings.TrimSuffix(host, "/"), "/ \t\n?#"):
 		return fmt.Errorf("invalid proxy %q: write http://HOST:PORT or https://HOST:PORT", s)
 	}
+	if err := apiaddress.CheckAuthority(strings.TrimSuffix(host, "/")); err != nil {
+		return fmt.Errorf("invalid proxy %q: %w", s, err)
+	}
 	return nil
 }
 
@@ -397,12 +400,30 @@ func checkGroup(s string) error {
 }
 
 func checkDiscovery(s string) error {
+	if !strings.Contains(s, "://") {
+		return nodeFile(s)
+	}
 	u, err := url.Parse(s)
-	switch {
-	case !strings.Contains(s, "://"):
-		return absolutePath(s)
-	case err != nil || u.Scheme != "https" || u.Host == "":
-		return fmt.Errorf("%q is not an absolute path or an https URL", s)
+	if err != nil || u.Scheme != "https" || u.Host == "" {
+		return fmt.Errorf("%q is not an absolute path or an https URL", apiaddress.Redact(s))
+	}
+	authority := u.Host
+	if u.User != nil {
+		authority = "@" + u.Host
+	}
+	if err := apiaddress.CheckAuthority(authority); err != nil {
+		return fmt.Errorf("%q: %w", apiaddress.Redact(s), err)
+	}
+	return nil
+}
+
+// nodeFile checks the path of a file of the node. A device such as /dev/zero has no end.
+func nodeFile(s string) error {
+	if err := absolutePath(s); err != nil {
+		return err
+	}
+	if p := path.Clean(s); p == "/" || p == "/dev" || strings.HasPrefix(p, "/dev/") {
+		return fmt.Errorf("%q is not a file", s)
 	}
 	return nil
 }

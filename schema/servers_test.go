@@ -22,6 +22,14 @@ func TestServers(t *testing.T) {
 		{"https://[fe80::1%eth0]:6443", "zones are refused"},
 		{"bücher.example:6443", "outside ASCII"},
 		{"https://k8s/api", "a path"},
+		{"k8s:0", "not between 1 and 65535"},
+		{"0.0.0.0:6443", "all addresses"},
+		{"https://[::]:6443", "all addresses"},
+		{"[::ffff:0.0.0.0]:6443", "all addresses"},
+		{"224.0.0.1:6443", "multicast"},
+		{"[ff02::1]:6443", "multicast"},
+		{"255.255.255.255:6443", "broadcast"},
+		{"127.0.0.1:6443 localhost:6443", ""},
 	} {
 		err := Servers.Check(strings.Fields(c.servers))
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
@@ -30,5 +38,42 @@ func TestServers(t *testing.T) {
 	}
 	if err := Server("https://me:canary@k8s:6443"); err == nil || strings.Contains(err.Error(), "canary") {
 		t.Errorf("server with a password: got error %v, want one without the password", err)
+	}
+}
+
+// TestAddresses: each argument with an address refuses a user, whose password no error repeats, and what no server has.
+func TestAddresses(t *testing.T) {
+	for _, c := range []struct {
+		check       func(string) error
+		value, want string // "": valid
+	}{
+		{Discovery.Check, "/etc/kubernetes/discovery.conf", ""},
+		{Discovery.Check, "https://boot.example/discovery.conf?rack=7", ""},
+		{Discovery.Check, "https://boot.example:8443/x", ""},
+		{Discovery.Check, "https://me:canary@boot.example/x", "a user name or password is refused"},
+		{Discovery.Check, "https://canary@boot.example/x", "a user name or password is refused"},
+		{Discovery.Check, "http://me:canary@boot.example/x", "is not an absolute path or an https URL"},
+		{Discovery.Check, "https://me:canary@%zz/x", "is not an absolute path or an https URL"},
+		{Discovery.Check, "https://boot.example:99999/x", "not between 1 and 65535"},
+		{Discovery.Check, "https://0.0.0.0/x", "all addresses"},
+		{Discovery.Check, "/dev/zero", "is not a file"},
+		{Discovery.Check, "/etc/../dev/zero", "is not a file"},
+		{CAFile.Check, "/dev/zero", "is not a file"},
+		{CAFile.Check, "/etc/kubernetes/pki/ca.crt", ""},
+		{ProxyURL.Check, "http://proxy.example:3128/", ""},
+		{ProxyURL.Check, "http://proxy.example", ""},
+		{ProxyURL.Check, "http://me:canary@proxy.example:3128", "credentials do not belong in a site"},
+		{ProxyURL.Check, "http://proxy.example:0", "not between 1 and 65535"},
+		{ProxyURL.Check, "https://proxy.example:99999", "not between 1 and 65535"},
+		{ProxyURL.Check, "http://255.255.255.255:3128", "broadcast"},
+		{ProxyURL.Check, "http://[::]:3128", "all addresses"},
+	} {
+		err := c.check(c.value)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: got %v, want %q", c.value, err, c.want)
+		}
+		if err != nil && strings.Contains(err.Error(), "canary") {
+			t.Errorf("%q: got error %v, want one without the user and the password", c.value, err)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -360,6 +361,9 @@ func checkConfigMap(s string) error {
 func checkFile(s string) error {
 	if !strings.HasPrefix(s, "/") {
 		return fmt.Errorf("%q is not an absolute path: write %q", s, "/"+s)
+	}
+	if strings.HasPrefix(path.Clean(s), "/dev/") {
+		return fmt.Errorf("%q is a device", s)
 	}
 
 	return nil

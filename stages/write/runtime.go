@@ -17,6 +17,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/platform/apiaddress"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -444,6 +445,9 @@ func parseRegistryURL(s string) (*url.URL, error) {
 	}
 	if u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
 		return nil, fmt.Errorf("%q is not a URL of a registry; write it as https://mirror.example", s)
+	}
+	if err := apiaddress.CheckAuthority(u.Host); err != nil {
+		return nil, fmt.Errorf("%q: %w", s, err)
 	}
 
 	return u, nil

@@ -52,11 +52,24 @@ func parseURL(s string) (host string, port uint64, err error) {
 		rest = rest[:i]
 	}
 
-	if strings.Contains(rest, "@") {
-		return "", 0, errors.New("a user name or password is refused; the token belongs in a credential")
+	return splitAuthority(rest, defaultPort)
+}
+
+// CheckAuthority checks what a URL has between the scheme and the path: a host, and a port if there is one. Its error
+// does not repeat a user name or password.
+func CheckAuthority(s string) error {
+	_, _, err := splitAuthority(s, "443")
+
+	return err
+}
+
+func splitAuthority(s, defaultPort string) (host string, port uint64, err error) {
+	if strings.Contains(s, "@") {
+		return "", 0, errors.New("a user name or password is refused, because every recording contains the site; " +
+			"the token belongs in a credential")
 	}
 
-	host, portText, err := splitHostPort(rest)
+	host, portText, err := splitHostPort(s)
 	if err != nil {
 		return "", 0, err
 	}
@@ -65,8 +78,8 @@ func parseURL(s string) (host string, port uint64, err error) {
 		portText = defaultPort
 	}
 
-	if portText == "" || strings.HasSuffix(rest, ":") {
-		return "", 0, missingPort(rest)
+	if portText == "" || strings.HasSuffix(s, ":") {
+		return "", 0, missingPort(s)
 	}
 
 	port, err = strconv.ParseUint(portText, 10, 16)
@@ -122,6 +135,9 @@ func splitIPv6(s string) (host, port string, err error) {
 	if err != nil || !a.Is6() || a.Zone() != "" {
 		return "", "", fmt.Errorf("invalid IPv6 address %q (zones are refused: no certificate names them)", host)
 	}
+	if err := checkUnicast(a); err != nil {
+		return "", "", err
+	}
 
 	port, hasColon := strings.CutPrefix(after, ":")
 	if !hasColon && after != "" {
@@ -145,8 +161,8 @@ func checkHost(host string) error {
 		return errors.New("no host")
 	}
 
-	if _, err := netip.ParseAddr(host); err == nil {
-		return nil
+	if a, err := netip.ParseAddr(host); err == nil {
+		return checkUnicast(a)
 	}
 
 	if len(host) > 253 {
@@ -163,6 +179,21 @@ func checkHost(host string) error {
 	// 10.0.0.300, or 1.2.3
 	if last := labels[len(labels)-1]; strings.Trim(last, "0123456789") == "" {
 		return fmt.Errorf("invalid IP address %q", host)
+	}
+
+	return nil
+}
+
+// checkUnicast refuses addresses that no server can have.
+func checkUnicast(a netip.Addr) error {
+	a = a.Unmap()
+	switch {
+	case a.IsUnspecified():
+		return fmt.Errorf("%s means all addresses of a machine, and not one of a server", a)
+	case a.IsMulticast():
+		return fmt.Errorf("%s is a multicast address", a)
+	case a == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+		return fmt.Errorf("%s is the broadcast address", a)
 	}
 
 	return nil

@@ -53,7 +53,7 @@ func Judge(fd int, path string, st *unix.Stat_t, passed bool) *Loose {
 	if acl == nil {
 		return loose
 	}
-	writer := acl.findWriter(st.Gid) // the ACL is more precise than the group's bit
+	writer := acl.find(aclWrite, st.Gid) // the ACL is more precise than the group's bit
 	if writer == "" {
 		return nil
 	}
@@ -163,9 +163,34 @@ func (r Root) IsReachable(p string) bool {
 	return true
 }
 
-// findWriter returns the first user or group that an ACL allows to write and that is neither root's nor that of this
+// FindReader returns who besides root and the user of this process may read an open file, as in "group 998"; "" if only
+// these may.
+func FindReader(fd int, st *unix.Stat_t) (string, error) {
+	switch {
+	case !isOurs(st.Uid, os.Geteuid()):
+		return fmt.Sprintf("uid %d", st.Uid), nil
+	case st.Mode&0o004 != 0:
+		return "everybody", nil
+	case st.Mode&0o040 == 0: // the mask of an ACL
+		return "", nil
+	}
+
+	acl, err := readACL(fd)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("its ACL cannot be read: %w", err)
+	case acl != nil:
+		return acl.find(aclRead, st.Gid), nil
+	case !isOurs(st.Gid, os.Getegid()):
+		return fmt.Sprintf("group %d", st.Gid), nil
+	}
+
+	return "", nil
+}
+
+// find returns the first user or group that has a permission by an ACL and that is neither root's nor that of this
 // process; "" if there is none. gid is the owning group.
-func (a accessACL) findWriter(gid uint32) string {
+func (a accessACL) find(permission uint16, gid uint32) string {
 	mask := uint16(0o7)
 	for e := a; len(e) > 0; e = e[aclEntry:] {
 		if binary.LittleEndian.Uint16(e) == aclMask {
@@ -174,7 +199,7 @@ func (a accessACL) findWriter(gid uint32) string {
 	}
 
 	for e := a; len(e) > 0; e = e[aclEntry:] {
-		if binary.LittleEndian.Uint16(e[2:])&mask&aclWrite == 0 {
+		if binary.LittleEndian.Uint16(e[2:])&mask&permission == 0 {
 			continue
 		}
 		id := binary.LittleEndian.Uint32(e[4:])

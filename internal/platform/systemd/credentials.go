@@ -167,5 +167,13 @@ func checkFile(fd int) error {
 		return unusable("it belongs to uid %d, not to root", st.Uid)
 	}
 
+	reader, err := nodefile.FindReader(fd, &st)
+	switch {
+	case err != nil:
+		return unusable("%w", err)
+	case reader != "":
+		return unusable("it has mode %04o, so %s can read it; systemd makes 0400", st.Mode&0o7777, reader)
+	}
+
 	return nil
 }

@@ -2,6 +2,7 @@ package systemd
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 	"testing/synctest"
 	"time"
 
@@ -178,6 +181,55 @@ func TestCredentialIsRefused(t *testing.T) {
 		}
 		if err != nil && strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: got the secret in the error, want it without", name)
+		}
+	}
+}
+
+// TestCredentialReaders refuses a credential that another group, or a user in an ACL, may read, and takes one that
+// systemd gives to this user.
+func TestCredentialReaders(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to give a file to another group")
+	}
+	// The owner reads, and so does one user by an ACL, whose mask is the group's bits of the mode.
+	acl := func(uid uint32) []byte {
+		none := ^uint32(0)
+		out := binary.LittleEndian.AppendUint32(nil, 2)
+		for _, e := range []struct{ tagPerm, id uint32 }{{0x01 | 4<<16, none}, {0x02 | 4<<16, uid}, {0x04, none}, {0x10 | 4<<16, none}, {0x20, none}} {
+			out = binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(out, e.tagPerm), e.id)
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		mode os.FileMode
+		gid  int
+		acl  []byte
+		want string // "": it is read
+	}{
+		"0400":                 {mode: 0o400},
+		"0440 of root":         {mode: 0o440},
+		"0440 of a group":      {mode: 0o440, gid: 998, want: "group 998 can read it"},
+		"0640 of a group":      {mode: 0o640, gid: 998, want: "group 998 can read it"},
+		"0400 of a group":      {mode: 0o400, gid: 998},
+		"an ACL for a user":    {mode: 0o400, acl: acl(1000), want: "uid 1000 can read it"},
+		"an ACL for this user": {mode: 0o400, acl: acl(0)},
+	} {
+		dir, creds := credentials(t)
+		file := filepath.Join(dir, "x")
+		if err := errors.Join(os.WriteFile(file, []byte("s3cr3t"), 0o600), os.Chown(file, 0, c.gid), os.Chmod(file, c.mode)); err != nil {
+			t.Fatal(err)
+		}
+		if c.acl != nil {
+			if err := unix.Setxattr(file, "system.posix_acl_access", c.acl, 0); errors.Is(err, unix.ENOTSUP) {
+				continue // needs a TMPDIR whose file system has ACLs
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := creds.Read("x")
+		isRead := err == nil && string(got) == "s3cr3t"
+		if isRead != (c.want == "") || err != nil && (!errors.Is(err, ErrUnusable) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: got %d bytes, %v; want %q", name, len(got), err, c.want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -113,7 +114,7 @@ func (b *page) writeSnippet(src []byte, r hcl.Range, paint func(string) string) 
 
 	start := bytes.LastIndexByte(src[:r.Start.Byte], '\n') + 1
 	text, _, _ := strings.Cut(string(src[start:]), "\n")
-	text = strings.TrimRight(text, "\r")
+	text = hideUsers(strings.TrimRight(text, "\r"))
 	end := max(r.Start.Byte, min(r.End.Byte, start+len(text)))
 	marked := max(1, utf8.RuneCount(src[r.Start.Byte:end]))
 	if b.screen != nil { // before it is cut; the mark may be next to its place then
@@ -134,6 +135,16 @@ func (b *page) writeSnippet(src []byte, r hcl.Range, paint func(string) string) 
 	mark := strings.Repeat("^", max(1, min(marked, room-before)))
 	fmt.Fprintf(b, "%s │ %s\n", b.dim(fmt.Sprintf("%4d", r.Start.Line)), string(line))
 	fmt.Fprintf(b, "     │ %s%s\n", strings.Repeat(" ", before), paint(mark))
+}
+
+// userOfURL is a user, with a password, in a URL.
+var userOfURL = regexp.MustCompile(`://[^\s"'/?#]+@`)
+
+// hideUsers hides users and passwords in the URLs of a line, by as many bytes, so that a mark stays below its place.
+func hideUsers(line string) string {
+	return userOfURL.ReplaceAllStringFunc(line, func(found string) string {
+		return "://" + strings.Repeat("*", len(found)-len("://@")) + "@"
+	})
 }
 
 func expandTabs(line string) string {

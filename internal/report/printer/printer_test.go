@@ -167,6 +167,26 @@ func TestSnippetsAreHarmless(t *testing.T) {
 	}
 }
 
+// TestSnippetsHideUsers hides the user and the password of a URL, and keeps the mark below its place.
+func TestSnippetsHideUsers(t *testing.T) {
+	src := []byte("discovery_file = \"https://me:canary@boot.example/x\" wrong\n")
+	at := bytes.Index(src, []byte("wrong"))
+	d := origin.Error(fault.WrongType, hcl.Range{
+		Filename: "x.hcl",
+		Start:    hcl.Pos{Line: 1, Column: at + 1, Byte: at},
+		End:      hcl.Pos{Line: 1, Column: at + 6, Byte: at + 5},
+	}, "Wrong", "It is.")
+	var b bytes.Buffer
+	if err := Diagnostics(&b, map[string][]byte{"x.hcl": src}, hcl.Diagnostics{d}, Style{Width: 80}); err != nil {
+		t.Fatal(err)
+	}
+	want := "   1 │ discovery_file = \"https://*********@boot.example/x\" wrong\n     │ " +
+		strings.Repeat(" ", at) + "^^^^^\n"
+	if got := b.String(); !strings.Contains(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
 // Of a long line the part around the place is shown, as much of it as there is room for.
 func TestSnippetsOfLongLines(t *testing.T) {
 	src := []byte(strings.Repeat("a", 90) + " wrong " + strings.Repeat("b", 90))

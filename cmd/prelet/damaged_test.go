@@ -483,7 +483,7 @@ func TestSettledNodeWithDamagedFile(t *testing.T) {
 					}
 					spoil(t, m.stateDir()+"/"+f.name)
 
-					run := ended{}
+					var run ended
 					if boot {
 						m.reboot()
 						run, _ = m.boot()

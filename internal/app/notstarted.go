@@ -111,7 +111,7 @@ func describeDeath(u activation.Unit) notStarted {
 	hint := "its last lines have the reason"
 	isMemory := u.Result == "oom-kill" || u.Result != "exit-code" && u.Status == int32(unix.SIGKILL)
 	if isMemory {
-		hint = "the kernel kills it where the machine or MemoryMax= of the unit has too little memory, and dmesg names that"
+		hint = "the kernel kills it where the machine or MemoryMax= of the unit has too little memory: dmesg"
 	}
 
 	return notStarted{

@@ -197,8 +197,8 @@ func readReport(ctx context.Context, h *Host) NodeStatus {
 	return out
 }
 
-// describeBegun returns what prelet.service does, in a boot without a report; "" if it has not begun, or if systemd does
-// not answer.
+// describeBegun returns what prelet.service does, in a boot without a report; "" if it has not begun, or if systemd
+// does not answer.
 func describeBegun(ctx context.Context, h *Host) string {
 	u, err := h.Units.Look(ctx, BootUnit)
 

@@ -332,8 +332,8 @@ func requestRun(ctx context.Context, h *Host, why string) (asked string, err err
 	return ApplyUnit + " was requested", nil
 }
 
-// keepWithoutRun ends a boot in which prelet.service cannot start, or dies at each try, as a run that failed before its commit: a
-// node with a good generation starts on it.
+// keepWithoutRun ends a boot in which prelet.service cannot start, or dies at each try, as a run that failed before its
+// commit: a node with a good generation starts on it.
 func (e *Env) keepWithoutRun(ctx context.Context, h *Host, store *generation.Store, why string) (Verified, error) {
 	rep := e.startReport(h, true)
 	r := h.newRun(store, rep)

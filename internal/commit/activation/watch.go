@@ -22,8 +22,8 @@ type Probe interface {
 	// Kubeconfig checks that the file exists and is usable. While it is missing and the API server is unreachable, the
 	// result is unknown.
 	Kubeconfig(ctx context.Context, path string) error
-	// Expired returns that the kubelet's client certificate has expired, with its end and the clock's time; "" if it has
-	// not, or if there is none.
+	// Expired returns that the kubelet's client certificate has expired, with its end and the clock's time; "" if it
+	// has not, or if there is none.
 	Expired() string
 	// Flags checks that the process has all flags on its command line.
 	Flags(ctx context.Context, pid uint32, flags []string) error
@@ -167,17 +167,17 @@ func (m *Machine) clockOffset() time.Duration {
 	return time.Duration(m.Clock.Now().UnixNano()) - m.Clock.Monotonic()
 }
 
-// whyClock returns why an unhealthy kubelet says nothing about its plan, or "": its certificate has expired, which is the
-// same on each generation, or the clock was set by jump while it was watched. A cause in its log that no clock changes
-// counts nevertheless.
+// whyClock returns why an unhealthy kubelet says nothing about its plan, or "": its certificate has expired, which is
+// the same on each generation, or the clock was set by jump while it was watched. A cause in its log that no clock
+// changes counts nevertheless.
 func (m *Machine) whyClock(p Plan, cause *Cause, jump time.Duration) string {
 	if cause != nil && cause.final {
 		return ""
 	}
 	if p.Kubeconfig != "" {
 		if expired := m.Probe.Expired(); expired != "" {
-			return expired + ", on each generation: set the clock, or join again with a token; the plan is not at fault " +
-				"and is judged again"
+			return expired + ", on each generation: set the clock, or join again with a token; the plan is not at " +
+				"fault and is judged again"
 		}
 	}
 	if jump.Abs() >= clockJump {
@@ -327,7 +327,8 @@ func (w *watcher) judgeUnit(ctx context.Context, u Unit, now time.Duration) (Ver
 		const format = "crash loop: it died %d times (%s/%s, result %s)"
 		return Bad, w.addBad("unit", format, deaths, u.Active, u.Sub, describeResult(u))
 	case w.cannotRecover(ctx, u, now):
-		return Bad, w.addBad("unit", "it ended (%s/%s, result %s), and will each time", u.Active, u.Sub, describeResult(u))
+		const format = "it ended (%s/%s, result %s), and will each time"
+		return Bad, w.addBad("unit", format, u.Active, u.Sub, describeResult(u))
 	case isStopped(u) && w.result == jobDependency:
 		return Bad, w.addBad("unit", "it was not started, because a unit that it requires failed")
 	case wasSkipped(u) && u.Skipped >= w.since:

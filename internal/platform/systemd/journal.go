@@ -63,8 +63,8 @@ func NewJournalLogger(redact func(string) string) *slog.Logger {
 // journalStream is where services have their standard output, each with a line for each setting of theirs.
 const journalStream = "/run/systemd/journal/stdout"
 
-// PrintOnConsole writes a line to the journal and to the console of the machine, as StandardOutput=journal+console does.
-// For a program in a unit with PrivateDevices=yes there is no other way to the console.
+// PrintOnConsole writes a line to the journal and to the console of the machine, as StandardOutput=journal+console
+// does. For a program in a unit with PrivateDevices=yes there is no other way to the console.
 func PrintOnConsole(line string) error {
 	err := sendWithin(journalTimeout, func() error {
 		c, err := net.Dial("unix", journalStream)

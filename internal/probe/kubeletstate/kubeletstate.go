@@ -24,6 +24,7 @@ import (
 
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/probe/cluster"
@@ -182,12 +183,19 @@ func (p Probe) checkCluster(ctx context.Context, k cluster.Kubeconfig, why strin
 		return fmt.Errorf("the node has not joined (%s): %w", why, err)
 	}
 
-	return fmt.Errorf(
-		"the node has not joined, though the cluster answers: %s (journalctl -u kubelet shows why; "+
-			"often the token has expired)",
-		why,
-	)
+	next := "journalctl -u kubelet shows why; often the token has expired"
+	if _, err := os.Lstat(p.path(pendingKey)); err == nil {
+		next = "the kubelet has requested a certificate, and waits until its request is approved and signed: " +
+			"kubectl get csr --field-selector spec.signerName=" + kubelet.ClientSigner + " shows it, " +
+			"kubectl certificate approve NAME approves it, and journalctl -u kubelet has more"
+	}
+
+	return fmt.Errorf("the node has not joined, though the cluster answers: %s (%s)", why, next)
 }
+
+// pendingKey is the key of a certificate that the kubelet has requested and does not have yet. Source:
+// pkg/kubelet/certificate/bootstrap (tmpPrivateKeyFile).
+const pendingKey = "/var/lib/kubelet/pki/kubelet-client.key.tmp"
 
 // Flags returns nil if each word is on the command line of the process as often as planned.
 func (p Probe) Flags(_ context.Context, pid uint32, flags []string) error {

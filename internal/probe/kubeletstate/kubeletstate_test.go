@@ -145,6 +145,11 @@ func TestKubeconfigAndNode(t *testing.T) {
 		strings.Contains(err.Error(), strings.Split(s.Token(), ".")[1]) {
 		t.Errorf("not joined: got %v; want that the cluster answers, without the token", err)
 	}
+	place(t, root, pendingKey, "key")
+	err = p.Kubeconfig(t.Context(), conf)
+	if verdictOf(err) != "failed" || !strings.Contains(err.Error(), "kubectl certificate approve NAME") {
+		t.Errorf("a request without approval: got %v, want how to approve it", err)
+	}
 	if _, err := p.Node(t.Context(), "n1"); verdictOf(err) != "unknown" {
 		t.Errorf("without an identity: got %v, want it unknown", err)
 	}

@@ -98,6 +98,19 @@ cp -r examples/detector-template "$work/template"
 	make --silent packages NFPM="$top/bin/nfpm"
 )
 
+echo "== the template under another name, which is in two files"
+cp -r examples/detector-template "$work/renamed"
+(
+	cd "$work/renamed"
+	sed -i "s#=> ../../plugins#=> $top/plugins#; s#prelet-detector-one#prelet-detector-two#" go.mod
+	sed -i 's#"one"#"two"#' detector.go
+	make --silent packages NFPM="$top/bin/nfpm"
+	dpkg-deb --contents build/prelet-detector-two_1.0.0_amd64.deb >said
+	for file in detectors/two detectors.lock.d/two.json; do grep -q "/usr/lib/prelet/$file\$" said; done
+	if grep one said; then exit 1; fi
+	grep -q '"name": "two"' build/two.json
+)
+
 echo "== packages"
 (cd test/detectors && PRELET_PACKAGES="$top/dist:$work/template/build" go test -count=1 -v -run '^TestPackages$' . | tee "$work/packages" | grep -- '---')
 grep -q -- '^--- PASS: TestPackages' "$work/packages"

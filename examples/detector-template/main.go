@@ -1,5 +1,4 @@
-// Command one is a detector of Example's cards "One". prelet starts it; by hand it has the commands describe and
-// detect.
+// This program is a detector. prelet starts it; by hand it has the commands describe and detect.
 package main
 
 import "github.com/prelet/prelet/plugins/sdk"

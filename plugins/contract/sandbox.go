@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Limits of each process of a detector; MaxProcesses and MaxTimers are for all together. A Go program needs about twenty threads, a
-// vendor's library a few more. The sandbox and the conformance kit set the same limits.
+// Limits of each process of a detector; MaxProcesses and MaxTimers are for all together. A Go program needs about
+// twenty threads, a vendor's library a few more. The sandbox and the conformance kit set the same limits.
 const (
 	MaxProcesses = 64
 	MaxTimers    = 256     // timers of POSIX and queued signals

@@ -200,7 +200,8 @@ func structType(t reflect.Type, depth int) contract.Type {
 		out.Attributes = append(out.Attributes, a)
 	}
 	if len(out.Attributes) == 0 { // time.Time, netip.Addr, big.Int
-		const text = "sdk: cannot declare type %s, which has no exported fields: declare a string or a number and convert it"
+		const text = "sdk: cannot declare type %s, which has no exported fields: " +
+			"declare a string or a number and convert it"
 		panic(fmt.Sprintf(text, t))
 	}
 

@@ -54,3 +54,52 @@ func TestLockHolder(t *testing.T) {
 		t.Errorf("after the release: got process %d, want none", pid)
 	}
 }
+
+// TestLockReplaced removes or replaces the file of the lock while it is held: no other process gets the lock until the
+// holder releases it, and then exactly one does, by the file that has the name.
+func TestLockReplaced(t *testing.T) {
+	for name, change := range map[string]func(path string) error{
+		"removed": os.Remove,
+		"replaced": func(path string) error {
+			if err := os.WriteFile(path+".new", nil, 0o600); err != nil {
+				return err
+			}
+			return os.Rename(path+".new", path)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBox(t)
+			holder := b.open()
+			if err := change(holder.dir.name(lockName)); err != nil {
+				t.Fatal(err)
+			}
+
+			short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			if s, err := Open(short, b.o); exitOf(err) != fault.Locked {
+				t.Fatalf("while it is held: got %v, %v; want code %s", s, err, fault.Locked)
+			}
+
+			if err := holder.Unlock(); err != nil {
+				t.Fatal(err)
+			}
+			second, err := Open(t.Context(), b.o)
+			if err != nil {
+				t.Fatalf("after it was released: got error %v, want none", err)
+			}
+			defer second.Close()
+			again, cancelAgain := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancelAgain()
+			if err := holder.Relock(again); exitOf(err) != fault.Locked {
+				t.Errorf("first process, while the second has it: got %v, want code %s", err, fault.Locked)
+			}
+			if err := second.Unlock(); err != nil {
+				t.Fatal(err)
+			}
+			if err := holder.Relock(t.Context()); err != nil || !holder.isLockInPlace() {
+				t.Errorf("first process, in the end: got error %v, its file in place %t; want the lock by that file",
+					err, holder.isLockInPlace())
+			}
+		})
+	}
+}

@@ -65,7 +65,7 @@ type Options struct {
 //
 // # Folder
 //
-//	lock                        held with flock(2); its size is space that a rollback may use when the disk is full
+//	lock                        held with flock(2), as is the folder; its size is space that a rollback may use when the disk is full
 //	journal.json                the transaction in progress, if there is one
 //	held.json                   plans that must not be tried again, and the pin
 //	generations/N               one generation, complete by itself: the manifest on the first line, then every
@@ -392,7 +392,10 @@ func (s *Store) Unlock() error {
 		return nil
 	}
 
-	err := unix.Flock(s.lockFD, unix.LOCK_UN)
+	err := unix.Flock(s.dir.fd, unix.LOCK_UN)
+	if err == nil {
+		err = unix.Flock(s.lockFD, unix.LOCK_UN)
+	}
 
 	return wrap(fault.Internal, "unlock", s.o.Dir, err)
 }
@@ -411,7 +414,7 @@ func (s *Store) Relock(ctx context.Context) error {
 	p := s.dir.name(lockName)
 	began := time.Now()
 	for wait := 2 * time.Millisecond; ; wait = min(wait*2, 50*time.Millisecond) {
-		err := unix.Flock(s.lockFD, unix.LOCK_EX|unix.LOCK_NB)
+		err := s.tryLock()
 		switch {
 		case err == nil:
 			s.locked = true
@@ -427,6 +430,46 @@ func (s *Store) Relock(ctx context.Context) error {
 			return s.reportLocked(p, time.Since(began), context.Cause(ctx))
 		}
 	}
+}
+
+// tryLock takes the lock, or returns EWOULDBLOCK. If the file of the lock was removed or replaced since it was opened, it
+// opens the present one. A process may still hold a file that was removed, so the state folder is locked as well.
+func (s *Store) tryLock() error {
+	if err := unix.Flock(s.lockFD, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return err
+	}
+	if s.frozen != nil { // nothing is written, and the folder may be the lock itself
+		return nil
+	}
+
+	if !s.isLockInPlace() {
+		fd, err := s.openLock()
+		if err != nil {
+			return err
+		}
+		_ = unix.Close(s.lockFD) // of the removed file
+		s.lockFD = fd
+
+		return unix.EWOULDBLOCK
+	}
+
+	err := unix.Flock(s.dir.fd, unix.LOCK_EX|unix.LOCK_NB)
+	if err != nil {
+		_ = unix.Flock(s.lockFD, unix.LOCK_UN) // the first error matters
+	}
+
+	return err
+}
+
+// isLockInPlace reports whether the file that is locked is the one of that name.
+func (s *Store) isLockInPlace() bool {
+	var open, named unix.Stat_t
+	err := errors.Join(
+		unix.Fstat(s.lockFD, &open),
+		unix.Fstatat(s.dir.fd, lockName, &named, unix.AT_SYMLINK_NOFOLLOW),
+	)
+
+	return err == nil && open.Dev == named.Dev && open.Ino == named.Ino
 }
 
 func (s *Store) reportLocked(p string, waited time.Duration, cause error) error {

@@ -130,7 +130,13 @@ func (j judgement) check(ctx context.Context) (out hcl.Diagnostics) {
 	pointers := slices.Sorted(maps.Keys(j.node.ConfigOrigins))
 	kinds := map[findingKind]int{}
 	var rest []findingKind // with more findings than are printed, in their order
-	for _, f := range rules.Check(j.makeSubject(ctx)) {
+	subject := j.makeSubject(ctx)
+	var newer []string
+	for _, f := range rules.Check(subject) {
+		if f.Newer {
+			newer = append(newer, nameItem(f)+": "+f.Message+" (set by "+j.findSetter(f, pointers).name+")")
+			continue
+		}
 		kind := findingKind{f.Rule, f.Severity, path.Dir(f.Pointer)}
 		kinds[kind]++
 		if n := kinds[kind]; n > manyFindings {
@@ -152,7 +158,32 @@ func (j judgement) check(ctx context.Context) (out hcl.Diagnostics) {
 		}
 	}
 
-	return out
+	return append(out, j.describeNewer(subject.Version, newer)...)
+}
+
+// describeNewer reports a kubelet that is newer than the tables, with what only they refuse or do not know.
+func (j judgement) describeNewer(version string, items []string) hcl.Diagnostics {
+	if !rules.IsNewer(version) {
+		return nil
+	}
+	if n := len(items) - manyFindings; n > 0 {
+		items = append(items[:manyFindings], fmt.Sprintf("%d more", n))
+	}
+	_, newest := known.Range()
+	summary := fmt.Sprintf("prelet knows kubelets to 1.%d", newest)
+	at := j.findFileRange("kubelet-config")
+	if len(items) == 0 {
+		return hcl.Diagnostics{origin.Note(
+			fault.KubeletFlag, at, summary,
+			"The kubelet is %s. What only that version has is not checked.", strings.TrimPrefix(version, "v"),
+		)}
+	}
+
+	return hcl.Diagnostics{origin.Warning(
+		fault.KubeletFlag, at, summary,
+		"The kubelet is %s, and may accept what those refuse: %s. Use a prelet that knows this version, or check "+
+			"each against the kubelet.", strings.TrimPrefix(version, "v"), strings.Join(items, "; "),
+	)}
 }
 
 // manyFindings is how many findings of one kind are printed. The others are counted.
@@ -556,12 +587,18 @@ func chooseConstructor(s rules.Severity) newDiagnostic {
 	return origin.Note
 }
 
+// nameItem returns the field or flag of a finding for messages.
+func nameItem(f rules.Finding) string {
+	if f.Flag != "" {
+		return "--" + f.Flag
+	}
+
+	return strings.ReplaceAll(strings.TrimPrefix(f.Pointer, "/"), "/", ".")
+}
+
 // summarize returns the first line of a finding's message.
 func summarize(f rules.Finding) string {
-	item := strings.ReplaceAll(strings.TrimPrefix(f.Pointer, "/"), "/", ".")
-	if f.Flag != "" {
-		item = "--" + f.Flag
-	}
+	item := nameItem(f)
 
 	switch {
 	case f.Effect == rules.Exits && f.Severity == rules.Note:

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/hashicorp/hcl/v2"
+	"golang.org/x/tools/txtar"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/origin"
@@ -46,7 +47,10 @@ stage "label" "old" { labels = { "example.com/a" = "b" } }
 			"unknown flag: --network-plugin (removed in 1.24, the kubelet is 1.37)"},
 		{"1.36", "", `node-ip = "198.51.100.7"`, "", 0, 0, ""},
 		{"1.36", "maxPod = 3", "", fault.ConfigInvalid, hcl.DiagError, 6, "Did you mean maxPods"},
-		{"", "maxPod = 3", "", fault.ConfigInvalid, hcl.DiagWarning, 6, "Did you mean maxPods"},
+		{"", "maxPod = 3", "", fault.ConfigInvalid, hcl.DiagError, 6, "Did you mean maxPods"},
+		{"1.38", `topologyManagerPolicy = "nosuch", maxPod = 3`, "", fault.KubeletFlag, hcl.DiagWarning, 4,
+			"The kubelet is 1.38, and may accept what those refuse: maxPod: unknown field"},
+		{"", "", `nosuch = "1"`, fault.KubeletFlag, hcl.DiagError, 10, "no kubelet from 1.20 to 1.37 has it"},
 		{"1.30", "failCgroupV1 = false", "", fault.ConfigInvalid, hcl.DiagError, 6,
 			"is a field since 1.31, and the kubelet is 1.30"},
 		{"1.31", "failCgroupV1 = false", "", "", 0, 0, ""},
@@ -232,5 +236,28 @@ func TestCgroupDriverOfRuntime(t *testing.T) {
 			!strings.Contains(shown[0].Detail, c.says) {
 			t.Errorf("%s: got %s\nwant line %d, %q", c.name, showDiagnostics(p.Diagnostics), c.line, c.says)
 		}
+	}
+}
+
+// TestSilentKubelet: a kubelet that does not print its version leaves out checks, and the boot says so once.
+func TestSilentKubelet(t *testing.T) {
+	s, diags := parseCase(&txtar.Archive{Files: []txtar.File{{Name: "site.hcl", Data: []byte(`
+stage "detect-hw" "node" {}
+stage "write" "kubelet" {
+  bootstrap_kubeconfig { when = false }
+  ca_certificate { when = false }
+  kubelet_config { base = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" }
+}
+`)}}})
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	const answer = `kubelet => {"value":{"version":null,"version_why":"/usr/bin/kubelet --version: no answer within 2m30s"}}`
+	p := Run(context.Background(), s, Options{
+		Source: fakeWorld(t, &txtar.Archive{Files: []txtar.File{{Name: "world", Data: []byte(answer + "\n")}}}),
+	})
+	shown := showDiagnostics(p.Diagnostics)
+	if n := strings.Count(shown, "no answer within 2m30s"); n != 1 || len(p.Degraded) != 1 {
+		t.Errorf("got %d messages and degraded %v, want one of each\n%s", n, p.Degraded, shown)
 	}
 }

@@ -52,7 +52,10 @@ func (l *Live) answerKubelet(ctx context.Context, _ world.KubeletReq) world.Answ
 		return world.Answer{Fault: l.denied}
 	}
 
-	if v := l.found().Version(ctx, !l.isOtherMachine()); v != "" {
+	switch v, err := l.found().Version(ctx, !l.isOtherMachine()); {
+	case err != nil:
+		k.VersionWhy = err.Error()
+	case v != "":
 		k.Version = &v
 	}
 

@@ -113,9 +113,11 @@ type KubeletReq struct{}
 
 // KubeletAns is the kubelet's version (null without a binary) and whether this node has joined.
 type KubeletAns struct {
-	Version   *string `json:"version"` // v1.36.3
-	Joined    bool    `json:"joined"`
-	JoinedWhy string  `json:"joined_why"` // the reason
+	Version *string `json:"version"` // v1.36.3
+	// VersionWhy is why a kubelet that was asked did not print its version; "" also in older recordings.
+	VersionWhy string `json:"version_why,omitempty"`
+	Joined     bool   `json:"joined"`
+	JoinedWhy  string `json:"joined_why"` // the reason
 	// Identity is that of the kubelet.conf, joined or not; nil without one.
 	Identity *IdentityAns `json:"identity,omitempty"`
 	// The environment of its next start; 0 and nil are unknown.

@@ -27,12 +27,14 @@ type checker struct {
 	badFlags  []badFlag
 	minor     int
 	hasTables bool // the version is known, and so are its flags, fields and gates
+	isNewer   bool // the version is known, and newer than the tables
 	findings  []Finding
 
 	// The state of the running rule.
-	rule        Rule
-	severity    Severity
-	isUncertain bool // another version may decide otherwise
+	rule            Rule
+	severity        Severity
+	variesByVersion bool // another version of the tables decides otherwise
+	isEvidence      bool // the kubelet itself has answered
 
 	// For a part of a configuration: the dependencies of the current finding.
 	usesUnsetField  bool // a field that may be set elsewhere
@@ -45,6 +47,7 @@ func newChecker(s Subject) *checker {
 	if minor, ok := known.Minor(s.Version); ok && s.Version != "" {
 		c.minor = minor
 		c.hasTables = minor >= oldest && minor <= newest
+		c.isNewer = minor > newest
 	}
 	if s.Config != nil {
 		c.raw = s.Config.Object()
@@ -87,7 +90,8 @@ func (c *checker) dropUnknownFields(prefix string, object map[string]any) map[st
 func (c *checker) startRule(r Rule) {
 	c.rule = r
 	c.severity = r.Severity
-	c.isUncertain = false
+	c.variesByVersion = false
+	c.isEvidence = false
 	c.startFinding()
 }
 
@@ -97,24 +101,33 @@ func (c *checker) startFinding() {
 	c.usesDefaultGate = false
 }
 
-// add adds a finding of the running rule. An error that is not certain becomes a warning.
+// add adds a finding of the running rule.
 func (c *checker) add(f Finding) {
 	if c.Part && c.usesUnsetField {
 		return
 	}
 
-	dependsOnGate := c.Part && c.usesDefaultGate
-	dependsOnVersion := c.Version == "" && (c.rule.Since > minMinor || c.rule.Until > 0)
-	isGuess := c.severity == Error && (dependsOnGate || dependsOnVersion)
-
 	f.Rule = c.rule.ID
 	f.Effect = c.rule.Effect
 	f.Severity = c.severity
-	if c.isUncertain || isGuess {
+	f.Newer = c.isNewer && c.rule.Lists && !c.isEvidence
+	f.Uncertain = f.Newer || c.isGuess()
+	if f.Uncertain {
 		f.Severity = Warning
-		f.Uncertain = true
 	}
 	c.findings = append(c.findings, f)
+}
+
+// isGuess reports whether a version or a feature gate that is not known decides the current finding. What no version of
+// the tables accepts is certain.
+func (c *checker) isGuess() bool {
+	if c.variesByVersion && !c.hasTables && !c.isEvidence {
+		return true
+	}
+	dependsOnGate := c.Part && c.usesDefaultGate
+	dependsOnVersion := c.Version == "" && (c.rule.Since > minMinor || c.rule.Until > 0)
+
+	return c.severity == Error && (dependsOnGate || dependsOnVersion)
 }
 
 // reportAt adds a finding about a field, or about the flag that sets it.

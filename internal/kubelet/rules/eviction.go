@@ -21,6 +21,7 @@ func evictionRules() []Rule {
 	return []Rule{
 		{
 			ID:      "config-unknown-signal",
+			Lists:   true,
 			Summary: "an unknown eviction signal",
 			Source:  evictionSource,
 			check:   checkSignals,

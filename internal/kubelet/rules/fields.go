@@ -34,19 +34,21 @@ func fieldRules() []Rule {
 	return []Rule{
 		{
 			ID:       unknownField,
+			Lists:    true,
 			Summary:  "a field that no version has: misspelt or misplaced",
 			Effect:   Ignores,
 			Severity: Error,
 			Source:   decodeSource,
-			check:    checkFieldNames,
+			check:    checkFields,
 		},
 		{
 			ID:       otherVersion,
+			Lists:    true,
 			Summary:  "a field that only other versions have",
 			Effect:   Ignores,
 			Severity: Error,
 			Source:   decodeSource,
-			check:    checkFieldNames,
+			check:    checkFields,
 		},
 		{
 			ID:      wrongType,
@@ -79,12 +81,6 @@ func checkFields(c *checker) {
 	if c.File != nil {
 		walker{checker: c, isFile: true}.checkObject(nil, "", c.File.Object())
 	}
-}
-
-// checkFieldNames is checkFields for findings that are certain only if the version is known.
-func checkFieldNames(c *checker) {
-	c.isUncertain = !c.hasTables
-	checkFields(c)
 }
 
 // checkDurations checks durations, also those that are members of an object of texts.
@@ -147,6 +143,7 @@ func (w walker) reportUnknown(path []string, prefix, name string) {
 	if !isKnown && w.rule.ID != unknownField {
 		return
 	}
+	w.variesByVersion = isKnown
 	if !isKnown {
 		hint := w.suggestField(prefix, name)
 		w.report(unknownField, path, hint, "unknown field %q: the kubelet silently ignores it", name)
@@ -186,8 +183,10 @@ func (w walker) suggestField(prefix, name string) string {
 		nearest = others[0]
 	}
 	if nearest == "" {
+		_, newest := known.Range()
+
 		return fmt.Sprintf("remove it, or check it against the kubelet's version (1.%d was checked)",
-			w.minor)
+			min(w.minor, newest))
 	}
 
 	return "did you mean " + nearest + "?"

@@ -27,6 +27,7 @@ func flagRules() []Rule {
 	return []Rule{
 		{
 			ID:      "flag-unknown",
+			Lists:   true,
 			Summary: "a flag that this kubelet does not have: removed, newer, or misspelt",
 			Source:  optionsSource,
 			check:   forEachFlag(checkUnknownFlag),
@@ -99,6 +100,7 @@ func flagRules() []Rule {
 		},
 		{
 			ID:      "flag-cloud-provider",
+			Lists:   true,
 			Summary: "a built-in cloud provider: disabled from 1.29 unless a gate enables it, removed in 1.31",
 			Since:   29,
 			Source:  "pkg/kubelet/kubelet.go, NewMainKubelet; k8s.io/cloud-provider/plugins.go",
@@ -166,7 +168,8 @@ func checkUnknownFlag(c *checker, f Flag) {
 		why = fmt.Sprintf(" (added in 1.%d, the kubelet is %s)", history.Since(), c.describeVersion())
 		hint = "remove it, or use a newer kubelet"
 	}
-	c.isUncertain = c.Accepts == nil && !c.hasTables
+	c.variesByVersion = isKnown
+	c.isEvidence = c.Accepts != nil
 	c.reportFlag(f.Name, hint, "failed to parse kubelet flag: unknown flag: --%s%s", f.Name, why)
 }
 

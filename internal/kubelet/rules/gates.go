@@ -13,18 +13,21 @@ func gateRules() []Rule {
 	return []Rule{
 		{
 			ID:      "gate-unknown",
+			Lists:   true,
 			Summary: "a feature gate that the version does not have",
 			Source:  gateSource,
 			check:   forEachGate(checkUnknownGate),
 		},
 		{
 			ID:      "gate-locked",
+			Lists:   true,
 			Summary: "a feature gate that is locked to another value",
 			Source:  gateSource,
 			check:   forEachGate(checkLockedGate),
 		},
 		{
 			ID:      "gate-dependency",
+			Lists:   true,
 			Summary: "a feature gate that is on while one that it needs is off",
 			Since:   35,
 			Source: gateSource + ", Validate; pkg/features/kube_features.go, " +
@@ -33,12 +36,14 @@ func gateRules() []Rule {
 		},
 		{
 			ID:      "gate-needed",
+			Lists:   true,
 			Summary: "a field whose feature gate is off",
 			Source:  validation,
 			check:   checkNeededGates,
 		},
 		{
 			ID:      "gate-needed-silently",
+			Lists:   true,
 			Summary: "`qosReserved` without its feature gate",
 			Effect:  Ignores,
 			Source:  "cmd/kubelet/app/server.go, run",
@@ -56,10 +61,9 @@ func gateRules() []Rule {
 	}
 }
 
-// forEachGate returns a check of each feature gate that is set. It is certain only if the version is known.
+// forEachGate returns a check of each feature gate that is set.
 func forEachGate(check func(c *checker, name string, isOn bool)) func(*checker) {
 	return func(c *checker) {
-		c.isUncertain = !c.hasTables
 		set := c.setGates()
 		for _, name := range sortedKeys(set) {
 			if isOn, ok := set[name].(bool); ok {
@@ -76,7 +80,9 @@ func checkUnknownGate(c *checker, name string, _ bool) {
 
 	hint := suggest(name, known.Gates(c.minor))
 	why := ""
-	if history, isKnown := known.GateHistory(name); isKnown {
+	history, isKnown := known.GateHistory(name)
+	c.variesByVersion = isKnown
+	if isKnown {
 		hint = "remove it"
 		why = fmt.Sprintf(" (kubelets have it %s, this one is %s)", history.When(), c.describeVersion())
 	}
@@ -85,6 +91,7 @@ func checkUnknownGate(c *checker, name string, _ bool) {
 
 func checkLockedGate(c *checker, name string, isOn bool) {
 	gate, _ := c.findGate(name)
+	c.variesByVersion = true
 	if gate.Locked && isOn != gate.On {
 		c.reportMember("featureGates", name, "remove it",
 			"cannot set feature gate %s to %t, feature is locked to %t", name, isOn, gate.On)
@@ -98,7 +105,7 @@ func checkGateDependencies(c *checker) {
 	if len(set) == 0 {
 		return
 	}
-	c.isUncertain = !c.hasTables
+	c.variesByVersion = true
 	for _, name := range known.Needing(c.minor) {
 		for _, needed := range known.Needs(name, c.minor) {
 			c.startFinding()

@@ -67,6 +67,7 @@ func managerRules() []Rule {
 	return []Rule{
 		{
 			ID:      "config-cpu-option",
+			Lists:   true,
 			Summary: "options of the CPU manager that are unknown, not enabled, or exclude each other",
 			Since:   23,
 			Source:  cpuSource,
@@ -74,6 +75,7 @@ func managerRules() []Rule {
 		},
 		{
 			ID:      "config-topology-option",
+			Lists:   true,
 			Summary: "options of the topology manager that are unknown or not enabled",
 			Since:   26,
 			Source:  topologySource,

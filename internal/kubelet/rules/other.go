@@ -68,6 +68,7 @@ func otherRules() []Rule {
 		},
 		{
 			ID:      "config-log-size",
+			Lists:   true,
 			Summary: "a malformed size of logs",
 			Source:  "pkg/kubelet/logs/container_log_manager.go",
 			check:   checkLogSize,
@@ -95,12 +96,14 @@ func otherRules() []Rule {
 		},
 		{
 			ID:      "config-unsafe-sysctl",
+			Lists:   true,
 			Summary: "a sysctl that does not belong to a namespace",
 			Source:  "pkg/kubelet/sysctl/allowlist.go",
 			check:   checkUnsafeSysctls,
 		},
 		{
 			ID:      "config-pod-sysctls",
+			Lists:   true,
 			Summary: "a default sysctl of pods that is malformed, not in a namespace, or a duplicate",
 			Since:   37,
 			Source:  validation,

@@ -18,6 +18,10 @@ configured. *deprecated*: a later version will not accept it. *ends*: it runs on
 does not start on it. *differs*: it does something else than an older version with the same configuration. If the
 base, not the site, sets what the kubelet silently ignores, the finding is at most a warning.
 
+Severity *error, or newer*: the rule compares with names, words or ranges of these versions. For a kubelet that is newer
+it is a warning, and all such findings are one message. What none of these versions accepts is an error also where the
+kubelet's version is not known.
+
 | rule | rejects | kubelet | since | severity | source |
 |---|---|---|---|---|---|
 `
@@ -29,10 +33,18 @@ func Page() string {
 	fmt.Fprintf(&page, pageHead, oldest, newest)
 	for _, r := range All() {
 		fmt.Fprintf(&page, "| `%s` | %s | %s | %s | %s | %s |\n",
-			r.ID, r.Summary, r.Effect, describeVersions(r), r.Severity, r.Source)
+			r.ID, r.Summary, r.Effect, describeVersions(r), describeSeverity(r), r.Source)
 	}
 
 	return page.String()
+}
+
+func describeSeverity(r Rule) string {
+	if r.Lists && r.Severity == Error {
+		return "error, or newer"
+	}
+
+	return string(r.Severity)
 }
 
 func describeVersions(r Rule) string {

@@ -22,7 +22,8 @@ const (
 func reservationRules() []Rule {
 	return []Rule{
 		{
-			ID: "config-enforcement",
+			ID:    "config-enforcement",
+			Lists: true,
 			Summary: "`enforceNodeAllocatable` with an unknown word, a duplicate, without its cgroup, without " +
 				"an amount, " +
 				"or without QoS cgroups",
@@ -31,6 +32,7 @@ func reservationRules() []Rule {
 		},
 		{
 			ID:      "config-unknown-resource",
+			Lists:   true,
 			Summary: "a resource that cannot be reserved",
 			Source:  resourceListSource,
 			check:   checkResourceNames,
@@ -69,6 +71,7 @@ func reservationRules() []Rule {
 		},
 		{
 			ID:      "config-qos-reserved",
+			Lists:   true,
 			Summary: "`qosReserved` of anything but memory in percent",
 			Source:  "pkg/kubelet/cm/container_manager.go, ParseQOSReserved",
 			check:   checkQoSReserved,

@@ -42,6 +42,7 @@ type Rule struct {
 	Until    int      // the first minor version that no longer has it; 0: none
 	Effect   Effect   // by default Exits
 	Severity Severity // by default Error if the kubelet exits, otherwise Warning
+	Lists    bool     // it knows names, words or ranges of the versions in the tables; a newer one may accept more
 	Source   string   // the place in Kubernetes; paths are those of k8s.io/kubernetes
 	check    func(*checker)
 }
@@ -58,6 +59,7 @@ type Finding struct {
 	Hint      string // the next step
 	InFile    bool   // it is in Subject.File, and drop-ins may hide it
 	Uncertain bool   // it depends on a version, a feature gate or a flag that is not known
+	Newer     bool   // the kubelet is newer than the tables, and only they have this finding
 }
 
 // Subject is a kubelet that is about to start.
@@ -143,6 +145,9 @@ func IsGateOn(s Subject, name string) (isOn, isKnown bool) {
 
 	return c.isGateOn(name), c.hasTables && s.Config != nil
 }
+
+// IsNewer reports whether a kubelet is newer than the tables.
+func IsNewer(version string) bool { return newChecker(Subject{Version: version}).isNewer }
 
 // IsVersionKnown reports whether the tables have a version, so that they decide what its binary accepts.
 func IsVersionKnown(version string) bool { return newChecker(Subject{Version: version}).hasTables }

@@ -33,13 +33,13 @@ func TestConfig(t *testing.T) {
 		severity                  Severity
 		says, hint                string
 	}{
-		{"misspelt field", "maxPod: 5", "/maxPod", "config-unknown-field", Warning, "unknown field", "maxPods"},
-		{"case", "maxpods: 5", "/maxpods", "config-unknown-field", Warning, "unknown field", "maxPods"},
-		{"spelt as the flag", "max-pods: 5", "/max-pods", "config-unknown-field", Warning, "unknown field", "maxPods"},
-		{"misspelt inner field", "authentication: {x509: {clientCAfile: /x}}", "/authentication/x509/clientCAfile", "config-unknown-field", Warning, "unknown field", "clientCAFile"},
-		{"field at the wrong place", "clientCAFile: /x", "/clientCAFile", "config-unknown-field", Warning, "unknown field", "authentication.x509.clientCAFile"},
-		{"field of a list's object", "reservedMemory: [{numanode: 0}]", "/reservedMemory/0/numanode", "config-unknown-field", Warning, "unknown field", "numaNode"},
-		{"nothing near", "frobnicate: 1", "/frobnicate", "config-unknown-field", Warning, "unknown field", "remove it"},
+		{"misspelt field", "maxPod: 5", "/maxPod", "config-unknown-field", Error, "unknown field", "maxPods"},
+		{"case", "maxpods: 5", "/maxpods", "config-unknown-field", Error, "unknown field", "maxPods"},
+		{"spelt as the flag", "max-pods: 5", "/max-pods", "config-unknown-field", Error, "unknown field", "maxPods"},
+		{"misspelt inner field", "authentication: {x509: {clientCAfile: /x}}", "/authentication/x509/clientCAfile", "config-unknown-field", Error, "unknown field", "clientCAFile"},
+		{"field at the wrong place", "clientCAFile: /x", "/clientCAFile", "config-unknown-field", Error, "unknown field", "authentication.x509.clientCAFile"},
+		{"field of a list's object", "reservedMemory: [{numanode: 0}]", "/reservedMemory/0/numanode", "config-unknown-field", Error, "unknown field", "numaNode"},
+		{"nothing near", "frobnicate: 1", "/frobnicate", "config-unknown-field", Error, "unknown field", "remove it"},
 		{"string for a number", "maxPods: abc", "/maxPods", "config-wrong-type", Error, "json: cannot " +
 			"unmarshal string into Go struct field KubeletConfiguration.maxPods of type int32", "without quotes"},
 		{"number for a duration", "syncFrequency: 10", "/syncFrequency", "config-wrong-type", Error, "json: cannot unmarshal number into Go struct field KubeletConfiguration.syncFrequency of type string", `"10"`},
@@ -169,5 +169,48 @@ func TestFindingsComeSorted(t *testing.T) {
 	}
 	if !slices.Equal(pointers, []string{"/aaa", "/kubeReserved/cpu", "/kubeReserved/gpu", "/maxPods", "/zzz"}) {
 		t.Errorf("got %q, want the pointers sorted", pointers)
+	}
+}
+
+// TestNewerKubelet: a kubelet newer than the tables is refused nothing that only they know. What it answers itself, and
+// what no version can read, stays an error. Without a version, what no known version has is an error.
+func TestNewerKubelet(t *testing.T) {
+	accepts := &Accepts{Flags: map[string]bool{"max-pods": false}}
+	for _, c := range []struct {
+		name, fields, flag string
+		version            string
+		accepts            *Accepts
+		want               Severity
+		isNewer            bool
+	}{
+		{"field", "nosuch: 1", "", "1.38.0", nil, Warning, true},
+		{"gate", "featureGates: {NoSuch: true}", "", "1.38.0", accepts, Warning, true},
+		{"word", "topologyManagerPolicy: nosuch", "", "1.38.0", accepts, Warning, true},
+		{"mode of swap", "memorySwap: {swapBehavior: Some}", "", "1.38.0", accepts, Warning, true},
+		{"signal", "evictionHard: {nosuch.signal: 5%}", "", "1.38.0", accepts, Warning, true},
+		{"enforcement", "enforceNodeAllocatable: [nosuch]", "", "1.38.0", accepts, Warning, true},
+		{"option", "{cpuManagerPolicy: static, reservedSystemCPUs: '0', cpuManagerPolicyOptions: {nosuch: 'true'}}", "",
+			"1.38.0", accepts, Warning, true},
+		{"range", "oomScoreAdj: 2000", "", "1.38.0", accepts, Warning, true},
+		{"flag of the tables", "", "nosuch", "1.38.0", nil, Warning, true},
+		{"flag that its help lacks", "", "nosuch", "1.38.0", accepts, Error, false},
+		{"wrong type", "maxPods: x", "", "1.38.0", accepts, Error, false},
+		{"duration", "syncFrequency: ten", "", "1.38.0", accepts, Error, false},
+		{"no version, flag that none has", "", "nosuch", "", nil, Error, false},
+		{"no version, removed flag", "", "network-plugin", "", nil, Warning, false},
+		{"no version, field that none has", "nosuch: 1", "", "", nil, Error, false},
+		{"no version, gate that none has", "featureGates: {NoSuch: true}", "", "", nil, Error, false},
+		{"no version, gate that some had", "featureGates: {CSIMigration: true}", "", "", nil, Warning, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := Subject{Config: config(t, c.fields), Version: c.version, Accepts: c.accepts}
+			if c.flag != "" {
+				s.Flags = []Flag{{c.flag, "1"}}
+			}
+			found := slices.DeleteFunc(Check(s), func(f Finding) bool { return f.Effect == Deprecated })
+			if len(found) != 1 || found[0].Severity != c.want || found[0].Newer != c.isNewer {
+				t.Errorf("got %+v, want one finding: %s, newer %t", found, c.want, c.isNewer)
+			}
+		})
 	}
 }

@@ -18,6 +18,7 @@ func servingRules() []Rule {
 	return []Rule{
 		{
 			ID:      "config-tls-ciphers",
+			Lists:   true,
 			Summary: "unknown cipher suites or curves, and cipher suites without the one that HTTP/2 needs",
 			Source:  tlsSource + "; k8s.io/component-base/cli/flag",
 			check:   checkTLS,
@@ -51,6 +52,7 @@ func servingRules() []Rule {
 		},
 		{
 			ID:      "config-hidden-metrics",
+			Lists:   true,
 			Summary: "hidden metrics of another version than the previous one",
 			Source:  "k8s.io/component-base/metrics/options.go, ValidateShowHiddenMetricsVersion",
 			check:   checkHiddenMetrics,
@@ -267,7 +269,7 @@ func checkHiddenMetrics(c *checker) {
 	const field = "showHiddenMetricsForVersion"
 	previous := "1." + strconv.Itoa(c.minor-1)
 	if version := c.textAt(field); version != "" && version != previous {
-		c.isUncertain = !c.hasTables
+		c.variesByVersion = true
 		c.reportField(field, "remove it",
 			"invalid showHiddenMetricsForVersion: must be omitted or have the "+
 				"value '%s'; "+

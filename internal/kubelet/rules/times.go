@@ -10,6 +10,7 @@ func durationRules() []Rule {
 	return []Rule{
 		{
 			ID:      "config-shutdown-grace",
+			Lists:   true,
 			Summary: "periods of a shutdown that contradict each other",
 			Since:   21,
 			Source:  validation,
@@ -17,6 +18,7 @@ func durationRules() []Rule {
 		},
 		{
 			ID:      "config-image-age",
+			Lists:   true,
 			Summary: "a maximum age of images that is not above the minimum",
 			Since:   29,
 			Source:  validation,
@@ -24,18 +26,21 @@ func durationRules() []Rule {
 		},
 		{
 			ID:      "config-sync-frequency",
+			Lists:   true,
 			Summary: "a negative sync frequency",
 			Source:  "pkg/kubelet/kubelet.go, NewMainKubelet",
 			check:   checkSyncFrequency,
 		},
 		{
 			ID:      "config-runtime-timeout",
+			Lists:   true,
 			Summary: "a timeout of runtime requests that is too short for any response",
 			Source:  "pkg/kubelet/kubelet.go, PreInitRuntimeService; k8s.io/cri-client/pkg",
 			check:   checkRuntimeTimeout,
 		},
 		{
 			ID:      "config-log-interval",
+			Lists:   true,
 			Summary: "logs monitored more often than every 3 s",
 			Since:   30,
 			Source:  validation,
@@ -43,12 +48,14 @@ func durationRules() []Rule {
 		},
 		{
 			ID:      "config-cfs-period",
+			Lists:   true,
 			Summary: "a CFS period without its feature gate, or out of range",
 			Source:  validation,
 			check:   checkCFSPeriod,
 		},
 		{
 			ID:      "config-crash-loop",
+			Lists:   true,
 			Summary: "a restart period without its feature gate, or out of range",
 			Since:   32,
 			Source:  validation,

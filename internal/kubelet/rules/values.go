@@ -35,12 +35,14 @@ func valueRules() []Rule {
 	return []Rule{
 		{
 			ID:      "config-out-of-range",
+			Lists:   true,
 			Summary: "a number outside of its range",
 			Source:  validation,
 			check:   checkRanges,
 		},
 		{
-			ID: "config-many-pods",
+			ID:    "config-many-pods",
+			Lists: true,
 			Summary: "more pods than there are user IDs for, `userNamespaces.idsPerPod` or 65536 for each, " +
 				"or a number of IDs that does not divide 2^32",
 			Since:  30,
@@ -55,6 +57,7 @@ func valueRules() []Rule {
 		},
 		{
 			ID:      "config-pod-pids",
+			Lists:   true,
 			Summary: "a limit of processes that the kernel cannot set",
 			Effect:  Ignores,
 			Source:  "pkg/kubelet/cm/cgroup_manager_linux.go, Create; Linux, kernel/cgroup/pids.c",
@@ -62,12 +65,14 @@ func valueRules() []Rule {
 		},
 		{
 			ID:      "config-unknown-word",
+			Lists:   true,
 			Summary: "a word that is not one of the field's",
 			Source:  validation,
 			check:   checkWords,
 		},
 		{
 			ID:      "config-cgroup-driver-word",
+			Lists:   true,
 			Summary: "an unknown cgroup driver",
 			Effect:  Ignores,
 			Source:  "cmd/kubelet/app/server.go, getCgroupDriverFromCRI",
@@ -96,6 +101,7 @@ func valueRules() []Rule {
 		},
 		{
 			ID:      "config-memory-throttling",
+			Lists:   true,
 			Summary: "a memory throttling factor outside of 0 to 1",
 			Since:   22,
 			Source:  validation,
@@ -103,6 +109,7 @@ func valueRules() []Rule {
 		},
 		{
 			ID:      "config-memory-throttling-gate",
+			Lists:   true,
 			Summary: "a memory throttling factor without MemoryQoS, except 0.9, the old default",
 			Since:   37,
 			Source:  validation,
@@ -110,6 +117,7 @@ func valueRules() []Rule {
 		},
 		{
 			ID:      "config-ids-per-pod",
+			Lists:   true,
 			Summary: "user namespaces whose size is not a multiple of 65536",
 			Since:   33,
 			Source:  validationLinux,

@@ -1,5 +1,5 @@
 // Package kubeletbin finds the kubelet's binary on an image and reads its version and its --help, from a cache that
-// apply writes or by starting it for at most five seconds. It also checks certificates as that binary does. It must
+// apply writes or by starting it within the deadline of the run. It also checks certificates as that binary does. It must
 // not start a binary below another root.
 package kubeletbin
 
@@ -16,19 +16,29 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// timeout is the time limit of one start of the binary.
-const timeout = 5 * time.Second
+// timeout is the time limit of one start of the binary without a deadline.
+const timeout = 15 * time.Second
+
+// limit returns the time limit of one start: half of the time to the deadline, so that the run can go on without an
+// answer. A cold disk or a loaded machine can take far longer than a healthy one for a binary of this size.
+func limit(ctx context.Context) time.Duration {
+	if deadline, ok := ctx.Deadline(); ok {
+		return time.Until(deadline) / 2
+	}
+
+	return timeout
+}
 
 // Version returns the kubelet's version from the cache, or from the binary if it may be started; "" if it is unknown.
-// A nil Binary is an image without a kubelet.
-func (b *Binary) Version(ctx context.Context, mayStart bool) string {
+// The error is why a binary that was started did not print it. A nil Binary is an image without a kubelet.
+func (b *Binary) Version(ctx context.Context, mayStart bool) (string, error) {
 	switch {
 	case b == nil:
-		return ""
+		return "", nil
 	case b.kept != nil:
-		return b.kept.Version
+		return b.kept.Version, nil
 	case !mayStart:
-		return ""
+		return "", nil
 	}
 
 	return b.askVersion(ctx)
@@ -49,16 +59,19 @@ func (b *Binary) Accepts(ctx context.Context, mayStart bool) (*world.AcceptsAns,
 	return b.askAccepts(ctx)
 }
 
-// askVersion starts the binary; "" if its output is not a version.
-func (b *Binary) askVersion(ctx context.Context) string {
+// askVersion starts the binary.
+func (b *Binary) askVersion(ctx context.Context) (string, error) {
 	out, err := run(ctx, b.file, "--version")
 	v := strings.TrimSpace(strings.TrimPrefix(out, "Kubernetes "))
 	isVersion := strings.HasPrefix(v, "v") && len(v) <= 64
-	if err != nil || !isVersion {
-		return ""
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%s --version: %w", b.Path(), err)
+	case !isVersion:
+		return "", fmt.Errorf("%s --version does not print a version", b.Path())
 	}
 
-	return v
+	return v, nil
 }
 
 // askAccepts starts the binary and parses its help.
@@ -104,7 +117,8 @@ func Examine(ctx context.Context, root, cache string) Examined {
 }
 
 func (b *Binary) examine(ctx context.Context) Examined {
-	out := Examined{Path: b.Path(), Version: b.askVersion(ctx)}
+	version, _ := b.askVersion(ctx)
+	out := Examined{Path: b.Path(), Version: version}
 	accepts, _ := b.askAccepts(ctx) // without it the tables of known decide
 
 	if c, ok := b.Keep(out.Version, accepts); ok && out.Version != "" {
@@ -119,14 +133,19 @@ const maxHelp = 1 << 20
 
 // run starts a program and returns its output.
 func run(ctx context.Context, p, arg string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	most := limit(ctx)
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, p, arg)
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
 	cmd.WaitDelay = time.Second
 	out := limited{most: maxHelp}
 	cmd.Stdout = &out
-	if err := cmd.Run(); err != nil {
+	err := cmd.Run()
+	switch {
+	case ctx.Err() != nil:
+		return "", fmt.Errorf("no answer within %s", most.Round(time.Millisecond))
+	case err != nil:
 		return "", err
 	}
 	return out.b.String(), nil

@@ -1,0 +1,46 @@
+package kubeletbin
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestSlowBinary: a binary may take as long as the deadline of the run allows, because its answer decides what is
+// checked. One that never answers leaves time for the rest, and why its version is not known is an error.
+func TestSlowBinary(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, sleep, version, err string
+		deadline                  time.Duration
+	}{
+		{"slow", "6", "v1.36.3", "", time.Minute},
+		{"silent", "60", "", "no answer within", 6 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			file := filepath.Join(root, "opt/bin/kubelet")
+			text := "#!/bin/sh\nsleep " + c.sleep + "\necho Kubernetes v1.36.3\n"
+			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
+				t.Fatal(err)
+			}
+
+			ctx, cancel := context.WithTimeout(t.Context(), c.deadline)
+			defer cancel()
+			version, err := Find(root, "").Version(ctx, true)
+			if version != c.version || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Errorf("got %q, %v; want %q and an error with %q", version, err, c.version, c.err)
+			}
+			if ctx.Err() != nil {
+				t.Error("got a passed deadline, want time for the rest of the run")
+			}
+		})
+	}
+}

@@ -483,7 +483,9 @@ type setter struct {
 // a rejection by a later version, and a rejection that only some versions might make.
 func (j judgement) diagnose(f rules.Finding, pointers []string) *hcl.Diagnostic {
 	set := j.findSetter(f, pointers)
-	isBasesOwn := f.Effect == rules.Deprecated || f.Effect == rules.Places || f.Uncertain && f.Effect == rules.Exits
+	// The base of a node may be of a kubelet that is older than the tables.
+	isGuess := f.Uncertain || j.basis.kubelet.Version == nil && strings.HasSuffix(f.Rule, "-unknown")
+	isBasesOwn := f.Effect == rules.Deprecated || f.Effect == rules.Places || isGuess && f.Effect == rules.Exits
 	if set.isBase && isBasesOwn {
 		return nil
 	}

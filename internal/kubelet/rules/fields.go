@@ -143,7 +143,7 @@ func (w walker) reportUnknown(path []string, prefix, name string) {
 	if !isKnown && w.rule.ID != unknownField {
 		return
 	}
-	w.variesByVersion = isKnown
+	w.variesByVersion = isKnown || w.Version != "" // a version older than the tables may have it
 	if !isKnown {
 		hint := w.suggestField(prefix, name)
 		w.report(unknownField, path, hint, "unknown field %q: the kubelet silently ignores it", name)

@@ -168,7 +168,7 @@ func checkUnknownFlag(c *checker, f Flag) {
 		why = fmt.Sprintf(" (added in 1.%d, the kubelet is %s)", history.Since(), c.describeVersion())
 		hint = "remove it, or use a newer kubelet"
 	}
-	c.variesByVersion = isKnown
+	c.variesByVersion = isKnown || c.Version != "" // a version older than the tables may have it
 	c.isEvidence = c.Accepts != nil
 	c.reportFlag(f.Name, hint, "failed to parse kubelet flag: unknown flag: --%s%s", f.Name, why)
 }

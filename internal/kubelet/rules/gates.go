@@ -81,7 +81,7 @@ func checkUnknownGate(c *checker, name string, _ bool) {
 	hint := suggest(name, known.Gates(c.minor))
 	why := ""
 	history, isKnown := known.GateHistory(name)
-	c.variesByVersion = isKnown
+	c.variesByVersion = isKnown || c.Version != "" // a version older than the tables may have it
 	if isKnown {
 		hint = "remove it"
 		why = fmt.Sprintf(" (kubelets have it %s, this one is %s)", history.When(), c.describeVersion())

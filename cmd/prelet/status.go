@@ -115,6 +115,7 @@ type statusDocument struct {
 	Interrupted string `json:"interrupted,omitempty"`
 	Lost        string `json:"lost,omitempty"`        // that the generation in place was lost
 	Problem     string `json:"problem,omitempty"`     // why the last run's report cannot be read
+	Failing     string `json:"failing,omitempty"`     // how the kubelet's unit fails
 	NotStarted  string `json:"not_started,omitempty"` // why prelet.service could not start, or dies at each try
 }
 
@@ -125,6 +126,7 @@ func newStatusDocument(s app.NodeStatus) statusDocument {
 		Interrupted: s.Interrupted,
 		Lost:        s.Lost,
 		Problem:     s.Problem,
+		Failing:     s.Failing,
 		NotStarted:  s.NotStarted,
 	}
 	d.Gate.Open = s.Gate.Open
@@ -242,6 +244,7 @@ func (r *rows) addRun(s app.NodeStatus) {
 	}
 
 	r.addSet("systemd", s.NotStarted)
+	r.addSet("kubelet", s.Failing)
 	r.addSet("last run", s.Summary)
 	switch {
 	case s.Exit != 0 && s.Unit != "":

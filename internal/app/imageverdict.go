@@ -36,11 +36,26 @@ func JudgeImage(s NodeStatus) ImageVerdict {
 		return ImageVerdict{Why: s.Why}
 	case s.Exit != 0:
 		return ImageVerdict{Keep: true, Why: fmt.Sprintf("%sexit status %d: %s", unknown, s.Exit, s.Summary)}
+	case s.Failing != "":
+		return ImageVerdict{Why: s.Failing}
+	case s.verifiedFault() != "":
+		return ImageVerdict{Why: s.verifiedFault()}
 	case s.Held != nil && !s.Pinned:
 		return ImageVerdict{Why: "the plan of the site is held: " + s.Held.Why}
 	}
 
 	return ImageVerdict{Keep: true, Why: s.Summary}
+}
+
+// verifiedFault returns how the kubelet of this boot was unhealthy on files that had not changed; "" if it was not.
+func (s NodeStatus) verifiedFault() string {
+	for _, reason := range s.Status.Degraded {
+		if isKubeletFault(fault.Code(reason.Code)) {
+			return reason.Summary
+		}
+	}
+
+	return ""
 }
 
 // runsOnGood reports whether the kubelet may start on a generation whose verdict was good.

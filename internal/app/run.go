@@ -165,6 +165,7 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	res := r.Do(ctx)
 	waitForConditions()
 
+	isNewKubelet := p.hasNewKubelet()
 	p.Remember(res)
 	p.keepRecording(res.Plan)
 	if !r.Off {
@@ -179,6 +180,8 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 		out.Site = p.node.Site
 	}
 	if !r.Off {
+		e.settleVerdict(h, res)
+		e.oweVerdict(ctx, h, store, isNewKubelet)
 		_ = store.Unlock() // annotations may have done so
 		e.settleConditions(ctx, h, res.Code != "")
 	}

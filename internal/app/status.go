@@ -28,6 +28,7 @@ type NodeStatus struct {
 	Pinned      bool   // an operator has rolled back by hand, so that no plan is applied
 	Lost        string // that the generation in place was lost, and what to do; "" when it was not
 	NotStarted  string // why systemd could not start prelet.service, or how that dies at each try; "" when it runs
+	Failing     string // how the kubelet's unit fails on files that are as planned; else ""
 	NotGiven    bool   // NotStarted may be the fault of what the machine was given, not of its image
 }
 
@@ -150,6 +151,17 @@ func readNodeStatus(ctx context.Context, h *Host) NodeStatus {
 	}
 	if out.Interrupted != "" && out.Condition == Healthy {
 		out.Condition = Failing
+	}
+
+	if out.Gate.Open && out.Verdict != "pending" {
+		out.Failing = describeFailing(ctx, h)
+	}
+	switch {
+	case out.Condition != Healthy && out.Condition != Degraded:
+	case out.Failing != "":
+		out.Condition = Failing
+	case h.owesVerdict() && out.verifiedFault() == "":
+		out.Condition = Unfinished
 	}
 
 	return out

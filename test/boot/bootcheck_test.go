@@ -2,6 +2,7 @@ package boot
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,9 +40,9 @@ Environment=PRELET_BOOT_ID=%b
 ExecStart=/bin/sh -ec 'for check in /etc/greenboot/check/required.d/*.sh; do "$check"; done'
 `)
 	for link, unit := range map[string]string{
-		"boot-complete.target.wants/" + scriptsUnit:  "/etc/systemd/system/" + scriptsUnit,
-		"boot-complete.target.requires/" + checkUnit: "/usr/lib/systemd/system/" + checkUnit,
-		"multi-user.target.wants/bless.service":      "/etc/systemd/system/bless.service",
+		"boot-complete.target.wants/" + scriptsUnit: "/etc/systemd/system/" + scriptsUnit,
+		"boot-complete.target.wants/" + checkUnit:   "/usr/lib/systemd/system/" + checkUnit,
+		"multi-user.target.wants/bless.service":     "/etc/systemd/system/bless.service",
 	} {
 		m.link(unit, "/etc/systemd/system/"+link)
 	}
@@ -130,4 +131,99 @@ func TestImageAway(t *testing.T) {
 	m.edit(`stage "label" "node"`, `stage "lable" "node"`)
 	m.start()
 	m.requireBlessed(false, "The image does not work:")
+}
+
+// TestBadImage has a new image with an unchanged site, whose kubelet crashes: the files have a good verdict, and that boot
+// is not complete. The next boot, with a kubelet that works, is.
+func TestBadImage(t *testing.T) {
+	t.Parallel()
+	m := joined(t)
+	m.off()
+	m.countsBoots()
+	m.put("/etc/standin/always", "1")
+	m.start()
+	m.requireBlessed(false, "The image does not work:")
+	if s := m.status(); s.Code == 0 {
+		t.Errorf("status of a kubelet that crashes: got %+v, want none that is ok", s)
+	}
+	m.off()
+
+	if err := os.Remove(m.root + "/etc/standin/always"); err != nil {
+		t.Fatal(err)
+	}
+	m.start()
+	m.requireBlessed(true, "The image works:")
+	m.well(1)
+}
+
+// TestNewKubelet has another program of the kubelet, without boot counting: its kubelet is judged as on a new generation.
+func TestNewKubelet(t *testing.T) {
+	t.Parallel()
+	m := joined(t)
+	m.off()
+	program, err := os.ReadFile(m.root + "/usr/bin/kubelet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(m.root+"/usr/bin/kubelet", append(program, 0), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	m.put("/etc/standin/always", "1")
+	m.boot()
+	m.within(3*time.Minute, "the kubelet has a verdict", func() string {
+		if s := m.status(); len(s.Degraded) == 0 {
+			return fmt.Sprintf("status %+v", s)
+		}
+		return ""
+	})
+	if s := m.status(); s.Degraded[0].Code != "rolled-back" || s.Code == 0 {
+		t.Errorf("status: got %+v, want the verdict on the kubelet", s)
+	}
+
+	if err := os.Remove(m.root + "/etc/standin/always"); err != nil {
+		t.Fatal(err)
+	}
+	m.within(time.Minute, "the kubelet that works again is judged again", func() string {
+		if s := m.status(); s.Code != 0 || len(s.Degraded) != 0 {
+			return fmt.Sprintf("status %+v", s)
+		}
+		return ""
+	})
+}
+
+// TestCheckGone removes the units as a removal of the package, a downgrade or an extension that is not merged does. The link
+// that enabled the check stays, and fails no target.
+func TestCheckGone(t *testing.T) {
+	t.Parallel()
+	m := joined(t)
+	m.off()
+	m.countsBoots()
+	const folder = "/usr/lib/systemd/system/"
+	for _, file := range []string{checkUnit, "boot-complete.target.d/50-prelet.conf"} {
+		if err := os.Remove(m.root + folder + file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.boot()
+	if state := m.property("boot-complete.target", "ActiveState"); state != "active" {
+		t.Errorf("boot-complete.target: got %s, want active", state)
+	}
+}
+
+// TestCheckNotEnabled: without the link nothing is checked, and the target is reached.
+func TestCheckNotEnabled(t *testing.T) {
+	t.Parallel()
+	m := joined(t)
+	m.off()
+	m.countsBoots()
+	if err := os.Remove(m.root + "/etc/systemd/system/boot-complete.target.wants/" + checkUnit); err != nil {
+		t.Fatal(err)
+	}
+	m.boot()
+	if state := m.property("boot-complete.target", "ActiveState"); state != "active" {
+		t.Errorf("boot-complete.target: got %s, want active", state)
+	}
+	if state := m.property(checkUnit, "ActiveState"); state != "inactive" {
+		t.Errorf("%s: got %s, want inactive", checkUnit, state)
+	}
 }

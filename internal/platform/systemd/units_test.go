@@ -86,7 +86,7 @@ func TestUnitsSayWhatWasProven(t *testing.T) {
 
 		{"prelet-verify.service", "Unit.After", append([]string{"kubelet.service", "prelet.service", "prelet-apply.service"}, mounts...)},
 		{"prelet-verify.service", "Unit.ConditionPathExists", []string{
-			"|/var/lib/prelet/journal.json", "|!/run/prelet/kubelet.env", "|/run/prelet/conditions.owed",
+			"|/var/lib/prelet/journal.json", "|!/run/prelet/kubelet.env", "|/run/prelet/conditions.owed", "|/run/prelet/verdict.owed",
 		}},
 		{"prelet-verify.service", "Service.Type", []string{"exec"}},
 		{"prelet-verify.service", "Service.ExecStart", []string{"/usr/bin/prelet", "verify"}},

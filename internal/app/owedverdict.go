@@ -1,0 +1,123 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/prelet/prelet/internal/commit"
+	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/platform/atomicfile"
+	"github.com/prelet/prelet/internal/report"
+)
+
+const (
+	// CheckUnit makes a boot complete only if the kubelet is healthy.
+	CheckUnit = "prelet-boot-check.service"
+
+	// owedVerdict is in the run folder while the kubelet of this boot has no verdict, although its files have one. Its
+	// text is the reason. prelet-verify.service starts if it exists; the kubelet's drop-in makes it when the kubelet
+	// has failed.
+	owedVerdict = "verdict.owed"
+
+	// manyStarts is how often a kubelet fails until it counts as unhealthy, as on a new generation.
+	manyStarts = 3
+	lookAgain  = 2 * time.Second
+)
+
+func (h *Host) owedVerdictPath() string { return filepath.Join(h.RunDir, owedVerdict) }
+
+// owesVerdict reports whether the kubelet of this boot has no verdict.
+func (h *Host) owesVerdict() bool {
+	_, err := os.Lstat(h.owedVerdictPath())
+
+	return err == nil
+}
+
+// oweVerdict requests a verdict on the kubelet as it runs, after a run at boot that changed nothing: the files have a
+// verdict, but the image of this boot has none, or the kubelet's program is another one.
+func (e *Env) oweVerdict(ctx context.Context, h *Host, store *generation.Store, isNewKubelet bool) {
+	if _, isSettled := readSettled(h, store); h.Self != BootUnit || !isSettled {
+		return
+	}
+
+	why := ""
+	check, err := h.Units.Look(ctx, CheckUnit)
+	switch {
+	case err == nil && check.Load == "loaded" && check.Job != 0:
+		why = "the image of this boot is on trial"
+	case isNewKubelet:
+		why = "the kubelet's program has changed"
+	default:
+		return
+	}
+
+	e.sayError(atomicfile.File(h.owedVerdictPath(), 0o644, []byte(why+"\n")))
+}
+
+// judgeAsItRuns judges the kubelet on a generation that has a verdict, by the same checks and with the same patience as
+// a new one. The files have not changed, so nothing is rolled back. The status has the result.
+func (e *Env) judgeAsItRuns(ctx context.Context, h *Host, store *generation.Store) (Verified, error) {
+	cur, err := store.Current()
+	if err != nil || cur == nil { // the kubelet of a node without a site
+		return Verified{}, removeFile(h.owedVerdictPath())
+	}
+	m := h.machine(store, nil)
+	plan, err := m.PlanOf(cur.Gen)
+	if err != nil {
+		return Verified{}, addMessages(err)
+	}
+	if err := store.Unlock(); err != nil { // the checks wait
+		return Verified{}, addMessages(err)
+	}
+
+	var res commit.Result
+	end := h.Clock.Monotonic() + plan.Timeout
+	for {
+		res = commit.Result{}
+		res.Outcome.Generation = cur.Gen
+		checks, cause, err := m.Examine(ctx, cur.Gen)
+		if err != nil {
+			return Verified{}, addMessages(err)
+		}
+		res.Outcome.Checks, res.Outcome.Cause = checks, cause
+		concludeChecks(&res)
+
+		u, err := h.Units.Look(ctx, plan.Unit)
+		hasFailed := err == nil && (u.Active == "failed" || u.Active != "active" && u.Restarts >= manyStarts)
+		if res.Code == "" || hasFailed || h.Clock.Monotonic() >= end || h.Clock.Sleep(ctx, lookAgain) != nil {
+			break
+		}
+	}
+
+	e.sayError(report.ReplaceVerified(h.RunDir, h.BootID, res.Code, e.Redactor.String(res.Summary)))
+	if res.Code == "" {
+		e.sayError(removeFile(h.owedVerdictPath()))
+	} else { // the next start of the kubelet is judged again
+		res.Summary += "; its files have not changed, so there is nothing to go back to"
+	}
+
+	return Verified{Result: res}, nil
+}
+
+// settleVerdict forgets that a verdict is owed, after one has been reached.
+func (e *Env) settleVerdict(h *Host, res commit.Result) {
+	if res.Outcome.Verdict == activation.Good || res.Outcome.Verdict == activation.Bad {
+		e.sayError(removeFile(h.owedVerdictPath()))
+	}
+}
+
+// describeFailing returns how the kubelet's unit fails at this moment; "" if it does not, or cannot be asked.
+func describeFailing(ctx context.Context, h *Host) string {
+	u, err := h.Units.Look(ctx, activation.DefaultUnit)
+	isFailing := u.Active == "failed" || u.Sub == "auto-restart"
+	if err != nil || !isFailing {
+		return ""
+	}
+
+	return fmt.Sprintf("%s fails (%s, restarted %d times); see journalctl -b -u %s",
+		activation.DefaultUnit, u.Result, u.Restarts, activation.DefaultUnit)
+}

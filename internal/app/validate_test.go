@@ -38,7 +38,7 @@ func TestValidateStrict(t *testing.T) {
 			"  bootstrap_kubeconfig { when = false }\n  ca_certificate { when = false }\n" +
 			"  kubelet_config {\n    base = \"apiVersion: kubelet.config.k8s.io/v1beta1\\nkind: " +
 			"KubeletConfiguration\\n\"\n" +
-			"    patch = { maxPod = 3 }\n  }\n  kubelet_flags { base = \"\" }\n}\n"
+			"  }\n  kubelet_flags {\n    base  = \"\"\n    flags = { container-runtime = \"remote\" }\n  }\n}\n"
 		wrong = "stage \"lable\" \"x\" {}\n"
 	)
 	for _, c := range []struct {

@@ -129,6 +129,8 @@ func TestForeignRefused(t *testing.T) {
 		{"a token that is a number", "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\ndiscovery:\n  tlsBootstrapToken: 12\n", "error wrong-type 4:3-20 Wrong type for tlsBootstrapToken"},
 		{"a relative discovery file", "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\ndiscovery:\n  file:\n    kubeConfigPath: a.conf\n", "error path-invalid 5:21-27 kubeConfigPath cannot be used"},
 		{"arguments as in v1beta3", join("nodeRegistration:\n  kubeletExtraArgs: {v: \"2\"}\n"), "error wrong-type 9:3-19 Wrong type for kubeletExtraArgs"},
+		{"a flag that no kubelet has", join("nodeRegistration:\n  kubeletExtraArgs:\n  - {name: no-such-flag, value: x}\n"),
+			"error kubelet-flag 10:5-6 The kubelet would not start with --no-such-flag"},
 		{"a name that no node has", join("nodeRegistration: {name: A_b}\n"), "error node-name 8:26-29 \"A_b\" is not a valid node name"},
 		{"no cluster", "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {}\n", "error missing-argument 3:1-5 No cluster"},
 		{"no certificate", eks("    name: x\n    apiServerEndpoint: h\n    certificateAuthority: AAAA\n"), "error wrong-type 7:27-31 This is not a certificate"},
@@ -382,7 +384,7 @@ func TestNodeConfigChecked(t *testing.T) {
 	head, _, _ := strings.Cut(string(src), "  kubelet:\n")
 	for _, c := range []struct{ config, want string }{
 		{"{kubeReserved: {cpu: 1, memory: 1Gi}}", "error kubelet-config 12:22-34 "},
-		{"{maxPodz: 5}", "warning kubelet-config 12:22-29 "},
+		{"{maxPodz: 5}", "error kubelet-config 12:22-29 "},
 		{"{maxPods: x}", "error kubelet-config 12:22-29 "},
 		{"{maxPods: -1}", "error kubelet-config 12:22-29 "},
 	} {
@@ -459,8 +461,8 @@ func TestForeignAccepts(t *testing.T) {
 				return []importer.PatchFile{{Name: "p/kubeletconfiguration.yaml", Text: []byte("clusterDomain: ${file(\"/etc/shadow\")}\n")}}, nil
 			}
 		}, []string{`clusterDomain = "$${file(\"/etc/shadow\")}"`}},
-		{"a flag that no kubelet has", join("nodeRegistration:\n  kubeletExtraArgs:\n  - {name: no-such-flag, value: x}\n"), nil,
-			[]string{"warning kubelet-flag 10:5-6", "no-such-flag = \"x\""}},
+		{"a flag of other versions", join("nodeRegistration:\n  kubeletExtraArgs:\n  - {name: container-runtime, value: x}\n"), nil,
+			[]string{"warning kubelet-flag 10:5-6", "container-runtime = \"x\""}},
 		{"a comment that is no comment", join(""), nil, []string{`imported from j\"\nx.yaml`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

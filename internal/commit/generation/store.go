@@ -444,13 +444,14 @@ func (s *Store) tryLock() error {
 
 	if !s.isLockInPlace() {
 		fd, err := s.openLock()
-		if err != nil {
+		switch {
+		case err == nil:
+			_ = unix.Close(s.lockFD) // of the removed file
+			s.lockFD = fd
+			return unix.EWOULDBLOCK
+		case !errors.Is(err, unix.ENOENT): // else the folder itself was removed, which the caller finds out
 			return err
 		}
-		_ = unix.Close(s.lockFD) // of the removed file
-		s.lockFD = fd
-
-		return unix.EWOULDBLOCK
 	}
 
 	err := unix.Flock(s.dir.fd, unix.LOCK_EX|unix.LOCK_NB)

@@ -305,6 +305,27 @@ func TestLongAndHostileReports(t *testing.T) {
 }
 
 // The manifest names an archive with the program, by its checksum.
+// TestInvisibleJSON: characters that control a terminal are escaped, and the JSON has the same text.
+func TestInvisibleJSON(t *testing.T) {
+	hostile := "a\u009b31m\u202eb\u2066c\u200bd\x7f"
+	want := node{Name: "n1", Report: &annotation.Report{Revision: hostile}}
+	var b bytes.Buffer
+	if err := printJSON(&b, document{Nodes: []node{want}}); err != nil {
+		t.Fatal(err)
+	}
+	if strings.ContainsAny(b.String(), "\u009b\u202e\u2066\u200b\x7f") {
+		t.Errorf("got %q, want invisible characters escaped", b.String())
+	}
+
+	var got document
+	if err := json.Unmarshal(b.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Nodes[0].Report.Revision != hostile {
+		t.Errorf("got revision %q, want %q", got.Nodes[0].Report.Revision, hostile)
+	}
+}
+
 func TestKrewManifest(t *testing.T) {
 	if testing.Short() || runtime.GOOS != "linux" {
 		t.Skip("builds the program, with GNU tar")

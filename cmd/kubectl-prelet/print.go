@@ -12,6 +12,8 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
+
+	"github.com/prelet/prelet/internal/lang/value"
 )
 
 // document is the JSON output.
@@ -20,12 +22,19 @@ type document struct {
 	Nodes         []node `json:"nodes"`
 }
 
+// printJSON writes the document. Characters that control a terminal or change the order of a text are escaped, because
+// annotations are written by nodes.
 func printJSON(w io.Writer, d document) error {
-	e := json.NewEncoder(w)
+	var text strings.Builder
+	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
+	if err := e.Encode(d); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, value.Visible(text.String()))
 
-	return e.Encode(d)
+	return err
 }
 
 // clean replaces characters that change a terminal's state or the order of a text: annotations are written by nodes.

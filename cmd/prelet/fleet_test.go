@@ -399,7 +399,7 @@ func TestFleetAgainstRevision(t *testing.T) {
 		revision string
 		want     string
 	}{
-		"an unknown revision": {"HEAD~9", "`git -C " + site + " ls-tree -z HEAD~9 -- ./`: fatal: "},
+		"an unknown revision": {"HEAD~9", "`git -C " + site + " ls-tree -z --long HEAD~9 -- ./`: fatal: "},
 		"an empty folder":     {"empty", "has no file at this revision"},
 		"a marked revision":   {"git:none", "--against git:none: `git -C " + site},
 		"no revision":         {"git:", "--against git:: the revision is missing"},

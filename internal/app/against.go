@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -61,6 +62,7 @@ type gitFiles struct {
 	paths    []string            // REVISION:PATH of each path of the site
 	missing  []string            // paths of the site that the revision does not have
 	files    map[string]*gitFile // by REVISION:PATH
+	size     int64               // of all files that were read
 }
 
 // gitFile is a file, a link or a folder of a commit.
@@ -69,6 +71,13 @@ type gitFile struct {
 	mode fs.FileMode
 	text []byte // of a file; of a link its target
 }
+
+// Limits of what is read from git. The sizes of the files are known before they are read.
+const (
+	maxTreeBytes     = 4 << 20  // of a list of files
+	maxRevisionBytes = 64 << 20 // of all files of a site
+	maxGitMessage    = 64 << 10
+)
 
 // gitTimeout bounds one call of git, which reads local files only.
 const gitTimeout = time.Minute
@@ -118,8 +127,8 @@ func (g *gitFiles) readPath(ctx context.Context, p string) error {
 		names = []string{"./" + filepath.Base(p)}
 	}
 
-	args := append([]string{"ls-tree", "-z", g.revision, "--"}, names...)
-	list, err := g.git(ctx, dir, args...)
+	args := append([]string{"ls-tree", "-z", "--long", g.revision, "--"}, names...)
+	list, err := g.git(ctx, dir, maxTreeBytes, args...)
 	if err != nil {
 		return err
 	}
@@ -144,17 +153,34 @@ func (g *gitFiles) readPath(ctx context.Context, p string) error {
 	return nil
 }
 
-// readEntry reads one line of git ls-tree: MODE TYPE OBJECT, a tab, and the path. full returns the name of the file.
+// readEntry reads one line of git ls-tree: MODE TYPE OBJECT SIZE, a tab, and the path. full returns the name of the
+// file. The size is checked before the file is read; it is not a number if the clone does not have the object.
 func (g *gitFiles) readEntry(ctx context.Context, dir, entry string, full func(base string) string) error {
 	head, name, _ := strings.Cut(entry, "\t")
 	fields := strings.Fields(head)
-	isFile := len(fields) == 3 && fields[1] == "blob"
+	isFile := len(fields) == 4 && fields[1] == "blob"
 	base := path.Base(name)
 	if !isFile || !lang.IsSiteFile(base) {
 		return nil
 	}
 
-	text, err := g.git(ctx, dir, "cat-file", "blob", fields[2])
+	size, err := strconv.ParseInt(fields[3], 10, 64)
+	switch {
+	case err != nil:
+		return failure(fault.Usage,
+			"--against %s: this clone does not have the content of %s at this revision, and prelet fetches nothing; "+
+				"check the revision out (git worktree add) and give its path", g.argument, name)
+	case size > lang.MaxBytes:
+		return failure(fault.Usage, "--against %s: %s has %d bytes at this revision; a file of a site has at most %d",
+			g.argument, name, size, lang.MaxBytes)
+	}
+	g.size += size
+	if g.size > maxRevisionBytes {
+		return failure(fault.Usage, "--against %s: the files of the site have more than %d MiB at this revision",
+			g.argument, maxRevisionBytes>>20)
+	}
+
+	text, err := g.git(ctx, dir, size, "cat-file", "blob", fields[2])
 	if err != nil {
 		return err
 	}
@@ -167,14 +193,17 @@ func (g *gitFiles) readEntry(ctx context.Context, dir, entry string, full func(b
 	return nil
 }
 
-// git runs git in a folder. The error has the command and its output.
-func (g *gitFiles) git(ctx context.Context, dir string, args ...string) ([]byte, error) {
+// git runs git in a folder and returns at most max bytes of its output. The error has the command and its output. A
+// repository decides where a partial clone fetches from, and with which command: git must not fetch.
+func (g *gitFiles) git(ctx context.Context, dir string, max int64, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, gitTimeout)
 	defer cancel()
 
 	args = append([]string{"-C", dir}, args...)
 	c := exec.CommandContext(ctx, "git", args...)
-	var stdout, stderr bytes.Buffer
+	c.Env = append(os.Environ(), "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none")
+	stdout := limitedBuffer{max: max}
+	stderr := limitedBuffer{max: maxGitMessage}
 	c.Stdout = &stdout
 	c.Stderr = &stderr
 	if err := c.Run(); err != nil {
@@ -187,6 +216,21 @@ func (g *gitFiles) git(ctx context.Context, dir string, args ...string) ([]byte,
 	}
 
 	return stdout.Bytes(), nil
+}
+
+// limitedBuffer is a buffer whose Write fails once it would hold more than max bytes, which ends the command.
+type limitedBuffer struct {
+	bytes.Buffer
+	max int64
+}
+
+// Write implements io.Writer.
+func (b *limitedBuffer) Write(p []byte) (int, error) {
+	if int64(b.Len()+len(p)) > b.max {
+		return 0, fmt.Errorf("more than %d bytes of output", b.max)
+	}
+
+	return b.Buffer.Write(p)
 }
 
 var errNotInRevision = errors.New("not in this revision")

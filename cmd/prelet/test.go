@@ -2,8 +2,6 @@ package main
 
 import (
 	"bytes"
-	"crypto/rand"
-	"fmt"
 	"io"
 	"slices"
 
@@ -86,27 +84,14 @@ func (a *testsShown) show(sources *lang.Site, r testfile.Result) error {
 	}
 
 	err := a.print(func(o io.Writer) error {
-		if a.output == "github" {
-			defer stopCommands(o)()
-		}
-
 		return printer.TestText(o, sources.Sources, r, printer.StyleOf(a.stdout, a.getenv))
 	})
 	if err != nil || a.output != "github" {
 		return err
 	}
-	return a.print(func(o io.Writer) error {
+	return a.printCommands(func(o io.Writer) error {
 		return printer.TestAnnotations(o, r)
 	})
-}
-
-// stopCommands makes GitHub's runner take the following text as it is: a value in it may look like a command of a
-// workflow, such as ::error. The returned function ends that.
-func stopCommands(o io.Writer) (resume func()) {
-	token := rand.Text()
-	_, _ = fmt.Fprintf(o, "::stop-commands::%s\n", token) // an error comes again with the text
-
-	return func() { _, _ = fmt.Fprintf(o, "::%s::\n", token) }
 }
 
 // end prints the sum, or the mistakes that kept the tests from running, and returns how the command ends.
@@ -144,7 +129,7 @@ func (a *testsShown) end(found app.Tests, junit string) error {
 
 	a.printDiagnostics(found.Site, printer.Sorted(found.Diagnostics))
 	if a.output == "github" {
-		err := a.print(func(o io.Writer) error {
+		err := a.printCommands(func(o io.Writer) error {
 			return printer.DiagnosticAnnotations(o, found.Diagnostics)
 		})
 		if err != nil {

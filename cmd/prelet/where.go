@@ -44,6 +44,15 @@ func (a *cli) printDocument(f func(io.Writer) error) error {
 	return nil
 }
 
+// printCommands writes commands of a workflow to stdout, redacted.
+func (a *cli) printCommands(f func(io.Writer) error) error {
+	if err := a.printRedacted(printer.Commands(a.stdout), f); err != nil {
+		return failure(fault.CannotWrite, "cannot print: %s", err)
+	}
+
+	return nil
+}
+
 func (a *cli) printRedacted(to io.Writer, f func(io.Writer) error) error {
 	w := a.secrets().Writer(to)
 	if err := f(w); err != nil {

@@ -2,10 +2,12 @@ package printer
 
 import (
 	"crypto/rand"
+	"fmt"
 	"io"
 	"os"
 	"strings"
 	"sync"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/mattn/go-isatty"
@@ -14,8 +16,8 @@ import (
 )
 
 // Screen writes to a terminal, a pipe or the journal. It redacts the secrets that its redactor knows, and escapes
-// control and invisible characters as JSON does. Colours are kept: they begin with a random pen, which no input can
-// contain.
+// control and invisible characters as JSON does, and what a runner of GitHub takes as a command of a workflow. Colours
+// are kept: they begin with a random pen, which no input can contain.
 type Screen struct {
 	to       io.Writer
 	redactor *value.Redactor
@@ -23,6 +25,13 @@ type Screen struct {
 
 	mu   sync.Mutex
 	held []byte // an incomplete character
+	line lineHead
+}
+
+// lineHead is what a line has begun with, over several writes.
+type lineHead struct {
+	colons int // at its begin; -1: something else
+	hashes int // in a row
 }
 
 // NewScreen returns a screen that writes to a writer.
@@ -76,12 +85,76 @@ func (s *Screen) put(text string) error {
 	if text == "" {
 		return nil
 	}
+	_, err := io.WriteString(s.to, s.line.disarm(s.show(text)))
+	return err
+}
+
+// show redacts and escapes a text, and puts colours into it.
+func (s *Screen) show(text string) string {
 	var out []string
 	for _, part := range strings.Split(s.redactor.String(text), s.pen) {
 		out = append(out, value.Visible(part))
 	}
-	_, err := io.WriteString(s.to, strings.Join(out, "\x1b"))
-	return err
+
+	return strings.Join(out, "\x1b")
+}
+
+// disarm escapes "::" at the begin of a line and "##[" anywhere: GitHub's runner takes them as commands of a workflow,
+// such as ::stop-commands::, also in the text of a recording or a site (actions/runner, ActionCommand.TryParse).
+func (l *lineHead) disarm(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		isSecondColon := r == ':' && l.colons == 1
+		isCommand := r == '[' && l.hashes >= 2
+		if isSecondColon || isCommand {
+			fmt.Fprintf(&b, "\\u%04x", r)
+		} else {
+			b.WriteRune(r)
+		}
+
+		l.add(r)
+	}
+
+	return b.String()
+}
+
+func (l *lineHead) add(r rune) {
+	switch {
+	case r == '\n':
+		l.colons = 0
+	case l.colons >= 0 && r == ':':
+		l.colons++
+	case l.colons > 0 || !unicode.IsSpace(r):
+		l.colons = -1
+	}
+
+	if r == '#' {
+		l.hashes++
+	} else {
+		l.hashes = 0
+	}
+}
+
+// Commands returns the writer for commands of a workflow that prelet itself gives: Screen would escape them.
+func Commands(w io.Writer) io.Writer {
+	if s, ok := w.(*Screen); ok {
+		return commandWriter{s}
+	}
+
+	return w
+}
+
+type commandWriter struct{ screen *Screen }
+
+// Write implements io.Writer. It gets whole lines.
+func (c commandWriter) Write(p []byte) (int, error) {
+	c.screen.mu.Lock()
+	defer c.screen.mu.Unlock()
+	if _, err := io.WriteString(c.screen.to, c.screen.show(string(p))); err != nil {
+		return 0, err
+	}
+
+	return len(p), nil
 }
 
 // countWhole returns the number of bytes of p without an incomplete character at the end.

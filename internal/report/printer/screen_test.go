@@ -35,6 +35,31 @@ func TestScreen(t *testing.T) {
 	}
 }
 
+// TestScreenDisarmsCommands: text of a recording or a site is no command for the runner of a workflow.
+func TestScreenDisarmsCommands(t *testing.T) {
+	for name, c := range map[string]struct {
+		writes []string
+		want   string
+	}{
+		"a command":            {[]string{"a\n::stop-commands::x\n"}, "a\n:\\u003astop-commands::x\n"},
+		"after blanks":         {[]string{"\t  ::add-mask::x"}, "\t  :\\u003aadd-mask::x"},
+		"over several writes":  {[]string{"a\n", ":", ":error", "::x"}, "a\n:\\u003aerror::x"},
+		"in the older form":    {[]string{"x ##[add-mask]y", " #", "#[z]"}, "x ##\\u005badd-mask]y ##\\u005bz]"},
+		"not at the begin":     {[]string{"a ::error::x\nfe80::1 [::1]:6443\n"}, "a ::error::x\nfe80::1 [::1]:6443\n"},
+	} {
+		var b strings.Builder
+		s := NewScreen(&b, value.NewRedactor())
+		for _, text := range c.writes {
+			if _, err := s.Write([]byte(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := b.String(); got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 // TestSecretsAreRedactedBeforeLayout breaks lines in the middle of a secret, and cuts it.
 func TestSecretsAreRedactedBeforeLayout(t *testing.T) {
 	const secret = "CANARY-one two-CANARY three-CANARY-four five-CANARY-six"

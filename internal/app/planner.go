@@ -89,8 +89,8 @@ func (p *planner) Options(b *boot.Plan) commit.Options {
 	return o
 }
 
-// hasNewKubelet reports whether the kubelet's program is another one than that of the last plan. It must be called before
-// Remember.
+// hasNewKubelet reports whether the kubelet's program is another one than that of the last plan. It must be called
+// before Remember.
 func (p *planner) hasNewKubelet() bool {
 	return p.node != nil && p.node.live != nil && p.node.live.KubeletBinary().IsNew()
 }

@@ -35,8 +35,8 @@ func SampleMachines() []SampleMachine {
 //go:embed samples.json
 var samplesText []byte
 
-// samples has the facts that sample machines have in common, in the form of a recording. Names are as real vendors write
-// them: with spaces and parentheses, empty, and longer than a label.
+// samples has the facts that sample machines have in common, in the form of a recording. Names are as real vendors
+// write them: with spaces and parentheses, empty, and longer than a label.
 type samples struct {
 	Machine      world.Facts // without CPUs, NUMA nodes and the size of the memory
 	H100, MI300X world.Accelerator

@@ -14,8 +14,8 @@ import (
 // ServingSigner signs the certificates of kubelets' APIs. No part of Kubernetes approves their requests.
 const ServingSigner = "kubernetes.io/kubelet-serving"
 
-// ClientSigner signs the certificates with which kubelets connect to the cluster. kubeadm lets a controller approve their
-// requests.
+// ClientSigner signs the certificates with which kubelets connect to the cluster. kubeadm lets a controller approve
+// their requests.
 const ClientSigner = "kubernetes.io/kube-apiserver-client-kubelet"
 
 // maxServingRequests limits the list of the requests in a cluster. Pending ones are removed after a day.

@@ -44,10 +44,10 @@ func (l *Live) answerFile(r world.FileReq) world.Answer {
 			"with LoadCredential=NAME:%[1]s in a drop-in of prelet.service",
 			r.Path, why), "")
 	case !found.IsPublic && !isOfKubelet(found.Text):
-		return world.File.Answer(world.FileAns{Private: "not every user may read it, and the text of a file is in plans " +
-			"and recordings. If it is not a secret, give it a mode such as 0644, and each folder above it one such as " +
-			"0755. If it is one, read it by credential(\"NAME\"), with LoadCredential=NAME:" + r.Path + " in a drop-in " +
-			"of prelet.service"})
+		why := "not every user may read it, and the text of a file is in plans and recordings. If it is not a " +
+			"secret, give it a mode such as 0644, and each folder above it one such as 0755. If it is one, read it " +
+			"by credential(\"NAME\"), with LoadCredential=NAME:" + r.Path + " in a drop-in of prelet.service"
+		return world.File.Answer(world.FileAns{Private: why})
 	}
 
 	return world.File.Answer(world.FileAns{Text: found.Text})

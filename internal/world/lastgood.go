@@ -15,8 +15,8 @@ import (
 const (
 	// RecordingBlob is the whole recording of the plan that the generation was made of.
 	RecordingBlob = "recording.json"
-	// KeptBlob is a recording with the answers that most boots of a node that has joined need: about the cluster's CA and
-	// about variables. Reading the whole recording takes a tenth of such a boot.
+	// KeptBlob is a recording with the answers that most boots of a node that has joined need: about the cluster's CA
+	// and about variables. Reading the whole recording takes a tenth of such a boot.
 	KeptBlob = "kept.json"
 )
 
@@ -38,8 +38,8 @@ type LastGood struct {
 // its recording cannot be read.
 func ReadLastGood(s Generations) *LastGood { return readKept(s, RecordingBlob) }
 
-// ReadKept returns the answers of KeptBlob of the last good generation. A generation of an older prelet has no such blob,
-// so the result of whole is returned. The result is nil if no answers are kept.
+// ReadKept returns the answers of KeptBlob of the last good generation. A generation of an older prelet has no such
+// blob, so the result of whole is returned. The result is nil if no answers are kept.
 func ReadKept(s Generations, whole func() *LastGood) *LastGood {
 	if kept := readKept(s, KeptBlob); kept != nil {
 		return kept

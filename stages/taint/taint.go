@@ -28,8 +28,8 @@ var taintsAttr = schema.Attr[cty.Value]{
 var startupAttr = schema.Attr[bool]{
 	Name:    "startup",
 	Default: false,
-	Doc: "Another program removes these taints when the node may take pods: they are set at registration, and then they " +
-		"are never compared, put back or removed.",
+	Doc: "Another program removes these taints when the node may take pods: they are set at registration, and then " +
+		"they are never compared, put back or removed.",
 }
 
 // Stage implements stages.Decider.

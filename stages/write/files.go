@@ -173,9 +173,9 @@ func (r *renderer) renderFile(b schema.Body) {
 // maxSecretMode has the permissions that a file with a secret may have: its group may read it.
 const maxSecretMode = 0o640
 
-// limitSecretMode returns the mode of a file with a secret; 0: the site sets none, or one with which more than the owner
-// and the readers of one group could use the secret. A check refuses such a mode. A node boots with a warning, because
-// prelet 0.1.0 did.
+// limitSecretMode returns the mode of a file with a secret; 0: the site sets none, or one with which more than the
+// owner and the readers of one group could use the secret. A check refuses such a mode. A node boots with a warning,
+// because prelet 0.1.0 did.
 func (r *renderer) limitSecretMode(b schema.Body, v schema.Value[string], mode uint32) uint32 {
 	if mode&^maxSecretMode == 0 {
 		return mode

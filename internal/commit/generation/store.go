@@ -65,7 +65,7 @@ type Options struct {
 //
 // # Folder
 //
-//	lock                        held with flock(2), as is the folder; its size is space that a rollback may use when the disk is full
+//	lock                        held with flock(2), as is the folder; its size is space for a rollback on a full disk
 //	journal.json                the transaction in progress, if there is one
 //	held.json                   plans that must not be tried again, and the pin
 //	generations/N               one generation, complete by itself: the manifest on the first line, then every
@@ -432,8 +432,8 @@ func (s *Store) Relock(ctx context.Context) error {
 	}
 }
 
-// tryLock takes the lock, or returns EWOULDBLOCK. If the file of the lock was removed or replaced since it was opened, it
-// opens the present one. A process may still hold a file that was removed, so the state folder is locked as well.
+// tryLock takes the lock, or returns EWOULDBLOCK. If the file of the lock was removed or replaced since it was opened,
+// it opens the present one. A process may still hold a file that was removed, so the state folder is locked as well.
 func (s *Store) tryLock() error {
 	if err := unix.Flock(s.lockFD, unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return err

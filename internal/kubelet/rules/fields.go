@@ -228,8 +228,8 @@ var elementTypes = map[known.Type]known.Type{
 	known.IntList:    known.Int32,
 }
 
-// checkValue checks a value against the type of its field. null counts as absent, except for a duration: metav1.Duration
-// parses it as an empty text.
+// checkValue checks a value against the type of its field. null counts as absent, except for a duration:
+// metav1.Duration parses it as an empty text.
 func (w walker) checkValue(path []string, field string, t known.Type, value any) {
 	if value == nil && t == known.Duration {
 		value = ""

@@ -1,6 +1,6 @@
 // Package kubeletbin finds the kubelet's binary on an image and reads its version and its --help, from a cache that
-// apply writes or by starting it within the deadline of the run. It also checks certificates as that binary does. It must
-// not start a binary below another root.
+// apply writes or by starting it within the deadline of the run. It also checks certificates as that binary does. It
+// must not start a binary below another root.
 package kubeletbin
 
 import (

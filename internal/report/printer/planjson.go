@@ -89,7 +89,7 @@ type fileDocument struct {
 	Mode      string `json:"mode,omitempty"`
 	Owner     string `json:"owner,omitempty"`
 	Sensitive bool   `json:"sensitive"`
-	Private   bool   `json:"private,omitempty"` // its content is not shown: it has a secret, or not every user may read it
+	Private   bool   `json:"private,omitempty"` // not shown: it has a secret, or not every user may read it
 	SHA256    string `json:"sha256,omitempty"`
 	Diff      string `json:"diff,omitempty"`
 	Drift     string `json:"drift,omitempty"`

@@ -41,11 +41,11 @@ func TestScreenDisarmsCommands(t *testing.T) {
 		writes []string
 		want   string
 	}{
-		"a command":            {[]string{"a\n::stop-commands::x\n"}, "a\n:\\u003astop-commands::x\n"},
-		"after blanks":         {[]string{"\t  ::add-mask::x"}, "\t  :\\u003aadd-mask::x"},
-		"over several writes":  {[]string{"a\n", ":", ":error", "::x"}, "a\n:\\u003aerror::x"},
-		"in the older form":    {[]string{"x ##[add-mask]y", " #", "#[z]"}, "x ##\\u005badd-mask]y ##\\u005bz]"},
-		"not at the begin":     {[]string{"a ::error::x\nfe80::1 [::1]:6443\n"}, "a ::error::x\nfe80::1 [::1]:6443\n"},
+		"a command":           {[]string{"a\n::stop-commands::x\n"}, "a\n:\\u003astop-commands::x\n"},
+		"after blanks":        {[]string{"\t  ::add-mask::x"}, "\t  :\\u003aadd-mask::x"},
+		"over several writes": {[]string{"a\n", ":", ":error", "::x"}, "a\n:\\u003aerror::x"},
+		"in the older form":   {[]string{"x ##[add-mask]y", " #", "#[z]"}, "x ##\\u005badd-mask]y ##\\u005bz]"},
+		"not at the begin":    {[]string{"a ::error::x\nfe80::1 [::1]:6443\n"}, "a ::error::x\nfe80::1 [::1]:6443\n"},
 	} {
 		var b strings.Builder
 		s := NewScreen(&b, value.NewRedactor())

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/platform/atomicfile"
 	"github.com/prelet/prelet/internal/platform/nodefile"
@@ -14,7 +16,8 @@ import (
 // errNotRegular is the error of a path that is not a regular file.
 var errNotRegular = errors.New("not a regular file")
 
-// openRegular opens a regular file for reading, and nothing else: opening a pipe would wait for its writer.
+// openRegular opens a regular file for reading, and nothing else: opening a pipe would wait for its writer, and reading
+// a file of /proc, such as kmsg, for what comes next.
 func openRegular(path string) (*os.File, error) {
 	look, err := nodefile.Find(path, nodefile.FollowAll) // the user who typed the path may use links
 	if err != nil {
@@ -24,7 +27,18 @@ func openRegular(path string) (*os.File, error) {
 	if !look.Mode().IsRegular() {
 		return nil, errNotRegular
 	}
-	return look.Open()
+
+	f, err := look.Open()
+	if err != nil {
+		return nil, err
+	}
+	var fs unix.Statfs_t
+	if unix.Fstatfs(int(f.Fd()), &fs) == nil && fs.Type == unix.PROC_SUPER_MAGIC {
+		_ = f.Close()
+		return nil, errNotRegular
+	}
+
+	return f, nil
 }
 
 // maxInput bounds a file that a user gives as input, such as a --var-file, in bytes.

@@ -279,3 +279,16 @@ func checkInside(t *testing.T, m Opened) {
 		t.Fatal(err)
 	}
 }
+
+// TestReadTreeDoesNotWait refuses pipes and devices in place of a recorded machine: reading them would wait, or never end.
+func TestReadTreeDoesNotWait(t *testing.T) {
+	for _, name := range []string{"pipe", "pipe.tar.gz"} {
+		pipe := filepath.Join(t.TempDir(), name)
+		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadTree(pipe); err == nil || !strings.Contains(err.Error(), "neither a folder nor a .json") {
+			t.Errorf("%s: got %v, want an error that lists what it takes", name, err)
+		}
+	}
+}

@@ -37,11 +37,12 @@ func ReadTree(name string) (Opened, error) {
 	}
 	defer func() { _ = f.Close() }()
 
-	if tree, err := openRoot(name); err == nil {
-		return tree, nil
+	st, err := f.Stat()
+	if err == nil && st.IsDir() { // openRoot would wait for the writer of a pipe
+		return openRoot(name)
 	}
 
-	if !isArchive(name) {
+	if err != nil || !st.Mode().IsRegular() || !isArchive(name) {
 		return nil, fmt.Errorf("open recorded hardware %s: it is neither a folder nor a .json, .tar.gz, .tgz or "+
 			".tar.bz2; give the root of a recorded tree, an archive of ghw-snapshot or hwloc-gather-topology, or the "+
 			"output of prelet detect -o json", name)

@@ -35,7 +35,7 @@ func TestScreen(t *testing.T) {
 	}
 }
 
-// TestScreenDisarmsCommands: text of a recording or a site is no command for the runner of a workflow.
+// TestScreenDisarmsCommands: the runner of a workflow takes no text of a recording or a site as a command.
 func TestScreenDisarmsCommands(t *testing.T) {
 	for name, c := range map[string]struct {
 		writes []string

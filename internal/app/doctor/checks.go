@@ -13,6 +13,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
+	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -228,8 +229,7 @@ func (e *examination) checkCredentials() {
 		default:
 			e.problem("credentials", s.Name+" cannot be read",
 				s.Err.Error(),
-				"LoadCredential="+s.Name+":/PATH or ImportCredential="+s.Name+" in a drop-in of prelet.service; "+
-					"a file of that name in /etc/credstore or /etc/credstore.encrypted")
+				value.CredentialHint(s.Name))
 		}
 	}
 }

@@ -145,7 +145,5 @@ func (m *MissingCredential) Error() string {
 		why = fmt.Sprintf("credential %q: %s", m.Name, why)
 	}
 
-	return fmt.Sprintf(
-		"%s. Give it to prelet.service: LoadCredential=%[2]s:/PATH or ImportCredential=%[2]s in a drop-in.",
-		why, m.Name)
+	return why + ". " + value.CredentialHint(m.Name) + "."
 }

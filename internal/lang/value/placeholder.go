@@ -27,6 +27,17 @@ const (
 // credentialName matches names that are file names for systemd, and that need no quotes in unit files, JSON and YAML.
 var credentialName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._@+-]{0,254}$`)
 
+// CredentialHint returns how to give a credential to prelet's units. A file in the store of systemd may be missing; an
+// absolute path in LoadCredential= may not, and systemd 252 knows no ImportCredential=. The units load bootstrap-token.
+func CredentialHint(name string) string {
+	hint := "Write it to the store of systemd: install -D -m 400 FILE /etc/credstore/" + name
+	if name == "bootstrap-token" {
+		return hint
+	}
+
+	return hint + ", with LoadCredential=" + name + " in a drop-in of prelet.service and of prelet-apply.service"
+}
+
 // CheckCredentialName returns why a name cannot be the name of a credential. The error shows only the first characters
 // of a long name, which may be a secret in the wrong place.
 func CheckCredentialName(name string) error {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
@@ -22,11 +23,7 @@ func CredentialFault(name string, err error) *fault.Fault {
 		f.Code = fault.Absent
 	case errors.Is(err, fs.ErrNotExist):
 		f.Code = fault.Absent
-		f.Next = fmt.Sprintf(
-			"Give it to prelet.service: LoadCredential=%s:/PATH or ImportCredential=%s in a drop-in",
-			name,
-			name,
-		)
+		f.Next = value.CredentialHint(name)
 	case errors.Is(err, ErrEncrypted):
 		f.Code = fault.CredentialMissing
 		f.Next = "Let the unit do it: systemctl start prelet-apply"
@@ -38,10 +35,7 @@ func CredentialFault(name string, err error) *fault.Fault {
 		if errors.Is(err, ErrUnusable) {
 			f.Code = fault.FileUnusable
 		}
-		f.Next = fmt.Sprintf(
-			"Give it as systemd does, with mode 0400: LoadCredential=%s:/PATH in a drop-in of prelet.service",
-			name,
-		)
+		f.Next = value.CredentialHint(name)
 	}
 
 	return f

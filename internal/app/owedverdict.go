@@ -18,9 +18,8 @@ const (
 	// CheckUnit makes a boot complete only if the kubelet is healthy.
 	CheckUnit = "prelet-boot-check.service"
 
-	// owedVerdict is in the run folder while the kubelet of this boot has no verdict, although its files have one. Its
-	// text is the reason. prelet-verify.service starts if it exists; the kubelet's drop-in makes it when the kubelet
-	// has failed.
+	// owedVerdict is in the run folder while the kubelet of this boot has no verdict, or a bad one, although its files
+	// have a good one. Its text is the reason. prelet-verify.service starts if it exists.
 	owedVerdict = "verdict.owed"
 
 	// manyStarts is how often a kubelet fails until it counts as unhealthy, as on a new generation.

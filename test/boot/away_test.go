@@ -130,10 +130,10 @@ func TestTypingErrorAtReboot(t *testing.T) {
 	m.boot()
 	m.running("prelet.service")
 	s := m.status()
-	if s.Exit != 10 || s.Code != 1 || s.Generation != 1 || !s.Gate.Open || len(s.Degraded) == 0 ||
+	if s.Exit != 10 || s.Code != 2 || s.Generation != 1 || !s.Gate.Open || len(s.Degraded) == 0 ||
 		!strings.Contains(s.Summary, "/etc/prelet/site.hcl:") {
 		t.Errorf(
-			"status: got %+v; want Exit 10, Code 1, Generation 1, Gate.Open, some Degraded and text with "+
+			"status: got %+v; want Exit 10, Code 2 (degraded), Generation 1, Gate.Open, some Degraded and text with "+
 				"\"/etc/prelet/site.hcl:\"",
 			s,
 		)

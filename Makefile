@@ -246,10 +246,11 @@ e2e-image: build ## boot a golden image in QEMU and join a real cluster with it,
 		$(AS_BUILT) test -count=1 -v -timeout 60m -run '$(RUN)' .
 
 .PHONY: kubelet-agreement
-kubelet-agreement: build ## compare plan with the real kubelet on N=100 random inputs of each kind, as root; SEED=
+kubelet-agreement: build ## compare plan with the real kubelet on N=100 random inputs of each kind, as root; SEED= OLD=1
 	test/kube/build.sh "$(KUBE_CACHE)"
+	$(if $(OLD),test/kube/build.sh "$(KUBE_CACHE)" old)
 	cd test/kube && PRELET_KUBE_AGREEMENT_CASES=$(if $(filter file,$(origin N)),100,$(N)) PRELET_KUBE_AGREEMENT_SEED=$(or $(SEED),random) PRELET_KUBE_CACHE="$(KUBE_CACHE)" \
-		$(AS_BUILT) test -count=1 -v -timeout 40m -run '^TestAgreement$$' .
+		PRELET_KUBE_OLD=$(OLD) $(AS_BUILT) test -count=1 -v -timeout 90m -run '^TestAgreement$$' .
 
 .PHONY: storm
 storm: build ## boot N=1000 nodes at once against one slow API server that is killed and restarted, as root

@@ -114,6 +114,13 @@ func inheritFlags(own, inherited []node.Flag) []node.Flag {
 		if !f.Late {
 			joined = kubelet.JoinFlag(f.Name, f.Value, o.Value)
 		}
+		o.Earlier = slices.Concat(o.Earlier, f.Earlier)
+		switch joined {
+		case o.Value:
+			o.Earlier = append(o.Earlier, f.Value)
+		case f.Value:
+			o.Earlier = append(o.Earlier, o.Value)
+		}
 		if f.Late || joined != o.Value && o.Value != "" {
 			o.Own = o.Value
 			o.Value = joined

@@ -223,11 +223,13 @@ func (j judgement) makeSubject(ctx context.Context) rules.Subject {
 		s.File = kubelet.ConfigOf(j.files.file)
 	}
 	for _, f := range j.node.Flags {
-		s.Flags = append(s.Flags, rules.Flag{Name: f.Name, Value: f.Value})
+		for _, value := range append(slices.Clone(f.Earlier), f.Value) {
+			s.Flags = append(s.Flags, rules.Flag{Name: f.Name, Value: value})
+		}
 	}
-	// With drop-ins, relative paths of the configuration start at another folder.
-	_, hasDropIns := node.FindFlag(j.node.Flags, "config-dir")
-	if i := slices.IndexFunc(j.node.Files, isKubeletConfig); i >= 0 && !hasDropIns {
+	// The file of a drop-in is another one than that of --config.
+	i := slices.IndexFunc(j.node.Files, isKubeletConfig)
+	if i >= 0 && j.node.DropIn == "" {
 		s.Dir = path.Dir(j.node.Files[i].Path)
 	}
 

@@ -233,6 +233,20 @@ func (f *Flags) Lookup(name string) (value string, ok bool) {
 	return strings.Join(values, ","), true
 }
 
+// Earlier returns the values of a flag that the kubelet parses and does not use: those before the last one, but not of
+// a list flag.
+func (f *Flags) Earlier(name string) (values []string) {
+	uses := f.usesOf(FlagName(name))
+	if len(uses) < 2 || isListFlag(FlagName(name)) {
+		return nil
+	}
+	for _, u := range uses[:len(uses)-1] {
+		values = append(values, u.value)
+	}
+
+	return values
+}
+
 // FlagName returns the canonical name of a flag: without leading dashes, and with - for _.
 func FlagName(name string) string { return canonicalFlag(strings.TrimLeft(name, "-")) }
 

@@ -283,6 +283,7 @@ func (m *merger) mergeFlags(base Base, in []Contribution) {
 	for _, f := range base.Flags {
 		// The kubelet uses the last value of a repeated flag.
 		if i := m.findFlag(f); i >= 0 {
+			f.Earlier = slices.Concat(m.Flags[i].Earlier, []string{m.Flags[i].Value}, f.Earlier)
 			m.Flags[i] = f
 		} else {
 			m.Flags = append(m.Flags, f)
@@ -306,6 +307,7 @@ func (m *merger) mergeFlags(base Base, in []Contribution) {
 			case same:
 				old.Origins = joinOrigins(old.Origins, f.Origins)
 			case replaced:
+				f.Earlier = old.Earlier // the flags file keeps them
 				*old = f
 			}
 		}

@@ -60,6 +60,8 @@ type Flag struct {
 	// Own is the part of Value in the flags file, where the kubelet joins it with an inherited value; "" if the flags
 	// file contains all of Value.
 	Own string
+	// Earlier are values that precede Value on the command line. The kubelet parses them, and does not use them.
+	Earlier []string
 }
 
 // FindFlag returns a flag by its name.

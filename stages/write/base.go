@@ -418,6 +418,7 @@ func (r baseReader) sortFlags(flags *kubelet.Flags, src source, from []origin.Or
 			c.Flags = append(c.Flags, node.Flag{
 				Name:    name,
 				Value:   text,
+				Earlier: flags.Earlier(name),
 				Origins: from,
 			})
 		}

@@ -250,6 +250,7 @@ func addInherited(base *node.Base, flags *kubelet.Flags, where origin.Origin, ho
 			one := node.Flag{
 				Name:      name,
 				Value:     text,
+				Earlier:   flags.Earlier(name),
 				Inherited: true,
 				Assumed:   !how.isKnown,
 				Late:      how.isLate,
@@ -263,6 +264,10 @@ func addInherited(base *node.Base, flags *kubelet.Flags, where origin.Origin, ho
 				continue
 			}
 			one.Value = kubelet.JoinFlag(name, in.Flags[i].Value, text)
+			one.Earlier = slices.Concat(in.Flags[i].Earlier, one.Earlier)
+			if one.Value == text {
+				one.Earlier = append(one.Earlier, in.Flags[i].Value)
+			}
 			in.Flags[i] = one
 		}
 	}

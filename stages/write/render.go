@@ -237,19 +237,23 @@ func (f *findings) refuseDelete(at hcl.Range, field string) {
 	)
 }
 
-// warnPlace warns of a configuration at another path than the kubelet's unit names.
+// warnPlace warns of a configuration at another path than the kubelet's flags or its unit name.
 func (r *renderer) warnPlace(b schema.Body, n node.Node) {
+	where, changes := "Its unit has", "unit"
 	file := r.in.Base.Inherited.ConfigFile
 	target := configTarget(b, r.in)
-	_, isSet := node.FindFlag(n.Flags, "config")
-	if file == "" || file == target || isSet || isDropIn(b) {
+	if f, isSet := node.FindFlag(n.Flags, "config"); isSet {
+		where, changes = "It is started with", "flag"
+		file = f.Value
+	}
+	if file == "" || file == target || isDropIn(b) {
 		return
 	}
 
 	r.warn(
 		fault.Conflict, b.Range, "The kubelet reads another configuration",
-		"Its unit has --config=%s, and this stage writes %s, which that kubelet does not read: "+
-			"nothing in it takes effect. Write path = %q here, or change the unit.", file, target, file,
+		"%s --config=%s, and this stage writes %s, which that kubelet does not read: "+
+			"nothing in it takes effect. Write path = %q here, or change the %s.", where, file, target, file, changes,
 	)
 }
 

@@ -715,6 +715,9 @@ func (g *inputs) flag(int) inputCase {
 		if g.IntN(3) == 0 {
 			name = strings.ReplaceAll(name, "-", "_")
 		}
+		if g.IntN(8) == 0 {
+			out = append(out, name+"="+g.flagValue(f))
+		}
 		out = append(out, name+"="+g.flagValue(f))
 	}
 
@@ -772,7 +775,6 @@ func notTried() []string {
 	return []string{
 		"help",
 		"h",
-		"version",
 		"config",
 		"kubeconfig",
 		"bootstrap-kubeconfig",

@@ -61,9 +61,9 @@ type agreement struct {
 	excused         string // why this disagreement does not count
 }
 
-// TestAgreement gives random inputs to the real kubelet and to `prelet plan`. At most 1 % of the inputs of a kind may
-// be refused by prelet alone (false alarms) and 3 % by the kubelet alone (misses); with few inputs that is none and
-// one.
+// TestAgreement gives random inputs to the real kubelet and to `prelet plan`. At most 0.3 % of the inputs of a kind may
+// be refused by prelet alone (false alarms) and 1 % by the kubelet alone (misses); with few inputs that is none and
+// one. With PRELET_KUBE_OLD the kubelet is the one of the older minor.
 func TestAgreement(t *testing.T) {
 	t.Parallel()
 	p := programs(t)
@@ -104,8 +104,8 @@ func TestAgreement(t *testing.T) {
 		k := byKind[kind]
 		all := k.agreed + k.alarms + k.misses + k.excused
 		t.Logf("%-14s %6d %8d %8d %6d %6d %8d", kind, all, k.agreed, k.refused, k.alarms, k.misses, k.excused)
-		if 100*k.alarms > all || k.misses > 1 && 100*k.misses > 3*all {
-			t.Errorf("%s: got %d false alarms and %d misses in %d cases; want at most 1 %% and 3 %%",
+		if 1000*k.alarms > 3*all || k.misses > 1 && 100*k.misses > all {
+			t.Errorf("%s: got %d false alarms and %d misses in %d cases; want at most 0.3 %% and 1 %%",
 				kind, k.alarms, k.misses, all)
 		}
 	}
@@ -163,9 +163,13 @@ func runAgreement(t *testing.T, p Programs, cases []inputCase) []agreement {
 	t.Helper()
 	out, next := make([]agreement, len(cases)), make(chan int)
 	var workers sync.WaitGroup
+	kubelet := ""
+	if os.Getenv(oldVariable) != "" {
+		kubelet = oldProgram(t, p, "kubelet")
+	}
 
 	for range min(agreementNodes, len(cases)) {
-		n := newTried(t, p)
+		n := newTried(t, p, kubelet)
 		t.Cleanup(n.Stop)
 		workers.Go(func() {
 			for i := range next {
@@ -204,8 +208,8 @@ stage "write" "kubelet" {
 `
 )
 
-// compare gives one case to both. Labels and taints are stages' own, so as flags they are in the base; all others are
-// the site's.
+// compare gives one case to both. Labels and taints are stages' own, so as flags they are in the base, and so is a flag
+// that is repeated; all others are the site's.
 func compare(n *Node, c inputCase) (agreement, error) {
 	r := agreement{inputCase: c}
 	text := c.Config
@@ -214,9 +218,15 @@ func compare(n *Node, c inputCase) (agreement, error) {
 	}
 
 	base, own := []string{}, map[string]string{}
+	uses := map[string]int{}
+	for _, f := range c.Flags {
+		name, _, _ := strings.Cut(f, "=")
+		uses[name]++
+	}
 	for _, f := range c.Flags {
 		name, value, _ := strings.Cut(f, "=")
-		if plain := strings.ReplaceAll(name, "_", "-"); plain == "node-labels" || plain == "register-with-taints" {
+		plain := strings.ReplaceAll(name, "_", "-")
+		if uses[name] > 1 || plain == "node-labels" || plain == "register-with-taints" {
 			base = append(base, fmt.Sprintf("--%s=%s", name, value))
 		} else {
 			own[name] = value

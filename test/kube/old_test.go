@@ -15,8 +15,7 @@ func TestOlderMinor(t *testing.T) {
 	p := programs(t)
 	version, err := Version("old/go.mod")
 	must(t, err)
-	old := func(name string) string { return filepath.Join(p.Cache, version, name) }
-	c := start(t, Options{Server: old("kube-apiserver")})
+	c := start(t, Options{Server: oldProgram(t, p, "kube-apiserver")})
 	for _, j := range []joining{
 		{name: "kubeadm", site: func(t *testing.T, c *Cluster) map[string]string {
 			site := siteOf(t, c, "kubeadm")
@@ -26,7 +25,7 @@ func TestOlderMinor(t *testing.T) {
 		{name: "drop-in", site: func(t *testing.T, c *Cluster) map[string]string { return siteOf(t, c, "testdata/dropin") }},
 	} {
 		t.Run(j.name, func(t *testing.T) {
-			n := newNode(t, c, NodeOptions{Name: j.name, Kubelet: old("kubelet")}, "10.0.0.11:6443")
+			n := newNode(t, c, NodeOptions{Name: j.name, Kubelet: oldProgram(t, p, "kubelet")}, "10.0.0.11:6443")
 			if j.name == "drop-in" {
 				base, err := c.ConfigMap(t.Context(), "kube-system", "kubelet-config")
 				must(t, err)
@@ -45,4 +44,13 @@ func TestOlderMinor(t *testing.T) {
 			}
 		})
 	}
+}
+
+// oldProgram is the path of a program of the older minor.
+func oldProgram(t *testing.T, p Programs, name string) string {
+	t.Helper()
+	version, err := Version("old/go.mod")
+	must(t, err)
+
+	return filepath.Join(p.Cache, version, name)
 }

@@ -82,7 +82,7 @@ func TestRefusals(t *testing.T) {
 			}
 			mu.Unlock()
 			if n == nil {
-				n = newTried(t, p)
+				n = newTried(t, p, "")
 			}
 			t.Cleanup(func() {
 				mu.Lock()
@@ -136,10 +136,11 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// newTried is a node on which kubelets are tried that do not belong to a cluster. The caller stops it.
-func newTried(t *testing.T, p Programs) *Node {
+// newTried is a node on which kubelets are tried that do not belong to a cluster; kubelet is another program than that
+// of the installed version, or "". The caller stops it.
+func newTried(t *testing.T, p Programs, kubelet string) *Node {
 	t.Helper()
-	n, err := p.NewNode(t.Context(), NodeOptions{Name: "n1"})
+	n, err := p.NewNode(t.Context(), NodeOptions{Name: "n1", Kubelet: kubelet})
 	must(t, err)
 	whole := false
 	defer func() {

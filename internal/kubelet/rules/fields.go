@@ -292,7 +292,7 @@ func (w walker) checkText(path []string, t known.Type, text string) bool {
 
 		return true
 	case known.Quantity:
-		if _, err := quantity.Parse(text); err != nil {
+		if _, err := quantity.Parse(strings.TrimSpace(text)); err != nil { // as resource.Quantity.UnmarshalJSON
 			w.report(badQuantity, path, quantityHint, "failed to parse quantity %q: %s", text, err)
 		}
 

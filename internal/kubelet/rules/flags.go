@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -44,6 +45,12 @@ func flagRules() []Rule {
 			Summary: "a value that a flag does not accept",
 			Source:  "github.com/spf13/pflag",
 			check:   reportBadFlags,
+		},
+		{
+			ID:      "flag-ends",
+			Summary: "`--help` or `--version`: the kubelet prints it and ends",
+			Source:  "cmd/kubelet/app/server.go, NewKubeletCommand; k8s.io/component-base/version/verflag",
+			check:   forEachFlag(checkEnds),
 		},
 		{
 			ID:      "flag-overrides-config",
@@ -237,7 +244,11 @@ func checkDeprecatedFlag(c *checker, f Flag) {
 
 func reportBadFlags(c *checker) {
 	for _, bad := range c.badFlags {
-		c.reportFlag(bad.Name, "", "invalid argument %q for \"--%s\" flag: %s", bad.Value, bad.Name,
+		hint := ""
+		if last, _ := c.flagValue(bad.Name); last != bad.Value {
+			hint = fmt.Sprintf("remove this use, which is before --%s=%s: the kubelet parses each use", bad.Name, last)
+		}
+		c.reportFlag(bad.Name, hint, "invalid argument %q for \"--%s\" flag: %s", bad.Value, bad.Name,
 			bad.err)
 	}
 }
@@ -252,6 +263,17 @@ func checkOverride(c *checker, f Flag) {
 	if own != nil && !reflect.DeepEqual(own, c.valueAt(flag.Field)) {
 		c.reportFlag(f.Name, "remove the flag, or "+flag.Field,
 			"the configuration has another value for %s; the kubelet uses the flag's", flag.Field)
+	}
+}
+
+// checkEnds reports a flag with which the kubelet does nothing else.
+func checkEnds(c *checker, f Flag) {
+	isOn, _ := strconv.ParseBool(f.Value)
+	switch {
+	case f.Name == "version" && (isOn || f.Value == "raw"):
+		c.reportFlag(f.Name, "remove it", "Kubernetes v%s: the kubelet prints its version and ends", c.describeVersion())
+	case (f.Name == "help" || f.Name == "h") && isOn:
+		c.reportFlag(f.Name, "remove it", "the kubelet prints its help and ends")
 	}
 }
 

@@ -140,7 +140,7 @@ func parseFlagValue(f Flag, t known.Type) (any, error) {
 			return parseReservedMemory(f.Value)
 		}
 
-		return []any{}, checkVModule(f.Value)
+		return parseVModule(f.Value)
 	}
 
 	return f.Value, nil
@@ -229,22 +229,24 @@ func parseHeaders(value string) (any, error) {
 	return headers, err
 }
 
-// checkVModule checks PATTERN=N,PATTERN=N.
-func checkVModule(value string) error {
+// parseVModule parses PATTERN=N,PATTERN=N.
+func parseVModule(value string) (any, error) {
+	list := []any{}
 	for _, pair := range strings.Split(value, ",") {
 		if pair == "" {
 			continue
 		}
 		pattern, n, _ := strings.Cut(pair, "=")
 		if pattern == "" || n == "" || strings.Contains(n, "=") {
-			return fmt.Errorf("%q does not have the pattern=N format", pair)
+			return nil, fmt.Errorf("%q does not have the pattern=N format", pair)
 		}
 		if _, err := strconv.ParseUint(n, 10, 31); err != nil {
-			return fmt.Errorf("parsing verbosity in %q: %w", pair, err)
+			return nil, fmt.Errorf("parsing verbosity in %q: %w", pair, err)
 		}
+		list = append(list, map[string]any{"filePattern": pattern, "verbosity": json.Number(n)})
 	}
 
-	return nil
+	return list, nil
 }
 
 // parseReservedMemory parses 0:memory=1Gi,hugepages-2Mi=1Gi;1:memory=2Gi.
@@ -266,6 +268,9 @@ func parseReservedMemory(value string) (any, error) {
 					"the reserved limit has incorrect value, expected type=quantity, got %s",
 					pair,
 				)
+			}
+			if _, err := quantity.Parse(amount); err != nil {
+				return nil, fmt.Errorf("failed to parse the quantity: %s", amount)
 			}
 			limits[name] = amount
 		}

@@ -585,7 +585,7 @@ func (c *checker) isMissing(file string) bool {
 func (c *checker) fileAt(field string) string {
 	file := c.textAt(field)
 	dir := c.Dir
-	if !c.isZeroUnset(field) {
+	if !c.isResolved(field) {
 		dir = "/"
 	}
 	if file == "" || path.IsAbs(file) {
@@ -596,6 +596,21 @@ func (c *checker) fileAt(field string) string {
 	}
 
 	return path.Join(dir, file)
+}
+
+// isResolved reports whether a relative path of a field begins at the folder of the configuration file. The kubelet
+// resolves those of the file of --config, and neither those of drop-ins nor those of flags, which begin at its working
+// directory: / for a unit.
+func (c *checker) isResolved(field string) bool {
+	if c.flagOf[field] != "" {
+		return false
+	}
+	if c.File == nil {
+		return true
+	}
+	inFile, _ := c.File.Get(kubelet.Pointer(strings.Split(field, ".")...))
+
+	return inFile == c.valueAt(field)
 }
 
 // reportMissing reports a file of the configuration that does not exist. The message has a place for its path.
@@ -667,6 +682,7 @@ func (c *checker) hasSignedCertificate() bool {
 
 func checkFlagPaths(c *checker) {
 	for _, f := range []struct{ flag, message string }{
+		{"config", "failed to load kubelet config file, path: %s: no such file or directory"},
 		{"config-dir", "failed to walk through kubelet dropin directory \"%s\": no such file or directory"},
 		{"image-credential-provider-bin-dir", "plugin binary directory %s did not exist"},
 		{"image-credential-provider-config", "unable to access path \"%s\": no such file or directory"},

@@ -228,13 +228,16 @@ func checkLogSize(c *checker) {
 	}
 }
 
-// checkLogDir reports an absolute path that is not clean. Relative paths begin at the folder of the configuration file.
+// checkLogDir reports an absolute path that is not clean, and a relative one that the kubelet does not resolve.
 func checkLogDir(c *checker) {
 	dir := c.textAt("podLogsDir")
 	isASCII := !strings.ContainsFunc(dir, func(r rune) bool {
 		return r > 127
 	})
 	switch {
+	case dir != "" && !path.IsAbs(dir) && !c.isResolved("podLogsDir"):
+		c.reportField("podLogsDir", "write an absolute path",
+			"invalid configuration: pod logs path %q must be absolute path", dir)
 	case path.IsAbs(dir) && path.Clean(dir) != dir:
 		c.reportField("podLogsDir", "write "+path.Clean(dir),
 			"invalid configuration: pod logs path %q must be normalized", dir)

@@ -39,6 +39,7 @@ func elsewhere() map[string]string {
 		"flag-config-dir": "it needs a kubelet of 1.28 or 1.29, which is built nowhere here; " +
 			"tools/kubetables holds its words against the source of both",
 		"gate-declares":             "no kubelet says it: test/kube, TestDeclaredFeatures",
+		"flag-ends":                 "no kubelet says it: test/kube, TestAgreement",
 		"flag-hostname":             "it needs a cluster: test/kube, TestKubeletSaysWhy",
 		"machine-cgroup-driver":     "it needs a runtime that does not report its driver: test/kube, TestCgroupDriver",
 		"machine-credential-plugin": "it needs a configuration of plugins: test/kube, TestCredentialPlugins",

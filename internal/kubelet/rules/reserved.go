@@ -425,7 +425,8 @@ func (c *checker) memoryLimits() []memoryLimit {
 			if amounts[kind] == nil {
 				continue
 			}
-			limits = append(limits, memoryLimit{i, node, kind, fmt.Sprint(amounts[kind])})
+			text := strings.TrimSpace(fmt.Sprint(amounts[kind])) // as resource.Quantity.UnmarshalJSON
+			limits = append(limits, memoryLimit{i, node, kind, text})
 		}
 	}
 

@@ -459,6 +459,26 @@ func TestRenamedBySite(t *testing.T) {
 	}
 }
 
+// The host of a node is renamed: nothing changes, and the status has both names.
+func TestRenamedHost(t *testing.T) {
+	t.Parallel()
+	m := template(t)
+	m.put("/etc/hostname", "n2\n")
+	run, _ := m.boot()
+	m.want("run", run, ended{0, "No changes", "The node and the host have different names"})
+	m.want("status", m.as("", "status"), ended{0, "this host is called n2", ""})
+	if s := m.says(); s.State != report.OK || len(s.Notes) != 1 || s.Notes[0].Code != "identity" {
+		t.Errorf("status: got state %s and notes %v, want ok and one note with the code identity", s.State, s.Notes)
+	}
+
+	m.put("/etc/hostname", "n1\n")
+	run, _ = m.boot()
+	m.want("with its name again", run, ended{0, "No changes", ""})
+	if s := m.says(); len(s.Notes) != 0 {
+		t.Errorf("with its name again: got notes %v, want none", s.Notes)
+	}
+}
+
 // A kubelet.conf whose key does not belong to its certificate is not an identity: the kubelet would bootstrap, and so
 // does the plan.
 func TestForeignKey(t *testing.T) {

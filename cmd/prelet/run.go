@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/activation"
@@ -205,10 +206,10 @@ func (a *cli) printJSON(v any) error {
 	})
 }
 
-// removeNotes drops notes, which only `prelet plan` shows.
+// removeNotes drops notes, which only `prelet plan` shows, except that the host has another name than its node.
 func removeNotes(ds hcl.Diagnostics) (out hcl.Diagnostics) {
 	for _, d := range ds {
-		if !origin.IsNote(d) {
+		if !origin.IsNote(d) || origin.CodeOf(d) == fault.Identity {
 			out = append(out, d)
 		}
 	}

@@ -49,7 +49,7 @@ func checkIdentity(b basis) (*PreviousIdentity, world.KubeletAns, hcl.Diagnostic
 	case isPlanned && id.Ours:
 		return nil, b.kubelet, hcl.Diagnostics{refuseRename(id.Node, name, at)}
 	case id.Ours: // the host was renamed, or does not know its name yet
-		return nil, b.kubelet, nil
+		return nil, b.kubelet, hcl.Diagnostics{noteHostName(id.Node, name, howToRename(id.Node))}
 	case isPlanned:
 		why = fmt.Sprintf("its certificate belongs to node %s, and this node is to be %s", id.Node, name)
 	case id.Older:
@@ -58,7 +58,9 @@ func checkIdentity(b basis) (*PreviousIdentity, world.KubeletAns, hcl.Diagnostic
 			id.Node, name,
 		)
 	default:
-		return nil, b.kubelet, hcl.Diagnostics{noteHostName(id.Node, name)}
+		return nil, b.kubelet, hcl.Diagnostics{noteHostName(
+			id.Node, name, "If it is a copy of that node, write its own name: then it joins again.",
+		)}
 	}
 
 	previous := &PreviousIdentity{
@@ -85,20 +87,26 @@ func refuseRename(old, name string, at hcl.Range) *hcl.Diagnostic {
 	return origin.Error(
 		fault.NodeName, at, "A node that has joined keeps its name",
 		"This node joined as %s, and the site names it %s: "+
-			"the cluster accepts its certificate for the old name only. Write the old name. "+
-			"To rename the node: `kubectl delete node %[1]s`, "+
-			"remove /etc/kubernetes/kubelet.conf and /var/lib/kubelet/pki/kubelet-client-*, "+
-			"and run again: it joins with the token.", old, name,
+			"the cluster accepts its certificate for the old name only. Write the old name. %s",
+		old, name, howToRename(old),
 	)
 }
 
-func noteHostName(nodeName, host string) *hcl.Diagnostic {
+// howToRename returns how a node that has joined gets another name.
+func howToRename(node string) string {
+	return fmt.Sprintf("To rename the node: `kubectl delete node %s`, "+
+		"remove /etc/kubernetes/kubelet.conf and /var/lib/kubelet/pki/kubelet-client-*, "+
+		"and run again: it joins with the token.", node)
+}
+
+// noteHostName notes that the host has another name than its node. otherwise is what to do where that is right.
+func noteHostName(nodeName, host, otherwise string) *hcl.Diagnostic {
 	return origin.Note(
 		fault.Identity, hcl.Range{}, "The node and the host have different names",
-		"kubelet.conf belongs to node %s, and this host is called %s. The node keeps its name. "+
-			"If this machine is a copy of that node, write its own name into the site, "+
-			"node { name = … }: then it joins again. If it is that node, "+
-			"write node { name = %q } to silence this note.", nodeName, host, nodeName,
+		"kubelet.conf belongs to node %s, and this host is called %s. Without --hostname-override the kubelet uses "+
+			"the host's name, and the cluster does not accept that from the certificate of %[1]s. "+
+			"If this machine is node %[1]s, write node { name = %[1]q }, or give the host that name. %[3]s",
+		nodeName, host, otherwise,
 	)
 }
 

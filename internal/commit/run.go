@@ -270,16 +270,17 @@ func (r *Run) checkPodState(ctx context.Context, p *boot.Plan, unit string) erro
 		))
 }
 
-// degrade reports deviations from the site, and files of the system that it writes. For cached data of an earlier boot
-// the reason is in the diagnostic.
+// degrade reports deviations from the site, files of the system that it writes, and that the host has another name than
+// its node. For cached data of an earlier boot the reason is in the diagnostic.
 func (r *Run) degrade(p *boot.Plan) {
 	stale := map[string]bool{}
 
 	for _, d := range p.Diagnostics {
-		if origin.CodeOf(d) == fault.SystemFile && origin.IsNote(d) {
-			r.Report.Note(string(fault.SystemFile), d.Summary+": "+d.Detail)
+		code := origin.CodeOf(d)
+		if origin.IsNote(d) && (code == fault.SystemFile || code == fault.Identity) {
+			r.Report.Note(string(code), d.Summary+": "+d.Detail)
 		}
-		if origin.CodeOf(d) == fault.Stale {
+		if code == fault.Stale {
 			why, _, _ := strings.Cut(d.Detail, ". ")
 			stale[d.Summary] = true
 			r.Report.Degrade(string(fault.Stale), d.Summary+": "+why)

@@ -37,9 +37,9 @@ keys of a control plane, prelet's generations, the machine id, SSH host keys,
 random seeds, DHCP leases, cloud-init's instance, recordings, bundles, secrets in
 the site.
 
---yes removes these files, and empties /etc/machine-id. It does not edit the site,
-and nothing on a mount that may show files from outside of the image.
-A path that a person must change prevents it.
+Without --yes it writes nothing. --yes removes these files, and empties
+/etc/machine-id. It does not edit the site, and nothing on a mount that may show
+files from outside of the image. A path that a person must change prevents it.
 Then it keeps the output of the kubelet's --version and --help for the first boot,
 and writes ` + app.StatementPath + `: versions, the site's files
 and the detectors with their hashes, the checks, and what was removed.
@@ -49,7 +49,7 @@ With --root it does not start the kubelet: name its version by --kubelet-version
 --root / seals this machine, also while it is a node.
 It can be repeated, also after a power cut: a sealed image is not changed.
 
-Exit status 0 if the image is sealed, 3 if it is refused, 40 if it cannot be written.`,
+Exit status 0 if the image is sealed, 3 if it is not, 40 if it cannot be written.`,
 		Example: "  prelet seal\n  prelet seal --yes --root /mnt/image --kubelet-version 1.36",
 		RunE: func(c *cobra.Command, _ []string) error {
 			asJSON := w.output.isJSON()
@@ -73,7 +73,7 @@ Exit status 0 if the image is sealed, 3 if it is refused, 40 if it cannot be wri
 			return err
 		},
 	}
-	c.Flags().BoolVar(&yes, "yes", false, "remove what an image must not contain")
+	c.Flags().BoolVar(&yes, "yes", false, "remove what an image must not contain, and write the statement")
 	addRootFlag(c, &w.Root)
 	w.addKubeletVersionFlag(c)
 	w.output.addFlag(c, "text", "json")

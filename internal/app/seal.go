@@ -77,7 +77,8 @@ type Sealed struct {
 }
 
 // Seal checks the image below o.Root ("" is this machine's own root), removes what belongs to the machine on which it
-// was built if o.Yes, and writes the statement. Findings are in the result; an error is about the options or a write.
+// was built, and writes the statement. Without o.Yes it writes nothing. Findings are in the result; an error is about
+// the options or a write.
 func (e *Env) Seal(ctx context.Context, o SealOptions) (Sealed, error) {
 	if err := o.check(); err != nil {
 		return Sealed{}, err
@@ -115,7 +116,34 @@ func (e *Env) Seal(ctx context.Context, o SealOptions) (Sealed, error) {
 		return Sealed{Findings: i.findings, Refused: why}, nil
 	}
 
+	if !o.Yes {
+		return i.compareStatement(now)
+	}
+
 	return i.seal(ctx, now)
+}
+
+// compareStatement returns whether the image, from which nothing has to be removed, is sealed as it is. It writes
+// nothing.
+func (i *openedImage) compareStatement(now time.Time) (Sealed, error) {
+	file, err := i.findStatement()
+	if err != nil {
+		return Sealed{}, err
+	}
+	s, err := i.newStatement(now)
+	if err != nil {
+		return Sealed{}, err
+	}
+
+	old := i.readStatement(file)
+	if old != nil && old.isSame(s) {
+		return Sealed{Findings: i.findings, Statement: old, Unchanged: true}, nil
+	}
+
+	return Sealed{
+		Findings: i.findings,
+		Refused:  "nothing has to be removed, and without --yes no statement is written",
+	}, nil
 }
 
 // refuse returns why the image must not be sealed; "" if it may be.

@@ -26,6 +26,7 @@ const (
 func template(t *testing.T) *machine {
 	t.Helper()
 	m := newMachine(t)
+	m.put("/etc/hostname", "n1\n")
 	m.onStart = m.joinAs("n1")
 	run, verify := m.boot()
 	if run.exit != 0 || verify.exit != 0 {
@@ -90,10 +91,11 @@ func (m *machine) node() string {
 	return "n2"
 }
 
-// copied makes another machine of the disk.
+// copied makes another machine of the disk, which gets another host name.
 func (m *machine) copied(path, text string) {
 	m.t.Helper()
 	m.put(path, text)
+	m.put("/etc/hostname", "n2\n")
 	m.onStart = m.joinAs("n2")
 	m.reboot()
 }
@@ -107,6 +109,7 @@ func TestClone(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			m := newMachine(t)
+			m.put("/etc/hostname", "n1\n")
 			m.put("/sys/class/dmi/id/product_uuid", "4c4c4544-0042-3510-8054-b4c04f4d3331\n")
 			m.onStart = m.joinAs("n1")
 			m.boot()
@@ -117,7 +120,7 @@ func TestClone(t *testing.T) {
 			key := m.read(oldPEM)
 			m.copied(change[0], change[1])
 			plan := m.as("", "plan", "-o", "json", "--root", m.root)
-			m.want("plan", plan, ended{0, what + " is not the one of generation 1", ""})
+			m.want("plan", plan, ended{0, what + " and the host name are not those of generation 1", ""})
 			if strings.Contains(plan.out, "PRIVATE KEY") || !strings.Contains(plan.out, `"purpose":"identity"`) {
 				t.Errorf("plan: %s", plan.out)
 			}
@@ -494,4 +497,105 @@ func TestForeignKey(t *testing.T) {
 	}
 	m.put(oldPEM, string(cert)+string(key))
 	m.want("plan", m.as("", "plan", "-o", "json", "--root", m.root), ended{0, `"purpose":"bootstrap-kubeconfig"`, ""})
+}
+
+// One mark of the machine that has changed does not show a copy while another is the same, and a machine id that is
+// empty or of this boot only does not count at all.
+func TestSameMachine(t *testing.T) {
+	t.Parallel()
+	const uuid = "/sys/class/dmi/id/product_uuid"
+	for _, c := range []struct {
+		name, note string
+		change     func(m *machine)
+	}{
+		{"an empty machine id", "", func(m *machine) { m.put("/etc/machine-id", "") }},
+		{"an image's machine id", "", func(m *machine) { m.put("/etc/machine-id", "uninitialized\n") }},
+		{"a transient machine id", "", func(m *machine) {
+			m.put("/run/machine-id", "fedcba9876543210fedcba9876543210\n")
+			if err := os.Remove(m.root + "/etc/machine-id"); err != nil {
+				m.t.Fatal(err)
+			}
+			if err := os.Link(m.root+"/run/machine-id", m.root+"/etc/machine-id"); err != nil {
+				m.t.Fatal(err)
+			}
+		}},
+		{"another machine id", "the machine id is not the one of generation 1", func(m *machine) {
+			m.put("/etc/machine-id", "fedcba9876543210fedcba9876543210\n")
+		}},
+		{"another product uuid", "the product uuid is not the one of generation 1", func(m *machine) {
+			m.put(uuid, "4c4c4544-0042-3510-8054-b4c04f4d3332\n")
+		}},
+	} {
+		for _, token := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, token %v", c.name, token), func(t *testing.T) {
+				m := newMachine(t)
+				m.put("/etc/hostname", "n1\n")
+				m.put(uuid, "4c4c4544-0042-3510-8054-b4c04f4d3331\n")
+				m.onStart = m.joinAs("n1")
+				m.boot()
+				if !token {
+					if err := os.Remove(m.creds + "/bootstrap-token"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				identity := m.read(kubeletConf) + m.read(oldPEM)
+				c.change(m)
+				m.onStart = m.joinAs("n2")
+				m.reboot()
+				plan := m.as("", "plan", "--root", m.root)
+				if got := strings.Contains(plan.errors, "A mark of this machine has changed"); got != (c.note != "") {
+					t.Errorf("plan says that a mark has changed: got %t, want %t:\n%s", got, c.note != "", plan.errors)
+				}
+
+				run, _ := m.boot()
+				m.want("run", run, ended{0, "No changes", ""})
+				if got := m.read(kubeletConf) + m.read(oldPEM); got != identity || m.gateSays() == "" {
+					t.Errorf("identity kept: %v, gate %q; want it kept, and the gate open", got == identity, m.gateSays())
+				}
+				notes := m.says().Notes
+				if c.note == "" && len(notes) > 0 || c.note != "" &&
+					(len(notes) != 1 || !strings.Contains(notes[0].Summary, c.note)) {
+					t.Errorf("notes: got %+v; want %q", notes, c.note)
+				}
+
+				m.reboot()
+				run, _ = m.boot()
+				m.want("the boot after", run, ended{0, "No changes", ""})
+				if notes := m.says().Notes; len(notes) > 0 {
+					t.Errorf("notes of the boot after: got %+v; want none", notes)
+				}
+			})
+		}
+	}
+}
+
+// Where the only mark that is known differs, the identity is neither used nor given up until a person decides.
+func TestDoubtfulMachine(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.onStart = m.joinAs("n1")
+	m.boot()
+	identity := m.read(kubeletConf) + m.read(oldPEM)
+	m.put("/etc/machine-id", "fedcba9876543210fedcba9876543210\n")
+	m.reboot()
+	run, _ := m.boot()
+	m.want("run", run, ended{41, "", "prelet run --this-machine"})
+	if m.gateSays() != "" || m.read(kubeletConf)+m.read(oldPEM) != identity {
+		t.Errorf("gate %q; want it shut, and the identity as it was", m.gateSays())
+	}
+	m.want("status", m.as("", "status"), ended{1, "prelet run --this-machine", ""})
+
+	m.want("run --this-machine", m.as("", "run", "--this-machine"), ended{0, "No changes", ""})
+	m.reboot()
+	run, _ = m.boot()
+	m.want("the boot after", run, ended{0, "No changes", ""})
+	if m.gateSays() == "" || m.read(kubeletConf)+m.read(oldPEM) != identity {
+		t.Errorf("gate %q; want it open, and the identity as it was", m.gateSays())
+	}
+
+	// A copy of that disk is another machine all the same.
+	m.put("/etc/machine-id", "0123456789abcdef0123456789abcd00\n")
+	m.reboot()
+	run, _ = m.boot()
+	m.want("a copy", run, ended{41, "", "prelet run --this-machine"})
 }

@@ -23,7 +23,7 @@ import (
 
 func (a *cli) run() *cobra.Command {
 	var w where
-	var retry bool
+	var retry, isThisMachine bool
 	c := &cobra.Command{
 		Use:     "run",
 		GroupID: "node",
@@ -39,10 +39,15 @@ With --root it writes files below a folder and touches no unit.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx, stop := stopWriteOnSignal(c.Context())
 			defer stop()
+			request := w.buildRequest("run", retry)
+			if isThisMachine {
+				request = append(request, "--"+thisMachineFlag)
+			}
 			r, err := a.env().Run(ctx, app.RunOptions{
-				Where:   w.Where,
-				Retry:   retry,
-				Request: w.buildRequest("run", retry),
+				Where:       w.Where,
+				Retry:       retry,
+				ThisMachine: isThisMachine,
+				Request:     request,
 			})
 			if err != nil {
 				return err
@@ -55,12 +60,17 @@ With --root it writes files below a folder and touches no unit.`,
 		"join under a name that a Ready node of another machine has")
 	c.Flags().BoolVar(&w.AcceptMissing, acceptMissingFlag, false,
 		"accept that variables have lost the value of the last good generation (a credential, the kernel command line)")
+	c.Flags().BoolVar(&isThisMachine, thisMachineFlag, false,
+		"say that the generations and the kubelet's identity on this disk are of this machine")
 	c.Flags().BoolVar(&retry, "retry", false,
 		"try a held plan again, and release a pinned generation")
 	return c
 }
 
-const acceptMissingFlag = "accept-missing-variables"
+const (
+	acceptMissingFlag = "accept-missing-variables"
+	thisMachineFlag   = "this-machine"
+)
 
 // stopOnSignal returns a context that ends on SIGTERM, SIGINT and SIGHUP. Under nohup, SIGHUP stays ignored.
 func stopOnSignal(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -62,7 +62,7 @@ type conditionResults struct {
 func (h *Host) readConditionRecord() conditionRecord {
 	var r conditionRecord
 	text, err := nodefile.ReadFile(filepath.Join(h.stateDir(), conditionsFile), nodefile.Max)
-	if err != nil || json.Unmarshal(text, &r) != nil || r.FormatVersion != 1 || r.On != machineid.Of(h.Root) {
+	if err != nil || json.Unmarshal(text, &r) != nil || r.FormatVersion != 1 || r.On.IsForeign(machineid.Of(h.Root)) {
 		return conditionRecord{}
 	}
 

@@ -201,7 +201,7 @@ func (h *Host) machine(store *generation.Store, rep *report.Reporter) *activatio
 		Note:     notes,
 		TrialDir: filepath.Join("/", h.Root, "run/systemd/system.control"),
 		Foreign: func(gen int) string {
-			return machineid.Foreign(store, gen, machineid.Of(h.Root))
+			return machineid.Judge(store, gen, machineid.Of(h.Root)).Why
 		},
 		OtherMachine: func(n kubelet.Node) string {
 			return describeOtherMachine(n, machineid.Of(h.Root))

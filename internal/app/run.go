@@ -12,14 +12,17 @@ import (
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/platform/machineid"
 	"github.com/prelet/prelet/internal/report"
 )
 
 // RunOptions are the node and the site of a run.
 type RunOptions struct {
 	Where
-	Retry   bool     // try a held plan again, and release a pinned generation
-	Request []string // the command line that prelet-apply.service runs in place of this process
+	Retry bool // try a held plan again, and release a pinned generation
+	// ThisMachine says that the generations and the identity on the disk are of this machine.
+	ThisMachine bool
+	Request     []string // the command line that prelet-apply.service runs in place of this process
 }
 
 // Ran is the result of a run. Its Code is "" where it succeeded.
@@ -151,6 +154,9 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	}
 	defer p.Close()
 
+	if o.ThisMachine {
+		e.sayError(commit.KeepMachine(store, machineid.Of(h.Root), true))
+	}
 	r := h.newRun(store, rep)
 	r.Options = p.Options
 	r.Retry = o.Retry
@@ -164,6 +170,8 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	}
 	res := r.Do(ctx)
 	waitForConditions()
+
+	e.sayError(commit.KeepMachine(store, machineid.Of(h.Root), false))
 
 	isNewKubelet := p.hasNewKubelet()
 	p.Remember(res)
@@ -256,6 +264,10 @@ func (e *Env) runRoot(ctx context.Context, o RunOptions) (Ran, error) {
 
 	if err := activation.Newer(store); err != nil {
 		return Ran{}, addMessages(err)
+	}
+
+	if o.ThisMachine {
+		e.sayError(commit.KeepMachine(store, machineid.Of(o.Root), true))
 	}
 
 	n, diags, err := e.open(o.Where, store)

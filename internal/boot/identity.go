@@ -33,17 +33,28 @@ const purposeIdentity = "identity"
 // name counts only if the machine id is younger than the identity, because hosts have had other names than their
 // nodes.
 func checkIdentity(b basis) (*PreviousIdentity, world.KubeletAns, hcl.Diagnostics) {
-	id := b.kubelet.Identity
-	if id == nil {
+	if b.kubelet.Identity == nil {
 		return nil, b.kubelet, nil
 	}
 
+	previous, k, diags := decideIdentity(b)
+	if b.kubelet.Identity.Changed != "" {
+		diags = append(diags, noteChanged(b.kubelet.Identity))
+	}
+
+	return previous, k, diags
+}
+
+func decideIdentity(b basis) (*PreviousIdentity, world.KubeletAns, hcl.Diagnostics) {
+	id := b.kubelet.Identity
 	name, at, isPlanned := findPlannedName(b)
 	isOther := b.kubelet.Joined && id.Node != "" && name != "" && name != id.Node
 	why := ""
 	switch {
 	case id.Foreign != "":
 		why = id.Foreign
+	case id.Doubt != "":
+		return nil, b.kubelet, hcl.Diagnostics{refuseDoubt(id)}
 	case !isOther:
 		return nil, b.kubelet, nil
 	case isPlanned && id.Ours:
@@ -79,6 +90,26 @@ func checkIdentity(b basis) (*PreviousIdentity, world.KubeletAns, hcl.Diagnostic
 	)
 
 	return previous, k, hcl.Diagnostics{warning}
+}
+
+// refuseDoubt refuses to use an identity, and to give it up, while one mark of the machine differs and no other is
+// known.
+func refuseDoubt(id *world.IdentityAns) *hcl.Diagnostic {
+	return origin.Error(
+		fault.NeedsPerson, hcl.Range{}, "Whose identity is on this disk is not certain",
+		"kubelet.conf belongs to node %s. %s, and no other mark of this machine is known. "+
+			"If it is that machine, run: prelet run --this-machine. "+
+			"If it is a copy of its disk, `prelet seal --yes` removes what is not its own; then reboot.",
+		id.Node, origin.Capitalize(id.Doubt),
+	)
+}
+
+func noteChanged(id *world.IdentityAns) *hcl.Diagnostic {
+	return origin.Note(
+		fault.Identity, hcl.Range{}, "A mark of this machine has changed",
+		"%s, and the others are the same: it is still node %s. If it is a copy of that node's disk, "+
+			"`prelet seal --yes` removes what is not its own; then reboot.", origin.Capitalize(id.Changed), id.Node,
+	)
 }
 
 // refuseRename refuses another name for a node that has joined. Only a copied disk gets a new name: on the node itself

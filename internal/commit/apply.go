@@ -117,7 +117,7 @@ func replacesForeign(o Options) bool {
 
 	cur := readCurrent(o.Store)
 
-	return cur != nil && machineid.Foreign(o.Store, cur.Gen, o.Machine) != ""
+	return cur != nil && machineid.Judge(o.Store, cur.Gen, o.Machine).Why != ""
 }
 
 // buildBlobs returns the parts of a generation other than its files: the plan, its recording, and the policy of its
@@ -417,6 +417,7 @@ func RunBelowRoot(p *boot.Plan, options func(*boot.Plan) Options, retry bool, ro
 	}
 
 	o := options(p)
+	o.Machine.Host = "" // an image's name is not that of a machine
 
 	if why, isPinned := WhyPinned(o.Store); isPinned && !retry {
 		res.Held = fmt.Sprintf(

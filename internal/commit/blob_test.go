@@ -54,11 +54,11 @@ func TestPlanBlobIsReadBack(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if why := machineid.Foreign(s, gen, machineid.Machine{ID: "sha256:x"}); why != "" {
+	if why := machineid.Judge(s, gen, machineid.Machine{ID: "sha256:x"}).Why; why != "" {
 		t.Errorf("of this machine: %s", why)
 	}
 
-	why := machineid.Foreign(s, gen, machineid.Machine{ID: "sha256:y", Product: "sha256:z"})
+	why := machineid.Judge(s, gen, machineid.Machine{ID: "sha256:y", Product: "sha256:z"}).Why
 	if why != "the machine id is not the one of generation 1" {
 		t.Errorf("of another machine: %q", why)
 	}

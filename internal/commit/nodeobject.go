@@ -95,7 +95,7 @@ func nodesSinceGood(o Options) (out []canonical) {
 	}
 
 	isOwn := func(gen int) bool {
-		return machineid.Foreign(o.Store, gen, o.Machine) == ""
+		return machineid.Judge(o.Store, gen, o.Machine).Why == ""
 	}
 
 	oldest := max(from, 1)

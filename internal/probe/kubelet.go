@@ -101,19 +101,22 @@ func (l *Live) membership() world.KubeletAns {
 	k.Joined, k.JoinedWhy = id.Joined()
 
 	if id.Exists {
-		foreign, isOurs := l.findForeign(n, id)
-		if foreign != "" {
-			k.Joined = false
-			k.JoinedWhy = "it belongs to another machine: " + foreign
-		}
-
+		v, isOurs := l.judgeMachine(n, id)
 		k.Identity = &world.IdentityAns{
 			Node:    id.Node,
 			Host:    n.HostName(),
 			Older:   id.Before(n.MachineSince()),
 			Files:   n.Files(id),
-			Foreign: foreign,
+			Changed: v.Changed,
 			Ours:    isOurs,
+		}
+		switch {
+		case v.IsCertain:
+			k.Joined = false
+			k.JoinedWhy = "it belongs to another machine: " + v.Why
+			k.Identity.Foreign = v.Why
+		default:
+			k.Identity.Doubt = v.Why
 		}
 		if id.Loose != nil {
 			k.Identity.Loose = id.Loose.Why
@@ -128,22 +131,21 @@ func (l *Live) membership() world.KubeletAns {
 	return k
 }
 
-// findForeign returns why the current generation, and with it kubelet.conf, was made on another machine, "" if it was
-// not. isOurs reports that there is a generation, and that it was not. An unknown machine id or product uuid is no
-// evidence.
+// judgeMachine compares this machine with the one that made the current generation, and with it kubelet.conf. isOurs
+// reports that there is a generation, and that it was this machine.
 //
 // On a copied disk, the generations of this machine can be lost while those of the other one are kept. An identity of
 // another node than the generation planned, which is newer than the generation and than this machine's id, is of this
 // machine.
-func (l *Live) findForeign(n joined.Node, id joined.Identity) (why string, isOurs bool) {
+func (l *Live) judgeMachine(n joined.Node, id joined.Identity) (v machineid.Verdict, isOurs bool) {
 	current := l.currentGeneration()
 	if current == nil {
-		return "", false
+		return v, false
 	}
 
-	why = machineid.Foreign(l.o.Store, current.Gen, machineid.Of(l.o.Root))
-	if why == "" {
-		return "", true
+	v = machineid.Judge(l.o.Store, current.Gen, machineid.Of(l.o.Root))
+	if v.Why == "" {
+		return v, true
 	}
 
 	planned := machineid.PlannedNode(l.o.Store, current.Gen)
@@ -151,10 +153,10 @@ func (l *Live) findForeign(n joined.Node, id joined.Identity) (why string, isOur
 	isNewer := !id.Before(current.Time) && !id.Before(n.MachineSince())
 
 	if isOtherNode && isNewer {
-		return "", false
+		return machineid.Verdict{}, false
 	}
 
-	return why, false
+	return v, false
 }
 
 // currentGeneration returns the current generation, nil if there is none or it cannot be read.

@@ -160,7 +160,9 @@ type IdentityAns struct {
 	// Of the client certificate, system:node:NAME; "" for one of another kind.
 	Node    string   `json:"node,omitempty"`
 	Host    string   `json:"host,omitempty"`    // the node name that the kubelet would choose itself; "" unknown
-	Foreign string   `json:"foreign,omitempty"` // the proof that it is another machine's
+	Foreign string   `json:"foreign,omitempty"` // the proof that it is another machine's: two marks differ
+	Doubt   string   `json:"doubt,omitempty"`   // the one mark that is known differs
+	Changed string   `json:"changed,omitempty"` // a mark of this machine that has changed
 	Ours    bool     `json:"ours,omitempty"`    // a generation is in place, and nothing proves another machine
 	Older   bool     `json:"older,omitempty"`   // it was written before this machine got its machine id
 	Files   []string `json:"files,omitempty"`   // with the identity, and with state of what ran under it

@@ -50,3 +50,35 @@ func TestClone(t *testing.T) {
 		t.Errorf("the boot after it wrote: got %q; want none", d)
 	}
 }
+
+// The machine id of a joined node is lost: made again by systemd, as after a script for golden images ran on it, or for
+// one boot only, as with a read-only /etc. It is still that node.
+func TestMachineIDLost(t *testing.T) {
+	t.Parallel()
+	m := joined(t)
+	id := m.read("/etc/machine-id")
+	m.off()
+	m.put("/etc/machine-id", "")
+	m.put("/empty-id", "")
+	for _, c := range []struct {
+		name  string
+		extra []string
+		note  bool
+	}{
+		{"made for one boot", []string{"--bind-ro=" + m.root + "/empty-id:/etc/machine-id"}, false},
+		{"made again", nil, true},
+		{"as before", nil, false},
+	} {
+		m.boot(c.extra...)
+		m.try("systemctl", "reset-failed", "systemd-machine-id-commit.service") // it cannot write the file
+		m.running()
+		s := m.status()
+		if s.Generation != 1 || !s.Gate.Open || s.Code != 0 || (len(s.Notes) > 0) != c.note {
+			t.Errorf("%s: got status %+v; want generation 1, an open gate, and a note: %t", c.name, s, c.note)
+		}
+		if got := m.do("cat", "/etc/machine-id"); got == id || len(got) != 33 {
+			t.Errorf("%s: the machine id is %q; want another one than %q", c.name, got, id)
+		}
+		m.off()
+	}
+}

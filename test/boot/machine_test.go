@@ -450,6 +450,7 @@ type status struct {
 	Why        string
 	Held       *struct{ Why string }
 	Degraded   []struct{ Code, Summary string }
+	Notes      []struct{ Code, Summary string }
 	Gate       struct {
 		Open       bool
 		Generation int

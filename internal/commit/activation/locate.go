@@ -484,7 +484,9 @@ func (m *Machine) whyForeign(gen int) string {
 // never accepted: with its files the kubelet would register as that node.
 func (m *Machine) whyMixed(ctx context.Context, gen int) string {
 	if why := m.whyForeign(gen); why != "" {
-		return fmt.Sprintf("generation %d was made on another machine (%s), and no run has made one here", gen, why)
+		return fmt.Sprintf(
+			"generation %d was made on another machine (%s), and no run has made one here; "+
+				"if it is this machine: prelet run --this-machine", gen, why)
 	}
 
 	plan, err := m.planOf(gen)

@@ -271,7 +271,8 @@ func checkEnds(c *checker, f Flag) {
 	isOn, _ := strconv.ParseBool(f.Value)
 	switch {
 	case f.Name == "version" && (isOn || f.Value == "raw"):
-		c.reportFlag(f.Name, "remove it", "Kubernetes v%s: the kubelet prints its version and ends", c.describeVersion())
+		version := c.describeVersion()
+		c.reportFlag(f.Name, "remove it", "Kubernetes v%s: the kubelet prints its version and ends", version)
 	case (f.Name == "help" || f.Name == "h") && isOn:
 		c.reportFlag(f.Name, "remove it", "the kubelet prints its help and ends")
 	}

@@ -1,6 +1,6 @@
-// Package machineid identifies the machine that made a recording or a generation, by hashes of its machine id and its
-// product uuid. Of reads these two files of a machine, and Foreign compares them with the plan that a generation
-// keeps. The package must not return an id itself, because recordings and generations are shared.
+// Package machineid identifies the machine that made a recording or a generation, by hashes of its machine id, its
+// product uuid and its host name: its marks. Of reads them of a machine, and Judge compares them with the plan that a
+// generation keeps. The package must not return an id itself, because recordings and generations are shared.
 package machineid
 
 import (
@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -20,11 +22,49 @@ import (
 type Machine struct {
 	ID      string `json:"machine,omitempty"` // of /etc/machine-id
 	Product string `json:"product,omitempty"` // of the DMI product uuid
+	Host    string `json:"host,omitempty"`    // of the host name; not of a Node, and not of older generations
 }
 
 // Of returns the machine below a root; "" is this machine.
 func Of(root string) Machine {
-	return OfNode(read(root, "/etc/machine-id"), read(root, "/sys/class/dmi/id/product_uuid"))
+	id := ""
+	if !IsTransient(root) {
+		id = read(root, "/etc/machine-id")
+	}
+	m := OfNode(id, read(root, "/sys/class/dmi/id/product_uuid"))
+	m.Host = hashHost(HostName(root))
+
+	return m
+}
+
+// IsTransient reports whether /etc/machine-id is only of this boot: systemd has bound /run/machine-id over it, because
+// it could not write the file (machine-id(5)).
+func IsTransient(root string) bool {
+	id, err := os.Stat(filepath.Join("/", root, "etc/machine-id"))
+	if err != nil {
+		return false
+	}
+	transient, err := os.Stat(filepath.Join("/", root, "run/machine-id"))
+
+	return err == nil && os.SameFile(id, transient)
+}
+
+// HostName returns the host name, below a root that of /etc/hostname. It returns "" for a name that does not identify a
+// machine.
+func HostName(root string) string {
+	name := ""
+	if root == "" {
+		name, _ = os.Hostname()
+	} else {
+		name = read(root, "/etc/hostname")
+	}
+
+	name = strings.ToLower(strings.TrimSpace(name))
+	if name == "localhost" || strings.HasPrefix(name, "localhost.") || name == "(none)" {
+		return ""
+	}
+
+	return name
 }
 
 // OfNode returns the machine of a Node object, from the nodeInfo that its kubelet reports.
@@ -55,20 +95,108 @@ func read(root, path string) string {
 // fs.ErrNotExist; a damaged or missing generation has another error.
 type Generations interface {
 	Blob(gen int, name string) ([]byte, error)
+	StateFile(name string) ([]byte, error) // next to the generations
 }
 
-// Foreign returns how a generation shows that it was made on another machine; "" if it does not.
-func Foreign(s Generations, gen int, here Machine) string {
-	was, gen := findMachine(s, gen)
-	differs := func(a, b string) bool { return a != "" && b != "" && a != b }
-	switch {
-	case differs(was.ID, here.ID):
-		return fmt.Sprintf("the machine id is not the one of generation %d", gen)
-	case differs(was.Product, here.Product):
-		return fmt.Sprintf("the product uuid is not the one of generation %d", gen)
+// Verdict is how the machine of a generation and the one here compare.
+type Verdict struct {
+	// Why is which marks show another machine: two that differ, or one if none is the same. "": it is this machine.
+	Why string
+	// IsCertain is set for two marks that differ. Only then an identity is given up.
+	IsCertain bool
+	// Differs is set if any mark differs.
+	Differs bool
+	// Changed is a mark of this machine that has changed, as after /etc/machine-id was removed or a board was replaced;
+	// "" for a new host name.
+	Changed string
+}
+
+// Judge compares the machine that made a generation with the one here. What a person has said of the generations so far
+// (Accepted) counts.
+func Judge(s Generations, gen int, here Machine) Verdict {
+	was, made := findMachine(s, gen)
+	accepted := readAccepted(s)
+	if accepted.Generation >= made {
+		newest, _ := findMachine(s, accepted.Generation)
+		if was.judge(newest, made).Why == "" {
+			was = accepted.Machine
+		}
 	}
 
-	return ""
+	return was.judge(here, made)
+}
+
+func (m Machine) judge(here Machine, gen int) (v Verdict) {
+	differing, agreeing := m.compare(here)
+	text := ""
+	if len(differing) > 0 {
+		verb := "is not the one"
+		if len(differing) > 1 {
+			verb = "are not those"
+		}
+		text = fmt.Sprintf("the %s %s of generation %d", strings.Join(differing, " and the "), verb, gen)
+	}
+
+	v.Differs = len(differing) > 0
+	switch {
+	case len(differing) > 1:
+		v.Why, v.IsCertain = text, true
+	case len(differing) == 1 && differing[0] == hostName: // hosts are renamed
+	case agreeing == 0:
+		v.Why = text
+	default:
+		v.Changed = text
+	}
+
+	return v
+}
+
+const hostName = "host name"
+
+// compare returns the marks that differ between two machines, and how many are the same. One that is not known of both
+// does neither.
+func (m Machine) compare(n Machine) (differing []string, agreeing int) {
+	for _, mark := range []struct{ name, a, b string }{
+		{"machine id", m.ID, n.ID},
+		{"product uuid", m.Product, n.Product},
+		{hostName, m.Host, n.Host},
+	} {
+		switch {
+		case mark.a == "" || mark.b == "":
+		case mark.a == mark.b:
+			agreeing++
+		default:
+			differing = append(differing, mark.name)
+		}
+	}
+
+	return differing, agreeing
+}
+
+// IsForeign reports whether marks show that two machines differ, as in a Verdict.
+func (m Machine) IsForeign(n Machine) bool {
+	return m.judge(n, 0).Why != ""
+}
+
+// Accepted is the machine that the generations so far belong to: named by a person, or kept as one of its marks
+// changed. It is in AcceptedFile next to them.
+type Accepted struct {
+	FormatVersion int `json:"format_version"`
+	Generation    int `json:"generation"` // the newest of those
+	Machine
+}
+
+// AcceptedFile is the name of the file with an Accepted, in the folder of the generations.
+const AcceptedFile = "machine.json"
+
+// readAccepted returns what was accepted; a zero value if nothing was, and for a damaged file or a newer version's.
+func readAccepted(s Generations) (a Accepted) {
+	text, err := s.StateFile(AcceptedFile)
+	if err != nil || json.Unmarshal(text, &a) != nil || a.FormatVersion != 1 {
+		return Accepted{}
+	}
+
+	return a
 }
 
 // findMachine returns the machine that made a generation. A generation that restored the state before prelet has no
@@ -114,20 +242,9 @@ func PlannedNode(s Generations, gen int) string {
 // IsOther reports whether two are certainly different machines: at least one hash is known of both, and no known hash
 // is the same. A machine that was installed again has another id and the same product uuid.
 func (m Machine) IsOther(n Machine) bool {
-	differs, same := false, false
-	pairs := [][2]string{
-		{m.ID, n.ID},
-		{m.Product, n.Product},
-	}
-	for _, p := range pairs {
-		if p[0] == "" || p[1] == "" {
-			continue
-		}
-		differs = differs || p[0] != p[1]
-		same = same || p[0] == p[1]
-	}
+	differing, agreeing := m.compare(n)
 
-	return differs && !same
+	return len(differing) > 0 && agreeing == 0
 }
 
 // hashProduct returns the hash of a product uuid, "" for a uuid that many machines have. Firmware and kernels disagree
@@ -180,6 +297,14 @@ func hashID(id string) string {
 	}
 
 	return hash("prelet machine id\n" + id)
+}
+
+func hashHost(name string) string {
+	if name == "" {
+		return ""
+	}
+
+	return hash("prelet host name\n" + name)
 }
 
 func hash(text string) string {

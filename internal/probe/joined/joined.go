@@ -4,6 +4,7 @@
 package joined
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"os"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/platform/machineid"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/probe/cluster"
 )
@@ -235,19 +237,12 @@ func (n Node) HostName() string {
 		return strings.ToLower(name)
 	}
 
-	name := ""
-	if n.Root == "" && !n.Recorded {
-		name, _ = os.Hostname()
-	} else {
-		name = n.Root.TextIfReadable("/etc/hostname")
+	root := string(n.Root)
+	if n.Recorded {
+		root = cmp.Or(root, "/")
 	}
 
-	name = strings.ToLower(strings.TrimSpace(name))
-	if name == "localhost" || strings.HasPrefix(name, "localhost.") || name == "(none)" {
-		return ""
-	}
-
-	return name
+	return machineid.HostName(root)
 }
 
 // readOverride returns --hostname-override of kubeadm's flags, or "".
@@ -270,9 +265,9 @@ func (n Node) readOverride() string {
 	return ""
 }
 
-// MachineSince returns when this machine got its id, which is at its first boot.
+// MachineSince returns when this machine got its id, which is at its first boot; a zero time for one of this boot only.
 func (n Node) MachineSince() time.Time {
-	if strings.TrimSpace(n.Root.TextIfReadable("/etc/machine-id")) == "" {
+	if machineid.IsTransient(string(n.Root)) || strings.TrimSpace(n.Root.TextIfReadable("/etc/machine-id")) == "" {
 		return time.Time{}
 	}
 

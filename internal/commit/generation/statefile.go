@@ -1,0 +1,23 @@
+package generation
+
+// StateFile returns the text of a small file next to the generations. The error of a missing one is unix.ENOENT. A file
+// that another user may change is refused.
+func (s *Store) StateFile(name string) ([]byte, error) {
+	if err := checkOwner(s.dir, name); err != nil {
+		return nil, err
+	}
+
+	return readFile(s.dir, name)
+}
+
+// PutStateFile replaces a small file next to the generations, and syncs it to disk.
+func (s *Store) PutStateFile(name string, text []byte) error {
+	if err := s.checkLocked("keep"); err != nil {
+		return err
+	}
+	if s.frozen != nil {
+		return s.frozen
+	}
+
+	return s.replaceAnyway(s.dir, name, text)
+}

@@ -1,0 +1,28 @@
+package commit
+
+import (
+	"encoding/json"
+
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/platform/machineid"
+)
+
+// KeepMachine keeps the machine here as the one that the generations so far belong to: if a person says so (isMeant),
+// or if one of its marks has changed and another is the same.
+func KeepMachine(s *generation.Store, here machineid.Machine, isMeant bool) error {
+	cur := readCurrent(s)
+	if cur == nil {
+		return nil
+	}
+	v := machineid.Judge(s, cur.Gen, here)
+	if !v.Differs || v.Why != "" && !isMeant {
+		return nil
+	}
+
+	text, err := json.Marshal(machineid.Accepted{FormatVersion: 1, Generation: cur.Gen, Machine: here})
+	if err != nil {
+		return err
+	}
+
+	return s.PutStateFile(machineid.AcceptedFile, text)
+}

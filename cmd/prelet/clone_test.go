@@ -519,10 +519,10 @@ func TestSameMachine(t *testing.T) {
 				m.t.Fatal(err)
 			}
 		}},
-		{"another machine id", "the machine id is not the one of generation 1", func(m *machine) {
+		{"another machine id", "machine id is not the one of generation 1", func(m *machine) {
 			m.put("/etc/machine-id", "fedcba9876543210fedcba9876543210\n")
 		}},
-		{"another product uuid", "the product uuid is not the one of generation 1", func(m *machine) {
+		{"another product uuid", "product uuid is not the one of generation 1", func(m *machine) {
 			m.put(uuid, "4c4c4544-0042-3510-8054-b4c04f4d3332\n")
 		}},
 	} {

@@ -13,6 +13,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
@@ -305,6 +306,7 @@ func (a *cli) env() *app.Env {
 		On:        a.on,
 		Journaled: a.discardStdout,
 		Detectors: a.detectors,
+		GaveUp:    new(atomic.Bool),
 	}
 	if !a.served {
 		e.Serve = a.serve

@@ -21,9 +21,14 @@ const delay = 300 * time.Millisecond
 
 func main() {
 	isVersion := flag.Bool("version", false, "print the version")
+	isValidation := flag.Bool(validateFlag, false, "validate the site of a request on standard input, for the server")
 	flag.Parse()
 	if *isVersion {
 		fmt.Println("prelet-ls", version)
+		return
+	}
+	if *isValidation {
+		answerValidation(os.Stdin, os.Stdout)
 		return
 	}
 	if flag.NArg() > 0 {
@@ -32,9 +37,10 @@ func main() {
 	}
 
 	s := server.New(server.Options{
-		Version: version,
-		Delay:   delay,
-		Log:     log.New(os.Stderr, "prelet-ls: ", 0),
+		Version:  version,
+		Delay:    delay,
+		Log:      log.New(os.Stderr, "prelet-ls: ", 0),
+		Validate: validateInProcess,
 	})
 	if !s.Serve(context.Background(), os.Stdin, os.Stdout) {
 		os.Exit(1)

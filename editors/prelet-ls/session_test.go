@@ -25,7 +25,6 @@ const asServer = "PRELET_LS_TEST_MAIN"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asServer) != "" {
-		os.Args = os.Args[:1]
 		main()
 		return
 	}
@@ -373,4 +372,47 @@ func TestClientGoesAway(t *testing.T) {
 	if code := s.process.ProcessState.ExitCode(); code != 1 {
 		t.Errorf("a client that goes away: got status %d (%v), want 1; stderr: %s", code, err, s.stderr.String())
 	}
+}
+
+// A site whose evaluation cannot be stopped is evaluated in a process that ends: the server stays small, and validates
+// what is typed next.
+func TestHugeSite(t *testing.T) {
+	const huge = `
+locals {
+  a = range(0, 1000)
+  s = join(",", [for x in local.a : "a text that is about sixty-four bytes long, and a little longer"])
+  u = [for x in local.a : [for y in local.a : "${x}${y}${local.s}"]]
+}
+stage "label" "place" { labels = { "example.com/n" = length(local.u) } }
+`
+	s := startSession(t)
+	s.initialize(nil)
+	const main = "main.hcl"
+	s.open(main)
+	s.wait(main, isEmpty)
+	good := s.texts[main]
+	for i := range 3 {
+		s.edit(main, s.texts[main], strings.Replace(huge, "1000", fmt.Sprint(1000-i), 1))
+		found := s.wait(main, func(found []string) bool { return strings.Contains(strings.Join(found, ""), "limit") })
+		if !strings.Contains(strings.Join(found, "\n"), "MiB of memory") {
+			t.Errorf("got %q; want text with %q", found, "MiB of memory")
+		}
+	}
+	s.edit(main, s.texts[main], good)
+	s.wait(main, isEmpty)
+
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.process.Process.Pid))
+	if err != nil {
+		t.Skip("this needs /proc")
+	}
+	peak := 0
+	for line := range strings.Lines(string(status)) {
+		if text, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			_, _ = fmt.Sscanf(text, "%d kB", &peak)
+		}
+	}
+	if peak == 0 || peak > 300<<10 {
+		t.Errorf("the server had %d KiB of memory at its peak; want at most 300 MiB", peak)
+	}
+	s.end()
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -33,6 +34,9 @@ type Env struct {
 	Journaled func()
 	// Detectors changes where detectors are looked for and how they run; nil outside of tests.
 	Detectors func(*detector.Options)
+	// GaveUp is set when an evaluation of the command has reached a limit; then no further one begins. nil: each is
+	// tried.
+	GaveUp *atomic.Bool
 }
 
 // Explained is a failure of the store, of a unit or of a text of the command line with its diagnostics.

@@ -126,7 +126,7 @@ func (c *Console) Evaluate(text string) Evaluated {
 		return out
 	}
 
-	value, diags, ok := boot.EvaluateWithinLimits(func() explain.Evaluation {
+	value, diags, ok := boot.EvaluateWithinLimits(c.node.env.GaveUp, func() explain.Evaluation {
 		return explain.Evaluate(c.Plan, expressionName, []byte(text), x)
 	})
 	if ok {

@@ -432,6 +432,7 @@ func (n *openNode) Plan(ctx context.Context, event func(boot.Event)) *boot.Plan 
 		Event:    event,
 		Checks:   n.checks,
 		Takeover: n.Takeover,
+		GaveUp:   n.env.GaveUp,
 	}
 	if n.env.Redactor != nil {
 		o.Redact = n.env.Redactor.String

@@ -181,6 +181,7 @@ func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
 		Source: asked,
 		Now:    time.Now,
 		Redact: c.env.Redactor.String,
+		GaveUp: c.env.GaveUp,
 	})
 	if notFound := asked.listNotFound(ctx); len(notFound) > 0 {
 		return nil, c.refuse(c.WithoutAt, "The machine does not have this device",

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -43,6 +44,9 @@ type Options struct {
 	Checks *Checks
 	// Takeover lets the node join under the name of another machine, as the site's takeover does.
 	Takeover bool
+	// GaveUp is set when an evaluation has reached a limit: it goes on in this process, so that no further one begins.
+	// nil: each is tried.
+	GaveUp *atomic.Bool
 }
 
 // Event is one step of progress.
@@ -197,6 +201,7 @@ type runtimeEnv struct {
 }
 
 func newRuntimeEnv(o Options, limits evalLimits) runtimeEnv {
+	limits.gaveUp = o.GaveUp
 	env := runtimeEnv{limits: limits, now: o.Now, event: func(Event) {}}
 	if env.now == nil {
 		env.now = func() time.Time {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -36,6 +37,8 @@ type evalLimits struct {
 	time time.Duration
 	heap uint64        // bytes that the heap may grow by
 	look time.Duration // between two measurements of the heap
+
+	gaveUp *atomic.Bool // Options.GaveUp
 }
 
 // defaultLimits is far above the needs of a real site, which takes milliseconds and a few megabytes.
@@ -57,6 +60,13 @@ const lateStep = 5 * time.Second
 func runStep[T any](ctx context.Context, limits evalLimits, step func() (T, Findings)) (value T, found Findings) {
 	if deadline, ok := ctx.Deadline(); ok {
 		limits.time = min(limits.time, max(time.Until(deadline), lateStep))
+	}
+	if limits.gaveUp != nil && limits.gaveUp.Load() {
+		found.report(origin.Error(
+			fault.Limit, hcl.Range{}, "Not evaluated",
+			"An earlier evaluation of this command reached a limit, and takes its time and memory until the command ends.",
+		))
+		return value, found
 	}
 	interrupted, release := waitForCancel(ctx)
 	defer release()
@@ -88,6 +98,9 @@ func runStep[T any](ctx context.Context, limits evalLimits, step func() (T, Find
 	case <-interrupted:
 		found.report(origin.Error(fault.Interrupted, hcl.Range{}, "Stopped by a signal", "%s.", context.Cause(ctx)))
 	case limit := <-limits.watch(watched):
+		if limits.gaveUp != nil {
+			limits.gaveUp.Store(true)
+		}
 		found.report(origin.Error(
 			fault.Limit, hcl.Range{}, "Evaluating the site took "+limit,
 			"An expression of the site is too large, or the deadline of the prelet block too short: look for nested "+
@@ -112,9 +125,12 @@ func waitForCancel(ctx context.Context) (cancelled <-chan struct{}, release func
 }
 
 // EvaluateWithinLimits runs a function that evaluates in a plan's scope, within the limits of a run. An evaluation
-// cannot be stopped, so the function must use a fork of the scope. ok is false if it reached a limit or panicked.
-func EvaluateWithinLimits[T any](evaluate func() T) (value T, diags hcl.Diagnostics, ok bool) {
-	value, found := runStep(context.Background(), defaultLimits(), func() (T, Findings) {
+// cannot be stopped, so the function must use a fork of the scope. ok is false if it reached a limit or panicked. gaveUp
+// is that of Options.
+func EvaluateWithinLimits[T any](gaveUp *atomic.Bool, evaluate func() T) (value T, diags hcl.Diagnostics, ok bool) {
+	limits := defaultLimits()
+	limits.gaveUp = gaveUp
+	value, found := runStep(context.Background(), limits, func() (T, Findings) {
 		return evaluate(), Findings{}
 	})
 

@@ -130,7 +130,7 @@ func FuzzEvaluate(f *testing.F) {
 		if diags.HasErrors() {
 			return
 		}
-		v, diags, ok := boot.EvaluateWithinLimits(func() explain.Evaluation {
+		v, diags, ok := boot.EvaluateWithinLimits(nil, func() explain.Evaluation {
 			return explain.Evaluate(p, "EXPR", []byte(text), x)
 		})
 		if !ok {

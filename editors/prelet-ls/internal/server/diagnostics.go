@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"maps"
 	"path"
 	"runtime/debug"
@@ -11,12 +12,8 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/testfile"
-	"github.com/prelet/prelet/internal/lang/value"
 )
 
 // codePages is where each code of a diagnostic is explained.
@@ -44,10 +41,10 @@ func (s *Server) check(file string) {
 	d := s.documents[file]
 	switch {
 	case strings.HasSuffix(file, testSuffix):
-		s.publish(file, s.convert(d.text, s.checkTest(file, d.text)))
+		s.publish(file, convert(d.text, s.checkTest(file, d.text)))
 	case !strings.HasSuffix(file, jsonSuffix) && !strings.HasSuffix(file, ".tftpl"):
 		if _, diags := lang.ParseFile(file, []byte(d.text)); diags.HasErrors() {
-			s.publish(file, s.convert(d.text, diags))
+			s.publish(file, convert(d.text, diags))
 		}
 	}
 	s.schedule(file)
@@ -132,72 +129,38 @@ func (s *Server) validatePending() {
 	}
 }
 
-// validateSite runs `prelet validate` over a site with the open documents, and shows the result. Findings without a
-// place are shown at the beginning of the document that was changed. A setting that validation refuses is such a
-// finding; the site is validated without it.
+// validateSite validates a site with the open documents, and shows the result.
 func (s *Server) validateSite(file, site string, places []string) {
 	s.mu.Lock()
-	texts := s.texts()
-	kubelet := s.settings.KubeletVersion
+	r := Request{
+		Version:        s.options.Version,
+		File:           file,
+		Places:         places,
+		Texts:          s.texts(),
+		KubeletVersion: s.settings.KubeletVersion,
+	}
 	s.mu.Unlock()
 
-	var refused hcl.Diagnostics
-	found, err := s.runValidation(texts, places, kubelet)
+	found, err := s.options.Validate(s.ending, r)
 	if err != nil {
-		refused = append(refused, refusedSetting(file, err))
-		if found, err = s.runValidation(texts, places, ""); err != nil {
-			s.options.Log.Printf("validate %s: %v", file, err)
-		}
+		s.options.Log.Printf("validate %s: %v", file, err)
+		found = Validated{file: {{
+			Severity: severityError,
+			Source:   "prelet",
+			Message:  fmt.Sprintf("The site was not validated: %v", err),
+		}}}
 	}
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !maps.Equal(texts, s.texts()) {
+	if s.ending.Err() != nil || !maps.Equal(r.Texts, s.texts()) {
 		return // a newer validation is scheduled
 	}
-
-	byFile := map[string]hcl.Diagnostics{}
-	for _, d := range append(refused, found.Diagnostics...) {
-		at := file
-		if d.Subject != nil && path.IsAbs(d.Subject.Filename) {
-			at = d.Subject.Filename
-		}
-		byFile[at] = append(byFile[at], d)
-	}
-
-	var sources map[string][]byte
-	if found.Site != nil {
-		sources = found.Site.Sources
-	}
-	s.show(site, byFile, sources)
-}
-
-func (s *Server) runValidation(texts map[string]string, places []string, kubelet string) (app.Validated, error) {
-	env := &app.Env{
-		Version:  s.options.Version,
-		Getenv:   func(string) string { return "" },
-		Redactor: value.NewRedactor(),
-		Say:      func(string) {},
-	}
-
-	return env.Validate(app.ValidateOptions{
-		Where: app.Where{Config: places, KubeletVersion: kubelet},
-		Files: newOverlay(texts),
-	})
-}
-
-func refusedSetting(file string, err error) *hcl.Diagnostic {
-	return origin.Error(
-		fault.Usage,
-		hcl.Range{Filename: file},
-		"Invalid setting of the editor",
-		"%v. The site was validated without it. Correct prelet.kubeletVersion in the settings of the editor.",
-		err,
-	)
+	s.show(site, found)
 }
 
 // show replaces the diagnostics of a site in the editor.
-func (s *Server) show(site string, byFile map[string]hcl.Diagnostics, sources map[string][]byte) {
+func (s *Server) show(site string, byFile Validated) {
 	v := &s.validation
 	if v.shown == nil {
 		v.shown = map[string]map[string]bool{}
@@ -222,11 +185,7 @@ func (s *Server) show(site string, byFile map[string]hcl.Diagnostics, sources ma
 		if _, err := existing.Lstat(file); err != nil {
 			byFile[file] = nil // nothing is shown in a file that was removed
 		}
-		text := string(sources[file])
-		if d := s.documents[file]; d != nil {
-			text = d.text
-		}
-		s.publish(file, s.convert(text, byFile[file]))
+		s.publish(file, append([]diagnostic{}, byFile[file]...)) // null is not a list
 		if len(byFile[file]) > 0 {
 			v.shown[site][file] = true
 		}
@@ -241,39 +200,4 @@ func (s *Server) publish(file string, found []diagnostic) {
 		p.Version = &d.version
 	}
 	s.notify("textDocument/publishDiagnostics", p)
-}
-
-// convert returns diagnostics as an editor shows them: the summary, then the reason and the next step, with a link to
-// the page of the code.
-func (s *Server) convert(text string, diags hcl.Diagnostics) []diagnostic {
-	redactor := value.NewRedactor()
-	out := []diagnostic{}
-	seen := map[diagnostic]bool{}
-
-	for _, d := range diags {
-		code := string(origin.CodeOf(d))
-		x := diagnostic{
-			Severity: severityError,
-			Code:     code,
-			Source:   "prelet",
-			Message:  redactor.String(strings.TrimSuffix(d.Summary+"\n"+d.Detail, "\n")),
-		}
-		switch {
-		case origin.IsNote(d):
-			x.Severity = severityInformation
-		case d.Severity == hcl.DiagWarning:
-			x.Severity = severityWarning
-		}
-		if d.Subject != nil {
-			x.Range = spanOf(text, *d.Subject)
-		}
-		if seen[x] { // the same on several sample machines
-			continue
-		}
-		seen[x] = true
-		x.CodeDescription = &codeDescription{Href: codePages + code + ".md"}
-		out = append(out, x)
-	}
-
-	return out
 }

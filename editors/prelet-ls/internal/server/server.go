@@ -27,6 +27,9 @@ type Options struct {
 	Version string        // of prelet, which required_version is compared with
 	Delay   time.Duration // between the last change of a text and the validation of its site
 	Log     *log.Logger
+	// Validate validates a site; nil: in this process. An evaluation cannot be stopped, so a server for people does it
+	// in a process that ends.
+	Validate func(context.Context, Request) (Validated, error)
 }
 
 // document is an open text.
@@ -51,6 +54,8 @@ type Server struct {
 	state       state
 	validation  validation
 	notify      func(method string, params any)
+	ending      context.Context // of the session
+	end         context.CancelFunc
 }
 
 // state is how far a session has come.
@@ -67,7 +72,14 @@ const codeNotInitialized = -32002
 
 // New returns a server that has no client yet. Its notifications are dropped until Serve.
 func New(o Options) *Server {
+	if o.Validate == nil {
+		o.Validate = func(_ context.Context, r Request) (Validated, error) { return Validate(r), nil }
+	}
+	ending, end := context.WithCancel(context.Background())
+
 	return &Server{
+		ending:    ending,
+		end:       end,
 		options:   o,
 		language:  language.New(),
 		documents: map[string]*document{},
@@ -99,6 +111,7 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) bool {
 	s.notify = func(method string, params any) { _ = conn.Notify(ctx, method, params) } // the client may have gone
 	s.mu.Unlock()
 	<-conn.DisconnectNotify()
+	s.end()
 	s.validation.stop()
 
 	return isClean

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// An evaluation that reached a limit goes on until its process ends. So a command that would make many of them makes
+// one, and its memory stays bounded.
+func TestNoEvaluationAfterALimit(t *testing.T) {
+	t.Parallel()
+	const (
+		hugeLocals = `
+locals {
+  a = range(0, 1000)
+  s = join(",", [for x in local.a : "a text that is about sixty-four bytes long, and a little longer"])
+  u = [for x in local.a : [for y in local.a : "${x}${y}${local.s}"]]
+}
+stage "label" "place" { labels = { "example.com/n" = length(local.u) } }
+`
+		hugeLine = `[for x in range(0, 1000) : [for y in range(0, 1000) : "${x}${y}` + "TEXT" + `"]]` + "\n"
+	)
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		t.Helper()
+		name = filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+
+		return name
+	}
+	site := filepath.Dir(write("site/site.hcl", hugeLocals))
+	recording, err := os.ReadFile("../../testdata/recordings/v1/gpu.prelet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	recordings := filepath.Join(dir, "recordings")
+	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+		write("recordings/"+name+".prelet", string(recording))
+	}
+	line := strings.Replace(hugeLine, "TEXT", strings.Repeat("a long text, ", 4000), 1)
+
+	for _, c := range []struct {
+		name  string
+		args  []string
+		stdin string
+	}{
+		{"console", []string{"console", "--from", recordings + "/a.prelet"}, strings.Repeat(line, 5)},
+		{"plan", []string{"plan", "--from", recordings, "--config", site}, ""},
+	} {
+		cmd := exec.CommandContext(t.Context(), "prelet", c.args...)
+		cmd.Stdin = strings.NewReader(c.stdin)
+		out, err := cmd.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "MiB of memory") {
+			t.Errorf("%s: got %v and %.2000q; want a status other than 0, and text with %q", c.name, err, out, "MiB of memory")
+		}
+		peak := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss
+		t.Logf("%s: %d MiB", c.name, peak>>10)
+		if peak > 900<<10 {
+			t.Errorf("%s: got %d MiB of memory; want at most 900", c.name, peak>>10)
+		}
+	}
+}

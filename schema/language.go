@@ -59,7 +59,7 @@ var (
 	}
 	CACertHashes = Attr[[]string]{
 		Name:  "ca_cert_hashes",
-		Doc:   "Pins, as `kubeadm token create --print-join-command` prints them: `sha256:` and the hash of the CA's public key. Every CA that the cluster shows must be pinned.",
+		Doc:   "Pins, as `kubeadm token create --print-join-command` prints them: `sha256:` and the hash of the CA's public key. A CA of the cluster without a pin is left out, so that two pins are a change of the CA.",
 		Type:  cty.List(cty.String),
 		Check: checkPins,
 	}

@@ -423,7 +423,7 @@ var faults = map[string]func(*apiserver){
 	"two-faces": func(s *apiserver) {
 		other := newAuthority("kubernetes")
 		s.info = func(n int) map[string]string {
-			if n > 1 {
+			if n%2 == 0 {
 				return signedInfo(s.infoText(append(s.ca.pem(), other.pem()...)))
 			}
 			return signedInfo(s.infoText(s.ca.pem()))

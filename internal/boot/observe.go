@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -191,7 +192,8 @@ func (in observation) observeUndeclared(ctx context.Context, o *Observed) {
 	isPartial := in.isPartial || slices.ContainsFunc(declared, isUnread)
 
 	for _, t := range m.Targets {
-		isOfKubelet := t.Purpose == "bootstrap-kubeconfig" || t.Purpose == "state" || t.Purpose == purposeIdentity
+		isOfKubelet := t.Purpose == "bootstrap-kubeconfig" || t.Purpose == "state" || t.Purpose == purposeIdentity ||
+			t.Path == kubelet.KubeadmDeb().Kubeconfig
 		if isPlanned[t.Path] || isOfKubelet || t.Action == "none" {
 			continue
 		}

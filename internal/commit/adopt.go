@@ -27,6 +27,7 @@ func readStoredFiles(s *generation.Store, gen int) map[string]boot.StoredFile {
 //
 //   - a removed state file of the kubelet that no kubelet has created again yet: restoring the old one would keep the
 //     kubelet from starting;
+//   - the kubeconfig of a joined node, whose CAs have changed since;
 //   - the kubeconfig with the bootstrap token while that generation awaits its verdict: it is removed with the verdict,
 //     not by a new generation.
 func adopt(
@@ -58,6 +59,8 @@ func adopt(
 		}
 
 		switch purpose := known[e.Path].Purpose; {
+		case e.Path == joinedKubeconfig:
+			adoptPresent(s, e, out)
 		case purpose == "state":
 			adoptRemoved(s, e, out)
 		case purpose == "bootstrap-kubeconfig" && p.Kubelet.Joined && j != nil:
@@ -83,6 +86,21 @@ func adoptRemoved(s *generation.Store, e generation.Entry, out *generation.Propo
 			Mode: generation.Keep,
 			UID:  generation.Keep,
 			GID:  generation.Keep,
+		})
+	}
+}
+
+// adoptPresent adds a file with its present content, which the kubelet may have changed.
+func adoptPresent(s *generation.Store, e generation.Entry, out *generation.Proposal) {
+	now, content, err := s.Observe(e.Path)
+	if err == nil && now.Kind == generation.File {
+		out.Targets = append(out.Targets, generation.Target{
+			Path:    e.Path,
+			Kind:    generation.File,
+			Content: content,
+			Mode:    int(now.Mode),
+			UID:     now.UID,
+			GID:     now.GID,
 		})
 	}
 }

@@ -97,12 +97,16 @@ func addFile(act *activation.Plan, f node.File, content []byte) {
 
 	switch {
 	case f.Kind != node.Regular || f.CreateOnly:
+	case f.Path == joinedKubeconfig: // the kubelet may write it again
 	case isBootstrapKubeconfig(f):
 		act.Retire = append(act.Retire, f.Path)
 	default:
 		act.Files[f.Path] = generation.Checksum(content)
 	}
 }
+
+// joinedKubeconfig is the kubelet's own file, in which prelet replaces the cluster's CAs. No site writes it.
+const joinedKubeconfig = "/etc/kubernetes/kubelet.conf"
 
 func isBootstrapKubeconfig(f node.File) bool {
 	return f.Purpose == "bootstrap-kubeconfig"
@@ -378,7 +382,7 @@ func buildActivation(o Options) activation.Plan {
 	}
 
 	if o.Plan.Kubelet.Joined || slices.ContainsFunc(o.Plan.Node.Files, isBootstrapKubeconfig) {
-		a.Kubeconfig = "/etc/kubernetes/kubelet.conf"
+		a.Kubeconfig = joinedKubeconfig
 	}
 
 	return a

@@ -65,3 +65,40 @@ func TestLayoutFor(t *testing.T) {
 		}
 	}
 }
+
+// TestReplaceCA replaces the CAs in a kubeconfig, and leaves its other text as it is.
+func TestReplaceCA(t *testing.T) {
+	read := func(name string) string {
+		text, err := os.ReadFile("testdata/kubeconfig/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	one, two := read("one.pem"), read("two.pem")
+	conf := "# made by hand\n" + BootstrapKubeconfig("https://192.0.2.10:6443", one, "x")
+
+	got, ok := ReplaceCA(conf, one, one+two)
+	want := "# made by hand\n" + BootstrapKubeconfig("https://192.0.2.10:6443", one+two, "x")
+	if !ok || got != want {
+		t.Errorf("got %v\n%s\nwant\n%s", ok, got, want)
+	}
+	for _, old := range []string{"", two} {
+		if got, ok := ReplaceCA(conf, old, two); ok || got != conf {
+			t.Errorf("old %q: got %v\n%s\nwant no change", old, ok, got)
+		}
+	}
+
+	for _, c := range []struct{ old, planned, want string }{
+		{one + two, two + "# a comment\n" + one, ""},
+		{one, testPEM, ""},
+		{one, two + one, "added: CN=two with key sha256:"},
+		{one + two, one, "removed: CN=two with key sha256:"},
+		{one, two, "; removed: CN=one with key sha256:"},
+	} {
+		change := CompareCAs(c.old, c.planned)
+		if got := change.Sentence(); !strings.Contains(got, c.want) || change.IsEmpty() != (c.want == "") {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+}

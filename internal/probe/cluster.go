@@ -58,7 +58,7 @@ func (l *Live) determineTrust(ctx context.Context, call *trustCall, a world.Acce
 }
 
 // fetchTrust returns the identity of the cluster: from the folder that replaces a cluster, from the last good
-// generation, or from the cluster.
+// generation, or from the cluster. A pin that the last good generation has no CA for asks the cluster.
 func (l *Live) fetchTrust(ctx context.Context, a world.Access) world.Answer {
 	if l.o.Objects != "" {
 		if f := l.checkToken(ctx, a); f != nil {
@@ -68,10 +68,21 @@ func (l *Live) fetchTrust(ctx context.Context, a world.Access) world.Answer {
 		return readTrust(l.o.Objects, a)
 	}
 
-	if ca, isKnown := l.findKnownCA(a); isKnown {
-		return world.Trust.Answer(ca)
+	known := l.findKnownCA(a)
+	if known != nil && len(known.ca.Unmatched) == 0 {
+		return world.Trust.Answer(known.ca)
 	}
 
+	asked := l.askTrust(ctx, a)
+	if known == nil {
+		return asked
+	}
+
+	return known.completeBy(asked)
+}
+
+// askTrust returns the identity of the cluster as the cluster proves it.
+func (l *Live) askTrust(ctx context.Context, a world.Access) world.Answer {
 	req := cluster.TrustRequest{
 		Endpoint:     makeEndpoint(a),
 		CACertHashes: a.CACertHashes,
@@ -138,6 +149,8 @@ func makeTrustAnswer(t cluster.Trust, err error) world.Answer {
 		Hash:       t.Hash,
 		Servers:    t.Servers,
 		VerifiedBy: t.VerifiedBy,
+		LeftOut:    t.LeftOut,
+		Unmatched:  t.Unmatched,
 	})
 }
 
@@ -154,17 +167,48 @@ func makeObjectAnswer(o cluster.Object, err error) world.Answer {
 	})
 }
 
-// findKnownCA returns the CA that the last good generation of a joined node verified for the same servers. If the
-// site pins another CA, the cluster's CA was changed, and this CA is not used.
-func (l *Live) findKnownCA(a world.Access) (world.TrustAns, bool) {
+// knownCA is what the last good generation of a joined node verified for the same servers.
+type knownCA struct {
+	ca         world.TrustAns // Unmatched: the pins that the cluster must be asked for
+	generation int
+}
+
+// completeBy returns what the cluster answered to the pins that a known CA does not have. The known CA stays if the
+// cluster did not answer, and its bytes stay if it answered with the same CAs.
+func (k knownCA) completeBy(asked world.Answer) world.Answer {
+	ca := k.ca
+	ca.Unmatched = nil
+
+	if asked.Fault != nil {
+		kept := world.Trust.Answer(ca)
+		kept.Stale = k.generation
+		kept.Because = asked.Name() + ": " + strings.TrimSuffix(asked.Why(), ".")
+
+		return kept
+	}
+
+	var now world.TrustAns
+	if json.Unmarshal(asked.Value, &now) != nil || !cluster.HaveSameCAs(ca.PEM, now.PEM) {
+		return asked
+	}
+
+	now.PEM = ca.PEM
+	now.Hash = ca.Hash
+
+	return world.Trust.Answer(now)
+}
+
+// findKnownCA returns the CA that the last good generation of a joined node verified for the same servers; nil if there
+// is none. If the site no longer pins one of its CAs, the cluster must be asked, and it returns nil, too.
+func (l *Live) findKnownCA(a world.Access) *knownCA {
 	hasAnchor := len(a.CACertHashes) > 0 || a.TrustToken
 	if !hasAnchor || l.o.Store == nil || !l.membership().Joined {
-		return world.TrustAns{}, false
+		return nil
 	}
 
 	kept := l.kept()
 	if kept == nil {
-		return world.TrustAns{}, false
+		return nil
 	}
 
 	for _, e := range kept.Recording.Entries {
@@ -177,18 +221,21 @@ func (l *Live) findKnownCA(a world.Access) (world.TrustAns, bool) {
 			continue
 		}
 
-		isPinned := len(a.CACertHashes) > 0
-		if isPinned && cluster.Covers([]byte(t.PEM), a.CACertHashes) != nil {
+		chosen, err := cluster.Choose([]byte(t.PEM), a.CACertHashes)
+		if len(a.CACertHashes) > 0 && (err != nil || len(chosen.LeftOut) > 0) {
 			continue
 		}
 
 		req, err := world.Trust.Request(e.Question)
 		if err == nil && slices.Equal(req.Servers, a.Servers) {
-			return t, true
+			t.LeftOut = nil
+			t.Unmatched = chosen.Unmatched
+
+			return &knownCA{ca: t, generation: kept.Generation}
 		}
 	}
 
-	return world.TrustAns{}, false
+	return nil
 }
 
 // readDiscoveryFile reads a discovery file, from the node or over https.

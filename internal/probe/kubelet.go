@@ -118,6 +118,12 @@ func (l *Live) membership() world.KubeletAns {
 		default:
 			k.Identity.Doubt = v.Why
 		}
+		if k.Joined {
+			k.Identity.CA = id.CA
+		}
+		if k.Joined && id.Loose == nil {
+			k.Identity.Kubeconfig = id.Text
+		}
 		if id.Loose != nil {
 			k.Identity.Loose = id.Loose.Why
 			k.Identity.Fix = id.Loose.Next

@@ -34,24 +34,20 @@ func answerGivenTrust(ca string, a world.Access) world.Answer {
 		return world.Failure(fault.Absent, "no CA is given", "")
 	}
 
-	hashes, err := cluster.CAHashes([]byte(ca))
-	if err != nil {
+	if _, err := cluster.CAHashes([]byte(ca)); err != nil {
 		return world.Failure(fault.ClusterUnusable, "the given ca.crt contains no certificate", "")
 	}
 
-	by := cluster.ByCAFile
-	if len(a.CACertHashes) > 0 {
-		by = cluster.ByPins
-		if err := cluster.Covers([]byte(ca), a.CACertHashes); err != nil {
-			return world.Failure(fault.ClusterUntrusted, "the given ca.crt: "+err.Error(),
-				"Give the CA that the site pins, or none: then the CA is a sample, which needs no pin")
-		}
+	t, err := cluster.Choose([]byte(ca), a.CACertHashes)
+	if err != nil {
+		return world.Failure(fault.ClusterUntrusted, "the given ca.crt: "+err.Error(),
+			"Give the CA that the site pins, or none: then the CA is a sample, which needs no pin")
 	}
 
-	return world.Trust.Answer(world.TrustAns{
-		PEM:        ca,
-		Hash:       hashes[0],
-		Servers:    a.Servers,
-		VerifiedBy: by,
-	})
+	t.Servers = a.Servers
+	if len(a.CACertHashes) == 0 {
+		t.VerifiedBy = cluster.ByCAFile
+	}
+
+	return makeTrustAnswer(t, nil)
 }

@@ -70,6 +70,10 @@ type TrustAns struct {
 	Hash       string   `json:"hash"` // sha256:… of the first CA's public key
 	Servers    []string `json:"servers"`
 	VerifiedBy string   `json:"verified_by"` // ca_cert_hashes | ca_file | discovery_file | token | last-good
+	// LeftOut are CAs of the cluster that are not in PEM, because the site does not pin them. Unmatched are pins that
+	// no CA of the cluster has. Older recordings have neither.
+	LeftOut   []string `json:"left_out,omitempty"`
+	Unmatched []string `json:"unmatched,omitempty"`
 }
 
 // ObjectReq asks for a ConfigMap.
@@ -166,6 +170,10 @@ type IdentityAns struct {
 	Ours    bool     `json:"ours,omitempty"`    // a generation is in place, and nothing proves another machine
 	Older   bool     `json:"older,omitempty"`   // it was written before this machine got its machine id
 	Files   []string `json:"files,omitempty"`   // with the identity, and with state of what ran under it
+	// CA is the PEM of the CAs in the kubelet.conf of a joined node; "" if that names a file. Kubeconfig is its text;
+	// "" if it contains a credential, or may be changed by other users. Older recordings have neither.
+	CA         string `json:"ca,omitempty"`
+	Kubeconfig string `json:"kubeconfig,omitempty"`
 	// Users besides root who may change it, so that prelet does not use it with a cluster.
 	Loose string `json:"loose,omitempty"`
 	Fix   string `json:"mend,omitempty"` // how to fix that

@@ -4,6 +4,7 @@ package fetchca
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -32,7 +33,7 @@ func (Stage) Spec() stages.Spec {
 		Block: schema.Block{
 			Type: "fetch-ca",
 			Doc: "Fetches the cluster's CA and verifies it by what the `cluster` block trusts: " +
-				"pins, a CA file, a discovery file, or the token alone. Every CA must be pinned; " +
+				"pins, a CA file, a discovery file, or the token alone. With pins, a CA without one is left out; " +
 				"the identity is verified before the token is sent.",
 		},
 	}
@@ -76,6 +77,8 @@ func (s Stage) Gather(
 		diags = append(diags, stages.WarnStale(cfg.Range, "The cluster's CA", ans))
 	}
 
+	diags = append(diags, notePins(env.Cluster, trust)...)
+
 	if value.HasPlaceholder(trust.PEM) {
 		return stages.Output{}, append(diags, origin.Error(
 			fault.ClusterUnusable,
@@ -93,4 +96,24 @@ func (s Stage) Gather(
 	}
 
 	return stages.Output{Value: v, Trust: &trust}, diags
+}
+
+// notePins reports CAs without a pin and pins without a CA, as there are while a CA is being rotated.
+func notePins(at hcl.Range, trust world.TrustAns) (diags hcl.Diagnostics) {
+	if len(trust.LeftOut) > 0 {
+		diags = append(diags, origin.Note(
+			fault.ClusterCA, at, "A CA of the cluster is not pinned",
+			"The cluster also names %s, which is left out: the node does not trust it. Add its pin to ca_cert_hashes "+
+				"if it is the cluster's next CA.", strings.Join(trust.LeftOut, ", "),
+		))
+	}
+	if len(trust.Unmatched) > 0 {
+		diags = append(diags, origin.Note(
+			fault.ClusterCA, at, "A pin is unused",
+			"No CA of the cluster has the key %s. Remove the pin from ca_cert_hashes unless the CA is still to come.",
+			strings.Join(trust.Unmatched, ", "),
+		))
+	}
+
+	return diags
 }

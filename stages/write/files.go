@@ -70,6 +70,43 @@ func (r *renderer) renderBootstrap(b schema.Body) {
 	})
 }
 
+// renderKubeconfig renders the kubeconfig of a node that has joined, if the CAs in it are not the cluster's: the
+// kubelet took them from the bootstrap kubeconfig, and never changes them. Nothing else in the file changes.
+func (r *renderer) renderKubeconfig(b schema.Body) {
+	ca := bootCA.Of(b)
+	id := r.in.Kubelet.Identity
+	if id == nil || id.CA == "" || !ca.Set() || r.isSkipped(b) {
+		return
+	}
+
+	change := kubelet.CompareCAs(id.CA, ca.V)
+	if change.IsEmpty() {
+		return
+	}
+
+	file := chooseLayout(r.in).Kubeconfig
+	text, ok := kubelet.ReplaceCA(id.Kubeconfig, id.CA, ca.V)
+	if !ok {
+		r.warn(
+			fault.ClusterCA, b.Range, "The CAs in "+file+" are not the cluster's",
+			"%s. prelet does not write this file, because it contains a credential, or other users may change it. "+
+				"Put the CAs of ca.crt into its certificate-authority-data, and restart the kubelet.",
+			origin.Capitalize(change.Sentence()),
+		)
+		return
+	}
+
+	r.note(fault.ClusterCA, b.Range, "The CAs in "+file+" change", "%s.", origin.Capitalize(change.Sentence()))
+	r.add(b, node.File{
+		Path:        file,
+		Kind:        node.Regular,
+		Text:        value.PlainText(text),
+		Purpose:     "kubeconfig",
+		OutsideHash: true,
+		Origins:     place(r.in.Address, b.Range),
+	})
+}
+
 func (r *renderer) renderCA(b schema.Body) {
 	v := caContent.Of(b)
 	if !v.Set() || r.isSkipped(b) {

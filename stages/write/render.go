@@ -53,8 +53,12 @@ func (Stage) Render(
 
 // renderKubeletFiles renders the files of the kubelet's blocks.
 func (r *renderer) renderKubeletFiles(n node.Node) {
-	if b, ok := r.cfg.One("bootstrap_kubeconfig"); ok && !r.in.Kubelet.Joined {
-		r.renderBootstrap(b)
+	if b, ok := r.cfg.One("bootstrap_kubeconfig"); ok {
+		if r.in.Kubelet.Joined {
+			r.renderKubeconfig(b)
+		} else {
+			r.renderBootstrap(b)
+		}
 	}
 	if b, ok := r.cfg.One("ca_certificate"); ok {
 		r.renderCA(b)

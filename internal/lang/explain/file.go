@@ -26,6 +26,7 @@ var actions = map[string]string{
 
 var purposes = map[string]string{
 	"bootstrap-kubeconfig": "the kubelet's bootstrap kubeconfig",
+	"kubeconfig":           "the kubelet's kubeconfig",
 	"ca":                   "the cluster's CA",
 	"kubelet-config":       "the kubelet's configuration",
 	"kubelet-flags":        "the kubelet's flags",

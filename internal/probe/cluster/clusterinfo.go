@@ -12,6 +12,7 @@ import (
 type infoDoc struct {
 	kubeconfig string
 	certs      []*x509.Certificate
+	chosen     choice            // of certs, once it is verified
 	signatures map[string]string // by token id
 }
 

@@ -16,8 +16,8 @@ import (
 // ConfigMap in NAMESPACE/NAME.yaml or NAMESPACE/NAME.json. Its methods return a *fault.Fault as the error.
 type Folder string
 
-// ReadTrust returns the CA of the folder as the identity of a cluster with these servers. If there are pins, they
-// must cover the CA.
+// ReadTrust returns the CA of the folder as the identity of a cluster with these servers. If there are pins, only
+// its CAs with a pin count.
 func (d Folder) ReadTrust(servers, pins []string) (Trust, error) {
 	path := filepath.Join(string(d), "ca.crt")
 
@@ -30,34 +30,29 @@ func (d Folder) ReadTrust(servers, pins []string) (Trust, error) {
 		}
 	}
 
-	all, err := CAHashes(text)
-	if err != nil {
+	if _, err := CAHashes(text); err != nil {
 		return Trust{}, &fault.Fault{
 			Code: fault.ClusterUnusable,
 			Why:  path + " contains no certificate",
 		}
 	}
 
-	by := ByCAFile
-	if len(pins) > 0 {
-		by = ByPins
-		if err := Covers(text, pins); err != nil {
-			return Trust{}, &fault.Fault{
-				Code: fault.ClusterUntrusted,
-				Why:  path + ": " + err.Error(),
-				Next: "With --objects, ca.crt in that folder is the CA: replace it with the CA that the site pins, " +
-					"or add its pin to ca_cert_hashes",
-			}
+	t, err := Choose(text, pins)
+	if err != nil {
+		return Trust{}, &fault.Fault{
+			Code: fault.ClusterUntrusted,
+			Why:  path + ": " + err.Error(),
+			Next: "With --objects, ca.crt in that folder is the CA: replace it with the CA that the site pins, " +
+				"or add its pin to ca_cert_hashes",
 		}
 	}
 
-	return Trust{
-		PEM:        string(text),
-		Hash:       all[0],
-		Hashes:     all,
-		Servers:    servers,
-		VerifiedBy: by,
-	}, nil
+	t.Servers = servers
+	if len(pins) == 0 {
+		t.VerifiedBy = ByCAFile
+	}
+
+	return t, nil
 }
 
 // ReadConfigMap returns a ConfigMap of the folder, whose file is in the format of kubectl. The namespace and the

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,13 +139,34 @@ func TestCAHashes(t *testing.T) {
 	if got, err = CAHashes(both); err != nil || len(got) != 2 || got[0] != opensslPin || got[1] != ca.pin() {
 		t.Errorf("%v, %v", got, err)
 	}
-	if err := Covers(both, []string{ca.pin(), strings.ToUpper(opensslPin)}); err != nil {
-		t.Error(err)
-	}
-	for _, pins := range [][]string{nil, {ca.pin()}, {opensslPin}} {
-		if err := Covers(both, pins); err == nil {
-			t.Errorf("pins %v: got no error, want one: they cover one of two CAs", pins)
+	other := newTestCA(t, "third").pin()
+	for _, c := range []struct {
+		pins      []string
+		want      []string // chosen
+		leftOut   int
+		unmatched []string
+	}{
+		{nil, []string{opensslPin, ca.pin()}, 0, nil},
+		{[]string{ca.pin(), strings.ToUpper(opensslPin)}, []string{opensslPin, ca.pin()}, 0, nil},
+		{[]string{ca.pin()}, []string{ca.pin()}, 1, nil},
+		{[]string{opensslPin, other}, []string{opensslPin}, 1, []string{other}},
+	} {
+		got, err := Choose(both, c.pins)
+		if err != nil {
+			t.Errorf("pins %v: got error %v, want none", c.pins, err)
+			continue
 		}
+		inText, err := CAHashes([]byte(got.PEM))
+		if err != nil || !slices.Equal(inText, c.want) || len(got.LeftOut) != c.leftOut ||
+			!slices.Equal(got.Unmatched, c.unmatched) {
+			t.Errorf("pins %v: got %v, left out %v, unmatched %v, %v", c.pins, inText, got.LeftOut, got.Unmatched, err)
+		}
+	}
+	if got, err := Choose(both, []string{other}); err == nil {
+		t.Errorf("a pin of another CA: got %+v, want an error", got)
+	}
+	if turned := string(ca.pem()) + opensslCA; !HaveSameCAs(string(both), turned) || HaveSameCAs(opensslCA, turned) {
+		t.Error("two sets are compared by their order")
 	}
 	for _, bad := range []string{"", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", strings.Repeat(string(ca.pem()), maxCAs+1)} {
 		if _, err := CAHashes([]byte(bad)); err == nil {
@@ -385,8 +407,11 @@ func FuzzClusterInfo(f *testing.F) {
 			t.Fatal(err)
 		}
 		set, err := parsePins(hashCerts(again))
-		if err != nil || set.checkCerts(info.certs) != nil {
-			t.Fatalf("encode and parse again: got %v, want the same certificates", err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if chosen, err := set.choose(info.certs); err != nil || len(chosen.leftOut)+len(chosen.unmatched) > 0 {
+			t.Fatalf("encode and parse again: got %+v, %v, want the same certificates", chosen, err)
 		}
 	})
 }

@@ -2,11 +2,13 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -39,19 +41,48 @@ func ParsePin(s string) (string, error) {
 	return "sha256:" + strings.ToLower(digest), nil
 }
 
-// Covers returns an error that names the first certificate of a bundle without a pin.
-func Covers(bundle []byte, pins []string) error {
+// Choose returns the CAs of a bundle that have one of the pins. Without pins it returns all of them. The text of a
+// bundle without others stays as it is.
+func Choose(bundle []byte, pins []string) (Trust, error) {
 	certs, err := parseBundle(bundle)
 	if err != nil {
-		return err
+		return Trust{}, err
 	}
 
 	set, err := parsePins(pins)
 	if err != nil {
-		return err
+		return Trust{}, err
 	}
 
-	return set.checkCerts(certs)
+	chosen, err := set.choose(certs)
+	if err != nil {
+		return Trust{}, err
+	}
+
+	t := newTrust(chosen, nil, ByPins)
+	if len(chosen.leftOut) == 0 {
+		t.PEM = string(bundle)
+	}
+
+	return t, nil
+}
+
+// HaveSameCAs reports whether two bundles have the same certificates, in any order.
+func HaveSameCAs(a, b string) bool {
+	first, err := parseBundle([]byte(a))
+	if err != nil {
+		return false
+	}
+
+	second, err := parseBundle([]byte(b))
+	if err != nil {
+		return false
+	}
+
+	sortCerts(first)
+	sortCerts(second)
+
+	return encodeBundle(first) == encodeBundle(second)
 }
 
 type pinSet map[string]bool
@@ -71,16 +102,49 @@ func parsePins(pins []string) (pinSet, error) {
 	return set, nil
 }
 
-// checkCerts returns an error for a certificate without a pin. kubeadm accepts a bundle if one of the CAs has a pin;
-// here each CA needs one, because the node will trust all of them.
-func (s pinSet) checkCerts(certs []*x509.Certificate) error {
+// choice is what pins choose of a bundle.
+type choice struct {
+	certs     []*x509.Certificate
+	leftOut   []*x509.Certificate // without a pin
+	unmatched []string            // pins that no certificate has, sorted
+}
+
+// choose returns the certificates with a pin, because the node will trust each of them. kubeadm trusts all of a bundle
+// if one of them has a pin. It fails if none has; the empty set chooses all.
+func (s pinSet) choose(certs []*x509.Certificate) (choice, error) {
+	if len(s) == 0 {
+		return choice{certs: certs}, nil
+	}
+
+	out := choice{}
+	unmatched := maps.Clone(s)
+
 	for _, c := range certs {
-		if pin := hashCert(c); !s[pin] {
-			return fmt.Errorf("no pin covers the CA %q with key %s", quote(c.Subject.String()), pin)
+		pin := hashCert(c)
+		delete(unmatched, pin)
+
+		if s[pin] {
+			out.certs = append(out.certs, c)
+		} else {
+			out.leftOut = append(out.leftOut, c)
 		}
 	}
 
-	return nil
+	if len(out.certs) == 0 {
+		c := certs[0]
+		return out, fmt.Errorf("no pin covers the CA %q with key %s", quote(c.Subject.String()), hashCert(c))
+	}
+
+	out.unmatched = slices.Sorted(maps.Keys(unmatched))
+
+	return out, nil
+}
+
+// sortCerts sorts certificates, the oldest first, so that the order of a response does not matter.
+func sortCerts(certs []*x509.Certificate) {
+	slices.SortStableFunc(certs, func(a, b *x509.Certificate) int {
+		return cmp.Or(a.NotBefore.Compare(b.NotBefore), bytes.Compare(a.Raw, b.Raw))
+	})
 }
 
 func hashCert(c *x509.Certificate) string {

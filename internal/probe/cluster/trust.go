@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
 
@@ -19,7 +20,7 @@ const (
 )
 
 // TrustRequest names a cluster and how to identify it: exactly one of CACertHashes, CAPEM, DiscoveryFile and
-// TokenTrust. CACertHashes may also be set in addition to one of the others; then every CA needs a pin, too.
+// TokenTrust. CACertHashes may also be set in addition to one of the others; then only its CAs with a pin are trusted.
 type TrustRequest struct {
 	Endpoint
 	// CACertHashes are pins as ParsePin accepts them.
@@ -43,6 +44,8 @@ type Trust struct {
 	Hashes     []string // the pins of all of them
 	Servers    []string // https URLs of the configured servers, never those in a response
 	VerifiedBy string   // ByPins, ByCAFile, ByDiscoveryFile or ByToken
+	LeftOut    []string // CAs without a pin, described; they are not in PEM
+	Unmatched  []string // pins that no CA has
 }
 
 // The objects of FetchTrust, for messages.
@@ -92,17 +95,17 @@ func (c *Client) FetchTrust(ctx context.Context, req TrustRequest) (Trust, error
 		by = ByToken
 	}
 
-	var certs []*x509.Certificate
+	var chosen choice
 
 	attempt := func(ctx context.Context, t target) (f *failure) {
-		certs, f = d.fetch(ctx, t)
+		chosen, f = d.fetch(ctx, t)
 		return f
 	}
 	if err := c.searchServers(ctx, req, servers, clusterInfo, attempt); err != nil {
 		return Trust{}, err
 	}
 
-	return newTrust(certs, servers, by), nil
+	return newTrust(chosen, servers, by), nil
 }
 
 func (c *Client) searchServers(
@@ -146,16 +149,21 @@ func (req TrustRequest) check() error {
 	return nil
 }
 
-func newTrust(certs []*x509.Certificate, servers []*url.URL, by string) Trust {
-	pins := hashCerts(certs)
-
-	return Trust{
-		PEM:        encodeBundle(certs),
+func newTrust(chosen choice, servers []*url.URL, by string) Trust {
+	pins := hashCerts(chosen.certs)
+	t := Trust{
+		PEM:        encodeBundle(chosen.certs),
 		Hash:       pins[0],
 		Hashes:     pins,
 		Servers:    formatServers(servers),
 		VerifiedBy: by,
+		Unmatched:  chosen.unmatched,
 	}
+	for _, c := range chosen.leftOut {
+		t.LeftOut = append(t.LeftOut, fmt.Sprintf("%q with key %s", quote(c.Subject.String()), hashCert(c)))
+	}
+
+	return t
 }
 
 // verifyGivenCA verifies a server with the CA in the site. Any response is enough, because its connection was
@@ -179,7 +187,8 @@ func (c *Client) verifyGivenCA(ctx context.Context, req TrustRequest, pins pinSe
 		return Trust{}, refuse(object, hint, "%v", err)
 	}
 
-	if err := pins.checkCerts(certs); err != nil && len(pins) > 0 {
+	chosen, err := pins.choose(certs)
+	if err != nil {
 		return Trust{}, failUntrusted(hintCA, "%v", err).withCause(err).toFault(object)
 	}
 
@@ -188,7 +197,7 @@ func (c *Client) verifyGivenCA(ctx context.Context, req TrustRequest, pins pinSe
 		return Trust{}, refuse(object, "Correct `servers` in the cluster block", "%v", err)
 	}
 
-	config := newConfig([]byte(encodeBundle(certs)), req.ProxyURL)
+	config := newConfig([]byte(encodeBundle(chosen.certs)), req.ProxyURL)
 
 	attempt := func(ctx context.Context, t target) *failure {
 		_, f := c.get(ctx, t, config, "/readyz")
@@ -198,7 +207,7 @@ func (c *Client) verifyGivenCA(ctx context.Context, req TrustRequest, pins pinSe
 		return Trust{}, err
 	}
 
-	return newTrust(certs, servers, by), nil
+	return newTrust(chosen, servers, by), nil
 }
 
 const infoPath = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
@@ -215,32 +224,32 @@ type discovery struct {
 }
 
 // fetch returns the CAs of cluster-info, after a server with a certificate of theirs has confirmed it.
-func (d *discovery) fetch(ctx context.Context, t target) ([]*x509.Certificate, *failure) {
+func (d *discovery) fetch(ctx context.Context, t target) (choice, *failure) {
 	first, f := d.fetchFirst(ctx, t)
 	if f != nil {
-		return nil, f
+		return choice{}, f
 	}
 
-	verified := newConfig([]byte(encodeBundle(first.certs)), d.proxy)
+	verified := newConfig([]byte(encodeBundle(first.chosen.certs)), d.proxy)
 
 	r, f := d.client.getReady(ctx, t, verified, infoPath)
 	if f != nil {
-		return nil, f
+		return choice{}, f
 	}
 
 	second, f := decodeClusterInfo(r)
 	if f != nil {
-		return nil, f
+		return choice{}, f
 	}
 
 	if first.kubeconfig != second.kubeconfig {
-		return nil, failUntrusted(
+		return choice{}, failUntrusted(
 			"If the cluster's CA is being changed right now, run again; otherwise the connection is intercepted",
 			"the second fetch, over verified TLS, differs from the first",
 		)
 	}
 
-	return first.certs, nil
+	return first.chosen, nil
 }
 
 // fetchFirst fetches cluster-info over an unverified connection and verifies it. The request is anonymous, and guard
@@ -277,10 +286,13 @@ func (d *discovery) verify(ctx context.Context, t target, r *reply) (infoDoc, *f
 			return infoDoc{}, f
 		}
 
+		info.chosen = choice{certs: info.certs}
+
 		return info, d.verifyChain(t, r.tls.PeerCertificates, info.certs)
 	}
 
-	if err := d.pins.checkCerts(info.certs); err != nil {
+	var err error
+	if info.chosen, err = d.pins.choose(info.certs); err != nil {
 		return infoDoc{}, failUntrusted(
 			"Compare with the hash that `kubeadm token create --print-join-command` prints on a control-plane node; "+
 				"after a change of the CA, add its pin to ca_cert_hashes",
@@ -289,7 +301,9 @@ func (d *discovery) verify(ctx context.Context, t target, r *reply) (infoDoc, *f
 		).withCause(err)
 	}
 
-	if f := d.verifyChain(t, r.tls.PeerCertificates, info.certs); f != nil {
+	sortCerts(info.chosen.certs)
+
+	if f := d.verifyChain(t, r.tls.PeerCertificates, info.chosen.certs); f != nil {
 		return infoDoc{}, f
 	}
 

@@ -1,11 +1,13 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -89,6 +91,9 @@ func TestTrust(t *testing.T) {
 				Hashes:     []string{s.CAHash()},
 				Servers:    []string{s.URL()},
 				VerifiedBy: c.by,
+			}
+			if len(c.req.CACertHashes) > 1 {
+				want.Unmatched = c.req.CACertHashes[:1]
 			}
 			if d := cmp.Diff(want, got); d != "" {
 				t.Error(d)
@@ -237,13 +242,13 @@ func TestUntrusted(t *testing.T) {
 				}
 			})
 		}, nil, "pt", "differs from the first"},
-		{"25 a CA that no pin covers", func(t *testing.T) *hostile {
-			return newHostile(t, good, func(h *hostile, _ *tls.Config) {
+		{"25 a server with a CA that no pin covers", func(t *testing.T) *hostile {
+			return newHostile(t, evil, func(h *hostile, _ *tls.Config) {
 				h.info = func(int) map[string]string {
 					return signedInfo(infoText(h.URL, append(good.pem(), evil.pem()...)))
 				}
 			})
-		}, nil, "p", `"CN=evil"`},
+		}, func(r *TrustRequest) { r.CACertHashes = []string{good.pin()} }, "p", "not signed by the cluster's CA"},
 		{"25 a ca_file that no pin covers", func(t *testing.T) *hostile { return newHostile(t, good) },
 			func(r *TrustRequest) { r.CACertHashes = []string{evil.pin()} }, "c", "no pin covers the CA"},
 	}
@@ -296,11 +301,12 @@ func TestChains(t *testing.T) {
 		pins []string
 		code fault.Code
 	}{
-		"intermediate":              {full, root.pem(), []string{root.pin()}, ""},
-		"intermediate not sent":     {leaf, root.pem(), []string{root.pin()}, fault.ClusterUntrusted},
-		"the new of two":            {next.leaf(t, time.Time{}, time.Time{}), bundle, []string{next.pin(), root.pin()}, ""},
-		"the old of two":            {full, bundle, []string{next.pin(), root.pin()}, ""},
-		"the new, of which one pin": {next.leaf(t, time.Time{}, time.Time{}), bundle, []string{next.pin()}, fault.ClusterUntrusted},
+		"intermediate":               {full, root.pem(), []string{root.pin()}, ""},
+		"intermediate not sent":      {leaf, root.pem(), []string{root.pin()}, fault.ClusterUntrusted},
+		"the new of two":             {next.leaf(t, time.Time{}, time.Time{}), bundle, []string{next.pin(), root.pin()}, ""},
+		"the old of two":             {full, bundle, []string{next.pin(), root.pin()}, ""},
+		"the new, of which one pin":  {next.leaf(t, time.Time{}, time.Time{}), bundle, []string{next.pin()}, ""},
+		"the old, whose pin is gone": {full, bundle, []string{next.pin()}, fault.ClusterUntrusted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHostile(t, root, func(h *hostile, cfg *tls.Config) {
@@ -323,10 +329,15 @@ func TestChains(t *testing.T) {
 			if err != nil || err2 != nil {
 				t.Fatal(err, err2)
 			}
-			given.VerifiedBy = pinned.VerifiedBy
-			if d := cmp.Diff(pinned, given); d != "" || pinned.PEM != string(c.ca) ||
-				len(pinned.Hashes) != len(c.pins) {
-				t.Errorf("%d hashes: %s", len(pinned.Hashes), d)
+			for _, got := range []Trust{pinned, given} {
+				slices.Sort(got.Hashes)
+				slices.Sort(c.pins)
+				if d := cmp.Diff(c.pins, got.Hashes); d != "" || !HaveSameCAs(pinned.PEM, got.PEM) {
+					t.Errorf("the CAs by %s: %s", got.VerifiedBy, d)
+				}
+				if n := bytes.Count(c.ca, []byte("BEGIN")) - len(c.pins); len(got.LeftOut) != n {
+					t.Errorf("left out by %s: got %q, want %d", got.VerifiedBy, got.LeftOut, n)
+				}
 			}
 		})
 	}

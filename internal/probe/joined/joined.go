@@ -50,6 +50,8 @@ type Identity struct {
 	Node   string       // NAME of system:node:NAME; "" for a certificate of another kind
 	// Expired is the flaw of a certificate that was valid until some time; "" if it has none, or another one.
 	Expired string
+	CA      string    // the CAs in kubelet.conf, PEM; "" if it names a file
+	Text    string    // of kubelet.conf; "" if it contains a credential, which must not leave the node
 	dir     string    // folder of the certificate, if that is a file
 	since   time.Time // when it was written
 }
@@ -87,6 +89,10 @@ func (n Node) Identity() Identity {
 		return h
 	}
 	h.readPair(n, c)
+	h.CA = string(c.Cluster.CertificateAuthorityData)
+	if !cluster.HoldsCredentials([]byte(text)) {
+		h.Text = text
+	}
 
 	return h
 }

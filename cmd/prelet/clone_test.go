@@ -462,6 +462,65 @@ func TestRenamedBySite(t *testing.T) {
 	}
 }
 
+// A node comes back while another machine runs under its name: the boot says so, verify finds it although the Node is
+// this machine's at its first look, and the status is ok again only when the other one has stopped.
+func TestNodeOfTwoMachines(t *testing.T) {
+	t.Parallel()
+	m := template(t)
+	own := strings.TrimSpace(m.read("/etc/machine-id"))
+	another := func(*machine) string { return "fedcba9876543210fedcba9876543210" }
+	wantState := func(what, state string) {
+		t.Helper()
+		s := m.says()
+		if isFound := len(s.Degraded) == 1 && s.Degraded[0].Code == "node-is-another-machine"; s.State != state ||
+			isFound != (state == report.Degraded) {
+			t.Errorf("%s: got state %s, degraded %v; want %s, by node-is-another-machine if degraded",
+				what, s.State, s.Degraded, state)
+		}
+	}
+
+	m.nodeReady, m.nodeID = false, another
+	m.reboot()
+	run, _ := m.boot()
+	m.want("the other machine has stopped", run, ended{0, "No changes", ""})
+	wantState("the other machine has stopped", report.OK)
+
+	m.nodeReady = true
+	m.reboot()
+	run, _ = m.boot()
+	m.want("the other machine runs", run, ended{0, "No changes", ""})
+	wantState("the other machine runs", report.Degraded)
+	m.want("status", m.as("", "status"), ended{2, "node n1 is another machine: two", ""})
+
+	began := m.now
+	m.nodeID = func(m *machine) string { // each kubelet updates the Node every 10 s
+		if (m.now-began)/(10*time.Second)%2 == 0 {
+			return own
+		}
+		return another(m)
+	}
+	for range 3 {
+		began = m.now
+		m.want("verify", m.as("", "verify"), ended{50, "", "node n1 is another machine"})
+		wantState("verify", report.Degraded)
+	}
+	m.want("run", m.as("", "run"), ended{0, "No changes", ""})
+	wantState("run", report.Degraded)
+
+	m.nodeID = func(*machine) string { return own }
+	began = m.now
+	m.want("verify without the other machine", m.as("", "verify"), ended{0, "machine", ""})
+	if took := m.now - began; took < 20*time.Second {
+		t.Errorf("verify without the other machine: got %s, want two updates of the Node", took)
+	}
+	wantState("verify without the other machine", report.OK)
+	began = m.now
+	m.want("verify again", m.as("", "verify"), ended{0, "machine", ""})
+	if took := m.now - began; took > time.Second {
+		t.Errorf("verify again: got %s, want no wait", took)
+	}
+}
+
 // The host of a node is renamed: nothing changes, and the status has both names.
 func TestRenamedHost(t *testing.T) {
 	t.Parallel()

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -51,6 +52,9 @@ type machine struct {
 	changed    time.Duration         // when the newest managed file was changed; 0: that cannot be read
 	lacks      func(pid uint32, flags []string) error
 	jitter     float64
+	object     sync.Mutex              // of the Node: conditions are patched in parallel with a look at it
+	nodeReady  bool                    // the Node is Ready
+	nodeID     func(m *machine) string // the machine id in the Node
 	kubeletLog []string
 	labels     map[string]string // of the Node object
 	taints     []kubelet.Taint
@@ -344,15 +348,28 @@ func (m *machine) Files(ctx context.Context, want map[string]string) error {
 func (m *machine) Expired() string                           { return cmp.Or(m.expired, m.probe().Expired()) }
 func (m *machine) ChangedAgo([]string) (time.Duration, bool) { return m.now - m.changed, m.changed > 0 }
 func (m *machine) Node(_ context.Context, name string) (kubelet.Node, error) {
+	m.object.Lock()
+	defer m.object.Unlock()
 	if m.nodeFail != nil {
 		return kubelet.Node{}, m.nodeFail
 	}
 	return kubelet.Node{
 		Name: name, Labels: m.labels, Taints: m.taints, Annotations: m.annotations, Conditions: m.conditions, Age: -1,
+		Ready: m.nodeReady, MachineID: m.reported(),
 	}, nil
 }
 
+// reported returns the machine id in the Node, "" in most tests: then it is not known.
+func (m *machine) reported() string {
+	if m.nodeID == nil {
+		return ""
+	}
+	return m.nodeID(m)
+}
+
 func (m *machine) PatchTaints(_ context.Context, _, _ string, change kubelet.TaintChange) error {
+	m.object.Lock()
+	defer m.object.Unlock()
 	if m.taintFail != nil {
 		return m.taintFail
 	}
@@ -371,6 +388,8 @@ func (m *machine) PatchTaints(_ context.Context, _, _ string, change kubelet.Tai
 }
 
 func (m *machine) PatchConditions(_ context.Context, _ string, change condition.Change) error {
+	m.object.Lock()
+	defer m.object.Unlock()
 	if m.conditionFail != nil {
 		return m.conditionFail
 	}
@@ -390,6 +409,8 @@ func (m *machine) PatchConditions(_ context.Context, _ string, change condition.
 	return nil
 }
 func (m *machine) PatchLabels(_ context.Context, _ string, changes []kubelet.LabelChange) error {
+	m.object.Lock()
+	defer m.object.Unlock()
 	for _, c := range changes {
 		m.patched = append(m.patched, c.String())
 		if m.labels[c.Key] = c.Value; c.Remove {
@@ -399,6 +420,8 @@ func (m *machine) PatchLabels(_ context.Context, _ string, changes []kubelet.Lab
 	return nil
 }
 func (m *machine) PatchAnnotations(_ context.Context, _ string, changes map[string]*string) error {
+	m.object.Lock()
+	defer m.object.Unlock()
 	if m.annotateFail != nil {
 		return m.annotateFail
 	}

@@ -190,7 +190,13 @@ func (h *Host) machine(store *generation.Store, rep *report.Reporter) *activatio
 		notes = commit.ForwardEvents(rep)
 	}
 
+	rival := ""
+	if s, err := report.Load(h.RunDir); err == nil && s.BootID == h.BootID {
+		rival = s.Rival()
+	}
+
 	return &activation.Machine{
+		Rival:    rival,
 		Units:    timedUnits{h.Units, h},
 		Store:    store,
 		Probe:    h.Probe,
@@ -216,11 +222,16 @@ func describeOtherMachine(n kubelet.Node, here machineid.Machine) string {
 		return ""
 	}
 
+	at := ""
+	if n.Address != "" {
+		at = ", at " + n.Address
+	}
+
 	return fmt.Sprintf(
-		"node %s is another machine, at %s: two machines run under one name, and each writes over the "+
+		"node %s is another machine%s: two machines run under one name, and each writes over the "+
 			"other's state; give one of them another name (prelet explain code/%s)",
 		n.Name,
-		n.Address,
+		at,
 		fault.OtherMachine,
 	)
 }

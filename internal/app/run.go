@@ -164,12 +164,16 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 
 	waitForConditions := e.beginConditions(ctx, h, rep)
 	defer waitForConditions()
+	waitForNode := h.beginRivalLook(ctx, r)
+	defer waitForNode()
 	r.Plan = func(ctx context.Context) *boot.Plan {
 		defer waitForConditions()
+		defer waitForNode()
 		return p.Plan(ctx)
 	}
 	res := r.Do(ctx)
 	waitForConditions()
+	waitForNode()
 
 	e.sayError(commit.KeepMachine(store, machineid.Of(h.Root), false))
 

@@ -108,7 +108,7 @@ func reportVerdict(rep *report.Reporter, out activation.Outcome) {
 }
 
 // reportDrift reports where the Node object, or the configuration that the kubelet has logged, differs from the plan,
-// and why the kubelet has no certificate for its API.
+// that the Node is another machine's, and why the kubelet has no certificate for its API.
 func reportDrift(rep *report.Reporter, checks []activation.Check) {
 	if len(checks) > 0 {
 		rep.ClearNotes(string(fault.NodeDrift))
@@ -118,6 +118,11 @@ func reportDrift(rep *report.Reporter, checks []activation.Check) {
 
 	for _, c := range checks {
 		switch {
+		case c.Name == activation.MachineCheck:
+			rep.ClearDegraded(string(fault.OtherMachine))
+			if c.State != "ok" {
+				rep.Degrade(string(fault.OtherMachine), c.Message)
+			}
 		case c.State != activation.Drift:
 		case c.Name == activation.ConfigCheck:
 			rep.Note(string(fault.ConfigDrift), c.Message)

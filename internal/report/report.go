@@ -253,7 +253,7 @@ const verified = "prelet verify: "
 func ReplaceVerified(dir, bootID string, code fault.Code, summary string) error {
 	return changeEnded(dir, bootID, func(s *Status) {
 		s.Degraded = slices.DeleteFunc(slices.Clone(s.Degraded), func(r Reason) bool {
-			return strings.HasPrefix(r.Summary, verified)
+			return strings.HasPrefix(r.Summary, verified) || r.Code == string(fault.OtherMachine)
 		})
 		if summary != "" {
 			s.Degraded = append(s.Degraded, Reason{Code: string(code), Summary: verified + summary})

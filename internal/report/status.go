@@ -184,11 +184,15 @@ func (s *Status) clone() Status {
 	return out
 }
 
-// takeOver sets what survives the start of a run: the results of the runs of this boot. A report that continues the
-// earlier one keeps everything.
+// takeOver sets what survives the start of a run: the results of the runs of this boot, and that another machine runs
+// under this node's name, which one look at the Node does not refute. A report that continues the earlier one keeps
+// everything.
 func (s *Status) takeOver(before Status, again bool) {
 	s.FailedRuns = before.FailedRuns
 	s.Succeeded = before.Succeeded
+	if rival := before.Rival(); rival != "" {
+		s.Degraded = []Reason{{Code: string(fault.OtherMachine), Summary: rival}}
+	}
 	if again {
 		*s = before
 	}
@@ -198,6 +202,17 @@ func (s *Status) takeOver(before Status, again bool) {
 		last.Spans = nil
 		s.Last = &last
 	}
+}
+
+// Rival describes the other machine that runs under this node's name; "" if none was seen.
+func (s *Status) Rival() string {
+	for _, r := range s.Degraded {
+		if r.Code == string(fault.OtherMachine) {
+			return strings.TrimPrefix(r.Summary, verified)
+		}
+	}
+
+	return ""
 }
 
 // countResult counts a run that has finished. A failure that an earlier process of the same run has reported counts

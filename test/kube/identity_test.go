@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -394,4 +395,69 @@ func TestTwoMachinesOfOneName(t *testing.T) {
 		}
 		return ""
 	}))
+
+	// Each kubelet overwrites the Node in turns, and a look of verify takes as long as that.
+	for range 3 {
+		prelet(t, first.Node, 50, "verify")
+	}
+	first.run(0)
+	if r := prelet(t, first.Node, 2, "status"); !strings.Contains(r.Out, "node-is-another-machine") {
+		t.Errorf("status of two machines: got %s; want text with \"node-is-another-machine\"", r)
+	}
+
+	// At a boot of the first machine the other one has the Node for itself.
+	must(t, first.Systemctl(t.Context(), "stop"))
+	must(t, os.RemoveAll(first.Root()+"/run/prelet"))
+	must(t, waitFor(t.Context(), time.Minute, "the Node is the second machine's", func() string {
+		node, err := c.Node(t.Context(), "n1")
+		if err != nil || node.Status.NodeInfo.MachineID == before.Status.NodeInfo.MachineID {
+			return fmt.Sprint(err, "it is the first machine's")
+		}
+		return ""
+	}))
+	must(t, first.WantKubelet(t.Context()))
+	first.run(0)
+	if r := prelet(t, first.Node, 2, "status"); !strings.Contains(r.Out, "node-is-another-machine") {
+		t.Errorf("status of the machine that came back: got %s; want text with \"node-is-another-machine\"", r)
+	}
+}
+
+// TestTwoMachinesOfOneNameAtOnce joins two machines under one name, with a label of its own each, before either has made
+// the Node: none of them blames its labels.
+func TestTwoMachinesOfOneNameAtOnce(t *testing.T) {
+	t.Parallel()
+	c := start(t, Options{})
+	pin, err := c.Pin()
+	must(t, err)
+
+	var joined sync.WaitGroup
+	results := make([]Result, 2)
+	for i := range results {
+		m := member{newNode(t, c, NodeOptions{Name: fmt.Sprintf("n%d", i+1)}, "10.0.0.11:6443"), t, c, pin}
+		must(t, m.Credential("bootstrap-token", c.Token))
+		label := fmt.Sprintf("stage \"label\" \"x\" {\n  labels = { \"example.com/machine\" = \"%d\" }\n}\n", i)
+		m.site("node {\n  name = \"n1\"\n}\n", label, quick)
+		joined.Go(func() {
+			r, err := m.Prelet(t.Context(), "run")
+			if err != nil {
+				t.Error(err)
+			}
+			results[i] = r
+		})
+	}
+	joined.Wait()
+
+	losers := 0
+	for i, r := range results {
+		said := strings.Join(strings.Fields(r.Out+r.Err), " ")
+		if strings.Contains(said, "with other labels") || r.Exit != 0 && r.Exit != 50 {
+			t.Errorf("machine %d: got %s; want 0 or 50, and no blame of its labels", i, r)
+		}
+		if r.Exit == 50 && strings.Contains(said, "is another machine") {
+			losers++
+		}
+	}
+	if losers == 0 {
+		t.Errorf("two machines joined at once: got %v; want 50 and \"is another machine\" of at least one", results)
+	}
 }

@@ -8,7 +8,8 @@ import (
 
 // Examine runs the checks of a verdict on a kubelet that was judged before, and returns each with its message. It
 // changes nothing, and a good generation stays good. A process that is younger than the settling time is watched until
-// it has settled. The lock is not needed, and must not be held.
+// it has settled, and a Node that was another machine's until that has not updated it for a while. The lock is not
+// needed, and must not be held.
 func (m *Machine) Examine(ctx context.Context, gen int) ([]Check, *Cause, error) {
 	plan, err := m.planOf(gen)
 	if err != nil {
@@ -60,7 +61,8 @@ func (m *Machine) examine(ctx context.Context, plan Plan, since time.Duration) (
 		last = u
 
 		verdict, _ := w.judge(ctx, u, now)
-		if verdict != Pending || !w.hasSettled() || now-begun > plan.Settle {
+		isSettling := w.hasSettled() && now-begun <= plan.Settle
+		if verdict != Pending || !isSettling && !w.awaitsRival(now) {
 			break
 		}
 

@@ -1,6 +1,7 @@
 package activation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,17 +35,41 @@ func (c Check) isOtherMachine() bool {
 	return c.Name == MachineCheck && c.State != "ok"
 }
 
-func (w *watcher) checkMachine(n kubelet.Node) bool {
+// rivalWait covers two updates of a Node by each of two kubelets: every 10 s (nodeStatusUpdateFrequency), and later by
+// the time of a request.
+const rivalWait = 25 * time.Second
+
+// checkMachine checks that the Node is this machine's. Two kubelets of one name overwrite the Node in turns, so what it
+// has, such as labels, is the work of both: a Node that was this machine's and then another one's stays the other
+// one's. Before, it may be that of a machine which this one replaces.
+func (w *watcher) checkMachine(n kubelet.Node, now time.Duration) bool {
 	if w.m.OtherMachine == nil {
 		return true
 	}
-	if why := w.m.OtherMachine(n); why != "" {
+
+	why := w.m.OtherMachine(n)
+	switch {
+	case why != "" && (w.m.Rival != "" || w.ownSince != 0):
+		w.rival = why
+	case why == "" && w.ownSince == 0:
+		w.ownSince = now
+	}
+
+	if w.awaitsRival(now) {
+		why = w.m.Rival
+	}
+	if why := cmp.Or(w.rival, why); why != "" {
 		w.addUnknown(MachineCheck, "%s", why)
 		return false
 	}
 	w.addOK(MachineCheck)
 
 	return true
+}
+
+// awaitsRival reports whether the Node, which was another machine's before, is this one's for less than rivalWait.
+func (w *watcher) awaitsRival(now time.Duration) bool {
+	return w.m.Rival != "" && w.rival == "" && w.ownSince != 0 && now-w.ownSince < rivalWait
 }
 
 // checkNodeObject checks the labels and the taints of the Node.

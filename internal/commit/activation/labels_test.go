@@ -156,6 +156,23 @@ func TestLabels(t *testing.T) {
 				t.Errorf("got check labels %+v; want failed because of a missing label", c)
 			}
 		}},
+		{"two machines boot at once under one name: the loser names the other machine, not its labels", func(t *testing.T, n *node) {
+			n.shape = func(p *Plan) { p.Labels, p.Joins = map[string]string{"example.com/a": "1"}, true }
+			n.labels, n.age = map[string]string{"example.com/a": "2"}, 3*time.Second
+			n.reports = n.inTurn("", "another", "")
+			_, verify := n.bootWith("one")
+			checkOutcome(t, "verify", verify, Outcome{Verdict: Unknown, Generation: 1, Code: fault.OtherMachine})
+
+			if c := checkOf(verify, "machine"); c.State != "unknown" || c.Message != "n1 is another machine" {
+				t.Errorf("got check machine %+v; want unknown, because n1 is another machine", c)
+			}
+		}},
+		{"the Node of a machine that was replaced is updated by this one, and stays its own", func(t *testing.T, n *node) {
+			n.shape = func(p *Plan) { p.Joins = true }
+			n.reports = n.inTurn("another", "", "")
+			_, verify := n.bootWith("one")
+			checkOutcome(t, "verify", verify, Outcome{Verdict: Good, Generation: 1})
+		}},
 		{"zone and its like are set by others on a new Node as well", func(t *testing.T, n *node) {
 			n.shape = func(p *Plan) { p.Labels, p.Joins = map[string]string{"topology.kubernetes.io/zone": "a"}, true }
 			n.labels, n.age = map[string]string{"topology.kubernetes.io/zone": "cloud"}, 3*time.Second
@@ -227,4 +244,19 @@ func TestLabels(t *testing.T) {
 			}
 		}},
 	})
+}
+
+// inTurn returns the machines that update the Node from the first look on, each for as long as a kubelet waits until it
+// updates its Node again.
+func (n *node) inTurn(ids ...string) func() string {
+	const updateEvery = 10 * time.Second
+	var began time.Duration
+
+	return func() string {
+		if began == 0 {
+			began = n.clk.now
+		}
+
+		return ids[int((n.clk.now-began)/updateEvery)%len(ids)]
+	}
 }

@@ -39,6 +39,10 @@ type Machine struct {
 	// OtherMachine returns how a Node is that of another machine than this one, or "". Nil: it is not compared.
 	OtherMachine func(kubelet.Node) string
 
+	// Rival describes a machine that the Node was of at an earlier look in this boot; "" if it was always this one's.
+	// Then only a Node that stays this machine's for rivalWait counts as its.
+	Rival string
+
 	// Note is called when a step begins and when it ends. Extend is called before each wait with its maximum duration,
 	// so that the unit's own timeout can be extended. Both may be nil.
 	Note   func(Event)

@@ -56,11 +56,12 @@ type node struct {
 	driven     bool          // the runtime has another cgroup driver now
 	fixedSince time.Duration // since when its pods start; 0: never
 	logged     time.Time
-	onCommit   func() // called once, right after the commit
-	onOpen     func() // called when the gate has been opened
-	off        bool   // prelet=off in this boot
-	ntp        string // content of a file that another unit reads; "" there is none
-	ntpAction  string // what follows its change
+	onCommit   func()        // called once, right after the commit
+	reports    func() string // the id of the machine whose kubelet has updated the Node last
+	onOpen     func()        // called when the gate has been opened
+	off        bool          // prelet=off in this boot
+	ntp        string        // content of a file that another unit reads; "" there is none
+	ntpAction  string        // what follows its change
 	storeFails func(method string) error
 
 	timeout  time.Duration
@@ -206,7 +207,12 @@ func (n *node) Node(_ context.Context, name string) (kubelet.Node, error) {
 		return kubelet.Node{}, unknownError{errors.New("the apiserver does not answer")}
 	}
 
-	return kubelet.Node{Name: name, Labels: n.labels, Taints: n.taints, Age: n.age}, nil
+	out := kubelet.Node{Name: name, Labels: n.labels, Taints: n.taints, Age: n.age}
+	if n.reports != nil {
+		out.MachineID = n.reports()
+	}
+
+	return out, nil
 }
 
 type refusedError struct{ error }
@@ -347,6 +353,15 @@ func (n *node) process(do func(m *Machine) (Outcome, error)) (Outcome, error) {
 		Units: n.systemd, Store: lockedStore{store, n}, Probe: n, Clock: n.clk, BootID: n.boot,
 		Gate: Gate{Dir: n.run, BootID: n.boot}, StateDir: filepath.Join(n.disk, "var/lib/prelet"),
 		Note: n.note, rows: n.rows, hook: n.step, onRow: n.seen,
+	}
+	if n.reports != nil {
+		m.OtherMachine = func(o kubelet.Node) string {
+			if o.MachineID == "" {
+				return ""
+			}
+
+			return o.Name + " is another machine"
+		}
 	}
 
 	return do(m)

@@ -207,6 +207,9 @@ type watcher struct {
 	lastProbe   time.Duration // when checkSettled last ran its checks
 	lastChecks  []Check       // and their results
 
+	ownSince time.Duration // the first look at which the Node was this machine's; 0: none
+	rival    string        // how the Node was another machine's at a later look; "" if it was not
+
 	cause       *Cause        // from the log, after a death or when pods could not start
 	lastLogRead time.Duration // when the log was last read
 	podsFailed  bool          // pods cannot start, and nothing else failed
@@ -442,6 +445,9 @@ func (w *watcher) checkSettled(ctx context.Context, u Unit, now time.Duration) (
 	}
 
 	isSettled = w.checkIdentity(ctx, now) && isSettled
+	if w.rival != "" { // nothing that the kubelet does ends this
+		return Unknown, w.reason
+	}
 
 	if w.plan.Configz != nil && !w.checkConfigz(ctx, u) {
 		return Bad, w.reason
@@ -519,10 +525,14 @@ func (w *watcher) checkIdentity(ctx context.Context, now time.Duration) bool {
 
 	n, err := probe.Node(ctx, w.plan.Node)
 	if !w.checkProbe("node", err) {
+		if w.m.Rival != "" {
+			w.addUnknown(MachineCheck, "%s", w.m.Rival)
+		}
+
 		return false
 	}
 
-	return w.checkMachine(n) && w.checkNodeObject(n, now) && passed
+	return w.checkMachine(n, now) && w.checkNodeObject(n, now) && passed
 }
 
 func (w *watcher) checkProbe(name string, err error) bool {

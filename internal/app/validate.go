@@ -60,6 +60,9 @@ func (e *Env) Validate(o ValidateOptions) (Validated, error) {
 			diags,
 			boot.Check(s, machines, boot.CheckOptions{Kubelet: o.KubeletVersion, Locks: e.detectorHost(o.Where)})...)
 	}
+	if o.Root != "" {
+		diags = append(diags, judgeImageFlags(o.Where, boot.KubeletUnit(s))...)
+	}
 
 	for _, name := range lang.ListNotRead(files, options) {
 		diags = append(diags, origin.Note(

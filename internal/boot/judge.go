@@ -600,6 +600,20 @@ func nameItem(f rules.Finding) string {
 	return strings.ReplaceAll(strings.TrimPrefix(f.Pointer, "/"), "/", ".")
 }
 
+// DiagnoseFlags returns what a kubelet of a version refuses in flags that are not the site's. where is the place that
+// has a flag, for people.
+func DiagnoseFlags(flags []rules.Flag, version string, where func(flag string) string) (out hcl.Diagnostics) {
+	for _, f := range rules.Check(rules.Subject{Flags: flags, Version: version, Part: true}) {
+		if f.Flag == "" || f.Severity == rules.Note {
+			continue
+		}
+		detail := stages.Sentence(f.Message+" (set by "+where(f.Flag)+")", origin.Capitalize(f.Hint))
+		out = append(out, chooseConstructor(f.Severity)(chooseCode(f), hcl.Range{}, summarize(f), "%s", detail))
+	}
+
+	return out
+}
+
 // summarize returns the first line of a finding's message.
 func summarize(f rules.Finding) string {
 	item := nameItem(f)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/world"
@@ -34,8 +35,12 @@ func (l *Live) answerOwner(_ context.Context, r world.OwnerReq) world.Answer {
 	return world.Owner.Answer(world.OwnerAns{})
 }
 
-// answerUnit returns the state of a unit. Below another root no unit runs, and no unit restricts prelet's writes.
+// answerUnit returns the state of a unit. Below another root no unit runs, and no unit restricts prelet's writes; how one
+// would start is read from its files.
 func (l *Live) answerUnit(ctx context.Context, r world.UnitReq) world.Answer {
+	if l.o.Root != "" && l.o.Hardware == "" && r.Start {
+		return l.answerUnitFile(r.Name)
+	}
 	if l.isOtherMachine() || l.o.Units == nil {
 		return world.Failure(fault.Systemd, "systemd of this node is not available", "")
 	}
@@ -51,6 +56,19 @@ func (l *Live) answerUnit(ctx context.Context, r world.UnitReq) world.Answer {
 	}
 
 	return world.Unit.Answer(out)
+}
+
+// answerUnitFile returns how a unit below another root would start.
+func (l *Live) answerUnitFile(name string) world.Answer {
+	u, err := systemd.ReadUnitFile(l.root(), name)
+	if err != nil {
+		return world.Failure(fault.Systemd, name+" cannot be read: "+nodefile.Reason(err), "")
+	}
+	if start := u.Unit(kubelet.Argv); !u.Masked && len(start.Command) > 0 {
+		return world.Unit.Answer(world.UnitAns{Load: start.Load, Start: describeStart(start)})
+	}
+
+	return world.Failure(fault.Systemd, name+" is not in this image", "")
 }
 
 // describeUnit returns the properties of a unit that a plan needs.

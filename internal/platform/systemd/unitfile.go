@@ -12,6 +12,7 @@ import (
 	"github.com/coreos/go-systemd/v22/unit"
 
 	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/quantity"
 )
 
 // UnitFile is a unit as its files below a root declare it, without a running systemd.
@@ -20,6 +21,9 @@ type UnitFile struct {
 	Masked  bool
 	Enabled bool     // a unit wants or requires it
 	Gate    []string // its EnvironmentFile= lines that must exist, after all drop-ins
+
+	// Settings are the lines of [Service] after all drop-ins, by name. An empty one removes the earlier ones.
+	Settings map[string][]string
 }
 
 // imageFolders are the folders of unit files in an image, the one that takes precedence first. /lib is a folder of its
@@ -33,7 +37,7 @@ const (
 
 // ReadUnitFile reads the files of a unit and its drop-ins below a root.
 func ReadUnitFile(root nodefile.Root, name string) (UnitFile, error) {
-	var u UnitFile
+	u := UnitFile{Settings: map[string][]string{}}
 	var text []byte
 
 	for _, folder := range imageFolders() {
@@ -56,8 +60,13 @@ func ReadUnitFile(root nodefile.Root, name string) (UnitFile, error) {
 		return UnitFile{}, err
 	}
 	for _, t := range slices.Concat([][]byte{text}, texts) {
-		if err := u.applyEnvironment(t); err != nil {
+		if err := u.apply(t); err != nil {
 			return UnitFile{}, err
+		}
+	}
+	for _, file := range u.Settings["EnvironmentFile"] {
+		if !strings.HasPrefix(file, "-") {
+			u.Gate = append(u.Gate, file)
 		}
 	}
 	u.Enabled = isWanted(root, name)
@@ -65,8 +74,8 @@ func ReadUnitFile(root nodefile.Root, name string) (UnitFile, error) {
 	return u, nil
 }
 
-// applyEnvironment applies the EnvironmentFile= lines of one file: an empty one removes the earlier ones.
-func (u *UnitFile) applyEnvironment(text []byte) error {
+// apply applies the lines of one file.
+func (u *UnitFile) apply(text []byte) error {
 	options, err := unit.DeserializeOptions(bytes.NewReader(text))
 	if err != nil {
 		return err
@@ -74,26 +83,69 @@ func (u *UnitFile) applyEnvironment(text []byte) error {
 
 	for _, o := range options {
 		switch {
-		case o.Section != "Service" || o.Name != "EnvironmentFile":
+		case o.Section != "Service":
 		case o.Value == "":
-			u.Gate = nil
-		case !strings.HasPrefix(o.Value, "-"):
-			u.Gate = append(u.Gate, o.Value)
+			delete(u.Settings, o.Name)
+		default:
+			value := strings.ReplaceAll(o.Value, "\\\n", " ") // a line that goes on
+			u.Settings[o.Name] = append(u.Settings[o.Name], value)
 		}
 	}
 
 	return nil
 }
 
+// Unit returns what systemd would report of how the unit starts its process. split splits a line into words. Of
+// specifiers only %% is replaced.
+func (u UnitFile) Unit(split func(string) []string) Unit {
+	out := Unit{Load: "loaded"}
+	words := func(setting string) (all [][]string) {
+		for _, line := range u.Settings[setting] {
+			all = append(all, split(strings.ReplaceAll(line, "%%", "%")))
+		}
+
+		return all
+	}
+
+	if commands := words("ExecStart"); len(commands) > 0 {
+		out.Command = commands[len(commands)-1]
+	}
+	if len(out.Command) > 0 { // systemd.service(5), "Special executable prefixes"
+		program := strings.TrimLeft(out.Command[0], "-@:+!|")
+		hasOwnName := strings.Contains(strings.TrimSuffix(out.Command[0], program), "@")
+		out.Command[0] = program
+		if hasOwnName && len(out.Command) > 1 {
+			out.Command = slices.Delete(out.Command, 1, 2)
+		}
+	}
+	for _, variables := range words("Environment") {
+		out.Environment = append(out.Environment, variables...)
+	}
+	for _, file := range u.Settings["EnvironmentFile"] {
+		p, isOptional := strings.CutPrefix(file, "-")
+		out.EnvironmentFiles = append(out.EnvironmentFiles, struct {
+			Path     string
+			Optional bool
+		}{p, isOptional})
+	}
+	if lines := u.Settings["WatchdogSec"]; len(lines) > 0 {
+		out.Watchdog, _ = quantity.ParseTimespan(lines[len(lines)-1])
+	}
+
+	return out
+}
+
 // readDropIns returns the texts of a unit's drop-ins in the order in which systemd reads them: by name, and of two with
-// one name that of the first folder.
+// one name that of the first folder. Those of all units of the type have the lowest precedence.
 func readDropIns(root nodefile.Root, name string) ([][]byte, error) {
 	files := map[string]string{}
-	for _, folder := range slices.Backward(imageFolders()) {
-		dir := path.Join(folder, name+".d")
-		for _, file := range listNames(root, dir) {
-			if path.Ext(file) == ".conf" {
-				files[file] = path.Join(dir, file)
+	for _, owner := range []string{strings.TrimPrefix(path.Ext(name), "."), name} {
+		for _, folder := range slices.Backward(imageFolders()) {
+			dir := path.Join(folder, owner+".d")
+			for _, file := range listNames(root, dir) {
+				if path.Ext(file) == ".conf" {
+					files[file] = path.Join(dir, file)
+				}
 			}
 		}
 	}

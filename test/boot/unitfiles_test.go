@@ -1,0 +1,95 @@
+package boot
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/platform/systemd"
+)
+
+// What is read of the files of an image's unit is what systemd has of them when that image runs: random units with
+// drop-ins in all folders, overridden and emptied.
+func TestUnitFilesAsSystemd(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	const seed, units = 20261123, 40
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	folders := []string{"/etc/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system"}
+	lines := []string{
+		"ExecStart=", "ExecStart=/bin/true --a=1 $MORE", "ExecStart=-/bin/true --b 'two words' \"$X\" --c=100%%",
+		"ExecStart=@/bin/true other --d \\\n  --e", "ExecStart=+/bin/true ${MORE} --f=\"x y\"",
+		"Environment=", "Environment=A=1 \"B=two words\"", "Environment='MORE=--v=2 --w'", "Environment=A=3",
+		"EnvironmentFile=", "EnvironmentFile=-/etc/default/one", "EnvironmentFile=/etc/two",
+		"# a comment", "; another", "  Environment = C=3  ",
+	}
+	names := []string{"10-a.conf", "20-b.conf", "05.conf", "99-z.conf", "off.txt"}
+
+	var all []string
+	for i := range units {
+		unit := fmt.Sprintf("case%d.service", i)
+		all = append(all, unit)
+		text := func(n int) string {
+			out := "[Unit]\nDescription=x\n[Service]\n"
+			for range n {
+				out += lines[r.IntN(len(lines))] + "\n"
+			}
+			return out
+		}
+		m.put(filepath.Join(folders[r.IntN(3)], unit), "[Service]\nType=oneshot\nExecStart=/bin/true --base\n"+text(2))
+		for range r.IntN(6) {
+			m.put(filepath.Join(folders[r.IntN(3)], unit+".d", names[r.IntN(len(names))]), text(1+r.IntN(3)))
+		}
+	}
+	m.put("/etc/systemd/system/service.d/10-a.conf", "[Service]\nEnvironment=TYPE=10-a\n")
+	m.put("/usr/lib/systemd/system/service.d/07.conf", "[Service]\nEnvironment=TYPE=07 SEVEN=1\n")
+	m.boot()
+
+	for _, unit := range all {
+		u, err := systemd.ReadUnitFile(nodefile.Root(m.root), unit)
+		if err != nil {
+			t.Errorf("%s: got %v; want no error", unit, err)
+			continue
+		}
+		got := u.Unit(kubelet.Argv)
+		show := func(property string) string {
+			return strings.TrimSpace(m.do("systemctl", "show", unit, "--value", "-p", property))
+		}
+		if state := show("LoadState"); state != "loaded" { // no ExecStart= is left
+			continue
+		}
+
+		commands := strings.Split(show("ExecStart"), "\n")
+		_, argv, _ := strings.Cut(commands[len(commands)-1], "argv[]=")
+		argv, _, _ = strings.Cut(argv, " ; ")
+		words := strings.Join(got.Command, " ")
+		if len(got.Command) > 0 && strings.HasPrefix(argv, "other") { // systemd has argv[0] in place of the program
+			argv = strings.Replace(argv, "other", "/bin/true", 1)
+		}
+		if words != argv {
+			t.Errorf("%s: got the command %q; want %q", unit, words, argv)
+		}
+		var files []string
+		for _, f := range got.EnvironmentFiles {
+			files = append(files, fmt.Sprintf("%s (ignore_errors=%s)", f.Path, map[bool]string{true: "yes", false: "no"}[f.Optional]))
+		}
+		if want := show("EnvironmentFiles"); strings.Join(files, "\n") != want {
+			t.Errorf("%s: got the files %q; want %q", unit, files, want)
+		}
+		last := map[string]string{}
+		for _, v := range got.Environment {
+			name, _, _ := strings.Cut(v, "=")
+			last[name] = v
+		}
+		for name, v := range last {
+			if want := show("Environment"); !strings.Contains(" "+strings.ReplaceAll(want, `"`, "")+" ", " "+v+" ") {
+				t.Errorf("%s: got %s as %q; want it as in %q", unit, name, v, want)
+			}
+		}
+	}
+}

@@ -85,7 +85,7 @@ var (
 	}
 	ProxyURL = Attr[string]{
 		Name:  "proxy_url",
-		Doc:   "A proxy for requests to the cluster. Proxy variables of the environment are ignored.",
+		Doc:   "A proxy for requests to the cluster, also of the kubelet while it joins. The kubelet drops it then: set `HTTPS_PROXY` in its environment. prelet ignores proxy variables.",
 		Check: checkProxy,
 	}
 	Retry = Attr[string]{

@@ -15,14 +15,18 @@ import (
 )
 
 // BootstrapKubeconfig returns the kubeconfig that a kubelet joins with, like kubeadm's bootstrap-kubelet.conf. server
-// is a URL, caPEM the cluster's CA certificates. The token is quoted, because one of digits alone would be a number;
-// it may be a placeholder.
-func BootstrapKubeconfig(server, caPEM, token string) string {
+// and proxy are URLs, "" for no proxy; caPEM is the cluster's CA certificates. The token is quoted, because one of
+// digits alone would be a number; it may be a placeholder.
+func BootstrapKubeconfig(server, proxy, caPEM, token string) string {
+	if proxy != "" {
+		proxy = "    proxy-url: " + quoteYAML(proxy) + "\n"
+	}
+
 	return `apiVersion: v1
 clusters:
 - cluster:
     certificate-authority-data: ` + base64.StdEncoding.EncodeToString([]byte(caPEM)) + `
-    server: ` + quoteYAML(server) + `
+` + proxy + `    server: ` + quoteYAML(server) + `
   name: kubernetes
 contexts:
 - context:

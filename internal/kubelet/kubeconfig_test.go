@@ -15,12 +15,12 @@ func TestBootstrapKubeconfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := BootstrapKubeconfig("https://192.0.2.10:6443", testPEM, "abcdef.0123456789abcdef")
+	got := BootstrapKubeconfig("https://192.0.2.10:6443", "", testPEM, "abcdef.0123456789abcdef")
 	if got != string(want) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	for _, token := range []string{"abcdef.0123456789abcdef", "123456.1234567890123456", "\ue000cred:bootstrap-token\ue001", `a"b\c`, "yes", "# x", "a: b\n"} {
-		file, err := clientcmd.Load([]byte(BootstrapKubeconfig("https://[2001:db8::1]:6443", testPEM, token)))
+		file, err := clientcmd.Load([]byte(BootstrapKubeconfig("https://[2001:db8::1]:6443", "", testPEM, token)))
 		if err != nil {
 			t.Fatalf("%q: got %v, want no error", token, err)
 		}
@@ -33,6 +33,7 @@ func TestBootstrapKubeconfig(t *testing.T) {
 	}
 	if text := BootstrapKubeconfig(
 		"https://x",
+		"http://user:pass@proxy.example:3128",
 		testPEM,
 		"\ue000cred:a\ue001",
 	); !strings.Contains(
@@ -40,6 +41,9 @@ func TestBootstrapKubeconfig(t *testing.T) {
 		"token: \"\ue000cred:a\ue001\"\n",
 	) {
 		t.Errorf("want the placeholder unchanged, got:\n%s", text)
+	} else if file, err := clientcmd.Load([]byte(text)); err != nil ||
+		file.Clusters["kubernetes"].ProxyURL != "http://user:pass@proxy.example:3128" {
+		t.Errorf("want the proxy in the cluster's entry, got %v:\n%s", err, text)
 	}
 }
 
@@ -76,10 +80,10 @@ func TestReplaceCA(t *testing.T) {
 		return string(text)
 	}
 	one, two := read("one.pem"), read("two.pem")
-	conf := "# made by hand\n" + BootstrapKubeconfig("https://192.0.2.10:6443", one, "x")
+	conf := "# made by hand\n" + BootstrapKubeconfig("https://192.0.2.10:6443", "", one, "x")
 
 	got, ok := ReplaceCA(conf, one, one+two)
-	want := "# made by hand\n" + BootstrapKubeconfig("https://192.0.2.10:6443", one+two, "x")
+	want := "# made by hand\n" + BootstrapKubeconfig("https://192.0.2.10:6443", "", one+two, "x")
 	if !ok || got != want {
 		t.Errorf("got %v\n%s\nwant\n%s", ok, got, want)
 	}

@@ -53,7 +53,7 @@ func (r *renderer) renderBootstrap(b schema.Body) {
 	}
 	token := value.Credential(r.in.Access.Token)
 	placeholder, _, _ := value.Plain(token)
-	text := cty.StringVal(kubelet.BootstrapKubeconfig(url, ca.V, placeholder.AsString()))
+	text := cty.StringVal(kubelet.BootstrapKubeconfig(url, r.in.Access.ProxyURL, ca.V, placeholder.AsString()))
 	t, err := value.TextOf(text.WithMarks(token.Marks()))
 	if err != nil {
 		r.fail(fault.Internal, b.Range, "The bootstrap kubeconfig cannot be rendered", "%s.", err)
@@ -68,6 +68,31 @@ func (r *renderer) renderBootstrap(b schema.Body) {
 		OutsideHash: true,
 		Origins:     place(r.in.Address, b.Range),
 	})
+	r.warnProxy(b)
+}
+
+// warnProxy warns of a proxy that the kubelet would lose: it does not copy proxy-url from the bootstrap kubeconfig to
+// the kubelet.conf that it writes (pkg/kubelet/certificate/bootstrap), and then uses the proxy of its environment.
+func (r *renderer) warnProxy(b schema.Body) {
+	const variable = "HTTPS_PROXY"
+	var names []string
+	if r.in.Start != nil {
+		names = append(names, r.in.Start.Sets...)
+	}
+	if read, ok := r.in.Base.FlagsFile.(flagsRead); ok {
+		names = append(names, read.Names()...)
+	}
+	isSet := slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, variable) })
+	if r.in.Access.ProxyURL == "" || isSet {
+		return
+	}
+
+	r.warn(
+		fault.ClusterUnreachable, b.Range, "The kubelet loses its proxy when it has joined",
+		"It joins through proxy_url, and writes a kubelet.conf without a proxy. If it reaches the cluster only through "+
+			"the proxy, set %s in its environment, as in a drop-in of its unit; NO_PROXY has addresses that it "+
+			"reaches directly.", variable,
+	)
 }
 
 // renderKubeconfig renders the kubeconfig of a node that has joined, if the CAs in it are not the cluster's: the

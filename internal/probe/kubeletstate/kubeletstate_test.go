@@ -139,7 +139,7 @@ func TestKubeconfigAndNode(t *testing.T) {
 	if err := p.Kubeconfig(t.Context(), conf); verdictOf(err) != "failed" {
 		t.Errorf("neither kubeconfig: got %v, want that it has not joined", err)
 	}
-	place(t, root, joined.BootstrapConf, kubelet.BootstrapKubeconfig(s.URL(), string(s.CAPEM()), s.Token()))
+	place(t, root, joined.BootstrapConf, kubelet.BootstrapKubeconfig(s.URL(), "", string(s.CAPEM()), s.Token()))
 	err = p.Kubeconfig(t.Context(), conf)
 	if verdictOf(err) != "failed" || !strings.Contains(err.Error(), "though the cluster answers") ||
 		strings.Contains(err.Error(), strings.Split(s.Token(), ".")[1]) {

@@ -33,8 +33,12 @@ func Flags(p *boot.Plan) []string {
 	var words []string
 	for _, name := range env.Names() { // the file may contain others: HTTP_PROXY, variables of an old unit
 		f, ok := env.Get(name)
-		if ok && matchesNode(f, p.Node) && len(f.Argv()) > len(words) {
-			words = f.Argv()
+		if !ok || !matchesNode(f, p.Node) {
+			continue
+		}
+		argv := f.Argv()
+		if len(argv) > len(words) && strings.HasPrefix(argv[0], "-") {
+			words = argv
 		}
 	}
 

@@ -104,6 +104,7 @@ func TestFlags(t *testing.T) {
 			[]node.Flag{{Name: "v", Value: "2"}, {Name: "fail-swap-on", NoValue: true}}, nil,
 			[]string{"--v", "2", "--fail-swap-on"},
 		},
+		{"a proxy, and no flags of the site", "HTTPS_PROXY=http://p\n", nil, nil, nil},
 		{"no variable has them", other, []node.Flag{{Name: "v", Value: "2"}}, nil, nil},
 		{"a label is missing", "K=--node-labels=a=b\n", nil, []node.Label{{Key: "c", Value: "d"}}, nil},
 	} {

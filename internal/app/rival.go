@@ -43,6 +43,7 @@ func (h *Host) beginRivalLook(ctx context.Context, r *commit.Run) (wait func()) 
 		select {
 		case why := <-found:
 			if why != "" {
+				r.Machine.Rival = why
 				r.Report.ClearDegraded(string(fault.OtherMachine))
 				r.Report.Degrade(string(fault.OtherMachine), why)
 			}

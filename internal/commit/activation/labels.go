@@ -63,6 +63,7 @@ func (w *watcher) checkMachine(n kubelet.Node, now time.Duration) bool {
 		return false
 	}
 	w.addOK(MachineCheck)
+	w.m.Rival = "" // it has not updated the Node for rivalWait
 
 	return true
 }
@@ -269,6 +270,11 @@ func (m *Machine) reconcile(ctx context.Context, p Plan, checks []Check) []Check
 	}
 
 	n, err := m.Probe.Node(ctx, p.Node)
+	if err == nil {
+		if why := m.whyOtherMachine(n); why != "" {
+			err = errors.New(why)
+		}
+	}
 	if err != nil {
 		return replaceCheck(checks, Check{"labels", "unknown", "not patched: " + err.Error()})
 	}
@@ -396,12 +402,13 @@ func parseTaints(texts []string) (out []kubelet.Taint) {
 	return out
 }
 
+// whyOtherMachine returns why a Node must not be patched: it is another machine's, or was and may be again.
 func (m *Machine) whyOtherMachine(n kubelet.Node) string {
 	if m.OtherMachine == nil {
 		return ""
 	}
 
-	return m.OtherMachine(n)
+	return cmp.Or(m.OtherMachine(n), m.Rival)
 }
 
 // patchAll makes all changes in one request. If the cluster refuses that, it tries each change alone, so that one

@@ -60,6 +60,22 @@ func TestLabels(t *testing.T) {
 				t.Errorf("%+v after %d patches; want ok and one patch of a, b and old", c, n.patches)
 			}
 		}},
+		{"not those of another machine, whose kubelet runs under this name", func(t *testing.T, n *node) {
+			joined(n)
+			plans(n, true, map[string]string{"example.com/a": "1"})
+			_, err := n.runSite(t.Context(), "one")
+			n.mustSucceed(err, "run")
+
+			n.labels["example.com/a"] = "another's"
+			n.reports = n.inTurn("another")
+			n.patches = 0
+			out, err := n.runSite(t.Context(), "one")
+			n.mustSucceed(err, "run on the Node of another machine")
+			if c := checkOf(out, "labels"); n.patches != 0 || c.State != "unknown" ||
+				!strings.Contains(c.Message, "n1 is another machine") {
+				t.Errorf("%+v, %d patches; want unknown because of another machine, and no patch", c, n.patches)
+			}
+		}},
 		{"one is refused: the others are patched, and it is reported with its line", func(t *testing.T, n *node) {
 			joined(n)
 			plans(n, true, map[string]string{"example.com/a": "2", "node-restriction.kubernetes.io/r": "1"})

@@ -27,7 +27,8 @@ func readStoredFiles(s *generation.Store, gen int) map[string]boot.StoredFile {
 //
 //   - a removed state file of the kubelet that no kubelet has created again yet: restoring the old one would keep the
 //     kubelet from starting;
-//   - the kubeconfig of a joined node, whose CAs have changed since;
+//   - the kubeconfig of a joined node in which prelet has replaced the CAs. One that a generation removed, because it
+//     was another machine's, is not adopted: a way back would bring that identity back;
 //   - the kubeconfig with the bootstrap token while that generation awaits its verdict: it is removed with the verdict,
 //     not by a new generation.
 func adopt(
@@ -59,7 +60,7 @@ func adopt(
 		}
 
 		switch purpose := known[e.Path].Purpose; {
-		case e.Path == joinedKubeconfig:
+		case purpose == "kubeconfig":
 			adoptPresent(s, e, out)
 		case purpose == "state":
 			adoptRemoved(s, e, out)

@@ -204,11 +204,16 @@ func (w *Where) load(rec *world.Recording, version string) (*lang.Site, hcl.Diag
 	if w.From != "" {
 		return lang.Load(anyOwner{lang.OS()}, o)
 	}
-	if w.mustBeSigned || len(w.Config) == 0 {
+	isDraft := !w.mustBeSigned && len(w.Config) > 0
+	if !isDraft {
 		o.Verify = verifier(w.Root)
 	}
 
 	s, diags := lang.Load(lang.OS(), o)
+	if isDraft && !diags.HasErrors() {
+		o.Verify = verifier(w.Root)
+		diags = append(diags, warnUnsigned(o)...)
+	}
 	if refused := checkCounter(w.stateDir(), s.Counter); refused != nil {
 		diags = append(diags, refused)
 	}

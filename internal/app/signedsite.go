@@ -14,6 +14,7 @@ import (
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/signature"
@@ -52,6 +53,25 @@ func verifier(root string) func(text, sig []byte) error {
 
 		return nil
 	}
+}
+
+// warnUnsigned warns of a site that this image does not let run: with --config it can be planned all the same.
+func warnUnsigned(o lang.Options) hcl.Diagnostics {
+	if o.Verify == nil {
+		return nil
+	}
+
+	_, diags := lang.Load(lang.OS(), o)
+	for _, d := range diags {
+		if origin.CodeOf(d) == fault.SiteSignature && d.Severity == hcl.DiagError {
+			return hcl.Diagnostics{origin.Warning(
+				fault.SiteSignature, hcl.Range{}, "prelet run refuses this site",
+				"The image requires a signature (%s), and: %s", signersFile, d.Detail,
+			)}
+		}
+	}
+
+	return nil
 }
 
 // isDangling reports whether the file with the keys is a link to nothing, which must not turn the check off.

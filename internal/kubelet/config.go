@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"slices"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"unicode"
 
 	goyaml "go.yaml.in/yaml/v2"
+	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
 )
 
@@ -145,8 +147,8 @@ func parseDocument(text string) (doc map[string]any, repeated []string, err erro
 }
 
 func parseYAML(text string) (root any, repeated []string, err error) {
-	if err := checkSingleDocument(text); err != nil {
-		return nil, nil, err
+	if err := CheckSingleDocument(text); err != nil {
+		return nil, nil, fmt.Errorf("%w, which the kubelet ignores: keep one", err)
 	}
 	if strings.Contains(text, "&") && strings.Contains(text, "*") {
 		if err := checkAliases(text); err != nil {
@@ -310,10 +312,11 @@ func mergeRepeated(first, second any) any {
 	return merged
 }
 
-// checkSingleDocument rejects a second document. A line that begins with --- or ... and a space is a marker, also
-// within a block of text.
-func checkSingleDocument(text string) error {
+// CheckSingleDocument rejects a second document, and text after an object in braces. A line that begins with --- or ...
+// and a space is a marker, also within a block of text. The error has the line.
+func CheckSingleDocument(text string) error {
 	hasContent := false
+	hasBraces := false
 	isEnded := false
 	number := 0
 	for line := range strings.Lines(text) {
@@ -337,12 +340,36 @@ func checkSingleDocument(text string) error {
 			continue
 		}
 		if isEnded {
-			return fmt.Errorf("line %d: %w, which the kubelet ignores: keep one", number, ErrSecondDocument)
+			return fmt.Errorf("line %d: %w", number, ErrSecondDocument)
 		}
+		hasBraces = hasBraces || !hasContent && strings.HasPrefix(strings.TrimSpace(line), "{")
 		hasContent = true
 	}
+	if !hasBraces {
+		return nil
+	}
 
-	return nil
+	return checkAfterBraces(text)
+}
+
+// checkAfterBraces rejects what follows the object in braces that a text begins with: a parser of YAML or JSON ignores
+// it. Another error of the text is not reported here.
+func checkAfterBraces(text string) error {
+	var node yamlv3.Node
+	d := yamlv3.NewDecoder(strings.NewReader(text))
+	if d.Decode(&node) != nil {
+		return nil
+	}
+
+	err := d.Decode(&node)
+	if err == nil || errors.Is(err, io.EOF) { // CheckSingleDocument has found markers with content behind them
+		return nil
+	}
+
+	line := 0 // counted from 0, and left out if it is
+	_, _ = fmt.Sscanf(err.Error(), "yaml: line %d:", &line)
+
+	return fmt.Errorf("line %d: %w", line+1, ErrSecondDocument)
 }
 
 func isMarker(line, marker string) bool {

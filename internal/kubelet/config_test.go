@@ -19,6 +19,8 @@ func mustConfig(t testing.TB, text string) *Config {
 	return c
 }
 
+const braces = `{"kind":"KubeletConfiguration","apiVersion":"kubelet.config.k8s.io/v1beta1"}`
+
 func TestParseConfigRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ text, says string }{
 		"empty":               {"", "null"},
@@ -30,6 +32,9 @@ func TestParseConfigRefuses(t *testing.T) {
 		"no YAML":             {header + "a: [\n", "invalid YAML"},
 		"two documents":       {header + "---\nkind: x\n", "second document"},
 		"behind the end":      {header + "...\nkind: x\n", "second document"},
+		"behind braces":       {braces + " x", "line 1: a second document"},
+		"twice in braces":     {"# c\n" + braces + "\n\n" + braces, "line 4: a second document"},
+		"as JSON and YAML":    {"---\n" + braces + "\na: 1\n", "line 3: a second document"},
 		"an alias of nothing": {header + "b: *a\n", "unknown anchor"},
 		"deep":                {header + "a: " + strings.Repeat("[", 1010) + strings.Repeat("]", 1010) + "\n", "deeper than 1000"},
 		"large":               {header + "#" + strings.Repeat("x", maxConfigBytes), "the limit is"},
@@ -48,6 +53,8 @@ func TestParseConfigReads(t *testing.T) {
 		header, "---\n" + header, "# c\n--- \n" + header + "---\n# nothing\n", header + "...\n",
 		`{"kind":"KubeletConfiguration","apiVersion":"kubelet.config.k8s.io/v1beta1"}`,
 		header + "allowedUnsafeSysctls: ['kernel.shm*', \"*net\", net.*]\n",
+		"# c\n" + braces + " # c\n...\n",
+		"{apiVersion: kubelet.config.k8s.io/v1beta1,\nkind: KubeletConfiguration}\n---\n",
 		header + "# Q&A, a *word*, &x\na: 1\n",
 	} {
 		if _, err := ParseConfig(text); err != nil {

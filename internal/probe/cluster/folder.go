@@ -2,13 +2,16 @@ package cluster
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
 	"sigs.k8s.io/yaml"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
@@ -64,8 +67,15 @@ func (d Folder) ReadConfigMap(namespace, name string) (Object, error) {
 		path := filepath.Join(string(d), namespace, name+ext)
 
 		text, err := nodefile.ReadFile(path, nodefile.Max)
-		if err == nil {
+		switch {
+		case err == nil:
 			return parseConfigMapFile(path, text, namespace, name)
+		case !errors.Is(err, fs.ErrNotExist):
+			return Object{}, &fault.Fault{
+				Code: fault.ClusterUnusable,
+				Why:  path + ": " + nodefile.Reason(err),
+				Next: "A ConfigMap has at most 1 MiB",
+			}
 		}
 
 		tried = append(tried, path)
@@ -87,6 +97,14 @@ func parseConfigMapFile(path string, text []byte, namespace, name string) (Objec
 			Code: fault.ClusterUnusable,
 			Why:  path + " is not a ConfigMap",
 			Next: "Write it in the format of `kubectl get configmap -o yaml`",
+		}
+	}
+
+	if err := kubelet.CheckSingleDocument(string(text)); err != nil {
+		return Object{}, &fault.Fault{
+			Code: fault.ClusterUnusable,
+			Why:  path + ": " + err.Error(),
+			Next: "With --objects, each file has one ConfigMap: write the others into files of their own",
 		}
 	}
 

@@ -74,6 +74,9 @@ func TestFolderConfigMap(t *testing.T) {
 		"kube-system/moved.json":  `{"kind":"ConfigMap","metadata":{"name":"moved","namespace":"default"},"data":{}}`,
 		"kube-system/secret.yaml": "kind: Secret\nmetadata: {name: secret}\n",
 		"kube-system/broken.yaml": "{",
+		"kube-system/two.yaml":    configMap("name: two") + "---\n" + configMap("name: three"),
+		"kube-system/twice.json":  `{"kind":"ConfigMap","data":{}}` + "\n" + `{"kind":"ConfigMap","data":{"kubelet":"y"}}`,
+		"kube-system/large.yaml":  configMap("name: large") + "#" + strings.Repeat("x", 3<<20),
 	})
 
 	for name, c := range map[string]struct {
@@ -91,6 +94,9 @@ func TestFolderConfigMap(t *testing.T) {
 			"kube-system/moved;"},
 		"secret": {"", fault.ClusterUnusable, "secret.yaml is not a ConfigMap"},
 		"broken": {"", fault.ClusterUnusable, "broken.yaml is not a ConfigMap"},
+		"two":    {"", fault.ClusterUnusable, "two.yaml: line 6: a second document begins"},
+		"twice":  {"", fault.ClusterUnusable, "twice.json: line 2: a second document begins"},
+		"large":  {"", fault.ClusterUnusable, "large.yaml: it has more than 2097152 bytes"},
 		"none":   {"", fault.Absent, string(d) + "/kube-system/none.yaml or "},
 	} {
 		got, err := d.ReadConfigMap("kube-system", name)

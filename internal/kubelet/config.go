@@ -13,7 +13,6 @@ import (
 	"unicode"
 
 	goyaml "go.yaml.in/yaml/v2"
-	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
 )
 
@@ -355,13 +354,12 @@ func CheckSingleDocument(text string) error {
 // checkAfterBraces rejects what follows the object in braces that a text begins with: a parser of YAML or JSON ignores
 // it. Another error of the text is not reported here.
 func checkAfterBraces(text string) error {
-	var node yamlv3.Node
-	d := yamlv3.NewDecoder(strings.NewReader(text))
-	if d.Decode(&node) != nil {
+	d := goyaml.NewDecoder(strings.NewReader(text))
+	if d.Decode(&parsedOnly{}) != nil {
 		return nil
 	}
 
-	err := d.Decode(&node)
+	err := d.Decode(&parsedOnly{})
 	if err == nil || errors.Is(err, io.EOF) { // CheckSingleDocument has found markers with content behind them
 		return nil
 	}
@@ -371,6 +369,12 @@ func checkAfterBraces(text string) error {
 
 	return fmt.Errorf("line %d: %w", line+1, ErrSecondDocument)
 }
+
+// parsedOnly is a document that is parsed, and not decoded: aliases are not expanded.
+type parsedOnly struct{}
+
+// UnmarshalYAML implements the interface of package yaml.
+func (*parsedOnly) UnmarshalYAML(func(any) error) error { return nil }
 
 func isMarker(line, marker string) bool {
 	rest, ok := strings.CutPrefix(line, marker)

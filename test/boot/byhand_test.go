@@ -124,7 +124,12 @@ func (m *machine) commandsByHand() {
 			m.t.Errorf("%s shows the secret:\n%s", args, text)
 		}
 	}
-	for _, file := range []string{"/root/r.json", "/root/r.html"} {
+	m.do("tar", "--extract", "--file=/root/b.tar.gz", "--directory=/root")
+	plan := m.read("/root/prelet-bundle/plan.txt")
+	if !strings.Contains(plan, "/etc/agent/key") || strings.Contains(plan, "variable-missing") {
+		m.t.Errorf("plan.txt of the bundle is\n%s\nwant the file with the sensitive variable", plan)
+	}
+	for _, file := range []string{"/root/r.json", "/root/r.html", "/root/prelet-bundle/plan.txt"} {
 		if strings.Contains(m.read(file), "secret-of-the-agent") {
 			m.t.Errorf("%s contains the secret", file)
 		}

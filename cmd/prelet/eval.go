@@ -22,6 +22,8 @@ func (a *cli) eval() *cobra.Command {
 		Long: `Evaluates an expression as if it were in the site, after a plan of this node or of a recorded one,
 and shows its value, its type and where its parts come from.
 It may refer to var, local, stage and node. It writes nothing.
+On this node, an expression of variables and gather stages needs no plan: only these stages run,
+so that hardware is shown without the cluster.
 
 A part without a plain value is shown as null, (unknown), (unread) or (sensitive), with the reason.
 A secret is never printed.

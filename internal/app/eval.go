@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
@@ -46,27 +47,28 @@ func (x Evaluated) code() fault.Code {
 func (e *Env) Eval(
 	ctx context.Context, o EvalOptions, begin func(source string), show func(Evaluated) error,
 ) (fault.Code, error) {
-	if _, diags := lang.ParseExpression(expressionName, []byte(o.Text)); diags.HasErrors() {
+	x, diags := lang.ParseExpression(expressionName, []byte(o.Text))
+	if diags.HasErrors() {
 		return "", expressionError(o.Text, diags)
 	}
 
 	var codes []fault.Code
 	err := eachRecording(ctx, o.Where, begin, func(one Where, source string) error {
-		c, err := e.OpenConsole(ctx, one)
-		var x Evaluated
+		c, err := e.openConsole(ctx, one, x)
+		var found Evaluated
 		if err == nil {
 			defer c.Close()
-			x = c.Evaluate(o.Text)
-			err = x.Err
+			found = c.Evaluate(o.Text)
+			err = found.Err
 		}
 		if err != nil && source == "" {
 			return err
 		}
 
-		x.Source = source
-		x.Err = err
-		codes = append(codes, x.code())
-		return show(x)
+		found.Source = source
+		found.Err = err
+		codes = append(codes, found.code())
+		return show(found)
 	})
 
 	return lowestCode(codes), err
@@ -80,9 +82,18 @@ type Console struct {
 
 // OpenConsole plans the node of w. The node stays open for what expressions read. The caller closes it.
 func (e *Env) OpenConsole(ctx context.Context, w Where) (*Console, error) {
+	return e.openConsole(ctx, w, nil)
+}
+
+// openConsole is OpenConsole for one expression, nil: for any. On this node, only what the expression needs is read: the
+// cluster may be out of reach.
+func (e *Env) openConsole(ctx context.Context, w Where, only hclsyntax.Expression) (*Console, error) {
 	n, found, err := e.open(w, nil)
 	if err != nil {
 		return nil, err
+	}
+	if n.rec == nil {
+		n.only = only
 	}
 
 	p := n.planUnless(ctx, found, e.Progress)

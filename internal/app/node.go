@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit"
@@ -246,6 +247,7 @@ type openNode struct {
 	past   func() *world.LastGood // the last good generation's recording; nil where none counts
 	waits  *waits                 // prints what is waited for; nil with a recording
 	units  Manager                // to be closed; nil where another has it, or there is none
+	only   hclsyntax.Expression   // see boot.Options
 	checks *boot.Checks           // of the site, in plans of many machines; nil otherwise
 }
 
@@ -438,6 +440,7 @@ func (n *openNode) Plan(ctx context.Context, event func(boot.Event)) *boot.Plan 
 		Checks:   n.checks,
 		Takeover: n.Takeover,
 		GaveUp:   n.env.GaveUp,
+		Only:     n.only,
 	}
 	if n.env.Redactor != nil {
 		o.Redact = n.env.Redactor.String

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet/rules"
@@ -21,6 +22,7 @@ import (
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/schema"
 )
 
 // Options are the input of a run in addition to its site.
@@ -44,6 +46,9 @@ type Options struct {
 	Checks *Checks
 	// Takeover lets the node join under the name of another machine, as the site's takeover does.
 	Takeover bool
+	// Only is an expression for whose value the run is made. If it needs nothing but gather stages, only these are run,
+	// and the run ends after them. nil: the whole run.
+	Only hclsyntax.Expression
 	// GaveUp is set when an evaluation has reached a limit: it goes on in this process, so that no further one begins.
 	// nil: each is tried.
 	GaveUp *atomic.Bool
@@ -142,10 +147,14 @@ func runSteps(ctx context.Context, s *lang.Site, o Options, limits evalLimits) *
 	ctx, cancel := context.WithTimeout(ctx, p.settings.deadline)
 	defer cancel()
 
+	p.only = p.findOnly(o.Only)
+	isAll := p.runAll(ctx, p.runPrepare, p.runGather)
+	if !isAll || p.only != nil {
+		return p.makePlan()
+	}
+
 	p.runAll(
 		ctx,
-		p.runPrepare,
-		p.runGather,
 		p.runDecide,
 		p.runRender,
 		p.runJudge,
@@ -154,6 +163,31 @@ func runSteps(ctx context.Context, s *lang.Site, o Options, limits evalLimits) *
 	)
 
 	return p.makePlan()
+}
+
+// findOnly returns the gather stages that an expression needs; nil: it needs more, or there is no expression.
+func (p *progress) findOnly(x hclsyntax.Expression) map[string]bool {
+	if x == nil {
+		return nil
+	}
+
+	reached := p.eval.Reach(x)
+	if reached.Any || reached.Node || reached.Phase > schema.Gather {
+		return nil
+	}
+
+	only := map[string]bool{}
+	queue := slices.Clone(reached.Stages)
+	for len(queue) > 0 {
+		addr := queue[0]
+		queue = queue[1:]
+		if !only[addr] {
+			only[addr] = true
+			queue = append(queue, p.checked.needs[addr]...)
+		}
+	}
+
+	return only
 }
 
 // setFallback sets what replaces failed answers of the tape.
@@ -179,6 +213,7 @@ type progress struct {
 	locks      map[string]detectorLock // by the name of the detector
 	checks     *Checks
 	isTakeover bool
+	only       map[string]bool // the gather stages that run; nil: all, and what follows them
 
 	eval     *eval.Eval // the scope after the last step
 	checked  Checked
@@ -315,7 +350,7 @@ func (p *progress) runPrepare(ctx context.Context) {
 // runGather runs the gather stages, and reads about the installed kubelet at the same time.
 func (p *progress) runGather(ctx context.Context) {
 	waitForKubelet := askKubelet(ctx, p.tape)
-	gathered, found := gather(ctx, p.checked, p.prepared, p.tape, p.runtimeEnv)
+	gathered, found := gather(ctx, p.checked, p.prepared, p.tape, p.runtimeEnv, p.only)
 	p.gathered = gathered
 	p.setEval(gathered.eval)
 	p.add(found)
@@ -444,7 +479,7 @@ func (p *progress) makePlan() *Plan {
 		plan.Hash = p.rendered.node.Hash()
 	}
 
-	if p.tape != nil && !plan.Diagnostics.HasErrors() && plan.Code() == fault.Internal {
+	if p.tape != nil && p.only == nil && !plan.Diagnostics.HasErrors() && plan.Code() == fault.Internal {
 		plan.Diagnostics = append(plan.Diagnostics, origin.Error(
 			fault.Internal, hcl.Range{}, "A part of the plan is unknown",
 			"Unknown: %s. No missing answer explains it, so this is a bug in prelet. "+

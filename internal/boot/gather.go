@@ -72,13 +72,14 @@ type gatherer struct {
 //
 // Inputs: the order and needs of stages, what prepare returned, the tape. Result: the outputs of all gather stages.
 // A stage fails with an error of its configuration or of its read; with on_failure = "continue" that is a warning,
-// and the boot is degraded. If the evaluation of one stage is abandoned, the run ends with that error only.
+// and the boot is degraded. only are the stages that run, nil: all. If the evaluation of one stage is abandoned, the run ends with that error only.
 func gather(
 	ctx context.Context,
 	c Checked,
 	p Prepared,
 	tape *world.Tape,
 	env runtimeEnv,
+	only map[string]bool,
 ) (Gathered, Findings) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -92,7 +93,7 @@ func gather(
 
 	tasks := map[string]*gatherTask{}
 	for _, i := range c.site.Stages {
-		if i.Spec.Phase == schema.Gather {
+		if i.Spec.Phase == schema.Gather && (only == nil || only[i.Addr()]) {
 			tasks[i.Addr()] = &gatherTask{done: make(chan struct{})}
 		}
 	}

@@ -19,6 +19,7 @@ type Reached struct {
 	Vars   bool     // a variable, which may have another value on another machine
 	Phase  schema.Phase
 	Locals []string // in the order in which they were met
+	Any    bool     // stages that it does not name, as in stage["detect-hw"]
 }
 
 // Reach follows references through locals. It evaluates nothing. Expressions may be nil.
@@ -55,6 +56,7 @@ func (e *Eval) addReached(r *Reached, x hclsyntax.Expression) {
 		case "stage":
 			i, _, _ := e.stageOf(reference)
 			if i == nil {
+				r.Any = true
 				continue
 			}
 			if !slices.Contains(r.Stages, i.Addr()) {

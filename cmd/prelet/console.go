@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/report/printer"
@@ -26,8 +27,9 @@ func (a *cli) console() *cobra.Command {
 		GroupID: "node",
 		Args:    refuseArguments,
 		Short:   "Evaluate expressions, line by line",
-		Long: `Plans this node or a recorded one once, reads one expression from each line of standard input,
+		Long: `Reads one expression from each line of standard input, over this node or a recorded one,
 and shows its value, its type and where its parts come from, as eval does.
+The node is planned once; before an expression needs the plan, only the stages that expressions need run.
 Empty lines and lines that begin with # are skipped; exit or Ctrl-D ends it.
 On a terminal it has a history, the arrow keys, and Ctrl-C empties the line.
 
@@ -59,9 +61,7 @@ else 64 if a line had an error and standard input is not a terminal.`,
 
 // runConsole evaluates the lines of standard input until it ends.
 func (a *cli) runConsole(ctx context.Context, console *app.Console, asJSON bool) error {
-	if console.Plan.Diagnostics.HasErrors() {
-		a.printDiagnostics(console.Plan.Site, printer.Sorted(console.Plan.Diagnostics))
-	}
+	a.printPlanErrors(console.Plan)
 	in := a.openLines()
 
 	isFailed := false
@@ -84,11 +84,22 @@ func (a *cli) runConsole(ctx context.Context, console *app.Console, asJSON bool)
 		if line == "exit" {
 			return a.endConsole(console, isFailed && !in.isTerminal())
 		}
-		x := console.Evaluate(line)
+		before := console.Plan
+		x := console.Evaluate(ctx, line)
+		if x.Plan != before {
+			a.printPlanErrors(x.Plan)
+		}
 		isFailed = isFailed || x.Err != nil
 		if err := a.showLine(x, asJSON); err != nil {
 			return err
 		}
+	}
+}
+
+// printPlanErrors prints why the site failed on this node, if it did.
+func (a *cli) printPlanErrors(p *boot.Plan) {
+	if p.Diagnostics.HasErrors() {
+		a.printDiagnostics(p.Site, printer.Sorted(p.Diagnostics))
 	}
 }
 

@@ -54,11 +54,11 @@ func (e *Env) Eval(
 
 	var codes []fault.Code
 	err := eachRecording(ctx, o.Where, begin, func(one Where, source string) error {
-		c, err := e.openConsole(ctx, one, x)
+		c, err := e.OpenConsole(ctx, one, x)
 		var found Evaluated
 		if err == nil {
 			defer c.Close()
-			found = c.Evaluate(o.Text)
+			found = c.Evaluate(ctx, o.Text)
 			err = found.Err
 		}
 		if err != nil && source == "" {
@@ -74,35 +74,40 @@ func (e *Env) Eval(
 	return lowestCode(codes), err
 }
 
-// Console is a plan in whose scope expressions are evaluated, one after the other.
+// Console is a plan in whose scope expressions are evaluated, one after the other. On this node the plan has only what
+// the expressions so far need: the cluster may be out of reach.
 type Console struct {
 	Plan *boot.Plan
 	node *openNode
+	site hcl.Diagnostics // of loading the site
 }
 
-// OpenConsole plans the node of w. The node stays open for what expressions read. The caller closes it.
-func (e *Env) OpenConsole(ctx context.Context, w Where) (*Console, error) {
-	return e.openConsole(ctx, w, nil)
-}
-
-// openConsole is OpenConsole for one expression, nil: for any. On this node, only what the expression needs is read: the
-// cluster may be out of reach.
-func (e *Env) openConsole(ctx context.Context, w Where, only hclsyntax.Expression) (*Console, error) {
+// OpenConsole plans the node of w, for an expression on this node. The node stays open for what expressions read. The
+// caller closes it.
+func (e *Env) OpenConsole(ctx context.Context, w Where, only hclsyntax.Expression) (*Console, error) {
 	n, found, err := e.open(w, nil)
 	if err != nil {
 		return nil, err
 	}
-	if n.rec == nil {
-		n.only = only
-	}
 
-	p := n.planUnless(ctx, found, e.Progress)
-	if err := checkStopped(ctx); err != nil {
+	c := &Console{node: n, site: found}
+	if n.rec != nil {
+		only = nil
+	}
+	if err := c.plan(ctx, only); err != nil {
 		n.Close()
 		return nil, err
 	}
 
-	return &Console{Plan: p, node: n}, nil
+	return c, nil
+}
+
+// plan plans the node for an expression; nil: for any.
+func (c *Console) plan(ctx context.Context, only hclsyntax.Expression) error {
+	c.node.only = only
+	c.Plan = c.node.planUnless(ctx, c.site, c.node.env.Progress)
+
+	return checkStopped(ctx)
 }
 
 // OpenOneConsole is OpenConsole for a command that cannot be over a folder of recordings.
@@ -114,8 +119,9 @@ func (e *Env) OpenOneConsole(ctx context.Context, w Where) (*Console, error) {
 	case recordings != nil:
 		return nil, failure(fault.Usage, "--from %s: a console is over one recording, not a folder", w.From)
 	}
+	nothing, _ := lang.ParseExpression(expressionName, []byte("null"))
 
-	return e.OpenConsole(ctx, w)
+	return e.OpenConsole(ctx, w, nothing)
 }
 
 // Close closes the node.
@@ -125,13 +131,17 @@ func (c *Console) Close() { c.node.Close() }
 func (c *Console) Code() fault.Code { return origin.Code(c.Plan.Diagnostics) }
 
 // Evaluate evaluates one expression. Where the site is not valid, there is no value and no error.
-func (c *Console) Evaluate(text string) Evaluated {
-	out := Evaluated{Plan: c.Plan}
+func (c *Console) Evaluate(ctx context.Context, text string) Evaluated {
 	x, diags := lang.ParseExpression(expressionName, []byte(text))
 	if diags.HasErrors() {
-		out.Err = expressionError(text, diags)
-		return out
+		return Evaluated{Plan: c.Plan, Err: expressionError(text, diags)}
 	}
+	if c.Plan.Eval != nil && !c.Plan.Covers(x) {
+		if err := c.plan(ctx, x); err != nil {
+			return Evaluated{Plan: c.Plan, Err: err}
+		}
+	}
+	out := Evaluated{Plan: c.Plan}
 	out.Text = text
 	if c.Plan.Eval == nil {
 		return out

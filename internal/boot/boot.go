@@ -87,6 +87,9 @@ type Plan struct {
 	OnCluster   string        // last-good | fail
 	MaxAge      time.Duration // of a last good answer
 	Group       string        // that may read the recording of the last run; "" is none
+
+	only  map[string]bool     // the gather stages of a run that ended after them; nil: a whole run
+	needs map[string][]string // of each stage
 }
 
 // Unread is one place that depends on a question that a recording was never asked, or that this user may not read.
@@ -165,13 +168,34 @@ func runSteps(ctx context.Context, s *lang.Site, o Options, limits evalLimits) *
 	return p.makePlan()
 }
 
+// Covers reports whether an expression has the same value in this plan as in one of a whole run.
+func (p *Plan) Covers(x hclsyntax.Expression) bool {
+	if p.only == nil {
+		return true
+	}
+
+	needed := findNeeded(p.Eval, p.needs, x)
+	for addr := range needed {
+		if !p.only[addr] {
+			return false
+		}
+	}
+
+	return needed != nil
+}
+
 // findOnly returns the gather stages that an expression needs; nil: it needs more, or there is no expression.
 func (p *progress) findOnly(x hclsyntax.Expression) map[string]bool {
 	if x == nil {
 		return nil
 	}
 
-	reached := p.eval.Reach(x)
+	return findNeeded(p.eval, p.checked.needs, x)
+}
+
+// findNeeded returns the gather stages that an expression needs; nil: it needs more. needs are those of stages.
+func findNeeded(e *eval.Eval, needs map[string][]string, x hclsyntax.Expression) map[string]bool {
+	reached := e.Reach(x)
 	if reached.Any || reached.Node || reached.Phase > schema.Gather {
 		return nil
 	}
@@ -183,7 +207,7 @@ func (p *progress) findOnly(x hclsyntax.Expression) map[string]bool {
 		queue = queue[1:]
 		if !only[addr] {
 			only[addr] = true
-			queue = append(queue, p.checked.needs[addr]...)
+			queue = append(queue, needs[addr]...)
 		}
 	}
 
@@ -473,6 +497,8 @@ func (p *progress) makePlan() *Plan {
 		OnCluster:   p.settings.onCluster,
 		MaxAge:      p.settings.maxAge,
 		Group:       p.settings.group,
+		only:        p.only,
+		needs:       p.checked.needs,
 		Complete:    isComplete(p.rendered.isDone, p.Diags, p.Unknown),
 	}
 	if plan.Complete {

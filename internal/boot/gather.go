@@ -72,7 +72,8 @@ type gatherer struct {
 //
 // Inputs: the order and needs of stages, what prepare returned, the tape. Result: the outputs of all gather stages.
 // A stage fails with an error of its configuration or of its read; with on_failure = "continue" that is a warning,
-// and the boot is degraded. only are the stages that run, nil: all. If the evaluation of one stage is abandoned, the run ends with that error only.
+// and the boot is degraded. If the evaluation of one stage is abandoned, the run ends with that error only. only are
+// the stages that run, nil: all.
 func gather(
 	ctx context.Context,
 	c Checked,

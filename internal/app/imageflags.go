@@ -20,8 +20,8 @@ type flagSource struct {
 	flags *kubelet.Flags
 }
 
-// judgeImageFlags judges the flags with which an image starts its kubelet: those of its unit, of the unit's drop-ins and
-// of its environment files.
+// judgeImageFlags judges the flags with which an image starts its kubelet: those of its unit, of the unit's drop-ins
+// and of its environment files.
 func judgeImageFlags(w Where, unit string) hcl.Diagnostics {
 	sources := readImageFlags(nodefile.Root(w.Root), unit)
 

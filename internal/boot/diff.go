@@ -126,6 +126,12 @@ func reportDeclared(o Observed) (found Findings) {
 		case s.err != nil:
 			failed := s.answer.Fault.Raise(fault.CannotWrite, "Cannot read "+s.file.Path)
 			found.report(stages.Diagnose(at, failed))
+		case s.is.Exists && s.is.Dir && s.file.Kind == node.Regular:
+			found.report(origin.Error(fault.CannotWrite, at, s.file.Path+" is a folder on this node",
+				"A file cannot replace it. Remove the folder, or choose another path."))
+		case s.is.Exists && !s.is.Dir && s.file.Kind == node.Directory:
+			found.report(origin.Error(fault.CannotWrite, at, s.file.Path+" is not a folder on this node",
+				"A folder cannot replace it. Remove the file, or choose another path."))
 		default:
 			found.report(warnLoose(compareTarget(s.file, s.is))...)
 		}

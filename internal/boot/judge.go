@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -18,6 +19,7 @@ import (
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/stages"
 )
@@ -51,6 +53,7 @@ type worstCase struct{ pathsExist bool }
 func judge(ctx context.Context, j judgement) (found Findings) {
 	j.missing = new([]string)
 	j.files = j.basis.mergeFiles(j.node)
+	found.report(checkSizes(j.node.Files)...)
 	found.report(j.check(ctx)...)
 	found.report(j.checkDropIns()...)
 	found.report(j.checkStub(ctx)...)
@@ -78,6 +81,30 @@ func judge(ctx context.Context, j judgement) (found Findings) {
 	}
 
 	return found
+}
+
+// checkSizes refuses files that are too large to be written, and too many of them: each generation keeps them all.
+func checkSizes(files []node.File) (out hcl.Diagnostics) {
+	const next = "Install large files with the image, or by another program."
+	total := 0
+	for _, f := range files {
+		size := len(f.Text.Template())
+		total += size
+		if size > nodefile.MaxContent {
+			out = append(out, origin.Error(fault.Limit, findDeclaration(f), f.Path+" is too large",
+				"It has %d bytes, and a file may have %d. %s", size, nodefile.MaxContent, next))
+		}
+	}
+	if total > 2*nodefile.MaxContent && len(out) == 0 {
+		largest := slices.MaxFunc(files, func(a, b node.File) int {
+			return cmp.Compare(len(a.Text.Template()), len(b.Text.Template()))
+		})
+		out = append(out, origin.Error(fault.Limit, findDeclaration(largest), "The files of this node are too large",
+			"All of them have %d bytes, and may have %d. %s is the largest. %s",
+			total, 2*nodefile.MaxContent, largest.Path, next))
+	}
+
+	return out
 }
 
 // isSamePlace reports whether o is at the place of d, and is an error or about a missing answer.

@@ -64,7 +64,7 @@ func runStep[T any](ctx context.Context, limits evalLimits, step func() (T, Find
 	if limits.gaveUp != nil && limits.gaveUp.Load() {
 		found.report(origin.Error(
 			fault.Limit, hcl.Range{}, "Not evaluated",
-			"An earlier evaluation of this command reached a limit, and takes its time and memory until the command ends.",
+			"An earlier evaluation of this command reached a limit, and takes time and memory until the command ends.",
 		))
 		return value, found
 	}
@@ -125,8 +125,8 @@ func waitForCancel(ctx context.Context) (cancelled <-chan struct{}, release func
 }
 
 // EvaluateWithinLimits runs a function that evaluates in a plan's scope, within the limits of a run. An evaluation
-// cannot be stopped, so the function must use a fork of the scope. ok is false if it reached a limit or panicked. gaveUp
-// is that of Options.
+// cannot be stopped, so the function must use a fork of the scope. ok is false if it reached a limit or panicked.
+// gaveUp is that of Options.
 func EvaluateWithinLimits[T any](gaveUp *atomic.Bool, evaluate func() T) (value T, diags hcl.Diagnostics, ok bool) {
 	limits := defaultLimits()
 	limits.gaveUp = gaveUp

@@ -260,8 +260,8 @@ func (f *Flags) usesOf(name string) []use {
 	return found
 }
 
-// checkFlag rejects names and values that a unit cannot pass to the kubelet.
-func checkFlag(name, value string) error {
+// CheckFlag rejects names and values that a unit cannot pass to the kubelet.
+func CheckFlag(name, value string) error {
 	isValid := name != "" && strings.Trim(name, letters+digits+"-.") == ""
 	if !isValid || name[0] == '-' || name[0] == '.' {
 		return fmt.Errorf("invalid flag name %q: want letters, digits, - and ., a letter first", name)

@@ -113,7 +113,7 @@ func (f *Flags) gapBefore(i int) string {
 // one. It fails, and changes nothing, for a name or value that a command line cannot have.
 func (f *Flags) Set(name, value string) error {
 	name = FlagName(name)
-	if err := checkFlag(name, value); err != nil {
+	if err := CheckFlag(name, value); err != nil {
 		return err
 	}
 	if old, ok := f.Lookup(name); ok && old == value {

@@ -46,7 +46,7 @@ func FuzzEnvFile(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if checkFlag(FlagName(name), set) != nil || isListFlag(FlagName(name)) {
+		if CheckFlag(FlagName(name), set) != nil || isListFlag(FlagName(name)) {
 			return
 		}
 		_ = file.Ambiguous()

@@ -35,8 +35,8 @@ func (l *Live) answerOwner(_ context.Context, r world.OwnerReq) world.Answer {
 	return world.Owner.Answer(world.OwnerAns{})
 }
 
-// answerUnit returns the state of a unit. Below another root no unit runs, and no unit restricts prelet's writes; how one
-// would start is read from its files.
+// answerUnit returns the state of a unit. Below another root no unit runs, and no unit restricts prelet's writes; how
+// one would start is read from its files.
 func (l *Live) answerUnit(ctx context.Context, r world.UnitReq) world.Answer {
 	if l.o.Root != "" && l.o.Hardware == "" && r.Start {
 		return l.answerUnitFile(r.Name)

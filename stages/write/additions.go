@@ -270,6 +270,10 @@ func (a *adder) addFlag(
 			a.fail(fault.WrongType, at, "Wrong value for --"+name, "%s.", err)
 			return
 		}
+		if err := kubelet.CheckFlag(name, s.AsString()); err != nil {
+			a.fail(fault.FlagsInvalid, at, "--"+name+" cannot be written", "%s.", err)
+			return
+		}
 		a.appendFlag(name, s.AsString(), from)
 	}
 }

@@ -2,6 +2,8 @@ package write
 
 import (
 	"cmp"
+	"encoding/asn1"
+	"encoding/pem"
 	"slices"
 	"strings"
 
@@ -44,6 +46,9 @@ func (r *renderer) renderBootstrap(b schema.Body) {
 		return
 	}
 
+	if !r.isCA(ca) {
+		return
+	}
 	url := server.V
 	if url == "" {
 		url = r.in.Access.Servers[0]
@@ -138,10 +143,7 @@ func (r *renderer) renderCA(b schema.Body) {
 		r.whole = r.whole && v.Cty.IsKnown() && !r.isSkipped(b)
 		return
 	}
-	if !strings.Contains(v.V, "-----BEGIN CERTIFICATE-----") {
-		r.fail(
-			fault.WrongType, v.Range, "Not a certificate", "A PEM text is needed: -----BEGIN CERTIFICATE-----.",
-		)
+	if !r.isCA(v) {
 		return
 	}
 
@@ -157,6 +159,47 @@ func (r *renderer) renderCA(b schema.Body) {
 		Purpose: "ca",
 		Origins: from,
 	})
+}
+
+// isCA reports whether the kubelet can read a CA that the site gives. That of fetch-ca is checked when it is fetched.
+func (r *renderer) isCA(v schema.Value[string]) bool {
+	if v.Expr == nil {
+		return true
+	}
+	if !hasCertificates(v.V) {
+		r.fail(fault.WrongType, v.Range, "Not a certificate",
+			"The kubelet cannot read it. A PEM text of certificates is needed: -----BEGIN CERTIFICATE-----.")
+		return false
+	}
+
+	return true
+}
+
+// hasCertificates reports whether a PEM text has certificates, and each has the structure of one (RFC 5280, 4.1).
+// crypto/x509 reaches the network's packages, which a stage must not.
+func hasCertificates(text string) (ok bool) {
+	rest := []byte(text)
+	for {
+		var block *pem.Block
+		block, rest = pem.Decode(rest)
+		if block == nil {
+			return ok
+		}
+		if block.Type != "CERTIFICATE" || len(block.Headers) > 0 { // client-go skips it as well
+			continue
+		}
+
+		var certificate struct {
+			ToBeSigned asn1.RawValue
+			Algorithm  asn1.RawValue
+			Signature  asn1.BitString
+		}
+		tail, err := asn1.Unmarshal(block.Bytes, &certificate)
+		if err != nil || len(tail) > 0 {
+			return false
+		}
+		ok = true
+	}
 }
 
 // renderSiteFiles renders the files and folders that a site adds.

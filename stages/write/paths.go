@@ -159,6 +159,10 @@ func listSystemPlaces() []refusal {
 			places: []string{"/etc/selinux/config"},
 		},
 		{
+			why:    "where it exists, systemd takes the system for an initrd, and starts other units",
+			places: []string{"/etc/initrd-release", "/usr/lib/initrd-release"},
+		},
+		{
 			why: "D-Bus reads it, and does not start after an error in it: then no program reaches systemd",
 			places: []string{
 				"/etc/dbus-1/system.conf", "/etc/dbus-1/session.conf", "/usr/share/dbus-1/system.conf",

@@ -459,8 +459,12 @@ func (t Target) check(own string) error {
 
 func checkBlobs(blobs map[string][]byte) error {
 	for name, b := range blobs {
-		if !isBlobName(name) || len(b) > MaxContent {
-			return reportMisuse("plan", name, "invalid name or size of a blob")
+		switch {
+		case !isBlobName(name):
+			return reportMisuse("plan", name, "invalid name of a blob")
+		case len(b) > maxBlob:
+			cause := fmt.Errorf("%d bytes with the contents of files are to be kept, the limit is %d", len(b), maxBlob)
+			return refuse("plan", name, cause, "write fewer or smaller files")
 		}
 	}
 

@@ -155,7 +155,7 @@ func readDocument[T any](
 // damaged.
 func (s *Store) wrapRead(p string, err error) error {
 	for _, damage := range []error{
-		errNotFile, unix.EISDIR, unix.ELOOP, unix.ENXIO, unix.EIO, unix.EBADMSG, unix.EUCLEAN,
+		errNotFile, errTooLarge, unix.EISDIR, unix.ELOOP, unix.ENXIO, unix.EIO, unix.EBADMSG, unix.EUCLEAN,
 	} {
 		if errors.Is(err, damage) {
 			return s.stuckDocument(p, damage)

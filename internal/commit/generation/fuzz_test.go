@@ -137,7 +137,7 @@ func TestParsersRefuse(t *testing.T) {
 		"part twice":       func(m *manifest) { m.Parts[1] = m.Parts[0] },
 		"sum of a part":    func(m *manifest) { m.Parts[2].SHA256 = "ab" },
 		"size of a part":   func(m *manifest) { m.Parts[2].Size = -1 },
-		"huge part":        func(m *manifest) { m.Parts[2].Size = MaxContent + 1 },
+		"huge part":        func(m *manifest) { m.Parts[2].Size = maxBlob + 1 },
 		"content missing":  func(m *manifest) { m.Parts = m.Parts[1:] },
 	}
 	if _, err := parseManifest(encode(sampleManifest())); err != nil {

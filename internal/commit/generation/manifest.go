@@ -115,7 +115,11 @@ func (m *manifest) check() error {
 func (m *manifest) checkParts() error {
 	isKept := map[string]bool{}
 	for _, p := range m.Parts {
-		if !sha256Hex.MatchString(p.SHA256) || p.Size < 0 || p.Size > MaxContent {
+		limit := int64(MaxContent)
+		if p.Blob != "" {
+			limit = maxBlob
+		}
+		if !sha256Hex.MatchString(p.SHA256) || p.Size < 0 || p.Size > limit {
 			return fmt.Errorf("invalid part with sha256 %q and size %d", p.SHA256, p.Size)
 		}
 		if p.Blob != "" && !isBlobName(p.Blob) {

@@ -138,11 +138,13 @@ func openToRead(dir *folder, base string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), dir.name(base)), nil
 }
 
+var errTooLarge = fmt.Errorf("it has more than %d bytes", MaxContent)
+
 // readAll reads a file of at most MaxContent bytes.
 func readAll(f *os.File) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(f, MaxContent+1))
 	if err == nil && len(b) > MaxContent {
-		err = fmt.Errorf("it has more than %d bytes", MaxContent)
+		err = errTooLarge
 	}
 
 	return b, err

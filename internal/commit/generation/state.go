@@ -5,6 +5,8 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
 // Kind is the kind of a target. The zero Kind is "absent".
@@ -22,7 +24,11 @@ const (
 const Keep = -1
 
 // MaxContent is the size in bytes above which a file is neither read nor written.
-const MaxContent = 8 << 20
+const MaxContent = nodefile.MaxContent
+
+// maxBlob is the size in bytes above which a blob is not kept. A plan and its recording have the contents of files, in
+// which JSON may need six bytes for one.
+const maxBlob = 256 << 20
 
 // maxMode are the permission bits with setuid, setgid and sticky.
 const maxMode = 0o7777

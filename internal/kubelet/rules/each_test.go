@@ -1712,6 +1712,14 @@ func cases() []one {
 			not:     flags(),
 		},
 		{
+			rule:    "config-header",
+			version: "1.36.3",
+			config:  "kind: Foo",
+			place:   "/kind",
+			says:    `no kind "Foo" is registered for version "kubelet.config.k8s.io/v1beta1"`,
+			not:     func(s *Subject) { s.Config = kubelet.NewConfig() },
+		},
+		{
 			rule:    "flag-root-dir",
 			version: "1.36.3",
 			flags:   []Flag{{"root_dir", "relative"}},

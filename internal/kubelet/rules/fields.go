@@ -57,6 +57,12 @@ func fieldRules() []Rule {
 			check:   checkFields,
 		},
 		{
+			ID:      "config-header",
+			Summary: "another `kind` or `apiVersion`",
+			Source:  decodeSource,
+			check:   checkHeader,
+		},
+		{
 			ID:      badDuration,
 			Summary: "a malformed or negative duration",
 			Source:  decodeSource + "; " + evictionSource,
@@ -68,6 +74,17 @@ func fieldRules() []Rule {
 			Source:  decodeSource + "; " + resourceListSource + "; " + evictionSource,
 			check:   checkQuantities,
 		},
+	}
+}
+
+// checkHeader reports a kind or an apiVersion that the kubelet does not decode.
+func checkHeader(c *checker) {
+	header := []struct{ field, want string }{{"apiVersion", kubelet.ConfigAPIVersion}, {"kind", kubelet.ConfigKind}}
+	for _, h := range header {
+		if got, isSet := c.raw[h.field]; isSet && got != h.want {
+			c.reportField(h.field, "remove it: the field is "+h.want, "no kind %q is registered for version %q",
+				fmt.Sprint(c.raw["kind"]), fmt.Sprint(c.raw["apiVersion"]))
+		}
 	}
 }
 

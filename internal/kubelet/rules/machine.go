@@ -625,11 +625,14 @@ const cannotOpen = "open %s: no such file or directory"
 
 const clientCAField = "authentication.x509.clientCAFile"
 
-// checkFiles reports missing files. The kubelet does not open a certificate without a key.
+// checkFiles reports missing files. From 1.36 on the kubelet does not open a certificate without a key.
 func checkFiles(c *checker) {
 	c.reportMissing(clientCAField, "relative paths begin at the folder of the configuration", cannotOpen)
-	if c.hasText("tlsCertFile") && c.hasText("tlsPrivateKeyFile") {
+	hasKey := c.hasText("tlsPrivateKeyFile")
+	if hasKey || c.minor < 36 {
 		c.reportMissing("tlsCertFile", "", cannotOpen)
+	}
+	if hasKey && c.hasText("tlsCertFile") {
 		c.reportMissing("tlsPrivateKeyFile", "", cannotOpen)
 	}
 }

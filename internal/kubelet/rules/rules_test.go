@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/prelet/prelet/internal/kubelet"
 )
 
@@ -13,7 +15,18 @@ func parse(fields string) (*kubelet.Config, error) {
 	if inner, ok := strings.CutPrefix(fields, "{"); ok {
 		text = "{apiVersion: kubelet.config.k8s.io/v1beta1, kind: KubeletConfiguration, " + inner
 	}
-	return kubelet.ParseConfig(text)
+	c, err := kubelet.ParseConfig(text)
+	if err == nil || !strings.Contains(err.Error(), ", want ") {
+		return c, err
+	}
+
+	patch := map[string]any{} // of the header itself
+	if err := yaml.Unmarshal([]byte(fields), &patch); err != nil {
+		return nil, err
+	}
+	c = kubelet.NewConfig()
+
+	return c, c.Merge(patch)
 }
 
 // config reads the fields of a configuration.

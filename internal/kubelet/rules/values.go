@@ -186,7 +186,8 @@ func checkRanges(c *checker) {
 // checkUserIDs reports a number of pods for which there are not enough user IDs.
 func checkUserIDs(c *checker) {
 	podIDs, _ := c.numberAt(podIDsField)
-	if podIDs <= 0 || podIDs >= userIDs { // config-ids-per-pod reports it
+	isUsed := c.minor >= 35                          // before, the kubelet reads the field after it has divided the IDs
+	if !isUsed || podIDs <= 0 || podIDs >= userIDs { // config-ids-per-pod reports it
 		podIDs = defaultPodIDs
 	}
 	pods := c.numberOr("maxPods", kubelet.DefaultMaxPods)

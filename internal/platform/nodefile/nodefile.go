@@ -19,6 +19,9 @@ import (
 // Max is the size in bytes of the largest file that is read.
 const Max = 2 << 20
 
+// MaxContent is the size in bytes above which a managed file is neither read nor written.
+const MaxContent = 8 << 20
+
 // Root is the folder that contains a node's files; "" is /.
 type Root string
 

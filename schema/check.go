@@ -165,6 +165,9 @@ func (b Block) Usage() string {
 
 // Suggest returns the known word that was probably meant, or all of them, as a sentence.
 func Suggest(word string, known []string) string {
+	if hint := foreignWords()[word]; hint != "" {
+		return hint
+	}
 	if s := Nearest(word, known); s != "" {
 		return fmt.Sprintf("Did you mean %q?", s)
 	}
@@ -172,6 +175,26 @@ func Suggest(word string, known []string) string {
 		return "It has none."
 	}
 	return "There is: " + strings.Join(slices.Sorted(slices.Values(known)), ", ") + "."
+}
+
+// foreignWords are words of Terraform that a site does not have, with what to write instead.
+func foreignWords() map[string]string {
+	return map[string]string{
+		"count": "For several: for_each = { NAME = VALUE, … }, and each.key, each.value. For one that depends on a " +
+			"condition: when = CONDITION.",
+		"depends_on": "A stage runs after the stages that it refers to, as stage.TYPE.NAME: nothing else is needed.",
+		"lifecycle":  "Nothing is replaced or destroyed here. Leave it out.",
+		"dynamic":    "Write the block with for_each, where it takes one, or several blocks.",
+		"resource":   "What a node gets is a stage: stage \"TYPE\" \"NAME\" { … }.",
+		"data": "What is read is a stage: stage \"fetch-config\" \"NAME\" { … }, " +
+			"stage \"detect-hw\" \"NAME\" { … }.",
+		"module": "A site has layers: name several folders with --config, and change a block of an earlier one " +
+			"with override.",
+		"output": "Each stage has outputs of its own: stage.TYPE.NAME.OUTPUT. " +
+			"A value with a name is in locals { … }.",
+		"provider":  "There are none. What reads a vendor's hardware is a detector: detector \"NAME\" { … }.",
+		"terraform": "Write prelet { required_version = \"…\" }.",
+	}
 }
 
 // Nearest returns the known word that a misspelt one is closest to, or "".

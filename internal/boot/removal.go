@@ -244,6 +244,35 @@ func checkHasWriter(s *lang.Site) hcl.Diagnostics {
 	)}
 }
 
+// checkNotified warns of a unit that nothing notifies: a run restarts it never.
+func checkNotified(s *lang.Site) (out hcl.Diagnostics) {
+	used := map[string]bool{}
+	for _, i := range s.Stages {
+		_ = hclsyntax.VisitAll(i.Body, func(n hclsyntax.Node) hcl.Diagnostics {
+			if x, ok := n.(*hclsyntax.ScopeTraversalExpr); ok && len(x.Traversal) > 2 {
+				stage, _ := x.Traversal[1].(hcl.TraverseAttr)
+				name, _ := x.Traversal[2].(hcl.TraverseAttr)
+				used[stage.Name+"."+name.Name] = true
+			}
+			return nil
+		})
+	}
+
+	for _, i := range s.OfType("restart") {
+		unit := i.Body.Attributes["unit"]
+		if i.Addr() == stages.RestartKubelet || unit == nil || used[i.Addr()] {
+			continue
+		}
+		out = append(out, origin.Warning(
+			fault.UnitMissing, i.Range, "Nothing notifies stage."+i.Addr(),
+			"Its unit is never restarted. Write notify = [stage.%s] in the files that the unit reads, or remove the "+
+				"stage.", i.Addr(),
+		))
+	}
+
+	return out
+}
+
 // refuseNotWritten returns the error for a decide stage whose result is not written.
 func refuseNotWritten(i *lang.Instance, why string) *hcl.Diagnostic {
 	return origin.Error(

@@ -62,6 +62,7 @@ func Check(s *lang.Site, machines []SampleMachine, o CheckOptions) hcl.Diagnosti
 	}
 	if !diags.HasErrors() {
 		diags = append(diags, checkHasWriter(s)...)
+		diags = append(diags, checkNotified(s)...)
 	}
 
 	return diags

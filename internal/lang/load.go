@@ -180,7 +180,7 @@ func parseNative(name string, src []byte) (*hclsyntax.Body, hcl.Diagnostics) {
 	}
 
 	f, diags := hclsyntax.ParseConfig(src, name, hcl.InitialPos)
-	diags = describeSyntax(diags)
+	diags = describeSyntax(src, diags)
 	if diags.HasErrors() {
 		return nil, diags
 	}
@@ -189,14 +189,71 @@ func parseNative(name string, src []byte) (*hclsyntax.Body, hcl.Diagnostics) {
 }
 
 // describeSyntax returns messages of HCL's parser with their code, and with a next step where HCL has none.
-func describeSyntax(diags hcl.Diagnostics) hcl.Diagnostics {
+func describeSyntax(src []byte, diags hcl.Diagnostics) hcl.Diagnostics {
 	for _, d := range diags {
-		if d.Summary == "Invalid template control keyword" { // HCL does not explain how to escape it
+		line := ""
+		if d.Subject != nil {
+			line = findLine(src, d.Subject.Start.Line)
+		}
+
+		switch d.Summary {
+		case "Invalid template control keyword": // HCL does not explain how to escape it
 			d.Detail = "%{ in a text begins a directive: if, for, else, endif, endfor. To write %{ itself: %%{."
+		case "Invalid argument name":
+			d.Detail = "Only a key of a map is quoted, and a map is an argument: it has an equals sign before its " +
+				"brace, as labels = { \"key\" = \"value\" }."
+		case "Unclosed configuration block":
+			d.Detail = "The brace that closes this block is missing." + findNextBlock(src, d.Subject)
+		case "Argument or block definition required":
+			d.Detail += describeForeign(line)
 		}
 	}
 
 	return origin.WithCode(diags, fault.Syntax)
+}
+
+// describeForeign returns what to write for a line in another language's syntax, after a space; "" if it is not known.
+func describeForeign(line string) string {
+	line = strings.TrimSpace(line)
+	switch {
+	case strings.HasPrefix(line, "--"), strings.HasPrefix(line, ";"):
+		return " A comment begins with # or //."
+	case strings.HasPrefix(line, "- "):
+		return " A list is written in brackets: [a, b]."
+	case strings.Contains(line, ":") && !strings.Contains(line, "="):
+		return " A site is not YAML: write NAME = VALUE, a list as [a, b], a map as { key = value }."
+	}
+
+	return ""
+}
+
+// findLine returns a line of a text, which is counted from 1.
+func findLine(src []byte, number int) string {
+	lines := strings.SplitN(string(src), "\n", number+1)
+	if number < 1 || number > len(lines) {
+		return ""
+	}
+
+	return lines[number-1]
+}
+
+// findNextBlock returns the place of the first block that begins at the start of a line after an unclosed one, after a
+// space; "" for none. Blocks of a site begin there, so the brace is missing before it.
+func findNextBlock(src []byte, unclosed *hcl.Range) string {
+	if unclosed == nil {
+		return ""
+	}
+	number := 0
+	for line := range strings.Lines(string(src)) {
+		number++
+		word, _, _ := strings.Cut(line, " ")
+		isBlock := slices.ContainsFunc(schema.TopLevel(), func(b schema.Block) bool { return b.Type == word })
+		if number > unclosed.Start.Line && isBlock {
+			return fmt.Sprintf(" It belongs before line %d, where the next block begins.", number)
+		}
+	}
+
+	return ""
 }
 
 // ParseExpression parses an expression that is not a part of the site, with the limits and rules of the site's own.
@@ -206,7 +263,7 @@ func ParseExpression(name string, text []byte) (hclsyntax.Expression, hcl.Diagno
 	}
 
 	x, diags := hclsyntax.ParseExpression(text, name, hcl.InitialPos)
-	diags = describeSyntax(diags)
+	diags = describeSyntax(text, diags)
 	if !diags.HasErrors() {
 		diags = append(diags, checkExpression(x)...)
 	}
@@ -226,7 +283,7 @@ func ParseFile(name string, src []byte) (*hcl.File, hcl.Diagnostics) {
 
 	f, diags := hclsyntax.ParseConfig(src, name, hcl.InitialPos)
 
-	return f, describeSyntax(diags)
+	return f, describeSyntax(src, diags)
 }
 
 // ParseValue parses a literal from outside of the site: the value of a variable on the command line or in a credential.

@@ -2,11 +2,14 @@ package eval
 
 import (
 	"fmt"
+	"path"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/schema"
 )
@@ -26,8 +29,46 @@ func (e *Eval) checkCalls(x hclsyntax.Expression) hcl.Diagnostics {
 			next := suggestFunction(call.Name, sortedKeys(known))
 			diags = append(diags, refuse(call.NameRange, summary, "%s", next))
 		}
+		diags = append(diags, checkLiterals(call)...)
 		return nil
 	})
+
+	return diags
+}
+
+// checkLiterals refuses a broken regular expression and a relative path that are written as texts, before evaluation:
+// try() and can() would excuse them on every machine.
+func checkLiterals(call *hclsyntax.FunctionCallExpr) (diags hcl.Diagnostics) {
+	at := map[string]int{"regex": 0, "regexall": 0, "replace": 1, "file": 0, "fileexists": 0}
+	i, isChecked := at[call.Name]
+	if !isChecked || i >= len(call.Args) {
+		return nil
+	}
+	v, invalid := call.Args[i].Value(nil)
+	if invalid.HasErrors() || v.IsNull() || !v.IsKnown() || v.Type() != cty.String {
+		return nil
+	}
+
+	text := v.AsString()
+	if strings.HasPrefix(call.Name, "file") {
+		if !path.IsAbs(text) {
+			diags = append(diags, refuse(call.Args[i].Range(), fmt.Sprintf("%q is not an absolute path", text),
+				"%s reads a file of the node: write its path from / on. A file of the site is read by "+
+					"templatefile(NAME, VARS).", call.Name))
+		}
+		return diags
+	}
+	if call.Name == "replace" {
+		if len(text) < 2 || text[0] != '/' || !strings.HasSuffix(text, "/") { // not a pattern
+			return nil
+		}
+		text = text[1 : len(text)-1]
+	}
+	if _, err := regexp.Compile(text); err != nil {
+		diags = append(diags, refuse(call.Args[i].Range(), "The regular expression is not valid",
+			"%s. The syntax is RE2's: https://github.com/google/re2/wiki/Syntax. In a text in quotes a backslash is "+
+				"written twice.", err))
+	}
 
 	return diags
 }

@@ -175,8 +175,7 @@ func TestMistakesOfFiles(t *testing.T) {
 			`Give one of them another name, or remove it.`},
 		{"variables {\n  a {}\n}\nrun \"a\" { hardware = \"x\" }", `2:3 unknown-block A block inside of variables: Each ` +
 			`variable is an argument. Write a = { … }.`},
-		{"run \"a\" {", `1:9 syntax Unclosed configuration block: There is no closing brace for this block before the ` +
-			`end of the file. This may be caused by incorrect brace nesting elsewhere in this file.`},
+		{"run \"a\" {", `1:9 syntax Unclosed configuration block: The brace that closes this block is missing.`},
 	} {
 		_, diags := Parse("a.prelettest.hcl", []byte(c.file), readNothing)
 		if got := show(diags); got != c.want {

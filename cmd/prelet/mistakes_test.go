@@ -1,0 +1,76 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+)
+
+// TestMistakes holds what `prelet validate --strict` says of the mistakes that people make in their first site: each has
+// a place, what is wrong, and what to write instead. In the archive NAME.hcl is a part of a site, and NAME.want the
+// first message. PRELET_UPDATE_MISTAKES=1 writes it.
+func TestMistakes(t *testing.T) {
+	t.Parallel()
+	const file = "testdata/mistakes.txtar"
+	const before = `cluster {
+  servers        = ["10.0.0.1:6443"]
+  ca_cert_hashes = ["sha256:0000000000000000000000000000000000000000000000000000000000000000"]
+  token          = credential("bootstrap-token")
+}
+stage "fetch-ca" "cluster" {}
+stage "fetch-config" "kubelet" { config_map = "kube-system/kubelet-config" }
+stage "detect-hw" "node" {}
+`
+	isUpdate := os.Getenv("PRELET_UPDATE_MISTAKES") != ""
+	archive, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	cases := 0
+	for i, f := range archive.Files {
+		name, isSite := strings.CutSuffix(f.Name, ".hcl")
+		if !isSite {
+			continue
+		}
+		cases++
+		after := "stage \"write\" \"kubelet\" {}\nstage \"restart\" \"kubelet\" {}\n"
+		if strings.Contains(string(f.Data), `stage "write"`) {
+			after = ""
+		}
+		dir := t.TempDir()
+		site := filepath.Join(dir, "site.hcl")
+		if err := os.WriteFile(site, []byte(before+string(f.Data)+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+
+		cmd := exec.CommandContext(t.Context(), "prelet", "validate", "--strict", dir)
+		out, err := cmd.CombinedOutput()
+		if err == nil {
+			t.Errorf("%s: got status 0; want another one", name)
+		}
+		got, _, _ := strings.Cut(strings.ReplaceAll(string(out), dir+"/", ""), "\n\n")
+		got += "\n"
+		want := &archive.Files[i+1].Data
+		if isUpdate {
+			*want = []byte(got)
+		}
+		if diff := cmp.Diff(string(*want), got); diff != "" {
+			t.Errorf("%s (-want +got; PRELET_UPDATE_MISTAKES=1 writes it):\n%s", name, diff)
+		}
+	}
+
+	if cases < 53 {
+		t.Errorf("got %d mistakes; want at least 53", cases)
+	}
+	if isUpdate {
+		if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

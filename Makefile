@@ -290,6 +290,10 @@ package: build ## build deb and rpm packages of prelet into dist/
 release: ## build all files of a release into dist/release/ (C compiler, mksquashfs); RELEASE_KEY_FILE signs
 	tools/release.sh "$(VERSION)"
 
+.PHONY: golden-kubelet
+golden-kubelet: ## collect a kubelet for golden-image into kubelet/, from Kubernetes' Debian packages; DEBS="*.deb"
+	packaging/image/mmdebstrap/kubelet.sh kubelet $(DEBS)
+
 .PHONY: golden-image
 golden-image: package ## build a disk of Debian 12 in dist/golden.raw, as root; KUBELET_VERSION=1.37.1 PARTS="kubelet/ site/"
 	packaging/image/mmdebstrap/build.sh dist/golden.raw $(KUBELET_VERSION) "dist/prelet_$(VERSION)_$$($(GO) env GOARCH).deb" \

@@ -7,14 +7,26 @@
 # version, a .deb is installed, and a folder is copied over the root. These make a node:
 #
 #   dist/prelet_*.deb      prelet: `make package`
-#   kubelet/               usr/bin/kubelet, kubelet.service and 10-kubeadm.conf; or the debs of pkgs.k8s.io
+#   kubelet/               usr/bin/kubelet, kubelet.service and 10-kubeadm.conf, as kubelet.sh here collects them
 #   node/                  here: containerd, network, kernel modules, in Debian's places
 #   my-site/               usr/lib/prelet/site/*.hcl
 #
 # Environment: PACKAGES, further Debian packages; SIZE of the disk (4G); CMDLINE, kernel parameters.
-# It needs mmdebstrap, sfdisk, e2fsprogs, dosfstools and mtools, and neither loop devices nor a virtual machine.
+# It needs mmdebstrap, fdisk, e2fsprogs, dosfstools and mtools, and neither loop devices nor a virtual machine.
 set -euo pipefail
 [ $# -ge 3 ] || { sed -n '2,15s/^# \{0,1\}//p' "$0" >&2; exit 64; }
+export PATH=$PATH:/usr/sbin:/sbin
+missing=()
+for tool in mmdebstrap:mmdebstrap sfdisk:fdisk mkfs.ext4:e2fsprogs mkfs.vfat:dosfstools mcopy:mtools; do
+	command -v "${tool%:*}" >/dev/null || missing+=("${tool#*:}")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+	echo "missing programs: apt-get install ${missing[*]}" >&2
+	exit 1
+fi
+for part in "${@:3}"; do
+	[ -e "$part" ] || { echo "$part: no such file or folder" >&2; exit 1; }
+done
 out=$1 kubelet=$2
 shift 2
 work=$(mktemp -d "$(dirname "$out")/.golden.XXXXXX")

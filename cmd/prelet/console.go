@@ -93,6 +93,9 @@ func (a *cli) runConsole(ctx context.Context, console *app.Console, asJSON bool)
 		if err := a.showLine(x, asJSON); err != nil {
 			return err
 		}
+		if console.GaveUp() { // that evaluation goes on until this process ends
+			return a.endConsole(console, true)
+		}
 	}
 }
 

@@ -127,6 +127,11 @@ func (e *Env) OpenOneConsole(ctx context.Context, w Where) (*Console, error) {
 // Close closes the node.
 func (c *Console) Close() { c.node.Close() }
 
+// GaveUp reports whether an evaluation has reached a limit.
+func (c *Console) GaveUp() bool {
+	return c.node.env.GaveUp != nil && c.node.env.GaveUp.Load()
+}
+
 // Code returns why the site failed on this node; "" if it did not.
 func (c *Console) Code() fault.Code { return origin.Code(c.Plan.Diagnostics) }
 

@@ -2,14 +2,17 @@ package app
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/rules"
+	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
 )
@@ -23,7 +26,11 @@ type flagSource struct {
 // judgeImageFlags judges the flags with which an image starts its kubelet: those of its unit, of the unit's drop-ins
 // and of its environment files.
 func judgeImageFlags(w Where, unit string) hcl.Diagnostics {
-	sources := readImageFlags(nodefile.Root(w.Root), unit)
+	sources, err := readImageFlags(nodefile.Root(w.Root), unit)
+	if err != nil {
+		return hcl.Diagnostics{origin.Warning(fault.KubeletFlag, hcl.Range{}, unit+" of this image cannot be read",
+			"%s. The kubelet's flags in it are not checked.", origin.Capitalize(nodefile.Reason(err)))}
+	}
 
 	var flags []rules.Flag
 	for _, s := range sources {
@@ -46,16 +53,16 @@ func judgeImageFlags(w Where, unit string) hcl.Diagnostics {
 	})
 }
 
-// readImageFlags returns the flags of a unit in their order; none for a unit that starts another program. A file that
-// cannot be read has none: the plan reports it.
-func readImageFlags(root nodefile.Root, unit string) (out []flagSource) {
+// readImageFlags returns the flags of a unit in their order; none for a unit that starts another program. An
+// environment file that cannot be read has none: the plan reports it.
+func readImageFlags(root nodefile.Root, unit string) (out []flagSource, err error) {
 	u, err := systemd.ReadUnitFile(root, unit)
 	if err != nil || u.Masked {
-		return nil
+		return nil, err
 	}
 	start := u.Unit(kubelet.Argv)
 	if len(start.Command) == 0 || path.Base(start.Command[0]) != "kubelet" {
-		return nil
+		return nil, nil
 	}
 
 	variables := map[string]flagSource{}
@@ -66,13 +73,20 @@ func readImageFlags(root nodefile.Root, unit string) (out []flagSource) {
 		}
 	}
 	for _, f := range start.EnvironmentFiles {
-		env, err := kubelet.ParseEnvFile(root.TextIfReadable(f.Path))
-		if err != nil {
-			continue
+		for _, file := range systemd.Glob(root, f.Path) {
+			env, err := kubelet.ParseEnvFile(root.TextIfReadable(file))
+			if err != nil {
+				continue
+			}
+			for _, name := range env.Names() {
+				flags, _ := env.Get(name)
+				variables[name] = flagSource{file, flags}
+			}
 		}
-		for _, name := range env.Names() {
-			flags, _ := env.Get(name)
-			variables[name] = flagSource{f.Path, flags}
+	}
+	for _, line := range u.Settings["UnsetEnvironment"] {
+		for _, name := range kubelet.Argv(line) {
+			delete(variables, name)
 		}
 	}
 
@@ -84,7 +98,7 @@ func readImageFlags(root nodefile.Root, unit string) (out []flagSource) {
 	for _, word := range start.Command[1:] {
 		name, isVariable := strings.CutPrefix(word, "$")
 		if !isVariable {
-			own = append(own, word)
+			own = append(own, expand(word, variables))
 			continue
 		}
 		end()
@@ -94,5 +108,17 @@ func readImageFlags(root nodefile.Root, unit string) (out []flagSource) {
 	}
 	end()
 
-	return out
+	return out, nil
+}
+
+// expand replaces ${NAME} in a word, as systemd does.
+func expand(word string, variables map[string]flagSource) string {
+	return regexp.MustCompile(`\$\{\w+\}`).ReplaceAllStringFunc(word, func(name string) string {
+		s, ok := variables[strings.Trim(name, "${}")]
+		if !ok {
+			return ""
+		}
+
+		return strings.Join(s.flags.Argv(), " ")
+	})
 }

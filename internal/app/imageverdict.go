@@ -26,6 +26,8 @@ func JudgeImage(s NodeStatus) ImageVerdict {
 		return ImageVerdict{Why: s.NotStarted}
 	case s.Problem != "":
 		return ImageVerdict{Keep: true, Why: unknown + s.Problem}
+	case s.Condition == Unfinished && s.Failing != "" && s.Gate.Open: // no unit is going to give a verdict
+		return ImageVerdict{Why: s.Failing}
 	case s.Condition == Unfinished:
 		return ImageVerdict{Keep: true, Why: unknown + "this boot has no verdict"}
 	case isSiteFault(code) && s.runsOnGood():

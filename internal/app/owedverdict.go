@@ -113,6 +113,9 @@ func (e *Env) settleVerdict(h *Host, res commit.Result) {
 func describeFailing(ctx context.Context, h *Host) string {
 	u, err := h.Units.Look(ctx, activation.DefaultUnit)
 	isFailing := u.Active == "failed" || u.Sub == "auto-restart"
+	if err == nil && u.Load == "masked" {
+		return activation.DefaultUnit + " is masked: it does not start; systemctl unmask " + activation.DefaultUnit
+	}
 	if err != nil || !isFailing {
 		return ""
 	}

@@ -283,6 +283,9 @@ func (e *Env) runRoot(ctx context.Context, o RunOptions) (Ran, error) {
 	p := n.planUnless(ctx, diags, e.Progress)
 	keepCounter(o.stateDir(), p)
 	res := commit.RunBelowRoot(p, n.ApplyOptions, o.Retry, o.Root)
+	if res.Err == nil && o.Hardware == "" {
+		e.sayError(commit.KeepMachine(store, machineid.Of(o.Root), false))
+	}
 	if res.Err != nil && commit.Diagnose(p, res.Err) == nil {
 		return Ran{}, addMessages(res.Err)
 	}

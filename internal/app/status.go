@@ -76,6 +76,9 @@ func (e *Env) Status(ctx context.Context, root string, wait bool) (NodeStatus, e
 		}
 		if idle >= idleLooks {
 			e.Say("it will not be judged: none of prelet's units is active, and the kubelet does not start")
+			if out.Failing == "" && out.Gate.Open {
+				out.Failing = "nothing has started " + activation.DefaultUnit + " in this boot: is it enabled?"
+			}
 			return out, nil
 		}
 

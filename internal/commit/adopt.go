@@ -23,7 +23,7 @@ func readStoredFiles(s *generation.Store, gen int) map[string]boot.StoredFile {
 }
 
 // adopt adds files of the generation in place that the plan does not name and that must not be restored to their old
-// content:
+// content, and returns them, so that the next generation knows them as well:
 //
 //   - a removed state file of the kubelet that no kubelet has created again yet: restoring the old one would keep the
 //     kubelet from starting;
@@ -36,15 +36,15 @@ func adopt(
 	p *boot.Plan,
 	out *generation.Proposal,
 	act *activation.Plan,
-) error {
+) (adopted []boot.StoredFile, err error) {
 	cur, err := s.Current()
 	if err != nil || cur == nil {
-		return err
+		return nil, err
 	}
 
 	j, err := s.Journal()
 	if err != nil {
-		return err
+		return nil, err
 	}
 
 	var known map[string]boot.StoredFile // read when the plan does not name a file
@@ -59,6 +59,7 @@ func adopt(
 			known = readStoredFiles(s, cur.Gen)
 		}
 
+		before := len(out.Targets)
 		switch purpose := known[e.Path].Purpose; {
 		case purpose == "kubeconfig":
 			adoptPresent(s, e, out)
@@ -66,12 +67,15 @@ func adopt(
 			adoptRemoved(s, e, out)
 		case purpose == "bootstrap-kubeconfig" && p.Kubelet.Joined && j != nil:
 			if err := adoptToken(s, e, out, act); err != nil {
-				return err
+				return nil, err
 			}
+		}
+		if len(out.Targets) > before {
+			adopted = append(adopted, known[e.Path])
 		}
 	}
 
-	return nil
+	return adopted, nil
 }
 
 // adoptRemoved adds a removed state file that still does not exist.
@@ -285,7 +289,7 @@ func (r *Run) readBlob(
 		act.Node = r.Options(p).NodeName
 		return act.Encode()
 	case isDamaged:
-		known, err := buildBlobs(r.Options(p), *act)
+		known, err := buildBlobs(r.Options(p), *act, nil)
 		return known[name], err
 	default:
 		return blob, err

@@ -73,7 +73,8 @@ func BuildProposal(o Options) (generation.Proposal, activation.Plan, error) {
 		addFile(&act, f, t.Content)
 	}
 
-	if err := adopt(o.Store, o.Plan, &out, &act); err != nil {
+	adopted, err := adopt(o.Store, o.Plan, &out, &act)
+	if err != nil {
 		return out, act, err
 	}
 
@@ -84,7 +85,7 @@ func BuildProposal(o Options) (generation.Proposal, activation.Plan, error) {
 	// Even without a change: the generation in place has to be of this machine.
 	out.Force = replacesForeign(o)
 
-	out.Late = func() (map[string][]byte, error) { return buildBlobs(o, act) }
+	out.Late = func() (map[string][]byte, error) { return buildBlobs(o, act, adopted) }
 
 	return out, act, nil
 }
@@ -126,7 +127,7 @@ func replacesForeign(o Options) bool {
 
 // buildBlobs returns the parts of a generation other than its files: the plan, its recording, and the policy of its
 // verdict.
-func buildBlobs(o Options, act activation.Plan) (map[string][]byte, error) {
+func buildBlobs(o Options, act activation.Plan, adopted []boot.StoredFile) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	rec := *o.Recording
 	rec.Compact = true
@@ -153,7 +154,7 @@ func buildBlobs(o Options, act activation.Plan) (map[string][]byte, error) {
 		return nil, err
 	}
 
-	out["plan.json"], err = encodePlan(o.Plan, o.Machine)
+	out["plan.json"], err = encodePlan(o.Plan, o.Machine, adopted)
 
 	return out, err
 }
@@ -388,8 +389,9 @@ func buildActivation(o Options) activation.Plan {
 	return a
 }
 
-// encodePlan returns the plan as a generation stores it: for history, and for the purpose of each file.
-func encodePlan(p *boot.Plan, on machineid.Machine) ([]byte, error) {
+// encodePlan returns the plan as a generation stores it: for history, and for the purpose of each file, also of those
+// that it adopted from the generation before.
+func encodePlan(p *boot.Plan, on machineid.Machine, adopted []boot.StoredFile) ([]byte, error) {
 	doc := struct {
 		FormatVersion     int               `json:"format_version"`
 		Hash              string            `json:"plan_hash"`
@@ -406,6 +408,7 @@ func encodePlan(p *boot.Plan, on machineid.Machine) ([]byte, error) {
 	for _, f := range listTargetFiles(p) {
 		doc.Files = append(doc.Files, boot.NewStoredFile(p.Node, f))
 	}
+	doc.Files = append(doc.Files, adopted...)
 
 	return json.Marshal(doc)
 }

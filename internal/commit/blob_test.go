@@ -17,7 +17,7 @@ func TestPlanBlobIsReadBack(t *testing.T) {
 		Node: node.Node{Files: []node.File{{Path: "/etc/a", Kind: node.Regular, Purpose: "ca"}}},
 	}
 
-	b, err := encodePlan(p, machineid.Machine{ID: "sha256:x"})
+	b, err := encodePlan(p, machineid.Machine{ID: "sha256:x"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,18 +8,18 @@ import (
 )
 
 // KeepMachine keeps the machine here as the one that the generations so far belong to: if a person says so (isMeant),
-// or if one of its marks has changed and another is the same.
+// or if one of its marks has changed, or is known now, and another is the same.
 func KeepMachine(s *generation.Store, here machineid.Machine, isMeant bool) error {
 	cur := readCurrent(s)
 	if cur == nil {
 		return nil
 	}
 	v := machineid.Judge(s, cur.Gen, here)
-	if !v.Differs || v.Why != "" && !isMeant {
+	if !v.IsNews || v.Why != "" && !isMeant {
 		return nil
 	}
 
-	text, err := json.Marshal(machineid.Accepted{FormatVersion: 1, Generation: cur.Gen, Machine: here})
+	text, err := json.Marshal(machineid.Accepted{FormatVersion: 1, Generation: cur.Gen, Machine: v.Here})
 	if err != nil {
 		return err
 	}

@@ -227,3 +227,21 @@ func TestCheckNotEnabled(t *testing.T) {
 		t.Errorf("%s: got %s, want inactive", checkUnit, state)
 	}
 }
+
+// TestImageThatStartsNoKubelet has an image on trial whose kubelet is masked or not enabled.
+func TestImageThatStartsNoKubelet(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"mask", "disable"} {
+		t.Run(command, func(t *testing.T) {
+			m := joined(t)
+			m.do("systemctl", command, "kubelet.service")
+			m.off()
+			m.countsBoots()
+			m.start()
+			m.requireBlessed(false, "The image does not work:")
+			if s := m.status(); command == "mask" && s.Code == 0 {
+				t.Errorf("status of a masked kubelet: got %+v, want none that is ok", s)
+			}
+		})
+	}
+}

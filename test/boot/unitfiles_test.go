@@ -26,7 +26,8 @@ func TestUnitFilesAsSystemd(t *testing.T) {
 		"ExecStart=@/bin/true other --d \\\n  --e", "ExecStart=+/bin/true ${MORE} --f=\"x y\"",
 		"Environment=", "Environment=A=1 \"B=two words\"", "Environment='MORE=--v=2 --w'", "Environment=A=3",
 		"EnvironmentFile=", "EnvironmentFile=-/etc/default/one", "EnvironmentFile=/etc/two",
-		"# a comment", "; another", "  Environment = C=3  ",
+		"# a comment", "; another", "  Environment = C=3  ", "no setting at all",
+		"ExecStart=/bin/true --g \\\n # between\n  --h",
 	}
 	names := []string{"10-a.conf", "20-b.conf", "05.conf", "99-z.conf", "off.txt"}
 

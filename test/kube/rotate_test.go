@@ -171,6 +171,15 @@ func TestRotateCA(t *testing.T) {
 	m.beats()
 	m.settled()
 
+	// Other changes of the site leave the CAs of kubelet.conf as they are.
+	for _, value := range []string{"a", "b", "c"} {
+		m.pin = nextPin
+		m.site(quick + "stage \"label\" \"more\" { labels = { \"example.com/more\" = \"" + value + "\" } }\n")
+		m.run(0)
+		m.trusts(conf, next.pem())
+		m.settled()
+	}
+
 	// The node that was off in all steps, with the site of the last one, and without a token.
 	must(t, off.Credential("bootstrap-token", ""))
 	set(off, nextPin)

@@ -344,3 +344,29 @@ func TestLargeBlob(t *testing.T) {
 		t.Errorf("more than a blob may have: got %v; want an error that is not prelet's own", err)
 	}
 }
+
+// A link of an image must not lead the state folder to the machine that works on the image.
+func TestStateFolderOutsideOfRoot(t *testing.T) {
+	outside := t.TempDir()
+	for _, link := range []string{"var", "var/lib", "var/lib/prelet"} {
+		root := t.TempDir()
+		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(link)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(outside, filepath.Join(root, link)); err != nil {
+			t.Fatal(err)
+		}
+		o := Options{Root: root, Dir: filepath.Join(root, "var/lib/prelet")}
+		if s, err := Open(t.Context(), o); err == nil {
+			_ = s.Close()
+			t.Errorf("%s: got no error; want that the link is refused", link)
+		}
+		if s, err := OpenReadOnly(o); err == nil {
+			_ = s.Close()
+			t.Errorf("%s, to read: got no error; want that the link is refused", link)
+		}
+		if names, _ := os.ReadDir(outside); len(names) > 0 {
+			t.Errorf("%s: got %v outside of the root; want nothing", link, names)
+		}
+	}
+}

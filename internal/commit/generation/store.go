@@ -116,6 +116,9 @@ func newStore(o Options) (*Store, error) {
 	if !filepath.IsAbs(o.Dir) || o.Dir == "/" {
 		return nil, reportMisuse("open", o.Dir, "the state folder is not an absolute path")
 	}
+	if err := checkInside(o.Root, o.Dir); err != nil {
+		return nil, err
+	}
 	t, err := newTree(o.Root)
 	if err != nil {
 		return nil, err
@@ -183,6 +186,34 @@ func OpenReadOnly(o Options) (*Store, error) {
 	}
 
 	return s, nil
+}
+
+// checkInside refuses a state folder below a root that a link leads out of it: the state of the machine that works on
+// an image is not the image's. A folder that does not exist yet is judged by those above it.
+func checkInside(root, dir string) error {
+	root = filepath.Clean("/" + root)
+	if root == "/" || !isAbove(root, dir) {
+		return nil
+	}
+	realRoot, err := filepath.EvalSymlinks(root)
+	if err != nil {
+		return nil // the root is missing, and its folder with it
+	}
+
+	for p := dir; p != root; p = filepath.Dir(p) {
+		if _, err := os.Lstat(p); err != nil {
+			continue
+		}
+		real, err := filepath.EvalSymlinks(p)
+		if err == nil && isAbove(realRoot, real) {
+			return nil
+		}
+		cause := fmt.Errorf("a link leads from %s out of %s", p, root)
+
+		return refuse("open", dir, cause, "replace the link by a folder")
+	}
+
+	return nil
 }
 
 func openReal(p string) (*folder, error) {

@@ -4,6 +4,7 @@
 package machineid
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -104,8 +105,10 @@ type Verdict struct {
 	Why string
 	// IsCertain is set for two marks that differ. Only then an identity is given up.
 	IsCertain bool
-	// Differs is set if any mark differs.
-	Differs bool
+	// Here is the machine here, with the marks of the generation's machine that are unknown here. IsNews is set if it
+	// is not what the generation has.
+	Here   Machine
+	IsNews bool
 	// Changed is a mark of this machine that has changed, as after /etc/machine-id was removed or a board was replaced;
 	// "" for a new host name.
 	Changed string
@@ -123,6 +126,10 @@ func Judge(s Generations, gen int, here Machine) Verdict {
 		}
 	}
 
+	if was.Host == "" { // older generations have the name of the node instead, which mostly is the host's
+		was.Host = hashHost(strings.ToLower(PlannedNode(s, made)))
+	}
+
 	return was.judge(here, made)
 }
 
@@ -137,13 +144,18 @@ func (m Machine) judge(here Machine, gen int) (v Verdict) {
 		text = fmt.Sprintf("the %s %s of generation %d", strings.Join(differing, " and the "), verb, gen)
 	}
 
-	v.Differs = len(differing) > 0
+	v.Here = Machine{
+		ID:      cmp.Or(here.ID, m.ID),
+		Product: cmp.Or(here.Product, m.Product),
+		Host:    cmp.Or(here.Host, m.Host),
+	}
+	v.IsNews = v.Here != m
 	switch {
 	case len(differing) > 1:
 		v.Why, v.IsCertain = text, true
-	case len(differing) == 1 && differing[0] == hostName: // hosts are renamed
 	case agreeing == 0:
 		v.Why = text
+	case len(differing) == 1 && differing[0] == hostName: // hosts are renamed
 	default:
 		v.Changed = text
 	}

@@ -76,7 +76,7 @@ func ReadUnitFile(root nodefile.Root, name string) (UnitFile, error) {
 
 // apply applies the lines of one file.
 func (u *UnitFile) apply(text []byte) error {
-	options, err := unit.DeserializeOptions(bytes.NewReader(text))
+	options, err := unit.DeserializeOptions(bytes.NewReader(dropIgnored(text)))
 	if err != nil {
 		return err
 	}
@@ -93,6 +93,25 @@ func (u *UnitFile) apply(text []byte) error {
 	}
 
 	return nil
+}
+
+// dropIgnored returns a unit's text without the lines that systemd skips, and that end the text for go-systemd:
+// comments between the lines of a setting, and lines that are neither a setting nor a section.
+func dropIgnored(text []byte) []byte {
+	var out []byte
+	goesOn := false
+	for line := range bytes.Lines(text) {
+		trimmed := bytes.TrimSpace(line)
+		isComment := bytes.HasPrefix(trimmed, []byte("#")) || bytes.HasPrefix(trimmed, []byte(";"))
+		isSetting := len(trimmed) == 0 || trimmed[0] == '[' || bytes.Contains(trimmed, []byte("="))
+		if isComment || !goesOn && !isSetting {
+			continue
+		}
+		out = append(out, line...)
+		goesOn = bytes.HasSuffix(trimmed, []byte("\\"))
+	}
+
+	return out
 }
 
 // Unit returns what systemd would report of how the unit starts its process. split splits a line into words. Of
@@ -219,4 +238,20 @@ func listNames(root nodefile.Root, dir string) []string {
 	names, _ := look.Names(maxUnitNames)
 
 	return names
+}
+
+// Glob returns the files below a root that the path of an EnvironmentFile= means: those that match its last part, or
+// the path itself.
+func Glob(root nodefile.Root, file string) (out []string) {
+	dir, pattern := path.Split(file)
+	if !strings.ContainsAny(pattern, "*?[") {
+		return []string{file}
+	}
+	for _, name := range slices.Sorted(slices.Values(listNames(root, dir))) {
+		if ok, err := path.Match(pattern, name); ok && err == nil {
+			out = append(out, path.Join(dir, name))
+		}
+	}
+
+	return out
 }

@@ -429,6 +429,9 @@ func nodeFile(s string) error {
 }
 
 func checkPins(l []string) error {
+	if len(l) == 0 {
+		return fmt.Errorf("at least one pin is needed: an empty list trusts no CA")
+	}
 	for _, p := range l {
 		hex, ok := strings.CutPrefix(p, "sha256:")
 		if !ok || len(hex) != 64 || strings.Trim(hex, "0123456789abcdefABCDEF") != "" {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -98,7 +99,10 @@ func checkCounter(stateDir string, counter uint64) *hcl.Diagnostic {
 	name := filepath.Join(stateDir, counterFile)
 	text, err := nodefile.ReadFile(name, nodefile.Max)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		if _, found := os.Lstat(name); found != nil {
+			return nil
+		}
+		err = errors.New("it is a link that leads nowhere")
 	}
 
 	var last uint64

@@ -94,7 +94,8 @@ func hasWarnings(diags hcl.Diagnostics) bool {
 	return false
 }
 
-// checkKubeletVersion refuses a text that is not a version, and a version that prelet has no tables of. "" passes.
+// checkKubeletVersion refuses a text that is not a version, and a version that is older than the tables. "" passes. Of a
+// newer one only what older ones have is checked, and a warning says so.
 func checkKubeletVersion(v string) error {
 	if v == "" {
 		return nil
@@ -111,13 +112,12 @@ func checkKubeletVersion(v string) error {
 			newest,
 			newest,
 		)
-	case minor < oldest || minor > newest:
+	case minor < oldest:
 		return failure(
 			fault.Usage,
-			"--kubelet-version %s: this prelet knows the kubelets from 1.%d to 1.%d",
+			"--kubelet-version %s: this prelet knows the kubelets from 1.%d on",
 			v,
 			oldest,
-			newest,
 		)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
@@ -249,10 +250,11 @@ func checkNotified(s *lang.Site) (out hcl.Diagnostics) {
 	used := map[string]bool{}
 	for _, i := range s.Stages {
 		_ = hclsyntax.VisitAll(i.Body, func(n hclsyntax.Node) hcl.Diagnostics {
-			if x, ok := n.(*hclsyntax.ScopeTraversalExpr); ok && len(x.Traversal) > 2 {
-				stage, _ := x.Traversal[1].(hcl.TraverseAttr)
-				name, _ := x.Traversal[2].(hcl.TraverseAttr)
-				used[stage.Name+"."+name.Name] = true
+			x, ok := n.(*hclsyntax.LiteralValueExpr) // of static references: a list of names
+			if ok && x.Val.Type().Equals(cty.List(cty.String)) {
+				for _, name := range x.Val.AsValueSlice() {
+					used["restart."+name.AsString()] = true
+				}
 			}
 			return nil
 		})

@@ -12,6 +12,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -35,6 +36,24 @@ func (l *loader) override() {
 			default:
 				l.overrideBlock(x)
 			}
+		}
+	}
+	l.noteHidden()
+}
+
+// noteHidden notes overrides that a later one replaces: of two layers that set one argument, the earlier has no effect.
+func (l *loader) noteHidden() {
+	earlier := map[string]Override{}
+	for _, o := range l.site.Overrides {
+		first, isTwice := earlier[o.Address]
+		earlier[o.Address] = o
+		isVariable := strings.HasPrefix(o.Address, "var.") // the last vars file counts
+		if isTwice && o.Base == first.Over && !isVariable {
+			l.add(origin.Note(
+				fault.OverrideIgnored, o.Over, "Two overrides of "+o.Address,
+				"The one at %s has no effect: this one replaces the whole argument. Write both in one of them.",
+				place(first.Over),
+			))
 		}
 	}
 }

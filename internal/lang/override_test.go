@@ -231,7 +231,7 @@ func TestOverridesAreRecordedWithBothPlaces(t *testing.T) {
 }
 
 func TestOverridesApplyInOrderOfFileAndPosition(t *testing.T) {
-	s := mustParse(t, `-- a.hcl --
+	s, diags := parseText(t, `-- a.hcl --
 override {
   stage "reserve" "x" { policy = "first" }
 }
@@ -249,6 +249,10 @@ override {
   stage "reserve" "x" { max_pods = null }
 }
 `)
+	hidden := `override-ignored b.hcl:3:25 Two overrides of stage.reserve.x policy: The one at a.hcl:2:25 has no effect: `
+	if got := show(diags); diags.HasErrors() || len(diags) != 3 || !strings.HasPrefix(got, hidden) {
+		t.Errorf("got %s; want three notes, the first one %s", got, hidden)
+	}
 	if d := cmp.Diff(
 		[]string{"stage.reserve.x", "stage.reserve.x policy = `\"third\"`", "stage.reserve.x on_failure fail"},
 		summary(s),

@@ -54,7 +54,8 @@ func TestBadSignedLists(t *testing.T) {
 		"# counter: 1\n" + file + file:       "line 3: a.hcl is listed twice",
 		"# counter: 1\n" + file[:40] + "\n":  "line 2 is not of the form",
 		"# counter: 1\n\\" + file:            "line 2 is not of the form",
-		"# counter: 1\r\n" + file:            "# counter: 1",
+		"# counter: 1\r\n" + file:            "carriage return",
+		"\ufeff# counter: 1\n" + file:        "byte order mark",
 		"# counter: 1\n" + file + "\n\x00\n": "line 4 is not of the form",
 	} {
 		list, err := parseList([]byte(text))

@@ -31,6 +31,12 @@ var listedCounter = regexp.MustCompile(`^# counter: ([0-9]+)$`)
 // tests, are left out.
 func parseList(text []byte) (*signedList, error) {
 	list := &signedList{hashes: map[string]string{}}
+	switch {
+	case strings.HasPrefix(string(text), "\ufeff"):
+		return nil, errors.New("it begins with a byte order mark: write it as plain UTF-8, and sign it again")
+	case strings.Contains(string(text), "\r"):
+		return nil, errors.New("its lines end with a carriage return: write it with line feeds only, and sign it again")
+	}
 
 	for number, s := range strings.Split(strings.TrimSuffix(string(text), "\n"), "\n") {
 		if m := listedCounter.FindStringSubmatch(s); m != nil {

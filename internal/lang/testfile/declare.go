@@ -153,8 +153,8 @@ func checkKubelet(version string) error {
 	switch {
 	case !isVersion || !strings.Contains(version, "."):
 		return fmt.Errorf("write a version of Kubernetes, such as \"1.%d\" or \"v1.%[1]d.3\"", newest)
-	case minor < oldest || minor > newest:
-		return fmt.Errorf("this prelet knows the kubelets from 1.%d to 1.%d", oldest, newest)
+	case minor < oldest:
+		return fmt.Errorf("this prelet knows the kubelets from 1.%d on", oldest)
 	}
 
 	return nil

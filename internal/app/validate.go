@@ -94,8 +94,8 @@ func hasWarnings(diags hcl.Diagnostics) bool {
 	return false
 }
 
-// checkKubeletVersion refuses a text that is not a version, and a version that is older than the tables. "" passes. Of a
-// newer one only what older ones have is checked, and a warning says so.
+// checkKubeletVersion refuses a text that is not a version, and a version that is older than the tables. "" passes. Of
+// a newer one only what older ones have is checked, and a warning says so.
 func checkKubeletVersion(v string) error {
 	if v == "" {
 		return nil

@@ -146,8 +146,8 @@ type File struct {
 	Notify     []string // names of restart stages; nil if the site does not set them
 	Runtime    *Runtime // of a file that the container runtime reads when it starts; nil: another file
 	CreateOnly bool
-	// bootstrap-kubeconfig | kubeconfig | ca | kubelet-config | kubelet-flags | credential-providers | runtime | file | directory |
-	// state
+	// bootstrap-kubeconfig | kubeconfig | ca | kubelet-config | kubelet-flags | credential-providers | runtime | file |
+	// directory | state
 	Purpose     string
 	OutsideHash bool // bootstrap-kubelet.conf and kubelet.conf: planned only before the node has joined, or after
 	Origins     []origin.Origin

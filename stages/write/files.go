@@ -95,8 +95,8 @@ func (r *renderer) warnProxy(b schema.Body) {
 	r.warn(
 		fault.ClusterUnreachable, b.Range, "The kubelet loses its proxy when it has joined",
 		"It joins through proxy_url, and writes a kubelet.conf without a proxy. If it reaches the cluster only "+
-			"through the proxy, set %s in its environment, as in a drop-in of its unit; NO_PROXY has addresses that it "+
-			"reaches directly.", variable,
+			"through the proxy, set %s in its environment, as in a drop-in of its unit; NO_PROXY has addresses that "+
+			"it reaches directly.", variable,
 	)
 }
 

@@ -28,7 +28,7 @@ With --from it is the page of a recording, which has no timeline, or of a bundle
 With --from FOLDER, and with --against SITE, it is the page of a fleet, as prelet plan groups it:
 which effect each group has, each group, and each machine, with filters.
 
-The page needs no network and no other file. It contains no secrets, and host names, IP addresses and the site.
+The page needs no network and no other file. It contains host names, IP addresses and the site, but no secrets.
 The file is readable by its owner only. - is standard output.
 
 Exit status: that of prelet plan. The page of a plan that failed is written, too.`,

@@ -135,11 +135,15 @@ func (r *run) do(ctx context.Context) {
 		return
 	}
 
-	if errors.Is(err, errConnection) && d.endsWithin(50*time.Millisecond) { // that is the cause
+	if errors.Is(err, errConnection) && d.endsWithin(endTime) { // that is the cause
 		err = fmt.Errorf("it ended during the call (%s)", d.how)
 	}
 	r.fail(wire.Call, err)
 }
+
+// endTime is how long a detector whose connection broke may take to end: its exit status is a better reason. On a
+// loaded machine a process that crashed takes a while to be reaped.
+const endTime = 500 * time.Millisecond
 
 // call starts the detector and makes the one call.
 func (r *run) call(ctx context.Context, d *detector) error {

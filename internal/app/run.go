@@ -253,6 +253,14 @@ func (e *Env) reportUnopened(h *Host, attempts commit.Attempts, err error) {
 	e.countFailure(h, attempts)
 }
 
+// machineBelow returns the machine of the files below a root. The host name of an image is not that of a machine.
+func machineBelow(root string) machineid.Machine {
+	m := machineid.Of(root)
+	m.Host = ""
+
+	return m
+}
+
 // runRoot writes below a root where no unit runs.
 func (e *Env) runRoot(ctx context.Context, o RunOptions) (Ran, error) {
 	store, err := e.lockRoot(ctx, o.Where)
@@ -271,7 +279,7 @@ func (e *Env) runRoot(ctx context.Context, o RunOptions) (Ran, error) {
 	}
 
 	if o.ThisMachine {
-		e.sayError(commit.KeepMachine(store, machineid.Of(o.Root), true))
+		e.sayError(commit.KeepMachine(store, machineBelow(o.Root), true))
 	}
 
 	n, diags, err := e.open(o.Where, store)
@@ -284,7 +292,7 @@ func (e *Env) runRoot(ctx context.Context, o RunOptions) (Ran, error) {
 	keepCounter(o.stateDir(), p)
 	res := commit.RunBelowRoot(p, n.ApplyOptions, o.Retry, o.Root)
 	if res.Err == nil && o.Hardware == "" {
-		e.sayError(commit.KeepMachine(store, machineid.Of(o.Root), false))
+		e.sayError(commit.KeepMachine(store, machineBelow(o.Root), false))
 	}
 	if res.Err != nil && commit.Diagnose(p, res.Err) == nil {
 		return Ran{}, addMessages(res.Err)

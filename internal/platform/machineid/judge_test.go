@@ -61,6 +61,10 @@ func TestJudge(t *testing.T) {
 			oneGeneration{Machine{ID: "i", Product: "p"}, "n1", nil},
 			Machine{ID: "i", Product: "x", Host: hashHost("n2")}, true, true, false,
 		},
+		{
+			"a generation of an image",
+			oneGeneration{Machine{}, "debian", nil}, Machine{ID: "i", Product: "p", Host: hashHost("n1")}, false, false, false,
+		},
 	} {
 		v := Judge(c.store, 1, c.here)
 		if (v.Why != "") != c.isForeign || v.IsCertain != c.isCertain || (v.Changed != "") != c.isChanged {

@@ -120,13 +120,18 @@ func Judge(s Generations, gen int, here Machine) Verdict {
 	was, made := findMachine(s, gen)
 	accepted := readAccepted(s)
 	if accepted.Generation >= made {
-		newest, _ := findMachine(s, accepted.Generation)
+		newest := was
+		if accepted.Generation > made {
+			newest, _ = findMachine(s, accepted.Generation)
+		}
 		if was.judge(newest, made).Why == "" {
 			was = accepted.Machine
 		}
 	}
 
-	if was.Host == "" { // older generations have the name of the node instead, which mostly is the host's
+	// Older generations of a machine have the name of the node instead, which mostly is the host's. One of an image,
+	// which has no product uuid, is of any host.
+	if was.Host == "" && was.Product != "" {
 		was.Host = hashHost(strings.ToLower(PlannedNode(s, made)))
 	}
 

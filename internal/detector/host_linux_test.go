@@ -169,7 +169,7 @@ func (b *bench) nothingLeft(t *testing.T) {
 	t.Helper()
 	// Polled: they are children of others, and /proc alone shows them.
 	for late := time.Now().Add(10 * time.Second); len(b.left()) > 0; time.Sleep(10 * time.Millisecond) {
-		for _, pid := range b.zombies() { // reapUser sees no zombie behind one of another bench
+		for _, pid := range b.zombies() {
 			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
 		}
 		if time.Now().After(late) {

@@ -10,10 +10,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -316,26 +317,35 @@ func (h *Host) sweep(uid int) bool {
 	return true
 }
 
-// reapUser reaps the ended children that belong to a user: processes of a detector that left their group. waitid(2)
-// shows an ended child without reaping it, so other children are left to their owner.
+// reapUser reaps the ended children that belong to a user: processes of a detector that left their group. Other
+// children are left to their owner. It looks 20 times, as a killed process needs a moment to end.
 func reapUser(uid int) {
-	const pid, user = 4, 5 // in struct siginfo, in words of 32 bits, on 64-bit machines
-	const flags = unix.WEXITED | unix.WNOHANG | unix.WNOWAIT
-	end := time.Now().Add(20 * time.Millisecond)
-	for time.Now().Before(end) {
-		var info [32]int32
-		// The address is taken inside of the call, because the variable may move before it.
-		_, _, errno := unix.Syscall6(
-			//nolint:gosec // x/sys does not name the fields of its Siginfo
-			unix.SYS_WAITID, unix.P_ALL, 0, uintptr(unsafe.Pointer(&info)), flags, 0, 0,
-		)
-		switch {
-		case errno != 0: // no children
+	for range 20 {
+		pids := childrenOf(uid)
+		if len(pids) == 0 {
 			return
-		case info[pid] != 0 && int(info[user]) == uid:
-			_, _ = unix.Wait4(int(info[pid]), nil, unix.WNOHANG, nil)
-		default:
-			time.Sleep(time.Millisecond)
+		}
+		for _, pid := range pids {
+			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// childrenOf returns the process ids of this process's children that run, or ran, as the given user. wait(2) shows only
+// the first of the ended children, which may be another user's.
+func childrenOf(uid int) (pids []int) {
+	lists, _ := filepath.Glob("/proc/self/task/*/children") // a child is listed at the thread that started it
+	for _, path := range lists {
+		text, _ := os.ReadFile(path)
+		for _, word := range strings.Fields(string(text)) {
+			var st unix.Stat_t
+			err := unix.Stat("/proc/"+word, &st)
+			if pid, errWord := strconv.Atoi(word); err == nil && errWord == nil && int(st.Uid) == uid {
+				pids = append(pids, pid)
+			}
 		}
 	}
+
+	return pids
 }

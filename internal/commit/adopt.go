@@ -63,6 +63,7 @@ func adopt(
 		switch purpose := known[e.Path].Purpose; {
 		case purpose == "kubeconfig":
 			adoptPresent(s, e, out)
+			act.ReplacesCA = true
 		case purpose == "state":
 			adoptRemoved(s, e, out)
 		case purpose == "bootstrap-kubeconfig" && p.Kubelet.Joined && j != nil:

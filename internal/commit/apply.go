@@ -98,7 +98,8 @@ func addFile(act *activation.Plan, f node.File, content []byte) {
 
 	switch {
 	case f.Kind != node.Regular || f.CreateOnly:
-	case f.Path == joinedKubeconfig: // the kubelet may write it again
+	case f.Purpose == "kubeconfig": // the kubelet may write it again
+		act.ReplacesCA = true
 	case isBootstrapKubeconfig(f):
 		act.Retire = append(act.Retire, f.Path)
 	default:
@@ -106,7 +107,7 @@ func addFile(act *activation.Plan, f node.File, content []byte) {
 	}
 }
 
-// joinedKubeconfig is the kubelet's own file, in which prelet replaces the cluster's CAs. No site writes it.
+// joinedKubeconfig is the kubelet's own file.
 const joinedKubeconfig = "/etc/kubernetes/kubelet.conf"
 
 func isBootstrapKubeconfig(f node.File) bool {

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +95,25 @@ func (m member) settled() {
 	}
 }
 
+// keepsOlderOff wants that 0.1.0, which would put the old CA back, refuses the newest generation.
+func (m member) keepsOlderOff() {
+	m.t.Helper()
+	newest := 0
+	files, err := os.ReadDir(m.Root() + "/var/lib/prelet/generations")
+	must(m.t, err)
+	for _, f := range files {
+		if n, err := strconv.Atoi(f.Name()); err == nil {
+			newest = max(newest, n)
+		}
+	}
+
+	text, err := m.Read("/var/lib/prelet/generations/" + strconv.Itoa(newest))
+	must(m.t, err)
+	if !strings.Contains(text, `"replaces_ca":true`) {
+		m.t.Errorf("generation %d: its stored plan does not say that the CAs are replaced", newest)
+	}
+}
+
 // TestRotateCA rotates the CA of a cluster as docs/explanation/trust.md describes it, with a node that runs and one
 // that is off from the first step to the last.
 func TestRotateCA(t *testing.T) {
@@ -178,6 +198,7 @@ func TestRotateCA(t *testing.T) {
 		m.run(0)
 		m.trusts(conf, next.pem())
 		m.settled()
+		m.keepsOlderOff()
 	}
 
 	// The node that was off in all steps, with the site of the last one, and without a token.

@@ -59,6 +59,10 @@ type Plan struct {
 	// cluster (serverTLSBootstrap); "": not checked, as in generations of 0.1.0. It is never part of a verdict.
 	Serving string
 
+	// ReplacesCA reports whether prelet has replaced the CAs in the kubelet's own kubeconfig. 0.1.0 would put the old
+	// file back, and with it CAs that may no longer be the cluster's.
+	ReplacesCA bool
+
 	// Sources contains the place of an item in the site, as used in messages ("site.hcl:12:5, label.gpu"). The keys are
 	// the names of items in package failure.
 	Sources map[string]string
@@ -173,6 +177,8 @@ type planDocument struct {
 	OwnTaints       []string `json:"own_taints,omitempty"`
 
 	Serving string `json:"serving,omitempty"`
+
+	ReplacesCA bool `json:"replaces_ca,omitempty"`
 }
 
 // The formats of a stored plan. An earlier prelet refuses the second one, opens the gate and writes nothing (Newer):
@@ -187,7 +193,8 @@ const (
 func (p Plan) format() int {
 	// 0.1.0 always asks /configz, and has no verdict without it.
 	hasOnlyLog := p.Configz != nil && (p.Configz.URL == "" || p.Configz.Credential == "")
-	if p.TaintCredential != "" || len(p.OwnTaints) > 0 || p.Serving != "" || hasOnlyLog {
+	if p.TaintCredential != "" || len(p.OwnTaints) > 0 || p.Serving != "" || p.ReplacesCA ||
+		hasOnlyLog {
 		return planFormat2
 	}
 
@@ -238,6 +245,7 @@ func (p Plan) Encode() ([]byte, error) {
 			p.TaintCredential,
 			p.OwnTaints,
 			p.Serving,
+			p.ReplacesCA,
 		},
 	)
 }
@@ -317,6 +325,7 @@ func DecodePlan(text []byte) (Plan, error) {
 		TaintCredential: d.TaintCredential,
 		OwnTaints:       d.OwnTaints,
 
-		Serving: d.Serving,
+		Serving:    d.Serving,
+		ReplacesCA: d.ReplacesCA,
 	}, nil
 }

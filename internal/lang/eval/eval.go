@@ -38,7 +38,8 @@ type Eval struct {
 	stage   cty.Value            // the object `stage`, made at its first use
 
 	locals      map[string]result // shared with the Evals that With makes
-	evaluating  map[string]bool   // locals
+	reached     map[string]Reached
+	evaluating  map[string]bool // locals
 	funcs       map[string]function.Function
 	keys        map[*hclsyntax.ObjectConsExpr]keyIndex
 	unsupported *[]*hcl.Diagnostic // attributes that no machine has
@@ -69,6 +70,7 @@ func New(ctx context.Context, s *lang.Site, source world.Source) *Eval {
 		outputs:     make([]cty.Value, len(s.Stages)),
 		node:        cty.DynamicVal,
 		locals:      map[string]result{},
+		reached:     map[string]Reached{},
 		evaluating:  map[string]bool{},
 		keys:        map[*hclsyntax.ObjectConsExpr]keyIndex{},
 		unsupported: new([]*hcl.Diagnostic),
@@ -125,6 +127,7 @@ func (e *Eval) Fork() *Eval {
 	c := *e
 	c.vars = maps.Clone(e.vars)
 	c.locals = maps.Clone(e.locals)
+	c.reached = maps.Clone(e.reached)
 	c.keys = maps.Clone(e.keys)
 	c.evaluating = map[string]bool{}
 	c.funcs = nil

@@ -180,7 +180,7 @@ func (e *Eval) findCycle() *hcl.Diagnostic {
 	var visit func(u use) *hcl.Diagnostic
 	visit = func(u use) *hcl.Diagnostic {
 		if start := slices.Index(path, u.name); start >= 0 {
-			cycle := append(slices.Clone(path[start:]), u.name)
+			cycle := append(shortenPath(path[start:]), u.name)
 			return origin.Error(fault.Cycle, u.at, "References go in a circle",
 				"%s. Break it: one of them must not use the next.", strings.Join(cycle, " → "))
 		}
@@ -207,6 +207,19 @@ func (e *Eval) findCycle() *hcl.Diagnostic {
 	}
 
 	return nil
+}
+
+// shortenPath returns a copy of a path with at most ten names: the others are counted in one place in its middle.
+func shortenPath(names []string) []string {
+	const shown = 10
+	if len(names) <= shown {
+		return slices.Clone(names)
+	}
+
+	out := slices.Clone(names[:shown/2])
+	out = append(out, fmt.Sprintf("(%d more)", len(names)-shown))
+
+	return append(out, names[len(names)-shown/2:]...)
 }
 
 // uses lists the locals by name and the stages in site order, and for each the locals and stages it refers to.

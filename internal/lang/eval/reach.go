@@ -18,8 +18,7 @@ type Reached struct {
 	Asks   bool     // a file or a credential of the machine
 	Vars   bool     // a variable, which may have another value on another machine
 	Phase  schema.Phase
-	Locals []string // in the order in which they were met
-	Any    bool     // stages that it does not name, as in stage["detect-hw"]
+	Any    bool // stages that it does not name, as in stage["detect-hw"]
 }
 
 // Reach follows references through locals. It evaluates nothing. Expressions may be nil.
@@ -43,29 +42,70 @@ func (e *Eval) addReached(r *Reached, x hclsyntax.Expression) {
 		name, _, _ := findSecondName(reference)
 		switch reference.RootName() {
 		case "local":
-			local := e.site.Locals[name]
-			if local != nil && !slices.Contains(r.Locals, name) {
-				r.Locals = append(r.Locals, name)
-				e.addReached(r, local.Expr)
-			}
+			r.add(e.reachLocal(name))
 		case "var":
 			r.Vars = true
 		case "node":
-			r.Node = true
-			r.Phase = max(r.Phase, schema.Render)
+			r.add(Reached{Node: true, Phase: schema.Render})
 		case "stage":
 			i, _, _ := e.stageOf(reference)
 			if i == nil {
 				r.Any = true
 				continue
 			}
-			if !slices.Contains(r.Stages, i.Addr()) {
-				r.Stages = append(r.Stages, i.Addr())
-			}
-			r.Facts = r.Facts || i.Type == "detect-hw"
-			r.Phase = max(r.Phase, i.Spec.Phase)
+			r.add(Reached{Stages: []string{i.Addr()}, Facts: i.Type == "detect-hw", Phase: i.Spec.Phase})
 		}
 	}
+}
+
+// add adds what another expression refers to.
+func (r *Reached) add(other Reached) {
+	for _, addr := range other.Stages {
+		if !slices.Contains(r.Stages, addr) {
+			r.Stages = append(r.Stages, addr)
+		}
+	}
+	r.Node = r.Node || other.Node
+	r.Facts = r.Facts || other.Facts
+	r.Asks = r.Asks || other.Asks
+	r.Vars = r.Vars || other.Vars
+	r.Any = r.Any || other.Any
+	r.Phase = max(r.Phase, other.Phase)
+}
+
+// reachLocal is Reach of a local, which is computed once. Within a cycle it lacks what the cycle leads back to.
+func (e *Eval) reachLocal(name string) Reached {
+	local := e.site.Locals[name]
+	r, isKnown := e.reached[name]
+	if local == nil || isKnown {
+		return r
+	}
+
+	e.reached[name] = Reached{}
+	r = e.Reach(local.Expr)
+	e.reached[name] = r
+
+	return r
+}
+
+// findThrough lists the locals that an expression reaches, in the order in which it meets them.
+func (e *Eval) findThrough(x hclsyntax.Expression) (names []string) {
+	isMet := map[string]bool{}
+	var follow func(x hclsyntax.Expression)
+	follow = func(x hclsyntax.Expression) {
+		for _, reference := range x.Variables() {
+			name, _, _ := findSecondName(reference)
+			local := e.site.Locals[name]
+			if reference.RootName() == "local" && local != nil && !isMet[name] {
+				isMet[name] = true
+				names = append(names, "local."+name)
+				follow(local.Expr)
+			}
+		}
+	}
+	follow(x)
+
+	return names
 }
 
 // asksMachine reports whether an expression calls a function that reads a file or a credential of the machine.

@@ -157,9 +157,9 @@ func (e *Eval) checkPlace(p place) hcl.Diagnostics {
 	}
 
 	for _, reference := range p.x.Variables() {
-		reached := e.Reach(&hclsyntax.ScopeTraversalExpr{Traversal: reference})
-		if reached.Phase > p.phase {
-			diags = append(diags, e.refuseLater(reference.SourceRange(), p, reached))
+		x := &hclsyntax.ScopeTraversalExpr{Traversal: reference}
+		if e.Reach(x).Phase > p.phase {
+			diags = append(diags, e.refuseLater(x, p))
 		}
 	}
 
@@ -167,7 +167,8 @@ func (e *Eval) checkPlace(p place) hcl.Diagnostics {
 }
 
 // refuseLater makes the error for a reference to a later phase.
-func (e *Eval) refuseLater(at hcl.Range, p place, reached Reached) *hcl.Diagnostic {
+func (e *Eval) refuseLater(x *hclsyntax.ScopeTraversalExpr, p place) *hcl.Diagnostic {
+	reached := e.Reach(x)
 	var targets []string
 	for _, addr := range reached.Stages {
 		if i := e.site.Stage(addr); i != nil && i.Spec.Phase > p.phase {
@@ -179,13 +180,13 @@ func (e *Eval) refuseLater(at hcl.Range, p place, reached Reached) *hcl.Diagnost
 	}
 
 	through := ""
-	if len(reached.Locals) > 0 {
-		through = " (through local." + strings.Join(reached.Locals, ", local.") + ")"
+	if names := e.findThrough(x); len(names) > 0 {
+		through = " (through " + strings.Join(shortenPath(names), ", ") + ")"
 	}
 
 	return origin.Error(
 		fault.Reference,
-		at,
+		x.Traversal.SourceRange(),
 		"Reference to something that comes later",
 		"%s may refer to %s. This reaches %s%s.",
 		origin.Capitalize(p.owner),
@@ -290,10 +291,10 @@ func checkRule(reference hcl.Traversal, p place) *hcl.Diagnostic {
 }
 
 func (e *Eval) resolveVariable(reference hcl.Traversal) (target, *hcl.Diagnostic) {
-	known := sortedKeys(e.site.Variables)
 	name, at, ok := findSecondName(reference)
 	if !ok {
-		return target{}, refuse(at, "var needs a name", "Write var.NAME. %s", schema.Suggest("", known))
+		return target{}, refuse(at, "var needs a name", "Write var.NAME. %s",
+			schema.Suggest("", sortedKeys(e.site.Variables)))
 	}
 	v := e.site.Variables[name]
 	if v == nil {
@@ -301,7 +302,7 @@ func (e *Eval) resolveVariable(reference hcl.Traversal) (target, *hcl.Diagnostic
 			at,
 			fmt.Sprintf("Unknown variable %q", name),
 			"%s",
-			suggestVariable(name, known),
+			suggestVariable(name, sortedKeys(e.site.Variables)),
 		)
 	}
 
@@ -319,14 +320,14 @@ func suggestVariable(name string, known []string) string {
 }
 
 func (e *Eval) resolveLocal(reference hcl.Traversal) (target, *hcl.Diagnostic) {
-	known := sortedKeys(e.site.Locals)
 	name, at, ok := findSecondName(reference)
 	switch {
 	case !ok:
-		return target{}, refuse(at, "local needs a name", "Write local.NAME. %s", schema.Suggest("", known))
+		return target{}, refuse(at, "local needs a name", "Write local.NAME. %s",
+			schema.Suggest("", sortedKeys(e.site.Locals)))
 	case e.site.Locals[name] == nil:
 		unknown := fmt.Sprintf("Unknown local %q", name)
-		return target{}, refuse(at, unknown, "%s", schema.Suggest(name, known))
+		return target{}, refuse(at, unknown, "%s", schema.Suggest(name, sortedKeys(e.site.Locals)))
 	}
 	v, _ := e.Local(name) // each use reports its errors
 

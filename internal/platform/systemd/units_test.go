@@ -125,7 +125,6 @@ func TestUnitsHaveInCommon(t *testing.T) {
 			capabilities += " CAP_SETUID CAP_SETGID CAP_KILL"
 		}
 		for key, want := range map[string]string{
-			"Unit.WantsMountsFor":        "/etc/kubernetes /var/lib/kubelet /var/lib/prelet",
 			"Service.ExecStartPre":       "-+/usr/bin/systemd-tmpfiles --create prelet.conf",
 			"Unit.StartLimitIntervalSec": "0", "Service.Restart": "on-failure", "Service.NotifyAccess": "main",
 			"Service.Environment":      "PRELET_BOOT_ID=%b GOMAXPROCS=4",

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/report"
 )
 
@@ -23,21 +24,19 @@ func (e *Env) Analyze(ctx context.Context, root string) (Analysis, error) {
 		return Analysis{}, err
 	}
 
-	dir := filepath.Join(w.Root, "/run/prelet")
-	boot := ""
+	h := &Host{RunDir: runDir, RunRoot: nodefile.Root(w.Root)}
 	if w.Root == "" {
-		h := e.host(ctx)
+		h = e.host(ctx)
 		defer h.Units.Close()
-		dir = h.RunDir
-		boot = h.BootID
 	}
 
-	s, err := report.Load(dir)
+	s, err := h.loadReport()
 	if errors.Is(err, fs.ErrNotExist) {
+		dir := filepath.Join(w.Root, h.RunDir)
 		err = errors.New("prelet has not run in this boot: " + dir + " has no report. A run with --root writes none")
 	}
 
-	return analyzeStatus(s, err, boot), nil
+	return analyzeStatus(s, err, h.BootID), nil
 }
 
 // analyzeStatus returns the analysis of a status that was read with an error, or of no boot in particular for "".

@@ -189,15 +189,12 @@ func (o BundleOptions) addOutputs(ctx context.Context, parts *bundle, recording 
 
 // addRunFiles adds the files of the run folder and the journal of this boot. Below a root there is no journal.
 func (e *Env) addRunFiles(ctx context.Context, root string, parts *bundle) {
-	runDir := "/run/prelet"
-	if e.On != nil {
-		runDir = e.On.RunDir
-	}
-	if root != "" {
-		runDir = filepath.Join(root, "run/prelet")
+	dir := runDir
+	if e.On != nil && root == "" {
+		dir = e.On.RunDir
 	}
 	for _, name := range []string{report.StatusFile, report.MetricsFile} {
-		text, err := nodefile.ReadFile(filepath.Join(runDir, name), nodefile.Max)
+		text, err := nodefile.Root(root).ReadFile(filepath.Join(dir, name), nodefile.Max)
 		if err != nil {
 			parts.miss(name, err)
 			continue

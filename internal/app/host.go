@@ -32,6 +32,7 @@ const (
 type Host struct {
 	Root     string // "" is /
 	RunDir   string
+	RunRoot  nodefile.Root // RunDir is below it, and is only read; "" for the run folder of this machine
 	BootID   string
 	Hostname string
 	Self     string // the unit that runs this process; "" for none of prelet's
@@ -63,6 +64,9 @@ type Notifier interface {
 	Extend(d time.Duration) error
 }
 
+// runDir is the run folder.
+const runDir = "/run/prelet"
+
 // host returns the machine that the command works on: e.On, or else this one. The caller closes its Units.
 func (e *Env) host(ctx context.Context) *Host {
 	if e.On != nil {
@@ -70,7 +74,7 @@ func (e *Env) host(ctx context.Context) *Host {
 	}
 	name, _ := os.Hostname() // then the Node object is not asked for
 	h := &Host{
-		RunDir:   "/run/prelet",
+		RunDir:   runDir,
 		BootID:   systemd.OwnBootID(e.Getenv),
 		Hostname: name,
 		Systemd:  systemd.IsRunning(),
@@ -103,8 +107,11 @@ func (h *Host) stateDir() string {
 
 // gate returns the gate, which keeps the kubelet from starting.
 func (h *Host) gate() activation.Gate {
-	return activation.Gate{Dir: h.RunDir, BootID: h.BootID}
+	return activation.Gate{Root: h.RunRoot, Dir: h.RunDir, BootID: h.BootID}
 }
+
+// loadReport reads the report of the last run.
+func (h *Host) loadReport() (*report.Status, error) { return report.LoadBelow(h.RunRoot, h.RunDir) }
 
 // isOff reports whether prelet is turned off on the kernel command line.
 func (h *Host) isOff() bool {
@@ -165,7 +172,7 @@ func (e *Env) printOnConsole(h *Host, code fault.Code, summary string) {
 		return
 	}
 	summary = e.Redactor.String(summary)
-	if s, err := report.Load(h.RunDir); err == nil && s.BootID == h.BootID {
+	if s, err := h.loadReport(); err == nil && s.BootID == h.BootID {
 		if last := s.Result(); last.Code == code && last.Summary == summary {
 			return
 		}
@@ -191,7 +198,7 @@ func (h *Host) machine(store *generation.Store, rep *report.Reporter) *activatio
 	}
 
 	rival := ""
-	if s, err := report.Load(h.RunDir); err == nil && s.BootID == h.BootID {
+	if s, err := h.loadReport(); err == nil && s.BootID == h.BootID {
 		rival = s.Rival()
 	}
 
@@ -361,7 +368,7 @@ func (h *Host) waitForRequest(ctx context.Context, end time.Duration) (asked boo
 
 // lastSummary returns how the last run ended, in at most 120 characters.
 func (h *Host) lastSummary() string {
-	s, err := report.Load(h.RunDir)
+	s, err := h.loadReport()
 	if err != nil || s.Summary == "" {
 		return "the run before failed"
 	}

@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/commit/activation"
-	"github.com/prelet/prelet/internal/report"
 )
 
 // setupStatuses are the exit statuses with which systemd itself ends a service before the program runs
@@ -126,7 +125,7 @@ func describeDeath(u activation.Unit) notStarted {
 
 // hasBegun reports whether a prelet has begun a run in this boot.
 func hasBegun(h *Host) bool {
-	s, err := report.Load(h.RunDir)
+	s, err := h.loadReport()
 
 	return err == nil && s.BootID == h.BootID
 }

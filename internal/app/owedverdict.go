@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/platform/atomicfile"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/report"
 )
 
@@ -31,9 +31,13 @@ func (h *Host) owedVerdictPath() string { return filepath.Join(h.RunDir, owedVer
 
 // owesVerdict reports whether the kubelet of this boot has no verdict.
 func (h *Host) owesVerdict() bool {
-	_, err := os.Lstat(h.owedVerdictPath())
+	look, err := h.RunRoot.Look(h.owedVerdictPath(), nodefile.FollowAll)
+	if err != nil {
+		return false
+	}
+	look.Close()
 
-	return err == nil
+	return true
 }
 
 // oweVerdict requests a verdict on the kubelet as it runs, after a run at boot that changed nothing: the files have a

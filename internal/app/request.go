@@ -178,7 +178,7 @@ func (e *Env) showProgress(h *Host) (stop func()) {
 				return
 			case <-time.After(statusEvery):
 			}
-			s, err := report.Load(h.RunDir)
+			s, err := h.loadReport()
 			if err != nil || s.State != report.Running {
 				continue
 			}

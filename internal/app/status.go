@@ -11,6 +11,7 @@ import (
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/report"
 )
@@ -100,18 +101,19 @@ func (e *Env) statusBelow(ctx context.Context, root string, wait bool) (NodeStat
 	}
 
 	h := &Host{
-		Root:   w.Root,
-		RunDir: filepath.Join(w.Root, "/run/prelet"),
-		Units:  noUnits{},
-		Clock:  systemd.Clock{},
+		Root:    w.Root,
+		RunDir:  runDir,
+		RunRoot: nodefile.Root(w.Root),
+		Units:   noUnits{},
+		Clock:   systemd.Clock{},
 	}
-	if s, err := report.Load(h.RunDir); err == nil {
+	if s, err := h.loadReport(); err == nil {
 		h.BootID = s.BootID
 	}
 
 	out := readNodeStatus(ctx, h)
 	if out.State == "" && out.Problem == "" {
-		out.Problem = h.RunDir + " has no report: it is in memory, so a disk does not have it; " +
+		out.Problem = filepath.Join(w.Root, runDir) + " has no report: it is in memory, so a disk does not have it; " +
 			"prelet history --root " + root + " lists the generations"
 	}
 
@@ -184,7 +186,7 @@ func (s *NodeStatus) addLost(hasReason bool) {
 func readReport(ctx context.Context, h *Host) NodeStatus {
 	var out NodeStatus
 
-	s, err := report.Load(h.RunDir)
+	s, err := h.loadReport()
 	switch {
 	case err == nil:
 		out.Status = s

@@ -304,7 +304,7 @@ func concludeChecks(res *commit.Result) {
 // readLastRun returns how the last run of this boot ended; an empty value where it did not fail, or where there was
 // none.
 func readLastRun(h *Host) (last commit.Ending) {
-	s, err := report.Load(h.RunDir)
+	s, err := h.loadReport()
 	if err != nil || s.BootID != h.BootID {
 		return commit.Ending{}
 	}

@@ -116,10 +116,13 @@ func (s Status) Result() Status {
 // ErrNewer is the error for the status of a newer prelet.
 var ErrNewer = errors.New("a newer prelet wrote it")
 
-// Load reads status.json of a run folder. The error wraps fs.ErrNotExist if prelet has not run.
-func Load(dir string) (*Status, error) {
+// Load reads status.json of a run folder of this machine. The error wraps fs.ErrNotExist if prelet has not run.
+func Load(dir string) (*Status, error) { return LoadBelow("", dir) }
+
+// LoadBelow is Load for a run folder below a root.
+func LoadBelow(root nodefile.Root, dir string) (*Status, error) {
 	path := filepath.Join(dir, StatusFile)
-	text, err := nodefile.ReadFile(path, StatusLimit)
+	text, err := root.ReadFile(path, StatusLimit)
 	if err != nil {
 		return nil, fmt.Errorf("status of the last run: %w", err)
 	}

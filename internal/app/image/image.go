@@ -91,13 +91,10 @@ func Find(o Options) Found {
 	node := joined.Node{Root: o.Root, Now: o.Now}
 	identity := rule{check: "identity", action: Delete, why: whyIdentity}
 	for _, file := range node.Files(node.Identity()) {
-		s.match(path.Dir(file), []string{path.Base(file)}, identity)
+		s.matchAll(file, identity)
 	}
 	for _, r := range o.rules() {
-		s.match("/", splitPattern(r.pattern), r)
-		if strings.HasPrefix(r.pattern, "/etc/") { // an OSTree image has its /etc there
-			s.match("/", splitPattern("/usr"+r.pattern), r)
-		}
+		s.matchAll(r.pattern, r)
 	}
 	slices.SortStableFunc(s.found.Leftovers, func(a, b Leftover) int {
 		return cmp.Compare(slices.Index(checkNames(), a.Check), slices.Index(checkNames(), b.Check))
@@ -112,6 +109,15 @@ type search struct {
 	found  Found
 	seen   map[string]bool
 	mounts mounts
+}
+
+// matchAll looks for the paths that match a pattern, and for those of /etc also in /usr/etc, where an OSTree image has
+// it.
+func (s *search) matchAll(pattern string, r rule) {
+	s.match("/", splitPattern(pattern), r)
+	if strings.HasPrefix(pattern, "/etc/") {
+		s.match("/", splitPattern("/usr"+pattern), r)
+	}
 }
 
 // match looks for the paths below a folder that match the parts of a pattern. It follows links to folders.

@@ -86,6 +86,7 @@ func used() map[string]string {
 		"/etc/kubernetes/tmp/kubeadm-backup-1/ca.key":        "key",
 		"/usr/local/lib/credstore/bootstrap-token":           token,
 		"/usr/etc/ssh/ssh_host_rsa_key":                      "key",
+		"/usr/etc/kubernetes/kubelet.conf":                   "kind: Config\n",
 		"/var/lib/dhcpcd/duid":                               "00:01",
 		"/etc/nvme/hostnqn":                                  "nqn.2014-08.org.nvmexpress:uuid:1",
 		"/etc/openvswitch/system-id.conf":                    "1",

@@ -24,8 +24,9 @@ import (
 // opened it, that a kubelet was seen running, that prelet stopped the kubelet and owes it a start, and why a run was
 // requested.
 type Gate struct {
-	Dir    string // the run folder, /run/prelet; it exists
-	BootID string // files of another boot (in a run folder on a disk) are ignored
+	Root   nodefile.Root // Dir is below it; a gate below a root is only read
+	Dir    string        // the run folder, /run/prelet; it exists
+	BootID string        // files of another boot (in a run folder on a disk) are ignored
 }
 
 const (
@@ -81,7 +82,7 @@ func (g Gate) checkSpace() error {
 
 // State reports whether the gate is open, and on which generation; -1 when the file is not from prelet.
 func (g Gate) State() (generation int, open bool, err error) {
-	text, err := nodefile.ReadFile(g.Path(), nodefile.Max)
+	text, err := g.Root.ReadFile(g.Path(), nodefile.Max)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return 0, false, nil
@@ -206,7 +207,7 @@ func oneLine(text string) string {
 }
 
 func (g Gate) read(name string) string {
-	text, err := nodefile.ReadFile(filepath.Join(g.Dir, name), nodefile.Max)
+	text, err := g.Root.ReadFile(filepath.Join(g.Dir, name), nodefile.Max)
 	if err != nil {
 		return ""
 	}

@@ -283,7 +283,17 @@ func (l *Look) Mode() fs.FileMode {
 // ReadFile reads a regular file of this machine, at most limit bytes. Unlike os.ReadFile it never waits, for example
 // for the writer of a FIFO. It follows links, and is meant for prelet's own files and for those that a user named.
 func ReadFile(name string, limit int64) ([]byte, error) {
-	look, err := Find(name, FollowAll)
+	name, err := filepath.Abs(name)
+	if err != nil {
+		return nil, err
+	}
+
+	return Root("").ReadFile(name, limit)
+}
+
+// ReadFile is the function ReadFile for a file below the root. A link stays below the root.
+func (r Root) ReadFile(name string, limit int64) ([]byte, error) {
+	look, err := r.Look(name, FollowAll)
 	if err != nil {
 		return nil, err
 	}

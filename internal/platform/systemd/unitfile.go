@@ -6,7 +6,9 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/coreos/go-systemd/v22/unit"
@@ -27,8 +29,12 @@ type UnitFile struct {
 }
 
 // imageFolders are the folders of unit files in an image, the one that takes precedence first. /lib is a folder of its
-// own in older images.
-func imageFolders() []string { return append(unitFolders(), "/lib/systemd/system") }
+// own in older images. /run is empty when the image boots.
+func imageFolders() []string {
+	folders := slices.DeleteFunc(unitFolders(), func(dir string) bool { return strings.HasPrefix(dir, "/run/") })
+
+	return append(folders, "/lib/systemd/system")
+}
 
 const (
 	maxUnitFile  = 1 << 20 // bytes
@@ -120,7 +126,7 @@ func (u UnitFile) Unit(split func(string) []string) Unit {
 	out := Unit{Load: "loaded"}
 	words := func(setting string) (all [][]string) {
 		for _, line := range u.Settings[setting] {
-			all = append(all, split(strings.ReplaceAll(line, "%%", "%")))
+			all = append(all, split(decodeEscapes(strings.ReplaceAll(line, "%%", "%"))))
 		}
 
 		return all
@@ -152,6 +158,32 @@ func (u UnitFile) Unit(split func(string) []string) Unit {
 	}
 
 	return out
+}
+
+// decodeEscapes replaces the C escapes of systemd.syntax(7) in a line, such as \x20, by a backslash and the character.
+// As for systemd, the backslash of another sequence is a character.
+func decodeEscapes(line string) string {
+	const escapes = `(?s)\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{3}|.)`
+
+	return regexp.MustCompile(escapes).ReplaceAllStringFunc(line, func(sequence string) string {
+		switch sequence[1] {
+		case 's':
+			return `\ `
+		case '\\', '"', '\'', ';':
+			return sequence
+		}
+		text, err := strconv.Unquote(`"` + sequence + `"`)
+		if err != nil {
+			return `\` + sequence
+		}
+
+		var out []byte
+		for _, b := range []byte(text) {
+			out = append(out, '\\', b)
+		}
+
+		return string(out)
+	})
 }
 
 // readDropIns returns the texts of a unit's drop-ins in the order in which systemd reads them: by name, and of two with

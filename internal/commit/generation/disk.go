@@ -112,6 +112,24 @@ func (d *disk) unlink(in *folder, base string) error {
 	})
 }
 
+// remove removes a file of the store. A folder in its place, which prelet did not make, is moved aside.
+func (d *disk) remove(in *folder, base string) error {
+	err := d.unlink(in, base)
+	if !errors.Is(err, unix.EISDIR) {
+		return err
+	}
+
+	to := base + asideSuffix
+	for n := 2; ; n++ {
+		if _, exists, err := statFingerprint(in, to); err != nil || !exists {
+			break
+		}
+		to = base + "-" + itoa(n) + asideSuffix
+	}
+
+	return d.rename(in, base, to)
+}
+
 // rmdir removes an empty folder. A folder that is in use or not empty stays, and is not an error.
 func (d *disk) rmdir(in *folder, base string) error {
 	return d.do(opRmdir, in.name(base), func() error {
@@ -280,7 +298,7 @@ func (d *disk) replace(in *folder, base string, visible *bool, parts ...[]byte) 
 	tmp := base + tmpSuffix
 	f, err := d.create(in, tmp)
 	if errors.Is(err, unix.EEXIST) { // left by a run that was killed
-		if err = d.unlink(in, tmp); err == nil {
+		if err = d.remove(in, tmp); err == nil {
 			f, err = d.create(in, tmp)
 		}
 	}
@@ -296,6 +314,11 @@ func (d *disk) replace(in *folder, base string, visible *bool, parts ...[]byte) 
 	}
 	if err == nil {
 		err = d.rename(in, tmp, base)
+	}
+	if errors.Is(err, unix.EISDIR) {
+		if err = d.remove(in, base); err == nil {
+			err = d.rename(in, tmp, base)
+		}
 	}
 	if err != nil {
 		f.close()

@@ -146,6 +146,7 @@ var hints = []struct {
 	{unix.ELOOP, "a link at or above a managed file is refused: name the real path in the site"},
 	{unix.ENOTDIR, "a part of the path above it is not a folder: name another path"},
 	{unix.ENOENT, "create the folder, or declare it in the site"},
+	{unix.EISDIR, "a folder has the name of this file: move it away"},
 	{unix.EBUSY, "it is a mount point: write to the mounted file system, or unmount it"},
 	{unix.EXDEV, "it is on another file system than its folder: unmount it"},
 	{

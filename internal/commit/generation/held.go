@@ -234,7 +234,11 @@ func (s *Store) dropHeld() error {
 		return err
 	}
 
-	return s.removeDurably(s.dir, heldName)
+	if err := s.disk.remove(s.dir, heldName); err != nil {
+		return err
+	}
+
+	return s.disk.sync(s.dir)
 }
 
 // Holds contains the held plans and the pin at one moment.

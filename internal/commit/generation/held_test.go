@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +9,24 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 )
+
+// isFolder is the content of a file of the store that is a folder.
+const isFolder = "folder"
+
+// putHeld replaces held.json.
+func (b *box) putHeld(content string) {
+	b.t.Helper()
+	file := filepath.Join(b.o.Dir, heldName)
+	err := os.RemoveAll(file)
+	if content == isFolder {
+		err = errors.Join(err, os.MkdirAll(filepath.Join(file, "more"), 0o700))
+	} else {
+		err = errors.Join(err, os.WriteFile(file, []byte(content), 0o600))
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
 
 // TestUnreadableHeld: a held.json that cannot be read holds every plan, and stops nothing else.
 func TestUnreadableHeld(t *testing.T) {
@@ -17,6 +36,7 @@ func TestUnreadableHeld(t *testing.T) {
 	}{
 		"garbage": {"{", ""},
 		"empty":   {"", ""},
+		"folder":  {isFolder, ""},
 		"newer":   {string(encode(&held{Version: formatVersion + 1})), fault.NeedsPerson},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -27,9 +47,7 @@ func TestUnreadableHeld(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := os.WriteFile(filepath.Join(b.o.Dir, heldName), []byte(c.content), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			b.putHeld(c.content)
 			if j, err := s.Recover(); j != nil || err != nil {
 				t.Errorf("Recover: got %v, %v, want nothing", j, err)
 			}
@@ -70,8 +88,11 @@ func TestUnreadableHeld(t *testing.T) {
 			if gen, _, ok := s.Pinned(); c.pin == "" && (gen != 1 || !ok) {
 				t.Errorf("after Pin: got %d, %v, want 1", gen, ok)
 			}
-			if err := s.Release(); err != nil {
-				t.Fatal(err)
+			for range 2 { // the second time, what a folder left is there
+				b.putHeld(c.content)
+				if err := s.Release(); err != nil {
+					t.Fatal(err)
+				}
 			}
 			if _, _, ok := s.Pinned(); ok {
 				t.Error("still pinned after Release")

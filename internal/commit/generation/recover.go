@@ -153,13 +153,13 @@ func (s *Store) sweep(l listing) error {
 	}
 	for _, n := range names {
 		if n == journalName+tmpSuffix || n == heldName+tmpSuffix || scratchName.MatchString(n) {
-			if err := s.disk.unlink(s.dir, n); err != nil {
+			if err := s.disk.remove(s.dir, n); err != nil {
 				return err
 			}
 		}
 	}
 	for _, n := range l.temps {
-		if err := s.disk.unlink(s.gens, n); err != nil {
+		if err := s.disk.remove(s.gens, n); err != nil {
 			return err
 		}
 	}

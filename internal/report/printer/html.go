@@ -66,7 +66,23 @@ func writeHTML(w io.Writer, name string, p htmlPage) error {
 	p.Policy = "default-src 'none'; style-src " + hashSource(css) + "; script-src " + hashSource(js) +
 		"; img-src data:; base-uri 'none'; form-action 'none'"
 
-	return t.ExecuteTemplate(w, "page.gohtml", p)
+	return t.ExecuteTemplate(&pageWriter{to: w}, "page.gohtml", p)
+}
+
+// pageWriter writes a page. It may be on standard output, so what a runner of GitHub takes as a command of a workflow
+// is escaped as for a screen, but for HTML.
+type pageWriter struct {
+	to   io.Writer
+	line lineHead
+}
+
+// Write implements io.Writer.
+func (p *pageWriter) Write(b []byte) (int, error) {
+	if _, err := io.WriteString(p.to, p.line.disarm(string(b), "&#%d;")); err != nil {
+		return 0, err
+	}
+
+	return len(b), nil
 }
 
 // hashSource returns the source expression of a Content-Security-Policy that allows a text inside of the page.

@@ -116,11 +116,20 @@ func TestBootHTML(t *testing.T) {
 		}
 	}
 
+	const command = "\n::stop-commands::x"
+	v.Source = "/of/this/machine/n17" + command
+	v.Plan.Node.Labels[0].Value = "##[error]" + command
 	v.Status = nil
 	v.NoTimes = "a recording has none"
 	page = encodePage(t, func(b *bytes.Buffer) error { return BootHTML(b, v, htmlRedactor()) })
 	if want := "No times: a recording has none."; !strings.Contains(page, want) {
 		t.Errorf("page without a status: got none of %q, want it", want)
+	}
+	if want := `<title>prelet: n17\n::stop-commands::x</title>`; !strings.Contains(page, want) {
+		t.Errorf("page: got no %q, want the name of the recording in one line", want)
+	}
+	if strings.Contains(page, command) || strings.Contains(page, "##[") {
+		t.Error("page: got a command of a workflow, want it escaped")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -92,7 +93,7 @@ func BootHTML(w io.Writer, v BootView, r *value.Redactor) error {
 	s := htmlStyle(r)
 	p := v.Plan
 	page := bootPage{
-		Node:     s.safe(nameNode(v)),
+		Node:     s.safe(value.VisibleLine(nameNode(v))),
 		State:    bootState(v),
 		Lead:     s.safe(describeBoot(v)),
 		Head:     s.bootHead(v),
@@ -130,7 +131,11 @@ func nameNode(v BootView) string {
 		return cmp.Or(id.Node, id.Host)
 	}
 
-	return cmp.Or(v.Source, v.Machine, "This node")
+	if v.Source != "" {
+		return filepath.Base(v.Source) // its folder is of the machine that makes the page
+	}
+
+	return cmp.Or(v.Machine, "This node")
 }
 
 // bootState returns the word of the badge: the state of the last run, or without one that of the plan.
@@ -194,7 +199,7 @@ func (s Style) bootHead(v BootView) []htmlRow {
 		rows = append(rows, []string{"generation in place", formatNumber(v.Generation)})
 	}
 	rows = append(rows,
-		[]string{"recording", v.Source},
+		[]string{"recording", value.VisibleLine(v.Source)},
 		[]string{"planned", formatTime(v.Now)},
 		[]string{"plan", v.Plan.Hash},
 		[]string{"kubelet", textOf(v.Plan.Kubelet.Version)},

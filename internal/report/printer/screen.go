@@ -85,7 +85,7 @@ func (s *Screen) put(text string) error {
 	if text == "" {
 		return nil
 	}
-	_, err := io.WriteString(s.to, s.line.disarm(s.show(text)))
+	_, err := io.WriteString(s.to, s.line.disarm(s.show(text), `\u%04x`))
 	return err
 }
 
@@ -101,13 +101,14 @@ func (s *Screen) show(text string) string {
 
 // disarm escapes "::" at the begin of a line and "##[" anywhere: GitHub's runner takes them as commands of a workflow,
 // such as ::stop-commands::, also in the text of a recording or a site (actions/runner, ActionCommand.TryParse).
-func (l *lineHead) disarm(text string) string {
+// format is that of an escape.
+func (l *lineHead) disarm(text, format string) string {
 	var b strings.Builder
 	for _, r := range text {
 		isSecondColon := r == ':' && l.colons == 1
 		isCommand := r == '[' && l.hashes >= 2
 		if isSecondColon || isCommand {
-			fmt.Fprintf(&b, "\\u%04x", r)
+			fmt.Fprintf(&b, format, r)
 		} else {
 			b.WriteRune(r)
 		}

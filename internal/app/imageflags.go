@@ -1,6 +1,7 @@
 package app
 
 import (
+	"fmt"
 	"path"
 	"regexp"
 	"slices"
@@ -28,8 +29,9 @@ type flagSource struct {
 func judgeImageFlags(w Where, unit string) hcl.Diagnostics {
 	sources, err := readImageFlags(nodefile.Root(w.Root), unit)
 	if err != nil {
-		return hcl.Diagnostics{origin.Warning(fault.KubeletFlag, hcl.Range{}, unit+" of this image cannot be read",
-			"%s. The kubelet's flags in it are not checked.", origin.Capitalize(nodefile.Reason(err)))}
+		return hcl.Diagnostics{origin.Warning(fault.KubeletFlag, hcl.Range{},
+			"The kubelet's flags of "+unit+" in this image are not checked",
+			"%s.", origin.Capitalize(nodefile.Reason(err)))}
 	}
 
 	var flags []rules.Flag
@@ -53,16 +55,29 @@ func judgeImageFlags(w Where, unit string) hcl.Diagnostics {
 	})
 }
 
-// readImageFlags returns the flags of a unit in their order; none for a unit that starts another program. An
-// environment file that cannot be read has none: the plan reports it.
+// addImageFlags adds what is wrong with the flags of an image to a plan that does not say it itself.
+func addImageFlags(p *boot.Plan, w Where, unit string) {
+	for _, d := range judgeImageFlags(w, unit) {
+		isSame := func(o *hcl.Diagnostic) bool { return o.Summary == d.Summary }
+		if !slices.ContainsFunc(p.Diagnostics, isSame) {
+			p.Diagnostics = append(p.Diagnostics, d)
+		}
+	}
+}
+
+// readImageFlags returns the flags of a unit in their order. A unit that starts another program, such as a shell, is an
+// error. An environment file that cannot be read has none: the plan reports it.
 func readImageFlags(root nodefile.Root, unit string) (out []flagSource, err error) {
 	u, err := systemd.ReadUnitFile(root, unit)
 	if err != nil || u.Masked {
 		return nil, err
 	}
 	start := u.Unit(kubelet.Argv)
-	if len(start.Command) == 0 || path.Base(start.Command[0]) != "kubelet" {
+	switch {
+	case len(start.Command) == 0:
 		return nil, nil
+	case path.Base(start.Command[0]) != "kubelet":
+		return nil, fmt.Errorf("it starts %s, not the kubelet itself", start.Command[0])
 	}
 
 	variables := map[string]flagSource{}

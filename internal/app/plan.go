@@ -82,6 +82,9 @@ func (e *Env) planNode(ctx context.Context, w Where) (Planned, error) {
 	defer n.Close()
 
 	out := Planned{Plan: n.planUnless(ctx, found, e.Progress), Generation: n.Generation()}
+	if w.Root != "" && n.Site != nil {
+		addImageFlags(out.Plan, w, boot.KubeletUnit(n.Site))
+	}
 	if n.Store != nil && out.Plan.Complete {
 		out.Held = commit.WhyHeld(n.Store, out.Plan)
 	}

@@ -38,7 +38,7 @@ func (l *Live) answerOwner(_ context.Context, r world.OwnerReq) world.Answer {
 // answerUnit returns the state of a unit. Below another root no unit runs, and no unit restricts prelet's writes; how
 // one would start is read from its files.
 func (l *Live) answerUnit(ctx context.Context, r world.UnitReq) world.Answer {
-	if l.o.Root != "" && l.o.Hardware == "" && r.Start {
+	if l.o.Root != "" && r.Start {
 		return l.answerUnitFile(r.Name)
 	}
 	if l.isOtherMachine() || l.o.Units == nil {

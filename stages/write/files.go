@@ -371,8 +371,9 @@ func (r *renderer) checkSystemPath(b schema.Body, p, force schema.Value[string])
 // isSystemFolder reports whether every machine has a folder, all users need it, and root reads its files.
 func isSystemFolder(path string) bool {
 	return slices.Contains([]string{
-		"/etc", "/etc/pki", "/etc/ssl", "/etc/systemd", "/run", "/tmp", "/usr", "/usr/bin", "/usr/lib", "/usr/local",
-		"/usr/sbin", "/var", "/var/lib", "/var/tmp",
+		"/etc", "/etc/alternatives", "/etc/dbus-1", "/etc/dbus-1/system.d", "/etc/ld.so.conf.d", "/etc/pki",
+		"/etc/profile.d", "/etc/security", "/etc/ssl", "/etc/ssl/certs", "/etc/systemd", "/etc/systemd/system", "/run",
+		"/tmp", "/usr", "/usr/bin", "/usr/lib", "/usr/local", "/usr/sbin", "/var", "/var/lib", "/var/tmp",
 	}, path)
 }
 

@@ -106,8 +106,21 @@ func listSystemPlaces() []refusal {
 			places: []string{
 				"/etc/pam.d/", "/etc/pam.conf", "/usr/lib/pam.d/", "/etc/login.defs", "/etc/securetty",
 				"/etc/security/access.conf", "/etc/security/faillock.conf", "/etc/security/namespace.conf",
-				"/etc/nologin", "/run/nologin",
+				"/etc/nologin", "/run/nologin", "/etc/hosts.allow", "/etc/hosts.deny",
 			},
+		},
+		{
+			why: "each login takes its limits from it, and is refused if it cannot have them. A file in " +
+				"/etc/security/limits.d adds to it",
+			places: []string{"/etc/security/limits.conf"},
+		},
+		{
+			why:    "each shell of a login reads it. A file in /etc/profile.d adds to it",
+			places: []string{"/etc/profile"},
+		},
+		{
+			why:    "it is the name of this machine: with another one the next boot joins as another node",
+			places: []string{"/etc/hostname"},
 		},
 		{
 			why:    "sudo reads it, and refuses everybody after an error in it. A file in /etc/sudoers.d adds to it",
@@ -128,7 +141,7 @@ func listSystemPlaces() []refusal {
 		},
 		{
 			why:    "the loader reads it at the start of each program, also of systemd and of a shell",
-			places: []string{"/etc/ld.so.preload", "/etc/ld.so.conf", "/etc/ld.so.cache"},
+			places: []string{"/etc/ld.so.preload", "/etc/ld.so.conf", "/etc/ld.so.cache", "/etc/ld-musl-*.path"},
 		},
 		{
 			why: "each program loads shared libraries from there",
@@ -152,7 +165,18 @@ func listSystemPlaces() []refusal {
 		},
 		{
 			why:    "the command line of the kernel is made from it",
-			places: []string{"/etc/default/grub", "/etc/kernel/cmdline"},
+			places: []string{"/etc/default/grub", "/etc/grub.d/", "/etc/kernel/cmdline"},
+		},
+		{
+			why: "systemd executes it before it starts any unit: generators make the mounts of fstab, and logins. An " +
+				"empty file turns one off",
+			places: []string{
+				"/etc/systemd/system-generators/", "/run/systemd/system-generators/",
+				"/usr/lib/systemd/system-generators/", "/usr/local/lib/systemd/system-generators/",
+				"/etc/systemd/system-environment-generators/", "/run/systemd/system-environment-generators/",
+				"/usr/lib/systemd/system-environment-generators/",
+				"/usr/local/lib/systemd/system-environment-generators/",
+			},
 		},
 		{
 			why:    "systemd reads it before it starts any unit, and stops the boot after an error in it",
@@ -177,20 +201,22 @@ func listSystemPlaces() []refusal {
 }
 
 // systemUnits are units that systemd, its logins and D-Bus need: a file with this name in a folder of units replaces
-// one of them. Drop-ins only add to them. Source: systemd.special(7).
+// one of them. Drop-ins only add to them. The mounts are those that fstab has on many machines. Source:
+// systemd.special(7).
 const systemUnits = `
--.mount -.slice basic.target boot-complete.target console-getty.service container-getty@.service
-cryptsetup-pre.target cryptsetup.target ctrl-alt-del.target dbus-broker.service dbus.service dbus.socket
-default.target emergency.service emergency.target exit.target final.target first-boot-complete.target getty-pre.target
-getty.target getty@.service graphical.target halt.target hibernate.target hybrid-sleep.target init.scope
-initrd-fs.target initrd-root-device.target initrd-root-fs.target initrd-switch-root.target initrd.target
-integritysetup.target kexec.target local-fs-pre.target local-fs.target machine.slice multi-user.target
-network-online.target network-pre.target network.target nss-lookup.target nss-user-lookup.target paths.target
-poweroff.target reboot.target remote-fs-pre.target remote-fs.target rescue.service rescue.target rpcbind.target
-runlevel0.target runlevel1.target runlevel2.target runlevel3.target runlevel4.target runlevel5.target runlevel6.target
-serial-getty@.service shutdown.target sleep.target slices.target sockets.target ssh.service ssh.socket sshd.service
-sshd.socket soft-reboot.target suspend.target swap.target sysinit.target system.slice time-set.target time-sync.target
-timers.target umount.target user-.slice user-runtime-dir@.service user.slice user@.service veritysetup.target`
+-.mount -.slice autovt@.service basic.target boot-complete.target boot-efi.mount boot.mount console-getty.service
+container-getty@.service cryptsetup-pre.target cryptsetup.target ctrl-alt-del.target dbus-broker.service dbus.service
+dbus.socket default.target efi.mount emergency.service emergency.target etc.mount exit.target final.target
+first-boot-complete.target getty-pre.target getty.target getty@.service graphical.target halt.target hibernate.target
+hybrid-sleep.target init.scope initrd-fs.target initrd-root-device.target initrd-root-fs.target
+initrd-switch-root.target initrd.target integritysetup.target kexec.target local-fs-pre.target local-fs.target
+machine.slice multi-user.target network-online.target network-pre.target network.target nss-lookup.target
+nss-user-lookup.target paths.target poweroff.target reboot.target remote-fs-pre.target remote-fs.target rescue.service
+rescue.target rpcbind.target runlevel0.target runlevel1.target runlevel2.target runlevel3.target runlevel4.target
+runlevel5.target runlevel6.target serial-getty@.service shutdown.target sleep.target slices.target sockets.target
+soft-reboot.target ssh.service ssh.socket ssh@.service sshd.service sshd.socket sshd@.service suspend.target
+swap.target sysinit.target system.slice time-set.target time-sync.target timers.target umount.target user-.slice
+user-runtime-dir@.service user.slice user@.service usr.mount var-lib.mount var.mount veritysetup.target`
 
 // listAliases returns folders that are links to others on today's systems, each with the other.
 func listAliases() [][2]string {
@@ -344,7 +370,8 @@ func isSystemUnit(name string) bool {
 		template += "@" + instance[i:]
 	}
 
-	return strings.HasPrefix(name, "systemd-") || slices.Contains(strings.Fields(systemUnits), template)
+	return strings.HasPrefix(name, "systemd-") || strings.HasPrefix(name, "dbus-org.freedesktop.") ||
+		slices.Contains(strings.Fields(systemUnits), template)
 }
 
 // isAt reports whether a path is at a refused place, or below it.

@@ -42,6 +42,33 @@ func finding(fs []doctor.Finding, check string, s doctor.State) string {
 	return ""
 }
 
+// TestDoctorOfNewerKubelet: with a kubelet that the tables do not know, doctor and plan have the same severity.
+func TestDoctorOfNewerKubelet(t *testing.T) {
+	t.Parallel()
+	for _, version := range []string{"v1.99.0", "v2.0.0", "v0.0.0-master"} {
+		m := newMachine(t)
+		m.answered(version)
+		const stage = `stage "write" "kubelet" {`
+		m.put("/etc/prelet/site.hcl", strings.Replace(m.site, stage, stage+`
+  kubelet_config {
+    patch = { maxPod = 3 }
+  }
+`, 1))
+		e := m.as("", "plan", "--root", m.root)
+		if e.exit != 0 || !strings.Contains(strings.Join(strings.Fields(e.errors), " "), "may accept what those refuse: maxPod") {
+			t.Errorf("%s: plan: got exit %d: %s, want 0 and a warning of maxPod", version, e.exit, e.errors)
+		}
+		e, fs := m.findings()
+		got := finding(fs, "kubelet", doctor.Warning)
+		if e.exit != 0 || !strings.Contains(got, "may accept what those refuse: maxPod") {
+			t.Errorf("%s: doctor: got exit %d and %q, want 0 and the same warning: %s", version, e.exit, got, e.out)
+		}
+		if want := version + " is not a version that this prelet knows"; !strings.Contains(e.out, want) {
+			t.Errorf("%s: doctor: got %s, want %q in it", version, e.out, want)
+		}
+	}
+}
+
 // The preflight of a node before it joined, after it did, and with its unit masked. It writes nothing and sends no
 // token.
 func TestDoctor(t *testing.T) {

@@ -68,8 +68,6 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 	found := askKubelet(ctx, h)
 	in.Binary = doctor.Binary{Path: found.Path, Version: found.Version}
 	if !diags.HasErrors() {
-		diags := boot.Check(n.Site, boot.SampleMachines(), boot.CheckOptions{})
-		in.Loaded = append(in.Loaded, diags...)
 		n.source = doctor.LimitSource(n.source, n.joined(), given)
 		short, cancel := context.WithTimeout(ctx, doctorTimeout)
 		in.Plan = n.Plan(short, e.Progress)
@@ -78,6 +76,8 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 		if v != nil && in.Binary.Version == "" {
 			in.Binary.Version = *v
 		}
+		o := boot.CheckOptions{Kubelet: in.Binary.Version}
+		in.Loaded = append(in.Loaded, boot.Check(n.Site, boot.SampleMachines(), o)...)
 	}
 	in.Unit, in.Gate = checkUnit(ctx, h, in.Plan)
 	in.Clock = systemd.CheckClock(ctx)

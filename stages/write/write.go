@@ -292,6 +292,17 @@ func (Stage) Outputs(stages.Declared) cty.Type {
 	return cty.Object(map[string]cty.Type{"files": cty.List(cty.String)})
 }
 
+// isOddNumber reports whether a text looks like a number that is not a decimal id, such as -1, 0x0 or 1e3. No name of a
+// user begins with a sign.
+func isOddNumber(id string) bool {
+	_, intErr := strconv.ParseInt(id, 0, 64)
+	_, floatErr := strconv.ParseFloat(id, 64)
+	isDecimal := strings.Trim(id, "0123456789") == ""
+	isNumber := '0' <= id[0] && id[0] <= '9' && (intErr == nil || floatErr == nil)
+
+	return id[0] == '-' || id[0] == '+' || isNumber && !isDecimal
+}
+
 func checkOwner(s string) error {
 	u, g, ok := strings.Cut(s, ":")
 	isPair := ok && u != "" && g != "" && !strings.Contains(g, ":")
@@ -300,6 +311,9 @@ func checkOwner(s string) error {
 	}
 
 	for _, id := range []string{u, g} {
+		if isOddNumber(id) {
+			return fmt.Errorf("%q is not a name and not a decimal id; write USER:GROUP", id)
+		}
 		n, err := strconv.ParseUint(id, 10, 64)
 		isTooHigh := err == nil && n >= math.MaxUint32 || errors.Is(err, strconv.ErrRange)
 		if isTooHigh {

@@ -30,14 +30,15 @@ func (e *examination) checkBinary() {
 	case b.Version == "":
 		e.problem("kubelet", b.Path+" does not report its version",
 			"a kubelet that does not report its version is not started", b.Path+" --version")
-	case isVersion && minor > newest:
-		e.warn("kubelet", b.Version+" is newer than what this prelet knows",
+	case !isVersion, minor > newest:
+		e.warn("kubelet", fmt.Sprintf("%s is not a version that this prelet knows: it knows 1.%d to 1.%d",
+			b.Version, oldest, newest),
 			fmt.Sprintf(
 				"its flags are asked of the binary; fields and feature gates are checked as those of 1.%d",
 				newest,
 			),
 			"use a prelet that knows it")
-	case isVersion && minor < oldest:
+	case minor < oldest:
 		e.warn("kubelet", b.Version+" is older than what this prelet knows",
 			fmt.Sprintf("it is checked as 1.%d", oldest), "")
 	}

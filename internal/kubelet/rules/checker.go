@@ -44,7 +44,11 @@ type checker struct {
 func newChecker(s Subject) *checker {
 	oldest, newest := known.Range()
 	c := &checker{Subject: s, minor: newest, flagOf: map[string]string{}}
-	if minor, ok := known.Minor(s.Version); ok && s.Version != "" {
+	switch minor, isKubernetes1 := known.Minor(s.Version); {
+	case s.Version == "":
+	case !isKubernetes1: // such as v2.0.0, or v0.0.0-master of a build without a tag
+		c.isNewer = true
+	default:
 		c.minor = minor
 		c.hasTables = minor >= oldest && minor <= newest
 		c.isNewer = minor > newest

@@ -158,7 +158,7 @@ func compareTrust(assumed *boot.Assumed, a, was world.Answer) (isSame bool) {
 	assumed.Kind = "ca"
 	assumed.Name = now.Hash
 	assumed.InsteadOf = cmp.Or(assumed.InsteadOf, then.Hash)
-	return now.PEM != "" && now.PEM == then.PEM
+	return now.PEM != "" && (now.PEM == then.PEM || probe.HaveSameCAs(now.PEM, then.PEM))
 }
 
 // compareObjects reports whether two answers have the same object, and describes the new one.

@@ -65,20 +65,35 @@ func (l *Live) fetchTrust(ctx context.Context, a world.Access) world.Answer {
 			return world.Answer{Fault: f}
 		}
 
-		return readTrust(l.o.Objects, a)
+		return l.addExpired(readTrust(l.o.Objects, a))
 	}
 
 	known := l.findKnownCA(a)
 	if known != nil && len(known.ca.Unmatched) == 0 {
-		return world.Trust.Answer(known.ca)
+		return l.addExpired(world.Trust.Answer(known.ca))
 	}
 
 	asked := l.askTrust(ctx, a)
 	if known == nil {
-		return asked
+		return l.addExpired(asked)
 	}
 
-	return known.completeBy(asked)
+	return l.addExpired(known.completeBy(asked))
+}
+
+// addExpired adds to an answer which of its CAs have expired by the clock of this machine.
+func (l *Live) addExpired(a world.Answer) world.Answer {
+	var t world.TrustAns
+	if a.Fault != nil || json.Unmarshal(a.Value, &t) != nil {
+		return a
+	}
+
+	expired, hasValid := cluster.DescribeExpired(t.PEM, l.o.Now())
+	t.Expired = expired
+	t.NoneValid = !hasValid
+	a.Value = world.Trust.Answer(t).Value
+
+	return a
 }
 
 // askTrust returns the identity of the cluster as the cluster proves it.
@@ -137,6 +152,9 @@ func readTrust(folder string, a world.Access) world.Answer {
 func readObject(folder string, r world.ObjectReq) world.Answer {
 	return makeObjectAnswer(cluster.Folder(folder).ReadConfigMap(r.Namespace, r.Name))
 }
+
+// HaveSameCAs reports whether two bundles have the same certificates, in any order.
+func HaveSameCAs(a, b string) bool { return cluster.HaveSameCAs(a, b) }
 
 // makeTrustAnswer turns what package cluster returned about the cluster's CA into an answer.
 func makeTrustAnswer(t cluster.Trust, err error) world.Answer {

@@ -74,6 +74,10 @@ type TrustAns struct {
 	// no CA of the cluster has. Older recordings have neither.
 	LeftOut   []string `json:"left_out,omitempty"`
 	Unmatched []string `json:"unmatched,omitempty"`
+	// Expired are CAs in PEM that had expired when it was read, and NoneValid is set if no other is in it. Older
+	// recordings have neither.
+	Expired   []string `json:"expired,omitempty"`
+	NoneValid bool     `json:"none_valid,omitempty"`
 }
 
 // ObjectReq asks for a ConfigMap.

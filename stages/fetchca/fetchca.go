@@ -78,6 +78,7 @@ func (s Stage) Gather(
 	}
 
 	diags = append(diags, notePins(env.Cluster, trust)...)
+	diags = append(diags, warnExpired(env.Cluster, trust)...)
 
 	if value.HasPlaceholder(trust.PEM) {
 		return stages.Output{}, append(diags, origin.Error(
@@ -96,6 +97,25 @@ func (s Stage) Gather(
 	}
 
 	return stages.Output{Value: v, Trust: &trust}, diags
+}
+
+// warnExpired reports CAs that have expired. No server can be verified by them.
+func warnExpired(at hcl.Range, trust world.TrustAns) hcl.Diagnostics {
+	all := strings.Join(trust.Expired, ", ")
+	switch {
+	case len(trust.Expired) == 0:
+		return nil
+	case trust.NoneValid:
+		return hcl.Diagnostics{origin.Warning(
+			fault.ClusterCA, at, "The cluster's CA has expired",
+			"It is %s. The kubelet verifies no API server by it. Give the renewed CA; one with the same key has the same "+
+				"pin. If it has not expired, set the clock of this machine.", all,
+		)}
+	}
+
+	return hcl.Diagnostics{origin.Note(
+		fault.ClusterCA, at, "A CA of the cluster has expired", "It is %s. Remove it from the cluster's CAs.", all,
+	)}
 }
 
 // notePins reports CAs without a pin and pins without a CA, as there are while a CA is being rotated.

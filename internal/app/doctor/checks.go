@@ -30,9 +30,12 @@ func (e *examination) checkBinary() {
 	case b.Version == "":
 		e.problem("kubelet", b.Path+" does not report its version",
 			"a kubelet that does not report its version is not started", b.Path+" --version")
-	case !isVersion, minor > newest:
-		e.warn("kubelet", fmt.Sprintf("%s is not a version that this prelet knows: it knows 1.%d to 1.%d",
-			b.Version, oldest, newest),
+	case !isVersion || minor > newest:
+		how := " is newer than what this prelet knows"
+		if !isVersion {
+			how = fmt.Sprintf(" is not a version that this prelet knows: it knows 1.%d to 1.%d", oldest, newest)
+		}
+		e.warn("kubelet", b.Version+how,
 			fmt.Sprintf(
 				"its flags are asked of the binary; fields and feature gates are checked as those of 1.%d",
 				newest,

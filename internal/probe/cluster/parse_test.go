@@ -146,8 +146,8 @@ func TestCAHashes(t *testing.T) {
 		leftOut   int
 		unmatched []string
 	}{
-		{nil, []string{opensslPin, ca.pin()}, 0, nil},
-		{[]string{ca.pin(), strings.ToUpper(opensslPin)}, []string{opensslPin, ca.pin()}, 0, nil},
+		{nil, []string{ca.pin(), opensslPin}, 0, nil}, // the oldest first
+		{[]string{ca.pin(), strings.ToUpper(opensslPin)}, []string{ca.pin(), opensslPin}, 0, nil},
 		{[]string{ca.pin()}, []string{ca.pin()}, 1, nil},
 		{[]string{opensslPin, other}, []string{opensslPin}, 1, []string{other}},
 	} {
@@ -160,6 +160,20 @@ func TestCAHashes(t *testing.T) {
 		if err != nil || !slices.Equal(inText, c.want) || len(got.LeftOut) != c.leftOut ||
 			!slices.Equal(got.Unmatched, c.unmatched) {
 			t.Errorf("pins %v: got %v, left out %v, unmatched %v, %v", c.pins, inText, got.LeftOut, got.Unmatched, err)
+		}
+	}
+	inOrder, err := Choose(both, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"order":       string(ca.pem()) + opensslCA,
+		"line breaks": strings.ReplaceAll(string(both), "\n", "\r\n"),
+		"repetition":  opensslCA + string(both),
+	} {
+		got, err := Choose([]byte(text), nil)
+		if d := cmp.Diff(inOrder, got); d != "" || err != nil {
+			t.Errorf("%s: got another choice for the same CAs: %v %s", name, err, d)
 		}
 	}
 	if got, err := Choose(both, []string{other}); err == nil {

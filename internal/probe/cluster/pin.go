@@ -11,6 +11,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/client-go/util/cert"
 )
@@ -41,8 +42,8 @@ func ParsePin(s string) (string, error) {
 	return "sha256:" + strings.ToLower(digest), nil
 }
 
-// Choose returns the CAs of a bundle that have one of the pins. Without pins it returns all of them. The text of a
-// bundle without others stays as it is.
+// Choose returns the CAs of a bundle that have one of the pins. Without pins it returns all of them. The result depends
+// on the certificates only, and not on their order, repetitions, and the text between them.
 func Choose(bundle []byte, pins []string) (Trust, error) {
 	certs, err := parseBundle(bundle)
 	if err != nil {
@@ -54,17 +55,33 @@ func Choose(bundle []byte, pins []string) (Trust, error) {
 		return Trust{}, err
 	}
 
+	sortCerts(certs)
+	certs = slices.CompactFunc(certs, (*x509.Certificate).Equal)
 	chosen, err := set.choose(certs)
 	if err != nil {
 		return Trust{}, err
 	}
 
-	t := newTrust(chosen, nil, ByPins)
-	if len(chosen.leftOut) == 0 {
-		t.PEM = string(bundle)
+	return newTrust(chosen, nil, ByPins), nil
+}
+
+// DescribeExpired describes the certificates of a bundle that have expired at a time. hasValid is whether it has
+// another one.
+func DescribeExpired(bundle string, now time.Time) (expired []string, hasValid bool) {
+	certs, err := parseBundle([]byte(bundle))
+	if err != nil {
+		return nil, true // another check refuses it
+	}
+	for _, c := range certs {
+		if !now.After(c.NotAfter) {
+			hasValid = true
+			continue
+		}
+		text := fmt.Sprintf("%q, at %s", quote(c.Subject.String()), c.NotAfter.UTC().Format(time.RFC3339))
+		expired = append(expired, text)
 	}
 
-	return t, nil
+	return expired, hasValid
 }
 
 // HaveSameCAs reports whether two bundles have the same certificates, in any order.

@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,8 +23,8 @@ type dropIn struct {
 	refusal error // why the kubelet does not start with it; its configuration is empty then
 }
 
-// readDropIns returns the drop-ins in a folder of the image, as they are without prelet. A drop-in that cannot be read
-// is left out.
+// readDropIns returns the drop-ins in a folder of the image, as they are without prelet. A folder that the kubelet could
+// not list is one with a refusal.
 func (in decideInput) readDropIns(dir string) (out []dropIn) {
 	if in.tape == nil {
 		return nil
@@ -33,14 +34,21 @@ func (in decideInput) readDropIns(dir string) (out []dropIn) {
 	if err != nil {
 		return nil
 	}
+	if list.Unlisted != "" {
+		out = append(out, dropIn{path: dir, refusal: errors.New(list.Unlisted)})
+	}
 
 	for _, path := range list.Paths {
-		a, err := in.readOriginal(path)
-		if err != nil || !a.Exists {
+		text, err := in.readDropIn(path)
+		switch {
+		case isUnknown(err):
+			continue
+		case err != nil:
+			out = append(out, dropIn{path: path, refusal: err})
 			continue
 		}
 		d := dropIn{path: path}
-		c, err := kubelet.ParseDropIn(a.Text)
+		c, err := kubelet.ParseDropIn(text)
 		if err == nil {
 			d.config = c.Object()
 		}
@@ -49,6 +57,31 @@ func (in decideInput) readDropIns(dir string) (out []dropIn) {
 	}
 
 	return out
+}
+
+// readDropIn returns the text of a drop-in, which may be a link.
+func (in decideInput) readDropIn(path string) (string, error) {
+	a, err := in.readOriginal(path)
+	if err == nil && a.Exists && !a.Dir {
+		return a.Text, nil
+	}
+	if err == nil { // prelet has made it
+		return "", &fault.Fault{Code: fault.Unread, Why: path + " was not there before prelet"}
+	}
+
+	f, _, err := world.File.Ask(in.eval.AskContext(), in.tape, world.FileReq{Path: path})
+	if err == nil && f.Private != "" {
+		err = &fault.Fault{Code: fault.Denied, Why: f.Private}
+	}
+
+	return f.Text, err
+}
+
+// isUnknown reports whether an error says nothing on whether the kubelet can read a file: only prelet may not, or a
+// recording does not have it.
+func isUnknown(err error) bool {
+	code := fault.CodeOf(err)
+	return err != nil && (code == fault.Denied || code == fault.Unread)
 }
 
 // listDropIns returns the configurations of the image's drop-ins in a folder.
@@ -77,7 +110,7 @@ func (b basis) separate(n node.Node, own map[string]any) (node.Node, []dropIn) {
 	}
 
 	dropIns := slices.DeleteFunc(b.readDropIns(folder.Value), func(d dropIn) bool {
-		return d.path == n.DropIn
+		return d.path == n.DropIn || d.path == folder.Value && makesFolder(n, folder.Value)
 	})
 	if n.DropIn == "" {
 		return n, dropIns
@@ -91,6 +124,13 @@ func (b basis) separate(n node.Node, own map[string]any) (node.Node, []dropIn) {
 	n.Config = dropDeleted(b.base.Config, n.Settings)
 
 	return n, slices.Insert(dropIns, at, dropIn{path: n.DropIn, config: own})
+}
+
+// makesFolder reports whether the plan makes a folder, or a file in it.
+func makesFolder(n node.Node, folder string) bool {
+	return n.DropIn != "" || slices.ContainsFunc(n.Files, func(f node.File) bool {
+		return f.Path == folder || strings.HasPrefix(f.Path, folder+"/")
+	})
 }
 
 // configFiles are the files of the configuration of a finished node.

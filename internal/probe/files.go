@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 	"unicode/utf8"
@@ -138,25 +139,35 @@ func refuseProgram(file string) string {
 	return ""
 }
 
-const maxDropIns = 256 // files of one folder
+const maxDropIns = 4096 // files of one folder
 
 // answerDropIns lists the files below a folder that the kubelet merges: cmd/kubelet/app/server.go,
-// mergeKubeletConfigurations. The list of a folder that cannot be read is empty; the kubelet refuses to start
-// with it.
+// mergeKubeletConfigurations. It reads a link to a file, and ignores a folder that is a link, also that of the flag.
 func (l *Live) answerDropIns(_ context.Context, r world.DropInsReq) world.Answer {
 	out := world.DropInsAns{Paths: []string{}}
-	folder := os.DirFS(path.Join("/", l.o.Root, r.Dir))
+	look, err := l.root().Look(path.Dir(r.Dir), nodefile.FollowAll)
+	if err != nil {
+		out.Unlisted = nodefile.Reason(err)
+		return world.DropIns.Answer(out)
+	}
+	look.Close()
 
-	_ = fs.WalkDir(folder, ".", func(name string, d fs.DirEntry, err error) error {
+	folder := l.root().Path(path.Join(look.Path(), path.Base(r.Dir)))
+	err = filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error {
 		switch {
-		case err != nil || len(out.Paths) == maxDropIns:
+		case err != nil:
+			return err
+		case len(out.Paths) == maxDropIns:
 			return fs.SkipAll
 		case !d.IsDir() && path.Ext(name) == ".conf":
-			out.Paths = append(out.Paths, path.Join(r.Dir, name))
+			out.Paths = append(out.Paths, path.Join(r.Dir, strings.TrimPrefix(name, folder)))
 		}
 
 		return nil
 	})
+	if err != nil {
+		out.Unlisted = nodefile.Reason(err)
+	}
 
 	return world.DropIns.Answer(out)
 }

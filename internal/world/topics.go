@@ -218,6 +218,8 @@ type DropInsReq struct {
 // DropInsAns has their paths, in the order in which the kubelet merges them.
 type DropInsAns struct {
 	Paths []string `json:"paths"`
+	// Unlisted is why the kubelet could not list the folder, and would not start. Older recordings do not have it.
+	Unlisted string `json:"unlisted,omitempty"`
 }
 
 // ServingReq asks whether a kubelet would accept a file of CAs, or, with Key, a certificate and its private key. A

@@ -23,8 +23,8 @@ type dropIn struct {
 	refusal error // why the kubelet does not start with it; its configuration is empty then
 }
 
-// readDropIns returns the drop-ins in a folder of the image, as they are without prelet. A folder that the kubelet could
-// not list is one with a refusal.
+// readDropIns returns the drop-ins in a folder of the image, as they are without prelet. A folder that the kubelet
+// could not list is one with a refusal.
 func (in decideInput) readDropIns(dir string) (out []dropIn) {
 	if in.tape == nil {
 		return nil

@@ -43,19 +43,24 @@ func (l *loader) override() {
 
 // noteHidden notes overrides that a later one replaces: of two layers that set one argument, the earlier has no effect.
 func (l *loader) noteHidden() {
-	earlier := map[string]Override{}
 	for _, o := range l.site.Overrides {
-		first, isTwice := earlier[o.Address]
-		earlier[o.Address] = o
-		isVariable := strings.HasPrefix(o.Address, "var.") // the last vars file counts
-		if isTwice && o.Base == first.Over && !isVariable {
+		if l.isOverride(o.Base) {
 			l.add(origin.Note(
 				fault.OverrideIgnored, o.Over, "Two overrides of "+o.Address,
 				"The one at %s has no effect: this one replaces the whole argument. Write both in one of them.",
-				place(first.Over),
+				place(o.Base),
 			))
 		}
 	}
+}
+
+// isOverride reports whether a place is in an override block.
+func (l *loader) isOverride(at hcl.Range) bool {
+	isIn := func(block hcl.Range) bool {
+		return at.Filename == block.Filename && at.Start.Byte > block.Start.Byte && at.End.Byte <= block.End.Byte
+	}
+
+	return slices.ContainsFunc(l.overs, func(o *hclsyntax.Block) bool { return isIn(o.Body.SrcRange) })
 }
 
 func (l *loader) overrideBlock(x *hclsyntax.Block) {

@@ -271,6 +271,71 @@ override {
 	}
 }
 
+// TestHiddenOverrides: an earlier override that a later one replaces is noted, also in a block that the earlier one has
+// added, and in JSON.
+func TestHiddenOverrides(t *testing.T) {
+	for name, text := range map[string]string{
+		"an argument": `-- a.hcl --
+stage "write" "k" {
+  kubelet_config { base = "" }
+}
+-- b.hcl --
+override {
+  stage "write" "k" {
+    kubelet_config { patch = { maxPods = 50 } }
+  }
+}
+-- c.hcl --
+override {
+  stage "write" "k" {
+    kubelet_config { patch = { v = 1 } }
+  }
+}
+`,
+		"of an added block": `-- a.hcl --
+stage "write" "k" {}
+-- b.hcl --
+override {
+  stage "write" "k" {
+    kubelet_config { patch = { maxPods = 50 } }
+  }
+}
+-- c.hcl --
+override {
+  stage "write" "k" {
+    kubelet_config { patch = { v = 1 } }
+  }
+}
+`,
+		"in JSON": `-- a.hcl --
+stage "write" "k" {}
+-- b.hcl.json --
+{"override": {"stage": {"write": {"k": {"kubelet_config": {"patch": {"maxPods": 50}}}}}}}
+-- c.hcl.json --
+{"override": {"stage": {"write": {"k": {"kubelet_config": {"patch": {"v": 1}}}}}}}
+`,
+	} {
+		_, diags := parseText(t, text)
+		want := "Two overrides of stage.write.k kubelet_config.patch: The one at b.hcl"
+		if got := show(diags); diags.HasErrors() || len(diags) != 1 || !strings.Contains(got, want) {
+			t.Errorf("%s: got %s, want one note with %q", name, got, want)
+		}
+	}
+
+	if _, diags := parseText(t, `-- a.hcl --
+stage "write" "k" {
+  kubelet_config { patch = { maxPods = 1 } }
+}
+override {
+  stage "write" "k" {
+    kubelet_config { patch = { maxPods = 50 } }
+  }
+}
+`); len(diags) != 0 {
+		t.Errorf("one override: got %s, want none", show(diags))
+	}
+}
+
 func TestLaterVarsFileWins(t *testing.T) {
 	s := mustParse(
 		t,

@@ -29,14 +29,21 @@ func refuseEmptyFlags(c *cobra.Command, _ []string) (err error) {
 	return err
 }
 
-// refuseArguments refuses arguments. Where there is --config, an argument was probably meant as its value.
+// refuseArguments refuses arguments. One was probably meant as the value of a flag: of --html or --from by the end of
+// its name, or of --config.
 func refuseArguments(c *cobra.Command, args []string) error {
-	switch {
-	case len(args) == 0:
+	if len(args) == 0 {
 		return nil
-	case c.Flags().Lookup("config") != nil:
-		return failure(fault.Usage, "%s takes no arguments; did you mean --config %s?", c.Name(), args[0])
 	}
+
+	for _, f := range []struct{ flag, suffix string }{
+		{"html", ".html"}, {"from", ".prelet"}, {"from", ".prelet.gz"}, {"from", ".tar.gz"}, {"config", ""},
+	} {
+		if c.Flags().Lookup(f.flag) != nil && strings.HasSuffix(args[0], f.suffix) {
+			return failure(fault.Usage, "%s takes no arguments; did you mean --%s %s?", c.Name(), f.flag, args[0])
+		}
+	}
+
 	return failure(fault.Usage, "%s takes no argument, but got %q\nprelet: see `%s --help`",
 		c.Name(), args[0], c.CommandPath())
 }
@@ -49,7 +56,9 @@ func describeFlagError(c *cobra.Command, err error) error {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			known = append(known, f.Name)
 		})
-		if near := app.Nearest(wrong, known); near != "" {
+		if wrong == "json" && c.Flags().Lookup("output") != nil {
+			text += "; did you mean -o json?"
+		} else if near := app.Nearest(wrong, known); near != "" {
 			text += "; did you mean --" + near + "?"
 		}
 	}

@@ -134,6 +134,10 @@ What is damaged or missing in a generation is named, and the rest is compared.`,
 // parseGeneration returns the number of a generation that an argument names.
 func parseGeneration(text string) (int, error) {
 	n, err := strconv.Atoi(text)
+	if err == nil && n == 0 {
+		return 0, failure(fault.Usage, "0 is the state before prelet, which has no plan; "+
+			"prelet history show 1 lists what generation 1 changed in it")
+	}
 	if err != nil || n < 1 {
 		return 0, failure(fault.Usage, "%q is not a number of a generation; prelet history lists them", text)
 	}

@@ -268,6 +268,8 @@ func (r *rows) addGate(s app.NodeStatus) {
 		r.add("kubelet", "may start")
 	case s.Gate.Why != "":
 		r.add("kubelet", "may not start: %s", s.Gate.Why)
+	case s.Problem != "": // below a root without a run folder
+		r.add("kubelet", "whether it may start is not known: the gate is in memory, as the report is")
 	default:
 		r.add("kubelet", "may not start: prelet has not finished a run in this boot")
 	}

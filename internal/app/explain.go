@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/prelet/prelet/internal/boot"
@@ -176,6 +177,11 @@ func findItem(p *boot.Plan, word string) (explain.Item, error) {
 		return items[0], nil
 	case len(items) > 1:
 		return explain.Item{}, failure(fault.Usage, "%q fits several:\n%s", word, listItems(items))
+	}
+
+	if root, _, isPath := strings.Cut(word, "."); isPath && slices.Contains([]string{"var", "local", "stage"}, root) {
+		return explain.Item{}, failure(fault.Usage,
+			"%s is a value of the site, and not an item of the plan: prelet eval %s prints it", word, word)
 	}
 
 	if near := explain.Near(p, explain.Item{Name: word}); len(near) > 0 {

@@ -52,14 +52,18 @@ func FleetText(w io.Writer, r *fleet.Report, detail FleetDetail, s Style) error 
 		b.writeLine("")
 	}
 	for _, g := range r.Groups {
-		b.writeLine(b.bold(headGroup(g)))
+		head := b.bold(headGroup(g))
+		if example := describeExample(g); detail == FleetSummary && example != "" {
+			head += b.dim(", " + b.cell(example))
+		}
+		b.writeLine(head)
 		if detail != FleetSummary {
 			b.writeGroup(g)
 		}
 		if detail == FleetNames || g.State == fleet.Failed {
 			b.writeMachines(g, detail)
-		} else if detail == FleetGroups {
-			b.writeExample(g)
+		} else if example := describeExample(g); detail == FleetGroups && example != "" {
+			b.writeLine(b.dim("  " + b.cell(example)))
 		}
 		if detail != FleetSummary {
 			b.writeLine("")
@@ -334,16 +338,17 @@ func ofCount(n, all int) string {
 	return fmt.Sprintf("%d of %d", n, all)
 }
 
-// writeExample writes the first machine of a group.
-func (b *page) writeExample(g fleet.Group) {
+// describeExample returns the first machine of a group; "" if its recording is not known.
+func describeExample(g fleet.Group) string {
 	if len(g.Machines) == 0 || g.Machines[0].Source == "" {
-		return
+		return ""
 	}
 	word := "for example "
 	if g.Count == 1 {
 		word = "on "
 	}
-	b.writeLine(b.dim("  " + word + b.cell(nameMachine(g.Machines[0]))))
+
+	return word + nameMachine(g.Machines[0])
 }
 
 // maxSameFailures is how many machines that failed for the same reason are named without FleetNames.

@@ -14,6 +14,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/stages"
 )
@@ -133,7 +134,9 @@ func reportDeclared(o Observed) (found Findings) {
 			found.report(origin.Error(fault.CannotWrite, at, s.file.Path+" is not a folder on this node",
 				"A folder cannot replace it. Remove the file, or choose another path."))
 		default:
-			found.report(warnLoose(compareTarget(s.file, s.is))...)
+			c := compareTarget(s.file, s.is)
+			found.report(warnLoose(c)...)
+			found.report(warnAttributes(c)...)
 		}
 		if owner := o.owners[s.file.Path]; owner != "" {
 			found.report(origin.Warning(
@@ -250,6 +253,35 @@ func warnLoose(c Change) (out hcl.Diagnostics) {
 				"Write owner = %q if that is intended, or owner = \"root:root\".",
 			f.Path, formatOwner(a), f.Mode, formatOwner(a),
 		))
+	}
+
+	return out
+}
+
+// warnAttributes warns of the extended attributes of a file that its change loses, or that prevent it.
+func warnAttributes(c Change) (out hcl.Diagnostics) {
+	if c.Action != "update" {
+		return nil
+	}
+
+	for _, name := range c.Old.Attributes {
+		isLost, capability := nodefile.HowKept(name)
+		at, summary := findDeclaration(c.File), c.File.Path+" has "+name
+		switch {
+		case isLost && capability == "":
+			out = append(out, origin.Warning(fault.CannotWrite, at, summary,
+				"It is a signature of the present content, and the new file has none. Sign the file again after the run."))
+		case isLost:
+			out = append(out, origin.Warning(fault.CannotWrite, at, summary,
+				"Only a process with %s sees it. prelet's units do not have that, so the new file has no such attribute: "+
+					"set it again after the run.", capability))
+		case capability != "":
+			out = append(out, origin.Warning(fault.CannotWrite, at, summary,
+				"Only a process with %s may give it to the new file. prelet's units do not have that, and end with 40 "+
+					"before they change anything. Remove it with setfattr -x %s %s, or write CapabilityBoundingSet=%s into "+
+					"drop-ins of prelet.service, prelet-apply.service and prelet-verify.service.",
+				capability, name, c.File.Path, capability))
+		}
 	}
 
 	return out

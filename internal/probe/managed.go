@@ -163,14 +163,15 @@ func (l *Live) compareSecret(out *world.TargetAns, r world.TargetReq, content []
 // targetOf returns a state as an answer, without the content.
 func (l *Live) targetOf(s nodefile.State) world.TargetAns {
 	out := world.TargetAns{
-		Exists: s.Exists,
-		Dir:    s.Dir,
-		Empty:  s.Empty,
-		Mode:   s.Mode,
-		UID:    s.UID,
-		GID:    s.GID,
-		SHA256: s.SHA256,
-		Own:    s.Exists && s.UID != 0 && s.UID == os.Geteuid(),
+		Exists:     s.Exists,
+		Dir:        s.Dir,
+		Empty:      s.Empty,
+		Mode:       s.Mode,
+		UID:        s.UID,
+		GID:        s.GID,
+		SHA256:     s.SHA256,
+		Attributes: s.Attributes,
+		Own:        s.Exists && s.UID != 0 && s.UID == os.Geteuid(),
 	}
 	if s.UID != 0 || s.GID != 0 {
 		out.Owner = l.root().OwnerName(s.UID, s.GID)

@@ -278,6 +278,9 @@ type TargetAns struct {
 	// Left is the mode and owner of a managed file where the site sets none; nil: the present ones. Older
 	// recordings do not have it.
 	Left *TargetMeta `json:"left,omitempty"`
+	// Attributes are the names of its extended attributes that prelet does not keep in each case. Older recordings
+	// do not have them.
+	Attributes []string `json:"attributes,omitempty"`
 }
 
 // TargetMeta is the mode and the owner of a managed file.

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
 // fingerprint identifies an inode and the age of its content. It shows without reading whether a file is still the one
@@ -208,7 +210,7 @@ func listXattrs(fd int) (map[string][]byte, error) {
 
 	attributes := map[string][]byte{}
 	for name := range strings.SplitSeq(strings.TrimRight(string(buf[:n]), "\x00"), "\x00") {
-		if name == "security.ima" || name == "security.evm" {
+		if nodefile.IsSignature(name) {
 			continue
 		}
 		if v, ok := getXattr(fd, name); ok {

@@ -3,7 +3,9 @@ package generation
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -141,6 +143,9 @@ func (p *folderPlan) addTarget(e Entry) error {
 		p.missing = append(p.missing, planFolder(p.c.Entries, d))
 		p.checked[d] = true
 	}
+	if err := checkAttributes(e); err != nil {
+		return err
+	}
 	err = p.checkFolder(existing, e)
 	if err != nil || e.Old.Kind == Absent {
 		return err
@@ -153,6 +158,36 @@ func (p *folderPlan) addTarget(e Entry) error {
 	defer dir.close()
 
 	return checkFlags(dir, name, e.Old.Kind == File)
+}
+
+// checkAttributes refuses a file with an extended attribute that this process may not set.
+func checkAttributes(e Entry) error {
+	for _, name := range sortedKeys(e.New.Xattrs) {
+		capability := nodefile.MissingCapability(name)
+		if capability == "" || name == smackLabel && string(e.New.Xattrs[name]) == readOwnLabel() {
+			continue
+		}
+		cause := fmt.Errorf("only a process with %s may give the new file its extended attribute %s", capability, name)
+
+		return refuse("check", e.Path, cause, fmt.Sprintf("remove it with setfattr -x %s %s, or write "+
+			"CapabilityBoundingSet=%s into drop-ins of prelet.service, prelet-apply.service and prelet-verify.service",
+			name, quoteWord(e.Path), capability))
+	}
+
+	return nil
+}
+
+// smackLabel is the attribute with the label of Smack. A new file has that of the process.
+const smackLabel = "security.SMACK64"
+
+// readOwnLabel returns the label of this process; "" without an LSM that has labels.
+func readOwnLabel() string {
+	b, err := os.ReadFile("/proc/self/attr/current")
+	if err != nil {
+		return ""
+	}
+
+	return strings.TrimRight(string(b), "\x00\n")
 }
 
 // checkPlannedFolders refuses to give a folder an owner or a mode that allows other users to replace a target below it.

@@ -17,6 +17,8 @@ type State struct {
 	Mode     uint32 // permissions, with the setuid, setgid and sticky bits of stat(2)
 	UID, GID int
 	SHA256   string // of a file's content, hexadecimal
+	// Attributes are the extended attributes of a file that prelet does not keep in each case, see HowKept.
+	Attributes []string
 }
 
 // Observe returns the state of a path of the node, and the content of a file of at most limit bytes. It follows no
@@ -70,6 +72,7 @@ func (r Root) Observe(path string, limit int64) (State, []byte, error) {
 	}
 	h := sha256.Sum256(b)
 	out.SHA256 = hex.EncodeToString(h[:])
+	out.Attributes = look.listAttributes()
 
 	return out, b, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -52,7 +53,7 @@ func TestObserve(t *testing.T) {
 		"/file/x": {State{}, "", "not a directory"},
 	} {
 		state, text, err := Root(root).Observe(path, 7)
-		if state != want.state || string(text) != want.text {
+		if !reflect.DeepEqual(state, want.state) || string(text) != want.text {
 			t.Errorf("%s: got %+v, %q; want %+v, %q", path, state, text, want.state, want.text)
 		}
 		if (err == nil) != (want.err == "") || err != nil && !strings.Contains(err.Error(), want.err) {

@@ -1,0 +1,78 @@
+package generation
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/platform/nodefile"
+)
+
+// TestAttributeWithoutItsCapability: a file with an extended attribute that this process may not set is refused before
+// anything is written, with the name of the attribute. With the capability the attribute is kept.
+func TestAttributeWithoutItsCapability(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to set security.capability")
+	}
+	b := newBox(t)
+	b.write("/etc/kubernetes/a", "old", 0o644)
+	const attribute = "security.capability"
+	const revision2 = "\x00\x00\x00\x02"
+	capability := []byte(revision2 + strings.Repeat("\x00\x04\x00\x00", 2) + strings.Repeat("\x00", 8))
+	if err := unix.Setxattr(b.path("/etc/kubernetes/a"), attribute, capability[:20], 0); err != nil {
+		t.Skip("the file system has no capabilities of files: ", err)
+	}
+	state, _, err := nodefile.Root(b.root).Observe("/etc/kubernetes/a", 1<<20)
+	if len(state.Attributes) != 1 || state.Attributes[0] != attribute || err != nil {
+		t.Errorf("Observe: got attributes %q, error %v; want %s", state.Attributes, err, attribute)
+	}
+
+	s := b.open()
+	next := plan("p1", file("/etc/kubernetes/a", "new"))
+	restore := dropCapability(t, unix.CAP_SETFCAP)
+	_, err = apply(s, next)
+	restore()
+	var f *fault.Fault
+	isNamed := errors.As(err, &f) && strings.Contains(f.Error()+f.Next, "setfattr -x "+attribute+" ")
+	if exitOf(err) != fault.CannotWrite || !isNamed || !strings.Contains(f.Error(), "CAP_SETFCAP") {
+		t.Errorf("without CAP_SETFCAP: got %v, want a refusal that names %s and the capability", err, attribute)
+	}
+	if got := b.read("/etc/kubernetes/a"); got != "old" {
+		t.Errorf("without CAP_SETFCAP: got content %q, want old", got)
+	}
+
+	b.apply(s, next)
+	buf := make([]byte, maxXattr)
+	n, err := unix.Getxattr(b.path("/etc/kubernetes/a"), attribute, buf)
+	if got := b.read("/etc/kubernetes/a"); got != "new" || err != nil || n == 0 {
+		t.Errorf("with it: got content %q, %d bytes of %s, error %v; want new and the attribute", got, n, attribute, err)
+	}
+}
+
+// dropCapability takes a capability from this thread, which the goroutine keeps until the capability is restored.
+func dropCapability(t *testing.T, number uint) (restore func()) {
+	t.Helper()
+	runtime.LockOSThread()
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var was [2]unix.CapUserData
+	if err := unix.Capget(&header, &was[0]); err != nil {
+		t.Fatal(err)
+	}
+	now := was
+	now[number/32].Effective &^= 1 << (number % 32)
+	if err := unix.Capset(&header, &now[0]); err != nil {
+		t.Fatal(err)
+	}
+
+	return func() {
+		if err := unix.Capset(&header, &was[0]); err != nil {
+			t.Fatal(err)
+		}
+		runtime.UnlockOSThread()
+	}
+}

@@ -1,0 +1,76 @@
+package nodefile
+
+import (
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// neededCapability returns the capability without which the kernel does not let a process set an extended attribute
+// (xattr(7), security/commoncap.c, security/smack/smack_lsm.c); "" for none.
+func neededCapability(attribute string) (name string, number int) {
+	switch {
+	case attribute == "security.capability":
+		return "CAP_SETFCAP", unix.CAP_SETFCAP
+	case strings.HasPrefix(attribute, "security.SMACK64"):
+		return "CAP_MAC_ADMIN", unix.CAP_MAC_ADMIN
+	case strings.HasPrefix(attribute, "trusted."):
+		return "CAP_SYS_ADMIN", unix.CAP_SYS_ADMIN
+	}
+
+	return "", 0
+}
+
+// MissingCapability returns the capability that this process lacks to set an extended attribute; "" for none.
+func MissingCapability(attribute string) string {
+	name, number := neededCapability(attribute)
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	if name == "" || unix.Capget(&header, &sets[0]) != nil {
+		return ""
+	}
+	if sets[number/32].Effective&(1<<(number%32)) != 0 {
+		return ""
+	}
+
+	return name
+}
+
+// HowKept returns what happens to an extended attribute of a file when prelet replaces the file. A process without
+// CAP_SYS_ADMIN, such as prelet's units, does not see trusted attributes, so they are lost. Others that need a
+// capability prevent the change.
+func HowKept(attribute string) (isLost bool, capability string) {
+	capability, number := neededCapability(attribute)
+	isSignature := IsSignature(attribute)
+
+	return isSignature || capability != "" && number == unix.CAP_SYS_ADMIN, capability
+}
+
+// IsSignature reports whether an extended attribute is a signature of IMA or EVM, which a change of the content
+// invalidates.
+func IsSignature(attribute string) bool { return attribute == "security.ima" || attribute == "security.evm" }
+
+// maxAttributes is the kernel's limit: bytes of the names of all extended attributes of a file.
+const maxAttributes = 64 << 10
+
+// listAttributes returns the extended attributes of a file that prelet does not keep in each case.
+func (l *Look) listAttributes() (out []string) {
+	f, err := l.Open()
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+
+	buf := make([]byte, maxAttributes)
+	n, err := unix.Flistxattr(int(f.Fd()), buf)
+	if err != nil {
+		return nil
+	}
+	for name := range strings.SplitSeq(strings.TrimRight(string(buf[:n]), "\x00"), "\x00") {
+		if isLost, capability := HowKept(name); isLost || capability != "" {
+			out = append(out, name)
+		}
+	}
+
+	return out
+}

@@ -49,6 +49,23 @@ func TestRunFolderEmptied(t *testing.T) {
 	m.want("status", m.as("", "status"), ended{0, "may start, on generation 1", ""})
 }
 
+// TestKubeletEndsAgain: a kubelet that ends again and again is never ok, also while it runs for a moment. One that has run
+// for some minutes is.
+func TestKubeletEndsAgain(t *testing.T) {
+	t.Parallel()
+	m := goodNode(t)
+	m.self.Active = "active"
+	m.want("status", m.as("", "status"), ended{0, "may start, on generation 1", ""})
+
+	m.now += time.Minute
+	m.units.start()
+	m.kubelet.Restarts, m.kubelet.Left = 1, m.now
+	m.want("status", m.as("", "status"), ended{1, "systemd has started it again (restarted 1 times)", ""})
+
+	m.now += 6 * time.Minute
+	m.want("status", m.as("", "status"), ended{0, "may start, on generation 1", ""})
+}
+
 // The same after a boot whose run failed and kept the node on its last good generation, and after prelet.service was
 // stopped. A generation without a verdict on a node that has not joined stays shut, as that run left it.
 func TestRunFolderEmptiedAfterFailure(t *testing.T) {

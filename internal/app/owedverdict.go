@@ -113,17 +113,31 @@ func (e *Env) settleVerdict(h *Host, res commit.Result) {
 	}
 }
 
-// describeFailing returns how the kubelet's unit fails at this moment; "" if it does not, or cannot be asked.
-func describeFailing(ctx context.Context, h *Host) string {
+// restartWatch is how long after the end of a kubelet that systemd has started again the node is not ok. A kubelet that
+// ends again and again runs for some seconds in between.
+const restartWatch = 5 * time.Minute
+
+// describeFailing returns how the kubelet's unit fails, or failed a short time ago, after the last run; "" if it does
+// not, or cannot be asked. finished is the end of that run, nil if it has none.
+func describeFailing(ctx context.Context, h *Host, finished *time.Time) string {
 	u, err := h.Units.Look(ctx, activation.DefaultUnit)
-	isFailing := u.Active == "failed" || u.Sub == "auto-restart"
-	if err == nil && u.Load == "masked" {
+	switch {
+	case err != nil:
+		return ""
+	case u.Load == "masked":
 		return activation.DefaultUnit + " is masked: it does not start; systemctl unmask " + activation.DefaultUnit
-	}
-	if err != nil || !isFailing {
+	case u.Active == "failed" || u.Sub == "auto-restart":
+		return fmt.Sprintf("%s fails (%s, restarted %d times); see journalctl -b -u %s",
+			activation.DefaultUnit, u.Result, u.Restarts, activation.DefaultUnit)
+	case u.Restarts == 0 || u.Left == 0 || finished == nil:
 		return ""
 	}
 
-	return fmt.Sprintf("%s fails (%s, restarted %d times); see journalctl -b -u %s",
-		activation.DefaultUnit, u.Result, u.Restarts, activation.DefaultUnit)
+	ago := h.Clock.Monotonic() - u.Left
+	if ago > restartWatch || h.Clock.Now().Add(-ago).Before(*finished) {
+		return ""
+	}
+
+	return fmt.Sprintf("%s ended %s ago, and systemd has started it again (restarted %d times); see journalctl -b -u %s",
+		activation.DefaultUnit, ago.Round(time.Second), u.Restarts, activation.DefaultUnit)
 }

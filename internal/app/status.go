@@ -159,7 +159,7 @@ func readNodeStatus(ctx context.Context, h *Host) NodeStatus {
 	}
 
 	if out.Gate.Open && out.Verdict != "pending" {
-		out.Failing = describeFailing(ctx, h)
+		out.Failing = describeFailing(ctx, h, out.Finished)
 	}
 	switch {
 	case out.Condition != Healthy && out.Condition != Degraded:

@@ -255,11 +255,13 @@ func (m *merger) mergeTaints(base Base, in []Contribution) {
 			}
 
 			old := &m.Taints[i]
-			was := candidate{old.Value, old.Origins}
-			is := candidate{t.Value, t.Origins}
+			was := candidate{describeTaint(*old), old.Origins}
+			is := candidate{describeTaint(t), t.Origins}
+			isSame := old.Value == t.Value && (isBase(old.Origins) || old.Startup == t.Startup)
 
-			switch m.compare(by, "taint", t.Key+":"+t.Effect, old.Value == t.Value, was, is) {
+			switch m.compare(by, "taint", t.Key+":"+t.Effect, isSame, was, is) {
 			case same:
+				old.Startup = old.Startup || t.Startup
 				old.Origins = joinOrigins(old.Origins, t.Origins)
 			case replaced:
 				*old = t
@@ -270,6 +272,15 @@ func (m *merger) mergeTaints(base Base, in []Contribution) {
 	slices.SortStableFunc(m.Taints[ofBase:], func(a, b Taint) int {
 		return strings.Compare(a.String(), b.String())
 	})
+}
+
+// describeTaint returns the parts of a taint that two stages may disagree on.
+func describeTaint(t Taint) string {
+	if t.Startup {
+		return t.Value + " (startup = true)"
+	}
+
+	return t.Value
 }
 
 // findTaint returns the index of the taint with the same key and effect, -1 if there is none.

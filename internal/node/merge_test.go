@@ -71,6 +71,10 @@ func TestConflicts(t *testing.T) {
 		{"one taint, two effects", Base{}, []Contribution{taint(1, "a", "NoSchedule"), taint(2, "b", "NoExecute")}, ""},
 		{"one taint, two values", Base{}, []Contribution{taint(1, "a", "NoSchedule"), taint(2, "b", "NoSchedule")}, `2 error Two stages disagree on taint k:NoSchedule`},
 		{"a taint of the base", base, []Contribution{taint(1, "", "NoSchedule")}, `1 note Taint k:NoSchedule of the base is replaced: The base has "old"; this stage makes it empty.`},
+		{"startup in one of two stages", Base{}, []Contribution{
+			{Taints: []Taint{{Key: "k", Value: "a", Effect: "NoSchedule", Origins: at("taint.t", 1)}}},
+			{Taints: []Taint{{Key: "k", Value: "a", Effect: "NoSchedule", Startup: true, Origins: at("taint.u", 2)}}},
+		}, `2 error Two stages disagree on taint k:NoSchedule: Here it is "a (startup = true)"`},
 		{"one stage, two values", Base{}, []Contribution{{Taints: []Taint{{Key: "k", Value: "a", Effect: "NoSchedule", Origins: at("taint.t", 1)}, {Key: "k", Value: "b", Effect: "NoSchedule", Origins: at("taint.t", 2)}}}},
 			`2 error One stage disagrees with itself on taint k:NoSchedule: Here it is "b", but taint.t at a.hcl:1:1 sets "a". Remove one of them.`},
 		{"one stage, two values of one expression", Base{}, []Contribution{{Taints: []Taint{{Key: "k", Value: "a", Effect: "NoSchedule", Origins: at("taint.t", 1)}, {Key: "k", Effect: "NoSchedule", Origins: at("taint.t", 1)}}}},

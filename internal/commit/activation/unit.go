@@ -33,6 +33,7 @@ type Unit = struct {
 	MainPID  uint32        // 0: no main process
 	Restarts uint32        // NRestarts: automatic restarts since the last requested start
 	Started  time.Duration // start of the main process since boot, on CLOCK_MONOTONIC; 0: never
+	Left     time.Duration // when it last ceased to be active, on CLOCK_MONOTONIC; 0: never
 
 	NoStart, NoStop bool          // CanStart or CanStop is false: systemd refuses both by hand
 	NeverWith       []string      // Conflicts= of either unit

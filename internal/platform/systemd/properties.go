@@ -37,6 +37,7 @@ func decode(name string, properties map[string]any) (Unit, error) {
 		MainPID:  read[uint32](&r, "MainPID"),
 		Restarts: read[uint32](&r, "NRestarts"),
 		Started:  readTime(&r, "ExecMainStartTimestampMonotonic"),
+		Left:     readTime(&r, "ActiveExitTimestampMonotonic"),
 	}
 
 	state.NoStart, state.NoStop = isFalse(&r, "CanStart"), isFalse(&r, "CanStop")

@@ -30,6 +30,7 @@ type Unit = struct {
 	MainPID  uint32        // 0: no main process
 	Restarts uint32        // NRestarts: automatic restarts since the last start job
 	Started  time.Duration // ExecMainStartTimestampMonotonic: since boot, on CLOCK_MONOTONIC; 0: never
+	Left     time.Duration // ActiveExitTimestampMonotonic: when it last ceased to be active; 0: never
 
 	// NoStart and NoStop: systemd refuses to start or stop the unit by hand (RefuseManualStart=, RefuseManualStop=).
 	NoStart, NoStop bool

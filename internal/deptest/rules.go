@@ -142,7 +142,6 @@ func rules() []Rule {
 			Except: []string{
 				"internal/probe/cri/...",
 				"internal/detector/runner/...",
-				"internal/detector/hostile/...",
 				"internal/demo/...",
 			},
 			Forbidden: []string{"google.golang.org/grpc/...", "google.golang.org/protobuf/..."},
@@ -163,7 +162,6 @@ func rules() []Rule {
 			Packages: []string{"cmd/...", "internal/...", "schema/...", "stages/..."},
 			Except: []string{
 				"internal/detector/runner/...",
-				"internal/detector/hostile/...",
 				"internal/deptest/...",
 			},
 			Forbidden: []string{

@@ -28,9 +28,9 @@ const (
 	fuseFile     = 2 // number of the file
 )
 
-// StuckFilesystem mounts a file system with one file, "file". Reading it blocks until this process ends: the reader
+// serveStuckFiles mounts a file system with one file, "file". Reading it blocks until this process ends: the reader
 // is in the kernel and cannot be killed, as with a driver whose device hangs.
-func StuckFilesystem(at string) error {
+func serveStuckFiles(at string) error {
 	dev, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 	if err != nil {
 		return err

@@ -1,12 +1,8 @@
-// Package hostile implements detectors that break, hang, flood, lie or try to escape, each in the way that its name
-// says. Tests start them through package program. They speak the protocol without the SDK, which would prevent half
-// of their faults.
 package hostile
 
 import (
 	"fmt"
 	"io"
-	"math"
 	"net"
 	"os"
 	"os/signal"
@@ -19,60 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
-	"github.com/prelet/prelet/plugins/contract"
 	detectorv1 "github.com/prelet/prelet/plugins/proto/detector/v1"
 	"github.com/prelet/prelet/plugins/protocol"
 )
-
-// Secret is the output of the detector "secret".
-const Secret = "abcdef.0123456789abcdef"
-
-// Domain is the domain of all labels.
-const Domain = "vendor.example.com"
-
-// Describe returns the description of a detector. All match every machine.
-func Describe(name string) contract.Description {
-	text := contract.Type{Kind: contract.String}
-	number := contract.Type{Kind: contract.Number}
-	sensor := contract.Type{
-		Kind: contract.Object,
-		Attributes: []contract.Attribute{
-			{Name: "name", Type: text},
-			{Name: "celsius", Type: number},
-		},
-	}
-	sensors := contract.Type{Kind: contract.List, Element: &sensor}
-	d := contract.Description{
-		Name:         name,
-		Version:      "1.0.0",
-		Vendor:       "Example",
-		Match:        contract.Match{Always: true},
-		LabelDomains: []string{Domain},
-		Facts: []contract.Attribute{
-			{Name: "sensors", Type: sensors},
-		},
-		Config: []contract.Attribute{
-			{Name: "seconds", Type: number},
-		},
-	}
-
-	switch name {
-	case "no-limit":
-		d.Config[0].Maximum = new(math.Inf(-1))
-	case "needy":
-		d.Needs.Execute = []string{"/usr/bin/id"}
-	case "tries": // each attribute is a path to try
-		attempts := "read_file read_passwd read_token read_cpuinfo list_folder list_sys make_folder truncate_file " +
-			"run_program device_zero device_null connect_path connect_abstract connect_bus tcp_listener " +
-			"signal_neighbour"
-		for _, attempt := range strings.Fields(attempts) {
-			attribute := contract.Attribute{Name: attempt, Type: text}
-			d.Config = append(d.Config, attribute)
-		}
-	}
-
-	return d
-}
 
 // socket returns the path of the detector's socket.
 func socket() string {
@@ -101,8 +46,8 @@ func wrongLines() map[string]string {
 	}
 }
 
-// Main runs a detector. It returns when a detector would end.
-func Main(name string) {
+// runDetector runs a detector. It returns when a detector would end.
+func runDetector(name string) {
 	if line, ok := wrongLines()[name]; ok {
 		_, _ = os.Stdout.WriteString(line)
 		time.Sleep(time.Hour)

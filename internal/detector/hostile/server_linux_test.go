@@ -78,8 +78,8 @@ func (s server) Describe(context.Context, *detectorv1.DescribeRequest) (*detecto
 	return protocol.DescriptionToProto(d), nil
 }
 
-// Good returns the answer of the detector "good".
-func Good() contract.Answer {
+// good returns the answer of the detector "good".
+func good() contract.Answer {
 	fact := contract.Fact{
 		Name:     "sensors",
 		Value:    []any{sensor(41.5)},
@@ -127,7 +127,7 @@ func (s server) Detect(_ context.Context, r *detectorv1.DetectRequest) (*detecto
 		return answer, nil
 	}
 
-	a := Good()
+	a := good()
 	falsify(s.name, &a)
 	attack(s.name, &a)
 	if s.name == "tries" {

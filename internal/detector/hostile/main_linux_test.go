@@ -1,7 +1,4 @@
-// Command program is for tests. By the name that it is started under it is prelet-detect or a hostile detector. As
-// prelet-detect it leaves out lines of the sandbox that the name of its file contains
-// (prelet-detect-without-seccomp), or behaves as on a kernel with an older Landlock (prelet-detect-landlock-4).
-package main
+package hostile
 
 import (
 	"fmt"
@@ -9,21 +6,26 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"testing"
 
-	"github.com/prelet/prelet/internal/detector/hostile"
 	"github.com/prelet/prelet/internal/detector/runner"
 	"github.com/prelet/prelet/internal/detector/sandbox"
 )
 
-func main() {
+// TestMain is prelet-detect or a hostile detector, by the name that the program is started under. As prelet-detect it
+// leaves out lines of the sandbox that the name of its file contains (prelet-detect-without-seccomp), or behaves as on a
+// kernel with an older Landlock (prelet-detect-landlock-4).
+func TestMain(m *testing.M) {
 	var err error
 	switch name := filepath.Base(os.Args[0]); {
+	case strings.HasSuffix(name, ".test"):
+		os.Exit(m.Run())
 	case name == "prelet-detect":
 		err = detect()
 	case name == "stuck-filesystem" && len(os.Args) == 2:
-		err = hostile.StuckFilesystem(os.Args[1])
+		err = serveStuckFiles(os.Args[1])
 	default:
-		hostile.Main(name)
+		runDetector(name)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -2,11 +2,14 @@ package value
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
+	"math"
 	"regexp"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/pelletier/go-toml/v2"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
@@ -25,8 +28,11 @@ func base64EncodeFunc() function.Function {
 	)
 }
 
-// documentEncoder is an encoder of a whole value that may hold placeholders: these are encoded at commit.
-func documentEncoder(encode function.Function) function.Function {
+// documentEncoder is an encoder of a whole value. encodeSecrets encodes a value with placeholders, which are encoded at
+// commit.
+func documentEncoder(
+	encode function.Function, encodeSecrets func(plain cty.Value) (cty.Value, error),
+) function.Function {
 	return function.New(&function.Spec{
 		Description: encode.Description(),
 		Params: []function.Parameter{
@@ -54,8 +60,11 @@ func documentEncoder(encode function.Function) function.Function {
 	})
 }
 
-// encodeSecrets encodes a value with placeholders as JSON, which is YAML as well.
-func encodeSecrets(plain cty.Value) (cty.Value, error) {
+var errEncodedTwice = NewSecretError("a secret cannot be encoded as JSON, YAML or TOML twice; " +
+	"write the inner document as an object, or put it into base64encode(…)")
+
+// encodeJSONSecrets encodes a value with placeholders as JSON, which is YAML as well.
+func encodeJSONSecrets(plain cty.Value) (cty.Value, error) {
 	doc, err := stdlib.JSONEncode(plain)
 	if err != nil {
 		return cty.NilVal, err
@@ -63,12 +72,96 @@ func encodeSecrets(plain cty.Value) (cty.Value, error) {
 
 	text := doc.AsString()
 	if strings.Contains(text, placeholderStart+opJSON+":") {
-		return cty.NilVal, NewSecretError("a secret cannot be encoded as JSON or YAML twice; " +
-			"write the inner document as an object, or put it into base64encode(…)")
+		return cty.NilVal, errEncodedTwice
 	}
 	text = strings.ReplaceAll(text, placeholderStart+opCredential+":", placeholderStart+opJSON+":")
 
 	return cty.StringVal(escapeForYAML(text)), nil
+}
+
+// tomlEncodeFunc encodes an object or a map. TOML has no null, and no integers of more than 64 bits.
+func tomlEncodeFunc() function.Function {
+	parameter := anything("value")
+	parameter.AllowUnknown = true
+	parameter.AllowDynamicType = true
+
+	return newFunction("A value as TOML.", cty.String, func(args []cty.Value) (cty.Value, error) {
+		if !args[0].IsWhollyKnown() {
+			return cty.UnknownVal(cty.String), nil
+		}
+
+		converted, err := ToGo(args[0])
+		if err == nil {
+			converted, err = makeTOML(converted, nil)
+		}
+		if err != nil {
+			return cty.NilVal, function.NewArgErrorf(0, "%s: %w", FormatPath(err), err)
+		}
+		document, isObject := converted.(map[string]any)
+		if !isObject {
+			return refuseArg(0, "a document of TOML is an object or a map")
+		}
+		encoded, err := toml.Marshal(document) // in the order of the keys
+		if err != nil {
+			return cty.NilVal, function.NewArgError(0, err)
+		}
+
+		return cty.StringVal(string(encoded)), nil
+	}, parameter)
+}
+
+// makeTOML returns a value of ToGo with numbers as TOML has them.
+func makeTOML(v any, path cty.Path) (_ any, err error) {
+	switch v := v.(type) {
+	case nil:
+		return nil, path.NewErrorf("TOML has no null; leave the key out")
+	case json.Number:
+		f, err := v.Float64()
+		if err != nil || f == math.Trunc(f) {
+			return nil, path.NewErrorf("TOML has no such number: %s", v)
+		}
+		return f, nil
+	case map[string]any:
+		for _, key := range sortedKeys(v) {
+			if v[key], err = makeTOML(v[key], pathOfKey(path, key)); err != nil {
+				return nil, err
+			}
+		}
+	case []any:
+		for i := range v {
+			if v[i], err = makeTOML(v[i], path.IndexInt(i)); err != nil {
+				return nil, err
+			}
+		}
+	}
+
+	return v, nil
+}
+
+// encodeTOMLSecrets encodes a value with placeholders as TOML. Between double quotes TOML has the escapes of JSON. The
+// library writes them around a string with a single quote, so one is part of each placeholder until it is encoded.
+func encodeTOMLSecrets(plain cty.Value) (cty.Value, error) {
+	const quoted = placeholderStart + "'"
+	marked, err := cty.Transform(plain, func(_ cty.Path, v cty.Value) (cty.Value, error) {
+		if v.Type() != cty.String || v.IsNull() {
+			return v, nil
+		}
+		if strings.Contains(v.AsString(), placeholderStart+opJSON+":") {
+			return v, errEncodedTwice
+		}
+		return cty.StringVal(strings.ReplaceAll(v.AsString(), placeholderStart, quoted)), nil
+	})
+	if err != nil {
+		return cty.NilVal, err
+	}
+
+	doc, err := tomlEncodeFunc().Call([]cty.Value{marked})
+	if err != nil {
+		return cty.NilVal, err
+	}
+	text := strings.ReplaceAll(doc.AsString(), quoted+opCredential+":", placeholderStart+opJSON+":")
+
+	return cty.StringVal(strings.ReplaceAll(text, quoted, placeholderStart)), nil
 }
 
 // notYAML are the characters that JSON may contain and that YAML readers refuse or change.

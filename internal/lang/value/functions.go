@@ -138,8 +138,9 @@ var common = sync.OnceValue(func() map[string]function.Function {
 		"jsondecode":   decodeFunc("JSON", DecodeJSON),
 		"yamldecode":   decodeFunc("YAML", DecodeYAML),
 		"base64encode": base64EncodeFunc(),
-		"jsonencode":   documentEncoder(stdlib.JSONEncodeFunc),
-		"yamlencode":   documentEncoder(ctyyaml.YAMLEncodeFunc),
+		"jsonencode":   documentEncoder(stdlib.JSONEncodeFunc, encodeJSONSecrets),
+		"tomlencode":   documentEncoder(tomlEncodeFunc(), encodeTOMLSecrets),
+		"yamlencode":   documentEncoder(ctyyaml.YAMLEncodeFunc, encodeJSONSecrets),
 		"nfd_features": nfdFeaturesFunc(),
 		"sha256":       textFunc("The SHA-256 digest of a string, in hexadecimal.", digest),
 	}

@@ -93,6 +93,7 @@ var calls = map[string]struct {
 	"where":           {[]string{`[{a = "x", n = 1}, {a = "y", n = 2}]`, `{a = "y"}`}, `tolist([{a = "y", n = 2}])`},
 	"yamldecode":      {[]string{`"a: [1, ~]"`}, "{a = [1, null]}"},
 	"yamlencode":      {[]string{`{a = [1, null]}`}, `"\"a\":\n- 1\n- null\n"`},
+	"tomlencode":      {[]string{`{a = [1, "x"], b = {c = true}}`}, `"a = [1, 'x']\n\n[b]\nc = true\n"`},
 	"basename":        {[]string{`"/etc/kubernetes/x.conf"`}, `"x.conf"`},
 	"dirname":         {[]string{`"/etc/kubernetes/x.conf"`}, `"/etc/kubernetes"`},
 	"cidrhost":        {[]string{`"10.12.112.0/20"`, "16"}, `"10.12.112.16"`},
@@ -133,7 +134,7 @@ func TestFunctionsWork(t *testing.T) {
 // refused, also where try could catch it, or its mark is on the result. What can answers holds no secret. The names and
 // the number of elements of a collection are none.
 func TestFunctionsRefuseOrMark(t *testing.T) {
-	carriers := []string{"join", "try", "base64encode", "jsonencode", "yamlencode"}
+	carriers := []string{"join", "try", "base64encode", "jsonencode", "tomlencode", "yamlencode"}
 	vars := map[string]cty.Value{"sec": Credential("c")}
 	carried := map[string]bool{}
 	for name, c := range calls {
@@ -211,6 +212,9 @@ func TestFunctionErrors(t *testing.T) {
 	vars := map[string]cty.Value{"long": long, "big": must(t, "range(200)", nil)}
 	tests := []struct{ src, want string }{
 		{`length(1)`, "not number"},
+		{`tomlencode([1])`, "an object or a map"},
+		{`tomlencode({a = [{b = null}]})`, ".a[0].b: TOML has no null"},
+		{`tomlencode({a = 9223372036854775808})`, ".a: TOML has no such number"},
 		{`one([1, 2])`, "at most one element, not 2"},
 		{`one(tolist(["a", "b"]))`, "at most one element, not 2"},
 		{`index(["a"], "b")`, "does not have that element"},

@@ -20,7 +20,7 @@ const (
 // Operations of placeholders.
 const (
 	opCredential = "cred" // the body is the name of a credential
-	opJSON       = "json" // the same, inside of a JSON string
+	opJSON       = "json" // the same, inside of a string of JSON, or of TOML in double quotes
 	opBase64     = "b64"  // the body is a text with placeholders, itself in base64
 )
 
@@ -122,7 +122,7 @@ func resolveOne(op, body string, get func(name string) ([]byte, error)) (string,
 	quoted, err := json.Marshal(string(secret))
 	if err != nil || !utf8.Valid(secret) {
 		return "", fmt.Errorf(
-			"credential %q is not UTF-8 text, so it cannot be put into JSON or YAML; "+
+			"credential %q is not UTF-8 text, so it cannot be put into JSON, YAML or TOML; "+
 				"use base64encode(credential(…))",
 			body,
 		)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pelletier/go-toml/v2"
 	"github.com/zclconf/go-cty/cty"
 	"sigs.k8s.io/yaml"
 )
@@ -31,6 +32,7 @@ func getCanary(name string) ([]byte, error) {
 func TestPlaceholdersRoundTrip(t *testing.T) {
 	asJSON := func(s string) (v any) { noError(t, json.Unmarshal([]byte(s), &v)); return v }
 	asYAML := func(s string) (v any) { noError(t, yaml.UnmarshalStrict([]byte(s), &v)); return v }
+	asTOML := func(s string) (v any) { noError(t, toml.Unmarshal([]byte(s), &v)); return v }
 	asText := func(s string) any { b, err := base64.StdEncoding.DecodeString(s); noError(t, err); return string(b) }
 	tests := []struct {
 		src  string
@@ -57,6 +59,13 @@ func TestPlaceholdersRoundTrip(t *testing.T) {
 			v["b"] = asText(v["b"].(map[string]any)["c"].(string))
 			return v
 		}, map[string]any{"a": "k: " + canary + "\nl", "b": canary}},
+		{`tomlencode({a = sec, b = [{c = "it's ${sec}"}, "plain"], d = {e = base64encode(sec)}})`, func(s string) any {
+			v := asTOML(s).(map[string]any)
+			v["d"] = asText(v["d"].(map[string]any)["e"].(string))
+			return v
+		}, map[string]any{
+			"a": canary, "b": []any{map[string]any{"c": "it's " + canary}, "plain"}, "d": canary,
+		}},
 		{`"{ \"a\": ${jsonencode("x${sec}")} }"`, asJSON, map[string]any{"a": "x" + canary}},
 		{`join(",", ["a=${sec}", try(null.x, sec)])`, func(s string) any { return s }, "a=" + canary + "," + canary},
 		{`base64encode(binary)`, asText, "\xff\x00\x01"},
@@ -107,6 +116,7 @@ func TestSecretsAreEncodedOnce(t *testing.T) {
 	vars := map[string]cty.Value{"sec": Credential("c")}
 	for _, src := range []string{
 		`jsonencode(jsonencode([sec]))`, `jsonencode({a = yamlencode([sec])})`, `yamlencode("x${jsonencode(sec)}")`,
+		`tomlencode({a = jsonencode(sec)})`, `yamlencode({a = tomlencode({b = sec})})`,
 	} {
 		v, diags := evaluate(t, src, vars)
 		if !isSecretRefused(diags) {

@@ -11,7 +11,7 @@ import (
 )
 
 // secretPlaces is the part of each refusal that names the next step.
-const secretPlaces = "A secret can be put into text (${…}, join), encoded (base64encode, jsonencode, yamlencode) " +
+const secretPlaces = "A secret can be put into text (${…}, join), encoded (base64encode, jsonencode, tomlencode, yamlencode) " +
 	"and passed on unchanged; can(credential(…)) reports whether it exists"
 
 // CheckSecrets refuses each place where an expression would depend on the content of a secret: operators, conditions,
@@ -160,7 +160,7 @@ var containerFunctions = []string{"keys", "length", "lookup"}
 // dependentArguments returns the arguments of a call that must not be secrets.
 func dependentArguments(call *hclsyntax.FunctionCallExpr) []hclsyntax.Expression {
 	switch call.Name {
-	case "base64encode", "jsonencode", "yamlencode", "try", "can":
+	case "base64encode", "jsonencode", "tomlencode", "yamlencode", "try", "can":
 		return nil
 	case "join", "templatefile": // a separator and a name of a file must not be secrets
 		return call.Args[:min(1, len(call.Args))]

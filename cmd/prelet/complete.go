@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -11,28 +10,24 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang/explain"
 )
 
 // addCompletions adds the completions of arguments and values of flags. It reads files only: no cluster, no
 // hardware. What cannot be read is not offered.
 func (a *cli) addCompletions(root *cobra.Command) {
 	arguments := map[string]cobra.CompletionFunc{
-		"eval":         a.completeNames,
-		"explain":      a.completeItems,
+		"explain":      completeKinds,
 		"history diff": a.completeGenerations,
 		"history show": a.completeGenerations,
 		"rollback":     a.completeGenerations,
 	}
 	values := map[string]cobra.CompletionFunc{
-		"from":            completeFiles("prelet", "gz"),
-		"kubelet-version": completeKubeletVersions,
-		"objects":         completeFolders,
-		"out":             completeFolders,
-		"root":            completeFolders,
-		"var":             a.completeVariables,
-		"var-file":        completeFiles("vars"),
+		"from":     completeFiles("prelet", "gz"),
+		"objects":  completeFolders,
+		"out":      completeFolders,
+		"root":     completeFolders,
+		"var":      a.completeVariables,
+		"var-file": completeFiles("vars"),
 	}
 
 	for _, c := range root.Commands() {
@@ -73,16 +68,6 @@ func completeFolders(*cobra.Command, []string, string) ([]string, cobra.ShellCom
 	return nil, cobra.ShellCompDirectiveFilterDirs
 }
 
-// completeKubeletVersions offers the minor versions that prelet knows, the newest first.
-func completeKubeletVersions(*cobra.Command, []string, string) (versions []string, _ cobra.ShellCompDirective) {
-	oldest, newest := app.KnownKubelets()
-	for minor := newest; minor >= oldest; minor-- {
-		versions = append(versions, fmt.Sprintf("1.%d", minor))
-	}
-
-	return versions, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
-}
-
 // completeGenerations offers the numbers of the kept generations, the newest first, each with its time and status.
 func (a *cli) completeGenerations(
 	c *cobra.Command, args []string, _ string,
@@ -121,94 +106,13 @@ func (a *cli) completeVariables(c *cobra.Command, _ []string, _ string) (out []s
 	return out, directive
 }
 
-// completeNames offers the names of the site that an expression may begin with.
-func (a *cli) completeNames(c *cobra.Command, args []string, _ string) (out []string, _ cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	out = []string{"node.labels", "node.taints", "node.flags", "node.kubelet_config"}
-	for _, name := range a.siteNames(c) {
-		if strings.Contains(name, ".") && !strings.HasPrefix(name, "detector.") {
-			out = append(out, name)
-		}
+// completeKinds offers the kinds of what explain explains.
+func completeKinds(_ *cobra.Command, args []string, _ string) (kinds []string, _ cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		kinds = []string{"label/", "taint/", "flag/", "config/", "file/", "code/", "var/", "local/", "stage/"}
 	}
 
-	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-}
-
-// completeItems offers what explain explains: first the kinds, then the items of that kind. The labels, taints and
-// files of a plan are known only with --from.
-func (a *cli) completeItems(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-	kind, _, hasKind := strings.Cut(word, "/")
-	switch {
-	case len(args) > 0:
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	case !hasKind:
-		kinds := []string{"label/", "taint/", "flag/", "config/", "file/", "code/", "var/", "local/", "stage/"}
-		return kinds, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-	}
-
-	var names []string
-	switch kind {
-	case explain.Code:
-		for _, code := range fault.Codes() {
-			names = append(names, string(code))
-		}
-	case explain.Flag:
-		names = app.KnownFlags()
-	case explain.Config:
-		names = app.KnownFields()
-	case explain.Var, explain.Local, explain.Stage:
-		for _, name := range a.siteNames(c) {
-			if rest, ok := strings.CutPrefix(name, kind+"."); ok {
-				names = append(names, rest)
-			}
-		}
-	default:
-		return a.plannedItems(c, kind), cobra.ShellCompDirectiveNoFileComp
-	}
-	for i := range names {
-		names[i] = kind + "/" + names[i]
-	}
-
-	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-// siteNames returns the names that a site declares, as expressions write them.
-func (a *cli) siteNames(c *cobra.Command) (names []string) {
-	found, err := a.env().Graph(app.GraphOptions{Where: whereOf(c)})
-	if err != nil {
-		return nil
-	}
-	for _, n := range found.Graph.Nodes {
-		names = append(names, n.Name)
-	}
-
-	return names
-}
-
-// plannedItems returns the items of one kind in the plans of recordings.
-func (a *cli) plannedItems(c *cobra.Command, kind string) []string {
-	w := whereOf(c)
-	w.From, _ = c.Flags().GetString("from")
-	if w.From == "" {
-		return nil
-	}
-
-	found := map[string]bool{}
-	_, _ = a.env().Plan(c.Context(), app.PlanOptions{Where: w, Each: true}, func(p app.Planned) error {
-		if p.Plan == nil {
-			return nil
-		}
-		for _, item := range explain.Items(p.Plan) {
-			if item.Kind == kind {
-				found[item.String()] = true
-			}
-		}
-		return nil
-	})
-
-	return slices.Sorted(maps.Keys(found))
+	return kinds, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
 // whereOf returns the site and the root of a command line.

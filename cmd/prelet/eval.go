@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -40,14 +41,7 @@ An error in EXPR exits with 64.
 			ctx, stop := stopOnSignal(c.Context())
 			defer stop()
 
-			begin := func(source string) { a.printRecording(source, w.output.isJSON()) }
-			show := func(x app.Evaluated) error { return a.showEvaluated(x, w.output.isJSON()) }
-			o := app.EvalOptions{Where: w.Where, Text: args[0]}
-			code, err := a.env().Eval(ctx, o, begin, show)
-			if err != nil {
-				return err
-			}
-			return quit(code)
+			return a.evaluate(ctx, a.env(), app.EvalOptions{Where: w.Where, Text: args[0]}, w.output.isJSON())
 		},
 	}
 	w.addRecordedFlags(c)
@@ -60,6 +54,18 @@ func requireExpression(_ *cobra.Command, args []string) error {
 		return failure(fault.Usage, "eval takes one EXPR: quote it, so that the shell passes it as one argument")
 	}
 	return nil
+}
+
+// evaluate evaluates one expression, and prints its value over each node.
+func (a *cli) evaluate(ctx context.Context, env *app.Env, o app.EvalOptions, asJSON bool) error {
+	begin := func(source string) { a.printRecording(source, asJSON) }
+	show := func(x app.Evaluated) error { return a.showEvaluated(x, asJSON) }
+
+	code, err := env.Eval(ctx, o, begin, show)
+	if err != nil {
+		return err
+	}
+	return quit(code)
 }
 
 // showEvaluated prints one value, or why there is none.

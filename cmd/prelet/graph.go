@@ -10,7 +10,7 @@ import (
 	"github.com/prelet/prelet/internal/report/printer"
 )
 
-// graphFormats are the values of `graph -o` other than json.
+// graphFormats are the values of `graph -o`.
 var graphFormats = map[string]func(io.Writer, eval.Graph) error{
 	"text":    printer.GraphText,
 	"dot":     printer.GraphDOT,
@@ -41,7 +41,7 @@ It needs no machine and no network.`,
 		"site `PATH`, a file or a folder, instead of /etc/prelet and the other default folders (repeatable)")
 	addRootFlag(c, &o.Root)
 	c.Flags().BoolVar(&o.OnlyStages, "stages", false, "only stages")
-	output.addFlag(c, "text", "json", "dot", "mermaid")
+	output.addFlag(c, "text", "dot", "mermaid")
 	return c
 }
 
@@ -54,12 +54,7 @@ func (a *cli) showGraph(o app.GraphOptions, output format) error {
 		return refuse(got.Site, got.Diagnostics)
 	}
 
-	if show := graphFormats[output.name]; show != nil {
-		return a.print(func(w io.Writer) error {
-			return show(w, got.Graph)
-		})
-	}
-	return a.printDocument(func(w io.Writer) error {
-		return printer.GraphJSON(w, got.Graph)
+	return a.print(func(w io.Writer) error {
+		return graphFormats[output.name](w, got.Graph)
 	})
 }

@@ -92,20 +92,29 @@ func (a *cli) execute(args []string) exitError {
 	err := root.Execute()
 	x := toExitError(describeUnknownCommand(root, args, err))
 
+	a.printError(x)
+	if x.code != "" && !a.printed && wantsJSON(args) {
+		_ = a.printFailureDocument(x)
+	}
+
+	return x
+}
+
+// printError prints why a command failed.
+func (a *cli) printError(x exitError) {
 	switch {
 	case len(x.diags) > 0:
 		a.printDiagnostics(x.site, x.diags)
 	case x.err != nil:
 		fmt.Fprintln(a.stderr, "prelet:", x.err.Error())
 	}
+}
 
-	if x.code != "" && !a.printed && wantsJSON(args) {
-		_ = a.printDocument(func(o io.Writer) error {
-			return failureJSON(o, "", x)
-		})
-	}
-
-	return x
+// printFailureDocument prints the document of a command that has no result.
+func (a *cli) printFailureDocument(x exitError) error {
+	return a.printDocument(func(o io.Writer) error {
+		return failureJSON(o, "", x)
+	})
 }
 
 // exitError is how a command ends, also with success: its exit status, and what main has to print.

@@ -54,13 +54,7 @@ func (e *Env) Eval(
 
 	var codes []fault.Code
 	err := eachRecording(ctx, o.Where, begin, func(one Where, source string) error {
-		c, err := e.OpenConsole(ctx, one, x)
-		var found Evaluated
-		if err == nil {
-			defer c.Close()
-			found = c.Evaluate(ctx, o.Text)
-			err = found.Err
-		}
+		found, err := e.evaluate(ctx, one, o.Text, x)
 		if err != nil && source == "" {
 			return err
 		}
@@ -74,96 +68,36 @@ func (e *Env) Eval(
 	return lowestCode(codes), err
 }
 
-// Console is a plan in whose scope expressions are evaluated, one after the other. On this node the plan has only what
-// the expressions so far need: the cluster may be out of reach.
-type Console struct {
-	Plan *boot.Plan
-	node *openNode
-	site hcl.Diagnostics // of loading the site
-}
-
-// OpenConsole plans the node of w, for an expression on this node. The node stays open for what expressions read. The
-// caller closes it.
-func (e *Env) OpenConsole(ctx context.Context, w Where, only hclsyntax.Expression) (*Console, error) {
+// evaluate evaluates one expression over the node of w. On this node the plan has only what the expression needs: the
+// cluster may be out of reach. Where the site is not valid, there is no value and no error.
+func (e *Env) evaluate(ctx context.Context, w Where, text string, x hclsyntax.Expression) (Evaluated, error) {
 	n, found, err := e.open(w, nil)
 	if err != nil {
-		return nil, err
+		return Evaluated{}, err
+	}
+	defer n.Close() // an expression may read the node
+	if n.rec == nil {
+		n.only = x
 	}
 
-	c := &Console{node: n, site: found}
-	if n.rec != nil {
-		only = nil
-	}
-	if err := c.plan(ctx, only); err != nil {
-		n.Close()
-		return nil, err
-	}
-
-	return c, nil
-}
-
-// plan plans the node for an expression; nil: for any.
-func (c *Console) plan(ctx context.Context, only hclsyntax.Expression) error {
-	c.node.only = only
-	c.Plan = c.node.planUnless(ctx, c.site, c.node.env.Progress)
-
-	return checkStopped(ctx)
-}
-
-// OpenOneConsole is OpenConsole for a command that cannot be over a folder of recordings.
-func (e *Env) OpenOneConsole(ctx context.Context, w Where) (*Console, error) {
-	recordings, err := listRecordings(w.From)
-	switch {
-	case err != nil:
-		return nil, err
-	case recordings != nil:
-		return nil, failure(fault.Usage, "--from %s: a console is over one recording, not a folder", w.From)
-	}
-	nothing, _ := lang.ParseExpression(expressionName, []byte("null"))
-
-	return e.OpenConsole(ctx, w, nothing)
-}
-
-// Close closes the node.
-func (c *Console) Close() { c.node.Close() }
-
-// GaveUp reports whether an evaluation has reached a limit.
-func (c *Console) GaveUp() bool {
-	return c.node.env.GaveUp != nil && c.node.env.GaveUp.Load()
-}
-
-// Code returns why the site failed on this node; "" if it did not.
-func (c *Console) Code() fault.Code { return origin.Code(c.Plan.Diagnostics) }
-
-// Evaluate evaluates one expression. Where the site is not valid, there is no value and no error.
-func (c *Console) Evaluate(ctx context.Context, text string) Evaluated {
-	x, diags := lang.ParseExpression(expressionName, []byte(text))
-	if diags.HasErrors() {
-		return Evaluated{Plan: c.Plan, Err: expressionError(text, diags)}
-	}
-	if c.Plan.Eval != nil && !c.Plan.Covers(x) {
-		if err := c.plan(ctx, x); err != nil {
-			return Evaluated{Plan: c.Plan, Err: err}
-		}
-	}
-	out := Evaluated{Plan: c.Plan}
+	out := Evaluated{Plan: n.planUnless(ctx, found, e.Progress)}
 	out.Text = text
-	if c.Plan.Eval == nil {
-		return out
+	if err := checkStopped(ctx); err != nil || out.Plan.Eval == nil {
+		return out, err
 	}
 
-	value, diags, ok := boot.EvaluateWithinLimits(c.node.env.GaveUp, func() explain.Evaluation {
-		return explain.Evaluate(c.Plan, expressionName, []byte(text), x)
+	value, diags, ok := boot.EvaluateWithinLimits(e.GaveUp, func() explain.Evaluation {
+		return explain.Evaluate(out.Plan, expressionName, []byte(text), x)
 	})
 	if ok {
 		out.Evaluation = value
 		diags = value.Diagnostics
 	}
 	if diags.HasErrors() {
-		out.Err = expressionError(text, diags)
+		return out, expressionError(text, diags)
 	}
 
-	return out
+	return out, nil
 }
 
 // expressionError returns the failure of a command for an error in an expression of the command line: it is one of the

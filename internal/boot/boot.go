@@ -87,9 +87,6 @@ type Plan struct {
 	OnCluster   string        // last-good | fail
 	MaxAge      time.Duration // of a last good answer
 	Group       string        // that may read the recording of the last run; "" is none
-
-	only  map[string]bool     // the gather stages of a run that ended after them; nil: a whole run
-	needs map[string][]string // of each stage
 }
 
 // Unread is one place that depends on a question that a recording was never asked, or that this user may not read.
@@ -166,22 +163,6 @@ func runSteps(ctx context.Context, s *lang.Site, o Options, limits evalLimits) *
 	)
 
 	return p.makePlan()
-}
-
-// Covers reports whether an expression has the same value in this plan as in one of a whole run.
-func (p *Plan) Covers(x hclsyntax.Expression) bool {
-	if p.only == nil {
-		return true
-	}
-
-	needed := findNeeded(p.Eval, p.needs, x)
-	for addr := range needed {
-		if !p.only[addr] {
-			return false
-		}
-	}
-
-	return needed != nil
 }
 
 // findOnly returns the gather stages that an expression needs; nil: it needs more, or there is no expression.
@@ -497,8 +478,6 @@ func (p *progress) makePlan() *Plan {
 		OnCluster:   p.settings.onCluster,
 		MaxAge:      p.settings.maxAge,
 		Group:       p.settings.group,
-		only:        p.only,
-		needs:       p.checked.needs,
 		Complete:    isComplete(p.rendered.isDone, p.Diags, p.Unknown),
 	}
 	if plan.Complete {

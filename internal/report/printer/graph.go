@@ -2,7 +2,6 @@ package printer
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -109,40 +108,4 @@ func GraphMermaid(w io.Writer, g eval.Graph) error {
 
 	_, err := w.Write(b.Bytes())
 	return err
-}
-
-// graphDocument is the document of `graph -o json`.
-type graphDocument struct {
-	FormatVersion int             `json:"format_version"`
-	Nodes         []graphNodeJSON `json:"nodes"`
-	Edges         []graphEdgeJSON `json:"edges"`
-}
-
-type graphNodeJSON struct {
-	Name  string `json:"name"`
-	Kind  string `json:"kind"`
-	Range string `json:"range"` // FILE:LINE
-}
-
-type graphEdgeJSON struct {
-	From    string `json:"from"` // depends on
-	To      string `json:"to"`
-	Default string `json:"default,omitempty"` // the argument that takes its default from there
-}
-
-// GraphJSON prints a graph as a document.
-func GraphJSON(w io.Writer, g eval.Graph) error {
-	d := graphDocument{
-		FormatVersion: 1,
-		Nodes:         []graphNodeJSON{},
-		Edges:         []graphEdgeJSON{},
-	}
-	for _, n := range g.Nodes {
-		d.Nodes = append(d.Nodes, graphNodeJSON{n.Name, n.Kind, formatPlace(n.Range)})
-	}
-	for _, e := range g.Edges {
-		d.Edges = append(d.Edges, graphEdgeJSON(e))
-	}
-
-	return json.NewEncoder(w).Encode(d)
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/platform/atomicfile"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/probe"
@@ -127,7 +126,7 @@ func (e *Env) Bundle(ctx context.Context, o BundleOptions) (Bundled, error) {
 	if o.File == "-" {
 		err = parts.encode(o.Stdout)
 	} else {
-		err = atomicfile.With(o.File, 0o600, parts.encode)
+		err = writeNamed(o.File, 0o600, parts.encode)
 	}
 	if err != nil {
 		return Bundled{}, failure(fault.CannotWrite, "%s: %s", o.File, err)

@@ -15,7 +15,6 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/origin"
-	"github.com/prelet/prelet/internal/platform/atomicfile"
 	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/stages"
@@ -191,12 +190,13 @@ func lockOne(ctx context.Context, host *detector.Host, o LockOptions, program st
 	}
 	text, path, err := lockFile(host, o, lock)
 	if err == nil {
-		if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
-			err = atomicfile.File(path, 0o644, text)
-		}
+		err = os.MkdirAll(filepath.Dir(path), 0o755)
 	}
 	if err != nil {
 		return Locked{}, failure(fault.CannotWrite, "%s", err)
+	}
+	if err := WriteReport(path, text); err != nil {
+		return Locked{}, err
 	}
 	d, err := stages.Description(lock)
 	if err != nil {

@@ -32,8 +32,8 @@ func openRegular(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	var fs unix.Statfs_t
-	if unix.Fstatfs(int(f.Fd()), &fs) == nil && fs.Type == unix.PROC_SUPER_MAGIC {
+	var mount unix.Statfs_t
+	if unix.Fstatfs(int(f.Fd()), &mount) == nil && mount.Type == unix.PROC_SUPER_MAGIC {
 		_ = f.Close()
 		return nil, errNotRegular
 	}
@@ -77,10 +77,25 @@ func createFile(path string, content []byte) error {
 	return err
 }
 
+// writeNamed writes a file that a user names, in one step. It replaces nothing but a file: as root, a report to
+// /dev/null or /dev/stdout, which is a link, would break the machine for all programs.
+func writeNamed(path string, mode os.FileMode, write func(io.Writer) error) error {
+	if st, err := os.Lstat(path); err == nil && !st.Mode().IsRegular() {
+		return errNotRegular
+	}
+
+	return atomicfile.With(path, mode, write)
+}
+
 // WriteReport writes a file that the command line names for the results of a command, in one step.
 func WriteReport(path string, content []byte) error {
-	if err := atomicfile.File(path, 0o644, content); err != nil {
+	err := writeNamed(path, 0o644, func(w io.Writer) error {
+		_, err := w.Write(content)
+		return err
+	})
+	if err != nil {
 		return failure(fault.CannotWrite, "%s: %s", path, err)
 	}
+
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/platform/atomicfile"
 	"github.com/prelet/prelet/internal/report"
 	"github.com/prelet/prelet/internal/report/fleet"
 )
@@ -84,7 +83,7 @@ func WritePage(path string, stdout io.Writer, encode func(io.Writer) error) erro
 	if path == "-" {
 		err = encode(stdout)
 	} else {
-		err = atomicfile.With(path, 0o600, encode)
+		err = writeNamed(path, 0o600, encode)
 	}
 	if err != nil {
 		return failure(fault.CannotWrite, "%s: %s", path, err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/platform/atomicfile"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
@@ -51,7 +52,7 @@ func (p *planner) writeRecordingFor(plan *boot.Plan, path string) error {
 	r := p.node.Recording(plan)
 	err = r.Withhold()
 	if err == nil {
-		err = writeRecording(fresh, 0o600, r)
+		err = atomicfile.With(fresh, 0o600, r.Encode)
 	}
 	if err == nil {
 		err = os.Chown(fresh, -1, gid)

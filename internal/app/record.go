@@ -4,14 +4,12 @@ import (
 	"compress/gzip"
 	"context"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/platform/atomicfile"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -73,12 +71,8 @@ func (o RecordOptions) write(r *world.Recording) error {
 		return r.Encode(o.Stdout)
 	}
 
-	return writeRecording(o.File, 0o600, r)
-}
-
-func writeRecording(path string, mode os.FileMode, r *world.Recording) error {
-	return atomicfile.With(path, mode, func(w io.Writer) error {
-		if !strings.HasSuffix(path, ".gz") {
+	return writeNamed(o.File, 0o600, func(w io.Writer) error {
+		if !strings.HasSuffix(o.File, ".gz") {
 			return r.Encode(w)
 		}
 		z := gzip.NewWriter(w)

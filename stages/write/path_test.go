@@ -59,14 +59,19 @@ func TestCheckPath(t *testing.T) {
 		"/etc//x":   "not a clean path",
 		"/etc/a\nb": "contains an invisible character, or a character " +
 			"that controls a terminal",
-		"/proc/sys/kernel/panic":                 "the kernel's",
-		"/sys":                                   "the kernel's",
-		"/dev/null":                              "the kernel's",
-		"/run/prelet":                            "prelet's own folder",
-		"/run/prelet/kubelet.env":                "prelet's own folder",
-		"/run/prelet/status.json":                "prelet's own folder",
-		"/var/lib/prelet/journal.json":           "prelet's own folder",
-		"/var/lib/prelet/generations/1/new/file": "prelet's own folder",
+		"/etc/app/" + strings.Repeat("a", 255):    "",
+		"/etc/app/" + strings.Repeat("a", 256):    "a name of 256 bytes is too long",
+		"/etc/" + strings.Repeat("ö", 128) + "/x": "a name of 256 bytes is too long",
+		"/etc" + strings.Repeat("/aaa", 999):      "",
+		"/etc" + strings.Repeat("/aaa", 1000):     "a path of 4004 bytes is too long",
+		"/proc/sys/kernel/panic":                  "the kernel's",
+		"/sys":                                    "the kernel's",
+		"/dev/null":                               "the kernel's",
+		"/run/prelet":                             "prelet's own folder",
+		"/run/prelet/kubelet.env":                 "prelet's own folder",
+		"/run/prelet/status.json":                 "prelet's own folder",
+		"/var/lib/prelet/journal.json":            "prelet's own folder",
+		"/var/lib/prelet/generations/1/new/file":  "prelet's own folder",
 	} {
 		err := checkPath(path)
 		switch {

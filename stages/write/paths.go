@@ -255,6 +255,12 @@ func listOwnUnits() []string {
 // ownTemporaries begins the name of each temporary file that prelet makes in the folder of a managed file.
 const ownTemporaries = ".prelet-"
 
+// Longer paths, and longer names in them, are refused by the commit (4000 bytes) and by file systems, in bytes.
+const (
+	maxPath = 4000
+	maxName = 255
+)
+
 // checkPath checks a path of a file or directory block, without what force decides.
 func checkPath(p string) error {
 	switch {
@@ -266,6 +272,13 @@ func checkPath(p string) error {
 		return !value.IsVisible(r)
 	}):
 		return fmt.Errorf("%q contains an invisible character, or a character that controls a terminal", p)
+	case len(p) > maxPath:
+		return fmt.Errorf("a path of %d bytes is too long: write at most %d", len(p), maxPath)
+	}
+	for name := range strings.SplitSeq(p, "/") {
+		if len(name) > maxName {
+			return fmt.Errorf("a name of %d bytes is too long: file systems take %d", len(name), maxName)
+		}
 	}
 	if why := explainRefusal(p); why != "" {
 		return fmt.Errorf("%q cannot be written by a site: %s", p, why)

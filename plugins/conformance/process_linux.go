@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -91,7 +90,7 @@ func (k *kit) start(withCookie bool) (*process, error) {
 	k.processes++
 	p := &process{
 		kit:    k,
-		dir:    filepath.Join(k.dir, "s"+strconv.Itoa(k.processes)),
+		dir:    contract.SocketFolder(k.dir) + strconv.Itoa(k.processes),
 		stdout: newOutput(),
 		stderr: newOutput(),
 		exited: make(chan struct{}),

@@ -15,6 +15,21 @@ const (
 	MaxStack     = 1 << 20 // bytes; glibc reserves as much for each thread, which counts as memory
 )
 
+// MinFolder is the least length, in bytes, of the path of the folder for a detector's socket, so that the address of
+// each socket in it is longer than the abstract addresses of daemons: bind(2) of a shorter one is refused, because a
+// detector could take the address of a daemon that is not running. A name in the folder can have 42 bytes (sun_path).
+const MinFolder = 64
+
+// MinAddress is the least length of an address that bind(2) accepts: the family, the folder, a slash and one byte.
+const MinAddress = 2 + MinFolder + 2
+
+// SocketFolder returns the path of a folder below dir that has at least MinFolder bytes.
+func SocketFolder(dir string) string {
+	missing := MinFolder - len(dir) - len("/")
+
+	return dir + "/" + strings.Repeat("s", max(1, missing))
+}
+
 // Readable returns the files and folders that every detector may read.
 func Readable() []string {
 	return []string{

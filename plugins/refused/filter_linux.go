@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/plugins/contract"
 )
 
 // Results of a filter.
@@ -63,6 +65,7 @@ func Filter(refuse, absent uint32, watched ...uint32) []bpf.Instruction {
 	// A pair of datagram sockets could send to any socket without connect(2), for example to the journal's.
 	f.onCall(unix.SYS_SOCKET, checkSocket)
 	f.onCall(unix.SYS_SOCKETPAIR, checkSocket)
+	f.onCall(unix.SYS_BIND, checkBind)
 	f.onCall(unix.SYS_MMAP, checkMmap)
 	f.onCall(unix.SYS_FADVISE64, checkFadvise)
 	f.onCall(unix.SYS_FCNTL, checkFcntl)
@@ -79,6 +82,11 @@ func checkSocket(f *filter) {
 	f.loadArgument(1)
 	f.mask(socketKind)
 	f.returnIf(bpf.JumpNotEqual, unix.SOCK_STREAM, f.refuse)
+}
+
+func checkBind(f *filter) {
+	f.loadArgument(2)
+	f.returnIf(bpf.JumpLessThan, contract.MinAddress, f.refuse)
 }
 
 func checkMmap(f *filter) {

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/plugins/contract"
 )
 
 // Flags and fields of arguments for which a system call is refused.
@@ -172,6 +174,8 @@ func Call(number uint32, args [6]uint64) (what string, isRefused bool) {
 	}
 
 	switch number {
+	case unix.SYS_BIND:
+		return "bind of a short address, as abstract ones are", uint32(args[2]) < contract.MinAddress
 	case unix.SYS_CLONE:
 		return "clone with a new namespace", args[0]&namespaces != 0
 	case unix.SYS_MMAP:

@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/plugins/contract"
 )
 
 // TestCalls compares the table with a list of its own, so that a removed entry is noticed: the test of the filter
@@ -84,7 +86,7 @@ func TestFilter(t *testing.T) {
 	}
 
 	interesting := []uint64{
-		0, 1, 2, 3, 10, 16, 1 << 40,
+		0, 1, 2, 3, 10, 16, 1 << 40, contract.MinAddress - 1, contract.MinAddress,
 		unix.MAP_ANONYMOUS, unix.MAP_SHARED | unix.MAP_ANONYMOUS, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS,
 		unix.MAP_SHARED_VALIDATE | unix.MAP_ANONYMOUS, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_GROWSDOWN,
 		unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_HUGETLB,

@@ -207,7 +207,7 @@ func (m *machine) sandbox() {
 		"connect":  {"connect_bus"},
 		"seccomp": {"setsid", "memfd", "shared_memory", "socket_tcp", "socket_udp", "socket_unix_datagram", "growing_memory", "moved_stack",
 			"send_buffer", "receive_buffer", "huge_pages", "shmat", "semop", "msgsnd", "msgrcv", "mq_unlink", "fsync", "drop_cached_pages",
-			"flock", "record_lock"},
+			"flock", "record_lock", "bind_abstract"},
 		"limits": {"write_next_to_the_socket", "allocate_a_file", "timers"},
 	} {
 		real := m.root + helper + ".real"

@@ -64,8 +64,9 @@ func Describe(name string) contract.Description {
 	return d
 }
 
-// Build builds the program with all detectors, and with prelet-detect as one of its names. It never uses cgo, as the real
-// prelet-detect, whose sandbox needs that. It builds in prelet's own module, whose go.sum has the program's dependencies.
+// Build builds the program with all detectors, and with prelet-detect as one of its names. It never uses cgo, as the
+// real prelet-detect, whose sandbox needs that. It builds in prelet's own module, whose go.sum has the program's
+// dependencies.
 func Build(ctx context.Context, path string) error {
 	const prelet = "github.com/prelet/prelet"
 	list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", prelet)

@@ -138,6 +138,18 @@ func (a attempts) trySockets() {
 		}
 		a.put("socket "+name, describe(err))
 	}
+	a.put("bind abstract", describe(bindAbstract()))
+}
+
+// bindAbstract binds an abstract address of the form that daemons have.
+func bindAbstract() error {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+
+	return unix.Bind(fd, &unix.SockaddrUnix{Name: fmt.Sprintf("@/org/kernel/linux/storage/prelet-%d", os.Getpid())})
 }
 
 // tryHost attacks prelet-detect and PID 1, and reads files that every detector may read.
@@ -168,9 +180,8 @@ func (a attempts) tryCalls() {
 		"keyring": errorOf(
 			unix.KeyctlInt(unix.KEYCTL_GET_KEYRING_ID, unix.KEY_SPEC_SESSION_KEYRING, 1, 0, 0),
 		),
-		"mount":  unix.Mount("none", "/mnt", "tmpfs", 0, ""),
-		"setuid": unix.Setuid(0),
-		//nolint:gosec // no wrapper exists
+		"mount":    unix.Mount("none", "/mnt", "tmpfs", 0, ""),
+		"setuid":   unix.Setuid(0),
 		"io_uring": call(unix.SYS_IO_URING_SETUP, 8, uintptr(unsafe.Pointer(&params))),
 		"bpf":      call(unix.SYS_BPF, 0, 0),
 		"perf":     call(unix.SYS_PERF_EVENT_OPEN, 0, 0),
@@ -265,11 +276,9 @@ func (a attempts) tryShared() {
 	}
 
 	var requests uintptr
-	//nolint:gosec // no wrapper exists
 	a.put("io_setup", describe(call(unix.SYS_IO_SETUP, 1, uintptr(unsafe.Pointer(&requests)))))
 	timers, err := repeat(1<<12, func(int) error {
 		var timer int32
-		//nolint:gosec // no wrapper exists
 		return call3(unix.SYS_TIMER_CREATE, unix.CLOCK_MONOTONIC, 0, uintptr(unsafe.Pointer(&timer)))
 	})
 	a.put("timers", describe(err))

@@ -52,7 +52,7 @@ func Run(in io.Reader, out io.Writer, without sandbox.Lines) error {
 		reply: wire.Reply{Micros: map[wire.Step]int64{}},
 	}
 	r.policy = sandbox.Policy{
-		Socket:  req.Socket,
+		Socket:  contract.SocketFolder(req.Socket),
 		Memory:  req.Memory,
 		Own:     req.Own,
 		Devices: req.Allow.Devices,
@@ -147,7 +147,7 @@ const endTime = 500 * time.Millisecond
 
 // call starts the detector and makes the one call.
 func (r *run) call(ctx context.Context, d *detector) error {
-	c, err := connect(ctx, d, r.req.Socket)
+	c, err := connect(ctx, d, r.policy.Socket)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ import (
 
 // Policy lists the access that one detector has and others do not. Paths are absolute, or shell patterns.
 type Policy struct {
-	Socket  string // the private folder for its socket
+	Socket  string // the private folder for its socket, which Process makes
 	Memory  uint64 // bytes of writable private memory of each process: RLIMIT_DATA
 	Own     bool   // the uid is the detector's own, and no other program runs under it
 	Devices []string
@@ -107,6 +107,7 @@ func expand(patterns ...string) (paths []string, err error) {
 // once. It replaces the policy's patterns by the paths that exist.
 func Process(p *Policy) (r Report) {
 	syscall.Umask(0o077)
+	r.note("the folder of its socket", os.Mkdir(p.Socket, 0o700))
 
 	// A detector must not inherit files that prelet was started with.
 	r.note("closing of inherited files", unix.CloseRange(Binary+1, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC))

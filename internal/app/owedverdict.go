@@ -78,7 +78,7 @@ func (e *Env) judgeAsItRuns(ctx context.Context, h *Host, store *generation.Stor
 	}
 
 	var res commit.Result
-	end := h.Clock.Monotonic() + plan.Timeout
+	end := h.Clock.Monotonic() + plan.Timeout()
 	for {
 		res = commit.Result{}
 		res.Outcome.Generation = cur.Gen

@@ -346,16 +346,16 @@ func newSecretFault(path string, names []string, err error) *fault.Fault {
 
 func buildActivation(o Options) activation.Plan {
 	a := activation.Plan{
-		Unit:     activation.DefaultUnit,
-		Settle:   activation.DefaultSettle,
-		Timeout:  activation.DefaultTimeout,
-		Rollback: true,
-		Healthz:  o.Healthz,
-		Flags:    o.Flags,
-		Node:     o.NodeName,
-		Files:    map[string]string{},
-		States:   boot.States(o.Plan.Node.Effective),
-		Pods:     describePodSettings(o.Plan),
+		Unit:          activation.DefaultUnit,
+		SettleMillis:  activation.DefaultSettle.Milliseconds(),
+		TimeoutMillis: activation.DefaultTimeout.Milliseconds(),
+		Rollback:      true,
+		Healthz:       o.Healthz,
+		Flags:         o.Flags,
+		Node:          o.NodeName,
+		Files:         map[string]string{},
+		States:        boot.States(o.Plan.Node.Effective),
+		Pods:          describePodSettings(o.Plan),
 	}
 	for _, u := range o.Plan.Units {
 		a.Units = append(a.Units, activation.UnitPlan{
@@ -378,9 +378,9 @@ func buildActivation(o Options) activation.Plan {
 		a.Reconcile = x.ReconcileLabels
 		a.TaintCredential = x.TaintCredential
 		a.Annotations = (*activation.Annotations)(x.Annotations)
-		a.Settle = toDuration(x.SettleMillis)
-		a.Timeout = toDuration(x.TimeoutMillis)
-		a.Bound = toDuration(x.BoundMillis)
+		a.SettleMillis = x.SettleMillis
+		a.TimeoutMillis = x.TimeoutMillis
+		a.BoundMillis = x.BoundMillis
 	}
 
 	if o.Plan.Kubelet.Joined || slices.ContainsFunc(o.Plan.Node.Files, isBootstrapKubeconfig) {

@@ -61,7 +61,7 @@ func (m *Machine) examine(ctx context.Context, plan Plan, since time.Duration) (
 		last = u
 
 		verdict, _ := w.judge(ctx, u, now)
-		isSettling := w.hasSettled() && now-begun <= plan.Settle
+		isSettling := w.hasSettled() && now-begun <= plan.settle()
 		if verdict != Pending || !isSettling && !w.awaitsRival(now) {
 			break
 		}
@@ -87,7 +87,7 @@ func (m *Machine) examine(ctx context.Context, plan Plan, since time.Duration) (
 
 // findRecentCause reads the cause of a failure from the part of the log that the site's timeout covers.
 func (m *Machine) findRecentCause(ctx context.Context, w watcher) *Cause {
-	since := max(w.since, m.Clock.Monotonic()-w.plan.Timeout)
+	since := max(w.since, m.Clock.Monotonic()-w.plan.Timeout())
 
 	return m.findCause(ctx, w.plan, since)
 }

@@ -17,67 +17,71 @@ import (
 const PlanBlob = "activation.json"
 
 // Plan is how to start the unit on one generation, and what to check then. It is stored in the generation, so that a
-// later boot, or a node after a rollback, judges by the plan of that time.
+// later boot, or a node after a rollback, judges by the plan of that time. The order of the fields is their order in the
+// stored document.
 type Plan struct {
-	Unit     string        // the kubelet's unit
-	Settle   time.Duration // how long the kubelet must run without a change before it counts as healthy
-	Timeout  time.Duration // for the start and the watch together
-	Bound    time.Duration // for the whole activation including a rollback and its watch; 0: no limit
-	Rollback bool          // roll back after a bad verdict
-
-	Units  []UnitPlan // in the order in which they are acted on
-	Others []string   // managed files that do not concern the kubelet
-
-	UnitFiles bool // a managed file is a unit file or a drop-in: a rollback needs a reload
+	Unit string `json:"unit"` // the kubelet's unit
+	// SettleMillis is how long the kubelet must run without a change before it counts as healthy.
+	SettleMillis int64 `json:"settle_ms"`
+	// TimeoutMillis limits the start and the watch together.
+	TimeoutMillis int64 `json:"timeout_ms"`
+	// BoundMillis limits the whole activation including a rollback and its watch; 0: no limit.
+	BoundMillis int64 `json:"bound_ms,omitempty"`
+	Rollback    bool  `json:"rollback"`             // roll back after a bad verdict
+	UnitFiles   bool  `json:"unit_files,omitempty"` // a managed file is a unit file or a drop-in: a rollback needs a reload
 
 	// The expected state. A zero value is not checked.
-	Healthz    string            // URL on loopback
-	Kubeconfig string            // the file that exists on a node that has joined
-	Flags      []string          // of the kubelet's command line, as planned
-	Files      map[string]string // path → sha256 of the content, 64 hexadecimal digits
-	Node       string            // name of the Node object
-
-	// The expected Node object: a difference is drift (see labels.go).
-	Joins      bool                // the node joins with this generation
-	Labels     map[string]string   // as planned
-	Taints     []string            // as planned, key=value:Effect
-	GoneLabels map[string][]string // of earlier generations and no longer planned: key → values
-	GoneTaints []string            // of earlier generations and no longer planned
-	Reconcile  bool                // the node patches its own labels after a good verdict
-	// TaintCredential is the name of the credential with which the taints of the site are patched after a good verdict;
-	// "": they are not. OwnTaints are those taints, without startup taints.
-	TaintCredential string
-	OwnTaints       []string
-
-	// Annotations is nil if the node does not annotate its Node. It is never part of a verdict.
-	Annotations *Annotations
-
-	// Configz is checked if the site gives credentials for it; nil: not checked.
-	Configz *kubelet.Configz
-
-	// Serving is the folder of the kubelet's certificates, if the kubelet requests the certificate of its API from the
-	// cluster (serverTLSBootstrap); "": not checked, as in generations of 0.1.0. It is never part of a verdict.
-	Serving string
-
-	// ReplacesCA reports whether prelet has replaced the CAs in the kubelet's own kubeconfig. 0.1.0 would put the old
-	// file back, and with it CAs that may no longer be the cluster's.
-	ReplacesCA bool
-
-	// Sources contains the place of an item in the site, as used in messages ("site.hcl:12:5, label.gpu"). The keys are
-	// the names of items in package failure.
-	Sources map[string]string
-
-	// Pods contains the settings that must match the container runtime: the cgroup driver and the runtime endpoint. ""
-	// when they are not known.
-	Pods string
-
-	// States contains the state files of the kubelet's managers, each with the policy that writes it: a kubelet with
-	// another policy exits on such a file. Files of disabled managers are left out.
-	States map[string]string
+	Healthz    string            `json:"healthz,omitempty"`    // URL on loopback
+	Kubeconfig string            `json:"kubeconfig,omitempty"` // the file that exists on a node that has joined
+	Flags      []string          `json:"flags,omitempty"`      // of the kubelet's command line, as planned
+	Files      map[string]string `json:"files,omitempty"`      // path → sha256 of the content, 64 hexadecimal digits
+	Node       string            `json:"node,omitempty"`       // name of the Node object
 
 	// Retire lists files that are removed as soon as the generation is good, such as the kubeconfig with the bootstrap
 	// token. Files must not contain them: they may be gone when a later boot checks.
-	Retire []string
+	Retire []string `json:"retire,omitempty"`
+
+	// Sources contains the place of an item in the site, as used in messages ("site.hcl:12:5, label.gpu"). The keys are
+	// the names of items in package failure.
+	Sources map[string]string `json:"sources,omitempty"`
+
+	// Configz is checked if the site gives credentials for it; nil: not checked.
+	Configz *kubelet.Configz `json:"configz,omitempty"`
+
+	// The expected Node object: a difference is drift (see labels.go).
+	Joins      bool                `json:"joins,omitempty"`            // the node joins with this generation
+	Labels     map[string]string   `json:"labels,omitempty"`           // as planned
+	Taints     []string            `json:"taints,omitempty"`           // as planned, key=value:Effect
+	GoneLabels map[string][]string `json:"gone_labels,omitempty"`      // of earlier generations, no longer planned: key → values
+	GoneTaints []string            `json:"gone_taints,omitempty"`      // of earlier generations and no longer planned
+	Reconcile  bool                `json:"reconcile_labels,omitempty"` // the node patches its own labels after a good verdict
+
+	// States contains the state files of the kubelet's managers, each with the policy that writes it: a kubelet with
+	// another policy exits on such a file. Files of disabled managers are left out.
+	States map[string]string `json:"states,omitempty"`
+
+	// Pods contains the settings that must match the container runtime: the cgroup driver and the runtime endpoint. ""
+	// when they are not known.
+	Pods string `json:"pods,omitempty"`
+
+	Units  []UnitPlan `json:"units,omitempty"`  // in the order in which they are acted on
+	Others []string   `json:"others,omitempty"` // managed files that do not concern the kubelet
+
+	// Annotations is nil if the node does not annotate its Node. It is never part of a verdict.
+	Annotations *Annotations `json:"annotations,omitempty"`
+
+	// TaintCredential is the name of the credential with which the taints of the site are patched after a good verdict;
+	// "": they are not. OwnTaints are those taints, without startup taints.
+	TaintCredential string   `json:"taint_credential,omitempty"`
+	OwnTaints       []string `json:"own_taints,omitempty"`
+
+	// Serving is the folder of the kubelet's certificates, if the kubelet requests the certificate of its API from the
+	// cluster (serverTLSBootstrap); "": not checked, as in generations of 0.1.0. It is never part of a verdict.
+	Serving string `json:"serving,omitempty"`
+
+	// ReplacesCA reports whether prelet has replaced the CAs in the kubelet's own kubeconfig. 0.1.0 would put the old
+	// file back, and with it CAs that may no longer be the cluster's.
+	ReplacesCA bool `json:"replaces_ca,omitempty"`
 }
 
 // Annotations has the settings of the site for the annotations of the Node.
@@ -99,16 +103,23 @@ func (p Plan) withDefaults() Plan {
 		p.Unit = DefaultUnit
 	}
 
-	if p.Settle <= 0 {
-		p.Settle = DefaultSettle
+	if p.SettleMillis <= 0 {
+		p.SettleMillis = DefaultSettle.Milliseconds()
 	}
 
-	if p.Timeout <= 0 {
-		p.Timeout = DefaultTimeout
+	if p.TimeoutMillis <= 0 {
+		p.TimeoutMillis = DefaultTimeout.Milliseconds()
 	}
 
 	return p
 }
+
+func (p Plan) settle() time.Duration { return time.Duration(p.SettleMillis) * time.Millisecond }
+
+// Timeout returns TimeoutMillis as a duration.
+func (p Plan) Timeout() time.Duration { return time.Duration(p.TimeoutMillis) * time.Millisecond }
+
+func (p Plan) bound() time.Duration { return time.Duration(p.BoundMillis) * time.Millisecond }
 
 // patchesNode reports whether labels or taints of the Node are patched.
 func (p Plan) patchesNode() bool { return p.Reconcile || p.TaintCredential != "" }
@@ -116,12 +127,12 @@ func (p Plan) patchesNode() bool { return p.Reconcile || p.TaintCredential != ""
 // planWithoutPrelet returns the plan for the state before prelet: the kubelet runs and is healthy.
 func (p Plan) planWithoutPrelet() Plan {
 	return Plan{
-		Unit:      p.Unit,
-		Settle:    p.Settle,
-		Timeout:   p.Timeout,
-		Bound:     p.Bound,
-		Healthz:   p.Healthz,
-		UnitFiles: p.UnitFiles,
+		Unit:          p.Unit,
+		SettleMillis:  p.SettleMillis,
+		TimeoutMillis: p.TimeoutMillis,
+		BoundMillis:   p.BoundMillis,
+		Healthz:       p.Healthz,
+		UnitFiles:     p.UnitFiles,
 	}
 }
 
@@ -143,42 +154,10 @@ func (p Plan) staleStateFiles(by Plan) (out []string) {
 	return out
 }
 
+// planDocument is a Plan as it is stored.
 type planDocument struct {
-	FormatVersion int               `json:"format_version"`
-	Unit          string            `json:"unit"`
-	SettleMillis  int64             `json:"settle_ms"`
-	TimeoutMillis int64             `json:"timeout_ms"`
-	BoundMillis   int64             `json:"bound_ms,omitempty"`
-	Rollback      bool              `json:"rollback"`
-	UnitFiles     bool              `json:"unit_files,omitempty"`
-	Healthz       string            `json:"healthz,omitempty"`
-	Kubeconfig    string            `json:"kubeconfig,omitempty"`
-	Flags         []string          `json:"flags,omitempty"`
-	Files         map[string]string `json:"files,omitempty"`
-	Node          string            `json:"node,omitempty"`
-	Retire        []string          `json:"retire,omitempty"`
-	Sources       map[string]string `json:"sources,omitempty"`
-
-	Configz    *kubelet.Configz    `json:"configz,omitempty"`
-	Joins      bool                `json:"joins,omitempty"`
-	Labels     map[string]string   `json:"labels,omitempty"`
-	Taints     []string            `json:"taints,omitempty"`
-	GoneLabels map[string][]string `json:"gone_labels,omitempty"`
-	GoneTaints []string            `json:"gone_taints,omitempty"`
-	Reconcile  bool                `json:"reconcile_labels,omitempty"`
-	States     map[string]string   `json:"states,omitempty"`
-	Pods       string              `json:"pods,omitempty"`
-	Units      []UnitPlan          `json:"units,omitempty"`
-	Others     []string            `json:"others,omitempty"`
-
-	Annotations *Annotations `json:"annotations,omitempty"`
-
-	TaintCredential string   `json:"taint_credential,omitempty"`
-	OwnTaints       []string `json:"own_taints,omitempty"`
-
-	Serving string `json:"serving,omitempty"`
-
-	ReplacesCA bool `json:"replaces_ca,omitempty"`
+	FormatVersion int `json:"format_version"`
+	Plan
 }
 
 // The formats of a stored plan. An earlier prelet refuses the second one, opens the gate and writes nothing (Newer):
@@ -214,40 +193,7 @@ func (p Plan) Encode() ([]byte, error) {
 		}
 	}
 
-	return json.Marshal(
-		planDocument{
-			p.format(),
-			p.Unit,
-			p.Settle.Milliseconds(),
-			p.Timeout.Milliseconds(),
-			p.Bound.Milliseconds(),
-			p.Rollback,
-			p.UnitFiles,
-			p.Healthz,
-			p.Kubeconfig,
-			p.Flags,
-			p.Files,
-			p.Node,
-			p.Retire,
-			p.Sources,
-			p.Configz,
-			p.Joins,
-			p.Labels,
-			p.Taints,
-			p.GoneLabels,
-			p.GoneTaints,
-			p.Reconcile,
-			p.States,
-			p.Pods,
-			p.Units,
-			p.Others,
-			p.Annotations,
-			p.TaintCredential,
-			p.OwnTaints,
-			p.Serving,
-			p.ReplacesCA,
-		},
-	)
+	return json.Marshal(planDocument{FormatVersion: p.format(), Plan: p})
 }
 
 // planFault returns the error for a stored plan that this version cannot use.
@@ -294,38 +240,5 @@ func DecodePlan(text []byte) (Plan, error) {
 		)
 	}
 
-	return Plan{
-		Unit:       d.Unit,
-		Settle:     time.Duration(d.SettleMillis) * time.Millisecond,
-		Timeout:    time.Duration(d.TimeoutMillis) * time.Millisecond,
-		Bound:      time.Duration(d.BoundMillis) * time.Millisecond,
-		Rollback:   d.Rollback,
-		UnitFiles:  d.UnitFiles,
-		Healthz:    d.Healthz,
-		Kubeconfig: d.Kubeconfig,
-		Flags:      d.Flags,
-		Files:      d.Files,
-		Node:       d.Node,
-		Retire:     d.Retire,
-		Sources:    d.Sources,
-		Configz:    d.Configz,
-		Joins:      d.Joins,
-		Labels:     d.Labels,
-		Taints:     d.Taints,
-		GoneLabels: d.GoneLabels,
-		GoneTaints: d.GoneTaints,
-		Reconcile:  d.Reconcile,
-		States:     d.States,
-		Pods:       d.Pods,
-		Units:      d.Units,
-		Others:     d.Others,
-
-		Annotations: d.Annotations,
-
-		TaintCredential: d.TaintCredential,
-		OwnTaints:       d.OwnTaints,
-
-		Serving:    d.Serving,
-		ReplacesCA: d.ReplacesCA,
-	}, nil
+	return d.Plan, nil
 }

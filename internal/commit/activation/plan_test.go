@@ -1,54 +1,41 @@
 package activation
 
 import (
+	"bytes"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/kubelet"
 )
 
+// TestPlanComesBack stores a plan with a value in every field, by reflection, so that a new field is in the test. The
+// stored text is compared with testdata/plan.json, so that an earlier or later prelet reads what this one writes.
 func TestPlanComesBack(t *testing.T) {
-	plan := Plan{
-		Unit:       "kubelet.service",
-		Settle:     3 * time.Second,
-		Timeout:    time.Minute,
-		Bound:      3 * time.Minute,
-		Rollback:   true,
-		UnitFiles:  true,
-		Healthz:    "http://127.0.0.1:10248/healthz",
-		Kubeconfig: "/etc/kubernetes/kubelet.conf",
-		Flags:      []string{"--v=2"},
-		Files:      map[string]string{"/a": strings.Repeat("0", 64)},
-		Node:       "n1",
-		Retire:     []string{"/b"},
-		Sources:    map[string]string{"label/a": "site.hcl:3:5, label.x"},
-		Configz: &kubelet.Configz{
-			URL:        "https://127.0.0.1:10250/configz",
-			Credential: "configz",
-			Served:     []string{"/x"},
-			Planned:    map[string]any{"maxPods": 64.0},
-		},
-		Joins:      true,
-		Labels:     map[string]string{"a": "b"},
-		Taints:     []string{"t:NoSchedule"},
-		GoneLabels: map[string][]string{"c": {"d"}},
-		GoneTaints: []string{"u:NoExecute"},
-		Reconcile:  true,
-		States:     map[string]string{"/s": "static"},
-		Pods:       "cgroupfs true unix:///x",
-	}
+	var plan Plan
+
+	fill(reflect.ValueOf(&plan).Elem())
+	plan.Retire = []string{"y"} // a retired file is not one of Files
 
 	text, err := plan.Encode()
+	if err != nil {
+		t.Fatalf("got error %v, want the stored plan", err)
+	}
+
+	stored, err := os.ReadFile("testdata/plan.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 
+	if want := bytes.TrimSpace(stored); !bytes.Equal(text, want) {
+		t.Errorf("got the stored plan\n%s\nwant that of testdata/plan.json\n%s", text, want)
+	}
+
 	back, err := DecodePlan(text)
 	if err != nil || !reflect.DeepEqual(back, plan) {
-		t.Errorf("%+v, %v\nwant %+v", back, err, plan)
+		t.Errorf("got plan %+v and error %v after decoding\nwant %+v", back, err, plan)
 	}
 }
 
@@ -59,7 +46,8 @@ func TestPlanDefaults(t *testing.T) {
 	}
 
 	back, err := DecodePlan(text)
-	if err != nil || back.Unit != "kubelet.service" || back.Settle != 10*time.Second || back.Timeout != 2*time.Minute {
+	if err != nil || back.Unit != "kubelet.service" || back.settle() != 10*time.Second ||
+		back.Timeout() != 2*time.Minute {
 		t.Errorf("got plan %+v and error %v; want the default unit, settle and timeout and no error", back, err)
 	}
 }
@@ -111,7 +99,7 @@ func FuzzDecodePlan(f *testing.F) {
 		}
 
 		back, err := DecodePlan(again)
-		if err != nil || back.Settle <= 0 || back.Timeout <= 0 || back.Unit != plan.Unit {
+		if err != nil || back.SettleMillis <= 0 || back.TimeoutMillis <= 0 || back.Unit != plan.Unit {
 			t.Errorf("%q → %+v, %v; want the unit and times above 0", text, back, err)
 		}
 	})

@@ -97,7 +97,7 @@ func fill(v reflect.Value) {
 	case reflect.Bool:
 		v.SetBool(true)
 	case reflect.Int, reflect.Int64:
-		v.SetInt(2_000_000_000) // also a duration
+		v.SetInt(2_000) // also milliseconds
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 		fill(v.Elem())

@@ -406,17 +406,17 @@ func (n *node) plan(config string) Plan {
 	sum := sha256.Sum256([]byte(config))
 
 	p := Plan{
-		Unit:       DefaultUnit,
-		Timeout:    n.timeout,
-		Bound:      n.bound,
-		Sources:    n.sources,
-		Rollback:   n.rollback,
-		Healthz:    "http://127.0.0.1:10248/healthz",
-		Kubeconfig: "/etc/kubernetes/kubelet.conf",
-		Flags:      []string{"--node-labels=a=b"},
-		Node:       "n1",
-		UnitFiles:  n.unitFiles,
-		Files:      map[string]string{configPath: hex.EncodeToString(sum[:]), flagsPath: hex.EncodeToString(sum[:])},
+		Unit:          DefaultUnit,
+		TimeoutMillis: n.timeout.Milliseconds(),
+		BoundMillis:   n.bound.Milliseconds(),
+		Sources:       n.sources,
+		Rollback:      n.rollback,
+		Healthz:       "http://127.0.0.1:10248/healthz",
+		Kubeconfig:    "/etc/kubernetes/kubelet.conf",
+		Flags:         []string{"--node-labels=a=b"},
+		Node:          "n1",
+		UnitFiles:     n.unitFiles,
+		Files:         map[string]string{configPath: hex.EncodeToString(sum[:]), flagsPath: hex.EncodeToString(sum[:])},
 	}
 	if n.ntp != "" {
 		sum := sha256.Sum256([]byte(n.ntp))

@@ -732,7 +732,7 @@ func (m *Machine) relock(ctx context.Context) error {
 
 // start brings the unit up and watches it, both within the plan's timeout. The lock is free.
 func (m *Machine) start(ctx context.Context, h location, t *walkState) (finding, error) {
-	wait := m.limitWait(t, h.plan.Timeout, 0)
+	wait := m.limitWait(t, h.plan.Timeout(), 0)
 	deadline := m.Clock.Monotonic() + wait
 
 	result, err := m.bringUp(
@@ -750,7 +750,7 @@ func (m *Machine) start(ctx context.Context, h location, t *walkState) (finding,
 		return finding{}, err
 	}
 
-	f, err := m.watch(ctx, h, deadline, result, wait >= h.plan.Timeout-minStopWait)
+	f, err := m.watch(ctx, h, deadline, result, wait >= h.plan.Timeout()-minStopWait)
 	if err == nil && f.verdict == Good {
 		f.checks = m.reconcile(ctx, h.plan, f.checks)
 		f.checks = m.reconcileTaints(ctx, h.plan, f.checks)

@@ -218,7 +218,7 @@ func (m *Machine) exemptUnhealthy(ctx context.Context, plans ...Plan) error {
 		for _, u := range p.Units {
 			now, err := m.Units.Look(ctx, u.Unit)
 			crashed := now.Restarts > 0 &&
-				m.Clock.Monotonic()-now.Started < p.Timeout // it would in the verdict's time
+				m.Clock.Monotonic()-now.Started < p.Timeout() // it would in the verdict's time
 			isUnhealthy := crashed || now.Active == "failed" || isWaitingToRestart(now) ||
 				!isLoadable(now)
 

@@ -261,8 +261,8 @@ func describeVerdictBack(on trigger, j *generation.Journal, f finding) Outcome {
 
 // startBound sets the deadline of an activation, unless it is set already. No wait ends after it.
 func (m *Machine) startBound(t *walkState, p Plan) {
-	if t.deadline == 0 && p.Bound > 0 {
-		t.deadline = m.Clock.Monotonic() + p.Bound
+	if t.deadline == 0 && p.BoundMillis > 0 {
+		t.deadline = m.Clock.Monotonic() + p.bound()
 	}
 }
 

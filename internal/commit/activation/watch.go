@@ -275,10 +275,10 @@ func (w *watcher) finishAtDeadline() finding {
 	case w.unknown:
 		return w.finish(Unknown, w.reason)
 	case !w.fullTimeout:
-		why := fmt.Sprintf("the activation's time (%s) was up before a verdict; so far: %s", w.plan.Bound, w.reason)
+		why := fmt.Sprintf("the activation's time (%s) was up before a verdict; so far: %s", w.plan.bound(), w.reason)
 		return w.finish(Unknown, why)
 	default:
-		return w.finish(Bad, fmt.Sprintf("not healthy after %s: %s", w.plan.Timeout, w.reason))
+		return w.finish(Bad, fmt.Sprintf("not healthy after %s: %s", w.plan.Timeout(), w.reason))
 	}
 }
 
@@ -311,8 +311,8 @@ func (w *watcher) judge(ctx context.Context, u Unit, now time.Duration) (Verdict
 		w.steadySince = now
 	}
 
-	if now-w.steadySince < w.plan.Settle {
-		w.addBad("steady", "well for %s of %s so far", now-w.steadySince, w.plan.Settle)
+	if now-w.steadySince < w.plan.settle() {
+		w.addBad("steady", "well for %s of %s so far", now-w.steadySince, w.plan.settle())
 		return Pending, ""
 	}
 

@@ -73,8 +73,12 @@ func (h hermetic) Ask(ctx context.Context, q world.Question) world.Answer {
 		return ownedByRoot(world.Target, h.node.Ask(ctx, q))
 	case world.KindOriginal:
 		return ownedByRoot(world.Original, h.node.Ask(ctx, q))
+	case world.KindHardware, world.KindKubelet, world.KindAccepts, world.KindServing, world.KindFile, world.KindExists,
+		world.KindDropIns, world.KindUnit, world.KindLogind, world.KindPackages, world.KindManaged:
+		return h.node.Ask(ctx, q)
 	}
-	return h.node.Ask(ctx, q)
+
+	return world.NoAdapter(q.Kind)
 }
 
 // ownedByRoot returns the state of a file as of one that belongs to root.

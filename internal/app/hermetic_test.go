@@ -14,6 +14,21 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
+// TestHermeticKnowsEachKind checks that a test decides for each kind of question what answers it.
+func TestHermeticKnowsEachKind(t *testing.T) {
+	answer := world.SourceFunc(func(context.Context, world.Question) world.Answer {
+		return world.Failure(fault.Absent, "asked", "")
+	})
+	h := hermetic{node: answer, objects: answer, locks: answer, site: &lang.Site{}}
+
+	for _, kind := range world.Kinds() {
+		a := h.Ask(t.Context(), world.Question{Kind: kind, Args: "{}"})
+		if unknown := world.NoAdapter(kind); a.Why() == unknown.Why() {
+			t.Errorf("%s: got %q, want the kind in the cases of hermetic.Ask", kind, a.Why())
+		}
+	}
+}
+
 // TestHermetic holds that no question of a kind that needs a network, a credential or a program reaches the machine.
 func TestHermetic(t *testing.T) {
 	h := hermetic{

@@ -3,37 +3,51 @@ package world
 import (
 	"bytes"
 	"context"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// kinds are all kinds of questions.
-var kinds = []Kind{
-	KindFile,
-	KindCredential,
-	KindVariable,
-	KindTrust,
-	KindObject,
-	KindHardware,
-	KindLock,
-	KindDetector,
-	KindKubelet,
-	KindAccepts,
-	KindExists,
-	KindServing,
-	KindOriginal,
-	KindTarget,
-	KindManaged,
-	KindValidation,
+// TestKinds compares Kinds with the constants of world.go.
+func TestKinds(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "world.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var declared []Kind
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, isValue := n.(*ast.ValueSpec)
+		if !isValue {
+			return true
+		}
+		if name, isName := spec.Type.(*ast.Ident); isName && name.Name == "Kind" {
+			text, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			declared = append(declared, Kind(text))
+		}
+
+		return true
+	})
+
+	got, want := slices.Sorted(slices.Values(Kinds())), slices.Sorted(slices.Values(declared))
+	if !slices.Equal(got, want) || len(got) == 0 {
+		t.Errorf("got kinds %v, want those that are declared: %v", got, want)
+	}
 }
 
 // TestNames decodes each name that a recording may have, and encodes it again: a recording of an earlier version comes
 // back as it was.
 func TestNames(t *testing.T) {
-	for _, kind := range kinds {
+	for _, kind := range Kinds() {
 		var codes []fault.Code
 		for _, text := range []string{"absent", "denied", "unreachable", "untrusted", "unusable", "unread", "credential"} {
 			code, ok := codeOf(text, kind)
@@ -72,7 +86,7 @@ func TestRunSeesItsReplay(t *testing.T) {
 		}}
 	})
 	tape := NewTape(source)
-	for _, kind := range kinds {
+	for _, kind := range Kinds() {
 		tape.Ask(t.Context(), Question{kind, "{}"})
 	}
 
@@ -85,7 +99,7 @@ func TestRunSeesItsReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	for _, kind := range kinds {
+	for _, kind := range Kinds() {
 		q := Question{kind, "{}"}
 		run, replay := tape.Ask(t.Context(), q), back.Source().Ask(t.Context(), q)
 		if *run.Fault != *replay.Fault {

@@ -45,6 +45,15 @@ const (
 	KindValidation Kind = "validation" // does a sensitive variable pass its rule?
 )
 
+// Kinds returns all kinds of questions. The tests of each source go through them: a new kind needs an answer in each.
+func Kinds() []Kind {
+	return []Kind{
+		KindFile, KindCredential, KindVariable, KindTrust, KindObject, KindHardware, KindLock, KindDetector, KindKubelet,
+		KindAccepts, KindExists, KindDropIns, KindServing, KindOriginal, KindTarget, KindNode, KindOwner, KindUnit,
+		KindLogind, KindPackages, KindManaged, KindValidation,
+	}
+}
+
 // Question identifies one read. Args is the canonical JSON of the kind's request; no secret is ever part of it.
 type Question struct {
 	Kind Kind

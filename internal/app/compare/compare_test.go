@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,18 @@ import (
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
 )
+
+// TestEachKindIsAnInput checks that each kind of question has a name as an input of a run, or is known not to be one.
+func TestEachKindIsAnInput(t *testing.T) {
+	fromEarlierGeneration := []world.Kind{world.KindTarget, world.KindOriginal, world.KindManaged, world.KindPackages}
+
+	for _, kind := range world.Kinds() {
+		isNamed := NameOf(world.Question{Kind: kind, Args: "{}"}) != ""
+		if want := !slices.Contains(fromEarlierGeneration, kind); isNamed != want {
+			t.Errorf("%s: got an input %t, want %t: add it to subjects, or to those that are not inputs", kind, isNamed, want)
+		}
+	}
+}
 
 // randomGeneration makes a generation of few names and values, so that two of them have something in common.
 func randomGeneration(r *rand.Rand, number int) Generation {

@@ -76,7 +76,7 @@ test: ## run the tests that need only Go
 	for m in $(MODULES); do (cd $$m && TMPDIR=$$dir GOGC=400 $(AS_BUILT) test -p 4 -vet=off -timeout 20m ./...); done
 
 .PHONY: lint
-lint: ## run golangci-lint: imports between packages, style, line length, complexity
+lint: ## run golangci-lint: style, line length, complexity
 	@for m in $(MODULES); do (cd $$m && $(LINT) run); done
 
 .PHONY: generate

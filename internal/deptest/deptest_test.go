@@ -3,11 +3,12 @@ package deptest
 import (
 	"context"
 	"errors"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,12 +71,38 @@ func TestModule(t *testing.T) {
 		}
 	})
 	t.Run("reach", func(t *testing.T) {
-		for _, r := range slices.Concat(rules(), siblings(types())) {
+		for _, r := range rules() {
 			report(t, r.Check(g))
 		}
 	})
 	t.Run("libraries", func(t *testing.T) { report(t, CheckLibraries(g)) })
 	t.Run("order", func(t *testing.T) { report(t, CheckOrder(g)) })
+}
+
+// TestOneFileReadsSites checks that internal/lang/os.go alone reads files in a package that otherwise gets an fs.FS:
+// rules names packages.
+func TestOneFileReadsSites(t *testing.T) {
+	folder := filepath.Join(root(t), "internal/lang")
+	files, err := filepath.Glob(folder + "/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("got %d files and error %v in %s, want some", len(files), err, folder)
+	}
+
+	for _, path := range files {
+		name := filepath.Base(path)
+		if name == "os.go" || strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range file.Imports {
+			if i.Path.Value == `"os"` {
+				t.Errorf("%s imports os, want only os.go to read files: the rest of the package gets an fs.FS", name)
+			}
+		}
+	}
 }
 
 func TestPlugins(t *testing.T) {

@@ -1,8 +1,7 @@
 // Package deptest checks which package may import or reach which other, with a reason in each rule.
 //
-// The linter (depguard in .golangci.yml) checks the imports of each file. This package checks everything that a
-// package *reaches* through its imports: a package that decides must not be able to open connections or start
-// programs, not even through a library of a library.
+// A rule is about imports of a package (Direct), or about everything that it reaches through them: a package that
+// decides must not be able to open connections or start programs, not even through a library of a library.
 //
 // The rules are in rules.go, the order of packages in order.go, the libraries that a program must contain in
 // libraries.go. To move a wall, change the rule and its reason in the same commit.

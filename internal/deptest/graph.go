@@ -107,8 +107,13 @@ func (g Graph) Match(pattern string) []*Package {
 	return found
 }
 
-// Matches reports whether pattern names the import path. A pattern ends in "/..." for a path and all below it.
+// Matches reports whether pattern names the import path. A pattern ends in "/..." for a path and all below it, and in
+// "/*" for all below it.
 func Matches(pattern, path string) bool {
+	if folder, isEach := strings.CutSuffix(pattern, "*"); isEach {
+		return strings.HasPrefix(path, folder)
+	}
+
 	root, below := strings.CutSuffix(pattern, "/...")
 	return path == root || below && strings.HasPrefix(path, root+"/")
 }

@@ -6,7 +6,8 @@ import (
 )
 
 // order lists the packages from top to bottom. A package may import packages of lower rows and below itself, but not
-// packages of its own row or of a higher one: move shared code down instead.
+// packages of its own row or of a higher one: move shared code down instead. "stages/*" is each package below stages
+// that no higher row names, with what is below it: stage types are packages of one row.
 func order() [][]string {
 	return [][]string{
 		{"cmd/..."},
@@ -28,16 +29,7 @@ func order() [][]string {
 		{"internal/boot"},
 		{"internal/probe/joined"},
 		{"stages/builtin"},
-		{
-			"stages/fetchca",
-			"stages/fetchconfig",
-			"stages/detecthw",
-			"stages/reserve",
-			"stages/label",
-			"stages/taint",
-			"stages/write",
-			"stages/restart",
-		},
+		{"stages/*"}, // values go from stage to stage only by references in the site, so that the graph shows them
 		{"internal/lang/eval"},
 		{
 			"internal/lang",
@@ -82,27 +74,20 @@ func apart() []string {
 	}
 }
 
-// types returns the stage types: the names of the packages below stages/, without builtin.
-func types() []string {
-	var out []string
-	for _, row := range order() {
-		for _, pattern := range row {
-			name, ok := strings.CutPrefix(strings.TrimSuffix(pattern, "/..."), "stages/")
-			if ok && name != "builtin" {
-				out = append(out, name)
-			}
-		}
-	}
-	return out
-}
-
-// place returns the entry of order that contains a package, and its row, counted from the top.
-func place(path string) (row int, pattern string, found bool) {
+// place returns the row of a package, counted from the top, and the pattern of the packages that it may import whatever
+// their row: what is below itself, as order names it.
+func place(path string) (row int, tree string, found bool) {
 	for i, patterns := range order() {
-		for _, r := range patterns {
-			if Matches(module+r, path) {
-				return i, r, true
+		for _, pattern := range patterns {
+			if !Matches(module+pattern, path) {
+				continue
 			}
+			if folder, isEach := strings.CutSuffix(module+pattern, "*"); isEach {
+				name, _, _ := strings.Cut(strings.TrimPrefix(path, folder), "/")
+				return i, folder + name + "/...", true
+			}
+
+			return i, module + pattern, true
 		}
 	}
 	return 0, "", false
@@ -124,7 +109,7 @@ func CheckOrder(g Graph) []string {
 			continue
 		}
 		name := strings.TrimPrefix(p.ImportPath, module)
-		row, pattern, found := place(p.ImportPath)
+		row, tree, found := place(p.ImportPath)
 		if !found {
 			problem := " is in no row of the import order: add it to a row in internal/deptest/order.go"
 			broken = append(broken, name+problem)
@@ -132,7 +117,7 @@ func CheckOrder(g Graph) []string {
 		}
 		for _, imported := range p.Imports {
 			isOwn := strings.HasPrefix(imported, module)
-			isOfTree := Matches(module+pattern, imported)
+			isOfTree := Matches(tree, imported)
 			isPlugin := Matches(module+"plugins/...", imported) // a module of its own, see rules
 			if !isOwn || isOfTree || isPlugin {
 				continue
@@ -154,6 +139,11 @@ func compareRows(row int, imported string) string {
 	case below < row:
 		return "which is above it: move the shared code to a package below both"
 	case below == row:
+		if Matches(module+"stages/*", imported) {
+			return "which is in the same row: a stage gets values of another only by references in the site, because " +
+				"a direct import would be a dependency that the graph does not show"
+		}
+
 		return "which is in the same row: move the shared code to a package below both"
 	}
 	return ""

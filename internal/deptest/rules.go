@@ -36,8 +36,7 @@ var pure = []string{
 // that may import them.
 var importers = []string{"internal/probe/...", "internal/platform/systemd/..."}
 
-// rules returns the rules of this module. Package os is not forbidden here, because fmt imports it: .golangci.yml
-// forbids its direct import.
+// rules returns the rules of this module.
 func rules() []Rule {
 	return []Rule{
 		{
@@ -48,6 +47,28 @@ func rules() []Rule {
 				"internal/probe answers it. Label and taint syntax are in " +
 				"k8s.io/apimachinery/pkg/api/validate/content and quantities in pkg/api/resource, which " +
 				"do not import net; util/validation, labels and meta/v1 do",
+		},
+		{
+			Packages:  pure,
+			Except:    []string{"internal/lang"}, // its file os.go reads a site; the rest gets an fs.FS
+			Forbidden: []string{"os"},
+			Direct:    true, // fmt imports it
+			Reason: "a package that only computes must not read files: it asks a question through the tape, " +
+				"which internal/probe answers",
+		},
+		{
+			Packages:  pure,
+			Forbidden: []string{"syscall", "golang.org/x/sys/...", "path/filepath"},
+			Direct:    true,
+			Reason: "a package that only computes must return the same result on a laptop and on the node; " +
+				"paths of a node are Linux paths, so use path",
+		},
+		{
+			Packages:  pure,
+			Forbidden: []string{"math/rand/...", "crypto/rand"},
+			Direct:    true,
+			Reason: "the same answers must give the same plan, byte for byte; where a commit needs random " +
+				"numbers, they are passed in",
 		},
 		{
 			Packages:  pure,
@@ -101,6 +122,7 @@ func rules() []Rule {
 				module + "internal/commit/activation/...",
 				module + "internal/platform/systemd/...",
 				module + "internal/boot/...",
+				module + "internal/node/...",
 				module + "stages/...",
 				"k8s.io/...",
 			},
@@ -216,10 +238,11 @@ func rules() []Rule {
 			Forbidden: []string{
 				"github.com/google/go-cmp/...",
 				"github.com/hashicorp/hcl/v2/gohcl",
+				"github.com/hashicorp/hcl/v2/hcldec",
 			},
 			Direct: true, // hclwrite imports go-cmp
-			Reason: "only tests may use go-cmp; gohcl declares blocks by struct tags, but the language is " +
-				"declared only in schema",
+			Reason: "only tests may use go-cmp; the language is declared only in schema: gohcl declares blocks " +
+				"by struct tags, and hcldec loses ranges, expressions and whether an attribute was set",
 		},
 		{
 			Packages: []string{"cmd/prelet"},
@@ -230,6 +253,29 @@ func rules() []Rule {
 			},
 			Reason: "the kubelet's types import Prometheus, and a struct writes zeros that override the " +
 				"base: KubeletConfiguration is a plain document here",
+		},
+		{
+			Packages: []string{"cmd/prelet"},
+			Forbidden: []string{
+				"net",
+				"net/http",
+				"os/exec",
+				"k8s.io/...",
+				"sigs.k8s.io/...",
+				"github.com/zclconf/go-cty/...",
+				"github.com/hashicorp/hcl/v2/hclsyntax/...",
+				"github.com/coreos/go-systemd/...",
+				module + "internal/probe/...",
+				module + "internal/platform/...",
+				module + "internal/app/importer",
+				module + "internal/kubelet/...",
+				module + "internal/world",
+				module + "schema/...",
+				module + "stages/...",
+			},
+			Direct: true,
+			Reason: "a command has only flags, one call, printing and an exit code; everything else belongs in " +
+				"internal/app or in a package below it",
 		},
 		{
 			Packages:  []string{"cmd/..."},
@@ -271,25 +317,6 @@ func pluginRules() []Rule {
 				"all that it imports",
 		},
 	}
-}
-
-// siblings returns, for each stage type, the rule that it must not import another stage type.
-func siblings(types []string) []Rule {
-	var out []Rule
-	for _, one := range types {
-		r := Rule{
-			Packages: []string{"stages/" + one + "/..."},
-			Reason: "stages get values from each other only by references in the site: a direct import would " +
-				"be a dependency that the graph does not show",
-		}
-		for _, other := range append([]string{"builtin"}, types...) {
-			if other != one {
-				r.Forbidden = append(r.Forbidden, module+"stages/"+other+"/...")
-			}
-		}
-		out = append(out, r)
-	}
-	return out
 }
 
 // Check returns one message for each package of the graph that breaks the rule, with the chain of imports.

@@ -2,7 +2,9 @@ package generation
 
 import (
 	"context"
+	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -65,6 +67,12 @@ func TestLockReplaced(t *testing.T) {
 				return err
 			}
 			return os.Rename(path+".new", path)
+		},
+		"a folder": func(path string) error {
+			return errors.Join(os.Remove(path), os.MkdirAll(filepath.Join(path, "more"), 0o700))
+		},
+		"a link": func(path string) error {
+			return errors.Join(os.Remove(path), os.Symlink("/nowhere", path))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -312,12 +312,20 @@ func (s *Store) freezeOn(err error) error {
 // Newer. It returns nil if neither was the case when the store was opened, and for a store of OpenReadOnly.
 func (s *Store) ReadOnly() error { return s.frozen }
 
+// openLock opens the file of the lock, and creates a missing one. A folder or a link in its place is not prelet's, and
+// no reason to keep a node down: the lock has no content.
 func (s *Store) openLock() (fd int, err error) {
 	const flags = unix.O_RDWR | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	p := s.dir.name(lockName)
 
 	fd, err = unix.Openat(s.dir.fd, lockName, flags, 0)
-	if errors.Is(err, unix.ENOENT) {
+	isOther := errors.Is(err, unix.EISDIR) || errors.Is(err, unix.ELOOP)
+	if isOther {
+		if err := s.disk.remove(s.dir, lockName); err != nil {
+			return -1, err
+		}
+	}
+	if isOther || errors.Is(err, unix.ENOENT) {
 		err = s.disk.do(opCreate, p, func() (err error) {
 			fd, err = unix.Openat(s.dir.fd, lockName, flags|unix.O_CREAT, 0o600)
 			return err

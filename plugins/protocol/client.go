@@ -32,7 +32,7 @@ func (c Client) Describe(ctx context.Context) (contract.Description, error) {
 	limit := grpc.MaxCallRecvMsgSize(contract.MaxDescription)
 	p, err := c.DetectorServiceClient.Describe(ctx, &detectorv1.DescribeRequest{}, limit)
 
-	return DescriptionFromProto(p), err
+	return FromProto[contract.Description](p), err
 }
 
 // Validate returns the problems of a complete configuration beyond its declaration. A detector without that method
@@ -49,16 +49,16 @@ func (c Client) Validate(ctx context.Context, config map[string]any) (contract.P
 		return nil, nil
 	}
 
-	return ProblemsFromProto(p.GetProblems()), err
+	return FromProto[contract.Answer](p).Problems, err
 }
 
 // Detect returns the detector's answer. Problems of the configuration are in the answer.
 func (c Client) Detect(ctx context.Context, r Request) (contract.Answer, error) {
 	limit := grpc.MaxCallRecvMsgSize(contract.MaxAnswer)
 	count := grpc.ForceCodecV2(boundedCodec{encoding.GetCodecV2(proto.Name)})
-	p, err := c.DetectorServiceClient.Detect(ctx, RequestToProto(r), limit, count)
+	p, err := c.DetectorServiceClient.Detect(ctx, ToProto[detectorv1.DetectRequest](r), limit, count)
 
-	return AnswerFromProto(p), err
+	return FromProto[contract.Answer](p), err
 }
 
 // maxElements is the number of devices, facts, labels and other elements of an answer that is decoded. It is more

@@ -2,148 +2,129 @@ package protocol
 
 import (
 	"math"
+	"reflect"
+	"strings"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/prelet/prelet/plugins/contract"
 	detectorv1 "github.com/prelet/prelet/plugins/proto/detector/v1"
 )
 
-// convertEach converts the elements of a list. An empty list becomes nil.
-func convertEach[A, B any](list []A, convert func(A) B) []B {
-	var out []B
-	for _, a := range list {
-		out = append(out, convert(a))
-	}
+// ToProto returns the message with the content of a Request, or of a value of package contract.
+func ToProto[Message any](from any) *Message {
+	m := new(Message)
+	convert(reflect.ValueOf(m).Elem(), reflect.ValueOf(from))
+
+	return m
+}
+
+// FromProto returns the content of a message, which may be nil. It checks nothing: contract.Description.Check and
+// CheckAnswer do.
+func FromProto[T any](m proto.Message) T {
+	var out T
+	convert(reflect.ValueOf(&out).Elem(), reflect.ValueOf(m))
 
 	return out
 }
 
-// DescriptionToProto converts a description.
-func DescriptionToProto(d contract.Description) *detectorv1.DescribeResponse {
-	return &detectorv1.DescribeResponse{
-		Name:         d.Name,
-		Version:      d.Version,
-		Vendor:       d.Vendor,
-		Doc:          d.Doc,
-		Config:       convertEach(d.Config, attributeToProto),
-		Facts:        convertEach(d.Facts, attributeToProto),
-		LabelDomains: d.LabelDomains,
-		Match: &detectorv1.Match{
-			PciIds: d.Match.PCIIDs,
-			Paths:  d.Match.Paths,
-			Always: d.Match.Always,
-		},
-		Needs: needsToProto(d.Needs),
-		Wants: needsToProto(d.Wants),
+// convert sets a message, or a part of one, to the corresponding Go value, or the other way round. Fields correspond if
+// they have the same name in JSON. What is not set, and an empty list, stays unset.
+func convert(to, from reflect.Value) {
+	if from.IsZero() {
+		return
+	}
+	if to.Type() == from.Type() {
+		to.Set(from)
+		return
+	}
+	if v, isScalar := convertScalar(to, from.Interface()); isScalar {
+		if v != nil {
+			to.Set(reflect.ValueOf(v))
+		}
+		return
+	}
+
+	switch {
+	case to.Kind() == reflect.Pointer:
+		to.Set(reflect.New(to.Type().Elem()))
+		convert(to.Elem(), reflect.Indirect(from))
+	case from.Kind() == reflect.Pointer:
+		convert(to, from.Elem())
+	case from.Kind() == reflect.Slice:
+		for i := range from.Len() {
+			to.Set(reflect.Append(to, newElement(to.Type().Elem())))
+			convert(to.Index(i), from.Index(i))
+		}
+	default:
+		for i := range to.NumField() {
+			if f := findField(from, jsonName(to.Type().Field(i))); f.IsValid() {
+				convert(to.Field(i), f)
+			}
+		}
 	}
 }
 
-// DescriptionFromProto converts a description. It checks nothing: contract.Description.Check does.
-func DescriptionFromProto(p *detectorv1.DescribeResponse) contract.Description {
-	m := p.GetMatch()
-
-	return contract.Description{
-		Name:         p.GetName(),
-		Version:      p.GetVersion(),
-		Vendor:       p.GetVendor(),
-		Doc:          p.GetDoc(),
-		Config:       convertEach(p.GetConfig(), attributeFromProto),
-		Facts:        convertEach(p.GetFacts(), attributeFromProto),
-		LabelDomains: p.GetLabelDomains(),
-		Match: contract.Match{
-			PCIIDs: m.GetPciIds(),
-			Paths:  m.GetPaths(),
-			Always: m.GetAlways(),
-		},
-		Needs: needsFromProto(p.GetNeeds()),
-		Wants: needsFromProto(p.GetWants()),
+// newElement returns an element for a list. Lists of messages must not have nil in them.
+func newElement(t reflect.Type) reflect.Value {
+	if t.Kind() == reflect.Pointer {
+		return reflect.New(t.Elem())
 	}
+
+	return reflect.Zero(t)
 }
 
-func needsToProto(n contract.Needs) *detectorv1.Needs {
-	return &detectorv1.Needs{
-		Devices: n.Devices,
-		Read:    n.Read,
-		Execute: n.Execute,
-		Sockets: n.Sockets,
-		Groups:  n.Groups,
-
-		AnyPciDevice: n.AnyPCIDevice,
+// convertScalar converts what has different Go types in a message and in the contract. It returns false for anything
+// else.
+func convertScalar(to reflect.Value, from any) (v any, isScalar bool) {
+	switch to.Interface().(type) {
+	case *structpb.Value:
+		return valueToProto(from), true
+	case *structpb.Struct:
+		m, isMap := from.(map[string]any)
+		return StructToProto(m), isMap
 	}
+
+	switch x := from.(type) {
+	case *structpb.Value:
+		return valueFromProto(x), true
+	case *structpb.Struct:
+		return x.AsMap(), true
+	case contract.Kind:
+		return kindsToProto()[x], true
+	case detectorv1.Type_Kind:
+		for kind, number := range kindsToProto() {
+			if number == x {
+				return kind, true
+			}
+		}
+		return contract.Kind(""), true
+	case int:
+		return countToProto(x), true
+	case uint32:
+		return int(x), true
+	}
+
+	return nil, false
 }
 
-func needsFromProto(p *detectorv1.Needs) contract.Needs {
-	return contract.Needs{
-		Devices: p.GetDevices(),
-		Read:    p.GetRead(),
-		Execute: p.GetExecute(),
-		Sockets: p.GetSockets(),
-		Groups:  p.GetGroups(),
-
-		AnyPCIDevice: p.GetAnyPciDevice(),
-	}
-}
-
-func attributeToProto(a contract.Attribute) *detectorv1.Attribute {
-	p := &detectorv1.Attribute{
-		Name:     a.Name,
-		Type:     typeToProto(a.Type),
-		Doc:      a.Doc,
-		Required: a.Required,
-		Unit:     a.Unit,
-		OneOf:    a.OneOf,
-		Minimum:  a.Minimum,
-		Maximum:  a.Maximum,
-	}
-	if a.Default != nil {
-		p.Default = valueToProto(a.Default)
-	}
-
-	return p
-}
-
-func attributeFromProto(p *detectorv1.Attribute) contract.Attribute {
-	return contract.Attribute{
-		Name:     p.GetName(),
-		Type:     typeFromProto(p.GetType()),
-		Doc:      p.GetDoc(),
-		Required: p.GetRequired(),
-		Default:  valueFromProto(p.GetDefault()),
-		Unit:     p.GetUnit(),
-		OneOf:    p.GetOneOf(),
-		Minimum:  p.Minimum,
-		Maximum:  p.Maximum,
-	}
-}
-
-func typeToProto(t contract.Type) *detectorv1.Type {
-	p := &detectorv1.Type{
-		Kind:       kindsToProto()[t.Kind],
-		Attributes: convertEach(t.Attributes, attributeToProto),
-	}
-	if t.Element != nil {
-		p.Element = typeToProto(*t.Element)
-	}
-
-	return p
-}
-
-func typeFromProto(p *detectorv1.Type) contract.Type {
-	t := contract.Type{Attributes: convertEach(p.GetAttributes(), attributeFromProto)}
-
-	for kind, number := range kindsToProto() {
-		if number == p.GetKind() {
-			t.Kind = kind
+// findField returns the field of a struct with a name in JSON; an invalid value if there is none.
+func findField(v reflect.Value, name string) (none reflect.Value) {
+	for i := range v.NumField() {
+		if name != "" && jsonName(v.Type().Field(i)) == name {
+			return v.Field(i)
 		}
 	}
 
-	if p.GetElement() != nil {
-		element := typeFromProto(p.GetElement())
-		t.Element = &element
-	}
+	return none
+}
 
-	return t
+// jsonName returns the name of a field in JSON; "" for a field without one, such as a message's own state.
+func jsonName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+
+	return name
 }
 
 func kindsToProto() map[contract.Kind]detectorv1.Type_Kind {
@@ -170,7 +151,11 @@ func valueToProto(v any) *structpb.Value {
 	case bool:
 		return structpb.NewBoolValue(v)
 	case []any:
-		return structpb.NewListValue(&structpb.ListValue{Values: convertEach(v, valueToProto)})
+		list := &structpb.ListValue{}
+		for _, e := range v {
+			list.Values = append(list.Values, valueToProto(e))
+		}
+		return structpb.NewListValue(list)
 	case map[string]any:
 		return structpb.NewStructValue(StructToProto(v))
 	}
@@ -211,187 +196,11 @@ func StructToProto(m map[string]any) *structpb.Struct {
 	return s
 }
 
-// RequestToProto converts the content of a Detect call.
-func RequestToProto(r Request) *detectorv1.DetectRequest {
-	return &detectorv1.DetectRequest{
-		Config:  StructToProto(r.Config),
-		Devices: convertEach(r.Devices, pciDeviceToProto),
-		Root:    r.Root,
-	}
-}
-
-// RequestFromProto converts the content of a Detect call. The configuration is never nil.
-func RequestFromProto(p *detectorv1.DetectRequest) Request {
-	return Request{
-		Config:  p.GetConfig().AsMap(),
-		Devices: convertEach(p.GetDevices(), pciDeviceFromProto),
-		Root:    p.GetRoot(),
-	}
-}
-
-func pciDeviceToProto(d contract.PCIDevice) *detectorv1.PciDevice {
-	return &detectorv1.PciDevice{
-		Address:         d.Address,
-		Vendor:          d.Vendor,
-		Device:          d.Device,
-		SubsystemVendor: d.SubsystemVendor,
-		SubsystemDevice: d.SubsystemDevice,
-		Class:           d.Class,
-		Driver:          d.Driver,
-		Numa:            countToProto(d.NUMA),
-	}
-}
-
-func pciDeviceFromProto(p *detectorv1.PciDevice) contract.PCIDevice {
-	return contract.PCIDevice{
-		Address:         p.GetAddress(),
-		Vendor:          p.GetVendor(),
-		Device:          p.GetDevice(),
-		SubsystemVendor: p.GetSubsystemVendor(),
-		SubsystemDevice: p.GetSubsystemDevice(),
-		Class:           p.GetClass(),
-		Driver:          p.GetDriver(),
-		NUMA:            countFromProto(p.Numa),
-	}
-}
-
-// AnswerToProto converts an answer.
-func AnswerToProto(a contract.Answer) *detectorv1.DetectResponse {
-	return &detectorv1.DetectResponse{
-		Devices:    convertEach(a.Devices, deviceToProto),
-		Attributes: a.Attributes,
-		Facts:      convertEach(a.Facts, factToProto),
-		Labels:     convertEach(a.Labels, labelToProto),
-		Warnings:   a.Warnings,
-		Problems:   ProblemsToProto(a.Problems),
-	}
-}
-
-// AnswerFromProto converts an answer. It checks nothing: contract.Description.CheckAnswer does.
-func AnswerFromProto(p *detectorv1.DetectResponse) contract.Answer {
-	return contract.Answer{
-		Devices:    convertEach(p.GetDevices(), deviceFromProto),
-		Attributes: p.GetAttributes(),
-		Facts:      convertEach(p.GetFacts(), factFromProto),
-		Labels:     convertEach(p.GetLabels(), labelFromProto),
-		Warnings:   p.GetWarnings(),
-		Problems:   ProblemsFromProto(p.GetProblems()),
-	}
-}
-
-func deviceToProto(d contract.Device) *detectorv1.Device {
-	return &detectorv1.Device{
-		Address:       d.Address,
-		Name:          d.Name,
-		Kind:          d.Kind,
-		Vendor:        d.Vendor,
-		Model:         d.Model,
-		Driver:        d.Driver,
-		MemoryBytes:   d.MemoryBytes,
-		Numa:          countToProto(d.NUMA),
-		Interface:     d.Interface,
-		SpeedGbps:     d.SpeedGbps,
-		Link:          d.Link,
-		SriovTotalVfs: countToProto(d.SRIOVTotalVFs),
-		SriovNumVfs:   countToProto(d.SRIOVNumVFs),
-		Attributes:    d.Attributes,
-		Evidence:      d.Evidence,
-	}
-}
-
-func deviceFromProto(p *detectorv1.Device) contract.Device {
-	return contract.Device{
-		Address:       p.GetAddress(),
-		Name:          p.Name,
-		Kind:          p.Kind,
-		Vendor:        p.Vendor,
-		Model:         p.Model,
-		Driver:        p.Driver,
-		MemoryBytes:   p.MemoryBytes,
-		NUMA:          countFromProto(p.Numa),
-		Interface:     p.Interface,
-		SpeedGbps:     p.SpeedGbps,
-		Link:          p.Link,
-		SRIOVTotalVFs: countFromProto(p.SriovTotalVfs),
-		SRIOVNumVFs:   countFromProto(p.SriovNumVfs),
-		Attributes:    p.GetAttributes(),
-		Evidence:      p.GetEvidence(),
-	}
-}
-
-func factToProto(f contract.Fact) *detectorv1.Fact {
-	return &detectorv1.Fact{
-		Name:     f.Name,
-		Value:    valueToProto(f.Value),
-		Evidence: f.Evidence,
-		Unknown:  f.Unknown,
-	}
-}
-
-func factFromProto(p *detectorv1.Fact) contract.Fact {
-	return contract.Fact{
-		Name:     p.GetName(),
-		Value:    valueFromProto(p.GetValue()),
-		Evidence: p.GetEvidence(),
-		Unknown:  p.GetUnknown(),
-	}
-}
-
-func labelToProto(l contract.Label) *detectorv1.Label {
-	return &detectorv1.Label{
-		Key:      l.Key,
-		Value:    l.Value,
-		Evidence: l.Evidence,
-	}
-}
-
-func labelFromProto(p *detectorv1.Label) contract.Label {
-	return contract.Label{
-		Key:      p.GetKey(),
-		Value:    p.GetValue(),
-		Evidence: p.GetEvidence(),
-	}
-}
-
-// ProblemsToProto converts problems.
-func ProblemsToProto(list []contract.Problem) []*detectorv1.Problem {
-	return convertEach(list, func(x contract.Problem) *detectorv1.Problem {
-		return &detectorv1.Problem{
-			Path:    x.Path,
-			Summary: x.Summary,
-			Detail:  x.Detail,
-		}
-	})
-}
-
-// ProblemsFromProto converts problems.
-func ProblemsFromProto(list []*detectorv1.Problem) contract.Problems {
-	return convertEach(list, func(p *detectorv1.Problem) contract.Problem {
-		return contract.Problem{
-			Path:    p.GetPath(),
-			Summary: p.GetSummary(),
-			Detail:  p.GetDetail(),
-		}
-	})
-}
-
 // countToProto converts a count. A count that does not fit becomes an invalid count, not another valid one.
-func countToProto(n *int) *uint32 {
-	if n == nil {
-		return nil
+func countToProto(n int) uint32 {
+	if n < 0 || n > math.MaxUint32 {
+		return math.MaxUint32
 	}
 
-	if *n < 0 || *n > math.MaxUint32 {
-		return new(uint32(math.MaxUint32))
-	}
-
-	return new(uint32(*n))
-}
-
-func countFromProto(n *uint32) *int {
-	if n == nil {
-		return nil
-	}
-
-	return new(int(*n))
+	return uint32(n)
 }

@@ -48,7 +48,7 @@ func TestNothingIsLost(t *testing.T) {
 	requireAllSet(t, attribute)
 	requireAllSet(t, needs)
 
-	got := protocol.DescriptionFromProto(overTheWire(t, protocol.DescriptionToProto(description)))
+	got := protocol.FromProto[contract.Description](overTheWire(t, protocol.ToProto[detectorv1.DescribeResponse](description)))
 	if !reflect.DeepEqual(got, description) {
 		t.Errorf("description: got %+v\nwant %+v", got, description)
 	}
@@ -70,10 +70,8 @@ func TestNothingIsLost(t *testing.T) {
 	requireAllSet(t, answer)
 	requireAllSet(t, device)
 
-	if got := protocol.AnswerFromProto(overTheWire(t, protocol.AnswerToProto(answer))); !reflect.DeepEqual(
-		got,
-		answer,
-	) {
+	sent := overTheWire(t, protocol.ToProto[detectorv1.DetectResponse](answer))
+	if got := protocol.FromProto[contract.Answer](sent); !reflect.DeepEqual(got, answer) {
 		t.Errorf("answer: got %+v\nwant %+v", got, answer)
 	}
 
@@ -89,11 +87,26 @@ func TestNothingIsLost(t *testing.T) {
 	requireAllSet(t, request)
 	requireAllSet(t, pci)
 
-	if got := protocol.RequestFromProto(overTheWire(t, protocol.RequestToProto(request))); !reflect.DeepEqual(
-		got,
-		request,
-	) {
+	asked := overTheWire(t, protocol.ToProto[detectorv1.DetectRequest](request))
+	if got := protocol.FromProto[protocol.Request](asked); !reflect.DeepEqual(got, request) {
 		t.Errorf("request: got %+v\nwant %+v", got, request)
+	}
+}
+
+// TestEmptyElements: an element of a list without any field stays an element, and a fact without a value has none.
+func TestEmptyElements(t *testing.T) {
+	want := contract.Answer{
+		Devices: []contract.Device{{}, {Name: new("n")}},
+		Facts:   []contract.Fact{{Name: "zero", Value: 0.0}, {Name: "none"}, {Name: "list", Value: []any{}}},
+		Labels:  []contract.Label{{}},
+	}
+	sent := overTheWire(t, protocol.ToProto[detectorv1.DetectResponse](want))
+	if got := protocol.FromProto[contract.Answer](sent); !reflect.DeepEqual(got, want) {
+		t.Errorf("answer: got %+v, want %+v", got, want)
+	}
+	var none *detectorv1.DetectResponse
+	if got := protocol.FromProto[contract.Answer](none); !reflect.DeepEqual(got, contract.Answer{}) {
+		t.Errorf("nil message: got %+v, want an empty answer", got)
 	}
 }
 
@@ -131,7 +144,8 @@ func TestCountsThatDoNotFit(t *testing.T) {
 	d := contract.Description{}
 
 	for _, n := range []int{-1, math.MaxUint32 + 1, math.MaxInt64} {
-		a := protocol.AnswerFromProto(protocol.AnswerToProto(contract.Answer{Devices: []contract.Device{{NUMA: &n}}}))
+		sent := protocol.ToProto[detectorv1.DetectResponse](contract.Answer{Devices: []contract.Device{{NUMA: &n}}})
+		a := protocol.FromProto[contract.Answer](sent)
 		if len(d.CheckAnswer(a, nil)) == 0 {
 			t.Errorf("NUMA node %d: got %d without a problem; want a problem", n, *a.Devices[0].NUMA)
 		}
@@ -140,7 +154,7 @@ func TestCountsThatDoNotFit(t *testing.T) {
 
 // FuzzAnswer: any message that protobuf decodes and the contract accepts can be passed on to prelet as JSON.
 func FuzzAnswer(f *testing.F) {
-	addSeeds(f, protocol.AnswerToProto(contract.Answer{
+	addSeeds(f, protocol.ToProto[detectorv1.DetectResponse](contract.Answer{
 		Devices: []contract.Device{{Address: "0000:17:00.0", NUMA: new(1), Attributes: map[string]string{"a": "b"}}},
 		Facts: []contract.Fact{
 			{Name: "f", Value: math.NaN()},
@@ -161,7 +175,7 @@ func FuzzAnswer(f *testing.F) {
 			return
 		}
 
-		a := protocol.AnswerFromProto(&p)
+		a := protocol.FromProto[contract.Answer](&p)
 		if len(d.CheckAnswer(a, nil)) > 0 {
 			return
 		}
@@ -178,7 +192,7 @@ func FuzzAnswer(f *testing.F) {
 // FuzzDescription does the same for descriptions.
 func FuzzDescription(f *testing.F) {
 	object := contract.Type{Kind: contract.Object, Attributes: []contract.Attribute{{Name: "c"}}}
-	addSeeds(f, protocol.DescriptionToProto(contract.Description{
+	addSeeds(f, protocol.ToProto[detectorv1.DescribeResponse](contract.Description{
 		Name: "n",
 		Config: []contract.Attribute{{
 			Name: "a", Default: map[string]any{"b": 1.0}, Minimum: new(1.0),
@@ -193,7 +207,7 @@ func FuzzDescription(f *testing.F) {
 			return
 		}
 
-		d := protocol.DescriptionFromProto(&p)
+		d := protocol.FromProto[contract.Description](&p)
 		if len(d.Check()) > 0 {
 			return
 		}

@@ -78,7 +78,7 @@ func Environment(folder string) []string {
 
 // Request is the content of a Detect call.
 type Request struct {
-	Config  map[string]any
-	Devices []contract.PCIDevice
-	Root    string // the folder that replaces "/"; empty means "/"
+	Config  map[string]any       `json:"config"`
+	Devices []contract.PCIDevice `json:"devices"`
+	Root    string               `json:"root"` // the folder that replaces "/"; empty means "/"
 }

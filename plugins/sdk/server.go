@@ -99,7 +99,7 @@ func (s *server) Describe(
 		return nil, s.statusOf(err)
 	}
 
-	return protocol.DescriptionToProto(d), nil
+	return protocol.ToProto[detectorv1.DescribeResponse](d), nil
 }
 
 // Validate implements detector.v1.
@@ -113,7 +113,7 @@ func (s *server) Validate(
 		return nil, s.statusOf(err)
 	}
 
-	return &detectorv1.ValidateResponse{Problems: protocol.ProblemsToProto(problems)}, nil
+	return protocol.ToProto[detectorv1.ValidateResponse](contract.Answer{Problems: problems}), nil
 }
 
 // Detect implements detector.v1.
@@ -121,7 +121,7 @@ func (s *server) Detect(
 	ctx context.Context,
 	p *detectorv1.DetectRequest,
 ) (*detectorv1.DetectResponse, error) {
-	r := protocol.RequestFromProto(p)
+	r := protocol.FromProto[protocol.Request](p)
 
 	root, err := NewRoot(r.Root)
 	if err != nil {
@@ -133,7 +133,7 @@ func (s *server) Detect(
 		return nil, s.statusOf(err)
 	}
 
-	return protocol.AnswerToProto(a), nil
+	return protocol.ToProto[detectorv1.DetectResponse](a), nil
 }
 
 // statusOf returns the gRPC status of an error. The stack of a panic is too long for a status and is written to

@@ -75,7 +75,7 @@ func (s server) Describe(context.Context, *detectorv1.DescribeRequest) (*detecto
 		d.Doc = strings.Repeat("x", 1<<20)
 	}
 
-	return protocol.DescriptionToProto(d), nil
+	return protocol.ToProto[detectorv1.DescribeResponse](d), nil
 }
 
 // good returns the answer of the detector "good".
@@ -118,7 +118,7 @@ func (s server) Detect(_ context.Context, r *detectorv1.DetectRequest) (*detecto
 		a := contract.Answer{Problems: []contract.Problem{
 			{Path: "seconds", Summary: "too long", Detail: "At most 60."},
 		}}
-		return protocol.AnswerToProto(a), nil
+		return protocol.ToProto[detectorv1.DetectResponse](a), nil
 	case "crowd": // empty devices of two bytes each
 		answer := &detectorv1.DetectResponse{}
 		device := []byte{1<<3 | byte(protowire.BytesType), 0}
@@ -135,7 +135,7 @@ func (s server) Detect(_ context.Context, r *detectorv1.DetectRequest) (*detecto
 		a.Attributes["root"] = r.GetRoot()
 	}
 
-	return protocol.AnswerToProto(a), nil
+	return protocol.ToProto[detectorv1.DetectResponse](a), nil
 }
 
 // misbehave crashes, hangs or floods.

@@ -23,6 +23,7 @@ import (
 
 	"github.com/prelet/prelet/internal/detector/wire"
 	"github.com/prelet/prelet/plugins/contract"
+	detectorv1 "github.com/prelet/prelet/plugins/proto/detector/v1"
 	"github.com/prelet/prelet/plugins/protocol"
 )
 
@@ -119,7 +120,7 @@ func (p peer) begin(stream uint32, more ...string) {
 
 // message returns an answer with one warning as gRPC frames it.
 func message(t *testing.T, warning string) []byte {
-	b, err := proto.Marshal(protocol.AnswerToProto(contract.Answer{Warnings: []string{warning}}))
+	b, err := proto.Marshal(protocol.ToProto[detectorv1.DetectResponse](contract.Answer{Warnings: []string{warning}}))
 	if err != nil {
 		t.Fatal(err)
 	}

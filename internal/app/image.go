@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/hashicorp/hcl/v2"
+
 	"github.com/prelet/prelet/internal/app/doctor"
 	"github.com/prelet/prelet/internal/app/image"
 	"github.com/prelet/prelet/internal/boot"
@@ -22,8 +24,9 @@ import (
 type openedImage struct {
 	env      *Env
 	where    Where
-	in       image.Input
-	keep     []byte // the output of the kubelet's binary, to be kept; nil for none
+	in       doctor.ImageInput
+	loaded   hcl.Diagnostics // of the site
+	keep     []byte          // the output of the kubelet's binary, to be kept; nil for none
 	findings []doctor.Finding
 }
 
@@ -55,7 +58,7 @@ func (e *Env) openImage(ctx context.Context, w Where) (*openedImage, error) {
 	if v.Site != nil {
 		i.in.Unit = boot.KubeletUnit(v.Site)
 	}
-	i.in.Loaded = v.Diagnostics
+	i.loaded = v.Diagnostics
 	i.in.Machines = v.Machines
 	i.in.Detectors = e.detectorHost(w).Survey(ctx, nil, nil)
 	i.in.Runtime = probe.ConfiguredRuntime(ctx, w.Root)
@@ -81,7 +84,7 @@ func (i *openedImage) look() {
 		MountsErr:   err,
 		OnMachine:   isMachine("/", "/proc"),
 	})
-	i.findings = image.Examine(i.in)
+	i.findings = doctor.Examine(doctor.Input{Loaded: i.loaded, Image: &i.in})
 }
 
 // firstProcesses is the PID namespace of a machine, PID_NS_INIT_INO in the kernel's include/uapi/linux/nsfs.h. A

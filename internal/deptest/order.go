@@ -13,9 +13,9 @@ func order() [][]string {
 		{"cmd/..."},
 		{"internal/app"},
 		{"internal/commit", "internal/report/printer"},
-		{"internal/app/compare", "internal/app/image"},
+		{"internal/app/compare", "internal/app/doctor"},
+		{"internal/app/image"},
 		{
-			"internal/app/doctor",
 			"internal/app/importer",
 			"internal/commit/activation",
 			"internal/detector/...",

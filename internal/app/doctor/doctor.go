@@ -1,6 +1,5 @@
-// Package doctor checks whether a node is fit for a boot with its site: the kubelet and its unit, the runtime, the
-// machine, the clock, credentials, the site, the cluster, the disk, the identity on it, and the state of earlier runs.
-// Its caller collects the input. It has no side effects.
+// Package doctor checks whether a node is fit for a boot with its site, and whether an image that does not run may be
+// sealed, by one list of checks. Its caller collects the input. Of an image it reads files; it has no side effects.
 package doctor
 
 import (
@@ -32,7 +31,7 @@ const (
 
 // Finding is the result of one check.
 type Finding struct {
-	Check   string     `json:"check"` // see Checks
+	Check   string     `json:"check"` // see list
 	State   State      `json:"state"`
 	Summary string     `json:"summary"`
 	Why     string     `json:"why,omitempty"` // the reason, or why it matters
@@ -41,23 +40,64 @@ type Finding struct {
 	Place   string     `json:"place,omitempty"` // FILE:LINE:COLUMN of the site
 }
 
-// Checks returns the names of the checks, in the order of the report.
-func Checks() []string {
-	return []string{
-		"site",
-		"kubelet",
-		"unit",
-		"runtime",
-		"machine",
-		"hardware",
-		"clock",
-		"credentials",
-		"cluster",
-		"disk",
-		"identity",
-		"state",
-		"detectors",
+// Needs is what a check looks at.
+type Needs string
+
+// The subjects of checks.
+const (
+	OnNode  Needs = "node"  // a running machine
+	InImage Needs = "image" // the root folder of an image that does not run
+)
+
+// check is one row of the list of checks.
+type check struct {
+	name  string // of its findings, most of them; messages of the site belong to several checks
+	needs Needs
+	run   func(*examination) (fine string) // the summary if all findings of the name are fine; "" for none
+}
+
+// list returns all checks, in the order of the report. The commands doctor and seal run those that need what they have;
+// a name without a check for an image is reported as skipped there. The findings of a name count in its later checks.
+func list() []check {
+	return []check{
+		{"site", OnNode, (*examination).checkSite},
+		{"site", InImage, (*examination).checkImageSite},
+		{"kubelet", OnNode, (*examination).checkBinary},
+		{"kubelet", InImage, (*examination).checkImageKubelet},
+		{"unit", OnNode, (*examination).checkUnit},
+		{"unit", OnNode, (*examination).recommendWatchdog},
+		{"unit", InImage, (*examination).checkUnits},
+		{"users", InImage, (*examination).checkUsers},
+		{"runtime", OnNode, (*examination).checkImages},
+		{"runtime", OnNode, (*examination).checkRuntime},
+		{"runtime", InImage, (*examination).checkImageRuntime},
+		{"permissions", InImage, (*examination).checkPermissions},
+		{"machine", OnNode, (*examination).checkMachine},
+		{"hardware", OnNode, (*examination).checkHardware},
+		{"clock", OnNode, (*examination).checkClock},
+		{"credentials", OnNode, (*examination).checkCredentials},
+		{"cluster", OnNode, (*examination).checkCluster},
+		{"disk", OnNode, (*examination).checkDisk},
+		{"identity", OnNode, (*examination).checkServing},
+		{"identity", OnNode, (*examination).checkIdentity},
+		{"identity", InImage, listLeftovers("the image has none")},
+		{"secrets", InImage, listLeftovers("the image has none that prelet knows of")},
+		{"state", OnNode, (*examination).checkState},
+		{"state", InImage, listLeftovers("the image has none")},
+		{"detectors", OnNode, (*examination).checkDetectors},
+		{"detectors", InImage, (*examination).checkImageDetectors},
 	}
+}
+
+// Checks returns the names of the checks that need a subject, in the order of the report.
+func Checks(needs Needs) (names []string) {
+	for _, c := range list() {
+		if c.needs == needs && !slices.Contains(names, c.name) {
+			names = append(names, c.name)
+		}
+	}
+
+	return names
 }
 
 // Images are the images of the runtime that the kubelet gives to no pod without credentials of its own.
@@ -71,11 +111,13 @@ type Images struct {
 // Image is one of them.
 type Image struct{ Name, Why string }
 
-// Input is the state of the node that the caller collects.
+// Input is the state of the node or of the image that the caller collects.
 type Input struct {
-	Root    bool            // the user may read and write everything
-	Loaded  hcl.Diagnostics // of loading and checking the site
-	Plan    *boot.Plan      // made without the token; nil if the site could not be read
+	Loaded hcl.Diagnostics // of loading and checking the site
+	Image  *ImageInput     // nil for a running node, which has the fields below
+
+	Root    bool       // the user may read and write everything
+	Plan    *boot.Plan // made without the token; nil if the site could not be read
 	Binary  Binary
 	Systemd bool // is the init of this machine
 	Unit    Unit
@@ -148,32 +190,58 @@ type Kept struct {
 	Lock    string            // its holder
 }
 
-// Examine runs all checks. Findings are in the order of Checks, the worst of each check first.
+// Examine runs the checks of list that need a node or, with in.Image, an image. Findings are in the order of list, the
+// worst of each check first, and skipped checks last.
 func Examine(in Input) []Finding {
 	e := &examination{in: in}
-	e.checkSite()
-	e.checkBinary()
-	e.checkUnit()
-	e.checkImages()
-	e.checkRuntime()
-	e.checkMachine()
-	e.checkClock()
-	e.checkCredentials()
-	e.checkCluster()
-	e.checkDisk()
-	e.checkServing()
-	e.checkIdentity()
-	e.checkState()
-	e.checkDetectors()
-	checks := Checks()
-	worst := []State{Problem, Warning, Unread, OK}
+	needs := OnNode
+	if in.Image != nil {
+		needs = InImage
+	}
+
+	var names []string
+	for _, c := range list() {
+		names = append(names, c.name)
+		if c.needs == needs {
+			e.current = c.name
+			if fine := c.run(e); fine != "" && e.isFine() {
+				e.report(OK, fine, "", "")
+			}
+		}
+	}
+	if in.Image != nil {
+		e.skip()
+	}
+
+	worst := []State{Problem, Warning, Unread, OK, Skipped}
 	slices.SortStableFunc(e.found, func(a, b Finding) int {
 		return cmp.Or(
-			cmp.Compare(slices.Index(checks, a.Check), slices.Index(checks, b.Check)),
+			cmp.Compare(skippedLast(a), skippedLast(b)),
+			cmp.Compare(slices.Index(names, a.Check), slices.Index(names, b.Check)),
 			cmp.Compare(slices.Index(worst, a.State), slices.Index(worst, b.State)),
 		)
 	})
+
 	return e.found
+}
+
+// skippedLast returns the place of a finding: 1 for one of a check that was skipped, else 0.
+func skippedLast(f Finding) int {
+	if f.State == Skipped {
+		return 1
+	}
+
+	return 0
+}
+
+// skip adds a finding for each check of a node that an image has not.
+func (e *examination) skip() {
+	ofImage := Checks(InImage)
+	for _, name := range Checks(OnNode) {
+		if !slices.Contains(ofImage, name) {
+			e.add(Finding{Check: name, State: Skipped, Summary: "only a running machine can be checked for it"})
+		}
+	}
 }
 
 // Fit reports whether a boot would succeed, as far as is known.
@@ -184,35 +252,31 @@ func Fit(findings []Finding) bool {
 }
 
 type examination struct {
-	in    Input
-	found []Finding
+	in      Input
+	current string // the name of the check that runs
+	found   []Finding
 }
 
 func (e *examination) add(f Finding) { e.found = append(e.found, f) }
 
-func (e *examination) ok(check, summary string) {
-	e.add(Finding{Check: check, State: OK, Summary: summary})
+// report adds a finding of the current check, with its reason and the next step.
+func (e *examination) report(state State, summary, why, do string) {
+	e.add(Finding{Check: e.current, State: state, Summary: summary, Why: why, Do: do})
 }
 
-// problem adds what stops a run, with its reason and the next step.
-func (e *examination) problem(check, summary, why, do string) {
-	e.add(Finding{Check: check, State: Problem, Summary: summary, Why: why, Do: do})
-}
+// problem adds what stops a run.
+func (e *examination) problem(summary, why, do string) { e.report(Problem, summary, why, do) }
 
-// warn adds what does not stop a run, with its reason and the next step.
-func (e *examination) warn(check, summary, why, do string) {
-	e.add(Finding{Check: check, State: Warning, Summary: summary, Why: why, Do: do})
-}
+// warn adds what does not stop a run.
+func (e *examination) warn(summary, why, do string) { e.report(Warning, summary, why, do) }
 
-// unread adds what could not be checked, with the reason and the next step.
-func (e *examination) unread(check, summary, why, do string) {
-	e.add(Finding{Check: check, State: Unread, Summary: summary, Why: why, Do: do})
-}
+// unread adds what could not be checked.
+func (e *examination) unread(summary, why, do string) { e.report(Unread, summary, why, do) }
 
-// isFine reports whether all findings of a check are OK.
-func (e *examination) isFine(check string) bool {
+// isFine reports whether all findings of the current check so far are OK.
+func (e *examination) isFine() bool {
 	return !slices.ContainsFunc(e.found, func(f Finding) bool {
-		return f.Check == check && f.State != OK
+		return f.Check == e.current && f.State != OK
 	})
 }
 
@@ -245,7 +309,7 @@ var checksByCode = map[fault.Code]string{
 
 // checkSite adds the messages of loading, checking and planning, each to its check. It leaves out notes, and the
 // answers that are missing because LimitSource did not ask.
-func (e *examination) checkSite() {
+func (e *examination) checkSite() string {
 	messages := slices.Clone(e.in.Loaded)
 	if e.in.Plan != nil {
 		messages = append(messages, e.in.Plan.Diagnostics...)
@@ -258,18 +322,19 @@ func (e *examination) checkSite() {
 		}
 	}
 
-	p := e.in.Plan
-	if p == nil {
-		return
+	if p := e.in.Plan; p != nil && p.Site != nil {
+		return "it is valid: " + count(len(p.Site.Files), "file") + ", " + count(len(p.Site.Stages), "stage")
 	}
-	if p.Site != nil && e.isFine("site") {
-		files := count(len(p.Site.Files), "file")
-		stages := count(len(p.Site.Stages), "stage")
-		e.ok("site", "it is valid: "+files+", "+stages)
+
+	return ""
+}
+
+func (e *examination) checkHardware() string {
+	if e.in.Plan != nil && e.in.Plan.Facts != nil {
+		return "it can be read"
 	}
-	if p.Facts != nil && e.isFine("hardware") {
-		e.ok("hardware", "it can be read")
-	}
+
+	return ""
 }
 
 // NewFinding returns the finding of a message.

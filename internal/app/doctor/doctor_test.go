@@ -59,7 +59,7 @@ func TestWell(t *testing.T) {
 		}
 		checks = append(checks, f.Check)
 	}
-	for _, c := range Checks() {
+	for _, c := range Checks(OnNode) {
 		if c != "detectors" && !slices.Contains(checks, c) {
 			t.Errorf("got no finding of %s, want one", c)
 		}
@@ -234,9 +234,9 @@ func TestOrder(t *testing.T) {
 	worst := []State{Problem, Warning, Unread, OK}
 	last, before := -1, Problem
 	for _, f := range Examine(in) {
-		at := slices.Index(Checks(), f.Check)
+		at := slices.Index(Checks(OnNode), f.Check)
 		if at < last {
-			t.Errorf("got %s after check %d, want the order of %q", f.Check, last, Checks())
+			t.Errorf("got %s after check %d, want the order of %q", f.Check, last, Checks(OnNode))
 		}
 		if at == last && slices.Index(worst, f.State) < slices.Index(worst, before) {
 			t.Errorf("got %+v after a finding that is %s, want the worst of a check first", f, before)

@@ -1,6 +1,6 @@
 // Package image looks at the root folder of an image that does not run. Find returns what an image must not contain:
-// identity, secrets and state of the machine on which it was built. Remove removes it, and Examine checks the rest:
-// units, kubelet, users, permissions. Every path stays below the root, links included. Only Remove and WriteFile write.
+// identity, secrets and state of the machine on which it was built, by one table of paths. Remove removes it. Every path
+// stays below the root, links included. Only Remove and WriteFile write.
 package image
 
 import (
@@ -41,6 +41,24 @@ type Leftover struct {
 	Why    string `json:"why"`
 	Action Action `json:"action"`
 	Do     string `json:"do,omitempty"` // the next step, for ByHand and Keep
+}
+
+// Next returns the next step for a leftover.
+func (l Leftover) Next() string {
+	switch l.Action {
+	case ByHand, Keep:
+		return l.Do
+	case Empty:
+		return "prelet seal --yes empties it"
+	}
+
+	return "prelet seal --yes removes it"
+}
+
+// Kubelet is the kubelet of an image.
+type Kubelet struct {
+	Path    string `json:"path"`    // "" for none
+	Version string `json:"version"` // "" where it is not known
 }
 
 // Unread is a file or folder that could not be examined.
@@ -96,10 +114,6 @@ func Find(o Options) Found {
 	for _, r := range o.rules() {
 		s.matchAll(r.pattern, r)
 	}
-	slices.SortStableFunc(s.found.Leftovers, func(a, b Leftover) int {
-		return cmp.Compare(slices.Index(checkNames(), a.Check), slices.Index(checkNames(), b.Check))
-	})
-
 	return s.found
 }
 

@@ -18,7 +18,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/prelet/prelet/internal/app/doctor"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
@@ -361,10 +360,6 @@ func TestTooLarge(t *testing.T) {
 		if len(found.Unread) != 1 || found.Unread[0].Check != check {
 			t.Errorf("%s: got unread %+v; want one of %s", file, found.Unread, check)
 		}
-		isOK := func(f doctor.Finding) bool { return f.Check == check && f.State == doctor.OK }
-		if slices.ContainsFunc(examine(root), isOK) {
-			t.Errorf("%s: got ok for %s; want only unread", file, check)
-		}
 	}
 }
 
@@ -433,107 +428,8 @@ func TestPatterns(t *testing.T) {
 		if _, err := path.Match(r.pattern, ""); err != nil || !path.IsAbs(r.pattern) {
 			t.Errorf("pattern %q: got %v; want an absolute, well-formed pattern", r.pattern, err)
 		}
-		if !slices.Contains(checkNames(), r.check) || r.action == "" || r.why == "" && r.describe == nil {
+		if !slices.Contains([]string{"identity", "secrets", "state"}, r.check) || r.action == "" || r.why == "" && r.describe == nil {
 			t.Errorf("rule of %s: got %+v; want a check, an action and a reason", r.pattern, r)
-		}
-	}
-}
-
-const (
-	kubeletUnit = "[Service]\nExecStart=/usr/bin/kubelet\n"
-	gateDropIn  = "[Service]\nEnvironmentFile=/run/prelet/kubelet.env\n"
-	units       = "/usr/lib/systemd/system/"
-	wants       = "/etc/systemd/system/multi-user.target.wants/"
-)
-
-// installed returns the files of an image with all that a boot needs.
-func installed() map[string]string {
-	return map[string]string{
-		units + "kubelet.service":                       kubeletUnit,
-		units + "kubelet.service.d/05-prelet-gate.conf": gateDropIn,
-		units + "prelet.service":                        "[Service]\n",
-		units + "prelet-verify.service":                 "[Service]\n",
-		wants + "kubelet.service":                       "-> " + units + "kubelet.service",
-		wants + "prelet.service":                        "-> " + units + "prelet.service",
-		wants + "prelet-verify.service":                 "-> " + units + "prelet-verify.service",
-		"/etc/passwd":                                   "prelet-detector-1:x:999:999::/:/bin/false\n",
-	}
-}
-
-func examine(root nodefile.Root) []doctor.Finding {
-	return Examine(Input{
-		Root:    root,
-		Kubelet: Kubelet{Path: "/usr/bin/kubelet", Version: "v1.36.3"},
-		Unit:    "kubelet.service",
-		Runtime: "unix:///run/containerd/containerd.sock",
-		Found:   find(root),
-	})
-}
-
-// Each row breaks one part of an image, and names the finding. An image with every part has none.
-func TestExamine(t *testing.T) {
-	const kubeletFile = units + "kubelet.service"
-	for name, c := range map[string]struct {
-		change map[string]string // "" removes the file
-		check  string
-		state  doctor.State
-		text   string
-	}{
-		"complete":         {nil, "unit", doctor.OK, "waits at the gate"},
-		"no unit":          {map[string]string{kubeletFile: ""}, "unit", doctor.Problem, "does not exist"},
-		"no prelet":        {map[string]string{units + "prelet.service": ""}, "unit", doctor.Problem, "prelet.service"},
-		"masked":           {map[string]string{"/etc/systemd/system/kubelet.service": "-> /dev/null"}, "unit", doctor.Problem, "masked"},
-		"not enabled":      {map[string]string{wants + "prelet.service": ""}, "unit", doctor.Warning, "not enabled"},
-		"no gate":          {map[string]string{kubeletFile + ".d/05-prelet-gate.conf": ""}, "unit", doctor.Problem, "does not wait"},
-		"gate removed":     {map[string]string{"/etc/systemd/system/kubelet.service.d/20.conf": "[Service]\nEnvironmentFile=\n"}, "unit", doctor.Problem, "does not wait"},
-		"gate masked":      {map[string]string{"/etc/systemd/system/kubelet.service.d/05-prelet-gate.conf": "-> /dev/null"}, "unit", doctor.Problem, "does not wait"},
-		"gate is optional": {map[string]string{kubeletFile + ".d/05-prelet-gate.conf": "[Service]\nEnvironmentFile=-/run/prelet/kubelet.env\n"}, "unit", doctor.Problem, "does not wait"},
-		"no users":         {map[string]string{"/etc/passwd": ""}, "users", doctor.Warning, "prelet-detector-1"},
-		"users unread":     {map[string]string{"/etc/passwd": "-> /etc/passwd"}, "users", doctor.Unread, "cannot be read"},
-		"unit unread":      {map[string]string{kubeletFile: "-> kubelet.service"}, "unit", doctor.Unread, "cannot be read"},
-		"a link to itself": {map[string]string{"/etc/prelet": "-> prelet"}, "permissions", doctor.Unread, "/etc/prelet cannot be examined"},
-		"an id":            {map[string]string{"/etc/machine-id": "1\n"}, "identity", doctor.Warning, "/etc/machine-id"},
-		"a token":          {map[string]string{"/etc/credstore/bootstrap-token": token}, "secrets", doctor.Warning, "bootstrap-token"},
-		"a generation":     {map[string]string{"/var/lib/prelet/generations": "x"}, "state", doctor.Warning, "generations"},
-		"clock":            {nil, "clock", doctor.Skipped, "running machine"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			files := installed()
-			for file, text := range c.change {
-				files[file] = text
-				if text == "" {
-					delete(files, file)
-				}
-			}
-			found := examine(newImage(t, files))
-			isFound := slices.ContainsFunc(found, func(f doctor.Finding) bool {
-				hasStep := f.State == doctor.OK || f.State == doctor.Skipped || f.Do != ""
-				return f.Check == c.check && f.State == c.state && strings.Contains(f.Summary, c.text) && hasStep
-			})
-			if !isFound {
-				t.Errorf("got %+v; want a finding of %s, %s, with %q and a next step", found, c.check, c.state, c.text)
-			}
-			for _, f := range found {
-				if c.change == nil && (f.State == doctor.Problem || f.State == doctor.Warning || f.State == doctor.Unread) {
-					t.Errorf("complete image: got %+v; want ok or skipped", f)
-				}
-			}
-		})
-	}
-}
-
-// A version that the kubelet itself contradicts is refused: the statement would be wrong, and the site judged for
-// another kubelet.
-func TestKubeletVersion(t *testing.T) {
-	for given, want := range map[string]doctor.State{"1.36": doctor.OK, "v1.36.9": doctor.OK, "1.35": doctor.Problem} {
-		found := Examine(Input{
-			Root:     newImage(t, installed()),
-			Kubelet:  Kubelet{Path: "/usr/bin/kubelet", Version: given},
-			Reported: "v1.36.3",
-		})
-		isWanted := func(f doctor.Finding) bool { return f.Check == "kubelet" && f.State == want }
-		if !slices.ContainsFunc(found, isWanted) {
-			t.Errorf("--kubelet-version %s of a kubelet v1.36.3: got %+v; want %s", given, found, want)
 		}
 	}
 }

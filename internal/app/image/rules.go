@@ -23,7 +23,7 @@ const machineID = "/etc/machine-id"
 // rule is a place in which a machine has something of its own.
 type rule struct {
 	pattern string // a path; * matches within a name
-	check   string // see checkNames
+	check   string // of package doctor: identity, secrets or state
 	action  Action
 	why     string
 	do      string

@@ -16,10 +16,10 @@ TAGS    := grpcnotrace
 LINT    := $(GO) tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint
 VULN    := $(GO) tool -modfile=$(CURDIR)/tools/vuln/go.mod govulncheck
 
-# The modules that are built and tested together: the program, the generators of the kubelet's tables, of plots, of the
-# files of a release and of the web site, the SDK for detectors, the template that vendors copy, and the language
+# The modules that are built and tested together: the program, the generators of the kubelet's tables, of the files of
+# a release and of the web site, the SDK for detectors, the template that vendors copy, and the language
 # server. The libraries of one must not be in another.
-MODULES := . tools/kubetables tools/peers tools/release tools/site plugins examples/detector-template editors/prelet-ls
+MODULES := . tools/kubetables tools/release tools/site plugins examples/detector-template editors/prelet-ls
 
 # How long `make fuzz` stays with each target, and how often `make bench` runs each program.
 T ?= 30s
@@ -179,25 +179,21 @@ fuzz: ## run each fuzz target for T=30s with new inputs
 	@failed=0; for m in $(MODULES); do (cd $$m && $(CURDIR)/tools/fuzz.sh $(T)) || failed=1; done; exit $$failed
 
 .PHONY: bench
-bench: build ## compare prelet with the floor, N=15 rounds; FAIL_ABOVE=1.5 fails above 1.5 times a budget
+bench: build ## compare prelet with the floor by hyperfine, N=15 rounds; FAIL_ABOVE=1.5 fails above 1.5 times a budget
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o bin/bench/ ./bench/...
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -tags grpcnotrace -ldflags "-s -w" -o bin/bench/ ./bench/vendor
-	bin/bench/run -n $(N) -fail-above $(FAIL_ABOVE)
-	bin/bench/fleet -n 1000 -fail-above $(FAIL_ABOVE)
-	bin/bench/fleet -n 10000 -fail-above $(FAIL_ABOVE)
+	bench/bench.sh $(N) $(FAIL_ABOVE)
 
 # DOCS: rewrite the pages; DOCS= only prints. NODEADM: a newer program than the newest that Go's module proxy has.
 DOCS ?= 1
 .PHONY: bench-peers
-bench-peers: build ## measure prelet and its peers in turns, N=15 rounds, as root; rewrites docs/performance.md unless DOCS=
+bench-peers: build ## measure prelet and its peers by hyperfine, N=15 rounds, as root; rewrites docs/performance.md unless DOCS=
 	test/kube/build.sh "$(KUBE_CACHE)"
 	tools/peers/build.sh tools/peers/.cache
-	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "-s -w" -o bin/bench/ ./bench/...
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "-s -w" -o bin/bench/ ./bench/... ./tools/machines
 	cd test/kube && $(AS_BUILT) build -buildvcs=false -o ../../bin/bench/kube-serve ./cmd/serve
-	cd test/kube && PRELET_KUBE_STORM_GROWTH=$(CURDIR)/bin/storm.json PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(AS_BUILT) test -count=1 -timeout 20m -run TestStormGrowth .
-	bin/bench/peers -n $(N) -kube "$(KUBE_CACHE)" -nodeadm "$(NODEADM)" -storm bin/storm.json -o bin/peers.json
-	cd tools/peers && $(GO) run . ../../bin/peers.json
-	if [ -n "$(DOCS)" ]; then cp bin/peers.json bench/testdata/peers.json && cd tools/peers && $(GO) generate .; fi
+	NODEADM="$(NODEADM)" bench/peers.sh $(N) "$(KUBE_CACHE)" tools/peers/.cache
+	bench/page.sh bin/peers.jsonl $(if $(DOCS),docs)
 
 .PHONY: size
 size: build ## fail if the program is larger than its limit

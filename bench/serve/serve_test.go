@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestServe speaks with it as bench/run does.
+// TestServe speaks with it as bench/lib.sh does.
 func TestServe(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "kubelet.yaml")
 	if err := os.WriteFile(config, []byte("kind: KubeletConfiguration\n"), 0o600); err != nil {

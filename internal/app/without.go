@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/plugins/contract"
 )
 
 // withoutDevices removes PCI devices from answers. The zero value removes none.
@@ -90,7 +91,7 @@ func (w withoutDevices) removeReported(req world.DetectorReq, was world.Answer) 
 	if was.Fault != nil || json.Unmarshal(was.Value, &reply) != nil {
 		return was
 	}
-	reply.Devices = slices.DeleteFunc(reply.Devices, func(d world.DetectorDevice) bool {
+	reply.Devices = slices.DeleteFunc(reply.Devices, func(d contract.Device) bool {
 		return w.removes(d.Address)
 	})
 

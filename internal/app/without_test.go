@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/plugins/contract"
 )
 
 // TestWithoutDevices holds that a removed card leaves nothing behind: no device, no interface, no GUID, no evidence.
@@ -60,7 +61,7 @@ func TestWithoutDevices(t *testing.T) {
 func TestWithoutRecordedDevice(t *testing.T) {
 	gone := world.PCIDevice{Address: "0000:1b:00.0"}
 	stays := world.PCIDevice{Address: "0000:2b:00.0"}
-	reply := world.DetectorAns{Devices: []world.DetectorDevice{{Address: gone.Address}, {Address: stays.Address}}}
+	reply := world.DetectorAns{Devices: []contract.Device{{Address: gone.Address}, {Address: stays.Address}}}
 	w := withoutDevices{
 		addresses: []string{gone.Address},
 		recorded: []world.Entry{{

@@ -250,7 +250,7 @@ func makeCards() world.Facts {
 	return f
 }
 
-func answerDetector(t testing.TB, devices ...world.DetectorDevice) world.Answer {
+func answerDetector(t testing.TB, devices ...contract.Device) world.Answer {
 	t.Helper()
 	return world.Detector.Answer(world.DetectorAns{Version: "1", Devices: devices, Attributes: map[string]string{},
 		Labels: map[string]string{}, Warnings: []string{}})
@@ -311,7 +311,7 @@ func TestNewerRecordingIsNamed(t *testing.T) {
 func TestDetectorMerge(t *testing.T) {
 	name, other, kind, nic := "HL-225", "HL-325", "npu", "nic"
 	bytes, gib96 := uint64(103079215104), 96.0
-	one := world.DetectorDevice{Address: "0000:10:00.0", Name: &name, MemoryBytes: &bytes,
+	one := contract.Device{Address: "0000:10:00.0", Name: &name, MemoryBytes: &bytes,
 		Evidence: map[string]string{"name": "hl-smi"}}
 	second := describeGaudi()
 	second.Name = "second"
@@ -326,9 +326,9 @@ func TestDetectorMerge(t *testing.T) {
 	}
 	t.Run("adds", func(t *testing.T) {
 		w := detectorWorld(t, makeCards(), []contract.Description{describeGaudi(), second}, map[string]world.Answer{
-			"gaudi": answerDetector(t, one, world.DetectorDevice{Address: "0000:30:00.0", Kind: &nic}),
-			"second": answerDetector(t, world.DetectorDevice{Address: "0000:10:00.0", Kind: &kind, MemoryBytes: &bytes},
-				world.DetectorDevice{Address: "0000:99:00.0", Name: &other})})
+			"gaudi": answerDetector(t, one, contract.Device{Address: "0000:30:00.0", Kind: &nic}),
+			"second": answerDetector(t, contract.Device{Address: "0000:10:00.0", Kind: &kind, MemoryBytes: &bytes},
+				contract.Device{Address: "0000:99:00.0", Name: &other})})
 		p := Run(context.Background(), parseSite(t, site(true)), Options{Source: w})
 		a, b := p.Facts.Accelerators[0], p.Facts.Accelerators[1]
 		if *a.Name != name || a.MemoryGiB == nil || *a.MemoryGiB != gib96 || *b.Name != "Gaudi?" ||
@@ -360,7 +360,7 @@ func TestDetectorMerge(t *testing.T) {
 		t.Run(fmt.Sprintf("disagree, required %t", required), func(t *testing.T) {
 			w := detectorWorld(t, makeCards(), []contract.Description{describeGaudi(), second}, map[string]world.Answer{
 				"gaudi": answerDetector(t, one), "second": answerDetector(t,
-					world.DetectorDevice{Address: "0000:10:00.0", Name: &other})})
+					contract.Device{Address: "0000:10:00.0", Name: &other})})
 			p := Run(context.Background(), parseSite(t, site(required)), Options{Source: w})
 			text := showDiagnostics(p.Diagnostics)
 			want := `Detectors "gaudi" and "second" disagree: For name of the device 0000:10:00.0 ` +
@@ -392,7 +392,7 @@ func TestDetectorWithoutDevice(t *testing.T) {
 func TestDetectorProblems(t *testing.T) {
 	w := detectorWorld(t, makeCards(), []contract.Description{describeGaudi()},
 		map[string]world.Answer{"gaudi": world.Detector.Answer(world.DetectorAns{
-			Problems: []world.ConfigProblem{{Path: "firmware.minimum", Summary: "newer than any firmware",
+			Problems: []contract.Problem{{Path: "firmware.minimum", Summary: "newer than any firmware",
 				Detail: "The newest is 1.22."}}})})
 	p := Run(context.Background(), parseSite(t, "detector \"gaudi\" {"+grants+"  config {\n    firmware {\n"+
 		"      minimum = \"9\"\n    }\n  }\n}\n"+afterDetectors), Options{Source: w})
@@ -510,7 +510,7 @@ func TestWarningsAreBounded(t *testing.T) {
 		long.Warnings = append(long.Warnings, fmt.Sprint(i)+strings.Repeat(" Error: nothing works", 200))
 		wrong.Problems = append(
 			wrong.Problems,
-			world.ConfigProblem{Path: "x", Summary: strings.Repeat("no ", 1000), Detail: strings.Repeat("yes ", 1000)},
+			contract.Problem{Path: "x", Summary: strings.Repeat("no ", 1000), Detail: strings.Repeat("yes ", 1000)},
 		)
 	}
 	for name, ans := range map[string]world.DetectorAns{"warnings": long, "problems": wrong} {

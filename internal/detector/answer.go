@@ -30,10 +30,8 @@ func checkAnswer(d contract.Description, a *contract.Answer, r world.DetectorReq
 	if len(problems) > 0 {
 		return out, summarize(problems)
 	}
-	for _, p := range a.Problems {
-		out.Problems = append(out.Problems, world.ConfigProblem(p))
-	}
-	if len(out.Problems) > 0 {
+	if len(a.Problems) > 0 {
+		out.Problems = a.Problems
 		return out, nil
 	}
 
@@ -44,10 +42,10 @@ func checkAnswer(d contract.Description, a *contract.Answer, r world.DetectorReq
 	}
 	for _, device := range a.Devices {
 		if !slices.Contains(out.Foreign, device.Address) {
-			out.Devices = append(out.Devices, world.DetectorDevice(device))
+			out.Devices = append(out.Devices, device)
 		}
 	}
-	byAddress := func(a, b world.DetectorDevice) int {
+	byAddress := func(a, b contract.Device) int {
 		return strings.Compare(a.Address, b.Address)
 	}
 	slices.SortStableFunc(out.Devices, byAddress)

@@ -1,6 +1,10 @@
 package world
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/prelet/prelet/plugins/contract"
+)
 
 // NotEnded is the finding that a process of a detector existed half a second after it was killed.
 const NotEnded = "a process of it could not be ended"
@@ -53,15 +57,15 @@ type DetectorReq struct {
 
 // DetectorAns is a detector's answer, checked against its description.
 type DetectorAns struct {
-	Version    string            `json:"version"`
-	Devices    []DetectorDevice  `json:"devices,omitempty"`
-	Attributes map[string]string `json:"attributes"`
-	Facts      map[string]any    `json:"facts,omitempty"`
-	Labels     map[string]string `json:"labels"`
-	Warnings   []string          `json:"warnings"`
-	Evidence   map[string]string `json:"evidence,omitempty"` // facts.NAME, labels.KEY: where it was read
-	Unknown    map[string]string `json:"unknown,omitempty"`  // facts.NAME: why it is null
-	Problems   []ConfigProblem   `json:"problems,omitempty"` // with any, all other fields are empty
+	Version    string             `json:"version"`
+	Devices    []contract.Device  `json:"devices,omitempty"`
+	Attributes map[string]string  `json:"attributes"`
+	Facts      map[string]any     `json:"facts,omitempty"`
+	Labels     map[string]string  `json:"labels"`
+	Warnings   []string           `json:"warnings"`
+	Evidence   map[string]string  `json:"evidence,omitempty"` // facts.NAME, labels.KEY: where it was read
+	Unknown    map[string]string  `json:"unknown,omitempty"`  // facts.NAME: why it is null
+	Problems   []contract.Problem `json:"problems,omitempty"` // with any, all other fields are empty
 	// Foreign are the addresses of reported PCI devices that its pci_ids do not name and that the site does not
 	// allow. They are not among Devices.
 	Foreign []string `json:"foreign,omitempty"`
@@ -70,30 +74,4 @@ type DetectorAns struct {
 	// Sandbox lists parts of the sandbox that this kernel or user lacks, Findings the limits of this machine.
 	Sandbox  []string `json:"sandbox,omitempty"`
 	Findings []string `json:"findings,omitempty"`
-}
-
-// ConfigProblem is an error in a detector's configuration. Path is as in a site: firmware.minimum, ports[1].speed.
-type ConfigProblem struct {
-	Path    string `json:"path,omitempty"`
-	Summary string `json:"summary"`
-	Detail  string `json:"detail,omitempty"`
-}
-
-// DetectorDevice is one device that a detector found. Nil fields are not reported.
-type DetectorDevice struct {
-	Address       string            `json:"address,omitempty"`
-	Name          *string           `json:"name,omitempty"`
-	Kind          *string           `json:"kind,omitempty"` // gpu | npu | fpga | dpu | nic
-	Vendor        *string           `json:"vendor,omitempty"`
-	Model         *string           `json:"model,omitempty"`
-	Driver        *string           `json:"driver,omitempty"`
-	MemoryBytes   *uint64           `json:"memory_bytes,omitempty"`
-	NUMA          *int              `json:"numa,omitempty"`
-	Interface     *string           `json:"interface,omitempty"`
-	SpeedGbps     *float64          `json:"speed_gbps,omitempty"`
-	Link          *string           `json:"link,omitempty"`
-	SRIOVTotalVFs *int              `json:"sriov_total_vfs,omitempty"`
-	SRIOVNumVFs   *int              `json:"sriov_num_vfs,omitempty"`
-	Attributes    map[string]string `json:"attributes,omitempty"`
-	Evidence      map[string]string `json:"evidence,omitempty"` // of a field or attributes.NAME: where it was read
 }

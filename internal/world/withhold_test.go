@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/prelet/prelet/plugins/contract"
 )
 
 // leaves lists where facts hold text, by the JSON names on the way.
@@ -308,7 +310,7 @@ func TestWithholdDetector(t *testing.T) {
 			"port":              "02:00:5E:00:53:01",
 			"address":           "0000:5e:00.0",
 		},
-		Devices: []DetectorDevice{{Attributes: map[string]string{"sn": "canary", "slot": "3", "serialPorts": "4"}}},
+		Devices: []contract.Device{{Attributes: map[string]string{"sn": "canary", "slot": "3", "serialPorts": "4"}}},
 		Facts: map[string]any{
 			"node_guid":      "canary",
 			"lldp_neighbors": []any{map[string]any{"system": "canary", "port": "canary"}},

@@ -1,6 +1,6 @@
 // Package world defines questions about everything outside of the site, their answers, the tape that stores both, and
 // the recording of a tape. All reads of a plan use it. It must not know adapters, and imports only the standard
-// library and fault.
+// library, fault and the contract of detectors.
 //
 // A question that a recording does not contain is unread, which is not a failure: a failure has consequences, such as
 // a label that is removed, and a question that was never asked must have none. What depends on it is left out of the

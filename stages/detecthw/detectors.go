@@ -208,7 +208,7 @@ func (d *detection) complain(at hcl.Range, summary, detail string, args ...any) 
 }
 
 // addProblems reports the errors that the detector found in its configuration, at the lines of the site.
-func (d *detection) addProblems(problems []world.ConfigProblem) {
+func (d *detection) addProblems(problems []contract.Problem) {
 	for _, p := range problems[:min(maxShownTexts, len(problems))] {
 		at := d.Range
 		if d.At != nil {

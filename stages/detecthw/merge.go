@@ -1,12 +1,15 @@
 package detecthw
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/plugins/contract"
 )
 
 const kindNIC = "nic"
@@ -14,10 +17,20 @@ const kindNIC = "nic"
 // claim is one field of one device as one detector reports it.
 type claim struct {
 	field    string // as in the facts: "sriov.total_vfs"
-	text     string // the value
+	value    any    // as in JSON
 	evidence string // where the detector has read it
 	from     *detection
-	device   *world.DetectorDevice
+	address  string
+}
+
+// text returns the value for people.
+func (c claim) text() string {
+	return fmt.Sprint(c.value)
+}
+
+// isNIC reports whether the detector reports that the device is a network card.
+func (c claim) isNIC() bool {
+	return c.field == "kind" && c.value == kindNIC
 }
 
 // merge overrides the built-in facts of PCI devices by the reports of detectors, field by field. A field on which two
@@ -25,8 +38,7 @@ type claim struct {
 func merge(facts *world.Facts, all []*detection) {
 	claims := map[string][]claim{}
 	for _, d := range all {
-		for i := range d.ans.Devices {
-			device := &d.ans.Devices[i]
+		for _, device := range d.ans.Devices {
 			claims[device.Address] = append(claims[device.Address], claimsOf(d, device)...)
 		}
 	}
@@ -49,14 +61,14 @@ func removeDisputed(address string, all []claim) (out []claim) {
 			continue
 		}
 
-		if out[i].text != c.text && !disputed[c.field] {
+		if out[i].value != c.value && !disputed[c.field] {
 			disputed[c.field] = true
 			disagree(
 				out[i].from,
 				c.from,
 				c.field+" of the device "+address,
-				out[i].text,
-				c.text,
+				out[i].text(),
+				c.text(),
 				"Neither is taken. Leave one of the two out of the site, or of `detectors` in its stage",
 			)
 		}
@@ -82,49 +94,46 @@ func apply(facts *world.Facts, pci world.PCIDevice, claims []claim) {
 		return isThis(n.Address)
 	})
 
-	if i := slices.IndexFunc(claims, func(c claim) bool {
-		return c.field == "kind"
-	}); i >= 0 {
-		isNIC := claims[i].text == kindNIC
-
+	for _, c := range claims {
 		switch {
-		case isNIC && nic < 0:
+		case c.field != "kind":
+		case c.isNIC() && nic < 0:
 			n := world.NIC{
-				Device:  &pci.Device,
-				Driver:  pci.Driver,
-				NUMA:    pci.NUMA,
-				Address: &pci.Address,
+				Device:  new(pci.Device),
+				Driver:  copyOf(pci.Driver),
+				NUMA:    copyOf(pci.NUMA),
+				Address: new(pci.Address),
 			}
-			facts.NICs, nic = insert(
-				facts.NICs,
-				n,
-				pci.Address,
-				func(n world.NIC) *string {
-					return n.Address
-				},
-			)
-		case !isNIC && accelerator < 0:
+			facts.NICs, nic = insert(facts.NICs, n, pci.Address, func(n world.NIC) *string { return n.Address })
+		case !c.isNIC() && accelerator < 0:
 			a := world.Accelerator{
-				Device:  &pci.Device,
-				Driver:  pci.Driver,
-				NUMA:    pci.NUMA,
-				Address: &pci.Address,
+				Device:  new(pci.Device),
+				Driver:  copyOf(pci.Driver),
+				NUMA:    copyOf(pci.NUMA),
+				Address: new(pci.Address),
 			}
 			facts.Accelerators, accelerator = insert(facts.Accelerators, a, pci.Address,
-				func(a world.Accelerator) *string {
-					return a.Address
-				})
+				func(a world.Accelerator) *string { return a.Address })
 		}
 	}
 
 	for _, c := range claims {
-		if accelerator >= 0 && c.setAccelerator(&facts.Accelerators[accelerator]) {
-			c.setEvidence(facts, "accelerators")
+		if accelerator >= 0 {
+			c.setAccelerator(facts, &facts.Accelerators[accelerator])
 		}
-		if nic >= 0 && c.setNIC(&facts.NICs[nic]) {
+		if nic >= 0 && c.set(&facts.NICs[nic]) {
 			c.setEvidence(facts, "nics")
 		}
 	}
+}
+
+// copyOf returns a pointer of its own, because a claim changes what the pointer of a device leads to.
+func copyOf[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+
+	return new(*p)
 }
 
 // insert inserts a device in the order of addresses; devices without one are last.
@@ -147,7 +156,7 @@ func insert[T any](
 
 // setEvidence records the source of a field that was unknown.
 func (c claim) setEvidence(facts *world.Facts, list string) {
-	name := fmt.Sprintf("%s[%s].%s", list, c.device.Address, c.field)
+	name := fmt.Sprintf("%s[%s].%s", list, c.address, c.field)
 	if facts.Evidence == nil {
 		facts.Evidence = map[string]string{}
 	}
@@ -166,117 +175,59 @@ func (c claim) source() string {
 	return strings.TrimSuffix("detector "+c.from.Name+": "+c.evidence, ": ")
 }
 
-// setAccelerator sets the field of an accelerator; false if accelerators do not have it.
-func (c claim) setAccelerator(a *world.Accelerator) bool {
-	d := c.device
-
-	switch c.field {
-	case "kind":
-		if c.text != kindNIC {
-			a.Kind = c.text
-		}
-	case "name":
-		source := c.source()
-		a.Name = d.Name
-		a.Evidence = &source
-	case "vendor":
-		a.Vendor = d.Vendor
-	case "model":
-		a.Model = d.Model
-	case "driver":
-		a.Driver = d.Driver
-	case "memory_gib":
-		a.MemoryGiB = memoryGiB(d)
-	case "numa":
-		a.NUMA = d.NUMA
-	case "sriov.total_vfs":
-		a.SRIOV.TotalVFs = d.SRIOVTotalVFs
-	case "sriov.num_vfs":
-		a.SRIOV.NumVFs = d.SRIOVNumVFs
-	default:
-		return false
+// setAccelerator sets the field of an accelerator, if accelerators have it. Its kind is never that of a NIC.
+func (c claim) setAccelerator(facts *world.Facts, a *world.Accelerator) {
+	if !c.isNIC() && !c.set(a) {
+		return
 	}
-
-	return true
+	if c.field == "name" {
+		a.Evidence = new(c.source())
+	}
+	c.setEvidence(facts, "accelerators")
 }
 
-// setNIC sets the field of a NIC; false if NICs do not have it.
-func (c claim) setNIC(n *world.NIC) bool {
-	d := c.device
-
-	switch c.field {
-	case "vendor":
-		n.Vendor = d.Vendor
-	case "model":
-		n.Model = d.Model
-	case "driver":
-		n.Driver = d.Driver
-	case "interface":
-		n.Interface = d.Interface
-	case "link":
-		n.Link = d.Link
-	case "speed_gbps":
-		n.SpeedGbps = d.SpeedGbps
-	case "numa":
-		n.NUMA = d.NUMA
-	case "sriov.total_vfs":
-		n.SRIOV.TotalVFs = d.SRIOVTotalVFs
-	case "sriov.num_vfs":
-		n.SRIOV.NumVFs = d.SRIOVNumVFs
-	default:
-		return false
+// set sets the field of an accelerator or a NIC by its name in JSON; false if it does not have the field.
+func (c claim) set(device any) bool {
+	v := c.value
+	for _, name := range slices.Backward(strings.Split(c.field, ".")) {
+		v = map[string]any{name: v}
 	}
+	b, _ := json.Marshal(v) // it was JSON before
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
 
-	return true
+	return d.Decode(device) == nil
 }
 
 // claimsOf returns the fields that a detector reports of a device.
-func claimsOf(from *detection, d *world.DetectorDevice) []claim {
-	l := claimList{from: from, device: d}
-	add(&l, "kind", "kind", d.Kind)
-	add(&l, "name", "name", d.Name)
-	add(&l, "vendor", "vendor", d.Vendor)
-	add(&l, "model", "model", d.Model)
-	add(&l, "driver", "driver", d.Driver)
-	add(&l, "interface", "interface", d.Interface)
-	add(&l, "link", "link", d.Link)
-	add(&l, "memory_gib", "memory_bytes", memoryGiB(d))
-	add(&l, "numa", "numa", d.NUMA)
-	add(&l, "speed_gbps", "speed_gbps", d.SpeedGbps)
-	add(&l, "sriov.total_vfs", "sriov_total_vfs", d.SRIOVTotalVFs)
-	add(&l, "sriov.num_vfs", "sriov_num_vfs", d.SRIOVNumVFs)
+func claimsOf(from *detection, d contract.Device) (claims []claim) {
+	var values map[string]any
+	b, _ := json.Marshal(d) // it was JSON before
+	_ = json.Unmarshal(b, &values)
 
-	return l.claims
-}
-
-type claimList struct {
-	from   *detection
-	device *world.DetectorDevice
-	claims []claim
-}
-
-// add adds a claim for a field that the detector reports. The report calls it by another name than the facts do.
-func add[T any](l *claimList, field, reported string, v *T) {
-	if v == nil {
-		return
+	for _, f := range []struct{ reported, field string }{
+		{"kind", "kind"},
+		{"name", "name"},
+		{"vendor", "vendor"},
+		{"model", "model"},
+		{"driver", "driver"},
+		{"interface", "interface"},
+		{"link", "link"},
+		{"memory_bytes", "memory_gib"},
+		{"numa", "numa"},
+		{"speed_gbps", "speed_gbps"},
+		{"sriov_total_vfs", "sriov.total_vfs"},
+		{"sriov_num_vfs", "sriov.num_vfs"},
+	} {
+		v, isReported := values[f.reported]
+		if !isReported {
+			continue
+		}
+		if bytes, isMemory := v.(float64); isMemory && f.reported == "memory_bytes" {
+			v = math.Round(bytes/(1<<30)*100) / 100
+		}
+		claims = append(claims, claim{f.field, v, d.Evidence[f.reported], from, d.Address})
 	}
 
-	l.claims = append(l.claims, claim{
-		field:    field,
-		text:     fmt.Sprint(*v),
-		evidence: l.device.Evidence[reported],
-		from:     l.from,
-		device:   l.device,
-	})
-}
-
-// memoryGiB returns the memory in GiB, rounded to two digits.
-func memoryGiB(d *world.DetectorDevice) *float64 {
-	if d.MemoryBytes == nil {
-		return nil
-	}
-
-	gib := math.Round(float64(*d.MemoryBytes)/(1<<30)*100) / 100
-
-	return &gib
+	return claims
 }

@@ -16,10 +16,10 @@ TAGS    := grpcnotrace
 LINT    := $(GO) tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint
 VULN    := $(GO) tool -modfile=$(CURDIR)/tools/vuln/go.mod govulncheck
 
-# The modules that are built and tested together: the program, the generators of the kubelet's tables, of the files of
-# a release and of the web site, the SDK for detectors, the template that vendors copy, and the language
-# server. The libraries of one must not be in another.
-MODULES := . tools/kubetables tools/release tools/site plugins examples/detector-template editors/prelet-ls
+# The modules that are built and tested together: the program, the generators of the kubelet's tables and of the files
+# of a release, the SDK for detectors, the template that vendors copy, and the language server. The libraries of one must
+# not be in another.
+MODULES := . tools/kubetables tools/release plugins examples/detector-template editors/prelet-ls
 
 # How long `make fuzz` stays with each target, and how often `make bench` runs each program.
 T ?= 30s
@@ -144,9 +144,12 @@ check-docs: ## fail if a reference page is stale or a link is broken
 	tools/check-docs.sh
 
 .PHONY: site
-site: ## write the documentation as a web site with search into bin/site
-	rm -rf bin/site
-	cd tools/site && $(GO) run . $(CURDIR) $(CURDIR)/bin/site
+site: ## write the documentation as a web site with search into bin/site (mkdocs and python3-pymdownx of Debian)
+	rm -rf bin/site bin/.site-pages
+	mkdir -p bin/.site-pages
+	cp -r docs/. $(filter-out README.md,$(wildcard *.md)) bin/.site-pages/
+	cp README.md bin/.site-pages/readme.md
+	mkdocs build --strict -f tools/site/mkdocs.yml
 
 ##@ Longer checks
 

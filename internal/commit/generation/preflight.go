@@ -146,6 +146,9 @@ func (p *folderPlan) addTarget(e Entry) error {
 	if err := checkAttributes(e); err != nil {
 		return err
 	}
+	if err := checkSetID(e); err != nil {
+		return err
+	}
 	err = p.checkFolder(existing, e)
 	if err != nil || e.Old.Kind == Absent {
 		return err
@@ -158,6 +161,30 @@ func (p *folderPlan) addTarget(e Entry) error {
 	defer dir.close()
 
 	return checkFlags(dir, name, e.Old.Kind == File)
+}
+
+// checkSetID refuses a file or a folder that keeps or gets back setuid or setgid, where this process may not set them:
+// prelet's units have RestrictSUIDSGID=. The mode of a folder is set after the commit, which could never be finished.
+func checkSetID(e Entry) error {
+	const setID = unix.S_ISUID | unix.S_ISGID
+	if e.New.Mode&setID == 0 || maySetID() {
+		return nil
+	}
+	cause := errors.New("it has setuid or setgid, which this process may not set")
+
+	return refuse("check", e.Path, cause,
+		fmt.Sprintf("remove it with chmod ug-s %s, or set a mode in the site", quoteWord(e.Path)))
+}
+
+// maySetID reports whether this process may set setuid on a file. It is true where that cannot be tried.
+func maySetID() bool {
+	fd, err := unix.MemfdCreate("prelet", unix.MFD_CLOEXEC)
+	if err != nil {
+		return true
+	}
+	defer unix.Close(fd)
+
+	return !errors.Is(unix.Fchmod(fd, unix.S_ISUID|0o600), unix.EPERM)
 }
 
 // checkAttributes refuses a file with an extended attribute that this process may not set.

@@ -60,10 +60,39 @@ func checkExpression(e hclsyntax.Expression) (diags hcl.Diagnostics) {
 			return checkReadingCall(x)
 		case *hclsyntax.ObjectConsExpr:
 			return checkKeys(x)
+		case *hclsyntax.BinaryOpExpr:
+			warnOfNull(x)
 		}
 
 		return nil
 	})...)
+}
+
+// warnOfNull makes an && warn of a null operand that decides the result. HCL takes it as false, and refuses null in
+// every other operator.
+func warnOfNull(x *hclsyntax.BinaryOpExpr) {
+	if x.Op != hclsyntax.OpLogicalAnd {
+		return
+	}
+
+	and := *x.Op
+	and.ShortCircuit = func(lhs, rhs cty.Value, left, right hcl.Diagnostics) (cty.Value, hcl.Diagnostics) {
+		result, diags := hclsyntax.OpLogicalAnd.ShortCircuit(lhs, rhs, left, right)
+		null, other := x.LHS, rhs
+		if !lhs.IsNull() {
+			null, other = x.RHS, lhs
+		}
+		isFalse := other.IsKnown() && !other.IsNull() && other.False()
+		if result != cty.NilVal && (lhs.IsNull() || rhs.IsNull()) && !isFalse {
+			diags = append(slices.Clip(diags), origin.Warning(
+				fault.NullFact, null.Range(), "An operand of && is null",
+				"It counts as false. Say so, as in coalesce(x, false), or compare it: x != null && x.",
+			))
+		}
+
+		return result, diags
+	}
+	x.Op = &and
 }
 
 // checkTraversal checks the literals that are indexes: HCL does not visit them as expressions.

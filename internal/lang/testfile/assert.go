@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
+	"github.com/zclconf/go-cty/cty/function/stdlib"
 
 	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/internal/lang/value"
@@ -109,7 +110,7 @@ func (f *File) findFalse(x hclsyntax.Expression, scope eval.Outside) hclsyntax.E
 			continue
 		}
 		b, ok := x.(*hclsyntax.BinaryOpExpr)
-		if !ok || b.Op != hclsyntax.OpLogicalAnd {
+		if !ok || b.Op.Impl != stdlib.AndFunc {
 			return x
 		}
 		x = b.RHS

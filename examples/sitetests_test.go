@@ -3,7 +3,9 @@ package examples
 import (
 	"bytes"
 	"context"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/prelet/prelet/internal/app"
@@ -25,25 +27,55 @@ func TestSiteTests(t *testing.T) {
 	}
 
 	for name, o := range options {
-		t.Run(name, func(t *testing.T) {
-			e := &app.Env{
-				Version:  "0.1.0",
-				Getenv:   func(string) string { return "" },
-				Redactor: value.NewRedactor(),
-			}
-			found, err := e.Test(context.Background(), o, func(s *lang.Site, r testfile.Result) error {
-				var b bytes.Buffer
-				err := printer.TestText(&b, s.Sources, r, printer.Style{Width: 100})
-				if !r.Passed() {
-					t.Errorf("got a failure, want none:\n%s", b.String())
-				}
-				return err
-			})
-			if err != nil || found.Diagnostics.HasErrors() || found.Passed == 0 {
-				t.Errorf("got %d passed, %v, %v; want some, and no error", found.Passed, err, found.Diagnostics)
-			}
-		})
+		t.Run(name, func(t *testing.T) { runSiteTests(t, o) })
 	}
+}
+
+// runSiteTests runs tests of a site, all of which must pass.
+func runSiteTests(t *testing.T, o app.TestOptions) {
+	t.Helper()
+	e := &app.Env{
+		Version:  "0.1.0",
+		Getenv:   func(string) string { return "" },
+		Redactor: value.NewRedactor(),
+	}
+	found, err := e.Test(context.Background(), o, func(s *lang.Site, r testfile.Result) error {
+		var b bytes.Buffer
+		err := printer.TestText(&b, s.Sources, r, printer.Style{Width: 100})
+		if !r.Passed() {
+			t.Errorf("got a failure, want none:\n%s", b.String())
+		}
+		return err
+	})
+	if err != nil || found.Diagnostics.HasErrors() || found.Passed == 0 {
+		t.Errorf("got %d passed, %v, %v; want some, and no error", found.Passed, err, found.Diagnostics)
+	}
+}
+
+// TestFirstTest holds that the first test of the page on tests passes with the site of the README.
+func TestFirstTest(t *testing.T) {
+	site := t.TempDir()
+	for page, name := range map[string]string{
+		"../README.md":                    "site.hcl",
+		"../docs/how-to/testing-sites.md": "gpu.prelettest.hcl",
+	} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, block, _ := strings.Cut(string(text), "\n```hcl\n")
+		block, _, _ = strings.Cut(block, "\n```\n")
+		machine, err := filepath.Abs("../testdata/hardware/facts/dgx-h100.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		block = strings.ReplaceAll(block, "testdata/gpu17.json", machine)
+		if err := os.WriteFile(filepath.Join(site, name), []byte(block+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	runSiteTests(t, app.TestOptions{Paths: []string{site}})
 }
 
 // TestEveryTestFileRuns holds that TestSiteTests finds all test files of the examples.

@@ -62,7 +62,7 @@ func (w *where) addVarFlag(c *cobra.Command) {
 
 func (w *where) addHardwareFlag(c *cobra.Command) {
 	c.Flags().StringVar(&w.Hardware, "hardware", "",
-		"a recorded machine at `PATH` in place of this one: a tree, a snapshot of ghw or hwloc, "+
+		"a recorded machine at `PATH` in place of this one: a folder with proc and sys, "+
 			"or the output of detect -o json")
 }
 

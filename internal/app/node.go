@@ -35,7 +35,7 @@ type Where struct {
 	Config    []string // files and folders in place of /etc/prelet and its like
 	Root      string   // files and targets are below it; "" is /
 	From      string   // a recording that answers all questions that the other fields do not
-	Hardware  string   // a recorded machine: a tree, a snapshot of ghw or hwloc, or facts
+	Hardware  string   // a recorded machine: a tree, or facts
 	Objects   string   // a folder in place of the cluster; with From in place of the objects that it has
 	Variables []string // NAME=VALUE
 	VarFiles  []string // vars files outside of the site; later ones win, and Variables win over them
@@ -117,7 +117,7 @@ func checkFolder(flag, path string) error {
 	}
 }
 
-// checkHardware refuses the value of --hardware unless it is "", an archive, or a folder with a recorded machine.
+// checkHardware refuses the value of --hardware unless it is "", facts, or a folder with a recorded machine.
 func checkHardware(path string) error {
 	if path == "" {
 		return nil
@@ -128,7 +128,7 @@ func checkHardware(path string) error {
 	case errors.Is(err, fs.ErrPermission):
 		return failure(fault.Usage, "--hardware %s: permission denied", path)
 	case err != nil:
-		return failure(fault.Usage, "--hardware %s: no such folder or archive", path)
+		return failure(fault.Usage, "--hardware %s: no such folder or file", path)
 	case !st.IsDir():
 		return nil
 	}

@@ -31,7 +31,7 @@ type Credentials interface {
 // Options name the sources of answers. The zero value is this machine.
 type Options struct {
 	Root        string // the node's files are below it; "" is /
-	Hardware    string // a recorded machine's tree or archive; "" is this machine
+	Hardware    string // a recorded machine's tree; "" is this machine
 	Objects     string // a cluster.Folder that replaces the cluster
 	Site        *lang.Site
 	Credentials Credentials

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/probe/hardware/hwtree"
 )
 
 // preletOnce builds the real binary once for all tests.
@@ -68,6 +70,7 @@ func newBox(t *testing.T, root, more string) *box {
 	b := &box{t: t, prelet: prelet, dir: scratch(t), root: root}
 	b.trace = filepath.Join(b.dir, "trace")
 	b.site(more)
+	must(t, hwtree.BuildFile("../../testdata/hardware/spec/bare-vm.json", filepath.Join(b.dir, "machine")))
 	must(t, errors.Join(
 		os.MkdirAll(filepath.Join(b.dir, "credentials"), 0o700),
 		os.MkdirAll(b.path("/var/lib"), 0o755),
@@ -135,7 +138,7 @@ func (b *box) look() tree {
 // runs is the command line of a run of version v.
 func (b *box) runs(v string) []string {
 	return b.line("run", "--config", filepath.Join(b.dir, "site.hcl"), "--objects", "../../examples/objects",
-		"--hardware", "../../testdata/hardware/ghw-snapshots/linux-amd64-accel.tar.gz", "--var", "v="+v)
+		"--hardware", filepath.Join(b.dir, "machine"), "--var", "v="+v)
 }
 
 func (b *box) line(command string, args ...string) []string {

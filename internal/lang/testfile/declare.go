@@ -19,7 +19,7 @@ var (
 	hardwareAttr = schema.Attr[string]{
 		Name:  "hardware",
 		Check: checkPattern,
-		Doc: "A glob of recorded machines, as `--hardware` takes them: trees, snapshots of ghw or hwloc, " +
+		Doc: "A glob of recorded machines, as `--hardware` takes them: trees, " +
 			"and facts as `prelet detect -o json` prints them. The run has one result for each.",
 	}
 	fromAttr = schema.Attr[string]{

@@ -88,3 +88,17 @@ func TestFolder(t *testing.T) {
 		t.Errorf("link that is a file: got %q and %v, want %v", target, err, syscall.EINVAL)
 	}
 }
+
+// TestReadTreeNamesWhatItTakes refuses other files, and pipes without opening them: reading one would wait.
+func TestReadTreeNamesWhatItTakes(t *testing.T) {
+	dir := t.TempDir()
+	file, pipe := filepath.Join(dir, "machine.tar.gz"), filepath.Join(dir, "pipe")
+	if err := errors.Join(os.WriteFile(file, nil, 0o644), syscall.Mkfifo(pipe, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{file, pipe} {
+		if _, err := ReadTree(name); err == nil || !strings.Contains(err.Error(), "neither a folder nor a .json") {
+			t.Errorf("%s: got %v, want an error that lists what it takes", name, err)
+		}
+	}
+}

@@ -10,7 +10,7 @@ import (
 // TestKFD reads the compute topologies of real machines. The archive has no PCI bus for them, so each test puts
 // functions where the topology has GPUs. The expected memory is the product's: an MI308X has 192 GiB.
 func TestKFD(t *testing.T) {
-	archive, err := ReadTree(machines + "/kfd/topologies.tar.gz")
+	archive, err := readArchive(machines + "/kfd/topologies.tar.gz")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -165,6 +165,12 @@ func scratchParent() string {
 	return os.TempDir()
 }
 
+// Limits of the copy of a recorded machine that ghw reads.
+const (
+	maxCopyBytes = 64 << 20
+	maxCopyFiles = 100_000
+)
+
 // makeScratchFolder makes a folder in scratchParent.
 func makeScratchFolder() (string, error) {
 	folder, err := os.MkdirTemp(scratchParent(), "prelet-hardware-")
@@ -252,8 +258,8 @@ func (d *detection) copyFiles(patterns ...string) {
 			}
 
 			d.copied++
-			if d.copied > maxArchiveEntries {
-				d.copyErr = fmt.Errorf("the recorded hardware has more than %d files for ghw", maxArchiveEntries)
+			if d.copied > maxCopyFiles {
+				d.copyErr = fmt.Errorf("the recorded hardware has more than %d files for ghw", maxCopyFiles)
 				return
 			}
 
@@ -286,8 +292,8 @@ func (d *detection) copyFile(name, to string) {
 
 	// Many links of a tree may lead to one file, so a small tree can have a large copy.
 	d.copiedBytes += len(data)
-	if d.copiedBytes > maxArchiveBytes {
-		d.copyErr = fmt.Errorf("the recorded hardware has more than %d MiB for ghw", maxArchiveBytes>>20)
+	if d.copiedBytes > maxCopyBytes {
+		d.copyErr = fmt.Errorf("the recorded hardware has more than %d MiB for ghw", maxCopyBytes>>20)
 		return
 	}
 

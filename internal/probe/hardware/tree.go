@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 )
@@ -28,38 +27,19 @@ type Opened interface {
 	io.Closer
 }
 
-// ReadTree opens a recorded machine: a folder, a .tar.gz or .tgz of ghw-snapshot, or a .tar.bz2 of
-// hwloc-gather-topology. An archive is unpacked, within limits, into a folder that Close removes.
+// ReadTree opens a recorded machine: the root of a tree.
 func ReadTree(name string) (Opened, error) {
-	f, err := os.OpenFile(name, openFlags, 0)
+	st, err := os.Stat(name)
 	if err != nil {
 		return nil, fmt.Errorf("open recorded hardware: %w", err)
 	}
-	defer func() { _ = f.Close() }()
-
-	st, err := f.Stat()
-	if err == nil && st.IsDir() { // openRoot would wait for the writer of a pipe
+	if st.IsDir() { // openRoot would wait for the writer of a pipe
 		return openRoot(name)
 	}
 
-	if err != nil || !st.Mode().IsRegular() || !isArchive(name) {
-		return nil, fmt.Errorf("open recorded hardware %s: it is neither a folder nor a .json, .tar.gz, .tgz or "+
-			".tar.bz2; give the root of a recorded tree, an archive of ghw-snapshot or hwloc-gather-topology, or the "+
-			"output of prelet detect -o json", name)
-	}
-
-	tree, err := openArchive(f)
-	if err != nil {
-		return nil, fmt.Errorf("read recorded hardware %s: %w", name, err)
-	}
-
-	return tree, nil
-}
-
-func isArchive(name string) bool {
-	return slices.ContainsFunc([]string{".tar.gz", ".tgz", ".tar.bz2"}, func(ext string) bool {
-		return strings.HasSuffix(name, ext)
-	})
+	return nil, fmt.Errorf("open recorded hardware %s: it is neither a folder nor a .json; give the root of a recorded "+
+		"tree, or the output of prelet detect -o json. Unpack an archive of ghw-snapshot or hwloc-gather-topology with "+
+		"tar -xf, and give the folder with proc and sys", name)
 }
 
 // hostTree reads below a folder as the kernel resolves names: the root of this machine.

@@ -18,27 +18,26 @@ func (a *cli) importSite() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "import FILE",
 		GroupID: "site",
-		Short:   "Make a site of a file of kubeadm, nodeadm or init-k8s-node.py",
-		Long: `Reads a JoinConfiguration of kubeadm (v1beta4) with its patches, a NodeConfig of
-nodeadm, or the /etc/kubernetes/init-config of init-k8s-node.py, and writes a
-site that does the same. It reports what it cannot convert, with its place.
+		Short:   "Make a site of a file of kubeadm or init-k8s-node.py",
+		Long: `Reads a JoinConfiguration of kubeadm (v1beta4) with its patches, or the
+/etc/kubernetes/init-config of init-k8s-node.py, and writes a site that does the
+same. It reports what it cannot convert.
 Tokens are never printed, and are not in the site.
 --out is needed; the folder is new or empty. --ca-cert-hash and --server replace
 what the file has. A file without pins of the cluster's CA needs the first.`,
 		Example: `  prelet import join.yaml --patches ./patches --out ./site
-  prelet import node-config.yaml --out ./site
   prelet import init-config.json --ca-cert-hash sha256:… --out ./site`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return failure(fault.Usage, "import needs one file: a JoinConfiguration of kubeadm, a NodeConfig of "+
-					"nodeadm, or the /etc/kubernetes/init-config of a node")
+				return failure(fault.Usage, "import needs one file: a JoinConfiguration of kubeadm, or the "+
+					"/etc/kubernetes/init-config of a node")
 			}
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			o.File = args[0]
 			done, err := a.env().Import(o)
-			a.printDiagnostics(done.Site, printer.Sorted(done.Diagnostics))
+			a.printDiagnostics(nil, printer.Sorted(done.Diagnostics))
 			if err != nil {
 				return err
 			}

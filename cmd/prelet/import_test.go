@@ -113,8 +113,8 @@ func TestImportRefuses(t *testing.T) {
 		{"a file for a folder", []string{good, "--out", bad, "--ca-cert-hash", importPin}, 64, []string{"this is a file"}},
 		{"below a file", []string{good, "--out", bad + "/x", "--ca-cert-hash", importPin}, 64, []string{"this is a file"}},
 		{"a bad credential", []string{good, "--out", fresh, "--ca-cert-hash", importPin, "--token-credential", "a/b"}, 64, []string{"--token-credential"}},
-		{"no JSON", []string{bad, "--out", fresh, "--ca-cert-hash", importPin}, 10, []string{"bad.json:2:14", "Invalid JSON"}},
-		{"http", []string{file("http.json", `{"apiserver": "http://h:8080"}`), "--out", fresh, "--ca-cert-hash", importPin}, 10, []string{"http.json:1:15", "http is refused"}},
+		{"no JSON", []string{bad, "--out", fresh, "--ca-cert-hash", importPin}, 10, []string{"line 2: invalid character", "Invalid JSON"}},
+		{"http", []string{file("http.json", `{"apiserver": "http://h:8080"}`), "--out", fresh, "--ca-cert-hash", importPin}, 10, []string{"apiserver cannot be used", "http is refused"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			code, stdout, stderr := imports(c.args...)

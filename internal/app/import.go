@@ -17,7 +17,7 @@ import (
 
 // ImportOptions are a file of another program and the site to make of it.
 type ImportOptions struct {
-	File       string   // a JoinConfiguration of kubeadm, a NodeConfig of nodeadm, or an init-config
+	File       string   // a JoinConfiguration of kubeadm, or an init-config
 	Dir        string   // where the site is written: a new folder, or an empty one
 	Hashes     []string // pins of the cluster's CA; none: those of the file
 	Servers    []string // HOST:PORT; none: those of the file
@@ -31,11 +31,10 @@ const maxPatches = 100
 // Imported is a site that was made of a file. Where the diagnostics have errors, nothing was written.
 type Imported struct {
 	importer.Result
-	Site *lang.Site // has the imported files as its sources, without secrets, for the diagnostics
-	Path string     // of the written file
+	Path string // of the written file
 }
 
-// Import makes a site of a file of kubeadm, nodeadm or init-k8s-node.py, and writes it. It overwrites nothing. Where
+// Import makes a site of a file of kubeadm or init-k8s-node.py, and writes it. It overwrites nothing. Where
 // the site cannot be written, the result has the diagnostics all the same.
 func (e *Env) Import(o ImportOptions) (Imported, error) {
 	if err := o.check(); err != nil {
@@ -60,7 +59,7 @@ func (e *Env) Import(o ImportOptions) (Imported, error) {
 		Version:     e.Version,
 		ReadPatches: readPatches,
 	})
-	out := Imported{Result: result, Site: &lang.Site{Sources: result.Sources}}
+	out := Imported{Result: result}
 	if result.Diagnostics.HasErrors() {
 		return out, nil
 	}

@@ -46,19 +46,16 @@ func checkNoSecrets(t *testing.T, r importer.Result) {
 	for _, d := range r.Diagnostics {
 		shown += d.Summary + d.Detail
 	}
-	for name, text := range r.Sources {
-		shown += name + string(text)
-	}
 	if strings.Contains(shown, known) {
 		t.Errorf("the token is shown in:\n%s", shown)
 	}
 }
 
-// TestForeign compares the sites that are made of files of kubeadm and nodeadm with golden files.
+// TestForeign compares the sites that are made of files of kubeadm with golden files.
 func TestForeign(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.yaml")
-	if err != nil || len(files) < 3 {
-		t.Fatalf("testdata/*.yaml: got %d files and %v, want at least 3", len(files), err)
+	if err != nil || len(files) < 2 {
+		t.Fatalf("testdata/*.yaml: got %d files and %v, want at least 2", len(files), err)
 	}
 	for _, f := range files {
 		t.Run(filepath.Base(f), func(t *testing.T) {
@@ -80,8 +77,7 @@ func TestForeign(t *testing.T) {
 			}
 			var notes strings.Builder
 			for _, d := range r.Diagnostics {
-				fmt.Fprintf(&notes, "%s:%s\n\t%s\n", filepath.Base(d.Subject.Filename), formatDiagnostic(d),
-					strings.ReplaceAll(d.Detail, "\n", "\n\t"))
+				fmt.Fprintf(&notes, "%s\n\t%s\n", formatDiagnostic(d), strings.ReplaceAll(d.Detail, "\n", "\n\t"))
 			}
 			for _, line := range slices.Concat(r.Differences, r.Open) {
 				fmt.Fprintf(&notes, "- %s\n", line)
@@ -98,56 +94,45 @@ func join(more string) string {
 		"    token: " + known + "\n    apiServerEndpoint: h:6443\n    caCertHashes: [" + pin + "]\n" + more
 }
 
-// TestForeignRefused: what cannot be imported has a place, the token is never shown, and nothing is made.
+// TestForeignRefused: what cannot be imported is named, the token is never shown, and nothing is made.
 func TestForeignRefused(t *testing.T) {
 	discovery := func(text string) string {
 		return "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\ndiscovery:\n  bootstrapToken:\n" +
 			"    token: " + known + "\n" + text
 	}
-	eks := func(cluster string) string {
-		return "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n  cluster:\n" + cluster
-	}
 	for _, c := range []struct{ name, text, want string }{
-		{"no YAML", "a: [\n", "error syntax 1:1-1 Invalid YAML"},
+		{"no YAML", "a: [\n", "error syntax Invalid YAML"},
 		{"a token in a text that is not YAML", join("a: [\n"), "error syntax"},
-		{"not UTF-8", "a: \xff", "error encoding 1:1-1 This is not UTF-8"},
-		{"too large", "a: " + strings.Repeat("x", 256<<10), "error limit 1:1-1 This file is too large"},
-		{"too deep", "a: " + strings.Repeat("[", 70) + strings.Repeat("]", 70), "error limit 1:63-64 This document is too large"},
-		{"an alias bomb", bomb(), "error limit"},
-		{"a merge key", "a: &a {b: c}\nd:\n  <<: *a\n", "error wrong-type 3:3-5 This key cannot be imported"},
-		{"too many documents", strings.Repeat("a: 1\n---\n", 40), "error limit 1:1-1 Too many documents"},
-		{"another kind", "kind: Pod\n", "error wrong-type 1:1-1 Nothing to import"},
-		{"a list", "- a\n", "error wrong-type 1:1-1 Nothing to import"},
-		{"an InitConfiguration", "apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\n", "error wrong-type 1:1-1 Nothing to import"},
-		{"two of them", join("") + "---\n" + join(""), "error duplicate 9:1-2 A second JoinConfiguration"},
-		{"an old version", strings.Replace(join(""), "v1beta4", "v1beta2", 1), "error wrong-type 1:13-35 This version of kubeadm's configuration is not known"},
-		{"a control plane", join("controlPlane:\n  certificateKey: " + strings.Repeat("0", 64) + "\n"), "error unknown-argument 8:1-13 A control plane cannot be imported"},
-		{"no pin", discovery("    apiServerEndpoint: h:6443\n"), "error missing-argument 4:3-17 No pin of the cluster's CA"},
-		{"a pin that is none", discovery("    apiServerEndpoint: h:6443\n    caCertHashes: [abc]\n"), "error wrong-type 7:20-23 This is not a pin"},
-		{"no server", discovery("    caCertHashes: [" + pin + "]\n"), "error missing-argument 4:3-17 No API server"},
-		{"http", discovery("    apiServerEndpoint: http://h:8080\n    caCertHashes: [" + pin + "]\n"), "error wrong-type 6:24-37 The API server cannot be used"},
-		{"a token that is a number", "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\ndiscovery:\n  tlsBootstrapToken: 12\n", "error wrong-type 4:3-20 Wrong type for tlsBootstrapToken"},
-		{"a relative discovery file", "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\ndiscovery:\n  file:\n    kubeConfigPath: a.conf\n", "error path-invalid 5:21-27 kubeConfigPath cannot be used"},
-		{"arguments as in v1beta3", join("nodeRegistration:\n  kubeletExtraArgs: {v: \"2\"}\n"), "error wrong-type 9:3-19 Wrong type for kubeletExtraArgs"},
+		{"not UTF-8", "a: \xff", "error syntax Invalid YAML"},
+		{"too large", "a: " + strings.Repeat("x", 256<<10), "error limit This file is too large"},
+		{"too deep", "a: " + strings.Repeat("[", 70) + strings.Repeat("]", 70), "error syntax Invalid YAML"},
+		{"an alias bomb", bomb(), "error syntax Invalid YAML"},
+		{"a NodeConfig of nodeadm", "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {}\n", "error wrong-type A NodeConfig of nodeadm is not imported"},
+		{"another kind", "kind: Pod\n", "error wrong-type Nothing to import"},
+		{"a list", "- a\n", "error wrong-type Nothing to import"},
+		{"an InitConfiguration", "apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\n", "error wrong-type Nothing to import"},
+		{"two of them", join("") + "---\n" + join(""), "error duplicate A second JoinConfiguration"},
+		{"an old version", strings.Replace(join(""), "v1beta4", "v1beta2", 1), "error wrong-type This version of kubeadm's configuration is not known"},
+		{"a control plane", join("controlPlane:\n  certificateKey: " + strings.Repeat("0", 64) + "\n"), "error unknown-argument A control plane cannot be imported"},
+		{"no pin", discovery("    apiServerEndpoint: h:6443\n"), "error missing-argument No pin of the cluster's CA"},
+		{"a pin that is none", discovery("    apiServerEndpoint: h:6443\n    caCertHashes: [abc]\n"), "error wrong-type caCertHashes has an entry that is not a pin"},
+		{"no server", discovery("    caCertHashes: [" + pin + "]\n"), "error missing-argument No API server"},
+		{"http", discovery("    apiServerEndpoint: http://h:8080\n    caCertHashes: [" + pin + "]\n"), "error wrong-type The API server cannot be used"},
+		{"a token that is a number", "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\ndiscovery:\n  tlsBootstrapToken: 12\n", "discovery.tlsBootstrapToken of type string"},
+		{"a relative discovery file", "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\ndiscovery:\n  file:\n    kubeConfigPath: a.conf\n", "error path-invalid kubeConfigPath cannot be used"},
+		{"arguments as in v1beta3", join("nodeRegistration:\n  kubeletExtraArgs: {v: \"2\"}\n"), "error wrong-type Wrong type for kubeletExtraArgs"},
 		{"a flag that no kubelet has", join("nodeRegistration:\n  kubeletExtraArgs:\n  - {name: no-such-flag, value: x}\n"),
-			"error kubelet-flag 10:5-6 The kubelet would not start with --no-such-flag"},
-		{"a name that no node has", join("nodeRegistration: {name: A_b}\n"), "error node-name 8:26-29 \"A_b\" is not a valid node name"},
-		{"no cluster", "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {}\n", "error missing-argument 3:1-5 No cluster"},
-		{"no certificate", eks("    name: x\n    apiServerEndpoint: h\n    certificateAuthority: AAAA\n"), "error wrong-type 7:27-31 This is not a certificate"},
-		{"no name", eks("    apiServerEndpoint: h\n    certificateAuthority: AAAA\n"), "error missing-argument 4:3-10 cluster.name is missing"},
-		{"no range", eks("    name: x\n    apiServerEndpoint: h\n    certificateAuthority: AAAA\n    cidr: 10\n"), "error wrong-type 8:5-9 Wrong type for cidr"},
-		{"an empty file", "", "error wrong-type 1:1-1 Nothing to import"},
+			"error kubelet-flag The kubelet would not start with --no-such-flag"},
+		{"a name that no node has", join("nodeRegistration: {name: A_b}\n"), "error node-name \"A_b\" is not a valid node name"},
+		{"an empty file", "", "error wrong-type Nothing to import"},
 		{"an experimental version", strings.Replace(join(""), "v1beta4", "v1", 1), "it needs --allow-experimental-api too"},
-		{"a token and a file", join("  file: {kubeConfigPath: /etc/d.conf}\n"), "error conflict 8:3-7 bootstrapToken and file cannot both be set"},
-		{"a token and a file without a path", join("  file: {}\n"), "error conflict 8:3-7 bootstrapToken and file cannot both be set"},
+		{"a token and a file", join("  file: {kubeConfigPath: /etc/d.conf}\n"), "error conflict discovery.bootstrapToken and discovery.file cannot both be set"},
+		{"a token and a file without a path", join("  file: {}\n"), "error conflict discovery.bootstrapToken and discovery.file cannot both be set"},
 		{"no pin, and two tokens", strings.Replace(join("  tlsBootstrapToken: other1.0123456789abcdef\n"),
-			"caCertHashes: ["+pin+"]", "unsafeSkipCAVerification: true", 1), "error missing-argument 8:3-20 No pin, and two tokens"},
-		{"a boolean that is a text", join("    unsafeSkipCAVerification: \"true\"\n"), "error wrong-type 8:5-29 Wrong type for unsafeSkipCAVerification"},
-		{"a gate that is a text", eks("    name: x\n  featureGates: {InstanceIdNodeName: \"true\"}\n"), "error wrong-type 6:18-36 Wrong type for InstanceIdNodeName"},
-		{"reserved resources that are a text", eks("    name: x\n  kubelet: {config: {kubeReserved: all}}\n"), "error wrong-type 6:22-34 Wrong type for kubeReserved"},
-		{"no version", "kind: JoinConfiguration\n", "error wrong-type 1:1-1 This version of kubeadm's configuration is not known"},
-		{"no discovery", "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\n", "error missing-argument 1:1-1 No API server"},
-		{"a newer NodeConfig", strings.Replace(eks(""), "v1alpha1", "v2", 1), "error wrong-type 1:1-11 This version of NodeConfig is not known"},
+			"caCertHashes: ["+pin+"]", "unsafeSkipCAVerification: true", 1), "error missing-argument No pin of the cluster"},
+		{"a boolean that is a text", join("    unsafeSkipCAVerification: \"true\"\n"), "discovery.bootstrapToken.unsafeSkipCAVerification of type bool"},
+		{"no version", "kind: JoinConfiguration\n", "error wrong-type This version of kubeadm's configuration is not known"},
+		{"no discovery", "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\n", "error missing-argument No API server"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := importer.Import("join.yaml", []byte(c.text), foreignOptions())
@@ -171,7 +156,7 @@ func TestForeignSecrets(t *testing.T) {
 	for _, server := range []string{"https://user:SECRETPASS@h:6443", "https://h:6443/?token=SECRETPASS", "https://h:6443#SECRETPASS"} {
 		text := strings.Replace(join(""), "h:6443", `"`+server+`"`, 1)
 		r := importer.Import("join.yaml", []byte(text), foreignOptions())
-		shown := string(r.Text) + string(r.Sources["join.yaml"]) + r.Diagnostics.Error()
+		shown := string(r.Text) + r.Diagnostics.Error()
 		if strings.Contains(shown, "SECRETPASS") || !strings.Contains(shown, "The API server cannot be used") {
 			t.Errorf("%s: got %s, want a refusal without the secret", server, shown)
 		}
@@ -188,7 +173,7 @@ func TestForeignSecrets(t *testing.T) {
 			o.Servers = []string{"h:6443"}
 			r := importer.Import("join.yaml", []byte(text), o)
 			checkNoSecrets(t, r)
-			shown := string(r.Text) + string(r.Sources["join.yaml"]) + strings.Join(r.Open, "\n") + r.Diagnostics.Error()
+			shown := string(r.Text) + strings.Join(r.Open, "\n") + r.Diagnostics.Error()
 			if strings.Contains(shown, "SECRETPASS") || !strings.Contains(shown, "kubeConfigPath") || r.Text != nil {
 				t.Errorf("%s: got %s and a site %t, want a refusal without the secret", place, shown, r.Text != nil)
 			}
@@ -196,9 +181,8 @@ func TestForeignSecrets(t *testing.T) {
 	}
 }
 
-// TestSourcesHideSecrets: a shown line has no part of a URL that may have a secret, in any form of YAML. The last
-// discovery and the last server are refused without their text.
-func TestSourcesHideSecrets(t *testing.T) {
+// TestMessagesHideSecrets: no message has a part of a URL that may have a secret, in any form of YAML.
+func TestMessagesHideSecrets(t *testing.T) {
 	const head = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\ndiscovery:\n"
 	for _, c := range []struct{ discovery, want string }{
 		{`  file: {kubeConfigPath: "https://user:S3C/S3CR3T@h.example/kc"}`, "may contain a secret"},
@@ -224,16 +208,15 @@ func TestSourcesHideSecrets(t *testing.T) {
 		{`  bootstrapToken: {apiServerEndpoint: "https://user:S3C/S3CR3T@h:6443"}`, "The API server cannot be used"},
 		{`  bootstrapToken: {apiServerEndpoint: "user:S3CR3T"}`, "The API server cannot be used"},
 		{`  bootstrapToken: {apiServerEndpoint: "S3CR3T://h"}`, "The API server cannot be used"},
-		{`  bootstrapToken: S3CR3T`, "Wrong type for bootstrapToken"},
-		{"  bootstrapToken:\n    token:\n    - S3CR3T", "Wrong type for token"},
+		{`  bootstrapToken: S3CR3T`, "discovery.bootstrapToken of type"},
+		{"  bootstrapToken:\n    token:\n    - S3CR3T", "discovery.bootstrapToken.token of type string"},
 	} {
 		o := foreignOptions()
 		if !strings.Contains(c.discovery, "apiServerEndpoint") {
 			o.Servers = []string{"h:6443"}
 		}
 		r := importer.Import("join.yaml", []byte(head+c.discovery+"\n"), o)
-		source := string(r.Sources["join.yaml"])
-		shown := source + strings.Join(r.Open, "\n") + r.Diagnostics.Error()
+		shown := r.Diagnostics.Error()
 		for _, d := range r.Diagnostics {
 			shown += d.Summary + d.Detail
 		}
@@ -241,21 +224,11 @@ func TestSourcesHideSecrets(t *testing.T) {
 			t.Errorf("%s: got %s and a site %t, want a refusal about %q without the secret",
 				c.discovery, shown, r.Text != nil, c.want)
 		}
-		if len(source) != len(head+c.discovery)+1 || !strings.HasPrefix(source, head) {
-			t.Errorf("%s: got the source %s, want only stars in place of text", c.discovery, source)
-		}
 	}
 
 	r := importer.Import("init.json", []byte(`{"nodeLabels": "a=b", "apiserver": "user:S3CR3T"}`), foreignOptions())
-	if shown := string(r.Sources["init.json"]) + r.Diagnostics.Error(); strings.Contains(shown, "S3C") {
+	if shown := r.Diagnostics.Error(); strings.Contains(shown, "S3C") {
 		t.Errorf("init-config: got %s, want no secret", shown)
-	}
-
-	r = importer.Import("join.yaml", []byte(join("nodeRegistration: {name: x}\n")), foreignOptions())
-	for _, want := range []string{"\n  bootstrapToken:\n", "\n    caCertHashes: [" + pin + "]\n", "\nnodeRegistration: {name: x}\n"} {
-		if source := string(r.Sources["join.yaml"]); !strings.Contains(source, want) {
-			t.Errorf("got the source %s, want the line %q in it", source, want)
-		}
 	}
 }
 
@@ -267,11 +240,6 @@ func TestReplacedObjects(t *testing.T) {
 		field string
 		want  string // in the site
 	}{
-		{"replace", []string{"1+json.yaml", "- {op: replace, path: /evictionHard, value: {memory.available: 1Gi}}\n- {op: add, path: /maxPods, value: 7}"},
-			"evictionHard", "maxPods                  = 7"},
-		{"remove and add", []string{"1+json.yaml", "- {op: remove, path: /authentication}\n- {op: add, path: /authentication, value: {webhook: {enabled: true}}}"},
-			"authentication", ""},
-		{"below", []string{"1+json.yaml", "[{op: add, path: /logging/options, value: {json: {}}}]"}, "logging.options", ""},
 		{"null, then an object", []string{"1+merge.yaml", "evictionSoft: null\n", "2.yaml", "evictionSoft: {memory.available: 2Gi}\nmaxPods: 7\n"},
 			"evictionSoft", "maxPods                  = 7"},
 		{"null below, then an object", []string{"1.yaml", "authentication: {webhook: null, x509: {clientCAFile: /a}}\n",
@@ -280,125 +248,28 @@ func TestReplacedObjects(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			o := foreignOptions()
 			o.Patches = "p"
-			last := ""
 			o.ReadPatches = func(string) (files []importer.PatchFile, err error) {
 				for i := 0; i < len(c.files); i += 2 {
-					last = "p/kubeletconfiguration" + c.files[i]
-					files = append(files, importer.PatchFile{Name: last, Text: []byte(c.files[i+1])})
+					name := "p/kubeletconfiguration" + c.files[i]
+					files = append(files, importer.PatchFile{Name: name, Text: []byte(c.files[i+1])})
 				}
 				return files, nil
 			}
 			r := importer.Import("join.yaml", []byte(join("nodeRegistration: {criSocket: /c}\n")), o)
 			var got []string
 			for _, d := range r.Diagnostics {
-				if d.Subject.Filename == last {
+				if origin.CodeOf(d) == fault.UnknownArgument {
 					got = append(got, d.Summary)
 				}
 			}
 			if want := []string{c.field + " is not imported"}; !slices.Equal(got, want) {
-				t.Errorf("diagnostics at %s: got %q, want %q", last, got, want)
+				t.Errorf("diagnostics: got %q, want %q", got, want)
 			}
 			name := c.field[strings.LastIndex(c.field, ".")+1:]
 			if strings.Contains(string(r.Text), name) || !strings.Contains(string(r.Text), c.want) || r.Text == nil {
 				t.Errorf("got %s\nwant no %s, and %q", r.Text, name, c.want)
 			}
 		})
-	}
-}
-
-// TestNodeConfig: what a NodeConfig sets has one owner in its site, which can be planned, and nothing is left out
-// silently.
-func TestNodeConfig(t *testing.T) {
-	src, err := os.ReadFile("testdata/eks.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, _, _ := strings.Cut(string(src), "  kubelet:\n")
-	for _, c := range []struct {
-		name, kubelet string
-		reserved      string   // of the plan; "": reserve's policy
-		want          []string // of the site and the messages
-	}{
-		{"nothing", "{}", "", []string{`policy = "eks"`, `"nodefs.inodesFree" = "5%"`, "nodeadm sets --node-ip", "`credential_providers`"}},
-		{"all amounts", "{config: {kubeReserved: {cpu: 100m, memory: 1Gi, ephemeral-storage: 2Gi}}}",
-			"map[cpu:100m ephemeral-storage:2Gi memory:1Gi]", []string{"those of the file", "!would not be reserved"}},
-		{"one amount", "{config: {kubeReserved: {cpu: 100m}}}", "map[cpu:100m ephemeral-storage:1Gi]",
-			[]string{"warning missing-argument 12:22-34 kubeReserved.memory would not be reserved"}},
-		{"no amount", "{config: {kubeReserved: {}}}", "", []string{`policy = "eks"`, "!kubeReserved ="}},
-		{"null", "{config: {kubeReserved: null}}", "", []string{`policy = "eks"`, "!kubeReserved ="}},
-		{"a flag with amounts", "{flags: ['--kube-reserved=cpu=1']}", "<nil>", []string{`kube-reserved  = "cpu=1"`, "!policy ="}},
-		{"a name", "{flags: ['--hostname-override=ip-1']}", "", []string{`default     = "ip-1"`, "--hostname-override=ip-1, the name of one node"}},
-		{"an address", "{flags: ['--node-ip=192.0.2.1']}", "", []string{`ip   = "192.0.2.1"`, "!nodeadm sets --node-ip"}},
-		{"taints of both", "{config: {registerWithTaints: [{key: e, effect: NoSchedule}]}, flags: ['--register-with-taints=a=1:NoSchedule']}", "",
-			[]string{`"a=1:NoSchedule"`, "registerWithTaints is not imported", "!registerWithTaints = "}},
-		{"pods", "{config: {maxPods: 58}}", "", []string{"max_pods = 58", "!maxPods", "!for instances that do not run"}},
-		{"many pods", "{config: {maxPods: 250}}", "", []string{"max_pods = 250", "!maxPods"}},
-		{"pods of a flag", "{config: {maxPods: 58}, flags: ['--max-pods=29']}", "", []string{"max_pods = 29", "!maxPods", "!max-pods"}},
-		{"pods and amounts", "{config: {maxPods: 58, kubeReserved: {cpu: 1m, memory: 1Gi}}}",
-			"map[cpu:1m ephemeral-storage:1Gi memory:1Gi]", []string{"maxPods = 58", "!max_pods", "!write it in patch"}},
-		{"amounts without pods", "{config: {kubeReserved: {cpu: 1m, memory: 1Gi}}}",
-			"map[cpu:1m ephemeral-storage:1Gi memory:1Gi]", []string{"write it in patch"}},
-		{"taints of the configuration", "{config: {registerWithTaints: [{key: e, effect: NoSchedule}]}}", "", []string{"registerWithTaints = "}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			r := importer.Import("node.yaml", []byte(head+"  kubelet: "+c.kubelet+"\n"), foreignOptions())
-			shown := string(r.Text) + strings.Join(slices.Concat(r.Open, r.Differences), "\n") + "\n"
-			for _, d := range r.Diagnostics {
-				shown += formatDiagnostic(d) + "\n"
-			}
-			for _, want := range c.want {
-				unwanted, isUnwanted := strings.CutPrefix(want, "!")
-				if strings.Contains(shown, unwanted) == isUnwanted {
-					t.Errorf("got %s\nwant %q", shown, want)
-				}
-			}
-
-			text := strings.Replace(string(r.Text), "type        = string\n  description = \"The instance's", "type = string\n  default = \"n\"\n  description = \"", 1)
-			text = strings.Replace(text, "description = \"aws:", "default = \"aws:///z/i\"\n  description = \"aws:", 1)
-			s, diags := lang.Parse(
-				[]world.SiteFile{{Name: importer.FileName, Text: text}},
-				lang.Options{Stages: builtin.Stages(), Version: "0.1.0"},
-			)
-			if diags.HasErrors() {
-				t.Fatal(diags)
-			}
-			p := boot.Run(context.Background(), s, boot.Options{Source: world.SourceFunc(answerJoin)})
-			for _, d := range p.Diagnostics {
-				if origin.CodeOf(d) == fault.Conflict || strings.Contains(d.Detail, "Write max_pods") {
-					t.Errorf("plan: got %v, want no conflict, and pods that the policy counts", d)
-				}
-			}
-			if got := fmt.Sprint(p.Node.Config["kubeReserved"]); c.reserved != "" && got != c.reserved {
-				t.Errorf("kubeReserved: got %s, want %s: %v", got, c.reserved, p.Diagnostics)
-			}
-		})
-	}
-}
-
-// TestNodeConfigChecked: what the kubelet does not take has its place, and nothing is made if it would not start.
-func TestNodeConfigChecked(t *testing.T) {
-	src, err := os.ReadFile("testdata/eks.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, _, _ := strings.Cut(string(src), "  kubelet:\n")
-	for _, c := range []struct{ config, want string }{
-		{"{kubeReserved: {cpu: 1, memory: 1Gi}}", "error kubelet-config 12:22-34 "},
-		{"{maxPodz: 5}", "error kubelet-config 12:22-29 "},
-		{"{maxPods: x}", "error kubelet-config 12:22-29 "},
-		{"{maxPods: -1}", "error kubelet-config 12:22-29 "},
-	} {
-		r := importer.Import("node.yaml", []byte(head+"  kubelet: {config: "+c.config+"}\n"), foreignOptions())
-		var got []string
-		for _, d := range r.Diagnostics {
-			if !origin.IsNote(d) {
-				got = append(got, formatDiagnostic(d))
-			}
-		}
-		isRefused := strings.HasPrefix(c.want, "error")
-		if len(got) != 1 || !strings.HasPrefix(got[0], c.want) || isRefused != (r.Text == nil) {
-			t.Errorf("%s: got %q and a site %t, want %q", c.config, got, r.Text != nil, c.want)
-		}
 	}
 }
 
@@ -421,7 +292,7 @@ func TestForeignAccepts(t *testing.T) {
 		{"JSON", `{"apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "JoinConfiguration", "discovery": {"bootstrapToken": {"token": "` +
 			known + `", "apiServerEndpoint": "h:6443", "caCertHashes": ["` + pin + `"]}}}`, nil, []string{`servers        = ["https://h:6443"]`}},
 		{"without a pin, by the token", strings.Replace(join(""), "caCertHashes: ["+pin+"]", "unsafeSkipCAVerification: true", 1), nil,
-			[]string{`trust   = "token"`, "warning cluster-untrusted 7:5-29"}},
+			[]string{`trust   = "token"`, "warning cluster-untrusted "}},
 		{"a pin of the command line", strings.Replace(join(""), "caCertHashes: ["+pin+"]", "unsafeSkipCAVerification: true", 1),
 			func(o *importer.Options) { o.Hashes = []string{pin} }, []string{`ca_cert_hashes = ["` + pin}},
 		{"no token", strings.Replace(join(""), "    token: "+known+"\n", "", 1), nil, []string{"!\n  token ", "The file has no token"}},
@@ -435,7 +306,7 @@ func TestForeignAccepts(t *testing.T) {
 		{"a socket", join("nodeRegistration: {criSocket: /run/crio/crio.sock}\n"), nil, []string{"!no criSocket", "unix:///run/crio/crio.sock"}},
 		{"a flag with taints replaces earlier ones", join("nodeRegistration:\n  taints: [{key: a, value: '1', effect: NoSchedule}]\n  kubeletExtraArgs:\n" +
 			"  - {name: register-with-taints, value: 'b=2:NoSchedule,d=4:NoSchedule'}\n  - {name: register-with-taints, value: 'c=3:NoSchedule'}\n"), nil,
-			[]string{`"c=3:NoSchedule"`, "!a=1:NoSchedule", "!b=2", "!d=4", "note duplicate 11:5-6 Earlier taints are not imported"}},
+			[]string{`"c=3:NoSchedule"`, "!a=1:NoSchedule", "!b=2", "!d=4", "note duplicate Earlier taints are not imported"}},
 		{"a flag without taints", join("nodeRegistration:\n  taints: [{key: a, value: '1', effect: NoSchedule}]\n  kubeletExtraArgs:\n" +
 			"  - {name: register-with-taints, value: ''}\n"), nil, []string{"!a=1:NoSchedule", "note duplicate"}},
 		{"taints of the flag and of a patch", join("nodeRegistration: {taints: [{key: a, value: '1', effect: NoSchedule}]}\n"), func(o *importer.Options) {
@@ -446,7 +317,7 @@ func TestForeignAccepts(t *testing.T) {
 		}, []string{"a=1:NoSchedule", "registerWithTaints is not imported", "!registerWithTaints = "}},
 		{"a folder that is not here", join("patches: {directory: /none}\n"), func(o *importer.Options) {
 			o.ReadPatches = func(string) ([]importer.PatchFile, error) { return nil, errors.New("no such folder") }
-		}, []string{"warning file-missing 8:22-27 The patches are not imported", "--patches"}},
+		}, []string{"warning file-missing The patches are not imported", "--patches"}},
 		{"a relative folder of the file is never read", join("patches: {directory: patches}\n"), nil, []string{"warning file-missing", "!maxPods"}},
 		{"a folder of the command line", join(""), func(o *importer.Options) { o.Patches = "patches" }, []string{"maxPods"}},
 		{"on is true, as for kubeadm", join(""), func(o *importer.Options) {
@@ -462,7 +333,7 @@ func TestForeignAccepts(t *testing.T) {
 			}
 		}, []string{`clusterDomain = "$${file(\"/etc/shadow\")}"`}},
 		{"a flag of other versions", join("nodeRegistration:\n  kubeletExtraArgs:\n  - {name: container-runtime, value: x}\n"), nil,
-			[]string{"warning kubelet-flag 10:5-6", "container-runtime = \"x\""}},
+			[]string{"warning kubelet-flag ", "container-runtime = \"x\""}},
 		{"a comment that is no comment", join(""), nil, []string{`imported from j\"\nx.yaml`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

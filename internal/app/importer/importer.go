@@ -1,7 +1,7 @@
-// Package importer turns the input of other programs into a site: a JoinConfiguration of kubeadm with its patches, a
-// NodeConfig of nodeadm, and the init-config of init-k8s-node.py, the script that sites used before prelet. Values
-// become literals; what the script detected on the node (address, GPU, network card, port) becomes expressions over
-// facts and files. Tokens are never in a result. It must not read or write files.
+// Package importer turns the input of other programs into a site: a JoinConfiguration of kubeadm with its patches, and
+// the init-config of init-k8s-node.py, the script that sites used before prelet. Values become literals; what the
+// script detected on the node (address, GPU, network card, port) becomes expressions over facts and files. Tokens are
+// never in a result, and no message repeats a value that may contain one. It must not read or write files.
 package importer
 
 import (
@@ -54,13 +54,12 @@ type Options struct {
 
 // Result is a site with remarks.
 type Result struct {
-	Text        []byte            // of FileName; nil if Diagnostics has an error
-	Diagnostics hcl.Diagnostics   // places are in the imported file and in patches
-	Sources     map[string][]byte // the texts of these places, by file, without secrets
-	From        string            // the program whose file was imported
-	Credential  string            // name of the credential with the token; "": the site has none
-	Differences []string          // from that program, for this file
-	Open        []string          // decisions for a person before the site is used
+	Text        []byte          // of FileName; nil if Diagnostics has an error
+	Diagnostics hcl.Diagnostics // without places: they name fields
+	From        string          // the program whose file was imported
+	Credential  string          // name of the credential with the token; "": the site has none
+	Differences []string        // from that program, for this file
+	Open        []string        // decisions for a person before the site is used
 }
 
 // CheckHash checks a pin.
@@ -83,20 +82,18 @@ func shorten(s string, most int) string {
 
 // Import makes a site of a file, and checks it as `prelet validate` does.
 func Import(name string, src []byte, o Options) Result {
-	r := &reader{
-		src:     src,
-		name:    name,
-		sources: map[string][]byte{name: hideSecrets(src)},
-		places:  map[string]hcl.Range{},
-	}
+	r := &reader{}
+	source := path.Base(filepath.ToSlash(name))
 	var out Result
-	if IsInitConfig(src) {
-		out = r.importInitConfig(name, o)
-	} else {
-		out = r.importDocuments(name, o)
+	switch {
+	case len(src) > lang.MaxBytes:
+		r.refuse(fault.Limit, "This file is too large", "At most %d bytes are read.", lang.MaxBytes)
+	case IsInitConfig(src):
+		out = r.importInitConfig(source, src, o)
+	default:
+		out = r.importJoin(source, src, o)
 	}
 	out.Diagnostics = r.diags
-	out.Sources = r.sources
 	if r.diags.HasErrors() {
 		out.Text = nil
 	}
@@ -104,111 +101,36 @@ func Import(name string, src []byte, o Options) Result {
 	return out
 }
 
-// IsInitConfig reports whether a text is the JSON of the script, whose import needs a pin. kubeadm and nodeadm read
-// JSON and YAML in its flow style too, with a kind.
+// IsInitConfig reports whether a text is the JSON of the script, whose import needs a pin. kubeadm reads JSON and YAML
+// in its flow style too, with a kind.
 func IsInitConfig(src []byte) bool {
 	text := bytes.TrimLeft(src, " \t\r\n")
 
 	return len(text) > 0 && (text[0] == '{' || text[0] == '[') && !kindPattern.Match(src)
 }
 
-// importInitConfig imports the init-config of the script.
-func (r *reader) importInitConfig(name string, o Options) Result {
-	doc, diags := lang.ReadJSON(name, r.src)
-	r.diags = append(r.diags, diags...)
-	if diags.HasErrors() {
-		return Result{}
-	}
+// reader collects the findings about one file.
+type reader struct{ diags hcl.Diagnostics }
 
-	c := r.readConfig(doc)
-	p := page{
-		config:     c,
-		Source:     path.Base(filepath.ToSlash(name)),
-		Hashes:     o.Hashes,
-		Credential: o.Credential,
-	}
-	r.resolve(&p)
-	out := Result{From: "init-k8s-node.py", Credential: o.Credential, Differences: p.differences(), Open: p.open()}
-	if !r.diags.HasErrors() {
-		out.Text = r.finish(siteTemplate, p, o, true)
-	}
-
-	return out
+func (r *reader) refuse(code fault.Code, summary, detail string, args ...any) {
+	r.diags = append(r.diags, origin.Error(code, hcl.Range{}, summary, detail, args...))
 }
 
-// importDocuments imports the document of a YAML file that is for a node.
-func (r *reader) importDocuments(name string, o Options) Result {
-	docs, diags := readYAML(name, r.src)
-	r.diags = append(r.diags, diags...)
-	if diags.HasErrors() {
-		return Result{}
-	}
-
-	doc := r.chooseDocument(name, docs)
-	if doc == nil {
-		return Result{}
-	}
-	source := path.Base(filepath.ToSlash(name))
-	if kindOf(doc) == "NodeConfig" {
-		r.values = `provider_id = "aws:///zone/instance"` // a patch with an unknown value is not checked
-		p := r.readNodeConfig(doc)
-		p.Source = source
-		p.addDefaultFlags()
-		out := Result{From: "nodeadm", Differences: p.differences(), Open: p.open()}
-		if !r.diags.HasErrors() {
-			out.Text = r.finish(nodeConfigTemplate, p, o, false)
-		}
-		return out
-	}
-
-	p := r.readJoin(doc, o)
-	p.Source = source
-	out := Result{From: "kubeadm", Credential: p.Credential, Differences: p.differences(), Open: p.open}
-	if !r.diags.HasErrors() {
-		out.Text = r.finish(joinTemplate, p, o, false)
-	}
-
-	return out
+func (r *reader) warn(code fault.Code, summary, detail string, args ...any) {
+	r.diags = append(r.diags, origin.Warning(code, hcl.Range{}, summary, detail, args...))
 }
 
-func kindOf(doc *lang.JSONNode) string {
-	for i, key := range doc.Keys {
-		if key.Text == "kind" {
-			return doc.Items[i].Text
-		}
-	}
-
-	return ""
+func (r *reader) note(code fault.Code, summary, detail string, args ...any) {
+	r.diags = append(r.diags, origin.Note(code, hcl.Range{}, summary, detail, args...))
 }
 
-// chooseDocument returns the only JoinConfiguration or NodeConfig, and reports all other documents.
-func (r *reader) chooseDocument(name string, docs []*lang.JSONNode) (chosen *lang.JSONNode) {
-	start := hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}
-	for _, doc := range docs {
-		switch kind := kindOf(doc); {
-		case doc.Kind == lang.JSONNull:
-		case kind != "JoinConfiguration" && kind != "NodeConfig":
-			r.add(origin.Note(fault.UnknownArgument, doc.Range, "A document is not imported",
-				"Its kind is %q. Imported are a JoinConfiguration of kubeadm and a NodeConfig of nodeadm. What a "+
-					"cluster's nodes share is in its ConfigMap kube-system/kubelet-config.", shorten(kind, 28)))
-		case chosen != nil:
-			r.add(origin.Error(fault.Duplicate, doc.Range, "A second "+kind, "A site is for one: keep one of them."))
-		default:
-			chosen = doc
-		}
-	}
-	if chosen == nil {
-		r.add(origin.Error(fault.WrongType, start, "Nothing to import",
-			"A JoinConfiguration (%s), a NodeConfig (%s) or the JSON of init-k8s-node.py is needed.",
-			kubeadmNow, nodeadmVersion))
-	}
-
-	return chosen
-}
-
-// finish renders a site and checks it. What the kubelet would refuse is a finding about a foreign file, which may have
-// any flag and any field; isOwn is false for one. Everything else that validate refuses is a bug of this package.
+// finish renders a site and checks it, if the file had no error. What the kubelet would refuse is a finding about a
+// foreign file, which may have any flag and any field; isOwn is false for one. Everything else that validate refuses is
+// a bug of this package.
 func (r *reader) finish(text string, data any, o Options, isOwn bool) []byte {
+	if r.diags.HasErrors() {
+		return nil
+	}
 	out, err := render(text, data)
 	if err == nil && isOwn {
 		err = Check(out, o.Version)
@@ -217,23 +139,18 @@ func (r *reader) finish(text string, data any, o Options, isOwn bool) []byte {
 		err = r.checkForeign(out, o.Version)
 	}
 	if err != nil {
-		r.add(origin.Error(fault.Internal, r.start(), "The imported site is not valid",
-			"This is a bug of prelet, nothing was written: %s", err))
+		r.refuse(fault.Internal, "The imported site is not valid",
+			"This is a bug of prelet, nothing was written: %s", err)
 		return nil
 	}
 
 	return out
 }
 
-// start returns the begin of the imported file.
-func (r *reader) start() hcl.Range {
-	return hcl.Range{Filename: r.name, Start: hcl.InitialPos, End: hcl.InitialPos}
-}
-
 // checkForeign reports what validate says of a site that was made of a foreign file. It fails if the site itself is not
 // valid.
 func (r *reader) checkForeign(text []byte, version string) error {
-	s, diags := parse(text, version, world.SiteFile{Name: "check.prelet.vars", Text: r.values})
+	s, diags := parse(text, version)
 	if diags.HasErrors() {
 		return diags
 	}
@@ -241,19 +158,18 @@ func (r *reader) checkForeign(text []byte, version string) error {
 		if origin.IsNote(d) {
 			continue
 		}
-		report := origin.Warning
+		report := r.warn
 		if d.Severity == hcl.DiagError {
-			report = origin.Error
+			report = r.refuse
 		}
-		at := r.placeFor(d.Summary + " " + d.Detail)
-		r.add(report(origin.CodeOf(d), at, d.Summary, "prelet validate reports of the site: %s", d.Detail))
+		report(origin.CodeOf(d), d.Summary, "prelet validate reports of the site: %s", d.Detail)
 	}
 
 	return nil
 }
 
-func parse(text []byte, version string, more ...world.SiteFile) (*lang.Site, hcl.Diagnostics) {
-	files := append([]world.SiteFile{{Name: FileName, Text: string(text)}}, more...)
+func parse(text []byte, version string) (*lang.Site, hcl.Diagnostics) {
+	files := []world.SiteFile{{Name: FileName, Text: string(text)}}
 
 	return lang.Parse(files, lang.Options{Stages: builtin.Stages(), Version: version})
 }

@@ -1,19 +1,21 @@
 package importer
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/hashicorp/hcl/v2"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/platform/apiaddress"
 	"github.com/prelet/prelet/schema"
 )
@@ -25,205 +27,193 @@ const (
 
 // config is an init-config as the script understood it.
 type config struct {
-	Server    string  // https://host:port
-	Version   string  // after kubelet-config- in the ConfigMap's name
-	Interface string  // "": the base's address is not changed
-	Labels    []label // each key once, in the order of the text
-	Taints    []taint // each key and effect once
-	CPUs      string  // that remain for pods; "": the base's reservation is not changed
-	Memory    string  // "10%"; "": as CPUs
+	Server    string          // https://host:port
+	Version   string          // after kubelet-config- in the ConfigMap's name
+	Interface string          // "": the base's address is not changed
+	Labels    []label         // each key once, in the order of the text
+	Taints    []kubelet.Taint // each key and effect once
+	CPUs      string          // that remain for pods; "": the base's reservation is not changed
+	Memory    string          // "10%"; "": as CPUs
 }
 
-type label struct {
-	Key, Value string
-	at         hcl.Range
-}
+type label struct{ Key, Value string }
 
-type taint struct {
-	kubelet.Taint
-	at hcl.Range
-}
-
-// reader turns JSON into a config and reports entries that cannot be imported.
-type reader struct {
-	src     []byte
-	name    string            // of the imported file
-	sources map[string][]byte // without secrets, by file
-	places  map[string]hcl.Range
-	values  string // of the site's variables, for its check
-	diags   hcl.Diagnostics
-}
-
-// add adds a diagnostic. One about a field that is missing, so without a place, gets the begin of the file.
-func (r *reader) add(d *hcl.Diagnostic) {
-	if d.Subject == nil || d.Subject.Filename == "" {
-		start := r.start()
-		d.Subject = &start
+// importInitConfig imports the init-config of the script.
+func (r *reader) importInitConfig(source string, src []byte, o Options) Result {
+	doc, err := decodeInitConfig(src)
+	if err != nil {
+		r.refuse(fault.Syntax, "Invalid JSON", "%s. JSON has neither comments nor trailing commas.", err)
+		return Result{}
 	}
-	r.diags = append(r.diags, d)
-}
-
-// readObject returns the values of an object's known keys. Of a duplicate key the last one counts, as in Python.
-func (r *reader) readObject(n *lang.JSONNode, what string, known ...string) map[string]*lang.JSONNode {
-	out := map[string]*lang.JSONNode{}
-
-	for i, key := range n.Keys {
-		if !slices.Contains(known, key.Text) {
-			r.add(origin.Warning(fault.UnknownArgument, key.Range,
-				fmt.Sprintf("%q is left out: the script does not read it", shorten(key.Text, 28)),
-				"It does not change the site. %s", schema.Suggest(key.Text, known)))
-			continue
-		}
-		if _, isDuplicate := out[key.Text]; isDuplicate {
-			r.add(
-				origin.Note(
-					fault.Duplicate,
-					key.Range,
-					fmt.Sprintf("%s is given twice in %s", key.Text, what),
-					"The last one counts, as it did for the script.",
-				),
-			)
-		}
-		out[key.Text] = n.Items[i]
+	object, isObject := doc.(map[string]any)
+	if !isObject {
+		r.refuse(fault.WrongType, "This is not an init-config",
+			"An object is needed, as {\"apiserver\": \"HOST:6443\"}, not %s.", kindOf(doc))
+		return Result{}
 	}
 
-	return out
+	p := page{config: r.readConfig(object), Source: source, Hashes: o.Hashes, Credential: o.Credential}
+	r.resolve(&p)
+
+	return Result{
+		Text:        r.finish(siteTemplate, p, o, true),
+		From:        "init-k8s-node.py",
+		Credential:  o.Credential,
+		Differences: p.differences(),
+		Open:        p.open(),
+	}
+}
+
+// decodeInitConfig decodes a text. Of a duplicate key the last one counts, as in Python.
+func decodeInitConfig(src []byte) (doc any, err error) {
+	if !utf8.Valid(src) {
+		return nil, errors.New("this is not UTF-8")
+	}
+
+	dec := json.NewDecoder(bytes.NewReader(src))
+	dec.UseNumber()
+	err = dec.Decode(&doc)
+	if err == nil {
+		if _, more := dec.Token(); !errors.Is(more, io.EOF) {
+			err = errors.New("there is text after the object")
+		}
+	}
+
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		line := 1 + bytes.Count(src[:min(int(syntax.Offset), len(src))], []byte("\n"))
+		err = fmt.Errorf("line %d: %w", line, err)
+	}
+
+	return doc, err
+}
+
+// kindOf returns the kind of a JSON value, in words for messages.
+func kindOf(v any) string {
+	switch v.(type) {
+	case map[string]any:
+		return "an object"
+	case []any:
+		return "a list"
+	case string:
+		return "a string"
+	case json.Number:
+		return "a number"
+	case bool:
+		return "true or false"
+	}
+
+	return "null"
+}
+
+// readObject reports unknown keys of an object.
+func (r *reader) readObject(object map[string]any, known ...string) {
+	for _, key := range slices.Sorted(maps.Keys(object)) {
+		if !slices.Contains(known, key) {
+			r.warn(fault.UnknownArgument, fmt.Sprintf("%q is left out: the script does not read it", shorten(key, 28)),
+				"It does not change the site. %s", schema.Suggest(key, known))
+		}
+	}
 }
 
 // readText returns the text of a string, or of a number if numbers are allowed. Null, "" and a missing key are "".
-func (r *reader) readText(n *lang.JSONNode, key string, allowsNumbers bool) string {
-	switch {
-	case n == nil || n.Kind == lang.JSONNull:
+func (r *reader) readText(object map[string]any, key string, allowsNumbers bool) string {
+	switch v := object[key].(type) {
+	case nil:
 		return ""
-	case n.Kind == lang.JSONString:
-		return strings.TrimSpace(n.Text)
-	case n.Kind == lang.JSONNumber && allowsNumbers:
-		return n.Text
+	case string:
+		return strings.TrimSpace(v)
+	case json.Number:
+		if allowsNumbers {
+			return v.String()
+		}
 	}
 
-	r.add(origin.Error(fault.WrongType, n.Range, "Wrong type for "+key, "A string is needed, not %s.", n.Kind))
+	r.refuse(fault.WrongType, "Wrong type for "+key, "A string is needed, not %s.", kindOf(object[key]))
 
 	return ""
 }
 
-func (r *reader) readConfig(doc *lang.JSONNode) config {
-	if doc.Kind != lang.JSONObject {
-		r.add(origin.Error(fault.WrongType, doc.Range, "This is not an init-config",
-			"An object is needed, as {\"apiserver\": \"HOST:6443\"}, not %s.", doc.Kind))
-
-		return config{}
-	}
-
-	m := r.readObject(doc, "the file",
-		"apiserver", "k8s_version", "listenInterface", "nodeLabels", "nodeTaints", "resources")
+func (r *reader) readConfig(object map[string]any) config {
+	r.readObject(object, "apiserver", "k8s_version", "listenInterface", "nodeLabels", "nodeTaints", "resources")
 	c := config{
-		Server:    r.readServer(m["apiserver"], doc),
-		Version:   r.readVersion(m["k8s_version"]),
-		Interface: r.readInterface(m["listenInterface"]),
-		Labels:    r.readLabels(m["nodeLabels"]),
-		Taints:    r.readTaints(m["nodeTaints"]),
+		Server:    r.readServer(object),
+		Version:   r.readVersion(object),
+		Interface: r.readInterface(object),
+		Labels:    r.readLabels(object),
+		Taints:    r.readTaints(object),
 	}
 
-	res := m["resources"]
-	switch {
-	case res == nil || res.Kind == lang.JSONNull:
-	case res.Kind == lang.JSONObject:
-		m := r.readObject(res, "resources", "cpuRemained", "memoryReserved")
-		c.CPUs = r.readCPUs(m["cpuRemained"])
-		c.Memory = r.readMemory(m["memoryReserved"])
+	switch resources := object["resources"].(type) {
+	case nil:
+	case map[string]any:
+		r.readObject(resources, "cpuRemained", "memoryReserved")
+		c.CPUs = r.readCPUs(resources)
+		c.Memory = r.readMemory(resources)
 	default:
-		r.add(origin.Error(
-			fault.WrongType,
-			res.Range,
-			"Wrong type for resources",
-			"An object is needed, as {\"cpuRemained\": 8, \"memoryReserved\": \"10%%\"}, not %s.",
-			res.Kind,
-		))
+		r.refuse(fault.WrongType, "Wrong type for resources",
+			"An object is needed, as {\"cpuRemained\": 8, \"memoryReserved\": \"10%%\"}, not %s.", kindOf(resources))
 	}
 
 	return c
 }
 
 // readServer reads host:port, or a URL with its implied port.
-func (r *reader) readServer(n, doc *lang.JSONNode) string {
-	before := len(r.diags)
-	s := r.readText(n, "apiserver", false)
-	if s != "" {
-		server, err := apiaddress.Parse(s)
-		if err != nil {
-			r.add(origin.Error(fault.WrongType, n.Range, "apiserver cannot be used", serverHelp))
-			return ""
+func (r *reader) readServer(object map[string]any) string {
+	const key = "apiserver"
+	s := r.readText(object, key, false)
+	if s == "" {
+		if v := object[key]; v == nil || v == "" {
+			r.refuse(fault.MissingArgument, "No API server", "Write \"apiserver\": \"HOST:6443\".")
 		}
-
-		return "https://" + server
+		return ""
 	}
 
-	if len(r.diags) == before {
-		at := hcl.Range{
-			Filename: doc.Range.Filename,
-			Start:    doc.Range.Start,
-			End:      doc.Range.Start,
-		}
-		if n != nil {
-			at = n.Range
-		}
-		r.add(origin.Error(fault.MissingArgument, at, "No API server", "Write \"apiserver\": \"HOST:6443\"."))
+	server, err := apiaddress.Parse(s)
+	if err != nil {
+		r.refuse(fault.WrongType, "apiserver cannot be used", serverHelp)
+		return ""
 	}
 
-	return ""
+	return "https://" + server
 }
 
-func (r *reader) readVersion(n *lang.JSONNode) string {
-	s := r.readText(n, "k8s_version", true)
+func (r *reader) readVersion(object map[string]any) string {
+	s := r.readText(object, "k8s_version", true)
 	if s == "" {
 		return defaultVersion
 	}
 
-	if n.Kind == lang.JSONNumber {
+	if _, isNumber := object["k8s_version"].(json.Number); isNumber {
 		f, err := strconv.ParseFloat(s, 64)
 		if err != nil || strconv.FormatFloat(f, 'f', -1, 64) != s {
-			r.add(
-				origin.Error(
-					fault.WrongType,
-					n.Range,
-					"k8s_version is a number that is not what it looks like",
-					"To JSON, %s is another text. Write it in quotes: %q.",
-					s,
-					s,
-				),
-			)
-
+			r.refuse(fault.WrongType, "k8s_version is a number that is not what it looks like",
+				"To JSON, %s is another text. Write it in quotes: %q.", s, s)
 			return ""
 		}
-		r.add(origin.Note(fault.WrongType, n.Range, "k8s_version is a number",
-			"It was read as %q. Quotes keep 1.20 from being 1.2.", s))
+		r.note(fault.WrongType, "k8s_version is a number", "It was read as %q. Quotes keep 1.20 from being 1.2.", s)
 	}
 
 	if e := content.IsDNS1123Subdomain("kubelet-config-" + s); len(e) > 0 {
-		r.add(origin.Error(fault.WrongType, n.Range, "k8s_version cannot be used",
-			"Invalid ConfigMap name kubelet-config-%s: %s.", s, strings.Join(e, "; ")))
+		r.refuse(fault.WrongType, "k8s_version cannot be used",
+			"Invalid ConfigMap name kubelet-config-%s: %s.", s, strings.Join(e, "; "))
 	}
 
 	return s
 }
 
-func (r *reader) readInterface(n *lang.JSONNode) string {
-	s := r.readText(n, "listenInterface", false)
+func (r *reader) readInterface(object map[string]any) string {
+	s := r.readText(object, "listenInterface", false)
 	if len(s) > maxInterface || strings.ContainsAny(s, "/ \t\n") {
-		r.add(origin.Error(
-			fault.WrongType,
-			n.Range,
-			"listenInterface is not an interface",
-			"The name of an interface has at most %d characters and no space or slash.",
-			maxInterface,
-		))
+		r.refuse(fault.WrongType, "listenInterface is not an interface",
+			"The name of an interface has at most %d characters and no space or slash.", maxInterface)
 	}
 
 	return s
 }
 
-func (r *reader) readCPUs(n *lang.JSONNode) string {
-	s := r.readText(n, "cpuRemained", true)
+func (r *reader) readCPUs(resources map[string]any) string {
+	s := r.readText(resources, "cpuRemained", true)
 	if s == "" {
 		return ""
 	}
@@ -231,23 +221,21 @@ func (r *reader) readCPUs(n *lang.JSONNode) string {
 	cpus, err := strconv.ParseUint(s, 10, 16)
 	switch {
 	case err != nil:
-		r.add(origin.Error(fault.WrongType, n.Range, "cpuRemained is not a number of CPUs",
-			"%s: write a whole number, of the CPUs that pods may use.", shorten(s, 8)))
-
+		r.refuse(fault.WrongType, "cpuRemained is not a number of CPUs",
+			"%s: write a whole number, of the CPUs that pods may use.", shorten(s, 8))
 		return ""
 	case cpus == 0:
-		r.add(origin.Warning(fault.ReserveRefused, n.Range, "cpuRemained is left out: it is 0",
+		r.warn(fault.ReserveRefused, "cpuRemained is left out: it is 0",
 			"It would leave no CPU to pods. The base's reservation of CPU is not changed; "+
-				"write remainder { cpus = … } in the site to change it."))
-
+				"write remainder { cpus = … } in the site to change it.")
 		return ""
 	}
 
 	return strconv.FormatUint(cpus, 10)
 }
 
-func (r *reader) readMemory(n *lang.JSONNode) string {
-	s := r.readText(n, "memoryReserved", true)
+func (r *reader) readMemory(resources map[string]any) string {
+	s := r.readText(resources, "memoryReserved", true)
 	if s == "" {
 		return ""
 	}
@@ -255,107 +243,59 @@ func (r *reader) readMemory(n *lang.JSONNode) string {
 	percent, err := strconv.ParseUint(strings.TrimSpace(strings.TrimSuffix(s, "%")), 10, 8)
 	switch {
 	case err != nil || percent > 100:
-		r.add(origin.Error(fault.WrongType, n.Range, "memoryReserved is not a percentage",
-			"%s: write a whole number from 0 to 100 and %%, as \"10%%\".", shorten(s, 8)))
-
+		r.refuse(fault.WrongType, "memoryReserved is not a percentage",
+			"%s: write a whole number from 0 to 100 and %%, as \"10%%\".", shorten(s, 8))
 		return ""
 	case percent == 100:
-		r.add(
-			origin.Warning(
-				fault.ReserveRefused,
-				n.Range,
-				"memoryReserved is left out: it is 100%",
-				"It would leave no memory to pods. The base's reservation of memory is not changed; "+
-					"write remainder { memory = … } in the site to change it.",
-			),
-		)
-
+		r.warn(fault.ReserveRefused, "memoryReserved is left out: it is 100%",
+			"It would leave no memory to pods. The base's reservation of memory is not changed; "+
+				"write remainder { memory = … } in the site to change it.")
 		return ""
 	case !strings.HasSuffix(s, "%"):
-		r.add(origin.Note(fault.WrongType, n.Range, "memoryReserved has no %", "It was read as %d%%.", percent))
+		r.note(fault.WrongType, "memoryReserved has no %", "It was read as %d%%.", percent)
 	}
 
 	return fmt.Sprintf("%d%%", percent)
 }
 
-// item is an element of a list in a string, with its place.
-type item struct {
-	text string
-	at   hcl.Range
-}
-
-// readItems splits "a,b". An element that is written with escapes has the place of the whole string.
-func (r *reader) readItems(n *lang.JSONNode, key string) (out []item) {
-	list := r.readText(n, key, false)
-	if list == "" {
-		return nil
+// splitList splits "a, b" without empty items.
+func splitList(list string) (items []string) {
+	for item := range strings.SplitSeq(list, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			items = append(items, item)
+		}
 	}
 
-	from := n.Range.Start.Byte
-	for text := range strings.SplitSeq(list, ",") {
-		text = strings.TrimSpace(text)
-		if text == "" {
-			continue
-		}
-
-		at := n.Range
-		if i := strings.Index(string(r.src[from:at.End.Byte]), text); i >= 0 {
-			from += i
-			at.Start = r.position(n, from)
-			from += len(text)
-			at.End = r.position(n, from)
-		}
-		out = append(out, item{text, at})
-	}
-
-	return out
+	return items
 }
 
-// position returns the position of an offset in a string, which JSON writes in one line.
-func (r *reader) position(n *lang.JSONNode, offset int) hcl.Pos {
-	p := n.Range.Start
-	p.Column += utf8.RuneCount(r.src[p.Byte:offset])
-	p.Byte = offset
-
-	return p
-}
-
-func (r *reader) readLabels(n *lang.JSONNode) (out []label) {
-	for _, i := range r.readItems(n, "nodeLabels") {
-		key, val, isPair := strings.Cut(i.text, "=")
-		l := label{strings.TrimSpace(key), strings.TrimSpace(val), i.at}
+func (r *reader) readLabels(object map[string]any) (out []label) {
+	for _, text := range splitList(r.readText(object, "nodeLabels", false)) {
+		key, val, isPair := strings.Cut(text, "=")
+		l := label{strings.TrimSpace(key), strings.TrimSpace(val)}
 
 		if err := kubelet.CheckLabel(l.Key, l.Value); err != nil {
-			r.add(origin.Warning(fault.LabelInvalid, i.at, "A label is left out: no cluster takes it", "%s.", err))
+			r.warn(fault.LabelInvalid, "A label is left out: no cluster takes it", "%s.", err)
 			continue
 		}
 		if err := kubelet.CheckNodeKey(l.Key, ""); err != nil {
-			r.add(origin.Warning(
-				fault.LabelForbidden,
-				i.at,
-				"A label is left out: kubelets from 1.16 on refuse to start with it",
-				"%s. For older ones it can be in --node-labels of the ConfigMap's default-kubelet.",
-				err,
-			))
+			r.warn(fault.LabelForbidden, "A label is left out: kubelets from 1.16 on refuse to start with it",
+				"%s. For older ones it can be in --node-labels of the ConfigMap's default-kubelet.", err)
 			continue
 		}
 		if !isPair {
-			r.add(origin.Note(fault.LabelInvalid, i.at, "Label "+l.Key+" has no value",
-				"The site sets the empty value: %s = \"\".", l.Key))
+			r.note(fault.LabelInvalid, "Label "+l.Key+" has no value", "The site sets the empty value: %s = \"\".", l.Key)
 		}
 
-		same := slices.IndexFunc(out, func(o label) bool {
-			return o.Key == l.Key
-		})
+		same := slices.IndexFunc(out, func(o label) bool { return o.Key == l.Key })
 		if same < 0 {
 			out = append(out, l)
 			continue
 		}
 		if out[same].Value != l.Value {
-			r.add(origin.Note(fault.Duplicate, i.at, "Label "+l.Key+" is given twice",
-				"It is %q and %q, and the script passed both to the kubelet, in random order. "+
-					"The site has the last one.",
-				out[same].Value, l.Value))
+			r.note(fault.Duplicate, "Label "+l.Key+" is given twice",
+				"It is %q and %q, and the script passed both to the kubelet, in random order. The site has the last one.",
+				out[same].Value, l.Value)
 		}
 		out[same] = l
 	}
@@ -363,32 +303,24 @@ func (r *reader) readLabels(n *lang.JSONNode) (out []label) {
 	return out
 }
 
-func (r *reader) readTaints(n *lang.JSONNode) (out []taint) {
-	for _, i := range r.readItems(n, "nodeTaints") {
-		t, err := kubelet.ParseTaint(i.text)
+func (r *reader) readTaints(object map[string]any) (out []kubelet.Taint) {
+	for _, text := range splitList(r.readText(object, "nodeTaints", false)) {
+		t, err := kubelet.ParseTaint(text)
 		if err != nil {
-			r.add(origin.Warning(fault.TaintInvalid, i.at, "A taint is left out: no kubelet takes it", "%s.", err))
+			r.warn(fault.TaintInvalid, "A taint is left out: no kubelet takes it", "%s.", err)
 			continue
 		}
 
-		same := slices.IndexFunc(out, func(o taint) bool {
-			return o.Key == t.Key && o.Effect == t.Effect
-		})
+		same := slices.IndexFunc(out, func(o kubelet.Taint) bool { return o.Key == t.Key && o.Effect == t.Effect })
 		if same < 0 {
-			out = append(out, taint{t, i.at})
+			out = append(out, t)
 			continue
 		}
 		if out[same].Value != t.Value {
-			r.add(origin.Note(
-				fault.Duplicate,
-				i.at,
-				"Taint "+t.Key+" is given twice",
-				"It is %s and %s, and a node can have one of them. The site has the last one.",
-				out[same].Taint,
-				t,
-			))
+			r.note(fault.Duplicate, "Taint "+t.Key+" is given twice",
+				"It is %s and %s, and a node can have one of them. The site has the last one.", out[same], t)
 		}
-		out[same] = taint{t, i.at}
+		out[same] = t
 	}
 
 	return out

@@ -1,26 +1,28 @@
 package importer
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/platform/apiaddress"
 )
 
 const (
-	kubeadmGroup = "kubeadm.k8s.io/"
-	kubeadmNow   = kubeadmGroup + "v1beta4"
-	kubeadmOld   = kubeadmGroup + "v1beta3" // until kubeadm 1.36
-	defaultCA    = "/etc/kubernetes/pki/ca.crt"
+	kubeadmNow = "kubeadm.k8s.io/v1beta4"
+	kubeadmOld = "kubeadm.k8s.io/v1beta3" // until kubeadm 1.36
+	defaultCA  = "/etc/kubernetes/pki/ca.crt"
 )
 
 // serverHelp is the message about an address that cannot be used. It does not have the address: that may contain a
@@ -28,9 +30,59 @@ const (
 const serverHelp = "Write HOST:PORT or https://HOST:PORT, with an IPv6 address in brackets and a port from 1 to " +
 	"65535. http is refused, and so are a user, a path, a query and a fragment."
 
+// joinConfiguration has the fields of kubeadm's JoinConfiguration that a site has. Source:
+// cmd/kubeadm/app/apis/kubeadm/v1beta4 of Kubernetes 1.37.1. The types themselves are not imported, because they bring
+// all of k8s.io/kubernetes.
+type joinConfiguration struct {
+	APIVersion       string           `json:"apiVersion"`
+	Kind             string           `json:"kind"`
+	CACertPath       string           `json:"caCertPath"`
+	ControlPlane     any              `json:"controlPlane"`
+	NodeRegistration nodeRegistration `json:"nodeRegistration"`
+	Discovery        discovery        `json:"discovery"`
+	Patches          struct {
+		Directory string `json:"directory"`
+	} `json:"patches"`
+}
+
+type nodeRegistration struct {
+	Name      string `json:"name"`
+	CRISocket string `json:"criSocket"`
+	Taints    []struct {
+		Key    string `json:"key"`
+		Value  string `json:"value"`
+		Effect string `json:"effect"`
+	} `json:"taints"`
+	KubeletExtraArgs json.RawMessage `json:"kubeletExtraArgs"` // a list of flags, in v1beta3 an object
+}
+
+type discovery struct {
+	BootstrapToken *struct {
+		Token                    string   `json:"token"`
+		APIServerEndpoint        string   `json:"apiServerEndpoint"`
+		CACertHashes             []string `json:"caCertHashes"`
+		UnsafeSkipCAVerification bool     `json:"unsafeSkipCAVerification"`
+	} `json:"bootstrapToken"`
+	File *struct {
+		KubeConfigPath string `json:"kubeConfigPath"`
+	} `json:"file"`
+	TLSBootstrapToken string `json:"tlsBootstrapToken"`
+}
+
+// extraArg is a flag of the kubelet.
+type extraArg struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// PatchFile is a file of kubeadm's folder of patches.
+type PatchFile struct {
+	Name string // with its folder, for messages
+	Text []byte
+}
+
 // joinPage is the data of the template for a JoinConfiguration.
 type joinPage struct {
-	settings
 	Source        string
 	Servers       []string
 	Hashes        []string
@@ -38,253 +90,359 @@ type joinPage struct {
 	IsTokenTrust  bool
 	Credential    string // "": the file has no token
 	CAPath        string // "": the default
-	open          []string
-	hasTwoTokens  bool // that of discovery is not the one of TLS
+
+	Name, IP string
+	Labels   []label
+	Taints   []kubelet.Taint
+	Flags    map[string]any // by name
+	Patch    map[string]any // of the configuration
+
+	open []string
 }
 
-// readJoin reads a JoinConfiguration. Its names and types are those of cmd/kubeadm/app/apis/kubeadm/v1beta4 of
-// Kubernetes 1.37.1. The types themselves are not imported, because they bring all of k8s.io/kubernetes.
-func (r *reader) readJoin(doc *lang.JSONNode, o Options) joinPage {
-	p := joinPage{settings: newSettings()}
-	f := r.object(doc, "JoinConfiguration", joinFields()...)
-	version := r.text(f, "apiVersion")
-	switch version {
-	case kubeadmNow:
-	case kubeadmOld:
-		r.add(origin.Note(fault.WrongType, f.at("apiVersion"), "v1beta3 is old",
-			"kubeadm reads it until 1.36. Its kubeletExtraArgs are an object; all else is imported as v1beta4."))
-	default:
-		r.add(origin.Error(fault.WrongType, f.at("apiVersion"), "This version of kubeadm's configuration is not known",
-			"%s is needed. `kubeadm config migrate --old-config FILE --new-config NEW` of a kubeadm that reads it "+
-				"converts it. For v1, which is experimental, it needs --allow-experimental-api too.",
-			kubeadmNow))
-		return p
-	}
-	if n := f.values["controlPlane"]; n != nil && n.Kind != lang.JSONNull {
-		r.add(origin.Error(fault.UnknownArgument, f.keys["controlPlane"], "A control plane cannot be imported",
-			"prelet prepares workers. Join this node with kubeadm, or import the JoinConfiguration of a worker."))
-	}
-	r.leave(f, "It is about the run of kubeadm, not about the node", "dryRun", "skipPhases")
-	r.leave(f, "prelet has timeouts of its own: retry in the cluster block, timeout in the restart stage", "timeouts")
-	if ca := r.text(f, "caCertPath"); ca != defaultCA {
-		p.CAPath = ca
+var (
+	documentStart = regexp.MustCompile(`(?m)^---.*$`)
+	unknownField  = regexp.MustCompile(`unknown field "(.*)"`)
+	tokenPattern  = regexp.MustCompile(`[a-z0-9]{6}\.[a-z0-9]{16}`)
+)
+
+// importJoin imports the only JoinConfiguration of a YAML file.
+func (r *reader) importJoin(source string, src []byte, o Options) Result {
+	p := joinPage{Source: source, Flags: map[string]any{}, Patch: map[string]any{}}
+	join := r.findJoin(src)
+	if join != nil {
+		r.readJoin(&p, *join, o)
 	}
 
-	r.readRegistration(&p, f.values["nodeRegistration"], version)
-	r.readDiscovery(&p, f, o)
-	r.readPatchFolder(&p, f.values["patches"], o)
+	return Result{
+		Text:        r.finish(joinTemplate, p, o, false),
+		From:        "kubeadm",
+		Credential:  p.Credential,
+		Differences: p.differences(),
+		Open:        p.open,
+	}
+}
+
+// findJoin returns the only JoinConfiguration of a file, and reports all other documents.
+func (r *reader) findJoin(src []byte) (found *joinConfiguration) {
+	for _, text := range documentStart.Split(string(src), -1) {
+		doc, err := decodeYAML(text)
+		if err != nil {
+			r.refuse(fault.Syntax, "Invalid YAML", "%s.", err)
+			return nil
+		}
+
+		object, _ := doc.(map[string]any)
+		switch kind := fmt.Sprint(object["kind"]); {
+		case doc == nil:
+		case kind == "NodeConfig":
+			r.refuse(fault.WrongType, "A NodeConfig of nodeadm is not imported",
+				"Write the site: kubelet.config is patch and kubelet.flags is flags in the write stage; reserve has the "+
+					"policy eks.")
+			return nil
+		case kind != "JoinConfiguration":
+			r.note(fault.UnknownArgument, "A document is not imported",
+				"Its kind is %q. What a cluster's nodes share is in its ConfigMap kube-system/kubelet-config.",
+				shorten(kind, 28))
+		case found != nil:
+			r.refuse(fault.Duplicate, "A second JoinConfiguration", "A site is for one: keep one of them.")
+		default:
+			found = r.decodeJoin(object)
+		}
+	}
+	if found == nil && !r.diags.HasErrors() {
+		r.refuse(fault.WrongType, "Nothing to import",
+			"A JoinConfiguration (%s) or the JSON of init-k8s-node.py is needed.", kubeadmNow)
+	}
+
+	return found
+}
+
+// decodeYAML reads a document within limits. Its errors have no text of the document: that may be a token.
+func decodeYAML(text string) (any, error) {
+	v, err := value.DecodeYAML([]byte(text))
+	if err != nil {
+		cause := err.Error()
+		if quote := strings.IndexAny(cause, "'\"`"); quote >= 0 {
+			cause = strings.TrimSpace(cause[:quote])
+		}
+		return nil, fmt.Errorf("%s", strings.TrimSuffix(cause, ":"))
+	}
+
+	encoded, err := ctyjson.Marshal(v, v.Type())
+	if err != nil {
+		return nil, err
+	}
+	var out any
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(encoded, &out); err != nil {
+		return nil, err
+	}
+
+	return out, nil
+}
+
+// decodeJoin decodes a JoinConfiguration, and reports the fields that a site does not have.
+func (r *reader) decodeJoin(doc map[string]any) *joinConfiguration {
+	text, err := json.Marshal(doc)
+	if err != nil {
+		r.refuse(fault.Internal, "The file cannot be read", "%s.", err)
+		return nil
+	}
+
+	var join joinConfiguration
+	unknown, err := kjson.UnmarshalStrict(text, &join)
+	if err != nil { // it has types and the path of the field, without its value
+		r.refuse(fault.WrongType, "A field has a wrong type", "%s.", err)
+		return nil
+	}
+	for _, u := range unknown {
+		if m := unknownField.FindStringSubmatch(u.Error()); m != nil {
+			r.warn(fault.UnknownArgument, shorten(m[1], 48)+" is not imported",
+				"A site has nothing in its place: prelet pulls no images, and has checks and timeouts of its own.")
+		}
+	}
+
+	return &join
+}
+
+func (r *reader) readJoin(p *joinPage, join joinConfiguration, o Options) {
+	if join.APIVersion != kubeadmNow && join.APIVersion != kubeadmOld {
+		r.refuse(fault.WrongType, "This version of kubeadm's configuration is not known",
+			"apiVersion must be %s. `kubeadm config migrate --old-config FILE --new-config NEW` of a kubeadm that reads "+
+				"this one converts it. For v1, which is experimental, it needs --allow-experimental-api too.", kubeadmNow)
+		return
+	}
+	if join.ControlPlane != nil {
+		r.refuse(fault.UnknownArgument, "A control plane cannot be imported",
+			"prelet prepares workers. Join this node with kubeadm, or import the JoinConfiguration of a worker.")
+	}
+	if join.CACertPath != defaultCA {
+		p.CAPath = join.CACertPath
+	}
+
+	r.readRegistration(p, join.NodeRegistration, join.APIVersion)
+	r.readDiscovery(p, join.Discovery, o)
+	r.readPatches(p, join.Patches.Directory, o)
 	if _, isSet := p.Patch["containerRuntimeEndpoint"]; !isSet {
 		p.open = append(p.open, "The file has no criSocket: kubeadm finds the runtime's socket on the node. The "+
 			"kubelet of this site uses the one of kubeadm's instance-config.yaml or of the cluster's configuration, "+
 			"else unix:///run/containerd/containerd.sock. For another one, write containerRuntimeEndpoint in patch.")
 	}
-
-	return p
 }
 
-// joinFields returns the fields of a JoinConfiguration.
-func joinFields() []string {
-	return []string{
-		"apiVersion", "kind", "dryRun", "nodeRegistration", "caCertPath", "discovery", "controlPlane", "skipPhases",
-		"patches", "timeouts",
-	}
-}
-
-// registrationFields returns the fields of nodeRegistration.
-func registrationFields() []string {
-	return []string{
-		"name", "criSocket", "taints", "kubeletExtraArgs", "ignorePreflightErrors", "imagePullPolicy",
-		"imagePullSerial",
-	}
-}
-
-func (r *reader) readRegistration(p *joinPage, n *lang.JSONNode, version string) {
-	f := r.object(n, "nodeRegistration", registrationFields()...)
-	r.leave(f, "prelet pulls no images", "imagePullPolicy", "imagePullSerial")
-	r.leave(f, "prelet has checks of its own: `prelet plan` names them", "ignorePreflightErrors")
-
-	p.Name = r.text(f, "name")
-	r.locate(strconv.Quote(p.Name), f.at("name"))
-	if s := r.text(f, "criSocket"); s != "" {
+func (r *reader) readRegistration(p *joinPage, n nodeRegistration, version string) {
+	p.Name = n.Name
+	if s := n.CRISocket; s != "" {
 		if !strings.Contains(s, "://") {
 			s = "unix://" + s // as kubeadm does
 		}
 		p.Patch["containerRuntimeEndpoint"] = s
 	}
-	for _, t := range r.list(f, "taints") {
-		o := r.object(t, "a taint", "key", "value", "effect", "timeAdded")
-		item := r.text(o, "key")
-		if v := r.text(o, "value"); v != "" {
-			item += "=" + v
+	for _, t := range n.Taints {
+		item := t.Key
+		if t.Value != "" {
+			item += "=" + t.Value
 		}
-		r.addTaint(&p.settings, item+":"+r.text(o, "effect"), t.Range)
+		r.addTaint(p, item+":"+t.Effect)
 	}
-	r.readExtraArgs(&p.settings, f, version)
+
+	args, err := decodeExtraArgs(n.KubeletExtraArgs, version)
+	if err != nil {
+		r.refuse(fault.WrongType, "Wrong type for kubeletExtraArgs",
+			"%s needs a list of objects with name and value, both texts; v1beta3 an object.", kubeadmNow)
+	}
+	for _, arg := range args {
+		r.addFlag(p, kubelet.FlagName(arg.Name), arg.Value)
+	}
 }
 
-// readExtraArgs reads kubeletExtraArgs: a list of names and values, or in v1beta3 an object. kubeadm passes a flag as
-// often as it is in the list.
-func (r *reader) readExtraArgs(s *settings, f fields, version string) {
-	const field = "kubeletExtraArgs"
-	n := f.values[field]
-	if version == kubeadmOld && n != nil && n.Kind == lang.JSONObject {
-		for i, key := range n.Keys {
-			arg := fields{map[string]*lang.JSONNode{"value": n.Items[i]}, map[string]hcl.Range{"value": key.Range}}
-			r.addFlag(s, key.Text, r.text(arg, "value"), key.Range)
+// decodeExtraArgs returns the flags of a file. kubeadm passes a flag as often as it is in the list.
+func decodeExtraArgs(text json.RawMessage, version string) (args []extraArg, err error) {
+	if len(text) == 0 {
+		return nil, nil
+	}
+	if version != kubeadmOld {
+		return args, json.Unmarshal(text, &args)
+	}
+
+	var byName map[string]string
+	err = json.Unmarshal(text, &byName)
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		args = append(args, extraArg{name, byName[name]})
+	}
+
+	return args, err
+}
+
+// addFlag adds a flag of the kubelet. Labels, taints, name and address have places of their own in a site. Several
+// uses of one flag add up where the kubelet adds them up; otherwise the last one counts, as for taints.
+func (r *reader) addFlag(p *joinPage, name, text string) {
+	switch name {
+	case "":
+		r.warn(fault.FlagsInvalid, "A flag without a name is not imported", "Write its name.")
+	case "node-labels":
+		for _, item := range splitList(text) {
+			r.addLabel(p, item)
 		}
+	case "register-with-taints": // each use replaces the earlier ones, and kubeadm's own
+		if len(p.Taints) > 0 {
+			r.note(fault.Duplicate, "Earlier taints are not imported",
+				"The kubelet takes the taints of the last --register-with-taints only.")
+		}
+		p.Taints = nil
+		for _, item := range splitList(text) {
+			r.addTaint(p, item)
+		}
+	case "hostname-override":
+		p.Name = text
+	case "node-ip":
+		p.IP = text
+	case "container-runtime-endpoint":
+		p.Patch["containerRuntimeEndpoint"] = text
+	case "config", "kubeconfig", "bootstrap-kubeconfig":
+		r.note(fault.UnknownArgument, "--"+name+" is not imported",
+			"The kubelet's unit sets it. For another path, set path in kubelet_config of the site.")
+	default:
+		if old, isSet := p.Flags[name]; isSet && old != text {
+			text = kubelet.JoinFlag(name, fmt.Sprint(old), text)
+		}
+		p.Flags[name] = text
+	}
+}
+
+func (r *reader) addLabel(p *joinPage, item string) {
+	key, val, _ := strings.Cut(item, "=")
+	err := kubelet.CheckLabel(key, val)
+	if err == nil {
+		err = kubelet.CheckNodeKey(key, "")
+	}
+	if err != nil {
+		r.warn(fault.LabelInvalid, "A label is not imported: the kubelet would refuse it", "%s.", err)
 		return
 	}
-	for _, item := range r.list(f, field) {
-		arg := r.object(item, "an argument of the kubelet", "name", "value")
-		r.addFlag(s, r.text(arg, "name"), r.text(arg, "value"), item.Range)
+	p.Labels = slices.DeleteFunc(p.Labels, func(l label) bool { return l.Key == key })
+	p.Labels = append(p.Labels, label{key, val})
+}
+
+func (r *reader) addTaint(p *joinPage, item string) {
+	t, err := kubelet.ParseTaint(item)
+	if err != nil {
+		r.warn(fault.TaintInvalid, "A taint is not imported: the kubelet would refuse it", "%s.", err)
+		return
 	}
+	p.Taints = slices.DeleteFunc(p.Taints, func(o kubelet.Taint) bool { return o.Key == t.Key && o.Effect == t.Effect })
+	p.Taints = append(p.Taints, t)
 }
 
 // readDiscovery reads how kubeadm finds and trusts the cluster.
-func (r *reader) readDiscovery(p *joinPage, join fields, o Options) {
-	f := r.object(join.values["discovery"], "discovery", "bootstrapToken", "file", "tlsBootstrapToken", "timeout")
-	r.leave(f, "prelet has timeouts of its own: retry in the cluster block", "timeout")
-	byToken := r.object(f.values["bootstrapToken"], "bootstrapToken",
-		"token", "apiServerEndpoint", "caCertHashes", "unsafeSkipCAVerification")
-	byFile := r.object(f.values["file"], "file", "kubeConfigPath")
-	if f.has("bootstrapToken") && f.has("file") {
-		r.add(origin.Error(fault.Conflict, f.keys["file"], "bootstrapToken and file cannot both be set",
-			"kubeadm refuses it too: keep the one that says how to trust the cluster."))
-	}
-	r.checkBool(byToken, "unsafeSkipCAVerification")
-
-	p.Hashes = o.Hashes
-	if len(p.Hashes) == 0 {
-		p.Hashes = r.readHashes(byToken)
-	}
-	if p.DiscoveryFile = r.readDiscoveryPath(byFile); p.DiscoveryFile != "" {
-		p.Hashes = nil
-	}
-	r.readToken(p, byToken, f, o)
-	r.readServers(p, byToken, f, o)
-	if p.DiscoveryFile == "" && len(p.Hashes) == 0 {
-		r.trustToken(p, byToken, f)
-	}
-	if p.DiscoveryFile != "" {
-		p.open = append(p.open, "The image needs "+p.DiscoveryFile+", or that URL must be reachable: "+
-			"the site takes the cluster's CA from there.")
-	}
-}
-
-// readToken decides whether the site has a token, and says which one, without reading it.
-func (r *reader) readToken(p *joinPage, byToken, discovery fields, o Options) {
-	hasToken := r.isSet(byToken, "token")
-	hasTLS := r.isSet(discovery, "tlsBootstrapToken")
-	if !hasToken && !hasTLS {
-		p.open = append(p.open, "The file has no token. Without one, a machine joins with the bootstrap kubeconfig of "+
-			"its image.")
+func (r *reader) readDiscovery(p *joinPage, d discovery, o Options) {
+	if d.BootstrapToken != nil && d.File != nil {
+		r.refuse(fault.Conflict, "discovery.bootstrapToken and discovery.file cannot both be set",
+			"kubeadm refuses it too: keep the one that says how to trust the cluster.")
 		return
 	}
 
-	p.Credential = o.Credential
+	p.Servers, p.Hashes = o.Servers, o.Hashes
+	token, isUnsafe := "", false
+	if b := d.BootstrapToken; b != nil {
+		token, isUnsafe = b.Token, b.UnsafeSkipCAVerification
+		if len(p.Hashes) == 0 {
+			p.Hashes = b.CACertHashes
+		}
+		if len(p.Servers) == 0 && b.APIServerEndpoint != "" {
+			p.Servers = []string{b.APIServerEndpoint}
+		}
+	}
+	if d.File != nil {
+		p.Hashes = nil
+		p.DiscoveryFile = r.checkDiscoveryFile(d.File.KubeConfigPath)
+		if p.DiscoveryFile != "" {
+			p.open = append(p.open, "The image needs "+p.DiscoveryFile+", or that URL must be reachable: "+
+				"the site takes the cluster's CA from there.")
+		}
+	}
+	r.checkServers(p)
+	for _, h := range p.Hashes {
+		if CheckHash(h) != nil {
+			r.refuse(fault.WrongType, "caCertHashes has an entry that is not a pin",
+				"Write sha256: and 64 hex digits.\n%s", CAHashHelp)
+		}
+	}
+	hasTwo := p.noteToken(token, d.TLSBootstrapToken, o.Credential)
+	if d.File != nil || len(p.Hashes) > 0 {
+		return
+	}
+
+	p.IsTokenTrust = isUnsafe && !hasTwo && p.Credential != ""
+	if !p.IsTokenTrust {
+		r.refuse(fault.MissingArgument, "No pin of the cluster's CA", "Give it with --ca-cert-hash. %s", CAHashHelp)
+		return
+	}
+	r.warn(fault.ClusterUntrusted, "The cluster is trusted by the token alone (unsafeSkipCAVerification)",
+		"A program that has the token can pretend to be the cluster. Import with --ca-cert-hash. %s", pinHelp)
+}
+
+// noteToken decides whether the site has a token, and names the one that its credential must contain. It reports
+// whether the file has two.
+func (p *joinPage) noteToken(token, tlsToken, credential string) (hasTwo bool) {
+	if token == "" && tlsToken == "" {
+		p.open = append(p.open, "The file has no token. Without one, a machine joins with the bootstrap kubeconfig of "+
+			"its image.")
+		return false
+	}
+
+	p.Credential = credential
 	p.open = append(p.open, "The token of the file is not in the site. It is a credential of prelet.service: "+
-		o.Credential+".")
-	if hasToken && hasTLS && byToken.values["token"].Text != discovery.values["tlsBootstrapToken"].Text {
-		p.hasTwoTokens = true
-		p.open = append(p.open, "The file has two tokens: "+o.Credential+" must contain that of tlsBootstrapToken, "+
+		credential+".")
+	hasTwo = token != "" && tlsToken != "" && token != tlsToken
+	if hasTwo {
+		p.open = append(p.open, "The file has two tokens: "+credential+" must contain that of tlsBootstrapToken, "+
 			"with which the kubelet joins. The one of bootstrapToken is not needed, because a pin decides which "+
 			"cluster is trusted.")
 	}
+
+	return hasTwo
 }
 
-// readDiscoveryPath reads the place of a discovery file. A URL may not contain a secret: it would be in the site.
-func (r *reader) readDiscoveryPath(byFile fields) string {
-	const field = "kubeConfigPath"
-	path := r.text(byFile, field)
+// checkDiscoveryFile returns the place of a discovery file; "" for one that is refused. A URL may not contain a secret: it would be in the site.
+func (r *reader) checkDiscoveryFile(path string) string {
 	u, err := url.Parse(path)
-	isPath := strings.HasPrefix(path, "/")
-	isURL := err == nil && strings.HasPrefix(path, "https://") && u.Host != ""
-	hasMore := strings.ContainsAny(path, `@?#\`)
 	switch {
-	case path == "":
-		return ""
-	case hasMore, tokenPattern.MatchString(path), err != nil && !isPath:
-		r.add(origin.Error(fault.PathInvalid, byFile.at(field), "kubeConfigPath may contain a secret",
+	case strings.ContainsAny(path, `@?#\`), tokenPattern.MatchString(path), err != nil:
+		r.refuse(fault.PathInvalid, "kubeConfigPath may contain a secret",
 			"A user, a password, a query, a fragment or a token would be in the site, where every user of the node "+
 				"can read it, so @, ?, # and \\ are refused. Put the file into the image, or serve it under a URL "+
-				"without them."))
+				"without them.")
 		return ""
-	case !isPath && !isURL:
-		r.add(origin.Error(fault.PathInvalid, byFile.at(field), "kubeConfigPath cannot be used",
-			"Write an absolute path, or an https URL."))
+	case !strings.HasPrefix(path, "/") && (u.Scheme != "https" || u.Host == ""):
+		r.refuse(fault.PathInvalid, "kubeConfigPath cannot be used", "Write an absolute path, or an https URL.")
 		return ""
 	}
 
 	return path
 }
 
-// readServers reads the address of the API server. A discovery file has it on the node only.
-func (r *reader) readServers(p *joinPage, byToken, discovery fields, o Options) {
-	p.Servers = slices.Clone(o.Servers)
-	at := byToken.at("apiServerEndpoint")
+// checkServers checks the addresses of API servers. A discovery file has them on the node only.
+func (r *reader) checkServers(p *joinPage) {
 	if len(p.Servers) == 0 {
-		if s := r.text(byToken, "apiServerEndpoint"); s != "" {
-			p.Servers = []string{s}
-		}
+		r.refuse(fault.MissingArgument, "No API server",
+			"apiServerEndpoint is missing. A discovery file has it on the node only: give it with --server HOST:PORT.")
 	}
-	if len(p.Servers) == 0 {
-		r.add(origin.Error(fault.MissingArgument, discovery.placeOf("bootstrapToken", "file"), "No API server",
-			"A discovery file has it on the node only: give it here, with --server HOST:PORT."))
-	}
+
+	p.Servers = slices.Clone(p.Servers)
 	for i, s := range p.Servers {
 		address, err := apiaddress.Parse(s)
 		if err != nil {
-			r.add(origin.Error(fault.WrongType, at, "The API server cannot be used", serverHelp))
+			r.refuse(fault.WrongType, "The API server cannot be used", serverHelp)
 			continue
 		}
 		p.Servers[i] = "https://" + address
 	}
 }
 
-// readHashes reads the pins of the CA.
-func (r *reader) readHashes(byToken fields) (out []string) {
-	for _, n := range r.list(byToken, "caCertHashes") {
-		if err := CheckHash(n.Text); err != nil || n.Kind != lang.JSONString {
-			r.add(origin.Error(fault.WrongType, n.Range, "This is not a pin",
-				"Write sha256: and 64 hex digits.\n%s", CAHashHelp))
-			continue
-		}
-		out = append(out, n.Text)
-	}
-
-	return out
-}
-
-// trustToken decides about a file without pins: with unsafeSkipCAVerification kubeadm trusts a cluster-info that is
-// signed with the token.
-func (r *reader) trustToken(p *joinPage, byToken, discovery fields) {
-	const skip = "unsafeSkipCAVerification"
-	n := byToken.values[skip]
-	if p.hasTwoTokens {
-		r.add(origin.Error(fault.MissingArgument, discovery.keys["tlsBootstrapToken"], "No pin, and two tokens",
-			"A site has one token, with which it joins. To trust the cluster without the other one, give a pin with "+
-				"--ca-cert-hash. %s", CAHashHelp))
-		return
-	}
-	if n == nil || n.Kind != lang.JSONBool || n.Text != "true" || p.Credential == "" {
-		if !r.diags.HasErrors() {
-			at := discovery.placeOf("bootstrapToken", "file")
-			r.add(origin.Error(fault.MissingArgument, at, "No pin of the cluster's CA",
-				"Give it with --ca-cert-hash. %s", CAHashHelp))
-		}
-		return
-	}
-
-	p.IsTokenTrust = true
-	r.add(origin.Warning(fault.ClusterUntrusted, byToken.keys[skip], "The cluster is trusted by the token alone",
-		"A program that has the token can pretend to be the cluster. Import with --ca-cert-hash. %s", pinHelp))
-}
-
-// readPatchFolder reads the patches of the kubelet's configuration.
-func (r *reader) readPatchFolder(p *joinPage, n *lang.JSONNode, o Options) {
-	f := r.object(n, "patches", "directory")
-	dir := r.text(f, "directory")
-	at := f.at("directory")
+// readPatches merges the patches of the kubelet's configuration, in the order of their names. A patch goes into the
+// site as it is.
+func (r *reader) readPatches(p *joinPage, dir string, o Options) {
 	if o.Patches != "" {
 		dir = o.Patches
 	}
@@ -298,56 +456,93 @@ func (r *reader) readPatchFolder(p *joinPage, n *lang.JSONNode, o Options) {
 		files, err = o.ReadPatches(dir)
 	}
 	if err != nil {
-		r.add(origin.Warning(fault.FileMissing, at, "The patches are not imported",
-			"%s. %s", err, describePatches(dir)))
+		r.warn(fault.FileMissing, "The patches are not imported",
+			"%s. kubeadm reads patches from %s on the node. Copy that folder here, and name it with --patches.", err, dir)
 		return
 	}
-	for _, file := range files {
-		r.sources[file.Name] = hideSecrets(file.Text)
-	}
-	patch := r.readPatches(files)
-	if socket, isSet := p.Patch["containerRuntimeEndpoint"]; isSet {
-		patch["containerRuntimeEndpoint"] = socket // kubeadm applies instance-config.yaml behind the patches
-	}
-	p.Patch = patch
-	r.dropTaints(&p.settings, at)
-}
 
-// isSet reports whether a field has a value, without reading it: it may be a secret.
-func (r *reader) isSet(f fields, name string) bool {
-	n := f.values[name]
-	if n != nil && n.Kind != lang.JSONNull && n.Kind != lang.JSONString {
-		r.add(origin.Error(fault.WrongType, f.keys[name], "Wrong type for "+name,
-			"A string is needed, not %s.", n.Kind))
+	socket, hasSocket := p.Patch["containerRuntimeEndpoint"]
+	for _, f := range files {
+		r.addPatch(p.Patch, f)
 	}
-
-	return n != nil && n.Kind == lang.JSONString && n.Text != ""
-}
-
-// checkBool reports a field that is not a boolean.
-func (r *reader) checkBool(f fields, name string) {
-	if n := f.values[name]; n != nil && n.Kind != lang.JSONNull && n.Kind != lang.JSONBool {
-		r.add(origin.Error(fault.WrongType, f.keys[name], "Wrong type for "+name,
-			"true or false is needed, not %s.", n.Kind))
+	if hasSocket { // kubeadm applies instance-config.yaml behind the patches
+		p.Patch["containerRuntimeEndpoint"] = socket
+	}
+	if _, isSet := p.Patch["registerWithTaints"]; isSet && len(p.Taints) > 0 {
+		delete(p.Patch, "registerWithTaints")
+		r.note(fault.Duplicate, "registerWithTaints is not imported",
+			"The kubelet takes the taints of --register-with-taints instead.")
 	}
 }
 
-// has reports whether a field is set to more than null.
-func (f fields) has(name string) bool {
-	n := f.values[name]
+// addPatch merges one file. kubeadm finds the kind of a patch in the name: kubeletconfiguration0+merge.yaml.
+func (r *reader) addPatch(into map[string]any, f PatchFile) {
+	base := filepath.Base(f.Name)
+	name := strings.TrimSuffix(strings.TrimSuffix(base, ".yaml"), ".json")
+	target, kind, _ := strings.Cut(name, "+")
+	if name == base || !strings.HasPrefix(target, "kubeletconfiguration") {
+		r.note(fault.UnknownArgument, base+" is not imported", "It is not a patch of the target kubeletconfiguration.")
+		return
+	}
 
-	return n != nil && n.Kind != lang.JSONNull
+	doc, err := decodeYAML(string(f.Text))
+	patch, isObject := doc.(map[string]any)
+	switch {
+	case err != nil:
+		r.refuse(fault.Syntax, base+" is invalid YAML", "%s.", err)
+	case kind != "" && kind != "merge" && kind != "strategic", !isObject, hasDirective(patch):
+		r.warn(fault.UnknownArgument, base+" is not imported",
+			"Only merge patches are: without JSON patches, and without directives such as $patch. Write the fields that "+
+				"it changes in patch of kubelet_config; null removes a field.")
+	default:
+		delete(patch, "apiVersion")
+		delete(patch, "kind")
+		for _, field := range mergePatch(into, patch) {
+			r.warn(fault.UnknownArgument, shorten(field, 60)+" is not imported",
+				"kubeadm replaces this object, with what the cluster has in it. patch of kubelet_config adds to the "+
+					"cluster's: write its fields there, and null for those to remove.")
+		}
+	}
 }
 
-// placeOf returns the place of the first of these keys that is set.
-func (f fields) placeOf(names ...string) hcl.Range {
-	for _, name := range names {
-		if at, ok := f.keys[name]; ok {
-			return at
+// hasDirective reports whether a patch has a directive of strategic merge patches, such as $patch.
+func hasDirective(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, item := range v {
+			if strings.HasPrefix(key, "$") || hasDirective(item) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, hasDirective)
+	}
+
+	return false
+}
+
+// mergePatch adds a merge patch to one that is applied before it. It returns the fields that it leaves out: those that
+// the earlier patch removes, and that this one sets to an object. kubeadm gives exactly that object, but one merge
+// patch can only add it to the cluster's.
+func mergePatch(into, patch map[string]any) (replaced []string) {
+	for _, name := range slices.Sorted(maps.Keys(patch)) {
+		inner, isObject := patch[name].(map[string]any)
+		old, wasSet := into[name]
+		oldInner, wasObject := old.(map[string]any)
+		switch {
+		case isObject && wasObject:
+			for _, below := range mergePatch(oldInner, inner) {
+				replaced = append(replaced, name+"."+below)
+			}
+		case isObject && wasSet:
+			delete(into, name)
+			replaced = append(replaced, name)
+		default:
+			into[name] = patch[name]
 		}
 	}
 
-	return hcl.Range{}
+	return replaced
 }
 
 // differences returns what is different on nodes of the site.

@@ -2,29 +2,27 @@ package importer
 
 import (
 	_ "embed"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"text/template"
 
-	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclwrite"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/lang/origin"
 )
 
-// The templates of sites, by imported file. That of a JoinConfiguration also defines the labels of a NodeConfig.
+// The templates of sites, by imported file.
 var (
 	//go:embed site.hcl.tmpl
 	siteTemplate string
 	//go:embed join.hcl.tmpl
 	joinTemplate string
-	//go:embed nodeconfig.hcl.tmpl
-	nodeConfigTemplate string
-	//go:embed labels.hcl.tmpl
-	labelsTemplate string
 )
 
 // The keys that the script itself sets.
@@ -76,7 +74,7 @@ func (r *reader) hasScriptLabel(p *page, key, value string) bool {
 		return l.Key == key
 	})
 	if i >= 0 && p.Labels[i].Value != value {
-		r.noteScript(p.Labels[i].at, "Label "+key)
+		r.noteScript("Label " + key)
 	}
 
 	return i < 0
@@ -85,25 +83,21 @@ func (r *reader) hasScriptLabel(p *page, key, value string) bool {
 // hasScriptTaint reports whether the site sets a taint of the script: the init-config does not have it with another
 // value.
 func (r *reader) hasScriptTaint(p *page, key, value string) bool {
-	i := slices.IndexFunc(p.Taints, func(t taint) bool {
+	i := slices.IndexFunc(p.Taints, func(t kubelet.Taint) bool {
 		return t.Key == key && t.Effect == "NoSchedule"
 	})
 	if i < 0 || p.Taints[i].Value == value {
 		return true
 	}
-	r.noteScript(p.Taints[i].at, "Taint "+key)
+	r.noteScript("Taint " + key)
 
 	return false
 }
 
-func (r *reader) noteScript(at hcl.Range, what string) {
-	r.add(origin.Note(
-		fault.Duplicate,
-		at,
-		what+" is init-config's",
+func (r *reader) noteScript(what string) {
+	r.note(fault.Duplicate, what+" is init-config's",
 		"The script also set it, and passed both to the kubelet in random order. The site has only the init-config's; "+
-			"to detect it on the machine, remove it here and import again.",
-	))
+			"to detect it on the machine, remove it here and import again.")
 }
 
 // isOlderThan reports whether a version is before 1.minor.
@@ -114,13 +108,22 @@ func isOlderThan(version string, minor int) bool {
 	return n == 2 && (major < 1 || major == 1 && actual < minor)
 }
 
-// heredoc returns a text of several lines as one, or else as a quoted string.
-func heredoc(text string) string {
-	if strings.ContainsAny(text, "$%\\\r") || strings.Contains(text, "EOT") || !strings.HasSuffix(text, "\n") {
-		return lang.Quote(text)
+// literal returns a value as an expression of the site's language.
+func literal(v any) (string, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "", err
+	}
+	t, err := ctyjson.ImpliedType(text)
+	if err != nil {
+		return "", err
+	}
+	c, err := ctyjson.Unmarshal(text, t)
+	if err != nil {
+		return "", err
 	}
 
-	return "<<-EOT\n" + text + "EOT\n"
+	return string(hclwrite.TokensForValue(c).Bytes()), nil
 }
 
 // render returns a site's text in its canonical form.
@@ -137,9 +140,9 @@ func render(page string, data any) ([]byte, error) {
 
 	t, err := template.New(FileName).
 		Funcs(template.FuncMap{
-			"quote": lang.Quote, "list": list, "comment": comment, "literal": literal, "heredoc": heredoc,
+			"quote": lang.Quote, "list": list, "comment": comment, "literal": literal,
 		}).
-		Parse(labelsTemplate + page)
+		Parse(page)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package boot
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,7 +14,7 @@ import (
 )
 
 // What is read of the files of an image's unit is what systemd has of them when that image runs: random units with
-// drop-ins in all folders, overridden and emptied.
+// drop-ins in all folders, overridden and emptied, under aliases, links to nothing among them.
 func TestUnitFilesAsSystemd(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -33,20 +34,43 @@ func TestUnitFilesAsSystemd(t *testing.T) {
 
 	var all []string
 	for i := range units {
-		unit := fmt.Sprintf("case%d.service", i)
+		unit := fmt.Sprintf([]string{"case%d.service", "a-case%d.service"}[r.IntN(2)], i)
 		all = append(all, unit)
 		text := func(n int) string {
-			out := "[Unit]\nDescription=x\n[Service]\n"
+			out := []string{"", "\ufeff"}[r.IntN(2)] + "[Unit]\nDescription=x\n[Service]\n"
 			for range n {
 				out += lines[r.IntN(len(lines))] + "\n"
 			}
 			return out
 		}
-		m.put(filepath.Join(folders[r.IntN(3)], unit), "[Service]\nType=oneshot\nExecStart=/bin/true --base\n"+text(2))
+		file := filepath.Join(folders[r.IntN(3)], unit)
+		m.put(file, "[Service]\nType=oneshot\nExecStart=/bin/true --base\n"+strings.TrimPrefix(text(2), "\ufeff"))
+		owners := []string{unit}
+		if r.IntN(2) == 0 {
+			alias := "alias-" + unit
+			m.link(file, filepath.Join(folders[r.IntN(3)], alias))
+			owners = append(owners, alias)
+			if r.IntN(2) == 0 {
+				all[i] = alias
+			}
+		}
+		used := map[string]string{} // of two drop-ins with one name and different owners, systemd's choice varies
 		for range r.IntN(6) {
-			m.put(filepath.Join(folders[r.IntN(3)], unit+".d", names[r.IntN(len(names))]), text(1+r.IntN(3)))
+			owner, name := owners[r.IntN(len(owners))], names[r.IntN(len(names))]
+			if used[name] != "" && used[name] != owner {
+				continue
+			}
+			used[name] = owner
+			dropIn := filepath.Join(folders[r.IntN(3)], owner+".d", name)
+			if r.IntN(6) == 0 && !m.exists(dropIn) {
+				m.link([]string{"/nosuch", "/dev/null", "/etc"}[r.IntN(3)], dropIn)
+			} else if info, err := os.Lstat(m.root + dropIn); err != nil || info.Mode().IsRegular() {
+				m.put(dropIn, text(1+r.IntN(3)))
+			}
 		}
 	}
+	m.put("/usr/lib/systemd/system/a-.service.d/15.conf", "[Service]\nEnvironment=DASH=1\n")
+	m.put("/etc/systemd/system/alias-.service.d/16.conf", "[Service]\nEnvironment=ALIAS=1\n")
 	m.put("/etc/systemd/system/service.d/10-a.conf", "[Service]\nEnvironment=TYPE=10-a\n")
 	m.put("/usr/lib/systemd/system/service.d/07.conf", "[Service]\nEnvironment=TYPE=07 SEVEN=1\n")
 	m.boot()

@@ -302,10 +302,13 @@ func (r Root) ReadFile(name string, limit int64) ([]byte, error) {
 	return look.Read(limit)
 }
 
+// ErrNoFile is the end of the error for what is neither a file nor a link to one, such as a folder.
+var ErrNoFile = errors.New("not a file")
+
 // Open opens the file that was found if it is a regular file.
 func (l *Look) Open() (*os.File, error) {
 	if m := l.Mode(); !m.IsRegular() {
-		return nil, pathError("open", l.path, fmt.Errorf("it is a %s, not a file", KindOf(m)))
+		return nil, pathError("open", l.path, fmt.Errorf("it is a %s, %w", KindOf(m), ErrNoFile))
 	}
 
 	return l.reopen(unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY)

@@ -28,10 +28,13 @@ type UnitFile struct {
 	Settings map[string][]string
 }
 
-// imageFolders are the folders of unit files in an image, the one that takes precedence first. /lib is a folder of its
-// own in older images. /run is empty when the image boots.
-func imageFolders() []string {
-	folders := slices.DeleteFunc(unitFolders(), func(dir string) bool { return strings.HasPrefix(dir, "/run/") })
+// fileFolders are the folders of unit files below a root, the one that takes precedence first. /lib is a folder of its
+// own in older images. /run is empty when an image boots.
+func fileFolders(root nodefile.Root) []string {
+	folders := unitFolders()
+	if root != "" {
+		folders = slices.DeleteFunc(folders, func(dir string) bool { return strings.HasPrefix(dir, "/run/") })
+	}
 
 	return append(folders, "/lib/systemd/system")
 }
@@ -46,7 +49,8 @@ func ReadUnitFile(root nodefile.Root, name string) (UnitFile, error) {
 	u := UnitFile{Settings: map[string][]string{}}
 	var text []byte
 
-	for _, folder := range imageFolders() {
+	names := findNames(root, name)
+	for _, folder := range fileFolders(root) {
 		file := path.Join(folder, name)
 		b, masked, err := readUnitText(root, file)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -61,7 +65,7 @@ func ReadUnitFile(root nodefile.Root, name string) (UnitFile, error) {
 		break
 	}
 
-	texts, err := readDropIns(root, name)
+	texts, err := readDropIns(root, names)
 	if err != nil {
 		return UnitFile{}, err
 	}
@@ -75,9 +79,51 @@ func ReadUnitFile(root nodefile.Root, name string) (UnitFile, error) {
 			u.Gate = append(u.Gate, file)
 		}
 	}
-	u.Enabled = isWanted(root, name)
+	u.Enabled = slices.ContainsFunc(names, func(name string) bool { return isWanted(root, name) })
 
 	return u, nil
+}
+
+// findNames returns the names of a unit: its own, those of the unit files that it is a link to, and aliases, which are
+// links to one of them. systemd reads the drop-ins of all of them.
+func findNames(root nodefile.Root, name string) []string {
+	links := map[string]string{} // name → the name of its file
+	for _, folder := range fileFolders(root) {
+		for _, file := range listNames(root, folder) {
+			if _, isHidden := links[file]; !isHidden && path.Ext(file) == path.Ext(name) {
+				links[file] = linkedName(root, path.Join(folder, file))
+			}
+		}
+	}
+
+	names := []string{name}
+	for to := links[name]; to != "" && !slices.Contains(names, to); to = links[to] {
+		names = append(names, to)
+	}
+	for _, alias := range slices.Sorted(maps.Keys(links)) {
+		if slices.Contains(names, links[alias]) && !slices.Contains(names, alias) {
+			names = append(names, alias)
+		}
+	}
+
+	return names
+}
+
+// linkedName returns the name of the unit file that a link leads to; "" if it is not a link, or leads out of the
+// folders of units.
+func linkedName(root nodefile.Root, file string) string {
+	to, isLink := readLink(root, file)
+	if !isLink {
+		return ""
+	}
+	if !path.IsAbs(to) {
+		to = path.Join(path.Dir(file), to)
+	}
+	if !slices.Contains(fileFolders(root), path.Dir(to)) {
+		return ""
+	}
+
+	return path.Base(to)
 }
 
 // apply applies the lines of one file.
@@ -106,7 +152,7 @@ func (u *UnitFile) apply(text []byte) error {
 func dropIgnored(text []byte) []byte {
 	var out []byte
 	goesOn := false
-	for line := range bytes.Lines(text) {
+	for line := range bytes.Lines(bytes.TrimPrefix(text, []byte("\ufeff"))) {
 		trimmed := bytes.TrimSpace(line)
 		isComment := bytes.HasPrefix(trimmed, []byte("#")) || bytes.HasPrefix(trimmed, []byte(";"))
 		isSetting := len(trimmed) == 0 || trimmed[0] == '[' || bytes.Contains(trimmed, []byte("="))
@@ -187,35 +233,67 @@ func decodeEscapes(line string) string {
 }
 
 // readDropIns returns the texts of a unit's drop-ins in the order in which systemd reads them: by name, and of two with
-// one name that of the first folder. Those of all units of the type have the lowest precedence.
-func readDropIns(root nodefile.Root, name string) ([][]byte, error) {
-	files := map[string]string{}
-	for _, owner := range []string{strings.TrimPrefix(path.Ext(name), "."), name} {
-		for _, folder := range slices.Backward(imageFolders()) {
-			dir := path.Join(folder, owner+".d")
-			for _, file := range listNames(root, dir) {
-				if path.Ext(file) == ".conf" {
-					files[file] = path.Join(dir, file)
-				}
+// one name that of the first folder. One that is neither a file nor a link to one hides the others, and is empty.
+func readDropIns(root nodefile.Root, names []string) ([][]byte, error) {
+	texts := map[string][]byte{}
+	for _, dir := range dropInFolders(root, names) {
+		for _, file := range listNames(root, dir) {
+			if _, isHidden := texts[file]; isHidden || path.Ext(file) != ".conf" {
+				continue
 			}
+			text, _, err := readUnitText(root, path.Join(dir, file))
+			isNone := errors.Is(err, fs.ErrNotExist) || errors.Is(err, nodefile.ErrNoFile)
+			if err != nil && !isNone {
+				return nil, err
+			}
+			texts[file] = text
 		}
 	}
 
 	var out [][]byte
-	for _, file := range slices.Sorted(maps.Keys(files)) {
-		text, _, err := readUnitText(root, files[file])
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, text)
+	for _, file := range slices.Sorted(maps.Keys(texts)) {
+		out = append(out, texts[file])
 	}
 
 	return out, nil
 }
 
+// dropInFolders returns the folders of a unit's drop-ins, the one that takes precedence first: of kube-let@a.service
+// kube-let@a.service.d, kube-let@.service.d and kube-.service.d in each folder of units. Those of all units of the type
+// have the lowest precedence.
+func dropInFolders(root nodefile.Root, names []string) (out []string) {
+	kind := path.Ext(names[0])
+	owners := func(name string) []string {
+		stem := strings.TrimSuffix(name, kind)
+		out := []string{name}
+		if template, _, isInstance := strings.Cut(stem, "@"); isInstance {
+			stem = template
+			out = append(out, template+"@"+kind)
+		}
+		for i := strings.LastIndex(stem, "-"); i > 0; i = strings.LastIndex(stem[:i], "-") {
+			out = append(out, stem[:i+1]+kind)
+		}
+
+		return out
+	}
+
+	for _, name := range names {
+		for _, folder := range fileFolders(root) {
+			for _, owner := range owners(name) {
+				out = append(out, path.Join(folder, owner+".d"))
+			}
+		}
+	}
+	for _, folder := range fileFolders(root) {
+		out = append(out, path.Join(folder, kind[1:]+".d"))
+	}
+
+	return out
+}
+
 // isWanted reports whether a link of `systemctl enable` exists.
 func isWanted(root nodefile.Root, name string) bool {
-	for _, folder := range imageFolders() {
+	for _, folder := range fileFolders(root) {
 		for _, dir := range listNames(root, folder) {
 			isList := strings.HasSuffix(dir, ".wants") || strings.HasSuffix(dir, ".requires")
 			if isList && slices.Contains(listNames(root, path.Join(folder, dir)), name) {
@@ -244,20 +322,27 @@ func readUnitText(root nodefile.Root, file string) (text []byte, masked bool, er
 }
 
 func leadsToNull(root nodefile.Root, file string) bool {
+	to, isLink := readLink(root, file)
+
+	return isLink && to == "/dev/null"
+}
+
+// readLink returns where a link leads.
+func readLink(root nodefile.Root, file string) (to string, isLink bool) {
 	folder, err := root.Look(path.Dir(file), nodefile.FollowAll)
 	if err != nil {
-		return false
+		return "", false
 	}
 	defer folder.Close()
 	link, err := root.Look(path.Join(folder.Path(), path.Base(file)), nodefile.FollowNone)
 	if err != nil {
-		return false
+		return "", false
 	}
 	defer link.Close()
 
-	to, err := link.Target()
+	to, err = link.Target()
 
-	return err == nil && to == "/dev/null"
+	return to, err == nil
 }
 
 // listNames returns the names in a folder, none if it cannot be read.
@@ -272,18 +357,31 @@ func listNames(root nodefile.Root, dir string) []string {
 	return names
 }
 
-// Glob returns the files below a root that the path of an EnvironmentFile= means: those that match its last part, or
+// Glob returns the files below a root that the path of an EnvironmentFile= means, as glob(3): those that match it, or
 // the path itself.
-func Glob(root nodefile.Root, file string) (out []string) {
-	dir, pattern := path.Split(file)
-	if !strings.ContainsAny(pattern, "*?[") {
+func Glob(root nodefile.Root, file string) []string {
+	if !strings.ContainsAny(file, "*?[") {
 		return []string{file}
 	}
-	for _, name := range slices.Sorted(slices.Values(listNames(root, dir))) {
-		if ok, err := path.Match(pattern, name); ok && err == nil {
-			out = append(out, path.Join(dir, name))
+
+	found := []string{"/"}
+	for part := range strings.SplitSeq(strings.Trim(path.Clean(file), "/"), "/") {
+		var next []string
+		pattern := strings.ReplaceAll(part, "[!", "[^")
+		for _, dir := range found {
+			if !strings.ContainsAny(part, "*?[") {
+				next = append(next, path.Join(dir, part))
+				continue
+			}
+			for _, name := range slices.Sorted(slices.Values(listNames(root, dir))) {
+				isHidden := name[0] == '.' && part[0] != '.'
+				if ok, err := path.Match(pattern, name); ok && err == nil && !isHidden {
+					next = append(next, path.Join(dir, name))
+				}
+			}
 		}
+		found = next[:min(len(next), maxUnitNames)]
 	}
 
-	return out
+	return found
 }

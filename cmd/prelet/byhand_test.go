@@ -341,7 +341,7 @@ func (m *machine) answered(version string) (kept string) {
 	if err := os.Chmod(filepath.Join(m.root, "/usr/bin/kubelet"), 0o755); err != nil {
 		m.t.Fatal(err)
 	}
-	c, ok := kubeletbin.Find(m.root, "").Keep(version, nil)
+	c, ok := kubeletbin.Find(m.root, "", nil).Keep(version, nil)
 	b, err := c.Marshal()
 	if err != nil || !ok {
 		m.t.Fatal("what the kubelet says is not kept: ", err)

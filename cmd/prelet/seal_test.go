@@ -61,7 +61,7 @@ func sealable(t *testing.T) *machine {
 func TestSealTwice(t *testing.T) {
 	t.Parallel()
 	m := sealable(t)
-	cache, isSame := kubeletbin.Find(m.root, "").Keep("v1.36.3", nil)
+	cache, isSame := kubeletbin.Find(m.root, "", nil).Keep("v1.36.3", nil)
 	text, err := cache.Marshal()
 	if err != nil || !isSame {
 		t.Fatalf("the kubelet's cache: got %v, %t; want the same file", err, isSame)

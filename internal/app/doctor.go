@@ -65,7 +65,7 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 	given := func(name string) error {
 		return credentials.CheckGiven(h.Root, BootUnit, name)
 	}
-	found := askKubelet(ctx, h)
+	found := askKubelet(ctx, h, n.live.StartCommand(ctx))
 	in.Binary = doctor.Binary{Path: found.Path, Version: found.Version}
 	if !diags.HasErrors() {
 		n.source = doctor.LimitSource(n.source, n.joined(), given)
@@ -99,10 +99,10 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 	return Examined{Findings: findings, Fit: doctor.Fit(findings)}, nil
 }
 
-// askKubelet runs the kubelet's binary and, as root, stores its output.
-func askKubelet(ctx context.Context, h *Host) kubeletbin.Examined {
+// askKubelet runs the kubelet's binary, which its unit starts with a command, and, as root, stores its output.
+func askKubelet(ctx context.Context, h *Host, command []string) kubeletbin.Examined {
 	cache := filepath.Join(h.stateDir(), "kubelet.json")
-	found := kubeletbin.Examine(ctx, h.Root, cache)
+	found := kubeletbin.Examine(ctx, h.Root, cache, command)
 	st, err := os.Stat(h.stateDir())
 	hasStateDir := err == nil && st.IsDir()
 	if hasStateDir && os.Geteuid() == 0 && found.Keep != nil {

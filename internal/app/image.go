@@ -14,8 +14,10 @@ import (
 	"github.com/prelet/prelet/internal/app/image"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/probe/kubeletbin"
 )
@@ -34,7 +36,13 @@ type openedImage struct {
 func (e *Env) openImage(ctx context.Context, w Where) (*openedImage, error) {
 	i := &openedImage{env: e, where: w}
 	cache := filepath.Join(w.stateDir(), filepath.Base(image.Cache))
-	found := kubeletbin.Examine(ctx, w.Root, cache)
+	i.in.Root = nodefile.Root(w.Root)
+	i.in.Unit = activation.DefaultUnit
+	if site, _ := w.load(nil, e.Version); site != nil {
+		i.in.Unit = boot.KubeletUnit(site)
+	}
+	unit, _ := systemd.ReadUnitFile(i.in.Root, i.in.Unit) // the check of units reports what cannot be read
+	found := kubeletbin.Examine(ctx, w.Root, cache, unit.Unit(kubelet.Argv).Command)
 	i.keep = found.Keep
 	i.in.Kubelet = image.Kubelet{
 		Path:    found.Path,
@@ -52,12 +60,7 @@ func (e *Env) openImage(ctx context.Context, w Where) (*openedImage, error) {
 	if err != nil {
 		return i, err
 	}
-	i.in.Root = nodefile.Root(w.Root)
 	i.in.Site = v.Site
-	i.in.Unit = activation.DefaultUnit
-	if v.Site != nil {
-		i.in.Unit = boot.KubeletUnit(v.Site)
-	}
 	i.loaded = v.Diagnostics
 	i.in.Machines = v.Machines
 	i.in.Detectors = e.detectorHost(w).Survey(ctx, nil, nil)

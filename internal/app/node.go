@@ -361,6 +361,7 @@ func (n *openNode) openLive(given map[string]probe.Given) {
 		Store:       n.Store,
 		StateDir:    n.stateDir(),
 		Detectors:   e.detectorHost(n.Where),
+		Unit:        boot.KubeletUnit(n.Site),
 		OnRetry:     n.waits.retry,
 		WaitClock:   n.waits.announceClock(systemd.WaitClock),
 	}

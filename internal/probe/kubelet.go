@@ -6,16 +6,52 @@ import (
 
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/platform/machineid"
+	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/probe/hardware"
 	"github.com/prelet/prelet/internal/probe/joined"
 	"github.com/prelet/prelet/internal/probe/kubeletbin"
 	"github.com/prelet/prelet/internal/world"
 )
 
-// KubeletBinary returns the kubelet of this image as it was at the first question about it, nil if there is none.
+// KubeletBinary returns the kubelet that this image starts, as it was at the first question about it; nil if there is
+// none.
 func (l *Live) KubeletBinary() *kubeletbin.Binary {
-	return l.found()
+	return l.findKubelet(context.Background())
+}
+
+// findKubelet finds the kubelet's binary, once.
+func (l *Live) findKubelet(ctx context.Context) *kubeletbin.Binary {
+	l.search.Lock()
+	defer l.search.Unlock()
+
+	if l.binary == nil {
+		found := kubeletbin.Find(l.o.Root, l.cacheFile(), l.StartCommand(ctx))
+		l.binary = &found
+	}
+
+	return *l.binary
+}
+
+// StartCommand returns the words with which the kubelet's unit starts it, nil if they are not known: of a recorded
+// machine, without a unit, and if systemd does not answer.
+func (l *Live) StartCommand(ctx context.Context) []string {
+	switch {
+	case l.o.Unit == "":
+	case l.o.Root != "":
+		u, err := systemd.ReadUnitFile(l.root(), l.o.Unit)
+		if err == nil {
+			return u.Unit(kubelet.Argv).Command
+		}
+	case l.o.Hardware == "" && l.o.Units != nil:
+		u, err := l.o.Units.Look(ctx, l.o.Unit)
+		if err == nil {
+			return u.Command
+		}
+	}
+
+	return nil
 }
 
 // isOtherMachine reports whether the answers are about another machine than this process's: a recorded one, or one
@@ -35,7 +71,7 @@ func (l *Live) cacheFile() string {
 
 // answerAccepts returns the flags in the kubelet's --help.
 func (l *Live) answerAccepts(ctx context.Context, _ world.AcceptsReq) world.Answer {
-	a, err := l.found().Accepts(ctx, !l.isOtherMachine())
+	a, err := l.findKubelet(ctx).Accepts(ctx, !l.isOtherMachine())
 	if err != nil {
 		return world.Failure(fault.Absent, err.Error(), "prelet's own tables list the flags of its version")
 	}
@@ -52,7 +88,7 @@ func (l *Live) answerKubelet(ctx context.Context, _ world.KubeletReq) world.Answ
 		return world.Answer{Fault: l.denied}
 	}
 
-	switch v, err := l.found().Version(ctx, !l.isOtherMachine()); {
+	switch v, err := l.findKubelet(ctx).Version(ctx, !l.isOtherMachine()); {
 	case err != nil:
 		k.VersionWhy = err.Error()
 	case v != "":

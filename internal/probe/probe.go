@@ -43,6 +43,7 @@ type Options struct {
 	Detectors world.Source
 	// Units is systemd, nil if it is not available.
 	Units Units
+	Unit  string // the kubelet's; "": not known
 	// InhibitDelay asks logind for its InhibitDelayMaxSec, nil if that is not possible.
 	InhibitDelay func(ctx context.Context) (time.Duration, error)
 
@@ -58,9 +59,8 @@ type Retry = cluster.Retry
 type Live struct {
 	o      Options
 	client *cluster.Client
-	past   func() *world.LastGood    // memoised
-	kept   func() *world.LastGood    // memoised
-	found  func() *kubeletbin.Binary // memoised
+	past   func() *world.LastGood // memoised
+	kept   func() *world.LastGood // memoised
 
 	patience  time.Duration // see Hurry; 0 for the site's retry
 	nodeRetry time.Duration // between two reads of a Node that belongs to another machine
@@ -68,6 +68,9 @@ type Live struct {
 	secrets sync.Mutex
 	secret  map[string][]byte // as read, by name
 	learned sync.Once         // see LearnSecrets
+
+	search sync.Mutex
+	binary **kubeletbin.Binary // nil until findKubelet has searched
 
 	mu     sync.Mutex
 	trusts map[string]*trustCall // by the JSON of the access
@@ -101,9 +104,6 @@ func New(o Options) *Live {
 		}
 
 		return world.ReadKept(o.Store, l.past)
-	})
-	l.found = sync.OnceValue(func() *kubeletbin.Binary {
-		return kubeletbin.Find(o.Root, l.cacheFile())
 	})
 	l.client = cluster.New(cluster.Options{
 		Now:       o.Now,

@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -101,4 +102,26 @@ func TestByHandWhileWaiting(t *testing.T) {
 	}
 	m.verdict("good")
 	m.well(1)
+}
+
+// The kubelet that the unit starts is the one that is asked for its version, although another one is in /usr/bin.
+func TestKubeletElsewhere(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	if err := errors.Join(
+		os.MkdirAll(m.root+"/opt/k8s", 0o755),
+		os.Rename(m.root+"/usr/bin/kubelet", m.root+"/opt/k8s/kubelet"),
+		os.WriteFile(m.root+"/usr/bin/kubelet", []byte("#!/bin/sh\necho Kubernetes v1.22.0\n"), 0o755),
+	); err != nil {
+		t.Fatal(err)
+	}
+	m.put("/etc/systemd/system/kubelet.service.d/20-elsewhere.conf", "[Service]\nExecStart=\n"+
+		"ExecStart=/opt/k8s/kubelet $KUBELET_KUBECONFIG_ARGS $KUBELET_CONFIG_ARGS $KUBELET_KUBEADM_ARGS $KUBELET_EXTRA_ARGS\n")
+	m.boot()
+	m.verdict("good")
+	m.well(1)
+	got := m.read("/var/lib/prelet/kubelet.json")
+	if !strings.Contains(got, `"/opt/k8s/kubelet"`) || !strings.Contains(got, `"v1.36.3"`) {
+		t.Errorf("the kept version: got %s; want v1.36.3 of /opt/k8s/kubelet", got)
+	}
 }

@@ -40,16 +40,25 @@ type Binary struct {
 	kept *VersionCache // the cache of this file; nil: none
 }
 
-// dirs returns the folders that are searched for a kubelet, in this order.
+// dirs returns the folders that are searched for a kubelet that the unit does not name, in this order.
 func dirs() []string {
 	return []string{"/usr/bin", "/usr/local/bin", "/opt/bin"}
 }
 
-// Find returns the binary below a root, with its part of the cache file; nil if there is none.
-func Find(root, cache string) *Binary {
+// Find returns the binary below a root, with its part of the cache file; nil if there is none. command has the words
+// with which the kubelet's unit starts it, nil if they are not known. A program of another name, such as a shell, is not
+// the kubelet and must not be started.
+func Find(root, cache string, command []string) *Binary {
+	var paths []string
+	if len(command) > 0 && filepath.IsAbs(command[0]) && filepath.Base(command[0]) == "kubelet" {
+		paths = append(paths, filepath.Clean(command[0]))
+	}
 	for _, dir := range dirs() {
-		p := filepath.Join(dir, "kubelet")
-		file := filepath.Join("/", root, p)
+		paths = append(paths, filepath.Join(dir, "kubelet"))
+	}
+
+	for _, p := range paths {
+		file := locate(root, p)
 
 		now, ok := describe(file)
 		if !ok {
@@ -65,6 +74,20 @@ func Find(root, cache string) *Binary {
 	}
 
 	return nil
+}
+
+// locate returns the file of a path below a root. A link there leads to another file below it.
+func locate(root, p string) string {
+	if root == "" {
+		return p
+	}
+	look, err := nodefile.Root(root).Look(p, nodefile.FollowAll)
+	if err != nil {
+		return filepath.Join(root, p)
+	}
+	defer look.Close()
+
+	return filepath.Join(root, look.Path())
 }
 
 // readKept reads the cache of a file. It returns nil for the cache of another file, and if other users may have

@@ -83,7 +83,7 @@ func (b *binaries) run() (version string, starts int) {
 	b.t.Helper()
 	_ = os.Remove(b.started)
 
-	binary := Find(b.root, b.cache)
+	binary := Find(b.root, b.cache, nil)
 	version, _ = binary.Version(b.t.Context(), true)
 	accepts, err := binary.Accepts(b.t.Context(), true)
 	if err == nil && len(accepts.Deprecated) < 100 {
@@ -169,7 +169,7 @@ func TestExamine(t *testing.T) {
 	b.must(err, os.WriteFile(b.cache, text, 0o600))
 	b.want("a wrong answer that was kept", "v1.0.0", 0)
 
-	e := Find(b.root, b.cache).examine(t.Context())
+	e := Find(b.root, b.cache, nil).examine(t.Context())
 	if e.Version != "v1.36.3" || e.Keep == nil {
 		t.Errorf("examine: got version %q, keep %q; want v1.36.3 and answers to keep", e.Version, e.Keep)
 	}
@@ -183,7 +183,7 @@ func TestExamine(t *testing.T) {
 func TestReplacedWhileAsked(t *testing.T) {
 	b := newBinaries(t)
 	b.put("v1.36.3")
-	found := Find(b.root, b.cache)
+	found := Find(b.root, b.cache, nil)
 	b.put("v1.36.3")
 
 	if c, ok := found.Keep("v1.36.3", nil); ok {
@@ -222,7 +222,7 @@ func TestKubeletOfAnotherRoot(t *testing.T) {
 	b.run()
 	_ = os.Remove(b.started)
 	elsewhere := func() (string, error) {
-		binary := Find(b.root, b.cache)
+		binary := Find(b.root, b.cache, nil)
 		_, err := binary.Accepts(t.Context(), false)
 		version, _ := binary.Version(t.Context(), false)
 		return version, err
@@ -230,7 +230,7 @@ func TestKubeletOfAnotherRoot(t *testing.T) {
 	if v, err := elsewhere(); v != "v1.36.3" || err != nil {
 		t.Errorf("got %q, %v; want the version that is kept", v, err)
 	}
-	if e := Examine(t.Context(), b.root, b.cache); e.Version != "v1.36.3" || e.Path != "/usr/bin/kubelet" ||
+	if e := Examine(t.Context(), b.root, b.cache, nil); e.Version != "v1.36.3" || e.Path != "/usr/bin/kubelet" ||
 		e.Keep != nil {
 		t.Errorf("%+v", e)
 	}
@@ -238,7 +238,7 @@ func TestKubeletOfAnotherRoot(t *testing.T) {
 	if v, err := elsewhere(); v != "" || err == nil || !strings.Contains(err.Error(), "not started here") {
 		t.Errorf("got %q, %v; want no version and an error", v, err)
 	}
-	if e := Examine(t.Context(), b.root, b.cache); e.Version != "" || e.Path == "" {
+	if e := Examine(t.Context(), b.root, b.cache, nil); e.Version != "" || e.Path == "" {
 		t.Errorf("%+v", e)
 	}
 	if _, err := os.Stat(b.started); err == nil {
@@ -277,5 +277,46 @@ func TestRun(t *testing.T) {
 	}
 	if l.b.String() != "abcab" {
 		t.Errorf("%q", l.b.String())
+	}
+}
+
+// TestFind checks which binary counts: the one that the unit starts, if it is the kubelet and exists. A link of an image
+// leads to a file of that image.
+func TestFind(t *testing.T) {
+	root := t.TempDir()
+	put := func(p string) {
+		file := filepath.Join(root, p)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("/usr/local/bin/kubelet")
+	put("/opt/k8s/1.36/kubelet")
+	put("/opt/bin/wrapper")
+
+	for name, c := range map[string]struct {
+		command []string
+		want    string
+	}{
+		"not known":          {nil, "/usr/local/bin/kubelet"},
+		"elsewhere":          {[]string{"/opt/k8s/1.36/kubelet", "--v=2"}, "/opt/k8s/1.36/kubelet"},
+		"missing":            {[]string{"/opt/k8s/1.37/kubelet"}, "/usr/local/bin/kubelet"},
+		"a wrapper":          {[]string{"/opt/bin/wrapper", "kubelet"}, "/usr/local/bin/kubelet"},
+		"searched in a PATH": {[]string{"kubelet"}, "/usr/local/bin/kubelet"},
+	} {
+		b := Find(root, "", c.command)
+		if b == nil || b.Path() != c.want {
+			t.Errorf("%s: got %+v; want %s", name, b, c.want)
+		}
+	}
+
+	if err := os.Remove(filepath.Join(root, "usr/local/bin/kubelet")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/opt/k8s/1.36/kubelet", filepath.Join(root, "usr/local/bin/kubelet")); err != nil {
+		t.Fatal(err)
+	}
+	if b := Find(root, "", nil); b == nil || b.Path() != "/usr/local/bin/kubelet" {
+		t.Errorf("an absolute link: got %+v; want /usr/local/bin/kubelet", b)
 	}
 }

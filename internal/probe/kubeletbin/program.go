@@ -49,7 +49,7 @@ func (b *Binary) Version(ctx context.Context, mayStart bool) (string, error) {
 func (b *Binary) Accepts(ctx context.Context, mayStart bool) (*world.AcceptsAns, error) {
 	switch {
 	case b == nil:
-		return nil, fmt.Errorf("no kubelet in %s", strings.Join(dirs(), ", "))
+		return nil, fmt.Errorf("no kubelet in %s, and none where its unit starts it", strings.Join(dirs(), ", "))
 	case b.kept != nil && b.kept.Accepts != nil:
 		return b.kept.Accepts, nil
 	case !mayStart:
@@ -101,9 +101,9 @@ type Examined struct {
 }
 
 // Examine starts the binary even if the cache is valid. A binary below another root is not started; then only the
-// content of the cache is returned.
-func Examine(ctx context.Context, root, cache string) Examined {
-	b := Find(root, cache)
+// content of the cache is returned. command is that of Find.
+func Examine(ctx context.Context, root, cache string, command []string) Examined {
+	b := Find(root, cache, command)
 	switch {
 	case b == nil:
 		return Examined{}

@@ -34,7 +34,7 @@ func TestSlowBinary(t *testing.T) {
 
 			ctx, cancel := context.WithTimeout(t.Context(), c.deadline)
 			defer cancel()
-			version, err := Find(root, "").Version(ctx, true)
+			version, err := Find(root, "", nil).Version(ctx, true)
 			if version != c.version || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 				t.Errorf("got %q, %v; want %q and an error with %q", version, err, c.version, c.err)
 			}

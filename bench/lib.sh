@@ -20,7 +20,7 @@ install_tools() { # install_tools TOOL:PACKAGE...
 
 # sample NAME COMMAND...: measures one execution: wall time, CPU time (user and system) and the largest resident set of
 # one process. Its output is in $work/output, its errors are in $work/errors. While $round is 0 nothing is recorded: that
-# round fills the caches.
+# round fills the caches. An argument must not contain a new line, which hyperfine does not understand as bash quotes it.
 sample() {
 	local name=$1 redirect="exec \"\$@\" >$work/output 2>$work/errors"
 	shift

@@ -273,10 +273,12 @@ ignition() {
 	install -D /dev/stdin "$node/etc/selinux/config" <<<SELINUXTYPE=none
 	mkdir -p "$node/opt"
 	ln -s /usr/bin/true "$node/opt/setfiles"
-	# shellcheck disable=SC2016 # for the shell in the node
-	in_node ignition PATH=/opt:/usr/bin:/usr/sbin IGNITION_CONFIG_FILE=/config.ign /bin/sh -ec 'for stage in fetch files; do
-		/usr/lib/dracut/modules.d/30ignition/ignition --log-to-stdout --platform file --stage $stage --root /
-	done'
+	cat >"$node/boot.sh" <<-'END'
+		for stage in fetch files; do
+			/usr/lib/dracut/modules.d/30ignition/ignition --log-to-stdout --platform file --stage $stage --root /
+		done
+	END
+	in_node ignition PATH=/opt:/usr/bin:/usr/sbin IGNITION_CONFIG_FILE=/config.ign /bin/sh -e /boot.sh
 	same
 }
 

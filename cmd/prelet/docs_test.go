@@ -185,6 +185,107 @@ git init -q -b main . && git add site && git -c user.name=a -c user.email=a@exam
 git update-ref refs/remotes/origin/main main
 `
 
+// sitePattern and sessionPattern match the first site and the first session with prelet of a page.
+var (
+	sitePattern    = regexp.MustCompile("(?s)```hcl\n(.*?)```")
+	sessionPattern = regexp.MustCompile("(?s)```console\n(.*?)```")
+)
+
+// TestReadme checks that the first screen of README.md shows what prelet prints for the site below it, on a recorded
+// machine, and that it names the version that the program is on the way to.
+func TestReadme(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short is set, and the session starts processes")
+	}
+
+	page := readPages(t)["README.md"]
+	site, session := sitePattern.FindStringSubmatch(page), sessionPattern.FindStringSubmatch(page)
+	if site == nil || session == nil {
+		t.Fatal("README.md: got no site or no session, want both")
+	}
+
+	dir := makeDocsFolder(t)
+	run := func(command string) string {
+		c := exec.Command("bash", "--noprofile", "--norc", "-euo", "pipefail", "-c", command)
+		c.Dir = filepath.Join(dir, "readme")
+		c.Env = append(os.Environ(), "CREDENTIALS_DIRECTORY="+dir+"/credentials")
+		out, err := c.Output()
+		if err != nil {
+			t.Fatalf("%s: got error %v, want none\n%s", command, err, out)
+		}
+
+		return strings.TrimSpace(string(out))
+	}
+	if err := os.Mkdir(filepath.Join(dir, "readme"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "readme/site.hcl"), []byte(site[1]), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run("prelet record --config site.hcl --hardware ../machines/dgx --objects ../objects --root ../root gpu07.prelet")
+
+	for _, part := range strings.Split("\n"+session[1], "\n$ ")[1:] {
+		command, want, _ := strings.Cut(part, "\n")
+		// All of the output is read first: `head` may close the pipe before prelet has written.
+		plan, rest, isCut := strings.Cut(command, " | ")
+		if isCut {
+			command = "text=$(" + plan + "); printf '%s\\n' \"$text\" | " + rest
+		}
+		if got := run(command); got != strings.TrimSpace(want) {
+			t.Errorf("README.md: %s: got\n%s\nwant as on the page:\n%s", command, got, want)
+		}
+	}
+
+	script, err := os.ReadFile(repository + "/tools/version.sh")
+	next := regexp.MustCompile(`(?m)^next=(\S+)$`).FindStringSubmatch(string(script))
+	if err != nil || next == nil || !strings.Contains(page, "on the way to "+next[1]) {
+		t.Errorf("README.md: got another version, want that of tools/version.sh: %q (%v)", next, err)
+	}
+}
+
+// TestTestsOfPages checks that each test that a page names exists.
+func TestTestsOfPages(t *testing.T) {
+	t.Parallel()
+
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	exists := map[string]bool{"TestName": true} // stands for any test
+	err := filepath.WalkDir(repository, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && slices.Contains([]string{".git", "node_modules", "bin", "dist", ".cache"}, d.Name()):
+			return fs.SkipDir
+		case !strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range declared.FindAllStringSubmatch(string(text), -1) {
+			exists[m[1]] = true
+		}
+
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	named := regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w*`)
+	pages := readPages(t)
+	delete(pages, "CHANGELOG.md")
+	checked := 0
+	for page, text := range pages {
+		for _, name := range named.FindAllString(text, -1) {
+			checked++
+			if !exists[name] {
+				t.Errorf("%s: got no test %s, want one: write its new name", page, name)
+			}
+		}
+	}
+	if checked < 100 {
+		t.Errorf("tests on pages: got %d, want 100 or more", checked)
+	}
+}
+
 // A block that is indented in place of fenced would not be run, so only the pages of codes have those: their commands
 // are for a node in trouble.
 func TestNoIndentedBlocks(t *testing.T) {

@@ -13,6 +13,3 @@ func becomeSubreaper() error { return nil }
 func (h *Host) run(context.Context, job) (wire.Reply, Trace, error) {
 	return wire.Reply{}, Trace{}, denied("detectors run on Linux only")
 }
-
-// Pool returns the number of users for detectors.
-func (h *Host) Pool() int { return 0 }

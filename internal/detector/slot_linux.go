@@ -229,13 +229,6 @@ func (h *Host) groupIDs(names []string) ([]uint32, error) {
 	return ids, nil
 }
 
-// Pool returns the number of users for detectors.
-func (h *Host) Pool() int {
-	users, _ := h.users()
-
-	return len(users)
-}
-
 // placeGrants returns grants with their paths below the root. For a recorded machine its tree is readable. Programs
 // are not below the root: the kernel executes those of this machine.
 func (h *Host) placeGrants(g world.Grants) world.Grants {

@@ -19,9 +19,8 @@ import (
 // of any length, dials any address, waits for pipes that a grandchild may hold, and has one message for several
 // failures.
 type detector struct {
-	policy    sandbox.Policy
-	name      string
-	recordEnd func(wire.Step) // records the end of a step
+	policy sandbox.Policy
+	name   string
 
 	report sandbox.Report // about its own part of the sandbox
 	stdout *os.File
@@ -46,12 +45,10 @@ func (d *detector) Start(ctx context.Context) error {
 	if err := d.exec(ctx); err != nil {
 		return &startError{wire.Start, err}
 	}
-	d.recordEnd(wire.Start)
 
 	if err := d.handshake(ctx); err != nil {
 		return &startError{wire.Handshake, err}
 	}
-	d.recordEnd(wire.Handshake)
 
 	return nil
 }

@@ -31,7 +31,6 @@ func reserve(all time.Duration) time.Duration {
 // Run reads a request, handles it and writes the reply. The process cannot be used for anything else, because it
 // stays confined. The lines in without are left out of the sandbox, for tests.
 func Run(in io.Reader, out io.Writer, without sandbox.Lines) error {
-	began := time.Now()
 	// grpc-go would log to standard error, which is the detector's.
 	silent := grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)
 	grpclog.SetLoggerV2(silent)
@@ -46,11 +45,7 @@ func Run(in io.Reader, out io.Writer, without sandbox.Lines) error {
 	ctx, cancel := context.WithTimeout(context.Background(), all-reserve(all))
 	defer cancel()
 
-	r := &run{
-		req:   req,
-		began: began,
-		reply: wire.Reply{Micros: map[wire.Step]int64{}},
-	}
+	r := &run{req: req}
 	r.policy = sandbox.Policy{
 		Socket:  contract.SocketFolder(req.Socket),
 		Memory:  req.Memory,
@@ -85,13 +80,7 @@ func Run(in io.Reader, out io.Writer, without sandbox.Lines) error {
 type run struct {
 	req    wire.Request
 	policy sandbox.Policy
-	began  time.Time
 	reply  wire.Reply
-}
-
-// recordEnd records the end of a step.
-func (r *run) recordEnd(s wire.Step) {
-	r.reply.Micros[s] = time.Since(r.began).Microseconds()
 }
 
 // fail records the step that failed and the reason.
@@ -103,13 +92,11 @@ func (r *run) fail(s wire.Step, err error) {
 // do confines this process and handles the request.
 func (r *run) do(ctx context.Context) {
 	report := sandbox.Process(&r.policy)
-	r.recordEnd(wire.Sandbox)
 
 	d := &detector{
-		policy:    r.policy,
-		name:      r.req.Name,
-		recordEnd: r.recordEnd,
-		ended:     make(chan struct{}),
+		policy: r.policy,
+		name:   r.req.Name,
+		ended:  make(chan struct{}),
 	}
 	err := r.call(ctx, d)
 	r.reply.Contained = report.Contained
@@ -123,7 +110,6 @@ func (r *run) do(ctx context.Context) {
 	}
 
 	if err == nil {
-		r.recordEnd(wire.Call)
 		return
 	}
 	r.reply.Answer = nil

@@ -34,7 +34,7 @@ func full() Reply {
 	for range contract.MaxLabels {
 		a.Labels = append(a.Labels, contract.Label{Key: "k", Value: "v"})
 	}
-	return Reply{Answer: a, Micros: map[Step]int64{Start: 1}}
+	return Reply{Answer: a}
 }
 
 func TestBounded(t *testing.T) {

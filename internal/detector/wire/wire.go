@@ -57,7 +57,4 @@ type Reply struct {
 
 	Describe *contract.Description `json:"describe,omitempty"`
 	Answer   *contract.Answer      `json:"answer,omitempty"`
-
-	// Micros is the end of each step, in microseconds since prelet-detect started.
-	Micros map[Step]int64 `json:"us,omitempty"`
 }

@@ -48,7 +48,9 @@ func HowKept(attribute string) (isLost bool, capability string) {
 
 // IsSignature reports whether an extended attribute is a signature of IMA or EVM, which a change of the content
 // invalidates.
-func IsSignature(attribute string) bool { return attribute == "security.ima" || attribute == "security.evm" }
+func IsSignature(attribute string) bool {
+	return attribute == "security.ima" || attribute == "security.evm"
+}
 
 // maxAttributes is the kernel's limit: bytes of the names of all extended attributes of a file.
 const maxAttributes = 64 << 10

@@ -138,6 +138,8 @@ func describeFailing(ctx context.Context, h *Host, finished *time.Time) string {
 		return ""
 	}
 
-	return fmt.Sprintf("%s ended %s ago, and systemd has started it again (restarted %d times); see journalctl -b -u %s",
-		activation.DefaultUnit, ago.Round(time.Second), u.Restarts, activation.DefaultUnit)
+	return fmt.Sprintf(
+		"%s ended %s ago, and systemd has started it again (restarted %d times); see journalctl -b -u %s",
+		activation.DefaultUnit, ago.Round(time.Second), u.Restarts, activation.DefaultUnit,
+	)
 }

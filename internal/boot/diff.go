@@ -270,16 +270,17 @@ func warnAttributes(c Change) (out hcl.Diagnostics) {
 		switch {
 		case isLost && capability == "":
 			out = append(out, origin.Warning(fault.CannotWrite, at, summary,
-				"It is a signature of the present content, and the new file has none. Sign the file again after the run."))
+				"It is a signature of the present content, and the new file has none. Sign the file again after the "+
+					"run."))
 		case isLost:
 			out = append(out, origin.Warning(fault.CannotWrite, at, summary,
-				"Only a process with %s sees it. prelet's units do not have that, so the new file has no such attribute: "+
-					"set it again after the run.", capability))
+				"Only a process with %s sees it. prelet's units do not have that, so the new file has no such "+
+					"attribute: set it again after the run.", capability))
 		case capability != "":
 			out = append(out, origin.Warning(fault.CannotWrite, at, summary,
 				"Only a process with %s may give it to the new file. prelet's units do not have that, and end with 40 "+
-					"before they change anything. Remove it with setfattr -x %s %s, or write CapabilityBoundingSet=%s into "+
-					"drop-ins of prelet.service, prelet-apply.service and prelet-verify.service.",
+					"before they change anything. Remove it with setfattr -x %s %s, or write CapabilityBoundingSet=%s "+
+					"into drop-ins of prelet.service, prelet-apply.service and prelet-verify.service.",
 				capability, name, c.File.Path, capability))
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit/activation"
@@ -527,7 +526,3 @@ func Collect(s *generation.Store) error {
 
 // keepGenerations is the number of generations that are kept, in addition to the last good one.
 const keepGenerations = 10
-
-func toDuration(n int64) time.Duration {
-	return time.Duration(n) * time.Millisecond
-}

@@ -48,8 +48,8 @@ const (
 // Kinds returns all kinds of questions. The tests of each source go through them: a new kind needs an answer in each.
 func Kinds() []Kind {
 	return []Kind{
-		KindFile, KindCredential, KindVariable, KindTrust, KindObject, KindHardware, KindLock, KindDetector, KindKubelet,
-		KindAccepts, KindExists, KindDropIns, KindServing, KindOriginal, KindTarget, KindNode, KindOwner, KindUnit,
+		KindFile, KindCredential, KindVariable, KindTrust, KindObject, KindHardware, KindLock, KindDetector,
+		KindKubelet, KindAccepts, KindExists, KindDropIns, KindServing, KindOriginal, KindTarget, KindNode, KindOwner, KindUnit,
 		KindLogind, KindPackages, KindManaged, KindValidation,
 	}
 }

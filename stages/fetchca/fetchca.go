@@ -108,8 +108,8 @@ func warnExpired(at hcl.Range, trust world.TrustAns) hcl.Diagnostics {
 	case trust.NoneValid:
 		return hcl.Diagnostics{origin.Warning(
 			fault.ClusterCA, at, "The cluster's CA has expired",
-			"It is %s. The kubelet verifies no API server by it. Give the renewed CA; one with the same key has the same "+
-				"pin. If it has not expired, set the clock of this machine.", all,
+			"It is %s. The kubelet verifies no API server by it. Give the renewed CA; one with the same key has the "+
+				"same pin. If it has not expired, set the clock of this machine.", all,
 		)}
 	}
 

@@ -25,7 +25,8 @@ func (e *examination) checkBinary() string {
 	switch {
 	case b.Path == "":
 		e.problem("no kubelet was found",
-			"it is looked for where its unit starts it, and in /usr/bin, /usr/local/bin and /opt/bin", "install it in the image")
+			"it is looked for where its unit starts it, and in /usr/bin, /usr/local/bin and /opt/bin",
+			"install it in the image")
 		return ""
 	case b.Version == "":
 		e.problem(b.Path+" does not report its version",

@@ -284,7 +284,8 @@ func (r *reader) readLabels(object map[string]any) (out []label) {
 			continue
 		}
 		if !isPair {
-			r.note(fault.LabelInvalid, "Label "+l.Key+" has no value", "The site sets the empty value: %s = \"\".", l.Key)
+			r.note(fault.LabelInvalid, "Label "+l.Key+" has no value",
+				"The site sets the empty value: %s = \"\".", l.Key)
 		}
 
 		same := slices.IndexFunc(out, func(o label) bool { return o.Key == l.Key })
@@ -294,7 +295,8 @@ func (r *reader) readLabels(object map[string]any) (out []label) {
 		}
 		if out[same].Value != l.Value {
 			r.note(fault.Duplicate, "Label "+l.Key+" is given twice",
-				"It is %q and %q, and the script passed both to the kubelet, in random order. The site has the last one.",
+				"It is %q and %q, and the script passed both to the kubelet, in random order. The site has the last "+
+					"one.",
 				out[same].Value, l.Value)
 		}
 		out[same] = l

@@ -137,8 +137,8 @@ func (r *reader) findJoin(src []byte) (found *joinConfiguration) {
 		case doc == nil:
 		case kind == "NodeConfig":
 			r.refuse(fault.WrongType, "A NodeConfig of nodeadm is not imported",
-				"Write the site: kubelet.config is patch and kubelet.flags is flags in the write stage; reserve has the "+
-					"policy eks.")
+				"Write the site: kubelet.config is patch and kubelet.flags is flags in the write stage; reserve has "+
+					"the policy eks.")
 			return nil
 		case kind != "JoinConfiguration":
 			r.note(fault.UnknownArgument, "A document is not imported",
@@ -208,8 +208,9 @@ func (r *reader) decodeJoin(doc map[string]any) *joinConfiguration {
 func (r *reader) readJoin(p *joinPage, join joinConfiguration, o Options) {
 	if join.APIVersion != kubeadmNow && join.APIVersion != kubeadmOld {
 		r.refuse(fault.WrongType, "This version of kubeadm's configuration is not known",
-			"apiVersion must be %s. `kubeadm config migrate --old-config FILE --new-config NEW` of a kubeadm that reads "+
-				"this one converts it. For v1, which is experimental, it needs --allow-experimental-api too.", kubeadmNow)
+			"apiVersion must be %s. `kubeadm config migrate --old-config FILE --new-config NEW` of a kubeadm that "+
+				"reads this one converts it. For v1, which is experimental, it needs --allow-experimental-api too.",
+			kubeadmNow)
 		return
 	}
 	if join.ControlPlane != nil {
@@ -404,7 +405,8 @@ func (p *joinPage) noteToken(token, tlsToken, credential string) (hasTwo bool) {
 	return hasTwo
 }
 
-// checkDiscoveryFile returns the place of a discovery file; "" for one that is refused. A URL may not contain a secret: it would be in the site.
+// checkDiscoveryFile returns the place of a discovery file; "" for one that is refused. A URL may not contain a secret:
+// it would be in the site.
 func (r *reader) checkDiscoveryFile(path string) string {
 	u, err := url.Parse(path)
 	switch {
@@ -457,7 +459,8 @@ func (r *reader) readPatches(p *joinPage, dir string, o Options) {
 	}
 	if err != nil {
 		r.warn(fault.FileMissing, "The patches are not imported",
-			"%s. kubeadm reads patches from %s on the node. Copy that folder here, and name it with --patches.", err, dir)
+			"%s. kubeadm reads patches from %s on the node. Copy that folder here, and name it with --patches.",
+			err, dir)
 		return
 	}
 
@@ -492,8 +495,8 @@ func (r *reader) addPatch(into map[string]any, f PatchFile) {
 		r.refuse(fault.Syntax, base+" is invalid YAML", "%s.", err)
 	case kind != "" && kind != "merge" && kind != "strategic", !isObject, hasDirective(patch):
 		r.warn(fault.UnknownArgument, base+" is not imported",
-			"Only merge patches are: without JSON patches, and without directives such as $patch. Write the fields that "+
-				"it changes in patch of kubelet_config; null removes a field.")
+			"Only merge patches are: without JSON patches, and without directives such as $patch. Write the fields "+
+				"that it changes in patch of kubelet_config; null removes a field.")
 	default:
 		delete(patch, "apiVersion")
 		delete(patch, "kind")

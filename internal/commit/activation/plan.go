@@ -17,8 +17,8 @@ import (
 const PlanBlob = "activation.json"
 
 // Plan is how to start the unit on one generation, and what to check then. It is stored in the generation, so that a
-// later boot, or a node after a rollback, judges by the plan of that time. The order of the fields is their order in the
-// stored document.
+// later boot, or a node after a rollback, judges by the plan of that time. The order of the fields is their order in
+// the stored document.
 type Plan struct {
 	Unit string `json:"unit"` // the kubelet's unit
 	// SettleMillis is how long the kubelet must run without a change before it counts as healthy.
@@ -27,8 +27,9 @@ type Plan struct {
 	TimeoutMillis int64 `json:"timeout_ms"`
 	// BoundMillis limits the whole activation including a rollback and its watch; 0: no limit.
 	BoundMillis int64 `json:"bound_ms,omitempty"`
-	Rollback    bool  `json:"rollback"`             // roll back after a bad verdict
-	UnitFiles   bool  `json:"unit_files,omitempty"` // a managed file is a unit file or a drop-in: a rollback needs a reload
+	Rollback    bool  `json:"rollback"` // roll back after a bad verdict
+	// UnitFiles is set if a managed file is a unit file or a drop-in: a rollback needs a reload.
+	UnitFiles bool `json:"unit_files,omitempty"`
 
 	// The expected state. A zero value is not checked.
 	Healthz    string            `json:"healthz,omitempty"`    // URL on loopback
@@ -49,12 +50,14 @@ type Plan struct {
 	Configz *kubelet.Configz `json:"configz,omitempty"`
 
 	// The expected Node object: a difference is drift (see labels.go).
-	Joins      bool                `json:"joins,omitempty"`            // the node joins with this generation
-	Labels     map[string]string   `json:"labels,omitempty"`           // as planned
-	Taints     []string            `json:"taints,omitempty"`           // as planned, key=value:Effect
-	GoneLabels map[string][]string `json:"gone_labels,omitempty"`      // of earlier generations, no longer planned: key → values
-	GoneTaints []string            `json:"gone_taints,omitempty"`      // of earlier generations and no longer planned
-	Reconcile  bool                `json:"reconcile_labels,omitempty"` // the node patches its own labels after a good verdict
+	Joins  bool              `json:"joins,omitempty"`  // the node joins with this generation
+	Labels map[string]string `json:"labels,omitempty"` // as planned
+	Taints []string          `json:"taints,omitempty"` // as planned, key=value:Effect
+	// GoneLabels and GoneTaints are those of earlier generations that are no longer planned: key → values.
+	GoneLabels map[string][]string `json:"gone_labels,omitempty"`
+	GoneTaints []string            `json:"gone_taints,omitempty"`
+	// Reconcile: the node patches its own labels after a good verdict.
+	Reconcile bool `json:"reconcile_labels,omitempty"`
 
 	// States contains the state files of the kubelet's managers, each with the policy that writes it: a kubelet with
 	// another policy exits on such a file. Files of disabled managers are left out.

@@ -3,7 +3,6 @@ package generation
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path"
 	"strings"
 
@@ -209,7 +208,7 @@ const smackLabel = "security.SMACK64"
 
 // readOwnLabel returns the label of this process; "" without an LSM that has labels.
 func readOwnLabel() string {
-	b, err := os.ReadFile("/proc/self/attr/current")
+	b, err := nodefile.ReadFile("/proc/self/attr/current", 4096)
 	if err != nil {
 		return ""
 	}

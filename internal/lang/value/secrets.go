@@ -11,8 +11,8 @@ import (
 )
 
 // secretPlaces is the part of each refusal that names the next step.
-const secretPlaces = "A secret can be put into text (${…}, join), encoded (base64encode, jsonencode, tomlencode, yamlencode) " +
-	"and passed on unchanged; can(credential(…)) reports whether it exists"
+const secretPlaces = "A secret can be put into text (${…}, join), encoded (base64encode, jsonencode, tomlencode, " +
+	"yamlencode) and passed on unchanged; can(credential(…)) reports whether it exists"
 
 // CheckSecrets refuses each place where an expression would depend on the content of a secret: operators, conditions,
 // keys, indexes and the arguments of most functions, whether or not evaluation comes to them. It only reads e.

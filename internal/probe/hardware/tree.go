@@ -37,9 +37,9 @@ func ReadTree(name string) (Opened, error) {
 		return openRoot(name)
 	}
 
-	return nil, fmt.Errorf("open recorded hardware %s: it is neither a folder nor a .json; give the root of a recorded "+
-		"tree, or the output of prelet detect -o json. Unpack an archive of ghw-snapshot or hwloc-gather-topology with "+
-		"tar -xf, and give the folder with proc and sys", name)
+	return nil, fmt.Errorf("open recorded hardware %s: it is neither a folder nor a .json; give the root of a "+
+		"recorded tree, or the output of prelet detect -o json. Unpack an archive of ghw-snapshot or "+
+		"hwloc-gather-topology with tar -xf, and give the folder with proc and sys", name)
 }
 
 // hostTree reads below a folder as the kernel resolves names: the root of this machine.

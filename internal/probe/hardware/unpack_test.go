@@ -27,7 +27,7 @@ func readArchive(name string) (Opened, error) {
 	}
 	defer func() { _ = f.Close() }()
 
-	var unpacked io.Reader = bzip2.NewReader(f)
+	unpacked := io.Reader(bzip2.NewReader(f))
 	if !strings.HasSuffix(name, ".bz2") {
 		if unpacked, err = gzip.NewReader(f); err != nil {
 			return nil, err

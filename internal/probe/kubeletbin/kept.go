@@ -46,8 +46,8 @@ func dirs() []string {
 }
 
 // Find returns the binary below a root, with its part of the cache file; nil if there is none. command has the words
-// with which the kubelet's unit starts it, nil if they are not known. A program of another name, such as a shell, is not
-// the kubelet and must not be started.
+// with which the kubelet's unit starts it, nil if they are not known. A program of another name, such as a shell, is
+// not the kubelet and must not be started.
 func Find(root, cache string, command []string) *Binary {
 	var paths []string
 	if len(command) > 0 && filepath.IsAbs(command[0]) && filepath.Base(command[0]) == "kubelet" {

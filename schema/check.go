@@ -165,7 +165,7 @@ func (b Block) Usage() string {
 
 // Suggest returns the known word that was probably meant, or all of them, as a sentence.
 func Suggest(word string, known []string) string {
-	if hint := foreignWords()[word]; hint != "" {
+	if hint := replacedWords()[word]; hint != "" {
 		return hint
 	}
 	if s := Nearest(word, known); s != "" {
@@ -177,9 +177,14 @@ func Suggest(word string, known []string) string {
 	return "There is: " + strings.Join(slices.Sorted(slices.Values(known)), ", ") + "."
 }
 
-// foreignWords are words of Terraform that a site does not have, with what to write instead.
-func foreignWords() map[string]string {
+// replacedWords are words of Terraform, and words that the language no longer has, with what to write instead.
+func replacedWords() map[string]string {
+	const runtime = "The drop-in of a container runtime is a file block: file \"NAME\" { path = …, " +
+		"content = tomlencode({ … }), notify = [stage.restart.NAME, …] }. See docs/how-to/runtime.md."
+
 	return map[string]string{
+		"registry": runtime,
+		"runtime":  runtime,
 		"count": "For several: for_each = { NAME = VALUE, … }, and each.key, each.value. For one that depends on a " +
 			"condition: when = CONDITION.",
 		"depends_on": "A stage runs after the stages that it refers to, as stage.TYPE.NAME: nothing else is needed.",

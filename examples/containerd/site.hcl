@@ -1,5 +1,5 @@
-# A worker with containerd 2. The image has containerd, its unit, and a config.toml that imports conf.d; the site has the
-# rest: the sandbox image, a mirror, CDI, and on machines with NVIDIA GPUs their runtime.
+# A worker with containerd 2. The image has containerd, its unit, and a config.toml of version 3 that imports conf.d; the
+# site has the rest: the sandbox image, a mirror, CDI, and on machines with NVIDIA GPUs their runtime.
 locals {
   nvidia = where(stage.detect-hw.node.gpus, { vendor = "nvidia" })
 }
@@ -15,25 +15,63 @@ stage "fetch-config" "kubelet" { config_map = "kube-system/kubelet-config" }
 stage "detect-hw" "node" {}
 
 stage "write" "kubelet" {
-  runtime {
-    sandbox_image = "registry.site3.example/pause:3.10"
+  file "containerd" {
+    path   = "/etc/containerd/conf.d/90-site.toml"
+    notify = [stage.restart.containerd, stage.restart.kubelet]
+    content = tomlencode({
+      version = 3
+      plugins = {
+        "io.containerd.cri.v1.images" = {
+          pinned_images = { sandbox = "registry.site3.example/pause:3.10" }
+          registry      = { config_path = "/etc/containerd/certs.d" }
+        }
+        "io.containerd.cri.v1.runtime" = {
+          enable_cdi = true # devices of device plugins and DRA drivers
+          containerd = {
+            runtimes = {
+              runc = { runtime_type = "io.containerd.runc.v2", options = { SystemdCgroup = true } }
+            }
+          }
+        }
+      }
+    })
+  }
 
-    registry "docker.io" {
+  file "nvidia" { # for pods with runtimeClassName: nvidia
+    when   = length(local.nvidia) > 0
+    path   = "/etc/containerd/conf.d/91-nvidia.toml"
+    notify = [stage.restart.containerd, stage.restart.kubelet]
+    content = tomlencode({
+      version = 3
+      plugins = {
+        "io.containerd.cri.v1.runtime" = {
+          containerd = {
+            runtimes = {
+              nvidia = {
+                runtime_type = "io.containerd.runc.v2"
+                options = {
+                  BinaryName    = "/usr/bin/nvidia-container-runtime"
+                  SystemdCgroup = true
+                }
+              }
+            }
+          }
+        }
+      }
+    })
+  }
+
+  file "mirror" { # containerd reads it at each pull
+    path = "/etc/containerd/certs.d/docker.io/hosts.toml"
+    content = tomlencode({
       server = "https://registry-1.docker.io"
-      host "https://mirror.site3.example" {
-        ca = "/etc/ssl/certs/site3.pem"
+      host = {
+        "https://mirror.site3.example" = {
+          capabilities = ["pull", "resolve"]
+          ca           = "/etc/ssl/certs/site3.pem"
+        }
       }
-    }
-
-    cdi {} # devices of device plugins and DRA drivers
-
-    handler "nvidia" { # for pods with runtimeClassName: nvidia
-      when = length(local.nvidia) > 0
-      options = {
-        BinaryName    = "/usr/bin/nvidia-container-runtime"
-        SystemdCgroup = true
-      }
-    }
+    })
   }
 }
 

@@ -82,12 +82,10 @@ func (f *Findings) degradeFor(ds hcl.Diagnostics) {
 	}
 }
 
-// degradeForConditions adds a reason for each condition of the Node that will not be True, and for a container runtime
-// that would not follow the site.
+// degradeForConditions adds a reason for each condition of the Node that will not be True.
 func (f *Findings) degradeForConditions(ds hcl.Diagnostics) {
 	for _, d := range ds {
-		switch c := origin.CodeOf(d); c {
-		case fault.NodeCondition, fault.RuntimeUnfit:
+		if c := origin.CodeOf(d); c == fault.NodeCondition {
 			f.degrade(c, d.Summary+": "+d.Detail)
 		}
 	}

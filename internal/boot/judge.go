@@ -266,8 +266,8 @@ func (j judgement) makeSubject(ctx context.Context) rules.Subject {
 	}
 	if !j.checking && s.Config != nil {
 		s.Machine = rules.NewMachine(j.basis.facts, j.basis.kubelet)
-		if driver := findPlannedDriver(j.node); driver != "" {
-			s.Machine.CgroupDriver = driver
+		if slices.ContainsFunc(j.node.Files, isRuntimeConfig) {
+			s.Machine.CgroupDriver = "" // that of the files on the disk, which the plan may change
 		}
 		s.Machine.Exists = func(p string) (exists, isKnown bool) {
 			return j.pathExists(ctx, p)
@@ -308,15 +308,11 @@ func (j judgement) findDeclared() *[]rules.Declaration {
 	return &list
 }
 
-// findPlannedDriver returns the cgroup driver that the planned settings of the container runtime give; "" if none.
-func findPlannedDriver(n node.Node) string {
-	for _, f := range n.Files {
-		if f.Runtime != nil && f.Runtime.CgroupDriver != "" {
-			return f.Runtime.CgroupDriver
-		}
-	}
+// isRuntimeConfig reports whether a planned file is of the configuration of containerd or CRI-O.
+func isRuntimeConfig(f node.File) bool {
+	folders := []string{"/etc/containerd", "/etc/containerd/conf.d", "/etc/crio", "/etc/crio/crio.conf.d"}
 
-	return ""
+	return f.Kind == node.Regular && slices.Contains(folders, path.Dir(f.Path))
 }
 
 // listPlugins returns the names of the plugins in the planned configuration of image credential providers: the file of

@@ -191,6 +191,12 @@ func TestCgroupDriverOfRuntime(t *testing.T) {
 			hcl.DiagWarning, "no pod starts (set by the kubelet's default)"},
 		{"it does not run", `{ cgroupDriver = "cgroupfs" }`, &world.RuntimeAns{Name: "containerd", Driver: "systemd"}, 6,
 			hcl.DiagWarning, "unless the runtime reports its driver"},
+		{"the site writes its drop-in", `{ cgroupDriver = "cgroupfs" }
+  }
+  file "containerd" {
+    path    = "/etc/containerd/conf.d/90-site.toml"
+    content = "version = 3"`,
+			&world.RuntimeAns{Name: "containerd", Version: "1.6.20", Driver: "systemd"}, 0, 0, ""},
 		{"it reports its driver", `{ cgroupDriver = "cgroupfs" }`, &world.RuntimeAns{Name: "containerd", Version: "v2.1.0",
 			Reported: "systemd", Driver: "cgroupfs"}, 0, 0, ""},
 		{"it has the same", `{ cgroupDriver = "systemd" }`,

@@ -104,17 +104,9 @@ func findNotified(n node.Node, f node.File, stored []string) (units []UnitChange
 	switch {
 	case f.Notify != nil:
 		return findNotifiedStages(n, f.Notify)
-	case f.Runtime != nil:
-		units, _ = findStoredUnits(n, []string{"restart " + f.Runtime.Unit})
-		for i := range units {
-			if units[i].Stage == "" {
-				units[i].Range = f.Runtime.Range
-			}
-		}
-		return units, true
 	case len(stored) > 0:
 		return findStoredUnits(n, stored)
-	case f.Purpose == "directory", f.Purpose == "runtime": // a file of the runtime that it reads while it runs
+	case f.Purpose == "directory":
 		return nil, false
 	case f.Purpose != "file" || isReadByKubelet(n, f.Path):
 		return nil, true

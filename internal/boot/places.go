@@ -29,17 +29,6 @@ func checkOnNode(ctx context.Context, tape *world.Tape, n node.Node) (found Find
 	for _, u := range n.Units {
 		checkUnit(ctx, tape, u, &found)
 	}
-	var checked []string
-	for _, f := range planned {
-		if f.Runtime == nil || slices.Contains(checked, f.Runtime.Unit) {
-			continue
-		}
-		checked = append(checked, f.Runtime.Unit)
-		units, _ := findNotified(n, f, nil)
-		if u := units[0].Unit; u.Stage == "" { // the others are in n.Units
-			checkUnit(ctx, tape, u, &found)
-		}
-	}
 
 	return found
 }
@@ -113,14 +102,10 @@ func checkUnit(ctx context.Context, tape *world.Tape, u node.Unit, found *Findin
 		return
 	}
 
-	who, what := "stage.restart."+u.Stage, "stage"
-	if u.Stage == "" { // of the block for the container runtime
-		who, what = "it", "block"
-	}
 	found.degrade(code, summary)
 	found.report(origin.Warning(
 		code, u.Range, summary,
-		"Files that notify %s are written, and the unit is not restarted or reloaded. "+
-			"%s, or leave the %s out on such machines: when = …", who, next, what,
+		"Files that notify stage.restart.%s are written, and the unit is not restarted or reloaded. "+
+			"%s, or leave the stage out on such machines: when = …", u.Stage, next,
 	))
 }

@@ -16,7 +16,7 @@ type StoredFile struct {
 // NewStoredFile returns the entry of a plan.json for a file of a node.
 func NewStoredFile(n node.Node, f node.File) StoredFile {
 	out := StoredFile{Path: f.Path, Purpose: f.Purpose}
-	if f.Notify == nil && f.Runtime == nil {
+	if f.Notify == nil {
 		return out
 	}
 

@@ -105,7 +105,6 @@ const (
 	NodeCondition      Code = "node-condition"
 	Adopted            Code = "adopted"
 	UnitMissing        Code = "unit-missing"
-	RuntimeUnfit       Code = "runtime-unfit"
 	UnitRefuses        Code = "unit-refuses"
 	UnitFailed         Code = "unit-failed"
 	TestFailed         Code = "test-failed"

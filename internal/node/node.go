@@ -144,21 +144,12 @@ type File struct {
 	Owner      string // "user:group" or numbers; "" keeps that of an existing file, and gives a new one root
 	OwnerRange hcl.Range
 	Notify     []string // names of restart stages; nil if the site does not set them
-	Runtime    *Runtime // of a file that the container runtime reads when it starts; nil: another file
 	CreateOnly bool
-	// bootstrap-kubeconfig | kubeconfig | ca | kubelet-config | kubelet-flags | credential-providers | runtime | file |
+	// bootstrap-kubeconfig | kubeconfig | ca | kubelet-config | kubelet-flags | credential-providers | file |
 	// directory | state
 	Purpose     string
 	OutsideHash bool // bootstrap-kubelet.conf and kubelet.conf: planned only before the node has joined, or after
 	Origins     []origin.Origin
-}
-
-// Runtime is what follows a change of the container runtime's settings: its unit is restarted, and then the kubelet,
-// which reads the runtime's cgroup driver when it starts, and does not start without a healthy runtime.
-type Runtime struct {
-	Unit         string
-	CgroupDriver string // that the settings give; "" if they give none
-	Range        hcl.Range
 }
 
 // Activation describes how apply activates a generation on the kubelet.

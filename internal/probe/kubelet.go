@@ -104,7 +104,7 @@ func (l *Live) answerKubelet(ctx context.Context, _ world.KubeletReq) world.Answ
 		k.Disk = l.root().DiskSize("/var/lib/kubelet")
 	}
 
-	k.Runtime, k.NoContainerdConfig = l.findRuntime(ctx)
+	k.Runtime = l.findRuntime(ctx)
 	k.Resolver = l.chooseResolver(ctx)
 
 	return world.Kubelet.Answer(k)

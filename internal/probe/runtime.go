@@ -17,12 +17,12 @@ const (
 	runtimeTimeout = 200 * time.Millisecond
 )
 
-// findRuntime returns the container runtime that this machine is configured for, nil if none is known, and whether
-// there is no configuration of containerd. It is not an error if the runtime does not run yet, or if this user may not
-// connect to it. The runtime of a recorded machine is in its facts.
-func (l *Live) findRuntime(ctx context.Context) (found *world.RuntimeAns, hasNoConfig bool) {
+// findRuntime returns the container runtime that this machine is configured for; nil if none is known. It is not an error
+// if the runtime does not run yet, or if this user may not connect to it. The runtime of a recorded machine is in its
+// facts.
+func (l *Live) findRuntime(ctx context.Context) *world.RuntimeAns {
 	if l.o.Hardware != "" {
-		return nil, false
+		return nil
 	}
 
 	ask := cri.Ask
@@ -30,19 +30,11 @@ func (l *Live) findRuntime(ctx context.Context) (found *world.RuntimeAns, hasNoC
 		ask = nil
 	}
 	configured := hardware.RuntimeOf(ctx, l.o.Root)
-	file := hardware.ContainerdOf(ctx, l.o.Root)
 
 	ctx, cancel := context.WithTimeout(ctx, runtimeTimeout)
 	defer cancel()
 
-	r := mergeRuntime(ctx, configured, ask)
-	if r != nil && r.Name == "containerd" {
-		r.ConfigVersion = file.Version
-		r.Imports = file.Imports
-		r.Mirrors = file.Mirrors
-	}
-
-	return r, file.IsAbsent
+	return mergeRuntime(ctx, configured, ask)
 }
 
 // mergeRuntime returns a runtime by its configuration and its responses, nil if none is known. ask connects to its

@@ -141,8 +141,6 @@ type KubeletAns struct {
 	Resolver string `json:"resolver,omitempty"`
 	// Runtime is the container runtime that this machine is configured for, nil: none is known.
 	Runtime *RuntimeAns `json:"runtime,omitempty"`
-	// NoContainerdConfig: there is no config.toml of containerd. Older recordings do not have it.
-	NoContainerdConfig bool `json:"no_containerd_config,omitempty"`
 }
 
 // RuntimeAns is a container runtime, as it reports itself if it runs, and by its configuration. Unknown fields are "".
@@ -152,12 +150,6 @@ type RuntimeAns struct {
 	Version  string `json:"version,omitempty"`       // as it reports it
 	Reported string `json:"told,omitempty"`          // its cgroup driver, as it reports it: systemd | cgroupfs
 	Driver   string `json:"cgroup_driver,omitempty"` // by its configuration
-	// ConfigVersion and Imports are of containerd's config.toml; 0: there is none. Older recordings do not have them,
-	// so that a drop-in is planned as for a machine that reads it.
-	ConfigVersion int      `json:"config_version,omitempty"`
-	Imports       []string `json:"imports,omitempty"`
-	// Mirrors: config.toml has mirrors of registries, with which containerd refuses a folder of hosts.toml.
-	Mirrors bool `json:"mirrors,omitempty"`
 	// NoConfig: it has answered, and does not implement RuntimeConfig. Older recordings do not have it; then its
 	// version decides.
 	NoConfig bool `json:"no_runtime_config,omitempty"`

@@ -34,7 +34,6 @@ func (r *renderer) checkPaths() {
 	c.claimAll("kubelet_config", configPath)
 	c.claimAll("kubelet_flags", flagsPath)
 	c.claimAll(providersBlock, providersPath)
-	c.claimAll(runtimeBlock, runtimePath)
 	c.claimAll("file", filePath)
 	c.claimAll("directory", dirPath)
 
@@ -58,8 +57,6 @@ func (c *pathCheck) choosePreset(b schema.Body) string {
 		return configTarget(b, c.in) // the same on all distributions
 	case b.Type == "kubelet_flags" && c.in.Facts != nil:
 		return flagsTarget(b, c.in)
-	case b.Type == runtimeBlock && runtimeName.Of(b).Cty.IsKnown():
-		return runtimeTarget(b)
 	}
 
 	return ""

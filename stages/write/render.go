@@ -73,9 +73,6 @@ func (r *renderer) renderKubeletFiles(n node.Node) {
 	if b, ok := r.cfg.One(providersBlock); ok {
 		r.renderProviders(b, n)
 	}
-	if b, ok := r.cfg.One(runtimeBlock); ok {
-		r.renderRuntime(b, n)
-	}
 }
 
 func (r *renderer) makeOutput() stages.Output {

@@ -265,7 +265,6 @@ func (Stage) Spec() stages.Spec {
 				},
 				declareProviders(),
 				declarePreloaded(),
-				declareRuntime(),
 				{
 					Type:    "file",
 					Labels:  []string{"name"},

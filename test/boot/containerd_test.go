@@ -19,7 +19,7 @@ import (
 const (
 	containerdVariable = "PRELET_CONTAINERD" // the folder that containerd/build.sh has filled
 
-	runtimeDropIn = "/etc/containerd/conf.d/90-prelet.toml"
+	runtimeDropIn = "/etc/containerd/conf.d/90-site.toml"
 	runtimeSocket = "/run/containerd/containerd.sock"
 )
 
@@ -51,21 +51,41 @@ f=/run/kernel/$$(echo $${v%%=*} | tr / .); echo $${v#*=} >$$f; mount --bind $$f 
 WantedBy=multi-user.target
 `
 
-// configures writes a site that configures containerd. more is added to the block.
+// configures writes a site that configures containerd. more has settings of its CRI plugin that win.
 func (m *machine) configures(pause, mirror, more string) {
 	m.t.Helper()
 	m.put("/etc/prelet/runtime.hcl", fmt.Sprintf(`override {
   stage "write" "kubelet" {
-    runtime {
-      sandbox_image = "registry.example/pause:%s"
-      registry "registry.example" {
-        host "%s" {}
-      }
-      cdi { spec_dirs = ["/etc/cdi-of-site"] }
-      handler "other" {
-        options = { BinaryName = "/usr/local/bin/other-runc" }
-      }
-      %s
+    file "containerd" {
+      path   = "/etc/containerd/conf.d/90-site.toml"
+      notify = [stage.restart.containerd, stage.restart.kubelet]
+      content = tomlencode({
+        version = 3
+        plugins = {
+          "io.containerd.cri.v1.images" = {
+            pinned_images = { sandbox = "registry.example/pause:%s" }
+            registry      = { config_path = "/etc/containerd/certs.d" }
+          }
+          "io.containerd.cri.v1.runtime" = merge({
+            enable_cdi    = true
+            cdi_spec_dirs = ["/etc/cdi-of-site"]
+            containerd = {
+              runtimes = {
+                runc = { runtime_type = "io.containerd.runc.v2", options = { SystemdCgroup = false } }
+                other = {
+                  runtime_type = "io.containerd.runc.v2"
+                  options      = { BinaryName = "/usr/local/bin/other-runc", SystemdCgroup = false }
+                }
+              }
+            }
+          }, { %s })
+        }
+      })
+    }
+
+    file "mirror" {
+      path    = "/etc/containerd/certs.d/registry.example/hosts.toml"
+      content = tomlencode({ host = { "%s" = { capabilities = ["pull", "resolve"] } } })
     }
   }
 }
@@ -73,7 +93,7 @@ stage "restart" "containerd" {
   unit    = "containerd.service"
   timeout = "60s"
 }
-`, pause, mirror, more))
+`, pause, more, mirror))
 }
 
 // newContainerdMachine is a machine with containerd 2, its own unit and a real kubelet, which was never booted.
@@ -266,7 +286,7 @@ func (m *machine) checkDump(what string, want ...string) {
 // TestContainerd: a real containerd 2 under a real systemd, with a real kubelet on a real cluster. The settings of the
 // site reach containerd, which is restarted before the kubelet; containers go on. Settings that containerd refuses, or
 // with which it has no CRI, are rolled back. A mirror is used without a restart. Without a config.toml, containerd reads
-// no drop-ins.
+// no drop-ins. The files are those of examples/containerd.
 func TestContainerd(t *testing.T) {
 	t.Parallel()
 	m, arguments := newContainerdMachine(t)
@@ -304,18 +324,18 @@ func TestContainerd(t *testing.T) {
 	}
 
 	m.checkRefused("a wrong type", other.url,
-		`config = { plugins = { "io.containerd.cri.v1.runtime" = { enable_cdi = "maybe" } } }`,
+		`enable_cdi = "maybe"`,
 		"containerd.service: its try-restart ended with",
 		"cannot decode TOML string into struct field config.RuntimeConfig.EnableCDI of type bool")
 	m.checkRefused("no CRI", other.url,
-		`config = { plugins = { "io.containerd.cri.v1.runtime" = { containerd = { default_runtime_name = "none" } } } }`,
+		`containerd = { default_runtime_name = "none" }`,
 		"the container runtime answers and has no CRI")
 
 	before = m.processes()
 	starts := m.countStarts()
 	m.put("/etc/prelet/runtime.hcl", "")
 	m.do("prelet", "run")
-	m.checkProcesses("without the block", before, true)
+	m.checkProcesses("without the files", before, true)
 	if got := m.countStarts() - starts; got != 1 || m.exists(runtimeDropIn) {
 		t.Errorf("without the block: got %d starts of containerd, drop-in %t; want 1 and false", got, m.exists(runtimeDropIn))
 	}
@@ -328,9 +348,7 @@ func TestContainerd(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.configures("three", other.url, "")
-	if r := m.try("prelet", "run"); r.exit != 0 || !strings.Contains(r.errors, "There is no /etc/containerd/config.toml") {
-		t.Errorf("without config.toml: prelet run: got %+v, want 0 with a warning", r)
-	}
+	m.do("prelet", "run")
 	if got := m.askCRI(); !m.exists(runtimeDropIn) || len(got.Handlers) != 1 {
 		t.Errorf("without config.toml: got %+v, want the drop-in without effect", got)
 	}

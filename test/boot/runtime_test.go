@@ -25,8 +25,15 @@ WantedBy=multi-user.target
 func (m *machine) pauses(tag string) {
 	m.put("/etc/prelet/runtime.hcl", fmt.Sprintf(`override {
   stage "write" "kubelet" {
-    runtime {
-      sandbox_image = "registry.example/pause:%s"
+    file "containerd" {
+      path   = "/etc/containerd/conf.d/90-site.toml"
+      notify = [stage.restart.containerd, stage.restart.kubelet]
+      content = tomlencode({
+        version = 3
+        plugins = {
+          "io.containerd.cri.v1.images" = { pinned_images = { sandbox = "registry.example/pause:%s" } }
+        }
+      })
     }
   }
 }
@@ -41,7 +48,7 @@ stage "restart" "containerd" {
 // edit by hand is replaced, and a runtime that does not run is not started.
 func TestRuntime(t *testing.T) {
 	t.Parallel()
-	const dropIn = "/etc/containerd/conf.d/90-prelet.toml"
+	const dropIn = "/etc/containerd/conf.d/90-site.toml"
 	m := newMachine(t)
 	m.put("/etc/systemd/system/containerd.service", runtimeService)
 	m.put("/etc/containerd/config.toml", "version = 3\nimports = [\"/etc/containerd/conf.d/*.toml\"]\n")

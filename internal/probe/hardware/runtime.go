@@ -5,7 +5,6 @@ import (
 	"errors"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/prelet/prelet/internal/world"
@@ -33,45 +32,8 @@ func RuntimeOf(ctx context.Context, root string) world.Runtime {
 	return runtime
 }
 
-// Containerd is what config.toml has.
-type Containerd struct {
-	Version  int // 0 if it could not be read
-	Imports  []string
-	Mirrors  bool // it, or an imported file that is not prelet's, has mirrors of registries
-	IsAbsent bool // there is no config.toml
-}
-
-// ContainerdOf reads containerd's config.toml. Root is as in RuntimeOf.
-func ContainerdOf(ctx context.Context, root string) Containerd {
-	d := &detection{
-		Tree:     hostTree{root},
-		ctx:      ctx,
-		patience: defaultPatience,
-		facts:    emptyFacts(),
-		evidence: map[string]string{},
-	}
-
-	found, err := callWithin(d, "reading the configuration of containerd", func() (Containerd, error) {
-		config, err := d.readTOML(containerdFile)
-		version, _ := strconv.Atoi(config.text("1", "version")) // a file without one has version 1
-		out := Containerd{Version: version, Imports: config.list("imports")}
-		if err == nil {
-			d.importInto(config, preletFile)
-			out.Mirrors = config.hasMirrors()
-		}
-
-		return out, err
-	})
-	if err != nil || ctx.Err() != nil {
-		return Containerd{IsAbsent: err != nil && isAbsent(err)}
-	}
-
-	return found
-}
-
 const (
 	containerdFile = "etc/containerd/config.toml"
-	preletFile     = "etc/containerd/conf.d/90-prelet.toml" // which the next run replaces
 	crioFolder     = "etc/crio/"
 )
 
@@ -157,7 +119,15 @@ func (d *detection) readContainerd() (world.Runtime, error) {
 		return world.Runtime{}, err
 	}
 
-	d.importInto(config, "")
+	for _, name := range d.expandImports(config.list("imports")) {
+		imported, err := d.readTOML(name)
+		if err != nil {
+			d.noteConfigError("runtime", err)
+			continue
+		}
+
+		config.merge(imported)
+	}
 
 	if slices.ContainsFunc(config.list("disabled_plugins"), isCRIPlugin) {
 		return world.Runtime{}, errNoCRI
@@ -178,34 +148,6 @@ func (d *detection) readContainerd() (world.Runtime, error) {
 	socket := config.text("/run/containerd/containerd.sock", "grpc", "address")
 
 	return newRuntime("containerd", socket, driver), nil
-}
-
-// importInto merges the files that config.toml imports over it, without one of them; "" for all.
-func (d *detection) importInto(config table, without string) {
-	for _, name := range d.expandImports(config.list("imports")) {
-		if name == without {
-			continue
-		}
-		imported, err := d.readTOML(name)
-		if err != nil {
-			d.noteConfigError("runtime", err)
-			continue
-		}
-
-		config.merge(imported)
-	}
-}
-
-// hasMirrors reports whether a configuration of containerd has mirrors of registries, with which it refuses a folder of
-// hosts.toml. Source: internal/cri/config/config.go, ValidateImageConfig.
-func (t table) hasMirrors() bool {
-	for _, plugin := range []string{"io.containerd.cri.v1.images", "io.containerd.grpc.v1.cri"} {
-		if mirrors, _ := t.lookup("plugins", plugin, "registry", "mirrors").(map[string]any); len(mirrors) > 0 {
-			return true
-		}
-	}
-
-	return false
 }
 
 func isCRIPlugin(name string) bool {

@@ -253,37 +253,6 @@ func TestDeepTOMLIsRead(t *testing.T) {
 	}
 }
 
-// TestContainerdMirrors looks for mirrors of registries in config.toml, and in the files that it imports.
-func TestContainerdMirrors(t *testing.T) {
-	const mirrors = "[plugins.\"io.containerd.cri.v1.images\".registry.mirrors.\"docker.io\"]\nendpoint = [\"https://m.example\"]\n"
-	for name, c := range map[string]struct {
-		files map[string]string
-		want  bool
-	}{
-		"none":  {map[string]string{"config.toml": "version = 3\n"}, false},
-		"in it": {map[string]string{"config.toml": "version = 3\n" + mirrors}, true},
-		"as version 2": {map[string]string{"config.toml": "version = 2\n" +
-			strings.Replace(mirrors, "cri.v1.images", "grpc.v1.cri", 1)}, true},
-		"imported": {map[string]string{
-			"config.toml":   "version = 3\nimports = [\"conf.d/*.toml\"]\n",
-			"conf.d/m.toml": mirrors,
-		}, true},
-		"of prelet": {map[string]string{
-			"config.toml":           "version = 3\nimports = [\"conf.d/*.toml\"]\n",
-			"conf.d/90-prelet.toml": mirrors,
-		}, false},
-		"empty": {map[string]string{"config.toml": "version = 3\n[plugins.\"io.containerd.cri.v1.images\".registry.mirrors]\n"}, false},
-	} {
-		root := t.TempDir()
-		for file, text := range c.files {
-			write(t, filepath.Join(root, "etc/containerd", file), text)
-		}
-		if got := ContainerdOf(t.Context(), root); got.Mirrors != c.want || got.Version == 0 {
-			t.Errorf("%s: got %+v, want mirrors: %t", name, got, c.want)
-		}
-	}
-}
-
 // The caller of RuntimeOf gets nothing that is half read.
 func TestRuntimeOfEndsWithItsContext(t *testing.T) {
 	root := t.TempDir()

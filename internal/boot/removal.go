@@ -97,7 +97,7 @@ func (r removal) listRefused(
 func (r removal) explain(t world.ManagedTarget) string {
 	block := map[string]string{
 		"kubelet-config": "kubelet_config", "kubelet-flags": "kubelet_flags", "ca": "ca_certificate",
-		"bootstrap-kubeconfig": "bootstrap_kubeconfig", "credential-providers": "credential_providers",
+		"bootstrap-kubeconfig": "bootstrap_kubeconfig",
 	}[t.Purpose]
 	isMoved := slices.ContainsFunc(r.node.Files, func(f node.File) bool {
 		return f.Purpose == t.Purpose

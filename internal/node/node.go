@@ -145,8 +145,7 @@ type File struct {
 	OwnerRange hcl.Range
 	Notify     []string // names of restart stages; nil if the site does not set them
 	CreateOnly bool
-	// bootstrap-kubeconfig | kubeconfig | ca | kubelet-config | kubelet-flags | credential-providers | file |
-	// directory | state
+	// bootstrap-kubeconfig | kubeconfig | ca | kubelet-config | kubelet-flags | file | directory | state
 	Purpose     string
 	OutsideHash bool // bootstrap-kubelet.conf and kubelet.conf: planned only before the node has joined, or after
 	Origins     []origin.Origin

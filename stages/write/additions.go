@@ -60,12 +60,6 @@ func computeAdditions(cfg schema.Body, n node.Node, in stages.Inputs) additions 
 	if hasConfig {
 		a.addTaintSettings(config, flags, n)
 	}
-	if b, ok := cfg.One(providersBlock); ok {
-		a.addProviderFlags(b, hasFlags)
-	}
-	if b, ok := cfg.One(preloadedBlock); ok {
-		a.addPreloaded(b, n, hasConfig)
-	}
 	a.warnAssumedTaints(cfg, n)
 	if !hasConfig {
 		return a.additions
@@ -361,15 +355,10 @@ func (a *adder) warnAssumedTaints(cfg schema.Body, n node.Node) {
 // isTooOldForConfigTaints reports whether a version lacks registerWithTaints, which came with 1.23
 // (kubernetes/kubernetes CHANGELOG-1.23).
 func isTooOldForConfigTaints(version string) bool {
-	return isOlderThan(version, 23)
-}
-
-// isOlderThan reports whether a version of Kubernetes is certainly older than 1.MINOR.
-func isOlderThan(version string, limit int) bool {
 	var major, minor int
 	n, _ := fmt.Sscanf(strings.TrimPrefix(version, "v"), "%d.%d", &major, &minor)
 
-	return n == 2 && major == 1 && minor < limit
+	return n == 2 && major == 1 && minor < 23
 }
 
 // addTaintSettings adds the taints to the configuration, or removes those of the base if the flag has the taints.

@@ -33,7 +33,6 @@ func (r *renderer) checkPaths() {
 	c.claimAll("ca_certificate", caPath)
 	c.claimAll("kubelet_config", configPath)
 	c.claimAll("kubelet_flags", flagsPath)
-	c.claimAll(providersBlock, providersPath)
 	c.claimAll("file", filePath)
 	c.claimAll("directory", dirPath)
 

@@ -70,9 +70,6 @@ func (r *renderer) renderKubeletFiles(n node.Node) {
 	if b, ok := r.cfg.One("kubelet_flags"); ok {
 		r.renderFlags(b, n)
 	}
-	if b, ok := r.cfg.One(providersBlock); ok {
-		r.renderProviders(b, n)
-	}
 }
 
 func (r *renderer) makeOutput() stages.Output {

@@ -263,8 +263,6 @@ func (Stage) Spec() stages.Spec {
 						"flags behind them win, with a warning.",
 					Fields: []schema.Field{flagsBase, flagsValues, flagsPath, flagsVariable, flagsTaints},
 				},
-				declareProviders(),
-				declarePreloaded(),
 				{
 					Type:    "file",
 					Labels:  []string{"name"},

@@ -12,28 +12,43 @@ import (
 
 const pluginSite = quick + `
 stage "write" "kubelet" {
-  credential_providers {
-    bin_dir = "/opt/plugins"
-    provider "vault" {
-      match_images           = ["registry.example:8080/team", "*.registry.example"]
-      default_cache_duration = "12h"
-      args                   = ["get"]
-      env                    = { REGION = "eu" }
-      token_attributes {
-        service_account_token_audience           = "registry"
-        cache_type                               = "Token"
-        require_service_account                  = true
-        required_service_account_annotation_keys = ["example.com/Role"]
-      }
+  kubelet_flags {
+    flags = {
+      image-credential-provider-config  = "/etc/kubernetes/credential-providers.yaml"
+      image-credential-provider-bin-dir = "/opt/plugins"
     }
   }
-  preloaded_images {
-    images = ["registry.example/team/*", "registry.example/tool"]
+  file "credential-providers" {
+    path = "/etc/kubernetes/credential-providers.yaml"
+    content = yamlencode({
+      apiVersion = "kubelet.config.k8s.io/v1"
+      kind       = "CredentialProviderConfig"
+      providers = [{
+        name                 = "vault"
+        apiVersion           = "credentialprovider.kubelet.k8s.io/v1"
+        matchImages          = ["registry.example:8080/team", "*.registry.example"]
+        defaultCacheDuration = "12h"
+        args                 = ["get"]
+        env                  = [{ name = "REGION", value = "eu" }]
+        tokenAttributes = {
+          serviceAccountTokenAudience          = "registry"
+          cacheType                            = "Token"
+          requireServiceAccount                = true
+          requiredServiceAccountAnnotationKeys = ["example.com/Role"]
+        }
+      }]
+    })
+  }
+  kubelet_config {
+    patch = {
+      imagePullCredentialsVerificationPolicy = "NeverVerifyAllowlistedImages"
+      preloadedImagesVerificationAllowlist   = ["registry.example/team/*", "registry.example/tool"]
+    }
   }
 }
 `
 
-// TestCredentialPlugins: a real kubelet starts with what the blocks write, and logs the same settings. Without its
+// TestCredentialPlugins: a real kubelet starts with the files and fields of the site, and logs the same settings. Without its
 // plugin it does not start, in the words of the rule, and plan reports that before.
 func TestCredentialPlugins(t *testing.T) {
 	t.Parallel()

@@ -164,9 +164,9 @@ func (e *examination) checkImages() string {
 		return ""
 	}
 
-	remedy := "name the images in the block preloaded_images of the write stage"
+	remedy := "name the images in preloadedImagesVerificationAllowlist, in patch of kubelet_config"
 	if images.Policy == "AlwaysVerify" { // a list would be refused
-		remedy = "choose another policy in the block preloaded_images of the write stage"
+		remedy = "choose another imagePullCredentialsVerificationPolicy in patch of kubelet_config"
 	}
 	byReason := map[string][]string{}
 	for _, image := range images.Refused {

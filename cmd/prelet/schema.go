@@ -11,7 +11,6 @@ import (
 )
 
 //go:generate go run . schema --out ../../docs
-//go:generate cp ../../docs/reference/site.schema.json ../../editors/vscode/
 
 func (a *cli) schema() *cobra.Command {
 	var output format
@@ -22,9 +21,8 @@ func (a *cli) schema() *cobra.Command {
 		Args:    refuseArguments,
 		Short:   "Print the language: blocks, arguments, types, defaults",
 		Long: `Prints the reference of the language, as Markdown or JSON.
--o jsonschema prints the JSON Schema of *.hcl.json files, for editors and programs that write sites.
 With --out it writes pages to DIR/reference and DIR/codes, one for each stage type and code.`,
-		Example: "  prelet schema | less\n  prelet schema -o jsonschema > site.schema.json\n  prelet schema --out docs",
+		Example: "  prelet schema | less\n  prelet schema --out docs",
 		RunE: func(*cobra.Command, []string) error {
 			switch {
 			case dir != "" && output.name != "markdown":
@@ -35,16 +33,8 @@ With --out it writes pages to DIR/reference and DIR/codes, one for each stage ty
 
 			language := app.Language()
 			return a.print(func(o io.Writer) error {
-				switch output.name {
-				case "markdown":
+				if !output.isJSON() {
 					_, err := io.WriteString(o, language.Markdown())
-					return err
-				case "jsonschema":
-					text, err := language.JSONSchema()
-					if err != nil {
-						return err
-					}
-					_, err = o.Write(text)
 					return err
 				}
 				e := json.NewEncoder(o)
@@ -54,7 +44,7 @@ With --out it writes pages to DIR/reference and DIR/codes, one for each stage ty
 			})
 		},
 	}
-	output.addFlag(c, "markdown", "json", "jsonschema")
+	output.addFlag(c, "markdown", "json")
 	addOutFlag(c, &dir)
 	return c
 }

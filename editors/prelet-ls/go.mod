@@ -10,7 +10,6 @@ require (
 	github.com/hashicorp/hcl-lang v0.0.0-20260717051043-ecfa08c1a13f
 	github.com/hashicorp/hcl/v2 v2.25.0
 	github.com/prelet/prelet v0.0.0
-	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	github.com/sourcegraph/jsonrpc2 v0.2.3
 	github.com/zclconf/go-cty v1.19.0
 )

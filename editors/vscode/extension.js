@@ -13,7 +13,6 @@ function options(settings) {
   const client = {
     documentSelector: [
       { scheme: "file", language: "prelet" },
-      { scheme: "file", pattern: "**/*.hcl.json" },
     ],
     initializationOptions: {
       config: settings.get("config") || [],
@@ -21,7 +20,7 @@ function options(settings) {
     },
     synchronize: {
       configurationSection: "prelet",
-      fileEvents: vscode.workspace.createFileSystemWatcher("**/*.{hcl,hcl.json,prelet.vars,tftpl}"),
+      fileEvents: vscode.workspace.createFileSystemWatcher("**/*.{hcl,prelet.vars,tftpl}"),
     },
   };
 

@@ -112,7 +112,7 @@ func formatFile(path string) (FormattedFile, error) {
 	if strings.HasSuffix(path, ".json") {
 		return FormattedFile{}, failure(
 			fault.Usage,
-			"%s: fmt lays out *.hcl and *.prelet.vars; JSON is as the program that wrote it left it",
+			"%s: fmt lays out *.hcl and *.prelet.vars; a site in JSON is not read",
 			path,
 		)
 	}

@@ -37,13 +37,7 @@ func WriteReference(dir string) error {
 
 // referencePages returns all pages that are generated from code, by their path below docs/.
 func referencePages() (map[string]string, error) {
-	jsonSchema, err := Language().JSONSchema()
-	if err != nil {
-		return nil, err
-	}
-
 	pages := map[string]string{
-		"reference/site.schema.json": string(jsonSchema),
 		"reference/exit-codes.md":    schema.Generated + fault.ExitStatusPage(),
 		"reference/activation.md":    schema.Generated + activation.Page(),
 		"reference/kubelet-rules.md": schema.Generated + rules.Page(),

@@ -69,7 +69,7 @@ func (e *Env) Validate(o ValidateOptions) (Validated, error) {
 			fault.FileRefused,
 			hcl.Range{},
 			name+" is not read",
-			"A site's files end in .hcl, .hcl.json, .prelet.vars or .tftpl. Rename it, or move it elsewhere.",
+			"A site's files end in .hcl, .prelet.vars or .tftpl. Rename it, or move it elsewhere.",
 		))
 	}
 

@@ -16,10 +16,9 @@ import (
 // loop.
 const (
 	MaxBytes  = 256 << 10 // a file; parsing allocates about 250 times the text
-	maxTokens = 20_000    // a file, and each string of a JSON file
+	maxTokens = 20_000    // a file
 	maxFiles  = 64
-	maxDepth  = 64 // of brackets in a JSON file
-	maxFor    = 2  // nested for expressions
+	maxFor    = 2 // nested for expressions
 )
 
 const placeholderHelp = "U+E000 and U+E001 mark the names of credentials while a plan is made, so every input " +
@@ -46,7 +45,7 @@ func tooManyTokens(at hcl.Range) *hcl.Diagnostic {
 		fault.Limit,
 		at,
 		"Too many tokens",
-		"A site's file, and each string in a JSON file, may have %d tokens (words, signs, quotes). "+
+		"A site's file may have %d tokens (words, signs, quotes). "+
 			"Split it, or read large data with file() or fetch-config.",
 		maxTokens,
 	)

@@ -18,7 +18,7 @@ import (
 // The endings of the files of a site, and of tests, which are not part of it.
 const (
 	nativeSuffix   = ".hcl"
-	jsonSuffix     = ".hcl.json"
+	jsonSuffix     = ".hcl.json" // refused: a site would lack what it had in JSON
 	varsSuffix     = ".prelet.vars"
 	templateSuffix = ".tftpl" // of templatefile()
 	testSuffix     = ".prelettest.hcl"
@@ -33,8 +33,8 @@ func searchFolders(root string) []string {
 	}
 }
 
-// IsSiteFile reports whether a file in a site's directory is read: *.hcl, *.hcl.json, *.prelet.vars and *.tftpl, but no
-// dotfile, no editor's backup and no test.
+// IsSiteFile reports whether a file in a site's directory is read: *.hcl, *.prelet.vars and *.tftpl, but no dotfile, no
+// editor's backup and no test. *.hcl.json is refused when it is read.
 func IsSiteFile(name string) bool {
 	base := path.Base(name)
 	hasSuffix := func(suffix string) bool {
@@ -88,7 +88,7 @@ func find(fsys Files, opts Options) ([]string, hcl.Diagnostics) {
 			fault.NoSite,
 			hcl.Range{},
 			"No site was found",
-			"No *.hcl, *.hcl.json or *.prelet.vars file in %s. Write one (prelet init --from-node makes a first one), "+
+			"No *.hcl or *.prelet.vars file in %s. Write one (prelet init --from-node makes a first one), "+
 				"or name it: --config PATH. Directories below a directory are not searched.",
 			strings.Join(places, ", "),
 		))
@@ -154,10 +154,9 @@ func (f *finder) addPath(name string) {
 		f.refuse(
 			name,
 			"This is not the name of a site file",
-			"A site's file ends in %s, %s, %s or %s, and its name does not begin with a dot; *%s is not read. "+
+			"A site's file ends in %s, %s or %s, and its name does not begin with a dot; *%s is not read. "+
 				"Rename it, or name another.",
 			nativeSuffix,
-			jsonSuffix,
 			varsSuffix,
 			templateSuffix,
 			testSuffix,

@@ -115,10 +115,10 @@ func TestFilesAreRefusedBeforeTheyAreRead(t *testing.T) {
 		"linked folder":      {linked, Options{}, fault.FileRefused, "This is not a folder: It is a link."},
 		"locked folder":      {locked, Options{}, fault.FileRefused, "run as root, or give --config a copy"},
 		"gone":               {folder(), Options{Paths: []string{"x/y.hcl"}}, fault.FileRefused, "Cannot read x/y.hcl: lstat x/y.hcl: file does not exist. Check that it exists"},
-		"test given":         {folder().with("a.prelettest.hcl", ""), Options{Paths: []string{"a.prelettest.hcl"}}, fault.FileRefused, "not the name of a site file: A site's file ends in .hcl, .hcl.json, .prelet.vars or .tftpl"},
+		"test given":         {folder().with("a.prelettest.hcl", ""), Options{Paths: []string{"a.prelettest.hcl"}}, fault.FileRefused, "not the name of a site file: A site's file ends in .hcl, .prelet.vars or .tftpl"},
 		"a link to a folder": {tree{"site": {mode: fs.ModeSymlink | 0o777, text: "/srv/site"}}, Options{Paths: []string{"site"}}, fault.FileRefused, "A site must not be a link: Its target could change"},
 		"a mask is no file":  {tree{"a.hcl": {mode: fs.ModeSymlink, text: "/dev/null"}}, Options{Paths: []string{"a.hcl"}}, fault.FileRefused, "must not be a link"},
-		"no site": {folder("/etc/prelet"), Options{}, fault.NoSite, "No *.hcl, *.hcl.json or " +
+		"no site": {folder("/etc/prelet"), Options{}, fault.NoSite, "No *.hcl or " +
 			"*.prelet.vars file in /etc/prelet, /run/prelet/site, /usr/lib/prelet/site."},
 		"no site in a place": {folder("x"), Options{Paths: []string{"x"}}, fault.NoSite, "file in x. Write one " +
 			"(prelet init --from-node makes a first one), or name it: --config PATH."},
@@ -162,7 +162,7 @@ func TestEncoding(t *testing.T) {
 			"reserved"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, file := range []string{"a.hcl", "a.hcl.json", "a.prelet.vars"} {
+			for _, file := range []string{"a.hcl", "a.prelet.vars"} {
 				_, diags := parseText(t, "-- "+file+" --\n"+c.text)
 				if got, want := show(diags), strings.Replace(
 					c.want,

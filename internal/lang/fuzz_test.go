@@ -1,7 +1,6 @@
 package lang
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -34,22 +33,6 @@ func FuzzLoad(f *testing.F) {
 				{Name: "3.prelet.vars", Text: two},
 			},
 		)
-	})
-}
-
-func FuzzLoadJSON(f *testing.F) {
-	for _, text := range hostileNative(20) {
-		if _, expr, ok := strings.Cut(text, "a = "); ok {
-			f.Add(
-				`{"locals":{"a":"` + strings.NewReplacer("\\", `\\`, `"`, `\"`, "\n", `\n`).Replace("${"+expr) + `"}}`,
-			)
-		}
-	}
-	f.Add(strings.TrimPrefix(overrideJSON, "-- 50-site.hcl.json --\n"))
-	f.Add(`{"stage":{"label":{"x":{"labels":{"a":"\ud83d\ude00${var.x}\ud83d"}}}}}`)
-	f.Add(`[{"variable":{"a":{"type":"map(any)","default":{"k":null}}}},{"//":1}]`)
-	f.Fuzz(func(t *testing.T, text string) {
-		invariants(t, []world.SiteFile{{Name: "1.hcl", Text: overrideBase}, {Name: "2.hcl.json", Text: text}})
 	})
 }
 

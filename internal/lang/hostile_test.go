@@ -47,31 +47,6 @@ func TestHostileTextIsRefusedBeforeItIsParsed(t *testing.T) {
 	refused(t, "a.hcl", "locals {\n a = "+strings.Repeat("!", MaxBytes-30)+"true\n}\n")
 }
 
-func TestHostileStringsOfJSONAreRefusedBeforeTheyAreParsed(t *testing.T) {
-	for name, text := range hostileNative(60_000) {
-		_, expr, ok := strings.Cut(text, "a = ")
-		if !ok {
-			continue
-		}
-		t.Run(name, func(t *testing.T) {
-			expr = strings.NewReplacer("\\", `\\`, `"`, `\"`, "\n", `\n`).Replace("${" + expr)
-			refused(t, "a.hcl.json", `{"locals":{"a":"`+expr+`"}}`)
-		})
-	}
-	refused(t, "a.hcl.json", `{"locals":{"a":{"${`+strings.Repeat("(", 60_000)+`":1}}}`) // a key
-	refused(
-		t,
-		"a.hcl.json",
-		`{"variable":{"a":{"type":"`+strings.Repeat("(", 200_000)+`"}}}`,
-	) // one token as a template
-	refused(t, "a.hcl.json", strings.Repeat("[", 100_000))
-	// U+0600 joins the quote behind it to one grapheme cluster: for HCL's own JSON parser this string goes on.
-	refused(t, "a.hcl.json", "{\"locals\":{\"a\":[\"\u0600\",\""+strings.Repeat("${[", 60_000)+"\"]}}")
-	refused(t, "a.hcl.json", strings.Repeat(`{"a":`, 40_000))
-	refused(t, "a.hcl.json", `{"locals":{"a":`+strings.Repeat("[", 64)+strings.Repeat("]", 64)+"}}")
-	refused(t, "a.hcl.json", `{"locals":{"a":[`+strings.Repeat("1,", 20_000)+"1]}}")
-}
-
 func refused(t *testing.T, file, text string) {
 	t.Helper()
 	_, diags := Parse([]world.SiteFile{{Name: file, Text: text}}, options())

@@ -152,11 +152,14 @@ func (l *loader) parseFiles(files []world.SiteFile) (bodies, vars []*hclsyntax.B
 			continue
 		}
 
-		parse := parseNative
 		if strings.HasSuffix(f.Name, jsonSuffix) {
-			parse = l.parseJSON
+			l.errorf(fault.FileRefused, fileRange(f.Name), "A site in JSON is not read",
+				"Write NAME.hcl: {\"locals\": {\"a\": \"${var.b}\"}} in JSON is locals { a = var.b }. A text without ${ or "+
+					"%%{ in it is the same in both.")
+			continue
 		}
-		body, diags := parse(f.Name, src)
+
+		body, diags := parseNative(f.Name, src)
 		l.add(diags...)
 		if diags.HasErrors() {
 			continue

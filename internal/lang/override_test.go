@@ -1,12 +1,10 @@
 package lang
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/tools/txtar"
 )
 
 const overrideBase = `-- 10-base.hcl --
@@ -101,21 +99,6 @@ override {
 }
 `
 
-const overrideJSON = `-- 50-site.hcl.json --
-{"override": {
-  "prelet": {"max_age": "1h"},
-  "cluster": {"servers": ["b:2"], "ca_file": null, "ca_cert_hashes": ["sha256:x"]},
-  "locals": {"b": 3, "c": 4},
-  "variable": {"zone": {"default": null, "validation": {"condition": "${var.zone != \"mars\"}", "error_message": "mars"}}},
-  "detector": {"nvidia": {"allow": {"devices": ["/dev/x"]}, "config": {"firmware": {"maximum": "2"}, "limits": {"b": 2}}}},
-  "stage": {
-    "reserve": {"node": {"when": false, "policy": "static", "floor": null, "static": {"cpu": "2"}, "topology": {"cores": 8}}},
-    "write": {"kubelet": {"file": {"a": {"path": "/etc/a"}, "c": {"path": "/c"}}}},
-    "restart": {"kubelet": {"precondition": {"condition": false}}}
-  }
-}}
-`
-
 // The site that base and override give, written out by hand.
 const overrideResult = `-- site.hcl --
 prelet {
@@ -182,7 +165,6 @@ func TestOverride(t *testing.T) {
 	for name, c := range map[string]struct{ over, firmware string }{
 		// A block of a detector's config merges like any block; JSON has only the attribute, which replaces whole.
 		"native": {overrideNative, `firmware = { minimum = "1", maximum = "2" }`},
-		"JSON":   {overrideJSON, `firmware = { maximum = "2" }`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := mustParse(t, overrideBase+c.over)
@@ -307,13 +289,6 @@ override {
   }
 }
 `,
-		"in JSON": `-- a.hcl --
-stage "write" "k" {}
--- b.hcl.json --
-{"override": {"stage": {"write": {"k": {"kubelet_config": {"patch": {"maxPods": 50}}}}}}}
--- c.hcl.json --
-{"override": {"stage": {"write": {"k": {"kubelet_config": {"patch": {"v": 1}}}}}}}
-`,
 	} {
 		_, diags := parseText(t, text)
 		want := "Two overrides of stage.write.k kubelet_config.patch: The one at b.hcl"
@@ -348,32 +323,5 @@ func TestLaterVarsFileWins(t *testing.T) {
 		place(s.Overrides[0].Base) != "10.prelet.vars:1:1" ||
 		place(s.Overrides[0].Over) != "20.prelet.vars:1:1" {
 		t.Errorf("overrides: got %+v, want one of var.zone", s.Overrides)
-	}
-}
-
-// JSON and native text of one site give one tree. The native text is what a person would write.
-func TestJSONIsTheSameTree(t *testing.T) {
-	for _, name := range archives(t, "testdata/good/*.txtar") {
-		t.Run(name, func(t *testing.T) {
-			a, err := txtar.ParseFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			files := siteFiles(a)
-			if len(files) != 2 || !json.Valid([]byte(files[1].Text)) {
-				t.Fatal("want two files in the archive: a native one, and the same in JSON")
-			}
-			want, diags := Parse(files[:1], options())
-			if len(diags) > 0 {
-				t.Fatalf("got %s, want no diagnostics", show(diags))
-			}
-			got, diags := Parse(files[1:], options())
-			if len(diags) > 0 {
-				t.Fatalf("got %s, want no diagnostics", show(diags))
-			}
-			if d := cmp.Diff(summary(want), summary(got)); d != "" {
-				t.Errorf("site (-want +got):\n%s", d)
-			}
-		})
 	}
 }

@@ -58,8 +58,11 @@ variable "map" {
 }
 variable "any" { type = any }
 variable "secret" { sensitive = true }
--- b.hcl.json --
-{"variable": {"j": {"type": "tuple([string, number])", "default": ["a", 1]}}}
+-- b.hcl --
+variable "j" {
+  type    = tuple([string, number])
+  default = ["a", 1]
+}
 -- c.prelet.vars --
 any = { a = [1, "x"] }
 j   = ["b", "2"]
@@ -188,8 +191,12 @@ variable "a" {
   default   = "c4nary-1"
 }
 variable "b" { sensitive = true }
--- b.hcl.json --
-{"cluster": {"servers": ["x:1"], "ca_file": "/ca", "token": "c4nary-2\"é"}}
+-- b.hcl --
+cluster {
+  servers = ["x:1"]
+  ca_file = "/ca"
+  token   = "c4nary-2\"é"
+}
 -- c.prelet.vars --
 b = "c4nary-3"
 -- d.hcl --

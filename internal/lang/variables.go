@@ -104,13 +104,14 @@ func soundsSecret(name string) bool {
 	return secretName.MatchString(strings.ToLower(wordStart.ReplaceAllString(name, "${1}_$2")))
 }
 
-// variableType parses a type expression. In JSON it is a string.
+// variableType parses a type expression.
 func (l *loader) variableType(a *hclsyntax.Attribute) cty.Type {
 	e := a.Expr
 	if t, ok := e.(*hclsyntax.TemplateExpr); ok && t.IsStringLiteral() {
-		if e = l.quotedType(t); e == nil {
-			return cty.DynamicPseudoType
-		}
+		v, _ := t.Value(nil)
+		l.errorf(fault.WrongType, t.SrcRange, "A type is written without quotes", "Write type = %s.", v.AsString())
+
+		return cty.DynamicPseudoType
 	}
 
 	t, diags := typeexpr.TypeConstraint(e)
@@ -126,39 +127,6 @@ func (l *loader) variableType(a *hclsyntax.Attribute) cty.Type {
 	}
 
 	return t
-}
-
-// quotedType parses the type in a string of a JSON file. It returns nil after an error.
-func (l *loader) quotedType(t *hclsyntax.TemplateExpr) hclsyntax.Expression {
-	v, _ := t.Value(nil)
-	text := []byte(v.AsString())
-	file, start := t.SrcRange.Filename, t.SrcRange.Start
-
-	if !strings.HasSuffix(file, jsonSuffix) {
-		l.errorf(
-			fault.WrongType,
-			t.SrcRange,
-			"A type is written without quotes",
-			"Write type = %s.",
-			text,
-		)
-		return nil
-	}
-
-	// As a template the whole string was one token.
-	tokens, _ := hclsyntax.LexConfig(text, file, start)
-	if diags := checkTokens(tokens); diags.HasErrors() {
-		l.add(diags...)
-		return nil
-	}
-
-	x, diags := hclsyntax.ParseExpression(text, file, start)
-	if diags.HasErrors() {
-		l.add(origin.WithCode(diags, fault.Syntax)...)
-		return nil
-	}
-
-	return x
 }
 
 // checkConvertible checks that a literal has a variable's type.

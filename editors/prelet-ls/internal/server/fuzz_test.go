@@ -50,7 +50,7 @@ var features = []string{
 }
 
 // documentNames has one file for each kind of document.
-var documentNames = []string{"site.hcl", "x.prelet.vars", "x.prelettest.hcl", "x.hcl.json", "x.tftpl"}
+var documentNames = []string{"site.hcl", "x.prelet.vars", "x.prelettest.hcl", "x.tftpl"}
 
 // FuzzDocument opens any text as a document of any kind and asks for everything at any place of it. No request may fail
 // or take long.

@@ -377,6 +377,16 @@ func isSystemFolder(path string) bool {
 	}, path)
 }
 
+// isRootFolder reports whether root, systemd or a login acts on the files in a folder, which other users need not see.
+func isRootFolder(path string) bool {
+	path = resolveAliases(path)
+
+	return len(listUnitNames(path)) == 1 || slices.Contains(listUnitFolders(), path) || slices.Contains([]string{
+		"/etc/cron.d", "/etc/cron.daily", "/etc/cron.hourly", "/etc/cron.monthly", "/etc/cron.weekly", "/etc/doas.d",
+		"/etc/pam.d", "/etc/ssh", "/etc/ssh/ssh_config.d", "/etc/ssh/sshd_config.d", "/etc/sudoers.d",
+	}, path)
+}
+
 // isSharedFolder reports whether every machine has a folder, and a group writes there on many machines, as syslog
 // to /var/log.
 func isSharedFolder(path string) bool {
@@ -388,6 +398,10 @@ func isSharedFolder(path string) bool {
 func (r *renderer) checkSystemFolder(b schema.Body, f node.File) {
 	isShared := isSharedFolder(f.Path)
 	if !isShared && !isSystemFolder(f.Path) {
+		if isRootFolder(f.Path) {
+			r.checkRootFolder(b, f)
+		}
+
 		return
 	}
 
@@ -418,6 +432,37 @@ func (r *renderer) checkSystemFolder(b schema.Body, f node.File) {
 		"With this %[1]s, %[2]s could replace files in this folder of the system. "+
 			"Leave %[1]s out, or name a folder below it.", attribute, who,
 	)
+}
+
+// checkRootFolder refuses a mode or an owner with which other users could replace files that root, systemd or a login
+// acts on, unless the block has a reason, of which checkSystemPath makes the note. f is the folder, b its block.
+func (r *renderer) checkRootFolder(b schema.Body, f node.File) {
+	who, at, _ := node.FindReplacer(f, false)
+	force := dirForce.Of(b)
+	if who == "" || !areKnown(force.Cty) {
+		return
+	}
+
+	attribute := "owner"
+	if at.Filename == "" {
+		attribute = "mode"
+		at = dirMode.Of(b).Range
+	}
+
+	switch {
+	case !force.Set():
+		r.fail(
+			fault.SystemFile, at, f.Path+" is root's",
+			"With this %[1]s, %[2]s could replace files that root, systemd or a login acts on. Leave %[1]s out. If this "+
+				"site has to set it, add the reason to the block: force = \"REASON\".", attribute, who,
+		)
+	case explainSystem(f.Path) == "":
+		r.note(
+			fault.SystemFile, at, f.Path+" is root's",
+			"directory %q lets %s replace files in it, because of force: %s.",
+			b.Labels[0], who, strings.TrimSuffix(force.V, "."),
+		)
+	}
 }
 
 // warnMode warns of a mode that is probably a mistake: every user may write, or others have permissions that the

@@ -119,12 +119,25 @@ func listSystemPlaces() []refusal {
 			places: []string{"/etc/profile"},
 		},
 		{
+			why:    "each shell of a person reads it",
+			places: []string{"/etc/bash.bashrc", "/etc/bashrc"},
+		},
+		{
+			why: "each login takes its variables from it, such as PATH and LD_PRELOAD. A unit takes its own with " +
+				"EnvironmentFile=",
+			places: []string{"/etc/environment"},
+		},
+		{
 			why:    "it is the name of this machine: with another one the next boot joins as another node",
 			places: []string{"/etc/hostname"},
 		},
 		{
 			why:    "sudo reads it, and refuses everybody after an error in it. A file in /etc/sudoers.d adds to it",
 			places: []string{"/etc/sudoers", "/etc/sudo.conf"},
+		},
+		{
+			why:    "doas reads it, and refuses everybody after an error in it",
+			places: []string{"/etc/doas.conf"},
 		},
 		{
 			why: "sshd reads it, and does not start after an error in it. A file in /etc/ssh/sshd_config.d adds to " +

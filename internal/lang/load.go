@@ -154,8 +154,8 @@ func (l *loader) parseFiles(files []world.SiteFile) (bodies, vars []*hclsyntax.B
 
 		if strings.HasSuffix(f.Name, jsonSuffix) {
 			l.errorf(fault.FileRefused, fileRange(f.Name), "A site in JSON is not read",
-				"Write NAME.hcl: {\"locals\": {\"a\": \"${var.b}\"}} in JSON is locals { a = var.b }. A text without ${ or "+
-					"%%{ in it is the same in both.")
+				"Write NAME.hcl: {\"locals\": {\"a\": \"${var.b}\"}} in JSON is locals { a = var.b }. A text without "+
+					"${ or %%{ in it is the same in both.")
 			continue
 		}
 

@@ -17,9 +17,9 @@ const (
 	runtimeTimeout = 200 * time.Millisecond
 )
 
-// findRuntime returns the container runtime that this machine is configured for; nil if none is known. It is not an error
-// if the runtime does not run yet, or if this user may not connect to it. The runtime of a recorded machine is in its
-// facts.
+// findRuntime returns the container runtime that this machine is configured for; nil if none is known. It is not an
+// error if the runtime does not run yet, or if this user may not connect to it. The runtime of a recorded machine is in
+// its facts.
 func (l *Live) findRuntime(ctx context.Context) *world.RuntimeAns {
 	if l.o.Hardware != "" {
 		return nil

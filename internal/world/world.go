@@ -49,8 +49,8 @@ const (
 func Kinds() []Kind {
 	return []Kind{
 		KindFile, KindCredential, KindVariable, KindTrust, KindObject, KindHardware, KindLock, KindDetector,
-		KindKubelet, KindAccepts, KindExists, KindDropIns, KindServing, KindOriginal, KindTarget, KindNode, KindOwner, KindUnit,
-		KindLogind, KindPackages, KindManaged, KindValidation,
+		KindKubelet, KindAccepts, KindExists, KindDropIns, KindServing, KindOriginal, KindTarget, KindNode,
+		KindOwner, KindUnit, KindLogind, KindPackages, KindManaged, KindValidation,
 	}
 }
 

@@ -118,8 +118,8 @@ var (
 //     the run folder records that, so it survives the process.
 //   - The gate is open only on a complete generation. A kubelet that runs or is about to run is stopped before a file
 //     changes.
-//   - A run that fails shuts an open gate if a file is not that of a generation with a verdict: the kubelet runs on, and
-//     is not started again with such files. Without a verdict prelet-verify judges them, and may roll back.
+//   - A run that fails shuts an open gate if a file is not that of a generation with a verdict: the kubelet runs on,
+//     and is not started again with such files. Without a verdict prelet-verify judges them, and may roll back.
 //   - The gate opens after systemd has read its changed unit files, also when a killed process changed them.
 //   - A try is a boot that began to verify and did not finish. After three tries prelet rolls back before the kubelet
 //     starts.

@@ -28,9 +28,13 @@ func (w *where) addPlaceFlags(c *cobra.Command) {
 	w.addConfigFlag(c)
 	addRootFlag(c, &w.Root)
 	w.addHardwareFlag(c)
+	w.addObjectsFlag(c)
+	w.addVarFlag(c)
+}
+
+func (w *where) addObjectsFlag(c *cobra.Command) {
 	c.Flags().StringVar(&w.Objects, "objects", "",
 		"in place of the cluster: ca.crt, and NAMESPACE/NAME.yaml for each ConfigMap, in `DIR`")
-	w.addVarFlag(c)
 }
 
 // addNodeFlags adds the flags of a command that plans a node and prints a result.

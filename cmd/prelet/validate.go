@@ -27,7 +27,8 @@ So a mistake such as gpus[0] on a node without GPUs shows up on a laptop.
 flags and feature gates that it does not know or no longer has, unknown fields,
 values that it rejects, and what it silently ignores.
 While the base is not known, fields that depend on each other are checked
-only if the site sets or removes all of them.`,
+only if the site sets or removes all of them; a note names the others.
+--objects gives the base: the ConfigMaps of the cluster in a folder.`,
 		Example: "  prelet validate\n  prelet validate ./site --strict\n  prelet validate ./site --kubelet-version " +
 			"1.36",
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -42,6 +43,7 @@ only if the site sets or removes all of them.`,
 	}
 	w.addSiteFlags(c)
 	addRootFlag(c, &w.Root)
+	w.addObjectsFlag(c)
 	c.Flags().BoolVar(&strict, "strict", false, "warnings are errors")
 	w.addKubeletVersionFlag(c)
 	return c

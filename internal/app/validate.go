@@ -10,6 +10,7 @@ import (
 	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/probe"
 )
 
 // ValidateOptions are the site to check and how strictly.
@@ -56,9 +57,11 @@ func (e *Env) Validate(o ValidateOptions) (Validated, error) {
 		diags = append(diags, refused)
 	}
 	if !diags.HasErrors() {
-		diags = append(
-			diags,
-			boot.Check(s, machines, boot.CheckOptions{Kubelet: o.KubeletVersion, Locks: e.detectorHost(o.Where)})...)
+		check := boot.CheckOptions{Kubelet: o.KubeletVersion, Locks: e.detectorHost(o.Where)}
+		if o.Objects != "" {
+			check.Objects = probe.Objects(o.Objects)
+		}
+		diags = append(diags, boot.Check(s, machines, check)...)
 	}
 	if o.Root != "" {
 		diags = append(diags, judgeImageFlags(o.Where, boot.KubeletUnit(s))...)

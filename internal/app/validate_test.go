@@ -1,6 +1,7 @@
 package app
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -156,5 +157,133 @@ func TestValidateSaysWhatEachPlanRefuses(t *testing.T) {
 		if matches != (c.want != "") || got.IsValid() != (c.severity != hcl.DiagError) {
 			t.Errorf("%s: got %q; want code %q with severity %d", c.name, found, c.want, c.severity)
 		}
+	}
+}
+
+// TestValidateWithoutBase holds that validate names the fields that it cannot check without the base, and that --objects
+// decides them.
+func TestValidateWithoutBase(t *testing.T) {
+	const site = `cluster {
+  servers        = ["192.0.2.1:6443"]
+  ca_cert_hashes = ["sha256:0000000000000000000000000000000000000000000000000000000000000000"]
+}
+stage "fetch-config" "base" {
+  config_map = "kube-system/kubelet-config"
+}
+stage "write" "x" {
+  bootstrap_kubeconfig { when = false }
+  ca_certificate { when = false }
+  kubelet_config {
+    base = stage.fetch-config.base.data.kubelet
+    patch = {
+      %s
+    }
+  }
+}
+`
+	const (
+		soft     = `evictionSoft = { "memory.available" = "1Gi" }`
+		enforced = `enforceNodeAllocatable = ["pods", "system-reserved"]`
+		static   = `cpuManagerPolicy = "static"`
+		none     = "\n    maxPods: 100\n"
+	)
+	for _, c := range []struct {
+		name, settings string
+		base           string // of the folder for --objects; "": no folder
+		note, fails    string
+	}{
+		{"soft", soft, "", "evictionSoft.memory.available", ""},
+		{"soft with base", soft, "\n    evictionSoftGracePeriod: {memory.available: 1m}\n", "", ""},
+		{"soft refused", soft, none, "", "evictionSoft.memory.available"},
+		{"enforced", enforced, "", "enforceNodeAllocatable.1", ""},
+		{"enforced with base", enforced, "\n    systemReservedCgroup: /system.slice\n    systemReserved: {cpu: 500m}\n", "", ""},
+		{"enforced refused", enforced, none, "", "enforceNodeAllocatable.1"},
+		{"static", static, "", "cpuManagerPolicy", ""},
+		{"static with base", static, "\n    kubeReserved: {cpu: 500m}\n", "", ""},
+		{"static refused", static, none, "", "cpuManagerPolicy"},
+		{"independent", "maxPods = 20", "", "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := ValidateOptions{Strict: true}
+			o.Config = []string{writeTestFile(t, "site.hcl", fmt.Sprintf(site, c.settings))}
+			if c.base != "" {
+				o.Objects = t.TempDir()
+				writeBase(t, o.Objects, c.base)
+			}
+			got, err := newTestEnv().Validate(o)
+			if err != nil {
+				t.Fatalf("Validate: got %v, want no error", err)
+			}
+
+			var notes, errors []string
+			for _, d := range got.Diagnostics {
+				switch {
+				case d.Severity == hcl.DiagError:
+					errors = append(errors, d.Summary+": "+d.Detail)
+				case strings.Contains(d.Detail, "--objects DIR"):
+					notes = append(notes, d.Detail)
+				}
+			}
+			checkMessage(t, "notes", notes, c.note)
+			checkMessage(t, "errors", errors, c.fails)
+			if got.StrictErr != nil {
+				t.Errorf("strict: got %v with %v, want no warnings", got.StrictErr, got.Diagnostics)
+			}
+		})
+	}
+}
+
+// checkMessage checks that there is exactly one message, with a text, or none if the text is empty.
+func checkMessage(t *testing.T, what string, got []string, want string) {
+	t.Helper()
+	hasOne := len(got) == 1 && strings.Contains(got[0], want)
+	if want == "" && len(got) > 0 || want != "" && !hasOne {
+		t.Errorf("%s: got %q, want one with %q, or none for an empty text", what, got, want)
+	}
+}
+
+// writeBase writes kubeadm's ConfigMap with fields of the kubelet's configuration into a folder for --objects.
+func writeBase(t *testing.T, folder, fields string) {
+	t.Helper()
+	text := `apiVersion: v1
+kind: ConfigMap
+metadata: {name: kubelet-config, namespace: kube-system}
+data:
+  kubelet: |
+    apiVersion: kubelet.config.k8s.io/v1beta1
+    kind: KubeletConfiguration` + fields
+	file := filepath.Join(folder, "kube-system", "kubelet-config.yaml")
+	if err := os.Mkdir(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestValidateWithMissingObject holds that a ConfigMap that the folder for --objects does not have is a warning.
+func TestValidateWithMissingObject(t *testing.T) {
+	const site = `cluster {
+  servers        = ["192.0.2.1:6443"]
+  ca_cert_hashes = ["sha256:0000000000000000000000000000000000000000000000000000000000000000"]
+}
+stage "fetch-config" "base" {
+  config_map = "kube-system/kubelet-config"
+}
+`
+	o := ValidateOptions{}
+	o.Config = []string{writeTestFile(t, "site.hcl", site)}
+	o.Objects = t.TempDir()
+	got, err := newTestEnv().Validate(o)
+	if err != nil {
+		t.Fatalf("Validate: got %v, want no error", err)
+	}
+	hasWarning := slices.ContainsFunc(got.Diagnostics, func(d *hcl.Diagnostic) bool {
+		return d.Severity == hcl.DiagWarning && !origin.IsNote(d) &&
+			strings.Contains(d.Summary+d.Detail, "kube-system/kubelet-config")
+	})
+	if !got.IsValid() || !hasWarning {
+		t.Errorf("got valid %t with %v, want a valid site with a warning about kube-system/kubelet-config", got.IsValid(),
+			got.Diagnostics)
 	}
 }

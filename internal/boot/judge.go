@@ -159,7 +159,8 @@ func (j judgement) check(ctx context.Context) (out hcl.Diagnostics) {
 	var rest []findingKind // with more findings than are printed, in their order
 	subject := j.makeSubject(ctx)
 	var newer []string
-	for _, f := range rules.Check(subject) {
+	result := rules.CheckAll(subject)
+	for _, f := range result.Findings {
 		if f.Newer {
 			newer = append(newer, nameItem(f)+": "+f.Message+" (set by "+j.findSetter(f, pointers).name+")")
 			continue
@@ -185,7 +186,35 @@ func (j judgement) check(ctx context.Context) (out hcl.Diagnostics) {
 		}
 	}
 
-	return append(out, j.describeNewer(subject.Version, newer)...)
+	out = append(out, j.describeNewer(subject.Version, newer)...)
+
+	return append(out, j.describeUnchecked(result.Unchecked, pointers)...)
+}
+
+// uncheckedSummary is the first line of the note about fields that are not checked without the base.
+const uncheckedSummary = "Some fields are not checked without the cluster's kubelet configuration"
+
+// describeUnchecked reports the site's fields whose check depends on fields of a base that is not known.
+func (j judgement) describeUnchecked(unchecked []rules.Finding, pointers []string) hcl.Diagnostics {
+	var items []string
+	for _, f := range unchecked {
+		if !j.findSetter(f, pointers).isBase {
+			items = append(items, nameItem(f)+": "+f.Message)
+		}
+	}
+	if len(items) == 0 {
+		return nil
+	}
+
+	if n := len(items) - manyFindings; n > 0 {
+		items = append(items[:manyFindings], fmt.Sprintf("%d more", n))
+	}
+
+	return hcl.Diagnostics{origin.Note(
+		fault.ConfigInvalid, j.findFileRange("kubelet-config"), uncheckedSummary,
+		"Unless that configuration has what they need, the kubelet refuses or ignores them: %s. To check them, give the "+
+			"ConfigMaps of the cluster with --objects DIR.", strings.Join(items, "; "),
+	)}
 }
 
 // describeNewer reports a kubelet that is newer than the tables, with what only they refuse or do not know.

@@ -29,6 +29,8 @@ type CheckOptions struct {
 	Kubelet string
 	// Locks answers the questions for detectors' locks; nil: there are none.
 	Locks world.Source
+	// Objects answers the questions for ConfigMaps; nil: they are unknown.
+	Objects world.Source
 }
 
 // Check checks a site with no machine and no network: first its references and types, then the steps up to judge on
@@ -80,7 +82,11 @@ type sampleFinding struct {
 
 // add adds a diagnostic of a machine, unless it is a note about that machine only, such as that it lacks a label.
 func (all *sampleFindings) add(m SampleMachine, d *hcl.Diagnostic) {
-	if origin.IsNote(d) && (m.Facts != nil || origin.CodeOf(d) == fault.NullFact) {
+	isOfMachine := m.Facts != nil
+	if d.Summary == uncheckedSummary { // true of each machine, except where the base cannot be read
+		isOfMachine = m.Fails
+	}
+	if origin.IsNote(d) && (isOfMachine || origin.CodeOf(d) == fault.NullFact) {
 		return
 	}
 
@@ -190,7 +196,7 @@ func runOnSample(s *lang.Site, m SampleMachine, o CheckOptions) *progress {
 	if o.Kubelet != "" {
 		p.kubelet.Version = &o.Kubelet
 	}
-	if p.runGatherOnSample(ctx, m); p.gathered.eval == nil {
+	if p.runGatherOnSample(ctx, m, o.Objects); p.gathered.eval == nil {
 		return p // abandoned
 	}
 	if p.runDecide(ctx); p.decided.eval == nil {
@@ -204,8 +210,8 @@ func runOnSample(s *lang.Site, m SampleMachine, o CheckOptions) *progress {
 	return p
 }
 
-func (p *progress) runGatherOnSample(ctx context.Context, m SampleMachine) {
-	g := sampleGatherer{checked: p.checked, env: p.prepared.env, machine: m}
+func (p *progress) runGatherOnSample(ctx context.Context, m SampleMachine, objects world.Source) {
+	g := sampleGatherer{checked: p.checked, env: p.prepared.env, machine: m, objects: objects}
 	e := p.eval.Fork()
 	p.gathered = runLimited(ctx, p, func() (Gathered, Findings) {
 		return g.gather(e)
@@ -219,6 +225,7 @@ type sampleGatherer struct {
 	checked Checked
 	env     stages.Env
 	machine SampleMachine
+	objects world.Source // nil: ConfigMaps are unknown
 }
 
 // gather is the step gather without a machine.
@@ -242,7 +249,7 @@ func (g sampleGatherer) gather(e *eval.Eval) (out Gathered, found Findings) {
 }
 
 // gatherStage returns the output of one gather stage: unknown, or absent where every read fails. On a machine with
-// facts, that of detect-hw is computed from them.
+// facts, that of detect-hw is computed from them, and ConfigMaps are read from the objects.
 func (g sampleGatherer) gatherStage(
 	i *lang.Instance, e *eval.Eval,
 ) (cty.Value, labelsByDetector, Findings) {
@@ -251,14 +258,24 @@ func (g sampleGatherer) gatherStage(
 	found := Findings{Diags: diags}
 	outputs := map[string]cty.Value{}
 	hasFailed := false
+	readsObjects := g.objects != nil && !g.machine.Fails && i.Body.Attributes["config_map"] != nil
+	isFetched := false
 
 	for _, one := range copies.All {
-		state, more := g.checkCopy(i, e, one)
+		cfg, state, more := g.checkCopy(i, e, one)
 		found.add(more)
 		outputs[one.Key] = setState(value.UnknownOutput(t), stateOK)
-		if state != "" {
+		switch {
+		case state != "":
 			hasFailed = true
 			outputs[one.Key] = setState(value.Absent(t), state)
+		case readsObjects && cfg.Known() && !more.Diags.HasErrors():
+			output, diags := g.fetch(i, cfg)
+			found.report(diags...)
+			if output != cty.NilVal {
+				isFetched = true
+				outputs[one.Key] = output
+			}
 		}
 	}
 	_, more := decodeTimeout(i, e)
@@ -267,7 +284,7 @@ func (g sampleGatherer) gatherStage(
 	switch {
 	case i.ForEach != nil && copies.Known:
 		return makeObject(outputs), nil, found
-	case hasFailed && copies.Known:
+	case (hasFailed || isFetched) && copies.Known:
 		return outputs[""], nil, found
 	case g.machine.Facts != nil && i.Type == stages.DetectHW:
 		if output, recommended, err := g.detect(i, e); err == nil {
@@ -279,11 +296,26 @@ func (g sampleGatherer) gatherStage(
 	return makeUnknownOutput(i, t), nil, found
 }
 
-// checkCopy checks the configuration of one copy. It returns the state of the copy if it fails on the machine, ""
-// if it does not.
+// fetch returns the output of a copy that reads a ConfigMap of the objects. One that cannot be read stays unknown, with
+// a warning.
+func (g sampleGatherer) fetch(i *lang.Instance, cfg schema.Body) (cty.Value, hcl.Diagnostics) {
+	out, diags := i.Stage.(stages.Gatherer).Gather(context.Background(), cfg, g.env, g.objects)
+	if diags.HasErrors() {
+		for n := range diags {
+			diags[n] = makeWarning(diags[n])
+		}
+
+		return cty.NilVal, diags
+	}
+
+	return setState(out.Value, stateOK), diags
+}
+
+// checkCopy checks the configuration of one copy, and returns it. state is that of the copy if it fails on the machine,
+// "" if it does not.
 func (g sampleGatherer) checkCopy(
 	i *lang.Instance, e *eval.Eval, one eval.Copy,
-) (state string, found Findings) {
+) (cfg schema.Body, state string, found Findings) {
 	cfg, diags := decodeStage(i, one.Scope)
 	found.report(diags...)
 	if checker, ok := i.Stage.(stages.Checker); ok && !diags.HasErrors() {
@@ -294,14 +326,14 @@ func (g sampleGatherer) checkCopy(
 
 	switch {
 	case !g.machine.Fails:
-		return "", found
+		return cfg, "", found
 	case i.OnFailure == "continue":
-		return stateFailed, found
+		return cfg, stateFailed, found
 	case cfg.True("optional"): // an object that does not exist is not a failure
-		return stateOK, found
+		return cfg, stateOK, found
 	}
 
-	return "", found
+	return cfg, "", found
 }
 
 // detect runs detect-hw over the machine's facts, without its detectors.

@@ -29,6 +29,7 @@ type checker struct {
 	hasTables bool // the version is known, and so are its flags, fields and gates
 	isNewer   bool // the version is known, and newer than the tables
 	findings  []Finding
+	unchecked []Finding // of a part of a configuration; see Result
 
 	// The state of the running rule.
 	rule            Rule
@@ -107,10 +108,6 @@ func (c *checker) startFinding() {
 
 // add adds a finding of the running rule.
 func (c *checker) add(f Finding) {
-	if c.Part && c.usesUnsetField {
-		return
-	}
-
 	f.Rule = c.rule.ID
 	f.Effect = c.rule.Effect
 	f.Severity = c.severity
@@ -118,6 +115,10 @@ func (c *checker) add(f Finding) {
 	f.Uncertain = f.Newer || c.isGuess()
 	if f.Uncertain {
 		f.Severity = Warning
+	}
+	if c.Part && c.usesUnsetField {
+		c.unchecked = append(c.unchecked, f)
+		return
 	}
 	c.findings = append(c.findings, f)
 }

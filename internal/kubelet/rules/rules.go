@@ -92,7 +92,17 @@ type Accepts struct {
 }
 
 // Check returns all violations, sorted by place and rule. A kubelet without findings may still fail to start.
-func Check(s Subject) []Finding {
+func Check(s Subject) []Finding { return CheckAll(s).Findings }
+
+// Result is what the rules find.
+type Result struct {
+	Findings []Finding
+	// Unchecked are violations unless another part of the configuration sets a field that Subject.Config does not.
+	Unchecked []Finding
+}
+
+// CheckAll returns the findings of Check, and what cannot be checked in a part of a configuration.
+func CheckAll(s Subject) Result {
 	c := newChecker(s)
 	for _, r := range All() {
 		isNewer := c.minor < r.Since
@@ -104,9 +114,15 @@ func Check(s Subject) []Finding {
 		c.startRule(r)
 		r.check(c)
 	}
-	slices.SortStableFunc(c.findings, compareFindings)
 
-	return slices.Compact(c.findings)
+	return Result{sortFindings(c.findings), sortFindings(c.unchecked)}
+}
+
+// sortFindings sorts findings by place and rule, each once.
+func sortFindings(all []Finding) []Finding {
+	slices.SortStableFunc(all, compareFindings)
+
+	return slices.Compact(all)
 }
 
 func compareFindings(a, b Finding) int {

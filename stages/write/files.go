@@ -453,8 +453,8 @@ func (r *renderer) checkRootFolder(b schema.Body, f node.File) {
 	case !force.Set():
 		r.fail(
 			fault.SystemFile, at, f.Path+" is root's",
-			"With this %[1]s, %[2]s could replace files that root, systemd or a login acts on. Leave %[1]s out. If this "+
-				"site has to set it, add the reason to the block: force = \"REASON\".", attribute, who,
+			"With this %[1]s, %[2]s could replace files that root, systemd or a login acts on. Leave %[1]s out. If "+
+				"this site has to set it, add the reason to the block: force = \"REASON\".", attribute, who,
 		)
 	case explainSystem(f.Path) == "":
 		r.note(

@@ -212,8 +212,8 @@ func (j judgement) describeUnchecked(unchecked []rules.Finding, pointers []strin
 
 	return hcl.Diagnostics{origin.Note(
 		fault.ConfigInvalid, j.findFileRange("kubelet-config"), uncheckedSummary,
-		"Unless that configuration has what they need, the kubelet refuses or ignores them: %s. To check them, give the "+
-			"ConfigMaps of the cluster with --objects DIR.", strings.Join(items, "; "),
+		"Unless that configuration has what they need, the kubelet refuses or ignores them: %s. To check them, give "+
+			"the ConfigMaps of the cluster with --objects DIR.", strings.Join(items, "; "),
 	)}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/report/fleet"
 	"github.com/prelet/prelet/internal/report/printer"
 )
@@ -135,7 +136,7 @@ func (a *cli) printFleet(r *fleet.Report, format string, detail printer.FleetDet
 // printRecording prints the heading of one recording of a folder. In JSON there is none.
 func (a *cli) printRecording(source string, asJSON bool) {
 	if !asJSON {
-		fmt.Fprintf(a.stdout, "━━ %s\n\n", source)
+		fmt.Fprintf(a.stdout, "━━ %s\n\n", value.VisibleLine(source))
 	}
 }
 

@@ -49,6 +49,20 @@ func wantContains(t *testing.T, what, got string, wants ...string) {
 	}
 }
 
+// TestHeadingOfRecording: the name of a recording comes from others, and must not control the terminal.
+func TestHeadingOfRecording(t *testing.T) {
+	t.Parallel()
+
+	f := newTestFleet(t)
+	f.put("a\x1b[2J.prelet", "gpu")
+
+	for _, args := range [][]string{{"--full"}, {"--full", "-o", "markdown"}} {
+		if _, out, _ := f.plan(args...); strings.Contains(out, "\x1b[2J") || !strings.Contains(out, `a\x1b[2J.prelet`) {
+			t.Errorf("plan %q: got\n%q\nwant a\\x1b[2J.prelet without the character itself", args, out)
+		}
+	}
+}
+
 // A folder of recordings ends with one line that counts the plans by result, and with the exit status of the failure
 // to fix first. Equal effects are one group.
 func TestPlanOverAFolder(t *testing.T) {

@@ -32,6 +32,7 @@ type testCase struct {
 	env     *Env   // with a redactor of its own: a secret of one run must not change another
 	machine string // the path of the hardware or the recording; "" where the pattern matches none
 	isOne   bool   // the run has no other machine
+	isAlike bool   // another machine of the run would have the same name of a snapshot
 }
 
 // expand returns the cases of a run: one for each machine, and one that fails where there is none.
@@ -50,6 +51,15 @@ func (s *suite) expand(r *testfile.Run) (out []testCase) {
 	case 1:
 		out[0].isOne = !strings.ContainsAny(r.Machines.Text, globSigns)
 	}
+
+	count := map[string]int{}
+	for _, c := range out {
+		count[c.snapshotPath()]++
+	}
+	for i, c := range out {
+		out[i].isAlike = count[c.snapshotPath()] > 1
+	}
+
 	return out
 }
 
@@ -422,12 +432,18 @@ func unifyLines(text []byte) string {
 	return strings.ReplaceAll(string(text), "\r\n", "\n")
 }
 
-// snapshotPath returns the file of the snapshot: one for the run, or one for each machine of a glob.
+// snapshotPath returns the file of the snapshot: one for the run, or one for each machine of a glob. The slashes of a
+// machine's path are hyphens, or %2F if another machine of the run, such as a-b next to a/b, would get the same file.
 func (c testCase) snapshotPath() string {
 	path := filepath.Join(filepath.Dir(c.File.Name), snapshotsFolder, c.Snapshot)
 	if !c.isOne {
-		name := strings.NewReplacer("/", "-", "..", "").Replace(filepath.ToSlash(c.machineName()))
-		path = filepath.Join(path, strings.Trim(name, "-"))
+		name := filepath.ToSlash(c.machineName())
+		if c.isAlike {
+			name = strings.NewReplacer("%", "%25", "/", "%2F").Replace(name)
+		} else {
+			name = strings.Trim(strings.NewReplacer("/", "-", "..", "").Replace(name), "-")
+		}
+		path = filepath.Join(path, name)
 	}
 	return path + ".txt"
 }

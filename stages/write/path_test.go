@@ -112,7 +112,7 @@ func TestSystemPaths(t *testing.T) {
 		"/etc/hostname":                                            "name of this machine",
 		"/etc/profile":                                             "shell of a login",
 		"/etc/profile.d/site.sh":                                   "",
-		"/etc/environment":                                         "each login",
+		"/etc/environment":                                         "", // the usual place of proxies
 		"/etc/environment.d/site.conf":                             "",
 		"/etc/bash.bashrc":                                         "each shell",
 		"/etc/doas.conf":                                           "doas",

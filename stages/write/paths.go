@@ -123,11 +123,6 @@ func listSystemPlaces() []refusal {
 			places: []string{"/etc/bash.bashrc", "/etc/bashrc"},
 		},
 		{
-			why: "each login takes its variables from it, such as PATH and LD_PRELOAD. A unit takes its own with " +
-				"EnvironmentFile=",
-			places: []string{"/etc/environment"},
-		},
-		{
 			why:    "it is the name of this machine: with another one the next boot joins as another node",
 			places: []string{"/etc/hostname"},
 		},

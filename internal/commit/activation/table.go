@@ -118,8 +118,6 @@ var (
 //     the run folder records that, so it survives the process.
 //   - The gate is open only on a complete generation. A kubelet that runs or is about to run is stopped before a file
 //     changes.
-//   - A run that fails shuts an open gate if a file is not that of a generation with a verdict: the kubelet runs on,
-//     and is not started again with such files. Without a verdict prelet-verify judges them, and may roll back.
 //   - The gate opens after systemd has read its changed unit files, also when a killed process changed them.
 //   - A try is a boot that began to verify and did not finish. After three tries prelet rolls back before the kubelet
 //     starts.
@@ -158,7 +156,7 @@ var table = []row{
 
 	// Continue with the generation in place, if a kubelet may start on it.
 	{In: inPlace, On: []trigger{onFailed, onNoSite}, When: isWhole, Then: onResume},
-	{In: awaiting, On: []trigger{onFailed, onNoSite}, When: isOpen, Then: done},
+	{In: inPlace, On: []trigger{onFailed, onNoSite}, When: isOpen, Then: done},
 	{In: inPlace, On: []trigger{onFailed, onNoSite}, Do: []step{holdBack}, Then: done},
 	{
 		In: []phase{settled}, On: []trigger{onUnchanged}, When: mayPatch,

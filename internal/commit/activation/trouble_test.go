@@ -278,33 +278,6 @@ func TestTrouble(t *testing.T) {
 				t.Errorf("gate %q, %+v; want a shut gate, held back: not in place whole", n.readGate(), out)
 			}
 		}},
-		{"a run fails on a running node and a file is not that of the generation: shut", func(t *testing.T, n *node) {
-			n.bootWith("one")
-
-			if err := os.WriteFile(n.disk+configPath, nil, 0o644); err != nil {
-				t.Fatal(err)
-			}
-
-			for _, out := range []Outcome{n.keepWithoutSite(), n.keep(), n.verify()} {
-				if n.readGate() != "" || !strings.Contains(out.HeldBack, configPath+" was changed") {
-					t.Errorf("gate %q, %+v; want a shut gate, held back: %s was changed", n.readGate(), out, configPath)
-				}
-			}
-
-			if n.systemd.unit.Active != "active" {
-				t.Errorf("kubelet %s; want it to run on", n.systemd.unit.Active)
-			}
-
-			if err := os.WriteFile(n.disk+configPath, []byte("one"), 0o644); err != nil {
-				t.Fatal(err)
-			}
-
-			checkOutcome(t, "keep after the repair", n.keep(), Outcome{Generation: 1})
-
-			if n.readGate() != "PRELET_GENERATION=1" {
-				t.Errorf("gate %q after the repair; want it open on 1", n.readGate())
-			}
-		}},
 		{"prelet is not in use: the gate opens on nothing", func(t *testing.T, n *node) {
 			_, err := n.process(func(m *Machine) (Outcome, error) { return m.KeepWithoutSite(t.Context()) })
 			n.mustSucceed(err, "keep without a site")

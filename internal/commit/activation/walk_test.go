@@ -249,7 +249,7 @@ func stories() []story {
 		},
 		{
 			name: "a run that fails, on other files", prepare: func(n *node) { bootOne(n); n.editFile(flagsPath) },
-			act: func(n *node) { n.keep() }, config: "one by hand", open: shutState,
+			act: func(n *node) { n.keep() }, config: "one by hand",
 		},
 		{name: "a boot that fails, on what was not judged", prepare: func(n *node) {
 			n.apiserver = false
@@ -734,12 +734,11 @@ func awaitingStories() (out []story) {
 		prepare func(n *node)
 		config  string // of the generation in place
 		edited  string // the end when a file was edited and the gate is open
-		open    string // the gate then, after a run that fails
 		awaits  bool
 	}{
-		{"settled", func(n *node) { bootOne(n); n.mustRun("two") }, "two", "two by hand", shutState, false},
-		{"pending", awaitPending, "two", "one", "", true},
-		{"returning", awaitReturning, "one", "one by hand", "", true},
+		{"settled", func(n *node) { bootOne(n); n.mustRun("two") }, "two", "two by hand", false},
+		{"pending", awaitPending, "two", "one", true},
+		{"returning", awaitReturning, "one", "one by hand", true},
 	} {
 		edit := func(n *node) { n.editFile(flagsPath) }
 		lose := func(n *node) { n.loseGate(); n.systemd.fail("exit-code"); n.clk.advance(time.Second) }
@@ -777,7 +776,7 @@ func awaitingStories() (out []story) {
 				},
 				story{
 					name: e.name + " on " + w.name + " with another file", prepare: chain(w.prepare, edit),
-					config: w.edited, open: w.open, act: func(n *node) { e.do(n) },
+					config: w.edited, act: func(n *node) { e.do(n) },
 				},
 				story{
 					name:    e.name + " on " + w.name + " with another file, at boot",
@@ -1310,6 +1309,8 @@ func mutants() (out []mutant) {
 var surviving = map[string]string{
 	"after the next: pending, verify, gate open":     "the rows below do nothing either, and read the files for it",
 	"after the next: returning, verify, gate open":   "the rows below do nothing either, and read the files for it",
+	"after the next: settled, failed, whole":         nothingToDo,
+	"after the next: settled, no site, whole":        nothingToDo,
 	"after the next: settled, verify, gate open":     "the rows below do nothing either, and read the files for it",
 	"close as good before retire: returning, good, ": "no story goes back to a generation with files to retire",
 	"goes on: none, failed, gate open":               noGeneration,
@@ -1325,6 +1326,8 @@ var surviving = map[string]string{
 	"goes on: returning, failed, gate open":          "it would judge, as prelet-verify does later",
 	"goes on: returning, good, ":                     nothingToDo,
 	"goes on: returning, no site, gate open":         "it would judge, as prelet-verify does later",
+	"goes on: settled, failed, gate open":            nothingToDo,
+	"goes on: settled, no site, gate open":           nothingToDo,
 	"goes on: settled, off, ":                        nothingToDo,
 	"goes on: settled, superseded, ":                 nothingToDo,
 	"goes on: settled, verify, gate open":            nothingToDo,

@@ -69,7 +69,7 @@ check: build test lint check-docs ## run before each commit: build, test, lint, 
 .PHONY: test
 test: ## run the tests that need only Go
 	@memory=$$(df --output=avail /dev/shm 2>/dev/null | tail -n 1 || true); \
-	if [ "$${memory:-0}" -gt 4000000 ]; then fast=/dev/shm; else fast=/tmp; fi; \
+	if [ "$${memory:-0}" -gt 4000000 ] && [ -w /dev/shm ]; then fast=/dev/shm; else fast=/tmp; fi; \
 	dir=$${TMPDIR:-$$fast}/prelet-test-$$(id -u)-$$(echo "$$PWD" | cksum | cut -d' ' -f1); \
 	rm -rf "$$dir"; mkdir -m 755 "$$dir"; \
 	trap 'rm -rf "$$dir"' EXIT; \

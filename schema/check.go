@@ -46,7 +46,7 @@ func (b Block) checkNames(body *hclsyntax.Body, extra []string) (diags hcl.Diagn
 		if slices.Contains(known, a.Name) {
 			continue
 		}
-		hint := Suggest(a.Name, known)
+		hint := SuggestWord(a.Name, known)
 		if slices.Contains(blocks, a.Name) {
 			hint = fmt.Sprintf(
 				"%s is a block: write it without the equals sign, %s { … }.",
@@ -136,7 +136,7 @@ func (b Block) checkBlocks(body *hclsyntax.Body) (diags hcl.Diagnostics) {
 
 func (b Block) unknownBlock(x *hclsyntax.Block) *hcl.Diagnostic {
 	attributes, blocks := b.Names()
-	hint := Suggest(x.Type, blocks)
+	hint := SuggestWord(x.Type, blocks)
 	if slices.Contains(attributes, x.Type) {
 		hint = fmt.Sprintf("%s is an argument: write %s = { … }.", x.Type, x.Type)
 	}
@@ -163,11 +163,17 @@ func (b Block) Usage() string {
 	return s + " { … }"
 }
 
-// Suggest returns the known word that was probably meant, or all of them, as a sentence.
-func Suggest(word string, known []string) string {
+// SuggestWord is Suggest for the name of a block or an argument, which may be a word of another language.
+func SuggestWord(word string, known []string) string {
 	if hint := replacedWords()[word]; hint != "" {
 		return hint
 	}
+
+	return Suggest(word, known)
+}
+
+// Suggest returns the known word that was probably meant, or all of them, as a sentence.
+func Suggest(word string, known []string) string {
 	if s := Nearest(word, known); s != "" {
 		return fmt.Sprintf("Did you mean %q?", s)
 	}

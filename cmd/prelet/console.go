@@ -53,6 +53,8 @@ func (a *cli) runConsole(ctx context.Context, w where) error {
 		case err != nil:
 			return err
 		case isEnd, text == "exit":
+			a.printed = true // each line has its document
+
 			return quit(failed)
 		case text == "", strings.HasPrefix(text, "#"):
 			continue
@@ -71,6 +73,8 @@ func (a *cli) runConsole(ctx context.Context, w where) error {
 		a.printed = false
 
 		if env.GaveUp.Load() { // that evaluation goes on until this process ends
+			a.printed = true
+
 			return quit(failed)
 		}
 	}

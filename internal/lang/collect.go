@@ -149,7 +149,7 @@ func (l *loader) reportUnknownBlock(x *hclsyntax.Block) {
 		names = append(names, b.Type)
 	}
 
-	hint := schema.Suggest(x.Type, names)
+	hint := schema.SuggestWord(x.Type, names)
 	if _, ok := l.types[x.Type]; ok {
 		hint = fmt.Sprintf("%s is a type of stage: write stage %q \"NAME\" { … }.", x.Type, x.Type)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -154,8 +155,8 @@ func (l *loader) parseFiles(files []world.SiteFile) (bodies, vars []*hclsyntax.B
 
 		if strings.HasSuffix(f.Name, jsonSuffix) {
 			l.errorf(fault.FileRefused, fileRange(f.Name), "A site in JSON is not read",
-				"Write NAME.hcl: {\"locals\": {\"a\": \"${var.b}\"}} in JSON is locals { a = var.b }. A text without "+
-					"${ or %%{ in it is the same in both.")
+				"Write %s: {\"locals\": {\"a\": \"${var.b}\"}} in JSON is locals { a = var.b }. A text without ${ or "+
+					"%%{ in it is the same in both.", strings.TrimSuffix(filepath.Base(f.Name), ".json"))
 			continue
 		}
 

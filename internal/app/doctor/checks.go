@@ -17,6 +17,9 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
+// lookedFor is where the kubelet is looked for.
+const lookedFor = "it is looked for where its unit starts it, and in /usr/bin, /usr/local/bin and /opt/bin"
+
 // checkBinary checks the kubelet, and the flags of kubeadm. The plan checks the flags of the site.
 func (e *examination) checkBinary() string {
 	b := e.in.Binary
@@ -24,9 +27,7 @@ func (e *examination) checkBinary() string {
 	minor, isVersion := known.Minor(b.Version)
 	switch {
 	case b.Path == "":
-		e.problem("no kubelet was found",
-			"it is looked for where its unit starts it, and in /usr/bin, /usr/local/bin and /opt/bin",
-			"install it in the image")
+		e.problem("no kubelet was found", lookedFor, "install it in the image")
 		return ""
 	case b.Version == "":
 		e.problem(b.Path+" does not report its version",

@@ -56,8 +56,7 @@ func (e *examination) checkImageKubelet() string {
 	minor, isVersion := known.Minor(k.Version)
 	switch {
 	case k.Path == "":
-		e.problem("no kubelet was found",
-			"it is looked for in /usr/bin, /usr/local/bin and /opt/bin", "install it in the image")
+		e.problem("no kubelet was found", lookedFor, "install it in the image")
 	case k.Version == "":
 		e.unread("the version of "+k.Path+" is not known",
 			"a program below another root is not started", "run prelet inside of the image, or name --kubelet-version")

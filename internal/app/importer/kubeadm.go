@@ -15,6 +15,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/platform/apiaddress"
 )
@@ -198,7 +199,8 @@ func (r *reader) decodeJoin(doc map[string]any) *joinConfiguration {
 	for _, u := range unknown {
 		if m := unknownField.FindStringSubmatch(u.Error()); m != nil {
 			r.warn(fault.UnknownArgument, shorten(m[1], 48)+" is not imported",
-				"A site has nothing in its place: prelet pulls no images, and has checks and timeouts of its own.")
+				"If it is not misspelt, a site has nothing in its place: prelet pulls no images, and has checks and "+
+					"timeouts of its own.")
 		}
 	}
 
@@ -491,6 +493,8 @@ func (r *reader) addPatch(into map[string]any, f PatchFile) {
 	doc, err := decodeYAML(string(f.Text))
 	patch, isObject := doc.(map[string]any)
 	switch {
+	case len(f.Text) > lang.MaxBytes: // and cut off
+		r.refuse(fault.Limit, base+" is too large", "At most %d bytes are read.", lang.MaxBytes)
 	case err != nil:
 		r.refuse(fault.Syntax, base+" is invalid YAML", "%s.", err)
 	case kind != "" && kind != "merge" && kind != "strategic", !isObject, hasDirective(patch):

@@ -17,7 +17,7 @@ import (
 
 // Options name the machine to read. The zero value is this machine.
 type Options struct {
-	// Root is a recorded tree: a folder, or an archive as ReadTree accepts it. Empty is this machine.
+	// Root is the folder of a recorded tree. Empty is this machine.
 	Root string
 	// Tree is a recorded machine that is used instead of Root, if it is not nil.
 	Tree Tree

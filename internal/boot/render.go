@@ -9,7 +9,6 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/internal/lang/origin"
@@ -317,21 +316,13 @@ func computeNodeValue(n node.Node, b basis, checking bool) cty.Value {
 	}
 	v := makeNodeValue(n)
 	if !checking {
-		unread := b.unknown
-		if n.Reserved == nil { // then the configuration and the flags decide what is reserved
-			questions := slices.Concat(unread[partConfig], unread[partFlags])
-			unread = unread.join(unknowns{partReserved: questions})
-		}
-		return unread.mask(v)
+		return b.unknown.mask(v)
 	}
 
 	// A sample machine has no base, so the parts that a base adds to are unknown.
 	m := v.AsValueMap()
 	if !b.base.ConfigKnown {
 		m["kubelet_config"] = cty.DynamicVal
-		if n.Reserved == nil {
-			m["reserved"] = cty.UnknownVal(m["reserved"].Type())
-		}
 	}
 	if !b.base.FlagsKnown {
 		for _, k := range []string{"labels", "flags", "taints"} {
@@ -372,36 +363,14 @@ func makeNodeValue(n node.Node) cty.Value {
 		"flags":          value.StringMap(flags),
 		"taints":         taints,
 		"kubelet_config": config,
-		"reserved":       makeReservedValue(n),
+		"reserved":       makeReservedValue(n.Reserved),
 	})
 }
 
-// makeReservedValue returns node.reserved, whose attributes are those of the plan's JSON. Without a stage reserve it is
-// what the kubelet's configuration reserves, and what is left to pods is not known.
-func makeReservedValue(n node.Node) cty.Value {
-	r := n.Reserved
-	if r == nil && n.Effective != nil {
-		cpus, _ := n.Effective["reservedSystemCPUs"].(string)
-		r = &node.Reserved{
-			Kube:         stages.Amounts(n.Effective, "kubeReserved"),
-			System:       stages.Amounts(n.Effective, "systemReserved"),
-			CPUs:         cpus,
-			EvictionHard: kubelet.EvictionHardOf(n.Effective),
-			MaxPods:      kubelet.DefaultMaxPods,
-		}
-		if pods, ok := n.Effective["maxPods"].(json.Number); ok {
-			if count, err := pods.Int64(); err == nil {
-				r.MaxPods = int(count)
-			}
-		}
-	}
+// makeReservedValue returns node.reserved, whose attributes are those of the plan's JSON.
+func makeReservedValue(r *node.Reserved) cty.Value {
 	text, _ := json.Marshal(r) // cannot fail: it has texts and numbers only
 	v, _ := value.FromJSONTyped(text, eval.NodeType().AttributeType("reserved"))
-	if n.Reserved == nil && r != nil {
-		m := v.AsValueMap()
-		m["policy"] = cty.NullVal(cty.String)
-		v = cty.ObjectVal(m)
-	}
 
 	return v
 }

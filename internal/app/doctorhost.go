@@ -10,24 +10,20 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/app/doctor"
-	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
 // lookUpTimeout bounds how long doctor waits for the resolver of the machine.
 const lookUpTimeout = 3 * time.Second
 
-// maxKernelFile is the limit of a file of the kernel with one line, in bytes.
-const maxKernelFile = 4096
-
 // examineHost reads what kubeadm checks before a kubelet starts, below a root; "" is /.
 func examineHost(ctx context.Context, root, hostname string) (out doctor.Host) {
 	path := func(p string) string { return filepath.Join("/", root, p) }
 
-	forward, _ := nodefile.Root(root).ReadFile("/proc/sys/net/ipv4/ip_forward", maxKernelFile)
+	forward, _ := os.ReadFile(path("proc/sys/net/ipv4/ip_forward"))
 	out.NoForward = strings.TrimSpace(string(forward)) == "0"
 
 	// Only cgroup v2 has this list. With cgroup v1 the plan compares the hierarchies.
-	if list, err := nodefile.Root(root).ReadFile("/sys/fs/cgroup/cgroup.controllers", maxKernelFile); err == nil {
+	if list, err := os.ReadFile(path("sys/fs/cgroup/cgroup.controllers")); err == nil {
 		for _, name := range []string{"cpu", "cpuset", "memory", "pids"} {
 			if !slices.Contains(strings.Fields(string(list)), name) {
 				out.MissingControllers = append(out.MissingControllers, name)

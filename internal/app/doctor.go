@@ -80,7 +80,6 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 		in.Loaded = append(in.Loaded, boot.Check(n.Site, boot.SampleMachines(), o)...)
 	}
 	in.Unit, in.Gate = checkUnit(ctx, h, in.Plan)
-	in.Host = examineHost(ctx, h.Root, h.Hostname)
 	in.Clock = systemd.CheckClock(ctx)
 	in.Runtime = findRuntime(ctx, in.Plan)
 	in.Images = findRefusedImages(ctx, nodefile.Root(h.Root), in.Plan)

@@ -101,7 +101,6 @@ func (l *Live) answerKubelet(ctx context.Context, _ world.KubeletReq) world.Answ
 		k.Hierarchies = s.CgroupMounts
 		k.Swap = s.Swap
 		k.Kernel = s.Sysctls
-		k.Ports = s.Ports
 		k.Disk = l.root().DiskSize("/var/lib/kubelet")
 	}
 

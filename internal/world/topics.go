@@ -136,20 +136,11 @@ type KubeletAns struct {
 	Disk        int64    `json:"disk,omitempty"` // bytes of the filesystem of its folder
 	// Kernel has the sysctls that protectKernelDefaults checks: vm/overcommit_memory, …
 	Kernel map[string]int64 `json:"kernel,omitempty"`
-	// Ports are the default ports of a kubelet that another process listens on. Older recordings do not have them.
-	Ports []PortAns `json:"ports,omitempty"`
 	// Resolver is the resolvConf that kubeadm would write on this node, "" for none: systemd-resolved's own file, where
 	// that runs. It is decided once for a node, so a recording that is older has none.
 	Resolver string `json:"resolver,omitempty"`
 	// Runtime is the container runtime that this machine is configured for, nil: none is known.
 	Runtime *RuntimeAns `json:"runtime,omitempty"`
-}
-
-// PortAns is a port that a process listens on.
-type PortAns struct {
-	Port    int64  `json:"port"`
-	PID     int    `json:"pid"`
-	Command string `json:"command"` // its name, without arguments
 }
 
 // RuntimeAns is a container runtime, as it reports itself if it runs, and by its configuration. Unknown fields are "".

@@ -187,33 +187,6 @@ func (e *examination) checkImages() string {
 	return ""
 }
 
-// checkHost checks what kubeadm checks before a kubelet starts.
-func (e *examination) checkHost() string {
-	h := e.in.Host
-	if h.NoForward {
-		e.warn("the kernel does not forward IPv4 packets",
-			"pods cannot reach other nodes, unless the network plugin changes that",
-			"set net.ipv4.ip_forward=1 in a file of /etc/sysctl.d")
-	}
-	if len(h.MissingControllers) > 0 {
-		e.warn("the kernel has no cgroup controllers: "+strings.Join(h.MissingControllers, ", "),
-			"the kubelet starts, and cannot limit pods by them",
-			"look for cgroup_disable= and cgroup_enable= in the kernel's command line")
-	}
-	if len(h.MissingPrograms) > 0 {
-		e.warn("programs that the kubelet executes are missing: "+strings.Join(h.MissingPrograms, ", "),
-			"pods with volumes that need them do not start",
-			"install them in the image; most distributions have them in util-linux and mount")
-	}
-	if h.ResolveErr != nil {
-		e.warn("the host name "+h.Hostname+" cannot be resolved",
-			h.ResolveErr.Error()+"; the kubelet then takes the address of the default route, unless --node-ip is set",
-			"add it to /etc/hosts or to DNS")
-	}
-
-	return ""
-}
-
 // checkMachine reports cgroups and swap. The plan checks them by the rules of the kubelet.
 func (e *examination) checkMachine() string {
 	if !e.isFine() || e.in.Plan == nil {

@@ -72,7 +72,6 @@ func list() []check {
 		{"runtime", OnNode, (*examination).checkRuntime},
 		{"runtime", InImage, (*examination).checkImageRuntime},
 		{"permissions", InImage, (*examination).checkPermissions},
-		{"machine", OnNode, (*examination).checkHost},
 		{"machine", OnNode, (*examination).checkMachine},
 		{"hardware", OnNode, (*examination).checkHardware},
 		{"clock", OnNode, (*examination).checkClock},
@@ -124,7 +123,6 @@ type Input struct {
 	Unit    Unit
 	Gate    Gate
 	Runtime Runtime
-	Host    Host
 	Clock   error // nil: it is set
 	Secrets []Secret
 	Places  []Place
@@ -138,15 +136,6 @@ type Input struct {
 type Binary struct {
 	Path    string // "" for none
 	Version string // "" if it does not report one
-}
-
-// Host is what kubeadm checks on a machine before a kubelet starts. The kubelet itself starts without it.
-type Host struct {
-	NoForward          bool     // of IPv4 packets
-	MissingControllers []string // of cgroup v2
-	MissingPrograms    []string // that the kubelet executes
-	Hostname           string   // "" if it is not known
-	ResolveErr         error    // why its address cannot be looked up
 }
 
 // Unit is the kubelet's unit.

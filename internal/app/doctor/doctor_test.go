@@ -111,12 +111,6 @@ func TestIll(t *testing.T) {
 			}
 		}, "runtime", Warning, "a, b, c, d, e and 2 more"},
 		{"no facts", func(i *Input) { i.Plan.Facts, i.Runtime = nil, Runtime{} }, "runtime", Unread, "not looked for"},
-		{"no forwarding", func(i *Input) { i.Host.NoForward = true }, "machine", Warning, "does not forward IPv4"},
-		{"no memory controller", func(i *Input) { i.Host.MissingControllers = []string{"memory"} }, "machine", Warning, "memory"},
-		{"no losetup", func(i *Input) { i.Host.MissingPrograms = []string{"losetup"} }, "machine", Warning, "losetup"},
-		{"a host name without an address", func(i *Input) {
-			i.Host.Hostname, i.Host.ResolveErr = "node-1", broken
-		}, "machine", Warning, "node-1 cannot be resolved"},
 		{"the clock", func(i *Input) { i.Clock = broken }, "clock", Warning, "not set"},
 		{"a credential", func(i *Input) { i.Secrets[0].Err = broken }, "credentials", Problem, "token cannot be read"},
 		{"a credential that this user may not see", func(i *Input) { i.Secrets[0].Err, i.Root = broken, false }, "credentials", Unread, "token"},

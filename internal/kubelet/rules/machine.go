@@ -35,7 +35,6 @@ type Machine struct {
 	Hierarchies     []string // with cgroup v1: their roots
 	Swap            *bool
 	Kernel          map[string]int64 // parameters by path below /proc/sys
-	Ports           []world.PortAns  // default ports of a kubelet that another process listens on
 	// Exists reports whether a path exists. A nil function knows nothing.
 	Exists func(path string) (exists, isKnown bool)
 	// LookUpProgram looks a program up as the kubelet does when it starts. A nil function knows nothing.
@@ -69,7 +68,6 @@ func NewMachine(f *world.Facts, k world.KubeletAns) *Machine {
 		Hierarchies: k.Hierarchies,
 		Swap:        k.Swap,
 		Kernel:      k.Kernel,
-		Ports:       k.Ports,
 		DiskBytes:   k.Disk,
 	}
 	r := k.Runtime
@@ -274,20 +272,6 @@ func machineRules() []Rule {
 			Summary: "an `address` to listen on that no interface has",
 			Source:  serverSource,
 			check:   forMachine(checkBindAddress),
-		},
-		{
-			ID:       "machine-port-in-use",
-			Summary:  "a `port` or `readOnlyPort` on which another process listens",
-			Severity: Warning, // the process may end before the kubelet starts
-			Source:   serverSource,
-			check:    forMachine(checkPortsInUse),
-		},
-		{
-			ID:      "machine-health-port-in-use",
-			Summary: "a `healthzPort` on which another process listens",
-			Effect:  Ignores,
-			Source:  "cmd/kubelet/app/server.go, run",
-			check:   forMachine(checkHealthPortInUse),
 		},
 		{
 			ID:       "machine-image-endpoint",
@@ -578,36 +562,6 @@ func checkBindAddress(c *checker, m *Machine) {
 	c.reportField("address", "name an address of this machine, or 0.0.0.0",
 		"listen tcp %s: bind: cannot assign requested address",
 		netip.AddrPortFrom(address, uint16(listeners[0].port)))
-}
-
-const portHint = "stop that process, or choose another port"
-
-func checkPortsInUse(c *checker, m *Machine) {
-	for _, l := range c.apiListeners() {
-		if user, isUsed := m.findUser(l); isUsed {
-			c.reportField(l.field, portHint,
-				"listen tcp %s: bind: address already in use: by process %d (%s)",
-				netip.AddrPortFrom(l.address, uint16(l.port)), user.PID, user.Command)
-		}
-	}
-}
-
-func checkHealthPortInUse(c *checker, m *Machine) {
-	if user, isUsed := m.findUser(c.healthListener()); isUsed {
-		c.reportField("healthzPort", portHint,
-			"process %d (%s) listens on port %d: the kubelet runs without its health check, so that its health cannot "+
-				"be verified", user.PID, user.Command, user.Port)
-	}
-}
-
-// findUser returns the process that listens on the port of a listener, if that is another one than a kubelet.
-func (m *Machine) findUser(l listener) (user world.PortAns, isUsed bool) {
-	i := slices.IndexFunc(m.Ports, func(p world.PortAns) bool { return p.Port == l.port })
-	if i < 0 {
-		return user, false
-	}
-
-	return m.Ports[i], true
 }
 
 // exists reports whether a path exists on the machine.

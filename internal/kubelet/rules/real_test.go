@@ -46,9 +46,6 @@ func elsewhere() map[string]string {
 		"machine-runtime-config":    "it needs a runtime without RuntimeConfig: test/kube, TestCgroupDriver",
 		"machine-shutdown-delay":    "it needs logind: test/boot, TestShutdownDelay",
 		"machine-many-numa-nodes":   "it needs a machine of more than 8 NUMA nodes, and none was recorded",
-
-		"machine-port-in-use":        "it needs a process that listens on a port of the kubelet",
-		"machine-health-port-in-use": "it needs a process that listens on a port of the kubelet",
 	}
 }
 

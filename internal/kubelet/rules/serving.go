@@ -184,25 +184,16 @@ func (c *checker) apiListeners() []listener {
 	return listeners
 }
 
-// healthListener returns where the kubelet serves its health; port 0: nowhere.
-func (c *checker) healthListener() listener {
+// checkPorts reports two listeners on one port. The second one stops the kubelet, or retries to serve health forever.
+func checkPorts(c *checker) {
+	listeners := c.apiListeners()
 	port, isSet := c.numberAt("healthzPort")
 	if !isSet {
 		port = 10248
 	}
-	if port == 0 {
-		return listener{}
-	}
-	address, _ := netip.ParseAddr(cmp.Or(c.textAt("healthzBindAddress"), "127.0.0.1"))
-
-	return listener{"healthzPort", port, address}
-}
-
-// checkPorts reports two listeners on one port. The second one stops the kubelet, or retries to serve health forever.
-func checkPorts(c *checker) {
-	listeners := c.apiListeners()
-	if health := c.healthListener(); health.port > 0 {
-		listeners = append(listeners, health)
+	if port > 0 {
+		address, _ := netip.ParseAddr(cmp.Or(c.textAt("healthzBindAddress"), "127.0.0.1"))
+		listeners = append(listeners, listener{"healthzPort", port, address})
 	}
 
 	for i, second := range listeners {

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/prelet/prelet/internal/world"
 )
 
 // KernelState is the state of the running kernel that a kubelet checks when it starts. It is not part of Facts,
@@ -21,8 +19,6 @@ type KernelState struct {
 	// Sysctls are the values that a kubelet compares with protectKernelDefaults, by their paths below /proc/sys,
 	// such as vm/panic_on_oom. A value that cannot be read is omitted.
 	Sysctls map[string]int64
-	// Ports are a kubelet's default ports that another process listens on.
-	Ports []world.PortAns
 }
 
 // ReadKernelState reads the state of the running kernel from /sys/fs/cgroup and /proc below root; "" is /. It follows
@@ -33,7 +29,6 @@ func ReadKernelState(root string) KernelState {
 		CgroupVersion: cgroupVersion(path("sys/fs/cgroup")),
 		Swap:          readSwap(path("proc/swaps")),
 		Sysctls:       readSysctls(path("proc/sys")),
-		Ports:         readPorts(path("proc")),
 	}
 	if s.CgroupVersion == 1 {
 		s.CgroupMounts = readCgroupMounts(path("proc/self/mounts"))

@@ -1,6 +1,6 @@
 # The commands of developers, CI and packagers. `make` lists them.
 # Modules are downloaded once. Root is needed by bench-peers, e2e-boot, e2e-hostile, e2e-image, e2e-kube, e2e-nfd,
-# e2e-packages, e2e-recipes, e2e-runtime, faults, sweep, storm, kubelet-agreement, golden-image, test-root and nightly; all others need
+# e2e-packages, e2e-recipes, e2e-runtime, faults, sweep, storm, kubelet-agreement, golden-image and nightly; all others need
 # neither root nor a cluster nor a network.
 
 SHELL       := /bin/bash
@@ -74,10 +74,6 @@ test: ## run the tests that need only Go
 	rm -rf "$$dir"; mkdir -m 755 "$$dir"; \
 	trap 'rm -rf "$$dir"' EXIT; \
 	for m in $(MODULES); do (cd $$m && TMPDIR=$$dir GOGC=400 $(AS_BUILT) test -p 4 -vet=off -timeout 20m ./...); done
-
-.PHONY: test-root
-test-root: ## run the scenarios that check something else as root; `race` runs the other tests that need root
-	$(AS_BUILT) test -count=1 -vet=off -run 'TestScenarios/(credentials|disk|seal|stability|unprivileged)' ./cmd/prelet
 
 .PHONY: lint
 lint: ## run golangci-lint: style, line length, complexity

@@ -82,6 +82,7 @@ func TestCommandsAreComplete(t *testing.T) {
 		"bundle":         "writes an archive",
 		"detectors lock": "writes a lock, which is JSON",
 		"fmt":            "writes sites",
+		"graph":          "draws a picture",
 		"import":         "writes a site",
 		"init":           "writes a site",
 		"record":         "writes a recording",

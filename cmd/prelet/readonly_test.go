@@ -270,27 +270,27 @@ func TestUnopenedState(t *testing.T) {
 	t.Parallel()
 	m := goodNode(t)
 	m.reboot()
-	lock := m.stateDir() + "/lock"
-	if err := os.Rename(lock, lock+".aside"); err != nil {
+	folder := m.stateDir() + "/generations"
+	if err := os.Rename(folder, folder+".aside"); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(lock, 0o700); err != nil {
+	if err := os.WriteFile(folder, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for try := 1; try < 4; try++ {
 		run, verify := m.boot()
-		m.want("run", run, ended{40, "", "is a directory"})
-		m.want("verify", verify, ended{0, "", "is a directory"})
+		m.want("run", run, ended{40, "", "not a directory"})
+		m.want("verify", verify, ended{40, "", "not a directory"})
 		m.want("status", m.as("", "status"), ended{1, "may not start: ", ""})
-		if s := m.says(); s.Code != "cannot-write" || !strings.Contains(s.Summary, "lock") {
-			t.Errorf("status.json: got %+v, want cannot-write and the lock", s)
+		if s := m.says(); s.Code != "cannot-write" || !strings.Contains(s.Summary, "generations") {
+			t.Errorf("status.json: got %+v, want cannot-write and the folder", s)
 		}
 		if n := (commit.Attempts{Dir: m.run}).Failures(); n != try {
 			t.Errorf("failed runs: got %d, want %d", n, try)
 		}
 		m.self.Restarts = 1
 	}
-	if err := os.Remove(lock); err != nil {
+	if err := errors.Join(os.Remove(folder), os.Rename(folder+".aside", folder)); err != nil {
 		t.Fatal(err)
 	}
 	run, _ := m.boot()

@@ -35,23 +35,25 @@ func (l *Live) findKubelet(ctx context.Context) *kubeletbin.Binary {
 }
 
 // StartCommand returns the words with which the kubelet's unit starts it, nil if they are not known: of a recorded
-// machine, without a unit, and if systemd does not answer.
+// machine, and without a unit. If systemd does not answer, they are those of the unit's files.
 func (l *Live) StartCommand(ctx context.Context) []string {
-	switch {
-	case l.o.Unit == "":
-	case l.o.Root != "":
-		u, err := systemd.ReadUnitFile(l.root(), l.o.Unit)
-		if err == nil {
-			return u.Unit(kubelet.Argv).Command
-		}
-	case l.o.Hardware == "" && l.o.Units != nil:
+	if l.o.Unit == "" || l.o.Hardware != "" && l.o.Root == "" {
+		return nil
+	}
+
+	if l.o.Root == "" && l.o.Units != nil {
 		u, err := l.o.Units.Look(ctx, l.o.Unit)
 		if err == nil {
 			return u.Command
 		}
 	}
 
-	return nil
+	u, err := systemd.ReadUnitFile(l.root(), l.o.Unit)
+	if err != nil {
+		return nil
+	}
+
+	return u.Unit(kubelet.Argv).Command
 }
 
 // isOtherMachine reports whether the answers are about another machine than this process's: a recorded one, or one

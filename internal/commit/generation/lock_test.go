@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/prelet/prelet/internal/fault"
 )
 
@@ -73,6 +75,9 @@ func TestLockReplaced(t *testing.T) {
 		},
 		"a link": func(path string) error {
 			return errors.Join(os.Remove(path), os.Symlink("/nowhere", path))
+		},
+		"a socket": func(path string) error {
+			return errors.Join(os.Remove(path), unix.Mknod(path, unix.S_IFSOCK|0o600, 0))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

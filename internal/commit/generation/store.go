@@ -319,7 +319,7 @@ func (s *Store) openLock() (fd int, err error) {
 	p := s.dir.name(lockName)
 
 	fd, err = unix.Openat(s.dir.fd, lockName, flags, 0)
-	isOther := errors.Is(err, unix.EISDIR) || errors.Is(err, unix.ELOOP)
+	isOther := errors.Is(err, unix.EISDIR) || isLinkOrSocket(err)
 	if isOther {
 		if err := s.disk.remove(s.dir, lockName); err != nil {
 			return -1, err
@@ -338,12 +338,15 @@ func (s *Store) openLock() (fd int, err error) {
 	return fd, nil
 }
 
-// openFrozenLock opens the lock on a read-only file system, or the folder itself if there never was a lock. flock(2)
-// needs no permission to write.
+// isLinkOrSocket reports whether open(2) failed because its name is a link or a socket.
+func isLinkOrSocket(err error) bool { return errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) }
+
+// openFrozenLock opens the lock on a read-only file system, or the folder itself if there is no file of the lock.
+// flock(2) needs no permission to write.
 func (s *Store) openFrozenLock() (int, error) {
 	const flags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 	fd, err := unix.Openat(s.dir.fd, lockName, flags, 0)
-	if errors.Is(err, unix.ENOENT) {
+	if errors.Is(err, unix.ENOENT) || isLinkOrSocket(err) {
 		fd, err = unix.Openat(s.dir.fd, ".", openFolder, 0)
 	}
 	if err != nil {

@@ -58,8 +58,10 @@ func Find(root, cache string, command []string) *Binary {
 	}
 
 	for _, p := range paths {
-		file := locate(root, p)
-
+		file, ok := locate(root, p)
+		if !ok {
+			continue
+		}
 		now, ok := describe(file)
 		if !ok {
 			continue
@@ -76,18 +78,19 @@ func Find(root, cache string, command []string) *Binary {
 	return nil
 }
 
-// locate returns the file of a path below a root. A link there leads to another file below it.
-func locate(root, p string) string {
+// locate returns the file of a path below a root. A link there leads to another file below it; it is not ok if there is
+// none.
+func locate(root, p string) (file string, ok bool) {
 	if root == "" {
-		return p
+		return p, true
 	}
 	look, err := nodefile.Root(root).Look(p, nodefile.FollowAll)
 	if err != nil {
-		return filepath.Join(root, p)
+		return "", false
 	}
 	defer look.Close()
 
-	return filepath.Join(root, look.Path())
+	return filepath.Join(root, look.Path()), true
 }
 
 // readKept reads the cache of a file. It returns nil for the cache of another file, and if other users may have

@@ -319,4 +319,18 @@ func TestFind(t *testing.T) {
 	if b := Find(root, "", nil); b == nil || b.Path() != "/usr/local/bin/kubelet" {
 		t.Errorf("an absolute link: got %+v; want /usr/local/bin/kubelet", b)
 	}
+
+	// The file exists outside of the root only.
+	outside := filepath.Join(t.TempDir(), "kubelet")
+	err := errors.Join(
+		os.WriteFile(outside, nil, 0o755),
+		os.Remove(filepath.Join(root, "usr/local/bin/kubelet")),
+		os.Symlink(outside, filepath.Join(root, "usr/local/bin/kubelet")),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := Find(root, "", nil); b != nil {
+		t.Errorf("a link to a file outside of the root: got %+v; want none", b)
+	}
 }

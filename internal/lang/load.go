@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"path/filepath"
+	"path"
 	"slices"
 	"strings"
 
@@ -156,7 +156,7 @@ func (l *loader) parseFiles(files []world.SiteFile) (bodies, vars []*hclsyntax.B
 		if strings.HasSuffix(f.Name, jsonSuffix) {
 			l.errorf(fault.FileRefused, fileRange(f.Name), "A site in JSON is not read",
 				"Write %s: {\"locals\": {\"a\": \"${var.b}\"}} in JSON is locals { a = var.b }. A text without ${ or "+
-					"%%{ in it is the same in both.", strings.TrimSuffix(filepath.Base(f.Name), ".json"))
+					"%%{ in it is the same in both.", strings.TrimSuffix(path.Base(f.Name), ".json"))
 			continue
 		}
 

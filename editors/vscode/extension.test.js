@@ -62,7 +62,6 @@ test("the manifest names files that exist, and each setting that the extension r
     manifest.main,
     ...manifest.contributes.languages.map((l) => l.configuration),
     ...manifest.contributes.grammars.map((g) => g.path),
-    ...manifest.contributes.jsonValidation.map((v) => v.url),
   ];
   for (const file of files) {
     assert.ok(fs.existsSync(path.join(__dirname, file)), file);

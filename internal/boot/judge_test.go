@@ -45,7 +45,7 @@ stage "label" "old" { labels = { "example.com/a" = "b" } }
 		{"1.24", "", `network-plugin = "cni"`, fault.KubeletFlag, hcl.DiagError, 10,
 			"unknown flag: --network-plugin (removed in 1.24, the kubelet is 1.24)"},
 		{"", "", `network-plugin = "cni"`, fault.KubeletFlag, hcl.DiagWarning, 10,
-			"unknown flag: --network-plugin (removed in 1.24, the kubelet is 1.37)"},
+			"unknown flag: --network-plugin (removed in 1.24, the kubelet's version is not known)"},
 		{"1.36", "", `node-ip = "198.51.100.7"`, "", 0, 0, ""},
 		{"1.36", "maxPod = 3", "", fault.ConfigInvalid, hcl.DiagError, 6, "Did you mean maxPods"},
 		{"", "maxPod = 3", "", fault.ConfigInvalid, hcl.DiagError, 6, "Did you mean maxPods"},

@@ -168,9 +168,13 @@ func (c *checker) reportFlag(name, hint, format string, args ...any) {
 	c.add(Finding{Flag: name, Hint: hint, Message: fmt.Sprintf(format, args...)})
 }
 
-// describeVersion returns the assumed version for messages.
-func (c *checker) describeVersion() string {
-	return cmp.Or(strings.TrimPrefix(c.Version, "v"), fmt.Sprintf("1.%d", c.minor))
+// describeKubelet returns a clause for messages: the version of the kubelet, or that it is not known.
+func (c *checker) describeKubelet() string {
+	if c.Version == "" {
+		return "the kubelet's version is not known"
+	}
+
+	return "the kubelet is " + strings.TrimPrefix(c.Version, "v")
 }
 
 // valueAt returns the value of a field like maxPods or logging.format, nil if it is not set.

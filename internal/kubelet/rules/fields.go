@@ -173,8 +173,8 @@ func (w walker) reportUnknown(path []string, prefix, name string) {
 		hint = "remove it"
 	}
 	w.report(otherVersion, path, hint,
-		"%s is a field %s, and the kubelet is %s: it silently ignores the field", strings.Join(path, "."),
-		history.When(), w.describeVersion())
+		"%s is a field %s, and %s: it silently ignores the field", strings.Join(path, "."),
+		history.When(), w.describeKubelet())
 }
 
 // suggestField returns a hint for a misspelt or misplaced field.

@@ -169,10 +169,10 @@ func checkUnknownFlag(c *checker, f Flag) {
 	case !isKnown:
 		why = fmt.Sprintf(" (no kubelet from 1.%d to 1.%d has it)", oldest, newest)
 	case isRemoved && c.minor >= removed:
-		why = fmt.Sprintf(" (removed in 1.%d, the kubelet is %s)", removed, c.describeVersion())
+		why = fmt.Sprintf(" (removed in 1.%d, %s)", removed, c.describeKubelet())
 		hint = "remove it" + c.describeReplacement(f.Name, removed-1)
 	case history.Since() > c.minor:
-		why = fmt.Sprintf(" (added in 1.%d, the kubelet is %s)", history.Since(), c.describeVersion())
+		why = fmt.Sprintf(" (added in 1.%d, %s)", history.Since(), c.describeKubelet())
 		hint = "remove it, or use a newer kubelet"
 	}
 	c.variesByVersion = isKnown || c.Version != "" // a version older than the tables may have it
@@ -271,8 +271,7 @@ func checkEnds(c *checker, f Flag) {
 	isOn, _ := strconv.ParseBool(f.Value)
 	switch {
 	case f.Name == "version" && (isOn || f.Value == "raw"):
-		version := c.describeVersion()
-		c.reportFlag(f.Name, "remove it", "Kubernetes v%s: the kubelet prints its version and ends", version)
+		c.reportFlag(f.Name, "remove it", "the kubelet prints its version and ends")
 	case (f.Name == "help" || f.Name == "h") && isOn:
 		c.reportFlag(f.Name, "remove it", "the kubelet prints its help and ends")
 	}
@@ -375,8 +374,8 @@ func checkCloudProvider(c *checker, value string) {
 	}
 	c.reportFlag("cloud-provider",
 		"write external, and run the provider's controller in the cluster; or remove it",
-		"cloud provider %q was specified, but built-in cloud providers are disabled (the kubelet is %s; "+
-			"removed in 1.31)", value, c.describeVersion())
+		"cloud provider %q was specified, but built-in cloud providers are disabled (%s; "+
+			"removed in 1.31)", value, c.describeKubelet())
 }
 
 func (c *checker) isProviderDisabled(name string) bool {

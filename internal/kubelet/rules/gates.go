@@ -84,7 +84,7 @@ func checkUnknownGate(c *checker, name string, _ bool) {
 	c.variesByVersion = isKnown || c.Version != "" // a version older than the tables may have it
 	if isKnown {
 		hint = "remove it"
-		why = fmt.Sprintf(" (kubelets have it %s, this one is %s)", history.When(), c.describeVersion())
+		why = fmt.Sprintf(" (kubelets have it %s, %s)", history.When(), c.describeKubelet())
 	}
 	c.reportMember("featureGates", name, hint, "unrecognized feature gate: %s%s", name, why)
 }

@@ -248,7 +248,7 @@ func (r *Run) proposeGeneration(
 		return out, act, false, err
 	}
 
-	out = generation.Proposal{PlanID: cur.PlanID, Blobs: map[string][]byte{}}
+	out = generation.Proposal{PlanID: cur.PlanID, ContentsOf: cur.Gen, Blobs: map[string][]byte{}}
 	for _, name := range []string{activation.PlanBlob, "plan.json", world.RecordingBlob, world.KeptBlob} {
 		blob, err := r.readBlob(p, cur.Gen, name, &act)
 		if err != nil {

@@ -365,7 +365,7 @@ func (r *Run) commit(
 		return r.endUnlessChanged(ctx, p, h, err)
 	}
 
-	r.noteLost(c)
+	r.noteComparison(c)
 
 	if !c.Changed {
 		return r.applyUnchanged(ctx, p, proposal, act, h, r.needsAdoption(c))
@@ -421,8 +421,13 @@ func (r *Run) endUnlessChanged(
 	return r.endError(ctx, p, h, err), false
 }
 
-// noteLost notes which files cannot go back to their content before prelet.
-func (r *Run) noteLost(c *generation.Comparison) {
+// noteComparison notes which files cannot go back to their content before prelet, and reports those that come back
+// without setuid and setgid.
+func (r *Run) noteComparison(c *generation.Comparison) {
+	for _, why := range c.WithoutSetID {
+		r.Report.Degrade(string(fault.CannotWrite), why)
+	}
+
 	if len(c.Lost) > 0 {
 		r.Report.Note(
 			string(fault.Adopted),

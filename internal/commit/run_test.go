@@ -584,3 +584,16 @@ func TestPinnedAndNotComparable(t *testing.T) {
 		t.Errorf("got code %q and %v, want %q", res.Code, res.Err, fault.CannotWrite)
 	}
 }
+
+// TestReportWithoutSetID reports files that come back without setuid as a deviation.
+func TestReportWithoutSetID(t *testing.T) {
+	b := newBench(t)
+	const why = "/opt/x is restored with mode 0755 instead of 4755"
+	b.noteComparison(&generation.Comparison{WithoutSetID: []string{why}})
+
+	status := b.finish(Result{})
+	want := []report.Reason{{Code: string(fault.CannotWrite), Summary: why}}
+	if !slices.Equal(status.Degraded, want) {
+		t.Errorf("got %+v, want it degraded for %+v", status.Degraded, want)
+	}
+}

@@ -1,6 +1,8 @@
 package activation
 
 import (
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -122,6 +124,24 @@ func TestBackByHandIsJudgedLater(t *testing.T) {
 
 	if n.isHeld("two") || n.journal() != nil {
 		t.Error("held, or still awaited")
+	}
+}
+
+// TestWarningsOfRollback rolls back through a folder that others may write, which the outcome reports.
+func TestWarningsOfRollback(t *testing.T) {
+	n := newNode(t)
+	n.bootWith("one")
+	_, err := n.runSite(t.Context(), "two")
+	n.mustSucceed(err, "run")
+	if err := os.Chmod(n.disk+"/etc/kubernetes", 0o777); err != nil {
+		t.Fatal(err)
+	}
+
+	out, err := n.process(func(m *Machine) (Outcome, error) { return m.GoBack(t.Context(), 1, "by hand") })
+	n.mustSucceed(err, "back")
+	want := "/etc/kubernetes can be written by everybody"
+	if len(out.Unwritten) != 1 || !strings.Contains(out.Unwritten[0], want) {
+		t.Errorf("got the warnings %q; want one with %q", out.Unwritten, want)
 	}
 }
 

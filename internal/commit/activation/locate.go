@@ -45,7 +45,7 @@ type rollback struct {
 	hold        bool     // hold the plan of from, if it was at fault
 	removeFiles []string // state files that a kubelet on the goal would reject
 	keeps       bool     // it does not change the kubelet's files
-	loose       []string // folders on the way that others may write
+	warnings    []string // of CheckRollback
 }
 
 // holds reports whether a fact is true here. It is pure.
@@ -416,7 +416,7 @@ func (m *Machine) planRollback(ctx context.Context, h *location, w rollback) err
 	w.removeFiles = h.plan.staleStateFiles(goal)
 	w.keeps = m.rollbackKeepsKubelet(h, goal, &w)
 
-	w.loose, err = m.Store.CheckRollback(w.from, w.to, w.removeFiles...)
+	w.warnings, err = m.Store.CheckRollback(w.from, w.to, w.removeFiles...)
 	if err != nil {
 		h.stayReason = fmt.Sprintf(
 			"a rollback to generation %d is not possible, so the current one stays: %v",

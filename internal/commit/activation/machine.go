@@ -87,7 +87,7 @@ type Outcome struct {
 	InPlace    Verdict    // after a rollback: the verdict on Generation, while Verdict is the one on From
 	Held       bool       // the plan of From is held
 	Trouble    []string   // what follows a changed file and did not work, and does not undo the generation
-	Unwritten  []string   // what could not be stored about tries
+	Unwritten  []string   // what could not be written, or not as it should be, without a failure
 	HeldBack   string     // the reason why the gate is shut; empty when it is open
 	Code       fault.Code // of the failure; "" when there is none
 	Overtaken  bool       // another process has put Generation in place while this one watched another

@@ -382,10 +382,10 @@ func (m *Machine) restore(h location, t *walkState) error {
 		return fmt.Errorf("rolling back from generation %d to %d: %w", w.from, w.to, err)
 	}
 
-	for _, l := range w.loose {
-		m.note("rollback", "notice", "%s", l)
-		t.trouble = append(t.trouble, l)
+	for _, why := range w.warnings {
+		m.note("rollback", "notice", "%s", why)
 	}
+	t.unwritten = append(t.unwritten, w.warnings...)
 
 	t.rollback = w
 	t.out = Outcome{

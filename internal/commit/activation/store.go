@@ -29,9 +29,9 @@ type Store interface {
 	// a verdict. Files change. With hold the plan of from counts as held until that verdict: Good holds it,
 	// MarkUnhealthy releases it. Files in without that neither generation contains are removed.
 	RollbackToJudge(from, to int, why string, hold bool, without ...string) (int, error)
-	// CheckRollback returns why RollbackToJudge would fail, and changes no file. loose lists folders on the way that
-	// other users may change.
-	CheckRollback(from, to int, without ...string) (loose []string, err error)
+	// CheckRollback returns why RollbackToJudge would fail, and changes no file. warnings are what it does not refuse,
+	// as folders that other users may change.
+	CheckRollback(from, to int, without ...string) (warnings []string, err error)
 	// MarkUnhealthy closes the journal of a rollback: the restored generation is unhealthy too.
 	MarkUnhealthy(gen int, why string) error
 	// Retire removes files of the generation in place that are not needed once it is good.

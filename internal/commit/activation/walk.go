@@ -33,7 +33,7 @@ type walkState struct {
 	finding        finding             // of the last watch
 	trouble        []string            // what follows a changed file and did not work, and does not undo the generation
 
-	unwritten []string // what could not be stored about tries, and is not a reason to keep the kubelet down
+	unwritten []string // what could not be written, and is not a reason to keep the kubelet down
 
 	sinceJournal *generation.Journal // the journal that since belongs to
 	since        time.Duration

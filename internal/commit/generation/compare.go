@@ -21,13 +21,16 @@ type Comparison struct {
 	// Lost are the targets of the generation in place whose content before prelet is damaged in every generation. They
 	// count as adopted in their present state, and their old content is never restored.
 	Lost []string
+	// WithoutSetID has a sentence for each target that is restored without its setuid and setgid, with the next step.
+	WithoutSetID []string
 
-	seen    []observation    // by entry
-	parent  int              // generation in place, or 0
-	made    []string         // folders that the generations before created
-	ours    map[string]Entry // of the generation in place
-	adopted bool             // to be adopted, not published
-	bytes   map[string][]byte
+	seen     []observation    // by entry
+	parent   int              // generation in place, or 0
+	restores int              // Proposal.ContentsOf
+	made     []string         // folders that the generations before created
+	ours     map[string]Entry // of the generation in place
+	adopted  bool             // to be adopted, not published
+	bytes    map[string][]byte
 }
 
 // Observe returns the state of one target without following a link, and the content of a file of at most MaxContent
@@ -48,7 +51,7 @@ func (s *Store) Compare(p Proposal) (*Comparison, error) {
 		return nil, err
 	}
 
-	c := &Comparison{bytes: map[string][]byte{}, ours: map[string]Entry{}}
+	c := &Comparison{restores: p.ContentsOf, bytes: map[string][]byte{}, ours: map[string]Entry{}}
 	isDeclared := map[string]bool{}
 	for _, t := range p.Targets {
 		isDeclared[t.Path] = true
@@ -183,6 +186,9 @@ func (c *Comparison) addDeclared(s *Store, t Target) error {
 	}
 	if t.Kind == File {
 		c.bytes[e.New.SHA256] = t.Content
+	}
+	if c.restores != 0 {
+		c.dropSetID(&e)
 	}
 	s.setAction(&e)
 	c.add(e, o)
@@ -395,6 +401,7 @@ func (c *Comparison) addDropped(s *Store, was Entry, isRetired bool) {
 	default:
 		e.New = original
 		e.Action = ActionRestore
+		c.dropSetID(&e)
 	}
 	c.add(e, o)
 }

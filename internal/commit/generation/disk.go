@@ -170,7 +170,9 @@ func (d *disk) timeSync(fd int, name string) error {
 func (d *disk) chmodFolder(in *folder, base string, mode uint32) error {
 	return d.do(opChmod, in.name(base), func() error {
 		return withFolder(in, base, func(fd int) error {
-			return unix.Chmod("/proc/self/fd/"+itoa(fd), mode)
+			return chmod(mode, func(mode uint32) error {
+				return unix.Chmod("/proc/self/fd/"+itoa(fd), mode)
+			})
 		})
 	})
 }
@@ -270,8 +272,19 @@ func (n *newFile) setMetadata(s State) error {
 	}
 
 	return n.d.do(opChmod, p, func() error {
-		return unix.Fchmod(fd, s.Mode)
+		return chmod(s.Mode, func(mode uint32) error { return unix.Fchmod(fd, mode) })
 	})
+}
+
+// chmod sets a mode, without setuid and setgid where this process may not set them: preflight has judged that, unless
+// another process that may set them began the commit, which must end.
+func chmod(mode uint32, set func(mode uint32) error) error {
+	err := set(mode)
+	if mode&setID != 0 && errors.Is(err, unix.EPERM) {
+		err = set(mode &^ setID)
+	}
+
+	return err
 }
 
 // sync makes the file durable and closes it.

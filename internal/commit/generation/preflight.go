@@ -162,17 +162,37 @@ func (p *folderPlan) addTarget(e Entry) error {
 	return checkFlags(dir, name, e.Old.Kind == File)
 }
 
-// checkSetID refuses a file or a folder that keeps or gets back setuid or setgid, where this process may not set them:
-// prelet's units have RestrictSUIDSGID=. The mode of a folder is set after the commit, which could never be finished.
+// setID are the bits of a mode that prelet's units may not set: they have RestrictSUIDSGID=.
+const setID = unix.S_ISUID | unix.S_ISGID
+
+// checkSetID refuses a file or a folder that keeps setuid or setgid, where this process may not set them: a change that
+// a site asks for must not take them away.
 func checkSetID(e Entry) error {
-	const setID = unix.S_ISUID | unix.S_ISGID
 	if e.New.Mode&setID == 0 || maySetID() {
 		return nil
 	}
 	cause := errors.New("it has setuid or setgid, which this process may not set")
 
-	return refuse("check", e.Path, cause,
-		fmt.Sprintf("remove it with chmod ug-s %s, or set a mode in the site", quoteWord(e.Path)))
+	return refuse("check", e.Path, cause, fmt.Sprintf(
+		"write mode = \"%04o\" into its block of the site, or run prelet run by hand, as root", e.New.Mode&^setID))
+}
+
+// dropSetID removes setuid and setgid from a restored target where this process may not set them: nothing blocks a
+// rollback.
+func (c *Comparison) dropSetID(e *Entry) {
+	mode := e.New.Mode
+	if mode&setID == 0 || e.Old.Equal(e.New) || maySetID() {
+		return
+	}
+
+	e.New.Mode &^= setID
+	next := fmt.Sprintf("prelet rollback %d", c.restores)
+	if e.Dropped {
+		next = fmt.Sprintf("chmod %04o %s", mode, quoteWord(e.Path))
+	}
+	c.WithoutSetID = append(c.WithoutSetID, fmt.Sprintf(
+		"%s is restored with mode %04o instead of %04o, because prelet's units may not set setuid and setgid; "+
+			"by hand, as root: %s", e.Path, e.New.Mode, mode, next))
 }
 
 // maySetID reports whether this process may set setuid on a file. It is true where that cannot be tried.

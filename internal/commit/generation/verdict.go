@@ -277,9 +277,9 @@ func (s *Store) rollback(j *Journal, hold bool, without []string) (newGen int, e
 }
 
 // CheckRollback returns why RollbackToJudge would fail, without changing a target: it reads every content, checks every
-// folder, and checks the free space. loose are descriptions of the folders that other users may write, which a rollback
-// does not refuse.
-func (s *Store) CheckRollback(fromGen, toGen int, without ...string) (loose []string, err error) {
+// folder, and checks the free space. warnings describe what a rollback does not refuse: folders that other users may
+// write, and files that get no setuid or setgid.
+func (s *Store) CheckRollback(fromGen, toGen int, without ...string) (warnings []string, err error) {
 	toGen, _, err = s.resolveRollback(fromGen, toGen)
 	if err != nil {
 		return nil, err
@@ -298,17 +298,18 @@ func (s *Store) CheckRollback(fromGen, toGen int, without ...string) (loose []st
 		}
 	}
 
+	warnings = c.WithoutSetID
 	describe := func(l *nodefile.Loose) {
 		text := fmt.Sprintf("%s %s, who could replace files in it: %s", l.Path, l.Why, l.Fix)
-		loose = append(loose, text)
+		warnings = append(warnings, text)
 	}
 	_, err = s.preflight(c, p.Blobs, describe)
 	if errors.Is(err, unix.ENOSPC) && s.dropBallast() {
 		_, err = s.preflight(c, p.Blobs, describe)
 	}
-	slices.Sort(loose)
+	slices.Sort(warnings)
 
-	return slices.Compact(loose), err
+	return slices.Compact(warnings), err
 }
 
 // resolveRollback checks that generation fromGen is in place and that the contents of toGen can be restored. It returns
@@ -394,7 +395,7 @@ func (s *Store) proposeRollback(n int) (Proposal, error) {
 		return Proposal{}, err
 	}
 
-	p := Proposal{PlanID: m.PlanID, Blobs: map[string][]byte{}}
+	p := Proposal{PlanID: m.PlanID, ContentsOf: n, Blobs: map[string][]byte{}}
 	for _, q := range m.Parts {
 		if q.Blob == "" {
 			continue

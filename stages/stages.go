@@ -114,11 +114,9 @@ type Inputs struct {
 	DropIns   func(dir string) []map[string]any
 	Node      NodeIdentity
 	Access    world.Access
-	NoCluster bool // the site has no cluster block
-	NoDetect  bool // the site has no detect-hw
-	// IsKubeadmBase is true if the only fetch-config with config_map reads kubeadm's kube-system/kubelet-config.
-	IsKubeadmBase bool
-	Trust         *world.TrustAns // of the only fetch-ca; nil: none or failed
+	NoCluster bool            // the site has no cluster block
+	NoDetect  bool            // the site has no detect-hw
+	Trust     *world.TrustAns // of the only fetch-ca; nil: none or failed
 	// Refused is true for an Adder's Render if its addition to the node has an error or a conflict. It must not render
 	// files then.
 	Refused bool

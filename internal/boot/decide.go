@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -42,8 +41,7 @@ func (b basis) stageInputs(i *lang.Instance, s *lang.Site, e *eval.Eval) stages.
 		NoCluster: s.Cluster == nil,
 		NoDetect:  len(s.OfType(stages.DetectHW)) == 0,
 
-		IsKubeadmBase: isKubeadmBase(s),
-		Detectors:     sortKeys(s.Detectors),
+		Detectors: sortKeys(s.Detectors),
 
 		Facts:       b.facts,
 		Recommended: b.recommended,
@@ -389,22 +387,6 @@ func (in decideInput) readStart() *world.StartAns {
 	a, _, _ := world.Unit.Ask(in.eval.AskContext(), in.tape, req) // a failed answer has no start
 
 	return a.Start
-}
-
-// isKubeadmBase reports whether the only fetch-config with a ConfigMap reads that of kubeadm.
-func isKubeadmBase(site *lang.Site) bool {
-	var found []*hclsyntax.Attribute
-	for _, i := range site.OfType(stages.FetchConfig) {
-		if a := i.Body.Attributes["config_map"]; a != nil {
-			found = append(found, a)
-		}
-	}
-	if len(found) != 1 {
-		return false
-	}
-	v, diags := found[0].Expr.Value(nil)
-
-	return !diags.HasErrors() && isString(v) && v.AsString() == "kube-system/kubelet-config"
 }
 
 // KubeletUnit returns the kubelet's unit as far as a site names it without a machine: the literal of its restart stage,

@@ -589,9 +589,6 @@ func (j judgement) findSetter(f rules.Finding, pointers []string) setter {
 	case f.Flag == "" && !j.hasField(f.Pointer):
 		set.name = "the kubelet's default"
 		set.isDefault = true
-	case f.Flag == "" && j.isOfInstance(f.Pointer):
-		set.name = "kubeadm's instance-config.yaml"
-		set.isOfFile = true
 	case isFlag && flag.Inherited:
 		set.name = from[0].Ref
 		set.isAssumed = flag.Assumed || writesUnit(j.node)
@@ -601,14 +598,6 @@ func (j judgement) findSetter(f rules.Finding, pointers []string) setter {
 	}
 
 	return set
-}
-
-// isOfInstance reports whether the base has a field from kubeadm's instance-config.yaml.
-func (j judgement) isOfInstance(pointer string) bool {
-	name, _, _ := strings.Cut(strings.TrimPrefix(pointer, "/"), "/")
-	_, isSet := j.basis.base.Instance[name]
-
-	return isSet && j.basis.base.InstanceMerged
 }
 
 // writesUnit reports whether a planned file belongs to the kubelet's unit: the unit that was read is outdated then.

@@ -559,11 +559,6 @@ func isBlank(text string) bool {
 	return true
 }
 
-// FormatFields returns fields as YAML with sorted keys.
-func FormatFields(fields map[string]any) []byte {
-	return (&Config{doc: fields}).Canonical()
-}
-
 // MergePatch returns the JSON merge patch (RFC 7386) that makes the document to of the document from, without
 // apiVersion and kind. null removes a field. It is a strategic merge patch of a KubeletConfiguration as well, because
 // no list of that type has a merge key.

@@ -23,13 +23,11 @@ type Base struct {
 	File map[string]any
 
 	ConfigKnown bool // false: no base could be read (a check without a machine)
-	// Instance are the fields of kubeadm's instance-config.yaml before prelet, empty without such a file; nil: it is
-	// not known or not usable.
-	Instance       map[string]any
-	InstanceMerged bool         // Config has these fields
-	FlagsFile      fmt.Stringer // the environment file of the flags, as its renderer has parsed it
-	FlagsKnown     bool
-	TaintFlag      bool // the base has --register-with-taints, so taints go there
+	// Instance are the fields of kubeadm's instance-config.yaml before prelet, which are not part of Config.
+	Instance   map[string]any
+	FlagsFile  fmt.Stringer // the environment file of the flags, as its renderer has parsed it
+	FlagsKnown bool
+	TaintFlag  bool // the base has --register-with-taints, so taints go there
 
 	// Inherited are the labels and flags that the kubelet gets from its unit, before those of the flags file.
 	// Inherited taints are here only if they are assumed. All others are taints of the base, unless the flags

@@ -43,8 +43,7 @@ func (Stage) Base(
 	base.Config = c.Config
 	base.ConfigKnown = c.ConfigKnown
 	base.ConfigFrom = c.ConfigFrom
-	base.Instance = c.Instance
-	base.InstanceMerged = c.InstanceMerged
+	base.Instance = r.readInstance(b)
 	base.Unread = append(c.Unread, base.Unread...)
 	diags = append(ofConfig, diags...)
 	if base.ConfigKnown && !base.TaintFlag { // the flag would override them
@@ -128,7 +127,7 @@ func (r baseReader) readConfig(b schema.Body) (node.Base, hcl.Diagnostics) {
 	base.ConfigKnown = true
 	diags = append(diags, src.warnConfig(c.Repeated())...)
 
-	return base, append(diags, r.addInstance(&base, b)...)
+	return base, diags
 }
 
 // warnConfig warns of duplicate keys and of an invalid character.

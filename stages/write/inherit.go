@@ -188,6 +188,15 @@ func (r baseReader) readVariables(base node.Base, files []string, own, ownFile s
 	return out, diags, nil
 }
 
+// nameFile returns the text of an error, with the file that it is about.
+func nameFile(file string, err error) string {
+	if strings.HasPrefix(err.Error(), file) {
+		return err.Error()
+	}
+
+	return file + ": " + err.Error()
+}
+
 // readEnvFile returns an environment file of the node as it was before prelet; nil if it is missing or if a recording
 // does not contain it. It fails with a *fault.Fault if this user may not read it, and for a malformed file, such as one
 // that is not UTF-8.

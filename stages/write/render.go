@@ -65,7 +65,7 @@ func (r *renderer) renderKubeletFiles(n node.Node) {
 	}
 	if b, ok := r.cfg.One("kubelet_config"); ok {
 		r.renderConfig(b, n)
-		r.renderInstance(b, n)
+		r.noteUpgrade(b, n)
 	}
 	if b, ok := r.cfg.One("kubelet_flags"); ok {
 		r.renderFlags(b, n)

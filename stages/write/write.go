@@ -86,17 +86,6 @@ var (
 			"and writes a drop-in with the changes.",
 	}
 
-	configInstance = schema.Attr[bool]{
-		Name:    "instance_config",
-		Default: false,
-		Phase:   schema.Gather,
-		Doc: "For nodes on which `kubeadm upgrade node` is run, from kubeadm 1.36 on: what stages set is also " +
-			"written to kubeadm's `/var/lib/kubelet/instance-config.yaml`, which kubeadm merges over the " +
-			"cluster's configuration. Its fields before prelet stay, and are part of the base. All fields are " +
-			"written if `base` is not the default from `kube-system/kubelet-config`. See " +
-			"[kubeadm](../how-to/kubeadm.md).",
-	}
-
 	flagsBase = schema.Attr[string]{
 		Name:        "base",
 		Phase:       schema.Gather,
@@ -249,7 +238,7 @@ func (Stage) Spec() stages.Spec {
 						"If `resolvConf` is not set and systemd-resolved is active, " +
 						"it is `/run/systemd/resolve/resolv.conf`, as kubeadm writes it at a join; " +
 						"that is decided once, before the first generation. `\"\"` and null are set.",
-					Fields: []schema.Field{configBase, configPatch, configLayout, configPath, configInstance},
+					Fields: []schema.Field{configBase, configPatch, configLayout, configPath},
 				},
 				{
 					Type:    "kubelet_flags",

@@ -15,9 +15,21 @@ const (
 	flagsFile    = "/var/lib/kubelet/kubeadm-flags.env"
 )
 
-// upgradeSite is a site that changes a field, removes one and adds others of all shapes.
-func upgradeSite(instance bool) string {
+// upgradeSite is a site that changes a field, removes one and adds others of all shapes. With isKept it writes them to
+// kubeadm's instance-config.yaml too.
+func upgradeSite(isKept bool) string {
 	return fmt.Sprintf(`
+locals {
+  settings = {
+    containerRuntimeEndpoint = "unix://%s"
+    maxPods                  = 64
+    clusterDomain            = null
+    evictionHard             = { "memory.available" = "150Mi", "nodefs.available" = "6%%" }
+    featureGates             = { AllAlpha = false }
+    podsPerCore              = 7 # as the cluster, until it changes
+    kubeReserved             = stage.reserve.node.kube_reserved
+  }
+}
 stage "detect-hw" "node" {}
 stage "reserve" "node" { policy = "gke" }
 stage "label" "site" {
@@ -27,15 +39,11 @@ stage "taint" "site" {
   taints = ["example.com/a=b:NoSchedule"]
 }
 stage "write" "kubelet" {
-  kubelet_config {
-    instance_config = %t
-    patch = {
-      maxPods       = 64
-      clusterDomain = null
-      evictionHard  = { "memory.available" = "150Mi", "nodefs.available" = "6%%" }
-      featureGates  = { AllAlpha = false }
-      podsPerCore   = 7 # as the cluster, until it changes
-    }
+  kubelet_config { patch = local.settings }
+  file "instance-config" {
+    when    = %t
+    path    = "/var/lib/kubelet/instance-config.yaml"
+    content = yamlencode(local.settings)
   }
 }
 stage "restart" "kubelet" {
@@ -44,7 +52,7 @@ stage "restart" "kubelet" {
     timeout = "40s"
   }
 }
-`, instance)
+`, socket, isKept)
 }
 
 // fieldsOf returns the fields of a KubeletConfiguration that are not zero: kubeadm writes zero values for fields that are
@@ -90,9 +98,9 @@ func TestUpgradeNode(t *testing.T) {
 	t.Run("garbage", func(t *testing.T) { upgradeWithGarbage(t, c) })
 }
 
-// upgradeKeeps upgrades a node that kubeadm has set up and prelet has changed. Without instance_config the plan says what
-// is undone; with it nothing is, also if the cluster's own configuration changed in between. kubeadm's files are back
-// after a rollback.
+// upgradeKeeps upgrades a node that kubeadm has set up and prelet has changed. If the site does not write
+// instance-config.yaml, the plan says what is undone; else nothing is, also if the cluster's own configuration changed in
+// between. kubeadm's files are back after a rollback.
 func upgradeKeeps(t *testing.T, c *Cluster) {
 	n := newNode(t, c, NodeOptions{Kubeadm: true}, "10.0.0.11:6443")
 	must(t, n.Reach(c, fmt.Sprintf("127.0.0.1:%d", c.Port))) // the address in cluster-info, which kubeadm asks next
@@ -122,10 +130,10 @@ func upgradeKeeps(t *testing.T, c *Cluster) {
 	flags, err := n.Read(flagsFile)
 	must(t, err)
 
-	// Without instance_config: the plan says it, and kubeadm does it.
+	// Without the file: the plan says it, and kubeadm does it.
 	m.site(upgradeSite(false))
 	if r := prelet(t, n, 0, "plan"); !strings.Contains(r.Out+r.Err, "kubeadm upgrade node would undo settings") {
-		t.Errorf("plan without instance_config: got %s, want a note", r)
+		t.Errorf("plan without the file: got %s, want a note", r)
 	}
 	m.run(0)
 	_, err = c.Ready(t.Context(), n.Name)
@@ -134,7 +142,7 @@ func upgradeKeeps(t *testing.T, c *Cluster) {
 		t.Fatalf("kubeadm upgrade node: got %s, want exit 0", r)
 	}
 	if got := m.fieldsOf(configFile)["maxPods"]; got == 64.0 {
-		t.Errorf("maxPods after kubeadm upgrade node, without instance_config: got %v, want it undone", got)
+		t.Errorf("maxPods after kubeadm upgrade node, without the file: got %v, want it undone", got)
 	}
 
 	m.site(upgradeSite(true))
@@ -198,8 +206,8 @@ func (m member) restarts() {
 	must(m.t, err)
 }
 
-// upgradeWithGarbage: files of kubeadm that are garbage or of others never keep a node from joining, are never
-// overwritten, and the plan names them. kubeadm itself refuses such an instance-config.yaml.
+// upgradeWithGarbage: files of kubeadm that are garbage never keep a node from joining, and stay as they are.
+// kubeadm itself refuses such an instance-config.yaml. Once the site writes it, an upgrade works.
 func upgradeWithGarbage(t *testing.T, c *Cluster) {
 	n := newNode(t, c, NodeOptions{Name: "n2", Kubeadm: true}, "10.0.0.11:6443")
 	pin, err := c.Pin()
@@ -208,13 +216,11 @@ func upgradeWithGarbage(t *testing.T, c *Cluster) {
 	must(t, n.Credential("bootstrap-token", c.Token))
 	must(t, n.Write(instanceFile, "maxPods: [\n", 0o644))
 	must(t, n.Write(flagsFile, "# \uffff\nKUBELET_KUBEADM_ARGS=--max-pods=20\n", 0o644)) // systemd ignores such a file
-	m.site(upgradeSite(true))
+	m.site(upgradeSite(false))
 
 	r := m.run(0)
-	for _, want := range []string{"instance-config.yaml cannot be used", "The kubelet gets no flags of " + flagsFile} {
-		if !strings.Contains(r.Out+r.Err, want) {
-			t.Errorf("run with garbage: got %s, want text with %q", r, want)
-		}
+	if want := "The kubelet gets no flags of " + flagsFile; !strings.Contains(r.Out+r.Err, want) {
+		t.Errorf("run with garbage: got %s, want text with %q", r, want)
 	}
 	_, err = c.Ready(t.Context(), n.Name)
 	must(t, err)
@@ -225,19 +231,10 @@ func upgradeWithGarbage(t *testing.T, c *Cluster) {
 		t.Errorf("kubeadm upgrade node with garbage: got %s, want a refusal that names the file", r)
 	}
 
-	// Repaired by hand: the next run takes it, and flags that both set are the site's.
-	must(t, n.Write(instanceFile, "podPidsLimit: 1234\nmaxPods: 30\n", 0o644))
+	// The site replaces it, and flags that both set are the site's.
 	must(t, n.Write(flagsFile, "KUBELET_KUBEADM_ARGS=\"--node-labels=example.com/zone=old,example.com/k=1\"\n", 0o644))
+	m.site(upgradeSite(true))
 	m.run(0)
-	want := map[string]any{"podPidsLimit": 1234.0, "maxPods": 64.0}
-	for _, file := range []string{instanceFile, configFile} {
-		got := m.fieldsOf(file)
-		for field, v := range want {
-			if got[field] != v {
-				t.Errorf("%s: got %s %v, want %v", file, field, got[field], v)
-			}
-		}
-	}
 	node, err := c.Ready(t.Context(), n.Name)
 	must(t, err)
 	if node.Labels["example.com/zone"] != "z1" {
@@ -246,8 +243,8 @@ func upgradeWithGarbage(t *testing.T, c *Cluster) {
 	if r := m.upgrade(); r.Exit != 0 {
 		t.Fatalf("kubeadm upgrade node: got %s, want exit 0", r)
 	}
-	if got := m.fieldsOf(configFile); got["maxPods"] != 64.0 || got["podPidsLimit"] != 1234.0 {
-		t.Errorf("after kubeadm upgrade node: got %v, want the fields of both", got)
+	if got := m.fieldsOf(configFile)["maxPods"]; got != 64.0 {
+		t.Errorf("maxPods after kubeadm upgrade node: got %v, want 64", got)
 	}
 	m.restarts()
 }

@@ -228,8 +228,9 @@ func (r *reader) readJoin(p *joinPage, join joinConfiguration, o Options) {
 	r.readPatches(p, join.Patches.Directory, o)
 	if _, isSet := p.Patch["containerRuntimeEndpoint"]; !isSet {
 		p.open = append(p.open, "The file has no criSocket: kubeadm finds the runtime's socket on the node. The "+
-			"kubelet of this site uses the one of kubeadm's instance-config.yaml or of the cluster's configuration, "+
-			"else unix:///run/containerd/containerd.sock. For another one, write containerRuntimeEndpoint in patch.")
+			"kubelet of this site uses the one of the cluster's configuration, else "+
+			"unix:///run/containerd/containerd.sock. For another one, write containerRuntimeEndpoint in patch of "+
+			"kubelet_config.")
 	}
 }
 
@@ -470,7 +471,7 @@ func (r *reader) readPatches(p *joinPage, dir string, o Options) {
 	for _, f := range files {
 		r.addPatch(p.Patch, f)
 	}
-	if hasSocket { // kubeadm applies instance-config.yaml behind the patches
+	if hasSocket { // kubeadm applies instance-config.yaml after the patches
 		p.Patch["containerRuntimeEndpoint"] = socket
 	}
 	if _, isSet := p.Patch["registerWithTaints"]; isSet && len(p.Taints) > 0 {
@@ -560,6 +561,6 @@ func (p joinPage) differences() []string {
 			"second run writes nothing.",
 		"Labels, taints, name and flags are in the flags file (/etc/default/kubelet) and in config.yaml: prelet does " +
 			"not write kubeadm-flags.env.",
-		"instance_config = true keeps kubeadm's instance-config.yaml right, so `kubeadm upgrade node` undoes nothing.",
+		"What kubelet_config patches is in kubeadm's instance-config.yaml too, so `kubeadm upgrade node` does not undo it.",
 	}
 }

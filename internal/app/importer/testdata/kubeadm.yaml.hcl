@@ -18,6 +18,23 @@ node {
 stage "fetch-ca" "cluster" {}
 stage "fetch-config" "kubelet" { config_map = "kube-system/kubelet-config" }
 
+locals {
+  kubelet_settings = {
+    clusterDomain            = null
+    containerRuntimeEndpoint = "unix:///var/run/crio/crio.sock"
+    evictionHard = {
+      "memory.available" = "200Mi"
+      "nodefs.available" = "5%"
+    }
+    evictionSoft = null
+    kubeReserved = {
+      memory = "1Gi"
+    }
+    maxPods      = 70
+    podPidsLimit = 4096
+  }
+}
+
 stage "label" "site" {
   labels = {
     "example.com/pool" = "gpu"
@@ -33,22 +50,10 @@ stage "taint" "site" {
 }
 
 stage "write" "kubelet" {
-  kubelet_config {
-    instance_config = true # `kubeadm upgrade node` keeps what this site sets
-    patch = {
-      clusterDomain            = null
-      containerRuntimeEndpoint = "unix:///var/run/crio/crio.sock"
-      evictionHard = {
-        "memory.available" = "200Mi"
-        "nodefs.available" = "5%"
-      }
-      evictionSoft = null
-      kubeReserved = {
-        memory = "1Gi"
-      }
-      maxPods      = 70
-      podPidsLimit = 4096
-    }
+  kubelet_config { patch = local.kubelet_settings }
+  file "instance-config" { # `kubeadm upgrade node` keeps these settings
+    path    = "/var/lib/kubelet/instance-config.yaml"
+    content = yamlencode(local.kubelet_settings)
   }
   kubelet_flags {
     flags = {

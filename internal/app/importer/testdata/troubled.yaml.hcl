@@ -27,9 +27,6 @@ stage "taint" "site" {
 
 stage "write" "kubelet" {
   ca_certificate { path = "/etc/kubernetes/pki/other.crt" }
-  kubelet_config {
-    instance_config = true # `kubeadm upgrade node` keeps what this site sets
-  }
   kubelet_flags {
     flags = {
       max-pods = "50"

@@ -247,12 +247,11 @@ type bundle struct {
 
 type bundleFile struct{ name, text string }
 
-// add adds a text without what is a credential by its form: a log or a flag may contain one that no credential of this
-// node holds.
+// add adds a text that is not empty.
 func (b *bundle) add(name, text string) {
 	if text != "" {
 		text = strings.ReplaceAll(text, b.work, "")
-		b.files = append(b.files, bundleFile{name, probe.HideByForm(text)})
+		b.files = append(b.files, bundleFile{name, text})
 	}
 }
 

@@ -140,11 +140,9 @@ func newKeyFinder() *value.Redactor {
 	return r
 }
 
-// jwtForm is a JSON Web Token: two objects and a signature.
-const jwtForm = `eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`
-
 var (
-	jwt          = regexp.MustCompile(`\b` + jwtForm)
+	// A JSON Web Token: two objects and a signature.
+	jwt          = regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`)
 	passwordHash = regexp.MustCompile(`(?m)^[^:\s]+:[!*]*\$[0-9a-z]{1,4}\$[^:\s]+:`) // crypt(5), in a line of shadow(5)
 )
 

@@ -194,8 +194,8 @@ func replacedWords() map[string]string {
 		"credential_providers": "Its configuration is a file block with yamlencode({ … }), and its two flags are in " +
 			"kubelet_flags. See docs/how-to/images.md.",
 		"preloaded_images": "Its fields are in patch of kubelet_config. See docs/how-to/images.md.",
-		"instance_config": "Its fields are a file block for /var/lib/kubelet/instance-config.yaml with yamlencode({ … }). " +
-			"See docs/how-to/kubeadm.md.",
+		"instance_config": "Its fields are a file block for /var/lib/kubelet/instance-config.yaml with " +
+			"yamlencode({ … }). See docs/how-to/kubeadm.md.",
 		"count": "For several: for_each = { NAME = VALUE, … }, and each.key, each.value. For one that depends on a " +
 			"condition: when = CONDITION.",
 		"depends_on": "A stage runs after the stages that it refers to, as stage.TYPE.NAME: nothing else is needed.",

@@ -212,7 +212,6 @@ func (h *Host) machine(store *generation.Store, rep *report.Reporter) *activatio
 		BootID:   h.BootID,
 		StateDir: h.stateDir(),
 		Note:     notes,
-		TrialDir: filepath.Join("/", h.Root, "run/systemd/system.control"),
 		Foreign: func(gen int) string {
 			return machineid.Judge(store, gen, machineid.Of(h.Root)).Why
 		},

@@ -413,6 +413,7 @@ func (p *progress) runJudge(ctx context.Context) {
 		accepts:  p.kubelet.accepts,
 		isOlder:  p.kubelet.isOlder,
 	}
+	p.add(checkUnitFiles(p.rendered.node))
 	p.declares = runLimited(ctx, p, func() (*[]rules.Declaration, Findings) {
 		return j.findDeclared(), judge(ctx, j)
 	})

@@ -374,11 +374,8 @@ func (r *Run) commit(
 	r.noteCovered(ctx)
 
 	// Preflight comes before staging: if the kubelet would not wait for the gate, no file may be written.
-	// If a file of the kubelet's unit changes, the unit is checked with that change, in Apply.
-	if len(activation.UnitFilesOf(act.Unit, c.Entries, r.readFor(proposal))) == 0 {
-		if _, err := r.Machine.Preflight(ctx, act.Unit); err != nil {
-			return r.endError(ctx, p, h, err), false
-		}
+	if _, err := r.Machine.Preflight(ctx, act.Unit, activation.ChangesUnit(act.Unit, c.Entries)); err != nil {
+		return r.endError(ctx, p, h, err), false
 	}
 
 	proposal.Release = h.release
@@ -393,9 +390,9 @@ func (r *Run) commit(
 			r.reportReleased(h)
 			r.reportStates(p)
 		}},
-		Plan:      act,
-		Reload:    changesUnitFiles(txn.Entries()),
-		UnitFiles: activation.UnitFilesOf(act.Unit, txn.Entries(), r.readFor(proposal)),
+		Plan:        act,
+		Reload:      changesUnitFiles(txn.Entries()),
+		ChangesUnit: activation.ChangesUnit(act.Unit, txn.Entries()),
 	}
 
 	out, committed, err := r.Machine.Apply(ctx, change)
@@ -461,7 +458,7 @@ func (r *Run) applyUnchanged(
 func (r *Run) adoptFiles(
 	ctx context.Context, p *boot.Plan, proposal generation.Proposal, act activation.Plan, h hold,
 ) (res Result, again bool) {
-	if _, err := r.Machine.Preflight(ctx, act.Unit); err != nil {
+	if _, err := r.Machine.Preflight(ctx, act.Unit, false); err != nil {
 		return r.endError(ctx, p, h, err), false
 	}
 
@@ -519,19 +516,6 @@ func (r *Run) resumeUnchanged(
 	out, err := r.Machine.ResumeUnchanged(ctx, act)
 
 	return r.endActivated(ctx, p, h, out, err)
-}
-
-// readFor returns a function that finds the content of an entry of a proposal by its hash.
-func (r *Run) readFor(p generation.Proposal) func(sha string) ([]byte, error) {
-	return func(sha string) ([]byte, error) {
-		for _, t := range p.Targets {
-			if t.Kind == generation.File && generation.Checksum(t.Content) == sha {
-				return t.Content, nil
-			}
-		}
-
-		return r.Store.Content(sha)
-	}
 }
 
 func changesUnitFiles(entries []generation.Entry) bool {

@@ -15,8 +15,8 @@ type Change struct {
 	Plan Plan // equal to the one in the proposal's PlanBlob
 	// Reload is set when a unit file or a drop-in changes. Only then systemd reads its unit files again.
 	Reload bool
-	// UnitFiles are those of the kubelet's unit that change.
-	UnitFiles []UnitFile
+	// ChangesUnit is set when files of the kubelet's unit change: what refuses the unit now may be gone with them.
+	ChangesUnit bool
 }
 
 // Apply commits a change and starts the kubelet on it. The lock is held. It returns whether the change was committed,
@@ -30,9 +30,6 @@ func (m *Machine) Apply(ctx context.Context, c Change) (out Outcome, committed b
 
 	out, err = m.walk(ctx, t, onChange)
 	if err != nil && !t.committed {
-		if ended := m.cancelTrial(ctx); ended != nil {
-			err = fmt.Errorf("%w; and systemd has not read its unit files again: %w", err, ended)
-		}
 		if aborted := c.Txn.Abort(); aborted != nil {
 			err = fmt.Errorf("%w; and what was staged could not be removed: %w", err, aborted)
 		}

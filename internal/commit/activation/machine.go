@@ -29,9 +29,6 @@ type Machine struct {
 	// tries.go.
 	StateDir string
 
-	// TrialDir is where systemd looks for units first, on a tmpfs: see trial.go. "": nothing is tried.
-	TrialDir string
-
 	// Foreign returns why a generation belongs to another machine, or "". prelet neither starts the kubelet on a
 	// generation that came with an image nor rolls back to it. Nil: all generations belong to this machine.
 	Foreign func(gen int) string
@@ -111,8 +108,9 @@ func (m *Machine) extendTimeout(d time.Duration) {
 
 // Preflight checks whether a commit could be activated, and changes nothing. Its errors have the code fault.Systemd
 // (systemd does not answer, the unit is masked or missing, or it would start without the gate), or fault.CannotWrite if
-// the run folder is full.
-func (m *Machine) Preflight(ctx context.Context, unit string) (Unit, error) {
+// the run folder is full. isChanging is set if the commit changes files of the unit: they may end what keeps it from
+// starting. A unit that does not start with them is rolled back.
+func (m *Machine) Preflight(ctx context.Context, unit string, isChanging bool) (Unit, error) {
 	if err := m.Gate.checkSpace(); err != nil {
 		return Unit{}, err
 	}
@@ -120,6 +118,13 @@ func (m *Machine) Preflight(ctx context.Context, unit string) (Unit, error) {
 	u, err := m.Units.Look(ctx, unit)
 	if err != nil {
 		return Unit{}, systemdFault("looking at "+unit, err)
+	}
+
+	if f := checkHeld(unit, u); f != nil {
+		return Unit{}, f
+	}
+	if isChanging {
+		return u, nil
 	}
 
 	if f := checkUnit(unit, u, m.Gate.Path()); f != nil {
@@ -134,32 +139,11 @@ func (m *Machine) Preflight(ctx context.Context, unit string) (Unit, error) {
 	return u, nil
 }
 
-// checkUnit returns why a unit cannot be activated, or nil.
-func checkUnit(name string, u Unit, gate string) *fault.Fault {
+// checkHeld returns why a unit cannot be stopped and started by hand as it is, or nil.
+func checkHeld(name string, u Unit) *fault.Fault {
 	f := &fault.Fault{Code: fault.Systemd}
 
 	switch {
-	case u.Load == "masked":
-		f.Summary = name + " is masked, so it cannot start"
-		f.Next = "systemctl unmask " + name
-	case u.Load == "not-found":
-		f.Summary = "cannot find " + name
-		f.Next = "install the kubelet's package, or name its unit in the site: stage \"restart\" { unit = … }"
-	case u.Load != "loaded":
-		f.Summary = fmt.Sprintf("systemd could not load %s (%s)", name, u.Load)
-		f.Next = "systemctl status " + name
-	case !requiresFile(u, gate):
-		f.Summary = fmt.Sprintf(
-			"%s would start without waiting for prelet: no EnvironmentFile=%s is in force",
-			name,
-			gate,
-		)
-		f.Next = fmt.Sprintf(
-			"an empty EnvironmentFile= in a later drop-in removes it (systemctl cat %s shows them all): "+
-				"below that line, paste EnvironmentFile=%s and run systemctl daemon-reload",
-			name,
-			gate,
-		)
 	case u.NoStart || u.NoStop:
 		verb := "start"
 		line := "RefuseManualStart"
@@ -191,6 +175,39 @@ func checkUnit(name string, u Unit, gate string) *fault.Fault {
 			"systemctl cat %s shows the line Requires=, Requisite= or BindsTo=: write Wants= and run "+
 				"systemctl daemon-reload",
 			name,
+		)
+	default:
+		return nil
+	}
+
+	return f
+}
+
+// checkUnit returns why a unit cannot be activated, or nil.
+func checkUnit(name string, u Unit, gate string) *fault.Fault {
+	f := &fault.Fault{Code: fault.Systemd}
+
+	switch {
+	case u.Load == "masked":
+		f.Summary = name + " is masked, so it cannot start"
+		f.Next = "systemctl unmask " + name
+	case u.Load == "not-found":
+		f.Summary = "cannot find " + name
+		f.Next = "install the kubelet's package, or name its unit in the site: stage \"restart\" { unit = … }"
+	case u.Load != "loaded":
+		f.Summary = fmt.Sprintf("systemd could not load %s (%s)", name, u.Load)
+		f.Next = "systemctl status " + name
+	case !requiresFile(u, gate):
+		f.Summary = fmt.Sprintf(
+			"%s would start without waiting for prelet: no EnvironmentFile=%s is in force",
+			name,
+			gate,
+		)
+		f.Next = fmt.Sprintf(
+			"an empty EnvironmentFile= in a later drop-in removes it (systemctl cat %s shows them all): "+
+				"below that line, paste EnvironmentFile=%s and run systemctl daemon-reload",
+			name,
+			gate,
 		)
 	default:
 		return nil

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/prelet/prelet/internal/commit/generation"
@@ -40,14 +39,8 @@ func (m *Machine) step(
 
 	switch s {
 	case sweep:
-		if _, err := m.Store.Recover(); err != nil {
-			return done, err
-		}
-		err := m.cancelTrial(ctx)
-		if err != nil { // of a run that was killed before its commit
-			m.note("reload", "notice", "systemd has not read its unit files again: %v", err)
-		}
-		return done, nil
+		_, err := m.Store.Recover()
+		return done, err
 	case preflight:
 		return done, m.preflightChange(ctx, t)
 	case preflightBack:
@@ -116,7 +109,7 @@ func (m *Machine) step(
 
 // preflightChange checks for the last time whether a commit could be activated.
 func (m *Machine) preflightChange(ctx context.Context, t *walkState) error {
-	unit, err := m.preflightTried(ctx, t.change)
+	unit, err := m.Preflight(ctx, t.change.Plan.Unit, t.change.ChangesUnit)
 	if err != nil {
 		return err
 	}
@@ -132,39 +125,6 @@ func (m *Machine) preflightChange(ctx context.Context, t *walkState) error {
 	return m.noteAlive(unit)
 }
 
-// preflightTried is Preflight for the unit as a change makes it. A change may bring what refuses the unit, or end it.
-func (m *Machine) preflightTried(ctx context.Context, c *Change) (Unit, error) {
-	if m.TrialDir == "" || len(c.UnitFiles) == 0 {
-		return m.Preflight(ctx, c.Plan.Unit)
-	}
-
-	_, before := m.Preflight(ctx, c.Plan.Unit)
-
-	tried, err := m.tryUnitFiles(ctx, c.UnitFiles)
-	if err != nil {
-		return Unit{}, systemdFault("trying the kubelet's unit files", err)
-	}
-
-	unit, err := m.Preflight(ctx, c.Plan.Unit)
-
-	var f *fault.Fault
-	if tried && before == nil && errors.As(err, &f) {
-		var paths []string
-		for _, file := range c.UnitFiles {
-			paths = append(paths, file.Path)
-		}
-
-		refused := *f
-		refused.Next = "the planned " + strings.Join(
-			paths,
-			", ",
-		) + " causes this: change it in the site; nothing was written"
-		err = &refused
-	}
-
-	return unit, err
-}
-
 // preflightBack checks whether a rollback by hand could be activated. A rollback that removes a state file of the
 // kubelet's managers is refused while pods may use the CPUs or memory in it, as in a run.
 func (m *Machine) preflightBack(ctx context.Context, h location, t *walkState) error {
@@ -172,7 +132,7 @@ func (m *Machine) preflightBack(ctx context.Context, h location, t *walkState) e
 		return ForeignFault(t.to, why)
 	}
 
-	unit, err := m.Preflight(ctx, h.plan.Unit)
+	unit, err := m.Preflight(ctx, h.plan.Unit, false)
 	if err != nil {
 		return err
 	}
@@ -414,7 +374,7 @@ func (m *Machine) restore(h location, t *walkState) error {
 
 // reload makes systemd read its unit files, if one changed, before a kubelet may start.
 func (m *Machine) reload(ctx context.Context, h location, t *walkState) error {
-	if !m.endTrial() && !m.needsReload(ctx, h, t) {
+	if !m.needsReload(ctx, h, t) {
 		return nil
 	}
 

@@ -109,7 +109,12 @@ func (m *Machine) watch(
 	}
 
 	before := m.clockOffset()
-	f, err := w.run(ctx, deadline)
+	changed := listUnitFiles(p.Unit, h.current)
+	f := finding{verdict: Bad, reason: m.whyUngated(ctx, p.Unit, changed)}
+	var err error
+	if f.reason == "" {
+		f, err = w.run(ctx, deadline)
+	}
 	if err == nil && f.verdict == Bad {
 		if w.cause == nil {
 			w.cause = m.findCause(ctx, p, since)
@@ -121,7 +126,7 @@ func (m *Machine) watch(
 		if f.cause = w.cause; f.cause != nil {
 			f.reason += "; the kubelet: " + f.cause.String()
 		}
-		if changed := listUnitFiles(p.Unit, h.current); len(changed) > 0 {
+		if len(changed) > 0 {
 			f.reason += "; this generation changed " + strings.Join(changed, ", ")
 		}
 
@@ -143,6 +148,19 @@ func (m *Machine) watch(
 	}
 
 	return f, err
+}
+
+// whyUngated returns why a unit whose files a generation changed would start without the gate; "" if it does not.
+func (m *Machine) whyUngated(ctx context.Context, unit string, changed []string) string {
+	if len(changed) == 0 {
+		return ""
+	}
+	u, err := m.Units.Look(ctx, unit)
+	if err != nil || u.Load != "loaded" || requiresFile(u, m.Gate.Path()) {
+		return ""
+	}
+
+	return checkUnit(unit, u, m.Gate.Path()).Summary
 }
 
 // listUnitFiles returns the files of a unit that a generation changed. current may be nil.

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,64 +57,41 @@ type Step struct {
 	Index *int
 }
 
+// pathStep is the beginning of the rest of a path: .NAME, [INDEX] or ["KEY"].
+var pathStep = regexp.MustCompile(`^(?:\.([^.\[]+)|\[([0-9]+)\]|\[("(?:[^"\\]|\\.)*")\])`)
+
 // ParsePath returns the steps of a problem's path, to find the place in a site's file. The empty path has no steps.
 func ParsePath(path string) ([]Step, error) {
 	var steps []Step
-	for rest := path; rest != ""; {
-		if rest[0] != '[' && len(steps) > 0 {
-			var isName bool
-			if rest, isName = strings.CutPrefix(rest, "."); !isName {
-				return nil, fmt.Errorf("invalid path %q: want a dot before %q", path, rest)
-			}
+	rest := path
+	if path != "" && path[0] != '[' {
+		rest = "." + path
+	}
+
+	for rest != "" {
+		found := pathStep.FindStringSubmatch(rest)
+		if found == nil {
+			return nil, fmt.Errorf("invalid path %q: want NAME, [INDEX] or [\"KEY\"] at %q", path, rest)
 		}
 
-		step, length, err := parseStep(rest)
+		step := Step{Name: found[1]}
+		var err error
+		switch {
+		case found[2] != "":
+			step.Index = new(int)
+			*step.Index, err = strconv.Atoi(found[2])
+		case found[3] != "":
+			step.Key = new(string)
+			*step.Key, err = strconv.Unquote(found[3])
+		}
 		if err != nil {
 			return nil, fmt.Errorf("invalid path %q: %w", path, err)
 		}
 		steps = append(steps, step)
-		rest = rest[length:]
+		rest = rest[len(found[0]):]
 	}
 
 	return steps, nil
-}
-
-// parseStep parses the step at the beginning of a path and returns its length in bytes.
-func parseStep(path string) (s Step, length int, err error) {
-	inner, isBracket := strings.CutPrefix(path, "[")
-	if !isBracket {
-		name := path
-		if end := strings.IndexAny(path, ".["); end >= 0 {
-			name = path[:end]
-		}
-		if name == "" {
-			return s, 0, fmt.Errorf("empty name before %q", path)
-		}
-		return Step{Name: name}, len(name), nil
-	}
-
-	text, _, isClosed := strings.Cut(inner, "]")
-	quoted, err := strconv.QuotedPrefix(inner)
-	isKey := err == nil && quoted[0] == '"'
-	if isKey { // the key may contain a bracket
-		text = quoted
-		isClosed = strings.HasPrefix(inner[len(quoted):], "]")
-	}
-	if !isClosed {
-		return s, 0, fmt.Errorf("missing ] after %q", path)
-	}
-
-	length = len("[") + len(text) + len("]")
-	if isKey {
-		k, err := strconv.Unquote(text)
-		return Step{Key: &k}, length, err
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 {
-		return s, 0, fmt.Errorf("invalid index %q", text)
-	}
-
-	return Step{Index: &n}, length, nil
 }
 
 // attribute returns the path of an attribute. A name with special characters, of an answer that ignores its

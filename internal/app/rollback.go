@@ -15,8 +15,6 @@ import (
 // NewestGood selects the last good generation before the current one.
 const NewestGood = -1
 
-const byHand = "prelet rollback"
-
 // RollbackOptions are the generation to go back to.
 type RollbackOptions struct {
 	Root    string   // generations and targets are below it, and no unit is touched; "" is this node
@@ -172,8 +170,8 @@ func (e *Env) rollbackRoot(ctx context.Context, o RollbackOptions) (RolledBack, 
 	if err != nil {
 		return RolledBack{}, addMessages(err)
 	}
-	gen, err := commit.PinAndRollBack(store, to, byHand, func() (int, error) {
-		return store.Rollback(cur.Gen, to, byHand, false)
+	gen, err := commit.PinAndRollBack(store, to, generation.ByHand, func() (int, error) {
+		return store.Rollback(cur.Gen, to, generation.ByHand, false)
 	})
 	if err == nil {
 		err = store.Good(gen, nil)
@@ -203,7 +201,7 @@ func (e *Env) rollbackNode(ctx context.Context, h *Host, o RollbackOptions) (Rol
 	rep := e.startReport(h, false)
 	r := h.newRun(store, rep)
 	var goal int
-	res := r.RollBack(ctx, byHand, func() (int, error) {
+	res := r.RollBack(ctx, generation.ByHand, func() (int, error) {
 		goal, err = findTarget(store, o.To)
 		return goal, err
 	})

@@ -110,7 +110,7 @@ func TestBackByHandIsJudgedLater(t *testing.T) {
 	_, err := n.runSite(t.Context(), "two")
 	n.mustSucceed(err, "run")
 	n.clk.schedule(3*time.Second, func() { n.systemd.stopByHand() })
-	out, err := n.process(func(m *Machine) (Outcome, error) { return m.GoBack(t.Context(), 1, "by hand") })
+	out, err := n.process(func(m *Machine) (Outcome, error) { return m.GoBack(t.Context(), 1, generation.ByHand) })
 	n.mustSucceed(err, "back")
 	checkOutcome(t, "back", out, Outcome{Verdict: Unknown, Generation: 3, From: 2, InPlace: Unknown})
 

@@ -3,6 +3,7 @@ package generation
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -17,6 +18,8 @@ type held struct {
 	Version int                  `json:"version"`
 	Plans   map[string]heldEntry `json:"plans,omitempty"`
 	Pin     *heldEntry           `json:"pin,omitempty"`
+
+	isMissing bool // the file was removed, and this is from heldByHistory
 }
 
 type heldEntry struct {
@@ -40,7 +43,8 @@ func parseHeld(b []byte) (*held, error) {
 	return h, nil
 }
 
-// readHeld returns held.json. It returns an empty list if the file does not exist, and with every error.
+// readHeld returns held.json. If the file is missing, it returns what the generations say (heldByHistory). It returns an
+// empty list with every error.
 func (s *Store) readHeld() (*held, error) {
 	if s.dir == nil {
 		return &held{}, nil
@@ -55,11 +59,79 @@ func (s *Store) readHeld() (*held, error) {
 		stuck.Commands = nil
 		stuck.Next = "prelet rollback --release removes it, and with it every hold"
 	}
-	if h == nil {
-		h = &held{}
+	switch {
+	case h != nil:
+		return h, err
+	case err != nil:
+		return &held{}, err
 	}
 
-	return h, err
+	return s.heldByHistory(), nil
+}
+
+// ByHand is the reason of a rollback that a person asked for.
+const ByHand = "prelet rollback"
+
+// heldByHistory returns what held.json had, if it was removed, from the verdicts on the generations: the plans that
+// were rolled back and not applied again, and the generation that a person chose. A release leaves an empty held.json,
+// so that these verdicts do not count any more.
+func (s *Store) heldByHistory() *held {
+	h := &held{Plans: map[string]heldEntry{}, isMissing: true}
+	if !s.hasRolledBack() {
+		return h
+	}
+	all, err := s.List()
+	if err != nil {
+		return h
+	}
+
+	var left, last Info // the generation that was rolled back just before, and the one before
+	blamed := ""        // the last plan that a verdict rolled back
+	for _, g := range all {
+		isEnd := left.Gen != 0 && g.Restores >= 0 // of the rollback
+		isSite := g.Restores < 0 && g.PlanID != last.PlanID
+		switch {
+		case isEnd && left.Why == ByHand:
+			h.Pin = &heldEntry{Gen: g.Restores, Why: ByHand, Time: g.Time}
+		case isEnd && g.Status == StatusRestored && g.Why != "": // unhealthy as well, so that plan was not at fault
+			delete(h.Plans, blamed)
+		case isSite && last.Status == StatusRestored: // before the verdict on the rollback
+			delete(h.Plans, blamed)
+		}
+		if isSite {
+			delete(h.Plans, g.PlanID)
+			h.Pin = nil
+		}
+
+		left = Info{}
+		last = g
+		if g.Status == StatusRolledBack {
+			left = g
+		}
+		if g.Status == StatusRolledBack && g.Why != ByHand {
+			blamed = g.PlanID
+			h.Plans[blamed] = heldEntry{Why: g.Why, Time: g.Time}
+		}
+	}
+	if left.Why == ByHand { // the generation after it is lost
+		h.Plans[left.PlanID] = heldEntry{Why: left.Why, Time: left.Time}
+	}
+
+	return h
+}
+
+// hasRolledBack reports whether a generation was rolled back.
+func (s *Store) hasRolledBack() bool {
+	l, err := s.listing()
+	if err != nil {
+		return false
+	}
+
+	return slices.ContainsFunc(l.statuses, func(gen int) bool {
+		st, err := s.readStatusFile(gen)
+
+		return err == nil && st != nil && st.Status == StatusRolledBack
+	})
 }
 
 // putHeld writes held.json. It may use the space reserved for a rollback, because a rollback holds or pins.
@@ -101,7 +173,7 @@ func (s *Store) Hold(planID, why string) error {
 	if err != nil {
 		return err
 	}
-	if old, ok := h.Plans[planID]; ok && old.Why == why {
+	if old, ok := h.Plans[planID]; ok && old.Why == why && !h.isMissing {
 		return nil
 	}
 
@@ -177,7 +249,7 @@ func (s *Store) Pin(gen int, why string) error {
 	if err != nil && !isDamaged(err) {
 		return err
 	}
-	if h.Pin != nil && h.Pin.Gen == gen && h.Pin.Why == why {
+	if h.Pin != nil && h.Pin.Gen == gen && h.Pin.Why == why && !h.isMissing {
 		return nil
 	}
 	h.Pin = &heldEntry{
@@ -227,8 +299,12 @@ func (s *Store) Release() error {
 	return s.replaceAnyway(s.dir, journalName, encode(j))
 }
 
-// dropHeld removes held.json durably if it exists.
+// dropHeld ends every hold and the pin durably. It leaves an empty held.json if a generation was rolled back.
 func (s *Store) dropHeld() error {
+	if s.hasRolledBack() {
+		return s.putHeld(&held{})
+	}
+
 	_, exists, err := statFingerprint(s.dir, heldName)
 	if err != nil || !exists {
 		return err

@@ -109,3 +109,110 @@ func TestUnreadableHeld(t *testing.T) {
 		})
 	}
 }
+
+// TestHeldFileRemoved removes held.json after a rollback. What it held stays held, by the verdicts on the generations,
+// until it is released.
+func TestHeldFileRemoved(t *testing.T) {
+	type holds struct {
+		pin   string // the generation, or "none"
+		plans string // of p1, p2 and p3 those that are held
+	}
+	// rollBack rolls generation 2 back to 1, and keep is the verdict on that.
+	rollBack := func(why string, hold bool, keep func(s *Store, gen int) error) func(*Store) error {
+		return func(s *Store) error {
+			if why == ByHand {
+				if err := s.Pin(1, why); err != nil {
+					return err
+				}
+			}
+			gen, err := s.RollbackToJudge(2, 1, why, hold)
+			if err == nil {
+				err = keep(s, gen)
+			}
+
+			return err
+		}
+	}
+	good := func(s *Store, gen int) error { return s.Good(gen, nil) }
+	next := func(p Proposal) func(*Store) error {
+		return func(s *Store) error {
+			gen, err := apply(s, p)
+			if err == nil {
+				err = s.Good(gen, nil)
+			}
+
+			return err
+		}
+	}
+	byHand := rollBack(ByHand, false, good)
+	blamed := rollBack("the kubelet exits", true, good)
+	const target = "/etc/kubernetes/a"
+
+	for name, c := range map[string]struct {
+		steps []func(*Store) error
+		want  holds
+	}{
+		"nothing": {nil, holds{"none", ""}},
+		"by hand": {[]func(*Store) error{byHand}, holds{"1", ""}},
+		"blamed":  {[]func(*Store) error{blamed}, holds{"none", "p2"}},
+		"unhealthy before too": {[]func(*Store) error{rollBack("the kubelet exits", true, func(s *Store, gen int) error {
+			return s.MarkUnhealthy(gen, "the disk")
+		})}, holds{"none", ""}},
+		"blamed, then another plan": {[]func(*Store) error{
+			blamed, next(plan("p3", file(target, "3"))),
+		}, holds{"none", "p2"}},
+		"by hand, and its files are put back": {[]func(*Store) error{
+			byHand, next(plan("p1", file(target, "changed"))),
+		}, holds{"1", ""}},
+		"by hand and released": {[]func(*Store) error{byHand, (*Store).Release}, holds{"none", ""}},
+		"blamed and tried again": {[]func(*Store) error{blamed, next(Proposal{
+			PlanID: "p2", Release: true, Targets: []Target{file(target, "2")},
+		})}, holds{"none", ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBox(t)
+			s := b.open()
+			for _, content := range []string{"1", "2"} {
+				if err := next(plan("p"+content, file(target, content)))(s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, step := range c.steps {
+				if err := step(s); err != nil {
+					t.Fatal(err)
+				}
+			}
+
+			for _, at := range []string{"before", "after"} {
+				got := holds{pin: "none"}
+				if gen, _, ok := s.Pinned(); ok {
+					got.pin = itoa(gen)
+				}
+				for _, p := range []string{"p1", "p2", "p3"} {
+					if _, ok := s.Held(p); ok {
+						got.plans += p
+					}
+				}
+				if got != c.want {
+					t.Errorf("%s held.json is removed: got %+v, want %+v", at, got, c.want)
+				}
+				// An empty file is the mark of a release.
+				if file := filepath.Join(b.o.Dir, heldName); c.want != (holds{"none", ""}) {
+					if err := os.Remove(file); err != nil && at == "before" {
+						t.Fatal(err)
+					}
+				}
+			}
+
+			if err := s.Release(); err != nil {
+				t.Fatal(err)
+			}
+			if gen, why, ok := s.Pinned(); ok {
+				t.Errorf("after Release: got a pin on %d (%s); want none", gen, why)
+			}
+			if why, ok := s.Held("p2"); ok {
+				t.Errorf("after Release: p2 is held (%s); want it released", why)
+			}
+		})
+	}
+}

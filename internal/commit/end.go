@@ -55,6 +55,7 @@ type ending struct {
 	isGateShut    bool   // as far as it could be read
 	isGood        bool   // the generation in place was judged good
 	isForeign     bool   // the generation in place was made on another machine
+	mixed         string // why the files are not those of the generation in place, although the gate stays open
 }
 
 // hold is whether a plan is held.
@@ -186,7 +187,7 @@ func decideFailed(e ending) outcome {
 		return o
 	}
 
-	o.summary = fmt.Sprintf("%s; generation %d stays in charge", e.failure, e.out.Generation)
+	o.summary = e.failure + "; " + describeStay(e, "stays in charge")
 	if e.out.From != 0 { // it had no verdict yet, and was unhealthy
 		o.summary = e.failure + "; " + Summarize(e.out, true)
 	}
@@ -200,6 +201,15 @@ func decideFailed(e ending) outcome {
 	}
 
 	return o
+}
+
+// describeStay returns that the generation in place stays, or which of its files differs and what changes that.
+func describeStay(e ending, stays string) string {
+	if e.mixed != "" {
+		return e.mixed + "; the kubelet keeps running, and the next run that does not fail writes it again"
+	}
+
+	return fmt.Sprintf("generation %d %s", max(e.out.Generation, e.generationBefore), stays)
 }
 
 // isClusterCode reports whether a failure is caused by the cluster.
@@ -240,12 +250,15 @@ func decideWithoutSite(e ending) outcome {
 	case e.generationBefore == 0 && o.code == "":
 		o.summary = "no site was found, so prelet is not in use; the kubelet starts as it is"
 	case e.generationBefore != 0:
-		stays := fmt.Sprintf("the site is gone; generation %d stays", e.generationBefore)
+		stays := "the site is gone; " + describeStay(e, "stays")
 		o.degradedFirst = []report.Reason{{Code: string(fault.NoSite), Summary: stays}}
 
-		if o.code == "" && e.out.HeldBack != "" {
+		switch {
+		case o.code == "" && e.out.HeldBack != "":
 			o.code = fault.NoSite
 			o.summary = e.out.HeldBack
+		case e.mixed != "":
+			o.summary = stays
 		}
 	}
 
@@ -339,7 +352,7 @@ func decideByHand(e ending) outcome {
 // has ended, and reports it.
 func (r *Run) end(ctx context.Context, p *boot.Plan, h hold, e ending) Result {
 	e.out, e.activateErr = r.carryOut(ctx, e)
-	e = r.inspect(p, h, e)
+	e = r.inspect(ctx, p, h, e)
 	o := decideEnding(e)
 	r.reportOutcome(p, e, o)
 
@@ -361,9 +374,12 @@ func (r *Run) end(ctx context.Context, p *boot.Plan, h hold, e ending) Result {
 
 // inspect returns an ending with the state of the node after carryOut: the gate, the generation in place, and whether
 // the plan is held.
-func (r *Run) inspect(p *boot.Plan, h hold, e ending) ending {
+func (r *Run) inspect(ctx context.Context, p *boot.Plan, h hold, e ending) ending {
 	e.isGateShut = r.isGateShut()
 	e.isForeign = r.isForeign()
+	if (e.kind == failed || e.kind == withoutSite) && e.activateErr == nil && !e.isGateShut && e.out.HeldBack == "" {
+		e.mixed = r.Machine.WhyMixed(context.WithoutCancel(ctx))
+	}
 
 	hasFailed := e.err != nil || e.activateErr != nil
 

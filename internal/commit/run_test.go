@@ -48,6 +48,7 @@ type bench struct {
 	onLook  func() // called when systemd is asked for mounts
 	looked  int    // how often it was
 	away    bool   // the API server does not answer
+	edited  string // the file that another program changed; "": none
 
 	onWrite func(op, path string) error // called before each operation of the store that changes anything; may be nil
 }
@@ -161,14 +162,21 @@ func unreachable() *boot.Plan {
 	}
 }
 
-func (b *bench) Look(context.Context, string) (activation.Unit, error)      { return b.kubelet, nil }
-func (b *bench) MayWait(context.Context, string) (bool, error)              { return true, nil }
-func (b *bench) Reload(context.Context) error                               { return nil }
-func (b *bench) Now() time.Time                                             { return time.Unix(0, 0).Add(b.now) }
-func (b *bench) Monotonic() time.Duration                                   { return b.now }
-func (b *bench) Kubeconfig(ctx context.Context, _ string) error             { return ctx.Err() }
-func (b *bench) Flags(context.Context, uint32, []string) error              { return nil }
-func (b *bench) Files(ctx context.Context, _ map[string]string) error       { return ctx.Err() }
+func (b *bench) Look(context.Context, string) (activation.Unit, error) { return b.kubelet, nil }
+func (b *bench) MayWait(context.Context, string) (bool, error)         { return true, nil }
+func (b *bench) Reload(context.Context) error                          { return nil }
+func (b *bench) Now() time.Time                                        { return time.Unix(0, 0).Add(b.now) }
+func (b *bench) Monotonic() time.Duration                              { return b.now }
+func (b *bench) Kubeconfig(ctx context.Context, _ string) error        { return ctx.Err() }
+func (b *bench) Flags(context.Context, uint32, []string) error         { return nil }
+func (b *bench) Files(ctx context.Context, _ map[string]string) error {
+	if b.edited != "" {
+		return fmt.Errorf("%s is not as prelet wrote it: another program changed it", b.edited)
+	}
+
+	return ctx.Err()
+}
+
 func (b *bench) Expired() string                                            { return "" }
 func (b *bench) ChangedAgo([]string) (time.Duration, bool)                  { return 0, false }
 func (b *bench) Configz(context.Context, kubelet.Configz) ([]string, error) { return nil, nil }
@@ -595,5 +603,83 @@ func TestReportWithoutSetID(t *testing.T) {
 	want := []report.Reason{{Code: string(fault.CannotWrite), Summary: why}}
 	if !slices.Equal(status.Degraded, want) {
 		t.Errorf("got %+v, want it degraded for %+v", status.Degraded, want)
+	}
+}
+
+// TestHeldFileRemoved removes held.json after a rollback: the next run changes nothing and says so once, and a run with
+// Retry applies the plan.
+func TestHeldFileRemoved(t *testing.T) {
+	for name, c := range map[string]struct {
+		leave func(*bench)
+		why   string
+	}{
+		"by hand": {func(b *bench) {
+			b.do(t.Context(), complete("two"))
+			b.open(true)
+			res := b.RollBack(t.Context(), generation.ByHand, func() (int, error) { return 1, nil })
+			b.finish(res)
+		}, "generation 1 is pinned (prelet rollback); to apply the site again: prelet rollback --release"},
+		"blamed": {func(b *bench) {
+			b.sick = "two"
+			b.do(t.Context(), complete("two"))
+			b.sick = ""
+		}, "prelet run --retry tries it again"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.do(t.Context(), complete("one"))
+			c.leave(b)
+			if err := os.Remove(b.dir + "/state/held.json"); err != nil {
+				t.Fatal(err)
+			}
+
+			res, status := b.do(t.Context(), complete("two"))
+			if res.Changed || len(status.Degraded) != 1 || status.Degraded[0].Code != string(fault.Held) ||
+				!strings.Contains(status.Degraded[0].Summary, c.why) {
+				t.Errorf("got changed %t, degraded %+v; want no change, and degraded once (held) with %q",
+					res.Changed, status.Degraded, c.why)
+			}
+			if text, _ := os.ReadFile(b.dir + "/etc/a"); string(text) != "one" {
+				t.Errorf("got the file %q, want %q", text, "one")
+			}
+
+			b.open(true)
+			b.plan, b.Retry = complete("two"), true
+			if res := b.Do(t.Context()); res.Held != "" || !res.Changed {
+				t.Errorf("with Retry: got held %q, changed %t; want it applied", res.Held, res.Changed)
+			}
+			if res, _ := b.do(t.Context(), complete("two")); res.Held != "" || res.Code != "" {
+				t.Errorf("after that: got held %q, code %q; want neither", res.Held, res.Code)
+			}
+		})
+	}
+}
+
+// TestFailedRunWithChangedFile fails on a node whose gate is open and on which another program changed a managed file:
+// the message names the file, and does not report the generation as in place.
+func TestFailedRunWithChangedFile(t *testing.T) {
+	wrong := &boot.Plan{Diagnostics: hcl.Diagnostics{
+		origin.Error(fault.WrongType, hcl.Range{}, "Wrong", "Why: so."),
+	}}
+	gone := &boot.Plan{Diagnostics: hcl.Diagnostics{
+		origin.Error(fault.NoSite, hcl.Range{}, "No site", "Why: so."),
+	}}
+	for name, p := range map[string]*boot.Plan{"an error of the site": wrong, "no site": gone} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.do(t.Context(), complete("one"))
+			b.edited = "/etc/a"
+
+			_, status := b.do(t.Context(), p)
+			want := "generation 1 is not in place whole: /etc/a is not as prelet wrote it: another program changed it; " +
+				"the kubelet keeps running, and the next run that does not fail writes it again"
+			if !strings.Contains(status.Summary, want) || strings.Contains(status.Summary, "no changes") ||
+				strings.Contains(status.Summary, "in charge") {
+				t.Errorf("got the summary %q; want %q in it, and no word of a generation in place", status.Summary, want)
+			}
+			if len(status.Degraded) == 0 || !strings.Contains(status.Degraded[0].Summary, want) {
+				t.Errorf("got degraded %+v; want %q", status.Degraded, want)
+			}
+		})
 	}
 }

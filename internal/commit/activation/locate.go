@@ -480,6 +480,16 @@ func (m *Machine) whyForeign(gen int) string {
 	return m.Foreign(gen)
 }
 
+// WhyMixed returns why the files on disk are not those of the generation in place, or "".
+func (m *Machine) WhyMixed(ctx context.Context) string {
+	current, err := m.Store.Current()
+	if err != nil || current == nil {
+		return ""
+	}
+
+	return m.whyMixed(ctx, current.Gen)
+}
+
 // whyMixed returns why the files on disk are not those of the generation, or "". A generation of another machine is
 // never accepted: with its files the kubelet would register as that node.
 func (m *Machine) whyMixed(ctx context.Context, gen int) string {

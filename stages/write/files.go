@@ -377,16 +377,6 @@ func isSystemFolder(path string) bool {
 	}, path)
 }
 
-// isRootFolder reports whether root, systemd or a login acts on the files in a folder, which other users need not see.
-func isRootFolder(path string) bool {
-	path = resolveAliases(path)
-
-	return len(listUnitNames(path)) == 1 || slices.Contains(listUnitFolders(), path) || slices.Contains([]string{
-		"/etc/cron.d", "/etc/cron.daily", "/etc/cron.hourly", "/etc/cron.monthly", "/etc/cron.weekly", "/etc/doas.d",
-		"/etc/pam.d", "/etc/ssh", "/etc/ssh/ssh_config.d", "/etc/ssh/sshd_config.d", "/etc/sudoers.d",
-	}, path)
-}
-
 // isSharedFolder reports whether every machine has a folder, and a group writes there on many machines, as syslog
 // to /var/log.
 func isSharedFolder(path string) bool {
@@ -398,8 +388,8 @@ func isSharedFolder(path string) bool {
 func (r *renderer) checkSystemFolder(b schema.Body, f node.File) {
 	isShared := isSharedFolder(f.Path)
 	if !isShared && !isSystemFolder(f.Path) {
-		if isRootFolder(f.Path) {
-			r.checkRootFolder(b, f)
+		if why := r.explainRootFolder(f.Path); why != "" {
+			r.checkRootFolder(b, f, why)
 		}
 
 		return
@@ -434,9 +424,9 @@ func (r *renderer) checkSystemFolder(b schema.Body, f node.File) {
 	)
 }
 
-// checkRootFolder refuses a mode or an owner with which other users could replace files that root, systemd or a login
-// acts on, unless the block has a reason, of which checkSystemPath makes the note. f is the folder, b its block.
-func (r *renderer) checkRootFolder(b schema.Body, f node.File) {
+// checkRootFolder refuses a mode or an owner with which other users could replace files that root acts on, unless the
+// block has a reason, of which checkSystemPath makes the note. f is the folder, b its block, and why what acts on it.
+func (r *renderer) checkRootFolder(b schema.Body, f node.File, why string) {
 	who, at, _ := node.FindReplacer(f, false)
 	force := dirForce.Of(b)
 	if who == "" || !areKnown(force.Cty) {
@@ -453,8 +443,8 @@ func (r *renderer) checkRootFolder(b schema.Body, f node.File) {
 	case !force.Set():
 		r.fail(
 			fault.SystemFile, at, f.Path+" is root's",
-			"With this %[1]s, %[2]s could replace files that root, systemd or a login acts on. Leave %[1]s out. If "+
-				"this site has to set it, add the reason to the block: force = \"REASON\".", attribute, who,
+			"With this %[1]s, %[2]s could replace files in it, and %[3]s. Leave %[1]s out. If this site has to set "+
+				"it, add the reason to the block: force = \"REASON\".", attribute, who, why,
 		)
 	case explainSystem(f.Path) == "":
 		r.note(

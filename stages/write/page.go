@@ -11,7 +11,7 @@ var pathsText string
 
 // PathsPage is docs/reference/paths.md: page.tmpl with the rows of its tables.
 func PathsPage() string {
-	var own, system strings.Builder
+	var own, system, root strings.Builder
 	addRows(&own, listRefusals())
 	fmt.Fprintf(
 		&own,
@@ -30,8 +30,9 @@ func PathsPage() string {
 		"| `systemd-*`, `%s`, in any folder of units | it replaces a unit that each boot or login needs |\n",
 		strings.Join(strings.Fields(systemUnits), "`, `"),
 	)
+	addRows(&root, listRootFolders())
 
-	return strings.NewReplacer("OWN\n", own.String(), "SYSTEM\n", system.String()).Replace(pathsText)
+	return strings.NewReplacer("OWN\n", own.String(), "SYSTEM\n", system.String(), "ROOT\n", root.String()).Replace(pathsText)
 }
 
 func addRows(b *strings.Builder, refusals []refusal) {

@@ -208,6 +208,87 @@ func listSystemPlaces() []refusal {
 	}
 }
 
+// What the kubelet does with the files of a folder.
+const (
+	runsPods     = "the kubelet runs the pods in them, which may be root on the host"
+	runsPrograms = "the kubelet runs them as root"
+)
+
+// listRootFolders returns folders in which other programs find what root is to do. A directory block gives them to other
+// users, or lets others write there, only with force.
+func listRootFolders() []refusal {
+	return []refusal{
+		{why: "sshd and ssh read them", places: []string{"/etc/ssh/"}},
+		{why: "sudo reads them", places: []string{"/etc/sudoers.d/"}},
+		{why: "doas reads them", places: []string{"/etc/doas.d/"}},
+		{why: "each login reads them", places: []string{"/etc/pam.d/"}},
+		{
+			why: "cron runs them as root",
+			places: []string{
+				"/etc/cron.d/", "/etc/cron.hourly/", "/etc/cron.daily/", "/etc/cron.weekly/", "/etc/cron.monthly/",
+				"/etc/cron.yearly/", "/var/spool/cron/", "/etc/periodic/",
+			},
+		},
+		{
+			why:    "systemd reads or runs them",
+			places: []string{"/etc/systemd/", "/run/systemd/", "/usr/lib/systemd/", "/usr/local/lib/systemd/"},
+		},
+		{why: "udev runs as root what they say", places: []string{"/etc/udev/", "/run/udev/rules.d/", "/usr/lib/udev/"}},
+		{
+			why:    "modprobe runs as root what they say, and the kernel loads the modules that they name",
+			places: []string{"/etc/modprobe.d/", "/run/modprobe.d/", "/etc/modules-load.d/", "/run/modules-load.d/"},
+		},
+		{why: "systemd sets the kernel's parameters by them", places: []string{"/etc/sysctl.d/", "/run/sysctl.d/"}},
+		{
+			why:    "systemd makes, changes and removes files by them as root",
+			places: []string{"/etc/tmpfiles.d/", "/run/tmpfiles.d/"},
+		},
+		{
+			why: "NetworkManager or networkd-dispatcher runs them as root",
+			places: []string{
+				"/etc/NetworkManager/dispatcher.d/", "/usr/lib/NetworkManager/dispatcher.d/",
+				"/etc/networkd-dispatcher/",
+			},
+		},
+		{why: runsPods, places: []string{"/etc/kubernetes/manifests/"}},
+		{
+			why:    "the container runtime runs as root what they say",
+			places: []string{"/etc/cni/net.d/", "/etc/containerd/", "/etc/crio/", "/etc/containers/"},
+		},
+		{
+			why:    "the container runtime runs them as root",
+			places: []string{"/opt/cni/bin/", "/usr/lib/cni/", "/usr/libexec/cni/"},
+		},
+		{
+			why:    runsPrograms,
+			places: []string{"/usr/libexec/kubernetes/kubelet-plugins/volume/exec/"},
+		},
+	}
+}
+
+// explainRootFolder returns why a folder must stay root's; "" if it may be another user's. The kubelet's settings name
+// some of these folders.
+func (r *renderer) explainRootFolder(p string) string {
+	folders := listRootFolders()
+	add := func(why string, place any) {
+		if s, ok := place.(string); ok && s != "" {
+			folders = append(folders, refusal{why: why, places: []string{path.Clean(s) + "/"}})
+		}
+	}
+	add(runsPods, r.node.Config["staticPodPath"])
+	add(runsPrograms, r.node.Config["volumePluginDir"])
+	for _, f := range r.node.Flags {
+		switch f.Name {
+		case "pod-manifest-path":
+			add(runsPods, f.Value)
+		case "volume-plugin-dir", "image-credential-provider-bin-dir":
+			add(runsPrograms, f.Value)
+		}
+	}
+
+	return findRefusal(folders, resolveAliases(p))
+}
+
 // systemUnits are units that systemd, its logins and D-Bus need: a file with this name in a folder of units replaces
 // one of them. Drop-ins only add to them. The mounts are those that fstab has on many machines. Source:
 // systemd.special(7).

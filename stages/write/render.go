@@ -21,6 +21,7 @@ import (
 type renderer struct {
 	cfg   schema.Body
 	in    stages.Inputs
+	node  node.Node
 	added additions
 	out   []node.File
 	whole bool // false: a value is unknown, so not every file could be rendered
@@ -35,6 +36,7 @@ func (Stage) Render(
 	r := &renderer{
 		cfg:   cfg,
 		in:    in,
+		node:  n,
 		added: added,
 		whole: added.whole,
 	}

@@ -2,7 +2,9 @@ package app
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -77,22 +79,80 @@ func createFile(path string, content []byte) error {
 	return err
 }
 
-// writeNamed writes a file that a user names, in one step. It replaces nothing but a file: as root, a report to
-// /dev/null or /dev/stdout, which is a link, would break the machine for all programs.
+// writeNamed writes a file that a user names, where - is standard output, in one step.
 func writeNamed(path string, mode os.FileMode, write func(io.Writer) error) error {
-	if st, err := os.Lstat(path); err == nil && !st.Mode().IsRegular() {
-		return errNotRegular
+	err := replaceNamed(path, mode, write)
+	if errors.Is(err, errNotRegular) {
+		err = fmt.Errorf("%w; standard output is -", err)
 	}
 
-	return atomicfile.With(path, mode, write)
+	return err
+}
+
+// replaceNamed writes a file that a user names, in one step. It replaces nothing but a file: as root, a report to
+// /dev/null or /dev/stdout would break the machine for all programs.
+func replaceNamed(path string, mode os.FileMode, write func(io.Writer) error) error {
+	target, err := followNamed(path)
+	if err != nil {
+		return err
+	}
+
+	return atomicfile.With(target, mode, write)
+}
+
+// followNamed returns the file that a path names: behind a link, as shells follow it, the regular file at its end. The
+// open files of a process, such as /dev/stdout, are not files that can be replaced.
+func followNamed(path string) (string, error) {
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return path, nil
+	}
+	if leadsToProc(path) {
+		return "", errNotRegular
+	}
+	look, err := nodefile.Find(path, nodefile.FollowTrusted)
+	if err != nil {
+		return "", fmt.Errorf("%w; name the file itself", err)
+	}
+	defer look.Close()
+
+	target := look.Path()
+	if !look.Mode().IsRegular() {
+		return "", errNotRegular
+	}
+	if err := unix.Access(target, unix.W_OK); err != nil {
+		return "", err
+	}
+
+	return target, nil
+}
+
+// leadsToProc reports whether a path is a link to a file of /proc, or to another such link.
+func leadsToProc(path string) bool {
+	for {
+		var mount unix.Statfs_t
+		if unix.Statfs(filepath.Dir(path), &mount) == nil && mount.Type == unix.PROC_SUPER_MAGIC {
+			return true
+		}
+		to, err := os.Readlink(path)
+		if err != nil {
+			return false
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(path), to)
+		}
+		path = to
+	}
 }
 
 // WriteReport writes a file that the command line names for the results of a command, in one step.
 func WriteReport(path string, content []byte) error {
-	err := writeNamed(path, 0o644, func(w io.Writer) error {
+	err := replaceNamed(path, 0o644, func(w io.Writer) error {
 		_, err := w.Write(content)
 		return err
 	})
+	if errors.Is(err, errNotRegular) {
+		err = fmt.Errorf("%w; name a file, or leave it out", err)
+	}
 	if err != nil {
 		return failure(fault.CannotWrite, "%s: %s", path, err)
 	}

@@ -2,10 +2,12 @@ package app
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -56,5 +58,71 @@ func TestWriteNamed(t *testing.T) {
 	got, readErr := os.ReadFile(file)
 	if err != nil || readErr != nil || string(got) != "new" {
 		t.Errorf("a file: got %v, then %q, %v; want no error and \"new\"", err, got, readErr)
+	}
+}
+
+// TestWriteNamedThroughLink follows a link to a regular file, as a shell does: the link stays, and the file has the new
+// content. As root it does not follow a link that another user may have made, nor one to an open file of a process.
+func TestWriteNamedThroughLink(t *testing.T) {
+	dir := t.TempDir()
+	others := filepath.Join(dir, "others")
+	for _, err := range []error{
+		os.MkdirAll(filepath.Join(dir, "pages"), 0o755),
+		os.Mkdir(others, 0o755),
+		os.WriteFile(filepath.Join(dir, "pages/file"), []byte("old"), 0o600),
+		os.Symlink("pages/file", filepath.Join(dir, "link")),
+		os.Symlink(filepath.Join(dir, "link"), filepath.Join(dir, "second")),
+		os.Symlink("../pages/file", filepath.Join(others, "link")),
+		os.Symlink("/nowhere", filepath.Join(dir, "dangling")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	open, err := os.OpenFile(filepath.Join(dir, "open"), os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Close()
+	if err := os.Symlink(fmt.Sprintf("/proc/self/fd/%d", open.Fd()), filepath.Join(dir, "stdout")); err != nil {
+		t.Fatal(err)
+	}
+
+	wants := map[string]string{
+		"link": "", "second": "", "dangling": "no such file", "stdout": "not a regular file; standard output is -",
+	}
+	if os.Geteuid() == 0 {
+		if err := os.Chown(others, 1000, 1000); err != nil {
+			t.Fatal(err)
+		}
+		wants["others/link"] = "name the file itself"
+	}
+	for name, want := range wants {
+		err := writeNamed(filepath.Join(dir, name), 0o644, func(w io.Writer) error {
+			_, err := io.WriteString(w, name)
+			return err
+		})
+		st, statErr := os.Lstat(filepath.Join(dir, name))
+		if statErr != nil || st.Mode().Type() != fs.ModeSymlink {
+			t.Errorf("%s: then got %v, %v; want the link", name, st, statErr)
+		}
+		if want != "" {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %v; want an error with %q", name, err, want)
+			}
+			continue
+		}
+		got, readErr := os.ReadFile(filepath.Join(dir, "pages/file"))
+		if err != nil || readErr != nil || string(got) != name {
+			t.Errorf("%s: got %v, then %q, %v; want no error and %q", name, err, got, readErr, name)
+		}
+	}
+}
+
+// TestWriteReportToStdout names the way out of a flag that has no - for standard output.
+func TestWriteReportToStdout(t *testing.T) {
+	want := "/dev/null: not a regular file; name a file, or leave it out"
+	if err := WriteReport("/dev/null", nil); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v; want %q", err, want)
 	}
 }

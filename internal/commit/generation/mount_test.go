@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -157,7 +158,7 @@ func testReadOnlyInNamespace(t *testing.T) {
 		}
 		b := st.box.copyTo(t, at)
 		freeze(b.o.Dir)
-		readFrozen(t, b, st)
+		readFrozen(t, b, st, unix.EROFS)
 	}
 
 	never := boxAt(t, filepath.Join(dir, "never"))
@@ -387,8 +388,9 @@ func testReadOnlyTargetInNamespace(t *testing.T) {
 	}
 }
 
-// readFrozen reads everything of a store that is read-only, and is refused every change with nothing changed.
-func readFrozen(t *testing.T, b *box, st flipState) {
+// readFrozen reads everything of a store that cannot be written because of want, and is refused every change with
+// nothing changed.
+func readFrozen(t *testing.T, b *box, st flipState, want unix.Errno) {
 	t.Helper()
 	before := b.look()
 	s := b.open()
@@ -399,8 +401,8 @@ func readFrozen(t *testing.T, b *box, st flipState) {
 		t.Errorf("%s: a second Open: got %v, want it locked", st.name, err)
 	}
 	err := s.ReadOnly()
-	if exitOf(err) != fault.CannotWrite || !errors.Is(err, unix.EROFS) || !strings.Contains(err.Error(), b.o.Dir) {
-		t.Errorf("%s: ReadOnly: got %v, want EROFS and %s", st.name, err, b.o.Dir)
+	if exitOf(err) != fault.CannotWrite || !errors.Is(err, want) || !strings.Contains(err.Error(), b.o.Dir) {
+		t.Errorf("%s: ReadOnly: got %v, want %v and %s", st.name, err, want, b.o.Dir)
 	}
 	wantJournal := map[string]Phase{"awaits a verdict": PhaseVerify, "mid-publish": PhasePublish, "mid-rollback": PhaseRollback}[st.name]
 	j, err := s.Journal()
@@ -419,8 +421,8 @@ func readFrozen(t *testing.T, b *box, st flipState) {
 	}
 	_, err = s.Recover()
 	if interrupted := wantJournal == PhasePublish || wantJournal == PhaseRollback; interrupted {
-		if exitOf(err) != fault.Interrupted || !errors.Is(err, unix.EROFS) {
-			t.Errorf("%s: Recover: got %v, want %s and EROFS", st.name, err, fault.Interrupted)
+		if exitOf(err) != fault.Interrupted || !errors.Is(err, want) {
+			t.Errorf("%s: Recover: got %v, want %s and %v", st.name, err, fault.Interrupted, want)
 		}
 	} else {
 		if err != nil {
@@ -442,9 +444,9 @@ func readFrozen(t *testing.T, b *box, st flipState) {
 			if name == "Collect" && st.name == "awaits a verdict" {
 				continue // both stay: nothing to remove
 			}
-			if err := do(); exitOf(err) != fault.CannotWrite || !errors.Is(err, unix.EROFS) ||
+			if err := do(); exitOf(err) != fault.CannotWrite || !errors.Is(err, want) ||
 				!strings.Contains(err.Error(), b.o.Dir) {
-				t.Errorf("%s: %s: got %v, want EROFS and %s", st.name, name, err, b.o.Dir)
+				t.Errorf("%s: %s: got %v, want %v and %s", st.name, name, err, want, b.o.Dir)
 			}
 		}
 	}
@@ -473,23 +475,64 @@ func fill(t *testing.T, p string) {
 func TestImmutable(t *testing.T) {
 	b := boxAt(t, filepath.Join(t.TempDir(), "root"))
 	b.write("/etc/kubernetes/a", "a", 0o644)
-	f, err := os.Open(b.path("/etc/kubernetes/a"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
-	const immutable = 0x10 // FS_IMMUTABLE_FL
-	if err := unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, immutable); err != nil {
-		t.Skip("needs root and a file system with the immutable flag: ", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, 0); err != nil {
-			t.Error(err)
-		}
-	})
+	makeImmutable(t, b.path("/etc/kubernetes/a"))
 	s := b.open()
-	_, err = s.Begin(plan("p", file("/etc/kubernetes/a", "b")))
+	_, err := s.Begin(plan("p", file("/etc/kubernetes/a", "b")))
 	if exitOf(err) != fault.CannotWrite || !strings.Contains(err.Error(), "chattr -i") {
 		t.Error(err)
+	}
+}
+
+// TestImmutableState sets the immutable flag of the lock, and of the state folder and everything in it. The node still
+// reads what is in place, so that its kubelet starts on it; every change is refused with the flag as the reason.
+func TestImmutableState(t *testing.T) {
+	for _, st := range flipStates(t) {
+		for name, isFlagged := range map[string]func(rel string) bool{
+			"the lock":   func(rel string) bool { return rel == lockName },
+			"everything": func(string) bool { return true },
+		} {
+			b := st.box.copyTo(t, t.TempDir())
+			var paths []string
+			err := filepath.WalkDir(b.o.Dir, func(p string, _ fs.DirEntry, err error) error {
+				if rel, _ := filepath.Rel(b.o.Dir, p); isFlagged(rel) {
+					paths = append(paths, p)
+				}
+				return err
+			})
+			if err != nil || len(paths) == 0 {
+				t.Fatalf("%s: %s: got %q, %v; want paths", st.name, name, paths, err)
+			}
+			makeImmutable(t, paths...)
+			readFrozen(t, b, st, unix.EPERM)
+		}
+	}
+}
+
+// makeImmutable sets the flag of files and folders until the test ends.
+func makeImmutable(t *testing.T, paths ...string) {
+	t.Helper()
+	const immutable = 0x10 // FS_IMMUTABLE_FL
+	set := func(p string, flag uint32) error {
+		f, err := os.Open(p)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		flags, err := unix.IoctlGetUint32(int(f.Fd()), unix.FS_IOC_GETFLAGS)
+		if err != nil {
+			return err
+		}
+		return unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, int(flags&^immutable|flag))
+	}
+
+	for _, p := range paths {
+		if err := set(p, immutable); err != nil {
+			t.Skip("needs root and a file system with the immutable flag: ", err)
+		}
+		t.Cleanup(func() {
+			if err := set(p, 0); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -87,7 +87,7 @@ type Store struct {
 	gens   *folder // nil: no generation yet
 	lockFD int     // -1: none. Not an os.File, because its finalizer would release the lock
 	locked bool
-	frozen error // why the store cannot be written even under the lock: its file system is read-only, or Newer
+	frozen error // why the store cannot be written even under the lock: read-only, immutable, or Newer
 }
 
 const (
@@ -297,19 +297,24 @@ func checkOwner(f *folder, name string) error {
 	return nil
 }
 
-// freezeOn turns the error of a read-only file system into a store that cannot be written. It returns other errors.
+// freezeOn turns the error of a read-only file system, or of a file with the immutable flag, into a store that cannot be
+// written: a node that has its files starts its kubelet. It returns other errors.
 func (s *Store) freezeOn(err error) error {
-	if !errors.Is(err, unix.EROFS) {
+	switch {
+	case errors.Is(err, unix.EROFS):
+		s.frozen = wrapIO("write", s.o.Dir, unix.EROFS)
+	case errors.Is(err, unix.EPERM): // without the permission of the mode it is EACCES
+		s.frozen = err
+	default:
 		return err
 	}
-	s.frozen = wrapIO("write", s.o.Dir, unix.EROFS)
 	s.disk.frozen = s.frozen
 
 	return nil
 }
 
-// ReadOnly returns why nothing can be written: a fault with fault.CannotWrite, the state folder and the next step, or
-// Newer. It returns nil if neither was the case when the store was opened, and for a store of OpenReadOnly.
+// ReadOnly returns why nothing can be written: a fault with fault.CannotWrite, the path and the next step, or Newer. It
+// returns nil if neither was the case when the store was opened, and for a store of OpenReadOnly.
 func (s *Store) ReadOnly() error { return s.frozen }
 
 // openLock opens the file of the lock, and creates a missing one. A folder or a link in its place is not prelet's, and
@@ -341,7 +346,7 @@ func (s *Store) openLock() (fd int, err error) {
 // isLinkOrSocket reports whether open(2) failed because its name is a link or a socket.
 func isLinkOrSocket(err error) bool { return errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) }
 
-// openFrozenLock opens the lock on a read-only file system, or the folder itself if there is no file of the lock.
+// openFrozenLock opens the lock if the store cannot be written, or the folder itself if there is no file of the lock.
 // flock(2) needs no permission to write.
 func (s *Store) openFrozenLock() (int, error) {
 	const flags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC

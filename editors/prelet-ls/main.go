@@ -36,13 +36,14 @@ func main() {
 		os.Exit(64)
 	}
 
+	logger := log.New(os.Stderr, "prelet-ls: ", 0)
 	s := server.New(server.Options{
 		Version:  version,
 		Delay:    delay,
-		Log:      log.New(os.Stderr, "prelet-ls: ", 0),
+		Log:      logger,
 		Validate: validateInProcess,
 	})
 	if !s.Serve(context.Background(), os.Stdin, os.Stdout) {
-		os.Exit(1)
+		logger.Fatal("the session ended without shutdown and exit: the editor closed it, or sent an invalid message")
 	}
 }

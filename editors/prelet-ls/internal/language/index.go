@@ -3,7 +3,6 @@ package language
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -53,7 +52,7 @@ func (s Symbol) Address() string {
 
 // Use is one place where a name is written: its definition, a reference, an override, a value in a vars file.
 type Use struct {
-	Address      string
+	Address      string        // "" of a reference to something that no block defines, such as node.labels
 	Range        hcl.Range     // of the name
 	Whole        hcl.Range     // of the whole reference
 	Traversal    hcl.Traversal // nil where it is not a reference
@@ -65,15 +64,15 @@ type Index struct {
 	Symbols []Symbol // in the order of files and places
 	Uses    []Use
 
-	language  *Language
-	files     map[string]*hcl.File
-	byAddress map[string]int // positions in Symbols, of the first definition
+	language *Language
+	files    map[string]*hcl.File
+	scope    cty.Type // an object with the first names of references
 }
 
 // NewIndex reads the names of native files that are parsed as far as possible. The files of a site, its vars files and
 // its tests are distinguished by their names.
 func (l *Language) NewIndex(files map[string]*hcl.File) *Index {
-	x := &Index{language: l, files: files, byAddress: map[string]int{}}
+	x := &Index{language: l, files: files}
 
 	for _, name := range sortedKeys(files) {
 		body, ok := files[name].Body.(*hclsyntax.Body)
@@ -90,23 +89,27 @@ func (l *Language) NewIndex(files map[string]*hcl.File) *Index {
 		}
 		x.addReferences(body)
 	}
-	for i := range x.Symbols {
-		if x.Symbols[i].Kind == Local {
-			x.Symbols[i].Type = x.infer(x.Symbols[i].expr, 0)
+
+	x.makeScope()
+	for i, s := range x.Symbols {
+		if s.Kind == Local {
+			x.Symbols[i].Type = x.infer(s.expr)
 		}
 	}
+	x.makeScope() // with the types of locals
 
 	return x
 }
 
-// Find returns the symbol with an address.
+// Find returns the first symbol with an address.
 func (x *Index) Find(address string) (Symbol, bool) {
-	i, ok := x.byAddress[address]
-	if !ok {
-		return Symbol{}, false
+	for _, s := range x.Symbols {
+		if s.Address() == address {
+			return s, true
+		}
 	}
 
-	return x.Symbols[i], true
+	return Symbol{}, false
 }
 
 // Of returns the symbols of a kind.
@@ -121,10 +124,12 @@ func (x *Index) Of(kind Kind) []Symbol {
 	return out
 }
 
-// At returns the use of a name at a byte of a file. Its end counts, because there is the cursor after a word.
+// At returns the name or the reference at a byte of a file, such as the one around gpus in
+// stage.detect-hw.node.gpus[0]. Its end counts, because there is the cursor after a word.
 func (x *Index) At(file string, offset int) (Use, bool) {
 	for _, u := range x.Uses {
-		if u.Range.Filename == file && contains(u.Range, offset) {
+		r := u.Whole
+		if r.Filename == file && r.Start.Byte <= offset && offset <= r.End.Byte {
 			return u, true
 		}
 	}
@@ -144,21 +149,6 @@ func (x *Index) UsesOf(address string) []Use {
 	return out
 }
 
-// ReferenceAt returns the reference at a byte of a file, such as the one around gpus in stage.detect-hw.node.gpus[0].
-func (x *Index) ReferenceAt(file string, offset int) (Use, bool) {
-	for _, u := range x.Uses {
-		if u.Traversal != nil && u.Whole.Filename == file && contains(u.Whole, offset) {
-			return u, true
-		}
-	}
-
-	return Use{}, false
-}
-
-func contains(r hcl.Range, offset int) bool {
-	return r.Start.Byte <= offset && offset <= r.End.Byte
-}
-
 // addBlocks adds the definitions of a file, or the places of an override block, which define nothing.
 func (x *Index) addBlocks(body *hclsyntax.Body, isOverride bool) {
 	for _, b := range body.Blocks {
@@ -168,19 +158,17 @@ func (x *Index) addBlocks(body *hclsyntax.Body, isOverride bool) {
 		case b.Type == schema.LocalsBlock.Type:
 			x.addLocals(b, isOverride)
 		case b.Type == schema.VariableBlock.Type && len(b.Labels) == 1:
-			x.define(x.variable(b), isOverride)
+			x.define(variable(b), b.LabelRanges[0], isOverride)
 		case b.Type == schema.StageBlock.Type && len(b.Labels) == 2:
-			x.define(x.stage(b), isOverride)
+			x.define(x.stage(b), b.LabelRanges[1], isOverride)
 		}
 	}
 }
 
-// define adds a symbol with its place. In an override only the place is added: the definition is elsewhere.
-func (x *Index) define(s Symbol, isOverride bool) {
+// define adds a symbol whose name is in a range. In an override only the place is added: the definition is elsewhere.
+func (x *Index) define(s Symbol, at hcl.Range, isOverride bool) {
+	s.Range = x.nameRange(at, s.Name)
 	if !isOverride {
-		if _, isDuplicate := x.byAddress[s.Address()]; !isDuplicate {
-			x.byAddress[s.Address()] = len(x.Symbols)
-		}
 		x.Symbols = append(x.Symbols, s)
 	}
 	x.Uses = append(x.Uses, Use{
@@ -197,20 +185,19 @@ func (x *Index) addLocals(b *hclsyntax.Block, isOverride bool) {
 		s := Symbol{
 			Kind:  Local,
 			Name:  name,
-			Range: a.NameRange,
+			Type:  cty.DynamicPseudoType,
 			Block: a.SrcRange,
 			expr:  a.Expr,
 		}
-		x.define(s, isOverride)
+		x.define(s, a.NameRange, isOverride)
 	}
 }
 
-func (x *Index) variable(b *hclsyntax.Block) Symbol {
+func variable(b *hclsyntax.Block) Symbol {
 	s := Symbol{
 		Kind:  Variable,
 		Name:  b.Labels[0],
 		Type:  cty.String, // the default of the language
-		Range: x.unquote(b.LabelRanges[0]),
 		Block: b.Range(),
 	}
 	if a := b.Body.Attributes[schema.VariableType.Name]; a != nil {
@@ -233,40 +220,37 @@ func (x *Index) stage(b *hclsyntax.Block) Symbol {
 		StageType: b.Labels[0],
 		Name:      b.Labels[1],
 		Type:      cty.DynamicPseudoType,
-		Range:     x.unquote(b.LabelRanges[1]),
 		Block:     b.Range(),
 	}
-	if t, ok := x.language.stages[s.StageType]; ok {
-		s.Doc = t.Doc
-		s.Type = outputType(t)
+	t, ok := x.language.stages[s.StageType]
+	if !ok {
+		return s
+	}
+
+	outputs := map[string]cty.Type{}
+	for _, o := range t.Outputs {
+		outputs[o.Name] = o.Type
+	}
+	s.Doc = t.Doc
+	s.Type = cty.Object(outputs)
+	if b.Body.Attributes[schema.ForEach.Name] != nil {
+		s.Type = cty.Map(s.Type)
 	}
 
 	return s
 }
 
-// outputType returns the object type that references to a stage have.
-func outputType(t schema.StageType) cty.Type {
-	attributes := map[string]cty.Type{}
-	for _, o := range t.Outputs {
-		attributes[o.Name] = o.Type
-	}
-
-	return cty.Object(attributes)
-}
-
 // addVariableUses adds the names of a body whose attributes are values of variables.
 func (x *Index) addVariableUses(body *hclsyntax.Body) {
 	for _, name := range sortedKeys(body.Attributes) {
-		r := body.Attributes[name].NameRange
-		x.addVariableUse(name, r)
+		x.addVariableUse(name, body.Attributes[name].NameRange)
 	}
 }
 
 // addVariableUse adds the name of a variable at a place.
 func (x *Index) addVariableUse(name string, at hcl.Range) {
-	variable := Symbol{Kind: Variable, Name: name}
 	x.Uses = append(x.Uses, Use{
-		Address: variable.Address(),
+		Address: Symbol{Kind: Variable, Name: name}.Address(),
 		Range:   at,
 		Whole:   at,
 	})
@@ -312,40 +296,35 @@ func (x *Index) addReferences(body *hclsyntax.Body) {
 
 func (x *Index) addReference(t hcl.Traversal) {
 	use := Use{Traversal: t, Whole: t.SourceRange()}
-	words := namesOf(t)
-	at := 0 // of the name
+	at := NameStep(t.RootName())
 
-	twoWords := []string{string(Variable), string(Local)}
-	switch {
-	case len(words) > 1 && slices.Contains(twoWords, words[0]):
-		at = 1
-	case len(words) > 2 && words[0] == string(Stage):
-		at = 2
+	var names []string
+	for _, step := range t[:min(at+1, len(t))] {
+		if name, ok := nameOf(step); ok {
+			names = append(names, name)
+		}
 	}
-	if at > 0 {
-		use.Address = strings.Join(words[:at+1], ".")
-		use.Range = x.nameIn(t[at], words[at])
+	if at > 0 && len(names) == at+1 {
+		use.Address = strings.Join(names, ".")
+		use.Range = x.nameRange(t[at].SourceRange(), names[at])
 	}
-
 	x.Uses = append(x.Uses, use)
 }
 
-// namesOf returns the names at the beginning of a reference, up to the first index that is not a text. An index by a
-// text is a name as well: var["zone"] is var.zone.
-func namesOf(t hcl.Traversal) []string {
-	var names []string
-	for _, step := range t {
-		name, ok := nameOf(step)
-		if !ok {
-			break
-		}
-		names = append(names, name)
+// NameStep returns the step of a reference that is the name of a symbol, by its first word: NAME in var.NAME and in
+// stage.TYPE.NAME; 0 for other words.
+func NameStep(root string) int {
+	switch Kind(root) {
+	case Variable, Local:
+		return 1
+	case Stage:
+		return 2
 	}
 
-	return names
+	return 0
 }
 
-// nameOf returns the name in one step of a reference.
+// nameOf returns the name in one step of a reference. An index by a text is a name as well: var["zone"] is var.zone.
 func nameOf(step hcl.Traverser) (string, bool) {
 	switch s := step.(type) {
 	case hcl.TraverseRoot:
@@ -361,55 +340,22 @@ func nameOf(step hcl.Traverser) (string, bool) {
 	return "", false
 }
 
-// nameIn returns the range of the name in a step: what is between the quotes of an index, or behind the dot.
-func (x *Index) nameIn(step hcl.Traverser, name string) hcl.Range {
-	r := step.SourceRange()
-	if _, isIndex := step.(hcl.TraverseIndex); !isIndex {
-		return lastBytes(r, len(name))
-	}
+// nameRange returns the range of a name in a label or in a step of a reference: without quotes, dot and brackets.
+func (x *Index) nameRange(r hcl.Range, name string) hcl.Range {
 	file := x.files[r.Filename]
 	if file == nil || !r.CanSliceBytes(file.Bytes) {
 		return r
 	}
-
-	text := r.SliceBytes(file.Bytes)
-	first, last := bytes.IndexByte(text, '"'), bytes.LastIndexByte(text, '"')
-	if first < 0 {
-		return r
-	}
-	r.End.Column -= len(text) - last
-	r.End.Byte -= len(text) - last
-	r.Start.Column += first + 1
-	r.Start.Byte += first + 1
-
-	return r
-}
-
-// lastBytes returns the last n bytes of a range on one line: the name in ".name".
-func lastBytes(r hcl.Range, n int) hcl.Range {
-	skipped := r.End.Byte - r.Start.Byte - n
-	if skipped > 0 {
-		r.Start.Byte += skipped
-		r.Start.Column += skipped
-	}
-
-	return r
-}
-
-// unquote returns the range of a label without its quotes.
-func (x *Index) unquote(r hcl.Range) hcl.Range {
-	file := x.files[r.Filename]
-	if file == nil || !r.CanSliceBytes(file.Bytes) {
+	at := bytes.Index(r.SliceBytes(file.Bytes), []byte(name))
+	if at < 0 { // it is written with an escape
 		return r
 	}
 
-	text := r.SliceBytes(file.Bytes)
-	if len(text) >= 2 && text[0] == '"' && text[len(text)-1] == '"' {
-		r.Start.Byte++
-		r.Start.Column++
-		r.End.Byte--
-		r.End.Column--
-	}
+	r.Start.Byte += at
+	r.Start.Column += at
+	r.End = r.Start
+	r.End.Byte += len(name)
+	r.End.Column += len(name)
 
 	return r
 }

@@ -12,125 +12,113 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/lang/eval"
-	"github.com/prelet/prelet/stages"
 )
 
 // Resolved is the target of a reference.
 type Resolved struct {
-	Address string   // as it is written, with 0 for each computed index
+	Address string   // as it is written, with … for each computed index
 	Type    cty.Type // cty.DynamicPseudoType where it is not known
 	Doc     string
+	path    string // of the documentation, where [] is an element of a list and {} one of a map
 }
 
 // Member is what may follow a reference: an attribute, a name, an output.
 type Member struct {
 	Name string
-	Type cty.Type // cty.NilType where it is only a part of an address
+	Type cty.Type
 	Doc  string
 }
 
-// maxDepth is how many locals inference looks through.
-const maxDepth = 8
+// builtinDocs documents the names that no block defines.
+var builtinDocs = map[string]string{
+	"node":       "The node with the contributions of all decide stages.",
+	"each":       "The current element of `for_each`: `each.key` and `each.value`.",
+	"each.key":   "The key of the current element of `for_each`.",
+	"each.value": "The value of the current element of `for_each`.",
+}
 
-// Resolve returns the target of a reference. It is false for a name that the site does not define.
+// makeScope makes the types of all that a reference can name from the symbols. The first of two definitions counts.
+func (x *Index) makeScope() {
+	names := map[Kind]map[string]cty.Type{Variable: {}, Local: {}}
+	types := map[string]map[string]cty.Type{} // of stages
+	for _, s := range slices.Backward(x.Symbols) {
+		if s.Kind != Stage {
+			names[s.Kind][s.Name] = s.Type
+			continue
+		}
+		if types[s.StageType] == nil {
+			types[s.StageType] = map[string]cty.Type{}
+		}
+		types[s.StageType][s.Name] = s.Type
+	}
+
+	stages := map[string]cty.Type{}
+	for t, instances := range types {
+		stages[t] = cty.Object(instances)
+	}
+	x.scope = cty.Object(map[string]cty.Type{
+		string(Variable): cty.Object(names[Variable]),
+		string(Local):    cty.Object(names[Local]),
+		string(Stage):    cty.Object(stages),
+		"node":           eval.NodeType(),
+		"each": cty.Object(map[string]cty.Type{
+			"key":   cty.DynamicPseudoType,
+			"value": cty.DynamicPseudoType,
+		}),
+	})
+}
+
+// Resolve returns the target of a reference. It is false for what does not exist, as far as it is known.
 func (x *Index) Resolve(t hcl.Traversal) (Resolved, bool) {
-	return x.resolve(t, 0)
-}
-
-func (x *Index) resolve(t hcl.Traversal, depth int) (Resolved, bool) {
-	words := namesOf(t)
-	if len(words) == 0 {
-		return Resolved{}, false
-	}
-
-	switch words[0] {
-	case string(Variable), string(Local):
-		if len(words) < 2 {
-			return Resolved{}, false
-		}
-		s, ok := x.Find(words[0] + "." + words[1])
-		if !ok {
-			return Resolved{}, false
-		}
-		if s.Kind == Local && s.Type == cty.NilType { // inference has not reached it
-			s.Type = x.infer(s.expr, depth+1)
-		}
-		symbol := Resolved{Address: s.Address(), Type: s.Type, Doc: s.Doc}
-		return follow(symbol, t[2:], nil), true
-	case string(Stage):
-		return x.resolveStage(words, t)
-	case "node":
-		node := Resolved{Address: "node", Type: eval.NodeType(), Doc: nodeDoc}
-		return follow(node, t[1:], nil), true
-	case "each":
-		each := Resolved{Address: "each", Type: cty.DynamicPseudoType, Doc: eachDoc}
-		return follow(each, t[1:], nil), true
-	}
-
-	return Resolved{}, false
-}
-
-// Documentation of the names that no block defines.
-const (
-	nodeDoc = "The node with the contributions of all decide stages."
-	eachDoc = "The current element of `for_each`: `each.key` and `each.value`."
-)
-
-func (x *Index) resolveStage(words []string, t hcl.Traversal) (Resolved, bool) {
-	if len(words) < 3 {
-		return Resolved{}, false
-	}
-	s, ok := x.Find(strings.Join(words[:3], "."))
-	if !ok {
-		return Resolved{}, false
-	}
-
-	r := Resolved{Address: s.Address(), Type: s.Type, Doc: s.Doc}
-	if len(t) == 3 {
-		return r, true
-	}
-
-	docs := map[string]string{}
-	for _, o := range x.language.stages[s.StageType].Outputs {
-		docs[o.Name] = o.Doc
-	}
-	if s.StageType == stages.DetectHW {
-		for path, fact := range x.language.facts {
-			docs[path] = fact.Doc
-		}
-	}
-
-	return follow(r, t[3:], docs), true
-}
-
-// follow applies the steps of a reference to a type. docs has the documentation by path, where [] is an element of a
-// list and {} one of a map.
-func follow(r Resolved, steps hcl.Traversal, docs map[string]string) Resolved {
-	path := ""
-	for _, step := range steps {
+	r := Resolved{Type: x.scope}
+	for _, step := range t {
 		name, isName := nameOf(step)
-		switch {
-		case isName:
+		if isName {
 			r.Address += showStep(name)
-			if r.Type.IsMapType() {
-				path += "{}"
-			} else {
-				path = strings.TrimPrefix(path+"."+name, ".")
-			}
-			r.Type = attributeType(r.Type, name)
-		default:
+		} else {
 			r.Address += "[…]"
-			if r.Type.IsMapType() {
-				path += "{}"
-			} else {
-				path += "[]"
-			}
-			r.Type = elementType(r.Type)
 		}
-		r.Doc = docs[path]
+
+		switch {
+		case r.Type == cty.DynamicPseudoType:
+			r.path += "?"
+		case isName && r.Type.IsObjectType() && r.Type.HasAttribute(name):
+			r.Type = r.Type.AttributeType(name)
+			r.path += "." + name
+		case r.Type.IsMapType():
+			r.Type = r.Type.ElementType()
+			r.path += "{}"
+		case !isName && (r.Type.IsListType() || r.Type.IsSetType()):
+			r.Type = r.Type.ElementType()
+			r.path += "[]"
+		default:
+			return Resolved{}, false
+		}
+	}
+	r.Address = strings.TrimPrefix(r.Address, ".")
+	r.Doc = x.docOf(r.path)
+
+	return r, true
+}
+
+// docOf returns the documentation of what a reference leads to. That of a stage's output does not depend on its name.
+func (x *Index) docOf(path string) string {
+	path = strings.TrimPrefix(path, ".")
+	if s, ok := x.Find(path); ok {
+		return s.Doc
 	}
 
-	return r
+	words := strings.SplitN(path, ".", 4)
+	switch {
+	case words[0] != string(Stage):
+		return builtinDocs[path]
+	case len(words) == 2:
+		return x.language.stages[words[1]].Doc
+	case len(words) == 4:
+		return x.language.outputs[words[1]][words[3]]
+	}
+
+	return ""
 }
 
 // showStep returns a name as a step of a reference: .model, or ["example.com/rack"].
@@ -142,51 +130,21 @@ func showStep(name string) string {
 	return fmt.Sprintf("[%q]", name)
 }
 
-func attributeType(t cty.Type, name string) cty.Type {
-	switch {
-	case t.IsObjectType() && t.HasAttribute(name):
-		return t.AttributeType(name)
-	case t.IsMapType():
-		return t.ElementType()
-	}
-
-	return cty.DynamicPseudoType
-}
-
-func elementType(t cty.Type) cty.Type {
-	switch {
-	case t.IsListType(), t.IsSetType(), t.IsMapType():
-		return t.ElementType()
-	case t.IsTupleType() && t.Length() > 0:
-		return t.TupleElementType(0)
-	}
-
-	return cty.DynamicPseudoType
-}
-
 // infer returns the type of an expression where it can be known without evaluation: literals, references and calls.
-func (x *Index) infer(e hclsyntax.Expression, depth int) cty.Type {
-	if depth > maxDepth {
-		return cty.DynamicPseudoType
-	}
-
+func (x *Index) infer(e hclsyntax.Expression) cty.Type {
 	switch e := e.(type) {
 	case *hclsyntax.LiteralValueExpr:
 		return e.Val.Type()
 	case *hclsyntax.TemplateExpr:
 		return cty.String
-	case *hclsyntax.ParenthesesExpr:
-		return x.infer(e.Expression, depth+1)
 	case *hclsyntax.ScopeTraversalExpr:
-		if r, ok := x.resolve(e.Traversal, depth); ok {
+		if r, ok := x.Resolve(e.Traversal); ok {
 			return r.Type
 		}
 	case *hclsyntax.FunctionCallExpr:
 		if f, ok := x.language.Functions[e.Name]; ok {
 			return f.ReturnType
 		}
-	case *hclsyntax.ConditionalExpr:
-		return x.infer(e.TrueResult, depth+1)
 	case *hclsyntax.BinaryOpExpr:
 		return e.Op.Type
 	case *hclsyntax.UnaryOpExpr:
@@ -218,71 +176,20 @@ func (x *Index) Members(line string) ([]Member, Place, bool) {
 	}
 	place := Place{Typed: len(m[3]), IsIndex: m[2] != "."}
 
-	return x.membersOf(computedIndex.ReplaceAllString(m[1], "[0]")), place, true
-}
-
-func (x *Index) membersOf(reference string) []Member {
+	reference := computedIndex.ReplaceAllString(m[1], "[0]")
 	t, diags := hclsyntax.ParseTraversalAbs([]byte(reference), "", hcl.InitialPos)
-	if diags.HasErrors() {
-		return nil
-	}
-	words := namesOf(t)
-	switch {
-	case reference == string(Variable):
-		return symbolMembers(x.Of(Variable))
-	case reference == string(Local):
-		return symbolMembers(x.Of(Local))
-	case reference == "each":
-		return []Member{
-			{Name: "key", Type: cty.DynamicPseudoType, Doc: eachDoc},
-			{Name: "value", Type: cty.DynamicPseudoType, Doc: eachDoc},
-		}
-	case words[0] == string(Stage) && len(t) == 1:
-		return x.stageTypeMembers()
-	case words[0] == string(Stage) && len(t) == 2 && len(words) == 2:
-		isOtherType := func(s Symbol) bool { return s.StageType != words[1] }
-		stagesOfType := slices.DeleteFunc(x.Of(Stage), isOtherType)
-		return symbolMembers(stagesOfType)
-	}
-
 	r, found := x.Resolve(t)
-	if !found {
-		return nil
+	if diags.HasErrors() || !found {
+		return nil, place, true
 	}
 
 	var out []Member
-	attributes := attributeTypes(r.Type)
-	for _, name := range slices.Sorted(maps.Keys(attributes)) {
-		next := append(slices.Clone(t), hcl.TraverseAttr{Name: name})
-		doc, _ := x.Resolve(next)
-		out = append(out, Member{Name: name, Type: attributes[name], Doc: doc.Doc})
+	types := attributeTypes(r.Type)
+	for _, name := range sortedKeys(types) {
+		out = append(out, Member{Name: name, Type: types[name], Doc: x.docOf(r.path + "." + name)})
 	}
 
-	return out
-}
-
-func symbolMembers(symbols []Symbol) []Member {
-	var out []Member
-	for _, s := range symbols {
-		out = append(out, Member{Name: s.Name, Type: s.Type, Doc: s.Doc})
-	}
-
-	return out
-}
-
-// stageTypeMembers returns the types of the site's stages.
-func (x *Index) stageTypeMembers() []Member {
-	used := map[string]bool{}
-	for _, s := range x.Of(Stage) {
-		used[s.StageType] = true
-	}
-
-	var out []Member
-	for _, t := range sortedKeys(used) {
-		out = append(out, Member{Name: t, Doc: x.language.stages[t].Doc})
-	}
-
-	return out
+	return out, place, true
 }
 
 func sortedKeys[T any](m map[string]T) []string {

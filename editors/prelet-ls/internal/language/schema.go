@@ -13,6 +13,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/schema"
+	"github.com/prelet/prelet/stages"
 	"github.com/prelet/prelet/stages/builtin"
 )
 
@@ -22,8 +23,8 @@ type Language struct {
 	Test      *hclschema.BodySchema // of a *.prelettest.hcl file
 	Functions map[string]hclschema.FunctionSignature
 
-	stages map[string]schema.StageType // by type
-	facts  map[string]schema.Fact      // by path, as in nics[].speed_gbps
+	stages  map[string]schema.StageType  // by type
+	outputs map[string]map[string]string // documentation by type and path, as in nics[].speed_gbps
 }
 
 // New reads prelet's declarations.
@@ -34,19 +35,20 @@ func New() *Language {
 		Test:      testFile(),
 		Functions: signatures(declared.Functions),
 		stages:    map[string]schema.StageType{},
-		facts:     map[string]schema.Fact{},
+		outputs:   map[string]map[string]string{},
 	}
 
 	for _, s := range declared.Stages {
-		for i := range s.Outputs {
-			s.Outputs[i].Doc = linkPages(s.Outputs[i].Doc)
+		docs := map[string]string{}
+		for _, o := range s.Outputs {
+			docs[o.Name] = linkPages(o.Doc)
 		}
 		s.Doc = linkPages(s.Doc)
 		l.stages[s.Block.Type] = s
+		l.outputs[s.Block.Type] = docs
 	}
 	for _, row := range declared.Facts.Rows() {
-		row.Doc = linkPages(row.Doc)
-		l.facts[row.Path] = row.Fact
+		l.outputs[stages.DetectHW][row.Path] = linkPages(row.Doc)
 	}
 
 	override := hclschema.NewBodySchema()
@@ -124,7 +126,7 @@ func describeBody(b schema.Block) *hclschema.BodySchema {
 	if b.Free {
 		body.AnyAttribute = &hclschema.AttributeSchema{
 			IsOptional: true,
-			Constraint: hclschema.AnyExpression{OfType: cty.DynamicPseudoType},
+			Constraint: anyValue(maxValueDepth),
 		}
 		return body
 	}
@@ -171,9 +173,30 @@ func constrain(s schema.Spec) hclschema.Constraint {
 		return append(words, hclschema.AnyExpression{OfType: s.Type})
 	case s.Const && s.Type != cty.DynamicPseudoType:
 		return hclschema.LiteralType{Type: s.Type}
+	case s.Type == cty.DynamicPseudoType:
+		return anyValue(maxValueDepth)
 	}
 
 	return hclschema.AnyExpression{OfType: s.Type}
+}
+
+// maxValueDepth is how deep hcl-lang looks into the objects of an argument of any type, such as a patch of the
+// kubelet's configuration.
+const maxValueDepth = 4
+
+// anyValue is the constraint of a value of any type. hcl-lang looks into objects only where a constraint names them.
+func anyValue(depth int) hclschema.Constraint {
+	value := hclschema.AnyExpression{OfType: cty.DynamicPseudoType}
+	if depth == 0 {
+		return value
+	}
+	object := hclschema.Map{
+		Elem:                  anyValue(depth - 1),
+		Name:                  value.FriendlyName(),
+		AllowInterpolatedKeys: true,
+	}
+
+	return hclschema.OneOf{object, value}
 }
 
 // scopeOf returns the scope of the stages of a type, for lists of references such as notify.

@@ -42,7 +42,7 @@ func (s *Server) check(file string) {
 	switch {
 	case strings.HasSuffix(file, testSuffix):
 		s.publish(file, convert(d.text, s.checkTest(file, d.text)))
-	case !strings.HasSuffix(file, jsonSuffix) && !strings.HasSuffix(file, ".tftpl"):
+	case !strings.HasSuffix(file, ".tftpl"):
 		if _, diags := lang.ParseFile(file, []byte(d.text)); diags.HasErrors() {
 			s.publish(file, convert(d.text, diags))
 		}

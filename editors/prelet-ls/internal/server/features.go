@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -74,8 +73,8 @@ func (s *Server) complete(ctx context.Context, p positionParams) (any, error) {
 		return nil, err
 	}
 	found, err := d.CompletionAtPos(ctx, here.file, posOf(here.text, here.offset))
-	if err != nil || len(found.List) == 0 { // it knows nothing here: inside of an object of any type, for example
-		return completionList{Items: append([]completionItem{}, s.expressionItems(here)...)}, nil
+	if err != nil {
+		return completionList{Items: []completionItem{}}, nil
 	}
 
 	out := completionList{IsIncomplete: !found.IsComplete, Items: []completionItem{}}
@@ -216,15 +215,13 @@ func (s *Server) hover(ctx context.Context, p positionParams) (any, error) {
 		return nil, nil
 	}
 
-	if use, ok := here.index.ReferenceAt(here.file, here.offset); ok {
+	use, ok := here.index.At(here.file, here.offset)
+	if ok && use.Traversal != nil {
 		return here.hoverReference(use), nil
 	}
-	if use, ok := here.index.At(here.file, here.offset); ok {
-		if symbol, found := here.index.Find(use.Address); found {
-			return here.hoverText(use.Range, symbol.Address(), symbol.Type, symbol.Doc), nil
-		}
+	if symbol, ok := here.index.Find(use.Address); ok {
+		return here.hoverText(use.Range, symbol.Address(), symbol.Type, symbol.Doc), nil
 	}
-
 	if call, ok := s.hoverCall(here); ok {
 		return call, nil
 	}
@@ -245,8 +242,9 @@ func (s *Server) hover(ctx context.Context, p positionParams) (any, error) {
 // hoverReference describes the part of a reference up to the cursor: gpus in stage.detect-hw.node.gpus[0].model.
 func (here at) hoverReference(use language.Use) any {
 	t := use.Traversal
+	first := min(language.NameStep(t.RootName()), len(t)-1)
 	for i := range t {
-		if i >= firstStep(t) && here.offset <= t[i].SourceRange().End.Byte {
+		if i >= first && here.offset <= t[i].SourceRange().End.Byte {
 			t = t[:i+1]
 			break
 		}
@@ -259,16 +257,28 @@ func (here at) hoverReference(use language.Use) any {
 	return here.hoverText(t.SourceRange(), r.Address, r.Type, r.Doc)
 }
 
-// firstStep returns the position of the first step of a reference that has a value: var.NAME, stage.TYPE.NAME, node.
-func firstStep(t hcl.Traversal) int {
-	switch t.RootName() {
-	case "stage":
-		return min(2, len(t)-1)
-	case "var", "local":
-		return min(1, len(t)-1)
+// hoverCall describes the function whose name is at a position. hcl-lang finds it only where it knows the type.
+func (s *Server) hoverCall(here at) (hover, bool) {
+	body, ok := here.files[here.file].Body.(*hclsyntax.Body)
+	if !ok {
+		return hover{}, false
 	}
 
-	return 0
+	var found *hclsyntax.FunctionCallExpr
+	_ = hclsyntax.VisitAll(body, func(n hclsyntax.Node) hcl.Diagnostics {
+		call, ok := n.(*hclsyntax.FunctionCallExpr)
+		if ok && call.NameRange.Start.Byte <= here.offset && here.offset <= call.NameRange.End.Byte {
+			found = call
+		}
+		return nil
+	})
+	if found == nil {
+		return hover{}, false
+	}
+	f, ok := s.language.Functions[found.Name]
+	r := here.rangeIn(found.NameRange)
+
+	return hover{Contents: markup{Kind: "markdown", Value: f.Description}, Range: &r}, ok
 }
 
 func (here at) hoverText(at hcl.Range, address string, t cty.Type, doc string) any {
@@ -348,14 +358,8 @@ func (s *Server) useAt(p positionParams) (at, language.Use, bool) {
 		return at{}, language.Use{}, false
 	}
 	use, ok := here.index.At(here.file, here.offset)
-	if !ok || use.Address == "" {
-		use, ok = here.index.ReferenceAt(here.file, here.offset)
-		if !ok || use.Address == "" {
-			return at{}, language.Use{}, false
-		}
-	}
 
-	return here, use, true
+	return here, use, ok && use.Address != ""
 }
 
 func (here at) location(r hcl.Range) location {
@@ -379,8 +383,7 @@ func (s *Server) prepareRename(p positionParams) (any, error) {
 var nameOf = regexp.MustCompile(`^\pL[\pL\pN_-]*$`)
 
 // rename changes a name everywhere in the site, its vars files and its tests. It refuses a name that the language does
-// not allow or the site has already, and a site in which it cannot change every place: one with JSON that contains the
-// name, and one with a file that it cannot read as a whole.
+// not allow or the site has already, and a site with a file that it cannot read as a whole.
 func (s *Server) rename(p positionParams) (any, error) {
 	here, use, ok := s.useAt(p)
 	if !ok {
@@ -400,8 +403,9 @@ func (s *Server) rename(p positionParams) (any, error) {
 	if exists && p.NewName != symbol.Name {
 		return nil, refuse("the site has %s already", renamed.Address())
 	}
-	if err := here.refuseToChange(symbol.Name); err != nil {
-		return nil, err
+	for _, file := range slices.Sorted(maps.Keys(here.unread)) {
+		const text = "%s: its references to %s may be incomplete; fix that file first"
+		return nil, refuse(text, here.unread[file], symbol.Name)
 	}
 
 	edit := workspaceEdit{Changes: map[string][]textEdit{}}
@@ -412,20 +416,6 @@ func (s *Server) rename(p positionParams) (any, error) {
 	}
 
 	return edit, nil
-}
-
-// refuseToChange returns why the places where a name is written cannot all be found and changed.
-func (here at) refuseToChange(name string) error {
-	for _, file := range slices.Sorted(maps.Keys(here.unread)) {
-		return refuse("%s: its references to %s may be incomplete; fix that file first", here.unread[file], name)
-	}
-	for _, file := range slices.Sorted(maps.Keys(here.texts)) {
-		if strings.HasSuffix(file, jsonSuffix) && strings.Contains(here.texts[file], name) {
-			return refuse("%s contains %s, and JSON is not changed: rename it there by hand", path.Base(file), name)
-		}
-	}
-
-	return nil
 }
 
 // codeRequestFailed is the protocol's error for a valid request that has no result.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -208,12 +209,12 @@ func frame(body string) string { return fmt.Sprintf("Content-Length: %d\r\n\r\n%
 // checkFrames checks that output is a sequence of messages.
 func checkFrames(t *testing.T, output []byte) {
 	t.Helper()
-	in := newStream(bytes.NewReader(output), io.Discard, log.New(io.Discard, "", 0))
+	in := bufio.NewReader(bytes.NewReader(output))
 	for {
 		var message struct {
 			JSONRPC string `json:"jsonrpc"`
 		}
-		err := in.ReadObject(&message)
+		err := jsonrpc2.VSCodeObjectCodec{}.ReadObject(in, &message)
 		if errors.Is(err, io.EOF) {
 			return
 		}

@@ -141,8 +141,7 @@ type changeParams struct {
 		Version int    `json:"version"`
 	} `json:"textDocument"`
 	ContentChanges []struct {
-		Range *span  `json:"range"`
-		Text  string `json:"text"`
+		Text string `json:"text"`
 	} `json:"contentChanges"`
 }
 
@@ -279,14 +278,4 @@ type diagnostic struct {
 
 type codeDescription struct {
 	Href string `json:"href"`
-}
-
-// parse decodes the parameters of a message; those that are missing are zero.
-func parse[T any](params *json.RawMessage) (out T, err error) {
-	if params == nil {
-		return out, nil
-	}
-	err = json.Unmarshal(*params, &out)
-
-	return out, err
 }

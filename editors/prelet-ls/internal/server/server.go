@@ -91,22 +91,21 @@ func New(o Options) *Server {
 // Serve handles a session until the client ends it or closes its stream, and reports whether it ended as the protocol
 // asks for: shutdown, then exit.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) bool {
-	stream := newStream(in, out, s.options.Log)
-	defer stream.Close()
-
 	isClean := false
 	handler := jsonrpc2.HandlerWithError(
-		func(ctx context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Request) (any, error) {
+		func(ctx context.Context, conn *jsonrpc2.Conn, r *jsonrpc2.Request) (any, error) {
 			if r.Method == "exit" {
 				s.mu.Lock()
 				isClean = s.state == shutDown
 				s.mu.Unlock()
-				return nil, stream.Close()
+				return nil, conn.Close()
 			}
 			return s.Handle(ctx, r)
 		}).SuppressErrClosed()
 
-	conn := jsonrpc2.NewConn(ctx, stream, handler, jsonrpc2.SetLogger(s.options.Log))
+	stream := jsonrpc2.NewBufferedStream(streams{in, out}, jsonrpc2.VSCodeObjectCodec{})
+	silent := log.New(io.Discard, "", 0) // it would log after the end of Serve
+	conn := jsonrpc2.NewConn(ctx, stream, handler, jsonrpc2.SetLogger(silent))
 	s.mu.Lock()
 	s.notify = func(method string, params any) { _ = conn.Notify(ctx, method, params) } // the client may have gone
 	s.mu.Unlock()
@@ -116,6 +115,15 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) bool {
 
 	return isClean
 }
+
+// streams are the two streams of a session. The caller of Serve closes them.
+type streams struct {
+	io.Reader
+	io.Writer
+}
+
+// Close implements io.Closer.
+func (streams) Close() error { return nil }
 
 // Handle answers one message. A failure in the handling is an error for this message only.
 func (s *Server) Handle(ctx context.Context, r *jsonrpc2.Request) (result any, err error) {
@@ -198,9 +206,11 @@ func (s *Server) dispatch(ctx context.Context, r *jsonrpc2.Request) (any, error)
 
 // with decodes the parameters of a message and handles it.
 func with[T any](r *jsonrpc2.Request, handle func(T) (any, error)) (any, error) {
-	params, err := parse[T](r.Params)
-	if err != nil {
-		return nil, &jsonrpc2.Error{Code: jsonrpc2.CodeInvalidParams, Message: err.Error()}
+	var params T // those that are missing are zero
+	if r.Params != nil {
+		if err := json.Unmarshal(*r.Params, &params); err != nil {
+			return nil, &jsonrpc2.Error{Code: jsonrpc2.CodeInvalidParams, Message: err.Error()}
+		}
 	}
 
 	return handle(params)
@@ -306,15 +316,7 @@ func (s *Server) change(p changeParams) (any, error) {
 		return nil, nil
 	}
 	d.version = p.TextDocument.Version
-	for _, c := range p.ContentChanges {
-		if c.Range == nil {
-			d.text = c.Text
-			continue
-		}
-		start := offsetOf(d.text, c.Range.Start)
-		end := max(start, offsetOf(d.text, c.Range.End))
-		d.text = d.text[:start] + c.Text + d.text[end:]
-	}
+	d.text = p.ContentChanges[len(p.ContentChanges)-1].Text
 	s.check(file)
 
 	return nil, nil

@@ -18,7 +18,6 @@ import (
 // The endings of files that the server treats in a way of their own.
 const (
 	varsSuffix = ".prelet.vars"
-	jsonSuffix = ".json"
 	testSuffix = ".prelettest.hcl"
 )
 

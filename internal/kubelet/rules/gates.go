@@ -182,7 +182,7 @@ var gatedFields = []gatedField{
 	},
 	{
 		field:  "preloadedImagesVerificationAllowlist",
-		isUsed: (*checker).isSet,
+		isUsed: (*checker).hasElements,
 		gate:   "KubeletEnsureSecretPulledImages",
 		since:  33,
 		message: "invalid configuration: `preloadedImagesVerificationAllowlist` must not be set if " +

@@ -217,6 +217,9 @@ func (j judgement) describeUnchecked(unchecked []rules.Finding, pointers []strin
 	)}
 }
 
+// newerSummary begins the first line of the message about a kubelet that is newer than the tables.
+const newerSummary = "prelet knows kubelets to"
+
 // describeNewer reports a kubelet that is newer than the tables, with what only they refuse or do not know.
 func (j judgement) describeNewer(version string, items []string) hcl.Diagnostics {
 	if !rules.IsNewer(version) {
@@ -226,7 +229,7 @@ func (j judgement) describeNewer(version string, items []string) hcl.Diagnostics
 		items = append(items[:manyFindings], fmt.Sprintf("%d more", n))
 	}
 	_, newest := known.Range()
-	summary := fmt.Sprintf("prelet knows kubelets to 1.%d", newest)
+	summary := fmt.Sprintf("%s 1.%d", newerSummary, newest)
 	at := j.findFileRange("kubelet-config")
 	if len(items) == 0 {
 		return hcl.Diagnostics{origin.Note(

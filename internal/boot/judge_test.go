@@ -182,6 +182,26 @@ stage "write" "kubelet" {
 	}
 }
 
+// TestCheckForNewerKubelet: what only the tables refuse is one warning, with the ConfigMaps of the cluster and where a
+// base cannot be read.
+func TestCheckForNewerKubelet(t *testing.T) {
+	const site = cluster + `
+stage "fetch-ca" "cluster" {}
+stage "fetch-config" "kubelet" { config_map = "kube-system/kubelet-config" }
+stage "write" "kubelet" {
+  bootstrap_kubeconfig { when = false }
+  kubelet_config { patch = { topologyManagerPolicy = "nosuch" } }
+}
+`
+	const answer = `object => {"value":{"data":{"kubelet":"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"}}}`
+	objects := fakeWorld(t, &txtar.Archive{Files: []txtar.File{{Name: "world", Data: []byte(answer + "\n")}}})
+	diags := Check(mustParse(t, site), SampleMachines(), CheckOptions{Kubelet: "1.38", Objects: objects})
+	shown := showDiagnostics(diags)
+	if n := strings.Count(shown, "prelet knows kubelets to"); n != 1 {
+		t.Errorf("got %d messages about the version; want one:\n%s", n, shown)
+	}
+}
+
 // TestCgroupDriverOfRuntime checks that the runtime's cgroup driver is read for each site that needs it, so that a
 // plan of a node reports a different driver of the kubelet, where the site sets it, or where it writes the
 // configuration that lacks it.

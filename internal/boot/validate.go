@@ -124,7 +124,8 @@ func (all sampleFindings) list(machines []SampleMachine) (out hcl.Diagnostics) {
 
 // makeKey returns a text that is the same for diagnostics that report one thing about one place.
 func makeKey(d *hcl.Diagnostic) string {
-	if d.Subject == nil {
+	isOfSite := d.Subject == nil || strings.HasPrefix(d.Summary, newerSummary)
+	if isOfSite {
 		return d.Summary
 	}
 

@@ -61,7 +61,7 @@ func replaceFunc() function.Function {
 
 			pattern, err := regexp.Compile(search[1 : len(search)-1])
 			if err != nil {
-				return refuseArg(1, "not a regular expression: %s", err)
+				return cty.NilVal, &PatternError{err}
 			}
 			matches := len(pattern.FindAllStringIndex(s, -1))
 			longest := len(with) + strings.Count(with, "$")*len(s) // "$1" may be the whole text
@@ -109,6 +109,30 @@ func boundedParts(
 		if count(texts) > maxParts {
 			return function.NewArgErrorf(len(args)-1, "more than %d %s", maxParts, parts)
 		}
+		return nil
+	})
+}
+
+// PatternError is the error of a function for a broken regular expression. try and can do not catch it: no text
+// matches it on any machine.
+type PatternError struct{ err error }
+
+func (e *PatternError) Error() string { return "the regular expression is not valid: " + e.err.Error() }
+
+// IsUncaught implements Uncaught.
+func (e *PatternError) IsUncaught() bool { return true }
+
+// checkPattern is a function whose first argument is a regular expression.
+func checkPattern(f function.Function) function.Function {
+	return checkArguments(f, func(args []cty.Value) error {
+		v := args[0]
+		if !v.IsKnown() || v.IsNull() || v.Type() != cty.String {
+			return nil // the function reports it
+		}
+		if _, err := regexp.Compile(v.AsString()); err != nil {
+			return &PatternError{err}
+		}
+
 		return nil
 	})
 }

@@ -209,7 +209,7 @@ func TestFunctionsKeepUnread(t *testing.T) {
 
 func TestFunctionErrors(t *testing.T) {
 	long := cty.StringVal(strings.Repeat("a", 1<<20))
-	vars := map[string]cty.Value{"long": long, "big": must(t, "range(200)", nil)}
+	vars := map[string]cty.Value{"long": long, "broken": cty.StringVal("[a-z"), "big": must(t, "range(200)", nil)}
 	tests := []struct{ src, want string }{
 		{`length(1)`, "not number"},
 		{`tomlencode([1])`, "an object or a map"},
@@ -258,7 +258,10 @@ func TestFunctionErrors(t *testing.T) {
 		{`formatlist("%2000s", ["a"])`, "at most 1000 columns"},
 		{`replace(long, "a", long)`, "larger than 8 MiB"},
 		{`replace(long, "/a/", "$0$0$0")`, "larger than 8 MiB"},
-		{`replace("a", "/(/", "")`, "not a regular expression"},
+		{`replace("a", "/(/", "")`, "the regular expression is not valid"},
+		{`try(regex(broken, "a"), "caught")`, "the regular expression is not valid"},
+		{`can(regexall(broken, "a"))`, "the regular expression is not valid"},
+		{`can(replace("a", "/${broken}/", ""))`, "the regular expression is not valid"},
 		{`where(["a"], {a = 1})`, "a list of objects is needed"},
 		{`where([{name = "x"}], {nmae = "x"})`, `no attribute "nmae" (did you mean "name"?)`},
 		{`where([{n = 1}], {n = "x"})`, `attribute "n" is number`},

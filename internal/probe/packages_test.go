@@ -2,6 +2,7 @@ package probe
 
 import (
 	"maps"
+	"os"
 	"testing"
 
 	"github.com/prelet/prelet/internal/world"
@@ -29,5 +30,28 @@ func TestPackages(t *testing.T) {
 	defer without.Close()
 	if _, a, err := world.Packages.Ask(t.Context(), without, req); err == nil {
 		t.Errorf("without dpkg: got %+v, want a failure", a)
+	}
+}
+
+// TestAskRPM asks a program with rpm's interface: a file of a package, one of two packages, and one of none.
+func TestAskRPM(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	place(t, root, "/rpm", `#!/bin/sh
+[ "$1 $2 $3" = "-qf --queryformat %{NAME}\n" ] || exit 2
+case $4 in
+/etc/chrony.conf) echo chrony ;;
+/etc/shared) printf 'first\nsecond\n' ;;
+*) echo "file $4 is not owned by any package"; exit 1 ;;
+esac
+`)
+	if err := os.Chmod(root+"/rpm", 0o755); err != nil {
+		t.Fatal(err)
+	}
+
+	got := askRPM(t.Context(), root+"/rpm", []string{"/etc/chrony.conf", "/etc/own", "/etc/shared"})
+	want := map[string]string{"/etc/chrony.conf": "chrony", "/etc/shared": "first"}
+	if !maps.Equal(got, want) {
+		t.Errorf("owners: got %v; want %v", got, want)
 	}
 }

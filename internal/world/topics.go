@@ -338,7 +338,7 @@ type LogindDropIn struct {
 	Value string `json:"value"` // as it is written: 30, 1min 30s
 }
 
-// PackagesReq asks which packages of the system own files, by dpkg's database.
+// PackagesReq asks which packages of the system own files, by dpkg's database or rpm.
 type PackagesReq struct {
 	Paths []string `json:"paths"`
 }

@@ -46,13 +46,16 @@ func (b Block) checkNames(body *hclsyntax.Body, extra []string) (diags hcl.Diagn
 		if slices.Contains(known, a.Name) {
 			continue
 		}
-		hint := SuggestWord(a.Name, known)
+		hint := b.suggestPlace(a.Name)
 		if slices.Contains(blocks, a.Name) {
 			hint = fmt.Sprintf(
 				"%s is a block: write it without the equals sign, %s { … }.",
 				a.Name,
 				a.Name,
 			)
+		}
+		if hint == "" {
+			hint = SuggestWord(a.Name, known)
 		}
 		diags = append(diags, origin.Error(
 			fault.UnknownArgument,
@@ -67,11 +70,38 @@ func (b Block) checkNames(body *hclsyntax.Body, extra []string) (diags hcl.Diagn
 	return diags
 }
 
-// checkRequired reports required attributes that are missing.
+// suggestPlace returns where an attribute or a block belongs that the block does not have, but a block in it; "" if no
+// block has it.
+func (b Block) suggestPlace(name string) string {
+	for _, n := range b.Blocks {
+		_, isField := n.Field(name)
+		_, isBlock := n.Find(name)
+		if isField || isBlock {
+			return fmt.Sprintf("It belongs in %s.", n.Usage())
+		}
+	}
+
+	attributes, blocks := b.Names()
+	isReplaced := replacedWords()[name] != ""
+	if isReplaced || Nearest(name, slices.Concat(attributes, blocks, Meta)) != "" {
+		return ""
+	}
+	switch b.Type {
+	case "kubelet_config":
+		return fmt.Sprintf("A field of the kubelet's configuration is written in patch = { %s = … }.", name)
+	case "kubelet_flags":
+		flag := strings.ReplaceAll(name, "_", "-")
+		return fmt.Sprintf("A flag of the kubelet is written in flags = { %s = … }.", flag)
+	}
+
+	return ""
+}
+
+// checkRequired reports required attributes that are missing. A misspelt one is reported as that only.
 func (b Block) checkRequired(body *hclsyntax.Body, head hcl.Range) (diags hcl.Diagnostics) {
 	for _, f := range b.Fields {
 		s := f.Spec()
-		if !s.Required || body.Attributes[s.Name] != nil {
+		if !s.Required || body.Attributes[s.Name] != nil || b.isMisspelt(body, s.Name) {
 			continue
 		}
 		diags = append(
@@ -82,6 +112,24 @@ func (b Block) checkRequired(body *hclsyntax.Body, head hcl.Range) (diags hcl.Di
 	}
 
 	return diags
+}
+
+// isMisspelt reports whether a body has a name that is not declared, and is close to that of an attribute.
+func (b Block) isMisspelt(body *hclsyntax.Body, attribute string) bool {
+	attributes, blocks := b.Names()
+	known := slices.Concat(attributes, blocks, Meta)
+	isMeant := func(name string) bool {
+		return !slices.Contains(known, name) && Nearest(name, attributes) == attribute
+	}
+	for name := range body.Attributes {
+		if isMeant(name) {
+			return true
+		}
+	}
+
+	return slices.ContainsFunc(body.Blocks, func(x *hclsyntax.Block) bool {
+		return x.Type == attribute || isMeant(x.Type)
+	})
 }
 
 var linkPattern = regexp.MustCompile(`\[([^\]]+)\]\([^)]*\)`)
@@ -136,13 +184,33 @@ func (b Block) checkBlocks(body *hclsyntax.Body) (diags hcl.Diagnostics) {
 
 func (b Block) unknownBlock(x *hclsyntax.Block) *hcl.Diagnostic {
 	attributes, blocks := b.Names()
-	hint := SuggestWord(x.Type, blocks)
-	if slices.Contains(attributes, x.Type) {
-		hint = fmt.Sprintf("%s is an argument: write %s = { … }.", x.Type, x.Type)
+	hint := b.suggestPlace(x.Type)
+	if hint == "" {
+		hint = SuggestWord(x.Type, blocks)
+	}
+
+	meant := x.Type
+	if Nearest(x.Type, blocks) == "" {
+		meant = cmp.Or(Nearest(x.Type, attributes), x.Type)
+	}
+	if s, isAttribute := b.Field(meant); isAttribute {
+		hint = fmt.Sprintf("%s is an argument: write %s = %s.", meant, meant, describeForm(s))
 	}
 
 	return origin.Error(fault.UnknownBlock, x.TypeRange, fmt.Sprintf("Unknown block %q", x.Type),
 		"Block %s has no block of this name. %s", b.Type, hint)
+}
+
+// describeForm returns how the value of an attribute is written.
+func describeForm(s Spec) string {
+	switch {
+	case s.Type.IsPrimitiveType():
+		return "…"
+	case s.Type.IsListType(), s.Type.IsSetType(), strings.HasPrefix(s.Doc, "A list"):
+		return "[…]"
+	default:
+		return "{ … }"
+	}
 }
 
 func tooManyBlocks(x *hclsyntax.Block, detail string, args ...any) *hcl.Diagnostic {
@@ -183,7 +251,7 @@ func Suggest(word string, known []string) string {
 	return "There is: " + strings.Join(slices.Sorted(slices.Values(known)), ", ") + "."
 }
 
-// replacedWords are words of Terraform, and words that the language no longer has, with what to write instead.
+// replacedWords are words of Terraform and of other tools, and words that the language no longer has, with what to write instead.
 func replacedWords() map[string]string {
 	const runtime = "The drop-in of a container runtime is a file block: file \"NAME\" { path = …, " +
 		"content = tomlencode({ … }), notify = [stage.restart.NAME, …] }. See docs/how-to/runtime.md."
@@ -196,6 +264,11 @@ func replacedWords() map[string]string {
 		"preloaded_images": "Its fields are in patch of kubelet_config. See docs/how-to/images.md.",
 		"instance_config": "Its fields are a file block for /var/lib/kubelet/instance-config.yaml with " +
 			"yamlencode({ … }). See docs/how-to/kubeadm.md.",
+		"if":          "Write when = CONDITION.",
+		"source":      "Write content = templatefile(NAME, VARS), with a file of the site.",
+		"group":       "Write owner = \"USER:GROUP\".",
+		"permissions": "Write mode = \"0644\".",
+		"var":         "Write variable \"NAME\" { … }.",
 		"count": "For several: for_each = { NAME = VALUE, … }, and each.key, each.value. For one that depends on a " +
 			"condition: when = CONDITION.",
 		"depends_on": "A stage runs after the stages that it refers to, as stage.TYPE.NAME: nothing else is needed.",

@@ -25,7 +25,7 @@ func TestCheck(t *testing.T) {
 	b := Block{Type: "box",
 		Fields: []Field{Attr[int]{Name: "size", Required: true, Doc: "How large."}, Attr[string]{Name: "color"}},
 		Blocks: []Block{
-			{Type: "lid", Max: 1, Fields: []Field{Attr[bool]{Name: "open"}}},
+			{Type: "lid", Max: 1, Fields: []Field{Attr[bool]{Name: "open"}}, Blocks: []Block{{Type: "hinge"}}},
 			{Type: "part", Labels: []string{"name"}, ForEach: true, Fields: []Field{Attr[string]{Name: "kind"}}},
 			{Type: "rest", Free: true},
 		}}
@@ -42,6 +42,11 @@ func TestCheck(t *testing.T) {
 		{name: "a block with an equals sign", text: "size = 1\nlid = {}\n", code: fault.UnknownArgument, at: "2,1-4", says: "without the equals sign"},
 		{name: "an argument as a block", text: "size = 1\ncolor {}\n", code: fault.UnknownBlock, at: "2,1-6", says: "color is an argument"},
 		{name: "misspelt block", text: "size = 1\nlids {}\n", code: fault.UnknownBlock, at: "2,1-5", says: `Did you mean "lid"?`},
+		{name: "an argument of an inner block", text: "size = 1\nopen = true\n", code: fault.UnknownArgument, at: "2,1-5", says: "It belongs in lid { … }."},
+		{name: "a block of an inner block", text: "size = 1\nhinge {}\n", code: fault.UnknownBlock, at: "2,1-6", says: "It belongs in lid { … }."},
+		{name: "a required argument misspelt", text: "sizes = 1\n", code: fault.UnknownArgument, at: "1,1-6", says: `Did you mean "size"?`},
+		{name: "a required argument misspelt, as a block", text: "sizes {}\n", code: fault.UnknownBlock, at: "1,1-6", says: "size is an argument: write size = …."},
+		{name: "a word of another language", text: "size = 1\nif = true\n", code: fault.UnknownArgument, at: "2,1-3", says: "Write when = CONDITION."},
 		{name: "missing", text: "color = \"red\"\n", code: fault.MissingArgument, at: "1,1-1", says: "needs size (number). How large."},
 		{name: "missing label", text: "size = 1\npart {}\n", code: fault.UnknownBlock, at: "2,1-5", says: `part "NAME" { … }`},
 		{name: "too many", text: "size = 1\nlid {}\nlid {}\nlid {}\n", code: fault.Duplicate, at: "3,1-4", says: "takes 1 of it"},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -41,10 +42,13 @@ ExecStart=/bin/sh -ec 'for check in /etc/greenboot/check/required.d/*.sh; do "$c
 `)
 	for link, unit := range map[string]string{
 		"boot-complete.target.wants/" + scriptsUnit: "/etc/systemd/system/" + scriptsUnit,
-		"boot-complete.target.wants/" + checkUnit:   "/usr/lib/systemd/system/" + checkUnit,
 		"multi-user.target.wants/bless.service":     "/etc/systemd/system/bless.service",
 	} {
 		m.link(unit, "/etc/systemd/system/"+link)
+	}
+	enable := exec.CommandContext(m.t.Context(), "systemctl", "--root="+m.root, "enable", checkUnit)
+	if out, err := enable.CombinedOutput(); err != nil {
+		m.t.Fatalf("%s: %v\n%s", enable, err, out)
 	}
 	m.link("/usr/share/prelet/greenboot/"+script, "/etc/greenboot/check/required.d/"+script)
 }

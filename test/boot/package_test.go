@@ -7,7 +7,8 @@ import (
 )
 
 // The deb on a node that runs: installing, installing again and removing it neither restart the kubelet nor shut its
-// gate, and write nothing that a boot would not. After the removal the kubelet starts again without the gate.
+// gate, and write nothing that a boot would not. After the removal the kubelet starts again without the gate, and no target
+// fails for lack of the check of the image.
 func TestPackageOnRunningNode(t *testing.T) {
 	t.Parallel()
 	debs, _ := filepath.Glob("../../bin/boot/prelet_*.deb")
@@ -50,7 +51,10 @@ func TestPackageOnRunningNode(t *testing.T) {
 	m.boot()
 	m.well(1)
 
+	m.do("systemctl", "enable", checkUnit)
 	m.do("dpkg", "--remove", "prelet")
 	m.do("systemctl", "restart", "kubelet")
 	m.running()
+	m.do("systemctl", "daemon-reload")
+	m.do("systemctl", "start", "boot-complete.target") // what enabled the check fails no target
 }

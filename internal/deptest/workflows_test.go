@@ -4,12 +4,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
 // TestWorkflows holds that workflows run actions of others at a commit, because a tag can be moved, and that each
-// workflow declares what its token may do.
+// workflow declares what its token may do. So do those of examples, which vendors copy.
 func TestWorkflows(t *testing.T) {
 	const root = "../.."
 	files, err := filepath.Glob(root + "/.github/workflows/*.yml")
@@ -18,7 +19,11 @@ func TestWorkflows(t *testing.T) {
 	}
 
 	pinned := regexp.MustCompile(`^[\w-]+/[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
-	for _, file := range append(files, root+"/action.yml") {
+	copied, err := filepath.Glob(root + "/examples/*/.github/workflows/*.yml")
+	if err != nil || len(copied) == 0 {
+		t.Fatalf("got %d workflows that vendors copy and %v; want some", len(copied), err)
+	}
+	for _, file := range append(slices.Concat(files, copied), root+"/action.yml") {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -18,6 +18,11 @@ module() {
 	mkdir -p "$folder"
 	(
 		cd "$folder"
+		# The module is written in place, because its packages are in the folder. After a failure it is as it was before.
+		local before is_written=
+		before=$(mktemp -d)
+		cp go.mod go.sum "$before/" 2>/dev/null || true
+		trap '[ -n "$is_written" ] || { rm -f go.mod go.sum; cp "$before"/go.* . 2>/dev/null; } || true; rm -r "$before"' EXIT
 		printf 'module %s\n\ngo 1.26.0\n\ngodebug default=go1.26\n' "$path" >go.mod
 		rm -f go.sum
 		# Kubernetes' own go.mod replaces its modules with folders of its repository (./staging/src/…); they are published with
@@ -31,6 +36,7 @@ module() {
 		[ -z "$etcd" ] || args+=(-tool go.etcd.io/etcd/server/v3 -require "go.etcd.io/etcd/server/v3@$etcd")
 		go mod edit "${args[@]}" -require "k8s.io/kubernetes@$version"
 		go mod tidy
+		is_written=1
 	)
 }
 

@@ -1,0 +1,36 @@
+package deptest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// TestModulesScript holds that the script that writes the modules of Kubernetes leaves them as they were after a
+// failure, here for lack of a network.
+func TestModulesScript(t *testing.T) {
+	script, err := os.ReadFile("../../test/kube/modules.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	dir := t.TempDir()
+	before := map[string]string{"modules.sh": string(script), "go.mod": "module example.com/kube\n", "go.sum": "a sum\n"}
+	for name, text := range before {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "bash", filepath.Join(dir, "modules.sh"), "new")
+	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=-mod=mod", "GOMODCACHE="+t.TempDir(), "TMPDIR="+t.TempDir())
+	if out, err := cmd.CombinedOutput(); err == nil {
+		t.Fatalf("modules.sh without a network: got status 0; want another one:\n%s", out)
+	}
+
+	for name, want := range before {
+		if got, err := os.ReadFile(filepath.Join(dir, name)); string(got) != want {
+			t.Errorf("%s after a failure: got %q, %v; want %q", name, got, err, want)
+		}
+	}
+}

@@ -123,7 +123,7 @@ func (m *merger) report(by int, d *hcl.Diagnostic) {
 
 // candidate is one value for a label, taint or flag.
 type candidate struct {
-	value   string
+	value   any // a string or a phrase
 	origins []origin.Origin
 }
 
@@ -217,7 +217,7 @@ func (m *merger) mergeLabels(base Base, in []Contribution) {
 				continue
 			}
 
-			was := candidate{old.Value, old.Origins}
+			was := candidate{any(old.Value), old.Origins}
 			is := candidate{l.Value, l.Origins}
 
 			switch m.compare(by, "label", l.Key, old.Value == l.Value, was, is) {
@@ -253,8 +253,11 @@ func (m *merger) mergeTaints(base Base, in []Contribution) {
 			}
 
 			old := &m.Taints[i]
-			was := candidate{describeTaint(*old), old.Origins}
-			is := candidate{describeTaint(t), t.Origins}
+			was := candidate{any(old.Value), old.Origins}
+			is := candidate{t.Value, t.Origins}
+			if old.Value == t.Value {
+				was.value, is.value = describeStartup(*old), describeStartup(t)
+			}
 			isSame := old.Value == t.Value && (isBase(old.Origins) || old.Startup == t.Startup)
 
 			switch m.compare(by, "taint", t.Key+":"+t.Effect, isSame, was, is) {
@@ -272,13 +275,16 @@ func (m *merger) mergeTaints(base Base, in []Contribution) {
 	})
 }
 
-// describeTaint returns the parts of a taint that two stages may disagree on.
-func describeTaint(t Taint) string {
+// phrase is a value that messages name by a phrase, not as it is written in a site.
+type phrase string
+
+// describeStartup returns what two stages with one value of a taint may disagree on.
+func describeStartup(t Taint) phrase {
 	if t.Startup {
-		return t.Value + " (startup = true)"
+		return "a startup taint (startup = true)"
 	}
 
-	return t.Value
+	return "an ordinary taint"
 }
 
 // findTaint returns the index of the taint with the same key and effect, -1 if there is none.
@@ -309,7 +315,7 @@ func (m *merger) mergeFlags(base Base, in []Contribution) {
 
 			old := &m.Flags[i]
 			isEqual := old.Value == f.Value && old.NoValue == f.NoValue
-			was := candidate{old.Value, old.Origins}
+			was := candidate{any(old.Value), old.Origins}
 			is := candidate{f.Value, f.Origins}
 
 			switch m.compare(by, "flag", f.Name, isEqual, was, is) {
@@ -515,6 +521,8 @@ func formatValue(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return "nothing"
+	case phrase:
+		return string(v)
 	case string:
 		if v == "" {
 			return "empty"

@@ -74,7 +74,7 @@ func TestConflicts(t *testing.T) {
 		{"startup in one of two stages", Base{}, []Contribution{
 			{Taints: []Taint{{Key: "k", Value: "a", Effect: "NoSchedule", Origins: at("taint.t", 1)}}},
 			{Taints: []Taint{{Key: "k", Value: "a", Effect: "NoSchedule", Startup: true, Origins: at("taint.u", 2)}}},
-		}, `2 error Two stages disagree on taint k:NoSchedule: Here it is "a (startup = true)"`},
+		}, `2 error Two stages disagree on taint k:NoSchedule: Here it is a startup taint (startup = true), but taint.t at a.hcl:1:1 sets an ordinary taint.`},
 		{"one stage, two values", Base{}, []Contribution{{Taints: []Taint{{Key: "k", Value: "a", Effect: "NoSchedule", Origins: at("taint.t", 1)}, {Key: "k", Value: "b", Effect: "NoSchedule", Origins: at("taint.t", 2)}}}},
 			`2 error One stage disagrees with itself on taint k:NoSchedule: Here it is "b", but taint.t at a.hcl:1:1 sets "a". Remove one of them.`},
 		{"one stage, two values of one expression", Base{}, []Contribution{{Taints: []Taint{{Key: "k", Value: "a", Effect: "NoSchedule", Origins: at("taint.t", 1)}, {Key: "k", Effect: "NoSchedule", Origins: at("taint.t", 1)}}}},

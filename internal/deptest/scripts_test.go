@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -32,5 +33,25 @@ func TestModulesScript(t *testing.T) {
 		if got, err := os.ReadFile(filepath.Join(dir, name)); string(got) != want {
 			t.Errorf("%s after a failure: got %q, %v; want %q", name, got, err, want)
 		}
+	}
+}
+
+// TestGoldenImageChecksFirst holds that the script that builds an image names all missing packages before it begins.
+func TestGoldenImageChecksFirst(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	dir := t.TempDir()
+	script := "../../packaging/image/mmdebstrap/build.sh"
+	cmd := exec.CommandContext(t.Context(), bash, script, filepath.Join(dir, "golden.raw"), "1.37.1", dir)
+	cmd.Env = []string{"PATH=" + t.TempDir()}
+	out, err := cmd.CombinedOutput()
+	if want := "missing programs: apt-get install mmdebstrap"; err == nil || !strings.Contains(string(out), want) {
+		t.Errorf("build.sh without its programs: got %v and\n%s\nwant an error and %q", err, out, want)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("files after that: got %v, %v; want none", left, err)
 	}
 }

@@ -128,7 +128,9 @@ func followNamed(path string) (string, error) {
 
 // leadsToProc reports whether a path is a link to a file of /proc, or to another such link.
 func leadsToProc(path string) bool {
-	for {
+	const maxLinks = 40 // as the kernel's MAXSYMLINKS; nodefile.Find refuses a loop
+
+	for range maxLinks {
 		var mount unix.Statfs_t
 		if unix.Statfs(filepath.Dir(path), &mount) == nil && mount.Type == unix.PROC_SUPER_MAGIC {
 			return true
@@ -142,6 +144,8 @@ func leadsToProc(path string) bool {
 		}
 		path = to
 	}
+
+	return false
 }
 
 // WriteReport writes a file that the command line names for the results of a command, in one step.

@@ -74,6 +74,7 @@ func TestWriteNamedThroughLink(t *testing.T) {
 		os.Symlink(filepath.Join(dir, "link"), filepath.Join(dir, "second")),
 		os.Symlink("../pages/file", filepath.Join(others, "link")),
 		os.Symlink("/nowhere", filepath.Join(dir, "dangling")),
+		os.Symlink("loop", filepath.Join(dir, "loop")),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -89,7 +90,8 @@ func TestWriteNamedThroughLink(t *testing.T) {
 	}
 
 	wants := map[string]string{
-		"link": "", "second": "", "dangling": "no such file", "stdout": "not a regular file; standard output is -",
+		"link": "", "second": "", "dangling": "no such file", "loop": "too many",
+		"stdout": "not a regular file; standard output is -",
 	}
 	if os.Geteuid() == 0 {
 		if err := os.Chown(others, 1000, 1000); err != nil {

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/explain"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/report/printer"
@@ -89,6 +91,9 @@ func (e *Env) explainNode(ctx context.Context, w Where, word string) (Explanatio
 	}
 	defer n.Close()
 
+	if err := checkVariable(n.Site, word); err != nil {
+		return Explanation{}, err
+	}
 	p := n.planUnless(ctx, found, e.Progress)
 	if err := checkStopped(ctx); err != nil {
 		return Explanation{}, err
@@ -162,6 +167,30 @@ func explainItem(p *boot.Plan, item explain.Item) Explanation {
 	}
 }
 
+// checkVariable refuses the name of a variable before a plan is made, which may wait for the cluster.
+func checkVariable(site *lang.Site, word string) error {
+	name, isVariable := strings.CutPrefix(word, "var.")
+	if !isVariable || site == nil {
+		return nil
+	}
+	if name, _, _ := strings.Cut(name, "."); site.Variables[name] != nil {
+		return failure(fault.Usage,
+			"%s is a value of the site, and not an item of the plan: prelet eval %s prints it", word, word)
+	}
+
+	known := slices.Sorted(maps.Keys(site.Variables))
+	near := Nearest(name, known)
+	switch {
+	case near != "":
+		return failure(fault.Usage, "var.%s is not declared in this site; did you mean var.%s?", name, near)
+	case len(known) > 0:
+		return failure(fault.Usage,
+			"var.%s is not declared in this site, which declares %s", name, strings.Join(known, ", "))
+	}
+
+	return failure(fault.Usage, "var.%s is not declared: this site has no variable", name)
+}
+
 // findItem returns the item that a bare word means, if there is only one.
 func findItem(p *boot.Plan, word string) (explain.Item, error) {
 	if kind, isKind := strings.CutSuffix(word, "/"); isKind {
@@ -179,7 +208,7 @@ func findItem(p *boot.Plan, word string) (explain.Item, error) {
 		return explain.Item{}, failure(fault.Usage, "%q fits several:\n%s", word, listItems(items))
 	}
 
-	if root, _, isPath := strings.Cut(word, "."); isPath && slices.Contains([]string{"var", "local", "stage"}, root) {
+	if root, _, isPath := strings.Cut(word, "."); isPath && slices.Contains([]string{"local", "stage"}, root) {
 		return explain.Item{}, failure(fault.Usage,
 			"%s is a value of the site, and not an item of the plan: prelet eval %s prints it", word, word)
 	}

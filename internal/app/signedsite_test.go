@@ -3,6 +3,7 @@ package app
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/prelet/prelet/internal/boot"
@@ -36,6 +37,14 @@ func TestCheckCounter(t *testing.T) {
 	}
 	if got := checkCounter(folder, 7); got == nil {
 		t.Error("checkCounter with a folder in place of the file: got nil, want it refused")
+	}
+
+	dangling := t.TempDir()
+	if err := os.Symlink("nowhere", filepath.Join(dangling, counterFile)); err != nil {
+		t.Fatal(err)
+	}
+	if got := checkCounter(dangling, 7); got == nil || !strings.Contains(got.Detail, "a link that leads nowhere") {
+		t.Errorf("checkCounter with a link to nothing: got %v, want it refused as such", got)
 	}
 	if got := checkCounter(t.TempDir(), 7); got != nil {
 		t.Errorf("checkCounter on a new node: got %v, want nil", got)

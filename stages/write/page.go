@@ -32,7 +32,9 @@ func PathsPage() string {
 	)
 	addRows(&root, listRootFolders())
 
-	return strings.NewReplacer("OWN\n", own.String(), "SYSTEM\n", system.String(), "ROOT\n", root.String()).Replace(pathsText)
+	rows := strings.NewReplacer("OWN\n", own.String(), "SYSTEM\n", system.String(), "ROOT\n", root.String())
+
+	return rows.Replace(pathsText)
 }
 
 func addRows(b *strings.Builder, refusals []refusal) {

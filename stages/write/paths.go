@@ -214,8 +214,8 @@ const (
 	runsPrograms = "the kubelet runs them as root"
 )
 
-// listRootFolders returns folders in which other programs find what root is to do. A directory block gives them to other
-// users, or lets others write there, only with force.
+// listRootFolders returns folders in which other programs find what root is to do. A directory block gives them to
+// other users, or lets others write there, only with force.
 func listRootFolders() []refusal {
 	return []refusal{
 		{why: "sshd and ssh read them", places: []string{"/etc/ssh/"}},
@@ -233,7 +233,10 @@ func listRootFolders() []refusal {
 			why:    "systemd reads or runs them",
 			places: []string{"/etc/systemd/", "/run/systemd/", "/usr/lib/systemd/", "/usr/local/lib/systemd/"},
 		},
-		{why: "udev runs as root what they say", places: []string{"/etc/udev/", "/run/udev/rules.d/", "/usr/lib/udev/"}},
+		{
+			why:    "udev runs as root what they say",
+			places: []string{"/etc/udev/", "/run/udev/rules.d/", "/usr/lib/udev/"},
+		},
 		{
 			why:    "modprobe runs as root what they say, and the kernel loads the modules that they name",
 			places: []string{"/etc/modprobe.d/", "/run/modprobe.d/", "/etc/modules-load.d/", "/run/modules-load.d/"},

@@ -74,7 +74,7 @@ func (h hermetic) Ask(ctx context.Context, q world.Question) world.Answer {
 	case world.KindOriginal:
 		return ownedByRoot(world.Original, h.node.Ask(ctx, q))
 	case world.KindHardware, world.KindKubelet, world.KindAccepts, world.KindServing, world.KindFile, world.KindExists,
-		world.KindDropIns, world.KindUnit, world.KindLogind, world.KindPackages, world.KindManaged:
+		world.KindDropIns, world.KindUnit, world.KindLogind, world.KindHost, world.KindPackages, world.KindManaged:
 		return h.node.Ask(ctx, q)
 	}
 

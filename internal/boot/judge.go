@@ -59,6 +59,7 @@ func judge(ctx context.Context, j judgement) (found Findings) {
 	found.report(j.checkStub(ctx)...)
 	found.report(j.checkWatchdog()...)
 	found.report(j.checkFeatures()...)
+	found.report(j.checkHost(ctx)...)
 	if len(*j.missing) == 0 && !j.isOlder {
 		return found
 	}

@@ -69,7 +69,7 @@ func hasDefault(p *Plan, q world.Question) bool {
 
 	isKubeadms := q.Kind == world.KindOriginal && strings.Contains(q.Args, "kubeadm-flags.env")
 
-	return q.Kind == "node" || q.Kind == world.KindPackages || isStart || isKubeadms ||
+	return q.Kind == "node" || q.Kind == world.KindPackages || q.Kind == world.KindHost || isStart || isKubeadms ||
 		q.Kind == world.KindExists && slices.ContainsFunc(p.Diagnostics, isStub) ||
 		q.Kind == world.KindTarget && slices.ContainsFunc(p.Changes, isState)
 }

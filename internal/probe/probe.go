@@ -163,6 +163,7 @@ func (l *Live) listAdapters() adapters {
 		adapt(world.Owner, l.answerOwner),
 		adapt(world.Unit, l.answerUnit),
 		adapt(world.Logind, l.answerLogind),
+		adapt(world.Host, l.answerHost),
 		adapt(world.Packages, l.answerPackages),
 		adapt(world.Managed, l.answerManaged),
 	}

@@ -1,5 +1,7 @@
 package world
 
+import "net/netip"
+
 // FileReq asks for a file of the node, which may come late. Path is absolute.
 type FileReq struct {
 	Path       string `json:"path"`
@@ -336,6 +338,27 @@ type LogindAns struct {
 type LogindDropIn struct {
 	Path  string `json:"path"`
 	Value string `json:"value"` // as it is written: 30, 1min 30s
+}
+
+// HostReq asks for what kubeadm checks on a machine before a kubelet starts, although the kubelet starts without it.
+// Ports are those that the kubelet will listen on.
+type HostReq struct {
+	Ports []int64 `json:"ports"`
+}
+
+// HostAns is what is missing, and what is in the way. Older recordings have no answer: then there is no warning.
+type HostAns struct {
+	NoForward   bool          `json:"no_forward,omitempty"`          // the kernel does not forward IPv4 packets
+	Controllers []string      `json:"missing_controllers,omitempty"` // of cgroup v2
+	Programs    []string      `json:"missing_programs,omitempty"`    // those that the kubelet executes
+	Listeners   []ListenerAns `json:"listeners,omitempty"`           // without a kubelet that runs
+}
+
+// ListenerAns is a socket that listens on a port of the kubelet.
+type ListenerAns struct {
+	At      netip.AddrPort `json:"at"`
+	PID     int            `json:"pid,omitempty"`     // 0: it may not be read
+	Process string         `json:"process,omitempty"` // the name that the process gives itself
 }
 
 // PackagesReq asks which packages of the system own files, by dpkg's database or rpm.

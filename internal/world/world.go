@@ -40,6 +40,7 @@ const (
 	KindOwner      Kind = "owner"      // do this user and this group exist?
 	KindUnit       Kind = "unit"       // does this unit exist, and what may it write?
 	KindLogind     Kind = "logind"     // how long does logind delay a shutdown?
+	KindHost       Kind = "host"       // what kubeadm checks on a machine before a kubelet starts
 	KindPackages   Kind = "packages"   // which packages of the system own these files?
 	KindManaged    Kind = "managed"    // the managed files of the generation in place
 	KindValidation Kind = "validation" // does a sensitive variable pass its rule?
@@ -50,7 +51,7 @@ func Kinds() []Kind {
 	return []Kind{
 		KindFile, KindCredential, KindVariable, KindTrust, KindObject, KindHardware, KindLock, KindDetector,
 		KindKubelet, KindAccepts, KindExists, KindDropIns, KindServing, KindOriginal, KindTarget, KindNode,
-		KindOwner, KindUnit, KindLogind, KindPackages, KindManaged, KindValidation,
+		KindOwner, KindUnit, KindLogind, KindHost, KindPackages, KindManaged, KindValidation,
 	}
 }
 
@@ -142,6 +143,7 @@ var (
 	Owner      = Topic[OwnerReq, OwnerAns]{KindOwner}
 	Unit       = Topic[UnitReq, UnitAns]{KindUnit}
 	Logind     = Topic[LogindReq, LogindAns]{KindLogind}
+	Host       = Topic[HostReq, HostAns]{KindHost}
 	Packages   = Topic[PackagesReq, PackagesAns]{KindPackages}
 	Managed    = Topic[ManagedReq, ManagedAns]{KindManaged}
 	Validation = Topic[ValidationReq, ValidationAns]{KindValidation}

@@ -155,7 +155,7 @@ func withDefault(p *boot.Plan, a answer) answer {
 
 // subjects are the kinds of questions in the order of their inputs, with the name of an input in words: a template, and
 // the fields of the request in it. The state of managed files and what they were before prelet are left out: they
-// follow from the earlier generation.
+// follow from the earlier generation. So is what only warnings depend on, such as the id of a process.
 var subjects = []struct {
 	kind     world.Kind
 	template string

@@ -561,7 +561,7 @@ func checkBindAddress(c *checker, m *Machine) {
 	}
 	c.reportField("address", "name an address of this machine, or 0.0.0.0",
 		"listen tcp %s: bind: cannot assign requested address",
-		netip.AddrPortFrom(address, uint16(listeners[0].port)))
+		netip.AddrPortFrom(address, uint16(listeners[0].Port)))
 }
 
 // exists reports whether a path exists on the machine.

@@ -153,39 +153,58 @@ func checkCertificatePair(c *checker) {
 	}
 }
 
-// listener is a port that the kubelet listens on.
-type listener struct {
-	field   string
-	port    int64
-	address netip.Addr // invalid if the configuration's is; config-listen-address reports it
+// Listener is a port that the kubelet listens on.
+type Listener struct {
+	Field   string // port | readOnlyPort | healthzPort
+	Port    int64
+	Address netip.Addr // invalid if the configuration's is; config-listen-address reports it
 }
 
-func (l listener) overlaps(other listener) bool {
-	isAny := l.address.IsUnspecified() || other.address.IsUnspecified()
-	isValid := l.address.IsValid() && other.address.IsValid()
+// Listeners returns the ports that a kubelet listens on.
+func Listeners(s Subject) []Listener { return newChecker(s).listeners() }
 
-	return isValid && l.port == other.port && (isAny || l.address == other.address)
+// String returns its address as the kubelet prints it.
+func (l Listener) String() string { return netip.AddrPortFrom(l.Address, uint16(l.Port)).String() }
+
+func (l Listener) overlaps(other Listener) bool {
+	isAny := l.Address.IsUnspecified() || other.Address.IsUnspecified()
+	isValid := l.Address.IsValid() && other.Address.IsValid()
+
+	return isValid && l.Port == other.Port && (isAny || l.Address == other.Address)
+}
+
+// IsTakenBy reports whether the kubelet cannot listen because of a socket of another process. The kubelet's 0.0.0.0 and
+// :: are both families: net, favoriteAddrFamily. Another process's :: is taken for both too, because /proc does not
+// show IPV6_V6ONLY.
+func (l Listener) IsTakenBy(at netip.AddrPort) bool {
+	own, other := l.Address.Unmap(), at.Addr().Unmap()
+	if !own.IsValid() || !other.IsValid() || l.Port != int64(at.Port()) {
+		return false
+	}
+	isBoth := own.IsUnspecified() || other == netip.IPv6Unspecified()
+
+	return isBoth || own == other || own.Is4() && other.IsUnspecified()
 }
 
 // apiListeners returns where the kubelet serves its API. The read-only port is open also with enableServer: false.
-func (c *checker) apiListeners() []listener {
+func (c *checker) apiListeners() []Listener {
 	address, _ := netip.ParseAddr(cmp.Or(c.textAt("address"), "0.0.0.0"))
 	port := c.numberOr("port", 10250)
 	readOnly, _ := c.numberAt("readOnlyPort")
 
-	var listeners []listener
+	var listeners []Listener
 	if c.boolAt("enableServer", true) {
-		listeners = append(listeners, listener{"port", port, address})
+		listeners = append(listeners, Listener{"port", port, address})
 	}
 	if readOnly > 0 {
-		listeners = append(listeners, listener{"readOnlyPort", readOnly, address})
+		listeners = append(listeners, Listener{"readOnlyPort", readOnly, address})
 	}
 
 	return listeners
 }
 
-// checkPorts reports two listeners on one port. The second one stops the kubelet, or retries to serve health forever.
-func checkPorts(c *checker) {
+// listeners returns where the kubelet serves its API, and then its health.
+func (c *checker) listeners() []Listener {
 	listeners := c.apiListeners()
 	port, isSet := c.numberAt("healthzPort")
 	if !isSet {
@@ -193,26 +212,32 @@ func checkPorts(c *checker) {
 	}
 	if port > 0 {
 		address, _ := netip.ParseAddr(cmp.Or(c.textAt("healthzBindAddress"), "127.0.0.1"))
-		listeners = append(listeners, listener{"healthzPort", port, address})
+		listeners = append(listeners, Listener{"healthzPort", port, address})
 	}
 
+	return listeners
+}
+
+// checkPorts reports two listeners on one port. The second one stops the kubelet, or retries to serve health forever.
+func checkPorts(c *checker) {
+	listeners := c.listeners()
 	for i, second := range listeners {
 		for _, first := range listeners[:i] {
 			if !second.overlaps(first) {
 				continue
 			}
-			field := second.field
+			field := second.Field
 			if c.config[field] == nil {
-				field = first.field
+				field = first.Field
 			}
 			c.reportField(
 				field,
 				"use another port; 0 disables readOnlyPort and healthzPort",
 				"listen tcp %s: bind: address already in use: %s and %s are both %d",
-				netip.AddrPortFrom(first.address, uint16(first.port)),
-				first.field,
-				second.field,
-				first.port,
+				first,
+				first.Field,
+				second.Field,
+				first.Port,
 			)
 
 			return

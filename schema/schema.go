@@ -35,6 +35,9 @@ type Attr[T any] struct {
 	Const bool // a literal: no references, no functions
 	// Soft is set if an evaluation that fails is a note, and the value is null: a missing device must not end a boot.
 	Soft bool
+	// SeesReserved is set if node.reserved is also what the kubelet's configuration reserves. Nothing that is written
+	// may depend on the value: elsewhere node.reserved is empty without a stage reserve.
+	SeesReserved bool
 	// Refs is the type of the stages that a list of static references names: [stage.TYPE.NAME]. The loader checks them,
 	// and the value is the list of the names.
 	Refs string
@@ -87,6 +90,7 @@ type Spec struct {
 	Type                   cty.Type
 	Required, Raw, Items   bool
 	Const, Soft            bool
+	SeesReserved           bool
 	Refs                   string
 	OneOf                  []string
 	Default                cty.Value
@@ -111,18 +115,19 @@ type Block struct {
 // Spec implements Field.
 func (a Attr[T]) Spec() Spec {
 	s := Spec{
-		Name:        a.Name,
-		Doc:         a.Doc,
-		Type:        a.Type,
-		Required:    a.Required,
-		Ref:         a.Ref,
-		Phase:       a.Phase,
-		Items:       a.Items,
-		Const:       a.Const,
-		Soft:        a.Soft,
-		Refs:        a.Refs,
-		DefaultText: a.DefaultText,
-		OneOf:       a.OneOf,
+		Name:         a.Name,
+		Doc:          a.Doc,
+		Type:         a.Type,
+		Required:     a.Required,
+		Ref:          a.Ref,
+		Phase:        a.Phase,
+		Items:        a.Items,
+		Const:        a.Const,
+		Soft:         a.Soft,
+		SeesReserved: a.SeesReserved,
+		Refs:         a.Refs,
+		DefaultText:  a.DefaultText,
+		OneOf:        a.OneOf,
 	}
 	_, s.Raw = any(*new(T)).(cty.Value)
 	if s.Type == cty.NilType {

@@ -2,6 +2,7 @@ package stages
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/rules"
@@ -124,4 +125,31 @@ func Amounts(config map[string]any, field string) map[string]string {
 	}
 
 	return out
+}
+
+// CountPods returns how many pods a kubelet takes with an effective configuration, flags included, on a machine with so
+// many CPUs. podsPerCore lowers maxPods, and a maxPods of 0 means the default unless a flag sets it.
+//
+// Source: pkg/kubelet/nodestatus/setters.go, MachineInfo; pkg/kubelet/apis/config/v1beta1/defaults.go.
+func CountPods(config map[string]any, flags []node.Flag, cpus int64) int64 {
+	number := func(field string) (int64, bool) {
+		n, ok := config[field].(json.Number)
+		i, err := n.Int64()
+
+		return i, ok && err == nil && i >= 0
+	}
+
+	pods, ok := number("maxPods")
+	isFlag := slices.ContainsFunc(flags, func(f node.Flag) bool {
+		return f.Name == "max-pods"
+	})
+	if !ok || pods == 0 && !isFlag {
+		pods = kubelet.DefaultMaxPods
+	}
+	perCore, _ := number("podsPerCore")
+	if perCore > 0 && perCore < pods { // larger ones could overflow the product
+		pods = min(pods, perCore*cpus)
+	}
+
+	return pods
 }

@@ -27,7 +27,8 @@ func TestFinishedNode(t *testing.T) {
 	for _, c := range []struct {
 		name, version, reserve, base, patch, flags, baseFlags string
 
-		want string // parts of the reservation as JSON, and of messages, by line; "!" before what must not be there
+		want string // parts of the reservation as JSON, and of messages, by line; "!" before what must not be there,
+		// "seen " before what only a precondition sees
 	}{
 		{name: "patch of one threshold keeps those of the policy", reserve: gke, patch: `evictionHard = { "nodefs.available" = "20%" }`,
 			want: `"eviction_hard":{"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"100Mi","nodefs.available":"20%","nodefs.inodesFree":"5%"}
@@ -119,6 +120,17 @@ config {"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"
 		{name: "flag of no threshold", reserve: memory, flags: `eviction-hard = ""`, want: "evictionHard has no threshold"},
 		{name: "patch of a threshold that is not there away", reserve: memory, patch: `evictionHard = { "memory.available" = null }`,
 			want: "config null\n\"memory\":\"2972Mi\"\n!No threshold"},
+		{name: "no stage reserve", patch: `kubeReserved = { cpu = "500m" }, maxPods = 33`,
+			base: "evictionHard: {memory.available: 3Gi}\nsystemReserved: {memory: 1Gi}\n",
+			want: `seen "kube_reserved":{"cpu":"500m"}
+seen "system_reserved":{"memory":"1Gi"}
+seen "eviction_hard":{"memory.available":"3Gi"
+seen "max_pods":33
+seen "policy":null
+seen "allocatable":null`},
+		{name: "no stage reserve: a flag, and a list of CPUs", patch: `kubeReserved = { cpu = "500m", memory = "1Gi" }, reservedSystemCPUs = "0"`,
+			flags: `max-pods = "17"`, want: "seen \"kube_reserved\":{\"memory\":\"1Gi\"}\nseen \"reserved_cpus\":\"0\"\nseen \"max_pods\":17"},
+		{name: "no stage reserve: podsPerCore", patch: `podsPerCore = 5`, want: `seen "max_pods":10`},
 		{name: "taints of patch", patch: `registerWithTaints = [{ key = "z", effect = "NoSchedule" }]`, want: "taint z:NoSchedule"},
 		{name: "taints of the base, taken away", base: "registerWithTaints: [{key: b, effect: NoSchedule}]\n", patch: `registerWithTaints = []`,
 			want: "!taint b:NoSchedule"},
@@ -178,6 +190,12 @@ stage "detect-hw" "node" {}
 				fmt.Fprintf(&plan, "taint %s\n", taint)
 			}
 			for _, want := range strings.Split(c.want, "\n") {
+				if part, ok := strings.CutPrefix(want, "seen "); ok {
+					if !strings.Contains(messages, part) {
+						t.Errorf("a precondition sees %s\nwant %s", messages, part)
+					}
+					continue
+				}
 				part, isAbsent := strings.CutPrefix(want, "!")
 				if strings.Contains(plan.String()+messages, part) == isAbsent {
 					t.Errorf("got %s%s\nwant %q", plan.String(), messages, want)

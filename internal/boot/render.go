@@ -9,6 +9,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/internal/lang/origin"
@@ -69,7 +70,8 @@ func render(
 	isLeftOut := false
 	for _, i := range orderRenderers(c) {
 		seen := computeNodeValue(n.Node, d.basis, e.Checking())
-		one := r.runStage(i, e.WithNode(seen), n)
+		reserved := computeOwnReserved(n.Node, d.basis, e.Checking())
+		one := r.runStage(i, e.WithNode(seen).WithReserved(reserved), n)
 		n = one.node
 		found.add(one.Findings)
 		isSkipped := one.state == stateSkipped && len(one.Unknown) == 0
@@ -373,4 +375,49 @@ func makeReservedValue(r *node.Reserved) cty.Value {
 	v, _ := value.FromJSONTyped(text, eval.NodeType().AttributeType("reserved"))
 
 	return v
+}
+
+// computeOwnReserved returns node.reserved as preconditions see it without a stage reserve: what the configuration that
+// the kubelet works with reserves, flags included. cty.NilVal: they see that of the node.
+func computeOwnReserved(n node.Node, b basis, checking bool) cty.Value {
+	if n.Reserved != nil || n.Effective == nil || len(b.unknown[partReserved]) > 0 {
+		return cty.NilVal
+	}
+	t := eval.NodeType().AttributeType("reserved")
+	if checking { // the base of a sample machine is not known, nor whether a stage is left out
+		return cty.UnknownVal(t)
+	}
+	if questions := slices.Concat(b.unknown[partConfig], b.unknown[partFlags]); len(questions) > 0 {
+		return value.Because(cty.UnknownVal(t), questions)
+	}
+
+	amounts := map[string]map[string]string{
+		"kube_reserved":   stages.Amounts(n.Effective, "kubeReserved"),
+		"system_reserved": stages.Amounts(n.Effective, "systemReserved"),
+	}
+	own := map[string]any{"eviction_hard": kubelet.EvictionHardOf(n.Effective)}
+	for name, amount := range amounts {
+		own[name] = amount
+	}
+	if cpus, _ := n.Effective["reservedSystemCPUs"].(string); cpus != "" {
+		own["reserved_cpus"] = cpus
+		for _, amount := range amounts {
+			delete(amount, "cpu") // the kubelet ignores it: cmd/kubelet/app/server.go, run
+		}
+	}
+	// podsPerCore needs the CPUs. Without facts their number is not known.
+	_, isPerCore := n.Effective["podsPerCore"]
+	switch {
+	case b.facts != nil && b.facts.CPU.Logical != nil:
+		own["max_pods"] = stages.CountPods(n.Effective, n.Flags, int64(*b.facts.CPU.Logical))
+	case !isPerCore:
+		own["max_pods"] = stages.CountPods(n.Effective, n.Flags, 0)
+	}
+	text, _ := json.Marshal(own) // cannot fail: it has texts and numbers only
+	v, _ := value.FromJSONTyped(text, t)
+	attributes := v.AsValueMap()
+	// It is not computed. A condition over an empty map would pass.
+	attributes["allocatable"] = cty.NullVal(t.AttributeType("allocatable"))
+
+	return cty.ObjectVal(attributes)
 }

@@ -141,7 +141,7 @@ func (d *decision) collectBase() hcl.Diagnostics {
 		return d.configError(err.Error())
 	}
 
-	d.maxPods = d.countPods(effective, base.Flags)
+	d.maxPods = stages.CountPods(effective, base.Flags, d.m.cpus)
 	if n := d.req.maxPods.amount; n > 0 {
 		d.maxPods = n
 	}

@@ -1,7 +1,6 @@
 package reserve
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -53,7 +52,7 @@ func (d *decision) compute(config map[string]any, flags []node.Flag) (f finished
 		system:   stages.Amounts(config, fieldSystem),
 		amounts:  map[string]both{},
 		eviction: kubelet.EvictionHardOf(config),
-		maxPods:  d.countPods(config, flags),
+		maxPods:  stages.CountPods(config, flags, d.m.cpus),
 	}
 
 	list, _ := config[fieldCPUs].(string)
@@ -107,33 +106,6 @@ func ignoresEviction(flags []node.Flag) bool {
 		ignores, err := strconv.ParseBool(f.Value)
 		return f.Name == kubelet.IgnoreEvictionFlag && err == nil && ignores
 	})
-}
-
-// countPods returns how many pods a kubelet takes with a configuration, flags included. podsPerCore lowers maxPods,
-// and a maxPods of 0 means the default unless a flag sets it.
-//
-// Source: pkg/kubelet/nodestatus/setters.go, MachineInfo; pkg/kubelet/apis/config/v1beta1/defaults.go.
-func (d *decision) countPods(config map[string]any, flags []node.Flag) int64 {
-	number := func(field string) (int64, bool) {
-		n, ok := config[field].(json.Number)
-		i, err := n.Int64()
-
-		return i, ok && err == nil && i >= 0
-	}
-
-	pods, ok := number("maxPods")
-	isFlag := slices.ContainsFunc(flags, func(f node.Flag) bool {
-		return f.Name == "max-pods"
-	})
-	if !ok || pods == 0 && !isFlag {
-		pods = kubelet.DefaultMaxPods
-	}
-	perCore, _ := number("podsPerCore")
-	if perCore > 0 && perCore < pods { // larger ones could overflow the product
-		pods = min(pods, perCore*d.m.cpus)
-	}
-
-	return pods
 }
 
 // finish computes the reservation of the finished node, and refuses a reservation that leaves next to nothing to

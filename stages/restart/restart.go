@@ -140,12 +140,16 @@ var (
 	conditionAttr = schema.Attr[cty.Value]{
 		Name:     "condition",
 		Required: true,
-		Doc:      "Must be true of the finished node.",
+		Doc: "Must be true of the finished node. Without a stage `reserve`, `node.reserved` is here what the " +
+			"kubelet's configuration and flags reserve, and its `policy` and `allocatable` are null.",
+		SeesReserved: true,
 	}
 	messageAttr = schema.Attr[string]{
 		Name:     "error_message",
 		Required: true,
 		Doc:      "Why not, and what to do.",
+
+		SeesReserved: true,
 	}
 
 	checkedAttr = schema.Attr[cty.Value]{

@@ -34,8 +34,10 @@ type Eval struct {
 	vars    map[string]cty.Value
 	outputs []cty.Value // in the order of the site's stages; cty.NilVal: none yet. Copied before it is changed.
 	node    cty.Value
-	names   map[string]cty.Value // further roots, of expressions outside of the site; see Outside
-	stage   cty.Value            // the object `stage`, made at its first use
+	// reserved replaces node.reserved in some attributes, see WithReserved.
+	reserved cty.Value
+	names    map[string]cty.Value // further roots, of expressions outside of the site; see Outside
+	stage    cty.Value            // the object `stage`, made at its first use
 
 	locals      map[string]result // shared with the Evals that With makes
 	reached     map[string]Reached
@@ -117,6 +119,25 @@ func (e *Eval) WithNode(v cty.Value) *Eval {
 	})
 
 	return &c
+}
+
+// WithReserved returns e with a value of node.reserved for attributes with SeesReserved; cty.NilVal: that of the node.
+func (e *Eval) WithReserved(v cty.Value) *Eval {
+	c := *e
+	c.reserved = v
+
+	return &c
+}
+
+// withOwnReserved returns e with that value in its node.
+func (e *Eval) withOwnReserved() *Eval {
+	if e.reserved == cty.NilVal || !e.node.IsKnown() || !e.node.Type().IsObjectType() {
+		return e
+	}
+	m := e.node.AsValueMap()
+	m["reserved"] = e.reserved
+
+	return e.WithNode(cty.ObjectVal(m))
 }
 
 // Node returns the value of `node`.

@@ -87,7 +87,11 @@ func (s Scope) Value(spec schema.Spec, x hclsyntax.Expression) (cty.Value, hcl.D
 		return s.items(spec, object)
 	}
 
-	v, diags := s.e.Value(x, s.each)
+	e := s.e
+	if spec.SeesReserved {
+		e = e.withOwnReserved()
+	}
+	v, diags := e.Value(x, s.each)
 	switch {
 	case diags.HasErrors() && spec.Soft && !s.e.Checking():
 		return cty.NullVal(spec.Type), toNotes(s.classify(diags, x))

@@ -25,6 +25,7 @@ import (
 // The next steps for failures that have the same cause everywhere.
 const (
 	hintReach  = "Check that `servers` in the cluster block is right and that this node reaches it"
+	hintProxy  = "Check `proxy_url` and `servers` in the cluster block, and that the proxy reaches them"
 	hintPortal = "The server at this address is not an API server: check `servers`, a load balancer or a captive " +
 		"portal on the way"
 	hintCA = "Either the CA in the site is not this cluster's, or the connection is intercepted; compare with " +

@@ -373,6 +373,21 @@ func TestProxy(t *testing.T) {
 	want{code: fault.ClusterUnreachable, retry: true, text: []string{"the proxy", "407", "proxy_url"}}.check(t, err)
 }
 
+// A proxy that closes the connection, before or after it has accepted CONNECT, is named with the servers.
+func TestProxyCloses(t *testing.T) {
+	h := newHostile(t, newTestCA(t, "cluster"))
+	for _, response := range []string{"", "HTTP/1.1 200 Connection established\r\n\r\n"} {
+		proxy := rawProxy(t, func(_ *http.Request, client net.Conn) {
+			_, _ = io.WriteString(client, response)
+			_ = client.Close()
+		})
+		object := h.object()
+		object.ProxyURL = "http://" + proxy
+		_, err := fetchConfigMap(within(t, 30*time.Second), object, givingUp(fast(), 2))
+		want{code: fault.ClusterUnreachable, retry: true, text: []string{"ended", "`proxy_url`", "`servers`"}}.check(t, err)
+	}
+}
+
 // An https proxy is verified by the system's CAs, also if the server behind it is not verified yet: its password is
 // sent only to the proxy.
 func TestProxyIsVerified(t *testing.T) {

@@ -302,7 +302,12 @@ func (c *Client) get(
 			err = context.Cause(ctx)
 		}
 
-		return nil, classifyError(err, c.opts.Now(), secret)
+		f := classifyError(err, c.opts.Now(), secret)
+		if config.Proxy != nil && f.Next == hintReach {
+			f.Next = hintProxy
+		}
+
+		return nil, f
 	}
 
 	r.secret = secret

@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
 # Installs the built programs and the files of packaging/ to their places in a distribution: install.sh DESTDIR PREFIX.
 # Unit files contain /usr/bin/prelet and /usr/lib/prelet; another prefix replaces /usr in them. BIN is the folder of the
-# programs, by default bin; HOST_BIN that of programs that run on this machine, if those do not.
+# programs, by default bin, which may be for another machine; VERSION their version. Needs Go.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 destdir=$1 prefix=${2:-/usr}
 bin=${BIN:-bin}
-host_bin=${HOST_BIN:-$bin}
 case $prefix in
 /*) ;;
 *) echo "PREFIX=$prefix is no absolute path" >&2 && exit 64 ;;
@@ -53,19 +52,17 @@ for folder in detectors detectors.lock.d; do
 	echo "$destdir$prefix/lib/prelet/$folder/"
 done
 
-completions=$(mktemp -d)
-trap 'rm -rf "$completions"' EXIT
-for shell in bash zsh fish; do "$host_bin/prelet" completion "$shell" >"$completions/$shell"; done
-put 0644 "$completions/bash" "$prefix/share/bash-completion/completions/prelet"
-put 0644 "$completions/zsh" "$prefix/share/zsh/site-functions/_prelet"
-put 0644 "$completions/fish" "$prefix/share/fish/vendor_completions.d/prelet.fish"
-
-mkdir "$completions/man"
-# The pages contain a month. Use that of the commit, so that builds are reproducible.
+# Manual pages contain a month. Use that of the commit, so that builds are reproducible.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || true)}
 export SOURCE_DATE_EPOCH
-"$host_bin/prelet" man "$completions/man"
-for page in "$completions"/man/*; do put 0644 "$page" "$prefix/share/man/man${page##*.}/$(basename "$page")"; done
+made=$(mktemp -d)
+trap 'rm -rf "$made"' EXIT
+GOOS='' GOARCH='' CGO_ENABLED=0 go run -trimpath -buildvcs=false -tags grpcnotrace,man \
+	-ldflags "-X main.version=${VERSION:-$(tools/version.sh)}" ./cmd/prelet "$made"
+put 0644 "$made/prelet.bash" "$prefix/share/bash-completion/completions/prelet"
+put 0644 "$made/prelet.zsh" "$prefix/share/zsh/site-functions/_prelet"
+put 0644 "$made/prelet.fish" "$prefix/share/fish/vendor_completions.d/prelet.fish"
+for page in "$made"/*.[58]; do put 0644 "$page" "$prefix/share/man/man${page##*.}/$(basename "$page")"; done
 
 for page in LICENSE README.md CHANGELOG.md SECURITY.md; do put 0644 "$page" "$prefix/share/doc/prelet/$page"; done
 while IFS= read -r page; do

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds deb and rpm of prelet for the architecture of GOARCH: package.sh VERSION [FOLDER], by default in dist/. BIN and
-# HOST_BIN are folders of programs as for install.sh. The bytes depend only on the commit: all times are
-# $SOURCE_DATE_EPOCH, by default that of the commit.
+# Builds deb and rpm of prelet for the architecture of GOARCH: package.sh VERSION [FOLDER], by default in dist/. BIN is
+# the folder of the programs, as for install.sh. The bytes depend only on the commit: all times are $SOURCE_DATE_EPOCH,
+# by default that of the commit.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 umask 022 # packages have the modes of files and folders

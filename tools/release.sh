@@ -11,7 +11,6 @@ version=$1
 host=$(go env GOHOSTARCH)
 SOURCE_DATE_EPOCH=$(tools/source-date.sh)
 export SOURCE_DATE_EPOCH
-export HOST_BIN=$PWD/bin/release-$host
 
 missing=()
 command -v mksquashfs >/dev/null || missing+=(squashfs-tools)
@@ -42,7 +41,7 @@ archive() { # archive ROOT: prints a tar archive, whose bytes depend only on wha
 
 # make_root ROOT: what `make install` puts into a system, with presets, licences and the folders of sites.
 make_root() {
-	tools/install.sh "$1" /usr >/dev/null
+	VERSION=$version tools/install.sh "$1" /usr >/dev/null
 	mkdir -p "$1/etc/prelet" "$1/usr/lib/prelet/site"
 	install -D -m 0644 packaging/prelet/90-prelet.preset "$1/usr/lib/systemd/system-preset/90-prelet.preset"
 	bin/release copyright "$BIN"/prelet "$BIN"/prelet-detect "$BIN"/prelet-detector-check \
@@ -64,7 +63,6 @@ make_image_root() {
 
 declare -A systemd_arch=([amd64]=x86-64 [arm64]=arm64)
 roots=()
-GOARCH=$host make build BIN="$HOST_BIN" VERSION="$version"
 for arch in amd64 arm64; do
 	export GOARCH=$arch BIN=$PWD/bin/release-$arch
 	make build BIN="$BIN" VERSION="$version"

@@ -116,7 +116,7 @@ func TestStatusWithoutReport(t *testing.T) {
 func TestWrongUsage(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{
-		"nosuch", "rollback 1 2", "init a b", "man", "detectors lock", "detectors nosuch", "completion bash x", "run --nosuch",
+		"nosuch", "rollback 1 2", "init a b", "detectors lock", "detectors nosuch", "completion bash x", "run --nosuch",
 		"status x",
 	} {
 		var stdout, stderr bytes.Buffer

@@ -31,11 +31,6 @@ import (
 // version is set by the build.
 var version = "0.2.0+dev"
 
-func main() {
-	abortOnThrow()
-	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
-}
-
 // abortOnThrow makes a failure of Go's runtime (no thread, no memory) end the process by SIGABRT. By itself it ends
 // with 2, which `plan --detailed-exitcode` gives for changes. It leaves no core, which would hold secrets: 1 byte is
 // too little for a file, and also for a core_pattern that is a program.
@@ -256,7 +251,6 @@ func (a *cli) root() *cobra.Command {
 		a.seal(),
 		a.bundle(),
 		a.version(),
-		a.manCommand(),
 	)
 	a.addCompletions(c)
 	c.InitDefaultCompletionCmd()

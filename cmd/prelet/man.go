@@ -1,174 +1,155 @@
+//go:build man
+
 package main
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
-	"time"
 
+	"github.com/cpuguy83/go-md2man/v2/md2man"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra/doc"
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/manual"
 )
 
-// manCommand writes the manual pages, for packages: one for each command, and prelet(5) about the language. Their month
-// is that of $SOURCE_DATE_EPOCH, or else the current one.
-func (a *cli) manCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "man DIR", Hidden: true, Args: cobra.ExactArgs(1), Short: "Write the manual pages",
-		RunE: func(c *cobra.Command, args []string) error {
-			date, err := a.env().BuildTime()
-			if err != nil {
-				return err
-			}
-
-			pages := map[string]string{"prelet.5": languagePage(date)}
-			addManPages(pages, c.Root(), date)
-			for name, text := range pages {
-				if err := os.WriteFile(filepath.Join(args[0], name), []byte(text), 0o644); err != nil {
-					return failure(fault.CannotWrite, "the manual pages: %s", err)
-				}
-			}
-
-			return nil
-		},
+// main writes the manual pages and the completions of shells into a folder, for tools/install.sh. Only this program,
+// which is not installed, has cobra's writer of pages.
+func main() {
+	if err := writeFiles(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "prelet:", err)
+		os.Exit(1)
 	}
 }
 
-// languagePage returns the page of the language, made of the reference.
-func languagePage(date time.Time) string {
-	p := manual.Page{
-		Name:    "prelet",
-		Section: 5,
-		Short:   "the language of a site",
-		Date:    date,
-		Version: manVersion(),
+// writeFiles writes a page for each command, prelet(5) about the language, and prelet.SHELL for each shell. The month
+// of the pages is that of $SOURCE_DATE_EPOCH, or else the current one.
+func writeFiles(folder string) error {
+	a := cli{
+		stdout: os.Stdout,
+		stderr: os.Stderr,
+		getenv: os.Getenv,
 	}
-	p.AddHeading("Description")
-	p.AddText("A site is a set of HCL files, `*.hcl`, in `/etc/prelet`: blocks with arguments. " +
-		"A stage gathers, decides or renders. This page lists the blocks, the types of stages, the functions " +
-		"and the facts; `prelet validate` checks a site.")
-	p.AddText(app.Language().Markdown())
-	p.AddHeading("See also")
-	p.AddText("prelet(8), prelet-validate(8), prelet-schema(8), prelet-explain(8)")
+	date, err := a.env().BuildTime()
+	if err != nil {
+		return err
+	}
+	date = date.UTC()
+	header := &doc.GenManHeader{
+		Section: "8",
+		Date:    &date,
+		Source:  "prelet " + version,
+		Manual:  "prelet",
+	}
 
-	return p.String()
+	root := a.root()
+	root.DisableAutoGenTag = true
+	err = errors.Join(
+		root.GenBashCompletionFileV2(filepath.Join(folder, "prelet.bash"), true),
+		root.GenZshCompletionFile(filepath.Join(folder, "prelet.zsh")),
+		root.GenFishCompletionFile(filepath.Join(folder, "prelet.fish"), true),
+	)
+	if err != nil {
+		return err
+	}
+
+	addCommandLists(root)
+	root.Long += "\n\n" + filesText + exitStatuses()
+	if err := doc.GenManTree(root, header, folder); err != nil {
+		return err
+	}
+
+	title := fmt.Sprintf("%% \"PRELET\" \"5\" %q %q %q\n", date.Format("Jan 2006"), header.Source, header.Manual)
+	page := md2man.Render([]byte(title + languageText + plainMarkdown(app.Language().Markdown())))
+
+	return os.WriteFile(filepath.Join(folder, "prelet.5"), page, 0o644)
 }
 
-func manVersion() string { return "prelet " + version }
+const languageText = `# NAME
+prelet - the language of a site
 
-// addManPages adds the pages of a command and of those below it, by their file names.
-func addManPages(pages map[string]string, c *cobra.Command, date time.Time) {
-	p := commandPage(c, date)
-	pages[p.Name+".8"] = p.String()
-	for _, sub := range listManCommands(c) {
-		addManPages(pages, sub, date)
-	}
-}
+# DESCRIPTION
+A site is a set of HCL files, **\*.hcl**, in /etc/prelet: blocks with arguments. A stage gathers, decides or renders.
+This page lists the blocks, the types of stages, the functions and the facts; **prelet validate** checks a site.
 
-// listManCommands returns the commands below a command that have a page.
-func listManCommands(c *cobra.Command) (out []*cobra.Command) {
+# SEE ALSO
+**prelet(8)**, **prelet-validate(8)**, **prelet-schema(8)**, **prelet-explain(8)**
+
+`
+
+const filesText = `# FILES
+**/etc/prelet**
+: the site of this node; see **prelet(5)**
+
+**/usr/lib/prelet**
+: the site of the image, detectors and their locks
+
+**/run/prelet/status.json**
+: the report of the last run of this boot
+
+**/run/prelet/kubelet.env**
+: the gate: the kubelet's unit requires it
+
+**/var/lib/prelet**
+: generations and recordings
+
+# EXIT STATUS
+`
+
+// addCommandLists adds to the description of each command a list of those below it.
+func addCommandLists(c *cobra.Command) {
+	var list strings.Builder
 	for _, sub := range c.Commands() {
-		if !sub.Hidden && sub.Name() != "help" {
-			out = append(out, sub)
+		addCommandLists(sub)
+		if sub.IsAvailableCommand() {
+			fmt.Fprintf(&list, "\n**%s(8)**\n: %s\n", strings.ReplaceAll(sub.CommandPath(), " ", "-"), sub.Short)
 		}
 	}
-
-	return out
+	if list.Len() > 0 {
+		c.Long = cmp.Or(c.Long, c.Short+".") + "\n\n# COMMANDS\n" + list.String()
+	}
 }
 
-// nameManPage returns the name of a command's page: prelet-history-diff.
-func nameManPage(c *cobra.Command) string {
-	return strings.ReplaceAll(c.CommandPath(), " ", "-")
+// exitStatuses returns the exit statuses as a list.
+func exitStatuses() string {
+	var list strings.Builder
+	for _, s := range fault.ExitStatuses() {
+		fmt.Fprintf(&list, "\n**%d**\n: %s\n", s.Status, s.Meaning)
+	}
+
+	return list.String()
 }
 
-func commandPage(c *cobra.Command, date time.Time) *manual.Page {
-	c.InitDefaultHelpFlag()
-	p := &manual.Page{
-		Name:    nameManPage(c),
-		Section: 8,
-		Short:   c.Short,
-		Date:    date,
-		Version: manVersion(),
-	}
+var (
+	linkPattern  = regexp.MustCompile(`\[([^\]]+)\]\([^)]*\)`)
+	tablePattern = regexp.MustCompile(`(?m)^\|.*\n\|[-|]+\n`) // the head of a table
+	rowPattern   = regexp.MustCompile(`(?m)^\|.*\|$`)
+	barPattern   = regexp.MustCompile(`(^|[^\\])\|`)
+)
 
-	p.AddHeading("Synopsis")
-	subs := listManCommands(c)
-	if len(subs) > 0 {
-		p.AddText("**" + c.CommandPath() + "** COMMAND [flags]")
-	}
-	if c.Runnable() {
-		p.AddText("**" + c.UseLine() + "**")
-	}
-	p.AddHeading("Description")
-	p.AddText(cmp.Or(c.Long, c.Short+"."))
+// plainMarkdown returns a page as it suits a terminal: no links, and each table as a list, because its cells are too
+// long for columns. The first cell of a row is the term, the last one its description.
+func plainMarkdown(page string) string {
+	page = linkPattern.ReplaceAllString(page, "$1")
+	page = tablePattern.ReplaceAllString(page, "")
 
-	if len(subs) > 0 {
-		p.AddHeading("Commands")
-		for _, sub := range subs {
-			p.AddItem(`\fB`+manual.Escape(nameManPage(sub))+`\fR(8)`, manual.Inline(sub.Short))
+	return rowPattern.ReplaceAllStringFunc(page, func(row string) string {
+		cells := strings.Split(barPattern.ReplaceAllString(strings.Trim(row, "| "), "$1\x00"), "\x00")
+		for i, cell := range cells {
+			cells[i] = strings.ReplaceAll(strings.TrimSpace(cell), `\|`, "|")
 		}
-	}
-	p.AddHeading("Options")
-	c.NonInheritedFlags().VisitAll(func(f *pflag.Flag) {
-		addManFlag(p, f)
+		last := len(cells) - 1
+		term := cells[0]
+		if last > 1 {
+			term += " (" + strings.Join(cells[1:last], ", ") + ")"
+		}
+
+		return "\n" + term + "\n: " + cells[last] + "\n"
 	})
-	if c.Example != "" {
-		p.AddHeading("Examples")
-		p.AddLiteral(strings.Split(strings.ReplaceAll(c.Example, "\n  ", "\n"), "\n"))
-	}
-	if !c.HasParent() {
-		addManFiles(p)
-	}
-
-	p.AddHeading("See also")
-	see := []string{"prelet(5)"}
-	if c.HasParent() {
-		see = append(see, nameManPage(c.Parent())+"(8)")
-	}
-	p.AddText(strings.Join(see, ", "))
-
-	return p
-}
-
-// addManFlag adds a flag: its names, the name of its value, its description and its default.
-func addManFlag(p *manual.Page, f *pflag.Flag) {
-	value, usage := pflag.UnquoteUsage(f)
-	name := `\fB` + manual.Escape("--"+f.Name) + `\fR`
-	if f.Shorthand != "" {
-		name = `\fB` + manual.Escape("-"+f.Shorthand) + `\fR, ` + name
-	}
-	if value != "" {
-		name += ` \fI` + manual.Escape(value) + `\fR`
-	}
-
-	text := manual.Inline(usage)
-	hasDefault := f.DefValue != "" && f.DefValue != "[]" && f.DefValue != "false"
-	if hasDefault {
-		text += " (default " + manual.Escape(f.DefValue) + ")"
-	}
-	p.AddItem(name, text)
-}
-
-// addManFiles adds what holds for all commands.
-func addManFiles(p *manual.Page) {
-	p.AddHeading("Files")
-	for _, f := range [][2]string{
-		{"/etc/prelet", "the site of this node; see prelet(5)"},
-		{"/usr/lib/prelet", "the site of the image, detectors and their locks"},
-		{"/run/prelet/status.json", "the report of the last run of this boot"},
-		{"/run/prelet/kubelet.env", "the gate: the kubelet's unit requires it"},
-		{"/var/lib/prelet", "generations and recordings"},
-	} {
-		p.AddItem(`\fI`+manual.Escape(f[0])+`\fR`, manual.Escape(f[1]))
-	}
-
-	_, statuses, _ := strings.Cut(fault.ExitStatusPage(), "\n")
-	statuses, _, _ = strings.Cut(statuses, "\n## ")
-	p.AddHeading("Exit status")
-	p.AddText(statuses)
 }

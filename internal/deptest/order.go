@@ -56,7 +56,6 @@ func order() [][]string {
 			"internal/report/annotation",
 			"internal/report/condition",
 			"internal/fault",
-			"internal/manual",
 			"internal/quantity",
 		},
 	}

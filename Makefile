@@ -21,6 +21,8 @@ VULN    := $(GO) tool -modfile=$(CURDIR)/tools/vuln/go.mod govulncheck
 # not be in another.
 MODULES := . tools/kubetables tools/release plugins examples/detector-template editors/prelet-ls
 
+KUBETABLES := $(CURDIR)/internal/kubelet/known/tables.txt
+
 # How long `make fuzz` stays with each target, and how often `make bench` runs each program.
 T ?= 30s
 N ?= 15
@@ -132,15 +134,15 @@ check-vscode: ## test the extension and the grammar for VS Code (Node.js, packag
 	cd editors/vscode && npm ci --ignore-scripts --no-audit --no-fund && npm test
 
 .PHONY: kubetables
-kubetables: ## regenerate the tables of each kubelet version from Kubernetes' modules (700 MB, once)
-	cd tools/kubetables && $(GO) run . -o $(CURDIR)/internal/kubelet/known/tables.txt
+kubetables: ## add RELEASE=1.38.0-rc.0 to the tables of kubelet versions; without it read all again (700 MB, once)
+	cd tools/kubetables && $(GO) run . $(KUBETABLES) $(RELEASE)
 
 .PHONY: kubetables-check
 kubetables-check: ## fail if these tables are stale, and compare the rules with that source
-	cd tools/kubetables && $(GO) run . | cmp - $(CURDIR)/internal/kubelet/known/tables.txt && $(GO) test -count=1 .
+	cd tools/kubetables && $(GO) run . -check $(KUBETABLES) && $(GO) test -count=1 .
 
 .PHONY: check-docs
-check-docs: ## fail if a reference page is stale or a link is broken
+check-docs: ## fail if a reference page is stale or a link is broken (Node.js for the links)
 	tools/check-docs.sh
 
 .PHONY: site
@@ -300,7 +302,7 @@ golden-image: package ## build a disk of Debian 12 in dist/golden.raw, as root; 
 
 .PHONY: install
 install: build ## install programs, units, completions, man pages and docs; DESTDIR= PREFIX=/usr
-	BIN="$(BIN)" tools/install.sh "$(DESTDIR)" "$(PREFIX)"
+	BIN="$(BIN)" VERSION="$(VERSION)" tools/install.sh "$(DESTDIR)" "$(PREFIX)"
 
 .PHONY: clean
 clean: ## remove build output

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // tree is as much of a release as the generator looks at.
@@ -313,24 +314,67 @@ func TestDeclared(t *testing.T) {
 	}
 }
 
-func TestPrint(t *testing.T) {
-	tab := newTable([]string{"1.20.15", "1.21.14", "1.22.17"})
-	for i, s := range []string{"value", "value", ""} {
-		tab.set("flag", "old", i, s)
+const tableFile = "../../internal/kubelet/known/tables.txt"
+
+// readTable returns the table of this repository and its text.
+func readTable(t *testing.T) (*table, string) {
+	t.Helper()
+	text, err := os.ReadFile(tableFile)
+	if err != nil {
+		t.Fatal(err)
 	}
-	tab.set("flag", "new", 2, "bool")
+	tab, err := parseTable(string(text))
+	if err != nil {
+		t.Fatalf("%s: got %v, want no error", tableFile, err)
+	}
+
+	return tab, string(text)
+}
+
+// printed returns the text of a table.
+func printed(tab *table) string {
 	var b bytes.Buffer
 	tab.print(&b)
-	want := "minors\t20 21 22\nflag\tnew\t22=bool\nflag\told\t20=value;22=-\n"
-	if !strings.HasSuffix(b.String(), want) {
-		t.Errorf("it ends:\n%s", b.String())
+
+	return b.String()
+}
+
+// A table that is read and printed again is the same, and so are its other releases when one is added.
+func TestTable(t *testing.T) {
+	tab, text := readTable(t)
+	if got := printed(tab); got != text {
+		t.Errorf("the table that is read and printed: got\n%.2000s\nwant the same bytes", got)
+	}
+
+	day := time.Date(2030, 1, 2, 0, 0, 0, 0, time.UTC)
+	tab = &table{versions: []string{"1.20.15", "1.21.14"}, states: map[string]map[string][]string{}}
+	for i, s := range []string{"value", "bool"} {
+		tab.set("flag", "old", i, s)
+	}
+	for _, step := range []struct{ version, flag, want string }{
+		{"1.22.0-alpha.1", "new", "minors\t20 21 22\nflag\tnew\t22=int\nflag\told\t20=value;21=bool;22=-\n"},
+		{"1.22.0", "old", "minors\t20 21 22\nflag\told\t20=value;21=bool;22=int\n"},
+	} {
+		tab.addVersion(step.version, day)
+		tab.set("flag", step.flag, 2, "int")
+		got := printed(tab)
+		head := "Facts read on 2030-01-02 from"
+		if !strings.HasSuffix(got, step.want) || !strings.Contains(got, head) ||
+			!strings.Contains(got, " "+step.version+".\n") {
+			t.Errorf("%s: got\n%s\nwant the head with %s and this release, and %q", step.version, got, head, step.want)
+		}
+	}
+
+	if _, err := parseTable("minors\t20\n"); err == nil {
+		t.Error("a table without a head: got no error, want one")
 	}
 }
 
 // TestConfigDirWords reads what no kubelet that is built here says: the rule flag-config-dir is for 1.28 and 1.29.
 func TestConfigDirWords(t *testing.T) {
 	const words = "specified but environment variable KUBELET_CONFIG_DROPIN_DIR_ALPHA not set, cannot start kubelet"
-	for _, version := range releases() {
+	tab, _ := readTable(t)
+	for _, version := range tab.versions {
 		src, err := open(version, true)
 		if err != nil {
 			t.Skip("the modules are not there: make kubetables")

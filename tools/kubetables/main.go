@@ -2,84 +2,80 @@
 // feature gates of each minor version. It parses the source of Kubernetes' modules, which the go command downloads
 // and verifies. It must not import them, so that neither prelet nor its other tools depend on Kubernetes.
 //
-//	kubetables [-offline] [-o FILE]
+//	kubetables [-offline] [-check] TABLE [RELEASE]
+//
+// Without a release it reads those of the table again. With one, 1.38.0 or 1.38.0-rc.0, it reads only that, adds it to
+// the table, and removes another release of that minor version; so an alpha release is replaced by the next one.
 package main
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"slices"
+	"time"
 )
 
-// releases returns the versions of the tables, the oldest first: the last available patch release of each minor
-// version.
-func releases() []string {
-	return []string{
-		"1.20.15",
-		"1.21.14",
-		"1.22.17",
-		"1.23.17",
-		"1.24.17",
-		"1.25.16",
-		"1.26.15",
-		"1.27.16",
-		"1.28.15",
-		"1.29.15",
-		"1.30.14",
-		"1.31.14",
-		"1.32.13",
-		"1.33.13",
-		"1.34.4",
-		"1.35.4",
-		"1.36.3",
-		"1.37.1",
-	}
-}
-
-// readOn is the date of the releases above; it changes with them.
-const readOn = "2026-11-21"
-
 func main() {
-	out := flag.String("o", "", "write to `FILE` instead of the standard output")
 	offline := flag.Bool("offline", false, "use only downloaded modules, and no network")
+	check := flag.Bool("check", false, "fail if the table is not what the releases have, and write nothing")
 	flag.Parse()
-	if err := run(*out, *offline); err != nil {
+	if err := run(flag.Arg(0), flag.Arg(1), *offline, *check); err != nil {
 		fmt.Fprintln(os.Stderr, "kubetables:", err)
 		os.Exit(1)
 	}
 }
 
-func run(out string, offline bool) error {
-	t, err := collect(releases(), offline)
+// run makes the table in a file again, or adds a release to it.
+func run(name, release string, offline, check bool) error {
+	old, err := os.ReadFile(name)
 	if err != nil {
 		return err
 	}
-	var b bytes.Buffer
-	t.print(&b)
-	if out == "" {
-		_, err = os.Stdout.Write(b.Bytes())
+	t, err := parseTable(string(old))
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	read := t.versions
+	if release != "" {
+		read = []string{release}
+		t.addVersion(release, time.Now())
+	} else {
+		t.states = map[string]map[string][]string{}
+	}
+	if err := t.collect(read, offline); err != nil {
 		return err
 	}
-	return os.WriteFile(out, b.Bytes(), 0o644)
+
+	var made bytes.Buffer
+	t.print(&made)
+	switch isSame := bytes.Equal(old, made.Bytes()); {
+	case isSame:
+		return nil
+	case check:
+		return errors.New(name + " is stale: make kubetables")
+	}
+
+	return os.WriteFile(name, made.Bytes(), 0o644)
 }
 
-// collect reads each release.
-func collect(versions []string, offline bool) (*table, error) {
-	t := newTable(versions)
-	for i, version := range versions {
+// collect reads releases of the table.
+func (t *table) collect(releases []string, offline bool) error {
+	for _, version := range releases {
 		states, err := readRelease(version, offline)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", version, err)
+			return fmt.Errorf("%s: %w", version, err)
 		}
 		for kind, names := range states {
 			for name, state := range names {
-				t.set(kind, name, i, state)
+				t.set(kind, name, slices.Index(t.versions, version), state)
 			}
 		}
 	}
 
-	return t, nil
+	return nil
 }
 
 // readRelease returns the states of a release by kind and name.

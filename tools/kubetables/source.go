@@ -53,11 +53,28 @@ func (s *source) minor() int {
 	return n
 }
 
-// module returns the folder of a module in the module cache. The go command verifies it with the checksum database.
+// module returns the folder of a module in the module cache. If that version of a staging module cannot be downloaded,
+// as may be for an alpha release, it is that of the newest earlier version.
 func (s *source) module(path, version string) (string, error) {
 	if d := s.dirs[path]; d != "" {
 		return d, nil
 	}
+
+	dir, err := s.download(path, version)
+	if err != nil && path != "k8s.io/kubernetes" && !s.offline {
+		var missing error
+		if dir, missing = s.download(path, "<"+version); missing == nil {
+			fmt.Fprintf(os.Stderr, "kubetables: instead of the missing version this reads %s: %v\n", dir, err)
+			err = nil
+		}
+	}
+	s.dirs[path] = dir
+
+	return dir, err
+}
+
+// download returns the folder of a version in the module cache. The go command verifies it with the checksum database.
+func (s *source) download(path, version string) (string, error) {
 	cmd := exec.Command("go", "mod", "download", "-json", path+"@"+version)
 	cmd.Dir = os.TempDir()
 	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
@@ -75,7 +92,7 @@ func (s *source) module(path, version string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s@%s: %w", path, version, err)
 	}
-	s.dirs[path] = result.Dir
+
 	return result.Dir, nil
 }
 

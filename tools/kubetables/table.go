@@ -1,21 +1,80 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // table has the state of each flag, field and gate in each release; "" if it does not exist.
 type table struct {
-	versions []string
+	readOn   string                         // the date on which the newest release was read
+	versions []string                       // the last available patch release of each minor version, the oldest first
 	states   map[string]map[string][]string // by kind, then name
 }
 
-func newTable(versions []string) *table {
-	return &table{versions, map[string]map[string][]string{}}
+// headPattern finds the date and the releases in the head of a table.
+var headPattern = regexp.MustCompile(`(?s)^# .*? read on (\S+) .*?\n# (1\.[^\n]*)\.\n`)
+
+// parseTable reads what print has written.
+func parseTable(text string) (*table, error) {
+	head := headPattern.FindStringSubmatch(text)
+	if head == nil {
+		return nil, errors.New("its head has no date and no releases")
+	}
+	t := &table{
+		readOn:   head[1],
+		versions: strings.Fields(head[2]),
+		states:   map[string]map[string][]string{},
+	}
+
+	for line := range strings.Lines(text) {
+		cells := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if len(cells) != 3 {
+			continue // a comment, or the minor versions
+		}
+		changes := map[string]string{}
+		for _, change := range strings.Split(cells[2], ";") {
+			minor, state, _ := strings.Cut(change, "=")
+			if state == "-" { // removed
+				state = ""
+			}
+			changes[minor] = state
+		}
+		state := ""
+		for i, minor := range t.minors() {
+			if next, isChanged := changes[minor]; isChanged {
+				state = next
+			}
+			t.set(cells[0], cells[1], i, state)
+		}
+	}
+
+	return t, nil
+}
+
+// addVersion adds a release without states, in place of another one of its minor version.
+func (t *table) addVersion(version string, now time.Time) {
+	t.readOn = now.UTC().Format(time.DateOnly)
+	minors := t.minors()
+	added := (&table{versions: []string{version}}).minors()[0]
+	at := slices.Index(minors, added)
+	if at < 0 {
+		t.versions = append(t.versions, version)
+		at = len(minors)
+	}
+	t.versions[at] = version
+	for _, names := range t.states {
+		for name, states := range names {
+			names[name] = append(states, make([]string, len(t.versions)-len(states))...)
+			names[name][at] = ""
+		}
+	}
 }
 
 func (t *table) set(kind, name string, release int, state string) {
@@ -45,13 +104,14 @@ const header = `# The kubelet of each minor version of Kubernetes. Made by "make
 `
 
 func (t *table) print(w io.Writer) {
-	fmt.Fprintf(w, header, readOn, strings.Join(t.versions, " "))
+	fmt.Fprintf(w, header, t.readOn, strings.Join(t.versions, " "))
 	fmt.Fprintf(w, "minors\t%s\n", strings.Join(t.minors(), " "))
 	for _, kind := range slices.Sorted(maps.Keys(t.states)) {
 		names := t.states[kind]
 		for _, name := range slices.Sorted(maps.Keys(names)) {
-			line := t.line(names[name])
-			fmt.Fprintf(w, "%s\t%s\t%s\n", kind, name, line)
+			if line := t.line(names[name]); line != "" {
+				fmt.Fprintf(w, "%s\t%s\t%s\n", kind, name, line)
+			}
 		}
 	}
 }

@@ -87,6 +87,16 @@ func TestByHandAsAtBoot(t *testing.T) {
 		{"what systemd received", "received", func() {
 			m.dropIn(loadKey, "LoadCredential=prelet.var.zone:prelet.var.received")
 		}},
+		{"a store of this boot", "this-boot", func() {
+			m.do("rm", "/etc/credstore/prelet.var.zone")
+			m.do("mkdir", "-p", "-m", "700", "/run/credstore")
+			m.do("sh", "-c", "echo this-boot > /run/credstore/prelet.var.zone")
+			m.dropIn(loadKey, "LoadCredential=prelet.var.zone")
+		}},
+		{"a store of the image", "image", func() {
+			m.do("rm", "/run/credstore/prelet.var.zone")
+			m.put("/usr/lib/credstore/prelet.var.zone", "image\n")
+		}},
 		{"a variables file", "file", func() {
 			m.put("/etc/prelet/zone.prelet.vars", "zone = \"file\"\n")
 			m.dropIn(loadKey)
@@ -105,6 +115,15 @@ func TestByHandAsAtBoot(t *testing.T) {
 	}
 
 	m.commandsByHand()
+
+	byHand := m.hashOf("plan")
+	m.off()
+	m.boot()
+	m.running()
+	m.well(len(sources)) // the boot has changed nothing
+	if boot := m.hashOf("plan"); boot != byHand {
+		t.Errorf("after a boot the plan has the hash %s, before it %s; want one", boot, byHand)
+	}
 }
 
 // commandsByHand runs the commands that evaluate the site, as root in a shell. None lacks a variable, and none shows the

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"regexp"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/prelet/prelet/editors/prelet-ls/internal/language"
 	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/schema"
 )
 
 // at is a position in an open document of a site.
@@ -51,7 +51,7 @@ func (s *Server) locate(p positionParams) (at, bool) {
 
 // complete offers what may be written at a position: the members of the reference before it, or what hcl-lang finds in
 // the schema.
-func (s *Server) complete(ctx context.Context, p positionParams) (any, error) {
+func (s *Server) complete(p positionParams) (any, error) {
 	here, ok := s.locate(p)
 	if !ok || isInComment(here) {
 		return completionList{Items: []completionItem{}}, nil
@@ -72,7 +72,7 @@ func (s *Server) complete(ctx context.Context, p positionParams) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := d.CompletionAtPos(ctx, here.file, posOf(here.text, here.offset))
+	found, err := d.CompletionAtPos(s.ending, here.file, posOf(here.text, here.offset))
 	if err != nil {
 		return completionList{Items: []completionItem{}}, nil
 	}
@@ -132,7 +132,7 @@ func memberItems(here at, members []language.Member, typed int) []completionItem
 			TextEdit: &textEdit{Range: edit, NewText: m.Name},
 		}
 		if m.Type != cty.NilType {
-			item.Detail = showType(m.Type)
+			item.Detail = schema.TypeName(m.Type)
 		}
 		if m.Doc != "" {
 			item.Documentation = &markup{Kind: "markdown", Value: m.Doc}
@@ -190,26 +190,8 @@ func candidateKind(k hcllang.CandidateKind) int {
 	return kindValue
 }
 
-// showType returns a type as it is written in a site; an object's attributes are left out, because they may be many.
-func showType(t cty.Type) string {
-	switch {
-	case t == cty.DynamicPseudoType:
-		return "any"
-	case t.IsObjectType():
-		return "object"
-	case t.IsListType():
-		return "list(" + showType(t.ElementType()) + ")"
-	case t.IsSetType():
-		return "set(" + showType(t.ElementType()) + ")"
-	case t.IsMapType():
-		return "map(" + showType(t.ElementType()) + ")"
-	}
-
-	return t.FriendlyName()
-}
-
 // hover shows the type and the documentation of the reference, block, argument or function at a position.
-func (s *Server) hover(ctx context.Context, p positionParams) (any, error) {
+func (s *Server) hover(p positionParams) (any, error) {
 	here, ok := s.locate(p)
 	if !ok {
 		return nil, nil
@@ -230,7 +212,7 @@ func (s *Server) hover(ctx context.Context, p positionParams) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := d.HoverAtPos(ctx, here.file, posOf(here.text, here.offset))
+	found, err := d.HoverAtPos(s.ending, here.file, posOf(here.text, here.offset))
 	if err != nil || found == nil {
 		return nil, nil
 	}
@@ -282,7 +264,7 @@ func (s *Server) hoverCall(here at) (hover, bool) {
 }
 
 func (here at) hoverText(at hcl.Range, address string, t cty.Type, doc string) any {
-	text := fmt.Sprintf("```hcl\n%s: %s\n```", address, showType(t))
+	text := fmt.Sprintf("```hcl\n%s: %s\n```", address, schema.TypeName(t))
 	if doc != "" {
 		text += "\n\n" + doc
 	}
@@ -504,40 +486,30 @@ func (here at) outline(body *hclsyntax.Body) []documentSymbol {
 	return out
 }
 
-// tokenTypes are the protocol's types for the kinds of hcl-lang, in the order of the legend.
-var tokenTypes = []struct {
-	hcl  hcllang.SemanticTokenType
-	name string
-}{
-	{hcllang.TokenBlockType, "type"},
-	{hcllang.TokenBlockLabel, "enumMember"},
-	{hcllang.TokenAttrName, "property"},
-	{hcllang.TokenBool, "keyword"},
-	{hcllang.TokenKeyword, "keyword"},
-	{hcllang.TokenString, "string"},
-	{hcllang.TokenNumber, "number"},
-	{hcllang.TokenObjectKey, "parameter"},
-	{hcllang.TokenMapKey, "parameter"},
-	{hcllang.TokenReferenceStep, "variable"},
-	{hcllang.TokenTypeComplex, "keyword"},
-	{hcllang.TokenTypePrimitive, "keyword"},
-	{hcllang.TokenFunctionName, "function"},
+// tokenTypes are the types of tokens; their places are their numbers in the protocol.
+var tokenTypes = []string{
+	"type", "enumMember", "property", "keyword", "string", "number", "parameter", "variable", "function",
 }
 
-// legend lists the types of tokens in the order of their numbers.
-func legend() semanticLegend {
-	l := semanticLegend{TokenTypes: []string{}, TokenModifiers: []string{}}
-	for _, t := range tokenTypes {
-		if !slices.Contains(l.TokenTypes, t.name) {
-			l.TokenTypes = append(l.TokenTypes, t.name)
-		}
-	}
-
-	return l
+// tokenNames are the types of hcl-lang's tokens.
+var tokenNames = map[hcllang.SemanticTokenType]string{
+	hcllang.TokenBlockType:     "type",
+	hcllang.TokenBlockLabel:    "enumMember",
+	hcllang.TokenAttrName:      "property",
+	hcllang.TokenBool:          "keyword",
+	hcllang.TokenKeyword:       "keyword",
+	hcllang.TokenString:        "string",
+	hcllang.TokenNumber:        "number",
+	hcllang.TokenObjectKey:     "parameter",
+	hcllang.TokenMapKey:        "parameter",
+	hcllang.TokenReferenceStep: "variable",
+	hcllang.TokenTypeComplex:   "keyword",
+	hcllang.TokenTypePrimitive: "keyword",
+	hcllang.TokenFunctionName:  "function",
 }
 
 // tokens returns the colours of a document, as five numbers for each token, relative to the one before.
-func (s *Server) tokens(ctx context.Context, p documentParams) (any, error) {
+func (s *Server) tokens(p documentParams) (any, error) {
 	here, ok := s.locate(positionParams{TextDocument: p.TextDocument})
 	if !ok {
 		return nil, nil
@@ -546,7 +518,7 @@ func (s *Server) tokens(ctx context.Context, p documentParams) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := d.SemanticTokensInFile(ctx, here.file)
+	found, err := d.SemanticTokensInFile(s.ending, here.file)
 	if err != nil {
 		return nil, nil
 	}
@@ -555,17 +527,11 @@ func (s *Server) tokens(ctx context.Context, p documentParams) (any, error) {
 }
 
 func (here at) encodeTokens(found []hcllang.SemanticToken) semanticTokens {
-	types := legend().TokenTypes
 	out := semanticTokens{Data: []int{}}
 	var last position
 
 	for _, t := range found {
-		i := slices.IndexFunc(tokenTypes, func(x struct {
-			hcl  hcllang.SemanticTokenType
-			name string
-		}) bool {
-			return x.hcl == t.Type
-		})
+		i := slices.Index(tokenTypes, tokenNames[t.Type])
 		r := here.rangeIn(t.Range)
 		isSameLine := r.Start.Line == last.Line
 		isAfter := isSameLine && r.Start.Character >= last.Character
@@ -575,7 +541,7 @@ func (here at) encodeTokens(found []hcllang.SemanticToken) semanticTokens {
 		}
 
 		column := r.Start.Character
-		if r.Start.Line == last.Line {
+		if isSameLine {
 			column -= last.Character
 		}
 		length := r.End.Character - r.Start.Character
@@ -583,7 +549,7 @@ func (here at) encodeTokens(found []hcllang.SemanticToken) semanticTokens {
 			r.Start.Line-last.Line,
 			column,
 			length,
-			slices.Index(types, tokenTypes[i].name),
+			i,
 			0, // no modifiers
 		)
 		last = r.Start

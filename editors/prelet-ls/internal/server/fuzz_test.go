@@ -41,7 +41,7 @@ func ask(tb testing.TB, s *Server, method string, params any) (any, error) {
 	}
 	raw := json.RawMessage(body)
 
-	return s.Handle(tb.Context(), &jsonrpc2.Request{Method: method, Params: &raw})
+	return s.Handle(&jsonrpc2.Request{Method: method, Params: &raw})
 }
 
 // features are the requests about a place in a document.

@@ -93,14 +93,14 @@ func New(o Options) *Server {
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) bool {
 	isClean := false
 	handler := jsonrpc2.HandlerWithError(
-		func(ctx context.Context, conn *jsonrpc2.Conn, r *jsonrpc2.Request) (any, error) {
+		func(_ context.Context, conn *jsonrpc2.Conn, r *jsonrpc2.Request) (any, error) {
 			if r.Method == "exit" {
 				s.mu.Lock()
 				isClean = s.state == shutDown
 				s.mu.Unlock()
 				return nil, conn.Close()
 			}
-			return s.Handle(ctx, r)
+			return s.Handle(r)
 		}).SuppressErrClosed()
 
 	stream := jsonrpc2.NewBufferedStream(streams{in, out}, jsonrpc2.VSCodeObjectCodec{})
@@ -126,7 +126,7 @@ type streams struct {
 func (streams) Close() error { return nil }
 
 // Handle answers one message. A failure in the handling is an error for this message only.
-func (s *Server) Handle(ctx context.Context, r *jsonrpc2.Request) (result any, err error) {
+func (s *Server) Handle(r *jsonrpc2.Request) (result any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.options.Log.Printf("%s: %v\n%s", r.Method, p, debug.Stack())
@@ -146,10 +146,10 @@ func (s *Server) Handle(ctx context.Context, r *jsonrpc2.Request) (result any, e
 		return nil, &jsonrpc2.Error{Code: jsonrpc2.CodeInvalidRequest, Message: "the session is shut down"}
 	}
 
-	return s.dispatch(ctx, r)
+	return s.dispatch(r)
 }
 
-func (s *Server) dispatch(ctx context.Context, r *jsonrpc2.Request) (any, error) {
+func (s *Server) dispatch(r *jsonrpc2.Request) (any, error) {
 	switch r.Method {
 	case "initialize":
 		return with(r, s.initialize)
@@ -175,17 +175,11 @@ func (s *Server) dispatch(ctx context.Context, r *jsonrpc2.Request) (any, error)
 	case "textDocument/documentSymbol":
 		return with(r, s.symbols)
 	case "textDocument/semanticTokens/full":
-		return with(r, func(p documentParams) (any, error) {
-			return s.tokens(ctx, p)
-		})
+		return with(r, s.tokens)
 	case "textDocument/completion":
-		return with(r, func(p positionParams) (any, error) {
-			return s.complete(ctx, p)
-		})
+		return with(r, s.complete)
 	case "textDocument/hover":
-		return with(r, func(p positionParams) (any, error) {
-			return s.hover(ctx, p)
-		})
+		return with(r, s.hover)
 	case "textDocument/signatureHelp":
 		return with(r, s.signature)
 	case "textDocument/definition":
@@ -238,7 +232,10 @@ func (s *Server) initialize(p initializeParams) (any, error) {
 			RenameProvider:             renameOptions{PrepareProvider: true},
 			DocumentFormattingProvider: true,
 			DocumentSymbolProvider:     true,
-			SemanticTokensProvider:     semanticOptions{Legend: legend(), Full: true},
+			SemanticTokensProvider: semanticOptions{
+				Legend: semanticLegend{TokenTypes: tokenTypes, TokenModifiers: []string{}},
+				Full:   true,
+			},
 		},
 	}, nil
 }

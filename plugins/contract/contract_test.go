@@ -484,6 +484,20 @@ func FuzzText(f *testing.F) {
 	})
 }
 
+// A path is names after dots, and indices and quoted keys in brackets; anything else is refused.
+func TestParsePath(t *testing.T) {
+	got, err := contract.ParsePath(`ports[1].limits["a]\"b"].x`)
+	want := []contract.Step{{Name: "ports"}, {Index: new(1)}, {Name: "limits"}, {Key: new(`a]"b`)}, {Name: "x"}}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v; want %+v", got, err, want)
+	}
+	for _, path := range []string{".", "a.", "a..b", "a.[0]", "a[", "a[x]", "a[-1]", `a["b]`, "a[0]b", "[99999999999999999999]"} {
+		if got, err := contract.ParsePath(path); err == nil {
+			t.Errorf("ParsePath(%q): got %+v, want an error", path, got)
+		}
+	}
+}
+
 func FuzzConfig(f *testing.F) {
 	f.Add([]byte(`{"mode":"full","ports":[{"speed":1e400}],"limits":{"\u0000":1}}`))
 	f.Add([]byte(`{"firmware":{"minimum":null}}`))

@@ -2,10 +2,14 @@ package app
 
 import (
 	"context"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/report/fleet"
 	"github.com/prelet/prelet/internal/report/printer"
@@ -82,6 +86,9 @@ func (e *Env) planNode(ctx context.Context, w Where) (Planned, error) {
 	defer n.Close()
 
 	out := Planned{Plan: n.planUnless(ctx, found, e.Progress), Generation: n.Generation()}
+	if origin.Code(out.Plan.Diagnostics) == fault.CredentialMissing && n.Site != nil {
+		out.Plan.Diagnostics = append(findSensitive(n.Site), out.Plan.Diagnostics...)
+	}
 	if w.Root != "" && n.Site != nil {
 		addImageFlags(out.Plan, w, boot.KubeletUnit(n.Site))
 	}
@@ -89,4 +96,11 @@ func (e *Env) planNode(ctx context.Context, w Where) (Planned, error) {
 		out.Held = commit.WhyHeld(n.Store, out.Plan)
 	}
 	return out, nil
+}
+
+// findSensitive returns the places of a site where a secret must not be, also if the secret is missing here.
+func findSensitive(s *lang.Site) hcl.Diagnostics {
+	return slices.DeleteFunc(boot.Check(s, boot.SampleMachines(), boot.CheckOptions{}), func(d *hcl.Diagnostic) bool {
+		return origin.CodeOf(d) != fault.Sensitive
+	})
 }

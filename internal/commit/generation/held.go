@@ -72,6 +72,10 @@ func (s *Store) readHeld() (*held, error) {
 // ByHand is the reason of a rollback that a person asked for.
 const ByHand = "prelet rollback"
 
+// holdsBlob is a blob, always {}, of the generation that a rollback makes: a release of that rollback leaves an empty
+// held.json. Prelet 0.1.0 removed held.json at a release, so that its rollbacks say nothing about a missing file.
+const holdsBlob = "holds"
+
 // heldByHistory returns what held.json had, if it was removed, from the verdicts on the generations: the plans that
 // were rolled back and not applied again, and the generation that a person chose. A release leaves an empty held.json,
 // so that these verdicts do not count any more.
@@ -85,16 +89,18 @@ func (s *Store) heldByHistory() *held {
 		return h
 	}
 
-	var left, last Info // the generation that was rolled back just before, and the one before
-	blamed := ""        // the last plan that a verdict rolled back
+	var last Info
+	blamed := "" // the last plan that a verdict rolled back
 	for _, g := range all {
-		isEnd := left.Gen != 0 && g.Restores >= 0 // of the rollback
+		isEnd := last.Status == StatusRolledBack && s.leavesHolds(g.Gen)
 		isSite := g.Restores < 0 && g.PlanID != last.PlanID
 		switch {
-		case isEnd && left.Why == ByHand:
+		case isEnd && last.Why == ByHand:
 			h.Pin = &heldEntry{Gen: g.Restores, Why: ByHand, Time: g.Time}
 		case isEnd && g.Status == StatusRestored && g.Why != "": // unhealthy as well, so that plan was not at fault
-			delete(h.Plans, blamed)
+		case isEnd:
+			blamed = last.PlanID
+			h.Plans[blamed] = heldEntry{Why: last.Why, Time: last.Time}
 		case isSite && last.Status == StatusRestored: // before the verdict on the rollback
 			delete(h.Plans, blamed)
 		}
@@ -102,22 +108,17 @@ func (s *Store) heldByHistory() *held {
 			delete(h.Plans, g.PlanID)
 			h.Pin = nil
 		}
-
-		left = Info{}
 		last = g
-		if g.Status == StatusRolledBack {
-			left = g
-		}
-		if g.Status == StatusRolledBack && g.Why != ByHand {
-			blamed = g.PlanID
-			h.Plans[blamed] = heldEntry{Why: g.Why, Time: g.Time}
-		}
-	}
-	if left.Why == ByHand { // the generation after it is lost
-		h.Plans[left.PlanID] = heldEntry{Why: left.Why, Time: left.Time}
 	}
 
 	return h
+}
+
+// leavesHolds reports whether a rollback made a generation, and a release of it leaves an empty held.json.
+func (s *Store) leavesHolds(gen int) bool {
+	p, err := s.pack(gen)
+
+	return err == nil && p.m.Restores != nil && p.findBlob(holdsBlob) >= 0
 }
 
 // hasRolledBack reports whether a generation was rolled back.

@@ -351,6 +351,10 @@ func (s *Store) commitRollback(j *Journal, without []string) (*Txn, error) {
 	if err != nil {
 		return nil, err
 	}
+	if p.Blobs == nil {
+		p.Blobs = map[string][]byte{}
+	}
+	p.Blobs[holdsBlob] = []byte("{}")
 	t, err := s.stage(c, p, &j.To)
 	if err != nil {
 		return nil, err

@@ -97,3 +97,21 @@ func TestDropInWithFailingPre(t *testing.T) {
 		m.want("run", res, ended{exit: 50, errors: want})
 	}
 }
+
+// TestDropInOfUnitThatCannotStart: a changed drop-in does not end that the kubelet is masked or missing, and the plan is
+// not blamed for it.
+func TestDropInOfUnitThatCannotStart(t *testing.T) {
+	t.Parallel()
+	for load, want := range map[string]string{"masked": "systemctl unmask", "not-found": "cannot find kubelet.service"} {
+		t.Run(load, func(t *testing.T) {
+			t.Parallel()
+			m := goodNode(t)
+			m.kubelet.Load = load
+			m.writeDropIn("[Service]\nNice=-5")
+			m.want("run", m.as("", "run"), ended{exit: 52, errors: want})
+			if got := m.read(siteDropIn); got != "" {
+				t.Errorf("got drop-in %q, want none", got)
+			}
+		})
+	}
+}

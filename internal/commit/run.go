@@ -374,7 +374,7 @@ func (r *Run) commit(
 	r.noteCovered(ctx)
 
 	// Preflight comes before staging: if the kubelet would not wait for the gate, no file may be written.
-	if _, err := r.Machine.Preflight(ctx, act.Unit, activation.ChangesUnit(act.Unit, c.Entries)); err != nil {
+	if _, err := r.Machine.Preflight(ctx, act.Unit, activation.ListUnitFiles(act.Unit, c.Entries)); err != nil {
 		return r.endError(ctx, p, h, err), false
 	}
 
@@ -390,9 +390,9 @@ func (r *Run) commit(
 			r.reportReleased(h)
 			r.reportStates(p)
 		}},
-		Plan:        act,
-		Reload:      changesUnitFiles(txn.Entries()),
-		ChangesUnit: activation.ChangesUnit(act.Unit, txn.Entries()),
+		Plan:      act,
+		Reload:    changesUnitFiles(txn.Entries()),
+		UnitFiles: activation.ListUnitFiles(act.Unit, txn.Entries()),
 	}
 
 	out, committed, err := r.Machine.Apply(ctx, change)
@@ -458,7 +458,7 @@ func (r *Run) applyUnchanged(
 func (r *Run) adoptFiles(
 	ctx context.Context, p *boot.Plan, proposal generation.Proposal, act activation.Plan, h hold,
 ) (res Result, again bool) {
-	if _, err := r.Machine.Preflight(ctx, act.Unit, false); err != nil {
+	if _, err := r.Machine.Preflight(ctx, act.Unit, nil); err != nil {
 		return r.endError(ctx, p, h, err), false
 	}
 

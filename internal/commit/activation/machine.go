@@ -3,6 +3,8 @@ package activation
 import (
 	"context"
 	"fmt"
+	"path"
+	"slices"
 	"time"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -108,9 +110,10 @@ func (m *Machine) extendTimeout(d time.Duration) {
 
 // Preflight checks whether a commit could be activated, and changes nothing. Its errors have the code fault.Systemd
 // (systemd does not answer, the unit is masked or missing, or it would start without the gate), or fault.CannotWrite if
-// the run folder is full. isChanging is set if the commit changes files of the unit: they may end what keeps it from
-// starting. A unit that does not start with them is rolled back.
-func (m *Machine) Preflight(ctx context.Context, unit string, isChanging bool) (Unit, error) {
+// the run folder is full. changed are the files of the unit that the commit changes: they may end what keeps it from
+// starting, except for a masked unit and a missing one that they do not bring. A unit that does not start with them is
+// rolled back.
+func (m *Machine) Preflight(ctx context.Context, unit string, changed []string) (Unit, error) {
 	if err := m.Gate.checkSpace(); err != nil {
 		return Unit{}, err
 	}
@@ -123,7 +126,10 @@ func (m *Machine) Preflight(ctx context.Context, unit string, isChanging bool) (
 	if f := checkHeld(unit, u); f != nil {
 		return Unit{}, f
 	}
-	if isChanging {
+	isMissing := u.Load == "not-found" && !slices.ContainsFunc(changed, func(file string) bool {
+		return path.Base(file) == unit
+	})
+	if len(changed) > 0 && u.Load != "masked" && !isMissing {
 		return u, nil
 	}
 

@@ -109,7 +109,7 @@ func (m *Machine) step(
 
 // preflightChange checks for the last time whether a commit could be activated.
 func (m *Machine) preflightChange(ctx context.Context, t *walkState) error {
-	unit, err := m.Preflight(ctx, t.change.Plan.Unit, t.change.ChangesUnit)
+	unit, err := m.Preflight(ctx, t.change.Plan.Unit, t.change.UnitFiles)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (m *Machine) preflightBack(ctx context.Context, h location, t *walkState) e
 		return ForeignFault(t.to, why)
 	}
 
-	unit, err := m.Preflight(ctx, h.plan.Unit, false)
+	unit, err := m.Preflight(ctx, h.plan.Unit, nil)
 	if err != nil {
 		return err
 	}

@@ -1,17 +1,20 @@
 package activation
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/prelet/prelet/internal/commit/generation"
 )
 
-// ChangesUnit reports whether entries of a commit change a file of a unit: its own or a drop-in.
-func ChangesUnit(unit string, entries []generation.Entry) bool {
-	return slices.ContainsFunc(entries, func(e generation.Entry) bool {
-		return isFileOf(unit, e)
-	})
+// ListUnitFiles returns the files of a unit, its own and its drop-ins, that the entries of a commit change.
+func ListUnitFiles(unit string, entries []generation.Entry) (paths []string) {
+	for _, e := range entries {
+		if isFileOf(unit, e) {
+			paths = append(paths, e.Path)
+		}
+	}
+
+	return paths
 }
 
 // isFileOf reports whether an entry changes a file of a unit: the unit's own or a drop-in.

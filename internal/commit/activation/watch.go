@@ -109,7 +109,10 @@ func (m *Machine) watch(
 	}
 
 	before := m.clockOffset()
-	changed := listUnitFiles(p.Unit, h.current)
+	var changed []string
+	if h.current != nil {
+		changed = ListUnitFiles(p.Unit, h.current.Entries)
+	}
 	f := finding{verdict: Bad, reason: m.whyUngated(ctx, p.Unit, changed)}
 	var err error
 	if f.reason == "" {
@@ -161,20 +164,6 @@ func (m *Machine) whyUngated(ctx context.Context, unit string, changed []string)
 	}
 
 	return checkUnit(unit, u, m.Gate.Path()).Summary
-}
-
-// listUnitFiles returns the files of a unit that a generation changed. current may be nil.
-func listUnitFiles(unit string, current *generation.Info) (paths []string) {
-	if current == nil {
-		return nil
-	}
-	for _, e := range current.Entries {
-		if isFileOf(unit, e) {
-			paths = append(paths, e.Path)
-		}
-	}
-
-	return paths
 }
 
 // clockJump is how much the clock is set at least for a verdict to be doubtful: slewing sets it by less.

@@ -561,7 +561,7 @@ func (p joinPage) differences() []string {
 			"second run writes nothing.",
 		"Labels, taints, name and flags are in the flags file (/etc/default/kubelet) and in config.yaml: prelet does " +
 			"not write kubeadm-flags.env.",
-		"What kubelet_config patches is in kubeadm's instance-config.yaml too, so `kubeadm upgrade node` does not undo " +
-			"it.",
+		"What kubelet_config patches is in kubeadm's instance-config.yaml too, so `kubeadm upgrade node` does not " +
+			"undo it.",
 	}
 }

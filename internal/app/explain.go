@@ -170,7 +170,7 @@ func explainItem(p *boot.Plan, item explain.Item) Explanation {
 // checkVariable refuses the name of a variable before a plan is made, which may wait for the cluster.
 func checkVariable(site *lang.Site, word string) error {
 	name, isVariable := strings.CutPrefix(word, "var.")
-	if !isVariable || site == nil {
+	if !isVariable || strings.Contains(word, "/") || site == nil { // with a slash it is the key of a label or taint
 		return nil
 	}
 	if name, _, _ := strings.Cut(name, "."); site.Variables[name] != nil {

@@ -18,6 +18,7 @@ func TestCheckVariable(t *testing.T) {
 		"var.rack":         "var.rack is not declared in this site, which declares region, zone",
 		"label/var.region": "",
 		"topology":         "",
+		"var.io/rack":      "", // the key of a label
 	} {
 		err := checkVariable(site, word)
 		if want == "" && err != nil {

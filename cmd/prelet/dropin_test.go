@@ -115,3 +115,24 @@ func TestDropInOfUnitThatCannotStart(t *testing.T) {
 		})
 	}
 }
+
+// TestBadDropInThatRefusesStop: a drop-in whose text does not show that systemd refuses to stop the kubelet, which is
+// unhealthy with it, stays with the command that helps, and the next boot rolls it back.
+func TestBadDropInThatRefusesStop(t *testing.T) {
+	t.Parallel()
+	m := goodNode(t)
+	m.onReload = func() { m.kubelet.NoStop = m.read(siteDropIn) != "" }
+	m.onStart = func() {
+		if k := &m.kubelet; m.read(siteDropIn) != "" {
+			k.Active, k.Sub, k.Result, k.MainPID, k.Restarts = "activating", "auto-restart", "exit-code", 0, 5
+		}
+	}
+	m.writeDropIn("[Service]\nNice=-5")
+	m.want("run", m.as("", "run"), ended{exit: 50, errors: "paste RefuseManualStop=no"})
+
+	m.reboot()
+	m.boot()
+	if m.read(siteDropIn) != "" || m.kubelet.Active != "active" {
+		t.Errorf("got drop-in %q, kubelet %s after a boot; want none and active", m.read(siteDropIn), m.kubelet.Active)
+	}
+}

@@ -429,7 +429,7 @@ func (m *Machine) planRollback(ctx context.Context, h *location, w rollback) err
 
 	u, err := m.Units.Look(ctx, h.plan.Unit)
 	if err == nil && u.NoStop && isAlive(u) && !w.keeps {
-		f := checkUnit(h.plan.Unit, u, m.Gate.Path())
+		f := checkHeld(h.plan.Unit, u)
 		h.stayReason = "a rollback is not possible while the kubelet cannot be stopped, so it " +
 			"stays: " + f.Error()
 		h.stayErr = f

@@ -110,6 +110,11 @@ func TestDoctor(t *testing.T) {
 		t.Error("the token is in the report")
 	}
 	m.put("/var/lib/kubelet/kubeadm-flags.env", "KUBELET_KUBEADM_ARGS=\"--max-pods=20\"\n")
+	m.answered("v1.37.1")
+	if _, fs := m.findings(); !strings.Contains(finding(fs, "kubelet", doctor.Warning), "newer than the API server") {
+		t.Errorf("a kubelet 1.37 and an API server 1.36: got %+v, want a warning", fs)
+	}
+	m.answered("v1.36.3")
 	if e, _ := m.findings(); e.exit != 0 {
 		t.Errorf("not fit: %s", e.out)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
+	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/probe/kubeletbin"
 	"github.com/prelet/prelet/internal/probe/kubeletstate"
 )
@@ -80,6 +82,14 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 		in.Loaded = append(in.Loaded, boot.Check(n.Site, boot.SampleMachines(), o)...)
 	}
 	in.Unit, in.Gate = checkUnit(ctx, h, in.Plan)
+	if trust, isKnown := doctor.FindTrust(in.Plan); isKnown {
+		in.Server = n.live.FetchVersion(ctx, in.Plan.Access, trust)
+	}
+	if h.Root == "" && in.Plan != nil {
+		name := commit.NodeName(in.Plan, h.Hostname)
+		in.Name = resolveName(ctx, nodefile.Root(h.Root), net.DefaultResolver.LookupHost, name, h.Hostname)
+	}
+	in.Kernel = probe.ReadKernelOptions(nodefile.Root(h.Root))
 	in.Clock = systemd.CheckClock(ctx)
 	in.Runtime = findRuntime(ctx, in.Plan)
 	in.Images = findRefusedImages(ctx, nodefile.Root(h.Root), in.Plan)

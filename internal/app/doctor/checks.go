@@ -242,7 +242,7 @@ func (e *examination) checkCluster() string {
 		return ""
 	}
 
-	t, hasAnswered := findTrust(p)
+	t, hasAnswered := FindTrust(p)
 	switch {
 	case hasAnswered:
 		by := strings.ReplaceAll(t.VerifiedBy, "_", " ")
@@ -256,9 +256,9 @@ func (e *examination) checkCluster() string {
 	return ""
 }
 
-// findTrust returns the verified identity of the cluster on a plan's tape.
-func findTrust(p *boot.Plan) (t world.TrustAns, ok bool) {
-	if p.Tape == nil {
+// FindTrust returns the verified identity of the cluster on a plan's tape.
+func FindTrust(p *boot.Plan) (t world.TrustAns, ok bool) {
+	if p == nil || p.Tape == nil {
 		return t, false
 	}
 	for _, entry := range p.Tape.Entries() {

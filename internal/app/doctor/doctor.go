@@ -62,6 +62,7 @@ func list() []check {
 	return []check{
 		{"site", OnNode, (*examination).checkSite},
 		{"site", InImage, (*examination).checkImageSite},
+		{"kubelet", OnNode, (*examination).checkSkew},
 		{"kubelet", OnNode, (*examination).checkBinary},
 		{"kubelet", InImage, (*examination).checkImageKubelet},
 		{"unit", OnNode, (*examination).checkUnit},
@@ -72,6 +73,8 @@ func list() []check {
 		{"runtime", OnNode, (*examination).checkRuntime},
 		{"runtime", InImage, (*examination).checkImageRuntime},
 		{"permissions", InImage, (*examination).checkPermissions},
+		{"machine", OnNode, (*examination).checkName},
+		{"machine", OnNode, (*examination).checkKernel},
 		{"machine", OnNode, (*examination).checkMachine},
 		{"hardware", OnNode, (*examination).checkHardware},
 		{"clock", OnNode, (*examination).checkClock},
@@ -130,6 +133,10 @@ type Input struct {
 	Kubeadm string // text of kubeadm-flags.env, "" for none
 	Images  Images
 	Serving error // why the kubelet has no certificate for its API; nil: it has one, or requests none
+
+	Server string          // the version of the API server; "" unknown
+	Name   error           // why the node's name does not resolve; nil: it does, or is not known
+	Kernel map[string]bool // the options that the kernel was built with; nil unknown
 }
 
 // Binary is the kubelet's program.

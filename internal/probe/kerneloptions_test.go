@@ -1,0 +1,92 @@
+package probe
+
+import (
+	"bytes"
+	"compress/gzip"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/fstest"
+
+	"github.com/prelet/prelet/internal/platform/nodefile"
+)
+
+// writeFiles writes files below a new folder.
+func writeFiles(t *testing.T, files map[string]string) (root string) {
+	t.Helper()
+	root = t.TempDir()
+	tree := fstest.MapFS{}
+	for name, text := range files {
+		tree[name] = &fstest.MapFile{Data: []byte(text), Mode: 0o644}
+	}
+	if err := os.CopyFS(root, tree); err != nil {
+		t.Fatal(err)
+	}
+
+	return root
+}
+
+// pack returns a text as /proc/config.gz has it.
+func pack(t *testing.T, text string) string {
+	t.Helper()
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	if _, err := z.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	return out.String()
+}
+
+// TestReadKernelOptions reads the configuration of a kernel, and does not take garbage for one.
+func TestReadKernelOptions(t *testing.T) {
+	const text = "#\n# Linux/x86 6.12\n#\nCONFIG_A=y\nCONFIG_B=m\n# CONFIG_C is not set\nCONFIG_D=n\nCONFIG_E=\"y\"\nCONFIG_F=17\r\n"
+	const boot, modules = "boot/config-6.12.1", "lib/modules/6.12.1/config"
+	packed := pack(t, text)
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		want  string
+	}{
+		{"no configuration", nil, ""},
+		{"of the running kernel", map[string]string{"proc/config.gz": packed}, "CONFIG_A CONFIG_B"},
+		{"in /boot", map[string]string{boot: text}, "CONFIG_A CONFIG_B"},
+		{"of another kernel", map[string]string{"boot/config-6.12.2": text}, ""},
+		{"with its modules", map[string]string{modules: text}, "CONFIG_A CONFIG_B"},
+		{"the running kernel comes first", map[string]string{"proc/config.gz": packed, boot: "CONFIG_X=y\n"}, "CONFIG_A CONFIG_B"},
+		{"empty", map[string]string{boot: "", modules: "CONFIG_X=y"}, "CONFIG_X"},
+		{"garbage", map[string]string{"proc/config.gz": "\x1f\x8b garbage", boot: "\x00\xff=y\nCONFIG\n=y\n"}, ""},
+		{"cut short", map[string]string{"proc/config.gz": packed[:len(packed)-9]}, ""},
+		{"a bomb", map[string]string{"proc/config.gz": pack(t, "CONFIG_A=y\n"+strings.Repeat("\x00", 64<<20))}, ""},
+		{"huge", map[string]string{boot: "CONFIG_A=y\n" + strings.Repeat("x", maxKernelConfig)}, ""},
+	} {
+		files := map[string]string{"proc/sys/kernel/osrelease": "6.12.1\n"}
+		maps.Copy(files, c.files)
+		options := ReadKernelOptions(nodefile.Root(writeFiles(t, files)))
+		got := strings.Join(slices.Sorted(maps.Keys(options)), " ")
+		if got != c.want || c.want == "" && options != nil {
+			t.Errorf("%s: got %q (%d), want %q", c.name, got, len(options), c.want)
+		}
+	}
+}
+
+// TestReadKernelOptionsOfFIFO checks that a FIFO without a writer delays nothing.
+func TestReadKernelOptionsOfFIFO(t *testing.T) {
+	root := writeFiles(t, map[string]string{"proc/sys/kernel/osrelease": "6\n", "lib/modules/6/config": "CONFIG_A=y\n"})
+	if err := os.Mkdir(filepath.Join(root, "boot"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(filepath.Join(root, "boot/config-6"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := ReadKernelOptions(nodefile.Root(root)); !got["CONFIG_A"] {
+		t.Errorf("got %v, want the options of the next file", got)
+	}
+}

@@ -4,11 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/coreos/go-systemd/v22/unit"
 )
 
 // unitFile has the settings of a service that a kubelet's unit uses.
@@ -56,12 +60,7 @@ func loadUnit(name string) (*unitFile, error) {
 		}
 	}
 	paths := []string{u.path}
-	var names []string
-	for n := range dropIns {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	for _, n := range names {
+	for _, n := range slices.Sorted(maps.Keys(dropIns)) {
 		paths = append(paths, dropIns[n])
 	}
 	for _, p := range paths {
@@ -77,57 +76,41 @@ func loadUnit(name string) (*unitFile, error) {
 }
 
 func (u *unitFile) read(text string) error {
-	text = strings.ReplaceAll(text, "\\\n", " ")
-	section := ""
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		switch {
-		case line == "", line[0] == '#', line[0] == ';':
-			continue
-		case line[0] == '[':
-			section = line
-			continue
-		}
-		key, value, ok := strings.Cut(line, "=")
-		if !ok {
-			return fmt.Errorf("invalid assignment %q", line)
-		}
-		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
-		switch section + key {
-		case "[Service]Environment":
-			words, err := split(value)
-			if err != nil {
-				return err
-			}
+	options, err := unit.DeserializeOptions(strings.NewReader(text))
+	if err != nil {
+		return err
+	}
+	for _, o := range options {
+		words, err := split(o.Value)
+		switch o.Section + "." + o.Name {
+		case "Service.Environment":
 			u.environment = append(u.environment, words...)
-		case "[Service]EnvironmentFile":
-			if value == "" {
+		case "Service.EnvironmentFile":
+			if o.Value == "" {
 				u.files = nil
 				continue
 			}
-			p, optional := strings.CutPrefix(value, "-")
+			p, optional := strings.CutPrefix(o.Value, "-")
 			u.files = append(u.files, environmentFile{p, optional})
-		case "[Service]ExecStart":
-			words, err := split(value)
-			if err != nil {
-				return err
-			}
+		case "Service.ExecStart":
 			u.exec = words // an empty line resets it, and kubeadm's drop-in has one before its own
-		case "[Service]Restart":
-			u.restart = value
-		case "[Service]RestartSec":
-			d, err := time.ParseDuration(value)
-			if err != nil {
-				d, err = time.ParseDuration(value + "s")
+		case "Service.Restart":
+			u.restart = o.Value
+		case "Service.RestartSec":
+			u.pause, err = time.ParseDuration(o.Value)
+			if seconds, notNumber := strconv.Atoi(o.Value); notNumber == nil {
+				u.pause, err = time.Duration(seconds)*time.Second, nil
 			}
-			if err != nil {
-				return err
-			}
-			u.pause = d
-		case "[Unit]After":
-			u.after = append(u.after, strings.Fields(value)...)
+		case "Unit.After":
+			u.after = append(u.after, words...)
+		default:
+			err = nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s=%s: %w", o.Name, o.Value, err)
 		}
 	}
+
 	return nil
 }
 

@@ -14,6 +14,7 @@ export SOURCE_DATE_EPOCH
 
 missing=()
 command -v mksquashfs >/dev/null || missing+=(squashfs-tools)
+command -v jq >/dev/null || missing+=(jq)
 # The detector nvidia without NVML would know less, so that is not released.
 echo '#include <dlfcn.h>' | $(go env CC) -E - >/dev/null 2>&1 || missing+=(gcc libc6-dev)
 [ -z "${RELEASE_KEY_FILE:-}" ] || command -v ssh-keygen >/dev/null || missing+=(openssh-client)
@@ -67,7 +68,9 @@ for arch in amd64 arm64; do
 	export GOARCH=$arch BIN=$PWD/bin/release-$arch
 	make build BIN="$BIN" VERSION="$version"
 	CGO_ENABLED=0 tools/package.sh "$version" "$dist"
-	bin/release sbom prelet "$version" "$BIN"/* >"$dist/prelet-$version-$arch.spdx.json"
+	for program in "$BIN"/*; do
+		tools/sbom.sh "$version" "$program" "$dist/${program##*/}-$version-$arch.cdx.json"
+	done
 
 	make_root "$work/$arch"
 	archive "$work/$arch" | gzip -n9 >"$dist/prelet-$version-linux-$arch.tar.gz"
@@ -84,7 +87,9 @@ bin/release image "$work/oci" "$version" "${roots[@]}"
 archive "$work/oci" >"$dist/prelet-$version.oci.tar"
 
 tools/packages.sh "$version" "$dist" >/dev/null
-bin/release sbom prelet-detectors "$version" bin/detectors/* >"$dist/prelet-detectors-$version-$host.spdx.json"
+for program in bin/detectors/*; do
+	tools/sbom.sh "$version" "$program" "$dist/detector-${program##*/}-$version-$host.cdx.json"
+done
 packaging/krew/build.sh "v$version" "$dist"
 
 (cd "$dist" && sha256sum -- * >SHA256SUMS)

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Builds the archives of kubectl-prelet for each system, a bill of materials of each, and the manifest for krew, with the
-# checksums of the archives.
+# Builds the archives of kubectl-prelet for each system, a bill of materials of each (needs jq), and the manifest for
+# krew, with the checksums of the archives.
 # usage: packaging/krew/build.sh VERSION FOLDER, for example v0.1.0 bin/krew
 # KREW_PLATFORMS selects systems, for example linux/amd64.
 set -euo pipefail
@@ -27,7 +27,7 @@ for platform in $platforms; do
   work=$(mktemp -d)
   CGO_ENABLED=0 GOOS=$os GOARCH=$arch "${GO:-go}" build -trimpath -buildvcs=false \
     -ldflags "-s -w -X main.version=$version" -o "$work/$program" ./cmd/kubectl-prelet
-  bin/release sbom kubectl-prelet "$version" "$work/$program" >"$out/kubectl-prelet-$os-$arch.spdx.json"
+  tools/sbom.sh "$version" "$work/$program" "$out/kubectl-prelet-$os-$arch.cdx.json"
   bin/release copyright "$work/$program" >"$work/copyright"
   cp LICENSE "$work/"
   # The same sources give the same archive.

@@ -5,12 +5,10 @@ go 1.26.0
 require (
 	github.com/google/go-containerregistry v0.21.7
 	github.com/google/licensecheck v0.3.1
-	github.com/spdx/tools-golang v0.5.5
 	golang.org/x/mod v0.37.0
 )
 
 require (
-	github.com/anchore/go-struct-converter v0.0.0-20221118182256-c68fdcfa2092 // indirect
 	github.com/klauspost/compress v1.18.6 // indirect
 	github.com/opencontainers/go-digest v1.0.0 // indirect
 	github.com/opencontainers/image-spec v1.1.1 // indirect

@@ -2,7 +2,6 @@
 //
 //	release copyright PROGRAM...           the licences of all libraries that are linked into them
 //	release license PROGRAM...             the same as one SPDX expression
-//	release sbom NAME VERSION PROGRAM...   a bill of materials: SPDX 2.3, JSON
 //	release image FOLDER VERSION ARCH=ROOT...
 //	                                       an OCI layout of an image; each ROOT is a tar archive of its files
 //
@@ -17,7 +16,6 @@ import (
 
 const usage = `usage: release copyright PROGRAM...
        release license PROGRAM...
-       release sbom NAME VERSION PROGRAM...
        release image FOLDER VERSION ARCH=ROOT...`
 
 func main() {
@@ -42,9 +40,6 @@ func run(args []string, out io.Writer) error {
 			return err
 		}
 		return writeLicense(out, libraries)
-
-	case len(args) >= 4 && args[0] == "sbom":
-		return writeSBOM(out, args[1], args[2], args[3:])
 
 	case len(args) >= 4 && args[0] == "image":
 		return writeImage(args[1], args[2], args[3:])

@@ -95,10 +95,12 @@ check-proto: ## fail if that code is stale or the protocol has a breaking change
 
 .PHONY: detectors
 detectors: ## build the shipped detectors and detector-check into bin/detectors/
-	cd plugins && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -tags grpcnotrace -ldflags "$(LDFLAGS)" -o ../bin/detectors/ ./cmd/...
+	cd plugins && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -tags grpcnotrace -ldflags "$(LDFLAGS)" \
+		-o ../bin/detectors/ ./cmd/...
 	@# NVML is opened with dlopen, and missing functions are detected when they are called, so never -z now.
 	@if printf '#include <dlfcn.h>\n' | $$($(GO) env CC) -E - >/dev/null 2>&1; then \
-		cd plugins && CGO_ENABLED=1 $(GO) build -trimpath -buildvcs=false -tags nvml,grpcnotrace -ldflags "$(LDFLAGS) -extldflags=-Wl,-z,lazy" -o ../bin/detectors/nvidia ./cmd/nvidia; \
+		cd plugins && CGO_ENABLED=1 $(GO) build -trimpath -buildvcs=false -tags nvml,grpcnotrace \
+			-ldflags "$(LDFLAGS) -extldflags=-Wl,-z,lazy" -o ../bin/detectors/nvidia ./cmd/nvidia; \
 	else echo "nvidia is built without NVML, because no C compiler was found" >&2; fi
 
 .PHONY: e2e-detectors
@@ -107,7 +109,8 @@ e2e-detectors: build packages ## test detectors and their packages (C compiler, 
 
 .PHONY: e2e-nfd
 e2e-nfd: ## give a feature file to the real worker of Node Feature Discovery, as root
-	cd tools/peers/nfd && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w' -o $(CURDIR)/bin/nfd-worker tool
+	cd tools/peers/nfd && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w' \
+		-o $(CURDIR)/bin/nfd-worker tool
 	PRELET_NFD_WORKER=$(CURDIR)/bin/nfd-worker $(GO) test -count=1 -v -run '^TestFeatures$$' ./internal/lang/value
 
 .PHONY: e2e-monitoring
@@ -127,7 +130,8 @@ e2e-packages: build ## lint, install, upgrade and remove deb and rpm in Debian 1
 e2e-recipes: build ## make machines by mkosi, cloud-init, Ansible and others, which join a real cluster, as root; RUN=TestName
 	test/kube/build.sh "$(KUBE_CACHE)"
 	test/recipes/prepare.sh "$(KUBE_CACHE)"
-	PRELET_RECIPES=1 PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(AS_BUILT) test -count=1 -v -timeout 30m -run '$(RUN)' ./test/recipes
+	PRELET_RECIPES=1 PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(AS_BUILT) test -count=1 -v -timeout 30m \
+		-run '$(RUN)' ./test/recipes
 
 .PHONY: check-vscode
 check-vscode: ## test the extension and the grammar for VS Code (Node.js, packages of npm)
@@ -217,7 +221,9 @@ e2e-boot: build packages ## boot a real systemd in containers, as root; RUN=Test
 	rm -rf bin/boot
 	CGO_ENABLED=0 tools/package.sh "$(VERSION)" bin/boot
 	test/boot/image.sh
-	cd test/boot && PRELET_BOOT_CACHE=$(CURDIR)/test/boot/.cache $(if $(wildcard $(KUBE_CACHE)/helpers),PRELET_KUBE_CACHE="$(KUBE_CACHE)") $(GO) test -count=1 -v -timeout 45m -parallel 4 -run '$(RUN)' .
+	cd test/boot && PRELET_BOOT_CACHE=$(CURDIR)/test/boot/.cache \
+		$(if $(wildcard $(KUBE_CACHE)/helpers),PRELET_KUBE_CACHE="$(KUBE_CACHE)") \
+		$(GO) test -count=1 -v -timeout 45m -parallel 4 -run '$(RUN)' .
 
 .PHONY: e2e-runtime
 e2e-runtime: build ## restart a real containerd 2 with drop-ins, under a real systemd and kubelet, as root (builds it once)
@@ -225,7 +231,8 @@ e2e-runtime: build ## restart a real containerd 2 with drop-ins, under a real sy
 	test/boot/containerd/build.sh test/boot/.cache
 	test/boot/image.sh
 	cd test/boot && PRELET_BOOT_CACHE=$(CURDIR)/test/boot/.cache PRELET_KUBE_CACHE="$(KUBE_CACHE)" \
-		PRELET_CONTAINERD=$(CURDIR)/test/boot/.cache/containerd $(AS_BUILT) test -count=1 -v -timeout 15m -run '^TestContainerd$$' .
+		PRELET_CONTAINERD=$(CURDIR)/test/boot/.cache/containerd $(AS_BUILT) test -count=1 -v -timeout 15m \
+		-run '^TestContainerd$$' .
 
 .PHONY: e2e-hostile
 e2e-hostile: build packages ## run hostile detectors under the hardened unit, booted, as root; RUN=TestName selects
@@ -250,20 +257,23 @@ e2e-image: build ## boot a golden image in QEMU and join a real cluster with it,
 kubelet-agreement: build ## compare plan with the real kubelet on N=100 random inputs of each kind, as root; SEED= OLD=1
 	test/kube/build.sh "$(KUBE_CACHE)"
 	$(if $(OLD),test/kube/build.sh "$(KUBE_CACHE)" old)
-	cd test/kube && PRELET_KUBE_AGREEMENT_CASES=$(if $(filter file,$(origin N)),100,$(N)) PRELET_KUBE_AGREEMENT_SEED=$(or $(SEED),random) PRELET_KUBE_CACHE="$(KUBE_CACHE)" \
+	cd test/kube && PRELET_KUBE_AGREEMENT_CASES=$(if $(filter file,$(origin N)),100,$(N)) \
+		PRELET_KUBE_AGREEMENT_SEED=$(or $(SEED),random) PRELET_KUBE_CACHE="$(KUBE_CACHE)" \
 		PRELET_KUBE_OLD=$(OLD) $(AS_BUILT) test -count=1 -v -timeout 90m -run '^TestAgreement$$' .
 
 .PHONY: storm
 storm: build ## boot N=1000 nodes at once against one slow API server that is killed and restarted, as root
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o bin/bench/ ./bench/...
 	test/kube/build.sh "$(KUBE_CACHE)"
-	cd test/kube && PRELET_KUBE_STORM=$(if $(filter file,$(origin N)),1000,$(N)) PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(AS_BUILT) test -count=1 -v -timeout 20m -run TestStorm .
+	cd test/kube && PRELET_KUBE_STORM=$(if $(filter file,$(origin N)),1000,$(N)) PRELET_KUBE_CACHE="$(KUBE_CACHE)" \
+		$(AS_BUILT) test -count=1 -v -timeout 20m -run TestStorm .
 
 .PHONY: e2e-kube-old
 e2e-kube-old: build ## join a cluster of an older version, as root (builds it once)
 	test/kube/build.sh "$(KUBE_CACHE)"
 	test/kube/build.sh "$(KUBE_CACHE)" old
-	cd test/kube && PRELET_KUBE_OLD=1 PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(AS_BUILT) test -count=1 -v -timeout 30m -run TestOlderMinor .
+	cd test/kube && PRELET_KUBE_OLD=1 PRELET_KUBE_CACHE="$(KUBE_CACHE)" \
+		$(AS_BUILT) test -count=1 -v -timeout 30m -run TestOlderMinor .
 
 .PHONY: faults
 faults: ## kill the writer, cut the power and break the disk at selected points, as root; RUN=TestName selects
@@ -271,7 +281,8 @@ faults: ## kill the writer, cut the power and break the disk at selected points,
 
 .PHONY: sweep
 sweep: ## the same at every system call on every file system, also in the recovery, as root (hours, before a release)
-	cd test/faults && PRELET_FAULTS_SWEEP=$(or $(SWEEP),full) $(GO) test -count=1 -v -timeout 5h -parallel 2 -run '$(RUN)' .
+	cd test/faults && PRELET_FAULTS_SWEEP=$(or $(SWEEP),full) \
+		$(GO) test -count=1 -v -timeout 5h -parallel 2 -run '$(RUN)' .
 
 .PHONY: nightly
 nightly: ## run what is too long for .ci/run and print a table of times, as root (hours); PARTS="boot kube" selects

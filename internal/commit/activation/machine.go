@@ -123,7 +123,7 @@ func (m *Machine) Preflight(ctx context.Context, unit string, changed []string) 
 		return Unit{}, systemdFault("looking at "+unit, err)
 	}
 
-	if f := checkHeld(unit, u); f != nil {
+	if f := checkHeld(unit, u); f != nil && u.Load == "loaded" { // systemd starts no masked unit by hand either
 		return Unit{}, f
 	}
 	isMissing := u.Load == "not-found" && !slices.ContainsFunc(changed, func(file string) bool {

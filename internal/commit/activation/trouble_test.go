@@ -17,7 +17,7 @@ func TestTrouble(t *testing.T) {
 	play(t, []scenario{
 		{"masked: 52 before COMMIT, nothing changed", func(t *testing.T, n *node) {
 			n.bootWith("one")
-			n.systemd.unit.Load = "masked"
+			n.systemd.unit.Load, n.systemd.unit.NoStart = "masked", true // as systemd reports it
 			mustRefuse(t, n, "systemctl unmask kubelet.service")
 		}},
 		{"missing unit: 52 before COMMIT, nothing changed", func(t *testing.T, n *node) {

@@ -43,7 +43,8 @@ func (h *Host) owesVerdict() bool {
 // oweVerdict requests a verdict on the kubelet as it runs, after a run at boot that changed nothing: the files have a
 // verdict, but the image of this boot has none, or the kubelet's program is another one.
 func (e *Env) oweVerdict(ctx context.Context, h *Host, store *generation.Store, isNewKubelet bool) {
-	if _, isSettled := readSettled(h, store); h.Self != BootUnit || !isSettled {
+	gen, isSettled := readSettled(h, store)
+	if h.Self != BootUnit || !isSettled || gen == 0 { // 0: the kubelet of a node without a site
 		return
 	}
 
@@ -118,8 +119,8 @@ func (e *Env) settleVerdict(h *Host, res commit.Result) {
 const restartWatch = 5 * time.Minute
 
 // describeFailing returns how the kubelet's unit fails, or failed a short time ago, after the last run; "" if it does
-// not, or cannot be asked. finished is the end of that run, nil if it has none.
-func describeFailing(ctx context.Context, h *Host, finished *time.Time) string {
+// not, or cannot be asked. checked is when that run ended, or when a later check found the kubelet healthy; nil: never.
+func describeFailing(ctx context.Context, h *Host, checked *time.Time) string {
 	u, err := h.Units.Look(ctx, activation.DefaultUnit)
 	switch {
 	case err != nil:
@@ -129,12 +130,12 @@ func describeFailing(ctx context.Context, h *Host, finished *time.Time) string {
 	case u.Active == "failed" || u.Sub == "auto-restart":
 		return fmt.Sprintf("%s fails (%s, restarted %d times); see journalctl -b -u %s",
 			activation.DefaultUnit, u.Result, u.Restarts, activation.DefaultUnit)
-	case u.Restarts == 0 || u.Left == 0 || finished == nil:
+	case u.Restarts == 0 || u.Left == 0 || checked == nil:
 		return ""
 	}
 
 	ago := h.Clock.Monotonic() - u.Left
-	if ago > restartWatch || h.Clock.Now().Add(-ago).Before(*finished) {
+	if ago > restartWatch || h.Clock.Now().Add(-ago).Before(*checked) {
 		return ""
 	}
 

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -159,7 +160,7 @@ func readNodeStatus(ctx context.Context, h *Host) NodeStatus {
 	}
 
 	if out.Gate.Open && out.Verdict != "pending" {
-		out.Failing = describeFailing(ctx, h, out.Finished)
+		out.Failing = describeFailing(ctx, h, cmp.Or(out.Healthy, out.Finished))
 	}
 	switch {
 	case out.Condition != Healthy && out.Condition != Degraded:

@@ -255,8 +255,12 @@ func ReplaceVerified(dir, bootID string, code fault.Code, summary string) error 
 		s.Degraded = slices.DeleteFunc(slices.Clone(s.Degraded), func(r Reason) bool {
 			return strings.HasPrefix(r.Summary, verified) || r.Code == string(fault.OtherMachine)
 		})
+		s.Healthy = nil
 		if summary != "" {
 			s.Degraded = append(s.Degraded, Reason{Code: string(code), Summary: verified + summary})
+		} else {
+			now := time.Now().UTC()
+			s.Healthy = &now
 		}
 		if s.State != Failed {
 			s.State = s.successState()

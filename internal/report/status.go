@@ -43,7 +43,9 @@ type Status struct {
 	Stages        []Stage    `json:"stages"`           // in the order in which they began
 	Started       time.Time  `json:"started,omitzero"` // UTC
 	Finished      *time.Time `json:"finished"`         // UTC; null while it runs
-	Spans         []Span     `json:"spans,omitempty"`  // what took time, in the order in which it ended
+	// Healthy is when a check of the kubelet as it runs, after this run, found nothing, UTC; null if none did.
+	Healthy *time.Time `json:"healthy,omitempty"`
+	Spans   []Span     `json:"spans,omitempty"` // what took time, in the order in which it ended
 
 	FailedRuns int       `json:"failed_runs,omitempty"` // of this boot
 	Succeeded  time.Time `json:"succeeded,omitzero"`    // end of the last successful run of this boot, UTC

@@ -243,7 +243,7 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// TestTestsOfPages checks that each test that a page names exists.
+// TestTestsOfPages checks that each test that a page names exists, and each script, as in TestNodes/boots.
 func TestTestsOfPages(t *testing.T) {
 	t.Parallel()
 
@@ -278,6 +278,11 @@ func TestTestsOfPages(t *testing.T) {
 			checked++
 			if !exists[name] {
 				t.Errorf("%s: got no test %s, want one: write its new name", page, name)
+			}
+		}
+		for _, script := range regexp.MustCompile(`TestNodes/(\w+)`).FindAllStringSubmatch(text, -1) {
+			if _, err := os.Stat("testdata/nodes/" + script[1] + ".txtar"); err != nil {
+				t.Errorf("%s: got no script %s, want one: %v", page, script[1], err)
 			}
 		}
 	}

@@ -34,7 +34,7 @@ import (
 // machine is a node as the commands see one: a scratch root that survives reboots, a run folder that does not, a real
 // API server on loopback, and a systemd with one kubelet that behaves as internal/commit/activation's tests pin it down.
 type machine struct {
-	t      *testing.T
+	t      testing.TB
 	root   string
 	run    string
 	boots  int
@@ -47,6 +47,7 @@ type machine struct {
 	status     *bytes.Buffer         // STATUS= lines
 	extend     []time.Duration       // EXTEND_TIMEOUT_USEC
 	slept      func(context.Context) // once, at the next sleep
+	sleeping   func()                // at each sleep
 	planned    func()                // after each plan of a run, before its commit: where a recording's header is made
 	args       []string              // of the kubelet's command line
 	changed    time.Duration         // when the newest managed file was changed; 0: that cannot be read
@@ -228,6 +229,12 @@ const clusterConfig = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletC
 
 func newMachine(t *testing.T) *machine {
 	t.Helper()
+	return newMachineIn(t, t.TempDir())
+}
+
+// newMachineIn makes a machine with its root, run folder and credentials in one folder.
+func newMachineIn(t testing.TB, dir string) *machine {
+	t.Helper()
 	server, err := demo.Start(demo.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -236,12 +243,15 @@ func newMachine(t *testing.T) *machine {
 	server.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": clusterConfig})
 	m := &machine{
 		t:      t,
-		root:   t.TempDir(),
-		creds:  t.TempDir(),
+		root:   filepath.Join(dir, "root"),
+		run:    filepath.Join(dir, "run"),
+		creds:  filepath.Join(dir, "credentials"),
 		server: server,
 		units:  &units{},
 		jitter: 0.5,
 		labels: map[string]string{"example.com/pool": "a"},
+
+		annotations: map[string]string{},
 	}
 	m.site = strings.NewReplacer("SERVER", server.URL(), "PIN", server.CAHash()).Replace(nodeSite)
 	m.put("/etc/machine-id", "0123456789abcdef0123456789abcdef\n")
@@ -251,7 +261,7 @@ func newMachine(t *testing.T) *machine {
 	if err := os.MkdirAll(m.root+"/var/lib", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(m.creds, 0o700); err != nil {
+	if err := os.Mkdir(m.creds, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(m.creds+"/bootstrap-token", []byte(server.Token()+"\n"), 0o400); err != nil {
@@ -277,7 +287,9 @@ func (m *machine) join() {
 // reboot is a power cycle: the kubelet's start waits for prelet.service.
 func (m *machine) reboot() {
 	m.boots++
-	m.run = m.t.TempDir()
+	if err := errors.Join(os.RemoveAll(m.run), os.Mkdir(m.run, 0o755)); err != nil {
+		m.t.Fatal(err)
+	}
 	m.gate = filepath.Join(m.run, "kubelet.env")
 	m.now = 5 * time.Second
 	m.starts, m.status, m.extend = nil, &bytes.Buffer{}, nil
@@ -379,9 +391,6 @@ func (m *machine) PatchTaints(_ context.Context, _, _ string, change kubelet.Tai
 	for _, t := range change.Owned {
 		owned = append(owned, t.String())
 	}
-	if m.annotations == nil {
-		m.annotations = map[string]string{}
-	}
 	m.annotations["prelet.github.io/taints"] = strings.Join(owned, " ")
 	m.tainted = append(m.tainted, change.String())
 	return nil
@@ -458,6 +467,9 @@ func (m *machine) Sleep(ctx context.Context, d time.Duration) error {
 		f(ctx)
 	}
 	m.now += d
+	if m.sleeping != nil {
+		m.sleeping()
+	}
 	return context.Cause(ctx)
 }
 
@@ -563,6 +575,8 @@ func (m *machine) gateSays() string {
 	b, _ := os.ReadFile(m.gate)
 	return strings.TrimSpace(string(b))
 }
+
+func inode(st fs.FileInfo) uint64 { return st.Sys().(*syscall.Stat_t).Ino }
 
 // disk is everything of the root: path → kind, mode, inode, times, and content. Two equal disks were not written to.
 func (m *machine) disk() map[string]string {

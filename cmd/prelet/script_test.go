@@ -168,6 +168,8 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		"snapshot":     cmdSnapshot,
 		"same":         cmdSame,
 		"tells":        cmdTells,
+		"out":          cmdOut,
+		"err":          cmdErr,
 		"json":         cmdJSON,
 		"save":         cmdSave,
 		"columns":      cmdColumns,

@@ -96,27 +96,45 @@ func cmdTells(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// out TEXT: stdout contains the text, wherever its lines are broken.
+func cmdOut(ts *testscript.TestScript, neg bool, args []string) { wantText(ts, neg, "stdout", args[0]) }
+
+// err TEXT: the same of stderr.
+func cmdErr(ts *testscript.TestScript, neg bool, args []string) { wantText(ts, neg, "stderr", args[0]) }
+
+func wantText(ts *testscript.TestScript, neg bool, stream, text string) {
+	if mentions(ts.ReadFile(stream), text) == neg {
+		ts.Fatalf("%s contains %q: got %t, want %t", stream, text, neg, !neg)
+	}
+}
+
 // document is stdout as the one JSON document that it must be.
-func document(ts *testscript.TestScript) map[string]any {
-	d := json.NewDecoder(strings.NewReader(ts.ReadFile("stdout")))
+func document(ts *testscript.TestScript) map[string]any { return readDocument(ts, "stdout") }
+
+func readDocument(ts *testscript.TestScript, file string) map[string]any {
+	d := json.NewDecoder(strings.NewReader(ts.ReadFile(file)))
 	var m map[string]any
 	if err := d.Decode(&m); err != nil {
-		ts.Fatalf("stdout is not a JSON document: %v", err)
+		ts.Fatalf("%s is not a JSON document: %v", file, err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		ts.Fatalf("stdout goes on after its document")
+		ts.Fatalf("%s goes on after its document", file)
 	}
 	return m
 }
 
-// json PATH [VALUE]: a place of stdout's document, keys and indexes parted by "/", is that text or JSON. `! json
-// PATH`: it is not there.
+// json [-in FILE] PATH [VALUE]: a place of the document of stdout, or of a file, keys and indexes parted by "/", is
+// that text or JSON. `json PATH contains TEXT`: it contains the text. `json PATH length N`: it has so many members.
+// `json PATH -> NAME`: it becomes a variable of the environment. `! json PATH`: it is not there.
 func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
+	file := "stdout"
+	if len(args) > 1 && args[0] == "-in" {
+		file, args = args[1], args[2:]
+	}
+	var v any = readDocument(ts, file)
 	if len(args) == 0 {
-		document(ts)
 		return
 	}
-	var v any = document(ts)
 	found := true
 	for _, k := range strings.Split(args[0], "/") {
 		k = strings.ReplaceAll(k, "~1", "/")
@@ -148,8 +166,18 @@ func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
 	if !ok {
 		got = string(must(json.Marshal(v)))
 	}
-	if len(args) == 2 && got != args[1] {
-		ts.Fatalf("%s is %s, want %s", args[0], got, args[1])
+	if len(args) == 3 && args[1] == "length" {
+		got = strconv.Itoa(reflect.ValueOf(v).Len())
+	}
+	switch isEqual := len(args) < 2 || got == args[len(args)-1]; {
+	case len(args) == 3 && args[1] == "->":
+		ts.Setenv(args[2], got)
+	case len(args) == 3 && args[1] == "contains":
+		if !mentions(got, args[2]) {
+			ts.Fatalf("%s is %s, want it to contain %q", args[0], got, args[2])
+		}
+	case !isEqual:
+		ts.Fatalf("%s is %s, want %s", args[0], got, strings.Join(args[1:], " "))
 	}
 }
 
@@ -265,19 +293,22 @@ func cmdMode(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// kept DIR TEXT: some file there holds the text.
+// kept DIR TEXT: some file there holds the text. kept DIR -file FILE: one holds the text of that file.
 func cmdKept(ts *testscript.TestScript, _ bool, args []string) {
-	found := false
+	found, text := false, args[len(args)-1]
+	if args[1] == "-file" {
+		text = ts.ReadFile(text)
+	}
 	ts.Check(filepath.WalkDir(ts.MkAbs(args[0]), func(p string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err
 		}
 		b, err := os.ReadFile(p)
-		found = found || bytes.Contains(b, []byte(args[1]))
+		found = found || bytes.Contains(b, []byte(text))
 		return err
 	}))
 	if !found {
-		ts.Fatalf("no file in %s holds %q", args[0], args[1])
+		ts.Fatalf("no file in %s holds %q", args[0], text)
 	}
 }
 

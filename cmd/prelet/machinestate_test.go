@@ -1,0 +1,559 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/probe/kubeletbin"
+)
+
+const (
+	kubeletConf = "/etc/kubernetes/kubelet.conf"
+	oldPEM      = "/var/lib/kubelet/pki/kubelet-client-2026-01-01-00-00-00.pem"
+	current     = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+)
+
+// joinAs is what a kubelet does: with a bootstrap kubeconfig and no identity of its own it gets a certificate for its
+// name.
+func (m *machine) joinAs(name string) func() {
+	return func() {
+		if m.read("/etc/kubernetes/bootstrap-kubelet.conf") == "" ||
+			m.read(current) != "" && m.read(kubeletConf) != "" {
+			return
+		}
+		cert, key, err := m.server.IssueNode(name)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		pem := oldPEM
+		if name != "n1" {
+			pem = strings.Replace(oldPEM, "01-01", "02-02", 1)
+		}
+		m.put(pem, string(cert)+string(key))
+		_ = os.Remove(m.root + current)
+		if err := os.Symlink(pem, m.root+current); err != nil {
+			m.t.Fatal(err)
+		}
+		conf, err := m.server.NodeKubeconfig(name)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		m.put(kubeletConf, fileConf(string(conf)))
+	}
+}
+
+// fileConf is a kubelet.conf that names its certificate, as a kubelet writes it.
+func fileConf(conf string) string {
+	var out []string
+	for line := range strings.Lines(conf) {
+		for _, what := range []string{"client-certificate", "client-key"} {
+			if strings.HasPrefix(strings.TrimSpace(line), what+"-data:") {
+				line = "    " + what + ": " + current + "\n"
+			}
+		}
+		out = append(out, line)
+	}
+	return strings.Join(out, "")
+}
+
+// node is the name in the certificate that the kubelet would start with; "" for none.
+func (m *machine) node() string {
+	link, err := os.Readlink(m.root + current)
+	if err != nil || m.read(kubeletConf) == "" || m.read(link) == "" {
+		return ""
+	}
+	if strings.Contains(link, "01-01") {
+		return "n1"
+	}
+	return "n2"
+}
+
+// copied makes another machine of the disk, which gets another host name.
+func (m *machine) copied(path, text string) {
+	m.t.Helper()
+	m.put(path, text)
+	m.put("/etc/hostname", "n2\n")
+	m.onStart = m.joinAs("n2")
+	m.reboot()
+}
+
+func (m *machine) blob(gen int, name string) string {
+	m.t.Helper()
+	store, err := generation.OpenReadOnly(generation.Options{Root: m.root, Dir: m.root + "/var/lib/prelet"})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer store.Close()
+	b, err := store.Blob(gen, name)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return string(b)
+}
+
+func (m *machine) unchanged(what string, before map[string]string) {
+	m.t.Helper()
+	for p, now := range m.disk() {
+		if before[p] != now && p != "/var/lib/prelet/lock" {
+			m.t.Errorf("%s: %s was %q and is %q", what, p, before[p], now)
+		}
+	}
+}
+
+// flip changes one bit of a text that a generation keeps.
+func (m *machine) flip(name, text string) {
+	m.t.Helper()
+	b, err := os.ReadFile(m.stateDir() + "/" + name)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	head := bytes.IndexByte(b, '\n')
+	at := bytes.Index(b[head:], []byte(text))
+	if at < 0 {
+		m.t.Fatalf("%s keeps no %q", name, text)
+	}
+	m.damage(name, head+at)
+}
+
+// template is a node that has joined as n1, with its certificate where a kubelet keeps it.
+func template(t *testing.T) *machine {
+	t.Helper()
+	m := newMachine(t)
+	m.put("/etc/hostname", "n1\n")
+	m.onStart = m.joinAs("n1")
+	run, verify := m.boot()
+	if run.exit != 0 || verify.exit != 0 {
+		t.Fatalf("the template's first boot: %+v, %+v", run, verify)
+	}
+	m.put("/var/lib/kubelet/cpu_manager_state", `{"policyName":"none"}`)
+	return m
+}
+
+// spoilt are the forms in which a file of the state folder is damaged.
+func spoilt() map[string]func(path string) error {
+	write := func(change func(text []byte) []byte) func(path string) error {
+		return func(path string) error {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			return os.WriteFile(path, change(text), 0o600)
+		}
+	}
+	replace := func(with func(path string) error) func(path string) error {
+		return func(path string) error { return errors.Join(os.Remove(path), with(path)) }
+	}
+
+	return map[string]func(path string) error{
+		"empty":   write(func([]byte) []byte { return nil }),
+		"half":    write(func(text []byte) []byte { return text[:len(text)/2] }),
+		"garbage": write(func([]byte) []byte { return []byte("\x00\xff\n{}[") }),
+		"short":   write(func(text []byte) []byte { return text[:len(text)-1] }),
+		"folder":  replace(func(path string) error { return os.MkdirAll(path+"/x", 0o755) }),
+		"link":    replace(func(path string) error { return os.Symlink("/dev/null", path) }),
+		"pipe":    replace(func(path string) error { return syscall.Mkfifo(path, 0o600) }),
+	}
+}
+
+// stateDir is prelet's own folder on the machine.
+func (m *machine) stateDir() string { return filepath.Join(m.root, "var/lib/prelet") }
+
+// managed is everything of the disk but prelet's own folder.
+func (m *machine) managed() map[string]string {
+	disk := m.disk()
+	for p := range disk {
+		if p == "/var/lib" || p == "/var/lib/prelet" || strings.HasPrefix(p, "/var/lib/prelet/") {
+			delete(disk, p)
+		}
+	}
+
+	return disk
+}
+
+// sameFiles compares managed before and after.
+func (m *machine) sameFiles(before map[string]string) {
+	m.t.Helper()
+	after := m.managed()
+	for p, line := range after {
+		if before[p] != line {
+			m.t.Errorf("%s: got %s, want %s", p, line, before[p])
+		}
+	}
+	if len(after) != len(before) {
+		m.t.Errorf("files: got %d, want %d", len(after), len(before))
+	}
+}
+
+// copyTo copies the state folder, as a backup does.
+func (m *machine) copyState(from, to string) {
+	m.t.Helper()
+	if err := os.RemoveAll(to); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := os.Chmod(to, 0o700); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// relabel makes the site plan another label.
+func (m *machine) relabel(value string) {
+	m.put("/etc/prelet/site.hcl", strings.ReplaceAll(m.site, `pool" = "a"`, `pool" = "`+value+`"`))
+	m.labels["example.com/pool"] = value
+}
+
+// damage flips a byte of one of the store's files: the one at from the end, or from the start if it is not negative.
+func (m *machine) damage(name string, at int) {
+	m.t.Helper()
+	path := filepath.Join(m.stateDir(), name)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	if at < 0 {
+		at += len(text)
+	}
+	text[at] ^= 1
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// halfPublished makes a state folder one whose commit was interrupted in an earlier boot.
+func (m *machine) halfPublished(dir string) {
+	m.t.Helper()
+	store, err := generation.Open(m.t.Context(), generation.Options{Root: m.root, Dir: dir, BootID: "an earlier one"})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer store.Close()
+	txn, err := store.Begin(generation.Proposal{PlanID: "z", Targets: []generation.Target{
+		{Path: "/etc/default/kubelet", Kind: generation.File, Content: []byte("z"), Mode: 0o644},
+	}})
+	if err == nil {
+		_, err = txn.Commit()
+	}
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	left, _ := filepath.Glob(m.root + "/etc/default/.prelet-*")
+	for _, p := range left {
+		if err := os.Remove(p); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+}
+
+// awaitsVerdict is a node on which a boot has put generation 2 in place, and the kubelet runs on it without a verdict.
+func awaitsVerdict(t *testing.T) *machine {
+	t.Helper()
+	m := goodNode(t)
+	m.relabel("b")
+	m.reboot()
+	m.inside = true
+	m.want("run", m.as(app.BootUnit, "run"), ended{0, "Generation 2 is in place; prelet-verify judges it", ""})
+	m.inside = false
+	m.units.start()
+
+	return m
+}
+
+// lose removes files or folders of the state folder.
+func (m *machine) lose(names ...string) {
+	m.t.Helper()
+	for _, name := range names {
+		if err := os.RemoveAll(m.stateDir() + "/" + name); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+}
+
+// emptyRun removes everything from /run/prelet, as systemctl clean --what=runtime does.
+func (m *machine) emptyRun() {
+	m.t.Helper()
+	left, err := filepath.Glob(m.run + "/*")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	for _, p := range left {
+		if err := os.RemoveAll(p); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+}
+
+// byNewer rewrites a document of the state folder as a prelet of a later format would have written it: with another
+// version, a member that this one does not know, and its own checksum. What follows the first line stays.
+func (m *machine) byNewer(name string, change func(doc map[string]any)) {
+	m.t.Helper()
+	path := filepath.Join(m.stateDir(), name)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	line, rest, _ := bytes.Cut(text, []byte("\n"))
+	doc := map[string]any{}
+	if err := json.Unmarshal(line, &doc); err != nil {
+		m.t.Fatal(err)
+	}
+	delete(doc, "sha256")
+	doc["version"] = 99
+	doc["later"] = "unknown"
+	if change != nil {
+		change(doc)
+	}
+	if line, err = json.Marshal(doc); err != nil {
+		m.t.Fatal(err)
+	}
+	body := line[:len(line)-1]
+	sealed := fmt.Sprintf("%s,\"sha256\":%q}\n%s", body, generation.Checksum(body), rest)
+	if err := os.WriteFile(path, []byte(sealed), 0o600); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// planByNewer changes a text in the stored activation plan of a generation, with the checksums of plan and manifest.
+func (m *machine) planByNewer(gen int, old, new string) {
+	m.t.Helper()
+	name := fmt.Sprintf("generations/%d", gen)
+	plan := m.blob(gen, activation.PlanBlob)
+	changed := strings.Replace(plan, old, new, 1)
+	if changed == plan || len(changed) != len(plan) {
+		m.t.Fatalf("%q in %s: got no replacement of the same length", old, plan)
+	}
+	text, err := os.ReadFile(filepath.Join(m.stateDir(), name))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	text = bytes.Replace(text, []byte(plan), []byte(changed), 1)
+	if err := os.WriteFile(filepath.Join(m.stateDir(), name), text, 0o600); err != nil {
+		m.t.Fatal(err)
+	}
+	was, is := generation.Checksum([]byte(plan)), generation.Checksum([]byte(changed))
+	m.byNewer(name, func(doc map[string]any) {
+		doc["version"] = 2
+		delete(doc, "later")
+		for _, p := range doc["parts"].([]any) {
+			if part := p.(map[string]any); part["sha256"] == was {
+				part["sha256"] = is
+			}
+		}
+	})
+}
+
+// commands are the lines of a message that are for a shell, in their order.
+func commands(message string) (out []string) {
+	for line := range strings.Lines(message) {
+		line = strings.TrimSpace(line)
+		for _, program := range []string{"mv ", "rm ", "find ", "mkdir ", "(umask ", "prelet "} {
+			if strings.HasPrefix(line, program) {
+				out = append(out, line)
+			}
+		}
+	}
+
+	return out
+}
+
+// paste runs a line as it was printed: in a shell, or in this process where it is prelet's.
+func (m *machine) paste(line string) ended {
+	m.t.Helper()
+	if args, ok := strings.CutPrefix(line, "prelet "); ok {
+		args, _, _ = strings.Cut(args, " --root ") // where these machines have their files
+		return m.as("", strings.Fields(args)...)
+	}
+	out, err := exec.Command("sh", "-c", line).CombinedOutput()
+	if err != nil {
+		m.t.Errorf("%s: %v\n%s", line, err, out)
+	}
+
+	return ended{}
+}
+
+func (m *machine) putState(name, text string) {
+	m.t.Helper()
+	if err := os.WriteFile(filepath.Join(m.stateDir(), name), []byte(text), 0o600); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// staged makes a commit of one file ready, and ends there.
+func (m *machine) staged(path string, then func(*generation.Txn) error) {
+	m.t.Helper()
+	store := m.lock()
+	defer store.Close() // as when the process is killed
+	cur, err := store.Current()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	act, err := store.Blob(cur.Gen, "activation.json")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	targets := targetsOf(m, cur, store)
+	for i := range targets {
+		if targets[i].Path == path {
+			targets[i].Content = append(targets[i].Content, "# half\n"...)
+		}
+	}
+	txn, err := store.Begin(
+		generation.Proposal{PlanID: "half", Targets: targets, Blobs: map[string][]byte{"activation.json": act}},
+	)
+	if err == nil {
+		err = then(txn)
+	}
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// interrupted is staged with the commit, and a gate that is shut for it.
+func (m *machine) interrupted(path string) {
+	m.t.Helper()
+	m.staged(path, func(t *generation.Txn) error { _, err := t.Commit(); return err })
+	gate := activation.Gate{Dir: m.run, BootID: m.bootID()}
+	if err := errors.Join(gate.Shut("in the middle"), gate.MarkOwed("kubelet.service")); err != nil {
+		m.t.Fatal(err)
+	}
+	if _, err := m.Stop(m.t.Context(), "kubelet.service", 0); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// served makes prelet-apply.service start, which runs `prelet run` with the credentials that a person has not.
+func (m *machine) served() {
+	m.units.apply = func() {
+		m.t.Helper()
+		self := m.creds
+		m.creds = self + "/of-the-unit"
+		m.as(app.ApplyUnit, "run")
+		m.creds = self
+	}
+	credentials := m.creds
+	if err := os.Mkdir(credentials+"/of-the-unit", 0o700); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := os.Rename(credentials+"/bootstrap-token", credentials+"/of-the-unit/bootstrap-token"); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// requests returns the files of requests that no process has taken.
+func (m *machine) requests() []string {
+	m.t.Helper()
+	names, err := filepath.Glob(filepath.Join(m.run, "request-*.json"))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return names
+}
+
+// interrupt leaves a generation 2 that is committed and not published, as of a kill there: the gate shut, the kubelet
+// stopped and owed a start.
+func (m *machine) interrupt() {
+	m.t.Helper()
+	store := m.lock()
+	defer store.Close()
+	cur, err := store.Current()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	act, err := store.Blob(cur.Gen, "activation.json")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	txn, err := store.Begin(
+		generation.Proposal{PlanID: "x", Blobs: map[string][]byte{"activation.json": act}, Targets: append(
+			targetsOf(m, cur, store),
+			generation.Target{
+				Path:    "/etc/motd",
+				Kind:    generation.File,
+				Content: []byte("hello"),
+				Mode:    0o644,
+				UID:     generation.Keep,
+				GID:     generation.Keep,
+			},
+		)},
+	)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	if _, err := txn.Commit(); err != nil {
+		m.t.Fatal(err)
+	}
+	gate := activation.Gate{Dir: m.run, BootID: m.bootID()}
+	if err := gate.Shut("generation 2 is being put in place"); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := gate.MarkOwed("kubelet.service"); err != nil {
+		m.t.Fatal(err)
+	}
+	_, _ = m.Stop(m.t.Context(), "kubelet.service", 1)
+}
+
+func targetsOf(m *machine, cur *generation.Info, store *generation.Store) (out []generation.Target) {
+	for _, e := range cur.Entries {
+		if e.New.Kind != generation.File || m.read(e.Path) == "" {
+			continue
+		}
+		content, err := store.Content(e.New.SHA256)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		out = append(
+			out,
+			generation.Target{
+				Path:    e.Path,
+				Kind:    generation.File,
+				Content: content,
+				Mode:    generation.Keep,
+				UID:     generation.Keep,
+				GID:     generation.Keep,
+			},
+		)
+	}
+	return out
+}
+
+// answered puts a binary there and what it would say, as it is kept, for below another root it is not run.
+func (m *machine) answered(version string) (kept string) {
+	m.t.Helper()
+	m.put("/usr/bin/kubelet", "no program")
+	if err := os.Chmod(filepath.Join(m.root, "/usr/bin/kubelet"), 0o755); err != nil {
+		m.t.Fatal(err)
+	}
+	c, ok := kubeletbin.Find(m.root, "", nil).Keep(version, nil)
+	b, err := c.Marshal()
+	if err != nil || !ok {
+		m.t.Fatal("what the kubelet says is not kept: ", err)
+	}
+	m.put("/var/lib/prelet/kubelet.json", string(b))
+	return string(b)
+}
+
+func (m *machine) putKubeletConfig(text string) {
+	m.server.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": text})
+}
+
+type refusal struct{}
+
+func (refusal) Error() string { return "admission webhook denied the request" }
+func (refusal) Refused() bool { return true }
+
+type changed struct{}
+
+func (changed) Error() string { return "the object has been modified" }
+func (changed) Changed() bool { return true }

@@ -24,7 +24,7 @@ locals {
     containerRuntimeEndpoint = "unix://%s"
     maxPods                  = 64
     clusterDomain            = null
-    evictionHard             = { "memory.available" = "150Mi", "nodefs.available" = "6%%" }
+    evictionHard = merge(stage.reserve.node.eviction_hard, { "memory.available" = "150Mi", "nodefs.available" = "6%%" })
     featureGates             = { AllAlpha = false }
     podsPerCore              = 7 # as the cluster, until it changes
     kubeReserved             = stage.reserve.node.kube_reserved
@@ -34,9 +34,6 @@ stage "detect-hw" "node" {}
 stage "reserve" "node" { policy = "gke" }
 stage "label" "site" {
   labels = { "example.com/zone" = "z1" }
-}
-stage "taint" "site" {
-  taints = ["example.com/a=b:NoSchedule"]
 }
 stage "write" "kubelet" {
   kubelet_config { patch = local.settings }

@@ -129,5 +129,5 @@ func network(c config) error {
 			return fmt.Errorf("ip %s: %w: %s", strings.Join(args, " "), err, out)
 		}
 	}
-	return nil
+	return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1\n"), 0o600) // as on nodes with pods
 }

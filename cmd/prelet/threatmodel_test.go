@@ -50,7 +50,8 @@ func TestThreatModel(t *testing.T) {
 	}
 }
 
-// hasTest reports whether a folder of the repository has a test function, a fuzz target or a file of this name.
+// hasTest reports whether a folder of the repository has a test function, a fuzz target or a file of this name, or a
+// script, as in TestNodes/boots.
 func hasTest(t *testing.T, folder, name string) bool {
 	t.Helper()
 
@@ -59,6 +60,13 @@ func hasTest(t *testing.T, folder, name string) bool {
 	if !isFunction {
 		st, err := os.Stat(filepath.Join(folder, name))
 		return err == nil && st.Mode().IsRegular()
+	}
+
+	name, script, isScript := strings.Cut(name, "/")
+	if isScript {
+		if _, err := os.Stat(filepath.Join(folder, "testdata/nodes", script+".txtar")); err != nil {
+			return false
+		}
 	}
 
 	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))

@@ -226,10 +226,10 @@ func TestReadme(t *testing.T) {
 
 	for _, part := range strings.Split("\n"+session[1], "\n$ ")[1:] {
 		command, want, _ := strings.Cut(part, "\n")
-		// All of the output is read first: `head` may close the pipe before prelet has written.
+		// All of the output is read first, and no pipe is between: `head` may close one before all is written.
 		plan, rest, isCut := strings.Cut(command, " | ")
 		if isCut {
-			command = "text=$(" + plan + "); printf '%s\\n' \"$text\" | " + rest
+			command = "text=$(" + plan + "); " + rest + " <<<\"$text\""
 		}
 		if got := run(command); got != strings.TrimSpace(want) {
 			t.Errorf("README.md: %s: got\n%s\nwant as on the page:\n%s", command, got, want)

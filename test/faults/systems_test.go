@@ -9,14 +9,14 @@ import (
 // TestSweepXFS and TestSweepBtrfs sweep on file systems that keep their own order: xfs forgets the size of a file
 // that was not fsynced, btrfs writes a tree for each fsync. btrfs has no ioctl to cut the power: there, the disk is
 // copied.
-func TestSweepXFS(t *testing.T) { sweepOn(t, filesystems[1], density{stride: 4, recovery: 20}) }
+func TestSweepXFS(t *testing.T) { sweepOn(t, filesystems[1], density{stride: 8, recovery: 60}) }
 
-func TestSweepBtrfs(t *testing.T) { sweepOn(t, filesystems[2], density{stride: 4, recovery: 20}) }
+func TestSweepBtrfs(t *testing.T) { sweepOn(t, filesystems[2], density{stride: 8, recovery: 60}) }
 
 // TestSweepBinary sweeps the real binary, from its start to its end, on files below a root. It works on several
 // threads, and strace counts on each by itself, so that a kill may miss; the writer, on one, has every point.
 func TestSweepBinary(t *testing.T) {
-	chosen := chooseDensity(density{stride: 1, recovery: 10})
+	chosen := chooseDensity(density{stride: 1, recovery: 30})
 	s := &stage{filesystem: filesystems[0], loose: true, dir: scratch(t), fresh: secretText + " 2"}
 	s.Name = "prelet run"
 	b := newBox(t, filepath.Join(s.dir, s.filesystem.name, "root"), "")

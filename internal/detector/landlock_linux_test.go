@@ -52,7 +52,7 @@ func TestLandlockVersions(t *testing.T) {
 			) // the last one was ended: without seccomp all that its user runs is
 			said, ans, _ := b.ask(
 				world.DetectorReq{Name: "tries", Config: config, Allow: world.Grants{Read: []string{"/open"}}},
-				20*time.Second,
+				time.Minute,
 			)
 			if ans.Fault != nil {
 				t.Fatalf("got %s: %s, want an answer", ans.Name(), ans.Why())

@@ -85,7 +85,7 @@ func (b *bench) neighbour() int {
 func (b *bench) tries(config map[string]any, allow world.Grants) map[string]string {
 	b.t.Helper()
 	_ = os.Remove(filepath.Join(b.dir, "open/made"))
-	said, ans, _ := b.ask(world.DetectorReq{Name: "tries", Config: config, Allow: allow}, 10*time.Second)
+	said, ans, _ := b.ask(world.DetectorReq{Name: "tries", Config: config, Allow: allow}, time.Minute)
 	if ans.Fault != nil {
 		b.t.Fatalf("got %s: %s, want an answer", ans.Name(), ans.Why())
 	}

@@ -124,7 +124,7 @@ var (
 	}
 	DetectorMemory = Attr[string]{
 		Name:    "memory",
-		Doc:     "How much writable private memory each of its processes may have; at least 128Mi. Only the units of prelet bound all memory.",
+		Doc:     "How much writable private memory each of its processes may have; at least 128Mi. All together may have twice as much.",
 		Default: "128Mi",
 		Check:   memory,
 		Const:   true,

@@ -75,7 +75,13 @@ func (h *Host) run(ctx context.Context, j job) (reply wire.Reply, t Trace, err e
 	if err == nil {
 		t.Step = wire.Start
 		request := h.completeRequest(j, s, deadline)
-		reply, err = p.ask(ctx, request, deadline)
+		watched, stop := context.WithCancelCause(ctx)
+		go p.watchMemory(watched, memoryProcesses*j.memory, stop)
+		reply, err = p.ask(watched, request, deadline)
+		stop(nil)
+	}
+	if errors.Is(err, errMemory) {
+		t.Step = wire.Call
 	}
 
 	clean = h.end(p, s, reply)
@@ -227,7 +233,10 @@ func (p *process) ask(
 	}()
 
 	line, err := readLine(p.stdout, wire.MaxReply)
+	cause := context.Cause(ctx)
 	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded) && errors.Is(cause, errMemory):
+		return reply, cause
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return reply, errors.New("it exceeded its deadline and was killed")
 	case errors.Is(err, io.EOF):

@@ -295,6 +295,29 @@ func TestLimits(t *testing.T) {
 	b.nothingLeft(t)
 }
 
+// TestMemoryOfAll: what the limit of each process does not count is bounded for all processes together. One process that
+// makes its memory read-only, and several with large page tables, are ended with the measured value and the limit.
+func TestMemoryOfAll(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for _, name := range []string{"frozen-hog", "page-tables"} {
+		b.install(name)
+		said, ans, took := b.ask(world.DetectorReq{Name: name}, 20*time.Second)
+		t.Logf("%s: %s, %s", name, took.Round(time.Millisecond), ans.Why())
+		const want = "MiB with their page tables; together they may hold 256 MiB"
+		if ans.Code() != fault.DetectorFailed || !strings.Contains(ans.Why(), want) {
+			t.Errorf("%s: got %v, failure %q; want it to contain %q", name, said.Attributes, ans.Why(), want)
+		}
+		b.nothingLeft(t)
+	}
+	left, _ := filepath.Glob(b.dir + "/run/*.lock")
+	for _, lock := range left {
+		if st, err := os.Stat(lock); err != nil || st.Size() > 0 {
+			t.Errorf("got slot %s of %d bytes, %v; want it clean", lock, st.Size(), err)
+		}
+	}
+}
+
 // Without the filter a child can leave the group. Then the pool's user is swept.
 func TestSweep(t *testing.T) {
 	t.Parallel()

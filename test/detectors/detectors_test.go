@@ -112,6 +112,8 @@ func (m *machine) hostile() {
 		{"shared-hog", ""},
 		{"ignores", ""},
 		{"hog", "it ended during the call"},
+		{"frozen-hog", "it was killed for its memory"},
+		{"page-tables", "it was killed for its memory"},
 		{"kill-host", ""},
 		{"setsid", ""},
 		{"nests", ""},

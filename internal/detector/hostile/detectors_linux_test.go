@@ -57,6 +57,9 @@ func runDetector(name string) {
 	case "sleeper": // the child of other detectors
 		ignoreSignals()
 		time.Sleep(time.Minute)
+	case "reader": // the child of "page-tables"
+		_ = fillPageTables()
+		time.Sleep(time.Minute)
 	case "crash-before":
 		fmt.Fprintln(os.Stderr, "loading libvendor.so.1\nvendor library not found: libvendor.so.1")
 		os.Exit(3)

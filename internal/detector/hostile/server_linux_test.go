@@ -235,6 +235,14 @@ func attack(name string, a *contract.Answer) {
 	case "shared-hog":
 		n, err := repeat(2048, mapShared)
 		count("mebibytes", n, err)
+	case "frozen-hog":
+		n, err := repeat(1024, freezeMemory)
+		count("mebibytes", n, err)
+		time.Sleep(time.Second)
+	case "page-tables":
+		n, err := repeat(4, func(int) error { return child("reader").Start() })
+		count("children", n, err)
+		time.Sleep(2 * time.Second)
 	case "fills": // it keeps the files for a while
 		n, err := repeat(200_000, makeFile)
 		count("files", n, err)

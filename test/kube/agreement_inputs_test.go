@@ -8,11 +8,11 @@ import (
 	"math/rand/v2"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,9 +49,80 @@ func inputKinds() []inputKind {
 	}
 }
 
+// inputData is testdata/agreement.yaml, which says what each part is.
+type inputData struct {
+	Values         map[string][]any    `json:"values"`
+	Words          map[string][]string `json:"words"`
+	Bounds         []string            `json:"bounds"`
+	OddDurations   []string            `json:"odd_durations"`
+	DurationUnits  []string            `json:"duration_units"`
+	OddAmounts     []string            `json:"odd_amounts"`
+	AmountSuffixes []string            `json:"amount_suffixes"`
+	OddShares      []string            `json:"odd_shares"`
+	OddNumbers     []string            `json:"odd_numbers"`
+	DurationFields []any               `json:"duration_fields"`
+	IntegerFields  []any               `json:"integer_fields"`
+	Thresholds     struct {
+		Signals, Fields []string
+		KubeReserved    map[string]any `json:"kubeReserved"`
+	} `json:"thresholds"`
+	Reserved     []string            `json:"reserved"`
+	NumberFlags  []string            `json:"number_flags"`
+	ListFlags    map[string][]string `json:"list_flags"`
+	OddElements  []string            `json:"odd_elements"`
+	OddQuotes    []string            `json:"odd_quotes"`
+	NotTried     []string            `json:"not_tried"`
+	Label, Taint struct {
+		GoodKeys   []string `json:"good_keys"`
+		Keys       []string `json:"keys"`
+		GoodValues []string `json:"good_values"`
+		Values     []string `json:"values"`
+	}
+	Effects        []string         `json:"effects"`
+	Manager        map[string]any   `json:"manager"`
+	Combinations   []map[string]any `json:"combinations"`
+	Valid          map[string]any   `json:"valid"`
+	Files          []string         `json:"files"`
+	DropInNames    []string         `json:"drop_in_names"`
+	OddDropInNames []string         `json:"odd_drop_in_names"`
+	OddDropIns     []string         `json:"odd_drop_ins"`
+	Excuses        []excuse         `json:"excuses"`
+}
+
+// excuse is one disagreement in which prelet is right, or in which one of the two does not check the input.
+type excuse struct {
+	Starts     bool // the kubelet accepts it, and prelet does not
+	Words, Why string
+}
+
+func readInputData(t *testing.T) (d inputData) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/agreement.yaml")
+	must(t, err)
+	useNumber := func(d *json.Decoder) *json.Decoder {
+		d.UseNumber()
+		return d
+	}
+	must(t, yaml.UnmarshalStrict(text, &d, useNumber))
+
+	return d
+}
+
+// explains says why a disagreement is right, or is of how the kubelet is asked here; "" for one that counts.
+func (d inputData) explains(r agreement) string {
+	for _, e := range d.Excuses {
+		if r.kubelet == e.Starts && strings.Contains(r.said+r.complaint, e.Words) {
+			return e.Why
+		}
+	}
+
+	return ""
+}
+
 // inputs makes random ones.
 type inputs struct {
 	*rand.Rand
+	inputData
 	fields []knownField
 	gates  []string
 	flags  []knownFlag
@@ -73,7 +144,7 @@ type knownField struct {
 
 func newInputs(t *testing.T, r *rand.Rand) *inputs {
 	t.Helper()
-	g := &inputs{Rand: r}
+	g := &inputs{Rand: r, inputData: readInputData(t)}
 	g.add(nil, reflect.TypeFor[v1beta1.KubeletConfiguration]())
 
 	// The names of flags and gates are of the tables. What is wrong with them is not: a kubelet is asked.
@@ -138,14 +209,62 @@ func wholeTypes() []reflect.Type {
 	}
 }
 
+// name is the type of a field as testdata/agreement.yaml names it.
+func (f knownField) name() string {
+	switch f.of {
+	case reflect.TypeFor[metav1.Duration]():
+		return "duration"
+	case reflect.TypeFor[resource.Quantity](), reflect.TypeFor[resource.QuantityValue]():
+		return "quantity"
+	}
+
+	return map[reflect.Kind]string{
+		reflect.Bool:    "bool",
+		reflect.Int32:   "integer",
+		reflect.Int64:   "integer",
+		reflect.Int:     "integer",
+		reflect.Uint32:  "integer",
+		reflect.Float64: "number",
+		reflect.String:  "text",
+		reflect.Map:     "object",
+		reflect.Slice:   "list",
+	}[f.of.Kind()]
+}
+
 func pick[T any](g *inputs, of ...T) T { return of[g.IntN(len(of))] }
+
+// oneIn is true once in n times.
+func (g *inputs) oneIn(n int) bool { return g.IntN(n) == 0 }
+
+// oneOrTwo is for a loop.
+func (g *inputs) oneOrTwo() int { return 1 + g.IntN(2) }
+
+// draw makes the choices in a value of the data.
+func (g *inputs) draw(v any) any {
+	switch v := v.(type) {
+	case []any:
+		chosen := pick(g, v...)
+		if object, isObject := chosen.(map[string]any); isObject {
+			return g.draw(object)
+		}
+		return chosen
+	case map[string]any:
+		out := map[string]any{}
+		for _, names := range slices.Sorted(maps.Keys(v)) {
+			out[pick(g, strings.Split(names, "|")...)] = g.draw(v[names])
+		}
+		return out
+	}
+
+	return v
+}
+
+// drawFields is draw for the fields of a configuration.
+func (g *inputs) drawFields(v map[string]any) map[string]any { return g.draw(v).(map[string]any) }
 
 // with is a case whose configuration has these fields over the baseline.
 func with(fields map[string]any, flags ...string) inputCase {
-	var config map[string]any
-	if err := yaml.Unmarshal([]byte(baseline), &config); err != nil {
-		panic(err)
-	}
+	config := parseBaseline()
 	merged(config, fields)
 	text, err := yaml.Marshal(config)
 	if err != nil {
@@ -153,6 +272,14 @@ func with(fields map[string]any, flags ...string) inputCase {
 	}
 
 	return inputCase{Config: string(text), Flags: flags}
+}
+
+func parseBaseline() (config map[string]any) {
+	if err := yaml.Unmarshal([]byte(baseline), &config); err != nil {
+		panic(err)
+	}
+
+	return config
 }
 
 func nested(path []string, v any) map[string]any {
@@ -170,105 +297,25 @@ func (g *inputs) oneField(i int) inputCase {
 
 // value is a random one for a field, often right and sometimes of a wrong type.
 func (g *inputs) value(f knownField) any {
-	if g.IntN(12) == 0 {
-		return pick[any](g, "x", 1, true, []any{}, map[string]any{}, -1.5, []any{"a"}, map[string]any{"a": "b"}, "")
-	}
-
+	words := g.Words[f.path[len(f.path)-1]]
 	switch {
-	case f.of == reflect.TypeFor[metav1.Duration]():
-		return pick[any](g, durations()...)
-	case f.of == reflect.TypeFor[resource.Quantity](), f.of == reflect.TypeFor[resource.QuantityValue]():
-		return pick[any](g, "0", "64Ki", "1Gi", "-1", "x")
+	case g.oneIn(12):
+		return g.draw(g.Values["wrong"])
+	case f.name() == "bool":
+		return g.oneIn(2)
+	case f.name() == "text" && words != nil:
+		return pick(g, words...)
 	}
 
-	name := f.path[len(f.path)-1]
-	switch f.of.Kind() {
-	case reflect.Bool:
-		return g.IntN(2) == 0
-	case reflect.Int32, reflect.Int64, reflect.Int, reflect.Uint32:
-		return pick[any](g, 0, -1, 1, 2, 5, 20, 80, 110, 1000, 65536, 131072, 2147483647)
-	case reflect.Float64:
-		return pick[any](g, 0, 0.5, 1, 1.5, -0.5)
-	case reflect.String:
-		return g.text(name)
-	case reflect.Map:
-		return pick[any](
-			g,
-			map[string]any{},
-			map[string]any{"memory": "100Mi"},
-			map[string]any{"memory.available": "5%"},
-			map[string]any{"a": "b"},
-			map[string]any{"cpu": "100m", "pid": "100"},
-		)
-	case reflect.Slice:
-		return pick[any](
-			g,
-			[]any{},
-			[]any{"a"},
-			[]any{"10.0.0.10"},
-			[]any{"pods"},
-			[]any{map[string]any{"key": "a", "effect": "NoSchedule"}},
-			[]any{"net.ipv4.tcp_syncookies"},
-		)
-	}
-
-	return nil
+	return g.draw(g.Values[f.name()])
 }
 
-// text is a string for a field of this name: words that it takes, and others.
-func (g *inputs) text(name string) string {
-	words := map[string][]string{
-		"address": {"0.0.0.0", "127.0.0.1", "10.0.0.5", "::", "::1", "203.0.113.9", "nosuch", ""}, "healthzBindAddress": {"0.0.0.0", "127.0.0.1", "nosuch", ""},
-		"mode": {"AlwaysAllow", "AlwaysDeny", "x"}, "format": {"text", "json", "xml", ""}, "cgroupDriver": {"systemd", "cgroupfs"},
-		"cpuManagerPolicy": {"none", "static", "None"}, "memoryManagerPolicy": {"None", "Static", "none"},
-		"topologyManagerPolicy": {"none", "best-effort", "restricted", "single-numa-node", "x"}, "topologyManagerScope": {"container", "pod", "node"},
-		"hairpinMode": {"hairpin-veth", "promiscuous-bridge", "none", "x"}, "containerLogMaxSize": {"10Mi", "-1", "-10Mi", "0", "1500m", "x", "1G"},
-		"configMapAndSecretChangeDetectionStrategy": {"Get", "Cache", "x"}, "swapBehavior": {"NoSwap", "UnlimitedSwap", "", "x"},
-		"tlsMinVersion": {"VersionTLS12", "VersionTLS13", "1.2"}, "reservedSystemCPUs": {"0", "+0", "0-1", "0\n", "0-", "99", " 0", "0,0"},
-		"podLogsDir": {"/var/log/pods", "logs", "/var/log//x", "/var/log/é"}, "endpoint": {"127.0.0.1:4317", "http://x:1", "unix:///x", ""},
-		"contentType": {"application/json", "application/vnd.kubernetes.protobuf", "x"}, "resolvConf": {"/etc/resolv.conf", "", "/run/nothing"},
-		"cgroupRoot": {"/", "/is/there", "/is/not", ""}, "systemCgroups": {"/", "/x", ""}, "memoryReservationPolicy": {"None", "TieredReservation", "x"},
-		"systemReservedCgroup": {"/is/there", "/is/not", ""}, "kubeReservedCgroup": {"/is/there", ""}, "kubeletCgroups": {"/is/there", ""},
-		"imagePullCredentialsVerificationPolicy": {"AlwaysVerify", "NeverVerify", "x", ""}, "showHiddenMetricsForVersion": {"1.36", "1.35", ""},
-		"staticPodURL": {"http://127.0.0.1:1/x", ""}, "staticPodPath": {"/etc/kubernetes/manifests", "/run/nothing", ""},
-		"clientCAFile": {"", "/etc/none", "none"}, "tlsCertFile": {"", "/etc/none"}, "tlsPrivateKeyFile": {""}, "volumePluginDir": {"/var/lib/x", ""},
-		"containerRuntimeEndpoint": {"", "containerd.sock", "http://x", "tcp://x"}, "imageServiceEndpoint": {"", "http://x", "x.sock"},
-		"providerID": {"x://y", ""}, "clusterDomain": {"cluster.local", ""},
-	}[name]
-	if len(words) == 0 {
-		words = []string{"", "x", "a b"}
-	}
-
-	return pick(g, words...)
-}
-
-func durations() []any {
-	return []any{
-		"0s",
-		"-1s",
-		"1ns",
-		"1h30m",
-		"87600h",
-		"1s",
-		"100ms",
-		"3s",
-		"10s",
-		"5m",
-		"300s",
-		"0",
-		"ten",
-		"1d",
-		0,
-		5,
-		5000000000,
-	}
-}
-
-// ofKind is the i-th field of these types, and a value.
-func (g *inputs) ofKind(i int, is func(knownField) bool, values []any) inputCase {
+// ofType is the i-th field of a type, and a value.
+func (g *inputs) ofType(i int, name string, values []any) inputCase {
 	var fields []knownField
 	for _, f := range g.fields {
-		if is(f) {
+		isFlush := name == "duration" && slices.Equal(f.path, []string{"logging", "flushFrequency"})
+		if f.name() == name || isFlush {
 			fields = append(fields, f)
 		}
 	}
@@ -278,183 +325,57 @@ func (g *inputs) ofKind(i int, is func(knownField) bool, values []any) inputCase
 }
 
 func (g *inputs) duration(i int) inputCase {
-	is := func(f knownField) bool {
-		return f.of == reflect.TypeFor[metav1.Duration]() || slices.Equal(f.path, []string{"logging", "flushFrequency"})
-	}
+	values := append(slices.Clone(g.DurationFields), g.anyDuration(), g.anyDuration(), g.anyDuration())
 
-	return g.ofKind(
-		i,
-		is,
-		[]any{
-			"0s",
-			"-1s",
-			"1ns",
-			"1h30m",
-			"87600h",
-			"1s",
-			"250ms",
-			"4s",
-			"2m",
-			g.anyDuration(),
-			g.anyDuration(),
-			g.anyDuration(),
-		},
-	)
+	return g.ofType(i, "duration", values)
 }
 
 func (g *inputs) integer(i int) inputCase {
-	return g.ofKind(i, func(f knownField) bool {
-		return slices.Contains([]reflect.Kind{reflect.Int32, reflect.Int64, reflect.Uint32}, f.of.Kind()) &&
-			f.of != reflect.TypeFor[time.Duration]()
-	}, []any{0, -1, 1, 2, 50, 100, 65535, 65536, 1 << 20, 2147483647, json.Number("2147483648"), json.Number("4294967295"),
-		g.nearBound(), g.nearBound(), g.nearBound(), g.nearBound(), g.nearBound(), g.nearBound()})
+	values := slices.Clone(g.IntegerFields)
+	for range 6 {
+		values = append(values, g.nearBound())
+	}
+
+	return g.ofType(i, "integer", values)
 }
 
 // nearBound is a number at a bound that something has, or somewhere between.
 func (g *inputs) nearBound() json.Number {
-	if g.IntN(3) == 0 {
+	if g.oneIn(3) {
 		return json.Number(strconv.FormatInt(g.Int64N(1<<(1+g.IntN(62))), 10))
 	}
-	bound := pick(
-		g,
-		"0",
-		"1",
-		"16",
-		"31",
-		"100",
-		"1000",
-		"1024",
-		"10248",
-		"32767",
-		"65535",
-		"4194304",
-		"2147483647",
-		"4294967295",
-		"9223372036854775807",
-	)
-	n, _ := new(big.Int).SetString(bound, 10)
+	n, _ := new(big.Int).SetString(pick(g, g.Bounds...), 10)
 
 	return json.Number(n.Add(n, big.NewInt(int64(g.IntN(3)-1))).String())
 }
 
 // anyDuration is one of any unit and size, now and then malformed.
 func (g *inputs) anyDuration() string {
-	if g.IntN(8) == 0 {
-		return pick(
-			g,
-			"2562047h47m16s",
-			"2562047h48m",
-			"9223372036854775807ns",
-			"+5m",
-			".5s",
-			"5",
-			"1d",
-			"1 s",
-			"",
-			"1e3s",
-			"0x5s",
-			"1.5",
-			"-0s",
-			"s",
-		)
+	if g.oneIn(8) {
+		return pick(g, g.OddDurations...)
 	}
 
-	return strconv.Itoa(g.IntN(1<<(1+g.IntN(12)))) + pick(g, "ns", "us", "ms", "s", "s", "m", "h", "m30s", ".5s")
+	return strconv.Itoa(g.IntN(1<<(1+g.IntN(12)))) + pick(g, g.DurationUnits...)
 }
 
 // amount is a quantity of any size with any suffix, now and then malformed or negative.
 func (g *inputs) amount() string {
-	if g.IntN(8) == 0 {
-		return pick(
-			g,
-			"9223372036854775807",
-			"9223372036854775808",
-			"18446744073709551616",
-			"10e18",
-			"1e30",
-			"1e-30",
-			"-1",
-			"-0",
-			"+1Gi",
-			"0x10",
-			"010Mi",
-			"1K",
-			"1mi",
-			"1gb",
-			"1 Gi",
-			"",
-			".",
-			"1.2.3",
-			"NaN",
-			"Inf",
-			".5Gi",
-			"5.",
-			"1e",
-			"1_0",
-			"8Ei",
-			"16Ei",
-		)
+	if g.oneIn(8) {
+		return pick(g, g.OddAmounts...)
 	}
 	number := strconv.Itoa(g.IntN(1 << (1 + g.IntN(12))))
-	if g.IntN(4) == 0 {
+	if g.oneIn(4) {
 		number += "." + strconv.Itoa(g.IntN(1000))
 	}
 
-	return number + pick(
-		g,
-		"",
-		"m",
-		"u",
-		"n",
-		"k",
-		"M",
-		"G",
-		"T",
-		"P",
-		"E",
-		"Ki",
-		"Mi",
-		"Mi",
-		"Gi",
-		"Gi",
-		"Ti",
-		"Pi",
-		"Ei",
-		"e3",
-		"E6",
-		"e9",
-	)
+	return number + pick(g, g.AmountSuffixes...)
 }
 
 // percentage is one between -1 and 101, now and then malformed.
 func (g *inputs) percentage() string {
 	switch g.IntN(4) {
 	case 0:
-		return pick(
-			g,
-			"0%",
-			"100%",
-			"0.0%",
-			"100.0%",
-			"-0%",
-			"-0.1%",
-			"100.1%",
-			"100.000001%",
-			"99.99999%",
-			"NaN%",
-			"nan%",
-			"Inf%",
-			"-Inf%",
-			"1e2%",
-			"1e39%",
-			"0x10p0%",
-			"5%%",
-			"%",
-			"5 %",
-			"+5%",
-			"1_0%",
-			"5%Mi",
-		)
+		return pick(g, g.OddShares...)
 	case 1:
 		return strconv.FormatFloat(g.Float64()*102-1, 'f', g.IntN(9), 64) + "%"
 	default:
@@ -464,64 +385,46 @@ func (g *inputs) percentage() string {
 
 // threshold is of any signal, in a file or as a flag, sometimes together with amounts.
 func (g *inputs) threshold(int) inputCase {
-	signal := pick(g, "memory.available", "nodefs.available")
-	if g.IntN(3) == 0 {
-		signal = pick(
-			g,
-			"nodefs.inodesFree",
-			"imagefs.available",
-			"pid.available",
-			"allocatableMemory.available",
-			"containerfs.available",
-		)
-	}
+	signal := pick(g, g.Thresholds.Signals...)
 	value := g.amount()
-	if g.IntN(3) == 0 {
+	if g.oneIn(3) {
 		value = g.percentage()
 	}
-	field := pick(g, "evictionHard", "evictionHard", "evictionHard", "evictionSoft", "evictionMinimumReclaim")
+	field := pick(g, g.Thresholds.Fields...)
 	fields := map[string]any{}
-	if g.IntN(3) == 0 {
-		fields["kubeReserved"] = map[string]any{pick(g, "memory", "ephemeral-storage"): pick(g, "0", "100Mi", "1Gi")}
+	if g.oneIn(3) {
+		fields["kubeReserved"] = g.draw(g.Thresholds.KubeReserved)
 	}
 	if field == "evictionSoft" {
 		fields["evictionSoftGracePeriod"] = map[string]any{signal: pick(g, "1m", "90s", g.anyDuration())}
 	}
-	if g.IntN(3) > 0 || strings.Contains(value, ",") {
+	if !g.oneIn(3) || strings.Contains(value, ",") {
 		fields[field] = map[string]any{signal: value}
 		return with(fields)
 	}
-	name := map[string]string{"evictionHard": "eviction-hard=%s<%s", "evictionSoft": "eviction-soft=%s<%s", "evictionMinimumReclaim": "eviction-minimum-reclaim=%s=%s"}[field]
+	flag := map[string]string{
+		"evictionHard":           "eviction-hard=%s<%s",
+		"evictionSoft":           "eviction-soft=%s<%s",
+		"evictionMinimumReclaim": "eviction-minimum-reclaim=%s=%s",
+	}[field]
 
-	return with(fields, fmt.Sprintf(name, signal, value))
+	return with(fields, fmt.Sprintf(flag, signal, value))
 }
 
 // reserved has amounts of any size.
 func (g *inputs) reserved(int) inputCase {
-	fields, flags := map[string]any{}, []string(nil)
-	for range 1 + g.IntN(2) {
-		field, name, amount := pick(
-			g,
-			"kubeReserved",
-			"systemReserved",
-		), pick(
-			g,
-			"cpu",
-			"memory",
-			"memory",
-			"ephemeral-storage",
-			"pid",
-		), g.amount()
-		if g.IntN(3) > 0 {
-			fields[field] = map[string]any{name: amount}
-			continue
+	fields := map[string]any{}
+	var flags []string
+	for range g.oneOrTwo() {
+		owner := pick(g, "kube", "system")
+		name, amount := pick(g, g.Reserved...), g.amount()
+		if g.oneIn(3) {
+			flags = append(flags, owner+"-reserved="+name+"="+amount)
+		} else {
+			fields[owner+"Reserved"] = map[string]any{name: amount}
 		}
-		flags = append(
-			flags,
-			map[string]string{"kubeReserved": "kube-reserved", "systemReserved": "system-reserved"}[field]+"="+name+"="+amount,
-		)
 	}
-	if g.IntN(6) == 0 {
+	if g.oneIn(6) {
 		fields["containerLogMaxSize"] = g.amount()
 	}
 
@@ -531,87 +434,25 @@ func (g *inputs) reserved(int) inputCase {
 // list is a flag that takes a list, with elements that are empty, in quotes or among spaces, or one that takes a
 // number, spelled in any way.
 func (g *inputs) list(int) inputCase {
-	if g.IntN(4) == 0 {
-		name := pick(
-			g,
-			"v",
-			"v",
-			"max-pods",
-			"image-gc-low-threshold",
-			"oom-score-adj",
-			"pod-max-pids",
-			"kube-api-burst",
-			"node-status-max-images",
-		)
-		return with(
-			nil,
-			name+"="+pick(
-				g,
-				strconv.Itoa(g.IntN(60)),
-				"+5",
-				"0x2",
-				"0b11",
-				"0o7",
-				"010",
-				"1_0",
-				"5.0",
-				"1e1",
-				"5 ",
-				"-0",
-				"",
-				"2147483648",
-				"4294967296",
-				"9223372036854775808",
-			),
-		)
+	if g.oneIn(4) {
+		number := pick(g, append(g.OddNumbers, strconv.Itoa(g.IntN(60)))...)
+		return with(nil, pick(g, g.NumberFlags...)+"="+number)
 	}
 
-	flags := map[string][]string{
-		"tls-cipher-suites": {
-			"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
-			"TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
-		},
-		"enforce-node-allocatable": {
-			"pods",
-		},
-		"allowed-unsafe-sysctls": {"net.core.somaxconn", "kernel.msg*"},
-		"cluster-dns":            {"10.96.0.10", "fd00::a"},
-		"feature-gates": {
-			"LoggingAlphaOptions=true",
-			"AllBeta=false",
-		},
-		"kube-reserved": {"cpu=100m", "memory=64Mi"},
-		"eviction-hard": {"memory.available<5%", "pid.available<10%"},
-		"topology-manager-policy-options": {
-			"prefer-closest-numa-nodes=true",
-		},
-		"cpu-manager-policy-options": {"full-pcpus-only=true"},
-		"manifest-url-header":        {"a:b", "c:d:e"},
-		"eviction-minimum-reclaim": {
-			"memory.available=1Mi",
-			"nodefs.available=5%",
-		},
-		"vmodule":         {"a=1", "b=2"},
-		"reserved-memory": {"0:memory=100Mi"},
-		"node-labels": {
-			"a=b",
-			"example.com/c=",
-		},
-		"register-with-taints": {"a=b:NoSchedule", "b:NoExecute", "c:NoSchedule-", "d-"},
-	}
-	name := pick(g, slices.Sorted(maps.Keys(flags))...)
+	name := pick(g, slices.Sorted(maps.Keys(g.ListFlags))...)
 	var words []string
 	for range g.IntN(3) {
-		words = append(words, pick(g, flags[name]...))
+		words = append(words, pick(g, g.ListFlags[name]...))
 	}
-	odd := []string{"", "", "", "\"\"", "x", "=", ":"}
-	if name != "node-labels" && name != "register-with-taints" { // which are written into quotes here
-		odd = append(odd, " ", "\"", "'")
+	odd := slices.Concat(g.OddElements, g.OddQuotes)
+	isQuoted := name == "node-labels" || name == "register-with-taints"
+	if isQuoted {
+		odd = g.OddElements
 	}
-	if g.IntN(3) > 0 {
+	if !g.oneIn(3) {
 		words = slices.Insert(words, g.IntN(len(words)+1), pick(g, odd...))
 	}
-	if name == "node-labels" || name == "register-with-taints" {
+	if isQuoted {
 		words = slices.DeleteFunc(words, func(w string) bool { return strings.Contains(w, "\"") })
 	}
 
@@ -625,12 +466,9 @@ func (g *inputs) dropIn(i int) inputCase {
 	c.DropIns = map[string]string{}
 	var last *knownField
 	for range 1 + g.IntN(3) {
-		names := []string{
-			"10-a.conf", "40-nodeadm.conf", "9.conf", "Z.conf", "sub/20-b.conf", "00-first.conf", "99.conf", ".conf",
-		}
-		name := pick(g, names...)
-		if g.IntN(10) == 0 {
-			name = pick(g, "README", "50-off.yaml", "50-off.conf.bak")
+		name := pick(g, g.DropInNames...)
+		if g.oneIn(10) {
+			name = pick(g, g.OddDropInNames...)
 		}
 		c.DropIns[name] = g.dropInText(i, &last)
 	}
@@ -651,24 +489,18 @@ func (g *inputs) oneOf(i int) inputCase {
 // dropInText is the text of a drop-in: one field, which may be that of the last one, all of another input, or now and
 // then something that the kubelet may not read.
 func (g *inputs) dropInText(i int, last **knownField) string {
-	const header = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
-	if g.IntN(12) == 0 {
-		return pick(
-			g, "", "maxPods: 20\n", header, header+"maxPods: 20\nmaxPods: 30\n", header+"---\n", "---\n"+header, "{}",
-			`{"apiVersion":"kubelet.config.k8s.io/v1beta1","kind":"KubeletConfiguration","maxPods":20}`,
-			`{apiVersion: kubelet.config.k8s.io/v1beta1, kind: KubeletConfiguration, maxPods: 20}`,
-			header+"\tmaxPods: 20\n", header+"nosuch: 1\n", header+"maxPods: [\n", "kind: KubeletConfiguration\n",
-			"apiVersion: v1\nkind: ConfigMap\n", header+"failCgroupV1: null\n", header+"enforceNodeAllocatable: []\n",
-		)
-	}
-	if g.IntN(4) == 0 {
+	switch {
+	case g.oneIn(12):
+		return g.fill(pick(g, g.OddDropIns...))
+	case g.oneIn(4):
 		return g.oneOf(i).Config
 	}
-	if *last == nil || g.IntN(3) > 0 {
+
+	if *last == nil || !g.oneIn(3) {
 		*last = &g.fields[g.IntN(len(g.fields))]
 	}
 	value := g.value(**last)
-	if g.IntN(8) == 0 {
+	if g.oneIn(8) {
 		value = nil
 	}
 	text, err := yaml.Marshal(nested((*last).path, value))
@@ -676,12 +508,12 @@ func (g *inputs) dropInText(i int, last **knownField) string {
 		panic(err)
 	}
 
-	return header + string(text)
+	return g.fill("{head}" + string(text))
 }
 
 func (g *inputs) gate(int) inputCase {
 	set := map[string]any{}
-	for range 1 + g.IntN(2) {
+	for range g.oneOrTwo() {
 		name := pick(g, g.gates...)
 		switch g.IntN(20) {
 		case 0:
@@ -689,33 +521,38 @@ func (g *inputs) gate(int) inputCase {
 		case 1:
 			name = pick(g, "AllAlpha", "AllBeta")
 		}
-		set[name] = g.IntN(2) == 0
+		set[name] = g.oneIn(2)
 	}
-	if g.IntN(4) > 0 {
+	if !g.oneIn(4) {
 		return with(map[string]any{"featureGates": set})
 	}
 
+	return with(nil, pick(g, "feature-gates=", "feature_gates=")+joinObject(set, "="))
+}
+
+// joinObject is an object as a flag takes it.
+func joinObject(object map[string]any, sign string) string {
 	var list []string
-	for _, name := range slices.Sorted(maps.Keys(set)) {
-		list = append(list, fmt.Sprintf("%s=%t", name, set[name]))
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		list = append(list, name+sign+fmt.Sprint(object[name]))
 	}
 
-	return with(nil, pick(g, "feature-gates=", "feature_gates=")+strings.Join(list, ","))
+	return strings.Join(list, ",")
 }
 
 // flag is one flag that some kubelet has had, with a value that may be right.
 func (g *inputs) flag(int) inputCase {
 	var out []string
-	for range 1 + g.IntN(2) {
+	for range g.oneOrTwo() {
 		f := pick(g, g.flags...)
-		for slices.Contains(notTried(), f.name) || !f.isNow && g.IntN(8) > 0 {
+		for slices.Contains(g.NotTried, f.name) || !f.isNow && !g.oneIn(8) {
 			f = pick(g, g.flags...)
 		}
 		name := f.name
-		if g.IntN(3) == 0 {
+		if g.oneIn(3) {
 			name = strings.ReplaceAll(name, "-", "_")
 		}
-		if g.IntN(8) == 0 {
+		if g.oneIn(8) {
 			out = append(out, name+"="+g.flagValue(f))
 		}
 		out = append(out, name+"="+g.flagValue(f))
@@ -726,8 +563,8 @@ func (g *inputs) flag(int) inputCase {
 
 // flagValue is a value of the type that a flag takes, or now and then any other.
 func (g *inputs) flagValue(f knownFlag) string {
-	if g.IntN(6) == 0 {
-		return pick(g, "true", "0", "10s", "x", "", "-1", "10.0.0.5", "/var/lib/kubelet-case/x", "100Mi", "a=b", "text")
+	if g.oneIn(6) {
+		return fmt.Sprint(pick(g, g.Values["flag"]...))
 	}
 
 	i := slices.IndexFunc(g.fields, func(k knownField) bool { return strings.Join(k.path, ".") == f.field })
@@ -748,16 +585,10 @@ func (g *inputs) flagValue(f knownFlag) string {
 
 	switch v := g.value(g.fields[i]).(type) {
 	case map[string]any:
-		sign := "="
 		if f.field == "evictionHard" || f.field == "evictionSoft" {
-			sign = "<"
+			return joinObject(v, "<")
 		}
-		var list []string
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			list = append(list, name+sign+fmt.Sprint(v[name]))
-		}
-
-		return strings.Join(list, ",")
+		return joinObject(v, "=")
 	case []any:
 		var list []string
 		for _, e := range v {
@@ -770,186 +601,49 @@ func (g *inputs) flagValue(f knownFlag) string {
 	}
 }
 
-// notTried are flags that make the kubelet another program, or need a cluster.
-func notTried() []string {
-	return []string{
-		"help",
-		"h",
-		"config",
-		"kubeconfig",
-		"bootstrap-kubeconfig",
-		"root-dir",
-		"hostname-override",
-		"config-dir",
-		"cert-dir",
-		"lock-file",
-		"exit-on-lock-contention",
-		"node-labels",
-		"register-with-taints",
-		"container-runtime-endpoint",
-		"image-service-endpoint",
-		"runonce",
-		"write-config-to",
+// goodOrAny is a text of one of two lists, with repetitions written out.
+func (g *inputs) goodOrAny(good, others []string) string {
+	if g.oneIn(2) {
+		return pick(g, good...)
 	}
+
+	return g.fill(pick(g, others...))
 }
 
 func (g *inputs) label(int) inputCase {
-	key := func() string {
-		if g.IntN(2) == 0 {
-			return pick(
-				g,
-				"a",
-				"example.com/a",
-				"topology.kubernetes.io/zone",
-				"node.kubernetes.io/x",
-				"A_b.c",
-				"kubernetes.io/os",
-			)
-		}
-		return pick(
-			g,
-			"a",
-			"example.com/a",
-			"node-role.kubernetes.io/x",
-			"kubernetes.io/hostname",
-			"node.kubernetes.io/x",
-			"kubelet.kubernetes.io/x",
-			"topology.kubernetes.io/zone",
-			"x.node-restriction.kubernetes.io/a",
-			"k8s.io/a",
-			"kubernetes.io/arch",
-			"-a",
-			"a/b/c",
-			"UPPER/x",
-			"example.com/",
-			"/a",
-			"a_b.c-d",
-			strings.Repeat("k", 63),
-			strings.Repeat("k", 64),
-			strings.Repeat("d", 63)+".example/x",
-			"é",
-			"failure-domain.beta.kubernetes.io/zone",
-		)
-	}
-	value := func() string {
-		if g.IntN(2) == 0 {
-			return pick(g, "", "b", "1.2_3-x")
-		}
-		return pick(
-			g,
-			"",
-			"b",
-			"a.b_c-d",
-			"-b",
-			"b-",
-			strings.Repeat("v", 63),
-			strings.Repeat("v", 64),
-			"ä",
-			"1",
-			"a/b",
-			"a:b",
-		)
-	}
-
 	var list []string
 	for range 1 + g.IntN(3) {
-		list = append(list, key()+"="+value())
+		key := g.goodOrAny(g.Label.GoodKeys, g.Label.Keys)
+		list = append(list, key+"="+g.goodOrAny(g.Label.GoodValues, g.Label.Values))
 	}
 
 	return with(nil, pick(g, "node-labels=", "node-labels=", "node_labels=")+strings.Join(list, ","))
 }
 
 func (g *inputs) taint(int) inputCase {
-	key := func() string {
-		if g.IntN(2) == 0 {
-			return pick(g, "a", "example.com/a", "node.kubernetes.io/unschedulable")
-		}
-		return pick(
-			g,
-			"a",
-			"example.com/a",
-			"-a",
-			"a/b/c",
-			"",
-			"node.kubernetes.io/unschedulable",
-			strings.Repeat("k", 64),
-		)
+	isField := g.oneIn(2)
+	var fields []any
+	var flags []string
+	for range g.oneOrTwo() {
+		key := g.goodOrAny(g.Taint.GoodKeys, g.Taint.Keys)
+		value := g.goodOrAny(g.Taint.GoodValues, g.Taint.Values)
+		effect := pick(g, g.Effects...)
+		fields = append(fields, map[string]any{"key": key, "value": value, "effect": effect})
+		withValue := key + "=" + strings.ReplaceAll(value, " ", "_")
+		flags = append(flags, pick(g, key, withValue)+":"+effect)
 	}
-	value := func() string { return pick(g, "", "b", "", "1", "b", "b b", "-", strings.Repeat("v", 64)) }
-	effect := func() string {
-		return pick(
-			g,
-			"NoSchedule",
-			"NoSchedule",
-			"NoExecute",
-			"NoExecute",
-			"PreferNoSchedule",
-			"NoSchedul",
-			"noschedule",
-			"",
-		)
+	if isField {
+		return with(map[string]any{"registerWithTaints": fields})
 	}
 
-	if g.IntN(2) == 0 {
-		var list []any
-		for range 1 + g.IntN(2) {
-			list = append(list, map[string]any{"key": key(), "value": value(), "effect": effect()})
-		}
-
-		return with(map[string]any{"registerWithTaints": list})
-	}
-
-	var list []string
-	for range 1 + g.IntN(2) {
-		list = append(list, pick(g, key()+"="+strings.ReplaceAll(value(), " ", "_")+":"+effect(), key()+":"+effect()))
-	}
-
-	return with(nil, pick(g, "register-with-taints=", "register_with_taints=")+strings.Join(list, ","))
+	return with(nil, pick(g, "register-with-taints=", "register_with_taints=")+strings.Join(flags, ","))
 }
 
 func (g *inputs) manager(int) inputCase {
-	fields := map[string]any{}
-	maybe := func(odds int, name string, values ...any) {
-		if g.IntN(odds) > 0 {
-			fields[name] = pick(g, values...)
-		}
-	}
-	maybe(4, "cpuManagerPolicy", "none", "static", "static")
-	maybe(3, "reservedSystemCPUs", "0", "1", "0-1", "9", "+0")
-	maybe(
-		2,
-		"kubeReserved",
-		map[string]any{"cpu": "100m"},
-		map[string]any{"memory": "924Mi"},
-		map[string]any{"cpu": "0", "memory": "924Mi"},
-	)
-	maybe(2, "systemReserved", map[string]any{"cpu": "100m", "memory": "100Mi"}, map[string]any{})
-	maybe(2, "memoryManagerPolicy", "None", "Static", "Static")
-	maybe(
-		2,
-		"reservedMemory",
-		[]any{map[string]any{"numaNode": 0, "limits": map[string]any{"memory": "1Gi"}}},
-		[]any{
-			map[string]any{"numaNode": 0, "limits": map[string]any{"memory": "1124Mi"}},
-		},
-		[]any{map[string]any{"numaNode": 7, "limits": map[string]any{"memory": "1Gi"}}},
-		[]any{},
-	)
-	maybe(2, "topologyManagerPolicy", "none", "best-effort", "restricted", "single-numa-node")
-	maybe(2, "topologyManagerScope", "container", "pod")
-	if g.IntN(3) == 0 {
-		fields["cpuManagerPolicyOptions"] = map[string]any{
-			pick(g, "full-pcpus-only", "distribute-cpus-across-numa", "align-by-socket", "strict-cpu-reservation", "x"): pick(
-				g,
-				"true",
-				"false",
-				"maybe",
-			),
-		}
-	}
-	if g.IntN(4) == 0 {
-		fields["topologyManagerPolicyOptions"] = map[string]any{
-			pick(g, "prefer-closest-numa-nodes", "max-allowable-numa-nodes", "x"): pick(g, "true", "9", "4"),
+	fields := g.drawFields(g.Manager)
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if g.oneIn(3) {
+			delete(fields, name)
 		}
 	}
 
@@ -958,415 +652,61 @@ func (g *inputs) manager(int) inputCase {
 
 // combination has several fields that depend on each other.
 func (g *inputs) combination(int) inputCase {
-	p := func(values ...any) any { return pick(g, values...) }
-	fields := []func() map[string]any{
-		func() map[string]any {
-			return map[string]any{
-				"imageGCHighThresholdPercent": p(0, 50, 85, 100, 101),
-				"imageGCLowThresholdPercent":  p(0, 50, 80, 99),
-			}
-		},
-		func() map[string]any {
-			return map[string]any{
-				"imageMinimumGCAge": p("0s", "1s", "2m", "-1s"),
-				"imageMaximumGCAge": p("0s", "1s", "3m", "2m", "-1s"),
-			}
-		},
-		func() map[string]any {
-			return map[string]any{
-				"shutdownGracePeriod":             p("0s", "30s", "500ms"),
-				"shutdownGracePeriodCriticalPods": p("0s", "10s", "40s", "10ms"),
-			}
-		},
-		func() map[string]any {
-			return map[string]any{
-				"evictionSoft": map[string]any{
-					p("memory.available", "nodefs.available", "x").(string): p("5%", "100Mi", "0%", "200%", "x"),
-				},
-				"evictionSoftGracePeriod": map[string]any{
-					p("memory.available", "nodefs.available").(string): p("1m", "-1s", "0s"),
-				},
-			}
-		},
-		func() map[string]any {
-			return map[string]any{
-				"evictionHard": map[string]any{
-					p("memory.available", "pid.available", "imagefs.inodesFree").(string): p(
-						"5%",
-						"0",
-						"100Mi",
-						"0%",
-						"-1Mi",
-						"5.5%",
-					),
-				},
-				"mergeDefaultEvictionSettings": p(
-					true,
-					false,
-				),
-				"evictionMinimumReclaim": map[string]any{"memory.available": p("0", "-1", "5%", "0%", "1Gi")},
-			}
-		},
-		func() map[string]any {
-			return map[string]any{
-				"enforceNodeAllocatable": p(
-					[]any{"pods", "system-reserved"},
-					[]any{"none"},
-					[]any{},
-					[]any{"kube-reserved-compressible"},
-					[]any{"pods", "none"},
-				),
-				"cgroupsPerQOS": p(
-					true,
-					true,
-					false,
-				),
-				"systemReserved": p(map[string]any{"cpu": "100m"}, map[string]any{}, map[string]any{"cpu": "-1"}),
-				"systemReservedCgroup": p(
-					"/is/there",
-					"/is/not",
-					"",
-				),
-				"kubeReservedCgroup": p("", "/is/there"),
-				"kubeReserved":       p(map[string]any{"memory": "64Mi"}, map[string]any{}),
-			}
-		},
-		func() map[string]any {
-			return map[string]any{
-				"port":         p(0, 10250, 10255, 10248),
-				"readOnlyPort": p(0, 10255, 10250),
-				"healthzPort":  p(0, 10248, 10250, 10255),
-			}
-		},
-		func() map[string]any {
-			return map[string]any{
-				"enableServer": p(true, false),
-				"address":      p("0.0.0.0", "127.0.0.1", "203.0.113.9", "x"),
-				"readOnlyPort": p(0, 10255),
-			}
-		},
-		func() map[string]any {
-			return map[string]any{
-				"containerLogMaxFiles":        p(0, 1, 2, 5),
-				"containerLogMaxSize":         p("-1", "0", "10Mi", "1k"),
-				"containerLogMaxWorkers":      p(0, 1, 2),
-				"containerLogMonitorInterval": p("3s", "0s", "2999ms"),
-			}
-		},
-		func() map[string]any {
-			return map[string]any{"serializeImagePulls": p(true, false), "maxParallelImagePulls": p(0, 1, 2)}
-		},
-		func() map[string]any {
-			return map[string]any{
-				"logging": map[string]any{
-					"format":         p("text", "json"),
-					"flushFrequency": p("0s", "5s", 0, 5000000000, "-1s", -1),
-					"verbosity":      p(0, 2),
-					"vmodule":        p([]any{}, []any{map[string]any{"filePattern": "a", "verbosity": 1}}),
-					"options": p(
-						map[string]any{},
-						map[string]any{"json": map[string]any{"infoBufferSize": p("0", "64Ki")}},
-						map[string]any{"text": map[string]any{"splitStream": p(true, false)}},
-					),
-				},
-			}
-		},
-		func() map[string]any {
-			return map[string]any{
-				"featureGates": map[string]any{
-					p("LoggingAlphaOptions", "CustomCPUCFSQuotaPeriod", "KubeletCrashLoopBackOffMax").(string): p(
-						true,
-						false,
-					),
-				},
-				"cpuCFSQuotaPeriod": p(
-					"0s",
-					"100ms",
-					"1ms",
-					"2s",
-				),
-				"crashLoopBackOff": map[string]any{"maxContainerRestartPeriod": p("0s", "1s", "300s", "301s")},
-			}
-		},
-		func() map[string]any {
-			return map[string]any{
-				"maxPods": p(0, 110, 250, 65535, 70000),
-				"userNamespaces": map[string]any{
-					"idsPerPod": p(0, 65536, 131072, 65537, int64(4294901760), int64(2147483648)),
-				},
-			}
-		},
-		func() map[string]any {
-			return map[string]any{"systemCgroups": p("", "/", "/x"), "cgroupRoot": p("", "/", "/is/there", "/is/not")}
-		},
-		func() map[string]any {
-			return map[string]any{
-				"tlsMinVersion": p("VersionTLS12", "VersionTLS13"),
-				"tlsCipherSuites": p([]any{"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"},
-					[]any{"TLS_RSA_WITH_AES_128_CBC_SHA"}, []any{"x"}, []any{}),
-			}
-		},
-		func() map[string]any {
-			return map[string]any{
-				"imagePullCredentialsVerificationPolicy": p(
-					"NeverVerify",
-					"NeverVerifyAllowlistedImages",
-					"AlwaysVerify",
-				),
-				"preloadedImagesVerificationAllowlist": p(
-					[]any{},
-					[]any{"registry.example/x"},
-					[]any{"registry.example/x:tag"},
-					[]any{"*"},
-				),
-			}
-		},
-		func() map[string]any {
-			return map[string]any{
-				"memorySwap":             map[string]any{"swapBehavior": p("", "NoSwap", "UnlimitedSwap")},
-				"failSwapOn":             p(true, false),
-				"memoryThrottlingFactor": p(0.9, 0, 1.1, 1),
-			}
-		},
-		func() map[string]any {
-			return map[string]any{
-				"runtimeRequestTimeout": p("0s", "2m", "-1s", "1ns", "10s"),
-				"maxOpenFiles":          p(0, 1000000, 1, -1, 10000),
-			}
-		},
-	}
-
-	out := fields[g.IntN(len(fields))]()
-	if g.IntN(3) == 0 {
-		merged(out, fields[g.IntN(len(fields))]())
-	}
-
-	return with(out)
-}
-
-// raw is the text of a file in many forms.
-func (g *inputs) raw(int) inputCase {
-	n := strconv.Itoa(pick(g, 20, 64, 110))
-	plain := baseline
-	asJSON := func(extra string) string {
-		var config map[string]any
-		if err := yaml.Unmarshal([]byte(baseline), &config); err != nil {
-			panic(err)
-		}
-		b, err := json.Marshal(config)
-		if err != nil {
-			panic(err)
-		}
-
-		return strings.TrimSuffix(string(b), "}") + extra + "}"
-	}
-
-	return inputCase{Config: pick(g,
-		plain+"maxPods: "+n+"\nmaxPods: "+n+"\n",
-		plain+"kubeReserved: {cpu: 100m}\nkubeReserved: {memory: 100Mi}\n",
-		plain+"kubeReserved: {cpu: 100m, cpu: 200m}\n",
-		plain+"kubeReserved: &r {cpu: 100m}\nsystemReserved: *r\n",
-		plain+"kubeReserved: &r {cpu: 100m}\nsystemReserved:\n  <<: *r\n  memory: 100Mi\n",
-		plain+"kubeReserved: &r {cpu: 100m}\n",
-		plain+"systemReserved: *nosuch\n",
-		"---\n"+plain,
-		plain+"...\n",
-		plain+"---\n",
-		"%YAML 1.1\n---\n"+plain,
-		"\ufeff"+plain,
-		strings.ReplaceAll(plain, "\n", "\r\n"),
-		plain+"maxPods: 0x20\n",
-		plain+"maxPods: 0o17\n",
-		plain+"maxPods: 1e2\n",
-		plain+"maxPods: 1_0\n",
-		plain+"maxPods: "+n+".0\n",
-		plain+"maxPods: '"+n+"'\n",
-		plain+"maxPods: ~\n",
-		plain+"maxPods: null\nclusterDNS: null\n",
-		plain+"makeIPTablesUtilChains: yes\n",
-		plain+"makeIPTablesUtilChains: 'yes'\n",
-		plain+"makeIPTablesUtilChains: On\n",
-		plain+"clusterDomain: >\n  cluster.local\n",
-		plain+"clusterDomain: |-\n  cluster.local\n",
-		plain+"reservedSystemCPUs: |\n  0\n",
-		plain+"reservedSystemCPUs: |-\n  0\n",
-		plain+"reservedSystemCPUs: 0\n",
-		plain+"syncFrequency: 1:30\n",
-		plain+"\tmaxPods: 5\n",
-		plain+"maxPods:\t"+n+"\n",
-		plain+"# a comment\nmaxPods: "+n+" # another\n",
-		plain+"providerID: \"\\ud83d\\ude00\"\n",
-		plain+"providerID: \"\\u00e4\"\n",
-		plain+"providerID: \xff\xfe\n",
-		plain+"nosuch: 1\n",
-		plain+"maxpods: 5\n",
-		plain+"'maxPods': "+n+"\n",
-		plain+"? maxPods\n: "+n+"\n",
-		plain+"clusterDNS:\n- 10.0.0.10\n",
-		plain+"clusterDNS: [10.0.0.10,]\n",
-		plain+"clusterDNS: !!str x\n",
-		plain+"maxPods: !!int \""+n+"\"\n",
-		plain+"providerID: !nosuch x\n",
-		plain+"# "+strings.Repeat("x", 1<<20)+"\n",
-		plain+strings.Repeat("# a line of a long comment\n", 50000),
-		plain+"[]\n",
-		plain+"a: b: c\n",
-		strings.Replace(plain, "kind: KubeletConfiguration\n", "", 1),
-		strings.Replace(plain, "apiVersion: kubelet.config.k8s.io/v1beta1\n", "", 1),
-		strings.Replace(plain, "KubeletConfiguration", "Kubeletconfiguration", 1),
-		strings.Replace(plain, "v1beta1", "v1", 1),
-		"\n",
-		"# nothing\n",
-		"[]\n",
-		asJSON(""),
-		asJSON(`,"maxPods":`+n),
-		asJSON(`,"providerID":"\ud83d\ude00"`),
-		asJSON(`,"providerID":"\ud83d"`),
-		asJSON(`,"maxPods":1,"maxPods":`+n),
-		asJSON(`,"kubeReserved":{"cpu":"100m"},"kubeReserved":{"memory":"x"}`),
-		asJSON(`,"kubeReserved":{"memory":"x"},"kubeReserved":{"memory":"100Mi"}`),
-		asJSON(`,"nosuch":{}`),
-		asJSON(`,"maxPods":1e2`),
-		asJSON(`,"maxPods":`+n+`.0`),
-		"\n  "+asJSON(""),
-	)}
-}
-
-// valid has several fields, all of them right.
-func (g *inputs) valid(int) inputCase {
-	all := map[string][]any{
-		"maxPods": {
-			20,
-			64,
-			110,
-			250,
-		},
-		"podPidsLimit":              {-1, 1024, 4096},
-		"syncFrequency":             {"1m", "30s"},
-		"nodeStatusUpdateFrequency": {"10s", "1m"},
-		"evictionHard": {
-			map[string]any{"memory.available": "100Mi", "nodefs.available": "10%"},
-			map[string]any{"memory.available": "5%"},
-		},
-		"kubeReserved": {
-			map[string]any{"cpu": "100m", "memory": "128Mi"},
-			map[string]any{"memory": "64Mi", "ephemeral-storage": "1Gi", "pid": "1000"},
-		},
-		"systemReserved": {
-			map[string]any{"cpu": "50m"},
-			map[string]any{"memory": "64Mi"},
-		},
-		"containerLogMaxSize": {"50Mi", "-1", "1G"},
-		"containerLogMaxFiles": {
-			2,
-			5,
-			10,
-		},
-		"containerLogMonitorInterval": {"3s", "10s"},
-		"serializeImagePulls":         {true, false},
-		"registryPullQPS":             {0, 5, 50},
-		"eventRecordQPS": {
-			0,
-			5,
-			50,
-		},
-		"kubeAPIQPS":                  {50, 100},
-		"kubeAPIBurst":                {100, 200},
-		"imageGCHighThresholdPercent": {85, 90},
-		"imageGCLowThresholdPercent":  {10, 80},
-		"imageMinimumGCAge": {
-			"2m",
-			"0s",
-		},
-		"imageMaximumGCAge":   {"0s", "168h"},
-		"shutdownGracePeriod": {"0s", "60s"},
-		"rotateCertificates":  {true, false},
-		"clusterDNS": {
-			[]any{"10.96.0.10"},
-			[]any{"10.96.0.10", "fd00::a"},
-		},
-		"clusterDomain": {"cluster.local"},
-		"resolvConf":    {"/etc/resolv.conf"},
-		"topologyManagerPolicy": {
-			"none",
-			"best-effort",
-		},
-		"cpuManagerReconcilePeriod": {"0s", "10s"},
-		"protectKernelDefaults":     {false},
-		"seccompDefault":            {true, false},
-		"allowedUnsafeSysctls": {
-			[]any{"net.core.somaxconn"},
-			[]any{"kernel.msg*"},
-		},
-		"enableDebuggingHandlers": {true, false},
-		"failSwapOn":              {false},
-		"healthzPort": {
-			10248,
-			0,
-		},
-		"readOnlyPort":             {0, 10255},
-		"oomScoreAdj":              {-999, 0},
-		"maxOpenFiles":             {1000000, 0},
-		"nodeLeaseDurationSeconds": {40, 0},
-		"featureGates": {
-			map[string]any{"LoggingAlphaOptions": true},
-			map[string]any{"CustomCPUCFSQuotaPeriod": true},
-		},
-		"memorySwap": {map[string]any{"swapBehavior": "NoSwap"}, map[string]any{}},
-		"tlsMinVersion": {
-			"VersionTLS12",
-			"VersionTLS13",
-		},
-		"registerWithTaints": {[]any{map[string]any{"key": "a", "effect": "NoSchedule"}}},
-		"logging": {
-			map[string]any{"verbosity": 2},
-			map[string]any{"format": "json", "flushFrequency": 0},
-			map[string]any{"flushFrequency": "0s"},
-		},
-	}
-	names := slices.Sorted(maps.Keys(all))
-	fields := map[string]any{}
-	for range 4 + g.IntN(9) {
-		name := pick(g, names...)
-		fields[name] = pick(g, all[name]...)
+	fields := g.drawFields(pick(g, g.Combinations...))
+	if g.oneIn(3) {
+		merged(fields, g.drawFields(pick(g, g.Combinations...)))
 	}
 
 	return with(fields)
 }
 
-// excuse says why a disagreement is right, or is of how the kubelet is asked here; "" for one that counts.
-func excuse(r agreement) string {
-	for _, e := range excusesKnown() {
-		if r.kubelet == e.starts && strings.Contains(r.said+r.complaint, e.words) {
-			return e.why
+// valid has several fields, all of them right.
+func (g *inputs) valid(int) inputCase {
+	names := slices.Sorted(maps.Keys(g.Valid))
+	fields := map[string]any{}
+	for range 4 + g.IntN(9) {
+		name := pick(g, names...)
+		fields[name] = g.draw(g.Valid[name])
+	}
+
+	return with(fields)
+}
+
+// raw is the text of a file in many forms.
+func (g *inputs) raw(int) inputCase {
+	return inputCase{Config: g.fill(pick(g, g.Files...))}
+}
+
+var repetition = regexp.MustCompile(`\{(\d+) ([^}]*)\}`)
+
+// fill replaces what stands in braces in a text of the data.
+func (g *inputs) fill(text string) string {
+	if !strings.Contains(text, "{") {
+		return text
+	}
+
+	inJSON, err := json.Marshal(parseBaseline())
+	if err != nil {
+		panic(err)
+	}
+	lines := strings.SplitAfterN(baseline, "\n", 3)
+	text = strings.NewReplacer(
+		"{base}", baseline,
+		"{base with CRLF}", strings.ReplaceAll(baseline, "\n", "\r\n"),
+		"{json}", strings.TrimSuffix(string(inJSON), "}"),
+		"{head}", lines[0]+lines[1],
+		"{fields}", lines[2],
+		"{n}", pick(g, "20", "64", "110"),
+		"{bad}", "\xff\xfe",
+	).Replace(text)
+
+	return repetition.ReplaceAllStringFunc(text, func(found string) string {
+		part := repetition.FindStringSubmatch(found)
+		n, err := strconv.Atoi(part[1])
+		if err != nil {
+			panic(err)
 		}
-	}
 
-	return ""
-}
-
-// excuseKnown is one disagreement in which prelet is right, or in which the input is not checked by one of them.
-type excuseKnown struct {
-	starts     bool // the kubelet accepts it, and prelet does not
-	words, why string
-}
-
-// excusesKnown is at most 20 long.
-func excusesKnown() []excuseKnown {
-	return []excuseKnown{
-		{true, "healthzPort are both", "a race: one of two listeners ends the kubelet, or /healthz is never served"},
-		{false, "no client provided", "asked without an API server; a kubelet that has one starts"},
-		{
-			true,
-			"unknown configmap and secret manager mode",
-			"asked without an API server; a kubelet that has one ends with these words",
-		},
-		{true, "is set without tls", "the kubelet runs without a certificate, and every connection to its API fails"},
-		{true, `invalid effect ""`, "the kubelet runs, and the API server refuses its Node"},
-		{
-			false,
-			"validate CRI v1 image API for endpoint",
-			"what listens there may start between prelet and the kubelet: a warning",
-		},
-	}
+		return strings.Repeat(part[2], n)
+	})
 }

@@ -169,7 +169,6 @@ func (a attempts) tryHost() {
 // tryCalls makes system calls that are refused.
 func (a attempts) tryCalls() {
 	var params [120]byte
-	unix.Sync() // has no result
 
 	a.putAll(map[string]error{
 		"setsid":          errorOf(unix.Setsid()),

@@ -159,10 +159,15 @@ site: ## write the documentation as a web site with search into bin/site (mkdocs
 
 ##@ Longer checks
 
-# Most scenarios start one goroutine; those that ask clusters, detectors and fleets are run also for every change.
+# The packages with a go statement, internal/probe, which several goroutines ask, and the other modules; race-all takes
+# all. Most scenarios start one goroutine; those that ask clusters, detectors and fleets are run also for every change.
 .PHONY: race
-race: ## run the tests with the race detector, of the scenarios those with many goroutines (C compiler)
-	@for m in $(MODULES); do (cd $$m && CGO_ENABLED=1 $(GO) test -race -short -vet=off -timeout 20m ./...); done
+race: ## run the tests of what starts goroutines with the race detector (C compiler)
+	@with_go=$$($(GO) list -f '{{$$d := .Dir}}{{range .GoFiles}}{{$$d}}/{{.}}{{"\n"}}{{end}}' ./... | \
+		xargs grep -lE '^\s+go |\.Go\(' | xargs -n 1 dirname | sort -u || true); \
+	CGO_ENABLED=1 $(GO) test -race -short -vet=off -timeout 20m $$with_go ./internal/probe/...
+	@for m in $(filter-out .,$(MODULES)); do \
+		(cd $$m && CGO_ENABLED=1 $(GO) test -race -short -vet=off -timeout 20m ./...); done
 	CGO_ENABLED=1 $(GO) test -race -vet=off -run 'TestScenarios/(net|detect|wait|fleet|test)' ./cmd/prelet
 
 .PHONY: race-all

@@ -79,9 +79,7 @@ func (a *cli) showAnalysis(
 			return asDocument(o, *found.Status, found.Problem)
 		})
 	case found.Problem == "":
-		err = a.print(func(o io.Writer) error {
-			return asText(o, *found.Status, printer.StyleOf(a.stdout, a.getenv))
-		})
+		err = printText(a, *found.Status, asText)
 	}
 	if err != nil || found.Problem == "" {
 		return err

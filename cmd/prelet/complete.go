@@ -80,8 +80,8 @@ func (a *cli) completeGenerations(
 	if isFull || err != nil {
 		return nil, directive
 	}
-	for _, g := range slices.Backward(past.Generations) {
-		about := g.Time.Local().Format("2006-01-02 15:04") + " " + generationStatus(g)
+	for _, g := range past.Newest() {
+		about := g.Time.Local().Format("2006-01-02 15:04") + " " + g.Words()
 		numbers = append(numbers, cobra.CompletionWithDesc(strconv.Itoa(g.Generation), about))
 	}
 

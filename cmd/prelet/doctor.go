@@ -5,16 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app/doctor"
 	"github.com/prelet/prelet/internal/report/printer"
 )
-
-// examination is the document of `doctor -o json`.
-type examination struct {
-	FormatVersion int              `json:"format_version"`
-	Fit           bool             `json:"fit"`
-	Findings      []doctor.Finding `json:"findings"`
-}
 
 func (a *cli) doctor() *cobra.Command {
 	var w where
@@ -56,7 +48,7 @@ Exit status 0 if nothing prevents a boot, 3 otherwise.`,
 				subject = "image"
 			}
 			if w.output.isJSON() {
-				err = a.printJSON(examination{1, found.Fit, found.Findings})
+				err = a.printJSON(found)
 			} else {
 				err = a.print(func(o io.Writer) error {
 					return printer.Doctor(o, subject, found.Findings, printer.StyleOf(a.stdout, a.getenv))

@@ -83,9 +83,7 @@ func (a *cli) showEvaluated(x app.Evaluated, asJSON bool) error {
 	if x.Plan.Eval == nil {
 		return nil
 	}
-	err := a.print(func(o io.Writer) error {
-		return printer.EvaluationText(o, x.Evaluation, printer.StyleOf(a.stdout, a.getenv))
-	})
+	err := printText(a, x.Evaluation, printer.EvaluationText)
 	if x.Source != "" {
 		fmt.Fprintln(a.stdout)
 	}

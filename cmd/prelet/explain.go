@@ -98,9 +98,7 @@ func (a *cli) showExplanation(x app.Explanation, asJSON bool) error {
 			return printer.ExplainJSON(o, x.Explanation, x.Source, x.Plan.Diagnostics)
 		})
 	}
-	return a.print(func(o io.Writer) error {
-		return printer.ExplainText(o, x.Explanation, printer.StyleOf(a.stdout, a.getenv))
-	})
+	return printText(a, x.Explanation, printer.ExplainText)
 }
 
 // printCode prints the page of a message's code.

@@ -1,10 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"io"
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app"
@@ -44,9 +40,10 @@ what the file has. A file without pins of the cluster's CA needs the first.`,
 			if code := origin.Code(done.Diagnostics); code != "" {
 				return quit(code)
 			}
-			return a.print(func(w io.Writer) error {
-				return printImported(w, o, done, a.width())
-			})
+			return a.show(false, "import", struct {
+				app.Imported
+				Dir string
+			}{done, o.Dir})
 		},
 	}
 	c.Flags().StringArrayVar(&o.Hashes, "ca-cert-hash", nil, "`HASH` of the cluster's CA, sha256:… (repeatable)")
@@ -57,41 +54,4 @@ what the file has. A file without pins of the cluster's CA needs the first.`,
 	c.Flags().StringVar(&o.Credential, "token-credential", "bootstrap-token",
 		"`NAME` of the systemd credential with the bootstrap token")
 	return c
-}
-
-// printImported prints the written files, their differences from the program, and the next steps.
-func printImported(w io.Writer, o app.ImportOptions, done app.Imported, width int) error {
-	fmt.Fprintf(w, "%s is written.\n", done.Path)
-	printList(w, width, "Differences from "+done.From, done.Differences)
-	printList(w, width, "Look at", done.Open)
-
-	fmt.Fprintf(w, "\nNext:\n  prelet validate %[1]s\n  prelet plan --config %[1]s\n"+
-		"The second one on a node: it shows what would change there, and writes nothing.\n", o.Dir)
-	if done.Credential == "" {
-		_, err := fmt.Fprintln(w, "Then put the file into /etc/prelet.")
-		return err
-	}
-	_, err := fmt.Fprintf(w,
-		"Then put the file into /etc/prelet, and give prelet.service the token as\ncredential %q.\n", done.Credential)
-	return err
-}
-
-// printList prints a title and a list of sentences, at most width columns wide. It prints nothing where there are none.
-func printList(w io.Writer, width int, title string, sentences []string) {
-	if len(sentences) == 0 {
-		return
-	}
-
-	fmt.Fprintf(w, "\n%s:\n", title)
-	for _, s := range sentences {
-		line := "  -"
-		for _, word := range strings.Fields(s) {
-			if len(line)+1+len(word) > width {
-				fmt.Fprintln(w, line)
-				line = "   "
-			}
-			line += " " + word
-		}
-		fmt.Fprintln(w, line)
-	}
 }

@@ -126,8 +126,8 @@ func (m *machine) flip(name, text string) {
 	m.damage(name, head+at)
 }
 
-// template is a node that has joined as n1, with its certificate where a kubelet keeps it.
-func template(t *testing.T) *machine {
+// newTemplate returns a node that has joined as n1, with its certificate where a kubelet keeps it.
+func newTemplate(t *testing.T) *machine {
 	t.Helper()
 	m := newMachine(t)
 	m.put("/etc/hostname", "n1\n")

@@ -155,9 +155,7 @@ func (a *cli) showPlan(planned app.Planned, asJSON bool) error {
 
 	a.printDiagnostics(p.Site, printer.Sorted(p.Diagnostics))
 	if !p.Diagnostics.HasErrors() {
-		err := a.print(func(o io.Writer) error {
-			return printer.PlanText(o, v, printer.StyleOf(a.stdout, a.getenv))
-		})
+		err := printText(a, v, printer.PlanText)
 		if err != nil {
 			return err
 		}

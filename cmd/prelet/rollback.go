@@ -1,13 +1,11 @@
 package main
 
 import (
-	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/fault"
 )
 
@@ -49,7 +47,10 @@ prelet history lists the generations.`,
 			if err != nil {
 				return err
 			}
-			return a.endRollback(back, output.isJSON())
+			if back.Reply != nil {
+				return a.printReply(back.Reply)
+			}
+			return a.show(output.isJSON(), "rollback", back)
 		},
 	}
 	c.Flags().
@@ -57,41 +58,4 @@ prelet history lists the generations.`,
 	addRootFlag(c, &w.Root)
 	output.addFlag(c, "text", "json")
 	return c
-}
-
-// rolledBack is the document of `rollback -o json`.
-type rolledBack struct {
-	FormatVersion int    `json:"format_version"`
-	Released      bool   `json:"released"`          // the pinned generation and held plans; there is nothing else
-	Generation    int    `json:"generation"`        // the new one
-	Restores      int    `json:"restores"`          // the generation whose contents it has; 0: as before prelet
-	Verdict       string `json:"verdict,omitempty"` // good, pending, unknown; absent below --root
-}
-
-// endRollback prints the result of going back and returns how the command ends.
-func (a *cli) endRollback(back app.RolledBack, asJSON bool) error {
-	switch {
-	case back.Reply != nil:
-		return a.printReply(back.Reply)
-	case asJSON:
-		return a.printJSON(rolledBack{1, back.Released, back.Generation, back.To, string(back.Verdict)})
-	case back.Released:
-		fmt.Fprintln(a.stdout, "Released. The next run applies the site again: prelet run")
-		return nil
-	}
-	what := fmt.Sprintf("it has the contents of generation %d", back.To)
-	if back.To == 0 {
-		what = "everything is as before prelet"
-	}
-	switch back.Verdict {
-	case activation.Good:
-		what += ", and the kubelet is healthy on it"
-	case activation.Pending:
-		what += "; prelet-verify judges it"
-	case activation.Unknown:
-		what += "; whether the kubelet is healthy is not known (see prelet verify)"
-	}
-	fmt.Fprintf(a.stdout, "Generation %d is in place; %s.\n"+
-		"The site is not applied until prelet rollback --release.\n", back.Generation, what)
-	return nil
 }

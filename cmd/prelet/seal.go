@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"slices"
 
@@ -9,18 +8,8 @@ import (
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/app/doctor"
-	"github.com/prelet/prelet/internal/app/image"
 	"github.com/prelet/prelet/internal/report/printer"
 )
-
-// sealing is the document of `seal -o json`.
-type sealing struct {
-	FormatVersion int              `json:"format_version"`
-	Sealed        bool             `json:"sealed"`
-	Refused       string           `json:"refused,omitempty"`
-	Findings      []doctor.Finding `json:"findings"`
-	Statement     *app.Statement   `json:"statement"`
-}
 
 func (a *cli) seal() *cobra.Command {
 	var w where
@@ -61,11 +50,9 @@ Exit status 0 if the image is sealed, 3 if it is not, 40 if it cannot be written
 			}
 
 			if asJSON {
-				err = a.printJSON(sealing{1, got.Refused == "", got.Refused, got.Findings, got.Statement})
+				err = a.printJSON(got)
 			} else {
-				err = a.print(func(o io.Writer) error {
-					return printSealed(o, got, printer.StyleOf(a.stdout, a.getenv))
-				})
+				err = printText(a, got, a.printSealed)
 			}
 			if err == nil && got.Refused != "" {
 				err = exit(3)
@@ -81,7 +68,7 @@ Exit status 0 if the image is sealed, 3 if it is not, 40 if it cannot be written
 }
 
 // printSealed prints the findings, or the removed files and the place of the statement.
-func printSealed(o io.Writer, got app.Sealed, s printer.Style) error {
+func (a *cli) printSealed(o io.Writer, got app.Sealed, s printer.Style) error {
 	isSkipped := func(f doctor.Finding) bool { return f.State == doctor.Skipped }
 	checked := slices.DeleteFunc(slices.Clone(got.Findings), isSkipped)
 	conclusion := ""
@@ -95,20 +82,5 @@ func printSealed(o io.Writer, got app.Sealed, s printer.Style) error {
 		return err
 	}
 
-	for _, l := range got.Statement.Removed {
-		fmt.Fprintf(o, "%s: %s\n", l.Path, pastOf(l.Action))
-	}
-	for _, path := range got.Statement.Warmed {
-		fmt.Fprintf(o, "%s: kept for the first boot\n", path)
-	}
-	fmt.Fprintf(o, "The image is sealed: %s\n", app.StatementPath)
-	return nil
-}
-
-// pastOf returns an action as it is reported.
-func pastOf(action image.Action) string {
-	if action == image.Empty {
-		return "emptied"
-	}
-	return "removed"
+	return a.view(o, "sealed", got.Statement)
 }

@@ -22,7 +22,7 @@ func (m *machine) seal(args ...string) ended {
 // list what an image must not contain is always possible.
 func TestSealRunningNode(t *testing.T) {
 	t.Parallel()
-	m := template(t)
+	m := newTemplate(t)
 	if err := os.MkdirAll(filepath.Join(m.root, "run/systemd/system"), 0o755); err != nil {
 		t.Fatal(err)
 	}

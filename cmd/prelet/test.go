@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"slices"
 
@@ -139,11 +140,5 @@ func (a *testsShown) end(found app.Tests, junit string) error {
 	if isInvalid {
 		return quit(found.Code())
 	}
-	err := a.print(func(o io.Writer) error {
-		return printer.TestSumText(o, sum, printer.StyleOf(a.stdout, a.getenv))
-	})
-	if err != nil {
-		return err
-	}
-	return quit(found.Code())
+	return cmp.Or(printText(a.cli, sum, printer.TestSumText), quit(found.Code()))
 }

@@ -27,10 +27,11 @@ import (
 // doctorTimeout bounds the requests to the cluster: a person waits for the result.
 const doctorTimeout = 20 * time.Second
 
-// Examined is whether a node is fit for a boot.
+// Examined is whether a node is fit for a boot: the document of `doctor -o json`.
 type Examined struct {
-	Findings []doctor.Finding
-	Fit      bool
+	FormatVersion int              `json:"format_version"`
+	Fit           bool             `json:"fit"`
+	Findings      []doctor.Finding `json:"findings"`
 }
 
 // Doctor checks whether this node is fit for a boot with the site of w. As root it stores the output of the kubelet's
@@ -41,7 +42,7 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 	}
 	if w.Root != "" {
 		i, err := e.openImage(ctx, w)
-		return Examined{Findings: i.findings, Fit: doctor.Fit(i.findings)}, err
+		return Examined{1, doctor.Fit(i.findings), i.findings}, err
 	}
 
 	if w.KubeletVersion != "" {
@@ -106,7 +107,7 @@ func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
 	}
 
 	findings := doctor.Examine(in)
-	return Examined{Findings: findings, Fit: doctor.Fit(findings)}, nil
+	return Examined{1, doctor.Fit(findings), findings}, nil
 }
 
 // askKubelet runs the kubelet's binary, which its unit starts with a command, and, as root, stores its output.

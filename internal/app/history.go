@@ -2,7 +2,9 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prelet/prelet/internal/commit/generation"
@@ -118,4 +120,53 @@ func newHistoryEntry(g generation.Info) HistoryEntry {
 		out.Files = append(out.Files, f)
 	}
 	return out
+}
+
+// Newest returns the generations, the newest first.
+func (h History) Newest() []HistoryEntry {
+	out := slices.Clone(h.Generations)
+	slices.Reverse(out)
+
+	return out
+}
+
+// IsDamaged reports whether nothing else is known of a generation.
+func (c HistoryEntry) IsDamaged() bool { return c.Status == string(generation.StatusDamaged) }
+
+// Words returns the status for people.
+func (c HistoryEntry) Words() string {
+	if c.Status == string(generation.StatusRolledBack) {
+		return "rolled back"
+	}
+
+	return c.Status
+}
+
+// Changed returns the number of files that a generation changed.
+func (c HistoryEntry) Changed() (n int) {
+	for _, f := range c.Files {
+		if f.Action != string(generation.ActionNone) && f.Action != string(generation.ActionKeep) {
+			n++
+		}
+	}
+
+	return n
+}
+
+// Origin returns why a generation was made or left; "" for an ordinary one.
+func (c HistoryEntry) Origin() string {
+	var out []string
+	if c.Restores != nil && *c.Restores == 0 {
+		out = append(out, "as before prelet")
+	} else if c.Restores != nil {
+		out = append(out, fmt.Sprintf("contents of %d", *c.Restores))
+	}
+	if c.Adopted {
+		out = append(out, "adopted: the files were as planned already")
+	}
+	if c.Why != "" {
+		out = append(out, c.Why)
+	}
+
+	return strings.Join(out, "; ")
 }

@@ -9,12 +9,29 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// Recovered is the result of Recover.
+// Recovered is the result of Recover: the document of `recover -o json`.
 type Recovered struct {
-	Journal   *generation.Journal // that was found; nil where nothing was under way
-	InPlace   int                 // the generation in place; 0 for none
-	Differing []string            // files that are not as that one made them, although nothing is under way
-	Lost      string              // that the generation in place was lost, and what to do; "" when it was not
+	FormatVersion int      `json:"format_version"`
+	InPlace       int      `json:"in_place,omitempty"`    // the generation in place; absent for none, and after an interrupted one
+	Interrupted   int      `json:"interrupted,omitempty"` // the generation that was finished or undone; absent for none
+	Phase         string   `json:"phase,omitempty"`       // of that one
+	Differing     []string `json:"differing"`             // files that are not as the generation in place made them
+	Lost          string   `json:"lost,omitempty"`        // that it was lost, and what to do
+	Awaits        int      `json:"-"`                     // the generation that awaits its verdict; 0 for none
+}
+
+// newRecovered returns the result for a journal that was found; nil for none.
+func newRecovered(was *generation.Journal) Recovered {
+	r := Recovered{FormatVersion: 1, Differing: []string{}}
+	switch {
+	case was.IsUnfinished():
+		r.Interrupted = was.Gen
+		r.Phase = string(was.Phase)
+	case was != nil:
+		r.Awaits = was.Gen
+	}
+
+	return r
 }
 
 // Recover finishes or undoes an interrupted commit below a root, or on this node if root is "".
@@ -47,7 +64,7 @@ func (e *Env) Recover(ctx context.Context, root string) (Recovered, error) {
 		return Recovered{}, addMessages(err)
 	}
 	if was.IsUnfinished() {
-		return Recovered{Journal: was}, e.finishInterrupted(ctx, h, store)
+		return newRecovered(was), e.finishInterrupted(ctx, h, store)
 	}
 	r, err := describeRecovered(store, was)
 	r.Lost = h.machine(store, nil).WhyLost(ctx)
@@ -72,11 +89,12 @@ func (e *Env) recoverNewer(store *generation.Store, newer error) (Recovered, err
 // describeRecovered describes a store without an interrupted commit. Its journal may have been removed during a
 // publish.
 func describeRecovered(store *generation.Store, was *generation.Journal) (r Recovered, err error) {
-	r.Journal = was
+	r = newRecovered(was)
 	if cur, err := store.Current(); err == nil && cur != nil {
 		r.InPlace = cur.Gen
 	}
-	r.Differing, err = store.Differing()
+	differing, err := store.Differing()
+	r.Differing = append(r.Differing, differing...)
 
 	return r, addMessages(err)
 }

@@ -23,13 +23,14 @@ type RollbackOptions struct {
 	Request []string // the command line that prelet-apply.service runs in place of this process
 }
 
-// RolledBack is the result of going back.
+// RolledBack is the result of going back: the document of `rollback -o json`.
 type RolledBack struct {
-	Generation int                // the new one
-	To         int                // whose contents it has; 0 is as before prelet
-	Verdict    activation.Verdict // "" below a root
-	Released   bool               // that was all
-	Reply      *Reply             // where another process did it: all that there is
+	FormatVersion int                `json:"format_version"`
+	Released      bool               `json:"released"`          // the pinned generation and held plans; that was all
+	Generation    int                `json:"generation"`        // the new one
+	To            int                `json:"restores"`          // whose contents it has; 0: as before prelet
+	Verdict       activation.Verdict `json:"verdict,omitempty"` // good, pending, unknown; absent below a root
+	Reply         *Reply             `json:"-"`                 // where another process did it: all that there is
 }
 
 // Rollback goes back to an earlier generation, and holds the site's plans until a release.
@@ -74,7 +75,7 @@ func release(store *generation.Store) (RolledBack, error) {
 	if err := store.Release(); err != nil {
 		return RolledBack{}, addMessages(err)
 	}
-	return RolledBack{Released: true}, nil
+	return RolledBack{FormatVersion: 1, Released: true}, nil
 }
 
 // findTarget returns the generation to go back to.
@@ -179,7 +180,7 @@ func (e *Env) rollbackRoot(ctx context.Context, o RollbackOptions) (RolledBack, 
 	if err != nil {
 		return RolledBack{}, addMessages(err)
 	}
-	return RolledBack{Generation: gen, To: to}, nil
+	return RolledBack{FormatVersion: 1, Generation: gen, To: to}, nil
 }
 
 func (e *Env) rollbackNode(ctx context.Context, h *Host, o RollbackOptions) (RolledBack, error) {
@@ -220,8 +221,9 @@ func (e *Env) rollbackNode(ctx context.Context, h *Host, o RollbackOptions) (Rol
 		return RolledBack{}, &fault.Fault{Code: res.Code, Summary: res.Summary}
 	}
 	return RolledBack{
-		Generation: res.Outcome.Generation,
-		To:         goal,
-		Verdict:    res.Outcome.Verdict,
+		FormatVersion: 1,
+		Generation:    res.Outcome.Generation,
+		To:            goal,
+		Verdict:       res.Outcome.Verdict,
 	}, nil
 }

@@ -68,12 +68,25 @@ type SealOptions struct {
 	Yes bool
 }
 
-// Sealed is the result of sealing an image.
+// Sealed is the result of sealing an image: the document of `seal -o json`.
 type Sealed struct {
-	Findings  []doctor.Finding
-	Refused   string     // why the image is not sealed; "" if it is
-	Statement *Statement // nil if the image is not sealed
-	Unchanged bool       // the image was sealed before, and nothing has changed since
+	FormatVersion int              `json:"format_version"`
+	IsSealed      bool             `json:"sealed"`
+	Refused       string           `json:"refused,omitempty"` // why the image is not sealed; "" if it is
+	Findings      []doctor.Finding `json:"findings"`
+	Statement     *Statement       `json:"statement"` // null if the image is not sealed
+	Unchanged     bool             `json:"-"`         // the image was sealed before, and nothing has changed since
+}
+
+// end returns the result of sealing an image: its statement, or why it is refused.
+func (i *openedImage) end(s *Statement, refused string) Sealed {
+	return Sealed{
+		FormatVersion: 1,
+		IsSealed:      refused == "",
+		Refused:       refused,
+		Findings:      i.findings,
+		Statement:     s,
+	}
 }
 
 // Seal checks the image below o.Root ("" is this machine's own root), removes what belongs to the machine on which it
@@ -113,7 +126,7 @@ func (e *Env) Seal(ctx context.Context, o SealOptions) (Sealed, error) {
 		}
 	}
 	if why := i.refuse(o.Yes); why != "" {
-		return Sealed{Findings: i.findings, Refused: why}, nil
+		return i.end(nil, why), nil
 	}
 
 	if !o.Yes {
@@ -137,13 +150,12 @@ func (i *openedImage) compareStatement(now time.Time) (Sealed, error) {
 
 	old := i.readStatement(file)
 	if old != nil && old.isSame(s) {
-		return Sealed{Findings: i.findings, Statement: old, Unchanged: true}, nil
+		same := i.end(old, "")
+		same.Unchanged = true
+		return same, nil
 	}
 
-	return Sealed{
-		Findings: i.findings,
-		Refused:  "nothing has to be removed, and without --yes no statement is written",
-	}, nil
+	return i.end(nil, "nothing has to be removed, and without --yes no statement is written"), nil
 }
 
 // refuse returns why the image must not be sealed; "" if it may be.
@@ -238,7 +250,7 @@ func (i *openedImage) seal(ctx context.Context, now time.Time) (Sealed, error) {
 		if i.countProblems() == 0 {
 			why += ", and something still writes to them"
 		}
-		return Sealed{Findings: i.findings, Refused: why}, nil
+		return i.end(nil, why), nil
 	}
 
 	s, err := i.newStatement(now)
@@ -255,7 +267,9 @@ func (i *openedImage) seal(ctx context.Context, now time.Time) (Sealed, error) {
 		return Sealed{}, err
 	}
 	if isSame {
-		return Sealed{Findings: i.findings, Statement: old, Unchanged: true}, nil
+		same := i.end(old, "")
+		same.Unchanged = true
+		return same, nil
 	}
 	s.Removed = append(s.Removed, removed...)
 	text, err := json.MarshalIndent(s, "", "  ")
@@ -263,7 +277,7 @@ func (i *openedImage) seal(ctx context.Context, now time.Time) (Sealed, error) {
 		err = image.WriteFile(i.in.Root, file, append(text, '\n'))
 	}
 
-	return Sealed{Findings: i.findings, Statement: s}, addMessages(err)
+	return i.end(s, ""), addMessages(err)
 }
 
 // remove removes the leftovers, and before them an earlier statement.

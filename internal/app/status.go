@@ -17,28 +17,30 @@ import (
 	"github.com/prelet/prelet/internal/report"
 )
 
-// NodeStatus is status.json with the state of the node at this moment.
+// NodeStatus is status.json with the state of the node at this moment: the document of `status -o json`.
 type NodeStatus struct {
 	*report.Status
-	Gate        Gate
-	Condition   Condition
-	Interrupted string // a commit whose writer is gone, and the next step
-	Kept        string // status of the generation in place, as it is stored; "" where this user may not read it
-	ThisBoot    bool   // the last run was in this boot
-	Begun       string // what prelet.service does in a boot without a report; else ""
-	Problem     string // why the report of the last run cannot be read; else ""
-	Pinned      bool   // an operator has rolled back by hand, so that no plan is applied
-	Lost        string // that the generation in place was lost, and what to do; "" when it was not
-	NotStarted  string // why systemd could not start prelet.service, or how that dies at each try; "" when it runs
-	Failing     string // how the kubelet's unit fails on files that are as planned; else ""
-	NotGiven    bool   // NotStarted may be the fault of what the machine was given, not of its image
+	Gate        Gate   `json:"gate"`
+	StatusExit  int    `json:"status_exit"`           // of the command
+	Interrupted string `json:"interrupted,omitempty"` // a commit whose writer is gone, and the next step
+	Lost        string `json:"lost,omitempty"`        // that the generation in place was lost, and what to do
+	Problem     string `json:"problem,omitempty"`     // why the report of the last run cannot be read
+	Failing     string `json:"failing,omitempty"`     // how the kubelet's unit fails on files that are as planned
+	NotStarted  string `json:"not_started,omitempty"` // why prelet.service could not start, or how it dies at each try
+
+	Condition Condition `json:"-"`
+	Kept      string    `json:"-"` // status of the generation in place, as it is stored; "" where it cannot be read
+	ThisBoot  bool      `json:"-"` // the last run was in this boot
+	Begun     string    `json:"-"` // what prelet.service does in a boot without a report; else ""
+	Pinned    bool      `json:"-"` // an operator has rolled back by hand, so that no plan is applied
+	NotGiven  bool      `json:"-"` // NotStarted may be the fault of what the machine was given, not of its image
 }
 
 // Gate is whether the kubelet may start.
 type Gate struct {
-	Open       bool
-	Generation int    // that it may start on; 0 where the gate is shut
-	Why        string // it is shut
+	Open       bool   `json:"open"`
+	Generation int    `json:"generation"`    // that it may start on; 0 where the gate is shut
+	Why        string `json:"why,omitempty"` // it is shut
 }
 
 // Condition is the result of `prelet status` in one word.
@@ -51,6 +53,11 @@ const (
 	Degraded   Condition = "degraded"   // the kubelet may start, but not as the site says
 	Unfinished Condition = "unfinished" // not run in this boot, or still running
 )
+
+// exit returns the exit status of `prelet status`, whose exit statuses are its own.
+func (c Condition) exit() int {
+	return map[Condition]int{Healthy: 0, Failing: 1, Degraded: 2, Unfinished: 3}[c]
+}
 
 // idleLooks is the number of checks in a row, longer than systemd waits before it restarts a unit (RestartSec=).
 const idleLooks = 25
@@ -169,6 +176,7 @@ func readNodeStatus(ctx context.Context, h *Host) NodeStatus {
 	case h.owesVerdict() && out.verifiedFault() == "":
 		out.Condition = Unfinished
 	}
+	out.StatusExit = out.Condition.exit()
 
 	return out
 }

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"embed"
+	"io"
+	"strings"
+	"text/template"
+	"time"
+
+	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/report/printer"
+)
+
+// views are the results of commands as text, each a template over the value that is the JSON document.
+//
+//go:embed views/*.tmpl
+var views embed.FS
+
+// view writes a result as text: by the template of its command.
+func (a *cli) view(w io.Writer, name string, result any) error {
+	name += ".tmpl"
+	t, err := template.New(name).Funcs(template.FuncMap{
+		"plan":     shortenPlan,
+		"round":    func(d time.Duration) time.Duration { return d.Round(time.Millisecond) },
+		"row":      a.row,
+		"sentence": func(text string) string { return origin.Capitalize(text) + "." },
+		"stamp":    func(t time.Time) string { return t.Local().Format(time.DateTime) },
+		"trim":     func(line string) string { return strings.TrimRight(line, " ") },
+		"wrap": func(first, next, text string) string {
+			lines := strings.Split(printer.Reflow(text, a.width()-len(next)), "\n")
+			return first + strings.Join(lines, "\n"+next) + "\n"
+		},
+	}).ParseFS(views, "views/"+name)
+	if err != nil {
+		return err
+	}
+
+	return t.Execute(w, result)
+}
+
+// row returns a name and a text, wrapped; "" for a text that is empty.
+func (a *cli) row(name, text string) string {
+	const indent = 12
+
+	if text == "" {
+		return ""
+	}
+	lines := strings.Split(printer.Reflow(text, a.width()-indent), "\n")
+
+	return name + strings.Repeat(" ", indent-len(name)) + strings.Join(lines, "\n"+strings.Repeat(" ", indent)) + "\n"
+}
+
+// show prints a result: as the JSON document that it is, or as text by its view.
+func (a *cli) show(asJSON bool, name string, result any) error {
+	if asJSON {
+		return a.printJSON(result)
+	}
+
+	return a.print(func(w io.Writer) error {
+		return a.view(w, name, result)
+	})
+}
+
+// printText prints a value as text.
+func printText[T any](a *cli, value T, write func(io.Writer, T, printer.Style) error) error {
+	return a.print(func(w io.Writer) error {
+		return write(w, value, printer.StyleOf(a.stdout, a.getenv))
+	})
+}
+
+// shortenPlan returns the part of a plan's identity that people compare.
+func shortenPlan(plan string) string {
+	hash, version, _ := strings.Cut(strings.TrimPrefix(plan, "sha256:"), "@")
+
+	return hash[:min(12, len(hash))] + " on kubelet " + version
+}

@@ -40,7 +40,7 @@ func TestImport(t *testing.T) {
 			t.Errorf("stdout does not say %q:\n%s", want, stdout)
 		}
 	}
-	if !strings.Contains(stderr, "A taint is left out") || strings.Contains(stdout, "A taint is left out") {
+	if !strings.Contains(stderr, "A taint is not imported") || strings.Contains(stdout, "A taint is not imported") {
 		t.Errorf("what is left out belongs on stderr:\n%s", stderr)
 	}
 	for _, line := range strings.Split(stdout, "\n") {
@@ -113,8 +113,8 @@ func TestImportRefuses(t *testing.T) {
 		{"a file for a folder", []string{good, "--out", bad, "--ca-cert-hash", importPin}, 64, []string{"this is a file"}},
 		{"below a file", []string{good, "--out", bad + "/x", "--ca-cert-hash", importPin}, 64, []string{"this is a file"}},
 		{"a bad credential", []string{good, "--out", fresh, "--ca-cert-hash", importPin, "--token-credential", "a/b"}, 64, []string{"--token-credential"}},
-		{"no JSON", []string{bad, "--out", fresh, "--ca-cert-hash", importPin}, 10, []string{"line 2: invalid character", "Invalid JSON"}},
-		{"http", []string{file("http.json", `{"apiserver": "http://h:8080"}`), "--out", fresh, "--ca-cert-hash", importPin}, 10, []string{"apiserver cannot be used", "http is refused"}},
+		{"no JSON", []string{bad, "--out", fresh, "--ca-cert-hash", importPin}, 10, []string{"Line 2: invalid character", "Invalid JSON"}},
+		{"http", []string{file("http.json", `{"apiserver": "http://h:8080"}`), "--out", fresh, "--ca-cert-hash", importPin}, 10, []string{"The API server cannot be used", "http is refused"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			code, stdout, stderr := imports(c.args...)

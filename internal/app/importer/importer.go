@@ -12,6 +12,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"text/template"
+	"unicode/utf8"
+
+	kjson "sigs.k8s.io/json"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -36,8 +40,10 @@ const CAHashHelp = pinHelp + " To join without verifying TLS is not offered, bec
 	"any server that answered would get the bootstrap token and could configure the node."
 
 var (
-	hashPattern = regexp.MustCompile(`^sha256:[0-9a-fA-F]{64}$`)
-	kindPattern = regexp.MustCompile(`\bkind["']?[ \t]*:`) // in JSON, or in the flow style of YAML
+	hashPattern  = regexp.MustCompile(`^sha256:[0-9a-fA-F]{64}$`)
+	unknownField = regexp.MustCompile(`unknown field "(.*)"`)
+	wrongField   = regexp.MustCompile(`cannot unmarshal (\S+) into Go struct field \S*?\.(\S+) of type (\S+)`)
+	kindPattern  = regexp.MustCompile(`\bkind["']?[ \t]*:`) // in JSON, or in the flow style of YAML
 )
 
 // Options are the values that an imported file lacks.
@@ -124,35 +130,83 @@ func (r *reader) note(code fault.Code, summary, detail string, args ...any) {
 	r.diags = append(r.diags, origin.Note(code, hcl.Range{}, summary, detail, args...))
 }
 
-// finish renders a site and checks it, if the file had no error. What the kubelet would refuse is a finding about a
-// foreign file, which may have any flag and any field; isOwn is false for one. Everything else that validate refuses is
-// a bug of this package.
-func (r *reader) finish(text string, data any, o Options, isOwn bool) []byte {
+// decode decodes JSON into a struct, with the case of its fields. It reports what it cannot decode, and returns the
+// fields that the struct does not have.
+func (r *reader) decode(text []byte, into any) (unknown []string) {
+	strict, err := kjson.UnmarshalStrict(text, into)
+	isSyntax, offset := kjson.SyntaxErrorOffset(err)
+	if !utf8.Valid(text) {
+		isSyntax, err = true, errors.New("this is not UTF-8")
+	}
+	switch at := wrongField.FindStringSubmatch(fmt.Sprint(err)); {
+	case isSyntax:
+		line := 1 + bytes.Count(text[:min(int(offset), len(text))], []byte("\n"))
+		r.refuse(fault.Syntax, "Invalid JSON", "Line %d: %s. JSON has neither comments nor trailing commas.", line, err)
+	case at != nil:
+		r.refuse(fault.WrongType, "Wrong type for "+at[2], "It is of type %s. Write %s of type %s.", at[1], at[2], at[3])
+	case err != nil:
+		r.refuse(fault.WrongType, "An object is needed", "%s.", err)
+	}
+	for _, u := range strict {
+		if m := unknownField.FindStringSubmatch(u.Error()); m != nil {
+			unknown = append(unknown, m[1])
+		}
+	}
+
+	return unknown
+}
+
+// finish makes the result of a page, if the file had no error.
+func (r *reader) finish(from, text string, p data, o Options) Result {
+	out := Result{From: from, Credential: p.token()}
 	if r.diags.HasErrors() {
-		return nil
+		return out
 	}
-	out, err := render(text, data)
-	if err == nil && isOwn {
-		err = Check(out, o.Version)
+	t, err := parseTemplate(text)
+	if err == nil {
+		out.Differences, err = execute(t, "differences", p)
 	}
-	if err == nil && !isOwn {
-		err = r.checkForeign(out, o.Version)
+	if err == nil {
+		out.Open, err = execute(t, "open", p)
+	}
+	if err == nil {
+		out.Text, err = r.render(t, p, o)
 	}
 	if err != nil {
 		r.refuse(fault.Internal, "The imported site is not valid",
 			"This is a bug of prelet, nothing was written: %s", err)
-		return nil
 	}
 
 	return out
 }
 
-// checkForeign reports what validate says of a site that was made of a foreign file. It fails if the site itself is not
-// valid.
-func (r *reader) checkForeign(text []byte, version string) error {
-	s, diags := parse(text, version)
+// execute returns the lines of a template.
+func execute(t *template.Template, name string, p data) (lines []string, err error) {
+	var text strings.Builder
+	err = t.ExecuteTemplate(&text, name, p)
+	for line := range strings.Lines(text.String()) {
+		lines = append(lines, strings.TrimSuffix(line, "\n"))
+	}
+
+	return lines, err
+}
+
+// render returns a site's text in its canonical form, and reports what validate says of it. A foreign file may have any
+// flag and any field, so what the kubelet would refuse is a finding. That the site itself is not valid is an error: a
+// bug of this package.
+func (r *reader) render(t *template.Template, p data, o Options) ([]byte, error) {
+	lines, err := execute(t, FileName, p)
+	if err != nil {
+		return nil, err
+	}
+	text, diags := lang.FormatFile(FileName, []byte(strings.Join(lines, "\n")+"\n"))
 	if diags.HasErrors() {
-		return diags
+		return nil, diags
+	}
+
+	s, diags := parse(text, o.Version)
+	if diags.HasErrors() {
+		return nil, diags
 	}
 	for _, d := range boot.Check(s, boot.SampleMachines(), boot.CheckOptions{}) {
 		if origin.IsNote(d) {
@@ -165,31 +219,11 @@ func (r *reader) checkForeign(text []byte, version string) error {
 		report(origin.CodeOf(d), d.Summary, "prelet validate reports of the site: %s", d.Detail)
 	}
 
-	return nil
+	return text, nil
 }
 
 func parse(text []byte, version string) (*lang.Site, hcl.Diagnostics) {
 	files := []world.SiteFile{{Name: FileName, Text: string(text)}}
 
 	return lang.Parse(files, lang.Options{Stages: builtin.Stages(), Version: version})
-}
-
-// Check returns what `prelet validate --strict` would refuse of a site of one file.
-func Check(text []byte, version string) error {
-	s, diags := parse(text, version)
-	if !diags.HasErrors() {
-		diags = append(diags, boot.Check(s, boot.SampleMachines(), boot.CheckOptions{})...)
-	}
-
-	var refused []string
-	for _, d := range diags {
-		if !origin.IsNote(d) {
-			refused = append(refused, d.Error())
-		}
-	}
-	if len(refused) > 0 {
-		return errors.New(strings.Join(refused, "; "))
-	}
-
-	return nil
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/value"
-	"github.com/prelet/prelet/internal/platform/apiaddress"
 )
 
 const (
@@ -25,11 +24,6 @@ const (
 	kubeadmOld = "kubeadm.k8s.io/v1beta3" // until kubeadm 1.36
 	defaultCA  = "/etc/kubernetes/pki/ca.crt"
 )
-
-// serverHelp is the message about an address that cannot be used. It does not have the address: that may contain a
-// secret in any part.
-const serverHelp = "Write HOST:PORT or https://HOST:PORT, with an IPv6 address in brackets and a port from 1 to " +
-	"65535. http is refused, and so are a user, a path, a query and a fragment."
 
 // joinConfiguration has the fields of kubeadm's JoinConfiguration that a site has. Source:
 // cmd/kubeadm/app/apis/kubeadm/v1beta4 of Kubernetes 1.37.1. The types themselves are not imported, because they bring
@@ -84,58 +78,44 @@ type PatchFile struct {
 
 // joinPage is the data of the template for a JoinConfiguration.
 type joinPage struct {
-	Source        string
-	Servers       []string
-	Hashes        []string
+	common
 	DiscoveryFile string
 	IsTokenTrust  bool
-	Credential    string // "": the file has no token
 	CAPath        string // "": the default
 
 	Name, IP string
-	Labels   []label
-	Taints   []kubelet.Taint
 	Flags    map[string]any // by name
 	Patch    map[string]any // of the configuration
 
-	open []string
+	HasNoToken, HasTwoTokens bool
 }
 
 var (
 	documentStart = regexp.MustCompile(`(?m)^---.*$`)
-	unknownField  = regexp.MustCompile(`unknown field "(.*)"`)
 	tokenPattern  = regexp.MustCompile(`[a-z0-9]{6}\.[a-z0-9]{16}`)
 )
 
 // importJoin imports the only JoinConfiguration of a YAML file.
 func (r *reader) importJoin(source string, src []byte, o Options) Result {
-	p := joinPage{Source: source, Flags: map[string]any{}, Patch: map[string]any{}}
-	join := r.findJoin(src)
-	if join != nil {
+	p := joinPage{common: common{Source: source}, Flags: map[string]any{}, Patch: map[string]any{}}
+	if join := r.findJoin(src); join != nil {
 		r.readJoin(&p, *join, o)
 	}
 
-	return Result{
-		Text:        r.finish(joinTemplate, p, o, false),
-		From:        "kubeadm",
-		Credential:  p.Credential,
-		Differences: p.differences(),
-		Open:        p.open,
-	}
+	return r.finish("kubeadm", joinTemplate, p, o)
 }
 
 // findJoin returns the only JoinConfiguration of a file, and reports all other documents.
 func (r *reader) findJoin(src []byte) (found *joinConfiguration) {
 	for _, text := range documentStart.Split(string(src), -1) {
-		doc, err := decodeYAML(text)
+		doc, object, err := decodeYAML(text)
 		if err != nil {
 			r.refuse(fault.Syntax, "Invalid YAML", "%s.", err)
 			return nil
 		}
 
-		object, _ := doc.(map[string]any)
 		switch kind := fmt.Sprint(object["kind"]); {
-		case doc == nil:
+		case string(doc) == "null":
 		case kind == "NodeConfig":
 			r.refuse(fault.WrongType, "A NodeConfig of nodeadm is not imported",
 				"Write the site: kubelet.config is patch and kubelet.flags is flags in the write stage; reserve has "+
@@ -148,7 +128,7 @@ func (r *reader) findJoin(src []byte) (found *joinConfiguration) {
 		case found != nil:
 			r.refuse(fault.Duplicate, "A second JoinConfiguration", "A site is for one: keep one of them.")
 		default:
-			found = r.decodeJoin(object)
+			found = r.decodeJoin(doc)
 		}
 	}
 	if found == nil && !r.diags.HasErrors() {
@@ -159,49 +139,34 @@ func (r *reader) findJoin(src []byte) (found *joinConfiguration) {
 	return found
 }
 
-// decodeYAML reads a document within limits. Its errors have no text of the document: that may be a token.
-func decodeYAML(text string) (any, error) {
+// decodeYAML reads a document within limits, as JSON and, if it is one, as an object. Its errors have no text of the
+// document: that may be a token.
+func decodeYAML(text string) (doc []byte, object map[string]any, err error) {
 	v, err := value.DecodeYAML([]byte(text))
 	if err != nil {
 		cause := err.Error()
 		if quote := strings.IndexAny(cause, "'\"`"); quote >= 0 {
 			cause = strings.TrimSpace(cause[:quote])
 		}
-		return nil, fmt.Errorf("%s", strings.TrimSuffix(cause, ":"))
+		return nil, nil, fmt.Errorf("%s", strings.TrimSuffix(cause, ":"))
 	}
 
-	encoded, err := ctyjson.Marshal(v, v.Type())
-	if err != nil {
-		return nil, err
-	}
-	var out any
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(encoded, &out); err != nil {
-		return nil, err
-	}
+	doc, err = ctyjson.Marshal(v, v.Type())
+	_ = kjson.UnmarshalCaseSensitivePreserveInts(doc, &object) // nil for what is not an object
 
-	return out, nil
+	return doc, object, err
 }
 
 // decodeJoin decodes a JoinConfiguration, and reports the fields that a site does not have.
-func (r *reader) decodeJoin(doc map[string]any) *joinConfiguration {
-	text, err := json.Marshal(doc)
-	if err != nil {
-		r.refuse(fault.Internal, "The file cannot be read", "%s.", err)
-		return nil
-	}
-
+func (r *reader) decodeJoin(doc []byte) *joinConfiguration {
 	var join joinConfiguration
-	unknown, err := kjson.UnmarshalStrict(text, &join)
-	if err != nil { // it has types and the path of the field, without its value
-		r.refuse(fault.WrongType, "A field has a wrong type", "%s.", err)
-		return nil
+	for _, field := range r.decode(doc, &join) {
+		r.warn(fault.UnknownArgument, shorten(field, 48)+" is not imported",
+			"If it is not misspelt, a site has nothing in its place: prelet pulls no images, and has checks and "+
+				"timeouts of its own.")
 	}
-	for _, u := range unknown {
-		if m := unknownField.FindStringSubmatch(u.Error()); m != nil {
-			r.warn(fault.UnknownArgument, shorten(m[1], 48)+" is not imported",
-				"If it is not misspelt, a site has nothing in its place: prelet pulls no images, and has checks and "+
-					"timeouts of its own.")
-		}
+	if r.diags.HasErrors() {
+		return nil
 	}
 
 	return &join
@@ -226,12 +191,6 @@ func (r *reader) readJoin(p *joinPage, join joinConfiguration, o Options) {
 	r.readRegistration(p, join.NodeRegistration, join.APIVersion)
 	r.readDiscovery(p, join.Discovery, o)
 	r.readPatches(p, join.Patches.Directory, o)
-	if _, isSet := p.Patch["containerRuntimeEndpoint"]; !isSet {
-		p.open = append(p.open, "The file has no criSocket: kubeadm finds the runtime's socket on the node. The "+
-			"kubelet of this site uses the one of the cluster's configuration, else "+
-			"unix:///run/containerd/containerd.sock. For another one, write containerRuntimeEndpoint in patch of "+
-			"kubelet_config.")
-	}
 }
 
 func (r *reader) readRegistration(p *joinPage, n nodeRegistration, version string) {
@@ -243,11 +202,7 @@ func (r *reader) readRegistration(p *joinPage, n nodeRegistration, version strin
 		p.Patch["containerRuntimeEndpoint"] = s
 	}
 	for _, t := range n.Taints {
-		item := t.Key
-		if t.Value != "" {
-			item += "=" + t.Value
-		}
-		r.addTaint(p, item+":"+t.Effect)
+		r.addTaints(&p.common, kubelet.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect}.String())
 	}
 
 	args, err := decodeExtraArgs(n.KubeletExtraArgs, version)
@@ -285,18 +240,14 @@ func (r *reader) addFlag(p *joinPage, name, text string) {
 	case "":
 		r.warn(fault.FlagsInvalid, "A flag without a name is not imported", "Write its name.")
 	case "node-labels":
-		for _, item := range splitList(text) {
-			r.addLabel(p, item)
-		}
+		r.addLabels(&p.common, text)
 	case "register-with-taints": // each use replaces the earlier ones, and kubeadm's own
 		if len(p.Taints) > 0 {
 			r.note(fault.Duplicate, "Earlier taints are not imported",
 				"The kubelet takes the taints of the last --register-with-taints only.")
 		}
 		p.Taints = nil
-		for _, item := range splitList(text) {
-			r.addTaint(p, item)
-		}
+		r.addTaints(&p.common, text)
 	case "hostname-override":
 		p.Name = text
 	case "node-ip":
@@ -312,30 +263,6 @@ func (r *reader) addFlag(p *joinPage, name, text string) {
 		}
 		p.Flags[name] = text
 	}
-}
-
-func (r *reader) addLabel(p *joinPage, item string) {
-	key, val, _ := strings.Cut(item, "=")
-	err := kubelet.CheckLabel(key, val)
-	if err == nil {
-		err = kubelet.CheckNodeKey(key, "")
-	}
-	if err != nil {
-		r.warn(fault.LabelInvalid, "A label is not imported: the kubelet would refuse it", "%s.", err)
-		return
-	}
-	p.Labels = slices.DeleteFunc(p.Labels, func(l label) bool { return l.Key == key })
-	p.Labels = append(p.Labels, label{key, val})
-}
-
-func (r *reader) addTaint(p *joinPage, item string) {
-	t, err := kubelet.ParseTaint(item)
-	if err != nil {
-		r.warn(fault.TaintInvalid, "A taint is not imported: the kubelet would refuse it", "%s.", err)
-		return
-	}
-	p.Taints = slices.DeleteFunc(p.Taints, func(o kubelet.Taint) bool { return o.Key == t.Key && o.Effect == t.Effect })
-	p.Taints = append(p.Taints, t)
 }
 
 // readDiscovery reads how kubeadm finds and trusts the cluster.
@@ -360,52 +287,31 @@ func (r *reader) readDiscovery(p *joinPage, d discovery, o Options) {
 	if d.File != nil {
 		p.Hashes = nil
 		p.DiscoveryFile = r.checkDiscoveryFile(d.File.KubeConfigPath)
-		if p.DiscoveryFile != "" {
-			p.open = append(p.open, "The image needs "+p.DiscoveryFile+", or that URL must be reachable: "+
-				"the site takes the cluster's CA from there.")
-		}
 	}
-	r.checkServers(p)
+	r.checkServers(&p.common,
+		"apiServerEndpoint is missing. A discovery file has it on the node only: give it with --server HOST:PORT.")
 	for _, h := range p.Hashes {
 		if CheckHash(h) != nil {
 			r.refuse(fault.WrongType, "caCertHashes has an entry that is not a pin",
 				"Write sha256: and 64 hex digits.\n%s", CAHashHelp)
 		}
 	}
-	hasTwo := p.noteToken(token, d.TLSBootstrapToken, o.Credential)
+	p.HasNoToken = token == "" && d.TLSBootstrapToken == ""
+	p.HasTwoTokens = token != "" && d.TLSBootstrapToken != "" && token != d.TLSBootstrapToken
+	if !p.HasNoToken {
+		p.Credential = o.Credential
+	}
 	if d.File != nil || len(p.Hashes) > 0 {
 		return
 	}
 
-	p.IsTokenTrust = isUnsafe && !hasTwo && p.Credential != ""
+	p.IsTokenTrust = isUnsafe && !p.HasTwoTokens && p.Credential != ""
 	if !p.IsTokenTrust {
 		r.refuse(fault.MissingArgument, "No pin of the cluster's CA", "Give it with --ca-cert-hash. %s", CAHashHelp)
 		return
 	}
 	r.warn(fault.ClusterUntrusted, "The cluster is trusted by the token alone (unsafeSkipCAVerification)",
 		"A program that has the token can pretend to be the cluster. Import with --ca-cert-hash. %s", pinHelp)
-}
-
-// noteToken decides whether the site has a token, and names the one that its credential must contain. It reports
-// whether the file has two.
-func (p *joinPage) noteToken(token, tlsToken, credential string) (hasTwo bool) {
-	if token == "" && tlsToken == "" {
-		p.open = append(p.open, "The file has no token. Without one, a machine joins with the bootstrap kubeconfig of "+
-			"its image.")
-		return false
-	}
-
-	p.Credential = credential
-	p.open = append(p.open, "The token of the file is not in the site. It is a credential of prelet.service: "+
-		credential+".")
-	hasTwo = token != "" && tlsToken != "" && token != tlsToken
-	if hasTwo {
-		p.open = append(p.open, "The file has two tokens: "+credential+" must contain that of tlsBootstrapToken, "+
-			"with which the kubelet joins. The one of bootstrapToken is not needed, because a pin decides which "+
-			"cluster is trusted.")
-	}
-
-	return hasTwo
 }
 
 // checkDiscoveryFile returns the place of a discovery file; "" for one that is refused. A URL may not contain a secret:
@@ -425,24 +331,6 @@ func (r *reader) checkDiscoveryFile(path string) string {
 	}
 
 	return path
-}
-
-// checkServers checks the addresses of API servers. A discovery file has them on the node only.
-func (r *reader) checkServers(p *joinPage) {
-	if len(p.Servers) == 0 {
-		r.refuse(fault.MissingArgument, "No API server",
-			"apiServerEndpoint is missing. A discovery file has it on the node only: give it with --server HOST:PORT.")
-	}
-
-	p.Servers = slices.Clone(p.Servers)
-	for i, s := range p.Servers {
-		address, err := apiaddress.Parse(s)
-		if err != nil {
-			r.refuse(fault.WrongType, "The API server cannot be used", serverHelp)
-			continue
-		}
-		p.Servers[i] = "https://" + address
-	}
 }
 
 // readPatches merges the patches of the kubelet's configuration, in the order of their names. A patch goes into the
@@ -491,14 +379,13 @@ func (r *reader) addPatch(into map[string]any, f PatchFile) {
 		return
 	}
 
-	doc, err := decodeYAML(string(f.Text))
-	patch, isObject := doc.(map[string]any)
+	_, patch, err := decodeYAML(string(f.Text))
 	switch {
 	case len(f.Text) > lang.MaxBytes: // and cut off
 		r.refuse(fault.Limit, base+" is too large", "At most %d bytes are read.", lang.MaxBytes)
 	case err != nil:
 		r.refuse(fault.Syntax, base+" is invalid YAML", "%s.", err)
-	case kind != "" && kind != "merge" && kind != "strategic", !isObject, hasDirective(patch):
+	case kind != "" && kind != "merge" && kind != "strategic", patch == nil, hasDirective(patch):
 		r.warn(fault.UnknownArgument, base+" is not imported",
 			"Only merge patches are: without JSON patches, and without directives such as $patch. Write the fields "+
 				"that it changes in patch of kubelet_config; null removes a field.")
@@ -551,17 +438,4 @@ func mergePatch(into, patch map[string]any) (replaced []string) {
 	}
 
 	return replaced
-}
-
-// differences returns what is different on nodes of the site.
-func (p joinPage) differences() []string {
-	return []string{
-		"The token is a credential of prelet.service, and not in a file of the node's configuration.",
-		"A node that has joined keeps its identity. All files are written or none, the kubelet is verified, and a " +
-			"second run writes nothing.",
-		"Labels, taints, name and flags are in the flags file (/etc/default/kubelet) and in config.yaml: prelet does " +
-			"not write kubeadm-flags.env.",
-		"What kubelet_config patches is in kubeadm's instance-config.yaml too, so `kubeadm upgrade node` does not " +
-			"undo it.",
-	}
 }

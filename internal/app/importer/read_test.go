@@ -100,7 +100,7 @@ func TestDiagnostics(t *testing.T) {
 		{"cut off", `{"apiserver": "10`, "error syntax Invalid JSON"},
 		{"a comma too many", "{\n  \"apiserver\": \"h:6443\",\n}", "error syntax Invalid JSON"},
 		{"two documents", `{"apiserver": "h:6443"} {}`, "error syntax Invalid JSON"},
-		{"a list", ` ["h:6443"]`, "error wrong-type This is not an init-config"},
+		{"a list", ` ["h:6443"]`, "error wrong-type An object is needed"},
 		{"not UTF-8", "{\"apiserver\": \"\xff\"}", "error syntax Invalid JSON"},
 		{"too large", `{"apiserver": "` + strings.Repeat("x", 256<<10) + `"}`, "error limit This file is " +
 			"too large"},
@@ -108,18 +108,18 @@ func TestDiagnostics(t *testing.T) {
 		{"no apiserver", `{"k8s_version": "1.11"}`, "error missing-argument No API server"},
 		{"apiserver is null", `{"apiserver": null}`, "error missing-argument No API server"},
 		{"apiserver is a number", `{"apiserver": 1}`, "error wrong-type Wrong type for apiserver"},
-		{"http", `{"apiserver": "http://10.0.0.1:8080"}`, "error wrong-type apiserver cannot be used"},
-		{"another scheme", `{"apiserver": "tcp://10.0.0.1:8080"}`, "error wrong-type apiserver cannot be used"},
-		{"no port", `{"apiserver": "10.0.0.1"}`, "error wrong-type apiserver cannot be used"},
-		{"port 0", `{"apiserver": "10.0.0.1:0"}`, "error wrong-type apiserver cannot be used"},
-		{"port 65536", `{"apiserver": "10.0.0.1:65536"}`, "error wrong-type apiserver cannot be used"},
-		{"a path", `{"apiserver": "https://h/k8s"}`, "error wrong-type apiserver cannot be used"},
-		{"a password", `{"apiserver": "https://u:p@h:6443"}`, "error wrong-type apiserver cannot be used"},
-		{"no host", `{"apiserver": ":6443"}`, "error wrong-type apiserver cannot be used"},
-		{"text that is no host", `{"apiserver": "${x}:6443"}`, "error wrong-type apiserver cannot be used"},
+		{"http", `{"apiserver": "http://10.0.0.1:8080"}`, "error wrong-type The API server cannot be used"},
+		{"another scheme", `{"apiserver": "tcp://10.0.0.1:8080"}`, "error wrong-type The API server cannot be used"},
+		{"no port", `{"apiserver": "10.0.0.1"}`, "error wrong-type The API server cannot be used"},
+		{"port 0", `{"apiserver": "10.0.0.1:0"}`, "error wrong-type The API server cannot be used"},
+		{"port 65536", `{"apiserver": "10.0.0.1:65536"}`, "error wrong-type The API server cannot be used"},
+		{"a path", `{"apiserver": "https://h/k8s"}`, "error wrong-type The API server cannot be used"},
+		{"a password", `{"apiserver": "https://u:p@h:6443"}`, "error wrong-type The API server cannot be used"},
+		{"no host", `{"apiserver": ":6443"}`, "error wrong-type The API server cannot be used"},
+		{"text that is no host", `{"apiserver": "${x}:6443"}`, "error wrong-type The API server cannot be used"},
 		{"https without port", `{"apiserver": "https://k8s.example/"}`, ""},
 		{"IPv6", `{"apiserver": "[2001:db8::1]:6443"}`, ""},
-		{"IPv6 without brackets", `{"apiserver": "2001:db8::1"}`, "error wrong-type apiserver cannot be used"},
+		{"IPv6 without brackets", `{"apiserver": "2001:db8::1"}`, "error wrong-type The API server cannot be used"},
 
 		{"version as a number", with(`"k8s_version": 1.11`), "note wrong-type k8s_version is a number"},
 		{"version 1.20 as a number", with(`"k8s_version": 1.20`), "error wrong-type k8s_version is a " +
@@ -136,19 +136,17 @@ func TestDiagnostics(t *testing.T) {
 
 		{"labels as an object", with(`"nodeLabels": {"a": "b"}`), "error wrong-type Wrong type for nodeLabels"},
 		{"label without value", with(`"nodeLabels": "a, b=c"`), "note label-invalid Label a has no value"},
-		{"label that nothing takes", with(`"nodeLabels": "a=b,c d=e"`), "warning label-invalid A label " +
-			"is left out: no cluster takes it"},
-		{"label that kubelets refuse", with(`"nodeLabels": "node-role.kubernetes.io/db="`), "warning label-forbidden A label is left out: kubelets from 1.16 on refuse to start with it"},
+		{"label that nothing takes", with(`"nodeLabels": "a=b,c d=e"`), "warning label-invalid A label is not imported: the kubelet would refuse it"},
+		{"label that kubelets refuse", with(`"nodeLabels": "node-role.kubernetes.io/db="`), "warning label-forbidden A label is not imported: the kubelet would refuse it"},
 		{"label twice, the same", with(`"nodeLabels": "a=b,a=b"`), ""},
 		{"label twice", with(`"nodeLabels": "a=b,a=c"`), "note duplicate Label a is given twice"},
 		{"the script's own label", with(`"nodeLabels": "network.netease.com/kube-proxy=lb-masquerade"`), ""},
 		{"the script's own label otherwise", with(`"nodeLabels": "network.netease.com/kube-proxy=ipvs"`), "note duplicate Label network.netease.com/kube-proxy is init-config's"},
-		{"taint without effect", with(`"nodeTaints": "a=b"`), "warning taint-invalid A taint is left " +
-			"out: no kubelet takes it"},
+		{"taint without effect", with(`"nodeTaints": "a=b"`), "warning taint-invalid A taint is not imported: the kubelet would refuse it"},
 		{"taint twice", with(`"nodeTaints": "a=b:NoSchedule,a=c:NoSchedule,a=c:NoExecute"`), "note duplicate Taint a is given twice"},
 		{"taint with two effects", with(`"nodeTaints": "a=b:NoSchedule,a=c:NoExecute"`), ""},
-		{"two of them", with(`"nodeTaints": "a=b,a=b"`), "warning taint-invalid A taint is " +
-			"left out: no kubelet takes it\nwarning taint-invalid A taint is left out: no kubelet takes it"},
+		{"two of them", with(`"nodeTaints": "a=b,a=b"`), "warning taint-invalid A taint is not imported: the kubelet would refuse it\n" +
+			"warning taint-invalid A taint is not imported: the kubelet would refuse it"},
 		{"the script's own taint with another effect", with(`"nodeTaints": "nvidia.com/gpu=no:NoExecute"`), ""},
 		{"the script's own taint otherwise", with(`"nodeTaints": "nvidia.com/gpu=no:NoSchedule"`), "note duplicate Taint nvidia.com/gpu is init-config's"},
 
@@ -186,28 +184,6 @@ func TestDiagnostics(t *testing.T) {
 	}
 }
 
-// TestCheck: a site is refused for what validate --strict refuses, warnings included.
-func TestCheck(t *testing.T) {
-	const head = "stage \"detect-hw\" \"node\" {}\nstage \"label\" \"x\" { labels = { a = %s } }\nstage " +
-		"\"write\" \"kubelet\" {\n  kubelet_config { when = false }\n  bootstrap_kubeconfig { when = false }\n " +
-		" ca_certificate { when = false }\n}\n"
-	for value, want := range map[string]string{
-		`"b"`:           "",
-		`"not a value"`: "label a",
-		`local.none`:    "none",
-		`upper(stage.detect-hw.node.product.serial)`: "null facts",
-		`stage.detect-hw.node.gpus[0].model`:         "bare VM",
-	} {
-		err := importer.Check(fmt.Appendf(nil, head, value), "0.1.0")
-		switch {
-		case want == "" && err != nil:
-			t.Errorf("%s: got %v, want no error", value, err)
-		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
-			t.Errorf("%s: got %v, want an error about %s", value, err, want)
-		}
-	}
-}
-
 // TestLeftOut: the site contains nothing that was left out.
 func TestLeftOut(t *testing.T) {
 	r := importer.Import(
@@ -222,6 +198,17 @@ func TestLeftOut(t *testing.T) {
 	}
 	if !regexp.MustCompile(`"a"\s+= "b"`).Match(r.Text) {
 		t.Errorf("got %s\nwant the label a=b in it", r.Text)
+	}
+}
+
+// TestServersOfTheCommandLine: they replace the server of an init-config.
+func TestServersOfTheCommandLine(t *testing.T) {
+	o := options()
+	o.Servers = []string{"10.0.0.1:6443", "10.0.0.2:6443"}
+	r := importer.Import("init-config.json", []byte(`{"apiserver": "h:6443"}`), o)
+	const want = `["https://10.0.0.1:6443", "https://10.0.0.2:6443"]`
+	if !strings.Contains(string(r.Text), want) || strings.Contains(string(r.Text), "https://h:") {
+		t.Errorf("import with two servers: got %v and\n%s\nwant the servers %s only", r.Diagnostics, r.Text, want)
 	}
 }
 

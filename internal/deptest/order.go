@@ -65,6 +65,7 @@ func order() [][]string {
 func apart() []string {
 	return []string{
 		"internal/demo/...",
+		"internal/scripttest/...",
 		"internal/deptest/...",
 		"examples/...",
 		"bench/...",

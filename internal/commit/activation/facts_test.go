@@ -3,6 +3,7 @@ package activation
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -88,5 +89,38 @@ func TestFinishedRollbackOpensTheGate(t *testing.T) {
 	if out := n.verify(); out.HeldBack != "" || n.readGate() == "" || n.read(flagsPath) != "one" {
 		t.Errorf("got %+v, gate %q, flags %q; want the gate open on the contents of one",
 			out, n.readGate(), n.read(flagsPath))
+	}
+}
+
+// TestOlderProcessIsNeverGood watches a process that is older than the files and cannot be replaced.
+func TestOlderProcessIsNeverGood(t *testing.T) {
+	n := newNode(t)
+	n.bootWith("one")
+
+	w := watcher{
+		m:     &Machine{Probe: n, Clock: n.clk},
+		plan:  n.plan("one").withDefaults(),
+		since: n.systemd.unit.Started + 1,
+	}
+	for range 1000 {
+		n.clk.advance(time.Second)
+
+		if verdict, why := w.judge(t.Context(), n.systemd.unit, n.clk.now); verdict != Pending {
+			t.Fatalf("got verdict %s (%s); want none", verdict, why)
+		}
+	}
+}
+
+// TestClusterIsAwayAfterTheVerdict: that is reported, and the verdict stays.
+func TestClusterIsAwayAfterTheVerdict(t *testing.T) {
+	n := newNode(t)
+	n.shape = []string{`{"labels":{"example.com/a":"2"},"reconcile_labels":true}`}
+	n.apiserver = false
+	m := &Machine{Probe: n, Clock: n.clk}
+
+	checks := m.reconcile(t.Context(), n.plan("two"), []Check{{Name: "unit", State: "ok"}})
+	if len(checks) != 2 || checks[1].State != "unknown" ||
+		!strings.Contains(checks[1].Message, "not patched: the apiserver does not answer") {
+		t.Errorf("got %+v; want a second check that is unknown", checks)
 	}
 }

@@ -1,8 +1,6 @@
 package activation
 
 import (
-	"os"
-	"strings"
 	"testing"
 	"time"
 )
@@ -52,25 +50,4 @@ func TestAwaitMounts(t *testing.T) {
 	if _, waited, err = m.AwaitMounts(t.Context(), []string{"/var/x"}); waited || err != nil || n.clk.now != begun {
 		t.Errorf("once more: waited %v for %s, %v; want no further wait", waited, n.clk.now-begun, err)
 	}
-}
-
-// TestMountedWhileWatched mounts something over a file while the verdict is awaited: the generation is not at fault.
-func TestMountedWhileWatched(t *testing.T) {
-	play(t, []scenario{{"mounted over in the watch: no verdict", func(t *testing.T, n *node) {
-		n.bootWith("one")
-		n.clk.schedule(4*time.Second, func() {
-			n.systemd.mounts = []Mount{{Path: "/etc", Unit: "etc.mount", State: "active", Active: true}}
-
-			if err := os.WriteFile(n.disk+configPath, []byte("hidden"), 0o600); err != nil {
-				t.Error(err)
-			}
-		})
-
-		out, err := n.runSite(t.Context(), "two")
-		n.mustSucceed(err, "run")
-
-		if out.Verdict != Unknown || out.From != 0 || !strings.Contains(out.Why, "/etc is mounted there since") {
-			t.Errorf("got %+v; want no verdict, because of the mount", out)
-		}
-	}}})
 }

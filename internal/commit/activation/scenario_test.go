@@ -1,9 +1,11 @@
 package activation
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -18,6 +20,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/report/condition"
+	"github.com/prelet/prelet/internal/scripttest"
 )
 
 // node is a machine: a real store on a disk that survives reboots, the fake systemd, a kubelet that behaves as its
@@ -48,21 +51,32 @@ type node struct {
 	patches    int
 	configz    func() []string
 	serving    error
-	expired    string      // what Expired returns
-	startLog   string      // the first lines of each kubelet process
-	shape      func(*Plan) // changes the plan
-	log        []string    // log of the kubelet
+	expired    string   // what Expired returns
+	startLog   []string // the first lines of each kubelet process
+	shape      []string // JSON over the plan
+	log        []string // log of the kubelet
 	logErr     error
 	driven     bool          // the runtime has another cgroup driver now
 	fixedSince time.Duration // since when its pods start; 0: never
 	logged     time.Time
+	conduct    string        // instead of the configuration: how the kubelet behaves
 	onCommit   func()        // called once, right after the commit
+	onNote     func(Event)   // called with each event
 	reports    func() string // the id of the machine whose kubelet has updated the Node last
 	onOpen     func()        // called when the gate has been opened
 	off        bool          // prelet=off in this boot
 	ntp        string        // content of a file that another unit reads; "" there is none
 	ntpAction  string        // what follows its change
 	storeFails func(method string) error
+
+	// Of the script that runs.
+	line        scripttest.Line
+	out         Outcome // of the last process of prelet
+	err         error
+	mayFail     bool
+	signals     []func() // end the runs, the innermost last
+	isSignalled bool     // before the next run
+	since       mark
 
 	timeout  time.Duration
 	bound    time.Duration
@@ -104,6 +118,7 @@ func inMemory(t testing.TB) string {
 // reboot is a power cycle: the run folder is empty, no process runs, and the kubelet's start waits for prelet.service.
 func (n *node) reboot() {
 	n.boots++
+	n.since.starts, n.since.reloads = 0, 0
 	n.off = false
 	n.boot = fmt.Sprintf("%032x", n.boots)
 	n.run = inMemory(n.t)
@@ -151,7 +166,7 @@ func (n *node) read(path string) string {
 func (n *node) behave() conduct {
 	c := conduct{ready: 50 * time.Millisecond, healthz: true}
 
-	for _, word := range strings.Fields(n.read(configPath)) {
+	for _, word := range strings.Fields(cmp.Or(n.conduct, n.read(configPath))) {
 		key, value, _ := strings.Cut(word, "=")
 		switch key {
 		case "dies":
@@ -270,7 +285,7 @@ func (n *node) Log(_ context.Context, _ string, since time.Time) ([]string, erro
 }
 
 func (n *node) StartLog(context.Context, string, uint32) ([]string, error) {
-	return strings.Split(n.startLog, "\n"), n.logErr
+	return n.startLog, n.logErr
 }
 
 // lockedStore records whether the lock is held, so that the fake systemd can check it.
@@ -373,6 +388,9 @@ func (n *node) note(e Event) {
 	if n.onOpen != nil && strings.HasPrefix(e.Summary, "open on") {
 		n.onOpen()
 	}
+	if n.onNote != nil {
+		n.onNote(e)
+	}
 	if n.killAt == 0 {
 		return
 	}
@@ -426,8 +444,11 @@ func (n *node) plan(config string) Plan {
 			Unit: ntpUnit, Action: n.ntpAction, TimeoutMillis: 60_000, SettleMillis: 2_000, Files: []string{ntpPath},
 		}}
 	}
-	if n.shape != nil {
-		n.shape(&p)
+	for _, text := range n.shape {
+		n.mustSucceed(json.Unmarshal([]byte(text), &p), text)
+	}
+	for _, path := range p.Retire { // it may be gone
+		delete(p.Files, path)
 	}
 
 	return p
@@ -601,4 +622,38 @@ func (n *node) ntpEnds() string {
 	}
 
 	return ""
+}
+
+// Log lines of kubelet v1.36.3 about a pod that containerd 1.6 cannot start: with a cgroup driver that is not the
+// runtime's, and with an image whose program cannot be executed.
+const (
+	otherDriver = `E1120 16:35:14.243391 93 log.go:32] "RunPodSandbox from runtime service failed" err="rpc error: code = Unknown desc = failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: expected cgroupsPath to be of format \"slice:prefix:name\" for systemd cgroups, got \"/kubepods/besteffort/pod1/2\" instead: unknown"`
+	noProgram   = `E1120 16:35:14.243391 93 log.go:32] "RunPodSandbox from runtime service failed" err="rpc error: code = Unknown desc = failed to start sandbox container task \"x\": OCI runtime start failed: cannot start a container that has stopped: unknown"`
+)
+
+// podLog returns the log of the running process: two seconds after its start, and at each try after that.
+func (n *node) podLog(since time.Time) (lines []string) {
+	if n.systemd.unit.Active != "active" || n.systemd.conduct.pods == "" {
+		return nil
+	}
+
+	words := map[bool]string{true: otherDriver, false: noProgram}[n.driven || n.systemd.conduct.pods == "driver"]
+	for at := n.systemd.unit.Started + 2*time.Second; at <= n.clk.now && (n.fixedSince == 0 || at < n.fixedSince); at += 12 * time.Second {
+		if n.clk.Now().Add(at - n.clk.now).Before(since) {
+			continue
+		}
+
+		lines = append(lines, words)
+	}
+
+	return lines
+}
+
+// isHeld reports whether a plan is held.
+func (n *node) isHeld(plan string) (held bool) {
+	n.t.Helper()
+	_, err := n.process(func(*Machine) (Outcome, error) { _, held = n.store.Held(plan); return Outcome{}, nil })
+	n.mustSucceed(err, "held")
+
+	return held
 }

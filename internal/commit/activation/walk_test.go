@@ -1,9 +1,11 @@
 package activation
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -11,73 +13,30 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/commit/generation"
-	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/scripttest"
 )
 
 // story is a series of events on a node with its expected end. The process may be killed at any step of act. Then
 // everything that systemd starts again is started again, and the end must be the same.
 type story struct {
-	name      string
-	prepare   func(n *node)
-	act       func(n *node)
-	afterKill func(n *node) // runs after a kill; nil: act
-	finish    func(n *node) // nil: prelet-verify
-	config    string        // in both files at the end
-	open      string        // content of the gate at the end; "": any, "shut": shut
-	idle      bool          // the kubelet does not run at the end
-	awaits    bool          // a verdict is awaited at the end
-	late      bool          // the kubelet runs only after finish
-	rebooted  bool          // a boot after a power cut anywhere comes to the same end
-	single    bool          // it covers what no other story does, so a quick run kills mutants in it too
+	name                            string
+	prepare, act, afterKill, finish []scripttest.Line
+	config                          string   // in both files at the end
+	end                             []string // words, see testdata/stories.txtar
 }
 
 const shutState = "shut"
 
 // mustRun runs a site and fails on an error.
-func (n *node) mustRun(config string) Outcome {
-	out, err := n.runSite(n.t.Context(), config)
+func (n *node) mustRun(config string) {
+	_, err := n.runSite(n.t.Context(), config)
 	n.mustSucceed(err, "run of "+config)
-
-	return out
 }
 
 // enterMachine calls one method of the machine.
-func (n *node) enterMachine(what string, do func(m *Machine) (Outcome, error)) Outcome {
-	out, err := n.process(do)
+func (n *node) enterMachine(what string, do func(m *Machine) (Outcome, error)) {
+	_, err := n.process(do)
 	n.mustSucceed(err, what)
-
-	return out
-}
-
-func (n *node) keep() Outcome {
-	return n.enterMachine(
-		"keep", func(m *Machine) (Outcome, error) { return m.Keep(n.t.Context(), "the site is invalid") },
-	)
-}
-
-// switchOff is a run with prelet=off on the kernel command line.
-func (n *node) switchOff() {
-	n.off = true
-	n.enterMachine("prelet=off", func(m *Machine) (Outcome, error) { return m.SwitchOff(n.t.Context()) })
-}
-
-func (n *node) keepWithoutSite() Outcome {
-	return n.enterMachine("keep without a site", func(m *Machine) (Outcome, error) { return m.KeepWithoutSite(n.t.Context()) })
-}
-
-// rollbackTo rolls back by hand, unless that was done already.
-func (n *node) rollbackTo(gen int) {
-	n.enterMachine("back", func(m *Machine) (Outcome, error) {
-		if _, err := m.Recover(n.t.Context()); err != nil {
-			return Outcome{}, err
-		}
-
-		if current, err := m.Store.Current(); err != nil || current.Restores == gen {
-			return Outcome{}, err
-		}
-
-		return m.GoBack(n.t.Context(), gen, "by hand")
-	})
 }
 
 // dieAt runs a site (or prelet-verify if config is "") and ends the process before or after a step.
@@ -98,36 +57,12 @@ func (n *node) dieAt(config string, at step, late bool) {
 	n.step = before
 }
 
-// dieBeforeCommit, dieAfterCommit and dieBeforeOpenGate run a site whose process ends before the commit, after the
-// commit, or with the files in place and the gate shut.
-func (n *node) dieBeforeCommit(config string)   { n.dieAt(config, commit, false) }
-func (n *node) dieAfterCommit(config string)    { n.dieAt(config, commit, true) }
-func (n *node) dieBeforeOpenGate(config string) { n.dieAt(config, openGate, false) }
-
-// dieBeforeReload runs a site that changes a unit file, and ends the process before systemd has read it.
-func (n *node) dieBeforeReload(config string) {
-	n.unitFiles = true
-	n.dieAt(config, reload, false)
-}
-
 // waitAtGate is a boot whose prelet.service has failed once and is started again.
 func (n *node) waitAtGate() {
 	n.systemd.endPrelet()
 	n.clk.advance(time.Second)
 	n.systemd.ordered = true
 }
-
-func (n *node) mustBeOpen() {
-	if n.readGate() == "" {
-		n.t.Error("the run has left the gate shut")
-	}
-}
-
-func rebootNode(n *node) { n.reboot() }
-
-func bootOne(n *node) { n.bootWith("one") }
-
-func chain(first, then func(*node)) func(*node) { return func(n *node) { first(n); then(n) } }
 
 func (n *node) editFile(path string) {
 	if err := os.WriteFile(n.disk+path, []byte("by hand"), 0o644); err != nil {
@@ -146,14 +81,16 @@ func (n *node) loseState() {
 // commit, and restores the copy at the next boot.
 func (n *node) restoreInterrupted() {
 	state, backup := n.disk+"/var/lib/prelet", n.disk+"/backup"
-	n.dieAfterCommit("other")
+	n.dieAt("other", commit, true)
 
 	if err := os.Rename(state, backup); err != nil {
 		n.t.Fatal(err)
 	}
 
 	n.reboot()
-	n.bootWith("one")
+	n.mustRun("one")
+	n.finishPrelet()
+	n.verify()
 	n.loseState()
 
 	if err := os.Rename(backup, state); err != nil {
@@ -163,735 +100,60 @@ func (n *node) restoreInterrupted() {
 
 func (n *node) loseGate() { os.Remove(gatePath(n.run)) }
 
-// stories returns stories that use every row of the table.
-func stories() []story {
-	runs := func(config string) func(*node) { return func(n *node) { n.mustRun(config) } }
-
-	return append(awaitingStories(), []story{
-		{
-			name: "a site that writes nothing",
-			act: func(n *node) {
-				n.enterMachine("unchanged", func(m *Machine) (Outcome, error) {
-					return m.ResumeUnchanged(n.t.Context(), n.plan(""))
-				})
-				n.finishPrelet()
-			},
-			open: "PRELET_GENERATION=0",
-		},
-		{
-			name: "a held plan, and no generation",
-			act: func(n *node) {
-				n.enterMachine("resume", func(m *Machine) (Outcome, error) { return m.Resume(n.t.Context()) })
-				n.finishPrelet()
-			},
-			open: "PRELET_GENERATION=0",
-		},
-		{
-			name:    "the state is lost at run time",
-			prepare: chain(bootOne, (*node).loseState),
-			act:     runs("one"),
-			config:  "one",
-		},
-		{
-			name: "the state is lost before a boot", prepare: chain(chain(bootOne, (*node).loseState), rebootNode),
-			act: func(n *node) { n.mustRun("one"); n.finishPrelet(); n.verify() }, config: "one", rebooted: true,
-		},
-		{
-			name:    "the state of an interrupted commit is restored",
-			prepare: chain(bootOne, (*node).restoreInterrupted), act: runs("one"), config: "one",
-		},
-		{
-			name:    "the state of an interrupted commit is restored, and the site has changed",
-			prepare: chain(bootOne, (*node).restoreInterrupted), act: runs("two"), config: "two",
-		},
-		{name: "a change at run time", prepare: bootOne, act: runs("two"), config: "two", rebooted: true},
-		{
-			name:    "a bad change at run time",
-			prepare: bootOne,
-			act:     runs("two healthz=bad"),
-			finish:  runs("two healthz=bad"),
-			config:  "one",
-		},
-		{name: "the first boot", act: func(n *node) { n.mustRun("one"); n.finishPrelet() }, config: "one"},
-		{
-			name:    "a change at boot",
-			prepare: chain(bootOne, rebootNode),
-			act:     func(n *node) { n.mustRun("two"); n.finishPrelet(); n.verify() },
-			config:  "two", rebooted: true,
-		},
-		{
-			name: "a bad change at boot", prepare: chain(bootOne, rebootNode),
-			act: func(n *node) { n.mustRun("two dies=2s"); n.finishPrelet(); n.verify() }, config: "one",
-		},
-		{
-			name:    "a boot that changes nothing",
-			prepare: chain(bootOne, rebootNode),
-			act:     func(n *node) { n.mustRun("one"); n.finishPrelet() },
-			config:  "one", rebooted: true,
-		},
-		{
-			name: "a boot that fails before its commit", prepare: chain(bootOne, rebootNode),
-			act: func(n *node) { n.keep(); n.finishPrelet() }, config: "one",
-		},
-		{
-			name:    "a boot that fails, on other files",
-			prepare: func(n *node) { bootOne(n); n.reboot(); n.editFile(flagsPath) },
-			act: func(n *node) {
-				if out := n.keep(); !strings.Contains(out.HeldBack, "not in place whole") {
-					n.t.Errorf("keep: held back %q; want because it is not whole", out.HeldBack)
-				}
-
-				n.finishPrelet()
-			},
-			config: "one by hand",
-			open:   shutState,
-			idle:   true,
-		},
-		{
-			name: "a run that fails, on other files", prepare: func(n *node) { bootOne(n); n.editFile(flagsPath) },
-			act: func(n *node) { n.keep() }, config: "one by hand",
-		},
-		{name: "a boot that fails, on what was not judged", prepare: func(n *node) {
-			n.apiserver = false
-			n.mustRun("one")
-			n.reboot()
-			n.apiserver = true
-		}, act: func(n *node) { n.keep(); n.finishPrelet(); n.verify() }, config: "one"},
-		{name: "the first boot fails", act: func(n *node) {
-			if out := n.keep(); !strings.Contains(out.HeldBack, "no generation was ever in place") {
-				n.t.Errorf("keep: held back %q; want that no generation was ever in place", out.HeldBack)
+// loadStories returns the stories of a file in testdata. Those of stories.txtar use every row of the table.
+func loadStories(t testing.TB, file string) (stories []story) {
+	t.Helper()
+	for _, script := range scripttest.Load(t, filepath.Join("testdata", file)) {
+		s := story{name: script.Name}
+		part := &s.prepare
+		for _, l := range script.Lines {
+			if l.Words[0] != "==" {
+				*part = append(*part, l)
+				continue
 			}
-
-			n.finishPrelet()
-
-			if out := n.verify(); !strings.Contains(out.HeldBack, "no generation was ever in place") {
-				n.t.Errorf("prelet-verify: held back %q; want that no generation was ever in place", out.HeldBack)
-			}
-		}, open: shutState, idle: true},
-		{
-			name: "a boot without a site",
-			act:  func(n *node) { n.keepWithoutSite(); n.finishPrelet() },
-			open: "PRELET_GENERATION=0",
-		},
-		{
-			name:    "a boot whose site is gone",
-			prepare: chain(bootOne, rebootNode),
-			act:     func(n *node) { n.keepWithoutSite(); n.finishPrelet() },
-			config:  "one",
-		},
-		{name: "prelet-verify before a run", prepare: chain(bootOne, rebootNode), act: func(n *node) {
-			n.finishPrelet()
-
-			if out := n.verify(); out.HeldBack == "" {
-				n.t.Error("prelet-verify: nothing is held back before a run of this boot")
-			}
-		}, config: "one", open: shutState, idle: true},
-		{name: "prelet-verify on what is good", prepare: bootOne, act: func(n *node) { n.verify() }, config: "one"},
-		{name: "a lost gate", prepare: func(n *node) {
-			bootOne(n)
-			n.loseGate()
-			n.systemd.fail("exit-code")
-			n.clk.advance(time.Second)
-		},
-			act: func(n *node) { n.verify(); n.clk.advance(time.Second) }, config: "one"},
-		{name: "a lost gate, and other files", prepare: func(n *node) {
-			bootOne(n)
-			n.editFile(flagsPath)
-			n.loseGate()
-			n.systemd.fail("exit-code")
-			n.clk.advance(time.Second)
-		},
-			act: func(n *node) {
-				if out := n.verify(); !strings.Contains(out.HeldBack, "was changed") {
-					n.t.Errorf("prelet-verify: held back %q; want the changed file", out.HeldBack)
-				}
-			}, config: "one by hand", open: shutState, idle: true},
-		{
-			name: "back by hand", prepare: func(n *node) { n.unitFiles = true; bootOne(n); n.mustRun("two") },
-			act: func(n *node) { n.rollbackTo(1) }, config: "one",
-		},
-		{
-			name: "back by hand, at boot", prepare: func(n *node) { bootOne(n); n.mustRun("two"); n.reboot() },
-			act: func(n *node) { n.rollbackTo(1); n.finishPrelet(); n.verify() }, config: "one",
-		},
-		{name: "three boots that come to no end", prepare: func(n *node) {
-			bootOne(n)
-
-			n.unitFiles = true
-			for range maxTries {
-				n.reboot()
-				n.mustRun("two")
-			}
-
-			n.reboot()
-		}, act: func(n *node) {
-			n.mustRun("two")
-			n.mustBeOpen()
-
-			if slices.ContainsFunc(n.systemd.starts, func(s startSeen) bool { return s.gate == gateVariable+"2" }) {
-				n.t.Error("the kubelet started a fourth time on what was not judged")
-			}
-
-			n.finishPrelet()
-			n.verify()
-		}, config: "one"},
-		{name: "four boots without the apiserver", prepare: func(n *node) {
-			bootOne(n)
-			n.apiserver = false
-			n.mustRun("two")
-		}, act: func(n *node) {
-			for range maxTries + 1 {
-				n.reboot()
-				n.mustRun("two")
-				n.mustBeOpen()
-				n.finishPrelet()
-				n.verify()
-			}
-
-			n.apiserver = true
-			n.verify()
-		}, config: "two"},
-		{name: "three boots, and one with prelet=off", prepare: func(n *node) {
-			bootOne(n)
-
-			for range maxTries {
-				n.reboot()
-				n.mustRun("two")
-			}
-
-			n.reboot()
-			n.switchOff()
-			n.finishPrelet()
-		}, act: func(n *node) { n.mustRun("two") }, config: "one"},
-		{
-			name: "prelet=off on a good generation", prepare: chain(bootOne, rebootNode),
-			act: func(n *node) { n.switchOff(); n.finishPrelet() }, config: "one",
-		},
-		{
-			name: "prelet=off where prelet was never used",
-			act:  func(n *node) { n.switchOff(); n.finishPrelet() }, open: "PRELET_GENERATION=0",
-		},
-		{
-			name:    "prelet=off after a crash",
-			prepare: func(n *node) { bootOne(n); n.dieAfterCommit("two"); n.reboot() },
-			act:     func(n *node) { n.switchOff(); n.finishPrelet() },
-			config:  "two",
-		},
-		{
-			name: "a label that somebody has edited",
-			prepare: func(n *node) {
-				n.shape = func(p *Plan) { p.Reconcile, p.Labels = true, map[string]string{"example.com/a": "1"} }
-				n.labels, n.age = map[string]string{"example.com/a": "1"}, time.Hour
-				bootOne(n)
-				n.labels["example.com/a"] = "somebody's"
-				n.loseGate()
-			},
-			act: func(n *node) {
-				n.mustRun("one")
-
-				if got := n.labels["example.com/a"]; got != "1" {
-					n.t.Errorf("got label %q after the run; want it patched to 1", got)
-				}
-			},
-			config: "one",
-		},
-		{
-			name: "a label that somebody has edited, at boot",
-			prepare: func(n *node) {
-				n.shape = func(p *Plan) { p.Reconcile, p.Labels = true, map[string]string{"example.com/a": "1"} }
-				n.labels, n.age = map[string]string{"example.com/a": "1"}, time.Hour
-				bootOne(n)
-				n.reboot()
-				n.labels["example.com/a"] = "somebody's"
-			},
-			act: func(n *node) {
-				n.mustRun("one")
-
-				if got := n.labels["example.com/a"]; got != "somebody's" {
-					n.t.Errorf("got label %q after the run at boot; want it not patched: prelet must not wait", got)
-				}
-
-				n.finishPrelet()
-			},
-			config: "one",
-		},
-		{name: "a crash among unit files, and prelet-verify comes", prepare: func(n *node) {
-			bootOne(n)
-			n.unitFiles = true
-			n.dieAfterCommit("two")
-		}, act: func(n *node) { n.verify() }, config: "two"},
-		{name: "three boots without a verdict, in which the power fails later", prepare: func(n *node) {
-			bootOne(n)
-			n.apiserver = false
-			n.mustRun("two")
-
-			for range maxTries + 1 {
-				n.reboot()
-				n.mustRun("two")
-				n.finishPrelet()
-				n.verify()
-				n.dieAt("", watch, false)
-			}
-
-			n.reboot()
-			n.apiserver = true
-		}, act: func(n *node) {
-			n.mustRun("two")
-
-			if n.read(configPath) != "one" {
-				n.t.Error("the fifth boot did not go back")
-			}
-
-			n.finishPrelet()
-			n.verify()
-		}, config: "one"},
-		{name: "the kubelet has failed at the gate", prepare: func(n *node) { bootOne(n); n.reboot(); n.waitAtGate() },
-			act: func(n *node) { n.mustRun("one"); n.finishPrelet() }, config: "one"},
-		{name: "the kubelet has failed at the gate, on what was not judged", prepare: func(n *node) {
-			bootOne(n)
-			n.apiserver = false
-			n.mustRun("two")
-			n.reboot()
-			n.waitAtGate()
-			n.apiserver = true
-		}, act: func(n *node) { n.mustRun("two"); n.finishPrelet() }, config: "two"},
-		{
-			name:    "the kubelet has failed at the gate, and the site writes nothing",
-			prepare: (*node).waitAtGate,
-			act: func(n *node) {
-				n.enterMachine("unchanged", func(m *Machine) (Outcome, error) {
-					return m.ResumeUnchanged(n.t.Context(), n.plan(""))
-				})
-				n.finishPrelet()
-			},
-			open: "PRELET_GENERATION=0",
-		},
-		{
-			name:    "the kubelet has failed at the gate, the plan is held, and no generation",
-			prepare: (*node).waitAtGate,
-			act: func(n *node) {
-				n.enterMachine("resume", func(m *Machine) (Outcome, error) { return m.Resume(n.t.Context()) })
-				n.finishPrelet()
-			},
-			open: "PRELET_GENERATION=0",
-		},
-		{name: "the kubelet has failed at the gate, and there is no site", prepare: func(n *node) { n.waitAtGate() },
-			act: func(n *node) { n.keepWithoutSite(); n.finishPrelet() }, open: "PRELET_GENERATION=0"},
-		{
-			name:    "prelet.service is started again at run time",
-			prepare: func(n *node) { bootOne(n); n.systemd.ordered, n.systemd.insidePrelet = true, true },
-			act:     func(n *node) { n.mustRun("two"); n.finishPrelet() },
-			config:  "two",
-		},
-		{
-			name:    "the first site is broken, on a node that runs",
-			prepare: func(n *node) { n.keepWithoutSite(); n.finishPrelet() },
-			act:     func(n *node) { n.keep() },
-			open:    "PRELET_GENERATION=0",
-		},
-		{
-			name:    "a change while the unit is masked",
-			prepare: func(n *node) { bootOne(n); n.systemd.unit.Load = "masked" },
-			act: func(n *node) {
-				if _, err := n.runSite(n.t.Context(), "two"); n.codeOf(err) != fault.Systemd {
-					n.t.Errorf("a change while the unit is masked: %v; want code systemd", err)
-				}
-			},
-			finish: func(n *node) { n.systemd.unit.Load = "loaded" },
-			config: "one",
-		},
-		{
-			name:    "back by hand while the unit is masked",
-			prepare: func(n *node) { bootOne(n); n.mustRun("two"); n.systemd.unit.Load = "masked" },
-			act: func(n *node) {
-				_, err := n.process(func(m *Machine) (Outcome, error) { return m.GoBack(n.t.Context(), 1, "by hand") })
-				if n.codeOf(err) != fault.Systemd {
-					n.t.Errorf("back while the unit is masked: %v; want code systemd", err)
-				}
-			},
-			finish: func(n *node) { n.systemd.unit.Load = "loaded" },
-			config: "two",
-		},
-		{
-			name:    "prelet recover leaves the gate to what follows",
-			prepare: func(n *node) { bootOne(n); n.dieAfterCommit("two") },
-			act: func(n *node) {
-				n.enterMachine(
-					"recover",
-					func(m *Machine) (Outcome, error) { _, err := m.Recover(n.t.Context()); return Outcome{}, err },
-				)
-
-				if n.readGate() != "" || n.read(configPath) != "two" {
-					n.t.Errorf("the gate says %q, the file is %q; want a shut gate and two",
-						n.readGate(), n.read(configPath))
-				}
-
-				n.verify()
-			},
-			afterKill: func(n *node) { n.verify() },
-			config:    "two",
-		},
-		{name: "the way back is unhealthy as well", prepare: func(n *node) {
-			bootOne(n)
-			n.systemd.behave = func() conduct { return conduct{dies: time.Second} }
-		}, act: runs("two"), finish: func(n *node) {
-			if n.isHeld("two") {
-				n.t.Error("the plan is held, and the node is as unhealthy without it")
-			}
-
-			n.systemd.behave = n.behave
-			n.mustRun("two")
-		}, config: "two", late: true},
-		{name: "unhealthy, with nothing to go back to", prepare: func(n *node) {}, act: func(n *node) {
-			n.mustRun("one healthz=bad")
-			n.finishPrelet()
-			n.verify()
-		}, config: "one healthz=bad", awaits: true},
-		{
-			name:    "a crash before the files are in place",
-			prepare: func(n *node) { bootOne(n); n.dieAfterCommit("two") },
-			act:     runs("two"),
-			config:  "two",
-		},
-		{
-			name:    "a crash, and prelet-verify comes first",
-			prepare: func(n *node) { bootOne(n); n.dieAfterCommit("two") },
-			act:     func(n *node) { n.verify() },
-			config:  "two",
-		},
-		{
-			name: "a crash, and the run after it fails", prepare: func(n *node) { bootOne(n); n.dieAfterCommit("two") },
-			act: func(n *node) { n.keep() }, config: "two",
-		},
-		{
-			name:    "a crash before the gate is open, and prelet-verify comes",
-			prepare: func(n *node) { bootOne(n); n.dieBeforeOpenGate("two") },
-			act:     func(n *node) { n.verify() },
-			config:  "two",
-		},
-		{
-			name:    "a crash before the gate is open, and another file",
-			prepare: func(n *node) { bootOne(n); n.dieBeforeOpenGate("two"); n.editFile(flagsPath) },
-			act:     func(n *node) { n.verify() },
-			config:  "two by hand",
-			open:    shutState,
-			idle:    true,
-			awaits:  true,
-		},
-		{
-			name:    "a commit that never happened",
-			prepare: func(n *node) { bootOne(n); n.dieBeforeCommit("two") },
-			act: func(n *node) {
-				n.enterMachine(
-					"recover",
-					func(m *Machine) (Outcome, error) { _, err := m.Recover(n.t.Context()); return Outcome{}, err },
-				)
-
-				if left, _ := os.ReadDir(n.disk + "/etc/default"); len(left) != 1 {
-					n.t.Errorf("what was staged is still there: %v; want only the file", left)
-				}
-			},
-			config: "one",
-		},
-		{name: "a commit that never happened, on what was not judged", prepare: func(n *node) {
-			bootOne(n)
-			n.apiserver = false
-			n.mustRun("two")
-			n.dieBeforeCommit("three")
-			n.apiserver = true
-		}, act: func(n *node) {
-			n.verify()
-
-			if left, _ := os.ReadDir(n.disk + "/etc/default"); len(left) != 1 {
-				n.t.Errorf("what was staged is still there: %v; want only the file", left)
-			}
-		}, config: "two"},
-		{name: "another run takes over and is judged", prepare: bootOne, act: func(n *node) {
-			n.clk.schedule(5*time.Second, func() { n.mustRun("three") })
-
-			if out := n.mustRun("two healthz=bad"); out.Verdict != Good || out.Generation != n.newest() {
-				n.t.Errorf("the first run: %+v; want the other's verdict", out)
-			}
-		}, afterKill: runs("three"), finish: runs("three"), config: "three"},
-		{name: "another run takes over and is killed", prepare: bootOne, act: func(n *node) {
-			n.clk.schedule(5*time.Second, func() { n.dieAfterCommit("three") })
-
-			if out := n.mustRun("two healthz=bad"); out.Verdict != Good || out.Generation != n.newest() {
-				n.t.Errorf("the first run: %+v; want it to judge the other's", out)
-			}
-		}, afterKill: runs("three"), finish: runs("three"), config: "three"},
-		{
-			name:    "there is no site, on a node that runs",
-			prepare: func(n *node) { n.keepWithoutSite(); n.finishPrelet() },
-			act:     func(n *node) { n.keepWithoutSite() },
-			open:    "PRELET_GENERATION=0",
-		},
-		{name: "another run goes back and is killed", prepare: bootOne, act: func(n *node) {
-			n.clk.schedule(5*time.Second, func() { n.dieAt("three healthz=bad", restore, true) })
-
-			if out := n.mustRun("two"); out.InPlace != Good || out.Generation != n.newest() {
-				n.t.Errorf("the first run: %+v; want it to judge the rollback", out)
-			}
-		}, afterKill: runs("three healthz=bad"), finish: runs("three healthz=bad"), config: "one"},
-		{name: "others keep taking over", prepare: bootOne, act: func(n *node) {
-			for i := range maxRounds + 1 {
-				n.clk.schedule(
-					time.Duration(i+1)*3*time.Second, func() { n.dieBeforeOpenGate(fmt.Sprintf("other-%d", i)) },
-				)
-			}
-
-			out := n.mustRun("two")
-			if out.Verdict != Pending || !strings.Contains(out.Why, "keep taking over") {
-				n.t.Errorf("the run: %+v; want a pending verdict: others keep taking over", out)
-			}
-		}, afterKill: runs("three"), finish: runs("three"), config: "three", late: true},
-		{name: "files that go when it is good", prepare: func(n *node) {
-			n.shape = func(p *Plan) { delete(p.Files, flagsPath); p.Retire = []string{flagsPath} }
-		}, act: func(n *node) { n.mustRun("one"); n.finishPrelet(); n.verify() }, config: "one ", finish: func(n *node) {}, single: true},
-		{
-			name:    "a crash before systemd reads a unit file",
-			prepare: func(n *node) { bootOne(n); n.dieBeforeReload("two") },
-			act:     runs("two"),
-			config:  "two",
-		},
-		{name: "a crash before a systemd that overlooks it reads a unit file", prepare: func(n *node) {
-			bootOne(n)
-			n.systemd.blind = true
-			n.dieBeforeReload("two")
-		}, act: runs("two"), config: "two"},
-		{name: "a crash before systemd sees that a unit file is gone", prepare: func(n *node) {
-			bootOne(n)
-			n.shape = func(p *Plan) { p.UnitFiles = false }
-			n.dieBeforeReload("two")
-		}, act: runs("two"), config: "two"},
-		{
-			name:    "a crash before systemd reads a unit file, and prelet-verify comes",
-			prepare: func(n *node) { bootOne(n); n.dieBeforeReload("two") },
-			act:     func(n *node) { n.verify() },
-			config:  "two",
-		},
-		{
-			name:    "a crash before systemd reads a unit file, and another change",
-			prepare: func(n *node) { bootOne(n); n.dieBeforeReload("two"); n.unitFiles = false },
-			act:     runs("three"),
-			config:  "three",
-		},
-		{name: "a boot after a crash, killed before systemd reads a unit file", prepare: func(n *node) {
-			bootOne(n)
-			n.unitFiles = true
-			n.dieAfterCommit("two")
-			n.reboot()
-			n.dieBeforeReload("two")
-		}, act: func(n *node) { n.mustRun("two"); n.finishPrelet(); n.verify() }, config: "two"},
-		{name: "a boot with prelet=off after a crash among unit files", prepare: func(n *node) {
-			bootOne(n)
-			n.unitFiles = true
-			n.dieAfterCommit("two")
-			n.reboot()
-		}, act: func(n *node) {
-			n.enterMachine(
-				"recover",
-				func(m *Machine) (Outcome, error) { _, err := m.Recover(n.t.Context()); return Outcome{}, err },
-			)
-			n.switchOff()
-			n.finishPrelet()
-		}, config: "two"},
-		{name: "a unit file, and a systemd that overlooks it", prepare: func(n *node) {
-			bootOne(n)
-			n.unitFiles, n.systemd.blind = true, true
-		}, act: runs("two healthz=bad"), finish: runs("two healthz=bad"), config: "one"},
-		{name: "a unit file", prepare: bootOne, act: func(n *node) {
-			n.unitFiles = true
-			reloads := n.systemd.reloads
-			n.mustRun("two healthz=bad")
-
-			if n.systemd.reloads != reloads+2 {
-				n.t.Errorf("%d reloads; want one for the change and one for the way back", n.systemd.reloads-reloads)
-			}
-		}, afterKill: runs("two healthz=bad"), finish: runs("two healthz=bad"), config: "one"},
-	}...)
-}
-
-// awaitPending leaves a generation that awaits its verdict, and awaitReturning the same after a rollback.
-func awaitPending(n *node) {
-	bootOne(n)
-	n.apiserver = false
-	n.mustRun("two")
-	n.apiserver = true
-}
-
-func awaitReturning(n *node) {
-	bootOne(n)
-	n.apiserver = false
-	n.mustRun("two healthz=bad")
-	n.apiserver = true
-}
-
-// awaitingStories returns stories of each entry on a generation that awaits its verdict, before and after a rollback.
-func awaitingStories() (out []story) {
-	for _, w := range []struct {
-		name    string
-		prepare func(n *node)
-		config  string // of the generation in place
-		edited  string // the end when a file was edited and the gate is open
-		awaits  bool
-	}{
-		{"settled", func(n *node) { bootOne(n); n.mustRun("two") }, "two", "two by hand", false},
-		{"pending", awaitPending, "two", "one", true},
-		{"returning", awaitReturning, "one", "one by hand", true},
-	} {
-		edit := func(n *node) { n.editFile(flagsPath) }
-		lose := func(n *node) { n.loseGate(); n.systemd.fail("exit-code"); n.clk.advance(time.Second) }
-		heldBack := func(what string, do func(n *node) Outcome) func(n *node) {
-			return func(n *node) {
-				if out := do(n); out.HeldBack == "" {
-					n.t.Errorf("%s: got %+v; want it held back", what, out)
-				}
-
-				n.finishPrelet()
+			switch l.Words[1] {
+			case "act":
+				part = &s.act
+			case "after-kill":
+				part = &s.afterKill
+			case "finish":
+				part = &s.finish
+			case "end":
+				s.end, s.config = l.Words[3:], cmp.Or(contents[l.Words[2]], l.Words[2])
+			default:
+				t.Fatalf("%s: got an unknown part, want act, after-kill, finish or end", l)
 			}
 		}
-		entries := []struct {
-			name string
-			do   func(n *node) Outcome
-		}{{"a failed run", (*node).keep}, {"a run without a site", (*node).keepWithoutSite}}
-
-		for _, e := range entries {
-			out = append(out,
-				story{
-					name: e.name + " on " + w.name + " judges it", prepare: w.prepare, config: w.config,
-					act: func(n *node) {
-						e.do(n)
-
-						if j := n.journal(); j != nil {
-							n.t.Errorf("%s: the journal is %+v; want a verdict", e.name, j)
-						}
-					},
-				},
-				story{
-					name:    e.name + " on " + w.name + " at boot",
-					prepare: chain(w.prepare, rebootNode),
-					config:  w.config,
-					act:     func(n *node) { e.do(n); n.finishPrelet() },
-				},
-				story{
-					name: e.name + " on " + w.name + " with another file", prepare: chain(w.prepare, edit),
-					config: w.edited, act: func(n *node) { e.do(n) },
-				},
-				story{
-					name:    e.name + " on " + w.name + " with another file, at boot",
-					prepare: chain(chain(w.prepare, rebootNode), edit),
-					config:  w.config + " by hand", open: shutState, idle: true, awaits: w.awaits,
-					act: heldBack(e.name, e.do),
-				},
-			)
+		if s.afterKill == nil {
+			s.afterKill = s.act
 		}
-
-		out = append(out,
-			story{
-				name: "prelet-verify before a run, on " + w.name, prepare: chain(w.prepare, rebootNode),
-				config: w.config, open: shutState, idle: true, awaits: w.awaits,
-				act: heldBack("prelet-verify", func(n *node) Outcome { n.finishPrelet(); return n.verify() }),
-			},
-			story{
-				name: "prelet-verify on " + w.name, prepare: w.prepare, config: w.config,
-				act: func(n *node) { n.verify() },
-			},
-			story{
-				name: "a lost gate on " + w.name, prepare: chain(w.prepare, lose), config: w.config,
-				act: func(n *node) { n.verify(); n.clk.advance(time.Second) },
-			},
-			story{
-				name: "a lost gate and another file on " + w.name, prepare: chain(chain(w.prepare, edit), lose),
-				config: w.config + " by hand", open: shutState, idle: true, awaits: w.awaits,
-				act: heldBack("prelet-verify", func(n *node) Outcome { return n.verify() }),
-			},
-			story{
-				name: "prelet=off on " + w.name, prepare: chain(w.prepare, rebootNode), config: w.config,
-				act: func(n *node) {
-					n.switchOff()
-
-					if j := n.journal(); j != nil && j.BootID == n.boot {
-						n.t.Errorf("prelet=off: the journal is %+v; want this boot not counted", j)
-					}
-
-					n.finishPrelet()
-				},
-			},
-			story{
-				name: "back by hand from " + w.name, prepare: w.prepare, config: "",
-				act: func(n *node) { n.rollbackTo(0) },
-			},
-			story{
-				name: "a change on " + w.name, prepare: w.prepare, config: "three",
-				act: func(n *node) {
-					n.mustRun("three")
-
-					if got := n.read(configPath); got != "three" {
-						n.t.Errorf("got file %q after the run; want three", got)
-					}
-				},
-			},
-			story{
-				name: "a change while the unit is masked, on " + w.name, config: w.config,
-				prepare: func(n *node) { w.prepare(n); n.systemd.unit.Load = "masked" },
-				act: func(n *node) {
-					if _, err := n.runSite(n.t.Context(), "three"); n.codeOf(err) != fault.Systemd {
-						n.t.Errorf("a change while the unit is masked: got %v; want code %s", err, fault.Systemd)
-					}
-				},
-				finish: func(n *node) { n.systemd.unit.Load = "loaded" },
-			},
-			story{
-				name: "back by hand while the unit is masked, on " + w.name, config: w.config,
-				prepare: func(n *node) { w.prepare(n); n.systemd.unit.Load = "masked" },
-				act: func(n *node) {
-					_, err := n.process(func(m *Machine) (Outcome, error) { return m.GoBack(n.t.Context(), 0, "me") })
-					if n.codeOf(err) != fault.Systemd || n.readGate() == "" {
-						n.t.Errorf("got %v, gate %q; want code %s and the gate open", err, n.readGate(), fault.Systemd)
-					}
-				},
-				finish: func(n *node) { n.systemd.unit.Load = "loaded" },
-			},
-			story{
-				name: "a commit that never happened, on " + w.name, config: w.config,
-				prepare: func(n *node) { w.prepare(n); n.dieBeforeCommit("three") },
-				act: func(n *node) {
-					n.verify()
-
-					if left, _ := os.ReadDir(n.disk + "/etc/default"); len(left) != 1 {
-						n.t.Errorf("what was staged still exists: %v; want only the file", left)
-					}
-				},
-			},
-			story{
-				name: "the kubelet has failed at the gate, on " + w.name, config: w.config,
-				prepare: func(n *node) { w.prepare(n); n.reboot(); n.waitAtGate() },
-				act:     func(n *node) { n.mustRun(w.config); n.finishPrelet() },
-			},
-			story{
-				name: "nothing to change on " + w.name + ", at boot", prepare: chain(w.prepare, rebootNode),
-				config: w.config, act: func(n *node) { n.mustRun(w.config); n.finishPrelet() },
-			},
-			story{
-				name: "nothing to change on " + w.name, prepare: w.prepare, config: w.config,
-				act: func(n *node) { n.mustRun(w.config) },
-			},
-			story{
-				name:    "a crash from " + w.name + ", and prelet=off",
-				config:  "three",
-				act:     func(n *node) { n.switchOff(); n.finishPrelet() },
-				prepare: func(n *node) { w.prepare(n); n.dieAfterCommit("three"); n.reboot() },
-			},
-		)
+		if len(s.act) == 0 || s.end == nil {
+			t.Fatalf("%s: got %d lines of act and the end %q, want both", s.name, len(s.act), s.end)
+		}
+		stories = append(stories, s)
 	}
 
-	return append(out, story{
-		name: "a crash after going back, before systemd reads a unit file", config: "one",
-		prepare: func(n *node) { bootOne(n); n.unitFiles = true; n.dieAt("two healthz=bad", restore, true) },
-		act:     func(n *node) { n.verify() },
-	})
+	return stories
 }
+
+// allStories returns those of the kubelet and those of another unit.
+func allStories(t testing.TB) []story {
+	return append(loadStories(t, "stories.txtar"), loadStories(t, "stories_of_units.txtar")...)
+}
+
+// is reports whether the end of a story has this word.
+func (s story) is(word string) bool { return slices.Contains(s.end, word) }
+
+// states are the ways to a generation that is settled, awaits its verdict, or awaits the one of a rollback; contents is
+// the content of its files.
+var (
+	states = map[string]string{
+		"settled":   "boot one ; run two",
+		"pending":   "boot one ; cluster away ; run two ; cluster back",
+		"returning": "boot one ; cluster away ; run two healthz=bad ; cluster back",
+	}
+	contents = map[string]string{"settled": "two", "pending": "two", "returning": "one"}
+)
 
 // newest returns the number of the generation in place.
 func (n *node) newest() (gen int) {
@@ -910,7 +172,8 @@ func (n *node) newest() (gen int) {
 // guardSteps returns a hook that checks at each step that no kubelet can read files of two generations.
 func (n *node) guardSteps(then func(step, bool)) func(step, bool) {
 	return func(s step, after bool) {
-		changes := !after && slices.Contains([]step{publish, complete, restore}, s)
+		isOfKubelet := n.ntp == "" // else the kubelet goes on: only the other unit reads what changes
+		changes := !after && isOfKubelet && slices.Contains([]step{publish, complete, restore}, s)
 		if changes && (n.readGate() != "" || isAlive(n.systemd.unit)) {
 			n.t.Errorf("%s: files change while the gate says %q and the kubelet is %s; want a shut gate and a stopped kubelet",
 				stepNames[s].name, n.readGate(),
@@ -938,12 +201,12 @@ func (n *node) guardSteps(then func(step, bool)) func(step, bool) {
 // checkRunning checks whether the kubelet runs right after act: only prelet starts it.
 func (n *node) checkRunning(s story) {
 	gate := n.readGate()
-	if (gate == "") != (s.open == shutState) || strings.HasPrefix(s.open, gateVariable) && gate != s.open {
-		n.t.Errorf("the gate says %q; want it %q", gate, s.open)
+	if (gate == "") != s.is(shutState) || s.is("gate=0") && gate != gateVariable+"0" {
+		n.t.Errorf("the gate says %q; want it as in %q", gate, s.end)
 	}
 
-	if running := n.systemd.unit.Active == "active"; running == s.idle {
-		n.t.Errorf("the kubelet is %s/%s; want it to run: %t", n.systemd.unit.Active, n.systemd.unit.Sub, !s.idle)
+	if running := n.systemd.unit.Active == "active"; running == s.is("idle") {
+		n.t.Errorf("the kubelet is %s/%s; want it to run: %t", n.systemd.unit.Active, n.systemd.unit.Sub, !s.is("idle"))
 	}
 }
 
@@ -974,16 +237,16 @@ func (n *node) checkEnd(s story) {
 
 	n.checkRunning(s)
 
-	if gate := n.readGate(); s.open == "" && s.config != "" && gate != fmt.Sprintf("%s%d", gateVariable, n.newest()) {
+	if gate := n.readGate(); !s.is(shutState) && s.config != "" && gate != fmt.Sprintf("%s%d", gateVariable, n.newest()) {
 		n.t.Errorf("the gate says %q, and generation %d is in place; want the gate open on that generation",
 			gate, n.newest())
 	}
 
-	if j := n.journal(); (j != nil) != s.awaits {
-		n.t.Errorf("the journal is %+v; want one: %t", j, s.awaits)
+	if j := n.journal(); (j != nil) != s.is("awaits") {
+		n.t.Errorf("the journal is %+v; want one: %t", j, s.is("awaits"))
 	}
 
-	if s.open != shutState && (Gate{Dir: n.run, BootID: n.boot}).IsOwed(DefaultUnit) {
+	if !s.is(shutState) && (Gate{Dir: n.run, BootID: n.boot}).IsOwed(DefaultUnit) {
 		n.t.Error("a start is owed")
 	}
 }
@@ -1012,16 +275,10 @@ func (s story) play(t testing.TB, how playOptions) (at string) {
 			how.seen(r)
 		}
 	}
-	if s.prepare != nil {
-		s.prepare(n)
-	}
+	n.play(s.prepare)
 
 	moment := 0
-	n.step = n.guardSteps(func(x step, after bool) {
-		if after && !endsWith(now, x) {
-			return // the same moment as before the next step
-		}
-
+	pass := func(x step, after bool, event string) {
 		if how.killIn != "" && describeRow(now) != how.killIn {
 			return
 		}
@@ -1031,16 +288,26 @@ func (s story) play(t testing.TB, how playOptions) (at string) {
 		}
 
 		if moment++; moment == how.killAt {
-			at = momentOf(now, x, after)
+			at = momentOf(now, x, after) + event
 			panic(killed{Event{Step: at}})
 		}
+	}
+	current := sweep
+	n.step = n.guardSteps(func(x step, after bool) {
+		if current = x; !after || endsWith(now, x) { // else it is the same moment as before the next step
+			pass(x, after, "")
+		}
 	})
-	n.maybeKilled(func() { s.act(n) })
+	if s.is("events") && how.rows == nil {
+		n.onNote = func(e Event) { pass(current, false, ", at the event "+e.Step+" "+e.State) }
+	}
+	n.maybeKilled(func() { n.play(s.act) })
+	n.onNote = nil
 
 	if how.killAt == 0 {
 		n.checkCounted("after it")
 
-		if !s.late {
+		if !s.is("late") {
 			n.checkRunning(s)
 		}
 	}
@@ -1054,7 +321,7 @@ func (s story) play(t testing.TB, how playOptions) (at string) {
 		if how.reboot {
 			n.checkCounted(at)
 
-			if !s.rebooted {
+			if !s.is("rebooted") {
 				return at
 			}
 
@@ -1063,11 +330,7 @@ func (s story) play(t testing.TB, how playOptions) (at string) {
 			n.clk.advance(time.Second) // RestartSec=1
 		}
 
-		if s.afterKill != nil {
-			s.afterKill(n)
-		} else {
-			s.act(n)
-		}
+		n.play(s.afterKill)
 
 		if how.reboot && n.systemd.insidePrelet {
 			n.finishPrelet()
@@ -1076,13 +339,11 @@ func (s story) play(t testing.TB, how playOptions) (at string) {
 
 	n.clk.advance(15 * time.Second) // a kubelet that waits at the gate tries again meanwhile
 
-	if !s.idle {
+	if !s.is("idle") {
 		n.verify()
 	}
 
-	if s.finish != nil {
-		s.finish(n)
-	}
+	n.play(s.finish)
 
 	n.clk.advance(time.Second)
 	n.checkEnd(s)
@@ -1154,7 +415,7 @@ func (s story) record(t testing.TB, how playOptions) (at string, wrong []string)
 func TestStories(t *testing.T) {
 	seen := map[string]bool{}
 
-	for _, s := range stories() {
+	for _, s := range allStories(t) {
 		t.Run(s.name, func(t *testing.T) { s.play(t, playOptions{seen: func(r row) { seen[fmt.Sprint(r)] = true }}) })
 	}
 
@@ -1177,13 +438,13 @@ func TestKilledAtEveryStep(t *testing.T) {
 	killed := map[string]bool{}
 
 	t.Run("stories", func(t *testing.T) {
-		for _, s := range stories() {
+		for _, s := range allStories(t) {
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()
 
 				count := s.countMoments(t)
 				for k := 1; k <= count; k++ {
-					if !isSampled(fmt.Sprint(s.name, k)) {
+					if !s.is("events") && !isSampled(fmt.Sprint(s.name, k)) {
 						continue
 					}
 
@@ -1341,7 +602,7 @@ var surviving = map[string]string{
 	"reload before sweep: returning, finish, ":       "they are independent",
 	"without count try: returning, judge, may wait":  "only a pending generation is rolled back for its tries",
 	"without publish: mixed, committed, ":            "what follows finds it interrupted, and completes it",
-	"without its condition: pending, bad, gate open": "the row below is for a unit next to the kubelet: TestOtherUnitFailsAtFirst",
+	"without its condition: pending, bad, gate open": "the row below is for a unit next to the kubelet: TestScripts/units",
 	"without retire: returning, good, ":              "no story goes back to a generation with files to retire",
 	"without uncount try: returning, unknown, ":      "only a pending generation is rolled back for its tries",
 }
@@ -1349,7 +610,7 @@ var surviving = map[string]string{
 // unused contains the expanded rows that no story uses, each with the reason.
 var unused = map[string]string{
 	"returning, superseded, too many rounds": "as on pending: the row has both phases",
-	"pending, bad, ":                         "it needs a unit next to the kubelet: TestOtherUnitFailsAtFirst",
+	"pending, bad, ":                         "it needs a unit next to the kubelet: TestScripts/units",
 	"settled, finish, ":                      notRead,
 	"settled, change, ":                      notRead,
 	"mixed, resume, ":                        finishedFirst,
@@ -1378,7 +639,7 @@ func TestMutants(t *testing.T) {
 	through := map[string][]story{}
 	long := map[string]int{} // number of rows by a story's name
 
-	for _, s := range stories() {
+	for _, s := range loadStories(t, "stories.txtar") {
 		seen := map[string]bool{}
 		s.record(t, playOptions{rows: expand(table), seen: func(r row) {
 			seen[describeRow(r)], seen[describePair(r)] = true, true
@@ -1441,7 +702,7 @@ func (m mutant) detect(t testing.TB, through []story) (by, wrong string) {
 	}
 
 	for i, s := range through {
-		if i >= killedStories && !s.single && !isFullSweep() {
+		if i >= killedStories && !s.is("single") && !isFullSweep() {
 			continue
 		}
 

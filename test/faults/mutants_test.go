@@ -182,8 +182,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "mode is forgotten", file: inDisk, scenario: "update", by: []string{bySweep},
-		old: "		return unix.Fchmod(fd, s.Mode)\n",
-		new: "		return nil\n",
+		old: "func(mode uint32) error { return unix.Fchmod(fd, mode) })\n",
+		new: "func(uint32) error { return nil })\n",
 	},
 	{
 		name: "extended attributes are forgotten", file: inDisk, scenario: "fresh node", by: []string{bySweep},

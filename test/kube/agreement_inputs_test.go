@@ -679,7 +679,7 @@ func (g *inputs) raw(int) inputCase {
 
 var repetition = regexp.MustCompile(`\{(\d+) ([^}]*)\}`)
 
-// fill replaces what stands in braces in a text of the data.
+// fill replaces what is in braces in a text of the data.
 func (g *inputs) fill(text string) string {
 	if !strings.Contains(text, "{") {
 		return text

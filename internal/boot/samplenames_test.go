@@ -42,13 +42,13 @@ func TestSampleNames(t *testing.T) {
 		}
 	}
 
-	// Texts that prelet chooses from a list, or that a kernel or a standard gives the form of a label. No sample has a
-	// container runtime.
+	// Texts that prelet chooses from a list, or that a kernel or a standard gives the form of a label.
 	formed := []string{
 		"cpu.vendor", "nics.vendor", "accelerators.vendor", "os.version_id", "block_devices.name", "runtime.name",
-		"runtime.version",
 	}
-	chosen := []string{"vendor", "model", "name", "sku", "serial", "version", "asset_tag"}
+	chosen := []string{
+		"vendor", "model", "name", "sku", "serial", "version", "asset_tag", "release", "endpoint",
+	}
 	for path, got := range texts {
 		isChosen := slices.Contains(chosen, path[strings.LastIndexByte(path, '.')+1:]) && !slices.Contains(formed, path)
 		isInvalid := func(text string) bool { return len(validation.IsValidLabelValue(text)) > 0 }

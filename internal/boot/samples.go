@@ -28,7 +28,7 @@ func SampleMachines() []SampleMachine {
 		{Name: "null facts", Facts: makeNullFacts()},
 		{Name: "8×H100", Facts: makeAccelerated(s.H100, s.NIC)},
 		{Name: "8×MI300X", Facts: makeAccelerated(s.MI300X, s.NIC)},
-		{Name: "two sockets", Facts: makeTwoSockets(s.Ethernet)},
+		{Name: "two sockets", Facts: makeTwoSockets(s.Ethernet, s.Runtime)},
 	}
 }
 
@@ -42,6 +42,8 @@ type samples struct {
 	H100, MI300X world.Accelerator
 	NIC          world.NIC // with one port
 	Ethernet     world.NIC // with a name as the list of PCI names has it
+	// Runtime is that of Debian 12. It has no cgroup driver, which would contradict sites of machines with another one.
+	Runtime world.Runtime
 }
 
 func parseSamples() (s samples) {
@@ -61,8 +63,10 @@ func makeBareVM() *world.Facts {
 	return f
 }
 
-func makeTwoSockets(ethernet world.NIC) *world.Facts {
+func makeTwoSockets(ethernet world.NIC, runtime world.Runtime) *world.Facts {
 	f := makeMachine(2, 32, 256<<30)
+	f.Runtime = runtime
+	f.Kernel.Release = new("6.1.112+") // of Container-Optimized OS
 	f.NICs = append(f.NICs, ethernet)
 
 	return f

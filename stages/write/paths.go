@@ -106,7 +106,7 @@ func listSystemPlaces() []refusal {
 			places: []string{
 				"/etc/pam.d/", "/etc/pam.conf", "/usr/lib/pam.d/", "/etc/login.defs", "/etc/securetty",
 				"/etc/security/access.conf", "/etc/security/faillock.conf", "/etc/security/namespace.conf",
-				"/etc/nologin", "/run/nologin", "/etc/hosts.allow", "/etc/hosts.deny",
+				"/etc/security/pam_env.conf", "/etc/nologin", "/run/nologin", "/etc/hosts.allow", "/etc/hosts.deny",
 			},
 		},
 		{
@@ -138,6 +138,10 @@ func listSystemPlaces() []refusal {
 			why: "sshd reads it, and does not start after an error in it. A file in /etc/ssh/sshd_config.d adds to " +
 				"it",
 			places: []string{"/etc/ssh/sshd_config"},
+		},
+		{
+			why:    "sshd takes its options from it, and does not start with an unknown one",
+			places: []string{"/etc/default/ssh", "/etc/sysconfig/sshd"},
 		},
 		{
 			why:    "clients know this machine by these keys of sshd",
@@ -173,7 +177,7 @@ func listSystemPlaces() []refusal {
 		},
 		{
 			why:    "the command line of the kernel is made from it",
-			places: []string{"/etc/default/grub", "/etc/grub.d/", "/etc/kernel/cmdline"},
+			places: []string{"/etc/default/grub", "/etc/grub.d/", "/etc/kernel/cmdline", "/usr/lib/kernel/cmdline"},
 		},
 		{
 			why: "systemd executes it before it starts any unit: generators make the mounts of fstab, and logins. An " +
@@ -188,17 +192,21 @@ func listSystemPlaces() []refusal {
 		},
 		{
 			why:    "systemd reads it before it starts any unit, and stops the boot after an error in it",
-			places: []string{"/etc/selinux/config"},
+			places: []string{"/etc/selinux/"},
 		},
 		{
 			why:    "where it exists, systemd takes the system for an initrd, and starts other units",
 			places: []string{"/etc/initrd-release", "/usr/lib/initrd-release"},
 		},
 		{
+			why:    "where it exists, systemd installs an update in place of the boot, removes it, and boots again",
+			places: []string{"/system-update", "/etc/system-update"},
+		},
+		{
 			why: "D-Bus reads it, and does not start after an error in it: then no program reaches systemd",
 			places: []string{
-				"/etc/dbus-1/system.conf", "/etc/dbus-1/session.conf", "/usr/share/dbus-1/system.conf",
-				"/usr/share/dbus-1/session.conf",
+				"/etc/dbus-1/system.conf", "/etc/dbus-1/session.conf", "/etc/dbus-1/system-local.conf",
+				"/etc/dbus-1/session-local.conf", "/usr/share/dbus-1/system.conf", "/usr/share/dbus-1/session.conf",
 			},
 		},
 		{
@@ -251,6 +259,15 @@ func listRootFolders() []refusal {
 			places: []string{
 				"/etc/NetworkManager/dispatcher.d/", "/usr/lib/NetworkManager/dispatcher.d/",
 				"/etc/networkd-dispatcher/",
+			},
+		},
+		{
+			why: "programs of the system run or obey them as root: at a boot, a login, a change of the network or of " +
+				"packages, or each day",
+			places: []string{
+				"/etc/init.d/", "/etc/rc.d/", "/etc/network/", "/etc/dhcp/", "/etc/ppp/", "/etc/update-motd.d/",
+				"/etc/logrotate.d/", "/etc/sysusers.d/", "/run/sysusers.d/", "/etc/binfmt.d/", "/etc/kernel/",
+				"/etc/apt/", "/etc/dpkg/", "/etc/yum.repos.d/", "/etc/polkit-1/", "/etc/selinux/",
 			},
 		},
 		{why: runsPods, places: []string{"/etc/kubernetes/manifests/"}},

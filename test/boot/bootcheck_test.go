@@ -13,6 +13,7 @@ import (
 
 const (
 	checkUnit   = "prelet-boot-check.service"
+	checkLink   = "/etc/systemd/system/boot-complete.target.wants/" + checkUnit
 	scriptsUnit = "greenboot-healthcheck.service"
 	script      = "50-prelet.sh"
 )
@@ -195,22 +196,130 @@ func TestNewKubelet(t *testing.T) {
 	})
 }
 
-// TestCheckGone removes the units as a removal of the package, a downgrade or an extension that is not merged does. The link
-// that enabled the check stays, and fails no target.
+// TestCheckGone removes prelet from a machine that checks its image, in each way in which it can go, and boots that
+// machine: the link of `systemctl enable`, if it stays, fails no target.
 func TestCheckGone(t *testing.T) {
 	t.Parallel()
-	m := joined(t)
-	m.off()
-	m.countsBoots()
-	const folder = "/usr/lib/systemd/system/"
-	for _, file := range []string{checkUnit, "boot-complete.target.d/50-prelet.conf"} {
-		if err := os.Remove(m.root + folder + file); err != nil {
-			t.Fatal(err)
-		}
+	for _, way := range []struct {
+		name   string
+		before func(m *machine) // what is installed otherwise than by the package
+		remove func(m *machine)
+		stays  bool // the link
+		gated  bool // the image itself has the gate, so that no kubelet starts without prelet
+	}{
+		{name: "remove", remove: func(m *machine) { m.do("dpkg", "--remove", "prelet") }, stays: true},
+		{name: "purge", remove: func(m *machine) { m.do("dpkg", "--purge", "prelet") }},
+		{name: "downgrade", remove: func(m *machine) { m.do("sh", "-ec", downgrade) }, stays: true},
+		{name: "archive", remove: func(m *machine) { m.do("bash", "-ec", undo(t)) }, stays: true},
+		{
+			name:   "extension",
+			before: (*machine).makesExtension,
+			remove: func(m *machine) {
+				m.off() // what is merged must not change
+				m.chroot("rm", "-r", "/var/lib/extensions/prelet")
+			},
+			stays: true,
+			gated: true,
+		},
+	} {
+		t.Run(way.name, func(t *testing.T) {
+			m := newMachine(t)
+			m.installs()
+			m.countsBoots()
+			if way.before != nil {
+				way.before(m)
+			}
+			m.start()
+			m.requireBlessed(true, "The image works:")
+
+			way.remove(m)
+			m.off()
+			m.boot()
+			if state := m.property("boot-complete.target", "ActiveState"); state != "active" {
+				t.Errorf("boot-complete.target: got %s, want active", state)
+			}
+			if state := m.property(checkUnit, "LoadState"); state != "not-found" {
+				t.Errorf("%s: got %s, want not-found", checkUnit, state)
+			}
+			if got := m.exists(checkLink); got != way.stays {
+				t.Errorf("%s: got it there: %t, want %t", checkLink, got, way.stays)
+			}
+			if !way.gated {
+				m.running(scriptsUnit) // greenboot's script is that of the package
+			} else if state := m.property("prelet-extension.service", "ActiveState"); state != "inactive" {
+				t.Errorf("prelet-extension.service: got %s, want inactive", state)
+			}
+		})
 	}
-	m.boot()
-	if state := m.property("boot-complete.target", "ActiveState"); state != "active" {
-		t.Errorf("boot-complete.target: got %s, want active", state)
+}
+
+// downgrade installs the package without what it has for the check of the image, as 0.1.0 has nothing for it.
+const downgrade = `cd /root
+dpkg-deb --raw-extract prelet.deb old
+rm -r old/usr/lib/systemd/system/prelet-boot-check.service old/usr/lib/systemd/system/boot-complete.target.d
+rm -r old/usr/share/prelet/greenboot
+rm old/DEBIAN/md5sums
+sed -i 's/^Version: .*/Version: 0.1.0/' old/DEBIAN/control
+dpkg-deb --build -Znone old old.deb
+dpkg --install old.deb`
+
+// undo returns the commands with which a page removes prelet that was installed from an archive or by `make install`,
+// without the rollback to the files before prelet: the kubelet of this machine has none.
+func undo(t *testing.T) string {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/how-to/one-node.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "## 5. Undo")
+	_, block, _ := strings.Cut(section, "```sh\nprelet rollback 0\n")
+	commands, _, found := strings.Cut(block, "```")
+	if !found {
+		t.Fatalf("commands of the page's section Undo: got %q, want a block after prelet rollback 0", section)
+	}
+	return commands
+}
+
+// installs installs the package on the disk, over the files of `make install`.
+func (m *machine) installs() {
+	m.t.Helper()
+	debs, _ := filepath.Glob("../../bin/boot/prelet_*.deb")
+	if len(debs) != 1 {
+		m.t.Fatalf("packages in bin/boot: got %q, want one deb. Try: make e2e-boot", debs)
+	}
+	deb, err := os.ReadFile(debs[0])
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.put("/root/prelet.deb", string(deb))
+	m.chroot("dpkg", "--install", "/root/prelet.deb")
+}
+
+// chroot runs a command on the disk of a machine that is off.
+func (m *machine) chroot(args ...string) {
+	m.t.Helper()
+	c := exec.CommandContext(m.t.Context(), "chroot", append([]string{m.root}, args...)...)
+	if out, err := c.CombinedOutput(); err != nil {
+		m.t.Fatalf("%s: %v\n%s", c, err, out)
+	}
+}
+
+// makesExtension puts a system extension with the package's files in the place of the package, as the page for
+// builders of images does.
+func (m *machine) makesExtension() {
+	m.t.Helper()
+	const extension = "/var/lib/extensions/prelet"
+	m.chroot("mkdir", "-p", extension)
+	m.chroot("dpkg-deb", "--extract", "/root/prelet.deb", extension)
+	m.put(extension+"/usr/lib/extension-release.d/extension-release.prelet", "ID=_any\n")
+	units := extension + "/usr/lib/systemd/system/"
+	m.link("../prelet.service", units+"multi-user.target.wants/prelet.service") // as tools/sysext.sh does
+	m.link("../prelet-verify.service", units+"kubelet.service.wants/prelet-verify.service")
+	m.chroot("dpkg", "--purge", "prelet")
+	m.link("/usr/lib/systemd/system/"+checkUnit, checkLink)
+	recipe := os.DirFS("../../packaging/image/extension")
+	if err := os.CopyFS(m.root, recipe); err != nil {
+		m.t.Fatal(err)
 	}
 }
 
@@ -220,7 +329,7 @@ func TestCheckNotEnabled(t *testing.T) {
 	m := joined(t)
 	m.off()
 	m.countsBoots()
-	if err := os.Remove(m.root + "/etc/systemd/system/boot-complete.target.wants/" + checkUnit); err != nil {
+	if err := os.Remove(m.root + checkLink); err != nil {
 		t.Fatal(err)
 	}
 	m.boot()

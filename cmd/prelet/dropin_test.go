@@ -64,6 +64,36 @@ func TestDropInWithoutGate(t *testing.T) {
 	}
 }
 
+// TestDropInOfUnitWithoutGate: a kubelet's unit that never had the gate is refused before anything is written, also if
+// the site changes a drop-in that has nothing to do with it. One that brings the gate is written.
+func TestDropInOfUnitWithoutGate(t *testing.T) {
+	t.Parallel()
+	m := goodNode(t)
+	inForce := m.kubelet.EnvironmentFiles
+	m.kubelet.EnvironmentFiles = nil
+	m.put("/usr/lib/systemd/system/kubelet.service", "[Service]\nExecStart=/usr/bin/kubelet\n")
+	gate, started := m.gateSays(), m.kubelet.Started
+	m.writeDropIn("[Service]\nNice=-5")
+	m.want("run", m.as("", "run"), ended{exit: 52, errors: "would start without waiting for prelet"})
+	m.wantUntouched(gate, started)
+
+	m.onReload = func() { m.kubelet.EnvironmentFiles = inForce }
+	m.writeDropIn("[Service]\nEnvironmentFile=/run/prelet/kubelet.env")
+	m.want("a drop-in with the gate", m.as("", "run"), ended{})
+}
+
+// TestDropInWithoutOrder: a changed drop-in does not skip the question whether prelet may wait for the kubelet, which is
+// too late after the commit.
+func TestDropInWithoutOrder(t *testing.T) {
+	t.Parallel()
+	m := goodNode(t)
+	m.noOrder = true
+	gate, started := m.gateSays(), m.kubelet.Started
+	m.writeDropIn("[Service]\nNice=-5")
+	m.want("run", m.as("", "run"), ended{exit: 52, errors: "looking at the order of kubelet.service"})
+	m.wantUntouched(gate, started)
+}
+
 // wantUntouched checks that the kubelet runs as before, and that no drop-in is left.
 func (m *machine) wantUntouched(gate string, started time.Duration) {
 	m.t.Helper()

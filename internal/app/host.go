@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/prelet/prelet/internal/commit"
@@ -17,6 +18,7 @@ import (
 	"github.com/prelet/prelet/internal/platform/machineid"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
+	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/probe/kubeletstate"
 	"github.com/prelet/prelet/internal/report"
 )
@@ -214,6 +216,10 @@ func (h *Host) machine(store *generation.Store, rep *report.Reporter) *activatio
 		Note:     notes,
 		Foreign: func(gen int) string {
 			return machineid.Judge(store, gen, machineid.Of(h.Root)).Why
+		},
+		Waits: func(unit string, files map[string][]byte) bool {
+			u, err := systemd.ReadPlannedUnit(nodefile.Root(h.Root), unit, files)
+			return err == nil && slices.Contains(u.Gate, unitfile.Gate)
 		},
 		OtherMachine: func(n kubelet.Node) string {
 			return describeOtherMachine(n, machineid.Of(h.Root))

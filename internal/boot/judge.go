@@ -20,6 +20,7 @@ import (
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/stages"
 )
@@ -397,7 +398,7 @@ func isKubeletConfig(f node.File) bool {
 // planned file, in the kubelet's unit, or in kubeadm's file. nil: not known, because the unit reads another file
 // too.
 func (j judgement) findDropInVariable(ctx context.Context) *bool {
-	planned := []string{"/run/prelet/kubelet.env"}
+	planned := []string{unitfile.Gate}
 	for _, f := range j.node.Files {
 		if setsDropInVariable(f.Text.Template()) {
 			return new(true)
@@ -606,11 +607,7 @@ func (j judgement) findSetter(f rules.Finding, pointers []string) setter {
 
 // writesUnit reports whether a planned file belongs to the kubelet's unit: the unit that was read is outdated then.
 func writesUnit(n node.Node) bool {
-	unit := "/" + findKubeletUnit(n)
-
-	return slices.ContainsFunc(n.Files, func(f node.File) bool {
-		return strings.HasSuffix(f.Path, unit) || strings.Contains(f.Path, unit+".d/")
-	})
+	return len(listUnitFiles(n)) > 0
 }
 
 // findServer returns where the site names the ConfigMap that contains the item of a finding.

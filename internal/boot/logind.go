@@ -11,6 +11,7 @@ import (
 
 	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/quantity"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -62,7 +63,7 @@ func mergeLogindDropIns(found []world.LogindDropIn, planned []node.File) []world
 			continue
 		}
 		delete(byName, name)
-		value, isSet := findSetting(f.Text.Template(), "Login", "InhibitDelayMaxSec")
+		value, isSet := unitfile.Last(f.Text.Template(), "Login", "InhibitDelayMaxSec")
 		if isSet && f.Kind == node.Regular {
 			byName[name] = world.LogindDropIn{Path: f.Path, Value: value}
 		}
@@ -71,23 +72,4 @@ func mergeLogindDropIns(found []world.LogindDropIn, planned []node.File) []world
 	return slices.SortedFunc(maps.Values(byName), func(a, b world.LogindDropIn) int {
 		return cmp.Compare(path.Base(a.Path), path.Base(b.Path))
 	})
-}
-
-// findSetting returns the last value of a setting in a section of a file in systemd's syntax.
-func findSetting(text, section, name string) (value string, isSet bool) {
-	isInSection := false
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "[") {
-			isInSection = line == "["+section+"]"
-			continue
-		}
-		key, after, _ := strings.Cut(line, "=")
-		if isInSection && strings.TrimSpace(key) == name {
-			value = strings.TrimSpace(after)
-			isSet = true
-		}
-	}
-
-	return value, isSet
 }

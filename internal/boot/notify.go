@@ -12,6 +12,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/platform/unitfile"
 )
 
 // UnitChange is one unit other than the kubelet's, with the managed files that notify it.
@@ -181,10 +182,7 @@ func findKubeletUnit(n node.Node) string {
 // files below its folders, and the files that a flag or a field of its configuration names, also by a folder above
 // them. It reads static pods while it runs.
 func isReadByKubelet(n node.Node, file string) bool {
-	unit := findKubeletUnit(n)
-	folder := path.Base(path.Dir(file))
-	isUnit := path.Base(file) == unit || folder == unit+".d" || folder == "service.d"
-	if strings.Contains(file, "/systemd/") && isUnit {
+	if len(unitfile.Select([]string{findKubeletUnit(n)}, []string{file})) > 0 {
 		return true
 	}
 

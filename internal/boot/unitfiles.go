@@ -1,121 +1,115 @@
 package boot
 
 import (
-	"iter"
-	"path"
 	"slices"
 	"strings"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/platform/unitfile"
 )
 
-// gateDropIn is prelet's own drop-in of the kubelet's unit. One that sorts after it is read after it.
-const gateDropIn = "05-prelet-gate.conf"
+// listUnitFiles returns the planned files of the kubelet's unit, its own and its drop-ins, in the order in which
+// systemd reads them.
+func listUnitFiles(n node.Node) (out []node.File) {
+	byPath := map[string]node.File{}
+	var paths []string
+	for _, f := range n.Files {
+		if f.Kind == node.Regular {
+			byPath[f.Path] = f
+			paths = append(paths, f.Path)
+		}
+	}
+	for _, p := range unitfile.Select([]string{findKubeletUnit(n)}, paths) {
+		out = append(out, byPath[p])
+	}
 
-// gateLine makes the kubelet wait for the gate.
-const gateLine = "EnvironmentFile=/run/prelet/kubelet.env"
+	return out
+}
 
 // checkUnitFiles refuses planned files of the kubelet's unit with which prelet could not stop or start it, or with
 // which it would start before its files are complete. Source: systemd.unit(5).
 func checkUnitFiles(n node.Node) (found Findings) {
+	type line struct {
+		unitfile.Setting
+
+		file node.File
+	}
 	unit := findKubeletUnit(n)
-	for _, f := range n.Files {
-		_, name, _ := strings.Cut(f.Path, "/systemd/system/")
-		isDropIn := strings.HasPrefix(name, unit+".d/")
-		if name != unit && !isDropIn || f.Kind != node.Regular {
+	gate := makeGateDropIn(unit)
+	n.Files = append(slices.Clip(n.Files), gate)
+
+	var lines []line
+	for _, f := range listUnitFiles(n) {
+		for _, s := range unitfile.Parse(f.Text.Template()) {
+			lines = append(lines, line{s, f})
+		}
+	}
+	reported := ""
+	for i, l := range lines {
+		var later []unitfile.Setting
+		for _, other := range lines[i+1:] {
+			later = append(later, other.Setting)
+		}
+		why := describeRefusal(l.Setting, later)
+		if why == "" || reported == l.file.Path {
 			continue
 		}
-		why := describeRefusal(f.Text.Template())
-		next := "Remove that line"
-		isAfterGate := isDropIn && path.Base(name) > gateDropIn
-		if why == "" && isAfterGate && endsGate(f.Text.Template()) && !hasLaterGate(n, f.Path) {
-			why = "An empty EnvironmentFile= takes away the file that the kubelet waits for"
-			next = "Remove that line, or write " + gateLine + " below it"
-		}
-		if why != "" {
-			found.report(origin.Error(
-				fault.Conflict, findDeclaration(f), "prelet could not start "+unit+" with "+f.Path,
-				"%s. %s.", why, next,
-			))
-		}
+		reported = l.file.Path
+		found.report(origin.Error(
+			fault.Conflict, findDeclaration(l.file), "prelet could not start "+unit+" with "+l.file.Path, "%s.", why,
+		))
 	}
 
 	return found
 }
 
-// hasLaterGate reports whether a planned drop-in in the folder of another that is read after it has the gate.
-func hasLaterGate(n node.Node, dropIn string) bool {
-	return slices.ContainsFunc(n.Files, func(f node.File) bool {
-		isLater := path.Dir(f.Path) == path.Dir(dropIn) && f.Path > dropIn && path.Ext(f.Path) == ".conf"
-		text := f.Text.Template()
+// makeGateDropIn returns the drop-in of prelet's package that makes a unit wait for the gate.
+func makeGateDropIn(unit string) node.File {
+	return node.File{
+		Path: "/usr/lib/systemd/system/" + unit + ".d/05-prelet-gate.conf",
+		Kind: node.Regular,
+		Text: value.PlainText("[Service]\nEnvironmentFile=" + unitfile.Gate + "\n"),
+	}
+}
 
-		return isLater && f.Kind == node.Regular && strings.Contains(text, gateLine) && !endsGate(text)
+// describeRefusal returns why prelet's own units cannot work with a line of a unit, and what to do; "" if they can.
+// later are the lines that systemd reads after it.
+func describeRefusal(s unitfile.Setting, later []unitfile.Setting) string {
+	text := s.Name + "=" + strings.Join(strings.Fields(s.Value), " ")
+	hasOwn := slices.ContainsFunc(strings.Fields(s.Value), func(unit string) bool {
+		return slices.Contains([]string{"prelet.service", "prelet-apply.service", "prelet-verify.service"}, unit)
 	})
-}
-
-// endsGate reports whether a drop-in takes away the gate, and does not bring it back.
-func endsGate(text string) (isEnd bool) {
-	for setting, value := range readSettings(text) {
-		switch {
-		case setting != "EnvironmentFile":
-		case value == "":
-			isEnd = true
-		case setting+"="+value == gateLine:
-			isEnd = false
-		}
+	isLater := func(is func(value string) bool) bool {
+		return slices.ContainsFunc(later, func(o unitfile.Setting) bool {
+			return o.Section == s.Section && o.Name == s.Name && is(o.Value)
+		})
 	}
 
-	return isEnd
-}
-
-// readSettings returns the settings of a unit file and their values, in order. A line that ends with a backslash goes
-// on with the next one that is not a comment.
-func readSettings(text string) iter.Seq2[string, string] {
-	return func(yield func(setting, value string) bool) {
-		line := ""
-		for part := range strings.Lines(text) {
-			part = strings.TrimSpace(part)
-			if strings.HasPrefix(part, "#") || strings.HasPrefix(part, ";") {
-				continue
-			}
-			begin, isContinued := strings.CutSuffix(part, "\\")
-			line += begin + " "
-			if isContinued {
-				continue
-			}
-
-			setting, value, _ := strings.Cut(line, "=")
-			line = ""
-			if !yield(strings.TrimSpace(setting), strings.Join(strings.Fields(value), " ")) {
-				return
-			}
+	switch s.Section + "/" + s.Name {
+	case "Unit/RefuseManualStart", "Unit/RefuseManualStop":
+		refuses, _ := unitfile.ParseBool(s.Value)
+		permits := func(value string) bool {
+			refuses, isValid := unitfile.ParseBool(value)
+			return isValid && !refuses
 		}
-	}
-}
-
-// describeRefusal returns the line of a unit file that prelet's own units cannot work with, and why; "" if there is
-// none.
-func describeRefusal(text string) string {
-	ownUnits := []string{"prelet.service", "prelet-apply.service", "prelet-verify.service"}
-	isOwn := func(unit string) bool { return slices.Contains(ownUnits, unit) }
-
-	for setting, value := range readSettings(text) {
-		line := setting + "=" + value
-		switch setting {
-		case "RefuseManualStart", "RefuseManualStop":
-			if slices.Contains([]string{"1", "yes", "y", "true", "t", "on"}, strings.ToLower(value)) {
-				return line + ": systemd refuses what prelet asks for"
-			}
-		case "Conflicts":
-			if slices.ContainsFunc(strings.Fields(value), isOwn) {
-				return line + ": systemd stops one for the other"
-			}
-		case "Requires", "Requisite", "BindsTo":
-			if slices.ContainsFunc(strings.Fields(value), isOwn) {
-				return line + ": one failed run would keep the kubelet from starting"
-			}
+		if refuses && !isLater(permits) {
+			return text + ": systemd refuses what prelet asks for. Remove that line"
+		}
+	case "Unit/Conflicts":
+		if hasOwn {
+			return text + ": systemd stops one for the other. Remove that line"
+		}
+	case "Unit/Requires", "Unit/Requisite", "Unit/BindsTo":
+		if hasOwn {
+			return text + ": one failed run would keep the kubelet from starting. Remove that line"
+		}
+	case "Service/EnvironmentFile":
+		if s.Value == "" && !isLater(func(value string) bool { return value == unitfile.Gate }) {
+			return "An empty EnvironmentFile= takes away the file that the kubelet waits for. Remove that line, or " +
+				"write EnvironmentFile=" + unitfile.Gate + " below it"
 		}
 	}
 

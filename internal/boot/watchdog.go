@@ -1,9 +1,7 @@
 package boot
 
 import (
-	"cmp"
 	"path"
-	"slices"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -12,7 +10,7 @@ import (
 	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/internal/lang/origin"
-	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/quantity"
 )
 
@@ -75,24 +73,11 @@ func (j judgement) findWatchdog() (timeout time.Duration, at hcl.Range) {
 		timeout = time.Duration(s.WatchdogMicros) * time.Microsecond
 	}
 
-	var units, dropIns []node.File // systemd reads drop-ins after the unit, in the order of their names
-	for _, f := range j.node.Files {
-		folder := path.Base(path.Dir(f.Path))
-		switch {
-		case f.Kind != node.Regular:
-		case path.Base(f.Path) == unit && folder == "system":
-			units = append(units, f)
+	for _, f := range listUnitFiles(j.node) {
+		if path.Base(f.Path) == unit {
 			timeout = 0
-		case folder == unit+".d" && path.Ext(f.Path) == ".conf":
-			dropIns = append(dropIns, f)
 		}
-	}
-	slices.SortFunc(dropIns, func(a, b node.File) int {
-		return cmp.Compare(path.Base(a.Path), path.Base(b.Path))
-	})
-
-	for _, f := range slices.Concat(units, dropIns) {
-		text, isSet := findSetting(f.Text.Template(), "Service", "WatchdogSec")
+		text, isSet := unitfile.Last(f.Text.Template(), "Service", "WatchdogSec")
 		planned, isValid := quantity.ParseTimespan(text)
 		if isSet && (isValid || text == "") {
 			timeout = planned

@@ -374,7 +374,8 @@ func (r *Run) commit(
 	r.noteCovered(ctx)
 
 	// Preflight comes before staging: if the kubelet would not wait for the gate, no file may be written.
-	if _, err := r.Machine.Preflight(ctx, act.Unit, activation.ListUnitFiles(act.Unit, c.Entries)); err != nil {
+	unitFiles := r.readUnitFiles(act.Unit, proposal, c.Entries)
+	if _, err := r.Machine.Preflight(ctx, act.Unit, unitFiles); err != nil {
 		return r.endError(ctx, p, h, err), false
 	}
 
@@ -392,7 +393,7 @@ func (r *Run) commit(
 		}},
 		Plan:      act,
 		Reload:    changesUnitFiles(txn.Entries()),
-		UnitFiles: activation.ListUnitFiles(act.Unit, txn.Entries()),
+		UnitFiles: r.readUnitFiles(act.Unit, proposal, txn.Entries()),
 	}
 
 	out, committed, err := r.Machine.Apply(ctx, change)
@@ -401,6 +402,28 @@ func (r *Run) commit(
 	}
 
 	return r.endCommitted(ctx, p, h, out, err), false
+}
+
+// readUnitFiles returns the files of a unit that a commit changes, with their content; nil for one that is removed.
+func (r *Run) readUnitFiles(unit string, p generation.Proposal, entries []generation.Entry) map[string][]byte {
+	content := map[string][]byte{}
+	for _, e := range entries {
+		if e.Dropped && e.New.Kind == generation.File { // a lost one is like a removed one
+			content[e.Path], _ = r.Store.Content(e.New.SHA256)
+		}
+	}
+	for _, t := range p.Targets {
+		if t.Kind == generation.File {
+			content[t.Path] = append([]byte{}, t.Content...) // an empty file is not a removed one
+		}
+	}
+
+	out := map[string][]byte{}
+	for _, file := range activation.ListUnitFiles(unit, entries) {
+		out[file] = content[file]
+	}
+
+	return out
 }
 
 // endUnlessChanged ends a run that failed before its commit. If a managed file changed after the plan was made, the run
@@ -520,7 +543,7 @@ func (r *Run) resumeUnchanged(
 
 func changesUnitFiles(entries []generation.Entry) bool {
 	return slices.ContainsFunc(entries, func(e generation.Entry) bool {
-		return strings.Contains(e.Path, "/systemd/system/") && e.Action != generation.ActionNone &&
+		return strings.Contains(e.Path, "/systemd/system") && e.Action != generation.ActionNone &&
 			e.Action != generation.ActionKeep
 	})
 }

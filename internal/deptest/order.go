@@ -53,6 +53,7 @@ func order() [][]string {
 		{"internal/platform/nodefile"},
 		{
 			"internal/platform/apiaddress",
+			"internal/platform/unitfile",
 			"internal/report/annotation",
 			"internal/report/condition",
 			"internal/fault",

@@ -15,6 +15,7 @@ import (
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
+	"github.com/prelet/prelet/internal/platform/unitfile"
 )
 
 // ImageInput is the state of an image that the caller collects.
@@ -79,13 +80,10 @@ func isSameMinor(a, b string) bool {
 	return !isA || !isB || minorA == minorB
 }
 
-// gateFile is the file that the kubelet's unit must require.
-const gateFile = "/run/prelet/kubelet.env"
-
 func (e *examination) checkUnits() string {
 	for _, name := range []string{e.in.Image.Unit, "prelet.service", "prelet-verify.service"} {
 		u, err := systemd.ReadUnitFile(e.in.Image.Root, name)
-		isGated := name != e.in.Image.Unit || slices.Contains(u.Gate, gateFile)
+		isGated := name != e.in.Image.Unit || slices.Contains(u.Gate, unitfile.Gate)
 		switch {
 		case err != nil:
 			e.unread(name+" cannot be read", nodefile.Reason(err), stepFor(err))
@@ -97,7 +95,7 @@ func (e *examination) checkUnits() string {
 			e.problem(name+" does not wait for prelet",
 				"without the gate the kubelet may start on half of the files; "+
 					"an EnvironmentFile= that is empty in a later drop-in removes it",
-				"add to a drop-in of "+name+" that sorts last:\n    [Service]\n    EnvironmentFile="+gateFile)
+				"add to a drop-in of "+name+" that sorts last:\n    [Service]\n    EnvironmentFile="+unitfile.Gate)
 		case !u.Enabled:
 			e.warn(name+" is not enabled", "it does not start at boot", "systemctl enable "+name)
 		}

@@ -15,8 +15,8 @@ type Change struct {
 	Plan Plan // equal to the one in the proposal's PlanBlob
 	// Reload is set when a unit file or a drop-in changes. Only then systemd reads its unit files again.
 	Reload bool
-	// UnitFiles are the files of the kubelet's unit that change.
-	UnitFiles []string
+	// UnitFiles are the files of the kubelet's unit that change, with their content; nil for one that is removed.
+	UnitFiles map[string][]byte
 }
 
 // Apply commits a change and starts the kubelet on it. The lock is held. It returns whether the change was committed,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path"
-	"slices"
 	"time"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -37,6 +36,10 @@ type Machine struct {
 
 	// OtherMachine returns how a Node is that of another machine than this one, or "". Nil: it is not compared.
 	OtherMachine func(kubelet.Node) string
+
+	// Waits reports whether a unit would wait for the gate with some files: their content by path, nil for one that is
+	// removed. Nil: a unit that does not is found after the commit.
+	Waits func(unit string, files map[string][]byte) bool
 
 	// Rival describes a machine that the Node was of at an earlier look in this boot; "" if it was always this one's.
 	// Then only a Node that stays this machine's for rivalWait counts as its.
@@ -110,10 +113,9 @@ func (m *Machine) extendTimeout(d time.Duration) {
 
 // Preflight checks whether a commit could be activated, and changes nothing. Its errors have the code fault.Systemd
 // (systemd does not answer, the unit is masked or missing, or it would start without the gate), or fault.CannotWrite if
-// the run folder is full. changed are the files of the unit that the commit changes: they may end what keeps it from
-// starting, except for a masked unit and a missing one that they do not bring. A unit that does not start with them is
-// rolled back.
-func (m *Machine) Preflight(ctx context.Context, unit string, changed []string) (Unit, error) {
+// the run folder is full. changed are the files of the unit that the commit changes, with their content: they may end
+// what keeps it from starting, except for a masked unit. A unit that does not start with them is rolled back.
+func (m *Machine) Preflight(ctx context.Context, unit string, changed map[string][]byte) (Unit, error) {
 	if err := m.Gate.checkSpace(); err != nil {
 		return Unit{}, err
 	}
@@ -126,14 +128,7 @@ func (m *Machine) Preflight(ctx context.Context, unit string, changed []string) 
 	if f := checkHeld(unit, u); f != nil && u.Load == "loaded" { // systemd starts no masked unit by hand either
 		return Unit{}, f
 	}
-	isMissing := u.Load == "not-found" && !slices.ContainsFunc(changed, func(file string) bool {
-		return path.Base(file) == unit
-	})
-	if len(changed) > 0 && u.Load != "masked" && !isMissing {
-		return u, nil
-	}
-
-	if f := checkUnit(unit, u, m.Gate.Path()); f != nil {
+	if f := checkUnit(unit, u, m.Gate.Path()); f != nil && !m.canFix(unit, u, changed) {
 		return Unit{}, f
 	}
 
@@ -143,6 +138,19 @@ func (m *Machine) Preflight(ctx context.Context, unit string, changed []string) 
 	}
 
 	return u, nil
+}
+
+// canFix reports whether changed files of a unit may end what keeps it from being activated.
+func (m *Machine) canFix(unit string, u Unit, changed map[string][]byte) bool {
+	isBrought := false
+	for file := range changed {
+		isBrought = isBrought || path.Base(file) == unit
+	}
+	if len(changed) == 0 || u.Load == "masked" || u.Load == "not-found" && !isBrought {
+		return false
+	}
+
+	return m.Waits == nil || m.Waits(unit, changed)
 }
 
 // checkHeld returns why a unit cannot be stopped and started by hand as it is, or nil.

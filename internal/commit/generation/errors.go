@@ -140,7 +140,8 @@ var hints = []struct {
 	},
 	{
 		unix.EPERM,
-		"look for an immutable or append-only flag with lsattr, and remove it with chattr -i -a",
+		"look for an immutable or append-only flag with lsattr, and remove it with chattr -i -a; without one, the " +
+			"unit's SystemCallFilter= or CapabilityBoundingSet=, or a security module, refuses the call",
 	},
 	{unix.EACCES, "run as root, or check the permissions of the folders above"},
 	{unix.ELOOP, "a link at or above a managed file is refused: name the real path in the site"},

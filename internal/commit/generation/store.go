@@ -297,8 +297,8 @@ func checkOwner(f *folder, name string) error {
 	return nil
 }
 
-// freezeOn turns the error of a read-only file system, or of a file with the immutable flag, into a store that cannot
-// be written: a node that has its files starts its kubelet. It returns other errors.
+// freezeOn turns the error of a read-only file system, or of a refused call (the immutable flag, a filter), into a
+// store that cannot be written: a node that has its files starts its kubelet. It returns other errors.
 func (s *Store) freezeOn(err error) error {
 	switch {
 	case errors.Is(err, unix.EROFS):

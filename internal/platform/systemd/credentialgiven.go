@@ -6,11 +6,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/platform/unitfile"
 )
 
 // credentialStores returns the folders in which ImportCredential=, and LoadCredential= without a path, look for a
@@ -22,16 +24,6 @@ func credentialStores() []string {
 		"/run/credstore", "/run/credstore.encrypted",
 		"/usr/local/lib/credstore", "/usr/local/lib/credstore.encrypted",
 		"/usr/lib/credstore", "/usr/lib/credstore.encrypted",
-	}
-}
-
-// unitFolders returns the folders of unit files and of their drop-ins (systemd.unit(5)).
-func unitFolders() []string {
-	return []string{
-		"/etc/systemd/system",
-		"/run/systemd/system",
-		"/usr/local/lib/systemd/system",
-		"/usr/lib/systemd/system",
 	}
 }
 
@@ -86,18 +78,14 @@ func findInStores(root, name string) (found bool, denied error) {
 // findLoaded returns the file that a unit below root loads a credential from, and the unit file or drop-in that names
 // it.
 func findLoaded(root, unit, name string) (file, conf string, ok bool) {
-	for _, folder := range unitFolders() {
-		// Glob fails for a malformed pattern only, and this one is well formed.
-		dropIns, _ := filepath.Glob(filepath.Join("/", root, folder, unit+".d", "*.conf"))
-
-		for _, conf := range append(dropIns, filepath.Join("/", root, folder, unit)) {
-			text, err := nodefile.ReadFile(conf, nodefile.Max)
-			if err != nil {
-				continue
-			}
-			if file, ok := parseLoaded(string(text), name); ok {
-				return file, conf, true
-			}
+	r := nodefile.Root(root)
+	for _, conf := range slices.Backward(listUnitFiles(r, unitfile.Folders(), findNames(r, unit), nil)) {
+		text, _, err := readUnitText(r, conf, nil)
+		if err != nil {
+			continue
+		}
+		if file, ok := parseLoaded(string(text), name); ok {
+			return file, filepath.Join("/", root, conf), true
 		}
 	}
 
@@ -107,13 +95,10 @@ func findLoaded(root, unit, name string) (file, conf string, ok bool) {
 // parseLoaded returns the file that the last line of a unit's text for a credential loads it from. Lines without an
 // absolute path are skipped: systemd looks into its stores for them.
 func parseLoaded(text, name string) (file string, ok bool) {
-	for line := range strings.Lines(text) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		if key != "LoadCredential" && key != "LoadCredentialEncrypted" {
-			continue
-		}
-		id, path, _ := strings.Cut(value, ":")
-		if id == name && strings.HasPrefix(path, "/") {
+	for _, s := range unitfile.Parse(text) {
+		id, path, _ := strings.Cut(s.Value, ":")
+		isLoad := s.Section == "Service" && (s.Name == "LoadCredential" || s.Name == "LoadCredentialEncrypted")
+		if isLoad && id == name && strings.HasPrefix(path, "/") {
 			file, ok = path, true
 		}
 	}

@@ -64,7 +64,7 @@ func TestCheckGivenFolders(t *testing.T) {
 	} {
 		root := t.TempDir()
 		writeFile(t, root, "/secret", "x")
-		writeFile(t, root, path, "LoadCredential=x:/secret\n")
+		writeFile(t, root, path, "[Service]\nLoadCredential=x:/secret\n")
 		if err := creds.CheckGiven(root, "a.service", "x"); err != nil {
 			t.Errorf("with %s: got %v, want no error", path, err)
 		}
@@ -89,7 +89,7 @@ func TestCheckGivenDenied(t *testing.T) {
 	}
 
 	writeFile(t, root, "/secret", "x")
-	writeFile(t, root, "/etc/systemd/system/a.service", "LoadCredential=x:/secret\n")
+	writeFile(t, root, "/etc/systemd/system/a.service", "[Service]\nLoadCredential=x:/secret\n")
 	if err := creds.CheckGiven(root, "a.service", "x"); err != nil {
 		t.Errorf("loaded by the unit: got %v, want no error", err)
 	}

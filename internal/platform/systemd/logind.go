@@ -1,18 +1,15 @@
 package systemd
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"maps"
 	"path"
-	"slices"
 	"time"
 
-	"github.com/coreos/go-systemd/v22/unit"
 	godbus "github.com/godbus/dbus/v5"
 
 	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/platform/unitfile"
 )
 
 // logindTimeout limits the request to logind. A running one responds within a millisecond.
@@ -80,32 +77,18 @@ type LogindDropIn struct{ Path, Value string }
 // ReadLogindDropIns returns the drop-ins below a root that set InhibitDelayMaxSec=, in the order in which logind reads
 // them: by name, and of two with one name that of the first folder. A drop-in that cannot be read is left out.
 func ReadLogindDropIns(root nodefile.Root) (out []LogindDropIn) {
-	files := map[string]string{}
-	for _, folder := range slices.Backward(LogindFolders()) {
+	var files []string
+	for _, folder := range LogindFolders() {
 		for _, name := range listNames(root, folder) {
-			if path.Ext(name) == ".conf" {
-				files[name] = path.Join(folder, name)
-			}
+			files = append(files, path.Join(folder, name))
 		}
 	}
 
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		text, _, err := readUnitText(root, files[name])
-		if err != nil {
-			continue
-		}
-		options, err := unit.DeserializeOptions(bytes.NewReader(text))
-		if err != nil {
-			continue
-		}
-		value, isSet := "", false
-		for _, o := range options {
-			if o.Section == "Login" && o.Name == "InhibitDelayMaxSec" {
-				value, isSet = o.Value, true
-			}
-		}
-		if isSet {
-			out = append(out, LogindDropIn{files[name], value})
+	for _, file := range unitfile.MergeDropIns(LogindFolders(), files) {
+		text, _, err := readUnitText(root, file, nil)
+		value, isSet := unitfile.Last(string(text), "Login", "InhibitDelayMaxSec")
+		if err == nil && isSet {
+			out = append(out, LogindDropIn{file, value})
 		}
 	}
 

@@ -14,9 +14,10 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/coreos/go-systemd/v22/journal"
 

@@ -1,7 +1,6 @@
 package systemd
 
 import (
-	"bytes"
 	"errors"
 	"io/fs"
 	"maps"
@@ -11,9 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/coreos/go-systemd/v22/unit"
-
 	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/quantity"
 )
 
@@ -28,15 +26,14 @@ type UnitFile struct {
 	Settings map[string][]string
 }
 
-// fileFolders are the folders of unit files below a root, the one that takes precedence first. /lib is a folder of its
-// own in older images. /run is empty when an image boots.
+// fileFolders are the folders of unit files below a root. /run is empty when an image boots.
 func fileFolders(root nodefile.Root) []string {
-	folders := unitFolders()
+	folders := unitfile.Folders()
 	if root != "" {
 		folders = slices.DeleteFunc(folders, func(dir string) bool { return strings.HasPrefix(dir, "/run/") })
 	}
 
-	return append(folders, "/lib/systemd/system")
+	return folders
 }
 
 const (
@@ -46,33 +43,27 @@ const (
 
 // ReadUnitFile reads the files of a unit and its drop-ins below a root.
 func ReadUnitFile(root nodefile.Root, name string) (UnitFile, error) {
+	return ReadPlannedUnit(root, name, nil)
+}
+
+// ReadPlannedUnit is ReadUnitFile as it will be with some files: their content by path, nil for a file that is removed.
+func ReadPlannedUnit(root nodefile.Root, name string, planned map[string][]byte) (UnitFile, error) {
 	u := UnitFile{Settings: map[string][]string{}}
-	var text []byte
-
 	names := findNames(root, name)
-	for _, folder := range fileFolders(root) {
-		file := path.Join(folder, name)
-		b, masked, err := readUnitText(root, file)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return UnitFile{}, err
-		}
-		u.Path = file
-		u.Masked = masked
-		text = b
-		break
-	}
 
-	texts, err := readDropIns(root, names)
-	if err != nil {
-		return UnitFile{}, err
-	}
-	for _, t := range slices.Concat([][]byte{text}, texts) {
-		if err := u.apply(t); err != nil {
+	for _, file := range listUnitFiles(root, fileFolders(root), names, planned) {
+		text, masked, err := readUnitText(root, file, planned)
+		isOwn := path.Base(file) == name
+		switch {
+		case !isOwn && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, nodefile.ErrNoFile)):
+			continue // a link to nothing, or a folder: it hides others of its name
+		case err != nil:
 			return UnitFile{}, err
+		case isOwn:
+			u.Path = file
+			u.Masked = masked
 		}
+		u.apply(text)
 	}
 	for _, file := range u.Settings["EnvironmentFile"] {
 		if !strings.HasPrefix(file, "-") {
@@ -82,6 +73,35 @@ func ReadUnitFile(root nodefile.Root, name string) (UnitFile, error) {
 	u.Enabled = slices.ContainsFunc(names, func(name string) bool { return isWanted(root, name) })
 
 	return u, nil
+}
+
+// listUnitFiles returns the files of a unit with some names, in the order in which systemd reads them.
+func listUnitFiles(root nodefile.Root, folders, names []string, planned map[string][]byte) []string {
+	var files []string
+	add := func(dir string, is func(name string) bool) {
+		for _, name := range listNames(root, dir) {
+			file := path.Join(dir, name)
+			if _, isPlanned := planned[file]; !isPlanned && is(name) {
+				files = append(files, file)
+			}
+		}
+	}
+	for _, dir := range folders {
+		add(dir, func(name string) bool {
+			_, _, err := readUnitText(root, path.Join(dir, names[0]), nil)
+			return name == names[0] && !errors.Is(err, fs.ErrNotExist)
+		})
+	}
+	for _, dir := range unitfile.DropInFolders(folders, names) {
+		add(dir, func(string) bool { return true })
+	}
+	for file, text := range planned {
+		if text != nil {
+			files = append(files, file)
+		}
+	}
+
+	return unitfile.Select(names, files)
 }
 
 // findNames returns the names of a unit: its own, those of the unit files that it is a link to, and aliases, which are
@@ -127,43 +147,16 @@ func linkedName(root nodefile.Root, file string) string {
 }
 
 // apply applies the lines of one file.
-func (u *UnitFile) apply(text []byte) error {
-	options, err := unit.DeserializeOptions(bytes.NewReader(dropIgnored(text)))
-	if err != nil {
-		return err
-	}
-
-	for _, o := range options {
+func (u *UnitFile) apply(text []byte) {
+	for _, s := range unitfile.Parse(string(text)) {
 		switch {
-		case o.Section != "Service":
-		case o.Value == "":
-			delete(u.Settings, o.Name)
+		case s.Section != "Service":
+		case s.Value == "":
+			delete(u.Settings, s.Name)
 		default:
-			value := strings.ReplaceAll(o.Value, "\\\n", " ") // a line that goes on
-			u.Settings[o.Name] = append(u.Settings[o.Name], value)
+			u.Settings[s.Name] = append(u.Settings[s.Name], s.Value)
 		}
 	}
-
-	return nil
-}
-
-// dropIgnored returns a unit's text without the lines that systemd skips, and that end the text for go-systemd:
-// comments between the lines of a setting, and lines that are neither a setting nor a section.
-func dropIgnored(text []byte) []byte {
-	var out []byte
-	goesOn := false
-	for line := range bytes.Lines(bytes.TrimPrefix(text, []byte("\ufeff"))) {
-		trimmed := bytes.TrimSpace(line)
-		isComment := bytes.HasPrefix(trimmed, []byte("#")) || bytes.HasPrefix(trimmed, []byte(";"))
-		isSetting := len(trimmed) == 0 || trimmed[0] == '[' || bytes.Contains(trimmed, []byte("="))
-		if isComment || !goesOn && !isSetting {
-			continue
-		}
-		out = append(out, line...)
-		goesOn = bytes.HasSuffix(trimmed, []byte("\\"))
-	}
-
-	return out
 }
 
 // Unit returns what systemd would report of how the unit starts its process. split splits a line into words. Of
@@ -232,65 +225,6 @@ func decodeEscapes(line string) string {
 	})
 }
 
-// readDropIns returns the texts of a unit's drop-ins in the order in which systemd reads them: by name, and of two with
-// one name that of the first folder. One that is neither a file nor a link to one hides the others, and is empty.
-func readDropIns(root nodefile.Root, names []string) ([][]byte, error) {
-	texts := map[string][]byte{}
-	for _, dir := range dropInFolders(root, names) {
-		for _, file := range listNames(root, dir) {
-			if _, isHidden := texts[file]; isHidden || path.Ext(file) != ".conf" {
-				continue
-			}
-			text, _, err := readUnitText(root, path.Join(dir, file))
-			isNone := errors.Is(err, fs.ErrNotExist) || errors.Is(err, nodefile.ErrNoFile)
-			if err != nil && !isNone {
-				return nil, err
-			}
-			texts[file] = text
-		}
-	}
-
-	var out [][]byte
-	for _, file := range slices.Sorted(maps.Keys(texts)) {
-		out = append(out, texts[file])
-	}
-
-	return out, nil
-}
-
-// dropInFolders returns the folders of a unit's drop-ins, the one that takes precedence first: of kube-let@a.service
-// kube-let@a.service.d, kube-let@.service.d and kube-.service.d in each folder of units. Those of all units of the type
-// have the lowest precedence.
-func dropInFolders(root nodefile.Root, names []string) (out []string) {
-	kind := path.Ext(names[0])
-	owners := func(name string) []string {
-		stem := strings.TrimSuffix(name, kind)
-		out := []string{name}
-		if template, _, isInstance := strings.Cut(stem, "@"); isInstance {
-			stem = template
-			out = append(out, template+"@"+kind)
-		}
-		for i := strings.LastIndex(stem, "-"); i > 0; i = strings.LastIndex(stem[:i], "-") {
-			out = append(out, stem[:i+1]+kind)
-		}
-
-		return out
-	}
-
-	for _, name := range names {
-		for _, folder := range fileFolders(root) {
-			for _, owner := range owners(name) {
-				out = append(out, path.Join(folder, owner+".d"))
-			}
-		}
-	}
-	for _, folder := range fileFolders(root) {
-		out = append(out, path.Join(folder, kind[1:]+".d"))
-	}
-
-	return out
-}
-
 // isWanted reports whether a link of `systemctl enable` exists.
 func isWanted(root nodefile.Root, name string) bool {
 	for _, folder := range fileFolders(root) {
@@ -306,7 +240,10 @@ func isWanted(root nodefile.Root, name string) bool {
 }
 
 // readUnitText reads a unit file or a drop-in. A link to /dev/null, which an image may not have, masks it.
-func readUnitText(root nodefile.Root, file string) (text []byte, masked bool, err error) {
+func readUnitText(root nodefile.Root, file string, planned map[string][]byte) (text []byte, masked bool, err error) {
+	if text, isPlanned := planned[file]; isPlanned {
+		return text, len(text) == 0, nil
+	}
 	if leadsToNull(root, file) {
 		return nil, true, nil
 	}

@@ -375,24 +375,3 @@ func TestNewerFormatIsRefused(t *testing.T) {
 		}
 	}
 }
-
-// TestStatusOfAnotherGeneration: a verdict counts for the generation that it is about, whatever its file is called.
-func TestStatusOfAnotherGeneration(t *testing.T) {
-	b := newBox(t)
-	s := b.open()
-	b.apply(s, flipNext("1"))
-	if err := s.Good(1, nil); err != nil {
-		t.Fatal(err)
-	}
-	b.apply(s, flipNext("2"))
-	from, to := filepath.Join(b.o.Dir, "generations/1.status.json"), filepath.Join(b.o.Dir, "generations/2.status.json")
-	if err := os.Rename(from, to); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Current(); exitOf(err) != fault.NeedsPerson {
-		t.Errorf("got %v, want %s", err, fault.NeedsPerson)
-	}
-	if gen, ok := s.LastGood(); ok {
-		t.Errorf("last good: got %d, want none", gen)
-	}
-}

@@ -444,11 +444,11 @@ func TestKilledAtEveryStep(t *testing.T) {
 
 				count := s.countMoments(t)
 				for k := 1; k <= count; k++ {
-					if !s.is("events") && !isSampled(fmt.Sprint(s.name, k)) {
-						continue
-					}
-
 					for _, reboot := range []bool{false, true} {
+						if isEach := s.is("events") && (!reboot || s.is("cuts")); !isEach && !isSampled(fmt.Sprint(s.name, k)) {
+							continue
+						}
+
 						at, wrong := s.record(t, playOptions{killAt: k, reboot: reboot})
 						for _, w := range wrong {
 							t.Errorf("killed %s (moment %d, power cut %t): %s; want the outcome of the story without the kill",

@@ -2,36 +2,29 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"go/ast"
+	"go/types"
 	"maps"
 	"regexp"
+	"slices"
 	"strings"
 )
 
 // oneFlag is one flag of a release.
 type oneFlag struct {
-	isBool, hidden, deprecated bool
-	takes                      string // the type of its value: int, duration, ip, …; "" for any text
-	field                      string // the field that it sets
-	says                       string // why it is deprecated
-}
-
-// kind returns the kind of the value, as internal/kubelet/known reads it.
-func (f *oneFlag) kind() string {
-	isTyped := f.takes != "" && f.field == "" // others have the type of their field
-	switch {
-	case f.isBool:
-		return "bool"
-	case isTyped, f.takes == "ip":
-		return f.takes
-	}
-
-	return "value"
+	takes              string // the type of its value: bool, int, duration, ip, …; "" for any text
+	hidden, deprecated bool
+	field              string // the field that it sets
+	says               string // why it is deprecated
 }
 
 func (f *oneFlag) state() string {
-	s := f.kind()
+	s := cmp.Or(f.takes, "value")
+	if f.field != "" && s != "bool" && s != "ip" {
+		s = "value" // it has the type of its field
+	}
 	if f.deprecated {
 		s += " deprecated"
 	}
@@ -42,276 +35,167 @@ func (f *oneFlag) state() string {
 		s += " >" + f.field
 	}
 	if f.says != "" {
-		oneLine := strings.NewReplacer(
-			";", ",",
-			"\n", " ",
-			"\t", " ",
-		)
+		oneLine := strings.NewReplacer(";", ",", "\n", " ", "\t", " ")
 		s += " |" + oneLine.Replace(f.says)
 	}
+
 	return s
 }
 
 // flagSet has the flags of a release by name.
 type flagSet map[string]*oneFlag
 
-func (fs flagSet) add(name string, isBool bool) *oneFlag {
-	name = canonical(name)
-	if fs[name] == nil {
-		fs[name] = &oneFlag{}
-	}
-	fs[name].isBool = isBool
-
-	return fs[name]
-}
-
-func canonical(name string) string { return strings.ReplaceAll(name, "_", "-") }
-
 const (
 	optionsPackage = "k8s.io/kubernetes/cmd/kubelet/app/options"
 	configFlags    = "AddKubeletConfigFlags"
+	belowLogging   = "Logging."
 )
 
 // flags reads the flags that the kubelet registers. Those of its configuration are deprecated, except a few that the
 // source names.
-func (s *source) flags(fields *structure) (map[string]string, error) {
+func (s *source) flags() error {
+	all := flagSet{"version": {takes: "bool"}, "help": {takes: "bool"}, "h": {takes: "bool"}}
+	config, klogs := flagSet{}, flagSet{}
+	err := errors.Join(
+		s.scan(all, optionsPackage, "", "none."),
+		s.scan(all, "k8s.io/kubernetes/pkg/kubelet/config", "", "none."),
+		s.scan(config, optionsPackage, configFlags, ""),
+		s.scan(config, "k8s.io/component-base/logs", "", belowLogging),
+		s.scan(config, "k8s.io/component-base/logs/api/v1", "", belowLogging),
+		s.scan(klogs, klog, "InitFlags", "none."),
+	)
+	if err != nil {
+		return err
+	}
+
+	// Up to 1.25 the kubelet had klog's flags. From 1.23 on they are deprecated, except the three that it still has.
+	klogs["log-flush-frequency"] = &oneFlag{}
+	for name, f := range klogs {
+		if s.minor() >= 23 && !slices.Contains([]string{"v", "vmodule", "log-flush-frequency"}, name) {
+			f.deprecated = true
+			f.says = "klog's, removed in 1.26"
+		}
+	}
+	if s.minor() <= 25 {
+		maps.Copy(all, klogs)
+	}
+
+	kept, err := s.notDeprecated()
+	for name, f := range config {
+		f.deprecated = f.deprecated || !slices.Contains(kept, name)
+	}
+	maps.Copy(all, config)
+	for name, f := range all {
+		s.states["flag\t"+name] = f.state()
+	}
+	if len(all) < 100 || len(config) == 0 {
+		err = fmt.Errorf("only %d flags were found", len(all))
+	}
+
+	return err
+}
+
+// notDeprecated returns the keys of the map of that name.
+func (s *source) notDeprecated() ([]string, error) {
 	p, err := s.load(optionsPackage)
 	if err != nil {
 		return nil, err
 	}
-	configFn := p.funcs[configFlags]
-	if configFn == nil {
-		return nil, fmt.Errorf("%s is missing", configFlags)
-	}
-
-	all := flagSet{}
-	if err := s.readOtherFlags(all, p); err != nil {
-		return nil, err
-	}
-	own, err := s.configFlags(p, configFn, fields)
-	if err != nil {
-		return nil, err
-	}
-	maps.Copy(all, own)
-	if len(all) < 100 {
-		return nil, fmt.Errorf("only %d were found", len(all))
-	}
-
-	states := map[string]string{}
-	for name, f := range all {
-		states[name] = f.state()
-	}
-
-	return states, nil
-}
-
-// configFlags reads the flags of the configuration.
-func (s *source) configFlags(p *pkg, fn *ast.FuncDecl, fields *structure) (flagSet, error) {
-	own := flagSet{}
-	own.scan(p, fn.Body, fields.jsonPath)
-	if name, isBound := logBinder(fn); isBound {
-		if err := s.bindLogFlags(own, name, fields); err != nil {
-			return nil, err
+	var names []string
+	for n := range ast.Preorder(p.find("", configFlags)) {
+		assign, isAssign := n.(*ast.AssignStmt)
+		if !isAssign || last(assign.Lhs[0]) != "notDeprecated" {
+			continue
+		}
+		for _, e := range assign.Rhs[0].(*ast.CompositeLit).Elts {
+			name, _ := p.text(e.(*ast.KeyValueExpr).Key)
+			names = append(names, name)
 		}
 	}
-	kept := notDeprecated(fn)
-	for name, f := range own {
-		f.deprecated = f.deprecated || !kept[name]
-	}
 
-	return own, nil
+	return names, nil
 }
 
-// readOtherFlags reads the flags that are not of the configuration.
-func (s *source) readOtherFlags(all flagSet, options *pkg) error {
-	for _, f := range options.files {
-		all.scanFile(options, f)
-	}
+// registers matches the methods of a flag set that add a flag: the type, if it is not a text; Var if a variable comes
+// first, P if a shorthand follows the name.
+var registers = regexp.MustCompile(
+	`\.(?:String|StringSlice|StringArray|IPNet|Count|(Bool|U?[Ii]nt(?:32|64)?|Float(?:32|64)|Duration|IP))?` +
+		`(Var)?(?:PF?)?$`,
+)
 
-	runtime, err := s.load("k8s.io/kubernetes/pkg/kubelet/config")
+// cadvisorTypes has the types of cadvisor's flags, whose source is not read; "" is a text.
+var cadvisorTypes = map[string]string{
+	"application-metrics-count-limit": "int",
+	"docker-only":                     "bool",
+	"docker-tls":                      "bool",
+	"enable-load-reader":              "bool",
+	"global-housekeeping-interval":    "duration",
+	"housekeeping-interval":           "duration",
+	"log-cadvisor-usage":              "bool",
+	"storage-driver-buffer-duration":  "duration",
+	"storage-driver-secure":           "bool",
+}
+
+// scan adds the flags that a function of a package registers, or all functions if the name is "". Their fields are
+// below parent.
+func (s *source) scan(set flagSet, path, name, parent string) error {
+	p, err := s.load(path)
 	if err != nil {
 		return err
 	}
-	if fn := runtime.funcs["AddFlags"]; fn != nil {
-		all.scan(runtime, fn.Body, nil)
+	nodes := p.nodes()
+	if name != "" {
+		nodes = ast.Preorder(p.find("", name))
 	}
-	for _, name := range []string{"version", "help", "h"} {
-		all.add(name, true)
-	}
-
-	return s.logFlags(all)
-}
-
-// scanFile adds the flags that the functions of a file register, except those of the configuration.
-func (fs flagSet) scanFile(p *pkg, f *ast.File) {
-	for _, d := range f.Decls {
-		fn, isFunc := d.(*ast.FuncDecl)
-		if isFunc && fn.Body != nil && fn.Name.Name != configFlags {
-			fs.scan(p, fn.Body, nil)
-		}
-	}
-}
-
-// registers matches the methods of a flag set that add a flag: the type, Var if a variable comes first, P if a
-// shorthand follows the name.
-var registers = regexp.MustCompile(
-	`^(Bool|String|StringSlice|StringArray|Int|Int32|Int64|Uint|Uint32|Uint64|Float32|Float64|` +
-		`Duration|IP|IPNet|Count)?` +
-		`(Var)?(P|PF)?$`,
-)
-
-// scan adds the flags that a function registers. path returns the field of a variable; nil: they have none.
-func (fs flagSet) scan(p *pkg, body ast.Node, path func(ast.Expr) string) {
-	ast.Inspect(body, func(n ast.Node) bool {
+	for n := range nodes {
 		if call, isCall := n.(*ast.CallExpr); isCall {
-			fs.scanCall(p, call, path)
+			p.scanCall(set, call, parent)
 		}
+	}
 
-		return true
-	})
+	return nil
 }
 
-func (fs flagSet) scanCall(p *pkg, call *ast.CallExpr, path func(ast.Expr) string) {
+// scanCall adds the flag that a call registers, or marks it.
+func (p *pkg) scanCall(set flagSet, call *ast.CallExpr, parent string) {
 	var args [3]string
 	for i := range min(len(call.Args), len(args)) {
-		args[i], _ = p.text(call.Args[i])
+		text, _ := p.text(call.Args[i])
+		args[i] = strings.ReplaceAll(text, "_", "-")
 	}
 
+	f := cmp.Or(set[args[0]], &oneFlag{})
 	switch name := last(call.Fun); name {
-	case "register", "pflagRegister":
-		if flag := cmp.Or(args[2], cadvisorName(call)); flag != "" {
-			fs.add(flag, cadvisorBool(flag)).takes = cadvisorTakes(flag)
+	case "register", "pflagRegister", "registerDeprecated":
+		if args[2] != "" {
+			set[args[2]] = &oneFlag{
+				takes:      cadvisorTypes[args[2]],
+				deprecated: name == "registerDeprecated",
+			}
 		}
-	case "registerDeprecated":
-		f := fs.add(args[2], cadvisorBool(args[2]))
-		f.deprecated = true
-		f.takes = cadvisorTakes(args[2])
 	case "MarkDeprecated":
-		if f := fs[canonical(args[0])]; f != nil {
-			f.deprecated = true
-			f.says = args[1]
-		}
+		f.deprecated = true
+		f.says, _ = p.text(call.Args[1])
 	case "MarkHidden":
-		if f := fs[canonical(args[0])]; f != nil {
-			f.hidden = true
-		}
+		f.hidden = true
 	default:
-		fs.scanMethod(call, args, path)
-	}
-}
-
-// scanMethod adds the flag of a method that registers matches.
-func (fs flagSet) scanMethod(call *ast.CallExpr, args [3]string, path func(ast.Expr) string) {
-	kind, isVar := matchMethod(call)
-	if kind == "" && !isVar {
-		return
-	}
-
-	at := 0
-	if isVar {
-		at = 1
-	}
-	if args[at] == "" || len(call.Args) <= at+1 {
-		return
-	}
-	f := fs.add(args[at], kind == "Bool")
-	f.takes = takes(kind, call.Args[0])
-	if isVar && path != nil {
-		f.field = path(call.Args[0])
-	}
-}
-
-// matchMethod returns the type in the name of a method of a flag set, and whether a variable comes first.
-func matchMethod(call *ast.CallExpr) (kind string, isVar bool) {
-	method, isMethod := call.Fun.(*ast.SelectorExpr)
-	if !isMethod {
-		return "", false
-	}
-	match := registers.FindStringSubmatch(method.Sel.Name)
-	if match == nil {
-		return "", false
-	}
-
-	return match[1], match[2] == "Var"
-}
-
-// takes returns the type of a value, by the method that registers the flag or by the type of its pflag.Value.
-func takes(method string, value ast.Expr) string {
-	switch method {
-	case "Int",
-		"Int32",
-		"Int64",
-		"Uint",
-		"Uint32",
-		"Uint64",
-		"Float32",
-		"Float64",
-		"Duration",
-		"IP":
-		return strings.ToLower(method)
-	}
-	if u, ok := value.(*ast.UnaryExpr); ok {
-		value = u.X
-	}
-	if lit, ok := value.(*ast.CompositeLit); ok && last(lit.Type) == "IPVar" {
-		return "ip"
-	}
-	return ""
-}
-
-// cadvisorName returns the flag of a constant in cadvisor's own package, from 1.37 on: HousekeepingInterval.
-func cadvisorName(call *ast.CallExpr) string {
-	if len(call.Args) < 3 {
-		return ""
-	}
-	sel, ok := call.Args[2].(*ast.SelectorExpr)
-	if !ok || last(sel.X) != "cadvisorflags" {
-		return ""
-	}
-	words := regexp.MustCompile(`[A-Z][a-z]*`).FindAllString(sel.Sel.Name, -1)
-
-	return strings.ToLower(strings.Join(words, "-"))
-}
-
-// cadvisorTakes is takes for cadvisor's flags, whose source is not read.
-func cadvisorTakes(name string) string {
-	switch canonical(name) {
-	case "housekeeping-interval", "global-housekeeping-interval", "storage-driver-buffer-duration":
-		return "duration"
-	case "application-metrics-count-limit":
-		return "int"
-	}
-	return ""
-}
-
-// cadvisorBool reports whether a flag of cadvisor is boolean.
-func cadvisorBool(name string) bool {
-	switch canonical(name) {
-	case "docker-only",
-		"docker-tls",
-		"enable-load-reader",
-		"log-cadvisor-usage",
-		"storage-driver-secure":
-		return true
-	}
-	return false
-}
-
-// notDeprecated returns the keys of the map of that name.
-func notDeprecated(fn *ast.FuncDecl) map[string]bool {
-	out := map[string]bool{}
-	ast.Inspect(fn, func(n ast.Node) bool {
-		a, ok := n.(*ast.AssignStmt)
-		if !ok || last(a.Lhs[0]) != "notDeprecated" {
-			return true
+		match := registers.FindStringSubmatch(types.ExprString(call.Fun))
+		if match == nil {
+			return
 		}
-		set := a.Rhs[0].(*ast.CompositeLit)
-		for _, e := range set.Elts {
-			pair := e.(*ast.KeyValueExpr)
-			name, _ := (&pkg{}).text(pair.Key)
-			out[name] = true
+		at := len(match[2]) / len("Var")
+		if args[at] == "" || len(call.Args) <= at+1 {
+			return
 		}
-		return true
-	})
-	return out
+		added := &oneFlag{takes: strings.ToLower(match[1])}
+		if at == 1 {
+			added.field = p.src.path(parent, call.Args[0])
+		}
+		if strings.Contains(types.ExprString(call.Args[0]), "IPVar{") {
+			added.takes = "ip"
+		}
+		if parent != belowLogging || added.field != "" { // the others are for programs without a configuration
+			set[args[at]] = added
+		}
+	}
 }

@@ -5,249 +5,218 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
-	"iter"
+	"go/types"
 	"strconv"
 	"strings"
 )
 
-// gatePackages returns the packages with the kubelet's feature gates.
-func (s *source) gatePackages() []string {
-	list := []string{
-		"k8s.io/kubernetes/pkg/features",
-		"k8s.io/apiserver/pkg/features",
-		"k8s.io/apiextensions-apiserver/pkg/features",
-		"k8s.io/client-go/features",
-		"k8s.io/component-base/logs",
-		"k8s.io/component-base/logs/api/v1",
-		"k8s.io/component-base/metrics/features",
-		"k8s.io/component-base/zpages/features",
-	}
-	if s.minor() >= 33 { // pkg/features imports it since
-		list = append(list, "k8s.io/controller-manager/pkg/features")
-	}
-	return list
+// gatePackages has the kubelet's feature gates.
+var gatePackages = []string{
+	"k8s.io/kubernetes/pkg/features",
+	"k8s.io/apiserver/pkg/features",
+	"k8s.io/apiextensions-apiserver/pkg/features",
+	"k8s.io/client-go/features",
+	"k8s.io/component-base/logs",
+	"k8s.io/component-base/logs/api/v1",
+	"k8s.io/component-base/metrics/features",
+	"k8s.io/component-base/zpages/features",
+	"k8s.io/controller-manager/pkg/features", // pkg/features imports it since 1.33
 }
-
-// gateSet has the gates of a release, and those that each needs.
-type gateSet struct{ states, needs map[string]string }
 
 // gates reads the maps from Feature to FeatureSpec or VersionedSpecs, and those from Feature to []Feature, which have
-// the gates that a gate needs (since 1.35). The last versioned specification that is not newer than the release
-// counts.
-func (s *source) gates() (states, needs map[string]string, err error) {
-	set := gateSet{
-		states: map[string]string{
-			"AllAlpha": "alpha -",
-			"AllBeta":  "beta -",
-		}, // featuregate itself has them
-		needs: map[string]string{},
-	}
-	for _, path := range s.gatePackages() {
-		p, err := s.load(path)
-		if err != nil {
-			return nil, nil, err
-		}
-		if p == nil {
+// the gates that a gate needs (since 1.35).
+func (s *source) gates() error {
+	s.states["gate\tAllAlpha"] = "alpha -" // featuregate itself has these
+	s.states["gate\tAllBeta"] = "beta -"
+	before := len(s.states)
+	for _, path := range gatePackages {
+		if strings.Contains(path, "controller-manager") && s.minor() < 33 {
 			continue
 		}
-		for _, f := range p.files {
-			if err := s.readGates(p, f, set); err != nil {
-				return nil, nil, fmt.Errorf("%s: %w", path, err)
-			}
+		p, err := s.load(path)
+		if err != nil {
+			return err
+		}
+		if err := p.readGates(); err != nil {
+			return fmt.Errorf("feature gates of %s: %w", path, err)
 		}
 	}
-	if len(set.states) < 50 {
-		return nil, nil, fmt.Errorf("only %d were found", len(set.states))
+	if n := len(s.states) - before; n < 50 {
+		return fmt.Errorf("only %d feature gates were found", n)
 	}
 
-	return set.states, set.needs, nil
+	return nil
 }
 
-// readGates reads all maps of a file.
-func (s *source) readGates(p *pkg, f *ast.File, set gateSet) error {
+// readGates reads all maps of a package.
+func (p *pkg) readGates() error {
 	var errs error
-	ast.Inspect(f, func(n ast.Node) bool {
-		lit, isLit := n.(*ast.CompositeLit)
-		if !isLit {
-			return true
+	for n := range p.nodes() {
+		literal, isLiteral := n.(*ast.CompositeLit)
+		if !isLiteral {
+			continue
 		}
-		read := s.gateReader(lit.Type)
-		if read == nil {
-			return true
-		}
-		for _, e := range lit.Elts {
-			pair, isPair := e.(*ast.KeyValueExpr)
-			if !isPair {
-				errs = errors.Join(errs, errors.New("an entry of a map of gates is not a pair"))
-				continue
-			}
-			name, err := s.gateName(p, f, pair.Key)
-			if err == nil {
-				err = read(p, f, name, pair.Value, set)
-			}
-			errs = errors.Join(errs, err)
+		read, kind := p.gateState, "gate\t"
+		switch types.ExprString(literal.Type) {
+		case "map[featuregate.Feature]featuregate.FeatureSpec", "map[Feature]FeatureSpec",
+			"map[featuregate.Feature]featuregate.VersionedSpecs", "map[Feature]VersionedSpecs":
+		case "map[featuregate.Feature][]featuregate.Feature":
+			read, kind = p.gateNeeds, "needs\t"
+		default:
+			continue
 		}
 
-		return false
-	})
+		for _, e := range literal.Elts {
+			pair := e.(*ast.KeyValueExpr)
+			state, err := read(pair.Value)
+			name, isText := p.text(pair.Key)
+			if !isText {
+				err = errors.New("the name of a gate is not a constant")
+			}
+			errs = errors.Join(errs, err)
+			if state != "" {
+				p.src.states[kind+name] = state
+			}
+		}
+	}
 
 	return errs
 }
 
-// gateReader returns the function for the entries of a map from Feature; nil for another type.
-func (s *source) gateReader(t ast.Expr) func(*pkg, *ast.File, string, ast.Expr, gateSet) error {
-	m, isMap := t.(*ast.MapType)
-	if !isMap || last(m.Key) != "Feature" {
-		return nil
-	}
-	list, isList := m.Value.(*ast.ArrayType)
-	if isList && last(list.Elt) == "Feature" {
-		return s.readNeeds
-	}
-
-	switch last(m.Value) {
-	case "FeatureSpec", "VersionedSpecs":
-		return s.readState
-	}
-
-	return nil
-}
-
-func (s *source) readState(p *pkg, _ *ast.File, name string, value ast.Expr, set gateSet) error {
-	state, err := s.gateState(p, value)
-	if state != "" {
-		set.states[name] = state
-	}
-
-	return err
-}
-
-func (s *source) readNeeds(p *pkg, f *ast.File, name string, value ast.Expr, set gateSet) error {
-	list, isList := value.(*ast.CompositeLit)
-	if !isList {
-		return fmt.Errorf("the needs of %s are not a list", name)
-	}
+// gateNeeds returns the names in a list of gates.
+func (p *pkg) gateNeeds(list ast.Expr) (string, error) {
 	var names []string
-	for _, e := range list.Elts {
-		call, isCall := e.(*ast.CallExpr)
-		if isCall && len(call.Args) == 1 { // Feature(clientfeatures.X)
-			e = call.Args[0]
+	for _, e := range list.(*ast.CompositeLit).Elts {
+		name, isText := p.text(e)
+		if !isText {
+			return "", fmt.Errorf("a needed gate is not a constant: %s", types.ExprString(e))
 		}
-		needed, err := s.gateName(p, f, e)
-		if err != nil {
-			return fmt.Errorf("the needs of %s: %w", name, err)
-		}
-		names = append(names, needed)
-	}
-	if len(names) > 0 {
-		set.needs[name] = strings.Join(names, ",")
+		names = append(names, name)
 	}
 
-	return nil
+	return strings.Join(names, ","), nil
 }
 
-// last returns the last name of an identifier or a selector, otherwise "".
-func last(e ast.Expr) string {
-	switch e := e.(type) {
-	case *ast.Ident:
-		return e.Name
-	case *ast.SelectorExpr:
-		return e.Sel.Name
-	}
-	return ""
-}
-
-// gateName returns the value of the constant that names a gate.
-func (s *source) gateName(p *pkg, f *ast.File, key ast.Expr) (string, error) {
-	if sel, ok := key.(*ast.SelectorExpr); ok {
-		path := imported(f, last(sel.X))
-		other, err := s.load(path)
-		if err != nil || other == nil {
-			return "", fmt.Errorf("%s is missing: %w", path, err)
-		}
-		p, key = other, sel.Sel
-	}
-	name, ok := p.text(key)
-	if !ok {
-		return "", fmt.Errorf("the name of a gate is not a constant: %v", key)
-	}
-	return name, nil
-}
-
-func (s *source) gateState(p *pkg, value ast.Expr) (string, error) {
-	lit, isLit := value.(*ast.CompositeLit)
-	if !isLit {
+// gateState returns the state of a specification, or of the last of versioned ones that is not newer than the release.
+func (p *pkg) gateState(spec ast.Expr) (state string, err error) {
+	literal, isLiteral := spec.(*ast.CompositeLit)
+	if !isLiteral {
 		return "", errors.New("the specification of a gate is not a literal")
 	}
 
-	state := ""
-	for _, e := range lit.Elts {
-		spec, isVersioned := e.(*ast.CompositeLit)
-		if !isVersioned {
-			return specState(p, lit), nil
+	stage, on, locked := "alpha", "-", ""
+	for _, e := range literal.Elts {
+		pair, isPair := e.(*ast.KeyValueExpr)
+		if !isPair {
+			next, err := p.gateState(e)
+			if err != nil {
+				return "", err
+			}
+			state = cmp.Or(next, state)
+			stage = ""
+
+			continue
 		}
-		since, err := specVersion(spec)
-		if err != nil {
-			return "", err
+
+		value := p.evaluate(pair.Value).Value
+		isTrue := value != nil && value.String() == "true"
+		switch name := last(pair.Key); {
+		case name == "Default" && isTrue:
+			on = "+"
+		case name == "LockToDefault" && isTrue:
+			locked = "!"
+		case name == "PreRelease":
+			text, isText := p.text(pair.Value)
+			if !isText {
+				return "", errors.New("the stage of a gate is not a constant")
+			}
+			stage = cmp.Or(strings.ToLower(text), "ga") // GA is the empty string
+		case name == "Version": // version.MustParse("1.31")
+			since, _ := p.text(pair.Value.(*ast.CallExpr).Args[0])
+			minor, err := strconv.Atoi(strings.TrimPrefix(since, "1."))
+			if minor > p.src.minor() || err != nil {
+				return "", err
+			}
 		}
-		if since <= s.minor() {
-			state = specState(p, spec)
-		}
+	}
+	if stage != "" {
+		state = stage + " " + on + locked
 	}
 
 	return state, nil
 }
 
-// specVersion reads Version: version.MustParse("1.31").
-func specVersion(spec *ast.CompositeLit) (int, error) {
-	for name, value := range pairs(spec) {
-		call, isCall := value.(*ast.CallExpr)
-		if name == "Version" && isCall && len(call.Args) == 1 {
-			version := call.Args[0].(*ast.BasicLit)
-			text, err := strconv.Unquote(version.Value)
-			if err != nil {
-				return 0, err
+// declared reads what each feature that a Node may declare needs: its gates, and "runtime" if the container runtime
+// must support it. It reads the features of AllFeatures; their Requirements exist since 1.36.
+func (s *source) declared() error {
+	if s.minor() < 36 {
+		return nil
+	}
+	p, err := s.load("k8s.io/component-helpers/nodedeclaredfeatures/features")
+	if err != nil {
+		return err
+	}
+
+	errs := errors.New("AllFeatures is missing")
+	for n := range p.nodes() {
+		spec, isSpec := n.(*ast.ValueSpec)
+		if !isSpec || spec.Names[0].Name != "AllFeatures" {
+			continue
+		}
+		errs = nil
+		for _, e := range spec.Values[0].(*ast.CompositeLit).Elts {
+			errs = errors.Join(errs, p.readDeclared(e))
+		}
+	}
+
+	return errs
+}
+
+// readDeclared reads a feature: a variable with a pointer to a type with the methods of types.Feature.
+func (p *pkg) readDeclared(feature ast.Expr) error {
+	pointer, isPointer := p.evaluate(feature).Type.(*types.Pointer)
+	if !isPointer {
+		return fmt.Errorf("%s is not a pointer", types.ExprString(feature))
+	}
+	kind := pointer.Elem().(*types.Named).Obj()
+	own := p.src.checked[kind.Pkg().Path()]
+
+	name, isText := own.text(own.result(kind, "Name"))
+	required, isLiteral := own.result(kind, "Requirements").(*ast.UnaryExpr)
+	isEndless := last(own.result(kind, "MaxVersion")) == "nil"
+	if !isText || !isLiteral || !isEndless {
+		return fmt.Errorf("%s has a Name, Requirements or MaxVersion that is not simple", kind)
+	}
+	gates, byRuntime := "", ""
+	for _, e := range required.X.(*ast.CompositeLit).Elts {
+		pair := e.(*ast.KeyValueExpr)
+		switch last(pair.Key) {
+		case "EnabledFeatureGates":
+			var err error
+			if gates, err = own.gateNeeds(pair.Value); err != nil {
+				return err
 			}
-			_, minor, _ := strings.Cut(text, ".")
-			return strconv.Atoi(minor)
+		case "RequiredRuntimeFeatures":
+			byRuntime = " runtime"
 		}
 	}
-	return 0, fmt.Errorf("a versioned gate has no version")
+	if gates == "" {
+		return fmt.Errorf("%s has no gates", kind)
+	}
+	p.src.states["declared\t"+name] = gates + byRuntime
+
+	return nil
 }
 
-func specState(p *pkg, spec *ast.CompositeLit) string {
-	stage, on, locked := "alpha", "-", ""
-	for name, value := range pairs(spec) {
-		switch name {
-		case "Default":
-			signs := map[bool]string{true: "+", false: "-"}
-			on = signs[p.isTrue(value)]
-		case "LockToDefault":
-			locked = map[bool]string{true: "!"}[p.isTrue(value)]
-		case "PreRelease":
-			stage = cmp.Or(strings.ToLower(last(value)), "ga") // GA is the empty string
+// result returns what a method of a pointer to a type returns that has one statement; an unknown name for another
+// method.
+func (p *pkg) result(kind *types.TypeName, method string) ast.Expr {
+	body := p.find("*"+kind.Name(), method).List
+	if len(body) == 1 {
+		if returned, isReturn := body[0].(*ast.ReturnStmt); isReturn {
+			return returned.Results[0]
 		}
 	}
 
-	return stage + " " + on + locked
-}
-
-// pairs yields the entries NAME: VALUE of a literal.
-func pairs(lit *ast.CompositeLit) iter.Seq2[string, ast.Expr] {
-	return func(yield func(string, ast.Expr) bool) {
-		for _, e := range lit.Elts {
-			kv, isPair := e.(*ast.KeyValueExpr)
-			if isPair && !yield(last(kv.Key), kv.Value) {
-				return
-			}
-		}
-	}
-}
-
-// isTrue reports whether an expression is true, or a constant with that value.
-func (p *pkg) isTrue(e ast.Expr) bool {
-	if v := p.consts[last(e)]; v != nil {
-		e = v
-	}
-	return last(e) == "true"
+	return ast.NewIdent("missing")
 }

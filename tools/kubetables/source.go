@@ -6,261 +6,231 @@ import (
 	"fmt"
 	"go/ast"
 	"go/build"
+	"go/constant"
+	"go/importer"
 	"go/parser"
 	"go/token"
+	"go/types"
+	"iter"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// source is the source of one release: Kubernetes, and the modules of its staging folder, which have the same minor
-// and patch version.
+// modules are the modules of Kubernetes' staging folder with the facts of the table, or with types of those. They have
+// the same minor and patch version as Kubernetes. The names of other modules have no types.
+var modules = strings.Fields("kubelet component-base apiserver client-go apiextensions-apiserver component-helpers " +
+	"controller-manager api apimachinery")
+
+const (
+	kubernetes = "k8s.io/kubernetes"
+	// The version of these is in Kubernetes' go.mod.
+	klog     = "k8s.io/klog/v2"
+	cadvisor = "github.com/google/cadvisor/lib" // since 1.37
+)
+
+var modulePattern = regexp.MustCompile(`^` + cadvisor + `|^` + klog + `|^k8s\.io/[^/]*`)
+
+// source is the source of one release.
 type source struct {
-	version string // 1.36.3
-	offline bool
+	version string            // 1.36.3
 	dirs    map[string]string // by module
-	parsed  map[string]*pkg   // by folder
+	checked map[string]*pkg   // by import path
+	files   *token.FileSet
+
+	failed error             // modules that could not be downloaded
+	states map[string]string // what was read, by kind, tab and name
+	paths  map[string]string // of the fields in JSON, by path in Go: Authentication.Webhook.Enabled
 }
 
-// pkg is one package, as built for Linux.
+// pkg is one package, as built for Linux. Its types are known as far as modules has them.
 type pkg struct {
-	files  []*ast.File
-	consts map[string]ast.Expr // also variables
-	types  map[string]ast.Expr
-	funcs  map[string]*ast.FuncDecl
-	fileOf map[string]*ast.File // of a type or a function
+	*types.Package
+	files []*ast.File
+	src   *source
 }
 
-func open(version string, offline bool) (*source, error) {
+// standard has the types of Go's own packages.
+var standard = importer.ForCompiler(token.NewFileSet(), "source", nil)
+
+func open(version string) (*source, error) {
 	s := &source{
 		version: version,
-		offline: offline,
 		dirs:    map[string]string{},
-		parsed:  map[string]*pkg{},
+		checked: map[string]*pkg{},
+		files:   token.NewFileSet(),
+		states:  map[string]string{},
+		paths:   map[string]string{},
 	}
-	if _, err := s.module("k8s.io/kubernetes", "v"+version); err != nil {
-		return nil, err
-	}
-	return s, nil
+	_, err := s.module(kubernetes)
+
+	return s, err
 }
 
 func (s *source) minor() int {
-	parts := strings.Split(s.version, ".")
-	n, _ := strconv.Atoi(parts[1])
+	n, _ := strconv.Atoi(minorOf(s.version))
 
 	return n
 }
 
 // module returns the folder of a module in the module cache. If that version of a staging module cannot be downloaded,
 // as may be for an alpha release, it is that of the newest earlier version.
-func (s *source) module(path, version string) (string, error) {
-	if d := s.dirs[path]; d != "" {
-		return d, nil
+func (s *source) module(path string) (string, error) {
+	if dir, isKnown := s.dirs[path]; isKnown {
+		return dir, nil
 	}
 
-	dir, err := s.download(path, version)
-	if err != nil && path != "k8s.io/kubernetes" && !s.offline {
-		var missing error
-		if dir, missing = s.download(path, "<"+version); missing == nil {
-			fmt.Fprintf(os.Stderr, "kubetables: instead of the missing version this reads %s: %v\n", dir, err)
-			err = nil
+	version := "v0." + strings.TrimPrefix(s.version, "1.")
+	switch {
+	case path == kubernetes:
+		version = "v" + s.version
+	case path == klog, path == cadvisor:
+		mod, err := os.ReadFile(filepath.Join(s.dirs[kubernetes], "go.mod"))
+		if err != nil {
+			return "", err
+		}
+		required := regexp.MustCompile(path + ` (v\S+)`).FindStringSubmatch(string(mod))
+		if required == nil {
+			return "", fmt.Errorf("go.mod does not require %s", path)
+		}
+		version = required[1]
+	case !slices.Contains(modules, strings.TrimPrefix(path, "k8s.io/")):
+		return "", fmt.Errorf("no facts are read from %s", path)
+	}
+
+	dir, err := download(path, version)
+	if err != nil && strings.HasPrefix(version, "v0.") {
+		if earlier, missing := download(path, "<"+version); missing == nil {
+			fmt.Fprintf(os.Stderr, "kubetables: instead of the missing version this reads %s: %v\n", earlier, err)
+			dir, err = earlier, nil
 		}
 	}
 	s.dirs[path] = dir
+	s.failed = errors.Join(s.failed, err)
 
 	return dir, err
 }
 
 // download returns the folder of a version in the module cache. The go command verifies it with the checksum database.
-func (s *source) download(path, version string) (string, error) {
+func download(path, version string) (string, error) {
 	cmd := exec.Command("go", "mod", "download", "-json", path+"@"+version)
 	cmd.Dir = os.TempDir()
 	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
-	if s.offline {
-		cmd.Env = append(cmd.Env, "GOPROXY=off")
-	}
 	out, err := cmd.Output()
 	var result struct{ Dir, Error string }
-	if jsonErr := json.Unmarshal(out, &result); jsonErr != nil && err == nil {
-		err = jsonErr
-	}
-	if result.Error != "" {
-		err = errors.New(result.Error)
-	}
-	if err != nil {
-		return "", fmt.Errorf("%s@%s: %w", path, version, err)
+	if err = errors.Join(err, json.Unmarshal(out, &result)); err != nil {
+		return "", fmt.Errorf("%s@%s: %w: %s", path, version, err, result.Error)
 	}
 
 	return result.Dir, nil
 }
 
-// dir returns the folder of a package of Kubernetes; "" if this release does not have it.
-func (s *source) dir(importPath string) (string, error) {
-	parts := strings.SplitN(importPath, "/", 3)
-	module := parts[0] + "/" + parts[1]
-	version := "v0." + strings.TrimPrefix(s.version, "1.")
-	switch module {
-	case "k8s.io/kubernetes":
-		version = "v" + s.version
-	case "k8s.io/klog":
-		module = "k8s.io/klog/v2"
-		var err error
-		if version, err = s.required(module); err != nil {
-			return "", err
-		}
-	}
-	root, err := s.module(module, version)
-	if err != nil {
-		return "", err
-	}
-	below := strings.TrimPrefix(importPath, module)
-	d := filepath.Join(root, below)
-	if _, err := os.Stat(d); err != nil {
-		return "", nil
-	}
-	return d, nil
-}
-
-// required returns the version of a module that this release requires.
-func (s *source) required(module string) (string, error) {
-	file := filepath.Join(s.dirs["k8s.io/kubernetes"], "go.mod")
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return "", err
-	}
-	for line := range strings.Lines(string(b)) {
-		line = strings.TrimSpace(line)
-		f := strings.Fields(strings.TrimPrefix(line, "require "))
-		if len(f) >= 2 && f[0] == module {
-			return f[1], nil
-		}
-	}
-	return "", fmt.Errorf("go.mod does not require %s", module)
-}
-
-// load parses a package; nil if this release does not have it.
-func (s *source) load(importPath string) (*pkg, error) {
-	dir, err := s.dir(importPath)
-	if dir == "" || err != nil {
-		return nil, err
-	}
-	if p := s.parsed[dir]; p != nil {
+// load parses a package of Kubernetes and checks its types, without those in functions. A package that this release
+// does not have has no files.
+func (s *source) load(path string) (*pkg, error) {
+	if p := s.checked[path]; p != nil {
 		return p, nil
 	}
-	p, err := parsePackage(dir)
+	module := modulePattern.FindString(path)
+	root, err := s.module(module)
 	if err != nil {
 		return nil, err
 	}
-	s.parsed[dir] = p
 
-	return p, nil
-}
-
-func parsePackage(dir string) (*pkg, error) {
-	p := &pkg{
-		consts: map[string]ast.Expr{},
-		types:  map[string]ast.Expr{},
-		funcs:  map[string]*ast.FuncDecl{},
-		fileOf: map[string]*ast.File{},
-	}
-	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
+	p := &pkg{src: s}
+	s.checked[path] = p
+	target := build.Default
+	target.GOOS, target.GOARCH, target.CgoEnabled = "linux", "amd64", true
+	built, err := target.ImportDir(filepath.Join(root, strings.TrimPrefix(path, module)), 0)
+	if err != nil && built.Name != "" {
 		return nil, err
 	}
-	for _, name := range names {
-		f, err := parseFile(name)
+	for _, name := range built.GoFiles {
+		f, err := parser.ParseFile(s.files, filepath.Join(built.Dir, name), nil, parser.SkipObjectResolution)
 		if err != nil {
 			return nil, err
 		}
-		if f != nil {
-			p.declare(f)
-		}
+		p.files = append(p.files, f)
 	}
+
+	// What is of an unknown module is an error; a caller that needs its type or value fails.
+	config := types.Config{
+		Importer:         s,
+		IgnoreFuncBodies: true,
+		Error:            func(error) {},
+	}
+	p.Package, _ = config.Check(path, s.files, p.files, nil)
 
 	return p, nil
 }
 
-// parseFile parses a file; nil if it is a test, or not built for Linux.
-func parseFile(name string) (*ast.File, error) {
-	target := build.Default
-	target.GOOS = "linux"
-	target.GOARCH = "amd64"
-	target.CgoEnabled = true
-
-	dir, base := filepath.Split(name)
-	isBuilt, err := target.MatchFile(dir, base)
-	if err != nil || !isBuilt || strings.HasSuffix(name, "_test.go") {
+// Import returns the types of a package that another one imports.
+func (s *source) Import(path string) (*types.Package, error) {
+	if !strings.Contains(path, ".") {
+		return standard.Import(path)
+	}
+	p, err := s.load(path)
+	if err != nil {
 		return nil, err
 	}
 
-	return parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+	return p.Package, nil
 }
 
-func (p *pkg) declare(f *ast.File) {
-	p.files = append(p.files, f)
-	for _, d := range f.Decls {
-		switch d := d.(type) {
-		case *ast.FuncDecl:
-			p.funcs[d.Name.Name] = d
-			p.fileOf[d.Name.Name] = f
-		case *ast.GenDecl:
-			for _, spec := range d.Specs {
-				p.declareSpec(f, spec)
+// evaluate returns the type of an expression, and its value if it is constant. It knows no variables of functions.
+func (p *pkg) evaluate(e ast.Expr) types.TypeAndValue {
+	info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
+	_ = types.CheckExpr(p.src.files, p.Package, e.Pos(), e, info) // then it has neither
+
+	return info.Types[e]
+}
+
+// text returns the value of a constant string.
+func (p *pkg) text(e ast.Expr) (s string, isText bool) {
+	v := p.evaluate(e).Value
+	if v == nil || v.Kind() != constant.String {
+		return "", false
+	}
+
+	return constant.StringVal(v), true
+}
+
+// nodes yields all nodes of a package's syntax.
+func (p *pkg) nodes() iter.Seq[ast.Node] {
+	return func(yield func(ast.Node) bool) {
+		for _, f := range p.files {
+			for n := range ast.Preorder(f) {
+				if !yield(n) {
+					return
+				}
 			}
 		}
 	}
 }
 
-func (p *pkg) declareSpec(f *ast.File, spec ast.Spec) {
-	switch spec := spec.(type) {
-	case *ast.TypeSpec:
-		p.types[spec.Name.Name] = spec.Type
-		p.fileOf[spec.Name.Name] = f
-	case *ast.ValueSpec:
-		for i, value := range spec.Values {
-			p.consts[spec.Names[i].Name] = value
-		}
-	}
-}
-
-// imported returns the import path of a package name in a file.
-func imported(f *ast.File, name string) string {
-	for _, i := range f.Imports {
-		path, err := strconv.Unquote(i.Path.Value)
-		if err != nil {
+// find returns the body of a function, or of a method of a type like *pod; an empty one if the package does not have
+// it.
+func (p *pkg) find(receiver, name string) *ast.BlockStmt {
+	for n := range p.nodes() {
+		fn, isFunc := n.(*ast.FuncDecl)
+		if !isFunc || fn.Name.Name != name {
 			continue
 		}
-		own := path[strings.LastIndexByte(path, '/')+1:]
-		if i.Name != nil {
-			own = i.Name.Name
-		}
-		if own == name {
-			return path
+		if receiver == "" || fn.Recv != nil && types.ExprString(fn.Recv.List[0].Type) == receiver {
+			return fn.Body
 		}
 	}
-	return ""
+
+	return &ast.BlockStmt{}
 }
 
-// text returns the value of a string expression: a literal, a constant, or a sum of them.
-func (p *pkg) text(e ast.Expr) (string, bool) {
-	switch e := e.(type) {
-	case *ast.BasicLit:
-		s, err := strconv.Unquote(e.Value)
-		return s, err == nil && e.Kind == token.STRING
-	case *ast.Ident:
-		return p.text(p.consts[e.Name])
-	case *ast.BinaryExpr:
-		a, ok := p.text(e.X)
-		b, ok2 := p.text(e.Y)
-		return a + b, ok && ok2
-	case *ast.ParenExpr:
-		return p.text(e.X)
-	case *ast.CallExpr: // a conversion
-		if len(e.Args) == 1 {
-			return p.text(e.Args[0])
-		}
-	}
-	return "", false
+// last returns the last name of an identifier or a selector.
+func last(e ast.Expr) string {
+	name := types.ExprString(e)
+
+	return name[strings.LastIndexByte(name, '.')+1:]
 }

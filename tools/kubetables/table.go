@@ -1,90 +1,75 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 )
 
-// table has the state of each flag, field and gate in each release; "" if it does not exist.
+// table has the state of each flag, field and gate in each release.
 type table struct {
-	readOn   string                         // the date on which the newest release was read
-	versions []string                       // the last available patch release of each minor version, the oldest first
-	states   map[string]map[string][]string // by kind, then name
+	readOn   string                       // the date on which the newest release was read
+	versions []string                     // the last available patch release of each minor version, the oldest first
+	states   map[string]map[string]string // by kind, tab and name; then by minor version
 }
 
 // headPattern finds the date and the releases in the head of a table.
 var headPattern = regexp.MustCompile(`(?s)^# .*? read on (\S+) .*?\n# (1\.[^\n]*)\.\n`)
 
-// parseTable reads what print has written.
+// parseTable reads what String has written.
 func parseTable(text string) (*table, error) {
 	head := headPattern.FindStringSubmatch(text)
 	if head == nil {
 		return nil, errors.New("its head has no date and no releases")
 	}
-	t := &table{
-		readOn:   head[1],
-		versions: strings.Fields(head[2]),
-		states:   map[string]map[string][]string{},
-	}
+	t := &table{head[1], strings.Fields(head[2]), map[string]map[string]string{}}
 
 	for line := range strings.Lines(text) {
-		cells := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-		if len(cells) != 3 {
+		at := strings.LastIndexByte(line, '\t')
+		if strings.Count(line, "\t") != 2 {
 			continue // a comment, or the minor versions
 		}
 		changes := map[string]string{}
-		for _, change := range strings.Split(cells[2], ";") {
+		for change := range strings.SplitSeq(strings.TrimSuffix(line[at+1:], "\n"), ";") {
 			minor, state, _ := strings.Cut(change, "=")
-			if state == "-" { // removed
-				state = ""
-			}
 			changes[minor] = state
 		}
-		state := ""
-		for i, minor := range t.minors() {
-			if next, isChanged := changes[minor]; isChanged {
-				state = next
+		states, state := map[string]string{}, ""
+		for _, version := range t.versions {
+			if next, isChanged := changes[minorOf(version)]; isChanged {
+				state = strings.TrimPrefix(next, "-") // removed
 			}
-			t.set(cells[0], cells[1], i, state)
+			states[minorOf(version)] = state
 		}
+		t.states[line[:at]] = states
 	}
 
 	return t, nil
 }
 
-// addVersion adds a release without states, in place of another one of its minor version.
-func (t *table) addVersion(version string, now time.Time) {
-	t.readOn = now.UTC().Format(time.DateOnly)
-	minors := t.minors()
-	added := (&table{versions: []string{version}}).minors()[0]
-	at := slices.Index(minors, added)
+// set adds a release with its states, in place of another one of its minor version.
+func (t *table) set(version string, states map[string]string) {
+	minor := minorOf(version)
+	at := slices.IndexFunc(t.versions, func(v string) bool { return minorOf(v) == minor })
 	if at < 0 {
+		at = len(t.versions)
 		t.versions = append(t.versions, version)
-		at = len(minors)
 	}
 	t.versions[at] = version
-	for _, names := range t.states {
-		for name, states := range names {
-			names[name] = append(states, make([]string, len(t.versions)-len(states))...)
-			names[name][at] = ""
-		}
-	}
-}
 
-func (t *table) set(kind, name string, release int, state string) {
-	if t.states[kind] == nil {
-		t.states[kind] = map[string][]string{}
+	for _, old := range t.states {
+		delete(old, minor)
 	}
-	if t.states[kind][name] == nil {
-		t.states[kind][name] = make([]string, len(t.versions))
+	for name, state := range states {
+		if t.states[name] == nil {
+			t.states[name] = map[string]string{}
+		}
+		t.states[name][minor] = state
 	}
-	t.states[kind][name][release] = state
 }
 
 const header = `# The kubelet of each minor version of Kubernetes. Made by "make kubetables"; do not edit.
@@ -103,43 +88,29 @@ const header = `# The kubelet of each minor version of Kubernetes. Made by "make
 # declared: what a feature of the Node's status.declaredFeatures needs: its gates, and the runtime
 `
 
-func (t *table) print(w io.Writer) {
-	fmt.Fprintf(w, header, t.readOn, strings.Join(t.versions, " "))
-	fmt.Fprintf(w, "minors\t%s\n", strings.Join(t.minors(), " "))
-	for _, kind := range slices.Sorted(maps.Keys(t.states)) {
-		names := t.states[kind]
-		for _, name := range slices.Sorted(maps.Keys(names)) {
-			if line := t.line(names[name]); line != "" {
-				fmt.Fprintf(w, "%s\t%s\t%s\n", kind, name, line)
+func (t *table) String() string {
+	var minors, lines []string
+	for _, version := range t.versions {
+		minors = append(minors, minorOf(version))
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.states)) {
+		var changes []string
+		before := ""
+		for _, minor := range minors {
+			state := t.states[name][minor]
+			if state != before {
+				changes = append(changes, minor+"="+cmp.Or(state, "-"))
 			}
+			before = state
+		}
+		if changes != nil {
+			lines = append(lines, name+"\t"+strings.Join(changes, ";")+"\n")
 		}
 	}
+
+	return fmt.Sprintf(header, t.readOn, strings.Join(t.versions, " ")) +
+		"minors\t" + strings.Join(minors, " ") + "\n" + strings.Join(lines, "")
 }
 
-func (t *table) minors() []string {
-	var out []string
-	for _, v := range t.versions {
-		_, rest, _ := strings.Cut(v, ".")
-		minor, _, _ := strings.Cut(rest, ".")
-		out = append(out, minor)
-	}
-	return out
-}
-
-// line returns the changes of a state.
-func (t *table) line(states []string) string {
-	var parts []string
-	before := ""
-	for i, minor := range t.minors() {
-		s := states[i]
-		if s == before {
-			continue
-		}
-		before = s
-		if s == "" {
-			s = "-"
-		}
-		parts = append(parts, minor+"="+s)
-	}
-	return strings.Join(parts, ";")
-}
+// minorOf returns the 36 of 1.36.3.
+func minorOf(version string) string { return strings.Split(version, ".")[1] }

@@ -1,0 +1,5 @@
+package features
+
+import "k8s.io/component-base/featuregate"
+
+const Served featuregate.Feature = "ServedByName"

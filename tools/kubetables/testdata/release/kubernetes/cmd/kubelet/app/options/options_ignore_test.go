@@ -1,0 +1,3 @@
+package options
+
+func y() { fs.Bool("tested", false, "") }

@@ -1,0 +1,3 @@
+package options
+
+func x() { fs.Bool("windows-service", false, "") }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -102,9 +101,7 @@ What is damaged or missing in a generation is named, and the rest is compared.`,
 				return err
 			}
 			if w.output.isJSON() {
-				return a.printDocument(func(o io.Writer) error {
-					return printer.ComparisonJSON(o, d)
-				})
+				return a.printJSON(d)
 			}
 			return printText(a, d, printer.ComparisonText)
 		},

@@ -34,26 +34,20 @@ type canonicalFile struct {
 // changes nothing, outputs for display (allocatable, reserved memory), and the bootstrap kubeconfig, which exists
 // only until the node has joined.
 func (n Node) Canonical() []byte {
+	s := n.Stored()
 	doc := canonicalNode{
 		Version:    1,
-		Config:     n.Config,
+		Labels:     s.Labels,
+		Taints:     s.Taints,
+		Flags:      s.Flags,
+		Config:     s.Config,
 		Activation: n.Activation,
 		Units:      n.Units,
 	}
-
-	for _, l := range n.Labels {
-		doc.Labels = append(doc.Labels, [2]string{l.Key, l.Value})
-	}
-
 	for _, t := range n.Taints {
-		doc.Taints = append(doc.Taints, t.String())
 		if t.Startup {
 			doc.StartupTaints = append(doc.StartupTaints, t.String())
 		}
-	}
-
-	for _, f := range n.Flags {
-		doc.Flags = append(doc.Flags, [3]string{f.Name, f.Value, fmt.Sprint(f.NoValue)})
 	}
 
 	for _, f := range n.Files {
@@ -77,6 +71,22 @@ type Stored struct {
 	Taints []string    // KEY=VALUE:EFFECT
 	Flags  [][3]string // name, value, and "true" for a flag without a value
 	Config map[string]any
+}
+
+// Stored returns what a stored plan has of the node.
+func (n Node) Stored() Stored {
+	s := Stored{Config: n.Config}
+	for _, l := range n.Labels {
+		s.Labels = append(s.Labels, [2]string{l.Key, l.Value})
+	}
+	for _, t := range n.Taints {
+		s.Taints = append(s.Taints, t.String())
+	}
+	for _, f := range n.Flags {
+		s.Flags = append(s.Flags, [3]string{f.Name, f.Value, fmt.Sprint(f.NoValue)})
+	}
+
+	return s
 }
 
 // ParseCanonical reads the canonical form of a plan, also of one that another version stored.

@@ -24,7 +24,8 @@ type causes struct {
 }
 
 // find returns the names of the changed inputs in the chains of an item, in the plans of both generations.
-func (c causes) find(item string) (names []string) {
+func (c causes) find(item string) []string {
+	names := []string{}
 	before := newChain(c.before.Run, item)
 	after := newChain(c.after.Run, item)
 	before.addCauses(&names, after, c.after.Recording)

@@ -4,9 +4,13 @@ package compare
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/rogpeppe/go-internal/diff"
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/node"
@@ -39,48 +43,83 @@ type File struct {
 	Private   bool // not every user may read it
 }
 
-// Difference is what differs between two generations.
+// Difference is what differs between two generations: the document of `history diff -o json`.
 type Difference struct {
-	From, To         int
-	FromTime, ToTime time.Time
-	Items            []ItemChange
-	Files            []FileChange
-	Inputs           []Input // what the runs read, and the site: the causes
-	Problems         []string
+	FormatVersion int          `json:"format_version"`
+	From          int          `json:"from"`
+	To            int          `json:"to"`
+	Items         []ItemChange `json:"items"`
+	Files         []FileChange `json:"files"`
+	Inputs        []Input      `json:"causes"` // what the runs read, and the site
+	Problems      []string     `json:"problems"`
+
+	FromTime time.Time `json:"-"`
+	ToTime   time.Time `json:"-"`
 }
 
-// ItemChange is a label, a taint, a flag or a field of the kubelet's configuration that differs. The values are JSON;
-// "" is none.
+// Value is a value as JSON, or words; "" is none, which is null in a document.
+type Value string
+
+// MarshalJSON implements json.Marshaler.
+func (v Value) MarshalJSON() ([]byte, error) {
+	switch {
+	case v == "":
+		return []byte("null"), nil
+	case json.Valid([]byte(v)):
+		return []byte(v), nil
+	}
+
+	return json.Marshal(string(v))
+}
+
+// ItemChange is a label, a taint, a flag or a field of the kubelet's configuration that differs.
 type ItemChange struct {
-	Item          string // as `prelet explain` takes it
-	Before, After string
-	Sensitive     bool     // a value contains a secret; then both are ""
-	Because       []string // names of Inputs that it depends on; empty where that is not known
-	Perhaps       []string // names of inputs that may have changed it, which nothing shows
+	Item      string   `json:"item"` // as `prelet explain` takes it
+	Before    Value    `json:"before"`
+	After     Value    `json:"after"`
+	Sensitive bool     `json:"sensitive,omitempty"` // a value contains a secret; then both are ""
+	Because   []string `json:"because"`             // names of Inputs that it depends on; empty where that is not known
+	Perhaps   []string `json:"perhaps,omitempty"`   // names of inputs that may have changed it, which nothing shows
 }
 
 // FileChange is a file that differs. A file that is no longer managed is deleted, restored as before prelet, kept, or,
 // where the generation that released it is not kept, just released.
 type FileChange struct {
-	Path          string
-	Action        string // create | delete | update | restore | keep | release
-	Hidden        string // why the contents are not shown; "" where they are
-	Before, After string
-	Attributes    string // the change of mode and owner in words; ""
-	Because       []string
-	Perhaps       []string // as in ItemChange
-	Sensitive     bool     // it contains a secret
+	Path       string   `json:"path"`
+	Action     string   `json:"action"`               // create | delete | update | restore | keep | release
+	Attributes string   `json:"attributes,omitempty"` // the change of mode and owner in words
+	Hidden     string   `json:"hidden,omitempty"`     // why the contents are not shown
+	Diff       string   `json:"diff,omitempty"`       // unified, of the contents
+	Because    []string `json:"because"`
+	Perhaps    []string `json:"perhaps,omitempty"` // as in ItemChange
+
+	Before    string `json:"-"`
+	After     string `json:"-"`
+	Sensitive bool   `json:"-"` // it contains a secret
+}
+
+// Unified returns the hunks of a unified diff, without the lines that name the files; "" for equal texts.
+func Unified(before, after string) string {
+	const header = 3 // "diff", "---" and "+++"
+
+	text := string(diff.Diff("before", []byte(before), "after", []byte(after)))
+	parts := strings.SplitAfterN(text, "\n", header+1)
+
+	return parts[len(parts)-1]
 }
 
 // Generations compares two generations, the earlier one first.
 func Generations(a, b Generation) Difference {
 	d := Difference{
-		From:     a.Number,
-		To:       b.Number,
-		FromTime: a.Time,
-		ToTime:   b.Time,
-		Problems: slices.Concat(a.Problems, b.Problems),
-		Inputs:   []Input{},
+		FormatVersion: 1,
+		From:          a.Number,
+		To:            b.Number,
+		Items:         []ItemChange{},
+		Files:         []FileChange{},
+		Inputs:        []Input{},
+		Problems:      slices.Concat([]string{}, a.Problems, b.Problems),
+		FromTime:      a.Time,
+		ToTime:        b.Time,
 	}
 	if a.Recording != nil && b.Recording != nil {
 		d.Inputs = findInputs(a, b)
@@ -105,7 +144,7 @@ func (d *Difference) addCauses(a, b Generation) {
 	}
 	isChanged := len(d.Items)+len(d.Files) > 0
 	if later.Rollback != "" && isChanged {
-		d.Inputs = []Input{{Name: later.Rollback, Kind: "rollback"}}
+		d.Inputs = []Input{{Name: later.Rollback, Kind: "rollback", Details: []Detail{}}}
 		for n := range d.Items {
 			d.Items[n].Because = []string{later.Rollback}
 		}

@@ -67,12 +67,16 @@ func swap(d Difference) Difference {
 	for n := range d.Files {
 		f := &d.Files[n]
 		f.Before, f.After = f.After, f.Before
+		f.Diff = Unified(f.Before, f.After)
 		f.Action = map[string]string{"create": "delete", "delete": "create", "update": "update"}[f.Action]
 	}
 	for n := range d.Inputs {
 		for m := range d.Inputs[n].Details {
 			x := &d.Inputs[n].Details[m]
 			x.Before, x.After = x.After, x.Before
+			if x.Texts != nil {
+				*x = textDetail(x.Path, x.Texts[1], x.Texts[0])
+			}
 		}
 	}
 
@@ -146,6 +150,10 @@ func TestFindInputs(t *testing.T) {
 		got := ""
 		for _, i := range findInputs(Generation{Recording: a}, Generation{Recording: b}) {
 			for _, d := range i.Details {
+				if d.Texts != nil {
+					got += fmt.Sprintf("%s: %s %q %q\n", i.Name, d.Path, d.Texts[0], d.Texts[1])
+					continue
+				}
 				got += fmt.Sprintf("%s: %s %q %q\n", i.Name, d.Path, d.Before, d.After)
 			}
 		}

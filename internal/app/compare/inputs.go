@@ -16,17 +16,24 @@ import (
 // Input is something that the two runs did not have in common: a file of the site, prelet, or an answer of the machine
 // or the cluster.
 type Input struct {
-	Name    string // in words: "variable zone", "ConfigMap kube-system/kubelet-config", "site file site.hcl"
-	Kind    string // site | prelet | machine | rollback, or the kind of the question as in recordings
-	Details []Detail
-	Left    int // how many more details there are
+	Name    string   `json:"name"` // in words: "variable zone", "ConfigMap kube-system/kubelet-config", "site file site.hcl"
+	Kind    string   `json:"kind"` // site | prelet | machine | rollback, or the kind of the question as in recordings
+	Details []Detail `json:"details"`
+	Left    int      `json:"left,omitempty"` // how many more details there are
 }
 
-// Detail is one part of an input that differs. "" is none.
+// Detail is one part of an input that differs: two values, or lines of text.
 type Detail struct {
-	Path          string // .cpu.model; "" for the whole input
-	Before, After string
-	IsText        bool // lines of text, to be shown as a diff; else values as JSON or words
+	Path   string     `json:"path,omitempty"` // .cpu.model; "" for the whole input
+	Before Value      `json:"before"`
+	After  Value      `json:"after"`
+	Diff   string     `json:"diff,omitempty"` // unified, of lines of text; then Before and After are ""
+	Texts  *[2]string `json:"-"`              // these lines; nil for values
+}
+
+// textDetail returns the detail of lines of text.
+func textDetail(path, before, after string) Detail {
+	return Detail{Path: path, Diff: Unified(before, after), Texts: &[2]string{before, after}}
 }
 
 // maxDetails is how many parts of one input are listed.
@@ -78,13 +85,9 @@ func findSiteFiles(a, b []world.SiteFile) []Input {
 	for _, name := range union(before, after) {
 		if before[name] != after[name] {
 			out = append(out, Input{
-				Name: "site file " + name,
-				Kind: "site",
-				Details: []Detail{{
-					Before: before[name],
-					After:  after[name],
-					IsText: true,
-				}},
+				Name:    "site file " + name,
+				Kind:    "site",
+				Details: []Detail{textDetail("", before[name], after[name])},
 			})
 		}
 	}
@@ -109,7 +112,7 @@ func headerInput(name, kind, before, after string) []Input {
 	return []Input{{
 		Name:    name,
 		Kind:    kind,
-		Details: []Detail{{Before: before, After: after}},
+		Details: []Detail{{Before: Value(before), After: Value(after)}},
 	}}
 }
 
@@ -146,7 +149,7 @@ func withDefault(p *boot.Plan, a answer) answer {
 	x, _ := explain.Explain(p, explain.Item{Kind: explain.Var, Name: r.Name})
 	text, isText := x.Whole.(string)
 	if !isText {
-		text = encode(x.Whole)
+		text = string(encode(x.Whole))
 	}
 	a.Answer = world.Variable.Answer(world.VariableAns{Text: text, Source: "default"})
 
@@ -224,7 +227,7 @@ func compareAnswers(name string, a, b answer) Input {
 	out := Input{Name: name, Kind: string(kind)}
 	why, was := describeFailure(b), describeFailure(a)
 	if why != was {
-		out.Details = []Detail{{Before: orAnswered(was), After: orAnswered(why)}}
+		out.Details = []Detail{{Before: Value(orAnswered(was)), After: Value(orAnswered(why))}}
 		return out
 	}
 
@@ -339,33 +342,32 @@ func (d *differ) compare(path string, a, b any) {
 }
 
 func (d *differ) compareLeaf(path string, a, b any) {
-	before := encodeLeaf(a)
-	after := encodeLeaf(b)
-	if before == after {
-		return
-	}
-
+	before := encode(a)
+	after := encode(b)
 	x, isText := a.(string)
 	y, isAlsoText := b.(string)
-	if isText && isAlsoText && strings.Contains(x+y, "\n") {
-		d.found = append(d.found, Detail{
-			Path:   path,
-			Before: x,
-			After:  y,
-			IsText: true,
-		})
-		return
+	switch {
+	case before == after:
+	case isText && isAlsoText && strings.Contains(x+y, "\n"):
+		d.found = append(d.found, textDetail(path, x, y))
+	default:
+		d.found = append(d.found, Detail{Path: path, Before: before, After: after})
 	}
-	d.found = append(d.found, Detail{Path: path, Before: before, After: after})
 }
 
-// encodeLeaf returns a value as JSON; "" for null.
-func encodeLeaf(v any) string {
+// encode returns a value as JSON; "" for null.
+func encode(v any) Value {
 	if v == nil {
 		return ""
 	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if e.Encode(v) != nil {
+		return "?"
+	}
 
-	return encode(v)
+	return Value(strings.TrimSpace(b.String()))
 }
 
 // keyOf returns the name of an element of a list of devices; "" if it has none.

@@ -1,9 +1,7 @@
 package compare
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -12,93 +10,25 @@ import (
 )
 
 // findItems returns the labels, taints, flags and fields of the configuration that differ, in this order.
-func findItems(a, b node.Stored) (out []ItemChange) {
-	for _, of := range []func(node.Stored) map[string]string{labelsOf, taintsOf, flagsOf, fieldsOf} {
-		before := of(a)
-		after := of(b)
-		for _, name := range union(before, after) {
-			if before[name] != after[name] {
-				out = append(out, newItemChange(name, before[name], after[name]))
-			}
+func findItems(a, b node.Stored) []ItemChange {
+	out := []ItemChange{}
+	for _, c := range a.Items().Diff(b.Items()) {
+		change := ItemChange{Item: c.Kind + "/" + c.Name, Because: []string{}}
+		if value.HasPlaceholder(c.Before) || value.HasPlaceholder(c.After) {
+			change.Sensitive = true
+		} else {
+			change.Before = Value(c.Before)
+			change.After = Value(c.After)
 		}
+		out = append(out, change)
 	}
 
 	return out
-}
-
-func newItemChange(item, before, after string) ItemChange {
-	if value.HasPlaceholder(before) || value.HasPlaceholder(after) {
-		return ItemChange{Item: item, Sensitive: true}
-	}
-
-	return ItemChange{Item: item, Before: before, After: after}
-}
-
-func labelsOf(n node.Stored) map[string]string {
-	out := map[string]string{}
-	for _, l := range n.Labels {
-		out["label/"+l[0]] = encode(l[1])
-	}
-
-	return out
-}
-
-func taintsOf(n node.Stored) map[string]string {
-	out := map[string]string{}
-	for _, t := range n.Taints {
-		key, effect, _ := strings.Cut(t, ":")
-		key, _, _ = strings.Cut(key, "=")
-		out["taint/"+key+":"+effect] = encode(t)
-	}
-
-	return out
-}
-
-func flagsOf(n node.Stored) map[string]string {
-	out := map[string]string{}
-	for _, f := range n.Flags {
-		out["flag/"+f[0]] = encode(f[1])
-		if f[2] == "true" { // it is written without a value
-			out["flag/"+f[0]] = "true"
-		}
-	}
-
-	return out
-}
-
-func fieldsOf(n node.Stored) map[string]string {
-	out := map[string]string{}
-	addFields(out, "config", "/", n.Config)
-
-	return out
-}
-
-// addFields adds the fields of a document that are not documents themselves.
-func addFields(out map[string]string, name, separator string, doc map[string]any) {
-	for key, v := range doc {
-		at := name + separator + key
-		if inner, ok := v.(map[string]any); ok && len(inner) > 0 {
-			addFields(out, at, ".", inner)
-			continue
-		}
-		out[at] = encode(v)
-	}
-}
-
-// encode returns a value as JSON.
-func encode(v any) string {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if e.Encode(v) != nil {
-		return "?"
-	}
-
-	return strings.TrimSpace(b.String())
 }
 
 // findFiles returns the files that differ, by path. A file that neither generation manages is not compared.
-func findFiles(a, b []File) (out []FileChange) {
+func findFiles(a, b []File) []FileChange {
+	out := []FileChange{}
 	before := byPath(a)
 	after := byPath(b)
 	for _, path := range union(before, after) {
@@ -112,6 +42,7 @@ func findFiles(a, b []File) (out []FileChange) {
 			Hidden:    whyHidden(x, y),
 			Action:    "update",
 			Sensitive: x.Sensitive || y.Sensitive,
+			Because:   []string{},
 		}
 		switch {
 		case !isManaged:
@@ -131,6 +62,7 @@ func findFiles(a, b []File) (out []FileChange) {
 			change.Before = ""
 			change.After = ""
 		}
+		change.Diff = Unified(change.Before, change.After)
 		out = append(out, change)
 	}
 

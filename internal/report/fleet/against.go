@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -23,7 +22,7 @@ func NewEffectAgainst(source string, old, planned *boot.Plan, r *world.Recording
 	e.Changes = compareMessages(before, after)
 	isOldKnown := origin.Code(old.Diagnostics) == ""
 	if isOldKnown && isRendered(old) && isRendered(planned) {
-		e.Changes = slices.Concat(e.Changes, compareNodes(old, planned), comparePlannedFiles(old, planned))
+		e.Changes = slices.Concat(e.Changes, compareItems(listNode(old), listNode(planned)), comparePlannedFiles(old, planned))
 		e.hideFiles(old, planned, own)
 		e.doubt(old, planned)
 	}
@@ -87,53 +86,30 @@ func (e *Effect) doubt(old, planned *boot.Plan) {
 func (m Message) hasCode(other Message) bool { return m.Code == other.Code }
 
 // compareMessages returns the codes of diagnostics that come or go.
-func compareMessages(before, after []Message) (out []Change) {
-	old := values{}
-	for _, m := range before {
-		old[[2]string{"diagnostic", m.Code}] = m.Severity
-	}
-	planned := values{}
-	for _, m := range after {
-		planned[[2]string{"diagnostic", m.Code}] = m.Severity
-	}
-
-	return old.compare(planned)
+func compareMessages(before, after []Message) []Change {
+	return compareItems(listCodes(before), listCodes(after))
 }
 
-// compareNodes returns the labels, taints, flags, fields and activations that differ.
-func compareNodes(old, planned *boot.Plan) []Change {
-	return listNode(old).compare(listNode(planned))
-}
-
-func listNode(p *boot.Plan) values {
-	out := values{}
-	for _, l := range p.Node.Labels {
-		out[[2]string{"label", l.Key}] = quoteEmpty(l.Value)
-	}
-	for _, f := range p.Node.Flags {
-		out[[2]string{"flag", "--" + f.Name}] = quoteEmpty(f.Value)
-	}
-	out.addConfig(p.Node.Config)
-	for _, t := range p.Node.Taints {
-		out[[2]string{"taint", t.Key + ":" + t.Effect}] = quoteEmpty(t.Value)
-	}
-	if a := p.Node.Activation; a != nil {
-		out[[2]string{"activation", "the kubelet"}] = formatPlain(a)
-	}
-	for _, u := range p.Node.Units {
-		out[[2]string{"activation", u.Unit}] = formatPlain(u)
+func listCodes(all []Message) node.Items {
+	out := node.Items{}
+	for _, m := range all {
+		out.Set("diagnostic", m.Code, m.Severity)
 	}
 
 	return out
 }
 
-func formatPlain(v any) string {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return "?" // cannot happen: it has texts, numbers and booleans
+// listNode returns the labels, taints, flags, fields and activations of a plan.
+func listNode(p *boot.Plan) node.Items {
+	out := p.Node.Stored().Items()
+	if a := p.Node.Activation; a != nil {
+		out.Set("activation", "the kubelet", a)
+	}
+	for _, u := range p.Node.Units {
+		out.Set("activation", u.Unit, u)
 	}
 
-	return string(text)
+	return out
 }
 
 // comparePlannedFiles returns the files whose planned state differs.

@@ -1,193 +1,104 @@
 package fleet
 
 import (
+	"cmp"
 	"encoding/json"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/node"
 )
 
-// values are the texts of items by kind and name, "label" and "zone": those of one side of a comparison.
-type values map[[2]string]string
-
-// compare returns the items that differ. Values are unlike "" for items that exist.
-func (v values) compare(after values) (out []Change) {
-	for key, to := range after {
-		from, isOld := v[key]
+// compareItems returns the items that differ. The name of a flag has its two hyphens.
+func compareItems(before, after node.Items) (out []Change) {
+	for _, c := range before.Diff(after) {
+		change := Change{
+			Kind:   c.Kind,
+			Name:   c.Name,
+			Action: "update",
+			From:   plainText(c.Before),
+			To:     plainText(c.After),
+		}
 		switch {
-		case !isOld:
-			c := Change{Kind: key[0], Name: key[1], Action: "create"}
-			c.To = to
-			out = append(out, c)
-		case from != to:
-			c := Change{Kind: key[0], Name: key[1], Action: "update"}
-			c.From, c.To = from, to
-			out = append(out, c)
+		case c.Before == "":
+			change.Action = "create"
+		case c.After == "":
+			change.Action = "delete"
 		}
-	}
-	for key, from := range v {
-		if _, stays := after[key]; !stays {
-			c := Change{Kind: key[0], Name: key[1], Action: "delete"}
-			c.From = from
-			out = append(out, c)
+		if c.Kind == "flag" {
+			change.Name = "--" + c.Name
 		}
+		out = append(out, change)
 	}
 
 	return out
 }
 
-func (v values) addLabels(text string) error {
-	labels, err := kubelet.ParseLabels(text)
-	for _, l := range labels {
-		v[[2]string{"label", l.Key}] = quoteEmpty(l.Value)
-	}
-
-	return err
-}
-
-func (v values) addTaints(text string) error {
-	taints, err := kubelet.ParseTaints(text)
-	for _, t := range taints {
-		v[[2]string{"taint", t.Key + ":" + t.Effect}] = quoteEmpty(t.Value)
-	}
-
-	return err
-}
-
-// quoteEmpty returns a value that is not "", which means "no item".
-func quoteEmpty(value string) string {
-	if value == "" {
-		return `""`
+// plainText returns a JSON text without its quotes if it is not empty and on one line, and other JSON as it is.
+func plainText(value string) string {
+	var text string
+	if json.Unmarshal([]byte(value), &text) == nil && text != "" && !strings.ContainsAny(text, "\n\"") {
+		return text
 	}
 
 	return value
 }
 
-// compareFlagFiles returns the labels, taints and flags that differ between two environment files of the kubelet; none
-// if one of them cannot be parsed.
-func compareFlagFiles(before, after string) []Change {
-	old, err := readFlagFile(before)
-	if err != nil {
-		return nil
-	}
-	planned, err := readFlagFile(after)
-	if err != nil {
+// compareFiles returns the items that differ between two files; none if one of them cannot be parsed.
+func compareFiles(before, after string, read func(string) (node.Items, error)) []Change {
+	old, err := read(before)
+	planned, errAfter := read(after)
+	if err != nil || errAfter != nil {
 		return nil
 	}
 
-	return old.compare(planned)
+	return compareItems(old, planned)
 }
 
-func readFlagFile(text string) (values, error) {
+// readFlagFile reads an environment file of the kubelet.
+func readFlagFile(text string) (node.Items, error) {
 	file, err := kubelet.ParseEnvFile(text)
 	if err != nil {
 		return nil, err
 	}
 
-	out := values{}
+	out := node.Items{}
 	for _, variable := range file.Names() {
 		flags, _ := file.Get(variable)
 		for _, name := range flags.Names() {
 			value, _ := flags.Lookup(name)
 			switch name {
 			case "node-labels":
-				err = out.addLabels(value)
+				labels, failed := kubelet.ParseLabels(value)
+				err = cmp.Or(err, failed)
+				for _, l := range labels {
+					out.Set("label", l.Key, l.Value)
+				}
 			case "register-with-taints":
-				err = out.addTaints(value)
+				taints, failed := kubelet.ParseTaints(value)
+				err = cmp.Or(err, failed)
+				for _, t := range taints {
+					out.Set("taint", t.Key+":"+t.Effect, t.Value)
+				}
 			default:
-				out[[2]string{"flag", "--" + name}] = quoteEmpty(value)
-			}
-			if err != nil {
-				return nil, err
+				out.Set("flag", name, value)
 			}
 		}
 	}
 
-	return out, nil
+	return out, err
 }
 
-// compareConfigFiles returns the fields that differ between two KubeletConfigurations; none if one of them cannot be
-// parsed. An empty text has no fields.
-func compareConfigFiles(before, after string) []Change {
-	old, err := readConfigFile(before)
-	if err != nil {
-		return nil
-	}
-	planned, err := readConfigFile(after)
-	if err != nil {
-		return nil
-	}
-
-	return old.compare(planned)
-}
-
-func readConfigFile(text string) (values, error) {
-	out := values{}
+// readConfigFile reads a KubeletConfiguration. An empty text has no fields.
+func readConfigFile(text string) (node.Items, error) {
+	out := node.Items{}
 	if text == "" {
 		return out, nil
 	}
 	c, err := kubelet.ParseConfig(text)
-	if err != nil {
-		return nil, err
-	}
-	out.addConfig(c.Object())
-
-	return out, nil
-}
-
-// addConfig adds the fields of a KubeletConfiguration. Its taints are taints.
-func (v values) addConfig(doc map[string]any) {
-	for name, value := range doc {
-		switch name {
-		case "apiVersion", "kind":
-		case "registerWithTaints":
-			v.addConfigTaints(value)
-		default:
-			v.addField(name, value)
-		}
-	}
-}
-
-func (v values) addField(name string, value any) {
-	if object, isObject := value.(map[string]any); isObject && len(object) > 0 {
-		for _, key := range slices.Sorted(maps.Keys(object)) {
-			v.addField(name+"."+key, object[key])
-		}
-		return
+	if err == nil {
+		out.AddConfig(c.Object())
 	}
 
-	v[[2]string{"config", name}] = formatValue(value)
-}
-
-func (v values) addConfigTaints(value any) {
-	list, isList := value.([]any)
-	for _, item := range list {
-		taint, isObject := item.(map[string]any)
-		key, isText := taint["key"].(string)
-		effect, _ := taint["effect"].(string)
-		text, _ := taint["value"].(string)
-		if !isObject || !isText {
-			isList = false
-			break
-		}
-		v[[2]string{"taint", key + ":" + effect}] = quoteEmpty(text)
-	}
-	if !isList {
-		v.addField("registerWithTaints", value)
-	}
-}
-
-// formatValue returns a value as a plain text if it is one, else as JSON.
-func formatValue(value any) string {
-	if text, isText := value.(string); isText && text != "" && !strings.ContainsAny(text, "\n\"") {
-		return text
-	}
-	text, err := json.Marshal(value)
-	if err != nil {
-		return "?" // cannot happen: it was decoded from YAML
-	}
-
-	return string(text)
+	return out, err
 }

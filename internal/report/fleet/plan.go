@@ -71,9 +71,9 @@ func listFileChanges(p *boot.Plan, c boot.Change) []Change {
 	var inner []Change
 	switch c.File.Purpose {
 	case "kubelet-flags":
-		inner = compareFlagFiles(before, after)
+		inner = compareFiles(before, after, readFlagFile)
 	case "kubelet-config":
-		inner = compareConfigFiles(before, after)
+		inner = compareFiles(before, after, readConfigFile)
 	}
 	file.Listed = len(inner) > 0
 	isNewConfig := c.File.Purpose == "kubelet-config" && !c.Old.Exists

@@ -1,7 +1,6 @@
 package printer
 
 import (
-	"encoding/json"
 	"io"
 	"strconv"
 	"strings"
@@ -62,7 +61,7 @@ func (b *page) writeConclusion(d compare.Difference) {
 }
 
 // sign returns the mark of a change, painted.
-func (b *page) sign(before, after string) string {
+func (b *page) sign(before, after compare.Value) string {
 	switch {
 	case before == "":
 		return b.green("+")
@@ -79,11 +78,11 @@ func (b *page) writeItem(i compare.ItemChange) {
 	case i.Sensitive:
 		b.writeLine("  " + b.yellow("~") + " " + b.cell(i.Item) + "  (sensitive)")
 	case i.Before == "":
-		b.writeLine(head + " = " + b.cell(i.After))
+		b.writeLine(head + " = " + b.cell(string(i.After)))
 	case i.After == "":
-		b.writeLine(head + ", which was " + b.cell(i.Before))
+		b.writeLine(head + ", which was " + b.cell(string(i.Before)))
 	default:
-		b.writeLine(head + ": " + b.cell(i.Before) + " → " + b.cell(i.After))
+		b.writeLine(head + ": " + b.cell(string(i.Before)) + " → " + b.cell(string(i.After)))
 	}
 	b.writeCauses(i.Because, i.Perhaps)
 }
@@ -122,7 +121,7 @@ func (b *page) writeFileChange(f compare.FileChange) {
 
 // writeTextDiff writes a unified diff below its heading.
 func (b *page) writeTextDiff(before, after string) {
-	for _, l := range splitLines(unified(b.clean(before), b.clean(after))) {
+	for _, l := range splitLines(compare.Unified(b.clean(before), b.clean(after))) {
 		paint := func(t string) string { return t }
 		switch {
 		case strings.HasPrefix(l, "+"):
@@ -141,12 +140,12 @@ func (b *page) writeInput(i compare.Input) {
 	for _, d := range i.Details {
 		at := b.cell(strings.TrimPrefix(d.Path, "."))
 		switch {
-		case d.IsText && (d.Before != "" && d.After != "" || countLines(d) <= maxNewLines):
+		case d.Texts != nil && (d.Texts[0] != "" && d.Texts[1] != "" || countLines(d) <= maxNewLines):
 			if at != "" {
 				b.writeLine("    " + at)
 			}
-			b.writeTextDiff(d.Before, d.After)
-		case d.IsText:
+			b.writeTextDiff(d.Texts[0], d.Texts[1])
+		case d.Texts != nil:
 			b.writeLine("    " + joinParts(": ", at, b.describeText(d)))
 		case d.Before == "":
 			b.writeLine("    " + joinParts(": ", at, "new: "+b.detail(d.After)))
@@ -166,140 +165,22 @@ func (b *page) writeInput(i compare.Input) {
 const maxDetail = 100
 
 // detail returns a value of an input for a line. -o json has all of it.
-func (b *page) detail(text string) string {
-	return cut(b.cell(text), maxDetail)
+func (b *page) detail(v compare.Value) string {
+	return cut(b.cell(string(v)), maxDetail)
 }
 
 // maxNewLines is how many lines of a text that only one side has are shown.
 const maxNewLines = 20
 
 func countLines(d compare.Detail) int {
-	return len(splitLines(d.Before)) + len(splitLines(d.After))
+	return len(splitLines(d.Texts[0])) + len(splitLines(d.Texts[1]))
 }
 
 // describeText describes a text that only one side has.
 func (b *page) describeText(d compare.Detail) string {
-	if d.Before == "" {
+	if d.Texts[0] == "" {
 		return "new, " + Count(countLines(d), "line")
 	}
 
 	return "gone, it had " + Count(countLines(d), "line")
-}
-
-type comparisonDocument struct {
-	FormatVersion int            `json:"format_version"`
-	From          int            `json:"from"`
-	To            int            `json:"to"`
-	Items         []itemDocument `json:"items"`
-	Files         []fileDiffJSON `json:"files"`
-	Causes        []inputJSON    `json:"causes"`
-	Problems      []string       `json:"problems"`
-}
-
-type itemDocument struct {
-	Item      string   `json:"item"`
-	Before    any      `json:"before"`
-	After     any      `json:"after"`
-	Sensitive bool     `json:"sensitive,omitempty"`
-	Because   []string `json:"because"`
-	Perhaps   []string `json:"perhaps,omitempty"`
-}
-
-type fileDiffJSON struct {
-	Path       string   `json:"path"`
-	Action     string   `json:"action"`
-	Attributes string   `json:"attributes,omitempty"`
-	Hidden     string   `json:"hidden,omitempty"`
-	Diff       string   `json:"diff,omitempty"`
-	Because    []string `json:"because"`
-	Perhaps    []string `json:"perhaps,omitempty"`
-}
-
-type inputJSON struct {
-	Name    string       `json:"name"`
-	Kind    string       `json:"kind"`
-	Details []detailJSON `json:"details"`
-	Left    int          `json:"left,omitempty"`
-}
-
-type detailJSON struct {
-	Path   string `json:"path,omitempty"`
-	Before any    `json:"before"`
-	After  any    `json:"after"`
-	Diff   string `json:"diff,omitempty"`
-}
-
-// ComparisonJSON writes the same as one document of format version 1.
-func ComparisonJSON(w io.Writer, d compare.Difference) error {
-	doc := comparisonDocument{
-		FormatVersion: 1,
-		From:          d.From,
-		To:            d.To,
-		Items:         []itemDocument{},
-		Files:         []fileDiffJSON{},
-		Causes:        []inputJSON{},
-		Problems:      orEmpty(d.Problems),
-	}
-	for _, i := range d.Items {
-		doc.Items = append(doc.Items, itemDocument{
-			Item:      i.Item,
-			Before:    rawOrText(i.Before),
-			After:     rawOrText(i.After),
-			Sensitive: i.Sensitive,
-			Because:   orEmpty(i.Because),
-			Perhaps:   i.Perhaps,
-		})
-	}
-	for _, f := range d.Files {
-		x := fileDiffJSON{
-			Path:       f.Path,
-			Action:     f.Action,
-			Attributes: f.Attributes,
-			Hidden:     f.Hidden,
-			Because:    orEmpty(f.Because),
-			Perhaps:    f.Perhaps,
-		}
-		if f.Hidden == "" {
-			x.Diff = unified(f.Before, f.After)
-		}
-		doc.Files = append(doc.Files, x)
-	}
-	for _, i := range d.Inputs {
-		doc.Causes = append(doc.Causes, inputToJSON(i))
-	}
-
-	return EncodeJSON(w, doc)
-}
-
-func inputToJSON(i compare.Input) inputJSON {
-	out := inputJSON{
-		Name:    i.Name,
-		Kind:    i.Kind,
-		Details: []detailJSON{},
-		Left:    i.Left,
-	}
-	for _, d := range i.Details {
-		x := detailJSON{Path: d.Path}
-		if d.IsText {
-			x.Diff = unified(d.Before, d.After)
-		} else {
-			x.Before = rawOrText(d.Before)
-			x.After = rawOrText(d.After)
-		}
-		out.Details = append(out.Details, x)
-	}
-
-	return out
-}
-
-// rawOrText returns JSON as it is, words as a text, and nil for "".
-func rawOrText(text string) any {
-	switch {
-	case text == "":
-		return nil
-	case json.Valid([]byte(text)):
-		return json.RawMessage(text)
-	}
-
-	return text
 }

@@ -16,7 +16,7 @@ func TestComparisonCutsRedactedText(t *testing.T) {
 	before := strings.Repeat("x", maxDetail-len("hunt")-1) + secret
 	d := compare.Difference{Inputs: []compare.Input{{
 		Name:    "variable zone",
-		Details: []compare.Detail{{Before: before, After: "a"}},
+		Details: []compare.Detail{{Before: compare.Value(before), After: "a"}},
 	}}}
 
 	var b bytes.Buffer

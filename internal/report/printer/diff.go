@@ -14,15 +14,6 @@ func sum(s string) string {
 	return hex.EncodeToString(h[:])
 }
 
-// unified returns the hunks of a unified diff, without the lines that name the files; "" for equal texts.
-func unified(before, after string) string {
-	const header = 3 // "diff", "---" and "+++"
-
-	text := string(diff.Diff("before", []byte(before), "after", []byte(after)))
-	parts := strings.SplitAfterN(text, "\n", header+1)
-	return parts[len(parts)-1]
-}
-
 // FileDiff writes what changes in a file as a unified diff; nothing for equal texts.
 func FileDiff(w io.Writer, path string, before, after []byte) error {
 	_, err := w.Write(diff.Diff(path, before, path, after))

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prelet/prelet/internal/app/compare"
+
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/boot"
@@ -411,7 +413,7 @@ func (s Style) bootFiles(p *boot.Plan) (out []htmlFile) {
 		default:
 			before := s.clean(c.Old.Text)
 			after := s.clean(c.File.Text.Template())
-			f.Lines = s.htmlLines(unified(before, after))
+			f.Lines = s.htmlLines(compare.Unified(before, after))
 		}
 		out = append(out, f)
 	}

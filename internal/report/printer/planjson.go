@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/prelet/prelet/internal/app/compare"
+
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
@@ -221,7 +223,7 @@ func newFileDocument(c boot.Change) fileDocument {
 		d.SHA256 = sum(text)
 	}
 	if isPublic && isCompared && c.Changes() {
-		d.Diff = unified(c.Old.Text, text)
+		d.Diff = compare.Unified(c.Old.Text, text)
 	}
 
 	return d

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prelet/prelet/internal/app/compare"
+
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
@@ -259,7 +261,7 @@ func (b *page) writeDiff(c boot.Change) {
 
 	before := b.clean(c.Old.Text)
 	after := b.clean(c.File.Text.Template())
-	lines := splitLines(unified(before, after))
+	lines := splitLines(compare.Unified(before, after))
 	for i, l := range lines {
 		switch l[0] {
 		case '+':

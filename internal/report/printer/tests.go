@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prelet/prelet/internal/app/compare"
+
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -85,7 +87,7 @@ func describeFailure(f testfile.Failure) (lines []string) {
 		lines = append(lines, "got  "+f.Got, "want "+f.Want)
 	default:
 		lines = append(lines, "--- want", "+++ got")
-		lines = append(lines, shorten(unified(endLine(f.Want), endLine(f.Got)), maxTestDiff)...)
+		lines = append(lines, shorten(compare.Unified(endLine(f.Want), endLine(f.Got)), maxTestDiff)...)
 	}
 
 	return lines

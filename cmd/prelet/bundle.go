@@ -1,8 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -55,20 +55,7 @@ It contains host names, IP addresses, the site and ConfigMaps: read it before yo
 
 // runQuietly runs a command line with the redactor of this one, and returns its output without printing it.
 func (a *cli) runQuietly(args []string) app.Reply {
-	var stdout, stderr bytes.Buffer
-	inner := &cli{
-		stdout:    &stdout,
-		stderr:    &stderr,
-		getenv:    a.getenv,
-		redactor:  a.secrets(),
-		on:        a.on,
-		detectors: a.detectors,
-	}
-	ended := inner.execute(args)
+	inner := &cli{redactor: a.secrets(), detectors: a.detectors}
 
-	return app.Reply{
-		Code:   ended.code,
-		Stdout: stdout.String(),
-		Stderr: stderr.String(),
-	}
+	return a.reply(inner, io.Discard, io.Discard, args)
 }

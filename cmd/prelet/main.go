@@ -319,20 +319,21 @@ func (a *cli) env() *app.Env {
 
 // serve runs a command line for another process, prints its output and returns it.
 func (a *cli) serve(args []string) app.Reply {
-	var stdout, stderr bytes.Buffer
-	inner := &cli{
-		stdout: io.MultiWriter(a.stdout, &stdout),
-		stderr: io.MultiWriter(a.stderr, &stderr),
-		getenv: a.getenv,
-		on:     a.on,
-		served: true,
-	}
-	ended := inner.execute(args)
-	return app.Reply{
-		Code:   ended.code,
-		Stdout: stdout.String(),
-		Stderr: stderr.String(),
-	}
+	return a.reply(&cli{served: true}, a.stdout, a.stderr, args)
+}
+
+// reply runs a command line on the machine of this one, and returns its output, which also goes to two writers.
+func (a *cli) reply(inner *cli, stdout, stderr io.Writer, args []string) (r app.Reply) {
+	var out, failures bytes.Buffer
+	inner.stdout = io.MultiWriter(stdout, &out)
+	inner.stderr = io.MultiWriter(stderr, &failures)
+	inner.getenv = a.getenv
+	inner.on = a.on
+	r.Code = inner.execute(args).code
+	r.Stdout = out.String()
+	r.Stderr = failures.String()
+
+	return r
 }
 
 // printReply prints the output of the process that ran the command, and ends as it did.

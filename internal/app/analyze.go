@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/report"
 )
 
@@ -19,20 +18,18 @@ type Analysis struct {
 // Analyze reads the report of the last run of this boot, or of the last one of a node below a root, whose boot is not
 // known.
 func (e *Env) Analyze(ctx context.Context, root string) (Analysis, error) {
-	w := Where{Root: root}
-	if err := w.check(); err != nil {
+	h, err := e.hostOf(ctx, root, false)
+	if err != nil {
 		return Analysis{}, err
 	}
-
-	h := &Host{RunDir: runDir, RunRoot: nodefile.Root(w.Root)}
-	if w.Root == "" {
-		h = e.host(ctx)
-		defer h.Units.Close()
+	defer h.Units.Close()
+	if h.isBelow() {
+		h.BootID = ""
 	}
 
 	s, err := h.loadReport()
 	if errors.Is(err, fs.ErrNotExist) {
-		dir := filepath.Join(w.Root, h.RunDir)
+		dir := filepath.Join(string(h.RunRoot), h.RunDir)
 		err = errors.New("prelet has not run in this boot: " + dir + " has no report. A run with --root writes none")
 	}
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/platform/machineid"
 	"github.com/prelet/prelet/internal/report/annotation"
 )
@@ -34,17 +35,26 @@ func (e *Env) annotate(ctx context.Context, h *Host, r *commit.Run, res commit.R
 	}
 }
 
+// ownNode returns the Node of a name. That of another machine is an error.
+func (h *Host) ownNode(ctx context.Context, name string) (kubelet.Node, error) {
+	n, err := h.Probe.Node(ctx, name)
+	if err == nil {
+		if why := describeOtherMachine(n, machineid.Of(h.Root)); why != "" {
+			err = errors.New(why)
+		}
+	}
+
+	return n, err
+}
+
 // patchAnnotations patches the annotations that differ. It does not patch the Node of another machine, or once another
 // run has begun, which reports itself.
 func (e *Env) patchAnnotations(
 	ctx context.Context, h *Host, r *commit.Run, name string, a annotation.Report,
 ) error {
-	n, err := h.Probe.Node(ctx, name)
+	n, err := h.ownNode(ctx, name)
 	if err != nil {
 		return err
-	}
-	if why := describeOtherMachine(n, machineid.Of(h.Root)); why != "" {
-		return errors.New(why)
 	}
 
 	values := a.Values()

@@ -16,7 +16,6 @@ import (
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/platform/machineid"
 	"github.com/prelet/prelet/internal/probe/joined"
 	"github.com/prelet/prelet/internal/report"
 	"github.com/prelet/prelet/internal/report/condition"
@@ -88,12 +87,9 @@ func (h *Host) hasKubeconfig() bool {
 // patchConditions gives a Node the conditions in want, and removes owned ones that are not among them. It sends
 // nothing if the Node has them, and does not patch the Node of another machine.
 func (h *Host) patchConditions(ctx context.Context, name string, want []condition.Condition, owned []string) error {
-	n, err := h.Probe.Node(ctx, name)
+	n, err := h.ownNode(ctx, name)
 	if err != nil {
 		return err
-	}
-	if why := describeOtherMachine(n, machineid.Of(h.Root)); why != "" {
-		return errors.New(why)
 	}
 
 	change := condition.Changes(n.Conditions, want, owned)

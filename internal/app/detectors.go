@@ -30,22 +30,10 @@ type Detected struct {
 
 // Detect reads this machine's hardware, or a recorded machine's.
 func (e *Env) Detect(ctx context.Context, w Where) (Detected, error) {
-	if err := w.check(); err != nil {
-		return Detected{}, err
+	s, l, _, wrong, err := e.openDetectors(w)
+	if err != nil || wrong.HasErrors() {
+		return Detected{Site: s, Diagnostics: wrong}, err
 	}
-	s, wrong := e.detectorSite(&w)
-	if wrong.HasErrors() {
-		return Detected{Site: s, Diagnostics: wrong}, nil
-	}
-
-	l := probe.New(probe.Options{
-		Hardware:    w.Hardware,
-		Root:        w.Root,
-		Site:        s,
-		Redactor:    e.Redactor,
-		Credentials: e.credentials(w),
-		Detectors:   e.detectorHost(w),
-	})
 	defer l.Close()
 
 	found, diags := boot.Detect(ctx, s, l)
@@ -73,24 +61,10 @@ type DetectorRows struct {
 
 // ListDetectors returns for each detector whether a boot would start it on this machine. It starts none.
 func (e *Env) ListDetectors(ctx context.Context, w Where) (DetectorRows, error) {
-	if err := w.check(); err != nil {
-		return DetectorRows{}, err
+	s, l, host, wrong, err := e.openDetectors(w)
+	if err != nil || wrong.HasErrors() {
+		return DetectorRows{Site: s, Diagnostics: wrong}, err
 	}
-	s, wrong := e.detectorSite(&w)
-	if wrong.HasErrors() {
-		return DetectorRows{Site: s, Diagnostics: wrong}, nil
-	}
-
-	host := e.detectorHost(w)
-	l := probe.New(
-		probe.Options{
-			Root:      w.Root,
-			Hardware:  w.Hardware,
-			Site:      s,
-			Redactor:  e.Redactor,
-			Detectors: host,
-		},
-	)
 	defer l.Close()
 
 	var declared []stages.Detector
@@ -112,6 +86,32 @@ func (e *Env) ListDetectors(ctx context.Context, w Where) (DetectorRows, error) 
 		return DetectorRows{}, failure(fault.HardwareFailed, "the hardware cannot be read: %s", ans.Why())
 	}
 	return DetectorRows{Rows: host.Survey(ctx, declared, facts.PCI), Site: s}, nil
+}
+
+// openDetectors opens a machine and the site whose detectors are asked about it. Where the site has errors, nothing is
+// open.
+func (e *Env) openDetectors(w Where) (
+	s *lang.Site, l *probe.Live, host *detector.Host, wrong hcl.Diagnostics, err error,
+) {
+	if err := w.check(); err != nil {
+		return nil, nil, nil, nil, err
+	}
+	s, wrong = e.detectorSite(&w)
+	if wrong.HasErrors() {
+		return s, nil, nil, wrong, nil
+	}
+
+	host = e.detectorHost(w)
+	l = probe.New(probe.Options{
+		Hardware:    w.Hardware,
+		Root:        w.Root,
+		Site:        s,
+		Redactor:    e.Redactor,
+		Credentials: e.credentials(w),
+		Detectors:   host,
+	})
+
+	return s, l, host, nil, nil
 }
 
 // detectorSite returns the site whose detectors are listed. If no site was named and the default one cannot be

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/commit/generation"
-	"github.com/prelet/prelet/internal/fault"
 )
 
 // History lists the generations of this node, or of those below a root.
@@ -38,22 +37,22 @@ func (e *Env) History(ctx context.Context, root string) (History, error) {
 
 // Generation returns one generation of this node, or of those below a root.
 func (e *Env) Generation(ctx context.Context, root string, n int) (HistoryEntry, error) {
-	past, err := e.History(ctx, root)
+	store, err := e.openHistory(ctx, root)
+	if err != nil {
+		return HistoryEntry{}, err
+	}
+	defer store.Close()
+
+	all, err := store.List()
+	if err != nil {
+		return HistoryEntry{}, addMessages(err)
+	}
+	i, err := findGeneration(all, n)
 	if err != nil {
 		return HistoryEntry{}, err
 	}
 
-	i := slices.IndexFunc(past.Generations, func(c HistoryEntry) bool {
-		return c.Generation == n
-	})
-	if i < 0 {
-		return HistoryEntry{}, failure(
-			fault.Usage,
-			"generation %d does not exist; prelet history lists the kept ones",
-			n,
-		)
-	}
-	return past.Generations[i], nil
+	return newHistoryEntry(all[i]), nil
 }
 
 // History is the document of `history -o json`.

@@ -43,12 +43,9 @@ func (e *Env) HistoryDiff(ctx context.Context, root string, from, to int) (compa
 
 	r := historyReader{env: e, store: store, all: all}
 	for _, number := range []int{from, to} {
-		i := slices.IndexFunc(all, func(g generation.Info) bool {
-			return g.Gen == number
-		})
-		if i < 0 {
-			return compare.Difference{}, failure(fault.Usage,
-				"generation %d does not exist; prelet history lists the kept ones", number)
+		i, err := findGeneration(all, number)
+		if err != nil {
+			return compare.Difference{}, err
 		}
 		r.addPaths(all[i])
 		r.places = append(r.places, i)
@@ -60,20 +57,24 @@ func (e *Env) HistoryDiff(ctx context.Context, root string, from, to int) (compa
 	return compare.Generations(before, after), nil
 }
 
-// openHistory opens the generations of this node, or of those below a root, for reading. The caller closes the store.
-func (e *Env) openHistory(ctx context.Context, root string) (*generation.Store, error) {
-	w := Where{Root: root}
-	if err := w.check(); err != nil {
-		return nil, err
+// findGeneration returns the place of a generation.
+func findGeneration(all []generation.Info, number int) (int, error) {
+	i := slices.IndexFunc(all, func(g generation.Info) bool { return g.Gen == number })
+	if i < 0 {
+		return 0, failure(fault.Usage, "generation %d does not exist; prelet history lists the kept ones", number)
 	}
 
-	o := generation.Options{Root: w.Root, Dir: w.stateDir()}
-	if w.Root == "" {
-		h := e.host(ctx)
-		defer h.Units.Close()
-		o = h.storeOptions()
+	return i, nil
+}
+
+// openHistory opens the generations of this node, or of those below a root, for reading. The caller closes the store.
+func (e *Env) openHistory(ctx context.Context, root string) (*generation.Store, error) {
+	h, err := e.hostOf(ctx, root, false)
+	if err != nil {
+		return nil, err
 	}
-	store, err := generation.OpenReadOnly(o)
+	defer h.Units.Close()
+	store, err := generation.OpenReadOnly(h.storeOptions())
 	if err == nil {
 		e.sayError(activation.Newer(store))
 	}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -96,6 +97,44 @@ func (e *Env) host(ctx context.Context) *Host {
 	}
 	return h
 }
+
+// hostOf returns the machine whose files are below a root, and where no unit is touched; "" is the one that the command
+// works on. The root of the running system is refused for a command that writes. The caller closes its Units.
+func (e *Env) hostOf(ctx context.Context, root string, writes bool) (*Host, error) {
+	w := Where{Root: root}
+	if err := w.check(); err != nil {
+		return nil, err
+	}
+	if w.Root == "" {
+		return e.host(ctx), nil
+	}
+	if writes {
+		if err := e.refuseRunningRoot(w.Root); err != nil {
+			return nil, err
+		}
+	}
+
+	return &Host{
+		Root:    w.Root,
+		RunDir:  runDir,
+		RunRoot: nodefile.Root(w.Root),
+		BootID:  systemd.OwnBootID(e.Getenv),
+		Units:   noUnits{},
+		Clock:   systemd.Clock{},
+	}, nil
+}
+
+// isBelow reports whether the machine does not run: its files are below a root.
+func (h *Host) isBelow() bool { return h.RunRoot != "" }
+
+// noUnits is a systemd that cannot be asked, because it is that of another machine. Only Look is ever called.
+type noUnits struct{ Manager }
+
+func (noUnits) Look(context.Context, string) (activation.Unit, error) {
+	return activation.Unit{}, errors.New("this is not the systemd of the node")
+}
+
+func (noUnits) Close() {}
 
 // isPreletUnit reports whether a unit runs prelet on a node.
 func isPreletUnit(unit string) bool {
@@ -280,8 +319,10 @@ func (e *Env) refuseRunningRoot(root string) error {
 
 // lockNode creates the run folder and takes the lock, for a command that changes the node.
 func (h *Host) lockNode(ctx context.Context) (*generation.Store, error) {
-	if err := h.createRunDir(); err != nil {
-		return nil, err
+	if !h.isBelow() {
+		if err := h.createRunDir(); err != nil {
+			return nil, err
+		}
 	}
 	store, err := h.lock(ctx)
 
@@ -290,22 +331,6 @@ func (h *Host) lockNode(ctx context.Context) (*generation.Store, error) {
 
 // lockTimeout is how long a command waits for another prelet.
 const lockTimeout = 30 * time.Second
-
-// lockRoot opens the generations below the root of w for writing.
-func (e *Env) lockRoot(ctx context.Context, w Where) (*generation.Store, error) {
-	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
-	defer cancel()
-	s, err := generation.Open(
-		ctx,
-		generation.Options{
-			Root:   w.Root,
-			Dir:    w.stateDir(),
-			BootID: systemd.OwnBootID(e.Getenv),
-		},
-	)
-
-	return s, addMessages(err)
-}
 
 const (
 	keepAlive    = 30 * time.Second

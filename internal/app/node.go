@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,54 +91,50 @@ func (w *Where) checkPaths() error {
 		}
 	}
 
-	if err := checkFolder("--root", w.Root); err != nil {
-		return err
-	}
-	if err := checkFolder("--objects", w.Objects); err != nil {
-		return err
-	}
-
-	return checkHardware(w.Hardware)
+	return cmp.Or(
+		checkFolder("--root", w.Root),
+		checkFolder("--objects", w.Objects),
+		checkHardware(w.Hardware),
+	)
 }
 
 // checkFolder refuses the value of a flag unless it is "" or a folder.
 func checkFolder(flag, path string) error {
-	if path == "" {
-		return nil
+	st, err := statFlag(flag, path, "no such folder")
+	if err == nil && st != nil && !st.IsDir() {
+		err = failure(fault.Usage, "%s %s: no such folder", flag, path)
 	}
 
-	st, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrPermission):
-		return failure(fault.Usage, "%s %s: permission denied", flag, path)
-	case err != nil || !st.IsDir():
-		return failure(fault.Usage, "%s %s: no such folder", flag, path)
-	default:
-		return nil
-	}
+	return err
 }
 
 // checkHardware refuses the value of --hardware unless it is "", facts, or a folder with a recorded machine.
 func checkHardware(path string) error {
-	if path == "" {
-		return nil
+	st, err := statFlag("--hardware", path, "no such folder or file")
+	if err != nil || st == nil || !st.IsDir() {
+		return err
 	}
-
-	st, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrPermission):
-		return failure(fault.Usage, "--hardware %s: permission denied", path)
-	case err != nil:
-		return failure(fault.Usage, "--hardware %s: no such folder or file", path)
-	case !st.IsDir():
-		return nil
-	}
-
 	if _, err := os.Stat(filepath.Join(path, "sys")); err != nil {
 		return failure(fault.Usage, "--hardware %s: this is not a recorded machine: it has no folder sys", path)
 	}
 
 	return nil
+}
+
+// statFlag describes the file that the value of a flag names; nil for "".
+func statFlag(flag, path, missing string) (fs.FileInfo, error) {
+	if path == "" {
+		return nil, nil
+	}
+	st, err := os.Stat(path)
+	if errors.Is(err, fs.ErrPermission) {
+		missing = "permission denied"
+	}
+	if err != nil {
+		return nil, failure(fault.Usage, "%s %s: %s", flag, path, missing)
+	}
+
+	return st, nil
 }
 
 // readVariables returns the variables of the command line, by name.

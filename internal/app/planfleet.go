@@ -10,7 +10,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -144,8 +143,6 @@ func (p *fleetPlanner) planAll(
 	sources []string,
 	add func(Planned, fleet.Effect) error,
 ) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	// Each plan leaves megabytes of garbage next to a small live heap: collecting less often saves a fifth of the time,
 	// and the limit keeps the memory of any fleet bounded.
 	defer debug.SetGCPercent(debug.SetGCPercent(fleetGCPercent))
@@ -155,35 +152,12 @@ func (p *fleetPlanner) planAll(
 		planned Planned
 		effect  fleet.Effect
 	}
-	// The queue bounds how many plans exist at once: enough for all CPUs while one plan takes longer.
-	queue := make(chan chan result, 2*runtime.GOMAXPROCS(0))
-	go func() {
-		defer close(queue)
-		for _, source := range sources {
-			out := make(chan result, 1)
-			select {
-			case queue <- out:
-			case <-ctx.Done():
-				return
-			}
-			go func() {
-				planned, effect := p.planListed(ctx, source)
-				out <- result{planned, effect}
-			}()
-		}
-	}()
-
-	for out := range queue {
-		r := <-out
-		if err := checkStopped(ctx); err != nil {
-			return err
-		}
-		if err := add(r.planned, r.effect); err != nil {
-			return err
-		}
+	plan := func(ctx context.Context, source string) (r result) {
+		r.planned, r.effect = p.planListed(ctx, source)
+		return r
 	}
 
-	return checkStopped(ctx)
+	return inOrder(ctx, sources, plan, func(r result) error { return add(r.planned, r.effect) })
 }
 
 // planListed plans one recording of a folder, unless the folder has it twice.

@@ -36,15 +36,10 @@ func newRecovered(was *generation.Journal) Recovered {
 
 // Recover finishes or undoes an interrupted commit below a root, or on this node if root is "".
 func (e *Env) Recover(ctx context.Context, root string) (Recovered, error) {
-	w := Where{Root: root}
-	if err := w.check(); err != nil {
+	h, err := e.hostOf(ctx, root, true)
+	if err != nil {
 		return Recovered{}, err
 	}
-	if w.Root != "" {
-		return e.recoverRoot(ctx, w)
-	}
-
-	h := e.host(ctx)
 	defer h.Units.Close()
 	store, err := h.lockNode(ctx)
 	if err != nil {
@@ -52,22 +47,28 @@ func (e *Env) Recover(ctx context.Context, root string) (Recovered, error) {
 	}
 	defer store.Close()
 
-	if newer := h.machine(store, nil).Newer(); newer != nil {
+	if newer := activation.Newer(store); newer != nil {
 		return e.recoverNewer(store, newer)
 	}
 
 	was, err := store.Journal()
-	if err == nil && (!was.IsUnfinished() || store.Outdated(was)) {
+	switch {
+	case err != nil:
+	case h.isBelow():
+		_, err = store.Recover()
+	case !was.IsUnfinished() || store.Outdated(was):
 		_, err = h.machine(store, nil).Recover(ctx) // removes files that were staged and never committed
 	}
 	if err != nil {
 		return Recovered{}, addMessages(err)
 	}
-	if was.IsUnfinished() {
+	if was.IsUnfinished() && !h.isBelow() {
 		return newRecovered(was), e.finishInterrupted(ctx, h, store)
 	}
 	r, err := describeRecovered(store, was)
-	r.Lost = h.machine(store, nil).WhyLost(ctx)
+	if !h.isBelow() {
+		r.Lost = h.machine(store, nil).WhyLost(ctx)
+	}
 
 	return r, err
 }
@@ -99,42 +100,24 @@ func describeRecovered(store *generation.Store, was *generation.Journal) (r Reco
 	return r, addMessages(err)
 }
 
-func (e *Env) recoverRoot(ctx context.Context, w Where) (Recovered, error) {
-	if err := e.refuseRunningRoot(w.Root); err != nil {
-		return Recovered{}, err
-	}
-	store, err := e.lockRoot(ctx, w)
-	if err != nil {
-		return Recovered{}, err
-	}
-	defer store.Close()
-
-	if newer := activation.Newer(store); newer != nil {
-		return e.recoverNewer(store, newer)
-	}
-
-	was, err := store.Journal()
-	if err == nil {
-		_, err = store.Recover()
-	}
-	if err != nil {
-		return Recovered{}, addMessages(err)
-	}
-	return describeRecovered(store, was)
-}
-
 // finishInterrupted brings every file to one generation, opens the gate on it, and judges it.
 func (e *Env) finishInterrupted(ctx context.Context, h *Host, store *generation.Store) error {
 	rep := e.startReport(h, true)
-	r := h.newRun(store, rep)
-	res := r.Verify(ctx)
+	res := h.newRun(store, rep).Verify(ctx)
 	_, err := rep.Finish(res.Code, res.Summary)
 	e.sayError(err)
+
+	return faultOf(res)
+}
+
+// faultOf returns the error of a command whose entry failed.
+func faultOf(res commit.Result) error {
 	switch {
 	case res.Err != nil:
 		return addMessages(res.Err)
 	case res.Code != "":
 		return &fault.Fault{Code: res.Code, Summary: res.Summary}
 	}
+
 	return nil
 }

@@ -35,20 +35,10 @@ type RolledBack struct {
 
 // Rollback goes back to an earlier generation, and holds the site's plans until a release.
 func (e *Env) Rollback(ctx context.Context, o RollbackOptions) (RolledBack, error) {
-	w := Where{Root: o.Root}
-	if err := w.check(); err != nil {
+	h, err := e.hostOf(ctx, o.Root, true)
+	if err != nil {
 		return RolledBack{}, err
 	}
-	o.Root = w.Root
-
-	if o.Root != "" {
-		if err := e.refuseRunningRoot(o.Root); err != nil {
-			return RolledBack{}, err
-		}
-		return e.rollbackRoot(ctx, o)
-	}
-
-	h := e.host(ctx)
 	defer h.Units.Close()
 
 	if o.Release {
@@ -61,11 +51,22 @@ func (e *Env) Rollback(ctx context.Context, o RollbackOptions) (RolledBack, erro
 		return release(store)
 	}
 
-	r, err := e.delegate(ctx, h, nil, o.Request)
-	if r != nil || err != nil {
-		return RolledBack{Reply: r}, err
+	if !h.isBelow() {
+		r, err := e.delegate(ctx, h, nil, o.Request)
+		if r != nil || err != nil {
+			return RolledBack{Reply: r}, err
+		}
 	}
-	return e.rollbackNode(ctx, h, o)
+	store, err := h.lockNode(ctx)
+	if err != nil {
+		return RolledBack{}, err
+	}
+	defer store.Close()
+	if h.isBelow() {
+		return rollbackRoot(store, o)
+	}
+
+	return e.rollbackNode(ctx, h, store, o)
 }
 
 func release(store *generation.Store) (RolledBack, error) {
@@ -148,15 +149,8 @@ func isReadable(gen int) func(generation.Info) bool {
 	}
 }
 
-func (e *Env) rollbackRoot(ctx context.Context, o RollbackOptions) (RolledBack, error) {
-	store, err := e.lockRoot(ctx, Where{Root: o.Root})
-	if err != nil {
-		return RolledBack{}, err
-	}
-	defer store.Close()
-	if o.Release {
-		return release(store)
-	}
+// rollbackRoot goes back below a root, where no unit runs.
+func rollbackRoot(store *generation.Store, o RollbackOptions) (RolledBack, error) {
 	if _, err := store.Recover(); err != nil {
 		return RolledBack{}, addMessages(err)
 	}
@@ -183,13 +177,10 @@ func (e *Env) rollbackRoot(ctx context.Context, o RollbackOptions) (RolledBack, 
 	return RolledBack{FormatVersion: 1, Generation: gen, To: to}, nil
 }
 
-func (e *Env) rollbackNode(ctx context.Context, h *Host, o RollbackOptions) (RolledBack, error) {
-	store, err := h.lockNode(ctx)
-	if err != nil {
-		return RolledBack{}, err
-	}
-	defer store.Close()
-	if err := cmp.Or(h.machine(store, nil).Newer(), store.ReadOnly()); err != nil {
+func (e *Env) rollbackNode(
+	ctx context.Context, h *Host, store *generation.Store, o RollbackOptions,
+) (RolledBack, error) {
+	if err := cmp.Or(activation.Newer(store), store.ReadOnly()); err != nil {
 		return RolledBack{}, addMessages(err)
 	}
 	// A mistyped number is not a run: status keeps the last run. An interrupted commit is finished first.
@@ -206,19 +197,14 @@ func (e *Env) rollbackNode(ctx context.Context, h *Host, o RollbackOptions) (Rol
 		goal, err = findTarget(store, o.To)
 		return goal, err
 	})
-	_, err = rep.Finish(res.Code, res.Summary)
-	e.sayError(err)
-	e.annotate(ctx, h, r, res)
+	e.finishReport(ctx, h, r, res, commit.Ending{Code: res.Code, Summary: res.Summary})
 	if results, ok := h.readConditionResults(); ok {
 		e.sayError(h.writeConditionResults(results))
 		_ = store.Unlock() // annotations may have done so
 		e.settleConditions(ctx, h, res.Code != "")
 	}
-	if res.Err != nil {
-		return RolledBack{}, addMessages(res.Err)
-	}
-	if res.Code != "" {
-		return RolledBack{}, &fault.Fault{Code: res.Code, Summary: res.Summary}
+	if err := faultOf(res); err != nil {
+		return RolledBack{}, err
 	}
 	return RolledBack{
 		FormatVersion: 1,

@@ -56,23 +56,21 @@ func (e *Env) run(ctx context.Context, o RunOptions) (Ran, error) {
 	}
 	o.mustBeSigned = true
 
-	if o.Root != "" {
-		if err := e.refuseRunningRoot(o.Root); err != nil {
-			return Ran{}, err
-		}
-		return e.runRoot(ctx, o)
-	}
-
-	if o.Hardware != "" || o.Objects != "" {
+	if o.Root == "" && (o.Hardware != "" || o.Objects != "") {
 		return Ran{}, failure(
 			fault.Usage,
 			"--hardware and --objects replace a machine and a cluster: "+
 				"give --root as well, so that this node stays as it is",
 		)
 	}
-
-	h := e.host(ctx)
+	h, err := e.hostOf(ctx, o.Root, true)
+	if err != nil {
+		return Ran{}, err
+	}
 	defer h.Units.Close()
+	if h.isBelow() {
+		return e.runRoot(ctx, h, o)
+	}
 
 	r, err := e.delegate(ctx, h, o.Config, o.Request)
 	if r != nil || err != nil {
@@ -187,7 +185,14 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	isUnfinished := res.Code == fault.Interrupted && store.ReadOnly() != nil // the next run cannot finish it either
 	e.countAttempt(h, attempts, isUnfinished || commit.NeedsDelay(res.Code))
 
-	out := Ran{Result: res, Degraded: e.finishReport(ctx, h, r, res)}
+	if !isReported(r, res) {
+		e.printOnConsole(h, res.Code, res.Summary)
+	}
+	status := e.finishReport(ctx, h, r, res, commit.Ending{Code: res.Code, Summary: res.Summary})
+	out := Ran{Result: res}
+	for _, reason := range status.Degraded {
+		out.Degraded = append(out.Degraded, boot.Degraded{Code: fault.Code(reason.Code), Summary: reason.Summary})
+	}
 	if p.node != nil {
 		out.Site = p.node.Site
 	}
@@ -201,25 +206,25 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	return out, nil
 }
 
-// finishReport writes the status and the annotations of a run that has ended, unless the process that took over has
-// done that. It returns the differences from the site.
-func (e *Env) finishReport(ctx context.Context, h *Host, r *commit.Run, res commit.Result) (out []boot.Degraded) {
-	status := r.Report.Status()
-	isReported := res.Outcome.Overtaken && r.Report.IsOvertaken()
-	if !isReported {
-		e.printOnConsole(h, res.Code, res.Summary)
-
-		var err error
-		status, err = r.Report.Finish(res.Code, res.Summary)
-		e.sayError(err)
-		e.annotate(ctx, h, r, res)
+// finishReport writes the status and the annotations of an entry that has ended, unless the process that took over has
+// done that. It returns the status.
+func (e *Env) finishReport(
+	ctx context.Context, h *Host, r *commit.Run, res commit.Result, end commit.Ending,
+) report.Status {
+	if isReported(r, res) {
+		return r.Report.Status()
 	}
 
-	for _, reason := range status.Degraded {
-		out = append(out, boot.Degraded{Code: fault.Code(reason.Code), Summary: reason.Summary})
-	}
+	status, err := r.Report.Finish(end.Code, end.Summary)
+	e.sayError(err)
+	e.annotate(ctx, h, r, res)
 
-	return out
+	return status
+}
+
+// isReported reports whether the process that took over has reported this entry.
+func isReported(r *commit.Run, res commit.Result) bool {
+	return res.Outcome.Overtaken && r.Report.IsOvertaken()
 }
 
 // countFailure counts a run that failed. A run by hand is not repeated, so it does not count.
@@ -262,8 +267,8 @@ func machineBelow(root string) machineid.Machine {
 }
 
 // runRoot writes below a root where no unit runs.
-func (e *Env) runRoot(ctx context.Context, o RunOptions) (Ran, error) {
-	store, err := e.lockRoot(ctx, o.Where)
+func (e *Env) runRoot(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
+	store, err := h.lockNode(ctx)
 	if err != nil {
 		return Ran{}, err
 	}

@@ -6,10 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -70,7 +68,16 @@ func (e *Env) Test(
 	if err != nil {
 		return s.tests, err
 	}
-	if err = s.runAll(ctx, all, show); err == nil {
+	run := func(ctx context.Context, c testCase) testfile.Result { return c.run(ctx) }
+	err = inOrder(ctx, all, run, func(r testfile.Result) error {
+		if r.Passed() {
+			s.tests.Passed++
+		} else {
+			s.tests.Failed++
+		}
+		return show(s.tests.Site, r)
+	})
+	if err == nil {
 		err = s.handleStale()
 	}
 	s.tests.Took = time.Since(start)
@@ -284,63 +291,6 @@ func (s *suite) listCases(o TestOptions) (out []testCase, err error) {
 // indentLines returns lines with an indent.
 func indentLines(lines []string) string {
 	return "  " + strings.Join(lines, "\n  ")
-}
-
-// runAll runs cases in parallel, at most as many as there are CPUs, and shows their results in order.
-func (s *suite) runAll(ctx context.Context, all []testCase, show func(*lang.Site, testfile.Result) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-
-	results := make([]chan testfile.Result, len(all))
-	for i := range all {
-		results[i] = make(chan testfile.Result, 1)
-	}
-
-	var workers sync.WaitGroup
-	defer workers.Wait()
-	defer cancel() // before the wait: an error of show ends the others
-	next := make(chan int)
-	for range min(runtime.GOMAXPROCS(0), len(all)) {
-		workers.Go(func() {
-			for i := range next {
-				results[i] <- all[i].run(ctx)
-			}
-		})
-	}
-	workers.Go(func() {
-		defer close(next)
-		for i := range all {
-			select {
-			case next <- i:
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
-
-	for i := range all {
-		select {
-		case r := <-results[i]:
-			if err := checkStopped(ctx); err != nil {
-				return err
-			}
-			s.count(r)
-			if err := show(s.tests.Site, r); err != nil {
-				return err
-			}
-		case <-ctx.Done():
-			return checkStopped(ctx)
-		}
-	}
-	return nil
-}
-
-func (s *suite) count(r testfile.Result) {
-	if r.Passed() {
-		s.tests.Passed++
-	} else {
-		s.tests.Failed++
-	}
 }
 
 // checkTestFile checks what a test file names in its site.

@@ -12,8 +12,6 @@ import (
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/platform/nodefile"
-	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/report"
 )
 
@@ -65,15 +63,27 @@ const idleLooks = 25
 // Status returns the state of this node, or of the one below a root. With wait it returns when the run has ended and
 // its generation has a verdict, or when no unit is going to give one.
 func (e *Env) Status(ctx context.Context, root string, wait bool) (NodeStatus, error) {
-	if root != "" {
-		return e.statusBelow(ctx, root, wait)
+	if root != "" && wait {
+		return NodeStatus{}, failure(fault.Usage, "--wait excludes --root: only on the node itself a run can end")
 	}
-
-	h := e.host(ctx)
+	h, err := e.hostOf(ctx, root, false)
+	if err != nil {
+		return NodeStatus{}, err
+	}
 	defer h.Units.Close()
+	if h.isBelow() { // what is not in files is not known: the report counts as that of the present boot
+		h.BootID = ""
+		if s, err := h.loadReport(); err == nil {
+			h.BootID = s.BootID
+		}
+	}
 
 	for idle := 0; ; {
 		out := readNodeStatus(ctx, h)
+		if h.isBelow() && out.State == "" && out.Problem == "" {
+			out.Problem = filepath.Join(h.Root, runDir) + " has no report: it is in memory, so a disk does not have " +
+				"it; prelet history --root " + root + " lists the generations"
+		}
 		isFinal := out.Condition != Unfinished && out.Verdict != "pending" && out.Interrupted == ""
 		if !wait || isFinal {
 			return out, nil
@@ -95,44 +105,6 @@ func (e *Env) Status(ctx context.Context, root string, wait bool) (NodeStatus, e
 			return out, nil // the state when the wait was stopped
 		}
 	}
-}
-
-// statusBelow returns the state of the node whose files are below a root, such as the host in a debug container. What
-// is not in files is not known: the report counts as that of the present boot, and no unit is asked.
-func (e *Env) statusBelow(ctx context.Context, root string, wait bool) (NodeStatus, error) {
-	w := Where{Root: root}
-	if err := w.check(); err != nil {
-		return NodeStatus{}, err
-	}
-	if wait {
-		return NodeStatus{}, failure(fault.Usage, "--wait excludes --root: only on the node itself a run can end")
-	}
-
-	h := &Host{
-		Root:    w.Root,
-		RunDir:  runDir,
-		RunRoot: nodefile.Root(w.Root),
-		Units:   noUnits{},
-		Clock:   systemd.Clock{},
-	}
-	if s, err := h.loadReport(); err == nil {
-		h.BootID = s.BootID
-	}
-
-	out := readNodeStatus(ctx, h)
-	if out.State == "" && out.Problem == "" {
-		out.Problem = filepath.Join(w.Root, runDir) + " has no report: it is in memory, so a disk does not have it; " +
-			"prelet history --root " + root + " lists the generations"
-	}
-
-	return out, nil
-}
-
-// noUnits is a systemd that cannot be asked, because it is that of another machine. Only Look is ever called.
-type noUnits struct{ Manager }
-
-func (noUnits) Look(context.Context, string) (activation.Unit, error) {
-	return activation.Unit{}, errors.New("this is not the systemd of the node")
 }
 
 // readNodeStatus returns the state of the node: the report of the last run, the gate and the store.

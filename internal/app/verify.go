@@ -143,8 +143,7 @@ func (e *Env) judgeOrRun(ctx context.Context, h *Host, store *generation.Store) 
 	isUnit := h.Self != ""
 	needsRun := isUnit && (h.gate().WasOpened() || h.machine(store, nil).WhyLost(ctx) != "")
 
-	res, err := e.judge(ctx, h, store)
-	e.sayError(err)
+	res := e.judge(ctx, h, store)
 	e.settleVerdict(h, res)
 
 	if needsRun && res.Outcome.HeldBack != "" {
@@ -202,25 +201,18 @@ func (e *Env) runIfCovered(
 	return v, true, nil
 }
 
-// judge reaches a verdict and reports it. Its error is about the report only.
-func (e *Env) judge(ctx context.Context, h *Host, store *generation.Store) (commit.Result, error) {
+// judge reaches a verdict and reports it.
+func (e *Env) judge(ctx context.Context, h *Host, store *generation.Store) commit.Result {
 	last := readLastRun(h)
 	rep := e.startReport(h, true)
 	r := h.newRun(store, rep)
 	res := r.Verify(ctx)
 
 	reported, code := commit.DecideVerify(res, last, h.Self != "")
-	isReported := res.Outcome.Overtaken && rep.IsOvertaken() // by the process that took over
-	if isReported {
-		res.Code = code
-		return res, nil
-	}
-
-	_, err := rep.Finish(reported.Code, reported.Summary)
-	e.annotate(ctx, h, r, res)
+	e.finishReport(ctx, h, r, res, reported)
 	res.Code = code
 
-	return res, err
+	return res
 }
 
 // describeWithoutGeneration describes a node whose store has no current generation: prelet has not written one yet,

@@ -1,0 +1,45 @@
+package app
+
+import (
+	"context"
+	"runtime"
+	"sync"
+)
+
+// inOrder computes a result for each item, several at a time, and passes the results to show in the order of the items.
+// The queue limits how many results exist at once: enough for all CPUs while one takes longer. An error of show ends
+// it, and so does a signal.
+func inOrder[T, R any](
+	ctx context.Context, items []T, compute func(context.Context, T) R, show func(R) error,
+) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var workers sync.WaitGroup
+	defer workers.Wait()
+	defer cancel()
+
+	queue := make(chan chan R, 2*runtime.GOMAXPROCS(0))
+	workers.Go(func() {
+		defer close(queue)
+		for _, item := range items {
+			out := make(chan R, 1)
+			select {
+			case queue <- out:
+			case <-ctx.Done():
+				return
+			}
+			workers.Go(func() { out <- compute(ctx, item) })
+		}
+	})
+
+	for out := range queue {
+		r := <-out
+		if err := checkStopped(ctx); err != nil {
+			return err
+		}
+		if err := show(r); err != nil {
+			return err
+		}
+	}
+
+	return checkStopped(ctx)
+}

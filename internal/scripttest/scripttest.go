@@ -134,16 +134,13 @@ func split(line string) (words []string, err error) {
 	}
 }
 
-// Run carries out lines with the commands of a subject. at is called with each line before it.
-func Run[T any](t testing.TB, subject T, commands map[string]func(T, []string), lines []Line, at func(Line)) {
+// Run carries out lines: do reports whether there is such a command.
+func Run(t testing.TB, lines []Line, do func(Line) bool) {
 	t.Helper()
 	for _, l := range lines {
-		do := commands[l.Words[0]]
-		if do == nil {
-			t.Fatalf("%s: got an unknown command, want one of the commands", l)
+		if !do(l) {
+			t.Fatalf("%s: got an unknown command, want one of the package's", l)
 		}
-		at(l)
-		do(subject, l.Words[1:])
 	}
 }
 

@@ -43,7 +43,10 @@ func TestScripts(t *testing.T) {
 // play carries out the lines of a script.
 func (n *node) play(lines []scripttest.Line) {
 	n.t.Helper()
-	scripttest.Run(n.t, n, commands(), lines, func(l scripttest.Line) { n.line = l })
+	scripttest.Run(n.t, lines, func(l scripttest.Line) bool {
+		n.line = l
+		return n.do(l.Words[0], l.Words[1:])
+	})
 }
 
 // later returns the commands of one line, to be carried out at another time.
@@ -118,14 +121,6 @@ func (n *node) end(out Outcome, err error) {
 	}
 }
 
-// enters is a command that calls one method of the machine.
-func enters(do func(n *node, m *Machine, args []string) (Outcome, error)) func(*node, []string) {
-	return func(n *node, args []string) {
-		n.t.Helper()
-		n.end(n.process(func(m *Machine) (Outcome, error) { return do(n, m, args) }))
-	}
-}
-
 // run CONFIG: `prelet run`. The command `signal` ends it as SIGTERM does.
 func (n *node) cmdRun(args []string) {
 	n.t.Helper()
@@ -136,20 +131,6 @@ func (n *node) cmdRun(args []string) {
 	}
 	defer func() { n.signals = n.signals[:len(n.signals)-1] }()
 	n.end(n.runSite(ctx, strings.Join(args, " ")))
-}
-
-func (n *node) cmdSignal([]string) {
-	if n.isSignalled = len(n.signals) == 0; !n.isSignalled {
-		n.signals[len(n.signals)-1]()
-	}
-}
-
-// boot CONFIG: prelet.service, the kubelet, and prelet-verify.service.
-func (n *node) cmdBoot(args []string) {
-	n.t.Helper()
-	n.cmdRun(args)
-	n.finishPrelet()
-	n.end(n.verify(), nil)
 }
 
 // fails CODE TEXT COMMAND: the command ends with this code and a text in its message.
@@ -171,9 +152,6 @@ func (n *node) cmdDie(args []string) {
 	}
 	n.dieAt(strings.Join(args[2:], " "), step(at), args[0] == "after")
 }
-
-// at DURATION COMMAND, on commit|open|start COMMAND: the command is carried out then.
-func (n *node) cmdAt(args []string) { n.clk.schedule(n.duration(args[0]), n.later(args[1:])) }
 
 func (n *node) cmdOn(args []string) {
 	do := n.later(args[1:])
@@ -228,17 +206,6 @@ func (n *node) cmdSystemd(args []string) {
 	}
 }
 
-// kubelet ACTIVE: the state of its unit.
-func (n *node) cmdKubelet(args []string) {
-	n.t.Helper()
-	n.check("the kubelet's unit", n.systemd.unit.Active, args[0])
-}
-
-// broken CONFIG, or without CONFIG no longer: each process behaves as with this configuration.
-func (n *node) cmdBroken(args []string) {
-	n.conduct = strings.Join(args, " ")
-}
-
 // cluster away|back; age DURATION, taints TAINT…, machines ID…: the Node. `machines` are those that update it in turn,
 // each for as long as a kubelet waits until it updates its Node again; "-" is this one.
 func (n *node) cmdMachines(args []string) {
@@ -248,15 +215,6 @@ func (n *node) cmdMachines(args []string) {
 		began = cmp.Or(began, n.clk.now)
 
 		return strings.TrimPrefix(args[int((n.clk.now-began)/updateEvery)%len(args)], "-")
-	}
-}
-
-func (n *node) cmdTaints(args []string) {
-	n.taints = nil
-	for _, text := range args {
-		taint, err := kubelet.ParseTaint(text)
-		n.mustSucceed(err, n.line.String())
-		n.taints = append(n.taints, taint)
 	}
 }
 
@@ -314,16 +272,6 @@ func (n *node) cmdCheck(args []string) {
 	}
 }
 
-// cause ID [AT], or none: of the last command.
-func (n *node) cmdCause(args []string) {
-	n.t.Helper()
-	got := cmp.Or(n.out.Cause, &Cause{ID: "none"})
-	n.check("cause", got.ID, args[0])
-	for _, at := range args[1:] {
-		n.check("place of the cause", got.At, at)
-	}
-}
-
 // journal none, or PHASE [from=N]: the journal.
 func (n *node) cmdJournal(args []string) {
 	n.t.Helper()
@@ -337,24 +285,6 @@ func (n *node) cmdJournal(args []string) {
 	n.check("journal", got, strings.Join(args, " "))
 }
 
-// gate N, open or shut.
-func (n *node) cmdGate(args []string) {
-	n.t.Helper()
-	got := strings.TrimPrefix(n.readGate(), gateVariable)
-	if args[0] == "open" && got != "" {
-		return
-	}
-	n.check("gate", cmp.Or(got, "shut"), args[0])
-}
-
-// took MIN MAX: the time since mark.
-func (n *node) cmdTook(args []string) {
-	n.t.Helper()
-	if took := n.clk.now - n.since.now; took < n.duration(args[0]) || took > n.duration(args[1]) {
-		n.t.Errorf("%s\ngot %s, want %s to %s", n.line, took, args[0], args[1])
-	}
-}
-
 // refused TEXT: a run of the site "two" fails before the commit, and nothing has changed.
 func (n *node) cmdRefused(args []string) {
 	n.t.Helper()
@@ -365,30 +295,14 @@ func (n *node) cmdRefused(args []string) {
 		n.t.Errorf("%s\ngot another %s, want it untouched", n.line, configPath)
 	}
 	n.check("files", n.read(configPath)+" "+n.read(flagsPath), "one one")
-	n.cmdStaged([]string{"none"})
+	n.do("staged", nil)
 	n.check("the kubelet's process", n.systemd.unit.MainPID, n.since.pid)
 	n.check("gate", n.readGate(), n.since.gate)
-	n.cmdJournal([]string{"none"})
-}
-
-// not-published TEXT: a run of the site "two" is committed and not published.
-func (n *node) cmdNotPublished(args []string) {
-	n.t.Helper()
-	n.cmdFails([]string{string(fault.Interrupted), args[0], "run", "two"})
-	n.check("files", n.read(configPath)+" "+n.read(flagsPath), "one one")
-	n.cmdGate([]string{"shut"})
-	n.cmdJournal([]string{string(generation.PhasePublish)})
-}
-
-// staged none: only the file is in the folder of the flags.
-func (n *node) cmdStaged([]string) {
-	n.t.Helper()
-	left, _ := os.ReadDir(filepath.Dir(n.disk + flagsPath))
-	n.check("files in the folder of the flags", len(left), 1)
+	n.do("journal", []string{"none"})
 }
 
 // examine: `prelet verify` by hand on generation 1, which was judged.
-func (n *node) cmdExamine([]string) {
+func (n *node) cmdExamine() {
 	n.t.Helper()
 	var checks []Check
 	var cause *Cause
@@ -406,200 +320,276 @@ func (n *node) cmdExamine([]string) {
 	n.out = Outcome{Checks: checks, Cause: cause}
 }
 
-// back-once GEN: a rollback by hand, unless it was done already.
-func goBackOnce(n *node, m *Machine, args []string) (Outcome, error) {
-	if _, err := m.Recover(n.t.Context()); err != nil {
-		return Outcome{}, err
-	}
-	current, err := m.Store.Current()
-	if err != nil || current.Restores == n.number(args[0]) {
-		return Outcome{}, err
-	}
-
-	return m.GoBack(n.t.Context(), n.number(args[0]), "by hand")
-}
-
-// forgetGate removes what a gate leaves, as if the kubelet had run before there was one.
-func (n *node) forgetGate() {
-	for _, name := range []string{gateFile, openedFile, seenFile} {
-		if err := os.Remove(filepath.Join(n.run, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			n.t.Fatal(err)
+// do carries out a command and reports whether there is one with this name. README.md in testdata describes the
+// commands.
+func (n *node) do(name string, a []string) bool {
+	n.t.Helper()
+	all := strings.Join(a, " ")
+	switch name {
+	// Processes of prelet.
+	case "run":
+		n.cmdRun(a)
+	case "boot": // prelet.service, the kubelet, and prelet-verify.service
+		n.cmdRun(a)
+		n.finishPrelet()
+		n.end(n.verify(), nil)
+	case "signal":
+		if n.isSignalled = len(n.signals) == 0; !n.isSignalled {
+			n.signals[len(n.signals)-1]()
 		}
+	case "verify", "keep", "keep-without-site", "switch-off", "back", "back-once", "unchanged", "resume", "recover":
+		n.off = n.off || name == "switch-off"
+		n.end(n.process(func(m *Machine) (Outcome, error) { return n.enter(m, name, all) }))
+	case "examine":
+		n.cmdExamine()
+	case "fails":
+		n.cmdFails(a)
+	case "die":
+		n.cmdDie(a)
+	case "dies-at": // EVENT COMMAND
+		n.killAt = 1
+		n.check("killed at", n.maybeKilled(n.later(a[1:])), a[0])
+	case "at": // DURATION COMMAND
+		n.clk.schedule(n.duration(a[0]), n.later(a[1:]))
+	case "on":
+		n.cmdOn(a)
+	case "repeat": // N COMMAND
+		for range n.number(a[0]) {
+			n.later(a[1:])()
+		}
+	case "reach":
+		n.later(strings.Fields(states[a[0]]))()
+
+	// The machine.
+	case "reboot":
+		n.reboot()
+	case "finish":
+		n.finishPrelet()
+	case "mark":
+		n.setMark()
+	case "advance":
+		n.clk.advance(n.duration(a[0]))
+	case "set-clock":
+		n.clk.set += n.duration(a[0])
+	case "wait-at-gate":
+		n.waitAtGate()
+	case "lose-gate":
+		n.loseGate()
+	case "forget-gate": // as if the kubelet had run before there was one
+		for _, file := range []string{gateFile, openedFile, seenFile} {
+			if err := os.Remove(filepath.Join(n.run, file)); !errors.Is(err, fs.ErrNotExist) {
+				n.mustSucceed(err, n.line.String())
+			}
+		}
+	case "lose-state":
+		n.loseState()
+	case "restore-interrupted":
+		n.restoreInterrupted()
+	case "edit":
+		n.editFile(flagsPath)
+	case "hide":
+		n.editFile(configPath)
+	case "open-folder":
+		n.mustSucceed(os.Chmod(n.disk+a[0], 0o777), n.line.String())
+	case "unit-files":
+		n.unitFiles = a[0] == "yes"
+	case "systemd":
+		n.cmdSystemd(a)
+	case "broken": // CONFIG: each process behaves as with this one; without CONFIG no longer
+		n.conduct = all
+	case "heal":
+		n.systemd.conduct.healthz = true
+	case "until-active":
+		n.clk.runUntil(time.Minute, func() bool { return n.systemd.unit.Active == "active" })
+	case "unit":
+		n.mustSucceed(json.Unmarshal([]byte(all), &n.systemd.unit), all)
+	case "other-unit":
+		n.mustSucceed(json.Unmarshal([]byte(all), &n.systemd.other), all)
+	case "older":
+		n.systemd.unit.Started = time.Second
+	case "other-file": // CONTENT ACTION
+		n.ntp, n.ntpAction = a[0], a[1]
+	case "other-ends": // RESULT, or well
+		n.systemd.otherEnds = func() string { return map[bool]string{true: a[0]}[a[0] != "well"] }
+	case "log":
+		n.log = a
+	case "start-log":
+		n.startLog = a
+	case "log-fails":
+		n.logErr = errors.New(all)
+	case "expired":
+		n.expired = all
+	case "driven":
+		n.driven = true
+	case "fixed":
+		n.fixedSince = n.clk.now
+	case "other-flags": // TEXT: of the next process
+		next := 1000 + n.systemd.pids + 1
+		n.foreign = func(pid uint32) error { return map[bool]error{true: errors.New(all)}[pid == next] }
+
+	// The site and the cluster.
+	case "plan": // JSON…, over that of the site
+		n.shape = a
+	case "bound":
+		n.bound = n.duration(a[0])
+	case "no-rollback":
+		n.rollback = false
+	case "configz":
+		n.configz = func() []string { return a }
+	case "serving": // signed, TEXT, or unknown TEXT
+		switch n.serving = errors.New(a[0]); a[0] {
+		case "signed":
+			n.serving = nil
+		case "unknown":
+			n.serving = unknownError{errors.New(a[1])}
+		}
+	case "cluster":
+		n.apiserver = a[0] == "back"
+	case "set-labels":
+		n.labels = pairs(a)
+	case "set-label":
+		maps.Copy(n.labels, pairs(a))
+	case "age":
+		n.age = n.duration(a[0])
+	case "taints":
+		n.taints = nil
+		for _, text := range a {
+			taint, err := kubelet.ParseTaint(text)
+			n.mustSucceed(err, n.line.String())
+			n.taints = append(n.taints, taint)
+		}
+	case "machines":
+		n.cmdMachines(a)
+
+	// Checks.
+	case "outcome":
+		n.cmdOutcome(a)
+	case "why":
+		n.contains("why", n.out.Why, a)
+	case "held-back":
+		n.check("something is held back", n.out.HeldBack != "", true)
+		n.contains("held back", n.out.HeldBack, a)
+	case "newest":
+		n.check("generation of the outcome", n.out.Generation, n.newest())
+	case "warning":
+		n.check("warnings", len(n.out.Unwritten), 1)
+		n.contains("warnings", strings.Join(n.out.Unwritten, "\n"), a)
+	case "checks":
+		var got []string
+		for _, c := range n.out.Checks {
+			got = append(got, c.Name+"="+c.State)
+		}
+		n.check("checks", strings.Join(got, " "), all)
+	case "check":
+		n.cmdCheck(a)
+	case "cause": // ID [AT], or none: of the last command
+		got := cmp.Or(n.out.Cause, &Cause{ID: "none"})
+		n.check("cause", got.ID, a[0])
+		for _, at := range a[1:] {
+			n.check("place of the cause", got.At, at)
+		}
+	case "journal":
+		n.cmdJournal(a)
+	case "boot-not-counted":
+		j := n.journal()
+		n.check("the journal's boot is this one", j != nil && j.BootID == n.boot, false)
+	case "gate": // N, open or shut
+		got := strings.TrimPrefix(n.readGate(), gateVariable)
+		if got == "" || a[0] != "open" {
+			n.check("gate", cmp.Or(got, "shut"), a[0])
+		}
+	case "took": // MIN MAX: since mark
+		took := n.clk.now - n.since.now
+		isWithin := took >= n.duration(a[0]) && took <= n.duration(a[1])
+		n.check(fmt.Sprintf("%s since mark is within %s", took, all), isWithin, true)
+	case "refused":
+		n.cmdRefused(a)
+	case "not-published": // TEXT: a run of the site "two" is committed and not published
+		n.cmdFails([]string{string(fault.Interrupted), a[0], "run", "two"})
+		n.check("files", n.read(configPath)+" "+n.read(flagsPath), "one one")
+		n.do("gate", []string{"shut"})
+		n.do("journal", []string{string(generation.PhasePublish)})
+	case "staged": // none: only the file is in the folder of the flags
+		left, _ := os.ReadDir(filepath.Dir(n.disk + flagsPath))
+		n.check("files in the folder of the flags", len(left), 1)
+	case "config", "flags", "other":
+		path := map[string]string{"config": configPath, "flags": flagsPath, "other": ntpPath}[name]
+		n.check(path, n.read(path), all)
+	case "kubelet":
+		n.check("the kubelet's unit", n.systemd.unit.Active, a[0])
+	case "held", "not-held":
+		n.check("held", n.isHeld(all), name == "held")
+	case "status": // GEN STATUS
+		n.check("status", n.status(n.number(a[0])), a[1])
+	case "labels":
+		n.check("labels", n.labels, pairs(a))
+	case "events":
+		n.check("events", strings.Join(n.events, ", "), all)
+	case "event-order":
+		n.contains("events", strings.Join(n.events, ", "), a)
+	case "acts":
+		n.check("acts on units", n.systemd.acts, a)
+	case "acted":
+		n.check("something was done with a unit", n.since.boot != n.boots || len(n.systemd.acts) > 0, true)
+	case "starts": // N [GENERATION of the last]
+		n.check("starts of the kubelet since mark", len(n.systemd.starts)-n.since.starts, a[0])
+		for _, gen := range a[1:] {
+			n.check("gate at the last start", n.systemd.starts[len(n.systemd.starts)-1].gate, gateVariable+gen)
+		}
+	case "not-started-on": // GENERATION
+		on := slices.ContainsFunc(n.systemd.starts, func(s startSeen) bool { return s.gate == gateVariable+a[0] })
+		n.check("a start on generation "+a[0], on, false)
+	case "reloads":
+		n.check("reloads since mark", n.systemd.reloads-n.since.reloads, a[0])
+	case "patches":
+		n.check("patches since mark", n.patches-n.since.patches, a[0])
+	case "same-process": // yes or no; of another boot it is another one
+		if n.since.boot == n.boots {
+			n.check("the kubelet's process is the same", n.systemd.unit.MainPID == n.since.pid, a[0] == "yes")
+		}
+	case "logged-since": // DURATION, or start: the log that was asked for begins then or later
+		from := n.clk.Now().Add(n.systemd.unit.Started - n.clk.now)
+		if a[0] != "start" {
+			from = n.clk.Now().Add(-n.duration(a[0]))
+		}
+		isWithin := !n.logged.Before(from) && !n.logged.After(n.clk.Now())
+		n.check(fmt.Sprintf("asked for the log since %s, after %s", n.logged, from), isWithin, true)
+	default:
+		return false
 	}
+
+	return true
 }
 
-// commands are those of the scripts: README.md in testdata.
-func commands() map[string]func(*node, []string) {
-	text := func(do func(n *node, text string)) func(*node, []string) {
-		return func(n *node, args []string) { do(n, strings.Join(args, " ")) }
+// enter calls the method of the machine that a command is about.
+func (n *node) enter(m *Machine, name, arg string) (out Outcome, err error) {
+	ctx := n.t.Context()
+	switch name {
+	case "verify":
+		return m.Verify(ctx)
+	case "keep":
+		return m.Keep(ctx, "the site is invalid")
+	case "keep-without-site":
+		return m.KeepWithoutSite(ctx)
+	case "switch-off":
+		return m.SwitchOff(ctx)
+	case "unchanged":
+		return m.ResumeUnchanged(ctx, n.plan(arg))
+	case "resume":
+		return m.Resume(ctx)
+	case "back":
+		return m.GoBack(ctx, n.number(arg), generation.ByHand)
 	}
-	file := func(path string) func(*node, []string) {
-		return text(func(n *node, want string) { n.t.Helper(); n.check(path, n.read(path), want) })
+
+	_, err = m.Recover(ctx)
+	if err != nil || name == "recover" {
+		return out, err
 	}
-	bare := func(do func(*node)) func(*node, []string) { return func(n *node, _ []string) { do(n) } }
-
-	return map[string]func(*node, []string){
-		// Processes of prelet.
-		"run": (*node).cmdRun, "boot": (*node).cmdBoot, "signal": (*node).cmdSignal, "examine": (*node).cmdExamine,
-		"verify": enters(func(n *node, m *Machine, _ []string) (Outcome, error) { return m.Verify(n.t.Context()) }),
-		"keep": enters(func(n *node, m *Machine, _ []string) (Outcome, error) {
-			return m.Keep(n.t.Context(), "the site is invalid")
-		}),
-		"keep-without-site": enters(func(n *node, m *Machine, _ []string) (Outcome, error) {
-			return m.KeepWithoutSite(n.t.Context())
-		}),
-		"switch-off": func(n *node, args []string) {
-			n.off = true
-			enters(func(n *node, m *Machine, _ []string) (Outcome, error) { return m.SwitchOff(n.t.Context()) })(n, args)
-		},
-		"back": enters(func(n *node, m *Machine, args []string) (Outcome, error) {
-			return m.GoBack(n.t.Context(), n.number(args[0]), generation.ByHand)
-		}),
-		"back-once": enters(goBackOnce),
-		"unchanged": enters(func(n *node, m *Machine, args []string) (Outcome, error) {
-			return m.ResumeUnchanged(n.t.Context(), n.plan(strings.Join(args, " ")))
-		}),
-		"resume": enters(func(n *node, m *Machine, _ []string) (Outcome, error) { return m.Resume(n.t.Context()) }),
-		"recover": enters(func(n *node, m *Machine, _ []string) (Outcome, error) {
-			_, err := m.Recover(n.t.Context())
-			return Outcome{}, err
-		}),
-		"fails": (*node).cmdFails, "die": (*node).cmdDie, "at": (*node).cmdAt, "on": (*node).cmdOn,
-		"reach": func(n *node, args []string) { n.later(strings.Fields(states[args[0]]))() },
-		"repeat": func(n *node, args []string) { // N COMMAND
-			for range n.number(args[0]) {
-				n.later(args[1:])()
-			}
-		},
-		"dies-at": func(n *node, args []string) { // EVENT COMMAND
-			n.killAt = 1
-			n.check("killed at", n.maybeKilled(n.later(args[1:])), args[0])
-		},
-
-		// The machine.
-		"reboot": bare((*node).reboot), "finish": bare((*node).finishPrelet), "mark": bare((*node).setMark),
-		"advance":      func(n *node, args []string) { n.clk.advance(n.duration(args[0])) },
-		"set-clock":    func(n *node, args []string) { n.clk.set += n.duration(args[0]) },
-		"wait-at-gate": bare((*node).waitAtGate), "lose-gate": bare((*node).loseGate),
-		"lose-state": bare((*node).loseState), "restore-interrupted": bare((*node).restoreInterrupted),
-		"edit":        bare(func(n *node) { n.editFile(flagsPath) }),
-		"hide":        func(n *node, args []string) { n.editFile(configPath) },
-		"open-folder": func(n *node, args []string) { n.mustSucceed(os.Chmod(n.disk+args[0], 0o777), "chmod") },
-		"forget-gate": bare((*node).forgetGate), "unit-files": func(n *node, args []string) { n.unitFiles = args[0] == "yes" },
-		"systemd": (*node).cmdSystemd, "broken": (*node).cmdBroken,
-		"unit":         text(func(n *node, t string) { n.mustSucceed(json.Unmarshal([]byte(t), &n.systemd.unit), t) }),
-		"other-unit":   text(func(n *node, t string) { n.mustSucceed(json.Unmarshal([]byte(t), &n.systemd.other), t) }),
-		"heal":         bare(func(n *node) { n.systemd.conduct.healthz = true }),
-		"until-active": bare(func(n *node) { n.clk.runUntil(time.Minute, func() bool { return n.systemd.unit.Active == "active" }) }),
-		"older":        bare(func(n *node) { n.systemd.unit.Started = time.Second }),
-		"other-file":   func(n *node, args []string) { n.ntp, n.ntpAction = args[0], args[1] },
-		"other-ends": func(n *node, args []string) {
-			n.systemd.otherEnds = func() string { return map[bool]string{true: args[0]}[args[0] != "well"] }
-		},
-		"log": func(n *node, args []string) { n.log = args }, "start-log": func(n *node, args []string) { n.startLog = args },
-		"log-fails": text(func(n *node, t string) { n.logErr = errors.New(t) }),
-		"expired":   text(func(n *node, t string) { n.expired = t }),
-		"driven":    bare(func(n *node) { n.driven = true }), "fixed": bare(func(n *node) { n.fixedSince = n.clk.now }),
-		"other-flags": text(func(n *node, t string) {
-			pid := 1000 + n.systemd.pids + 1
-			n.foreign = func(of uint32) error {
-				if of == pid {
-					return errors.New(t)
-				}
-				return nil
-			}
-		}),
-
-		// The site and the cluster.
-		"plan":        func(n *node, args []string) { n.shape = args }, // JSON…, over that of the site
-		"bound":       func(n *node, args []string) { n.bound = n.duration(args[0]) },
-		"no-rollback": bare(func(n *node) { n.rollback = false }),
-		"configz":     func(n *node, args []string) { n.configz = func() []string { return args } },
-		"serving": func(n *node, args []string) { // signed, TEXT, or unknown TEXT
-			switch n.serving = errors.New(args[0]); args[0] {
-			case "signed":
-				n.serving = nil
-			case "unknown":
-				n.serving = unknownError{errors.New(args[1])}
-			}
-		},
-		"cluster":    func(n *node, args []string) { n.apiserver = args[0] == "back" },
-		"set-labels": func(n *node, args []string) { n.labels = pairs(args) },
-		"set-label":  func(n *node, args []string) { maps.Copy(n.labels, pairs(args)) },
-		"age":        func(n *node, args []string) { n.age = n.duration(args[0]) },
-		"taints":     (*node).cmdTaints, "machines": (*node).cmdMachines,
-
-		// Checks.
-		"outcome": (*node).cmdOutcome, "check": (*node).cmdCheck, "cause": (*node).cmdCause, "journal": (*node).cmdJournal,
-		"gate": (*node).cmdGate, "took": (*node).cmdTook, "refused": (*node).cmdRefused, "staged": (*node).cmdStaged,
-		"not-published": (*node).cmdNotPublished, "kubelet": (*node).cmdKubelet,
-		"config": file(configPath), "flags": file(flagsPath), "other": file(ntpPath),
-		"why": func(n *node, args []string) { n.t.Helper(); n.contains("why", n.out.Why, args) },
-		"held-back": func(n *node, args []string) {
-			n.t.Helper()
-			n.check("something is held back", n.out.HeldBack != "", true)
-			n.contains("held back", n.out.HeldBack, args)
-		},
-		"newest": bare(func(n *node) { n.check("generation of the outcome", n.out.Generation, n.newest()) }),
-		"warning": func(n *node, args []string) {
-			n.check("warnings", len(n.out.Unwritten), 1)
-			n.contains("warnings", strings.Join(n.out.Unwritten, "\n"), args)
-		},
-		"checks": text(func(n *node, want string) {
-			n.t.Helper()
-			var got []string
-			for _, c := range n.out.Checks {
-				got = append(got, c.Name+"="+c.State)
-			}
-			n.check("checks", strings.Join(got, " "), want)
-		}),
-		"held":     text(func(n *node, t string) { n.t.Helper(); n.check("held", n.isHeld(t), true) }),
-		"not-held": text(func(n *node, t string) { n.t.Helper(); n.check("held", n.isHeld(t), false) }),
-		"status":   func(n *node, args []string) { n.check("status", n.status(n.number(args[0])), args[1]) },
-		"labels":   func(n *node, args []string) { n.check("labels", n.labels, pairs(args)) },
-		"events":   text(func(n *node, want string) { n.check("events", strings.Join(n.events, ", "), want) }),
-		"event-order": text(func(n *node, want string) {
-			n.contains("events", strings.Join(n.events, ", "), []string{want})
-		}),
-		"acts": func(n *node, args []string) {
-			n.check("acts on units", strings.Join(n.systemd.acts, ", "), strings.Join(args, ", "))
-		},
-		"starts": func(n *node, args []string) { // N [GENERATION of the last]
-			n.check("starts of the kubelet since mark", len(n.systemd.starts)-n.since.starts, args[0])
-			for _, gen := range args[1:] {
-				n.check("gate at the last start", n.systemd.starts[len(n.systemd.starts)-1].gate, gateVariable+gen)
-			}
-		},
-		"not-started-on": func(n *node, args []string) {
-			for _, s := range n.systemd.starts {
-				n.check("a start on generation "+args[0], s.gate == gateVariable+args[0], false)
-			}
-		},
-		"reloads": func(n *node, args []string) {
-			n.check("reloads since mark", n.systemd.reloads-n.since.reloads, args[0])
-		},
-		"patches": func(n *node, args []string) { n.check("patches since mark", n.patches-n.since.patches, args[0]) },
-		"same-process": func(n *node, args []string) {
-			if n.since.boot == n.boots {
-				n.check("the kubelet's process is the same", n.systemd.unit.MainPID == n.since.pid, args[0] == "yes")
-			}
-		},
-		"acted": bare(func(n *node) {
-			if n.since.boot == n.boots {
-				n.check("something was done with a unit", len(n.systemd.acts) > 0, true)
-			}
-		}),
-		"logged-since": func(n *node, args []string) { // DURATION, or start: the log that was asked for begins then or later
-			from := n.clk.Now().Add(n.systemd.unit.Started - n.clk.now)
-			if args[0] != "start" {
-				from = n.clk.Now().Add(-n.duration(args[0]))
-			}
-			n.check(fmt.Sprintf("asked for the log since %s, after %s", n.logged, from), !n.logged.Before(from) && !n.logged.After(n.clk.Now()), true)
-		},
-		"boot-not-counted": bare(func(n *node) {
-			if j := n.journal(); j != nil {
-				n.check("the journal's boot is this one", j.BootID == n.boot, false)
-			}
-		}),
+	// back-once GEN: a rollback by hand, unless it was done already.
+	current, err := m.Store.Current()
+	if err != nil || current.Restores == n.number(arg) {
+		return out, err
 	}
+
+	return m.GoBack(ctx, n.number(arg), "by hand")
 }

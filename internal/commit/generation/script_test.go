@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -26,10 +27,14 @@ func TestScripts(t *testing.T) {
 		t.Fatalf("scripts in testdata/scripts: got %d, %v; want some", len(files), err)
 	}
 	for _, file := range files {
-		needsRoot := strings.Contains(file, "owners")
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			if needsRoot && os.Geteuid() != 0 {
+		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
+		t.Run(name, func(t *testing.T) {
+			switch {
+			case name == "owners" && os.Geteuid() != 0:
 				t.Skip("needs root, to give files to another user")
+			case name == "mounts" && os.Getenv(inNamespace) == "":
+				startInNamespace(t)
+				return
 			}
 			for _, s := range scripttest.Load(t, file) {
 				t.Run(s.Name, func(t *testing.T) {
@@ -169,11 +174,18 @@ func (sc *scene) at(path string) string {
 // disk returns the place of a path below the root folder.
 func (sc *scene) disk(path string) string { return sc.path(sc.at(path)) }
 
-// mode returns a mode with the sticky bit.
+// mode returns a mode of which the number is octal.
 func (sc *scene) mode(text string) os.FileMode {
 	m := sc.number(text, 8)
 
-	return os.FileMode(m&0o777) | map[bool]os.FileMode{true: os.ModeSticky}[m&0o1000 != 0]
+	mode := os.FileMode(m & 0o777)
+	for bit, flag := range map[int]os.FileMode{0o1000: os.ModeSticky, 0o2000: os.ModeSetgid, 0o4000: os.ModeSetuid} {
+		if m&bit != 0 {
+			mode |= flag
+		}
+	}
+
+	return mode
 }
 
 // target is [OPTION:]PATH[=CONTENT]; the options are once, secret, dir, absent, forget, a mode, keep (the mode),
@@ -213,22 +225,86 @@ func (sc *scene) target(text string) Target {
 	}
 	path, content, hasContent := strings.Cut(text, "=")
 	if t.Path = sc.at(path); hasContent {
-		t.Content = []byte(content)
+		t.Content = []byte(sc.text(content))
 	}
 
 	return t
 }
 
-// proposal is ID TARGET… and +force, +release, +unjudged, +above=N.
+// text is a content: TEXT, or TEXT*N for N times.
+func (sc *scene) text(text string) string {
+	part, times, isMany := strings.Cut(text, "*")
+	if !isMany {
+		return text
+	}
+
+	return strings.Repeat(part, sc.number(times, 10))
+}
+
+// many ID FILES,CHANGED,BLOB CONTENT [ORIGINAL]: a commit of so many files, with another content only in those that are
+// changed, and with a blob of a size.
+func (sc *scene) cmdMany(a []string) {
+	sc.t.Helper()
+	sizes := strings.Split(a[1], ",")
+	p := sc.proposal([]string{a[0], "+recording=" + sizes[2]})
+	for i := range sc.number(sizes[0], 10) {
+		at, content := fmt.Sprintf("/etc/site.d/%d.conf", i), "1"
+		if i < sc.number(sizes[1], 10) {
+			content = sc.text(a[2])
+		}
+		if sc.read(at) == "absent" {
+			sc.write(at, sc.text(append(a, "original")[3]), 0o644)
+		}
+		p.Targets = append(p.Targets, file(at, content))
+	}
+	sc.ended(apply(sc.store(), p))
+}
+
+// mount mounts a tmpfs, or binds a path to itself or to another one, until the test ends.
+func (sc *scene) mount(from, at, kind string, flags uintptr, options string) {
+	sc.t.Helper()
+	if err := unix.Mount(from, at, kind, flags, options); err != nil {
+		sc.t.Skip("needs to mount a file system: ", err)
+	}
+	sc.t.Cleanup(func() { _ = unix.Unmount(at, unix.MNT_DETACH) })
+}
+
+// acl KIND PATH UID PERMISSIONS: an ACL, access or default, that gives one user these permissions.
+func (sc *scene) cmdACL(a []string) {
+	sc.t.Helper()
+	const version, noID = 2, ^uint32(0)
+	permissions := uint16(sc.number(a[3], 8))
+	acl := binary.LittleEndian.AppendUint32(nil, version)
+	for _, e := range []struct {
+		tag, permissions uint16
+		id               uint32
+	}{
+		{0x01, 7, noID}, {0x02, permissions, uint32(sc.number(a[2], 10))}, {0x04, permissions & 5, noID},
+		{0x10, permissions, noID}, {0x20, permissions & 5, noID},
+	} {
+		acl = binary.LittleEndian.AppendUint16(acl, e.tag)
+		acl = binary.LittleEndian.AppendUint16(acl, e.permissions)
+		acl = binary.LittleEndian.AppendUint32(acl, e.id)
+	}
+	err := unix.Setxattr(sc.disk(a[1]), "system.posix_acl_"+a[0], acl, 0)
+	if errors.Is(err, unix.ENOTSUP) {
+		sc.t.Skip("needs a TMPDIR whose file system has ACLs")
+	}
+	sc.must(err)
+}
+
+// proposal is ID TARGET… and +force, +release, +unjudged, +above=N, +recording=SIZE.
 func (sc *scene) proposal(args []string) Proposal {
 	p := plan(args[0])
 	for _, arg := range args[1:] {
 		option, isOption := strings.CutPrefix(arg, "+")
-		switch above, isAbove := strings.CutPrefix(option, "above="); {
+		switch option, value, _ := strings.Cut(option, "="); {
 		case !isOption:
 			p.Targets = append(p.Targets, sc.target(arg))
-		case isAbove:
-			p.Above = sc.number(above, 10)
+		case option == "above":
+			p.Above = sc.number(value, 10)
+		case option == "recording":
+			p.Blobs["recording"] = make([]byte, sc.number(value, 10))
 		case option == "force":
 			p.Force = true
 		case option == "release":
@@ -250,7 +326,7 @@ func (sc *scene) cmdFails(args []string) {
 	known := map[string]error{
 		"nothing": ErrNothing, "differs": ErrDiffers, "changed": ErrChanged, "superseded": ErrSuperseded,
 		"no-generation": ErrNoGeneration, "newer": ErrNewer, "killed": errKilled,
-		"ENOENT": unix.ENOENT, "ENOSPC": unix.ENOSPC,
+		"ENOENT": unix.ENOENT, "ENOSPC": unix.ENOSPC, "EBUSY": unix.EBUSY, "EROFS": unix.EROFS,
 	}
 	want := known[args[0]]
 	if want != nil && !errors.Is(sc.err, want) || want == nil && string(exitOf(sc.err)) != args[0] ||
@@ -466,8 +542,34 @@ func (sc *scene) do(name string, a []string) bool {
 		value := make([]byte, len(a[2]))
 		_, err := unix.Getxattr(sc.disk(a[0]), a[1], value)
 		sc.check("attribute", sc.noAttributes || err == nil && string(value) == a[2], true)
+	case "acl":
+		sc.cmdACL(a)
+	case "has-acl": // PATH yes|no
+		_, err := unix.Getxattr(sc.disk(a[0]), accessACL, make([]byte, maxXattr))
+		sc.check("an ACL", err == nil, a[1] == "yes")
+	case "forbid-setid":
+		sc.store()
+		forbidSetID(sc.t)
+	case "disk": // OPTIONS: the root is a file system of its own, with real fsyncs
+		sc.mount("tmpfs", sc.root, "tmpfs", 0, "mode=0755,"+a[0])
+		sc.must(os.MkdirAll(sc.disk("/etc/kubernetes"), 0o755))
+		sc.o.fsync = nil
+	case "disk-at": // PATH OPTIONS
+		sc.must(os.MkdirAll(sc.disk(a[0]), 0o755))
+		sc.mount("tmpfs", sc.disk(a[0]), "tmpfs", 0, "mode=0755,"+a[1])
+	case "bind":
+		sc.mount(sc.disk(a[0]), sc.disk(a[1]), "", unix.MS_BIND, "")
+	case "bind-read-only":
+		sc.mount(sc.disk(a[0]), sc.disk(a[0]), "", unix.MS_BIND, "")
+		sc.must(unix.Mount("", sc.disk(a[0]), "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	case "unmount":
+		sc.must(unix.Unmount(sc.disk(a[0]), 0))
+	case "fill":
+		fill(sc.t, sc.disk(a[0]))
+	case "many":
+		sc.cmdMany(a)
 	case "file":
-		sc.check(a[0], sc.read(sc.at(a[0])), strings.Join(a[1:], " "))
+		sc.check(a[0], sc.read(sc.at(a[0])), sc.text(strings.Join(a[1:], " ")))
 	case "mode", "owner": // PATH MODE [UID]: absent, or as ls shows it
 		got := "absent"
 		if i, err := os.Lstat(sc.disk(a[0])); err == nil {
@@ -485,6 +587,14 @@ func (sc *scene) do(name string, a []string) bool {
 		sc.compare(nodes(sc.look()), nodes(sc.looks[a[0]]))
 	case "same-file":
 		sc.compare(sc.look()[sc.at(a[1])], sc.looks[a[0]][sc.at(a[1])])
+	case "as-recorded": // PATH, in the generation in place
+		entry, _ := sc.store().CurrentEntry(sc.at(a[0]))
+		got, _, err := sc.s.Observe(sc.at(a[0]))
+		sc.must(err)
+		sc.check("as recorded", got.Equal(entry.New), true)
+	case "without-setid": // TEXT: the one warning of the last comparison
+		sc.check("warnings", len(sc.c.WithoutSetID), 1)
+		sc.contains("warnings", strings.Join(sc.c.WithoutSetID, "\n"), a)
 	case "litter":
 		sc.check("left behind", sc.litter(), []string{})
 

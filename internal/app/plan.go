@@ -89,8 +89,8 @@ func (e *Env) planNode(ctx context.Context, w Where) (Planned, error) {
 	if origin.Code(out.Plan.Diagnostics) == fault.CredentialMissing && n.Site != nil {
 		out.Plan.Diagnostics = append(findSensitive(n.Site), out.Plan.Diagnostics...)
 	}
-	if w.Root != "" && n.Site != nil {
-		addImageFlags(out.Plan, w, boot.KubeletUnit(n.Site))
+	if n.Site != nil {
+		addUnitFlags(out.Plan, w, boot.KubeletUnit(n.Site))
 	}
 	if n.Store != nil && out.Plan.Complete {
 		out.Held = commit.WhyHeld(n.Store, out.Plan)

@@ -64,7 +64,7 @@ func (e *Env) Validate(o ValidateOptions) (Validated, error) {
 		diags = append(diags, boot.Check(s, machines, check)...)
 	}
 	if o.Root != "" {
-		diags = append(diags, judgeImageFlags(o.Where, boot.KubeletUnit(s))...)
+		diags = append(diags, judgeUnitFlags(o.Where, boot.KubeletUnit(s), nil)...)
 	}
 
 	for _, name := range lang.ListNotRead(files, options) {

@@ -15,6 +15,9 @@ import (
 // It returns diagnostics for values that are not allowed. isWritten: the renderers have added to the node; before,
 // the configuration does not contain the taints of stages.
 func (b basis) finish(n node.Node, isWritten bool) (node.Node, hcl.Diagnostics) {
+	if b.start != nil {
+		n.Aliases = b.start.Aliases
+	}
 	overridden := warnOverridden(n)
 	n = applyInherited(n)
 	base, dropIns := b.separate(n, makeOwnConfig(n))

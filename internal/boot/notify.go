@@ -178,11 +178,16 @@ func findKubeletUnit(n node.Node) string {
 	return n.Activation.Unit
 }
 
+// listUnitNames returns the names of the kubelet's unit.
+func listUnitNames(n node.Node) []string {
+	return append([]string{findKubeletUnit(n)}, n.Aliases...)
+}
+
 // isReadByKubelet reports whether the kubelet reads a file when it starts: its unit and that unit's drop-ins, the
 // files below its folders, and the files that a flag or a field of its configuration names, also by a folder above
 // them. It reads static pods while it runs.
 func isReadByKubelet(n node.Node, file string) bool {
-	if len(unitfile.Select([]string{findKubeletUnit(n)}, []string{file})) > 0 {
+	if len(unitfile.Select(listUnitNames(n), []string{file})) > 0 {
 		return true
 	}
 

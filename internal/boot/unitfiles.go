@@ -22,7 +22,7 @@ func listUnitFiles(n node.Node) (out []node.File) {
 			paths = append(paths, f.Path)
 		}
 	}
-	for _, p := range unitfile.Select([]string{findKubeletUnit(n)}, paths) {
+	for _, p := range unitfile.Select(listUnitNames(n), paths) {
 		out = append(out, byPath[p])
 	}
 

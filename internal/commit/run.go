@@ -374,7 +374,8 @@ func (r *Run) commit(
 	r.noteCovered(ctx)
 
 	// Preflight comes before staging: if the kubelet would not wait for the gate, no file may be written.
-	unitFiles := r.readUnitFiles(act.Unit, proposal, c.Entries)
+	names := append([]string{act.Unit}, p.Node.Aliases...)
+	unitFiles := r.readUnitFiles(names, proposal, c.Entries)
 	if _, err := r.Machine.Preflight(ctx, act.Unit, unitFiles); err != nil {
 		return r.endError(ctx, p, h, err), false
 	}
@@ -393,7 +394,7 @@ func (r *Run) commit(
 		}},
 		Plan:      act,
 		Reload:    changesUnitFiles(txn.Entries()),
-		UnitFiles: r.readUnitFiles(act.Unit, proposal, txn.Entries()),
+		UnitFiles: r.readUnitFiles(names, proposal, txn.Entries()),
 	}
 
 	out, committed, err := r.Machine.Apply(ctx, change)
@@ -404,8 +405,9 @@ func (r *Run) commit(
 	return r.endCommitted(ctx, p, h, out, err), false
 }
 
-// readUnitFiles returns the files of a unit that a commit changes, with their content; nil for one that is removed.
-func (r *Run) readUnitFiles(unit string, p generation.Proposal, entries []generation.Entry) map[string][]byte {
+// readUnitFiles returns the files of a unit with some names that a commit changes, with their content; nil for one that
+// is removed.
+func (r *Run) readUnitFiles(names []string, p generation.Proposal, entries []generation.Entry) map[string][]byte {
 	content := map[string][]byte{}
 	for _, e := range entries {
 		if e.Dropped && e.New.Kind == generation.File { // a lost one is like a removed one
@@ -419,7 +421,7 @@ func (r *Run) readUnitFiles(unit string, p generation.Proposal, entries []genera
 	}
 
 	out := map[string][]byte{}
-	for _, file := range activation.ListUnitFiles(unit, entries) {
+	for _, file := range activation.ListUnitFiles(names, entries) {
 		out[file] = content[file]
 	}
 

@@ -60,7 +60,8 @@ type Node struct {
 	Effective  map[string]any
 	Files      []File
 	Activation *Activation
-	Units      []Unit // in site order
+	Aliases    []string // other names of the kubelet's unit
+	Units      []Unit   // in site order
 }
 
 // Message is one finding of a merge. By is the index of the contribution that causes it.

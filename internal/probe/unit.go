@@ -96,6 +96,11 @@ func describeStart(u systemd.Unit) *world.StartAns {
 		Vars:           map[string]string{},
 		WatchdogMicros: u.Watchdog.Microseconds(),
 	}
+	for _, name := range u.Names {
+		if name != u.Name {
+			out.Aliases = append(out.Aliases, name)
+		}
+	}
 	for _, f := range u.EnvironmentFiles {
 		out.Files = append(out.Files, f.Path)
 	}

@@ -30,6 +30,8 @@ func TestDescribeUnit(t *testing.T) {
 // line.
 func TestStartTellsNoSecret(t *testing.T) {
 	u := systemd.Unit{
+		Name:    "kubelet.service",
+		Names:   []string{"kubelet.service", "node.service"},
 		Command: []string{"/usr/bin/kubelet", "$KUBELET_CONFIG_ARGS", "${NAME}", "$KUBELET_EXTRA_ARGS"},
 		Environment: []string{
 			"KUBELET_CONFIG_ARGS=--config=/x",
@@ -46,7 +48,7 @@ func TestStartTellsNoSecret(t *testing.T) {
 	want := &world.StartAns{
 		Words: u.Command, Files: []string{"/etc/default/kubelet"},
 		Vars: map[string]string{"KUBELET_CONFIG_ARGS": "--config=/x", "NAME": "--v=2"},
-		Sets: []string{"KUBELET_CONFIG_ARGS", "NAME", "HTTPS_PROXY"},
+		Sets: []string{"KUBELET_CONFIG_ARGS", "NAME", "HTTPS_PROXY"}, Aliases: []string{"node.service"},
 	}
 	if got := describeStart(u); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)

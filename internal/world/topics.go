@@ -319,6 +319,8 @@ type StartAns struct {
 	Sets  []string          `json:"sets,omitempty"`  // the names of those in Environment= that are not empty
 	// WatchdogMicros is WatchdogSec=, 0 for none. Older recordings do not have it: then no watchdog is judged.
 	WatchdogMicros int64 `json:"watchdog_us,omitempty"`
+	// Aliases are the other names of the unit, whose drop-ins apply to it. Older recordings do not have them.
+	Aliases []string `json:"aliases,omitempty"`
 }
 
 // LogindReq asks how long logind delays a shutdown for a program such as the kubelet. It is asked only with a

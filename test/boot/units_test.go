@@ -76,6 +76,13 @@ func TestRefusedByHand(t *testing.T) {
 	m.do("systemctl", "start", "kubelet")
 	m.do("prelet", "run")
 	m.well(2)
+
+	// A plan reads all environment files of the unit, as for an image.
+	m.put(dropIn, "[Service]\nEnvironmentFile=/etc/more.env\nExecStart=\nExecStart=/usr/bin/kubelet $MORE\n")
+	m.put("/etc/more.env", "MORE=--no-such-flag\n")
+	if r := m.try("prelet", "plan"); r.exit != 10 || !strings.Contains(r.errors, "--no-such-flag") {
+		t.Errorf("plan with another environment file: got %+v; want 10 and --no-such-flag", r)
+	}
 }
 
 // A drop-in of the site that does so is refused with the site, by hand and at a boot, and the kubelet runs on.

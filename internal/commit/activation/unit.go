@@ -9,9 +9,10 @@ import (
 // Unit is the state of one unit, as in systemd's D-Bus properties. It is an alias of an unnamed type, so that an
 // implementation of Units need not import this package (internal/platform/systemd).
 type Unit = struct {
-	Name string
-	Load string // LoadState
-	File string // UnitFileState
+	Name  string
+	Names []string // also those of aliases
+	Load  string   // LoadState
+	File  string   // UnitFileState
 
 	Active string // ActiveState
 	Sub    string // SubState

@@ -5,8 +5,9 @@ import (
 	"github.com/prelet/prelet/internal/platform/unitfile"
 )
 
-// ListUnitFiles returns the files of a unit, its own and its drop-ins, that the entries of a commit change.
-func ListUnitFiles(unit string, entries []generation.Entry) []string {
+// ListUnitFiles returns the files of a unit with some names, its own and its drop-ins, that the entries of a commit
+// change.
+func ListUnitFiles(names []string, entries []generation.Entry) []string {
 	var changed []string
 	for _, e := range entries {
 		if !e.Old.Equal(e.New) {
@@ -14,5 +15,5 @@ func ListUnitFiles(unit string, entries []generation.Entry) []string {
 		}
 	}
 
-	return unitfile.Select([]string{unit}, changed)
+	return unitfile.Select(names, changed)
 }

@@ -111,7 +111,7 @@ func (m *Machine) watch(
 	before := m.clockOffset()
 	var changed []string
 	if h.current != nil {
-		changed = ListUnitFiles(p.Unit, h.current.Entries)
+		changed = ListUnitFiles([]string{p.Unit}, h.current.Entries)
 	}
 	f := finding{verdict: Bad, reason: m.whyUngated(ctx, p.Unit, changed)}
 	var err error

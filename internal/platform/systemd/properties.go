@@ -18,6 +18,7 @@ func decode(name string, properties map[string]any) (Unit, error) {
 
 	state := Unit{
 		Name:      name,
+		Names:     read[[]string](&r, "Names"),
 		Load:      read[string](&r, "LoadState"),
 		File:      read[string](&r, "UnitFileState"),
 		Active:    read[string](&r, "ActiveState"),

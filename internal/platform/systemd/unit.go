@@ -6,9 +6,10 @@ import "time"
 // without a name, so that internal/commit/activation, which may not import this package, can declare the same type
 // and accept a Conn.
 type Unit = struct {
-	Name string
-	Load string // LoadState: loaded, masked, not-found, …
-	File string // UnitFileState: enabled, disabled, static, masked, …; empty without a unit file
+	Name  string
+	Names []string // also those of aliases
+	Load  string   // LoadState: loaded, masked, not-found, …
+	File  string   // UnitFileState: enabled, disabled, static, masked, …; empty without a unit file
 
 	Active string // ActiveState: active, inactive, failed, activating, deactivating, …
 	Sub    string // SubState: running, auto-restart, dead, …

@@ -17,7 +17,8 @@ import (
 
 // UnitFile is a unit as its files below a root declare it, without a running systemd.
 type UnitFile struct {
-	Path    string // its file; "" for none
+	Path    string   // its file; "" for none
+	Names   []string // its name, and those of aliases
 	Masked  bool
 	Enabled bool     // a unit wants or requires it
 	Gate    []string // its EnvironmentFile= lines that must exist, after all drop-ins
@@ -48,8 +49,8 @@ func ReadUnitFile(root nodefile.Root, name string) (UnitFile, error) {
 
 // ReadPlannedUnit is ReadUnitFile as it will be with some files: their content by path, nil for a file that is removed.
 func ReadPlannedUnit(root nodefile.Root, name string, planned map[string][]byte) (UnitFile, error) {
-	u := UnitFile{Settings: map[string][]string{}}
 	names := findNames(root, name)
+	u := UnitFile{Names: names, Settings: map[string][]string{}}
 
 	for _, file := range listUnitFiles(root, fileFolders(root), names, planned) {
 		text, masked, err := readUnitText(root, file, planned)
@@ -88,8 +89,12 @@ func listUnitFiles(root nodefile.Root, folders, names []string, planned map[stri
 	}
 	for _, dir := range folders {
 		add(dir, func(name string) bool {
-			_, _, err := readUnitText(root, path.Join(dir, names[0]), nil)
-			return name == names[0] && !errors.Is(err, fs.ErrNotExist)
+			if name != names[0] {
+				return false
+			}
+			_, _, err := readUnitText(root, path.Join(dir, name), nil)
+
+			return !errors.Is(err, fs.ErrNotExist)
 		})
 	}
 	for _, dir := range unitfile.DropInFolders(folders, names) {
@@ -162,7 +167,7 @@ func (u *UnitFile) apply(text []byte) {
 // Unit returns what systemd would report of how the unit starts its process. split splits a line into words. Of
 // specifiers only %% is replaced.
 func (u UnitFile) Unit(split func(string) []string) Unit {
-	out := Unit{Load: "loaded"}
+	out := Unit{Name: u.Names[0], Names: u.Names, Load: "loaded"}
 	words := func(setting string) (all [][]string) {
 		for _, line := range u.Settings[setting] {
 			all = append(all, split(decodeEscapes(strings.ReplaceAll(line, "%%", "%"))))

@@ -14,23 +14,26 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
 )
 
-// flagSource is a place with flags of the kubelet in an image.
+// flagSource is a place with flags of the kubelet.
 type flagSource struct {
 	name  string // for people
 	flags *kubelet.Flags
 }
 
-// judgeImageFlags judges the flags with which an image starts its kubelet: those of its unit, of the unit's drop-ins
-// and of its environment files.
-func judgeImageFlags(w Where, unit string) hcl.Diagnostics {
-	sources, err := readImageFlags(nodefile.Root(w.Root), unit)
+// judgeUnitFlags judges the flags with which a machine starts its kubelet: those of its unit, of the unit's drop-ins
+// and of all their environment files. A plan reads only those files that the site or kubeadm writes, as others may have
+// secrets that a recording must not contain.
+// planned are the files that the site changes, as for systemd.ReadPlannedUnit.
+func judgeUnitFlags(w Where, unit string, planned map[string][]byte) hcl.Diagnostics {
+	sources, err := readUnitFlags(nodefile.Root(w.Root), unit, planned)
 	if err != nil {
 		return hcl.Diagnostics{origin.Warning(fault.KubeletFlag, hcl.Range{},
-			"The kubelet's flags of "+unit+" in this image are not checked",
+			"The kubelet's flags of "+unit+" are not checked",
 			"%s.", origin.Capitalize(nodefile.Reason(err)))}
 	}
 
@@ -55,9 +58,29 @@ func judgeImageFlags(w Where, unit string) hcl.Diagnostics {
 	})
 }
 
-// addImageFlags adds what is wrong with the flags of an image to a plan that does not say it itself.
-func addImageFlags(p *boot.Plan, w Where, unit string) {
-	for _, d := range judgeImageFlags(w, unit) {
+// addUnitFlags adds what is wrong with the flags of the machine of a plan that the plan does not say itself. It is
+// nothing for a recorded machine, whose files are not here.
+func addUnitFlags(p *boot.Plan, w Where, unit string) {
+	if w.From != "" || w.Root == "" && w.Hardware != "" {
+		return
+	}
+	if w.KubeletVersion == "" && p.Kubelet.Version != nil {
+		w.KubeletVersion = *p.Kubelet.Version
+	}
+
+	planned := map[string][]byte{}
+	for _, f := range p.Node.Files {
+		if f.Kind == node.Regular && !f.CreateOnly {
+			planned[f.Path] = []byte(f.Text.Template())
+		}
+	}
+	for _, c := range p.Changes {
+		if c.Action == "delete" {
+			planned[c.File.Path] = nil
+		}
+	}
+
+	for _, d := range judgeUnitFlags(w, unit, planned) {
 		isSame := func(o *hcl.Diagnostic) bool { return o.Summary == d.Summary }
 		if !slices.ContainsFunc(p.Diagnostics, isSame) {
 			p.Diagnostics = append(p.Diagnostics, d)
@@ -65,10 +88,10 @@ func addImageFlags(p *boot.Plan, w Where, unit string) {
 	}
 }
 
-// readImageFlags returns the flags of a unit in their order. A unit that starts another program, such as a shell, is an
+// readUnitFlags returns the flags of a unit in their order. A unit that starts another program, such as a shell, is an
 // error. An environment file that cannot be read has none: the plan reports it.
-func readImageFlags(root nodefile.Root, unit string) (out []flagSource, err error) {
-	u, err := systemd.ReadUnitFile(root, unit)
+func readUnitFlags(root nodefile.Root, unit string, planned map[string][]byte) (out []flagSource, err error) {
+	u, err := systemd.ReadPlannedUnit(root, unit, planned)
 	if err != nil || u.Masked {
 		return nil, err
 	}
@@ -89,7 +112,7 @@ func readImageFlags(root nodefile.Root, unit string) (out []flagSource, err erro
 	}
 	for _, f := range start.EnvironmentFiles {
 		for _, file := range systemd.Glob(root, f.Path) {
-			env, err := kubelet.ParseEnvFile(root.TextIfReadable(file))
+			env, err := kubelet.ParseEnvFile(readPlanned(root, file, planned))
 			if err != nil {
 				continue
 			}
@@ -124,6 +147,15 @@ func readImageFlags(root nodefile.Root, unit string) (out []flagSource, err erro
 	end()
 
 	return out, nil
+}
+
+// readPlanned returns the text of a file as it will be; "" for one that cannot be read.
+func readPlanned(root nodefile.Root, file string, planned map[string][]byte) string {
+	if text, isPlanned := planned[file]; isPlanned {
+		return string(text)
+	}
+
+	return root.TextIfReadable(file)
 }
 
 // expand replaces ${NAME} in a word, as systemd does.

@@ -1,0 +1,61 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/lang/value"
+	"github.com/prelet/prelet/internal/node"
+)
+
+// TestUnitFlagsOfPlan: a plan judges the environment files of the kubelet's unit for the installed kubelet, as they will
+// be with the files of the site, and not those of this machine for a recorded one.
+func TestUnitFlagsOfPlan(t *testing.T) {
+	root := t.TempDir()
+	for file, text := range map[string]string{
+		"/etc/systemd/system/kubelet.service": "[Service]\nEnvironmentFile=/etc/kubelet.d/*.env\n" +
+			"ExecStart=/usr/bin/kubelet $A $B\n",
+		"/etc/kubelet.d/a.env": "A=--network-plugin=cni\n",
+		"/etc/kubelet.d/b.env": "B=--container-runtime=remote\n",
+	} {
+		file = filepath.Join(root, file)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	removed := boot.Change{File: node.File{Path: "/etc/kubelet.d/b.env"}, Action: "delete"}
+	fixed := node.File{Path: "/etc/kubelet.d/a.env", Kind: node.Regular, Text: value.PlainText("A=--v=2\n")}
+	for name, c := range map[string]struct {
+		where   Where
+		version string
+		plan    boot.Plan
+		want    string // the flags that are named
+	}{
+		"the installed kubelet": {Where{Root: root}, "v1.36.0", boot.Plan{}, "network-plugin container-runtime"},
+		"an older one":          {Where{Root: root}, "v1.22.0", boot.Plan{}, ""},
+		"a named one":           {Where{Root: root, KubeletVersion: "1.22"}, "v1.36.0", boot.Plan{}, ""},
+		"planned":               {Where{Root: root}, "v1.36.0", boot.Plan{Node: node.Node{Files: []node.File{fixed}}}, "container-runtime"},
+		"removed":               {Where{Root: root}, "v1.36.0", boot.Plan{Changes: []boot.Change{removed}}, "network-plugin"},
+		"a recording":           {Where{Root: root, From: "a.prelet"}, "v1.36.0", boot.Plan{}, ""},
+	} {
+		c.plan.Kubelet.Version = &c.version
+		addUnitFlags(&c.plan, c.where, "kubelet.service")
+		var got []string
+		for _, d := range c.plan.Diagnostics {
+			got = append(got, d.Summary)
+		}
+		for _, flag := range []string{"network-plugin", "container-runtime"} {
+			isNamed := strings.Contains(strings.Join(got, " "), "not start with --"+flag)
+			if isNamed != strings.Contains(c.want, flag) {
+				t.Errorf("%s: got %q; want --%s named: %t", name, got, flag, !isNamed)
+			}
+		}
+	}
+}

@@ -1,0 +1,29 @@
+package boot
+
+import (
+	"testing"
+
+	"github.com/prelet/prelet/internal/node"
+)
+
+// TestIsReadByKubelet: the drop-ins of templates, prefixes and aliases of the kubelet's unit restart it, and those of
+// other units do not.
+func TestIsReadByKubelet(t *testing.T) {
+	n := node.Node{Activation: &node.Activation{Unit: "kube-let@a.service"}, Aliases: []string{"node.service"}}
+	for file, want := range map[string]bool{
+		"/etc/systemd/system/kube-let@a.service":                     true,
+		"/etc/systemd/system/kube-let@a.service.d/1.conf":            true,
+		"/etc/systemd/system.control/kube-let@a.service.d/1.conf":    true,
+		"/usr/local/lib/systemd/system/kube-let@.service.d/1.conf":   true,
+		"/etc/systemd/system/kube-.service.d/1.conf":                 true,
+		"/etc/systemd/system/service.d/1.conf":                       true,
+		"/etc/systemd/system/node.service.d/1.conf":                  true,
+		"/etc/systemd/system/kube-let@b.service.d/1.conf":            false,
+		"/etc/systemd/system/kube-let@a.service.d/1.conf.disabled":   false,
+		"/etc/systemd/system/timers.target.wants/kube-let@a.service": false,
+	} {
+		if got := isReadByKubelet(n, file); got != want {
+			t.Errorf("%s: got %t; want %t", file, got, want)
+		}
+	}
+}

@@ -76,7 +76,7 @@ func TestClock(t *testing.T) {
 					}
 					return
 				}
-				want{code: fault.ClusterUntrusted, retry: c.retry, text: c.text}.check(t, err)
+				want{Code: fault.ClusterUntrusted, Retry: c.retry, Text: c.text}.check(t, err)
 				if n := h.authorized.Load(); n != 0 {
 					t.Errorf("got %d requests with Authorization, want 0", n)
 				}
@@ -88,6 +88,6 @@ func TestClock(t *testing.T) {
 		opts.Now = func() time.Time { return early }
 		opts.WaitClock = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 		err := ways["pins"](within(t, 100*time.Millisecond), opts)
-		want{code: fault.ClusterUntrusted, text: append(both, "waiting for the clock")}.check(t, err)
+		want{Code: fault.ClusterUntrusted, Text: append(both, "waiting for the clock")}.check(t, err)
 	})
 }

@@ -62,7 +62,7 @@ func TestBytesThatAreNoText(t *testing.T) {
 		return true
 	}
 	o, err := fetchConfigMap(within(t, time.Minute), h.object(), fast())
-	want{code: fault.ClusterUnusable, text: []string{"bytes that are not UTF-8"}}.check(t, err)
+	want{Code: fault.ClusterUnusable, Text: []string{"bytes that are not UTF-8"}}.check(t, err)
 	if len(o.Data) != 0 {
 		t.Errorf("got %q, want no data", o.Data)
 	}
@@ -71,7 +71,7 @@ func TestBytesThatAreNoText(t *testing.T) {
 // TestAnonymousIsRefused looks at the next step after a 401 for cluster-info: no Role helps.
 func TestAnonymousIsRefused(t *testing.T) {
 	h := newHostile(t, newTestCA(t, "cluster"))
-	h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { return answerWith(401)(h, w, r, n) }
+	h.handle = answerWith(401)
 	_, err := FetchTrust(within(t, time.Minute), h.pinned(), givingUp(fast(), 2))
 	var f *fault.Fault
 	if !errors.As(err, &f) || f.Code != fault.ClusterDenied || !strings.Contains(f.Next, "AuthenticationConfiguration") ||

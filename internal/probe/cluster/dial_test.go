@@ -76,14 +76,14 @@ func TestDialling(t *testing.T) {
 					opts = givingUp(opts, 3)
 				}
 				opts.RequestTimeout = 10 * opts.DialTimeout
-				_, err := FetchTrust(within(t, 30*time.Second), h.pinned(), opts)
+				err := h.trust(t, opts)
 				if heals {
 					if err != nil {
 						t.Error(err)
 					}
 					return
 				}
-				want{code: fault.ClusterUnreachable, retry: true, text: []string{c.text, "servers"}}.check(t, err)
+				want{Code: fault.ClusterUnreachable, Retry: true, Text: []string{c.text, "servers"}}.check(t, err)
 			})
 		}
 	}
@@ -111,7 +111,7 @@ func TestClosedInHandshake(t *testing.T) {
 		CACertHashes: []string{newTestCA(t, "ca").pin()},
 	}
 	_, err = FetchTrust(within(t, 30*time.Second), req, givingUp(fast(), 3))
-	want{code: fault.ClusterUnreachable, retry: true, text: []string{l.Addr().String()}}.check(t, err)
+	want{Code: fault.ClusterUnreachable, Retry: true, Text: []string{l.Addr().String()}}.check(t, err)
 }
 
 // A port that does not speak TLS is not an API server.
@@ -123,5 +123,5 @@ func TestNoTLS(t *testing.T) {
 		CACertHashes: []string{newTestCA(t, "ca").pin()},
 	}
 	_, err := FetchTrust(within(t, 30*time.Second), req, fast())
-	want{code: fault.ClusterUnusable, text: []string{"does not speak TLS"}}.check(t, err)
+	want{Code: fault.ClusterUnusable, Text: []string{"does not speak TLS"}}.check(t, err)
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"compress/gzip"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -21,10 +22,13 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"sigs.k8s.io/yaml"
 
 	"github.com/prelet/prelet/internal/fault"
 )
@@ -114,14 +118,116 @@ func (ca *testCA) leaf(t testing.TB, from, to time.Time, dns ...string) tls.Cert
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
+// handler answers the nth request, from 1, and says whether it did.
+type handler = func(w http.ResponseWriter, r *http.Request, n int) bool
+
+// answer is an answer in testdata, where answers.yaml explains its fields.
+type answer struct {
+	Status  int
+	Header  map[string]string
+	Body    string
+	Gzip    bool
+	Spaces  int
+	Chunked bool
+	Raw     *string
+	Lines   int
+	Trickle bool
+}
+
+func (a answer) handle(w http.ResponseWriter, r *http.Request, _ int) bool {
+	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	fill := strings.NewReplacer("@TOKEN@", token).Replace
+	if a.Raw != nil {
+		a.writeRaw(w, fill(*a.Raw))
+		return true
+	}
+	for name, value := range a.Header {
+		w.Header().Set(name, fill(value))
+	}
+	text := fill(a.Body) + strings.Repeat(" ", a.Spaces)
+	if a.Spaces > 0 && !a.Chunked && !a.Gzip {
+		w.Header().Set("Content-Length", fmt.Sprint(len(text)))
+	}
+	switch {
+	case a.Gzip:
+		w.Header().Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(w)
+		_, _ = io.WriteString(z, text)
+		_ = z.Close()
+	case a.Status > 0 && text == "":
+		writeStatus(w, a.Status, http.StatusText(a.Status), "as the test wishes")
+	case a.Status > 0:
+		w.WriteHeader(a.Status)
+		fallthrough
+	default:
+		_, _ = io.WriteString(w, text)
+	}
+	return true
+}
+
+func (a answer) writeRaw(w http.ResponseWriter, text string) {
+	conn, _, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	_, err = io.WriteString(conn, text+strings.Repeat("X-A: "+strings.Repeat("b", 1000)+"\r\n", a.Lines))
+	for err == nil && a.Trickle {
+		time.Sleep(5 * time.Millisecond) // slowness on a real connection is what it is for
+		_, err = io.WriteString(conn, " ")
+	}
+}
+
+// answerWith answers with a Status of Kubernetes, and names and values of the header.
+func answerWith(code int, header ...string) handler {
+	a := answer{Status: code, Header: map[string]string{}}
+	for i := 0; i+1 < len(header); i += 2 {
+		a.Header[header[i]] = header[i+1]
+	}
+	return a.handle
+}
+
+// first is a handler for the first n requests.
+func first(n int, handle handler) handler {
+	return func(w http.ResponseWriter, r *http.Request, k int) bool { return k <= n && handle(w, r, k) }
+}
+
+// exceptReadyz is a handler for all requests but those that ask whether the server is ready.
+func exceptReadyz(handle handler) handler {
+	return func(w http.ResponseWriter, r *http.Request, n int) bool {
+		return r.URL.Path != "/readyz" && handle(w, r, n)
+	}
+}
+
+// readData reads a file of testdata. It replaces names between @ with a text, given in pairs.
+func readData(t testing.TB, name string, into any, replace ...string) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict([]byte(replaceNames(string(text), replace...)), into); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+}
+
+// replaceNames replaces names between @ in YAML. Their places are in double quotes.
+func replaceNames(text string, pairs ...string) string {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		quoted, _ := json.Marshal(pairs[i+1])
+		text = strings.ReplaceAll(text, "@"+pairs[i]+"@", string(quoted[1:len(quoted)-1]))
+	}
+	return text
+}
+
 // hostile is an API server that a test makes misbehave.
 type hostile struct {
 	*httptest.Server
 	ca *testCA
 	// info gives the data of cluster-info for the nth request of it, from 1; nil is a good one.
 	info func(n int) map[string]string
-	// handle sees each request first and says whether it answered it; n counts from 1.
-	handle func(w http.ResponseWriter, r *http.Request, n int) bool
+	// handle sees each request first.
+	handle handler
 
 	authorized atomic.Int32 // requests that carried Authorization
 	requests   atomic.Int32
@@ -270,6 +376,29 @@ func fetchConfigMap(ctx context.Context, req ObjectRequest, opts Options) (Objec
 	return c.FetchConfigMap(ctx, req)
 }
 
+// readObject is fetchConfigMap with half a minute of time, and without the object.
+func readObject(t testing.TB, req ObjectRequest, opts Options) error {
+	t.Helper()
+	_, err := fetchConfigMap(within(t, 30*time.Second), req, opts)
+	return err
+}
+
+// read reads the object of a server.
+func (h *hostile) read(t testing.TB, opts Options) error {
+	t.Helper()
+	return readObject(t, h.object(), opts)
+}
+
+// trust reads who the cluster of a server is.
+func (h *hostile) trust(t testing.TB, opts Options) error {
+	t.Helper()
+	_, err := FetchTrust(within(t, 30*time.Second), h.pinned(), opts)
+	return err
+}
+
+// ways are the two reads.
+var ways = map[string]func(*hostile, testing.TB, Options) error{"trust": (*hostile).trust, "object": (*hostile).read}
+
 func readTestToken(context.Context) (string, error) { return testToken, nil }
 
 func (h *hostile) pinned() TrustRequest {
@@ -292,9 +421,9 @@ func (h *hostile) object() ObjectRequest {
 
 // want is what an error must be like.
 type want struct {
-	code  fault.Code
-	retry bool // it was tried more than once
-	text  []string
+	Code  fault.Code
+	Retry bool // it was tried more than once
+	Text  []string
 }
 
 // check also looks for the token, in the message and in every error behind it.
@@ -302,19 +431,19 @@ func (w want) check(t *testing.T, err error) *fault.Fault {
 	t.Helper()
 	var e *fault.Fault
 	if !errors.As(err, &e) {
-		t.Fatalf("got %v, want a fault with code %s", err, w.code)
+		t.Fatalf("got %v, want a fault with code %s", err, w.Code)
 	}
 	noCanary(t, err)
-	if e.Code != w.code {
-		t.Errorf("code %s, want %s: %v", e.Code, w.code, err)
+	if e.Code != w.Code {
+		t.Errorf("code %s, want %s: %v", e.Code, w.Code, err)
 	}
-	if retried := strings.HasSuffix(e.Why, " times)"); retried != w.retry {
-		t.Errorf("tried more than once: %t, want %t: %v", retried, w.retry, err)
+	if retried := strings.HasSuffix(e.Why, " times)"); retried != w.Retry {
+		t.Errorf("tried more than once: %t, want %t: %v", retried, w.Retry, err)
 	}
 	if e.Summary == "" || e.Why == "" || e.Next == "" {
 		t.Errorf("got summary %q, reason %q, next step %q; want none empty", e.Summary, e.Why, e.Next)
 	}
-	for _, part := range w.text {
+	for _, part := range w.Text {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("want %q in the error, got: %v", part, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -56,50 +57,54 @@ func (w *witness) take() [2]string {
 	return w.shown
 }
 
-// desk is a folder with everything that a kubeconfig may name.
+// desk is a folder with everything that a kubeconfig may name, and testdata/kubeconfig.yaml.
 type desk struct {
-	dir         string
-	cert, key   []byte
-	cert2, key2 []byte
+	dir string
+	key []byte // of the first pair
+
+	Files    map[string]any
+	Accepted []struct {
+		Name          string
+		Cluster, User map[string]any
+		Token, Cert   string
+		Input         any
+	}
+	Refused []struct {
+		Name       string
+		User, File map[string]any
+		Text, Why  string
+	}
 }
 
-func newDesk(t *testing.T) desk {
+func newDesk(t *testing.T, w *witness) desk {
 	t.Helper()
 	s := startDemo(t)
 	d := desk{dir: t.TempDir()}
-	var err error
-	if d.cert, d.key, err = s.IssueNode("one"); err != nil {
-		t.Fatal(err)
-	}
-	if d.cert2, d.key2, err = s.IssueNode("two"); err != nil {
-		t.Fatal(err)
-	}
-	answer := func(status map[string]string) string {
-		b, err := json.Marshal(
-			map[string]any{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", "status": status},
-		)
+	names := []string{"URL", w.URL, "CA64", base64.StdEncoding.EncodeToString(w.ca.pem()), "DIR", d.dir}
+	for _, number := range []string{"", "2"} {
+		cert, key, err := s.IssueNode("node" + number)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return string(b)
+		hashes, err := CAHashes(cert)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if number == "" {
+			d.key = key
+		}
+		names = append(names, "CERT"+number, string(cert), "KEY"+number, string(key), "PIN"+number, hashes[0],
+			"CERT"+number+"64", base64.StdEncoding.EncodeToString(cert),
+			"KEY"+number+"64", base64.StdEncoding.EncodeToString(key))
 	}
-	for name, text := range map[string]string{
-		"pair.pem": string(d.cert) + string(d.key), "cert.pem": string(d.cert2), "key.pem": string(d.key2), "token": " file-token\n", "empty": "\n", "two-lines": "a\nb",
-		"says-token": answer(map[string]string{"token": "plugin-token"}),
-		"says-cert":  answer(map[string]string{"clientCertificateData": string(d.cert2), "clientKeyData": string(d.key2)}),
-		"says-both":  answer(map[string]string{"token": "plugin-token", "clientCertificateData": string(d.cert), "clientKeyData": string(d.key)}),
-		"says-beta":  strings.Replace(answer(map[string]string{"token": "plugin-token"}), "/v1", "/v1beta1", 1),
-		"says-key":   answer(map[string]string{"clientKeyData": string(d.key)}),
-		"says-none":  answer(nil), "says-yaml": "kind: ExecCredential\napiVersion: " +
-			"client.authentication.k8s.io/v1\nstatus:\n  token: plugin-token\n", "says-kind": `{"kind":"Secret","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"t"}}`,
-		"says-rubbish": "{", "says-mixed": answer(map[string]string{"clientCertificateData": string(d.cert), "clientKeyData": string(d.key2)}),
-		// It records its input, prints the response that its argument names, and exits with the status in the variable
-		// EXIT.
-		"plugin": "#!/bin/sh\ncd \"$(dirname \"$0\")\" || exit 1\nprintf %s \"$KUBERNETES_EXEC_INFO\" > " +
-			"told\nprintf x >> runs\ncat \"$1\"\nexit ${EXIT:-0}\n",
-	} {
+	readData(t, "kubeconfig.yaml", &d, names...)
+	for name, content := range d.Files {
+		text, isText := content.(string)
+		if !isText {
+			text = encode(t, content)
+		}
 		mode := os.FileMode(0o600)
-		if name == "plugin" {
+		if strings.HasPrefix(text, "#!") {
 			mode = 0o700
 		}
 		if err := os.WriteFile(filepath.Join(d.dir, name), []byte(text), mode); err != nil {
@@ -107,6 +112,15 @@ func newDesk(t *testing.T) desk {
 		}
 	}
 	return d
+}
+
+func encode(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }
 
 // readInput returns the plugin's input since the last call, and how often it ran.
@@ -131,173 +145,88 @@ func (d desk) readInput(t *testing.T) (info any, runs int) {
 	return info, len(ran)
 }
 
-// kubeconfig is a file with one cluster and one user, whose lines are given.
-func kubeconfig(w *witness, cluster, user string) string {
-	return "apiVersion: v1\nkind: Config\ncurrent-context: at\npreferences: {}\nfuture: field\ncontexts:\n- " +
-		"name: other\n  context: {cluster: x, user: v}\n- name: at\n  context: {cluster: c, user: u}\n" +
-		"clusters:\n- name: c\n  cluster:\n    server: " + w.URL + "\n    certificate-authority-data: " + base64.StdEncoding.EncodeToString(
-		w.ca.pem(),
-	) + "\n" + cluster +
-		"users:\n- name: u\n  user:\n" + user
+// object is JSON.
+type object = map[string]any
+
+// kubeconfig has one cluster, with some fields, and one user. The fields of file replace those of the whole.
+func kubeconfig(t *testing.T, server string, ca []byte, cluster, user, file object) []byte {
+	t.Helper()
+	c := object{"server": server, "certificate-authority-data": ca}
+	maps.Copy(c, cluster)
+	whole := object{
+		"apiVersion": "v1", "kind": "Config", "current-context": "at", "preferences": object{}, "future": "field",
+		"contexts": []object{
+			{"name": "other", "context": object{"cluster": "x", "user": "v"}},
+			{"name": "at", "context": object{"cluster": "c", "user": "u"}},
+		},
+		"clusters": []object{{"name": "c", "cluster": c}},
+		"users":    []object{{"name": "u", "user": user}},
+	}
+	maps.Copy(whole, file)
+	return []byte(encode(t, whole))
 }
 
-func data(name string, b []byte) string {
-	return "    " + name + ": " + base64.StdEncoding.EncodeToString(b) + "\n"
+func (h *hostile) kubeconfig(t *testing.T, cluster, user, file object) []byte {
+	t.Helper()
+	return kubeconfig(t, h.URL, h.ca.pem(), cluster, user, file)
 }
 
-func execBlock(version, mode, command, says, more string) string {
-	out := "    exec:\n      command: " + command + "\n      args: [" + says + "]\n"
-	if version != "" {
-		out += "      apiVersion: client.authentication.k8s.io/" + version + "\n"
-	}
-	if mode != "" {
-		out += "      interactiveMode: " + mode + "\n"
-	}
-	return out + more
+// execUser is a user by a plugin of v1.
+func execUser(command string, args ...string) object {
+	const version = "client.authentication.k8s.io/v1"
+	return object{"exec": object{"command": command, "args": args, "apiVersion": version, "interactiveMode": "Never"}}
 }
 
 // readWith asks a witness, which refuses everybody.
-func readWith(text, dir string) error {
-	opts := givingUp(fast(), 1)
-	_, err := fetchConfigMap(
-		context.Background(),
-		ObjectRequest{Kubeconfig: []byte(text), KubeconfigDir: dir, Namespace: "kube-system", Name: "kubelet-config"},
-		opts,
-	)
+func readWith(text []byte, dir string) error {
+	req := ObjectRequest{Kubeconfig: text, KubeconfigDir: dir, Namespace: "kube-system", Name: "kubelet-config"}
+	_, err := fetchConfigMap(context.Background(), req, givingUp(fast(), 1))
 	return err
 }
 
 // TestIdentity checks what the server receives for each way to identify a user, and the input of a plugin.
 func TestIdentity(t *testing.T) {
-	d := newDesk(t)
 	w := newWitness(t, newTestCA(t, "cluster"))
-	one, two := pinOf(t, d.cert), pinOf(t, d.cert2)
-	const plugin, nobody = "./plugin", `{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","spec":{"interactive":false}}`
-	wantInput := func(more, config string) string {
-		return `{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","spec":{"cluster":{"server":"` + w.URL +
-			`",` + more + `"certificate-authority-data":"` + base64.StdEncoding.EncodeToString(
-			w.ca.pem(),
-		) + `","config":` + config + `},"interactive":false}}`
-	}
-	info := "    extensions:\n    - name: client.authentication.k8s.io/exec\n      extension: {audience: [a, " +
-		"1], deep: {b: null}}\n    - name: other\n      extension: {}\n"
-	for name, c := range map[string]struct {
-		cluster, user string
-		token, cert   string
-		input         string
-	}{
-		"data":               {"", data("client-certificate-data", d.cert) + data("client-key-data", d.key), "", one, ""},
-		"files":              {"", "    client-certificate: cert.pem\n    client-key: key.pem\n", "", two, ""},
-		"one file, absolute": {"", "    client-certificate: " + d.dir + "/pair.pem\n    client-key: " + d.dir + "/pair.pem\n", "", one, ""},
-		"data and a file": {"", data("client-certificate-data", d.cert) + "    client-key: " +
-			"pair.pem\n", "", one, ""},
-		"token":             {"", "    token: text-token\n", "text-token", "", ""},
-		"token file":        {"", "    tokenFile: token\n", "file-token", "", ""},
-		"token and file":    {"", "    tokenFile: token\n    token: text-token\n", "file-token", "", ""},
-		"token and no file": {"", "    tokenFile: gone\n    token: text-token\n", "text-token", "", ""},
-		"certificate and token": {"", "    token: text-token\n    client-certificate: pair.pem\n    " +
-			"client-key: pair.pem\n", "text-token", one, ""},
-		"nobody":                     {"", "    {}\n", "", "", ""},
-		"plugin's token":             {"", execBlock("v1", "Never", plugin, "says-token", ""), "plugin-token", "", nobody},
-		"plugin's certificate":       {"", execBlock("v1", "IfAvailable", plugin, "says-cert", ""), "", two, nobody},
-		"plugin's both":              {"", execBlock("v1", "Never", plugin, "says-both", ""), "plugin-token", one, nobody},
-		"plugin in YAML":             {"", execBlock("v1", "Never", plugin, "says-yaml", ""), "plugin-token", "", nobody},
-		"plugin of v1beta1":          {"", execBlock("v1beta1", "", plugin, "says-beta", ""), "plugin-token", "", strings.Replace(nobody, "/v1", "/v1beta1", 1)},
-		"plugin with the cluster":    {info, execBlock("v1", "Never", plugin, "says-token", "      provideClusterInfo: true\n"), "plugin-token", "", wantInput("", `{"audience":["a",1],"deep":{"b":null}}`)},
-		"plugin with less of it":     {"", execBlock("v1", "Never", plugin, "says-token", "      provideClusterInfo: true\n"), "plugin-token", "", wantInput("", "null")},
-		"plugin without the cluster": {info, execBlock("v1", "Never", plugin, "says-token", ""), "plugin-token", "", nobody},
-		"plugin with a name":         {"    tls-server-name: localhost\n    disable-compression: true\n", execBlock("v1", "Never", plugin, "says-token", "      provideClusterInfo: true\n"), "plugin-token", "", wantInput(`"tls-server-name":"localhost","disable-compression":true,`, "null")},
-		"plugin next to a token":     {"", "    token: text-token\n" + execBlock("v1", "Never", plugin, "says-cert", ""), "text-token", "", ""},
-		"plugin next to a cert":      {"", "    client-certificate: pair.pem\n    client-key: pair.pem\n" + execBlock("v1", "Never", plugin, "says-token", ""), "", one, ""},
-		"plugin with an environment": {"", execBlock("v1", "Never", "sh", `"-c", "cd '`+d.dir+`' && ./plugin $SAYS"`, "      env: [{name: SAYS, value: says-token}]\n"), "plugin-token", "", nobody},
-	} {
-		t.Run(name, func(t *testing.T) {
-			err := readWith(kubeconfig(w, c.cluster, c.user), d.dir)
-			want{code: fault.ClusterDenied, text: []string{"HTTP 403"}}.check(t, err)
+	d := newDesk(t, w)
+	for _, c := range d.Accepted {
+		t.Run(c.Name, func(t *testing.T) {
+			err := readWith(w.kubeconfig(t, c.Cluster, c.User, nil), d.dir)
+			want{Code: fault.ClusterDenied, Text: []string{"HTTP 403"}}.check(t, err)
 
-			wantShown := [2]string{c.token, c.cert}
-			if got := w.take(); got != wantShown {
-				t.Errorf("the server was shown %q, want %q", got, wantShown)
-			}
-			var expected any
-			if c.input != "" {
-				if err := json.Unmarshal([]byte(c.input), &expected); err != nil {
-					t.Fatal(err)
-				}
+			if got, want := w.take(), [2]string{c.Token, c.Cert}; got != want {
+				t.Errorf("the server was shown %q, want %q", got, want)
 			}
 			got, runs := d.readInput(t)
-			if diff := cmp.Diff(expected, got); diff != "" {
+			if diff := cmp.Diff(c.Input, got); diff != "" {
 				t.Errorf("the input of the plugin (-want +got):\n%s", diff)
 			}
-			if wantRuns := min(len(c.input), 1); runs != wantRuns {
-				t.Errorf("the plugin ran %d times, want %d", runs, wantRuns)
+			if c.Input != nil && runs != 1 || c.Input == nil && runs != 0 {
+				t.Errorf("the plugin ran %d times, want once with an input, and never without", runs)
 			}
 		})
 	}
 }
 
-func pinOf(t *testing.T, cert []byte) string {
-	t.Helper()
-	hashes, err := CAHashes(cert)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return hashes[0]
-}
-
 // TestKubeconfigRefused is what cannot be used: nothing is shown to the server, and nothing is in the message.
 func TestKubeconfigRefused(t *testing.T) {
-	d := newDesk(t)
 	w := newWitness(t, newTestCA(t, "cluster"))
+	d := newDesk(t, w)
 	if err := syscall.Mkfifo(filepath.Join(d.dir, "fifo"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	plugin := "./plugin"
-	block := func(says string) string { return execBlock("v1", "Never", plugin, says, "") }
-	for name, c := range map[string]struct{ text, want string }{
-		"no YAML":         {"users: [", "cannot be parsed"},
-		"another kind":    {strings.Replace(kubeconfig(w, "", "    token: t\n"), "kind: Config", "kind: Secret", 1), "cannot be parsed as a Config of v1"},
-		"another context": {strings.Replace(kubeconfig(w, "", "    token: t\n"), "current-context: at", "current-context: gone", 1), "current-context"},
-		"another cluster": {strings.Replace(kubeconfig(w, "", "    token: t\n"), "- name: c\n", "- name: d\n", 1), `no cluster "c"`},
-		"no key":          {kubeconfig(w, "", data("client-certificate-data", d.cert)), "client-key-data or client-key must be specified"},
-		"twice":           {kubeconfig(w, "", data("client-certificate-data", d.cert)+data("client-key-data", d.key)+"    client-certificate: cert.pem\n"), "client-cert-data and client-cert are both specified"},
-		"keys twice":      {kubeconfig(w, "", data("client-certificate-data", d.cert)+data("client-key-data", d.key)+"    client-key: pair.pem\n"), "client-key-data and client-key are both specified"},
-		"no file": {kubeconfig(w, "", "    client-certificate: gone.pem\n    client-key: "+
-			"pair.pem\n"), "gone.pem"},
-		"no key file": {kubeconfig(w, "", "    client-certificate: pair.pem\n    client-key: "+
-			"gone.pem\n"), "gone.pem"},
-		"two pairs": {kubeconfig(w, "", "    client-certificate: cert.pem\n    client-key: "+
-			"pair.pem\n"), "do not match"},
-		"two pairs as data": {kubeconfig(w, "", data("client-certificate-data", d.cert)+data("client-key-data", d.key2)), "do not match"},
-		"no token file":     {kubeconfig(w, "", "    tokenFile: gone\n"), "gone"},
-		"empty token file":  {kubeconfig(w, "", "    tokenFile: empty\n"), "empty token file"},
-		"token of two lines": {kubeconfig(w, "", "    tokenFile: two-lines\n"), "a character that is not " +
-			"allowed in a token"},
-		"two lines, and a token": {kubeconfig(w, "", "    token: t\n    tokenFile: two-lines\n"), "a character that is not allowed in a token"},
-		"a pipe":                 {kubeconfig(w, "", "    tokenFile: fifo\n"), "names as tokenFile"},
-		"auth-provider":          {kubeconfig(w, "", "    auth-provider: {name: gcp}\n"), "auth-provider"},
-		"no command": {kubeconfig(w, "", "    exec: {apiVersion: client.authentication.k8s.io/v1, "+
-			"interactiveMode: Never}\n"), "command must be specified"},
-		"no apiVersion":     {kubeconfig(w, "", execBlock("", "Never", plugin, "says-token", "")), "apiVersion"},
-		"v1alpha1":          {kubeconfig(w, "", execBlock("v1alpha1", "Never", plugin, "says-token", "")), "apiVersion"},
-		"no mode":           {kubeconfig(w, "", execBlock("v1", "", plugin, "says-token", "")), "interactiveMode"},
-		"another mode":      {kubeconfig(w, "", execBlock("v1", "Sometimes", plugin, "says-token", "")), "interactiveMode"},
-		"a terminal":        {kubeconfig(w, "", execBlock("v1", "Always", plugin, "says-token", "")), "needs a terminal"},
-		"a variable's name": {kubeconfig(w, "", execBlock("v1", "Never", plugin, "says-token", "      env: [{value: x}]\n")), "env variable name must be specified"},
-		"no such plugin":    {kubeconfig(w, "", execBlock("v1", "Never", "./gone", "says-token", "")), "cannot be run"},
-		"plugin that fails": {kubeconfig(w, "", execBlock("v1", "Never", plugin, "says-token", "      env: [{name: EXIT, value: \"3\"}]\n")), "exit status 3"},
-		"rubbish":           {kubeconfig(w, "", block("says-rubbish")), "something other than an ExecCredential"},
-		"another answer":    {kubeconfig(w, "", block("says-kind")), "something other than an ExecCredential"},
-		"another version": {kubeconfig(w, "", block("says-beta")), "something other than an " +
-			"ExecCredential of client.authentication.k8s.io/v1"},
-		"no status":           {kubeconfig(w, "", block("says-none")), "returns"},
-		"a key alone":         {kubeconfig(w, "", block("says-key")), "and not both"},
-		"a pair of two pairs": {kubeconfig(w, "", block("says-mixed")), "do not match"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			err := readWith(c.text, d.dir)
-			want{code: fault.ClusterDenied, text: []string{c.want}}.check(t, err)
-			for _, secret := range []string{"plugin-token", "file-token", strings.Split(string(d.key), "\n")[1], hex.EncodeToString(d.key)} {
+	for _, c := range d.Refused {
+		t.Run(c.Name, func(t *testing.T) {
+			if c.User == nil {
+				c.User = object{"token": "t"}
+			}
+			text := w.kubeconfig(t, nil, c.User, c.File)
+			if c.Text != "" {
+				text = []byte(c.Text)
+			}
+			err := readWith(text, d.dir)
+			want{Code: fault.ClusterDenied, Text: []string{c.Why}}.check(t, err)
+			secrets := []string{"plugin-token", "file-token", strings.Split(string(d.key), "\n")[1], hex.EncodeToString(d.key)}
+			for _, secret := range secrets {
 				if strings.Contains(err.Error(), secret) {
 					t.Errorf("got a secret in the message, want none: %v", err)
 				}
@@ -306,21 +235,6 @@ func TestKubeconfigRefused(t *testing.T) {
 				t.Errorf("got the credential %q at the server, want none", shown)
 			}
 		})
-	}
-}
-
-// TestRefusedByUs is what client-go would do and a boot should not.
-func TestRefusedByUs(t *testing.T) {
-	w := newWitness(t, newTestCA(t, "cluster"))
-	for want, text := range map[string]string{
-		"impersonates another user": kubeconfig(w, "", "    token: t\n    as: admin\n"),
-		"user name or password":     kubeconfig(w, "", "    username: admin\n    password: p\n"),
-		"no user \"u\"":             strings.Replace(kubeconfig(w, "", "    token: t\n"), "- name: u\n", "- name: v\n", 1),
-	} {
-		err := readWith(text, t.TempDir())
-		if err == nil || !strings.Contains(err.Error(), want) || w.take() != [2]string{} {
-			t.Errorf("%s: %v", want, err)
-		}
 	}
 }
 
@@ -353,7 +267,7 @@ func TestPluginEnvironment(t *testing.T) {
 }
 
 func TestPluginIsRunAgain(t *testing.T) {
-	d := newDesk(t)
+	d := newDesk(t, newWitness(t, newTestCA(t, "cluster")))
 	now := time.Now()
 	p := newTestPlugin(t, func() time.Time { return now }, filepath.Join(d.dir, "plugin"), "says")
 	says := func(token string, expires time.Time) {
@@ -383,9 +297,8 @@ func TestPluginIsRunAgain(t *testing.T) {
 
 // A credential that the server does not accept is asked for again.
 func TestPluginIsRunAgainWhenRefused(t *testing.T) {
-	d := newDesk(t)
 	h := newHostile(t, newTestCA(t, "cluster"))
-	text := kubeconfig(&witness{hostile: h}, "", execBlock("v1", "Never", "./plugin", "says-token", ""))
+	d := newDesk(t, &witness{hostile: h})
 	opts := givingUp(fast(), 3)
 	opts.OnRetry = func(Retry) {
 		answer := `{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"` + testToken + `"}}`
@@ -394,12 +307,12 @@ func TestPluginIsRunAgainWhenRefused(t *testing.T) {
 		}
 	}
 	req := ObjectRequest{
-		Kubeconfig:    []byte(text),
+		Kubeconfig:    h.kubeconfig(t, nil, execUser("./plugin", "says-token"), nil),
 		KubeconfigDir: d.dir,
 		Namespace:     "kube-system",
 		Name:          "kubelet-config",
 	}
-	if _, err := fetchConfigMap(within(t, 30*time.Second), req, opts); err != nil {
+	if err := readObject(t, req, opts); err != nil {
 		t.Error(err)
 	}
 	if _, runs := d.readInput(t); runs != 2 {
@@ -514,20 +427,17 @@ func TestPluginMisbehaves(t *testing.T) {
 		"echo secret-of-the-plugin >&2; exit 3":                                          "fails: exit status 3",
 		"cat; echo got to the end of stdin; exit 4":                                      "fails: exit status 4",
 	} {
-		text := kubeconfig(w, "", execBlock("v1", "Never", "sh", `"-c", "`+script+`"`, ""))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		began := time.Now()
 		req := ObjectRequest{
-			Kubeconfig: []byte(
-				text,
-			),
+			Kubeconfig:     w.kubeconfig(t, nil, execUser("sh", "-c", script), nil),
 			KubeconfigName: "the bootstrap kubeconfig",
 			Namespace:      "kube-system",
 			Name:           "kubelet-config",
 		}
 		_, err := fetchConfigMap(ctx, req, Options{BackoffMin: 400 * time.Millisecond})
 		cancel()
-		e := want{code: fault.ClusterDenied, retry: script != "sleep 30", text: []string{
+		e := want{Code: fault.ClusterDenied, Retry: script != "sleep 30", Text: []string{
 			"the bootstrap kubeconfig provides no credential: its plugin sh " + says}}.check(t, err)
 		if strings.Contains(e.Error(), "secret-of-the-plugin") {
 			t.Errorf("got the plugin's output in the message, want none: %v", e)

@@ -2,16 +2,13 @@ package cluster
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -20,276 +17,42 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-type handler = func(h *hostile, w http.ResponseWriter, r *http.Request, n int) bool
-
-func answerWith(code int, header ...string) handler {
-	return func(_ *hostile, w http.ResponseWriter, _ *http.Request, _ int) bool {
-		for i := 0; i+1 < len(header); i += 2 {
-			w.Header().Set(header[i], header[i+1])
-		}
-		writeStatus(w, code, http.StatusText(code), "as the test wishes")
-		return true
-	}
-}
-
-func body(contentType, text string) handler {
-	return func(_ *hostile, w http.ResponseWriter, _ *http.Request, _ int) bool {
-		w.Header().Set("Content-Type", contentType)
-		_, _ = io.WriteString(w, text)
-		return true
-	}
-}
-
-// raw answers with bytes of its own and closes the connection.
-func raw(text string) handler {
-	return func(_ *hostile, w http.ResponseWriter, _ *http.Request, _ int) bool {
-		conn, _, err := w.(http.Hijacker).Hijack()
-		if err != nil {
-			return true
-		}
-		_, _ = io.WriteString(conn, text)
-		conn.Close()
-		return true
-	}
-}
-
-// trickle sends a byte now and then, for ever: slowness on a real connection is what it is for.
-func trickle(head string) handler {
-	return func(_ *hostile, w http.ResponseWriter, _ *http.Request, _ int) bool {
-		conn, _, err := w.(http.Hijacker).Hijack()
-		if err != nil {
-			return true
-		}
-		defer conn.Close()
-		_, err = io.WriteString(conn, head)
-		for err == nil {
-			time.Sleep(5 * time.Millisecond)
-			_, err = conn.Write([]byte(" "))
-		}
-		return true
-	}
-}
-
-func gzipped(text string) handler {
-	return func(_ *hostile, w http.ResponseWriter, _ *http.Request, _ int) bool {
-		w.Header().Set("Content-Encoding", "gzip")
-		z := gzip.NewWriter(w)
-		_, _ = io.WriteString(z, text)
-		_ = z.Close()
-		return true
-	}
-}
-
-func bigBody(chunked bool) handler {
-	return func(_ *hostile, w http.ResponseWriter, _ *http.Request, _ int) bool {
-		text := bytes.Repeat([]byte(" "), maxBody+1)
-		if !chunked {
-			w.Header().Set("Content-Length", fmt.Sprint(len(text)))
-		}
-		_, _ = w.Write(text)
-		return true
-	}
-}
-
 // Rows of the matrix of faults that are an answer, or the lack of one. Each is met by an anonymous read of
-// cluster-info and by a read with a token. With heals, the third request is answered well.
+// cluster-info and by a read with a token. Where an answer is retried, the third request is answered well, too.
 func TestAnswers(t *testing.T) {
-	cases := []struct {
-		name   string
-		handle handler
-		code   fault.Code
-		retry  bool
-		text   string
-	}{
-		{
-			"4 slow-loris",
-			trickle("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"),
-			fault.ClusterUnreachable,
-			true,
-			"no complete response within 500ms",
-		},
-		{
-			"4 slow head",
-			trickle("HTTP/1.1 200 OK\r\nX-A:"),
-			fault.ClusterUnreachable,
-			true,
-			"no complete response within 500ms",
-		},
-		{"9 401", answerWith(401), fault.ClusterDenied, true, "HTTP 401: as the test wishes"},
-		{"10 403", answerWith(403), fault.ClusterDenied, false, "HTTP 403: as the test wishes"},
-		{"11 404", answerWith(404), fault.Absent, true, "HTTP 404: as the test wishes"},
-		{
-			"11 404 of something else",
-			func(_ *hostile, w http.ResponseWriter, r *http.Request, _ int) bool { http.NotFound(w, r); return true },
-			fault.Absent,
-			true,
-			`HTTP 404 with a text that begins with "404 page not found"`,
-		},
-		{"13 503", answerWith(503), fault.ClusterUnreachable, true, "HTTP 503: as the test wishes"},
-		{"13 502 with a page", func(_ *hostile, w http.ResponseWriter, _ *http.Request, _ int) bool {
-			w.WriteHeader(502)
-			_, _ = io.WriteString(w, "<html><body>bad gateway")
-			return true
-		}, fault.ClusterUnreachable, true, "HTTP 502 with an HTML page"},
-		{"13 400", answerWith(400), fault.ClusterUnusable, false, "HTTP 400"},
-		{"14 body > 8 MiB", bigBody(false), fault.ClusterUnusable, false, "larger than 8 MiB"},
-		{"14 body > 8 MiB, chunked", bigBody(true), fault.ClusterUnusable, false, "larger than 8 MiB"},
-		{
-			"14 endless head",
-			raw(
-				"HTTP/1.1 200 OK\r\n" + strings.Repeat(
-					"X-A: "+strings.Repeat("b", 1000)+"\r\n",
-					(maxBody+maxHead)/1000+1,
-				),
-			),
-			fault.ClusterUnusable,
-			false,
-			"the head of the response is larger than 64 KiB",
-		},
-		{
-			"15 truncated",
-			raw("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{\"kind\":"),
-			fault.ClusterUnreachable,
-			true,
-			"ended before a complete response",
-		},
-		{
-			"15 truncated, chunked",
-			raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{\"kind\":\r\n"),
-			fault.ClusterUnreachable,
-			true,
-			"ended before a complete response",
-		},
-		{
-			"15 truncated head",
-			raw("HTTP/1.1 200 OK\r\nContent-"),
-			fault.ClusterUnreachable,
-			true,
-			"is incomplete or malformed",
-		},
-		{"15 no answer", raw(""), fault.ClusterUnreachable, true, "ended before a complete response"},
-		{"16 gzip", gzipped(strings.Repeat("\x00", 100<<10)), fault.ClusterUnusable, false, "compressed"},
-		{
-			"17 redirect",
-			answerWith(302, "Location", "https://elsewhere.example/"),
-			fault.ClusterUnusable,
-			false,
-			`a redirect, to "https://elsewhere.example/"`,
-		},
-		{
-			"18 HTML of a portal",
-			body("text/html", "<!DOCTYPE html>\n<html><title>Welcome</title>"),
-			fault.ClusterUnusable,
-			false,
-			"an HTML page, as a captive portal sends",
-		},
-		{"18 an empty body", body("application/json", ""), fault.ClusterUnusable, false, "an empty body"},
-		{
-			"18 a text",
-			body("text/plain", "It works!\x1b[31m"),
-			fault.ClusterUnusable,
-			false,
-			`a text that begins with "It works! [31m"`,
-		},
-		{"18 no HTTP at all", raw("SSH-2.0-OpenSSH_9.2\r\n"), fault.ClusterUnusable, false, "not HTTP"},
-		{
-			"19 malformed JSON",
-			body("application/json", `{"kind": "ConfigMap", "data":`),
-			fault.ClusterUnusable,
-			false,
-			"JSON that is incomplete or malformed",
-		},
-		{
-			"19 JSON of another type",
-			body("application/json", `{"kind": "ConfigMap", "data": []}`),
-			fault.ClusterUnusable,
-			false,
-			"JSON that is not the requested Kubernetes object",
-		},
-		{
-			"19 another kind",
-			body("application/json", `{"kind": "Secret", "apiVersion": "v1"}`),
-			fault.ClusterUnusable,
-			false,
-			`"Secret"`,
-		},
-		{
-			"19 another object",
-			body(
-				"application/json",
-				`{"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "x", "namespace": "y"}}`,
-			),
-			fault.ClusterUnusable,
-			false,
-			"y/x",
-		},
-		{
-			"19 another name",
-			body(
-				"application/json",
-				`{"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "x", "namespace": "kube-public"}}`,
-			),
-			fault.ClusterUnusable,
-			false,
-			"kube-public/x",
-		},
-		{
-			"19 two objects",
-			body("application/json", `{"kind": "ConfigMap", "apiVersion": "v1"} {}`),
-			fault.ClusterUnusable,
-			false,
-			"continues after",
-		},
-		{
-			"switching protocols",
-			raw("HTTP/1.1 101 Switching Protocols\r\n\r\n"),
-			fault.ClusterUnusable,
-			false,
-			"HTTP 101",
-		},
+	var cases []struct {
+		Name   string
+		Answer answer
+		Want   want
 	}
+	readData(t, "answers.yaml", &cases)
 	ca := newTestCA(t, "cluster")
 	for _, c := range cases {
-		for _, way := range []string{"trust", "object"} {
-			for _, heals := range []bool{false, true} {
-				if heals && !c.retry {
-					continue
-				}
-				t.Run(fmt.Sprintf("%s by %s heals %t", c.name, way, heals), func(t *testing.T) {
-					t.Parallel()
-					h := newHostile(t, ca)
-					h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
-						if heals && n > 2 || r.URL.Path == "/readyz" {
-							return false
-						}
-						return c.handle(h, w, r, n)
-					}
-					opts := fast()
-					if strings.HasPrefix(c.name, "4 ") {
-						opts.RequestTimeout = 500 * time.Millisecond
-					}
-					if !heals {
-						opts = givingUp(opts, 3)
-					}
-					ctx := within(t, 30*time.Second)
-					var err error
-					if way == "trust" {
-						_, err = FetchTrust(ctx, h.pinned(), opts)
-					} else {
-						_, err = fetchConfigMap(ctx, h.object(), opts)
-					}
-					if heals {
-						if err != nil {
-							t.Error(err)
-						}
-						return
-					}
-					want{code: c.code, retry: c.retry, text: []string{c.text}}.check(t, err)
-					if way == "trust" && h.authorized.Load() != 0 {
-						t.Error("an anonymous request carried Authorization")
-					}
-				})
+		for way, read := range ways {
+			opts := fast()
+			if c.Answer.Trickle {
+				opts.RequestTimeout = 500 * time.Millisecond
 			}
+			t.Run(c.Name+" by "+way, func(t *testing.T) {
+				t.Parallel()
+				h := newHostile(t, ca)
+				h.handle = exceptReadyz(c.Answer.handle)
+				c.Want.check(t, read(h, t, givingUp(opts, 3)))
+				if way == "trust" && h.authorized.Load() != 0 {
+					t.Error("an anonymous request carried Authorization")
+				}
+			})
+			if !c.Want.Retry {
+				continue
+			}
+			t.Run(c.Name+" by "+way+" heals", func(t *testing.T) {
+				t.Parallel()
+				h := newHostile(t, ca)
+				h.handle = first(2, exceptReadyz(c.Answer.handle))
+				if err := read(h, t, opts); err != nil {
+					t.Errorf("got %v, want no error", err)
+				}
+			})
 		}
 	}
 }
@@ -310,10 +73,10 @@ func TestProtocol(t *testing.T) {
 		}
 		return false
 	}
-	if _, err := FetchTrust(within(t, 30*time.Second), h.pinned(), fast()); err != nil {
+	if err := h.trust(t, fast()); err != nil {
 		t.Error(err)
 	}
-	if _, err := fetchConfigMap(within(t, 30*time.Second), h.object(), fast()); err != nil {
+	if err := h.read(t, fast()); err != nil {
 		t.Error(err)
 	}
 }
@@ -323,7 +86,7 @@ func TestNothingOfTheLibrary(t *testing.T) {
 	h := newHostile(t, newTestCA(t, "cluster"))
 	h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
 		w.Header().Set("Warning", `299 - "a warning"`)
-		return n <= 20 && answerWith(429, "Retry-After", "1")(h, w, r, n)
+		return n <= 20 && answerWith(429, "Retry-After", "1")(w, r, n)
 	}
 	waits := 0
 	opts := fast()
@@ -347,7 +110,7 @@ func TestEarlyHints(t *testing.T) {
 		w.WriteHeader(http.StatusEarlyHints)
 		return false
 	}
-	if _, err := fetchConfigMap(within(t, 30*time.Second), h.object(), fast()); err != nil {
+	if err := h.read(t, fast()); err != nil {
 		t.Error(err)
 	}
 }
@@ -370,7 +133,7 @@ func TestRequestTimeout(t *testing.T) {
 	opts.RequestTimeout = 100 * time.Millisecond
 	var whys []string
 	opts.OnRetry = func(r Retry) { whys = append(whys, r.Why) }
-	if _, err := fetchConfigMap(within(t, 30*time.Second), h.object(), opts); err != nil {
+	if err := h.read(t, opts); err != nil {
 		t.Error(err)
 	}
 	// A busy machine may need more than 100 ms for what does answer, and net/http may repeat a request by itself.
@@ -388,9 +151,7 @@ func TestRetryAfter(t *testing.T) {
 	} {
 		t.Run(header, func(t *testing.T) {
 			h := newHostile(t, newTestCA(t, "cluster"))
-			h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
-				return n == 1 && answerWith(429, "Retry-After", header)(h, w, r, n)
-			}
+			h.handle = first(1, answerWith(429, "Retry-After", header))
 			opts := fast()
 			opts.BackoffMin, opts.BackoffMax = 2*time.Millisecond, 2*time.Millisecond
 			var slept []time.Duration
@@ -405,12 +166,10 @@ func TestRetryAfter(t *testing.T) {
 	}
 	t.Run("past the deadline", func(t *testing.T) {
 		h := newHostile(t, newTestCA(t, "cluster"))
-		h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
-			return answerWith(429, "Retry-After", "25")(h, w, r, n)
-		}
+		h.handle = answerWith(429, "Retry-After", "25")
 		began := time.Now()
 		_, err := fetchConfigMap(within(t, 20*time.Second), h.object(), fast())
-		want{code: fault.ClusterUnreachable, text: []string{"HTTP 429"}}.check(t, err)
+		want{Code: fault.ClusterUnreachable, Text: []string{"HTTP 429"}}.check(t, err)
 		if d := time.Since(began); d > 5*time.Second {
 			t.Errorf("waited %v, want no wait beyond the deadline", d)
 		}
@@ -420,7 +179,7 @@ func TestRetryAfter(t *testing.T) {
 // The wait triples up to its limit, and jitter adds as much again at most.
 func TestBackoff(t *testing.T) {
 	h := newHostile(t, newTestCA(t, "cluster"))
-	h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { return n < 7 && answerWith(503)(h, w, r, n) }
+	h.handle = first(6, answerWith(503))
 	var slept []time.Duration
 	opts := Options{
 		BackoffMin: time.Second,
@@ -443,30 +202,9 @@ func TestBackoff(t *testing.T) {
 
 // TestReadRetryAfter: seconds or a date, as RFC 9110, 10.2.3 has it, bounded both.
 func TestReadRetryAfter(t *testing.T) {
-	const date = "Wed, 21 Oct 2015 07:28:00 GMT"
-	for _, c := range []struct {
-		text, date string
-		want       time.Duration
-	}{
-		{"", date, 0},
-		{"0", date, 0},
-		{"7", "", 7},
-		{"120", "", 32},
-		{"99999999999", "", 32},
-		{"-1", "", 0},
-		{"1.5", "", 0},
-		{"soon", date, 0},
-		{"Wed, 21 Oct 2015 07:28:09 GMT", date, 9},
-		{"Wednesday, 21-Oct-15 07:28:09 GMT", date, 9},
-		{"Wed Oct 21 07:28:09 2015", date, 9},
-		{date, date, 0},
-		{"Wed, 21 Oct 2015 07:27:00 GMT", date, 0},
-		{"Fri, 31 Dec 9999 23:59:59 GMT", date, 32},
-		{"Wed, 21 Oct 2015 07:28:09 GMT", "", 0},
-		{"Wed, 21 Oct 2015 07:28:09 GMT", "today", 0},
-	} {
-		if got := retryAfter(http.Header{"Retry-After": {c.text}, "Date": {c.date}}); got != c.want*time.Second {
-			t.Errorf("Retry-After %q at %q: got %s, want %d s", c.text, c.date, got, c.want)
+	for _, c := range readServersCases(t).RetryAfter {
+		if got := retryAfter(http.Header{"Retry-After": {c.After}, "Date": {c.Date}}); got != c.Seconds*time.Second {
+			t.Errorf("Retry-After %q at %q: got %s, want %d s", c.After, c.Date, got, c.Seconds)
 		}
 	}
 }
@@ -480,8 +218,8 @@ func TestRedirectKeepsToken(t *testing.T) {
 		http.Redirect(w, r, other.URL+r.URL.Path, http.StatusTemporaryRedirect)
 		return true
 	}
-	_, err := fetchConfigMap(within(t, 30*time.Second), h.object(), fast())
-	want{code: fault.ClusterUnusable, text: []string{other.URL}}.check(t, err)
+	err := h.read(t, fast())
+	want{Code: fault.ClusterUnusable, Text: []string{other.URL}}.check(t, err)
 	if n := other.conns.Load(); n != 0 {
 		t.Errorf("got %d connections to the target of the redirect, want 0", n)
 	}
@@ -508,7 +246,7 @@ func TestCancel(t *testing.T) {
 		},
 		opts,
 	)
-	want{code: fault.ClusterUnreachable, text: []string{"interrupted"}}.check(t, err)
+	want{Code: fault.ClusterUnreachable, Text: []string{"interrupted"}}.check(t, err)
 	if !errors.Is(err, context.Canceled) || time.Since(began) > time.Second {
 		t.Errorf("after %v: %v", time.Since(began), err)
 	}
@@ -548,7 +286,7 @@ func TestHTTPClientIsBounded(t *testing.T) {
 		asked := ""
 		h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
 			asked = r.Header.Get("Accept-Encoding")
-			return handle(h, w, r, n)
+			return handle(w, r, n)
 		}
 		resp, err := client.Get(h.URL)
 		if err != nil {
@@ -559,7 +297,7 @@ func TestHTTPClientIsBounded(t *testing.T) {
 		return data, asked, err
 	}
 
-	data, asked, err := get(gzipped(strings.Repeat("\x00", maxBody)))
+	data, asked, err := get(answer{Gzip: true, Spaces: maxBody}.handle)
 	if err != nil || asked != "" || !bytes.HasPrefix(data, []byte("\x1f\x8b")) {
 		t.Errorf(
 			"gzip: asked for encoding %q, got %d bytes beginning %.2x and %v; want none asked for, and gzip's bytes",
@@ -571,7 +309,7 @@ func TestHTTPClientIsBounded(t *testing.T) {
 	}
 
 	var large *http.MaxBytesError
-	if data, _, err = get(bigBody(true)); !errors.As(err, &large) || len(data) != maxBody {
+	if data, _, err = get(answer{Spaces: maxBody + 1, Chunked: true}.handle); !errors.As(err, &large) || len(data) != maxBody {
 		t.Errorf("a body above 1 MiB: got %d bytes and %v, want %d and an error", len(data), err, maxBody)
 	}
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -10,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -18,77 +19,53 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
+// parseCases is testdata/parse.yaml.
+type parseCases struct {
+	Servers        map[string]string
+	InvalidServers map[string]string `json:"invalid servers"`
+	Proxies        []string
+	InvalidProxies []string `json:"invalid proxies"`
+	Tokens         []string
+	InvalidTokens  []string `json:"invalid tokens"`
+	Signatures     []struct {
+		Name, Head       string
+		Signature        *string
+		Text, ID, Secret string
+	}
+	Discovery []struct{ Name, Text, Then, Why string }
+}
+
+func readParseCases(t *testing.T, names ...string) (out parseCases) {
+	t.Helper()
+	names = append(names, "SECRET", tokenSecret, "TOKEN", testToken, "SPACES", strings.Repeat(" ", 5000))
+	readData(t, "parse.yaml", &out, names...)
+	return out
+}
+
 func TestParseServer(t *testing.T) {
-	for in, out := range map[string]string{
-		"10.0.0.11:6443":              "https://10.0.0.11:6443",
-		"https://10.0.0.11:6443":      "https://10.0.0.11:6443",
-		"https://10.0.0.11:6443/":     "https://10.0.0.11:6443",
-		"HTTPS://K8s.Site3.example":   "https://k8s.site3.example:443",
-		"k8s.example:06443":           "https://k8s.example:6443",
-		"[2001:DB8::1]:6443":          "https://[2001:db8::1]:6443",
-		"https://[2001:db8::1]":       "https://[2001:db8::1]:443",
-		"localhost:1":                 "https://localhost:1",
-		"my_host.example:65535":       "https://my_host.example:65535",
-		"https://k8s.example.:6443":   "https://k8s.example.:6443",
-		"xn--bcher-kva.example:6443/": "https://xn--bcher-kva.example:6443",
-	} {
-		u, err := ParseServer(in)
-		if err != nil {
-			t.Errorf("%q: got %v, want no error", in, err)
-			continue
-		}
-		if u.String() != out {
-			t.Errorf("%q: %s, want %s", in, u, out)
+	cases := readParseCases(t)
+	for in, want := range cases.Servers {
+		if u, err := ParseServer(in); err != nil || u.String() != want {
+			t.Errorf("%q: got %v, %v; want %s", in, u, err, want)
 		}
 	}
-	for in, text := range map[string]string{
-		"":                                   "empty",
-		"http://k8s:6443":                    "http is refused",
-		"ftp://k8s:6443":                     `scheme "ftp" is not https`,
-		"https://me:" + tokenSecret + "@k8s": "user name or password",
-		tokenSecret + "@k8s:6443":            "user name or password",
-		"https://k8s:6443/api":               "a path, query or fragment is refused",
-		"k8s:6443?x=1":                       `"k8s:6443?…": a path, query or fragment`,
-		"k8s:6443#x":                         `"k8s:6443#…": a path, query or fragment`,
-		"k8s.example":                        "no port; write k8s.example:6443, or https://k8s.example",
-		"k8s.example:":                       "port after the colon is missing",
-		"https://k8s.example:":               "port",
-		"k8s:0":                              "not between 1 and 65535",
-		"k8s:65536":                          "not between 1 and 65535",
-		"k8s:+1":                             "not between 1 and 65535",
-		"2001:db8::1:6443":                   "needs brackets",
-		"[fe80::1%25eth0]:6443":              "zones are refused",
-		"[10.0.0.1]:6443":                    "invalid IPv6 address",
-		"[::1]6443":                          "is not a port",
-		"[::1":                               "no ]",
-		":6443":                              "no host",
-		"10.0.0.300:6443":                    "invalid IP address",
-		"-a:1":                               "invalid host name",
-		"a..b:1":                             "invalid host name",
-		"k8s :6443":                          "a space",
-		"k8s\n:6443":                         "a space, a control character",
-		"bücher.example:6443":                "outside ASCII",
-		strings.Repeat("a.", 127) + "a:1":    "at most 253",
-	} {
+	for in, want := range cases.InvalidServers {
 		u, err := ParseServer(in)
-		if err == nil {
-			t.Errorf("%q: got %s, want an error", in, u)
-			continue
-		}
-		if !strings.Contains(err.Error(), text) {
-			t.Errorf("%q: %v, want %q in it", in, err, text)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, %v; want an error with %q", in, u, err, want)
 		}
 		noCanary(t, err)
 	}
 }
 
 func TestParseProxy(t *testing.T) {
-	for _, good := range []string{"http://proxy:3128", "https://u:p@proxy.example:3128/", "http://10.0.0.1"} {
+	cases := readParseCases(t)
+	for _, good := range cases.Proxies {
 		if _, err := ParseProxy(good); err != nil {
-			t.Error(err)
+			t.Errorf("%q: got %v, want no error", good, err)
 		}
 	}
-	for _, bad := range []string{"", "proxy:3128", "socks5://u:" + tokenSecret + "@proxy:1", "http://u:" + tokenSecret + "@", "http://u:" + tokenSecret + "@p/x", "http://u:" + tokenSecret + "@p:%zz"} {
+	for _, bad := range cases.InvalidProxies {
 		_, err := ParseProxy(bad)
 		if err == nil {
 			t.Errorf("%q: got no error, want one", bad)
@@ -98,12 +75,13 @@ func TestParseProxy(t *testing.T) {
 }
 
 func TestParseToken(t *testing.T) {
-	for _, good := range []string{"abcdef.0123456789abcdef", "abcdef.0123456789abcdef\n"} {
+	cases := readParseCases(t)
+	for _, good := range cases.Tokens {
 		if id, secret, err := ParseToken(good); err != nil || id != "abcdef" || secret != "0123456789abcdef" {
 			t.Errorf("%q: got %q, %q, %v; want both halves", good, id, secret, err)
 		}
 	}
-	for _, bad := range []string{"", "abcdef", "abcdef.", testToken + "x", "x" + testToken, "ABCDEF." + tokenSecret, testToken + "\n\n", " " + testToken, testToken + ".", "abcdef.0123456789abcde\u00e4"} {
+	for _, bad := range cases.InvalidTokens {
 		_, _, err := ParseToken(bad)
 		if err == nil {
 			t.Errorf("%q: got no error, want one", bad)
@@ -131,7 +109,7 @@ func TestCAHashes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]string{opensslPin}, got); d != "" {
+	if d := gocmp.Diff([]string{opensslPin}, got); d != "" {
 		t.Error(d)
 	}
 	ca := newTestCA(t, "second")
@@ -172,7 +150,7 @@ func TestCAHashes(t *testing.T) {
 		"repetition":  opensslCA + string(both),
 	} {
 		got, err := Choose([]byte(text), nil)
-		if d := cmp.Diff(inOrder, got); d != "" || err != nil {
+		if d := gocmp.Diff(inOrder, got); d != "" || err != nil {
 			t.Errorf("%s: got another choice for the same CAs: %v %s", name, err, d)
 		}
 	}
@@ -194,37 +172,24 @@ func TestCAHashes(t *testing.T) {
 	}
 }
 
-// The first vector is that of Kubernetes' own test of its signer (pkg/controller/bootstrap, jws_test.go).
 func TestVerifyJWS(t *testing.T) {
 	const text, id, secret = "Hello from the other side. I must have called a thousand times.", "joshua", "my voice is my passcode"
-	const good = "eyJhbGciOiJIUzI1NiIsImtpZCI6Impvc2h1YSJ9..VShe2taLd-YTrmWuRkcL_8QTNDHYxQIEBsAYYiIj1_8"
+	const body = "VShe2taLd-YTrmWuRkcL_8QTNDHYxQIEBsAYYiIj1_8"
+	const good = "eyJhbGciOiJIUzI1NiIsImtpZCI6Impvc2h1YSJ9.." + body
 	if err := verifyJWS(good, text, id, secret); err != nil {
 		t.Error(err)
 	}
-	head := func(h string) string {
-		return base64.RawURLEncoding.EncodeToString([]byte(h)) + ".." + strings.SplitN(good, "..", 2)[1]
-	}
-	for name, c := range map[string]struct{ signature, text, id, secret string }{
-		"another text":   {good, text + " ", id, secret},
-		"another secret": {good, text, id, secret + "x"},
-		"another id":     {good, text, "joshub", secret},
-		"empty":          {"", text, id, secret},
-		"not detached":   {strings.Replace(good, "..", ".YWJj.", 1), text, id, secret},
-		"four parts":     {good + ".x", text, id, secret},
-		"padded":         {good + "=", text, id, secret},
-		// The last character has two bits to spare.
-		"a bit more":        {good[:len(good)-1] + "9", text, id, secret},
-		"a newline":         {good + "\n", text, id, secret},
-		"cut":               {good[:len(good)-4], text, id, secret},
-		"alg none":          {head(`{"alg":"none","kid":"joshua"}`), text, id, secret},
-		"alg HS512":         {head(`{"alg":"HS512","kid":"joshua"}`), text, id, secret},
-		"a critical header": {head(`{"alg":"HS256","kid":"joshua","crit":["b64"],"b64":false}`), text, id, secret},
-		"two headers":       {head(`{"alg":"HS256","kid":"joshua"} {}`), text, id, secret},
-		"a long one":        {head(`{"alg":"HS256","kid":"joshua"` + strings.Repeat(" ", 5000) + `}`), text, id, secret},
-	} {
-		err := verifyJWS(c.signature, c.text, c.id, c.secret)
+	for _, c := range readParseCases(t, "GOOD", good, "BODY", body, "TEXT", text).Signatures {
+		signature := good
+		if c.Head != "" {
+			signature = base64.RawURLEncoding.EncodeToString([]byte(c.Head)) + ".." + body
+		}
+		if c.Signature != nil {
+			signature = *c.Signature
+		}
+		err := verifyJWS(signature, cmp.Or(c.Text, text), cmp.Or(c.ID, id), cmp.Or(c.Secret, secret))
 		if err == nil || !strings.Contains(err.Error(), "does not match") {
-			t.Errorf("%s: got %v, want \"does not match\" in it", name, err)
+			t.Errorf("%s: got %v, want \"does not match\" in it", c.Name, err)
 		}
 	}
 }
@@ -236,62 +201,26 @@ func TestDiscoveryRefused(t *testing.T) {
 	if certs, server, err := parseDiscovery(good); err != nil || len(certs) != 1 || server != "https://k8s:6443" {
 		t.Fatalf("got %d certificates, %q, %v; want one, https://k8s:6443 and no error", len(certs), server, err)
 	}
-	var bomb strings.Builder
-	bomb.WriteString("kind: Config\napiVersion: v1\nextensions: &a0 [x]\n")
-	for i := range 30 {
-		fmt.Fprintf(
-			&bomb,
-			"e%d: &a%d [%s]\n",
-			i,
-			i+1,
-			strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d,", i), 9), ","),
-		)
-	}
-	for name, c := range map[string]struct{ text, says string }{
-		"repeated field":  {strings.Replace(good, "kind: Config", "kind: Config\nkind: Config", 1), "already set"},
-		"repeated server": {strings.Replace(good, "    server:", "    server: a\n    server:", 1), "already set"},
-		"unknown field": {strings.Replace(good, "    server:", "    certificate-authority-dat: a\n    "+
-			"server:", 1), "unknown field"},
-		"alias bomb":      {bomb.String(), "not strict YAML"},
-		"deep flow":       {good + "extensions: " + strings.Repeat("[", 100_000), "not strict YAML"},
-		"deep flow lines": {good + "extensions: " + strings.Repeat("[\n", 100_000), "not strict YAML"},
-		"deep block":      {good + "extensions:\n" + strings.Repeat("- ", 100_000), "not strict YAML"},
-		"deep keys":       {good + "extensions:\n" + strings.Repeat("? ", 100_000), "not strict YAML"},
-		"deep indent":     {good + "extensions:\n" + strings.Repeat(" ", 2000) + "- a", "not strict YAML"},
-		"too large":       {good + "#" + strings.Repeat("x", maxKubeconfig), "larger than 256 KiB"},
-		"another kind":    {strings.Replace(good, "kind: Config", "kind: List", 1), `"List"`},
-		"another version": {strings.Replace(good, "v1", "v2", 1), `"v2"`},
-		"two clusters": {strings.Replace(good, "contexts: null", "- cluster: {}\n  name: b\ncontexts: "+
-			"null", 1), "2 clusters"},
-		"no cluster": {"kind: Config\napiVersion: v1\n", "0 clusters"},
-		"insecure": {strings.Replace(good, "    server:", "    insecure-skip-tls-verify: true\n    "+
-			"server:", 1), "refused"},
-		"a CA by path": {"kind: Config\napiVersion: v1\nclusters:\n- name: a\n  cluster: {server: x, " +
-			"certificate-authority: /ca.crt}\n", "--flatten"},
-		"not base64": {"kind: Config\napiVersion: v1\nclusters:\n- name: a\n  cluster: " +
-			"{certificate-authority-data: '%%%'}\n", "not strict YAML"},
-		"no certificate": {"kind: Config\napiVersion: v1\nclusters:\n- name: a\n  cluster: " +
-			"{certificate-authority-data: aGVsbG8=}\n", "no certificate"},
-		"a list": {"- a\n", "not strict YAML"},
-	} {
+	_, fields, _ := strings.Cut(good, "- cluster:\n")
+	fields, _, _ = strings.Cut(fields, "  name:")
+	for _, c := range readParseCases(t, "INFO", good, "CLUSTER", fields).Discovery {
+		text := c.Text + strings.Repeat(c.Then, 100_000)
 		began := time.Now()
-		_, _, err := parseDiscovery(c.text)
-		if err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v, want %q in it", name, err, c.says)
+		_, _, err := parseDiscovery(text)
+		if err == nil || !strings.Contains(err.Error(), c.Why) {
+			t.Errorf("%s: %v, want %q in it", c.Name, err, c.Why)
 		}
 		if d := time.Since(began); d > 2*time.Second {
-			t.Errorf("%s: refused after %v", name, d)
+			t.Errorf("%s: refused after %v", c.Name, d)
 		}
 		// The same inside an answer is unusable, and final.
 		h := newHostile(t, ca)
-		h.info = func(int) map[string]string { return signedInfo(c.text) }
-		_, err = FetchTrust(within(t, 10*time.Second), h.pinned(), fast())
-		want{code: fault.ClusterUnusable, text: []string{"cluster-info"}}.check(t, err)
+		h.info = func(int) map[string]string { return signedInfo(text) }
+		want{Code: fault.ClusterUnusable, Text: []string{"cluster-info"}}.check(t, h.trust(t, fast()))
 	}
 	h := newHostile(t, ca)
 	h.info = func(int) map[string]string { return map[string]string{"x": "y"} }
-	_, err := FetchTrust(within(t, 10*time.Second), h.pinned(), fast())
-	want{code: fault.ClusterUnusable, text: []string{"no key kubeconfig"}}.check(t, err)
+	want{Code: fault.ClusterUnusable, Text: []string{"no key kubeconfig"}}.check(t, h.trust(t, fast()))
 }
 
 // Whatever client-go writes into a cluster, strict reading must know: kubeadm writes cluster-info with it.

@@ -18,20 +18,48 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
+// serversCases is testdata/servers.yaml.
+type serversCases struct {
+	Servers map[string]serverSpec
+	Several []struct {
+		Name    string
+		Servers []string
+		Waits   int
+		Want    *want
+	}
+	TurnAway []struct {
+		Name    string
+		Seconds time.Duration
+		After   [2]string
+		Refuses [2]int
+		Asked   [2]int32
+		Waits   []int
+		Fails   bool
+	} `json:"turn away"`
+	RetryAfter []struct {
+		After, Date string
+		Seconds     time.Duration
+	} `json:"retry after"`
+}
+
+func readServersCases(t *testing.T, urls ...string) (out serversCases) {
+	t.Helper()
+	readData(t, "servers.yaml", &out, urls...)
+	return out
+}
+
 // Row 27, with a list of servers.
 func TestSeveralServers(t *testing.T) {
-	ca := newTestCA(t, "cluster")
-	good := newHostile(t, ca)
-	evil := newHostile(t, ca, func(_ *hostile, c *tls.Config) {
-		c.Certificates = []tls.Certificate{newTestCA(t, "evil").leaf(t, time.Time{}, time.Time{})}
-	})
-	unhealthy := newHostile(t, ca)
-	unhealthy.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { return answerWith(503)(unhealthy, w, r, n) }
-	denies := newHostile(t, ca)
-	denies.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { return answerWith(401)(denies, w, r, n) }
-	full := newHostile(t, ca)
-	full.handle = turningAway(429, "1", 1<<30)
+	all := newAuthorities(t)
 	const dead, hole = "127.0.0.1:1", "192.0.2.1:6443"
+	urls, names := map[string]string{"dead": "https://" + dead, "hole": "https://" + hole}, []string{"dead", "https://" + dead}
+	servers := map[string]*hostile{}
+	for name, spec := range readServersCases(t).Servers {
+		servers[name] = spec.start(t, all)
+		urls[name] = servers[name].URL
+		names = append(names, name, urls[name])
+	}
+	good, evil := servers["good"], servers["evil"]
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 		switch address {
 		case dead:
@@ -42,58 +70,30 @@ func TestSeveralServers(t *testing.T) {
 		}
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}
-	portal := newHostile(t, ca)
-	portal.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
-		return body("text/html", "<html>")(portal, w, r, n)
-	}
-	forbids := newHostile(t, ca)
-	forbids.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
-		return r.URL.Path != "/readyz" && answerWith(403)(forbids, w, r, n)
-	}
-	for _, c := range []struct {
-		name    string
-		servers []string
-		code    fault.Code
-		text    []string
-		waits   int
-	}{
-		{"the first is dead", []string{dead, good.URL}, "", nil, 0},
-		{"the first is a hole", []string{hole, good.URL}, "", nil, 0},
-		{"the first is unhealthy", []string{unhealthy.URL, good.URL}, "", nil, 0},
-		{"the first is not trusted", []string{dead, evil.URL, good.URL}, "", nil, 0},
-		{"the first turns away, and the next is not trusted", []string{full.URL, evil.URL, good.URL}, "", nil, 0},
-		{"the first denies", []string{denies.URL, good.URL}, "", nil, 0},
-		{"the first forbids", []string{forbids.URL, good.URL}, "", nil, 0},
-		{"the first is not Kubernetes", []string{portal.URL, good.URL}, "", nil, 0},
-		{"no server is left", []string{forbids.URL, evil.URL, portal.URL}, fault.ClusterUntrusted, []string{
-			forbids.URL + ": HTTP 403", evil.URL + ": the server's certificate is not signed", portal.URL + ": HTTP 200 with an HTML page"}, 0},
-		{"those that are left out are not asked again", []string{dead, evil.URL}, fault.ClusterUntrusted, []string{
-			"https://" + dead + ": connection refused", evil.URL + ": the server's"}, 4},
-		{"a refusal is worse than silence", []string{denies.URL, dead}, fault.ClusterDenied, []string{
-			denies.URL + ": HTTP 401", "https://" + dead + ": connection refused"}, 4},
-	} {
-		t.Run(c.name, func(t *testing.T) {
+	for _, c := range readServersCases(t, names...).Several {
+		t.Run(c.Name, func(t *testing.T) {
 			conns := evil.conns.Load()
 			waits := 0
 			opts := fast()
 			opts.Dial, opts.DialTimeout = dial, time.Second
 			opts.OnRetry = func(Retry) { waits++ }
 			req := good.object()
-			req.Servers = c.servers
-			_, err := fetchConfigMap(within(t, 30*time.Second), req, givingUp(opts, 4))
-			if waits != c.waits {
-				t.Errorf("got %d waits, want %d", waits, c.waits)
+			req.Servers = nil
+			for _, name := range c.Servers {
+				req.Servers = append(req.Servers, urls[name])
+			}
+			err := readObject(t, req, givingUp(opts, 4))
+			if waits != c.Waits {
+				t.Errorf("got %d waits, want %d", waits, c.Waits)
 			}
 			if n := evil.conns.Load() - conns; n > 1 {
 				t.Errorf("got %d connections to a server that is not trusted, want 1", n)
 			}
-			if c.code == "" {
-				if err != nil {
-					t.Error(err)
-				}
-				return
+			if c.Want != nil {
+				c.Want.check(t, err)
+			} else if err != nil {
+				t.Errorf("got %v, want no error", err)
 			}
-			want{code: c.code, retry: c.waits > 0, text: c.text}.check(t, err)
 		})
 	}
 	if n := evil.authorized.Load(); n != 0 {
@@ -181,7 +181,7 @@ func TestAddresses(t *testing.T) {
 		})
 	}
 	t.Run("none is left", func(t *testing.T) {
-		want{code: fault.ClusterUntrusted, text: []string{
+		want{Code: fault.ClusterUntrusted, Text: []string{
 			"https://localhost:6443 (192.0.2.1:6443): the server's certificate is not signed",
 			"https://localhost:6443 (192.0.2.2:6443): the server's certificate is not signed",
 		}}.check(t, read(t, 30*time.Second, evil.URL, evil.URL))
@@ -218,7 +218,7 @@ func TestAddressesChange(t *testing.T) {
 	opts.OnRetry = func(r Retry) { whys = append(whys, r.Why) }
 	req := good.object()
 	req.Servers = []string{"localhost:6443"}
-	if _, err := fetchConfigMap(within(t, 30*time.Second), req, opts); err != nil {
+	if err := readObject(t, req, opts); err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{"192.0.2.1:6443", "192.0.2.2:6443"}; !slices.Equal(dialled, want) {
@@ -253,67 +253,32 @@ func listen(t *testing.T, serve func(net.Conn)) string {
 	return l.Addr().String()
 }
 
-// turningAway answers the first n requests with a status and Retry-After.
-func turningAway(status int, after string, n int) func(http.ResponseWriter, *http.Request, int) bool {
-	return func(w http.ResponseWriter, _ *http.Request, k int) bool {
-		if k > n {
-			return false
-		}
-		w.Header().Set("Retry-After", after)
-		w.WriteHeader(status)
-		return true
-	}
-}
-
 // TestSeveralServersTurnAway: while one says when to come again, the others are asked, and it is left alone until then.
 func TestSeveralServersTurnAway(t *testing.T) {
-	const ever = 1 << 30
 	for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
-		for _, c := range []struct {
-			name    string
-			budget  time.Duration
-			after   [2]string // in Retry-After
-			refuses [2]int    // so often
-			asked   [2]int32
-			waits   string // in whole seconds
-			fails   bool
-		}{
-			{"one, longer than is left", 10 * time.Second, [2]string{"32", ""}, [2]int{ever, 0}, [2]int32{1, 1}, "[]", false},
-			{"one, shorter", 5 * time.Minute, [2]string{"2", ""}, [2]int{ever, 0}, [2]int32{1, 1}, "[]", false},
-			{"both, the first for longer", 5 * time.Minute, [2]string{"9", "4"}, [2]int{1, 1}, [2]int32{1, 2}, "[4s]", false},
-			{"both, the second for longer", 5 * time.Minute, [2]string{"4", "9"}, [2]int{1, 1}, [2]int32{2, 1}, "[4s]", false},
-			{"both, the first for longer than is left", 20 * time.Second, [2]string{"32", "4"}, [2]int{ever, 2}, [2]int32{1, 3}, "[4s 4s]", false},
-			{"both, for longer than is left", 20 * time.Second, [2]string{"32", "31"}, [2]int{ever, ever}, [2]int32{1, 1}, "[]", true},
-		} {
-			t.Run(fmt.Sprint(status, " ", c.name), func(t *testing.T) {
+		for _, c := range readServersCases(t).TurnAway {
+			t.Run(fmt.Sprint(status, " ", c.Name), func(t *testing.T) {
 				ca := newTestCA(t, "cluster")
 				a, b := newHostile(t, ca), newHostile(t, ca)
-				a.handle, b.handle = turningAway(
-					status,
-					c.after[0],
-					c.refuses[0],
-				), turningAway(
-					status,
-					c.after[1],
-					c.refuses[1],
-				)
+				a.handle = first(c.Refuses[0], answerWith(status, "Retry-After", c.After[0]))
+				b.handle = first(c.Refuses[1], answerWith(status, "Retry-After", c.After[1]))
 				opts := fast()
-				waits := []time.Duration{}
+				waits := []int{}
 				opts.Sleep = func(_ context.Context, d time.Duration) error {
-					waits = append(waits, d.Round(time.Second))
+					waits = append(waits, int(d.Round(time.Second)/time.Second))
 					return nil
 				}
 				req := a.object()
 				req.Servers = append(req.Servers, b.URL)
-				_, err := fetchConfigMap(within(t, c.budget), req, opts)
-				if (err != nil) != c.fails {
-					t.Errorf("got %v, want an error: %t", err, c.fails)
+				_, err := fetchConfigMap(within(t, c.Seconds*time.Second), req, opts)
+				if (err != nil) != c.Fails {
+					t.Errorf("got %v, want an error: %t", err, c.Fails)
 				}
-				if got := [2]int32{a.requests.Load(), b.requests.Load()}; got != c.asked {
-					t.Errorf("asked %v times, want %v", got, c.asked)
+				if got := [2]int32{a.requests.Load(), b.requests.Load()}; got != c.Asked {
+					t.Errorf("asked %v times, want %v", got, c.Asked)
 				}
-				if got := fmt.Sprint(waits); got != c.waits {
-					t.Errorf("waited %s, want %s", got, c.waits)
+				if !slices.Equal(waits, c.Waits) {
+					t.Errorf("waited %v seconds, want %v", waits, c.Waits)
 				}
 			})
 		}
@@ -355,12 +320,12 @@ func TestProxy(t *testing.T) {
 	if _, err := FetchTrust(within(t, 30*time.Second), trust, givingUp(opts, 2)); err != nil {
 		t.Errorf("without a proxy of the site: got error %v; want none", err)
 	}
-	if _, err := fetchConfigMap(within(t, 30*time.Second), object, givingUp(opts, 2)); err != nil {
+	if err := readObject(t, object, givingUp(opts, 2)); err != nil {
 		t.Errorf("without a proxy of the site: got error %v; want none", err)
 	}
 
 	object.ProxyURL = "http://someone:pass" + tokenSecret + "@" + proxy
-	if _, err := fetchConfigMap(within(t, 30*time.Second), object, givingUp(opts, 2)); err != nil {
+	if err := readObject(t, object, givingUp(opts, 2)); err != nil {
 		t.Fatal(err)
 	}
 	got, expect := seen.Load(), "CONNECT "+name+" Basic c29tZW9uZTpwYXNz"
@@ -369,8 +334,8 @@ func TestProxy(t *testing.T) {
 	}
 
 	refuse.Store(true)
-	_, err := fetchConfigMap(within(t, 30*time.Second), object, givingUp(opts, 2))
-	want{code: fault.ClusterUnreachable, retry: true, text: []string{"the proxy", "407", "proxy_url"}}.check(t, err)
+	err := readObject(t, object, givingUp(opts, 2))
+	want{Code: fault.ClusterUnreachable, Retry: true, Text: []string{"the proxy", "407", "proxy_url"}}.check(t, err)
 }
 
 // A proxy that closes the connection, before or after it has accepted CONNECT, is named with the servers.
@@ -383,8 +348,8 @@ func TestProxyCloses(t *testing.T) {
 		})
 		object := h.object()
 		object.ProxyURL = "http://" + proxy
-		_, err := fetchConfigMap(within(t, 30*time.Second), object, givingUp(fast(), 2))
-		want{code: fault.ClusterUnreachable, retry: true, text: []string{"ended", "`proxy_url`", "`servers`"}}.check(t, err)
+		err := readObject(t, object, givingUp(fast(), 2))
+		want{Code: fault.ClusterUnreachable, Retry: true, Text: []string{"ended", "`proxy_url`", "`servers`"}}.check(t, err)
 	}
 }
 
@@ -397,16 +362,9 @@ func TestProxyIsVerified(t *testing.T) {
 	trust.ProxyURL = strings.Replace(proxy.URL, "https://", "https://someone:pass"+tokenSecret+"@", 1)
 	object.ProxyURL = trust.ProxyURL
 	_, errTrust := FetchTrust(within(t, 30*time.Second), trust, givingUp(fast(), 2))
-	_, errObject := fetchConfigMap(within(t, 30*time.Second), object, givingUp(fast(), 2))
+	errObject := readObject(t, object, givingUp(fast(), 2))
 	for _, err := range []error{errTrust, errObject} {
-		_ = want{
-			code:  fault.ClusterUnreachable,
-			retry: true,
-			text:  []string{"the proxy: ", "certificate signed by unknown authority", "proxy_url"},
-		}.check(
-			t,
-			err,
-		)
+		want{Code: fault.ClusterUnreachable, Retry: true, Text: []string{"the proxy: ", "certificate signed by unknown authority", "proxy_url"}}.check(t, err)
 	}
 	if n := proxy.requests.Load(); n != 0 {
 		t.Errorf("got %d requests, want none", n)

@@ -38,25 +38,18 @@ func starting(t *testing.T, status, n int) *hostile {
 func TestStartingServer(t *testing.T) {
 	for _, status := range []int{http.StatusForbidden, http.StatusUnauthorized} {
 		h := starting(t, status, 3)
-		if _, err := FetchTrust(within(t, 30*time.Second), h.pinned(), fast()); err != nil {
+		if err := h.trust(t, fast()); err != nil {
 			t.Errorf("trust, %d: got %v, want no error", status, err)
 		}
 		h = starting(t, status, 3)
-		if _, err := fetchConfigMap(within(t, 30*time.Second), h.object(), fast()); err != nil {
+		if err := h.read(t, fast()); err != nil {
 			t.Errorf("object, %d: got %v, want no error", status, err)
 		}
 	}
 	t.Run("it never is ready", func(t *testing.T) {
 		h := starting(t, http.StatusForbidden, 1<<30)
-		_, err := fetchConfigMap(within(t, 30*time.Second), h.object(), givingUp(fast(), 3))
-		e := want{
-			code:  fault.ClusterUnreachable,
-			retry: true,
-			text:  []string{"cannot get resource", "not ready yet"},
-		}.check(
-			t,
-			err,
-		)
+		err := h.read(t, givingUp(fast(), 3))
+		e := want{Code: fault.ClusterUnreachable, Retry: true, Text: []string{"cannot get resource", "not ready yet"}}.check(t, err)
 		if !strings.Contains(e.Next, "/readyz") || strings.Contains(e.Next, "role") {
 			t.Errorf("got the hint %q, want to look at /readyz, and no role: everybody is refused", e.Next)
 		}
@@ -69,9 +62,9 @@ func TestStartingServer(t *testing.T) {
 			h := newHostile(t, newTestCA(t, "cluster"))
 			h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
 				if r.URL.Path == "/readyz" {
-					return answerWith(http.StatusTooManyRequests, "Retry-After", c.readyz)(h, w, r, n)
+					return answerWith(http.StatusTooManyRequests, "Retry-After", c.readyz)(w, r, n)
 				}
-				return n == 1 && answerWith(http.StatusForbidden, "Retry-After", c.refusal)(h, w, r, n)
+				return n == 1 && answerWith(http.StatusForbidden, "Retry-After", c.refusal)(w, r, n)
 			}
 			opts := fast()
 			var waits []time.Duration
@@ -89,30 +82,26 @@ func TestStartingServer(t *testing.T) {
 	})
 	t.Run("it does not say", func(t *testing.T) { // the roles that let anybody ask /readyz are not loaded either
 		h := newHostile(t, newTestCA(t, "cluster"))
-		h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { return n < 9 && answerWith(403)(h, w, r, n) }
-		if _, err := fetchConfigMap(within(t, 30*time.Second), h.object(), fast()); err != nil {
+		h.handle = first(8, answerWith(403))
+		if err := h.read(t, fast()); err != nil {
 			t.Error(err)
 		}
-		h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { return answerWith(403)(h, w, r, n) }
-		_, err := fetchConfigMap(within(t, 30*time.Second), h.object(), givingUp(fast(), 5))
-		want{code: fault.ClusterDenied, retry: true, text: []string{"HTTP 403"}}.check(t, err)
+		h.handle = answerWith(403)
+		err := h.read(t, givingUp(fast(), 5))
+		want{Code: fault.ClusterDenied, Retry: true, Text: []string{"HTTP 403"}}.check(t, err)
 	})
 	t.Run("ready in between", func(t *testing.T) {
 		h := newHostile(t, newTestCA(t, "cluster"))
-		h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
-			return n == 1 && answerWith(403)(h, w, r, n)
-		}
-		if _, err := fetchConfigMap(within(t, 30*time.Second), h.object(), fast()); err != nil {
+		h.handle = first(1, answerWith(403))
+		if err := h.read(t, fast()); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Run("a refusal of a server that is ready", func(t *testing.T) {
 		h := newHostile(t, newTestCA(t, "cluster"))
-		h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
-			return r.URL.Path != "/readyz" && answerWith(403)(h, w, r, n)
-		}
-		_, err := fetchConfigMap(within(t, 30*time.Second), h.object(), fast())
-		want{code: fault.ClusterDenied, text: []string{"HTTP 403"}}.check(t, err)
+		h.handle = exceptReadyz(answerWith(403))
+		err := h.read(t, fast())
+		want{Code: fault.ClusterDenied, Text: []string{"HTTP 403"}}.check(t, err)
 		if n := h.requests.Load(); n != 3 {
 			t.Errorf("%d requests, want the request, /readyz and the request once more", n)
 		}
@@ -124,20 +113,14 @@ func TestStartingServer(t *testing.T) {
 func TestRefusedWithoutToken(t *testing.T) {
 	h := newHostile(t, newTestCA(t, "cluster"))
 	h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
-		return r.URL.Path == configPath && answerWith(403)(h, w, r, n)
+		return r.URL.Path == configPath && answerWith(403)(w, r, n)
 	}
 	req := h.object()
-	req.Kubeconfig = []byte(kubeconfig(&witness{hostile: h}, "", "    token: a-node's-own\n"))
+	req.Kubeconfig = h.kubeconfig(t, nil, object{"token": "a-node's-own"}, nil)
 	gone := errors.New("credential \"bootstrap-token\": file does not exist")
 	req.Token = func(context.Context) (string, error) { return "", gone }
-	_, err := fetchConfigMap(within(t, 30*time.Second), req, fast())
-	_ = want{
-		code: fault.ClusterDenied,
-		text: []string{"HTTP 403", "kubectl -n kube-system create role", "the bootstrap token cannot be read"},
-	}.check(
-		t,
-		err,
-	)
+	err := readObject(t, req, fast())
+	want{Code: fault.ClusterDenied, Text: []string{"HTTP 403", "kubectl -n kube-system create role", "the bootstrap token cannot be read"}}.check(t, err)
 	if errors.Is(err, gone) {
 		t.Error("the refusal is lost")
 	}

@@ -2,8 +2,10 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
+	"encoding/base64"
 	"errors"
 	"net"
 	"net/http"
@@ -12,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/prelet/prelet/internal/demo"
 	"github.com/prelet/prelet/internal/fault"
@@ -29,59 +31,131 @@ func startDemo(t testing.TB) *demo.Server {
 	return s
 }
 
+// authorities are CAs by the names in testdata.
+type authorities map[string]*testCA
+
+func newAuthorities(t testing.TB) authorities {
+	out := authorities{}
+	for _, name := range []string{"cluster", "evil", "root", "next"} {
+		out[name] = newTestCA(t, name)
+	}
+	out["intermediate"] = out["root"].intermediate(t, "intermediate")
+	return out
+}
+
+func (a authorities) pem(names ...string) (out []byte) {
+	for _, name := range names {
+		out = append(out, a[name].pem()...)
+	}
+	return out
+}
+
+func (a authorities) pins(names ...string) (out []string) {
+	for _, name := range names {
+		out = append(out, a[name].pin())
+	}
+	return out
+}
+
+// serverSpec is a server in testdata, where trust.yaml explains its fields.
+type serverSpec struct {
+	CA, Leaf     string
+	Names, Chain []string
+	Old          bool
+	Info         []struct {
+		Server, Text, Signed, Secret string
+		CAs                          []string
+	}
+	Answer *answer
+	Ready  bool // to /readyz there is another answer
+}
+
+func (s serverSpec) start(t testing.TB, all authorities) *hostile {
+	t.Helper()
+	ca := cmp.Or(s.CA, "cluster")
+	h := newHostile(t, all[ca], func(_ *hostile, c *tls.Config) {
+		leaf := all[cmp.Or(s.Leaf, ca)].leaf(t, time.Time{}, time.Time{}, s.Names...)
+		for _, name := range s.Chain {
+			leaf.Certificate = append(leaf.Certificate, all[name].cert.Raw)
+		}
+		c.Certificates = []tls.Certificate{leaf}
+		if s.Old {
+			c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
+		}
+	})
+	if s.Answer != nil {
+		h.handle = s.Answer.handle
+	}
+	if s.Ready {
+		h.handle = exceptReadyz(h.handle)
+	}
+	if len(s.Info) == 0 {
+		return h
+	}
+	h.info = func(n int) map[string]string {
+		info := s.Info[min(n, len(s.Info))-1]
+		cas := info.CAs
+		if cas == nil {
+			cas = []string{ca}
+		}
+		text := cmp.Or(info.Text, infoText(cmp.Or(info.Server, h.URL), all.pem(cas...)))
+		return map[string]string{
+			"kubeconfig":                text,
+			"jws-kubeconfig-" + tokenID: signTest(cmp.Or(info.Signed, text), tokenID, cmp.Or(info.Secret, tokenSecret)),
+		}
+	}
+	return h
+}
+
+// trustCases is testdata/trust.yaml.
+type trustCases struct {
+	Accepted, Refused []struct {
+		Name     string
+		Request  TrustRequest
+		Token    bool
+		By       string
+		Requests int
+		Why      string
+	}
+	Untrusted []struct {
+		Name   string
+		Server serverSpec
+		Pins   []string
+		By     []string
+		Why    string
+	}
+	Chains []struct {
+		Name   string
+		Server serverSpec
+		Pins   []string
+		Code   fault.Code
+	}
+}
+
+func readTrustCases(t *testing.T, server string, ca []byte) (out trustCases) {
+	t.Helper()
+	hashes, err := CAHashes(ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base64 := base64.StdEncoding.EncodeToString
+	readData(t, "trust.yaml", &out, "URL", server, "CA64", base64(ca), "PIN", hashes[0],
+		"UPPER", strings.ToUpper(hashes[0]), "OLD", newTestCA(t, "old").pin(), "FILE", infoText(server, ca),
+		"COMMENTED64", base64(append([]byte("# the cluster's\n"), ca...)), "SECRET", tokenSecret)
+	return out
+}
+
 // Every way to trust, against a server that is in order: what comes out, what it costs, and that no credential was
 // shown on the way.
 func TestTrust(t *testing.T) {
 	s := startDemo(t)
-	token := func(context.Context) (string, error) { return s.Token() + "\n", nil }
-	at := Endpoint{Servers: []string{s.URL()}}
-	file := infoText(s.URL(), s.CAPEM())
-	cases := []struct {
-		name     string
-		req      TrustRequest
-		by       string
-		requests int // each over a connection of its own, as the first is not verified
-	}{
-		{"pins and token", TrustRequest{Endpoint: at, CACertHashes: []string{s.CAHash()}, Token: token}, ByPins, 2},
-		{
-			"pins, upper case",
-			TrustRequest{Endpoint: at, CACertHashes: []string{strings.ToUpper(s.CAHash())}},
-			ByPins,
-			2,
-		},
-		{
-			"one of several pins",
-			TrustRequest{Endpoint: at, CACertHashes: []string{newTestCA(t, "old").pin(), s.CAHash()}},
-			ByPins,
-			2,
-		},
-		{"ca_file", TrustRequest{Endpoint: at, CAPEM: s.CAPEM()}, ByCAFile, 1},
-		{
-			"ca_file with pins",
-			TrustRequest{Endpoint: at, CAPEM: s.CAPEM(), CACertHashes: []string{s.CAHash()}},
-			ByCAFile,
-			1,
-		},
-		{
-			"ca_file with comments",
-			TrustRequest{Endpoint: at, CAPEM: append([]byte("# the cluster's\n"), s.CAPEM()...)},
-			ByCAFile,
-			1,
-		},
-		{"discovery file", TrustRequest{Endpoint: at, DiscoveryFile: file}, ByDiscoveryFile, 1},
-		{"discovery file and its server", TrustRequest{DiscoveryFile: file}, ByDiscoveryFile, 1},
-		{"token alone", TrustRequest{Endpoint: at, TokenTrust: true, Token: token}, ByToken, 2},
-		{
-			"token and pins",
-			TrustRequest{Endpoint: at, TokenTrust: true, Token: token, CACertHashes: []string{s.CAHash()}},
-			ByPins,
-			2,
-		},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
+	for _, c := range readTrustCases(t, s.URL(), s.CAPEM()).Accepted {
+		t.Run(c.Name, func(t *testing.T) {
 			requests, connections := len(s.Requests()), s.Connections()
-			got, err := FetchTrust(within(t, 30*time.Second), c.req, fast())
+			if c.Token {
+				c.Request.Token = func(context.Context) (string, error) { return s.Token() + "\n", nil }
+			}
+			got, err := FetchTrust(within(t, 30*time.Second), c.Request, fast())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -90,19 +164,17 @@ func TestTrust(t *testing.T) {
 				Hash:       s.CAHash(),
 				Hashes:     []string{s.CAHash()},
 				Servers:    []string{s.URL()},
-				VerifiedBy: c.by,
+				VerifiedBy: c.By,
 			}
-			if len(c.req.CACertHashes) > 1 {
-				want.Unmatched = c.req.CACertHashes[:1]
+			if len(c.Request.CACertHashes) > 1 {
+				want.Unmatched = c.Request.CACertHashes[:1]
 			}
-			if d := cmp.Diff(want, got); d != "" {
-				t.Error(d)
+			if d := gocmp.Diff(want, got); d != "" {
+				t.Errorf("trust (-want +got):\n%s", d)
 			}
-			if n := len(s.Requests()) - requests; n != c.requests {
-				t.Errorf("%d requests, want %d", n, c.requests)
-			}
-			if n := s.Connections() - connections; n != c.requests {
-				t.Errorf("got %d connections, want %d", n, c.requests)
+			got2 := [2]int{len(s.Requests()) - requests, s.Connections() - connections}
+			if got2 != [2]int{c.Requests, c.Requests} {
+				t.Errorf("got %v requests and connections, want %d each", got2, c.Requests)
 			}
 		})
 	}
@@ -171,171 +243,62 @@ func TestStaleConnection(t *testing.T) {
 
 // Who is not provably the cluster is refused at once, whichever way trust is asked for, and no credential was sent.
 func TestUntrusted(t *testing.T) {
-	good, evil := newTestCA(t, "cluster"), newTestCA(t, "evil")
-	century := time.Time{}
-	cases := []struct {
-		name   string
-		server func(t *testing.T) *hostile
-		adjust func(*TrustRequest)
-		ways   string // p pins, c ca_file, t token, o object
-		text   string
-	}{
-		{"5 wrong CA", func(t *testing.T) *hostile {
-			h := newHostile(
-				t,
-				good,
-				func(_ *hostile, c *tls.Config) { c.Certificates = []tls.Certificate{evil.leaf(t, century, century)} },
-			)
-			return h // it passes the true cluster-info on, which anybody can read
-		}, nil, "pcto", "not signed by the cluster's CA"},
-		{"6 name mismatch", func(t *testing.T) *hostile {
-			return newHostile(t, good, func(_ *hostile, c *tls.Config) {
-				c.Certificates = []tls.Certificate{good.leaf(t, century, century, "other.example")}
-			})
-		}, nil, "pcto", "other.example"},
-		{"8 TLS before 1.2", func(t *testing.T) *hostile {
-			return newHostile(
-				t,
-				good,
-				func(_ *hostile, c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 },
-			)
-		}, nil, "pcto", "no TLS version from 1.2 on"},
-		{"22 wrong signature", func(t *testing.T) *hostile {
-			return newHostile(t, good, func(h *hostile, _ *tls.Config) {
-				h.info = func(int) map[string]string {
-					text := infoText(h.URL, good.pem())
-					return map[string]string{
-						"kubeconfig":                text,
-						"jws-kubeconfig-" + tokenID: signTest(text, tokenID, "another1secret23"),
-					}
+	all := newAuthorities(t)
+	for _, c := range readTrustCases(t, "", all.pem("cluster")).Untrusted {
+		for _, way := range c.By {
+			t.Run(c.Name+" by "+way, func(t *testing.T) {
+				h := c.Server.start(t, all)
+				req := h.pinned()
+				switch way {
+				case "ca_file":
+					req = TrustRequest{Endpoint: req.Endpoint, CAPEM: all.pem("cluster")}
+				case "token":
+					req.TokenTrust, req.CACertHashes = true, nil
+				}
+				if c.Pins != nil {
+					req.CACertHashes = all.pins(c.Pins...)
+				}
+				var err error
+				if way == "object" {
+					err = h.read(t, fast())
+				} else {
+					_, err = FetchTrust(within(t, 30*time.Second), req, fast())
+				}
+				want{Code: fault.ClusterUntrusted, Text: []string{c.Why}}.check(t, err)
+				if n := h.authorized.Load(); n != 0 {
+					t.Errorf("got %d requests with Authorization, want 0", n)
 				}
 			})
-		}, nil, "pt", "does not match the token"},
-		{"22 signature of another text", func(t *testing.T) *hostile {
-			return newHostile(t, good, func(h *hostile, _ *tls.Config) {
-				h.info = func(int) map[string]string {
-					d := signedInfo("something else")
-					d["kubeconfig"] = infoText(h.URL, good.pem())
-					return d
-				}
-			})
-		}, nil, "pt", "does not match the token"},
-		{"23 pin mismatch", func(t *testing.T) *hostile { return newHostile(t, evil) },
-			func(r *TrustRequest) { r.CACertHashes = []string{good.pin()} }, "p", "no pin covers the CA"},
-		{"24 second fetch differs", func(t *testing.T) *hostile {
-			return newHostile(t, good, func(h *hostile, _ *tls.Config) {
-				h.info = func(n int) map[string]string {
-					if n == 1 {
-						return signedInfo(infoText("https://first.example:6443", good.pem()))
-					}
-					return signedInfo(infoText("https://second.example:6443", good.pem()))
-				}
-			})
-		}, nil, "pt", "differs from the first"},
-		{"24 second fetch holds no kubeconfig", func(t *testing.T) *hostile {
-			return newHostile(t, good, func(h *hostile, _ *tls.Config) {
-				h.info = func(n int) map[string]string {
-					if n == 1 {
-						return signedInfo(infoText("https://first.example:6443", good.pem()))
-					}
-					return signedInfo("- nothing of the kind")
-				}
-			})
-		}, nil, "pt", "differs from the first"},
-		{"25 a server with a CA that no pin covers", func(t *testing.T) *hostile {
-			return newHostile(t, evil, func(h *hostile, _ *tls.Config) {
-				h.info = func(int) map[string]string {
-					return signedInfo(infoText(h.URL, append(good.pem(), evil.pem()...)))
-				}
-			})
-		}, func(r *TrustRequest) { r.CACertHashes = []string{good.pin()} }, "p", "not signed by the cluster's CA"},
-		{"25 a ca_file that no pin covers", func(t *testing.T) *hostile { return newHostile(t, good) },
-			func(r *TrustRequest) { r.CACertHashes = []string{evil.pin()} }, "c", "no pin covers the CA"},
-	}
-	for _, c := range cases {
-		for _, way := range c.ways {
-			t.Run(
-				c.name+" by "+map[rune]string{'p': "pins", 'c': "ca_file", 't': "token", 'o': "object"}[way],
-				func(t *testing.T) {
-					h := c.server(t)
-					ctx := within(t, 30*time.Second)
-					var err error
-					if way == 'o' {
-						_, err = fetchConfigMap(ctx, h.object(), fast())
-					} else {
-						req := h.pinned()
-						switch way {
-						case 'c':
-							req = TrustRequest{Endpoint: req.Endpoint, CAPEM: good.pem()}
-						case 't':
-							req.TokenTrust, req.CACertHashes = true, nil
-						}
-						if c.adjust != nil {
-							c.adjust(&req)
-						}
-						_, err = FetchTrust(ctx, req, fast())
-					}
-					want{code: fault.ClusterUntrusted, text: []string{c.text}}.check(t, err)
-					if n := h.authorized.Load(); n != 0 {
-						t.Errorf("got %d requests with Authorization, want 0", n)
-					}
-				},
-			)
 		}
 	}
 }
 
-// Chains as clusters have them: an intermediate that the server sends, and two CAs while one replaces the other.
 func TestChains(t *testing.T) {
-	root, next := newTestCA(t, "root"), newTestCA(t, "next")
-	intermediate := root.intermediate(t, "intermediate")
-	leaf := intermediate.leaf(t, time.Time{}, time.Time{})
-	full := tls.Certificate{
-		Certificate: [][]byte{leaf.Certificate[0], intermediate.cert.Raw},
-		PrivateKey:  leaf.PrivateKey,
-	}
-	bundle := append(root.pem(), next.pem()...)
-	for name, c := range map[string]struct {
-		cert tls.Certificate
-		ca   []byte
-		pins []string
-		code fault.Code
-	}{
-		"intermediate":               {full, root.pem(), []string{root.pin()}, ""},
-		"intermediate not sent":      {leaf, root.pem(), []string{root.pin()}, fault.ClusterUntrusted},
-		"the new of two":             {next.leaf(t, time.Time{}, time.Time{}), bundle, []string{next.pin(), root.pin()}, ""},
-		"the old of two":             {full, bundle, []string{next.pin(), root.pin()}, ""},
-		"the new, of which one pin":  {next.leaf(t, time.Time{}, time.Time{}), bundle, []string{next.pin()}, ""},
-		"the old, whose pin is gone": {full, bundle, []string{next.pin()}, fault.ClusterUntrusted},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := newHostile(t, root, func(h *hostile, cfg *tls.Config) {
-				cfg.Certificates = []tls.Certificate{c.cert}
-				h.info = func(int) map[string]string { return signedInfo(infoText(h.URL, c.ca)) }
-			})
-			at := Endpoint{Servers: []string{h.URL}}
-			ctx := within(t, 30*time.Second)
-			pinned, err := FetchTrust(
-				ctx,
-				TrustRequest{Endpoint: at, CACertHashes: c.pins, Token: readTestToken},
-				fast(),
-			)
-			given, err2 := FetchTrust(ctx, TrustRequest{Endpoint: at, CAPEM: c.ca, CACertHashes: c.pins}, fast())
-			if c.code != "" {
-				want{code: c.code}.check(t, err)
-				want{code: c.code}.check(t, err2)
-				return
-			}
-			if err != nil || err2 != nil {
-				t.Fatal(err, err2)
-			}
-			for _, got := range []Trust{pinned, given} {
-				slices.Sort(got.Hashes)
-				slices.Sort(c.pins)
-				if d := cmp.Diff(c.pins, got.Hashes); d != "" || !HaveSameCAs(pinned.PEM, got.PEM) {
-					t.Errorf("the CAs by %s: %s", got.VerifiedBy, d)
+	all := newAuthorities(t)
+	for _, c := range readTrustCases(t, "", all.pem("cluster")).Chains {
+		t.Run(c.Name, func(t *testing.T) {
+			h := c.Server.start(t, all)
+			ca, pins := all.pem(c.Server.Info[0].CAs...), all.pins(c.Pins...)
+			slices.Sort(pins)
+			byPins := TrustRequest{Endpoint: h.pinned().Endpoint, CACertHashes: pins, Token: readTestToken}
+			byFile := TrustRequest{Endpoint: byPins.Endpoint, CACertHashes: pins, CAPEM: ca}
+			for _, req := range []TrustRequest{byPins, byFile} {
+				got, err := FetchTrust(within(t, 30*time.Second), req, fast())
+				if c.Code != "" {
+					want{Code: c.Code}.check(t, err)
+					continue
 				}
-				if n := bytes.Count(c.ca, []byte("BEGIN")) - len(c.pins); len(got.LeftOut) != n {
+				if err != nil {
+					t.Fatal(err)
+				}
+				slices.Sort(got.Hashes)
+				if hashes, err := CAHashes([]byte(got.PEM)); err != nil || !slices.Equal(slices.Sorted(slices.Values(hashes)), pins) {
+					t.Errorf("CAs by %s: got pins %v, %v; want %v", got.VerifiedBy, hashes, err, pins)
+				}
+				if d := gocmp.Diff(pins, got.Hashes); d != "" {
+					t.Errorf("the pins by %s (-want +got):\n%s", got.VerifiedBy, d)
+				}
+				if n := bytes.Count(ca, []byte("BEGIN")) - len(pins); len(got.LeftOut) != n {
 					t.Errorf("left out by %s: got %q, want %d", got.VerifiedBy, got.LeftOut, n)
 				}
 			}
@@ -354,7 +317,7 @@ func TestEvilServerIgnored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]string{h.URL}, got.Servers); d != "" {
+	if d := gocmp.Diff([]string{h.URL}, got.Servers); d != "" {
 		t.Error(d)
 	}
 	if n := other.conns.Load(); n != 0 {
@@ -372,54 +335,32 @@ func TestSignatureComesLate(t *testing.T) {
 			}
 			return d
 		}
-		_, err := FetchTrust(within(t, 30*time.Second), h.pinned(), givingUp(fast(), 5))
+		err := h.trust(t, givingUp(fast(), 5))
 		if late {
 			if err != nil {
 				t.Error(err)
 			}
 			continue
 		}
-		_ = want{
-			code:  fault.ClusterDenied,
-			retry: true,
-			text:  []string{`no signature for the token "canary"`, "kubeadm token create"},
-		}.check(
-			t,
-			err,
-		)
+		want{Code: fault.ClusterDenied, Retry: true, Text: []string{`no signature for the token "canary"`, "kubeadm token create"}}.check(t, err)
 	}
 }
 
 // What the site got wrong is said before anything is dialled.
 func TestTrustRequestRefused(t *testing.T) {
 	ca := newTestCA(t, "cluster")
-	at := Endpoint{Servers: []string{"127.0.0.1:6443"}}
 	opts := fast()
 	opts.Dial = func(context.Context, string, string) (net.Conn, error) {
 		t.Error("dialled")
 		return nil, errors.New("no")
 	}
-	for _, c := range []struct {
-		name string
-		req  TrustRequest
-		text string
-	}{
-		{"no anchor", TrustRequest{Endpoint: at}, "none of ca_cert_hashes"},
-		{"two anchors", TrustRequest{Endpoint: at, CAPEM: ca.pem(), TokenTrust: true, Token: readTestToken}, "more than one"},
-		{"token trust without a token", TrustRequest{Endpoint: at, TokenTrust: true}, "without a token"},
-		{"a bad pin", TrustRequest{Endpoint: at, CACertHashes: []string{"sha1:00"}}, "sha256: and 64 hex digits"},
-		{"no server", TrustRequest{CACertHashes: []string{ca.pin()}}, "no server"},
-		{"http", TrustRequest{Endpoint: Endpoint{Servers: []string{"http://k8s:80"}}, CACertHashes: []string{ca.pin()}}, "http is refused"},
-		{"a bad proxy", TrustRequest{Endpoint: Endpoint{Servers: at.Servers, ProxyURL: "socks5://u:" + tokenSecret + "@p:1"}, CACertHashes: []string{ca.pin()}}, "proxy_url"},
-		{"an empty ca_file", TrustRequest{Endpoint: at, CAPEM: []byte("nothing")}, "no certificate"},
-		{"a key as ca_file", TrustRequest{Endpoint: at, CAPEM: []byte("-----BEGIN PRIVATE " +
-			"KEY-----\nAAAA\n-----END PRIVATE KEY-----\n")}, "PRIVATE KEY"},
-		{"a discovery file without a CA", TrustRequest{DiscoveryFile: "kind: Config\napiVersion: " +
-			"v1\nclusters:\n- name: a\n  cluster: {server: 'https://a:1'}\n"}, "no certificate-authority-data"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			_, err := FetchTrust(within(t, time.Second), c.req, opts)
-			want{code: fault.ClusterUnusable, text: []string{c.text}}.check(t, err)
+	for _, c := range readTrustCases(t, "", ca.pem()).Refused {
+		t.Run(c.Name, func(t *testing.T) {
+			if c.Token {
+				c.Request.Token = readTestToken
+			}
+			_, err := FetchTrust(within(t, time.Second), c.Request, opts)
+			want{Code: fault.ClusterUnusable, Text: []string{c.Why}}.check(t, err)
 		})
 	}
 }
@@ -442,7 +383,7 @@ func TestTokenUnreadable(t *testing.T) {
 		_, errTrust := FetchTrust(within(t, time.Second), trust, fast())
 		_, errObject := fetchConfigMap(within(t, time.Second), object, fast())
 		for _, err := range []error{errTrust, errObject} {
-			want{code: c.code, text: []string{"bootstrap token"}}.check(t, err)
+			want{Code: c.code, Text: []string{"bootstrap token"}}.check(t, err)
 			if c.cause != nil && !errors.Is(err, c.cause) {
 				t.Errorf("%s: want the cause in the error, got: %v", c.name, err)
 			}

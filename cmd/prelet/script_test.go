@@ -240,7 +240,7 @@ func cmdNode(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // stopped COMMAND [ARGS...]: `prelet COMMAND` gets a SIGTERM once it has asked the last server, and says so as its
-// exit status.
+// exit status. All that it prints is left for `stdout`.
 func cmdStopped(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: stopped COMMAND [ARGS...]")
@@ -281,6 +281,7 @@ func cmdStopped(ts *testscript.TestScript, neg bool, args []string) {
 	if !strings.Contains(strings.ToLower(said.String()), "stopped by a signal") {
 		ts.Fatalf("it does not say that it was stopped: %s", &said)
 	}
+	_, _ = ts.Stdout().Write(said.Bytes())
 }
 
 // refused N ARGS...: plan -o json and run both end with N. The plan is one JSON document that says that it is not

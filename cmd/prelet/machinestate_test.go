@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"testing"
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/commit/activation"
@@ -102,15 +101,6 @@ func (m *machine) blob(gen int, name string) string {
 	return string(b)
 }
 
-func (m *machine) unchanged(what string, before map[string]string) {
-	m.t.Helper()
-	for p, now := range m.disk() {
-		if before[p] != now && p != "/var/lib/prelet/lock" {
-			m.t.Errorf("%s: %s was %q and is %q", what, p, before[p], now)
-		}
-	}
-}
-
 // flip changes one bit of a text that a generation keeps.
 func (m *machine) flip(name, text string) {
 	m.t.Helper()
@@ -124,20 +114,6 @@ func (m *machine) flip(name, text string) {
 		m.t.Fatalf("%s keeps no %q", name, text)
 	}
 	m.damage(name, head+at)
-}
-
-// newTemplate returns a node that has joined as n1, with its certificate where a kubelet keeps it.
-func newTemplate(t *testing.T) *machine {
-	t.Helper()
-	m := newMachine(t)
-	m.put("/etc/hostname", "n1\n")
-	m.onStart = m.joinAs("n1")
-	run, verify := m.boot()
-	if run.exit != 0 || verify.exit != 0 {
-		t.Fatalf("the template's first boot: %+v, %+v", run, verify)
-	}
-	m.put("/var/lib/kubelet/cpu_manager_state", `{"policyName":"none"}`)
-	return m
 }
 
 // spoilt are the forms in which a file of the state folder is damaged.
@@ -179,34 +155,6 @@ func (m *machine) managed() map[string]string {
 	}
 
 	return disk
-}
-
-// sameFiles compares managed before and after.
-func (m *machine) sameFiles(before map[string]string) {
-	m.t.Helper()
-	after := m.managed()
-	for p, line := range after {
-		if before[p] != line {
-			m.t.Errorf("%s: got %s, want %s", p, line, before[p])
-		}
-	}
-	if len(after) != len(before) {
-		m.t.Errorf("files: got %d, want %d", len(after), len(before))
-	}
-}
-
-// copyTo copies the state folder, as a backup does.
-func (m *machine) copyState(from, to string) {
-	m.t.Helper()
-	if err := os.RemoveAll(to); err != nil {
-		m.t.Fatal(err)
-	}
-	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
-		m.t.Fatal(err)
-	}
-	if err := os.Chmod(to, 0o700); err != nil {
-		m.t.Fatal(err)
-	}
 }
 
 // relabel makes the site plan another label.
@@ -255,20 +203,6 @@ func (m *machine) halfPublished(dir string) {
 			m.t.Fatal(err)
 		}
 	}
-}
-
-// awaitsVerdict is a node on which a boot has put generation 2 in place, and the kubelet runs on it without a verdict.
-func awaitsVerdict(t *testing.T) *machine {
-	t.Helper()
-	m := goodNode(t)
-	m.relabel("b")
-	m.reboot()
-	m.inside = true
-	m.want("run", m.as(app.BootUnit, "run"), ended{0, "Generation 2 is in place; prelet-verify judges it", ""})
-	m.inside = false
-	m.units.start()
-
-	return m
 }
 
 // lose removes files or folders of the state folder.

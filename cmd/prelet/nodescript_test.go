@@ -117,8 +117,11 @@ func runNodeScript(t *testing.T, file string, values, known []string) {
 			return n.useSite(filepath.Join(e.WorkDir, "site.hcl"))
 		},
 		Condition: func(c string) (bool, error) { // [NAME:VALUE]
-			if c == "root" {
+			switch c {
+			case "root":
 				return os.Geteuid() == 0, nil
+			case "namespace":
+				return os.Getenv(mountNamespace) != "", nil
 			}
 			value := strings.Replace(c, ":", "=", 1)
 			if !slices.Contains(known, value) {
@@ -142,6 +145,7 @@ type scriptNode struct {
 	events []event
 	looks  [][]string // commands of kubelet at-next-look
 	asked  int        // starts of prelet-apply.service
+	locked *generation.Store
 
 	before struct {
 		disk, files map[string]string
@@ -185,15 +189,19 @@ func nodeCommands() map[string]func(n *scriptNode, args []string) {
 		"extended":      (*scriptNode).cmdExtended,
 
 		// Units.
-		"gate":           (*scriptNode).cmdGate,
-		"starts":         (*scriptNode).cmdStarts,
-		"restarted":      (*scriptNode).cmdRestarted,
-		"kubelet":        (*scriptNode).cmdKubelet,
-		"unit":           (*scriptNode).cmdUnit,
-		"wanted":         (*scriptNode).cmdWanted,
-		"apply-unit":     (*scriptNode).cmdApplyUnit,
-		"asked":          (*scriptNode).cmdAsked,
-		"systemd":        func(n *scriptNode, args []string) { n.gone = args[0] == "gone" },
+		"gate":       (*scriptNode).cmdGate,
+		"starts":     (*scriptNode).cmdStarts,
+		"restarted":  (*scriptNode).cmdRestarted,
+		"kubelet":    (*scriptNode).cmdKubelet,
+		"unit":       (*scriptNode).cmdUnit,
+		"wanted":     (*scriptNode).cmdWanted,
+		"apply-unit": (*scriptNode).cmdApplyUnit,
+		"asked":      (*scriptNode).cmdAsked,
+		"on":         (*scriptNode).cmdOn,
+		"job":        (*scriptNode).cmdJob,
+		"systemd": func(n *scriptNode, args []string) {
+			n.gone, n.noOrder = args[0] == "gone", args[0] == "without-order"
+		},
 		"job-of-prelet":  func(n *scriptNode, args []string) { n.restart = args[0] == "restart" },
 		"no-verify-unit": func(n *scriptNode, _ []string) { n.noVerify = true },
 
@@ -228,6 +236,8 @@ func nodeCommands() map[string]func(n *scriptNode, args []string) {
 
 		// prelet's state folder.
 		"blob":       func(n *scriptNode, args []string) { cmdBlob(n.ts, false, append([]string{"root"}, args...)) },
+		"lock":       func(n *scriptNode, _ []string) { n.locked = n.machine.lock() },
+		"unlock":     func(n *scriptNode, _ []string) { n.ts.Check(n.locked.Close()) },
 		"damage":     (*scriptNode).cmdDamage,
 		"flip":       func(n *scriptNode, args []string) { n.flip(args[0], unescape(args[1])) },
 		"spoil":      (*scriptNode).cmdSpoil,
@@ -539,10 +549,55 @@ func (n *scriptNode) cmdUnit(args []string) {
 			if *v = n.now; text != "now" {
 				*v = n.duration(text)
 			}
+		case *string:
+			*v = text
+		case *[]struct {
+			Path     string
+			Optional bool
+		}:
+			if *v = (*v)[:0:0]; text != "" {
+				*v = append(*v, struct {
+					Path     string
+					Optional bool
+				}{Path: text})
+			}
 		default:
 			_, err := fmt.Sscan(text, v)
 			n.ts.Check(err)
 		}
+	}
+}
+
+// on reload|start [if FILE|unless FILE] COMMAND: at each reload of systemd, or start of the kubelet, the script's
+// COMMAND is carried out if the file is there, or is not.
+func (n *scriptNode) cmdOn(args []string) {
+	hook := map[string]*func(){"reload": &n.onReload, "start": &n.onStart}[args[0]]
+	before, command, file := *hook, args[1:], "root"
+	isUnless := command[0] == "unless"
+	if isUnless || command[0] == "if" {
+		file, command = command[1], command[2:]
+	}
+	*hook = func() {
+		if before != nil {
+			before()
+		}
+		if _, err := os.Stat(n.ts.MkAbs(file)); (err != nil) == isUnless {
+			n.perform(command)
+		}
+	}
+}
+
+// job RESULT [COMMAND]: jobs of the site's unit end so, after the script's COMMAND. job refused TEXT: systemd refuses
+// them.
+func (n *scriptNode) cmdJob(args []string) {
+	n.act = func(string) (string, error) {
+		if args[0] == "refused" {
+			return "unanswered", errors.New(args[1])
+		}
+		if len(args) > 1 {
+			n.perform(args[1:])
+		}
+		return args[0], nil
 	}
 }
 

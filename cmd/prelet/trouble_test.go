@@ -1,10 +1,8 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"os/signal"
 	"strings"
@@ -13,26 +11,6 @@ import (
 
 	"github.com/prelet/prelet/internal/app"
 )
-
-// A unit that waits to try again must not hold up a kubelet that may start.
-func TestShortWaitWhileTheGateIsOpen(t *testing.T) {
-	t.Parallel()
-	m := goodNode(t)
-	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `= "a"`, `= "b"`, 1))
-	m.masked = true
-	m.want("run", m.as("", "run"), ended{52, "", "masked"})
-	if _, err := os.Stat(m.run + "/attempts"); err == nil {
-		t.Error("a run by hand is counted as one that systemd tries again")
-	}
-	for n := range 8 {
-		m.self.Restarts = uint32(n)
-		from := m.now
-		m.want("run", m.as(app.BootUnit, "run"), ended{52, "", "eneration 1 stays in charge"})
-		if waited := m.now - from; waited > app.MaxOpenWait {
-			t.Errorf("try %d came after %s", n+1, waited)
-		}
-	}
-}
 
 // SIGTERM while the plan is made: nothing is changed, the generation in place stays in charge, a fresh node stays shut.
 func TestStoppedBeforeCommit(t *testing.T) {
@@ -71,65 +49,6 @@ func TestNobodyReads(t *testing.T) {
 		}
 	}
 	signal.Reset(syscall.SIGPIPE)
-}
-
-// TestLocked: while another prelet holds the lock, a run waits and changes nothing. It goes on after the release.
-func TestLocked(t *testing.T) {
-	t.Parallel()
-	m := goodNode(t)
-	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `= "a"`, `= "b"`, 1))
-	store := m.lock()
-	before := m.disk()
-	waited := false
-	m.slept = func(context.Context) {
-		waited = true
-		m.unchanged("while the lock is held", before)
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-
-	m.want("run", m.as("", "run"), ended{0, "Generation 2 is in place", ""})
-
-	if !waited {
-		t.Error("got a run that does not wait; want one that waits for the lock")
-	}
-}
-
-// SIGTERM while a response of the cluster is awaited is reported as a signal, not as a fault of the network.
-func TestStoppedWhileItGathers(t *testing.T) {
-	m := newMachine(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	go func() {
-		for first := true; ; first = false {
-			c, err := l.Accept() // and never answers
-			if err != nil {
-				return
-			}
-			defer c.Close()
-			if first {
-				_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
-			}
-		}
-	}()
-	m.put(
-		"/etc/prelet/site.hcl",
-		strings.Replace(strings.Replace(m.site, m.server.URL(), "https://"+l.Addr().String(), 1), `"5s"`, `"1m"`, 1),
-	)
-	got := m.as("", "run")
-	m.want("run", got, ended{42, "", "Stopped by a signal"})
-	if strings.Contains(got.errors, "the cluster") {
-		t.Errorf("the cluster is at fault:\n%s", got.errors)
-	}
-	for _, p := range []string{"/etc/default/kubelet", "/etc/kubernetes/bootstrap-kubelet.conf", "/var/lib/kubelet/config.yaml", "/var/lib/prelet/generations/1"} {
-		if m.read(p) != "" {
-			t.Errorf("%s was written", p)
-		}
-	}
 }
 
 // A managed file is changed after each plan and before its commit: prelet plans again, twice at most, and overwrites

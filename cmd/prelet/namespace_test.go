@@ -1,0 +1,36 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+const mountNamespace = "PRELET_TEST_NAMESPACE"
+
+// TestNodesInNamespace runs the scripts of TestNodes that mount: mounts_*.txtar, whose folders are read-only or full. It
+// starts itself in a user and mount namespace of its own, where any user may mount.
+func TestNodesInNamespace(t *testing.T) {
+	t.Parallel()
+
+	c := exec.Command(os.Args[0], "-test.run=^TestNodes$/^mounts_", "-test.v")
+	c.Env = append(os.Environ(), mountNamespace+"=1")
+	c.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+	out, err := c.CombinedOutput()
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EINVAL) {
+		t.Skipf("needs a user namespace, which this kernel does not permit: %v", err)
+	}
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestNodes/mounts_") ||
+		strings.Contains(string(out), "--- SKIP") {
+		t.Errorf("in the namespace: got error %v, want each script to pass\n%s", err, out)
+	}
+}

@@ -38,11 +38,46 @@ func TestScripts(t *testing.T) {
 			}
 			for _, s := range scripttest.Load(t, file) {
 				t.Run(s.Name, func(t *testing.T) {
-					sc := &scene{box: newBox(t), looks: map[string]map[string]inode{}}
-					sc.play(s.Lines)
+					playScript(t, s.Lines)
 				})
 			}
 		})
+	}
+}
+
+// playScript plays a script. The lines after "== killed" are those of a process that is killed at each of its operations,
+// one after another, each time in a root folder of its own. Then another process carries out the lines after "== then".
+func playScript(t *testing.T, lines []scripttest.Line) {
+	t.Helper()
+	part := func(name string) int {
+		return slices.IndexFunc(lines, func(l scripttest.Line) bool { return slices.Equal(l.Words, []string{"==", name}) })
+	}
+	killed, then := part("killed"), part("then")
+	kill := &killAt{}
+	for kill.at = 1; ; kill.at++ {
+		sc := &scene{box: newBox(t), looks: map[string]map[string]inode{}}
+		if killed < 0 {
+			sc.play(lines)
+			return
+		}
+		sc.play(lines[:killed])
+		sc.store()
+		kill.seen = 0
+		sc.stop, sc.mayFail = kill.hook, true
+		sc.play(lines[killed+1 : then])
+		sc.stop, sc.mayFail = nil, false
+		sc.close()
+		sc.play(lines[then+1:])
+		sc.close()
+		if kill.seen < kill.at {
+			break
+		}
+		if t.Failed() {
+			t.Fatalf("killed at operation %d of %s: want the lines after it to hold", kill.at, lines[killed+1])
+		}
+	}
+	if kill.at < 4 {
+		t.Errorf("got %d operations to be killed at, want 3 or more", kill.at-1)
 	}
 }
 
@@ -585,6 +620,12 @@ func (sc *scene) do(name string, a []string) bool {
 		sc.compare(sc.look(), sc.looks[a[0]])
 	case "like":
 		sc.compare(nodes(sc.look()), nodes(sc.looks[a[0]]))
+	case "files-from": // NAME: each file is as it was then; others may be gone
+		for path, now := range sc.look() {
+			if now.mode.IsRegular() {
+				sc.compare(now, sc.looks[a[0]][path])
+			}
+		}
 	case "same-file":
 		sc.compare(sc.look()[sc.at(a[1])], sc.looks[a[0]][sc.at(a[1])])
 	case "as-recorded": // PATH, in the generation in place
@@ -735,6 +776,8 @@ func (sc *scene) do(name string, a []string) bool {
 	// The state folder.
 	case "aside":
 		sc.must(os.WriteFile(sc.disk("state/generations/"+a[0]+".aside"), nil, 0o600))
+	case "lose-journal":
+		sc.must(os.RemoveAll(sc.disk("state/" + journalName)))
 	case "damage":
 		sc.cmdDamage(a)
 	case "theirs":
@@ -797,6 +840,18 @@ func (sc *scene) do(name string, a []string) bool {
 		}
 		sc.check("pinned", got, a[0])
 		sc.contains("why", why, a[1:])
+	case "held-until-commit": // p1 is held, and a generation pinned, exactly while nothing is committed
+		cur, err := sc.store().Current()
+		sc.must(err)
+		j, err := sc.s.Journal()
+		sc.must(err)
+		_, isHeld := sc.s.Held("p1")
+		_, _, isPinned := sc.s.Pinned()
+		isCommitted := cur != nil || j != nil
+		sc.check("held, pinned", fmt.Sprint(isHeld, isPinned), fmt.Sprint(!isCommitted, !isCommitted))
+	case "some-pin":
+		_, _, isPinned := sc.store().Pinned()
+		sc.check("pinned", isPinned, true)
 	case "held-plans":
 		plans, err := sc.store().HeldAll()
 		sc.must(err)

@@ -1,0 +1,178 @@
+package commit
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/report"
+	"github.com/prelet/prelet/internal/scripttest"
+)
+
+// TestRuns plays whole runs, with the store on a disk and fakes around it: testdata/runs.txtar.
+func TestRuns(t *testing.T) {
+	for _, script := range scripttest.Load(t, "testdata/runs.txtar") {
+		t.Run(script.Name, func(t *testing.T) {
+			s := &runScript{bench: newBench(t)}
+			scripttest.Run(t, script.Lines, s.do)
+		})
+	}
+}
+
+// runScript is a script on a bench.
+type runScript struct {
+	*bench
+	line   scripttest.Line
+	res    Result
+	status *report.Status
+}
+
+func (s *runScript) check(what string, got, want any) {
+	s.t.Helper()
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		s.t.Errorf("%s\n%s: got %v, want %v; result %+v", s.line, what, got, want, s.res)
+	}
+}
+
+func (s *runScript) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatalf("%s: got %v, want no error", s.line, err)
+	}
+}
+
+// planOf returns a complete plan with this hash, or one that failed: unreachable, wrong, or no-site.
+func planOf(name string) *boot.Plan {
+	switch code := map[string]fault.Code{"wrong": fault.WrongType, "no-site": fault.NoSite}[name]; {
+	case name == "unreachable":
+		return unreachable()
+	case code != "":
+		return &boot.Plan{Diagnostics: hcl.Diagnostics{origin.Error(code, hcl.Range{}, "Wrong", "Why: so.")}}
+	}
+
+	return complete(name)
+}
+
+// run PLAN [retry|stopped|with-stage|of-another-machine]: a run, in a process of its own.
+func (s *runScript) run(name, how string) {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(s.t.Context())
+	defer cancel()
+	s.open(true)
+	s.plan = planOf(name)
+	switch how {
+	case "retry":
+		s.Retry = true
+	case "stopped":
+		cancel()
+	case "with-stage":
+		s.plan.Node.Activation = &node.Activation{
+			Unit: "site-kubelet.service", SettleMillis: 1000, TimeoutMillis: 60000,
+		}
+	case "of-another-machine":
+		s.Machine.OtherMachine = func(n kubelet.Node) string { return n.Name + " is another machine" }
+	}
+	s.res = s.Do(ctx)
+	s.status = s.finish(s.res)
+}
+
+func (s *runScript) do(l scripttest.Line) bool {
+	s.t.Helper()
+	s.line = l
+	a := append(l.Words[1:], "", "")
+	all := strings.Join(l.Words[1:], " ")
+	switch l.Words[0] {
+	case "run":
+		s.run(a[0], a[1])
+	case "below-root": // PLAN [retry]
+		s.res = RunBelowRoot(planOf(a[0]), s.Options, a[1] == "retry", "/image")
+	case "rollback": // GEN: by hand
+		s.open(true)
+		to := int(a[0][0] - '0')
+		s.finish(s.RollBack(s.t.Context(), generation.ByHand, func() (int, error) { return to, nil }))
+	case "sick":
+		s.sick = all
+	case "away":
+		s.away = a[0] == "yes"
+	case "lose-gate":
+		s.must(os.Remove(s.Machine.Gate.Path()))
+	case "damage-journal":
+		s.must(os.WriteFile(s.dir+"/state/journal.json", []byte("{"), 0o600))
+	case "write": // PATH CONTENT
+		s.must(os.WriteFile(s.dir+a[0], []byte(a[1]), 0o644))
+	case "rm":
+		s.must(os.RemoveAll(s.dir + a[0]))
+	case "link":
+		s.must(os.Symlink(a[0], s.dir+a[1]))
+	case "edited": // FILE: the kubelet's files are not as planned
+		s.edited = a[0]
+	case "pin":
+		s.must(s.Store.Pin(1, "me"))
+	case "pinned":
+		_, _, ok := s.Store.Pinned()
+		s.check("pinned", ok, a[0] == "yes")
+	case "report-held": // an earlier process of this boot has reported it
+		s.Report.Held(a[0], "so")
+		s.finish(Result{})
+
+	case "ends": // CODE GENERATION open|shut [held] [error] [changed]: the code, and what the status has
+		_, open, err := s.Machine.Gate.State()
+		s.must(err)
+		got := fmt.Sprint(s.res.Code, " ", s.status.Generation, map[bool]string{true: " open", false: " shut"}[open])
+		for word, isSet := range []bool{s.status.Held != nil, s.res.Err != nil, s.res.Changed} {
+			if isSet {
+				got += " " + []string{"held", "error", "changed"}[word]
+			}
+		}
+		s.check("end", strings.TrimSpace(got), strings.TrimPrefix(all, "ok "))
+	case "below": // CODE changed|unchanged SUMMARY
+		s.check("end", fmt.Sprint(s.res.Code, s.res.Changed, s.res.Summary),
+			fmt.Sprint(strings.TrimPrefix(a[0], "ok"), a[1] == "changed", a[2]))
+	case "held": // TEXT: the plan is held for this reason; without TEXT it is not
+		s.check("held", s.res.Held, a[0])
+	case "applied": // without a failure
+		s.check("code, changed", fmt.Sprint(s.res.Code, s.res.Changed), fmt.Sprint(a[0] == "yes"))
+	case "fails": // with this code, and the error as the summary
+		s.check("code", s.res.Code, a[0])
+		s.check("an error as the summary", s.res.Err != nil && s.res.Summary == s.res.Err.Error(), true)
+	case "gate-reason":
+		s.contains(s.Machine.Gate.Reason(), a[0])
+	case "exit":
+		s.check("exit status", s.res.Code.Exit(), a[0])
+	case "from":
+		s.check("generation before a rollback", s.res.Outcome.From, a[0])
+	case "summary":
+		s.contains(s.res.Summary, a[0])
+	case "no-summary":
+		s.check(a[0]+" in the summary", strings.Contains(s.status.Summary, a[0]), false)
+	case "degraded": // N CODE TEXT: there are N, and the first is this one
+		s.check("degraded", len(s.status.Degraded), a[0])
+		first := append(s.status.Degraded, report.Reason{})[0]
+		s.check("code of the first", first.Code, a[1])
+		s.contains(first.Summary, a[2])
+	case "file":
+		text, _ := os.ReadFile(s.dir + "/etc/a")
+		s.check("/etc/a", string(text), a[0])
+	default:
+		return false
+	}
+
+	return true
+}
+
+func (s *runScript) contains(got, want string) {
+	s.t.Helper()
+	if !strings.Contains(got, want) {
+		s.t.Errorf("%s\ngot %q, want %q in it", s.line, got, want)
+	}
+}

@@ -18,24 +18,16 @@ var views embed.FS
 
 // view writes a result as text: by the template of its command.
 func (a *cli) view(w io.Writer, name string, result any) error {
-	name += ".tmpl"
-	t, err := template.New(name).Funcs(template.FuncMap{
+	style := printer.StyleOf(a.stdout, a.getenv)
+
+	return style.Render(w, views, "views/"+name+".tmpl", result, template.FuncMap{
 		"plan":     shortenPlan,
 		"round":    func(d time.Duration) time.Duration { return d.Round(time.Millisecond) },
 		"row":      a.row,
 		"sentence": func(text string) string { return origin.Capitalize(text) + "." },
 		"stamp":    func(t time.Time) string { return t.Local().Format(time.DateTime) },
 		"trim":     func(line string) string { return strings.TrimRight(line, " ") },
-		"wrap": func(first, next, text string) string {
-			lines := strings.Split(printer.Reflow(text, a.width()-len(next)), "\n")
-			return first + strings.Join(lines, "\n"+next) + "\n"
-		},
-	}).ParseFS(views, "views/"+name)
-	if err != nil {
-		return err
-	}
-
-	return t.Execute(w, result)
+	})
 }
 
 // row returns a name and a text, wrapped; "" for a text that is empty.

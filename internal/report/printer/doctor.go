@@ -3,6 +3,7 @@ package printer
 import (
 	"io"
 	"strings"
+	"text/template"
 
 	"github.com/prelet/prelet/internal/app/doctor"
 )
@@ -15,22 +16,9 @@ func Doctor(w io.Writer, subject string, found []doctor.Finding, s Style) error 
 	return Findings(w, found, concludeFindings(subject, found), s)
 }
 
-// Findings writes findings and a conclusion, which may be "".
+// Findings writes a line for each finding, below those that are not fine their place, the reason and the next step, and
+// a conclusion, which may be "".
 func Findings(w io.Writer, found []doctor.Finding, conclusion string, s Style) error {
-	b := page{Style: s}
-	b.writeFindings(found)
-	b.writeLine("")
-	if conclusion != "" {
-		b.writeText("", conclusion)
-	}
-
-	return b.flush(w)
-}
-
-// writeFindings writes a line for each finding, and below those that are not fine their place, the reason and the next
-// step.
-func (b *page) writeFindings(found []doctor.Finding) {
-	s := b.Style
 	paint := map[doctor.State]func(string) string{
 		doctor.OK:      s.green,
 		doctor.Warning: s.yellow,
@@ -38,17 +26,16 @@ func (b *page) writeFindings(found []doctor.Finding) {
 		doctor.Unread:  s.dim,
 		doctor.Skipped: s.dim,
 	}
-	next := strings.Repeat(" ", indentFindings)
+	data := struct {
+		Findings   []doctor.Finding
+		Conclusion string
+	}{found, conclusion}
 
-	for _, f := range found {
-		state := paint[f.State](pad(string(f.State), 8))
-		check := s.bold(pad(f.Check, 12))
-		summary := s.wrap(f.Summary, s.Width-indentFindings)
-		b.writeLines(state+" "+check+" ", next, summary)
-		if f.State != doctor.OK || f.Why != "" {
-			b.writeLines(next, next, findingDetails(f, s))
-		}
-	}
+	return s.render(w, "findings", data, template.FuncMap{
+		"details": func(f doctor.Finding) []string { return findingDetails(f, s) },
+		"state":   func(state doctor.State) string { return paint[state](pad(string(state), 8)) },
+		"trim":    func(text string) string { return strings.TrimSuffix(text, "\n") },
+	})
 }
 
 // findingDetails returns the lines below a finding. Commands to paste are not broken.

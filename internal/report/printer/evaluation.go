@@ -3,58 +3,31 @@ package printer
 import (
 	"io"
 	"strings"
+	"text/template"
 
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/lang/explain"
 )
 
-// maxHidden is how many hidden parts of a value are explained.
-const maxHidden = 12
-
 // EvaluationText writes a value, what is hidden in it, its type and where it comes from.
 func EvaluationText(w io.Writer, v explain.Evaluation, s Style) error {
-	b := page{Style: s}
-	b.writeValue(v)
-	if len(v.Chain) > 0 {
-		b.writeLine("")
-		b.writeSteps(v.Chain)
-	}
-
-	return b.flush(w)
+	return s.render(w, "evaluation", v, template.FuncMap{
+		"lines": func(text string) string { return joinLines("", "", strings.Split(s.clean(text), "\n")) },
+		"steps": s.steps,
+		"type":  s.typeLine,
+	})
 }
 
-func (b *page) writeValue(v explain.Evaluation) {
-	for _, l := range strings.Split(v.Value, "\n") {
-		b.writeLine(b.clean(l))
-	}
-	b.writeType(v.Type)
-
-	for n, h := range v.Hidden {
-		if h.Why == "" {
-			continue
-		}
-		if n == maxHidden {
-			b.writeLine("…")
-			break
-		}
-		at := h.Path
-		if at == "" {
-			at = "it"
-		}
-		text := at + " is " + h.State + ": " + h.Why
-		b.writeLines("", "  ", b.wrap(text, b.Width-2))
-	}
-}
-
-// writeType writes a type, if it fits into a line: that of a whole device lists all its fields.
-func (b *page) writeType(name string) {
+// typeLine returns a type, if it fits into a line: that of a whole device lists all its fields.
+func (s Style) typeLine(name string) string {
 	text := "type: " + name
-	if columns(text) > b.Width {
+	if columns(text) > s.Width {
 		constructor, _, _ := strings.Cut(name, "(")
 		text = "type: " + constructor + "(…)"
 	}
-	b.writeLine(b.dim(b.cell(text)))
+
+	return s.dim(s.cell(text))
 }
 
 type evaluationDocument struct {

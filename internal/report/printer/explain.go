@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"text/template"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -15,57 +16,24 @@ import (
 
 // ExplainText writes an item with its chain as a tree.
 func ExplainText(w io.Writer, x explain.Explanation, s Style) error {
-	b := page{Style: s}
-	head := x.Item.String()
-	if x.Present {
-		lines := b.wrap(head+" = "+x.Value, b.Width-4)
-		lines[0] = b.bold(lines[0])
-		b.writeLines("", "    ", lines)
-		if x.Type != "" {
-			b.WriteString("    ")
-			b.writeType(x.Type)
-		}
-	} else if x.Item.IsName() {
-		b.writeLine(s.bold(head) + " " + s.yellow("has no value."))
-		b.writeText("  ", x.Summary)
-	} else {
-		b.writeLine(s.bold(head) + " " + s.yellow("is not in the plan."))
-		b.writeText("  ", x.Summary)
-	}
-	if x.Range.Filename != "" {
-		b.writeText("    ", x.Text)
-		at := s.cell(position(x.Range))
-		b.writeLine("    " + s.dim("at "+at))
-	}
-	if effect := describeEffect(x); effect != "" && x.Present {
-		b.writeLines("  ", "    ", b.wrap("Takes effect "+effect, b.Width-4))
-	}
-	if len(x.Chain) > 0 {
-		b.writeLine("")
-		b.writeSteps(x.Chain)
-	}
-	if x.Item.IsName() {
-		b.writeUses(x.Uses)
-	}
-
-	return b.flush(w)
-}
-
-// writeUses writes the places of the site that refer to a name.
-func (b *page) writeUses(uses []eval.Use) {
-	b.writeLine("")
-	if len(uses) == 0 {
-		b.writeLine("Nothing in the site refers to it.")
-		return
-	}
-
-	b.writeLine("Used by")
-	var rows [][]string
-	for _, u := range uses {
-		at := fmt.Sprintf("%s:%d", shortenPath(u.Range.Filename), u.Range.Start.Line)
-		rows = append(rows, []string{u.Owner, at})
-	}
-	b.writeTable("  ", rows, b.dim)
+	return s.render(w, "explain", x, template.FuncMap{
+		"effect":   describeEffect,
+		"position": position,
+		"emphasized": func(text string) string {
+			lines := s.wrap(text, s.Width-4)
+			lines[0] = s.bold(lines[0])
+			return joinLines("", "    ", lines)
+		},
+		"steps": s.steps,
+		"type":  s.typeLine,
+		"uses": func(uses []eval.Use) string {
+			var rows [][]string
+			for _, u := range uses {
+				rows = append(rows, []string{u.Owner, fmt.Sprintf("%s:%d", shortenPath(u.Range.Filename), u.Range.Start.Line)})
+			}
+			return joinLines("  ", "  ", s.table(rows, s.Width-2, s.dim))
+		},
+	})
 }
 
 var effects = map[string]string{
@@ -85,8 +53,9 @@ func describeEffect(x explain.Explanation) string {
 	return effects[x.TakesEffect]
 }
 
-// writeSteps writes steps as a tree. The place of a step is at the right of its text if there is room, else below.
-func (b *page) writeSteps(steps []explain.Step) {
+// steps returns steps as a tree. The place of a step is at the right of its text if there is room, else below.
+func (s Style) steps(steps []explain.Step) string {
+	b := page{Style: s}
 	var depths []int
 	for _, st := range steps {
 		depths = append(depths, st.Depth)
@@ -112,6 +81,8 @@ func (b *page) writeSteps(steps []explain.Step) {
 			b.writeLine(b.dim(next) + "  " + b.dim(l))
 		}
 	}
+
+	return b.String()
 }
 
 func stepText(st explain.Step) string {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"text/template"
 
 	"github.com/prelet/prelet/internal/report/fleet"
 )
@@ -11,74 +12,26 @@ import (
 // FleetMarkdown writes a report for a merge request: a table of the groups, and the changes of each in a part that is
 // folded at first.
 func FleetMarkdown(w io.Writer, r *fleet.Report, detail FleetDetail, s Style) error {
-	b := page{Style: s}
-	b.writeLine("### prelet: " + sumFleet(r))
-	b.writeLine("")
-	if r.Against != "" {
-		b.writeLine("Compared with the site " + b.code(r.Against) + ".")
-		b.writeLine("")
-	}
-	for _, a := range r.Assumed {
-		b.writeLine("- assumed: " + b.escape(describeFleetAssumed(a)))
-	}
-	if len(r.Assumed) > 0 {
-		b.writeLine("")
-	}
-	b.writeLine("| nodes | effect | for example |")
-	b.writeLine("|---:|---|---|")
-	for _, g := range r.Groups {
-		example := ""
-		if len(g.Machines) > 0 && g.Machines[0].Source != "" {
-			example = b.code(g.Machines[0].Source)
-		}
-		effect := strings.TrimPrefix(headGroup(g), Count(g.Count, "node")+": ")
-		b.writeLine(fmt.Sprintf("| %d | %s | %s |", g.Count, b.escape(effect), example))
-	}
-	if rows := listDeclared(r); len(rows) > 0 {
-		b.writeLine("")
-		b.writeLine(declaredHeading + ":")
-		b.writeLine("")
-		for _, row := range rows {
-			b.writeLine("- " + b.code(row[0]) + ": " + row[1])
-		}
-	}
-	for _, g := range r.Groups {
-		b.writeGroupMarkdown(g, detail)
-	}
+	data := struct {
+		Report              *fleet.Report
+		HasNames, IsSummary bool
+	}{r, detail == FleetNames, detail == FleetSummary}
 
-	return b.flush(w)
-}
-
-// writeGroupMarkdown writes the changes, messages and names of a group.
-func (b *page) writeGroupMarkdown(g fleet.Group, detail FleetDetail) {
-	hasNames := detail == FleetNames || g.State == fleet.Failed
-	isEmpty := len(g.Changes) == 0 && !hasNames
-	if detail == FleetSummary && g.State != fleet.Failed || isEmpty {
-		return
-	}
-
-	b.writeLine("")
-	b.writeLine("<details><summary>" + b.escapeHTML(headGroup(g)) + "</summary>")
-	b.writeLine("")
-	if len(g.Changes) > 0 {
-		b.writeFence(listChanges(g))
-	}
-	for _, m := range g.Messages {
-		summary := b.escape(m.Summary + " [" + m.Code + "]")
-		b.writeLine(fmt.Sprintf("- %s: %s %s", m.Severity, summary, b.code(m.Place)))
-	}
-	for _, note := range noteGroup(g) {
-		b.writeLine("- " + b.escape(note))
-	}
-	if hasNames {
-		b.writeLine("")
-		for _, m := range g.Machines {
-			line := b.code(nameMachine(m)) + " " + b.escape(m.Reason)
-			b.writeLine("- " + strings.TrimSuffix(line, " "))
-		}
-	}
-	b.writeLine("")
-	b.writeLine("</details>")
+	return s.render(w, "fleet.md", data, template.FuncMap{
+		"assumed":    describeFleetAssumed,
+		"changes":    listChanges,
+		"code":       s.code,
+		"declared":   listDeclared,
+		"effect":     func(g fleet.Group) string { return strings.TrimPrefix(headGroup(g), Count(g.Count, "node")+": ") },
+		"escape":     s.escape,
+		"escapeHTML": s.escapeHTML,
+		"fence":      s.fence,
+		"head":       headGroup,
+		"heading":    func() string { return declaredHeading },
+		"name":       nameMachine,
+		"notes":      noteGroup,
+		"sum":        sumFleet,
+	})
 }
 
 // listChanges returns the changes of a group as the lines of a diff.
@@ -109,42 +62,44 @@ func listChanges(g fleet.Group) (lines []string) {
 // maxMarkdownLines bounds the lines of one group: a comment of a merge request has a limit.
 const maxMarkdownLines = 200
 
-// writeFence writes lines as a block of code whose fence is longer than any in the lines.
-func (b *page) writeFence(lines []string) {
+// fence returns lines as a block of code, with a fence that is in none of them.
+func (s Style) fence(lines []string) string {
 	fence := "```"
 	for _, l := range lines {
 		for strings.Contains(l, fence) {
 			fence += "`"
 		}
 	}
-	b.writeLine(fence + "diff")
+
+	text := fence + "diff\n"
 	for _, l := range lines {
-		b.writeLine(b.cell(l))
+		text += s.cell(l) + "\n"
 	}
-	b.writeLine(fence)
+
+	return text + fence + "\n"
 }
 
 // code returns a text as code, "" for "".
-func (b *page) code(text string) string {
+func (s Style) code(text string) string {
 	if text == "" {
 		return ""
 	}
-	text = strings.NewReplacer("`", "'", "|", "\\|").Replace(b.cell(text))
+	text = strings.NewReplacer("`", "'", "|", "\\|").Replace(s.cell(text))
 
 	return "`" + text + "`"
 }
 
 // escape returns a text without a meaning for Markdown and HTML.
-func (b *page) escape(text string) string {
+func (s Style) escape(text string) string {
 	return strings.NewReplacer(
 		"\\", "\\\\", "|", "\\|", "`", "\\`", "*", "\\*", "_", "\\_", "[", "\\[", "]", "\\]",
 		"<", "&lt;", ">", "&gt;", "&", "&amp;", "#", "\\#", "@", unmention,
-	).Replace(b.cell(text))
+	).Replace(s.cell(text))
 }
 
 // escapeHTML returns a text for a block of HTML in Markdown, where signs of Markdown have no meaning.
-func (b *page) escapeHTML(text string) string {
-	return strings.NewReplacer("<", "&lt;", ">", "&gt;", "&", "&amp;", "@", unmention).Replace(b.cell(text))
+func (s Style) escapeHTML(text string) string {
+	return strings.NewReplacer("<", "&lt;", ">", "&gt;", "&", "&amp;", "@", unmention).Replace(s.cell(text))
 }
 
 // unmention is an @ that is not a mention: a comment of HTML follows, which is not shown.

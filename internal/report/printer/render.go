@@ -1,0 +1,59 @@
+package printer
+
+import (
+	"embed"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"path"
+	"strings"
+	"text/template"
+)
+
+//go:embed views/*.tmpl
+var views embed.FS
+
+// Render writes a value as text by a template in a file, with more functions. Text that is not prelet's own needs cell
+// or wrap, which clean and redact it.
+func (s Style) Render(w io.Writer, files fs.FS, file string, value any, more template.FuncMap) error {
+	funcs := template.FuncMap{
+		"bold":   s.bold,
+		"cell":   func(v any) string { return s.cell(fmt.Sprint(v)) },
+		"count":  Count,
+		"dim":    s.dim,
+		"green":  s.green,
+		"join":   func(list []string) string { return strings.Join(list, ", ") },
+		"pad":    func(v any, width int) string { return pad(fmt.Sprint(v), width) },
+		"red":    s.red,
+		"wrap":   s.wrapBehind,
+		"yellow": s.yellow,
+	}
+	maps.Copy(funcs, more)
+	t, err := template.New(path.Base(file)).Funcs(funcs).ParseFS(files, file)
+	if err != nil {
+		return err
+	}
+
+	return t.Execute(w, value)
+}
+
+// render is Render for a template of this package.
+func (s Style) render(w io.Writer, name string, value any, more template.FuncMap) error {
+	return s.Render(w, views, "views/"+name+".tmpl", value, more)
+}
+
+// wrapBehind returns lines that are wrapped within the width behind two indents, of which the second is not shorter.
+func (s Style) wrapBehind(first, next, text string) string {
+	return joinLines(first, next, s.wrap(text, s.Width-columns(next)))
+}
+
+// joinLines returns lines with an indent, and another one before the first.
+func joinLines(first, next string, lines []string) (text string) {
+	for _, l := range lines {
+		text += first + l + "\n"
+		first = next
+	}
+
+	return text
+}

@@ -180,7 +180,7 @@ func (s *search) judge(file string, r rule) {
 	isLink := look.Mode()&fs.ModeSymlink != 0
 	if isLink {
 		s.judgeTarget(file, r)
-		if r.action != Delete || r.keepLinks {
+		if r.action != Delete || path.Base(file) == path.Base(machineID) {
 			return
 		}
 	}

@@ -110,23 +110,42 @@ func (w *where) buildRequest(command string, retry bool) []string {
 	return append(args, "-o", w.output.name)
 }
 
+// outcome is the document of `verify -o json`, and part of that of `run -o json`.
+type outcome struct {
+	FormatVersion int                  `json:"format_version"`
+	Generation    int                  `json:"generation"`
+	Verdict       activation.Verdict   `json:"verdict"` // good, bad, unknown, pending; "" if nothing was judged
+	Why           string               `json:"why,omitempty"`
+	HeldBack      string               `json:"held_back,omitempty"` // why the kubelet may not start
+	Checks        []activation.Check   `json:"checks"`
+	Cause         *activation.Cause    `json:"cause,omitempty"` // of the verdict, from the kubelet's log
+	Exit          int                  `json:"exit"`
+	Diagnostics   []printer.Diagnostic `json:"diagnostics"`
+}
+
+func newOutcome(res commit.Result, diags hcl.Diagnostics) outcome {
+	return outcome{
+		FormatVersion: 1,
+		Generation:    res.Outcome.Generation,
+		Verdict:       res.Outcome.Verdict,
+		Why:           res.Outcome.Why,
+		HeldBack:      res.Outcome.HeldBack,
+		Checks:        append([]activation.Check{}, res.Outcome.Checks...),
+		Cause:         res.Outcome.Cause,
+		Exit:          res.Code.Exit(),
+		Diagnostics:   printer.DiagnosticsJSON(diags),
+	}
+}
+
 // runResult is the document of `run -o json`.
 type runResult struct {
-	FormatVersion int                  `json:"format_version"`
-	Complete      bool                 `json:"complete"`
-	PlanHash      string               `json:"plan_hash"`
-	Generation    int                  `json:"generation"`
-	Changed       bool                 `json:"changed"`
-	Verdict       string               `json:"verdict,omitempty"`
-	Why           string               `json:"why,omitempty"`
-	Checks        []activation.Check   `json:"checks,omitempty"`
-	Cause         *activation.Cause    `json:"cause,omitempty"`     // of the verdict, from the kubelet's log
-	Held          string               `json:"held,omitempty"`      // why the site's plan is not applied
-	HeldBack      string               `json:"held_back,omitempty"` // why the kubelet may not start
-	Exit          int                  `json:"exit"`
-	Summary       string               `json:"summary"`
-	Degraded      []boot.Degraded      `json:"degraded"`
-	Diagnostics   []printer.Diagnostic `json:"diagnostics"`
+	outcome
+	Complete bool            `json:"complete"`
+	PlanHash string          `json:"plan_hash"`
+	Changed  bool            `json:"changed"`
+	Held     string          `json:"held,omitempty"` // why the site's plan is not applied
+	Summary  string          `json:"summary"`
+	Degraded []boot.Degraded `json:"degraded"`
 }
 
 func (a *cli) endRun(run app.Ran, asJSON bool) error {
@@ -169,26 +188,18 @@ func (a *cli) endRun(run app.Ran, asJSON bool) error {
 }
 
 func newRunResult(run app.Ran, diags hcl.Diagnostics) runResult {
-	out := run.Outcome
 	r := runResult{
-		FormatVersion: 1,
-		Complete:      run.Complete,
-		Generation:    out.Generation,
-		Changed:       run.Changed,
-		Verdict:       string(out.Verdict),
-		Why:           out.Why,
-		Checks:        out.Checks,
-		Cause:         out.Cause,
-		Held:          run.Held,
-		HeldBack:      out.HeldBack,
-		Exit:          run.Code.Exit(),
-		Summary:       run.Summary,
-		Degraded:      append([]boot.Degraded{}, run.Degraded...),
-		Diagnostics:   printer.DiagnosticsJSON(diags),
+		outcome:  newOutcome(run.Result, diags),
+		Complete: run.Complete,
+		Changed:  run.Changed,
+		Held:     run.Held,
+		Summary:  run.Summary,
+		Degraded: append([]boot.Degraded{}, run.Degraded...),
 	}
 	if run.Plan != nil {
 		r.PlanHash = run.Plan.Hash
 	}
+
 	return r
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/lang/origin"
-	"github.com/prelet/prelet/internal/report/printer"
 )
 
 func (a *cli) verify() *cobra.Command {
@@ -47,23 +46,13 @@ Exit status 0 healthy, 50 unhealthy, 51 unhealthy after a rollback too.`,
 	return c
 }
 
-// verdict is the document of `verify -o json`.
-type verdict struct {
-	FormatVersion int                `json:"format_version"`
-	Generation    int                `json:"generation"`
-	Verdict       string             `json:"verdict"` // good, bad, unknown, pending; "" if nothing was judged
-	Why           string             `json:"why,omitempty"`
-	HeldBack      string             `json:"held_back,omitempty"`
-	Checks        []activation.Check `json:"checks"`
-	Cause         *activation.Cause  `json:"cause,omitempty"` // of the verdict, from the kubelet's log
-	Exit          int                `json:"exit"`
-
-	Diagnostics []printer.Diagnostic `json:"diagnostics"`
-}
-
 func (a *cli) endVerify(v app.Verified, asJSON bool) error {
 	if asJSON {
-		if err := a.printJSON(newVerdict(v)); err != nil {
+		d := newOutcome(v.Result, v.Messages)
+		if v.Err != nil && d.Why == "" {
+			d.Why = v.Err.Error()
+		}
+		if err := a.printJSON(d); err != nil {
 			a.printNotice(err.Error()) // the verdict itself was reached
 		}
 		return quit(v.Code)
@@ -91,23 +80,4 @@ func (a *cli) endVerify(v app.Verified, asJSON bool) error {
 		fmt.Fprintln(a.stdout, a.redact(origin.Capitalize(v.Summary))+".")
 	}
 	return quit(v.Code)
-}
-
-func newVerdict(v app.Verified) verdict {
-	out := v.Outcome
-	d := verdict{
-		FormatVersion: 1,
-		Generation:    out.Generation,
-		Verdict:       string(out.Verdict),
-		Why:           out.Why,
-		HeldBack:      out.HeldBack,
-		Checks:        append([]activation.Check{}, out.Checks...),
-		Cause:         out.Cause,
-		Exit:          v.Code.Exit(),
-		Diagnostics:   printer.DiagnosticsJSON(v.Messages),
-	}
-	if v.Err != nil && d.Why == "" {
-		d.Why = v.Err.Error()
-	}
-	return d
 }

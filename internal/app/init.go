@@ -1,6 +1,7 @@
 package app
 
 import (
+	_ "embed"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -149,23 +150,16 @@ func checkServers(servers []string) error {
 	return nil
 }
 
-// writeFirstSite returns the text of the site.
+// firstSite is the text of a first site.
+//
+//go:embed sample/first.hcl.tmpl
+var firstSite string
+
+// writeFirstSite returns the text of the site for a cluster.
 func writeFirstSite(servers, hashes []string) []byte {
-	var b strings.Builder
-	b.WriteString("# A worker of a kubeadm cluster. " +
-		"Everything that is not written is a default: `prelet plan` shows it.\ncluster {\n")
-	fmt.Fprintf(&b, "servers = [%s]\n", quoteList(servers))
-	fmt.Fprintf(&b, "ca_cert_hashes = [%s]\n", quoteList(hashes))
-	b.WriteString(
-		"token = credential(\"bootstrap-token\") # read only while the node has not joined\n}\n\n" +
-			"stage \"fetch-ca\" \"cluster\" {}\n" +
-			"stage \"fetch-config\" \"kubelet\" { config_map = \"kube-system/kubelet-config\" }\n" +
-			"stage \"detect-hw\" \"node\" {}\n\n" +
-			"stage \"reserve\" \"node\" {\npolicy = \"gke\"\n}\n\n" +
-			"# stage \"label\" \"site\" {\n#   labels = { \"topology.kubernetes.io/zone\" = \"az1\" }\n# }\n\n" +
-			"stage \"write\" \"kubelet\" {}\nstage \"restart\" \"kubelet\" {}\n",
-	)
-	return lang.Format([]byte(b.String()))
+	fill := strings.NewReplacer("SERVERS", quoteList(servers), "HASHES", quoteList(hashes))
+
+	return lang.Format([]byte(fill.Replace(firstSite)))
 }
 
 func quoteList(list []string) string {

@@ -34,79 +34,13 @@ func config(t *testing.T, r result) string {
 func memTotal(n int64) int64 { return n*gib - 300*mib - 4*kib }
 
 func TestPoliciesOverBases(t *testing.T) {
-	type base = map[string]any
-	m := map[string]any{"cpu": "200m", "memory": "1Gi", "pid": "1000"}
-	for name, c := range map[string]struct {
-		site string
-		in   stages.Inputs
-		base base
-		want string // the configuration
-	}{
-		"gke over nothing": {`policy = "gke"`, machineOf(16, 64*gib), nil,
-			`{"kubeReserved":{"cpu":"110m","memory":"5611Mi"}}`},
-		"gke rounds memory down to 64Mi first": {`policy = "gke"`, machineOf(16, 64*gib+63*mib), nil,
-			`{"kubeReserved":{"cpu":"110m","memory":"5611Mi"}}`},
-		"gke owns both halves, and other keys stay": {`policy = "gke"`, machineOf(16, 64*gib), base{"kubeReserved": m, "systemReserved": m, "clusterDomain": "x"},
-			`{"clusterDomain":"x","kubeReserved":{"cpu":"110m","memory":"5611Mi","pid":"1000"},"systemReserved":{"pid":"1000"}}`},
-		"gke leaves ephemeral storage": {`policy = "gke"`, machineOf(16, 64*gib), base{"systemReserved": map[string]any{"ephemeral-storage": "5Gi"}},
-			`{"kubeReserved":{"cpu":"110m","memory":"5611Mi"},"systemReserved":{"ephemeral-storage":"5Gi"}}`},
-		"eks owns ephemeral storage": {`policy = "eks"`, machineOf(16, 64*gib), base{"systemReserved": map[string]any{"ephemeral-storage": "5Gi"}},
-			`{"kubeReserved":{"cpu":"110m","ephemeral-storage":"1Gi","memory":"1465Mi"},"systemReserved":{}}`},
-		"eks counts the base's pods": {`policy = "eks"`, machineOf(16, 64*gib), base{"maxPods": json.Number("58")},
-			`{"kubeReserved":{"cpu":"110m","ephemeral-storage":"1Gi","memory":"893Mi"},"maxPods":58}`},
-		"eks counts the site's pods": {"policy = \"eks\"\nmax_pods = 29", machineOf(16, 64*gib), base{"maxPods": json.Number("58")},
-			`{"kubeReserved":{"cpu":"110m","ephemeral-storage":"1Gi","memory":"574Mi"},"maxPods":29}`},
-		"eks counts addresses": {"policy = \"eks\"\nmax_pods = 110\neks {\n enis = 3\n ips_per_eni = 10\n}", machineOf(2, 8*gib), nil,
-			`{"kubeReserved":{"cpu":"70m","ephemeral-storage":"1Gi","memory":"574Mi"},"maxPods":110}`},
-		"aks": {`policy = "aks"`, machineOf(8, 32*gib), nil, `{"kubeReserved":{"cpu":"180m","memory":"2250Mi"}}`},
-		"gdc": {`policy = "gdc"`, machineOf(4, 8*gib), nil, `{"kubeReserved":{"cpu":"120m","memory":"739Mi"}}`},
-		"gdc leaves evictionHard": {`policy = "gdc"`, machineOf(4, 8*gib), base{"evictionHard": map[string]any{"memory.available": "500Mi"}},
-			`{"evictionHard":{"memory.available":"500Mi"},"kubeReserved":{"cpu":"120m","memory":"739Mi"}}`},
-		"static": {"policy = \"static\"\nstatic {\n cpu = 2\n memory = \"8192Mi\"\n}", machineOf(16, 64*gib), base{"systemReserved": m},
-			`{"kubeReserved":{"cpu":"2","memory":"8Gi"},"systemReserved":{"pid":"1000"}}`},
-		"static without cpu leaves cpu": {"policy = \"static\"\nstatic {\n memory = \"8Gi\"\n " +
-			"ephemeral_storage = \"10G\"\n}", machineOf(16, 64*gib), base{"systemReserved": m},
-			`{"kubeReserved":{"ephemeral-storage":"10G","memory":"8Gi"},"systemReserved":{"cpu":"200m","pid":"1000"}}`},
-		"remainder, odd": {"policy = \"remainder\"\nremainder {\n cpus = 13\n memory = \"10%\"\n}", machineOf(16, 64*gib), base{"systemReserved": m},
-			`{"kubeReserved":{"cpu":"1500m","memory":"3Gi"},"systemReserved":{"cpu":"1500m","memory":"3Gi","pid":"1000"}}`},
-		"remainder, whole GiB at each step": {"policy = \"remainder\"\nremainder {\n cpus = 8\n memory = " +
-			"\"10%\"\n}", machineOf(16, memTotal(64)), nil,
-			`{"kubeReserved":{"cpu":"4","memory":"3Gi"},"systemReserved":{"cpu":"4","memory":"3Gi"}}`},
-		"remainder leaves cpu when as many remain": {"policy = \"remainder\"\nremainder {\n cpus = 16\n memory " +
-			"= \"20%\"\n}", machineOf(16, 64*gib), base{"systemReserved": m},
-			`{"kubeReserved":{"memory":"6Gi"},"systemReserved":{"cpu":"200m","memory":"6Gi","pid":"1000"}}`},
-		"remainder of null is nothing": {"policy = \"remainder\"\nremainder {\n cpus = null\n memory = " +
-			"null\n}", machineOf(16, 64*gib), base{"systemReserved": m},
-			`{"systemReserved":{"cpu":"200m","memory":"1Gi","pid":"1000"}}`},
-		"floor": {"policy = \"gke\"\nfloor = { memory = \"16Gi\", cpu = 1, ephemeral-storage = \"1Gi\" }", machineOf(16, 64*gib), nil,
-			`{"kubeReserved":{"cpu":"1","ephemeral-storage":"1Gi","memory":"16Gi"}}`},
-		"floor of what is enough, null is none": {"policy = \"gke\"\nfloor = { memory = \"1Gi\", cpu = null " +
-			"}", machineOf(16, 64*gib), nil,
-			`{"kubeReserved":{"cpu":"110m","memory":"5611Mi"}}`},
-		"cap": {"policy = \"eks\"\ncap = { memory = \"1Gi\", ephemeral-storage = 0 }", machineOf(16, 64*gib), nil,
-			`{"kubeReserved":{"cpu":"110m","ephemeral-storage":"0","memory":"1Gi"}}`},
-		"floor keeps halves": {"policy = \"remainder\"\nremainder {\n cpus = 15\n memory = \"10%\"\n}\nfloor = " +
-			"{ memory = \"7681Mi\", cpu = \"1001m\" }", machineOf(16, 64*gib), nil,
-			`{"kubeReserved":{"cpu":"501m","memory":"3841Mi"},"systemReserved":{"cpu":"500m","memory":"3840Mi"}}`},
-		"floor over the base's": {"policy = \"static\"\nstatic { cpu = 1 }\nfloor = { memory = \"4Gi\" }", machineOf(16, 64*gib), base{"systemReserved": m},
-			`{"kubeReserved":{"cpu":"1","memory":"3Gi"},"systemReserved":{"memory":"1Gi","pid":"1000"}}`},
-		"cap over the base's": {"policy = \"static\"\nstatic { cpu = 1 }\ncap = { memory = \"512Mi\" }", machineOf(16, 64*gib), base{"systemReserved": m},
-			`{"kubeReserved":{"cpu":"1","memory":"0"},"systemReserved":{"memory":"512Mi","pid":"1000"}}`},
-		"an equal threshold changes nothing": {`policy = "gke"`, machineOf(16, 64*gib), base{"evictionHard": map[string]any{"memory.available": "104857600"}},
-			`{"evictionHard":{"memory.available":"104857600"},"kubeReserved":{"cpu":"110m","memory":"5611Mi"}}`},
-		"a changed threshold sets all of them": {`policy = "gke"`, machineOf(16, 64*gib), base{"evictionHard": map[string]any{"memory.available": "5%", "nodefs.available": "20%"}},
-			`{"evictionHard":{"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"100Mi","nodefs.available":"20%","nodefs.inodesFree":"5%"},"kubeReserved":{"cpu":"110m","memory":"5611Mi"}}`},
-		"topology owns cpu": {"policy = \"gke\"\ntopology { cores = 1 }", machineOf(16, 64*gib), base{"systemReserved": m, "kubeReserved": m},
-			`{"kubeReserved":{"memory":"5611Mi","pid":"1000"},"reservedSystemCPUs":"0-1","systemReserved":{"pid":"1000"}}`},
-		"an amount of cpu takes the base's CPUs away": {`policy = "gke"`, machineOf(16, 64*gib), base{"reservedSystemCPUs": "0-3"},
-			`{"kubeReserved":{"cpu":"110m","memory":"5611Mi"}}`},
-		"the base's CPUs stay where cpu is not decided": {"policy = \"static\"\nstatic { memory = \"1Gi\" }", machineOf(16, 64*gib), base{"reservedSystemCPUs": "0-3"},
-			`{"kubeReserved":{"memory":"1Gi"},"reservedSystemCPUs":"0-3"}`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := mustDecide(t, c.site, withBase(c.in, c.base))
-			if d := cmp.Diff(c.want, config(t, r)); d != "" {
-				t.Error(d)
+	for _, c := range readCases(t, "configurations") {
+		t.Run(c.Name, func(t *testing.T) {
+			in := c.inputs(t)
+			in.Base.ConfigKnown = true
+			r := mustDecide(t, c.Site, in)
+			if d := cmp.Diff(string(c.Config), config(t, r)); d != "" {
+				t.Errorf("configuration (-want +got):\n%s", d)
 			}
 		})
 	}
@@ -291,24 +225,14 @@ func TestAKernelUpdateChangesNoPlan(t *testing.T) {
 
 func TestUnknownGivesUnknown(t *testing.T) {
 	known := machineOf(16, 64*gib)
-	for name, c := range map[string]struct {
-		site string
-		in   stages.Inputs
-	}{
-		"no machine":          {`policy = "gke"`, stages.Inputs{Check: true}},
-		"policy":              {`policy = unknown`, known},
-		"max_pods":            {"policy = \"gke\"\nmax_pods = unknown", known},
-		"floor":               {"policy = \"gke\"\nfloor = unknown", known},
-		"one floor":           {"policy = \"gke\"\nfloor = { memory = unknown }", known},
-		"static":              {"policy = \"static\"\nstatic { cpu = unknown }", known},
-		"remainder":           {"policy = \"remainder\"\nremainder { cpus = unknown }", known},
-		"one of a pair":       {"policy = \"eks\"\neks {\n enis = 3\n ips_per_eni = unknown\n}", known},
-		"cores":               {"policy = \"gke\"\ntopology { cores = unknown }", known},
-		"spread":              {"policy = \"gke\"\ntopology {\n cores = 1\n spread = unknown\n}", known},
-		"policy, with blocks": {"policy = unknown\nstatic { cpu = 1 }\nremainder {}", known},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := decide(t, c.site, c.in)
+	cases := append(readCases(t, "unknown"), stageCase{Name: "no machine", Site: `policy = "gke"`})
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			in := known
+			if c.Name == "no machine" {
+				in = stages.Inputs{Check: true}
+			}
+			r := decide(t, c.Site, in)
 			if len(r.diags) > 0 {
 				t.Error(r.diags)
 			}

@@ -1,12 +1,17 @@
 package reserve
 
 import (
+	"bytes"
+	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/yaml"
 
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
@@ -154,6 +159,99 @@ func sockets(nodes, cores int, siblings bool, bytes int64) stages.Inputs {
 	}
 	f.CPU.Logical = ptr(logical)
 	return stages.Inputs{Facts: f}
+}
+
+// machineSpec is a machine in testdata/cases.yaml.
+type machineSpec struct {
+	CPUs, Sockets, Cores int
+	Siblings             bool
+	Memory               resource.Quantity
+	HugePages            []map[string]int
+	FirstNode            *resource.Quantity  `json:"first node"`
+	MoreNodes            []resource.Quantity `json:"more nodes"`
+	Facts                json.RawMessage
+}
+
+func (m machineSpec) inputs(t *testing.T) stages.Inputs {
+	t.Helper()
+	in := machineOf(m.CPUs, m.Memory.Value())
+	if m.Sockets > 0 {
+		in = sockets(m.Sockets, m.Cores, m.Siblings, m.Memory.Value())
+	}
+	if m.FirstNode != nil {
+		*in.Facts.Memory.TotalBytes += m.FirstNode.Value() - *in.Facts.NUMA[0].MemoryBytes
+		in.Facts.NUMA[0].MemoryBytes = ptr(m.FirstNode.Value())
+	}
+	for _, memory := range m.MoreNodes {
+		n := world.NUMANode{ID: len(in.Facts.NUMA), CPUs: []int{}, MemoryBytes: ptr(memory.Value())}
+		in.Facts.NUMA = append(in.Facts.NUMA, n)
+		*in.Facts.Memory.TotalBytes += memory.Value()
+	}
+	if m.HugePages != nil {
+		in = withHugePages(in, m.HugePages...)
+	}
+	if m.Facts != nil {
+		if err := json.Unmarshal(m.Facts, in.Facts); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return in
+}
+
+// stageCase is a case in testdata/cases.yaml.
+type stageCase struct {
+	Name, Site   string
+	Machine      *machineSpec
+	Base         json.RawMessage
+	Flags        map[string]string
+	Config       json.RawMessage
+	Begins, Want string
+}
+
+// readCases returns the cases of a section.
+func readCases(t *testing.T, section string) []stageCase {
+	t.Helper()
+	text, err := os.ReadFile("testdata/cases.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all map[string][]stageCase
+	if err := yaml.UnmarshalStrict(text, &all); err != nil {
+		t.Fatal(err)
+	}
+	if len(all[section]) == 0 {
+		t.Fatalf("got no cases of %q, want some", section)
+	}
+	return all[section]
+}
+
+func (c stageCase) inputs(t *testing.T) (in stages.Inputs) {
+	t.Helper()
+	if c.Machine != nil {
+		in = c.Machine.inputs(t)
+	}
+	if c.Base != nil {
+		var base map[string]any
+		d := json.NewDecoder(bytes.NewReader(c.Base))
+		d.UseNumber()
+		if err := d.Decode(&base); err != nil {
+			t.Fatal(err)
+		}
+		in = withBase(in, base)
+	}
+	for name, value := range c.Flags {
+		in.Base.Flags = append(in.Base.Flags, node.Flag{Name: name, Value: value})
+	}
+	return in
+}
+
+// checkMessages compares how the messages begin, and a part of them. Without both, there is none.
+func (c stageCase) checkMessages(t *testing.T, r result) {
+	t.Helper()
+	got := formatDiagnostics(r.diags)
+	if !strings.HasPrefix(got, c.Begins) || !strings.Contains(got, c.Want) || c.Begins+c.Want == "" && got != "" {
+		t.Errorf("got  %s\nwant %s… with %s", got, c.Begins, c.Want)
+	}
 }
 
 func withBase(in stages.Inputs, config map[string]any) stages.Inputs {

@@ -33,30 +33,6 @@ func reservedMemoryOf(t *testing.T, r result) string {
 	return strings.NewReplacer(`"limits":{"memory":`, "", `},"numaNode":`, "@", `"`, "").Replace(string(raw))
 }
 
-// grace is a machine with two CPUs, each with its memory, the memory of four GPUs as NUMA nodes without CPUs, and thirty
-// nodes without memory for the instances of GPUs (as GB200 has 36).
-func grace(memoryOfCPU, memoryOfGPU int64) stages.Inputs {
-	in := sockets(2, 72, false, 2*memoryOfCPU)
-	for i := range 34 {
-		bytes := int64(0)
-		if i < 4 {
-			bytes = memoryOfGPU
-		}
-		in.Facts.NUMA = append(in.Facts.NUMA, world.NUMANode{ID: i + 2, CPUs: []int{}, MemoryBytes: ptr(bytes)})
-	}
-	in.Facts.Memory.TotalBytes = ptr(2*memoryOfCPU + 4*memoryOfGPU)
-
-	return in
-}
-
-// withMemory gives one NUMA node another size.
-func withMemory(in stages.Inputs, node int, bytes int64) stages.Inputs {
-	*in.Facts.Memory.TotalBytes += bytes - *in.Facts.NUMA[node].MemoryBytes
-	in.Facts.NUMA[node].MemoryBytes = ptr(bytes)
-
-	return in
-}
-
 func withHugePages(in stages.Inputs, byNode ...map[string]int) stages.Inputs {
 	all := map[string]int{}
 	for i, pages := range byNode {
@@ -71,57 +47,20 @@ func withHugePages(in stages.Inputs, byNode ...map[string]int) stages.Inputs {
 }
 
 func TestMemoryManager(t *testing.T) {
-	percent := map[string]any{"evictionHard": map[string]any{"memory.available": "3.3%"}}
-	for _, c := range []struct {
-		name, site string
-		in         stages.Inputs
-		base       map[string]any
-		want       string // AMOUNT@NODE
-	}{
-		{name: "one node", site: `policy = "gke"`, in: machineOf(16, 64*gib), want: "[{5711Mi@0}]"},
-		{name: "two nodes, an odd sum", site: "policy = \"static\"\nstatic { memory = \"1234567Ki\" }",
-			in: sockets(2, 8, true, 64*gib), want: "[{669319Ki@0},{652Mi@1}]"},
-		{name: "a threshold in percent, to the byte", site: "policy = \"static\"\nstatic { memory = \"1Gi\" }",
-			in: sockets(2, 8, true, 64*gib+4096), base: percent, want: "[{1671103111@0},{1593Mi@1}]"},
-		{name: "the first node is full of huge pages", site: "policy = \"static\"\nstatic { memory = \"8Gi\" }",
-			in:   withHugePages(sockets(2, 8, true, 64*gib), map[string]int{"1Gi": 30}, map[string]int{"2Mi": 0}),
-			want: "[{2Gi@0},{6244Mi@1}]"},
-		{name: "a node has nothing but huge pages", site: "policy = \"static\"\nstatic { memory = \"8Gi\" }",
-			in:   withHugePages(sockets(2, 8, true, 64*gib), map[string]int{"1Gi": 32}, map[string]int{"2Mi": 512}),
-			want: "[{8292Mi@1}]"},
-		{name: "a first node with little memory, at two boots: one", site: "policy = \"static\"\nstatic { memory = \"8G\" }",
-			in: withMemory(sockets(2, 8, true, 64*gib), 0, 3*gib-20*mib), want: "[{3008Mi@0},{4834708Ki@1}]"},
-		{name: "and the other", site: "policy = \"static\"\nstatic { memory = \"8G\" }",
-			in: withMemory(sockets(2, 8, true, 64*gib), 0, 3*gib-20*mib-8192), want: "[{3008Mi@0},{4834708Ki@1}]"},
-		{name: "36 nodes, most without CPUs or memory", site: "policy = \"static\"\nstatic { memory = \"8Gi\" }",
-			in: grace(480*gib, 186*gib), want: "[{4146Mi@0},{4146Mi@1}]"},
-		{name: "more than the nodes with CPUs have", site: "policy = \"static\"\nstatic { memory = \"8Gi\" }",
-			in: grace(3*gib, 16*gib), want: "[{3Gi@0},{3Gi@1},{537Mi@2},{537Mi@3},{537Mi@4},{537Mi@5}]"},
-		{name: "a kernel without NUMA", site: "policy = \"static\"\nstatic { memory = \"1Gi\" }",
-			in: func() stages.Inputs {
-				in := machineOf(4, 8*gib)
-				in.Facts.NUMA = nil
-				return in
-			}(), want: "[{1124Mi@0}]"},
-		{name: "the base reserves, and another list of its own is replaced",
-			site: "policy = \"static\"\nstatic { cpu = 1 }", in: machineOf(4, 8*gib),
-			base: map[string]any{
-				"systemReserved":      map[string]any{"memory": "500M"},
-				"memoryManagerPolicy": "None",
-				"reservedMemory":      []any{map[string]any{"numaNode": 7, "limits": map[string]any{"memory": "1Gi"}}},
-			}, want: "[{604857600@0}]"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			r := mustDecide(t, c.site+managed, withBase(c.in, c.base))
-			if got := reservedMemoryOf(t, r); got != c.want {
-				t.Errorf("got reservedMemory %s, want %s", got, c.want)
+	for _, c := range readCases(t, "memory manager") {
+		t.Run(c.Name, func(t *testing.T) {
+			in := c.inputs(t)
+			in.Base.ConfigKnown = true
+			r := mustDecide(t, c.Site+managed, in)
+			if got := reservedMemoryOf(t, r); got != c.Want {
+				t.Errorf("got reservedMemory %s, want %s", got, c.Want)
 			}
 			if got := r.node.Config["memoryManagerPolicy"]; got != "Static" {
 				t.Errorf("got memoryManagerPolicy %v, want Static", got)
 			}
 
-			left := mustDecide(t, c.site, withBase(c.in, c.base))
-			if got, want := left.node.Config["memoryManagerPolicy"], c.base["memoryManagerPolicy"]; got != want {
+			left := mustDecide(t, c.Site, in)
+			if got, want := left.node.Config["memoryManagerPolicy"], in.Base.Config["memoryManagerPolicy"]; got != want {
 				t.Errorf("without memory_manager: got memoryManagerPolicy %v, want %v as in the base", got, want)
 			}
 		})
@@ -181,29 +120,5 @@ func TestMemoryManagerByTheRules(t *testing.T) {
 				t.Fatalf("%s on %d nodes: got %d bytes on node %d, want at most %d", site, nodes, bytes.Value(), id, room)
 			}
 		}
-	}
-}
-
-func TestMemoryManagerMessages(t *testing.T) {
-	nothing := map[string]any{"evictionHard": map[string]any{"nodefs.available": "5%"}}
-	percent := map[string]any{"evictionHard": map[string]any{"memory.available": "5%"}}
-	for _, c := range []struct {
-		name, site string
-		base       map[string]any
-		want       string
-	}{
-		{name: "nothing is reserved", site: "policy = \"static\"\nstatic { cpu = 1 }" + managed, base: nothing,
-			want: "The memory manager needs some reserved memory"},
-		{name: "a threshold in percent", site: "policy = \"static\"\nstatic { memory = \"1Gi\" }" + managed,
-			base: percent, want: "evictionHard of memory.available is 5%, which is 429496736 here"},
-		{name: "another word", site: "policy = \"gke\"\nmemory_manager = \"static\"", want: "is not one of Static"},
-		{name: "null", site: "policy = \"gke\"\nmemory_manager = null"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			r := decide(t, c.site, withBase(machineOf(4, 8*gib), c.base))
-			if got := formatDiagnostics(r.diags); !strings.Contains(got, c.want) || c.want == "" && got != "" {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
-		})
 	}
 }

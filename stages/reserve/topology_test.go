@@ -7,70 +7,17 @@ import (
 	"testing"
 
 	"k8s.io/utils/cpuset"
-
-	"github.com/prelet/prelet/internal/world"
-	"github.com/prelet/prelet/stages"
 )
 
 func TestTopology(t *testing.T) {
-	offline := func() stages.Inputs { // CPU 1 and the second thread of CPU 2 are offline
-		in := sockets(1, 4, true, 32*gib)
-		in.Facts.CPU.Cores = []world.CPUCore{
-			{Node: ptr(0), CPUs: []int{0, 4}},
-			{Node: ptr(0), CPUs: []int{2}},
-			{Node: ptr(0), CPUs: []int{3, 7}},
-		}
-		in.Facts.CPU.Logical = ptr(5)
-		return in
-	}
-	interleaved := func() stages.Inputs { // threads alternate between the nodes, as on some AMD and Dell machines
-		in := sockets(2, 4, false, 64*gib)
-		in.Facts.CPU.Cores, in.Facts.NUMA[0].CPUs, in.Facts.NUMA[1].CPUs = nil, nil, nil
-		for i := range 8 {
-			in.Facts.CPU.Cores = append(in.Facts.CPU.Cores, world.CPUCore{Node: ptr(i % 2), CPUs: []int{i}})
-			in.Facts.NUMA[i%2].CPUs = append(in.Facts.NUMA[i%2].CPUs, i)
-		}
-		return in
-	}
-	nodesOfCPUs := func() stages.Inputs { // only the NUMA nodes say where a core is
-		in := sockets(2, 4, true, 64*gib)
-		for i := range in.Facts.CPU.Cores {
-			in.Facts.CPU.Cores[i].Node = nil
-		}
-		return in
-	}
-	noNUMA := func() stages.Inputs {
-		in := machineOf(8, 32*gib)
-		in.Facts.NUMA = nil
-		for i := range in.Facts.CPU.Cores {
-			in.Facts.CPU.Cores[i].Node = nil
-		}
-		return in
-	}
-	for name, c := range map[string]struct {
-		topology string
-		in       stages.Inputs
-		want     string
-	}{
-		"spread over two nodes":      {"cores = 4\n spread = \"numa\"", sockets(2, 56, true, 1<<40), "0-1,56-57,112-113,168-169"},
-		"packed":                     {"cores = 4\n spread = \"packed\"", sockets(2, 56, true, 1<<40), "0-3,112-115"},
-		"packed by default":          {"cores = 1", sockets(2, 56, true, 1<<40), "0,112"},
-		"packed over the first node": {"cores = 5", sockets(2, 4, false, 64*gib), "0-4"},
-		"no siblings":                {"cores = 2\n spread = \"numa\"", sockets(2, 4, false, 64*gib), "0,4"},
-		"one node":                   {"cores = 2\n spread = \"numa\"", machineOf(8, 32*gib), "0-3"},
-		"offline threads stay out":   {"cores = 2", offline(), "0,2,4"},
-		"nodes take turns, spread":   {"cores = 2\n spread = \"numa\"", interleaved(), "0-1"},
-		"nodes take turns, packed":   {"cores = 5", interleaved(), "0-2,4,6"},
-		"nodes by their CPUs":        {"cores = 2\n spread = \"numa\"", nodesOfCPUs(), "0,4,8,12"},
-		"no NUMA at all":             {"cores = 2\n spread = \"numa\"", noNUMA(), "0-3"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := mustDecide(t, "policy = \"gke\"\ntopology {\n "+c.topology+"\n}", c.in)
-			if got := r.node.Config["reservedSystemCPUs"]; got != c.want {
-				t.Errorf("got %v, want %s", got, c.want)
+	for _, c := range readCases(t, "topology") {
+		t.Run(c.Name, func(t *testing.T) {
+			r := mustDecide(t, c.Site, c.inputs(t))
+			if got := r.node.Config["reservedSystemCPUs"]; got != c.Want {
+				t.Errorf("got %v, want %s", got, c.Want)
 			}
-			if got := r.out["reserved_cpus"].AsString(); got != c.want {
-				t.Errorf("reserved_cpus: got %s, want %s", got, c.want)
+			if got := r.out["reserved_cpus"].AsString(); got != c.Want {
+				t.Errorf("reserved_cpus: got %s, want %s", got, c.Want)
 			}
 			if _, ok := r.c.Reserved.Kube[cpu]; ok {
 				t.Error("cpu is reserved twice")

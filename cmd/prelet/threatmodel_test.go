@@ -64,7 +64,8 @@ func hasTest(t *testing.T, folder, name string) bool {
 
 	name, script, isScript := strings.Cut(name, "/")
 	if isScript {
-		if _, err := os.Stat(filepath.Join(folder, "testdata/nodes", script+".txtar")); err != nil {
+		found, err := filepath.Glob(filepath.Join(folder, "testdata", "*", script+".txtar"))
+		if err != nil || len(found) == 0 {
 			return false
 		}
 	}

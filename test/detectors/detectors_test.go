@@ -113,7 +113,6 @@ func (m *machine) hostile() {
 		{"ignores", ""},
 		{"hog", "it ended during the call"},
 		{"frozen-hog", "it was killed for its memory"},
-		{"page-tables", "it was killed for its memory"},
 		{"kill-host", ""},
 		{"setsid", ""},
 		{"nests", ""},

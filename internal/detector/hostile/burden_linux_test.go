@@ -77,10 +77,10 @@ func freezeMemory(int) error {
 	return unix.Mprotect(b, unix.PROT_READ)
 }
 
-// fillPageTables reads one byte of each page table of 64 GiB: these have 128 MiB, and no memory of their own is behind
+// fillPageTables reads one byte of each page table of 96 GiB: these have 192 MiB, and no memory of their own is behind
 // them.
 func fillPageTables() error {
-	const size, perTable = 64 << 30, 2 << 20
+	const size, perTable = 96 << 30, 2 << 20
 	b, err := unix.Mmap(-1, 0, size, unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 	if err != nil {
 		return err

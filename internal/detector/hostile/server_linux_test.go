@@ -236,13 +236,11 @@ func attack(name string, a *contract.Answer) {
 		n, err := repeat(2048, mapShared)
 		count("mebibytes", n, err)
 	case "frozen-hog":
-		n, err := repeat(1024, freezeMemory)
-		count("mebibytes", n, err)
-		time.Sleep(time.Second)
+		_, _ = repeat(1024, freezeMemory)
+		select {} // until it is killed
 	case "page-tables":
-		n, err := repeat(4, func(int) error { return child("reader").Start() })
-		count("children", n, err)
-		time.Sleep(2 * time.Second)
+		_, _ = repeat(2, func(int) error { return child("reader").Start() })
+		select {}
 	case "fills": // it keeps the files for a while
 		n, err := repeat(200_000, makeFile)
 		count("files", n, err)

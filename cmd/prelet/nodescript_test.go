@@ -568,10 +568,10 @@ func (n *scriptNode) cmdUnit(args []string) {
 	}
 }
 
-// on reload|start [if FILE|unless FILE] COMMAND: at each reload of systemd, or start of the kubelet, the script's
-// COMMAND is carried out if the file is there, or is not.
+// on plan|reload|start [if FILE|unless FILE] COMMAND: after each plan of a run, at each reload of systemd, or start of
+// the kubelet, the script's COMMAND is carried out if the file is there, or is not.
 func (n *scriptNode) cmdOn(args []string) {
-	hook := map[string]*func(){"reload": &n.onReload, "start": &n.onStart}[args[0]]
+	hook := map[string]*func(){"plan": &n.planned, "reload": &n.onReload, "start": &n.onStart}[args[0]]
 	before, command, file := *hook, args[1:], "root"
 	isUnless := command[0] == "unless"
 	if isUnless || command[0] == "if" {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"maps"
 	"os"
 	"os/signal"
@@ -49,32 +48,6 @@ func TestNobodyReads(t *testing.T) {
 		}
 	}
 	signal.Reset(syscall.SIGPIPE)
-}
-
-// A managed file is changed after each plan and before its commit: prelet plans again, twice at most, and overwrites
-// nothing unseen.
-func TestChangedUnderThePlan(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ edits, exit int }{{2, 0}, {3, 40}} {
-		m := goodNode(t)
-		m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `= "a"`, `= "b"`, 1))
-
-		plans := 0
-		m.planned = func() {
-			if plans++; plans <= c.edits {
-				m.put("/var/lib/kubelet/config.yaml", fmt.Sprintf("# edit %d\n", plans))
-			}
-		}
-		got := m.as("", "run")
-		if got.exit != c.exit || plans != 3 {
-			t.Errorf("run with %d edits: exit %d after %d plans, want exit %d after 3\n%s",
-				c.edits, got.exit, plans, c.exit, got.errors)
-		}
-		edited := strings.Contains(m.read("/var/lib/kubelet/config.yaml"), "# edit")
-		if want := c.exit != 0; edited != want {
-			t.Errorf("run with %d edits: config.yaml has an edit: %v, want %v", c.edits, edited, want)
-		}
-	}
 }
 
 // SIGTERM before COMMIT changes nothing and leaves the kubelet running; while it waits for the verdict, the verdict

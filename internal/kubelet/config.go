@@ -410,7 +410,7 @@ func LookUp(doc map[string]any, pointer string) (any, bool) {
 	unescape := strings.NewReplacer("~1", "/", "~0", "~")
 	for _, token := range strings.Split(pointer[1:], "/") {
 		var ok bool
-		if value, ok = getMember(value, unescape.Replace(token)); !ok {
+		if value, ok = Member(value, unescape.Replace(token)); !ok {
 			return nil, false
 		}
 	}
@@ -418,8 +418,8 @@ func LookUp(doc map[string]any, pointer string) (any, bool) {
 	return value, true
 }
 
-// getMember returns a member of an object, or an element of a list.
-func getMember(value any, token string) (member any, ok bool) {
+// Member returns a member of an object, or an element of a list.
+func Member(value any, token string) (member any, ok bool) {
 	switch v := value.(type) {
 	case map[string]any:
 		member, ok = v[token]

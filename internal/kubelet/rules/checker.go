@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -21,8 +20,8 @@ const minMinor = 24
 // checker applies rules to one subject.
 type checker struct {
 	Subject
-	raw       map[string]any    // the configuration with the values of flags
-	config    map[string]any    // raw without the fields that this version ignores
+	config    map[string]any    // with flags, without fields that this version ignores; nil: unknown
+	given     map[string]string // the flags; the last one of a name counts
 	flagOf    map[string]string // the flag that sets a field, by the field's full name
 	badFlags  []badFlag
 	minor     int
@@ -30,21 +29,27 @@ type checker struct {
 	isNewer   bool // the version is known, and newer than the tables
 	findings  []Finding
 	unchecked []Finding // of a part of a configuration; see Result
+	rule      Rule      // the running one
+	finding             // the current one
+}
 
-	// The state of the running rule.
-	rule            Rule
+// finding is what the condition of a finding decides.
+type finding struct {
 	severity        Severity
+	place           string // the field or --flag, if it is not where the rule looks
+	hint            string
+	why             string
 	variesByVersion bool // another version of the tables decides otherwise
 	isEvidence      bool // the kubelet itself has answered
 
-	// For a part of a configuration: the dependencies of the current finding.
+	// For a part of a configuration: the dependencies of the finding.
 	usesUnsetField  bool // a field that may be set elsewhere
 	usesDefaultGate bool // a feature gate that may be set elsewhere
 }
 
 func newChecker(s Subject) *checker {
 	oldest, newest := known.Range()
-	c := &checker{Subject: s, minor: newest, flagOf: map[string]string{}}
+	c := &checker{Subject: s, minor: newest, flagOf: map[string]string{}, given: map[string]string{}}
 	switch minor, isKubernetes1 := known.Minor(s.Version); {
 	case s.Version == "":
 	case !isKubernetes1: // such as v2.0.0, or v0.0.0-master of a build without a tag
@@ -54,16 +59,22 @@ func newChecker(s Subject) *checker {
 		c.hasTables = minor >= oldest && minor <= newest
 		c.isNewer = minor > newest
 	}
-	if s.Config != nil {
-		c.raw = s.Config.Object()
-	}
 
-	c.Flags = slices.Clone(s.Flags)
-	for i := range c.Flags {
-		c.Flags[i].Name = kubelet.FlagName(c.Flags[i].Name)
-		c.applyFlag(c.Flags[i])
+	config := kubelet.NewConfig()
+	if s.Config != nil {
+		config = s.Config.Clone()
 	}
-	c.config = c.dropUnknownFields("", c.raw)
+	for _, f := range s.Flags {
+		f.Name = kubelet.FlagName(f.Name)
+		c.given[f.Name] = f.Value
+		c.applyFlag(config, f)
+	}
+	if s.Config != nil || len(c.flagOf) > 0 {
+		c.config = c.dropUnknownFields("", config.Object())
+	}
+	if c.Machine == nil || c.config == nil {
+		c.Machine = &Machine{}
+	}
 
 	return c
 }
@@ -71,10 +82,6 @@ func newChecker(s Subject) *checker {
 // dropUnknownFields returns an object without the fields that the version does not have. prefix is "" for the root,
 // or the object's name in the tables with a dot.
 func (c *checker) dropUnknownFields(prefix string, object map[string]any) map[string]any {
-	if object == nil {
-		return nil
-	}
-
 	out := map[string]any{}
 	for name, value := range object {
 		field, isKnown := known.FieldAt(prefix+name, c.minor)
@@ -92,19 +99,34 @@ func (c *checker) dropUnknownFields(prefix string, object map[string]any) map[st
 	return out
 }
 
-func (c *checker) startRule(r Rule) {
+// apply reports the violations of a rule.
+func (c *checker) apply(r Rule) {
 	c.rule = r
-	c.severity = r.Severity
-	c.variesByVersion = false
-	c.isEvidence = false
-	c.startFinding()
+	for _, check := range r.checks {
+		if check.find != nil {
+			c.startFinding()
+			check.find(c)
+		}
+		for _, path := range c.places(check.where) {
+			c.startFinding()
+			v := value{c, path, c.lookUp(path...)}
+			if v.raw != nil || strings.Contains(check.where, "*") { // it is set, or the object around it is
+				c.usesUnsetField = false
+			}
+			if !check.isBad(v) {
+				continue
+			}
+			if c.place != "" {
+				path = strings.Split(c.place, ".")
+			}
+			hint := cmp.Or(c.hint, v.expand(check.hint))
+			c.reportAt(path, hint, "%s", v.expand(cmp.Or(check.message, "{why}")))
+		}
+	}
 }
 
-// startFinding forgets which fields and gates were read for the previous finding of the same rule.
-func (c *checker) startFinding() {
-	c.usesUnsetField = false
-	c.usesDefaultGate = false
-}
+// startFinding forgets what the previous finding depends on.
+func (c *checker) startFinding() { c.finding = finding{severity: c.rule.Severity} }
 
 // add adds a finding of the running rule.
 func (c *checker) add(f Finding) {
@@ -135,9 +157,13 @@ func (c *checker) isGuess() bool {
 	return c.severity == Error && (dependsOnGate || dependsOnVersion)
 }
 
-// reportAt adds a finding about a field, or about the flag that sets it.
+// reportAt adds a finding about a field, or about the flag that sets it. The path of a flag is its name with dashes.
 func (c *checker) reportAt(path []string, hint, format string, args ...any) {
 	f := Finding{Message: fmt.Sprintf(format, args...), Hint: hint}
+	name, isFlag := strings.CutPrefix(path[0], "--")
+	if isFlag {
+		f.Flag = name
+	}
 	for i := range path {
 		field := strings.Join(path[:i+1], ".")
 		f.Flag = cmp.Or(f.Flag, c.flagOf[field])
@@ -148,24 +174,9 @@ func (c *checker) reportAt(path []string, hint, format string, args ...any) {
 	c.add(f)
 }
 
-// reportField is reportAt for a field like maxPods or logging.format.
-func (c *checker) reportField(field, hint, format string, args ...any) {
-	c.reportAt(strings.Split(field, "."), hint, format, args...)
-}
-
-// reportMember is reportAt for a member of an object with free keys.
-func (c *checker) reportMember(object, key, hint, format string, args ...any) {
-	c.reportAt([]string{object, key}, hint, format, args...)
-}
-
-// reportElement is reportAt for an element of a list.
-func (c *checker) reportElement(list string, i int, hint, format string, args ...any) {
-	path := append(strings.Split(list, "."), strconv.Itoa(i))
-	c.reportAt(path, hint, format, args...)
-}
-
-func (c *checker) reportFlag(name, hint, format string, args ...any) {
-	c.add(Finding{Flag: name, Hint: hint, Message: fmt.Sprintf(format, args...)})
+// report is reportAt for a field like maxPods or logging.format, or for a flag.
+func (c *checker) report(place, hint, format string, args ...any) {
+	c.reportAt(strings.Split(place, "."), hint, format, args...)
 }
 
 // describeKubelet returns a clause for messages: the version of the kubelet, or that it is not known.
@@ -178,22 +189,18 @@ func (c *checker) describeKubelet() string {
 }
 
 // valueAt returns the value of a field like maxPods or logging.format, nil if it is not set.
-func (c *checker) valueAt(field string) any {
-	return c.lookUp(strings.Split(field, "."))
-}
+func (c *checker) valueAt(field string) any { return c.lookUp(strings.Split(field, ".")...) }
 
-func (c *checker) lookUp(path []string) any {
+// lookUp returns the value at a path of the configuration, or of a flag.
+func (c *checker) lookUp(path ...string) any {
+	if name, isFlag := strings.CutPrefix(path[0], "--"); isFlag {
+		return c.given[name]
+	}
 	if c.Part && !c.isSettled(path) {
 		c.usesUnsetField = true
 	}
 
-	var value any = c.config
-	for _, name := range path {
-		object, _ := value.(map[string]any)
-		value = object[name]
-	}
-
-	return value
+	return dig(c.config, path...)
 }
 
 // isSettled reports whether a part of a configuration decides the value at a path: it sets or removes the field, or a
@@ -216,103 +223,68 @@ func (c *checker) isSettled(path []string) bool {
 	return !isObject
 }
 
-// textAt, listAt and the following return a value if it has the right type. The rule config-wrong-type reports others.
-func (c *checker) textAt(field string) string {
+// presetOf returns the default of a field.
+func (c *checker) presetOf(field string) string {
+	preset, _ := known.FieldAt(field, c.minor)
+
+	return preset.Default
+}
+
+// textOf, isOn and numberOf return the value of a field, or its default if it is not set or has another type.
+func (c *checker) textOf(field string) string {
 	text, _ := c.valueAt(field).(string)
 
-	return text
+	return cmp.Or(text, c.presetOf(field))
 }
 
-func (c *checker) listAt(field string) []any {
-	list, _ := c.valueAt(field).([]any)
+func (c *checker) has(field string) bool { return c.textOf(field) != "" }
 
-	return list
-}
-
-// textsAt yields the texts of a list with their indices. The kubelet reads null as an empty text.
-func (c *checker) textsAt(name string) iter.Seq2[int, string] {
-	return func(yield func(int, string) bool) {
-		for i, v := range c.listAt(name) {
-			text, isText := v.(string)
-			if (isText || v == nil) && !yield(i, text) {
-				return
-			}
-		}
-	}
-}
-
-// mapAt returns the members of an object of texts. Whether one is missing from a part, memberAt decides.
-func (c *checker) mapAt(name string) map[string]string {
-	object, _ := c.config[name].(map[string]any)
-	texts := map[string]string{}
-	for key, v := range object {
-		if text, ok := v.(string); ok || v == nil {
-			texts[key] = text
-		}
+func (c *checker) isOn(field string) bool {
+	isOn, isBool := c.valueAt(field).(bool)
+	if !isBool {
+		return c.presetOf(field) == "true"
 	}
 
-	return texts
+	return isOn
 }
 
-// memberAt returns one member of an object of texts.
-func (c *checker) memberAt(object, name string) (text string, ok bool) {
-	text, ok = c.lookUp([]string{object, name}).(string)
-
-	return text, ok
-}
-
-func (c *checker) numberAt(field string) (int64, bool) {
-	return parseNumber(c.valueAt(field))
-}
-
-// numberOr returns a number, or the preset if the field is not set.
-func (c *checker) numberOr(name string, preset int64) int64 {
-	n, ok := c.numberAt(name)
-	if !ok || n == 0 && c.isZeroUnset(name) {
-		return preset
+func (c *checker) numberOf(field string) int64 {
+	n, isNumber := parseNumber(c.valueAt(field))
+	if !isNumber {
+		n, _ = strconv.ParseInt(c.presetOf(field), 10, 64)
 	}
 
 	return n
 }
 
-func (c *checker) boolAt(name string, preset bool) bool {
-	if isTrue, ok := c.valueAt(name).(bool); ok {
-		return isTrue
+// positiveOf and durationOf return the value of a field whose zero selects its default in a file.
+func (c *checker) positiveOf(field string) int64 {
+	n := c.numberOf(field)
+	if n == 0 && c.isZeroUnset(field) {
+		n, _ = strconv.ParseInt(c.presetOf(field), 10, 64)
 	}
 
-	return preset
+	return n
 }
 
-func (c *checker) durationAt(field string) (time.Duration, bool) {
-	d, err := time.ParseDuration(c.textAt(field))
-
-	return d, err == nil
-}
-
-// durationOr returns a duration, or the preset if the field is not set.
-func (c *checker) durationOr(name string, preset time.Duration) time.Duration {
-	d, ok := c.durationAt(name)
-	if !ok || d == 0 && c.isZeroUnset(name) {
-		return preset
+func (c *checker) durationOf(field string) time.Duration {
+	d, err := time.ParseDuration(c.textOf(field))
+	if err != nil || d == 0 && c.isZeroUnset(field) {
+		d, _ = time.ParseDuration(c.presetOf(field))
 	}
 
 	return d
 }
 
+func (c *checker) listOf(field string) []any {
+	list, _ := c.valueAt(field).([]any)
+
+	return list
+}
+
 // isZeroUnset reports whether 0 or an empty text selects a field's default. It does in a file, if the kubelet's field
 // is not a pointer; a flag sets the zero.
 func (c *checker) isZeroUnset(field string) bool { return c.flagOf[field] == "" }
-
-// flagValue returns the value of a flag. The last one of a name counts.
-func (c *checker) flagValue(name string) (value string, ok bool) {
-	for _, f := range slices.Backward(c.Flags) {
-		if f.Name == name {
-			return f.Value, true
-		}
-	}
-
-	return "", false
-}
 
 // isGateOn reports whether a feature gate is on: as it is set, by AllAlpha or AllBeta, or by default.
 func (c *checker) isGateOn(name string) bool {
@@ -358,9 +330,7 @@ func parseNumber(v any) (int64, bool) {
 	return n, isNumber && err == nil
 }
 
-func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
-	return slices.Sorted(maps.Keys(m))
-}
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
 // suggest returns a hint for a misspelt word: the nearest valid one, or all if they are few.
 func suggest(word string, valid []string) string {

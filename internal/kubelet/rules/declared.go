@@ -59,26 +59,35 @@ func (c *checker) listDeclared() (list []declared) {
 	return list
 }
 
-// checkDeclared reports feature gates that change what the node declares, if the configuration sets them.
-func checkDeclared(c *checker) {
+// reportDeclared reports feature gates that change what the node declares, if the configuration sets them.
+func reportDeclared(c *checker) {
 	if !c.hasTables {
 		return
 	}
 
-	type change struct {
-		gate string
-		isOn bool
-	}
-	changes := map[change][]string{}
+	added, removed := map[string][]string{}, map[string][]string{}
 	for _, f := range c.listDeclared() {
-		if gate := c.findCause(f); gate != "" {
-			at := change{gate, f.Declared}
-			changes[at] = append(changes[at], f.describe())
+		gate := c.findCause(f)
+		switch {
+		case gate == "":
+		case f.Declared && f.ByRuntime:
+			added[gate] = append(added[gate], f.Name+" (if the container runtime supports it)")
+		case f.Declared:
+			added[gate] = append(added[gate], f.Name)
+		default:
+			removed[gate] = append(removed[gate], f.Name)
 		}
 	}
 
-	for at, names := range changes {
-		c.reportDeclared(at.gate, at.isOn, strings.Join(names, ", "))
+	const hint = "set it alike on all nodes of a pool"
+	const effect = "status.declaredFeatures: pods that need it are placed on nodes that declare it"
+	for gate, names := range added {
+		c.reportAt([]string{"featureGates", gate}, hint, "the node adds %s to its %s", strings.Join(names, ", "),
+			effect)
+	}
+	for gate, names := range removed {
+		c.reportAt([]string{"featureGates", gate}, hint, "the node leaves %s out of its %s, and the kubelet refuses "+
+			"those that are on this one when it starts", strings.Join(names, ", "), effect)
 	}
 }
 
@@ -99,23 +108,4 @@ func (c *checker) findCause(f declared) string {
 	}
 
 	return ""
-}
-
-func (c *checker) reportDeclared(gate string, isOn bool, names string) {
-	const hint = "set it alike on all nodes of a pool"
-	const effect = "status.declaredFeatures: pods that need it are placed on nodes that declare it"
-	if isOn {
-		c.reportMember("featureGates", gate, hint, "the node adds %s to its %s", names, effect)
-		return
-	}
-	c.reportMember("featureGates", gate, hint, "the node leaves %s out of its %s, and the kubelet refuses those that "+
-		"are on this one when it starts", names, effect)
-}
-
-func (f declared) describe() string {
-	if f.ByRuntime && f.Declared {
-		return f.Name + " (if the container runtime supports it)"
-	}
-
-	return f.Name
 }

@@ -207,7 +207,7 @@ func TestRulesAreWhole(t *testing.T) {
 	does := map[string]Effect{}
 	oldest, newest := known.Range()
 	for _, r := range All() {
-		if r.ID == "" || r.Summary == "" || r.Source == "" || r.check == nil || r.Severity == "" {
+		if r.ID == "" || r.Summary == "" || r.Source == "" || len(r.checks) == 0 || r.Severity == "" {
 			t.Errorf("got %+v, want all fields set", r)
 		}
 		if d, twice := does[r.ID]; twice && d != r.Effect {

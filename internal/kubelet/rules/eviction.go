@@ -1,11 +1,7 @@
 package rules
 
 import (
-	"fmt"
 	"math"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/quantity"
@@ -19,154 +15,70 @@ const (
 // evictionRules returns the rules about eviction thresholds.
 func evictionRules() []Rule {
 	return []Rule{
-		{
-			ID:      "config-unknown-signal",
-			Lists:   true,
-			Summary: "an unknown eviction signal",
-			Source:  evictionSource,
-			check:   checkSignals,
-		},
-		{
-			ID:      "config-bad-threshold",
-			Summary: "a threshold or reclaim that is not a positive amount, or is above 100%",
-			Source:  evictionSource,
-			check:   checkThresholds,
-		},
-		{
-			ID:      "config-soft-without-grace",
-			Summary: "a soft threshold without a grace period",
-			Source:  evictionSource,
-			check:   checkSoftThresholds,
-		},
-		{
-			ID:      "config-grace-without-soft",
-			Summary: "a grace period without a soft threshold",
-			Effect:  Ignores,
-			Source:  evictionSource,
-			check:   checkUnusedGracePeriods,
-		},
+		lists(exits("config-unknown-signal", 0, "an unknown eviction signal", evictionSource,
+			at("evictionHard.* evictionSoft.* evictionSoftGracePeriod.* evictionMinimumReclaim.*",
+				func(v value) bool { return v.isOther(v.key(), kubelet.EvictionSignals()) }, "",
+				"unsupported eviction signal {key}"))),
+
+		exits("config-bad-threshold", 0, "a threshold or reclaim that is not a positive amount, or is above 100%",
+			evictionSource,
+			at("evictionHard.* evictionSoft.*", isBadThreshold, "", ""),
+			at("evictionMinimumReclaim.*", isBadReclaim, "", "")),
+
+		exits("config-soft-without-grace", 0, "a soft threshold without a grace period", evictionSource,
+			at("evictionSoft.*", lacksGracePeriod, "add evictionSoftGracePeriod: {{key}: 1m30s}",
+				"grace period must be specified for the soft eviction threshold {key}")),
+
+		ignores("config-grace-without-soft", 0, "a grace period without a soft threshold", evictionSource,
+			at("evictionSoftGracePeriod.*",
+				func(v value) bool { return isSignal(v) && v.lookUp("evictionSoft", v.key()) == nil },
+				"add {key} to evictionSoft, or remove it",
+				"{key} has no soft threshold, so its grace period has no effect")),
 	}
 }
 
-func checkSignals(c *checker) {
-	fields := []string{
-		"evictionHard",
-		"evictionSoft",
-		"evictionSoftGracePeriod",
-		"evictionMinimumReclaim",
-	}
-	signals := kubelet.EvictionSignals()
-	for _, field := range fields {
-		for _, name := range sortedKeys(c.mapAt(field)) {
-			if !slices.Contains(signals, name) {
-				c.reportMember(field, name, suggest(name, signals), "unsupported eviction signal %s", name)
-			}
-		}
-	}
-}
-
-// forEachSignal calls a function for each member of a field whose signal is valid.
-func (c *checker) forEachSignal(field string, do func(path []string, signal, value string)) {
-	members := c.mapAt(field)
-	for _, signal := range sortedKeys(members) {
-		if slices.Contains(kubelet.EvictionSignals(), signal) {
-			do([]string{field, signal}, signal, members[signal])
-		}
-	}
-}
-
-func checkThresholds(c *checker) {
-	c.forEachSignal("evictionHard", c.checkThreshold)
-	c.forEachSignal("evictionSoft", c.checkThreshold)
-	c.forEachSignal("evictionMinimumReclaim", c.checkReclaim)
-}
-
-func (c *checker) checkThreshold(path []string, signal, value string) {
-	part, isPercent, err := kubelet.ParsePercentage(value)
-	if !isPercent {
-		amount, err := quantity.Parse(value)
-		if err == nil && amount.Sign() <= 0 {
-			c.reportAt(path, "to disable a threshold write 0%",
-				"eviction threshold %s must be positive: %s", signal, value)
-		}
-
-		return
-	}
-
+func isBadThreshold(v value) bool {
+	part, isPercent, err := kubelet.ParsePercentage(v.text())
+	amount, amountErr := quantity.Parse(v.text())
 	// The kubelet accepts NaN as a threshold, and rejects it as a reservation.
-	isNaN := math.IsNaN(float64(part))
-	isOfResource := signal == "memory.available" || signal == "nodefs.available"
-	isReserved := isOfResource && path[0] == "evictionHard"
+	isResource := v.key() == "memory.available" || v.key() == "nodefs.available"
+	isReserved := isResource && v.path[0] == "evictionHard"
 	switch {
+	case !isSignal(v):
+	case !isPercent:
+		return amountErr == nil && amount.Sign() <= 0 && v.because("to disable a threshold write 0%",
+			"eviction threshold {key} must be positive: {value}")
 	case err != nil:
-		c.reportAt(path, percentHint, "%s", err)
-	case isNaN && isReserved:
-		c.reportAt(path, percentHint,
-			"invalid Node Allocatable configuration: %s of %s is not a number", value, signal)
+		return v.because(percentHint, "%s", err)
+	case math.IsNaN(float64(part)) && isReserved:
+		return v.because(percentHint, "invalid Node Allocatable configuration: {value} of {key} is not a number")
 	case part < 0:
-		c.reportAt(path, "", "eviction percentage threshold %s must be >= 0%%: %s", signal, value)
+		return v.because("", "eviction percentage threshold {key} must be >= 0%%: {value}")
 	case part > 1:
-		c.reportAt(path, "", "eviction percentage threshold %s must be <= 100%%: %s", signal, value)
+		return v.because("", "eviction percentage threshold {key} must be <= 100%%: {value}")
 	}
+
+	return false
 }
 
-func (c *checker) checkReclaim(path []string, signal, value string) {
-	part, isPercent, err := kubelet.ParsePercentage(value)
-	amount, amountErr := quantity.Parse(value)
+func isBadReclaim(v value) bool {
+	part, isPercent, err := kubelet.ParsePercentage(v.text())
+	amount, amountErr := quantity.Parse(v.text())
 	switch {
+	case !isSignal(v):
 	case err != nil:
-		c.reportAt(path, percentHint, "%s", err)
+		return v.because(percentHint, "%s", err)
 	case isPercent && part <= 0:
-		c.reportAt(path, "", "eviction percentage minimum reclaim %s must be positive: %s", signal, value)
+		return v.because("", "eviction percentage minimum reclaim {key} must be positive: {value}")
 	case !isPercent && amountErr == nil && amount.Sign() < 0:
-		c.reportAt(path, "", "negative eviction minimum reclaim specified for %s", signal)
+		return v.because("", "negative eviction minimum reclaim specified for {key}")
 	}
+
+	return false
 }
 
-func checkThresholdQuantities(c *checker) {
-	for _, field := range []string{"evictionHard", "evictionSoft", "evictionMinimumReclaim"} {
-		c.forEachSignal(field, func(path []string, _, value string) {
-			_, err := quantity.Parse(value)
-			if err != nil && !strings.HasSuffix(value, "%") {
-				c.reportAt(path, quantityHint, "failed to parse quantity %q: %s", value, err)
-			}
-		})
-	}
-}
+func lacksGracePeriod(v value) bool {
+	isOff := v.text() == "0%" || v.text() == "100%"
 
-func checkGracePeriods(c *checker) {
-	c.forEachSignal("evictionSoftGracePeriod", func(path []string, _, value string) {
-		period, err := time.ParseDuration(value)
-		switch {
-		case err != nil:
-			c.reportAt(path, durationHint, "%s", err)
-		case period < 0:
-			c.reportAt(path, "", "invalid eviction grace period specified: %s, must be a positive value",
-				value)
-		}
-	})
-}
-
-func checkSoftThresholds(c *checker) {
-	soft := c.mapAt("evictionSoft")
-	for _, signal := range sortedKeys(soft) {
-		c.startFinding()
-		_, hasGrace := c.memberAt("evictionSoftGracePeriod", signal)
-		isOff := soft[signal] == "0%" || soft[signal] == "100%"
-		if !hasGrace && !isOff {
-			c.reportMember("evictionSoft", signal,
-				fmt.Sprintf("add evictionSoftGracePeriod: {%s: 1m30s}", signal),
-				"grace period must be specified for the soft eviction threshold %s", signal)
-		}
-	}
-}
-
-func checkUnusedGracePeriods(c *checker) {
-	c.forEachSignal("evictionSoftGracePeriod", func(path []string, signal, _ string) {
-		c.startFinding()
-		if _, hasThreshold := c.memberAt("evictionSoft", signal); !hasThreshold {
-			c.reportAt(path, "add "+signal+" to evictionSoft, or remove it",
-				"%s has no soft threshold, so its grace period has no effect", signal)
-		}
-	})
+	return !isOff && v.lookUp("evictionSoftGracePeriod", v.key()) == nil
 }

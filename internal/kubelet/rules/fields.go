@@ -28,8 +28,8 @@ const (
 	quantityHint = "write a number with a unit that Kubernetes knows, like 100Mi, 2Gi, 500m or 4"
 )
 
-// fieldRules returns the rules about the names and types of fields. Each of them walks through the whole configuration
-// and reports only its own findings.
+// fieldRules returns the rules about the names and types of fields. Most of them walk through the whole configuration,
+// and report only their own findings.
 func fieldRules() []Rule {
 	return []Rule{
 		{
@@ -39,8 +39,9 @@ func fieldRules() []Rule {
 			Effect:   Ignores,
 			Severity: Error,
 			Source:   decodeSource,
-			check:    checkFields,
+			checks:   []check{by(walkFields)},
 		},
+
 		{
 			ID:       otherVersion,
 			Lists:    true,
@@ -48,75 +49,80 @@ func fieldRules() []Rule {
 			Effect:   Ignores,
 			Severity: Error,
 			Source:   decodeSource,
-			check:    checkFields,
+			checks:   []check{by(walkFields)},
 		},
-		{
-			ID:      wrongType,
-			Summary: "a value of the wrong type",
-			Source:  decodeSource,
-			check:   checkFields,
-		},
-		{
-			ID:      "config-header",
-			Summary: "another `kind` or `apiVersion`",
-			Source:  decodeSource,
-			check:   checkHeader,
-		},
-		{
-			ID:      badDuration,
-			Summary: "a malformed or negative duration",
-			Source:  decodeSource + "; " + evictionSource,
-			check:   checkDurations,
-		},
-		{
-			ID:      badQuantity,
-			Summary: "a malformed or negative quantity",
-			Source:  decodeSource + "; " + resourceListSource + "; " + evictionSource,
-			check:   checkQuantities,
-		},
+
+		exits(wrongType, 0, "a value of the wrong type", decodeSource,
+			by(walkFields)),
+
+		exits("config-header", 0, "another `kind` or `apiVersion`", decodeSource,
+			at("apiVersion", isOtherThan(kubelet.ConfigAPIVersion), "", ""),
+			at("kind", isOtherThan(kubelet.ConfigKind), "", "")),
+
+		exits(badDuration, 0, "a malformed or negative duration", decodeSource+"; "+evictionSource,
+			by(walkFields),
+			at("evictionSoftGracePeriod.*", isBadGracePeriod, durationHint, ""),
+			at("evictionSoftGracePeriod.*", func(v value) bool { return isSignal(v) && isNegative(v) }, "",
+				"invalid eviction grace period specified: {value}, must be a positive value")),
+
+		exits(badQuantity, 0, "a malformed or negative quantity",
+			decodeSource+"; "+resourceListSource+"; "+evictionSource,
+			by(walkFields),
+			at("kubeReserved.*", isBadAmount, quantityHint, "--kube-reserved value failed to parse: {why}"),
+			at("systemReserved.*", isBadAmount, quantityHint, "--system-reserved value failed to parse: {why}"),
+			at("evictionHard.* evictionSoft.* evictionMinimumReclaim.*", isBadThresholdAmount, quantityHint,
+				`failed to parse quantity "{value}": {why}`)),
 	}
 }
 
-// checkHeader reports a kind or an apiVersion that the kubelet does not decode.
-func checkHeader(c *checker) {
-	header := []struct{ field, want string }{{"apiVersion", kubelet.ConfigAPIVersion}, {"kind", kubelet.ConfigKind}}
-	for _, h := range header {
-		if got, isSet := c.raw[h.field]; isSet && got != h.want {
-			c.reportField(h.field, "remove it: the field is "+h.want, "no kind %q is registered for version %q",
-				fmt.Sprint(c.raw["kind"]), fmt.Sprint(c.raw["apiVersion"]))
-		}
+func isOtherThan(want string) func(value) bool {
+	return func(v value) bool {
+		return v.raw != nil && v.raw != want && v.because("remove it: the field is "+want,
+			"no kind %q is registered for version %q", fmt.Sprint(v.config["kind"]), fmt.Sprint(v.config["apiVersion"]))
 	}
 }
 
-// checkFields checks what the kubelet decodes before it applies the flags: the file of --config alone, and drop-ins
-// merged over it. It parses the flags itself (flag-bad-value).
-func checkFields(c *checker) {
-	if c.Config == nil {
-		return
-	}
-	walker{checker: c}.checkObject(nil, "", c.Config.Object())
-	if c.File != nil {
-		walker{checker: c, isFile: true}.checkObject(nil, "", c.File.Object())
-	}
+func isBadGracePeriod(v value) bool {
+	_, err := time.ParseDuration(v.text())
+
+	return isSignal(v) && v.fails(err)
 }
 
-// checkDurations checks durations, also those that are members of an object of texts.
-func checkDurations(c *checker) {
-	checkFields(c)
-	checkGracePeriods(c)
+func isBadAmount(v value) bool {
+	amount, err := quantity.Parse(v.text())
+	switch {
+	case !slices.Contains(reservableResources, v.key()):
+	case err != nil:
+		return v.because("", `failed to parse quantity "{value}" for "{key}" resource: %s`, err)
+	case amount.Sign() < 0:
+		return v.because("reserve 0 or more", `resource quantity for "{key}" cannot be negative: {value}`)
+	}
+
+	return false
 }
 
-// checkQuantities checks quantities, also those that are members of an object of texts.
-func checkQuantities(c *checker) {
-	checkFields(c)
-	checkReservedAmounts(c)
-	checkThresholdQuantities(c)
+func isBadThresholdAmount(v value) bool {
+	_, err := quantity.Parse(v.text())
+
+	return isSignal(v) && !strings.HasSuffix(v.text(), "%") && v.fails(err)
 }
 
 // walker compares a configuration with the fields of the version.
 type walker struct {
 	*checker
 	isFile bool // it walks through the file of --config, whose findings are new only where a drop-in hides the value
+}
+
+// walkFields checks what the kubelet decodes before it applies the flags: the file of --config alone, and drop-ins
+// merged over it. It parses the flags itself (flag-bad-value).
+func walkFields(c *checker) {
+	if c.Config == nil {
+		return
+	}
+	walker{checker: c}.checkValue(nil, "", known.Object, c.Config.Object())
+	if c.File != nil {
+		walker{checker: c, isFile: true}.checkValue(nil, "", known.Object, c.File.Object())
+	}
 }
 
 // report reports findings of the running rule only.
@@ -139,31 +145,67 @@ func (w walker) report(rule string, path []string, hint, format string, args ...
 	w.add(f)
 }
 
-// checkObject checks the fields of an object. prefix is "" for the root, otherwise the object's name in the tables
-// with a dot.
-func (w walker) checkObject(path []string, prefix string, object map[string]any) {
-	for _, name := range sortedKeys(object) {
-		inner := append(slices.Clone(path), name)
-		field, isKnown := known.FieldAt(prefix+name, w.minor)
-		if isKnown {
-			w.checkValue(inner, prefix+name, field.Type, object[name])
-		} else {
-			w.reportUnknown(inner, prefix, name)
+// checkValue checks a value against the type of its field, whose name is like a[].b in the tables. null counts as
+// absent, except for a duration: metav1.Duration parses it as an empty text.
+func (w walker) checkValue(path []string, field string, t known.Type, raw any) {
+	if raw == nil && t == known.Duration {
+		raw = ""
+	}
+	goType := describeType(t)
+	isValid := raw == nil
+	switch v := raw.(type) {
+	case map[string]any:
+		isValid = goType == "struct" || goType == "map"
+		for _, name := range sortedKeys(v) {
+			inner := append(slices.Clone(path), name)
+			switch goType {
+			case "struct":
+				w.checkField(inner, field, name, v[name])
+			case "map":
+				w.checkValue(inner, field, memberType(t), v[name])
+			}
 		}
+	case []any:
+		isValid = strings.HasPrefix(goType, "[]") || goType == "slice"
+		for i, element := range v {
+			if isValid {
+				w.checkValue(append(slices.Clone(path), strconv.Itoa(i)), field+"[]", memberType(t), element)
+			}
+		}
+	case bool:
+		isValid = t == known.Bool
+	case string:
+		isValid = w.checkText(path, t, v)
+	case json.Number:
+		isValid = isNumberOf(t, string(v))
+	}
+	if !isValid {
+		kind, hint := describeKind(goType, raw)
+		w.report(wrongType, path, hint,
+			"json: cannot unmarshal %s into Go struct field KubeletConfiguration.%s of type %s", kind,
+			strings.ReplaceAll(field, "[]", ""), goType)
 	}
 }
 
-// reportUnknown reports a field that the version does not have. A search for the meant field takes time, so it is only
-// made by the rule that reports it.
-func (w walker) reportUnknown(path []string, prefix, name string) {
-	history, isKnown := known.FieldHistory(prefix + name)
-	if !isKnown && w.rule.ID != unknownField {
+// checkField checks a field of an object. A search for the meant field takes time, so it is only made by the rule that
+// reports it.
+func (w walker) checkField(path []string, object, name string, raw any) {
+	prefix := object
+	if prefix != "" {
+		prefix += "."
+	}
+	if field, isKnown := known.FieldAt(prefix+name, w.minor); isKnown {
+		w.checkValue(path, prefix+name, field.Type, raw)
 		return
 	}
-	w.variesByVersion = isKnown || w.Version != "" // a version older than the tables may have it
+
+	history, isKnown := known.FieldHistory(prefix + name)
 	if !isKnown {
-		hint := w.suggestField(prefix, name)
-		w.report(unknownField, path, hint, "unknown field %q: the kubelet silently ignores it", name)
+		if w.rule.ID == unknownField {
+			w.variesByVersion = w.Version != "" // a version older than the tables may have it
+			w.report(unknownField, path, w.suggestField(prefix, name),
+				"unknown field %q: the kubelet silently ignores it", name)
+		}
 
 		return
 	}
@@ -172,9 +214,9 @@ func (w walker) reportUnknown(path []string, prefix, name string) {
 	if removed, isRemoved := history.Gone(); isRemoved && w.minor >= removed {
 		hint = "remove it"
 	}
-	w.report(otherVersion, path, hint,
-		"%s is a field %s, and %s: it silently ignores the field", strings.Join(path, "."),
-		history.When(), w.describeKubelet())
+	w.variesByVersion = w.rule.ID == otherVersion
+	w.report(otherVersion, path, hint, "%s is a field %s, and %s: it silently ignores the field",
+		strings.Join(path, "."), history.When(), w.describeKubelet())
 }
 
 // suggestField returns a hint for a misspelt or misplaced field.
@@ -209,114 +251,69 @@ func (w walker) suggestField(prefix, name string) string {
 	return "did you mean " + nearest + "?"
 }
 
-// goTypes are the types of fields as the kubelet's decoder prints them.
-var goTypes = map[known.Type]string{
-	known.String:        "string",
-	known.Bool:          "bool",
-	known.Int32:         "int32",
-	known.Int64:         "int64",
-	known.Uint32:        "uint32",
-	known.Number:        "float64",
-	known.Duration:      "string",
-	known.DurationOrInt: "int64",
-	known.Quantity:      "resource.Quantity",
-	known.Object:        "struct",
-	known.ObjectList:    "slice",
-	known.Strings:       "map",
-	known.Bools:         "map",
-	known.Quantities:    "map",
-	known.StringLists:   "map",
-	known.StringList:    "[]string",
-	known.IntList:       "[]int32",
+// describeType returns a type as the kubelet's decoder prints it.
+func describeType(t known.Type) string {
+	switch t {
+	case known.Number:
+		return "float64"
+	case known.Duration:
+		return "string"
+	case known.DurationOrInt:
+		return "int64"
+	case known.Quantity:
+		return "resource.Quantity"
+	case known.Object:
+		return "struct"
+	case known.ObjectList:
+		return "slice"
+	case known.Strings, known.Bools, known.Quantities, known.StringLists:
+		return "map"
+	case known.StringList:
+		return "[]string"
+	case known.IntList:
+		return "[]int32"
+	}
+
+	return string(t)
 }
 
-// memberTypes are the types of the members of an object with free keys.
-var memberTypes = map[known.Type]known.Type{
-	known.Strings:     known.String,
-	known.Bools:       known.Bool,
-	known.Quantities:  known.Quantity,
-	known.StringLists: known.StringList,
-}
+// memberType returns the type of the members of an object with free keys, or of the elements of a list.
+func memberType(t known.Type) known.Type {
+	switch t {
+	case known.Strings, known.StringList:
+		return known.String
+	case known.Bools:
+		return known.Bool
+	case known.Quantities:
+		return known.Quantity
+	case known.StringLists:
+		return known.StringList
+	case known.ObjectList:
+		return known.Object
+	case known.IntList:
+		return known.Int32
+	}
 
-// elementTypes are the types of the elements of a list.
-var elementTypes = map[known.Type]known.Type{
-	known.ObjectList: known.Object,
-	known.StringList: known.String,
-	known.IntList:    known.Int32,
-}
-
-// checkValue checks a value against the type of its field. null counts as absent, except for a duration:
-// metav1.Duration parses it as an empty text.
-func (w walker) checkValue(path []string, field string, t known.Type, value any) {
-	if value == nil && t == known.Duration {
-		value = ""
-	}
-	isValid := value == nil
-	switch v := value.(type) {
-	case map[string]any:
-		member, hasMembers := memberTypes[t]
-		isValid = hasMembers || t == known.Object
-		if t == known.Object {
-			w.checkObject(path, field+".", v)
-		}
-		if hasMembers {
-			w.checkMembers(path, field, member, v)
-		}
-	case []any:
-		var element known.Type
-		if element, isValid = elementTypes[t]; isValid {
-			w.checkElements(path, field, element, v)
-		}
-	case bool:
-		isValid = t == known.Bool
-	case string:
-		isValid = w.checkText(path, t, v)
-	case json.Number:
-		isValid = isNumberOf(t, string(v))
-	}
-	if !isValid {
-		w.reportType(path, field, t, value)
-	}
-}
-
-func (w walker) checkMembers(
-	path []string,
-	field string,
-	t known.Type,
-	object map[string]any,
-) {
-	for _, name := range sortedKeys(object) {
-		w.checkValue(append(slices.Clone(path), name), field, t, object[name])
-	}
-}
-
-func (w walker) checkElements(path []string, field string, t known.Type, list []any) {
-	for i, element := range list {
-		at := append(slices.Clone(path), strconv.Itoa(i))
-		w.checkValue(at, field+"[]", t, element)
-	}
+	return ""
 }
 
 // checkText reports a malformed duration or quantity, and returns whether the type is written as a text at all.
 func (w walker) checkText(path []string, t known.Type, text string) bool {
 	switch t {
 	case known.String:
-		return true
 	case known.Duration, known.DurationOrInt:
 		if _, err := time.ParseDuration(text); err != nil {
 			w.report(badDuration, path, durationHint, "%s", err)
 		}
-
-		return true
 	case known.Quantity:
 		if _, err := quantity.Parse(strings.TrimSpace(text)); err != nil { // as resource.Quantity.UnmarshalJSON
 			w.report(badQuantity, path, quantityHint, "failed to parse quantity %q: %s", text, err)
 		}
-
-		return true
+	default:
+		return false
 	}
 
-	return false
+	return true
 }
 
 // isNumberOf reports whether a number fits a type.
@@ -337,50 +334,34 @@ func isNumberOf(t known.Type, number string) bool {
 	return err == nil
 }
 
-// reportType reports a value of the wrong type in the words of the kubelet's decoder.
-func (w walker) reportType(path []string, field string, t known.Type, value any) {
-	want := goTypes[t]
-	w.report(wrongType, path, suggestType(want, value),
-		"json: cannot unmarshal %s into Go struct field KubeletConfiguration.%s of type %s",
-		describeJSON(want, value), strings.ReplaceAll(field, "[]", ""), want)
-}
-
-// describeJSON returns the kind of a value as the decoder prints it. It prints a number that does not fit an integer.
-func describeJSON(want string, value any) string {
-	switch v := value.(type) {
+// describeKind returns the kind of a value as the decoder prints it, and a hint. The decoder prints a number that does
+// not fit an integer.
+func describeKind(want string, raw any) (kind, hint string) {
+	isInteger := strings.Contains(want, "int")
+	quotes := ""
+	if want == "string" {
+		quotes = fmt.Sprintf("put it in quotes: %q", fmt.Sprint(raw))
+	}
+	switch v := raw.(type) {
 	case string:
-		return "string"
-	case bool:
-		return "bool"
-	case []any:
-		return "array"
-	case json.Number:
-		if strings.Contains(want, "int") {
-			return "number " + string(v)
+		if want == "bool" {
+			hint = "write true or false without quotes"
+		} else if isInteger {
+			hint = "write a whole number without quotes"
 		}
 
-		return "number"
+		return "string", hint
+	case bool:
+		return "bool", quotes
+	case []any:
+		return "array", ""
+	case json.Number:
+		if isInteger {
+			return "number " + string(v), "the number does not fit the field"
+		}
+
+		return "number", quotes
 	}
 
-	return "object"
-}
-
-// suggestType returns a hint for a value of another type than the wanted one.
-func suggestType(want string, value any) string {
-	isInteger := strings.Contains(want, "int")
-	_, isText := value.(string)
-	_, isBool := value.(bool)
-	_, isNumber := value.(json.Number)
-	switch {
-	case want == "string" && (isBool || isNumber):
-		return fmt.Sprintf("put it in quotes: %q", fmt.Sprint(value))
-	case want == "bool" && isText:
-		return "write true or false without quotes"
-	case isInteger && isText:
-		return "write a whole number without quotes"
-	case isInteger && isNumber:
-		return "the number does not fit the field"
-	}
-
-	return ""
+	return "object", ""
 }

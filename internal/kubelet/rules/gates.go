@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/prelet/prelet/internal/kubelet/known"
 )
@@ -11,44 +12,49 @@ const gateSource = "k8s.io/component-base/featuregate/feature_gate.go"
 // gateRules returns the rules about feature gates and fields that need them.
 func gateRules() []Rule {
 	return []Rule{
-		{
-			ID:      "gate-unknown",
-			Lists:   true,
-			Summary: "a feature gate that the version does not have",
-			Source:  gateSource,
-			check:   forEachGate(checkUnknownGate),
-		},
-		{
-			ID:      "gate-locked",
-			Lists:   true,
-			Summary: "a feature gate that is locked to another value",
-			Source:  gateSource,
-			check:   forEachGate(checkLockedGate),
-		},
-		{
-			ID:      "gate-dependency",
-			Lists:   true,
-			Summary: "a feature gate that is on while one that it needs is off",
-			Since:   35,
-			Source: gateSource + ", Validate; pkg/features/kube_features.go, " +
-				"defaultKubernetesFeatureGateDependencies",
-			check: checkGateDependencies,
-		},
-		{
-			ID:      "gate-needed",
-			Lists:   true,
-			Summary: "a field whose feature gate is off",
-			Source:  validation,
-			check:   checkNeededGates,
-		},
-		{
-			ID:      "gate-needed-silently",
-			Lists:   true,
-			Summary: "`qosReserved` without its feature gate",
-			Effect:  Ignores,
-			Source:  "cmd/kubelet/app/server.go, run",
-			check:   checkQoSGate,
-		},
+		lists(exits("gate-unknown", 0, "a feature gate that the version does not have", gateSource,
+			at("featureGates.*", isUnknownGate, "", "unrecognized feature gate: {key}{why}"))),
+
+		lists(exits("gate-locked", 0, "a feature gate that is locked to another value", gateSource,
+			at("featureGates.*", isLockedGate, "remove it",
+				"cannot set feature gate {key} to {value}, feature is locked to {why}"))),
+
+		lists(exits("gate-dependency", 35, "a feature gate that is on while one that it needs is off",
+			gateSource+", Validate; pkg/features/kube_features.go, defaultKubernetesFeatureGateDependencies",
+			by(reportGateDependencies))),
+
+		lists(exits("gate-needed", 0, "a field whose feature gate is off", validation,
+			needsGate("NodeSwap", "memorySwap", func(v value) bool { return v.has(swapBehavior) },
+				"memorySwap.swapBehavior cannot be set when NodeSwap feature flag is disabled"),
+			needsGate("RotateKubeletServerCertificate", "serverTLSBootstrap", isTrue,
+				"serverTLSBootstrap true requires feature gate RotateKubeletServerCertificate"),
+			needsGate("GracefulNodeShutdown", wholePeriod, hasPeriod, "specifying shutdownGracePeriod or "+
+				"shutdownGracePeriodCriticalPods requires feature gate GracefulNodeShutdown"),
+			needsGate("GracefulNodeShutdownBasedOnPodPriority", periodsByPod, hasElements, "Specifying "+
+				"shutdownGracePeriodByPodPriority requires feature gate GracefulNodeShutdownBasedOnPodPriority"),
+			needsGate("ImageMaximumGCAge", maxAge, isDuration(func(d time.Duration) bool { return d != 0 }),
+				"ImageMaximumGCAge feature gate is required for Kubelet configuration option imageMaximumGCAge"),
+			needsGate("KubeletEnsureSecretPulledImages", pullPolicy, hasText, "`{field}` "+
+				"must not be set if KubeletEnsureSecretPulledImages feature gate is not enabled"),
+			needsGate("KubeletEnsureSecretPulledImages", allowlist, hasElements, "`{field}` "+
+				"must not be set if KubeletEnsureSecretPulledImages feature gate is not enabled"),
+			needsGate("MemoryQoS", "memoryReservationPolicy",
+				func(v value) bool { return v.raw == "TieredReservation" },
+				`memoryReservationPolicy "TieredReservation" requires MemoryQoS feature gate to be enabled`),
+			needsGate("DefaultPodSysctls", "defaultPodSysctls", hasElements,
+				"DefaultPodSysctls feature gate is required for Kubelet configuration option defaultPodSysctls"),
+			needsGate("NodeLogQuery", "enableSystemLogQuery", isTrue,
+				"NodeLogQuery feature gate is required for enableSystemLogQuery"),
+			at("topologyManagerPolicyOptions", lacksGate("TopologyManagerPolicyOptions", isSet),
+				"set featureGates: {TopologyManagerPolicyOptions: true}, or remove it",
+				`topology manager policy options require feature gates "TopologyManagerPolicyOptions" enabled`))),
+
+		lists(ignores("gate-needed-silently", 0, "`qosReserved` without its feature gate",
+			"cmd/kubelet/app/server.go, run",
+			at("qosReserved", lacksGate("QOSReserved", hasElements),
+				"set featureGates: {QOSReserved: true}, or remove it",
+				"without the feature gate QOSReserved this has no effect"))),
+
 		{
 			ID:       "gate-declares",
 			Summary:  "a feature gate that changes which features the node declares",
@@ -56,208 +62,62 @@ func gateRules() []Rule {
 			Effect:   Places,
 			Severity: Note,
 			Source:   "k8s.io/component-helpers/nodedeclaredfeatures/features",
-			check:    checkDeclared,
+			checks:   []check{by(reportDeclared)},
 		},
 	}
 }
 
-// forEachGate returns a check of each feature gate that is set.
-func forEachGate(check func(c *checker, name string, isOn bool)) func(*checker) {
-	return func(c *checker) {
-		set := c.setGates()
-		for _, name := range sortedKeys(set) {
-			if isOn, ok := set[name].(bool); ok {
-				check(c, name, isOn)
-			}
-		}
-	}
+func hasPeriod(v value) bool {
+	d, _ := v.duration()
+
+	return d > 0 && v.minor >= 21
 }
 
-func checkUnknownGate(c *checker, name string, _ bool) {
-	if _, isKnown := c.findGate(name); isKnown {
-		return
+func isUnknownGate(v value) bool {
+	_, isBool := v.raw.(bool)
+	if _, isKnown := v.findGate(v.key()); isKnown || !isBool {
+		return false
 	}
 
-	hint := suggest(name, known.Gates(c.minor))
-	why := ""
-	history, isKnown := known.GateHistory(name)
-	c.variesByVersion = isKnown || c.Version != "" // a version older than the tables may have it
-	if isKnown {
-		hint = "remove it"
-		why = fmt.Sprintf(" (kubelets have it %s, %s)", history.When(), c.describeKubelet())
+	history, isKnown := known.GateHistory(v.key())
+	v.variesByVersion = isKnown || v.Version != "" // a version older than the tables may have it
+	if !isKnown {
+		return v.because(suggest(v.key(), known.Gates(v.minor)), "")
 	}
-	c.reportMember("featureGates", name, hint, "unrecognized feature gate: %s%s", name, why)
+
+	return v.because("remove it", " (kubelets have it %s, %s)", history.When(), v.describeKubelet())
 }
 
-func checkLockedGate(c *checker, name string, isOn bool) {
-	gate, _ := c.findGate(name)
-	c.variesByVersion = true
-	if gate.Locked && isOn != gate.On {
-		c.reportMember("featureGates", name, "remove it",
-			"cannot set feature gate %s to %t, feature is locked to %t", name, isOn, gate.On)
-	}
+func isLockedGate(v value) bool {
+	gate, _ := v.findGate(v.key())
+	isOn, isBool := v.raw.(bool)
+	v.variesByVersion = true
+	v.why = fmt.Sprint(gate.On)
+
+	return isBool && gate.Locked && isOn != gate.On
 }
 
-// checkGateDependencies reports enabled gates whose dependency is disabled, if the configuration sets one of both.
+// reportGateDependencies reports enabled gates whose dependency is disabled, if the configuration sets one of both.
 // The defaults fit together.
-func checkGateDependencies(c *checker) {
+func reportGateDependencies(c *checker) {
 	set := c.setGates()
 	if len(set) == 0 {
 		return
 	}
-	c.variesByVersion = true
 	for _, name := range known.Needing(c.minor) {
 		for _, needed := range known.Needs(name, c.minor) {
 			c.startFinding()
+			c.variesByVersion = true
 			if !c.isGateOn(name) || c.isGateOn(needed) {
 				continue
 			}
 			for _, cause := range []string{name, needed, "AllAlpha", "AllBeta"} {
 				if set[cause] != nil {
-					c.reportMember("featureGates", cause,
-						fmt.Sprintf("set %s: true too, or remove it", needed),
+					c.reportAt([]string{"featureGates", cause}, fmt.Sprintf("set %s: true too, or remove it", needed),
 						"%s is enabled, but depends on features that are disabled: [%s]", name, needed)
 					break
 				}
 			}
 		}
-	}
-}
-
-// gatedField is a field that the kubelet rejects while a feature gate is off.
-type gatedField struct {
-	field   string
-	isUsed  func(*checker, string) bool
-	gate    string
-	since   int // the first minor version with this rule
-	message string
-}
-
-var gatedFields = []gatedField{
-	{
-		field:   "memorySwap",
-		isUsed:  (*checker).hasSwapBehavior,
-		gate:    "NodeSwap",
-		since:   22,
-		message: "invalid configuration: memorySwap.swapBehavior cannot be set when NodeSwap feature flag is disabled",
-	},
-	{
-		field:   "serverTLSBootstrap",
-		isUsed:  (*checker).isTrue,
-		gate:    "RotateKubeletServerCertificate",
-		since:   0,
-		message: "invalid configuration: serverTLSBootstrap true requires feature gate RotateKubeletServerCertificate",
-	},
-	{
-		field:  "shutdownGracePeriod",
-		isUsed: (*checker).isPositiveDuration,
-		gate:   "GracefulNodeShutdown",
-		since:  21,
-		message: "invalid configuration: specifying shutdownGracePeriod or shutdownGracePeriodCriticalPods requires " +
-			"feature gate GracefulNodeShutdown",
-	},
-	{
-		field:  "shutdownGracePeriodByPodPriority",
-		isUsed: (*checker).hasElements,
-		gate:   "GracefulNodeShutdownBasedOnPodPriority",
-		since:  23,
-		message: "invalid configuration: Specifying shutdownGracePeriodByPodPriority requires feature gate " +
-			"GracefulNodeShutdownBasedOnPodPriority",
-	},
-	{
-		field:  "imageMaximumGCAge",
-		isUsed: (*checker).isNonZeroDuration,
-		gate:   "ImageMaximumGCAge",
-		since:  29,
-		message: "invalid configuration: ImageMaximumGCAge feature gate is required for Kubelet configuration option " +
-			"imageMaximumGCAge",
-	},
-	{
-		field:  "imagePullCredentialsVerificationPolicy",
-		isUsed: (*checker).hasText,
-		gate:   "KubeletEnsureSecretPulledImages",
-		since:  33,
-		message: "invalid configuration: `imagePullCredentialsVerificationPolicy` must not be set if " +
-			"KubeletEnsureSecretPulledImages feature gate is not enabled",
-	},
-	{
-		field:  "preloadedImagesVerificationAllowlist",
-		isUsed: (*checker).hasElements,
-		gate:   "KubeletEnsureSecretPulledImages",
-		since:  33,
-		message: "invalid configuration: `preloadedImagesVerificationAllowlist` must not be set if " +
-			"KubeletEnsureSecretPulledImages feature gate is not enabled",
-	},
-	{
-		field:  "memoryReservationPolicy",
-		isUsed: (*checker).isTiered,
-		gate:   "MemoryQoS",
-		since:  36,
-		message: "invalid configuration: memoryReservationPolicy \"TieredReservation\" requires " +
-			"MemoryQoS feature gate to be enabled",
-	},
-	{
-		field:  "defaultPodSysctls",
-		isUsed: (*checker).hasMembers,
-		gate:   "DefaultPodSysctls",
-		since:  37,
-		message: "invalid configuration: DefaultPodSysctls feature gate is required for Kubelet configuration option " +
-			"defaultPodSysctls",
-	},
-	{
-		field:   "enableSystemLogQuery",
-		isUsed:  (*checker).isTrue,
-		gate:    "NodeLogQuery",
-		since:   27,
-		message: "invalid configuration: NodeLogQuery feature gate is required for enableSystemLogQuery",
-	},
-	{
-		field:   "topologyManagerPolicyOptions",
-		isUsed:  (*checker).isSet,
-		gate:    "TopologyManagerPolicyOptions",
-		since:   26,
-		message: "topology manager policy options require feature gates \"TopologyManagerPolicyOptions\" enabled",
-	},
-}
-
-func (c *checker) isSet(field string) bool       { return c.valueAt(field) != nil }
-func (c *checker) isTrue(field string) bool      { return c.boolAt(field, false) }
-func (c *checker) hasText(field string) bool     { return c.textAt(field) != "" }
-func (c *checker) isTiered(field string) bool    { return c.textAt(field) == "TieredReservation" }
-func (c *checker) hasElements(field string) bool { return len(c.listAt(field)) > 0 }
-func (c *checker) hasMembers(field string) bool  { return len(c.mapAt(field)) > 0 }
-
-func (c *checker) hasSwapBehavior(field string) bool {
-	return c.textAt(field+".swapBehavior") != ""
-}
-
-func (c *checker) isPositiveDuration(field string) bool {
-	d, _ := c.durationAt(field)
-
-	return d > 0
-}
-
-func (c *checker) isNonZeroDuration(field string) bool {
-	d, _ := c.durationAt(field)
-
-	return d != 0
-}
-
-func checkNeededGates(c *checker) {
-	for _, f := range gatedFields {
-		c.startFinding()
-		_, hasGate := c.findGate(f.gate)
-		isRule := c.minor >= f.since && hasGate
-		if isRule && f.isUsed(c, f.field) && !c.isGateOn(f.gate) {
-			c.reportField(f.field, fmt.Sprintf("set featureGates: {%s: true}, or remove it", f.gate), "%s",
-				f.message)
-		}
-	}
-}
-
-func checkQoSGate(c *checker) {
-	if c.hasMembers("qosReserved") && !c.isGateOn("QOSReserved") {
-		c.reportField("qosReserved", "set featureGates: {QOSReserved: true}, or remove it",
-			"without the feature gate QOSReserved this has no effect")
 	}
 }

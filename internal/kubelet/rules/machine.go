@@ -14,7 +14,6 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -122,259 +121,206 @@ func orZero[T any](p *T) T {
 	return *p
 }
 
+const (
+	containerManager = "pkg/kubelet/cm/container_manager_linux.go"
+	allocatable      = "pkg/kubelet/cm/node_container_manager_linux.go"
+	driverSource     = "cmd/kubelet/app/server.go, getCgroupDriverFromCRI"
+	clientCAField    = "authentication.x509.clientCAFile"
+	swapBehavior     = "memorySwap.swapBehavior"
+	pluginFolderFlag = "image-credential-provider-bin-dir"
+	cannotOpen       = "open {why}: no such file or directory"
+	createPath       = "create it before the kubelet starts, or remove the flag"
+)
+
 // machineRules returns the rules that compare the configuration with the machine.
 func machineRules() []Rule {
-	const (
-		containerManager = "pkg/kubelet/cm/container_manager_linux.go"
-		allocatable      = "pkg/kubelet/cm/node_container_manager_linux.go"
-	)
-
 	return []Rule{
-		{
-			ID:      "machine-cpu-offline",
-			Summary: "reserved CPUs that are not online",
-			Since:   22,
-			Source:  "cmd/kubelet/app/server.go, getReservedCPUs",
-			check:   forMachine(checkCPUsOnline),
-		},
-		{
-			ID:      "machine-reserved-above-capacity",
-			Summary: "more reserved than the machine has",
-			Source:  allocatable + ", validateNodeAllocatable",
-			check:   forMachine(checkCapacity),
-		},
-		{
-			ID:      "machine-nothing-left",
-			Summary: "everything that the machine has is reserved",
-			Effect:  Ignores,
-			Source:  allocatable,
-			check:   forMachine(checkNothingLeft),
-		},
-		{
-			ID:      "machine-numa-node",
-			Summary: "memory reserved on a NUMA node that the machine does not have",
-			Since:   21,
-			Source:  memoryManagerSource,
-			check:   forMachine(checkNUMANodes),
-		},
-		{
-			ID:      "machine-many-numa-nodes",
-			Summary: "a topology policy on a machine with more than 8 NUMA nodes",
-			Source:  "pkg/kubelet/cm/topologymanager/topology_manager.go",
-			check:   forMachine(checkNUMALimit),
-		},
-		{
-			ID:      "machine-cgroup-driver",
-			Summary: "another cgroup driver than the runtime's",
-			Effect:  Ignores,
-			Source:  "cmd/kubelet/app/server.go, getCgroupDriverFromCRI",
-			check:   forMachine(checkCgroupDriver),
-		},
+		exits("machine-cpu-offline", 22, "reserved CPUs that are not online",
+			"cmd/kubelet/app/server.go, getReservedCPUs",
+			at("reservedSystemCPUs", areOffline,
+				`name CPUs of this machine; stage "reserve" with topology chooses them`, "")),
+
+		exits("machine-reserved-above-capacity", 0, "more reserved than the machine has",
+			allocatable+", validateNodeAllocatable",
+			by(func(c *checker) {
+				c.reportExhausted(true, "reserve less", "invalid Node Allocatable configuration. Resource %q has a "+
+					"reservation of %s (evictionHard included) but capacity of %s. Expected capacity >= reservation")
+			})),
+
+		ignores("machine-nothing-left", 0, "everything that the machine has is reserved", allocatable,
+			by(func(c *checker) {
+				c.reportExhausted(false, "reserve less: nothing is left for pods",
+					"%[1]s: %[2]s are reserved, which is the whole capacity: the kubelet runs, and the node accepts "+
+						"no pod")
+			})),
+
+		exits("machine-numa-node", 21, "memory reserved on a NUMA node that the machine does not have",
+			memoryManagerSource,
+			at("reservedMemory.*.numaNode", isOtherNode, "",
+				"the reserved memory configuration references a NUMA node {value} that does not exist on this "+
+					"machine")),
+
+		exits("machine-many-numa-nodes", 0, "a topology policy on a machine with more than 8 NUMA nodes",
+			"pkg/kubelet/cm/topologymanager/topology_manager.go",
+			at("topologyManagerPolicy", hasManyNodes,
+				"set topologyManagerPolicyOptions: {max-allowable-numa-nodes: ...}, which exists since 1.31",
+				"unsupported on machines with more than {why} NUMA Nodes")),
+
+		ignores("machine-cgroup-driver", 0, "another cgroup driver than the runtime's", driverSource,
+			at("cgroupDriver", isOtherDriver, "", "")),
+
 		{
 			ID:      "machine-runtime-config",
 			Summary: "a container runtime without RuntimeConfig, such as containerd 1.7: 1.38 does not start with it",
 			Since:   34,
 			Effect:  Ends,
-			Source:  "cmd/kubelet/app/server.go, getCgroupDriverFromCRI; KEP-4033, kubernetes#136846",
-			check:   forMachine(checkRuntimeConfig),
+			Source:  driverSource + "; KEP-4033, kubernetes#136846",
+			checks: []check{at("containerRuntimeEndpoint", lacksRuntimeConfig,
+				"update the runtime: containerd 2.0, CRI-O 1.28, or newer",
+				"{why} does not implement RuntimeConfig: kubelets up to 1.37 use the cgroupDriver of their "+
+					"configuration instead, and a kubelet from 1.38 on exits")},
 		},
-		{
-			ID: "machine-shutdown-delay",
-			Summary: "a `shutdownGracePeriod` for which logind does not delay a shutdown, and the kubelet cannot " +
-				"change that",
-			Since:  21,
-			Effect: Ignores,
-			Source: "pkg/kubelet/nodeshutdown/nodeshutdown_manager_linux.go, start; systemd/inhibit_linux.go; " +
+
+		ignores("machine-shutdown-delay", 21,
+			"a `shutdownGracePeriod` for which logind does not delay a shutdown, and the kubelet cannot change that",
+			"pkg/kubelet/nodeshutdown/nodeshutdown_manager_linux.go, start; systemd/inhibit_linux.go; "+
 				"kubernetes#102818",
-			check: forMachine(checkShutdownDelay),
-		},
-		{
-			ID:      "machine-cgroup-v1",
-			Summary: "cgroup v1",
-			Since:   31,
-			Source:  validationLinux,
-			check:   forMachine(checkCgroupV1),
-		},
-		{
-			ID:      "machine-oom-cgroup-v1",
-			Summary: "`singleProcessOOMKill: false` with cgroup v1",
-			Since:   32,
-			Source:  validationLinux,
-			check:   forMachine(checkOOMKill),
-		},
-		{
-			ID:      "machine-swap-cgroup-v1",
-			Summary: "limited swap with cgroup v1",
-			Since:   30,
-			Source:  "cmd/kubelet/app/server.go, run",
-			check:   forMachine(checkLimitedSwap),
-		},
-		{
-			ID:      "machine-swap",
-			Summary: "swap that is on",
-			Source:  containerManager + ", NewContainerManager",
-			check:   forMachine(checkSwap),
-		},
-		{
-			ID:      "machine-kernel",
-			Summary: "`protectKernelDefaults` with other kernel parameters than the kubelet needs",
-			Source:  containerManager + ", setupKernelTunables",
-			check:   checkKernel,
-		},
-		{
-			ID:      "machine-node-ip",
-			Summary: "a `--node-ip` that no interface has",
-			Effect:  Ignores,
-			Source:  "pkg/kubelet/kubelet_node_status.go; nodestatus.NodeAddress",
-			check:   forMachine(checkNodeAddress),
-		},
-		{
-			ID:      "machine-cgroup-missing",
-			Summary: "a missing cgroup that is enforced, or the `cgroupRoot`",
-			Source:  allocatable + "; pkg/kubelet/cm/cgroup_v1_manager_linux.go, Validate",
-			check:   forMachine(checkCgroups),
-		},
-		{
-			ID:      "machine-file-missing",
-			Summary: "a missing certificate or key",
-			Source:  "cmd/kubelet/app/server.go; pkg/kubelet/kubelet.go",
-			check:   checkFiles,
-		},
-		{
-			ID:      "machine-client-ca",
-			Summary: "a `clientCAFile` without a certificate, or with a damaged one",
-			Source: "k8s.io/apiserver/pkg/server/dynamiccertificates, loadCABundle; " +
-				"k8s.io/client-go/util/cert, ParseCertsPEM",
-			check: checkClientCA,
-		},
-		{
-			ID:      "machine-serving-certificate",
-			Summary: "a `tlsCertFile` or `tlsPrivateKeyFile` that is damaged, of another type, or of another pair",
-			Source: "pkg/kubelet/kubelet.go, NewMainKubelet; " +
-				"k8s.io/client-go/util/certificate/certificate_store.go; crypto/tls, X509KeyPair",
-			check: checkServingCertificate,
-		},
-		{
-			ID:      "machine-flag-path",
-			Summary: "a missing folder or file of a flag",
-			Source:  "cmd/kubelet/app/server.go, mergeKubeletConfigurations; pkg/credentialprovider/plugin",
-			check:   checkFlagPaths,
-		},
-		{
-			ID:      "machine-credential-plugin",
-			Summary: "a credential plugin that is missing, or that cannot be executed",
-			Since:   24,
-			Source:  "pkg/credentialprovider/plugin/plugin.go, RegisterCredentialProviderPlugins",
-			check:   checkPlugins,
-		},
-		{
-			ID:      "machine-listen-address",
-			Summary: "an `address` to listen on that no interface has",
-			Source:  serverSource,
-			check:   forMachine(checkBindAddress),
-		},
+			at(wholePeriod, isKilledAtShutdown, "", "")),
+
+		exits("machine-cgroup-v1", 31, "cgroup v1", validationLinux,
+			at("failCgroupV1", func(v value) bool { return v.Machine.Cgroup == 1 && v.isOn("failCgroupV1") },
+				"boot with systemd.unified_cgroup_hierarchy=1; failCgroupV1: false is a temporary workaround",
+				"kubelet is configured to not run on a host using cgroup v1. cgroup v1 support is unsupported and "+
+					"will be removed in a future release")),
+
+		exits("machine-oom-cgroup-v1", 32, "`singleProcessOOMKill: false` with cgroup v1", validationLinux,
+			invalid("singleProcessOOMKill", func(v value) bool { return v.Machine.Cgroup == 1 && v.raw == false },
+				"boot with cgroup v2, or remove it",
+				"singleProcessOOMKill must not be explicitly set to false when using cgroup v1")),
+
+		exits("machine-swap-cgroup-v1", 30, "limited swap with cgroup v1", "cmd/kubelet/app/server.go, run",
+			at(swapBehavior, isLimitedSwapV1, "boot with cgroup v2, or remove it",
+				"swap feature is enabled and LimitedSwap but it is only supported with cgroupv2")),
+
+		exits("machine-swap", 0, "swap that is on", containerManager+", NewContainerManager",
+			at("failSwapOn", func(v value) bool { return orZero(v.Machine.Swap) && v.isOn("failSwapOn") },
+				"run swapoff -a and remove swap from fstab; or set failSwapOn: false, with memorySwap.swapBehavior",
+				"running with swap on is not supported, please disable swap or set --fail-swap-on flag to false")),
+
+		exits("machine-kernel", 0, "`protectKernelDefaults` with other kernel parameters than the kubelet needs",
+			containerManager+", setupKernelTunables",
+			by(reportKernel)),
+
+		ignores("machine-node-ip", 0, "a `--node-ip` that no interface has",
+			"pkg/kubelet/kubelet_node_status.go; nodestatus.NodeAddress",
+			at("--node-ip", hasNoInterface, "",
+				"no interface of this machine has {why}: the kubelet runs, and the Node gets no address")),
+
+		exits("machine-cgroup-missing", 0, "a missing cgroup that is enforced, or the `cgroupRoot`",
+			allocatable+"; pkg/kubelet/cm/cgroup_v1_manager_linux.go, Validate",
+			at(enforcedWords, lacksEnforcedCgroup, cgroupHint+"the word", ""),
+			invalid("cgroupRoot", lacksCgroupRoot, cgroupHint+"cgroupRoot",
+				`cgroup "{value}" has some missing paths: {why}`)),
+
+		exits("machine-file-missing", 0, "a missing certificate or key",
+			"cmd/kubelet/app/server.go; pkg/kubelet/kubelet.go",
+			at(clientCAField, isMissingFile, "relative paths begin at the folder of the configuration", cannotOpen),
+			// From 1.36 on the kubelet does not open a certificate without a key.
+			at("tlsCertFile",
+				func(v value) bool { return (v.minor < 36 || v.has("tlsPrivateKeyFile")) && isMissingFile(v) },
+				"", cannotOpen),
+			at("tlsPrivateKeyFile", func(v value) bool { return v.has("tlsCertFile") && isMissingFile(v) },
+				"", cannotOpen)),
+
+		exits("machine-client-ca", 0, "a `clientCAFile` without a certificate, or with a damaged one",
+			"k8s.io/apiserver/pkg/server/dynamiccertificates, loadCABundle; k8s.io/client-go/util/cert, ParseCertsPEM",
+			at(clientCAField, func(v value) bool { return v.isRejected("") },
+				`name a file of PEM certificates, as ca_certificate of stage "write" creates it`, "")),
+
+		exits("machine-serving-certificate", 0,
+			"a `tlsCertFile` or `tlsPrivateKeyFile` that is damaged, of another type, or of another pair",
+			"pkg/kubelet/kubelet.go, NewMainKubelet; k8s.io/client-go/util/certificate/certificate_store.go; "+
+				"crypto/tls, X509KeyPair",
+			at("tlsCertFile", isBadServingPair, "name a PEM certificate, followed by its chain, and its PEM key; "+
+				"without both the kubelet creates a self-signed certificate", "")),
+
+		exits("machine-flag-path", 0, "a missing folder or file of a flag",
+			"cmd/kubelet/app/server.go, mergeKubeletConfigurations; pkg/credentialprovider/plugin",
+			at("--config", isMissingPath, createPath,
+				"failed to load kubelet config file, path: {value}: no such file or directory"),
+			at("--config-dir", isMissingPath, createPath,
+				`failed to walk through kubelet dropin directory "{value}": no such file or directory`),
+			at("--image-credential-provider-bin-dir", isMissingPath, createPath,
+				"plugin binary directory {value} did not exist"),
+			at("--image-credential-provider-config", isMissingPath, createPath,
+				`unable to access path "{value}": no such file or directory`)),
+
+		exits("machine-credential-plugin", 24, "a credential plugin that is missing, or that cannot be executed",
+			"pkg/credentialprovider/plugin/plugin.go, RegisterCredentialProviderPlugins",
+			by(reportPlugins)),
+
+		exits("machine-listen-address", 0, "an `address` to listen on that no interface has", serverSource,
+			at("address", isOtherMachines, "name an address of this machine, or 0.0.0.0",
+				"listen tcp {why}: bind: cannot assign requested address")),
+
 		{
 			ID:       "machine-image-endpoint",
 			Summary:  "an `imageServiceEndpoint` of its own whose socket is missing",
 			Since:    27,
 			Severity: Warning,
 			Source:   "pkg/kubelet/kubelet.go, PreInitRuntimeService",
-			check:    checkImageEndpoint,
+			checks: []check{at("imageServiceEndpoint", lacksSocket,
+				"start its service before the kubelet, or remove it",
+				`validate CRI v1 image API for endpoint "{value}": connect: no such file or directory, as it is now`)},
 		},
-		{
-			ID:      "machine-path-missing",
-			Summary: "a missing `resolvConf` or `staticPodPath`",
-			Effect:  Ignores,
-			Source:  "pkg/kubelet/network/dns/dns.go; pkg/kubelet/config/file.go",
-			check:   checkPaths,
-		},
+
+		ignores("machine-path-missing", 0, "a missing `resolvConf` or `staticPodPath`",
+			"pkg/kubelet/network/dns/dns.go; pkg/kubelet/config/file.go",
+			at("resolvConf", isMissingFile, "name an existing file; the kubelet's default is /etc/resolv.conf",
+				"{why} does not exist: the kubelet runs, and pods do not start"),
+			at("staticPodPath", lacksStaticPods, "",
+				"{why} does not exist: until it does, the kubelet runs no static pods")),
 	}
 }
 
-// forMachine returns a check that needs a machine and a configuration.
-func forMachine(check func(*checker, *Machine)) func(*checker) {
-	return func(c *checker) {
-		if c.Machine != nil && c.config != nil {
-			check(c, c.Machine)
-		}
-	}
-}
+func areOffline(v value) bool {
+	reserved, err := kubelet.ParseCPUSet(v.text())
+	online := cpuset.New(v.Machine.CPUs...)
 
-func checkCPUsOnline(c *checker, m *Machine) {
-	reserved, err := kubelet.ParseCPUSet(c.textAt("reservedSystemCPUs"))
-	online := cpuset.New(m.CPUs...)
-	if err == nil && !online.IsEmpty() && !reserved.IsSubsetOf(online) {
-		c.reportField("reservedSystemCPUs",
-			"name CPUs of this machine; stage \"reserve\" with topology chooses them",
-			"reserved-cpus: %s is not a subset of online-cpus: %s", reserved, online)
-	}
-}
-
-func checkCapacity(c *checker, m *Machine) {
-	for _, r := range c.findExhausted(m) {
-		if r.isExceeded {
-			c.reportReservation(r, "reserve less",
-				"invalid Node Allocatable configuration. Resource %q has a "+
-					"reservation of %s "+
-					"(evictionHard included) but capacity of %s. Expected capacity >= reservation",
-				r.resource, r.amount, r.capacity)
-		}
-	}
-}
-
-func checkNothingLeft(c *checker, m *Machine) {
-	for _, r := range c.findExhausted(m) {
-		if !r.isExceeded {
-			c.reportReservation(r, "reserve less: nothing is left for pods",
-				"%s: %s are reserved, which is the whole capacity: the kubelet runs, and the node accepts no pod",
-				r.resource, r.amount)
-		}
-	}
+	return err == nil && !online.IsEmpty() && !reserved.IsSubsetOf(online) &&
+		v.because("", "reserved-cpus: %s is not a subset of online-cpus: %s", reserved, online)
 }
 
 // reservation is a resource of which nothing is left for pods.
 type reservation struct {
-	resource       string
-	field          string // with the largest reservation
-	amount         string
-	capacity       string
-	isExceeded     bool
-	usesUnsetField bool
+	resource   string
+	field      string // with the largest reservation
+	amount     string
+	capacity   string
+	isExceeded bool
 }
 
-func (c *checker) reportReservation(r reservation, hint, format string, args ...any) {
-	c.usesUnsetField = r.usesUnsetField
-	c.reportField(r.field, hint, format, args...)
-}
-
-// findExhausted returns the resources that are reserved completely.
-func (c *checker) findExhausted(m *Machine) []reservation {
-	var exhausted []reservation
-	add := func(r *reservation) {
-		if r != nil {
-			r.usesUnsetField = c.usesUnsetField
-			exhausted = append(exhausted, *r)
+// reportExhausted reports the resources that are reserved completely, or more than that. The message has places for a
+// resource, its reservation, and its capacity.
+func (c *checker) reportExhausted(isExceeded bool, hint, message string) {
+	report := func(r *reservation) {
+		if r != nil && r.isExceeded == isExceeded {
+			c.report(r.field, hint, message, r.resource, r.amount, r.capacity)
 		}
+		c.startFinding()
 	}
 
-	c.startFinding()
-	add(c.reservedCPUs(len(m.CPUs)))
-
-	c.startFinding()
-	_, isMoved := c.flagValue("root-dir")
-	if !isMoved && c.boolAt("localStorageCapacityIsolation", true) {
-		add(c.sumReservation("ephemeral-storage", "nodefs.available", m.DiskBytes))
+	report(c.reservedCPUs(len(c.Machine.CPUs)))
+	report(c.sumReservation("memory", "memory.available", c.Machine.MemoryBytes))
+	_, isMoved := c.given["root-dir"]
+	if !isMoved && (c.minor < 25 || c.isOn("localStorageCapacityIsolation")) {
+		report(c.sumReservation("ephemeral-storage", "nodefs.available", c.Machine.DiskBytes))
 	}
-
-	c.startFinding()
-	add(c.sumReservation("memory", "memory.available", m.MemoryBytes))
-
-	return exhausted
 }
 
 // reservedCPUs compares the reserved CPUs with the machine's: a list of them replaces the amounts.
 func (c *checker) reservedCPUs(count int) *reservation {
-	list, err := kubelet.ParseCPUSet(c.textAt("reservedSystemCPUs"))
+	list, err := kubelet.ParseCPUSet(c.textOf("reservedSystemCPUs"))
 	if err != nil {
 		return nil
 	}
@@ -402,7 +348,7 @@ func (c *checker) sumReservation(name, signal string, capacity int64) *reservati
 	}
 	amounts := map[string]resource.Quantity{}
 	for _, field := range reservedFields {
-		amounts[field.name] = c.reservedAmount(field.name, name)
+		amounts[field] = c.reservedAmount(field, name)
 	}
 	if signal != "" {
 		threshold, isKnown := c.evictionAmount(signal, capacity)
@@ -434,139 +380,93 @@ func (c *checker) sumReservation(name, signal string, capacity int64) *reservati
 	return r
 }
 
-func checkNUMANodes(c *checker, m *Machine) {
-	if c.textAt("memoryManagerPolicy") != "Static" || len(m.NUMA) == 0 {
-		return
-	}
-	for i, v := range c.listAt("reservedMemory") {
-		entry, _ := v.(map[string]any)
-		node, isNumber := parseNumber(entry["numaNode"])
-		if isNumber && !slices.Contains(m.NUMA, int(node)) {
-			c.reportAt([]string{"reservedMemory", strconv.Itoa(i), "numaNode"}, "",
-				"the reserved memory configuration references a NUMA node %d that does not exist on this machine",
-				node)
-		}
-	}
+func isOtherNode(v value) bool {
+	node, isNumber := v.number()
+	isKnown := isNumber && len(v.Machine.NUMA) > 0
+
+	return isKnown && !slices.Contains(v.Machine.NUMA, int(node)) && v.textOf("memoryManagerPolicy") == "Static"
 }
 
-func checkNUMALimit(c *checker, m *Machine) {
-	limit, err := strconv.Atoi(c.mapAt("topologyManagerPolicyOptions")[maxNUMANodes])
+func hasManyNodes(v value) bool {
+	text, _ := v.lookUp("topologyManagerPolicyOptions", maxNUMANodes).(string)
+	limit, err := strconv.Atoi(text)
 	if err != nil {
 		limit = 8
 	}
-	policy := c.textAt("topologyManagerPolicy")
-	if policy != "" && policy != "none" && len(m.NUMA) > limit {
-		c.reportField("topologyManagerPolicy",
-			"set topologyManagerPolicyOptions: {max-allowable-numa-nodes: ...}, which exists since 1.31",
-			"unsupported on machines with more than %d NUMA Nodes", limit)
-	}
+	v.why = strconv.Itoa(limit)
+
+	return v.alignsTopology() && len(v.Machine.NUMA) > limit
 }
 
-func checkCgroupV1(c *checker, m *Machine) {
-	field, _ := known.FieldAt("failCgroupV1", c.minor)
-	if m.Cgroup == 1 && c.boolAt("failCgroupV1", field.Default == "true") {
-		c.reportField("failCgroupV1",
-			"boot with systemd.unified_cgroup_hierarchy=1; failCgroupV1: false is a temporary workaround",
-			"kubelet is configured to not run on a host using cgroup v1. "+
-				"cgroup v1 support is unsupported and will be removed in a future release")
-	}
+func isLimitedSwapV1(v value) bool {
+	return v.Machine.Cgroup == 1 && v.text() == "LimitedSwap" && v.isGateOn("NodeSwap")
 }
 
-func checkOOMKill(c *checker, m *Machine) {
-	if m.Cgroup == 1 && !c.boolAt("singleProcessOOMKill", true) {
-		c.reportField("singleProcessOOMKill", "boot with cgroup v2, or remove it",
-			"invalid configuration: "+
-				"singleProcessOOMKill must not be explicitly set to false when using cgroup v1")
-	}
-}
-
-func checkLimitedSwap(c *checker, m *Machine) {
-	const field = "memorySwap.swapBehavior"
-	isLimited := c.textAt(field) == "LimitedSwap" && c.isGateOn("NodeSwap")
-	if m.Cgroup == 1 && isLimited {
-		c.reportField(field, "boot with cgroup v2, or remove it",
-			"swap feature is enabled and LimitedSwap but it is only supported with cgroupv2")
-	}
-}
-
-func checkSwap(c *checker, m *Machine) {
-	if orZero(m.Swap) && c.boolAt("failSwapOn", true) {
-		c.reportField("failSwapOn",
-			"run swapoff -a and remove swap from fstab; or set failSwapOn: false, with memorySwap.swapBehavior",
-			"running with swap on is not supported, please disable swap or set --fail-swap-on flag to false")
-	}
-}
-
-// kernelParameters are those that the kubelet needs with protectKernelDefaults.
-var kernelParameters = []struct {
-	path  string
-	value int64
-}{
-	{"vm/overcommit_memory", 1},
-	{"vm/panic_on_oom", 0},
-	{"kernel/panic", 10},
-	{"kernel/panic_on_oops", 1},
-	{"kernel/keys/root_maxkeys", 1000000},
-	{"kernel/keys/root_maxbytes", 25000000},
-}
-
-// checkKernel compares the kernel's parameters with those that the kubelet needs. If they are unknown, a note lists the
-// needed ones.
-func checkKernel(c *checker) {
+// reportKernel compares the kernel's parameters with those that the kubelet needs. If they are unknown, a note lists
+// the needed ones.
+func reportKernel(c *checker) {
 	const field = "protectKernelDefaults"
-	if !c.isTrue(field) {
+	if !c.isOn(field) {
 		return
 	}
 
-	var current map[string]int64
-	if c.Machine != nil {
-		current = c.Machine.Kernel
+	needed := []struct {
+		path  string
+		value int64
+	}{
+		{"vm/overcommit_memory", 1},
+		{"vm/panic_on_oom", 0},
+		{"kernel/panic", 10},
+		{"kernel/panic_on_oops", 1},
+		{"kernel/keys/root_maxkeys", 1000000},
+		{"kernel/keys/root_maxbytes", 25000000},
 	}
 	var settings []string
-	for _, p := range kernelParameters {
+	for _, p := range needed {
 		setting := fmt.Sprintf("%s=%d", strings.ReplaceAll(p.path, "/", "."), p.value)
 		settings = append(settings, setting)
-		if value, isKnown := current[p.path]; isKnown && value != p.value {
-			c.reportField(field, "set "+setting+" in /etc/sysctl.d, or remove protectKernelDefaults",
+		if value, isKnown := c.Machine.Kernel[p.path]; isKnown && value != p.value {
+			c.report(field, "set "+setting+" in /etc/sysctl.d, or remove protectKernelDefaults",
 				"invalid kernel flag: %s, expected value: %d, actual value: %d", p.path, p.value, value)
 		}
 	}
-	if len(current) == 0 {
+	if len(c.Machine.Kernel) == 0 {
 		c.severity = Note
-		c.reportField(field, "", "the kubelet exits unless the kernel has %s", strings.Join(settings, ", "))
+		c.report(field, "", "the kubelet exits unless the kernel has %s", strings.Join(settings, ", "))
 	}
 }
 
-func checkNodeAddress(c *checker, m *Machine) {
-	value, _ := c.flagValue("node-ip")
-	ips, _ := parseNodeIPs(value)
-	if checkIPPair(ips) != nil || len(m.Addresses) == 0 {
-		return
+func hasNoInterface(v value) bool {
+	ips, _ := parseNodeIPs(v.text())
+	if checkIPPair(ips) != nil || len(v.Machine.Addresses) == 0 {
+		return false
 	}
+	var missing []string
 	for _, ip := range ips {
-		if !ip.IsUnspecified() && !slices.Contains(m.Addresses, ip) {
-			c.reportFlag("node-ip", "",
-				"no interface of this machine has %s: the kubelet runs, and the Node gets no address", ip)
+		if !ip.IsUnspecified() && !slices.Contains(v.Machine.Addresses, ip) {
+			missing = append(missing, ip.String())
 		}
 	}
+
+	return len(missing) > 0 && v.because("", "%s", strings.Join(missing, ", "))
 }
 
-func checkBindAddress(c *checker, m *Machine) {
-	listeners := c.apiListeners()
-	address, err := netip.ParseAddr(c.textAt("address"))
-	isNothing := err != nil || len(listeners) == 0 || len(m.Addresses) == 0
+// isOtherMachines reports whether no interface has the address to listen on.
+func isOtherMachines(v value) bool {
+	listeners := v.apiListeners()
+	address, err := netip.ParseAddr(v.text())
+	isNothing := err != nil || len(listeners) == 0 || len(v.Machine.Addresses) == 0
 	isSpecial := address.IsUnspecified() || address.IsLoopback() || address.IsLinkLocalUnicast()
-	if isNothing || isSpecial || slices.Contains(m.Addresses, address.Unmap()) {
-		return
+	if isNothing || isSpecial || slices.Contains(v.Machine.Addresses, address.Unmap()) {
+		return false
 	}
-	c.reportField("address", "name an address of this machine, or 0.0.0.0",
-		"listen tcp %s: bind: cannot assign requested address",
-		netip.AddrPortFrom(address, uint16(listeners[0].Port)))
+
+	return v.because("", "%s", netip.AddrPortFrom(address, uint16(listeners[0].Port)))
 }
 
 // exists reports whether a path exists on the machine.
 func (c *checker) exists(file string) (exists, isKnown bool) {
-	if c.Machine == nil || c.Machine.Exists == nil {
+	if c.Machine.Exists == nil {
 		return false, false
 	}
 
@@ -580,10 +480,26 @@ func (c *checker) isMissing(file string) bool {
 	return isKnown && !exists
 }
 
+// isMissingPath reports whether the path of a flag certainly does not exist.
+func isMissingPath(v value) bool { return path.IsAbs(v.text()) && v.isMissing(v.text()) }
+
+// isMissingFile reports whether the file of a field certainly does not exist.
+func isMissingFile(v value) bool {
+	v.why = v.fileAt(strings.Join(v.path, "."))
+
+	return v.why != "" && v.isMissing(v.why)
+}
+
+func lacksStaticPods(v value) bool {
+	v.severity = Note
+
+	return isMissingFile(v)
+}
+
 // fileAt returns a path of the configuration as an absolute one; "" if it is not set, or relative to an unknown folder.
 // Relative paths begin at the folder of the file, or of a flag at the root, where systemd starts the kubelet.
 func (c *checker) fileAt(field string) string {
-	file := c.textAt(field)
+	file, _ := c.valueAt(field).(string)
 	dir := c.Dir
 	if !c.isResolved(field) {
 		dir = "/"
@@ -613,69 +529,29 @@ func (c *checker) isResolved(field string) bool {
 	return inFile == c.valueAt(field)
 }
 
-// reportMissing reports a file of the configuration that does not exist. The message has a place for its path.
-func (c *checker) reportMissing(field string, hint, format string) {
-	file := c.fileAt(field)
-	if file != "" && c.isMissing(file) {
-		c.reportField(field, hint, format, file)
-	}
+func isBadServingPair(v value) bool {
+	key := v.fileAt("tlsPrivateKeyFile")
+
+	return key != "" && !v.hasSignedCertificate() && v.isRejected(key)
 }
 
-const cannotOpen = "open %s: no such file or directory"
-
-const clientCAField = "authentication.x509.clientCAFile"
-
-// checkFiles reports missing files. From 1.36 on the kubelet does not open a certificate without a key.
-func checkFiles(c *checker) {
-	c.reportMissing(clientCAField, "relative paths begin at the folder of the configuration", cannotOpen)
-	hasKey := c.hasText("tlsPrivateKeyFile")
-	if hasKey || c.minor < 36 {
-		c.reportMissing("tlsCertFile", "", cannotOpen)
+// isRejected reports whether the kubelet would reject a certificate.
+func (v value) isRejected(key string) bool {
+	cert := v.fileAt(strings.Join(v.path, "."))
+	if v.CheckFile == nil || !path.IsAbs(cert) {
+		return false
 	}
-	if hasKey && c.hasText("tlsCertFile") {
-		c.reportMissing("tlsPrivateKeyFile", "", cannotOpen)
-	}
-}
+	why, isKnown := v.CheckFile(cert, key)
 
-func checkPaths(c *checker) {
-	c.reportMissing("resolvConf", "name an existing file; the kubelet's default is /etc/resolv.conf",
-		"%s does not exist: the kubelet runs, and pods do not start")
-	c.severity = Note
-	c.reportMissing("staticPodPath", "",
-		"%s does not exist: until it does, the kubelet runs no static pods")
-}
-
-func checkClientCA(c *checker) {
-	c.reportRejected(clientCAField, "",
-		"name a file of PEM certificates, as ca_certificate of stage "+
-			"\"write\" creates it")
-}
-
-func checkServingCertificate(c *checker) {
-	if key := c.fileAt("tlsPrivateKeyFile"); key != "" && !c.hasSignedCertificate() {
-		c.reportRejected("tlsCertFile", key,
-			"name a PEM certificate, followed by its chain, and its PEM key; "+
-				"without both the kubelet creates a self-signed certificate")
-	}
-}
-
-// reportRejected reports a certificate that the kubelet would reject.
-func (c *checker) reportRejected(field string, key, hint string) {
-	cert := c.fileAt(field)
-	if c.CheckFile == nil || !path.IsAbs(cert) {
-		return
-	}
-	if why, isKnown := c.CheckFile(cert, key); isKnown && why != "" {
-		c.reportField(field, hint, "%s", why)
-	}
+	return isKnown && why != "" && v.because("", "%s", why)
 }
 
 // hasSignedCertificate reports whether the kubelet may have a certificate that the cluster signed, which it prefers.
 func (c *checker) hasSignedCertificate() bool {
-	if !c.isTrue("serverTLSBootstrap") {
+	if !c.isOn("serverTLSBootstrap") {
 		return false
 	}
-	dir, isSet := c.flagValue("cert-dir")
+	dir, isSet := c.given["cert-dir"]
 	if !isSet {
 		dir = "/var/lib/kubelet/pki"
 	}
@@ -683,24 +559,10 @@ func (c *checker) hasSignedCertificate() bool {
 	return !c.isMissing(dir + "/kubelet-server-current.pem")
 }
 
-func checkFlagPaths(c *checker) {
-	for _, f := range []struct{ flag, message string }{
-		{"config", "failed to load kubelet config file, path: %s: no such file or directory"},
-		{"config-dir", "failed to walk through kubelet dropin directory \"%s\": no such file or directory"},
-		{"image-credential-provider-bin-dir", "plugin binary directory %s did not exist"},
-		{"image-credential-provider-config", "unable to access path \"%s\": no such file or directory"},
-	} {
-		file, _ := c.flagValue(f.flag)
-		if path.IsAbs(file) && c.isMissing(file) {
-			c.reportFlag(f.flag, "create it before the kubelet starts, or remove the flag", f.message, file)
-		}
-	}
-}
-
-// checkPlugins reports plugins that the kubelet does not find. Its own messages do not contain their paths.
-func checkPlugins(c *checker) {
-	folder, _ := c.flagValue(pluginFolderFlag)
-	if !path.IsAbs(folder) || c.Machine == nil || c.Machine.LookUpProgram == nil || c.isMissing(folder) {
+// reportPlugins reports plugins that the kubelet does not find. Its own messages do not contain their paths.
+func reportPlugins(c *checker) {
+	folder := c.given[pluginFolderFlag]
+	if !path.IsAbs(folder) || c.Machine.LookUpProgram == nil || c.isMissing(folder) {
 		return
 	}
 
@@ -710,25 +572,19 @@ func checkPlugins(c *checker) {
 		switch {
 		case !isKnown:
 		case !program.Exists:
-			c.reportFlag(pluginFolderFlag, "install it in the image, or remove its provider",
+			c.report("--"+pluginFolderFlag, "install it in the image, or remove its provider",
 				"plugin binary executable  did not exist: %s", file)
 		case program.Refused != "":
-			c.reportFlag(pluginFolderFlag, "correct it in the image (chmod 0755), or remove its provider",
+			c.report("--"+pluginFolderFlag, "correct it in the image (chmod 0755), or remove its provider",
 				"error inspecting binary executable : exec: %q: %s", file, program.Refused)
 		}
 	}
 }
 
-const pluginFolderFlag = "image-credential-provider-bin-dir"
+// lacksSocket reports a missing socket. It may appear before the kubelet starts.
+func lacksSocket(v value) bool {
+	socket := strings.TrimPrefix(v.text(), "unix://")
+	isOwn := socket != strings.TrimPrefix(v.textOf("containerRuntimeEndpoint"), "unix://")
 
-// checkImageEndpoint reports a missing socket. It may appear before the kubelet starts.
-func checkImageEndpoint(c *checker) {
-	endpoint := c.textAt("imageServiceEndpoint")
-	socket := strings.TrimPrefix(endpoint, "unix://")
-	isOwn := socket != strings.TrimPrefix(c.textAt("containerRuntimeEndpoint"), "unix://")
-	if isOwn && path.IsAbs(socket) && c.isMissing(socket) {
-		c.reportField("imageServiceEndpoint", "start its service before the kubelet, or remove it",
-			"validate CRI v1 image API for endpoint %q: connect: no such file or directory, as it is now",
-			endpoint)
-	}
+	return isOwn && path.IsAbs(socket) && v.isMissing(socket)
 }

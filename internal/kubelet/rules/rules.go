@@ -6,6 +6,7 @@ package rules
 import (
 	"cmp"
 	"slices"
+	"sync"
 
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
@@ -34,7 +35,7 @@ const (
 	Places     Effect = "places"     // it runs; the scheduler places other pods on the node
 )
 
-// Rule is one check.
+// Rule is one row: what violates it, the versions that have it, its conditions, and its source.
 type Rule struct {
 	ID       string
 	Summary  string   // what violates the rule
@@ -44,7 +45,36 @@ type Rule struct {
 	Severity Severity // by default Error if the kubelet exits, otherwise Warning
 	Lists    bool     // it knows names, words or ranges of the versions in the tables; a newer one may accept more
 	Source   string   // the place in Kubernetes; paths are those of k8s.io/kubernetes
-	check    func(*checker)
+	checks   []check
+}
+
+// exits returns a rule without which the kubelet does not start, since a minor version; 0: in all.
+func exits(id string, since int, summary, source string, checks ...check) Rule {
+	return Rule{ID: id, Since: since, Summary: summary, Source: source, checks: checks}
+}
+
+// ignores returns a rule about what the kubelet silently ignores.
+func ignores(id string, since int, summary, source string, checks ...check) Rule {
+	return Rule{ID: id, Since: since, Summary: summary, Source: source, Effect: Ignores, checks: checks}
+}
+
+// lists returns a rule with Lists.
+func lists(r Rule) Rule {
+	r.Lists = true
+
+	return r
+}
+
+// check is one condition, at each of its places, or reports what is more than that.
+type check struct {
+	find  func(*checker)
+	where string // see checker.places
+	isBad func(value) bool
+	hint  string // the next step; the condition may set another
+	// message quotes the kubelet. In it and in hint {value}, {field}, {key} (the last part of the field's name) and
+	// {flag} (the flag that sets it) are the place's, {why} is set by the condition, and {kubelet} is describeKubelet.
+	// "" is {why}.
+	message string
 }
 
 // Finding is one violation of a rule. Message quotes the kubelet where it prints anything, so that the same failure is
@@ -105,14 +135,9 @@ type Result struct {
 func CheckAll(s Subject) Result {
 	c := newChecker(s)
 	for _, r := range All() {
-		isNewer := c.minor < r.Since
-		isGone := r.Until > 0 && c.minor >= r.Until
-		if isNewer || isGone {
-			continue
+		if c.minor >= r.Since && (r.Until == 0 || c.minor < r.Until) {
+			c.apply(r)
 		}
-
-		c.startRule(r)
-		r.check(c)
 	}
 
 	return Result{sortFindings(c.findings), sortFindings(c.unchecked)}
@@ -134,8 +159,8 @@ func compareFindings(a, b Finding) int {
 	)
 }
 
-// All returns all rules.
-func All() []Rule {
+// All returns all rules. They are made once, at the first call.
+var All = sync.OnceValue(func() []Rule {
 	rules := slices.Concat(flagRules(), fieldRules(), valueRules(), durationRules(), reservationRules(),
 		evictionRules(), managerRules(), gateRules(), servingRules(), otherRules(), machineRules())
 	for i := range rules {
@@ -149,7 +174,7 @@ func All() []Rule {
 	}
 
 	return rules
-}
+})
 
 // Effective returns the configuration that a kubelet works with: its own, changed by its flags.
 func Effective(s Subject) map[string]any { return newChecker(s).config }

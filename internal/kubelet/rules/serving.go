@@ -16,47 +16,45 @@ const (
 // servingRules returns the rules about the kubelet's servers.
 func servingRules() []Rule {
 	return []Rule{
-		{
-			ID:      "config-tls-ciphers",
-			Lists:   true,
-			Summary: "unknown cipher suites or curves, and cipher suites without the one that HTTP/2 needs",
-			Source:  tlsSource + "; k8s.io/component-base/cli/flag",
-			check:   checkTLS,
-		},
+		lists(exits("config-tls-ciphers", 0,
+			"unknown cipher suites or curves, and cipher suites without the one that HTTP/2 needs",
+			tlsSource+"; k8s.io/component-base/cli/flag",
+			at("tlsCipherSuites.*", func(v value) bool { return v.isOther(v.text(), cipherSuites) }, "",
+				"Cipher suite {value} not supported or doesn't exist"),
+			at("tlsCipherSuites", lacksHTTP2, "add TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+				"http2: TLSConfig.CipherSuites is missing an HTTP/2-required AES_128_GCM_SHA256 cipher"),
+			at("tlsCurvePreferences.*", isBadCurve, "", ""))),
+
 		{
 			ID:       "config-tls-half",
 			Summary:  "a `tlsCertFile` without a `tlsPrivateKeyFile`, or the reverse",
 			Effect:   Ignores,
 			Severity: Error,
 			Source:   tlsSource + "; pkg/kubelet/kubelet.go, NewMainKubelet",
-			check:    checkCertificatePair,
+			checks: []check{
+				needsOther("tlsCertFile", "tlsPrivateKeyFile"),
+				needsOther("tlsPrivateKeyFile", "tlsCertFile"),
+			},
 		},
-		{
-			ID:      "config-listen-address",
-			Summary: "an `address` to listen on that is not an IP address",
-			Source:  serverSource,
-			check:   checkListenAddress,
-		},
-		{
-			ID:      "config-listeners",
-			Summary: "two of `port`, `readOnlyPort` and `healthzPort` that are equal, on overlapping addresses",
-			Source:  serverSource + "; cmd/kubelet/app/server.go, run",
-			check:   checkPorts,
-		},
-		{
-			ID:      "config-endpoint",
-			Summary: "an endpoint of the runtime or of images that is neither a path nor a unix URL",
-			Since:   27,
-			Source:  "k8s.io/cri-client/pkg/util/util_unix.go, GetAddressAndDialer",
-			check:   checkEndpoints,
-		},
-		{
-			ID:      "config-hidden-metrics",
-			Lists:   true,
-			Summary: "hidden metrics of another version than the previous one",
-			Source:  "k8s.io/component-base/metrics/options.go, ValidateShowHiddenMetricsVersion",
-			check:   checkHiddenMetrics,
-		},
+
+		exits("config-listen-address", 0, "an `address` to listen on that is not an IP address", serverSource,
+			at("address", isBadListenAddress, "write an IP address of this machine, or 0.0.0.0",
+				`listen tcp: lookup <nil>: no such host ("{value}" is not an IP address)`)),
+
+		exits("config-listeners", 0,
+			"two of `port`, `readOnlyPort` and `healthzPort` that are equal, on overlapping addresses",
+			serverSource+"; cmd/kubelet/app/server.go, run",
+			by(reportListeners)),
+
+		exits("config-endpoint", 27, "an endpoint of the runtime or of images that is neither a path nor a unix URL",
+			"k8s.io/cri-client/pkg/util/util_unix.go, GetAddressAndDialer",
+			at("containerRuntimeEndpoint imageServiceEndpoint", isBadEndpoint,
+				"write unix:///run/containerd/containerd.sock, or the path of the runtime's socket", "")),
+
+		lists(exits("config-hidden-metrics", 0, "hidden metrics of another version than the previous one",
+			"k8s.io/component-base/metrics/options.go, ValidateShowHiddenMetricsVersion",
+			at("showHiddenMetricsForVersion", isOldMetrics, "remove it", "invalid {field}: must be omitted "+
+				"or have the value '{why}'; only the previous minor version is allowed"))),
 	}
 }
 
@@ -91,66 +89,44 @@ var cipherSuites = []string{
 	"TLS_RSA_WITH_RC4_128_SHA",
 }
 
-// http2Suites are those of which HTTP/2 needs one.
-var http2Suites = []string{
-	"TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
-	"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
-}
-
 // curves are the numbers of the curves of crypto/tls.
 var curves = []int64{23, 24, 25, 29, 4587, 4588, 4589}
 
-func checkTLS(c *checker) {
-	c.checkCipherSuites()
-	c.startFinding()
-	c.checkCurves()
+// lacksHTTP2 reports cipher suites without one of the two of which HTTP/2 needs one.
+func lacksHTTP2(v value) bool {
+	suites := v.listOf("tlsCipherSuites")
+	hasOne := slices.Contains(suites, any("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256")) ||
+		slices.Contains(suites, any("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"))
+
+	return len(suites) > 0 && !hasOne && v.textOf("tlsMinVersion") != "VersionTLS13"
 }
 
-func (c *checker) checkCipherSuites() {
-	hasHTTP2, hasSuites := false, false
-	for i, name := range c.textsAt("tlsCipherSuites") {
-		hasSuites = true
-		hasHTTP2 = hasHTTP2 || slices.Contains(http2Suites, name)
-		if !slices.Contains(cipherSuites, name) {
-			c.reportElement("tlsCipherSuites", i, suggest(name, cipherSuites),
-				"Cipher suite %s not supported or doesn't exist", name)
-		}
+func isBadCurve(v value) bool {
+	n, _ := v.number()
+	isSame := func(other any) bool {
+		number, _ := parseNumber(other)
+
+		return number == n
 	}
-	if hasSuites && !hasHTTP2 && c.textAt("tlsMinVersion") != "VersionTLS13" {
-		c.reportField("tlsCipherSuites", "add TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
-			"http2: TLSConfig.CipherSuites is missing an HTTP/2-required AES_128_GCM_SHA256 cipher")
+	switch {
+	case slices.ContainsFunc(v.listOf("tlsCurvePreferences")[:v.index()], isSame):
+		return v.because("remove the duplicate", "duplicate curve preference %d", n)
+	case n <= 0 || n > 65535:
+		return v.because("", "curve preference %d is out of range (must be 1-65535)", n)
+	case !slices.Contains(curves, n):
+		return v.because("29 is X25519, 23 to 25 are the NIST curves, 4587 to 4589 those with ML-KEM",
+			"curve preference %d is not supported by the current Go version", n)
 	}
+
+	return false
 }
 
-func (c *checker) checkCurves() {
-	const field = "tlsCurvePreferences"
-	var seen []int64
-	for i, v := range c.listAt(field) {
-		n, _ := parseNumber(v)
-		switch {
-		case slices.Contains(seen, n):
-			c.reportElement(field, i, "remove the duplicate", "duplicate curve preference %d", n)
-		case n <= 0 || n > 65535:
-			c.reportElement(field, i, "", "curve preference %d is out of range (must be 1-65535)", n)
-		case !slices.Contains(curves, n):
-			c.reportElement(field, i,
-				"29 is X25519, 23 to 25 are the NIST curves, 4587 to 4589 those with ML-KEM",
-				"curve preference %d is not supported by the current Go version", n)
-		}
-		seen = append(seen, n)
-	}
-}
+// needsOther is a check of one of the two files of a certificate.
+func needsOther(file, other string) check {
+	lacksOther := func(v value) bool { return hasText(v) && !v.has(other) && !v.isOn("serverTLSBootstrap") }
 
-func checkCertificatePair(c *checker) {
-	set, missing := "tlsCertFile", "tlsPrivateKeyFile"
-	if !c.hasText(set) {
-		set, missing = missing, set
-	}
-	if c.hasText(set) && !c.hasText(missing) && !c.isTrue("serverTLSBootstrap") {
-		c.reportField(set, "set both or none",
-			"%s is set without %s: the kubelet runs without a certificate, and every connection to its API fails",
-			set, missing)
-	}
+	return at(file, lacksOther, "set both or none", file+" is set without "+other+
+		": the kubelet runs without a certificate, and every connection to its API fails")
 }
 
 // Listener is a port that the kubelet listens on.
@@ -188,15 +164,13 @@ func (l Listener) IsTakenBy(at netip.AddrPort) bool {
 
 // apiListeners returns where the kubelet serves its API. The read-only port is open also with enableServer: false.
 func (c *checker) apiListeners() []Listener {
-	address, _ := netip.ParseAddr(cmp.Or(c.textAt("address"), "0.0.0.0"))
-	port := c.numberOr("port", 10250)
-	readOnly, _ := c.numberAt("readOnlyPort")
+	address, _ := netip.ParseAddr(c.textOf("address"))
 
 	var listeners []Listener
-	if c.boolAt("enableServer", true) {
-		listeners = append(listeners, Listener{"port", port, address})
+	if c.isOn("enableServer") {
+		listeners = append(listeners, Listener{"port", c.positiveOf("port"), address})
 	}
-	if readOnly > 0 {
+	if readOnly := c.numberOf("readOnlyPort"); readOnly > 0 {
 		listeners = append(listeners, Listener{"readOnlyPort", readOnly, address})
 	}
 
@@ -206,20 +180,17 @@ func (c *checker) apiListeners() []Listener {
 // listeners returns where the kubelet serves its API, and then its health.
 func (c *checker) listeners() []Listener {
 	listeners := c.apiListeners()
-	port, isSet := c.numberAt("healthzPort")
-	if !isSet {
-		port = 10248
-	}
-	if port > 0 {
-		address, _ := netip.ParseAddr(cmp.Or(c.textAt("healthzBindAddress"), "127.0.0.1"))
+	if port := c.numberOf("healthzPort"); port > 0 {
+		address, _ := netip.ParseAddr(c.textOf("healthzBindAddress"))
 		listeners = append(listeners, Listener{"healthzPort", port, address})
 	}
 
 	return listeners
 }
 
-// checkPorts reports two listeners on one port. The second one stops the kubelet, or retries to serve health forever.
-func checkPorts(c *checker) {
+// reportListeners reports two listeners on one port. The second one stops the kubelet, or retries to serve health
+// forever.
+func reportListeners(c *checker) {
 	listeners := c.listeners()
 	for i, second := range listeners {
 		for _, first := range listeners[:i] {
@@ -230,29 +201,20 @@ func checkPorts(c *checker) {
 			if c.config[field] == nil {
 				field = first.Field
 			}
-			c.reportField(
-				field,
-				"use another port; 0 disables readOnlyPort and healthzPort",
-				"listen tcp %s: bind: address already in use: %s and %s are both %d",
-				first,
-				first.Field,
-				second.Field,
-				first.Port,
-			)
+			c.report(field, "use another port; 0 disables readOnlyPort and healthzPort",
+				"listen tcp %s: bind: address already in use: %s and %s are both %d", first, first.Field, second.Field,
+				first.Port)
 
 			return
 		}
 	}
 }
 
-func checkListenAddress(c *checker) {
-	isServing := len(c.apiListeners()) > 0
-	c.startFinding() // a part of a configuration rarely disables the server elsewhere
-	address := c.textAt("address")
-	if isServing && address != "" && !isAddress(address) {
-		c.reportField("address", "write an IP address of this machine, or 0.0.0.0",
-			"listen tcp: lookup <nil>: no such host (%q is not an IP address)", address)
-	}
+func isBadListenAddress(v value) bool {
+	isServing := len(v.apiListeners()) > 0
+	v.startFinding() // a part of a configuration rarely disables the server elsewhere
+
+	return isServing && hasText(v) && !isAddress(v.text())
 }
 
 // isAddress reports whether the kubelet accepts an IP address: without a zone, and with leading zeros, as
@@ -271,33 +233,24 @@ func isAddress(text string) bool {
 	return err == nil && address.Zone() == ""
 }
 
-func checkEndpoints(c *checker) {
-	const hint = "write unix:///run/containerd/containerd.sock, or the path of the runtime's socket"
-	for _, field := range []string{"containerRuntimeEndpoint", "imageServiceEndpoint"} {
-		c.startFinding()
-		endpoint := c.textAt(field)
-		scheme, _, isURL := strings.Cut(endpoint, "://")
-		isPath := strings.HasPrefix(endpoint, "/") || strings.Contains(endpoint, ":")
-		switch {
-		case isURL && scheme == "tcp":
-			c.reportField(field, hint, "only support unix socket endpoint")
-		case isURL && scheme != "unix":
-			c.reportField(field, hint, "protocol %q not supported", scheme)
-		case endpoint != "" && !isPath:
-			c.reportField(field, hint, "validate CRI v1 runtime API for endpoint %q: it has no path",
-				endpoint)
-		}
+func isBadEndpoint(v value) bool {
+	scheme, _, isURL := strings.Cut(v.text(), "://")
+	isPath := strings.HasPrefix(v.text(), "/") || strings.Contains(v.text(), ":")
+	switch {
+	case isURL && scheme == "tcp":
+		return v.because("", "only support unix socket endpoint")
+	case isURL && scheme != "unix":
+		return v.because("", "protocol %q not supported", scheme)
+	case hasText(v) && !isPath:
+		return v.because("", `validate CRI v1 runtime API for endpoint "{value}": it has no path`)
 	}
+
+	return false
 }
 
-func checkHiddenMetrics(c *checker) {
-	const field = "showHiddenMetricsForVersion"
-	previous := "1." + strconv.Itoa(c.minor-1)
-	if version := c.textAt(field); version != "" && version != previous {
-		c.variesByVersion = true
-		c.reportField(field, "remove it",
-			"invalid showHiddenMetricsForVersion: must be omitted or have the "+
-				"value '%s'; "+
-				"only the previous minor version is allowed", previous)
-	}
+func isOldMetrics(v value) bool {
+	v.variesByVersion = true
+	v.why = "1." + strconv.Itoa(v.minor-1)
+
+	return hasText(v) && v.text() != v.why
 }

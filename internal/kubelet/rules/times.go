@@ -1,177 +1,127 @@
 package rules
 
-import "time"
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
 
-// minTimeout is a timeout that no runtime was seen to meet; some met 10 ms.
-const minTimeout = time.Millisecond
+const (
+	wholePeriod    = "shutdownGracePeriod"
+	criticalPeriod = "shutdownGracePeriodCriticalPods"
+	periodsByPod   = "shutdownGracePeriodByPodPriority"
+	minAge         = "imageMinimumGCAge"
+	maxAge         = "imageMaximumGCAge"
+	cfsPeriod      = "cpuCFSQuotaPeriod"
+	cfsGate        = "CustomCPUCFSQuotaPeriod"
+	restartPeriod  = "crashLoopBackOff.maxContainerRestartPeriod"
+	restartGate    = "KubeletCrashLoopBackOffMax"
+)
 
 // durationRules returns the rules about durations.
 func durationRules() []Rule {
 	return []Rule{
-		{
-			ID:      "config-shutdown-grace",
-			Lists:   true,
-			Summary: "periods of a shutdown that contradict each other",
-			Since:   21,
-			Source:  validation,
-			check:   checkShutdownPeriods,
-		},
-		{
-			ID:      "config-image-age",
-			Lists:   true,
-			Summary: "a maximum age of images that is not above the minimum",
-			Since:   29,
-			Source:  validation,
-			check:   checkImageAge,
-		},
-		{
-			ID:      "config-sync-frequency",
-			Lists:   true,
-			Summary: "a negative sync frequency",
-			Source:  "pkg/kubelet/kubelet.go, NewMainKubelet",
-			check:   checkSyncFrequency,
-		},
-		{
-			ID:      "config-runtime-timeout",
-			Lists:   true,
-			Summary: "a timeout of runtime requests that is too short for any response",
-			Source:  "pkg/kubelet/kubelet.go, PreInitRuntimeService; k8s.io/cri-client/pkg",
-			check:   checkRuntimeTimeout,
-		},
-		{
-			ID:      "config-log-interval",
-			Lists:   true,
-			Summary: "logs monitored more often than every 3 s",
-			Since:   30,
-			Source:  validation,
-			check:   checkLogInterval,
-		},
-		{
-			ID:      "config-cfs-period",
-			Lists:   true,
-			Summary: "a CFS period without its feature gate, or out of range",
-			Source:  validation,
-			check:   checkCFSPeriod,
-		},
-		{
-			ID:      "config-crash-loop",
-			Lists:   true,
-			Summary: "a restart period without its feature gate, or out of range",
-			Since:   32,
-			Source:  validation,
-			check:   checkRestartPeriod,
-		},
+		lists(exits("config-shutdown-grace", 21, "periods of a shutdown that contradict each other", validation,
+			invalid(criticalPeriod, isAboveWhole, "shutdownGracePeriod includes the period of critical pods",
+				"shutdownGracePeriodCriticalPods {value} must be <= shutdownGracePeriod {why}"),
+			invalid(wholePeriod+" "+criticalPeriod,
+				isDuration(func(d time.Duration) bool { return d != 0 && d < time.Second }), "",
+				"{field} {value} must be either zero or otherwise >= 1 sec"),
+			invalid(wholePeriod+" "+criticalPeriod, isSetByPodToo, "keep one of the two",
+				"Cannot specify both shutdownGracePeriodByPodPriority and shutdownGracePeriod at the same time"))),
+
+		lists(exits("config-image-age", 29, "a maximum age of images that is not above the minimum", validation,
+			invalid(maxAge, isNegative, "", "imageMaximumGCAge {value} must not be negative"),
+			invalid(maxAge, isBelowMinAge, "", "{field} {value} must be greater than imageMinimumGCAge {why}"),
+			invalid(minAge, func(v value) bool { return v.minor >= 36 && isNegative(v) }, "",
+				"imageMinimumGCAge {value} must not be negative"))),
+
+		lists(exits("config-sync-frequency", 0, "a negative sync frequency", "pkg/kubelet/kubelet.go, NewMainKubelet",
+			at("syncFrequency", isNoFrequency, "", "invalid sync frequency {why}"))),
+
+		lists(exits("config-runtime-timeout", 0, "a timeout of runtime requests that is too short for any response",
+			"pkg/kubelet/kubelet.go, PreInitRuntimeService; k8s.io/cri-client/pkg",
+			at("runtimeRequestTimeout", isShortTimeout, "write 2m, which is the default", ""))),
+
+		lists(exits("config-log-interval", 30, "logs monitored more often than every 3 s", validation,
+			invalid("containerLogMonitorInterval",
+				isDuration(func(d time.Duration) bool { return d < 3*time.Second }), "",
+				"{field} must be a positive time duration greater than or equal to 3s"))),
+
+		lists(exits("config-cfs-period", 0, "a CFS period without its feature gate, or out of range", validation,
+			needsGate(cfsGate, cfsPeriod, isDuration(func(d time.Duration) bool { return d != 100*time.Millisecond }),
+				"{field} ({flag}) {value} requires feature gate CustomCPUCFSQuotaPeriod"),
+			invalid(cfsPeriod, isOutside(cfsGate, time.Millisecond, time.Second), "",
+				"{field} ({flag}) {value} must be between 1ms and 1sec, inclusive"))),
+
+		lists(exits("config-crash-loop", 32, "a restart period without its feature gate, or out of range", validation,
+			needsGate(restartGate, restartPeriod, isDuration(func(time.Duration) bool { return true }), "FeatureGate "+
+				"KubeletCrashLoopBackOffMax not enabled, CrashLoopBackOff.MaxContainerRestartPeriod must not be set"),
+			invalid(restartPeriod, isOutside(restartGate, time.Second, 300*time.Second), "",
+				"CrashLoopBackOff.MaxContainerRestartPeriod (got: {why} seconds) must be set between 1s and 300s"))),
 	}
 }
 
-func checkShutdownPeriods(c *checker) {
-	const (
-		whole    = "shutdownGracePeriod"
-		critical = "shutdownGracePeriodCriticalPods"
-		byPod    = "shutdownGracePeriodByPodPriority"
-	)
-	wholePeriod, _ := c.durationAt(whole)
-	criticalPeriod, hasCritical := c.durationAt(critical)
-	if hasCritical && criticalPeriod > wholePeriod {
-		c.reportField(critical, "shutdownGracePeriod includes the period of critical pods",
-			"invalid configuration: "+
-				"shutdownGracePeriodCriticalPods %s must be <= shutdownGracePeriod %s", criticalPeriod,
-			wholePeriod)
-	}
+func isDuration(isBad func(time.Duration) bool) func(value) bool {
+	return func(v value) bool {
+		d, ok := v.duration()
 
-	for _, field := range []string{whole, critical} {
-		c.startFinding()
-		period, _ := c.durationAt(field)
-		if period < time.Second && period != 0 {
-			c.reportField(field, "",
-				"invalid configuration: %s %s must be either zero or otherwise >= 1 sec", field, period)
-		}
-		hasBoth := period > 0 && len(c.listAt(byPod)) > 0
-		if hasBoth && c.isGateOn("GracefulNodeShutdownBasedOnPodPriority") {
-			c.reportField(byPod, "keep one of the two", "invalid configuration: "+
-				"Cannot specify both shutdownGracePeriodByPodPriority and shutdownGracePeriod at the same time")
-		}
+		return ok && isBad(d)
 	}
 }
 
-func checkImageAge(c *checker) {
-	const field = "imageMaximumGCAge"
-	maxAge, _ := c.durationAt(field)
-	if maxAge < 0 {
-		c.reportField(field, "", "invalid configuration: imageMaximumGCAge %s must not be negative", maxAge)
-	}
-	minAge := c.durationOr("imageMinimumGCAge", 2*time.Minute)
-	if maxAge > 0 && maxAge <= minAge {
-		c.reportField(field, "", "invalid configuration: "+
-			"imageMaximumGCAge %s must be greater than imageMinimumGCAge %s", maxAge, minAge)
-	}
-	c.startFinding()
-	if minAge < 0 && c.minor >= 36 {
-		c.reportField("imageMinimumGCAge", "",
-			"invalid configuration: imageMinimumGCAge %s must not be negative", minAge)
+// isOutside is a condition of a period that needs a feature gate.
+func isOutside(gate string, least, most time.Duration) func(value) bool {
+	return func(v value) bool {
+		d, ok := v.duration()
+		v.why = fmt.Sprint(d.Seconds())
+
+		return ok && v.isGateOn(gate) && (d < least || d > most)
 	}
 }
 
-func checkSyncFrequency(c *checker) {
-	if d := c.durationOr("syncFrequency", time.Minute); d <= 0 {
-		c.reportField("syncFrequency", "", "invalid sync frequency %d", d)
-	}
+func isAboveWhole(v value) bool {
+	critical, _ := v.duration()
+	whole := v.durationOf(wholePeriod)
+	v.why = whole.String()
+
+	return critical > whole
 }
 
-func checkRuntimeTimeout(c *checker) {
-	const field = "runtimeRequestTimeout"
-	const hint = "write 2m, which is the default"
-	timeout := c.durationOr(field, 2*time.Minute)
+func isSetByPodToo(v value) bool {
+	d, _ := v.duration()
+	v.place = periodsByPod
+
+	return d > 0 && len(v.listOf(periodsByPod)) > 0 && v.isGateOn("GracefulNodeShutdownBasedOnPodPriority")
+}
+
+func isBelowMinAge(v value) bool {
+	longest, _ := v.duration()
+	least := v.durationOf(minAge)
+	v.why = least.String()
+
+	return longest > 0 && longest <= least
+}
+
+func isNoFrequency(v value) bool {
+	d := v.durationOf("syncFrequency")
+	v.why = strconv.FormatInt(int64(d), 10)
+
+	return d <= 0
+}
+
+// isShortTimeout reports a timeout below 1 s. Below 1 ms no runtime was seen to meet it; some met 10 ms.
+func isShortTimeout(v value) bool {
+	timeout := v.durationOf("runtimeRequestTimeout")
 	switch {
 	case timeout >= time.Second:
-	case timeout <= 0 && c.minor >= 37:
-		c.reportField(field, hint, "connectionTimeout must be positive: the timeout is %s", timeout)
-	default:
-		if timeout > minTimeout {
-			c.severity = Warning
-		}
-		c.reportField(field, hint, "validate service connection: context deadline exceeded: "+
-			"no runtime responds to each request within %s", timeout)
+		return false
+	case timeout <= 0 && v.minor >= 37:
+		return v.because("", "connectionTimeout must be positive: the timeout is %s", timeout)
+	case timeout > time.Millisecond:
+		v.severity = Warning
 	}
-}
 
-func checkLogInterval(c *checker) {
-	const field = "containerLogMonitorInterval"
-	if d, ok := c.durationAt(field); ok && d < 3*time.Second {
-		c.reportField(field, "", "invalid configuration: "+
-			"containerLogMonitorInterval must be a positive time duration greater than or equal to 3s")
-	}
-}
-
-func checkCFSPeriod(c *checker) {
-	const field = "cpuCFSQuotaPeriod"
-	period, ok := c.durationAt(field)
-	switch {
-	case !ok || period == 100*time.Millisecond:
-	case !c.isGateOn("CustomCPUCFSQuotaPeriod"):
-		c.reportField(field, "set the feature gate CustomCPUCFSQuotaPeriod, or remove it",
-			"invalid configuration: "+
-				"cpuCFSQuotaPeriod (--cpu-cfs-quota-period) %s requires feature gate CustomCPUCFSQuotaPeriod",
-			period)
-	case period < time.Millisecond || period > time.Second:
-		c.reportField(field, "", "invalid configuration: "+
-			"cpuCFSQuotaPeriod (--cpu-cfs-quota-period) %s must be between 1ms and 1sec, inclusive", period)
-	}
-}
-
-func checkRestartPeriod(c *checker) {
-	const field = "crashLoopBackOff.maxContainerRestartPeriod"
-	period, ok := c.durationAt(field)
-	isInRange := period.Milliseconds() >= 1000 && period.Milliseconds() <= 300000
-	switch {
-	case !ok:
-	case !c.isGateOn("KubeletCrashLoopBackOffMax"):
-		c.reportField(field, "set the feature gate, or remove it",
-			"invalid configuration: FeatureGate "+
-				"KubeletCrashLoopBackOffMax not enabled, CrashLoopBackOff.MaxContainerRestartPeriod must not be set")
-	case !isInRange:
-		c.reportField(field, "", "invalid configuration: "+
-			"CrashLoopBackOff.MaxContainerRestartPeriod (got: %v seconds) must be set between 1s and 300s",
-			period.Seconds())
-	}
+	return v.because("", "validate service connection: context deadline exceeded: "+
+		"no runtime responds to each request within %s", timeout)
 }

@@ -2,9 +2,10 @@ package rules
 
 import (
 	"cmp"
-	"fmt"
 	"path"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/version"
 )
 
 // isOtherDriver compares the kubelet's cgroup driver with the runtime's.
@@ -41,7 +42,7 @@ func lacksRuntimeConfig(v value) bool {
 	m := v.Machine
 	v.why = strings.TrimSpace(cmp.Or(m.Runtime, "the container runtime") + " " + m.RuntimeVersion)
 	isJudged := m.Runtime == "containerd" || m.Runtime == "cri-o"
-	isOld := isJudged && isAtLeast(m.RuntimeVersion, 0, 0) && !m.reportsDriver()
+	isOld := isJudged && isAtLeast(m.RuntimeVersion, "0.0") && !m.reportsDriver()
 
 	return !m.RuntimeReports && (m.NoRuntimeConfig || isOld) && !v.usesOtherRuntime()
 }
@@ -80,20 +81,18 @@ func (m *Machine) reportsDriver() bool {
 	case m.RuntimeReports:
 		return true
 	case m.Runtime == "containerd":
-		return isAtLeast(m.RuntimeVersion, 2, 0)
+		return isAtLeast(m.RuntimeVersion, "2.0")
 	case m.Runtime == "cri-o":
-		return isAtLeast(m.RuntimeVersion, 1, 28)
+		return isAtLeast(m.RuntimeVersion, "1.28")
 	}
 
 	return false
 }
 
-func isAtLeast(version string, minMajor, minMinor int) bool {
-	var major, minor int
-	n, _ := fmt.Sscanf(strings.TrimPrefix(version, "v"), "%d.%d", &major, &minor)
-	isNewer := major > minMajor || major == minMajor && minor >= minMinor
+func isAtLeast(text, least string) bool {
+	v, err := version.ParseGeneric(text)
 
-	return n == 2 && isNewer
+	return err == nil && v.AtLeast(version.MustParseGeneric(least))
 }
 
 const cgroupHint = "create it with a unit before the kubelet starts (Slice= of its own unit creates a slice), " +

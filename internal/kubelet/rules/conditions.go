@@ -68,6 +68,20 @@ func (v value) isOther(word string, valid []string) bool {
 	return true
 }
 
+// isRepeated reports whether an earlier place has the same key.
+func (v value) isRepeated(where string, key func(value) string) bool {
+	for _, path := range v.places(where) {
+		if slices.Equal(path, v.path) {
+			break
+		}
+		if key(value{v.checker, path, dig(v.config, path...)}) == key(v) {
+			return true
+		}
+	}
+
+	return false
+}
+
 // The following are conditions of a value.
 
 func isSet(v value) bool { return v.raw != nil }

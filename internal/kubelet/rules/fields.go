@@ -32,25 +32,15 @@ const (
 // and report only their own findings.
 func fieldRules() []Rule {
 	return []Rule{
-		{
-			ID:       unknownField,
-			Lists:    true,
-			Summary:  "a field that no version has: misspelt or misplaced",
-			Effect:   Ignores,
-			Severity: Error,
-			Source:   decodeSource,
-			checks:   []check{by(walkFields)},
-		},
+		lists(row(Ignores, Error, unknownField, 0,
+			"a field that no version has: misspelt or misplaced",
+			decodeSource,
+			by(walkFields))),
 
-		{
-			ID:       otherVersion,
-			Lists:    true,
-			Summary:  "a field that only other versions have",
-			Effect:   Ignores,
-			Severity: Error,
-			Source:   decodeSource,
-			checks:   []check{by(walkFields)},
-		},
+		lists(row(Ignores, Error, otherVersion, 0,
+			"a field that only other versions have",
+			decodeSource,
+			by(walkFields))),
 
 		exits(wrongType, 0, "a value of the wrong type", decodeSource,
 			by(walkFields)),
@@ -153,25 +143,13 @@ func (w walker) checkValue(path []string, field string, t known.Type, raw any) {
 	}
 	goType := describeType(t)
 	isValid := raw == nil
+	brackets := ""
 	switch v := raw.(type) {
 	case map[string]any:
 		isValid = goType == "struct" || goType == "map"
-		for _, name := range sortedKeys(v) {
-			inner := append(slices.Clone(path), name)
-			switch goType {
-			case "struct":
-				w.checkField(inner, field, name, v[name])
-			case "map":
-				w.checkValue(inner, field, memberType(t), v[name])
-			}
-		}
 	case []any:
-		isValid = strings.HasPrefix(goType, "[]") || goType == "slice"
-		for i, element := range v {
-			if isValid {
-				w.checkValue(append(slices.Clone(path), strconv.Itoa(i)), field+"[]", memberType(t), element)
-			}
-		}
+		isValid = goType == "slice" || strings.HasPrefix(goType, "[]")
+		brackets = "[]"
 	case bool:
 		isValid = t == known.Bool
 	case string:
@@ -184,6 +162,15 @@ func (w walker) checkValue(path []string, field string, t known.Type, raw any) {
 		w.report(wrongType, path, hint,
 			"json: cannot unmarshal %s into Go struct field KubeletConfiguration.%s of type %s", kind,
 			strings.ReplaceAll(field, "[]", ""), goType)
+		return
+	}
+	for _, name := range namesIn(raw) {
+		inner := append(slices.Clone(path), name)
+		if goType == "struct" {
+			w.checkField(inner, field, name, dig(raw, name))
+		} else {
+			w.checkValue(inner, field+brackets, memberType(t), dig(raw, name))
+		}
 	}
 }
 

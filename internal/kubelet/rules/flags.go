@@ -30,13 +30,10 @@ func flagRules() []Rule {
 			optionsSource,
 			at("--*", isUnknownFlag, "", "failed to parse kubelet flag: unknown flag: {field}{why}"))),
 
-		{
-			ID:      "flag-deprecated",
-			Summary: "a flag that a later kubelet will not accept",
-			Effect:  Deprecated,
-			Source:  optionsSource,
-			checks:  []check{at("--*", isDeprecatedFlag, "remove it", "{field} is deprecated{why}")},
-		},
+		row(Deprecated, Warning, "flag-deprecated", 0,
+			"a flag that a later kubelet will not accept",
+			optionsSource,
+			at("--*", isDeprecatedFlag, "remove it", "{field} is deprecated{why}")),
 
 		exits("flag-bad-value", 0, "a value that a flag does not accept", "github.com/spf13/pflag",
 			by(reportBadFlags)),
@@ -59,21 +56,17 @@ func flagRules() []Rule {
 		exits("flag-container-age", 0, "a negative `--minimum-container-ttl-duration`",
 			"pkg/kubelet/container/container_gc.go, NewContainerGC",
 			at("--minimum-container-ttl-duration", isNegative, "",
-				"failed to create kubelet: invalid minimum garbage collection age: {value}")),
+				"failed to create kubelet: invalid minimum garbage collection age: {duration}")),
 
-		{
-			ID: "flag-config-dir",
-			Summary: "`--config-dir` in 1.28 and 1.29 without the environment variable that it needs; " +
+		until(30, exits("flag-config-dir", 28,
+			"`--config-dir` in 1.28 and 1.29 without the environment variable that it needs; "+
 				"a warning if it is not known whether that is set",
-			Since:  28,
-			Until:  30,
-			Source: "cmd/kubelet/app/server.go",
-			checks: []check{at("--config-dir", lacksDropInVariable,
-				"set Environment="+DropInVariable+"=1 in a drop-in of the kubelet's unit, or write the whole "+
-					`file: layout = "file"`,
-				"flag {value} specified but environment variable "+DropInVariable+
-					" not set, cannot start kubelet (required in 1.28 and 1.29)")},
-		},
+			"cmd/kubelet/app/server.go",
+			at("--config-dir", lacksDropInVariable,
+				"set Environment="+DropInVariable+"=1 in a drop-in of the kubelet's unit, or write the whole file: "+
+					`layout = "file"`,
+				"flag {value} specified but environment variable "+DropInVariable+" not set, cannot start kubelet "+
+					"(required in 1.28 and 1.29)"))),
 
 		exits("flag-node-labels", 0, "malformed labels, and labels that a kubelet may not set on its own node",
 			optionsSource+", ValidateKubeletFlags",
@@ -101,7 +94,8 @@ func flagRules() []Rule {
 
 		exits("flag-together", 24,
 			"`--exit-on-lock-contention`, or one of the two flags of image credential providers, "+
-				"without the flag that it needs", "cmd/kubelet/app/server.go, run; pkg/credentialprovider/plugin",
+				"without the flag that it needs",
+			"cmd/kubelet/app/server.go, run; pkg/credentialprovider/plugin",
 			needsFlag("lock-file", "--exit-on-lock-contention",
 				"cannot exit on lock file contention: no lock file specified"),
 			needsFlag("image-credential-provider-bin-dir", "--image-credential-provider-config",
@@ -109,15 +103,11 @@ func flagRules() []Rule {
 			needsFlag("image-credential-provider-config", "--image-credential-provider-bin-dir",
 				"credential provider config path is empty")),
 
-		{
-			ID:       "flag-hostname",
-			Summary:  "a `--hostname-override` that is not a valid Node name",
-			Effect:   Ignores,
-			Severity: Error,
-			Source:   "k8s.io/component-helpers/node/util/hostname.go; the API server's validation of Node names",
-			checks: []check{at("--hostname-override", isBadHostname, "",
-				`invalid Node name "{value}", so the kubelet runs and never has a Node: {why}`)},
-		},
+		row(Ignores, Error, "flag-hostname", 0,
+			"a `--hostname-override` that is not a valid Node name",
+			"k8s.io/component-helpers/node/util/hostname.go; the API server's validation of Node names",
+			at("--hostname-override", isBadHostname, "",
+				`invalid Node name "{value}", so the kubelet runs and never has a Node: {why}`)),
 	}
 }
 

@@ -55,15 +55,10 @@ func gateRules() []Rule {
 				"set featureGates: {QOSReserved: true}, or remove it",
 				"without the feature gate QOSReserved this has no effect"))),
 
-		{
-			ID:       "gate-declares",
-			Summary:  "a feature gate that changes which features the node declares",
-			Since:    36,
-			Effect:   Places,
-			Severity: Note,
-			Source:   "k8s.io/component-helpers/nodedeclaredfeatures/features",
-			checks:   []check{by(reportDeclared)},
-		},
+		row(Places, Note, "gate-declares", 36,
+			"a feature gate that changes which features the node declares",
+			"k8s.io/component-helpers/nodedeclaredfeatures/features",
+			by(reportDeclared)),
 	}
 }
 

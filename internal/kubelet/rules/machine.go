@@ -169,17 +169,13 @@ func machineRules() []Rule {
 		ignores("machine-cgroup-driver", 0, "another cgroup driver than the runtime's", driverSource,
 			at("cgroupDriver", isOtherDriver, "", "")),
 
-		{
-			ID:      "machine-runtime-config",
-			Summary: "a container runtime without RuntimeConfig, such as containerd 1.7: 1.38 does not start with it",
-			Since:   34,
-			Effect:  Ends,
-			Source:  driverSource + "; KEP-4033, kubernetes#136846",
-			checks: []check{at("containerRuntimeEndpoint", lacksRuntimeConfig,
+		row(Ends, Warning, "machine-runtime-config", 34,
+			"a container runtime without RuntimeConfig, such as containerd 1.7: 1.38 does not start with it",
+			driverSource+"; KEP-4033, kubernetes#136846",
+			at("containerRuntimeEndpoint", lacksRuntimeConfig,
 				"update the runtime: containerd 2.0, CRI-O 1.28, or newer",
 				"{why} does not implement RuntimeConfig: kubelets up to 1.37 use the cgroupDriver of their "+
-					"configuration instead, and a kubelet from 1.38 on exits")},
-		},
+					"configuration instead, and a kubelet from 1.38 on exits")),
 
 		ignores("machine-shutdown-delay", 21,
 			"a `shutdownGracePeriod` for which logind does not delay a shutdown, and the kubelet cannot change that",
@@ -263,16 +259,12 @@ func machineRules() []Rule {
 			at("address", isOtherMachines, "name an address of this machine, or 0.0.0.0",
 				"listen tcp {why}: bind: cannot assign requested address")),
 
-		{
-			ID:       "machine-image-endpoint",
-			Summary:  "an `imageServiceEndpoint` of its own whose socket is missing",
-			Since:    27,
-			Severity: Warning,
-			Source:   "pkg/kubelet/kubelet.go, PreInitRuntimeService",
-			checks: []check{at("imageServiceEndpoint", lacksSocket,
+		row(Exits, Warning, "machine-image-endpoint", 27,
+			"an `imageServiceEndpoint` of its own whose socket is missing",
+			"pkg/kubelet/kubelet.go, PreInitRuntimeService",
+			at("imageServiceEndpoint", lacksSocket,
 				"start its service before the kubelet, or remove it",
-				`validate CRI v1 image API for endpoint "{value}": connect: no such file or directory, as it is now`)},
-		},
+				`validate CRI v1 image API for endpoint "{value}": connect: no such file or directory, as it is now`)),
 
 		ignores("machine-path-missing", 0, "a missing `resolvConf` or `staticPodPath`",
 			"pkg/kubelet/network/dns/dns.go; pkg/kubelet/config/file.go",
@@ -343,29 +335,20 @@ func (c *checker) reservedCPUs(count int) *reservation {
 // sumReservation compares the sum of all reservations of a resource with its capacity; 0: unknown. signal is that of
 // its eviction threshold, if it has one.
 func (c *checker) sumReservation(name, signal string, capacity int64) *reservation {
-	if capacity == 0 {
+	threshold, isKnown := c.evictionAmount(signal, capacity)
+	if capacity == 0 || !isKnown {
 		return nil
 	}
-	amounts := map[string]resource.Quantity{}
-	for _, field := range reservedFields {
-		amounts[field] = c.reservedAmount(field, name)
-	}
-	if signal != "" {
-		threshold, isKnown := c.evictionAmount(signal, capacity)
-		if !isKnown {
-			return nil
-		}
-		amounts["evictionHard"] = threshold
-	}
+	kube, system := c.reservedAmount("kubeReserved", name), c.reservedAmount("systemReserved", name)
+	amounts := []resource.Quantity{kube, system, threshold}
 
 	var sum, largest resource.Quantity
 	r := &reservation{resource: name, capacity: strconv.FormatInt(capacity, 10)}
-	for _, field := range []string{"kubeReserved", "systemReserved", "evictionHard"} {
-		amount := amounts[field]
-		sum.Add(amount)
-		if amount.Cmp(largest) > 0 {
+	for i, field := range []string{"kubeReserved", "systemReserved", "evictionHard"} {
+		sum.Add(amounts[i])
+		if amounts[i].Cmp(largest) > 0 {
 			r.field = field
-			largest = amount
+			largest = amounts[i]
 		}
 	}
 	if sum.CmpInt64(capacity) < 0 {
@@ -410,29 +393,25 @@ func reportKernel(c *checker) {
 		return
 	}
 
-	needed := []struct {
-		path  string
-		value int64
-	}{
-		{"vm/overcommit_memory", 1},
-		{"vm/panic_on_oom", 0},
-		{"kernel/panic", 10},
-		{"kernel/panic_on_oops", 1},
-		{"kernel/keys/root_maxkeys", 1000000},
-		{"kernel/keys/root_maxbytes", 25000000},
+	needed := []string{
+		"vm.overcommit_memory=1",
+		"vm.panic_on_oom=0",
+		"kernel.panic=10",
+		"kernel.panic_on_oops=1",
+		"kernel.keys.root_maxkeys=1000000",
+		"kernel.keys.root_maxbytes=25000000",
 	}
-	var settings []string
-	for _, p := range needed {
-		setting := fmt.Sprintf("%s=%d", strings.ReplaceAll(p.path, "/", "."), p.value)
-		settings = append(settings, setting)
-		if value, isKnown := c.Machine.Kernel[p.path]; isKnown && value != p.value {
+	for _, setting := range needed {
+		name, want, _ := strings.Cut(setting, "=")
+		file := strings.ReplaceAll(name, ".", "/")
+		if got, isKnown := c.Machine.Kernel[file]; isKnown && strconv.FormatInt(got, 10) != want {
 			c.report(field, "set "+setting+" in /etc/sysctl.d, or remove protectKernelDefaults",
-				"invalid kernel flag: %s, expected value: %d, actual value: %d", p.path, p.value, value)
+				"invalid kernel flag: %s, expected value: %s, actual value: %d", file, want, got)
 		}
 	}
 	if len(c.Machine.Kernel) == 0 {
 		c.severity = Note
-		c.report(field, "", "the kubelet exits unless the kernel has %s", strings.Join(settings, ", "))
+		c.report(field, "", "the kubelet exits unless the kernel has %s", strings.Join(needed, ", "))
 	}
 }
 

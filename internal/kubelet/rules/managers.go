@@ -62,16 +62,12 @@ func managerRules() []Rule {
 				"set cpuManagerPolicy: static, or remove them",
 				"new none policy error: None policy: received unsupported options=map[{key}")),
 
-		{
-			ID:       "config-topology-unused",
-			Summary:  "a topology policy with neither a CPU nor a memory manager to give hints",
-			Effect:   Ignores,
-			Severity: Note,
-			Source:   "pkg/kubelet/cm/topologymanager",
-			checks: []check{at("topologyManagerPolicy", alignsOnlyDevices,
+		row(Ignores, Note, "config-topology-unused", 0,
+			"a topology policy with neither a CPU nor a memory manager to give hints",
+			"pkg/kubelet/cm/topologymanager",
+			at("topologyManagerPolicy", alignsOnlyDevices,
 				"to align CPUs set cpuManagerPolicy: static, to align memory memoryManagerPolicy: Static",
-				"{value} aligns only devices, because neither the CPU manager nor the memory manager gives it hints")},
-		},
+				"{value} aligns only devices, because neither the CPU manager nor the memory manager gives it hints")),
 
 		exits("config-topology-align-by-socket", 25, "`align-by-socket` with `single-numa-node`",
 			cpuSource+", ValidateStaticPolicyOptions",

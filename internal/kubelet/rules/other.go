@@ -114,9 +114,14 @@ func otherRules() []Rule {
 	}
 }
 
-func isBadTaint(v value) bool {
+func (v value) taint() (taint kubelet.Taint, isObject bool) {
 	object, isObject := v.raw.(map[string]any)
-	taint := kubelet.TaintOf(object)
+
+	return kubelet.TaintOf(object), isObject
+}
+
+func isBadTaint(v value) bool {
+	taint, isObject := v.taint()
 	err := taint.Check()
 
 	return isObject && err != nil &&
@@ -124,17 +129,14 @@ func isBadTaint(v value) bool {
 }
 
 func isRepeatedTaint(v value) bool {
-	object, isObject := v.raw.(map[string]any)
-	taint := kubelet.TaintOf(object)
+	taint, isObject := v.taint()
 	v.why = taint.String()
-	isSame := func(other any) bool {
-		object, isObject := other.(map[string]any)
-		earlier := kubelet.TaintOf(object)
 
-		return isObject && earlier.Key == taint.Key && earlier.Effect == taint.Effect
-	}
+	return isObject && v.isRepeated("registerWithTaints.*", func(v value) string {
+		taint, _ := v.taint()
 
-	return isObject && slices.ContainsFunc(v.listOf("registerWithTaints")[:v.index()], isSame)
+		return taint.Key + ":" + taint.Effect
+	})
 }
 
 func isNoAddress(v value) bool {
@@ -261,9 +263,9 @@ func isBadUnsafeSysctl(v value) bool {
 }
 
 func isBadPodSysctl(v value) bool {
-	name := strings.ReplaceAll(v.key(), "/", ".")
+	dotted := func(v value) string { return strings.ReplaceAll(v.key(), "/", ".") }
+	name := dotted(v)
 	valid := append(slices.Clone(unsafeSysctls), "kernel.domainname", "user.*")
-	isSame := func(other string) bool { return other < v.key() && strings.ReplaceAll(other, "/", ".") == name }
 	switch {
 	case !v.isGateOn("DefaultPodSysctls"):
 	case strings.Contains(name, "*") || !isSysctlPattern(v.key()):
@@ -272,7 +274,7 @@ func isBadPodSysctl(v value) bool {
 	case !isNamespaced(name, valid):
 		return v.because("valid: "+strings.Join(valid, ", "),
 			`"{key}" is not known to be namespaced for defaultPodSysctls`)
-	case slices.ContainsFunc(namesIn(v.config["defaultPodSysctls"]), isSame):
+	case v.isRepeated("defaultPodSysctls.*", dotted):
 		return v.because("remove the duplicate", "duplicate sysctl %q found in defaultPodSysctls", name)
 	}
 

@@ -130,13 +130,23 @@ func (v value) because(hint, format string, args ...any) bool {
 	return true
 }
 
-// expand replaces the names in braces of a message or hint; see check.
+// expand replaces the names in braces of a message or hint. {field} is the full name of the place, {key} its last part,
+// {flag} the flag that sets it, {value} its value, and {duration} that as the kubelet prints it. {why} is set by the
+// condition.
 func (v value) expand(text string) string {
 	return regexp.MustCompile(`\{[\w.]+\}`).ReplaceAllStringFunc(text, func(name string) string {
 		field := strings.Join(v.path, ".")
 		switch name {
 		case "{value}":
-			return v.print(field, v.raw)
+			if v.raw == nil {
+				return ""
+			}
+
+			return fmt.Sprint(v.raw)
+		case "{duration}":
+			d, _ := v.duration()
+
+			return d.String()
 		case "{field}":
 			return field
 		case "{key}":
@@ -151,21 +161,6 @@ func (v value) expand(text string) string {
 
 		return name
 	})
-}
-
-// print returns a value as the kubelet prints it.
-func (c *checker) print(name string, raw any) string {
-	if raw == nil {
-		return ""
-	}
-
-	text := fmt.Sprint(raw)
-	field, _ := known.FieldAt(name, c.minor)
-	if d, err := time.ParseDuration(text); err == nil && field.Type == known.Duration {
-		return d.String()
-	}
-
-	return text
 }
 
 // findFlag returns the flag that sets a field, with its dashes.

@@ -359,17 +359,6 @@ func isZeroMemory(v value) bool {
 
 func isRepeatedMemory(v value) bool {
 	v.why = v.numaNode()
-	if v.raw == nil {
-		return false
-	}
-	for _, path := range v.places(memoryLimits) {
-		if slices.Equal(path, v.path) {
-			break
-		}
-		if earlier := (value{v.checker, path, nil}); earlier.key() == v.key() && earlier.numaNode() == v.why {
-			return true
-		}
-	}
 
-	return false
+	return v.raw != nil && v.isRepeated(memoryLimits, func(v value) string { return v.numaNode() + v.key() })
 }

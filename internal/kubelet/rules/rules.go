@@ -1,6 +1,7 @@
-// Package rules lists the flags and fields that a kubelet rejects or silently ignores: one entry per rule, with the
-// Kubernetes versions that have it and the source that proves it. Check applies all rules to a kubelet that is about to
-// start, on its node or on a laptop. The package must not read anything itself: the caller provides all facts.
+// Package rules lists the flags and fields that a kubelet rejects or silently ignores: one row per rule, with the
+// Kubernetes versions that have it, its places, a condition and a message for each, and the source that proves it. Check
+// applies all rules to a kubelet that is about to start, on its node or on a laptop. The package must not read anything
+// itself: the caller provides all facts.
 package rules
 
 import (
@@ -35,27 +36,39 @@ const (
 	Places     Effect = "places"     // it runs; the scheduler places other pods on the node
 )
 
-// Rule is one row: what violates it, the versions that have it, its conditions, and its source.
+// Rule is one row.
 type Rule struct {
 	ID       string
-	Summary  string   // what violates the rule
-	Since    int      // the first minor version that has the rule; 0: all
-	Until    int      // the first minor version that no longer has it; 0: none
-	Effect   Effect   // by default Exits
-	Severity Severity // by default Error if the kubelet exits, otherwise Warning
-	Lists    bool     // it knows names, words or ranges of the versions in the tables; a newer one may accept more
-	Source   string   // the place in Kubernetes; paths are those of k8s.io/kubernetes
+	Summary  string // what violates the rule
+	Since    int    // the first minor version that has the rule; 0: all
+	Until    int    // the first minor version that no longer has it; 0: none
+	Effect   Effect
+	Severity Severity
+	Lists    bool   // it knows names, words or ranges of the versions in the tables; a newer one may accept more
+	Source   string // the place in Kubernetes; paths are those of k8s.io/kubernetes
 	checks   []check
 }
 
-// exits returns a rule without which the kubelet does not start, since a minor version; 0: in all.
+// row returns a rule that kubelets have since a minor version; 0: all.
+func row(e Effect, s Severity, id string, since int, summary, source string, checks ...check) Rule {
+	return Rule{ID: id, Since: since, Summary: summary, Effect: e, Severity: s, Source: source, checks: checks}
+}
+
+// exits returns a rule without which the kubelet does not start.
 func exits(id string, since int, summary, source string, checks ...check) Rule {
-	return Rule{ID: id, Since: since, Summary: summary, Source: source, checks: checks}
+	return row(Exits, Error, id, since, summary, source, checks...)
 }
 
 // ignores returns a rule about what the kubelet silently ignores.
 func ignores(id string, since int, summary, source string, checks ...check) Rule {
-	return Rule{ID: id, Since: since, Summary: summary, Source: source, Effect: Ignores, checks: checks}
+	return row(Ignores, Warning, id, since, summary, source, checks...)
+}
+
+// until returns a rule that kubelets no longer have from a minor version on.
+func until(minor int, r Rule) Rule {
+	r.Until = minor
+
+	return r
 }
 
 // lists returns a rule with Lists.
@@ -65,16 +78,13 @@ func lists(r Rule) Rule {
 	return r
 }
 
-// check is one condition, at each of its places, or reports what is more than that.
+// check is one condition, at each of its places.
 type check struct {
-	find  func(*checker)
-	where string // see checker.places
-	isBad func(value) bool
-	hint  string // the next step; the condition may set another
-	// message quotes the kubelet. In it and in hint {value}, {field}, {key} (the last part of the field's name) and
-	// {flag} (the flag that sets it) are the place's, {why} is set by the condition, and {kubelet} is describeKubelet.
-	// "" is {why}.
-	message string
+	where   string // see checker.places
+	isBad   func(value) bool
+	hint    string         // the next step; the condition may set another
+	message string         // it quotes the kubelet; "" is {why}. For the names in braces see value.expand
+	find    func(*checker) // instead of all others: reports what is more than a condition at a place
 }
 
 // Finding is one violation of a rule. Message quotes the kubelet where it prints anything, so that the same failure is
@@ -161,19 +171,8 @@ func compareFindings(a, b Finding) int {
 
 // All returns all rules. They are made once, at the first call.
 var All = sync.OnceValue(func() []Rule {
-	rules := slices.Concat(flagRules(), fieldRules(), valueRules(), durationRules(), reservationRules(),
-		evictionRules(), managerRules(), gateRules(), servingRules(), otherRules(), machineRules())
-	for i := range rules {
-		r := &rules[i]
-		r.Effect = cmp.Or(r.Effect, Exits)
-		severity := Warning
-		if r.Effect == Exits {
-			severity = Error
-		}
-		r.Severity = cmp.Or(r.Severity, severity)
-	}
-
-	return rules
+	return slices.Concat(flagRules(), fieldRules(), valueRules(), durationRules(), reservationRules(), evictionRules(),
+		managerRules(), gateRules(), servingRules(), otherRules(), machineRules())
 })
 
 // Effective returns the configuration that a kubelet works with: its own, changed by its flags.

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -25,17 +26,11 @@ func servingRules() []Rule {
 				"http2: TLSConfig.CipherSuites is missing an HTTP/2-required AES_128_GCM_SHA256 cipher"),
 			at("tlsCurvePreferences.*", isBadCurve, "", ""))),
 
-		{
-			ID:       "config-tls-half",
-			Summary:  "a `tlsCertFile` without a `tlsPrivateKeyFile`, or the reverse",
-			Effect:   Ignores,
-			Severity: Error,
-			Source:   tlsSource + "; pkg/kubelet/kubelet.go, NewMainKubelet",
-			checks: []check{
-				needsOther("tlsCertFile", "tlsPrivateKeyFile"),
-				needsOther("tlsPrivateKeyFile", "tlsCertFile"),
-			},
-		},
+		row(Ignores, Error, "config-tls-half", 0,
+			"a `tlsCertFile` without a `tlsPrivateKeyFile`, or the reverse",
+			tlsSource+"; pkg/kubelet/kubelet.go, NewMainKubelet",
+			needsOther("tlsCertFile", "tlsPrivateKeyFile"),
+			needsOther("tlsPrivateKeyFile", "tlsCertFile")),
 
 		exits("config-listen-address", 0, "an `address` to listen on that is not an IP address", serverSource,
 			at("address", isBadListenAddress, "write an IP address of this machine, or 0.0.0.0",
@@ -103,13 +98,8 @@ func lacksHTTP2(v value) bool {
 
 func isBadCurve(v value) bool {
 	n, _ := v.number()
-	isSame := func(other any) bool {
-		number, _ := parseNumber(other)
-
-		return number == n
-	}
 	switch {
-	case slices.ContainsFunc(v.listOf("tlsCurvePreferences")[:v.index()], isSame):
+	case v.isRepeated("tlsCurvePreferences.*", func(v value) string { return fmt.Sprint(v.raw) }):
 		return v.because("remove the duplicate", "duplicate curve preference %d", n)
 	case n <= 0 || n > 65535:
 		return v.because("", "curve preference %d is out of range (must be 1-65535)", n)

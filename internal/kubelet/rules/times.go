@@ -23,18 +23,18 @@ func durationRules() []Rule {
 	return []Rule{
 		lists(exits("config-shutdown-grace", 21, "periods of a shutdown that contradict each other", validation,
 			invalid(criticalPeriod, isAboveWhole, "shutdownGracePeriod includes the period of critical pods",
-				"shutdownGracePeriodCriticalPods {value} must be <= shutdownGracePeriod {why}"),
+				"shutdownGracePeriodCriticalPods {duration} must be <= shutdownGracePeriod {why}"),
 			invalid(wholePeriod+" "+criticalPeriod,
 				isDuration(func(d time.Duration) bool { return d != 0 && d < time.Second }), "",
-				"{field} {value} must be either zero or otherwise >= 1 sec"),
+				"{field} {duration} must be either zero or otherwise >= 1 sec"),
 			invalid(wholePeriod+" "+criticalPeriod, isSetByPodToo, "keep one of the two",
 				"Cannot specify both shutdownGracePeriodByPodPriority and shutdownGracePeriod at the same time"))),
 
 		lists(exits("config-image-age", 29, "a maximum age of images that is not above the minimum", validation,
-			invalid(maxAge, isNegative, "", "imageMaximumGCAge {value} must not be negative"),
-			invalid(maxAge, isBelowMinAge, "", "{field} {value} must be greater than imageMinimumGCAge {why}"),
+			invalid(maxAge, isNegative, "", "imageMaximumGCAge {duration} must not be negative"),
+			invalid(maxAge, isBelowMinAge, "", "{field} {duration} must be greater than imageMinimumGCAge {why}"),
 			invalid(minAge, func(v value) bool { return v.minor >= 36 && isNegative(v) }, "",
-				"imageMinimumGCAge {value} must not be negative"))),
+				"imageMinimumGCAge {duration} must not be negative"))),
 
 		lists(exits("config-sync-frequency", 0, "a negative sync frequency", "pkg/kubelet/kubelet.go, NewMainKubelet",
 			at("syncFrequency", isNoFrequency, "", "invalid sync frequency {why}"))),
@@ -50,9 +50,9 @@ func durationRules() []Rule {
 
 		lists(exits("config-cfs-period", 0, "a CFS period without its feature gate, or out of range", validation,
 			needsGate(cfsGate, cfsPeriod, isDuration(func(d time.Duration) bool { return d != 100*time.Millisecond }),
-				"{field} ({flag}) {value} requires feature gate CustomCPUCFSQuotaPeriod"),
+				"{field} ({flag}) {duration} requires feature gate CustomCPUCFSQuotaPeriod"),
 			invalid(cfsPeriod, isOutside(cfsGate, time.Millisecond, time.Second), "",
-				"{field} ({flag}) {value} must be between 1ms and 1sec, inclusive"))),
+				"{field} ({flag}) {duration} must be between 1ms and 1sec, inclusive"))),
 
 		lists(exits("config-crash-loop", 32, "a restart period without its feature gate, or out of range", validation,
 			needsGate(restartGate, restartPeriod, isDuration(func(time.Duration) bool { return true }), "FeatureGate "+

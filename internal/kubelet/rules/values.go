@@ -103,15 +103,11 @@ func valueRules() []Rule {
 				"set serializeImagePulls: false", "maxParallelImagePulls cannot be larger than 1 unless "+
 					"SerializeImagePulls (--serialize-image-pulls) is set to false")),
 
-		{
-			ID:      "config-event-rate",
-			Summary: "an event rate of 0: no limit from 1.37 on, 5 per second before",
-			Since:   37,
-			Effect:  Differs,
-			Source:  "cmd/kubelet/app/server.go, run; kubernetes#117119",
-			checks: []check{at("eventRecordQPS", isZero, "write a limit, such as 5, or remove it for 50",
-				"from 1.37 on 0 means unlimited; up to 1.36 it was 5 events per second")},
-		},
+		row(Differs, Warning, "config-event-rate", 37,
+			"an event rate of 0: no limit from 1.37 on, 5 per second before",
+			"cmd/kubelet/app/server.go, run; kubernetes#117119",
+			at("eventRecordQPS", isZero, "write a limit, such as 5, or remove it for 50",
+				"from 1.37 on 0 means unlimited; up to 1.36 it was 5 events per second")),
 
 		lists(exits("config-memory-throttling", 22, "a memory throttling factor outside of 0 to 1", validation,
 			invalid(throttling, isFactor(func(f float64) bool { return f <= 0 || f > 1 }), "",

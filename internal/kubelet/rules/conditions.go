@@ -88,8 +88,6 @@ func isSet(v value) bool { return v.raw != nil }
 
 func isTrue(v value) bool { return v.raw == true }
 
-func isEmpty(v value) bool { return v.text() == "" }
-
 func hasText(v value) bool { return v.text() != "" }
 
 func hasElements(v value) bool { return len(namesIn(v.raw)) > 0 }

@@ -83,10 +83,12 @@ type input struct {
 type example struct {
 	input
 
-	Rule    string          `json:"rule"`
-	Place   string          `json:"place"` // a pointer, or --flag
-	Message string          `json:"message"`
-	Right   json.RawMessage `json:"right"`
+	Rule     string          `json:"rule"`
+	Place    string          `json:"place"` // a pointer, or --flag
+	Message  string          `json:"message"`
+	Right    json.RawMessage `json:"right"`
+	Severity Severity        `json:"severity"`
+	Hint     string          `json:"hint"`
 }
 
 func examples(t testing.TB) (out []example) {
@@ -163,6 +165,9 @@ func TestEach(t *testing.T) {
 			t.Errorf("%s: got %+v, want %s with %q", text, found[at], e.Place, e.Message)
 		}
 
+		if e.Severity != "" {
+			checkAlone(t, e, found)
+		}
 		if e.Right == nil {
 			continue
 		}
@@ -180,6 +185,15 @@ func TestEach(t *testing.T) {
 		if !triggered[r.ID] {
 			t.Errorf("got no example of %s in testdata/each.yaml, want one", r.ID)
 		}
+	}
+}
+
+// checkAlone compares the severity and the hint of the only finding that is of the example's rule or an error.
+func checkAlone(t *testing.T, e example, found []Finding) {
+	t.Helper()
+	found = slices.DeleteFunc(found, func(f Finding) bool { return f.Rule != e.Rule && f.Severity != Error })
+	if len(found) != 1 || found[0].Severity != e.Severity || !strings.Contains(found[0].Hint, e.Hint) {
+		t.Errorf("%s: got %+v, want one finding: %s, with the hint %q", *e.Config, found, e.Severity, e.Hint)
 	}
 }
 

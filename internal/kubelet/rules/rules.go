@@ -1,7 +1,7 @@
 // Package rules lists the flags and fields that a kubelet rejects or silently ignores: one row per rule, with the
-// Kubernetes versions that have it, its places, a condition and a message for each, and the source that proves it. Check
-// applies all rules to a kubelet that is about to start, on its node or on a laptop. The package must not read anything
-// itself: the caller provides all facts.
+// Kubernetes versions that have it, its places, a condition and a message for each, and the source that proves it.
+// Check applies all rules to a kubelet that is about to start, on its node or on a laptop. The package must not read
+// anything itself: the caller provides all facts.
 package rules
 
 import (

@@ -559,6 +559,8 @@ func (sc *scene) do(name string, a []string) bool {
 		sc.must(os.MkdirAll(sc.disk(a[0]), sc.mode(a[1])))
 	case "chmod":
 		sc.must(os.Chmod(sc.disk(a[0]), sc.mode(a[1])))
+	case "chgrp":
+		sc.must(os.Lchown(sc.disk(a[0]), -1, sc.number(a[1], 10)))
 	case "chown":
 		sc.must(os.Lchown(sc.disk(a[0]), sc.number(a[1], 10), -1))
 	case "link":
@@ -628,6 +630,12 @@ func (sc *scene) do(name string, a []string) bool {
 		}
 	case "same-file":
 		sc.compare(sc.look()[sc.at(a[1])], sc.looks[a[0]][sc.at(a[1])])
+	case "drift": // PATH [TEXT]: how the path differs from the generation in place
+		entry, ok := sc.store().CurrentEntry(sc.at(a[0]))
+		now, _, err := sc.s.Observe(sc.at(a[0]))
+		sc.must(err)
+		sc.check("it has an entry, and the drift of "+a[0], fmt.Sprint(ok, " ", entry.DescribeDrift(now)),
+			"true "+strings.Join(a[1:], " "))
 	case "as-recorded": // PATH, in the generation in place
 		entry, _ := sc.store().CurrentEntry(sc.at(a[0]))
 		got, _, err := sc.s.Observe(sc.at(a[0]))

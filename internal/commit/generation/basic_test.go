@@ -1,60 +1,15 @@
 package generation
 
 import (
-	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/fault"
 )
-
-func TestUnlockRelock(t *testing.T) {
-	b := newBox(t)
-	s := b.open()
-	b.apply(s, plan("p1", file("/etc/kubernetes/a", "1")))
-	judged, _ := s.Journal()
-
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-	defer cancel()
-	_, err := Open(ctx, b.o)
-	if !errors.Is(err, ErrLocked) || exitOf(err) != fault.Locked {
-		t.Fatalf("second Open: got %v, want it locked", err)
-	}
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("second Open: got %v, want %v in it", err, context.DeadlineExceeded)
-	}
-	if err := s.Unlock(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Begin(plan("p2", file("/etc/kubernetes/a", "2"))); exitOf(err) != fault.Internal {
-		t.Fatalf("Begin without the lock: got %v, want a refusal", err)
-	}
-	other := b.open() // while the first one watches
-	b.apply(other, plan("p2", file("/etc/kubernetes/a", "2")))
-	other.Close()
-	if err := s.Relock(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	now, _ := s.Journal()
-	if judged.Same(now) || !now.Same(now) {
-		t.Error("a superseded journal looks the same")
-	}
-	if err := s.Good(1, nil); !errors.Is(err, ErrSuperseded) {
-		t.Errorf("a late verdict: got %v, want ErrSuperseded", err)
-	}
-	if _, err := s.Rollback(1, 0, "late", false); !errors.Is(err, ErrSuperseded) {
-		t.Errorf("a late rollback: got %v, want ErrSuperseded", err)
-	}
-	if b.read("/etc/kubernetes/a") != "2" {
-		t.Error("the other's file is gone")
-	}
-}
 
 // Modes are those that were declared, whatever the umask of who runs us.
 func TestModesIgnoreTheUmask(t *testing.T) {

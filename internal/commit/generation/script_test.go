@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -86,6 +88,7 @@ type scene struct {
 	*box
 	line         scripttest.Line
 	s            *Store // of the process that runs; nil: none
+	other        *Store // of another process
 	tx           *Txn
 	gen          int   // that the last command made
 	err          error // of the last command
@@ -362,11 +365,12 @@ func (sc *scene) cmdFails(args []string) {
 		"nothing": ErrNothing, "differs": ErrDiffers, "changed": ErrChanged, "superseded": ErrSuperseded,
 		"no-generation": ErrNoGeneration, "newer": ErrNewer, "killed": errKilled,
 		"ENOENT": unix.ENOENT, "ENOSPC": unix.ENOSPC, "EBUSY": unix.EBUSY, "EROFS": unix.EROFS,
+		"deadline": context.DeadlineExceeded,
 	}
-	want := known[args[0]]
+	want, text := known[args[0]], strings.ReplaceAll(args[1], "@PID@", strconv.Itoa(os.Getpid()))
 	if want != nil && !errors.Is(sc.err, want) || want == nil && string(exitOf(sc.err)) != args[0] ||
-		sc.err == nil || !strings.Contains(sc.err.Error(), args[1]) {
-		sc.t.Errorf("%s\ngot %v with code %q, want %s and %q", sc.line, sc.err, exitOf(sc.err), args[0], args[1])
+		sc.err == nil || !strings.Contains(sc.err.Error(), text) {
+		sc.t.Errorf("%s\ngot %v with code %q, want %s and %q", sc.line, sc.err, exitOf(sc.err), args[0], text)
 	}
 }
 
@@ -567,6 +571,8 @@ func (sc *scene) do(name string, a []string) bool {
 		sc.must(os.Symlink(sc.disk(a[0]), sc.disk(a[1])))
 	case "link-to":
 		sc.must(os.Symlink(a[0], sc.disk(a[1])))
+	case "socket":
+		sc.must(unix.Mknod(sc.disk(a[0]), unix.S_IFSOCK|0o600, 0))
 	case "fifo":
 		sc.must(unix.Mkfifo(sc.disk(a[0]), 0o600))
 	case "rm":
@@ -654,6 +660,32 @@ func (sc *scene) do(name string, a []string) bool {
 			sc.s = nil
 		}
 		sc.end(err)
+	case "open-other": // another process, which waits for the lock only for a moment
+		ctx, cancel := context.WithTimeout(sc.t.Context(), 50*time.Millisecond)
+		defer cancel()
+		s, err := Open(ctx, sc.o)
+		if err == nil {
+			sc.other = s
+			sc.t.Cleanup(func() { s.Close() })
+		}
+		sc.end(err)
+	case "swap": // the other process goes on
+		sc.s, sc.other = sc.other, sc.s
+	case "unlock":
+		sc.end(sc.store().Unlock())
+	case "relock": // it waits only for a moment
+		ctx, cancel := context.WithTimeout(sc.t.Context(), 50*time.Millisecond)
+		defer cancel()
+		sc.end(sc.store().Relock(ctx))
+	case "lock-in-place":
+		sc.check("the lock is the file with its name", sc.s.isLockInPlace(), true)
+	case "lock-holder": // none, or this process
+		s, err := OpenReadOnly(sc.o)
+		sc.must(err)
+		pid, ok := s.LockHolder()
+		s.Close()
+		sc.check("it is held, by this process", fmt.Sprint(ok, pid == os.Getpid()),
+			fmt.Sprint(a[0] == "this", a[0] == "this"))
 	case "close":
 		sc.close()
 	case "boot":
@@ -812,9 +844,8 @@ func (sc *scene) do(name string, a []string) bool {
 	case "same-journal": // yes or no; later: with the clock of a later boot
 		j, err := sc.store().Journal()
 		sc.must(err)
-		sc.check("the same commit, a later clock",
-			fmt.Sprint(sc.journal.Same(j) && j.Same(j), j.CommitMono > sc.journal.CommitMono),
-			fmt.Sprint(a[0] == "yes", len(a) > 1))
+		sc.check("the same commit", sc.journal.Same(j) && j.Same(j), a[0] == "yes")
+		sc.check("a later clock", len(a) < 2 || j.CommitMono > sc.journal.CommitMono, true)
 	case "generations":
 		sc.cmdGenerations(a)
 	case "current", "why", "in-place", "no-generation-in-place": // of the generation in place: WHY, or GEN ENTRIES NEWER

@@ -12,7 +12,7 @@ import (
 // Recovered is the result of Recover: the document of `recover -o json`.
 type Recovered struct {
 	FormatVersion int      `json:"format_version"`
-	InPlace       int      `json:"in_place,omitempty"`    // the generation in place; absent for none, and after an interrupted one
+	InPlace       int      `json:"in_place,omitempty"`    // in place; absent for none, and after an interrupted one
 	Interrupted   int      `json:"interrupted,omitempty"` // the generation that was finished or undone; absent for none
 	Phase         string   `json:"phase,omitempty"`       // of that one
 	Differing     []string `json:"differing"`             // files that are not as the generation in place made them

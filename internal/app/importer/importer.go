@@ -143,7 +143,8 @@ func (r *reader) decode(text []byte, into any) (unknown []string) {
 		line := 1 + bytes.Count(text[:min(int(offset), len(text))], []byte("\n"))
 		r.refuse(fault.Syntax, "Invalid JSON", "Line %d: %s. JSON has neither comments nor trailing commas.", line, err)
 	case at != nil:
-		r.refuse(fault.WrongType, "Wrong type for "+at[2], "It is of type %s. Write %s of type %s.", at[1], at[2], at[3])
+		r.refuse(fault.WrongType, "Wrong type for "+at[2],
+			"It is of type %s. Write %s of type %s.", at[1], at[2], at[3])
 	case err != nil:
 		r.refuse(fault.WrongType, "An object is needed", "%s.", err)
 	}

@@ -22,7 +22,8 @@ func NewEffectAgainst(source string, old, planned *boot.Plan, r *world.Recording
 	e.Changes = compareMessages(before, after)
 	isOldKnown := origin.Code(old.Diagnostics) == ""
 	if isOldKnown && isRendered(old) && isRendered(planned) {
-		e.Changes = slices.Concat(e.Changes, compareItems(listNode(old), listNode(planned)), comparePlannedFiles(old, planned))
+		items := compareItems(listNode(old), listNode(planned))
+		e.Changes = slices.Concat(e.Changes, items, comparePlannedFiles(old, planned))
 		e.hideFiles(old, planned, own)
 		e.doubt(old, planned)
 	}

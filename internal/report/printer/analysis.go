@@ -3,6 +3,7 @@ package printer
 import (
 	"fmt"
 	"io"
+	"text/template"
 	"time"
 
 	"github.com/prelet/prelet/internal/report"
@@ -10,43 +11,27 @@ import (
 
 // BlameText writes what took time in a run, the longest first.
 func BlameText(w io.Writer, st report.Status, s Style) error {
-	b := page{Style: s}
-	for _, span := range st.Blame() {
-		took := formatTook(span.Took())
-		b.writeLine(fmt.Sprintf("%9s  %-8s  %s", took, span.Kind, b.cell(span.Name)))
-	}
-
-	return b.flush(w)
+	return s.render(w, "blame", st, template.FuncMap{"took": formatTook})
 }
 
 // ChainText writes the critical chain of a run: when each link began, how long it took, and what in it.
 func ChainText(w io.Writer, st report.Status, s Style) error {
-	b := page{Style: s}
-	first, last := st.Extent()
-	chain := st.CriticalChain()
-	b.writeLine(fmt.Sprintf("%s: %s, %s from the first step to the last.",
-		first.Local().Format(time.DateTime), st.State, formatTook(last.Sub(first))))
-	b.writeLine("The end waited for these, one after the other:")
-	b.writeLine("")
-	for _, l := range chain {
-		if l.Gap >= time.Millisecond {
-			b.writeLine(b.dim(fmt.Sprintf("%10s  %9s  between", "", formatTook(l.Gap))))
-		}
-		at := "@" + formatTook(l.Start.Sub(first))
-		name := b.bold(b.cell(l.Name))
-		b.writeLine(fmt.Sprintf("%10s  %9s  %s", at, formatTook(l.Took()), name))
-		for n, p := range l.Parts {
-			branch := "├ "
-			if n == len(l.Parts)-1 {
-				branch = "└ "
-			}
-			name := b.cell(p.Kind + " " + p.Name)
-			took := formatTook(p.Took())
-			b.writeLine(fmt.Sprintf("%10s  %9s  %s%s %s", "", "", b.dim(branch), took, name))
-		}
-	}
+	data := struct {
+		report.Status
+		First, Last time.Time
+	}{Status: st}
+	data.First, data.Last = st.Extent()
 
-	return b.flush(w)
+	return s.render(w, "chain", data, template.FuncMap{
+		"branch": func(n, of int) string {
+			if n == of-1 {
+				return "└ "
+			}
+			return "├ "
+		},
+		"stamp": func(t time.Time) string { return t.Local().Format(time.DateTime) },
+		"took":  formatTook,
+	})
 }
 
 // formatTook returns a duration in milliseconds, from ten seconds on in seconds.

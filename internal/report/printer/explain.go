@@ -29,7 +29,8 @@ func ExplainText(w io.Writer, x explain.Explanation, s Style) error {
 		"uses": func(uses []eval.Use) string {
 			var rows [][]string
 			for _, u := range uses {
-				rows = append(rows, []string{u.Owner, fmt.Sprintf("%s:%d", shortenPath(u.Range.Filename), u.Range.Start.Line)})
+				at := fmt.Sprintf("%s:%d", shortenPath(u.Range.Filename), u.Range.Start.Line)
+				rows = append(rows, []string{u.Owner, at})
 			}
 			return joinLines("  ", "  ", s.table(rows, s.Width-2, s.dim))
 		},

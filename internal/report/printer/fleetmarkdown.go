@@ -18,11 +18,13 @@ func FleetMarkdown(w io.Writer, r *fleet.Report, detail FleetDetail, s Style) er
 	}{r, detail == FleetNames, detail == FleetSummary}
 
 	return s.render(w, "fleet.md", data, template.FuncMap{
-		"assumed":    describeFleetAssumed,
-		"changes":    listChanges,
-		"code":       s.code,
-		"declared":   listDeclared,
-		"effect":     func(g fleet.Group) string { return strings.TrimPrefix(headGroup(g), Count(g.Count, "node")+": ") },
+		"assumed":  describeFleetAssumed,
+		"changes":  listChanges,
+		"code":     s.code,
+		"declared": listDeclared,
+		"effect": func(g fleet.Group) string {
+			return strings.TrimPrefix(headGroup(g), Count(g.Count, "node")+": ")
+		},
 		"escape":     s.escape,
 		"escapeHTML": s.escapeHTML,
 		"fence":      s.fence,

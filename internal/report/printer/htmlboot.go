@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -313,53 +312,17 @@ func lineAt(text []byte, r hcl.Range) string {
 	return strings.TrimSpace(string(lines[r.Start.Line-1]))
 }
 
-// bootItems returns the values of the node with their chains.
+// bootItems returns the items of a plan with their chains.
 func (s Style) bootItems(p *boot.Plan) (out []htmlItems) {
-	add := func(id, title string, items []htmlItem) {
-		if len(items) > 0 {
-			out = append(out, htmlItems{ID: id, Title: title, Items: items})
+	for _, c := range s.listItems(p) {
+		list := htmlItems{ID: c.ID, Title: c.Title}
+		for _, i := range c.Items {
+			list.Items = append(list.Items, s.htmlItem(p, i.Item, i.Text, i.Note))
+		}
+		if len(list.Items) > 0 {
+			out = append(out, list)
 		}
 	}
-
-	var items []htmlItem
-	for _, l := range p.Node.Labels {
-		note := joinParts("; ", place(l.Origins), describeWhen(p, p.TakesEffect(l.Key)))
-		i := explain.Item{Kind: explain.Label, Name: l.Key}
-		items = append(items, s.htmlItem(p, i, l.Key+"="+l.Value, note))
-	}
-	add("labels", "Labels", items)
-
-	items = nil
-	for _, t := range p.Node.Taints {
-		note := joinParts("; ", place(t.Origins), describeWhen(p, p.TaintTakesEffect(t)))
-		i := explain.Item{Kind: explain.Taint, Name: t.Key}
-		items = append(items, s.htmlItem(p, i, t.String(), note))
-	}
-	add("taints", "Taints", items)
-
-	items = nil
-	for _, f := range p.Node.Flags {
-		if len(f.Origins) > 0 && f.Origins[0].Kind == origin.Base {
-			continue
-		}
-		i := explain.Item{Kind: explain.Flag, Name: f.Name}
-		text := "--" + f.Name + "=" + f.Value
-		items = append(items, s.htmlItem(p, i, text, place(f.Origins)))
-	}
-	add("flags", "Flags that the site adds", items)
-
-	items = nil
-	for _, pointer := range slices.Sorted(maps.Keys(p.Node.ConfigOrigins)) {
-		name := strings.ReplaceAll(strings.TrimPrefix(pointer, "/"), "/", ".")
-		text := "(removed)"
-		if v, ok := valueAt(p.Node.Config, pointer); ok {
-			text = s.formatBrief(v, s.Width)
-		}
-		i := explain.Item{Kind: explain.Config, Name: name}
-		at := place(p.Node.ConfigOrigins[pointer])
-		items = append(items, s.htmlItem(p, i, name+" = "+text, at))
-	}
-	add("config", "KubeletConfiguration, beyond its base", items)
 
 	return out
 }

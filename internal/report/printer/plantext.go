@@ -12,6 +12,7 @@ import (
 	"github.com/prelet/prelet/internal/app/compare"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/lang/explain"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/node"
 )
@@ -20,11 +21,12 @@ import (
 func PlanText(w io.Writer, v View, s Style) error {
 	b := page{Style: s}
 	p := v.Plan
-	b.writeSection("Labels", labelRows(p))
-	b.writeSection("Taints", taintRows(p))
-	b.writeReserved(p.Node.Reserved)
-	b.writeSection("Flags that the site adds", flagRows(p))
-	b.writeSection("KubeletConfiguration, beyond its base", configRows(p, b.Style))
+	for _, section := range s.listItems(p) {
+		if section.ID == "flags" {
+			b.writeReserved(p.Node.Reserved)
+		}
+		b.writeSection(section)
+	}
 	b.writeFiles(p)
 	for _, d := range p.Degraded {
 		b.writeNote("degraded:", d.Summary)
@@ -40,54 +42,64 @@ func PlanText(w io.Writer, v View, s Style) error {
 	return b.flush(w)
 }
 
-func (b *page) writeSection(title string, rows [][]string) {
-	if len(rows) > 0 {
-		b.writeLine(b.bold(title))
-		b.writeTable("  ", rows, b.dim)
-		b.writeLine("")
-	}
+// section is the items of one kind in a plan.
+type section struct {
+	ID, Title string
+	Items     []sectionItem
 }
 
-func labelRows(p *boot.Plan) (rows [][]string) {
+// sectionItem is an item with its value, and what it comes from and when it takes effect.
+type sectionItem struct {
+	explain.Item
+	Text, Note string
+}
+
+// listItems returns the labels and taints of a plan, and the flags and fields that the site sets.
+func (s Style) listItems(p *boot.Plan) []section {
+	labels := section{ID: "labels", Title: "Labels"}
 	for _, l := range p.Node.Labels {
 		note := joinParts("; ", place(l.Origins), describeWhen(p, p.TakesEffect(l.Key)))
-		rows = append(rows, []string{l.Key + "=" + l.Value, note})
+		labels.add(explain.Label, l.Key, l.Key+"="+l.Value, note)
 	}
-
-	return rows
-}
-
-func taintRows(p *boot.Plan) (rows [][]string) {
+	taints := section{ID: "taints", Title: "Taints"}
 	for _, t := range p.Node.Taints {
 		note := joinParts("; ", place(t.Origins), describeWhen(p, p.TaintTakesEffect(t)))
-		rows = append(rows, []string{t.String(), note})
+		taints.add(explain.Taint, t.Key, t.String(), note)
 	}
-
-	return rows
-}
-
-func flagRows(p *boot.Plan) (rows [][]string) {
+	flags := section{ID: "flags", Title: "Flags that the site adds"}
 	for _, f := range p.Node.Flags {
 		isOfBase := len(f.Origins) > 0 && f.Origins[0].Kind == origin.Base
 		if !isOfBase {
-			rows = append(rows, []string{"--" + f.Name + "=" + f.Value, place(f.Origins)})
+			flags.add(explain.Flag, f.Name, "--"+f.Name+"="+f.Value, place(f.Origins))
 		}
 	}
-
-	return rows
-}
-
-func configRows(p *boot.Plan, s Style) (rows [][]string) {
+	config := section{ID: "config", Title: "KubeletConfiguration, beyond its base"}
 	for _, pointer := range slices.Sorted(maps.Keys(p.Node.ConfigOrigins)) {
-		name := strings.ReplaceAll(strings.TrimPrefix(pointer, "/"), "/", ".") + " = "
+		name := strings.ReplaceAll(strings.TrimPrefix(pointer, "/"), "/", ".")
 		text := "(removed)"
 		if v, ok := valueAt(p.Node.Config, pointer); ok {
-			text = s.formatBrief(v, s.Width-2-columns(name))
+			text = s.formatBrief(v, s.Width-2-columns(name+" = "))
 		}
-		rows = append(rows, []string{name + text, place(p.Node.ConfigOrigins[pointer])})
+		config.add(explain.Config, name, name+" = "+text, place(p.Node.ConfigOrigins[pointer]))
 	}
 
-	return rows
+	return []section{labels, taints, flags, config}
+}
+
+func (c *section) add(kind, name, text, note string) {
+	c.Items = append(c.Items, sectionItem{explain.Item{Kind: kind, Name: name}, text, note})
+}
+
+func (b *page) writeSection(c section) {
+	var rows [][]string
+	for _, i := range c.Items {
+		rows = append(rows, []string{i.Text, i.Note})
+	}
+	if len(rows) > 0 {
+		b.writeLine(b.bold(c.Title))
+		b.writeTable("  ", rows, b.dim)
+		b.writeLine("")
+	}
 }
 
 // describeWhen returns when a change takes effect on a node that has joined; "" on one that joins with this plan.

@@ -12,189 +12,6 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-func TestRuntime(t *testing.T) {
-	const (
-		config = "etc/containerd/config.toml"
-		v2     = "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc.options]\n  " +
-			"SystemdCgroup = true # yes\n"
-		noReason = "no configuration file contains the version"
-	)
-	tests := map[string]struct {
-		files                  map[string]string
-		name, endpoint, driver any
-		why                    string // of the name, where it is null
-	}{
-		"nothing": {nil, nil, nil, nil, "there is neither /etc/containerd/config.toml nor /etc/crio"},
-		"containerd, empty": {
-			map[string]string{config: ""},
-			"containerd",
-			"unix:///run/containerd/containerd.sock",
-			"cgroupfs",
-			"",
-		},
-		"containerd 1.x, v2": {
-			map[string]string{config: v2},
-			"containerd",
-			"unix:///run/containerd/containerd.sock",
-			"systemd",
-			"",
-		},
-		"containerd, off": {
-			map[string]string{config: strings.Replace(v2, "true", "false", 1)},
-			"containerd",
-			"unix:///run/containerd/containerd.sock",
-			"cgroupfs",
-			"",
-		},
-		"containerd 2.x, v3": {
-			map[string]string{
-				config: "version = 3\n[grpc]\n  address = " +
-					"'/run/c.sock'\n[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]\n  SystemdCgroup = true\n",
-			},
-			"containerd",
-			"unix:///run/c.sock",
-			"systemd",
-			"",
-		},
-		"version 1": {
-			map[string]string{config: "[plugins.cri]\n  systemd_cgroup = true\n"},
-			"containerd",
-			"unix:///run/containerd/containerd.sock",
-			"systemd",
-			"",
-		},
-		"dotted key": {
-			map[string]string{
-				config: "[plugins.\"io.containerd.grpc.v1.cri\"]\ncontainerd.runtimes.runc.options.SystemdCgroup = true\n",
-			},
-			"containerd",
-			"unix:///run/containerd/containerd.sock",
-			"systemd",
-			"",
-		},
-		"another runtime's": {
-			map[string]string{config: strings.Replace(v2, "runc", "kata", 1)},
-			"containerd",
-			"unix:///run/containerd/containerd.sock",
-			"cgroupfs",
-			"",
-		},
-		"the default runtime": {
-			map[string]string{
-				config: strings.Replace(
-					v2,
-					"runc",
-					"nvidia",
-					1,
-				) + "[plugins.\"io.containerd.grpc.v1.cri\".containerd]\ndefault_runtime_name = \"nvidia\"\n",
-			},
-			"containerd",
-			"unix:///run/containerd/containerd.sock",
-			"systemd",
-			"",
-		},
-		"an import overrides": {
-			map[string]string{
-				config: "imports = [\n  \"/etc/containerd/conf.d/*.toml\", # drop-ins\n]\n" + v2,
-				"etc/containerd/conf.d/10-a.toml": strings.Replace(
-					v2,
-					"true",
-					"false",
-					1,
-				),
-				"etc/containerd/conf.d/20-b.toml": "[grpc]\naddress = \"/run/b.sock\"\n",
-				"etc/containerd/conf.d/x.bak":     v2,
-			},
-			"containerd",
-			"unix:///run/b.sock",
-			"cgroupfs",
-			"",
-		},
-		"a commented line": {
-			map[string]string{
-				config: "#[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc.options]\n# " +
-					"SystemdCgroup = true\n",
-			},
-			"containerd",
-			"unix:///run/containerd/containerd.sock",
-			"cgroupfs",
-			"",
-		},
-		"docker's": {
-			map[string]string{config: `disabled_plugins = ["cri"]`},
-			nil,
-			nil,
-			nil,
-			errNoCRI.Error(),
-		},
-		"CRI-O": {
-			map[string]string{
-				"etc/crio/crio.conf.d/10.conf": "[crio.api]\nlisten = " +
-					"\"/run/crio.sock\"\n[crio.runtime]\ncgroup_manager = \"cgroupfs\"\n",
-			},
-			"cri-o",
-			"unix:///run/crio.sock",
-			"cgroupfs",
-			"",
-		},
-		"CRI-O, two files": {
-			map[string]string{
-				"etc/crio/crio.conf":           "[crio.runtime]\ncgroup_manager = \"cgroupfs\"\n",
-				"etc/crio/crio.conf.d/10.conf": "[crio.runtime]\ncgroup_manager = \"systemd\"\n",
-			},
-			"cri-o",
-			"unix:///var/run/crio/crio.sock",
-			"systemd",
-			"",
-		},
-		"both": {
-			map[string]string{config: v2, "etc/crio/crio.conf": ""},
-			nil,
-			nil,
-			nil,
-			"both containerd and CRI-O are configured, and /etc/crictl.yaml names neither",
-		},
-		"both, and crictl's": {
-			map[string]string{
-				config:               v2,
-				"etc/crio/crio.conf": "",
-				"etc/crictl.yaml":    "runtime-endpoint: unix:///run/containerd/containerd.sock\ntimeout: 2\n",
-			},
-			"containerd",
-			"unix:///run/containerd/containerd.sock",
-			"systemd",
-			"",
-		},
-		"nonsense in CRI-O": {
-			map[string]string{"etc/crio/crio.conf": "[crio.runtime]\ncgroup_manager = \"other\"\n"},
-			"cri-o",
-			"unix:///var/run/crio/crio.sock",
-			nil,
-			"",
-		},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			facts := detect(t, Options{Tree: tree(t, tt.files)})
-			r := facts.Runtime
-			if value(r.Name) != tt.name || value(r.Endpoint) != tt.endpoint || value(r.CgroupDriver) != tt.driver {
-				t.Errorf("got %v at %v with %v; want %v at %v with %v",
-					value(r.Name), value(r.Endpoint), value(r.CgroupDriver), tt.name, tt.endpoint, tt.driver)
-			}
-			if got := why(facts, "runtime.name"); got != tt.why {
-				t.Errorf("why is there no name: %q, want %q", got, tt.why)
-			}
-			if r.CgroupDriver == nil && why(facts, "runtime.cgroup_driver") == "" {
-				t.Error("no cgroup driver, and no reason")
-			}
-			if r.Name != nil && why(facts, "runtime.version") != noReason {
-				t.Errorf("version: got the reason %q, want that the file does not have it",
-					why(facts, "runtime.version"))
-			}
-		})
-	}
-}
-
 func TestParseTOML(t *testing.T) {
 	const document = "a = 1\n[x.\"y.z\".'w']\nb = \"q\\\"\\\\\" # c\nc = '''\nb = \"hidden\"\n'''\nd = [\"1\", " +
 		"'2', # two\n 3]\n" +
@@ -270,31 +87,18 @@ func TestRuntimeOfEndsWithItsContext(t *testing.T) {
 // If a runtime cannot read its own configuration, prelet does not read it either: a note names the file and the line,
 // without its text.
 func TestInvalidTOMLIsNoted(t *testing.T) {
-	const config, good, broken = "etc/containerd/config.toml", "[grpc]\naddress = \"/run/good.sock\"\n", "[registry]\npassword = hunter2\n"
-	for name, tt := range map[string]struct {
-		files    map[string]string
-		endpoint any
-		fact     string
-		want     string
-	}{
-		"the main file": {map[string]string{config: broken}, nil, "runtime.name", "/etc/containerd/config.toml " +
-			"is not valid TOML: line 2, column 12"},
-		"an import": {map[string]string{config: "imports = [\"/etc/x.toml\"]\n" + good, "etc/x.toml": broken}, "unix:///run/good.sock", "runtime",
-			"/etc/x.toml is not valid TOML: line 2, column 12"},
-		"a file of CRI-O": {map[string]string{"etc/crio/crio.conf": "[crio.api]\nlisten = " +
-			"\"/run/good.sock\"\n", "etc/crio/crio.conf.d/1.conf": broken},
-			"unix:///run/good.sock", "runtime", "/etc/crio/crio.conf.d/1.conf is not valid TOML: line 2, column 12"},
-		"a table twice": {map[string]string{config: good + good}, nil, "runtime.name", "/etc/containerd/config.toml is not valid TOML: line 3, column 2"},
-		"a large file":  {map[string]string{config: strings.Repeat("#", configLimit+1)}, nil, "runtime.name", "/etc/containerd/config.toml is larger than 128 KiB, which is the limit"},
-		"deep arrays":   {map[string]string{config: "x = " + strings.Repeat("[", configLimit/2)}, nil, "runtime.name", "/etc/containerd/config.toml is not valid TOML: line 1, column 10005"},
+	const config = "etc/containerd/config.toml"
+	for name, tt := range map[string]struct{ text, want string }{
+		"a large file": {strings.Repeat("#", configLimit+1), "larger than 128 KiB, which is the limit"},
+		"deep arrays":  {"x = " + strings.Repeat("[", configLimit/2), "not valid TOML: line 1, column 10005"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			facts := detect(t, Options{Tree: tree(t, tt.files)})
-			if got := value(facts.Runtime.Endpoint); got != tt.endpoint {
-				t.Errorf("endpoint: got %v, want %v", got, tt.endpoint)
+			facts := detect(t, Options{Tree: tree(t, map[string]string{config: tt.text})})
+			if facts.Runtime.Endpoint != nil {
+				t.Errorf("endpoint: got %v, want none", *facts.Runtime.Endpoint)
 			}
-			if got := why(facts, tt.fact); got != tt.want {
-				t.Errorf("reason of %s: got %q, want %q", tt.fact, got, tt.want)
+			if got, want := why(facts, "runtime.name"), "/"+config+" is "+tt.want; got != want {
+				t.Errorf("reason of runtime.name: got %q, want %q", got, want)
 			}
 			if list := degraded(facts); len(list) > 0 {
 				t.Errorf("degraded: got %v, want nothing", list)

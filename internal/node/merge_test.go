@@ -1,14 +1,17 @@
 package node
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
+	"sigs.k8s.io/yaml"
 
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/value"
@@ -36,17 +39,6 @@ func set(line int, v any, path ...string) Contribution {
 
 // TestConflicts lists which sources may set the same value: an error names both places, a note the one that wins.
 func TestConflicts(t *testing.T) {
-	label := func(line int, v string) Contribution {
-		return Contribution{Labels: []Label{{Key: "k", Value: v, Origins: at("label."+string(rune('k'+line)), line)}}}
-	}
-	taint := func(line int, v, effect string) Contribution {
-		return Contribution{
-			Taints: []Taint{{Key: "k", Value: v, Effect: effect, Origins: at("taint."+string(rune('s'+line)), line)}},
-		}
-	}
-	flag := func(line int, v string) Contribution {
-		return Contribution{Flags: []Flag{{Name: "v", Value: v, Origins: at("write."+string(rune('v'+line)), line)}}}
-	}
 	base := Base{
 		Contribution: Contribution{
 			Labels: []Label{{Key: "k", Value: "old", Origins: fromBase}},
@@ -57,46 +49,72 @@ func TestConflicts(t *testing.T) {
 		},
 		Config: map[string]any{"a": map[string]any{"b": int64(1)}, "l": []any{"x"}},
 	}
-	for _, c := range []struct {
-		name string
-		base Base
-		in   []Contribution
-		want string // of the only diagnostic: its line and its words; "" for none
-	}{
-		{"one label twice the same", Base{}, []Contribution{label(1, "a"), label(2, "a")}, ""},
-		{"one label, two values", Base{}, []Contribution{label(1, "a"), label(2, "b")}, `2 error Two stages disagree on label k: Here it is "b", but label.l at a.hcl:1:1 sets "a".`},
-		{"a label of the base", base, []Contribution{label(1, "a")}, `1 note Label k of the base is replaced: The base has "old"; this stage makes it "a".`},
-		{"a label of the base, the same", base, []Contribution{label(1, "old")}, ""},
-		{"a label of the base, two stages", base, []Contribution{label(1, "old"), label(2, "b")}, `2 error Two stages disagree on label k`},
-		{"one taint, two effects", Base{}, []Contribution{taint(1, "a", "NoSchedule"), taint(2, "b", "NoExecute")}, ""},
-		{"one taint, two values", Base{}, []Contribution{taint(1, "a", "NoSchedule"), taint(2, "b", "NoSchedule")}, `2 error Two stages disagree on taint k:NoSchedule`},
-		{"a taint of the base", base, []Contribution{taint(1, "", "NoSchedule")}, `1 note Taint k:NoSchedule of the base is replaced: The base has "old"; this stage makes it empty.`},
-		{"startup in one of two stages", Base{}, []Contribution{
-			{Taints: []Taint{{Key: "k", Value: "a", Effect: "NoSchedule", Origins: at("taint.t", 1)}}},
-			{Taints: []Taint{{Key: "k", Value: "a", Effect: "NoSchedule", Startup: true, Origins: at("taint.u", 2)}}},
-		}, `2 error Two stages disagree on taint k:NoSchedule: Here it is a startup taint (startup = true), but taint.t at a.hcl:1:1 sets an ordinary taint.`},
-		{"one stage, two values", Base{}, []Contribution{{Taints: []Taint{{Key: "k", Value: "a", Effect: "NoSchedule", Origins: at("taint.t", 1)}, {Key: "k", Value: "b", Effect: "NoSchedule", Origins: at("taint.t", 2)}}}},
-			`2 error One stage disagrees with itself on taint k:NoSchedule: Here it is "b", but taint.t at a.hcl:1:1 sets "a". Remove one of them.`},
-		{"one stage, two values of one expression", Base{}, []Contribution{{Taints: []Taint{{Key: "k", Value: "a", Effect: "NoSchedule", Origins: at("taint.t", 1)}, {Key: "k", Effect: "NoSchedule", Origins: at("taint.t", 1)}}}},
-			`1 error One stage disagrees with itself on taint k:NoSchedule: It is "a" and empty here, and can be only one.`},
-		{"two instances of one stage", Base{}, []Contribution{{Labels: []Label{{Key: "k", Value: "a", Origins: at(`label.l["x"]`, 1)}}}, {Labels: []Label{{Key: "k", Value: "b", Origins: at(`label.l["y"]`, 1)}}}},
-			`1 error One stage disagrees with itself on label k: It is "a" and "b" here, and can be only one.`},
-		{"a taint of the base, two stages", base, []Contribution{taint(1, "old", "NoSchedule"), taint(2, "b", "NoSchedule")}, `2 error Two stages disagree on taint k:NoSchedule`},
-		{"a flag of the base", base, []Contribution{flag(1, "4")}, `1 note Flag --v of the base is replaced`},
-		{"a flag of the base, two stages", base, []Contribution{flag(1, "2"), flag(2, "4")}, `2 error Two stages disagree on flag --v`},
-		{"one field, the same", Base{}, []Contribution{set(1, "x", "a"), set(2, "x", "a")}, ""},
-		{"one field, two values", Base{}, []Contribution{set(1, "x", "a"), set(2, "y", "a")}, `2 error Two stages disagree on the kubelet's a: Here a is "y", but x.y at a.hcl:1:1 makes a "x".`},
-		{"a field inside of one that is set whole", Base{}, []Contribution{set(1, map[string]any{}, "a"), set(2, "y", "a", "b")}, `2 error Two stages disagree on the kubelet's a.b: Here a.b is "y", but x.y at a.hcl:1:1 makes a {}.`},
-		{"a field around one that is set", Base{}, []Contribution{set(1, "y", "a", "b"), set(2, nil, "a")}, `2 error Two stages disagree on the kubelet's a: Here a is removed, but x.y at a.hcl:1:1 makes a.b "y".`},
-		{"a name that begins alike is another field", Base{}, []Contribution{set(1, "y", "a"), set(2, "x", "ab")}, ""},
-		{"a field of the base", base, []Contribution{set(1, int64(2), "a", "b")}, `1 note The kubelet's a.b of the base is replaced: The base has 1; here it is 2.`},
-		{"an object of the base taken away", base, []Contribution{set(1, nil, "a")}, `1 note The kubelet's a of the base is replaced: The base has {"b":1}; here it is removed.`},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			_, messages := Merge(c.base, c.in)
-			checkOnly(t, messages.From(0), c.want)
+	for _, c := range readConflicts(t) {
+		t.Run(c.Name, func(t *testing.T) {
+			var used Base
+			if c.Base {
+				used = base
+			}
+			var in []Contribution
+			for i, s := range c.Stages {
+				in = append(in, s.contribution(i+1))
+			}
+			if c.One {
+				in = []Contribution{{Taints: append(in[0].Taints, in[1].Taints...)}}
+			}
+			_, messages := Merge(used, in)
+			checkOnly(t, messages.From(0), c.Want)
 		})
 	}
+}
+
+// conflictCase is a case in testdata/conflicts.yaml.
+type conflictCase struct {
+	Name      string
+	Base, One bool
+	Stages    []stageSpec
+	Want      string
+}
+
+type stageSpec struct {
+	By                    string
+	Line                  int
+	Labels, Taints, Flags []string
+	Startup               bool
+	Set                   map[string]any
+}
+
+func readConflicts(t *testing.T) (out []conflictCase) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/conflicts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict(text, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func (s stageSpec) contribution(line int) (out Contribution) {
+	origins := at(s.By, cmp.Or(s.Line, line))
+	for _, text := range s.Labels {
+		key, value, _ := strings.Cut(text, "=")
+		out.Labels = append(out.Labels, Label{Key: key, Value: value, Origins: origins})
+	}
+	for _, text := range s.Flags {
+		name, value, _ := strings.Cut(text, "=")
+		out.Flags = append(out.Flags, Flag{Name: name, Value: value, Origins: origins})
+	}
+	for _, text := range s.Taints {
+		key, rest, _ := strings.Cut(text, "=")
+		value, effect, _ := strings.Cut(rest, ":")
+		out.Taints = append(out.Taints, Taint{Key: key, Value: value, Effect: effect, Startup: s.Startup, Origins: origins})
+	}
+	for path, value := range s.Set {
+		out.Settings = append(out.Settings, set(line, value, strings.Split(path, ".")...).Settings...)
+	}
+	return out
 }
 
 // checkOnly compares the only diagnostic with its line and the beginning of its words; "" is for none.
@@ -277,9 +295,4 @@ func TestEqualAmounts(t *testing.T) {
 		formatValue(n.Config) != `{"kubeReserved":{"memory":"2Gi"},"shutdownGracePeriod":"60s"}` {
 		t.Errorf("got %s, %v; want 2Gi and 60s, and no message", formatValue(n.Config), diags)
 	}
-	_, messages = Merge(
-		Base{},
-		[]Contribution{set(1, "2Gi", "kubeReserved", "memory"), set(2, "2049Mi", "kubeReserved", "memory")},
-	)
-	checkOnly(t, messages.From(0), "2 error Two stages disagree on the kubelet's kubeReserved.memory")
 }

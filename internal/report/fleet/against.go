@@ -22,9 +22,8 @@ func NewEffectAgainst(source string, old, planned *boot.Plan, r *world.Recording
 	e.Changes = compareMessages(before, after)
 	isOldKnown := origin.Code(old.Diagnostics) == ""
 	if isOldKnown && isRendered(old) && isRendered(planned) {
-		items := compareItems(listNode(old), listNode(planned))
-		e.Changes = slices.Concat(e.Changes, items, comparePlannedFiles(old, planned))
-		e.hideFiles(old, planned, own)
+		e.Changes = append(e.Changes, compareItems(listNode(old), listNode(planned))...)
+		e.compareFiles(old, planned, own)
 		e.doubt(old, planned)
 	}
 	e.Messages = slices.DeleteFunc(slices.Clone(after), func(m Message) bool {
@@ -113,55 +112,31 @@ func listNode(p *boot.Plan) node.Items {
 	return out
 }
 
-// comparePlannedFiles returns the files whose planned state differs.
-func comparePlannedFiles(old, planned *boot.Plan) (out []Change) {
+// compareFiles adds the files whose planned state differs. One whose difference is not shown is in the signature.
+func (e *Effect) compareFiles(old, planned *boot.Plan, own names) {
 	before := listPlannedFiles(old)
 	after := listPlannedFiles(planned)
 	for path, b := range after {
 		a, isOld := before[path]
+		c := Change{Kind: "file", Name: path, Action: "create", Diff: b.diff(a)}
 		switch {
-		case !isOld:
-			out = append(out, Change{
-				Kind:   "file",
-				Name:   path,
-				Action: "create",
-				Diff:   b.diff(plannedFile{}),
-			})
-		case a != b:
-			c := Change{
-				Kind:   "file",
-				Name:   path,
-				Action: "update",
-				From:   a.meta,
-				To:     b.meta,
-				Diff:   b.diff(a),
-			}
+		case a == b:
+			continue
+		case isOld:
+			c.Action = "update"
 			c.Listed = b.isListed && a.isListed
-			if c.From == c.To {
-				c.From = ""
-				c.To = ""
-			}
-			out = append(out, c)
+		}
+		if isOld && a.meta != b.meta {
+			c.From, c.To = a.meta, b.meta
+		}
+		e.Changes = append(e.Changes, c)
+		if a.text != b.text && (a.isHidden || b.isHidden) && !(a.isListed && b.isListed) {
+			e.hide(path, b.text, own)
 		}
 	}
 	for path := range before {
 		if _, stays := after[path]; !stays {
-			out = append(out, Change{Kind: "file", Name: path, Action: "delete"})
-		}
-	}
-
-	return out
-}
-
-// hideFiles adds the files to the signature that differ, and whose difference is not shown.
-func (e *Effect) hideFiles(old, planned *boot.Plan, own names) {
-	before := listPlannedFiles(old)
-	for path, b := range listPlannedFiles(planned) {
-		a := before[path]
-		isHidden := a.isHidden || b.isHidden
-		isListed := b.isListed && a.isListed
-		if a.text != b.text && isHidden && !isListed {
-			e.hide(path, b.text, own)
+			e.Changes = append(e.Changes, Change{Kind: "file", Name: path, Action: "delete"})
 		}
 	}
 }

@@ -44,8 +44,8 @@ func plainText(value string) string {
 	return value
 }
 
-// compareFiles returns the items that differ between two files; none if one of them cannot be parsed.
-func compareFiles(before, after string, read func(string) (node.Items, error)) []Change {
+// compareTexts returns the items that differ between two files; none if one of them cannot be parsed.
+func compareTexts(before, after string, read func(string) (node.Items, error)) []Change {
 	old, err := read(before)
 	planned, errAfter := read(after)
 	if err != nil || errAfter != nil {

@@ -161,9 +161,9 @@ func TestCompareFiles(t *testing.T) {
 	after := "# prelet\nKUBELET_EXTRA_ARGS=\"--v=4 --node-labels=rack=r7,b=3,c=\"\n"
 	want := []string{"label a delete 1 ", "label b update 2 3", `label c create  ""`,
 		"taint x:NoSchedule delete y ", "flag --v update 2 4"}
-	checkChanges(t, "flags", compareFiles(before, after, readFlagFile), want)
-	checkChanges(t, "equal flags", compareFiles(before, "# comment\n"+before, readFlagFile), nil)
-	checkChanges(t, "flags that cannot be parsed", compareFiles("X=\x00", after, readFlagFile), nil)
+	checkChanges(t, "flags", compareTexts(before, after, readFlagFile), want)
+	checkChanges(t, "equal flags", compareTexts(before, "# comment\n"+before, readFlagFile), nil)
+	checkChanges(t, "flags that cannot be parsed", compareTexts("X=\x00", after, readFlagFile), nil)
 
 	const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 	before = head + "maxPods: 64\nkubeReserved: {cpu: 1, memory: 1Gi}\nclusterDNS: [10.0.0.10]\n"
@@ -171,8 +171,8 @@ func TestCompareFiles(t *testing.T) {
 		"registerWithTaints: [{key: a, effect: NoExecute}]\n"
 	want = []string{`taint a:NoExecute create  ""`, "config kubeReserved.cpu delete 1 ",
 		"config kubeReserved.memory update 1Gi 2Gi"}
-	checkChanges(t, "configuration", compareFiles(before, after, readConfigFile), want)
-	checkChanges(t, "not a configuration", compareFiles("a: b\n", after, readConfigFile), nil)
+	checkChanges(t, "configuration", compareTexts(before, after, readConfigFile), want)
+	checkChanges(t, "not a configuration", compareTexts("a: b\n", after, readConfigFile), nil)
 }
 
 func checkChanges(t *testing.T, what string, changes []Change, want []string) {

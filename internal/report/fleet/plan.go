@@ -71,9 +71,9 @@ func listFileChanges(p *boot.Plan, c boot.Change) []Change {
 	var inner []Change
 	switch c.File.Purpose {
 	case "kubelet-flags":
-		inner = compareFiles(before, after, readFlagFile)
+		inner = compareTexts(before, after, readFlagFile)
 	case "kubelet-config":
-		inner = compareFiles(before, after, readConfigFile)
+		inner = compareTexts(before, after, readConfigFile)
 	}
 	file.Listed = len(inner) > 0
 	isNewConfig := c.File.Purpose == "kubelet-config" && !c.Old.Exists

@@ -16,7 +16,7 @@ import (
 // Input is something that the two runs did not have in common: a file of the site, prelet, or an answer of the machine
 // or the cluster.
 type Input struct {
-	Name    string   `json:"name"` // in words: "variable zone", "ConfigMap kube-system/kubelet-config", "site file x.hcl"
+	Name    string   `json:"name"` // in words: "variable zone", "ConfigMap kube-system/kubelet-config"
 	Kind    string   `json:"kind"` // site | prelet | machine | rollback, or the kind of the question as in recordings
 	Details []Detail `json:"details"`
 	Left    int      `json:"left,omitempty"` // how many more details there are

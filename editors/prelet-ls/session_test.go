@@ -284,38 +284,22 @@ func TestSession(t *testing.T) {
 		t.Errorf("the site as it is: got the diagnostics %q, want none", found)
 	}
 
-	s.ask("completion", main, "locals {", "|\nlocals {", nil)
-	s.ask("completion", main, `stage "label"`, `stage "|"`, nil)
-	s.ask("completion", main, "  action = \"reload\"", "  |", nil)
-	s.ask("completion", main, `"reload"`, `"|"`, nil)
-	s.ask("completion", main, `= var.zone`, `= var.|`, nil)
-	s.ask("completion", main, `= local.rack`, `= "${local.|}"`, nil)
-	s.ask("completion", main, `stage.detect-hw.node.gpus[0].model`, `stage.|`, nil)
-	s.ask("completion", main, `stage.detect-hw.node.gpus[0].model`, `stage.detect-hw.|`, nil)
-	s.ask("completion", main, `stage.detect-hw.node.gpus[0].model`, `stage.detect-hw.node.gpus[0].m|`, nil)
-	s.ask("completion", main, `= local.rack`, `= sl|`, nil)
-	s.ask("completion", main, `[stage.restart.chrony]`, `[|]`, nil)
-	s.ask("completion", "main.hcl", "locals {", "# st|\nlocals {", nil)
-
-	s.ask("hover", main, "action =", "act|ion =", nil)
-	s.ask("hover", main, `stage "restart"`, `stage "rest|art"`, nil)
-	s.ask("hover", main, "gpus[0]", "gp|us[0]", nil)
-	s.ask("hover", main, "= var.zone", "= var.z|one", nil)
-	s.ask("hover", main, "split(", "spl|it(", nil)
-	s.ask("signatureHelp", main, `split("-", `, `split("-", |`, nil)
-
-	s.ask("definition", main, "= var.zone", "= var.z|one", nil)
-	s.ask("definition", main, "gpus[0]", "gp|us[0]", nil)
-	s.ask("references", main, "= var.zone", "= var.z|one", map[string]any{"context": map[string]any{"includeDeclaration": true}})
-	s.ask("prepareRename", main, "= var.zone", "= var.z|one", nil)
-	s.ask("rename", main, "= var.zone", "= var.z|one", map[string]any{"newName": "place"})
-	s.ask("rename", main, `"restart" "chrony"`, `"restart" "ch|rony"`, map[string]any{"newName": "time"})
-	s.ask("rename", main, `"label" "place"`, `"label" "pl|ace"`, map[string]any{"newName": "where"})
-	s.ask("rename", main, "rack =", "ra|ck =", map[string]any{"newName": "gpu"})
-	s.ask("rename", main, "rack =", "ra|ck =", map[string]any{"newName": "no name"})
-	s.ask("formatting", main, "  ca_file = ", "|ca_file= ", nil)
-	s.ask("formatting", main, "locals {", "locals {{|", nil)
-	s.ask("documentSymbol", main, "rack =", "rack =|", nil)
+	text, err := os.ReadFile("testdata/requests.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Requests []struct {
+			Method, Before, After string
+			Params                map[string]any
+		}
+	}
+	if err := json.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range file.Requests {
+		s.ask(r.Method, main, r.Before, r.After, r.Params)
+	}
 
 	s.open("zone.prelettest.hcl")
 	s.wait("zone.prelettest.hcl", isEmpty)

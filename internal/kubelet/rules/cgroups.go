@@ -50,9 +50,7 @@ func lacksRuntimeConfig(v value) bool {
 // usesOtherRuntime reports whether the kubelet uses another runtime than the machine's known one.
 func (c *checker) usesOtherRuntime() bool {
 	endpoint, _ := c.valueAt("containerRuntimeEndpoint").(string)
-	if value, ok := c.given["container-runtime-endpoint"]; ok {
-		endpoint = value
-	}
+	endpoint = cmp.Or(c.given["container-runtime-endpoint"], endpoint)
 	areKnown := endpoint != "" && c.Machine.Endpoint != ""
 
 	return areKnown && cleanEndpoint(endpoint) != cleanEndpoint(c.Machine.Endpoint)

@@ -82,6 +82,15 @@ func (v value) isRepeated(where string, key func(value) string) bool {
 	return false
 }
 
+// rejectedBy is the condition that a text cannot be parsed. {why} is the error.
+func rejectedBy[T any](parse func(string) (T, error)) func(value) bool {
+	return func(v value) bool {
+		_, err := parse(v.text())
+
+		return v.fails(err)
+	}
+}
+
 // The following are conditions of a value.
 
 func isSet(v value) bool { return v.raw != nil }

@@ -65,29 +65,30 @@ func reportDeclared(c *checker) {
 		return
 	}
 
-	added, removed := map[string][]string{}, map[string][]string{}
+	type change struct {
+		gate string
+		isOn bool
+	}
+	changes := map[change][]string{}
 	for _, f := range c.listDeclared() {
-		gate := c.findCause(f)
-		switch {
-		case gate == "":
-		case f.Declared && f.ByRuntime:
-			added[gate] = append(added[gate], f.Name+" (if the container runtime supports it)")
-		case f.Declared:
-			added[gate] = append(added[gate], f.Name)
-		default:
-			removed[gate] = append(removed[gate], f.Name)
+		if gate := c.findCause(f); gate != "" {
+			name := f.Name
+			if f.ByRuntime && f.Declared {
+				name += " (if the container runtime supports it)"
+			}
+			changes[change{gate, f.Declared}] = append(changes[change{gate, f.Declared}], name)
 		}
 	}
 
-	const hint = "set it alike on all nodes of a pool"
-	const effect = "status.declaredFeatures: pods that need it are placed on nodes that declare it"
-	for gate, names := range added {
-		c.reportAt([]string{"featureGates", gate}, hint, "the node adds %s to its %s", strings.Join(names, ", "),
-			effect)
-	}
-	for gate, names := range removed {
-		c.reportAt([]string{"featureGates", gate}, hint, "the node leaves %s out of its %s, and the kubelet refuses "+
-			"those that are on this one when it starts", strings.Join(names, ", "), effect)
+	for at, names := range changes {
+		verb, end := "adds %s to", ""
+		if !at.isOn {
+			verb = "leaves %s out of"
+			end = ", and the kubelet refuses those that are on this one when it starts"
+		}
+		c.reportAt([]string{"featureGates", at.gate}, "set it alike on all nodes of a pool", "the node "+verb+
+			" its status.declaredFeatures: pods that need it are placed on nodes that declare it"+end,
+			strings.Join(names, ", "))
 	}
 }
 

@@ -51,7 +51,8 @@ func fieldRules() []Rule {
 
 		exits(badDuration, 0, "a malformed or negative duration", decodeSource+"; "+evictionSource,
 			by(walkFields),
-			at("evictionSoftGracePeriod.*", isBadGracePeriod, durationHint, ""),
+			at("evictionSoftGracePeriod.*",
+				func(v value) bool { return isSignal(v) && rejectedBy(time.ParseDuration)(v) }, durationHint, ""),
 			at("evictionSoftGracePeriod.*", func(v value) bool { return isSignal(v) && isNegative(v) }, "",
 				"invalid eviction grace period specified: {value}, must be a positive value")),
 
@@ -72,12 +73,6 @@ func isOtherThan(want string) func(value) bool {
 	}
 }
 
-func isBadGracePeriod(v value) bool {
-	_, err := time.ParseDuration(v.text())
-
-	return isSignal(v) && v.fails(err)
-}
-
 func isBadAmount(v value) bool {
 	amount, err := quantity.Parse(v.text())
 	switch {
@@ -92,9 +87,7 @@ func isBadAmount(v value) bool {
 }
 
 func isBadThresholdAmount(v value) bool {
-	_, err := quantity.Parse(v.text())
-
-	return isSignal(v) && !strings.HasSuffix(v.text(), "%") && v.fails(err)
+	return isSignal(v) && !strings.HasSuffix(v.text(), "%") && rejectedBy(quantity.Parse)(v)
 }
 
 // walker compares a configuration with the fields of the version.

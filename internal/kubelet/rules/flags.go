@@ -73,7 +73,7 @@ func flagRules() []Rule {
 			by(reportNodeLabels)),
 
 		exits("flag-taints", 0, "malformed taints, and duplicates of key and effect", "pkg/util/taints",
-			at("--register-with-taints", isBadTaintFlag, "",
+			at("--register-with-taints", rejectedBy(kubelet.ParseTaints), "",
 				`invalid argument "{value}" for "--register-with-taints" flag: {why}`)),
 
 		ignores("flag-node-ip", 0, "a `--node-ip` that is not an address", nodeIPSource,
@@ -248,12 +248,6 @@ func reportNodeLabels(c *checker) {
 			c.report("--node-labels", "", "%s", err)
 		}
 	}
-}
-
-func isBadTaintFlag(v value) bool {
-	_, err := kubelet.ParseTaints(v.text())
-
-	return v.fails(err)
 }
 
 func hasBadNodeIP(v value) bool {

@@ -144,14 +144,15 @@ func parseGates(text string) (any, error) {
 
 // parsePairs parses names and values as k8s.io/component-base/cli/flag does.
 func parsePairs(f Flag) (any, error) {
+	pairs, separator := splitList(f.Value), "="
 	switch f.Name {
 	case "eviction-hard", "eviction-soft":
-		return splitPairs(splitList(f.Value), "<")
+		separator = "<"
 	case "cpu-manager-policy-options": // MapStringStringNoSplit: one pair, which may not be empty
-		return splitPairs([]string{f.Value}, "=")
+		pairs = []string{f.Value}
 	}
 
-	return splitPairs(splitList(f.Value), "=")
+	return splitPairs(pairs, separator)
 }
 
 func splitPairs(pairs []string, separator string) (map[string]any, error) {

@@ -530,10 +530,7 @@ func (c *checker) hasSignedCertificate() bool {
 	if !c.isOn("serverTLSBootstrap") {
 		return false
 	}
-	dir, isSet := c.given["cert-dir"]
-	if !isSet {
-		dir = "/var/lib/kubelet/pki"
-	}
+	dir := cmp.Or(c.given["cert-dir"], "/var/lib/kubelet/pki")
 
 	return !c.isMissing(dir + "/kubelet-server-current.pem")
 }

@@ -2,7 +2,6 @@ package rules
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -134,33 +133,19 @@ func (v value) because(hint, format string, args ...any) bool {
 // {flag} the flag that sets it, {value} its value, and {duration} that as the kubelet prints it. {why} is set by the
 // condition.
 func (v value) expand(text string) string {
-	return regexp.MustCompile(`\{[\w.]+\}`).ReplaceAllStringFunc(text, func(name string) string {
-		field := strings.Join(v.path, ".")
-		switch name {
-		case "{value}":
-			if v.raw == nil {
-				return ""
-			}
+	field := strings.Join(v.path, ".")
+	printed := ""
+	if v.raw != nil {
+		printed = fmt.Sprint(v.raw)
+	}
+	d, _ := v.duration()
+	flag := ""
+	if strings.Contains(text, "{flag}") {
+		flag = v.findFlag(field)
+	}
 
-			return fmt.Sprint(v.raw)
-		case "{duration}":
-			d, _ := v.duration()
-
-			return d.String()
-		case "{field}":
-			return field
-		case "{key}":
-			return v.key()
-		case "{flag}":
-			return v.findFlag(field)
-		case "{why}":
-			return v.why
-		case "{kubelet}":
-			return v.describeKubelet()
-		}
-
-		return name
-	})
+	return strings.NewReplacer("{value}", printed, "{duration}", d.String(), "{field}", field, "{key}", v.key(),
+		"{flag}", flag, "{why}", v.why, "{kubelet}", v.describeKubelet()).Replace(text)
 }
 
 // findFlag returns the flag that sets a field, with its dashes.

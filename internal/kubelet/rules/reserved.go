@@ -53,7 +53,7 @@ func reservationRules() []Rule {
 				isTiny, "write 16Mi or more, or 0", "{value} is only {why} bytes")),
 
 		exits("config-bad-cpu-list", 0, "a malformed list of CPUs", validation,
-			invalid("reservedSystemCPUs", isBadCPUList, "write CPU numbers and ranges, like 0-3,8",
+			invalid("reservedSystemCPUs", rejectedBy(kubelet.ParseCPUSet), "write CPU numbers and ranges, like 0-3,8",
 				"unable to parse reservedSystemCPUs (--reserved-cpus) {value}, error: {why}")),
 
 		exits("config-reserved-cpus-and-cgroup", 0, "reserved CPUs together with a reserved cgroup", validation,
@@ -214,12 +214,6 @@ func isUsedWithCPUs(v value) bool {
 	v.place = "reservedSystemCPUs"
 
 	return hasText(v) && v.has("reservedSystemCPUs")
-}
-
-func isBadCPUList(v value) bool {
-	_, err := kubelet.ParseCPUSet(v.text())
-
-	return v.fails(err)
 }
 
 func lacksReservedCPU(v value) bool {

@@ -81,11 +81,11 @@ func isOutside(gate string, least, most time.Duration) func(value) bool {
 }
 
 func isAboveWhole(v value) bool {
-	critical, _ := v.duration()
+	critical, isSet := v.duration()
 	whole := v.durationOf(wholePeriod)
 	v.why = whole.String()
 
-	return critical > whole
+	return isSet && critical > whole
 }
 
 func isSetByPodToo(v value) bool {

@@ -2,6 +2,7 @@ package boot
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/hashicorp/hcl/v2"
+	"sigs.k8s.io/yaml"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
@@ -18,31 +20,29 @@ import (
 	"github.com/prelet/prelet/stages/builtin"
 )
 
-// describeGaudi returns a detector with a configuration, facts and needs.
-func describeGaudi() contract.Description {
-	text, number, yes := contract.Type{Kind: contract.String}, contract.Type{Kind: contract.Number},
-		contract.Type{Kind: contract.Bool}
-	most := 24.0
-	return contract.Description{Name: "gaudi", Version: "1.20.0", LabelDomains: []string{"habana.example"},
-		Match: contract.Match{PCIIDs: []string{"1da3:*:12"}},
-		Needs: contract.Needs{Devices: []string{"/dev/accel/accel*"}, Execute: []string{"/usr/bin/hl-smi"}},
-		Config: []contract.Attribute{
-			{Name: "scale_out_ports", Type: yes, Default: false},
-			{Name: "cards", Type: number, Maximum: &most},
-			{Name: "firmware", Type: contract.Type{Kind: contract.Object,
-				Attributes: []contract.Attribute{{Name: "minimum", Type: text, Required: true}}}},
-			{Name: "port", Type: contract.Type{
-				Kind: contract.List,
-				Element: &contract.Type{
-					Kind:       contract.Object,
-					Attributes: []contract.Attribute{{Name: "speed", Type: number}},
-				},
-			}},
-		},
-		Facts: []contract.Attribute{{Name: "firmware", Type: text},
-			{Name: "ports", Type: contract.Type{Kind: contract.List, Element: &contract.Type{Kind: contract.Object,
-				Attributes: []contract.Attribute{{Name: "id", Type: number}, {Name: "up", Type: yes}}}}}}}
+//go:embed testdata/detectors.yaml
+var detectorText []byte
+
+// detectorCases is testdata/detectors.yaml.
+type detectorCases struct {
+	Description contract.Description
+	Configs     []struct{ Name, Config, Want string }
+	Facts       map[string]string
+	Locks       []struct {
+		Body, Want string
+		Fail       fault.Code
+	}
 }
+
+func readDetectorCases() (out detectorCases) {
+	if err := yaml.UnmarshalStrict(detectorText, &out); err != nil {
+		panic(err)
+	}
+	return out
+}
+
+// describeGaudi returns a detector with a configuration, facts and needs.
+func describeGaudi() contract.Description { return readDetectorCases().Description }
 
 // detectorWorld is a bare machine with cards, and detectors that are locked and answer.
 func detectorWorld(t testing.TB, facts world.Facts, locks []contract.Description,
@@ -112,27 +112,11 @@ const grants = `
 // process.
 func TestDetectorConfigIsChecked(t *testing.T) {
 	locks := detectorWorld(t, *makeBareVM(), []contract.Description{describeGaudi()}, nil)
-	for _, test := range []struct{ name, config, want string }{
-		{"right", "scale_out_ports = true\n    firmware {\n      minimum = \"1.20.0\"\n    }", ""},
-		{"a block that may be repeated, once", "port { speed = 100 }", ""},
-		{"twice", "port { speed = 100 }\n    port { speed = 200 }", ""},
-		{"misspelt", "scale_out_port = true", `unknown-argument 8:5 Detector "gaudi": scale_out_port: no such attribute`},
-		{"misspelt inside", "firmware {\n      minimun = \"1\"\n    }",
-			"missing-argument 8:5 Detector \"gaudi\": firmware.minimum: required, but not set\n" +
-				"unknown-argument 9:7 Detector \"gaudi\": firmware.minimun: no such attribute"},
-		{"required inside", "firmware {}", `missing-argument 8:5 Detector "gaudi": firmware.minimum: required, but not set`},
-		{"wrong type", "scale_out_ports = \"yes\"", `wrong-type 8:23 Detector "gaudi": scale_out_ports: wrong type`},
-		{"wrong type inside", "firmware {\n      minimum = 1.20\n    }",
-			`wrong-type 9:17 Detector "gaudi": firmware.minimum: wrong type`},
-		{"too much", "cards = 25", `wrong-type 8:13 Detector "gaudi": cards: 25 is too large`},
-		{"in a list", "port { speed = 100 }\n    port { speed = \"fast\" }",
-			`wrong-type 9:20 Detector "gaudi": port[1].speed: wrong type`},
-		{"not known yet", "cards = var.cards", ""},
-	} {
-		t.Run(test.name, func(t *testing.T) {
+	for _, test := range readDetectorCases().Configs {
+		t.Run(test.Name, func(t *testing.T) {
 			s := parseSite(t, "variable \"cards\" {\n  type = number\n}\ndetector \"gaudi\" {\n"+
 				"  allow { devices = [\"/dev/accel/accel*\"] }\n  required = false\n  config {\n    "+
-				test.config+"\n  }\n}\n"+afterDetectors)
+				test.Config+"\n  }\n}\n"+afterDetectors)
 			var got []string
 			for _, d := range Check(s, SampleMachines(), CheckOptions{Locks: locks}) {
 				if strings.HasPrefix(d.Summary, `Detector "gaudi": `) {
@@ -143,8 +127,8 @@ func TestDetectorConfigIsChecked(t *testing.T) {
 					)
 				}
 			}
-			if strings.Join(got, "\n") != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
+			if strings.Join(got, "\n") != test.Want {
+				t.Errorf("got %q, want %q", got, test.Want)
 			}
 		})
 	}
@@ -174,23 +158,12 @@ func TestDetectorConsentIsChecked(t *testing.T) {
 // A lock that cannot be used would leave a wrong configuration unseen: a warning. One that is not there is on the
 // node: a note, with what to do, and only where there is a configuration.
 func TestDetectorLockThatCannotBeUsed(t *testing.T) {
-	for _, tt := range []struct {
-		body string
-		fail fault.Code
-		want string // severity; "": nothing is said
-	}{
-		{"config { cards = \"none\" }", fault.DetectorFailed, "warning"},
-		{"", fault.DetectorFailed, "warning"},
-		{"config { cards = \"none\" }", fault.Absent, "note"},
-		{"config { cards = \"none\" }", fault.Denied, "note"},
-		{"config {}", fault.Absent, ""},
-		{"", fault.Absent, ""},
-	} {
+	for _, tt := range readDetectorCases().Locks {
 		locks := world.SourceFunc(func(context.Context, world.Question) world.Answer {
-			return world.Failure(tt.fail, "There is no lock of it that can be used", "")
+			return world.Failure(tt.Fail, "There is no lock of it that can be used", "")
 		})
 		said := ""
-		for _, d := range Check(parseSite(t, "detector \"gaudi\" {\n  "+tt.body+"\n}\n"+afterDetectors), SampleMachines(), CheckOptions{Locks: locks}) {
+		for _, d := range Check(parseSite(t, "detector \"gaudi\" {\n  "+tt.Body+"\n}\n"+afterDetectors), SampleMachines(), CheckOptions{Locks: locks}) {
 			if !strings.Contains(d.Summary, `The configuration of detector "gaudi" is not checked`) {
 				continue
 			}
@@ -200,11 +173,11 @@ func TestDetectorLockThatCannotBeUsed(t *testing.T) {
 			if d.Severity != hcl.DiagWarning ||
 				!strings.Contains(d.Detail, "There is no lock of it that can be used.") ||
 				said == "note" && !strings.Contains(d.Detail, "prelet detectors lock --site --config DIR PROGRAM") {
-				t.Errorf("%q, %s: got %s\nwant a warning with the reason and the next step", tt.body, tt.fail, d.Detail)
+				t.Errorf("%q, %s: got %s\nwant a warning with the reason and the next step", tt.Body, tt.Fail, d.Detail)
 			}
 		}
-		if said != tt.want {
-			t.Errorf("%q, %s: a %q, want %q", tt.body, tt.fail, said, tt.want)
+		if said != tt.Want {
+			t.Errorf("%q, %s: a %q, want %q", tt.Body, tt.Fail, said, tt.Want)
 		}
 	}
 	if text := showDiagnostics(Check(parseSite(t, "detector \"gaudi\" {\n  config { cards = 1 }\n}\n"+afterDetectors),
@@ -218,14 +191,8 @@ func TestDetectorFactsAreTyped(t *testing.T) {
 	locks := detectorWorld(t, *makeBareVM(), []contract.Description{describeGaudi()}, nil)
 	head := "detector \"gaudi\" {" + grants + "}\n" + afterDetectors +
 		"stage \"label\" \"x\" {\n  labels = { \"example.com/x\" = "
-	for expression, want := range map[string]string{
-		`stage.detect-hw.node.detectors.gaudi.facts.firmware`:                             "",
-		`length(stage.detect-hw.node.detectors.gaudi.facts.ports)`:                        "",
-		`length([for p in stage.detect-hw.node.detectors.gaudi.facts.ports : p if p.up])`: "",
-		`stage.detect-hw.node.detectors.gaudi.facts.firmwear`:                             "firmwear",
-		`length(where(stage.detect-hw.node.detectors.gaudi.facts.ports, {upp = true}))`:   "upp",
-		`try(stage.detect-hw.node.detectors.gaudi.facts.ports[0].idd, null)`:              "idd",
-	} {
+	for expression, want := range readDetectorCases().Facts {
+		expression = strings.ReplaceAll(expression, "facts.", "stage.detect-hw.node.detectors.gaudi.facts.")
 		diags := Check(parseSite(t, head+expression+" }\n}\n"), SampleMachines(), CheckOptions{Locks: locks})
 		if want == "" && diags.HasErrors() || want != "" && !strings.Contains(showDiagnostics(diags), want) {
 			t.Errorf("%s: want %q, got %s", expression, want, showDiagnostics(diags))

@@ -2,6 +2,7 @@ package node
 
 import (
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -33,4 +34,26 @@ func WhyReadOnly(file string) string {
 	return "Its units may write below " + strings.Join(writableFolders[:2], " and ") +
 		" only. Choose such a place, or ship a drop-in for prelet.service, " +
 		"prelet-apply.service and prelet-verify.service with ReadWritePaths=-" + folder + "."
+}
+
+// hiddenFolders are the folders of which prelet's units see an empty one of their own.
+// Source: ProtectHome=, PrivateDevices= and TemporaryFileSystem= in packaging/systemd.
+var hiddenFolders = []string{"/dev", "/home", "/root", "/run/user", "/tmp", "/var/tmp"}
+
+// IsHidden reports whether prelet's units do not see what others see at a path.
+func IsHidden(file string) bool {
+	return slices.ContainsFunc(hiddenFolders, func(folder string) bool {
+		return strings.HasPrefix(path.Clean(file), folder+"/")
+	})
+}
+
+// WhyHidden explains why prelet's units do not see a file, and what to change.
+func WhyHidden(file string) string {
+	folder := path.Clean(file)
+	for path.Dir(folder) != "/" && IsHidden(path.Dir(folder)) {
+		folder = path.Dir(folder)
+	}
+
+	return "Its units have a " + path.Dir(folder) + " of their own: a boot finds no such file, while a plan by hand may " +
+		"find it. Choose a file elsewhere, such as in /etc or /run."
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/schema"
@@ -107,6 +108,10 @@ func (Stage) Check(cfg schema.Body, in stages.Inputs) hcl.Diagnostics {
 			"Write config_map = \"NAMESPACE/NAME\" or file = \"/PATH\". Null counts as not written; "+
 				"for machines that need neither, leave the stage out: when = …",
 		)
+	case file.Set() && node.IsHidden(file.V):
+		return hcl.Diagnostics{origin.Warning(
+			fault.FileUnusable, file.Range, "prelet.service does not see "+file.V, "%s", node.WhyHidden(file.V),
+		)}
 	}
 
 	return nil

@@ -11,6 +11,9 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lang/origin"
+	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -37,7 +40,7 @@ func (e *Eval) checkCalls(x hclsyntax.Expression) hcl.Diagnostics {
 }
 
 // checkLiterals refuses a broken regular expression and a relative path that are written as texts, before evaluation:
-// try() and can() would excuse them on every machine.
+// try() and can() would excuse them on every machine. It warns of a path that prelet's units do not see.
 func checkLiterals(call *hclsyntax.FunctionCallExpr) (diags hcl.Diagnostics) {
 	at := map[string]int{"regex": 0, "regexall": 0, "replace": 1, "file": 0, "fileexists": 0}
 	i, isChecked := at[call.Name]
@@ -55,6 +58,9 @@ func checkLiterals(call *hclsyntax.FunctionCallExpr) (diags hcl.Diagnostics) {
 			diags = append(diags, refuse(call.Args[i].Range(), fmt.Sprintf("%q is not an absolute path", text),
 				"%s reads a file of the node: write its path from / on. A file of the site is read by "+
 					"templatefile(NAME, VARS).", call.Name))
+		} else if node.IsHidden(text) {
+			diags = append(diags, origin.Warning(fault.FileUnusable, call.Args[i].Range(),
+				"prelet.service does not see "+text, "%s", node.WhyHidden(text)))
 		}
 		return diags
 	}

@@ -210,6 +210,12 @@ func describeSyntax(src []byte, diags hcl.Diagnostics) hcl.Diagnostics {
 			d.Detail = "The brace that closes this block is missing." + findNextBlock(src, d.Subject)
 		case "Argument or block definition required":
 			d.Detail += describeForeign(line)
+		case "Missing key/value separator":
+			if isBlockLine(line) {
+				d.Detail = "Here the next block begins, and the brace that closes the map before it is missing."
+			}
+		case "Missing newline after argument", "Missing attribute separator":
+			d.Detail += describeWord(line)
 		}
 	}
 
@@ -231,6 +237,27 @@ func describeForeign(line string) string {
 	return ""
 }
 
+// describeWord returns what to write for a line with a word of another language in an expression, after a space; "" if it
+// has none.
+func describeWord(line string) string {
+	words := strings.Fields(line)
+	switch {
+	case slices.Contains(words, "if") && slices.Contains(words, "else"):
+		return " A choice is written CONDITION ? VALUE : OTHER."
+	case slices.Contains(words, "and"), slices.Contains(words, "or"), slices.Contains(words, "not"):
+		return " The operators are && for and, || for or, ! for not."
+	}
+
+	return ""
+}
+
+// isBlockLine reports whether a block of a site begins on a line.
+func isBlockLine(line string) bool {
+	word, _, _ := strings.Cut(line, " ")
+
+	return slices.ContainsFunc(schema.TopLevel(), func(b schema.Block) bool { return b.Type == word })
+}
+
 // findLine returns a line of a text, which is counted from 1.
 func findLine(src []byte, number int) string {
 	lines := strings.SplitN(string(src), "\n", number+1)
@@ -250,9 +277,7 @@ func findNextBlock(src []byte, unclosed *hcl.Range) string {
 	number := 0
 	for line := range strings.Lines(string(src)) {
 		number++
-		word, _, _ := strings.Cut(line, " ")
-		isBlock := slices.ContainsFunc(schema.TopLevel(), func(b schema.Block) bool { return b.Type == word })
-		if number > unclosed.Start.Line && isBlock {
+		if number > unclosed.Start.Line && isBlockLine(line) {
 			return fmt.Sprintf(" It belongs before line %d, where the next block begins.", number)
 		}
 	}

@@ -51,6 +51,17 @@ func (c factCase) detect(t *testing.T) world.Facts {
 	return detect(t, Options{Tree: faulty{Tree: tree(t, files), errs: errs}})
 }
 
+func readData(t *testing.T, name string, into any) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict(text, into); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+}
+
 // TestFacts compares the facts of machines in testdata.
 func TestFacts(t *testing.T) {
 	names, err := filepath.Glob("testdata/*.yaml")
@@ -58,16 +69,11 @@ func TestFacts(t *testing.T) {
 		t.Fatalf("got files %v, %v; want some", names, err)
 	}
 	for _, name := range names {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		name = filepath.Base(name)
 		var cases []factCase
-		if err := yaml.UnmarshalStrict(text, &cases); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		readData(t, name, &cases)
 		for _, c := range cases {
-			t.Run(filepath.Base(name)+"/"+c.Name, func(t *testing.T) {
+			t.Run(name+"/"+c.Name, func(t *testing.T) {
 				facts := c.detect(t)
 				var got map[string]any
 				if err := yaml.Unmarshal(encode(t, facts), &got); err != nil {

@@ -9,32 +9,24 @@ import (
 	texts "github.com/prelet/prelet/internal/lang/value"
 )
 
+// products is testdata/texts/names.yaml.
+type products struct {
+	Names  [][3]string // device, subsystem, name
+	Labels map[string]string
+}
+
+func readProducts(t *testing.T) (out products) {
+	t.Helper()
+	readData(t, "texts/names.yaml", &out)
+	return out
+}
+
 func TestLookup(t *testing.T) {
-	tests := []struct {
-		device, subsystem, want string
-	}{
-		{"10de:2330", "10de:16c1", "NVIDIA H100 80GB HBM3"},
-		{"10de:25b6", "10de:14a9", "NVIDIA A16"}, // one id, two products
-		{"10de:25b6", "10de:157e", "NVIDIA A2"},
-		{"10de:25b6", "1028:0000", ""}, // they disagree, so the name is unknown
-		{"10de:25b6", "", ""},
-		{"10de:2330", "1af4:1100", "NVIDIA H100 80GB HBM3"}, // subsystems only, and all agree
-		{"10de:20b0", "10de:1450", "NVIDIA A100-PG509-200"},
-		{"10de:20b0", "", "NVIDIA A100-SXM4-40GB"},
-		{"10de:20b2", "10de:1463", "NVIDIA A100-SXM4-80GB"},
-		{"10de:2342", "10de:16eb", "NVIDIA GH200 120GB"},
-		{"10de:15f8", "10de:118f", "Tesla P100-PCIE-16GB"},
-		{"1002:74a1", "1002:74a1", "AMD Instinct MI300X"},
-		{"15b3:1015", "", "MT27710 Family [ConnectX-4 Lx]"},
-		{"8086:158b", "", "Ethernet Controller XXV710 for 25GbE SFP28"},
-		{"0000:0000", "", ""},
-		{"ffff:ffff", "ffff:ffff", ""},
-		{"", "", ""},
-	}
-	for _, tt := range tests {
-		got, ok := lookup(t, tt.device, tt.subsystem)
-		if got.name != tt.want || ok != (tt.want != "") {
-			t.Errorf("name of (%q, %q) = %q, %v; want %q", tt.device, tt.subsystem, got.name, ok, tt.want)
+	for _, row := range readProducts(t).Names {
+		device, subsystem, want := row[0], row[1], row[2]
+		got, ok := lookup(t, device, subsystem)
+		if got.name != want || ok != (want != "") {
+			t.Errorf("name of (%q, %q) = %q, %v; want %q", device, subsystem, got.name, ok, want)
 		}
 	}
 }
@@ -122,15 +114,7 @@ func TestNamesMakeLabels(t *testing.T) {
 
 // TestLabelsOfGPUs compares with the labels that sites have: nvidia-smi's name in lower case, with - for spaces.
 func TestLabelsOfGPUs(t *testing.T) {
-	// With no subsystem; where products share an id, that decides: TestLookup.
-	for device, want := range map[string]string{
-		"10de:1eb8": "tesla-t4", "10de:1db1": "tesla-v100-sxm2-16gb", "10de:1db4": "tesla-v100-pcie-16gb", "10de:1db5": "tesla-v100-sxm2-32gb",
-		"10de:1db6": "tesla-v100-pcie-32gb", "10de:1db8": "tesla-v100-sxm3-32gb", "10de:1df6": "tesla-v100s-pcie-32gb", "10de:15f8": "tesla-p100-pcie-16gb",
-		"10de:15f9": "tesla-p100-sxm2-16gb", "10de:1b38": "tesla-p40", "10de:1bb3": "tesla-p4", "10de:20b0": "nvidia-a100-sxm4-40gb",
-		"10de:20b5": "nvidia-a100-80gb-pcie", "10de:20f1": "nvidia-a100-pcie-40gb", "10de:20b7": "nvidia-a30", "10de:2235": "nvidia-a40", "10de:2236": "nvidia-a10",
-		"10de:2237": "nvidia-a10g", "10de:27b8": "nvidia-l4", "10de:26b5": "nvidia-l40", "10de:26b9": "nvidia-l40s", "10de:2330": "nvidia-h100-80gb-hbm3",
-		"10de:2331": "nvidia-h100-pcie", "10de:2335": "nvidia-h200", "10de:2901": "nvidia-b200", "10de:2941": "nvidia-gb200",
-	} {
+	for device, want := range readProducts(t).Labels {
 		if e, ok := lookup(t, device, ""); !ok || texts.Slug(e.name) != want {
 			t.Errorf("%s is %q, whose label is %q; want %q", device, e.name, texts.Slug(e.name), want)
 		}

@@ -1,6 +1,7 @@
 package hardware
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -10,30 +11,31 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-func TestParseCPUList(t *testing.T) {
-	tests := []struct {
-		in   string
-		want []int
-		ok   bool
-	}{
-		{"0-3,8,10-11\n", []int{0, 1, 2, 3, 8, 10, 11}, true},
-		{"", []int{}, true},
-		{"\n", []int{}, true},
-		{"5,1,5", []int{1, 5}, true},
-		{"65535", []int{65535}, true},
-		{"65536", nil, false},
-		{"3-1", nil, false},
-		{"-1", nil, false},
-		{"1-", nil, false},
-		{"0-65535,0-65535", nil, false},
-		{"a", nil, false},
-		{"0,,1", nil, false},
-		{"+1", []int{1}, true}, // as the kubelet reads it; the kernel writes no sign
+// kernelTexts is testdata/texts/kernel.yaml.
+type kernelTexts struct {
+	CPULists []struct {
+		Text string
+		Want []int
+	} `json:"cpu lists"`
+	CPUInfo []struct {
+		Name, Text    string
+		Vendor, Model *string
+		Guest         bool
+		Processors    []int
 	}
-	for _, tt := range tests {
-		got, err := parseCPUList(tt.in)
-		if (err == nil) != tt.ok || !slices.Equal(got, tt.want) {
-			t.Errorf("parseCPUList(%q) = %v, %v; want %v", tt.in, got, err, tt.want)
+}
+
+func readKernelTexts(t *testing.T) (out kernelTexts) {
+	t.Helper()
+	readData(t, "texts/kernel.yaml", &out)
+	return out
+}
+
+func TestParseCPUList(t *testing.T) {
+	for _, c := range readKernelTexts(t).CPULists {
+		got, err := parseCPUList(c.Text)
+		if (err == nil) != (c.Want != nil) || !slices.Equal(got, c.Want) {
+			t.Errorf("parseCPUList(%q): got %v, %v; want %v", c.Text, got, err, c.Want)
 		}
 	}
 }
@@ -79,64 +81,12 @@ func FuzzParseMeminfo(f *testing.F) {
 }
 
 func TestParseCPUInfo(t *testing.T) {
-	tests := map[string]struct {
-		in            string
-		vendor, model any
-		hypervisor    bool
-		processors    []int
-	}{
-		"x86": {
-			"processor\t: 0\nvendor_id\t: AuthenticAMD\nmodel name\t: AMD EPYC\nflags\t\t: fpu " +
-				"hypervisor\n\nprocessor\t: 1\nmodel name\t: other\n",
-			"AuthenticAMD",
-			"AMD EPYC",
-			true,
-			[]int{0, 1},
-		},
-		"arm": {
-			"processor\t: 0\nFeatures\t: fp\nCPU implementer\t: 0x41\n",
-			"ARM",
-			nil,
-			false,
-			[]int{0},
-		},
-		"arm, a server": {
-			"processor\t: 0\nCPU implementer\t: 0x41\nCPU architecture: 8\nCPU part\t: 0xd0c\n\nprocessor\t: " +
-				"1\nCPU implementer\t: 0x41\nCPU part\t: 0xd40\n",
-			"ARM",
-			"Neoverse-N1",
-			false,
-			[]int{0, 1},
-		},
-		"arm, nobody's": {
-			"processor\t: 0\nCPU implementer\t: 0x00\nCPU part\t: 0xd0c\n",
-			nil,
-			nil,
-			false,
-			[]int{0},
-		},
-		"power": {
-			"processor\t: 0\ncpu\t\t: POWER9, altivec supported\n",
-			nil,
-			"POWER9, altivec supported",
-			false,
-			[]int{0},
-		},
-		"s390x": {
-			"vendor_id       : IBM/S390\ncpu number      : 3\n",
-			"IBM/S390",
-			nil,
-			false,
-			[]int{3},
-		},
-		"nothing":                 {"", nil, nil, false, []int{}},
-		"flags of the first only": {"flags : fpu\n\nflags : hypervisor\n", nil, nil, false, []int{}},
-	}
-	for name, tt := range tests {
-		got := parseCPUInfo(tt.in)
-		if value(got.vendor) != tt.vendor || value(got.model) != tt.model || got.isGuest != tt.hypervisor ||
-			!slices.Equal(got.processors, tt.processors) {
-			t.Errorf("%s: %v %v %v %v", name, value(got.vendor), value(got.model), got.isGuest, got.processors)
+	for _, c := range readKernelTexts(t).CPUInfo {
+		got := parseCPUInfo(c.Text)
+		if !reflect.DeepEqual(got.vendor, c.Vendor) || !reflect.DeepEqual(got.model, c.Model) || got.isGuest != c.Guest ||
+			!slices.Equal(got.processors, c.Processors) {
+			t.Errorf("%s: got vendor %v, model %v, guest %t, processors %v; want %+v",
+				c.Name, value(got.vendor), value(got.model), got.isGuest, got.processors, c)
 		}
 	}
 }

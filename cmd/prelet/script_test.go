@@ -171,7 +171,6 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		"out":          cmdOut,
 		"err":          cmdErr,
 		"json":         cmdJSON,
-		"save":         cmdSave,
 		"columns":      cmdColumns,
 		"secret":       cmdSecret,
 		"hidden":       cmdHidden,

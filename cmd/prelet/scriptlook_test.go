@@ -181,15 +181,6 @@ func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// save PATH VARIABLE: a place of stdout's document becomes a variable of the environment.
-func cmdSave(ts *testscript.TestScript, _ bool, args []string) {
-	v, ok := document(ts)[args[0]].(string)
-	if !ok || v == "" {
-		ts.Fatalf("there is no text %s", args[0])
-	}
-	ts.Setenv(args[1], v)
-}
-
 // columns N: no line of stdout and stderr is longer. Exempt are lines of a shown file ("+", "-" or " " at column six)
 // and words that cannot be wrapped.
 func cmdColumns(ts *testscript.TestScript, _ bool, args []string) {

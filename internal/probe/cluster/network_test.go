@@ -203,7 +203,7 @@ func TestBackoff(t *testing.T) {
 // TestReadRetryAfter: seconds or a date, as RFC 9110, 10.2.3 has it, bounded both.
 func TestReadRetryAfter(t *testing.T) {
 	for _, c := range readServersCases(t).RetryAfter {
-		if got := retryAfter(http.Header{"Retry-After": {c.After}, "Date": {c.Date}}); got != c.Seconds*time.Second {
+		if got := retryAfter(http.Header{"Retry-After": {c.After}, "Date": {c.Date}}); got != time.Duration(c.Seconds)*time.Second {
 			t.Errorf("Retry-After %q at %q: got %s, want %d s", c.After, c.Date, got, c.Seconds)
 		}
 	}

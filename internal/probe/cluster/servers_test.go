@@ -29,7 +29,7 @@ type serversCases struct {
 	}
 	TurnAway []struct {
 		Name    string
-		Seconds time.Duration
+		Seconds int
 		After   [2]string
 		Refuses [2]int
 		Asked   [2]int32
@@ -38,7 +38,7 @@ type serversCases struct {
 	} `json:"turn away"`
 	RetryAfter []struct {
 		After, Date string
-		Seconds     time.Duration
+		Seconds     int
 	} `json:"retry after"`
 }
 
@@ -270,7 +270,7 @@ func TestSeveralServersTurnAway(t *testing.T) {
 				}
 				req := a.object()
 				req.Servers = append(req.Servers, b.URL)
-				_, err := fetchConfigMap(within(t, c.Seconds*time.Second), req, opts)
+				_, err := fetchConfigMap(within(t, time.Duration(c.Seconds)*time.Second), req, opts)
 				if (err != nil) != c.Fails {
 					t.Errorf("got %v, want an error: %t", err, c.Fails)
 				}

@@ -35,14 +35,12 @@ func (s *source) addMembers(st *types.Struct, path, goPath string) error {
 	for i := range st.NumFields() {
 		member := st.Field(i)
 		tag := reflect.StructTag(st.Tag(i)).Get("json")
-		name, options, _ := strings.Cut(tag, ",")
-		// Up to 1.36 the tag of an embedded type has inline, from 1.37 on it has no name.
+		name, _, _ := strings.Cut(tag, ",")
 		inner, isStruct := member.Type().Underlying().(*types.Struct)
-		isInline := name == "" || strings.Contains(options, "inline")
 
 		var err error
 		switch {
-		case member.Embedded() && isInline && isStruct:
+		case member.Embedded() && name == "" && isStruct:
 			err = s.addMembers(inner, path, goPath)
 		case name == "" || name == "-":
 			err = fmt.Errorf("the member %s%s has no name in JSON", goPath, member.Name())
@@ -88,20 +86,20 @@ func (s *source) add(t types.Type, path, goPath string) error {
 	if kind == "" {
 		kind = kinds[t.Underlying().String()]
 	}
-	list, isList := t.Underlying().(*types.Slice)
+	s.paths[goPath] = path
+	s.states["field\t"+path] = cmp.Or(kind, "object")
+	if kind != "" {
+		return nil
+	}
+
 	below := path + "."
-	if kind == "" && isList {
-		kind = "objectlist"
+	if list, isList := t.Underlying().(*types.Slice); isList {
+		s.states["field\t"+path] = "objectlist"
 		below = path + "[]."
 		t = list.Elem()
 	}
 	members, isStruct := t.Underlying().(*types.Struct)
-	s.paths[goPath] = path
-	s.states["field\t"+path] = cmp.Or(kind, "object")
-	switch {
-	case kind != "" && kind != "objectlist":
-		return nil
-	case !isStruct:
+	if !isStruct {
 		return fmt.Errorf("%s has the unknown type %s", path, t)
 	}
 

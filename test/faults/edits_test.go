@@ -123,19 +123,6 @@ func TestForeignEdit(t *testing.T) {
 
 // TestLimits: the process may not do what it needs.
 func TestLimits(t *testing.T) {
-	row(t, "40 a file that may not grow: a short write, then no more", func(t *testing.T) {
-		big := `file "big" {` + "\n path = \"/etc/site.d/big.conf\"\n content = \"" + strings.Repeat(
-			"x",
-			150_000,
-		) + "\"\n}\n"
-		b := onTmpfs(t, "size=16m", "")
-		b.expect(0, b.runs("1"))
-		b.site(big)
-		b.before = []string{"prlimit", "--fsize=100000"}
-		b.refused("file too large", "raise the limit on file size")
-		b.before = nil
-		b.heals()
-	})
 	row(t, "40 too few descriptors", func(t *testing.T) {
 		b := onTmpfs(t, "size=4m", "")
 		b.expect(0, b.runs("1"))

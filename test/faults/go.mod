@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/prelet/prelet v0.0.0-00010101000000-000000000000
 	golang.org/x/sys v0.49.0
+	golang.org/x/tools v0.52.0 // indirect
 )
 
 require (

@@ -27,9 +27,8 @@ func TestRows(t *testing.T) {
 // rowScript is a script on a box, which its first command makes.
 type rowScript struct {
 	*box
-	t     *testing.T
-	line  scripttest.Line
-	start tree
+	t    *testing.T
+	line scripttest.Line
 }
 
 func (r *rowScript) must(err error) {

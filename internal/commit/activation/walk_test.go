@@ -258,6 +258,7 @@ type playOptions struct {
 	killAt int       // end the process at this moment: before each step, and after the last one of all; 0: never
 	killIn string    // only moments in this row count; "": in any
 	reboot bool      // a kill is a power cut
+	events bool      // the moments are the events, in place of the steps
 	seen   func(row) // called with each row; may be nil
 }
 
@@ -294,11 +295,13 @@ func (s story) play(t testing.TB, how playOptions) (at string) {
 	}
 	current := sweep
 	n.step = n.guardSteps(func(x step, after bool) {
-		if current = x; !after || endsWith(now, x) { // else it is the same moment as before the next step
+		current = x
+		isMoment := !after || endsWith(now, x) // else it is the same moment as before the next step
+		if isMoment && !how.events {
 			pass(x, after, "")
 		}
 	})
-	if s.is("events") && how.rows == nil {
+	if how.events {
 		n.onNote = func(e Event) { pass(current, false, ", at the event "+e.Step+" "+e.State) }
 	}
 	n.maybeKilled(func() { n.play(s.act) })
@@ -352,8 +355,8 @@ func (s story) play(t testing.TB, how playOptions) (at string) {
 }
 
 // countMoments returns the number of moments at which the process can be killed.
-func (s story) countMoments(t testing.TB) (n int) {
-	s.record(t, playOptions{moment: func() { n++ }})
+func (s story) countMoments(t testing.TB, events bool) (n int) {
+	s.record(t, playOptions{moment: func() { n++ }, events: events})
 
 	return n
 }
@@ -442,17 +445,21 @@ func TestKilledAtEveryStep(t *testing.T) {
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()
 
-				count := s.countMoments(t)
-				for k := 1; k <= count; k++ {
-					for _, reboot := range []bool{false, true} {
-						if isEach := s.is("events") && (!reboot || s.is("cuts")); !isEach && !isSampled(fmt.Sprint(s.name, k)) {
+				for _, how := range []playOptions{{}, {reboot: true}, {events: true}, {events: true, reboot: true}} {
+					if how.events && !s.is("events") {
+						continue
+					}
+					isAll := how.events && (!how.reboot || s.is("cuts"))
+					for count := s.countMoments(t, how.events); how.killAt < count; {
+						how.killAt++
+						if !isAll && !isSampled(fmt.Sprint(s.name, how.killAt)) {
 							continue
 						}
 
-						at, wrong := s.record(t, playOptions{killAt: k, reboot: reboot})
+						at, wrong := s.record(t, how)
 						for _, w := range wrong {
 							t.Errorf("killed %s (moment %d, power cut %t): %s; want the outcome of the story without the kill",
-								at, k, reboot, w)
+								at, how.killAt, how.reboot, w)
 						}
 
 						mutex.Lock()

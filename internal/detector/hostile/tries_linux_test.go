@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -157,13 +158,27 @@ func (a attempts) tryHost() {
 	host := os.Getppid()
 	a.putAll(map[string]error{
 		"signal host":         unix.Kill(host, 0),
-		"ptrace host":         unix.PtraceAttach(host),
+		"ptrace host":         attach(host),
 		"memory of host":      errorOf(os.Open(fmt.Sprintf("/proc/%d/mem", host))),
 		"environment of host": errorOf(os.ReadFile(fmt.Sprintf("/proc/%d/environ", host))),
 		"signal 1":            unix.Kill(1, 0),
 		"cpuinfo":             errorOf(os.ReadFile("/proc/cpuinfo")),
 		"null":                os.WriteFile("/dev/null", []byte("x"), 0),
 	})
+}
+
+// attach traces a process for a moment: one that stays traced stops at its next signal.
+func attach(pid int) error {
+	runtime.LockOSThread() // ptrace(2) is of a thread
+	defer runtime.UnlockOSThread()
+	if err := unix.PtraceAttach(pid); err != nil {
+		return err
+	}
+	if _, err := unix.Wait4(pid, nil, unix.WALL, nil); err != nil {
+		return err
+	}
+
+	return unix.PtraceDetach(pid)
 }
 
 // tryCalls makes system calls that are refused.

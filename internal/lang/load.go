@@ -237,8 +237,8 @@ func describeForeign(line string) string {
 	return ""
 }
 
-// describeWord returns what to write for a line with a word of another language in an expression, after a space; "" if it
-// has none.
+// describeWord returns what to write for a line with a word of another language in an expression, after a space; "" if
+// it has none.
 func describeWord(line string) string {
 	words := strings.Fields(line)
 	switch {

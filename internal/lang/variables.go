@@ -117,8 +117,8 @@ func (l *loader) variableType(a *hclsyntax.Attribute) cty.Type {
 	t, diags := typeexpr.TypeConstraint(e)
 	for _, d := range diags {
 		if strings.HasSuffix(d.Detail, "is not a valid type specification.") {
-			d.Detail += " Types are string, number, bool, any, list(TYPE), set(TYPE), map(TYPE), tuple([TYPE, …]) and " +
-				"object({ NAME = TYPE })."
+			d.Detail += " Types are string, number, bool, any, list(TYPE), set(TYPE), map(TYPE), tuple([TYPE, …]) " +
+				"and object({ NAME = TYPE })."
 		}
 	}
 	l.add(origin.WithCode(diags, fault.WrongType)...)

@@ -54,6 +54,6 @@ func WhyHidden(file string) string {
 		folder = path.Dir(folder)
 	}
 
-	return "Its units have a " + path.Dir(folder) + " of their own: a boot finds no such file, while a plan by hand may " +
-		"find it. Choose a file elsewhere, such as in /etc or /run."
+	return "Its units have a " + path.Dir(folder) + " of their own: a boot finds no such file, while a plan by hand " +
+		"may find it. Choose a file elsewhere, such as in /etc or /run."
 }

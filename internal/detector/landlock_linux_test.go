@@ -29,6 +29,7 @@ func TestLandlockVersions(t *testing.T) {
 	config := b.field()
 	config["truncate_file"] = b.write("open/long", []byte("text"), 0o666)
 	config["device_null"] = "/dev/null"
+	config["paths_only"] = "yes"
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -54,7 +54,7 @@ func Describe(name string) contract.Description {
 	case "tries": // each attribute is a path to try
 		attempts := "read_file read_passwd read_token read_cpuinfo list_folder list_sys make_folder truncate_file " +
 			"run_program device_zero device_null connect_path connect_abstract connect_bus tcp_listener " +
-			"signal_neighbour"
+			"signal_neighbour paths_only"
 		for _, attempt := range strings.Fields(attempts) {
 			attribute := contract.Attribute{Name: attempt, Type: text}
 			d.Config = append(d.Config, attribute)

@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // modules are the modules of Kubernetes' staging folder with the facts of the table, or with types of those. They have
@@ -54,8 +55,26 @@ type pkg struct {
 	src   *source
 }
 
-// standard has the types of Go's own packages.
-var standard = importer.ForCompiler(token.NewFileSet(), "source", nil)
+// importStandard returns the types of one of Go's own packages.
+func importStandard(path string) (*types.Package, error) {
+	standard, err := openStandard()
+	if err != nil {
+		return nil, err
+	}
+
+	return standard.Import(path)
+}
+
+// openStandard finds Go's own packages. A program that was built with -trimpath does not know where they are.
+var openStandard = sync.OnceValues(func() (types.Importer, error) {
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		return nil, fmt.Errorf("go env GOROOT: %w", err)
+	}
+	build.Default.GOROOT = strings.TrimSpace(string(root))
+
+	return importer.ForCompiler(token.NewFileSet(), "source", nil), nil
+})
 
 func open(version string) (*source, error) {
 	s := &source{
@@ -171,7 +190,7 @@ func (s *source) load(path string) (*pkg, error) {
 // Import returns the types of a package that another one imports.
 func (s *source) Import(path string) (*types.Package, error) {
 	if !strings.Contains(path, ".") {
-		return standard.Import(path)
+		return importStandard(path)
 	}
 	p, err := s.load(path)
 	if err != nil {

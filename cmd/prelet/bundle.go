@@ -1,8 +1,8 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -54,8 +54,17 @@ It contains host names, IP addresses, the site and ConfigMaps: read it before yo
 }
 
 // runQuietly runs a command line with the redactor of this one, and returns its output without printing it.
-func (a *cli) runQuietly(args []string) app.Reply {
-	inner := &cli{redactor: a.secrets(), detectors: a.detectors}
+func (a *cli) runQuietly(args []string) app.Output {
+	var stdout, stderr bytes.Buffer
+	inner := &cli{
+		redactor:  a.secrets(),
+		detectors: a.detectors,
+		stdout:    &stdout,
+		stderr:    &stderr,
+		getenv:    a.getenv,
+		on:        a.on,
+	}
+	code := inner.execute(args).code
 
-	return a.reply(inner, io.Discard, io.Discard, args)
+	return app.Output{Code: code, Stdout: stdout.String(), Stderr: stderr.String()}
 }

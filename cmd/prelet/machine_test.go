@@ -512,8 +512,9 @@ func (m *machine) lock() *generation.Store {
 // as runs one command line as the unit of that name, or by hand.
 func (m *machine) as(unit string, args ...string) ended {
 	m.t.Helper()
-	var stdout, stderr bytes.Buffer
-	a := &cli{stdout: &stdout, stderr: &stderr, getenv: func(name string) string {
+	stdout, readStdout := openOutput(m.t)
+	stderr, readStderr := openOutput(m.t)
+	a := &cli{stdout: stdout, stderr: stderr, getenv: func(name string) string {
 		if name == "PRELET_BOOT_ID" && m.planned != nil {
 			m.planned()
 		}
@@ -525,13 +526,33 @@ func (m *machine) as(unit string, args ...string) ended {
 		a.on.Console = func(line string) error { m.console = append(m.console, line); return nil }
 	}
 	code := a.main(args)
+	got := ended{code, readStdout(), readStderr()}
 	if secret := strings.Split(m.server.Token(), ".")[1]; strings.Contains(
-		stdout.String()+stderr.String()+m.status.String()+m.log.String()+strings.Join(m.console, "\n"),
+		got.out+got.errors+m.status.String()+m.log.String()+strings.Join(m.console, "\n"),
 		secret,
 	) {
-		m.t.Errorf("the token was printed by %q:\n%s%s%s", args, &stdout, &stderr, m.status)
+		m.t.Errorf("the token was printed by %q:\n%s%s%s", args, got.out, got.errors, m.status)
 	}
-	return ended{code, stdout.String(), stderr.String()}
+	return got
+}
+
+// openOutput returns a file for a command's output, which another process may write, and a function that reads it.
+func openOutput(t testing.TB) (f *os.File, read func() string) {
+	t.Helper()
+	f, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return f, func() string {
+		text, err := os.ReadFile(f.Name())
+		if err != nil {
+			t.Error(err)
+		}
+		f.Close()
+
+		return string(text)
+	}
 }
 
 // boot is a whole one: prelet.service, the kubelet, and prelet-verify.service if its conditions hold.

@@ -388,7 +388,7 @@ func (m *machine) served() {
 // requests returns the files of requests that no process has taken.
 func (m *machine) requests() []string {
 	m.t.Helper()
-	names, err := filepath.Glob(filepath.Join(m.run, "request-*.json"))
+	names, err := filepath.Glob(filepath.Join(m.run, "request-*"))
 	if err != nil {
 		m.t.Fatal(err)
 	}

@@ -6,7 +6,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -85,6 +84,7 @@ func (a *cli) execute(args []string) exitError {
 	}
 
 	err := root.Execute()
+	a.printed = a.printed || errors.As(err, new(app.Ended))
 	x := toExitError(describeUnknownCommand(root, args, err))
 
 	a.printError(x)
@@ -135,9 +135,12 @@ func (e exitError) Unwrap() error { return e.err }
 // toExitError returns how a command ends that returned err. An error without a fault is one of prelet: Internal.
 func toExitError(err error) (x exitError) {
 	var explained *app.Explained
+	var ended app.Ended
 	switch {
 	case err == nil:
 		return x
+	case errors.As(err, &ended):
+		return exitError{status: ended.Code.Exit(), code: ended.Code}
 	case errors.As(err, &x):
 		return x
 	case errors.As(err, &explained):
@@ -311,41 +314,31 @@ func (a *cli) env() *app.Env {
 		Detectors: a.detectors,
 		GaveUp:    new(atomic.Bool),
 	}
-	if !a.served {
+	stdout, isFile := a.exact.(*os.File)
+	stderr, isOther := printer.Unscreened(a.stderr).(*os.File)
+	if !a.served && isFile && isOther {
 		e.Serve = a.serve
+		e.Stdout = stdout
+		e.Stderr = stderr
 	}
 	return e
 }
 
-// serve runs a command line for another process, prints its output and returns it.
-func (a *cli) serve(args []string) app.Reply {
-	return a.reply(&cli{served: true}, a.stdout, a.stderr, args)
+// serve runs a command line for another process, with the output of that one, and returns how it ended.
+func (a *cli) serve(args []string, stdout, stderr *os.File) fault.Code {
+	inner := &cli{
+		served: true,
+		stdout: stdout,
+		stderr: stderr,
+		getenv: a.getenv,
+		on:     a.on,
+	}
+
+	return inner.execute(args).code
 }
 
-// reply runs a command line on the machine of this one, and returns its output, which also goes to two writers.
-func (a *cli) reply(inner *cli, stdout, stderr io.Writer, args []string) (r app.Reply) {
-	var out, failures bytes.Buffer
-	inner.stdout = io.MultiWriter(stdout, &out)
-	inner.stderr = io.MultiWriter(stderr, &failures)
-	inner.getenv = a.getenv
-	inner.on = a.on
-	r.Code = inner.execute(args).code
-	r.Stdout = out.String()
-	r.Stderr = failures.String()
-
-	return r
-}
-
-// printReply prints the output of the process that ran the command, and ends as it did.
-func (a *cli) printReply(r *app.Reply) error {
-	_, _ = io.WriteString(a.stderr, r.Stderr)
-	_, _ = io.WriteString(a.stdout, r.Stdout)
-	a.printed = r.Stdout != ""
-	return quit(r.Code)
-}
-
-// discardStdout ends printing to stdout in prelet's units, where the journal has it already. A process that waits for
-// the reply still reads it.
+// discardStdout ends printing to stdout in prelet's units, where the journal has it already. A process that asked for
+// the command still reads it.
 func (a *cli) discardStdout() {
 	if !a.served {
 		a.stdout = io.Discard

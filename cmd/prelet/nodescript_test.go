@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -735,7 +736,7 @@ func (n *scriptNode) cmdAPI(args []string) {
 }
 
 // apply-unit serves|serves-second: a start of prelet-apply.service, or only a second one, serves requests, with the
-// credentials that a person has not. apply-unit replies FILE: it answers them with this file. apply-unit ignores
+// credentials that a person has not. apply-unit dies: it takes them, and is killed. apply-unit ignores
 // [STATE]: it does nothing; STATE is its ActiveState. apply-unit ends RESULT: so ends the job of its start.
 // apply-unit none: there is no systemd.
 func (n *scriptNode) cmdApplyUnit(args []string) {
@@ -750,11 +751,14 @@ func (n *scriptNode) cmdApplyUnit(args []string) {
 	case "serves", "serves-second":
 		n.served()
 		serve = n.apply
-	case "replies":
+	case "dies":
 		serve = func() {
 			for _, request := range n.requests() {
-				reply := strings.Replace(request, "request-", "reply-", 1)
-				n.ts.Check(os.WriteFile(reply, []byte(n.ts.ReadFile(args[1])), 0o600))
+				asker, err := net.Dial("unixpacket", request)
+				n.ts.Check(err)
+				_, err = asker.Read(make([]byte, 4096))
+				n.ts.Check(err)
+				n.ts.Check(asker.Close())
 			}
 		}
 	default:

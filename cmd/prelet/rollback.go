@@ -47,9 +47,6 @@ prelet history lists the generations.`,
 			if err != nil {
 				return err
 			}
-			if back.Reply != nil {
-				return a.printReply(back.Reply)
-			}
 			return a.show(output.isJSON(), "rollback", back)
 		},
 	}

@@ -149,10 +149,6 @@ type runResult struct {
 }
 
 func (a *cli) endRun(run app.Ran, asJSON bool) error {
-	if run.Reply != nil {
-		return a.printReply(run.Reply)
-	}
-
 	var diags hcl.Diagnostics
 	if run.Plan != nil {
 		diags = printer.Sorted(run.Plan.Diagnostics)

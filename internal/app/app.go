@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync/atomic"
 
 	"github.com/hashicorp/hcl/v2"
@@ -27,9 +28,10 @@ type Env struct {
 	Say      func(line string) // prints one line while a command runs; it redacts
 	Progress func(boot.Event)  // of the stages; nil without a terminal
 	On       *Host             // the machine that commands work on; nil is this one
-	// Serve runs a command line that another process asked for, and prints its output as well; nil in a command that
-	// runs for another process.
-	Serve func(args []string) Reply
+	// Serve runs a command line that another process asked for, with the output of that process; nil in a command that
+	// runs for another process, and where the two files are missing.
+	Serve          func(args []string, stdout, stderr *os.File) fault.Code
+	Stdout, Stderr *os.File // of this process
 	// Journaled is called when the machine's journal has the command's messages, so that they are not printed again.
 	Journaled func()
 	// Detectors changes where detectors are looked for and how they run; nil outside of tests.

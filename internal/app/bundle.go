@@ -28,7 +28,13 @@ type BundleOptions struct {
 	Stdout io.Writer // gets the bundle, byte for byte
 
 	// Run runs a command line of prelet with the redactor of this command and returns its output.
-	Run func(args []string) Reply
+	Run func(args []string) Output
+}
+
+// Output is how a command line ended, and what it printed.
+type Output struct {
+	Code           fault.Code // "" where it succeeded
+	Stdout, Stderr string
 }
 
 // Bundled is the result of a bundle.

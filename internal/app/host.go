@@ -385,7 +385,7 @@ func (h *Host) waitToRetry(ctx context.Context, attempts commit.Attempts) (asked
 // waitForRequest waits until a command has asked for a run, or until a time of the monotonic clock.
 func (h *Host) waitForRequest(ctx context.Context, end time.Duration) (asked bool, err error) {
 	for h.Clock.Monotonic() < end {
-		if len(listRequests(h.RunDir, requestPrefix)) > 0 {
+		if len(listRequests(h.RunDir)) > 0 {
 			return true, nil
 		}
 		err := h.Clock.Sleep(ctx, min(requestEvery, end-h.Clock.Monotonic()))

@@ -5,154 +5,106 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/prelet/prelet/internal/boot"
-	"github.com/prelet/prelet/internal/commit"
-	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/platform/nodefile"
-	"github.com/prelet/prelet/internal/report"
 )
 
-// A command by hand that changes a node runs in prelet-apply.service: it has the credentials, it is restarted when it
-// is killed, and it does not end with a session. The two exchange files in the run folder, which only root may write:
-// request-ID.json, renamed to serving-ID.json while it runs, and reply-ID.json.
+// A command by hand that changes a node runs in prelet-apply.service: it has the credentials and the drop-ins of the
+// unit, it is started again when it is killed, and it does not end with a session. The command listens on a socket in
+// the run folder, where only root may make one, and starts the unit. The unit connects, receives the command line and
+// the descriptors for its output, and sends the code with which the command ended.
 const (
 	requestPrefix = "request-"
-	servingPrefix = "serving-"
-	replyPrefix   = "reply-"
+	maxRequest    = 128 << 10 // bytes of a command line
 
-	replyTime  = time.Minute      // in which a client reads its reply
 	followTime = 20 * time.Minute // two watches of the longest sensible timeout
 	followRuns = 4
-
-	statusEvery = 200 * time.Millisecond
 )
 
-type request struct {
-	Args []string `json:"args"`
-	PID  int      `json:"pid,omitempty"` // of the process that waits for the reply
+// Ended is how a command ended that another process ran for this one, or this one for others. All output is printed.
+type Ended struct {
+	Code fault.Code // "" where it succeeded
 }
 
-// isAbandoned reports whether a reply will not be read: its client has exited, and the reply is older than replyTime.
-// The age counts because a client in another PID namespace looks as if it had exited. A client of another version
-// does not send its PID; its reply is abandoned after followTime.
-func isAbandoned(pid int, replied time.Time) bool {
-	age := time.Since(replied)
-	if pid > 0 {
-		return age > replyTime && errors.Is(unix.Kill(pid, 0), unix.ESRCH)
-	}
-
-	return age > followTime
-}
-
-// Reply is the result and the output of a command that another process ran.
-type Reply struct {
-	Code   fault.Code `json:"code"` // "" where it succeeded
-	Stdout string     `json:"stdout"`
-	Stderr string     `json:"stderr"`
-}
-
-// replyFile is reply-ID.json. While prelet is upgraded, the process that waits and the unit may be of two versions. A
-// process that knows no code reads Exit; a unit that knows none writes only Exit, and its failure has the code
-// Internal.
-type replyFile struct {
-	Reply
-	PID     int    `json:"pid,omitempty"`     // of the process that waits for it
-	Failure string `json:"failure,omitempty"` // why the command was not run; then it has no output
-	Exit    int    `json:"exit"`              // the exit status of Code
-}
-
-// refusal is the reply to a request that is not done.
-func refusal(code fault.Code, format string, args ...any) replyFile {
-	return replyFile{Reply: Reply{Code: code}, Failure: fmt.Sprintf(format, args...)}
-}
-
-// decodeReply returns the reply in a file, or why the command was not run.
-func decodeReply(text []byte) (*Reply, error) {
-	var r replyFile
-	if err := json.Unmarshal(text, &r); err != nil {
-		return nil, failure(fault.Internal, "the reply of %s: %s", ApplyUnit, err)
-	}
-	if r.Code == "" && r.Exit != 0 {
-		r.Code = fault.Internal
-	}
-	if r.Failure != "" {
-		return nil, failure(r.Code, "%s", r.Failure)
-	}
-
-	return &r.Reply, nil
-}
+// Error implements error.
+func (e Ended) Error() string { return string(e.Code) }
 
 // delegate hands a command to prelet-apply.service and follows it, or serves the requests of others where this is that
-// unit. The reply is nil when the command is to run in this process: inside prelet's own units, without systemd, and
-// with --config, because the unit cannot read a folder below /home or /tmp.
-func (e *Env) delegate(ctx context.Context, h *Host, config, args []string) (*Reply, error) {
+// unit. It returns nil when the command is to run in this process: inside prelet's own units, without systemd, and with
+// --config, because the unit cannot read a folder below /home or /tmp.
+func (e *Env) delegate(ctx context.Context, h *Host, config, args []string) error {
 	switch {
 	case e.Serve == nil || !h.Systemd:
-		return nil, nil
+		return nil
 	case h.Self == ApplyUnit:
-		return e.serveAll(h), nil
+		return e.serveAll(h)
 	case h.Self != "" || len(config) > 0:
-		return nil, nil
+		return nil
 	}
 	u, err := h.Units.Look(ctx, ApplyUnit)
 	if err != nil {
-		return nil, failure(fault.Systemd, "%s", err)
+		return failure(fault.Systemd, "%s", err)
 	}
 	if u.Load != "loaded" {
 		e.Say(ApplyUnit + " is not installed, so this works in this process: do not end it")
-		return nil, nil
+		return nil
 	}
-	return e.follow(ctx, h, request{Args: args, PID: os.Getpid()})
+	return e.follow(ctx, h, args)
 }
 
-// follow writes a request, starts the unit and returns its reply.
-func (e *Env) follow(ctx context.Context, h *Host, r request) (*Reply, error) {
+// follow offers a request, starts the unit and returns how it ended.
+func (e *Env) follow(ctx context.Context, h *Host, args []string) error {
 	if err := h.createRunDir(); err != nil {
-		return nil, err
+		return err
 	}
-	id := rand.Text()
-	b, err := json.Marshal(r)
+	name := filepath.Join(h.RunDir, requestPrefix+rand.Text()[:8])
+	socket, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: name, Net: "unixpacket"})
+	if err == nil {
+		defer socket.Close() // and removes the file
+		err = os.Chmod(name, 0o600)
+	}
 	if err != nil {
-		return nil, failure(fault.Internal, "%s", err)
+		return failure(fault.CannotWrite, "%s; prelet changes a node as root only", err)
 	}
-	ask := filepath.Join(h.RunDir, requestPrefix+id+".json")
-	if err := commit.WriteIfChanged(ask, b); err != nil {
-		return nil, failure(fault.CannotWrite, "%s; prelet changes a node as root only", err)
-	}
-	defer os.Remove(ask) // it exists only where no process took it
-	answer := filepath.Join(h.RunDir, replyPrefix+id+".json")
-	defer os.Remove(answer)
-	defer e.showProgress(h)()
+
+	isTaken := make(chan struct{})
+	ended := make(chan error, 1)
+	go func() { ended <- e.handOver(socket, args, isTaken) }()
+
+	interrupted := failure(fault.Interrupted, "%s continues; `prelet status --wait` reports how it ends", ApplyUnit)
 	result := ""
-	// Systemd merges our start with a running one, which may have begun before the request was written.
+	// Systemd merges our start with a running one, which may have begun before the request was offered.
 	for range followRuns {
 		result, err = h.Units.Start(ctx, ApplyUnit, followTime)
 		if err != nil {
 			if ctx.Err() != nil {
-				return nil, failure(fault.Interrupted,
-					"%s continues; `prelet status --wait` reports how it ends", ApplyUnit)
+				return interrupted
 			}
-			return nil, failure(fault.Systemd, "%s", err)
+			return failure(fault.Systemd, "%s", err)
 		}
-		if b, err := nodefile.ReadFile(answer, nodefile.Max); err == nil {
-			return decodeReply(b)
+		select {
+		case <-isTaken:
+			select {
+			case err := <-ended:
+				return err
+			case <-ctx.Done():
+				return interrupted
+			}
+		default:
 		}
 		if result == "canceled" { // by a stop, which another start would cancel in its turn
-			return nil, failure(fault.Interrupted,
+			return failure(fault.Interrupted,
 				"%s was stopped; `prelet status --wait` reports how it ends", ApplyUnit)
 		}
 	}
-	return nil, failure(
+	return failure(
 		fault.Systemd,
 		"%s ended without an answer (its job: %s); see journalctl -u %s",
 		ApplyUnit,
@@ -161,166 +113,113 @@ func (e *Env) follow(ctx context.Context, h *Host, r request) (*Reply, error) {
 	)
 }
 
-// showProgress shows the stages of the run in the unit on a terminal, until stop.
-func (e *Env) showProgress(h *Host) (stop func()) {
-	show := e.Progress
-	if show == nil {
-		return func() {}
+// handOver waits for the unit, hands it a command line with this process's output, and returns how the command ended.
+// A unit that is started again after a kill must not do it twice, so the file is removed first.
+func (e *Env) handOver(socket *net.UnixListener, args []string, isTaken chan<- struct{}) error {
+	unit, err := socket.AcceptUnix()
+	if err != nil {
+		return err
 	}
-	done := make(chan struct{})
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		state := map[string]string{}
-		for {
-			select {
-			case <-done:
-				return
-			case <-time.After(statusEvery):
-			}
-			s, err := h.loadReport()
-			if err != nil || s.State != report.Running {
-				continue
-			}
-			for _, x := range s.Stages {
-				if state[x.Address] != x.State {
-					state[x.Address] = x.State
-					show(
-						boot.Event{
-							Stage: x.Address,
-							State: x.State,
-							Took:  time.Duration(x.Millis) * time.Millisecond,
-						},
-					)
-				}
-			}
-		}
-	}()
-	return func() { close(done); <-ended }
-}
+	defer unit.Close()
+	_ = socket.Close()
+	close(isTaken)
 
-// serveAll serves all requests in order, and returns the reply with the highest exit status. It returns nil without a
-// request: then the unit was started by hand, or to finish the work of a killed one.
-func (e *Env) serveAll(h *Host) (done *Reply) {
-	removeAbandoned(h)
-	defer removeAbandoned(h)
-
-	for _, left := range listRequests(h.RunDir, servingPrefix) {
-		// The process that served it was killed. Its request is not done twice: the run that follows recovers.
-		id := requestID(left, servingPrefix)
-		killed := refusal(fault.Interrupted, "%s was killed; %s", ApplyUnit, describeAfterKill(h, left))
-		killed.PID = readRequest(left).PID
-		writeReply(h, id, killed)
-		_ = os.Remove(left)
-		return nil
-	}
-	for _, name := range listRequests(h.RunDir, requestPrefix) {
-		id := requestID(name, requestPrefix)
-		serving := filepath.Join(h.RunDir, servingPrefix+id+".json")
-		if err := os.Rename(name, serving); err != nil {
-			continue // the process that asked has ended
-		}
-		out := e.serveOne(serving)
-		writeReply(h, id, out)
-		_ = os.Remove(serving)
-		if out.Failure != "" {
-			e.Say(out.Failure)
-		}
-		if done == nil {
-			done = &Reply{}
-		}
-		done.Code = higherCode(done.Code, out.Code)
-	}
-	return done
-}
-
-// describeAfterKill describes what follows for a request whose server was killed: a commit is finished, a rollback
-// that was not committed is not repeated.
-func describeAfterKill(h *Host, serving string) string {
-	r := readRequest(serving)
-	if len(r.Args) > 0 && r.Args[0] == "rollback" {
-		store, err := generation.OpenReadOnly(h.storeOptions())
-		if err == nil {
-			defer store.Close()
-			if j, err := store.Journal(); err == nil && j == nil {
-				return "no record shows a rollback: see prelet history, " +
-					"and give prelet rollback again if need be " +
-					"(a generation that is pinned already stays until prelet rollback --release)"
-			}
-		}
-	}
-	return "it is started again and finishes what was begun (prelet status --wait)"
-}
-
-func (e *Env) serveOne(name string) replyFile {
-	var r request
-	b, err := nodefile.ReadFile(name, nodefile.Max)
+	text, err := json.Marshal(args)
 	if err == nil {
-		err = json.Unmarshal(b, &r)
-	}
-	isAllowed := len(r.Args) > 0 && (r.Args[0] == "run" || r.Args[0] == "rollback")
-	if err == nil && !isAllowed {
-		err = errors.New("it asks for something else than run or rollback")
+		_, _, err = unit.WriteMsgUnix(text, unix.UnixRights(int(e.Stdout.Fd()), int(e.Stderr.Fd())), nil)
 	}
 	if err != nil {
-		return refusal(fault.Usage, "%s: %s", name, err)
-	}
-	return replyFile{Reply: e.Serve(r.Args), PID: r.PID}
-}
-
-// readRequest returns a request, or an empty one if it cannot be read.
-func readRequest(name string) (r request) {
-	b, err := nodefile.ReadFile(name, nodefile.Max)
-	if err != nil || json.Unmarshal(b, &r) != nil {
-		return request{}
+		return failure(fault.Internal, "%s: %s", ApplyUnit, err)
 	}
 
-	return r
+	code := make([]byte, maxRequest)
+	n, _ := unit.Read(code)
+	if n == 0 {
+		return failure(fault.Interrupted, "%s was killed; it is started again and finishes what was begun (prelet "+
+			"status --wait); a rollback that prelet history does not show is to be given again", ApplyUnit)
+	}
+
+	return Ended{Code: fault.Code(strings.TrimSpace(string(code[:n])))}
 }
 
-// removeAbandoned removes replies whose requester was killed.
-func removeAbandoned(h *Host) {
-	for _, name := range listRequests(h.RunDir, replyPrefix) {
-		var r replyFile
-
-		b, err := nodefile.ReadFile(name, nodefile.Max)
-		if err != nil || json.Unmarshal(b, &r) != nil {
-			r.PID = 0
+// serveAll serves all requests, and returns the code of the highest exit status. It returns nil without a
+// request: then the unit was started by hand, or to finish the work of a killed one.
+func (e *Env) serveAll(h *Host) error {
+	var done *Ended
+	for _, name := range listRequests(h.RunDir) {
+		code, isServed := e.serveOne(name)
+		_ = os.Remove(name)
+		if isServed && done == nil {
+			done = &Ended{}
 		}
-
-		st, err := os.Stat(name)
-		if err == nil && isAbandoned(r.PID, st.ModTime()) {
-			_ = os.Remove(name)
+		if isServed {
+			done.Code = higherCode(done.Code, code)
 		}
 	}
+	if done == nil {
+		return nil
+	}
+
+	return *done
 }
 
-func writeReply(h *Host, id string, r replyFile) {
-	r.Exit = r.Code.Exit()
-	b, err := json.Marshal(r)
-	if err == nil {
-		err = commit.WriteIfChanged(filepath.Join(h.RunDir, replyPrefix+id+".json"), b)
+// serveOne serves a request. It reports false if the process that asked has ended.
+func (e *Env) serveOne(name string) (code fault.Code, isServed bool) {
+	asker, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: name, Net: "unixpacket"})
+	if err != nil {
+		return "", false
 	}
-	if err != nil { // the process that follows reports that no answer came
-		_ = h.Notify.Status("the answer to a request cannot be left: " + err.Error())
+	defer asker.Close()
+
+	args, output, err := receiveRequest(asker)
+	for _, f := range output {
+		defer f.Close()
 	}
+	if err != nil {
+		e.Say(name + ": " + err.Error())
+		code = fault.Usage
+	} else {
+		code = e.Serve(args, output[0], output[1])
+	}
+	_, _ = asker.Write([]byte(code + "\n")) // one that has ended reads it from the status
+
+	return code, true
 }
 
-// listRequests returns the files of one kind, oldest first.
-func listRequests(dir, prefix string) []string {
-	names, _ := filepath.Glob(filepath.Join(dir, prefix+"*.json"))
-	age := map[string]time.Time{}
-	for _, n := range names {
-		if st, err := os.Stat(n); err == nil {
-			age[n] = st.ModTime()
+// receiveRequest receives a command line, and the descriptors for its output and its messages.
+func receiveRequest(asker *net.UnixConn) (args []string, output []*os.File, err error) {
+	text := make([]byte, maxRequest)
+	rights := make([]byte, unix.CmsgSpace(4*4))
+	n, size, _, _, err := asker.ReadMsgUnix(text, rights)
+	if err != nil {
+		return nil, nil, err
+	}
+	messages, err := unix.ParseSocketControlMessage(rights[:size])
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, m := range messages {
+		descriptors, err := unix.ParseUnixRights(&m)
+		if err != nil {
+			return nil, output, err
+		}
+		for _, d := range descriptors {
+			output = append(output, os.NewFile(uintptr(d), "output"))
 		}
 	}
-	slices.SortStableFunc(names, func(x, y string) int {
-		return age[x].Compare(age[y])
-	})
+
+	err = json.Unmarshal(text[:n], &args)
+	isAllowed := len(args) > 0 && (args[0] == "run" || args[0] == "rollback")
+	if err == nil && (!isAllowed || len(output) != 2) {
+		err = errors.New("it asks for something else than run or rollback")
+	}
+
+	return args, output, err
+}
+
+// listRequests returns the sockets of requests.
+func listRequests(dir string) []string {
+	names, _ := filepath.Glob(filepath.Join(dir, requestPrefix+"*"))
+
 	return names
-}
-
-func requestID(name, prefix string) string {
-	return strings.TrimSuffix(strings.TrimPrefix(filepath.Base(name), prefix), ".json")
 }

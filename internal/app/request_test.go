@@ -1,18 +1,30 @@
 package app
 
 import (
-	"fmt"
+	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"testing"
-	"time"
 
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// TestServeAll: the unit ends with the code of the highest exit status, and each process gets the code of its own.
+// offer offers a request with a file for its output, and returns a function that waits for its end.
+func offer(t *testing.T, name string, output *os.File, args ...string) (wait func() error) {
+	t.Helper()
+	socket, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: name, Net: "unixpacket"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	e := &Env{Stdout: output, Stderr: output}
+	go func() { ended <- e.handOver(socket, args, make(chan struct{})) }()
+
+	return func() error { return <-ended }
+}
+
+// TestServeAll: the unit ends with the code of the highest exit status, and each process gets the code of its own. A
+// file to which nothing listens is of a process that was killed.
 func TestServeAll(t *testing.T) {
 	for name, c := range map[string]struct {
 		codes []fault.Code // of what was asked for, in order
@@ -25,101 +37,73 @@ func TestServeAll(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := &Host{RunDir: t.TempDir()}
+			dead := filepath.Join(h.RunDir, requestPrefix+"dead")
+			if err := os.WriteFile(dead, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var waits []func() error
 			for i := range c.codes {
-				name := filepath.Join(h.RunDir, requestPrefix+string(rune('a'+i))+".json")
-				if err := os.WriteFile(name, []byte(`{"args":["run"]}`), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				waits = append(waits, offer(t, filepath.Join(h.RunDir, requestPrefix+string(rune('a'+i))), os.Stdout, "run"))
 			}
 			served := 0
-			e := &Env{Serve: func([]string) Reply {
+			e := &Env{Serve: func([]string, *os.File, *os.File) fault.Code {
 				served++
-				return Reply{Code: c.codes[served-1]}
+				return c.codes[served-1]
 			}}
 
-			got := e.serveAll(h)
-
-			if got == nil || got.Code != c.want {
-				t.Errorf("got %+v; want the code %q", got, c.want)
+			if got, want := e.serveAll(h), (Ended{c.want}); got != want {
+				t.Errorf("got %#v; want %#v", got, want)
 			}
 			for i, want := range c.codes {
-				text, err := os.ReadFile(filepath.Join(h.RunDir, replyPrefix+string(rune('a'+i))+".json"))
-				if err != nil {
-					t.Fatal(err)
+				if got := waits[i](); got != (Ended{want}) {
+					t.Errorf("process %d: got %#v; want the code %q", i, got, want)
 				}
-				if r, err := decodeReply(text); err != nil || r.Code != want {
-					t.Errorf("reply %d: got %+v, %v; want the code %q", i, r, err, want)
-				}
+			}
+			if left, err := os.ReadDir(h.RunDir); err != nil || len(left) != 0 {
+				t.Errorf("files after that: got %v, %v; want none", left, err)
+			}
+			if got := e.serveAll(h); got != nil {
+				t.Errorf("without a request: got %v; want nil", got)
 			}
 		})
 	}
 }
 
-// TestAbandonedReplies removes the replies to processes that have ended, and no others. A young reply may be for a
-// process of another PID namespace, whose number is not visible here.
-func TestAbandonedReplies(t *testing.T) {
-	gone := exec.Command("/proc/self/exe", "-test.run=^$")
-	if err := gone.Run(); err != nil {
+// TestServeOutput: the command writes to the descriptors of the process that asked.
+func TestServeOutput(t *testing.T) {
+	h := &Host{RunDir: t.TempDir()}
+	out, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
 		t.Fatal(err)
 	}
+	defer out.Close()
+	wait := offer(t, filepath.Join(h.RunDir, requestPrefix), out, "rollback", "1")
 
-	h := &Host{RunDir: t.TempDir()}
-	write := func(name, text string, age time.Duration) {
-		at := filepath.Join(h.RunDir, name)
-		if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	e := &Env{Serve: func(args []string, stdout, stderr *os.File) fault.Code {
+		_, _ = stdout.WriteString("out " + args[1] + "\n")
+		_, _ = stderr.WriteString("err\n")
+		return ""
+	}}
+	_ = e.serveAll(h)
+	err = wait()
 
-		if err := os.Chtimes(at, time.Time{}, time.Now().Add(-age)); err != nil {
-			t.Fatal(err)
-		}
-	}
-
-	write("reply-apart.json", fmt.Sprintf(`{"pid":%d}`, gone.Process.Pid), 0)
-	write("reply-gone.json", fmt.Sprintf(`{"pid":%d}`, gone.Process.Pid), 2*time.Minute)
-	write("reply-waits.json", fmt.Sprintf(`{"pid":%d}`, os.Getpid()), time.Hour)
-	write("reply-young.json", `{}`, time.Minute) // of an older prelet
-	write("reply-old.json", `{}`, time.Hour)
-	write("reply-broken.json", `{`, time.Hour)
-	write("request-asked.json", fmt.Sprintf(`{"args":["run"],"pid":%d}`, gone.Process.Pid), 0)
-
-	served := 0
-	e := &Env{Serve: func([]string) Reply { served++; return Reply{} }}
-	e.serveAll(h)
-
-	left, err := filepath.Glob(filepath.Join(h.RunDir, "*"))
-	for i := range left {
-		left[i] = filepath.Base(left[i])
-	}
-
-	want := []string{"reply-apart.json", "reply-asked.json", "reply-waits.json", "reply-young.json"}
-	if err != nil || !slices.Equal(left, want) || served != 1 {
-		t.Errorf("got %q, %d served, %v; want %q, and the request served", left, served, err, want)
+	text, _ := os.ReadFile(out.Name())
+	if err != (Ended{}) || string(text) != "out 1\nerr\n" {
+		t.Errorf("got %q, %v; want both lines and success", text, err)
 	}
 }
 
 // TestServeAllRefuses: what is neither a run nor a rollback is not done, and both sides learn why.
 func TestServeAllRefuses(t *testing.T) {
 	h := &Host{RunDir: t.TempDir()}
-	if err := os.WriteFile(
-		filepath.Join(h.RunDir, requestPrefix+"a.json"),
-		[]byte(`{"args":["record"]}`),
-		0o600,
-	); err != nil {
-		t.Fatal(err)
-	}
+	wait := offer(t, filepath.Join(h.RunDir, requestPrefix+"a"), os.Stdout, "record")
 	var said []string
 	e := &Env{Say: func(line string) { said = append(said, line) }}
 
-	if got := e.serveAll(h); got == nil || got.Code != fault.Usage || len(said) != 1 {
-		t.Errorf("got %+v and %q; want the code %q and one line", got, said, fault.Usage)
+	if got := e.serveAll(h); got != (Ended{fault.Usage}) || len(said) != 1 {
+		t.Errorf("got %v and %q; want the code %q and one line", got, said, fault.Usage)
 	}
-
-	text, err := os.ReadFile(filepath.Join(h.RunDir, replyPrefix+"a.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r, err := decodeReply(text); fault.CodeOf(err) != fault.Usage {
-		t.Errorf("got the reply %+v, %v; want the code %q", r, err, fault.Usage)
+	if got := wait(); got != (Ended{fault.Usage}) {
+		t.Errorf("the process that asked: got %v; want the code %q", got, fault.Usage)
 	}
 }

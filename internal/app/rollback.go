@@ -30,7 +30,6 @@ type RolledBack struct {
 	Generation    int                `json:"generation"`        // the new one
 	To            int                `json:"restores"`          // whose contents it has; 0: as before prelet
 	Verdict       activation.Verdict `json:"verdict,omitempty"` // good, pending, unknown; absent below a root
-	Reply         *Reply             `json:"-"`                 // where another process did it: all that there is
 }
 
 // Rollback goes back to an earlier generation, and holds the site's plans until a release.
@@ -52,9 +51,8 @@ func (e *Env) Rollback(ctx context.Context, o RollbackOptions) (RolledBack, erro
 	}
 
 	if !h.isBelow() {
-		r, err := e.delegate(ctx, h, nil, o.Request)
-		if r != nil || err != nil {
-			return RolledBack{Reply: r}, err
+		if err := e.delegate(ctx, h, nil, o.Request); err != nil {
+			return RolledBack{}, err
 		}
 	}
 	store, err := h.lockNode(ctx)

@@ -32,7 +32,6 @@ type Ran struct {
 	Complete bool            // there is a complete plan, and each of its files could be written
 	Messages hcl.Diagnostics // Err in full; nil where Err says it all
 	Degraded []boot.Degraded // differences from the site that do not stop the boot
-	Reply    *Reply          // of the process that ran it; the rest is empty then
 }
 
 // Run does all stages, writes the node's files and waits for the kubelet. Below a root it writes files and touches no
@@ -72,24 +71,23 @@ func (e *Env) run(ctx context.Context, o RunOptions) (Ran, error) {
 		return e.runRoot(ctx, h, o)
 	}
 
-	r, err := e.delegate(ctx, h, o.Config, o.Request)
-	if r != nil || err != nil {
-		return Ran{Reply: r}, err
+	if err := e.delegate(ctx, h, o.Config, o.Request); err != nil {
+		return Ran{}, err
 	}
 	return e.runNode(ctx, h, o)
 }
 
-// waitToRun waits as long as failed runs of this boot require. It returns a reply if a waiting request was served
-// instead of the run.
-func (e *Env) waitToRun(ctx context.Context, h *Host, attempts commit.Attempts) (*Reply, error) {
+// waitToRun waits as long as failed runs of this boot require. It returns Ended if a waiting request was served instead
+// of the run.
+func (e *Env) waitToRun(ctx context.Context, h *Host, attempts commit.Attempts) error {
 	if e.Serve == nil {
-		return nil, nil
+		return nil
 	}
 	asked, err := h.waitToRetry(ctx, attempts)
 	if err != nil || !asked || h.Self != ApplyUnit {
-		return nil, err
+		return err
 	}
-	return e.serveAll(h), nil
+	return e.serveAll(h)
 }
 
 // countAttempt counts a failed run, or clears the count.
@@ -125,9 +123,8 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	}
 
 	attempts := commit.Attempts{Dir: h.RunDir}
-	reply, err := e.waitToRun(ctx, h, attempts)
-	if reply != nil || err != nil {
-		return Ran{Reply: reply}, err
+	if err := e.waitToRun(ctx, h, attempts); err != nil {
+		return Ran{}, err
 	}
 
 	began := h.Clock.Now()

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
@@ -56,6 +57,9 @@ const (
 func (c Condition) exit() int {
 	return map[Condition]int{Healthy: 0, Failing: 1, Degraded: 2, Unfinished: 3}[c]
 }
+
+// statusEvery is how often the state is read while a command waits for it.
+const statusEvery = 200 * time.Millisecond
 
 // idleLooks is the number of checks in a row, longer than systemd waits before it restarts a unit (RestartSec=).
 const idleLooks = 25

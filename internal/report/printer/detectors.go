@@ -167,3 +167,10 @@ func attributeRows(attributes []contract.Attribute) (rows [][]string) {
 
 	return rows
 }
+
+func (b *page) writeList(title string, rows [][]string) {
+	if len(rows) > 0 {
+		fmt.Fprintf(b, "\n%s\n", title)
+		b.writeTable("  ", rows, nil)
+	}
+}

@@ -5,9 +5,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
+	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"text/template"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -55,91 +59,98 @@ func Count(n int, noun string) string {
 	return fmt.Sprint(n, " ", noun)
 }
 
-// textOf returns a fact as text; "" if it is nil.
-func textOf[T any](v *T) string { return or(v, "") }
-
-// or returns a fact as text, without control characters of firmware and drivers; unknown if it is nil.
-func or[T any](v *T, unknown string) string {
-	if v == nil {
-		return unknown
+// textOf returns a fact as text, without control characters of firmware and drivers; "" if it is nil.
+func textOf(v any) string {
+	if v := reflect.Indirect(reflect.ValueOf(v)); v.IsValid() {
+		return printable(fmt.Sprint(v))
 	}
 
-	return printable(fmt.Sprint(*v))
+	return ""
 }
 
 // FactsText writes the output of `detect` for people: the machine in a few lines, its devices by model, and the unknown
 // facts with their reasons.
 func FactsText(w io.Writer, f world.Facts, s Style) error {
-	b := page{Style: s}
-	b.writeMachine(f)
-	b.writeDevices("accelerators", groupAccelerators(f))
-	b.writeDevices("nics", groupNICs(f))
-	b.writeList(b.bold("disks"), diskRows(f.BlockDevices))
-	b.writeList(b.bold("interfaces"), interfaceRows(f.Interfaces))
-	failed, unknown := reasons(f.Unknown)
-	b.writeReasons(b.red("could not be read"), failed)
-	b.writeReasons(b.bold("unknown"), unknown)
-
-	return b.flush(w)
+	return s.render(w, "detect", f, template.FuncMap{
+		"groups":  func(name string) ([]group, error) { return groupDevices(f, name) },
+		"layout":  s.layoutGroups,
+		"reasons": reasons,
+		"rows":    func(name string) ([][]string, error) { return factRows(f, name) },
+	})
 }
 
-// writeMachine writes one line for each part that a machine has once.
-func (b *page) writeMachine(f world.Facts) {
-	for _, row := range machineRows(f) {
-		first := b.bold(pad(row[0], 7)) + "  "
-		indent := strings.Repeat(" ", 9)
-		b.writeLines(first, indent, b.wrap(row[1], b.Width-9))
+// factRows returns facts as rows of cells, by a template of views/facts.tmpl. Rows of two cells without the second are
+// left out.
+func factRows(f world.Facts, name string) (rows [][]string, err error) {
+	t, err := template.New(name).Funcs(factFuncs).ParseFS(views, "views/facts.tmpl")
+	if err != nil {
+		return nil, err
 	}
-}
+	for _, part := range t.Templates() {
+		passActions(part.Tree.Root, "text")
+	}
+	var out strings.Builder
+	if err := t.ExecuteTemplate(&out, name, f); err != nil {
+		return nil, err
+	}
 
-// machineRows returns the parts that a machine has once, each with its name.
-func machineRows(f world.Facts) (rows [][]string) {
-	row := func(name string, parts ...string) {
-		if text := joinParts(", ", parts...); text != "" {
-			rows = append(rows, []string{name, text})
+	for line := range strings.Lines(out.String()) {
+		var row []string
+		for cell := range strings.SplitSeq(line, "\t") {
+			row = append(row, strings.TrimSpace(cell))
+		}
+		if len(row) != 2 || row[1] != "" {
+			rows = append(rows, row)
 		}
 	}
 
-	row("machine", productName(f.Product), virtualization(f.Virtualization))
-	row("bios", textOf(f.BIOS.Vendor), textOf(f.BIOS.Version), textOf(f.BIOS.Date))
-	row("system", textOf(f.OS.Name), prefixed("Linux ", f.Kernel.Release))
-	row("cpu", or(f.CPU.Model, textOf(f.CPU.Vendor)), processors(f.CPU))
-	numa := Count(len(f.NUMA), "NUMA node")
-	row("memory", memory(f.Memory.TotalBytes), numa, hugePages(f.Memory.HugePages))
-	if f.Runtime.Name != nil {
-		driver := prefixed("cgroup driver ", f.Runtime.CgroupDriver)
-		row("runtime", *f.Runtime.Name, driver, textOf(f.Runtime.Endpoint))
-	}
-
-	return rows
+	return rows, nil
 }
 
-func prefixed[T any](prefix string, v *T) string {
-	if v == nil {
-		return ""
-	}
-
-	return prefix + textOf(v)
+var factFuncs = template.FuncMap{
+	"count":     Count,
+	"hugePages": hugePages,
+	"kinds":     coreKinds,
+	"less":      isLess,
+	"list":      listFacts,
+	"prefixed":  prefixed,
+	"product":   productName,
+	"ranges":    ranges,
+	"size":      memory,
+	"sockets":   countSockets,
+	"text":      textOf,
+	"virtual":   virtualization,
 }
 
-func diskRows(disks []world.BlockDevice) (rows [][]string) {
-	for _, d := range disks {
-		kind := joinParts(" ", textOf(d.Controller), textOf(d.Type))
-		model := joinParts(" ", textOf(d.Vendor), textOf(d.Model))
-		rows = append(rows, []string{d.Name, kind, memory(d.SizeBytes), model})
+// listFacts returns the known ones of some facts.
+func listFacts(facts ...any) string {
+	var parts []string
+	for _, f := range facts {
+		parts = append(parts, strings.TrimSpace(textOf(f)))
 	}
 
-	return rows
+	return joinParts(", ", parts...)
 }
 
-func interfaceRows(interfaces map[string]world.Interface) (rows [][]string) {
-	for _, name := range slices.Sorted(maps.Keys(interfaces)) {
-		i := interfaces[name]
-		addresses := strings.Join(slices.Concat(i.IPv4, i.IPv6), " ")
-		rows = append(rows, []string{name, prefixed("mtu ", i.MTU), addresses})
+func prefixed(prefix string, fact any) string {
+	if text := textOf(fact); text != "" {
+		return prefix + text
 	}
 
-	return rows
+	return ""
+}
+
+// isLess compares two numbers; false if one of them is not known.
+func isLess(fact, limit any) bool { return toNumber(fact) < toNumber(limit) }
+
+// toNumber returns a number, which may be behind a pointer; NaN for nil.
+func toNumber(fact any) float64 {
+	n, err := strconv.ParseFloat(textOf(fact), 64)
+	if err != nil {
+		return math.NaN()
+	}
+
+	return n
 }
 
 func productName(p world.Product) string {
@@ -152,57 +163,42 @@ func productName(p world.Product) string {
 }
 
 func virtualization(v *string) string {
-	switch {
-	case v == nil:
+	switch text := textOf(v); text {
+	case "":
 		return ""
-	case *v == "none":
+	case "none":
 		return "bare metal"
+	default:
+		return "virtual machine (" + text + ")"
 	}
-	return "virtual machine (" + *v + ")"
 }
 
-// processors returns the numbers of sockets, cores and threads, with kinds of cores and offline CPUs if there are any.
-func processors(c world.CPU) string {
+func countSockets(c world.CPU) int {
 	sockets := map[int]bool{}
-	kinds := map[string]int{}
 	for _, core := range c.Cores {
 		if core.Package != nil {
 			sockets[*core.Package] = true
 		}
-		if core.Kind != nil {
-			kinds[*core.Kind]++
-		}
 	}
 
-	var parts []string
-	if len(sockets) > 0 {
-		parts = append(parts, Count(len(sockets), "socket"))
-	}
-	parts = append(parts, Count(len(c.Cores), "core")+coreKinds(kinds))
-	if c.Logical != nil {
-		parts = append(parts, Count(*c.Logical, "thread"))
-	}
-	if len(c.Offline) > 0 {
-		offline := fmt.Sprintf("%d more offline (%s)", len(c.Offline), ranges(c.Offline))
-		parts = append(parts, offline)
-	}
-
-	return strings.Join(parts, ", ")
+	return len(sockets)
 }
 
-func coreKinds(kinds map[string]int) string {
-	if len(kinds) < 2 {
-		return ""
+// coreKinds returns how many cores there are of each kind; "" where all are alike.
+func coreKinds(c world.CPU) string {
+	count := map[string]int{}
+	for _, core := range c.Cores {
+		count[textOf(core.Kind)]++
 	}
 
 	var parts []string
 	for _, kind := range []string{"performance", "efficient", "low-power"} {
-		if n := kinds[kind]; n > 0 {
+		if n := count[kind]; n > 0 && n < len(c.Cores) {
 			parts = append(parts, fmt.Sprint(n, " ", kind))
 		}
 	}
 
-	return " (" + strings.Join(parts, ", ") + ")"
+	return strings.Join(parts, ", ")
 }
 
 func memory(bytes *int64) string {
@@ -260,9 +256,10 @@ func withoutDevices(u world.UnknownFact) world.UnknownFact {
 	return u
 }
 
-// reasons returns rows of unknown facts with their reason: facts with the same reason are in one row. failed are those
-// that should have been readable.
-func reasons(us []world.UnknownFact) (failed, unknown [][]string) {
+// reasons returns rows of unknown facts with their reason: facts with the same reason are in one row. isFailed chooses
+// those that should have been readable.
+func reasons(us []world.UnknownFact, isFailed bool) (rows [][]string) {
+	us = slices.DeleteFunc(slices.Clone(us), func(u world.UnknownFact) bool { return u.Degraded != isFailed })
 	repeats := map[world.UnknownFact]int{}
 	for _, u := range us {
 		repeats[withoutDevices(u)]++
@@ -291,15 +288,10 @@ func reasons(us []world.UnknownFact) (failed, unknown [][]string) {
 
 	for _, reason := range order {
 		names := strings.Join(shortenNames(facts[reason]), ", ")
-		row := []string{printable(names), printable(reason.Why)}
-		if reason.Degraded {
-			failed = append(failed, row)
-		} else {
-			unknown = append(unknown, row)
-		}
+		rows = append(rows, []string{printable(names), printable(reason.Why)})
 	}
 
-	return failed, unknown
+	return rows
 }
 
 // shortenNames writes os.id, os.name as os.{id,name}.
@@ -324,24 +316,4 @@ func shortenNames(facts []string) (out []string) {
 	}
 
 	return out
-}
-
-// writeReasons writes facts with their reason below.
-func (b *page) writeReasons(title string, rows [][]string) {
-	if len(rows) == 0 {
-		return
-	}
-
-	fmt.Fprintf(b, "\n%s\n", title)
-	for _, r := range rows {
-		b.writeText("  ", r[0])
-		b.writeText("      ", r[1])
-	}
-}
-
-func (b *page) writeList(title string, rows [][]string) {
-	if len(rows) > 0 {
-		fmt.Fprintf(b, "\n%s\n", title)
-		b.writeTable("  ", rows, nil)
-	}
 }

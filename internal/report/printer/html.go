@@ -4,8 +4,10 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
+	"fmt"
 	"html/template"
 	"io"
+	"strings"
 
 	"github.com/prelet/prelet/internal/lang/value"
 )
@@ -15,39 +17,13 @@ import (
 //go:embed html/*
 var htmlFiles embed.FS
 
-// safe is a text of a page: without secrets, and with escapes for invisible characters, such as those that change the
-// direction of a text. Only Style.safe makes one of a text that is not a constant. html/template escapes it for HTML.
-type safe string
-
-// safe returns a text for a page.
-func (s Style) safe(text string) safe { return safe(s.clean(text)) }
-
-// safeAll returns texts for a page.
-func (s Style) safeAll(texts []string) (out []safe) {
-	for _, t := range texts {
-		out = append(out, s.safe(t))
-	}
-
-	return out
-}
-
 // htmlStyle returns the style of pages, which only redacts.
 func htmlStyle(r *value.Redactor) Style {
 	return Style{Width: 200, screen: &Screen{redactor: r}}
 }
 
-// htmlPage is what every page has.
-type htmlPage struct {
-	Title   safe
-	Version safe
-	Policy  string // Content-Security-Policy: only the page's own style and script, and no request
-	CSS     template.CSS
-	JS      template.JS
-	Body    any
-}
-
-// writeHTML writes the page of a template in html/.
-func writeHTML(w io.Writer, name string, p htmlPage) error {
+// writePage writes the page of a template in html/. Each value of the page is redacted, before it is escaped for HTML.
+func (s Style) writePage(w io.Writer, name, title, version string, body any, more template.FuncMap) error {
 	css, err := htmlFiles.ReadFile("html/page.css")
 	if err != nil {
 		return err
@@ -56,17 +32,48 @@ func writeHTML(w io.Writer, name string, p htmlPage) error {
 	if err != nil {
 		return err
 	}
-	t, err := template.ParseFS(htmlFiles, "html/page.gohtml", "html/"+name)
+	t, err := template.New("page.gohtml").Funcs(s.pageFuncs()).Funcs(more).
+		ParseFS(htmlFiles, "html/page.gohtml", "html/"+name)
 	if err != nil {
 		return err
 	}
+	for _, part := range t.Templates() {
+		passActions(part.Tree.Root, "redacted")
+	}
 
-	p.CSS = template.CSS(css) //nolint:gosec // a file of this package
-	p.JS = template.JS(js)    //nolint:gosec // a file of this package
-	p.Policy = "default-src 'none'; style-src " + hashSource(css) + "; script-src " + hashSource(js) +
-		"; img-src data:; base-uri 'none'; form-action 'none'"
+	return t.Execute(&pageWriter{to: w}, map[string]any{
+		"Title":   title,
+		"Version": version,
+		"CSS":     template.CSS(css), //nolint:gosec // a file of this package
+		"JS":      template.JS(js),   //nolint:gosec // a file of this package
+		// Only the page's own style and script, and no request.
+		"Policy": "default-src 'none'; style-src " + hashSource(css) + "; script-src " + hashSource(js) +
+			"; img-src data:; base-uri 'none'; form-action 'none'",
+		"Body": body,
+	})
+}
 
-	return t.ExecuteTemplate(&pageWriter{to: w}, "page.gohtml", p)
+// pageFuncs returns the functions of all pages.
+func (s Style) pageFuncs() template.FuncMap {
+	return template.FuncMap{
+		"count":    Count,
+		"join":     func(list []string) string { return strings.Join(list, ", ") },
+		"lines":    func(text string) []string { return splitLines(s.clean(text)) },
+		"redacted": s.redacted,
+		"text":     textOf,
+		"upper":    upperFirst,
+	}
+}
+
+// redacted returns a value of a page without secrets, and with escapes for invisible characters, such as those that
+// change the direction of a text. Style and script of a page are its own.
+func (s Style) redacted(v any) any {
+	switch v.(type) {
+	case template.CSS, template.JS, int:
+		return v
+	}
+
+	return s.clean(fmt.Sprint(v))
 }
 
 // pageWriter writes a page. It may be on standard output, so what a runner of GitHub takes as a command of a workflow

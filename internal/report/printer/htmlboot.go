@@ -3,22 +3,23 @@ package printer
 import (
 	"bytes"
 	"cmp"
-	"fmt"
+	"html/template"
 	"io"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
-	"github.com/prelet/prelet/internal/app/compare"
-
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/app/compare"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/lang/explain"
 	"github.com/prelet/prelet/internal/lang/origin"
 	"github.com/prelet/prelet/internal/lang/value"
 	"github.com/prelet/prelet/internal/report"
+	"github.com/prelet/prelet/internal/report/fleet"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -32,92 +33,51 @@ type BootView struct {
 	Now     time.Time
 }
 
-// bootPage is the page of a boot.
-type bootPage struct {
-	Node     safe
-	State    string // of the badge: a constant of package report, planned or invalid
-	Lead     safe
-	Head     []htmlRow
-	Messages []htmlMessage
-	Times    *htmlTimes
-	NoTimes  safe
-	Items    []htmlItems
-	Reserved []htmlRow
-	Files    []htmlFile
-	Effects  safe // what follows: files by action, and units
-	Facts    *htmlFacts
-}
-
-// htmlRow is a name with its value.
-type htmlRow struct{ Name, Value safe }
-
 // htmlMessage is a diagnostic, or a reason in the status.
 type htmlMessage struct {
-	Severity                           string // error, warning or note
-	Summary, Code, Place, Line, Detail safe
-}
-
-// htmlItems are the items of one kind: labels, taints, flags, fields.
-type htmlItems struct {
-	ID, Title string
-	Items     []htmlItem
-}
-
-// htmlItem is a value of the node with its chain.
-type htmlItem struct {
-	Name, Note, Effect, Source safe
-	Steps                      []htmlStep
-}
-
-// htmlStep is a step of a chain.
-type htmlStep struct {
-	Depth              int
-	Text, Where, Place safe
-}
-
-// htmlFile is a managed file with what changes in it.
-type htmlFile struct {
-	Action, Sign string // of boot.Change
-	Path, Note   safe
-	Lines        []htmlLine
-	Hidden       string // why the difference is not shown; "" where it is
-}
-
-// htmlLine is a line of a difference.
-type htmlLine struct {
-	Class string
-	Text  safe
+	fleet.Message
+	Line, Detail string
 }
 
 // BootHTML writes the page of a boot.
 func BootHTML(w io.Writer, v BootView, r *value.Redactor) error {
 	s := htmlStyle(r)
-	p := v.Plan
-	page := bootPage{
-		Node:     s.safe(value.VisibleLine(nameNode(v))),
-		State:    bootState(v),
-		Lead:     s.safe(describeBoot(v)),
-		Head:     s.bootHead(v),
-		Messages: s.bootMessages(v),
-		NoTimes:  s.safe(v.NoTimes),
-	}
+	node := value.VisibleLine(nameNode(v))
+	data := struct {
+		BootView
+		Node     string
+		State    string // of the badge: a constant of package report, planned or invalid
+		Messages []htmlMessage
+		Sections []section
+		Files    []boot.Change // those that change first
+		Times    *htmlTimes
+	}{BootView: v, Node: node, State: bootState(v), Messages: bootMessages(v)}
 	if v.Status != nil && v.NoTimes == "" {
-		page.Times = s.bootTimes(*v.Status)
+		data.Times = bootTimes(*v.Status)
 	}
-	if !p.Diagnostics.HasErrors() {
-		page.Items = s.bootItems(p)
-		page.Reserved = s.htmlRows(reservedRows(p.Node.Reserved))
-		page.Files = s.bootFiles(p)
-		page.Effects = s.safe(summarizePlan(v.View))
-	}
-	if p.Facts != nil {
-		page.Facts = s.htmlFacts(*p.Facts)
+	if !v.Plan.Diagnostics.HasErrors() {
+		data.Sections = s.listItems(v.Plan)
+		data.Files = changedFirst(v.Plan.Changes)
 	}
 
-	return writeHTML(w, "boot.gohtml", htmlPage{
-		Title:   "prelet: " + page.Node,
-		Version: s.safe(v.Version),
-		Body:    page,
+	return s.writePage(w, "boot.gohtml", "prelet: "+node, v.Version, data, template.FuncMap{
+		"about":    func(c boot.Change) string { return describeChange(v.Plan, c) },
+		"base":     value.VisibleLine,
+		"changes":  func() string { return summarizePlan(v.View) },
+		"devices":  pageDevices,
+		"diff":     s.fileDiff,
+		"effect":   describeEffect,
+		"explain":  func(i explain.Item) (x explain.Explanation) { return explainItem(v.Plan, i) },
+		"hasDiff":  hasDiff,
+		"lead":     describeBoot,
+		"machine":  func(f *world.Facts) ([][]string, error) { return factRows(*f, "machine") },
+		"place":    stepPlace,
+		"reserved": reservedRows,
+		"sign":     func(c boot.Change) string { return signOf(c, s) },
+		"stamp":    func(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" },
+		"step":     stepText,
+		"took":     htmlTook,
+		"reasons":  reasons,
 	})
 }
 
@@ -181,71 +141,24 @@ func summarizePlan(v View) string {
 	return "Every file is as planned."
 }
 
-// bootHead returns the facts about the run and the plan.
-func (s Style) bootHead(v BootView) []htmlRow {
-	rows := [][]string{}
-	if st := v.Status; st != nil && st.State != "" {
-		ended := ""
-		if st.Finished != nil {
-			ended = fmt.Sprintf("%s, after %s", formatTime(*st.Finished), htmlTook(st.Finished.Sub(st.Started)))
-		}
-		rows = append(rows,
-			[]string{"run started", formatTime(st.Started)},
-			[]string{"run ended", ended},
-			[]string{"generation in place", formatNumber(st.Generation)},
-			[]string{"verdict", joinParts(": ", st.Verdict, st.Why)},
-			[]string{"boot id", st.BootID},
-		)
-	} else {
-		rows = append(rows, []string{"generation in place", formatNumber(v.Generation)})
-	}
-	rows = append(rows,
-		[]string{"recording", value.VisibleLine(v.Source)},
-		[]string{"planned", formatTime(v.Now)},
-		[]string{"plan", v.Plan.Hash},
-		[]string{"kubelet", textOf(v.Plan.Kubelet.Version)},
-	)
-	rows = slices.DeleteFunc(rows, func(row []string) bool {
-		return row[1] == ""
-	})
-
-	return s.htmlRows(rows)
-}
-
-func formatTime(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-
-	return t.UTC().Format(time.DateTime) + " UTC"
-}
-
 // formatNumber returns a number; "" for 0.
 func formatNumber(n int) string {
 	if n == 0 {
 		return ""
 	}
 
-	return fmt.Sprint(n)
-}
-
-func (s Style) htmlRows(rows [][]string) (out []htmlRow) {
-	for _, row := range rows {
-		out = append(out, htmlRow{s.safe(row[0]), s.safe(row[1])})
-	}
-
-	return out
+	return strconv.Itoa(n)
 }
 
 // bootMessages returns the messages, errors first. Of the same severity the reasons in the status are first, then the
 // diagnostics of the plan.
-func (s Style) bootMessages(v BootView) (out []htmlMessage) {
+func bootMessages(v BootView) (out []htmlMessage) {
 	add := func(severity, code, summary string) {
-		out = append(out, htmlMessage{
+		out = append(out, htmlMessage{Message: fleet.Message{
 			Severity: severity,
-			Code:     s.safe(code),
-			Summary:  s.safe(summary),
-		})
+			Code:     code,
+			Summary:  summary,
+		}})
 	}
 	if v.Held != "" {
 		add("warning", "", "A run would change none of this: "+v.Held)
@@ -265,10 +178,16 @@ func (s Style) bootMessages(v BootView) (out []htmlMessage) {
 		}
 	}
 
-	sorted := Sorted(v.Plan.Diagnostics)
-	slices.Reverse(sorted)
-	for _, d := range sorted {
-		out = append(out, s.htmlDiagnostic(v.Plan, d))
+	for _, d := range slices.Backward(Sorted(v.Plan.Diagnostics)) {
+		add(severity(d), string(origin.CodeOf(d)), d.Summary)
+		m := &out[len(out)-1]
+		m.Detail = d.Detail
+		if at := d.Subject; at != nil && at.Filename != "" {
+			m.Place = position(*at)
+			if site := v.Plan.Site; site != nil {
+				m.Line = lineAt(site.Sources[at.Filename], *at)
+			}
+		}
 	}
 	for _, a := range v.Plan.Assumed {
 		add("note", "", "Assumed: "+describeAssumed(a))
@@ -285,23 +204,6 @@ func (s Style) bootMessages(v BootView) (out []htmlMessage) {
 	return out
 }
 
-func (s Style) htmlDiagnostic(p *boot.Plan, d *hcl.Diagnostic) htmlMessage {
-	m := htmlMessage{
-		Severity: severity(d),
-		Summary:  s.safe(d.Summary),
-		Code:     s.safe(string(origin.CodeOf(d))),
-		Detail:   s.safe(d.Detail),
-	}
-	if at := d.Subject; at != nil && at.Filename != "" {
-		m.Place = s.safe(position(*at))
-		if p.Site != nil {
-			m.Line = s.safe(lineAt(p.Site.Sources[at.Filename], *at))
-		}
-	}
-
-	return m
-}
-
 // lineAt returns the first line of a range; "" if the text does not have it.
 func lineAt(text []byte, r hcl.Range) string {
 	lines := bytes.Split(text, []byte("\n"))
@@ -312,152 +214,44 @@ func lineAt(text []byte, r hcl.Range) string {
 	return strings.TrimSpace(string(lines[r.Start.Line-1]))
 }
 
-// bootItems returns the items of a plan with their chains.
-func (s Style) bootItems(p *boot.Plan) (out []htmlItems) {
-	for _, c := range s.listItems(p) {
-		list := htmlItems{ID: c.ID, Title: c.Title}
-		for _, i := range c.Items {
-			list.Items = append(list.Items, s.htmlItem(p, i.Item, i.Text, i.Note))
+// explainItem returns the explanation of an item; an empty one where there is none.
+func explainItem(p *boot.Plan, i explain.Item) (x explain.Explanation) {
+	if p.Eval != nil {
+		x, _ = explain.Explain(p, i)
+	}
+
+	return x
+}
+
+// changedFirst returns files, those that change first.
+func changedFirst(changes []boot.Change) []boot.Change {
+	isSame := func(c boot.Change) bool { return !c.Changes() }
+
+	return slices.Concat(
+		slices.DeleteFunc(slices.Clone(changes), isSame),
+		slices.DeleteFunc(slices.Clone(changes), boot.Change.Changes),
+	)
+}
+
+// fileDiff returns the lines of what changes in a file.
+func (s Style) fileDiff(c boot.Change) []string {
+	return splitLines(compare.Unified(s.clean(c.Old.Text), s.clean(c.File.Text.Template())))
+}
+
+// pageDevices returns the devices of a machine as tables.
+func pageDevices(f *world.Facts) (groups []group, err error) {
+	for _, kind := range []string{"accelerators", "nics"} {
+		of, failed := groupDevices(*f, kind)
+		groups = append(groups, of...)
+		err = cmp.Or(err, failed)
+	}
+	for _, kind := range []string{"disks", "interfaces"} {
+		rows, failed := factRows(*f, kind)
+		if len(rows) > 0 {
+			groups = append(groups, group{Title: upperFirst(kind), Rows: removeEmptyColumns(rows)})
 		}
-		if len(list.Items) > 0 {
-			out = append(out, list)
-		}
+		err = cmp.Or(err, failed)
 	}
 
-	return out
-}
-
-// htmlItem returns an item with its chain.
-func (s Style) htmlItem(p *boot.Plan, i explain.Item, text, note string) htmlItem {
-	out := htmlItem{Name: s.safe(text), Note: s.safe(note)}
-	if p.Eval == nil {
-		return out
-	}
-	x, isKnown := explain.Explain(p, i)
-	if !isKnown {
-		return out
-	}
-
-	if effect := describeEffect(x); effect != "" {
-		out.Effect = s.safe("Takes effect " + effect)
-	}
-	if x.Range.Filename != "" {
-		out.Source = s.safe(x.Text)
-	}
-	for _, step := range x.Chain {
-		out.Steps = append(out.Steps, htmlStep{
-			Depth: min(step.Depth, 6),
-			Text:  s.safe(stepText(step)),
-			Where: s.safe(step.Note),
-			Place: s.safe(stepPlace(step)),
-		})
-	}
-
-	return out
-}
-
-// bootFiles returns the managed files with what changes in them, those that change first.
-func (s Style) bootFiles(p *boot.Plan) (out []htmlFile) {
-	changes := slices.Clone(p.Changes)
-	slices.SortStableFunc(changes, func(a, b boot.Change) int {
-		return rank(a.Changes()) - rank(b.Changes())
-	})
-	for _, c := range changes {
-		f := htmlFile{
-			Action: c.Action,
-			Sign:   signOf(c, s),
-			Path:   s.safe(c.File.Path),
-			Note:   s.safe(describeChange(p, c)),
-		}
-		switch {
-		case !hasDiff(c):
-		case c.Old.Private:
-			f.Hidden = "Readable by root only, or with a secret in it: not shown."
-		default:
-			before := s.clean(c.Old.Text)
-			after := s.clean(c.File.Text.Template())
-			f.Lines = s.htmlLines(compare.Unified(before, after))
-		}
-		out = append(out, f)
-	}
-	for _, path := range p.Unjudged {
-		out = append(out, htmlFile{Action: "unknown", Sign: "?", Path: s.safe(path),
-			Note: "unknown: it depends on what is unread"})
-	}
-
-	return out
-}
-
-func rank(isFirst bool) int {
-	if isFirst {
-		return 0
-	}
-
-	return 1
-}
-
-// maxHTMLLines bounds the difference of one file on a page.
-const maxHTMLLines = 2000
-
-// htmlLines returns the lines of a difference.
-func (s Style) htmlLines(diff string) (out []htmlLine) {
-	for _, l := range splitLines(diff) {
-		class := ""
-		switch l[0] {
-		case '+':
-			class = "add"
-		case '-':
-			class = "del"
-		case '@':
-			class = "hunk"
-		}
-		if len(out) == maxHTMLLines {
-			return append(out, htmlLine{Class: "hunk", Text: "… (prelet plan -o json has all of it)"})
-		}
-		out = append(out, htmlLine{Class: class, Text: s.safe(l)})
-	}
-
-	return out
-}
-
-// htmlFacts are the facts of a machine.
-type htmlFacts struct {
-	Machine         []htmlRow
-	Devices         []htmlDevices
-	Failed, Unknown []htmlRow
-}
-
-// htmlDevices are devices of one kind as a table.
-type htmlDevices struct {
-	Title, Note safe
-	Rows        [][]safe
-}
-
-func (s Style) htmlFacts(f world.Facts) *htmlFacts {
-	out := &htmlFacts{Machine: s.htmlRows(machineRows(f))}
-	for _, g := range slices.Concat(groupAccelerators(f), groupNICs(f)) {
-		title := g.title[0]
-		if n := len(g.rows); n > 1 {
-			title = fmt.Sprintf("%d × %s", n, title)
-		}
-		out.addDevices(s, title, joinParts(", ", g.title[1:]...), g.rows)
-	}
-	out.addDevices(s, "Disks", "", diskRows(f.BlockDevices))
-	out.addDevices(s, "Interfaces", "", interfaceRows(f.Interfaces))
-	failed, unknown := reasons(f.Unknown)
-	out.Failed = s.htmlRows(failed)
-	out.Unknown = s.htmlRows(unknown)
-
-	return out
-}
-
-func (f *htmlFacts) addDevices(s Style, title, note string, rows [][]string) {
-	if len(rows) == 0 {
-		return
-	}
-	d := htmlDevices{Title: s.safe(title), Note: s.safe(note)}
-	for _, row := range removeEmptyColumns(rows) {
-		d.Rows = append(d.Rows, s.safeAll(row))
-	}
-	f.Devices = append(f.Devices, d)
+	return groups, err
 }

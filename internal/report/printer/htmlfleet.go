@@ -2,6 +2,7 @@ package printer
 
 import (
 	"cmp"
+	"html/template"
 	"io"
 	"slices"
 	"strings"
@@ -10,68 +11,10 @@ import (
 	"github.com/prelet/prelet/internal/report/fleet"
 )
 
-// fleetPage is the page of a fleet's plan.
-type fleetPage struct {
-	Lead     safe
-	Head     []htmlRow
-	Tiles    []htmlTile
-	Assumed  []safe
-	Declares []safe   // the declared features of only some nodes
-	Kinds    []string // of changes, for the filter
-	Groups   []htmlGroup
-	Columns  []htmlGroup  // of Matrix: the first groups
-	Matrix   []htmlEffect // one row for each effect, one cell for each column
-	Hidden   int          // effects that are not in Matrix
-	Machines []htmlMachine
-}
-
-// htmlTile is a number with its meaning.
-type htmlTile struct {
-	Class, Name string
-	Count       int
-}
-
-// htmlGroup is the machines with equal effect.
-type htmlGroup struct {
-	Number   int
-	State    fleet.State
-	Count    int
-	Heading  safe
-	Kinds    string // of its changes, separated by spaces
-	Changes  []htmlChange
-	Messages []htmlMessage
-	Notes    []safe
-	First    safe // a machine of the group
-}
-
-// htmlChange is a change with its values.
-type htmlChange struct {
-	Action, Sign, Kind string
-	Name, Values       safe
-	Lines              []htmlLine
-}
-
-// htmlEffect is a change of some groups.
+// htmlEffect is a change of some groups: one cell for each of the first groups, nil for one without the change.
 type htmlEffect struct {
-	Kind  string
-	Name  safe
-	Cells []htmlCell
-}
-
-// htmlCell is the part of an effect that a group has; none without a sign.
-type htmlCell struct {
-	Group        int
-	Action, Sign string
-	Text         safe
-}
-
-// htmlMachine is a machine with the number of changes of each kind in fleetPage.Kinds.
-type htmlMachine struct {
-	Group  int
-	State  fleet.State
-	Name   safe
-	Reason safe
-	Counts []string
+	Kind, Name string
+	Cells      []*fleet.Change
 }
 
 // maxEffects and maxColumns bound the matrix: the largest groups are first.
@@ -82,78 +25,62 @@ const (
 
 // FleetHTML writes the page of a fleet's plan.
 func FleetHTML(w io.Writer, r *fleet.Report, redactor *value.Redactor) error {
-	s := htmlStyle(redactor)
-	page := fleetPage{
-		Lead:   s.safe(upperFirst(sumFleet(r)) + "."),
-		Head:   s.htmlRows(fleetHead(r)),
-		Tiles:  fleetTiles(r),
-		Kinds:  listKinds(r),
-		Matrix: s.fleetMatrix(r.Groups[:min(len(r.Groups), maxColumns)]),
-	}
-	page.Matrix = page.Matrix[:min(len(page.Matrix), maxEffects)]
-	page.Hidden = countEffects(r.Groups) - len(page.Matrix)
-	for _, a := range r.Assumed {
-		page.Assumed = append(page.Assumed, s.safe("Assumed: "+describeFleetAssumed(a)+"."))
-	}
-	for _, row := range listDeclared(r) {
-		page.Declares = append(page.Declares, s.safe(row[0]+": "+row[1]))
-	}
-	for i, g := range r.Groups {
-		page.Groups = append(page.Groups, s.htmlGroup(i+1, g))
-		page.Machines = append(page.Machines, s.htmlMachines(i+1, g, page.Kinds)...)
-	}
-	page.Columns = page.Groups[:min(len(page.Groups), maxColumns)]
+	columns := r.Groups[:min(len(r.Groups), maxColumns)]
+	matrix := fleetMatrix(columns)
+	matrix = matrix[:min(len(matrix), maxEffects)]
+	kinds := listKinds(r.Groups)
+	data := struct {
+		*fleet.Report
+		Kinds   []string // of changes, for the filter
+		Columns []fleet.Group
+		Matrix  []htmlEffect
+		Hidden  int // effects that are not in Matrix
+	}{r, kinds, columns, matrix, countEffects(r.Groups) - len(matrix)}
 
-	return writeHTML(w, "fleet.gohtml", htmlPage{
-		Title:   "prelet: plan of " + s.safe(Count(r.Recordings, "machine")),
-		Version: s.safe(r.PreletVersion),
-		Body:    page,
+	title := "prelet: plan of " + Count(r.Recordings, "machine")
+	return htmlStyle(redactor).writePage(w, "fleet.gohtml", title, r.PreletVersion, data, template.FuncMap{
+		"assumed":  describeFleetAssumed,
+		"counts":   func(g fleet.Group) []string { return countEach(g, kinds) },
+		"declared": listDeclared,
+		"describe": describeFleetChange,
+		"head":     headGroup,
+		"kinds":    func(g fleet.Group) string { return strings.Join(listKinds([]fleet.Group{g}), " ") },
+		"machine":  shortenMachine,
+		"next":     func(i int) int { return i + 1 },
+		"notes":    noteGroup,
+		"sign":     func(c fleet.Change) string { return strings.Replace(signOfChange(c), "-", "−", 1) },
+		"sum":      sumFleet,
+		"values":   describeValues,
 	})
-}
-
-func fleetHead(r *fleet.Report) [][]string {
-	rows := [][]string{
-		{"compared with", cmp.Or(r.Against, "the disks of the machines")},
-		{"site", cmp.Or(r.Site, "the one in each recording")},
-	}
-	if r.AgainstSite != "" {
-		rows = append(rows, []string{"compared site", r.AgainstSite})
-	}
-
-	return rows
-}
-
-func fleetTiles(r *fleet.Report) []htmlTile {
-	tiles := []htmlTile{
-		{"changed", "would change", r.Changed},
-		{"unchanged", "no change", r.Unchanged},
-		{"unknown", "not complete", r.Incomplete},
-		{"degraded", "degraded", r.Degraded},
-		{"failed", "failed", r.Failed},
-	}
-	for i, t := range tiles {
-		if t.Count == 0 {
-			tiles[i].Class = "zero"
-		}
-	}
-
-	return append([]htmlTile{{"", "recordings", r.Recordings}}, tiles...)
 }
 
 // changeKinds are the kinds of changes, in the order in which they are shown.
 var changeKinds = []string{"label", "taint", "flag", "config", "file", "activation", "diagnostic"}
 
 // listKinds returns the kinds of all changes, in their order.
-func listKinds(r *fleet.Report) (kinds []string) {
-	for _, kind := range changeKinds {
-		isKind := func(c fleet.Change) bool { return c.Kind == kind }
-		hasKind := func(g fleet.Group) bool { return slices.ContainsFunc(g.Changes, isKind) }
-		if slices.ContainsFunc(r.Groups, hasKind) {
-			kinds = append(kinds, kind)
+func listKinds(groups []fleet.Group) []string {
+	return slices.DeleteFunc(slices.Clone(changeKinds), func(kind string) bool {
+		return !slices.ContainsFunc(groups, func(g fleet.Group) bool { return countKind(g, kind) > 0 })
+	})
+}
+
+// countEach returns how many changes of each kind a group has; "" for none.
+func countEach(g fleet.Group, kinds []string) (counts []string) {
+	for _, kind := range kinds {
+		counts = append(counts, formatNumber(countKind(g, kind)))
+	}
+
+	return counts
+}
+
+func countKind(g fleet.Group, kind string) (n int) {
+	for _, c := range g.Changes {
+		if c.Kind == kind {
+			n++
 		}
 	}
 
-	return kinds
+	return n
 }
 
 // countEffects returns how many effects some groups have together.
@@ -169,25 +96,18 @@ func countEffects(groups []fleet.Group) int {
 }
 
 // fleetMatrix returns each effect with the groups that have it.
-func (s Style) fleetMatrix(groups []fleet.Group) (rows []htmlEffect) {
+func fleetMatrix(groups []fleet.Group) (rows []htmlEffect) {
 	known := map[[2]string]int{}
 	for i, g := range groups {
-		for _, c := range g.Changes {
+		for n, c := range g.Changes {
 			key := [2]string{c.Kind, c.Name}
 			at, isKnown := known[key]
 			if !isKnown {
 				at = len(rows)
 				known[key] = at
-				rows = append(rows, htmlEffect{
-					Kind:  c.Kind,
-					Name:  s.safe(c.Name),
-					Cells: emptyCells(len(groups)),
-				})
+				rows = append(rows, htmlEffect{c.Kind, c.Name, make([]*fleet.Change, len(groups))})
 			}
-			cell := &rows[at].Cells[i]
-			cell.Action = c.Action
-			cell.Sign = signOfChange(c)
-			cell.Text = s.safe(describeFleetChange(c))
+			rows[at].Cells[i] = &g.Changes[n]
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b htmlEffect) int {
@@ -198,79 +118,6 @@ func (s Style) fleetMatrix(groups []fleet.Group) (rows []htmlEffect) {
 	})
 
 	return rows
-}
-
-func emptyCells(n int) []htmlCell {
-	out := make([]htmlCell, n)
-	for i := range out {
-		out[i].Group = i + 1
-	}
-
-	return out
-}
-
-func (s Style) htmlGroup(number int, g fleet.Group) htmlGroup {
-	out := htmlGroup{
-		Number:  number,
-		State:   g.State,
-		Count:   g.Count,
-		Heading: s.safe(headGroup(g)),
-		Notes:   s.safeAll(noteGroup(g)),
-	}
-	if len(g.Machines) > 0 {
-		out.First = s.safe(shortenMachine(g.Machines[0]))
-	}
-
-	var kinds []string
-	for _, c := range g.Changes {
-		change := htmlChange{
-			Action: c.Action,
-			Sign:   signOfChange(c),
-			Kind:   c.Kind,
-			Name:   s.safe(c.Name),
-			Values: s.safe(describeValues(c)),
-		}
-		if !c.Listed {
-			change.Lines = s.htmlLines(s.clean(c.Diff))
-		}
-		out.Changes = append(out.Changes, change)
-		kinds = append(kinds, c.Kind)
-	}
-	out.Kinds = strings.Join(slices.Compact(kinds), " ")
-	for _, m := range g.Messages {
-		out.Messages = append(out.Messages, htmlMessage{
-			Severity: m.Severity,
-			Code:     s.safe(m.Code),
-			Summary:  s.safe(m.Summary),
-			Place:    s.safe(m.Place),
-		})
-	}
-
-	return out
-}
-
-func (s Style) htmlMachines(group int, g fleet.Group, kinds []string) (out []htmlMachine) {
-	var counts []string
-	for _, kind := range kinds {
-		n := 0
-		for _, c := range g.Changes {
-			if c.Kind == kind {
-				n++
-			}
-		}
-		counts = append(counts, formatNumber(n))
-	}
-	for _, m := range g.Machines {
-		out = append(out, htmlMachine{
-			Group:  group,
-			State:  g.State,
-			Name:   s.safe(cmp.Or(shortenMachine(m), "This node")),
-			Reason: s.safe(m.Reason),
-			Counts: counts,
-		})
-	}
-
-	return out
 }
 
 // shortenMachine returns the name of a machine without the folder of its recording.

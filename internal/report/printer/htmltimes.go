@@ -11,53 +11,35 @@ import (
 
 // htmlTimes is the timeline of a run.
 type htmlTimes struct {
-	Took   safe
-	Axis   []string
-	Rows   []htmlTime // stages and steps in the order in which they began, each with the longest of its parts
-	Blame  []htmlTime // everything, the longest first
-	Chain  []safe     // the names that the end of the run waited for
-	Hidden int        // parts that are in Blame only
+	First time.Time
+	Whole time.Duration
+	Axis  []string
+	Rows  []htmlTime    // stages and steps in the order in which they began, each with the longest of its parts
+	Blame []report.Span // everything, the longest first
 }
 
-// htmlTime is a span as a bar. Left and Width are percentages of the whole.
+// htmlTime is a row of the timeline.
 type htmlTime struct {
-	Class            string // chain, part
-	Kind, Name, Took safe
-	At               safe
-	Left, Width      string
+	report.Span
+	Class string // chain, part
 }
 
 // minBar is the least width of a bar in percent: a shorter one would not be visible.
 const minBar = 0.4
 
 // bootTimes returns the timeline of a run.
-func (s Style) bootTimes(st report.Status) *htmlTimes {
+func bootTimes(st report.Status) *htmlTimes {
 	first, last := st.Extent()
-	whole := max(last.Sub(first), time.Microsecond)
-	bar := func(span report.Span, class string) htmlTime {
-		left := min(100*float64(span.Start.Sub(first))/float64(whole), 100-minBar)
-		width := max(100*float64(span.Took())/float64(whole), minBar)
-
-		return htmlTime{
-			Class: class,
-			Kind:  s.safe(span.Kind),
-			Name:  s.safe(span.Name),
-			Took:  s.safe(htmlTook(span.Took())),
-			At:    s.safe(htmlTook(span.Start.Sub(first))),
-			Left:  fmt.Sprintf("%.2f%%", left),
-			Width: fmt.Sprintf("%.2f%%", min(width, 100-left)),
-		}
+	out := &htmlTimes{
+		First: first,
+		Whole: max(last.Sub(first), time.Microsecond),
+		Blame: st.Blame(),
 	}
-
-	out := &htmlTimes{Took: s.safe(htmlTook(whole))}
 	for i := range 5 {
-		out.Axis = append(out.Axis, htmlTook(whole*time.Duration(i)/4))
+		out.Axis = append(out.Axis, htmlTook(out.Whole*time.Duration(i)/4))
 	}
 
 	chain := st.CriticalChain()
-	for _, l := range chain {
-		out.Chain = append(out.Chain, s.safe(l.Name))
-	}
 	spans := slices.SortedStableFunc(slices.Values(st.Spans), func(a, b report.Span) int {
 		return cmp.Or(
 			a.Start.Compare(b.Start),
@@ -68,24 +50,33 @@ func (s Style) bootTimes(st report.Status) *htmlTimes {
 		if span.Kind != report.KindStage && span.Kind != report.KindStep {
 			continue
 		}
-		class := ""
-		var parts []report.Span
 		isLink := func(l report.Link) bool { return l.Span == span }
-		if i := slices.IndexFunc(chain, isLink); i >= 0 {
-			class = "chain"
-			parts = chain[i].Parts
+		i := slices.IndexFunc(chain, isLink)
+		if i < 0 {
+			out.Rows = append(out.Rows, htmlTime{Span: span})
+			continue
 		}
-		out.Rows = append(out.Rows, bar(span, class))
-		for _, part := range parts {
-			out.Rows = append(out.Rows, bar(part, "part"))
+		out.Rows = append(out.Rows, htmlTime{span, "chain"})
+		for _, part := range chain[i].Parts {
+			out.Rows = append(out.Rows, htmlTime{part, "part"})
 		}
 	}
-	for _, span := range st.Blame() {
-		out.Blame = append(out.Blame, bar(span, ""))
-	}
-	out.Hidden = len(out.Blame) - len(out.Rows)
 
 	return out
+}
+
+// Left returns where the bar of a span begins.
+func (t htmlTimes) Left(span report.Span) string { return fmt.Sprintf("%.2f%%", t.left(span)) }
+
+func (t htmlTimes) left(span report.Span) float64 {
+	return min(100*float64(span.Start.Sub(t.First))/float64(t.Whole), 100-minBar)
+}
+
+// Width returns how long the bar of a span is.
+func (t htmlTimes) Width(span report.Span) string {
+	width := max(100*float64(span.Took())/float64(t.Whole), minBar)
+
+	return fmt.Sprintf("%.2f%%", min(width, 100-t.left(span)))
 }
 
 // htmlTook returns a duration for a page, with three digits.

@@ -37,5 +37,5 @@ func (b *page) writeText(indent, text string) {
 
 // writeTable writes rows after an indent. paint is for the last cells, nil for none.
 func (b *page) writeTable(indent string, rows [][]string, paint func(string) string) {
-	b.writeLines(indent, indent, b.table(rows, b.Width-len(indent), paint))
+	b.WriteString(b.indentTable(indent, rows, paint))
 }

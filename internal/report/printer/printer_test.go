@@ -131,8 +131,7 @@ func TestUnknownFactsOfManyDevicesAreOneRow(t *testing.T) {
 		world.UnknownFact{Fact: "machine_id", Why: "gone"},
 		world.UnknownFact{Fact: "pci[x].driver", Why: "EIO", Degraded: true},
 	)
-	failed, unknown := reasons(us)
-	got := strings.Join(Style{}.table(append(failed, unknown...), 200, nil), "\n")
+	got := strings.Join(Style{}.table(append(reasons(us, true), reasons(us, false)...), 200, nil), "\n")
 	want := `pci[x].driver                           EIO
 pci[*].subsystem (3 times)              there is no /sys/bus/pci/devices/*/subsystem_vendor
 nics[a].speed_gbps, nics[b].speed_gbps  the link is down

@@ -9,6 +9,7 @@ import (
 	"path"
 	"strings"
 	"text/template"
+	"text/template/parse"
 )
 
 //go:embed views/*.tmpl
@@ -26,6 +27,7 @@ func (s Style) Render(w io.Writer, files fs.FS, file string, value any, more tem
 		"join":   func(list []string) string { return strings.Join(list, ", ") },
 		"pad":    func(v any, width int) string { return pad(fmt.Sprint(v), width) },
 		"red":    s.red,
+		"table":  func(indent string, rows [][]string) string { return s.indentTable(indent, rows, nil) },
 		"wrap":   s.wrapBehind,
 		"yellow": s.yellow,
 	}
@@ -38,6 +40,33 @@ func (s Style) Render(w io.Writer, files fs.FS, file string, value any, more tem
 	return t.Execute(w, value)
 }
 
+// passActions makes each action of a template that prints a value, not a constant, pass it through a function.
+func passActions(list *parse.ListNode, function string) {
+	if list == nil {
+		return
+	}
+	for _, n := range list.Nodes {
+		switch n := n.(type) {
+		case *parse.ActionNode:
+			isConstant := n.Pipe.Cmds[0].Args[0].Type() == parse.NodeString
+			if len(n.Pipe.Decl) == 0 && !isConstant {
+				call := &parse.CommandNode{NodeType: parse.NodeCommand}
+				call.Args = []parse.Node{parse.NewIdentifier(function)}
+				n.Pipe.Cmds = append(n.Pipe.Cmds, call)
+			}
+		case *parse.IfNode:
+			passActions(n.List, function)
+			passActions(n.ElseList, function)
+		case *parse.RangeNode:
+			passActions(n.List, function)
+			passActions(n.ElseList, function)
+		case *parse.WithNode:
+			passActions(n.List, function)
+			passActions(n.ElseList, function)
+		}
+	}
+}
+
 // render is Render for a template of this package.
 func (s Style) render(w io.Writer, name string, value any, more template.FuncMap) error {
 	return s.Render(w, views, "views/"+name+".tmpl", value, more)
@@ -46,6 +75,11 @@ func (s Style) render(w io.Writer, name string, value any, more template.FuncMap
 // wrapBehind returns lines that are wrapped within the width behind two indents, of which the second is not shorter.
 func (s Style) wrapBehind(first, next, text string) string {
 	return joinLines(first, next, s.wrap(text, s.Width-columns(next)))
+}
+
+// indentTable returns rows in columns behind an indent. paint is for the last cells, nil for none.
+func (s Style) indentTable(indent string, rows [][]string, paint func(string) string) string {
+	return joinLines(indent, indent, s.table(rows, s.Width-columns(indent), paint))
 }
 
 // joinLines returns lines with an indent, and another one before the first.

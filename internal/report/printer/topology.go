@@ -5,18 +5,13 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 
 	"github.com/prelet/prelet/internal/world"
 )
 
 // noNode is the group of the devices for which the firmware names no NUMA node.
 const noNode = -1
-
-// leaf is a device in the drawing of a machine.
-type leaf struct {
-	address, text string
-	functions     []string // its virtual functions
-}
 
 // drawing is a tree of lines with their depths.
 type drawing struct {
@@ -32,15 +27,15 @@ func (d *drawing) add(depth int, line string) {
 // TopologyText writes the output of `detect --topology`: the NUMA nodes with their threads and memory, and their
 // devices in the order of the bus, so that a GPU is next to the network card on the same switch.
 func TopologyText(w io.Writer, f world.Facts, s Style) error {
-	devices := devicesByNode(f)
+	devices, err := devicesByNode(f)
 	var d drawing
 	for _, n := range f.NUMA {
 		d.add(0, nodeTitle(n))
-		d.addDevices(devices[n.ID])
+		d.addDevices(f, devices[n.ID])
 	}
 	if len(devices[noNode]) > 0 {
 		d.add(0, "no node: the firmware does not say where these are")
-		d.addDevices(devices[noNode])
+		d.addDevices(f, devices[noNode])
 	}
 
 	b := page{Style: s}
@@ -57,53 +52,36 @@ func TopologyText(w io.Writer, f world.Facts, s Style) error {
 		b.writeLines(first, next, lines)
 	}
 
-	return b.flush(w)
+	return cmp.Or(err, b.flush(w))
 }
 
-func (d *drawing) addDevices(leaves []leaf) {
-	for _, l := range leaves {
-		d.add(1, l.text)
-		for _, function := range l.functions {
+func (d *drawing) addDevices(f world.Facts, devices [][]string) {
+	for _, device := range devices {
+		d.add(1, joinParts("  ", device...))
+		for _, function := range virtualFunctions(f, device) {
 			d.add(2, function)
 		}
 	}
 }
 
-// devicesByNode returns the accelerators and network cards of each NUMA node, by address.
-func devicesByNode(f world.Facts) map[int][]leaf {
-	out := map[int][]leaf{}
-	add := func(numa *int, l leaf) {
-		isKnown := slices.ContainsFunc(f.NUMA, func(n world.NUMANode) bool {
-			return numa != nil && n.ID == *numa
-		})
+// devicesByNode returns the accelerators and network cards of each NUMA node, by address, which is their first cell.
+func devicesByNode(f world.Facts) (map[int][][]string, error) {
+	rows, err := factRows(f, "devices")
+	slices.SortStableFunc(rows, func(a, b []string) int { return cmp.Compare(a[1], b[1]) })
+	out := map[int][][]string{}
+	for _, row := range rows {
 		node := noNode
-		switch {
-		case len(f.NUMA) == 1: // the only place
-			node = f.NUMA[0].ID
-		case isKnown:
-			node = *numa
+		isThere := func(n world.NUMANode) bool { return strconv.Itoa(n.ID) == row[0] }
+		if i := slices.IndexFunc(f.NUMA, isThere); i >= 0 {
+			node = f.NUMA[i].ID
 		}
-		out[node] = append(out[node], l)
+		if len(f.NUMA) == 1 { // the only place
+			node = f.NUMA[0].ID
+		}
+		out[node] = append(out[node], row[1:])
 	}
 
-	for _, a := range f.Accelerators {
-		name := or(a.Name, or(a.Device, "?"))
-		text := joinParts("  ", or(a.Address, "-"), a.Kind, name, gib(a.MemoryGiB))
-		add(a.NUMA, leaf{address: textOf(a.Address), text: text})
-	}
-	for _, n := range f.NICs {
-		name := or(n.Interface, fabric(n))
-		model := or(n.Model, or(n.Device, "?"))
-		text := joinParts("  ", or(n.Address, "-"), "nic", name, linkState(n), model)
-		add(n.NUMA, leaf{textOf(n.Address), text, virtualFunctions(f, n)})
-	}
-	for _, leaves := range out {
-		slices.SortStableFunc(leaves, func(x, y leaf) int {
-			return cmp.Compare(x.address, y.address)
-		})
-	}
-
-	return out
+	return out, err
 }
 
 // cut shortens a text to a line: the name of a card may be longer, and the table has the whole name.
@@ -125,15 +103,15 @@ func nodeTitle(n world.NUMANode) string {
 	return joinParts(", ", title, memory(n.MemoryBytes), hugePages(n.HugePages))
 }
 
-// virtualFunctions returns the number of virtual functions of a card for each of their drivers.
-func virtualFunctions(f world.Facts, n world.NIC) (out []string) {
+// virtualFunctions returns the number of virtual functions of a network card for each of their drivers.
+func virtualFunctions(f world.Facts, device []string) (out []string) {
 	count := map[string]int{}
 	var drivers []string
 	for _, p := range f.PCI {
-		if p.PhysFn == nil || n.Address == nil || *p.PhysFn != *n.Address {
+		if device[1] != "nic" || p.PhysFn == nil || *p.PhysFn != device[0] {
 			continue
 		}
-		driver := or(p.Driver, "no driver")
+		driver := cmp.Or(textOf(p.Driver), "no driver")
 		if count[driver] == 0 {
 			drivers = append(drivers, driver)
 		}

@@ -19,10 +19,10 @@ import (
 	"github.com/prelet/prelet/internal/platform/systemd"
 )
 
-// flagSource is a place with flags of the kubelet.
-type flagSource struct {
-	name  string // for people
-	flags *kubelet.Flags
+// flagWord is one argument of the kubelet.
+type flagWord struct {
+	text string
+	from string // the unit or the file that has it, for people
 }
 
 // judgeUnitFlags judges the flags with which a machine starts its kubelet: those of its unit, of the unit's drop-ins
@@ -30,32 +30,50 @@ type flagSource struct {
 // secrets that a recording must not contain.
 // planned are the files that the site changes, as for systemd.ReadPlannedUnit.
 func judgeUnitFlags(w Where, unit string, planned map[string][]byte) hcl.Diagnostics {
-	sources, err := readUnitFlags(nodefile.Root(w.Root), unit, planned)
+	words, err := readUnitFlags(nodefile.Root(w.Root), unit, planned)
 	if err != nil {
 		return hcl.Diagnostics{origin.Warning(fault.KubeletFlag, hcl.Range{},
 			"The kubelet's flags of "+unit+" are not checked",
 			"%s.", origin.Capitalize(nodefile.Reason(err)))}
 	}
 
+	var argv []string
+	for _, w := range words {
+		argv = append(argv, w.text)
+	}
+	all := kubelet.FlagsOf(argv)
 	var flags []rules.Flag
-	for _, s := range sources {
-		for _, name := range s.flags.Names() {
-			last, _ := s.flags.Lookup(name)
-			for _, value := range append(s.flags.Earlier(name), last) {
-				flags = append(flags, rules.Flag{Name: name, Value: value})
-			}
+	for _, name := range all.Names() {
+		last, _ := all.Lookup(name)
+		for _, value := range append(all.Earlier(name), last) {
+			flags = append(flags, rules.Flag{Name: name, Value: value})
 		}
 	}
 
-	return boot.DiagnoseFlags(flags, w.KubeletVersion, func(flag string) string {
-		for _, s := range slices.Backward(sources) {
-			if _, ok := s.flags.Lookup(flag); ok {
-				return s.name
-			}
-		}
-
-		return unit
+	diags := boot.DiagnoseFlags(flags, w.KubeletVersion, func(flag string) string {
+		return whereIs(words, func(word string) bool {
+			_, ok := kubelet.FlagsOf([]string{word}).Lookup(flag)
+			return ok
+		})
 	})
+	for _, stray := range all.Stray() {
+		where := whereIs(words, func(word string) bool { return word == stray })
+		diags = append(diags, origin.Error(fault.FlagsInvalid, hcl.Range{}, fmt.Sprintf("%q is not a flag", stray),
+			"The kubelet would exit with \"unknown command\" (set by %s). Remove it there.", where))
+	}
+
+	return diags
+}
+
+// whereIs returns the place of the last word that matches.
+func whereIs(words []flagWord, matches func(word string) bool) string {
+	for _, w := range slices.Backward(words) {
+		if matches(w.text) {
+			return w.from
+		}
+	}
+
+	return ""
 }
 
 // addUnitFlags adds what is wrong with the flags of the machine of a plan that the plan does not say itself. It is
@@ -88,9 +106,9 @@ func addUnitFlags(p *boot.Plan, w Where, unit string) {
 	}
 }
 
-// readUnitFlags returns the flags of a unit in their order. A unit that starts another program, such as a shell, is an
-// error. An environment file that cannot be read has none: the plan reports it.
-func readUnitFlags(root nodefile.Root, unit string, planned map[string][]byte) (out []flagSource, err error) {
+// readUnitFlags returns the arguments of a unit's kubelet, as systemd passes them. A unit that starts another program,
+// such as a shell, is an error. An environment file that cannot be read has none: the plan reports it.
+func readUnitFlags(root nodefile.Root, unit string, planned map[string][]byte) (out []flagWord, err error) {
 	u, err := systemd.ReadPlannedUnit(root, unit, planned)
 	if err != nil || u.Masked {
 		return nil, err
@@ -103,12 +121,10 @@ func readUnitFlags(root nodefile.Root, unit string, planned map[string][]byte) (
 		return nil, fmt.Errorf("it starts %s, not the kubelet itself", start.Command[0])
 	}
 
-	variables := map[string]flagSource{}
+	variables := map[string]flagWord{}
 	for _, v := range start.Environment {
 		name, text, _ := strings.Cut(v, "=")
-		if flags, err := kubelet.ParseFlags(text); err == nil {
-			variables[name] = flagSource{unit, flags}
-		}
+		variables[name] = flagWord{text, unit}
 	}
 	for _, f := range start.EnvironmentFiles {
 		for _, file := range systemd.Glob(root, f.Path) {
@@ -117,8 +133,8 @@ func readUnitFlags(root nodefile.Root, unit string, planned map[string][]byte) (
 				continue
 			}
 			for _, name := range env.Names() {
-				flags, _ := env.Get(name)
-				variables[name] = flagSource{file, flags}
+				text, _ := env.Value(name)
+				variables[name] = flagWord{text, file}
 			}
 		}
 	}
@@ -128,23 +144,9 @@ func readUnitFlags(root nodefile.Root, unit string, planned map[string][]byte) (
 		}
 	}
 
-	var own []string // words between variables
-	end := func() {
-		out = append(out, flagSource{unit, kubelet.FlagsOf(own)})
-		own = nil
-	}
 	for _, word := range start.Command[1:] {
-		name, isVariable := strings.CutPrefix(word, "$")
-		if !isVariable {
-			own = append(own, expand(word, variables))
-			continue
-		}
-		end()
-		if s, ok := variables[strings.Trim(name, "{}")]; ok {
-			out = append(out, s)
-		}
+		out = append(out, expand(word, unit, variables)...)
 	}
-	end()
 
 	return out, nil
 }
@@ -158,14 +160,33 @@ func readPlanned(root nodefile.Root, file string, planned map[string][]byte) str
 	return root.TextIfReadable(file)
 }
 
-// expand replaces ${NAME} in a word, as systemd does.
-func expand(word string, variables map[string]flagSource) string {
-	return regexp.MustCompile(`\$\{\w+\}`).ReplaceAllStringFunc(word, func(name string) string {
-		s, ok := variables[strings.Trim(name, "${}")]
-		if !ok {
-			return ""
+var (
+	bareVariable   = regexp.MustCompile(`^\$\w+$`)
+	bracedVariable = regexp.MustCompile(`\$\{\w+\}`)
+)
+
+// expand replaces the variables of a word as systemd does: $NAME, alone, is as many words as its value has, and
+// ${NAME} is a part of one word, whatever its value.
+func expand(word, unit string, variables map[string]flagWord) (out []flagWord) {
+	if bareVariable.MatchString(word) {
+		v := variables[word[1:]]
+		for _, text := range kubelet.Argv(v.text) {
+			out = append(out, flagWord{text, v.from})
 		}
 
-		return strings.Join(s.flags.Argv(), " ")
+		return out
+	}
+
+	from := unit
+	text := bracedVariable.ReplaceAllStringFunc(word, func(name string) string {
+		v := variables[strings.Trim(name, "${}")]
+		if name == word && len(kubelet.Argv(v.text)) != 1 {
+			from = fmt.Sprintf("%s, which passes %s as one argument: write $%s there",
+				unit, name, strings.Trim(name, "${}"))
+		}
+
+		return v.text
 	})
+
+	return []flagWord{{text, from}}
 }

@@ -359,6 +359,41 @@ func TestContained(t *testing.T) {
 	}
 }
 
+// TestSweepWithoutFindings has a helper that leaves a process outside of its group, and says neither that it is contained
+// nor what is missing: the field decides, so the user is swept.
+func TestSweepWithoutFindings(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to run a detector as a user of the pool")
+	}
+	b := newBench(t)
+	b.install("good")
+	o := b.host.o
+	sleep, err := os.ReadFile("/bin/sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stays := filepath.Join(b.dir, "stays") // nothingLeft looks for programs of this folder
+	if err := os.WriteFile(stays, sleep, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	script := "#!/bin/sh\n" +
+		"test \"$1\" = sweep && exec " + o.Helper + " sweep \"$2\"\n" +
+		"read -r request\n" +
+		"setsid " + stays + " 1000 >/dev/null 2>&1 </dev/null &\n" +
+		"sleep 0.5\n" + // until it has left the group
+		"echo '{\"failed\":\"call\",\"text\":\"no\"}'\n"
+	o.Helper = filepath.Join(b.dir, "leaves-one")
+	if err := os.WriteFile(o.Helper, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b.host = New(o)
+	if _, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 10*time.Second); !strings.Contains(ans.Why(), "no") {
+		t.Fatalf("got failure %q, want that of the helper", ans.Why())
+	}
+	b.nothingLeft(t)
+}
+
 // TestReapUser: a child of the given user that has ended is waited for, also behind one of another user, which stays.
 func TestReapUser(t *testing.T) {
 	if os.Geteuid() != 0 {

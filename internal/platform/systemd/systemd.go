@@ -225,6 +225,7 @@ func callOnce(
 	what string,
 	do func(ctx context.Context, m manager) error,
 ) error {
+	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 
@@ -232,6 +233,8 @@ func callOnce(
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(whole.Err(), context.Canceled): // it was not waited for any longer
+		return fmt.Errorf("%s: %w", what, context.Cause(whole))
 	case ctx.Err() != nil || hasLeft(m, err):
 		return fmt.Errorf("%w: %s: %w", ErrGone, what, err)
 	}

@@ -487,6 +487,12 @@ type refusal struct{}
 func (refusal) Error() string { return "admission webhook denied the request" }
 func (refusal) Refused() bool { return true }
 
+// unreachable is an API server that does not answer.
+type unreachable struct{}
+
+func (unreachable) Error() string { return "connection refused" }
+func (unreachable) Unknown() bool { return true }
+
 type changed struct{}
 
 func (changed) Error() string { return "the object has been modified" }

@@ -726,7 +726,9 @@ func (n *scriptNode) cmdAPI(args []string) {
 		n.ts.Check(n.server.Close())
 		return
 	}
-	answer, isKnown := map[string]error{"ok": nil, "refused": refusal{}, "changed": changed{}}[args[1]]
+	answer, isKnown := map[string]error{
+		"ok": nil, "refused": refusal{}, "changed": changed{}, "unreachable": unreachable{},
+	}[args[1]]
 	if !isKnown {
 		answer = errors.New(args[1])
 	}

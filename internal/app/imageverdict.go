@@ -44,6 +44,8 @@ func JudgeImage(s NodeStatus) ImageVerdict {
 		return ImageVerdict{Why: s.verifiedFault()}
 	case s.Held != nil && !s.Pinned:
 		return ImageVerdict{Why: "the plan of the site is held: " + s.Held.Why}
+	case s.Unjudged:
+		return ImageVerdict{Keep: true, Why: unknown + "this boot has no verdict"}
 	}
 
 	return ImageVerdict{Keep: true, Why: s.Summary}

@@ -15,11 +15,8 @@ import (
 )
 
 const (
-	// CheckUnit makes a boot complete only if the kubelet is healthy.
-	CheckUnit = "prelet-boot-check.service"
-
 	// owedVerdict is in the run folder while the kubelet of this boot has no verdict, or a bad one, although its files
-	// have a good one. Its text is the reason. prelet-verify.service starts if it exists.
+	// have a good one. prelet-verify.service starts if it exists.
 	owedVerdict = "verdict.owed"
 
 	// manyStarts is how often a kubelet fails until it counts as unhealthy, as on a new generation.
@@ -40,26 +37,19 @@ func (h *Host) owesVerdict() bool {
 	return true
 }
 
-// oweVerdict requests a verdict on the kubelet as it runs, after a run at boot that changed nothing: the files have a
-// verdict, but the image of this boot has none, or the kubelet's program is another one.
-func (e *Env) oweVerdict(ctx context.Context, h *Host, store *generation.Store, isNewKubelet bool) {
+// oweVerdict requests a verdict on the kubelet of this boot, after a run that changed nothing: its files have a verdict,
+// but the image, the kubelet's program and what it needs may be others than when it was given. The start of a kubelet
+// starts prelet-verify.service, so nothing is requested for one that runs.
+func (e *Env) oweVerdict(ctx context.Context, h *Host, store *generation.Store) {
 	gen, isSettled := readSettled(h, store)
-	if h.Self != BootUnit || !isSettled || gen == 0 { // 0: the kubelet of a node without a site
+	if h.Self != BootUnit || !isSettled || gen == 0 || activation.Newer(store) != nil { // 0: a node without a site
+		return
+	}
+	if u, err := h.Units.Look(ctx, activation.DefaultUnit); err == nil && u.Active == "active" {
 		return
 	}
 
-	why := ""
-	check, err := h.Units.Look(ctx, CheckUnit)
-	switch {
-	case err == nil && check.Load == "loaded" && check.Job != 0:
-		why = "the image of this boot is on trial"
-	case isNewKubelet:
-		why = "the kubelet's program has changed"
-	default:
-		return
-	}
-
-	e.sayError(atomicfile.File(h.owedVerdictPath(), 0o644, []byte(why+"\n")))
+	e.sayError(atomicfile.File(h.owedVerdictPath(), 0o644, nil))
 }
 
 // judgeAsItRuns judges the kubelet on a generation that has a verdict, by the same checks and with the same patience as

@@ -89,12 +89,6 @@ func (p *planner) Options(b *boot.Plan) commit.Options {
 	return o
 }
 
-// hasNewKubelet reports whether the kubelet's program is another one than that of the last plan. It must be called
-// before Remember.
-func (p *planner) hasNewKubelet() bool {
-	return p.node != nil && p.node.live != nil && p.node.live.KubeletBinary().IsNew()
-}
-
 // Remember stores the output of the kubelet's binary, so that later boots do not start it. Stored output of the same
 // file is not written again.
 func (p *planner) Remember(res commit.Result) {

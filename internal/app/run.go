@@ -172,7 +172,6 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 
 	e.sayError(commit.KeepMachine(store, machineid.Of(h.Root), false))
 
-	isNewKubelet := p.hasNewKubelet()
 	p.Remember(res)
 	p.keepRecording(res.Plan)
 	if !r.Off {
@@ -195,7 +194,7 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	}
 	if !r.Off {
 		e.settleVerdict(h, res)
-		e.oweVerdict(ctx, h, store, isNewKubelet)
+		e.oweVerdict(ctx, h, store)
 		_ = store.Unlock() // annotations may have done so
 		e.settleConditions(ctx, h, res.Code != "")
 	}

@@ -31,6 +31,7 @@ type NodeStatus struct {
 	Kept      string    `json:"-"` // status of the generation in place, as it is stored; "" where it cannot be read
 	ThisBoot  bool      `json:"-"` // the last run was in this boot
 	Begun     string    `json:"-"` // what prelet.service does in a boot without a report; else ""
+	Unjudged  bool      `json:"-"` // the kubelet of this boot has no verdict yet, on files that have a good one
 	Pinned    bool      `json:"-"` // an operator has rolled back by hand, so that no plan is applied
 	NotGiven  bool      `json:"-"` // NotStarted may be the fault of what the machine was given, not of its image
 }
@@ -88,7 +89,7 @@ func (e *Env) Status(ctx context.Context, root string, wait bool) (NodeStatus, e
 			out.Problem = filepath.Join(h.Root, runDir) + " has no report: it is in memory, so a disk does not have " +
 				"it; prelet history --root " + root + " lists the generations"
 		}
-		isFinal := out.Condition != Unfinished && out.Verdict != "pending" && out.Interrupted == ""
+		isFinal := out.Condition != Unfinished && out.Verdict != "pending" && !out.Unjudged && out.Interrupted == ""
 		if !wait || isFinal {
 			return out, nil
 		}
@@ -149,12 +150,18 @@ func readNodeStatus(ctx context.Context, h *Host) NodeStatus {
 	case out.Condition != Healthy && out.Condition != Degraded:
 	case out.Failing != "":
 		out.Condition = Failing
-	case h.owesVerdict() && out.verifiedFault() == "":
-		out.Condition = Unfinished
 	}
+	out.Unjudged = h.owesVerdict() && out.verifiedFault() == "" && !out.isOtherMachine()
 	out.StatusExit = out.Condition.exit()
 
 	return out
+}
+
+// isOtherMachine reports whether the Node was seen to be another machine, so that nothing judges this one.
+func (s *NodeStatus) isOtherMachine() bool {
+	return slices.ContainsFunc(s.Status.Degraded, func(r report.Reason) bool {
+		return r.Code == string(fault.OtherMachine)
+	})
 }
 
 // addLost adds that no generation is in place although there was one. hasReason is whether the gate has a reason.

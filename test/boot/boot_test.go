@@ -116,7 +116,7 @@ func TestFirstBoot(t *testing.T) {
 	)
 }
 
-// A boot without changes writes nothing that lasts, and requests no verdict.
+// A boot without changes writes nothing that lasts, and its kubelet is judged.
 func TestSecondBoot(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
@@ -125,17 +125,17 @@ func TestSecondBoot(t *testing.T) {
 	asked := len(m.cluster.Requests())
 	m.boot()
 	m.well(1)
-	if s := m.status(); s.Verdict != "" || s.State != "ok" {
-		t.Errorf("status: got %+v; want empty Verdict and State \"ok\"", s)
+	if s := m.status(); s.Verdict != "" || s.State != "ok" || s.Code != 0 {
+		t.Errorf("status: got %+v; want empty Verdict, State \"ok\" and 0", s)
+	}
+	if r := m.try("prelet", "status", "--wait"); r.exit != 0 || strings.Contains(r.out, "not judged") {
+		t.Errorf("prelet status --wait: got %+v; want 0 after a verdict", r)
 	}
 	for _, d := range differs(before, m.disk()) {
 		t.Errorf("written: %s", d)
 	}
 	if n := len(m.starts()); n != 2 {
 		t.Errorf("got %d starts in two boots; want 2", n)
-	}
-	if at := m.property("prelet-verify", "ExecMainStartTimestampMonotonic"); at != "0" {
-		t.Errorf("prelet-verify ran, at %s; want \"0\"", at)
 	}
 	prelet := 0
 	for _, r := range m.cluster.Requests()[asked:] {

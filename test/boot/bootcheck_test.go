@@ -173,6 +173,21 @@ func TestNewKubelet(t *testing.T) {
 	if err := os.WriteFile(m.root+"/usr/bin/kubelet", append(program, 0), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	m.requireFailingJudged()
+}
+
+// TestSameKubelet has a kubelet that crashes although neither its program nor a file has changed: it is judged as well.
+func TestSameKubelet(t *testing.T) {
+	t.Parallel()
+	m := joined(t)
+	m.off()
+	m.requireFailingJudged()
+}
+
+// requireFailingJudged boots with a kubelet that crashes, and then lets it work.
+func (m *machine) requireFailingJudged() {
+	t := m.t
+	t.Helper()
 	m.put("/etc/standin/always", "1")
 	m.boot()
 	m.within(3*time.Minute, "the kubelet has a verdict", func() string {
@@ -183,6 +198,9 @@ func TestNewKubelet(t *testing.T) {
 	})
 	if s := m.status(); s.Degraded[0].Code != "rolled-back" || s.Code == 0 {
 		t.Errorf("status: got %+v, want the verdict on the kubelet", s)
+	}
+	if first, _, _ := strings.Cut(m.try("prelet", "status").out, "\n"); strings.HasSuffix(first, " ok") {
+		t.Errorf("the first line of status: got %q, want that the kubelet fails", first)
 	}
 
 	if err := os.Remove(m.root + "/etc/standin/always"); err != nil {

@@ -72,6 +72,7 @@ func TestStateReadOnly(t *testing.T) {
 			t.Errorf("restarts of %s: got %s, want 0", unit, n)
 		}
 	}
+	m.try("prelet", "status", "--wait") // prelet-verify has the folder open
 	m.do("umount", "/var/lib/prelet")
 	m.do("prelet", "run")
 	m.well(1)

@@ -139,9 +139,6 @@ func describe(file string) (VersionCache, bool) {
 // Path returns the binary's path below the root.
 func (b *Binary) Path() string { return b.now.Path }
 
-// IsNew reports whether the cache is of another file, or missing.
-func (b *Binary) IsNew() bool { return b != nil && b.kept == nil }
-
 // Keep returns the new cache for an output of the binary. It returns false if the file was replaced since Find,
 // because the output may be of either file.
 func (b *Binary) Keep(version string, accepts *world.AcceptsAns) (VersionCache, bool) {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"github.com/prelet/prelet/internal/detector/runner"
-	"github.com/prelet/prelet/internal/detector/sandbox"
+	"github.com/prelet/prelet/plugins/sandbox"
 )
 
 func main() {

@@ -13,8 +13,8 @@ import (
 
 	"github.com/prelet/prelet/internal/detector"
 	"github.com/prelet/prelet/internal/detector/hostile"
-	"github.com/prelet/prelet/internal/detector/sandbox"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/plugins/sandbox"
 )
 
 // detectorMachine is a folder with prelet-detect and a detector, and a command that works on it.

@@ -194,7 +194,7 @@ func rules() []Rule {
 				module + "plugins/cmd/...",
 			},
 			Direct: true,
-			Reason: "prelet may import only plugins/contract, which is plain Go: the protocol is for " +
+			Reason: "prelet may import only plugins/contract, which is plain Go, and plugins/sandbox: the protocol is for " +
 				"prelet-detect, and a detector is a process of its own",
 		},
 		{

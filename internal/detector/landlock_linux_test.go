@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prelet/prelet/internal/detector/sandbox"
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/plugins/sandbox"
 )
 
 // TestLandlockVersions runs the sandbox with each version of Landlock up to the kernel's: features of a version are

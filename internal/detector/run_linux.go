@@ -18,9 +18,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/prelet/prelet/internal/detector/sandbox"
 	"github.com/prelet/prelet/internal/detector/wire"
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/plugins/sandbox"
 )
 
 // reapTime is how long the end of killed processes is waited for. A process that a hanging driver holds may never

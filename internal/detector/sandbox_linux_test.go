@@ -17,10 +17,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/prelet/prelet/internal/detector/sandbox"
 	"github.com/prelet/prelet/internal/detector/wire"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/plugins/sandbox"
 )
 
 // field has files, folders, devices, sockets and processes of a machine that are not granted to a detector.

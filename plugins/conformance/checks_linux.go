@@ -15,6 +15,7 @@ import (
 	"github.com/prelet/prelet/plugins/contract"
 	detectorv1 "github.com/prelet/prelet/plugins/proto/detector/v1"
 	"github.com/prelet/prelet/plugins/protocol"
+	"github.com/prelet/prelet/plugins/sandbox"
 )
 
 // callTimeout limits Describe and Validate, which read nothing.
@@ -391,6 +392,11 @@ func (k *kit) checkOdd(
 func (k *kit) checkWants(config map[string]any, machines []machine) {
 	if k.description.Wants.Empty() {
 		k.judge("wants", Failed, nil, "")
+		return
+	}
+
+	if _, err := sandbox.LandlockABI(); err != nil {
+		k.checks["wants"] = Check{State: Skipped, Found: err.Error()}
 		return
 	}
 

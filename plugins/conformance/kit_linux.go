@@ -75,6 +75,7 @@ func run(ctx context.Context, program string, o Options) (Report, error) {
 	}
 
 	k := &kit{
+		noWatch: findTracer(),
 		ctx:     ctx,
 		options: o,
 		program: file,
@@ -165,7 +166,7 @@ func (k *kit) judgeAttempts() {
 
 		switch {
 		case k.noWatch != "":
-			k.checks[id] = Check{State: Skipped, Found: "the kernel cannot watch system calls: " + k.noWatch}
+			k.checks[id] = Check{State: Skipped, Found: "system calls cannot be watched: " + k.noWatch}
 		case !k.isAsked && len(findings) == 0:
 			k.checks[id] = Check{State: Skipped, Found: "it was never asked about a machine"}
 		default:

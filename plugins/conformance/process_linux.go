@@ -6,9 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +25,7 @@ import (
 
 	"github.com/prelet/prelet/plugins/contract"
 	"github.com/prelet/prelet/plugins/protocol"
+	"github.com/prelet/prelet/plugins/sandbox"
 )
 
 // startTime is how long a detector may take to print its first line. prelet allows the detector's whole timeout, but
@@ -37,6 +38,7 @@ type process struct {
 	cmd     *exec.Cmd
 	dir     string // the folder of its socket
 	watch   *watcher
+	trace   *os.File
 	stdout  *output
 	stderr  *output
 	exited  chan struct{} // closed when the process has ended
@@ -88,17 +90,17 @@ func (o *output) String() string {
 // and the watch. Without the cookie it is as if a person started it. It does not wait for the handshake.
 func (k *kit) start(withCookie bool) (*process, error) {
 	k.processes++
+	folder := filepath.Join(k.dir, strconv.Itoa(k.processes))
+	if err := k.makeFolder(folder); err != nil {
+		return nil, err
+	}
 	p := &process{
 		kit:    k,
-		dir:    contract.SocketFolder(k.dir) + strconv.Itoa(k.processes),
+		dir:    contract.SocketFolder(folder),
 		stdout: newOutput(),
 		stderr: newOutput(),
 		exited: make(chan struct{}),
 	}
-	if err := k.makeFolder(p.dir); err != nil {
-		return nil, err
-	}
-
 	env := protocol.Environment(p.dir)
 	if !withCookie {
 		isCookie := func(v string) bool {
@@ -106,46 +108,80 @@ func (k *kit) start(withCookie bool) (*process, error) {
 		}
 		env = slices.DeleteFunc(env, isCookie)
 	}
-	order, err := json.Marshal(shimOrder{
+	order := shimOrder{
 		Args:   k.options.Args,
 		Env:    env,
 		UID:    k.user,
-		Memory: k.options.Memory,
-	})
-	if err != nil {
-		return nil, err
+		Policy: k.policy(p.dir),
 	}
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
+
+	return p, p.start(order)
+}
+
+// policy returns what the sandbox of a process permits.
+func (k *kit) policy(socket string) sandbox.Policy {
+	p := sandbox.Policy{
+		Socket:  socket,
+		Memory:  k.options.Memory,
+		Own:     k.user != 0,
+		Devices: k.grants.Devices,
+		Read:    slices.Concat(k.grants.Read, k.options.Roots, []string{k.dir}),
+		Execute: slices.Clone(k.grants.Execute),
+		Sockets: slices.Clone(k.grants.Sockets),
 	}
-	ours := os.NewFile(uintptr(pair[0]), "watch")
-	defer ours.Close()
-	theirs := os.NewFile(uintptr(pair[1]), "watch")
+	for _, root := range k.roots {
+		for _, s := range k.grants.Sockets {
+			p.Sockets = append(p.Sockets, root+s)
+		}
+	}
+	if interpreter, isScript := contract.Interpreter(k.program); isScript && len(interpreter) > 0 {
+		p.Execute = append(p.Execute, interpreter[0])
+	}
+
+	return p
+}
+
+// start starts this program, which becomes the detector, and its trace.
+func (p *process) start(order shimOrder) error {
+	text, err := json.Marshal(order)
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	trace, theirs, err := os.Pipe()
+	if err != nil {
+		return err
+	}
 	defer theirs.Close()
 
-	p.cmd = exec.Command("/proc/self/exe")
-	p.cmd.Env = []string{shimVariable + "=" + string(order)}
+	command := []string{self}
+	if p.kit.noWatch == "" {
+		command = append(traceCommand(), self)
+	}
+	p.cmd = exec.Command(command[0], command[1:]...)
+	p.cmd.Env = []string{shimVariable + "=" + string(text)}
 	p.cmd.Dir = "/"
-	p.cmd.ExtraFiles = []*os.File{k.program, theirs}
+	p.cmd.ExtraFiles = []*os.File{p.kit.program, theirs}
 	p.cmd.Stdout = p.stdout
 	p.cmd.Stderr = p.stderr
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.cmd.WaitDelay = 200 * time.Millisecond // a grandchild may hold the pipes open
 	if err := p.cmd.Start(); err != nil {
-		return nil, err
+		return errors.Join(err, trace.Close())
 	}
 	go func() {
 		_ = p.cmd.Wait() // ProcessState has the result
 		close(p.exited)
 	}()
 
-	if err := p.startWatch(ours); err != nil {
-		p.kill()
-		return nil, err
-	}
+	p.trace = trace
+	p.watch = p.kit.newWatcher(order.Policy)
+	go p.watch.read(trace)
 
-	return p, nil
+	return nil
 }
 
 // makeFolder makes a private folder of the detector.
@@ -156,34 +192,6 @@ func (k *kit) makeFolder(dir string) error {
 	}
 
 	return os.Chown(dir, k.user, k.user)
-}
-
-// startWatch receives the listener from the process and lets the process continue.
-func (p *process) startWatch(channel *os.File) error {
-	c, err := net.FileConn(channel)
-	if err != nil {
-		return err
-	}
-	conn := c.(*net.UnixConn)
-	defer conn.Close()
-	err = conn.SetDeadline(time.Now().Add(startTime))
-	if err != nil {
-		return err
-	}
-
-	listener, reason, err := receiveListener(conn)
-	if err != nil {
-		return fmt.Errorf("%w\n%s", err, p.stderr)
-	}
-	p.kit.noWatch = reason
-	if reason == "" {
-		p.watch = p.kit.newWatcher(listener, p.dir)
-		go p.watch.serve()
-	}
-
-	_, err = conn.Write([]byte{1})
-
-	return err
 }
 
 // connect starts a process, waits for its handshake and connects to it.
@@ -255,9 +263,9 @@ func (p *process) kill() {
 	_ = unix.Kill(-p.cmd.Process.Pid, unix.SIGKILL) // ESRCH: all have ended
 	<-p.exited
 
-	if p.watch != nil {
-		p.kit.addAttempts(p.watch.stop())
-	}
+	_ = p.trace.SetReadDeadline(time.Now().Add(startTime))
+	<-p.watch.done
+	p.kit.addAttempts(p.watch.attempts)
 	if p.kit.stderr == "" {
 		p.kit.stderr = p.stderr.String()
 	}

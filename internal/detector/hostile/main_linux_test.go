@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/detector/runner"
-	"github.com/prelet/prelet/internal/detector/sandbox"
+	"github.com/prelet/prelet/plugins/sandbox"
 )
 
 // TestMain is prelet-detect or a hostile detector, by the name that the program is started under. As prelet-detect it

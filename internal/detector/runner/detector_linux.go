@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prelet/prelet/internal/detector/sandbox"
 	"github.com/prelet/prelet/internal/detector/wire"
 	"github.com/prelet/prelet/plugins/protocol"
+	"github.com/prelet/prelet/plugins/sandbox"
 )
 
 // detector is the process of a detector. It implements go-plugin's runner.Runner. go-plugin's own runner reads lines

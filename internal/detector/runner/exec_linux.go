@@ -14,9 +14,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/prelet/prelet/internal/detector/sandbox"
 	"github.com/prelet/prelet/internal/detector/wire"
 	"github.com/prelet/prelet/plugins/protocol"
+	"github.com/prelet/prelet/plugins/sandbox"
 )
 
 // BecomeCommand is the argument with which prelet-detect starts itself to become the detector.

@@ -17,9 +17,9 @@ import (
 
 	"google.golang.org/grpc/grpclog"
 
-	"github.com/prelet/prelet/internal/detector/sandbox"
 	"github.com/prelet/prelet/internal/detector/wire"
 	"github.com/prelet/prelet/plugins/contract"
+	"github.com/prelet/prelet/plugins/sandbox"
 )
 
 // reserve returns how much earlier than prelet this process gives up, so that it can report why, also on a busy

@@ -1,4 +1,4 @@
-package refused
+package sandbox
 
 import (
 	"errors"
@@ -16,9 +16,9 @@ import (
 
 // Results of a filter.
 const (
-	RefuseResult = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
-	AbsentResult = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
-	permitted    = unix.SECCOMP_RET_ALLOW
+	refused   = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
+	absent    = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
+	permitted = unix.SECCOMP_RET_ALLOW
 )
 
 // Offsets in struct seccomp_data, in bytes. Of each argument the low half is loaded.
@@ -43,23 +43,23 @@ func nativeArch() uint32 {
 	return 0
 }
 
-// Filter returns a seccomp filter that returns refuse for each call that Call reports, absent for the calls of
-// Absent, and refuse for the numbers in watched. It permits all other calls. A foreign architecture is always
-// refused, because its numbers mean other calls.
-func Filter(refuse, absent uint32, watched ...uint32) []bpf.Instruction {
-	f := filter{refuse: refuse}
+// processFilter returns the filter that refuses the calls of Calls, and of some others by their arguments. Those of
+// Absent fail as on a kernel without them. It permits all other calls. A foreign architecture is always refused,
+// because its numbers mean other calls.
+func processFilter() []bpf.Instruction {
+	var f filter
 	f.load(offsetArch)
-	f.returnIf(bpf.JumpNotEqual, nativeArch(), RefuseResult)
+	f.returnIf(bpf.JumpNotEqual, nativeArch(), refused)
 	f.load(offsetNumber)
 	if runtime.GOARCH == "amd64" {
-		f.returnIf(bpf.JumpGreaterOrEqual, x32, RefuseResult)
+		f.returnIf(bpf.JumpGreaterOrEqual, x32, refused)
 	}
 
 	for _, number := range slices.Sorted(maps.Keys(Absent())) {
 		f.returnIf(bpf.JumpEqual, number, absent)
 	}
-	for _, number := range slices.Concat(slices.Sorted(maps.Keys(Calls())), watched) {
-		f.returnIf(bpf.JumpEqual, number, refuse)
+	for _, number := range slices.Sorted(maps.Keys(Calls())) {
+		f.returnIf(bpf.JumpEqual, number, refused)
 	}
 
 	// A pair of datagram sockets could send to any socket without connect(2), for example to the journal's.
@@ -78,35 +78,35 @@ func Filter(refuse, absent uint32, watched ...uint32) []bpf.Instruction {
 
 func checkSocket(f *filter) {
 	f.loadArgument(0)
-	f.returnIf(bpf.JumpNotEqual, unix.AF_UNIX, f.refuse)
+	f.returnIf(bpf.JumpNotEqual, unix.AF_UNIX, refused)
 	f.loadArgument(1)
 	f.mask(socketKind)
-	f.returnIf(bpf.JumpNotEqual, unix.SOCK_STREAM, f.refuse)
+	f.returnIf(bpf.JumpNotEqual, unix.SOCK_STREAM, refused)
 }
 
 func checkBind(f *filter) {
 	f.loadArgument(2)
-	f.returnIf(bpf.JumpLessThan, contract.MinAddress, f.refuse)
+	f.returnIf(bpf.JumpLessThan, contract.MinAddress, refused)
 }
 
 func checkMmap(f *filter) {
 	f.loadArgument(3)
 	f.mask(stackMemory | hugePages)
-	f.returnIf(bpf.JumpNotEqual, 0, f.refuse)
+	f.returnIf(bpf.JumpNotEqual, 0, refused)
 	f.loadArgument(3)
 	f.mask(sharedMemory)
-	f.returnIf(bpf.JumpEqual, sharedMemory, f.refuse)
+	f.returnIf(bpf.JumpEqual, sharedMemory, refused)
 }
 
 func checkFadvise(f *filter) {
 	f.loadArgument(3)
-	f.returnIf(bpf.JumpEqual, unix.FADV_DONTNEED, f.refuse)
+	f.returnIf(bpf.JumpEqual, unix.FADV_DONTNEED, refused)
 }
 
 func checkFcntl(f *filter) {
 	f.loadArgument(1)
 	for _, command := range sharedCommands() {
-		f.returnIf(bpf.JumpEqual, command, f.refuse)
+		f.returnIf(bpf.JumpEqual, command, refused)
 	}
 }
 
@@ -115,21 +115,18 @@ func checkSetsockopt(f *filter) {
 	f.returnIf(bpf.JumpNotEqual, unix.SOL_SOCKET, permitted)
 	f.loadArgument(2)
 	for _, option := range bufferOptions() {
-		f.returnIf(bpf.JumpEqual, option, f.refuse)
+		f.returnIf(bpf.JumpEqual, option, refused)
 	}
 }
 
 func checkClone(f *filter) {
 	f.loadArgument(0)
 	f.mask(namespaces)
-	f.returnIf(bpf.JumpNotEqual, 0, f.refuse)
+	f.returnIf(bpf.JumpNotEqual, 0, refused)
 }
 
 // filter collects instructions. Each test is independent: if it does not decide, the next instruction follows.
-type filter struct {
-	refuse uint32
-	code   []bpf.Instruction
-}
+type filter struct{ code []bpf.Instruction }
 
 func (f *filter) load(offset uint32) {
 	f.code = append(f.code, bpf.LoadAbsolute{Off: offset, Size: 4})
@@ -159,7 +156,7 @@ func (f *filter) returnIf(test bpf.JumpTest, v, result uint32) {
 
 // onCall adds checks of the arguments of one system call. The call is permitted if no check refuses it.
 func (f *filter) onCall(number uint32, check func(*filter)) {
-	inner := filter{refuse: f.refuse}
+	var inner filter
 	check(&inner)
 	inner.finish(permitted)
 
@@ -174,16 +171,26 @@ func (f *filter) onCall(number uint32, check func(*filter)) {
 	f.code = append(f.code, inner.code...)
 }
 
-// Load adds a filter to the calling thread, or with SECCOMP_FILTER_FLAG_TSYNC to all threads. The result is the
-// kernel's: with SECCOMP_FILTER_FLAG_NEW_LISTENER the descriptor of the listener.
-func Load(code []bpf.Instruction, flags uintptr) (result int, err error) {
+// connectFilter returns the filter that refuses connect(2).
+func connectFilter() []bpf.Instruction {
+	var f filter
+	f.load(offsetNumber)
+	f.returnIf(bpf.JumpEqual, unix.SYS_CONNECT, refused)
+	f.finish(permitted)
+
+	return f.code
+}
+
+// load adds a filter to the calling thread and the program that it executes, or with SECCOMP_FILTER_FLAG_TSYNC to all
+// threads.
+func load(code []bpf.Instruction, flags uintptr) error {
 	if nativeArch() == 0 {
-		return 0, errors.New("no filter exists for " + runtime.GOARCH)
+		return errors.New("no filter exists for " + runtime.GOARCH)
 	}
 
 	raw, err := bpf.Assemble(code)
 	if err != nil {
-		return 0, err
+		return err
 	}
 
 	instructions := make([]unix.SockFilter, len(raw))
@@ -205,10 +212,10 @@ func Load(code []bpf.Instruction, flags uintptr) (result int, err error) {
 	runtime.KeepAlive(instructions)
 	switch {
 	case errno != 0:
-		return 0, errno
-	case r != 0 && flags&unix.SECCOMP_FILTER_FLAG_TSYNC != 0:
-		return 0, fmt.Errorf("thread %d could not take the filter", r)
+		return errno
+	case r != 0:
+		return fmt.Errorf("thread %d could not take the filter", r)
 	}
 
-	return int(r), nil
+	return nil
 }

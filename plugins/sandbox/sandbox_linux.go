@@ -1,10 +1,11 @@
 // Package sandbox confines the calling process and all programs that it starts later: limits, Landlock, seccomp.
-// Nothing can undo it. Only prelet-detect may import it, because it changes the calling process.
+// Nothing can undo it, so only a process that becomes a detector, or that calls one, may use it: prelet-detect, and
+// the conformance kit, so that a detector is checked under the sandbox of a node.
 //
 // Landlock is go-landlock's. The kernel's version is checked first, because go-landlock's best effort cannot
-// distinguish a refusal from an old kernel. The filter of system calls is that of plugins/refused, assembled by
-// golang.org/x/net/bpf: elastic/go-seccomp-bpf 1.6.0 permits calls of a foreign architecture, so that int 0x80 on amd64
-// is a way out (refused.TestFilter).
+// distinguish a refusal from an old kernel. Filters of system calls are assembled by golang.org/x/net/bpf:
+// elastic/go-seccomp-bpf 1.6.0 permits calls of a foreign architecture, so that int 0x80 on amd64 is a way out
+// (TestFilter).
 package sandbox
 
 import (
@@ -16,6 +17,7 @@ import (
 	"strings"
 	"syscall"
 
+	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/plugins/contract"
@@ -128,7 +130,7 @@ func Process(p *Policy) (r Report) {
 	// Everything ends with prelet. This needs rights that are dropped below.
 	endWithParent := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
 	r.note("the end with prelet", endWithParent)
-	noPrivs := noNewPrivileges()
+	noPrivs := ll.AllThreadsPrctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 	r.note("no_new_privs", noPrivs)
 	r.note("Landlock", p.expand())
 	if !p.Without.Landlock {
@@ -139,7 +141,7 @@ func Process(p *Policy) (r Report) {
 	r.note("closing its memory", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
 
 	if !p.Without.Seccomp {
-		err := loadProcessFilter()
+		err := load(processFilter(), unix.SECCOMP_FILTER_FLAG_TSYNC)
 		r.note("seccomp", err)
 		r.Contained = noPrivs == nil && err == nil
 	}
@@ -181,7 +183,7 @@ func Detector(p Policy) (r Report) {
 	}
 
 	if len(p.Sockets) == 0 && !p.Without.Connect && !p.Without.Seccomp {
-		r.note("refusing connections", loadConnectFilter())
+		r.note("refusing connections", load(connectFilter(), 0))
 	}
 
 	return r
@@ -210,13 +212,4 @@ func (r *Report) limits(p Policy) {
 		r.addLack("limit of processes and timers", "not without a user of the detector's own")
 	}
 	r.note("oom_score_adj", os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0))
-}
-
-// noNewPrivileges sets no_new_privs for all threads of this process. It needs a program without cgo.
-func noNewPrivileges() error {
-	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0)
-	if errno != 0 {
-		return errno
-	}
-	return nil
 }

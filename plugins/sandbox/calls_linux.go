@@ -1,12 +1,6 @@
-package refused
+package sandbox
 
-import (
-	"slices"
-
-	"golang.org/x/sys/unix"
-
-	"github.com/prelet/prelet/plugins/contract"
-)
+import "golang.org/x/sys/unix"
 
 // Flags and fields of arguments for which a system call is refused.
 const (
@@ -160,44 +154,4 @@ func Calls() map[uint32]string {
 		// Locks of readable files, which others would wait for.
 		unix.SYS_FLOCK: "flock",
 	}
-}
-
-// Call reports whether a system call of the native architecture is refused to every detector, and describes it. It
-// does not cover connect(2), which depends on the site's grants. Only the low half of an argument is compared: all
-// compared arguments have 32 bits in the kernel.
-func Call(number uint32, args [6]uint64) (what string, isRefused bool) {
-	if name, ok := Calls()[number]; ok {
-		return name, true
-	}
-	if name, ok := Absent()[number]; ok {
-		return name, true
-	}
-
-	switch number {
-	case unix.SYS_BIND:
-		return "bind of a short address, as abstract ones are", uint32(args[2]) < contract.MinAddress
-	case unix.SYS_CLONE:
-		return "clone with a new namespace", args[0]&namespaces != 0
-	case unix.SYS_MMAP:
-		switch {
-		case args[3]&stackMemory != 0:
-			return "mmap of memory that grows like a stack", true
-		case args[3]&hugePages != 0:
-			return "mmap of huge pages", true
-		}
-		return "mmap of shared memory without a file", args[3]&sharedMemory == sharedMemory
-	case unix.SYS_FADVISE64:
-		return "fadvise64 that drops cached pages", uint32(args[3]) == unix.FADV_DONTNEED
-	case unix.SYS_FCNTL:
-		isShared := slices.Contains(sharedCommands(), uint32(args[1]))
-		return "fcntl of a lock or of a pipe's size", isShared
-	case unix.SYS_SETSOCKOPT:
-		isBuffer := slices.Contains(bufferOptions(), uint32(args[2]))
-		return "setsockopt of a buffer size", uint32(args[1]) == unix.SOL_SOCKET && isBuffer
-	case unix.SYS_SOCKET, unix.SYS_SOCKETPAIR:
-		isUnixStream := uint32(args[0]) == unix.AF_UNIX && args[1]&socketKind == unix.SOCK_STREAM
-		return "a socket other than a Unix stream", !isUnixStream
-	}
-
-	return "", false
 }

@@ -2,6 +2,7 @@ package printer
 
 import (
 	"io"
+	"math"
 	"strconv"
 	"strings"
 	"text/template"
@@ -50,16 +51,24 @@ func (s Style) faint(indent int, text string) (out []string) {
 
 // textDiff returns a unified diff below its heading.
 func (s Style) textDiff(before, after string) string {
-	lines := splitLines(compare.Unified(s.clean(before), s.clean(after)))
+	return s.colourDiff(math.MaxInt, compare.Unified(s.clean(before), s.clean(after)))
+}
+
+// colourDiff returns the lines of a diff, up to a limit.
+func (s Style) colourDiff(limit int, diff string) string {
+	lines := splitLines(s.clean(diff))
 	for i, l := range lines {
 		switch {
 		case strings.HasPrefix(l, "+"):
 			lines[i] = s.green(l)
 		case strings.HasPrefix(l, "-"):
 			lines[i] = s.red(l)
-		case strings.HasPrefix(l, "@@"):
+		case strings.HasPrefix(l, "@"):
 			lines[i] = s.dim(l)
 		}
+	}
+	if len(lines) > limit {
+		lines = append(lines[:limit], s.dim("… (-o json has all of it)"))
 	}
 
 	return joinLines("      ", "      ", lines)

@@ -1,12 +1,12 @@
 package printer
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strings"
+	"text/template"
 
 	"github.com/prelet/prelet/internal/detector"
 	"github.com/prelet/prelet/internal/world"
@@ -32,10 +32,12 @@ func DetectorsText(w io.Writer, all map[string]any, s Style) error {
 		rows = append(rows, row)
 	}
 
-	b := page{Style: s}
-	b.writeList(b.bold("detectors"), rows)
+	if len(rows) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n%s", s.bold("detectors"), s.indentTable("  ", rows, nil))
 
-	return b.flush(w)
+	return err
 }
 
 // detectorValues returns the number of devices of a detector, and its values as KEY=VALUE.
@@ -77,54 +79,24 @@ func jsonText(v any) string {
 // DetectorList writes the output of `detectors list`: the detectors that would run, and why the others would not. long
 // adds their descriptions.
 func DetectorList(w io.Writer, all []detector.Row, long bool, s Style) error {
-	var parts []string
-	for _, r := range all {
-		b := page{Style: s}
-		b.writeDetector(r, long)
-		parts = append(parts, b.String())
-	}
-	if parts == nil {
-		parts = []string{"No detector is declared or installed.\n"}
-	}
-	_, err := io.WriteString(w, strings.Join(parts, "\n"))
+	data := struct {
+		All    []detector.Row
+		IsLong bool
+	}{all, long}
 
-	return err
-}
-
-func (b *page) writeDetector(r detector.Row, long bool) {
-	state := b.green("runs")
-	if !r.Runs() {
-		state = b.yellow("does not run")
-	}
-	name := joinParts(" ", r.Name, printable(r.Version))
-	fmt.Fprintf(b, "%s  %s\n", b.bold(name), state)
-
-	rows := [][]string{
-		{"declared", cmp.Or(printable(r.Declared), "by no site")},
-		{"program", r.Program},
-		{"lock", cmp.Or(printable(r.Lock), "none")},
-	}
-	if r.Why != "" {
-		rows = append(rows, []string{"", printable(r.Why)})
-	}
-	if r.Description != nil {
-		rows = append(rows, []string{"matches", matchText(r)})
-	}
-	b.writeTable("  ", rows, nil)
-
-	if r.Declared != "" {
-		b.writeGrants("it needs what the site does not grant", r.Missing)
-	}
-	if r.Declared != "" && long {
-		b.writeGrants("it could report more with", r.Unused)
-	}
-	if r.Description != nil && long {
-		b.writeDescription(*r.Description)
-	}
+	return s.render(w, "detectors", data, template.FuncMap{
+		"allow": func(needs contract.Needs) string {
+			return joinLines("    ", "    ", strings.Split(stages.AllowBlock(world.Grants{}, needs), "\n"))
+		},
+		"attributes": attributeRows,
+		"match":      matchText,
+	})
 }
 
 func matchText(r detector.Row) string {
 	switch {
+	case r.Description == nil:
+		return ""
 	case len(r.Devices) > 0:
 		return strings.Join(r.Devices, ", ")
 	case r.Matches:
@@ -132,22 +104,6 @@ func matchText(r detector.Row) string {
 	}
 
 	return "nothing on this machine"
-}
-
-func (b *page) writeGrants(title string, g contract.Needs) {
-	if !g.Empty() {
-		fmt.Fprintf(b, "  %s:\n", title)
-		b.writeLines("    ", "    ", strings.Split(stages.AllowBlock(world.Grants{}, g), "\n"))
-	}
-}
-
-func (b *page) writeDescription(d contract.Description) {
-	b.writeText("  ", printable(d.Doc))
-	b.writeList("  config", attributeRows(d.Config))
-	b.writeList("  facts", attributeRows(d.Facts))
-	if len(d.LabelDomains) > 0 {
-		fmt.Fprintf(b, "  recommends labels in %s\n", strings.Join(d.LabelDomains, ", "))
-	}
 }
 
 func attributeRows(attributes []contract.Attribute) (rows [][]string) {
@@ -166,11 +122,4 @@ func attributeRows(attributes []contract.Attribute) (rows [][]string) {
 	}
 
 	return rows
-}
-
-func (b *page) writeList(title string, rows [][]string) {
-	if len(rows) > 0 {
-		fmt.Fprintf(b, "\n%s\n", title)
-		b.writeTable("  ", rows, nil)
-	}
 }

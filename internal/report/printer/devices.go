@@ -47,7 +47,7 @@ func (s Style) layoutGroups(groups []group) string {
 
 	var out strings.Builder
 	for _, g := range groups {
-		title := s.addNote(s.wrap(g.Title, s.Width-2), s.Width-2, "  ", g.Note)
+		title := s.addNote(s.wrap(g.Title, s.Width-2), nil, s.Width-2, "  ", g.Note)
 		out.WriteString(joinLines("  ", "  ", title))
 		for _, lines := range rows[:len(g.Rows)] {
 			out.WriteString(joinLines("    ", "    ", lines))
@@ -58,13 +58,18 @@ func (s Style) layoutGroups(groups []group) string {
 	return out.String()
 }
 
-// addNote returns lines with a dim note behind the last one if there is room, else in a line of its own.
-func (s Style) addNote(lines []string, width int, gap, note string) []string {
-	last := len(lines) - 1
-	if columns(lines[last]+gap+note) > width {
+// addNote returns lines, painted if paint is not nil, with a dim note behind the last one if there is room, else in a line of its own.
+func (s Style) addNote(lines []string, paint func(string) string, width int, gap, note string) []string {
+	last := lines[len(lines)-1]
+	for i, l := range lines {
+		if paint != nil {
+			lines[i] = paint(l)
+		}
+	}
+	if columns(last+gap+note) > width {
 		return append(lines, s.dim(note))
 	}
-	lines[last] += gap + s.dim(note)
+	lines[len(lines)-1] += gap + s.dim(note)
 
 	return lines
 }

@@ -47,6 +47,18 @@ func severity(d *hcl.Diagnostic) string {
 	return "error"
 }
 
+// paintOf returns the colour of a severity.
+func (s Style) paintOf(severity string) func(string) string {
+	switch severity {
+	case "error":
+		return s.red
+	case "warning":
+		return s.yellow
+	}
+
+	return s.dim
+}
+
 // Diagnostics writes messages for people: the summary with the code, the place with its line of the site, the reason
 // and the next step. A long reason that is the same for several places is written once.
 func Diagnostics(w io.Writer, sources map[string][]byte, ds hcl.Diagnostics, s Style) error {
@@ -66,17 +78,8 @@ func Diagnostics(w io.Writer, sources map[string][]byte, ds hcl.Diagnostics, s S
 }
 
 func (b *page) writeDiagnostic(sources map[string][]byte, d *hcl.Diagnostic, detail string) {
-	word := "Error:"
-	paint := b.red
-	switch severity(d) {
-	case "note":
-		word = "Note:"
-		paint = b.dim
-	case "warning":
-		word = "Warning:"
-		paint = b.yellow
-	}
-	b.writeHeading(word, paint, d)
+	paint := b.paintOf(severity(d))
+	b.writeHeading(upperFirst(severity(d))+":", paint, d)
 	if at := d.Subject; at != nil && at.Filename != "" {
 		fmt.Fprintf(b, "  %s\n", b.cell(position(*at)))
 		b.writeSnippet(sources[at.Filename], *at, paint)
@@ -89,17 +92,7 @@ func (b *page) writeDiagnostic(sources map[string][]byte, d *hcl.Diagnostic, det
 func (b *page) writeHeading(word string, paint func(string) string, d *hcl.Diagnostic) {
 	indent := columns(word) + 1
 	code := "[" + string(origin.CodeOf(d)) + "]"
-	lines := b.wrap(d.Summary, b.Width-indent)
-	last := len(lines) - 1
-	isRoom := indent+columns(lines[last])+1+columns(code) <= b.Width
-	for i, l := range lines {
-		lines[i] = b.bold(l)
-	}
-	if isRoom {
-		lines[last] += " " + b.dim(code)
-	} else {
-		lines = append(lines, b.dim(code))
-	}
+	lines := b.addNote(b.wrap(d.Summary, b.Width-indent), b.bold, b.Width-indent, " ", code)
 	b.writeLines(paint(word)+" ", strings.Repeat(" ", indent), lines)
 }
 

@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"text/template"
 	"unicode"
 	"unicode/utf8"
 
@@ -23,12 +24,6 @@ const (
 	FleetSummary                    // one line for each group
 )
 
-// maxGroupChanges bounds the changes of one group in a text for people.
-const maxGroupChanges = 40
-
-// maxChangedLines bounds the changed lines of one file in a text for people.
-const maxChangedLines = 12
-
 // FleetJSON writes a report as one document. Without FleetNames it has only the names of machines that failed.
 func FleetJSON(w io.Writer, r *fleet.Report, detail FleetDetail) error {
 	if detail != FleetNames {
@@ -40,46 +35,45 @@ func FleetJSON(w io.Writer, r *fleet.Report, detail FleetDetail) error {
 
 // FleetText writes a report for people: the groups, and the sum of all machines.
 func FleetText(w io.Writer, r *fleet.Report, detail FleetDetail, s Style) error {
-	b := page{Style: s}
-	if r.Against != "" {
-		b.writeLine("Compared with the site " + b.cell(r.Against) + ":")
-		b.writeLine("")
-	}
-	for _, a := range r.Assumed {
-		b.writeNote("assumed:", describeFleetAssumed(a))
-	}
-	if len(r.Assumed) > 0 {
-		b.writeLine("")
-	}
-	for _, g := range r.Groups {
-		head := b.bold(headGroup(g))
-		if example := describeExample(g); detail == FleetSummary && example != "" {
-			head += b.dim(", " + b.cell(example))
-		}
-		b.writeLine(head)
-		if detail != FleetSummary {
-			b.writeGroup(g)
-		}
-		if detail == FleetNames || g.State == fleet.Failed {
-			b.writeMachines(g, detail)
-		} else if example := describeExample(g); detail == FleetGroups && example != "" {
-			b.writeLine(b.dim("  " + b.cell(example)))
-		}
-		if detail != FleetSummary {
-			b.writeLine("")
-		}
-	}
-	if detail == FleetSummary {
-		b.writeLine("")
-	}
-	if rows := listDeclared(r); len(rows) > 0 {
-		b.writeText("", declaredHeading+":")
-		b.writeTable("  ", rows, nil)
-		b.writeLine("")
-	}
-	b.writeLine("━━ " + sumFleet(r))
+	return s.renderFleet(w, "fleet", r, detail)
+}
 
-	return b.flush(w)
+// FleetMarkdown writes a report for a merge request: a table of the groups, and the changes of each in a part that is
+// folded at first.
+func FleetMarkdown(w io.Writer, r *fleet.Report, detail FleetDetail, s Style) error {
+	return s.renderFleet(w, "fleet.md", r, detail)
+}
+
+func (s Style) renderFleet(w io.Writer, name string, r *fleet.Report, detail FleetDetail) error {
+	data := struct {
+		*fleet.Report
+		HasNames, IsSummary bool
+	}{r, detail == FleetNames, detail == FleetSummary}
+
+	return s.render(w, name, data, template.FuncMap{
+		"assumed":    describeFleetAssumed,
+		"changes":    listChanges,
+		"code":       s.code,
+		"declared":   listDeclared,
+		"diff":       s.colourDiff,
+		"effect":     describeEffectOf,
+		"escape":     s.escape,
+		"escapeHTML": s.escapeHTML,
+		"example":    describeExample,
+		"fence":      s.fence,
+		"head":       headGroup,
+		"heading":    func() string { return declaredHeading },
+		"kindWidth":  kindWidth,
+		"machines":   listMachines,
+		"more":       describeMore,
+		"name":       nameMachine,
+		"notes":      noteGroup,
+		"row":        func(cells ...string) [][]string { return [][]string{cells} },
+		"severity":   func(word string) string { return "  " + s.paintOf(word)(word+":") + " " },
+		"sign":       signOfChange,
+		"sum":        sumFleet,
+		"values":     describeValues,
+	})
 }
 
 const declaredHeading = "Not all nodes would declare these features (status.declaredFeatures), by which pods are placed"
@@ -207,38 +201,27 @@ func describeFleetChange(c fleet.Change) string {
 	return fmt.Sprintf("%s changes from %s to %s", what, c.From, c.To)
 }
 
-// writeGroup writes the changes and the messages of a group.
-func (b *page) writeGroup(g fleet.Group) {
-	shown := g.Changes
-	if len(shown) > maxGroupChanges {
-		shown = shown[:maxGroupChanges]
-	}
-	var rows [][]string
-	flush := func() {
-		b.writeTable("  ", rows, nil)
-		rows = nil
-	}
-	for _, c := range shown {
-		rows = append(rows, []string{signOfChange(c), c.Kind, c.Name + describeValues(c)})
-		if c.Diff != "" && !c.Listed {
-			flush()
-			b.writeChangedLines(c.Diff)
-		}
-	}
-	flush()
-	if hidden := len(g.Changes) - len(shown); hidden > 0 {
-		b.writeLine(b.dim(fmt.Sprintf("  … and %s (-o json has all)", countOf(hidden, "change"))))
+// kindWidth returns the width of a column with the kinds of a group's changes.
+func kindWidth(g fleet.Group) (width int) {
+	for _, c := range g.Changes {
+		width = max(width, len(c.Kind))
 	}
 
-	for _, m := range g.Messages {
-		isReason := g.State == fleet.Failed && m.Severity == "error" // it is after the names
-		if !isReason {
-			b.writeMessage(m)
-		}
+	return width
+}
+
+// describeMore returns how many changes are beyond a limit; "" if none are.
+func describeMore(changes []fleet.Change, limit int) string {
+	if len(changes) <= limit {
+		return ""
 	}
-	for _, note := range noteGroup(g) {
-		b.writeText("  ", note)
-	}
+
+	return fmt.Sprintf("… and %s (-o json has all)", Count(len(changes)-limit, "change"))
+}
+
+// describeEffectOf returns the heading of a group without the number of its machines.
+func describeEffectOf(g fleet.Group) string {
+	return strings.TrimPrefix(headGroup(g), Count(g.Count, "node")+": ")
 }
 
 func signOfChange(c fleet.Change) string {
@@ -268,41 +251,6 @@ func describeValues(c fleet.Change) string {
 	}
 
 	return fmt.Sprintf(": %s → %s", c.From, c.To)
-}
-
-func (b *page) writeChangedLines(diff string) {
-	lines := splitLines(b.clean(diff))
-	hidden := len(lines) - maxChangedLines
-	if hidden > 0 {
-		lines = lines[:maxChangedLines]
-	}
-	for i, l := range lines {
-		switch {
-		case strings.HasPrefix(l, "+"):
-			lines[i] = b.green(l)
-		case strings.HasPrefix(l, "-"):
-			lines[i] = b.red(l)
-		}
-	}
-	if hidden > 0 {
-		lines = append(lines, b.dim(fmt.Sprintf("… and %s (-o json has all)", Count(hidden, "line"))))
-	}
-	b.writeLines("      ", "      ", lines)
-}
-
-func (b *page) writeMessage(m fleet.Message) {
-	paint := map[string]func(string) string{
-		"error":   b.red,
-		"warning": b.yellow,
-		"note":    b.dim,
-	}[m.Severity]
-	if paint == nil {
-		paint = b.dim
-	}
-	text := joinParts("  ", m.Summary+" ["+m.Code+"]", m.Place)
-	word := m.Severity + ": "
-	width := b.Width - 2 - columns(word)
-	b.writeLines("  "+paint(word), "    ", b.wrap(text, width))
 }
 
 // noteGroup returns what else happens on the machines of a group.
@@ -354,9 +302,9 @@ func describeExample(g fleet.Group) string {
 // maxSameFailures is how many machines that failed for the same reason are named without FleetNames.
 const maxSameFailures = 10
 
-// writeMachines writes the names of a group, and the reason of each that failed. Of many that failed for one reason it
-// writes the first ones, unless all names are asked for.
-func (b *page) writeMachines(g fleet.Group, detail FleetDetail) {
+// listMachines returns the names of a group, and the reason of each that failed. Of many that failed for one reason it
+// returns the first ones, unless all names are asked for.
+func listMachines(g fleet.Group, all bool) (out []string) {
 	same := map[string]int{}
 	hidden := 0
 	for _, m := range g.Machines {
@@ -364,20 +312,22 @@ func (b *page) writeMachines(g fleet.Group, detail FleetDetail) {
 		name := nameMachine(m)
 		switch {
 		case m.Reason == "":
-			b.writeLine("  " + b.cell(name))
-		case same[m.Reason] > maxSameFailures && detail != FleetNames:
+			out = append(out, name)
+		case same[m.Reason] > maxSameFailures && !all:
 			hidden++
 		case same[m.Reason] > 1:
-			b.writeLine("  " + b.cell(name) + ": the same")
+			out = append(out, name+": the same")
 		case strings.Contains(m.Reason, m.Source):
-			b.writeLines("  ", "    ", b.wrap(m.Reason, b.Width-4))
+			out = append(out, m.Reason)
 		default:
-			b.writeLines("  ", "    ", b.wrap(name+": "+m.Reason, b.Width-4))
+			out = append(out, name+": "+m.Reason)
 		}
 	}
 	if hidden > 0 {
-		b.writeLine(b.dim(fmt.Sprintf("  … and %d more for the same reason (--names lists them)", hidden)))
+		out = append(out, fmt.Sprintf("… and %d more for the same reason (--names lists them)", hidden))
 	}
+
+	return out
 }
 
 // nameMachine returns the recording of a machine, and its node name unless the recording has it.

@@ -2,39 +2,10 @@ package printer
 
 import (
 	"fmt"
-	"io"
 	"strings"
-	"text/template"
 
 	"github.com/prelet/prelet/internal/report/fleet"
 )
-
-// FleetMarkdown writes a report for a merge request: a table of the groups, and the changes of each in a part that is
-// folded at first.
-func FleetMarkdown(w io.Writer, r *fleet.Report, detail FleetDetail, s Style) error {
-	data := struct {
-		Report              *fleet.Report
-		HasNames, IsSummary bool
-	}{r, detail == FleetNames, detail == FleetSummary}
-
-	return s.render(w, "fleet.md", data, template.FuncMap{
-		"assumed":  describeFleetAssumed,
-		"changes":  listChanges,
-		"code":     s.code,
-		"declared": listDeclared,
-		"effect": func(g fleet.Group) string {
-			return strings.TrimPrefix(headGroup(g), Count(g.Count, "node")+": ")
-		},
-		"escape":     s.escape,
-		"escapeHTML": s.escapeHTML,
-		"fence":      s.fence,
-		"head":       headGroup,
-		"heading":    func() string { return declaredHeading },
-		"name":       nameMachine,
-		"notes":      noteGroup,
-		"sum":        sumFleet,
-	})
-}
 
 // listChanges returns the changes of a group as the lines of a diff.
 func listChanges(g fleet.Group) (lines []string) {

@@ -4,7 +4,9 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"text/template"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -13,104 +15,59 @@ import (
 	"github.com/prelet/prelet/internal/lang/testfile"
 )
 
-// The elements of JUnit's XML that CI systems read.
-type (
-	junitSuites struct {
-		XMLName  xml.Name     `xml:"testsuites"`
-		Tests    int          `xml:"tests,attr"`
-		Failures int          `xml:"failures,attr"`
-		Time     string       `xml:"time,attr"`
-		Suites   []junitSuite `xml:"testsuite"`
-	}
-	junitSuite struct {
-		Name     string      `xml:"name,attr"` // the test file
-		Tests    int         `xml:"tests,attr"`
-		Failures int         `xml:"failures,attr"`
-		Time     string      `xml:"time,attr"`
-		Cases    []junitCase `xml:"testcase"`
-	}
-	junitCase struct {
-		Class    string         `xml:"classname,attr"` // the test file
-		Name     string         `xml:"name,attr"`      // the run and the machine
-		File     string         `xml:"file,attr"`
-		Line     int            `xml:"line,attr"`
-		Time     string         `xml:"time,attr"`
-		Failures []junitFailure `xml:"failure"`
-	}
-	junitFailure struct {
-		Type    string `xml:"type,attr"`
-		Message string `xml:"message,attr"`
-		Text    string `xml:",chardata"`
-	}
-)
+// junitSuite is results as JUnit counts them.
+type junitSuite struct {
+	Name          string // the test file
+	Tests, Failed int
+	Took          time.Duration
+	Results       []testfile.Result
+}
 
-// JUnit writes results as JUnit's XML: a suite for each test file, a case for each run and machine.
+func (s *junitSuite) add(r testfile.Result) {
+	s.Tests++
+	s.Took += r.Took
+	s.Results = append(s.Results, r)
+	if !r.Passed() {
+		s.Failed++
+	}
+}
+
+// JUnit writes results as JUnit's XML, as far as CI systems read it: a suite for each test file, a case for each run and
+// machine.
 func JUnit(w io.Writer, all []testfile.Result, redact func(string) string) error {
-	var out junitSuites
-	var total time.Duration
-	took := map[string]time.Duration{}
-	index := map[string]int{}
+	var out struct {
+		junitSuite
+		Suites []junitSuite
+	}
 	for _, r := range all {
-		i, isKnown := index[r.File]
-		if !isKnown {
+		i := slices.IndexFunc(out.Suites, func(s junitSuite) bool { return s.Name == r.File })
+		if i < 0 {
 			i = len(out.Suites)
-			index[r.File] = i
-			out.Suites = append(out.Suites, junitSuite{Name: redact(r.File)})
+			out.Suites = append(out.Suites, junitSuite{Name: r.File})
 		}
-
-		suite := &out.Suites[i]
-		suite.Cases = append(suite.Cases, newJUnitCase(r, redact))
-		suite.Tests++
-		out.Tests++
-		if !r.Passed() {
-			suite.Failures++
-			out.Failures++
-		}
-		took[r.File] += r.Took
-		total += r.Took
-		suite.Time = junitTime(took[r.File])
+		out.Suites[i].add(r)
+		out.add(r)
 	}
-	out.Time = junitTime(total)
 
-	if _, err := io.WriteString(w, xml.Header); err != nil {
+	t, err := template.New("junit.tmpl").Funcs(template.FuncMap{
+		"escape":   func(v any) string { return escapeXML(redact(fmt.Sprint(v))) },
+		"plain":    describePlain,
+		"position": position,
+		"seconds":  func(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) },
+	}).ParseFS(views, "views/junit.tmpl")
+	if err != nil {
 		return err
 	}
-	e := xml.NewEncoder(w)
-	e.Indent("", "  ")
-	if err := e.Encode(out); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, "\n")
+	passActions(t.Root, "escape")
 
-	return err
+	return t.Execute(w, out)
 }
 
-func newJUnitCase(r testfile.Result, redact func(string) string) junitCase {
-	name := r.Run
-	if r.Machine != "" {
-		name += " [" + r.Machine + "]"
-	}
-	c := junitCase{
-		Class: redact(r.File),
-		Name:  redact(name),
-		File:  redact(r.File),
-		Line:  r.At.Start.Line,
-		Time:  junitTime(r.Took),
-	}
-	for _, f := range r.Failures {
-		c.Failures = append(c.Failures, junitFailure{
-			Type:    f.Kind,
-			Message: redact(f.Summary),
-			Text:    redact(position(f.At) + "\n" + describePlain(f)),
-		})
-	}
+func escapeXML(text string) string {
+	var b strings.Builder
+	_ = xml.EscapeText(&b, []byte(text)) // a builder does not fail
 
-	return c
-}
-
-// junitTime returns seconds.
-func junitTime(d time.Duration) string {
-	return fmt.Sprintf("%.3f", d.Seconds())
+	return b.String()
 }
 
 // TestAnnotations writes the failures of a result as GitHub's workflow commands, which it shows at the lines of a

@@ -8,9 +8,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"text/template"
 
 	"github.com/prelet/prelet/internal/app/compare"
-
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/lang/explain"
 	"github.com/prelet/prelet/internal/lang/origin"
@@ -19,27 +19,22 @@ import (
 
 // PlanText writes a plan for people: the node in the words of Kubernetes, then the changes on disk.
 func PlanText(w io.Writer, v View, s Style) error {
-	b := page{Style: s}
-	p := v.Plan
-	for _, section := range s.listItems(p) {
-		if section.ID == "flags" {
-			b.writeReserved(p.Node.Reserved)
-		}
-		b.writeSection(section)
-	}
-	b.writeFiles(p)
-	for _, d := range p.Degraded {
-		b.writeNote("degraded:", d.Summary)
-	}
-	for _, a := range p.Assumed {
-		b.writeNote("assumed:", describeAssumed(a))
-	}
-	for _, u := range p.Unread {
-		b.writeNote("unread:", describeUnread(u))
-	}
-	b.writeSummary(v)
-
-	return b.flush(w)
+	return s.render(w, "plan", v, template.FuncMap{
+		"about":    func(c boot.Change) string { return describeChange(v.Plan, c) },
+		"assumed":  describeAssumed,
+		"sum":      countChanges,
+		"diff":     s.planDiff,
+		"file":     s.fileLine,
+		"hasDiff":  hasDiff,
+		"headed":   s.headed,
+		"places":   countUnread,
+		"reserved": reservedRows,
+		"rows":     s.itemLines,
+		"sections": func() []section { return s.listItems(v.Plan) },
+		"sign":     func(c boot.Change) string { return signOf(c, s) },
+		"units":    describeUnits,
+		"unread":   describeUnread,
+	})
 }
 
 // section is the items of one kind in a plan.
@@ -90,16 +85,13 @@ func (c *section) add(kind, name, text, note string) {
 	c.Items = append(c.Items, sectionItem{explain.Item{Kind: kind, Name: name}, text, note})
 }
 
-func (b *page) writeSection(c section) {
+func (s Style) itemLines(items []sectionItem) string {
 	var rows [][]string
-	for _, i := range c.Items {
+	for _, i := range items {
 		rows = append(rows, []string{i.Text, i.Note})
 	}
-	if len(rows) > 0 {
-		b.writeLine(b.bold(c.Title))
-		b.writeTable("  ", rows, b.dim)
-		b.writeLine("")
-	}
+
+	return s.indentTable("  ", rows, s.dim)
 }
 
 // describeWhen returns when a change takes effect on a node that has joined; "" on one that joins with this plan.
@@ -115,41 +107,20 @@ func describeWhen(p *boot.Plan, when string) string {
 	}[when]
 }
 
-// writeNote writes a text after a coloured word.
-func (b *page) writeNote(word, text string) {
-	width := columns(word) + 1
-	indent := strings.Repeat(" ", width)
-	b.writeLines(b.yellow(word)+" ", indent, b.wrap(text, b.Width-width))
-}
-
-func (b *page) writeReserved(r *node.Reserved) {
-	if r == nil {
-		return
-	}
-
-	fmt.Fprintf(b, "%s  %s\n", b.bold("Reserved"), b.dim("policy "+r.Policy))
-	b.writeTable("  ", reservedRows(r), nil)
-	b.writeLine("")
-}
-
 // reservedRows returns what is reserved, and what is left; none for nil.
 func reservedRows(r *node.Reserved) [][]string {
 	if r == nil {
 		return nil
 	}
 
-	rows := [][]string{
-		{"kubeReserved", formatAmounts(r.Kube)},
-		{"systemReserved", formatAmounts(r.System)},
-		{"evictionHard", formatAmounts(r.EvictionHard)},
-		{"allocatable", formatAmounts(r.Allocatable)},
-		{"reservedSystemCPUs", r.CPUs},
-		{"max pods", formatNumber(r.MaxPods)},
-	}
-
-	return slices.DeleteFunc(rows, func(row []string) bool {
-		return row[1] == ""
-	})
+	return pairs(
+		"kubeReserved", formatAmounts(r.Kube),
+		"systemReserved", formatAmounts(r.System),
+		"evictionHard", formatAmounts(r.EvictionHard),
+		"allocatable", formatAmounts(r.Allocatable),
+		"reservedSystemCPUs", r.CPUs,
+		"max pods", formatNumber(r.MaxPods),
+	)
 }
 
 func formatAmounts(amounts map[string]string) string {
@@ -161,25 +132,8 @@ func formatAmounts(amounts map[string]string) string {
 	return strings.Join(out, "  ")
 }
 
-func (b *page) writeFiles(p *boot.Plan) {
-	if len(p.Changes)+len(p.Unjudged) == 0 {
-		return
-	}
-
-	b.writeLine(b.bold("Files"))
-	for _, c := range p.Changes {
-		b.writeFile(signOf(c, b.Style), c.File.Path, describeChange(p, c))
-		b.writeDiff(c)
-	}
-	for _, path := range p.Unjudged {
-		b.writeFile(b.yellow("?"), path, "unknown: it depends on what is unread")
-	}
-	b.writeLine("")
-}
-
-func (b *page) writeFile(sign, path, note string) {
-	lines := b.table([][]string{{path, note}}, b.Width-4, b.dim)
-	b.writeLines("  "+sign+" ", "    ", lines)
+func (s Style) fileLine(sign, path, note string) string {
+	return joinLines("  "+sign+" ", "    ", s.table([][]string{{path, note}}, s.Width-4, s.dim))
 }
 
 // isUncompared reports whether the content on the disk is unknown, so that a file may change or not.
@@ -258,36 +212,13 @@ func describeFollows(p *boot.Plan, c boot.Change) string {
 // maxDiffLines bounds the diff of one file.
 const maxDiffLines = 60
 
-// writeDiff writes the change inside a file. The content of new files is shown for those of the site only: the sections
-// above have that of the kubelet's own.
-func (b *page) writeDiff(c boot.Change) {
-	if !hasDiff(c) {
-		return
-	}
-	const indent = "      "
-	if c.Old.Private {
-		note := b.dim("(not for every user, or with a secret in it: not shown)")
-		b.writeLine(indent + note)
-		return
-	}
-
-	before := b.clean(c.Old.Text)
-	after := b.clean(c.File.Text.Template())
-	lines := splitLines(compare.Unified(before, after))
-	for i, l := range lines {
-		switch l[0] {
-		case '+':
-			lines[i] = b.green(l)
-		case '-':
-			lines[i] = b.red(l)
-		}
-	}
-	if len(lines) > maxDiffLines {
-		lines = append(lines[:maxDiffLines], b.dim("… (-o json has all of it)"))
-	}
-	b.writeLines(indent, indent, lines)
+// planDiff returns the change inside a file.
+func (s Style) planDiff(before, after string) string {
+	return s.colourDiff(maxDiffLines, compare.Unified(s.clean(before), s.clean(after)))
 }
 
+// hasDiff reports whether the change inside a file is shown. The content of new files is shown for those of the site
+// only: the items have that of the kubelet's own.
 func hasDiff(c boot.Change) bool {
 	isShown := c.Action == "update" || c.Action == "create" && c.File.Purpose != "ca"
 	isSecret := len(c.File.Text.Secrets()) > 0
@@ -295,42 +226,25 @@ func hasDiff(c boot.Change) bool {
 	return isShown && !isSecret && c.File.Kind == node.Regular && c.Old.Uncompared == ""
 }
 
-func (b *page) writeSummary(v View) {
-	p := v.Plan
-	switch {
-	case v.Changes():
-		b.writeHeaded("Files:", countChanges(p.Changes)+"."+describeUnits(p))
-	case !p.Complete:
-		b.writeHeaded("Files:", "none of those that could be compared would change.")
-	default:
-		b.writeHeaded("No changes.", "Every file is as planned.")
-	}
-	if p.Hash != "" {
-		b.writeLine(b.dim("Plan " + p.Hash))
-		return
-	}
-
+// countUnread returns how many places of a plan depend on what is unread; "" for none.
+func countUnread(p *boot.Plan) string {
 	places := map[string]bool{}
 	for _, u := range p.Unread {
 		places[u.Where] = true
 	}
-	text := "The plan is not complete, and so has no hash"
-	if len(places) > 0 {
-		text += ": unread in " + Count(len(places), "place") + ", so other changes are unknown"
+	if len(places) == 0 {
+		return ""
 	}
-	for _, l := range b.wrap(text+".", b.Width) {
-		b.writeLine(b.yellow(l))
-	}
+
+	return Count(len(places), "place")
 }
 
-// writeHeaded writes a text after a bold word, over several lines where it is long.
-func (b *page) writeHeaded(word, text string) {
-	for i, l := range b.wrap(word+" "+text, b.Width) {
-		if i == 0 {
-			l = b.bold(word) + strings.TrimPrefix(l, word)
-		}
-		b.writeLine(l)
-	}
+// headed returns a text after a bold word, over several lines where it is long.
+func (s Style) headed(word, text string) string {
+	lines := s.wrap(word+" "+text, s.Width)
+	lines[0] = s.bold(word) + strings.TrimPrefix(lines[0], word)
+
+	return joinLines("", "", lines)
 }
 
 // countChanges returns the numbers of files by action.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"slices"
 	"strings"
 	"text/template"
 	"text/template/parse"
@@ -19,17 +20,19 @@ var views embed.FS
 // or wrap, which clean and redact it.
 func (s Style) Render(w io.Writer, files fs.FS, file string, value any, more template.FuncMap) error {
 	funcs := template.FuncMap{
-		"bold":   s.bold,
-		"cell":   func(v any) string { return s.cell(fmt.Sprint(v)) },
-		"count":  Count,
-		"dim":    s.dim,
-		"green":  s.green,
-		"join":   func(list []string) string { return strings.Join(list, ", ") },
-		"pad":    func(v any, width int) string { return pad(fmt.Sprint(v), width) },
-		"red":    s.red,
-		"table":  func(indent string, rows [][]string) string { return s.indentTable(indent, rows, nil) },
-		"wrap":   s.wrapBehind,
-		"yellow": s.yellow,
+		"bold":      s.bold,
+		"cell":      func(v any) string { return s.cell(fmt.Sprint(v)) },
+		"count":     Count,
+		"dim":       s.dim,
+		"green":     s.green,
+		"join":      func(list []string) string { return strings.Join(list, ", ") },
+		"pairs":     pairs,
+		"pad":       func(v any, width int) string { return pad(fmt.Sprint(v), width) },
+		"printable": printable,
+		"red":       s.red,
+		"table":     func(indent string, rows [][]string) string { return s.indentTable(indent, rows, nil) },
+		"wrap":      s.wrapBehind,
+		"yellow":    s.yellow,
 	}
 	maps.Copy(funcs, more)
 	t, err := template.New(path.Base(file)).Funcs(funcs).ParseFS(files, file)
@@ -75,6 +78,17 @@ func (s Style) render(w io.Writer, name string, value any, more template.FuncMap
 // wrapBehind returns lines that are wrapped within the width behind two indents, of which the second is not shorter.
 func (s Style) wrapBehind(first, next, text string) string {
 	return joinLines(first, next, s.wrap(text, s.Width-columns(next)))
+}
+
+// pairs returns rows of two cells, without those whose second cell is empty.
+func pairs(cells ...string) (rows [][]string) {
+	for row := range slices.Chunk(cells, 2) {
+		if row[1] != "" {
+			rows = append(rows, []string{row[0], printable(row[1])})
+		}
+	}
+
+	return rows
 }
 
 // indentTable returns rows in columns behind an indent. paint is for the last cells, nil for none.

@@ -20,11 +20,10 @@ import (
 
 const usage = `%s detects hardware for prelet. prelet starts it; by hand it has two commands:
 
-  describe             print its facts, its needs and its configuration
-  detect               print what it detects on this machine
+  describe             print its facts, its needs and its configuration, as JSON
+  detect               print what it detects on this machine, as JSON
 
-  -o text|json         output format
-  -o lock              describe: the lock that a package installs with this program
+  -o lock              describe: the lock that a package installs with this program; default: json
   --program FILE       describe -o lock: the lock of this file, the same detector for another architecture
   --config JSON|@FILE  detect: the content of the site's block "config"
   --root DIR           detect: read below DIR instead of /
@@ -83,7 +82,7 @@ func command(d Detector, args []string, stdout, stderr io.Writer) int {
 func parse(args []string) (call, error) {
 	c := call{command: args[0]}
 	flags := cli.NewFlags(c.command)
-	flags.StringVar(&c.format, "o", "text", "")
+	flags.StringVar(&c.format, "o", "json", "")
 	flags.StringVar(&c.root, "root", "/", "")
 	flags.StringVar(&c.program, "program", "", "")
 	flags.DurationVar(&c.timeout, "timeout", 10*time.Second, "")
@@ -102,8 +101,8 @@ func parse(args []string) (call, error) {
 		return c, fmt.Errorf("%w: %s: %w", errUsage, c.command, err)
 	case flags.NArg() > 0:
 		return c, fmt.Errorf("%w: unexpected argument %q of %s", errUsage, flags.Arg(0), c.command)
-	case c.format != "text" && c.format != "json" && !isLock:
-		const text = "%w: invalid value %q of -o: valid values are text and json, and for describe lock"
+	case c.format != "json" && !isLock:
+		const text = "%w: invalid value %q of -o: the valid value is json, and for describe also lock"
 		return c, fmt.Errorf(text, errUsage, c.format)
 	case c.program != "" && !isLock:
 		return c, fmt.Errorf("%w: --program is for describe -o lock", errUsage)
@@ -113,19 +112,15 @@ func parse(args []string) (call, error) {
 }
 
 func (c call) describe(d contract.Description, stdout io.Writer) error {
-	switch c.format {
-	case "lock":
-		l, err := newLock(d, c.program)
-		if err != nil {
-			return err
-		}
-		return cli.PrintJSON(stdout, l)
-	case "json":
+	if c.format != "lock" {
 		return cli.PrintJSON(stdout, d)
 	}
-	printDescription(stdout, d)
+	l, err := newLock(d, c.program)
+	if err != nil {
+		return err
+	}
 
-	return nil
+	return cli.PrintJSON(stdout, l)
 }
 
 // errProblems means that the answer has problems.
@@ -147,11 +142,7 @@ func (c call) detect(d Detector, description contract.Description, stdout io.Wri
 	if err != nil {
 		return err
 	}
-	if c.format == "json" {
-		err = cli.PrintJSON(stdout, answer)
-	} else {
-		printAnswer(stdout, description, answer)
-	}
+	err = cli.PrintJSON(stdout, answer)
 	if err == nil && len(answer.Problems) > 0 {
 		err = errProblems
 	}

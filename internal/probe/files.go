@@ -33,7 +33,7 @@ func (l *Live) answerFile(r world.FileReq) world.Answer {
 	}
 
 	why := cmp.Or(l.refusePath(path.Clean(r.Path)), l.refusePath(found.Path))
-	what := cmp.Or(DescribeSecret(found.Text), describeSecretKey(found.Text))
+	what := DescribeSecret(found.Text)
 	if why == "" && what != "" {
 		why = "it contains " + what
 	}

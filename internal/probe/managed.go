@@ -99,7 +99,7 @@ func (l *Live) isPrivate(s nodefile.State, text string) bool {
 		}
 	}
 
-	isSecret := DescribeSecret(text) != "" || describeSecretKey(text) != "" || hasSecretField(text)
+	isSecret := DescribeSecret(text) != "" || hasSecretField(text)
 
 	return isSecret || !s.Public && !isOfKubelet(text)
 }

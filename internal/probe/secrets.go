@@ -2,14 +2,10 @@ package probe
 
 import (
 	"encoding/json"
-	"fmt"
-	"maps"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang/value"
@@ -162,89 +158,6 @@ func DescribeSecret(text string) string {
 		return "a token of a service account"
 	case passwordHash.MatchString(text):
 		return "hashes of passwords"
-	}
-
-	return ""
-}
-
-// secretKey is a line of YAML, or a member of JSON, with a credential of a kubeconfig that has a value.
-var secretKey = regexp.MustCompile(
-	`(?m)(?:^[ \t-]*|[{,]\s*)["']?(token|password|client-key-data)(?:["']:[ \t]*|:[ \t]+)["']?([^\s"'{}\[\],]+)`)
-
-// urlPassword is a URL with a password, as https://user:password@host/.
-var urlPassword = regexp.MustCompile(`\b[a-z][a-z0-9+.-]*://[^\s/?#:@"']*:[^\s/?#@"']+@`)
-
-// describeSecretKey returns the kind of a credential that a document contains outside of a kubeconfig; "" if it
-// contains none.
-func describeSecretKey(text string) string {
-	for _, found := range secretKey.FindAllStringSubmatch(text, -1) {
-		if value := found[2]; value != "null" && value != "~" && value[0] != '#' {
-			return "a value of " + found[1]
-		}
-	}
-	if urlPassword.MatchString(text) {
-		return "a URL with a password"
-	}
-
-	if !strings.ContainsAny(text, `\`) && !slices.ContainsFunc(secretKeys(), func(key string) bool {
-		return strings.Contains(text, key)
-	}) {
-		return "" // most texts need not be parsed
-	}
-	for decoder := yaml.NewDecoder(strings.NewReader(text)); ; {
-		var document any
-		if decoder.Decode(&document) != nil { // also at the end, and for a text that is not YAML
-			return ""
-		}
-		if key := findSecretKey(document); key != "" {
-			return "a value of " + key
-		}
-	}
-}
-
-// secretKeys returns the keys of credentials, as in a kubeconfig.
-func secretKeys() []string { return []string{"token", "password", "client-key-data"} }
-
-func isNumber(v any) bool {
-	switch v.(type) {
-	case int, float64:
-		return true
-	}
-
-	return false
-}
-
-// findSecretKey returns the first key of a value, also in JSON in its texts, that has a credential; "" if none has.
-func findSecretKey(v any) string {
-	switch v := v.(type) {
-	case map[string]any:
-		for _, name := range secretKeys() {
-			if text, isText := v[name].(string); text != "" || !isText && isNumber(v[name]) {
-				return name
-			}
-		}
-		var items []any
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			items = append(items, v[name])
-		}
-		return findSecretKey(items)
-	case map[any]any: // with a key that is not a text
-		named := map[string]any{}
-		for key, item := range v {
-			named[fmt.Sprint(key)] = item
-		}
-		return findSecretKey(named)
-	case []any:
-		for _, item := range v {
-			if found := findSecretKey(item); found != "" {
-				return found
-			}
-		}
-	case string:
-		var object map[string]any
-		if json.Unmarshal([]byte(v), &object) == nil {
-			return findSecretKey(object)
-		}
 	}
 
 	return ""

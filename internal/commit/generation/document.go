@@ -1,12 +1,9 @@
 package generation
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,16 +13,14 @@ import (
 //
 //	{"version":2,...,"sha256":"0123..."}
 //
-// Documents of format 1 have no checksum. They can be read, and are always written again in format 2.
-//
 // A change of a document, also a new member, needs a new format. Later formats must keep the checksum, so that a
 // damaged document is not taken for a newer one, and should keep the meaning of the members of this one: an earlier
 // prelet reads them, opens the gate if the files are those of the manifest, and writes nothing (see Store.Newer). What
 // it cannot decode it does not check, except for the journal: a publish that it cannot rule out keeps the gate shut.
-const (
-	formatVersion = 2 // the format that is written; of a higher one the known members are read, and nothing is written
-	unsealed      = 1 // the last format without a checksum
-)
+//
+// The checksum is the only check of a document: what has it was written by prelet. Before format 2, which 0.1.0 wrote,
+// there was none.
+const formatVersion = 2 // the format that is written; of a higher one nothing is written
 
 // The bytes around the checksum at the end of a document.
 const (
@@ -54,72 +49,40 @@ func encode(v any) []byte {
 	return append(body, seal...)
 }
 
-// openSeal returns a document without its checksum. whole reports whether the checksum is right. A document without a
-// checksum is returned unchanged.
-func openSeal(b []byte) (doc []byte, sealed, whole bool) {
+// openSeal returns a document without its checksum. ok is false if the checksum is missing or wrong.
+func openSeal(b []byte) (doc []byte, ok bool) {
 	at := len(b) - sealSize
-	if at < 0 {
-		return b, false, false
+	if at < 0 || string(b[at:]) != sealBegin+Checksum(b[:at])+sealEnd {
+		return nil, false
 	}
 
-	body := b[:at:at]
-	seal, hasBegin := strings.CutPrefix(string(b[at:]), sealBegin)
-	seal, hasEnd := strings.CutSuffix(seal, sealEnd)
-	if !hasBegin || !hasEnd {
-		return b, false, false
-	}
-
-	return append(body, '}', '\n'), true, Checksum(body) == seal
+	return append(b[:at:at], "}\n"...), true
 }
 
-// decode reads a document. version is the version field of into; it becomes formatVersion, also for an older format. A
-// newer format keeps its version, and its unknown members are ignored.
-func decode(b []byte, into any, version *int) error {
-	doc, sealed, whole := openSeal(b)
-	if sealed && !whole {
-		return errSum
+// decode reads a document. Of a newer format it reads the known members.
+func decode[T any](b []byte) (*T, error) {
+	doc, isWhole := openSeal(b)
+	if !isWhole {
+		return nil, errSum
 	}
 
-	invalid := decodeStrict(doc, into)
-	found := *version
-	if invalid != nil { // a later version may have members that are unknown here, so look only at its number
-		var v struct {
-			Version int `json:"version"`
-		}
-		if err := json.Unmarshal(b, &v); err != nil {
-			return err
-		}
-		found = v.Version
+	var v struct {
+		Version int `json:"version"`
+	}
+	err := json.Unmarshal(doc, &v)
+	if err == nil && v.Version < formatVersion {
+		err = fmt.Errorf("invalid format version %d", v.Version)
+	}
+	if err != nil {
+		return nil, err
 	}
 
-	switch {
-	case isNewer(found) && sealed:
-		return explainNewer(found, json.Unmarshal(doc, into))
-	case isNewer(found):
-		return reportNewer(found)
-	case found == formatVersion && !sealed:
-		return errSum
-	case sealed && found != formatVersion, !sealed && found != unsealed:
-		return fmt.Errorf("invalid format version %d", found)
-	}
-	*version = formatVersion
-
-	return invalid
-}
-
-// decodeStrict decodes one JSON value and refuses unknown members and trailing data.
-func decodeStrict(doc []byte, into any) error {
-	d := json.NewDecoder(bytes.NewReader(doc))
-	d.DisallowUnknownFields()
-
-	if err := d.Decode(into); err != nil {
-		return err
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return errors.New("unexpected data after the document")
+	out := new(T)
+	if err := json.Unmarshal(doc, out); err != nil {
+		return nil, explainNewer(v.Version, err)
 	}
 
-	return nil
+	return out, nil
 }
 
 // readDocument reads and parses a file of the store. It returns nil if the file does not exist. A file that cannot be

@@ -150,14 +150,14 @@ func TestEveryFlippedBitIsFound(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			parse := func(b []byte) error { _, err := parseManifest(b); return err }
+			parse := func(b []byte) error { _, err := decode[manifest](b); return err }
 			switch base := filepath.Base(p); {
 			case strings.HasPrefix(base, journalName):
 				parse = func(b []byte) error { _, err := parseJournal(b); return err }
 			case base == heldName:
 				parse = func(b []byte) error { _, err := parseHeld(b); return err }
 			case strings.HasSuffix(base, statusSuffix):
-				parse = func(b []byte) error { _, err := parseStatus(b); return err }
+				parse = func(b []byte) error { _, err := decode[status](b); return err }
 			default:
 				doc = doc[:bytes.IndexByte(doc, '\n')+1]
 			}
@@ -286,76 +286,6 @@ func oneOf(n map[string]node, all []map[string]node) bool {
 		}
 	}
 	return false
-}
-
-// asFormat1 rewrites a state folder as a prelet that knew no checksums had written it.
-func (b *box) asFormat1() {
-	b.t.Helper()
-	older := func(doc []byte) []byte {
-		doc, _, whole := openSeal(doc)
-		if !whole {
-			b.t.Fatalf("got no checksum, want one: %s", doc)
-		}
-		doc = bytes.Replace(doc, []byte(`"version":2`), []byte(`"version":1`), 1)
-		isStatus := bytes.Contains(doc, []byte(`"status":"`)) && !bytes.Contains(doc, []byte(`"entries":`))
-		if at := bytes.Index(doc, []byte(`,"gen":`)); at == len(`{"version":1`) && isStatus {
-			doc = append(doc[:at:at], doc[at+bytes.Index(doc[at+1:], []byte(","))+1:]...)
-		}
-		return doc
-	}
-	sums := map[string]string{}
-	var journal string
-	for _, p := range b.stateFiles() {
-		doc := read(b.t, p)
-		if filepath.Base(p) == journalName {
-			journal = p
-			continue
-		}
-		if len(doc) == 0 || bytes.HasPrefix(doc, []byte(`{"version":1,`)) { // N and N.staged are one file
-			continue
-		}
-		end := bytes.IndexByte(doc, '\n') + 1
-		head := older(doc[:end:end])
-		sums[Checksum(doc[:end])] = Checksum(head)
-		if err := os.WriteFile(p, append(head, doc[end:]...), 0o600); err != nil {
-			b.t.Fatal(err)
-		}
-	}
-	if journal == "" {
-		return
-	}
-	doc := older(read(b.t, journal))
-	for was, now := range sums {
-		doc = bytes.ReplaceAll(doc, []byte(was), []byte(now))
-	}
-	if err := os.WriteFile(journal, doc, 0o600); err != nil {
-		b.t.Fatal(err)
-	}
-}
-
-// TestOlderFormatIsRead: a state folder of a prelet without checksums works in every state, and what is written again
-// has one.
-func TestOlderFormatIsRead(t *testing.T) {
-	for _, st := range flipStates(t) {
-		for i, c := range flipCommands {
-			b := st.box.copyTo(t, memory(t))
-			b.asFormat1()
-			s := b.open()
-			if err := flipCommand(s, c.do); err != nil {
-				t.Errorf("%s, %s: got %v, want it done", st.name, c.name, err)
-			}
-			if got := nodes(b.look()); !same(got, st.nodes[i]) {
-				t.Errorf("%s, %s: got %v, want %v", st.name, c.name, got, st.nodes[i])
-			}
-			if j, err := s.Journal(); err != nil || j != nil && j.Version != formatVersion {
-				t.Errorf("%s, %s: got journal %+v, %v; want that of the state", st.name, c.name, j, err)
-			}
-			if why, ok := s.Held("bad plan"); !ok || why != "the kubelet died" {
-				t.Errorf("%s, %s: held: got %q, %v, want the reason", st.name, c.name, why, ok)
-			}
-			s.Close()
-		}
-	}
 }
 
 // TestNewerFormatIsRefused: a document that a later prelet sealed is not called damaged, and one whose version alone

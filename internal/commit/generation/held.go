@@ -2,7 +2,6 @@ package generation
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 )
@@ -29,18 +28,12 @@ type heldEntry struct {
 }
 
 func parseHeld(b []byte) (*held, error) {
-	h := &held{}
-	if err := decode(b, h, &h.Version); err != nil {
-		return nil, err
-	}
-	if isNewer(h.Version) { // it may hold plans in a way that is not known here: each plan is held
-		return nil, reportNewer(h.Version)
-	}
-	if h.Pin != nil && h.Pin.Gen < Unreadable {
-		return nil, fmt.Errorf("invalid generation %d of a pin", h.Pin.Gen)
+	h, err := decode[held](b)
+	if err == nil && isNewer(h.Version) { // it may hold plans in a way that is not known here: each plan is held
+		err = reportNewer(h.Version)
 	}
 
-	return h, nil
+	return h, err
 }
 
 // readHeld returns held.json. If the file is missing, it returns what the generations say (heldByHistory). It returns

@@ -153,7 +153,7 @@ func (s *Store) readStatus(m *manifest) (*status, error) {
 
 func (s *Store) readStatusFile(gen int) (*status, error) {
 	name := itoa(gen) + statusSuffix
-	st, err := readDocument(s, s.gens, name, parseStatus)
+	st, err := readDocument(s, s.gens, name, decode[status])
 	if errors.Is(err, errForeignOwner) { // listing ignores it as well
 		return nil, nil
 	}

@@ -29,7 +29,7 @@ type Journal struct {
 	// identifies the transaction. After Adopt CommitMono is 0, because the files existed before.
 	CommitMono int64     `json:"commit_mono,omitempty"`
 	CommitTime time.Time `json:"commit_time"`
-	CommitBoot string    `json:"commit_boot,omitempty"` // boot of Commit; "" in journals of format 1
+	CommitBoot string    `json:"commit_boot,omitempty"` // boot of Commit
 }
 
 // Same reports whether two journals are about the same commit in the same phase. A caller that judged without the lock
@@ -48,35 +48,17 @@ func (j *Journal) IsUnfinished() bool {
 }
 
 func parseJournal(b []byte) (*Journal, error) {
-	j := &Journal{}
-	if err := decode(b, j, &j.Version); err != nil {
+	j, err := decode[Journal](b)
+	if err != nil {
 		return nil, err
 	}
 
-	return j, explainNewer(j.Version, j.check())
-}
-
-func (j *Journal) check() error {
 	switch j.Phase {
 	case PhasePublish, PhaseVerify, PhaseRollback:
-	default:
-		return fmt.Errorf("unknown phase %q", j.Phase)
-	}
-	isNegative := min(j.Gen-1, j.From, j.To, j.Tries) < 0
-	if isNegative || max(j.From, j.To) >= j.Gen {
-		return fmt.Errorf(
-			"invalid numbers: generation %d, from %d to %d, %d tries",
-			j.Gen,
-			j.From,
-			j.To,
-			j.Tries,
-		)
-	}
-	if !sha256Hex.MatchString(j.Manifest) {
-		return fmt.Errorf("invalid checksum %q of a manifest", j.Manifest)
+		return j, nil
 	}
 
-	return nil
+	return nil, explainNewer(j.Version, fmt.Errorf("unknown phase %q", j.Phase))
 }
 
 // Journal returns the transaction in progress, or nil. A journal that cannot be read, or that a newer version wrote, is

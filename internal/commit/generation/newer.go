@@ -17,9 +17,9 @@ func reportNewer(version int) error {
 	return fmt.Errorf("%w (format %d; this version reads up to %d)", ErrNewer, version, formatVersion)
 }
 
-// explainNewer returns the error of an invalid document, as ErrNewer if a later version wrote it. err may be nil.
+// explainNewer returns the error of an invalid document, as ErrNewer if a later version wrote it.
 func explainNewer(version int, err error) error {
-	if err == nil || !isNewer(version) {
+	if !isNewer(version) {
 		return err
 	}
 

@@ -75,7 +75,7 @@ func (s *Store) readPack(n int, name string) (*pack, error) {
 	if err != nil && err != io.EOF { // without a line break the manifest cannot be parsed
 		return nil, s.wrapRead(at, err)
 	}
-	m, err := parseManifest(head)
+	m, err := decode[manifest](head)
 	if errors.Is(err, ErrNewer) {
 		return &pack{m: &manifest{Version: unknownFormat, Gen: n}, name: name, sha: Checksum(head)}, nil
 	}

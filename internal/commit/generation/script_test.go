@@ -533,7 +533,7 @@ func (sc *scene) cmdHeld(args []string) {
 }
 
 // damage FILE BYTES: the bytes of a file of the state folder, with a checksum for @SUM@; folder: a folder in its place;
-// newer: held.json of a later version.
+// newer: held.json of a later version; sealed TEXT: a document with its checksum.
 func (sc *scene) cmdDamage(args []string) {
 	file := sc.disk("state/" + args[0])
 	err := os.RemoveAll(file)
@@ -541,8 +541,12 @@ func (sc *scene) cmdDamage(args []string) {
 		err = errors.Join(err, os.MkdirAll(filepath.Join(file, "more"), 0o700))
 	} else {
 		text := strings.ReplaceAll(args[1], "@SUM@", Checksum(nil))
-		if text == "newer" {
+		switch text {
+		case "newer":
 			text = string(encode(&held{Version: formatVersion + 1}))
+		case "sealed":
+			body := strings.TrimSuffix(strings.ReplaceAll(args[2], "@SUM@", Checksum(nil)), "}")
+			text = body + sealBegin + Checksum([]byte(body)) + sealEnd
 		}
 		err = errors.Join(err, os.WriteFile(file, []byte(text), 0o600))
 	}
